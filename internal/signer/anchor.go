@@ -9,54 +9,57 @@ import (
 	"slices"
 )
 
-// AuditHead is a place in the chain of the audit log: the hash there stands for every row
-// up to it.
+// AuditHead is a position in a hash chain of the audit log. The hash covers every row up to it.
 type AuditHead struct {
-	Chain    string `json:"chain"`    // which chain
-	Position uint64 `json:"position"` // rows up to here, from 1
+	Chain    string `json:"chain"`    // name of the hash chain
+	Position uint64 `json:"position"` // number of rows up to here, from 1
 	Hash     string `json:"hash"`     // hex SHA-256
 }
 
-// AnchorRequest asks the signer to sign where the chain stands.
+// AnchorRequest asks the signer to sign the head of the chain.
 type AnchorRequest struct {
 	AuditHead
-	// Previous is the mark of the last anchor, as the chain has it now: a chain that has
-	// something else there is not the one that was signed. Nil for the first anchor.
+	// Previous is the head of the last anchor, as the chain has it now. A chain with another hash
+	// there is not the one that was signed. Nil for the first anchor.
 	Previous *AuditHead `json:"after,omitempty"`
 }
 
-// Anchor is a mark that the signer signed, and keeps outside of the database.
+// Anchor is an audit head that the signer signed and keeps outside of the database.
 type Anchor struct {
 	AuditHead
 	Number    uint64 `json:"number"`  // from 1, without gaps
 	SignedAt  string `json:"at"`      // RFC 3339, by the signer's clock
-	Prev      string `json:"prev"`    // Sum of the anchor before; "" for the first
-	Reason    string `json:"because"` // "" unless an operator let the chain begin again here, and why
+	Prev      string `json:"prev"`    // ComputeHash of the anchor before; "" for the first
+	Reason    string `json:"because"` // why an operator restarted the chain here; else ""
 	Signature []byte `json:"signature"`
 }
 
-// anchorVersion is signed with every anchor: the attestation key signs addresses as
-// well, and neither can be taken for the other.
+// anchorVersion is signed with every anchor. The attestation key signs addresses as well, and
+// neither can be mistaken for the other.
 const anchorVersion = "coffer-anchor-1"
 
-// SignedBytes are the bytes that Signature signs: every word with its length before it.
+// SignedBytes returns the bytes that Signature signs: every field preceded by its length.
 func (a Anchor) SignedBytes() []byte {
 	var b []byte
-	for _, s := range []string{anchorVersion, a.Chain, fmt.Sprint(a.Position), a.Hash, fmt.Sprint(a.Number), a.SignedAt, a.Prev, a.Reason} {
+	for _, s := range []string{
+		anchorVersion, a.Chain, fmt.Sprint(a.Position), a.Hash, fmt.Sprint(a.Number), a.SignedAt,
+		a.Prev, a.Reason,
+	} {
 		b = fmt.Appendf(b, "%d:%s", len(s), s)
 	}
 	return b
 }
 
-// ComputeHash names the anchor in the one after it.
+// ComputeHash returns the hash by which the next anchor refers to this one.
 func (a Anchor) ComputeHash() string {
 	sum := sha256.Sum256(a.SignedBytes())
 	return hex.EncodeToString(sum[:])
 }
 
-// VerifySignature tells what is wrong with the signature or the form of an anchor.
+// VerifySignature returns an error if the form or the signature of an anchor is invalid.
 func (a Anchor) VerifySignature(key ed25519.PublicKey) error {
-	if sum, err := hex.DecodeString(a.Hash); err != nil || len(sum) != sha256.Size || hex.EncodeToString(sum) != a.Hash {
+	if sum, err := hex.DecodeString(a.Hash); err != nil || len(sum) != sha256.Size ||
+		hex.EncodeToString(sum) != a.Hash {
 		return fmt.Errorf("anchor %d has a hash that is none", a.Number)
 	}
 	if len(key) != ed25519.PublicKeySize || !ed25519.Verify(key, a.SignedBytes(), a.Signature) {
@@ -65,8 +68,8 @@ func (a Anchor) VerifySignature(key ed25519.PublicKey) error {
 	return nil
 }
 
-// VerifyAfter tells what is wrong with the place of an anchor behind another one; the zero
-// Anchor stands before the first.
+// VerifyAfter returns an error if an anchor does not follow the previous one. The zero Anchor
+// stands before the first.
 func (a Anchor) VerifyAfter(previous Anchor) error {
 	previousHash := ""
 	if previous.Number > 0 {
@@ -83,8 +86,8 @@ func (a Anchor) VerifyAfter(previous Anchor) error {
 	return nil
 }
 
-// EffectiveAnchors are the anchors that a chain has to agree with: where it was let begin
-// again, what was signed of its later places counts no more.
+// EffectiveAnchors returns the anchors that a chain has to agree with. Where an operator restarted
+// the chain, the anchors of later positions no longer count.
 func EffectiveAnchors(anchors []Anchor) []Anchor {
 	var effective []Anchor
 	for _, a := range anchors {
@@ -98,5 +101,5 @@ func EffectiveAnchors(anchors []Anchor) []Anchor {
 	return effective
 }
 
-// ErrNoAnchors says that a signer keeps none: it is older than they are.
+// ErrNoAnchors says that the signer is too old to keep anchors.
 var ErrNoAnchors = errors.New("this signer keeps no anchors of the audit log: bring it to the version of this program")

@@ -12,7 +12,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// noun is how a refusal names what was asked for.
+// noun returns the word for the intent in a refusal.
 func (p Purpose) noun() string {
 	if p == Return {
 		return "return"
@@ -20,8 +20,8 @@ func (p Purpose) noun() string {
 	return "payment"
 }
 
-// Terms are the words of a payment as it was requested: what people approve. Those of a
-// return are its resolution's.
+// Terms are the fields of a payment as it was requested: what people approve. The terms of a return
+// are those of its resolution.
 type Terms struct {
 	OrgID        string
 	WithdrawalID string
@@ -33,17 +33,17 @@ type Terms struct {
 	Memo         string
 	FeeMode      string
 	FeeMax       money.Amount // zero for no limit
-	// Product pays in place of a customer, to the entry of the list that WhitelistedID
-	// names; both "" for a customer's payment.
+	// Product pays instead of a customer, to the whitelist entry WhitelistedID. Both are "" for a
+	// customer's payment.
 	Product       string
 	WhitelistedID string
 }
 
-// termsVersion and its sisters are hashed first, so that no MAC of one kind is one of
+// termsVersion and the other versions are hashed first, so that a MAC of one kind is never valid as
 // another.
 const (
 	termsVersion    = "coffer-terms-1"
-	requestVersion  = "coffer-request-1" // without the quorum: of requests from before it was bound
+	requestVersion  = "coffer-request-1" // without the quorum: for requests from before the MAC covered it
 	quorumVersion   = "coffer-request-2"
 	approvalVersion = "coffer-approval-1"
 	grantVersion    = "coffer-grant-1"
@@ -59,50 +59,51 @@ func encodeWords(words ...string) []byte {
 	return b
 }
 
-// ComputeDigest is hex SHA-256 of every word with its length before it: no two payments have
-// the same.
+// ComputeDigest returns the hex SHA-256 of every field preceded by its length. No two payments have
+// the same digest.
 func (t Terms) ComputeDigest() string {
 	words := []string{
-		termsVersion, t.OrgID, t.WithdrawalID, string(t.Chain), strconv.Itoa(t.MintID), string(t.Contract), string(t.To),
+		termsVersion, t.OrgID, t.WithdrawalID, string(t.Chain), strconv.Itoa(t.MintID), string(t.Contract),
+		string(t.To),
 		t.Amount.String(), t.Memo, t.FeeMode, t.FeeMax.String(),
 	}
 	if t.Product != "" || t.WhitelistedID != "" {
-		// A customer's payment has the digest that it always had.
+		// A customer's payment keeps the digest that it had before organizations could pay.
 		words = append(words, "ORGANIZATION", t.Product, t.WhitelistedID)
 	}
 	sum := sha256.Sum256(encodeWords(words...))
 	return hex.EncodeToString(sum[:])
 }
 
-// Grant says why a payment may be made: that nobody had to approve it, or who did. It
-// comes from whoever decided, and the signer believes its MACs alone.
+// Grant says why a payment may be made: that it needed no approval, or who approved it. The service
+// that decides issues it, and the signer trusts only its MACs.
 type Grant struct {
 	FeeMode   string     `json:"feeMode"`
 	Memo      string     `json:"memo,omitempty"`
-	Round     int        `json:"round"`    // how often the payment had been sent back to people
-	Required  int        `json:"required"` // approvals that it needs
+	Round     int        `json:"round"`    // how often the payment was sent back for approval
+	Required  int        `json:"required"` // number of approvals that it needs
 	Approvals []Approval `json:"approvals,omitempty"`
 	MAC       []byte     `json:"mac"`
 }
 
-// Approval is one person's.
+// Approval is the approval of one person.
 type Approval struct {
 	Approver string `json:"by"` // kind and id
 	MAC      []byte `json:"mac"`
 }
 
-// approvalsMax bounds what a grant may bring.
+// approvalsMax bounds the approvals of a grant.
 const approvalsMax = 100
 
-// GrantKeyBytes is how long the key is that server and signer share.
+// GrantKeyBytes is the length of the key that server and signer share.
 const GrantKeyBytes = 32
 
-// GrantKey makes the MACs of grants and checks them. It lies in a file of the server's
-// and of the signer's and never in the database, and prints nothing. A nil key makes
-// none and asks for none: for installations of tests.
+// GrantKey makes and checks the MACs of grants. The key is in a file of the server and of the
+// signer, never in the database. It prints nothing. A nil key makes no grants and requires none:
+// for test installations.
 type GrantKey struct{ secret [GrantKeyBytes]byte }
 
-// NewGrantKey takes the secret over. Error: another length than GrantKeyBytes.
+// NewGrantKey copies the secret. Error: a length other than GrantKeyBytes.
 func NewGrantKey(secret []byte) (*GrantKey, error) {
 	k := &GrantKey{}
 	if len(secret) != GrantKeyBytes {
@@ -127,14 +128,14 @@ func (k *GrantKey) computeMAC(words ...string) []byte {
 	return m.Sum(nil)
 }
 
-// RequestMAC binds a row to the words that it was requested with, and to how many had to
-// approve it then.
+// RequestMAC binds a row to the terms that it was requested with and to the approvals that it
+// needed then.
 func (k *GrantKey) RequestMAC(t Terms, quorum int) []byte {
 	return k.computeMAC(quorumVersion, t.ComputeDigest(), strconv.Itoa(quorum))
 }
 
-// VerifyRequest tells whether these are the words that the row was requested with, and whether
-// as many have to approve it as then, or more: what is sent back may need more.
+// VerifyRequest reports whether the row was requested with these terms and needs at least as many
+// approvals as then. A payment that is sent back may need more.
 func (k *GrantKey) VerifyRequest(t Terms, required int, mac []byte) bool {
 	if k == nil || hmac.Equal(k.computeMAC(requestVersion, t.ComputeDigest()), mac) {
 		return true
@@ -147,29 +148,31 @@ func (k *GrantKey) VerifyRequest(t Terms, required int, mac []byte) bool {
 	return false
 }
 
-// MakeApproval binds a person's approval to the words.
+// MakeApproval binds a person's approval to the terms.
 func (k *GrantKey) MakeApproval(t Terms, round int, approver string) Approval {
-	return Approval{Approver: approver, MAC: k.computeMAC(approvalVersion, t.ComputeDigest(), strconv.Itoa(round), approver)}
+	return Approval{Approver: approver, MAC: k.computeMAC(approvalVersion, t.ComputeDigest(), strconv.Itoa(round),
+		approver)}
 }
 
-// FlaggedDeposit is what screening noted of a deposit that it holds: to whom it would go back.
+// FlaggedDeposit is what screening recorded about a flagged deposit: who would get it back.
 type FlaggedDeposit struct {
 	OrgID      string
 	DepositID  string
 	Chain      chain.Name
-	WalletID   string // that it reached
+	WalletID   string // the wallet where it arrived
 	MintID     int
 	Amount     money.Amount
-	Senders    []chain.Address // all of them where there are several
+	Senders    []chain.Address // all senders, where there are several
 	ReturnTo   string          // "" when there is no single sender
 	ReturnRisk string
-	Sanctioned bool // a sender itself is on a list
+	Sanctioned bool // a sender is itself on a sanctions list
 }
 
-// FlagMAC binds a row to the words that it was flagged with.
+// FlagMAC binds a row to the fields that it was flagged with.
 func (k *GrantKey) FlagMAC(f FlaggedDeposit) []byte {
 	words := []string{
-		flagVersion, f.OrgID, f.DepositID, string(f.Chain), f.WalletID, strconv.Itoa(f.MintID), f.Amount.String(), f.ReturnTo, f.ReturnRisk,
+		flagVersion, f.OrgID, f.DepositID, string(f.Chain), f.WalletID, strconv.Itoa(f.MintID), f.Amount.String(),
+		f.ReturnTo, f.ReturnRisk,
 		strconv.FormatBool(f.Sanctioned),
 	}
 	for _, s := range f.Senders {
@@ -178,13 +181,13 @@ func (k *GrantKey) FlagMAC(f FlaggedDeposit) []byte {
 	return k.computeMAC(words...)
 }
 
-// VerifyFlag tells whether these are the words that the row was flagged with.
+// VerifyFlag reports whether the row was flagged with these fields.
 func (k *GrantKey) VerifyFlag(f FlaggedDeposit, mac []byte) bool {
 	return k == nil || hmac.Equal(k.FlagMAC(f), mac)
 }
 
-// MakeGrant makes a grant; deducted is what comes out of the amount for the fee. Without a
-// key there is none.
+// MakeGrant makes a grant. deducted is the part of the amount that pays the fee. Without a key it
+// returns nil.
 func (k *GrantKey) MakeGrant(t Terms, deducted money.Amount, round, required int, approvals []Approval) *Grant {
 	if k == nil {
 		return nil
@@ -195,17 +198,19 @@ func (k *GrantKey) MakeGrant(t Terms, deducted money.Amount, round, required int
 }
 
 func (k *GrantKey) grantMAC(t Terms, deducted money.Amount, g *Grant) []byte {
-	return k.computeMAC(grantVersion, t.ComputeDigest(), deducted.String(), strconv.Itoa(g.Round), strconv.Itoa(g.Required))
+	return k.computeMAC(grantVersion, t.ComputeDigest(), deducted.String(), strconv.Itoa(g.Round),
+		strconv.Itoa(g.Required))
 }
 
-// CheckGrant refuses a payment that nobody who has the key let go with just these words, or
-// that lacks approvals. nil: it may be made.
+// CheckGrant refuses a payment that no holder of the key granted with exactly these terms, or that
+// lacks approvals. nil means that it may be made.
 func (k *GrantKey) CheckGrant(intent Intent) *Refusal {
 	if k == nil || intent.Purpose != Payment && intent.Purpose != Return {
 		return nil
 	}
 	refuse := func(format string, args ...any) *Refusal {
-		return &Refusal{Code: RefusedGrant, Message: fmt.Sprintf("%s %s "+format, append([]any{intent.Purpose.noun(), intent.ID}, args...)...)}
+		return &Refusal{Code: RefusedGrant, Message: fmt.Sprintf("%s %s "+format,
+			append([]any{intent.Purpose.noun(), intent.ID}, args...)...)}
 	}
 	g := intent.Grant
 	if g == nil {
@@ -216,8 +221,10 @@ func (k *GrantKey) CheckGrant(intent Intent) *Refusal {
 		return refuse("has a grant that cannot be")
 	}
 	t := Terms{
-		OrgID: intent.From.OrgID, WithdrawalID: intent.ID, Chain: intent.Chain, MintID: intent.MintID, Contract: intent.Contract, To: intent.To,
-		Amount: amount, Memo: g.Memo, FeeMode: g.FeeMode, FeeMax: intent.FeeMax, Product: intent.Product, WhitelistedID: intent.WhitelistedID,
+		OrgID: intent.From.OrgID, WithdrawalID: intent.ID, Chain: intent.Chain, MintID: intent.MintID,
+		Contract: intent.Contract, To: intent.To,
+		Amount: amount, Memo: g.Memo, FeeMode: g.FeeMode, FeeMax: intent.FeeMax, Product: intent.Product,
+		WhitelistedID: intent.WhitelistedID,
 	}
 	if !hmac.Equal(k.grantMAC(t, intent.FeeDeducted, g), g.MAC) {
 		return refuse("is not what was let go: its words, or how many had to approve, were changed since")

@@ -1,12 +1,14 @@
-// Package signer is the port to the one place that holds keys. It derives
-// addresses, attests them, admits payments under its policy and signs exactly
-// what was admitted, and it remembers all of that in a journal of its own which
-// outlives any copy of the database.
+// Package signer defines the port to the one process that holds keys. A signer derives addresses,
+// attests them, admits payments under its policy and signs exactly what it admitted. It records all
+// of that in a journal of its own, which outlives any copy of the database.
 //
-// What never happens behind this port: a second payee in a slot, a second slot
-// for an intent, a signature before its journal entry is on disk. What a crash
-// leaves: a journal whose last entry may not be known to the caller, who asks
-// again and gets the same answer, byte for byte.
+// Behind this port there is never:
+//   - a second payee in a slot
+//   - a second slot for an intent
+//   - a signature before its journal entry is on disk
+//
+// A crash leaves a journal whose last entry the caller may not know. The caller asks again and gets
+// the same answer, byte for byte.
 package signer
 
 import (
@@ -21,19 +23,20 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// WalletRef names a wallet independently of its address: the key's path is
-// derived from these words, never from a counter.
+// WalletRef identifies a wallet independently of its address. The key's path is derived from these
+// fields, never from a counter.
 type WalletRef struct {
 	OrgID   string       `json:"orgId"`
 	Family  chain.Family `json:"family"`
 	Purpose string       `json:"purpose"` // CUSTOMER_DEPOSIT, ORGANIZATION_DEPOSIT, TREASURY, …
 	Subject string       `json:"subject"` // the customer's id or the product; "" for a treasury
-	// Form is the kind of address, where a deposit's is not the usual one. A wallet has one
-	// for ever. Journals and proofs of before there were any have no such word.
+	// Form is the kind of address, where a deposit address does not have the usual one. The form of
+	// a wallet never changes. Journals and proofs from before forms existed lack this field.
 	Form chain.Form `json:"form,omitempty"`
 }
 
-// OtherForms are the same wallets in every other form: of those a wallet has one alone.
+// OtherForms returns references to the same wallet in every other form. Only one form of a wallet
+// is ever issued.
 func (w WalletRef) OtherForms() (refs []WalletRef) {
 	if w.Family != chain.BitcoinFamily {
 		return nil
@@ -48,65 +51,78 @@ func (w WalletRef) OtherForms() (refs []WalletRef) {
 	return refs
 }
 
-// IssuedAddress is an address with the proof that its key is ours.
+// IssuedAddress is an address with the proof that the signer holds its key.
 type IssuedAddress struct {
 	WalletRef
 	Path    string        `json:"path"`
 	Address chain.Address `json:"address"`
-	Proof   []byte        `json:"proof"` // ed25519 by the signer's attestation key, see Attested
+	Proof   []byte        `json:"proof"` // ed25519 by the signer's attestation key, see AttestedBytes
 	Entry   Entry         `json:"entry"`
 }
 
-// Purpose is what an intent is for; the policy differs by it.
+// Purpose says what an intent is for; the policy differs by it.
 type Purpose string
 
-// The purposes of intents.
+// The purposes of intents:
+//   - Payment pays any address, under limits.
+//   - Sweep pays only the organization's own treasury.
+//   - GasTopUp pays native coin, only to a wallet of the same organization.
+//   - Return sends a flagged deposit from the address where it arrived to any address, under the
+//     limits of payments.
+//   - CloseTokenAccount closes an empty token account of an address; its coin goes to the
+//     organization's own treasury.
+//   - Consolidate makes one output of an organization's outputs, and pays no one.
+//   - CreateNonceAccount creates a nonce account for a treasury's transactions, where slots are
+//     nonce accounts.
 const (
-	Payment            Purpose = "PAYMENT" // to anyone, under limits
-	Sweep              Purpose = "SWEEP"   // only to the organization's own treasury
-	GasTopUp           Purpose = "GAS"     // native coin, only to a wallet of the same organization
-	Return             Purpose = "RETURN"  // a flagged deposit, from the address that it reached to anyone, under the limits of payments
-	CloseTokenAccount  Purpose = "CLOSE"   // an empty account of an address, whose coin goes to the organization's own treasury
-	Consolidate        Purpose = "MERGE"   // coins of an organization become one of its own, and nobody is paid
-	CreateNonceAccount Purpose = "PLACE"   // a place that a treasury has its transactions in, where a chain leases those
+	Payment            Purpose = "PAYMENT"
+	Sweep              Purpose = "SWEEP"
+	GasTopUp           Purpose = "GAS"
+	Return             Purpose = "RETURN"
+	CloseTokenAccount  Purpose = "CLOSE"
+	Consolidate        Purpose = "MERGE"
+	CreateNonceAccount Purpose = "PLACE"
 )
 
 // Intent is a payment as the caller wants it, before it has a slot.
 type Intent struct {
-	ID      string     `json:"id"` // the withdrawal's, sweep's or top-up's own id; one slot for ever
+	ID      string     `json:"id"` // the withdrawal's, sweep's or top-up's own id; it has one slot permanently
 	Purpose Purpose    `json:"purpose"`
 	Chain   chain.Name `json:"chain"`
 	From    WalletRef  `json:"from"`
-	// Payer pays the fee and has the slot, where that is not From: the treasury of the
-	// same organization, on chains that let somebody else pay.
-	Payer    *WalletRef    `json:"payer,omitempty"`
-	To       chain.Address `json:"to"`
-	ToWallet *WalletRef    `json:"toWallet,omitempty"` // for Sweep, Gas and Merge: who To is; the signer derives and compares
+	// Payer pays the fee and owns the slot, where that is not From. It is the treasury of the same
+	// organization, on chains with a separate fee payer.
+	Payer *WalletRef    `json:"payer,omitempty"`
+	To    chain.Address `json:"to"`
+	// ToWallet names the wallet of To, for Sweep, GasTopUp, CloseTokenAccount and Consolidate. The
+	// signer derives its address and compares it with To.
+	ToWallet *WalletRef    `json:"toWallet,omitempty"`
 	Contract chain.Address `json:"contract,omitempty"` // "" for the native coin
-	Amount   money.Amount  `json:"amount"`             // zero of a Merge, and of nothing else
-	// FeeMax is the most that a transaction which pays may cost, in native units; zero
-	// for no other limit than the policy's.
+	Amount   money.Amount  `json:"amount"`             // zero for Consolidate, and only there
+	// FeeMax is the most that a paying transaction may cost, in native units. Zero means no limit
+	// other than the policy's.
 	FeeMax money.Amount `json:"feeMax,omitzero"`
-	// The memory that a restored database may lack.
+	// The facts that a restored database may lack.
 	CustomerID         string `json:"customerId,omitempty"`
 	MintID             int    `json:"mintId"`
 	IdempotencyKeyHash string `json:"idempotencyKeyHash,omitempty"` // hex SHA-256, "" without a key
-	// WalletBalance is what a sweep has to leave on its wallet, by the books of that moment. It
-	// is compared each time and not remembered; a sweep without is refused.
+	// WalletBalance is the balance of a sweep's wallet by the books, and the part that the sweep
+	// has to leave. The signer compares it on each request and does not record it. It refuses a
+	// sweep without it.
 	WalletBalance *WalletBalance `json:"holds,omitempty"`
-	// FeeDeducted is what the customer paid of the network fee, beside Amount.
+	// FeeDeducted is what the customer paid of the network fee, in addition to Amount.
 	FeeDeducted money.Amount `json:"feeDeducted,omitzero"`
-	// WhitelistedID names the endorsement that lets an organization pay out its own money
-	// to an address: a payment has it or a CustomerID, and only a payment has it.
+	// WhitelistedID identifies the endorsement that lets an organization pay its own money to an
+	// address. A payment has either it or a CustomerID; no other purpose has it.
 	WhitelistedID string `json:"whitelistedId,omitempty"`
-	// Product is whose balance pays such a payment.
+	// Product is the product whose balance pays such a payment.
 	Product string `json:"product,omitempty"`
-	// Grant says why a payment may be made. It is looked at when the intent is admitted,
-	// and is no part of what is remembered.
+	// Grant says why a payment may be made. The signer checks it when it admits the intent and does
+	// not record it.
 	Grant *Grant `json:"grant,omitempty"`
 }
 
-// Account is the wallet that pays the fee and has the slot.
+// Account returns the wallet that pays the fee and owns the slot.
 func (intent Intent) Account() WalletRef {
 	if intent.Payer != nil {
 		return *intent.Payer
@@ -114,42 +130,42 @@ func (intent Intent) Account() WalletRef {
 	return intent.From
 }
 
-// WalletBalance is what a wallet has of an asset and what of it is flagged: that much has to
-// stay, whoever sweeps.
+// WalletBalance is the balance of a wallet in one asset and the flagged part of it. No sweep may
+// take the flagged part.
 type WalletBalance struct {
 	Total   money.Amount `json:"has"`
 	Flagged money.Amount `json:"flagged"`
 }
 
-// Slot is the place on a chain that an intent's transaction takes, for ever.
+// Slot is what an intent's transaction takes on a chain. It never changes for an intent.
 type Slot = chain.Slot
 
-// Act is what a signature is to do with a slot.
+// Act says what a signature does with a slot.
 type Act string
 
 // The acts.
 const (
-	Pay    Act = "PAY"    // the payments of the intents; again with other fees to replace it
-	Cancel Act = "CANCEL" // a transfer of nothing to itself, filling the slot
+	Pay    Act = "PAY"    // makes the payments of the intents; a repeat with other fees is a replacement
+	Cancel Act = "CANCEL" // takes the slot with a transfer of nothing from the account to itself
 )
 
 // SignRequest asks for the signature of exactly these bytes.
 type SignRequest struct {
 	IntentID string `json:"intentId"`
-	// TxMemberIDs are the other intents that the transaction pays, in its order, behind the
-	// first. An intent has one slot and one set of companions for ever; a cancel, which
-	// pays none of them, names the same.
+	// TxMemberIDs are the other intents that the transaction pays, in its order, after the first.
+	// An intent has one slot and one set of companions permanently. A cancel pays none of them and
+	// names the same ones.
 	TxMemberIDs []string `json:"with,omitempty"`
 	Slot        Slot     `json:"slot"`
 	Act         Act      `json:"act"`
 	Payload     []byte   `json:"payload"` // the complete unsigned transaction, as committed by the caller
-	// Proof shows that the chain mines one transaction of the slot at most, where that does
-	// not follow from the payload: see chain.SlotProver. Bytes that were signed before need none.
+	// Proof shows that the chain mines at most one transaction of the slot, where that does not
+	// follow from the payload: see chain.SlotProver. Bytes that were signed before need none.
 	Proof string `json:"proof,omitempty"`
 }
 
-// MaxFeeShare is the most that one of so many payments in a transaction pays of its fee: as much
-// as every other one, and what cannot be divided.
+// MaxFeeShare returns the most that one of several payments in a transaction pays of its fee: an
+// equal share plus the greatest remainder of the division.
 func MaxFeeShare(fee money.Amount, payments int) money.Amount {
 	equal, _ := fee.Split(uint64(payments))
 	part, err := equal.Add(money.Units(uint64(payments - 1)))
@@ -159,7 +175,7 @@ func MaxFeeShare(fee money.Amount, payments int) money.Amount {
 	return part
 }
 
-// SignedTx are the bytes to send. They are the same however often they are asked for.
+// SignedTx holds the bytes to send. They are the same for every repeated request.
 type SignedTx struct {
 	Raw   []byte       `json:"raw"`
 	Hash  chain.TxHash `json:"hash"`
@@ -178,7 +194,7 @@ type Entry struct {
 // journalVersion is hashed with every entry.
 const journalVersion = "coffer-journal-1"
 
-// ComputeHash is what Hash has to be.
+// ComputeHash returns the value that Hash has to have.
 func (e Entry) ComputeHash() string {
 	h := sha256.New()
 	for _, s := range []string{journalVersion, e.JournalID, fmt.Sprint(e.Seq), e.Prev, string(e.Body)} {
@@ -187,8 +203,8 @@ func (e Entry) ComputeHash() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// VerifyAfter checks that e is whole and is the entry after prev (the zero Head at the
-// start of a journal), and reads its record.
+// VerifyAfter checks that e is intact and follows prev (the zero Head at the start of a journal),
+// and decodes its record.
 func (e Entry) VerifyAfter(prev Head) (Record, error) {
 	var r Record
 	switch {
@@ -207,7 +223,9 @@ func (e Entry) VerifyAfter(prev Head) (Record, error) {
 		return r, fmt.Errorf("read the body of entry %d: %w", e.Seq, err)
 	}
 	bodies := 0
-	for _, isSet := range []bool{r.Issue != nil, r.Admit != nil, r.Sign != nil, r.Endorse != nil, r.Revoke != nil, r.Void != nil, r.Clock != nil} {
+	for _, isSet := range []bool{
+		r.Issue != nil, r.Admit != nil, r.Sign != nil, r.Endorse != nil, r.Revoke != nil, r.Void != nil, r.Clock != nil,
+	} {
 		if isSet {
 			bodies++
 		}
@@ -237,10 +255,10 @@ func (e Entry) VerifyAfter(prev Head) (Record, error) {
 	return r, nil
 }
 
-// Head is where the journal stands with this entry as its last.
+// Head returns the head of a journal whose last entry is e.
 func (e Entry) Head() Head { return Head{JournalID: e.JournalID, Seq: e.Seq, Hash: e.Hash} }
 
-// RecordKind tells what an entry remembers.
+// RecordKind says what an entry records.
 type RecordKind string
 
 // The kinds of record.
@@ -255,7 +273,7 @@ const (
 	RecordClock   RecordKind = "CLOCK"
 )
 
-// Record is the body of an entry; one member is set by Kind.
+// Record is the body of an entry; Kind says which one member is set.
 type Record struct {
 	Kind       RecordKind   `json:"kind"`
 	RecordedAt string       `json:"at"` // RFC 3339; never before the record above it, except on a CLOCK record
@@ -267,19 +285,19 @@ type Record struct {
 	Void       *Void        `json:"void,omitempty"`
 	Clock      *ClockBody   `json:"clock,omitempty"`
 	Adopts     *AdoptsBody  `json:"adopts,omitempty"` // on a GENESIS that continues a lost journal
-	// AttestKey is on every GENESIS: hex ed25519 public key of the seed that this
-	// journal belongs to, so that no other seed ever continues it.
+	// AttestKey is on every GENESIS: the hex ed25519 public key of the seed that the journal
+	// belongs to. No other seed can ever continue the journal.
 	AttestKey string `json:"attestKey,omitempty"`
 }
 
-// IssueBody remembers an address.
+// IssueBody records an issued address.
 type IssueBody struct {
 	WalletRef
 	Path    string        `json:"path"`
 	Address chain.Address `json:"address"`
 }
 
-// SignBody remembers a signature.
+// SignBody records a signature.
 type SignBody struct {
 	IntentID    string       `json:"intentId"`
 	TxMemberIDs []string     `json:"with,omitempty"`
@@ -288,7 +306,7 @@ type SignBody struct {
 	Payload     []byte       `json:"payload"`
 	Digest      string       `json:"digest"` // hex SHA-256 of the payload
 	Hash        chain.TxHash `json:"hash"`
-	Proof       string       `json:"proof,omitempty"` // of the slot; "" in entries of before decision 0070 too
+	Proof       string       `json:"proof,omitempty"` // of the slot; also "" in entries from before decision 0070
 }
 
 // AdoptsBody says which journal this one continues.
@@ -296,137 +314,135 @@ type AdoptsBody struct {
 	JournalID string `json:"journalId"`
 	Seq       uint64 `json:"seq"`
 	Hash      string `json:"hash"`
-	// AdoptedAt is when, by the clock of then: a revocation that the copy had lost would be
-	// forgotten, so every endorsement cools off anew from here.
+	// AdoptedAt is the time of the adoption by the clock of then. The copy may lack a revocation,
+	// so every endorsement starts its cooling-off again from here.
 	AdoptedAt string `json:"at,omitempty"`
 }
 
-// ClockBody remembers that a person at the signer's host confirmed the time, which the
-// record has as its own. Every earlier record with a later time was made while the clock was
-// ahead: its payments and fees count as made at the confirmed time.
+// ClockBody records that a person at the signer's host confirmed the time, which is the record's
+// own time. Every earlier record with a later time was written while the clock was ahead. Its
+// payments and fees count as made at the confirmed time.
 type ClockBody struct {
 	Reason string `json:"because"`
 }
 
-// Head is where a journal stands.
+// Head is the position of a journal: its last entry.
 type Head struct {
 	JournalID string `json:"journalId"`
 	Seq       uint64 `json:"seq"`
 	Hash      string `json:"hash"`
 }
 
-// Refusal is the signer's "no". It comes before anything is journaled, so the
-// caller may ask again later or give up; no slot is taken.
+// Refusal is the signer's "no". It precedes any journal entry and takes no slot, so the caller may
+// ask again later or give up.
 type Refusal struct {
 	Code    string `json:"code"` // POLICY_LIMIT, or the rule that the request breaks
 	Message string `json:"message"`
 }
 
-// The refusals that pass with time or with a higher limit. Every other code means
-// that the request contradicts itself or the journal.
+// The refusals that pass with time or with a higher limit. Every other code means that the request
+// contradicts itself or the journal.
 const (
-	PolicyLimit = "POLICY_LIMIT" // what may be paid
-	// FeeLimit is that a wallet has signed for all the fees that it may spend in a
-	// day. It says nothing about the payment: whoever asks waits and asks again.
+	PolicyLimit = "POLICY_LIMIT" // a limit on payments
+	// FeeLimit means that a wallet has signed for all the fees that it may spend in a day. It says
+	// nothing about the payment: the caller waits and asks again.
 	FeeLimit = "FEE_LIMIT"
-	// CoolingOff is that a whitelisted address may not be paid yet.
+	// CoolingOff means that a whitelisted address may not be paid yet.
 	CoolingOff = "COOLING_OFF"
-	// RefusedClock is that the signer's clock is further ahead than the time that it has seen
+	// RefusedClock means that the signer's clock is further ahead than the time that it has seen
 	// pass, so the limits of a day cannot be counted. A person at its host confirms the time.
 	RefusedClock = "CLOCK"
 )
 
 // The other codes.
 const (
-	RefusedMalformed     = "MALFORMED"      // a word is missing, too long, or not in its canonical form
+	RefusedMalformed     = "MALFORMED"      // a field is missing, too long, or not in its canonical form
 	RefusedNotConfigured = "NOT_CONFIGURED" // a chain, family or asset that the policy does not name
 	RefusedWallet        = "WALLET"         // a wallet that was never issued, or not one for this purpose
 	RefusedDestination   = "DESTINATION"    // a payee that the purpose does not allow
-	RefusedIntent        = "INTENT"         // an intent that is unknown, or known with other words
+	RefusedIntent        = "INTENT"         // an intent that is unknown, or known with other fields
 	RefusedSlot          = "SLOT"           // a second slot of an intent, or a slot of another intent
 	RefusedPayload       = "PAYLOAD"        // bytes that do not do exactly what the intent says
 	RefusedFee           = "FEE"            // a fee above the cap of the policy
-	RefusedVoid          = "VOID"           // a payment that people took back: it is never made
-	RefusedHeld          = "HELD"           // a sweep that would leave less than what is flagged
-	RefusedGrant         = "GRANT"          // a payment that was not let go with just these words, or by too few
-	// RefusedWhitelist is an organization's payment to an address that the journal has not
-	// endorsed for it, or not any more; or an endorsement that contradicts the journal.
+	RefusedVoid          = "VOID"           // a payment that people voided: it is never made
+	RefusedHeld          = "HELD"           // a sweep that would leave less than the flagged amount
+	RefusedGrant         = "GRANT"          // a payment that was not approved with exactly these fields, or by too few
+	// RefusedWhitelist means one of two things:
+	//   - an organization's payment goes to an address that the journal has not endorsed for it, or
+	//     that is revoked
+	//   - an endorsement contradicts the journal
 	RefusedWhitelist = "WHITELIST"
-	// RefusedKey is a payment with the idempotency key of another one in the journal.
-	// A database that knew the other one would not have made it: it is older than the
-	// journal.
+	// RefusedKey means that another payment in the journal has the same idempotency key. A database
+	// that knew that payment would not have made this one: the database is older than the journal.
 	RefusedKey = "KEY"
-	// RefusedForm is a wallet that was issued in another form, which it keeps.
+	// RefusedForm means that the wallet was issued in another form, which it keeps.
 	RefusedForm = "FORM"
-	// RefusedAnchor is a mark of the audit log that goes back or contradicts one that
-	// was signed: the database is older than the anchors, or somebody changed it.
+	// RefusedAnchor means that an audit head goes back or contradicts a signed anchor. Either the
+	// database is older than the anchors, or a person changed it.
 	RefusedAnchor = "ANCHOR"
 )
 
-// Error is the code and the sentence.
+// Error returns the code and the sentence.
 func (r *Refusal) Error() string { return fmt.Sprintf("signer refuses (%s): %s", r.Code, r.Message) }
 
-// Signer is the port. Every method may be called again after any error: the
-// same request has the same answer. All are durable before they return, and
-// safe for concurrent use. An error that is not a *Refusal means "unknown".
+// Signer is the port. Every method may be called again after any error: the same request has the
+// same answer. All effects are durable before a method returns. All methods are safe for concurrent
+// use. An error that is not a *Refusal means "unknown".
 type Signer interface {
-	// IssueAddress derives and attests the address of a wallet. Asking again for the
-	// same wallet gives the same address and adds nothing to the journal; asking for
-	// it in another form is refused with RefusedForm.
+	// IssueAddress derives and attests the address of a wallet. A repeated call for the same wallet
+	// returns the same address and adds nothing to the journal. A call for another form of it is
+	// refused with RefusedForm.
 	IssueAddress(ctx context.Context, w WalletRef) (IssuedAddress, error)
-	// AdmitIntent checks an intent against the policy, takes its limits and journals
-	// it. The same intent again is admitted again without taking more; an
-	// intent with the same id and other words is refused, and so is a payment
-	// with the idempotency key of another one of its organization, for ever.
+	// AdmitIntent checks an intent against the policy, takes its limits and journals it. A repeated
+	// call admits the same intent again without taking more. It refuses an intent with a known id
+	// and other fields. It always refuses a payment that has the idempotency key of another one of
+	// its organization.
 	AdmitIntent(ctx context.Context, intent Intent) (Entry, error)
-	// Sign signs a payload of an admitted intent, after decoding it and
-	// comparing it with the intent, the slot and what the journal knows of both.
-	// The first payload that pays has to be within the policy as it is then; the
-	// limits that count more than one payment were taken by Admit.
+	// Sign signs a payload of an admitted intent. It decodes the payload first and compares it with
+	// the intent, the slot and the journal. The first payload that pays has to be within the
+	// present policy; AdmitIntent took the limits that cover more than one payment.
 	Sign(ctx context.Context, r SignRequest) (SignedTx, error)
-	// EndorseAddress remembers that an organization may be paid out to an address, from a time
-	// on that is never before the one that the policy wants, and signs that. The same
-	// words again have the same answer; the same id with other words is refused, and so
-	// is an id that was revoked.
+	// EndorseAddress records that an organization may pay out to an address, and signs that.
+	// Payments may start no earlier than the policy's cooling-off allows. A repeated call with the
+	// same fields has the same answer. It refuses a known id with other fields, and a revoked id.
 	EndorseAddress(ctx context.Context, e Endorsement) (EndorsedAddress, error)
-	// RevokeEndorsement takes an endorsement back for ever, also one that was never made: its id is
-	// endorsed no more. Again it gives the same entry.
+	// RevokeEndorsement revokes an endorsement permanently, also one that was never made: its id
+	// can no longer be endorsed. A repeated call returns the same entry.
 	RevokeEndorsement(ctx context.Context, r Revocation) (Entry, error)
-	// VoidIntent ends the authority of a payment or return that people took back, for ever, also of
-	// one that was never admitted: it is admitted no more, and nothing that pays it is signed.
-	// Again it gives the same entry. One that has a slot is refused.
+	// VoidIntent ends the authority of a payment or return that people recalled, permanently, also
+	// of one that was never admitted. The signer then admits it no more and signs nothing that pays
+	// it. A repeated call returns the same entry. An intent with a slot is refused.
 	VoidIntent(ctx context.Context, v Void) (Entry, error)
-	// EntriesAfter are the journal's entries after a sequence number, in order: none when there
-	// are no more, and at most so many.
+	// EntriesAfter returns at most limit of the journal's entries after a sequence number, in
+	// order. It returns none when there are no more.
 	EntriesAfter(ctx context.Context, afterSeq uint64, limit int) ([]Entry, error)
-	// Head is where the journal stands.
+	// Head returns the position of the journal.
 	Head(ctx context.Context) (Head, error)
-	// SignAnchor signs where the chain of the audit log stands and keeps that beside the
-	// journal. The same mark again gives the same anchor. It refuses a mark that goes
-	// back, or that contradicts one that it signed.
+	// SignAnchor signs the head of the audit log's hash chain and keeps the anchor next to the
+	// journal. The same head gives the same anchor again. It refuses a head that goes back or
+	// contradicts one that it signed.
 	SignAnchor(ctx context.Context, r AnchorRequest) (Anchor, error)
-	// AnchorsAfter are those with a number above one, in order.
+	// AnchorsAfter returns the anchors with a number above afterSeq, in order.
 	AnchorsAfter(ctx context.Context, afterSeq uint64, limit int) ([]Anchor, error)
 }
 
-// ErrUnavailable says that the signer cannot be asked, or writes nothing to its journal.
-// What it was asked for has an unknown outcome, and may be asked again.
+// ErrUnavailable says that the signer cannot be reached, or cannot write to its journal. The
+// outcome of the request is unknown, and the caller may ask again.
 var ErrUnavailable = errors.New("the signer is unavailable")
 
-// ErrProof says that an address is not the one that the signer attested: a row was
-// changed, or belongs to another signer. Somebody has to look at once.
+// ErrProof says that an address is not the one that the signer attested: its row was changed, or
+// belongs to another signer. A person has to investigate at once.
 var ErrProof = errors.New("the address of a wallet is not the one that the signer attested")
 
-// ErrEndorsement says the same of a whitelisted address: its row is not what the signer
-// endorsed.
+// ErrEndorsement says the same of a whitelisted address: its row is not what the signer endorsed.
 var ErrEndorsement = errors.New("the whitelisted address is not the one that the signer endorsed")
 
-// attestVersion is signed with every address, so that another layout of the
-// words can never be mistaken for this one.
+// attestVersion is signed with every address, so that another layout of the fields can never be
+// mistaken for this one.
 const attestVersion = "coffer-address-1"
 
-// AttestedBytes are the bytes that a Proof signs: every word with its length before
-// it, so that no two wallets have the same bytes. A form is one more word.
+// AttestedBytes returns the bytes that a Proof signs: every field preceded by its length, so that
+// no two wallets have the same bytes. A form other than the usual one is an additional field.
 func AttestedBytes(w WalletRef, path string, address chain.Address) []byte {
 	words := []string{attestVersion, w.OrgID, w.Purpose, w.Subject, string(w.Family), path, string(address)}
 	if w.Form != chain.Usual {

@@ -18,21 +18,22 @@ import (
 
 const (
 	pageItems = 100
-	// rollBackMax is how far behind its newest block a node that has no index is asked for
-	// a balance: each block on the way is fetched with all that it spends.
+	// rollBackMax is how far behind its newest block a node without an index is asked for a
+	// balance: each block on the way is fetched with all that it spends.
 	rollBackMax = 144
 	decimals    = 8 // of a bitcoin, as nodes write amounts
 )
 
-// Balances asks one node after the other until as many as have to agree on a final block
-// give the same balances. What a coinbase paid counts once it may be spent, as it does
-// among the movements.
+// Balances asks one node after the other until a quorum gives the same balances. A coinbase's
+// outputs count once they may be spent, as they do among the transfers.
 //
-// No node has balances of the past. btcd, with its index of addresses, gives all
-// transactions of an address, and those after the block are left out. bitcoind looks
-// through all unspent outputs, which takes it a minute however many addresses are
-// asked, and from there the blocks are undone one by one: so many at once, and of a
-// block that is not far behind the newest. Esplora, as btcd, has what every address did.
+// No node has balances of the past.
+//   - btcd, with its index of addresses, gives all transactions of an address, and those after the
+//     block are left out.
+//   - bitcoind scans all unspent outputs, which takes a minute for any number of addresses. From
+//     there the blocks are undone one by one. So many addresses are read at once, and only for a
+//     block that is close to the newest.
+//   - Esplora, like btcd, has the history of every address.
 func (a *adapter) Balances(ctx context.Context, block chain.Block, holdings []chain.Holding) ([]money.Amount, error) {
 	if len(holdings) == 0 {
 		return nil, nil
@@ -53,22 +54,23 @@ func (a *adapter) Balances(ctx context.Context, block chain.Block, holdings []ch
 		w.positions[string(script)] = append(w.positions[string(script)], i)
 		w.addresses = append(w.addresses, h.Address)
 	}
-	amounts, err := several.AgreeOnBalances(ctx, a.providers, a.Quorum, holdings, func(ctx context.Context, p *provider) ([]money.Amount, error) {
-		return p.readBalances(ctx, w)
-	})
+	amounts, err := several.AgreeOnBalances(ctx, a.providers, a.Quorum, holdings,
+		func(ctx context.Context, p *provider) ([]money.Amount, error) {
+			return p.readBalances(ctx, w)
+		})
 	if err != nil {
 		return nil, fmt.Errorf("balances in block %d of %s: %w", block.Height, chain.Bitcoin, err)
 	}
 	return amounts, nil
 }
 
-// wallets are the addresses whose balances in a block are asked.
+// wallets are the addresses whose balances in a block are requested.
 type wallets struct {
 	hash      chainhash.Hash
 	height    uint64
 	addresses []chain.Address
-	positions map[string][]int // by their scripts, the places in what is asked
-	sums      []int64          // of each place; a copy for each node
+	positions map[string][]int // indexes of the addresses, by script
+	sums      []int64          // by index; a copy for each node
 }
 
 func (w *wallets) credit(script []byte, satoshi int64) {
@@ -77,8 +79,8 @@ func (w *wallets) credit(script []byte, satoshi int64) {
 	}
 }
 
-// readBalances asks a node. The block has to be on its chain before and after, so that what
-// came of it is of this block and no other.
+// readBalances reads balances from a node. The block has to be on its chain before and after, so
+// that the result is of this block.
 func (p *provider) readBalances(ctx context.Context, w wallets) ([]money.Amount, error) {
 	w.sums = make([]int64, len(w.addresses))
 	if err := p.checkBlock(ctx, w); err != nil {
@@ -111,7 +113,7 @@ func (p *provider) readBalances(ctx context.Context, w wallets) ([]money.Amount,
 	return amounts, nil
 }
 
-// checkBlock makes sure that the block is on the node's chain.
+// checkBlock checks that the block is on the node's chain.
 func (p *provider) checkBlock(ctx context.Context, w wallets) error {
 	got, ok, err := p.readHashAt(ctx, w.height)
 	switch {
@@ -127,7 +129,7 @@ func (p *provider) checkBlock(ctx context.Context, w wallets) error {
 
 var errNoIndex = errors.New("the node has no index of addresses")
 
-// sumIndex adds up what the index of a btcd has of each address.
+// sumIndex sums what the index of a btcd has of each address.
 func (p *provider) sumIndex(ctx context.Context, w *wallets) error {
 	heights := map[string]uint64{}
 	for _, a := range slices.Compact(slices.Sorted(slices.Values(w.addresses))) {
@@ -142,15 +144,17 @@ func (p *provider) sumIndex(ctx context.Context, w *wallets) error {
 	return nil
 }
 
-// historyTx is a transaction as searchrawtransactions has it.
+// historyTx is a transaction as searchrawtransactions returns it.
 type historyTx struct {
 	Hex   string `json:"hex"`
-	Block string `json:"blockhash"` // "" while it waits
+	Block string `json:"blockhash"` // "" while it is unconfirmed
 }
 
-// sumHistory adds up all transactions of an address up to the block. Every one that spends
-// from it or pays to it is among them, so what it spends was seen before.
-func (p *provider) sumHistory(ctx context.Context, w *wallets, a chain.Address, script []byte, heights map[string]uint64) error {
+// sumHistory sums all transactions of an address up to the block. They include every one that
+// spends from it or pays to it, so each spent output was seen before.
+func (p *provider) sumHistory(
+	ctx context.Context, w *wallets, a chain.Address, script []byte, heights map[string]uint64,
+) error {
 	received := map[wire.OutPoint]int64{}
 	spent := map[wire.OutPoint]bool{}
 	for skip := 0; ; skip += pageItems {
@@ -204,7 +208,7 @@ func (p *provider) sumHistory(ctx context.Context, w *wallets, a chain.Address, 
 	return nil
 }
 
-// fillHeights finds out at which heights the blocks of a page are.
+// fillHeights finds the heights of the blocks of a page.
 func (p *provider) fillHeights(ctx context.Context, page []historyTx, heights map[string]uint64) error {
 	type header struct {
 		Height uint64 `json:"height"`
@@ -227,7 +231,7 @@ func (p *provider) fillHeights(ctx context.Context, page []historyTx, heights ma
 	return nil
 }
 
-// utxoScan is what scantxoutset found.
+// utxoScan is the result of scantxoutset.
 type utxoScan struct {
 	Success  bool   `json:"success"`
 	Height   uint64 `json:"height"`
@@ -242,7 +246,7 @@ type utxoScan struct {
 	} `json:"unspents"`
 }
 
-// undoBlock is a block as verbosity 3 has it, as far as it is needed to undo it.
+// undoBlock is a block with verbosity 3, as far as it is needed to undo it.
 type undoBlock struct {
 	Hash     string `json:"hash"`
 	Previous string `json:"previousblockhash"`
@@ -264,16 +268,16 @@ type undoBlock struct {
 	} `json:"tx"`
 }
 
-// coin is an unspent output of an address that is asked.
+// coin is an unspent output of a requested address.
 type coin struct {
 	script        string
 	satoshi       int64
 	reward        bool
-	createdHeight uint64 // the height at which it was
+	createdHeight uint64 // the height at which it was created
 }
 
-// scanOutputs has a bitcoind look through all unspent outputs and takes back what came
-// after the block: an output that was made later goes, one that was spent later returns.
+// scanOutputs scans all unspent outputs of a bitcoind and undoes the blocks after the block. It
+// removes an output that was created later and restores one that was spent later.
 func (p *provider) scanOutputs(ctx context.Context, w *wallets) error {
 	var result utxoScan
 	var scripts []string
@@ -295,7 +299,8 @@ func (p *provider) scanOutputs(ctx context.Context, w *wallets) error {
 	case result.Height < w.height:
 		return fmt.Errorf("%s: has no block %d: %w", p.name, w.height, chain.ErrNotYet)
 	case result.Height-w.height > rollBackMax:
-		return fmt.Errorf("%s: block %d is %d behind the newest: %w", p.name, w.height, result.Height-w.height, chain.ErrStateGone)
+		return fmt.Errorf("%s: block %d is %d behind the newest: %w", p.name, w.height, result.Height-w.height,
+			chain.ErrStateGone)
 	}
 	type outpointKey struct {
 		id string
@@ -318,7 +323,8 @@ func (p *provider) scanOutputs(ctx context.Context, w *wallets) error {
 			return err
 		}
 		if b.Hash != best || b.Height != height {
-			return fmt.Errorf("%s: gave block %s at height %d for %s at %d", p.name, several.TruncateAnswer(b.Hash), b.Height, best, height)
+			return fmt.Errorf("%s: gave block %s at height %d for %s at %d", p.name, several.TruncateAnswer(b.Hash),
+				b.Height, best, height)
 		}
 		for i, tx := range b.Txs {
 			for _, input := range tx.Inputs {
@@ -326,21 +332,26 @@ func (p *provider) scanOutputs(ctx context.Context, w *wallets) error {
 					continue // a coinbase spends nothing
 				}
 				if input.Prevout == nil {
-					return fmt.Errorf("%s: block %s comes without what it spends: bitcoind has to be of version 23 or later", p.name, best)
+					return fmt.Errorf("%s: block %s comes without what it spends: bitcoind has to be of version 23 or later",
+						p.name, best)
 				}
 				script, err := hex.DecodeString(input.Prevout.Script.Hex)
 				if err != nil {
 					return fmt.Errorf("%s: block %s: a script is not in hexadecimal", p.name, best)
 				}
 				if w.positions[string(script)] != nil && input.Prevout.CreatedHeight <= w.height {
-					coins[outpointKey{input.ID, input.N}] = coin{string(script), int64(input.Prevout.Amount), input.Prevout.Reward, input.Prevout.CreatedHeight}
+					coins[outpointKey{input.ID, input.N}] = coin{
+						string(script), int64(input.Prevout.Amount),
+						input.Prevout.Reward, input.Prevout.CreatedHeight,
+					}
 				}
 			}
 		}
 		best = b.Previous
 	}
 	if best != w.hash.String() {
-		return fmt.Errorf("%s: has block %s at height %d, not %s", p.name, several.TruncateAnswer(best), w.height, w.hash)
+		return fmt.Errorf("%s: has block %s at height %d, not %s", p.name, several.TruncateAnswer(best), w.height,
+			w.hash)
 	}
 	for _, c := range coins {
 		if !c.reward || c.createdHeight+coinbaseMaturity <= w.height {
@@ -353,7 +364,7 @@ func (p *provider) scanOutputs(ctx context.Context, w *wallets) error {
 // btc is an amount of bitcoins as nodes write it, in satoshi. It is never a float.
 type btc int64
 
-// UnmarshalJSON reads digits, a point and up to eight more.
+// UnmarshalJSON decodes digits, a point and up to eight more digits.
 func (b *btc) UnmarshalJSON(text []byte) error {
 	amount, err := money.ParseDecimal(string(text), decimals)
 	if err != nil {

@@ -1,22 +1,22 @@
-// Package bitcoin is the adapter of Bitcoin. It reads blocks through the RPC of one or
-// more nodes, bitcoind or btcd, of which a configured number has to agree on what is
-// final. Servers of Esplora's HTTP interface count among them.
+// Package bitcoin is the adapter of Bitcoin. It reads blocks through the RPC of one or more nodes,
+// bitcoind or btcd, a quorum of which has to agree on what is final. Servers of Esplora's HTTP
+// interface count among the nodes.
 //
-// A node is not believed where it can be checked, and nearly all can: a block is taken
-// as its bytes, whose header gives its hash and shows its proof of work, and whose
-// transactions give the root in the header. Witnesses are stepped over: that root does
-// not cover them, and nothing is read from them. Other transactions are checked by their
-// hash. Balances alone are what nodes say, as many as have to agree. An answer that is
-// missing, short or wrong is an error and never an empty block.
+// The adapter checks a node's answers where it can, and it can check nearly all. It reads a block
+// from its bytes: the header gives the hash and shows its proof of work, and the transactions give
+// the root in the header. Witnesses are skipped, because that root does not cover them and nothing
+// is read from them. Other transactions are checked by their hash. Only balances rest on the word
+// of the nodes, of which a quorum has to agree. An answer that is missing, short or wrong is an
+// error and never an empty block.
 //
-// What is not in a block does not exist here: no payment is seen that waits, so none
-// that is replaced, dropped or sent again in other bytes has to be taken back.
+// The adapter ignores what is not in a block. It sees no waiting payment, so none that is replaced,
+// dropped or sent again in other bytes has to be reverted.
 //
-// It sends what spends coins of ours. The place that such a transaction takes is the set
-// of its coins, which stands in the slot with all that is known of them, so that Build and
-// Pool ask nobody; how one stands is whether a block has spent one of them.
+// It broadcasts transactions that spend an organization's outputs. The slot of such a transaction
+// is the set of its inputs. The slot key contains all that is known of them, so Build and UTXOModel
+// ask no node. Whether a slot is used depends on whether a block has spent one of its inputs.
 //
-// It holds no key and writes nothing down. It keeps a few verified blocks in memory, by
+// The adapter holds no key and writes nothing down. It caches a few verified blocks in memory, by
 // hash, so a crash loses nothing.
 package bitcoin
 
@@ -40,63 +40,66 @@ import (
 )
 
 const (
-	timeoutDefault        = 15 * time.Second
-	scanTimeoutDefault    = 5 * time.Minute
-	answerBytesMaxDefault = 64 << 20 // a block of four megabytes has eight in hexadecimal, and thirty with what it spends
-	caip2Chars            = 32       // of the first block's hash, as CAIP-2 has it for BIP-122
+	timeoutDefault     = 15 * time.Second
+	scanTimeoutDefault = 5 * time.Minute
+	// A block of four megabytes has eight in hexadecimal, and thirty with the outputs that it
+	// spends.
+	answerBytesMaxDefault = 64 << 20
+	caip2Chars            = 32 // of the first block's hash, as CAIP-2 defines for BIP-122
 	blocksCached          = 16
 	rewardsCached         = 256
 )
 
-// ConfirmationsDefault is Config.Confirmations where it is not set.
+// ConfirmationsDefault is the default of Config.Confirmations.
 const ConfirmationsDefault = 3
 
-// tiersDefault is what a fork of Bitcoin costs whoever mines it: up to 1 BTC less is at
-// stake than three blocks are paid.
+// tiersDefault follows from what a fork of Bitcoin costs its miner: up to 1 BTC, a deposit is worth
+// less than the reward of three blocks.
 var tiersDefault = chain.Tiers{{Above: money.Units(100_000_000), Depth: 6}}
 
 // Config is a network of Bitcoin with its nodes.
 type Config struct {
 	Network chain.Network
-	// Endpoints are URLs, http or https, with the user and the password in them; they
-	// are never printed. A node has to keep the index of all transactions: bitcoind with
-	// txindex=1; btcd with txindex and, for balances, addrindex. "esplora+https://" (or
-	// http) is a server of Esplora's HTTP interface, up to where its paths begin; beside
-	// them there has to be a node, but on a local network.
+	// Endpoints are URLs, http or https, with the user and the password in them; they are never
+	// printed.
+	//   - A node has to keep the index of all transactions: bitcoind with txindex=1; btcd with
+	//     txindex and, for balances, addrindex.
+	//   - "esplora+https://" (or http) is a server of Esplora's HTTP interface, up to where its
+	//     paths begin. There has to be a node too, except on a local network.
 	Endpoints []string
 	Quorum    int // how many of the endpoints have to agree on what is final
-	// Confirmations make a block final: itself and those after it. Zero: 3. It is the
-	// depth of every amount, of what we pay and of our coins.
+	// Confirmations make a block final: itself and those after it. Zero: 3. It applies to all
+	// amounts, to payments and to the organization's outputs.
 	Confirmations uint64
-	// Tiers are amounts whose deposits wait for more. nil: above 1 BTC, 6.
+	// Tiers are the amounts whose deposits need more confirmations. nil: 6 above 1 BTC.
 	Tiers chain.Tiers
-	// Genesis is the hash of the first block, for a network that is not the usual one of
-	// its kind: on TESTNET that is testnet4.
+	// Genesis is the hash of the first block, for a network that is not the usual one of its kind.
+	// The usual TESTNET is testnet4.
 	Genesis string
 
-	// RateMin and RateMax bound what is offered for a thousand virtual bytes, in satoshi,
-	// whatever nodes estimate and however long a payment waits. Zero: 1000, and 500,000.
+	// RateMin and RateMax bound the fee rate, in satoshi per thousand virtual bytes, independently
+	// of the nodes' estimates and of how long a payment waits. Zero: 1000, and 500,000.
 	RateMin, RateMax uint64
-	// UsualRate is what a thousand virtual bytes cost in usual times: coins that are left
-	// now are reckoned to be spent at it. Zero: 10,000.
+	// UsualRate is the fee rate of usual times, at which outputs that are not spent now are assumed
+	// to be spent later. Zero: 10,000.
 	UsualRate uint64
-	// ConsolidationRate is the rate down to which the estimate for a day has to fall for small coins
-	// to be merged, in satoshi for a thousand virtual bytes, and ConsolidationMin how many there
-	// have to be. Zero: 2000, and 20. A rate below RateMin merges none.
+	// ConsolidationRate is the rate, in satoshi per thousand virtual bytes, to which the estimate
+	// for a day has to fall before small outputs are consolidated. ConsolidationMin is the number
+	// of outputs that this needs. Zero: 2000, and 20. A rate below RateMin consolidates none.
 	ConsolidationRate uint64
 	ConsolidationMin  int
 	// CostMax is the most that one transaction may cost, in satoshi. Zero: 5,000,000.
 	CostMax money.Amount
-	// Target is within how many blocks a payment shall be mined, as nodes estimate it.
+	// Target is the number of blocks within which a payment shall be mined, as nodes estimate it.
 	// Zero: 3.
 	Target int
 
 	Timeout        time.Duration // of one request; zero: 15 seconds
-	ScanTimeout    time.Duration // of a look through all unspent outputs; zero: 5 minutes
+	ScanTimeout    time.Duration // of a scan of all unspent outputs; zero: 5 minutes
 	AnswerBytesMax int64         // of one answer; zero: 64 MiB
 }
 
-// validate finds every mistake in the configuration.
+// validate returns every mistake in the configuration.
 func (c Config) validate() error {
 	var wrong []error
 	addProblem := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
@@ -132,10 +135,12 @@ func (c Config) validate() error {
 	if c.Quorum < 1 || c.Quorum > len(c.Endpoints) {
 		addProblem("agree is %d: it has to be between 1 and the number of endpoints, %d", c.Quorum, len(c.Endpoints))
 	}
-	if _, err := chainhash.NewHashFromStr(c.Genesis); c.Genesis != "" && (err != nil || len(c.Genesis) != chainhash.MaxHashStringSize) {
+	if _, err := chainhash.NewHashFromStr(c.Genesis); c.Genesis != "" &&
+		(err != nil || len(c.Genesis) != chainhash.MaxHashStringSize) {
 		addProblem("genesis is not the hash of a block")
 	}
-	if low, high := cmp.Or(c.RateMin, RateMinDefault), cmp.Or(c.RateMax, RateMaxDefault); low > high || high > bitcointx.RateMax {
+	if low, high := cmp.Or(c.RateMin, RateMinDefault), cmp.Or(c.RateMax, RateMaxDefault); low > high ||
+		high > bitcointx.RateMax {
 		addProblem("rates from %d to %d are not from 1 to %d", low, high, bitcointx.RateMax)
 	}
 	if c.UsualRate > bitcointx.RateMax {
@@ -153,18 +158,19 @@ func (c Config) validate() error {
 	return errors.Join(wrong...)
 }
 
-// withDefaults is the configuration with its bounds of rates and costs.
+// withDefaults returns the configuration with its bounds of rates and costs.
 func (c Config) withDefaults() Config {
 	c.RateMin, c.RateMax = cmp.Or(c.RateMin, RateMinDefault), cmp.Or(c.RateMax, RateMaxDefault)
 	c.UsualRate, c.Target = cmp.Or(c.UsualRate, UsualRateDefault), cmp.Or(c.Target, TargetDefault)
-	c.ConsolidationRate, c.ConsolidationMin = cmp.Or(c.ConsolidationRate, ConsolidationRateDefault), cmp.Or(c.ConsolidationMin, ConsolidationMinDefault)
+	c.ConsolidationRate, c.ConsolidationMin =
+		cmp.Or(c.ConsolidationRate, ConsolidationRateDefault), cmp.Or(c.ConsolidationMin, ConsolidationMinDefault)
 	if c.CostMax.IsZero() {
 		c.CostMax = money.Units(CostMaxDefault)
 	}
 	return c
 }
 
-// genesisHash is the first block of the network that is configured.
+// genesisHash returns the hash of the configured network's first block.
 func (c Config) genesisHash(p *chaincfg.Params) string {
 	switch {
 	case c.Genesis != "":
@@ -178,18 +184,19 @@ func (c Config) genesisHash(p *chaincfg.Params) string {
 // adapter implements chain.Reader and chain.Sender.
 type adapter struct {
 	Config
-	params        *chaincfg.Params
-	providers     []*provider
-	blocks        kept.Cache[chainhash.Hash, *verifiedBlock]   // the head walk and the final walk ask for the same ones
-	rewards       kept.Cache[chainhash.Hash, []chain.Transfer] // of miners: each is asked for when it is new and when it is a hundred blocks old
-	firstProvider atomic.Uint32                                // the provider that is asked first for what is not final
+	params    *chaincfg.Params
+	providers []*provider
+	blocks    kept.Cache[chainhash.Hash, *verifiedBlock] // shared by the walks to the head and to the final block
+	// Rewards of miners: each is requested when it is new and when it is a hundred blocks old.
+	rewards       kept.Cache[chainhash.Hash, []chain.Transfer]
+	firstProvider atomic.Uint32 // the provider that is asked first about what is not final
 }
 
 var _ chain.Reader = (*adapter)(nil)
 
-// New checks the configuration and the nodes and gives the chain. A node of another network
-// is an error; nodes that do not answer are one when fewer than Agree do. Those are checked
-// when they answer later, so with chain.ErrTooFewProviders the chain that is given can be used.
+// New checks the configuration and the nodes and returns the chain. A node of another network is an
+// error. Nodes that do not answer are an error if fewer than the quorum answer. They are checked
+// when they answer later, so the returned chain can be used with chain.ErrTooFewProviders.
 func New(ctx context.Context, cfg Config) (chain.Chain, error) {
 	if err := cfg.validate(); err != nil {
 		return chain.Chain{}, fmt.Errorf("configuration of %s: %w", chain.Bitcoin, err)
@@ -221,26 +228,29 @@ func New(ctx context.Context, cfg Config) (chain.Chain, error) {
 		}
 		a.providers = append(a.providers, n)
 	}
-	err = several.HandshakeAll(ctx, a.providers, a.Quorum, func(ctx context.Context, p *provider) error { return p.ensureHandshake(ctx) })
+	err = several.HandshakeAll(ctx, a.providers, a.Quorum, func(ctx context.Context, p *provider) error {
+		return p.ensureHandshake(ctx)
+	})
 	if err != nil {
 		err = fmt.Errorf("nodes of %s: %w", chain.Bitcoin, err)
 	}
 	return chain.Chain{
 		Name: chain.Bitcoin, Network: cfg.Network, CAIP2: "bip122:" + genesis[:caip2Chars], SignerID: genesis,
-		AddressCodec: bitcointx.AddressCodec{Network: cfg.Network}, Reader: a, Sender: a, UTXO: NewUTXOModel(cfg), Consolidator: consolidator{a}, MinPayment: a, SeparateFeePayer: true, Tiers: cfg.Tiers,
+		AddressCodec: bitcointx.AddressCodec{Network: cfg.Network}, Reader: a, Sender: a, UTXO: NewUTXOModel(cfg),
+		Consolidator: consolidator{a}, MinPayment: a, SeparateFeePayer: true, Tiers: cfg.Tiers,
 	}, err
 }
 
-// Demote asks another provider first from now on.
+// Demote makes another provider the first one from now on.
 func (a *adapter) Demote() { a.firstProvider.Add(1) }
 
-// providersByTrust are the providers in the order in which they are asked for what is not final.
+// providersByTrust returns the providers in the order in which they are asked about what is not
+// final.
 func (a *adapter) providersByTrust() []*provider {
 	return several.Rotate(a.providers, a.firstProvider.Load())
 }
 
-// finalHeight is the height that is final when latest is the newest. The first block always
-// is.
+// finalHeight returns the final height if latest is the newest. The first block is always final.
 func (c Config) finalHeight(latest uint64) uint64 {
 	if latest < c.Confirmations-1 {
 		return 0
@@ -248,7 +258,7 @@ func (c Config) finalHeight(latest uint64) uint64 {
 	return latest - (c.Confirmations - 1)
 }
 
-// Kind is always Keyed: what Bitcoin calls scripts are conditions on keys.
+// Kind always returns KeyAccount: Bitcoin's scripts are conditions on keys.
 func (a *adapter) Kind(context.Context, chain.Block, chain.Address) (chain.AccountKind, error) {
 	return chain.KeyAccount, nil
 }

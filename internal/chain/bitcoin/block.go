@@ -18,17 +18,17 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 )
 
-// verified is how what is in a block was checked against its header.
+// verified says how the contents of a block were checked against its header.
 const verified = "merkle-root"
 
 // headerBytes is the length of a block's header.
 const headerBytes = 80
 
-// A sealed block is one whose header gives its hash and shows its work, and whose
-// transactions give the root that it commits to. Nothing in it changes any more.
+// verifiedBlock is a block whose header gives its hash and shows its work, and whose transactions
+// give the root that it commits to. Nothing in it can change.
 //
-// It is read from its bytes, once: a transaction is where it lies in them. Witnesses are
-// stepped over, as no root that matters here covers them and nothing is read from them.
+// It is read from its bytes, once: a transaction is a position in them. Witnesses are skipped,
+// because no root that matters here covers them and nothing is read from them.
 type verifiedBlock struct {
 	hash      chainhash.Hash
 	header    wire.BlockHeader
@@ -37,17 +37,20 @@ type verifiedBlock struct {
 	raw       []byte
 	txs       []span
 	ids       []chainhash.Hash
-	// movements are the outputs with an address and an amount, the coinbase's apart. Who
-	// sent them stands in other blocks: see Senders.
+	// movements are the outputs with an address and an amount, without those of the coinbase. Their
+	// senders are in other blocks: see Senders.
 	movements []chain.Transfer
 	reward    []chain.Transfer
 }
 
 func (s *verifiedBlock) toChainBlock(height uint64) chain.Block {
-	return chain.Block{Height: height, Hash: s.hash.String(), Parent: s.header.PrevBlock.String(), Time: s.header.Timestamp.UTC()}
+	return chain.Block{
+		Height: height, Hash: s.hash.String(), Parent: s.header.PrevBlock.String(),
+		Time: s.header.Timestamp.UTC(),
+	}
 }
 
-// readHeader reads a header and checks that it has a hash, and the work that it claims.
+// readHeader reads a header and checks that it has a hash and the work that it claims.
 func readHeader(p *chaincfg.Params, raw []byte, want chainhash.Hash) (wire.BlockHeader, error) {
 	var h wire.BlockHeader
 	if len(raw) < headerBytes {
@@ -61,14 +64,15 @@ func readHeader(p *chaincfg.Params, raw []byte, want chainhash.Hash) (wire.Block
 	if err := h.Deserialize(bytes.NewReader(raw)); err != nil {
 		return h, fmt.Errorf("%w: header: %w", chain.ErrUndecodable, err)
 	}
-	if target := expandTarget(h.Bits); target.Sign() <= 0 || target.Cmp(p.PowLimit) > 0 || hashNumber(hash).Cmp(target) > 0 {
+	if target := expandTarget(h.Bits); target.Sign() <= 0 || target.Cmp(p.PowLimit) > 0 ||
+		hashNumber(hash).Cmp(target) > 0 {
 		return h, fmt.Errorf("block %s: its hash is not the work that it claims", hash)
 	}
 	return h, nil
 }
 
-// expandTarget is the number below which a hash has to lie, from its short form in a header:
-// an exponent of 256 and three bytes, of which the highest bit is a sign.
+// expandTarget returns the number below which a hash has to be, from its short form in a header: an
+// exponent of 256 and three bytes, of which the highest bit is a sign.
 func expandTarget(bits uint32) *big.Int {
 	t := big.NewInt(int64(bits & 0x7fffff))
 	if bits&0x800000 != 0 {
@@ -81,13 +85,13 @@ func expandTarget(bits uint32) *big.Int {
 	}
 }
 
-// hashNumber is a hash as a number.
+// hashNumber returns a hash as a number.
 func hashNumber(h chainhash.Hash) *big.Int {
 	slices.Reverse(h[:])
 	return new(big.Int).SetBytes(h[:])
 }
 
-// verifyBlock reads a block and checks it.
+// verifyBlock decodes a block and checks it.
 func verifyBlock(p *chaincfg.Params, raw []byte, want chainhash.Hash) (*verifiedBlock, error) {
 	h, err := readHeader(p, raw, want)
 	if err != nil {
@@ -135,9 +139,9 @@ func verifyBlock(p *chaincfg.Params, raw []byte, want chainhash.Hash) (*verified
 	return s, nil
 }
 
-const typicalOutputs = 2 // of a transaction, for the room that is made
+const typicalOutputs = 2 // of a transaction, for the initial capacity
 
-// coinbaseHeight is the height that the script of a coinbase says it has (BIP-34).
+// coinbaseHeight returns the height that the script of a coinbase contains (BIP-34).
 func coinbaseHeight(script []byte) (uint64, bool) {
 	t := txscript.MakeScriptTokenizer(0, script)
 	if !t.Next() {
@@ -157,8 +161,8 @@ func coinbaseHeight(script []byte) (uint64, bool) {
 	return n, true
 }
 
-// merkleRoot folds hashes, which it overwrites, into their root. mutated says that two
-// neighbours are the same: then the same root would stand for another list.
+// merkleRoot reduces hashes, which it overwrites, to their root. mutated says that two neighbours
+// are equal: then another list has the same root.
 func merkleRoot(level []chainhash.Hash) (root chainhash.Hash, mutated bool) {
 	var pair [2 * chainhash.HashSize]byte
 	for len(level) > 1 {
@@ -191,5 +195,5 @@ const (
 	partItems = 256 // fewer are not worth a part of their own
 )
 
-// satoshiSupply is all the satoshi that there will ever be.
+// satoshiSupply is the number of satoshi that can ever exist.
 const satoshiSupply = 21_000_000 * 1_0000_0000

@@ -43,16 +43,21 @@ func made(tb testing.TB, payments int) ([]byte, chainhash.Hash) {
 		func(i int) []byte { return append([]byte{txscript.OP_0, 20}, hash(i)[:20]...) },
 		func(i int) []byte { return append([]byte{txscript.OP_1, 32}, hash(i)...) },
 		func(i int) []byte {
-			return append(append([]byte{txscript.OP_DUP, txscript.OP_HASH160, 20}, hash(i)[:20]...), txscript.OP_EQUALVERIFY, txscript.OP_CHECKSIG)
+			return append(append([]byte{txscript.OP_DUP, txscript.OP_HASH160, 20}, hash(i)[:20]...),
+				txscript.OP_EQUALVERIFY, txscript.OP_CHECKSIG)
 		},
 		func(i int) []byte {
 			return append(append([]byte{txscript.OP_HASH160, 20}, hash(i)[:20]...), txscript.OP_EQUAL)
 		},
 	}
 	coinbase := wire.NewMsgTx(2)
-	coinbase.AddTxIn(wire.NewTxIn(wire.NewOutPoint(&chainhash.Hash{}, wire.MaxPrevOutIndex), []byte{3, 1, 2, 3}, [][]byte{make([]byte, 32)}))
+	coinbase.AddTxIn(wire.NewTxIn(wire.NewOutPoint(&chainhash.Hash{}, wire.MaxPrevOutIndex), []byte{3, 1, 2, 3},
+		[][]byte{make([]byte, 32)}))
 	coinbase.AddTxOut(wire.NewTxOut(50_0000_0000, scripts[0](0)))
-	b := wire.NewMsgBlock(&wire.BlockHeader{Version: 4, Bits: local.PowLimitBits, Timestamp: time.Unix(1_800_000_000, 0)})
+	b := wire.NewMsgBlock(&wire.BlockHeader{
+		Version: 4, Bits: local.PowLimitBits,
+		Timestamp: time.Unix(1_800_000_000, 0),
+	})
 	txs := []*wire.MsgTx{coinbase}
 	witnesses := []chainhash.Hash{{}}
 	for i := range payments {
@@ -61,7 +66,8 @@ func made(tb testing.TB, payments int) ([]byte, chainhash.Hash) {
 			before := chainhash.DoubleHashH(hash(2*i + k))
 			in := wire.NewTxIn(wire.NewOutPoint(&before, uint32(k)), nil, nil)
 			if i%4 == 3 {
-				in.SignatureScript = append(append(append([]byte{byte(len(signature))}, signature...), byte(len(key))), key...)
+				in.SignatureScript = append(append(append([]byte{byte(len(signature))}, signature...), byte(len(key))),
+					key...)
 			} else {
 				in.Witness = wire.TxWitness{signature, key}
 			}
@@ -72,7 +78,8 @@ func made(tb testing.TB, payments int) ([]byte, chainhash.Hash) {
 	}
 	root, _ := merkleRoot(witnesses)
 	commitment := []byte{txscript.OP_RETURN, txscript.OP_DATA_36, 0xaa, 0x21, 0xa9, 0xed}
-	coinbase.AddTxOut(wire.NewTxOut(0, append(commitment, chainhash.DoubleHashB(append(root[:], make([]byte, 32)...))...)))
+	coinbase.AddTxOut(wire.NewTxOut(0, append(commitment,
+		chainhash.DoubleHashB(append(root[:], make([]byte, 32)...))...)))
 	var ids []chainhash.Hash
 	for _, tx := range txs {
 		if err := b.AddTransaction(tx); err != nil {
@@ -120,7 +127,8 @@ func TestWorkIsChecked(t *testing.T) {
 			t.Errorf("%s: got %v, want it refused for its work", name, err)
 		}
 	}
-	if _, err := verifyBlock(&chaincfg.MainNetParams, raw, hash); err == nil || !strings.Contains(err.Error(), "not the work") {
+	if _, err := verifyBlock(&chaincfg.MainNetParams, raw, hash); err == nil ||
+		!strings.Contains(err.Error(), "not the work") {
 		t.Errorf("on the main network: got %v, want it refused for its work", err)
 	}
 	// The first block of the main network, and its limit.
@@ -133,7 +141,10 @@ func TestWorkIsChecked(t *testing.T) {
 	if err != nil || len(s.movements) != 0 || len(s.reward) != 0 {
 		t.Errorf("the first block: got %+v, %v, want it read, and a bare key that is no address", s, err)
 	}
-	for bits, want := range map[uint32]string{0x1d00ffff: "ffff" + strings.Repeat("0", 52), 0x01120000: "12", 0x02123400: "1234", 0x03123456: "123456", 0x04123456: "12345600"} {
+	for bits, want := range map[uint32]string{
+		0x1d00ffff: "ffff" + strings.Repeat("0", 52), 0x01120000: "12",
+		0x02123400: "1234", 0x03123456: "123456", 0x04123456: "12345600",
+	} {
 		if n, ok := new(big.Int).SetString(want, 16); !ok || expandTarget(bits).Cmp(n) != 0 {
 			t.Errorf("target(%x): got %x, want %s", bits, expandTarget(bits), want)
 		}
@@ -148,10 +159,12 @@ func TestWhatNoNodeWouldHaveIsNoBlock(t *testing.T) {
 		change func(b *wire.MsgBlock)
 		is     error
 	}{
-		"no transaction":  {func(b *wire.MsgBlock) { b.Transactions = nil }, chain.ErrUndecodable},
-		"no coinbase":     {func(b *wire.MsgBlock) { b.Transactions = b.Transactions[1:] }, chain.ErrUndecodable},
-		"two coinbases":   {func(b *wire.MsgBlock) { b.Transactions[2] = b.Transactions[0] }, chain.ErrUndecodable},
-		"the end twice":   {func(b *wire.MsgBlock) { b.Transactions = append(b.Transactions, b.Transactions[2:]...) }, nil},
+		"no transaction": {func(b *wire.MsgBlock) { b.Transactions = nil }, chain.ErrUndecodable},
+		"no coinbase":    {func(b *wire.MsgBlock) { b.Transactions = b.Transactions[1:] }, chain.ErrUndecodable},
+		"two coinbases":  {func(b *wire.MsgBlock) { b.Transactions[2] = b.Transactions[0] }, chain.ErrUndecodable},
+		"the end twice": {func(b *wire.MsgBlock) {
+			b.Transactions = append(b.Transactions, b.Transactions[2:]...)
+		}, nil},
 		"another order":   {func(b *wire.MsgBlock) { t := b.Transactions; t[1], t[2] = t[2], t[1] }, nil},
 		"another output":  {func(b *wire.MsgBlock) { b.Transactions[1].TxOut[0].Value++ }, nil},
 		"another input":   {func(b *wire.MsgBlock) { b.Transactions[1].TxIn[1].PreviousOutPoint.Index++ }, nil},
@@ -175,7 +188,10 @@ func TestWhatNoNodeWouldHaveIsNoBlock(t *testing.T) {
 			t.Errorf("%s: got %v, want an error, %v", name, err, c.is)
 		}
 	}
-	for name, b := range map[string][]byte{"nothing": nil, "half a header": raw[:40], "a header": raw[:headerBytes], "cut off": raw[:len(raw)-1], "longer": append(bytes.Clone(raw), 0)} {
+	for name, b := range map[string][]byte{
+		"nothing": nil, "half a header": raw[:40], "a header": raw[:headerBytes],
+		"cut off": raw[:len(raw)-1], "longer": append(bytes.Clone(raw), 0),
+	} {
 		if _, err := verifyBlock(local, b, hash); !errors.Is(err, chain.ErrUndecodable) {
 			t.Errorf("%s: got %v, want ErrUndecodable", name, err)
 		}
@@ -184,7 +200,10 @@ func TestWhatNoNodeWouldHaveIsNoBlock(t *testing.T) {
 
 func TestAmountsOfNodesAreReadExactly(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]int64{"0.00000001": 1, "0.1": 1000_0000, "1": 1_0000_0000, "20999999.97690000": 2099999997690000, "0.29999999": 29999999} {
+	for text, want := range map[string]int64{
+		"0.00000001": 1, "0.1": 1000_0000, "1": 1_0000_0000,
+		"20999999.97690000": 2099999997690000, "0.29999999": 29999999,
+	} {
 		var got btc
 		if err := json.Unmarshal([]byte(text), &got); err != nil || int64(got) != want {
 			t.Errorf("%s: got %d, %v, want %d", text, got, err, want)
@@ -210,7 +229,8 @@ func whole(raw []byte, want chainhash.Hash) (*verifiedBlock, error) {
 		return nil, err
 	}
 	var again bytes.Buffer
-	if err := b.Serialize(&again); err != nil || body.Len() > 0 || !bytes.Equal(again.Bytes(), raw) || len(b.Transactions) == 0 {
+	if err := b.Serialize(&again); err != nil || body.Len() > 0 || !bytes.Equal(again.Bytes(), raw) ||
+		len(b.Transactions) == 0 {
 		return nil, errors.New("it is not written as it is read")
 	}
 	s := &verifiedBlock{hash: want, header: h}
@@ -234,7 +254,8 @@ func whole(raw []byte, want chainhash.Hash) (*verifiedBlock, error) {
 				continue
 			}
 			moved := chain.Transfer{
-				Tx: chain.TxHash(s.ids[i].String()), Kind: chain.Native, Position: strconv.Itoa(n), To: to, Amount: money.Units(uint64(out.Value)),
+				Tx: chain.TxHash(s.ids[i].String()), Kind: chain.Native, Position: strconv.Itoa(n), To: to,
+				Amount: money.Units(uint64(out.Value)),
 			}
 			if i == 0 {
 				s.reward = append(s.reward, moved)

@@ -108,7 +108,9 @@ func core(t *testing.T, n *btcd.Node) string {
 		return json.RawMessage(fmt.Sprintf("%d.%08d", satoshi/1e8, satoshi%1e8))
 	}
 	// walk shows every transaction of the chain and all outputs before it.
-	walk := func(show func(height int, hash chainhash.Hash, b *wire.MsgBlock, before map[wire.OutPoint]out)) (map[wire.OutPoint]out, int, error) {
+	walk := func(show func(height int, hash chainhash.Hash, b *wire.MsgBlock,
+		before map[wire.OutPoint]out),
+	) (map[wire.OutPoint]out, int, error) {
 		outs := map[wire.OutPoint]out{}
 		top, err := n.TipHeight(t.Context())
 		if err != nil {
@@ -203,7 +205,10 @@ func core(t *testing.T, n *btcd.Node) string {
 				for i, tx := range b.Transactions {
 					var ins []any
 					for _, in := range tx.TxIn {
-						one := map[string]any{"txid": in.PreviousOutPoint.Hash.String(), "vout": in.PreviousOutPoint.Index}
+						one := map[string]any{
+							"txid": in.PreviousOutPoint.Hash.String(),
+							"vout": in.PreviousOutPoint.Index,
+						}
 						if i > 0 {
 							o := before[in.PreviousOutPoint]
 							one["prevout"] = map[string]any{
@@ -217,7 +222,10 @@ func core(t *testing.T, n *btcd.Node) string {
 					}
 					txs = append(txs, map[string]any{"txid": tx.TxHash().String(), "vin": ins})
 				}
-				answer = map[string]any{"hash": hash.String(), "height": h, "previousblockhash": b.Header.PrevBlock.String(), "tx": txs}
+				answer = map[string]any{
+					"hash": hash.String(), "height": h,
+					"previousblockhash": b.Header.PrevBlock.String(), "tx": txs,
+				}
 			})
 			return answer, err
 		}

@@ -25,23 +25,22 @@ import (
 const (
 	coinUnits          = 1_0000_0000 // satoshi of a bitcoin
 	esploraPrefix      = "esplora+"
-	esploraParallelMax = 4  // at once, to one server
+	esploraParallelMax = 4  // at the same time, to one server
 	esploraPage        = 25 // transactions of an address in one answer
 	esploraRefusalMax  = 200
-	// pagesMax is how many pages of an address are read: those of wallets of ours are few.
+	// pagesMax is how many pages of an address are read; Coffer's wallets have few.
 	pagesMax = 400
 )
 
-// CutEsploraPrefix tells whether an endpoint is a server of Esplora's HTTP interface, and gives its
-// URL.
+// CutEsploraPrefix reports whether an endpoint is a server of Esplora's HTTP interface, and returns
+// its URL.
 func CutEsploraPrefix(endpoint string) (server string, isEsplora bool) {
 	return strings.CutPrefix(endpoint, esploraPrefix)
 }
 
-// callEsplora answers questions, which are in the words of nodes, out of what an Esplora
-// server says. A question that it has no answer to is refused as by a node that does not
-// know the method. Everything else that is not exactly an answer (a page of a proxy, too
-// many requests, a text where a number should be) is an error of that question.
+// callEsplora answers calls in the form of nodes from the answers of an Esplora server. It refuses
+// an unsupported call like a node that does not know the method. Anything that is not exactly an
+// answer (a proxy's page, too many requests, a text instead of a number) is an error of that call.
 func (p *provider) callEsplora(ctx context.Context, calls []*rpcCall) error {
 	var g errgroup.Group
 	g.SetLimit(esploraParallelMax)
@@ -51,12 +50,12 @@ func (p *provider) callEsplora(ctx context.Context, calls []*rpcCall) error {
 			return nil
 		})
 	}
-	_ = g.Wait() // each error is with its question
+	_ = g.Wait() // each error is in its call
 	return p.setBestBlock(ctx, calls)
 }
 
-// setBestBlock says of which newest block the outputs are told. It is asked after them, and the
-// asker has seen the same one before.
+// setBestBlock adds the newest block to the answers about outputs. It is read after them; the
+// caller has read the same one before.
 func (p *provider) setBestBlock(ctx context.Context, calls []*rpcCall) error {
 	best := ""
 	for _, q := range calls {
@@ -76,14 +75,14 @@ func (p *provider) setBestBlock(ctx context.Context, calls []*rpcCall) error {
 	return nil
 }
 
-// errAnswerForm is a question whose asker wants another form of answer than is known here.
+// errAnswerForm says that the caller wants an unsupported form of the answer.
 var errAnswerForm = errors.New("the answer is asked for in another form")
 
-// translateCall answers one question.
+// translateCall answers one call.
 func (p *provider) translateCall(ctx context.Context, q *rpcCall) error {
 	param := func(i int) string { return fmt.Sprint(q.params[i]) }
 	verbose := len(q.params) > 1 && q.params[len(q.params)-1] != 0 && q.params[len(q.params)-1] != false
-	// say reads a text as the answer.
+	// answerText uses a text as the answer.
 	answerText := func(path string, missing int) error {
 		text, err := p.fetchText(ctx, path, missing)
 		if err != nil {
@@ -139,8 +138,8 @@ func (p *provider) translateCall(ctx context.Context, q *rpcCall) error {
 	return &nodeError{codeNoMethod, "Esplora has no such answer"}
 }
 
-// fetchPath asks for what is at a path. What is missing there is a refusal with a number,
-// unless that is zero; a page that says so is not believed.
+// fetchPath requests a path. A missing object is a refusal with the number missing, unless that is
+// zero; a proxy's page that says "not found" does not count.
 func (p *provider) fetchPath(ctx context.Context, path string, missing int) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
@@ -156,8 +155,7 @@ func (p *provider) fetchPath(ctx context.Context, path string, missing int) ([]b
 	return a.Body, nil
 }
 
-// isServerMessage tells whether a refusal is a server's own, and not the page of what stands
-// before it.
+// isServerMessage reports whether a refusal is the server's own, and not a page of a proxy.
 func isServerMessage(body []byte) bool {
 	return len(bytes.TrimSpace(body)) > 0 && len(body) <= esploraRefusalMax && !bytes.ContainsAny(body, "<>")
 }
@@ -175,7 +173,7 @@ func (p *provider) fetchJSON(ctx context.Context, path string, result any) error
 	return json.Unmarshal(body, result)
 }
 
-// confirmation is where a transaction is, as Esplora has it.
+// confirmation is where Esplora says that a transaction is.
 type confirmation struct {
 	Confirmed *bool  `json:"confirmed"`
 	Height    uint64 `json:"block_height"`
@@ -189,8 +187,7 @@ func (c *confirmation) validate() error {
 	return nil
 }
 
-// fetchStatus is the block that has a transaction; one that waits and one that is not known
-// have none.
+// fetchStatus returns the block of a transaction; an unconfirmed and an unknown one have none.
 func (p *provider) fetchStatus(ctx context.Context, tx string) (c confirmation, err error) {
 	if err := p.fetchJSON(ctx, "/tx/"+tx+"/status", &c); err != nil {
 		return c, err
@@ -198,10 +195,9 @@ func (p *provider) fetchStatus(ctx context.Context, tx string) (c confirmation, 
 	return c, c.validate()
 }
 
-// fetchOutput is an output that a block has made, as gettxout tells of it, or nil. Esplora calls
-// unspent what never was, so it is asked for the transaction too. What a block is said to
-// have spent has to be so in the transaction that is named for it, and the block has to be
-// on the chain.
+// fetchOutput returns an output that a block has created, in the form of gettxout, or nil. Esplora
+// calls outputs that never existed unspent, so the transaction is requested too. A reported spend
+// has to be in the transaction that is named for it, and its block has to be on the chain.
 func (p *provider) fetchOutput(ctx context.Context, tx, n string) (*txOutAnswer, error) {
 	status, err := p.fetchStatus(ctx, tx)
 	if err != nil || status.Block == "" {
@@ -226,7 +222,7 @@ func (p *provider) fetchOutput(ctx context.Context, tx, n string) (*txOutAnswer,
 		return nil, fmt.Errorf("spent: %w", err)
 	}
 	if spend.At.Block == "" {
-		return &txOutAnswer{}, nil // what waits takes nothing
+		return &txOutAnswer{}, nil // an unconfirmed spend takes nothing
 	}
 	actual, err := p.fetchText(ctx, "/block-height/"+strconv.FormatUint(spend.At.Height, 10), codeParameter)
 	if err == nil && actual != spend.At.Block {
@@ -257,8 +253,7 @@ func (p *provider) fetchOutput(ctx context.Context, tx, n string) (*txOutAnswer,
 	return &txOutAnswer{spent: max(spend.At.Height, 1)}, nil
 }
 
-// postTx gives a transaction away. What the node behind the server said against it comes
-// as a text.
+// postTx broadcasts a transaction. A refusal of the node behind the server is a text.
 func (p *provider) postTx(ctx context.Context, tx string, result any) error {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
@@ -278,8 +273,8 @@ func (p *provider) postTx(ctx context.Context, tx string, result any) error {
 	return decodeResult(quoted, result)
 }
 
-// fetchEstimate is the rate for a number of blocks, or for the next lower one that has any. It
-// comes in satoshi for one virtual byte; nodes write it in bitcoins for a thousand.
+// fetchEstimate returns the rate for a number of blocks, or for the next lower number with an
+// estimate. Esplora gives satoshi per virtual byte; nodes give bitcoins per thousand.
 func (p *provider) fetchEstimate(ctx context.Context, blocks string, result any) error {
 	target, err := strconv.Atoi(blocks)
 	if err != nil {
@@ -306,7 +301,7 @@ func (p *provider) fetchEstimate(ctx context.Context, blocks string, result any)
 	return decodeResult(fmt.Appendf(nil, `{"feerate":%d.%08d}`, rate/coinUnits, rate%coinUnits), result)
 }
 
-// perThousand is a thousand times a decimal number, rounded up.
+// perThousand returns a thousand times a decimal number, rounded up.
 func perThousand(text string) (uint64, error) {
 	whole, rest, _ := strings.Cut(text, ".")
 	rest += "000"
@@ -321,7 +316,7 @@ func perThousand(text string) (uint64, error) {
 	return n, nil
 }
 
-// addressTx is a transaction of an address as Esplora tells of it.
+// addressTx is a transaction of an address as Esplora returns it.
 type addressTx struct {
 	ID     string `json:"txid"`
 	Inputs []struct {
@@ -336,9 +331,9 @@ type addressTx struct {
 	Status *confirmation `json:"status"`
 }
 
-// sumEsplora adds up what blocks up to the one that is asked for did to each address. The
-// newest block has to be the same before and after: the pages begin behind the last
-// transaction of the one before, which a fork may have taken away.
+// sumEsplora sums each address's transactions in the blocks up to the requested one. The tip has to
+// be the same before and after: a page begins after the last transaction of the page before, which
+// a reorg may have removed.
 func (p *provider) sumEsplora(ctx context.Context, w *wallets) error {
 	before, err := p.fetchText(ctx, "/blocks/tip/hash", 0)
 	if err != nil {
@@ -356,7 +351,7 @@ func (p *provider) sumEsplora(ctx context.Context, w *wallets) error {
 	return p.WrapError("blocks/tip", err)
 }
 
-// sumAddress adds up the transactions of an address, the newest of which come first.
+// sumAddress sums the transactions of an address, the newest first.
 func (p *provider) sumAddress(ctx context.Context, w *wallets, a chain.Address) error {
 	script, err := bitcointx.Script(p.network, a)
 	if err != nil {

@@ -115,7 +115,10 @@ func (e *explorer) answer(ctx context.Context, method, path, body string) page {
 		if !ok {
 			return noBlock
 		}
-		return document(map[string]any{"id": part[1], "height": height, "timestamp": 1, "difficulty": 4.6565423739069247e-10})
+		return document(map[string]any{
+			"id": part[1], "height": height, "timestamp": 1,
+			"difficulty": 4.6565423739069247e-10,
+		})
 	case is("block/*/header"), is("block/*/raw"):
 		var digits string
 		if err := e.node.CallRPC(ctx, &digits, "getblock", part[1], 0); err != nil {
@@ -166,7 +169,8 @@ func (e *explorer) answer(ctx context.Context, method, path, body string) page {
 		var hash string
 		if err := e.node.CallRPC(ctx, &hash, "sendrawtransaction", body); err != nil {
 			r := asRefusal(err)
-			return page{http.StatusBadRequest, fmt.Sprintf(`sendrawtransaction RPC error: {"code":%d,"message":%q}`, r.Code, r.Message)}
+			return page{http.StatusBadRequest, fmt.Sprintf(`sendrawtransaction RPC error: {"code":%d,"message":%q}`,
+				r.Code, r.Message)}
 		}
 		return text("%s", hash)
 	}
@@ -198,7 +202,9 @@ func (e *explorer) status(ctx context.Context, tx string) map[string]any {
 }
 
 // walk shows every transaction of the chain, the oldest first, until show says no.
-func (e *explorer) walk(ctx context.Context, top int, show func(height int, hash chainhash.Hash, i int, tx *wire.MsgTx) bool) error {
+func (e *explorer) walk(
+	ctx context.Context, top int, show func(height int, hash chainhash.Hash, i int, tx *wire.MsgTx) bool,
+) error {
 	tip, err := e.node.BlockHash(ctx, top)
 	if err != nil {
 		return err
@@ -246,7 +252,9 @@ func (e *explorer) spend(ctx context.Context, top int, tx string, n uint32) (map
 		}
 		return i < 0
 	}
-	if err := e.walk(ctx, top, func(_ int, _ chainhash.Hash, _ int, by *wire.MsgTx) bool { return tell(by) }); err != nil || out["spent"] == true {
+	if err := e.walk(ctx, top, func(_ int, _ chainhash.Hash, _ int, by *wire.MsgTx) bool {
+		return tell(by)
+	}); err != nil || out["spent"] == true {
 		return out, err
 	}
 	var waits []string
@@ -279,7 +287,10 @@ func (e *explorer) history(ctx context.Context, top int, a chain.Address) ([]map
 		var ins, outs []any
 		for _, in := range tx.TxIn {
 			touches = touches || mine[in.PreviousOutPoint]
-			ins = append(ins, map[string]any{"txid": in.PreviousOutPoint.Hash.String(), "vout": in.PreviousOutPoint.Index, "is_coinbase": i == 0})
+			ins = append(ins, map[string]any{
+				"txid": in.PreviousOutPoint.Hash.String(),
+				"vout": in.PreviousOutPoint.Index, "is_coinbase": i == 0,
+			})
 		}
 		for n, o := range tx.TxOut {
 			if string(o.PkScript) == string(script) {
@@ -289,8 +300,14 @@ func (e *explorer) history(ctx context.Context, top int, a chain.Address) ([]map
 			outs = append(outs, map[string]any{"scriptpubkey": hex.EncodeToString(o.PkScript), "value": o.Value})
 		}
 		if touches {
-			at := map[string]any{"confirmed": true, "block_height": height, "block_hash": hash.String(), "block_time": 1}
-			all = append(all, map[string]any{"txid": tx.TxHash().String(), "vin": ins, "vout": outs, "status": at, "fee": 1})
+			at := map[string]any{
+				"confirmed": true, "block_height": height, "block_hash": hash.String(),
+				"block_time": 1,
+			}
+			all = append(all, map[string]any{
+				"txid": tx.TxHash().String(), "vin": ins, "vout": outs, "status": at,
+				"fee": 1,
+			})
 		}
 		return true
 	})

@@ -73,7 +73,10 @@ func endpoint(n *btcd.Node) string {
 const rateMax = 100_000
 
 func config(endpoints ...string) bitcoin.Config {
-	return bitcoin.Config{Network: chain.Local, Endpoints: endpoints, Quorum: len(endpoints), Confirmations: confirmations, RateMax: rateMax}
+	return bitcoin.Config{
+		Network: chain.Local, Endpoints: endpoints, Quorum: len(endpoints),
+		Confirmations: confirmations, RateMax: rateMax,
+	}
 }
 
 func open(t testing.TB, cfg bitcoin.Config) chain.Chain {
@@ -88,7 +91,10 @@ func open(t testing.TB, cfg bitcoin.Config) chain.Chain {
 func newLab(t testing.TB) *lab {
 	t.Helper()
 	n := btcdtest.Start(t, btcd.Config{})
-	return &lab{node: n, chain: open(t, config(endpoint(n))), keys: map[chain.Address]*btcec.PrivateKey{}, coins: map[chain.Address][]chain.Output{}}
+	return &lab{
+		node: n, chain: open(t, config(endpoint(n))), keys: map[chain.Address]*btcec.PrivateKey{},
+		coins: map[chain.Address][]chain.Output{},
+	}
 }
 
 func (l *lab) Chain() chain.Chain   { return l.chain }
@@ -134,7 +140,8 @@ func (l *lab) fund(t testing.TB, a chain.Address, amounts ...uint64) []chain.Out
 		}
 		n := slices.IndexFunc(tx.TxOut, func(o *wire.TxOut) bool { return bytes.Equal(o.PkScript, out.PkScript) })
 		made = append(made, chain.Output{
-			Outpoint: bitcointx.FormatOutpoint(chain.TxHash(tx.TxHash().String()), uint32(n)), Owner: a, Amount: money.Units(amount),
+			Outpoint: bitcointx.FormatOutpoint(chain.TxHash(tx.TxHash().String()),
+				uint32(n)), Owner: a, Amount: money.Units(amount),
 		})
 	}
 	l.Mine(t, 1)

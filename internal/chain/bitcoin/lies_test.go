@@ -106,14 +106,20 @@ func TestALyingEsploraIsNotBelieved(t *testing.T) {
 		"the block below at a height": {pageLie{at, "", says("%s", below)}, "says that it is block"},
 		"no hash at a height":         {pageLie{at, "", says("00")}, "is not a hash"},
 		"an invented block":           {pageLie{at, "", says("%s", strings.Repeat("ab", 32))}, "Block not found"},
-		"no block below its newest":   {pageLie{at, "", func(*http.Request, func() page) page { return page{404, "Block not found"} }}, "does not have block"},
+		"no block below its newest": {pageLie{
+			at, "",
+			func(*http.Request, func() page) page { return page{404, "Block not found"} },
+		}, "does not have block"},
 		"another amount": {pageLie{block, "/raw", says("%s", rawBlock(target, func(b *wire.MsgBlock) {
 			b.Transactions[1].TxOut[0].Value++
 		}))}, "root in its header"},
 		"a payment left out": {pageLie{block, "/raw", says("%s", rawBlock(target, func(b *wire.MsgBlock) {
 			b.Transactions = b.Transactions[:1]
 		}))}, "root in its header"},
-		"another block":         {pageLie{block, "/raw", says("%s", rawBlock(below, func(*wire.MsgBlock) {}))}, "gave block"},
+		"another block": {pageLie{
+			block, "/raw",
+			says("%s", rawBlock(below, func(*wire.MsgBlock) {})),
+		}, "gave block"},
 		"a block cut off":       {pageLie{block, "/raw", says("%s", whole[:len(whole)-10])}, "cannot be decoded"},
 		"more than a block":     {pageLie{block, "/raw", says("%s", whole+"\n")}, "follow it"},
 		"a block in digits":     {pageLie{block, "/raw", says("%s", hex.EncodeToString([]byte(whole)))}, "gave block"},
@@ -123,7 +129,10 @@ func TestALyingEsploraIsNotBelieved(t *testing.T) {
 		"a height below none":   {pageLie{"/blocks/tip/height", "", says("-1")}, "getblockcount"},
 	}
 	for name, change := range proxies {
-		for what, path := range map[string]string{"the height": "/blocks/tip/height", "the hash": at, "the block": block, "a sender": "/tx/"} {
+		for what, path := range map[string]string{
+			"the height": "/blocks/tip/height", "the hash": at,
+			"the block": block, "a sender": "/tx/",
+		} {
 			lies[name+" for "+what] = struct {
 				pageLie
 				says string
@@ -178,17 +187,20 @@ func TestAnEsploraThatDisagreesStopsTheWalk(t *testing.T) {
 	} {
 		cfg := config(endpoint(l.node), c.beside)
 		cfg.Quorum = c.agree
-		if got, err := open(t, cfg).Reader.Final(t.Context(), height); !errors.Is(err, c.want) || err == nil && got.Height != height {
+		if got, err := open(t, cfg).Reader.Final(t.Context(), height); !errors.Is(err, c.want) ||
+			err == nil && got.Height != height {
 			t.Errorf("%s: got %+v, %v, want %v", name, got.Block, err, c.want)
 		}
 	}
 	cfg := config(endpoint(l.node), busy)
-	if got, err := open(t, cfg).Reader.Final(t.Context(), height); err == nil || errors.Is(err, chain.ErrNotYet) || errors.Is(err, chain.ErrDisagreement) {
+	if got, err := open(t, cfg).Reader.Final(t.Context(), height); err == nil || errors.Is(err, chain.ErrNotYet) ||
+		errors.Is(err, chain.ErrDisagreement) {
 		t.Errorf("is busy, both needed: got %+v, %v, want that nothing is known", got.Block, err)
 	}
 	// That there is no block yet is a server's own word, and not the page of what stands
 	// before it.
-	if _, err := open(t, config(newExplorer(t, l.node, nil))).Reader.Recent(t.Context(), height+100); !errors.Is(err, chain.ErrNotYet) {
+	if _, err := open(t, config(newExplorer(t, l.node, nil))).Reader.Recent(t.Context(), height+100); !errors.Is(err,
+		chain.ErrNotYet) {
 		t.Errorf("beyond the newest: got %v, want %v", err, chain.ErrNotYet)
 	}
 	page := config(pageLie{path, "", proxies["a page that there is none"]}.tell(t, l))
@@ -218,7 +230,8 @@ func TestACoinIsNotSpentByAWordOfEsplora(t *testing.T) {
 	invented.AddTxIn(wire.NewTxIn(wire.NewOutPoint(ptr(hashOf(t, string(tx))), n), nil, nil))
 	invented.AddTxOut(out(t, to, 1000))
 	spend := func(by string, in int, height uint64, hash string) string {
-		return fmt.Sprintf(`{"spent":true,"txid":%q,"vin":%d,"status":{"confirmed":true,"block_height":%d,"block_hash":%q}}`, by, in, height, hash)
+		return fmt.Sprintf(`{"spent":true,"txid":%q,"vin":%d,"status":{"confirmed":true,"block_height":%d,"block_hash":%q}}`,
+			by, in, height, hash)
 	}
 	id := invented.TxHash().String()
 	final, latest := heads.Final, heads.Latest
@@ -227,17 +240,23 @@ func TestACoinIsNotSpentByAWordOfEsplora(t *testing.T) {
 		taken    bool // by that word alone
 		failed   bool
 	}{
-		"as it is":                       {`{"spent":false}`, false, false},
-		"by what waits":                  {`{"spent":true,"txid":"` + id + `","vin":0,"status":{"confirmed":false}}`, false, false},
-		"by an invented transaction":     {spend(id, 0, final.Height, final.Hash), true, false},
-		"in a block that is not final":   {spend(id, 0, latest.Height, latest.Hash), false, true},
-		"in a block of another height":   {spend(id, 0, final.Height-1, final.Hash), false, true},
-		"above the newest block":         {spend(id, 0, latest.Height+1, latest.Hash), false, true},
-		"by another input":               {spend(id, 1, final.Height, final.Hash), false, true},
-		"by what does not spend it":      {spend(string(used.hash), 0, final.Height, final.Hash), false, true},
-		"by nobody":                      {spend("../../tx", 0, final.Height, final.Hash), false, true},
-		"without a place":                {`{"spent":true,"txid":"` + id + `","vin":0}`, false, true},
-		"without a block":                {`{"spent":true,"txid":"` + id + `","vin":0,"status":{"confirmed":true}}`, false, true},
+		"as it is": {`{"spent":false}`, false, false},
+		"by what waits": {
+			`{"spent":true,"txid":"` + id + `","vin":0,"status":{"confirmed":false}}`,
+			false, false,
+		},
+		"by an invented transaction":   {spend(id, 0, final.Height, final.Hash), true, false},
+		"in a block that is not final": {spend(id, 0, latest.Height, latest.Hash), false, true},
+		"in a block of another height": {spend(id, 0, final.Height-1, final.Hash), false, true},
+		"above the newest block":       {spend(id, 0, latest.Height+1, latest.Hash), false, true},
+		"by another input":             {spend(id, 1, final.Height, final.Hash), false, true},
+		"by what does not spend it":    {spend(string(used.hash), 0, final.Height, final.Hash), false, true},
+		"by nobody":                    {spend("../../tx", 0, final.Height, final.Hash), false, true},
+		"without a place":              {`{"spent":true,"txid":"` + id + `","vin":0}`, false, true},
+		"without a block": {
+			`{"spent":true,"txid":"` + id + `","vin":0,"status":{"confirmed":true}}`,
+			false, true,
+		},
 		"no answer":                      {`{}`, false, true},
 		"a page":                         {`<html></html>`, false, true},
 		"an answer to another question":  {`{"confirmed":false}`, false, true},
@@ -258,7 +277,8 @@ func TestACoinIsNotSpentByAWordOfEsplora(t *testing.T) {
 		} else if err == nil {
 			lat, fin := acct.IsUsed(free.slot)
 			if all, done := acct.IsUsed(used.slot); lat != c.taken || fin != c.taken || !all || !done {
-				t.Errorf("%s: got it taken: %v, finally %v, and the other %v, %v, want %v and the other taken", name, lat, fin, all, done, c.taken)
+				t.Errorf("%s: got it taken: %v, finally %v, and the other %v, %v, want %v and the other taken", name,
+					lat, fin, all, done, c.taken)
 			}
 		}
 		two := config(liar, endpoint(l.node))
@@ -272,7 +292,8 @@ func TestACoinIsNotSpentByAWordOfEsplora(t *testing.T) {
 	never := coins[0] // Esplora calls unspent what nobody made
 	never.Outpoint = bitcointx.FormatOutpoint(chain.TxHash(strings.Repeat("ab", 32)), 0)
 	none := l.draft(t, []chain.Output{never}, l.Account(t), 2000, pays(from, to, 50_000))
-	if acct, err := open(t, config(newExplorer(t, l.node, nil))).Sender.Account(t.Context(), "", none.slot); err == nil {
+	if acct, err := open(t, config(newExplorer(t, l.node, nil))).Sender.Account(t.Context(), "",
+		none.slot); err == nil {
 		t.Errorf("a coin that never was: got %+v, want an error", acct)
 	}
 
@@ -287,8 +308,10 @@ func TestACoinIsNotSpentByAWordOfEsplora(t *testing.T) {
 		t.Error("got a slot taken where one of two shows it free, want it waited for")
 	}
 	status := "/tx/" + string(used.hash) + "/status"
-	elsewhere := fmt.Sprintf(`{"confirmed":true,"block_height":%d,"block_hash":%q}`, final.Height-5, hashAtText(t, l, final.Height-5))
-	answers := map[string]func(*http.Request, func() page) page{"in another block": says("%s", elsewhere), "in no named block": says(`{"confirmed":true}`)}
+	elsewhere := fmt.Sprintf(`{"confirmed":true,"block_height":%d,"block_hash":%q}`, final.Height-5,
+		hashAtText(t, l, final.Height-5))
+	answers := map[string]func(*http.Request,
+		func() page) page{"in another block": says("%s", elsewhere), "in no named block": says(`{"confirmed":true}`)}
 	for name, change := range proxies {
 		answers[name] = change
 	}
@@ -300,7 +323,8 @@ func TestACoinIsNotSpentByAWordOfEsplora(t *testing.T) {
 		}
 	}
 	hidden := pageLie{status, "", says(`{"confirmed":false}`)}.tell(t, l)
-	if o := outcome(t, open(t, config(hidden, endpoint(l.node))), used.hash, pays(from, to, 50_000)); o == nil || !o.Paid {
+	if o := outcome(t, open(t, config(hidden, endpoint(l.node))), used.hash, pays(from, to, 50_000)); o == nil ||
+		!o.Paid {
 		t.Errorf("hidden by one: got %+v, want it paid", o)
 	}
 }
@@ -398,7 +422,8 @@ func TestBalancesOfEsploraAddUp(t *testing.T) {
 	if err != nil || got[0] != money.Units(30_000) || !got[1].IsZero() {
 		t.Errorf("got %v, %v, want 30000 and nothing", got, err)
 	}
-	one := fmt.Sprintf(`{"txid":%q,"vin":[],"vout":[{"scriptpubkey":"","value":1}],"status":{"confirmed":true,"block_height":1,"block_hash":"00"}}`, strings.Repeat("ab", 32))
+	one := fmt.Sprintf(`{"txid":%q,"vin":[],"vout":[{"scriptpubkey":"","value":1}],"status":{"confirmed":true,"block_height":1,"block_hash":"00"}}`,
+		strings.Repeat("ab", 32))
 	for name, said := range map[string]string{
 		"waiting":     strings.Replace(one, "true", "false", 1),
 		"no status":   strings.Replace(one, `"status"`, `"state"`, 1),
@@ -415,7 +440,8 @@ func TestBalancesOfEsploraAddUp(t *testing.T) {
 			t.Errorf("%s: got %v, want an error", name, got)
 		}
 	}
-	if got, err := open(t, config(endpoint(l.node), pageLie{"/address/", "", says("[]")}.tell(t, l))).Reader.Balances(t.Context(), at, of); !errors.Is(err, chain.ErrDisagreement) {
+	if got, err := open(t, config(endpoint(l.node), pageLie{"/address/", "", says("[]")}.tell(t,
+		l))).Reader.Balances(t.Context(), at, of); !errors.Is(err, chain.ErrDisagreement) {
 		t.Errorf("hidden by one: got %v, %v, want a disagreement", got, err)
 	}
 	moved := 0
@@ -438,11 +464,25 @@ func TestOneEndpointIsANode(t *testing.T) {
 		endpoints []string
 		says      string
 	}{
-		"Esplora alone": {chain.Mainnet, []string{"esplora+https://one.example.com/api", "esplora+https://two.example.com/api"}, "has to be a node"},
-		"a query":       {chain.Mainnet, []string{"http://127.0.0.1:1", "esplora+https://one.example.com/api?key=s3cret"}, "has a query"},
-		"no URL":        {chain.Mainnet, []string{"http://127.0.0.1:1", "esplora+one.example.com"}, "endpoint 2 is not an http"},
-		"another mark":  {chain.Mainnet, []string{"electrum+https://one.example.com"}, "endpoint 1 is not an http"},
-		"twice":         {chain.Mainnet, []string{"https://one.example.com/api", "esplora+https://one.example.com/api"}, "given twice"},
+		"Esplora alone": {chain.Mainnet, []string{
+			"esplora+https://one.example.com/api",
+			"esplora+https://two.example.com/api",
+		}, "has to be a node"},
+		"a query": {chain.Mainnet, []string{
+			"http://127.0.0.1:1",
+			"esplora+https://one.example.com/api?key=s3cret",
+		}, "has a query"},
+		"no URL": {
+			chain.Mainnet,
+			[]string{"http://127.0.0.1:1", "esplora+one.example.com"},
+			"endpoint 2 is not an http",
+		},
+		"another mark": {chain.Mainnet, []string{"electrum+https://one.example.com"}, "endpoint 1 is not an http"},
+		"twice": {
+			chain.Mainnet,
+			[]string{"https://one.example.com/api", "esplora+https://one.example.com/api"},
+			"given twice",
+		},
 	} {
 		_, err := bitcoin.New(t.Context(), bitcoin.Config{Network: c.network, Endpoints: c.endpoints, Quorum: 1})
 		if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "s3cret") {

@@ -10,31 +10,31 @@ import (
 )
 
 const (
-	// ConsolidationRateDefault is a fifth of the usual rate: what is merged at it saves four fifths
-	// of what spending it would cost then.
+	// ConsolidationRateDefault is a fifth of the usual rate: a consolidation at it saves four
+	// fifths of what spending the outputs would cost then.
 	ConsolidationRateDefault = 2_000
-	// ConsolidationMinDefault is as many coins as a payment does not spend unless it has to. A
-	// merge shows everybody that they are of one owner, which a few coins are not worth.
+	// ConsolidationMinDefault is more outputs than a payment spends unless it has to. A
+	// consolidation reveals that they have one owner, which is not worth it for a few outputs.
 	ConsolidationMinDefault = 20
 
-	// ConsolidationMax is how many coins become one: half of what a slot may name, and no reason
-	// for more, since another may follow.
+	// ConsolidationMax is how many outputs are consolidated into one: half of what a slot key may
+	// name. There is no reason for more, since another consolidation may follow.
 	ConsolidationMax = 100
 
-	consolidationTarget = 144 // blocks, a day: nobody waits for it
-	// smallOutputFactor is how many times its own spending in usual times a coin is worth that is
-	// not small: what takes more than a hundredth of it.
+	consolidationTarget = 144 // blocks, a day: a consolidation is not urgent
+	// smallOutputFactor defines a small output: spending it in usual times costs more than a
+	// hundredth of its value.
 	smallOutputFactor = 100
 )
 
-// consolidator makes one coin of small ones.
+// consolidator makes one output of small ones.
 type consolidator struct{ *adapter }
 
 var _ chain.Consolidator = consolidator{}
 
-// QuoteConsolidation is what nodes estimate for a day, within the bounds of every rate. Where they
-// estimate nothing it is not low: the least rate could be far from enough, and what is
-// merged is not to be spent until it is mined. A local network has no such days.
+// QuoteConsolidation returns the nodes' estimate for a day, within the bounds of all rates. Without
+// an estimate the rate is not low: the least rate could be far too low, and the outputs of an
+// unconfirmed consolidation cannot be spent. A local network needs no estimate.
 func (m consolidator) QuoteConsolidation(ctx context.Context) (chain.Fees, bool, error) {
 	estimated, err := m.estimateRate(ctx, consolidationTarget)
 	if err != nil {
@@ -45,12 +45,13 @@ func (m consolidator) QuoteConsolidation(ctx context.Context) (chain.Fees, bool,
 	return chain.Fees{TipCap: money.Units(rate)}, isCheap, nil
 }
 
-// ConsolidationRange goes from what spending a coin costs at the price to a hundred times of what it
-// costs in usual times.
+// ConsolidationRange returns the range from the cost of spending an output at this rate to a
+// hundred times that cost in usual times.
 func (m consolidator) ConsolidationRange(price chain.Fees) (amountAbove, amountMax money.Amount) {
 	size := bitcointx.VirtualSize(typicalInputWeight)
 	rate, _ := price.TipCap.Uint64()
-	return money.Units(bitcointx.FeeAtRate(size, rate)), money.Units(smallOutputFactor * bitcointx.FeeAtRate(size, m.UsualRate))
+	return money.Units(bitcointx.FeeAtRate(size, rate)),
+		money.Units(smallOutputFactor * bitcointx.FeeAtRate(size, m.UsualRate))
 }
 
 // InputCounts implements chain.Consolidator.
@@ -61,8 +62,10 @@ func (m consolidator) InputCounts() (countMin, countMax int) {
 // MaxPaymentInputs implements chain.Consolidator.
 func (consolidator) MaxPaymentInputs() int { return bitcointx.InputsMax }
 
-// Consolidate names the slot of coins; all but the fee comes back.
-func (m consolidator) Consolidate(outputs []chain.Output, change chain.Address, price chain.Fees) (string, chain.Fees, error) {
+// Consolidate returns the slot key of outputs and the fees; all but the fee comes back.
+func (m consolidator) Consolidate(
+	outputs []chain.Output, change chain.Address, price chain.Fees,
+) (string, chain.Fees, error) {
 	slotKey, err := bitcointx.NewSlotKey(m.Network, outputs, change)
 	var fees chain.Fees
 	if err == nil {

@@ -16,25 +16,28 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// Outcome asks all nodes where the transactions are, and takes them out of the block that
-// holds them: its header and its root prove that they are there, and the transactions
-// before, checked by their hashes, what it cost. Where a node says that one waits, or
-// knows none, it is nowhere; that is said when as many as have to agree have looked.
+// Outcome asks all nodes where the transactions are, and reads them from the block that contains
+// them. The block's header and root prove that they are in it. The transactions before them,
+// checked by their hashes, prove the fee. An unconfirmed or unknown transaction is in no block;
+// that is the answer once a quorum has searched.
 //
-// A transaction in a block has succeeded: there are no others. What other transaction
-// took its coins is not asked here; see Account.
+// A transaction in a block has succeeded: there are no others. Outcome does not look for another
+// transaction that spent its inputs; see Account.
 func (a *adapter) Outcome(ctx context.Context, txs []chain.TxHash, ps ...chain.Payment) (*chain.Outcome, error) {
 	if len(txs) == 0 {
 		return nil, nil
 	}
-	found, missing, err := several.SearchAll(ctx, a.providers, func(ctx context.Context, p *provider) (*chain.Outcome, error) {
-		return a.readOutcome(ctx, p, txs, ps)
-	})
+	found, missing, err := several.SearchAll(ctx, a.providers,
+		func(ctx context.Context, p *provider) (*chain.Outcome, error) {
+			return a.readOutcome(ctx, p, txs, ps)
+		})
 	switch {
 	case len(found) > 0:
-		// Nodes on two branches: how deep it lies is asked elsewhere, so the one that
-		// makes it younger is taken.
-		return slices.MaxFunc(found, func(x, y *chain.Outcome) int { return cmp.Compare(x.Block.Height, y.Block.Height) }), nil
+		// The nodes may be on two branches. The caller checks the depth separately, so the higher
+		// block is taken.
+		return slices.MaxFunc(found, func(x, y *chain.Outcome) int {
+			return cmp.Compare(x.Block.Height, y.Block.Height)
+		}), nil
 	case missing >= a.Quorum:
 		return nil, nil
 	default:
@@ -42,12 +45,14 @@ func (a *adapter) Outcome(ctx context.Context, txs []chain.TxHash, ps ...chain.P
 	}
 }
 
-// txLocation is a transaction as getrawtransaction tells of it.
+// txLocation is where getrawtransaction says that a transaction is.
 type txLocation struct {
-	Block string `json:"blockhash"` // "" while it waits
+	Block string `json:"blockhash"` // "" while it is unconfirmed
 }
 
-func (a *adapter) readOutcome(ctx context.Context, p *provider, txs []chain.TxHash, ps []chain.Payment) (*chain.Outcome, error) {
+func (a *adapter) readOutcome(
+	ctx context.Context, p *provider, txs []chain.TxHash, ps []chain.Payment,
+) (*chain.Outcome, error) {
 	locations := make([]txLocation, len(txs))
 	calls := make([]*rpcCall, len(txs))
 	for i, tx := range txs {
@@ -77,9 +82,11 @@ func (a *adapter) readOutcome(ctx context.Context, p *provider, txs []chain.TxHa
 	return nil, nil
 }
 
-// readEffects are what a transaction came to in a block; nil when the block is not on the
-// node's chain any more.
-func (a *adapter) readEffects(ctx context.Context, p *provider, hash chainhash.Hash, tx chain.TxHash, ps []chain.Payment) (*chain.Outcome, error) {
+// readEffects returns the result of a transaction in a block; nil if the block is no longer on the
+// node's chain.
+func (a *adapter) readEffects(
+	ctx context.Context, p *provider, hash chainhash.Hash, tx chain.TxHash, ps []chain.Payment,
+) (*chain.Outcome, error) {
 	height, ok, err := p.readHeightOf(ctx, hash)
 	if err != nil || !ok {
 		return nil, err
@@ -104,16 +111,19 @@ func (a *adapter) readEffects(ctx context.Context, p *provider, hash chainhash.H
 	if err != nil {
 		return nil, err
 	}
-	return &chain.Outcome{Tx: tx, Block: s.toChainBlock(height), Succeeded: true, Paid: chain.MakesPayments(effects, ps, pays), Fee: fee}, nil
+	return &chain.Outcome{
+		Tx: tx, Block: s.toChainBlock(height), Succeeded: true,
+		Paid: chain.MakesPayments(effects, ps, pays), Fee: fee,
+	}, nil
 }
 
-// pays tells whether a movement is exactly a payment. From is whose coin it was, of
-// several none: whoever holds the key of a coin of ours pays for us.
+// pays reports whether a transfer is exactly a payment. The sender is not compared: From is empty
+// with several input owners, and any of an organization's keys pays for it.
 func pays(t chain.Transfer, p chain.Payment) bool {
 	return p.Contract == "" && t.Kind == chain.Native && t.To == p.To && t.Amount == p.Amount
 }
 
-// readHeightOf is where a block is on the node's chain; ok is false when it is beside it.
+// readHeightOf returns the height of a block; ok is false if it is not on the node's chain.
 func (p *provider) readHeightOf(ctx context.Context, hash chainhash.Hash) (height uint64, ok bool, err error) {
 	var header struct {
 		Height uint64 `json:"height"`
@@ -125,7 +135,7 @@ func (p *provider) readHeightOf(ctx context.Context, hash chainhash.Hash) (heigh
 	return header.Height, ok && actual == hash, err
 }
 
-// computeFee is what the coins of a transaction held beyond what it paid.
+// computeFee returns what the inputs of a transaction hold beyond its outputs.
 func (p *provider) computeFee(ctx context.Context, s *verifiedBlock, tx *wire.MsgTx) (money.Amount, error) {
 	previous := map[chainhash.Hash]*wire.MsgTx{}
 	var missing []chainhash.Hash
@@ -154,7 +164,8 @@ func (p *provider) computeFee(ctx context.Context, s *verifiedBlock, tx *wire.Ms
 	for _, i := range tx.TxIn {
 		made, n := previous[i.PreviousOutPoint.Hash], i.PreviousOutPoint.Index
 		if int(n) >= len(made.TxOut) {
-			return money.Zero, fmt.Errorf("it spends output %d of %s, which has %d", n, i.PreviousOutPoint.Hash, len(made.TxOut))
+			return money.Zero, fmt.Errorf("it spends output %d of %s, which has %d", n, i.PreviousOutPoint.Hash,
+				len(made.TxOut))
 		}
 		spent += made.TxOut[n].Value
 	}
@@ -167,9 +178,9 @@ func (p *provider) computeFee(ctx context.Context, s *verifiedBlock, tx *wire.Ms
 	return money.Units(uint64(spent - out)), nil
 }
 
-// Account asks where slots stand: whether anything has taken one of their coins, in the
-// latest block and finally. A slot without any of that has its lease in both. The least
-// that as many as have to agree say counts: a slot that one of them shows free is free.
+// Account reads whether a transaction has spent one of the slots' inputs, in the latest block and
+// finally. A slot that no transaction has used has its key in both. The least used state that a
+// quorum reports counts: a slot that one of them shows free is free.
 func (a *adapter) Account(ctx context.Context, account chain.Address, open ...chain.Slot) (chain.Account, error) {
 	out := chain.Account{KeyedSlots: true}
 	var slotKeys []bitcointx.SlotKey
@@ -185,9 +196,10 @@ func (a *adapter) Account(ctx context.Context, account chain.Address, open ...ch
 	}
 	var errs []error
 	answered := 0
-	for _, s := range several.AskAll(ctx, a.providers, a.Quorum, func(ctx context.Context, p *provider) ([]chain.SlotState, error) {
-		return a.readSlots(ctx, p, open, slotKeys)
-	}) {
+	for _, s := range several.AskAll(ctx, a.providers, a.Quorum,
+		func(ctx context.Context, p *provider) ([]chain.SlotState, error) {
+			return a.readSlots(ctx, p, open, slotKeys)
+		}) {
 		if s.Err != nil {
 			errs = append(errs, s.Err)
 			continue
@@ -212,17 +224,19 @@ func (a *adapter) Account(ctx context.Context, account chain.Address, open ...ch
 	return out, nil
 }
 
-// txOutAnswer is what gettxout answers for an output that nothing in a block has spent.
+// txOutAnswer is the answer of gettxout for an output that no block has spent.
 type txOutAnswer struct {
 	Best string `json:"bestblock"`
-	// spent is the height of the block that spends it, which Esplora alone tells; zero:
-	// none does.
+	// spent is the height of the block that spends it, which only Esplora reports; zero if none
+	// does.
 	spent uint64
 }
 
-// readSlots are the slots as one node has them. It looks at the coins and at the blocks
-// that are not final, and starts anew when a block came or went meanwhile.
-func (a *adapter) readSlots(ctx context.Context, p *provider, open []chain.Slot, slotKeys []bitcointx.SlotKey) ([]chain.SlotState, error) {
+// readSlots returns the slots as one node has them. It reads the outputs and the blocks that are
+// not final, and starts again if the tip changed meanwhile.
+func (a *adapter) readSlots(
+	ctx context.Context, p *provider, open []chain.Slot, slotKeys []bitcointx.SlotKey,
+) ([]chain.SlotState, error) {
 	for range slotReadTries {
 		out, err := a.tryReadSlots(ctx, p, open, slotKeys)
 		if !errors.Is(err, errTipMoved) {
@@ -232,17 +246,19 @@ func (a *adapter) readSlots(ctx context.Context, p *provider, open []chain.Slot,
 	return nil, fmt.Errorf("%s: %w", p.name, errTipMoved)
 }
 
-// slotReadTries is how often a node may have a new block while it is asked.
+// slotReadTries is how often the tip may change during a read.
 const slotReadTries = 3
 
 var errTipMoved = errors.New("its newest block is another one every time it is asked")
 
-func (a *adapter) tryReadSlots(ctx context.Context, p *provider, open []chain.Slot, slotKeys []bitcointx.SlotKey) ([]chain.SlotState, error) {
+func (a *adapter) tryReadSlots(
+	ctx context.Context, p *provider, open []chain.Slot, slotKeys []bitcointx.SlotKey,
+) ([]chain.SlotState, error) {
 	height, err := p.readHeight(ctx)
 	if err != nil {
 		return nil, err
 	}
-	// What the blocks spend that can still be forked away.
+	// The outputs that reorganizable blocks spend.
 	spentUnfinal := map[string]bool{}
 	var tip chainhash.Hash
 	for level := height; ; level-- {
@@ -310,7 +326,7 @@ func (a *adapter) tryReadSlots(ctx context.Context, p *provider, open []chain.Sl
 	if err := p.checkCreated(ctx, spentNames); err != nil {
 		return nil, err
 	}
-	// The same newest block as at first, so all of it is of one moment.
+	// The tip is unchanged, so all answers are of one state.
 	if current, ok, err := p.readHashAt(ctx, height); err != nil || !ok || current != tip {
 		return nil, errors.Join(err, errTipMoved)
 	}
@@ -333,9 +349,9 @@ func (a *adapter) tryReadSlots(ctx context.Context, p *provider, open []chain.Sl
 	return out, nil
 }
 
-// checkCreated makes sure that outputs which are not there were made in a block of the node's
-// chain: then something has spent them. One that never was, or is not any more, is no
-// proof that anybody took its slot.
+// checkCreated checks that missing outputs were created in a block of the node's chain: then a
+// transaction has spent them. An output that never existed, or no longer exists, is no proof that
+// its slot was used.
 func (p *provider) checkCreated(ctx context.Context, outs []string) error {
 	locations := map[chain.TxHash]*txLocation{}
 	var calls []*rpcCall
@@ -361,7 +377,8 @@ func (p *provider) checkCreated(ctx context.Context, outs []string) error {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
 		if _, ok, err := p.readHeightOf(ctx, hash); err != nil || !ok {
-			return errors.Join(fmt.Errorf("%s: block %s, which made a coin of ours, is not on its chain", p.name, hash), err)
+			return errors.Join(fmt.Errorf("%s: block %s, which made a coin of ours, is not on its chain", p.name, hash),
+				err)
 		}
 	}
 	return nil

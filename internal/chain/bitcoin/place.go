@@ -17,19 +17,19 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// span is where in the bytes of a block a transaction lies. What its hash names, which
-// is all but the witnesses, is its version, what lies from ins to witness, and its end.
+// span is the position of a transaction in the bytes of a block. Its hash covers all but the
+// witnesses: its version, the bytes from inputs to witness, and its end.
 type span struct {
 	start   int
-	inputs  int // the number of its inputs, and they
-	outputs int // the number of its outputs, and they
+	inputs  int // start of the number of inputs and of the inputs
+	outputs int // start of the number of outputs and of the outputs
 	witness int
 	end     int
 }
 
 const (
 	versionBytes  = 4  // at the beginning of a transaction
-	markerBytes   = 2  // thereafter, where there are witnesses
+	markerBytes   = 2  // after that, where there are witnesses
 	lockTimeBytes = 4  // at its end
 	outpointBytes = 36 // at the beginning of an input: a hash and a number
 	sequenceBytes = 4  // at its end
@@ -38,14 +38,14 @@ const (
 
 var errCutOff = errors.New("it ends too early")
 
-// A cursor steps over bytes. The first mistake sticks: everything after it is nothing.
+// cursor steps over bytes. The first error persists: everything after it reads as empty.
 type cursor struct {
 	b   []byte
 	pos int
 	err error
 }
 
-// takeBytes steps over some bytes, which it gives; none once something was wrong.
+// takeBytes steps over bytes and returns them; none after an error.
 func (c *cursor) takeBytes(n uint64) []byte {
 	if c.err != nil || n > uint64(len(c.b)-c.pos) {
 		if c.err == nil {
@@ -58,7 +58,7 @@ func (c *cursor) takeBytes(n uint64) []byte {
 	return c.b[start:c.pos:c.pos]
 }
 
-// takeVarInt reads a number in as few bytes as hold it; in more it is a mistake.
+// takeVarInt reads a number in the fewest bytes that hold it; a longer form is an error.
 func (c *cursor) takeVarInt() uint64 {
 	if c.err == nil && c.pos < len(c.b) && c.b[c.pos] < 0xfd {
 		c.pos++
@@ -89,7 +89,7 @@ func (c *cursor) takeVarInt() uint64 {
 	return n
 }
 
-// locateTxs finds out where the transactions of a block are.
+// locateTxs finds the positions of the transactions in a block.
 func (s *verifiedBlock) locateTxs() error {
 	c := cursor{b: s.raw, pos: headerBytes}
 	count := c.takeVarInt()
@@ -113,10 +113,10 @@ func (s *verifiedBlock) locateTxs() error {
 	return nil
 }
 
-// transactionBytes is about the least that a transaction has.
+// transactionBytes is about the smallest size of a transaction.
 const transactionBytes = 60
 
-// takeTx steps over one.
+// takeTx steps over one transaction.
 func (c *cursor) takeTx() (t span) {
 	t.start = c.pos
 	c.takeBytes(versionBytes)
@@ -166,7 +166,7 @@ func (c *cursor) fail(message string) {
 	}
 }
 
-// txID is the hash of a transaction without its witnesses, which is its name.
+// txID returns the hash of a transaction without its witnesses, which is its id.
 func (s *verifiedBlock) txID(i int, digest hash.Hash) (id chainhash.Hash) {
 	t := s.txs[i]
 	digest.Reset()
@@ -180,17 +180,20 @@ func (s *verifiedBlock) txID(i int, digest hash.Hash) (id chainhash.Hash) {
 	return id
 }
 
-// decodeTx reads a whole transaction, for whoever needs more of it than where it lies.
+// decodeTx decodes a whole transaction, for callers that need more than its position.
 func (s *verifiedBlock) decodeTx(i int) (*wire.MsgTx, error) {
 	return readTx(s.raw[s.txs[i].start:s.txs[i].end])
 }
 
-// spentOutpoints are the outputs that a transaction spends.
+// spentOutpoints returns the outpoints that a transaction spends.
 func (s *verifiedBlock) spentOutpoints(i int) (outpoints []wire.OutPoint) {
 	c := cursor{b: s.raw, pos: s.txs[i].inputs}
 	for range c.takeVarInt() {
 		out := c.takeBytes(outpointBytes)
-		outpoints = append(outpoints, wire.OutPoint{Hash: chainhash.Hash(out[:chainhash.HashSize]), Index: binary.LittleEndian.Uint32(out[chainhash.HashSize:])})
+		outpoints = append(outpoints, wire.OutPoint{
+			Hash:  chainhash.Hash(out[:chainhash.HashSize]),
+			Index: binary.LittleEndian.Uint32(out[chainhash.HashSize:]),
+		})
 		c.takeBytes(c.takeVarInt())
 		c.takeBytes(sequenceBytes)
 	}
@@ -200,13 +203,13 @@ func (s *verifiedBlock) spentOutpoints(i int) (outpoints []wire.OutPoint) {
 // nullOutpoint is what a coinbase spends.
 var nullOutpoint = bytes.Join([][]byte{make([]byte, chainhash.HashSize), {0xff, 0xff, 0xff, 0xff}}, nil)
 
-// isCoinbase tells whether a transaction is the one that makes coins.
+// isCoinbase reports whether a transaction is a coinbase.
 func (s *verifiedBlock) isCoinbase(i int) bool {
 	c := cursor{b: s.raw, pos: s.txs[i].inputs}
 	return c.takeVarInt() == 1 && bytes.Equal(c.takeBytes(outpointBytes), nullOutpoint)
 }
 
-// coinbaseScript is what a miner wrote into the input of the first transaction.
+// coinbaseScript returns the script that the miner wrote into the input of the first transaction.
 func (s *verifiedBlock) coinbaseScript() []byte {
 	c := cursor{b: s.raw, pos: s.txs[0].inputs}
 	c.takeVarInt()
@@ -214,7 +217,7 @@ func (s *verifiedBlock) coinbaseScript() []byte {
 	return c.takeBytes(c.takeVarInt())
 }
 
-// outputScripts are those of the outputs of a transaction, in their order.
+// outputScripts returns the scripts of a transaction's outputs, in their order.
 func (s *verifiedBlock) outputScripts(i int) (scripts [][]byte) {
 	c := cursor{b: s.raw, pos: s.txs[i].outputs}
 	for range c.takeVarInt() {
@@ -224,9 +227,11 @@ func (s *verifiedBlock) outputScripts(i int) (scripts [][]byte) {
 	return scripts
 }
 
-// appendTransfers adds what a transaction pays to addresses. Data and scripts that are no form of
-// address pay nobody, and an output of nothing moves nothing.
-func (s *verifiedBlock) appendTransfers(p *chaincfg.Params, i int, transfers []chain.Transfer) ([]chain.Transfer, error) {
+// appendTransfers appends what a transaction pays to addresses. Data and scripts without an address
+// pay no one, and an output of zero moves nothing.
+func (s *verifiedBlock) appendTransfers(
+	p *chaincfg.Params, i int, transfers []chain.Transfer,
+) ([]chain.Transfer, error) {
 	c := cursor{b: s.raw, pos: s.txs[i].outputs}
 	var hash chain.TxHash
 	for n := range c.takeVarInt() {

@@ -8,22 +8,25 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/bitcoin/coinselect"
 )
 
-// utxoModel chooses coins. It asks nobody.
+// utxoModel selects outputs. It asks no node.
 type utxoModel struct{ Config }
 
 var _ chain.UTXOModel = utxoModel{}
 
-// NewUTXOModel chooses coins by the network, the rates and the costs of a configuration, whose
-// nodes are not needed for it.
+// NewUTXOModel returns the coin selection for the network, the rates and the costs of a
+// configuration. It does not use the configuration's nodes.
 func NewUTXOModel(cfg Config) chain.UTXOModel { return utxoModel{cfg.withDefaults()} }
 
-// SelectOutputs picks the coins of payments at the rate of a quote. What has change leaves
-// enough of it to raise the rate by half, and what has none pays that at once: a slot
-// takes no further coins. Where there is not so much, the rate itself has to do.
-func (p utxoModel) SelectOutputs(required, available []chain.Output, change chain.Address, price chain.Fees, ps ...chain.Payment) (string, chain.Fees, error) {
+// SelectOutputs picks the inputs of payments at a quoted rate. A transaction with change keeps
+// enough of it to raise the rate by half. One without change pays the raised rate at once, because
+// a slot gets no further inputs. If the outputs do not suffice for that, the rate itself applies.
+func (p utxoModel) SelectOutputs(
+	required, available []chain.Output, change chain.Address, price chain.Fees, ps ...chain.Payment,
+) (string, chain.Fees, error) {
 	rate, ok := price.TipCap.Uint64()
 	if !ok || rate > p.RateMax {
-		return "", chain.Fees{}, fmt.Errorf("choose coins on %s: the rate of %v is above the configured %d", chain.Bitcoin, price.TipCap, p.RateMax)
+		return "", chain.Fees{}, fmt.Errorf("choose coins on %s: the rate of %v is above the configured %d",
+			chain.Bitcoin, price.TipCap, p.RateMax)
 	}
 	o := coinselect.Request{
 		Network: p.Network, Payments: ps, Required: required, Change: change,
@@ -43,7 +46,7 @@ func (p utxoModel) SelectOutputs(required, available []chain.Output, change chai
 	return c.SlotKey.String(), c.Fees, nil
 }
 
-// Inputs are the coins of a lease.
+// Inputs returns the outputs of a slot key.
 func (p utxoModel) Inputs(slotKey string) ([]chain.Output, error) {
 	l, err := bitcointx.ParseSlotKey(p.Network, slotKey)
 	if err != nil {

@@ -20,9 +20,9 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/several"
 )
 
-const batchItemsMax = 100 // requests in one
+const batchItemsMax = 100 // requests in one batch
 
-// The numbers by which nodes of both kinds say what is wrong.
+// The error numbers of both kinds of node.
 const (
 	codeNoMethod  = -32601
 	codeNotFound  = -5 // no such block, transaction or address
@@ -30,18 +30,18 @@ const (
 	codeParameter = -8 // bitcoind: no block at that height
 )
 
-// A provider is one node, or an Esplora server. Every request of it is bounded in time and every answer in
-// size.
+// provider is one node, or an Esplora server. Every request to it is bounded in time and every
+// answer in size.
 type provider struct {
 	*endpoint.Endpoint
-	name        string // of it
+	name        string // of the endpoint
 	genesis     string
 	network     chain.Network
 	params      *chaincfg.Params
 	timeout     time.Duration
 	scanTimeout time.Duration
-	esplora     bool        // it is no node
-	usesScan    atomic.Bool // it looks for balances in all outputs and not in an index
+	esplora     bool        // it is an Esplora server and no node
+	usesScan    atomic.Bool // it reads balances from a scan of all outputs and not from an index
 }
 
 func newProvider(cfg Config, params *chaincfg.Params, genesis string, i int) (*provider, error) {
@@ -51,12 +51,13 @@ func newProvider(cfg Config, params *chaincfg.Params, genesis string, i int) (*p
 		return nil, err
 	}
 	return &provider{
-		Endpoint: e, name: e.String(), genesis: genesis, network: cfg.Network, params: params, timeout: cfg.Timeout, scanTimeout: cfg.ScanTimeout,
-		esplora: esplora,
+		Endpoint: e, name: e.String(), genesis: genesis, network: cfg.Network, params: params, timeout: cfg.Timeout,
+		scanTimeout: cfg.ScanTimeout,
+		esplora:     esplora,
 	}, nil
 }
 
-// nodeError is what a node answers in place of a result.
+// nodeError is what a node answers instead of a result.
 type nodeError struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
@@ -64,7 +65,7 @@ type nodeError struct {
 
 func (e *nodeError) Error() string { return fmt.Sprintf("%s (%d)", e.Message, e.Code) }
 
-// hasErrorCode tells whether a node refused with one of these numbers.
+// hasErrorCode reports whether a node refused with one of these numbers.
 func hasErrorCode(err error, codes ...int) bool {
 	var r *nodeError
 	if !errors.As(err, &r) {
@@ -78,20 +79,20 @@ func hasErrorCode(err error, codes ...int) bool {
 	return false
 }
 
-// A question is one request and what came of it.
+// rpcCall is one request with its result.
 type rpcCall struct {
 	method string
 	params []any
-	result any   // where the answer goes
-	err    error // of this one alone
+	result any   // receives the answer
+	err    error // of this request alone
 }
 
 func newCall(result any, method string, params ...any) *rpcCall {
 	return &rpcCall{method: method, params: params, result: result}
 }
 
-// callBatch makes requests at once, as many as there are. Error: they could not be made, or
-// one of them has one.
+// callBatch makes requests together, in any number. Error: they could not be made, or one of them
+// failed.
 func (p *provider) callBatch(ctx context.Context, calls ...*rpcCall) error {
 	if err := p.callBatchEach(ctx, calls...); err != nil {
 		return err
@@ -104,8 +105,8 @@ func (p *provider) callBatch(ctx context.Context, calls ...*rpcCall) error {
 	return nil
 }
 
-// callBatchEach makes requests and leaves to the caller what went wrong with each; it is an
-// error when they could not be made at all.
+// callBatchEach makes requests and leaves the error of each to the caller. Error: they could not be
+// made at all.
 func (p *provider) callBatchEach(ctx context.Context, calls ...*rpcCall) error {
 	if err := p.ensureHandshake(ctx); err != nil {
 		return err
@@ -152,7 +153,7 @@ func (p *provider) exchangeBatch(ctx context.Context, calls []*rpcCall) error {
 	}
 	var body any = requests
 	if len(requests) == 1 {
-		body = requests[0] // some nodes behind a proxy take no lists
+		body = requests[0] // some nodes behind a proxy accept no lists
 	}
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -200,10 +201,10 @@ func (p *provider) exchangeBatch(ctx context.Context, calls []*rpcCall) error {
 	return nil
 }
 
-// rawHex are bytes that come as hexadecimal digits.
+// rawHex holds bytes that are sent as hexadecimal digits.
 type rawHex []byte
 
-// decodeResult reads a result. Bytes are read here, since a block has megabytes of them.
+// decodeResult decodes a result. It decodes bytes itself, since a block has megabytes of them.
 func decodeResult(v jsontext.Value, result any) error {
 	raw, ok := result.(*rawHex)
 	if !ok {
@@ -226,7 +227,8 @@ func (p *provider) postCall(ctx context.Context, body []byte) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case answer.Status == http.StatusUnauthorized || answer.Status == http.StatusForbidden:
-		return nil, fmt.Errorf("%d %s: give the endpoint with the node's user and password", answer.Status, http.StatusText(answer.Status))
+		return nil, fmt.Errorf("%d %s: give the endpoint with the node's user and password", answer.Status,
+			http.StatusText(answer.Status))
 	case len(bytes.TrimSpace(text)) == 0 || text[0] != '{' && text[0] != '[':
 		// bitcoind answers an error with a status of its own and the protocol's body.
 		return nil, answer.UnexpectedError()
@@ -234,8 +236,8 @@ func (p *provider) postCall(ctx context.Context, body []byte) ([]byte, error) {
 	return answer.Body, nil
 }
 
-// ensureHandshake makes sure, once, that the node is on our network. Until it has answered,
-// nothing else is asked of it.
+// ensureHandshake makes sure, once, that the node is on the configured network. No other request is
+// sent to it before.
 func (p *provider) ensureHandshake(ctx context.Context) error {
 	return p.Handshake(ctx, "getblockhash", p.checkNetwork)
 }
@@ -255,7 +257,7 @@ func (p *provider) checkNetwork(ctx context.Context) error {
 	return nil
 }
 
-// parseHash is a hash as nodes write it.
+// parseHash decodes a hash as nodes write it.
 func parseHash(s string) (chainhash.Hash, error) {
 	if len(s) != chainhash.MaxHashStringSize {
 		return chainhash.Hash{}, fmt.Errorf("%q is not a hash", several.TruncateAnswer(s))
@@ -267,12 +269,12 @@ func parseHash(s string) (chainhash.Hash, error) {
 	return *h, nil
 }
 
-// readHeight is that of the node's newest block.
+// readHeight returns the height of the node's newest block.
 func (p *provider) readHeight(ctx context.Context) (n uint64, err error) {
 	return n, p.callBatch(ctx, newCall(&n, "getblockcount"))
 }
 
-// readHashAt is the block that the node has at a height; ok is false beyond its newest one.
+// readHashAt returns the hash of the node's block at a height; ok is false beyond its newest block.
 func (p *provider) readHashAt(ctx context.Context, height uint64) (h chainhash.Hash, ok bool, err error) {
 	var text string
 	err = p.callBatch(ctx, newCall(&text, "getblockhash", height))

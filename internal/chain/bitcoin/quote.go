@@ -12,31 +12,31 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// Rates are satoshi for a thousand virtual bytes.
+// Rates are in satoshi per thousand virtual bytes.
 const (
-	RateMinDefault   = 1_000 // what nodes pass on at the least
+	RateMinDefault   = 1_000 // the least that nodes relay
 	RateMaxDefault   = 500_000
 	UsualRateDefault = 10_000
 	CostMaxDefault   = 5_000_000 // satoshi
 	TargetDefault    = 3         // blocks
-	TargetMax        = 1008      // what nodes estimate for at the most
+	TargetMax        = 1008      // the greatest target that nodes estimate for
 
-	// typicalInputs is how many coins a usual payment spends, for a price before they are
-	// chosen.
+	// typicalInputs is how many outputs a usual payment spends, for a fee before they are selected.
 	typicalInputs = 2
 )
 
-// usualOutput is paid and spent by a usual transaction: native SegWit of a key.
+// The weights of an input and an output of a usual transaction: native SegWit of a key.
 const (
 	typicalInputWeight  = 272
 	typicalOutputWeight = 124
 )
 
-// BatchSize is how many of payments of one account one transaction makes: as many payees as
-// ours may have, in bitcoins, of one account that pays for all.
+// BatchSize returns how many payments one transaction makes. They are in bitcoin, of one account
+// with one fee payer, and at most the payees that a transaction may have.
 func (a *adapter) BatchSize(ps []chain.Payment) int {
 	n := 1
-	for n < min(len(ps), bitcointx.PayeesMax) && ps[n].Contract == "" && feePayer(ps[n]) == feePayer(ps[0]) && ps[n].From == ps[0].From {
+	for n < min(len(ps), bitcointx.PayeesMax) && ps[n].Contract == "" && feePayer(ps[n]) == feePayer(ps[0]) &&
+		ps[n].From == ps[0].From {
 		n++
 	}
 	return min(n, len(ps))
@@ -49,10 +49,9 @@ func feePayer(p chain.Payment) chain.Address {
 	return p.From
 }
 
-// Quote proposes the fees of payments: what the first node that answers estimates, within
-// the configured bounds, for a transaction that spends as many coins as a usual one. What
-// it costs with the coins that it spends, Pool says. Whether there are enough of them is
-// not asked here.
+// Quote proposes the fees of payments: the estimate of the first node that answers, within the
+// configured bounds, for a transaction with the usual number of inputs. UTXOModel returns the cost
+// with the selected inputs. Quote does not check whether the outputs suffice.
 //
 // A payment of nothing from an account to itself is a cancel.
 func (a *adapter) Quote(ctx context.Context, ps ...chain.Payment) (chain.Fees, error) {
@@ -78,7 +77,8 @@ func (a *adapter) Quote(ctx context.Context, ps ...chain.Payment) (chain.Fees, e
 		weight += w
 	}
 	if n := a.BatchSize(ps); n < len(ps) {
-		return chain.Fees{}, fmt.Errorf("quote on %s: a transaction makes %d of these %d payments", chain.Bitcoin, n, len(ps))
+		return chain.Fees{}, fmt.Errorf("quote on %s: a transaction makes %d of these %d payments", chain.Bitcoin, n,
+			len(ps))
 	}
 	return a.quoteSize(ctx, bitcointx.VirtualSize(weight))
 }
@@ -87,8 +87,8 @@ func newRefusal(cause chain.Cause, format string, args ...any) error {
 	return &chain.RevertedError{Reason: fmt.Sprintf(format, args...), Cause: cause}
 }
 
-// MinNativePayment is the smallest output to an address that nodes pass on: what it holds has to be
-// worth its spending, which depends on the address's form.
+// MinNativePayment returns the smallest output to an address that nodes relay. Its value has to be
+// worth spending it, which depends on the address's form.
 func (a *adapter) MinNativePayment(_ context.Context, to chain.Address) (money.Amount, error) {
 	script, err := bitcointx.Script(a.Network, to)
 	if err != nil {
@@ -97,8 +97,8 @@ func (a *adapter) MinNativePayment(_ context.Context, to chain.Address) (money.A
 	return bitcointx.Dust(script), nil
 }
 
-// checkPayment is what a payment adds to the weight of a transaction, or why the network
-// refuses it.
+// checkPayment returns the weight that a payment adds to a transaction, or why the network refuses
+// it.
 func (a *adapter) checkPayment(p chain.Payment) (int, error) {
 	if p.Contract != "" {
 		return 0, fmt.Errorf("there is no token %.100q", string(p.Contract))
@@ -108,14 +108,16 @@ func (a *adapter) checkPayment(p chain.Payment) (int, error) {
 		return 0, err
 	}
 	if minimum := bitcointx.Dust(script); p.Amount.Less(minimum) {
-		return 0, newRefusal(chain.CauseAmount, "%v satoshi are dust: the network passes on no output to %s below %v", p.Amount, p.To, minimum)
+		return 0, newRefusal(chain.CauseAmount, "%v satoshi are dust: the network passes on no output to %s below %v",
+			p.Amount, p.To, minimum)
 	}
 	return bitcointx.PayWeight(a.Network, p.To)
 }
 
-// TransferFees are those of a usual payment to one payee.
+// TransferFees returns the fees of a usual payment to one payee.
 func (a *adapter) TransferFees(ctx context.Context) (chain.Fees, error) {
-	return a.quoteSize(ctx, bitcointx.VirtualSize(bitcointx.EmptyWeight+typicalInputs*typicalInputWeight+2*typicalOutputWeight))
+	return a.quoteSize(ctx,
+		bitcointx.VirtualSize(bitcointx.EmptyWeight+typicalInputs*typicalInputWeight+2*typicalOutputWeight))
 }
 
 func (a *adapter) quoteSize(ctx context.Context, size uint64) (chain.Fees, error) {
@@ -125,21 +127,23 @@ func (a *adapter) quoteSize(ctx context.Context, size uint64) (chain.Fees, error
 	}
 	fee := money.Units(bitcointx.FeeAtRate(size, rate))
 	if a.CostMax.Less(fee) {
-		return chain.Fees{}, fmt.Errorf("price of a transaction on %s: it would cost %v satoshi, and no more than %v are allowed", chain.Bitcoin, fee, a.CostMax)
+		return chain.Fees{},
+			fmt.Errorf("price of a transaction on %s: it would cost %v satoshi, and no more than %v are allowed",
+				chain.Bitcoin, fee, a.CostMax)
 	}
 	return chain.Fees{GasLimit: size, TipCap: money.Units(rate), NonGas: fee}, nil
 }
 
-// marketRate is the rate at which nodes expect a transaction to be in a block in time, within
-// the bounds. A node that has seen too little, or that estimates nothing (btcd), is no
-// reason not to pay: the least rate is what it comes to, and what waits too long for it
-// is raised.
+// marketRate returns the rate at which nodes expect a transaction to be mined in time, within the
+// bounds. A node without an estimate, because it has seen too little or never estimates (btcd),
+// does not prevent a payment: the least rate is used then, and a payment that waits too long is
+// bumped.
 func (a *adapter) marketRate(ctx context.Context, target int) (uint64, error) {
 	rate, err := a.estimateRate(ctx, target)
 	return min(max(rate, a.RateMin), a.RateMax), err
 }
 
-// estimateRate is what the first node that answers expects, and 0 where it expects nothing.
+// estimateRate returns the estimate of the first node that answers, and 0 if it has none.
 func (a *adapter) estimateRate(ctx context.Context, target int) (uint64, error) {
 	return several.FirstAnswer(ctx, a.providersByTrust(), func(ctx context.Context, p *provider) (uint64, error) {
 		var got struct {
@@ -156,15 +160,14 @@ func (a *adapter) estimateRate(ctx context.Context, target int) (uint64, error) 
 	})
 }
 
-// incrementalRelayRate is by how much a replacement raises the rate at the least. Nodes ask for a
-// thousand, so that it pays for being passed on itself (BIP-125); a little more is for
-// what was rounded.
+// incrementalRelayRate is the least increase of a replacement's rate. Nodes require a thousand,
+// which pays for relaying it (BIP-125); the rest covers rounding.
 const incrementalRelayRate = 1_100
 
-// Bump offers a quarter more, and at least as much more as nodes ask of a replacement by
-// BIP-125: each virtual byte of it pays what passing it on costs, beside all that the one
-// before paid. It comes out of the change; Build says where there is not enough of that.
-// A cancel, which is smaller, costs as much, since it has to replace as much.
+// Bump offers a quarter more, and at least the increase that nodes require of a replacement by
+// BIP-125. Each virtual byte of it pays for relaying it, in addition to all that the replaced
+// transaction paid. The increase comes out of the change; Build returns an error if there is not
+// enough. A cancel is smaller and costs as much, since it has to replace as much.
 func (a *adapter) Bump(_ context.Context, last chain.Fees) (chain.Fees, bool, error) {
 	rate, ok := last.TipCap.Uint64()
 	if !ok || rate > bitcointx.RateMax || last.GasLimit == 0 || last.GasLimit > weightMax || !last.FeeCap.IsZero() {
@@ -176,7 +179,7 @@ func (a *adapter) Bump(_ context.Context, last chain.Fees) (chain.Fees, bool, er
 	}
 	bumped := last
 	bumped.TipCap = money.Units(higher)
-	// What the one before cost beyond its rate, having no change, stays in.
+	// What the replaced transaction paid beyond its rate, having no change, is kept.
 	var err error
 	step := bitcointx.FeeAtRate(last.GasLimit, higher) - bitcointx.FeeAtRate(last.GasLimit, rate)
 	if bumped.NonGas, err = last.NonGas.Add(money.Units(step)); err != nil {
@@ -188,12 +191,11 @@ func (a *adapter) Bump(_ context.Context, last chain.Fees) (chain.Fees, bool, er
 	return bumped, true, nil
 }
 
-// weightMax is what nodes pass on at the most, and above any size.
+// weightMax is the greatest weight that nodes relay, and above any size.
 const weightMax = 400_000
 
-// Build encodes the transaction of payments in a slot; it asks nobody. The slot's lease
-// has all that payments do not say. Errors: *chain.InsufficientOutputsError, where its coins do not
-// pay for as much.
+// Build encodes the transaction of payments in a slot; it asks no node. The slot key has all that
+// payments lack. Errors: *chain.InsufficientOutputsError if its inputs do not pay for that much.
 func (a *adapter) Build(account chain.Address, s chain.Slot, fees chain.Fees, ps ...chain.Payment) ([]byte, error) {
 	payload, err := a.buildPayload(account, s, fees, ps)
 	if err != nil {
@@ -202,7 +204,9 @@ func (a *adapter) Build(account chain.Address, s chain.Slot, fees chain.Fees, ps
 	return payload, nil
 }
 
-func (a *adapter) buildPayload(account chain.Address, s chain.Slot, fees chain.Fees, ps []chain.Payment) ([]byte, error) {
+func (a *adapter) buildPayload(
+	account chain.Address, s chain.Slot, fees chain.Fees, ps []chain.Payment,
+) ([]byte, error) {
 	slotKey, err := bitcointx.ParseSlotKey(a.Network, s.Key)
 	if err != nil {
 		return nil, err

@@ -11,8 +11,8 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/several"
 )
 
-// Heads asks all nodes at once. The final head is the highest that Agree of them have
-// reached; the latest is of the first one that answers.
+// Heads asks all nodes at once. The final head is the highest that a quorum of them has reached.
+// The latest head is that of the first node that answers.
 func (a *adapter) Heads(ctx context.Context) (chain.Heads, error) {
 	h, err := several.AgreeOnHeads(ctx, a.providersByTrust(), a.Quorum, a.readHeads)
 	if err != nil {
@@ -34,7 +34,7 @@ func (a *adapter) readHeads(ctx context.Context, p *provider) (chain.Heads, erro
 	return chain.Heads{Latest: latest, Final: final}, err
 }
 
-// readHead is the block at a height, with its header checked.
+// readHead returns the block at a height, with its header checked.
 func (p *provider) readHead(ctx context.Context, height uint64) (chain.Block, error) {
 	hash, ok, err := p.readHashAt(ctx, height)
 	if err == nil && !ok {
@@ -57,8 +57,8 @@ func (p *provider) readHead(ctx context.Context, height uint64) (chain.Block, er
 	return (&verifiedBlock{hash: hash, header: h}).toChainBlock(height), nil
 }
 
-// Final finds the hash that enough nodes call final, and then takes the block from
-// whichever of them gives all of it.
+// Final finds the hash that a quorum of nodes calls final, and then takes the block from the first
+// of them that gives all of it.
 func (a *adapter) Final(ctx context.Context, height uint64) (chain.Contents, error) {
 	wrap := func(err error) (chain.Contents, error) {
 		return chain.Contents{}, fmt.Errorf("final block %d of %s: %w", height, chain.Bitcoin, err)
@@ -79,41 +79,42 @@ func (a *adapter) Final(ctx context.Context, height uint64) (chain.Contents, err
 		return wrap(err)
 	}
 	c := s.chainContents(height, matured, len(voters))
-	if height > 0 { // the first block is final whatever stands on it
+	if height > 0 { // the first block is final independently of its depth
 		c.Depth = a.Confirmations
 	}
 	return c, nil
 }
 
-// Recent takes the block from the first node that answers. A fork between its requests
-// is an error: the next call sees the new block whole.
+// Recent takes the block from the first node that answers. A reorg between its requests is an
+// error: the next call reads the new block as a whole.
 func (a *adapter) Recent(ctx context.Context, height uint64) (chain.Contents, error) {
 	isPastTip := false
-	c, err := several.FirstAnswer(ctx, a.providersByTrust(), func(ctx context.Context, p *provider) (chain.Contents, error) {
-		hash, ok, err := p.readHashAt(ctx, height)
-		if err != nil {
-			return chain.Contents{}, err
-		}
-		if isPastTip = !ok; isPastTip {
-			return chain.Contents{}, nil
-		}
-		single := []*provider{p}
-		s, err := a.loadBlock(ctx, single, height, hash)
-		if err != nil {
-			return chain.Contents{}, err
-		}
-		matured, err := a.loadMaturedReward(ctx, single, height, func() (chainhash.Hash, error) {
-			hash, ok, err := p.readHashAt(ctx, height-coinbaseMaturity)
-			if err == nil && !ok {
-				err = fmt.Errorf("%s: has no block %d any more", p.name, height-coinbaseMaturity)
+	c, err := several.FirstAnswer(ctx, a.providersByTrust(),
+		func(ctx context.Context, p *provider) (chain.Contents, error) {
+			hash, ok, err := p.readHashAt(ctx, height)
+			if err != nil {
+				return chain.Contents{}, err
 			}
-			return hash, err
+			if isPastTip = !ok; isPastTip {
+				return chain.Contents{}, nil
+			}
+			single := []*provider{p}
+			s, err := a.loadBlock(ctx, single, height, hash)
+			if err != nil {
+				return chain.Contents{}, err
+			}
+			matured, err := a.loadMaturedReward(ctx, single, height, func() (chainhash.Hash, error) {
+				hash, ok, err := p.readHashAt(ctx, height-coinbaseMaturity)
+				if err == nil && !ok {
+					err = fmt.Errorf("%s: has no block %d any more", p.name, height-coinbaseMaturity)
+				}
+				return hash, err
+			})
+			if err != nil {
+				return chain.Contents{}, err
+			}
+			return s.chainContents(height, matured, 1), nil
 		})
-		if err != nil {
-			return chain.Contents{}, err
-		}
-		return s.chainContents(height, matured, 1), nil
-	})
 	if err == nil && isPastTip {
 		err = chain.ErrNotYet
 	}
@@ -123,15 +124,16 @@ func (a *adapter) Recent(ctx context.Context, height uint64) (chain.Contents, er
 	return c, nil
 }
 
-// agreeOnHash is the final hash at a height, with the nodes that have it.
+// agreeOnHash returns the final hash at a height, with the nodes that have it.
 func (a *adapter) agreeOnHash(ctx context.Context, height uint64) (chainhash.Hash, []*provider, error) {
-	return several.AgreeOnHash(ctx, a.providers, a.Quorum, func(ctx context.Context, p *provider) (several.Vote[chainhash.Hash], error) {
-		return a.readVote(ctx, p, height)
-	})
+	return several.AgreeOnHash(ctx, a.providers, a.Quorum,
+		func(ctx context.Context, p *provider) (several.Vote[chainhash.Hash], error) {
+			return a.readVote(ctx, p, height)
+		})
 }
 
-// readVote asks a node for its newest block first and then for the one at a height, so that
-// a block which it calls final was so when it was given.
+// readVote asks a node for its newest block first and then for the one at a height, so that a block
+// which it calls final was final when it was given.
 func (a *adapter) readVote(ctx context.Context, p *provider, height uint64) (several.Vote[chainhash.Hash], error) {
 	var zero several.Vote[chainhash.Hash]
 	latest, err := p.readHeight(ctx)
@@ -148,9 +150,11 @@ func (a *adapter) readVote(ctx context.Context, p *provider, height uint64) (sev
 	return several.Vote[chainhash.Hash]{Final: true, Hash: hash}, nil
 }
 
-// loadBlock is the block with a hash at a height, from the first of some nodes that gives
-// it whole.
-func (a *adapter) loadBlock(ctx context.Context, providers []*provider, height uint64, hash chainhash.Hash) (*verifiedBlock, error) {
+// loadBlock returns the block with a hash at a height, from the first of some nodes that gives all
+// of it.
+func (a *adapter) loadBlock(
+	ctx context.Context, providers []*provider, height uint64, hash chainhash.Hash,
+) (*verifiedBlock, error) {
 	s, isCached := a.blocks.Get(hash)
 	if !isCached {
 		var err error
@@ -176,10 +180,10 @@ func (a *adapter) loadBlock(ctx context.Context, providers []*provider, height u
 	return s, nil
 }
 
-// chainContents are all that moved in a block, with the coins that mature in it.
+// chainContents returns all transfers of a block, with the reward that matures in it.
 //
-// Nobody pays a fee here: what a transaction costs is what its outputs lack to its
-// inputs, and no account is charged for it.
+// There are no fees of accounts on Bitcoin: the fee of a transaction is what its outputs lack to
+// its inputs, and no account is charged for it.
 func (s *verifiedBlock) chainContents(height uint64, matured []chain.Transfer, providers int) chain.Contents {
 	return chain.Contents{
 		Block: s.toChainBlock(height), Transfers: slices.Concat(s.movements, matured),
@@ -187,16 +191,17 @@ func (s *verifiedBlock) chainContents(height uint64, matured []chain.Transfer, p
 	}
 }
 
-// coinbaseMaturity is how far back the coins were made that a block lets the next one spend. The
-// coins of a miner are not his while a fork of less than a hundred blocks can take them
-// away for good, so what a coinbase pays is reported in the block with which it can be
-// spent, and not in the one that holds it.
+// coinbaseMaturity is the age of the reward that becomes spendable after a block. A reorg of less
+// than a hundred blocks can take a miner's reward away permanently. So a coinbase's outputs are
+// reported in the block with which they become spendable, and not in the one that contains them.
 const coinbaseMaturity = 99
 
-// loadMaturedReward is what the coinbase of the block paid whose hash is found by hash.
-func (a *adapter) loadMaturedReward(ctx context.Context, providers []*provider, height uint64, hash func() (chainhash.Hash, error)) ([]chain.Transfer, error) {
+// loadMaturedReward returns what a block's coinbase paid; hash finds the hash of that block.
+func (a *adapter) loadMaturedReward(
+	ctx context.Context, providers []*provider, height uint64, hash func() (chainhash.Hash, error),
+) ([]chain.Transfer, error) {
 	if height <= coinbaseMaturity {
-		return nil, nil // the first block's coins can never be spent
+		return nil, nil // the first block's reward can never be spent
 	}
 	h, err := hash()
 	if err != nil {

@@ -94,10 +94,12 @@ func TestOnlyWhatABlockHoldsIsSeen(t *testing.T) {
 		l.Mine(t, 1)
 		c := l.tip(t)
 		if got := to(c, a); len(got) != 2 || got[0].Position != "0" || got[1].Position != "2" ||
-			got[0].Amount != money.Units(1_000) || got[1].Amount != money.Units(3_000) || got[0].Tx != chain.TxHash(tx.TxHash().String()) {
+			got[0].Amount != money.Units(1_000) || got[1].Amount != money.Units(3_000) ||
+			got[0].Tx != chain.TxHash(tx.TxHash().String()) {
 			t.Errorf("got %+v, want two outputs with their numbers", got)
 		}
-		if got := to(c, b); len(got) != 1 || got[0].Position != "1" || !slices.Equal(l.senders(t, c, got[0]), []chain.Address{btcd.FaucetAddress()}) {
+		if got := to(c, b); len(got) != 1 || got[0].Position != "1" ||
+			!slices.Equal(l.senders(t, c, got[0]), []chain.Address{btcd.FaucetAddress()}) {
 			t.Errorf("got %+v, want one output of the faucet", got)
 		}
 		if !c.BalancesProven || c.Verified != "merkle-root" || len(c.Fees) != 0 {
@@ -129,7 +131,8 @@ func TestOnlyWhatABlockHoldsIsSeen(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.Mine(t, 1)
-		if got := to(l.tip(t), a); len(got) != 1 || got[0].Tx != chain.TxHash(second.TxHash().String()) || got[0].Amount != money.Units(6_000) {
+		if got := to(l.tip(t), a); len(got) != 1 || got[0].Tx != chain.TxHash(second.TxHash().String()) ||
+			got[0].Amount != money.Units(6_000) {
 			t.Errorf("got %+v, want the second alone", got)
 		}
 	})
@@ -166,12 +169,14 @@ func TestOnlyWhatABlockHoldsIsSeen(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		bare, err := txscript.NewScriptBuilder().AddData(newKey(t).PubKey().SerializeCompressed()).AddOp(txscript.OP_CHECKSIG).Script()
+		bare,
+			err := txscript.NewScriptBuilder().AddData(newKey(t).PubKey().SerializeCompressed()).AddOp(txscript.OP_CHECKSIG).Script()
 		if err != nil {
 			t.Fatal(err)
 		}
 		tx, err := l.node.PayOutputs(t.Context(), wire.NewTxOut(0, data), wire.NewTxOut(1_000, bare),
-			wire.NewTxOut(1_000, []byte{txscript.OP_1, 2, 0x4e, 0x73}), wire.NewTxOut(1_000, append([]byte{txscript.OP_2, 32}, make([]byte, 32)...)), out(t, a, 1_000))
+			wire.NewTxOut(1_000, []byte{txscript.OP_1, 2, 0x4e, 0x73}), wire.NewTxOut(1_000,
+				append([]byte{txscript.OP_2, 32}, make([]byte, 32)...)), out(t, a, 1_000))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -230,7 +235,8 @@ func TestOnlyWhatABlockHoldsIsSeen(t *testing.T) {
 		}
 		c := l.final(t, final.Height)
 		got := of(c)
-		if len(got) != 1 || got[0].Position != "0" || got[0].From != "" || got[0].To != btcd.FaucetAddress() || got[0].Amount != money.Units(50_0000_0000) {
+		if len(got) != 1 || got[0].Position != "0" || got[0].From != "" || got[0].To != btcd.FaucetAddress() ||
+			got[0].Amount != money.Units(50_0000_0000) {
 			t.Fatalf("got %+v, want the coins of block %d in block %d", got, made, final.Height)
 		}
 		if from := l.senders(t, c, got[0]); len(from) != 0 {
@@ -323,11 +329,14 @@ func wallets(t *testing.T) map[string]wallet {
 	public := key.PubKey().SerializeCompressed()
 	keyHash := address.Hash160(public)
 	checks := script(t, txscript.NewScriptBuilder().AddData(public).AddOp(txscript.OP_CHECKSIG))
-	multi := script(t, txscript.NewScriptBuilder().AddInt64(1).AddData(public).AddData(newKey(t).PubKey().SerializeCompressed()).AddInt64(2).AddOp(txscript.OP_CHECKMULTISIG))
-	p2pkh := script(t, txscript.NewScriptBuilder().AddOp(txscript.OP_DUP).AddOp(txscript.OP_HASH160).AddData(keyHash).AddOp(txscript.OP_EQUALVERIFY).AddOp(txscript.OP_CHECKSIG))
+	multi := script(t,
+		txscript.NewScriptBuilder().AddInt64(1).AddData(public).AddData(newKey(t).PubKey().SerializeCompressed()).AddInt64(2).AddOp(txscript.OP_CHECKMULTISIG))
+	p2pkh := script(t,
+		txscript.NewScriptBuilder().AddOp(txscript.OP_DUP).AddOp(txscript.OP_HASH160).AddData(keyHash).AddOp(txscript.OP_EQUALVERIFY).AddOp(txscript.OP_CHECKSIG))
 	program := script(t, txscript.NewScriptBuilder().AddOp(txscript.OP_0).AddData(keyHash))
 	inScript := func(s []byte) []byte {
-		return script(t, txscript.NewScriptBuilder().AddOp(txscript.OP_HASH160).AddData(address.Hash160(s)).AddOp(txscript.OP_EQUAL))
+		return script(t,
+			txscript.NewScriptBuilder().AddOp(txscript.OP_HASH160).AddData(address.Hash160(s)).AddOp(txscript.OP_EQUAL))
 	}
 	inWitness := func(s []byte) []byte {
 		return script(t, txscript.NewScriptBuilder().AddOp(txscript.OP_0).AddData(chainhash.HashB(s)))
@@ -339,7 +348,8 @@ func wallets(t *testing.T) map[string]wallet {
 		}
 		return s
 	}
-	leaf := txscript.NewBaseTapLeaf(script(t, txscript.NewScriptBuilder().AddData(schnorr.SerializePubKey(key.PubKey())).AddOp(txscript.OP_CHECKSIG)))
+	leaf := txscript.NewBaseTapLeaf(script(t,
+		txscript.NewScriptBuilder().AddData(schnorr.SerializePubKey(key.PubKey())).AddOp(txscript.OP_CHECKSIG)))
 	tree := txscript.AssembleTaprootScriptTree(leaf, txscript.NewBaseTapLeaf([]byte{txscript.OP_RETURN}))
 	root := tree.RootNode.TapHash()
 	all := map[string]wallet{
@@ -349,21 +359,27 @@ func wallets(t *testing.T) map[string]wallet {
 			return err
 		}},
 		"P2PKH": {p2pkh, func(tx *wire.MsgTx, n int, _ *txscript.TxSigHashes, spent *wire.TxOut) (err error) {
-			tx.TxIn[n].SignatureScript, err = txscript.SignatureScript(tx, n, spent.PkScript, txscript.SigHashAll, key, true)
+			tx.TxIn[n].SignatureScript, err = txscript.SignatureScript(tx, n, spent.PkScript, txscript.SigHashAll, key,
+				true)
 			return err
 		}},
 		"P2SH": {inScript(multi), func(tx *wire.MsgTx, n int, _ *txscript.TxSigHashes, _ *wire.TxOut) error {
 			sig, err := txscript.RawTxInSignature(tx, n, multi, txscript.SigHashAll, key)
-			tx.TxIn[n].SignatureScript = script(t, txscript.NewScriptBuilder().AddOp(txscript.OP_0).AddData(sig).AddData(multi))
+			tx.TxIn[n].SignatureScript = script(t,
+				txscript.NewScriptBuilder().AddOp(txscript.OP_0).AddData(sig).AddData(multi))
 			return err
 		}},
-		"P2SH-P2WPKH": {inScript(program), func(tx *wire.MsgTx, n int, hashes *txscript.TxSigHashes, spent *wire.TxOut) (err error) {
+		"P2SH-P2WPKH": {inScript(program), func(tx *wire.MsgTx, n int, hashes *txscript.TxSigHashes,
+			spent *wire.TxOut,
+		) (err error) {
 			tx.TxIn[n].SignatureScript = script(t, txscript.NewScriptBuilder().AddData(program))
-			tx.TxIn[n].Witness, err = txscript.WitnessSignature(tx, hashes, n, spent.Value, program, txscript.SigHashAll, key, true)
+			tx.TxIn[n].Witness, err = txscript.WitnessSignature(tx, hashes, n, spent.Value, program,
+				txscript.SigHashAll, key, true)
 			return err
 		}},
 		"P2WPKH": {program, func(tx *wire.MsgTx, n int, hashes *txscript.TxSigHashes, spent *wire.TxOut) (err error) {
-			tx.TxIn[n].Witness, err = txscript.WitnessSignature(tx, hashes, n, spent.Value, program, txscript.SigHashAll, key, true)
+			tx.TxIn[n].Witness, err = txscript.WitnessSignature(tx, hashes, n, spent.Value, program,
+				txscript.SigHashAll, key, true)
 			return err
 		}},
 		"P2WSH": {inWitness(multi), func(tx *wire.MsgTx, n int, hashes *txscript.TxSigHashes, spent *wire.TxOut) error {
@@ -371,20 +387,28 @@ func wallets(t *testing.T) map[string]wallet {
 			tx.TxIn[n].Witness = wire.TxWitness{nil, sig, multi}
 			return err
 		}},
-		"P2TR by its key": {taproot(txscript.ComputeTaprootKeyNoScript(key.PubKey())), func(tx *wire.MsgTx, n int, hashes *txscript.TxSigHashes, spent *wire.TxOut) (err error) {
-			tx.TxIn[n].Witness, err = txscript.TaprootWitnessSignature(tx, hashes, n, spent.Value, spent.PkScript, txscript.SigHashDefault, key)
-			return err
-		}},
-		"P2TR by a script": {taproot(txscript.ComputeTaprootOutputKey(key.PubKey(), root[:])), func(tx *wire.MsgTx, n int, hashes *txscript.TxSigHashes, spent *wire.TxOut) error {
-			sig, err := txscript.RawTxInTapscriptSignature(tx, hashes, n, spent.Value, spent.PkScript, leaf, txscript.SigHashDefault, key)
-			if err != nil {
+		"P2TR by its key": {
+			taproot(txscript.ComputeTaprootKeyNoScript(key.PubKey())),
+			func(tx *wire.MsgTx, n int, hashes *txscript.TxSigHashes, spent *wire.TxOut) (err error) {
+				tx.TxIn[n].Witness, err = txscript.TaprootWitnessSignature(tx, hashes, n, spent.Value, spent.PkScript,
+					txscript.SigHashDefault, key)
 				return err
-			}
-			control := tree.LeafMerkleProofs[0].ToControlBlock(key.PubKey())
-			proof, err := control.ToBytes()
-			tx.TxIn[n].Witness = wire.TxWitness{sig, leaf.Script, proof}
-			return err
-		}},
+			},
+		},
+		"P2TR by a script": {
+			taproot(txscript.ComputeTaprootOutputKey(key.PubKey(), root[:])),
+			func(tx *wire.MsgTx, n int, hashes *txscript.TxSigHashes, spent *wire.TxOut) error {
+				sig, err := txscript.RawTxInTapscriptSignature(tx, hashes, n, spent.Value, spent.PkScript, leaf,
+					txscript.SigHashDefault, key)
+				if err != nil {
+					return err
+				}
+				control := tree.LeafMerkleProofs[0].ToControlBlock(key.PubKey())
+				proof, err := control.ToBytes()
+				tx.TxIn[n].Witness = wire.TxWitness{sig, leaf.Script, proof}
+				return err
+			},
+		},
 	}
 	return all
 }
@@ -624,11 +648,13 @@ func TestALyingNodeIsNotBelieved(t *testing.T) {
 			return block(v, func(b *wire.MsgBlock) { b.Header.Bits = 0x03000001 })
 		}, "gave block"},
 		"less than a header": {"getblock", func(_ call, v any) any { return text(v)[:100] }, "cannot be decoded"},
-		"a block cut off":    {"getblock", func(_ call, v any) any { return text(v)[:len(text(v))-10] }, "cannot be decoded"},
-		"half a byte":        {"getblock", func(_ call, v any) any { return text(v)[1:] }, "hexadecimal"},
-		"more than a block":  {"getblock", func(_ call, v any) any { return text(v) + "00" }, "follow it"},
-		"nothing":            {"getblock", func(call, any) any { return nil }, "hexadecimal"},
-		"no block at all":    {"getblock", func(call, any) any { return map[string]any{"tx": []any{}} }, "hexadecimal"},
+		"a block cut off": {"getblock", func(_ call, v any) any {
+			return text(v)[:len(text(v))-10]
+		}, "cannot be decoded"},
+		"half a byte":       {"getblock", func(_ call, v any) any { return text(v)[1:] }, "hexadecimal"},
+		"more than a block": {"getblock", func(_ call, v any) any { return text(v) + "00" }, "follow it"},
+		"nothing":           {"getblock", func(call, any) any { return nil }, "hexadecimal"},
+		"no block at all":   {"getblock", func(call, any) any { return map[string]any{"tx": []any{}} }, "hexadecimal"},
 		"the block below": {"getblockhash", func(c call, v any) any {
 			h, err := l.node.BlockHash(t.Context(), max(int(c.Params[0].(float64))-1, 0))
 			if err != nil {
@@ -647,7 +673,9 @@ func TestALyingNodeIsNotBelieved(t *testing.T) {
 			t.Parallel()
 			liar := front(t, l.node, func(c call, pass func() (any, error)) (any, error) {
 				v, err := pass()
-				if err != nil || c.Method != lie.method || c.Method == "getblock" && c.Params[0] != any(target.String()) || c.Method == "getblockhash" && c.Params[0] == any(0.0) && name != "no hash" {
+				if err != nil || c.Method != lie.method ||
+					c.Method == "getblock" && c.Params[0] != any(target.String()) ||
+					c.Method == "getblockhash" && c.Params[0] == any(0.0) && name != "no hash" {
 					return v, err
 				}
 				return lie.change(c, v), nil
@@ -683,7 +711,8 @@ func TestALyingNodeIsNotBelieved(t *testing.T) {
 			if err != nil || len(got) != 2 {
 				t.Errorf("beside two others: got %+v, %v, want the two payments", got, err)
 			}
-			if from, err := two.Senders(t.Context(), c.Block, got); err != nil || len(from) != 2 || len(from[0]) != 1 || len(from[1]) != 1 {
+			if from, err := two.Senders(t.Context(), c.Block, got); err != nil || len(from) != 2 || len(from[0]) != 1 ||
+				len(from[1]) != 1 {
 				t.Errorf("beside two others: got them from %v, %v, want a sender of each", from, err)
 			}
 		})
@@ -802,22 +831,33 @@ func TestAWrongConfigurationIsSaidWithoutAPassword(t *testing.T) {
 		cfg  bitcoin.Config
 		says string
 	}{
-		"no endpoint":      {config(), "no endpoint"},
-		"no URL":           {config("node:8332"), "not an http"},
-		"twice":            {config(endpoint(l.node), wrong), "given twice"},
-		"another network":  {bitcoin.Config{Network: chain.Mainnet, Endpoints: []string{endpoint(l.node)}, Quorum: 1}, "right network"},
-		"no network":       {bitcoin.Config{Network: "MAIN", Endpoints: []string{endpoint(l.node)}, Quorum: 1}, "not a network"},
-		"a wrong genesis":  {bitcoin.Config{Network: chain.Local, Genesis: "00", Endpoints: []string{endpoint(l.node)}, Quorum: 1}, "genesis"},
+		"no endpoint": {config(), "no endpoint"},
+		"no URL":      {config("node:8332"), "not an http"},
+		"twice":       {config(endpoint(l.node), wrong), "given twice"},
+		"another network": {
+			bitcoin.Config{Network: chain.Mainnet, Endpoints: []string{endpoint(l.node)}, Quorum: 1},
+			"right network",
+		},
+		"no network": {
+			bitcoin.Config{Network: "MAIN", Endpoints: []string{endpoint(l.node)}, Quorum: 1},
+			"not a network",
+		},
+		"a wrong genesis": {bitcoin.Config{
+			Network: chain.Local, Genesis: "00", Endpoints: []string{endpoint(l.node)},
+			Quorum: 1,
+		}, "genesis"},
 		"a wrong password": {config(wrong), "user and password"},
 		"nobody there":     {config("http://coffer:" + secret + "@127.0.0.1:1"), "refused"},
 	} {
 		c.cfg.Timeout = 5 * time.Second
 		_, err := bitcoin.New(t.Context(), c.cfg)
-		if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), l.node.Password) {
+		if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), secret) ||
+			strings.Contains(err.Error(), l.node.Password) {
 			t.Errorf("%s: got %v, want it to say %q and no password", name, err, c.says)
 		}
 	}
-	if c := l.chain; c.CAIP2 != "bip122:0f9188f13cb7b2c71f2a335e3a4fc328" || c.Name != chain.Bitcoin || c.Network != chain.Local || c.Sender == nil || c.UTXO == nil || !c.SeparateFeePayer {
+	if c := l.chain; c.CAIP2 != "bip122:0f9188f13cb7b2c71f2a335e3a4fc328" || c.Name != chain.Bitcoin ||
+		c.Network != chain.Local || c.Sender == nil || c.UTXO == nil || !c.SeparateFeePayer {
 		t.Errorf("got %+v, want the chain of regtest", c)
 	}
 }

@@ -14,18 +14,19 @@ import (
 
 var _ chain.Sender = (*adapter)(nil)
 
-// codeInChain is how nodes of both kinds say that a transaction is in a block.
+// codeInChain is the error number of both kinds of node for a transaction that is in a block.
 const codeInChain = -27
 
-// knownPhrases are how they say that they have it already, in a block or waiting.
+// knownPhrases are the texts for a transaction that the node already has, in a block or in its
+// mempool.
 var knownPhrases = []string{
 	"already in block chain", "already in utxo set", "already exists in blockchain",
 	"already have transaction", "already in mempool", "already-in-mempool", "already-known",
 }
 
-// Send gives the bytes to all nodes at once. Nothing that one of them says proves that
-// the transaction is not out: also what it calls invalid, or too cheap to replace another,
-// may lie with a second node, or with a miner.
+// Send gives the bytes to all nodes at once. No answer of a node proves that the transaction is not
+// out: a transaction that it calls invalid, or too cheap for a replacement, may be with another
+// node or a miner.
 func (a *adapter) Send(ctx context.Context, raw []byte) (chain.Answer, string) {
 	hash, err := bitcointx.HashOf(raw)
 	if err != nil {

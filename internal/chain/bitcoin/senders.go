@@ -16,14 +16,15 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/several"
 )
 
-// Senders are the addresses of all that the transaction of a movement spends. Every output
-// that it spends is looked up in the transaction that made it, which the hash that is spent
-// proves. What an input shows of itself is not taken for it: whoever gets a miner to take
-// a transaction that no node passes on can make one look like a spend of somebody else's
-// key. A miner's coins have no sender.
+// Senders returns the addresses of all outputs that the transaction of a transfer spends. Each
+// spent output is looked up in the transaction that created it, which the spent hash proves. The
+// data of an input are no evidence: a person who gets a miner to include a transaction that no node
+// relays can make an input look like a spend of another key. A miner's reward has no sender.
 //
 // One node is enough: the block is proven, and so is everything that it spends.
-func (a *adapter) Senders(ctx context.Context, block chain.Block, transfers []chain.Transfer) ([][]chain.Address, error) {
+func (a *adapter) Senders(
+	ctx context.Context, block chain.Block, transfers []chain.Transfer,
+) ([][]chain.Address, error) {
 	if len(transfers) == 0 {
 		return nil, nil
 	}
@@ -48,13 +49,14 @@ func (a *adapter) Senders(ctx context.Context, block chain.Block, transfers []ch
 			ids = append(ids, id)
 		}
 	}
-	senders, err := several.FirstAnswer(ctx, a.providersByTrust(), func(ctx context.Context, p *provider) (map[chain.TxHash][]chain.Address, error) {
-		senders, err := p.readSenders(ctx, s, ids)
-		if err != nil {
-			err = fmt.Errorf("%s: %w", p.name, err)
-		}
-		return senders, err
-	})
+	senders, err := several.FirstAnswer(ctx, a.providersByTrust(),
+		func(ctx context.Context, p *provider) (map[chain.TxHash][]chain.Address, error) {
+			senders, err := p.readSenders(ctx, s, ids)
+			if err != nil {
+				err = fmt.Errorf("%s: %w", p.name, err)
+			}
+			return senders, err
+		})
 	if err != nil {
 		return wrap(err)
 	}
@@ -66,13 +68,15 @@ func (a *adapter) Senders(ctx context.Context, block chain.Block, transfers []ch
 }
 
 // readSenders asks a node for what transactions of a block spend.
-func (p *provider) readSenders(ctx context.Context, s *verifiedBlock, ids []chainhash.Hash) (map[chain.TxHash][]chain.Address, error) {
+func (p *provider) readSenders(
+	ctx context.Context, s *verifiedBlock, ids []chainhash.Hash,
+) (map[chain.TxHash][]chain.Address, error) {
 	positions := make(map[chainhash.Hash]int, len(s.ids))
 	for i, id := range s.ids {
 		positions[id] = i
 	}
-	spends := map[chainhash.Hash][]wire.OutPoint{} // by the transaction that spends
-	wanted := map[chainhash.Hash][]uint32{}        // outputs, by the transaction that made them
+	spends := map[chainhash.Hash][]wire.OutPoint{} // by the spending transaction
+	wanted := map[chainhash.Hash][]uint32{}        // output numbers, by the transaction that created them
 	var elsewhere []chainhash.Hash
 	for _, id := range ids {
 		i, isInBlock := positions[id]
@@ -82,8 +86,8 @@ func (p *provider) readSenders(ctx context.Context, s *verifiedBlock, ids []chai
 			spends[id] = s.spentOutpoints(i)
 		}
 	}
-	// What is not in the block is of a miner, and older: his coins are told of when they
-	// can be spent.
+	// A transaction outside of the block is an older coinbase: rewards are reported when they can
+	// be spent.
 	err := p.fetchTxs(ctx, elsewhere, func(id chainhash.Hash, tx *wire.MsgTx) error {
 		if !isCoinbaseTx(tx) {
 			return fmt.Errorf("transaction %s is not in block %s", id, s.hash)
@@ -149,9 +153,11 @@ func (p *provider) readSenders(ctx context.Context, s *verifiedBlock, ids []chai
 	return byTx, nil
 }
 
-// fetchTxs fetches transactions by their hashes, as many at once as the length of an
-// answer allows: somebody may have made them long.
-func (p *provider) fetchTxs(ctx context.Context, ids []chainhash.Hash, visit func(chainhash.Hash, *wire.MsgTx) error) error {
+// fetchTxs fetches transactions by their hashes, as many at once as the bound on an answer allows:
+// transactions may be long.
+func (p *provider) fetchTxs(
+	ctx context.Context, ids []chainhash.Hash, visit func(chainhash.Hash, *wire.MsgTx) error,
+) error {
 	for batchSize := batchItemsMax; len(ids) > 0; {
 		n := min(batchSize, len(ids))
 		raws := make([]rawHex, n)
@@ -165,7 +171,8 @@ func (p *provider) fetchTxs(ctx context.Context, ids []chainhash.Hash, visit fun
 			batchSize = n / 2
 			continue
 		case hasErrorCode(err, codeNotFound):
-			return fmt.Errorf("%w: a transaction that a block spends is not found: run the node with the index of all transactions (txindex) and without pruning", err)
+			return fmt.Errorf("%w: a transaction that a block spends is not found: run the node with the index of all transactions (txindex) and without pruning",
+				err)
 		case err != nil:
 			return err
 		}
@@ -186,7 +193,7 @@ func (p *provider) fetchTxs(ctx context.Context, ids []chainhash.Hash, visit fun
 	return nil
 }
 
-// isCoinbaseTx tells whether a transaction is a coinbase.
+// isCoinbaseTx reports whether a transaction is a coinbase.
 func isCoinbaseTx(tx *wire.MsgTx) bool {
 	return len(tx.TxIn) == 1 && tx.TxIn[0].PreviousOutPoint.Index == wire.MaxPrevOutIndex &&
 		tx.TxIn[0].PreviousOutPoint.Hash == chainhash.Hash{}

@@ -128,7 +128,10 @@ func TestManyArePaidByOneTransaction(t *testing.T) {
 		t.Errorf("while it waits: got %+v, want nothing", o)
 	}
 	l.Mine(t, 1)
-	for _, c := range []chain.Chain{l.chain, open(t, config(core(t, l.node))), open(t, config(endpoint(l.node), core(t, l.node)))} {
+	for _, c := range []chain.Chain{
+		l.chain, open(t, config(core(t, l.node))),
+		open(t, config(endpoint(l.node), core(t, l.node))),
+	} {
 		o := outcome(t, c, s.hash, ps...)
 		if o == nil || !o.Paid || !o.Succeeded || o.Fee != s.fees.NonGas {
 			t.Errorf("got %+v, want all paid for %v", o, s.fees.NonGas)
@@ -189,7 +192,8 @@ func TestACoinThatIsSpentTakesItsSlots(t *testing.T) {
 	want := func(when string, latest, final [3]bool) {
 		t.Helper()
 		for _, c := range []chain.Chain{l.chain, open(t, config(core(t, l.node)))} {
-			if lat, fin := stands(t, c, first.slot, second.slot, other.slot); [3]bool(lat) != latest || [3]bool(fin) != final {
+			if lat, fin := stands(t, c, first.slot, second.slot, other.slot); [3]bool(lat) != latest ||
+				[3]bool(fin) != final {
 				t.Errorf("%s: got them used: %v, finally: %v, want %v and %v", when, lat, fin, latest, final)
 			}
 		}
@@ -364,7 +368,8 @@ func TestThePriceIsEstimatedWithinBounds(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || f.TipCap != money.Units(want) || f.NonGas != money.Units(bitcointx.FeeAtRate(f.GasLimit, want)) || !f.FeeCap.IsZero() {
+		if err != nil || f.TipCap != money.Units(want) ||
+			f.NonGas != money.Units(bitcointx.FeeAtRate(f.GasLimit, want)) || !f.FeeCap.IsZero() {
 			t.Errorf("%s: got %+v, %v, want %d", said, f, err, want)
 		}
 		if f, err := c.Sender.TransferFees(t.Context()); err != nil || f.TipCap != money.Units(want) {
@@ -450,7 +455,8 @@ func TestCoinsAreMergedWhileADayCostsLittle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := money.Units(2 * tx.VirtualSize()); len(tx.Payees) != 0 || tx.Fee() != want || fees.NonGas != want || tx.ChangeAmount != money.Units(90_000-2*tx.VirtualSize()) {
+	if want := money.Units(2 * tx.VirtualSize()); len(tx.Payees) != 0 || tx.Fee() != want || fees.NonGas != want ||
+		tx.ChangeAmount != money.Units(90_000-2*tx.VirtualSize()) {
 		t.Errorf("got %+v for %v, want all but %v back", tx, fees, want)
 	}
 	if _, _, err := c.Consolidator.Consolidate(coins, change, chain.Fees{TipCap: money.Units(2_000_000)}); err == nil {
@@ -510,7 +516,8 @@ func TestAReplacementPaysOutOfTheChange(t *testing.T) {
 	cancel := l.sign(t, s.slot, next)
 	l.send(t, cancel)
 	l.Mine(t, 1)
-	if o, err := l.chain.Sender.Outcome(t.Context(), append(versions, cancel.hash), p); err != nil || o == nil || o.Tx != cancel.hash || o.Paid {
+	if o, err := l.chain.Sender.Outcome(t.Context(), append(versions, cancel.hash), p); err != nil || o == nil ||
+		o.Tx != cancel.hash || o.Paid {
 		t.Errorf("got %+v, %v, want the cancel, unpaid", o, err)
 	}
 	if _, err := l.chain.Sender.Build(to, s.slot, s.fees, p); err == nil {

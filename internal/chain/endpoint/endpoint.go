@@ -1,10 +1,12 @@
-// Package endpoint asks one provider of a chain at its URL. It is what the adapters have
-// in common below the words of their chains: every answer is bounded in size, a provider
-// that asks for a pause gets it, it is greeted once before anything else is asked of it,
-// and what went wrong is said short and without the URL, which may hold a secret.
+// Package endpoint sends requests to one provider of a chain at its URL. It holds what the adapters
+// have in common below the protocols of their chains:
+//   - Every answer is bounded in size.
+//   - A provider that asks for a pause gets it.
+//   - A provider is identified once before any other request.
+//   - Errors are short and do not contain the URL, which may hold a secret.
 //
-// It believes nothing and tries nothing again: whoever asks reads the answer, bounds the
-// time and decides what an error means. No answer is kept, so a crash leaves nothing.
+// It trusts nothing and repeats nothing: the caller reads the answer, bounds the time and decides
+// what an error means. It keeps no answer, so a crash leaves nothing.
 package endpoint
 
 import (
@@ -25,63 +27,67 @@ import (
 
 const (
 	idleConnsMax = 8
-	// handshakeRetryAfter is how long a provider that did not answer a greeting is left
-	// alone. Those who ask meanwhile get the same error at once.
+	// handshakeRetryAfter is how long a provider whose handshake failed is not contacted. Callers
+	// get the same error at once in the meantime.
 	handshakeRetryAfter = time.Second
 	// pauseMax is the longest pause that a provider may ask for.
 	pauseMax = time.Minute
 )
 
 var (
-	// ErrTooLong is an answer of more bytes than are allowed.
+	// ErrTooLong says that an answer has more bytes than allowed.
 	ErrTooLong = errors.New("answer is longer than is allowed")
 
 	errPaused = errors.New("asked for a pause that is not over")
 )
 
-// An Endpoint is one URL.
+// Endpoint is one URL.
 type Endpoint struct {
-	name        string // its place in the configuration and its host, no secret
+	name        string // its position in the configuration and its host; no secret
 	url         string
 	bytesMax    int64
 	client      *http.Client
-	pausedUntil atomic.Int64 // until when nothing is asked, in Unix nanoseconds
+	pausedUntil atomic.Int64 // no request is sent until then, in Unix nanoseconds
 
 	handshakeDone  atomic.Bool
-	handshakeLock  chan struct{} // held by the one who greets, and for the two below
-	handshakeErr   error         // why the last greeting failed
+	handshakeLock  chan struct{} // held during the handshake; protects the two fields below
+	handshakeErr   error         // why the last handshake failed
 	handshakeErrAt time.Time
 }
 
-// New is the endpoint that stands at a place, from zero, in the configuration. An answer
-// may have so many bytes, unpacked. Error: it is no URL.
+// New returns the endpoint at a position, from zero, in the configuration. An answer may have at
+// most bytesMax bytes, uncompressed. Error: raw is no URL.
 func New(raw string, index int, bytesMax int64) (*Endpoint, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
 		return nil, fmt.Errorf("endpoint %d is not a URL", index+1)
 	}
-	e := &Endpoint{name: fmt.Sprintf("provider %d (%s)", index+1, u.Host), url: raw, bytesMax: bytesMax, handshakeLock: make(chan struct{}, 1)}
+	e := &Endpoint{
+		name: fmt.Sprintf("provider %d (%s)", index+1, u.Host), url: raw, bytesMax: bytesMax,
+		handshakeLock: make(chan struct{}, 1),
+	}
 	e.client = &http.Client{
 		Transport: boundedTransport{e, &http.Transport{
 			Proxy:               http.ProxyFromEnvironment,
 			MaxIdleConnsPerHost: idleConnsMax,
 			IdleConnTimeout:     time.Minute,
 		}},
-		// A redirect would carry the request, and a password in it, to a host that nobody
+		// A redirect would carry the request, and a password in it, to a host that is not
 		// configured.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return e, nil
 }
 
-// String is its name, which holds no secret.
+// String returns its name, which holds no secret.
 func (e *Endpoint) String() string { return e.name }
 
-// HTTPClient is for whoever makes requests of its own. They are bounded like all others.
+// HTTPClient returns the client for callers that make requests of their own. They are bounded like
+// all others.
 func (e *Endpoint) HTTPClient() *http.Client { return e.client }
 
-// boundedTransport ends an answer that is longer than it may be with an error, and leaves a
-// provider that asks for a pause alone for it.
+// boundedTransport ends an answer that is too long with an error, and stops requests for the pause
+// that a provider asks for.
 type boundedTransport struct {
 	*Endpoint
 	transport http.RoundTripper
@@ -110,8 +116,7 @@ func (b boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 
 type bytesMaxKey struct{}
 
-// WithBytesMax bounds the answers to requests with this context, in the place of the
-// bound that New was given.
+// WithBytesMax bounds the answers to requests with this context, instead of the bound of New.
 func WithBytesMax(ctx context.Context, n int64) context.Context {
 	return context.WithValue(ctx, bytesMaxKey{}, n)
 }
@@ -133,35 +138,36 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// An Answer is what a provider said, of any status.
+// Answer is what a provider answered, with any status.
 type Answer struct {
 	Status int
 	Body   []byte
 }
 
-// UnexpectedError is the error of an answer that is none, such as the page of a proxy.
+// UnexpectedError returns the error for an answer of another kind than the protocol's, such as a
+// proxy's page.
 func (a Answer) UnexpectedError() error {
 	return fmt.Errorf("answered %d %s: %s", a.Status, http.StatusText(a.Status), several.TruncateAnswer(string(a.Body)))
 }
 
-// Post sends a document of JSON to a path below the URL, "" to the URL itself, and reads
-// the answer whole. Errors say nothing of the URL.
+// Post sends a JSON document to a path below the URL, "" for the URL itself, and reads the whole
+// answer. Errors do not contain the URL.
 func (e *Endpoint) Post(ctx context.Context, path string, document []byte) (Answer, error) {
 	return e.sendRequest(ctx, http.MethodPost, path, "application/json", document)
 }
 
-// PostText is Post of a text.
+// PostText sends a text as Post sends JSON.
 func (e *Endpoint) PostText(ctx context.Context, path, text string) (Answer, error) {
 	return e.sendRequest(ctx, http.MethodPost, path, "text/plain", []byte(text))
 }
 
-// Get asks for what is at a path below the URL, as Post.
+// Get requests a path below the URL, with the same result as Post.
 func (e *Endpoint) Get(ctx context.Context, path string) (Answer, error) {
 	return e.sendRequest(ctx, http.MethodGet, path, "", nil)
 }
 
-// PostStream is Post to the URL itself for an answer that the caller reads while it arrives,
-// and closes.
+// PostStream sends a JSON document to the URL itself. The caller reads the answer while it arrives,
+// and closes it.
 func (e *Endpoint) PostStream(ctx context.Context, document []byte) (status int, answer io.ReadCloser, err error) {
 	resp, err := e.openRequest(ctx, http.MethodPost, "", "application/json", document)
 	if err != nil {
@@ -199,7 +205,7 @@ func (e *Endpoint) openRequest(ctx context.Context, method, path, kind string, b
 	return resp, nil
 }
 
-// A requestError is what went wrong with a request: short, and without the endpoint's URL.
+// requestError is the error of a request: short, and without the endpoint's URL.
 type requestError struct {
 	provider, method string
 	err              error
@@ -211,7 +217,7 @@ func (e *requestError) Error() string {
 
 func (e *requestError) Unwrap() error { return e.err }
 
-// WrapError says of an error whose it is, and of what request; nil stays nil.
+// WrapError adds the provider and the request to an error; nil stays nil.
 func (e *Endpoint) WrapError(method string, err error) error {
 	if err == nil {
 		return nil
@@ -219,7 +225,7 @@ func (e *Endpoint) WrapError(method string, err error) error {
 	return &requestError{e.name, method, withoutURL(err)}
 }
 
-// withoutURL leaves out the URL.
+// withoutURL removes the URL from an error.
 func withoutURL(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
@@ -228,8 +234,8 @@ func withoutURL(err error) error {
 	return err
 }
 
-// Handshake makes sure, once, that a provider is who it should be: meet says what is wrong
-// with it, by asking method. Until it has been met, nothing else may be asked of it.
+// Handshake makes sure, once, that a provider is the configured one: check identifies it by calling
+// method. No other request may be sent before it succeeds.
 func (e *Endpoint) Handshake(ctx context.Context, method string, check func(context.Context) error) error {
 	if e.handshakeDone.Load() {
 		return nil
@@ -254,8 +260,8 @@ func (e *Endpoint) Handshake(ctx context.Context, method string, check func(cont
 	return nil
 }
 
-// WrongNetwork is the error of a provider of another network: is is what it has, such as
-// "chain 5", and want what the configured one has.
+// WrongNetwork returns the error for a provider of another network. actual is its network, such as
+// "chain 5"; want is the configured one.
 func (e *Endpoint) WrongNetwork(actual, want string) error {
 	return &several.WrongNetworkError{Provider: e.name, Actual: actual, Want: want}
 }

@@ -53,7 +53,8 @@ func TestARedirectIsNotFollowed(t *testing.T) {
 		asked.Add(1)
 		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 	})
-	if a, err := e.Post(t.Context(), "/path", []byte("{}")); err != nil || a.Status != http.StatusTemporaryRedirect || asked.Load() != 1 {
+	if a, err := e.Post(t.Context(), "/path", []byte("{}")); err != nil || a.Status != http.StatusTemporaryRedirect ||
+		asked.Load() != 1 {
 		t.Errorf("got %d, %v after %d requests, want the redirect itself", a.Status, err, asked.Load())
 	}
 }
@@ -84,10 +85,16 @@ func TestWhatWentWrongIsShortAndWithoutTheURL(t *testing.T) {
 	e := newServer(t, func(w http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) })
 	_, err := e.Post(t.Context(), "/path", nil)
 	for name, err := range map[string]error{
-		"aborted":   err,
-		"said":      e.WrapError("getThings", &url.Error{Op: "Post", URL: "https://a-secret", Err: errors.New(strings.Repeat("é", 10_000))}),
-		"refused":   e.WrongNetwork("chain 5", "1"),
-		"no answer": endpoint.Answer{Status: http.StatusBadGateway, Body: []byte(strings.Repeat("<html>", 1000))}.UnexpectedError(),
+		"aborted": err,
+		"said": e.WrapError("getThings", &url.Error{
+			Op: "Post", URL: "https://a-secret",
+			Err: errors.New(strings.Repeat("é", 10_000)),
+		}),
+		"refused": e.WrongNetwork("chain 5", "1"),
+		"no answer": endpoint.Answer{
+			Status: http.StatusBadGateway,
+			Body:   []byte(strings.Repeat("<html>", 1000)),
+		}.UnexpectedError(),
 	} {
 		if err == nil || strings.Contains(err.Error(), "a-secret") || len(err.Error()) > several.AnswerBytesMax+100 {
 			t.Errorf("%s: got %v, want it short and without a secret", name, err)

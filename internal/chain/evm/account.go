@@ -16,17 +16,17 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/several"
 )
 
-// Account counts a nonce as used when as many providers as have to agree say so, and more
-// say so than deny it. A provider that is behind has not seen what the others have, so it
-// denies nothing.
+// Account counts a nonce as used if a quorum of providers says so, and more say so than deny it. A
+// provider that lags has not seen what the others have, so it denies nothing.
 func (a *adapter) Account(ctx context.Context, account chain.Address, _ ...chain.Slot) (chain.Account, error) {
 	address, err := evmtx.Bytes(account)
 	if err != nil {
 		return chain.Account{}, fmt.Errorf("account on %s: %w", a.Name, err)
 	}
-	answers := several.AskAll(ctx, a.providers, a.Quorum, func(ctx context.Context, p *provider) (accountNonces, error) {
-		return a.readNonces(ctx, p, address)
-	})
+	answers := several.AskAll(ctx, a.providers, a.Quorum,
+		func(ctx context.Context, p *provider) (accountNonces, error) {
+			return a.readNonces(ctx, p, address)
+		})
 	var latest, final []nonce
 	var errs []error
 	for _, n := range answers {
@@ -40,21 +40,21 @@ func (a *adapter) Account(ctx context.Context, account chain.Address, _ ...chain
 		return chain.Account{}, fmt.Errorf("account %s on %s: %w", account, a.Name, errors.Join(errs...))
 	}
 	acct := chain.Account{Latest: agreedNonce(latest, a.Quorum), Final: agreedNonce(final, a.Quorum)}
-	acct.Latest = max(acct.Latest, acct.Final) // what is final is there
+	acct.Latest = max(acct.Latest, acct.Final) // a final transaction is in the latest block too
 	return acct, nil
 }
 
-// A nonce is the next one of an account after the block at a height.
+// nonce is the next nonce of an account after the block at a height.
 type nonce struct{ value, height uint64 }
 
-// accountNonces are where one provider has an account.
+// accountNonces are the nonces of an account at one provider.
 type accountNonces struct{ latest, final nonce }
 
-// agreedNonce is the highest nonce that at least agree providers have reached, and that more
-// have reached than deny it. A provider denies what it has not reached at the height that
-// agree of them, and half of them, have: one that is behind denies nothing, and one that
-// claims to be far ahead does not make the others be behind. A nonce that is used is used in
-// later blocks too, so those that have reached it may be at any height. It is pure.
+// agreedNonce returns the highest nonce that at least quorumSize providers have reached, and that
+// more have reached than deny it. A provider denies a nonce that it has not reached at the height
+// that quorumSize of them, and half of them, have. So a lagging provider denies nothing, and one
+// that claims to be far ahead does not make the others lag. A used nonce is used in later blocks
+// too, so those that have reached it may be at any height. It is pure.
 func agreedNonce(reports []nonce, quorumSize int) uint64 {
 	heights := make([]uint64, len(reports))
 	for i, n := range reports {
@@ -89,7 +89,7 @@ func (a *adapter) readNonces(ctx context.Context, p *provider, address common.Ad
 	head := func(tag string, result **blockHead) rpc.BatchElem {
 		return rpc.BatchElem{Method: "eth_getBlockByNumber", Args: []any{tag, false}, Result: result}
 	}
-	// The heights come before the nonces: what comes meanwhile only raises these.
+	// The heights come before the nonces: blocks that arrive meanwhile only raise the nonces.
 	elems := []rpc.BatchElem{head("latest", &latest)}
 	if a.Finality.Depth > 0 {
 		err = p.callBatch(ctx, elems)
@@ -113,16 +113,16 @@ func (a *adapter) readNonces(ctx context.Context, p *provider, address common.Ad
 		return accountNonces{}, fmt.Errorf("%s: gave no nonce of %s", p.name, address)
 	}
 	read.latest = nonce{uint64(*atLatest), uint64(*latest.Number)}
-	// A fork between the two answers can leave the final one ahead.
+	// A reorg between the two answers can leave the final nonce ahead.
 	read.final = nonce{min(uint64(*atLatest), uint64(*atFinal)), uint64(*final.Number)}
 	return read, nil
 }
 
-// delegation begins the code of an account whose key lends it to a contract (EIP-7702);
-// the contract's address follows. The key still moves what is there.
+// delegation begins the code of an account whose key delegates to a contract (EIP-7702); the
+// contract's address follows. The key can still move the funds.
 var delegation = []byte{0xef, 0x01, 0x00}
 
-// accountKind tells who can send from an address by its code. It is pure.
+// accountKind returns who can send from an address, by its code. It is pure.
 func accountKind(code []byte) chain.AccountKind {
 	if len(code) == 0 || len(code) == len(delegation)+common.AddressLength && bytes.HasPrefix(code, delegation) {
 		return chain.KeyAccount
@@ -130,13 +130,13 @@ func accountKind(code []byte) chain.AccountKind {
 	return chain.ContractAccount
 }
 
-// Senders answers from the movements: the account that sent each is part of it.
+// Senders takes the senders from the transfers, which name them.
 func (a *adapter) Senders(_ context.Context, _ chain.Block, transfers []chain.Transfer) ([][]chain.Address, error) {
 	return chain.Senders(transfers), nil
 }
 
-// Kind asks for the code at an address, in a block that is named by its hash. One
-// provider that has code there is enough for a contract: it only makes people look.
+// Kind reads the code at an address, in a block that is named by its hash. One provider that has
+// code there is enough for a contract: the result only makes people check.
 func (a *adapter) Kind(ctx context.Context, block chain.Block, account chain.Address) (chain.AccountKind, error) {
 	address, err := evmtx.Bytes(account)
 	if err != nil {
@@ -166,5 +166,6 @@ func (a *adapter) Kind(ctx context.Context, block chain.Block, account chain.Add
 			break
 		}
 	}
-	return "", fmt.Errorf("account %s in block %d of %s: %d of the %d providers that have to agree: %w", account, block.Height, a.Name, keyed, a.Quorum, errors.Join(errs...))
+	return "", fmt.Errorf("account %s in block %d of %s: %d of the %d providers that have to agree: %w", account,
+		block.Height, a.Name, keyed, a.Quorum, errors.Join(errs...))
 }

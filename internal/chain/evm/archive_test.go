@@ -28,7 +28,8 @@ func TestStateThatNodesNoLongerKeepComesFromArchives(t *testing.T) {
 	one, two := s.proxies[2], s.proxies[3]
 	without, few, enough, alone := reader(1), reader(2, one), reader(2, one, two), reader(1, one)
 	for _, words := range []string{
-		"missing trie node 31a2 (path )", "historical state 0x12 is not available", "required historical state unavailable (reexec=128)",
+		"missing trie node 31a2 (path )", "historical state 0x12 is not available",
+		"required historical state unavailable (reexec=128)",
 		"distance to target block exceeds maximum proof window", "state is pruned",
 	} {
 		for _, p := range s.proxies[:2] {
@@ -73,7 +74,8 @@ func TestTracesThatNodesNoLongerGiveComeFromArchives(t *testing.T) {
 	cfg := config(s.proxies[0].URL)
 	cfg.Archives = []string{s.proxies[1].URL}
 	c := newChain(t, cfg)
-	s.proxies[0].SetRule("debug_traceBlockByHash", func(e *exchange) { e.SetError(`{"code":-32000,"message":"required historical state unavailable"}`) })
+	s.proxies[0].SetRule("debug_traceBlockByHash",
+		func(e *exchange) { e.SetError(`{"code":-32000,"message":"required historical state unavailable"}`) })
 	got, err := final(t, c, s.height)
 	if err != nil || !got.Traced || len(got.Transfers) != traced {
 		t.Errorf("got %+v, %v, want all transfers", got, err)

@@ -17,15 +17,14 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 )
 
-// What differs on Avalanche's C-Chain. Its headers have fields of their own. And since
-// the upgrade Helicon (ACP-194) a block is accepted before it is run: its header has
-// the root of the receipts of the blocks that it settles, some seconds older ones, and
-// a base fee that is the most which may be taken. So what a block came to is known
-// here only once another one that is final as well has settled it.
+// Avalanche's C-Chain differs in two ways. Its headers have fields of their own. And since the
+// upgrade Helicon (ACP-194) a block is accepted before it is executed. Its header has the receipts
+// root of the blocks that it settles, some seconds older ones, and a base fee that is an upper
+// bound. So the results of a block are known here only once another final block has settled it.
 
-// avalancheFields are what a header of the C-Chain has beside Ethereum's.
+// avalancheFields are the fields of a C-Chain header in addition to Ethereum's.
 type avalancheFields struct {
-	ExtDataHash         *common.Hash    `json:"extDataHash"` // of what moves between the network's chains
+	ExtDataHash         *common.Hash    `json:"extDataHash"` // of transfers between the network's chains
 	ExtDataGasUsed      *hexutil.Big    `json:"extDataGasUsed"`
 	BlockGasCost        *hexutil.Big    `json:"blockGasCost"`
 	Milliseconds        *hexutil.Uint64 `json:"timestampMilliseconds"`
@@ -48,9 +47,9 @@ func readAvalanche(raw json.RawMessage) (f avalancheFields, err error) {
 	return f, nil
 }
 
-// computeHash is of the fields in their order on the C-Chain: fifteen of Ethereum's, that of
-// the data beside transactions, and then those that came with upgrades. Of the latter
-// the list ends with the last that is there, and one that is missing before it is empty.
+// computeHash hashes the fields in their order on the C-Chain: fifteen of Ethereum's, the hash of
+// the extra data, and then those that came with upgrades. Of the latter the list ends with the last
+// present one; a missing one before it is empty.
 func (f avalancheFields) computeHash(h *types.Header) (common.Hash, error) {
 	list := []any{
 		h.ParentHash, h.UncleHash, h.Coinbase, h.Root, h.TxHash, h.ReceiptHash, h.Bloom, h.Difficulty, h.Number,
@@ -102,7 +101,7 @@ func (f avalancheFields) computeHash(h *types.Header) (common.Hash, error) {
 	return crypto.Keccak256Hash(raw), nil
 }
 
-// readSettledHeight is the newest block of which a header that gave its hash has the results; nil
+// readSettledHeight returns the newest block whose results a verified header has; nil for headers
 // from before Helicon, when each had its own.
 func readSettledHeight(raw json.RawMessage) (*uint64, error) {
 	f, err := readAvalanche(raw)
@@ -125,21 +124,21 @@ func readSettledHeight(raw json.RawMessage) (*uint64, error) {
 }
 
 const (
-	settleBatch = 8   // headers that are asked for at once
-	settleMax   = 512 // blocks between one and that which settles it, or that one settles
+	settleBatch = 8   // headers in one batch
+	settleMax   = 512 // most blocks between a block and the one that settles it, or that one block settles
 )
 
-// A link is a header on the way to the one that settles a block.
+// link is a header on the way to the one that settles a block.
 type link struct {
 	hash    common.Hash
 	header  *types.Header
 	settled uint64
 }
 
-// loadSettledReceipts fetches the receipts of a block whose own header does not have their root,
-// with those of all that are settled together with it, and checks them against the
-// header that does. It is chain.ErrNotYet until that one is final by as many providers
-// as have to agree: any one could make up a header that follows.
+// loadSettledReceipts fetches the receipts of a block whose own header lacks their root, with those
+// of all blocks that are settled together with it. It checks them against the settling header. It
+// returns chain.ErrNotYet until a quorum calls that header's block final: a single provider could
+// invent a following header.
 func (a *adapter) loadSettledReceipts(ctx context.Context, p *provider, s *verifiedBlock) error {
 	chained, err := a.findSettlingHeaders(ctx, p, s)
 	if err != nil {
@@ -152,7 +151,8 @@ func (a *adapter) loadSettledReceipts(ctx context.Context, p *provider, s *verif
 		return fmt.Errorf("block %d, which settles %d: %w", height, s.header.Number, err)
 	}
 	if hash != last.hash {
-		return fmt.Errorf("%s: has %s as block %d, which settles %d, and others %s: %w", p.name, last.hash, height, s.header.Number, hash, chain.ErrDisagreement)
+		return fmt.Errorf("%s: has %s as block %d, which settles %d, and others %s: %w", p.name, last.hash, height,
+			s.header.Number, hash, chain.ErrDisagreement)
 	}
 	settledBefore := *s.settlesUpTo
 	if len(chained) > 1 {
@@ -160,7 +160,8 @@ func (a *adapter) loadSettledReceipts(ctx context.Context, p *provider, s *verif
 	}
 	ownHeight := s.header.Number.Uint64()
 	if settledBefore >= ownHeight || last.settled >= height || last.settled-settledBefore > settleMax {
-		return fmt.Errorf("%w: block %d settles up to %d and the one before it up to %d", chain.ErrUndecodable, height, last.settled, settledBefore)
+		return fmt.Errorf("%w: block %d settles up to %d and the one before it up to %d", chain.ErrUndecodable, height,
+			last.settled, settledBefore)
 	}
 	blocks, err := a.loadSettledBlocks(ctx, p, s, chained, settledBefore+1, last.settled)
 	if err != nil {
@@ -174,7 +175,8 @@ func (a *adapter) loadSettledReceipts(ctx context.Context, p *provider, s *verif
 		}
 	}
 	if root.rootHash() != last.header.ReceiptHash {
-		return fmt.Errorf("%s: receipts of blocks %d to %d do not give the root in block %d, which settles them", p.name, settledBefore+1, last.settled, height)
+		return fmt.Errorf("%s: receipts of blocks %d to %d do not give the root in block %d, which settles them",
+			p.name, settledBefore+1, last.settled, height)
 	}
 	for i, b := range blocks {
 		if b.hasReceipts {
@@ -194,7 +196,8 @@ func (a *adapter) loadSettledReceipts(ctx context.Context, p *provider, s *verif
 	return nil
 }
 
-// findSettlingHeaders is the chain of headers from the block after one to the first that settles it.
+// findSettlingHeaders returns the chain of headers from the block after s to the first that settles
+// it.
 func (a *adapter) findSettlingHeaders(ctx context.Context, p *provider, s *verifiedBlock) (chained []link, err error) {
 	ownHeight, parent := s.header.Number.Uint64(), s.hash
 	for len(chained) < settleMax {
@@ -202,7 +205,10 @@ func (a *adapter) findSettlingHeaders(ctx context.Context, p *provider, s *verif
 		elems := make([]rpc.BatchElem, settleBatch)
 		for i := range elems {
 			height := ownHeight + uint64(len(chained)+i+1)
-			elems[i] = rpc.BatchElem{Method: "eth_getBlockByNumber", Args: []any{hexutil.Uint64(height), false}, Result: &raws[i]}
+			elems[i] = rpc.BatchElem{
+				Method: "eth_getBlockByNumber", Args: []any{hexutil.Uint64(height), false},
+				Result: &raws[i],
+			}
 		}
 		if err := p.callBatch(ctx, elems); err != nil {
 			return nil, err
@@ -232,10 +238,12 @@ func (a *adapter) findSettlingHeaders(ctx context.Context, p *provider, s *verif
 	return nil, fmt.Errorf("%w: %d blocks after block %d none settles it", chain.ErrUndecodable, settleMax, ownHeight)
 }
 
-// loadSettledBlocks are the blocks of a range that has s in it, with their transactions, in
-// order. Each is named by a hash that the chain of headers leads to, so that how many
-// transactions it has is certain, and with it whose receipt is whose.
-func (a *adapter) loadSettledBlocks(ctx context.Context, p *provider, s *verifiedBlock, chained []link, from, to uint64) ([]*verifiedBlock, error) {
+// loadSettledBlocks returns the blocks of a range that contains s, with their transactions, in
+// order. Each is named by a hash that the chain of headers leads to. So its number of transactions
+// is certain, and with it the receipt of each.
+func (a *adapter) loadSettledBlocks(
+	ctx context.Context, p *provider, s *verifiedBlock, chained []link, from, to uint64,
+) ([]*verifiedBlock, error) {
 	ownHeight := s.header.Number.Uint64()
 	var blocks []*verifiedBlock
 	read := func(hash common.Hash) (*verifiedBlock, error) {
@@ -244,7 +252,8 @@ func (a *adapter) loadSettledBlocks(ctx context.Context, p *provider, s *verifie
 			return nil, fmt.Errorf("%s: has no block %s", p.name, hash)
 		}
 		if err == nil && b.settlesUpTo == nil {
-			err = fmt.Errorf("%w: block %s has results of its own and is settled by another", chain.ErrUndecodable, hash)
+			err = fmt.Errorf("%w: block %s has results of its own and is settled by another", chain.ErrUndecodable,
+				hash)
 		}
 		return b, err
 	}
@@ -267,8 +276,8 @@ func (a *adapter) loadSettledBlocks(ctx context.Context, p *provider, s *verifie
 	return blocks, nil
 }
 
-// checkGasPrice is what a unit of gas cost, by the word of who gave the receipt: the header
-// has the most that it may have been.
+// checkGasPrice checks the gas price that the provider of the receipt reports: the header and the
+// transaction bound it.
 func (s *verifiedBlock) checkGasPrice(i int, reported stackFields) error {
 	if reported.Price == nil {
 		return errors.New("the receipt has no gas price")
@@ -278,7 +287,8 @@ func (s *verifiedBlock) checkGasPrice(i int, reported stackFields) error {
 		return err
 	}
 	if priceMax.Add(priceMax, s.header.BaseFee).Cmp(reported.Price.ToInt()) < 0 {
-		return fmt.Errorf("%w: a gas price of %v, where the header and the transaction allow %v", chain.ErrUndecodable, reported.Price, priceMax)
+		return fmt.Errorf("%w: a gas price of %v, where the header and the transaction allow %v", chain.ErrUndecodable,
+			reported.Price, priceMax)
 	}
 	return nil
 }

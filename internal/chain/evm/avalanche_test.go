@@ -67,7 +67,8 @@ func TestARealHeaderOfAvalancheGivesItsHash(t *testing.T) {
 		delete(changed, name) // nothing is encoded as zero is
 		if b, err := json.Marshal(changed); err != nil {
 			t.Fatal(err)
-		} else if _, _, err := avalanche.readHeader(b); text != "0x0" && name != "mixHash" && name != "nonce" && !errors.Is(err, chain.ErrUndecodable) {
+		} else if _, _, err := avalanche.readHeader(b); text != "0x0" && name != "mixHash" && name != "nonce" &&
+			!errors.Is(err, chain.ErrUndecodable) {
 			t.Errorf("without %s: got %v, want it refused", name, err)
 		}
 	}
@@ -111,10 +112,12 @@ func (n *lateSettlingNode) at(height uint64) *lateSettledBlock {
 func (n *lateSettlingNode) add(settles uint64, amounts ...int64) {
 	n.t.Helper()
 	b := &lateSettledBlock{fields: avalancheFields{
-		ExtDataHash: &common.Hash{1}, ExtDataGasUsed: new(hexutil.Big), BlockGasCost: new(hexutil.Big), Milliseconds: new(hexutil.Uint64),
+		ExtDataHash: &common.Hash{1}, ExtDataGasUsed: new(hexutil.Big), BlockGasCost: new(hexutil.Big),
+		Milliseconds: new(hexutil.Uint64),
 	}}
 	b.head = types.Header{
-		Number: big.NewInt(int64(firstLater + len(n.blocks))), Difficulty: big.NewInt(1), BaseFee: big.NewInt(baseMost), UncleHash: types.EmptyUncleHash,
+		Number: big.NewInt(int64(firstLater + len(n.blocks))), Difficulty: big.NewInt(1), BaseFee: big.NewInt(baseMost),
+		UncleHash:   types.EmptyUncleHash,
 		BlobGasUsed: new(uint64), ExcessBlobGas: new(uint64), ParentBeaconRoot: new(common.Hash), Time: 1_790_000_000,
 	}
 	before := uint64(firstLater - 1)
@@ -129,9 +132,11 @@ func (n *lateSettlingNode) add(settles uint64, amounts ...int64) {
 	var list plainList
 	var gas uint64
 	for _, amount := range amounts {
-		signed := types.MustSignNewTx(n.key, types.LatestSignerForChainID(big.NewInt(chainIDOfTests)), &types.DynamicFeeTx{
-			ChainID: big.NewInt(chainIDOfTests), Nonce: n.nonce, To: &oursOfTests, Value: big.NewInt(amount), Gas: 21_000, GasTipCap: big.NewInt(2), GasFeeCap: big.NewInt(1000),
-		})
+		signed := types.MustSignNewTx(n.key, types.LatestSignerForChainID(big.NewInt(chainIDOfTests)),
+			&types.DynamicFeeTx{
+				ChainID: big.NewInt(chainIDOfTests), Nonce: n.nonce, To: &oursOfTests, Value: big.NewInt(amount),
+				Gas: 21_000, GasTipCap: big.NewInt(2), GasFeeCap: big.NewInt(1000),
+			})
 		n.nonce++
 		text, err := signed.MarshalJSON()
 		if err != nil {
@@ -148,7 +153,8 @@ func (n *lateSettlingNode) add(settles uint64, amounts ...int64) {
 		b.txs, list = append(b.txs, m), append(list, raw)
 		gas += 21_000
 		b.receipts = append(b.receipts, map[string]any{
-			"type": "0x2", "status": "0x1", "cumulativeGasUsed": hexutil.Uint64(gas), "gasUsed": "0x5208", "logs": []any{}, "logsBloom": types.Bloom{},
+			"type": "0x2", "status": "0x1", "cumulativeGasUsed": hexutil.Uint64(gas), "gasUsed": "0x5208",
+			"logs": []any{}, "logsBloom": types.Bloom{},
 			"transactionHash": signed.Hash().Hex(), "effectiveGasPrice": hexutil.Uint64(baseTaken + 2),
 		})
 	}
@@ -158,7 +164,8 @@ func (n *lateSettlingNode) add(settles uint64, amounts ...int64) {
 	if settles > 0 {
 		results = nil
 		height := hexutil.Uint64(settles)
-		b.fields.SettledHeight, b.fields.SettledGasUnix, b.fields.SettledGasNumerator, b.fields.SettledExcess = &height, &height, new(hexutil.Uint64), &height
+		b.fields.SettledHeight, b.fields.SettledGasUnix, b.fields.SettledGasNumerator, b.fields.SettledExcess = &height,
+			&height, new(hexutil.Uint64), &height
 		for at := before + 1; at <= settles; at++ {
 			results = append(results, n.at(at))
 		}
@@ -396,13 +403,16 @@ func TestResultsOfAvalancheCannotBeMadeUp(t *testing.T) {
 			n := newLagging(t, key)
 			liar := newLaggingAs(t, n)
 			lie(liar)
-			if got, err := openLagging(t, liar).Reader.Final(t.Context(), 12); err == nil && name != "a block that settles" {
+			if got, err := openLagging(t, liar).Reader.Final(t.Context(), 12); err == nil &&
+				name != "a block that settles" {
 				t.Errorf("alone: got %q, want an error", arrived(got))
 			}
-			if got, err := openLagging(t, liar, n).Reader.Final(t.Context(), 12); err == nil && arrived(got) != "100 200" {
+			if got, err := openLagging(t, liar, n).Reader.Final(t.Context(), 12); err == nil &&
+				arrived(got) != "100 200" {
 				t.Errorf("beside an honest one: got %q, want what happened or an error", arrived(got))
 			}
-			if got, err := openLagging(t, n, liar, newLaggingAs(t, n)).Reader.Final(t.Context(), 12); err == nil && arrived(got) != "100 200" {
+			if got, err := openLagging(t, n, liar, newLaggingAs(t, n)).Reader.Final(t.Context(), 12); err == nil &&
+				arrived(got) != "100 200" {
 				t.Errorf("the second of three: got %q, want what happened", arrived(got))
 			}
 		})
@@ -448,10 +458,14 @@ func TestAFeeOfAvalancheIsWhatEnoughProvidersSay(t *testing.T) {
 	n := newLagging(t, key)
 	hash := chain.TxHash(n.at(12).txs[0]["hash"].(string))
 	got, err := openLagging(t, n, newLaggingAs(t, n)).Sender.Outcome(t.Context(), []chain.TxHash{hash})
-	if want := money.Units(21_000 * (baseTaken + 2)); err != nil || got == nil || got.Fee != want || !got.Succeeded || got.Block.Height != 12 {
+	if want := money.Units(21_000 * (baseTaken + 2)); err != nil || got == nil || got.Fee != want || !got.Succeeded ||
+		got.Block.Height != 12 {
 		t.Fatalf("got %+v, %v, want a fee of %v in block 12", got, err, want)
 	}
-	for price, want := range map[uint64]error{baseTaken + 3: chain.ErrDisagreement, baseMost + 3: chain.ErrUndecodable} {
+	for price, want := range map[uint64]error{
+		baseTaken + 3: chain.ErrDisagreement,
+		baseMost + 3:  chain.ErrUndecodable,
+	} {
 		other := newLaggingAs(t, n)
 		other.at(12).receipts[0]["effectiveGasPrice"] = hexutil.Uint64(price)
 		got, err := openLagging(t, n, other).Sender.Outcome(t.Context(), []chain.TxHash{hash})
@@ -463,15 +477,18 @@ func TestAFeeOfAvalancheIsWhatEnoughProvidersSay(t *testing.T) {
 	behind := newLaggingAs(t, n)
 	behind.blocks = behind.blocks[:3]
 	behind.final = 11
-	if got, err := openLagging(t, n, behind).Sender.Outcome(t.Context(), []chain.TxHash{hash}); got != nil || !errors.Is(err, chain.ErrNotYet) {
+	if got, err := openLagging(t, n, behind).Sender.Outcome(t.Context(), []chain.TxHash{hash}); got != nil ||
+		!errors.Is(err, chain.ErrNotYet) {
 		t.Errorf("one lags: got %+v, %v, want not yet", got, err)
 	}
 	behind.blocks = behind.blocks[:2]
 	late := chain.TxHash(n.at(16).txs[0]["hash"].(string))
-	if got, err := openLagging(t, n, behind).Sender.Outcome(t.Context(), []chain.TxHash{late}); got != nil || err == nil {
+	if got, err := openLagging(t, n, behind).Sender.Outcome(t.Context(), []chain.TxHash{late}); got != nil ||
+		err == nil {
 		t.Errorf("nowhere with one, not settled with the other: got %+v, %v, want an error", got, err)
 	}
-	if got, err := openLagging(t, n).Sender.Outcome(t.Context(), []chain.TxHash{late}); got != nil || !errors.Is(err, chain.ErrNotYet) {
+	if got, err := openLagging(t, n).Sender.Outcome(t.Context(), []chain.TxHash{late}); got != nil ||
+		!errors.Is(err, chain.ErrNotYet) {
 		t.Errorf("not settled: got %+v, %v, want not yet", got, err)
 	}
 }

@@ -13,25 +13,25 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 )
 
-// verified is how what is in a block was checked against its header.
+// verified says how the contents of a block were checked against its header.
 const verified = "transactions-root,receipts-root"
 
-// A block with so many transactions and token transfers takes megabytes, and so many such
-// blocks are kept. Whoever sends transactions can make each block such a one.
+// A block with this many transactions and token transfers takes megabytes, so only a few of them
+// are cached. Any sender of transactions can make every block such a one.
 const (
 	heavyItemsMin     = 20_000
 	heavyBlocksCached = 2
 )
 
-// A sealed block is one whose header gives its hash, and whose transactions and
-// receipts give the roots in the header. Nothing in it changes any more.
+// verifiedBlock is a block whose header gives its hash, and whose transactions and receipts give
+// the roots in the header. Nothing in it can change.
 type verifiedBlock struct {
 	hash        common.Hash
 	header      *types.Header
 	txs         txs
 	receipts    []*receipt
 	stack       stack
-	hasReceipts bool    // the receipts are there and checked
+	hasReceipts bool    // the receipts are present and checked
 	settlesUpTo *uint64 // the newest block whose results its header has; nil: its own
 }
 
@@ -49,9 +49,11 @@ func (a *adapter) loadBlock(ctx context.Context, p *provider, hash common.Hash) 
 	return s, err
 }
 
-// fetchBlock fetches a block with its transactions and its receipts and checks them. Errors:
-// errAbsent, as of bare.
-func (a *adapter) fetchBlock(ctx context.Context, p *provider, method string, blockRef any, want common.Hash) (*verifiedBlock, error) {
+// fetchBlock fetches a block with its transactions and its receipts and checks them. Error:
+// errAbsent, as of fetchTransactions.
+func (a *adapter) fetchBlock(
+	ctx context.Context, p *provider, method string, blockRef any, want common.Hash,
+) (*verifiedBlock, error) {
 	s, err := a.fetchTransactions(ctx, p, method, blockRef, want)
 	if err != nil || s.hasReceipts {
 		return s, err
@@ -73,7 +75,7 @@ func (a *adapter) fetchBlock(ctx context.Context, p *provider, method string, bl
 	return s, nil
 }
 
-// itemCount is how many things of a block are in memory.
+// itemCount returns how many items of a block are in memory.
 func (s *verifiedBlock) itemCount() int {
 	n := len(s.txs)
 	for _, r := range s.receipts {
@@ -82,10 +84,12 @@ func (s *verifiedBlock) itemCount() int {
 	return n
 }
 
-// fetchTransactions fetches a block with its transactions and checks them. Its receipts are not there,
-// unless it was fetched before. method and which name it to the provider; a zero hash
-// takes the block's own. Error: errAbsent where the provider has none.
-func (a *adapter) fetchTransactions(ctx context.Context, p *provider, method string, blockRef any, want common.Hash) (*verifiedBlock, error) {
+// fetchTransactions fetches a block with its transactions and checks them. The receipts are
+// missing, unless the block is cached. method and blockRef name it to the provider; a zero hash
+// accepts the block's own. Error: errAbsent if the provider has no such block.
+func (a *adapter) fetchTransactions(
+	ctx context.Context, p *provider, method string, blockRef any, want common.Hash,
+) (*verifiedBlock, error) {
 	b := txReader{a: a, p: p, hash: want}
 	header, err := b.readWhole(ctx, method, blockRef)
 	if isTooLong(err) && ctx.Err() == nil {
@@ -117,17 +121,17 @@ func (a *adapter) fetchTransactions(ctx context.Context, p *provider, method str
 	return s, nil
 }
 
-// A body is the transactions of a block while they are read.
+// txReader collects the transactions of a block while they are read.
 type txReader struct {
 	a         *adapter
 	p         *provider
 	hash      common.Hash // of the block; zero until it is known
 	txs       txs
 	root      listRoot
-	readCount int // how many the provider has given, also what is no transaction
+	readCount int // how many items the provider has given, including those that are no transactions
 }
 
-// readWhole fetches the block in one answer and gives what it has beside transactions.
+// readWhole fetches the block in one answer and returns its fields without the transactions.
 func (b *txReader) readWhole(ctx context.Context, method string, blockRef any) (header []byte, err error) {
 	err = b.p.streamCall(ctx, b.p.blockLimits(b.p.blockBytesMax), func(r *reader) (err error) {
 		header, err = b.readDocument(ctx, r)
@@ -151,7 +155,7 @@ func (b *txReader) readDocument(ctx context.Context, r *reader) (header []byte, 
 	}})
 }
 
-// readParts reads the header, which names the transactions, and then those that are not read yet.
+// readParts reads the header, which names the transactions, and then those that were not read yet.
 func (b *txReader) readParts(ctx context.Context, method string, blockRef any) (header []byte, err error) {
 	var raw json.RawMessage
 	if err := b.p.callMethod(ctx, &raw, method, blockRef, false); err != nil {

@@ -15,22 +15,24 @@ import (
 
 var _ chain.ContractCaller = (*adapter)(nil)
 
-// Call asks every provider in its own latest block, named by its hash, so that the
-// block that is told is the one that was asked in.
+// Call asks every provider in its own latest block, named by its hash, so that the reported block
+// is the one of the answer.
 func (a *adapter) Call(ctx context.Context, to chain.Address, data []byte) ([]chain.CallResult, error) {
 	contract, err := evmtx.Bytes(to)
 	if err != nil {
 		return nil, fmt.Errorf("contract %s on %s: %w", to, a.Name, err)
 	}
-	answers := several.AskAll(ctx, a.providers, a.Quorum, func(ctx context.Context, p *provider) (chain.CallResult, error) {
-		head, err := p.readHead(ctx, "latest")
-		if err != nil {
-			return chain.CallResult{}, err
-		}
-		var out hexutil.Bytes
-		err = p.callMethod(ctx, &out, "eth_call", callArgs{To: contract, Data: data}, blockByHash{common.HexToHash(head.Hash), true})
-		return chain.CallResult{At: head, Data: out}, err
-	})
+	answers := several.AskAll(ctx, a.providers, a.Quorum,
+		func(ctx context.Context, p *provider) (chain.CallResult, error) {
+			head, err := p.readHead(ctx, "latest")
+			if err != nil {
+				return chain.CallResult{}, err
+			}
+			var out hexutil.Bytes
+			err = p.callMethod(ctx, &out, "eth_call", callArgs{To: contract, Data: data},
+				blockByHash{common.HexToHash(head.Hash), true})
+			return chain.CallResult{At: head, Data: out}, err
+		})
 	var results []chain.CallResult
 	var errs []error
 	for _, s := range answers {

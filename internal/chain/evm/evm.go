@@ -1,16 +1,14 @@
-// Package evm is the adapter of Ethereum and of the chains that are like it. It
-// reads blocks and sends payments through one or more JSON-RPC providers, of
-// which a configured number has to agree on what is final.
+// Package evm is the adapter of Ethereum and similar chains. It reads blocks and sends payments
+// through one or more JSON-RPC providers, a quorum of which has to agree on what is final.
 //
-// A provider is not believed where it can be checked: a block's hash is
-// recomputed from its header, its transactions and receipts from the roots in
-// it, senders from their signatures. Balances are what as many providers say as
-// have to agree, and so is what calls moved. Which accounts a block changed is a
-// provider's word, and the caller compares it with the balances. An answer that is
+// The adapter checks a provider's answers where it can. It recomputes a block's hash from its
+// header, its transactions and receipts from the roots in it, and senders from their signatures.
+// Balances and the transfers of calls are what a quorum of providers says. Which accounts a block
+// changed is a provider's word, and the caller compares it with the balances. An answer that is
 // missing, short or wrong is an error and never an empty block.
 //
-// It holds no key and writes nothing down. It keeps a few verified blocks in
-// memory, by hash, so a crash loses nothing.
+// The adapter holds no key and writes nothing down. It caches a few verified blocks in memory, by
+// hash, so a crash loses nothing.
 package evm
 
 import (
@@ -34,27 +32,27 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// Tracing says whether internal movements of native coin are looked for.
+// Tracing says whether the adapter searches for internal transfers of native coin.
 type Tracing string
 
-// The ways of tracing.
+// The tracing modes.
 const (
-	TraceAuto Tracing = ""    // when a provider offers debug_traceBlockByHash at start
-	TraceOn   Tracing = "ON"  // always; without a provider that can, the chain does not start
+	TraceAuto Tracing = ""    // if a provider offers debug_traceBlockByHash at start
+	TraceOn   Tracing = "ON"  // always; without a provider that traces, the chain does not start
 	TraceOff  Tracing = "OFF" // never
 )
 
 // Finality says which blocks are final.
 type Finality struct {
-	// Depth is how many blocks behind its head a provider calls a block final.
-	// Zero: the provider's own word, the tag "finalized".
+	// Depth is how many blocks behind its head a provider calls a block final. Zero: the provider's
+	// own tag "finalized".
 	Depth uint64
 }
 
 const (
 	timeoutDefault        = 15 * time.Second
 	answerBytesMaxDefault = 64 << 20
-	blockBytesMaxDefault  = 1 << 30 // the receipts of a block of 400 million gas that is full of logs have 430 MB
+	blockBytesMaxDefault  = 1 << 30 // the receipts of a block of 400 million gas full of logs have 430 MB
 	blocksCached          = 16
 )
 
@@ -65,12 +63,12 @@ type Config struct {
 	ChainID   uint64
 	Endpoints []string // URLs, http or https; they may hold a secret and are never printed
 	Quorum    int      // how many of the endpoints have to agree on what is final
-	// Archives are endpoints of providers that keep the state of every block. They are
-	// asked after the others, for balances and traces alone, and as many have to agree.
+	// Archives are endpoints of providers that keep the state of every block. They are asked after
+	// the others, and only for balances and traces; the quorum is the same.
 	Archives []string
 	Finality Finality
-	FeeCap   money.Amount // wei: most that is paid per gas, tip included
-	TipCap   money.Amount // wei: most that is offered as a tip per gas, unless a replacement needs more
+	FeeCap   money.Amount // wei: the most that is paid per gas, tip included
+	TipCap   money.Amount // wei: the most tip per gas that is offered, unless a replacement needs more
 	Trace    Tracing
 	// PayeeGasMax is the most gas that a payment of native coin may use above what the chain
 	// charges for the transaction's own data; zero: PayeeGasDefault.
@@ -78,15 +76,15 @@ type Config struct {
 
 	Timeout        time.Duration // of one request; zero: 15 seconds
 	AnswerBytesMax int64         // of one answer; zero: 64 MiB
-	// BlockBytesMax bounds an answer about a whole block, which is read while it arrives and
-	// not held: its transactions, its receipts. What is longer is asked for in parts. Zero: 1 GiB.
+	// BlockBytesMax bounds an answer about a whole block (its transactions, its receipts), which is
+	// read as a stream and not held in memory. A longer answer is requested in parts. Zero: 1 GiB.
 	BlockBytesMax int64
 }
 
-// allEndpoints are the endpoints, archives last.
+// allEndpoints returns the endpoints, archives last.
 func (c Config) allEndpoints() []string { return slices.Concat(c.Endpoints, c.Archives) }
 
-// validate finds every mistake in the configuration.
+// validate returns every mistake in the configuration.
 func (c Config) validate() error {
 	var wrong []error
 	addProblem := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
@@ -131,12 +129,13 @@ func (c Config) validate() error {
 // adapter implements chain.Reader and chain.Sender.
 type adapter struct {
 	Config
-	providers     []*provider
-	archives      []*provider
-	signer        types.Signer // recovers senders; it signs nothing
-	stack         stack
-	blocks        kept.Cache[common.Hash, *verifiedBlock] // the head walk, the final walk and the outcomes of payments ask for the same ones
-	firstProvider atomic.Uint32                           // the provider that is asked first for what is not final
+	providers []*provider
+	archives  []*provider
+	signer    types.Signer // recovers senders; it signs nothing
+	stack     stack
+	// Shared by the walk to the head, the walk to the final block and the outcomes of payments.
+	blocks        kept.Cache[common.Hash, *verifiedBlock]
+	firstProvider atomic.Uint32 // the provider that is asked first about what is not final
 }
 
 var (
@@ -145,10 +144,9 @@ var (
 	_ chain.Sender = (*adapter)(nil)
 )
 
-// New checks the configuration and the providers and gives the chain. A
-// provider of another chain is an error; providers that do not answer are one
-// when fewer than Agree do. Those are checked when they answer later, so with
-// chain.ErrTooFewProviders the chain that is given can be used.
+// New checks the configuration and the providers and returns the chain. A provider of another chain
+// is an error. Providers that do not answer are an error if fewer than the quorum answer. They are
+// checked when they answer later, so the returned chain can be used with chain.ErrTooFewProviders.
 func New(ctx context.Context, cfg Config) (chain.Chain, error) {
 	if err := cfg.validate(); err != nil {
 		return chain.Chain{}, fmt.Errorf("configuration of %s: %w", cfg.Name, err)
@@ -165,7 +163,10 @@ func New(ctx context.Context, cfg Config) (chain.Chain, error) {
 	if cfg.BlockBytesMax == 0 {
 		cfg.BlockBytesMax = blockBytesMaxDefault
 	}
-	a := &adapter{Config: cfg, stack: stackFor(cfg.Name), signer: types.LatestSignerForChainID(new(big.Int).SetUint64(cfg.ChainID))}
+	a := &adapter{
+		Config: cfg, stack: stackFor(cfg.Name),
+		signer: types.LatestSignerForChainID(new(big.Int).SetUint64(cfg.ChainID)),
+	}
 	for i := range cfg.allEndpoints() {
 		p, err := newProvider(cfg, i)
 		if err != nil {
@@ -185,11 +186,13 @@ func New(ctx context.Context, cfg Config) (chain.Chain, error) {
 	}, err
 }
 
-// withArchives are all who may be asked for balances and traces, archives last.
+// withArchives returns all providers that may be asked for balances and traces, archives last.
 func (a *adapter) withArchives() []*provider { return slices.Concat(a.providers, a.archives) }
 
 func (a *adapter) handshakeAll(ctx context.Context) error {
-	if err := several.HandshakeAll(ctx, a.providers, a.Quorum, func(ctx context.Context, p *provider) error { return p.ensureHandshake(ctx) }, a.archives...); err != nil {
+	if err := several.HandshakeAll(ctx, a.providers, a.Quorum, func(ctx context.Context, p *provider) error {
+		return p.ensureHandshake(ctx)
+	}, a.archives...); err != nil {
 		return err
 	}
 	if a.Trace != TraceOn {

@@ -17,29 +17,30 @@ import (
 )
 
 const (
-	feeBlocks        = 10     // how many blocks the going tip is taken from
+	feeBlocks        = 10     // how many blocks the usual tip is taken from
 	tipPercentile    = 50     // of the tips in each of them
-	bumpBps          = 11_250 // a replacement offers so much of what it replaces; nodes ask for 110 %
-	tokenTransferGas = 65_000 // what a transfer of a usual token takes when its receiver had none
+	bumpBps          = 11_250 // a replacement offers this share of what it replaces; nodes require 110 %
+	tokenTransferGas = 65_000 // the gas of a transfer of a usual token whose receiver had none
 )
 
-// tipMin keeps the tip above what nodes take for nothing. 0.001 gwei.
+// tipMin keeps the tip above what nodes treat as zero. 0.001 gwei.
 var tipMin = money.Units(1_000_000)
 
-// marketFees is what the chain asks for now, within the caps: the usual tip, and
-// room for the base fee to double.
+// marketFees returns the present fees within the caps: the usual tip, and room for the base fee to
+// double.
 func (a *adapter) marketFees(ctx context.Context, p *provider) (chain.Fees, error) {
 	var history struct {
 		BaseFees []*hexutil.Big   `json:"baseFeePerGas"`
 		Tips     [][]*hexutil.Big `json:"reward"`
 	}
-	if err := p.callMethod(ctx, &history, "eth_feeHistory", hexutil.Uint64(feeBlocks), "latest", []int{tipPercentile}); err != nil {
+	if err := p.callMethod(ctx, &history, "eth_feeHistory", hexutil.Uint64(feeBlocks), "latest",
+		[]int{tipPercentile}); err != nil {
 		return chain.Fees{}, err
 	}
 	if len(history.BaseFees) == 0 || history.BaseFees[len(history.BaseFees)-1] == nil {
 		return chain.Fees{}, fmt.Errorf("%s: eth_feeHistory: no base fee", p.name)
 	}
-	// The last one is of the block to come.
+	// The last base fee is of the next block.
 	base, err := money.FromBig(history.BaseFees[len(history.BaseFees)-1].ToInt())
 	if err != nil {
 		return chain.Fees{}, fmt.Errorf("%s: eth_feeHistory: base fee: %w", p.name, err)
@@ -53,7 +54,7 @@ func (a *adapter) marketFees(ctx context.Context, p *provider) (chain.Fees, erro
 		if err != nil {
 			return chain.Fees{}, fmt.Errorf("%s: eth_feeHistory: tip: %w", p.name, err)
 		}
-		if !tip.IsZero() { // an empty block says nothing
+		if !tip.IsZero() { // an empty block gives no information
 			tips = append(tips, tip)
 		}
 	}
@@ -76,27 +77,29 @@ func (a *adapter) marketFees(ctx context.Context, p *provider) (chain.Fees, erro
 	return fees, err
 }
 
-// The contract of the OP stack that prices what is paid beside gas.
+// opGasOracle is the contract of the OP stack that prices what is paid in addition to gas.
 var opGasOracle = common.HexToAddress("0x420000000000000000000000000000000000000F")
 
 const (
-	opDataBytes  = 200 // more than a transaction of ours has before it is signed
-	nonGasFactor = 2   // the price on the layer below may double until it is mined
+	opDataBytes  = 200 // more than one of Coffer's transactions has before it is signed
+	nonGasFactor = 2   // the price on the layer below may double before the transaction is mined
 )
 
-// nonGasFee is the most that a transaction of ours may have to pay beside its gas.
+// nonGasFee returns the most that a transaction may have to pay in addition to its gas.
 func (a *adapter) nonGasFee(ctx context.Context, p *provider) (money.Amount, error) {
 	if a.stack != optimism {
 		return money.Zero, nil
 	}
 	readPrice := func(method string, argument uint64) (money.Amount, error) {
 		var word hexutil.Bytes
-		data := append(crypto.Keccak256([]byte(method))[:4], common.BigToHash(new(big.Int).SetUint64(argument)).Bytes()...)
+		data := append(crypto.Keccak256([]byte(method))[:4],
+			common.BigToHash(new(big.Int).SetUint64(argument)).Bytes()...)
 		if err := p.callMethod(ctx, &word, "eth_call", callArgs{To: opGasOracle, Data: data}, "latest"); err != nil {
 			return money.Zero, err
 		}
 		if len(word) != common.HashLength {
-			return money.Zero, fmt.Errorf("%s: %s of the gas price oracle: answer of %d bytes is no price", p.name, method, len(word))
+			return money.Zero, fmt.Errorf("%s: %s of the gas price oracle: answer of %d bytes is no price", p.name,
+				method, len(word))
 		}
 		return money.FromUint256(new(uint256.Int).SetBytes(word)), nil
 	}
@@ -106,7 +109,7 @@ func (a *adapter) nonGasFee(ctx context.Context, p *provider) (money.Amount, err
 	}
 	operator, err := readPrice("getOperatorFee(uint256)", tokenTransferGas)
 	if isExecutionError(err) {
-		operator, err = money.Zero, nil // a chain from before there was one
+		operator, err = money.Zero, nil // a chain from before it had an operator fee
 	}
 	if err != nil {
 		return money.Zero, err
@@ -118,7 +121,7 @@ func (a *adapter) nonGasFee(ctx context.Context, p *provider) (money.Amount, err
 	return sum.Mul(nonGasFactor)
 }
 
-// TransferFees are the market's, for the gas of a usual token.
+// TransferFees returns the market's fees, for the gas of a usual token.
 func (a *adapter) TransferFees(ctx context.Context) (chain.Fees, error) {
 	fees, err := several.FirstAnswer(ctx, a.providers, a.marketFees)
 	if err != nil {
@@ -128,9 +131,8 @@ func (a *adapter) TransferFees(ctx context.Context) (chain.Fees, error) {
 	return fees, nil
 }
 
-// Bump proposes an eighth more on both fees, or what the market asks for when
-// that is more still. The tip may then pass the configured one: nodes take a
-// replacement only when both are raised.
+// Bump proposes an eighth more for both fees, or the market's if they are higher. The tip may then
+// exceed the configured one: nodes accept a replacement only if both are raised.
 func (a *adapter) Bump(ctx context.Context, last chain.Fees) (chain.Fees, bool, error) {
 	tip, err := raiseForBump(last.TipCap)
 	if err != nil {
@@ -148,7 +150,8 @@ func (a *adapter) Bump(ctx context.Context, last chain.Fees) (chain.Fees, bool, 
 		return chain.Fees{}, false, fmt.Errorf("bump on %s: %w", a.Name, err)
 	}
 	return chain.Fees{
-		GasLimit: last.GasLimit, TipCap: maxAmount(tip, current.TipCap), FeeCap: maxAmount(feeCap, current.FeeCap), NonGas: current.NonGas,
+		GasLimit: last.GasLimit, TipCap: maxAmount(tip, current.TipCap), FeeCap: maxAmount(feeCap,
+			current.FeeCap), NonGas: current.NonGas,
 	}, true, nil
 }
 

@@ -12,14 +12,16 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/several"
 )
 
-// Final finds the hash that enough providers call final, and then takes the
-// block from whichever of them gives all of it.
+// Final finds the hash that a quorum of providers calls final, and then takes the block from the
+// first of them that gives all of it.
 func (a *adapter) Final(ctx context.Context, height uint64) (chain.Contents, error) {
 	hash, voters, err := a.agreeOnHash(ctx, height)
 	if err != nil {
 		return chain.Contents{}, fmt.Errorf("final block %d of %s: %w", height, a.Name, err)
 	}
-	s, err := several.FirstAnswer(ctx, voters, func(ctx context.Context, p *provider) (*verifiedBlock, error) { return a.loadBlock(ctx, p, hash) })
+	s, err := several.FirstAnswer(ctx, voters, func(ctx context.Context, p *provider) (*verifiedBlock, error) {
+		return a.loadBlock(ctx, p, hash)
+	})
 	if err != nil {
 		return chain.Contents{}, fmt.Errorf("final block %d of %s: %w", height, a.Name, err)
 	}
@@ -31,8 +33,8 @@ type blockHead struct {
 	Hash   common.Hash     `json:"hash"`
 }
 
-// readVote asks a provider for its finality first and then for the block, so that
-// a block which it calls final was so when it was given.
+// readVote asks a provider for its final block first and then for the block at a height, so that a
+// block which it calls final was final when it was given.
 func (a *adapter) readVote(ctx context.Context, p *provider, height uint64) (several.Vote[common.Hash], error) {
 	var head, block, latest *blockHead
 	elems := []rpc.BatchElem{
@@ -40,7 +42,10 @@ func (a *adapter) readVote(ctx context.Context, p *provider, height uint64) (sev
 		{Method: "eth_getBlockByNumber", Args: []any{hexutil.Uint64(height), false}, Result: &block},
 	}
 	if a.Finality.Depth == 0 {
-		elems = append(elems, rpc.BatchElem{Method: "eth_getBlockByNumber", Args: []any{"latest", false}, Result: &latest})
+		elems = append(elems, rpc.BatchElem{
+			Method: "eth_getBlockByNumber", Args: []any{"latest", false},
+			Result: &latest,
+		})
 	}
 	err := p.callBatch(ctx, elems)
 	if err != nil {
@@ -62,14 +67,16 @@ func (a *adapter) readVote(ctx context.Context, p *provider, height uint64) (sev
 		return several.Vote[common.Hash]{}, nil
 	}
 	if block == nil || block.Number == nil || uint64(*block.Number) != height {
-		return several.Vote[common.Hash]{}, fmt.Errorf("%s: calls block %d final and does not have block %d", p.name, final, height)
+		return several.Vote[common.Hash]{}, fmt.Errorf("%s: calls block %d final and does not have block %d", p.name,
+			final, height)
 	}
 	return several.Vote[common.Hash]{Final: true, Hash: block.Hash}, nil
 }
 
-// agreeOnHash is the final hash at a height, with the providers that have it.
+// agreeOnHash returns the final hash at a height, with the providers that have it.
 func (a *adapter) agreeOnHash(ctx context.Context, height uint64) (common.Hash, []*provider, error) {
-	return several.AgreeOnHash(ctx, a.providers, a.Quorum, func(ctx context.Context, p *provider) (several.Vote[common.Hash], error) {
-		return a.readVote(ctx, p, height)
-	})
+	return several.AgreeOnHash(ctx, a.providers, a.Quorum,
+		func(ctx context.Context, p *provider) (several.Vote[common.Hash], error) {
+			return a.readVote(ctx, p, height)
+		})
 }

@@ -29,7 +29,8 @@ func TestABlockOfMoreThanAnAnswerMayHaveIsRead(t *testing.T) {
 	payee := l.Account(t)
 	l.Pay(t, chain.Token, payee, money.Units(1000))
 	for range 3 { // of 1.5 MB of receipts, each with data of 20 KB
-		if _, err := l.node.SendTx(t.Context(), nil, big.NewInt(0), append(spam(4000), make([]byte, 20_000)...)); err != nil {
+		if _, err := l.node.SendTx(t.Context(), nil, big.NewInt(0),
+			append(spam(4000), make([]byte, 20_000)...)); err != nil {
 			t.Fatal(err)
 		}
 	}

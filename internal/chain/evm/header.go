@@ -10,9 +10,9 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 )
 
-// readHeader reads a block's header and recomputes its hash. A header that does
-// not give the hash which it claims has been altered, or has fields that we
-// have not learned yet: either way the block cannot be understood.
+// readHeader reads a block's header and recomputes its hash. A header that does not give its
+// claimed hash was altered, or has fields that this code does not know yet: in both cases the block
+// cannot be decoded.
 func (st stack) readHeader(raw json.RawMessage) (*types.Header, common.Hash, error) {
 	var h types.Header
 	if err := json.Unmarshal(raw, &h); err != nil {
@@ -38,10 +38,11 @@ func (st stack) readHeader(raw json.RawMessage) (*types.Header, common.Hash, err
 		}
 	}
 	if got != claim.Hash {
-		return nil, common.Hash{}, fmt.Errorf("%w: header of block %d gives the hash %s, not %s", chain.ErrUndecodable, h.Number, got, claim.Hash)
+		return nil, common.Hash{}, fmt.Errorf("%w: header of block %d gives the hash %s, not %s", chain.ErrUndecodable,
+			h.Number, got, claim.Hash)
 	}
 	return &h, claim.Hash, nil
 }
 
-// isNull tells whether a provider answered with null.
+// isNull reports whether a provider answered with null.
 func isNull(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }

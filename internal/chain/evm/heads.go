@@ -11,8 +11,8 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/several"
 )
 
-// Heads asks all providers at once. The final head is the highest that Agree
-// of them have reached; the latest is of the first one that answers.
+// Heads asks all providers at once. The final head is the highest that a quorum of them has
+// reached. The latest head is that of the first provider that answers.
 func (a *adapter) Heads(ctx context.Context) (chain.Heads, error) {
 	h, err := several.AgreeOnHeads(ctx, a.providersByTrust(), a.Quorum, a.readHeads)
 	if err != nil {
@@ -30,7 +30,8 @@ func (a *adapter) readHeads(ctx context.Context, p *provider) (chain.Heads, erro
 		final, err := p.readHead(ctx, hexutil.EncodeUint64(a.Finality.finalHeight(latest.Height)))
 		return chain.Heads{Latest: latest, Final: final}, err
 	}
-	// In this order, so that a block that comes meanwhile makes no liar of it.
+	// In this order, so that a block that is mined meanwhile does not make the provider look
+	// inconsistent.
 	final, err := p.readHead(ctx, "finalized")
 	if err != nil {
 		return chain.Heads{}, err
@@ -42,13 +43,12 @@ func (a *adapter) readHeads(ctx context.Context, p *provider) (chain.Heads, erro
 	return chain.Heads{Latest: latest, Final: final}, err
 }
 
-// finalAheadError is what a provider has said that calls a block final which it does not have.
+// finalAheadError returns the error for a provider that calls a block final which it does not have.
 func (p *provider) finalAheadError(final, latest uint64) error {
 	return fmt.Errorf("%s: calls block %d final, and its newest is %d", p.name, final, latest)
 }
 
-// finalHeight is the height that is final when latest is the head. The first block
-// always is.
+// finalHeight returns the final height if latest is the head. The first block is always final.
 func (f Finality) finalHeight(latest uint64) uint64 {
 	if latest < f.Depth {
 		return 0
@@ -56,7 +56,7 @@ func (f Finality) finalHeight(latest uint64) uint64 {
 	return latest - f.Depth
 }
 
-// blockTag names the block from which a provider's finality is counted.
+// blockTag returns the tag of the block from which a provider's finality is counted.
 func (f Finality) blockTag() string {
 	if f.Depth > 0 {
 		return "latest"
@@ -64,7 +64,7 @@ func (f Finality) blockTag() string {
 	return "finalized"
 }
 
-// readHead is the block of a tag or number, with its header checked.
+// readHead returns the block of a tag or number, with its header checked.
 func (p *provider) readHead(ctx context.Context, tag string) (chain.Block, error) {
 	var raw json.RawMessage
 	if err := p.callMethod(ctx, &raw, "eth_getBlockByNumber", tag, false); err != nil {

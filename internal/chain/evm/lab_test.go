@@ -74,7 +74,8 @@ func newLab(t *testing.T) *lab {
 		if err := l.node.SetBalance(t.Context(), a, rich); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := l.node.SendTx(t.Context(), l.usdc(), nil, evmtoken.Token.CallData("transfer", a, big.NewInt(1e12))); err != nil {
+		if _, err := l.node.SendTx(t.Context(), l.usdc(), nil,
+			evmtoken.Token.CallData("transfer", a, big.NewInt(1e12))); err != nil {
 			t.Fatal(err)
 		}
 		l.send(t, k, *l.usdc(), nil, evmtoken.Token.CallData("approve", l.batch, big.NewInt(1e12)))
@@ -166,7 +167,8 @@ func (l *lab) PayReverted(t testing.TB, kind chain.Kind, to chain.Address, amoun
 
 func (l *lab) RefusePayments(t testing.TB, to chain.Address) {
 	t.Helper()
-	if _, err := l.node.SendTx(t.Context(), l.usdc(), nil, evmtoken.FiatToken.CallData("blacklist", raw(to))); err != nil {
+	if _, err := l.node.SendTx(t.Context(), l.usdc(), nil,
+		evmtoken.FiatToken.CallData("blacklist", raw(to))); err != nil {
 		t.Fatal(err)
 	}
 	l.Mine(t, 1)

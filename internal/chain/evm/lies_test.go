@@ -138,7 +138,8 @@ func TestWhatTooFewCallFinalIsNotYetFinal(t *testing.T) {
 func block(t testing.TB, s *proxiedLab, height uint64) []byte {
 	t.Helper()
 	var raw rawJSON
-	if err := s.node.RPC.CallContext(t.Context(), &raw, "eth_getBlockByNumber", hexutil.Uint64(height), false); err != nil {
+	if err := s.node.RPC.CallContext(t.Context(), &raw, "eth_getBlockByNumber", hexutil.Uint64(height),
+		false); err != nil {
 		t.Fatal(err)
 	}
 	return raw
@@ -316,7 +317,8 @@ func TestWhatNobodyTracesIsSaidAndNeverLeftOut(t *testing.T) {
 		"lost":    func(e *exchange) { e.DropConnection() },
 	} {
 		traces(s.proxies[0], lie)
-		if got, err := alone.Reader.(chain.Tracer).BalanceChanges(t.Context(), at.Block, chain.QuorumOfProviders); err == nil {
+		if got, err := alone.Reader.(chain.Tracer).BalanceChanges(t.Context(), at.Block,
+			chain.QuorumOfProviders); err == nil {
 			t.Errorf("%s: got %+v, want an error", name, got)
 		}
 	}
@@ -326,7 +328,8 @@ func TestWhatNobodyTracesIsSaidAndNeverLeftOut(t *testing.T) {
 		"empty":     func(e *exchange) { e.SetResult("[]") },
 		"no trace":  func(e *exchange) { e.SetResult("7") },
 		"too long": func(e *exchange) {
-			e.SetResult(`{"pre":{},"post":{` + strings.Repeat(`"0x00000000000000000000000000000000000000aa":{"balance":"0x1"},`, 200_000) + `}}`)
+			e.SetResult(`{"pre":{},"post":{` +
+				strings.Repeat(`"0x00000000000000000000000000000000000000aa":{"balance":"0x1"},`, 200_000) + `}}`)
 		},
 	} {
 		traces(s.proxies[0], lie)
@@ -353,9 +356,16 @@ func TestWhereTheWholeBlockIsNotTracedItsTransactionsAre(t *testing.T) {
 		"empty":     func(e *exchange) { e.SetResult("[]") },
 		"timed out": func(e *exchange) { e.SetError(`{"code":-32000,"message":"execution timeout"}`) },
 		"short":     func(e *exchange) { e.EditList(t, func(l []map[string]any) []map[string]any { return l[1:] }) },
-		"twice":     func(e *exchange) { e.EditList(t, func(l []map[string]any) []map[string]any { return append(l, l[0]) }) },
+		"twice": func(e *exchange) {
+			e.EditList(t, func(l []map[string]any) []map[string]any {
+				return append(l, l[0])
+			})
+		},
 		"another's": func(e *exchange) {
-			e.EditList(t, func(l []map[string]any) []map[string]any { l[0]["txHash"] = "0x" + strings.Repeat("ab", 32); return l })
+			e.EditList(t, func(l []map[string]any) []map[string]any {
+				l[0]["txHash"] = "0x" + strings.Repeat("ab", 32)
+				return l
+			})
 		},
 		"all failed": func(e *exchange) {
 			e.EditList(t, func(l []map[string]any) []map[string]any {
@@ -423,7 +433,10 @@ func TestTracesOfCallsAreAgreedUponAndFit(t *testing.T) {
 		t.Fatal(err)
 	}
 	internal := honest.Transfers[len(honest.Transfers)-1]
-	question := chain.InternalTransfersQuery{Block: honest.Block, Tx: internal.Tx, Recipients: []chain.Address{s.to}, Providers: chain.QuorumOfProviders}
+	question := chain.InternalTransfersQuery{
+		Block: honest.Block, Tx: internal.Tx, Recipients: []chain.Address{s.to},
+		Providers: chain.QuorumOfProviders,
+	}
 	for name, lie := range map[string]rule{
 		"invents": func(e *exchange) {
 			e.SetResult(strings.ReplaceAll(string(e.Result), `"value":"0x3e8"`, `"value":"0xffff"`))
@@ -432,7 +445,11 @@ func TestTracesOfCallsAreAgreedUponAndFit(t *testing.T) {
 		"of another sender": func(e *exchange) {
 			e.EditResult(t, func(m map[string]any) { m["from"] = "0x00000000000000000000000000000000000000aa" })
 		},
-		"contradicts the receipt": func(e *exchange) { e.EditResult(t, func(m map[string]any) { m["error"] = "execution reverted" }) },
+		"contradicts the receipt": func(e *exchange) {
+			e.EditResult(t, func(m map[string]any) {
+				m["error"] = "execution reverted"
+			})
+		},
 		"unknown call": func(e *exchange) {
 			e.SetResult(strings.ReplaceAll(string(e.Result), `"type":"CALL"`, `"type":"EXTCALL"`))
 		},
@@ -461,7 +478,8 @@ func TestWithoutTracesTheContentsSaySo(t *testing.T) {
 	t.Parallel()
 	s := newProxiedLab(t, 1)
 	off := s.open(t, 1, func(c *evm.Config) { c.Trace = evm.TraceOff })
-	s.proxies[0].SetRule("debug_traceBlockByHash", func(e *exchange) { e.SetError(`{"code":-32601,"message":"no such method"}`) })
+	s.proxies[0].SetRule("debug_traceBlockByHash",
+		func(e *exchange) { e.SetError(`{"code":-32601,"message":"no such method"}`) })
 	auto := s.open(t, 1, nil)
 	for name, c := range map[string]chain.Chain{"off": off, "not offered": auto} {
 		got, err := final(t, c, s.height)
@@ -475,7 +493,8 @@ func TestWithoutTracesTheContentsSaySo(t *testing.T) {
 		t.Errorf("on: got %v, want an error that names the method", err)
 	}
 	// One that is busy has not said no.
-	s.proxies[0].SetRule("debug_traceBlockByHash", func(e *exchange) { e.SetError(`{"code":-32005,"message":"limit exceeded"}`) })
+	s.proxies[0].SetRule("debug_traceBlockByHash",
+		func(e *exchange) { e.SetError(`{"code":-32005,"message":"limit exceeded"}`) })
 	cfg.Trace = evm.TraceAuto
 	if _, err := evm.New(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "limit exceeded") {
 		t.Errorf("busy: got %v, want an error that says so", err)
@@ -549,7 +568,8 @@ func TestOneLiarCannotConfirmItsOwnTraces(t *testing.T) {
 func TestATracerThatIsSilentAtTheStartIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	s := newProxiedLab(t, 2)
-	s.proxies[0].SetRule("debug_traceBlockByHash", func(e *exchange) { e.SetError(`{"code":-32601,"message":"no such method"}`) })
+	s.proxies[0].SetRule("debug_traceBlockByHash",
+		func(e *exchange) { e.SetError(`{"code":-32601,"message":"no such method"}`) })
 	s.proxies[1].SetRule("*", func(e *exchange) { e.DropConnection() })
 	c := s.open(t, 1, nil)
 	if got, err := final(t, c, s.height); err == nil {
@@ -586,7 +606,8 @@ func TestATokenWithoutBalancesHidesNoOther(t *testing.T) {
 	of := append([]chain.Holding{{Address: s.to}, sound}, broken...)
 	c := s.open(t, 2, nil)
 	have, silent, err := chain.Balances(t.Context(), c.Reader, at.Block, of)
-	if err != nil || have[sound] != money.Units(1000) || have[of[0]] != money.Units(2000) || len(silent) != len(broken) {
+	if err != nil || have[sound] != money.Units(1000) || have[of[0]] != money.Units(2000) ||
+		len(silent) != len(broken) {
 		t.Fatalf("got %v, %v, %v, want the sound ones and two silent", have, silent, err)
 	}
 	for _, h := range broken {
@@ -596,7 +617,8 @@ func TestATokenWithoutBalancesHidesNoOther(t *testing.T) {
 	}
 	// One liar cannot put a sound token under quarantine, nor can a provider's bad day.
 	s.proxies[0].SetRule("eth_call", func(e *exchange) { e.SetError(`{"code":3,"message":"execution reverted"}`) })
-	if have, silent, err := chain.Balances(t.Context(), c.Reader, at.Block, of[:2]); err != nil || have[sound] != money.Units(1000) {
+	if have, silent, err := chain.Balances(t.Context(), c.Reader, at.Block, of[:2]); err != nil ||
+		have[sound] != money.Units(1000) {
 		t.Errorf("a liar: got %v, %v, %v, want the balance", have, silent, err)
 	}
 	for name, lie := range map[string]rule{
@@ -659,7 +681,8 @@ func TestAProviderOfAnotherChainIsNamedAtStart(t *testing.T) {
 	cfg := config(s.proxies[0].URL, s.proxies[1].URL)
 	cfg.Quorum = 1
 	_, err := evm.New(t.Context(), cfg)
-	if err == nil || !strings.Contains(err.Error(), "provider 2") || !strings.Contains(err.Error(), "chain 1, not 31337") {
+	if err == nil || !strings.Contains(err.Error(), "provider 2") ||
+		!strings.Contains(err.Error(), "chain 1, not 31337") {
 		t.Errorf("got %v, want provider 2 to be named", err)
 	}
 	if err != nil && strings.Contains(err.Error(), "a-secret-key") {
@@ -719,7 +742,10 @@ func TestAConfigurationIsCheckedWhole(t *testing.T) {
 	_, err := evm.New(t.Context(), evm.Config{
 		Name: chain.Solana, Endpoints: []string{"ftp://x", "http://a", "http://a"}, Quorum: 4, Trace: "SOMETIMES",
 	})
-	for _, word := range []string{"SOLANA", "chain id", "endpoint 1", "endpoint 3", "agree is 4", "fee cap", "tip cap", "SOMETIMES"} {
+	for _, word := range []string{
+		"SOLANA", "chain id", "endpoint 1", "endpoint 3", "agree is 4", "fee cap", "tip cap",
+		"SOMETIMES",
+	} {
 		if err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("got %v, want %q in it", err, word)
 		}

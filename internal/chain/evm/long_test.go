@@ -64,7 +64,8 @@ func (h *heap) check(t *testing.T, what string, read int) {
 func signedCall(t *testing.T, n *scriptedNode, nonce uint64, data []byte) (m map[string]any, encoded []byte) {
 	t.Helper()
 	signed := types.MustSignNewTx(n.key, types.LatestSignerForChainID(big.NewInt(chainIDOfTests)), &types.DynamicFeeTx{
-		ChainID: big.NewInt(chainIDOfTests), Nonce: nonce, To: &elsewhere, Gas: 1_000_000_000, GasTipCap: big.NewInt(1), GasFeeCap: big.NewInt(1000), Data: data,
+		ChainID: big.NewInt(chainIDOfTests), Nonce: nonce, To: &elsewhere, Gas: 1_000_000_000, GasTipCap: big.NewInt(1),
+		GasFeeCap: big.NewInt(1000), Data: data,
 	})
 	text, err := signed.MarshalJSON()
 	if err != nil {
@@ -96,20 +97,25 @@ func TestABlockFullOfLogsIsReadInLittleMemory(t *testing.T) {
 	m, _ := signedCall(t, n, 0, []byte{1})
 	hash := n.add(m, nil, true, logs*400)
 	n.header.GasUsed, n.header.GasLimit = n.gas, 400_000_000
-	encoded, err := (&types.Receipt{Type: types.DynamicFeeTxType, Status: 1, CumulativeGasUsed: n.gas, Logs: all}).MarshalBinary()
+	encoded, err := (&types.Receipt{
+		Type: types.DynamicFeeTxType, Status: 1, CumulativeGasUsed: n.gas,
+		Logs: all,
+	}).MarshalBinary()
 	if err != nil {
 		t.Fatal(err)
 	}
 	root := rootOf(plainList{encoded})
 	n.receiptRoot = &root
-	place := fmt.Sprintf(`"blockNumber":"0x7","transactionHash":%q,"transactionIndex":"0x0","blockHash":%q,"blockTimestamp":"0x6553f100","logIndex":"0x2a","removed":false}`, hash, common.Hash{1})
+	place := fmt.Sprintf(`"blockNumber":"0x7","transactionHash":%q,"transactionIndex":"0x0","blockHash":%q,"blockTimestamp":"0x6553f100","logIndex":"0x2a","removed":false}`,
+		hash, common.Hash{1})
 	doc := fmt.Sprintf(`{"address":%q,"topics":[],"data":"0x",`, elsewhere) + place
 	text, err := json.Marshal(came)
 	if err != nil {
 		t.Fatal(err)
 	}
 	watched, wrote := watchHeap(), 0
-	n.streams = map[string]func(*bufio.Writer, []json.RawMessage){"eth_getBlockReceipts": func(w *bufio.Writer, _ []json.RawMessage) {
+	n.streams = map[string]func(*bufio.Writer,
+		[]json.RawMessage){"eth_getBlockReceipts": func(w *bufio.Writer, _ []json.RawMessage) {
 		_, _ = w.WriteString(`[{"logs":[`)
 		for i := range logs {
 			k, _ := w.WriteString(doc + ",") // the asker may have left
@@ -117,7 +123,8 @@ func TestABlockFullOfLogsIsReadInLittleMemory(t *testing.T) {
 				watched.look()
 			}
 		}
-		fmt.Fprintf(w, `%s],"type":"0x2","status":"0x1","cumulativeGasUsed":%q,"gasUsed":%q,"logsBloom":"%#x","transactionHash":%q}]`,
+		fmt.Fprintf(w,
+			`%s],"type":"0x2","status":"0x1","cumulativeGasUsed":%q,"gasUsed":%q,"logsBloom":"%#x","transactionHash":%q}]`,
 			text, hexutil.Uint64(n.gas), hexutil.Uint64(n.gas), types.Bloom{}, hash)
 	}}
 	c := openStack(t, chain.Ethereum, TraceOff, n.serve())
@@ -126,7 +133,8 @@ func TestABlockFullOfLogsIsReadInLittleMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantMoved(t, got, "TOKEN 0000>11ce 42")
-	if tr := got.Transfers[0]; tr.LogIndex != logs || tr.Position != fmt.Sprint(logs) || tr.Contract != evmtx.Canonical(came.Address) {
+	if tr := got.Transfers[0]; tr.LogIndex != logs || tr.Position != fmt.Sprint(logs) ||
+		tr.Contract != evmtx.Canonical(came.Address) {
 		t.Errorf("got %+v, want the last log", tr)
 	}
 	watched.check(t, "receipts", wrote)
@@ -160,7 +168,8 @@ func TestABlockFullOfDataIsReadInLittleMemory(t *testing.T) {
 	n.header.GasUsed, n.header.GasLimit = n.gas, 1_000_000_000
 	watched := watchHeap()
 	var wrote atomic.Int64 // bytes of the last answer
-	n.streams = map[string]func(*bufio.Writer, []json.RawMessage){"eth_getBlockByHash": func(w *bufio.Writer, _ []json.RawMessage) {
+	n.streams = map[string]func(*bufio.Writer,
+		[]json.RawMessage){"eth_getBlockByHash": func(w *bufio.Writer, _ []json.RawMessage) {
 		head, err := json.Marshal(&n.header)
 		if err != nil {
 			t.Error(err)
@@ -207,7 +216,8 @@ func partly(t *testing.T) *scriptedNode {
 		n.pay(n.key, uint64(i), elsewhere, int64(i+1), 3)
 	}
 	m, _ := signedCall(t, n, payments, []byte{1})
-	n.add(m, nil, true, 60_000, event(common.HexToAddress("0x6060"), elsewhere, 41), event(common.HexToAddress("0x7070"), oursOfTests, 42))
+	n.add(m, nil, true, 60_000, event(common.HexToAddress("0x6060"), elsewhere, 41),
+		event(common.HexToAddress("0x7070"), oursOfTests, 42))
 	n.header.GasUsed = n.gas
 	n.answers["eth_getTransactionByBlockHashAndIndex"] = func(params []json.RawMessage) any {
 		return n.txs[hexutil.MustDecodeUint64(string(params[1][1:len(params[1])-1]))]
@@ -234,7 +244,10 @@ var refusals = map[string]func(w http.ResponseWriter, id json.RawMessage){
 
 func refuse(w http.ResponseWriter, id json.RawMessage, code int, message string) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(map[string]any{"jsonrpc": "2.0", "id": id, "error": map[string]any{"code": code, "message": message}})
+	_ = json.NewEncoder(w).Encode(map[string]any{
+		"jsonrpc": "2.0", "id": id,
+		"error": map[string]any{"code": code, "message": message},
+	})
 }
 
 func TestABlockThatIsNotGivenWholeIsReadInParts(t *testing.T) {
@@ -247,7 +260,11 @@ func TestABlockThatIsNotGivenWholeIsReadInParts(t *testing.T) {
 	for name, refusal := range refusals {
 		for _, batchMax := range []int{0, 30, 3} {
 			n := partly(t)
-			n.refuse = map[string]func(http.ResponseWriter, json.RawMessage){"eth_getBlockByHash": refusal, "eth_getBlockByNumber": refusal, "eth_getBlockReceipts": refusal}
+			n.refuse = map[string]func(http.ResponseWriter,
+				json.RawMessage){
+				"eth_getBlockByHash": refusal, "eth_getBlockByNumber": refusal,
+				"eth_getBlockReceipts": refusal,
+			}
 			n.batchMax = batchMax
 			c := openStack(t, chain.Ethereum, TraceOff, n.serve())
 			for what, read := range map[string]func() (chain.Contents, error){
@@ -255,8 +272,10 @@ func TestABlockThatIsNotGivenWholeIsReadInParts(t *testing.T) {
 				"recent": func() (chain.Contents, error) { return c.Reader.Recent(t.Context(), 7) },
 			} {
 				got, err := read()
-				if err != nil || len(got.Transfers) != len(want.Transfers) || got.Transfers[206].LogIndex != 1 || got.Transfers[206].Amount != want.Transfers[206].Amount {
-					t.Errorf("%s, %d at once, %s: got %d transfers, %v, want %d", name, batchMax, what, len(got.Transfers), err, len(want.Transfers))
+				if err != nil || len(got.Transfers) != len(want.Transfers) || got.Transfers[206].LogIndex != 1 ||
+					got.Transfers[206].Amount != want.Transfers[206].Amount {
+					t.Errorf("%s, %d at once, %s: got %d transfers, %v, want %d", name, batchMax, what,
+						len(got.Transfers), err, len(want.Transfers))
 				}
 			}
 		}
@@ -267,13 +286,16 @@ func TestAPartThatIsWrongIsAnError(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(n *scriptedNode){
 		"a receipt that failed": func(n *scriptedNode) { n.receipts[9]["status"] = "0x0" },
-		"a receipt of another":  func(n *scriptedNode) { n.receipts[9]["transactionHash"] = n.receipts[10]["transactionHash"] },
-		"no receipt":            func(n *scriptedNode) { n.receipts[9]["transactionHash"] = common.Hash{1} },
-		"another transaction":   func(n *scriptedNode) { n.txs[9] = n.txs[10] },
-		"no transaction":        func(n *scriptedNode) { n.txs[9] = nil },
+		"a receipt of another": func(n *scriptedNode) {
+			n.receipts[9]["transactionHash"] = n.receipts[10]["transactionHash"]
+		},
+		"no receipt":          func(n *scriptedNode) { n.receipts[9]["transactionHash"] = common.Hash{1} },
+		"another transaction": func(n *scriptedNode) { n.txs[9] = n.txs[10] },
+		"no transaction":      func(n *scriptedNode) { n.txs[9] = nil },
 	} {
 		n := partly(t)
-		n.refuse = map[string]func(http.ResponseWriter, json.RawMessage){"eth_getBlockByHash": refusals["geth"], "eth_getBlockReceipts": refusals["geth"]}
+		n.refuse = map[string]func(http.ResponseWriter,
+			json.RawMessage){"eth_getBlockByHash": refusals["geth"], "eth_getBlockReceipts": refusals["geth"]}
 		c := openStack(t, chain.Ethereum, TraceOff, n.serve())
 		change(n)
 		if got, err := c.Reader.Final(t.Context(), 7); err == nil {

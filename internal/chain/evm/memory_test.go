@@ -33,7 +33,9 @@ func TestALongTraceIsNotHeld(t *testing.T) {
 	p.SetRule(oneTrace, func(e *exchange) {
 		e.WriteRaw(func(w http.ResponseWriter) {
 			w.Header().Set("Content-Type", "application/json")
-			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":1,"result":{"type":"CALL","from":%q,"calls":[{"type":"CALL","from":%q,"to":%q,"value":"0x3e8"}`, from, l.batch, to)
+			fmt.Fprintf(w,
+				`{"jsonrpc":"2.0","id":1,"result":{"type":"CALL","from":%q,"calls":[{"type":"CALL","from":%q,"to":%q,"value":"0x3e8"}`,
+				from, l.batch, to)
 			for range 200 << 20 / len(input) {
 				fmt.Fprintf(w, `,{"type":"CALL","from":%q,"to":%q,"input":"0x`, l.batch, l.batch)
 				if _, err := w.Write(input); err != nil {
@@ -44,7 +46,10 @@ func TestALongTraceIsNotHeld(t *testing.T) {
 			fmt.Fprint(w, `]}}`)
 		})
 	})
-	question := chain.InternalTransfersQuery{Block: at.Block, Tx: tx, Recipients: []chain.Address{to}, Providers: chain.QuorumOfProviders}
+	question := chain.InternalTransfersQuery{
+		Block: at.Block, Tx: tx, Recipients: []chain.Address{to},
+		Providers: chain.QuorumOfProviders,
+	}
 	ask := func(attempt int) (found []chain.Transfer, allocated uint64, err error) {
 		var before, after runtime.MemStats
 		question.Attempt = attempt

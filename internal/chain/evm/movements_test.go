@@ -178,12 +178,38 @@ func TestBalancesShowWhatTokensDoNotSay(t *testing.T) {
 		said  []string
 		moved uint64
 	}{
-		{evmtoken.FeeToken, "transfer", func(to common.Address) []any { return []any{to, big.NewInt(1000)} }, []string{"TOKEN@0 1000"}, 990},
-		{evmtoken.LyingToken, "transfer", func(to common.Address) []any { return []any{to, big.NewInt(1000)} }, []string{"TOKEN@0 1000"}, 0},
-		{evmtoken.LyingToken, "exaggerate", func(to common.Address) []any { return []any{to, big.NewInt(1000), big.NewInt(1)} }, []string{"TOKEN@0 1000"}, 1},
-		{evmtoken.LyingToken, "whisper", func(to common.Address) []any { return []any{to, big.NewInt(1000)} }, nil, 1000},
-		{evmtoken.Tether, "transfer", func(to common.Address) []any { return []any{to, big.NewInt(1000)} }, []string{"TOKEN@0 1000"}, 1000},
-		{evmtoken.FalseToken, "transfer", func(to common.Address) []any { return []any{to, big.NewInt(1 << 40)} }, nil, 0},
+		{
+			evmtoken.FeeToken, "transfer",
+			func(to common.Address) []any { return []any{to, big.NewInt(1000)} },
+			[]string{"TOKEN@0 1000"},
+			990,
+		},
+		{
+			evmtoken.LyingToken, "transfer",
+			func(to common.Address) []any { return []any{to, big.NewInt(1000)} },
+			[]string{"TOKEN@0 1000"},
+			0,
+		},
+		{
+			evmtoken.LyingToken, "exaggerate",
+			func(to common.Address) []any { return []any{to, big.NewInt(1000), big.NewInt(1)} },
+			[]string{"TOKEN@0 1000"},
+			1,
+		},
+		{
+			evmtoken.LyingToken, "whisper",
+			func(to common.Address) []any { return []any{to, big.NewInt(1000)} }, nil, 1000,
+		},
+		{
+			evmtoken.Tether, "transfer",
+			func(to common.Address) []any { return []any{to, big.NewInt(1000)} },
+			[]string{"TOKEN@0 1000"},
+			1000,
+		},
+		{
+			evmtoken.FalseToken, "transfer",
+			func(to common.Address) []any { return []any{to, big.NewInt(1 << 40)} }, nil, 0,
+		},
 	} {
 		what := string(c.token) + "." + c.call
 		token, err := l.node.DeployContract(t.Context(), c.token, "T", "T", uint8(6))
@@ -191,7 +217,8 @@ func TestBalancesShowWhatTokensDoNotSay(t *testing.T) {
 			t.Fatal(err)
 		}
 		holder := l.other()
-		if _, err := l.node.SendTx(t.Context(), &token, nil, c.token.CallData("mint", crypto.PubkeyToAddress(holder.PublicKey), big.NewInt(1<<20))); err != nil {
+		if _, err := l.node.SendTx(t.Context(), &token, nil,
+			c.token.CallData("mint", crypto.PubkeyToAddress(holder.PublicKey), big.NewInt(1<<20))); err != nil {
 			t.Fatal(err)
 		}
 		l.Mine(t, 1)
@@ -230,7 +257,8 @@ func TestAForkThatShiftsLogsKeepsPositions(t *testing.T) {
 func TestAFailedTransactionMovesNothingButItsFee(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	failed := l.PayReverted(t, chain.Native, evmtx.Canonical(common.HexToAddress("0x1234567890123456789012345678901234567890")), money.Units(1000))
+	failed := l.PayReverted(t, chain.Native,
+		evmtx.Canonical(common.HexToAddress("0x1234567890123456789012345678901234567890")), money.Units(1000))
 	l.Mine(t, 1)
 	c := l.latest(t)
 	for _, tr := range c.Transfers {

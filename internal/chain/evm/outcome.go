@@ -13,10 +13,9 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/several"
 )
 
-// Outcome asks all providers where the transactions are and then reads the
-// block itself, checked like any other: a provider that invents a failure would
-// have a payment refunded that arrived. It says "nowhere" only when at least
-// Agree providers have looked.
+// Outcome asks all providers where the transactions are and then reads the block itself, checked
+// like any other. A provider that invents a failure would otherwise cause a refund of a payment
+// that arrived. The answer "in no block" needs a quorum that has searched.
 func (a *adapter) Outcome(ctx context.Context, txs []chain.TxHash, ps ...chain.Payment) (*chain.Outcome, error) {
 	p, err := chain.SinglePayment(ps)
 	if err != nil {
@@ -25,10 +24,11 @@ func (a *adapter) Outcome(ctx context.Context, txs []chain.TxHash, ps ...chain.P
 	if len(txs) == 0 {
 		return nil, nil
 	}
-	found, missing, err := several.SearchAll(ctx, a.providers, func(ctx context.Context, node *provider) (*chain.Outcome, error) {
-		return a.readOutcome(ctx, node, txs, p)
-	})
-	rooted := a.stack != optimism && a.stack != avalanche // the roots cover all that it cost
+	found, missing, err := several.SearchAll(ctx, a.providers,
+		func(ctx context.Context, node *provider) (*chain.Outcome, error) {
+			return a.readOutcome(ctx, node, txs, p)
+		})
+	rooted := a.stack != optimism && a.stack != avalanche // the roots cover its whole cost
 	o, votes := majorityOutcome(found, rooted)
 	switch {
 	case o == nil:
@@ -37,20 +37,21 @@ func (a *adapter) Outcome(ctx context.Context, txs []chain.TxHash, ps ...chain.P
 	case errors.Is(err, chain.ErrNotYet):
 		return nil, fmt.Errorf("outcome of %s on %s: %w", o.Tx, a.Name, err)
 	default:
-		return nil, fmt.Errorf("outcome of %s on %s: its fee is not the same with as many as have to agree: %w", o.Tx, a.Name,
+		return nil, fmt.Errorf("outcome of %s on %s: its fee is not the same with as many as have to agree: %w", o.Tx,
+			a.Name,
 			errors.Join(err, chain.ErrDisagreement))
 	}
-	// Where somebody has it in a block whose results are not known yet it is not nowhere.
+	// A transaction in a block whose results are not known yet is not missing.
 	if missing >= a.Quorum && !errors.Is(err, chain.ErrNotYet) {
 		return nil, nil
 	}
 	return nil, fmt.Errorf("outcome of %s on %s: %w", txs[0], a.Name, err)
 }
 
-// majorityOutcome is the outcome that most providers give, with how many do, and the first of
-// several such: one provider alone can make up a block. In a block whose roots cover all of
-// an outcome the outcomes are the same; else the providers have to say the same. It is nil
-// where nothing is found, and pure.
+// majorityOutcome returns the outcome that most providers give, with their number, and the first of
+// several such: one provider alone can invent a block. In a block whose roots cover the whole
+// outcome, the same block means the same outcome; otherwise the providers have to give equal
+// outcomes. It returns nil if nothing is found. It is pure.
 func majorityOutcome(found []*chain.Outcome, rooted bool) (best *chain.Outcome, votes int) {
 	for _, o := range found {
 		count := 0
@@ -73,11 +74,16 @@ type txLocation struct {
 	stackFields
 }
 
-func (a *adapter) readOutcome(ctx context.Context, node *provider, txs []chain.TxHash, p *chain.Payment) (*chain.Outcome, error) {
+func (a *adapter) readOutcome(
+	ctx context.Context, node *provider, txs []chain.TxHash, p *chain.Payment,
+) (*chain.Outcome, error) {
 	locations := make([]*txLocation, len(txs))
 	elems := make([]rpc.BatchElem, len(txs))
 	for i, h := range txs {
-		elems[i] = rpc.BatchElem{Method: "eth_getTransactionReceipt", Args: []any{common.HexToHash(string(h))}, Result: &locations[i]}
+		elems[i] = rpc.BatchElem{
+			Method: "eth_getTransactionReceipt", Args: []any{common.HexToHash(string(h))},
+			Result: &locations[i],
+		}
 	}
 	if err := node.callBatch(ctx, elems); err != nil {
 		return nil, err
@@ -95,9 +101,11 @@ func (a *adapter) readOutcome(ctx context.Context, node *provider, txs []chain.T
 	return nil, nil
 }
 
-// buildOutcome is what a transaction in the block came to. more is what the provider says
-// that it cost beside its gas.
-func (s *verifiedBlock) buildOutcome(hash chain.TxHash, p *chain.Payment, reported stackFields) (*chain.Outcome, error) {
+// buildOutcome returns the result of a transaction in the block. reported is the cost in addition
+// to its gas, as the provider says.
+func (s *verifiedBlock) buildOutcome(
+	hash chain.TxHash, p *chain.Payment, reported stackFields,
+) (*chain.Outcome, error) {
 	for i, tx := range s.txs {
 		if txHash(tx.hash) != hash {
 			continue
@@ -116,7 +124,7 @@ func (s *verifiedBlock) buildOutcome(hash chain.TxHash, p *chain.Payment, report
 	return nil, fmt.Errorf("transaction %s is not in block %s where its receipt says", hash, s.hash)
 }
 
-// makesPayment tells whether a payment is among the effects of a transaction that succeeded.
+// makesPayment reports whether a payment is among the effects of a successful transaction.
 func (s *verifiedBlock) makesPayment(i int, p chain.Payment) bool {
 	if p.Contract == "" {
 		tr, err := s.nativeTransfer(i)

@@ -28,7 +28,8 @@ func burner(rounds int) string { return fmt.Sprintf("62%06x5b600190038060045700"
 func (l *lab) deploy(t testing.TB, runtime string) chain.Address {
 	t.Helper()
 	size := len(runtime) / 2
-	hash, err := l.node.SendTx(t.Context(), nil, nil, hexutil.MustDecode(fmt.Sprintf("0x61%04x600e60003961%04x6000f3%s", size, size, runtime)))
+	hash, err := l.node.SendTx(t.Context(), nil, nil,
+		hexutil.MustDecode(fmt.Sprintf("0x61%04x600e60003961%04x6000f3%s", size, size, runtime)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,23 +13,23 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/endpoint"
 )
 
-const batchItemsMax = 100 // requests in one; public providers refuse longer batches
+const batchItemsMax = 100 // requests in one batch; public providers refuse longer batches
 
-// A provider is one JSON-RPC endpoint. Every request of it is bounded in time
-// and every answer in size.
+// provider is one JSON-RPC endpoint. Every request to it is bounded in time and every answer in
+// size.
 type provider struct {
 	*endpoint.Endpoint
-	name      string // of it
+	name      string // of the endpoint
 	chainID   uint64
 	traceMode Tracing
 	stack     stack
 	timeout   time.Duration
 	client    *rpc.Client
-	// answerBytesMax bounds every answer, blockBytesMax one about a whole block.
+	// answerBytesMax bounds every answer, and blockBytesMax an answer about a whole block.
 	answerBytesMax, blockBytesMax int64
 	offersTracing                 atomic.Bool  // it offers debug_traceBlockByHash
-	lacksDiffTracer               atomic.Bool  // its traces do not tell which accounts changed
-	timeoutHalvings               atomic.Int32 // how often the time that its traces may take was halved
+	lacksDiffTracer               atomic.Bool  // its traces do not show which accounts changed
+	timeoutHalvings               atomic.Int32 // how often the time limit of its traces was halved
 }
 
 func newProvider(cfg Config, i int) (*provider, error) {
@@ -38,16 +38,18 @@ func newProvider(cfg Config, i int) (*provider, error) {
 		return nil, err
 	}
 	p := &provider{
-		Endpoint: e, name: e.String(), chainID: cfg.ChainID, traceMode: cfg.Trace, stack: stackFor(cfg.Name), timeout: cfg.Timeout,
+		Endpoint: e, name: e.String(), chainID: cfg.ChainID, traceMode: cfg.Trace, stack: stackFor(cfg.Name),
+		timeout:        cfg.Timeout,
 		answerBytesMax: cfg.AnswerBytesMax, blockBytesMax: cfg.BlockBytesMax,
 	}
-	if p.client, err = rpc.DialOptions(context.Background(), cfg.allEndpoints()[i], rpc.WithHTTPClient(e.HTTPClient())); err != nil {
+	if p.client, err = rpc.DialOptions(context.Background(), cfg.allEndpoints()[i],
+		rpc.WithHTTPClient(e.HTTPClient())); err != nil {
 		return nil, e.WrapError("dial", err)
 	}
 	return p, nil
 }
 
-// callMethod makes one request. result is unchanged when the answer is null.
+// callMethod makes one request. result is unchanged if the answer is null.
 func (p *provider) callMethod(ctx context.Context, result any, method string, args ...any) error {
 	if err := p.ensureHandshake(ctx); err != nil {
 		return err
@@ -61,7 +63,7 @@ func (p *provider) sendCall(ctx context.Context, result any, method string, args
 	return p.WrapError(method, p.client.CallContext(ctx, result, method, args...))
 }
 
-// callBatch makes several requests at once. It is an error when one of them has one.
+// callBatch makes several requests together. Error: they could not be made, or one of them failed.
 func (p *provider) callBatch(ctx context.Context, elems []rpc.BatchElem) error {
 	if err := p.callBatchEach(ctx, elems); err != nil {
 		return err
@@ -74,8 +76,8 @@ func (p *provider) callBatch(ctx context.Context, elems []rpc.BatchElem) error {
 	return nil
 }
 
-// callBatchEach makes several requests at once and leaves to the caller what went
-// wrong with each; it is an error when they could not be made at all.
+// callBatchEach makes several requests together and leaves the error of each to the caller. Error:
+// they could not be made at all.
 func (p *provider) callBatchEach(ctx context.Context, elems []rpc.BatchElem) error {
 	if err := p.ensureHandshake(ctx); err != nil {
 		return err
@@ -96,8 +98,8 @@ func (p *provider) sendBatch(ctx context.Context, elems []rpc.BatchElem) error {
 	return p.WrapError(elems[0].Method, p.client.BatchCallContext(ctx, elems))
 }
 
-// ensureHandshake makes sure, once, that the provider is on our chain, and finds out
-// whether it traces. Until it has answered, nothing else is asked of it.
+// ensureHandshake makes sure, once, that the provider is on the configured chain, and finds out
+// whether it traces. No other request is sent to it before.
 func (p *provider) ensureHandshake(ctx context.Context) error {
 	return p.Handshake(ctx, "eth_chainId", p.checkNetwork)
 }

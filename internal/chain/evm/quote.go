@@ -20,35 +20,35 @@ import (
 
 const (
 	plainTransferGas = 21_000 // a transfer of coin to an account without code
-	// gasReserve is added, with a fifth of the estimate, to what a call of a
-	// contract takes: the receiver may have emptied its balance meanwhile, and
-	// a first unit costs 20,000 gas more than another one.
+	// gasReserve is added, with a fifth of the estimate, to the gas of a contract call. The
+	// receiver may have emptied its balance meanwhile, and a first unit costs 20,000 gas more than
+	// another one.
 	gasReserve   = 20_000
-	gasMax       = 1_000_000 // what asks for more is no transfer
+	gasMax       = 1_000_000 // a call that needs more is no transfer
 	codeReverted = 3         // of a JSON-RPC error: the call was run and reverted
 )
 
-// What a payee of native coin may use: a contract decides that itself, and the fee is not its
-// own. Above PayeeGasLimit no quote would pass anyway.
+// The gas that a payee of native coin may use: a contract decides that itself, and does not pay the
+// fee. No quote would pass above PayeeGasLimit.
 const (
 	PayeeGasDefault = 100_000
 	PayeeGasLimit   = gasMax - plainTransferGas
 )
 
-// GasLimitMax is the most gas that a quote ever proposes for a transaction, so
-// that times the fee cap is the most that one may cost, replacements included.
+// GasLimitMax is the most gas that a quote ever proposes for a transaction. Times the fee cap it is
+// the most that one may cost, replacements included.
 const GasLimitMax = gasMax + gasMax/5 + gasReserve
 
-// quoteResult is what came of trying a payment out.
+// quoteResult is the result of a simulated payment.
 type quoteResult struct {
 	fees     chain.Fees
 	reverted *chain.RevertedError
 }
 
-// BatchSize is one: a transaction makes one payment.
+// BatchSize returns one: a transaction makes one payment.
 func (a *adapter) BatchSize([]chain.Payment) int { return 1 }
 
-// Quote tries the payment out on the latest state and proposes its fees.
+// Quote simulates the payment on the latest state and proposes its fees.
 func (a *adapter) Quote(ctx context.Context, ps ...chain.Payment) (chain.Fees, error) {
 	if len(ps) != 1 {
 		return chain.Fees{}, fmt.Errorf("quote on %s: %d payments, and a transaction makes one", a.Name, len(ps))
@@ -80,7 +80,7 @@ func newCallArgs(p chain.Payment) (callArgs, error) {
 	if err != nil {
 		return callArgs{}, err
 	}
-	// The call is what Build will sign.
+	// The call is the one that Build encodes.
 	tx, err := evmtx.NewPaymentTx(0, p.From, &p, 0, chain.Fees{})
 	if err != nil {
 		return callArgs{}, err
@@ -93,7 +93,7 @@ func newCallArgs(p chain.Payment) (callArgs, error) {
 }
 
 func (a *adapter) quotePayment(ctx context.Context, node *provider, p chain.Payment, c callArgs) (chain.Fees, error) {
-	// Asked first, because nodes differ in how they say that coin is missing.
+	// Checked first, because nodes report missing coin in different ways.
 	held, err := node.readBalances(ctx, "latest", []chain.Holding{{Address: p.From}})
 	if err != nil {
 		return chain.Fees{}, err
@@ -117,7 +117,7 @@ func (p *provider) estimateGas(ctx context.Context, c callArgs) (uint64, error) 
 	return uint64(gas), err
 }
 
-// quoteGas are the market's fees for a call that takes so much gas.
+// quoteGas returns the market's fees for a call that uses this much gas.
 func (a *adapter) quoteGas(ctx context.Context, node *provider, gas uint64) (chain.Fees, error) {
 	if gas > gasMax {
 		return chain.Fees{}, newGasError(gas, gasMax)
@@ -127,7 +127,7 @@ func (a *adapter) quoteGas(ctx context.Context, node *provider, gas uint64) (cha
 	return fees, err
 }
 
-// addGasReserve is the limit for a call that takes so much gas.
+// addGasReserve returns the limit for a call that uses this much gas.
 func addGasReserve(gas uint64) uint64 {
 	if gas > plainTransferGas {
 		return gas + gas/5 + gasReserve
@@ -136,23 +136,27 @@ func addGasReserve(gas uint64) uint64 {
 }
 
 func newGasError(gas, limit uint64) error {
-	return &chain.RevertedError{Reason: fmt.Sprintf("it would take %d gas, and no more than %d may be spent on it", gas, limit)}
+	return &chain.RevertedError{Reason: fmt.Sprintf("it would take %d gas, and no more than %d may be spent on it", gas,
+		limit)}
 }
 
-// quoteNative quotes a payment of native coin. The code at its destination runs with the fees
-// and the gas limit that are sent, so that it cannot tell the two apart by them: code that
-// sees a gas price of zero knows that it is tried out. No code sees the nonce, and there is
-// no access list.
-func (a *adapter) quoteNative(ctx context.Context, node *provider, p chain.Payment, c callArgs, held money.Amount) (chain.Fees, error) {
+// quoteNative quotes a payment of native coin. The code at its destination runs with the fees and
+// the gas limit of the later transaction, so it cannot tell the simulation by them: code that sees
+// a gas price of zero knows that it is simulated. Code does not see the nonce, and there is no
+// access list.
+func (a *adapter) quoteNative(
+	ctx context.Context, node *provider, p chain.Payment, c callArgs, held money.Amount,
+) (chain.Fees, error) {
 	if held.Less(p.Amount) {
-		return chain.Fees{}, &chain.RevertedError{Reason: fmt.Sprintf("%s holds %v, less than the amount", p.From, held), Cause: chain.CauseFunds}
+		return chain.Fees{}, &chain.RevertedError{Reason: fmt.Sprintf("%s holds %v, less than the amount", p.From,
+			held), Cause: chain.CauseFunds}
 	}
 	var code hexutil.Bytes
 	if err := node.callMethod(ctx, &code, "eth_getCode", c.To, "latest"); err != nil {
 		return chain.Fees{}, err
 	}
 	if len(code) == 0 {
-		// Nothing runs, whatever is offered. The payer's gas may come later.
+		// No code runs, so the fees do not matter. The payer's gas may arrive later.
 		gas, err := node.estimateGas(ctx, c)
 		if err != nil {
 			return chain.Fees{}, asRevert(err)
@@ -167,7 +171,7 @@ func (a *adapter) quoteNative(ctx context.Context, node *provider, p chain.Payme
 	if err != nil {
 		return chain.Fees{}, err
 	}
-	if baseGas > plainTransferGas { // the price of its data may rise until it is mined
+	if baseGas > plainTransferGas { // the price of its data may rise before it is mined
 		baseGas += baseGas / 5
 	}
 	fees.GasLimit = min(baseGas+a.PayeeGasMax, GasLimitMax)
@@ -188,9 +192,9 @@ func (a *adapter) quoteNative(ctx context.Context, node *provider, p chain.Payme
 	return fees, nil
 }
 
-// explainRefusal reads what a node said to a payment of native coin that was tried out with its
-// fees: that the payer cannot pay them, that the code at the destination failed, or neither.
-// Nodes say in the same words that the payer's coin and that the block's gas does not suffice.
+// explainRefusal decodes what a node answered to a native payment that was simulated with its fees.
+// Either the payer cannot pay them, or the code at the destination failed, or neither. Nodes use
+// the same text for a lack of the payer's coin and of the block's gas.
 func explainRefusal(err error, amount, held money.Amount, maxFees chain.Fees) error {
 	var rpcErr rpc.Error
 	if !errors.As(err, &rpcErr) {
@@ -217,16 +221,18 @@ func explainRefusal(err error, amount, held money.Amount, maxFees chain.Fees) er
 	}
 }
 
-// simulateToken is nil when a token's transfer would succeed on the latest state. A token is
-// one that the operator chose, and a sweep is quoted before its gas is there, so it is tried
-// out without fees.
+// simulateToken returns nil if a token transfer would succeed on the latest state. The operator
+// chose the token, and a sweep is quoted before its gas arrives, so it is simulated without fees.
 func (p *provider) simulateToken(ctx context.Context, pay chain.Payment, c callArgs) error {
 	var code, out hexutil.Bytes
 	if err := p.callMethod(ctx, &code, "eth_getCode", c.To, "latest"); err != nil {
 		return err
 	}
 	if len(code) == 0 {
-		return &chain.RevertedError{Reason: fmt.Sprintf("there is no contract at %s", pay.Contract), Cause: chain.CauseAccount}
+		return &chain.RevertedError{
+			Reason: fmt.Sprintf("there is no contract at %s", pay.Contract),
+			Cause:  chain.CauseAccount,
+		}
 	}
 	if err := p.callMethod(ctx, &out, "eth_call", c, "latest"); err != nil {
 		return p.explainShortfall(ctx, pay, asRevert(err))
@@ -237,8 +243,8 @@ func (p *provider) simulateToken(ctx context.Context, pay chain.Payment, c callA
 	return nil
 }
 
-// explainShortfall names the cause of a token's refusal where the payer shows less than the amount:
-// tokens say that in words of their own, or in none.
+// explainShortfall sets the cause of a token's refusal if the payer shows less than the amount:
+// tokens report that in texts of their own, or not at all.
 func (p *provider) explainShortfall(ctx context.Context, pay chain.Payment, refused error) error {
 	var revert *chain.RevertedError
 	if pay.Contract == "" || !errors.As(refused, &revert) {
@@ -257,21 +263,21 @@ func (p *provider) explainShortfall(ctx context.Context, pay chain.Payment, refu
 	return refused
 }
 
-// returnedTrue reads what transfer returned: true, or nothing at all, as USDT does.
+// returnedTrue decodes what transfer returned: true, or nothing at all, as USDT does.
 func returnedTrue(out []byte) bool {
 	trueWord := common.LeftPadBytes([]byte{1}, common.HashLength)
 	return len(out) == 0 || bytes.Equal(out, trueWord)
 }
 
-// asRevert turns an error that proves a revert into that, and leaves any other
-// as it is.
+// asRevert converts an error that proves a revert, and returns any other unchanged.
 func asRevert(err error) error {
 	var rpcErr rpc.Error
 	if !errors.As(err, &rpcErr) {
 		return err
 	}
 	text := strings.ToLower(rpcErr.Error())
-	if rpcErr.ErrorCode() != codeReverted && !strings.Contains(text, "revert") && !strings.Contains(text, "invalid opcode") {
+	if rpcErr.ErrorCode() != codeReverted && !strings.Contains(text, "revert") &&
+		!strings.Contains(text, "invalid opcode") {
 		return err
 	}
 	var dataErr rpc.DataError
@@ -287,7 +293,7 @@ func asRevert(err error) error {
 	return &chain.RevertedError{Reason: several.TruncateAnswer(rpcErr.Error())}
 }
 
-// Build encodes the transaction of a payment; it asks nobody.
+// Build encodes the transaction of a payment; it asks no provider.
 func (a *adapter) Build(from chain.Address, s chain.Slot, fees chain.Fees, ps ...chain.Payment) ([]byte, error) {
 	p, err := chain.SinglePayment(ps)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// A receipt is what is kept of what a transaction came to, with what stacks add. Of its
-// logs that is only those that tell of a transfer.
+// receipt is what is kept of a transaction's receipt, with the additions of stacks. Of its logs
+// only the transfers are kept.
 type receipt struct {
 	Type              byte
 	TxHash            common.Hash
@@ -31,12 +31,12 @@ type receipt struct {
 	stackFields
 
 	transfers []tokenLog
-	logs      uint   // how many there are
-	firstLog  uint64 // the index in the block of the first one
+	logs      uint   // number of logs
+	firstLog  uint64 // the index in the block of the first log
 }
 
-// stackFields is what the OP stack tells of a transaction beside its receipt. The first two
-// are part of what the root covers; the others are a provider's word.
+// stackFields is what the OP stack reports in addition to a receipt. The root covers the first two;
+// the others are a provider's word.
 type stackFields struct {
 	DepositNonce   *hexutil.Uint64 `json:"depositNonce"`
 	DepositVersion *hexutil.Uint64 `json:"depositReceiptVersion"`
@@ -47,17 +47,17 @@ type stackFields struct {
 	// FootprintScalar came with the fork that changed the operator's fee.
 	FootprintScalar *hexutil.Uint64 `json:"daFootprintGasScalar"`
 
-	// Price is what a unit of gas cost. It is looked at where no header has it.
+	// Price is what a unit of gas cost. It is used where no header has it.
 	Price *hexutil.Big `json:"effectiveGasPrice"`
 }
 
 const (
 	operatorUnit   = 1_000_000 // of the scalar of the operator's fee, before the fork
-	operatorFactor = 100       // and since
+	operatorFactor = 100       // since the fork
 )
 
-// nonGasFee is what a transaction costs beside its gas: for its data on the layer below, and
-// for the operator.
+// nonGasFee returns what a transaction costs in addition to its gas: for its data on the layer
+// below, and for the operator.
 func (b stackFields) nonGasFee(gas uint64) (money.Amount, error) {
 	total := new(big.Int)
 	if b.L1Fee != nil {
@@ -78,7 +78,7 @@ func (b stackFields) nonGasFee(gas uint64) (money.Amount, error) {
 	return money.FromBig(total)
 }
 
-// receiptJSON is what a provider tells of a receipt beside its logs.
+// receiptJSON is what a provider reports about a receipt in addition to its logs.
 type receiptJSON struct {
 	Type              hexutil.Uint64  `json:"type"`
 	TxHash            *common.Hash    `json:"transactionHash"`
@@ -90,14 +90,14 @@ type receiptJSON struct {
 	stackFields
 }
 
-// readReceipt reads a receipt and encodes it as the root of the block's receipts has it.
+// readReceipt decodes a receipt and encodes it as the root of the block's receipts covers it.
 func (r *reader) readReceipt() (*receipt, []byte, error) {
 	if r.nextKind() == 'n' {
 		_, err := r.nextToken()
 		return nil, nil, errors.Join(errors.New("it is missing"), err)
 	}
 	got := &receipt{}
-	var logs []byte // encoded one after the other
+	var logs []byte // encoded, one after the other
 	listed := false
 	document, err := r.readMembers(map[string]func([]byte) error{"logs": func([]byte) error {
 		listed = true
@@ -113,10 +113,12 @@ func (r *reader) readReceipt() (*receipt, []byte, error) {
 	if err := json.Unmarshal(document, &fields); err != nil {
 		return nil, nil, err
 	}
-	if !listed || fields.TxHash == nil || fields.CumulativeGasUsed == nil || fields.Bloom == nil || fields.Type > math.MaxUint8 {
+	if !listed || fields.TxHash == nil || fields.CumulativeGasUsed == nil || fields.Bloom == nil ||
+		fields.Type > math.MaxUint8 {
 		return nil, nil, errors.New("it lacks a field, or has a type that there is not")
 	}
-	got.Type, got.TxHash, got.CumulativeGasUsed, got.stackFields = byte(fields.Type), *fields.TxHash, uint64(*fields.CumulativeGasUsed), fields.stackFields
+	got.Type, got.TxHash, got.CumulativeGasUsed, got.stackFields = byte(fields.Type), *fields.TxHash,
+		uint64(*fields.CumulativeGasUsed), fields.stackFields
 	if fields.Status != nil {
 		got.Status = uint64(*fields.Status)
 	}
@@ -124,7 +126,7 @@ func (r *reader) readReceipt() (*receipt, []byte, error) {
 	return got, got.encodeForRoot(fields.PostState, *fields.Bloom, logs), nil
 }
 
-// addLog reads the next log, keeps it if it tells of a transfer, and appends its encoding.
+// addLog reads the next log, keeps it if it is a transfer, and appends its encoding.
 func (t *receipt) addLog(r *reader, encoded []byte) ([]byte, error) {
 	if err := r.expectKind('{'); err != nil {
 		return nil, err
@@ -174,7 +176,7 @@ func (t *receipt) addLog(r *reader, encoded []byte) ([]byte, error) {
 	return encoded, buf.Flush()
 }
 
-// encodeForRoot is the receipt as the root of a block has it.
+// encodeForRoot encodes the receipt as the root of a block covers it.
 func (t *receipt) encodeForRoot(postState []byte, bloom types.Bloom, logs []byte) []byte {
 	status := postState
 	switch {
@@ -188,7 +190,7 @@ func (t *receipt) encodeForRoot(postState []byte, bloom types.Bloom, logs []byte
 	buf.WriteUint64(t.CumulativeGasUsed)
 	buf.WriteBytes(bloom[:])
 	logList := buf.List()
-	_, _ = buf.Write(logs) // a buffer takes everything
+	_, _ = buf.Write(logs) // a buffer accepts every write
 	buf.ListEnd(logList)
 	if t.Type == opDeposit && t.DepositVersion != nil {
 		nonce := uint64(0)
@@ -208,9 +210,8 @@ func (t *receipt) encodeForRoot(postState []byte, bloom types.Bloom, logs []byte
 	return out
 }
 
-// fetchReceipts fetches the receipts of a block and checks them against the root in
-// its header. The fields that the root does not cover are taken from what it
-// does cover, or filled in here.
+// fetchReceipts fetches the receipts of a block and checks them against the root in its header. The
+// fields that the root does not cover are derived from those that it covers.
 func (p *provider) fetchReceipts(ctx context.Context, s *verifiedBlock) ([]*receipt, error) {
 	if len(s.txs) == 0 && s.header.ReceiptHash == types.EmptyReceiptsHash {
 		return nil, nil // the header itself says that there are none
@@ -230,17 +231,17 @@ func (p *provider) fetchReceipts(ctx context.Context, s *verifiedBlock) ([]*rece
 	return receipts, nil
 }
 
-// wrapReceiptError says of which receipts an error is.
+// wrapReceiptError adds the block to an error of its receipts.
 func (s *verifiedBlock) wrapReceiptError(p *provider, err error) error {
 	return fmt.Errorf("%s: receipts of block %d %s: %w", p.name, s.header.Number, s.hash, err)
 }
 
 const (
-	receiptBytes = 4 << 10 // of a receipt without logs in an answer; two kilobytes are the usual
-	bytesPerGas  = 2       // that a log has in an answer, at most; an empty one has 400 characters for 375 gas
+	receiptBytes = 4 << 10 // of a receipt without logs in an answer; two kilobytes are usual
+	bytesPerGas  = 2       // of a log in an answer, at most; an empty one has 400 characters for 375 gas
 )
 
-// receiptsBytesMax is how long an answer with the receipts of a block may be.
+// receiptsBytesMax returns how long an answer with the receipts of a block may be.
 func (p *provider) receiptsBytesMax(s *verifiedBlock) int64 {
 	if s.settlesUpTo != nil || s.header.GasUsed > uint64(p.blockBytesMax) {
 		return p.blockBytesMax // its header has the gas of other blocks
@@ -248,8 +249,8 @@ func (p *provider) receiptsBytesMax(s *verifiedBlock) int64 {
 	return min(p.blockBytesMax, p.answerBytesMax+int64(len(s.txs))*receiptBytes+int64(s.header.GasUsed)*bytesPerGas)
 }
 
-// fetchReceiptList fetches the receipts of the transactions of a block and adds them to a root;
-// which root that is, is not asked here.
+// fetchReceiptList fetches the receipts of a block's transactions and adds them to a root; the
+// caller knows which root that is.
 func (p *provider) fetchReceiptList(ctx context.Context, s *verifiedBlock, root *listRoot) ([]*receipt, error) {
 	if len(s.txs) == 0 && s.settlesUpTo != nil {
 		return nil, nil
@@ -263,7 +264,7 @@ func (p *provider) fetchReceiptList(ctx context.Context, s *verifiedBlock, root 
 		case err != nil:
 			return fmt.Errorf("%w: number %d: %w", chain.ErrUndecodable, i, err)
 		case i == len(s.txs) && s.stack == bor:
-			return nil // it is of what is no transaction of the block
+			return nil // it belongs to an item that is no transaction of the block
 		case i >= len(s.txs):
 			return fmt.Errorf("got more than %d for %d transactions", i, len(s.txs))
 		case got.TxHash != s.txs[i].hash && s.txs[i].kind != borStateSync:
@@ -310,12 +311,12 @@ func (s *verifiedBlock) fillGasAndLogs() error {
 	return nil
 }
 
-// txFee is what the i-th transaction cost its sender, whether it succeeded or not.
+// txFee returns what the i-th transaction cost its sender, whether or not it succeeded.
 func (s *verifiedBlock) txFee(i int) (money.Amount, error) {
 	return s.txFeeWith(i, s.receipts[i].stackFields)
 }
 
-// txFeeWith is fee with what somebody says that it cost beside its gas.
+// txFeeWith returns txFee with a reported cost in addition to gas.
 func (s *verifiedBlock) txFeeWith(i int, reported stackFields) (money.Amount, error) {
 	if s.txs[i].signed == nil {
 		return money.Zero, nil // it was paid for on the layer below
@@ -331,16 +332,17 @@ func (s *verifiedBlock) txFeeWith(i int, reported stackFields) (money.Amount, er
 	return gas.Add(extra)
 }
 
-// paysTips tells whether tips are paid: on Nitro only when its header says so.
+// paysTips reports whether tips are paid: on Nitro only if its header says so.
 func (s *verifiedBlock) paysTips() bool {
 	if s.stack != arbitrum {
 		return true
 	}
 	const versionAt, flagAt, versionWithTips = 16, 25, 9
-	return s.header.MixDigest[flagAt]&1 == 1 || binary.BigEndian.Uint64(s.header.MixDigest[versionAt:]) == versionWithTips
+	return s.header.MixDigest[flagAt]&1 == 1 ||
+		binary.BigEndian.Uint64(s.header.MixDigest[versionAt:]) == versionWithTips
 }
 
-// gasFee is what its gas cost.
+// gasFee returns what a transaction's gas cost.
 func (s *verifiedBlock) gasFee(i int, reported stackFields) (money.Amount, error) {
 	tx, r := s.txs[i], s.receipts[i]
 	price := r.EffectiveGasPrice
@@ -368,7 +370,7 @@ func (s *verifiedBlock) gasFee(i int, reported stackFields) (money.Amount, error
 	if err != nil || tx.signed.blobGas == 0 {
 		return fee, err
 	}
-	// The price of blobs is the provider's word. None of our accounts sends any.
+	// The price of blobs is the provider's word. None of Coffer's accounts sends any.
 	if r.BlobGasPrice == nil {
 		return money.Zero, fmt.Errorf("transaction %s has no blob gas price", tx.hash)
 	}

@@ -12,21 +12,22 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/several"
 )
 
-// Demote asks another provider first from now on.
+// Demote makes another provider the first one from now on.
 func (a *adapter) Demote() { a.firstProvider.Add(1) }
 
-// providersByTrust are the providers in the order in which they are asked for what is not
+// providersByTrust returns the providers in the order in which they are asked about what is not
 // final.
 func (a *adapter) providersByTrust() []*provider {
 	return several.Rotate(a.providers, a.firstProvider.Load())
 }
 
-// Recent takes the block from the first provider that answers. A fork between
-// its requests is an error: the next call sees the new block whole.
+// Recent takes the block from the first provider that answers. A reorg between its requests is an
+// error: the next call reads the new block as a whole.
 func (a *adapter) Recent(ctx context.Context, height uint64) (chain.Contents, error) {
-	s, err := several.FirstAnswer(ctx, a.providersByTrust(), func(ctx context.Context, p *provider) (*verifiedBlock, error) {
-		return a.blockAtHeight(ctx, p, height)
-	})
+	s, err := several.FirstAnswer(ctx, a.providersByTrust(),
+		func(ctx context.Context, p *provider) (*verifiedBlock, error) {
+			return a.blockAtHeight(ctx, p, height)
+		})
 	if err == nil && s == nil {
 		err = chain.ErrNotYet
 	}
@@ -36,7 +37,7 @@ func (a *adapter) Recent(ctx context.Context, height uint64) (chain.Contents, er
 	return s.chainContents(len(a.tracingProviders()) > 0, 1)
 }
 
-// blockAtHeight is the block that a provider has at a height; nil beyond its head.
+// blockAtHeight returns the block of a provider at a height; nil beyond its head.
 func (a *adapter) blockAtHeight(ctx context.Context, p *provider, height uint64) (*verifiedBlock, error) {
 	s, err := a.fetchBlock(ctx, p, "eth_getBlockByNumber", hexutil.Uint64(height), common.Hash{})
 	if errors.Is(err, errAbsent) {

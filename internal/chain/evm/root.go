@@ -7,23 +7,23 @@ import (
 	"github.com/ethereum/go-ethereum/rlp"
 )
 
-// A listRoot computes the root that a header has for a list of transactions or receipts:
-// of the Merkle-Patricia trie from each one's index to its encoding. It takes the items
-// in the order of the list and holds two of them at most, however long the list is.
+// listRoot computes the root in a header of a list of transactions or receipts: the root of the
+// Merkle-Patricia trie from each one's index to its encoding. It takes the items in the order of
+// the list and holds at most two of them, for a list of any length.
 //
-// go-ethereum's own trie comes with its database and all that it stands on, so the part
-// that is needed is here. Its zero value is the empty list.
+// go-ethereum's own trie depends on its database and more, so this file has the needed part. The
+// zero value is the empty list.
 type listRoot struct {
 	trie  sortedTrie
 	count uint64
 	first []byte // the item at index 0, until its turn comes
 }
 
-// keyOfFirst is where the keys of a list are not in the order of its indices: in RLP the
-// key of index 0 is 0x80, behind those of 1 to 127.
+// keyOfFirst is where the keys of a list are not in the order of its indexes: in RLP the key of
+// index 0 is 0x80, behind those of 1 to 127.
 const keyOfFirst = 0x80
 
-// addItem takes the next item. The root keeps the slice.
+// addItem adds the next item. The root keeps the slice.
 func (l *listRoot) addItem(item []byte) {
 	switch l.count {
 	case 0:
@@ -42,7 +42,7 @@ func (l *listRoot) flushFirst() {
 	l.first = nil
 }
 
-// rootHash is the root of all items. Nothing is added after it.
+// rootHash returns the root of all items. No item may be added after it.
 func (l *listRoot) rootHash() common.Hash {
 	if l.count == 0 {
 		return types.EmptyRootHash
@@ -53,18 +53,17 @@ func (l *listRoot) rootHash() common.Hash {
 	return l.trie.rootHash()
 }
 
-// A sortedTrie takes keys in ascending order, of which none is the beginning of another.
-// What no later key can change is hashed at once: it holds the last value, and the
-// branches on the way to it.
+// sortedTrie takes keys in ascending order, none of which is a prefix of another. It hashes at once
+// what no later key can change: it holds only the last value, and the branches on the way to it.
 type sortedTrie struct {
-	path  []byte // of the last key, a nibble a byte
+	path  []byte // of the last key, one nibble per byte
 	value []byte
-	open  []branch // outermost first; all lie on path
+	open  []branch // outermost first; all are on path
 }
 
 type branch struct {
 	depth    int
-	children [17]any // of which the last, a value of the branch itself, is always empty
+	children [17]any // the last one, the branch's own value, is always empty
 }
 
 func newBranch(depth int) branch {
@@ -90,8 +89,8 @@ func (t *sortedTrie) addLeaf(key, value []byte) {
 	t.path, t.value = path, value
 }
 
-// closeBelow puts the last value below the branch where the next key leaves its path, and
-// closes all branches below that one.
+// closeBelow puts the last value below the branch where the next key leaves its path, and closes
+// all branches below that one.
 func (t *sortedTrie) closeBelow(fork int) {
 	if len(t.open) == 0 || t.open[len(t.open)-1].depth < fork {
 		t.open = append(t.open, newBranch(fork))
@@ -121,13 +120,13 @@ func (t *sortedTrie) encodeLeaf(depth int) []byte {
 	return encodeRLP([]any{packPath(t.path[depth:], true), t.value})
 }
 
-// closeTop takes the deepest branch away and gives the reference to it from the depth above.
+// closeTop removes the deepest branch and returns the reference to it from the depth above.
 func (t *sortedTrie) closeTop(parentDepth int) any {
 	return nodeReference(t.takeTopNode(parentDepth + 1))
 }
 
-// takeTopNode takes the deepest branch away and encodes it, behind an extension where it
-// is deeper than from.
+// takeTopNode removes the deepest branch and encodes it, behind an extension if it is deeper than
+// depth.
 func (t *sortedTrie) takeTopNode(depth int) []byte {
 	top := *t.topBranch()
 	t.open = t.open[:len(t.open)-1]
@@ -151,7 +150,8 @@ func (t *sortedTrie) rootHash() common.Hash {
 	return crypto.Keccak256Hash(t.takeTopNode(0))
 }
 
-// nodeReference is a node inside its parent: itself when it is short, or its hash.
+// nodeReference returns a node as its parent contains it: the node itself if it is short, or its
+// hash.
 func nodeReference(node []byte) any {
 	if len(node) < common.HashLength {
 		return rlp.RawValue(node)
@@ -159,8 +159,8 @@ func nodeReference(node []byte) any {
 	return crypto.Keccak256(node)
 }
 
-// packPath packs a path into bytes, with a flag for its length being odd and one
-// for it ending in a leaf.
+// packPath packs a path into bytes, with one flag for an odd length and one for a path that ends in
+// a leaf.
 func packPath(path []byte, isLeaf bool) []byte {
 	var flag byte
 	if isLeaf {

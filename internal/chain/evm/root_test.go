@@ -111,7 +111,10 @@ func plainReceipts(raw []byte) (list plainList, err error) {
 		if more[i].DepositNonce != nil {
 			nonce = uint64(*more[i].DepositNonce)
 		}
-		b, err := rlp.EncodeToBytes([]any{status, r.CumulativeGasUsed, r.Bloom, r.Logs, nonce, uint64(*more[i].DepositVersion)})
+		b, err := rlp.EncodeToBytes([]any{
+			status, r.CumulativeGasUsed, r.Bloom, r.Logs, nonce,
+			uint64(*more[i].DepositVersion),
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -122,7 +125,10 @@ func plainReceipts(raw []byte) (list plainList, err error) {
 
 func TestARootIsComputedItemByItem(t *testing.T) {
 	t.Parallel()
-	counts := []int{0, 1, 2, 3, 15, 16, 17, 126, 127, 128, 129, 130, 255, 256, 257, 300, 511, 512, 4095, 4096, 5000, 65_535, 65_536, 65_537}
+	counts := []int{
+		0, 1, 2, 3, 15, 16, 17, 126, 127, 128, 129, 130, 255, 256, 257, 300, 511, 512, 4095, 4096, 5000,
+		65_535, 65_536, 65_537,
+	}
 	for _, n := range counts {
 		var root listRoot
 		list := make(plainList, n)

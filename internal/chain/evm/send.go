@@ -15,11 +15,14 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/several"
 )
 
-// knownPhrases are how nodes say that they have these bytes already.
-var knownPhrases = []string{"already known", "known transaction", "already imported", "alreadyknown", "already in mempool"}
+// knownPhrases are the texts of nodes that already have these bytes.
+var knownPhrases = []string{
+	"already known", "known transaction", "already imported", "alreadyknown",
+	"already in mempool",
+}
 
-// Send gives the bytes to all providers at once. Nothing that one of them says
-// proves that the transaction is not out, so there is no answer for that.
+// Send gives the bytes to all providers at once. No answer of a provider proves that the
+// transaction is not out, so there is no answer that says so.
 func (a *adapter) Send(ctx context.Context, raw []byte) (chain.Answer, string) {
 	hash := evmtx.HashOf(raw)
 	return several.SendToAll(ctx, a.providers, func(ctx context.Context, p *provider) (chain.Answer, error) {

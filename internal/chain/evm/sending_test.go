@@ -22,7 +22,9 @@ import (
 )
 
 // ready is a payment that is signed and not sent.
-func (l *lab) ready(t testing.TB, c chain.Chain, contract chain.Address) (p chain.Payment, signed []byte, tx chain.TxHash) {
+func (l *lab) ready(
+	t testing.TB, c chain.Chain, contract chain.Address,
+) (p chain.Payment, signed []byte, tx chain.TxHash) {
 	t.Helper()
 	p = chain.Payment{From: l.Account(t), To: l.Account(t), Contract: contract, Amount: money.Units(1000)}
 	l.Fund(t, p.From, "", money.Units(params.Ether))
@@ -76,13 +78,18 @@ func TestNoAnswerToSendIsARefusal(t *testing.T) {
 		"nonce too low", "insufficient funds for gas * price + value", "replacement transaction underpriced",
 		"intrinsic gas too low", "txpool is full", "internal error",
 	} {
-		proxy.SetRule("eth_sendRawTransaction", func(e *exchange) { e.SetError(`{"code":-32000,"message":"` + message + `"}`) })
+		proxy.SetRule("eth_sendRawTransaction",
+			func(e *exchange) { e.SetError(`{"code":-32000,"message":"` + message + `"}`) })
 		if a, said := c.Sender.Send(t.Context(), signed); a != chain.Unknown || !strings.Contains(said, message) {
 			t.Errorf("%s: got %v %q, want Unknown with what was said", message, a, said)
 		}
 	}
-	for _, message := range []string{"already known", "Known transaction", "transaction already imported", "AlreadyKnown", "ALREADY_EXISTS: already known"} {
-		proxy.SetRule("eth_sendRawTransaction", func(e *exchange) { e.SetError(`{"code":-32000,"message":"` + message + `"}`) })
+	for _, message := range []string{
+		"already known", "Known transaction", "transaction already imported",
+		"AlreadyKnown", "ALREADY_EXISTS: already known",
+	} {
+		proxy.SetRule("eth_sendRawTransaction",
+			func(e *exchange) { e.SetError(`{"code":-32000,"message":"` + message + `"}`) })
 		if a, said := c.Sender.Send(t.Context(), signed); a != chain.Known {
 			t.Errorf("%s: got %v %q, want Known", message, a, said)
 		}
@@ -101,7 +108,8 @@ func TestSendGoesToEveryProvider(t *testing.T) {
 	cfg.Quorum = 1
 	c := newChain(t, cfg)
 	_, signed, _ := l.ready(t, c, "")
-	dead.SetRule("eth_sendRawTransaction", func(e *exchange) { e.SetError(`{"code":-32000,"message":"txpool is full"}`) })
+	dead.SetRule("eth_sendRawTransaction",
+		func(e *exchange) { e.SetError(`{"code":-32000,"message":"txpool is full"}`) })
 	a, said := c.Sender.Send(t.Context(), signed)
 	// The first proxy passes on what it is given and says otherwise, so anvil
 	// may know the bytes when the second one brings them.
@@ -195,7 +203,9 @@ func behind(t testing.TB, l *lab, p *proxy, height uint64) {
 		for _, raw := range e.Params {
 			params = append(params, raw)
 		}
-		blockRef := slices.IndexFunc(e.Params, func(p json.RawMessage) bool { return string(p) == `"latest"` || string(p) == `"finalized"` })
+		blockRef := slices.IndexFunc(e.Params, func(p json.RawMessage) bool {
+			return string(p) == `"latest"` || string(p) == `"finalized"`
+		})
 		if blockRef < 0 {
 			return
 		}
@@ -249,10 +259,15 @@ func TestOneProviderAloneDoesNotSayWhichBlockHasOurTransaction(t *testing.T) {
 	}
 	one, two := newProxy(t, l.node), newProxy(t, l.node)
 	for _, agree := range []int{1, 2} {
-		for _, urls := range [][]string{{liar.URL, one.URL, two.URL}, {one.URL, liar.URL, two.URL}, {one.URL, two.URL, liar.URL}} {
+		for _, urls := range [][]string{
+			{liar.URL, one.URL, two.URL},
+			{one.URL, liar.URL, two.URL},
+			{one.URL, two.URL, liar.URL},
+		} {
 			cfg := config(urls...)
 			cfg.Quorum = agree
-			if got, err := newChain(t, cfg).Sender.Outcome(t.Context(), txs, p); err != nil || got == nil || *got != *truth {
+			if got, err := newChain(t, cfg).Sender.Outcome(t.Context(), txs, p); err != nil || got == nil ||
+				*got != *truth {
 				t.Errorf("agree %d, the liar among %v: got %+v, %v, want %+v", agree, urls, got, err, *truth)
 			}
 		}
@@ -302,7 +317,11 @@ func TestAnAccountStandsWhereEnoughProvidersHaveIt(t *testing.T) {
 		{"a liar and one that lags", 2, []func(*proxy){says(`"0x7"`), true1, lags}, used},
 		{"a liar against two, where one is enough", 1, []func(*proxy){says(`"0x7"`), true1, true1}, used},
 		{"one against one", 1, []func(*proxy){says(`"0x7"`), true1}, used},
-		{"a fork took it back, and one has not seen that", 1, []func(*proxy){true1, says(`"0x0"`), says(`"0x0"`)}, unused},
+		{
+			"a fork took it back, and one has not seen that", 1,
+			[]func(*proxy){true1, says(`"0x0"`), says(`"0x0"`)},
+			unused,
+		},
 		{"a fork took it back, one against one", 1, []func(*proxy){true1, says(`"0x0"`)}, unused},
 		{"a liar ahead says that more are used", 2, []func(*proxy){far(`"0x7"`), true1, true1}, used},
 		{"a liar ahead says that it is not used", 2, []func(*proxy){far(`"0x0"`), true1, true1}, used},
@@ -342,8 +361,10 @@ func TestAnAccountStandsWhereEnoughProvidersHaveIt(t *testing.T) {
 			}
 			// A payment whose nonce is used is settled, and its fee is not raised.
 			first := chain.Slot{}
-			if latest, final := got.IsUsed(first); latest != (c.want != unused) || final != latest || got.IsNext(first) == latest {
-				t.Errorf("%s, depth %d: got used %v, final %v, next %v", c.name, depth, latest, final, got.IsNext(first))
+			if latest, final := got.IsUsed(first); latest != (c.want != unused) || final != latest ||
+				got.IsNext(first) == latest {
+				t.Errorf("%s, depth %d: got used %v, final %v, next %v", c.name, depth, latest, final,
+					got.IsNext(first))
 			}
 		}
 	}
@@ -398,12 +419,30 @@ func TestAQuoteSaysWhyAPaymentIsHopeless(t *testing.T) {
 		p    chain.Payment
 		word string
 	}{
-		"a token that answers false": {chain.Payment{From: p.From, To: p.To, Contract: evmtx.Canonical(falsy), Amount: p.Amount}, "would not transfer"},
-		"no contract":                {chain.Payment{From: p.From, To: p.To, Contract: l.Account(t), Amount: p.Amount}, "no contract"},
-		"a contract that refuses":    {chain.Payment{From: p.From, To: evmtx.Canonical(refuser), Amount: p.Amount}, "no, thank you"},
-		"more tokens than there are": {chain.Payment{From: p.From, To: p.To, Contract: l.Token(), Amount: money.Units(1001)}, "balance too small"},
-		"a blacklisted receiver":     {chain.Payment{From: p.From, To: blocked, Contract: l.Token(), Amount: p.Amount}, "blacklisted"},
-		"more coin than there is":    {chain.Payment{From: p.From, To: p.To, Amount: money.Units(2 * params.Ether)}, "less than the amount"},
+		"a token that answers false": {chain.Payment{
+			From: p.From, To: p.To, Contract: evmtx.Canonical(falsy),
+			Amount: p.Amount,
+		}, "would not transfer"},
+		"no contract": {
+			chain.Payment{From: p.From, To: p.To, Contract: l.Account(t), Amount: p.Amount},
+			"no contract",
+		},
+		"a contract that refuses": {
+			chain.Payment{From: p.From, To: evmtx.Canonical(refuser), Amount: p.Amount},
+			"no, thank you",
+		},
+		"more tokens than there are": {chain.Payment{
+			From: p.From, To: p.To, Contract: l.Token(),
+			Amount: money.Units(1001),
+		}, "balance too small"},
+		"a blacklisted receiver": {
+			chain.Payment{From: p.From, To: blocked, Contract: l.Token(), Amount: p.Amount},
+			"blacklisted",
+		},
+		"more coin than there is": {
+			chain.Payment{From: p.From, To: p.To, Amount: money.Units(2 * params.Ether)},
+			"less than the amount",
+		},
 	} {
 		fees, err := l.chain.Sender.Quote(t.Context(), c.p)
 		var reverted *chain.RevertedError
@@ -458,7 +497,8 @@ func TestFeesFollowTheMarketUpToTheCap(t *testing.T) {
 	c := newChain(t, config(proxy.URL))
 	market := func(base, tip *big.Int) rule {
 		return func(e *exchange) {
-			e.SetResult(`{"oldestBlock":"0x1","baseFeePerGas":["0x1","` + hexutil.EncodeBig(base) + `"],"reward":[["0x0"],["` + hexutil.EncodeBig(tip) + `"]]}`)
+			e.SetResult(`{"oldestBlock":"0x1","baseFeePerGas":["0x1","` + hexutil.EncodeBig(base) +
+				`"],"reward":[["0x0"],["` + hexutil.EncodeBig(tip) + `"]]}`)
 		}
 	}
 	gwei := func(n int64) *big.Int { return big.NewInt(n * params.GWei) }
@@ -493,7 +533,8 @@ func TestFeesFollowTheMarketUpToTheCap(t *testing.T) {
 	if got, ok, err = c.Sender.Bump(t.Context(), last); err != nil || ok {
 		t.Errorf("at the cap: got %+v, %v, %v, want no proposal", got, ok, err)
 	}
-	if payload, err := c.Sender.Build(l.Account(t), chain.Slot{}, chain.Fees{GasLimit: 21_000, FeeCap: money.Units(101 * params.GWei)}); err == nil {
+	if payload, err := c.Sender.Build(l.Account(t), chain.Slot{},
+		chain.Fees{GasLimit: 21_000, FeeCap: money.Units(101 * params.GWei)}); err == nil {
 		t.Errorf("above the cap: got %x, want an error", payload)
 	}
 	proxy.SetRule("eth_feeHistory", func(e *exchange) { e.SetResult(`{"baseFeePerGas":[],"reward":null}`) })

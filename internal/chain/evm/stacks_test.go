@@ -40,7 +40,8 @@ func TestARealBlockOfArbitrumGivesItsHashAndItsRoot(t *testing.T) {
 	a := &adapter{stack: arbitrum, signer: types.LatestSignerForChainID(big.NewInt(42161))}
 	s := &verifiedBlock{hash: hash, header: h, stack: arbitrum}
 	b := txReader{a: a, hash: hash}
-	if _, err := b.readDocument(t.Context(), newRawReader(raw)); err != nil || len(b.txs) != 4 || b.root.rootHash() != h.TxHash || s.paysTips() {
+	if _, err := b.readDocument(t.Context(), newRawReader(raw)); err != nil || len(b.txs) != 4 ||
+		b.root.rootHash() != h.TxHash || s.paysTips() {
 		t.Fatalf("got %d transactions, tipped %v, %v, want 4 without tips", len(b.txs), s.paysTips(), err)
 	}
 	s.txs = b.txs
@@ -116,7 +117,8 @@ type scriptedNode struct {
 
 func newNode(t *testing.T) *scriptedNode {
 	return &scriptedNode{t: t, answers: map[string]func([]json.RawMessage) any{}, header: types.Header{
-		Number: big.NewInt(7), Difficulty: new(big.Int), BaseFee: big.NewInt(10), Time: 1_700_000_000, UncleHash: types.EmptyUncleHash,
+		Number: big.NewInt(7), Difficulty: new(big.Int), BaseFee: big.NewInt(10), Time: 1_700_000_000,
+		UncleHash: types.EmptyUncleHash,
 	}}
 }
 
@@ -148,8 +150,10 @@ func (n *scriptedNode) add(m map[string]any, fields []any, ok bool, gas uint64, 
 		logs = []*types.Log{}
 	}
 	n.receipts = append(n.receipts, map[string]any{
-		"type": m["type"], "status": hexutil.Uint64(status), "cumulativeGasUsed": hexutil.Uint64(n.gas), "gasUsed": hexutil.Uint64(gas),
-		"logs": logs, "logsBloom": types.Bloom{}, "transactionHash": m["hash"], "transactionIndex": hexutil.Uint64(len(n.receipts)),
+		"type": m["type"], "status": hexutil.Uint64(status), "cumulativeGasUsed": hexutil.Uint64(n.gas),
+		"gasUsed": hexutil.Uint64(gas),
+		"logs":    logs, "logsBloom": types.Bloom{}, "transactionHash": m["hash"],
+		"transactionIndex": hexutil.Uint64(len(n.receipts)),
 	})
 	return common.HexToHash(m["hash"].(string))
 }
@@ -157,7 +161,8 @@ func (n *scriptedNode) add(m map[string]any, fields []any, ok bool, gas uint64, 
 // pay adds an ordinary transfer.
 func (n *scriptedNode) pay(key *ecdsa.PrivateKey, nonce uint64, to common.Address, value, tip int64) common.Hash {
 	signed := types.MustSignNewTx(key, types.LatestSignerForChainID(big.NewInt(chainIDOfTests)), &types.DynamicFeeTx{
-		ChainID: big.NewInt(chainIDOfTests), Nonce: nonce, To: &to, Value: big.NewInt(value), Gas: 21_000, GasTipCap: big.NewInt(tip), GasFeeCap: big.NewInt(1000),
+		ChainID: big.NewInt(chainIDOfTests), Nonce: nonce, To: &to, Value: big.NewInt(value), Gas: 21_000,
+		GasTipCap: big.NewInt(tip), GasFeeCap: big.NewInt(1000),
 	})
 	b, err := signed.MarshalJSON()
 	if err != nil {
@@ -255,7 +260,10 @@ func (n *scriptedNode) serve() string {
 			var list []any
 			for _, q := range many {
 				if n.batchMax > 0 && len(many) > n.batchMax {
-					list = append(list, map[string]any{"jsonrpc": "2.0", "id": q.ID, "error": map[string]any{"code": -32003, "message": "response too large"}})
+					list = append(list, map[string]any{
+						"jsonrpc": "2.0", "id": q.ID,
+						"error": map[string]any{"code": -32003, "message": "response too large"},
+					})
 					continue
 				}
 				list = append(list, reply(q))
@@ -334,8 +342,10 @@ func opBlock(t *testing.T, key *ecdsa.PrivateKey) (n *scriptedNode, paid common.
 	deposit := func(source byte, to common.Address, mint, value int64, system, ok bool) {
 		from := common.HexToAddress("0xdeaddeaddeaddeaddeaddeaddeaddeaddead0001")
 		m := map[string]any{
-			"type": "0x7e", "sourceHash": common.Hash{source}, "from": from, "to": to, "value": (*hexutil.Big)(big.NewInt(value)), "gas": "0xf4240",
-			"input": "0x01", "nonce": "0x5", "gasPrice": "0x0", "r": "0x0", "s": "0x0", "v": "0x0", "depositReceiptVersion": "0x1",
+			"type": "0x7e", "sourceHash": common.Hash{source}, "from": from, "to": to,
+			"value": (*hexutil.Big)(big.NewInt(value)), "gas": "0xf4240",
+			"input": "0x01", "nonce": "0x5", "gasPrice": "0x0", "r": "0x0", "s": "0x0", "v": "0x0",
+			"depositReceiptVersion": "0x1",
 		}
 		// As op-geth writes them: left out unless they say something.
 		if mint > 0 {
@@ -344,7 +354,11 @@ func opBlock(t *testing.T, key *ecdsa.PrivateKey) (n *scriptedNode, paid common.
 		if system {
 			m["isSystemTx"] = true
 		}
-		n.add(m, []any{common.Hash{source}, from, to, big.NewInt(mint), big.NewInt(value), uint64(1_000_000), system, []byte{1}}, ok, 50_000)
+		n.add(m, []any{
+			common.Hash{source},
+			from, to, big.NewInt(mint), big.NewInt(value), uint64(1_000_000), system,
+			[]byte{1},
+		}, ok, 50_000)
 		r := n.receipts[len(n.receipts)-1]
 		r["depositNonce"], r["depositReceiptVersion"] = "0x5", "0x1"
 	}
@@ -407,7 +421,8 @@ func TestOneProviderCannotInventTheFeeForData(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if o, err := c.Sender.Outcome(t.Context(), []chain.TxHash{txHash(paid)}); err != nil || o == nil || o.Fee != want {
+		if o, err := c.Sender.Outcome(t.Context(), []chain.TxHash{txHash(paid)}); err != nil || o == nil ||
+			o.Fee != want {
 			t.Errorf("two against one, %d have to agree: got %+v, %v, want a fee of %v", agree, o, err, want)
 		}
 	}
@@ -465,8 +480,9 @@ func TestOnArbitrumTheChainsOwnTransactionsAreReadAndTipsAreNotPaid(t *testing.T
 		id, alias := big.NewInt(chainIDOfTests), common.HexToAddress("0xA1A5")
 		common0 := func(kind string, from common.Address, to any, value int64) map[string]any {
 			return map[string]any{
-				"type": kind, "chainId": (*hexutil.Big)(id), "from": from, "to": to, "value": (*hexutil.Big)(big.NewInt(value)),
-				"gas": "0x0", "gasPrice": "0x0", "nonce": "0x0", "input": "0x", "v": "0x0", "r": "0x0", "s": "0x0",
+				"type": kind, "chainId": (*hexutil.Big)(id), "from": from, "to": to,
+				"value": (*hexutil.Big)(big.NewInt(value)),
+				"gas":   "0x0", "gasPrice": "0x0", "nonce": "0x0", "input": "0x", "v": "0x0", "r": "0x0", "s": "0x0",
 			}
 		}
 		arbos := common.HexToAddress("0xa4b05")
@@ -480,34 +496,47 @@ func TestOnArbitrumTheChainsOwnTransactionsAreReadAndTipsAreNotPaid(t *testing.T
 
 		submit := common0("0x69", alias, common.HexToAddress("0x6e"), 0)
 		for k, v := range map[string]any{
-			"requestId": requestOf, "l1BaseFee": "0x9", "depositValue": "0x400", "maxFeePerGas": "0x64", "gas": "0x186a0", "retryTo": oursOfTests,
-			"retryValue": "0x12c", "beneficiary": alias, "maxSubmissionFee": "0x5", "refundTo": elsewhere, "retryData": "0x",
+			"requestId": requestOf, "l1BaseFee": "0x9", "depositValue": "0x400", "maxFeePerGas": "0x64",
+			"gas": "0x186a0", "retryTo": oursOfTests,
+			"retryValue": "0x12c", "beneficiary": alias, "maxSubmissionFee": "0x5", "refundTo": elsewhere,
+			"retryData": "0x",
 		} {
 			submit[k] = v
 		}
 		n.add(submit, []any{
-			id, requestOf, alias, big.NewInt(9), big.NewInt(0x400), big.NewInt(100), uint64(100_000), oursOfTests, big.NewInt(300),
+			id, requestOf, alias, big.NewInt(9), big.NewInt(0x400), big.NewInt(100), uint64(100_000), oursOfTests,
+			big.NewInt(300),
 			alias, big.NewInt(5), elsewhere,
 			[]byte{},
 		}, true, 100_000)
 
 		retry := common0("0x68", alias, oursOfTests, 300)
 		for k, v := range map[string]any{
-			"nonce": "0x1", "maxFeePerGas": "0x64", "gas": "0x186a0", "ticketId": requestOf, "refundTo": elsewhere, "maxRefund": "0x7", "submissionFeeRefund": "0x3",
+			"nonce": "0x1", "maxFeePerGas": "0x64", "gas": "0x186a0", "ticketId": requestOf, "refundTo": elsewhere,
+			"maxRefund": "0x7", "submissionFeeRefund": "0x3",
 		} {
 			retry[k] = v
 		}
 		n.add(retry, []any{
-			id, uint64(1), alias, big.NewInt(100), uint64(100_000), oursOfTests, big.NewInt(300), []byte{}, requestOf, elsewhere, big.NewInt(7), big.NewInt(3),
+			id, uint64(1), alias, big.NewInt(100), uint64(100_000), oursOfTests, big.NewInt(300),
+			[]byte{},
+			requestOf,
+			elsewhere, big.NewInt(7), big.NewInt(3),
 		}, true, 30_000)
 
 		contract := common0("0x66", alias, oursOfTests, 11)
 		contract["requestId"], contract["gasPrice"], contract["gas"] = requestOf, "0x64", "0x186a0"
-		n.add(contract, []any{id, requestOf, alias, big.NewInt(100), uint64(100_000), oursOfTests, big.NewInt(11), []byte{}}, true, 30_000)
+		n.add(contract, []any{
+			id, requestOf, alias, big.NewInt(100), uint64(100_000), oursOfTests, big.NewInt(11),
+			[]byte{},
+		}, true, 30_000)
 
 		unsigned := common0("0x65", alias, oursOfTests, 13)
 		unsigned["nonce"], unsigned["gasPrice"], unsigned["gas"] = "0x2", "0x64", "0x186a0"
-		n.add(unsigned, []any{id, alias, uint64(2), big.NewInt(100), uint64(100_000), oursOfTests, big.NewInt(13), []byte{}}, true, 30_000)
+		n.add(unsigned, []any{
+			id, alias, uint64(2), big.NewInt(100), uint64(100_000), oursOfTests, big.NewInt(13),
+			[]byte{},
+		}, true, 30_000)
 		n.pay(key, 0, elsewhere, 77, 3)
 
 		c := openStack(t, chain.Arbitrum, TraceOff, n.serve())
@@ -515,12 +544,14 @@ func TestOnArbitrumTheChainsOwnTransactionsAreReadAndTipsAreNotPaid(t *testing.T
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantMoved(t, got, "NATIVE a1a5>11ce 700", "NATIVE a1a5>11ce 300", "NATIVE a1a5>11ce 11", "NATIVE a1a5>11ce 13", "NATIVE "+short4(evmtx.Canonical(from))+">0b00 77")
+		wantMoved(t, got, "NATIVE a1a5>11ce 700", "NATIVE a1a5>11ce 300", "NATIVE a1a5>11ce 11", "NATIVE a1a5>11ce 13",
+			"NATIVE "+short4(evmtx.Canonical(from))+">0b00 77")
 		price := uint64(10)
 		if tips {
 			price = 13
 		}
-		if fee := got.Fees[len(got.Fees)-1]; fee.Payer != evmtx.Canonical(from) || fee.Amount != money.Units(21_000*price) {
+		if fee := got.Fees[len(got.Fees)-1]; fee.Payer != evmtx.Canonical(from) ||
+			fee.Amount != money.Units(21_000*price) {
 			t.Errorf("tips %v: got %+v, want %d for its gas", tips, fee, 21_000*price)
 		}
 	}
@@ -529,7 +560,11 @@ func TestOnArbitrumTheChainsOwnTransactionsAreReadAndTipsAreNotPaid(t *testing.T
 // event is a token's transfer in a log.
 func event(token, to common.Address, units int64) *types.Log {
 	return &types.Log{
-		Address: token, Topics: []common.Hash{transferTopic, {}, common.BytesToHash(to[:])}, Data: common.BigToHash(big.NewInt(units)).Bytes(),
+		Address: token, Topics: []common.Hash{
+			transferTopic,
+			{},
+			common.BytesToHash(to[:]),
+		}, Data: common.BigToHash(big.NewInt(units)).Bytes(),
 	}
 }
 
@@ -542,7 +577,8 @@ func TestOnPolygonWhatComesFromBelowIsReadWithItsBlock(t *testing.T) {
 	n.gas = 30_000 // so much that a contract may have run
 	n.receipts[0]["cumulativeGasUsed"] = hexutil.Uint64(n.gas)
 	sync := map[string]any{
-		"type": "0x7f", "from": common.Address{}, "to": common.Address{}, "value": "0x0", "gas": "0x0", "gasPrice": "0x0", "nonce": "0x0", "input": "0x",
+		"type": "0x7f", "from": common.Address{}, "to": common.Address{}, "value": "0x0", "gas": "0x0",
+		"gasPrice": "0x0", "nonce": "0x0", "input": "0x",
 		"v": "0x0", "r": "0x0", "s": "0x0",
 	}
 	type event1 struct {
@@ -551,11 +587,15 @@ func TestOnPolygonWhatComesFromBelowIsReadWithItsBlock(t *testing.T) {
 		Data     []byte
 		Tx       common.Hash
 	}
-	n.add(sync, []any{event1{5, token, []byte{1, 2}, requestOf}}, true, 0, event(token, oursOfTests, 42), event(borNativeToken, oursOfTests, 42))
+	n.add(sync, []any{event1{5, token, []byte{1, 2}, requestOf}}, true, 0, event(token, oursOfTests, 42),
+		event(borNativeToken, oursOfTests, 42))
 	raw := hexutil.Bytes(n.list[1])
 	n.answers["eth_getRawTransactionByBlockHashAndIndex"] = func([]json.RawMessage) any { return raw }
 	n.answers["debug_traceBlockByHash"] = func([]json.RawMessage) any {
-		return []any{map[string]any{"txHash": n.txs[0]["hash"], "result": map[string]any{"type": "CALL", "from": from, "to": elsewhere, "value": "0x4d"}}}
+		return []any{map[string]any{
+			"txHash": n.txs[0]["hash"],
+			"result": map[string]any{"type": "CALL", "from": from, "to": elsewhere, "value": "0x4d"},
+		}}
 	}
 	c := openStack(t, chain.Polygon, TraceOn, n.serve())
 	got, err := c.Reader.Final(t.Context(), 7)
@@ -564,7 +604,9 @@ func TestOnPolygonWhatComesFromBelowIsReadWithItsBlock(t *testing.T) {
 	}
 	wantMoved(t, got, "NATIVE "+short4(evmtx.Canonical(from))+">0b00 77", "TOKEN 0000>11ce 42")
 	n.mu.Lock()
-	n.answers["eth_getRawTransactionByBlockHashAndIndex"] = func([]json.RawMessage) any { return append(raw[:len(raw)-1:len(raw)-1], 9) }
+	n.answers["eth_getRawTransactionByBlockHashAndIndex"] = func([]json.RawMessage) any {
+		return append(raw[:len(raw)-1:len(raw)-1], 9)
+	}
 	n.mu.Unlock()
 	if got, err := openStack(t, chain.Polygon, TraceOn, n.serve()).Reader.Final(t.Context(), 7); err == nil {
 		t.Errorf("altered: got %+v, want an error", got)
@@ -579,11 +621,13 @@ func TestOnPolygonWhatNoRootCoversIsNotBelieved(t *testing.T) {
 	n := newNode(t)
 	n.pay(key, 0, elsewhere, 77, 3)
 	n.txs = append(n.txs, map[string]any{
-		"type": "0x0", "from": common.Address{}, "to": common.Address{}, "hash": requestOf, "value": "0x0", "gas": "0x0", "gasPrice": "0x0",
+		"type": "0x0", "from": common.Address{}, "to": common.Address{}, "hash": requestOf, "value": "0x0",
+		"gas": "0x0", "gasPrice": "0x0",
 		"nonce": "0x0", "input": "0x", "v": "0x0", "r": "0x0", "s": "0x0",
 	})
 	n.left = append(n.left, map[string]any{
-		"type": "0x0", "status": "0x1", "cumulativeGasUsed": "0x0", "gasUsed": "0x0", "logs": []any{event(common.HexToAddress("0x7070"), oursOfTests, 42)},
+		"type": "0x0", "status": "0x1", "cumulativeGasUsed": "0x0", "gasUsed": "0x0",
+		"logs":      []any{event(common.HexToAddress("0x7070"), oursOfTests, 42)},
 		"logsBloom": types.Bloom{}, "transactionHash": requestOf, "transactionIndex": "0x1",
 	})
 	got, err := openStack(t, chain.Polygon, TraceOff, n.serve()).Reader.Final(t.Context(), 7)

@@ -22,17 +22,17 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/several"
 )
 
-// Whoever sends transactions decides how long the answers about a whole block are: a gas
-// unit buys a byte of log data for eight, and an empty log of some 400 characters for 375.
-// Such an answer is read while it arrives, and only what is needed of it is kept. Where a
-// provider does not give it whole, its parts are asked for one by one.
+// Any sender of transactions decides how long the answers about a whole block are: one byte of log
+// data costs eight gas, and an empty log of some 400 characters 375. Such an answer is read as a
+// stream, and only the needed parts of it are kept. If a provider does not give it as a whole, its
+// parts are requested one by one.
 
 const (
-	// streamBytesPerSecond is the rate that a provider has to keep up, beyond the time-out
-	// that every request has.
+	// streamBytesPerSecond is the rate that a provider has to keep up once the usual time-out is
+	// over.
 	streamBytesPerSecond = 4 << 20
-	// pieceBytesMax bounds the answer to several parts asked for at once. Nodes refuse batches
-	// above 25 MB.
+	// pieceBytesMax bounds the answer to several parts in one batch. Nodes refuse batches above 25
+	// MB.
 	pieceBytesMax = 8 << 20
 	errorBytesMax = 64 << 10 // of an answer that is an error
 )
@@ -44,7 +44,7 @@ var (
 	errAbsent  = errors.New("the answer is null")
 )
 
-// A rpcError is the error that a provider answers with. It is an rpc.Error.
+// rpcError is the error that a provider answers with. It is an rpc.Error.
 type rpcError struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
@@ -54,17 +54,18 @@ func (e *rpcError) Error() string  { return e.Message }
 func (e *rpcError) ErrorCode() int { return e.Code }
 
 const (
-	codeTooLarge  = -32003 // geth, of a batch
+	codeTooLarge  = -32003 // geth, for a batch
 	codeOversized = -32008 // jsonrpsee, which reth and others use
 )
 
-// tooLargePhrases are how providers say that an answer is longer than they give.
+// tooLargePhrases are the texts of providers whose answer is longer than they give.
 var tooLargePhrases = []string{
-	"too large", "too big", "too long", "response size", "result size", "max response", "maximum response", "max limit of", "larger than",
+	"too large", "too big", "too long", "response size", "result size", "max response", "maximum response",
+	"max limit of", "larger than",
 }
 
-// isTooLong tells whether a request failed because of the length of its answer, as far as
-// can be told: the provider says so, we do not read that much, or it broke off.
+// isTooLong reports whether a request probably failed because of the length of its answer: the
+// provider says so, the adapter does not read that much, or the answer broke off.
 func isTooLong(err error) bool {
 	if errors.Is(err, endpoint.ErrTooLong) || errors.Is(err, errCut) || errors.Is(err, errTooSlow) {
 		return true
@@ -84,30 +85,29 @@ func isTooLong(err error) bool {
 	return slices.ContainsFunc(tooLargePhrases, func(w string) bool { return strings.Contains(text, w) })
 }
 
-// A reader reads JSON while it arrives. It never holds more than one value that is asked
-// for whole.
+// reader reads JSON as a stream. It never holds more than one value that is requested as a whole.
 type reader struct {
 	*jsontext.Decoder
 	meter *meter
 }
 
-// A meter bounds how much is read for one value, and tells of an answer that breaks off
-// from one that is wrong.
+// meter bounds how much is read for one value, and distinguishes an answer that breaks off from a
+// wrong one.
 type meter struct {
 	source   io.Reader
 	valueMax int64
 	left     int64 // of valueMax
 	read     int64
-	progress func(read int64) // nil: nobody is told
+	progress func(read int64) // called with the progress; may be nil
 }
 
 func newReader(source io.Reader, valueMax int64, progress func(int64)) *reader {
 	metered := &meter{source: source, valueMax: valueMax, left: valueMax, progress: progress}
-	// Some nodes pass on what a contract calls the reason of its failure as it is.
+	// Some nodes pass on the raw bytes that a contract calls the reason of its failure.
 	return &reader{jsontext.NewDecoder(metered, jsontext.AllowInvalidUTF8(true)), metered}
 }
 
-// newRawReader reads what is there already.
+// newRawReader reads bytes that are already in memory.
 func newRawReader(raw []byte) *reader { return newReader(bytes.NewReader(raw), int64(len(raw))+1, nil) }
 
 func (m *meter) Read(p []byte) (int, error) {
@@ -126,7 +126,7 @@ func (m *meter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// nextValue is the next value whole. It holds until the next one is read.
+// nextValue returns the next value as a whole. It is valid until the next one is read.
 func (r *reader) nextValue() (jsontext.Value, error) {
 	r.meter.left = r.meter.valueMax
 	v, err := r.ReadValue()
@@ -139,13 +139,14 @@ func (r *reader) nextToken() (jsontext.Token, error) {
 	return t, markCut(err)
 }
 
-// nextKind is of the next value; 0 where there is none, and reading it says why.
+// nextKind returns the kind of the next value; 0 if there is none, and reading it returns the
+// reason.
 func (r *reader) nextKind() jsontext.Kind {
 	r.meter.left = r.meter.valueMax
 	return r.PeekKind()
 }
 
-// markCut marks the end of an answer that comes too early.
+// markCut marks an answer that ends too early.
 func markCut(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) || err == io.EOF {
 		return fmt.Errorf("%w: %w", errCut, err)
@@ -180,8 +181,8 @@ func (r *reader) readObject(read func(name string) error) error {
 	return err
 }
 
-// readMembers reads an object. big names those members that are read while they arrive; it is
-// given what came before them. The others are gathered to a document.
+// readMembers reads an object. The members in streamed are read as a stream by their function,
+// which gets the members before them. The others are collected in document.
 func (r *reader) readMembers(streamed map[string]func(head []byte) error) (document []byte, err error) {
 	document = append(document, '{')
 	err = r.readObject(func(name string) error {
@@ -221,7 +222,7 @@ func (r *reader) readItems(read func(i int) error) error {
 	return err
 }
 
-// skipNext passes over the next value and holds at most one string of it.
+// skipNext skips the next value and holds at most one string of it.
 func (r *reader) skipNext() error {
 	for depth := r.StackDepth(); ; {
 		if _, err := r.nextToken(); err != nil {
@@ -233,7 +234,7 @@ func (r *reader) skipNext() error {
 	}
 }
 
-// readNull reads a null, if there is one.
+// readNull reads a null, if it is next.
 func (r *reader) readNull() (bool, error) {
 	if r.nextKind() != 'n' {
 		return false, nil
@@ -254,7 +255,7 @@ func (r *reader) readText() (string, error) {
 	return t.String(), nil
 }
 
-// readErrorFlag reads what is said to be wrong, and tells whether anything is.
+// readErrorFlag reads an error member and reports whether it contains an error.
 func (r *reader) readErrorFlag() (bool, error) {
 	v, err := r.nextValue()
 	return err == nil && v.Kind() != 'n' && string(v) != `""`, err
@@ -285,32 +286,38 @@ func (r *reader) readNumber() (*big.Int, error) {
 	return hexutil.DecodeBig(word)
 }
 
-// A bound is how long a streamed answer may be and how long it may take.
+// streamLimits bounds the length and the time of a streamed answer.
 type streamLimits struct {
 	bytes         int64
 	timeout       time.Duration
-	extendsAtRate bool // it may take longer while it comes at streamBytesPerSecond
+	extendsAtRate bool // the time extends while the answer arrives at streamBytesPerSecond
 }
 
-// blockLimits bounds an answer about all of a block.
+// blockLimits bounds an answer about a whole block.
 func (p *provider) blockLimits(bytes int64) streamLimits { return streamLimits{bytes, p.timeout, true} }
 
-// streamCall makes one request and has its result read while it arrives. A value in it that is
-// held whole may have as many bytes as every other answer. Error: errAbsent for null,
-// errAnswer with it for what has been answered and cannot be read.
-func (p *provider) streamCall(ctx context.Context, limits streamLimits, read func(*reader) error, method string, args ...any) error {
+// streamCall makes one request and reads its result as a stream. A value that is held as a whole
+// may have as many bytes as every other answer. Errors: errAbsent for null; errAnswer if the answer
+// cannot be read.
+func (p *provider) streamCall(
+	ctx context.Context, limits streamLimits, read func(*reader) error, method string, args ...any,
+) error {
 	if err := p.ensureHandshake(ctx); err != nil {
 		return err
 	}
 	return p.streamUnchecked(ctx, limits, read, method, args...)
 }
 
-// streamUnchecked is stream without a greeting.
-func (p *provider) streamUnchecked(ctx context.Context, limits streamLimits, read func(*reader) error, method string, args ...any) error {
+// streamUnchecked is streamCall without a handshake.
+func (p *provider) streamUnchecked(
+	ctx context.Context, limits streamLimits, read func(*reader) error, method string, args ...any,
+) error {
 	return p.WrapError(method, p.readStream(ctx, limits, read, method, args))
 }
 
-func (p *provider) readStream(ctx context.Context, limits streamLimits, read func(*reader) error, method string, args []any) error {
+func (p *provider) readStream(
+	ctx context.Context, limits streamLimits, read func(*reader) error, method string, args []any,
+) error {
 	question, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": args})
 	if err != nil {
 		return err
@@ -326,8 +333,11 @@ func (p *provider) readStream(ctx context.Context, limits streamLimits, read fun
 	}
 	defer answer.Close()
 	if status < http.StatusOK || status >= http.StatusMultipleChoices {
-		text, _ := io.ReadAll(io.LimitReader(answer, errorBytesMax)) // what there is of it
-		return rpc.HTTPError{StatusCode: status, Status: fmt.Sprintf("%d %s", status, http.StatusText(status)), Body: []byte(several.TruncateAnswer(string(text)))}
+		text, _ := io.ReadAll(io.LimitReader(answer, errorBytesMax)) // as much of it as arrives
+		return rpc.HTTPError{
+			StatusCode: status, Status: fmt.Sprintf("%d %s", status, http.StatusText(status)),
+			Body: []byte(several.TruncateAnswer(string(text))),
+		}
 	}
 	r := newReader(answer, p.answerBytesMax, func(read int64) {
 		if limits.extendsAtRate {
@@ -342,7 +352,7 @@ func (p *provider) readStream(ctx context.Context, limits streamLimits, read fun
 	return err
 }
 
-// wrapTooSlow says of an error that it came because the time was over.
+// wrapTooSlow marks an error that came because the time was over.
 func wrapTooSlow(ctx context.Context, err error) error {
 	if err != nil && errors.Is(context.Cause(ctx), errTooSlow) {
 		return fmt.Errorf("%w: %w", errTooSlow, err)
@@ -350,11 +360,11 @@ func wrapTooSlow(ctx context.Context, err error) error {
 	return err
 }
 
-// readAnswer reads what a provider says to one request.
+// readAnswer reads a provider's answer to one request.
 func (r *reader) readAnswer(read func(*reader) error) error {
 	hasResult := false
 	rest, err := r.readMembers(map[string]func([]byte) error{"result": func([]byte) error {
-		if wasNull, err := r.readNull(); wasNull || err != nil { // some give it with an error
+		if wasNull, err := r.readNull(); wasNull || err != nil { // some give null together with an error
 			return err
 		}
 		hasResult = true
@@ -378,16 +388,19 @@ func (r *reader) readAnswer(read func(*reader) error) error {
 	return nil
 }
 
-// A piece is a part of a whole answer: the question that asks for it alone.
+// subrequest is the request for one part of a whole answer.
 type subrequest struct {
 	method string
 	args   []any
 }
 
-// fetchParts asks for the parts of an answer with these numbers, in their order: as many at
-// once as p gives, and what is too long for that by itself. take reads one of them, which
-// may have bytesMax, or as much as every other answer where that is more.
-func (p *provider) fetchParts(ctx context.Context, from, to int, bytesMax int64, partAt func(i int) subrequest, readPart func(i int, r *reader) error) error {
+// fetchParts requests the parts of an answer with these numbers, in their order. It asks for as
+// many in one batch as the provider gives, and for a part that is too long for that alone. readPart
+// reads one of them, which may have bytesMax, or as much as every other answer if that is more.
+func (p *provider) fetchParts(
+	ctx context.Context, from, to int, bytesMax int64,
+	partAt func(i int) subrequest, readPart func(i int, r *reader) error,
+) error {
 	batchSize := batchItemsMax
 	for i := from; i < to; {
 		if ctx.Err() != nil {
@@ -396,7 +409,9 @@ func (p *provider) fetchParts(ctx context.Context, from, to int, bytesMax int64,
 		n := min(batchSize, to-i)
 		if n == 1 {
 			q := partAt(i)
-			err := p.streamCall(ctx, p.blockLimits(max(bytesMax, p.answerBytesMax)), func(r *reader) error { return readPart(i, r) }, q.method, q.args...)
+			err := p.streamCall(ctx, p.blockLimits(max(bytesMax, p.answerBytesMax)), func(r *reader) error {
+				return readPart(i, r)
+			}, q.method, q.args...)
 			if errors.Is(err, errAbsent) {
 				return p.WrapError(q.method, fmt.Errorf("number %d is missing", i))
 			}

@@ -23,10 +23,9 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// diffTracer tells which accounts changed, without code and storage: what it says of a
-// block is bounded by the block's gas. callTracer tells every call with its input, and
-// memory that a contract has paid for once it may pass on as often as it likes: any sender
-// decides how long that is.
+// diffTracer reports which accounts changed, without code and storage: its answer about a block is
+// bounded by the block's gas. callTracer reports every call with its input. A contract may pass on
+// memory that it paid for once as often as it likes, so any sender decides how long that answer is.
 var (
 	diffTracer = map[string]any{
 		"tracer":       "prestateTracer",
@@ -40,14 +39,14 @@ const (
 	traceTxMethod      = "debug_traceTransaction"
 	codeNoMethod       = -32601 // of a JSON-RPC error
 	changesMax         = 1 << 17
-	transfersMax       = 10_000  // movements to addresses of ours in one transaction
+	transfersMax       = 10_000  // transfers to Coffer's addresses in one transaction
 	callDepthMax       = 1100    // a chain allows 1024
 	callBytes          = 8 << 20 // of the first trace of a transaction's calls; every later attempt doubles it
-	callBytesMax       = 1 << 30 // of the last
+	callBytesMax       = 1 << 30 // of the last attempt
 	callTimeMax        = 2 * time.Minute
 	diffBytes          = 64 << 20 // of the changed accounts of a block
-	unansweredMax      = 3        // questions in a row that a provider leaves unanswered before it is left alone
-	timeoutHalvingsMax = 4        // how often the time that a provider gets is halved
+	unansweredMax      = 3        // unanswered requests in a row before a provider is left alone
+	timeoutHalvingsMax = 4        // how often the time of a provider is halved
 )
 
 var (
@@ -56,9 +55,8 @@ var (
 	errAnswerBegan    = errors.New("the answer has begun")
 )
 
-// offersTraces tries on the latest block. Only an answer that says so is a "no":
-// a provider that is busy today would otherwise not be asked until a restart. That the
-// answer begins is enough.
+// offersTraces tries to trace the latest block. Only an explicit refusal is a "no": a provider that
+// is busy would otherwise not be asked until a restart. The beginning of an answer is enough.
 func (p *provider) offersTraces(ctx context.Context) (bool, error) {
 	var latest struct {
 		Hash common.Hash `json:"hash"`
@@ -68,7 +66,9 @@ func (p *provider) offersTraces(ctx context.Context) (bool, error) {
 	}
 	err := errNoDiff
 	for _, tracer := range []map[string]any{diffTracer, callTracer} {
-		if err = p.streamUnchecked(ctx, streamLimits{bytes: diffBytes, timeout: p.timeout}, func(*reader) error { return errAnswerBegan }, traceBlockMethod, latest.Hash, tracer); !isTracerUnknown(err) {
+		if err = p.streamUnchecked(ctx, streamLimits{bytes: diffBytes, timeout: p.timeout}, func(*reader) error {
+			return errAnswerBegan
+		}, traceBlockMethod, latest.Hash, tracer); !isTracerUnknown(err) {
 			break
 		}
 	}
@@ -81,7 +81,7 @@ func (p *provider) offersTraces(ctx context.Context) (bool, error) {
 	return false, fmt.Errorf("%w (with trace ON or OFF this is not tried)", err)
 }
 
-// isTracerUnknown tells whether an error means that a provider does not know the tracer.
+// isTracerUnknown reports whether an error means that a provider does not know the tracer.
 func isTracerUnknown(err error) bool {
 	if errors.Is(err, errNoDiff) {
 		return true
@@ -90,8 +90,8 @@ func isTracerUnknown(err error) bool {
 	return errors.As(err, &rpcErr) && !isNotOffered(err) && strings.Contains(strings.ToLower(rpcErr.Error()), "tracer")
 }
 
-// isUnavailable tells whether an error means that a provider does not answer, or not us, now. What
-// is too long, takes too long or cannot be understood may be the fault of what was asked about.
+// isUnavailable reports whether an error means that a provider does not answer, or not this client,
+// now. An answer that is too long, too slow or unreadable may be due to the traced transactions.
 func isUnavailable(err error) bool {
 	if err == nil || errors.Is(err, errAnswer) || errors.Is(err, context.DeadlineExceeded) {
 		return false
@@ -103,22 +103,23 @@ func isUnavailable(err error) bool {
 	return true
 }
 
-// notOfferedPhrases are how providers say that a method is not for us.
+// notOfferedPhrases are the texts of providers that do not offer a method to this client.
 var notOfferedPhrases = []string{
 	"method not found", "does not exist", "not support", "unsupported", "not available", "is unavailable",
 	"not allowed", "not enabled", "disabled", "forbidden", "whitelist", "upgrade", " tier", " plan",
 }
 
-// rateLimitPhrases are how providers say that it is too much for now. They often offer a
-// larger plan with it, and that is no refusal of the method.
+// rateLimitPhrases are the texts of providers that limit the rate. They often offer a larger plan
+// in the same text, and that is no refusal of the method.
 var rateLimitPhrases = []string{"exceed", "limit", "too many", "capacity", "quota", "throttl", "per second"}
 
-// isNotOffered tells whether an error means that a provider does not offer a method.
+// isNotOffered reports whether an error means that a provider does not offer a method.
 func isNotOffered(err error) bool {
 	var status rpc.HTTPError
 	if errors.As(err, &status) {
 		switch status.StatusCode {
-		case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed:
+		case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound,
+			http.StatusMethodNotAllowed:
 			return true
 		}
 	}
@@ -126,16 +127,17 @@ func isNotOffered(err error) bool {
 	if !errors.As(err, &rpcErr) {
 		return false
 	}
-	return rpcErr.ErrorCode() == codeNoMethod || containsPhrase(rpcErr, notOfferedPhrases) && !containsPhrase(rpcErr, rateLimitPhrases)
+	return rpcErr.ErrorCode() == codeNoMethod || containsPhrase(rpcErr, notOfferedPhrases) &&
+		!containsPhrase(rpcErr, rateLimitPhrases)
 }
 
-// containsPhrase tells whether an error has one of some words in it.
+// containsPhrase reports whether an error contains one of some phrases.
 func containsPhrase(err error, words []string) bool {
 	text := strings.ToLower(err.Error())
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) })
 }
 
-// tracingProviders are the providers that are known to offer traces.
+// tracingProviders returns the providers that are known to offer traces.
 func (a *adapter) tracingProviders() []*provider {
 	var able []*provider
 	for _, p := range a.withArchives() {
@@ -146,7 +148,8 @@ func (a *adapter) tracingProviders() []*provider {
 	return able
 }
 
-// requireTracers are the providers that are asked for traces; none when no provider offers them.
+// requireTracers returns the providers that are asked for traces; none if no provider offers them.
+// Error: a provider has not said yet whether it traces.
 func (a *adapter) requireTracers(ctx context.Context) ([]*provider, error) {
 	if a.Trace == TraceOff {
 		return nil, nil
@@ -154,16 +157,18 @@ func (a *adapter) requireTracers(ctx context.Context) ([]*provider, error) {
 	if able := a.tracingProviders(); len(able) > 0 {
 		return able, nil
 	}
-	// One that has not answered since the start may be the one that traces.
+	// A provider that has not answered since the start may be the one that traces.
 	for _, p := range a.withArchives() {
 		if err := p.ensureHandshake(ctx); err != nil {
-			return nil, fmt.Errorf("no provider traces, and one has not said whether it does; set trace OFF to stop waiting for it: %w", err)
+			return nil,
+				fmt.Errorf("no provider traces, and one has not said whether it does; set trace OFF to stop waiting for it: %w",
+					err)
 		}
 	}
 	return a.tracingProviders(), nil
 }
 
-// requiredAnswers is how many of the tracers have to answer.
+// requiredAnswers returns how many of the tracers have to answer.
 func (a *adapter) requiredAnswers(count chain.ProviderCount, tracers int) int {
 	switch count {
 	case chain.FirstProvider:
@@ -174,28 +179,34 @@ func (a *adapter) requiredAnswers(count chain.ProviderCount, tracers int) int {
 	return tracers
 }
 
-// mayMoveCoin tells whether the i-th transaction can have moved coin inside: a contract can have
-// run and what it did counts.
+// mayMoveCoin reports whether the i-th transaction can have moved coin internally: a contract can
+// have run, and the transaction succeeded.
 func (s *verifiedBlock) mayMoveCoin(i int) bool {
 	t := s.txs[i]
-	isPlainTransfer := t.signed != nil && t.to != nil && len(t.signed.Data()) == 0 && s.receipts[i].GasUsed == plainTransferGas
+	isPlainTransfer := t.signed != nil && t.to != nil && len(t.signed.Data()) == 0 &&
+		s.receipts[i].GasUsed == plainTransferGas
 	return !t.hasNoCalls && !isPlainTransfer && s.receipts[i].Status == types.ReceiptStatusSuccessful
 }
 
-// txIndex is the number of a transaction.
+// txIndex returns the index of a transaction.
 func (s *verifiedBlock) txIndex(hash common.Hash) (int, bool) {
 	i := slices.IndexFunc(s.txs, func(t *tx) bool { return t.hash == hash && !t.hasNoCalls })
 	return i, i >= 0
 }
 
-// loadNamedBlock is a block that is asked about by its hash, with its receipts.
+// loadNamedBlock returns a block by its hash, with its receipts.
 func (a *adapter) loadNamedBlock(ctx context.Context, block chain.Block) (*verifiedBlock, error) {
 	hash := common.HexToHash(block.Hash)
-	return several.FirstAnswer(ctx, a.providersByTrust(), func(ctx context.Context, p *provider) (*verifiedBlock, error) { return a.loadBlock(ctx, p, hash) })
+	return several.FirstAnswer(ctx, a.providersByTrust(),
+		func(ctx context.Context, p *provider) (*verifiedBlock, error) {
+			return a.loadBlock(ctx, p, hash)
+		})
 }
 
 // BalanceChanges implements chain.Tracer.
-func (a *adapter) BalanceChanges(ctx context.Context, block chain.Block, count chain.ProviderCount) (chain.BalanceChanges, error) {
+func (a *adapter) BalanceChanges(
+	ctx context.Context, block chain.Block, count chain.ProviderCount,
+) (chain.BalanceChanges, error) {
 	changes, err := a.readBalanceChanges(ctx, block, count)
 	if err != nil {
 		return chain.BalanceChanges{}, fmt.Errorf("accounts that block %d of %s changed: %w", block.Height, a.Name, err)
@@ -203,7 +214,9 @@ func (a *adapter) BalanceChanges(ctx context.Context, block chain.Block, count c
 	return changes, nil
 }
 
-func (a *adapter) readBalanceChanges(ctx context.Context, block chain.Block, count chain.ProviderCount) (chain.BalanceChanges, error) {
+func (a *adapter) readBalanceChanges(
+	ctx context.Context, block chain.Block, count chain.ProviderCount,
+) (chain.BalanceChanges, error) {
 	able, err := a.requireTracers(ctx)
 	if err != nil || len(able) == 0 {
 		return chain.BalanceChanges{}, err
@@ -217,12 +230,13 @@ func (a *adapter) readBalanceChanges(ctx context.Context, block chain.Block, cou
 	for need := a.requiredAnswers(count, len(able)); need > 0 && len(able) > 0 && !merged.isEmpty(); {
 		batch := able[:min(need, len(able))]
 		able = able[len(batch):]
-		for _, reply := range several.AskAll(ctx, batch, len(batch), func(ctx context.Context, p *provider) (*balanceChanges, error) { return p.readChanges(ctx, s) }) {
+		for _, reply := range several.AskAll(ctx, batch, len(batch),
+			func(ctx context.Context, p *provider) (*balanceChanges, error) { return p.readChanges(ctx, s) }) {
 			if reply.Err != nil {
 				errs = append(errs, reply.Err)
 				continue
 			}
-			// One that could not tell of everything is no opinion on the rest.
+			// A provider with gaps does not count as an answer about the rest.
 			if reply.Value.isComplete() {
 				need--
 			}
@@ -239,21 +253,24 @@ func (a *adapter) readBalanceChanges(ctx context.Context, block chain.Block, cou
 // balanceChanges are the balances that the transactions of a block changed.
 type balanceChanges struct {
 	block    *verifiedBlock
-	isKnown  []bool // nothing more has to be asked about this transaction
+	isKnown  []bool // no further query about this transaction is needed
 	byTx     []map[common.Address]*big.Int
 	answered bool
 	total    int
 }
 
 func newBalanceChanges(s *verifiedBlock) *balanceChanges {
-	t := &balanceChanges{block: s, isKnown: make([]bool, len(s.txs)), byTx: make([]map[common.Address]*big.Int, len(s.txs))}
+	t := &balanceChanges{
+		block: s, isKnown: make([]bool, len(s.txs)),
+		byTx: make([]map[common.Address]*big.Int, len(s.txs)),
+	}
 	for i := range s.txs {
 		t.isKnown[i] = !s.mayMoveCoin(i)
 	}
 	return t
 }
 
-// isEmpty tells whether no transaction is in question.
+// isEmpty reports whether no transaction can have moved coin internally.
 func (t *balanceChanges) isEmpty() bool {
 	for i := range t.isKnown {
 		if t.block.mayMoveCoin(i) {
@@ -265,7 +282,7 @@ func (t *balanceChanges) isEmpty() bool {
 
 func (t *balanceChanges) isComplete() bool { return !slices.Contains(t.isKnown, false) }
 
-// setTx takes what a provider says about a transaction.
+// setTx records what a provider says about a transaction.
 func (t *balanceChanges) setTx(i int, changes map[common.Address]*big.Int) error {
 	if !t.block.mayMoveCoin(i) || t.isKnown[i] {
 		return nil
@@ -277,7 +294,7 @@ func (t *balanceChanges) setTx(i int, changes map[common.Address]*big.Int) error
 	return nil
 }
 
-// mergeWith takes what another provider says. Where two differ, the amount is unknown.
+// mergeWith adds what another provider says. Where two differ, the amount is unknown.
 func (t *balanceChanges) mergeWith(o *balanceChanges) {
 	for i, changes := range o.byTx {
 		t.isKnown[i] = t.isKnown[i] || o.isKnown[i]
@@ -302,7 +319,8 @@ func (t *balanceChanges) toChain() chain.BalanceChanges {
 			result.Untraceable = append(result.Untraceable, tx)
 		}
 		for a, change := range changes {
-			result.Changes = append(result.Changes, chain.BalanceChange{Tx: tx, Address: evmtx.Canonical(a), Change: change})
+			result.Changes = append(result.Changes,
+				chain.BalanceChange{Tx: tx, Address: evmtx.Canonical(a), Change: change})
 		}
 		sorted := result.Changes[len(result.Changes)-len(changes):]
 		slices.SortFunc(sorted, func(a, b chain.BalanceChange) int { return cmp.Compare(a.Address, b.Address) })
@@ -310,8 +328,8 @@ func (t *balanceChanges) toChain() chain.BalanceChanges {
 	return result
 }
 
-// traceTimeout is how long one request for traces may take. It halves while they take too long:
-// a block that takes every tracer's time must not take it again with each block after it.
+// traceTimeout returns how long one trace request may take. It halves while requests take too long:
+// a block that uses up every tracer's time must not do so again with each block after it.
 func (p *provider) traceTimeout() time.Duration { return p.timeout >> p.timeoutHalvings.Load() }
 
 func (p *provider) adjustTimeout(err error) {
@@ -323,8 +341,8 @@ func (p *provider) adjustTimeout(err error) {
 	}
 }
 
-// readChanges asks for the changed accounts of a block: of the whole, then of those transactions that
-// are not answered by that. Error: the provider told nothing because it does not answer.
+// readChanges reads the changed accounts of a block: first for the whole block, then for each
+// transaction that the answer lacks. Error: the provider gave no answer because it is unavailable.
 func (p *provider) readChanges(ctx context.Context, s *verifiedBlock) (*balanceChanges, error) {
 	if err := p.ensureHandshake(ctx); err != nil {
 		return nil, err
@@ -360,7 +378,7 @@ func (p *provider) readChanges(ctx context.Context, s *verifiedBlock) (*balanceC
 	return t, nil
 }
 
-// withTracer runs a question with the best tracer that a provider has.
+// withTracer runs a query with the best tracer that a provider has.
 func (p *provider) withTracer(ask func(tracer map[string]any, read func(*reader, *traced) error) error) error {
 	if !p.lacksDiffTracer.Load() {
 		err := ask(diffTracer, (*reader).readDiff)
@@ -374,7 +392,7 @@ func (p *provider) withTracer(ask func(tracer map[string]any, read func(*reader,
 
 // traced is what a tracer says about one transaction.
 type traced struct {
-	tx        common.Hash // zero where it does not say
+	tx        common.Hash // zero if the tracer does not name it
 	changes   map[common.Address]*big.Int
 	root      *callFrame // of the call tracer
 	refused   bool       // it was not traced
@@ -386,12 +404,14 @@ type traced struct {
 func (p *provider) readBlockChanges(ctx context.Context, t *balanceChanges) error {
 	return p.withTracer(func(tracer map[string]any, read func(*reader, *traced) error) error {
 		*t = *newBalanceChanges(t.block)
-		return p.streamCall(ctx, streamLimits{bytes: diffBytes, timeout: p.traceTimeout()}, func(r *reader) error { return t.readBlockTrace(r, read) }, traceBlockMethod, t.block.hash, tracer)
+		return p.streamCall(ctx, streamLimits{bytes: diffBytes, timeout: p.traceTimeout()}, func(r *reader) error {
+			return t.readBlockTrace(r, read)
+		}, traceBlockMethod, t.block.hash, tracer)
 	})
 }
 
-// readBlockTrace reads what a tracer says about every transaction of a block. Polygon's nodes show one of
-// what synchronizes state or leave it out.
+// readBlockTrace reads what a tracer says about every transaction of a block. Polygon's nodes show
+// a trace of a state sync or leave it out.
 func (t *balanceChanges) readBlockTrace(r *reader, read func(*reader, *traced) error) error {
 	position, isRead := 0, make([]bool, len(t.isKnown))
 	err := r.readItems(func(int) error {
@@ -423,7 +443,9 @@ func (t *balanceChanges) readBlockTrace(r *reader, read func(*reader, *traced) e
 		i, ok := 0, false
 		if tr.tx != (common.Hash{}) {
 			if i, ok = t.block.txIndex(tr.tx); !ok {
-				if t.block.stack == bor || slices.ContainsFunc(t.block.txs, func(x *tx) bool { return x.hasNoCalls && x.hash == tr.tx }) {
+				if t.block.stack == bor || slices.ContainsFunc(t.block.txs, func(x *tx) bool {
+					return x.hasNoCalls && x.hash == tr.tx
+				}) {
 					return nil
 				}
 				return fmt.Errorf("one is of transaction %s, which the block does not have", tr.tx)
@@ -441,7 +463,7 @@ func (t *balanceChanges) readBlockTrace(r *reader, read func(*reader, *traced) e
 		}
 		isRead[i] = true
 		if tr.refused || tr.changes == nil {
-			return nil // it may be told when it is asked about alone
+			return nil // a separate query may answer it
 		}
 		if err := t.block.checkTrace(i, &tr); err != nil {
 			return err
@@ -459,7 +481,7 @@ func (t *balanceChanges) readBlockTrace(r *reader, read func(*reader, *traced) e
 	return nil
 }
 
-// checkTrace compares a trace with the block that it is of, as far as it can be.
+// checkTrace compares a trace with its block, as far as possible.
 func (s *verifiedBlock) checkTrace(i int, tr *traced) error {
 	if tr.root == nil {
 		return nil
@@ -471,12 +493,16 @@ func (s *verifiedBlock) checkTrace(i int, tr *traced) error {
 	return nil
 }
 
-// readTxChanges asks about one transaction.
-func (p *provider) readTxChanges(ctx context.Context, s *verifiedBlock, i int) (changes map[common.Address]*big.Int, err error) {
+// readTxChanges reads the changes of one transaction.
+func (p *provider) readTxChanges(
+	ctx context.Context, s *verifiedBlock, i int,
+) (changes map[common.Address]*big.Int, err error) {
 	tr := traced{}
 	err = p.withTracer(func(tracer map[string]any, read func(*reader, *traced) error) error {
 		tr = traced{budget: changesMax}
-		return p.streamCall(ctx, streamLimits{bytes: diffBytes, timeout: p.traceTimeout()}, func(r *reader) error { return read(r, &tr) }, traceTxMethod, s.txs[i].hash, tracer)
+		return p.streamCall(ctx, streamLimits{bytes: diffBytes, timeout: p.traceTimeout()}, func(r *reader) error {
+			return read(r, &tr)
+		}, traceTxMethod, s.txs[i].hash, tracer)
 	})
 	p.adjustTimeout(err)
 	if err == nil {
@@ -487,7 +513,7 @@ func (p *provider) readTxChanges(ctx context.Context, s *verifiedBlock, i int) (
 	return tr.changes, err
 }
 
-// readDiff reads the accounts that a transaction changed and keeps their balances alone.
+// readDiff reads the accounts that a transaction changed and keeps only their balances.
 func (r *reader) readDiff(tr *traced) error {
 	before, after := map[common.Address]*big.Int{}, map[common.Address]*big.Int{}
 	err := r.readObject(func(key string) error {
@@ -532,8 +558,8 @@ func (r *reader) readDiff(tr *traced) error {
 	return err
 }
 
-// readCalls reads the calls of a transaction and keeps what moved to those addresses that are
-// asked about, or the addresses alone where none are.
+// readCalls reads the calls of a transaction. It keeps the transfers to the wanted addresses, or
+// only the addresses if none are specified.
 func (r *reader) readCalls(tr *traced) error {
 	if tr.isWanted == nil {
 		tr.changes = map[common.Address]*big.Int{}
@@ -548,7 +574,7 @@ func (r *reader) readCalls(tr *traced) error {
 	return err
 }
 
-// A frame is a call inside a transaction, as the callTracer reports it.
+// callFrame is a call inside a transaction, as the callTracer reports it.
 type callFrame struct {
 	Type     string
 	From, To *common.Address
@@ -556,8 +582,8 @@ type callFrame struct {
 	Failed   bool
 }
 
-// readFrame reads a call with those below it. A call that ended in an error is left out with everything
-// below it: the chain has undone it.
+// readFrame reads a call with those below it. It leaves out a call that ended in an error with
+// everything below it: the chain has undone it.
 func (r *reader) readFrame(tr *traced, path string, depth int) (f *callFrame, transfers []chain.Transfer, err error) {
 	if depth > callDepthMax {
 		return nil, nil, fmt.Errorf("%w: calls are %d deep", chain.ErrUndecodable, depth)
@@ -600,7 +626,7 @@ func (r *reader) readFrame(tr *traced, path string, depth int) (f *callFrame, tr
 	return f, transfers, err
 }
 
-// ownTransfers is what a call itself moved: one transfer or none.
+// ownTransfers returns what a call itself moved: one transfer or none.
 func (f *callFrame) ownTransfers(tr *traced, callPath string) ([]chain.Transfer, error) {
 	switch f.Type {
 	case "CALL", "CREATE", "CREATE2", "SELFDESTRUCT":
@@ -615,7 +641,7 @@ func (f *callFrame) ownTransfers(tr *traced, callPath string) ([]chain.Transfer,
 	if f.To == nil || f.From == nil {
 		return nil, fmt.Errorf("%w: call %s has a value and no sender or receiver", chain.ErrUndecodable, callPath)
 	}
-	// What a contract sends to itself moves nothing.
+	// A transfer of a contract to itself moves nothing.
 	if *f.From == *f.To || tr.isWanted != nil && !tr.isWanted(*f.To) {
 		return nil, nil
 	}
@@ -627,7 +653,8 @@ func (f *callFrame) ownTransfers(tr *traced, callPath string) ([]chain.Transfer,
 		return nil, err
 	}
 	return []chain.Transfer{{
-		Tx: txHash(tr.tx), Position: callPath, Kind: chain.Internal, From: evmtx.Canonical(*f.From), To: evmtx.Canonical(*f.To), Amount: amount,
+		Tx: txHash(tr.tx), Position: callPath, Kind: chain.Internal, From: evmtx.Canonical(*f.From),
+		To: evmtx.Canonical(*f.To), Amount: amount,
 	}}, nil
 }
 
@@ -663,25 +690,30 @@ func (a *adapter) readInternalTransfers(ctx context.Context, q chain.InternalTra
 	for _, a := range q.Recipients {
 		receivers[common.HexToAddress(string(a))] = true
 	}
-	return several.AgreeOnAnswer(ctx, able, a.requiredAnswers(q.Providers, len(able)), 1, slices.Equal[[]chain.Transfer], func(ctx context.Context, p *provider) ([]chain.Transfer, error) {
-		if err := p.ensureHandshake(ctx); err != nil {
-			return nil, err
-		}
-		tr := traced{tx: s.txs[i].hash, isWanted: func(a common.Address) bool { return receivers[a] }, budget: transfersMax}
-		limits := streamLimits{
-			bytes:   min(min(callBytes, a.AnswerBytesMax)<<min(q.Attempt, 32), callBytesMax),
-			timeout: min(p.timeout<<min(q.Attempt, 8), max(p.timeout, callTimeMax)),
-		}
-		err := p.streamCall(ctx, limits, func(r *reader) error { return r.readCalls(&tr) }, traceTxMethod, tr.tx, callTracer)
-		if err == nil {
-			err = s.checkTrace(i, &tr)
-		}
-		if err == nil && q.Check != nil {
-			err = q.Check(tr.transfers)
-		}
-		if err != nil && !errors.Is(err, endpoint.ErrTooLong) {
-			return nil, fmt.Errorf("%s: %w", p.name, err)
-		}
-		return tr.transfers, err
-	})
+	return several.AgreeOnAnswer(ctx, able, a.requiredAnswers(q.Providers, len(able)), 1,
+		slices.Equal[[]chain.Transfer], func(ctx context.Context, p *provider) ([]chain.Transfer, error) {
+			if err := p.ensureHandshake(ctx); err != nil {
+				return nil, err
+			}
+			tr := traced{tx: s.txs[i].hash, isWanted: func(a common.Address) bool {
+				return receivers[a]
+			}, budget: transfersMax}
+			limits := streamLimits{
+				bytes:   min(min(callBytes, a.AnswerBytesMax)<<min(q.Attempt, 32), callBytesMax),
+				timeout: min(p.timeout<<min(q.Attempt, 8), max(p.timeout, callTimeMax)),
+			}
+			err := p.streamCall(ctx, limits, func(r *reader) error {
+				return r.readCalls(&tr)
+			}, traceTxMethod, tr.tx, callTracer)
+			if err == nil {
+				err = s.checkTrace(i, &tr)
+			}
+			if err == nil && q.Check != nil {
+				err = q.Check(tr.transfers)
+			}
+			if err != nil && !errors.Is(err, endpoint.ErrTooLong) {
+				return nil, fmt.Errorf("%s: %w", p.name, err)
+			}
+			return tr.transfers, err
+		})
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 )
 
-// A stack is what a chain runs: which transactions it makes itself, which no key has
-// signed, and what it charges for.
+// stack is the software of a chain: which transactions it makes itself, without a signature, and
+// what it charges for.
 type stack int
 
 const (
@@ -55,25 +55,25 @@ const (
 	borStateSync        = 0x7f
 )
 
-// A tx is a transaction of a block.
+// tx is a transaction of a block.
 type tx struct {
 	hash   common.Hash
 	kind   byte
 	from   common.Address
 	to     *common.Address // nil creates a contract
 	nonce  uint64
-	value  *big.Int  // goes from from to to when it succeeds
-	signed *feeOffer // nil when the chain made it; it pays no fee then
-	// hasNoCalls says that no contract ran for it, so that it has no calls and a tracer
-	// may say of it what it likes.
+	value  *big.Int  // goes from from to to if the transaction succeeds
+	signed *feeOffer // nil if the chain made it; it pays no fee then
+	// hasNoCalls says that no contract ran for it. It has no calls, so the adapter ignores its
+	// trace.
 	hasNoCalls bool
 }
 
 // txs are the transactions of a block.
 type txs []*tx
 
-// An offer is what is kept of a transaction that a key signed: what it offers for its gas,
-// and whether it has data. The data itself, which a block may be full of, is not kept.
+// feeOffer is what is kept of a signed transaction: what it offers for its gas, and whether it has
+// data. The data itself, which may fill a block, is not kept.
 type feeOffer struct {
 	prices  *types.Transaction
 	data    []byte // at most its first byte
@@ -88,15 +88,16 @@ func newFeeOffer(t *types.Transaction) *feeOffer {
 	}
 }
 
-// Data is empty where the transaction has none.
+// Data is empty if the transaction has none.
 func (o *feeOffer) Data() []byte { return o.data }
 
-// effectiveTip is what it pays for a unit of gas above the base fee. Error: it does not offer that.
+// effectiveTip returns what it pays per unit of gas above the base fee. Error: it does not offer
+// the base fee.
 func (o *feeOffer) effectiveTip(baseFee *big.Int) (*big.Int, error) {
 	return o.prices.EffectiveGasTip(baseFee)
 }
 
-// systemTxJSON is what nodes tell of a transaction that the chain made.
+// systemTxJSON is what nodes report about a transaction that the chain made.
 type systemTxJSON struct {
 	Type    hexutil.Uint64  `json:"type"`
 	Hash    common.Hash     `json:"hash"`
@@ -129,7 +130,7 @@ type systemTxJSON struct {
 	MaxSubmissionFee    *hexutil.Big    `json:"maxSubmissionFee"`
 }
 
-// bigOrZero is a figure that a node leaves out when it is zero.
+// bigOrZero returns a number that a node leaves out if it is zero.
 func bigOrZero(b *hexutil.Big) *big.Int {
 	if b == nil {
 		return new(big.Int)
@@ -137,7 +138,7 @@ func bigOrZero(b *hexutil.Big) *big.Int {
 	return b.ToInt()
 }
 
-// receiverBytes is how a list of fields has the receiver; none creates a contract.
+// receiverBytes encodes the receiver in a list of fields; none creates a contract.
 func receiverBytes(a *common.Address) []byte {
 	if a == nil {
 		return nil
@@ -145,8 +146,8 @@ func receiverBytes(a *common.Address) []byte {
 	return a[:]
 }
 
-// encodedFields are what the encoding of a transaction of the stack lists, in its order;
-// nil for a type that the stack does not make.
+// encodedFields returns the fields in the encoding of a transaction of the stack, in its order; nil
+// for a type that the stack does not make.
 func (m systemTxJSON) encodedFields(s stack) []any {
 	price := bigOrZero(m.MaxFee)
 	if m.MaxFee == nil {
@@ -155,7 +156,10 @@ func (m systemTxJSON) encodedFields(s stack) []any {
 	id, value, gas, nonce := bigOrZero(m.ChainID), bigOrZero(m.Value), uint64(m.Gas), uint64(m.Nonce)
 	switch {
 	case s == optimism && m.Type == opDeposit:
-		return []any{m.SourceHash, m.From, receiverBytes(m.To), bigOrZero(m.Mint), value, gas, m.System, []byte(m.Input)}
+		return []any{
+			m.SourceHash, m.From, receiverBytes(m.To), bigOrZero(m.Mint), value, gas, m.System,
+			[]byte(m.Input),
+		}
 	case s != arbitrum:
 		return nil
 	}
@@ -187,15 +191,15 @@ func (m systemTxJSON) encodedFields(s stack) []any {
 	return nil
 }
 
-// isPseudo tells whether it is what Polygon's nodes show behind the transactions of
-// older blocks and no root covers.
+// isPseudo reports whether it is what Polygon's nodes show behind the transactions of older blocks
+// and no root covers.
 func (m systemTxJSON) isPseudo() bool {
 	return m.Type == 0 && m.From == (common.Address{}) && m.To != nil && *m.To == (common.Address{}) &&
 		m.Gas == 0 && bigOrZero(m.R).Sign() == 0 && bigOrZero(m.S).Sign() == 0
 }
 
-// readSystemTx reads a transaction that the chain made, and encodes it as the root of the block's
-// transactions has it; nil for one that a key signed.
+// readSystemTx decodes a transaction that the chain made, and encodes it as the root of the block's
+// transactions covers it; nil for a signed one.
 func (m systemTxJSON) readSystemTx(s stack) (t *tx, encoded []byte, err error) {
 	fields := m.encodedFields(s)
 	if fields == nil {
@@ -217,15 +221,17 @@ func (m systemTxJSON) readSystemTx(s stack) (t *tx, encoded []byte, err error) {
 	case arbitrumDeposit:
 		t.hasNoCalls = true
 	case arbitrumSubmitRetry, arbitrumInternal:
-		// What the first of them brings is in the retry that follows it.
+		// The amount of a submission is in the retry that follows it.
 		t.hasNoCalls, t.value = true, new(big.Int)
 	}
 	return t, encoded, nil
 }
 
-// readTransaction reads the i-th transaction of a block, and encodes it as the root of the
-// block's transactions has it; nil for what is not one.
-func (a *adapter) readTransaction(ctx context.Context, p *provider, raw []byte, block common.Hash, i int) (t *tx, encoded []byte, err error) {
+// readTransaction decodes the i-th transaction of a block, and encodes it as the root of the
+// block's transactions covers it; nil for an item that is no transaction.
+func (a *adapter) readTransaction(
+	ctx context.Context, p *provider, raw []byte, block common.Hash, i int,
+) (t *tx, encoded []byte, err error) {
 	if a.stack != ethereum && a.stack != avalanche {
 		var m systemTxJSON
 		if err := json.Unmarshal(raw, &m); err != nil {
@@ -257,19 +263,24 @@ func (a *adapter) readTransaction(ctx context.Context, p *provider, raw []byte, 
 		return nil, nil, fmt.Errorf("sender of transaction %d: %w: %w", i, chain.ErrUndecodable, err)
 	}
 	return &tx{
-		hash: signed.Hash(), kind: signed.Type(), from: from, to: signed.To(), nonce: signed.Nonce(), value: signed.Value(), signed: newFeeOffer(signed),
+		hash: signed.Hash(), kind: signed.Type(), from: from, to: signed.To(), nonce: signed.Nonce(),
+		value: signed.Value(), signed: newFeeOffer(signed),
 	}, encoded, nil
 }
 
-// readStateSync is the transaction with which Polygon brings what happened on the layer
-// below. Nodes do not show what it holds, so it is fetched as it is encoded.
+// readStateSync returns the transaction with which Polygon imports events of the layer below. Nodes
+// do not show its contents, so its encoding is fetched.
 func (a *adapter) readStateSync(ctx context.Context, p *provider, block common.Hash, i int) (*tx, []byte, error) {
 	var raw hexutil.Bytes
-	if err := p.callMethod(ctx, &raw, "eth_getRawTransactionByBlockHashAndIndex", block, hexutil.Uint64(i)); err != nil {
+	if err := p.callMethod(ctx, &raw, "eth_getRawTransactionByBlockHashAndIndex", block,
+		hexutil.Uint64(i)); err != nil {
 		return nil, nil, err
 	}
 	if len(raw) == 0 || raw[0] != borStateSync {
 		return nil, nil, errors.New("transaction that synchronizes state is not given as it is encoded")
 	}
-	return &tx{hash: crypto.Keccak256Hash(raw), kind: borStateSync, to: &common.Address{}, value: new(big.Int), hasNoCalls: true}, raw, nil
+	return &tx{
+		hash: crypto.Keccak256Hash(raw), kind: borStateSync, to: &common.Address{}, value: new(big.Int),
+		hasNoCalls: true,
+	}, raw, nil
 }

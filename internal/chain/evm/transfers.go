@@ -16,15 +16,15 @@ import (
 
 var (
 	transferTopic = crypto.Keccak256Hash([]byte("Transfer(address,address,uint256)"))
-	// nativeLogAddress is the address from which chains with EIP-7708 report
-	// movements of the native coin in the words of a token. They are found as
-	// what they are; as tokens they would count twice.
+	// nativeLogAddress is the address from which chains with EIP-7708 report native transfers in
+	// the form of token logs. The adapter finds those transfers themselves; as tokens they would
+	// count twice.
 	nativeLogAddress = common.HexToAddress("0xfffffffffffffffffffffffffffffffffffffffe")
 )
 
 func txHash(h common.Hash) chain.TxHash { return chain.TxHash(h.Hex()) }
 
-// chainContents is all that a block itself says has moved in it.
+// chainContents returns all transfers that a block itself shows.
 func (s *verifiedBlock) chainContents(traced bool, providers int) (chain.Contents, error) {
 	c := chain.Contents{Block: s.chainBlock(), Traced: traced, Providers: providers, Verified: verified}
 	payers := map[common.Address]int{}
@@ -63,8 +63,8 @@ func (s *verifiedBlock) chainContents(traced bool, providers int) (chain.Content
 	return c, nil
 }
 
-// nativeTransfer is the i-th transaction's own value, which may be zero. It has no receiver
-// where the chain itself made a contract, which nobody of ours is.
+// nativeTransfer returns the i-th transaction's own value, which may be zero. It has no receiver if
+// the chain itself created a contract; such an address is never one of Coffer's.
 func (s *verifiedBlock) nativeTransfer(i int) (chain.Transfer, error) {
 	tx := s.txs[i]
 	amount, err := money.FromBig(tx.value)
@@ -81,27 +81,27 @@ func (s *verifiedBlock) nativeTransfer(i int) (chain.Transfer, error) {
 	return tr, nil
 }
 
-// borNativeToken is the contract by which Polygon tells of its native coin in the words of a
-// token.
+// borNativeToken is the contract by which Polygon reports its native coin in the form of a token.
 var borNativeToken = common.HexToAddress("0x0000000000000000000000000000000000001010")
 
-// repeatsNative tells whether a log repeats a movement of the native coin.
+// repeatsNative reports whether a log repeats a native transfer.
 func (s *verifiedBlock) repeatsNative(l tokenLog) bool {
 	return s.stack == bor && l.contract == borNativeToken
 }
 
-// A tokenLog is a log that is the standard event of a token. It is all that is kept of the
-// logs of a block, of which there may be hundreds of thousands.
+// tokenLog is a log that is the standard event of a token. Only these are kept of a block's logs,
+// of which there may be hundreds of thousands.
 type tokenLog struct {
 	contract, from, to common.Address
 	amount             uint256.Int
-	position           uint // among the logs of its receipt
+	position           uint // index among the logs of its receipt
 }
 
-// tokenTransfer reads a log as the standard event of a token. Anything that
-// differs from it, and a transfer of nothing, is not one.
+// tokenTransfer decodes a log as the standard event of a token. ok is false for every other form,
+// and for a transfer of zero.
 func tokenTransfer(l *types.Log) (t tokenLog, ok bool) {
-	if len(l.Topics) != 3 || l.Topics[0] != transferTopic || len(l.Data) != common.HashLength || l.Address == nativeLogAddress {
+	if len(l.Topics) != 3 || l.Topics[0] != transferTopic || len(l.Data) != common.HashLength ||
+		l.Address == nativeLogAddress {
 		return tokenLog{}, false
 	}
 	t.contract, t.from, t.to = l.Address, common.BytesToAddress(l.Topics[1][:]), common.BytesToAddress(l.Topics[2][:])
@@ -110,11 +110,13 @@ func tokenTransfer(l *types.Log) (t tokenLog, ok bool) {
 	return t, isAddress && !t.amount.IsZero()
 }
 
-// chainTransfer is what the log says. firstLog is the index in the block of the first log of
-// its receipt.
+// chainTransfer returns the transfer of the log. firstLog is the index in the block of the first
+// log of its receipt.
 func (l *tokenLog) chainTransfer(tx chain.TxHash, firstLog uint64) chain.Transfer {
 	return chain.Transfer{
-		Tx: tx, Kind: chain.Token, Position: strconv.FormatUint(uint64(l.position), 10), Contract: evmtx.Canonical(l.contract),
-		From: evmtx.Canonical(l.from), To: evmtx.Canonical(l.to), Amount: money.FromUint256(&l.amount), LogIndex: firstLog + uint64(l.position),
+		Tx: tx, Kind: chain.Token, Position: strconv.FormatUint(uint64(l.position), 10),
+		Contract: evmtx.Canonical(l.contract),
+		From:     evmtx.Canonical(l.from), To: evmtx.Canonical(l.to), Amount: money.FromUint256(&l.amount),
+		LogIndex: firstLog + uint64(l.position),
 	}
 }

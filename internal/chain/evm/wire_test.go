@@ -96,7 +96,8 @@ func TestWhatIsNoAnswerIsAnErrorAndTheNextProviderIsAsked(t *testing.T) {
 		if got, err := alone.Sender.Outcome(t.Context(), []chain.TxHash{"0x01"}); err == nil {
 			t.Errorf("%s, outcome: got %+v, want an error", name, got)
 		}
-		if got, said := alone.Sender.Send(t.Context(), []byte{2}); got != chain.Unknown || strings.Contains(said, "a-secret-key") || len(said) > 1000 {
+		if got, said := alone.Sender.Send(t.Context(), []byte{2}); got != chain.Unknown ||
+			strings.Contains(said, "a-secret-key") || len(said) > 1000 {
 			t.Errorf("%s, send: got %v %q, want Unknown in few words", name, got, said)
 		}
 		got, err := final(t, both, s.height)
@@ -104,7 +105,8 @@ func TestWhatIsNoAnswerIsAnErrorAndTheNextProviderIsAsked(t *testing.T) {
 			t.Errorf("%s, with another: got %+v, %v, want the block", name, got, err)
 			continue
 		}
-		if amounts, err := both.Reader.Balances(t.Context(), got.Block, of); err != nil || amounts[0] != money.Units(2000) {
+		if amounts, err := both.Reader.Balances(t.Context(), got.Block, of); err != nil ||
+			amounts[0] != money.Units(2000) {
 			t.Errorf("%s, with another: got %v, %v, want the balance", name, amounts, err)
 		}
 		s.proxies[0].SetRule("*", nil)
@@ -225,7 +227,8 @@ func TestReceiptsAndLogsOfAnotherBlockAreNotTaken(t *testing.T) {
 	var receipts rawJSON
 	for len(receipts) < 100 && other > 1 {
 		other-- // to one of those in which the strangers were made rich
-		if err := s.node.RPC.CallContext(t.Context(), &receipts, "eth_getBlockReceipts", fmt.Sprintf("%#x", other)); err != nil {
+		if err := s.node.RPC.CallContext(t.Context(), &receipts, "eth_getBlockReceipts",
+			fmt.Sprintf("%#x", other)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -240,7 +243,9 @@ func TestReceiptsAndLogsOfAnotherBlockAreNotTaken(t *testing.T) {
 				r["blockHash"], r["blockNumber"], r["transactionIndex"] = "0x"+strings.Repeat("77", 32), "0x1", "0x9"
 				for _, log := range r["logs"].([]any) {
 					m := log.(map[string]any)
-					m["blockHash"], m["blockNumber"], m["transactionHash"], m["transactionIndex"] = "0x"+strings.Repeat("77", 32), "0x1", "0x"+strings.Repeat("66", 32), "0x9"
+					m["blockHash"], m["blockNumber"], m["transactionHash"],
+						m["transactionIndex"] = "0x"+strings.Repeat("77", 32), "0x1", "0x"+strings.Repeat("66",
+						32), "0x9"
 				}
 			}
 			return l

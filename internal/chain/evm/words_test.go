@@ -62,15 +62,21 @@ func TestTracesGiveWhatMovedAndWhere(t *testing.T) {
 	}{
 		"the transaction's own value": {call("CALL", "0x5", ""), ""},
 		"a call":                      {call("CALL", "0x5", below(call("CALL", "0x1", ""))), "0=1"},
-		"deep":                        {call("CALL", "0x5", below(call("STATICCALL", "0x0", ""), call("CALL", "0x0", below(call("CALL", "0x2", below(call("CALL", "0x3", ""))))))), "1.0=2 1.0.0=3"},
-		"undone with all below":       {call("CALL", "0x5", below(call("CALL", "0x1", `,"error":"execution reverted"`+below(call("CALL", "0x2", ""))), call("CALL", "0x3", ""))), "1=3"},
-		"delegated":                   {call("CALL", "0x5", below(call("DELEGATECALL", "0x5", below(call("CALL", "0x4", ""))))), "0.0=4"},
-		"old delegation":              {call("CALL", "0x5", below(call("CALLCODE", "0x5", ""))), ""},
-		"created":                     {call("CALL", "0x5", below(call("CREATE", "0x1", ""), call("CREATE2", "0x2", ""))), "0=1 1=2"},
-		"destroyed":                   {call("CALL", "0x5", below(call("SELFDESTRUCT", "0x7", ""))), "0=7"},
-		"nothing":                     {call("CALL", "0x5", below(call("CALL", "0x0", ""))), ""},
-		"without a value":             {call("CALL", "0x5", below(`{"type":"CALL","from":"`+a+`","to":"`+b+`"}`)), ""},
-		"to itself":                   {call("CALL", "0x5", below(`{"type":"CALL","from":"`+a+`","to":"`+a+`","value":"0x9"}`)), ""},
+		"deep": {call("CALL", "0x5", below(call("STATICCALL", "0x0", ""),
+			call("CALL", "0x0", below(call("CALL", "0x2", below(call("CALL", "0x3", ""))))))), "1.0=2 1.0.0=3"},
+		"undone with all below": {call("CALL", "0x5",
+			below(call("CALL", "0x1", `,"error":"execution reverted"`+below(call("CALL", "0x2", ""))),
+				call("CALL", "0x3", ""))), "1=3"},
+		"delegated": {call("CALL", "0x5",
+			below(call("DELEGATECALL", "0x5", below(call("CALL", "0x4", ""))))), "0.0=4"},
+		"old delegation": {call("CALL", "0x5", below(call("CALLCODE", "0x5", ""))), ""},
+		"created": {call("CALL", "0x5",
+			below(call("CREATE", "0x1", ""), call("CREATE2", "0x2", ""))), "0=1 1=2"},
+		"destroyed":       {call("CALL", "0x5", below(call("SELFDESTRUCT", "0x7", ""))), "0=7"},
+		"nothing":         {call("CALL", "0x5", below(call("CALL", "0x0", ""))), ""},
+		"without a value": {call("CALL", "0x5", below(`{"type":"CALL","from":"`+a+`","to":"`+b+`"}`)), ""},
+		"to itself": {call("CALL", "0x5",
+			below(`{"type":"CALL","from":"`+a+`","to":"`+a+`","value":"0x9"}`)), ""},
 	} {
 		moved, err := calls(c.root)
 		var got []string
@@ -117,7 +123,8 @@ func TestTheRootOfTheFirstTransactionOfEthereum(t *testing.T) {
 	}
 	var root, none listRoot
 	root.addItem(encoded)
-	if got, want := root.rootHash().Hex(), "0x4513310fcb9f6f616972a3b948dc5d547f280849a87ebb5af0191f98b87be598"; got != want {
+	if got, want := root.rootHash().Hex(),
+		"0x4513310fcb9f6f616972a3b948dc5d547f280849a87ebb5af0191f98b87be598"; got != want {
 		t.Errorf("root: got %s, want %s", got, want)
 	}
 	if got := none.rootHash(); got != types.EmptyRootHash {
@@ -220,7 +227,10 @@ func TestOnlyARefusalWithholdsAMethod(t *testing.T) {
 		{rpc.HTTPError{StatusCode: 403, Status: "403 Forbidden"}, true},
 		{fakeRPCError{code: -32005, text: "daily request count exceeded"}, false},
 		{fakeRPCError{code: -32003, text: "daily request limit reached - upgrade your account to continue"}, false},
-		{fakeRPCError{code: 429, text: "Your app has exceeded its compute units per second capacity. Upgrade your plan."}, false},
+		{fakeRPCError{
+			code: 429,
+			text: "Your app has exceeded its compute units per second capacity. Upgrade your plan.",
+		}, false},
 		{fakeRPCError{code: -32000, text: "header not found"}, false},
 		{rpc.HTTPError{StatusCode: 429, Status: "429 Too Many Requests"}, false},
 		{rpc.HTTPError{StatusCode: 502, Status: "502 Bad Gateway"}, false},

@@ -1,6 +1,6 @@
-// Package kept remembers what was found out last, a bounded number of things, in memory.
-// It is for what never changes, as blocks by their hashes: what is gone from here is asked
-// for again, so a crash loses nothing.
+// Package kept is a bounded cache in memory of the newest entries. It is for facts that never
+// change, such as blocks by their hashes. A fact that was evicted is requested again, so a crash
+// loses nothing.
 package kept
 
 import (
@@ -8,14 +8,14 @@ import (
 	"sync"
 )
 
-// Cache are the things that were kept last. Its zero value is empty.
+// Cache holds the entries that were put last. Its zero value is empty.
 type Cache[K comparable, V any] struct {
 	mu     sync.Mutex
 	values map[K]V
 	keys   []K // oldest first
 }
 
-// Get is what was kept under a key.
+// Get returns the value of a key.
 func (cache *Cache[K, V]) Get(key K) (V, bool) {
 	cache.mu.Lock()
 	defer cache.mu.Unlock()
@@ -23,8 +23,8 @@ func (cache *Cache[K, V]) Get(key K) (V, bool) {
 	return v, ok
 }
 
-// Put keeps so many at most, this one among them; each call may name another number. What
-// was under its key goes.
+// Put stores a value, replaces an earlier one of its key, and keeps at most sizeMax entries with
+// it. Each call may give another maximum.
 func (cache *Cache[K, V]) Put(key K, v V, sizeMax int) {
 	cache.mu.Lock()
 	defer cache.mu.Unlock()

@@ -11,18 +11,21 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// AnswerBytesMax is how much of what strangers say is passed on.
+// AnswerBytesMax is how much of a provider's text is passed on.
 const AnswerBytesMax = 300
 
-// TruncateAnswer bounds what strangers say.
+// TruncateAnswer bounds a provider's text.
 func TruncateAnswer(s string) string {
 	return strings.ToValidUTF8(s[:min(len(s), AnswerBytesMax)], "")
 }
 
-// AgreeOnAnswer asks so many providers at once, then the others one after the other, until agree
-// give the same answer. Errors: chain.ErrDisagreement where answers differ and none has
-// won, beside what went wrong.
-func AgreeOnAnswer[P, T any](ctx context.Context, providers []P, quorumSize, firstBatch int, equal func(a, b T) bool, question func(context.Context, P) (T, error)) (T, error) {
+// AgreeOnAnswer asks firstBatch providers at once, then the others one after the other, until
+// quorumSize of them give the same answer. Errors: chain.ErrDisagreement if answers differ and none
+// has won, in addition to the providers' errors.
+func AgreeOnAnswer[P, T any](
+	ctx context.Context, providers []P, quorumSize, firstBatch int, equal func(a,
+		b T) bool, question func(context.Context, P) (T, error),
+) (T, error) {
 	var values []T
 	var votes []int
 	var errs []error
@@ -52,7 +55,8 @@ func AgreeOnAnswer[P, T any](ctx context.Context, providers []P, quorumSize, fir
 	}
 	switch {
 	case len(values) > 1:
-		err = errors.Join(fmt.Errorf("%d different answers: %w", len(values), chain.ErrDisagreement), errors.Join(errs...))
+		err = errors.Join(fmt.Errorf("%d different answers: %w", len(values), chain.ErrDisagreement),
+			errors.Join(errs...))
 	case len(values) == 1:
 		err = fmt.Errorf("%d of the %d providers that have to agree gave it: %w", votes[0], quorumSize, err)
 	}
@@ -60,27 +64,32 @@ func AgreeOnAnswer[P, T any](ctx context.Context, providers []P, quorumSize, fir
 	return zero, err
 }
 
-// AgreeOnBalances asks one provider after the other until agree give the same balances. One that
-// answers with a *chain.NoBalanceError says that a token gives none; that is the answer, for
-// those of which agree say so. Errors: as of Same.
-func AgreeOnBalances[P any](ctx context.Context, providers []P, quorumSize int, holdings []chain.Holding, ask func(context.Context, P) ([]money.Amount, error)) ([]money.Amount, error) {
-	silentVotes := map[chain.Holding]int{} // how many said that the token gives none
+// AgreeOnBalances asks one provider after the other until quorumSize of them give the same
+// balances. A provider that answers with a *chain.NoBalanceError says that a token gives none. That
+// is the answer for those holdings for which quorumSize providers say so. Errors: as of
+// AgreeOnAnswer.
+func AgreeOnBalances[P any](
+	ctx context.Context, providers []P, quorumSize int, holdings []chain.Holding, ask func(context.Context,
+		P) ([]money.Amount, error),
+) ([]money.Amount, error) {
+	silentVotes := map[chain.Holding]int{} // how many providers said that the token gives none
 	silent := &chain.NoBalanceError{}
 	answered := false
-	amounts, err := AgreeOnAnswer(ctx, providers, quorumSize, 1, slices.Equal[[]money.Amount], func(ctx context.Context, p P) ([]money.Amount, error) {
-		amounts, err := ask(ctx, p)
-		answered = answered || err == nil
-		var noBalance *chain.NoBalanceError
-		if errors.As(err, &noBalance) {
-			silent.Reason = noBalance.Reason
-			for _, h := range noBalance.Holdings {
-				silentVotes[h]++
+	amounts, err := AgreeOnAnswer(ctx, providers, quorumSize, 1, slices.Equal[[]money.Amount],
+		func(ctx context.Context, p P) ([]money.Amount, error) {
+			amounts, err := ask(ctx, p)
+			answered = answered || err == nil
+			var noBalance *chain.NoBalanceError
+			if errors.As(err, &noBalance) {
+				silent.Reason = noBalance.Reason
+				for _, h := range noBalance.Holdings {
+					silentVotes[h]++
+				}
+				// As text only: one provider's error must not pass for the agreed answer.
+				err = errors.New(err.Error())
 			}
-			// In words only: one provider's must not pass for the agreed answer.
-			err = errors.New(err.Error())
-		}
-		return amounts, err
-	})
+			return amounts, err
+		})
 	if err == nil {
 		return amounts, nil
 	}
@@ -98,10 +107,13 @@ func AgreeOnBalances[P any](ctx context.Context, providers []P, quorumSize int, 
 	return nil, err
 }
 
-// AgreeOnContents are what agree providers say is in a block, with how many did. As many are
-// asked at once, first those who voted for its hash; the others only when those do not say
-// the same: who gives the contents gives the hash again. Errors: as of Same.
-func AgreeOnContents[P comparable](ctx context.Context, providers, voters []P, quorumSize int, read func(context.Context, P) (chain.Contents, error)) (chain.Contents, error) {
+// AgreeOnContents returns the contents of a block that quorumSize providers give, with their
+// number. It asks that many at once, first those that voted for the block's hash. It asks the
+// others only if those do not give the same contents: a provider that gives the contents gives the
+// hash again. Errors: as of AgreeOnAnswer.
+func AgreeOnContents[P comparable](
+	ctx context.Context, providers, voters []P, quorumSize int, read func(context.Context, P) (chain.Contents, error),
+) (chain.Contents, error) {
 	for _, p := range providers {
 		if !slices.Contains(voters, p) {
 			voters = append(voters, p)

@@ -45,7 +45,8 @@ func TestOthersAreAskedUntilEnoughSayTheSame(t *testing.T) {
 		for i, n := range nodes {
 			said[n] = c.said[i : i+1]
 		}
-		if got, err := AgreeOnAnswer(t.Context(), nodes, c.agree, c.first, equal, answers(said)); got != c.want || !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
+		if got, err := AgreeOnAnswer(t.Context(), nodes, c.agree, c.first, equal, answers(said)); got != c.want ||
+			!errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
 			t.Errorf("%s: got %q, %v, want %q, %v", name, got, err, c.want, c.err)
 		}
 	}
@@ -67,9 +68,10 @@ func TestATokenIsSilentWhenEnoughSaySo(t *testing.T) {
 		"one alone":       {[]error{mute, errSilent}, errSilent, false},
 	} {
 		nodes := []int{0, 1, 2}[:len(c.said)]
-		got, err := AgreeOnBalances(t.Context(), nodes, 2, []chain.Holding{coin, token}, func(_ context.Context, n int) ([]money.Amount, error) {
-			return five, c.said[n]
-		})
+		got, err := AgreeOnBalances(t.Context(), nodes, 2, []chain.Holding{coin, token},
+			func(_ context.Context, n int) ([]money.Amount, error) {
+				return five, c.said[n]
+			})
 		var none *chain.NoBalanceError
 		if errors.As(err, &none) != c.silent || c.silent && !slices.Equal(none.Holdings, mute.Holdings) {
 			t.Errorf("%s: got %v, want a silent token: %v", name, err, c.silent)
@@ -102,10 +104,13 @@ func TestNowhereIsNeverSaidTooEarly(t *testing.T) {
 		"fewer than must agree": {[]view{{}}, nil, chain.ErrNotYet, true},
 	} {
 		nodes := []int{0, 1, 2}[:len(c.views)]
-		got, err := AgreeOnOutcome(t.Context(), nodes, 2, func(a, b *chain.Outcome) bool { return *a == *b }, func(_ context.Context, n int) (*chain.Outcome, error) {
+		got, err := AgreeOnOutcome(t.Context(), nodes, 2, func(a, b *chain.Outcome) bool {
+			return *a == *b
+		}, func(_ context.Context, n int) (*chain.Outcome, error) {
 			return c.views[n].o, c.views[n].err
 		})
-		if (got == nil) != (c.want == nil) || got != nil && *got != *c.want || !errors.Is(err, c.err) || (err != nil) != c.failed {
+		if (got == nil) != (c.want == nil) || got != nil && *got != *c.want || !errors.Is(err, c.err) ||
+			(err != nil) != c.failed {
 			t.Errorf("%s: got %v, %v, want %v, %v", name, got, err, c.want, c.err)
 		}
 	}
@@ -126,7 +131,8 @@ func TestEnoughHaveToBeGreeted(t *testing.T) {
 		"one beside is silent":               {[]error{nil, nil, errSilent}, nil},
 	} {
 		err := HandshakeAll(t.Context(), []int{0, 1}, 1, func(_ context.Context, n int) error { return c.said[n] }, 2)
-		if !errors.Is(err, c.failed) || errors.Is(err, chain.ErrTooFewProviders) != (c.failed == chain.ErrTooFewProviders) {
+		if !errors.Is(err, c.failed) || errors.Is(err,
+			chain.ErrTooFewProviders) != (c.failed == chain.ErrTooFewProviders) {
 			t.Errorf("%s: got %v, want %v", name, err, c.failed)
 		}
 	}
@@ -154,12 +160,13 @@ func TestTheBestAnswerToATransactionCounts(t *testing.T) {
 	for _, c := range []struct{ said, want chain.Answer }{
 		{chain.Unknown, chain.Unknown}, {chain.Known, chain.Known}, {chain.Accepted, chain.Accepted},
 	} {
-		got, said := SendToAll(t.Context(), []node{"1", "2", "3"}, func(_ context.Context, n node) (chain.Answer, error) {
-			if n != "2" {
-				return chain.Unknown, errSilent
-			}
-			return c.said, nil
-		})
+		got, said := SendToAll(t.Context(), []node{"1", "2", "3"},
+			func(_ context.Context, n node) (chain.Answer, error) {
+				if n != "2" {
+					return chain.Unknown, errSilent
+				}
+				return c.said, nil
+			})
 		if got != c.want || said != "silent; 2: accepted; silent" {
 			t.Errorf("%v: got %v, %q", c.said, got, said)
 		}

@@ -11,10 +11,10 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 )
 
-// WrongNetworkError is a provider of another network than the configured one.
+// WrongNetworkError says that a provider is on another network than the configured one.
 type WrongNetworkError struct {
 	Provider     string // its name
-	Actual, Want string // what it has, and what it would have
+	Actual, Want string // the provider's network and the configured one
 }
 
 // Error says what to do.
@@ -22,14 +22,17 @@ func (e *WrongNetworkError) Error() string {
 	return fmt.Sprintf("%s is on %s, not %s: give the endpoint of the right network", e.Provider, e.Actual, e.Want)
 }
 
-// HandshakeAll greets all providers, and others beside them who do not count among those that
-// have to agree. Error: one is of another network (WrongNetworkError), or fewer than agree
-// answer (chain.ErrTooFewProviders).
-func HandshakeAll[P any](ctx context.Context, providers []P, quorumSize int, handshake func(context.Context, P) error, uncounted ...P) error {
+// HandshakeAll identifies all providers, and the uncounted ones, which do not count for the quorum.
+// Error: one is on another network (WrongNetworkError), or fewer than the quorum answer
+// (chain.ErrTooFewProviders).
+func HandshakeAll[P any](
+	ctx context.Context, providers []P, quorumSize int, handshake func(context.Context, P) error, uncounted ...P,
+) error {
 	targets := slices.Concat(providers, uncounted)
 	var wrong, silent []error
 	answered := 0
-	for i, g := range AskAll(ctx, targets, len(targets), func(ctx context.Context, p P) (struct{}, error) { return struct{}{}, handshake(ctx, p) }) {
+	for i, g := range AskAll(ctx, targets, len(targets),
+		func(ctx context.Context, p P) (struct{}, error) { return struct{}{}, handshake(ctx, p) }) {
 		switch {
 		case g.Err == nil && i < len(providers):
 			answered++
@@ -49,9 +52,12 @@ func HandshakeAll[P any](ctx context.Context, providers []P, quorumSize int, han
 	return nil
 }
 
-// AgreeOnHeads asks all providers at once. The final head is the highest that agree of them have
-// reached; the latest is of the first one that answers. Error: fewer than agree answer.
-func AgreeOnHeads[P any](ctx context.Context, providers []P, quorumSize int, readHeads func(context.Context, P) (chain.Heads, error)) (chain.Heads, error) {
+// AgreeOnHeads asks all providers at once. The final head is the highest that quorumSize of them
+// have reached. The latest head is that of the first provider, in their order, that answers. Error:
+// fewer than the quorum answer.
+func AgreeOnHeads[P any](
+	ctx context.Context, providers []P, quorumSize int, readHeads func(context.Context, P) (chain.Heads, error),
+) (chain.Heads, error) {
 	var answers []chain.Heads
 	var errs []error
 	for _, h := range AskAll(ctx, providers, quorumSize, readHeads) {
@@ -69,9 +75,11 @@ func AgreeOnHeads[P any](ctx context.Context, providers []P, quorumSize int, rea
 	return chain.Heads{Latest: latest, Final: answers[quorumSize-1].Final}, nil
 }
 
-// SendToAll gives a transaction to all providers at once. The answer is the best of theirs,
-// with what each of them said.
-func SendToAll[P fmt.Stringer](ctx context.Context, providers []P, send func(context.Context, P) (chain.Answer, error)) (chain.Answer, string) {
+// SendToAll gives a transaction to all providers at once. It returns the best of their answers and
+// the text of each.
+func SendToAll[P fmt.Stringer](
+	ctx context.Context, providers []P, send func(context.Context, P) (chain.Answer, error),
+) (chain.Answer, string) {
 	best := chain.Unknown
 	var texts []string
 	for _, s := range AskAll(ctx, providers, 1, send) {
@@ -87,10 +95,12 @@ func SendToAll[P fmt.Stringer](ctx context.Context, providers []P, send func(con
 	return best, strings.Join(texts, "; ")
 }
 
-// SearchAll has all providers look, and waits for every one: the one that finds something also
-// has a block to read, and takes longer than those that have nothing. It gives what was
-// found, in the order of the providers, how many found nothing, and what went wrong.
-func SearchAll[P, T any](ctx context.Context, providers []P, look func(context.Context, P) (*T, error)) (found []*T, missing int, err error) {
+// SearchAll has all providers search, and waits for every one. A provider that finds something also
+// has to read a block, so it takes longer than those that find nothing. SearchAll returns the
+// findings in the order of the providers, how many found nothing, and the errors.
+func SearchAll[P, T any](
+	ctx context.Context, providers []P, look func(context.Context, P) (*T, error),
+) (found []*T, missing int, err error) {
 	var errs []error
 	for _, o := range AskAll(ctx, providers, len(providers), look) {
 		switch {
@@ -105,10 +115,13 @@ func SearchAll[P, T any](ctx context.Context, providers []P, look func(context.C
 	return found, missing, errors.Join(errs...)
 }
 
-// AgreeOnOutcome is what became of transactions where no block proves it: agree providers have to
-// give the same. Where fewer have it so far it is chain.ErrNotYet. Nil, nowhere, is only
-// said when agree have looked and nobody has it.
-func AgreeOnOutcome[P any](ctx context.Context, providers []P, quorumSize int, equal func(a, b *chain.Outcome) bool, look func(context.Context, P) (*chain.Outcome, error)) (*chain.Outcome, error) {
+// AgreeOnOutcome returns the outcome of transactions where no block proves it: quorumSize providers
+// have to give the same. It returns chain.ErrNotYet while fewer have it. It returns nil, for "in no
+// block", only if quorumSize providers have searched and none has it.
+func AgreeOnOutcome[P any](
+	ctx context.Context, providers []P, quorumSize int, equal func(a, b *chain.Outcome) bool, look func(context.Context,
+		P) (*chain.Outcome, error),
+) (*chain.Outcome, error) {
 	found, missing, err := SearchAll(ctx, providers, look)
 	differ := false
 	for _, o := range found {
@@ -127,11 +140,12 @@ func AgreeOnOutcome[P any](ctx context.Context, providers []P, quorumSize int, e
 	case differ:
 		return nil, errors.Join(chain.ErrDisagreement, err)
 	case len(found) > 0:
-		return nil, errors.Join(fmt.Errorf("%d of the %d providers that have to agree have it: %w", len(found), quorumSize, chain.ErrNotYet), err)
+		return nil, errors.Join(fmt.Errorf("%d of the %d providers that have to agree have it: %w", len(found),
+			quorumSize, chain.ErrNotYet), err)
 	case missing >= quorumSize && !errors.Is(err, chain.ErrNotYet):
 		return nil, nil
 	case err == nil:
-		err = chain.ErrNotYet // never nowhere
+		err = chain.ErrNotYet // never nil without a quorum
 	}
 	return nil, err
 }

@@ -1,10 +1,9 @@
-// Package several asks several providers of one chain and weighs what they say. It is
-// what the adapters have in common: who is asked, how long the slow ones are waited
-// for, and when enough agree on a final block, on what is in it, on balances and on what
-// became of a payment.
+// Package several queries several providers of one chain and compares their answers. It holds what
+// the adapters have in common: which providers are asked, how long slow ones are waited for, and
+// when a quorum agrees on a final block, its contents, balances and the outcome of a payment.
 //
-// It knows no chain and makes no request itself; what is asked is a function of the
-// adapter. No answer is kept, so a crash leaves nothing.
+// It knows no chain and makes no request itself; a question is a function of the adapter. It keeps
+// no answer, so a crash leaves nothing.
 package several
 
 import (
@@ -18,20 +17,22 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 )
 
-// graceAfterQuorum is how long the others may take once enough have answered.
+// graceAfterQuorum is how long the other providers may take once a quorum has answered.
 const graceAfterQuorum = 2 * time.Second
 
-// Answer is what one provider said.
+// Answer is what one provider answered.
 type Answer[P, T any] struct {
 	Provider P
 	Value    T
 	Err      error
 }
 
-// AskAll puts a question to all providers at once and gives their answers in the
-// order of the providers. Once enough have answered, the others have a moment
-// left: one that hangs must not hold up what the rest could settle.
-func AskAll[P, T any](ctx context.Context, providers []P, quorumSize int, question func(context.Context, P) (T, error)) []Answer[P, T] {
+// AskAll puts a question to all providers at once and returns their answers in the order of the
+// providers. Once quorumSize providers have answered, the others have graceAfterQuorum left: one
+// that hangs must not delay what the others can settle.
+func AskAll[P, T any](
+	ctx context.Context, providers []P, quorumSize int, question func(context.Context, P) (T, error),
+) []Answer[P, T] {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type numbered struct {
@@ -64,8 +65,11 @@ func AskAll[P, T any](ctx context.Context, providers []P, quorumSize int, questi
 	return answers
 }
 
-// FirstAnswer puts a question to one provider after the other until one answers.
-func FirstAnswer[P, T any](ctx context.Context, providers []P, question func(context.Context, P) (T, error)) (T, error) {
+// FirstAnswer puts a question to one provider after the other until one answers. Error: the errors
+// of all that were asked.
+func FirstAnswer[P, T any](
+	ctx context.Context, providers []P, question func(context.Context, P) (T, error),
+) (T, error) {
 	var errs []error
 	for _, p := range providers {
 		v, err := question(ctx, p)
@@ -81,7 +85,7 @@ func FirstAnswer[P, T any](ctx context.Context, providers []P, question func(con
 	return zero, errors.Join(errs...)
 }
 
-// Rotate is the providers beginning with the one at a number, which may be any.
+// Rotate returns the providers beginning with the one at a number, which may be any number.
 func Rotate[P any](providers []P, start uint32) []P {
 	n := int(start % uint32(len(providers)))
 	return slices.Concat(providers[n:], providers[:n])
@@ -89,21 +93,23 @@ func Rotate[P any](providers []P, start uint32) []P {
 
 // Vote is what a provider has at a height.
 type Vote[H any] struct {
-	Final bool // it calls the height final
+	Final bool // the provider calls the height final
 	Hash  H
 }
 
-// Provider is one whose name may be told: it holds no secret.
+// Provider is a provider with a printable name, which holds no secret.
 type Provider interface {
 	comparable
 	String() string
 }
 
-// AgreeOnHash is the hash that at least agree providers call final, and more than call any
-// other so, with those providers. It does not wait for answers that could not change
-// that. Errors: chain.ErrDisagreement where several are called final and none has won,
-// chain.ErrNotYet where too few call any final, else what went wrong.
-func AgreeOnHash[P Provider, H comparable](ctx context.Context, providers []P, quorumSize int, vote func(context.Context, P) (Vote[H], error)) (H, []P, error) {
+// AgreeOnHash returns the hash that at least quorumSize providers call final, and more than any
+// other hash, with those providers. It does not wait for answers that could not change that.
+// Errors: chain.ErrDisagreement if several hashes are called final and none has won,
+// chain.ErrNotYet if too few providers call any final, otherwise the providers' errors.
+func AgreeOnHash[P Provider, H comparable](
+	ctx context.Context, providers []P, quorumSize int, vote func(context.Context, P) (Vote[H], error),
+) (H, []P, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	answers := make(chan Answer[P, Vote[H]], len(providers))
@@ -130,10 +136,10 @@ func AgreeOnHash[P Provider, H comparable](ctx context.Context, providers []P, q
 	return zero, nil, errors.Join(t.errs...)
 }
 
-// A tally is how providers voted on a height.
+// tally counts the votes of providers at a height.
 type tally[P Provider, H comparable] struct {
 	votes map[H][]P
-	final int // votes in all
+	final int // number of all votes
 	errs  []error
 }
 
@@ -158,7 +164,7 @@ func (t *tally[P, H]) findWinner() (hash H, voters []P) {
 
 func (t *tally[P, H]) countAgainst(voters []P) int { return t.final - len(voters) }
 
-// String says who voted for what.
+// String says which provider voted for which hash.
 func (t tally[P, H]) String() string {
 	var lines []string
 	for h, v := range t.votes {

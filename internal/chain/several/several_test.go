@@ -33,7 +33,8 @@ func TestATallyNeedsAMajorityOfThoseWhoSpoke(t *testing.T) {
 	} {
 		one.addVote(Answer[node, Vote[string]]{"p", Vote[string]{v.final, v.hash}, v.err})
 		if hash, by := one.findWinner(); hash != "a" || len(by) != v.votes || one.countAgainst(by) != v.against {
-			t.Errorf("got %s with %d against %d, want a with %d against %d", hash, len(by), one.countAgainst(by), v.votes, v.against)
+			t.Errorf("got %s with %d against %d, want a with %d against %d", hash, len(by), one.countAgainst(by),
+				v.votes, v.against)
 		}
 	}
 }
@@ -55,12 +56,13 @@ func TestWhatIsFinalIsAgreedUpon(t *testing.T) {
 		"too few are there":    {map[node]string{"1": "a", "2": "", "3": ""}, 2, "", chain.ErrNotYet},
 		"too few who answered": {map[node]string{"1": "a", "2": "!", "3": "!"}, 2, "", silent},
 	} {
-		got, by, err := AgreeOnHash(t.Context(), []node{"1", "2", "3", "4"}[:len(c.votes)], c.agree, func(_ context.Context, n node) (Vote[string], error) {
-			if c.votes[n] == "!" {
-				return Vote[string]{}, silent
-			}
-			return Vote[string]{c.votes[n] != "", c.votes[n]}, nil
-		})
+		got, by, err := AgreeOnHash(t.Context(), []node{"1", "2", "3", "4"}[:len(c.votes)], c.agree,
+			func(_ context.Context, n node) (Vote[string], error) {
+				if c.votes[n] == "!" {
+					return Vote[string]{}, silent
+				}
+				return Vote[string]{c.votes[n] != "", c.votes[n]}, nil
+			})
 		if got != c.want || !errors.Is(err, c.err) || (err == nil) != (len(by) >= c.agree) {
 			t.Errorf("%s: got %q by %v, %v, want %q, %v", name, got, by, err, c.want, c.err)
 		}

@@ -19,49 +19,52 @@ import (
 )
 
 const (
-	// rollBackMax is how many slots a balance is taken back over. Each is a block to fetch.
+	// rollBackMax is the number of slots over which a balance is rolled back. Each is a block to
+	// fetch.
 	rollBackMax = 512
 	// accountsPerCall is how many accounts nodes give in one answer.
 	accountsPerCall  = 100
-	parallelCallsMax = 4 // at once, to one provider
-	// A node may name a slot whose block it does not give yet; it is asked so often.
+	parallelCallsMax = 4 // at the same time, to one provider
+	// A node may name a slot whose block it does not give yet; it is asked this often.
 	awaitTries    = 20
 	awaitInterval = 100 * time.Millisecond
 
 	tokenOwnerByte, tokenAmountByte, tokenBytes = 32, 64, 72 // of a token account: mint, owner, amount
 )
 
-// Balances asks one provider after the other until as many as have to agree on a
-// final block give the same balances.
+// Balances asks one provider after the other until a quorum gives the same balances.
 //
-// Nodes tell balances as they are now, in a slot that they name. What was in an earlier
-// block is found by fetching all blocks since and undoing them, so it costs as much as
-// those blocks: next to nothing for a block that became final a moment ago, a hundred
-// megabytes for one that is thirty slots old. Over rollBackMax slots it is ErrStateGone.
+// Nodes report balances as they are now, in a slot that they name. The balances of an earlier block
+// are found by fetching all blocks since and undoing them. The cost is that of those blocks: almost
+// nothing for a block that became final a moment ago, a hundred megabytes for one that is thirty
+// slots old. Beyond rollBackMax slots the error is ErrStateGone.
 func (c *Client) Balances(ctx context.Context, block chain.Block, holdings []chain.Holding) ([]money.Amount, error) {
 	if len(holdings) == 0 {
 		return nil, nil
 	}
-	amounts, err := several.AgreeOnBalances(ctx, c.providers, c.Quorum, holdings, func(ctx context.Context, p *provider) ([]money.Amount, error) {
-		return p.readBalances(ctx, block, holdings)
-	})
+	amounts, err := several.AgreeOnBalances(ctx, c.providers, c.Quorum, holdings,
+		func(ctx context.Context, p *provider) ([]money.Amount, error) {
+			return p.readBalances(ctx, block, holdings)
+		})
 	if err != nil {
 		return nil, fmt.Errorf("balances in block %d of %s: %w", block.Height, chain.Solana, err)
 	}
 	return amounts, nil
 }
 
-// A weighing is what somebody holds while blocks are undone.
+// balanceEntry is the balance of a holding while blocks are undone.
 type balanceEntry struct {
 	holding     chain.Holding
 	owner, mint []byte
-	slot        uint64            // of what was answered
+	slot        uint64            // of the answer
 	units       map[string]uint64 // by account
-	silent      string            // why the provider says that the token is none
+	silent      string            // why the provider says that the token does not exist
 }
 
-// readBalances are what a provider says of one block.
-func (p *provider) readBalances(ctx context.Context, block chain.Block, holdings []chain.Holding) ([]money.Amount, error) {
+// readBalances returns the balances in a block, as one provider says.
+func (p *provider) readBalances(
+	ctx context.Context, block chain.Block, holdings []chain.Holding,
+) ([]money.Amount, error) {
 	final, err := p.checkBlock(ctx, block)
 	if err != nil {
 		return nil, err
@@ -105,14 +108,15 @@ func (p *provider) readBalances(ctx context.Context, block chain.Block, holdings
 	for i, w := range entries {
 		for _, units := range w.units {
 			if amounts[i], err = amounts[i].Add(money.Units(units)); err != nil {
-				return nil, fmt.Errorf("%s: balance of %s in %q: %w", p.name, w.holding.Address, w.holding.Contract, err)
+				return nil, fmt.Errorf("%s: balance of %s in %q: %w", p.name, w.holding.Address, w.holding.Contract,
+					err)
 			}
 		}
 	}
 	return amounts, nil
 }
 
-// checkBlock sees that a provider has a block and tells its newest final slot.
+// checkBlock checks that a provider has a block and returns its newest final slot.
 func (p *provider) checkBlock(ctx context.Context, block chain.Block) (final uint64, err error) {
 	if final, err = p.newestSlot(ctx, finalized); err != nil {
 		return 0, err
@@ -136,7 +140,7 @@ type account struct {
 	Lamports   *uint64  `json:"lamports"`
 	Owner      string   `json:"owner"`
 	Executable bool     `json:"executable"`
-	Data       []string `json:"data"` // and how it is encoded
+	Data       []string `json:"data"` // and its encoding
 }
 
 func (a *account) decodeData() ([]byte, error) {
@@ -146,7 +150,7 @@ func (a *account) decodeData() ([]byte, error) {
 	return base64.StdEncoding.DecodeString(a.Data[0])
 }
 
-// accountOptions asks for an account as it is after a slot, and for so much of its data.
+// accountOptions requests an account as it is after a slot, with a limited part of its data.
 func accountOptions(slot uint64, commitment string, bytes int) options {
 	return options{
 		"commitment": commitment, "minContextSlot": slot, "encoding": "base64",
@@ -165,7 +169,8 @@ func (p *provider) readLamports(ctx context.Context, entries []*balanceEntry, sl
 		return err
 	}
 	if len(got.Value) != len(entries) || got.Context.Slot < slot {
-		return p.WrapError(method, fmt.Errorf("%d accounts in slot %d, want %d in %d or later", len(got.Value), got.Context.Slot, len(entries), slot))
+		return p.WrapError(method, fmt.Errorf("%d accounts in slot %d, want %d in %d or later", len(got.Value),
+			got.Context.Slot, len(entries), slot))
 	}
 	for i, a := range got.Value {
 		entries[i].slot = got.Context.Slot
@@ -180,15 +185,16 @@ func (p *provider) readLamports(ctx context.Context, entries []*balanceEntry, sl
 	return nil
 }
 
-// readTokenUnits sums up all of an owner's accounts of a mint: the associated one is where
-// tokens usually come, and nothing keeps anybody from another.
+// readTokenUnits sums all of an owner's accounts of a mint. Tokens usually arrive at the associated
+// account, but others are possible.
 func (p *provider) readTokenUnits(ctx context.Context, w *balanceEntry, slot uint64, commitment string) error {
 	const method = "getTokenAccountsByOwner"
 	var got contextResponse[[]struct {
 		Pubkey  string   `json:"pubkey"`
 		Account *account `json:"account"`
 	}]
-	err := p.callMethod(ctx, &got, method, w.holding.Address, map[string]chain.Address{"mint": w.holding.Contract}, accountOptions(slot, commitment, tokenBytes))
+	err := p.callMethod(ctx, &got, method, w.holding.Address, map[string]chain.Address{"mint": w.holding.Contract},
+		accountOptions(slot, commitment, tokenBytes))
 	if errorCode(err) == codeInvalidParams {
 		w.silent = several.TruncateAnswer(err.Error())
 		return nil
@@ -213,7 +219,8 @@ func (p *provider) readTokenUnits(ctx context.Context, w *balanceEntry, slot uin
 		if a.Account != nil {
 			data, err = a.Account.decodeData()
 		}
-		if err != nil || len(data) < tokenBytes || !bytes.Equal(data[:tokenOwnerByte], mint[:]) || !bytes.Equal(data[tokenOwnerByte:tokenAmountByte], owner[:]) {
+		if err != nil || len(data) < tokenBytes || !bytes.Equal(data[:tokenOwnerByte], mint[:]) ||
+			!bytes.Equal(data[tokenOwnerByte:tokenAmountByte], owner[:]) {
 			return p.WrapError(method, errors.Join(errors.New("an account of another mint or owner"), err))
 		}
 		if _, isDuplicate := w.units[a.Pubkey]; isDuplicate || a.Pubkey == "" {
@@ -224,15 +231,15 @@ func (p *provider) readTokenUnits(ctx context.Context, w *balanceEntry, slot uin
 	return nil
 }
 
-// A touch is what an account held before a transaction.
+// priorBalance is what an account held before a transaction.
 type priorBalance struct {
 	entry    *balanceEntry
 	account  string
 	units    uint64
-	belonged bool // it was the holder's, and of the mint
+	belonged bool // the account was the holder's, and of the mint
 }
 
-// rollBack takes back what happened after a block.
+// rollBack undoes the blocks after a block.
 func (p *provider) rollBack(ctx context.Context, block chain.Block, entries []balanceEntry) error {
 	last := block.Height
 	coins, tokens := map[string][]*balanceEntry{}, map[string][]*balanceEntry{}
@@ -249,7 +256,8 @@ func (p *provider) rollBack(ctx context.Context, block chain.Block, entries []ba
 		return nil
 	}
 	if last-block.Height > rollBackMax {
-		return fmt.Errorf("%s: tells balances of slot %d, %d slots later: %w", p.name, last, last-block.Height, chain.ErrStateGone)
+		return fmt.Errorf("%s: tells balances of slot %d, %d slots later: %w", p.name, last, last-block.Height,
+			chain.ErrStateGone)
 	}
 	slots, err := p.slotsBetween(ctx, block.Height, last)
 	if err != nil {
@@ -270,7 +278,8 @@ func (p *provider) rollBack(ctx context.Context, block chain.Block, entries []ba
 			return fmt.Errorf("%s: block %d: %w", p.name, slot, err)
 		}
 		if h.parent != parent {
-			return fmt.Errorf("%s: block %d stands on %.44q, want %.44q: one between is missing, or there was a fork", p.name, slot, h.parent, parent)
+			return fmt.Errorf("%s: block %d stands on %.44q, want %.44q: one between is missing, or there was a fork",
+				p.name, slot, h.parent, parent)
 		}
 		parent = h.hash
 	}
@@ -284,8 +293,8 @@ func (p *provider) rollBack(ctx context.Context, block chain.Block, entries []ba
 	return nil
 }
 
-// slotsBetween are the slots with a block after one and up to another, which has one. They are
-// asked for as confirmed: what is final is so too, and the hashes have to fit.
+// slotsBetween returns the slots with a block after one slot and up to another, which has one. It
+// asks for confirmed slots: final slots are confirmed too, and the hashes have to match.
 func (p *provider) slotsBetween(ctx context.Context, after, last uint64) ([]uint64, error) {
 	tick := time.NewTicker(awaitInterval)
 	defer tick.Stop()
@@ -306,7 +315,7 @@ func (p *provider) slotsBetween(ctx context.Context, after, last uint64) ([]uint
 	return nil, fmt.Errorf("%s: tells balances of slot %d and does not give its block", p.name, last)
 }
 
-// appendPriors appends what a transaction in a slot will have undone.
+// appendPriors appends the balances that undoing a transaction restores.
 func (t *tx) appendPriors(priors []priorBalance, slot uint64, coins, tokens map[string][]*balanceEntry) []priorBalance {
 	for i, a := range t.accounts {
 		for _, w := range coins[string(a)] {
@@ -333,7 +342,7 @@ func (t *tx) appendPriors(priors []priorBalance, slot uint64, coins, tokens map[
 	return priors
 }
 
-// priorUnits is what an account held before, if it was the owner's and of the mint.
+// priorUnits returns what an account held before, and whether it was the owner's and of the mint.
 func (t *tx) priorUnits(account int, mint, owner []byte) (units uint64, held bool) {
 	for i := range t.preTokens {
 		if h := &t.preTokens[i]; h.account == account {

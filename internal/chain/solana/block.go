@@ -11,17 +11,17 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/several"
 )
 
-// How sure a provider has to be of what it says. Of blocks that are only processed
-// nobody gives the contents, and every fork of the moment is among them; so what is
-// confirmed, voted for by two thirds, is the newest that we look at.
+// The commitments that a provider is asked for. No provider gives the contents of blocks that are
+// only processed, and they include every fork of the moment. So confirmed, which two thirds have
+// voted for, is the newest commitment that the adapter reads.
 const (
 	finalized = "finalized"
 	confirmed = "confirmed"
 )
 
-// The codes of errors that mean something.
+// The error codes that have a meaning here.
 const (
-	codeInvalidParams   = -32602 // such as a mint that is none
+	codeInvalidParams   = -32602 // includes: not available yet
 	codeNotAvailable    = -32004 // or not yet
 	codeSkipped         = -32007 // or lost
 	codeSkippedLongAgo  = -32009 // or lost
@@ -45,7 +45,7 @@ type options map[string]any
 
 func withCommitment(commitment string) options { return options{"commitment": commitment} }
 
-// newestSlot is the newest slot that a provider is so sure of.
+// newestSlot returns the newest slot of a provider at a commitment.
 func (p *provider) newestSlot(ctx context.Context, commitment string) (slot uint64, err error) {
 	raw, err := p.callRaw(ctx, "getSlot", withCommitment(commitment))
 	if err != nil {
@@ -59,8 +59,10 @@ func (p *provider) newestSlot(ctx context.Context, commitment string) (slot uint
 	return slot, nil
 }
 
-// readSlots are those with a block from one on, as many at most.
-func (p *provider) readSlots(ctx context.Context, from uint64, limit int, commitment string) (slots []uint64, err error) {
+// readSlots returns the slots with a block from one slot on, at most limit of them.
+func (p *provider) readSlots(
+	ctx context.Context, from uint64, limit int, commitment string,
+) (slots []uint64, err error) {
 	const method = "getBlocksWithLimit"
 	raw, err := p.callRaw(ctx, method, from, limit, withCommitment(commitment))
 	if err != nil {
@@ -82,11 +84,11 @@ func (p *provider) readSlots(ctx context.Context, from uint64, limit int, commit
 	return slots, nil
 }
 
-// errNoBlock says that a provider has no block in a slot: there is none, or it is
-// not there yet, or it was lost. Which of them shows elsewhere.
+// errNoBlock says that a provider gives no block for a slot. The slot has none, it is not available
+// yet, or it was lost; other queries show which.
 var errNoBlock = errors.New("no block in the slot")
 
-// readRawBlock is a block as a provider gives it, with details as getBlock names them.
+// readRawBlock returns a block as a provider gives it, with details as getBlock names them.
 func (p *provider) readRawBlock(ctx context.Context, slot uint64, details, commitment string) ([]byte, error) {
 	raw, err := p.callRaw(ctx, "getBlock", slot, options{
 		"commitment": commitment, "transactionDetails": details, "encoding": "json",
@@ -104,7 +106,7 @@ func (p *provider) readRawBlock(ctx context.Context, slot uint64, details, commi
 	return raw, err
 }
 
-// readHeader is what a block says of itself, without what is in it.
+// readHeader returns the header of a block, without its contents.
 func (p *provider) readHeader(ctx context.Context, slot uint64, commitment string) (header, error) {
 	raw, err := p.readRawBlock(ctx, slot, "none", commitment)
 	if err != nil {
@@ -117,14 +119,14 @@ func (p *provider) readHeader(ctx context.Context, slot uint64, commitment strin
 	return h, nil
 }
 
-// A sighting is the first block at or above a slot.
+// slotBlock is the first block at or above a slot.
 type slotBlock struct {
 	slot uint64
 	header
 }
 
-// A vote is what providers have to agree on of a block: which it is, and what it stands
-// on. Its time is each one's own estimate while the block is young.
+// vote is what providers have to agree on about a block: its identity and its parent. The time of a
+// young block is each provider's own estimate and is left out.
 type vote struct {
 	slot, parentSlot uint64
 	hash, parent     string
@@ -132,12 +134,12 @@ type vote struct {
 
 func (s slotBlock) toVote() vote { return vote{s.slot, s.parentSlot, s.hash, s.parent} }
 
-// String is what strangers say, so it is bounded.
+// String contains providers' texts, so it is bounded.
 func (v vote) String() string {
 	return fmt.Sprintf("block %.44q in slot %d, on %.44q in %d", v.hash, v.slot, v.parent, v.parentSlot)
 }
 
-// firstBlock is the first block at or above a slot; errNoBlock when there is none yet.
+// firstBlock returns the first block at or above a slot; errNoBlock if there is none yet.
 func (p *provider) firstBlock(ctx context.Context, from uint64, commitment string) (slotBlock, error) {
 	h, err := p.readHeader(ctx, from, commitment)
 	if err == nil {
@@ -154,15 +156,18 @@ func (p *provider) firstBlock(ctx context.Context, from uint64, commitment strin
 		return slotBlock{}, err
 	}
 	if h, err = p.readHeader(ctx, slots[0], commitment); err != nil {
-		return slotBlock{}, fmt.Errorf("%s: names slot %d and does not give its block: %s", p.name, slots[0], several.TruncateAnswer(err.Error()))
+		return slotBlock{}, fmt.Errorf("%s: names slot %d and does not give its block: %s", p.name, slots[0],
+			several.TruncateAnswer(err.Error()))
 	}
 	if h.parentSlot >= from {
-		return slotBlock{}, fmt.Errorf("%s: gives block %d for %d and says that it stands on block %d, which it does not give", p.name, slots[0], from, h.parentSlot)
+		return slotBlock{},
+			fmt.Errorf("%s: gives block %d for %d and says that it stands on block %d, which it does not give", p.name,
+				slots[0], from, h.parentSlot)
 	}
 	return slotBlock{slots[0], h}, nil
 }
 
-// readContents are what is in a block, in one provider's word.
+// readContents returns the contents of a block, as one provider says.
 func (p *provider) readContents(ctx context.Context, wanted vote, commitment string) (chain.Contents, error) {
 	raw, err := p.readRawBlock(ctx, wanted.slot, "accounts", commitment)
 	if err != nil {
@@ -181,11 +186,11 @@ func (p *provider) readContents(ctx context.Context, wanted vote, commitment str
 	return chain.Contents{Block: b, Transfers: m.transfers, Fees: m.fees, BalancesProven: true}, err
 }
 
-// firstBlockTime is when the first block of Solana's main network was made, in Unix seconds.
+// firstBlockTime is the time of the first block of Solana's main network, in Unix seconds.
 const firstBlockTime = 1_584_368_940
 
-// toChainBlock names a block. Its time may be missing in it, or impossible (surfpool 1.5.0
-// gives a thousandth); then it is asked for alone.
+// toChainBlock converts a block. Its time may be missing or impossible (surfpool 1.5.0 gives a
+// thousandth); then it is requested separately.
 func (p *provider) toChainBlock(ctx context.Context, found slotBlock) (chain.Block, error) {
 	if found.time < firstBlockTime {
 		var t *int64
@@ -197,25 +202,29 @@ func (p *provider) toChainBlock(ctx context.Context, found slotBlock) (chain.Blo
 		}
 		found.time = *t
 	}
-	return chain.Block{Height: found.slot, Hash: found.hash, Parent: found.parent, Time: time.Unix(found.time, 0).UTC()}, nil
+	return chain.Block{
+		Height: found.slot, Hash: found.hash, Parent: found.parent,
+		Time: time.Unix(found.time, 0).UTC(),
+	}, nil
 }
 
-// Recent takes the block from the first provider that answers. A fork between its
-// requests is an error: the next call sees the new block whole.
+// Recent takes the block from the first provider that answers. A reorg between its requests is an
+// error: the next call reads the new block as a whole.
 func (c *Client) Recent(ctx context.Context, height uint64) (chain.Contents, error) {
-	got, err := several.FirstAnswer(ctx, c.providersByTrust(), func(ctx context.Context, p *provider) (*chain.Contents, error) {
-		found, err := p.firstBlock(ctx, height, confirmed)
-		if errors.Is(err, errNoBlock) {
-			if newest, err := p.newestSlot(ctx, confirmed); err != nil || height > newest {
+	got, err := several.FirstAnswer(ctx, c.providersByTrust(),
+		func(ctx context.Context, p *provider) (*chain.Contents, error) {
+			found, err := p.firstBlock(ctx, height, confirmed)
+			if errors.Is(err, errNoBlock) {
+				if newest, err := p.newestSlot(ctx, confirmed); err != nil || height > newest {
+					return nil, err
+				}
+			}
+			if err != nil {
 				return nil, err
 			}
-		}
-		if err != nil {
-			return nil, err
-		}
-		contents, err := p.readContents(ctx, found.toVote(), confirmed)
-		return &contents, err
-	})
+			contents, err := p.readContents(ctx, found.toVote(), confirmed)
+			return &contents, err
+		})
 	if err == nil && got == nil {
 		err = chain.ErrNotYet
 	}
@@ -226,11 +235,11 @@ func (c *Client) Recent(ctx context.Context, height uint64) (chain.Contents, err
 	return *got, nil
 }
 
-// Heads asks all providers at once. The final head is the highest that Agree
-// of them have reached; the latest is of the first one that answers, as it is
-// confirmed there.
+// Heads asks all providers at once. The final head is the highest that a quorum of them has
+// reached. The latest head is the confirmed one of the first provider that answers.
 func (c *Client) Heads(ctx context.Context) (chain.Heads, error) {
-	h, err := several.AgreeOnHeads(ctx, c.providersByTrust(), c.Quorum, func(ctx context.Context, p *provider) (chain.Heads, error) { return p.readHeads(ctx) })
+	h, err := several.AgreeOnHeads(ctx, c.providersByTrust(), c.Quorum,
+		func(ctx context.Context, p *provider) (chain.Heads, error) { return p.readHeads(ctx) })
 	if err != nil {
 		return chain.Heads{}, fmt.Errorf("heads of %s: %w", chain.Solana, err)
 	}
@@ -238,7 +247,8 @@ func (c *Client) Heads(ctx context.Context) (chain.Heads, error) {
 }
 
 func (p *provider) readHeads(ctx context.Context) (chain.Heads, error) {
-	// In this order, so that a block that comes meanwhile makes no liar of it.
+	// In this order, so that a block that is mined meanwhile does not make the provider look
+	// inconsistent.
 	final, err := p.newestBlock(ctx, finalized)
 	if err != nil {
 		return chain.Heads{}, err
@@ -250,8 +260,8 @@ func (p *provider) readHeads(ctx context.Context) (chain.Heads, error) {
 	return chain.Heads{Latest: latest, Final: final}, err
 }
 
-// newestBlock is the newest block that a provider is so sure of. Its contents may come to it a
-// little later than its slot, so the block before will do.
+// newestBlock returns the newest block of a provider at a commitment. A provider may get the
+// contents of a block a little later than its slot, so the block before is accepted.
 func (p *provider) newestBlock(ctx context.Context, commitment string) (chain.Block, error) {
 	newest, err := p.newestSlot(ctx, commitment)
 	if err != nil {

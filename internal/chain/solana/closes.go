@@ -16,21 +16,21 @@ import (
 
 const (
 
-	// What a token account says of itself behind its amount.
+	// The fields of a token account behind its amount.
 	tokenDelegateByte       = 72
 	tokenNativeByte         = 109
 	tokenCloseAuthorityByte = 129
 	isInitialized           = 1
 )
 
-// immutableOwner is what an associated account of Token-2022 has behind the usual: that it is an
-// account, and that its owner never changes. One with anything more may not be closed, as
-// with a fee that was withheld in it.
+// immutableOwner is what an associated account of Token-2022 has behind the usual fields: that it
+// is an account, and that its owner never changes. One with anything more may not be closed, for
+// example with a withheld fee in it.
 var immutableOwner = []byte{2, 7, 0, 0, 0}
 
 var _ chain.TokenAccounts = (*Client)(nil)
 
-// Rent is that of an associated account of the token's program.
+// Rent returns the rent of an associated account of the token's program.
 func (c *Client) Rent(contract chain.Address) (money.Amount, error) {
 	m, err := c.configuredMint(contract)
 	if err != nil {
@@ -39,7 +39,7 @@ func (c *Client) Rent(contract chain.Address) (money.Amount, error) {
 	return solanatx.Tx{Moves: []solanatx.Move{{Owner: "anybody", TokenProgram: m.Program}}}.Rent(), nil
 }
 
-// ReclaimableRent reads the associated accounts as they are finally.
+// ReclaimableRent reads the final state of the associated accounts.
 func (c *Client) ReclaimableRent(ctx context.Context, holdings []chain.Holding) ([]money.Amount, error) {
 	accounts := make([]chain.Address, len(holdings))
 	for i, h := range holdings {
@@ -53,9 +53,10 @@ func (c *Client) ReclaimableRent(ctx context.Context, holdings []chain.Holding) 
 	}
 	var answers [][]uint64
 	var errs []error
-	for _, a := range several.AskAll(ctx, c.providers, c.Quorum, func(ctx context.Context, p *provider) ([]uint64, error) {
-		return c.readReclaimable(ctx, p, holdings, accounts)
-	}) {
+	for _, a := range several.AskAll(ctx, c.providers, c.Quorum,
+		func(ctx context.Context, p *provider) ([]uint64, error) {
+			return c.readReclaimable(ctx, p, holdings, accounts)
+		}) {
 		if a.Err != nil {
 			errs = append(errs, a.Err)
 			continue
@@ -67,7 +68,7 @@ func (c *Client) ReclaimableRent(ctx context.Context, holdings []chain.Holding) 
 	}
 	amounts := make([]money.Amount, len(holdings))
 	for i := range holdings {
-		// Whoever has it otherwise is believed: nothing is lost by leaving it.
+		// A single provider with a lower amount is believed: leaving the account loses nothing.
 		lowest := answers[0][i]
 		for _, s := range answers[1:] {
 			lowest = min(lowest, s[i])
@@ -77,8 +78,10 @@ func (c *Client) ReclaimableRent(ctx context.Context, holdings []chain.Holding) 
 	return amounts, nil
 }
 
-// readReclaimable is how much lies in each account that is empty, by one provider.
-func (c *Client) readReclaimable(ctx context.Context, p *provider, holdings []chain.Holding, accounts []chain.Address) ([]uint64, error) {
+// readReclaimable returns the lamports of each account that is empty, as one provider says.
+func (c *Client) readReclaimable(
+	ctx context.Context, p *provider, holdings []chain.Holding, accounts []chain.Address,
+) ([]uint64, error) {
 	lamportsOf := make([]uint64, 0, len(holdings))
 	for part := range slices.Chunk(accounts, accountsPerCall) {
 		got, err := p.readAccounts(ctx, part, finalized)
@@ -103,8 +106,8 @@ func (c *Client) readReclaimable(ctx context.Context, p *provider, holdings []ch
 	return lamportsOf, nil
 }
 
-// isReclaimable tells whether the data of an account are those of a holding's associated account
-// as the chain makes it, with nothing in it and nobody else who may touch it.
+// isReclaimable reports whether the data are those of a holding's associated account as the chain
+// creates it, empty, and under the control of its owner alone.
 func isReclaimable(data []byte, h chain.Holding) bool {
 	if len(data) < tokenAccountBytes {
 		return false
@@ -113,12 +116,14 @@ func isReclaimable(data []byte, h chain.Holding) bool {
 	owner, ownerErr := solanatx.Bytes(h.Address)
 	isUnset := func(from int) bool { return binary.LittleEndian.Uint32(data[from:]) == 0 }
 	extra := data[tokenAccountBytes:]
-	return err == nil && ownerErr == nil && bytes.Equal(data[:tokenOwnerByte], mint[:]) && bytes.Equal(data[tokenOwnerByte:tokenAmountByte], owner[:]) &&
+	return err == nil && ownerErr == nil && bytes.Equal(data[:tokenOwnerByte], mint[:]) &&
+		bytes.Equal(data[tokenOwnerByte:tokenAmountByte], owner[:]) &&
 		binary.LittleEndian.Uint64(data[tokenAmountByte:]) == 0 && data[tokenStateByte] == isInitialized &&
-		isUnset(tokenDelegateByte) && isUnset(tokenNativeByte) && isUnset(tokenCloseAuthorityByte) && (len(extra) == 0 || bytes.Equal(extra, immutableOwner))
+		isUnset(tokenDelegateByte) && isUnset(tokenNativeByte) && isUnset(tokenCloseAuthorityByte) &&
+		(len(extra) == 0 || bytes.Equal(extra, immutableOwner))
 }
 
-// inspectCloses asks what the payer of closes has. Whether they can be made is for the trial.
+// inspectCloses reads what the payer of closes has. The simulation shows whether they can be made.
 func (c *Client) inspectCloses(ctx context.Context, p *provider, ps []chain.Payment) (accountsView, error) {
 	payer := feePayer(ps[0])
 	s := accountsView{writtenAccounts: []chain.Address{payer}}
@@ -146,8 +151,8 @@ func (c *Client) inspectCloses(ctx context.Context, p *provider, ps []chain.Paym
 	return s, nil
 }
 
-// closesAll tells whether a transaction closed all these accounts: each held something before
-// it and holds nothing after.
+// closesAll reports whether a transaction closed all these accounts: each held lamports before it
+// and holds none after.
 func (t *tx) closesAll(ps []chain.Payment) (bool, error) {
 	for _, p := range ps {
 		isClosed := false

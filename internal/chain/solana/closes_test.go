@@ -26,14 +26,24 @@ func TestAnEmptyAccountIsClosedForItsPayerAndAFullOneForNobody(t *testing.T) {
 	// As it is made on a real network, with its rent.
 	for of, m := range map[chain.Address]surfpool.Mint{one: usdc, two: newer, full: usdc} {
 		l.do(t, m.CreateAccount(surfpool.AddressOf(l.payer), of))
-		l.do(t, surfpool.TransferLamports(surfpool.AddressOf(l.stranger), m.AssociatedAccount(of), solanatx.TokenAccountRent))
+		l.do(t, surfpool.TransferLamports(surfpool.AddressOf(l.stranger), m.AssociatedAccount(of),
+			solanatx.TokenAccountRent))
 	}
 	if err := l.node.MintTo(ctx, usdc, full, 5); err != nil {
 		t.Fatal(err)
 	}
 	l.Mine(t, 1)
 	l.Finalize(t)
-	of := []chain.Holding{{Address: one, Contract: usdc.Address}, {Address: two, Contract: newer.Address}, {Address: full, Contract: usdc.Address}, {Address: none, Contract: usdc.Address}, {Address: one, Contract: newer.Address}}
+	of := []chain.Holding{
+		{Address: one, Contract: usdc.Address},
+		{Address: two, Contract: newer.Address},
+		{Address: full, Contract: usdc.Address},
+		{Address: none, Contract: usdc.Address},
+		{
+			Address:  one,
+			Contract: newer.Address,
+		},
+	}
 	lies, err := l.chain.TokenAccounts.ReclaimableRent(ctx, of)
 	if err != nil {
 		t.Fatal(err)
@@ -49,11 +59,15 @@ func TestAnEmptyAccountIsClosedForItsPayerAndAFullOneForNobody(t *testing.T) {
 	doubts.SetRule("getMultipleAccounts", func(e *exchange) {
 		e.EditResult(t, func(m map[string]any) { m["value"].([]any)[0] = nil })
 	})
-	if got, err := open(t, both).TokenAccounts.ReclaimableRent(ctx, of); err != nil || !got[0].IsZero() || got[1] != lies[1] {
+	if got, err := open(t, both).TokenAccounts.ReclaimableRent(ctx, of); err != nil || !got[0].IsZero() ||
+		got[1] != lies[1] {
 		t.Errorf("one that has it otherwise: got %v, %v, want only the second", got, err)
 	}
 	shut := func(of chain.Address, m surfpool.Mint) chain.Payment {
-		return chain.Payment{From: of, To: treasury, Payer: treasury, Contract: m.Address, Amount: money.Units(1), ClosesTokenAccount: true}
+		return chain.Payment{
+			From: of, To: treasury, Payer: treasury, Contract: m.Address, Amount: money.Units(1),
+			ClosesTokenAccount: true,
+		}
 	}
 	ps := []chain.Payment{shut(one, usdc), shut(two, newer)}
 	sweep := shut(full, usdc)

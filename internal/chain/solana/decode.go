@@ -12,42 +12,42 @@ import (
 // accountsMax is more accounts than any version of a transaction can name.
 const accountsMax = 256
 
-// timeMax is a time, in Unix seconds, that is not yet.
+// timeMax is a time in the far future, in Unix seconds.
 const timeMax = 1 << 40
 
-// A header is what a block says of itself.
+// header is what a block says about itself.
 type header struct {
 	hash, parent string // parent is the hash of the block before
-	parentSlot   uint64 // where the block before is
-	time         int64  // Unix seconds; 0 when the block does not say
+	parentSlot   uint64 // slot of the block before
+	time         int64  // Unix seconds; 0 if the block has none
 }
 
-// A tx is a transaction as a block tells it: which accounts it names, what each of
-// them held before and after, and the same for tokens. Its slices are those of the
-// block and are used again for the next transaction.
+// tx is a transaction as a block reports it: the accounts that it names, what each of them held
+// before and after, and the same for tokens. Its slices point into the block and are reused for the
+// next transaction.
 type tx struct {
 	signature []byte
 	accounts  [][]byte // the payer of the fee is the first
 	failed    bool
 	fee       uint64 // as the node says; see paid
 	pre, post []uint64
-	// Token balances name accounts by their place in accounts.
+	// Token balances name accounts by their index in accounts.
 	preTokens, postTokens []holding
-	isToken               []bool // whether the account of that place is for a token
+	isToken               []bool // whether the account at that index is a token account
 	paid                  uint64 // what the payer was charged
 
-	loaded  [2][][]byte // accounts out of lookup tables: written, read
+	loaded  [2][][]byte // accounts from lookup tables: written, read
 	members memberSet
 }
 
-// A holding is what a token account holds.
+// holding is what a token account holds.
 type holding struct {
 	account              int
 	mint, owner, program []byte
 	units                uint64
 }
 
-// memberSet are the members that a transaction has to have, each once.
+// memberSet is the set of the JSON members that a transaction has to have, each once.
 type memberSet uint
 
 const (
@@ -74,10 +74,10 @@ func (t *tx) markSeen(s *scanner, m memberSet) {
 	t.members |= m
 }
 
-// decodeBlock reads a block as a provider gave it and shows each of its transactions. The
-// forms "accounts" and "full" of getBlock are taken, the latter with accounts as
-// strings or as objects. Whatever is missing, strange or twice is ErrUndecodable, so
-// that an empty block is one that says so.
+// decodeBlock decodes a block as a provider gave it and passes each of its transactions to visit.
+// It accepts the forms "accounts" and "full" of getBlock, the latter with accounts as strings or as
+// objects. Everything that is missing, unexpected or repeated is ErrUndecodable, so a block is
+// empty only if it says so.
 func decodeBlock(raw []byte, visit func(*tx) error) (header, error) {
 	s := newScanner(raw)
 	h, err := readBlock(s, visit)
@@ -186,7 +186,7 @@ func (t *tx) readTx(s *scanner) error {
 	return t.checkConsistency()
 }
 
-// readNames reads who signed and which accounts are named.
+// readNames reads the signatures and the accounts of a transaction.
 func (t *tx) readNames(s *scanner) {
 	s.expectByte('{')
 	for n := 0; s.hasNext('}', &n); {
@@ -244,7 +244,7 @@ func (s *scanner) readAccounts(list [][]byte) [][]byte {
 	return list
 }
 
-// readMeta reads what became of a transaction.
+// readMeta reads the result of a transaction.
 func (t *tx) readMeta(s *scanner) {
 	s.expectByte('{')
 	for n := 0; s.hasNext('}', &n); {
@@ -307,8 +307,8 @@ func (s *scanner) readNumbers(list []uint64) []uint64 {
 	return list
 }
 
-// readHoldings reads token balances. Those of other programs than the two token programs
-// are none.
+// readHoldings reads token balances. It ignores those of programs other than the two token
+// programs.
 func (s *scanner) readHoldings(list []holding) []holding {
 	s.expectByte('[')
 	for n := 0; s.hasNext(']', &n); {
@@ -347,12 +347,12 @@ func (s *scanner) readHoldings(list []holding) []holding {
 	return list
 }
 
-// lamportsMax is more than there are. Sums below it fit a signed number.
+// lamportsMax is more than all lamports. Sums below it fit a signed number.
 const lamportsMax = math.MaxInt64
 
-// checkConsistency checks that the parts of a transaction fit one another and finds out what it
-// cost. Lamports are neither made nor lost in a transaction, so what all its accounts
-// hold less is what was charged, whatever the node calls the fee.
+// checkConsistency checks that the parts of a transaction fit one another and computes what it
+// cost. A transaction neither makes nor destroys lamports. So what all its accounts hold less is
+// what was charged, independently of the node's fee.
 func (t *tx) checkConsistency() error {
 	n := len(t.accounts)
 	switch {
@@ -393,8 +393,8 @@ func (t *tx) checkConsistency() error {
 			}
 			isCounted[h.account] = true
 			t.isToken[h.account] = true
-			// Without lamports there is no account, and nothing in it (surfpool 1.5.0 goes on
-			// telling what was in one that was closed).
+			// Without lamports there is no account, and nothing in it (surfpool 1.5.0 continues to
+			// report the contents of a closed one).
 			if side.lamports[h.account] > 0 && isTokenProgram(h.program) {
 				valid = append(valid, h)
 			}
@@ -428,18 +428,18 @@ func unitsIn(list []holding, account int, mint, owner []byte) uint64 {
 	return 0
 }
 
-// unitsBefore is what an account held of a mint for an owner before a transaction.
+// unitsBefore returns what an account held of a mint for an owner before a transaction.
 func (t *tx) unitsBefore(account int, mint, owner []byte) uint64 {
 	return unitsIn(t.preTokens, account, mint, owner)
 }
 
-// unitsAfter is what it holds of it then.
+// unitsAfter returns what an account holds of a mint for an owner after a transaction.
 func (t *tx) unitsAfter(account int, mint, owner []byte) uint64 {
 	return unitsIn(t.postTokens, account, mint, owner)
 }
 
-// internTable gives one string for equal bytes, which are those of an answer that shall not
-// be kept for a few addresses.
+// internTable gives one string for equal bytes. Without it a few addresses would keep a whole
+// answer in memory.
 type internTable map[string]string
 
 func (n internTable) intern(b []byte) string {

@@ -68,8 +68,9 @@ func (s txSpec) tokenList(after bool) string {
 		if c.program == "" {
 			c.program = token
 		}
-		list = append(list, fmt.Sprintf(`{"accountIndex":%d,"mint":%q,"owner":%q,"programId":%q,"uiTokenAmount":{"amount":"%d","decimals":6,"uiAmount":1.5,"uiAmountString":"1.5"}}`,
-			at, addressOf(c.mint), addressOf(owner), c.program, units))
+		list = append(list,
+			fmt.Sprintf(`{"accountIndex":%d,"mint":%q,"owner":%q,"programId":%q,"uiTokenAmount":{"amount":"%d","decimals":6,"uiAmount":1.5,"uiAmountString":"1.5"}}`,
+				at, addressOf(c.mint), addressOf(owner), c.program, units))
 	}
 	return "[" + strings.Join(list, ",") + "]"
 }
@@ -94,7 +95,8 @@ func (s txSpec) signature(n int) string {
 func (s txSpec) accountsForm(n int) string {
 	var keys []string
 	for _, a := range s.accounts {
-		keys = append(keys, fmt.Sprintf(`{"pubkey":%q,"signer":false,"source":"transaction","writable":true}`, addressOf(a)))
+		keys = append(keys, fmt.Sprintf(`{"pubkey":%q,"signer":false,"source":"transaction","writable":true}`,
+			addressOf(a)))
 	}
 	if s.version == "" {
 		s.version = `"legacy"`
@@ -119,12 +121,14 @@ func (s txSpec) fullForm(n int) string {
 		s.version = "0"
 	}
 	return fmt.Sprintf(`{"meta":%s,"transaction":{"message":{"header":{"numRequiredSignatures":1},"accountKeys":%s,"instructions":[{"data":"a\"}]\\","accounts":[0]}]},"signatures":[%q,"another"]},"version":%s}`,
-		s.meta(fmt.Sprintf(`,"logMessages":["\"}{[\\"],"loadedAddresses":{"writable":%s,"readonly":%s}`, quoted(looked[:written]), quoted(looked[written:]))),
+		s.meta(fmt.Sprintf(`,"logMessages":["\"}{[\\"],"loadedAddresses":{"writable":%s,"readonly":%s}`,
+			quoted(looked[:written]), quoted(looked[written:]))),
 		quoted(own), s.signature(n), s.version)
 }
 
 func blockOf(txs ...string) []byte {
-	return fmt.Appendf(nil, `{"blockHeight":7,"blockTime":1700000000,"blockhash":%q,"parentSlot":8,"previousBlockhash":%q,"transactions":[%s]}`,
+	return fmt.Appendf(nil,
+		`{"blockHeight":7,"blockTime":1700000000,"blockhash":%q,"parentSlot":8,"previousBlockhash":%q,"transactions":[%s]}`,
 		addressOf("this"), addressOf("before"), strings.Join(txs, ","))
 }
 
@@ -151,8 +155,9 @@ func (m transferSpec) transfer(n int) chain.Transfer {
 		return chain.Address(addressOf(of))
 	}
 	return chain.Transfer{
-		Tx: chain.TxHash(txSpec{}.signature(n)), Kind: m.kind, Position: addressOf(m.position), Contract: address(m.contract),
-		From: address(m.from), To: address(m.to), Amount: money.Units(m.units), Freed: m.freed,
+		Tx: chain.TxHash(txSpec{}.signature(n)), Kind: m.kind, Position: addressOf(m.position),
+		Contract: address(m.contract),
+		From:     address(m.from), To: address(m.to), Amount: money.Units(m.units), Freed: m.freed,
 	}
 }
 
@@ -179,27 +184,42 @@ func TestWhatMovedIsReadOffBalances(t *testing.T) {
 		paid uint64
 	}{
 		"a payment of lamports": {
-			txSpec{accounts: []string{"a", "b", "system"}, change: [][2]uint64{{9000, 3000}, {1, 1001}, {1, 1}}, fee: 5000},
+			txSpec{
+				accounts: []string{"a", "b", "system"}, change: [][2]uint64{{9000, 3000}, {1, 1001}, {1, 1}},
+				fee: 5000,
+			},
 			[]transferSpec{native("a", "b", 1000)},
 			5000,
 		},
 		"the payer is not the sender": {
-			txSpec{accounts: []string{"payer", "a", "b"}, change: [][2]uint64{{9000, 4000}, {5000, 3000}, {0, 2000}}, fee: 5000},
+			txSpec{
+				accounts: []string{"payer", "a", "b"}, change: [][2]uint64{{9000, 4000}, {5000, 3000}, {0, 2000}},
+				fee: 5000,
+			},
 			[]transferSpec{native("a", "b", 2000)},
 			5000,
 		},
 		"the priority fee that the node does not tell": {
-			txSpec{accounts: []string{"payer", "a", "b"}, change: [][2]uint64{{9000, 3500}, {5000, 3000}, {0, 2000}}, fee: 5000},
+			txSpec{
+				accounts: []string{"payer", "a", "b"}, change: [][2]uint64{{9000, 3500}, {5000, 3000}, {0, 2000}},
+				fee: 5000,
+			},
 			[]transferSpec{native("a", "b", 2000)},
 			5500,
 		},
 		"several receivers": {
-			txSpec{accounts: []string{"a", "b", "c"}, change: [][2]uint64{{9000, 1000}, {0, 1000}, {0, 2000}}, fee: 5000},
+			txSpec{
+				accounts: []string{"a", "b", "c"}, change: [][2]uint64{{9000, 1000}, {0, 1000}, {0, 2000}},
+				fee: 5000,
+			},
 			[]transferSpec{native("a", "b", 1000), native("a", "c", 2000)},
 			5000,
 		},
 		"several senders": {
-			txSpec{accounts: []string{"a", "b", "c"}, change: [][2]uint64{{9000, 3000}, {2000, 1000}, {0, 2000}}, fee: 5000},
+			txSpec{
+				accounts: []string{"a", "b", "c"}, change: [][2]uint64{{9000, 3000}, {2000, 1000}, {0, 2000}},
+				fee: 5000,
+			},
 			[]transferSpec{native("", "c", 2000)},
 			5000,
 		},
@@ -210,7 +230,12 @@ func TestWhatMovedIsReadOffBalances(t *testing.T) {
 		},
 		"a failed transaction costs and moves nothing": {
 			txSpec{
-				accounts: []string{"a", "b", "a.usdc", "b.usdc"}, change: [][2]uint64{{9000, 4000}, {1, 1}, {rent, rent}, {rent, rent}}, fee: 5000,
+				accounts: []string{"a", "b", "a.usdc", "b.usdc"}, change: [][2]uint64{
+					{9000, 4000},
+					{1, 1},
+					{rent, rent},
+					{rent, rent},
+				}, fee: 5000,
 				err:    `{"InstructionError":[1,{"Custom":1}]}`,
 				tokens: []change{{"a.usdc", "usdc", "", "a", "a", 10, 0}, {"b.usdc", "usdc", "", "b", "b", 0, 10}},
 			}, nil, 5000,
@@ -238,7 +263,11 @@ func TestWhatMovedIsReadOffBalances(t *testing.T) {
 		},
 		"a token that withholds a fee": {
 			txSpec{
-				accounts: []string{"payer", "a.t", "b.t"}, fee: 5000, change: [][2]uint64{{9000, 4000}, {rent, rent}, {rent, rent}},
+				accounts: []string{"payer", "a.t", "b.t"}, fee: 5000, change: [][2]uint64{
+					{9000, 4000},
+					{rent, rent},
+					{rent, rent},
+				},
 				tokens: []change{{"a.t", "t", token2022, "a", "a", 1000, 0}, {"b.t", "t", token2022, "b", "b", 5, 995}},
 			}, []transferSpec{ofToken("b.t", "t", "a", "b", 990)}, 5000,
 		},
@@ -257,14 +286,27 @@ func TestWhatMovedIsReadOffBalances(t *testing.T) {
 		},
 		"what was minted comes from nobody": {
 			txSpec{
-				accounts: []string{"payer", "mint", "a.t"}, fee: 5000, change: [][2]uint64{{9000, 4000}, {1, 1}, {1, 1}},
+				accounts: []string{"payer", "mint", "a.t"}, fee: 5000, change: [][2]uint64{
+					{9000, 4000},
+					{1, 1},
+					{1, 1},
+				},
 				tokens: []change{{"a.t", "t", "", "a", "a", 1, 8}},
 			}, []transferSpec{ofToken("a.t", "t", "", "a", 7)}, 5000,
 		},
 		"what was minted comes from nobody, whoever moves their own beside it": {
 			txSpec{
-				accounts: []string{"payer", "x.1", "x.2", "a.t"}, fee: 5000, change: [][2]uint64{{9000, 4000}, {1, 1}, {1, 1}, {1, 1}},
-				tokens: []change{{"x.1", "t", "", "x", "x", 9, 0}, {"x.2", "t", "", "x", "x", 0, 9}, {"a.t", "t", "", "a", "a", 1, 8}},
+				accounts: []string{"payer", "x.1", "x.2", "a.t"}, fee: 5000, change: [][2]uint64{
+					{9000, 4000},
+					{1, 1},
+					{1, 1},
+					{1, 1},
+				},
+				tokens: []change{
+					{"x.1", "t", "", "x", "x", 9, 0},
+					{"x.2", "t", "", "x", "x", 0, 9},
+					{"a.t", "t", "", "a", "a", 1, 8},
+				},
 			}, []transferSpec{ofToken("a.t", "t", "", "a", 7)}, 5000,
 		},
 		"what was burnt goes nowhere": {
@@ -281,7 +323,13 @@ func TestWhatMovedIsReadOffBalances(t *testing.T) {
 		},
 		"more than moved between an owner's own accounts": {
 			txSpec{
-				accounts: []string{"a", "a.1", "a.2", "a.3", "b.t"}, fee: 5000, change: [][2]uint64{{9000, 4000}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+				accounts: []string{"a", "a.1", "a.2", "a.3", "b.t"}, fee: 5000, change: [][2]uint64{
+					{9000, 4000},
+					{1, 1},
+					{1, 1},
+					{1, 1},
+					{1, 1},
+				},
 				tokens: []change{
 					{"a.1", "t", "", "a", "a", 9, 0},
 					{"a.2", "t", "", "a", "a", 0, 10},
@@ -298,19 +346,32 @@ func TestWhatMovedIsReadOffBalances(t *testing.T) {
 		},
 		"a token account that is closed for its rent": {
 			txSpec{
-				accounts: []string{"payer", "a", "a.t", "b"}, fee: 5000, change: [][2]uint64{{9000, 4000}, {1, 1}, {rent, 0}, {1, 1 + rent}},
+				accounts: []string{"payer", "a", "a.t", "b"}, fee: 5000, change: [][2]uint64{
+					{9000, 4000},
+					{1, 1},
+					{rent, 0},
+					{1, 1 + rent},
+				},
 				tokens: []change{{"a.t", "t", "", "a", "", 0, 0}},
 			}, []transferSpec{freed("a", "b", rent)}, 5000,
 		},
 		"wrapped SOL is a token and no coin": {
 			txSpec{
-				accounts: []string{"a", "a.w", "b.w"}, fee: 5000, change: [][2]uint64{{9000, 4000}, {rent + 700, rent}, {rent, rent + 700}},
+				accounts: []string{"a", "a.w", "b.w"}, fee: 5000, change: [][2]uint64{
+					{9000, 4000},
+					{rent + 700, rent},
+					{rent, rent + 700},
+				},
 				tokens: []change{{"a.w", "w", "", "a", "a", 700, 0}, {"b.w", "w", "", "b", "b", 0, 700}},
 			}, []transferSpec{ofToken("b.w", "w", "a", "b", 700)}, 5000,
 		},
 		"SOL that is unwrapped comes from its owner": {
 			txSpec{
-				accounts: []string{"payer", "a", "a.w"}, fee: 5000, change: [][2]uint64{{9000, 4000}, {1, 1 + rent + 700}, {rent + 700, 0}},
+				accounts: []string{"payer", "a", "a.w"}, fee: 5000, change: [][2]uint64{
+					{9000, 4000},
+					{1, 1 + rent + 700},
+					{rent + 700, 0},
+				},
 				tokens: []change{{"a.w", "w", "", "a", "", 700, 0}},
 			}, []transferSpec{freed("a", "a", rent+700)}, 5000,
 		},
@@ -322,19 +383,32 @@ func TestWhatMovedIsReadOffBalances(t *testing.T) {
 		},
 		"who pays for their own account is no second sender": {
 			txSpec{
-				accounts: []string{"payer", "x", "x.t", "a", "b"}, fee: 5000, change: [][2]uint64{{9000, 4000}, {rent, 0}, {0, rent}, {50, 0}, {0, 50}},
+				accounts: []string{"payer", "x", "x.t", "a", "b"}, fee: 5000, change: [][2]uint64{
+					{9000, 4000},
+					{rent, 0},
+					{0, rent},
+					{50, 0},
+					{0, 50},
+				},
 				tokens: []change{{"x.t", "t", "", "", "x", 0, 0}},
 			}, []transferSpec{native("a", "b", 50)}, 5000,
 		},
 		"a balance of some other program's is no token": {
 			txSpec{
 				accounts: []string{"payer", "a.t", "b.t"}, fee: 5000, change: [][2]uint64{{9000, 4000}, {1, 1}, {1, 1}},
-				tokens: []change{{"a.t", "t", addressOf("some program"), "a", "a", 5, 0}, {"b.t", "t", addressOf("some program"), "b", "b", 0, 5}},
+				tokens: []change{
+					{"a.t", "t", addressOf("some program"), "a", "a", 5, 0},
+					{"b.t", "t", addressOf("some program"), "b", "b", 0, 5},
+				},
 			}, nil, 5000,
 		},
 		"what is told of an account that is gone counts for nothing": {
 			txSpec{
-				accounts: []string{"payer", "a.t", "b.t"}, fee: 5000, change: [][2]uint64{{9000, 4000}, {rent, 0}, {0, rent}},
+				accounts: []string{"payer", "a.t", "b.t"}, fee: 5000, change: [][2]uint64{
+					{9000, 4000},
+					{rent, 0},
+					{0, rent},
+				},
 				tokens: []change{{"a.t", "t", "", "a", "a", 5, 5}, {"b.t", "t", "", "b", "b", 3, 5}},
 			}, []transferSpec{ofToken("b.t", "t", "a", "b", 5)}, 5000,
 		},
@@ -347,7 +421,10 @@ func TestWhatMovedIsReadOffBalances(t *testing.T) {
 		},
 	} {
 		for form, text := range map[string]string{"accounts": c.said.accountsForm(1), "full": c.said.fullForm(1)} {
-			got, err := readMovements(blockOf(txSpec{accounts: []string{"z"}, change: [][2]uint64{{1, 1}}}.accountsForm(0), text))
+			got, err := readMovements(blockOf(txSpec{
+				accounts: []string{"z"},
+				change:   [][2]uint64{{1, 1}},
+			}.accountsForm(0), text))
 			if err != nil {
 				t.Errorf("%s, %s: got %v, want the block", what, form, err)
 				continue
@@ -359,7 +436,10 @@ func TestWhatMovedIsReadOffBalances(t *testing.T) {
 			if fmt.Sprint(got.transfers) != fmt.Sprint(want) {
 				t.Errorf("%s, %s: got %+v, want %+v", what, form, got.transfers, want)
 			}
-			if wantFee := []chain.Fee{{Payer: chain.Address(addressOf(c.said.accounts[0])), Amount: money.Units(c.paid)}}; fmt.Sprint(got.fees) != fmt.Sprint(wantFee) {
+			if wantFee := []chain.Fee{{
+				Payer:  chain.Address(addressOf(c.said.accounts[0])),
+				Amount: money.Units(c.paid),
+			}}; fmt.Sprint(got.fees) != fmt.Sprint(wantFee) {
 				t.Errorf("%s, %s: got fees %v, want %v", what, form, got.fees, wantFee)
 			}
 		}
@@ -372,7 +452,10 @@ func TestFeesAreOnePayerEach(t *testing.T) {
 		return txSpec{accounts: []string{who}, change: [][2]uint64{{9000, 9000 - n}}, fee: n}.accountsForm(0)
 	}
 	got, err := readMovements(blockOf(cost("a", 5), cost("b", 7), cost("a", 11)))
-	want := []chain.Fee{{Payer: chain.Address(addressOf("a")), Amount: money.Units(16)}, {Payer: chain.Address(addressOf("b")), Amount: money.Units(7)}}
+	want := []chain.Fee{
+		{Payer: chain.Address(addressOf("a")), Amount: money.Units(16)},
+		{Payer: chain.Address(addressOf("b")), Amount: money.Units(7)},
+	}
 	if err != nil || fmt.Sprint(got.fees) != fmt.Sprint(want) {
 		t.Errorf("got %v, %v, want %v", got, err, want)
 	}
@@ -396,50 +479,56 @@ func TestABlockThatLacksAnythingIsNotDecoded(t *testing.T) {
 	}
 	block := string(blockOf(whole))
 	for what, raw := range map[string][]byte{
-		"null":                         []byte("null"),
-		"nothing":                      nil,
-		"an empty object":              []byte("{}"),
-		"a list":                       []byte("[]"),
-		"half of it":                   []byte(block[:len(block)/2]),
-		"something behind it":          []byte(block + "{}"),
-		"no transactions":              fmt.Appendf(nil, `{"blockhash":"a","previousBlockhash":"b","parentSlot":1}`),
-		"signatures alone":             fmt.Appendf(nil, `{"blockhash":"a","previousBlockhash":"b","parentSlot":1,"signatures":["x"]}`),
-		"transactions null":            fmt.Appendf(nil, `{"blockhash":"a","previousBlockhash":"b","parentSlot":1,"transactions":null}`),
-		"no parent":                    fmt.Appendf(nil, `{"blockhash":"a","parentSlot":1,"transactions":[]}`),
-		"no hash":                      fmt.Appendf(nil, `{"previousBlockhash":"a","parentSlot":1,"transactions":[]}`),
-		"transactions twice":           fmt.Appendf(nil, `{"blockhash":"a","previousBlockhash":"b","parentSlot":1,"transactions":[],"transactions":[]}`),
-		"version 2":                    swap(`"version":"legacy"`, `"version":2`),
-		"no version":                   swap(`,"version":"legacy"`, ``),
-		"meta null":                    blockOf(`{"transaction":{"signatures":["x"],"accountKeys":["a"]},"meta":null,"version":0}`),
-		"a transaction in base64":      blockOf(`{"transaction":["AAAA","base64"],"meta":{},"version":0}`),
-		"no error member":              swap(`"err":null,`, ``),
-		"no balances before":           swap(`"preBalances":[9000,1,1],`, ``),
-		"one balance less":             swap(`"postBalances":[4000,1,1]`, `"postBalances":[4000,1]`),
-		"a balance too many":           swap(`"postBalances":[4000,1,1]`, `"postBalances":[4000,1,1,1]`),
-		"a negative balance":           swap(`"postBalances":[4000,`, `"postBalances":[-4000,`),
-		"a balance with a fraction":    swap(`"postBalances":[4000,`, `"postBalances":[4000.5,`),
-		"a balance with an exponent":   swap(`"postBalances":[4000,`, `"postBalances":[4e3,`),
-		"a balance beyond 64 bits":     swap(`"postBalances":[4000,`, `"postBalances":[18446744073709551616,`),
-		"lamports out of nothing":      swap(`"postBalances":[4000,`, `"postBalances":[40000,`),
-		"a fee that nobody paid":       swap(`"fee":5000`, `"fee":5001`),
-		"no token balances":            swap(`"preTokenBalances":`, `"tokenBalances":`),
-		"token balances null":          swap(`"postTokenBalances":[`, `"postTokenBalances":null,"x":[`),
-		"a token of no owner":          swap(fmt.Sprintf(`"owner":%q,`, addressOf("b")), ``),
-		"a token of no program":        swap(fmt.Sprintf(`"programId":%q,`, token), ``),
-		"a token of no amount":         swap(`"amount":"5",`, ``),
-		"a token amount as a number":   swap(`"amount":"5"`, `"amount":5`),
-		"a token amount of words":      swap(`"amount":"5"`, `"amount":"five"`),
-		"a token amount beyond 64":     swap(`"amount":"5"`, `"amount":"18446744073709551616"`),
-		"a token of account 3 of 3":    swap(`"accountIndex":2`, `"accountIndex":3`),
-		"a token account twice":        swap(`"accountIndex":2`, `"accountIndex":1`),
-		"an account without address":   swap(fmt.Sprintf(`"pubkey":%q`, addressOf("b.t")), `"pubkey":""`),
-		"nobody signed":                swap(fmt.Sprintf(`"signatures":[%q]`, txSpec{}.signature(0)), `"signatures":[]`),
-		"balances twice":               swap(`"fee":5000`, `"fee":5000,"postBalances":[4000,1,1]`),
-		"a comma too many":             swap(`"fee":5000,`, `"fee":5000,,`),
-		"addresses that are escaped":   swap(`{"pubkey":"`, `{"pubkey":"\u0041`),
-		"deeper than anything is":      []byte(strings.Repeat("[", 100_000)),
-		"deep in what is skipped":      fmt.Appendf(nil, `{"rewards":%s,"blockhash":"a"}`, strings.Repeat("[", 100_000)),
-		"braces that do not fit":       fmt.Appendf(nil, `{"rewards":[},"blockhash":"a","previousBlockhash":"b","parentSlot":1,"transactions":[]}`),
+		"null":                []byte("null"),
+		"nothing":             nil,
+		"an empty object":     []byte("{}"),
+		"a list":              []byte("[]"),
+		"half of it":          []byte(block[:len(block)/2]),
+		"something behind it": []byte(block + "{}"),
+		"no transactions":     fmt.Appendf(nil, `{"blockhash":"a","previousBlockhash":"b","parentSlot":1}`),
+		"signatures alone": fmt.Appendf(nil,
+			`{"blockhash":"a","previousBlockhash":"b","parentSlot":1,"signatures":["x"]}`),
+		"transactions null": fmt.Appendf(nil,
+			`{"blockhash":"a","previousBlockhash":"b","parentSlot":1,"transactions":null}`),
+		"no parent": fmt.Appendf(nil, `{"blockhash":"a","parentSlot":1,"transactions":[]}`),
+		"no hash":   fmt.Appendf(nil, `{"previousBlockhash":"a","parentSlot":1,"transactions":[]}`),
+		"transactions twice": fmt.Appendf(nil,
+			`{"blockhash":"a","previousBlockhash":"b","parentSlot":1,"transactions":[],"transactions":[]}`),
+		"version 2":                  swap(`"version":"legacy"`, `"version":2`),
+		"no version":                 swap(`,"version":"legacy"`, ``),
+		"meta null":                  blockOf(`{"transaction":{"signatures":["x"],"accountKeys":["a"]},"meta":null,"version":0}`),
+		"a transaction in base64":    blockOf(`{"transaction":["AAAA","base64"],"meta":{},"version":0}`),
+		"no error member":            swap(`"err":null,`, ``),
+		"no balances before":         swap(`"preBalances":[9000,1,1],`, ``),
+		"one balance less":           swap(`"postBalances":[4000,1,1]`, `"postBalances":[4000,1]`),
+		"a balance too many":         swap(`"postBalances":[4000,1,1]`, `"postBalances":[4000,1,1,1]`),
+		"a negative balance":         swap(`"postBalances":[4000,`, `"postBalances":[-4000,`),
+		"a balance with a fraction":  swap(`"postBalances":[4000,`, `"postBalances":[4000.5,`),
+		"a balance with an exponent": swap(`"postBalances":[4000,`, `"postBalances":[4e3,`),
+		"a balance beyond 64 bits":   swap(`"postBalances":[4000,`, `"postBalances":[18446744073709551616,`),
+		"lamports out of nothing":    swap(`"postBalances":[4000,`, `"postBalances":[40000,`),
+		"a fee that nobody paid":     swap(`"fee":5000`, `"fee":5001`),
+		"no token balances":          swap(`"preTokenBalances":`, `"tokenBalances":`),
+		"token balances null":        swap(`"postTokenBalances":[`, `"postTokenBalances":null,"x":[`),
+		"a token of no owner":        swap(fmt.Sprintf(`"owner":%q,`, addressOf("b")), ``),
+		"a token of no program":      swap(fmt.Sprintf(`"programId":%q,`, token), ``),
+		"a token of no amount":       swap(`"amount":"5",`, ``),
+		"a token amount as a number": swap(`"amount":"5"`, `"amount":5`),
+		"a token amount of words":    swap(`"amount":"5"`, `"amount":"five"`),
+		"a token amount beyond 64":   swap(`"amount":"5"`, `"amount":"18446744073709551616"`),
+		"a token of account 3 of 3":  swap(`"accountIndex":2`, `"accountIndex":3`),
+		"a token account twice":      swap(`"accountIndex":2`, `"accountIndex":1`),
+		"an account without address": swap(fmt.Sprintf(`"pubkey":%q`, addressOf("b.t")), `"pubkey":""`),
+		"nobody signed": swap(fmt.Sprintf(`"signatures":[%q]`, txSpec{}.signature(0)),
+			`"signatures":[]`),
+		"balances twice":             swap(`"fee":5000`, `"fee":5000,"postBalances":[4000,1,1]`),
+		"a comma too many":           swap(`"fee":5000,`, `"fee":5000,,`),
+		"addresses that are escaped": swap(`{"pubkey":"`, `{"pubkey":"\u0041`),
+		"deeper than anything is":    []byte(strings.Repeat("[", 100_000)),
+		"deep in what is skipped": fmt.Appendf(nil, `{"rewards":%s,"blockhash":"a"}`,
+			strings.Repeat("[", 100_000)),
+		"braces that do not fit": fmt.Appendf(nil,
+			`{"rewards":[},"blockhash":"a","previousBlockhash":"b","parentSlot":1,"transactions":[]}`),
 		"an account of more than all":  swap(`[9000,1,1]`, `[9223372036854775808,1,1]`),
 		"more accounts than there are": blockOf(manyAccounts(300)),
 	} {
@@ -465,7 +554,11 @@ func FuzzDecode(f *testing.F) {
 	f.Add(blockOf())
 	f.Add(blockOf(manyAccounts(3)))
 	one := txSpec{
-		accounts: []string{"payer", "a.t", "b.t"}, fee: 5000, change: [][2]uint64{{9000, 4000}, {1, 1}, {1, 1}}, looked: 2,
+		accounts: []string{"payer", "a.t", "b.t"}, fee: 5000, change: [][2]uint64{
+			{9000, 4000},
+			{1, 1},
+			{1, 1},
+		}, looked: 2,
 		tokens: []change{{"a.t", "t", "", "a", "a", 5, 0}, {"b.t", "t", "", "b", "b", 0, 5}},
 	}
 	f.Add(blockOf(one.accountsForm(0), one.fullForm(1)))
@@ -577,7 +670,8 @@ func TestSpacesChangeNothing(t *testing.T) {
 		}
 		quick, errQuick := readMovements(b)
 		slow, errSlow := readMovements(spaced.Bytes())
-		if (errQuick == nil) != (errSlow == nil) || !slices.Equal(quick.transfers, slow.transfers) || !slices.Equal(quick.fees, slow.fees) {
+		if (errQuick == nil) != (errSlow == nil) || !slices.Equal(quick.transfers, slow.transfers) ||
+			!slices.Equal(quick.fees, slow.fees) {
 			t.Fatalf("%s: got %v, %v, with spaces %v, %v", b, quick.transfers, errQuick, slow.transfers, errSlow)
 		}
 		if errQuick == nil {

@@ -12,16 +12,15 @@ const depthMax = 64
 
 var errJSON = errors.New("not the JSON that is expected")
 
-// A scanner reads JSON from front to back without a copy of anything. A block has
-// megabytes and we want little of it: what is skipped is only followed as far as it
-// takes to find its end.
+// scanner reads JSON from front to back without copying. A block has megabytes and little of it is
+// needed: the scanner follows what it skips only to find its end.
 //
-// The first mistake sticks: everything after it reads as nothing, and loops end.
+// The first error persists: everything after it reads as empty, and loops end.
 type scanner struct {
 	b       []byte
 	i       int
 	err     error
-	escapes bool // there is one somewhere
+	escapes bool // there is an escape somewhere
 }
 
 func newScanner(b []byte) *scanner { return &scanner{b: b, escapes: bytes.IndexByte(b, '\\') >= 0} }
@@ -33,7 +32,7 @@ func (s *scanner) fail(message string) {
 	s.i = len(s.b)
 }
 
-// peekByte is the next byte that is no space, 0 at the end.
+// peekByte returns the next byte that is no space, 0 at the end.
 func (s *scanner) peekByte() byte {
 	if s.i < len(s.b) && s.b[s.i] > ' ' {
 		return s.b[s.i]
@@ -64,10 +63,10 @@ func (s *scanner) expectByte(c byte) {
 	s.i++
 }
 
-// hasNext tells whether an object or list that has begun has another element, and steps
-// to it. n counts them from 0.
+// hasNext reports whether an open object or list has another element, and steps to it. n counts the
+// elements from 0.
 func (s *scanner) hasNext(end byte, n *int) bool {
-	// Nodes write no spaces, and after a mistake nothing is left to look at.
+	// Nodes write no spaces, and after an error nothing is left to read.
 	if b := s.b[s.i:]; *n > 0 && len(b) > 1 {
 		switch {
 		case b[0] == ',' && b[1] > ' ' && b[1] != end:
@@ -99,7 +98,7 @@ func (s *scanner) hasNext(end byte, n *int) bool {
 	return s.err == nil
 }
 
-// readWord reads a string that has no escapes: names of members, addresses, signatures.
+// readWord reads a string without escapes: names of members, addresses, signatures.
 func (s *scanner) readWord() []byte {
 	if s.peekByte() != '"' {
 		s.fail("no string")
@@ -135,7 +134,7 @@ func (s *scanner) readMember() []byte {
 	return w
 }
 
-// skipNull steps over a null, if that is what comes.
+// skipNull skips a null, if it is the next value.
 func (s *scanner) skipNull() bool {
 	if s.peekByte() != 'n' {
 		return false
@@ -171,7 +170,7 @@ func (s *scanner) readNumber() uint64 {
 	return n
 }
 
-// readQuantity reads a string that holds a number.
+// readQuantity reads a string that contains a number.
 func (s *scanner) readQuantity() uint64 {
 	w := s.readWord()
 	n, used := parseDigits(w)
@@ -181,11 +180,11 @@ func (s *scanner) readQuantity() uint64 {
 	return n
 }
 
-// digitsSafe of any number fit 64 bits.
+// digitsSafe digits of any number fit 64 bits.
 const digitsSafe = 19
 
-// parseDigits reads a number as far as it goes; used is 0 when there is none or it is too
-// large or written with zeros before.
+// parseDigits reads the digits of a number; used is 0 if there is none, or if it is too large or
+// has leading zeros.
 func parseDigits(b []byte) (n uint64, used int) {
 	for used < min(len(b), digitsSafe) && b[used]-'0' <= 9 {
 		n = 10*n + uint64(b[used]-'0')
@@ -206,11 +205,11 @@ func parseDigits(b []byte) (n uint64, used int) {
 	return n, used
 }
 
-// skipValue steps over a value and returns it.
+// skipValue skips a value and returns it.
 func (s *scanner) skipValue() []byte {
 	c := s.peekByte()
 	start := s.i
-	switch c { // most of what is skipped is one value
+	switch c { // most skipped values are scalars
 	case '{', '[', '}', ']', ',', ':', 0:
 	case '"':
 		s.skipString()
@@ -261,7 +260,7 @@ func (s *scanner) skipValue() []byte {
 	}
 }
 
-// bytesFrom is what was stepped over from a place on; nothing after a mistake.
+// bytesFrom returns the bytes from a position to the present one; nothing after an error.
 func (s *scanner) bytesFrom(start int) []byte {
 	if s.err != nil {
 		return nil
@@ -269,10 +268,10 @@ func (s *scanner) bytesFrom(start int) []byte {
 	return s.b[start:s.i:s.i]
 }
 
-// braceBit is 1 for the braces of an object and 0 for the brackets of a list.
+// braceBit returns 1 for the braces of an object and 0 for the brackets of a list.
 func braceBit(c byte) uint64 { return uint64(c >> 5 & 1) }
 
-// skipString steps over a string with whatever is in it.
+// skipString skips a string with all its escapes.
 func (s *scanner) skipString() {
 	for s.i++; ; {
 		n := bytes.IndexByte(s.b[s.i:], '"')
@@ -294,7 +293,7 @@ func (s *scanner) skipString() {
 	}
 }
 
-// skipScalar steps over a number, true, false or null.
+// skipScalar skips a number, true, false or null.
 func (s *scanner) skipScalar() {
 	start := s.i
 	for s.i < len(s.b) {
@@ -309,7 +308,7 @@ func (s *scanner) skipScalar() {
 	}
 }
 
-// expectEnd says that nothing may follow.
+// expectEnd returns an error if anything follows.
 func (s *scanner) expectEnd() error {
 	if s.err == nil && s.peekByte() != 0 {
 		s.fail("more than one value")

@@ -11,11 +11,12 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
 )
 
-// Senders answers from the movements where one sent it. Of what came from several, as a
-// sweep of several addresses does, everybody has sent it who has less of the same after
-// the transaction: the block is read again until as many providers as have to agree say
-// the same of it. Nobody has sent what was made out of nothing.
-func (c *Client) Senders(ctx context.Context, block chain.Block, transfers []chain.Transfer) ([][]chain.Address, error) {
+// Senders takes the sender from a transfer that has one. A transfer with several senders, such as a
+// sweep of several addresses, was sent by all who have less of the same coin after the transaction.
+// The block is read again for these until a quorum says the same. A minted amount has no sender.
+func (c *Client) Senders(
+	ctx context.Context, block chain.Block, transfers []chain.Transfer,
+) ([][]chain.Address, error) {
 	if !slices.ContainsFunc(transfers, func(t chain.Transfer) bool { return t.From == "" }) {
 		return chain.Senders(transfers), nil
 	}
@@ -30,7 +31,9 @@ func (c *Client) Senders(ctx context.Context, block chain.Block, transfers []cha
 	return senders, nil
 }
 
-func (p *provider) readSenders(ctx context.Context, block chain.Block, transfers []chain.Transfer) ([][]chain.Address, error) {
+func (p *provider) readSenders(
+	ctx context.Context, block chain.Block, transfers []chain.Transfer,
+) ([][]chain.Address, error) {
 	raw, err := p.readRawBlock(ctx, block.Height, "accounts", confirmed)
 	if err != nil {
 		return nil, err
@@ -57,14 +60,14 @@ func (p *provider) readSenders(ctx context.Context, block chain.Block, transfers
 	return senders, nil
 }
 
-// Kind asks one provider after the other until as many as have to agree say Keyed; the
-// first that says Programmed decides.
+// Kind asks one provider after the other until a quorum says KeyAccount; the first that says
+// ContractAccount decides.
 //
-// An address off the curve has no key. One on it is Keyed as long as nobody but the
-// System program owns it and it holds nothing but lamports: others than its key decide
-// over what a program owns, and over a nonce account its authority does. The account is
-// looked at as it is now, by a provider that has the block on its chain; what somebody
-// gave to a program since is Programmed, which is what it is.
+// An address off the curve has no key. An address on it is a KeyAccount if only the System program
+// owns it and it holds nothing but lamports. What another program owns is decided by others than
+// its key, and a nonce account by its authority. The account is read in its present state, by a
+// provider that has the block on its chain. An account that was given to a program since then is a
+// ContractAccount.
 func (c *Client) Kind(ctx context.Context, block chain.Block, address chain.Address) (chain.AccountKind, error) {
 	if _, err := solanatx.Bytes(address); err != nil {
 		return "", err
@@ -99,7 +102,8 @@ func (p *provider) readKind(ctx context.Context, block chain.Block, address chai
 		return chain.ContractAccount, nil
 	}
 	var got contextResponse[*account]
-	if err := p.callMethod(ctx, &got, "getAccountInfo", address, accountOptions(block.Height, confirmed, 1)); err != nil {
+	if err := p.callMethod(ctx, &got, "getAccountInfo", address,
+		accountOptions(block.Height, confirmed, 1)); err != nil {
 		return "", err
 	}
 	if got.Context.Slot < block.Height {

@@ -56,7 +56,10 @@ var _ chaintest.Lab = (*lab)(nil)
 
 func newLab(t testing.TB) *lab {
 	t.Helper()
-	l := &lab{node: surfpooltest.Borrow(t), keys: map[chain.Address]ed25519.PrivateKey{}, nonces: map[chain.Address][]accountState{}}
+	l := &lab{
+		node: surfpooltest.Borrow(t), keys: map[chain.Address]ed25519.PrivateKey{},
+		nonces: map[chain.Address][]accountState{},
+	}
 	l.free(t)
 	l.payer, l.stranger = l.rich(t), l.rich(t)
 	if err := l.node.MintTo(t.Context(), usdc, surfpool.AddressOf(l.stranger), 1_000_000_000_000); err != nil {
@@ -128,7 +131,8 @@ func (l *lab) remember(t testing.TB) {
 	of := slices.Sorted(maps.Keys(l.nonces))
 	for part := range slices.Chunk(of, 100) {
 		var now struct{ Value []json.RawMessage }
-		if err := l.node.RPC.CallContext(t.Context(), &now, "getMultipleAccounts", part, map[string]string{"encoding": "base64"}); err != nil {
+		if err := l.node.RPC.CallContext(t.Context(), &now, "getMultipleAccounts", part,
+			map[string]string{"encoding": "base64"}); err != nil {
 			t.Fatal(err)
 		}
 		for i, a := range part {
@@ -141,7 +145,8 @@ func (l *lab) remember(t testing.TB) {
 func (l *lab) free(t testing.TB) {
 	t.Helper()
 	rent := make([]byte, 17) // lamports a byte and year, years, part that is burnt
-	if err := l.node.SetAccount(t.Context(), "SysvarRent111111111111111111111111111111111", 1, "Sysvar1111111111111111111111111111111111111", rent); err != nil {
+	if err := l.node.SetAccount(t.Context(), "SysvarRent111111111111111111111111111111111", 1,
+		"Sysvar1111111111111111111111111111111111111", rent); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -221,7 +226,8 @@ func (l *lab) moves(kind chain.Kind, to chain.Address, units uint64) []surfpool.
 		return []surfpool.Instruction{surfpool.TransferLamports(from, to, units)}
 	}
 	return []surfpool.Instruction{
-		usdc.CreateAccount(surfpool.AddressOf(l.payer), to), usdc.TransferTokens(usdc.AssociatedAccount(from), usdc.AssociatedAccount(to), from, units),
+		usdc.CreateAccount(surfpool.AddressOf(l.payer), to), usdc.TransferTokens(usdc.AssociatedAccount(from),
+			usdc.AssociatedAccount(to), from, units),
 	}
 }
 
@@ -232,7 +238,8 @@ func (l *lab) Pay(t testing.TB, kind chain.Kind, to chain.Address, amount money.
 
 func (l *lab) PayReverted(t testing.TB, kind chain.Kind, to chain.Address, amount money.Amount) chain.TxHash {
 	t.Helper()
-	ins := append(l.moves(kind, to, amount.Big().Uint64()), surfpool.TransferLamports(surfpool.AddressOf(l.stranger), to, 1<<60))
+	ins := append(l.moves(kind, to, amount.Big().Uint64()),
+		surfpool.TransferLamports(surfpool.AddressOf(l.stranger), to, 1<<60))
 	return l.send(t, surfpool.Transaction{Keys: []ed25519.PrivateKey{l.payer, l.stranger}, Instructions: ins})
 }
 
@@ -240,7 +247,8 @@ func (l *lab) PayReverted(t testing.TB, kind chain.Kind, to chain.Address, amoun
 func (l *lab) do(t testing.TB, ins ...surfpool.Instruction) chain.TxHash {
 	t.Helper()
 	l.waits.Store(true)
-	h, err := l.node.SendAndCheck(context.WithoutCancel(t.Context()), surfpool.Transaction{Keys: []ed25519.PrivateKey{l.payer, l.stranger}, Instructions: ins})
+	h, err := l.node.SendAndCheck(context.WithoutCancel(t.Context()),
+		surfpool.Transaction{Keys: []ed25519.PrivateKey{l.payer, l.stranger}, Instructions: ins})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,9 +267,14 @@ func (l *lab) send(t testing.TB, tx surfpool.Transaction) chain.TxHash {
 
 func (l *lab) RefusePayments(t testing.TB, to chain.Address) {
 	t.Helper()
-	_, err := l.node.SendAndCheck(t.Context(), surfpool.Transaction{Keys: []ed25519.PrivateKey{l.node.FaucetPrivateKey()}, Instructions: []surfpool.Instruction{
-		usdc.CreateAccount(l.node.FaucetAddress(), to), usdc.FreezeAccount(usdc.AssociatedAccount(to), l.node.FaucetAddress()),
-	}})
+	_, err := l.node.SendAndCheck(t.Context(),
+		surfpool.Transaction{
+			Keys: []ed25519.PrivateKey{l.node.FaucetPrivateKey()},
+			Instructions: []surfpool.Instruction{
+				usdc.CreateAccount(l.node.FaucetAddress(), to), usdc.FreezeAccount(usdc.AssociatedAccount(to),
+					l.node.FaucetAddress()),
+			},
+		})
 	if err != nil {
 		t.Fatal(err)
 	}

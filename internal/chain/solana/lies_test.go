@@ -180,23 +180,41 @@ func TestABlockThatIsNotGivenStopsTheWalk(t *testing.T) {
 		rule rule
 		want error
 	}{
-		"null":                  {of(say("null")), nil},
-		"null for what is in":   {whole(say("null")), nil},
-		"pruned":                {of(refuse(-32001)), nil},
-		"not available":         {of(refuse(-32004)), nil},
-		"skipped":               {of(refuse(-32007)), nil},
-		"skipped long ago":      {of(refuse(-32009)), nil},
-		"no history":            {of(refuse(-32011)), nil},
-		"an unknown version":    {whole(refuse(-32015)), chain.ErrUndecodable},
-		"an empty object":       {whole(say("{}")), chain.ErrUndecodable},
-		"a string":              {whole(say(`"block"`)), chain.ErrUndecodable},
-		"no transactions":       {whole(func(e *exchange) { e.EditResult(t, func(m map[string]any) { delete(m, "transactions") }) }), chain.ErrUndecodable},
-		"transactions null":     {whole(func(e *exchange) { e.EditResult(t, func(m map[string]any) { m["transactions"] = nil }) }), chain.ErrUndecodable},
-		"another block":         {whole(func(e *exchange) { e.EditResult(t, otherHash) }), nil},
-		"meta null":             {whole(func(e *exchange) { e.EditResult(t, editTx(func(tx map[string]any) { tx["meta"] = nil })) }), chain.ErrUndecodable},
-		"a version of tomorrow": {whole(func(e *exchange) { e.EditResult(t, editTx(func(tx map[string]any) { tx["version"] = 2 })) }), chain.ErrUndecodable},
+		"null":                {of(say("null")), nil},
+		"null for what is in": {whole(say("null")), nil},
+		"pruned":              {of(refuse(-32001)), nil},
+		"not available":       {of(refuse(-32004)), nil},
+		"skipped":             {of(refuse(-32007)), nil},
+		"skipped long ago":    {of(refuse(-32009)), nil},
+		"no history":          {of(refuse(-32011)), nil},
+		"an unknown version":  {whole(refuse(-32015)), chain.ErrUndecodable},
+		"an empty object":     {whole(say("{}")), chain.ErrUndecodable},
+		"a string":            {whole(say(`"block"`)), chain.ErrUndecodable},
+		"no transactions": {whole(func(e *exchange) {
+			e.EditResult(t, func(m map[string]any) {
+				delete(m, "transactions")
+			})
+		}), chain.ErrUndecodable},
+		"transactions null": {whole(func(e *exchange) {
+			e.EditResult(t, func(m map[string]any) {
+				m["transactions"] = nil
+			})
+		}), chain.ErrUndecodable},
+		"another block": {whole(func(e *exchange) { e.EditResult(t, otherHash) }), nil},
+		"meta null": {whole(func(e *exchange) {
+			e.EditResult(t, editTx(func(tx map[string]any) {
+				tx["meta"] = nil
+			}))
+		}), chain.ErrUndecodable},
+		"a version of tomorrow": {whole(func(e *exchange) {
+			e.EditResult(t, editTx(func(tx map[string]any) {
+				tx["version"] = 2
+			}))
+		}), chain.ErrUndecodable},
 		"no token balances": {whole(func(e *exchange) {
-			e.EditResult(t, editTx(func(tx map[string]any) { delete(tx["meta"].(map[string]any), "postTokenBalances") }))
+			e.EditResult(t, editTx(func(tx map[string]any) {
+				delete(tx["meta"].(map[string]any), "postTokenBalances")
+			}))
 		}), chain.ErrUndecodable},
 		"garbage": {whole(func(e *exchange) {
 			e.WriteRaw(func(w http.ResponseWriter) { fmt.Fprint(w, "<html>busy</html>") })
@@ -244,7 +262,8 @@ func editTx(change func(map[string]any)) func(map[string]any) {
 func (s *proxiedLab) skip(t *testing.T, p *proxy, slot uint64, truthful bool) {
 	t.Helper()
 	var before struct{ Blockhash string }
-	if err := s.node.RPC.CallContext(t.Context(), &before, "getBlock", slot-1, map[string]any{"commitment": "confirmed", "rewards": false, "transactionDetails": "none"}); err != nil {
+	if err := s.node.RPC.CallContext(t.Context(), &before, "getBlock", slot-1,
+		map[string]any{"commitment": "confirmed", "rewards": false, "transactionDetails": "none"}); err != nil {
 		t.Fatal(err)
 	}
 	p.SetRule("getBlock", func(e *exchange) {
@@ -455,7 +474,8 @@ func TestBalancesAreNoOnesWordAlone(t *testing.T) {
 	}
 	s.proxies[0].SetRule("getMultipleAccounts", more)
 	right("one liar")
-	s.proxies[1].SetRule("getMultipleAccounts", func(e *exchange) { e.SetError(`{"code":-32005,"message":"Node is behind"}`) })
+	s.proxies[1].SetRule("getMultipleAccounts",
+		func(e *exchange) { e.SetError(`{"code":-32005,"message":"Node is behind"}`) })
 	got, err := c.Balances(t.Context(), h.Latest, of)
 	refused(t, "a liar and a silent one", got, err, chain.ErrDisagreement)
 	s.proxies[0].SetRule("getMultipleAccounts", nil)
@@ -480,7 +500,10 @@ func TestBalancesAreNoOnesWordAlone(t *testing.T) {
 		rule   rule
 		want   error
 	}{
-		"too few accounts": {"getMultipleAccounts", func(e *exchange) { e.EditResult(t, func(m map[string]any) { m["value"] = []any{} }) }, nil},
+		"too few accounts": {
+			"getMultipleAccounts",
+			func(e *exchange) { e.EditResult(t, func(m map[string]any) { m["value"] = []any{} }) }, nil,
+		},
 		"as of an old slot": {"getMultipleAccounts", func(e *exchange) {
 			e.EditResult(t, func(m map[string]any) { m["context"] = map[string]any{"slot": h.Latest.Height - 1} })
 		}, nil},
@@ -542,7 +565,8 @@ func TestOneProviderMakesAProgramOfAnAddress(t *testing.T) {
 	if got, err := c.Kind(t.Context(), at, s.to); err != nil || got != chain.ContractAccount {
 		t.Errorf("one says so: got %q, %v, want PROGRAMMED", got, err)
 	}
-	s.proxies[1].SetRule("getAccountInfo", func(e *exchange) { e.SetError(`{"code":-32005,"message":"Node is behind"}`) })
+	s.proxies[1].SetRule("getAccountInfo",
+		func(e *exchange) { e.SetError(`{"code":-32005,"message":"Node is behind"}`) })
 	if got, err := c.Kind(t.Context(), at, s.to); err != nil || got != chain.KeyAccount {
 		t.Errorf("one is silent: got %q, %v, want KEYED", got, err)
 	}

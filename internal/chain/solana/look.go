@@ -14,41 +14,43 @@ import (
 )
 
 const (
-	// dataMax is how much of an account is looked at: all of a mint, however long the
-	// texts in it, and the beginning of a program.
+	// dataMax is how much of an account's data is read: all of a mint, however long the texts in
+	// it, and the beginning of a program.
 	dataMax = 8 << 10
 
 	mintBytes, mintDecimalsByte, mintInitializedByte = 82, 44, 45
 	tokenAccountBytes, tokenStateByte                = 165, 108
-	extensionsByte                                   = tokenAccountBytes + 1 // after a byte for what the account is
+	extensionsByte                                   = tokenAccountBytes + 1 // after a byte for the type of the account
 	isMint                                           = 1
 	isFrozen                                         = 2
 )
 
-// harmlessExtensions are the extensions of a mint of Token-2022 that change nothing of a payment:
-// texts, pictures and groups. Every other one is refused, as those that withhold a part
-// of a transfer, let somebody else move or stop it, or ask for more rent.
+// harmlessExtensions are the extensions of a Token-2022 mint that change nothing about a payment:
+// texts, pictures and groups. Every other one is refused, such as those that withhold a part of a
+// transfer, let others move or stop it, or need more rent.
 var harmlessExtensions = map[uint16]bool{
-	18: true, 19: true, // metadata and where they are
+	18: true, 19: true, // metadata and its location
 	20: true, 21: true, 22: true, 23: true, // groups and their members
 }
 
-// extensionNames are the names of some others.
+// extensionNames names some of the other extensions.
 var extensionNames = map[uint16]string{
-	1: "a fee on transfers", 3: "an authority that can close it", 4: "confidential transfers", 6: "a state that new accounts have",
-	9: "no transfers", 10: "interest", 12: "a permanent delegate, who can take from anybody", 14: "a program that each transfer calls",
+	1: "a fee on transfers", 3: "an authority that can close it", 4: "confidential transfers",
+	6: "a state that new accounts have",
+	9: "no transfers", 10: "interest", 12: "a permanent delegate, who can take from anybody",
+	14: "a program that each transfer calls",
 	16: "confidential fees", 25: "amounts that are scaled", 26: "an authority that can pause it",
 }
 
-// A sight is what the accounts of payments are now.
+// accountsView is the present state of the accounts of payments.
 type accountsView struct {
-	createsAccount  bool // a receiver's token account has to be made
+	createsAccount  bool // a receiver's token account has to be created
 	writtenAccounts []chain.Address
-	payerLamports   uint64 // lamports
-	rentExemptMin   uint64 // what an account without data has to hold, unless nothing
+	payerLamports   uint64 // in lamports
+	rentExemptMin   uint64 // what an account without data has to hold, unless it holds nothing
 }
 
-// accountBatch are accounts that are asked for at once, each once.
+// accountBatch collects accounts for one request, each once.
 type accountBatch struct {
 	addresses []chain.Address
 	positions map[chain.Address]int
@@ -61,9 +63,9 @@ func (q *accountBatch) addAddress(a chain.Address) {
 	}
 }
 
-// inspectAccounts asks for the accounts of payments and refuses what is hopeless or lost. Payments
-// that go together each take from an account of their own, see Fits, so each is looked at
-// as if it were alone.
+// inspectAccounts reads the accounts of payments and refuses payments that cannot succeed or would
+// be lost. Payments of a batch each take from an account of their own, see BatchSize, so each is
+// checked as if it were alone.
 func (c *Client) inspectAccounts(ctx context.Context, p *provider, ps []chain.Payment) (accountsView, error) {
 	payer := feePayer(ps[0])
 	q := accountBatch{positions: map[chain.Address]int{}}
@@ -73,7 +75,8 @@ func (c *Client) inspectAccounts(ctx context.Context, p *provider, ps []chain.Pa
 	tokens := make([]pair, len(ps))
 	for i, pay := range ps {
 		if (solanatx.AddressCodec{}).IsUnspendable(pay.To) {
-			return accountsView{}, namePayment(len(ps), i, newRefusal(chain.CausePayee, "nobody holds a key of %s: what is sent there is lost", pay.To))
+			return accountsView{}, namePayment(len(ps), i,
+				newRefusal(chain.CausePayee, "nobody holds a key of %s: what is sent there is lost", pay.To))
 		}
 		q.addAddress(pay.From)
 		q.addAddress(pay.To)
@@ -122,7 +125,8 @@ func (c *Client) inspectAccounts(ctx context.Context, p *provider, ps []chain.Pa
 			err = s.checkNative(pay, lamports(pay.From), lamports(pay.To))
 		} else if err == nil {
 			var made bool
-			made, err = c.Mints[pay.Contract].checkTransfer(pay, account(pay.Contract), account(tokens[i].source), account(tokens[i].target))
+			made, err = c.Mints[pay.Contract].checkTransfer(pay, account(pay.Contract), account(tokens[i].source),
+				account(tokens[i].target))
 			s.createsAccount = s.createsAccount || !made
 		}
 		if err != nil {
@@ -132,8 +136,8 @@ func (c *Client) inspectAccounts(ctx context.Context, p *provider, ps []chain.Pa
 	return s, nil
 }
 
-// checkTransfer refuses a payment of a token that its accounts do not let through; made tells
-// whether the receiver's is there.
+// checkTransfer refuses a token payment that its accounts prevent. made reports whether the
+// receiver's account exists.
 func (m Mint) checkTransfer(pay chain.Payment, token, source, target *account) (made bool, err error) {
 	if err := m.checkMint(pay.Contract, token); err != nil {
 		return false, err
@@ -143,13 +147,14 @@ func (m Mint) checkTransfer(pay chain.Payment, token, source, target *account) (
 		return false, err
 	}
 	if !made || money.Units(held).Less(pay.Amount) {
-		return false, newRefusal(chain.CauseFunds, "%s holds %d in its token account, less than the amount", pay.From, held)
+		return false, newRefusal(chain.CauseFunds, "%s holds %d in its token account, less than the amount", pay.From,
+			held)
 	}
 	_, made, err = m.readHolding(pay.Contract, pay.To, target, chain.CausePayee)
 	return made, err
 }
 
-// checkReceiver refuses what is no wallet.
+// checkReceiver refuses a receiver that is no wallet.
 func checkReceiver(to chain.Address, a *account) error {
 	if a == nil {
 		return nil
@@ -167,7 +172,8 @@ func checkReceiver(to chain.Address, a *account) error {
 		}
 		if len(data) >= tokenBytes {
 			owner := solanatx.Canonical([32]byte(data[tokenOwnerByte:tokenAmountByte]))
-			return newRefusal(chain.CausePayee, "%s is a token account of %s and no wallet: give the address of the wallet", to, owner)
+			return newRefusal(chain.CausePayee,
+				"%s is a token account of %s and no wallet: give the address of the wallet", to, owner)
 		}
 		return newRefusal(chain.CausePayee, "%s belongs to a token program and is no wallet", to)
 	case a.Owner == "Sysvar1111111111111111111111111111111111111":
@@ -178,7 +184,7 @@ func checkReceiver(to chain.Address, a *account) error {
 	return nil
 }
 
-// checkNative refuses a payment of SOL that would leave an account with less than it may have.
+// checkNative refuses a payment of SOL that would leave an account with less than its minimum.
 func (s accountsView) checkNative(p chain.Payment, from, to uint64) error {
 	minimum := money.Units(s.rentExemptMin)
 	left, err := money.Units(from).Sub(p.Amount)
@@ -188,17 +194,20 @@ func (s accountsView) checkNative(p chain.Payment, from, to uint64) error {
 	case p.From == p.To:
 		return nil
 	case to == 0 && p.Amount.Less(minimum):
-		return newRefusal(chain.CauseAmount, "%s is a new account, which has to hold at least %d lamports: %v are too few", p.To, s.rentExemptMin, p.Amount)
+		return newRefusal(chain.CauseAmount,
+			"%s is a new account, which has to hold at least %d lamports: %v are too few", p.To, s.rentExemptMin,
+			p.Amount)
 	case feePayer(p) != p.From && !left.IsZero() && left.Less(minimum):
-		return newRefusal(chain.CauseAmount, "%s would be left with %v lamports: it has to hold nothing, or at least %d", p.From, left, s.rentExemptMin)
+		return newRefusal(chain.CauseAmount,
+			"%s would be left with %v lamports: it has to hold nothing, or at least %d", p.From, left, s.rentExemptMin)
 	}
 	return nil
 }
 
-// checkAffordable is an error unless the payer can pay what it may cost and is left with nothing
-// or with as much as an account has to hold. What comes in by the same payments does not
-// count, for the cost is taken before it. What it lacks it may get: that is no word about
-// the payments.
+// checkAffordable returns an error unless the payer can pay the greatest cost and is left with
+// nothing or with the minimum of an account. What arrives by the same payments does not count,
+// because the cost is taken before. The payer may receive what it lacks, so the error is no refusal
+// of the payments.
 func (s accountsView) checkAffordable(ps []chain.Payment, cost money.Amount) error {
 	payer := feePayer(ps[0])
 	left, err := money.Units(s.payerLamports).Sub(cost)
@@ -208,33 +217,35 @@ func (s accountsView) checkAffordable(ps []chain.Payment, cost money.Amount) err
 		}
 	}
 	if err != nil || left.Less(money.Units(s.rentExemptMin)) && !left.IsZero() {
-		return fmt.Errorf("%s holds %d lamports: the payment with a fee of up to %v needs more, and at least %d have to stay", payer, s.payerLamports, cost, s.rentExemptMin)
+		return fmt.Errorf("%s holds %d lamports: the payment with a fee of up to %v needs more, and at least %d have to stay",
+			payer, s.payerLamports, cost, s.rentExemptMin)
 	}
 	return nil
 }
 
-// MinNativePayment is what an account without data has to hold where nothing is there yet, and
-// one unit elsewhere.
+// MinNativePayment returns the minimum of an account without data if there is nothing at the
+// address yet, and one unit otherwise.
 func (c *Client) MinNativePayment(ctx context.Context, to chain.Address) (money.Amount, error) {
-	minimum, err := several.FirstAnswer(ctx, c.providersByTrust(), func(ctx context.Context, p *provider) (uint64, error) {
-		got, err := p.readAccounts(ctx, []chain.Address{to}, confirmed)
-		if err != nil {
-			return 0, err
-		}
-		if got[0] != nil && *got[0].Lamports > 0 {
-			return 1, nil
-		}
-		var minimum uint64
-		err = p.callMethod(ctx, &minimum, "getMinimumBalanceForRentExemption", 0)
-		return minimum, err
-	})
+	minimum, err := several.FirstAnswer(ctx, c.providersByTrust(),
+		func(ctx context.Context, p *provider) (uint64, error) {
+			got, err := p.readAccounts(ctx, []chain.Address{to}, confirmed)
+			if err != nil {
+				return 0, err
+			}
+			if got[0] != nil && *got[0].Lamports > 0 {
+				return 1, nil
+			}
+			var minimum uint64
+			err = p.callMethod(ctx, &minimum, "getMinimumBalanceForRentExemption", 0)
+			return minimum, err
+		})
 	if err != nil {
 		return money.Zero, fmt.Errorf("smallest payment to %s: %w", to, err)
 	}
 	return money.Units(minimum), nil
 }
 
-// checkMint refuses a mint that is another than it is configured to be.
+// checkMint refuses a mint that differs from its configuration.
 func (m Mint) checkMint(address chain.Address, a *account) error {
 	if a == nil {
 		return newRefusal(chain.CauseAccount, "there is no token at %s", address)
@@ -245,33 +256,38 @@ func (m Mint) checkMint(address chain.Address, a *account) error {
 	}
 	switch {
 	case a.Owner != string(m.Program):
-		return newRefusal(chain.CauseAccount, "token %s belongs to program %.44q, and is configured to belong to %s", address, a.Owner, m.Program)
-	case len(data) < mintBytes || data[mintInitializedByte] != 1 || len(data) > mintBytes && (len(data) < extensionsByte || data[extensionsByte-1] != isMint):
+		return newRefusal(chain.CauseAccount, "token %s belongs to program %.44q, and is configured to belong to %s",
+			address, a.Owner, m.Program)
+	case len(data) < mintBytes || data[mintInitializedByte] != 1 ||
+		len(data) > mintBytes && (len(data) < extensionsByte || data[extensionsByte-1] != isMint):
 		return newRefusal(chain.CauseAccount, "%s is no mint", address)
 	case data[mintDecimalsByte] != m.Decimals:
-		return newRefusal(chain.CauseAccount, "token %s has %d decimals, and is configured to have %d", address, data[mintDecimalsByte], m.Decimals)
+		return newRefusal(chain.CauseAccount, "token %s has %d decimals, and is configured to have %d", address,
+			data[mintDecimalsByte], m.Decimals)
 	case len(data) >= dataMax:
-		return newRefusal(chain.CauseAccount, "the extensions of token %s cannot be read: they are longer than any that is paid", address)
+		return newRefusal(chain.CauseAccount,
+			"the extensions of token %s cannot be read: they are longer than any that is paid", address)
 	case len(data) > mintBytes:
 		return m.checkExtensions(address, data[extensionsByte:])
 	}
 	return nil
 }
 
-// checkExtensions refuses a mint with extensions that are neither harmless nor reviewed.
+// checkExtensions refuses a mint with extensions that are neither harmless nor allowed.
 func (m Mint) checkExtensions(address chain.Address, list []byte) error {
 	const head = 4
 	for len(list) >= head {
 		kind, size := binary.LittleEndian.Uint16(list), int(binary.LittleEndian.Uint16(list[2:]))
 		if kind == 0 {
-			return nil // what is left is empty
+			return nil // the remaining bytes are empty
 		}
 		if !m.allowsExtension(kind) {
 			name := extensionNames[kind]
 			if name == "" {
 				name = "an extension that is not known to be harmless"
 			}
-			return newRefusal(chain.CauseAccount, "token %s has %s (extension %d of Token-2022): it is not paid", address, name, kind)
+			return newRefusal(chain.CauseAccount, "token %s has %s (extension %d of Token-2022): it is not paid",
+				address, name, kind)
 		}
 		if len(list) < head+size {
 			return newRefusal(chain.CauseAccount, "the extensions of token %s cannot be read", address)
@@ -281,10 +297,12 @@ func (m Mint) checkExtensions(address chain.Address, list []byte) error {
 	return nil
 }
 
-// readHolding is what an owner's associated account has; made is false where there is none. why
-// is what a refusal is about: the payer or the payee.
-func (m Mint) readHolding(mint, owner chain.Address, a *account, cause chain.Cause) (units uint64, made bool, err error) {
-	if a == nil || a.Owner == string(solanatx.SystemProgram) { // somebody may have sent lamports there
+// readHolding returns what an owner's associated account holds; made is false if it does not exist.
+// cause says whether a refusal is about the payer or the payee.
+func (m Mint) readHolding(
+	mint, owner chain.Address, a *account, cause chain.Cause,
+) (units uint64, made bool, err error) {
+	if a == nil || a.Owner == string(solanatx.SystemProgram) { // others may have sent lamports there
 		return 0, false, nil
 	}
 	data, err := a.decodeData()
@@ -299,7 +317,8 @@ func (m Mint) readHolding(mint, owner chain.Address, a *account, cause chain.Cau
 	switch {
 	case err != nil:
 		return 0, false, err
-	case a.Owner != string(m.Program) || len(data) < tokenAccountBytes || !bytes.Equal(data[:tokenOwnerByte], mintKey[:]):
+	case a.Owner != string(m.Program) || len(data) < tokenAccountBytes ||
+		!bytes.Equal(data[:tokenOwnerByte], mintKey[:]):
 		return 0, false, newRefusal(cause, "the token account of %s is none of %s", owner, mint)
 	case !bytes.Equal(data[tokenOwnerByte:tokenAmountByte], ownerKey[:]):
 		return 0, false, newRefusal(cause, "the token account of %s belongs to somebody else now", owner)

@@ -12,8 +12,8 @@ import (
 
 var _ chain.Memos = (*Client)(nil)
 
-// Memo asks one provider after the other for the bytes of a transaction until the
-// transaction's id proves them. Blocks are read without them: they would be most of a block.
+// Memo asks one provider after the other for the bytes of a transaction until the transaction's id
+// proves them. Blocks are read without those bytes, which would be most of a block.
 func (c *Client) Memo(ctx context.Context, tx chain.TxHash) (memo string, refused, err error) {
 	memo, err = several.FirstAnswer(ctx, c.providersByTrust(), func(ctx context.Context, p *provider) (string, error) {
 		raw, err := p.readSigned(ctx, tx, confirmed)

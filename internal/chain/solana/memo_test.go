@@ -67,7 +67,10 @@ func TestAPayersMemoIsReadWhateverOneProviderSays(t *testing.T) {
 	raw := func(tx chain.TxHash) (out []byte) {
 		t.Helper()
 		var got struct{ Transaction []string }
-		if err := l.node.RPC.CallContext(t.Context(), &got, "getTransaction", tx, map[string]any{"encoding": "base64", "maxSupportedTransactionVersion": 1, "commitment": "confirmed"}); err != nil {
+		if err := l.node.RPC.CallContext(t.Context(), &got, "getTransaction", tx, map[string]any{
+			"encoding":                       "base64",
+			"maxSupportedTransactionVersion": 1, "commitment": "confirmed",
+		}); err != nil {
 			t.Fatal(err)
 		}
 		out, err := base64.StdEncoding.DecodeString(got.Transaction[0])
@@ -78,7 +81,9 @@ func TestAPayersMemoIsReadWhateverOneProviderSays(t *testing.T) {
 	}
 	shows := func(b []byte) rule {
 		return func(e *exchange) {
-			e.EditResult(t, func(m map[string]any) { m["transaction"].([]any)[0] = base64.StdEncoding.EncodeToString(b) })
+			e.EditResult(t, func(m map[string]any) {
+				m["transaction"].([]any)[0] = base64.StdEncoding.EncodeToString(b)
+			})
 		}
 	}
 	altered := []byte(strings.Replace(string(raw(coin)), "order 7", "order 8", 1))

@@ -12,41 +12,41 @@ import (
 
 // movements turns transactions into transfers and fees.
 //
-// What moved is read off balances, so it does not matter which program moved it, how
-// deep, or what was said about it; what a token withheld on the way is not counted.
+// Transfers are derived from balances, so it does not matter which program moved the value, how
+// deep, or what was logged about it. What a token withholds on the way is not counted.
 //
-// Tokens. An owner receives as much as all of their accounts of a mint, which the
-// transaction names, hold more after it. It is told for each account that rose, in
-// their order, and only as far as other accounts of the same owner did not fall: who
-// moves between their own accounts receives nothing. An account that changes hands is
-// a fall of who had it and a rise of who has it now. The sender is the one owner who
-// has less of the mint. Several give "", and so does none: what was minted comes from
-// nobody, and what was burnt or closed away goes nowhere and is no transfer.
+// Tokens. An owner receives what all of the owner's accounts of a mint that the transaction names
+// hold more after it. There is a transfer for each account that rose, in their order, but only as
+// far as other accounts of the same owner did not fall. An owner who moves value between own
+// accounts thus receives nothing. A change of an account's owner is a fall for the former owner and
+// a rise for the present one. The sender is the one owner who has less of the mint. With several
+// the sender is "", and with none as well: minted tokens have no sender. Burnt tokens have no
+// receiver and are no transfer.
 //
-// Fees. What the payer is charged, and the rent of token accounts that the transaction
-// makes, as far as it is the payer who has less for it: it goes to nobody who is told as
-// a receiver, and is gone for who paid it.
+// Fees. The fee is what the payer is charged, and the rent of token accounts that the transaction
+// creates, as far as the payer has less for it. That rent has no receiver among the transfers and
+// is spent for the payer.
 //
-// Lamports. An account receives what it holds more, except accounts for tokens: what
-// they hold is their rent, or SOL that is wrapped and told as a token. The fee is not
-// a fall of its payer. A token account that falls, as one that is closed, is a fall of
-// its owner: so rent that returns is a transfer from the token account's owner to
-// whoever gets it, which may be the same; it says that it is nothing that anybody had on
-// an address (Freed). The sender is the one who has less, wallet
-// and token accounts together; when nobody has, the one owner among those that fell.
+// Lamports. An account receives what it holds more. Token accounts are excepted: what they hold is
+// their rent, or wrapped SOL, which is reported as a token. The fee is not a fall of its payer. A
+// token account that falls, such as a closed one, is a fall of its owner. So rent that returns is a
+// transfer from the token account's owner to its receiver, who may be the same. Freed says that no
+// balance of an address contained it. The sender is the one who has less, wallet and token accounts
+// together; if no one has, it is the one owner among those that fell.
 type movements struct {
 	names     internTable
 	transfers []chain.Transfer
 	fees      []chain.Fee
-	payers    map[string]int // where in fees
+	payers    map[string]int // index in fees
 
-	changes []ownerChange // of one transaction, used again
+	changes []ownerChange // of one transaction; reused
 
-	// multiSenders are all who sent what has no one sender, where somebody wants to know.
+	// multiSenders lists all senders of transfers without a single sender; nil if they are not
+	// needed.
 	multiSenders map[movementKey][]chain.Address
 }
 
-// movementKey is what names a movement in a block.
+// movementKey identifies a transfer in a block.
 type movementKey struct {
 	tx       chain.TxHash
 	kind     chain.Kind
@@ -55,7 +55,7 @@ type movementKey struct {
 
 func movementKeyOf(t chain.Transfer) movementKey { return movementKey{t.Tx, t.Kind, t.Position} }
 
-// losingOwners are all who have less, of a mint or of lamports, sorted.
+// losingOwners returns all owners who have less of a mint, or of lamports for nil, sorted.
 func (m *movements) losingOwners(mint []byte) (owners []chain.Address) {
 	for i := range m.changes {
 		if s := &m.changes[i]; bytes.Equal(s.mint, mint) && s.lost > s.gained {
@@ -66,12 +66,11 @@ func (m *movements) losingOwners(mint []byte) (owners []chain.Address) {
 	return owners
 }
 
-// A side is what somebody has more and less after a transaction, of one mint or of
-// lamports.
+// ownerChange is what an owner gained and lost in a transaction, of one mint or of lamports.
 type ownerChange struct {
 	owner, mint  []byte
 	gained, lost uint64
-	reported     uint64 // of what is more, in transfers
+	reported     uint64 // the part of the gain that is in transfers
 }
 
 func newMovements() *movements {
@@ -111,7 +110,7 @@ func (m *movements) addFee(t *tx) error {
 	return err
 }
 
-// changeOf finds what is counted of somebody.
+// changeOf returns the counters of an owner, and adds them if they are missing.
 func (m *movements) changeOf(owner, mint []byte) *ownerChange {
 	for i := range m.changes {
 		if s := &m.changes[i]; bytes.Equal(s.owner, owner) && bytes.Equal(s.mint, mint) {
@@ -132,8 +131,9 @@ func (s *ownerChange) addChange(gained, lost uint64) error {
 	return nil
 }
 
-// soleSender is the one who has less, of a mint or of lamports. When nobody has less lamports
-// it is the only one of whose accounts any fell. It is nil when nobody can be named.
+// soleSender returns the one owner who has less of a mint or of lamports. If no owner has fewer
+// lamports, it returns the only one any of whose accounts fell. It returns nil if no single sender
+// can be named.
 func (m *movements) soleSender(mint []byte) []byte {
 	var loser, fell []byte
 	lesses, falls := 0, 0
@@ -163,7 +163,8 @@ func (m *movements) soleSender(mint []byte) []byte {
 func (m *movements) addTransfer(t *tx, kind chain.Kind, account, mint, to, from []byte, units uint64) {
 	m.transfers = append(m.transfers, chain.Transfer{
 		Tx: chain.TxHash(m.names.intern(t.signature)), Kind: kind, Position: m.names.intern(account),
-		Contract: chain.Address(m.names.intern(mint)), From: chain.Address(m.names.intern(from)), To: chain.Address(m.names.intern(to)),
+		Contract: chain.Address(m.names.intern(mint)), From: chain.Address(m.names.intern(from)),
+		To:     chain.Address(m.names.intern(to)),
 		Amount: money.Units(units),
 	})
 	if from == nil && m.multiSenders != nil {
@@ -171,7 +172,7 @@ func (m *movements) addTransfer(t *tx, kind chain.Kind, account, mint, to, from 
 	}
 }
 
-// lamportChange is how much more an account holds, beside the fee; fall is how much less.
+// lamportChange returns how much more or less an account holds, without the fee.
 func (t *tx) lamportChange(i int) (rise, fall uint64) {
 	before, after := t.pre[i], t.post[i]
 	if i == 0 {
@@ -214,7 +215,7 @@ func (m *movements) addLamports(t *tx) error {
 	return nil
 }
 
-// onlyTokenAccountsFell tells whether the only accounts that hold less are those for tokens.
+// onlyTokenAccountsFell reports whether only token accounts hold less.
 func (t *tx) onlyTokenAccountsFell() bool {
 	for i := range t.accounts {
 		if _, fall := t.lamportChange(i); fall > 0 && !t.isToken[i] {
@@ -224,7 +225,7 @@ func (t *tx) onlyTokenAccountsFell() bool {
 	return true
 }
 
-// lamportOwner is whose lamports those of an account are: a token account's are its owner's.
+// lamportOwner returns the owner of an account's lamports: for a token account, its owner.
 func (t *tx) lamportOwner(i int, account []byte) []byte {
 	if !t.isToken[i] {
 		return account

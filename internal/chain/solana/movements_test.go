@@ -37,7 +37,10 @@ func TestDepositsAreFoundHoweverTheyCome(t *testing.T) {
 		if contract != "" {
 			kind = chain.Token
 		}
-		return []chain.Transfer{{Kind: kind, Position: string(position), Contract: contract, From: from, Amount: money.Units(units)}}
+		return []chain.Transfer{{
+			Kind: kind, Position: string(position), Contract: contract, From: from,
+			Amount: money.Units(units),
+		}}
 	}
 	freed := func(of []chain.Transfer) []chain.Transfer {
 		of[0].Freed = true
@@ -57,10 +60,12 @@ func TestDepositsAreFoundHoweverTheyCome(t *testing.T) {
 	// One transaction, three owners.
 	a, b, c := l.Account(t), l.Account(t), l.Account(t)
 	l.do(t, usdc.CreateAccount(payer, b), usdc.CreateAccount(payer, c)) // rent in the same one would be of two senders
-	l.do(t, slices.Concat(l.moves(chain.Native, a, 11), l.moves(chain.Token, b, 12), l.moves(chain.Token, c, 13), l.moves(chain.Native, c, 14))...)
+	l.do(t, slices.Concat(l.moves(chain.Native, a, 11), l.moves(chain.Token, b, 12), l.moves(chain.Token, c, 13),
+		l.moves(chain.Native, c, 14))...)
 	expect("lamports among others", a, one(11, "", stranger, a))
 	expect("a token among others", b, one(12, usdc.Address, stranger, usdc.AssociatedAccount(b)))
-	expect("both", c, slices.Concat(one(14, "", stranger, c), one(13, usdc.Address, stranger, usdc.AssociatedAccount(c))))
+	expect("both", c, slices.Concat(one(14, "", stranger, c),
+		one(13, usdc.Address, stranger, usdc.AssociatedAccount(c))))
 
 	// It fails after it has paid.
 	a = l.Account(t)
@@ -71,15 +76,21 @@ func TestDepositsAreFoundHoweverTheyCome(t *testing.T) {
 	a = l.Account(t)
 	spoof := surfpool.Mint{Address: l.Account(t), Program: solanatx.TokenProgram, Decimals: 6}
 	l.place(t, spoof)
-	l.do(t, spoof.CreateAccount(payer, a), spoof.TransferTokens(spoof.AssociatedAccount(stranger), spoof.AssociatedAccount(a), stranger, 31))
+	l.do(t, spoof.CreateAccount(payer, a), spoof.TransferTokens(spoof.AssociatedAccount(stranger),
+		spoof.AssociatedAccount(a), stranger, 31))
 	expect("a token of another mint", a, one(31, spoof.Address, stranger, spoof.AssociatedAccount(a)))
 
 	// A token that withholds a hundredth.
 	a = l.Account(t)
-	withholds := surfpool.Mint{Address: l.Account(t), Program: solanatx.Token2022Program, Decimals: 2, Extensions: []surfpool.Extension{surfpool.TransferFee(100, 1_000_000)}}
+	withholds := surfpool.Mint{
+		Address: l.Account(t), Program: solanatx.Token2022Program, Decimals: 2,
+		Extensions: []surfpool.Extension{surfpool.TransferFee(100, 1_000_000)},
+	}
 	l.place(t, withholds)
-	l.do(t, withholds.CreateAccount(payer, a), withholds.TransferTokens(withholds.AssociatedAccount(stranger), withholds.AssociatedAccount(a), stranger, 1000))
-	expect("what arrived of a token with a fee", a, one(990, withholds.Address, stranger, withholds.AssociatedAccount(a)))
+	l.do(t, withholds.CreateAccount(payer, a), withholds.TransferTokens(withholds.AssociatedAccount(stranger),
+		withholds.AssociatedAccount(a), stranger, 1000))
+	expect("what arrived of a token with a fee", a,
+		one(990, withholds.Address, stranger, withholds.AssociatedAccount(a)))
 
 	// Accounts out of a lookup table.
 	a = l.Account(t)
@@ -93,28 +104,36 @@ func TestDepositsAreFoundHoweverTheyCome(t *testing.T) {
 		Keys: []ed25519.PrivateKey{l.payer, l.stranger}, LookupTable: table, TableAddresses: in, Price: 777_777,
 		Instructions: slices.Concat(l.moves(chain.Token, a, 41), l.moves(chain.Native, a, 42)),
 	})
-	expect("version 0 with a lookup table", a, slices.Concat(one(42, "", stranger, a), one(41, usdc.Address, stranger, usdc.AssociatedAccount(a))))
+	expect("version 0 with a lookup table", a, slices.Concat(one(42, "", stranger, a),
+		one(41, usdc.Address, stranger, usdc.AssociatedAccount(a))))
 
 	// A program moves it inside of an instruction.
 	a = l.Account(t)
 	account := usdc.AssociatedAccount(a)
-	l.do(t, usdc.CreateAccount(payer, a), usdc.CreateAccount(payer, account), usdc.TransferTokens(usdc.AssociatedAccount(stranger), usdc.AssociatedAccount(account), stranger, 51))
-	l.send(t, surfpool.Transaction{Keys: []ed25519.PrivateKey{l.payer, l.keys[a]}, Instructions: []surfpool.Instruction{recoverNested(a)}})
+	l.do(t, usdc.CreateAccount(payer, a), usdc.CreateAccount(payer, account),
+		usdc.TransferTokens(usdc.AssociatedAccount(stranger), usdc.AssociatedAccount(account), stranger, 51))
+	l.send(t, surfpool.Transaction{
+		Keys:         []ed25519.PrivateKey{l.payer, l.keys[a]},
+		Instructions: []surfpool.Instruction{recoverNested(a)},
+	})
 	// The nested account is closed to the wallet, with its rent.
-	expect("a transfer inside of an instruction", a, slices.Concat(freed(one(1, "", account, a)), one(51, usdc.Address, account, account)))
+	expect("a transfer inside of an instruction", a,
+		slices.Concat(freed(one(1, "", account, a)), one(51, usdc.Address, account, account)))
 
 	// An account that is not the associated one.
 	a = l.Account(t)
 	other := newKey(t)
 	at := surfpool.AddressOf(other)
-	l.do2(t, other, surfpool.CreateAccount(payer, at, usdc.Program, 1, 165), usdc.InitializeAccount(at, a), usdc.TransferTokens(usdc.AssociatedAccount(stranger), at, stranger, 61))
+	l.do2(t, other, surfpool.CreateAccount(payer, at, usdc.Program, 1, 165), usdc.InitializeAccount(at, a),
+		usdc.TransferTokens(usdc.AssociatedAccount(stranger), at, stranger, 61))
 	expect("a token account of one's own making", a, one(61, usdc.Address, stranger, at))
 
 	// A token account with all that is in it.
 	a = l.Account(t)
 	other = newKey(t)
 	at = surfpool.AddressOf(other)
-	l.do2(t, other, surfpool.CreateAccount(payer, at, usdc.Program, 1, 165), usdc.InitializeAccount(at, stranger), usdc.TransferTokens(usdc.AssociatedAccount(stranger), at, stranger, 71))
+	l.do2(t, other, surfpool.CreateAccount(payer, at, usdc.Program, 1, 165), usdc.InitializeAccount(at, stranger),
+		usdc.TransferTokens(usdc.AssociatedAccount(stranger), at, stranger, 71))
 	l.do(t, usdc.SetOwner(at, stranger, a))
 	expect("a token account that changes hands", a, one(71, usdc.Address, stranger, at))
 
@@ -128,8 +147,10 @@ func TestDepositsAreFoundHoweverTheyCome(t *testing.T) {
 	// SOL, wrapped and unwrapped.
 	a = l.Account(t)
 	wrapped := surfpool.Mint{Address: surfpool.WrappedSOL, Program: solanatx.TokenProgram, Decimals: 9}
-	l.do(t, wrapped.CreateAccount(payer, stranger), surfpool.TransferLamports(stranger, wrapped.AssociatedAccount(stranger), 1000), surfpool.SyncNative(wrapped.AssociatedAccount(stranger)))
-	l.do(t, wrapped.CreateAccount(payer, a), wrapped.TransferTokens(wrapped.AssociatedAccount(stranger), wrapped.AssociatedAccount(a), stranger, 91))
+	l.do(t, wrapped.CreateAccount(payer, stranger), surfpool.TransferLamports(stranger,
+		wrapped.AssociatedAccount(stranger), 1000), surfpool.SyncNative(wrapped.AssociatedAccount(stranger)))
+	l.do(t, wrapped.CreateAccount(payer, a), wrapped.TransferTokens(wrapped.AssociatedAccount(stranger),
+		wrapped.AssociatedAccount(a), stranger, 91))
 	// Without a rent that is kept apart, the lamport of the account is wrapped too.
 	expect("wrapped SOL", a, one(91+1, wrapped.Address, stranger, wrapped.AssociatedAccount(a)))
 	a = l.Account(t)
@@ -195,13 +216,19 @@ func TestBalancesAreTakenBack(t *testing.T) {
 	// An account more, one less, one that changes hands, lamports that go.
 	other := newKey(t)
 	at := surfpool.AddressOf(other)
-	l.do2(t, other, surfpool.CreateAccount(payer, at, usdc.Program, 1, 165), usdc.InitializeAccount(at, rich), usdc.TransferTokens(usdc.AssociatedAccount(stranger), at, stranger, 7))
+	l.do2(t, other, surfpool.CreateAccount(payer, at, usdc.Program, 1, 165), usdc.InitializeAccount(at, rich),
+		usdc.TransferTokens(usdc.AssociatedAccount(stranger), at, stranger, 7))
 	l.Mine(t, 1)
 	between := l.latest(t)
-	l.send(t, surfpool.Transaction{Keys: []ed25519.PrivateKey{l.payer, l.keys[rich]}, Instructions: []surfpool.Instruction{
-		usdc.CreateAccount(payer, poor), usdc.TransferTokens(usdc.AssociatedAccount(rich), usdc.AssociatedAccount(poor), rich, 100),
-		usdc.CloseAccount(usdc.AssociatedAccount(rich), rich, rich), usdc.SetOwner(at, rich, poor), surfpool.TransferLamports(rich, poor, 151),
-	}})
+	l.send(t, surfpool.Transaction{
+		Keys: []ed25519.PrivateKey{l.payer, l.keys[rich]},
+		Instructions: []surfpool.Instruction{
+			usdc.CreateAccount(payer, poor), usdc.TransferTokens(usdc.AssociatedAccount(rich), usdc.AssociatedAccount(poor),
+				rich, 100),
+			usdc.CloseAccount(usdc.AssociatedAccount(rich), rich, rich), usdc.SetOwner(at, rich,
+				poor), surfpool.TransferLamports(rich, poor, 151),
+		},
+	})
 	l.Mine(t, 1)
 	now := l.latest(t)
 	l.do(t, l.moves(chain.Token, rich, 1)...) // in the slot that is being filled
@@ -253,7 +280,8 @@ func TestAnAddressWithoutAKeyOfItsOwnIsAPrograms(t *testing.T) {
 	at := l.latest(t)
 	for a, want := range map[chain.Address]chain.AccountKind{
 		l.Account(t): chain.KeyAccount, paid: chain.KeyAccount, surfpool.AddressOf(l.payer): chain.KeyAccount,
-		usdc.AssociatedAccount(paid): chain.ContractAccount, usdc.AssociatedAccount(l.Account(t)): chain.ContractAccount, nonce: chain.ContractAccount,
+		usdc.AssociatedAccount(paid):         chain.ContractAccount,
+		usdc.AssociatedAccount(l.Account(t)): chain.ContractAccount, nonce: chain.ContractAccount,
 		odd: chain.ContractAccount, usdc.Address: chain.ContractAccount, solanatx.TokenProgram: chain.ContractAccount,
 	} {
 		if got, err := l.chain.Reader.Kind(t.Context(), at, a); err != nil || got != want {
@@ -278,7 +306,8 @@ func (l *lab) place(t testing.TB, m surfpool.Mint) {
 func (l *lab) do2(t testing.TB, other ed25519.PrivateKey, ins ...surfpool.Instruction) {
 	t.Helper()
 	l.waits.Store(true)
-	if _, err := l.node.SendAndCheck(t.Context(), surfpool.Transaction{Keys: []ed25519.PrivateKey{l.payer, l.stranger, other}, Instructions: ins}); err != nil {
+	if _, err := l.node.SendAndCheck(t.Context(),
+		surfpool.Transaction{Keys: []ed25519.PrivateKey{l.payer, l.stranger, other}, Instructions: ins}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// NonceAccountsMax is how many nonce accounts of a treasury are looked for.
+	// NonceAccountsMax is the number of possible nonce accounts of a treasury.
 	NonceAccountsMax = solanatx.NonceAccountsMax
 
 	lagMaxDefault = 2 * time.Minute
@@ -23,7 +23,7 @@ const (
 	clockBytes    = 40
 )
 
-// nonceAccounts are the addresses where a treasury's nonce accounts are.
+// nonceAccounts returns the addresses of a treasury's possible nonce accounts.
 func nonceAccounts(treasury chain.Address) ([]chain.Address, error) {
 	addresses := make([]chain.Address, NonceAccountsMax)
 	for n := range addresses {
@@ -35,17 +35,16 @@ func nonceAccounts(treasury chain.Address) ([]chain.Address, error) {
 	return addresses, nil
 }
 
-// Account reads a treasury's nonce accounts, and which of them could be made.
+// Account reads a treasury's nonce accounts, and which of them could be created.
 //
-// A place is free where as many providers as have to agree show the same value in the
-// newest and in the final block, and nobody shows it final and taken since. A value that
-// a single provider still shows counts as not used: a transaction may be mined on what
-// is true, never on what most say. Where providers differ, an account has an entry for
-// each value, and at most one of them is free.
+// A slot is free if a quorum of providers shows the same value in the newest and in the final
+// block, and no provider shows it final and used since. A value that a single provider still shows
+// counts as not used: a transaction is mined on the true state, not on what most providers say.
+// Where providers differ, an account has an entry for each value, and at most one of them is free.
 //
-// An older value looks like one that was used. So a provider whose final state is
-// further behind our clock than Config.LagMax has no say: without that, a transaction
-// that waits would be taken for one whose place somebody else used.
+// An older value looks like a used one. So a provider whose final state is further behind our clock
+// than Config.LagMax has no say. Otherwise a waiting transaction would be taken for one whose slot
+// another transaction used.
 func (c *Client) Account(ctx context.Context, treasury chain.Address, _ ...chain.Slot) (chain.Account, error) {
 	addresses, err := nonceAccounts(treasury)
 	if err != nil {
@@ -77,8 +76,8 @@ func (c *Client) Account(ctx context.Context, treasury chain.Address, _ ...chain
 	return acct, nil
 }
 
-// combineViews is what providers say of one nonce account, so that no value is free that too
-// few call so, and none is used that anybody still has.
+// combineViews combines what providers say of one nonce account. No value is free that fewer than
+// the quorum call free, and none is used that any provider still shows.
 func combineViews(views []chain.SlotState, quorumSize int) []chain.SlotState {
 	first := views[0]
 	if !slices.ContainsFunc(views, func(l chain.SlotState) bool { return l != first }) {
@@ -89,7 +88,9 @@ func combineViews(views []chain.SlotState, quorumSize int) []chain.SlotState {
 	}
 	var out []chain.SlotState
 	isListed := func(v string) bool {
-		return v == "" || slices.ContainsFunc(out, func(l chain.SlotState) bool { return l.Latest == v || l.Final == v })
+		return v == "" || slices.ContainsFunc(out, func(l chain.SlotState) bool {
+			return l.Latest == v || l.Final == v
+		})
 	}
 	for _, l := range views {
 		votes, taken := 0, false
@@ -116,12 +117,16 @@ func combineViews(views []chain.SlotState, quorumSize int) []chain.SlotState {
 	return out
 }
 
-// A view is how one provider has the nonce accounts, by their numbers: the place of each
-// that is there and ours, and the site of each that is not there, lamports of strangers aside.
+// view is how one provider sees the nonce accounts, by their numbers: the slot of each that exists
+// and is the treasury's, and the slot of the creation of each that does not exist. Lamports that
+// others sent do not count as existence.
 type view struct{ states, creatable []chain.SlotState }
 
-func (c *Client) readView(ctx context.Context, p *provider, treasury chain.Address, addresses []chain.Address) (view, error) {
-	// In this order, so that nothing that comes meanwhile is final and not there.
+func (c *Client) readView(
+	ctx context.Context, p *provider, treasury chain.Address, addresses []chain.Address,
+) (view, error) {
+	// In this order, so that nothing that is mined meanwhile is final and missing in the latest
+	// state.
 	final, chainTime, err := p.readNonces(ctx, treasury, addresses, finalized)
 	if err != nil {
 		return view{}, err
@@ -141,12 +146,15 @@ func (c *Client) readView(ctx context.Context, p *provider, treasury chain.Addre
 	return v, nil
 }
 
-// A found is what is where a nonce account can be: the lease of one of ours, its site when
-// nothing is there, or something else.
+// nonceState is the state of a possible nonce account: the slot key of an existing one, or the slot
+// key of its creation if nothing is there. readNonces returns an error for anything else.
 type nonceState struct{ slotKey, creationKey string }
 
-// readNonces are the treasury's nonce accounts, and the chain's time then.
-func (p *provider) readNonces(ctx context.Context, treasury chain.Address, addresses []chain.Address, commitment string) ([]nonceState, time.Time, error) {
+// readNonces returns the states of the treasury's nonce accounts, and the chain's time of that
+// state.
+func (p *provider) readNonces(
+	ctx context.Context, treasury chain.Address, addresses []chain.Address, commitment string,
+) ([]nonceState, time.Time, error) {
 	accounts, err := p.readAccounts(ctx, append(slices.Clone(addresses), clockSysvar), commitment)
 	if err != nil {
 		return nil, time.Time{}, err
@@ -168,19 +176,22 @@ func (p *provider) readNonces(ctx context.Context, treasury chain.Address, addre
 			continue
 		}
 		if states[n].slotKey, err = slotKeyOf(a, treasury, addresses[n]); err != nil {
-			return nil, time.Time{}, fmt.Errorf("%s: nonce account %d of %s, %s: %w", p.name, n, treasury, addresses[n], err)
+			return nil, time.Time{}, fmt.Errorf("%s: nonce account %d of %s, %s: %w", p.name, n, treasury, addresses[n],
+				err)
 		}
 	}
 	return states, chainTime, nil
 }
 
-// holdsOnlyLamports tells whether an account is nothing but lamports that somebody sent to its address.
+// holdsOnlyLamports reports whether an account consists of lamports alone that were sent to its
+// address.
 func (a *account) holdsOnlyLamports() bool {
 	data, err := a.decodeData()
 	return err == nil && len(data) == 0 && a.Owner == string(solanatx.SystemProgram) && !a.Executable
 }
 
-// slotKeyOf reads a nonce account.
+// slotKeyOf decodes a nonce account and returns its slot key. Error: it is no nonce account, or
+// another authority may advance it.
 func slotKeyOf(a *account, treasury, address chain.Address) (string, error) {
 	data, err := a.decodeData()
 	if err != nil {
@@ -199,8 +210,8 @@ func slotKeyOf(a *account, treasury, address chain.Address) (string, error) {
 	return solanatx.SlotKey(address, value), nil
 }
 
-// readAccounts asks for accounts as they are, with the beginning of their data; nil is one
-// that does not exist.
+// readAccounts reads accounts with the beginning of their data; nil is an account that does not
+// exist.
 func (p *provider) readAccounts(ctx context.Context, addresses []chain.Address, commitment string) ([]*account, error) {
 	const method = "getMultipleAccounts"
 	var got contextResponse[[]*account]

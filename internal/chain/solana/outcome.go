@@ -11,31 +11,32 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// statusesPerCall is how many transactions nodes give the status of in one answer.
+// statusesPerCall is the number of transactions whose status nodes give in one answer.
 const statusesPerCall = 256
 
-// Outcome asks all providers where the transactions are and reads the blocks with the
-// decoder that reads all blocks. Nothing proves a block, so as many as have to agree
-// have to give the same; where fewer have it so far it is ErrNotYet. Nowhere is only
-// said when as many have looked and nobody has it.
+// Outcome asks all providers where the transactions are and reads the blocks with the decoder of
+// all blocks. Nothing proves a block, so a quorum has to give the same outcome; while fewer have it
+// the error is ErrNotYet. The answer "in no block" needs a quorum that has searched, and no
+// provider that has one.
 //
-// A transaction that failed is in its block like any other: it has advanced its nonce
-// and paid its fee, and its place is used. One that its nonce did not let in is nowhere.
+// A failed transaction is in its block like any other: it has advanced its nonce, paid its fee and
+// used its slot. A transaction whose nonce did not match is in no block.
 func (c *Client) Outcome(ctx context.Context, txs []chain.TxHash, ps ...chain.Payment) (*chain.Outcome, error) {
 	if len(txs) == 0 {
 		return nil, nil
 	}
-	o, err := several.AgreeOnOutcome(ctx, c.providers, c.Quorum, sameOutcome, func(ctx context.Context, node *provider) (*chain.Outcome, error) {
-		return node.readOutcome(ctx, txs, ps)
-	})
+	o, err := several.AgreeOnOutcome(ctx, c.providers, c.Quorum, sameOutcome,
+		func(ctx context.Context, node *provider) (*chain.Outcome, error) {
+			return node.readOutcome(ctx, txs, ps)
+		})
 	if err != nil {
 		return nil, fmt.Errorf("outcome of %s on %s: %w", txs[0], chain.Solana, err)
 	}
 	return o, nil
 }
 
-// sameOutcome leaves out the time of the block, which is each provider's own estimate
-// while the block is young.
+// sameOutcome ignores the time of the block, which is each provider's own estimate while the block
+// is young.
 func sameOutcome(a, b *chain.Outcome) bool {
 	x, y := *a, *b
 	x.Block.Time = y.Block.Time
@@ -72,7 +73,7 @@ func (p *provider) readOutcome(ctx context.Context, txs []chain.TxHash, pay []ch
 	return nil, nil
 }
 
-// readStatuses are where a provider has transactions, nil for those that it has not.
+// readStatuses returns where a provider has transactions, nil for those that it lacks.
 func (p *provider) readStatuses(ctx context.Context, hashes []chain.TxHash) ([]*status, error) {
 	const method = "getSignatureStatuses"
 	var got contextResponse[[]*status]
@@ -85,8 +86,10 @@ func (p *provider) readStatuses(ctx context.Context, hashes []chain.TxHash) ([]*
 	return got.Value, nil
 }
 
-// readEffects are what a transaction in a block came to.
-func (p *provider) readEffects(ctx context.Context, slot uint64, hash chain.TxHash, pay []chain.Payment) (*chain.Outcome, error) {
+// readEffects returns the result of a transaction in a block.
+func (p *provider) readEffects(
+	ctx context.Context, slot uint64, hash chain.TxHash, pay []chain.Payment,
+) (*chain.Outcome, error) {
 	raw, err := p.readRawBlock(ctx, slot, "accounts", confirmed)
 	if errors.Is(err, errNoBlock) {
 		return nil, fmt.Errorf("%w: %w", chain.ErrNotYet, err)
@@ -124,7 +127,8 @@ func (p *provider) readEffects(ctx context.Context, slot uint64, hash chain.TxHa
 			return err
 		}
 		out.Paid = out.Succeeded && chain.MakesPayments(m.transfers, pay, isPayment)
-		if len(pay) == 1 && pay[0].CreatesNonceAccount && out.Paid { // what it leaves there is gone for who paid it, as the rent of a token account is
+		// The rent of a nonce account is spent for its payer, like that of a token account.
+		if len(pay) == 1 && pay[0].CreatesNonceAccount && out.Paid {
 			out.Fee, err = out.Fee.Add(pay[0].Amount)
 		}
 		return err
@@ -139,7 +143,7 @@ func (p *provider) readEffects(ctx context.Context, slot uint64, hash chain.TxHa
 	return out, err
 }
 
-// isPayment tells whether a movement is exactly a payment.
+// isPayment reports whether a transfer is exactly a payment.
 func isPayment(tr chain.Transfer, p chain.Payment) bool {
 	kind := chain.Native
 	if p.Contract != "" {
@@ -148,16 +152,17 @@ func isPayment(tr chain.Transfer, p chain.Payment) bool {
 	return tr.Kind == kind && tr.Contract == p.Contract && tr.From == p.From && tr.To == p.To && tr.Amount == p.Amount
 }
 
-// accountRent is what a transaction left in token accounts that it made, as far as it came from
-// who pays the fee. SOL that is wrapped is a token and no rent.
+// accountRent returns what a transaction left in token accounts that it created, as far as the fee
+// payer had less for it. Wrapped SOL is a token and no rent.
 func (t *tx) accountRent() money.Amount {
 	if t.failed {
 		return money.Zero
 	}
 	var left uint64
 	for i := range t.accounts {
-		// Something may lie there before it is one: anybody may send it there.
-		if !t.isToken[i] || t.post[i] <= t.pre[i] || slices.ContainsFunc(t.preTokens, func(h holding) bool { return h.account == i }) {
+		// There may be lamports before it is a token account: any person may send them.
+		if !t.isToken[i] || t.post[i] <= t.pre[i] ||
+			slices.ContainsFunc(t.preTokens, func(h holding) bool { return h.account == i }) {
 			continue
 		}
 		rent := t.post[i] - t.pre[i]

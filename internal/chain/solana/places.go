@@ -12,25 +12,30 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// blockhashLifetime is in how many blocks after one a transaction can be that names it.
+// blockhashLifetime is the number of blocks after a block in which a transaction that names it is
+// valid.
 const blockhashLifetime = 150
 
 var _ chain.NonceAccounts = (*Client)(nil)
 
-// Creation is the payment that makes the nth nonce account of a treasury: the rent is its
-// amount.
+// Creation returns the payment that creates the nth nonce account of a treasury: its amount is the
+// rent.
 func (c *Client) Creation(treasury chain.Address, n int) (chain.Payment, error) {
 	if n < 0 || n >= NonceAccountsMax {
-		return chain.Payment{}, fmt.Errorf("nonce account %d of %s: only %d are looked for", n, treasury, NonceAccountsMax)
+		return chain.Payment{}, fmt.Errorf("nonce account %d of %s: only %d are looked for", n, treasury,
+			NonceAccountsMax)
 	}
 	nonceAccount, err := solanatx.NonceAccount(treasury, uint32(n))
 	if err != nil {
 		return chain.Payment{}, err
 	}
-	return chain.Payment{From: treasury, To: nonceAccount, Amount: money.Units(solanatx.NonceRent), CreatesNonceAccount: true}, nil
+	return chain.Payment{
+		From: treasury, To: nonceAccount, Amount: money.Units(solanatx.NonceRent),
+		CreatesNonceAccount: true,
+	}, nil
 }
 
-// newCreation is the transaction that makes a place, naming a block.
+// newCreation returns the transaction that creates a nonce account and names a block.
 func newCreation(p chain.Payment, blockhash string) (solanatx.NonceCreation, error) {
 	addresses, err := nonceAccounts(p.From)
 	if err != nil {
@@ -44,8 +49,9 @@ func newCreation(p chain.Payment, blockhash string) (solanatx.NonceCreation, err
 	return t, t.CheckPayment(p)
 }
 
-// quoteCreation looks what is there to pay the rent with, and names a final block. There is
-// no price for units: nothing waits for it, and it is made again when it has lapsed.
+// quoteCreation checks that the payer can pay the rent, and names a final block. It offers no price
+// for compute units: nothing else waits for the creation, and it is built again when it has
+// expired.
 func (c *Client) quoteCreation(ctx context.Context, node *provider, p chain.Payment) (chain.Fees, error) {
 	var s accountsView
 	if err := node.callMethod(ctx, &s.rentExemptMin, "getMinimumBalanceForRentExemption", 0); err != nil {
@@ -56,7 +62,8 @@ func (c *Client) quoteCreation(ctx context.Context, node *provider, p chain.Paym
 		return chain.Fees{}, err
 	}
 	if rent > solanatx.NonceRent {
-		return chain.Fees{}, fmt.Errorf("%s: a nonce account has to hold %d lamports, and ours hold %d", node.name, rent, solanatx.NonceRent)
+		return chain.Fees{}, fmt.Errorf("%s: a nonce account has to hold %d lamports, and ours hold %d", node.name,
+			rent, solanatx.NonceRent)
 	}
 	got, err := node.readAccounts(ctx, []chain.Address{p.From}, confirmed)
 	if err != nil {
@@ -84,22 +91,24 @@ func (c *Client) quoteCreation(ctx context.Context, node *provider, p chain.Paym
 	}
 	fees := chain.Fees{NonGas: t.MaxCost(), RecentBlockhash: t.Blockhash, LastValidBlock: lastValid}
 	if c.CostMax.Less(fees.NonGas) {
-		return chain.Fees{}, fmt.Errorf("it would cost %v lamports, and no more than %v are allowed", fees.NonGas, c.CostMax)
+		return chain.Fees{}, fmt.Errorf("it would cost %v lamports, and no more than %v are allowed", fees.NonGas,
+			c.CostMax)
 	}
-	p.To = p.From // the amount is in the cost
+	p.To = p.From // the amount is part of the cost
 	return fees, s.checkAffordable([]chain.Payment{p}, fees.NonGas)
 }
 
-// lastValidBlock is the last block that a transaction can be in which names one that is final now.
-// It asks as many providers as have to agree and takes the lowest: who tells of a height
-// that is far ahead must not keep a place from being made. Who is behind is so by fewer
-// blocks than there are behind a final one.
+// lastValidBlock returns the last block that can contain a transaction which names a block that is
+// final now. It asks a quorum of providers and takes the lowest answer: a provider that reports a
+// height far ahead must not prevent a creation. A lagging provider lags by fewer blocks than the
+// final block is behind the tip.
 func (c *Client) lastValidBlock(ctx context.Context) (uint64, error) {
 	var heights []uint64
 	var errs []error
-	for _, a := range several.AskAll(ctx, c.providers, c.Quorum, func(ctx context.Context, p *provider) (uint64, error) {
-		return p.readBlockHeight(ctx, confirmed)
-	}) {
+	for _, a := range several.AskAll(ctx, c.providers, c.Quorum,
+		func(ctx context.Context, p *provider) (uint64, error) {
+			return p.readBlockHeight(ctx, confirmed)
+		}) {
 		if a.Err != nil {
 			errs = append(errs, a.Err)
 			continue
@@ -112,14 +121,15 @@ func (c *Client) lastValidBlock(ctx context.Context) (uint64, error) {
 	return slices.Min(heights) + blockhashLifetime, nil
 }
 
-// readBlockHeight is how many blocks a chain has, by a provider: what transactions are good for is
-// counted by these and not by slots.
+// readBlockHeight returns how many blocks a chain has, as a provider says. The validity of
+// transactions is counted in blocks and not in slots.
 func (p *provider) readBlockHeight(ctx context.Context, commitment string) (height uint64, err error) {
 	err = p.callMethod(ctx, &height, "getBlockHeight", withCommitment(commitment))
 	return height, err
 }
 
-// buildCreation encodes what makes a place in the slot that is called after it.
+// buildCreation encodes the creation of a nonce account, in the slot whose key is the account's
+// address.
 func (c *Client) buildCreation(account chain.Address, p chain.Payment, s chain.Slot, fees chain.Fees) ([]byte, error) {
 	if feePayer(p) != account {
 		return nil, fmt.Errorf("%s pays for the place, not %s", feePayer(p), account)
@@ -132,25 +142,27 @@ func (c *Client) buildCreation(account chain.Address, p chain.Payment, s chain.S
 		return nil, fmt.Errorf("it takes %q, and its slot is %q", t.SlotKey(), s.Key)
 	}
 	if cost := t.MaxCost(); fees.NonGas.Less(cost) || c.CostMax.Less(cost) {
-		return nil, fmt.Errorf("it costs %v lamports, and the fees allow %v of at most %v", cost, fees.NonGas, c.CostMax)
+		return nil, fmt.Errorf("it costs %v lamports, and the fees allow %v of at most %v", cost, fees.NonGas,
+			c.CostMax)
 	}
 	return t.Payload()
 }
 
-// Expired asks each provider how many blocks are final before it asks for the
-// transactions: one that a final block could still take may be seen by nobody yet. As
-// many as have to agree say that there are more and that they have none; whoever has one
-// is believed.
+// Expired asks each provider how many blocks are final before it asks for the transactions. Before
+// that, a transaction that a final block could still contain may be invisible to every provider. A
+// quorum has to say that more blocks are final and that it has none of the transactions. A single
+// provider that has one is believed.
 func (c *Client) Expired(ctx context.Context, txs []chain.TxHash, lastValid uint64) (bool, error) {
 	var errs []error
 	expired := 0
-	for _, a := range several.AskAll(ctx, c.providers, len(c.providers), func(ctx context.Context, p *provider) (bool, error) {
-		final, err := p.readBlockHeight(ctx, finalized)
-		if err != nil || final <= lastValid {
-			return false, err
-		}
-		return p.hasNone(ctx, txs)
-	}) {
+	for _, a := range several.AskAll(ctx, c.providers, len(c.providers),
+		func(ctx context.Context, p *provider) (bool, error) {
+			final, err := p.readBlockHeight(ctx, finalized)
+			if err != nil || final <= lastValid {
+				return false, err
+			}
+			return p.hasNone(ctx, txs)
+		}) {
 		switch {
 		case a.Err != nil:
 			errs = append(errs, a.Err)
@@ -166,7 +178,7 @@ func (c *Client) Expired(ctx context.Context, txs []chain.TxHash, lastValid uint
 	return true, nil
 }
 
-// hasNone tells whether a provider has none of these transactions, however unsure.
+// hasNone reports whether a provider has none of these transactions, not even an unconfirmed one.
 func (p *provider) hasNone(ctx context.Context, txs []chain.TxHash) (bool, error) {
 	for part := range slices.Chunk(txs, statusesPerCall) {
 		got, err := p.readStatuses(ctx, part)

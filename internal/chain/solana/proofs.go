@@ -9,16 +9,18 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
 )
 
-// blocksMax is in how many blocks the one is looked for from which a value follows. Anybody
-// may name a nonce account in a transaction, for a fee.
+// blocksMax is how many blocks are searched for the one from which a value follows. Any person may
+// name a nonce account in a transaction, for a fee.
 const blocksMax = 64
 
 var _ chain.SlotProver = (*Client)(nil)
 
 // ProveSlot finds the block from whose hash the value of a nonce account follows: the one before
-// the block in which the account was made or advanced. See
+// the block in which the account was created or advanced. See
 // docs/design/solana.md#proof-of-a-slot.
-func (c *Client) ProveSlot(ctx context.Context, account chain.Address, slotKey string, candidates ...string) (string, error) {
+func (c *Client) ProveSlot(
+	ctx context.Context, account chain.Address, slotKey string, candidates ...string,
+) (string, error) {
 	nonceAccount, value, err := solanatx.ParseSlotKey(slotKey)
 	if err == nil {
 		err = checkNonceAccount(account, nonceAccount)
@@ -39,7 +41,9 @@ func (c *Client) ProveSlot(ctx context.Context, account chain.Address, slotKey s
 		}
 		errs = append(errs, err)
 	}
-	return "", fmt.Errorf("no provider of %s shows the block from which %s has its value, and one that keeps the history of the chain would: %w", chain.Solana, nonceAccount, errors.Join(errs...))
+	return "",
+		fmt.Errorf("no provider of %s shows the block from which %s has its value, and one that keeps the history of the chain would: %w",
+			chain.Solana, nonceAccount, errors.Join(errs...))
 }
 
 func isProvenBy(hash, value string) bool {
@@ -47,16 +51,17 @@ func isProvenBy(hash, value string) bool {
 	return err == nil && v == value
 }
 
-// findParentHash is the hash of the block before the one in which a nonce account got its value, by
-// the transactions that name it, the newest first. Of the blocks that a provider has
-// forgotten none may be the one.
+// findParentHash returns the hash of the block before the one in which a nonce account got its
+// value. It searches the transactions that name the account, the newest first. It skips blocks that
+// a provider has pruned.
 func (p *provider) findParentHash(ctx context.Context, nonceAccount chain.Address, value string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, p.timeout) // of all: one that is slow holds up nobody
+	ctx, cancel := context.WithTimeout(ctx, p.timeout) // for all requests: a slow provider must not delay the others
 	defer cancel()
 	var listed []struct {
 		Slot uint64 `json:"slot"`
 	}
-	if err := p.callMethod(ctx, &listed, "getSignaturesForAddress", nonceAccount, options{"commitment": finalized, "limit": signaturesMax}); err != nil {
+	if err := p.callMethod(ctx, &listed, "getSignaturesForAddress", nonceAccount,
+		options{"commitment": finalized, "limit": signaturesMax}); err != nil {
 		return "", err
 	}
 	checked := map[uint64]bool{}
@@ -78,5 +83,6 @@ func (p *provider) findParentHash(ctx context.Context, nonceAccount chain.Addres
 			return h.parent, nil
 		}
 	}
-	return "", errors.Join(append(errs, fmt.Errorf("%s: it follows from none of the %d blocks with transactions of it", p.name, len(checked)))...)
+	return "", errors.Join(append(errs, fmt.Errorf("%s: it follows from none of the %d blocks with transactions of it",
+		p.name, len(checked)))...)
 }

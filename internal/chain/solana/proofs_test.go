@@ -64,7 +64,8 @@ func TestAPlaceIsProvenByTheBlockBefore(t *testing.T) {
 
 	// What the caller has is compared first, and nobody is asked.
 	before := l.front.CallCount("getSignaturesForAddress")
-	if got := proves(t, l.chain, from, next.Key, "", made, "no hash", used); got != used || l.front.CallCount("getSignaturesForAddress") != before {
+	if got := proves(t, l.chain, from, next.Key, "", made, "no hash", used); got != used ||
+		l.front.CallCount("getSignaturesForAddress") != before {
 		t.Errorf("got %s and providers asked, want %s and none", got, used)
 	}
 
@@ -94,12 +95,20 @@ func TestAProofIsFoundWhereSomebodyHasIt(t *testing.T) {
 			})
 		},
 		"no parent": func(p *proxy) {
-			p.SetRule("getBlock", func(e *exchange) { e.EditResult(t, func(m map[string]any) { delete(m, "previousBlockhash") }) })
+			p.SetRule("getBlock", func(e *exchange) {
+				e.EditResult(t, func(m map[string]any) {
+					delete(m, "previousBlockhash")
+				})
+			})
 		},
 		"the block is gone": func(p *proxy) {
 			p.SetRule("getBlock", func(e *exchange) { e.SetError(`{"code":-32001,"message":"Block cleaned up"}`) })
 		},
-		"the history is gone": func(p *proxy) { p.SetRule("getSignaturesForAddress", func(e *exchange) { e.SetResult(`[]`) }) },
+		"the history is gone": func(p *proxy) {
+			p.SetRule("getSignaturesForAddress", func(e *exchange) {
+				e.SetResult(`[]`)
+			})
+		},
 		"there is no history": func(p *proxy) {
 			p.SetRule("getSignaturesForAddress", func(e *exchange) {
 				e.SetError(`{"code":-32011,"message":"Transaction history is not available from this node"}`)

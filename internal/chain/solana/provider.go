@@ -14,12 +14,12 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/several"
 )
 
-// A provider is one JSON-RPC endpoint. Every request of it is bounded in time
-// and every answer in size.
+// provider is one JSON-RPC endpoint. Every request to it is bounded in time and every answer in
+// size.
 type provider struct {
 	*endpoint.Endpoint
-	name    string // of it
-	genesis string // hash of the first block of our network; "" takes any
+	name    string // of the endpoint
+	genesis string // hash of the configured network's first block; "" accepts any
 	timeout time.Duration
 	ids     atomic.Uint64
 }
@@ -32,7 +32,7 @@ func newProvider(cfg Config, i int) (*provider, error) {
 	return &provider{Endpoint: e, name: e.String(), genesis: cfg.Genesis, timeout: cfg.Timeout}, nil
 }
 
-// A rpcError is what a provider answers in place of a result.
+// rpcError is what a provider answers instead of a result.
 type rpcError struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
@@ -42,7 +42,7 @@ func (e *rpcError) Error() string {
 	return strconv.Itoa(e.Code) + ": " + several.TruncateAnswer(e.Message)
 }
 
-// callRaw makes one request and gives the result as it came.
+// callRaw makes one request and returns the undecoded result.
 func (p *provider) callRaw(ctx context.Context, method string, args ...any) ([]byte, error) {
 	if err := p.ensureHandshake(ctx); err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func (p *provider) callRaw(ctx context.Context, method string, args ...any) ([]b
 	return p.sendCall(ctx, method, args...)
 }
 
-// callMethod makes one request and reads the result. result is unchanged when it is null.
+// callMethod makes one request and decodes the result. result is unchanged if the answer is null.
 func (p *provider) callMethod(ctx context.Context, result any, method string, args ...any) error {
 	raw, err := p.callRaw(ctx, method, args...)
 	if err != nil {
@@ -89,8 +89,8 @@ func (p *provider) postCall(ctx context.Context, method string, args []any) ([]b
 	return result, err
 }
 
-// open takes the result out of an answer. One without a result and without an error is
-// none: what is not there must not be taken for nothing.
+// open extracts the result from an answer. An answer with neither a result nor an error is invalid:
+// a missing result must not be taken for an empty one.
 func open(answer []byte, id uint64) ([]byte, error) {
 	s := newScanner(answer)
 	var result, fault, answerID []byte
@@ -123,8 +123,8 @@ func open(answer []byte, id uint64) ([]byte, error) {
 	return result, nil
 }
 
-// ensureHandshake makes sure, once, that the provider is on our network. Until it has answered,
-// nothing else is asked of it.
+// ensureHandshake makes sure, once, that the provider is on the configured network. No other
+// request is sent to it before.
 func (p *provider) ensureHandshake(ctx context.Context) error {
 	return p.Handshake(ctx, "getGenesisHash", p.checkNetwork)
 }

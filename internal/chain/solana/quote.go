@@ -18,30 +18,29 @@ import (
 const (
 	priceMinDefault = 10_000
 	priceMaxDefault = 5_000_000
-	priceLimit      = 1_000_000_000_000 // what costs more a unit is a mistake of the configuration
+	priceLimit      = 1_000_000_000_000 // a higher price per unit is a mistake of the configuration
 	costMaxDefault  = 10_000_000
 	pricePercentile = 75
 
-	// unitsReserve is added, with a quarter of what a simulation used, to its units: what
-	// programs use differs a little with what accounts hold.
+	// unitsReserve is added to the units of a simulation, with a quarter of them: what programs use
+	// differs a little with what accounts hold.
 	unitsReserve = 5_000
-	// unitsToken is what a transfer of a token uses when its receiver's account is there.
+	// unitsToken is what a token transfer uses if its receiver's account exists.
 	unitsToken = 30_000
-	// unitsCancel is more than advancing a nonce uses.
+	// unitsCancel is more than an advance of a nonce uses.
 	unitsCancel = 5_000
 )
 
-// quoteResult is what came of trying a payment out.
+// quoteResult is the result of a simulated payment.
 type quoteResult struct {
 	fees     chain.Fees
 	reverted *chain.RevertedError
 }
 
-// Quote looks at the accounts of payments in two requests, tries them out on the newest
-// state as one transaction and proposes its fees. They are tried out in a place that the
-// payer has, with that nonce's own value, so what is run is what Build makes; a payer
-// without one gets an error. Where several are refused because of one of them, the reason
-// names that one.
+// Quote reads the accounts of payments in two requests, simulates the payments on the newest state
+// as one transaction, and proposes its fees. The simulation uses a nonce account of the payer with
+// its own value, so it runs what Build makes. A payer without a nonce account gets an error. If
+// several payments are refused because of one of them, the reason names that one.
 //
 // A payment of nothing from an account to itself is a cancel.
 func (c *Client) Quote(ctx context.Context, ps ...chain.Payment) (chain.Fees, error) {
@@ -52,14 +51,15 @@ func (c *Client) Quote(ctx context.Context, ps ...chain.Payment) (chain.Fees, er
 	if err != nil {
 		return chain.Fees{}, fmt.Errorf("quote on %s: %w", chain.Solana, err)
 	}
-	got, err := several.FirstAnswer(ctx, c.providersByTrust(), func(ctx context.Context, node *provider) (quoteResult, error) {
-		fees, err := c.quotePayments(ctx, node, ps)
-		var reverted *chain.RevertedError
-		if errors.As(err, &reverted) {
-			return quoteResult{reverted: reverted}, nil // an answer, not a failure to give one
-		}
-		return quoteResult{fees: fees}, err
-	})
+	got, err := several.FirstAnswer(ctx, c.providersByTrust(),
+		func(ctx context.Context, node *provider) (quoteResult, error) {
+			fees, err := c.quotePayments(ctx, node, ps)
+			var reverted *chain.RevertedError
+			if errors.As(err, &reverted) {
+				return quoteResult{reverted: reverted}, nil // an answer, not a failure to give one
+			}
+			return quoteResult{fees: fees}, err
+		})
 	if err != nil {
 		return chain.Fees{}, fmt.Errorf("quote on %s: %w", chain.Solana, err)
 	}
@@ -124,8 +124,8 @@ func (c *Client) quotePayments(ctx context.Context, node *provider, ps []chain.P
 				return chain.Fees{}, err
 			}
 		}
-		// What the payer lacks is asked first: a program would say it in a way that lies with
-		// the payee as well.
+		// The payer's funds are checked first: a program would report their lack in a way that may
+		// as well be about the payee.
 		if err = accounts.checkAffordable(ps, t.MaxCost()); err != nil {
 			return chain.Fees{}, err
 		}
@@ -151,17 +151,18 @@ func (c *Client) quotePayments(ctx context.Context, node *provider, ps []chain.P
 	return fees, accounts.checkAffordable(ps, fees.NonGas)
 }
 
-// boundedFees are those of a transaction, which has to cost no more than is allowed.
+// boundedFees returns the fees of a transaction. Error: it costs more than is allowed.
 func (c *Client) boundedFees(t solanatx.Tx) (chain.Fees, error) {
 	cost := t.MaxCost()
 	if c.CostMax.Less(cost) {
-		return chain.Fees{}, fmt.Errorf("it would cost up to %v lamports, and no more than %v are allowed", cost, c.CostMax)
+		return chain.Fees{}, fmt.Errorf("it would cost up to %v lamports, and no more than %v are allowed", cost,
+			c.CostMax)
 	}
 	return chain.Fees{GasLimit: uint64(t.Limit), TipCap: money.Units(t.Price), NonGas: cost, Rent: t.Rent()}, nil
 }
 
-// marketPrice is what is offered for a unit now: more than most of the latest blocks asked of
-// transactions that write the same accounts, within the bounds.
+// marketPrice returns the price that is offered for a unit now, within the bounds: more than most
+// of the latest blocks required of transactions that write the same accounts.
 func (c *Client) marketPrice(ctx context.Context, p *provider, writes ...chain.Address) (uint64, error) {
 	var recent []struct {
 		Fee uint64 `json:"prioritizationFee"`
@@ -184,10 +185,13 @@ func (c *Client) marketPrice(ctx context.Context, p *provider, writes ...chain.A
 	return min(max(price, c.PriceMin), c.PriceMax), nil
 }
 
-// TransferFees are those of a token's transfer to an account that is there, from an
-// address whose fee another pays.
+// TransferFees returns the fees of a token transfer to an existing account, from an address whose
+// fee another account pays.
 func (c *Client) TransferFees(ctx context.Context) (chain.Fees, error) {
-	price, err := several.FirstAnswer(ctx, c.providersByTrust(), func(ctx context.Context, p *provider) (uint64, error) { return c.marketPrice(ctx, p) })
+	price, err := several.FirstAnswer(ctx, c.providersByTrust(),
+		func(ctx context.Context, p *provider) (uint64, error) {
+			return c.marketPrice(ctx, p)
+		})
 	if err != nil {
 		return chain.Fees{}, fmt.Errorf("fees of a transfer on %s: %w", chain.Solana, err)
 	}
@@ -198,12 +202,12 @@ func (c *Client) TransferFees(ctx context.Context) (chain.Fees, error) {
 	}, nil
 }
 
-// errNonceTaken says that the nonce that a transaction was tried out with has another
-// value now. It says nothing about the payment.
+// errNonceTaken says that the nonce with which a transaction was simulated has another value now.
+// It says nothing about the payment.
 var errNonceTaken = errors.New("its nonce was taken meanwhile")
 
-// simulateTx tries a transaction out on the newest state, with all the units there are,
-// and tells how many it used. *chain.RevertedError is the chain's own no.
+// simulateTx simulates a transaction on the newest state, with the maximum of units, and returns
+// how many it used. *chain.RevertedError is the chain's own refusal.
 func (p *provider) simulateTx(ctx context.Context, t solanatx.Tx) (used uint64, err error) {
 	const method = "simulateTransaction"
 	t.Limit, t.Price = solanatx.LimitMax, 0
@@ -240,8 +244,8 @@ func (p *provider) simulateTx(ctx context.Context, t solanatx.Tx) (used uint64, 
 	return *v.Units, nil
 }
 
-// explainFailure reads why a simulation failed. What lies with the payer's coin, the nonce or the
-// node is no word about the payment.
+// explainFailure decodes why a simulation failed. A failure because of the payer's coin, the nonce
+// or the node is no refusal of the payment.
 func (p *provider) explainFailure(failure json.RawMessage, logs []string) error {
 	var name string
 	if json.Unmarshal(failure, &name) == nil {
@@ -261,14 +265,16 @@ func (p *provider) explainFailure(failure json.RawMessage, logs []string) error 
 		return fmt.Errorf("%s: a simulation failed: %s", p.name, several.TruncateAnswer(string(failure)))
 	}
 	if detail.Rent != nil {
-		return newRefusal(chain.CauseAmount, "an account of it would be left with less than the least that the chain allows")
+		return newRefusal(chain.CauseAmount,
+			"an account of it would be left with less than the least that the chain allows")
 	}
 	if string(detail.Instruction[0]) == "0" {
 		return fmt.Errorf("%s: %w", p.name, errNonceTaken)
 	}
 	for _, line := range slices.Backward(logs) {
 		if _, message, ok := strings.Cut(line, "Error: "); ok {
-			return newRefusal(chain.CauseUnknown, "%s (%s)", several.TruncateAnswer(message), several.TruncateAnswer(string(detail.Instruction[1])))
+			return newRefusal(chain.CauseUnknown, "%s (%s)", several.TruncateAnswer(message),
+				several.TruncateAnswer(string(detail.Instruction[1])))
 		}
 	}
 	return newRefusal(chain.CauseUnknown, "%s", several.TruncateAnswer(string(detail.Instruction[1])))

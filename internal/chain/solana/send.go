@@ -16,12 +16,12 @@ import (
 
 var _ chain.Sender = (*Client)(nil)
 
-// knownPhrases are how nodes say that they have these bytes already.
+// knownPhrases are the texts by which nodes say that they already have these bytes.
 var knownPhrases = []string{"already been processed", "alreadyprocessed", "already processed"}
 
-// Send gives the bytes to all providers at once, who do not try them out and do not send
-// them again by themselves: that is for who knows whether they are still wanted. Nothing
-// that one of them says proves that the transaction is not out.
+// Send gives the bytes to all providers at once. They neither simulate them nor rebroadcast them by
+// themselves: the caller knows whether they are still wanted. No answer of a provider proves that
+// the transaction is not out.
 func (c *Client) Send(ctx context.Context, raw []byte) (chain.Answer, string) {
 	_, hash, err := solanatx.VerifySigned(raw)
 	if err != nil {
@@ -55,8 +55,8 @@ func classifySendError(err error) chain.Answer {
 	return chain.Unknown
 }
 
-// Build encodes the transaction of a payment; it asks nobody. See the package's doc for
-// where it has from what the payment does not say.
+// Build encodes the transaction of payments; it asks no provider. The package comment says where it
+// takes the facts from that a payment lacks.
 func (c *Client) Build(account chain.Address, s chain.Slot, fees chain.Fees, ps ...chain.Payment) ([]byte, error) {
 	payload, err := c.buildPayload(account, ps, s, fees)
 	if err != nil {
@@ -65,7 +65,9 @@ func (c *Client) Build(account chain.Address, s chain.Slot, fees chain.Fees, ps 
 	return payload, nil
 }
 
-func (c *Client) buildPayload(account chain.Address, ps []chain.Payment, s chain.Slot, fees chain.Fees) ([]byte, error) {
+func (c *Client) buildPayload(
+	account chain.Address, ps []chain.Payment, s chain.Slot, fees chain.Fees,
+) ([]byte, error) {
 	if err := c.checkBatch(ps); err != nil {
 		return nil, err
 	}
@@ -90,7 +92,7 @@ func (c *Client) buildPayload(account chain.Address, ps []chain.Payment, s chain
 	return t.Payload()
 }
 
-// draftTx is the transaction of payments without its fees, that makes no account.
+// draftTx returns the transaction of payments without its fees; it creates no account.
 func (c *Client) draftTx(account chain.Address, ps []chain.Payment, slotKey string) (solanatx.Tx, error) {
 	nonceAccount, value, err := solanatx.ParseSlotKey(slotKey)
 	if err != nil {
@@ -111,7 +113,7 @@ func (c *Client) draftTx(account chain.Address, ps []chain.Payment, slotKey stri
 	return t, nil
 }
 
-// addPayment has a transaction make a payment, for which it makes no account, or a close.
+// addPayment adds a payment, for which it creates no account, or a close to a transaction.
 func (c *Client) addPayment(t *solanatx.Tx, p chain.Payment) (err error) {
 	var m Mint
 	if p.Contract != "" {
@@ -122,7 +124,8 @@ func (c *Client) addPayment(t *solanatx.Tx, p chain.Payment) (err error) {
 	if p.ClosesTokenAccount {
 		shut, err := solanatx.NewClose(p, m.Program)
 		if err == nil && p.To != t.Payer {
-			err = fmt.Errorf("what is in the account of %s goes to %s, who pays for it, and not to %s", p.From, t.Payer, p.To)
+			err = fmt.Errorf("what is in the account of %s goes to %s, who pays for it, and not to %s", p.From, t.Payer,
+				p.To)
 		}
 		t.Closes = append(t.Closes, shut)
 		return err
@@ -132,7 +135,7 @@ func (c *Client) addPayment(t *solanatx.Tx, p chain.Payment) (err error) {
 	return err
 }
 
-// checkNonceAccount is an error unless a nonce account is where one of the treasury's is.
+// checkNonceAccount returns an error unless the address is one of the treasury's nonce accounts.
 func checkNonceAccount(treasury, nonce chain.Address) error {
 	addresses, err := nonceAccounts(treasury)
 	if err != nil {
@@ -153,10 +156,9 @@ func feePayer(p chain.Payment) chain.Address {
 	return p.From
 }
 
-// withTokenAccounts is a transaction that also makes the token accounts of its receivers, where such
-// receive: each once, with the first of the moves that come to it. Either all of them are
-// made that are missing or none is, because the fees have room for one number more and
-// not for a list.
+// withTokenAccounts returns a transaction that also creates the token accounts of its receivers:
+// each once, with the first of the moves to it. It creates either all missing accounts or none,
+// because the fees have room for one more number and not for a list.
 func withTokenAccounts(t solanatx.Tx, ps []chain.Payment) (solanatx.Tx, error) {
 	moves := slices.Clone(t.Moves)
 	made := map[chain.Address]bool{}
@@ -174,7 +176,7 @@ func withTokenAccounts(t solanatx.Tx, ps []chain.Payment) (solanatx.Tx, error) {
 	return t, nil
 }
 
-// setFees puts the fees into a transaction.
+// setFees writes the fees into a transaction.
 func (c *Client) setFees(t *solanatx.Tx, fees chain.Fees) error {
 	price, ok := fees.TipCap.Uint64()
 	switch {
@@ -191,9 +193,9 @@ func (c *Client) setFees(t *solanatx.Tx, fees chain.Fees) error {
 	return nil
 }
 
-// Bump offers half as much again for a unit, up to the cap, for the same limit. There is
-// no pool in which one transaction replaces another: whichever of them comes first takes
-// the nonce, and a dearer one is likelier to.
+// Bump offers half as much again for a compute unit, up to the cap, for the same limit. There is no
+// mempool in which one transaction replaces another. The first of them to be mined takes the nonce,
+// and a higher price makes that likelier.
 func (c *Client) Bump(_ context.Context, last chain.Fees) (chain.Fees, bool, error) {
 	price, ok := last.TipCap.Uint64()
 	if !ok || last.GasLimit > solanatx.LimitMax {
@@ -216,7 +218,7 @@ func (c *Client) Bump(_ context.Context, last chain.Fees) (chain.Fees, bool, err
 	return bumped, true, nil
 }
 
-// unitsCost is what a limit costs at a price, in lamports, as the chain rounds it.
+// unitsCost returns what a limit costs at a price, in lamports, as the chain rounds it.
 func unitsCost(limit, price uint64) uint64 {
 	// At most 1.4 million times a price that Config bounds.
 	return (limit*price + microLamports - 1) / microLamports

@@ -55,7 +55,9 @@ func only(p *chain.Payment) []chain.Payment {
 }
 
 // signed is a payment in a place, ready to send.
-func (l *lab) signed(t testing.TB, p *chain.Payment, by chain.Address, s chain.Slot, f chain.Fees) ([]byte, chain.TxHash) {
+func (l *lab) signed(
+	t testing.TB, p *chain.Payment, by chain.Address, s chain.Slot, f chain.Fees,
+) ([]byte, chain.TxHash) {
 	t.Helper()
 	payload, err := l.chain.Sender.Build(by, s, f, only(p)...)
 	if err != nil {
@@ -192,7 +194,8 @@ func TestTheTreasuryPaysForWhatLeavesADepositAddress(t *testing.T) {
 		}
 		l.take(t, raw)
 		l.Mine(t, 1)
-		if o := l.outcome(t, &p, hash); o == nil || !o.Paid || o.Fee.Less(money.Units(2*solanatx.SignatureFee)) || fees.NonGas.Less(o.Fee) {
+		if o := l.outcome(t, &p, hash); o == nil || !o.Paid || o.Fee.Less(money.Units(2*solanatx.SignatureFee)) ||
+			fees.NonGas.Less(o.Fee) {
 			t.Errorf("got %+v, want it paid for two signatures and at most %v", o, fees.NonGas)
 		}
 		if got := l.holds(t, deposit, p.Contract); !got.IsZero() {
@@ -281,7 +284,10 @@ func TestAQuoteSaysWhyAPaymentIsHopeless(t *testing.T) {
 	taxed := place(surfpool.Mint{Decimals: 6, Extensions: []surfpool.Extension{surfpool.TransferFee(100, 50)}})
 	watched := place(surfpool.Mint{Decimals: 6, Extensions: []surfpool.Extension{surfpool.PermanentDelegate(other)}})
 	// As much text as is looked at hides what stands behind it.
-	long := place(surfpool.Mint{Decimals: 6, Extensions: []surfpool.Extension{{Type: 18, Data: make([]byte, 8192-166-4)}, surfpool.TransferFee(100, 50)}})
+	long := place(surfpool.Mint{
+		Decimals:   6,
+		Extensions: []surfpool.Extension{{Type: 18, Data: make([]byte, 8192-166-4)}, surfpool.TransferFee(100, 50)},
+	})
 	pictured := place(surfpool.Mint{Decimals: 6, Extensions: []surfpool.Extension{{Type: 18, Data: make([]byte, 64)}}})
 	nine := place(surfpool.Mint{Decimals: 9, Program: solanatx.TokenProgram})
 	nowhere := surfpool.AddressOf(newKey(t))
@@ -313,22 +319,67 @@ func TestAQuoteSaysWhyAPaymentIsHopeless(t *testing.T) {
 		p    chain.Payment
 		word string
 	}{
-		"a token account":             {chain.Payment{To: usdc.AssociatedAccount(other), Amount: money.Units(1_000_000)}, "token account of " + string(other)},
-		"a token account, of a token": {chain.Payment{To: usdc.AssociatedAccount(other), Contract: usdc.Address, Amount: money.Units(1)}, "token account of " + string(other)},
-		"a program":                   {chain.Payment{To: solanatx.TokenProgram, Amount: money.Units(1_000_000)}, "nobody holds a key"},
-		"a mint":                      {chain.Payment{To: usdc.Address, Amount: money.Units(1_000_000)}, "the mint of a token"},
-		"a mint of Token-2022":        {chain.Payment{To: taxed.Address, Amount: money.Units(1_000_000)}, "the mint of a token"},
-		"a nonce account":             {chain.Payment{To: nonce, Amount: money.Units(1_000_000)}, "nonce account"},
-		"a frozen account":            {chain.Payment{To: blocked, Contract: usdc.Address, Amount: money.Units(1)}, "frozen"},
-		"an account handed over":      {chain.Payment{To: given, Contract: usdc.Address, Amount: money.Units(1)}, "somebody else"},
-		"a fee on transfers":          {chain.Payment{To: to, Contract: taxed.Address, Amount: money.Units(1)}, "a fee on transfers"},
-		"a permanent delegate":        {chain.Payment{To: to, Contract: watched.Address, Amount: money.Units(1)}, "delegate"},
-		"a fee behind much text":      {chain.Payment{To: to, Contract: long.Address, Amount: money.Units(1)}, "cannot be read"},
-		"other decimals":              {chain.Payment{To: to, Contract: nine.Address, Amount: money.Units(1)}, "9 decimals"},
-		"another program":             {chain.Payment{To: to, Contract: surfpool.USDT, Amount: money.Units(1)}, "configured to belong"},
-		"no mint":                     {chain.Payment{To: to, Contract: nowhere, Amount: money.Units(1)}, "no token at"},
-		"more tokens than there are":  {chain.Payment{To: to, Contract: usdc.Address, Amount: money.Units(1001)}, "less than the amount"},
-		"more SOL than there is":      {chain.Payment{To: to, Amount: money.Units(math.MaxUint64)}, "less than the amount"},
+		"a token account": {chain.Payment{
+			To:     usdc.AssociatedAccount(other),
+			Amount: money.Units(1_000_000),
+		}, "token account of " + string(other)},
+		"a token account, of a token": {chain.Payment{
+			To: usdc.AssociatedAccount(other), Contract: usdc.Address,
+			Amount: money.Units(1),
+		}, "token account of " + string(other)},
+		"a program": {
+			chain.Payment{To: solanatx.TokenProgram, Amount: money.Units(1_000_000)},
+			"nobody holds a key",
+		},
+		"a mint": {
+			chain.Payment{To: usdc.Address, Amount: money.Units(1_000_000)},
+			"the mint of a token",
+		},
+		"a mint of Token-2022": {
+			chain.Payment{To: taxed.Address, Amount: money.Units(1_000_000)},
+			"the mint of a token",
+		},
+		"a nonce account": {chain.Payment{To: nonce, Amount: money.Units(1_000_000)}, "nonce account"},
+		"a frozen account": {
+			chain.Payment{To: blocked, Contract: usdc.Address, Amount: money.Units(1)},
+			"frozen",
+		},
+		"an account handed over": {
+			chain.Payment{To: given, Contract: usdc.Address, Amount: money.Units(1)},
+			"somebody else",
+		},
+		"a fee on transfers": {
+			chain.Payment{To: to, Contract: taxed.Address, Amount: money.Units(1)},
+			"a fee on transfers",
+		},
+		"a permanent delegate": {
+			chain.Payment{To: to, Contract: watched.Address, Amount: money.Units(1)},
+			"delegate",
+		},
+		"a fee behind much text": {
+			chain.Payment{To: to, Contract: long.Address, Amount: money.Units(1)},
+			"cannot be read",
+		},
+		"other decimals": {
+			chain.Payment{To: to, Contract: nine.Address, Amount: money.Units(1)},
+			"9 decimals",
+		},
+		"another program": {
+			chain.Payment{To: to, Contract: surfpool.USDT, Amount: money.Units(1)},
+			"configured to belong",
+		},
+		"no mint": {
+			chain.Payment{To: to, Contract: nowhere, Amount: money.Units(1)},
+			"no token at",
+		},
+		"more tokens than there are": {
+			chain.Payment{To: to, Contract: usdc.Address, Amount: money.Units(1001)},
+			"less than the amount",
+		},
+		"more SOL than there is": {
+			chain.Payment{To: to, Amount: money.Units(math.MaxUint64)},
+			"less than the amount",
+		},
 	} {
 		tt.p.From = from
 		fees, err := c.Sender.Quote(ctx, tt.p)
@@ -348,7 +399,10 @@ func TestAQuoteSaysWhyAPaymentIsHopeless(t *testing.T) {
 		}
 	}
 	var reverted *chain.RevertedError
-	if fees, err := c.Sender.Quote(ctx, chain.Payment{From: from, To: to, Contract: l.Account(t), Amount: money.Units(1)}); err == nil || errors.As(err, &reverted) {
+	if fees, err := c.Sender.Quote(ctx, chain.Payment{
+		From: from, To: to, Contract: l.Account(t),
+		Amount: money.Units(1),
+	}); err == nil || errors.As(err, &reverted) {
 		t.Errorf("a token that is not configured: got %+v, %v, want an error that is no refusal", fees, err)
 	}
 	if fees, err := c.Sender.Quote(ctx, chain.Payment{From: other, To: to, Amount: money.Units(1)}); err == nil {
@@ -356,7 +410,8 @@ func TestAQuoteSaysWhyAPaymentIsHopeless(t *testing.T) {
 	}
 	// A provider in trouble proves nothing about a payment.
 	for _, method := range []string{
-		"getMultipleAccounts", "getMinimumBalanceForRentExemption", "simulateTransaction", "getRecentPrioritizationFees",
+		"getMultipleAccounts", "getMinimumBalanceForRentExemption", "simulateTransaction",
+		"getRecentPrioritizationFees",
 	} {
 		for _, answer := range []string{`{"context":{"slot":1},"value":null}`, `"?"`, ``} {
 			l.front.SetRule(method, func(e *exchange) {
@@ -366,7 +421,10 @@ func TestAQuoteSaysWhyAPaymentIsHopeless(t *testing.T) {
 					e.SetResult(answer)
 				}
 			})
-			fees, err := c.Sender.Quote(ctx, chain.Payment{From: from, To: to, Contract: usdc.Address, Amount: money.Units(1)})
+			fees, err := c.Sender.Quote(ctx, chain.Payment{
+				From: from, To: to, Contract: usdc.Address,
+				Amount: money.Units(1),
+			})
 			if err == nil || errors.As(err, &reverted) {
 				t.Errorf("%s says %q: got %+v, %v, want an error that is no refusal", method, answer, fees, err)
 			}
@@ -391,21 +449,50 @@ func TestWhatTheChainKeepsForRentIsNotPaidAway(t *testing.T) {
 		p       chain.Payment
 		ok, say bool
 	}{
-		"more than there is":            {chain.Payment{From: from, To: known, Amount: money.Units(1 << 62)}, false, true},
-		"too little for a new account":  {chain.Payment{From: from, To: l.Account(t), Amount: money.Units(least - 1)}, false, true},
-		"enough for a new account":      {chain.Payment{From: from, To: l.Account(t), Amount: money.Units(least)}, true, false},
+		"more than there is": {
+			chain.Payment{From: from, To: known, Amount: money.Units(1 << 62)},
+			false,
+			true,
+		},
+		"too little for a new account": {
+			chain.Payment{From: from, To: l.Account(t), Amount: money.Units(least - 1)},
+			false, true,
+		},
+		"enough for a new account": {
+			chain.Payment{From: from, To: l.Account(t), Amount: money.Units(least)},
+			true,
+			false,
+		},
 		"a little to one that is there": {chain.Payment{From: from, To: known, Amount: money.Units(1)}, true, false},
-		"all of a deposit":              {chain.Payment{From: deposit, Payer: from, To: from, Amount: money.Units(2_000_000)}, true, false},
-		"nearly all of a deposit":       {chain.Payment{From: deposit, Payer: from, To: from, Amount: money.Units(1_999_999)}, false, true},
-		"rent that the payer lacks":     {chain.Payment{From: poor, To: l.Account(t), Contract: usdc.Address, Amount: money.Units(1)}, false, false},
-		"all, and nothing for the fee":  {chain.Payment{From: poor, To: known, Amount: money.Units(2_000_000)}, false, false},
-		"what the payer lives on":       {chain.Payment{From: poor, To: known, Amount: money.Units(1_500_000)}, false, false},
+		"all of a deposit": {chain.Payment{
+			From: deposit, Payer: from, To: from,
+			Amount: money.Units(2_000_000),
+		}, true, false},
+		"nearly all of a deposit": {chain.Payment{
+			From: deposit, Payer: from, To: from,
+			Amount: money.Units(1_999_999),
+		}, false, true},
+		"rent that the payer lacks": {chain.Payment{
+			From: poor, To: l.Account(t), Contract: usdc.Address,
+			Amount: money.Units(1),
+		}, false, false},
+		"all, and nothing for the fee": {
+			chain.Payment{From: poor, To: known, Amount: money.Units(2_000_000)},
+			false,
+			false,
+		},
+		"what the payer lives on": {
+			chain.Payment{From: poor, To: known, Amount: money.Units(1_500_000)},
+			false,
+			false,
+		},
 	} {
 		fees, err := l.chain.Sender.Quote(t.Context(), tt.p)
 		if (err == nil) != tt.ok || errors.As(err, &reverted) != tt.say {
 			t.Errorf("%s: got %+v, %v, want fees: %v, refused: %v", what, fees, err, tt.ok, tt.say)
 		}
-		if want := map[string]chain.Cause{"more than there is": chain.CauseFunds}[what]; tt.say && reverted.Cause != want && (want != "" || reverted.Cause != chain.CauseAmount) {
+		if want := map[string]chain.Cause{"more than there is": chain.CauseFunds}[what]; tt.say &&
+			reverted.Cause != want && (want != "" || reverted.Cause != chain.CauseAmount) {
 			t.Errorf("%s: got it refused for %q", what, reverted.Cause)
 		}
 	}
@@ -523,7 +610,8 @@ func TestAPlaceIsFreeByTheWordOfEnoughAndUsedByTheWordOfAll(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	treasury := l.Payer(t)
-	one, two, three := newProxy(t, l.node.URL, l.settled(t)), newProxy(t, l.node.URL, l.settled(t)), newProxy(t, l.node.URL, l.settled(t))
+	one, two, three := newProxy(t, l.node.URL, l.settled(t)), newProxy(t, l.node.URL, l.settled(t)), newProxy(t,
+		l.node.URL, l.settled(t))
 	cfg := config(one.URL, two.URL, three.URL)
 	cfg.Quorum, cfg.Timeout = 2, 2*time.Second
 	c := open(t, cfg)
@@ -534,7 +622,9 @@ func TestAPlaceIsFreeByTheWordOfEnoughAndUsedByTheWordOfAll(t *testing.T) {
 	at := chain.Slot{Key: truth.Slots[0].Final}
 	gone := func(any) any { return nil }
 	stopped := func(e *exchange) { e.SetError(`{"code":-32005,"message":"Node is behind"}`) }
-	hour := withData(t, func(b []byte) { binary.LittleEndian.PutUint64(b[32:], uint64(time.Now().Add(-time.Hour).Unix())) })
+	hour := withData(t, func(b []byte) {
+		binary.LittleEndian.PutUint64(b[32:], uint64(time.Now().Add(-time.Hour).Unix()))
+	})
 	for _, tt := range []struct {
 		what            string
 		one, two, three rule
@@ -544,11 +634,20 @@ func TestAPlaceIsFreeByTheWordOfEnoughAndUsedByTheWordOfAll(t *testing.T) {
 		{"nobody differs", nil, nil, nil, places, true},
 		{"one shows another value", nil, edited(t, 0, "", valued(t, 9)), nil, places, true},
 		{"two show another value", nil, edited(t, 0, "", valued(t, 9)), edited(t, 0, "", valued(t, 9)), places, true},
-		{"each shows another value", nil, edited(t, 0, "", valued(t, 8)), edited(t, 0, "", valued(t, 9)), places - 1, true},
+		{
+			"each shows another value", nil, edited(t, 0, "", valued(t, 8)), edited(t, 0, "", valued(t, 9)), places - 1,
+			true,
+		},
 		{"one has it taken", nil, edited(t, 0, "confirmed", valued(t, 9)), nil, places - 1, true},
-		{"all have it taken", edited(t, 0, "confirmed", valued(t, 9)), edited(t, 0, "confirmed", valued(t, 9)), edited(t, 0, "confirmed", valued(t, 9)), places - 1, false},
+		{
+			"all have it taken", edited(t, 0, "confirmed", valued(t, 9)), edited(t, 0, "confirmed", valued(t, 9)),
+			edited(t, 0, "confirmed", valued(t, 9)), places - 1, false,
+		},
 		{"one has no such account", nil, edited(t, 0, "", gone), nil, places, true},
-		{"two have none that is final", nil, edited(t, 4, "finalized", gone), edited(t, 4, "finalized", gone), places - 1, true},
+		{
+			"two have none that is final", nil, edited(t, 4, "finalized", gone), edited(t, 4, "finalized", gone),
+			places - 1, true,
+		},
 		{"one is silent", nil, stopped, nil, places, true},
 		{"two are silent", nil, stopped, stopped, -1, true},
 	} {
@@ -585,7 +684,8 @@ func TestAPlaceIsFreeByTheWordOfEnoughAndUsedByTheWordOfAll(t *testing.T) {
 		},
 	} {
 		one.SetRule("getMultipleAccounts", edited(t, 1, "", change))
-		if got, err := single.Sender.Account(t.Context(), treasury); err == nil || !strings.Contains(err.Error(), string(address)) {
+		if got, err := single.Sender.Account(t.Context(), treasury); err == nil ||
+			!strings.Contains(err.Error(), string(address)) {
 			t.Errorf("%s: got %+v, %v, want an error with its address", what, got, err)
 		}
 	}
@@ -619,7 +719,9 @@ func TestAStrangersGiftStopsNoPlaceBehindIt(t *testing.T) {
 	l.Mine(t, 1)
 	l.Finalize(t)
 	got, err := l.chain.Sender.Account(t.Context(), treasury)
-	if err != nil || len(free(got)) != places+1 || slices.ContainsFunc(got.Slots, func(l chain.SlotState) bool { return strings.HasPrefix(l.Final, string(gift)) }) {
+	if err != nil || len(free(got)) != places+1 || slices.ContainsFunc(got.Slots, func(l chain.SlotState) bool {
+		return strings.HasPrefix(l.Final, string(gift))
+	}) {
 		t.Errorf("got %+v, %v, want %d places, none of them the stranger's", got, err, places+1)
 	}
 }
@@ -677,13 +779,16 @@ func TestAnOutcomeIsNoOnesWordAlone(t *testing.T) {
 		t.Errorf("one does not give its block: got %+v, %v, want ErrNotYet", o, err)
 	}
 	two.SetRule("getBlock", func(e *exchange) {
-		e.EditResult(t, editTx(func(m map[string]any) { m["meta"].(map[string]any)["err"] = map[string]any{"InstructionError": 3} }))
+		e.EditResult(t,
+			editTx(func(m map[string]any) { m["meta"].(map[string]any)["err"] = map[string]any{"InstructionError": 3} }))
 	})
 	if o, err := c.Outcome(t.Context(), txs, p); !errors.Is(err, chain.ErrDisagreement) {
 		t.Errorf("one says that it failed: got %+v, %v, want ErrDisagreement", o, err)
 	}
 	both(func(e *exchange) {
-		e.EditResult(t, func(m map[string]any) { m["value"].([]any)[0].(map[string]any)["slot"] = l.node.CurrentSlot() - 20 })
+		e.EditResult(t, func(m map[string]any) {
+			m["value"].([]any)[0].(map[string]any)["slot"] = l.node.CurrentSlot() - 20
+		})
 	})
 	two.SetRule("getBlock", nil)
 	if o, err := c.Outcome(t.Context(), txs, p); err == nil {
@@ -704,12 +809,14 @@ func TestAPlaceIsMadeAgainWhenAsManyAsHaveToAgreeSayThatItLapsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	site := chain.Slot{Key: string(p.To)}
-	if a, err := c.Sender.Account(t.Context(), treasury); err != nil || len(a.Creatable) != solana.NonceAccountsMax || !a.IsNext(site) {
+	if a, err := c.Sender.Account(t.Context(), treasury); err != nil || len(a.Creatable) != solana.NonceAccountsMax ||
+		!a.IsNext(site) {
 		t.Errorf("before: got %+v, %v, want every number free", a, err)
 	}
 	one.SetRule("getBlockHeight", func(e *exchange) { e.SetResult("9000000000000000000") })
 	f, err := c.Sender.Quote(t.Context(), p)
-	if at := l.node.CurrentSlot() - 1 + 150; err != nil || f.LastValidBlock != at || f.NonGas != money.Units(solanatx.NonceRent+solanatx.SignatureFee) {
+	if at := l.node.CurrentSlot() - 1 + 150; err != nil || f.LastValidBlock != at ||
+		f.NonGas != money.Units(solanatx.NonceRent+solanatx.SignatureFee) {
 		t.Fatalf("with a height that one makes up: got %+v, %v, want it good until %d", f, err, at)
 	}
 	one.SetRule("getBlockHeight", nil)
@@ -760,7 +867,8 @@ func TestAPlaceIsMadeAgainWhenAsManyAsHaveToAgreeSayThatItLapsed(t *testing.T) {
 		if n == 1 {
 			want = money.Units(solanatx.SignatureFee)
 		}
-		if o, err := c.Sender.Outcome(t.Context(), []chain.TxHash{hash}, p); err != nil || o == nil || o.Paid != (n == 0) || o.Fee != want {
+		if o, err := c.Sender.Outcome(t.Context(), []chain.TxHash{hash}, p); err != nil || o == nil ||
+			o.Paid != (n == 0) || o.Fee != want {
 			t.Errorf("creation %d: got %+v, %v, want it to cost %v", n, o, err, want)
 		}
 	}
@@ -787,7 +895,10 @@ func TestAPlaceIsMadeAgainWhenAsManyAsHaveToAgreeSayThatItLapsed(t *testing.T) {
 			_, err := c.Sender.Build(treasury, site, g, p)
 			return err
 		},
-		"beyond the last": func() error { _, err := c.NonceAccounts.Creation(treasury, solana.NonceAccountsMax); return err },
+		"beyond the last": func() error {
+			_, err := c.NonceAccounts.Creation(treasury, solana.NonceAccountsMax)
+			return err
+		},
 		"without coin": func() error {
 			q, err := c.NonceAccounts.Creation(l.Account(t), 0)
 			if err != nil {

@@ -12,22 +12,22 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// BatchSize counts payments that come to the account that pays for them, which are sweeps,
-// as many as a packet takes with a signature of each and with the token accounts that may
-// have to be made for them. A packet is full long before the compute units of a
-// transaction are used. No two of them take from one account.
+// BatchSize counts payments to the account that pays for them, which are sweeps. A batch has as
+// many as a packet holds with a signature for each and with the token accounts that may have to be
+// created for them. A packet is full long before the compute units of a transaction are used. No
+// two of them take one coin from one account.
 //
-// What goes to somebody else goes alone. The token account of a payee costs its rent four
-// hundred times over the signature that going together would save, the fee of a
-// transaction is divided evenly, and so customers would pay for the payees of others; and
-// a payee can freeze, close or hand over that account at any moment, which would fail the
-// payments of all.
+// A payment to another payee goes alone. The rent of a payee's token account is four hundred times
+// the signature that a batch would save. The fee of a transaction is divided evenly, so customers
+// would pay for the payees of others. A payee can also freeze, close or hand over that account at
+// any moment, which would fail the payments of all.
 //
-// Closes go together likewise, and with nothing else: whose account it was that somebody
-// sent a token to meanwhile is tried again by itself.
+// Closes are batched in the same way, and with nothing else. If a token arrives at one of the
+// accounts in the meantime, that close is tried again by itself.
 func (c *Client) BatchSize(ps []chain.Payment) int {
 	n := 0
-	for n < len(ps) && isIncoming(ps[n]) && ps[n].ClosesTokenAccount == ps[0].ClosesTokenAccount && feePayer(ps[n]) == feePayer(ps[0]) && !slices.ContainsFunc(ps[:n], func(p chain.Payment) bool {
+	for n < len(ps) && isIncoming(ps[n]) && ps[n].ClosesTokenAccount == ps[0].ClosesTokenAccount &&
+		feePayer(ps[n]) == feePayer(ps[0]) && !slices.ContainsFunc(ps[:n], func(p chain.Payment) bool {
 		return p.From == ps[n].From && p.Contract == ps[n].Contract
 	}) && c.fitsPacket(ps[:n+1]) {
 		n++
@@ -35,13 +35,13 @@ func (c *Client) BatchSize(ps []chain.Payment) int {
 	return max(1, n)
 }
 
-// isIncoming tells whether a payment is one from elsewhere to who pays for it.
+// isIncoming reports whether a payment goes from another account to the account that pays for it.
 func isIncoming(p chain.Payment) bool {
 	return !p.CreatesNonceAccount && p.From != p.Payer && p.To == p.Payer && !p.Amount.IsZero()
 }
 
-// fitsPacket tells whether a packet takes payments. What differs between places and fees is
-// never longer.
+// fitsPacket reports whether payments fit in a packet. Other nonce accounts and fees never make the
+// transaction longer.
 func (c *Client) fitsPacket(ps []chain.Payment) bool {
 	payer := feePayer(ps[0])
 	nonceAccount, err := solanatx.NonceAccount(payer, 0)
@@ -60,7 +60,7 @@ func (c *Client) fitsPacket(ps []chain.Payment) bool {
 	return err == nil
 }
 
-// checkBatch is an error for several payments that do not go together.
+// checkBatch returns an error for several payments that do not go together.
 func (c *Client) checkBatch(ps []chain.Payment) error {
 	if n := c.BatchSize(ps); len(ps) > 1 && n < len(ps) {
 		return fmt.Errorf("%d payments, and one transaction makes the first %d of them", len(ps), n)
@@ -68,7 +68,7 @@ func (c *Client) checkBatch(ps []chain.Payment) error {
 	return nil
 }
 
-// namePayment names the payment that a refusal of several is about; none is -1.
+// namePayment adds the number of the payment to a refusal of several; i is -1 if it is unknown.
 func namePayment(total, i int, err error) error {
 	var reverted *chain.RevertedError
 	if total < 2 || i < 0 || !errors.As(err, &reverted) {
@@ -77,8 +77,8 @@ func namePayment(total, i int, err error) error {
 	return newRefusal(reverted.Cause, "payment %d of %d: %s", i+1, total, reverted.Reason)
 }
 
-// failedMove is the move at which a transaction failed, by what the chain says, or -1.
-// signers are those of its payload, which come first among its accounts.
+// failedMove returns the index of the move at which a transaction failed, as the chain reports it,
+// or -1. signers are those of its payload, which come first among its accounts.
 func failedMove(t solanatx.Tx, signers []chain.Address, failure json.RawMessage) int {
 	var detail struct {
 		Instruction []json.RawMessage `json:"InstructionError"`
@@ -111,10 +111,10 @@ func failedMove(t solanatx.Tx, signers []chain.Address, failure json.RawMessage)
 	return -1
 }
 
-// makesAll tells whether a transaction that succeeded makes exactly several payments, and
-// what it cost who paid for it. Who received from several shows in one sum, and who pays
-// the fee and the rent may receive in the same coin. So it asks of everybody in it
-// whether they have as much more or less as the payments say, in each coin.
+// makesAll reports whether a successful transaction makes exactly these payments, and what it cost
+// its payer. A payee of several payments shows only their sum, and the payer of fee and rent may
+// receive in the same coin. So makesAll compares the balance change of every account in it, in each
+// coin, with the payments.
 func (t *tx) makesAll(ps []chain.Payment) (paid bool, cost money.Amount, err error) {
 	want := map[chain.Holding]*big.Int{}
 	add := func(address, contract chain.Address, n *big.Int) {
@@ -128,14 +128,14 @@ func (t *tx) makesAll(ps []chain.Payment) (paid bool, cost money.Amount, err err
 		add(p.To, p.Contract, p.Amount.Big())
 		add(p.From, p.Contract, new(big.Int).Neg(p.Amount.Big()))
 	}
-	// What token accounts hold is rent, as far as it did not come from others of them.
+	// The growth of token accounts is rent, except for what other token accounts lost.
 	rent := new(big.Int)
 	for i := range t.accounts {
 		if t.isToken[i] {
 			rent.Add(rent, t.lamportDelta(i))
 		}
 	}
-	if rent.Sign() < 0 { // none of ours closes a token account
+	if rent.Sign() < 0 { // no payment of Coffer closes a token account
 		return false, money.Units(t.paid), nil
 	}
 	charged := new(big.Int).Add(rent, new(big.Int).SetUint64(t.paid))
@@ -150,7 +150,10 @@ func (t *tx) makesAll(ps []chain.Payment) (paid bool, cost money.Amount, err err
 	}
 	for _, list := range [2][]holding{t.preTokens, t.postTokens} {
 		for i := range list {
-			if h := (chain.Holding{Address: chain.Address(list[i].owner), Contract: chain.Address(list[i].mint)}); want[h] == nil {
+			if h := (chain.Holding{
+				Address:  chain.Address(list[i].owner),
+				Contract: chain.Address(list[i].mint),
+			}); want[h] == nil {
 				want[h] = new(big.Int)
 			}
 		}
@@ -163,12 +166,12 @@ func (t *tx) makesAll(ps []chain.Payment) (paid bool, cost money.Amount, err err
 	return true, cost, nil
 }
 
-// lamportDelta is how much more an account holds, in lamports.
+// lamportDelta returns how many more lamports an account holds afterwards.
 func (t *tx) lamportDelta(i int) *big.Int {
 	return new(big.Int).Sub(new(big.Int).SetUint64(t.post[i]), new(big.Int).SetUint64(t.pre[i]))
 }
 
-// holdingDelta is how much more somebody holds, lamports on the address alone.
+// holdingDelta returns how much more an owner holds; lamports count on the address alone.
 func (t *tx) holdingDelta(h chain.Holding) *big.Int {
 	sum := new(big.Int)
 	if h.Contract == "" {

@@ -18,7 +18,10 @@ import (
 func (l *lab) deposits(t testing.TB, treasury chain.Address, contracts ...chain.Address) (ps []chain.Payment) {
 	t.Helper()
 	for i, contract := range contracts {
-		p := chain.Payment{From: l.Account(t), To: treasury, Payer: treasury, Contract: contract, Amount: money.Units(uint64(2_000_000 + i))}
+		p := chain.Payment{
+			From: l.Account(t), To: treasury, Payer: treasury, Contract: contract,
+			Amount: money.Units(uint64(2_000_000 + i)),
+		}
 		var err error
 		if contract == "" {
 			err = l.node.SetLamports(t.Context(), p.From, p.Amount.Big().Uint64())
@@ -41,7 +44,10 @@ func TestOnlyWhatComesToItsPayerGoesTogether(t *testing.T) {
 	l := newLab(t)
 	treasury, other := l.Account(t), l.Account(t)
 	sweep := func(contract chain.Address) chain.Payment {
-		return chain.Payment{From: l.Account(t), To: treasury, Payer: treasury, Contract: contract, Amount: money.Units(1)}
+		return chain.Payment{
+			From: l.Account(t), To: treasury, Payer: treasury, Contract: contract,
+			Amount: money.Units(1),
+		}
 	}
 	repeat := func(contract chain.Address, n int) (ps []chain.Payment) {
 		for range n {
@@ -65,18 +71,26 @@ func TestOnlyWhatComesToItsPayerGoesTogether(t *testing.T) {
 		"sweeps of SOL":     {repeat("", 30), 8},
 		"of both":           {append(repeat(usdc.Address, 3), repeat("", 30)...), 6},
 		"what a treasury pays": {[]chain.Payment{
-			{From: treasury, To: l.Account(t), Amount: money.Units(1)}, {From: treasury, To: l.Account(t), Amount: money.Units(1)},
+			{From: treasury, To: l.Account(t), Amount: money.Units(1)}, {
+				From: treasury, To: l.Account(t),
+				Amount: money.Units(1),
+			},
 		}, 1},
-		"a return among them":              {with(func(p *chain.Payment) { p.To = other }), 2},
-		"a payment of the treasury's":      {with(func(p *chain.Payment) { p.From, p.To, p.Payer = treasury, other, "" }), 2},
-		"the treasury to itself":           {with(func(p *chain.Payment) { p.From = treasury }), 2},
-		"another treasury's":               {with(func(p *chain.Payment) { p.To, p.Payer = other, other }), 2},
-		"nothing":                          {with(func(p *chain.Payment) { p.Amount = money.Zero }), 2},
-		"a token that is not configured":   {with(func(p *chain.Payment) { p.Contract = surfpool.USDT }), 2},
-		"two tokens of one address":        {[]chain.Payment{one, coin}, 2},
-		"the same of one address":          {[]chain.Payment{one, coin, one}, 2},
-		"a place":                          {with(func(p *chain.Payment) { p.CreatesNonceAccount = true }), 2},
-		"a return before":                  {append([]chain.Payment{{From: other, To: l.Account(t), Payer: treasury, Amount: money.Units(1)}}, repeat("", 3)...), 1},
+		"a return among them": {with(func(p *chain.Payment) { p.To = other }), 2},
+		"a payment of the treasury's": {with(func(p *chain.Payment) {
+			p.From, p.To, p.Payer = treasury, other, ""
+		}), 2},
+		"the treasury to itself":         {with(func(p *chain.Payment) { p.From = treasury }), 2},
+		"another treasury's":             {with(func(p *chain.Payment) { p.To, p.Payer = other, other }), 2},
+		"nothing":                        {with(func(p *chain.Payment) { p.Amount = money.Zero }), 2},
+		"a token that is not configured": {with(func(p *chain.Payment) { p.Contract = surfpool.USDT }), 2},
+		"two tokens of one address":      {[]chain.Payment{one, coin}, 2},
+		"the same of one address":        {[]chain.Payment{one, coin, one}, 2},
+		"a place":                        {with(func(p *chain.Payment) { p.CreatesNonceAccount = true }), 2},
+		"a return before": {append([]chain.Payment{{
+			From: other, To: l.Account(t), Payer: treasury,
+			Amount: money.Units(1),
+		}}, repeat("", 3)...), 1},
 		"what nobody can build, in front":  {[]chain.Payment{sweep(surfpool.USDT), sweep("")}, 1},
 		"one, and none of them is a sweep": {[]chain.Payment{{From: treasury, To: other, Amount: money.Units(1)}}, 1},
 	} {
@@ -129,7 +143,8 @@ func TestSweepsThatGoTogetherMakeTheTreasurysAccountsOnceAndCostAPart(t *testing
 		t.Fatal(err)
 	}
 	tx, err := solanatx.Decode(payload)
-	if err != nil || tx.CheckPayments(ps...) != nil || tx.Rent() != money.Units(2*solanatx.TokenAccountRent) || tx.MaxCost() != fees.NonGas {
+	if err != nil || tx.CheckPayments(ps...) != nil || tx.Rent() != money.Units(2*solanatx.TokenAccountRent) ||
+		tx.MaxCost() != fees.NonGas {
 		t.Fatalf("got %+v, %v, want the payments and two accounts made", tx, err)
 	}
 	before := l.holds(t, treasury, "")
@@ -154,13 +169,24 @@ func TestSweepsThatGoTogetherMakeTheTreasurysAccountsOnceAndCostAPart(t *testing
 		t.Fatal(err)
 	}
 	if left, err := all.Sub(o.Fee); err != nil || left != l.holds(t, treasury, "") {
-		t.Errorf("got %v lamports and then %v, want %v in and %v gone", before, l.holds(t, treasury, ""), ps[1].Amount, o.Fee)
+		t.Errorf("got %v lamports and then %v, want %v in and %v gone", before, l.holds(t, treasury, ""), ps[1].Amount,
+			o.Fee)
 	}
 	for what, other := range map[string][]chain.Payment{
-		"fewer":                     ps[:3],
-		"one instead of another":    {ps[0], ps[1], ps[2], ps[2]},
-		"shared in another way":     {{From: ps[0].From, To: treasury, Payer: treasury, Contract: usdc.Address, Amount: ps[2].Amount}, ps[1], {From: ps[2].From, To: treasury, Payer: treasury, Contract: usdc.Address, Amount: ps[0].Amount}, ps[3]},
-		"the coin to somebody else": {ps[0], {From: ps[1].From, To: ps[0].From, Payer: treasury, Amount: ps[1].Amount}, ps[2], ps[3]},
+		"fewer":                  ps[:3],
+		"one instead of another": {ps[0], ps[1], ps[2], ps[2]},
+		"shared in another way": {{
+			From: ps[0].From, To: treasury, Payer: treasury, Contract: usdc.Address,
+			Amount: ps[2].Amount,
+		}, ps[1], {
+			From: ps[2].From, To: treasury, Payer: treasury, Contract: usdc.Address,
+			Amount: ps[0].Amount,
+		}, ps[3]},
+		"the coin to somebody else": {
+			ps[0],
+			{From: ps[1].From, To: ps[0].From, Payer: treasury, Amount: ps[1].Amount},
+			ps[2], ps[3],
+		},
 	} {
 		if o := outcome(other...); o.Paid {
 			t.Errorf("%s: got %+v, want it unpaid", what, o)
@@ -179,7 +205,8 @@ func TestSweepsThatGoTogetherMakeTheTreasurysAccountsOnceAndCostAPart(t *testing
 		}
 		found++
 		want := []chain.Address{min(ps[0].From, ps[2].From), max(ps[0].From, ps[2].From)}
-		if got, err := l.chain.Reader.Senders(ctx, c.Block, []chain.Transfer{tr}); err != nil || tr.From != "" || !slices.Equal(got[0], want) {
+		if got, err := l.chain.Reader.Senders(ctx, c.Block, []chain.Transfer{tr}); err != nil || tr.From != "" ||
+			!slices.Equal(got[0], want) {
 			t.Errorf("%+v: got it from %v, %v, want it from %v", tr, got, err, want)
 		}
 		one, two := newProxy(t, l.node.URL, l.settled(t)), newProxy(t, l.node.URL, l.settled(t))
@@ -242,9 +269,15 @@ func TestARefusalOfSeveralNamesTheOneThatIsToBlame(t *testing.T) {
 		"the second, behind an account that is made": {`{"InstructionError":[5,{"Custom":1}]}`, "payment 2 of 4"},
 		"the account that is made":                   {`{"InstructionError":[3,{"Custom":1}]}`, "payment 1 of 4"},
 		"the last":                                   {`{"InstructionError":[7,{"Custom":1}]}`, "payment 4 of 4"},
-		"a payer that is left with too little":       {`{"InsufficientFundsForRent":{"account_index":1}}`, "payment 2 of 4"},
-		"an account of nobody who pays":              {`{"InsufficientFundsForRent":{"account_index":9}}`, "an account of it"},
-		"behind all of them":                         {`{"InstructionError":[12,{"Custom":1}]}`, "Custom"},
+		"a payer that is left with too little": {
+			`{"InsufficientFundsForRent":{"account_index":1}}`,
+			"payment 2 of 4",
+		},
+		"an account of nobody who pays": {
+			`{"InsufficientFundsForRent":{"account_index":9}}`,
+			"an account of it",
+		},
+		"behind all of them": {`{"InstructionError":[12,{"Custom":1}]}`, "Custom"},
 	} {
 		l.front.SetRule("simulateTransaction", func(e *exchange) {
 			e.SetResult(`{"context":{"slot":1},"value":{"err":` + tt.said + `,"logs":[],"unitsConsumed":1}}`)

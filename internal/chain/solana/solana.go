@@ -1,37 +1,35 @@
-// Package solana is the adapter of Solana. It reads blocks and sends payments
-// through one or more JSON-RPC providers, of which a configured number has to agree on
-// what is final.
+// Package solana is the adapter of Solana. It reads blocks and sends payments through one or more
+// JSON-RPC providers, a quorum of which has to agree on what is final.
 //
-// A block cannot be recomputed from what a provider gives of it, so nobody is believed
-// alone: the configured number of providers name the same hash for a slot and the same
-// block before it, and as many of them give the same contents. What moved is read off
-// the balances that a block carries for each transaction. A slot without a block is
-// believed when the next block says that it stands on one below it. With one provider
-// configured all this is that provider's word.
+// A block cannot be recomputed from what a provider gives of it, so no single provider is trusted.
+// A quorum of providers gives the same hash for a slot and the same block before it, and a quorum
+// gives the same contents. Transfers are derived from the balances that a block carries for each
+// transaction. A slot without a block is believed when the next block names a parent below it. With
+// one configured provider all this is that provider's word.
 //
-// Blocks come from getBlock. A stream (Yellowstone, Geyser) could feed the same decoder
-// and would change nothing of this. Histories of addresses say nothing of money here: only
-// who signed for a place is looked up in one, see taken.go.
+// Blocks come from getBlock. A stream (Yellowstone, Geyser) could feed the same decoder and would
+// change nothing of this. Histories of addresses are no evidence of money here. They serve only to
+// look up who signed for a nonce account, see taken.go.
 //
-// Payments have a durable nonce (package solanatx), so none expires and none is ever
-// signed again because of time: its place is the nonce account with its value. A payment
-// and what is sent after it in the same place are never both mined.
+// Payments have a durable nonce (package solanatx), so none expires and none is ever signed again
+// because of time. Their slot is the nonce account with its value. Of a payment and its
+// replacements in the same slot at most one is ever mined.
 //
-// Several payments share a transaction where they come to who pays for them; see Fits.
+// Several payments share a transaction if they go to the account that pays for them; see BatchSize.
 //
-// What makes such a nonce account is the one exception: it names a recent block, lapses,
-// and is made again in the slot that is the account's address; see places.go.
+// The creation of a nonce account is the one exception: it names a recent block, expires, and is
+// built again in the slot that is the account's address; see places.go.
 //
-// Build asks nobody and remembers nothing, and three things do not stand in a payment.
-// Which program a token belongs to and its decimals are reviewed facts of Config.Mints;
-// Quote refuses a payment when the chain contradicts them. A cache that Quote fills was
-// rejected: after a restart the same input would give an error, or other bytes. Whether
-// the receiver's token account has to be made stands in the fees, which are kept with
-// the order: Fees.Beside has room for its rent just when Quote found none, and Bump keeps
-// that room. Making it always was rejected: every payment would promise its rent.
+// Build asks no provider and remembers nothing, and a payment lacks three facts.
+//   - The program of a token and its decimals are reviewed facts of Config.Mints. Quote refuses a
+//     payment if the chain contradicts them. A cache that Quote fills was rejected: after a restart
+//     the same input would give an error, or other bytes.
+//   - The fees, which are kept with the order, say whether the receiver's token account has to be
+//     created: Fees.NonGas has room for its rent only if Quote found none, and Bump keeps that
+//     room. Creating it always was rejected: every payment would reserve its rent.
 //
-// An answer that is missing, short or wrong is an error and never an empty block. No
-// key is held and nothing is written down; a crash loses the hashes of a few blocks.
+// An answer that is missing, short or wrong is an error and never an empty block. The adapter holds
+// no key and writes nothing down; a crash loses the hashes of a few blocks.
 package solana
 
 import (
@@ -60,31 +58,31 @@ const (
 // Config is a chain with its providers.
 type Config struct {
 	Network chain.Network
-	// Genesis is the hash of the network's first block. Only a local network may leave
-	// it out, which has another one each time.
+	// Genesis is the hash of the network's first block. Only a local network may leave it out,
+	// because it has a new one each time.
 	Genesis   string
 	Endpoints []string // URLs, http or https; they may hold a secret and are never printed
 	Quorum    int      // how many of the endpoints have to agree on what is final
 
-	// Mints are the tokens that may be paid, by their addresses: reviewed facts, which
-	// never change, of the catalogue.
+	// Mints are the tokens that may be paid, by their addresses. They are reviewed facts of the
+	// catalogue and never change.
 	Mints map[chain.Address]Mint
-	// PriceMin and PriceMax bound what is offered for a compute unit, in millionths of a
+	// PriceMin and PriceMax bound the price that is offered for a compute unit, in millionths of a
 	// lamport; zero: 10,000 and 5,000,000.
 	PriceMin, PriceMax uint64
-	// CostMax is the most lamports that a transaction may cost, with the rent of a token
-	// account that it makes; zero: 10,000,000. What would cost more is not quoted.
+	// CostMax is the most lamports that a transaction may cost, with the rent of a token account
+	// that it creates; zero: 10,000,000. A more expensive transaction is not quoted.
 	CostMax money.Amount
-	// LagMax is how far the final state of a provider may be behind our clock for it to
-	// have a say in which nonces are used; zero: two minutes, and any on a local network,
-	// whose blocks come when somebody makes them.
+	// LagMax is how far the final state of a provider may be behind our clock if the provider is to
+	// have a say in which nonces are used. Zero: two minutes, and any lag on a local network, whose
+	// blocks are made on demand.
 	LagMax time.Duration
 
 	Timeout        time.Duration // of one request; zero: 15 seconds
 	AnswerBytesMax int64         // of one answer; zero: 64 MiB
 }
 
-// validate finds every mistake in the configuration.
+// validate returns every mistake in the configuration.
 func (c Config) validate() error {
 	var wrong []error
 	addProblem := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
@@ -115,12 +113,14 @@ func (c Config) validate() error {
 		}
 		for _, kind := range m.Allow {
 			if !CanAllowExtension(kind) {
-				addProblem("mint %.60q: extension %d of Token-2022 cannot be allowed: what is paid of it would not be what arrives", string(address), kind)
+				addProblem("mint %.60q: extension %d of Token-2022 cannot be allowed: what is paid of it would not be what arrives",
+					string(address), kind)
 			}
 		}
 	}
 	if c.PriceMax > priceLimit || c.PriceMin > cmp.Or(c.PriceMax, priceMaxDefault) {
-		addProblem("price is %d to %d: the least may not be above the most, and that not above %d", c.PriceMin, c.PriceMax, uint64(priceLimit))
+		addProblem("price is %d to %d: the least may not be above the most, and that not above %d", c.PriceMin,
+			c.PriceMax, uint64(priceLimit))
 	}
 	if c.LagMax < 0 {
 		addProblem("behind is %v: it may not be negative", c.LagMax)
@@ -128,29 +128,28 @@ func (c Config) validate() error {
 	return errors.Join(wrong...)
 }
 
-// Mint is what a payment of a token has to say about it.
+// Mint holds the facts of a token that a payment needs.
 type Mint struct {
-	Program  chain.Address // which owns it: solanatx.TokenProgram or solanatx.Token2022Program
+	Program  chain.Address // the program that owns it: solanatx.TokenProgram or solanatx.Token2022Program
 	Decimals uint8
-	// Allow are the extensions of Token-2022 that it may have beside those that change
-	// nothing, by their numbers.
+	// Allow lists the Token-2022 extensions that the mint may have in addition to the harmless
+	// ones, by their numbers.
 	Allow []uint16
 }
 
-// A Client is a chain with its providers. It implements chain.Reader and
-// chain.Sender.
+// Client is a chain with its providers. It implements chain.Reader and chain.Sender.
 type Client struct {
 	Config
 	providers     []*provider
-	firstProvider atomic.Uint32              // the provider that is asked first for what is not final
-	finalHashes   kept.Cache[uint64, string] // the hashes that were agreed on last, by their slots
+	firstProvider atomic.Uint32              // the provider that is asked first about what is not final
+	finalHashes   kept.Cache[uint64, string] // the hashes that were agreed on last, by slot
 }
 
 var _ chain.Reader = (*Client)(nil)
 
-// New checks the configuration and the providers. A provider of another network is an
-// error; providers that do not answer are one when fewer than Agree do. Those are
-// checked when they answer later, so with chain.ErrTooFewProviders the client can be used.
+// New checks the configuration and the providers. A provider of another network is an error.
+// Providers that do not answer are an error if fewer than the quorum answer. They are checked when
+// they answer later, so the client can be used with chain.ErrTooFewProviders.
 func New(ctx context.Context, cfg Config) (*Client, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("configuration of %s: %w", chain.Solana, err)
@@ -177,28 +176,32 @@ func New(ctx context.Context, cfg Config) (*Client, error) {
 		}
 		c.providers = append(c.providers, p)
 	}
-	if err := several.HandshakeAll(ctx, c.providers, c.Quorum, func(ctx context.Context, p *provider) error { return p.ensureHandshake(ctx) }); err != nil {
+	if err := several.HandshakeAll(ctx, c.providers, c.Quorum, func(ctx context.Context, p *provider) error {
+		return p.ensureHandshake(ctx)
+	}); err != nil {
 		return c, fmt.Errorf("providers of %s: %w", chain.Solana, err)
 	}
 	return c, nil
 }
 
-// Chain is the chain with this client for its reader and its sender.
+// Chain returns the chain with this client as its reader and its sender.
 func (c *Client) Chain() chain.Chain {
-	id := "localnet" // nobody but us names it
+	id := "localnet" // only Coffer uses this name
 	if c.Genesis != "" {
 		id = c.Genesis[:min(len(c.Genesis), caip2Chars)]
 	}
 	return chain.Chain{
 		Name: chain.Solana, Network: c.Network, CAIP2: "solana:" + id, SignerID: c.Genesis,
-		AddressCodec: solanatx.AddressCodec{}, Reader: c, Sender: c, SeparateFeePayer: true, MinBalance: money.Units(solanatx.WalletRent), MinPayment: c, NonceAccounts: c, SlotProver: c, TokenAccounts: c, Memos: c,
+		AddressCodec: solanatx.AddressCodec{}, Reader: c, Sender: c, SeparateFeePayer: true,
+		MinBalance: money.Units(solanatx.WalletRent), MinPayment: c, NonceAccounts: c, SlotProver: c,
+		TokenAccounts: c, Memos: c,
 	}
 }
 
-// Demote asks another provider first from now on.
+// Demote makes another provider the first one from now on.
 func (c *Client) Demote() { c.firstProvider.Add(1) }
 
-// providersByTrust are the providers in the order in which they are asked for what is not
+// providersByTrust returns the providers in the order in which they are asked about what is not
 // final.
 func (c *Client) providersByTrust() []*provider {
 	return several.Rotate(c.providers, c.firstProvider.Load())

@@ -12,26 +12,29 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
 )
 
-// signaturesMax is how many transactions that name a place are looked at at once. Anybody may
+// signaturesMax is how many transactions that name a nonce account are read at once. Any person may
 // name one, for a fee each.
 const signaturesMax = 1000
 
 // unknownUse is what one provider shows.
 type unknownUse struct{ newest, foreign chain.TxHash }
 
-// FindUnknownUse asks for the transactions that name a nonce account. The treasury has to sign what
-// advances it, so those that it has not signed, by the signature, are strangers' and say
-// nothing.
-func (c *Client) FindUnknownUse(ctx context.Context, treasury chain.Address, slotKey string, lastKnown chain.TxHash, isOwnTx func(ctx context.Context, tx chain.TxHash, took string) (bool, error)) (newest, foreign chain.TxHash, err error) {
+// FindUnknownUse reads the transactions that name a nonce account. The treasury has to sign a
+// transaction that advances it. Those without its signature are of others and prove nothing.
+func (c *Client) FindUnknownUse(
+	ctx context.Context, treasury chain.Address, slotKey string, lastKnown chain.TxHash,
+	isOwnTx func(ctx context.Context, tx chain.TxHash, took string) (bool, error),
+) (newest, foreign chain.TxHash, err error) {
 	nonceAccount, _, _ := strings.Cut(slotKey, " ")
 	if err := checkNonceAccount(treasury, chain.Address(nonceAccount)); err != nil {
 		return "", "", fmt.Errorf("who took a place on %s: %w", chain.Solana, err)
 	}
 	var errs []error
 	answered := 0
-	for _, a := range several.AskAll(ctx, c.providers, c.Quorum, func(ctx context.Context, p *provider) (unknownUse, error) {
-		return p.findUnknownUse(ctx, treasury, nonceAccount, lastKnown, isOwnTx)
-	}) {
+	for _, a := range several.AskAll(ctx, c.providers, c.Quorum,
+		func(ctx context.Context, p *provider) (unknownUse, error) {
+			return p.findUnknownUse(ctx, treasury, nonceAccount, lastKnown, isOwnTx)
+		}) {
 		if a.Err != nil {
 			errs = append(errs, a.Err)
 			continue
@@ -49,7 +52,10 @@ func (c *Client) FindUnknownUse(ctx context.Context, treasury chain.Address, slo
 	return newest, "", nil
 }
 
-func (p *provider) findUnknownUse(ctx context.Context, treasury chain.Address, nonceAccount string, lastKnown chain.TxHash, isOwnTx func(ctx context.Context, tx chain.TxHash, took string) (bool, error)) (t unknownUse, err error) {
+func (p *provider) findUnknownUse(
+	ctx context.Context, treasury chain.Address, nonceAccount string, lastKnown chain.TxHash,
+	isOwnTx func(ctx context.Context, tx chain.TxHash, took string) (bool, error),
+) (t unknownUse, err error) {
 	opts := options{"commitment": finalized, "limit": signaturesMax}
 	if lastKnown != "" {
 		opts["until"] = lastKnown
@@ -90,18 +96,22 @@ func (p *provider) findUnknownUse(ctx context.Context, treasury chain.Address, n
 		}
 	}
 	if len(listed) >= signaturesMax {
-		return t, fmt.Errorf("%s: more than %d transactions name place %s since one of ours", p.name, signaturesMax, nonceAccount)
+		return t, fmt.Errorf("%s: more than %d transactions name place %s since one of ours", p.name, signaturesMax,
+			nonceAccount)
 	}
 	return t, nil
 }
 
-// readSigned are the bytes of a transaction in a block that a provider is so sure of.
+// readSigned returns the bytes of a transaction in a block at a commitment.
 func (p *provider) readSigned(ctx context.Context, tx chain.TxHash, commitment string) ([]byte, error) {
 	const method = "getTransaction"
 	var got *struct {
 		Transaction []string `json:"transaction"`
 	}
-	if err := p.callMethod(ctx, &got, method, tx, options{"encoding": "base64", "commitment": commitment, "maxSupportedTransactionVersion": transactionsVersion}); err != nil {
+	if err := p.callMethod(ctx, &got, method, tx, options{
+		"encoding": "base64", "commitment": commitment,
+		"maxSupportedTransactionVersion": transactionsVersion,
+	}); err != nil {
 		return nil, err
 	}
 	if got == nil || len(got.Transaction) != 2 {

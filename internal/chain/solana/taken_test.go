@@ -78,7 +78,8 @@ func TestWhoSignedForAPlaceIsFoundThoughOneProviderHidesIt(t *testing.T) {
 		}
 	}
 	unsure := errors.New("nobody knows")
-	if _, _, err := c.NonceAccounts.FindUnknownUse(t.Context(), from, lease, "", func(context.Context, chain.TxHash, string) (bool, error) { return false, unsure }); !errors.Is(err, unsure) {
+	if _, _, err := c.NonceAccounts.FindUnknownUse(t.Context(), from, lease, "",
+		func(context.Context, chain.TxHash, string) (bool, error) { return false, unsure }); !errors.Is(err, unsure) {
 		t.Errorf("got %v, want %v", err, unsure)
 	}
 	hides.SetRule("getSignaturesForAddress", (*exchange).HangUntilCancelled)
@@ -99,7 +100,8 @@ func TestWhoSignedForAPlaceIsFoundThoughOneProviderHidesIt(t *testing.T) {
 		})
 	})
 	hides.SetRule("getSignaturesForAddress", nil)
-	newest, strange, err := open(t, config(l.front.URL)).NonceAccounts.FindUnknownUse(t.Context(), from, lease, "", knows())
+	newest, strange, err := open(t, config(l.front.URL)).NonceAccounts.FindUnknownUse(t.Context(), from, lease, "",
+		knows())
 	if err != nil || newest != "" || strange != "" {
 		t.Errorf("with signatures that are none: got %q, %q, %v, want nothing", newest, strange, err)
 	}

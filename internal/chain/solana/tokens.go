@@ -12,9 +12,9 @@ import (
 
 var _ chain.TokenInspector = (*Client)(nil)
 
-// IsAuxiliaryAccount tells whether a token came to another account of its receiver than the
-// associated one, of either token program: somebody else can make a wallet the owner of
-// as many as they like.
+// IsAuxiliaryAccount reports whether a token arrived at an account of its receiver other than the
+// associated one, of either token program. Any person can create any number of accounts that a
+// wallet owns.
 func (c *Client) IsAuxiliaryAccount(t chain.Transfer) bool {
 	if t.Kind != chain.Token {
 		return false
@@ -27,8 +27,8 @@ func (c *Client) IsAuxiliaryAccount(t chain.Transfer) bool {
 	return true
 }
 
-// InspectToken asks as many providers as have to agree what the mint is, finally. They have
-// to agree on whether anything is wrong with it, and not on the words.
+// InspectToken asks a quorum of providers for the final state of the mint. They have to agree on
+// whether there is a problem, and not on the text.
 func (c *Client) InspectToken(ctx context.Context, token chain.Address) (reason string, err error) {
 	usableVotes, unusableVotes := 0, 0
 	var errs []error
@@ -55,8 +55,9 @@ func (c *Client) InspectToken(ctx context.Context, token chain.Address) (reason 
 	if usableVotes > 0 && unusableVotes > 0 {
 		errs = append(errs, chain.ErrDisagreement)
 	}
-	return "", fmt.Errorf("token %s on %s: %d providers find nothing wrong with it and %d do, of %d that have to agree: %w",
-		token, chain.Solana, usableVotes, unusableVotes, c.Quorum, errors.Join(errs...))
+	return "",
+		fmt.Errorf("token %s on %s: %d providers find nothing wrong with it and %d do, of %d that have to agree: %w",
+			token, chain.Solana, usableVotes, unusableVotes, c.Quorum, errors.Join(errs...))
 }
 
 func (c *Client) findTokenProblem(ctx context.Context, p *provider, token chain.Address) (string, error) {
@@ -68,7 +69,7 @@ func (c *Client) findTokenProblem(ctx context.Context, p *provider, token chain.
 		return "", fmt.Errorf("%s: there is no token at %s", p.name, token)
 	}
 	m, isConfigured := c.Mints[token]
-	if !isConfigured { // it is not paid, and nothing is known of it but what it says
+	if !isConfigured { // it is not paid, and only its own data are known
 		m.Program = chain.Address(got[0].Owner)
 		if !isTokenProgram([]byte(m.Program)) {
 			return fmt.Sprintf("%s belongs to program %.44q and is no token", token, m.Program), nil
@@ -86,12 +87,12 @@ func (c *Client) findTokenProblem(ctx context.Context, p *provider, token chain.
 	return "", nil
 }
 
-// reviewableExtensions are the extensions that a mint can be reviewed to have: what is paid of it is
-// what arrives, in accounts of the usual size, and who else can do something to it is
-// known. A fee, a program of its own, a pause or amounts that are scaled are not among them.
+// reviewableExtensions are the extensions that a mint may have after a review. What is paid of it
+// is what arrives, in accounts of the usual size, and it is known who else can change something. A
+// fee, a program of its own, a pause and scaled amounts are not among them.
 var reviewableExtensions = []uint16{3, 4, 6, 10, 12}
 
-// CanAllowExtension tells whether a mint can be allowed to have an extension.
+// CanAllowExtension reports whether a mint can be allowed to have an extension.
 func CanAllowExtension(kind uint16) bool {
 	return harmlessExtensions[kind] || slices.Contains(reviewableExtensions, kind)
 }

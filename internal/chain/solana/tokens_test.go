@@ -19,7 +19,10 @@ func TestATokenThatIsNoMoneyIsTold(t *testing.T) {
 	who := l.Account(t)
 	address := make([]byte, 32)
 	place := func(allow []uint16, extensions ...surfpool.Extension) chain.Address {
-		m := surfpool.Mint{Address: surfpool.AddressOf(newKey(t)), Program: solanatx.Token2022Program, Decimals: 6, Extensions: extensions}
+		m := surfpool.Mint{
+			Address: surfpool.AddressOf(newKey(t)), Program: solanatx.Token2022Program, Decimals: 6,
+			Extensions: extensions,
+		}
 		if err := l.node.PlaceMint(t.Context(), m); err != nil {
 			t.Fatal(err)
 		}
@@ -34,15 +37,17 @@ func TestATokenThatIsNoMoneyIsTold(t *testing.T) {
 		place(nil):    "",
 		place(nil, surfpool.Extension{Type: 18, Data: append(address, address...)}): "",
 		place(nil, surfpool.TransferFee(0, 0)):                                      "a fee on transfers", // none today
-		place(nil, of(14, 64)):                                                      "a program that each transfer calls",
-		place(nil, surfpool.PermanentDelegate(who)):                                 "a permanent delegate",
-		place(nil, of(6, 1)):                                                        "a state that new accounts have",
-		place(nil, of(4, 65)):                                                       "confidential transfers",
-		place(nil, of(16, 129)):                                                     "confidential fees",
-		place(nil, of(26, 33)):                                                      "pause",
-		place(nil, of(999, 3)):                                                      "not known to be harmless",
-		place(nil, of(18, 64), surfpool.TransferFee(100, 50)):                       "a fee on transfers", // behind what is harmless
-		place([]uint16{12}, surfpool.PermanentDelegate(who)):                        "",
+		place(nil,
+			of(14, 64)): "a program that each transfer calls",
+		place(nil, surfpool.PermanentDelegate(who)): "a permanent delegate",
+		place(nil, of(6, 1)):                        "a state that new accounts have",
+		place(nil, of(4, 65)):                       "confidential transfers",
+		place(nil, of(16, 129)):                     "confidential fees",
+		place(nil, of(26, 33)):                      "pause",
+		place(nil, of(999, 3)):                      "not known to be harmless",
+		// behind what is harmless
+		place(nil, of(18, 64), surfpool.TransferFee(100, 50)):                               "a fee on transfers",
+		place([]uint16{12}, surfpool.PermanentDelegate(who)):                                "",
 		place([]uint16{12}, surfpool.PermanentDelegate(who), surfpool.TransferFee(100, 50)): "a fee on transfers",
 		place([]uint16{3}, surfpool.PermanentDelegate(who)):                                 "a permanent delegate",
 	}
@@ -62,7 +67,8 @@ func TestATokenThatIsNoMoneyIsTold(t *testing.T) {
 	l.Finalize(t)
 	tokens := open(t, cfg).Reader.(chain.TokenInspector)
 	for token, word := range want {
-		if why, err := tokens.InspectToken(t.Context(), token); err != nil || (why == "") != (word == "") || !strings.Contains(why, word) {
+		if why, err := tokens.InspectToken(t.Context(), token); err != nil || (why == "") != (word == "") ||
+			!strings.Contains(why, word) {
 			t.Errorf("%s: got %q, %v, want %q", token, why, err, word)
 		}
 	}
@@ -117,12 +123,27 @@ func TestATokenAsideOfItsWalletIsTold(t *testing.T) {
 		t    chain.Transfer
 		want bool
 	}{
-		"the coin":                       {chain.Transfer{Kind: chain.Native, To: who, Position: string(who)}, false},
-		"the associated account":         {chain.Transfer{Kind: chain.Token, Contract: usdc.Address, To: who, Position: string(usdc.AssociatedAccount(who))}, false},
-		"that of Token-2022":             {chain.Transfer{Kind: chain.Token, Contract: usdc.Address, To: who, Position: string(m2022.AssociatedAccount(who))}, false},
-		"another account":                {chain.Transfer{Kind: chain.Token, Contract: usdc.Address, To: who, Position: string(other)}, true},
-		"one that was somebody's before": {chain.Transfer{Kind: chain.Token, Contract: usdc.Address, To: who, Position: string(usdc.AssociatedAccount(other))}, true},
-		"that of another mint":           {chain.Transfer{Kind: chain.Token, Contract: surfpool.USDT, To: who, Position: string(usdc.AssociatedAccount(who))}, true},
+		"the coin": {chain.Transfer{Kind: chain.Native, To: who, Position: string(who)}, false},
+		"the associated account": {chain.Transfer{
+			Kind: chain.Token, Contract: usdc.Address, To: who,
+			Position: string(usdc.AssociatedAccount(who)),
+		}, false},
+		"that of Token-2022": {chain.Transfer{
+			Kind: chain.Token, Contract: usdc.Address, To: who,
+			Position: string(m2022.AssociatedAccount(who)),
+		}, false},
+		"another account": {chain.Transfer{
+			Kind: chain.Token, Contract: usdc.Address, To: who,
+			Position: string(other),
+		}, true},
+		"one that was somebody's before": {chain.Transfer{
+			Kind: chain.Token, Contract: usdc.Address, To: who,
+			Position: string(usdc.AssociatedAccount(other)),
+		}, true},
+		"that of another mint": {chain.Transfer{
+			Kind: chain.Token, Contract: surfpool.USDT, To: who,
+			Position: string(usdc.AssociatedAccount(who)),
+		}, true},
 	} {
 		if got := tokens.IsAuxiliaryAccount(c.t); got != c.want {
 			t.Errorf("%s: got %v, want %v", what, got, c.want)

@@ -18,7 +18,8 @@ import (
 // openChild is BIP-32's derivation of a private child that a public key can follow.
 // Wallets never take it; the vectors of the standards end with two such steps.
 func openChild(key, code [32]byte, i byte) (childKey, childCode [32]byte) {
-	left, childCode := splitKey(hmacSHA512(code[:], secp256k1.PrivKeyFromBytes(key[:]).PubKey().SerializeCompressed(), []byte{0, 0, 0, i}))
+	left, childCode := splitKey(hmacSHA512(code[:], secp256k1.PrivKeyFromBytes(key[:]).PubKey().SerializeCompressed(),
+		[]byte{0, 0, 0, i}))
 	var sum, parent secp256k1.ModNScalar
 	sum.SetBytes(&left)
 	parent.SetBytes(&key)
@@ -36,10 +37,30 @@ func TestKeysAreThoseOfBIP84AndBIP86(t *testing.T) {
 		change, at      byte
 		public, address string
 	}{
-		{84, "zprvAdG4iTXWBoARxkkzNpNh8r6Qag3irQB8PzEMkAFeTRXxHpbF9z4QgEvBRmfvqWvGp42t42nvgGpNgYSJA9iefm1yYNZKEm7z6qUWCroSQnE", 0, 0, "0330d54fd0dd420a6e5f8d3624f5f3482cae350f79d5f0753bf5beef9c2d91af3c", "bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu"},
-		{84, "zprvAdG4iTXWBoARxkkzNpNh8r6Qag3irQB8PzEMkAFeTRXxHpbF9z4QgEvBRmfvqWvGp42t42nvgGpNgYSJA9iefm1yYNZKEm7z6qUWCroSQnE", 1, 0, "03025324888e429ab8e3dbaf1f7802648b9cd01e9b418485c5fa4c1b9b5700e1a6", "bc1q8c6fshw2dlwun7ekn9qwf37cu2rn755upcp6el"},
-		{86, "xprv9xgqHN7yz9MwCkxsBPN5qetuNdQSUttZNKw1dcYTV4mkaAFiBVGQziHs3NRSWMkCzvgjEe3n9xV8oYywvM8at9yRqyaZVz6TYYhX98VjsUk", 0, 0, "cc8a4bc64d897bddc5fbc2f670f7a8ba0b386779106cf1223c6fc5d7cd6fc115", "bc1p5cyxnuxmeuwuvkwfem96lqzszd02n6xdcjrs20cac6yqjjwudpxqkedrcr"},
-		{86, "xprv9xgqHN7yz9MwCkxsBPN5qetuNdQSUttZNKw1dcYTV4mkaAFiBVGQziHs3NRSWMkCzvgjEe3n9xV8oYywvM8at9yRqyaZVz6TYYhX98VjsUk", 1, 0, "399f1b2f4393f29a18c937859c5dd8a77350103157eb880f02e8c08214277cef", "bc1p3qkhfews2uk44qtvauqyr2ttdsw7svhkl9nkm9s9c3x4ax5h60wqwruhk7"},
+		{
+			84,
+			"zprvAdG4iTXWBoARxkkzNpNh8r6Qag3irQB8PzEMkAFeTRXxHpbF9z4QgEvBRmfvqWvGp42t42nvgGpNgYSJA9iefm1yYNZKEm7z6qUWCroSQnE",
+			0, 0, "0330d54fd0dd420a6e5f8d3624f5f3482cae350f79d5f0753bf5beef9c2d91af3c",
+			"bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu",
+		},
+		{
+			84,
+			"zprvAdG4iTXWBoARxkkzNpNh8r6Qag3irQB8PzEMkAFeTRXxHpbF9z4QgEvBRmfvqWvGp42t42nvgGpNgYSJA9iefm1yYNZKEm7z6qUWCroSQnE",
+			1, 0, "03025324888e429ab8e3dbaf1f7802648b9cd01e9b418485c5fa4c1b9b5700e1a6",
+			"bc1q8c6fshw2dlwun7ekn9qwf37cu2rn755upcp6el",
+		},
+		{
+			86,
+			"xprv9xgqHN7yz9MwCkxsBPN5qetuNdQSUttZNKw1dcYTV4mkaAFiBVGQziHs3NRSWMkCzvgjEe3n9xV8oYywvM8at9yRqyaZVz6TYYhX98VjsUk",
+			0, 0, "cc8a4bc64d897bddc5fbc2f670f7a8ba0b386779106cf1223c6fc5d7cd6fc115",
+			"bc1p5cyxnuxmeuwuvkwfem96lqzszd02n6xdcjrs20cac6yqjjwudpxqkedrcr",
+		},
+		{
+			86,
+			"xprv9xgqHN7yz9MwCkxsBPN5qetuNdQSUttZNKw1dcYTV4mkaAFiBVGQziHs3NRSWMkCzvgjEe3n9xV8oYywvM8at9yRqyaZVz6TYYhX98VjsUk",
+			1, 0, "399f1b2f4393f29a18c937859c5dd8a77350103157eb880f02e8c08214277cef",
+			"bc1p3qkhfews2uk44qtvauqyr2ttdsw7svhkl9nkm9s9c3x4ax5h60wqwruhk7",
+		},
 	} {
 		key, code := splitKey(hmacSHA512([]byte("Bitcoin seed"), master))
 		for _, i := range []uint32{v.purpose, 0, 0} {
@@ -61,7 +82,8 @@ func TestKeysAreThoseOfBIP84AndBIP86(t *testing.T) {
 			address, err = bitcointx.TaprootAddress(&chaincfg.MainNetParams, public)
 		}
 		if got != want || err != nil || string(address) != v.address {
-			t.Errorf("m/%d'/0'/0'/%d/%d: got %s at %s, %v, want %s at %s", v.purpose, v.change, v.at, got, address, err, want, v.address)
+			t.Errorf("m/%d'/0'/0'/%d/%d: got %s at %s, %v, want %s at %s", v.purpose, v.change, v.at, got, address, err,
+				want, v.address)
 		}
 	}
 }
@@ -76,9 +98,21 @@ func TestBitcoinWalletsStayWhereTheyAre(t *testing.T) {
 		network                            chain.Network
 		path, segwit, taprootPath, taproot string
 	}{
-		{chain.Mainnet, "m/84'/0'/1745023765'/543518224'/1377603941'/211528283'", "bc1qzx75saxz2gremj557ekvdlmqen7s6jv6yat7d4", "m/86'/0'/1745023765'/543518224'/1377603941'/211528283'", "bc1pju9v57f67dpr3dhq9rk55kk2w5lu6a7g7yne07frhcwtnwhmp3fsprpwpe"},
-		{chain.Testnet, "m/84'/1'/1745023765'/543518224'/1377603941'/211528283'", "tb1quxwv7pvchpyryelnmdyywfujny5jjszkw3svgr", "m/86'/1'/1745023765'/543518224'/1377603941'/211528283'", "tb1ppz66eeuxhtdkk9yc7djxvcnnjsjdvmqz250rxxsrx09h3x3rnm0qcr6txe"},
-		{chain.Local, "m/84'/1'/1745023765'/543518224'/1377603941'/211528283'", "bcrt1quxwv7pvchpyryelnmdyywfujny5jjszkvcfpl2", "m/86'/1'/1745023765'/543518224'/1377603941'/211528283'", "bcrt1ppz66eeuxhtdkk9yc7djxvcnnjsjdvmqz250rxxsrx09h3x3rnm0q46sdnr"},
+		{
+			chain.Mainnet, "m/84'/0'/1745023765'/543518224'/1377603941'/211528283'",
+			"bc1qzx75saxz2gremj557ekvdlmqen7s6jv6yat7d4", "m/86'/0'/1745023765'/543518224'/1377603941'/211528283'",
+			"bc1pju9v57f67dpr3dhq9rk55kk2w5lu6a7g7yne07frhcwtnwhmp3fsprpwpe",
+		},
+		{
+			chain.Testnet, "m/84'/1'/1745023765'/543518224'/1377603941'/211528283'",
+			"tb1quxwv7pvchpyryelnmdyywfujny5jjszkw3svgr", "m/86'/1'/1745023765'/543518224'/1377603941'/211528283'",
+			"tb1ppz66eeuxhtdkk9yc7djxvcnnjsjdvmqz250rxxsrx09h3x3rnm0qcr6txe",
+		},
+		{
+			chain.Local, "m/84'/1'/1745023765'/543518224'/1377603941'/211528283'",
+			"bcrt1quxwv7pvchpyryelnmdyywfujny5jjszkvcfpl2", "m/86'/1'/1745023765'/543518224'/1377603941'/211528283'",
+			"bcrt1ppz66eeuxhtdkk9yc7djxvcnnjsjdvmqz250rxxsrx09h3x3rnm0q46sdnr",
+		},
 	} {
 		s := knownSeed(t).ForNetwork(v.network)
 		k, err := s.DeriveWallet(w)
@@ -87,7 +121,8 @@ func TestBitcoinWalletsStayWhereTheyAre(t *testing.T) {
 		}
 		tap, err := s.DeriveWallet(asTaproot)
 		if err != nil || tap.Path() != v.taprootPath || string(tap.Address()) != v.taproot {
-			t.Errorf("%s, taproot: got %v at %v, %v, want %v at %v", v.network, tap.Address(), tap.Path(), err, v.taproot, v.taprootPath)
+			t.Errorf("%s, taproot: got %v at %v, %v, want %v at %v", v.network, tap.Address(), tap.Path(), err,
+				v.taproot, v.taprootPath)
 		}
 		for _, a := range []chain.Address{k.Address(), tap.Address()} {
 			if again, err := bitcointx.Parse(v.network, string(a)); err != nil || again != a {
@@ -99,7 +134,10 @@ func TestBitcoinWalletsStayWhereTheyAre(t *testing.T) {
 				S Seed
 				T WalletKey
 				t *WalletKey
-			}{s, tap, &tap}), [][]byte{s.secret().entropy[:], s.secret().master[:], tap.secpKey().Serialize()}, s.mnemonic())
+			}{s, tap, &tap}), [][]byte{
+				s.secret().entropy[:], s.secret().master[:],
+				tap.secpKey().Serialize(),
+			}, s.mnemonic())
 		}
 	}
 }
@@ -162,7 +200,8 @@ func TestABitcoinWalletNeedsToKnowItsNetwork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if off, err := knownSeed(t).DeriveWallet(w); err != nil || off.Address() != on.Address() || off.Path() != on.Path() {
+	if off, err := knownSeed(t).DeriveWallet(w); err != nil || off.Address() != on.Address() ||
+		off.Path() != on.Path() {
 		t.Errorf("an EVM wallet: got %s, %v, want the same on every network: %s", off.Address(), err, on.Address())
 	}
 }

@@ -30,15 +30,15 @@ const (
 // scryptLogN makes each guess of a passphrase take about a second. Tests lower it.
 var scryptLogN = 18
 
-// Files say where the parts of an installation's secret are. Key and KEK belong on
-// different disks or into different hands: neither is of use without the other.
+// Files are the paths of the parts of an installation's secret. Key and KEK belong on different
+// disks or into different hands: neither is of use without the other.
 type Files struct {
 	Key    string // the sealed seed
 	KEK    string // the key that seals it, see package seal
 	Attest string // the public key that address proofs are checked with; not secret
 }
 
-// SeedInfo is what may be told about a seed.
+// SeedInfo is the public information about a seed.
 type SeedInfo struct {
 	AttestKey ed25519.PublicKey
 	CreatedAt time.Time
@@ -56,9 +56,8 @@ func (k keyFile) sealPlace() seal.Binding {
 	return seal.Binding{Kind: "signer_seed", ID: k.AttestKey, Version: k.Version}
 }
 
-// CreateSeed makes a seed and writes the files. It replaces none: the error is then
-// fs.ErrExist. A KEK that exists is used. The caller backs the seed up before any
-// money arrives.
+// CreateSeed makes a seed and writes the files. It replaces none: the error is then fs.ErrExist. It
+// uses a KEK that exists. The caller backs the seed up before any money arrives.
 func CreateSeed(f Files, now time.Time) (SeedInfo, error) {
 	s, err := NewSeed()
 	if err != nil {
@@ -70,7 +69,9 @@ func CreateSeed(f Files, now time.Time) (SeedInfo, error) {
 func writeFiles(f Files, s Seed, created time.Time) (SeedInfo, error) {
 	for _, path := range []string{f.Key, f.Attest} {
 		if _, err := os.Lstat(path); err == nil {
-			return SeedInfo{}, fmt.Errorf("create %s: %w: it is never replaced, move it away first if its seed is of no use any more", path, fs.ErrExist)
+			return SeedInfo{},
+				fmt.Errorf("create %s: %w: it is never replaced, move it away first if its seed is of no use any more",
+					path, fs.ErrExist)
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return SeedInfo{}, fmt.Errorf("look for %s: %w", path, err)
 		}
@@ -83,7 +84,10 @@ func writeFiles(f Files, s Seed, created time.Time) (SeedInfo, error) {
 		return SeedInfo{}, err
 	}
 	public := s.AttestKey().PublicKey()
-	k := keyFile{Version: fileVersion, AttestKey: hex.EncodeToString(public), CreatedAt: created.UTC().Truncate(time.Second)}
+	k := keyFile{
+		Version: fileVersion, AttestKey: hex.EncodeToString(public),
+		CreatedAt: created.UTC().Truncate(time.Second),
+	}
 	if k.Sealed, err = kek.Seal(s.secret().entropy[:], k.sealPlace()); err != nil {
 		return SeedInfo{}, err
 	}
@@ -112,7 +116,8 @@ func OpenSeed(f Files) (Seed, error) {
 	}
 	entropy, err := kek.Unseal(k.Sealed, k.sealPlace())
 	if err != nil || len(entropy) != entropyBytes {
-		return Seed{}, fmt.Errorf("open %s with %s: %w: they do not belong together, or one is damaged", f.Key, f.KEK, seal.ErrUnsealed)
+		return Seed{}, fmt.Errorf("open %s with %s: %w: they do not belong together, or one is damaged", f.Key, f.KEK,
+			seal.ErrUnsealed)
 	}
 	s, err := fromEntropy([entropyBytes]byte(entropy))
 	if err != nil {
@@ -142,14 +147,14 @@ func readKeyFile(f Files) (keyFile, SeedInfo, error) {
 	return k, SeedInfo{public, k.CreatedAt}, nil
 }
 
-// ReadInfo tells what may be told, without the KEK.
+// ReadInfo returns the public information, without the KEK.
 func ReadInfo(f Files) (SeedInfo, error) {
 	_, info, err := readKeyFile(f)
 	return info, err
 }
 
-// PublishAttestKey writes the public key file when it is not there, and refuses one that
-// belongs to another seed.
+// PublishAttestKey writes the public key file if it is missing, and refuses one that belongs to
+// another seed.
 func PublishAttestKey(f Files) error {
 	info, err := ReadInfo(f)
 	if err != nil {
@@ -168,7 +173,7 @@ func PublishAttestKey(f Files) error {
 	return nil
 }
 
-// ReadAttestKey reads a public key file, for who checks address proofs.
+// ReadAttestKey reads a public key file, for processes that check address proofs.
 func ReadAttestKey(path string) (ed25519.PublicKey, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -194,21 +199,21 @@ func parsePublicKey(s string) (ed25519.PublicKey, error) {
 	return b, nil
 }
 
-// BackupRecipient says who can open a backup: the owner of an age identity, or who knows a
+// BackupRecipient says who can open a backup: the owner of an age identity, or the holder of a
 // passphrase. One of the two is set.
 type BackupRecipient struct {
 	Recipient  string // age1…
 	Passphrase seal.Secret
 }
 
-// BackupIdentity opens a backup. One of the two is set.
+// BackupIdentity opens a backup. One of the two fields is set.
 type BackupIdentity struct {
 	Identity   seal.Secret // AGE-SECRET-KEY-1…
 	Passphrase seal.Secret
 }
 
-// backupContents is what is inside. The words are all that is needed, so that a person with
-// the age program and any wallet program can do without this one.
+// backupContents is the decrypted contents. The words suffice for recovery, so a person with the
+// age program and any wallet program does not need this one.
 type backupContents struct {
 	Version   int       `json:"version"`
 	Words     string    `json:"words"`
@@ -216,8 +221,8 @@ type backupContents struct {
 	CreatedAt time.Time `json:"createdAt"`
 }
 
-// BackupSeed writes the seed to a new file, encrypted with age and armoured. The journal
-// is not in it: it changes with every payment and is copied by other means.
+// BackupSeed writes the seed to a new file, encrypted with age and armoured. It does not include
+// the journal, which changes with every payment and is copied by other means.
 func BackupSeed(f Files, target BackupRecipient, path string) error {
 	s, err := OpenSeed(f)
 	if err != nil {
@@ -262,8 +267,8 @@ func BackupSeed(f Files, target BackupRecipient, path string) error {
 	return CreateFile(path, encrypted.Bytes(), 0o600)
 }
 
-// RestoreSeed writes the files of a seed from its backup. Like Create it replaces none.
-// The journal has to come back as well before anything is signed.
+// RestoreSeed writes the files of a seed from its backup. Like CreateSeed it replaces none. The
+// journal has to be restored as well before anything is signed.
 func RestoreSeed(f Files, credential BackupIdentity, path string) (SeedInfo, error) {
 	contents, err := readPrivateFile(path)
 	if err != nil {
@@ -302,7 +307,7 @@ func RestoreSeed(f Files, credential BackupIdentity, path string) (SeedInfo, err
 	if hex.EncodeToString(s.AttestKey().PublicKey()) != b.AttestKey {
 		return SeedInfo{}, fmt.Errorf("the backup %s holds the seed of another attestation key than it says", path)
 	}
-	// A seed is restored where nothing is yet.
+	// A seed is restored on a host that has no files yet.
 	for _, file := range []string{f.Key, f.KEK, f.Attest} {
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 			return SeedInfo{}, fmt.Errorf("make the folder of the keys: %w", err)
@@ -311,7 +316,7 @@ func RestoreSeed(f Files, credential BackupIdentity, path string) (SeedInfo, err
 	return writeFiles(f, s, b.CreatedAt)
 }
 
-// readPrivateFile reads a small file that nobody else may read.
+// readPrivateFile reads a small file that no other user may read.
 func readPrivateFile(path string) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -335,8 +340,8 @@ func readPrivateFile(path string) ([]byte, error) {
 	return contents, nil
 }
 
-// CreateFile writes a file whose name appears only when its contents are on disk. It
-// replaces no file: the error is then fs.ErrExist.
+// CreateFile writes a file whose name appears only when its contents are on disk. It replaces no
+// file: the error is then fs.ErrExist.
 func CreateFile(path string, contents []byte, mode fs.FileMode) (err error) {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, ".new-*") // mode 0600

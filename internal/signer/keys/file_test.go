@@ -22,7 +22,10 @@ var made = time.Date(2026, 11, 21, 1, 2, 3, 0, time.UTC)
 func files(t *testing.T) Files {
 	t.Helper()
 	dir := t.TempDir()
-	return Files{Key: filepath.Join(dir, "seed"), KEK: filepath.Join(dir, "kek"), Attest: filepath.Join(dir, "attest.pub")}
+	return Files{
+		Key: filepath.Join(dir, "seed"), KEK: filepath.Join(dir, "kek"),
+		Attest: filepath.Join(dir, "attest.pub"),
+	}
 }
 
 func create(t *testing.T, f Files) Seed {
@@ -62,7 +65,10 @@ func TestCreatedSeedIsReadBackAndSealed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		assertSilent(t, string(contents), [][]byte{s.secret().entropy[:], s.secret().master[:], s.AttestKey().privateKey()}, s.mnemonic())
+		assertSilent(t, string(contents), [][]byte{
+			s.secret().entropy[:], s.secret().master[:],
+			s.AttestKey().privateKey(),
+		}, s.mnemonic())
 	}
 }
 
@@ -156,8 +162,18 @@ func TestBackupIsRestoredElsewhere(t *testing.T) {
 		wrong  BackupIdentity
 		secret string
 	}{
-		"recipient":  {BackupRecipient{Recipient: identity.Recipient().String()}, BackupIdentity{Identity: seal.NewSecret(identity.String() + "\n")}, BackupIdentity{Identity: seal.NewSecret(stranger.String())}, stranger.String()},
-		"passphrase": {BackupRecipient{Passphrase: phrase}, BackupIdentity{Passphrase: phrase}, BackupIdentity{Passphrase: seal.NewSecret("another phrase")}, "another phrase"},
+		"recipient": {
+			BackupRecipient{Recipient: identity.Recipient().String()},
+			BackupIdentity{Identity: seal.NewSecret(identity.String() + "\n")},
+			BackupIdentity{Identity: seal.NewSecret(stranger.String())},
+			stranger.String(),
+		},
+		"passphrase": {
+			BackupRecipient{Passphrase: phrase},
+			BackupIdentity{Passphrase: phrase},
+			BackupIdentity{Passphrase: seal.NewSecret("another phrase")},
+			"another phrase",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -184,7 +200,8 @@ func TestBackupIsRestoredElsewhere(t *testing.T) {
 				t.Fatal(err)
 			}
 			back, err := OpenSeed(there)
-			if err != nil || *back.secret() != *s.secret() || !info.AttestKey.Equal(s.AttestKey().PublicKey()) || !info.CreatedAt.Equal(made) {
+			if err != nil || *back.secret() != *s.secret() || !info.AttestKey.Equal(s.AttestKey().PublicKey()) ||
+				!info.CreatedAt.Equal(made) {
 				t.Errorf("got %v, %v, want the same seed", info, err)
 			}
 			if _, err := RestoreSeed(there, way.from, path); !errors.Is(err, fs.ErrExist) {

@@ -1,10 +1,12 @@
-// Package keys makes the one secret of an installation, keeps it in a sealed file
-// and derives every key from it: wallet keys by paths that name the wallet, and
-// the key that attests addresses.
+// Package keys makes the one secret of an installation, keeps it in a sealed file and derives every
+// key from it: wallet keys by paths that identify the wallet, and the key that attests addresses.
 //
-// What never happens here: a secret in an error, a log or a print; a key at a
-// path that comes from a counter; a file that is overwritten. What a crash leaves:
-// a whole file or none.
+// There is never:
+//   - a secret in an error, a log or a print
+//   - a key at a path that comes from a counter
+//   - a file that is overwritten
+//
+// A crash leaves a complete file or none.
 package keys
 
 import (
@@ -34,14 +36,13 @@ const (
 	wordCount    = 24
 )
 
-// A Seed is the secret that every key is derived from. It prints as ***.
+// Seed is the secret that every key is derived from. It prints as ***.
 //
-// Here as in the keys below, the secret stands behind a function: fmt looks into
-// unexported fields without asking for methods and through pointers, but it cannot
-// look into a function.
+// The secret is behind a function here and in the keys below. fmt prints unexported fields without
+// calling their methods, and follows pointers, but it cannot look into a function.
 type Seed struct {
 	secret  func() *secret
-	network chain.Network // see On
+	network chain.Network // see ForNetwork
 }
 
 type secret struct {
@@ -49,7 +50,7 @@ type secret struct {
 	master  [64]byte // BIP-39, with an empty passphrase
 }
 
-// NewSeed makes a seed of the system's randomness.
+// NewSeed makes a seed from the system's randomness.
 func NewSeed() (Seed, error) {
 	var entropy [entropyBytes]byte
 	if _, err := rand.Read(entropy[:]); err != nil {
@@ -58,13 +59,13 @@ func NewSeed() (Seed, error) {
 	return fromEntropy(entropy)
 }
 
-// SeedFromWords reads the 24 words of BIP-39, in any casing and spacing.
+// SeedFromWords reads the 24 words of BIP-39, in any case and spacing.
 func SeedFromWords(words string) (Seed, error) {
 	fields := strings.Fields(strings.ToLower(words))
 	if len(fields) != wordCount {
 		return Seed{}, fmt.Errorf("a seed has %d words, these are %d", wordCount, len(fields))
 	}
-	// The library's errors quote what they were given.
+	// The library's errors quote their input.
 	b, err := bip39.EntropyFromMnemonic(strings.Join(fields, " "))
 	if err != nil || len(b) != entropyBytes {
 		return Seed{}, errors.New("these are not the words of a seed: one is mistyped, missing or out of place")
@@ -81,14 +82,14 @@ func fromEntropy(entropy [entropyBytes]byte) (Seed, error) {
 	return Seed{secret: func() *secret { return s }}, nil
 }
 
-// ForNetwork is the seed of an installation on a network. Families whose addresses tell
-// their network have no wallets without it; the others have the same everywhere.
+// ForNetwork returns the seed of an installation on a network. Families whose addresses show their
+// network have no wallets without it; the others have the same wallets on every network.
 func (s Seed) ForNetwork(n chain.Network) Seed {
 	s.network = n
 	return s
 }
 
-// mnemonic are the seed for a person's paper or an encrypted backup.
+// mnemonic returns the words of the seed, for paper or an encrypted backup.
 func (s Seed) mnemonic() string {
 	words, err := bip39.NewMnemonic(s.secret().entropy[:])
 	if err != nil {
@@ -97,37 +98,37 @@ func (s Seed) mnemonic() string {
 	return words
 }
 
-// Format prints *** whatever the verb.
+// Format prints *** for every verb.
 func (Seed) Format(f fmt.State, _ rune) { io.WriteString(f, "***") }
 
-// MarshalJSON refuses: a seed is written by Create and Backup only.
+// MarshalJSON refuses: only CreateSeed and BackupSeed write a seed.
 func (Seed) MarshalJSON() ([]byte, error) { return nil, errors.New("a seed is never printed") }
 
-// hardened marks an index of a path as one that no public key can derive.
+// hardened marks a path index that no public key can derive.
 const hardened = 1 << 31
 
-// attestPath is the place of the attestation key: "COFF" in ASCII, so that it is
-// beside every registered purpose.
+// attestPath is the path of the attestation key: "COFF" in ASCII, which differs from every
+// registered purpose.
 var attestPath = []uint32{0x434f4646, 0}
 
-// AttestKey is the key that signs addresses, by SLIP-10 for ed25519.
+// AttestKey derives the key that signs addresses, by SLIP-10 for ed25519.
 func (s Seed) AttestKey() AttestKey {
 	private := s.ed25519Key(attestPath)
 	return AttestKey{func() ed25519.PrivateKey { return private }}
 }
 
-// An AttestKey signs addresses. It prints as ***.
+// AttestKey signs addresses. It prints as ***.
 type AttestKey struct{ privateKey func() ed25519.PrivateKey }
 
-// PublicKey is the key that proofs are checked with.
+// PublicKey returns the key that proofs are checked with.
 func (k AttestKey) PublicKey() ed25519.PublicKey { return k.privateKey().Public().(ed25519.PublicKey) }
 
-// AttestAddress signs that an address at a path is ours and whose it is.
+// AttestAddress signs that the key of an address is at a path of this seed, and whose wallet it is.
 func (k AttestKey) AttestAddress(w signer.WalletRef, path string, address chain.Address) []byte {
 	return ed25519.Sign(k.privateKey(), signer.AttestedBytes(w, path, address))
 }
 
-// SignAnchor signs where the audit log stands.
+// SignAnchor signs an anchor of the audit log.
 func (k AttestKey) SignAnchor(anchor signer.Anchor) []byte {
 	return ed25519.Sign(k.privateKey(), anchor.SignedBytes())
 }
@@ -137,26 +138,30 @@ func (k AttestKey) SignEndorsement(e signer.EndorseBody) []byte {
 	return ed25519.Sign(k.privateKey(), e.SignedBytes())
 }
 
-// Format prints *** whatever the verb.
+// Format prints *** for every verb.
 func (AttestKey) Format(f fmt.State, _ rune) { io.WriteString(f, "***") }
 
-// A WalletKey is the key of one wallet, on the curve of its family: it signs hashes
-// for EVM, Bitcoin and TRON, messages for Solana. It prints as ***.
+// WalletKey is the key of one wallet, on the curve of its family. It signs hashes for EVM, Bitcoin
+// and TRON, and messages for Solana. It prints as ***.
 type WalletKey struct {
 	secpKey func() *secp256k1.PrivateKey // nil for Solana
 	edKey   func() ed25519.PrivateKey    // nil for all others
-	taproot bool                         // signs by BIP-340, and with the key that BIP-86 makes of k
+	taproot bool                         // signs by BIP-340, with the key that BIP-86 derives from this one
 	path    string
 	address chain.Address
 }
 
-// DeriveWallet derives the key of a wallet: at m/44'/60' an EVM one, at m/84' a Bitcoin one or at
-// m/86' where its form is taproot, at m/44'/501' a Solana one, at m/44'/195' one of TRON,
-// and from there four times 31 bits of SHA-256 of organization, purpose and subject.
-// The place comes from the words alone, so a database that lost its rows cannot give
-// it to somebody else. Errors: a family without keys or without that form, or a seed that On gave no network
-// where addresses tell it; a path that leads to no key is one chance in 2^127 and has
-// no remedy: it never happens.
+// DeriveWallet derives the key of a wallet at one of these paths:
+//   - EVM: m/44'/60'
+//   - Bitcoin: m/84', or m/86' if its form is taproot
+//   - Solana: m/44'/501'
+//   - TRON: m/44'/195'
+//
+// Four times 31 bits of SHA-256 of organization, purpose and subject complete the path. The path
+// follows from the wallet's fields alone, so a database that lost its rows cannot give it to
+// another wallet. Errors: a family without keys or without that form, or a seed without ForNetwork
+// where addresses show the network. A path that leads to no key has a chance of one in 2^127 and no
+// remedy: it never happens.
 func (s Seed) DeriveWallet(w signer.WalletRef) (WalletKey, error) {
 	if w.Form != chain.Usual && (w.Family != chain.BitcoinFamily || w.Form != chain.Taproot) {
 		return WalletKey{}, fmt.Errorf("no keys of form %q are derived for family %q", w.Form, w.Family)
@@ -181,10 +186,12 @@ func (s Seed) evmKey(w signer.WalletRef) (WalletKey, error) {
 	}
 	public := private.PubKey().SerializeUncompressed()
 	address := common.BytesToAddress(crypto.Keccak256(public[1:])[12:])
-	return WalletKey{secpKey: func() *secp256k1.PrivateKey { return private }, path: path, address: chain.Address(address.Hex())}, nil
+	return WalletKey{secpKey: func() *secp256k1.PrivateKey {
+		return private
+	}, path: path, address: chain.Address(address.Hex())}, nil
 }
 
-// secp256k1Key is the key at a path of BIP-32 that is hardened all the way.
+// secp256k1Key returns the key at a BIP-32 path whose indexes are all hardened.
 func (s Seed) secp256k1Key(indexes []uint32) (*secp256k1.PrivateKey, string, error) {
 	key, code := splitKey(hmacSHA512([]byte("Bitcoin seed"), s.secret().master[:]))
 	path := "m"
@@ -198,7 +205,7 @@ func (s Seed) secp256k1Key(indexes []uint32) (*secp256k1.PrivateKey, string, err
 	return secp256k1.PrivKeyFromBytes(key[:]), path, nil
 }
 
-// walletIndexes is the wallet's own part of its path.
+// walletIndexes returns the wallet's own part of its path.
 func walletIndexes(w signer.WalletRef) []uint32 {
 	var b []byte
 	for _, s := range []string{w.OrgID, w.Purpose, w.Subject} {
@@ -212,15 +219,15 @@ func walletIndexes(w signer.WalletRef) []uint32 {
 	return indexes
 }
 
-// Path is where the key stands, such as m/44'/60'/1'/2'/3'/4'.
+// Path returns the path of the key, such as m/44'/60'/1'/2'/3'/4'.
 func (k WalletKey) Path() string { return k.path }
 
-// Address is the key's address in canonical form.
+// Address returns the key's address in canonical form.
 func (k WalletKey) Address() chain.Address { return k.address }
 
-// SignHash signs 32 bytes and returns R, S (low) and the recovery id (0 or 1). The
-// nonce is that of RFC 6979, so the same bytes give the same signature. The key of a
-// Solana wallet panics, which signs messages, and so does that of a taproot wallet.
+// SignHash signs 32 bytes and returns R, S (low) and the recovery id (0 or 1). The nonce follows
+// RFC 6979, so the same bytes give the same signature. It panics for the key of a Solana wallet,
+// which signs messages, and for the key of a taproot wallet.
 func (k WalletKey) SignHash(hash [32]byte) [65]byte {
 	if k.secpKey == nil {
 		panic("keys: the key of a Solana wallet is asked to sign a hash")
@@ -235,7 +242,7 @@ func (k WalletKey) SignHash(hash [32]byte) [65]byte {
 	return signature
 }
 
-// Format prints *** whatever the verb.
+// Format prints *** for every verb.
 func (WalletKey) Format(f fmt.State, _ rune) { io.WriteString(f, "***") }
 
 func hmacSHA512(key []byte, parts ...[]byte) []byte {
@@ -250,7 +257,7 @@ func splitKey(b []byte) (key, code [32]byte) { return [32]byte(b[:32]), [32]byte
 
 func hardenedIndex(i uint32) []byte { return binary.BigEndian.AppendUint32(nil, i|hardened) }
 
-// childSecp is BIP-32's derivation of a hardened private child.
+// childSecp derives a hardened private child by BIP-32.
 func childSecp(key, code [32]byte, i uint32) (childKey, childCode [32]byte, err error) {
 	left, childCode := splitKey(hmacSHA512(code[:], []byte{0}, key[:], hardenedIndex(i)))
 	var sum, parent secp256k1.ModNScalar
@@ -262,7 +269,7 @@ func childSecp(key, code [32]byte, i uint32) (childKey, childCode [32]byte, err 
 	return sum.Bytes(), childCode, nil
 }
 
-// childEd25519 is SLIP-10's derivation of a hardened private child on ed25519.
+// childEd25519 derives a hardened private child on ed25519 by SLIP-10.
 func childEd25519(key, code [32]byte, i uint32) (childKey, childCode [32]byte) {
 	return splitKey(hmacSHA512(code[:], []byte{0}, key[:], hardenedIndex(i)))
 }

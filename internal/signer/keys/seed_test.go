@@ -52,11 +52,29 @@ func TestHardenedChildrenAreThoseOfBIP32(t *testing.T) {
 		path []uint32
 		want string
 	}{
-		{"000102030405060708090a0b0c0d0e0f", nil, "xprv9s21ZrQH143K3QTDL4LXw2F7HEK3wJUD2nW2nRk4stbPy6cq3jPPqjiChkVvvNKmPGJxWUtg6LnF5kejMRNNU3TGtRBeJgk33yuGBxrMPHi"},
-		{"000102030405060708090a0b0c0d0e0f", []uint32{0}, "xprv9uHRZZhk6KAJC1avXpDAp4MDc3sQKNxDiPvvkX8Br5ngLNv1TxvUxt4cV1rGL5hj6KCesnDYUhd7oWgT11eZG7XnxHrnYeSvkzY7d2bhkJ7"},
-		{"3ddd5602285899a946114506157c7997e5444528f3003f6134712147db19b678", nil, "xprv9s21ZrQH143K48vGoLGRPxgo2JNkJ3J3fqkirQC2zVdk5Dgd5w14S7fRDyHH4dWNHUgkvsvNDCkvAwcSHNAQwhwgNMgZhLtQC63zxwhQmRv"},
-		{"3ddd5602285899a946114506157c7997e5444528f3003f6134712147db19b678", []uint32{0}, "xprv9vB7xEWwNp9kh1wQRfCCQMnZUEG21LpbR9NPCNN1dwhiZkjjeGRnaALmPXCX7SgjFTiCTT6bXes17boXtjq3xLpcDjzEuGLQBM5ohqkao9G"},
-		{"3ddd5602285899a946114506157c7997e5444528f3003f6134712147db19b678", []uint32{0, 1}, "xprv9xJocDuwtYCMNAo3Zw76WENQeAS6WGXQ55RCy7tDJ8oALr4FWkuVoHJeHVAcAqiZLE7Je3vZJHxspZdFHfnBEjHqU5hG1Jaj32dVoS6XLT1"},
+		{
+			"000102030405060708090a0b0c0d0e0f", nil,
+			"xprv9s21ZrQH143K3QTDL4LXw2F7HEK3wJUD2nW2nRk4stbPy6cq3jPPqjiChkVvvNKmPGJxWUtg6LnF5kejMRNNU3TGtRBeJgk33yuGBxrMPHi",
+		},
+		{
+			"000102030405060708090a0b0c0d0e0f",
+			[]uint32{0},
+			"xprv9uHRZZhk6KAJC1avXpDAp4MDc3sQKNxDiPvvkX8Br5ngLNv1TxvUxt4cV1rGL5hj6KCesnDYUhd7oWgT11eZG7XnxHrnYeSvkzY7d2bhkJ7",
+		},
+		{
+			"3ddd5602285899a946114506157c7997e5444528f3003f6134712147db19b678", nil,
+			"xprv9s21ZrQH143K48vGoLGRPxgo2JNkJ3J3fqkirQC2zVdk5Dgd5w14S7fRDyHH4dWNHUgkvsvNDCkvAwcSHNAQwhwgNMgZhLtQC63zxwhQmRv",
+		},
+		{
+			"3ddd5602285899a946114506157c7997e5444528f3003f6134712147db19b678",
+			[]uint32{0},
+			"xprv9vB7xEWwNp9kh1wQRfCCQMnZUEG21LpbR9NPCNN1dwhiZkjjeGRnaALmPXCX7SgjFTiCTT6bXes17boXtjq3xLpcDjzEuGLQBM5ohqkao9G",
+		},
+		{
+			"3ddd5602285899a946114506157c7997e5444528f3003f6134712147db19b678",
+			[]uint32{0, 1},
+			"xprv9xJocDuwtYCMNAo3Zw76WENQeAS6WGXQ55RCy7tDJ8oALr4FWkuVoHJeHVAcAqiZLE7Je3vZJHxspZdFHfnBEjHqU5hG1Jaj32dVoS6XLT1",
+		},
 	} {
 		key, code := splitKey(hmacSHA512([]byte("Bitcoin seed"), unhex(t, v.seed)))
 		for _, i := range v.path {
@@ -76,17 +94,21 @@ func TestHardenedChildrenAreThoseOfBIP32(t *testing.T) {
 func TestAttestationChildrenAreThoseOfSLIP10(t *testing.T) {
 	t.Parallel()
 	key, code := splitKey(hmacSHA512([]byte("ed25519 seed"), unhex(t, "000102030405060708090a0b0c0d0e0f")))
-	if got, want := hex.EncodeToString(key[:]), "2b4be7f19ee27bbf30c667b642d5f4aa69fd169872f8fc3059c08ebae2eb19e7"; got != want {
+	if got, want := hex.EncodeToString(key[:]),
+		"2b4be7f19ee27bbf30c667b642d5f4aa69fd169872f8fc3059c08ebae2eb19e7"; got != want {
 		t.Errorf("master: got %v, want %v", got, want)
 	}
 	key, code = childEd25519(key, code, 0)
-	if got, want := hex.EncodeToString(key[:]), "68e0fe46dfb67e368c75379acec591dad19df3cde26e63b93a8e704f1dade7a3"; got != want {
+	if got, want := hex.EncodeToString(key[:]),
+		"68e0fe46dfb67e368c75379acec591dad19df3cde26e63b93a8e704f1dade7a3"; got != want {
 		t.Errorf("m/0': got %v, want %v", got, want)
 	}
-	if got, want := hex.EncodeToString(code[:]), "8b59aa11380b624e81507a27fedda59fea6d0b779a778918a2fd3590e16e9c69"; got != want {
+	if got, want := hex.EncodeToString(code[:]),
+		"8b59aa11380b624e81507a27fedda59fea6d0b779a778918a2fd3590e16e9c69"; got != want {
 		t.Errorf("m/0': got chain code %v, want %v", got, want)
 	}
-	if got, want := hex.EncodeToString(ed25519.NewKeyFromSeed(key[:]).Public().(ed25519.PublicKey)), "8c8a13df77a28f3445213a0f432fde644acaa215fc72dcdf300d5efaa85d350c"; got != want {
+	if got, want := hex.EncodeToString(ed25519.NewKeyFromSeed(key[:]).Public().(ed25519.PublicKey)),
+		"8c8a13df77a28f3445213a0f432fde644acaa215fc72dcdf300d5efaa85d350c"; got != want {
 		t.Errorf("m/0': got public key %v, want %v", got, want)
 	}
 }
@@ -113,10 +135,19 @@ func TestWalletsStayWhereTheyAre(t *testing.T) {
 		ref           signer.WalletRef
 		path, address string
 	}{
-		{signer.WalletRef{OrgID: "org_1", Family: chain.EVM, Purpose: "TREASURY"}, "m/44'/60'/1646969524'/390021371'/1492476191'/94700355'", "0x5Bbe6a42AA35D8b6C65a5dD6081D2A8957a963eC"},
-		{signer.WalletRef{OrgID: "org_1", Family: chain.EVM, Purpose: "CUSTOMER_DEPOSIT", Subject: "alice"}, "m/44'/60'/1745023765'/543518224'/1377603941'/211528283'", "0x87b6dF592f1B2FF9722b217Ee2b9FfC544064982"},
+		{
+			signer.WalletRef{OrgID: "org_1", Family: chain.EVM, Purpose: "TREASURY"},
+			"m/44'/60'/1646969524'/390021371'/1492476191'/94700355'", "0x5Bbe6a42AA35D8b6C65a5dD6081D2A8957a963eC",
+		},
+		{
+			signer.WalletRef{OrgID: "org_1", Family: chain.EVM, Purpose: "CUSTOMER_DEPOSIT", Subject: "alice"},
+			"m/44'/60'/1745023765'/543518224'/1377603941'/211528283'", "0x87b6dF592f1B2FF9722b217Ee2b9FfC544064982",
+		},
 		// The same letters, cut elsewhere, are another wallet.
-		{signer.WalletRef{OrgID: "org_1C", Family: chain.EVM, Purpose: "USTOMER_DEPOSIT", Subject: "alice"}, "m/44'/60'/1360781730'/985658613'/443469717'/794415663'", "0x89276827CcEDEE557Cd7b701960B09200c6b9c96"},
+		{
+			signer.WalletRef{OrgID: "org_1C", Family: chain.EVM, Purpose: "USTOMER_DEPOSIT", Subject: "alice"},
+			"m/44'/60'/1360781730'/985658613'/443469717'/794415663'", "0x89276827CcEDEE557Cd7b701960B09200c6b9c96",
+		},
 	} {
 		k, err := s.DeriveWallet(v.ref)
 		if err != nil {
@@ -126,7 +157,8 @@ func TestWalletsStayWhereTheyAre(t *testing.T) {
 			t.Errorf("%v: got %v at %v, want %v at %v", v.ref, k.Address(), k.Path(), v.address, v.path)
 		}
 	}
-	if got, want := hex.EncodeToString(s.AttestKey().PublicKey()), "5a9606dd03f17d7e5c466ae12535dfa5fd111f3964fa72eaaa55d33abb348e4b"; got != want {
+	if got, want := hex.EncodeToString(s.AttestKey().PublicKey()),
+		"5a9606dd03f17d7e5c466ae12535dfa5fd111f3964fa72eaaa55d33abb348e4b"; got != want {
 		t.Errorf("attestation key: got %v, want %v", got, want)
 	}
 }
@@ -160,7 +192,10 @@ func TestSignaturesAreDeterministicAndRecover(t *testing.T) {
 
 func TestWordsAreCheckedAndNeverQuoted(t *testing.T) {
 	t.Parallel()
-	for _, words := range []string{"", "yellow", strings.Repeat("yellow ", 24), strings.Replace(knownWords, "art", "arts", 1)} {
+	for _, words := range []string{
+		"", "yellow", strings.Repeat("yellow ", 24),
+		strings.Replace(knownWords, "art", "arts", 1),
+	} {
 		_, err := SeedFromWords(words)
 		if err == nil {
 			t.Errorf("%q: got no error", words)
@@ -193,7 +228,10 @@ func TestKeysNeverPrint(t *testing.T) {
 		k WalletKey
 		P *Seed
 	}{s, s.AttestKey(), k, &s}
-	secrets := [][]byte{s.secret().entropy[:], s.secret().master[:], k.secpKey().Serialize(), s.AttestKey().privateKey()}
+	secrets := [][]byte{
+		s.secret().entropy[:], s.secret().master[:], k.secpKey().Serialize(),
+		s.AttestKey().privateKey(),
+	}
 	for _, v := range []any{s, &s, s.AttestKey(), k, holder, &holder, []Seed{s}, map[string]any{"k": k}} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 			got := fmt.Sprintf(verb, v)

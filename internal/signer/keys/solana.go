@@ -8,8 +8,8 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// solanaKey derives the key of a wallet at m/44'/501', by SLIP-10: on this curve every
-// path leads to a key.
+// solanaKey derives the key of a wallet at m/44'/501', by SLIP-10: on this curve every path leads
+// to a key.
 func (s Seed) solanaKey(w signer.WalletRef) WalletKey {
 	indexes := append([]uint32{44, 501}, walletIndexes(w)...)
 	path := "m"
@@ -21,7 +21,7 @@ func (s Seed) solanaKey(w signer.WalletRef) WalletKey {
 	return WalletKey{edKey: func() ed25519.PrivateKey { return private }, path: path, address: address}
 }
 
-// ed25519Key is the key at a path of SLIP-10, which is always hardened all the way.
+// ed25519Key returns the key at a SLIP-10 path, whose indexes are always hardened.
 func (s Seed) ed25519Key(indexes []uint32) ed25519.PrivateKey {
 	key, code := splitKey(hmacSHA512([]byte("ed25519 seed"), s.secret().master[:]))
 	for _, i := range indexes {
@@ -30,8 +30,8 @@ func (s Seed) ed25519Key(indexes []uint32) ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed(key[:])
 }
 
-// SignMessage signs a whole message with the key of a Solana wallet; the same message
-// gives the same signature. Every other key panics: it signs hashes.
+// SignMessage signs a whole message with the key of a Solana wallet; the same message gives the
+// same signature. It panics for every other key: those sign hashes.
 func (k WalletKey) SignMessage(message []byte) [ed25519.SignatureSize]byte {
 	if k.edKey == nil {
 		panic("keys: a key that signs hashes is asked to sign a message")

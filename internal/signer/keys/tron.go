@@ -7,8 +7,8 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// tronKey derives the key of a wallet at m/44'/195'. The coin is another than that of EVM
-// chains, so no address of one shows the key of the other.
+// tronKey derives the key of a wallet at m/44'/195'. Its coin type differs from that of EVM chains,
+// so no address of one reveals the key of the other.
 func (s Seed) tronKey(w signer.WalletRef) (WalletKey, error) {
 	private, path, err := s.secp256k1Key(append([]uint32{44, 195}, walletIndexes(w)...))
 	if err != nil {

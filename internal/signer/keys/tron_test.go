@@ -17,9 +17,11 @@ import (
 func TestKeysOfTRONAreThoseThatWalletsHave(t *testing.T) {
 	t.Parallel()
 	for n, want := range []chain.Address{
-		"TUEZSdKsoDHQMeZwihtdoBiN46zxhGWYdH", "TSeJkUh4Qv67VNFwY8LaAxERygNdy6NQZK", "TYJPRrdB5APNeRs4R7fYZSwW3TcrTKw2gx",
+		"TUEZSdKsoDHQMeZwihtdoBiN46zxhGWYdH", "TSeJkUh4Qv67VNFwY8LaAxERygNdy6NQZK",
+		"TYJPRrdB5APNeRs4R7fYZSwW3TcrTKw2gx",
 	} {
-		key, code := splitKey(hmacSHA512([]byte("Bitcoin seed"), bip39.NewSeed(strings.Repeat("abandon ", 11)+"about", "")))
+		key, code := splitKey(hmacSHA512([]byte("Bitcoin seed"),
+			bip39.NewSeed(strings.Repeat("abandon ", 11)+"about", "")))
 		for _, i := range []uint32{44, 195, 0} {
 			var err error
 			if key, code, err = childSecp(key, code, i); err != nil {
@@ -44,8 +46,14 @@ func TestTRONWalletsStayWhereTheyAre(t *testing.T) {
 		path, address string
 	}{
 		// The places are those of the EVM wallets of the same words.
-		{signer.WalletRef{OrgID: "org_1", Family: chain.TronFamily, Purpose: "TREASURY"}, "m/44'/195'/1646969524'/390021371'/1492476191'/94700355'", "THB2GrwXiYS6BG5ZPTeTeqTNDxrSf523Yf"},
-		{signer.WalletRef{OrgID: "org_1", Family: chain.TronFamily, Purpose: "CUSTOMER_DEPOSIT", Subject: "alice"}, "m/44'/195'/1745023765'/543518224'/1377603941'/211528283'", "TKvjmSGSWFncoZSW7keqiLPg9kqxCTsTnJ"},
+		{
+			signer.WalletRef{OrgID: "org_1", Family: chain.TronFamily, Purpose: "TREASURY"},
+			"m/44'/195'/1646969524'/390021371'/1492476191'/94700355'", "THB2GrwXiYS6BG5ZPTeTeqTNDxrSf523Yf",
+		},
+		{
+			signer.WalletRef{OrgID: "org_1", Family: chain.TronFamily, Purpose: "CUSTOMER_DEPOSIT", Subject: "alice"},
+			"m/44'/195'/1745023765'/543518224'/1377603941'/211528283'", "TKvjmSGSWFncoZSW7keqiLPg9kqxCTsTnJ",
+		},
 	} {
 		for _, n := range []chain.Network{"", chain.Mainnet, chain.Testnet, chain.Local} {
 			k, err := s.ForNetwork(n).DeriveWallet(v.ref)

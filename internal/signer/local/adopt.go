@@ -14,16 +14,15 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/keys"
 )
 
-// ChainNonce is what a chain says of a wallet that pays: the next nonce after all that
-// is in its latest block.
+// ChainNonce is what a chain reports about a wallet that pays: the next nonce after its latest
+// block.
 type ChainNonce struct {
 	Wallet    signer.WalletRef
 	Chain     chain.Name
 	NextNonce uint64
 }
 
-// DeriveAddress is where a wallet's key is, by the seed alone: what a database says of it
-// is not asked.
+// DeriveAddress returns the address of a wallet by the seed alone, independently of any database.
 func DeriveAddress(seed keys.Seed, ref signer.WalletRef) (chain.Address, error) {
 	key, err := seed.DeriveWallet(ref)
 	if err != nil {
@@ -32,19 +31,20 @@ func DeriveAddress(seed keys.Seed, ref signer.WalletRef) (chain.Address, error) 
 	return key.Address(), nil
 }
 
-// AdoptJournal makes a journal that continues a lost one, from the database's copy of its
-// entries and from what the chains say. It is a deliberate act of the operator, with
-// nothing else running, and refuses to replace a file.
+// AdoptJournal makes a journal that continues a lost one, from the database's copy of its entries
+// and from what the chains report. It is a deliberate act of the operator, with no other process
+// running, and refuses to replace a file.
 //
-// It is safe because the database writes before it is needed: an order has its slot
-// and its whole payload before it is signed, so whatever the lost journal knew and the
-// copy lacks is asked for again and answered with the same bytes. That holds for the
-// database that the lost journal worked with, not for an older backup of it; a chain
-// whose nonce is past every copied slot betrays one, and refuses the adoption.
+// It is safe because the database commits an order's slot and whole payload before they are signed.
+// What the lost journal knew and the copy lacks is therefore requested again and answered with the
+// same bytes. That holds for the database that the lost journal worked with, not for an older
+// backup of it. A chain whose nonce is past every copied slot reveals an older backup, and the
+// adoption is refused.
 //
-// The copy comes from the database, which this signer does not trust: every address is
-// derived again, every intent has to be allowed (limits apart) and every signature has
-// to come out the same.
+// The copy comes from the database, which this signer does not trust:
+//   - every address is derived again
+//   - every intent has to be allowed (limits apart)
+//   - every signature has to come out the same
 func AdoptJournal(conf Config, seed keys.Seed, copied []signer.Entry, nonces []ChainNonce) error {
 	if err := conf.Policy.Validate(); err != nil {
 		return err
@@ -80,7 +80,10 @@ func AdoptJournal(conf Config, seed keys.Seed, copied []signer.Entry, nonces []C
 	recordedAt := records[0].recordedTime
 	err = write(recordedAt, signer.Record{
 		Kind: signer.RecordGenesis, AttestKey: attestKeyHex(seed),
-		Adopts: &signer.AdoptsBody{JournalID: last.JournalID, Seq: last.Seq, Hash: last.Hash, AdoptedAt: formatTime(conf.currentTime())},
+		Adopts: &signer.AdoptsBody{
+			JournalID: last.JournalID, Seq: last.Seq, Hash: last.Hash,
+			AdoptedAt: formatTime(conf.currentTime()),
+		},
 	})
 	if err != nil {
 		return err
@@ -112,7 +115,7 @@ type copiedRecord struct {
 	recordedTime time.Time
 }
 
-// readCopy reads what a copy has, which may have gaps after its first part.
+// readCopy decodes the entries of a copy, which may have gaps after its first part.
 func readCopy(copied []signer.Entry, attestKey string) ([]copiedRecord, error) {
 	var records []copiedRecord
 	prev := signer.Head{}
@@ -121,7 +124,7 @@ func readCopy(copied []signer.Entry, attestKey string) ([]copiedRecord, error) {
 			return nil, fmt.Errorf("the copy has entry %d twice", e.Seq)
 		}
 		if e.Seq > prev.Seq+1 {
-			// What lies between was lost; the entry vouches for itself alone.
+			// The entries in the gap were lost; this entry is checked by its own hash alone.
 			prev = signer.Head{JournalID: copied[0].JournalID, Seq: e.Seq - 1, Hash: e.Prev}
 		}
 		r, err := e.VerifyAfter(prev)
@@ -133,7 +136,8 @@ func readCopy(copied []signer.Entry, attestKey string) ([]copiedRecord, error) {
 			return nil, fmt.Errorf("entry %d has no time: %w", e.Seq, err)
 		}
 		if r.Kind == signer.RecordGenesis && r.AttestKey != attestKey {
-			return nil, fmt.Errorf("the copy is of a journal of the seed with attestation key %s, and this seed has %s", r.AttestKey, attestKey)
+			return nil, fmt.Errorf("the copy is of a journal of the seed with attestation key %s, and this seed has %s",
+				r.AttestKey, attestKey)
 		}
 		records = append(records, copiedRecord{r, e.Seq, recordedAt.UTC()})
 		prev = e.Head()
@@ -141,7 +145,7 @@ func readCopy(copied []signer.Entry, attestKey string) ([]copiedRecord, error) {
 	return records, nil
 }
 
-// recheckRecord asks the rules again for a record that somebody else kept.
+// recheckRecord checks a record of a copied journal by the rules again.
 func (s *Signer) recheckRecord(r signer.Record) error {
 	switch {
 	case r.Issue != nil:
@@ -161,7 +165,8 @@ func (s *Signer) recheckRecord(r signer.Record) error {
 		}
 		policy, ok := s.conf.Policy.Chains[r.Admit.Chain]
 		if !ok {
-			return refuse(signer.RefusedNotConfigured, "the policy does not name chain %q: add it under chains", r.Admit.Chain)
+			return refuse(signer.RefusedNotConfigured, "the policy does not name chain %q: add it under chains",
+				r.Admit.Chain)
 		}
 		refusal, err := s.checkDestination(*r.Admit, policy)
 		if err != nil {
@@ -171,7 +176,8 @@ func (s *Signer) recheckRecord(r signer.Record) error {
 			return refusal
 		}
 		if r.Admit.Purpose == signer.Payment && r.Admit.CustomerID == "" {
-			// It was copied before it could be paid, so the copy has it before this.
+			// The endorsement was copied before the address could be paid, so it precedes this
+			// entry in the copy.
 			if _, refusal := s.findEndorsement(*r.Admit); refusal != nil {
 				return refusal
 			}
@@ -199,7 +205,10 @@ func (s *Signer) recheckRecord(r signer.Record) error {
 		if err != nil {
 			return err
 		}
-		request := signer.SignRequest{IntentID: lead.ID, TxMemberIDs: r.Sign.TxMemberIDs, Slot: r.Sign.Slot, Act: r.Sign.Act, Payload: r.Sign.Payload}
+		request := signer.SignRequest{
+			IntentID: lead.ID, TxMemberIDs: r.Sign.TxMemberIDs, Slot: r.Sign.Slot,
+			Act: r.Sign.Act, Payload: r.Sign.Payload,
+		}
 		if _, err := s.matchPayload(intents, request, s.conf.Policy.Chains[lead.Chain]); err != nil {
 			return err
 		}
@@ -217,8 +226,8 @@ func (s *Signer) recheckRecord(r signer.Record) error {
 	return nil
 }
 
-// checkNonces compares the slots with the chains. A wallet that pays and that nobody asked
-// its chain about is an error: it would be the one.
+// checkNonces compares the slots with the chains. It returns an error for a paying wallet whose
+// chain was not queried: that one could be the wallet with unknown signatures.
 func (x *journalIndex) checkNonces(nonces []ChainNonce) error {
 	nextNonces := map[feeAccount]uint64{}
 	for s := range x.slotOwners {
@@ -233,7 +242,8 @@ func (x *journalIndex) checkNonces(nonces []ChainNonce) error {
 		w, ok := x.wallets[n.Wallet]
 		if !ok {
 			if n.NextNonce > 0 {
-				return fmt.Errorf("a wallet of %s has paid %d times on %s and the copy lacks it: the database is older than the lost journal", n.Wallet.OrgID, n.NextNonce, n.Chain)
+				return fmt.Errorf("a wallet of %s has paid %d times on %s and the copy lacks it: the database is older than the lost journal",
+					n.Wallet.OrgID, n.NextNonce, n.Chain)
 			}
 			continue
 		}

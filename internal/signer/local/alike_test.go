@@ -48,8 +48,14 @@ func TestTheSignerTakesNoIdForAnother(t *testing.T) {
 	}
 
 	policy := signertest.NewPolicy().Chains[signertest.Chain]
-	policy.Assets[signertest.LimitedToken] = local.Limit{PaymentMax: signertest.PaymentMax, OrganizationMax: signertest.OrganizationMax, OverallMax: money.Units(1_000_000)}
-	s, attest := signertest.Open(t, local.Policy{WhitelistCoolingOff: "0s", Chains: map[chain.Name]local.ChainPolicy{signertest.Chain: policy}}, nil)
+	policy.Assets[signertest.LimitedToken] = local.Limit{
+		PaymentMax:      signertest.PaymentMax,
+		OrganizationMax: signertest.OrganizationMax, OverallMax: money.Units(1_000_000),
+	}
+	s, attest := signertest.Open(t, local.Policy{
+		WhitelistCoolingOff: "0s",
+		Chains:              map[chain.Name]local.ChainPolicy{signertest.Chain: policy},
+	}, nil)
 	wallets := map[string]signer.IssuedAddress{}
 	for range 2 { // the second time each is found
 		for i, id := range idtest.Alike {
@@ -62,7 +68,8 @@ func TestTheSignerTakesNoIdForAnother(t *testing.T) {
 			}
 			wallets[id] = issued
 			for _, other := range []string{id, idtest.Alike[(i+1)%len(idtest.Alike)]} {
-				proven := ed25519.Verify(attest, signer.AttestedBytes(signertest.Deposit(org, other), issued.Path, issued.Address), issued.Proof)
+				proven := ed25519.Verify(attest, signer.AttestedBytes(signertest.Deposit(org, other), issued.Path,
+					issued.Address), issued.Proof)
 				if proven != (other == id) {
 					t.Errorf("the address of %q as one of %q: got it proven: %v", id, other, proven)
 				}
@@ -76,13 +83,15 @@ func TestTheSignerTakesNoIdForAnother(t *testing.T) {
 		signertest.IssueAddress(t, s, signertest.Treasury(id))
 		pay := func(intent, orgID string, contract chain.Address, amount uint64) error {
 			_, err := s.AdmitIntent(t.Context(), signer.Intent{
-				ID: intent, Purpose: signer.Payment, Chain: signertest.Chain, From: signertest.Treasury(orgID), To: signertest.Stranger, Contract: contract,
+				ID: intent, Purpose: signer.Payment, Chain: signertest.Chain, From: signertest.Treasury(orgID),
+				To: signertest.Stranger, Contract: contract,
 				Amount: money.Units(amount), CustomerID: id, MintID: 2, IdempotencyKeyHash: signertest.KeyHash(intent),
 			})
 			return err
 		}
 		for n := range 3 {
-			if err := pay(fmt.Sprintf("wd_%d_%d", i, n), id, signertest.LimitedToken, 100); (err == nil) != (n < 2) || n == 2 && refusal(err) != signer.PolicyLimit {
+			if err := pay(fmt.Sprintf("wd_%d_%d", i, n), id, signertest.LimitedToken, 100); (err == nil) != (n < 2) ||
+				n == 2 && refusal(err) != signer.PolicyLimit {
 				t.Errorf("payment %d of %q: got %v, want two within its own limit", n+1, id, err)
 			}
 		}
@@ -107,7 +116,8 @@ func TestTheSignerTakesNoIdForAnother(t *testing.T) {
 	}
 	for i, id := range idtest.Alike {
 		_, err := s.AdmitIntent(t.Context(), signer.Intent{
-			ID: fmt.Sprintf("own_%d", i), Purpose: signer.Payment, Chain: signertest.Chain, From: signertest.Treasury(org), To: signertest.Stranger, Contract: signertest.Token,
+			ID: fmt.Sprintf("own_%d", i), Purpose: signer.Payment, Chain: signertest.Chain,
+			From: signertest.Treasury(org), To: signertest.Stranger, Contract: signertest.Token,
 			Amount: money.Units(1), WhitelistedID: id, Product: "CUSTODIAL", MintID: 2,
 		})
 		if (err == nil) != (i%2 == 0) {

@@ -20,25 +20,25 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/keys"
 )
 
-// reasonBytesMax bounds why a chain was let begin again.
+// reasonBytesMax bounds the reason why a chain was restarted.
 const reasonBytesMax = 500
 
-// AnchorsPath is where the anchors of the audit log are kept, beside a journal.
+// AnchorsPath returns the path of the audit log's anchors next to a journal.
 func AnchorsPath(journal string) string { return journal + ".anchors" }
 
-// anchorFile is the open file: one anchor a line, each following the one before. The
-// lock of the journal is its lock.
+// anchorFile is the open file: one anchor per line, each following the one before. The lock of the
+// journal protects it too.
 type anchorFile struct {
 	file *os.File
 
 	mu         sync.Mutex
 	last       signer.Anchor
-	endOffsets []int64 // ends[n-1] is where anchor n ends in the file
-	failure    error   // a failed write: nothing is known of the file any more
+	endOffsets []int64 // endOffsets[n-1] is where anchor n ends in the file
+	failure    error   // a failed write: the contents of the file are unknown
 }
 
-// openAnchorFile checks all anchors of a journal, and makes the file of one that has
-// none. A last line without its end was never acknowledged and is cut off.
+// openAnchorFile checks all anchors of a journal, and creates the file if there is none. A last
+// line without its end was never acknowledged and is cut off.
 func openAnchorFile(journal string, key keys.AttestKey) (_ *anchorFile, err error) {
 	path := AnchorsPath(journal)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
@@ -118,8 +118,10 @@ func parseAnchor(line []byte) (a signer.Anchor, err error) {
 	return a, nil
 }
 
-// signAnchor signs a mark behind the last anchor and waits until it is on disk. a.mu is held.
-func (a *anchorFile) signAnchor(m signer.AuditHead, reason string, signedAt time.Time, key keys.AttestKey) (signer.Anchor, error) {
+// signAnchor signs an audit head after the last anchor and waits until it is on disk. a.mu is held.
+func (a *anchorFile) signAnchor(
+	m signer.AuditHead, reason string, signedAt time.Time, key keys.AttestKey,
+) (signer.Anchor, error) {
 	anchor := signer.Anchor{AuditHead: m, Number: a.last.Number + 1, SignedAt: formatTime(signedAt), Reason: reason}
 	if a.last.Number > 0 {
 		anchor.Prev = a.last.ComputeHash()
@@ -139,7 +141,8 @@ func (a *anchorFile) appendAnchor(anchor signer.Anchor) error {
 		err = a.file.Sync()
 	}
 	if err != nil {
-		a.failure = fmt.Errorf("write the anchors of the audit log: %w; none is signed until the signer is started again", err)
+		a.failure = fmt.Errorf("write the anchors of the audit log: %w; none is signed until the signer is started again",
+			err)
 		return a.failure
 	}
 	end := int64(len(line))
@@ -150,7 +153,7 @@ func (a *anchorFile) appendAnchor(anchor signer.Anchor) error {
 	return nil
 }
 
-// SignAnchor signs where the chain of the audit log stands.
+// SignAnchor signs the head of the audit log's hash chain.
 func (s *Signer) SignAnchor(ctx context.Context, r signer.AnchorRequest) (signer.Anchor, error) {
 	if err := ctx.Err(); err != nil {
 		return signer.Anchor{}, err
@@ -163,7 +166,9 @@ func (s *Signer) SignAnchor(ctx context.Context, r signer.AnchorRequest) (signer
 	defer a.mu.Unlock()
 	if a.last.Number == 0 {
 		if r.Previous != nil {
-			return signer.Anchor{}, refuse(signer.RefusedAnchor, "the database knows an anchor at %d and this signer has signed none: the file %s was lost or exchanged, restore it from a copy", r.Previous.Position, a.file.Name())
+			return signer.Anchor{}, refuse(signer.RefusedAnchor,
+				"the database knows an anchor at %d and this signer has signed none: the file %s was lost or exchanged, restore it from a copy",
+				r.Previous.Position, a.file.Name())
 		}
 		return a.signAnchor(r.AuditHead, "", s.conf.currentTime(), s.attestKey)
 	}
@@ -173,27 +178,35 @@ func (s *Signer) SignAnchor(ctx context.Context, r signer.AnchorRequest) (signer
 	last := a.last
 	switch {
 	case r.Chain != last.Chain:
-		return signer.Anchor{}, refuse(signer.RefusedAnchor, "the last anchor is of chain %s, and this is %s", last.Chain, r.Chain)
+		return signer.Anchor{}, refuse(signer.RefusedAnchor, "the last anchor is of chain %s, and this is %s",
+			last.Chain, r.Chain)
 	case r.Position < last.Position:
-		return signer.Anchor{}, refuse(signer.RefusedAnchor, "the audit log had %d rows at %s and this mark says %d: the database is older than the anchors, or rows were taken away", last.Position, last.SignedAt, r.Position)
+		return signer.Anchor{}, refuse(signer.RefusedAnchor,
+			"the audit log had %d rows at %s and this mark says %d: the database is older than the anchors, or rows were taken away",
+			last.Position, last.SignedAt, r.Position)
 	case r.Position == last.Position:
-		return signer.Anchor{}, refuse(signer.RefusedAnchor, "the audit log had the hash %s at %d, at %s, and this mark says %s: rows were changed", last.Hash, last.Position, last.SignedAt, r.Hash)
+		return signer.Anchor{}, refuse(signer.RefusedAnchor,
+			"the audit log had the hash %s at %d, at %s, and this mark says %s: rows were changed", last.Hash,
+			last.Position, last.SignedAt, r.Hash)
 	case r.Previous == nil || *r.Previous != last.AuditHead:
-		return signer.Anchor{}, refuse(signer.RefusedAnchor, "the last anchor is of %d with the hash %s, at %s, and the chain is said to go on from something else", last.Position, last.Hash, last.SignedAt)
+		return signer.Anchor{}, refuse(signer.RefusedAnchor,
+			"the last anchor is of %d with the hash %s, at %s, and the chain is said to go on from something else",
+			last.Position, last.Hash, last.SignedAt)
 	}
 	return a.signAnchor(r.AuditHead, "", s.conf.currentTime(), s.attestKey)
 }
 
-// RestartAnchors lets the chain of the audit log begin again behind one of its anchors, or
-// from its beginning, position 0: what an operator does, and nobody over the wire, when
-// the database was restored from a backup that is older than the last anchor. The
-// anchors of what was lost stay in the file, and count no more.
+// RestartAnchors lets the audit log's chain restart after one of its anchors, or from its
+// beginning, position 0. An operator does this on the host, never over the network, when the
+// database was restored from a backup that is older than the last anchor. The anchors of the lost
+// part stay in the file and no longer count.
 func (s *Signer) RestartAnchors(m signer.AuditHead, reason string) (signer.Anchor, error) {
 	if refusal := checkAuditHead(m); refusal != nil {
 		return signer.Anchor{}, refusal
 	}
 	if reason == "" || len(reason) > reasonBytesMax || !utf8.ValidString(reason) {
-		return signer.Anchor{}, refuse(signer.RefusedMalformed, "because: say why in 1 to %d bytes of UTF-8", reasonBytesMax)
+		return signer.Anchor{}, refuse(signer.RefusedMalformed, "because: say why in 1 to %d bytes of UTF-8",
+			reasonBytesMax)
 	}
 	found := m.Position == 0
 	for lastNumber := uint64(0); !found; {
@@ -202,7 +215,8 @@ func (s *Signer) RestartAnchors(m signer.AuditHead, reason string) (signer.Ancho
 			return signer.Anchor{}, err
 		}
 		if len(page) == 0 {
-			return signer.Anchor{}, refuse(signer.RefusedAnchor, "nothing was signed of %d with the hash %s, so nothing can begin again there", m.Position, m.Hash)
+			return signer.Anchor{}, refuse(signer.RefusedAnchor,
+				"nothing was signed of %d with the hash %s, so nothing can begin again there", m.Position, m.Hash)
 		}
 		found = slices.ContainsFunc(page, func(a signer.Anchor) bool { return a.AuditHead == m })
 		lastNumber = page[len(page)-1].Number
@@ -213,8 +227,8 @@ func (s *Signer) RestartAnchors(m signer.AuditHead, reason string) (signer.Ancho
 	return a.signAnchor(m, reason, s.conf.currentTime(), s.attestKey)
 }
 
-// RestoreAnchors takes back the anchors that the file has lost, from the copy of the database:
-// each is signed by this signer, and follows the one before. It tells how many.
+// RestoreAnchors restores the anchors that the file has lost from the database's copy. Each has to
+// be signed by this signer and to follow the one before. It returns their number.
 func (s *Signer) RestoreAnchors(copied []signer.Anchor) (restored int, err error) {
 	a := s.anchors
 	a.mu.Lock()
@@ -234,7 +248,7 @@ func (s *Signer) RestoreAnchors(copied []signer.Anchor) (restored int, err error
 	return restored, nil
 }
 
-// AnchorsAfter are the anchors on disk after a number, at most 1000.
+// AnchorsAfter returns the anchors on disk after a number, at most 1000.
 func (s *Signer) AnchorsAfter(ctx context.Context, afterNumber uint64, limit int) ([]signer.Anchor, error) {
 	if limit <= 0 || limit > entriesMax {
 		limit = entriesMax

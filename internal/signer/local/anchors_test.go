@@ -82,10 +82,14 @@ func TestAnchorsOutliveTheProcess(t *testing.T) {
 		if c.want > 0 {
 			// It goes on from what it has, and from nothing else.
 			after, back := auditHeadAt(uint64(c.want)), auditHeadAt(uint64(c.want-1))
-			if _, err := s.SignAnchor(t.Context(), signer.AnchorRequest{AuditHead: auditHeadAt(9), Previous: &back}); err == nil {
+			if _, err := s.SignAnchor(t.Context(),
+				signer.AnchorRequest{AuditHead: auditHeadAt(9), Previous: &back}); err == nil {
 				t.Errorf("%s: it goes on from what is not the last", name)
 			}
-			if a, err := s.SignAnchor(t.Context(), signer.AnchorRequest{AuditHead: auditHeadAt(9), Previous: &after}); err != nil || a.Number != uint64(c.want+1) {
+			if a, err := s.SignAnchor(t.Context(), signer.AnchorRequest{
+				AuditHead: auditHeadAt(9),
+				Previous:  &after,
+			}); err != nil || a.Number != uint64(c.want+1) {
 				t.Errorf("%s: got %+v %v, want the next", name, a, err)
 			}
 		}

@@ -18,7 +18,10 @@ func TestOfAllThatIsSignedForAPaymentABankRunsOne(t *testing.T) {
 	bank.SetAccount(v.treasury.Address, has, solanatx.SystemProgram, nil)
 	place := v.place("place_0", 0)
 	v.admit(place)
-	made := v.signs(v.made(place, 0, solanatx.NonceCreation{Treasury: v.treasury.Address, Blockhash: bank.LatestBlockhash()}))
+	made := v.signs(v.made(place, 0, solanatx.NonceCreation{
+		Treasury:  v.treasury.Address,
+		Blockhash: bank.LatestBlockhash(),
+	}))
 	if ran, why := bank.SendRaw(made.Raw); !ran || why != "" {
 		t.Fatalf("the place: got it run %v, %q, want it made", ran, why)
 	}

@@ -41,10 +41,16 @@ func newBitcoinEnv(t *testing.T) *bitcoinEnv {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &bitcoinEnv{t: t, seed: seed.ForNetwork(chain.Local), conf: local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Policy: local.Policy{
-		WhitelistCoolingOff: "0s",
-		Chains:              map[chain.Name]local.ChainPolicy{chain.Bitcoin: {SignerID: btcRegtest, FeeMax: money.Units(50_000), Unlimited: true}},
-	}}}
+	c := &bitcoinEnv{
+		t: t, seed: seed.ForNetwork(chain.Local),
+		conf: local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Policy: local.Policy{
+			WhitelistCoolingOff: "0s",
+			Chains: map[chain.Name]local.ChainPolicy{chain.Bitcoin: {
+				SignerID: btcRegtest,
+				FeeMax:   money.Units(50_000), Unlimited: true,
+			}},
+		}},
+	}
 	if err := local.CreateJournal(c.conf, c.seed); err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +72,10 @@ func (c *bitcoinEnv) open() {
 
 func (c *bitcoinEnv) issue(org, purpose, subject string) signer.IssuedAddress {
 	c.t.Helper()
-	w, err := c.s.IssueAddress(c.t.Context(), signer.WalletRef{OrgID: org, Family: chain.BitcoinFamily, Purpose: purpose, Subject: subject})
+	w, err := c.s.IssueAddress(c.t.Context(), signer.WalletRef{
+		OrgID: org, Family: chain.BitcoinFamily,
+		Purpose: purpose, Subject: subject,
+	})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -97,11 +106,16 @@ func (c *bitcoinEnv) next() signer.IssuedAddress {
 }
 
 func bitcoin(n int, amount uint64, holder chain.Address) chain.Output {
-	return chain.Output{Outpoint: bitcointx.FormatOutpoint(chain.TxHash(strings.Repeat("ab", 32)), uint32(n)), Owner: holder, Amount: money.Units(amount)}
+	return chain.Output{
+		Outpoint: bitcointx.FormatOutpoint(chain.TxHash(strings.Repeat("ab", 32)), uint32(n)),
+		Owner:    holder, Amount: money.Units(amount),
+	}
 }
 
 // request is what asks for a signature that spends coins. A nil to is a cancel.
-func (c *bitcoinEnv) request(id string, n uint64, rate uint64, change chain.Address, to *chain.Payment, coins ...chain.Output) signer.SignRequest {
+func (c *bitcoinEnv) request(
+	id string, n uint64, rate uint64, change chain.Address, to *chain.Payment, coins ...chain.Output,
+) signer.SignRequest {
 	c.t.Helper()
 	slotKey, err := bitcointx.NewSlotKey(chain.Local, coins, change)
 	if err != nil {
@@ -161,7 +175,8 @@ func TestABitcoinPaymentSpendsItsOwnCoins(t *testing.T) {
 	first, second := c.payment("wd_1"), c.payment("wd_2")
 	change, change2 := c.admit(first), c.admit(second)
 	foreign := c.issue("org_2", "CHANGE", "1").Address
-	a, b, d := bitcoin(0, 50_000, c.treasury.Address), bitcoin(1, 70_000, c.deposit.Address), bitcoin(2, 90_000, c.deposit.Address)
+	a, b, d := bitcoin(0, 50_000, c.treasury.Address), bitcoin(1, 70_000, c.deposit.Address), bitcoin(2, 90_000,
+		c.deposit.Address)
 	pay := c.request("wd_1", 0, 2000, change, paymentTo(btcPayee, 60_000), a, b)
 	signed := c.signs(pay)
 	verify(t, signed, pay.Payload)
@@ -178,31 +193,82 @@ func TestABitcoinPaymentSpendsItsOwnCoins(t *testing.T) {
 		request signer.SignRequest
 		want    string
 	}{
-		"another amount":                     {c.request("wd_1", 0, 2000, change, paymentTo(btcPayee, 60_001), a, b), signer.RefusedPayload},
-		"another payee":                      {c.request("wd_1", 0, 2000, change, paymentTo(c.other.Address, 60_000), a, b), signer.RefusedPayload},
-		"a dearer fee than the policy's":     {c.request("wd_1", 0, 240_000, change, paymentTo(btcPayee, 60_000), a, b), signer.RefusedFee},
-		"other coins":                        {c.request("wd_1", 0, 3000, change, paymentTo(btcPayee, 60_000), a, d), signer.RefusedSlot},
-		"a coin less":                        {c.request("wd_1", 0, 3000, change, paymentTo(btcPayee, 60_000), b), signer.RefusedSlot},
-		"a coin more":                        {c.request("wd_1", 0, 3000, change, paymentTo(btcPayee, 60_000), a, b, d), signer.RefusedSlot},
-		"a coin that holds another amount":   {c.request("wd_1", 0, 3000, change, paymentTo(btcPayee, 60_000), a, changed), signer.RefusedSlot},
-		"a coin of another holder":           {c.request("wd_1", 0, 3000, change, paymentTo(btcPayee, 60_000), a, held), signer.RefusedSlot},
-		"change to another":                  {c.request("wd_1", 0, 3000, change2, paymentTo(btcPayee, 60_000), a, b), signer.RefusedSlot},
-		"a coin of another intent":           {c.request("wd_2", 1, 2000, change2, paymentTo(btcPayee, 60_000), b), signer.RefusedSlot},
-		"that coin beside another":           {c.request("wd_2", 1, 2000, change2, paymentTo(btcPayee, 60_000), d, a), signer.RefusedSlot},
-		"that coin of another amount":        {c.request("wd_2", 1, 2000, change2, paymentTo(btcPayee, 60_000), changed), signer.RefusedSlot},
-		"the number of another intent":       {c.request("wd_2", 0, 2000, change2, paymentTo(btcPayee, 60_000), d), signer.RefusedSlot},
-		"a coin of another organization":     {c.request("wd_2", 1, 2000, change2, paymentTo(btcPayee, 60_000), taken), signer.RefusedWallet},
-		"a coin of nobody's":                 {c.request("wd_2", 1, 2000, change2, paymentTo(c.treasury.Address, 60_000), stranger), signer.RefusedWallet},
-		"change of another intent":           {c.request("wd_2", 1, 2000, change, paymentTo(btcPayee, 60_000), d), signer.RefusedSlot},
-		"a cancel with change of another":    {c.request("wd_2", 1, 2000, change, nil, d), signer.RefusedSlot},
-		"change to another organization":     {c.request("wd_2", 1, 2000, foreign, paymentTo(btcPayee, 60_000), d), signer.RefusedDestination},
-		"change to the treasury":             {c.request("wd_2", 1, 2000, c.treasury.Address, paymentTo(btcPayee, 60_000), d), signer.RefusedDestination},
-		"change to a customer":               {c.request("wd_2", 1, 2000, c.other.Address, paymentTo(btcPayee, 60_000), d), signer.RefusedDestination},
-		"change to a stranger":               {c.request("wd_2", 1, 2000, btcPayee, nil, d), signer.RefusedDestination},
-		"a payment as a cancel":              {asCancel(c.request("wd_2", 1, 2000, change2, paymentTo(btcPayee, 60_000), d)), signer.RefusedPayload},
-		"a cancel as a payment":              {asPay(c.request("wd_2", 1, 2000, change2, nil, d)), signer.RefusedPayload},
-		"a lease that is not in the payload": {withLease(c.request("wd_2", 1, 2000, change2, paymentTo(btcPayee, 60_000), d), pay.Slot.Key[:10]), signer.RefusedPayload},
-		"a payload without a lease":          {withLease(c.request("wd_2", 1, 2000, change2, paymentTo(btcPayee, 60_000), d), ""), signer.RefusedPayload},
+		"another amount": {
+			c.request("wd_1", 0, 2000, change, paymentTo(btcPayee, 60_001), a, b),
+			signer.RefusedPayload,
+		},
+		"another payee": {c.request("wd_1", 0, 2000, change, paymentTo(c.other.Address, 60_000), a,
+			b), signer.RefusedPayload},
+		"a dearer fee than the policy's": {
+			c.request("wd_1", 0, 240_000, change, paymentTo(btcPayee, 60_000), a, b),
+			signer.RefusedFee,
+		},
+		"other coins": {
+			c.request("wd_1", 0, 3000, change, paymentTo(btcPayee, 60_000), a, d),
+			signer.RefusedSlot,
+		},
+		"a coin less": {
+			c.request("wd_1", 0, 3000, change, paymentTo(btcPayee, 60_000), b),
+			signer.RefusedSlot,
+		},
+		"a coin more": {
+			c.request("wd_1", 0, 3000, change, paymentTo(btcPayee, 60_000), a, b, d),
+			signer.RefusedSlot,
+		},
+		"a coin that holds another amount": {c.request("wd_1", 0, 3000, change, paymentTo(btcPayee, 60_000), a,
+			changed), signer.RefusedSlot},
+		"a coin of another holder": {
+			c.request("wd_1", 0, 3000, change, paymentTo(btcPayee, 60_000), a, held),
+			signer.RefusedSlot,
+		},
+		"change to another": {
+			c.request("wd_1", 0, 3000, change2, paymentTo(btcPayee, 60_000), a, b),
+			signer.RefusedSlot,
+		},
+		"a coin of another intent": {
+			c.request("wd_2", 1, 2000, change2, paymentTo(btcPayee, 60_000), b),
+			signer.RefusedSlot,
+		},
+		"that coin beside another": {
+			c.request("wd_2", 1, 2000, change2, paymentTo(btcPayee, 60_000), d, a),
+			signer.RefusedSlot,
+		},
+		"that coin of another amount": {c.request("wd_2", 1, 2000, change2, paymentTo(btcPayee, 60_000),
+			changed), signer.RefusedSlot},
+		"the number of another intent": {
+			c.request("wd_2", 0, 2000, change2, paymentTo(btcPayee, 60_000), d),
+			signer.RefusedSlot,
+		},
+		"a coin of another organization": {
+			c.request("wd_2", 1, 2000, change2, paymentTo(btcPayee, 60_000), taken),
+			signer.RefusedWallet,
+		},
+		"a coin of nobody's": {c.request("wd_2", 1, 2000, change2,
+			paymentTo(c.treasury.Address, 60_000), stranger), signer.RefusedWallet},
+		"change of another intent": {
+			c.request("wd_2", 1, 2000, change, paymentTo(btcPayee, 60_000), d),
+			signer.RefusedSlot,
+		},
+		"a cancel with change of another": {c.request("wd_2", 1, 2000, change, nil, d), signer.RefusedSlot},
+		"change to another organization": {
+			c.request("wd_2", 1, 2000, foreign, paymentTo(btcPayee, 60_000), d),
+			signer.RefusedDestination,
+		},
+		"change to the treasury": {c.request("wd_2", 1, 2000, c.treasury.Address,
+			paymentTo(btcPayee, 60_000), d), signer.RefusedDestination},
+		"change to a customer": {c.request("wd_2", 1, 2000, c.other.Address, paymentTo(btcPayee, 60_000),
+			d), signer.RefusedDestination},
+		"change to a stranger": {c.request("wd_2", 1, 2000, btcPayee, nil, d), signer.RefusedDestination},
+		"a payment as a cancel": {asCancel(c.request("wd_2", 1, 2000, change2, paymentTo(btcPayee, 60_000),
+			d)), signer.RefusedPayload},
+		"a cancel as a payment": {
+			asPay(c.request("wd_2", 1, 2000, change2, nil, d)),
+			signer.RefusedPayload,
+		},
+		"a lease that is not in the payload": {withLease(c.request("wd_2", 1, 2000, change2,
+			paymentTo(btcPayee, 60_000), d), pay.Slot.Key[:10]), signer.RefusedPayload},
+		"a payload without a lease": {withLease(c.request("wd_2", 1, 2000, change2,
+			paymentTo(btcPayee, 60_000), d), ""), signer.RefusedPayload},
 	} {
 		c.refuses(name, r.request, r.want)
 	}
@@ -225,8 +291,10 @@ func TestABitcoinPaymentSpendsItsOwnCoins(t *testing.T) {
 	if after := c.s.Index(); !reflect.DeepEqual(after, before) {
 		t.Error("after a restart: got other rules, want the same")
 	}
-	c.refuses("after a restart, the change of another intent", c.request("wd_2", 1, 2000, change, paymentTo(btcPayee, 60_000), d), signer.RefusedSlot)
-	c.refuses("after a restart, a coin of another intent", c.request("wd_2", 1, 2000, change2, paymentTo(btcPayee, 60_000), d, a), signer.RefusedSlot)
+	c.refuses("after a restart, the change of another intent",
+		c.request("wd_2", 1, 2000, change, paymentTo(btcPayee, 60_000), d), signer.RefusedSlot)
+	c.refuses("after a restart, a coin of another intent",
+		c.request("wd_2", 1, 2000, change2, paymentTo(btcPayee, 60_000), d, a), signer.RefusedSlot)
 	verify(t, c.signs(c.request("wd_2", 1, 2000, change2, paymentTo(btcPayee, 60_000), d)), nil)
 
 	// A journal that continues this one knows the same.
@@ -251,8 +319,10 @@ func TestABitcoinPaymentSpendsItsOwnCoins(t *testing.T) {
 	}
 	third := c.payment("wd_3")
 	change3 := c.admit(third)
-	c.refuses("after an adoption, the change of another intent", c.request("wd_3", 2, 2000, change2, paymentTo(btcPayee, 60_000), bitcoin(3, 90_000, c.deposit.Address)), signer.RefusedSlot)
-	c.refuses("after an adoption, a coin of another intent", c.request("wd_3", 2, 2000, change3, paymentTo(btcPayee, 60_000), d), signer.RefusedSlot)
+	c.refuses("after an adoption, the change of another intent", c.request("wd_3", 2, 2000, change2,
+		paymentTo(btcPayee, 60_000), bitcoin(3, 90_000, c.deposit.Address)), signer.RefusedSlot)
+	c.refuses("after an adoption, a coin of another intent",
+		c.request("wd_3", 2, 2000, change3, paymentTo(btcPayee, 60_000), d), signer.RefusedSlot)
 
 	// A copy that somebody changed is not adopted.
 	for n, e := range entries {
@@ -300,7 +370,8 @@ func verify(t *testing.T, s signer.SignedTx, payload []byte) {
 		before.AddPrevOut(in.PreviousOutPoint, &spent[i])
 	}
 	for i, out := range spent {
-		e, err := txscript.NewEngine(out.PkScript, tx, i, txscript.StandardVerifyFlags, nil, txscript.NewTxSigHashes(tx, before), out.Value, before)
+		e, err := txscript.NewEngine(out.PkScript, tx, i, txscript.StandardVerifyFlags, nil,
+			txscript.NewTxSigHashes(tx, before), out.Value, before)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -314,11 +385,17 @@ func TestWalletsForChangeAreOfBitcoinAlone(t *testing.T) {
 	t.Parallel()
 	c := newBitcoinEnv(t)
 	for _, f := range []chain.Family{chain.EVM, chain.SolanaFamily} {
-		if w, err := c.s.IssueAddress(t.Context(), signer.WalletRef{OrgID: "org_1", Family: f, Purpose: "CHANGE", Subject: "1"}); refusal(err) != signer.RefusedMalformed {
+		if w, err := c.s.IssueAddress(t.Context(), signer.WalletRef{
+			OrgID: "org_1", Family: f, Purpose: "CHANGE",
+			Subject: "1",
+		}); refusal(err) != signer.RefusedMalformed {
 			t.Errorf("%s: got %+v, %v, want it refused", f, w, err)
 		}
 	}
-	if w, err := c.s.IssueAddress(t.Context(), signer.WalletRef{OrgID: "org_1", Family: chain.BitcoinFamily, Purpose: "CHANGE"}); refusal(err) != signer.RefusedMalformed {
+	if w, err := c.s.IssueAddress(t.Context(), signer.WalletRef{
+		OrgID: "org_1", Family: chain.BitcoinFamily,
+		Purpose: "CHANGE",
+	}); refusal(err) != signer.RefusedMalformed {
 		t.Errorf("of no intent: got %+v, %v, want it refused", w, err)
 	}
 	change := c.issue("org_1", "CHANGE", "1")
@@ -339,7 +416,10 @@ func TestWalletsForChangeAreOfBitcoinAlone(t *testing.T) {
 	}
 	policy := c.conf.Policy
 	for _, id := range []string{"", "regtest", btcRegtest[1:], strings.ToUpper(btcRegtest)} {
-		policy.Chains = map[chain.Name]local.ChainPolicy{chain.Bitcoin: {SignerID: id, FeeMax: money.Units(1), Unlimited: true}}
+		policy.Chains = map[chain.Name]local.ChainPolicy{chain.Bitcoin: {
+			SignerID: id, FeeMax: money.Units(1),
+			Unlimited: true,
+		}}
 		if err := policy.Validate(); err == nil {
 			t.Errorf("a policy for network %q: got no error", id)
 		}
@@ -353,7 +433,10 @@ func TestAMergeMovesCoinsToItsOwnChangeAlone(t *testing.T) {
 	c := newBitcoinEnv(t)
 	merge := func(id string) signer.Intent {
 		to := c.next()
-		return signer.Intent{ID: id, Purpose: signer.Consolidate, Chain: chain.Bitcoin, From: c.treasury.WalletRef, To: to.Address, ToWallet: &to.WalletRef, MintID: 1}
+		return signer.Intent{
+			ID: id, Purpose: signer.Consolidate, Chain: chain.Bitcoin, From: c.treasury.WalletRef,
+			To: to.Address, ToWallet: &to.WalletRef, MintID: 1,
+		}
 	}
 	i := merge("merge_1")
 	others := c.issue("org_2", "CHANGE", "1")
@@ -361,24 +444,35 @@ func TestAMergeMovesCoinsToItsOwnChangeAlone(t *testing.T) {
 	if _, err := c.s.AdmitIntent(t.Context(), c.payment("wd_9")); err != nil {
 		t.Fatal(err)
 	}
-	c.signs(c.request("wd_9", 9, 2000, another.Address, paymentTo(btcPayee, 60_000), bitcoin(9, 90_000, c.deposit.Address)))
+	c.signs(c.request("wd_9", 9, 2000, another.Address, paymentTo(btcPayee, 60_000),
+		bitcoin(9, 90_000, c.deposit.Address)))
 	for name, of := range map[string]func(*signer.Intent){
-		"an amount":                      func(i *signer.Intent) { i.Amount = money.Units(1) },
-		"a customer":                     func(i *signer.Intent) { i.CustomerID = "ann" },
-		"a key":                          func(i *signer.Intent) { i.IdempotencyKeyHash = strings.Repeat("ab", 32) },
-		"a part of the fee":              func(i *signer.Intent) { i.FeeDeducted = money.Units(1) },
-		"an address of its own":          func(i *signer.Intent) { i.To = btcPayee },
-		"no wallet":                      func(i *signer.Intent) { i.ToWallet = nil },
-		"no wallet, and an address":      func(i *signer.Intent) { i.To, i.ToWallet = btcPayee, nil },
-		"the treasury":                   func(i *signer.Intent) { i.To, i.ToWallet = c.treasury.Address, &c.treasury.WalletRef },
-		"a customer's address":           func(i *signer.Intent) { i.To, i.ToWallet = c.deposit.Address, &c.deposit.WalletRef },
-		"the change of another order":    func(i *signer.Intent) { i.To, i.ToWallet = another.Address, &another.WalletRef },
-		"change of another organization": func(i *signer.Intent) { i.To, i.ToWallet = others.Address, &others.WalletRef },
-		"from a deposit address":         func(i *signer.Intent) { i.From, i.Payer = c.deposit.WalletRef, &c.treasury.WalletRef },
-		"somebody else's fee":            func(i *signer.Intent) { i.Payer = &c.deposit.WalletRef },
-		"an entry of a whitelist":        func(i *signer.Intent) { i.WhitelistedID = "wl_1" },
-		"a token":                        func(i *signer.Intent) { i.Contract = btcPayee },
-		"another chain":                  func(i *signer.Intent) { i.Chain = chain.Ethereum },
+		"an amount":                 func(i *signer.Intent) { i.Amount = money.Units(1) },
+		"a customer":                func(i *signer.Intent) { i.CustomerID = "ann" },
+		"a key":                     func(i *signer.Intent) { i.IdempotencyKeyHash = strings.Repeat("ab", 32) },
+		"a part of the fee":         func(i *signer.Intent) { i.FeeDeducted = money.Units(1) },
+		"an address of its own":     func(i *signer.Intent) { i.To = btcPayee },
+		"no wallet":                 func(i *signer.Intent) { i.ToWallet = nil },
+		"no wallet, and an address": func(i *signer.Intent) { i.To, i.ToWallet = btcPayee, nil },
+		"the treasury": func(i *signer.Intent) {
+			i.To, i.ToWallet = c.treasury.Address, &c.treasury.WalletRef
+		},
+		"a customer's address": func(i *signer.Intent) {
+			i.To, i.ToWallet = c.deposit.Address, &c.deposit.WalletRef
+		},
+		"the change of another order": func(i *signer.Intent) {
+			i.To, i.ToWallet = another.Address, &another.WalletRef
+		},
+		"change of another organization": func(i *signer.Intent) {
+			i.To, i.ToWallet = others.Address, &others.WalletRef
+		},
+		"from a deposit address": func(i *signer.Intent) {
+			i.From, i.Payer = c.deposit.WalletRef, &c.treasury.WalletRef
+		},
+		"somebody else's fee":     func(i *signer.Intent) { i.Payer = &c.deposit.WalletRef },
+		"an entry of a whitelist": func(i *signer.Intent) { i.WhitelistedID = "wl_1" },
+		"a token":                 func(i *signer.Intent) { i.Contract = btcPayee },
+		"another chain":           func(i *signer.Intent) { i.Chain = chain.Ethereum },
 	} {
 		wrong := i
 		of(&wrong)
@@ -387,7 +481,11 @@ func TestAMergeMovesCoinsToItsOwnChangeAlone(t *testing.T) {
 			t.Errorf("%s: got %v, want it refused", name, err)
 		}
 	}
-	if _, err := c.s.AdmitIntent(t.Context(), func() signer.Intent { p := c.payment("wd_0"); p.Amount = money.Zero; return p }()); refusal(err) != signer.RefusedMalformed {
+	if _, err := c.s.AdmitIntent(t.Context(), func() signer.Intent {
+		p := c.payment("wd_0")
+		p.Amount = money.Zero
+		return p
+	}()); refusal(err) != signer.RefusedMalformed {
 		t.Errorf("a payment of nothing: got %v, want it refused", err)
 	}
 	second := merge("merge_2")
@@ -397,22 +495,45 @@ func TestAMergeMovesCoinsToItsOwnChangeAlone(t *testing.T) {
 		}
 	}
 	change, change2 := i.To, second.To
-	a, b, d := bitcoin(0, 50_000, c.treasury.Address), bitcoin(1, 70_000, c.deposit.Address), bitcoin(2, 90_000, c.deposit.Address)
+	a, b, d := bitcoin(0, 50_000, c.treasury.Address), bitcoin(1, 70_000, c.deposit.Address), bitcoin(2, 90_000,
+		c.deposit.Address)
 	taken := d
 	taken.Owner = c.other.Address
 	for name, r := range map[string]struct {
 		request signer.SignRequest
 		want    string
 	}{
-		"a payee":                        {c.request("merge_1", 0, 2000, change, paymentTo(btcPayee, 60_000), a, b), signer.RefusedPayload},
-		"a payee, as a cancel":           {asCancel(c.request("merge_1", 0, 2000, change, paymentTo(btcPayee, 60_000), a, b)), signer.RefusedPayload},
-		"a stranger's address":           {asPay(c.request("merge_1", 0, 2000, btcPayee, nil, a, b)), signer.RefusedDestination},
-		"the treasury":                   {asPay(c.request("merge_1", 0, 2000, c.treasury.Address, nil, a, b)), signer.RefusedDestination},
-		"the change of another merge":    {asPay(c.request("merge_1", 0, 2000, change2, nil, a, b)), signer.RefusedDestination},
-		"the change of another's":        {asPay(c.request("merge_1", 0, 2000, others.Address, nil, a, b)), signer.RefusedDestination},
-		"a coin of another organization": {asPay(c.request("merge_1", 0, 2000, change, nil, a, taken)), signer.RefusedWallet},
-		"a rate above the policy's":      {asPay(c.request("merge_1", 0, 10_011, change, nil, a, b)), signer.RefusedFee},
-		"that rate for a cancel":         {c.request("merge_1", 0, 10_011, change, nil, a, b), signer.RefusedFee},
+		"a payee": {
+			c.request("merge_1", 0, 2000, change, paymentTo(btcPayee, 60_000), a, b),
+			signer.RefusedPayload,
+		},
+		"a payee, as a cancel": {asCancel(c.request("merge_1", 0, 2000, change, paymentTo(btcPayee, 60_000),
+			a, b)), signer.RefusedPayload},
+		"a stranger's address": {
+			asPay(c.request("merge_1", 0, 2000, btcPayee, nil, a, b)),
+			signer.RefusedDestination,
+		},
+		"the treasury": {
+			asPay(c.request("merge_1", 0, 2000, c.treasury.Address, nil, a, b)),
+			signer.RefusedDestination,
+		},
+		"the change of another merge": {
+			asPay(c.request("merge_1", 0, 2000, change2, nil, a, b)),
+			signer.RefusedDestination,
+		},
+		"the change of another's": {
+			asPay(c.request("merge_1", 0, 2000, others.Address, nil, a, b)),
+			signer.RefusedDestination,
+		},
+		"a coin of another organization": {
+			asPay(c.request("merge_1", 0, 2000, change, nil, a, taken)),
+			signer.RefusedWallet,
+		},
+		"a rate above the policy's": {
+			asPay(c.request("merge_1", 0, 10_011, change, nil, a, b)),
+			signer.RefusedFee,
+		},
+		"that rate for a cancel": {c.request("merge_1", 0, 10_011, change, nil, a, b), signer.RefusedFee},
 		"a payment beside it": {func() signer.SignRequest {
 			r := asPay(c.request("merge_1", 0, 2000, change, nil, a, b))
 			r.TxMemberIDs = []string{"wd_1"}
@@ -436,12 +557,16 @@ func TestAMergeMovesCoinsToItsOwnChangeAlone(t *testing.T) {
 	if err := c.s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	c.conf.Policy.Chains[chain.Bitcoin] = local.ChainPolicy{SignerID: btcRegtest, FeeMax: money.Units(50_000), ConsolidationRateMax: money.Units(3000), Unlimited: true}
+	c.conf.Policy.Chains[chain.Bitcoin] = local.ChainPolicy{
+		SignerID: btcRegtest, FeeMax: money.Units(50_000),
+		ConsolidationRateMax: money.Units(3000), Unlimited: true,
+	}
 	c.open()
 	if after := c.s.Index(); !reflect.DeepEqual(after, before) {
 		t.Error("after a restart: got other rules, want the same")
 	}
-	c.refuses("under a policy that allows less", asPay(c.request("merge_2", 1, 3100, change2, nil, d)), signer.RefusedFee)
+	c.refuses("under a policy that allows less", asPay(c.request("merge_2", 1, 3100, change2, nil, d)),
+		signer.RefusedFee)
 	last := asPay(c.request("merge_2", 1, 3000, change2, nil, d))
 	verify(t, c.signs(last), last.Payload)
 }
@@ -466,7 +591,10 @@ func TestWalletsForChangeAreNumberedWithoutAGap(t *testing.T) {
 	t.Parallel()
 	c := newBitcoinEnv(t)
 	issue := func(subject string) error {
-		_, err := c.s.IssueAddress(t.Context(), signer.WalletRef{OrgID: "org_1", Family: chain.BitcoinFamily, Purpose: "CHANGE", Subject: subject})
+		_, err := c.s.IssueAddress(t.Context(), signer.WalletRef{
+			OrgID: "org_1", Family: chain.BitcoinFamily,
+			Purpose: "CHANGE", Subject: subject,
+		})
 		return err
 	}
 	refused := func(subjects ...string) {
@@ -519,7 +647,8 @@ func TestARescueSpendsACoinByWhateverIsMined(t *testing.T) {
 	c.conf.Rescue = true
 	c.reopen()
 	c.signs(again)
-	c.refuses("another amount", c.request("rsc_2", 1, 3000, back.Address, paymentTo(btcPayee, 58_000), a), signer.RefusedPayload)
+	c.refuses("another amount", c.request("rsc_2", 1, 3000, back.Address, paymentTo(btcPayee, 58_000), a),
+		signer.RefusedPayload)
 	ann := taprootOf("org_1", "ann")
 	if w, err := c.s.IssueAddress(t.Context(), ann); err != nil || w.Form != chain.Taproot {
 		t.Errorf("ann's address in the other form: got %+v, %v, want it", w, err)

@@ -14,38 +14,38 @@ import (
 
 const (
 	// clockJumpMax is how much further the clock may be than the time that the signer has seen
-	// pass. More than that may be a wrong clock, which would free the limits of a day.
+	// pass. A larger jump may be a wrong clock, which would free the limits of a day.
 	clockJumpMax = time.Hour
 	// statedTimeDiffMax is how far the clock may be from the time that a person reads elsewhere.
 	statedTimeDiffMax = 5 * time.Minute
-	// clockNoteInterval is how often the signer notes how far its time is.
+	// clockNoteInterval is how often the signer writes its time to the clock file.
 	clockNoteInterval = time.Minute
 )
 
-// ClockFile is where the signer notes how far its time is, beside a journal: an idle signer
-// writes no entries. A file that is lost or older costs a confirmation at most.
+// ClockFile returns the path of the file next to a journal in which the signer notes its time,
+// because an idle signer writes no entries. A lost or older file costs at most one confirmation.
 func ClockFile(journal string) string { return journal + ".seen" }
 
-// clockNote is the contents of that file. Seq tells whether a person confirmed the time since.
+// clockNote is the contents of that file. Seq shows whether a person confirmed the time since.
 type clockNote struct {
 	JournalID string `json:"journalId"`
 	Seq       uint64 `json:"seq"`
 	NotedAt   string `json:"at"`
 }
 
-// clock is the signer's time. It follows the system's clock as far as the signer has seen
-// that the time passed, by a monotonic clock since it was opened and by what it noted before:
-// whoever sets the system's clock moves it by clockJumpMax at most. It goes on while the system's
-// clock is behind, so a limit always ends. Signer.mu guards it.
+// clock is the signer's time. It follows the system's clock only as far as the signer has seen time
+// pass: by a monotonic clock since it was opened, and by the noted time before that. Setting the
+// system's clock thus moves it by at most clockJumpMax. It continues while the system's clock is
+// behind, so a limit always ends. Signer.mu guards it.
 type clock struct {
 	wall    func() time.Time
 	elapsed func() time.Duration // since base
 	base    time.Time
-	path    string    // of the file with seen; "" where the clock is believed: in tests and rescues
-	notedAt time.Time // what is in it
+	path    string    // of the clock file; "" where the clock is trusted: in tests and rescues
+	notedAt time.Time // the time in the clock file
 }
 
-// openClock takes up a journal whose last entry is head and has the time last. confirmed is
+// openClock starts the clock of a journal with the last entry head at the time last. confirmed is
 // the last entry in which a person confirmed the time, or 0.
 func openClock(conf Config, head signer.Head, confirmed uint64, last time.Time) *clock {
 	c := &clock{wall: func() time.Time {
@@ -87,8 +87,9 @@ func openClock(conf Config, head signer.Head, confirmed uint64, last time.Time) 
 	return c
 }
 
-// currentTime is the journal's time, never before its last entry's. ahead is how much further the
-// system's clock is, where that is more than it may be; the time then is what surely passed.
+// currentTime returns the journal's time, which is never before its last entry's. ahead is how much
+// further the system's clock is, if that is more than allowed; the time is then the one that
+// certainly passed.
 func (c *clock) currentTime(last time.Time) (result time.Time, ahead time.Duration) {
 	earliest := c.base.Add(c.elapsed())
 	if last.After(earliest) {
@@ -104,13 +105,13 @@ func (c *clock) currentTime(last time.Time) (result time.Time, ahead time.Durati
 	return earliest, 0
 }
 
-// journalTime is the journal's time as the rules ask for it. s.mu is held.
+// journalTime returns the journal's time, by which the rules are checked. s.mu is held.
 func (s *Signer) journalTime() (now time.Time, ahead time.Duration) {
 	return s.clock.currentTime(s.journal.lastEntryTime())
 }
 
-// noteTime notes how far the time is, now and then. What cannot be noted is no trouble before
-// the next start. s.mu is held.
+// noteTime writes the time to the clock file at intervals. A failure has no effect before the next
+// start. s.mu is held.
 func (s *Signer) noteTime(force bool) {
 	now, _ := s.journalTime()
 	if s.clock.path == "" || !force && now.Sub(s.clock.notedAt) < clockNoteInterval {
@@ -123,34 +124,38 @@ func (s *Signer) noteTime(force bool) {
 		err = os.Rename(fresh, s.clock.path)
 	}
 	if err != nil {
-		slog.Warn("the signer could not note the time; after a longer pause it will ask to have its clock confirmed", "err", err)
+		slog.Warn("the signer could not note the time; after a longer pause it will ask to have its clock confirmed",
+			"err", err)
 	}
 }
 
-// refuseUnconfirmed is the refusal of what is limited by time.
+// refuseUnconfirmed returns the refusal of an intent that depends on a limit of time.
 func (s *Signer) refuseUnconfirmed(ahead time.Duration) *signer.Refusal {
-	return refuse(signer.RefusedClock, "the clock of the signer's host is %s further than the time that the signer has seen pass, and the limits of a day depend on it: nothing was taken and this waits. "+
-		"Check that clock; when it is right, stop the signer and run `coffer signer clock confirm` on its host", ahead.Round(time.Second))
+	return refuse(signer.RefusedClock,
+		"the clock of the signer's host is %s further than the time that the signer has seen pass, and the limits of a day depend on it: nothing was taken and this waits. "+
+			"Check that clock; when it is right, stop the signer and run `coffer signer clock confirm` on its host",
+		ahead.Round(time.Second))
 }
 
-// isTimeLimited tells whether a limit of time decides about an intent.
+// isTimeLimited reports whether a limit of time applies to an intent.
 func (s *Signer) isTimeLimited(policy ChainPolicy, intent signer.Intent) bool {
 	limit, _ := policy.assetLimit(intent.Contract)
 	isOwnPayment := intent.Purpose == signer.Payment && intent.CustomerID == "" && !s.conf.Rescue
-	return policy.feeDayLimit() != nil || isOutgoing(intent) && limit != nil || isOwnPayment && s.conf.Policy.coolingOff() > 0
+	return policy.feeDayLimit() != nil || isOutgoing(intent) && limit != nil ||
+		isOwnPayment && s.conf.Policy.coolingOff() > 0
 }
 
-// ClockStatus is how the signer's time stands.
+// ClockStatus is the state of the signer's time.
 type ClockStatus struct {
-	SystemTime  time.Time // the system's clock
+	SystemTime  time.Time // of the system's clock
 	LastEntry   time.Time // of the journal's last entry
 	JournalTime time.Time // the journal's time
-	// AheadBy is how much further the clock is than the time that passed, and Behind how far it
-	// is behind the last entry; zero where that is within what is allowed.
+	// AheadBy is how much further the clock is than the time that passed. BehindBy is how far it is
+	// behind the last entry. Both are zero within what is allowed.
 	AheadBy, BehindBy time.Duration
 }
 
-// ClockStatus tells how the time stands.
+// ClockStatus returns the state of the signer's time.
 func (s *Signer) ClockStatus() ClockStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,20 +167,24 @@ func (s *Signer) ClockStatus() ClockStatus {
 	return c
 }
 
-// ConfirmClock journals that a person at this host confirms the time: said is what they read
-// elsewhere. Where the clock is ahead of the time that passed, the time goes on from it. Where
-// entries are dated later, the clock was wrong when they were made: they count as made now.
-// No caller on the network has it.
+// ConfirmClock journals that a person at this host confirms the time; statedTime is what the person
+// reads elsewhere. If the clock is ahead of the time that passed, the time continues from the
+// clock. If entries are dated later, the clock was wrong when they were made, and they count as
+// made now. It is not reachable over the network.
 func (s *Signer) ConfirmClock(statedTime time.Time, reason string) (signer.Entry, error) {
 	if reason == "" || len(reason) > reasonBytesMax || !utf8.ValidString(reason) {
-		return signer.Entry{}, refuse(signer.RefusedMalformed, "because: say why in 1 to %d bytes of UTF-8", reasonBytesMax)
+		return signer.Entry{}, refuse(signer.RefusedMalformed, "because: say why in 1 to %d bytes of UTF-8",
+			reasonBytesMax)
 	}
 	status := s.ClockStatus()
 	if difference := status.SystemTime.Sub(statedTime).Abs(); difference > statedTimeDiffMax {
-		return signer.Entry{}, fmt.Errorf("the clock of this host says %s and you say %s: set the clock first; nothing was journaled", formatTime(status.SystemTime), formatTime(statedTime))
+		return signer.Entry{},
+			fmt.Errorf("the clock of this host says %s and you say %s: set the clock first; nothing was journaled",
+				formatTime(status.SystemTime), formatTime(statedTime))
 	}
 	if status.AheadBy == 0 && status.BehindBy == 0 {
-		return signer.Entry{}, errors.New("the clock agrees with the journal: there is nothing to confirm, and nothing was journaled")
+		return signer.Entry{},
+			errors.New("the clock agrees with the journal: there is nothing to confirm, and nothing was journaled")
 	}
 	seq, err := s.recordClock(status.SystemTime, reason)
 	if err != nil {
@@ -187,7 +196,10 @@ func (s *Signer) ConfirmClock(statedTime time.Time, reason string) (signer.Entry
 func (s *Signer) recordClock(confirmed time.Time, reason string) (uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	seq, err := s.appendRecordAt(confirmed, signer.Record{Kind: signer.RecordClock, Clock: &signer.ClockBody{Reason: reason}})
+	seq, err := s.appendRecordAt(confirmed, signer.Record{
+		Kind:  signer.RecordClock,
+		Clock: &signer.ClockBody{Reason: reason},
+	})
 	if err != nil {
 		return 0, err
 	}

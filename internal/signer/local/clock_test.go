@@ -110,14 +110,16 @@ func TestAClockThatJumpsWhileTheSignerIsStoppedIsConfirmedByAPerson(t *testing.T
 	}
 	// What was signed before is signed again.
 	pay(t, s, payment("wd_1", 100), 0)
-	if _, err := s.ConfirmClock(h.conf.Clock().Add(-6*time.Minute), "why"); err == nil || !strings.Contains(err.Error(), "set the clock first") {
+	if _, err := s.ConfirmClock(h.conf.Clock().Add(-6*time.Minute), "why"); err == nil ||
+		!strings.Contains(err.Error(), "set the clock first") {
 		t.Errorf("a person who reads another time: got %v, want it refused", err)
 	}
 	if _, err := s.ConfirmClock(h.conf.Clock(), ""); refusal(err) != signer.RefusedMalformed {
 		t.Errorf("without a reason: got %v", err)
 	}
 	s = h.confirm(t, s)
-	if _, err := s.ConfirmClock(h.conf.Clock(), "again"); err == nil || !strings.Contains(err.Error(), "nothing to confirm") {
+	if _, err := s.ConfirmClock(h.conf.Clock(), "again"); err == nil ||
+		!strings.Contains(err.Error(), "nothing to confirm") {
 		t.Errorf("a clock that agrees: got %v, want it refused", err)
 	}
 	wantAdmitted(t, s, "wd_3", 100, "")
@@ -254,7 +256,8 @@ func TestAJournalWithARepairIsAdopted(t *testing.T) {
 	}
 	closeSigner(t, s)
 	h.conf.Journal += ".adopted"
-	if err := local.AdoptJournal(h.conf, h.seed, copied, []local.ChainNonce{{Wallet: signertest.Treasury(org), Chain: signertest.Chain, NextNonce: 3}}); err != nil {
+	if err := local.AdoptJournal(h.conf, h.seed, copied,
+		[]local.ChainNonce{{Wallet: signertest.Treasury(org), Chain: signertest.Chain, NextNonce: 3}}); err != nil {
 		t.Fatal(err)
 	}
 	s = h.open(t)
@@ -274,8 +277,11 @@ func TestEachLimitOfTimeWaitsForAClockThatJumped(t *testing.T) {
 		off   string // the cooling-off
 		want  string
 	}{
-		"the cooling-off alone":      {unlimited, "24h", signer.RefusedClock},
-		"the fees of a day alone":    {func(c *local.ChainPolicy) { unlimited(c); c.FeeDayMax = c.FeeMax }, "0s", signer.RefusedClock},
+		"the cooling-off alone": {unlimited, "24h", signer.RefusedClock},
+		"the fees of a day alone": {func(c *local.ChainPolicy) {
+			unlimited(c)
+			c.FeeDayMax = c.FeeMax
+		}, "0s", signer.RefusedClock},
 		"nothing that depends on it": {unlimited, "0s", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// EndorseAddress remembers an address that an organization may be paid out to.
+// EndorseAddress records an address to which an organization may pay out.
 func (s *Signer) EndorseAddress(ctx context.Context, e signer.Endorsement) (signer.EndorsedAddress, error) {
 	if err := ctx.Err(); err != nil {
 		return signer.EndorsedAddress{}, err
@@ -34,11 +34,14 @@ func (s *Signer) recordEndorsement(e signer.Endorsement, notBefore time.Time) (s
 	defer s.mu.Unlock()
 	empty := signer.EndorseBody{}
 	if revocation, ok := s.index.revocations[e.ID]; ok {
-		return empty, 0, refuse(signer.RefusedWhitelist, "address %s was taken from the whitelist for ever in entry %d: add it again, under an id of its own", e.ID, revocation.seq)
+		return empty, 0, refuse(signer.RefusedWhitelist,
+			"address %s was taken from the whitelist for ever in entry %d: add it again, under an id of its own", e.ID,
+			revocation.seq)
 	}
 	if existing, ok := s.index.endorsements[e.ID]; ok {
 		if !existing.HasSameWords(e) {
-			return empty, 0, refuse(signer.RefusedWhitelist, "address %s was endorsed with other words in entry %d", e.ID, existing.seq)
+			return empty, 0, refuse(signer.RefusedWhitelist, "address %s was endorsed with other words in entry %d",
+				e.ID, existing.seq)
 		}
 		return existing.EndorseBody, existing.seq, nil
 	}
@@ -47,14 +50,15 @@ func (s *Signer) recordEndorsement(e signer.Endorsement, notBefore time.Time) (s
 	}
 	e.MAC = nil
 	if _, ok := s.conf.Policy.Chains[e.Chain]; !ok {
-		return empty, 0, refuse(signer.RefusedNotConfigured, "the policy does not name chain %q: add it under chains", e.Chain)
+		return empty, 0, refuse(signer.RefusedNotConfigured, "the policy does not name chain %q: add it under chains",
+			e.Chain)
 	}
 	if _, isOwn := s.index.addressOwners[familyAddress{e.Chain.Family(), e.Address}]; isOwn {
 		return empty, 0, refuse(signer.RefusedDestination, "%s is an address of this installation", e.Address)
 	}
 	now, ahead := s.journalTime()
 	if ahead > 0 {
-		// A cooling-off that begins before the time is known could be over at once.
+		// A cooling-off that starts before the time is confirmed could be over at once.
 		return empty, 0, s.refuseUnconfirmed(ahead)
 	}
 	usableFrom := now.Add(s.conf.Policy.coolingOff())
@@ -67,13 +71,14 @@ func (s *Signer) recordEndorsement(e signer.Endorsement, notBefore time.Time) (s
 	return body, seq, err
 }
 
-// RevokeEndorsement takes an endorsement back.
+// RevokeEndorsement revokes an endorsement.
 func (s *Signer) RevokeEndorsement(ctx context.Context, r signer.Revocation) (signer.Entry, error) {
 	if err := ctx.Err(); err != nil {
 		return signer.Entry{}, err
 	}
 	if !isValidWord(r.OrgID) || !isValidWord(r.ID) {
-		return signer.Entry{}, refuse(signer.RefusedMalformed, "orgId, id: give 1 to %d bytes of UTF-8 without NUL", wordBytesMax)
+		return signer.Entry{}, refuse(signer.RefusedMalformed, "orgId, id: give 1 to %d bytes of UTF-8 without NUL",
+			wordBytesMax)
 	}
 	seq, err := s.recordRevocation(r)
 	if err != nil {
@@ -90,19 +95,21 @@ func (s *Signer) recordRevocation(r signer.Revocation) (uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if endorsement, ok := s.index.endorsements[r.ID]; ok && endorsement.OrgID != r.OrgID {
-		return 0, refuse(signer.RefusedWhitelist, "address %s was endorsed for another organization in entry %d", r.ID, endorsement.seq)
+		return 0, refuse(signer.RefusedWhitelist, "address %s was endorsed for another organization in entry %d", r.ID,
+			endorsement.seq)
 	}
 	if existing, ok := s.index.revocations[r.ID]; ok {
 		if existing.org != r.OrgID {
-			return 0, refuse(signer.RefusedWhitelist, "address %s was revoked for another organization in entry %d", r.ID, existing.seq)
+			return 0, refuse(signer.RefusedWhitelist, "address %s was revoked for another organization in entry %d",
+				r.ID, existing.seq)
 		}
 		return existing.seq, nil
 	}
 	return s.appendRecord(signer.Record{Kind: signer.RecordRevoke, Revoke: &r})
 }
 
-// checkWhitelisted is the rule of an organization's own payments: they go where the journal
-// says that they may, and nowhere else.
+// checkWhitelisted checks that an organization's own payment goes to an address that the journal
+// has endorsed and that may be paid by now.
 func (s *Signer) checkWhitelisted(intent signer.Intent, now time.Time) *signer.Refusal {
 	if intent.Purpose != signer.Payment || intent.CustomerID != "" || s.conf.Rescue {
 		return nil
@@ -112,7 +119,9 @@ func (s *Signer) checkWhitelisted(intent signer.Intent, now time.Time) *signer.R
 		return refusal
 	}
 	if revocation, ok := s.index.revocations[intent.WhitelistedID]; ok {
-		return refuse(signer.RefusedWhitelist, "payment %s goes to address %s, which was taken from the whitelist in entry %d", intent.ID, intent.WhitelistedID, revocation.seq)
+		return refuse(signer.RefusedWhitelist,
+			"payment %s goes to address %s, which was taken from the whitelist in entry %d", intent.ID,
+			intent.WhitelistedID, revocation.seq)
 	}
 	usableFrom := endorsement.endorsedAt
 	if usableFrom.Before(s.index.adoptedAt) {
@@ -123,22 +132,28 @@ func (s *Signer) checkWhitelisted(intent signer.Intent, now time.Time) *signer.R
 		usableFrom = endorsement.usableTime
 	}
 	if now.Before(usableFrom) {
-		return refuse(signer.CoolingOff, "payment %s goes to address %s, which may be paid from %s on", intent.ID, intent.WhitelistedID, formatTime(usableFrom))
+		return refuse(signer.CoolingOff, "payment %s goes to address %s, which may be paid from %s on", intent.ID,
+			intent.WhitelistedID, formatTime(usableFrom))
 	}
 	return nil
 }
 
-// findEndorsement is what a payment of an organization names, with just its words.
+// findEndorsement returns the endorsement that a payment of an organization names, if its fields
+// match.
 func (s *Signer) findEndorsement(intent signer.Intent) (endorsementEntry, *signer.Refusal) {
 	if intent.WhitelistedID == "" {
-		return endorsementEntry{}, refuse(signer.RefusedWhitelist, "payment %s is of no customer and names no whitelisted address", intent.ID)
+		return endorsementEntry{}, refuse(signer.RefusedWhitelist,
+			"payment %s is of no customer and names no whitelisted address", intent.ID)
 	}
 	endorsement, ok := s.index.endorsements[intent.WhitelistedID]
 	switch {
 	case !ok:
-		return endorsement, refuse(signer.RefusedWhitelist, "payment %s goes to address %s, which was never endorsed", intent.ID, intent.WhitelistedID)
-	case endorsement.OrgID != intent.From.OrgID || endorsement.Chain != intent.Chain || endorsement.Address != intent.To:
-		return endorsement, refuse(signer.RefusedWhitelist, "payment %s of %s goes to %s on %s, and address %s was endorsed in entry %d for another organization, chain or address",
+		return endorsement, refuse(signer.RefusedWhitelist, "payment %s goes to address %s, which was never endorsed",
+			intent.ID, intent.WhitelistedID)
+	case endorsement.OrgID != intent.From.OrgID || endorsement.Chain != intent.Chain ||
+		endorsement.Address != intent.To:
+		return endorsement, refuse(signer.RefusedWhitelist,
+			"payment %s of %s goes to %s on %s, and address %s was endorsed in entry %d for another organization, chain or address",
 			intent.ID, intent.From.OrgID, intent.To, intent.Chain, intent.WhitelistedID, endorsement.seq)
 	}
 	return endorsement, nil
@@ -162,8 +177,7 @@ func checkEndorsement(e signer.Endorsement) (notBefore time.Time, refusal *signe
 	return notBefore, refusal
 }
 
-// recheckEndorsement asks of an endorsement in a copied journal whether this seed made
-// it.
+// recheckEndorsement checks that this seed made an endorsement of a copied journal.
 func (s *Signer) recheckEndorsement(e signer.EndorseBody) error {
 	if _, refusal := checkEndorsement(e.Endorsement); refusal != nil {
 		return refusal

@@ -47,7 +47,8 @@ func TestTheSignerCoolsOffByItsOwnPolicyAndClock(t *testing.T) {
 			}
 			if c.after > 0 {
 				in.pass(c.after - time.Nanosecond)
-				if _, err := s.AdmitIntent(t.Context(), orgPayment("wd_1", "wla_1")); refusal(err) != signer.CoolingOff {
+				if _, err := s.AdmitIntent(t.Context(),
+					orgPayment("wd_1", "wla_1")); refusal(err) != signer.CoolingOff {
 					t.Errorf("a moment before: got %v, want %s", err, signer.CoolingOff)
 				}
 				in.pass(time.Nanosecond)
@@ -119,7 +120,10 @@ func TestALongerCoolingOffHoldsForWhatIsEndorsed(t *testing.T) {
 	}
 	closeSigner(t, s)
 	in.pass(90 * time.Minute)
-	for policy, want := range map[string]string{"0s": signer.CoolingOff, "2h": signer.CoolingOff, "3h": signer.CoolingOff} {
+	for policy, want := range map[string]string{
+		"0s": signer.CoolingOff, "2h": signer.CoolingOff,
+		"3h": signer.CoolingOff,
+	} {
 		in.conf.Policy.WhitelistCoolingOff = policy
 		s := in.open(t)
 		if _, err := s.AdmitIntent(t.Context(), orgPayment("wd_1", "wla_1")); refusal(err) != want {
@@ -210,7 +214,8 @@ func TestAnAdoptedJournalHasOnlyEndorsementsOfItsSeed(t *testing.T) {
 	forged := slices.Clone(copied)
 	prev := signer.Head{}
 	for n, e := range forged {
-		e.Body = json.RawMessage(strings.ReplaceAll(string(e.Body), string(signertest.Stranger), string(signertest.Token)))
+		e.Body = json.RawMessage(strings.ReplaceAll(string(e.Body), string(signertest.Stranger),
+			string(signertest.Token)))
 		e.Prev = prev.Hash
 		e.Hash = e.ComputeHash()
 		forged[n], prev = e, e.Head()
@@ -218,7 +223,9 @@ func TestAnAdoptedJournalHasOnlyEndorsementsOfItsSeed(t *testing.T) {
 	if _, err := adopt(forged); err == nil || !strings.Contains(err.Error(), signer.ErrEndorsement.Error()) {
 		t.Errorf("another address: got %v, want %v", err, signer.ErrEndorsement)
 	}
-	without := slices.DeleteFunc(slices.Clone(copied), func(e signer.Entry) bool { return strings.Contains(string(e.Body), `"endorse":`) })
+	without := slices.DeleteFunc(slices.Clone(copied), func(e signer.Entry) bool {
+		return strings.Contains(string(e.Body), `"endorse":`)
+	})
 	if _, err := adopt(without); err == nil || !strings.Contains(err.Error(), signer.RefusedWhitelist) {
 		t.Errorf("a payment without its endorsement: got %v, want %s", err, signer.RefusedWhitelist)
 	}

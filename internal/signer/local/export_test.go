@@ -1,13 +1,13 @@
 package local
 
-// AfterSync puts f between the fsync of an entry and the answer.
+// AfterSync runs f between the fsync of an entry and the answer.
 func (s *Signer) AfterSync(f func()) { s.journal.afterSync = f }
 
-// BreakDisk lets every further write fail.
+// BreakDisk makes every further write fail.
 func (s *Signer) BreakDisk() { s.journal.file.Close() }
 
-// FailSync lets the next fsync fail and every later one work, as a kernel does that has
-// told of what it lost.
+// FailSync makes the next fsync fail and every later one succeed, like a kernel that has reported
+// its lost pages once.
 func (s *Signer) FailSync(err error) {
 	works := s.journal.sync
 	s.journal.sync = func() error {
@@ -16,5 +16,5 @@ func (s *Signer) FailSync(err error) {
 	}
 }
 
-// Index is what the rules know.
+// Index returns the journal index, which the rules read.
 func (s *Signer) Index() any { return s.index }

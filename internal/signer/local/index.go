@@ -11,19 +11,19 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// journalIndex is the journal in memory, as the rules ask for it. It is made by apply
-// alone, from the file at open and from each entry as it gets its place, so that
-// what a restart knows is what was known before.
+// journalIndex is the journal in memory, in the form that the rules need. Only applyRecord builds
+// it: from the file at open, and from each entry as it is appended. So a restart knows what was
+// known before.
 type journalIndex struct {
 	genesis   signer.Record
-	adoptedAt time.Time // zero for a journal that continues none
+	adoptedAt time.Time // zero for a journal that continues no other
 	// clockSeq is the last entry in which a person confirmed the time, or 0.
 	clockSeq        uint64
 	wallets         map[signer.WalletRef]issuedWallet
 	addressOwners   map[familyAddress]signer.WalletRef
 	intents         map[string]*intentState
-	slotOwners      map[accountSlot]string  // the id of the one intent that it belongs to
-	resourceOwners  map[slotResource]string // what of a lease is in one slot for ever
+	slotOwners      map[accountSlot]string  // the id of the one intent that owns the slot
+	resourceOwners  map[slotResource]string // the id of the intent whose slot key permanently takes the resource
 	changeCounts    map[changeScope]changeCount
 	idempotencyKeys map[idempotencyKey]string // the id of the payment that has it
 	paymentTotals   paymentTotals
@@ -33,15 +33,15 @@ type journalIndex struct {
 	revocations  map[string]revocationEntry
 	voids        map[string]voidEntry // by the id of the intent, admitted or not
 
-	// rescue is Config.Rescue: everything goes to one address, so whatever is mined of two
-	// transactions that spend one coin will do; and nobody knows which form a wallet had.
+	// rescue is Config.Rescue. Everything goes to one address, so it does not matter which of two
+	// transactions that spend one output is mined. The form that a wallet had is not known.
 	rescue bool
 }
 
 type endorsementEntry struct {
 	signer.EndorseBody
 	seq        uint64
-	endorsedAt time.Time // by the journal
+	endorsedAt time.Time // by the journal's time
 	usableTime time.Time // UsableFrom
 }
 
@@ -65,27 +65,29 @@ type intentState struct {
 	signer.Intent
 	seq           uint64
 	admittedAt    time.Time                  // when it counts as admitted
-	charges       []feeCharge                // what its signatures took of its account's fees
+	charges       []feeCharge                // what its signatures took of its account's fee allowance
 	slot          *signer.Slot               // once it has one
-	txLeadID      string                     // in whose name its slot is signed for, once it has one: often its own
-	txMemberIDs   []string                   // of a lead: the others of its slot, in their order
+	txLeadID      string                     // the intent under which its slot is signed, once it has one
+	txMemberIDs   []string                   // of a lead: the other intents of its slot, in their order
 	signatures    map[string]signer.SignBody // by the payload's digest, without the payload
 	signatureSeqs map[string]uint64
-	signedFeeMax  money.Amount // the most that its slot may cost by what was signed
+	signedFeeMax  money.Amount // the most that its slot may cost, by the signed transactions
 }
 
-// feeCharge is what one signature took of an account's fees, and when that counts as spent.
+// feeCharge is what one signature took of an account's fee allowance, and when that counts as
+// spent.
 type feeCharge struct {
 	seq       uint64
 	chargedAt time.Time
 	amount    money.Amount
 }
 
-// idempotencyKey is an idempotency key, by its hash: what a database that was restored to before
-// the payment does not know any more.
+// idempotencyKey identifies an idempotency key by its hash. A database that was restored to a time
+// before the payment does not know it any more.
 type idempotencyKey struct{ org, hash string }
 
-// hasSignedPayment tells whether something was signed that pays it, and may be out.
+// hasSignedPayment reports whether a transaction that pays the intent was signed, and so may be
+// out.
 func (i *intentState) hasSignedPayment() bool {
 	for _, s := range i.signatures {
 		if s.Act == signer.Pay {
@@ -95,10 +97,10 @@ func (i *intentState) hasSignedPayment() bool {
 	return false
 }
 
-// addedCost is what another transaction of the intent's may cost beside those that were signed.
-// One transaction of a slot is mined, so a dearer one adds what it is dearer by. What
-// makes a place is mined and paid for in vain too when there is one already, so each adds
-// its fee.
+// addedCost returns what another transaction of the intent may cost in addition to those that were
+// signed. One transaction of a slot is mined, so a more expensive one adds the difference. A
+// creation of a nonce account is mined and charged even if the account exists, so each adds its
+// fee.
 func (i *intentState) addedCost(cost money.Amount) money.Amount {
 	switch {
 	case i.Purpose == signer.CreateNonceAccount && len(i.signatures) > 0:
@@ -109,8 +111,8 @@ func (i *intentState) addedCost(cost money.Amount) money.Amount {
 	return money.Zero
 }
 
-// accountSlot is one of an account's own, by its number, and place what a lease takes on the
-// chain, by its name.
+// accountSlot identifies a slot of an account by its number. slotResource identifies by name what a
+// slot key takes on the chain.
 type accountSlot struct {
 	payer chain.Address
 	chain chain.Name
@@ -140,8 +142,8 @@ func newJournalIndex() *journalIndex {
 	}
 }
 
-// applyRecord takes an entry into account. An error says that the journal contradicts
-// itself, which no signer of ours has written.
+// applyRecord adds an entry to the index. An error says that the journal contradicts itself, which
+// no signer of Coffer has written.
 func (x *journalIndex) applyRecord(seq uint64, recordedAt time.Time, r signer.Record) error {
 	switch r.Kind {
 	case signer.RecordGenesis:
@@ -178,9 +180,12 @@ func (x *journalIndex) applyRecord(seq uint64, recordedAt time.Time, r signer.Re
 				return fmt.Errorf("intent %s pays from a wallet that was never issued", r.Admit.ID)
 			}
 		}
-		x.intents[r.Admit.ID] = &intentState{Intent: *r.Admit, seq: seq, admittedAt: recordedAt, signatures: map[string]signer.SignBody{}, signatureSeqs: map[string]uint64{}}
-		// A journal of before this rule may have a key twice. What it admitted stays
-		// admitted; the first one has the key.
+		x.intents[r.Admit.ID] = &intentState{
+			Intent: *r.Admit, seq: seq, admittedAt: recordedAt,
+			signatures: map[string]signer.SignBody{}, signatureSeqs: map[string]uint64{},
+		}
+		// A journal from before this rule may have a key twice. The intents that it admitted stay
+		// admitted; the first one owns the key.
 		if k, ok := idempotencyKeyOf(*r.Admit); ok && x.idempotencyKeys[k] == "" {
 			x.idempotencyKeys[k] = r.Admit.ID
 		}
@@ -214,7 +219,7 @@ func (x *journalIndex) applyRecord(seq uint64, recordedAt time.Time, r signer.Re
 		if err != nil {
 			return fmt.Errorf("what was signed for intent %s: %w", intent.ID, err)
 		}
-		if r.Sign.Proof != "" { // a journal of before this rule has none
+		if r.Sign.Proof != "" { // a journal from before this rule has none
 			if err := effect.verifyProof(r.Sign.Proof); err != nil {
 				return fmt.Errorf("what was signed for intent %s: %w", intent.ID, err)
 			}
@@ -276,24 +281,26 @@ func (x *journalIndex) applyRecord(seq uint64, recordedAt time.Time, r signer.Re
 	return nil
 }
 
-// checkForm refuses a wallet that was issued in another form: whoever pays it has that address
-// for ever, whatever a configuration says since.
+// checkForm refuses a wallet that was issued in another form. Its payers have that address
+// permanently, and a later change of the configuration does not alter it.
 func (x *journalIndex) checkForm(w signer.WalletRef) error {
 	for _, otherForm := range w.OtherForms() {
 		if existing, ok := x.wallets[otherForm]; ok {
-			return refuse(signer.RefusedForm, "the wallet of %s %q was issued as %s in entry %d, and has no address of another form", w.Purpose, w.Subject, existing.address, existing.seq)
+			return refuse(signer.RefusedForm,
+				"the wallet of %s %q was issued as %s in entry %d, and has no address of another form", w.Purpose,
+				w.Subject, existing.address, existing.seq)
 		}
 	}
 	return nil
 }
 
-// changeAhead is how many wallets for change there are at most past the last that is in a
-// slot. Whoever has the seed and nothing else looks a thousand past the last that the chain
-// has seen: what lay further on would be lost.
+// changeAhead is how many change wallets may exist past the last one that is in a slot. A recovery
+// from the seed alone searches a thousand past the last that the chain has seen; it would miss
+// funds further on.
 const changeAhead = 500
 
-// changeScope is whose wallets for change are counted, and numbers how far: those that were
-// issued and those that are in a slot.
+// changeScope identifies the owner of a series of change wallets. changeCount holds the last number
+// that was issued and the last that is in a slot.
 type changeScope struct {
 	org    string
 	family chain.Family
@@ -301,8 +308,8 @@ type changeScope struct {
 
 type changeCount struct{ lastIssued, lastUsed uint64 }
 
-// changeNumber is the number of a wallet for change; 0 where it has none, as in a journal
-// of before they were numbered.
+// changeNumber returns the number of a change wallet. It returns 0 if there is none, as in a
+// journal from before they were numbered.
 func changeNumber(w signer.WalletRef) uint64 {
 	n, err := strconv.ParseUint(w.Subject, 10, 63)
 	if w.Purpose != changePurpose || err != nil || strconv.FormatUint(n, 10) != w.Subject {
@@ -311,7 +318,7 @@ func changeNumber(w signer.WalletRef) uint64 {
 	return n
 }
 
-// countChangeWallet notes a wallet for change, that it was issued or that it is in a slot.
+// countChangeWallet records that a change wallet was issued, or that it is in a slot.
 func (x *journalIndex) countChangeWallet(w signer.WalletRef, slotted bool) {
 	scope := changeScope{w.OrgID, w.Family}
 	count, n := x.changeCounts[scope], changeNumber(w)
@@ -325,8 +332,8 @@ func (x *journalIndex) countChangeWallet(w signer.WalletRef, slotted bool) {
 	}
 }
 
-// checkNextChangeWallet refuses a wallet for change that is not the next one of its organization, or that is
-// too far past those in use: by the seed alone nobody would find what lies there.
+// checkNextChangeWallet refuses a change wallet that is not the next one of its organization, or
+// that is too far past those in use: a recovery from the seed alone would not find its funds.
 func (x *journalIndex) checkNextChangeWallet(w signer.WalletRef) *signer.Refusal {
 	if w.Purpose != changePurpose {
 		return nil
@@ -334,66 +341,81 @@ func (x *journalIndex) checkNextChangeWallet(w signer.WalletRef) *signer.Refusal
 	count, n := x.changeCounts[changeScope{w.OrgID, w.Family}], changeNumber(w)
 	switch {
 	case n != count.lastIssued+1:
-		return refuse(signer.RefusedWallet, "wallets for change are numbered, and the next of %s is %d, not %q", w.OrgID, count.lastIssued+1, w.Subject)
+		return refuse(signer.RefusedWallet, "wallets for change are numbered, and the next of %s is %d, not %q",
+			w.OrgID, count.lastIssued+1, w.Subject)
 	case n > count.lastUsed+changeAhead:
-		return refuse(signer.RefusedWallet, "%s has %d wallets for change that are in no slot that was signed for: use them first", w.OrgID, changeAhead)
+		return refuse(signer.RefusedWallet,
+			"%s has %d wallets for change that are in no slot that was signed for: use them first", w.OrgID,
+			changeAhead)
 	}
 	return nil
 }
 
 func idempotencyKeyOf(intent signer.Intent) (k idempotencyKey, ok bool) {
-	return idempotencyKey{intent.From.OrgID, intent.IdempotencyKeyHash}, intent.Purpose == signer.Payment && intent.IdempotencyKeyHash != ""
+	return idempotencyKey{intent.From.OrgID, intent.IdempotencyKeyHash},
+		intent.Purpose == signer.Payment && intent.IdempotencyKeyHash != ""
 }
 
-// loadTxIntents are the intents that one transaction is for, the lead first. They are
-// different ones of the same organization on the same chain, and the same wallet pays
-// their fee.
+// loadTxIntents returns the intents of one transaction, the lead first. They are distinct, of the
+// same organization and chain, and the same wallet pays their fee.
 func (x *journalIndex) loadTxIntents(lead *intentState, memberIDs []string) ([]*intentState, error) {
 	intents := []*intentState{lead}
 	for _, id := range memberIDs {
 		member := x.intents[id]
 		switch {
 		case member == nil:
-			return nil, refuse(signer.RefusedIntent, "intent %s, which is to be paid with %s, was never admitted", id, lead.ID)
+			return nil, refuse(signer.RefusedIntent, "intent %s, which is to be paid with %s, was never admitted", id,
+				lead.ID)
 		case slices.Contains(intents, member):
 			return nil, refuse(signer.RefusedIntent, "intent %s is named twice for one transaction", id)
 		case member.Chain != lead.Chain || member.From.OrgID != lead.From.OrgID || member.Account() != lead.Account():
-			return nil, refuse(signer.RefusedIntent, "intents %s and %s are not of one account: no transaction is for both", lead.ID, id)
+			return nil, refuse(signer.RefusedIntent,
+				"intents %s and %s are not of one account: no transaction is for both", lead.ID, id)
 		}
 		intents = append(intents, member)
 	}
 	return intents, nil
 }
 
-// checkSlot is the rule of slots: one slot an intent, for ever, with the same companions,
-// and nothing else in it; and one transaction, where nothing on the chain keeps two of a
-// slot apart. The lead is first.
+// checkSlot checks the rule of slots. The lead is first.
+//   - An intent has one slot, permanently, with the same companions.
+//   - A slot belongs to no other intents.
+//   - It has one transaction, where nothing on the chain prevents two of a slot.
 func (x *journalIndex) checkSlot(intents []*intentState, payer chain.Address, slot signer.Slot) error {
 	lead := intents[0]
 	if singleTxFamilies[lead.Chain.Family()] && len(lead.signatures) > 0 {
-		return refuse(signer.RefusedSlot, "intent %s has its one transaction on %s already: another would be mined beside it, so wait until that is final or has expired", lead.ID, lead.Chain)
+		return refuse(signer.RefusedSlot,
+			"intent %s has its one transaction on %s already: another would be mined beside it, so wait until that is final or has expired",
+			lead.ID, lead.Chain)
 	}
 	for _, member := range intents {
 		switch {
 		case member.slot == nil && lead.slot == nil:
 		case member.slot == nil || member.txLeadID != lead.ID:
-			return refuse(signer.RefusedSlot, "intent %s is in no slot of %s, and who is in a slot together stays so for ever", member.ID, lead.ID)
+			return refuse(signer.RefusedSlot,
+				"intent %s is in no slot of %s, and who is in a slot together stays so for ever", member.ID, lead.ID)
 		case *member.slot != slot:
-			return refuse(signer.RefusedSlot, "intent %s has %v of %s on %s for ever, not %v", member.ID, *member.slot, payer, member.Chain, slot)
+			return refuse(signer.RefusedSlot, "intent %s has %v of %s on %s for ever, not %v", member.ID, *member.slot,
+				payer, member.Chain, slot)
 		}
 	}
-	if lead.slot != nil && !slices.EqualFunc(intents[1:], lead.txMemberIDs, func(member *intentState, id string) bool { return member.ID == id }) {
-		return refuse(signer.RefusedSlot, "intent %s has its slot with %q for ever, and with nobody else", lead.ID, lead.txMemberIDs)
+	if lead.slot != nil && !slices.EqualFunc(intents[1:], lead.txMemberIDs, func(member *intentState, id string) bool {
+		return member.ID == id
+	}) {
+		return refuse(signer.RefusedSlot, "intent %s has its slot with %q for ever, and with nobody else", lead.ID,
+			lead.txMemberIDs)
 	}
 	if owner, taken := x.slotOwners[accountSlot{payer, lead.Chain, slot.Nonce}]; taken && owner != lead.ID {
-		return refuse(signer.RefusedSlot, "%v of %s on %s belongs to intent %s for ever, not to %s", slot, payer, lead.Chain, owner, lead.ID)
+		return refuse(signer.RefusedSlot, "%v of %s on %s belongs to intent %s for ever, not to %s", slot, payer,
+			lead.Chain, owner, lead.ID)
 	}
 	if slot.Key == "" || lead.slot != nil || x.rescue && lead.Chain.IsUTXO() {
-		return nil // its own lease it took whole
+		return nil // it already took its own slot key as a whole
 	}
 	for _, name := range codecs[lead.Chain.Family()].slotResources(slot.Key) {
 		if owner, taken := x.resourceOwners[slotResource{lead.Chain, name}]; taken && owner != lead.ID {
-			return refuse(signer.RefusedSlot, "%s on %s belongs to intent %s for ever, not to %s", name, lead.Chain, owner, lead.ID)
+			return refuse(signer.RefusedSlot, "%s on %s belongs to intent %s for ever, not to %s", name, lead.Chain,
+				owner, lead.ID)
 		}
 	}
 	return nil

@@ -20,8 +20,8 @@ import (
 
 // Errors of opening a journal.
 var (
-	// ErrMissing says that there is no journal. An empty file counts as damage: a
-	// journal is never shorter than its first entry.
+	// ErrMissing says that there is no journal. An empty file counts as damage: a journal is never
+	// shorter than its first entry.
 	ErrMissing = errors.New("the signer's journal is missing: restore it from a copy, or let `coffer signer adopt` rebuild it; " +
 		"`coffer signer init` makes a new one for an installation that has never issued an address")
 	// ErrLocked says that another signer has the journal open.
@@ -34,29 +34,29 @@ var (
 // lineBytesMax bounds one entry in the file.
 const lineBytesMax = 1 << 20
 
-// journal is the open file. Appending gives the entry its place at once and its
-// durability later: whoever is told of an entry waits for synced to reach it. That
-// lets one fsync serve everybody who came in meanwhile.
+// journal is the open file. An append gives the entry its position at once and makes it durable
+// later: callers wait until syncedSeq reaches their entry. One fsync thus serves all callers that
+// arrived in the meantime (group commit).
 type journal struct {
 	file *os.File
-	sync func() error // the file's; tests let it fail
+	sync func() error // of the file; tests let it fail
 
 	mu         sync.Mutex
-	head       signer.Head // with what is not synced yet
-	lastTime   time.Time   // the last entry's
-	endOffsets []int64     // ends[n-1] is where entry n ends in the file
+	head       signer.Head // includes entries that are not synced yet
+	lastTime   time.Time   // of the last entry
+	endOffsets []int64     // endOffsets[n-1] is where entry n ends in the file
 	pending    []byte      // lines that are not written yet
 	syncedSeq  uint64      // entries up to here are on disk
 	syncing    bool
-	syncDone   *sync.Cond // broadcast when synced or broken changes
-	failure    error      // a failed write: nothing is known of the file any more
+	syncDone   *sync.Cond // broadcast when syncedSeq or failure changes
+	failure    error      // a failed write: the contents of the file are unknown
 
-	// afterSync is called between the fsync and the answer; tests crash there.
+	// afterSync runs between the fsync and the answer; tests crash there.
 	afterSync func()
 }
 
-// createJournalFile makes a journal with its first entry and refuses to replace a
-// file. A crash leaves none, or a whole one.
+// createJournalFile makes a journal with its first entry and refuses to replace a file. A crash
+// leaves no file, or a complete one.
 func createJournalFile(path string, now time.Time, first signer.Record) error {
 	first.Kind, first.RecordedAt = signer.RecordGenesis, formatTime(now)
 	e, err := newEntry(signer.Head{JournalID: id.New("jrn", now)}, first)
@@ -66,8 +66,8 @@ func createJournalFile(path string, now time.Time, first signer.Record) error {
 	return keys.CreateFile(path, append(mustJSON(e), '\n'), 0o600)
 }
 
-// openJournalFile locks a journal, checks all of it and gives every record to replay.
-// A last line without its end was never acknowledged and is cut off.
+// openJournalFile locks a journal, checks all of it and passes every record to replay. A last line
+// without its end was never acknowledged and is cut off.
 func openJournalFile(path string, replay func(signer.Entry, signer.Record) error) (_ *journal, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -81,7 +81,7 @@ func openJournalFile(path string, replay func(signer.Entry, signer.Record) error
 			err = errors.Join(err, f.Close())
 		}
 	}()
-	// The lock ends with the process, however that ends.
+	// The lock ends with the process, in every case.
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
 		return nil, fmt.Errorf("%s: %w", path, ErrLocked)
 	} else if err != nil {
@@ -125,7 +125,7 @@ func openJournalFile(path string, replay func(signer.Entry, signer.Record) error
 	if j.head.Seq == 0 {
 		return nil, fmt.Errorf("%s: %w: it is empty", path, ErrDamaged)
 	}
-	// What the last process wrote and did not live to sync counts from now on.
+	// What the last process wrote but did not sync before it ended counts from now on.
 	if err := f.Sync(); err != nil {
 		return nil, fmt.Errorf("sync the signer's journal: %w", err)
 	}
@@ -140,7 +140,8 @@ func (j *journal) replayLine(line []byte, replay func(signer.Entry, signer.Recor
 	if err := d.Decode(&e); err != nil {
 		return err
 	}
-	// The line has to be the one that we write: nothing beside the entry is hidden in it.
+	// The line has to be exactly the one that this package writes, so that nothing is hidden next
+	// to the entry.
 	if !bytes.Equal(append(mustJSON(e), '\n'), line) {
 		return errors.New("it is not in the form in which it was written")
 	}
@@ -159,29 +160,29 @@ func (j *journal) replayLine(line []byte, replay func(signer.Entry, signer.Recor
 	return nil
 }
 
-// lastEntryTime is the time of the last entry.
+// lastEntryTime returns the time of the last entry.
 func (j *journal) lastEntryTime() time.Time {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.lastTime
 }
 
-// journalID is the journal's.
+// journalID returns the id of the journal.
 func (j *journal) journalID() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.head.JournalID
 }
 
-// lastSeq is the last entry's number.
+// lastSeq returns the number of the last entry.
 func (j *journal) lastSeq() uint64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.head.Seq
 }
 
-// appendRecord gives a record its place. The caller holds the signer's lock, so that the
-// journal's order is the order in which the rules were asked.
+// appendRecord gives a record its position. The caller holds the signer's lock, so that the
+// journal's order is the order of the checks.
 func (j *journal) appendRecord(recordedAt time.Time, record signer.Record) (uint64, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -204,8 +205,8 @@ func (j *journal) appendRecord(recordedAt time.Time, record signer.Record) (uint
 	return e.Seq, nil
 }
 
-// waitDurable waits until an entry is on disk and reads it. Whoever finds no sync under
-// way writes for everybody.
+// waitDurable waits until an entry is on disk and reads it. A caller that finds no sync in progress
+// writes for all waiting callers.
 func (j *journal) waitDurable(seq uint64) (signer.Entry, error) {
 	j.mu.Lock()
 	for j.syncedSeq < seq && j.failure == nil {
@@ -219,9 +220,10 @@ func (j *journal) waitDurable(seq uint64) (signer.Entry, error) {
 		err := j.writeLines(lines)
 		j.mu.Lock()
 		if j.syncing = false; err != nil {
-			// Part of it may be in the file, and a second fsync may claim what the first
-			// one lost. Opening again looks at what is really there.
-			j.failure = fmt.Errorf("%w: write its journal: %w; nothing more is signed until the signer is started again", signer.ErrUnavailable, err)
+			// Part of the lines may be in the file, and a second fsync may report success for what
+			// the first one lost. Opening the file again reads what is really there.
+			j.failure = fmt.Errorf("%w: write its journal: %w; nothing more is signed until the signer is started again",
+				signer.ErrUnavailable, err)
 		} else {
 			j.syncedSeq = upTo
 		}
@@ -262,7 +264,7 @@ func (j *journal) readEntry(seq uint64) (signer.Entry, error) {
 	return e, nil
 }
 
-// durableSeq is where the journal stands on disk.
+// durableSeq returns the number of the last entry on disk.
 func (j *journal) durableSeq() (uint64, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -47,11 +47,14 @@ func newInstallation(t testing.TB, dir string) *installation {
 		t.Fatal(err)
 	}
 	in := &installation{seed: seed, now: time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)}
-	in.conf = local.Config{Journal: filepath.Join(dir, "journal"), Policy: signertest.NewPolicy(), Clock: func() time.Time {
-		in.mu.Lock()
-		defer in.mu.Unlock()
-		return in.now
-	}}
+	in.conf = local.Config{
+		Journal: filepath.Join(dir, "journal"), Policy: signertest.NewPolicy(),
+		Clock: func() time.Time {
+			in.mu.Lock()
+			defer in.mu.Unlock()
+			return in.now
+		},
+	}
 	if err := local.CreateJournal(in.conf, seed); err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +106,8 @@ func closeSigner(t testing.TB, s *local.Signer) {
 
 func payment(id string, units uint64) signer.Intent {
 	return signer.Intent{
-		ID: id, Purpose: signer.Payment, Chain: signertest.Chain, From: signertest.Treasury(org), To: signertest.Stranger,
+		ID: id, Purpose: signer.Payment, Chain: signertest.Chain, From: signertest.Treasury(org),
+		To:       signertest.Stranger,
 		Contract: signertest.LimitedToken, Amount: money.Units(units), CustomerID: "alice", MintID: 2,
 	}
 }
@@ -271,15 +275,16 @@ func TestDamagedJournalDoesNotOpen(t *testing.T) {
 	}
 	last := len(lines) - 1
 	damaged := map[string][]byte{
-		"empty":                     nil,
-		"an empty line":             append(bytes.Clone(good), '\n'),
-		"zeros":                     append(append(bytes.Clone(good), make([]byte, 100)...), '\n'),
-		"without its first line":    join(lines[1:]...),
-		"without its second line":   join(append([][]byte{lines[0]}, lines[2:]...)...),
-		"with a line twice":         join(append(lines[:2:2], lines[1:]...)...),
-		"with two lines swapped":    join(append([][]byte{lines[0], lines[2], lines[1]}, lines[3:]...)...),
-		"with its first line torn":  lines[0][:len(lines[0])-1],
-		"with a newline in a line":  append(append(bytes.Clone(good[:len(lines[0])+20]), '\n'), good[len(lines[0])+20:]...),
+		"empty":                    nil,
+		"an empty line":            append(bytes.Clone(good), '\n'),
+		"zeros":                    append(append(bytes.Clone(good), make([]byte, 100)...), '\n'),
+		"without its first line":   join(lines[1:]...),
+		"without its second line":  join(append([][]byte{lines[0]}, lines[2:]...)...),
+		"with a line twice":        join(append(lines[:2:2], lines[1:]...)...),
+		"with two lines swapped":   join(append([][]byte{lines[0], lines[2], lines[1]}, lines[3:]...)...),
+		"with its first line torn": lines[0][:len(lines[0])-1],
+		"with a newline in a line": append(append(bytes.Clone(good[:len(lines[0])+20]), '\n'),
+			good[len(lines[0])+20:]...),
 		"with a space in a line":    bytes.Replace(good, []byte(`,"seq":2`), []byte(`, "seq":2`), 1),
 		"with a member in an entry": bytes.Replace(good, []byte(`,"seq":2`), []byte(`,"note":"","seq":2`), 1),
 		"with another amount":       bytes.Replace(good, []byte(`"amount":"7"`), []byte(`"amount":"8"`), 1),
@@ -347,7 +352,8 @@ func TestDamagedJournalDoesNotOpen(t *testing.T) {
 		}
 	}))
 	s = in.open(t)
-	if got, err := s.IssueAddress(t.Context(), signertest.Treasury(org)); !errors.Is(err, local.ErrDamaged) || got.Proof != nil {
+	if got, err := s.IssueAddress(t.Context(), signertest.Treasury(org)); !errors.Is(err, local.ErrDamaged) ||
+		got.Proof != nil {
 		t.Errorf("issue a forged address: got %+v, %v, want ErrDamaged", got, err)
 	}
 	if _, err := s.AdmitIntent(t.Context(), payment("wd_9", 1)); !errors.Is(err, local.ErrDamaged) {
@@ -370,7 +376,8 @@ func TestJournalHasOneSignerAndOneSeed(t *testing.T) {
 	}
 	closeSigner(t, s)
 	other := newInstallation(t, t.TempDir())
-	if _, err := local.Open(in.conf, other.seed); err == nil || !strings.Contains(err.Error(), "another") && !strings.Contains(err.Error(), "belongs to the seed") {
+	if _, err := local.Open(in.conf, other.seed); err == nil ||
+		!strings.Contains(err.Error(), "another") && !strings.Contains(err.Error(), "belongs to the seed") {
 		t.Errorf("another seed: got %v, want an error that says so", err)
 	}
 	if err := local.CreateJournal(in.conf, in.seed); !errors.Is(err, fs.ErrExist) {
@@ -565,7 +572,8 @@ func TestReplayedJournalIsTheSameIndex(t *testing.T) {
 		nonce := rapid.Uint64Range(0, 3)
 		r.Repeat(map[string]func(*rapid.T){
 			"issue": func(r *rapid.T) {
-				signertest.IssueAddress(t, s, signertest.Deposit(org, rapid.SampledFrom([]string{"a", "b", "c"}).Draw(r, "customer")))
+				signertest.IssueAddress(t, s, signertest.Deposit(org,
+					rapid.SampledFrom([]string{"a", "b", "c"}).Draw(r, "customer")))
 			},
 			"admit": func(r *rapid.T) {
 				i := payment(id.Draw(r, "id"), rapid.Uint64Range(60, 110).Draw(r, "units"))
@@ -580,13 +588,17 @@ func TestReplayedJournalIsTheSameIndex(t *testing.T) {
 			},
 			"endorse": func(r *rapid.T) {
 				_, err := s.EndorseAddress(t.Context(), signer.Endorsement{
-					OrgID: org, ID: rapid.SampledFrom([]string{"wla_1", "wla_2"}).Draw(r, "whitelisted"), Chain: signertest.Chain, Address: signertest.Stranger,
+					OrgID: org, ID: rapid.SampledFrom([]string{"wla_1", "wla_2"}).Draw(r,
+						"whitelisted"), Chain: signertest.Chain, Address: signertest.Stranger,
 					LabelHash: signer.HashLabel("x"), NotBefore: signer.FormatMicros(in.conf.Clock()),
 				})
 				mayRefuse(r, err)
 			},
 			"revoke": func(r *rapid.T) {
-				_, err := s.RevokeEndorsement(t.Context(), signer.Revocation{OrgID: org, ID: rapid.SampledFrom([]string{"wla_1", "wla_2"}).Draw(r, "whitelisted")})
+				_, err := s.RevokeEndorsement(t.Context(), signer.Revocation{
+					OrgID: org,
+					ID:    rapid.SampledFrom([]string{"wla_1", "wla_2"}).Draw(r, "whitelisted"),
+				})
 				mayRefuse(r, err)
 			},
 			"sign": func(r *rapid.T) {
@@ -684,7 +696,10 @@ func TestSignerNeverPrintsItsSecrets(t *testing.T) {
 	}
 	master := bip39.NewSeed(words, "")
 	for _, b := range [][]byte{entropy[:8], master[:8], master[32:40], []byte(words)} {
-		for _, form := range []string{string(b), hex.EncodeToString(b), strings.ToUpper(hex.EncodeToString(b)), strings.Trim(fmt.Sprint(b), "[]")} {
+		for _, form := range []string{
+			string(b), hex.EncodeToString(b), strings.ToUpper(hex.EncodeToString(b)),
+			strings.Trim(fmt.Sprint(b), "[]"),
+		} {
 			if strings.Contains(out, form) {
 				t.Errorf("got a secret as %q", form)
 			}
@@ -701,7 +716,8 @@ func TestPolicyTellsAllThatIsWrong(t *testing.T) {
 	if err != nil || p.Chains[chain.Ethereum].Assets[""].OverallMax != money.Units(3) {
 		t.Fatalf("got %+v, %v", p, err)
 	}
-	bad := strings.NewReplacer(`"signerId": "31337"`, `"signerId":"0x1"`, `"feeMax":"1"`, `"feeMax":"0"`, `"paymentMax":"1"`, `"paymentMax":"0"`, "0xfB69", "0xfb69").Replace(good)
+	bad := strings.NewReplacer(`"signerId": "31337"`, `"signerId":"0x1"`, `"feeMax":"1"`, `"feeMax":"0"`,
+		`"paymentMax":"1"`, `"paymentMax":"0"`, "0xfB69", "0xfb69").Replace(good)
 	_, err = local.ParsePolicy([]byte(bad))
 	for _, part := range []string{"signerId", "feeMax", "paymentMax", "0xfb69"} {
 		if err == nil || !strings.Contains(err.Error(), part) {

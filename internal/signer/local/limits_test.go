@@ -33,8 +33,10 @@ func sweepOf(t *testing.T, s signer.Signer, id, customer string) signer.Intent {
 	ours := signertest.Treasury(org)
 	signertest.IssueAddress(t, s, signertest.Deposit(org, customer))
 	return signer.Intent{
-		ID: id, Purpose: signer.Sweep, Chain: signertest.Chain, From: signertest.Deposit(org, customer), To: signertest.IssueAddress(t, s, ours),
-		ToWallet: &ours, Contract: signertest.Token, Amount: money.Units(5), WalletBalance: &signer.WalletBalance{Total: money.Units(5)},
+		ID: id, Purpose: signer.Sweep, Chain: signertest.Chain, From: signertest.Deposit(org,
+			customer), To: signertest.IssueAddress(t, s, ours),
+		ToWallet: &ours, Contract: signertest.Token, Amount: money.Units(5),
+		WalletBalance: &signer.WalletBalance{Total: money.Units(5)},
 	}
 }
 
@@ -47,7 +49,10 @@ func trySign(t *testing.T, s signer.Signer, i signer.Intent, act signer.Act, non
 	if act == signer.Pay {
 		payload = signertest.IntentPayload(t, i, from, nonce, fees)
 	}
-	_, err := s.Sign(t.Context(), signer.SignRequest{IntentID: i.ID, Slot: signer.Slot{Nonce: nonce}, Act: act, Payload: payload})
+	_, err := s.Sign(t.Context(), signer.SignRequest{
+		IntentID: i.ID, Slot: signer.Slot{Nonce: nonce}, Act: act,
+		Payload: payload,
+	})
 	return err
 }
 
@@ -66,7 +71,9 @@ func refusal(err error) string {
 // transaction in it, whoever has taken over the service.
 func TestFeesOfAWalletAreLimitedByTheDay(t *testing.T) {
 	t.Parallel()
-	in := &clockEnv{installation: newLooseInstallation(t, func(p *local.ChainPolicy) { p.FeeMax, p.FeeDayMax = money.Units(100_000), money.Units(250_000) })}
+	in := &clockEnv{installation: newLooseInstallation(t, func(p *local.ChainPolicy) {
+		p.FeeMax, p.FeeDayMax = money.Units(100_000), money.Units(250_000)
+	})}
 	in.conf.Elapsed = in.elapsed
 	s := in.open(t)
 	first, second, third, fourth := payment("wd_1", 1), payment("wd_2", 1), payment("wd_3", 1), payment("wd_4", 1)
@@ -153,7 +160,8 @@ func TestThePolicyThatStandsIsAskedBeforeTheFirstSignature(t *testing.T) {
 	signertest.IssueAddress(t, s, signertest.Treasury(org))
 	deposit := signertest.Deposit(org, "alice")
 	out, waits, gas := payment("wd_1", 100), payment("wd_2", 100), signer.Intent{
-		ID: "gas_1", Purpose: signer.GasTopUp, Chain: signertest.Chain, From: signertest.Treasury(org), To: signertest.IssueAddress(t, s, deposit),
+		ID: "gas_1", Purpose: signer.GasTopUp, Chain: signertest.Chain, From: signertest.Treasury(org),
+		To:       signertest.IssueAddress(t, s, deposit),
 		ToWallet: &deposit, Amount: money.Units(500),
 	}
 	for _, i := range []signer.Intent{out, waits, gas} {
@@ -168,7 +176,10 @@ func TestThePolicyThatStandsIsAskedBeforeTheFirstSignature(t *testing.T) {
 	in.policy(func(p *local.ChainPolicy) {
 		p.GasMax = money.Units(499)
 		p.Assets = map[chain.Address]local.Limit{
-			signertest.LimitedToken: {PaymentMax: money.Units(99), OrganizationMax: money.Units(250), OverallMax: money.Units(400)},
+			signertest.LimitedToken: {
+				PaymentMax: money.Units(99), OrganizationMax: money.Units(250),
+				OverallMax: money.Units(400),
+			},
 		}
 	})
 	s = in.open(t)

@@ -1,12 +1,17 @@
-// Package local is the signer in this process: the keys, the policy and the
-// journal in a file of its own.
+// Package local implements the signer in this process: the keys, the policy and the journal in a
+// file of its own.
 //
-// What never happens here: a signature that leaves before its journal entry is on
-// disk, a second slot of an intent or a second intent in a slot, a coin that is spent
-// for two intents or of another organization, a second payment of an idempotency key,
-// a payload that is signed because somebody says what it does, a second process on one journal, a
-// secret in an error. What a crash leaves: a journal whose last entries the caller
-// may not know, or a torn last line that nobody was told of and that is cut off.
+// It never allows:
+//   - a signature that leaves before its journal entry is on disk
+//   - a second slot of an intent, or a second intent in a slot
+//   - an output that is spent for two intents, or that is of another organization
+//   - a second payment of an idempotency key
+//   - a payload that is signed because the caller says what it does
+//   - a second process on one journal
+//   - a secret in an error
+//
+// A crash leaves a journal whose last entries the caller may not know, or a torn last line that was
+// never acknowledged and that is cut off.
 //
 // Amounts in the messages are atomic units.
 package local
@@ -30,13 +35,13 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/keys"
 )
 
-// treasuryPurpose is the purpose of the wallets that pay. All others may only be swept
-// into the treasury of their organization.
+// treasuryPurpose is the purpose of the wallets that pay. All others may only be swept into the
+// treasury of their organization.
 const treasuryPurpose = "TREASURY"
 
-// changePurpose is the purpose of the wallets that what is left of coins goes to. Their subject is
-// their number, 1, 2, 3…: see docs/design/bitcoin.md#change-wallets. In a journal of before
-// that it is the intent that spends the coins.
+// changePurpose is the purpose of the wallets that receive change outputs. Their subject is their
+// number, 1, 2, 3…: see docs/design/bitcoin.md#change-wallets. In a journal from before they were
+// numbered, the subject is the intent that spends the outputs.
 const changePurpose = "CHANGE"
 
 const (
@@ -46,21 +51,21 @@ const (
 	entriesMax      = 1000     // entries in one answer
 )
 
-// Config is what a local signer needs beside its seed.
+// Config configures a local signer; the seed is separate.
 type Config struct {
 	Journal string // path of the journal file
 	Policy  Policy // what is allowed
-	// Grants checks who let payments go; nil asks nobody, as tests of other things do.
+	// Grants checks the grants of payments; nil requires none, as in tests of other parts.
 	Grants *signer.GrantKey
 	Clock  func() time.Time // nil means time.Now
-	// Elapsed is how much time has passed since some moment, by a clock that cannot be set.
-	// nil means the system's monotonic clock beside time.Now, and whatever a Clock of its own
-	// goes forward.
+	// Elapsed returns the time since a fixed moment, by a clock that cannot be set. nil means the
+	// system's monotonic clock if Clock is nil too, and otherwise the forward steps of Clock.
 	Elapsed func() time.Duration
-	// Rescue lets payments pass that name neither a customer nor an endorsement, coins be
-	// spent by several transactions, and wallets for change have any number: whoever brings
-	// money to safety from a seed of which nothing else is left has nothing else. A service
-	// never sets it.
+	// Rescue allows what a person needs who saves funds with the seed alone. A service never sets
+	// it. It allows:
+	//   - payments that name neither a customer nor an endorsement
+	//   - outputs that several transactions spend
+	//   - change wallets with any number
 	Rescue bool
 }
 
@@ -77,8 +82,8 @@ type Signer struct {
 	seed      keys.Seed
 	attestKey keys.AttestKey
 
-	// mu makes asking the rules and taking a place in the journal one step. The disk
-	// is waited for without it.
+	// mu makes the check of the rules and the reservation of a journal position one step. The wait
+	// for the disk happens without it.
 	mu      sync.Mutex
 	index   *journalIndex
 	journal *journal
@@ -89,15 +94,15 @@ type Signer struct {
 
 var _ signer.Signer = (*Signer)(nil)
 
-// CreateJournal makes the journal of an installation that has none. It refuses to replace
-// a file. Only a deliberate act of the operator calls it: a signer that has lost its
-// journal and starts an empty one would pay again what was paid.
+// CreateJournal creates the journal of an installation that has none. It refuses to replace a file.
+// Only a deliberate act of the operator calls it: a signer that lost its journal and starts an
+// empty one would pay again what was paid.
 func CreateJournal(conf Config, seed keys.Seed) error {
 	return createJournalFile(conf.Journal, conf.currentTime(), signer.Record{AttestKey: attestKeyHex(seed)})
 }
 
-// Open checks the policy, locks the journal and reads all of it. Errors: ErrMissing,
-// ErrLocked, ErrDamaged, or a journal of another seed.
+// Open checks the policy, locks the journal and reads all of it. Errors: ErrMissing, ErrLocked,
+// ErrDamaged, or a journal of another seed.
 func Open(conf Config, seed keys.Seed) (*Signer, error) {
 	if err := conf.Policy.Validate(); err != nil {
 		return nil, err
@@ -127,7 +132,7 @@ func Open(conf Config, seed keys.Seed) (*Signer, error) {
 	return s, nil
 }
 
-// Close waits for a write under way and unlocks the journal.
+// Close waits for a write in progress and unlocks the journal.
 func (s *Signer) Close() error {
 	s.anchors.mu.Lock()
 	defer s.anchors.mu.Unlock()
@@ -142,7 +147,7 @@ func (s *Signer) Close() error {
 
 func attestKeyHex(seed keys.Seed) string { return hex.EncodeToString(seed.AttestKey().PublicKey()) }
 
-// IssueAddress derives, attests and remembers the address of a wallet.
+// IssueAddress derives, attests and records the address of a wallet.
 func (s *Signer) IssueAddress(ctx context.Context, w signer.WalletRef) (signer.IssuedAddress, error) {
 	if err := ctx.Err(); err != nil {
 		return signer.IssuedAddress{}, err
@@ -173,7 +178,8 @@ func (s *Signer) recordIssue(w signer.WalletRef, key keys.WalletKey) (uint64, er
 	defer s.mu.Unlock()
 	if existing, ok := s.index.wallets[w]; ok {
 		if existing.address != key.Address() || existing.path != key.Path() {
-			return 0, fmt.Errorf("%w: entry %d gives a wallet an address that its key does not have", ErrDamaged, existing.seq)
+			return 0, fmt.Errorf("%w: entry %d gives a wallet an address that its key does not have", ErrDamaged,
+				existing.seq)
 		}
 		return existing.seq, nil
 	}
@@ -186,18 +192,22 @@ func (s *Signer) recordIssue(w signer.WalletRef, key keys.WalletKey) (uint64, er
 		}
 	}
 	if otherWallet, taken := s.index.addressOwners[familyAddress{w.Family, key.Address()}]; taken {
-		return 0, fmt.Errorf("%w: address %s belongs to another wallet, of %s", ErrDamaged, key.Address(), otherWallet.OrgID)
+		return 0, fmt.Errorf("%w: address %s belongs to another wallet, of %s", ErrDamaged, key.Address(),
+			otherWallet.OrgID)
 	}
-	return s.appendRecord(signer.Record{Kind: signer.RecordIssue, Issue: &signer.IssueBody{WalletRef: w, Path: key.Path(), Address: key.Address()}})
+	return s.appendRecord(signer.Record{
+		Kind:  signer.RecordIssue,
+		Issue: &signer.IssueBody{WalletRef: w, Path: key.Path(), Address: key.Address()},
+	})
 }
 
-// appendRecord gives a record its place in the journal and in the index. s.mu is held.
+// appendRecord adds a record to the journal and the index, at the journal's time. s.mu is held.
 func (s *Signer) appendRecord(r signer.Record) (uint64, error) {
 	now, _ := s.journalTime()
 	return s.appendRecordAt(now, r)
 }
 
-// appendRecordAt is append with the time that was looked at for the rules.
+// appendRecordAt does what appendRecord does, with the time at which the rules were checked.
 func (s *Signer) appendRecordAt(recordedAt time.Time, r signer.Record) (uint64, error) {
 	seq, err := s.journal.appendRecord(recordedAt, r)
 	if err != nil {
@@ -209,7 +219,7 @@ func (s *Signer) appendRecordAt(recordedAt time.Time, r signer.Record) (uint64, 
 	return seq, nil
 }
 
-// AdmitIntent asks the policy and remembers the intent.
+// AdmitIntent checks an intent against the policy and records it.
 func (s *Signer) AdmitIntent(ctx context.Context, intent signer.Intent) (signer.Entry, error) {
 	if err := ctx.Err(); err != nil {
 		return signer.Entry{}, err
@@ -230,15 +240,19 @@ func (s *Signer) AdmitIntent(ctx context.Context, intent signer.Intent) (signer.
 }
 
 func (s *Signer) recordAdmission(intent signer.Intent) (uint64, error) {
-	// No part of checkIntent: what the journal remembers, and a copy of it, has none.
+	// This check is no part of checkIntent, because the journal and its copies do not contain the
+	// balance.
 	if intent.Purpose == signer.Sweep && intent.WalletBalance == nil {
-		return 0, refuse(signer.RefusedMalformed, "holds: sweep %s does not say what its wallet has and what of that is flagged", intent.ID)
+		return 0, refuse(signer.RefusedMalformed,
+			"holds: sweep %s does not say what its wallet has and what of that is flagged", intent.ID)
 	}
 	if balance := intent.WalletBalance; balance != nil {
 		if remaining, err := balance.Total.Sub(intent.Amount); err != nil || remaining.Less(balance.Flagged) {
-			return 0, refuse(signer.RefusedHeld, "sweep %s takes %v of %v, and %v of that is flagged and stays where it is", intent.ID, intent.Amount, balance.Total, balance.Flagged)
+			return 0, refuse(signer.RefusedHeld,
+				"sweep %s takes %v of %v, and %v of that is flagged and stays where it is", intent.ID, intent.Amount,
+				balance.Total, balance.Flagged)
 		}
-		intent.WalletBalance = nil // compared each time, for it changes; not remembered
+		intent.WalletBalance = nil // compared on every request because it changes; not recorded
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -247,14 +261,16 @@ func (s *Signer) recordAdmission(intent signer.Intent) (uint64, error) {
 	}
 	if existing := s.index.intents[intent.ID]; existing != nil {
 		if !sameIntent(existing.Intent, intent) {
-			return 0, refuse(signer.RefusedIntent, "intent %s was admitted with other words in entry %d", intent.ID, existing.seq)
+			return 0, refuse(signer.RefusedIntent, "intent %s was admitted with other words in entry %d", intent.ID,
+				existing.seq)
 		}
 		return existing.seq, nil
 	}
 	if k, ok := idempotencyKeyOf(intent); ok && s.index.idempotencyKeys[k] != "" {
 		earlier := s.index.intents[s.index.idempotencyKeys[k]]
-		return 0, refuse(signer.RefusedKey, "payment %s repeats the idempotency key of %s, which entry %d of the journal admitted, so it is not paid; "+
-			"if the database does not know %s it is older than the journal: stop the service, restore the backup again and run `coffer signer import` before anything else",
+		return 0, refuse(signer.RefusedKey,
+			"payment %s repeats the idempotency key of %s, which entry %d of the journal admitted, so it is not paid; "+
+				"if the database does not know %s it is older than the journal: stop the service, restore the backup again and run `coffer signer import` before anything else",
 			intent.ID, earlier.ID, earlier.seq, earlier.ID)
 	}
 	if refusal := s.conf.Grants.CheckGrant(intent); refusal != nil {
@@ -263,7 +279,8 @@ func (s *Signer) recordAdmission(intent signer.Intent) (uint64, error) {
 	intent.Grant = nil
 	policy, ok := s.conf.Policy.Chains[intent.Chain]
 	if !ok {
-		return 0, refuse(signer.RefusedNotConfigured, "the policy does not name chain %q: add it under chains", intent.Chain)
+		return 0, refuse(signer.RefusedNotConfigured, "the policy does not name chain %q: add it under chains",
+			intent.Chain)
 	}
 	if refusal := s.checkPayer(intent); refusal != nil {
 		return 0, refusal
@@ -272,7 +289,7 @@ func (s *Signer) recordAdmission(intent signer.Intent) (uint64, error) {
 	if !ok {
 		return 0, refuse(signer.RefusedWallet, "intent %s pays from a wallet that was never issued", intent.ID)
 	}
-	// The index was read from a file; the keys are the truth.
+	// The index was read from a file, so the addresses are checked against the keys.
 	if _, err := s.walletKeys([]*intentState{{Intent: intent}}); err != nil {
 		return 0, err
 	}
@@ -291,8 +308,9 @@ func (s *Signer) recordAdmission(intent signer.Intent) (uint64, error) {
 	if refusal := s.checkWhitelisted(intent, now); refusal != nil {
 		return 0, refusal
 	}
-	// Without fees left it would get a slot that nothing could be signed in.
-	if refusal := s.index.feeTotals.checkFee(policy, feeAccount{s.index.wallets[intent.Account()].address, intent.Chain}, money.Units(1), now); refusal != nil {
+	// Without any fee allowance left, the intent would get a slot in which nothing could be signed.
+	if refusal := s.index.feeTotals.checkFee(policy,
+		feeAccount{s.index.wallets[intent.Account()].address, intent.Chain}, money.Units(1), now); refusal != nil {
 		return 0, refusal
 	}
 	if isOutgoing(intent) {
@@ -303,8 +321,8 @@ func (s *Signer) recordAdmission(intent signer.Intent) (uint64, error) {
 	return s.appendRecordAt(now, signer.Record{Kind: signer.RecordAdmit, Admit: &intent})
 }
 
-// checkPayer is who pays the fee of a transfer from a wallet that is no treasury: where the
-// chain lets somebody else pay, that wallet never does.
+// checkPayer checks who pays the fee of an intent. Where the chain has a separate fee payer, only a
+// treasury pays fees.
 func (s *Signer) checkPayer(intent signer.Intent) *signer.Refusal {
 	payer, separatePayer := intent.Payer, codecs[intent.From.Family].separateFeePayer()
 	switch {
@@ -313,9 +331,12 @@ func (s *Signer) checkPayer(intent signer.Intent) *signer.Refusal {
 	case payer == nil:
 		return nil
 	case !separatePayer:
-		return refuse(signer.RefusedWallet, "intent %s: nobody pays the fee of somebody else on %s", intent.ID, intent.Chain)
-	case payer.Purpose != treasuryPurpose || payer.OrgID != intent.From.OrgID || payer.Family != intent.From.Family || *payer == intent.From:
-		return refuse(signer.RefusedWallet, "the fee of intent %s is not paid by the treasury of its organization for another wallet", intent.ID)
+		return refuse(signer.RefusedWallet, "intent %s: nobody pays the fee of somebody else on %s", intent.ID,
+			intent.Chain)
+	case payer.Purpose != treasuryPurpose || payer.OrgID != intent.From.OrgID || payer.Family != intent.From.Family ||
+		*payer == intent.From:
+		return refuse(signer.RefusedWallet,
+			"the fee of intent %s is not paid by the treasury of its organization for another wallet", intent.ID)
 	}
 	if _, issued := s.index.wallets[*payer]; !issued {
 		return refuse(signer.RefusedWallet, "the fee of intent %s is paid by a wallet that was never issued", intent.ID)
@@ -323,8 +344,8 @@ func (s *Signer) checkPayer(intent signer.Intent) *signer.Refusal {
 	return nil
 }
 
-// walletKeys are the keys of the wallets that intents in one slot name, each once: the one
-// that has the slot, then those that pay their amounts.
+// walletKeys returns the keys of the wallets that the intents of one slot name, each once. The key
+// of the wallet that owns the slot is first, then those of the wallets that pay the amounts.
 func (s *Signer) walletKeys(intents []*intentState) (signKeys []keys.WalletKey, err error) {
 	wallets := []signer.WalletRef{intents[0].Account()}
 	for _, intent := range intents {
@@ -338,16 +359,20 @@ func (s *Signer) walletKeys(intents []*intentState) (signKeys []keys.WalletKey, 
 			return nil, fmt.Errorf("derive the key that pays %s: %w", intents[0].ID, err)
 		}
 		if wallet := s.index.wallets[w]; key.Address() != wallet.address {
-			return nil, fmt.Errorf("%w: entry %d gives a wallet an address that its key does not have", ErrDamaged, wallet.seq)
+			return nil, fmt.Errorf("%w: entry %d gives a wallet an address that its key does not have", ErrDamaged,
+				wallet.seq)
 		}
 		signKeys = append(signKeys, key)
 	}
 	return signKeys, nil
 }
 
-// signingKeys are the keys that an act needs: those of the intent's wallets, of which
-// whoever gives nothing away does not sign that; or one for each coin that is spent.
-func (s *Signer) signingKeys(intent *intentState, act signer.Act, payload []byte, signKeys []keys.WalletKey) ([]keys.WalletKey, error) {
+// signingKeys returns the keys that have to sign. A payment needs the keys of the intent's wallets,
+// a cancel only the key of the wallet that owns the slot. Where outputs are spent, each needs the
+// key of its owner.
+func (s *Signer) signingKeys(
+	intent *intentState, act signer.Act, payload []byte, signKeys []keys.WalletKey,
+) ([]keys.WalletKey, error) {
 	effect, err := codecs[intent.Chain.Family()].decode(payload)
 	switch {
 	case err != nil:
@@ -360,9 +385,9 @@ func (s *Signer) signingKeys(intent *intentState, act signer.Act, payload []byte
 	return signKeys, nil
 }
 
-// outputKeys are the keys of coins, which may be those of any wallet of the organization:
-// what was credited is the organization's, whoever's address it came to. Error: a
-// refusal for a coin that is not its own.
+// outputKeys returns the keys of the outputs' owners. They may be any wallets of the organization:
+// a credited deposit is the organization's, at whichever address it arrived. Error: a refusal for
+// an output of another owner.
 func (s *Signer) outputKeys(intent *intentState, owners []chain.Address) ([]keys.WalletKey, error) {
 	derived := map[chain.Address]keys.WalletKey{}
 	var signKeys []keys.WalletKey
@@ -370,14 +395,17 @@ func (s *Signer) outputKeys(intent *intentState, owners []chain.Address) ([]keys
 		if _, ok := derived[owner]; !ok {
 			ref, issued := s.index.addressOwners[familyAddress{intent.From.Family, owner}]
 			if !issued || ref.OrgID != intent.From.OrgID {
-				return nil, refuse(signer.RefusedWallet, "the payload of intent %s spends a coin of %s, which is no address of its organization", intent.ID, owner)
+				return nil, refuse(signer.RefusedWallet,
+					"the payload of intent %s spends a coin of %s, which is no address of its organization", intent.ID,
+					owner)
 			}
 			key, err := s.seed.DeriveWallet(ref)
 			if err != nil {
 				return nil, fmt.Errorf("derive the key of a coin that pays %s: %w", intent.ID, err)
 			}
 			if key.Address() != owner {
-				return nil, fmt.Errorf("%w: entry %d gives a wallet an address that its key does not have", ErrDamaged, s.index.wallets[ref].seq)
+				return nil, fmt.Errorf("%w: entry %d gives a wallet an address that its key does not have", ErrDamaged,
+					s.index.wallets[ref].seq)
 			}
 			derived[owner] = key
 		}
@@ -386,9 +414,8 @@ func (s *Signer) outputKeys(intent *intentState, owners []chain.Address) ([]keys
 	return signKeys, nil
 }
 
-// checkInputs finds that the coins of a payload are the organization's, and that what is left
-// of them comes back to a wallet of its own for that. That it is in no other slot is the
-// rule of slots.
+// checkInputs checks that the outputs that a payload spends are the organization's, and that the
+// change goes to one of its change wallets. checkSlot checks that the outputs are in no other slot.
 func (s *Signer) checkInputs(intent *intentState, inputs *utxoInputs) error {
 	if inputs == nil {
 		return nil
@@ -396,87 +423,110 @@ func (s *Signer) checkInputs(intent *intentState, inputs *utxoInputs) error {
 	if _, err := s.outputKeys(intent, inputs.owners); err != nil {
 		return err
 	}
-	if ref, issued := s.index.addressOwners[familyAddress{intent.From.Family, inputs.change}]; !issued || ref.OrgID != intent.From.OrgID || ref.Purpose != changePurpose {
-		return refuse(signer.RefusedDestination, "what is left of the coins of intent %s goes to %s, which is no wallet of its organization for change", intent.ID, inputs.change)
+	if ref, issued := s.index.addressOwners[familyAddress{intent.From.Family, inputs.change}]; !issued ||
+		ref.OrgID != intent.From.OrgID || ref.Purpose != changePurpose {
+		return refuse(signer.RefusedDestination,
+			"what is left of the coins of intent %s goes to %s, which is no wallet of its organization for change",
+			intent.ID, inputs.change)
 	}
 	return nil
 }
 
-// checkDestination is who may be paid for each purpose.
+// checkDestination checks the payer and the payee by the rules of each purpose.
 func (s *Signer) checkDestination(intent signer.Intent, policy ChainPolicy) (*signer.Refusal, error) {
 	switch intent.Purpose {
 	case signer.Payment:
 		switch {
 		case intent.From.Purpose != treasuryPurpose:
-			return refuse(signer.RefusedWallet, "payments are made from the treasury only, intent %s is from a wallet for %s", intent.ID, intent.From.Purpose), nil
+			return refuse(signer.RefusedWallet,
+				"payments are made from the treasury only, intent %s is from a wallet for %s", intent.ID,
+				intent.From.Purpose), nil
 		case intent.ToWallet != nil:
 			return refuse(signer.RefusedDestination, "payment %s names a wallet of ours as its payee", intent.ID), nil
 		}
 		if _, isOwn := s.index.addressOwners[familyAddress{intent.Chain.Family(), intent.To}]; isOwn {
-			return refuse(signer.RefusedDestination, "payment %s goes to %s, which is an address of this installation", intent.ID, intent.To), nil
+			return refuse(signer.RefusedDestination, "payment %s goes to %s, which is an address of this installation",
+				intent.ID, intent.To), nil
 		}
 		return nil, nil
 	case signer.Return:
 		switch {
 		case intent.From.Purpose == treasuryPurpose || intent.From.Purpose == changePurpose:
-			return refuse(signer.RefusedWallet, "return %s is not from an address that deposits come to", intent.ID), nil
+			return refuse(signer.RefusedWallet, "return %s is not from an address that deposits come to",
+				intent.ID), nil
 		case intent.ToWallet != nil:
 			return refuse(signer.RefusedDestination, "return %s names a wallet of ours as its payee", intent.ID), nil
 		}
 		if _, isOwn := s.index.addressOwners[familyAddress{intent.Chain.Family(), intent.To}]; isOwn {
-			return refuse(signer.RefusedDestination, "return %s goes to %s, which is an address of this installation", intent.ID, intent.To), nil
+			return refuse(signer.RefusedDestination, "return %s goes to %s, which is an address of this installation",
+				intent.ID, intent.To), nil
 		}
 		return nil, nil
 	case signer.CreateNonceAccount:
 		return s.checkNonceAccount(intent, policy), nil
 	case signer.Consolidate:
-		if intent.From.Purpose != treasuryPurpose || !intent.Chain.IsUTXO() || intent.ToWallet == nil || intent.ToWallet.Purpose != changePurpose {
-			return refuse(signer.RefusedDestination, "merge %s does not make coins of a treasury one of a wallet for change", intent.ID), nil
+		if intent.From.Purpose != treasuryPurpose || !intent.Chain.IsUTXO() || intent.ToWallet == nil ||
+			intent.ToWallet.Purpose != changePurpose {
+			return refuse(signer.RefusedDestination,
+				"merge %s does not make coins of a treasury one of a wallet for change", intent.ID), nil
 		}
-		if owner, taken := s.index.resourceOwners[slotResource{intent.Chain, string(intent.To)}]; taken && owner != intent.ID {
-			return refuse(signer.RefusedDestination, "merge %s goes to %s, which is in the slot of intent %s for ever", intent.ID, intent.To, owner), nil
+		if owner, taken := s.index.resourceOwners[slotResource{intent.Chain, string(intent.To)}]; taken &&
+			owner != intent.ID {
+			return refuse(signer.RefusedDestination, "merge %s goes to %s, which is in the slot of intent %s for ever",
+				intent.ID, intent.To, owner), nil
 		}
 	case signer.Sweep:
-		if intent.From.Purpose == treasuryPurpose || intent.ToWallet == nil || intent.ToWallet.Purpose != treasuryPurpose {
-			return refuse(signer.RefusedDestination, "sweep %s does not go from another wallet into the treasury", intent.ID), nil
+		if intent.From.Purpose == treasuryPurpose || intent.ToWallet == nil ||
+			intent.ToWallet.Purpose != treasuryPurpose {
+			return refuse(signer.RefusedDestination, "sweep %s does not go from another wallet into the treasury",
+				intent.ID), nil
 		}
 	case signer.CloseTokenAccount:
 		switch {
-		case intent.From.Purpose == treasuryPurpose || intent.ToWallet == nil || intent.ToWallet.Purpose != treasuryPurpose:
-			return refuse(signer.RefusedDestination, "close %s does not bring what is in it from another wallet into the treasury", intent.ID), nil
+		case intent.From.Purpose == treasuryPurpose || intent.ToWallet == nil ||
+			intent.ToWallet.Purpose != treasuryPurpose:
+			return refuse(signer.RefusedDestination,
+				"close %s does not bring what is in it from another wallet into the treasury", intent.ID), nil
 		case intent.Contract == "" || intent.Chain.Family() != chain.SolanaFamily:
-			return refuse(signer.RefusedDestination, "close %s names no account for a token, which %s has", intent.ID, chain.Solana), nil
+			return refuse(signer.RefusedDestination, "close %s names no account for a token, which %s has", intent.ID,
+				chain.Solana), nil
 		case intent.Payer == nil || *intent.Payer != *intent.ToWallet:
-			return refuse(signer.RefusedWallet, "close %s is not paid for by the treasury that gets what is in it", intent.ID), nil
+			return refuse(signer.RefusedWallet, "close %s is not paid for by the treasury that gets what is in it",
+				intent.ID), nil
 		}
 	case signer.GasTopUp:
 		switch {
 		case intent.From.Purpose != treasuryPurpose:
-			return refuse(signer.RefusedWallet, "gas is paid from the treasury only, intent %s is from a wallet for %s", intent.ID, intent.From.Purpose), nil
+			return refuse(signer.RefusedWallet, "gas is paid from the treasury only, intent %s is from a wallet for %s",
+				intent.ID, intent.From.Purpose), nil
 		case intent.ToWallet == nil:
-			return refuse(signer.RefusedDestination, "gas top-up %s does not say which wallet it is for", intent.ID), nil
+			return refuse(signer.RefusedDestination, "gas top-up %s does not say which wallet it is for",
+				intent.ID), nil
 		case intent.Contract != "":
 			return refuse(signer.RefusedDestination, "gas top-up %s is not in the native coin", intent.ID), nil
 		case policy.GasMax.Less(intent.Amount):
-			return refuse(signer.PolicyLimit, "one gas top-up on %s may be at most %v, this is %v", intent.Chain, policy.GasMax, intent.Amount), nil
+			return refuse(signer.PolicyLimit, "one gas top-up on %s may be at most %v, this is %v", intent.Chain,
+				policy.GasMax, intent.Amount), nil
 		}
 	}
 	if intent.ToWallet.OrgID != intent.From.OrgID || intent.ToWallet.Family != intent.From.Family {
-		return refuse(signer.RefusedDestination, "%s goes to a wallet of another organization or family", intent.ID), nil
+		return refuse(signer.RefusedDestination, "%s goes to a wallet of another organization or family",
+			intent.ID), nil
 	}
 	toKey, err := s.seed.DeriveWallet(*intent.ToWallet)
 	if err != nil {
 		return nil, fmt.Errorf("derive the key that %s pays: %w", intent.ID, err)
 	}
 	if toKey.Address() != intent.To {
-		return refuse(signer.RefusedDestination, "%s goes to %s, and the wallet that it names has another address", intent.ID, intent.To), nil
+		return refuse(signer.RefusedDestination, "%s goes to %s, and the wallet that it names has another address",
+			intent.ID, intent.To), nil
 	}
 	return nil, nil
 }
 
-// checkNonceAccount is the rule of places: one of the treasury's own, with what has to stay there and
-// no more. It is the only purpose that moves money to where no wallet is, so there is
-// nothing in it to choose.
+// checkNonceAccount checks that an intent creates one of the treasury's own nonce accounts, with
+// exactly its minimum balance. This is the only purpose that moves money to an address that is no
+// wallet, so it leaves no choice.
 func (s *Signer) checkNonceAccount(intent signer.Intent, policy ChainPolicy) *signer.Refusal {
 	var minBalance, cost money.Amount
 	family, ok := codecs[intent.From.Family].(nonceAccountCodec)
@@ -485,33 +535,43 @@ func (s *Signer) checkNonceAccount(intent signer.Intent, policy ChainPolicy) *si
 	}
 	switch {
 	case intent.From.Purpose != treasuryPurpose:
-		return refuse(signer.RefusedWallet, "places are the treasury's, intent %s is from a wallet for %s", intent.ID, intent.From.Purpose)
+		return refuse(signer.RefusedWallet, "places are the treasury's, intent %s is from a wallet for %s", intent.ID,
+			intent.From.Purpose)
 	case intent.ToWallet != nil || intent.Contract != "" || !ok:
-		return refuse(signer.RefusedDestination, "%s is no place of the treasury that intent %s names", intent.To, intent.ID)
+		return refuse(signer.RefusedDestination, "%s is no place of the treasury that intent %s names", intent.To,
+			intent.ID)
 	case intent.Amount != minBalance:
-		return refuse(signer.RefusedDestination, "a place on %s holds %v, and intent %s gives it %v", intent.Chain, minBalance, intent.ID, intent.Amount)
-	case policy.FeeMax.Less(cost): // before it has a slot that nothing could be signed in
-		return refuse(signer.PolicyLimit, "a place on %s costs %v, and the policy's feeMax is %v", intent.Chain, cost, policy.FeeMax)
+		return refuse(signer.RefusedDestination, "a place on %s holds %v, and intent %s gives it %v", intent.Chain,
+			minBalance, intent.ID, intent.Amount)
+	case policy.FeeMax.Less(cost): // before it has a slot in which nothing could be signed
+		return refuse(signer.PolicyLimit, "a place on %s costs %v, and the policy's feeMax is %v", intent.Chain, cost,
+			policy.FeeMax)
 	}
 	return nil
 }
 
-// Sign signs a payload after taking it apart.
+// Sign decodes, checks and signs a payload.
 func (s *Signer) Sign(ctx context.Context, r signer.SignRequest) (signer.SignedTx, error) {
 	if err := ctx.Err(); err != nil {
 		return signer.SignedTx{}, err
 	}
 	switch {
 	case !isValidWord(r.IntentID):
-		return signer.SignedTx{}, refuse(signer.RefusedMalformed, "intentId: give 1 to %d bytes of UTF-8 without NUL", wordBytesMax)
+		return signer.SignedTx{}, refuse(signer.RefusedMalformed, "intentId: give 1 to %d bytes of UTF-8 without NUL",
+			wordBytesMax)
 	case r.Act != signer.Pay && r.Act != signer.Cancel:
-		return signer.SignedTx{}, refuse(signer.RefusedMalformed, "act: got %q, want %s or %s", r.Act, signer.Pay, signer.Cancel)
-	case len(r.TxMemberIDs) > txMembersMax || slices.ContainsFunc(r.TxMemberIDs, func(id string) bool { return !isValidWord(id) }):
-		return signer.SignedTx{}, refuse(signer.RefusedMalformed, "with: give at most %d intents, each in 1 to %d bytes of UTF-8 without NUL", txMembersMax, wordBytesMax)
+		return signer.SignedTx{}, refuse(signer.RefusedMalformed, "act: got %q, want %s or %s", r.Act, signer.Pay,
+			signer.Cancel)
+	case len(r.TxMemberIDs) > txMembersMax || slices.ContainsFunc(r.TxMemberIDs, func(id string) bool {
+		return !isValidWord(id)
+	}):
+		return signer.SignedTx{}, refuse(signer.RefusedMalformed,
+			"with: give at most %d intents, each in 1 to %d bytes of UTF-8 without NUL", txMembersMax, wordBytesMax)
 	case len(r.Payload) == 0 || len(r.Payload) > payloadBytesMax:
 		return signer.SignedTx{}, refuse(signer.RefusedMalformed, "payload: give 1 to %d bytes", payloadBytesMax)
 	case r.Proof != "" && !isValidWord(r.Proof):
-		return signer.SignedTx{}, refuse(signer.RefusedMalformed, "proof: give at most %d bytes of UTF-8 without NUL", wordBytesMax)
+		return signer.SignedTx{}, refuse(signer.RefusedMalformed, "proof: give at most %d bytes of UTF-8 without NUL",
+			wordBytesMax)
 	}
 	raw, hash, seq, err := s.signPayload(r)
 	if err != nil {
@@ -526,8 +586,8 @@ func (s *Signer) Sign(ctx context.Context, r signer.SignRequest) (signer.SignedT
 	return signer.SignedTx{Raw: raw, Hash: hash, Entry: e}, nil
 }
 
-// signPayload makes the bytes and gives them their place in the journal. They stay here
-// until it is on disk.
+// signPayload makes the signed bytes and journals them. The bytes stay here until the entry is on
+// disk.
 func (s *Signer) signPayload(r signer.SignRequest) (raw []byte, hash chain.TxHash, seq uint64, err error) {
 	digest := payloadDigest(r.Payload)
 	s.mu.Lock()
@@ -546,8 +606,10 @@ func (s *Signer) signPayload(r signer.SignRequest) (raw []byte, hash chain.TxHas
 	}
 
 	earlier, signedBefore := lead.signatures[digest]
-	if signedBefore && (earlier.Act != r.Act || earlier.Slot != r.Slot || !slices.Equal(earlier.TxMemberIDs, r.TxMemberIDs)) {
-		return nil, "", 0, refuse(signer.RefusedPayload, "these bytes of intent %s were signed to %s in %v with %q, not to %s in %v with %q",
+	if signedBefore && (earlier.Act != r.Act || earlier.Slot != r.Slot ||
+		!slices.Equal(earlier.TxMemberIDs, r.TxMemberIDs)) {
+		return nil, "", 0, refuse(signer.RefusedPayload,
+			"these bytes of intent %s were signed to %s in %v with %q, not to %s in %v with %q",
 			lead.ID, earlier.Act, earlier.Slot, earlier.TxMemberIDs, r.Act, r.Slot, r.TxMemberIDs)
 	}
 	if !signedBefore {
@@ -563,18 +625,20 @@ func (s *Signer) signPayload(r signer.SignRequest) (raw []byte, hash chain.TxHas
 	}
 	if signedBefore {
 		if hash != earlier.Hash {
-			return nil, "", 0, fmt.Errorf("%w: entry %d remembers transaction %s and its bytes make %s", ErrDamaged, lead.signatureSeqs[digest], earlier.Hash, hash)
+			return nil, "", 0, fmt.Errorf("%w: entry %d remembers transaction %s and its bytes make %s", ErrDamaged,
+				lead.signatureSeqs[digest], earlier.Hash, hash)
 		}
 		return raw, hash, lead.signatureSeqs[digest], nil
 	}
 	seq, err = s.appendRecord(signer.Record{Kind: signer.RecordSign, Sign: &signer.SignBody{
-		IntentID: lead.ID, TxMemberIDs: r.TxMemberIDs, Slot: r.Slot, Act: r.Act, Payload: r.Payload, Digest: digest, Hash: hash, Proof: r.Proof,
+		IntentID: lead.ID, TxMemberIDs: r.TxMemberIDs, Slot: r.Slot, Act: r.Act, Payload: r.Payload, Digest: digest,
+		Hash: hash, Proof: r.Proof,
 	}})
 	return raw, hash, seq, err
 }
 
-// checkPayload compares a payload with all that was said about it. Each of several intents is
-// asked about by itself.
+// checkPayload checks a payload against the intents, the slot and the policy. It checks each of
+// several intents separately.
 func (s *Signer) checkPayload(intents []*intentState, r signer.SignRequest) error {
 	lead := intents[0]
 	policy, ok := s.conf.Policy.Chains[lead.Chain]
@@ -598,19 +662,24 @@ func (s *Signer) checkPayload(intents []*intentState, r signer.SignRequest) erro
 				return refusal
 			}
 			if _, revoked := s.index.revocations[intent.WhitelistedID]; revoked {
-				return refuse(signer.PolicyLimit, "address %s, which payment %s goes to, was taken from the whitelist since it was admitted", intent.WhitelistedID, intent.ID)
+				return refuse(signer.PolicyLimit,
+					"address %s, which payment %s goes to, was taken from the whitelist since it was admitted",
+					intent.WhitelistedID, intent.ID)
 			}
 		}
 	}
 	fee := effect.maxCost
 	if policy.FeeMax.Less(fee) {
-		return refuse(signer.RefusedFee, "the payload of intent %s may cost %v, and the policy's feeMax on %s is %v", lead.ID, fee, lead.Chain, policy.FeeMax)
+		return refuse(signer.RefusedFee, "the payload of intent %s may cost %v, and the policy's feeMax on %s is %v",
+			lead.ID, fee, lead.Chain, policy.FeeMax)
 	}
 	if r.Act == signer.Pay {
 		share := signer.MaxFeeShare(fee, len(intents))
 		for _, intent := range intents {
 			if !intent.FeeMax.IsZero() && intent.FeeMax.Less(share) {
-				return refuse(signer.RefusedFee, "the payload of intent %s may cost %v, and it was admitted for a fee of at most %v", intent.ID, share, intent.FeeMax)
+				return refuse(signer.RefusedFee,
+					"the payload of intent %s may cost %v, and it was admitted for a fee of at most %v", intent.ID,
+					share, intent.FeeMax)
 			}
 		}
 	}
@@ -619,7 +688,8 @@ func (s *Signer) checkPayload(intents []*intentState, r signer.SignRequest) erro
 		if ahead > 0 && policy.feeDayLimit() != nil {
 			return s.refuseUnconfirmed(ahead)
 		}
-		if refusal := s.index.feeTotals.checkFee(policy, feeAccount{s.index.wallets[lead.Account()].address, lead.Chain}, added, now); refusal != nil {
+		if refusal := s.index.feeTotals.checkFee(policy,
+			feeAccount{s.index.wallets[lead.Account()].address, lead.Chain}, added, now); refusal != nil {
 			return refusal
 		}
 	}
@@ -631,7 +701,7 @@ func payloadDigest(payload []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// matchPayload takes a payload apart and finds nothing in it but what was admitted.
+// matchPayload decodes a payload and checks that it does nothing but what was admitted.
 func (s *Signer) matchPayload(intents []*intentState, r signer.SignRequest, policy ChainPolicy) (txEffect, error) {
 	lead := intents[0]
 	payer := s.index.wallets[lead.Account()].address
@@ -643,14 +713,18 @@ func (s *Signer) matchPayload(intents []*intentState, r signer.SignRequest, poli
 	case err != nil:
 		return effect, refuse(signer.RefusedPayload, "the payload of intent %s: %v", lead.ID, err)
 	case effect.networkID != "" && effect.networkID != policy.SignerID:
-		return effect, refuse(signer.RefusedPayload, "the payload of intent %s is for chain id %s, and %s is %s", lead.ID, effect.networkID, lead.Chain, policy.SignerID)
+		return effect, refuse(signer.RefusedPayload, "the payload of intent %s is for chain id %s, and %s is %s",
+			lead.ID, effect.networkID, lead.Chain, policy.SignerID)
 	case !effect.takesSlot(r.Slot):
-		return effect, refuse(signer.RefusedPayload, "the payload of intent %s has %v, and its slot is %v", lead.ID, effect.slot, r.Slot)
+		return effect, refuse(signer.RefusedPayload, "the payload of intent %s has %v, and its slot is %v", lead.ID,
+			effect.slot, r.Slot)
 	case effect.payer != "" && effect.payer != payer:
-		return effect, refuse(signer.RefusedPayload, "the fee of intent %s is paid by %s, and by %s in its payload", lead.ID, payer, effect.payer)
+		return effect, refuse(signer.RefusedPayload, "the fee of intent %s is paid by %s, and by %s in its payload",
+			lead.ID, payer, effect.payer)
 	}
 	if err := effect.verifyProof(r.Proof); err != nil {
-		return effect, refuse(signer.RefusedPayload, "more than one transaction in the slot of intent %s could be mined: %v", lead.ID, err)
+		return effect, refuse(signer.RefusedPayload,
+			"more than one transaction in the slot of intent %s could be mined: %v", lead.ID, err)
 	}
 	if err := s.checkInputs(lead, effect.inputs); err != nil {
 		return effect, err
@@ -666,47 +740,62 @@ func (s *Signer) matchPayload(intents []*intentState, r signer.SignRequest, poli
 	}
 	payments := make([]chain.Payment, len(intents))
 	for n, member := range intents {
-		payments[n] = chain.Payment{From: s.index.wallets[member.From].address, To: member.To, Contract: member.Contract, Amount: member.Amount, CreatesNonceAccount: member.Purpose == signer.CreateNonceAccount, ClosesTokenAccount: member.Purpose == signer.CloseTokenAccount}
+		payments[n] = chain.Payment{
+			From: s.index.wallets[member.From].address, To: member.To,
+			Contract: member.Contract, Amount: member.Amount,
+			CreatesNonceAccount: member.Purpose == signer.CreateNonceAccount,
+			ClosesTokenAccount:  member.Purpose == signer.CloseTokenAccount,
+		}
 	}
 	if err := effect.checkPayments(payments...); err != nil {
 		if len(intents) > 1 {
-			return effect, refuse(signer.RefusedPayload, "the payload of intent %s with %q does not make just their payments: %v", lead.ID, r.TxMemberIDs, err)
+			return effect, refuse(signer.RefusedPayload,
+				"the payload of intent %s with %q does not make just their payments: %v", lead.ID, r.TxMemberIDs, err)
 		}
-		return effect, refuse(signer.RefusedPayload, "the payload of intent %s is another payment than %v of %q to %s, which was admitted: %v",
+		return effect, refuse(signer.RefusedPayload,
+			"the payload of intent %s is another payment than %v of %q to %s, which was admitted: %v",
 			lead.ID, lead.Amount, lead.Contract, lead.To, err)
 	}
 	return effect, nil
 }
 
-// checkConsolidation finds that a payload makes of coins one, for itself alone and at a rate that is
-// worth it. Nobody is paid, so what it costs is all that somebody could lose by it: it has
-// a limit of its own, far below that of what has to be paid in time. A cancel of it does the same.
-func (s *Signer) checkConsolidation(intents []*intentState, effect txEffect, policy ChainPolicy, payer chain.Address) error {
+// checkConsolidation checks that a payload makes one output of many, alone in its transaction and
+// at an acceptable fee rate. It pays no one, so its fee is all that an attacker could burn with it.
+// It therefore has a limit of its own, far below that of payments, which have to be made in time.
+// Its cancel is checked in the same way.
+func (s *Signer) checkConsolidation(
+	intents []*intentState, effect txEffect, policy ChainPolicy, payer chain.Address,
+) error {
 	lead := intents[0]
 	if len(intents) > 1 {
-		return refuse(signer.RefusedIntent, "merge %s shares its transaction with others, and nothing is paid by one", lead.ID)
+		return refuse(signer.RefusedIntent, "merge %s shares its transaction with others, and nothing is paid by one",
+			lead.ID)
 	}
 	if effect.inputs == nil || effect.inputs.change != lead.To {
-		return refuse(signer.RefusedDestination, "the coins of merge %s do not go to the wallet that it was admitted for, %s", lead.ID, lead.To)
+		return refuse(signer.RefusedDestination,
+			"the coins of merge %s do not go to the wallet that it was admitted for, %s", lead.ID, lead.To)
 	}
 	if err := effect.checkCancel(payer); err != nil {
-		return refuse(signer.RefusedPayload, "the payload of merge %s does not give all of its coins back: %v", lead.ID, err)
+		return refuse(signer.RefusedPayload, "the payload of merge %s does not give all of its coins back: %v", lead.ID,
+			err)
 	}
 	costMax, err := policy.EffectiveConsolidationRate().Mul(effect.virtualSize)
 	if err == nil {
 		costMax, err = costMax.Add(money.Units(feeRateUnit - 1)) // a fee is rounded up
 	}
-	if cost, mulErr := effect.maxCost.Mul(feeRateUnit); effect.virtualSize == 0 || mulErr != nil || err == nil && costMax.Less(cost) {
-		return refuse(signer.RefusedFee, "merge %s costs %v for %d virtual bytes, and mergeRateMax of the policy on %s is %v for a thousand",
+	if cost, mulErr := effect.maxCost.Mul(feeRateUnit); effect.virtualSize == 0 || mulErr != nil ||
+		err == nil && costMax.Less(cost) {
+		return refuse(signer.RefusedFee,
+			"merge %s costs %v for %d virtual bytes, and mergeRateMax of the policy on %s is %v for a thousand",
 			lead.ID, effect.maxCost, effect.virtualSize, lead.Chain, policy.EffectiveConsolidationRate())
 	}
 	return nil
 }
 
-// feeRateUnit is how many virtual bytes a rate is for.
+// feeRateUnit is the number of virtual bytes that a fee rate is for.
 const feeRateUnit = 1000
 
-// EntriesAfter are the entries on disk after a sequence number, at most 1000.
+// EntriesAfter returns the entries on disk after a sequence number, at most 1000.
 func (s *Signer) EntriesAfter(ctx context.Context, afterSeq uint64, limit int) ([]signer.Entry, error) {
 	last, err := s.journal.durableSeq()
 	if err != nil {
@@ -729,7 +818,7 @@ func (s *Signer) EntriesAfter(ctx context.Context, afterSeq uint64, limit int) (
 	return entries, nil
 }
 
-// Head is the last entry on disk.
+// Head returns the head of the journal on disk.
 func (s *Signer) Head(ctx context.Context) (signer.Head, error) {
 	if err := ctx.Err(); err != nil {
 		return signer.Head{}, err
@@ -748,8 +837,8 @@ func (s *Signer) Head(ctx context.Context) (signer.Head, error) {
 	return e.Head(), nil
 }
 
-// isValidWord tells whether a text can be written to the journal and to PostgreSQL and read
-// back the same.
+// isValidWord reports whether a text survives a round trip through the journal and PostgreSQL
+// unchanged, and is not too long.
 func isValidWord(s string) bool {
 	return s != "" && len(s) <= wordBytesMax && utf8.ValidString(s) && !strings.Contains(s, "\x00")
 }
@@ -763,7 +852,8 @@ func checkRef(w signer.WalletRef) *signer.Refusal {
 	case !isValidWord(w.Purpose):
 		return refuse(signer.RefusedMalformed, "purpose: give 1 to %d bytes of UTF-8 without NUL", wordBytesMax)
 	case w.Purpose == changePurpose && w.Family != chain.BitcoinFamily:
-		return refuse(signer.RefusedMalformed, "purpose: nothing is left over on family %s, so no wallet is for change", w.Family)
+		return refuse(signer.RefusedMalformed, "purpose: nothing is left over on family %s, so no wallet is for change",
+			w.Family)
 	case w.Purpose == treasuryPurpose && w.Subject != "":
 		return refuse(signer.RefusedMalformed, "subject: a treasury has none")
 	case w.Form != chain.Usual && (w.Family != chain.BitcoinFamily || w.Form != chain.Taproot):
@@ -776,8 +866,11 @@ func checkRef(w signer.WalletRef) *signer.Refusal {
 	return nil
 }
 
-// knownPurposes are those that this signer knows.
-var knownPurposes = []signer.Purpose{signer.Payment, signer.Return, signer.Sweep, signer.GasTopUp, signer.Consolidate, signer.CreateNonceAccount, signer.CloseTokenAccount}
+// knownPurposes lists the purposes that this signer accepts.
+var knownPurposes = []signer.Purpose{
+	signer.Payment, signer.Return, signer.Sweep, signer.GasTopUp, signer.Consolidate,
+	signer.CreateNonceAccount, signer.CloseTokenAccount,
+}
 
 func checkIntent(intent signer.Intent) *signer.Refusal {
 	if refusal := checkRef(intent.From); refusal != nil {
@@ -803,7 +896,8 @@ func checkIntent(intent signer.Intent) *signer.Refusal {
 		return refuse(signer.RefusedMalformed, "id: give 1 to %d bytes of UTF-8 without NUL", wordBytesMax)
 	case !slices.Contains(knownPurposes, intent.Purpose):
 		return refuse(signer.RefusedMalformed, "purpose: got %q, want one of %s", intent.Purpose, knownPurposes)
-	case intent.Purpose == signer.Consolidate && (!intent.Amount.IsZero() || intent.CustomerID != "" || intent.IdempotencyKeyHash != "" || !intent.FeeDeducted.IsZero()):
+	case intent.Purpose == signer.Consolidate && (!intent.Amount.IsZero() || intent.CustomerID != "" ||
+		intent.IdempotencyKeyHash != "" || !intent.FeeDeducted.IsZero()):
 		return refuse(signer.RefusedMalformed, "amount: a %s pays nobody, for nobody", intent.Purpose)
 	case intent.WalletBalance != nil && intent.Purpose != signer.Sweep:
 		return refuse(signer.RefusedMalformed, "holds: a %s has none", intent.Purpose)
@@ -824,14 +918,16 @@ func checkIntent(intent signer.Intent) *signer.Refusal {
 	case intent.Product != "" && intent.WhitelistedID == "":
 		return refuse(signer.RefusedMalformed, "product: a payment of an organization has one, and nothing else")
 	case !isShort(intent.WhitelistedID) || !isShort(intent.Product):
-		return refuse(signer.RefusedMalformed, "whitelistedId, product: give at most %d bytes of UTF-8 without NUL", wordBytesMax)
+		return refuse(signer.RefusedMalformed, "whitelistedId, product: give at most %d bytes of UTF-8 without NUL",
+			wordBytesMax)
 	case !isShort(intent.CustomerID) || !isShort(intent.IdempotencyKeyHash):
-		return refuse(signer.RefusedMalformed, "customerId, idempotencyKeyHash: give at most %d bytes of UTF-8 without NUL", wordBytesMax)
+		return refuse(signer.RefusedMalformed,
+			"customerId, idempotencyKeyHash: give at most %d bytes of UTF-8 without NUL", wordBytesMax)
 	}
 	return nil
 }
 
-// sameIntent tells whether two intents have the same words.
+// sameIntent reports whether two intents have the same fields, grants apart.
 func sameIntent(a, b signer.Intent) bool {
 	differ := func(a, b *signer.WalletRef) bool { return (a == nil) != (b == nil) || a != nil && *a != *b }
 	if differ(a.ToWallet, b.ToWallet) || differ(a.Payer, b.Payer) {

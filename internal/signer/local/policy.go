@@ -17,15 +17,16 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// limitWindow is how far back payments and fees count against a limit, by the journal's time.
+// limitWindow is the period in which payments and fees count against a limit, by the journal's
+// time.
 const limitWindow = 24 * time.Hour
 
-// Policy is what the signer allows, whoever asks. What it does not name is refused.
+// Policy is what the signer allows, independently of the caller. What it does not name is refused.
 type Policy struct {
 	Chains map[chain.Name]ChainPolicy `json:"chains"`
-	// WhitelistCoolingOff is how long after its endorsement a whitelisted address may not
-	// be paid, such as "24h" or "0s". Absent, it is a day. It is the signer's own: who
-	// has the server cannot be quicker.
+	// WhitelistCoolingOff is the time after its endorsement during which a whitelisted address may
+	// not be paid, such as "24h" or "0s". If absent, it is a day. It is the signer's own setting:
+	// an attacker with control of the server cannot shorten it.
 	WhitelistCoolingOff string `json:"whitelistCoolingOff,omitempty"`
 }
 
@@ -34,7 +35,7 @@ const (
 	coolingOffMax     = 30 * 24 * time.Hour
 )
 
-// coolingOff is WhitelistCoolingOff of a policy that was checked.
+// coolingOff returns WhitelistCoolingOff of a policy that was validated.
 func (p Policy) coolingOff() time.Duration {
 	if p.WhitelistCoolingOff == "" {
 		return coolingOffDefault
@@ -51,37 +52,35 @@ type ChainPolicy struct {
 	// SignerID is the network that payloads have to be for: on EVM the chain id in decimal,
 	// elsewhere the hash of the first block.
 	SignerID string `json:"signerId"`
-	// FeeMax is the most that one transaction may cost, in native units. The fees
-	// that dispatch may propose have to stay below it: a payload above it is refused
-	// when its slot is already taken.
+	// FeeMax is the most that one transaction may cost, in native units. The fees that dispatch may
+	// propose have to stay below it: a payload above it is refused after its slot is taken.
 	FeeMax money.Amount `json:"feeMax"`
-	// FeeDayMax is the most that all transactions of one wallet which were signed in 24
-	// hours may cost together, in native units: a slot counts with the dearest
-	// transaction in it. Absent, it is feeDayDefault times FeeMax, or no limit where
-	// Unlimited is set.
+	// FeeDayMax is the most that all transactions of one wallet that were signed in 24 hours may
+	// cost together, in native units. A slot counts with its most expensive transaction. If absent,
+	// it is feeDayDefault times FeeMax, or no limit where Unlimited is set.
 	FeeDayMax money.Amount `json:"feeDayMax,omitzero"`
-	// ConsolidationRateMax is the most that a merge of coins may cost for a thousand virtual bytes,
-	// in native units, whatever FeeMax allows: it pays nobody and can wait. Absent, it is
+	// ConsolidationRateMax is the most that a consolidation may cost per thousand virtual bytes, in
+	// native units, independently of FeeMax: it pays no one and can wait. If absent, it is
 	// consolidationRateDefault.
 	ConsolidationRateMax money.Amount `json:"mergeRateMax,omitzero"`
 	// GasMax is the most that one gas top-up may carry, in native units.
 	GasMax money.Amount `json:"gasMax"`
 	// Assets are the limits of payments by contract, "" for the native coin.
 	Assets map[chain.Address]Limit `json:"assets"`
-	// Unlimited lets payments of every asset that Assets does not name pass without
-	// a limit, and any number of fees. It is for local chains and test networks.
+	// Unlimited removes the limits of payments for every asset that Assets does not name, and of
+	// fees. It is for local chains and test networks.
 	Unlimited bool `json:"unlimited,omitempty"`
 }
 
-// feeDayDefault is how many of the dearest transactions a wallet may sign in a day.
-// Usual ones cost a small part of that.
+// feeDayDefault is how many transactions of the highest fee a wallet may sign in a day. Usual
+// transactions cost a small part of that.
 const feeDayDefault = 100
 
-// consolidationRateDefault is what payments cost in usual times: a merge that costs more saves
-// nothing.
+// consolidationRateDefault is what payments cost in usual times: a consolidation that costs more
+// saves nothing.
 const consolidationRateDefault = 10_000
 
-// EffectiveConsolidationRate is ConsolidationRateMax, or what holds where it is absent.
+// EffectiveConsolidationRate returns ConsolidationRateMax, or its default if it is absent.
 func (c ChainPolicy) EffectiveConsolidationRate() money.Amount {
 	if c.ConsolidationRateMax.IsZero() {
 		return money.Units(consolidationRateDefault)
@@ -92,15 +91,15 @@ func (c ChainPolicy) EffectiveConsolidationRate() money.Amount {
 // Limit bounds payments of one asset, in atomic units.
 type Limit struct {
 	PaymentMax      money.Amount `json:"paymentMax"`      // one payment
-	OrganizationMax money.Amount `json:"organizationMax"` // all of an organization in 24 hours
-	OverallMax      money.Amount `json:"overallMax"`      // all of the installation in 24 hours
-	// Unlimited says that this asset has no limit; the three above must then be absent. It
-	// is for local chains and test networks.
+	OrganizationMax money.Amount `json:"organizationMax"` // all payments of an organization in 24 hours
+	OverallMax      money.Amount `json:"overallMax"`      // all payments of the installation in 24 hours
+	// Unlimited says that this asset has no limit; the three limits must then be absent. It is for
+	// local chains and test networks.
 	Unlimited bool `json:"unlimited,omitempty"`
 }
 
-// ParsePolicy reads a policy of a file. Unknown and repeated members are errors, and
-// all that is wrong with its contents is told at once.
+// ParsePolicy reads a policy from a file's contents. Unknown and repeated members are errors.
+// Errors of the contents are reported together.
 func ParsePolicy(b []byte) (Policy, error) {
 	var p Policy
 	if err := json.Unmarshal(b, &p, json.RejectUnknownMembers(true)); err != nil {
@@ -109,18 +108,20 @@ func ParsePolicy(b []byte) (Policy, error) {
 	return p, p.Validate()
 }
 
-// Validate tells everything that is wrong with a policy.
+// Validate returns everything that is wrong with a policy.
 func (p Policy) Validate() error {
 	var errs []error
 	complain := func(format string, args ...any) { errs = append(errs, fmt.Errorf("signer policy: "+format, args...)) }
-	if d, err := time.ParseDuration(p.WhitelistCoolingOff); p.WhitelistCoolingOff != "" && (err != nil || d < 0 || d > coolingOffMax) {
-		complain("whitelistCoolingOff: got %q, want a duration from 0s to %s, such as 24h", p.WhitelistCoolingOff, coolingOffMax)
+	if d, err := time.ParseDuration(p.WhitelistCoolingOff); p.WhitelistCoolingOff != "" &&
+		(err != nil || d < 0 || d > coolingOffMax) {
+		complain("whitelistCoolingOff: got %q, want a duration from 0s to %s, such as 24h", p.WhitelistCoolingOff,
+			coolingOffMax)
 	}
 	if len(p.Chains) == 0 {
 		complain("chains: name at least one")
 	}
-	// Slots and limits are kept by the chain's name: two names for one network would
-	// give one nonce of it to two intents.
+	// Slots and limits are kept by the chain's name. Two names for one network would give one nonce
+	// of it to two intents.
 	namesBySignerID := map[string]chain.Name{}
 	for _, name := range slices.Sorted(maps.Keys(p.Chains)) {
 		c := p.Chains[name]
@@ -137,7 +138,8 @@ func (p Policy) Validate() error {
 			complain("chains.%s.signerId: got %q, %w", name, c.SignerID, err)
 		}
 		if setting := c.unlimitedSetting(); setting != "" && isMainNetwork(c.SignerID) {
-			complain("chains.%s.%s: is for local chains and test networks, and signerId %s is a main network; set limits", name, setting, c.SignerID)
+			complain("chains.%s.%s: is for local chains and test networks, and signerId %s is a main network; set limits",
+				name, setting, c.SignerID)
 		}
 		if c.FeeMax.IsZero() {
 			complain("chains.%s.feeMax: set the most that a transaction may cost, in native units", name)
@@ -153,14 +155,15 @@ func (p Policy) Validate() error {
 			someSet := !l.PaymentMax.IsZero() || !l.OrganizationMax.IsZero() || !l.OverallMax.IsZero()
 			allSet := !l.PaymentMax.IsZero() && !l.OrganizationMax.IsZero() && !l.OverallMax.IsZero()
 			if l.Unlimited && someSet || !l.Unlimited && !allSet {
-				complain("chains.%s.assets.%q: set paymentMax, organizationMax and overallMax, or unlimited alone", name, contract)
+				complain("chains.%s.assets.%q: set paymentMax, organizationMax and overallMax, or unlimited alone",
+					name, contract)
 			}
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// UnlimitedSetting names what in the policy has no limit; "" where everything has one.
+// UnlimitedSetting returns the setting of the policy that removes a limit; "" if there is none.
 func (p Policy) UnlimitedSetting() string {
 	for _, name := range slices.Sorted(maps.Keys(p.Chains)) {
 		if setting := p.Chains[name].unlimitedSetting(); setting != "" {
@@ -182,8 +185,8 @@ func (c ChainPolicy) unlimitedSetting() string {
 	return ""
 }
 
-// isMainNetwork tells whether a signerId is that of a main network which this program
-// knows. Of any other network the configuration knows more: see Unlimited.
+// isMainNetwork reports whether a signerId is that of a main network which this program knows. For
+// other networks the configuration decides: see Unlimited.
 func isMainNetwork(signerID string) bool {
 	network, ok := networks.ByGenesis(signerID)
 	if id, err := strconv.ParseUint(signerID, 10, 64); err == nil {
@@ -192,7 +195,8 @@ func isMainNetwork(signerID string) bool {
 	return ok && network.Network == chain.Mainnet
 }
 
-// assetLimit is the limit of an asset; nil means none.
+// assetLimit returns the limit of an asset; nil means that it has none. The second result is false
+// if the policy does not allow the asset.
 func (c ChainPolicy) assetLimit(contract chain.Address) (*Limit, bool) {
 	l, ok := c.Assets[contract]
 	switch {
@@ -204,7 +208,7 @@ func (c ChainPolicy) assetLimit(contract chain.Address) (*Limit, bool) {
 	return nil, false
 }
 
-// feeDayLimit is what a wallet may spend on fees in a day; nil means no limit.
+// feeDayLimit returns what a wallet may spend on fees in a day; nil means no limit.
 func (c ChainPolicy) feeDayLimit() *money.Amount {
 	limit := c.FeeDayMax
 	if limit.IsZero() {
@@ -219,21 +223,21 @@ func (c ChainPolicy) feeDayLimit() *money.Amount {
 	return &limit
 }
 
-// limitScope is what a limit is kept for.
+// limitScope identifies a limit.
 type limitScope struct {
 	chain    chain.Name
 	contract chain.Address
 	org      string // "" for all organizations together
 }
 
-// windowTotal remembers the payments of one asset, or the fees of one wallet, in the window.
+// windowTotal holds the payments of one asset, or the fees of one wallet, in the window.
 type windowTotal struct {
 	times   []time.Time
 	amounts []money.Amount
 	total   money.Amount
 }
 
-// sumExpired is how many payments have left the window, and what they came to.
+// sumExpired returns how many payments have left the window, and their sum.
 func (s *windowTotal) sumExpired(now time.Time) (n int, sum money.Amount) {
 	for n < len(s.times) && now.Sub(s.times[n]) >= limitWindow {
 		var err error
@@ -245,8 +249,8 @@ func (s *windowTotal) sumExpired(now time.Time) (n int, sum money.Amount) {
 	return n, sum
 }
 
-// sumWithin is what was paid within the window. It forgets nothing: a clock that is ahead
-// for a moment would free limits for good.
+// sumWithin returns the sum within the window. It drops nothing: a clock that is ahead for a moment
+// would otherwise free limits permanently.
 func (s *windowTotal) sumWithin(now time.Time) money.Amount {
 	if s == nil {
 		return money.Zero
@@ -263,17 +267,17 @@ func mustSubtract(total, part money.Amount) money.Amount {
 	return remaining
 }
 
-// paymentTotals are the sums of admitted payments. They are kept for every asset, with a
-// limit or without, so that a limit that is set later counts what went before.
+// paymentTotals holds the sums of admitted payments. They are kept for every asset, with or without
+// a limit, so that a limit set later counts earlier payments.
 type paymentTotals map[limitScope]*windowTotal
 
-// isOutgoing tells whether an intent pays somebody else.
+// isOutgoing reports whether an intent pays an address outside the installation.
 func isOutgoing(intent signer.Intent) bool {
 	return intent.Purpose == signer.Payment || intent.Purpose == signer.Return
 }
 
-// addPayment counts an admitted payment, and drops what has left the window by the time of
-// its entry. A sum beyond 2^256 counts as 2^256-1: no limit can be above it.
+// addPayment counts an admitted payment, and drops what has left the window by the time of its
+// entry. A sum beyond 2^256 counts as 2^256-1: no limit can be above it.
 func (l paymentTotals) addPayment(intent signer.Intent, paidAt time.Time) {
 	if !isOutgoing(intent) {
 		return
@@ -304,8 +308,9 @@ func limitScopes(intent signer.Intent) [2]limitScope {
 	return [2]limitScope{{intent.Chain, intent.Contract, intent.From.OrgID}, {intent.Chain, intent.Contract, ""}}
 }
 
-// redateEntries counts what is dated later than a confirmed time as made at that time, and nothing
-// as made earlier than it was: a wrong clock had dropped what is within the window again.
+// redateEntries counts what is dated later than a confirmed time as made at that time, and rebuilds
+// the totals. Nothing counts as made earlier than it was: a wrong clock had dropped what is now
+// within the window again.
 func (x *journalIndex) redateEntries(confirmed time.Time) {
 	capTime := func(recordedAt time.Time) time.Time {
 		if recordedAt.After(confirmed) {
@@ -328,14 +333,18 @@ func (x *journalIndex) redateEntries(confirmed time.Time) {
 	for _, intent := range x.intents {
 		intent.admittedAt = capTime(intent.admittedAt)
 		if confirmed.Sub(intent.admittedAt) < limitWindow {
-			takings = append(takings, taking{intent.seq, intent.admittedAt, func() { x.paymentTotals.addPayment(intent.Intent, intent.admittedAt) }})
+			takings = append(takings, taking{intent.seq, intent.admittedAt, func() {
+				x.paymentTotals.addPayment(intent.Intent, intent.admittedAt)
+			}})
 		}
 		payer := feeAccount{x.wallets[intent.Account()].address, intent.Chain}
 		for n := range intent.charges {
 			c := &intent.charges[n]
 			c.chargedAt = capTime(c.chargedAt)
 			if confirmed.Sub(c.chargedAt) < limitWindow {
-				takings = append(takings, taking{c.seq, c.chargedAt, func() { x.feeTotals.addFee(payer, c.amount, c.chargedAt) }})
+				takings = append(takings, taking{c.seq, c.chargedAt, func() {
+					x.feeTotals.addFee(payer, c.amount, c.chargedAt)
+				}})
 			}
 		}
 	}
@@ -345,14 +354,14 @@ func (x *journalIndex) redateEntries(confirmed time.Time) {
 	}
 }
 
-// feeAccount is what fees are counted for.
+// feeAccount identifies an account whose fees are counted.
 type feeAccount struct {
 	address chain.Address
 	chain   chain.Name
 }
 
-// feeTotals are the sums of what signed transactions may cost. Like limits they are kept
-// whether there is a limit or not.
+// feeTotals holds the sums of what signed transactions may cost. Like paymentTotals they are kept
+// with or without a limit.
 type feeTotals map[feeAccount]*windowTotal
 
 func (f feeTotals) addFee(account feeAccount, fee money.Amount, signedAt time.Time) {
@@ -362,7 +371,7 @@ func (f feeTotals) addFee(account feeAccount, fee money.Amount, signedAt time.Ti
 	f[account].addAmount(fee, signedAt)
 }
 
-// checkFee asks whether a wallet may sign for so much more, without taking it.
+// checkFee checks whether a wallet may sign for a further fee, without taking it.
 func (f feeTotals) checkFee(p ChainPolicy, account feeAccount, added money.Amount, now time.Time) *signer.Refusal {
 	limit := p.feeDayLimit()
 	if limit == nil {
@@ -370,45 +379,53 @@ func (f feeTotals) checkFee(p ChainPolicy, account feeAccount, added money.Amoun
 	}
 	spent := f[account].sumWithin(now)
 	if total, err := spent.Add(added); err != nil || limit.Less(total) {
-		return refuse(signer.FeeLimit, "%s has signed for fees of %v on %s in 24 hours; %v more would pass feeDayMax of the policy, %v: "+
-			"wait until the day has passed, or find out what spends so much and raise it", account.address, spent, account.chain, added, *limit)
+		return refuse(signer.FeeLimit,
+			"%s has signed for fees of %v on %s in 24 hours; %v more would pass feeDayMax of the policy, %v: "+
+				"wait until the day has passed, or find out what spends so much and raise it", account.address, spent,
+			account.chain, added, *limit)
 	}
 	return nil
 }
 
-// checkCurrent asks of one payment whether the policy lets it pass as it stands now. What
-// counts more than one was taken when it was admitted.
+// checkCurrent checks one payment against the present policy. The limits that cover more than one
+// payment were taken when it was admitted.
 func (c ChainPolicy) checkCurrent(intent signer.Intent) *signer.Refusal {
 	switch intent.Purpose {
 	case signer.Payment, signer.Return:
 		limit, ok := c.assetLimit(intent.Contract)
 		if !ok {
-			return refuse(signer.PolicyLimit, "the policy has no limit for asset %q on %s any more", intent.Contract, intent.Chain)
+			return refuse(signer.PolicyLimit, "the policy has no limit for asset %q on %s any more", intent.Contract,
+				intent.Chain)
 		}
 		if limit != nil && limit.PaymentMax.Less(intent.Amount) {
-			return refuse(signer.PolicyLimit, "one payment may be at most %v units of %q on %s now, this is %v", limit.PaymentMax, intent.Contract, intent.Chain, intent.Amount)
+			return refuse(signer.PolicyLimit, "one payment may be at most %v units of %q on %s now, this is %v",
+				limit.PaymentMax, intent.Contract, intent.Chain, intent.Amount)
 		}
 	case signer.GasTopUp:
 		if c.GasMax.Less(intent.Amount) {
-			return refuse(signer.PolicyLimit, "one gas top-up on %s may be at most %v now, this is %v", intent.Chain, c.GasMax, intent.Amount)
+			return refuse(signer.PolicyLimit, "one gas top-up on %s may be at most %v now, this is %v", intent.Chain,
+				c.GasMax, intent.Amount)
 		}
-	case signer.Sweep, signer.CloseTokenAccount, signer.CreateNonceAccount, signer.Consolidate: // what a place or a merge costs is a fee
+	// the cost of these is a fee
+	case signer.Sweep, signer.CloseTokenAccount, signer.CreateNonceAccount, signer.Consolidate:
 	}
 	return nil
 }
 
-// checkPayment asks the limits for a payment, without taking them.
+// checkPayment checks a payment against the limits, without taking them.
 func (l paymentTotals) checkPayment(p ChainPolicy, intent signer.Intent, now time.Time) *signer.Refusal {
 	limit, ok := p.assetLimit(intent.Contract)
 	if !ok {
 		return refuse(signer.RefusedNotConfigured,
-			"the policy has no limit for asset %q on %s: add it under chains.%s.assets", intent.Contract, intent.Chain, intent.Chain)
+			"the policy has no limit for asset %q on %s: add it under chains.%s.assets", intent.Contract, intent.Chain,
+			intent.Chain)
 	}
 	if limit == nil {
 		return nil
 	}
 	if limit.PaymentMax.Less(intent.Amount) {
-		return refuse(signer.PolicyLimit, "one payment may be at most %v units of %q on %s, this is %v", limit.PaymentMax, intent.Contract, intent.Chain, intent.Amount)
+		return refuse(signer.PolicyLimit, "one payment may be at most %v units of %q on %s, this is %v",
+			limit.PaymentMax, intent.Contract, intent.Chain, intent.Amount)
 	}
 	scopes := limitScopes(intent)
 	for n, bound := range []struct {
@@ -417,7 +434,8 @@ func (l paymentTotals) checkPayment(p ChainPolicy, intent signer.Intent, now tim
 	}{{"organization " + intent.From.OrgID, limit.OrganizationMax}, {"installation", limit.OverallMax}} {
 		spent := l[scopes[n]].sumWithin(now)
 		if total, err := spent.Add(intent.Amount); err != nil || bound.most.Less(total) {
-			return refuse(signer.PolicyLimit, "the %s may pay at most %v units of %q on %s in 24 hours; this is %v on top of %v",
+			return refuse(signer.PolicyLimit,
+				"the %s may pay at most %v units of %q on %s in 24 hours; this is %v on top of %v",
 				bound.name, bound.most, intent.Contract, intent.Chain, intent.Amount, spent)
 		}
 	}

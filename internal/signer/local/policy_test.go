@@ -15,10 +15,12 @@ func TestTwoNamesForOneNetworkAreRefused(t *testing.T) {
 	of := func(id string) string {
 		return `{"signerId": "` + id + `", "feeMax": "1", "gasMax": "1"}`
 	}
-	if _, err := local.ParsePolicy([]byte(`{"chains": {"BASE": ` + of("1") + `, "ETHEREUM": ` + of("1") + `}}`)); err == nil || !strings.Contains(err.Error(), "already") {
+	if _, err := local.ParsePolicy([]byte(`{"chains": {"BASE": ` + of("1") + `, "ETHEREUM": ` + of("1") +
+		`}}`)); err == nil || !strings.Contains(err.Error(), "already") {
 		t.Errorf("got %v, want the second name refused", err)
 	}
-	if _, err := local.ParsePolicy([]byte(`{"chains": {"BASE": ` + of("8453") + `, "ETHEREUM": ` + of("1") + `}}`)); err != nil {
+	if _, err := local.ParsePolicy([]byte(`{"chains": {"BASE": ` + of("8453") + `, "ETHEREUM": ` + of("1") +
+		`}}`)); err != nil {
 		t.Errorf("two networks: got %v, want no error", err)
 	}
 }
@@ -39,7 +41,8 @@ func TestNothingIsUnlimitedOnAMainNetwork(t *testing.T) {
 		{"BITCOIN", "0f9188f13cb7b2c71f2a335e3a4fc328bf5beb436012afca590b1a11466e2206", false},
 	} {
 		for _, unlimited := range []string{`"unlimited": true`, `"assets": {"": {"unlimited": true}}`} {
-			_, err := local.ParsePolicy([]byte(`{"chains": {"` + c.chain + `": {"signerId": "` + c.id + `", "feeMax": "1", "gasMax": "1", ` + unlimited + `}}}`))
+			_, err := local.ParsePolicy([]byte(`{"chains": {"` + c.chain + `": {"signerId": "` + c.id +
+				`", "feeMax": "1", "gasMax": "1", ` + unlimited + `}}}`))
 			if (err != nil) != c.refused || c.refused && !strings.Contains(err.Error(), "unlimited") {
 				t.Errorf("%s %s with %s: got %v, want it refused: %v", c.chain, c.id, unlimited, err, c.refused)
 			}
@@ -67,7 +70,8 @@ func TestAJournalWithAKeyTwiceOpensAndPaysNoThird(t *testing.T) {
 	second.IdempotencyKeyHash = "aa"
 	pay(t, s, second, 1)
 	var no *signer.Refusal
-	if _, err := s.AdmitIntent(t.Context(), third); !errors.As(err, &no) || no.Code != signer.RefusedKey || !strings.Contains(no.Message, "wd_1") {
+	if _, err := s.AdmitIntent(t.Context(), third); !errors.As(err, &no) || no.Code != signer.RefusedKey ||
+		!strings.Contains(no.Message, "wd_1") {
 		t.Errorf("got %v, want a refusal %s that names wd_1", err, signer.RefusedKey)
 	}
 }

@@ -27,7 +27,8 @@ func TestAReturnGoesOnlyWhereItWasSent(t *testing.T) {
 		Contract: signertest.LimitedToken, Amount: money.Units(5), MintID: 1,
 	}
 	terms := signer.Terms{
-		OrgID: from.OrgID, WithdrawalID: i.ID, Chain: i.Chain, MintID: i.MintID, Contract: i.Contract, To: i.To, Amount: i.Amount,
+		OrgID: from.OrgID, WithdrawalID: i.ID, Chain: i.Chain, MintID: i.MintID, Contract: i.Contract, To: i.To,
+		Amount: i.Amount,
 	}
 	refused := func(name string, i signer.Intent) {
 		t.Helper()

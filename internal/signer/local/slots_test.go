@@ -45,7 +45,8 @@ func TestNothingIsSignedInASlotThatIsNotProven(t *testing.T) {
 	give := v.payment("res_1", "")
 	give.Purpose, give.From, give.Payer, give.CustomerID = signer.Return, v.deposit.WalletRef, &v.treasury.WalletRef, ""
 	shut := v.sweep("cl_1")
-	shut.Purpose, shut.Amount, shut.WalletBalance = signer.CloseTokenAccount, money.Units(solanatx.TokenAccountRent), nil
+	shut.Purpose, shut.Amount, shut.WalletBalance = signer.CloseTokenAccount, money.Units(solanatx.TokenAccountRent),
+		nil
 	other := v.sweep("sw_2")
 	other.Contract = ""
 	for _, i := range []signer.Intent{pay, token, sweep, give, shut, other} {
@@ -54,11 +55,15 @@ func TestNothingIsSignedInASlotThatIsNotProven(t *testing.T) {
 	cancel := v.request(pay, 0, nonceA, func(tx *solanatx.Tx) { tx.Moves = nil })
 	cancel.Act = signer.Cancel
 	with := v.request(sweep, 0, nonceA, func(tx *solanatx.Tx) {
-		tx.Moves = append(tx.Moves, solanatx.Move{From: v.deposit.Address, To: v.treasury.Address, Amount: other.Amount})
+		tx.Moves = append(tx.Moves, solanatx.Move{
+			From: v.deposit.Address, To: v.treasury.Address,
+			Amount: other.Amount,
+		})
 	})
 	with.TxMemberIDs = []string{other.ID}
 	for what, r := range map[string]signer.SignRequest{
-		"a payment": v.request(pay, 0, nonceA, nil), "a payment of a token": v.request(token, 0, nonceA, nil), "a sweep": v.request(sweep, 0, nonceA, nil),
+		"a payment": v.request(pay, 0, nonceA, nil), "a payment of a token": v.request(token, 0, nonceA,
+			nil), "a sweep": v.request(sweep, 0, nonceA, nil),
 		"a return": v.request(give, 0, nonceA, nil), "several": with, "a cancel": cancel,
 		"a close": v.request(shut, 0, nonceA, func(tx *solanatx.Tx) {
 			c, err := solanatx.NewClose(chain.Payment{From: v.deposit.Address, Contract: solUSDC}, solTokens)
@@ -69,15 +74,17 @@ func TestNothingIsSignedInASlotThatIsNotProven(t *testing.T) {
 		}),
 	} {
 		for why, bad := range map[string]signer.SignRequest{
-			"in a recent block":                    v.in(r, first, blockA, "", 1000),
-			"in a recent block, which it names":    v.in(r, first, blockA, blockA, 1001),
-			"with the block of another value":      v.in(r, first, nonceA, blockB, 1002),
-			"with the value for its block":         v.in(r, first, nonceA, nonceA, 1003),
-			"without a proof":                      v.in(r, first, nonceA, "", 1004),
-			"with a proof that is none":            v.in(r, first, nonceA, "block", 1005),
-			"in a customer's nonce account":        v.in(r, own(v.deposit.Address, 0), nonceA, blockA, 1006),
-			"in a nonce account that is not found": v.in(r, own(v.treasury.Address, solanatx.NonceAccountsMax), nonceA, blockA, 1007),
-			"in somebody's nonce account":          v.in(r, "8tGZbrjcVRTfRzBVkbF9KvxP85AtSiHaoh6EsRQ8WPfd", nonceA, blockA, 1008),
+			"in a recent block":                 v.in(r, first, blockA, "", 1000),
+			"in a recent block, which it names": v.in(r, first, blockA, blockA, 1001),
+			"with the block of another value":   v.in(r, first, nonceA, blockB, 1002),
+			"with the value for its block":      v.in(r, first, nonceA, nonceA, 1003),
+			"without a proof":                   v.in(r, first, nonceA, "", 1004),
+			"with a proof that is none":         v.in(r, first, nonceA, "block", 1005),
+			"in a customer's nonce account":     v.in(r, own(v.deposit.Address, 0), nonceA, blockA, 1006),
+			"in a nonce account that is not found": v.in(r, own(v.treasury.Address, solanatx.NonceAccountsMax), nonceA,
+				blockA, 1007),
+			"in somebody's nonce account": v.in(r, "8tGZbrjcVRTfRzBVkbF9KvxP85AtSiHaoh6EsRQ8WPfd", nonceA,
+				blockA, 1008),
 		} {
 			v.refuses(what+" "+why, bad, signer.RefusedPayload)
 		}
@@ -89,7 +96,8 @@ func TestNothingIsSignedInASlotThatIsNotProven(t *testing.T) {
 	v.signs(again)
 	again.Proof = blockA
 	v.signs(again) // the same bytes, whatever is said beside them
-	v.refuses("a replacement without", v.in(v.request(pay, 0, nonceA, nil), last, nonceB, "", 3000), signer.RefusedPayload)
+	v.refuses("a replacement without", v.in(v.request(pay, 0, nonceA, nil), last, nonceB, "", 3000),
+		signer.RefusedPayload)
 
 	made := v.place("place_0", 0)
 	v.admit(made)

@@ -52,12 +52,15 @@ func newSolanaEnv(t *testing.T) *solanaEnv {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := &solanaEnv{t: t, seed: seed, conf: local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Policy: local.Policy{
-		WhitelistCoolingOff: "0s",
-		Chains: map[chain.Name]local.ChainPolicy{chain.Solana: {
-			SignerID: genesis, FeeMax: money.Units(10_000_000), GasMax: money.Units(lamports), Unlimited: true,
-		}},
-	}}}
+	v := &solanaEnv{t: t, seed: seed, conf: local.Config{
+		Journal: filepath.Join(t.TempDir(), "journal"),
+		Policy: local.Policy{
+			WhitelistCoolingOff: "0s",
+			Chains: map[chain.Name]local.ChainPolicy{chain.Solana: {
+				SignerID: genesis, FeeMax: money.Units(10_000_000), GasMax: money.Units(lamports), Unlimited: true,
+			}},
+		},
+	}}
 	if err := local.CreateJournal(v.conf, seed); err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +70,10 @@ func newSolanaEnv(t *testing.T) *solanaEnv {
 		into *signer.IssuedAddress
 	}{
 		{signer.WalletRef{OrgID: "org_1", Family: chain.SolanaFamily, Purpose: "TREASURY"}, &v.treasury},
-		{signer.WalletRef{OrgID: "org_1", Family: chain.SolanaFamily, Purpose: "CUSTOMER_DEPOSIT", Subject: "ann"}, &v.deposit},
+		{
+			signer.WalletRef{OrgID: "org_1", Family: chain.SolanaFamily, Purpose: "CUSTOMER_DEPOSIT", Subject: "ann"},
+			&v.deposit,
+		},
 	} {
 		if *w.into, err = v.s.IssueAddress(t.Context(), w.ref); err != nil {
 			t.Fatal(err)
@@ -88,8 +94,9 @@ func (v *solanaEnv) open() {
 // payment is an intent of the treasury, and sweep one of the deposit wallet.
 func (v *solanaEnv) payment(id string, contract chain.Address) signer.Intent {
 	return signer.Intent{
-		ID: id, Purpose: signer.Payment, Chain: chain.Solana, From: v.treasury.WalletRef, To: solPayee, Contract: contract,
-		Amount: money.Units(5_000_000), CustomerID: "ann", MintID: 1,
+		ID: id, Purpose: signer.Payment, Chain: chain.Solana, From: v.treasury.WalletRef, To: solPayee,
+		Contract: contract,
+		Amount:   money.Units(5_000_000), CustomerID: "ann", MintID: 1,
 	}
 }
 
@@ -124,12 +131,14 @@ func (v *solanaEnv) request(i signer.Intent, n uint64, value string, change func
 	if i.Contract != "" {
 		program, decimals = solTokens, 6
 	}
-	move, err := solanatx.NewMove(chain.Payment{From: from, To: i.To, Contract: i.Contract, Amount: i.Amount}, program, decimals, i.Contract != "")
+	move, err := solanatx.NewMove(chain.Payment{From: from, To: i.To, Contract: i.Contract, Amount: i.Amount}, program,
+		decimals, i.Contract != "")
 	if err != nil {
 		v.t.Fatal(err)
 	}
 	tx := solanatx.Tx{
-		Payer: v.treasury.Address, NonceAccount: account, NonceValue: value, Limit: 200_000, Price: 1000, Moves: []solanatx.Move{move},
+		Payer: v.treasury.Address, NonceAccount: account, NonceValue: value, Limit: 200_000, Price: 1000,
+		Moves: []solanatx.Move{move},
 	}
 	if change != nil {
 		change(&tx)
@@ -171,7 +180,8 @@ func TestASolanaPaymentIsSignedInOneLease(t *testing.T) {
 		v.admit(second)
 		pays := v.request(first, 0, nonceA, nil)
 		signed := v.signs(pays)
-		if tx, hash, err := solanatx.DecodeSigned(signed.Raw); err != nil || hash != signed.Hash || tx.Payer != v.treasury.Address {
+		if tx, hash, err := solanatx.DecodeSigned(signed.Raw); err != nil || hash != signed.Hash ||
+			tx.Payer != v.treasury.Address {
 			t.Errorf("got %+v of %s, %v, want what was signed", tx, hash, err)
 		}
 		for name, c := range map[string]struct {
@@ -181,15 +191,26 @@ func TestASolanaPaymentIsSignedInOneLease(t *testing.T) {
 			change func(*solanatx.Tx)
 			want   string
 		}{
-			"another amount":             {first, 0, nonceA, func(tx *solanatx.Tx) { tx.Moves[0].Amount = money.Units(5_000_001) }, signer.RefusedPayload},
-			"another payee":              {second, 1, nonceB, func(tx *solanatx.Tx) { tx.Moves[0].To, tx.Moves[0].Owner = v.deposit.Address, "" }, signer.RefusedPayload},
-			"two moves":                  {second, 1, nonceB, func(tx *solanatx.Tx) { tx.Moves = append(tx.Moves, tx.Moves[0]); tx.Moves[1].Owner = "" }, signer.RefusedPayload},
-			"a fee above the policy":     {second, 1, nonceB, func(tx *solanatx.Tx) { tx.Price = 100_000_000 }, signer.RefusedFee},
-			"a second lease":             {first, 0, nonceB, nil, signer.RefusedSlot},
-			"a second number":            {first, 1, nonceA, func(tx *solanatx.Tx) { tx.Price++ }, signer.RefusedSlot},
-			"the lease of another":       {second, 1, nonceA, nil, signer.RefusedSlot},
-			"the number of another":      {second, 0, nonceB, nil, signer.RefusedSlot},
-			"paid and paid for by ann's": {second, 1, nonceB, func(tx *solanatx.Tx) { tx.Payer = v.deposit.Address }, signer.RefusedPayload},
+			"another amount": {first, 0, nonceA, func(tx *solanatx.Tx) {
+				tx.Moves[0].Amount = money.Units(5_000_001)
+			}, signer.RefusedPayload},
+			"another payee": {second, 1, nonceB, func(tx *solanatx.Tx) {
+				tx.Moves[0].To, tx.Moves[0].Owner = v.deposit.Address, ""
+			}, signer.RefusedPayload},
+			"two moves": {second, 1, nonceB, func(tx *solanatx.Tx) {
+				tx.Moves = append(tx.Moves, tx.Moves[0])
+				tx.Moves[1].Owner = ""
+			}, signer.RefusedPayload},
+			"a fee above the policy": {second, 1, nonceB, func(tx *solanatx.Tx) {
+				tx.Price = 100_000_000
+			}, signer.RefusedFee},
+			"a second lease":        {first, 0, nonceB, nil, signer.RefusedSlot},
+			"a second number":       {first, 1, nonceA, func(tx *solanatx.Tx) { tx.Price++ }, signer.RefusedSlot},
+			"the lease of another":  {second, 1, nonceA, nil, signer.RefusedSlot},
+			"the number of another": {second, 0, nonceB, nil, signer.RefusedSlot},
+			"paid and paid for by ann's": {second, 1, nonceB, func(tx *solanatx.Tx) {
+				tx.Payer = v.deposit.Address
+			}, signer.RefusedPayload},
 		} {
 			v.refuses(string(contract)+": "+name, v.request(c.intent, c.n, c.value, c.change), c.want)
 		}
@@ -237,10 +258,13 @@ func TestTheTreasuryPaysTheFeeOfASolanaSweep(t *testing.T) {
 		t.Errorf("again: got %v, want the same", err)
 	}
 	signed := v.signs(v.request(i, 0, nonceA, nil))
-	if signers, err := solanatx.Signers(payloadOf(t, signed.Raw)); err != nil || len(signers) != 2 || signers[0] != v.treasury.Address || signers[1] != v.deposit.Address {
+	if signers, err := solanatx.Signers(payloadOf(t, signed.Raw)); err != nil || len(signers) != 2 ||
+		signers[0] != v.treasury.Address || signers[1] != v.deposit.Address {
 		t.Errorf("got it signed by %v (%v), want the treasury, then the deposit wallet", signers, err)
 	}
-	v.refuses("from the treasury's own account", v.request(i, 0, nonceA, func(tx *solanatx.Tx) { tx.Moves[0].From = v.treasury.Address }), signer.RefusedPayload)
+	v.refuses("from the treasury's own account", v.request(i, 0, nonceA, func(tx *solanatx.Tx) {
+		tx.Moves[0].From = v.treasury.Address
+	}), signer.RefusedPayload)
 }
 
 // Rule DEP-31 and invariant I-26, together: what goes back from a deposit address is paid
@@ -254,19 +278,26 @@ func TestTheTreasuryPaysTheFeeOfASolanaReturn(t *testing.T) {
 	}
 	giveBack := func(id string, contract chain.Address) signer.Intent {
 		return signer.Intent{
-			ID: id, Purpose: signer.Return, Chain: chain.Solana, From: v.deposit.WalletRef, Payer: &v.treasury.WalletRef,
-			To: solPayee, Contract: contract, Amount: money.Units(7_000_000), MintID: 1,
+			ID: id, Purpose: signer.Return, Chain: chain.Solana, From: v.deposit.WalletRef,
+			Payer: &v.treasury.WalletRef,
+			To:    solPayee, Contract: contract, Amount: money.Units(7_000_000), MintID: 1,
 		}
 	}
 	for name, c := range map[string]struct {
 		change func(*signer.Intent)
 		want   string
 	}{
-		"by nobody":                   {func(i *signer.Intent) { i.Payer = nil }, signer.RefusedWallet},
-		"by the wallet itself":        {func(i *signer.Intent) { i.Payer = &v.deposit.WalletRef }, signer.RefusedWallet},
-		"by a treasury of others":     {func(i *signer.Intent) { i.Payer = &other }, signer.RefusedWallet},
-		"from the treasury":           {func(i *signer.Intent) { i.From, i.Payer = v.treasury.WalletRef, nil }, signer.RefusedWallet},
-		"to the treasury":             {func(i *signer.Intent) { i.To = v.treasury.Address }, signer.RefusedDestination},
+		"by nobody": {func(i *signer.Intent) { i.Payer = nil }, signer.RefusedWallet},
+		"by the wallet itself": {func(i *signer.Intent) {
+			i.Payer = &v.deposit.WalletRef
+		}, signer.RefusedWallet},
+		"by a treasury of others": {func(i *signer.Intent) { i.Payer = &other }, signer.RefusedWallet},
+		"from the treasury": {func(i *signer.Intent) {
+			i.From, i.Payer = v.treasury.WalletRef, nil
+		}, signer.RefusedWallet},
+		"to the treasury": {func(i *signer.Intent) {
+			i.To = v.treasury.Address
+		}, signer.RefusedDestination},
 		"to the wallet that is given": {func(i *signer.Intent) { i.To = v.deposit.Address }, signer.RefusedDestination},
 	} {
 		i := giveBack("res_"+name, solUSDC)
@@ -279,11 +310,18 @@ func TestTheTreasuryPaysTheFeeOfASolanaReturn(t *testing.T) {
 		i := giveBack("res_"+string(contract), contract)
 		v.admit(i)
 		value := []string{nonceA, nonceB}[n]
-		v.refuses("more than all", v.request(i, uint64(n), value, func(tx *solanatx.Tx) { tx.Moves[0].Amount = money.Units(7_000_001) }), signer.RefusedPayload)
-		v.refuses("of the treasury's", v.request(i, uint64(n), value, func(tx *solanatx.Tx) { tx.Moves[0].From = v.treasury.Address }), signer.RefusedPayload)
-		v.refuses("at the customer's cost", v.request(i, uint64(n), value, func(tx *solanatx.Tx) { tx.Payer = v.deposit.Address }), signer.RefusedPayload)
+		v.refuses("more than all", v.request(i, uint64(n), value, func(tx *solanatx.Tx) {
+			tx.Moves[0].Amount = money.Units(7_000_001)
+		}), signer.RefusedPayload)
+		v.refuses("of the treasury's", v.request(i, uint64(n), value, func(tx *solanatx.Tx) {
+			tx.Moves[0].From = v.treasury.Address
+		}), signer.RefusedPayload)
+		v.refuses("at the customer's cost", v.request(i, uint64(n), value, func(tx *solanatx.Tx) {
+			tx.Payer = v.deposit.Address
+		}), signer.RefusedPayload)
 		signed := v.signs(v.request(i, uint64(n), value, nil))
-		if signKeys, err := solanatx.Signers(payloadOf(t, signed.Raw)); err != nil || len(signKeys) != 2 || signKeys[0] != v.treasury.Address || signKeys[1] != v.deposit.Address {
+		if signKeys, err := solanatx.Signers(payloadOf(t, signed.Raw)); err != nil || len(signKeys) != 2 ||
+			signKeys[0] != v.treasury.Address || signKeys[1] != v.deposit.Address {
 			t.Errorf("got it signed by %v (%v), want the treasury, then the deposit wallet", signKeys, err)
 		}
 	}
@@ -307,7 +345,8 @@ func (v *solanaEnv) place(id string, n uint32) signer.Intent {
 		v.t.Fatal(err)
 	}
 	return signer.Intent{
-		ID: id, Purpose: signer.CreateNonceAccount, Chain: chain.Solana, From: v.treasury.WalletRef, To: at, Amount: money.Units(solanatx.NonceRent), MintID: 2,
+		ID: id, Purpose: signer.CreateNonceAccount, Chain: chain.Solana, From: v.treasury.WalletRef, To: at,
+		Amount: money.Units(solanatx.NonceRent), MintID: 2,
 	}
 }
 
@@ -317,7 +356,10 @@ func (v *solanaEnv) made(i signer.Intent, slot uint64, c solanatx.NonceCreation)
 	if err != nil {
 		v.t.Fatal(err)
 	}
-	return signer.SignRequest{IntentID: i.ID, Act: signer.Pay, Payload: payload, Slot: signer.Slot{Nonce: slot, Key: string(i.To)}}
+	return signer.SignRequest{
+		IntentID: i.ID, Act: signer.Pay, Payload: payload,
+		Slot: signer.Slot{Nonce: slot, Key: string(i.To)},
+	}
 }
 
 // A place is the one thing that is paid for at an address without a wallet: there is
@@ -340,12 +382,20 @@ func TestAPlaceIsTheTreasurysOwnWithItsRentAndNoMore(t *testing.T) {
 		"somebody's address":       {func(i *signer.Intent) { i.To = solPayee }, signer.RefusedDestination},
 		"a number beyond the last": {func(i *signer.Intent) { i.To = far }, signer.RefusedDestination},
 		"another wallet's":         {func(i *signer.Intent) { i.To = of }, signer.RefusedDestination},
-		"one lamport more":         {func(i *signer.Intent) { i.Amount = money.Units(solanatx.NonceRent + 1) }, signer.RefusedDestination},
-		"one lamport less":         {func(i *signer.Intent) { i.Amount = money.Units(solanatx.NonceRent - 1) }, signer.RefusedDestination},
-		"a token":                  {func(i *signer.Intent) { i.Contract = solUSDC }, signer.RefusedDestination},
-		"a wallet of ours":         {func(i *signer.Intent) { i.ToWallet = &v.deposit.WalletRef }, signer.RefusedDestination},
-		"a deposit address pays":   {func(i *signer.Intent) { i.From, i.To, i.Payer = v.deposit.WalletRef, of, &v.treasury.WalletRef }, signer.RefusedWallet},
-		"its fee paid by another":  {func(i *signer.Intent) { i.Payer = &v.treasury.WalletRef }, signer.RefusedWallet},
+		"one lamport more": {func(i *signer.Intent) {
+			i.Amount = money.Units(solanatx.NonceRent + 1)
+		}, signer.RefusedDestination},
+		"one lamport less": {func(i *signer.Intent) {
+			i.Amount = money.Units(solanatx.NonceRent - 1)
+		}, signer.RefusedDestination},
+		"a token": {func(i *signer.Intent) { i.Contract = solUSDC }, signer.RefusedDestination},
+		"a wallet of ours": {func(i *signer.Intent) {
+			i.ToWallet = &v.deposit.WalletRef
+		}, signer.RefusedDestination},
+		"a deposit address pays": {func(i *signer.Intent) {
+			i.From, i.To, i.Payer = v.deposit.WalletRef, of, &v.treasury.WalletRef
+		}, signer.RefusedWallet},
+		"its fee paid by another": {func(i *signer.Intent) { i.Payer = &v.treasury.WalletRef }, signer.RefusedWallet},
 	} {
 		i := v.place("place_"+name, 0)
 		c.change(&i)
@@ -429,7 +479,10 @@ func TestACloseIsOfAnAddressAndItsCoinGoesToTheTreasury(t *testing.T) {
 		i.Purpose, i.Amount, i.WalletBalance = signer.CloseTokenAccount, money.Units(solanatx.TokenAccountRent), nil
 		return i
 	}
-	other, err := v.s.IssueAddress(t.Context(), signer.WalletRef{OrgID: "org_other", Family: chain.SolanaFamily, Purpose: "TREASURY"})
+	other, err := v.s.IssueAddress(t.Context(), signer.WalletRef{
+		OrgID: "org_other", Family: chain.SolanaFamily,
+		Purpose: "TREASURY",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -444,7 +497,9 @@ func TestACloseIsOfAnAddressAndItsCoinGoesToTheTreasury(t *testing.T) {
 		"to another's, paid by it": {func(i *signer.Intent) {
 			i.To, i.ToWallet, i.Payer = other.Address, &other.WalletRef, &other.WalletRef
 		}, signer.RefusedWallet},
-		"to an address, in words of the treasury": {func(i *signer.Intent) { i.To = solPayee }, signer.RefusedDestination},
+		"to an address, in words of the treasury": {func(i *signer.Intent) {
+			i.To = solPayee
+		}, signer.RefusedDestination},
 		"of the treasury": {func(i *signer.Intent) {
 			i.From, i.To, i.ToWallet = v.treasury.WalletRef, v.deposit.Address, &v.deposit.WalletRef
 			i.Payer = nil
@@ -470,7 +525,8 @@ func TestACloseIsOfAnAddressAndItsCoinGoesToTheTreasury(t *testing.T) {
 		return func(x *solanatx.Tx) { x.Moves, x.Closes = nil, []solanatx.Close{c} }
 	}
 	v.refuses("a sweep for a close", v.request(i, 0, nonceA, nil), signer.RefusedPayload)
-	v.refuses("a close for a sweep", v.request(sweep, 0, nonceA, shut(v.deposit.Address, solUSDC)), signer.RefusedPayload)
+	v.refuses("a close for a sweep", v.request(sweep, 0, nonceA, shut(v.deposit.Address, solUSDC)),
+		signer.RefusedPayload)
 	v.refuses("another token's", v.request(i, 0, nonceA, shut(v.deposit.Address, solPayee)), signer.RefusedPayload)
 	v.refuses("another owner's", v.request(i, 0, nonceA, shut(solPayee, solUSDC)), signer.RefusedPayload)
 	cancel := v.request(i, 0, nonceA, shut(v.deposit.Address, solUSDC))
@@ -486,7 +542,8 @@ func TestNothingIsClosedWhereTokensLieInNoAccounts(t *testing.T) {
 	to := signertest.IssueAddress(t, s, ours)
 	signertest.IssueAddress(t, s, from)
 	_, err := s.AdmitIntent(t.Context(), signer.Intent{
-		ID: "cl_1", Purpose: signer.CloseTokenAccount, Chain: signertest.Chain, From: from, To: to, ToWallet: &ours, Contract: signertest.LimitedToken, Amount: money.Units(5), MintID: 1,
+		ID: "cl_1", Purpose: signer.CloseTokenAccount, Chain: signertest.Chain, From: from, To: to, ToWallet: &ours,
+		Contract: signertest.LimitedToken, Amount: money.Units(5), MintID: 1,
 	})
 	if refusal(err) != signer.RefusedDestination {
 		t.Errorf("got %v, want it refused: its bytes would be those of a sweep", err)

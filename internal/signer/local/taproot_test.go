@@ -23,7 +23,10 @@ import (
 )
 
 func taprootOf(org, customer string) signer.WalletRef {
-	return signer.WalletRef{OrgID: org, Family: chain.BitcoinFamily, Purpose: "CUSTOMER_DEPOSIT", Subject: customer, Form: chain.Taproot}
+	return signer.WalletRef{
+		OrgID: org, Family: chain.BitcoinFamily, Purpose: "CUSTOMER_DEPOSIT", Subject: customer,
+		Form: chain.Taproot,
+	}
 }
 
 func (c *bitcoinEnv) taproot(customer string) signer.IssuedAddress {
@@ -78,7 +81,8 @@ func TestCoinsOfBothFormsAreSpentTogether(t *testing.T) {
 	for i, in := range tx.TxIn {
 		before.AddPrevOut(in.PreviousOutPoint, &spent[i])
 	}
-	e, err := txscript.NewEngine(spent[1].PkScript, tx, 1, txscript.StandardVerifyFlags, nil, txscript.NewTxSigHashes(tx, before), spent[1].Value, before)
+	e, err := txscript.NewEngine(spent[1].PkScript, tx, 1, txscript.StandardVerifyFlags, nil,
+		txscript.NewTxSigHashes(tx, before), spent[1].Value, before)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +98,8 @@ func TestCoinsOfBothFormsAreSpentTogether(t *testing.T) {
 	back := c.payment("rt_1")
 	back.Purpose, back.From, back.Payer, back.CustomerID = signer.Return, bob.WalletRef, &c.treasury.WalletRef, ""
 	rest := c.admit(back)
-	returned := c.request("rt_1", 1, 2000, rest, paymentTo(btcPayee, 60_000), bitcoin(2, 60_000, bob.Address), bitcoin(3, 9000, c.treasury.Address))
+	returned := c.request("rt_1", 1, 2000, rest, paymentTo(btcPayee, 60_000), bitcoin(2, 60_000, bob.Address),
+		bitcoin(3, 9000, c.treasury.Address))
 	verify(t, c.signs(returned), returned.Payload)
 
 	index := c.s.Index()
@@ -109,7 +114,10 @@ func TestCoinsOfBothFormsAreSpentTogether(t *testing.T) {
 	next := c.conf
 	next.Journal = filepath.Join(t.TempDir(), "next")
 	// The wallet that a return is from is asked about in its own form.
-	nonces := []local.ChainNonce{{Wallet: c.treasury.WalletRef, Chain: chain.Bitcoin}, {Wallet: bob.WalletRef, Chain: chain.Bitcoin}}
+	nonces := []local.ChainNonce{
+		{Wallet: c.treasury.WalletRef, Chain: chain.Bitcoin},
+		{Wallet: bob.WalletRef, Chain: chain.Bitcoin},
+	}
 	if err := local.AdoptJournal(next, c.seed, entries, nonces); err != nil {
 		t.Fatal(err)
 	}
@@ -148,10 +156,12 @@ func TestAWalletHasOneFormForEver(t *testing.T) {
 		usual.Form = chain.Usual
 		no(when+", bob's as SegWit", usual, signer.RefusedForm)
 		no(when+", ann's as taproot", taprootOf("org_1", "ann"), signer.RefusedForm)
-		if again := c.taproot("bob"); again.Entry.Seq != bob.Entry.Seq || again.Address != bob.Address || !bytes.Equal(again.Proof, bob.Proof) {
+		if again := c.taproot("bob"); again.Entry.Seq != bob.Entry.Seq || again.Address != bob.Address ||
+			!bytes.Equal(again.Proof, bob.Proof) {
 			t.Errorf("%s, bob's: got %+v, want %+v", when, again, bob)
 		}
-		if again := c.issue("org_1", "CUSTOMER_DEPOSIT", "ann"); again.Entry.Seq != ann.Entry.Seq || again.Address != ann.Address {
+		if again := c.issue("org_1", "CUSTOMER_DEPOSIT", "ann"); again.Entry.Seq != ann.Entry.Seq ||
+			again.Address != ann.Address {
 			t.Errorf("%s, ann's: got %+v, want %+v", when, again, ann)
 		}
 	}
@@ -160,11 +170,23 @@ func TestAWalletHasOneFormForEver(t *testing.T) {
 	both("after a restart")
 
 	for what, w := range map[string]signer.WalletRef{
-		"a treasury":          {OrgID: "org_9", Family: chain.BitcoinFamily, Purpose: "TREASURY", Form: chain.Taproot},
-		"a wallet for change": {OrgID: "org_1", Family: chain.BitcoinFamily, Purpose: "CHANGE", Subject: "wd_1", Form: chain.Taproot},
-		"one of EVM":          {OrgID: "org_1", Family: chain.EVM, Purpose: "CUSTOMER_DEPOSIT", Subject: "eve", Form: chain.Taproot},
-		"one of Solana":       {OrgID: "org_1", Family: chain.SolanaFamily, Purpose: "CUSTOMER_DEPOSIT", Subject: "eve", Form: chain.Taproot},
-		"another word":        {OrgID: "org_1", Family: chain.BitcoinFamily, Purpose: "CUSTOMER_DEPOSIT", Subject: "eve", Form: "taproot"},
+		"a treasury": {OrgID: "org_9", Family: chain.BitcoinFamily, Purpose: "TREASURY", Form: chain.Taproot},
+		"a wallet for change": {
+			OrgID: "org_1", Family: chain.BitcoinFamily, Purpose: "CHANGE", Subject: "wd_1",
+			Form: chain.Taproot,
+		},
+		"one of EVM": {
+			OrgID: "org_1", Family: chain.EVM, Purpose: "CUSTOMER_DEPOSIT", Subject: "eve",
+			Form: chain.Taproot,
+		},
+		"one of Solana": {
+			OrgID: "org_1", Family: chain.SolanaFamily, Purpose: "CUSTOMER_DEPOSIT", Subject: "eve",
+			Form: chain.Taproot,
+		},
+		"another word": {
+			OrgID: "org_1", Family: chain.BitcoinFamily, Purpose: "CUSTOMER_DEPOSIT",
+			Subject: "eve", Form: "taproot",
+		},
 	} {
 		no(what, w, signer.RefusedMalformed)
 	}
@@ -196,9 +218,12 @@ func TestAWalletHasOneFormForEver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	body, err := json.Marshal(signer.Record{Kind: signer.RecordIssue, RecordedAt: "2099-01-01T00:00:00Z", Issue: &signer.IssueBody{
-		WalletRef: taprootOf("org_1", "ann"), Path: other.Path(), Address: other.Address(),
-	}})
+	body, err := json.Marshal(signer.Record{
+		Kind: signer.RecordIssue, RecordedAt: "2099-01-01T00:00:00Z",
+		Issue: &signer.IssueBody{
+			WalletRef: taprootOf("org_1", "ann"), Path: other.Path(), Address: other.Address(),
+		},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,10 +261,16 @@ func TestAJournalOfBeforeThereWereFormsKeepsItsBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &bitcoinEnv{t: t, seed: seed.ForNetwork(chain.Local), conf: local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Policy: local.Policy{
-		WhitelistCoolingOff: "0s",
-		Chains:              map[chain.Name]local.ChainPolicy{chain.Bitcoin: {SignerID: btcRegtest, FeeMax: money.Units(50_000), Unlimited: true}},
-	}}}
+	c := &bitcoinEnv{
+		t: t, seed: seed.ForNetwork(chain.Local),
+		conf: local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Policy: local.Policy{
+			WhitelistCoolingOff: "0s",
+			Chains: map[chain.Name]local.ChainPolicy{chain.Bitcoin: {
+				SignerID: btcRegtest,
+				FeeMax:   money.Units(50_000), Unlimited: true,
+			}},
+		}},
+	}
 	if err := os.WriteFile(c.conf.Journal, written, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -266,8 +297,14 @@ func TestAJournalOfBeforeThereWereFormsKeepsItsBytes(t *testing.T) {
 		signer.IssuedAddress
 		proof string
 	}{
-		{c.treasury, "128947075666c0c23eeddf750e7979a8adb904a99a792fa02b584ac5fdf66312bc7705a9af0bfc0b73ab44a9d25116c5658d51dba983ef7e26120f7c44516307"},
-		{c.deposit, "be5f812da3c5067812d5f73b368f7a3226f49b082186a88e34bc5992ce1d5817895fc0751acfab8b41138df22c20497601fff4fbcdccd00b97ee88374010fb0f"},
+		{
+			c.treasury,
+			"128947075666c0c23eeddf750e7979a8adb904a99a792fa02b584ac5fdf66312bc7705a9af0bfc0b73ab44a9d25116c5658d51dba983ef7e26120f7c44516307",
+		},
+		{
+			c.deposit,
+			"be5f812da3c5067812d5f73b368f7a3226f49b082186a88e34bc5992ce1d5817895fc0751acfab8b41138df22c20497601fff4fbcdccd00b97ee88374010fb0f",
+		},
 	} {
 		if got := hex.EncodeToString(v.Proof); got != v.proof {
 			t.Errorf("proof of %s: got %s, want %s", v.Address, got, v.proof)
@@ -277,7 +314,8 @@ func TestAJournalOfBeforeThereWereFormsKeepsItsBytes(t *testing.T) {
 	if got := string(signer.AttestedBytes(c.deposit.WalletRef, c.deposit.Path, c.deposit.Address)); got != attested {
 		t.Errorf("got %s, want %s", got, attested)
 	}
-	if got := string(signer.AttestedBytes(taprootOf("org_1", "ann"), c.deposit.Path, c.deposit.Address)); got != attested+"7:TAPROOT" {
+	if got := string(signer.AttestedBytes(taprootOf("org_1", "ann"), c.deposit.Path,
+		c.deposit.Address)); got != attested+"7:TAPROOT" {
 		t.Errorf("taproot: got %s, want one word more", got)
 	}
 	back := c.payment("rt_1")
@@ -290,7 +328,8 @@ func TestAJournalOfBeforeThereWereFormsKeepsItsBytes(t *testing.T) {
 	}
 	old2 := admit(back)
 	old1 := admit(c.payment("wd_1"))
-	r := c.request("wd_1", 0, 2000, old1, paymentTo(btcPayee, 60_000), bitcoin(0, 50_000, c.treasury.Address), bitcoin(1, 70_000, c.deposit.Address))
+	r := c.request("wd_1", 0, 2000, old1, paymentTo(btcPayee, 60_000), bitcoin(0, 50_000, c.treasury.Address),
+		bitcoin(1, 70_000, c.deposit.Address))
 	if got := c.signs(r).Hash; got != "d2641e2344a2cced6884a12cfda894fd07500c7776c13ba3bed84952b1c7a86a" {
 		t.Errorf("got transaction %s, want the one that was signed", got)
 	}
@@ -301,15 +340,23 @@ func TestAJournalOfBeforeThereWereFormsKeepsItsBytes(t *testing.T) {
 	// What comes after has numbers from 1 on, and what was in a slot stays its own.
 	next := c.admit(c.payment("wd_2"))
 	coin := bitcoin(2, 90_000, c.deposit.Address)
-	c.refuses("the change of a slot of before", c.request("wd_2", 1, 2000, old1, paymentTo(btcPayee, 60_000), coin), signer.RefusedSlot)
-	if _, err := c.s.IssueAddress(t.Context(), signer.WalletRef{OrgID: "org_1", Family: chain.BitcoinFamily, Purpose: "CHANGE", Subject: "wd_2"}); refusal(err) != signer.RefusedWallet {
+	c.refuses("the change of a slot of before", c.request("wd_2", 1, 2000, old1, paymentTo(btcPayee, 60_000), coin),
+		signer.RefusedSlot)
+	if _, err := c.s.IssueAddress(t.Context(), signer.WalletRef{
+		OrgID: "org_1", Family: chain.BitcoinFamily,
+		Purpose: "CHANGE", Subject: "wd_2",
+	}); refusal(err) != signer.RefusedWallet {
 		t.Errorf("a wallet for change that is called as before: got %v, want it refused", err)
 	}
 	c.signs(c.request("wd_2", 1, 2000, next, paymentTo(btcPayee, 60_000), coin))
 	c.reopen()
-	c.refuses("its change for what a slot of before was for", c.request("rt_1", 2, 2000, next, nil, bitcoin(3, 90_000, c.deposit.Address)), signer.RefusedSlot)
+	c.refuses("its change for what a slot of before was for",
+		c.request("rt_1", 2, 2000, next, nil, bitcoin(3, 90_000, c.deposit.Address)), signer.RefusedSlot)
 	c.signs(c.request("rt_1", 2, 2000, old2, nil, bitcoin(3, 90_000, c.deposit.Address)))
-	if got := fmt.Sprintf("%s", mustMarshal(t, taprootOf("org_1", "ann"))); got != `{"orgId":"org_1","family":"BITCOIN","purpose":"CUSTOMER_DEPOSIT","subject":"ann","form":"TAPROOT"}` {
+	if got := fmt.Sprintf("%s",
+		mustMarshal(t,
+			taprootOf("org_1",
+				"ann"))); got != `{"orgId":"org_1","family":"BITCOIN","purpose":"CUSTOMER_DEPOSIT","subject":"ann","form":"TAPROOT"}` {
 		t.Errorf("got %s, want the form as the last word", got)
 	}
 }

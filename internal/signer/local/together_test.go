@@ -38,11 +38,15 @@ func (v *solanaEnv) both(a, b signer.SignRequest, with []string, change func(*so
 func TestSeveralIntentsAreSignedTogetherForEver(t *testing.T) {
 	t.Parallel()
 	v := newSolanaEnv(t)
-	other, err := v.s.IssueAddress(t.Context(), signer.WalletRef{OrgID: "org_1", Family: v.deposit.Family, Purpose: "CUSTOMER_DEPOSIT", Subject: "bob"})
+	other, err := v.s.IssueAddress(t.Context(), signer.WalletRef{
+		OrgID: "org_1", Family: v.deposit.Family,
+		Purpose: "CUSTOMER_DEPOSIT", Subject: "bob",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	stranger, err := v.s.IssueAddress(t.Context(), signer.WalletRef{OrgID: "org_2", Family: v.deposit.Family, Purpose: "TREASURY"})
+	stranger, err := v.s.IssueAddress(t.Context(),
+		signer.WalletRef{OrgID: "org_2", Family: v.deposit.Family, Purpose: "TREASURY"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,15 +72,22 @@ func TestSeveralIntentsAreSignedTogetherForEver(t *testing.T) {
 		r    signer.SignRequest
 		want string
 	}{
-		"one move for two":          {v.both(first, second, []string{"sw_2"}, func(tx *solanatx.Tx) { tx.Moves = tx.Moves[:1] }), signer.RefusedPayload},
-		"two moves for one":         {v.both(first, second, nil, nil), signer.RefusedPayload},
-		"in another order":          {turned, signer.RefusedPayload},
-		"another amount of one":     {v.both(first, second, []string{"sw_2"}, func(tx *solanatx.Tx) { tx.Moves[1].Amount = money.Units(8) }), signer.RefusedPayload},
-		"the same twice":            {v.both(first, first, []string{"sw_1"}, nil), signer.RefusedIntent},
-		"one that nobody admitted":  {v.both(first, second, []string{"sw_8"}, nil), signer.RefusedIntent},
-		"another organization's":    {v.both(first, second, []string{"wd_9"}, nil), signer.RefusedIntent},
-		"a share above one's limit": {v.both(first, v.request(dear, 0, nonceA, nil), []string{"wd_1"}, nil), signer.RefusedFee},
-		"a name of nothing":         {v.both(first, second, []string{""}, nil), signer.RefusedMalformed},
+		"one move for two": {v.both(first, second, []string{"sw_2"}, func(tx *solanatx.Tx) {
+			tx.Moves = tx.Moves[:1]
+		}), signer.RefusedPayload},
+		"two moves for one": {v.both(first, second, nil, nil), signer.RefusedPayload},
+		"in another order":  {turned, signer.RefusedPayload},
+		"another amount of one": {v.both(first, second, []string{"sw_2"}, func(tx *solanatx.Tx) {
+			tx.Moves[1].Amount = money.Units(8)
+		}), signer.RefusedPayload},
+		"the same twice":           {v.both(first, first, []string{"sw_1"}, nil), signer.RefusedIntent},
+		"one that nobody admitted": {v.both(first, second, []string{"sw_8"}, nil), signer.RefusedIntent},
+		"another organization's":   {v.both(first, second, []string{"wd_9"}, nil), signer.RefusedIntent},
+		"a share above one's limit": {
+			v.both(first, v.request(dear, 0, nonceA, nil), []string{"wd_1"}, nil),
+			signer.RefusedFee,
+		},
+		"a name of nothing": {v.both(first, second, []string{""}, nil), signer.RefusedMalformed},
 	} {
 		v.refuses(name, c.r, c.want)
 	}
@@ -94,8 +105,11 @@ func TestSeveralIntentsAreSignedTogetherForEver(t *testing.T) {
 		v.refuses("alone", v.request(one, 0, nonceA, dearer), signer.RefusedSlot)
 		second.IntentID = "sw_2"
 		v.refuses("the other alone", second, signer.RefusedSlot)
-		v.refuses("the other alone in a slot of its own", v.request(two, 1, nonceB, func(tx *solanatx.Tx) { tx.Moves[0].From = other.Address }), signer.RefusedSlot)
-		v.refuses("with one more", v.both(v.both(first, second, nil, nil), third, []string{"sw_2", "sw_3"}, nil), signer.RefusedSlot)
+		v.refuses("the other alone in a slot of its own", v.request(two, 1, nonceB, func(tx *solanatx.Tx) {
+			tx.Moves[0].From = other.Address
+		}), signer.RefusedSlot)
+		v.refuses("with one more", v.both(v.both(first, second, nil, nil), third, []string{"sw_2", "sw_3"}, nil),
+			signer.RefusedSlot)
 		v.refuses("with another", v.both(first, third, []string{"sw_3"}, nil), signer.RefusedSlot)
 		cancel := v.request(one, 0, nonceA, func(tx *solanatx.Tx) { tx.Moves, tx.Price = nil, 3000+n })
 		cancel.Act = signer.Cancel

@@ -10,11 +10,11 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/keys"
 )
 
-// singleTxFamilies are the families where a slot keeps nothing off the chain: of each intent one
-// transaction is signed, whatever becomes of it, and no cancel.
+// singleTxFamilies are the families whose slots prevent nothing on the chain. Of each intent one
+// transaction is signed, in every case, and no cancel.
 var singleTxFamilies = map[chain.Family]bool{chain.TronFamily: true}
 
-// tronCodec are those of package trontx.
+// tronCodec is the codec of package trontx.
 type tronCodec struct{}
 
 func (tronCodec) decode(payload []byte) (txEffect, error) {
@@ -23,7 +23,8 @@ func (tronCodec) decode(payload []byte) (txEffect, error) {
 		return txEffect{}, err
 	}
 	return txEffect{
-		slot: signer.Slot{Key: tx.SlotKey()}, payer: tx.Owner, maxCost: tx.MaxCost(), checkPayments: singlePayment(tx.CheckPayment),
+		slot: signer.Slot{Key: tx.SlotKey()}, payer: tx.Owner, maxCost: tx.MaxCost(),
+		checkPayments: singlePayment(tx.CheckPayment),
 		checkCancel: func(chain.Address) error {
 			return errors.New("a transaction of TRON cannot be cancelled: it ends when it expires")
 		},
@@ -47,12 +48,13 @@ func (tronCodec) separateFeePayer() bool { return false }
 
 func (tronCodec) slotResources(slotKey string) []string { return []string{slotKey} }
 
-// checkSignerID is the end of the identifier of the first block, as CAIP-2 has it. No payload
-// has it: what a transaction says of the block it refers to is of one network alone.
+// checkSignerID accepts the end of the identifier of the first block, as CAIP-2 defines it. No
+// payload contains it: a transaction's reference to a block is of one network alone.
 func (tronCodec) checkSignerID(signerID string) error {
 	const prefix, bytes = "0x", 4
 	if len(signerID) > len(prefix) {
-		if b, err := hex.DecodeString(signerID[len(prefix):]); err == nil && len(b) == bytes && signerID == prefix+hex.EncodeToString(b) {
+		if b, err := hex.DecodeString(signerID[len(prefix):]); err == nil && len(b) == bytes &&
+			signerID == prefix+hex.EncodeToString(b) {
 			return nil
 		}
 	}

@@ -7,19 +7,20 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// voidEntry is a payment or return that people took back.
+// voidEntry is a payment or return that people recalled.
 type voidEntry struct {
 	org string
 	seq uint64
 }
 
-// VoidIntent remembers that a payment is never made.
+// VoidIntent records that a payment is never made.
 func (s *Signer) VoidIntent(ctx context.Context, v signer.Void) (signer.Entry, error) {
 	if err := ctx.Err(); err != nil {
 		return signer.Entry{}, err
 	}
 	if !isValidWord(v.OrgID) || !isValidWord(v.ID) {
-		return signer.Entry{}, refuse(signer.RefusedMalformed, "orgId, id: give 1 to %d bytes of UTF-8 without NUL", wordBytesMax)
+		return signer.Entry{}, refuse(signer.RefusedMalformed, "orgId, id: give 1 to %d bytes of UTF-8 without NUL",
+			wordBytesMax)
 	}
 	seq, err := s.recordVoid(v)
 	if err != nil {
@@ -39,7 +40,8 @@ func (s *Signer) recordVoid(v signer.Void) (uint64, error) {
 	defer s.mu.Unlock()
 	if existing, ok := s.index.voids[v.ID]; ok {
 		if existing.org != v.OrgID {
-			return 0, refuse(signer.RefusedVoid, "payment %s was voided for another organization in entry %d", v.ID, existing.seq)
+			return 0, refuse(signer.RefusedVoid, "payment %s was voided for another organization in entry %d", v.ID,
+				existing.seq)
 		}
 		return existing.seq, nil
 	}
@@ -49,11 +51,14 @@ func (s *Signer) recordVoid(v signer.Void) (uint64, error) {
 	if intent := s.index.intents[v.ID]; intent != nil {
 		switch {
 		case intent.From.OrgID != v.OrgID:
-			return 0, refuse(signer.RefusedIntent, "intent %s was admitted for another organization in entry %d", v.ID, intent.seq)
+			return 0, refuse(signer.RefusedIntent, "intent %s was admitted for another organization in entry %d", v.ID,
+				intent.seq)
 		case !isOutgoing(intent.Intent):
 			return 0, refuse(signer.RefusedIntent, "intent %s pays nobody outside, so nothing of it is voided", v.ID)
 		case intent.slot != nil:
-			return 0, refuse(signer.RefusedSlot, "intent %s has %v of its account, and only what is mined in it ends it: the database that takes it back does not know what was signed", v.ID, *intent.slot)
+			return 0, refuse(signer.RefusedSlot,
+				"intent %s has %v of its account, and only what is mined in it ends it: the database that takes it back does not know what was signed",
+				v.ID, *intent.slot)
 		}
 	}
 	v.MAC = nil
@@ -66,5 +71,7 @@ func (x *journalIndex) checkNotVoided(id string) *signer.Refusal {
 	if !ok {
 		return nil
 	}
-	return refuse(signer.RefusedVoid, "payment %s was taken back by people in entry %d of the journal and is never made: request it anew under an id of its own", id, void.seq)
+	return refuse(signer.RefusedVoid,
+		"payment %s was taken back by people in entry %d of the journal and is never made: request it anew under an id of its own",
+		id, void.seq)
 }

@@ -23,7 +23,8 @@ func grantKey(t *testing.T, fill byte) *signer.GrantKey {
 func granted(k *signer.GrantKey, id string, units uint64) signer.Intent {
 	i := payment(id, units)
 	i.Grant = k.MakeGrant(signer.Terms{
-		OrgID: org, WithdrawalID: i.ID, Chain: i.Chain, MintID: i.MintID, Contract: i.Contract, To: i.To, Amount: i.Amount, FeeMode: "ORGANIZATION",
+		OrgID: org, WithdrawalID: i.ID, Chain: i.Chain, MintID: i.MintID, Contract: i.Contract, To: i.To,
+		Amount: i.Amount, FeeMode: "ORGANIZATION",
 	}, money.Zero, 0, 0, nil)
 	return i
 }

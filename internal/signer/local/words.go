@@ -16,28 +16,28 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/keys"
 )
 
-// codec take apart and sign the transactions of one family, and read its addresses.
-// They are pure.
+// codec decodes and signs the transactions of one family, and checks its addresses. Codecs are
+// pure.
 type codec interface {
-	// decode says what a payload does when it is mined. What cannot be said in a deed is
+	// decode returns what a payload does once it is mined. Anything that txEffect cannot express is
 	// an error.
 	decode(payload []byte) (txEffect, error)
-	// signPayload makes the bytes to send with the keys of those who have to sign, the one whose
-	// slot it is first.
+	// signPayload makes the bytes to broadcast, with the keys of those who have to sign. The key of
+	// the wallet that owns the slot is first.
 	signPayload(payload []byte, signKeys ...keys.WalletKey) (raw []byte, hash chain.TxHash, err error)
-	// isCanonical tells whether an address or contract is written as the family writes it.
+	// isCanonical reports whether an address or contract is in the family's canonical form.
 	isCanonical(a chain.Address) bool
-	// separateFeePayer tells whether a transaction's fee may be paid by another wallet than the
-	// one that pays its amount.
+	// separateFeePayer reports whether a wallet other than the one that pays the amount may pay the
+	// fee.
 	separateFeePayer() bool
-	// checkSignerID says what is wrong with a policy's signerId, in words.
+	// checkSignerID returns what is wrong with a policy's signerId.
 	checkSignerID(signerID string) error
-	// slotResources are what a lease takes on the chain: no other lease may ever take one of
-	// them. A lease that cannot be read takes nothing, and is in no payload either.
+	// slotResources returns what a slot key takes on the chain: no other slot key may ever take one
+	// of them. A key that cannot be decoded takes nothing, and no payload contains it either.
 	slotResources(slotKey string) []string
 }
 
-// codecs are those that this signer has keys for.
+// codecs are the codecs of the families that this signer has keys for.
 var codecs = map[chain.Family]codec{
 	chain.EVM:           evmCodec{},
 	chain.SolanaFamily:  solanaCodec{},
@@ -45,42 +45,42 @@ var codecs = map[chain.Family]codec{
 	chain.TronFamily:    tronCodec{},
 }
 
-// nonceAccountCodec are the words of a family that leases places.
+// nonceAccountCodec is implemented by the codec of a family with nonce accounts.
 type nonceAccountCodec interface {
-	// nonceAccountCost tells what a place at this address costs a treasury: what has to stay there,
-	// and all of it. ok is false where it is none of that treasury's.
+	// nonceAccountCost returns the minimum balance and the whole cost of a treasury's nonce account
+	// at an address. ok is false if the address is none of that treasury's nonce accounts.
 	nonceAccountCost(treasury, at chain.Address) (stays, costs money.Amount, ok bool)
 }
 
-// A deed is what the bytes of a payload do: all that the rules compare.
+// txEffect is what the bytes of a payload do: all that the rules compare.
 type txEffect struct {
-	networkID   string        // the signerId of the network inside; "" where a slot is of one network alone
-	slot        signer.Slot   // the place inside; a Lease goes without its Nonce, which is not on the chain
-	payer       chain.Address // pays the fee; "" where only the signature tells
+	networkID   string        // the signerId inside; "" where a slot is of one network alone
+	slot        signer.Slot   // the slot inside; with a Key it has no Nonce, which is not on the chain
+	payer       chain.Address // pays the fee; "" where only the signature shows it
 	maxCost     money.Amount  // at most, in native units
 	virtualSize uint64        // virtual bytes, on the chains that charge for those; else 0
-	// checkPayments says in which way it makes other payments, and nil when it makes just these in
-	// this order and does nothing else. Whose key has to sign is for sign to compare, where
-	// only that tells.
+	// checkPayments returns nil if the transaction makes exactly these payments in this order and
+	// does nothing else, and otherwise what differs. Where only the signature shows the payer,
+	// signPayload compares whose key signs.
 	checkPayments func(...chain.Payment) error
-	// checkCancel says in which way it is no cancel of an account.
+	// checkCancel returns why the transaction is no cancel of an account.
 	checkCancel func(account chain.Address) error
-	// checkProof says in which way a proof does not show that the chain mines one transaction of
-	// the slot at most; nil where that needs none.
+	// checkProof returns why a proof does not show that the chain mines at most one transaction of
+	// the slot; it is nil where no proof is needed.
 	checkProof func(proof string) error
-	// inputs says whose coins it spends and where the rest of them goes, where accounts are
-	// coins; nil where the intent's own wallets sign.
+	// inputs holds the owners of the spent outputs and the change address, on chains where funds
+	// are outputs. It is nil where the intent's own wallets sign.
 	inputs *utxoInputs
 }
 
-// utxoInputs are the addresses that hold what a payload spends, one for each signature, and
-// the one that gets what is left.
+// utxoInputs holds the addresses of the outputs that a payload spends, one for each signature, and
+// the address of the change.
 type utxoInputs struct {
 	owners []chain.Address
 	change chain.Address
 }
 
-// takesSlot tells whether the deed takes just this slot.
+// takesSlot reports whether the transaction takes exactly this slot.
 func (d txEffect) takesSlot(slot signer.Slot) bool {
 	if d.slot.Key != "" {
 		return d.slot.Key == slot.Key
@@ -88,7 +88,7 @@ func (d txEffect) takesSlot(slot signer.Slot) bool {
 	return d.slot == slot
 }
 
-// verifyProof is an error unless the slot is shown to be one, where that needs a proof.
+// verifyProof returns an error unless the slot is proven, where a proof is needed.
 func (d txEffect) verifyProof(proof string) error {
 	switch {
 	case d.checkProof != nil:
@@ -99,7 +99,7 @@ func (d txEffect) verifyProof(proof string) error {
 	return nil
 }
 
-// singlePayment is what pays is where a transaction makes one payment.
+// singlePayment makes a checkPayments for a family whose transactions make one payment.
 func singlePayment(pays func(chain.Payment) error) func(...chain.Payment) error {
 	return func(ps ...chain.Payment) error {
 		if len(ps) != 1 {
@@ -109,7 +109,7 @@ func singlePayment(pays func(chain.Payment) error) func(...chain.Payment) error 
 	}
 }
 
-// evmCodec are those of package evmtx.
+// evmCodec is the codec of package evmtx.
 type evmCodec struct{}
 
 func (evmCodec) decode(payload []byte) (txEffect, error) {
@@ -160,25 +160,27 @@ func (evmCodec) checkSignerID(signerID string) error {
 	return nil
 }
 
-// solanaCodec are those of package solanatx.
+// solanaCodec is the codec of package solanatx.
 type solanaCodec struct{}
 
 func (solanaCodec) decode(payload []byte) (txEffect, error) {
 	tx, err := solanatx.Decode(payload)
 	if err != nil {
-		// It names a recent block, so each that is signed may be mined. The chain makes the
-		// account once, and the fees of the others are counted: see intent.addedCost.
+		// A creation names a recent block, so every signed one may be mined. The chain creates the
+		// account once, and the fees of the others are counted: see intentState.addedCost.
 		creation, creationErr := solanatx.DecodeNonceCreation(payload)
 		if creationErr != nil {
 			return txEffect{}, fmt.Errorf("%w; and it makes no nonce account: %w", err, creationErr)
 		}
 		return txEffect{
-			slot: signer.Slot{Key: creation.SlotKey()}, payer: creation.Treasury, maxCost: creation.MaxCost(), checkPayments: singlePayment(creation.CheckPayment),
-			checkCancel: func(chain.Address) error { return errors.New("it makes a nonce account") },
+			slot: signer.Slot{Key: creation.SlotKey()}, payer: creation.Treasury, maxCost: creation.MaxCost(),
+			checkPayments: singlePayment(creation.CheckPayment),
+			checkCancel:   func(chain.Address) error { return errors.New("it makes a nonce account") },
 		}, nil
 	}
 	return txEffect{
-		slot: signer.Slot{Key: tx.SlotKey()}, payer: tx.Payer, maxCost: tx.MaxCost(), checkPayments: tx.CheckPayments, checkProof: tx.CheckProof,
+		slot: signer.Slot{Key: tx.SlotKey()}, payer: tx.Payer, maxCost: tx.MaxCost(), checkPayments: tx.CheckPayments,
+		checkProof: tx.CheckProof,
 		checkCancel: func(account chain.Address) error {
 			if tx.Payer != account || len(tx.Moves) != 0 || len(tx.Closes) != 0 {
 				return fmt.Errorf("it does more than advance the nonce of %s", account)
@@ -194,16 +196,19 @@ func (solanaCodec) signPayload(payload []byte, signKeys ...keys.WalletKey) ([]by
 		return nil, "", err
 	}
 	if len(signers) != len(signKeys) {
-		return nil, "", fmt.Errorf("the transaction has %d signatures, and %d keys are for it", len(signers), len(signKeys))
+		return nil, "", fmt.Errorf("the transaction has %d signatures, and %d keys are for it", len(signers),
+			len(signKeys))
 	}
 	if len(signKeys) > 0 && signers[0] != signKeys[0].Address() {
-		return nil, "", fmt.Errorf("signature 1 of the transaction is that of %s, not of %s", signers[0], signKeys[0].Address())
+		return nil, "", fmt.Errorf("signature 1 of the transaction is that of %s, not of %s", signers[0],
+			signKeys[0].Address())
 	}
 	signatures := make([][64]byte, len(signKeys))
 	for i, address := range signers {
 		position := slices.IndexFunc(signKeys, func(key keys.WalletKey) bool { return key.Address() == address })
 		if position < 0 {
-			return nil, "", fmt.Errorf("signature %d of the transaction is that of %s, which takes no part", i+1, address)
+			return nil, "", fmt.Errorf("signature %d of the transaction is that of %s, which takes no part", i+1,
+				address)
 		}
 		signatures[i] = signKeys[position].SignMessage(payload)
 	}
@@ -219,8 +224,8 @@ func (solanaCodec) separateFeePayer() bool { return true }
 
 func (solanaCodec) slotResources(slotKey string) []string { return []string{slotKey} }
 
-// nonceAccountCost knows as many nonce accounts as anybody looks for: one that nobody finds again
-// would be money lost.
+// nonceAccountCost accepts only as many nonce accounts as a recovery searches for: the rent of one
+// that is never found again would be lost.
 func (solanaCodec) nonceAccountCost(treasury, address chain.Address) (minBalance, cost money.Amount, ok bool) {
 	for n := range uint32(solanatx.NonceAccountsMax) {
 		c := solanatx.NonceCreation{Treasury: treasury, N: n}
@@ -231,8 +236,8 @@ func (solanaCodec) nonceAccountCost(treasury, address chain.Address) (minBalance
 	return money.Zero, money.Zero, false
 }
 
-// checkSignerID is the hash of the first block. No payload has it: a nonce's value is of one
-// network alone.
+// checkSignerID accepts the hash of the first block. No payload contains it: a nonce's value is of
+// one network alone.
 func (solanaCodec) checkSignerID(signerID string) error {
 	if _, err := solanatx.Bytes(chain.Address(signerID)); err != nil {
 		return errors.New("want the hash of the network's first block in base58")
@@ -240,7 +245,7 @@ func (solanaCodec) checkSignerID(signerID string) error {
 	return nil
 }
 
-// bitcoinCodec are those of package bitcointx.
+// bitcoinCodec is the codec of package bitcointx.
 type bitcoinCodec struct{}
 
 func (bitcoinCodec) decode(payload []byte) (txEffect, error) {
@@ -265,19 +270,21 @@ func (bitcoinCodec) signPayload(payload []byte, signKeys ...keys.WalletKey) ([]b
 		return nil, "", err
 	}
 	if len(expected) != len(signKeys) {
-		return nil, "", fmt.Errorf("the transaction has %d signatures, and %d keys are for it", len(expected), len(signKeys))
+		return nil, "", fmt.Errorf("the transaction has %d signatures, and %d keys are for it", len(expected),
+			len(signKeys))
 	}
 	signatures := make([][]byte, len(signKeys))
 	for i, key := range signKeys {
 		if expected[i].Owner != key.Address() {
-			return nil, "", fmt.Errorf("signature %d of the transaction is that of %s, not of %s", i+1, expected[i].Owner, key.Address())
+			return nil, "", fmt.Errorf("signature %d of the transaction is that of %s, not of %s", i+1,
+				expected[i].Owner, key.Address())
 		}
 		signatures[i] = key.SignInput(expected[i].Hash)
 	}
 	return bitcointx.AttachSignatures(payload, signatures...)
 }
 
-// bitcoinNetworks are tried one after the other: an address tells its own.
+// bitcoinNetworks are tried in order: an address shows its network.
 var bitcoinNetworks = []chain.Network{chain.Mainnet, chain.Testnet, chain.Local}
 
 func (bitcoinCodec) isCanonical(a chain.Address) bool {
@@ -289,11 +296,12 @@ func (bitcoinCodec) isCanonical(a chain.Address) bool {
 	return false
 }
 
-// separateFeePayer: coins of the treasury pay the fee of what goes back from another address.
+// separateFeePayer returns true: outputs of the treasury pay the fee of a return from another
+// address.
 func (bitcoinCodec) separateFeePayer() bool { return true }
 
-// checkSignerID is the hash of the first block. No payload has it: an output is of one network
-// alone.
+// checkSignerID accepts the hash of the first block. No payload contains it: an output is of one
+// network alone.
 func (bitcoinCodec) checkSignerID(signerID string) error {
 	if h, err := chainhash.NewHashFromStr(signerID); err != nil || h.String() != signerID {
 		return errors.New("want the hash of the network's first block in hexadecimal")
@@ -301,9 +309,9 @@ func (bitcoinCodec) checkSignerID(signerID string) error {
 	return nil
 }
 
-// slotResources are the outputs that are spent, each by itself: two sets that share one could not
-// both be mined. And where the rest goes, so that an address gets the rest of one slot: whose
-// it is that came there is never in question.
+// slotResources returns each spent output, because two transactions that share one could not both
+// be mined. It also returns the change address, so that an address receives the change of one slot
+// only: the owner of that change is then never in doubt.
 func (bitcoinCodec) slotResources(slotKey string) []string {
 	for _, n := range bitcoinNetworks {
 		if l, err := bitcointx.ParseSlotKey(n, slotKey); err == nil {
@@ -317,7 +325,7 @@ func (bitcoinCodec) slotResources(slotKey string) []string {
 	return nil
 }
 
-// maxFee is the most that a transaction can cost.
+// maxFee returns the most that a transaction can cost.
 func maxFee(f chain.Fees) money.Amount {
 	fee, err := f.Max()
 	if err != nil {

@@ -22,8 +22,10 @@ import (
 // limitedPayment is a payment of the token that has limits.
 func limitedPayment(id string, units uint64) signer.Intent {
 	return signer.Intent{
-		ID: id, Purpose: signer.Payment, Chain: signertest.Chain, From: signertest.Treasury(org), To: signertest.Stranger,
-		Contract: signertest.LimitedToken, Amount: money.Units(units), CustomerID: "alice", IdempotencyKeyHash: signertest.KeyHash(id),
+		ID: id, Purpose: signer.Payment, Chain: signertest.Chain, From: signertest.Treasury(org),
+		To:       signertest.Stranger,
+		Contract: signertest.LimitedToken, Amount: money.Units(units), CustomerID: "alice",
+		IdempotencyKeyHash: signertest.KeyHash(id),
 	}
 }
 
@@ -98,7 +100,8 @@ func TestLostJournalIsRebuiltFromItsCopy(t *testing.T) {
 		"a chain that nobody asked": func() error { return local.AdoptJournal(h.conf, h.seed, copied, nil) },
 		"a chain that knows more":   func() error { return local.AdoptJournal(h.conf, h.seed, copied, at(3)) },
 		"a payer that the copy lacks": func() error {
-			return local.AdoptJournal(h.conf, h.seed, copied, append(at(1), local.ChainNonce{Wallet: signertest.Treasury("org_9"), Chain: signertest.Chain, NextNonce: 1}))
+			return local.AdoptJournal(h.conf, h.seed, copied, append(at(1),
+				local.ChainNonce{Wallet: signertest.Treasury("org_9"), Chain: signertest.Chain, NextNonce: 1}))
 		},
 		"another seed":      func() error { return local.AdoptJournal(h.conf, other.seed, copied, at(1)) },
 		"a file in the way": func() error { return local.AdoptJournal(other.conf, h.seed, copied, at(1)) },
@@ -108,28 +111,35 @@ func TestLostJournalIsRebuiltFromItsCopy(t *testing.T) {
 			return local.AdoptJournal(c, h.seed, copied, at(1))
 		},
 		"a copy without an admission": func() error {
-			return local.AdoptJournal(h.conf, h.seed, slices.DeleteFunc(slices.Clone(copied), func(e signer.Entry) bool { return bytes.Contains(e.Body, []byte(`"ADMIT"`)) }), at(1))
+			return local.AdoptJournal(h.conf, h.seed, slices.DeleteFunc(slices.Clone(copied), func(e signer.Entry) bool {
+				return bytes.Contains(e.Body, []byte(`"ADMIT"`))
+			}), at(1))
 		},
 		"an entry twice": func() error {
 			return local.AdoptJournal(h.conf, h.seed, append(slices.Clone(copied), copied[2]), at(1))
 		},
 		"an entry that was changed": func() error {
-			return local.AdoptJournal(h.conf, h.seed, forge(t, copied, false, `"amount":"100"`, `"amount":"999"`), at(1))
+			return local.AdoptJournal(h.conf, h.seed, forge(t, copied, false, `"amount":"100"`, `"amount":"999"`),
+				at(1))
 		},
 		"a forged address": func() error {
-			return local.AdoptJournal(h.conf, h.seed, forge(t, copied, true, string(alice.Address), string(signertest.Token)), at(1))
+			return local.AdoptJournal(h.conf, h.seed,
+				forge(t, copied, true, string(alice.Address), string(signertest.Token)), at(1))
 		},
 		"a forged payee": func() error {
-			return local.AdoptJournal(h.conf, h.seed, forge(t, copied, true, `"to":"`+string(signertest.Stranger), `"to":"`+string(signertest.Token)), at(1))
+			return local.AdoptJournal(h.conf, h.seed,
+				forge(t, copied, true, `"to":"`+string(signertest.Stranger), `"to":"`+string(signertest.Token)), at(1))
 		},
 		"a forged transaction": func() error {
 			return local.AdoptJournal(h.conf, h.seed, forge(t, copied, true, string(paid.Hash), "0x00"), at(1))
 		},
 		"a payee of ours": func() error {
-			return local.AdoptJournal(h.conf, h.seed, forge(t, copied, true, `"to":"`+string(signertest.Stranger), `"to":"`+string(alice.Address)), at(1))
+			return local.AdoptJournal(h.conf, h.seed,
+				forge(t, copied, true, `"to":"`+string(signertest.Stranger), `"to":"`+string(alice.Address)), at(1))
 		},
 		"a journal with an older time": func() error {
-			return local.AdoptJournal(h.conf, h.seed, forge(t, copied, true, `"kind":"SIGN","at":"2`, `"kind":"SIGN","at":"1`), at(1))
+			return local.AdoptJournal(h.conf, h.seed,
+				forge(t, copied, true, `"kind":"SIGN","at":"2`, `"kind":"SIGN","at":"1`), at(1))
 		},
 	} {
 		if err := try(); err == nil {
@@ -157,13 +167,15 @@ func TestLostJournalIsRebuiltFromItsCopy(t *testing.T) {
 		t.Errorf("a second slot: got %v, want a refusal %s", err, signer.RefusedSlot)
 	}
 	// 200 of 250 stay taken; what nobody had copied is admitted anew.
-	if _, err := h.s.AdmitIntent(t.Context(), limitedPayment("wd_4", 51)); !errors.As(err, &no) || no.Code != signer.PolicyLimit {
+	if _, err := h.s.AdmitIntent(t.Context(), limitedPayment("wd_4", 51)); !errors.As(err, &no) ||
+		no.Code != signer.PolicyLimit {
 		t.Errorf("past the limit: got %v, want a refusal %s", err, signer.PolicyLimit)
 	}
 	if _, err := h.s.AdmitIntent(t.Context(), third); err != nil {
 		t.Error(err)
 	}
-	if got, err := b.book.Address(t.Context(), signertest.Deposit(org, "alice")); err != nil || got.Address != alice.Address {
+	if got, err := b.book.Address(t.Context(), signertest.Deposit(org, "alice")); err != nil ||
+		got.Address != alice.Address {
 		t.Errorf("got %v, %v, want %s", got.Address, err, alice.Address)
 	}
 	b.importAdopted(t)
@@ -187,7 +199,9 @@ func (b database) importAdopted(t *testing.T) {
 	}
 	var got signer.Head
 	var seq int64
-	if err := b.owner.QueryRow(t.Context(), `SELECT journal_id, imported_seq, imported_hash FROM signer_identity`).Scan(&got.JournalID, &seq, &got.Hash); err != nil {
+	if err := b.owner.QueryRow(t.Context(),
+		`SELECT journal_id, imported_seq, imported_hash FROM signer_identity`).Scan(&got.JournalID, &seq,
+		&got.Hash); err != nil {
 		t.Fatal(err)
 	}
 	if got.Seq = uint64(seq); got != head {

@@ -59,7 +59,8 @@ func (b database) owners(t *testing.T, when string, want map[string]chain.Addres
 			t.Errorf("%s: %q: got the address %q, want %s", when, customerID, got[customerID], address)
 		}
 		// The signer agrees with the row, or the book refuses it.
-		if w, err := b.book.Address(t.Context(), signertest.Deposit(org, customerID)); err != nil || w.Address != address {
+		if w, err := b.book.Address(t.Context(), signertest.Deposit(org, customerID)); err != nil ||
+			w.Address != address {
 			t.Errorf("%s: the book has %q %v for %q, want %s", when, w.Address, err, customerID, address)
 		}
 	}
@@ -84,7 +85,8 @@ func TestAJournalGivesEachCustomerItsOwnAgain(t *testing.T) {
 		intent := fmt.Sprint("wd_", i)
 		b.order(t, intent)
 		entry, err := h.s.AdmitIntent(t.Context(), signer.Intent{
-			ID: intent, Purpose: signer.Payment, Chain: signertest.Chain, From: signertest.Treasury(org), To: signertest.Stranger,
+			ID: intent, Purpose: signer.Payment, Chain: signertest.Chain, From: signertest.Treasury(org),
+			To:       signertest.Stranger,
 			Contract: signertest.Token, Amount: money.Units(1), CustomerID: customerID,
 		})
 		if err != nil {
@@ -118,7 +120,8 @@ func TestAJournalGivesEachCustomerItsOwnAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := local.AdoptJournal(h.conf, h.seed, copied, []local.ChainNonce{{Wallet: signertest.Treasury(org), Chain: signertest.Chain, NextNonce: 0}}); err != nil {
+	if err := local.AdoptJournal(h.conf, h.seed, copied,
+		[]local.ChainNonce{{Wallet: signertest.Treasury(org), Chain: signertest.Chain, NextNonce: 0}}); err != nil {
 		t.Fatal(err)
 	}
 	h.open(t)
@@ -127,7 +130,8 @@ func TestAJournalGivesEachCustomerItsOwnAgain(t *testing.T) {
 	b.owners(t, "adopted", addresses)
 	for i, customerID := range idtest.Alike {
 		again := signer.Intent{
-			ID: fmt.Sprint("wd_", i), Purpose: signer.Payment, Chain: signertest.Chain, From: signertest.Treasury(org), To: signertest.Stranger,
+			ID: fmt.Sprint("wd_", i), Purpose: signer.Payment, Chain: signertest.Chain, From: signertest.Treasury(org),
+			To:       signertest.Stranger,
 			Contract: signertest.Token, Amount: money.Units(1), CustomerID: customerID,
 		}
 		if _, err := h.s.AdmitIntent(t.Context(), again); err != nil {

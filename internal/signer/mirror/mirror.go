@@ -1,11 +1,13 @@
-// Package mirror keeps the database and the signer's journal to one story: every
-// entry is copied here with the change that it belongs to, and the database never
-// runs ahead of, beside, or without the journal that it belongs to.
+// Package mirror keeps the database consistent with the signer's journal. It copies every entry
+// together with the change that it belongs to. The database never runs ahead of its journal, with
+// another journal, or without one.
 //
-// What never happens here: an entry that is changed or dropped, a database that
-// takes up with another journal because its own is not there, an answer to a
-// contradiction other than stopping. What a crash leaves: entries in the journal
-// that the copy does not have yet. Import fetches them.
+// There is never:
+//   - an entry that is changed or dropped
+//   - a database that continues with another journal because its own is missing
+//   - a reaction to a contradiction other than stopping
+//
+// A crash leaves entries in the journal that the copy lacks. ImportJournal fetches them.
 package mirror
 
 import (
@@ -24,31 +26,31 @@ import (
 
 const (
 	entriesPerBatch = 200
-	namedIDsMax     = 5 // ids in an error
+	namedIDsMax     = 5 // ids in one error
 )
 
-// Errors that stop everything outgoing until a person has looked.
+// Errors that stop everything outgoing until a person has investigated.
 var (
-	// ErrForeign says that the signer has another journal than this database, or the
-	// same one with other contents.
+	// ErrForeign says that the signer has another journal than this database, or the same one with
+	// other contents.
 	ErrForeign = errors.New("this is not the signer journal that the database belongs to: " +
 		"give the signer the journal and key file of this installation, or this installation its own database")
-	// ErrBehind says that the journal lacks entries that the database has seen.
+	// ErrBehind says that the journal lacks entries that the database has.
 	ErrBehind = errors.New("the signer's journal is older than the database: restore its latest copy, " +
 		"or move it away and let `coffer signer adopt` rebuild it from the database")
-	// ErrUnbound says that Import has never run on this database.
+	// ErrUnbound says that ImportJournal has never run on this database.
 	ErrUnbound = errors.New("the database belongs to no signer journal yet: import the journal before using the signer")
 )
 
-// UnknownError says that the journal has entries for things that the database
-// lacks: the database is older than the journal, as after restoring a backup. What
-// was signed may have been paid, so nothing may be decided on this database.
+// UnknownError says that the journal has entries for objects that the database lacks: the database
+// is older than the journal, as after the restore of a backup. What was signed may have been paid,
+// so nothing may be decided on this database.
 type UnknownError struct {
 	Intents       []string // orders that were admitted or signed
-	Organizations []string // of wallets that were issued
+	Organizations []string // organizations of issued wallets
 }
 
-// Error names some of them and what to do.
+// Error names some of them and the remedy.
 func (e *UnknownError) Error() string {
 	var parts []string
 	for _, group := range []struct {
@@ -56,7 +58,8 @@ func (e *UnknownError) Error() string {
 		ids  []string
 	}{{"orders", e.Intents}, {"organizations", e.Organizations}} {
 		if len(group.ids) > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s (%s)", len(group.ids), group.what, strings.Join(group.ids[:min(len(group.ids), namedIDsMax)], ", ")))
+			parts = append(parts, fmt.Sprintf("%d %s (%s)", len(group.ids), group.what,
+				strings.Join(group.ids[:min(len(group.ids), namedIDsMax)], ", ")))
 		}
 	}
 	return "the signer's journal knows " + strings.Join(parts, " and ") + " that the database does not: " +
@@ -67,15 +70,16 @@ func (e *UnknownError) Error() string {
 		"it is all that remembers these payments, and without it they would be made again"
 }
 
-// IsContradiction tells whether an error is a contradiction between database and signer, and
-// not just a signer or database that cannot be reached.
+// IsContradiction reports whether an error is a contradiction between database and signer, and not
+// merely an unreachable signer or database.
 func IsContradiction(err error) bool {
 	var unknown *UnknownError
-	return errors.Is(err, ErrForeign) || errors.Is(err, ErrBehind) || errors.Is(err, signer.ErrProof) || errors.As(err, &unknown)
+	return errors.Is(err, ErrForeign) || errors.Is(err, ErrBehind) || errors.Is(err, signer.ErrProof) ||
+		errors.As(err, &unknown)
 }
 
-// RecordEntry copies an entry in the transaction of the change that it belongs to.
-// Copying it again changes nothing. Errors: ErrUnbound, ErrForeign.
+// RecordEntry copies an entry in the transaction of the change that it belongs to. A second copy of
+// it changes nothing. Errors: ErrUnbound, ErrForeign.
 func RecordEntry(ctx context.Context, tx pg.Tx, e signer.Entry) error {
 	if e.Hash != e.ComputeHash() {
 		return fmt.Errorf("%w: entry %d does not have its hash", ErrForeign, e.Seq)
@@ -85,7 +89,8 @@ func RecordEntry(ctx context.Context, tx pg.Tx, e signer.Entry) error {
 		return err
 	}
 	if bound.JournalID != e.JournalID {
-		return fmt.Errorf("%w: entry %d is of %s, the database belongs to %s", ErrForeign, e.Seq, e.JournalID, bound.JournalID)
+		return fmt.Errorf("%w: entry %d is of %s, the database belongs to %s", ErrForeign, e.Seq, e.JournalID,
+			bound.JournalID)
 	}
 	if bound.Seq == e.Seq && bound.Hash != e.Hash {
 		return fmt.Errorf("%w: entry %d has another hash", ErrForeign, e.Seq)
@@ -117,12 +122,13 @@ func insertEntry(ctx context.Context, tx pg.Tx, e signer.Entry) error {
 	return nil
 }
 
-// loadIdentity is the journal that the database belongs to and up to where it was
+// loadIdentity returns the journal that the database belongs to and the position up to which it was
 // imported. Error: ErrUnbound.
 func loadIdentity(ctx context.Context, tx pg.Tx) (signer.Head, error) {
 	var h signer.Head
 	var seq int64
-	err := tx.QueryRow(ctx, `SELECT journal_id, imported_seq, imported_hash FROM signer_identity`).Scan(&h.JournalID, &seq, &h.Hash)
+	err := tx.QueryRow(ctx, `SELECT journal_id, imported_seq, imported_hash FROM signer_identity`).Scan(&h.JournalID,
+		&seq, &h.Hash)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return h, ErrUnbound
 	}
@@ -133,17 +139,21 @@ func loadIdentity(ctx context.Context, tx pg.Tx) (signer.Head, error) {
 	return h, nil
 }
 
-// WalletKeeper is who keeps the wallets: the book of package wallet.
+// WalletKeeper stores wallets; package wallet implements it.
 type WalletKeeper interface {
-	// EnsureWallet inserts the wallet of an address that was issued, unless it is there. A
-	// wallet that is there with another address is signer.ErrProof.
+	// EnsureWallet inserts the wallet of an issued address if it is missing. An existing wallet
+	// with another address is signer.ErrProof.
 	EnsureWallet(ctx context.Context, tx pg.Tx, i signer.IssuedAddress) error
 }
 
-// ImportJournal brings the database up to the journal's end: it binds a database that has
-// never seen a signer, checks that what was imported is still in the journal, and
-// takes in every entry after it. It may run in several processes at once and be cut
-// off anywhere. Errors: ErrForeign, ErrBehind, *UnknownError (all Fatal), or unknown.
+// ImportJournal brings the database up to the journal's end:
+//   - It binds a database that has never seen a signer.
+//   - It checks that what was imported is still in the journal.
+//   - It imports every later entry.
+//
+// It may run in several processes at once and be interrupted at any point. Errors: ErrForeign,
+// ErrBehind, *UnknownError (for all of them IsContradiction is true); any other error means
+// unknown.
 func ImportJournal(ctx context.Context, db *pg.DB, s signer.Signer, keeper WalletKeeper) error {
 	head, err := s.Head(ctx)
 	if err != nil {
@@ -167,7 +177,7 @@ func ImportJournal(ctx context.Context, db *pg.DB, s signer.Signer, keeper Walle
 			return err
 		}
 		if advanced == imported {
-			// The signer has not this entry to give, although it said so.
+			// The signer does not give this entry, although its head includes it.
 			return fmt.Errorf("import the signer's journal: no entry after %d of %d", imported.Seq, head.Seq)
 		}
 		imported = advanced
@@ -175,7 +185,8 @@ func ImportJournal(ctx context.Context, db *pg.DB, s signer.Signer, keeper Walle
 	return nil
 }
 
-// bindDatabase is where the database stands, after binding one that stands nowhere.
+// bindDatabase returns the imported position of the database. It first binds a database that has no
+// journal.
 func bindDatabase(ctx context.Context, db *pg.DB, head signer.Head) (imported signer.Head, err error) {
 	read := func(ctx context.Context, tx pg.Tx) error {
 		imported, err = loadIdentity(ctx, tx)
@@ -186,7 +197,8 @@ func bindDatabase(ctx context.Context, db *pg.DB, head signer.Head) (imported si
 	}
 	err = db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		var used bool
-		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM wallets) OR EXISTS (SELECT FROM dispatch_orders)`).Scan(&used); err != nil {
+		if err := tx.QueryRow(ctx,
+			`SELECT EXISTS (SELECT FROM wallets) OR EXISTS (SELECT FROM dispatch_orders)`).Scan(&used); err != nil {
 			return fmt.Errorf("look whether the database was ever used: %w", err)
 		}
 		if used {
@@ -206,10 +218,11 @@ func bindDatabase(ctx context.Context, db *pg.DB, head signer.Head) (imported si
 	return imported, db.ReadSystem(ctx, read)
 }
 
-// followAdoption moves the database to a journal that continues the one it belongs to. All
-// of it is imported then, from the beginning. Any other journal is ErrForeign.
+// followAdoption moves the database to a journal that continues its own. That journal is then
+// imported from the beginning. Any other journal is ErrForeign.
 func followAdoption(ctx context.Context, db *pg.DB, s signer.Signer, imported, head signer.Head) (signer.Head, error) {
-	foreign := fmt.Errorf("%w: the signer has %s, the database belongs to %s", ErrForeign, head.JournalID, imported.JournalID)
+	foreign := fmt.Errorf("%w: the signer has %s, the database belongs to %s", ErrForeign, head.JournalID,
+		imported.JournalID)
 	entries, err := s.EntriesAfter(ctx, 0, 1)
 	if err != nil {
 		return imported, fmt.Errorf("ask the signer for the beginning of its journal: %w", err)
@@ -226,7 +239,10 @@ func followAdoption(ctx context.Context, db *pg.DB, s signer.Signer, imported, h
 		if err != nil {
 			return err
 		}
-		if last != (signer.Head{JournalID: genesis.Adopts.JournalID, Seq: genesis.Adopts.Seq, Hash: genesis.Adopts.Hash}) {
+		if last != (signer.Head{
+			JournalID: genesis.Adopts.JournalID, Seq: genesis.Adopts.Seq,
+			Hash: genesis.Adopts.Hash,
+		}) {
 			return fmt.Errorf("%w: %s was adopted at entry %d, and the database has entries up to %d of it",
 				ErrForeign, imported.JournalID, genesis.Adopts.Seq, last.Seq)
 		}
@@ -242,11 +258,13 @@ func followAdoption(ctx context.Context, db *pg.DB, s signer.Signer, imported, h
 	return imported, err
 }
 
-// lastCopied is the last entry of a journal that the database has, not always imported.
+// lastCopied returns the last entry of a journal that the database has, whether or not it was
+// imported.
 func lastCopied(ctx context.Context, tx pg.Tx, journalID string) (signer.Head, error) {
 	h := signer.Head{JournalID: journalID}
 	var seq int64
-	err := tx.QueryRow(ctx, `SELECT seq, hash FROM signer_journal WHERE journal_id = $1 ORDER BY seq DESC LIMIT 1`, journalID).
+	err := tx.QueryRow(ctx, `SELECT seq, hash FROM signer_journal WHERE journal_id = $1 ORDER BY seq DESC LIMIT 1`,
+		journalID).
 		Scan(&seq, &h.Hash)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return h, fmt.Errorf("read the last copied entry of the signer's journal: %w", err)
@@ -255,15 +273,16 @@ func lastCopied(ctx context.Context, tx pg.Tx, journalID string) (signer.Head, e
 	return h, nil
 }
 
-// CopiedEntries are all entries that the database has of its journal, in order, for rebuilding
-// one that was lost. There may be gaps after the part that was imported.
+// CopiedEntries returns all entries that the database has of its journal, in order, to rebuild a
+// lost one. There may be gaps after the imported part.
 func CopiedEntries(ctx context.Context, db *pg.DB) (entries []signer.Entry, err error) {
 	err = db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		imported, err := loadIdentity(ctx, tx)
 		if err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, `SELECT seq, prev, hash, body FROM signer_journal WHERE journal_id = $1 ORDER BY seq`, imported.JournalID)
+		rows, err := tx.Query(ctx,
+			`SELECT seq, prev, hash, body FROM signer_journal WHERE journal_id = $1 ORDER BY seq`, imported.JournalID)
 		if err != nil {
 			return fmt.Errorf("read the copy of the signer's journal: %w", err)
 		}
@@ -289,9 +308,8 @@ type PayingWallet struct {
 	Chain  chain.Name // "": a treasury, which may pay on any chain of its family
 }
 
-// ListPayingWallets are all wallets that the database has paying or about to pay, each with
-// each of its chains, and every treasury: those whose nonces have to be asked before
-// a lost journal is rebuilt.
+// ListPayingWallets returns all wallets with orders in the database, each with each of its chains,
+// and every treasury. The nonces of these have to be queried before a lost journal is rebuilt.
 func ListPayingWallets(ctx context.Context, db *pg.DB) (payers []PayingWallet, err error) {
 	err = db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, `
@@ -314,11 +332,12 @@ func ListPayingWallets(ctx context.Context, db *pg.DB) (payers []PayingWallet, e
 	return payers, nil
 }
 
-// verifyCopy compares the journal with what the database has of it: at where it was
-// imported, and at the furthest entry that was copied.
+// verifyCopy compares the journal with the database's copy at two entries: the imported position
+// and the last copied one.
 func verifyCopy(ctx context.Context, db *pg.DB, s signer.Signer, imported, head signer.Head) error {
 	if imported.JournalID != head.JournalID {
-		return fmt.Errorf("%w: the signer has %s, the database belongs to %s", ErrForeign, head.JournalID, imported.JournalID)
+		return fmt.Errorf("%w: the signer has %s, the database belongs to %s", ErrForeign, head.JournalID,
+			imported.JournalID)
 	}
 	var last signer.Head
 	err := db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
@@ -347,8 +366,10 @@ func verifyCopy(ctx context.Context, db *pg.DB, s signer.Signer, imported, head 
 	return nil
 }
 
-// importBatch imports one batch and returns where the database stands then.
-func importBatch(ctx context.Context, db *pg.DB, s signer.Signer, keeper WalletKeeper, imported signer.Head) (signer.Head, error) {
+// importBatch imports one batch and returns the new position of the database.
+func importBatch(
+	ctx context.Context, db *pg.DB, s signer.Signer, keeper WalletKeeper, imported signer.Head,
+) (signer.Head, error) {
 	entries, err := s.EntriesAfter(ctx, imported.Seq, entriesPerBatch)
 	if err != nil {
 		return imported, fmt.Errorf("ask the signer for the entries after %d: %w", imported.Seq, err)
@@ -377,7 +398,7 @@ func importBatch(ctx context.Context, db *pg.DB, s signer.Signer, keeper WalletK
 		case signer.RecordVoid:
 			voids = append(voids, r.Void.ID)
 		case signer.RecordGenesis, signer.RecordEndorse, signer.RecordRevoke, signer.RecordClock:
-			// Package whitelist compares its rows with the signer's own words.
+			// Package whitelist compares its rows with the signer's answers.
 		}
 	}
 	newHead := end
@@ -394,7 +415,7 @@ func importBatch(ctx context.Context, db *pg.DB, s signer.Signer, keeper WalletK
 			return fmt.Errorf("move the imported end of the signer's journal to %d: %w", end.Seq, err)
 		}
 		if tag.RowsAffected() == 0 {
-			// Another process was here first; the next step begins where it came to.
+			// Another process was faster; the next step begins at its position.
 			newHead, err = loadIdentity(ctx, tx)
 			return err
 		}
@@ -416,11 +437,13 @@ func importBatch(ctx context.Context, db *pg.DB, s signer.Signer, keeper WalletK
 	return newHead, nil
 }
 
-// findMissing finds what the journal knows and the database does not. An order that is
-// there counts for a signature only with the slot and the bytes that were signed: both
-// are committed before the signer is asked, so a database without them is an older one. The
-// same holds for a payment that was voided: its order was taken back before.
-func findMissing(ctx context.Context, tx pg.Tx, wallets []signer.IssuedAddress, intents, voids []string, signs []signer.SignBody) error {
+// findMissing returns an *UnknownError with what the journal knows and the database lacks. An order
+// satisfies a signature only with the slot and the bytes that were signed. Both are committed
+// before the signer is asked, so a database without them is older. The same holds for a voided
+// payment, whose order was recalled before.
+func findMissing(
+	ctx context.Context, tx pg.Tx, wallets []signer.IssuedAddress, intents, voids []string, signs []signer.SignBody,
+) error {
 	var unknown UnknownError
 	if err := findUnsigned(ctx, tx, signs, &unknown.Intents); err != nil {
 		return err
@@ -434,9 +457,21 @@ func findMissing(ctx context.Context, tx pg.Tx, wallets []signer.IssuedAddress, 
 		sql  string
 		into *[]string
 	}{
-		{intents, `SELECT DISTINCT id FROM unnest($1::text[]) AS id WHERE NOT EXISTS (SELECT FROM dispatch_orders WHERE order_id = id) ORDER BY id`, &unknown.Intents},
-		{voids, `SELECT DISTINCT id FROM unnest($1::text[]) AS id WHERE NOT EXISTS (SELECT FROM dispatch_orders WHERE order_id = id AND status = 'WITHDRAWN') ORDER BY id`, &unknown.Intents},
-		{orgs, `SELECT DISTINCT id FROM unnest($1::text[]) AS id WHERE NOT EXISTS (SELECT FROM organizations WHERE org_id = id) ORDER BY id`, &unknown.Organizations},
+		{
+			intents,
+			`SELECT DISTINCT id FROM unnest($1::text[]) AS id WHERE NOT EXISTS (SELECT FROM dispatch_orders WHERE order_id = id) ORDER BY id`,
+			&unknown.Intents,
+		},
+		{
+			voids,
+			`SELECT DISTINCT id FROM unnest($1::text[]) AS id WHERE NOT EXISTS (SELECT FROM dispatch_orders WHERE order_id = id AND status = 'WITHDRAWN') ORDER BY id`,
+			&unknown.Intents,
+		},
+		{
+			orgs,
+			`SELECT DISTINCT id FROM unnest($1::text[]) AS id WHERE NOT EXISTS (SELECT FROM organizations WHERE org_id = id) ORDER BY id`,
+			&unknown.Organizations,
+		},
 	} {
 		if len(q.ids) == 0 {
 			continue
@@ -459,7 +494,7 @@ func findMissing(ctx context.Context, tx pg.Tx, wallets []signer.IssuedAddress, 
 	return nil
 }
 
-// findUnsigned adds the orders to into that lack a slot or bytes that were signed.
+// findUnsigned adds to unknownIDs the orders that lack a slot or bytes that were signed.
 func findUnsigned(ctx context.Context, tx pg.Tx, signs []signer.SignBody, unknownIDs *[]string) error {
 	if len(signs) == 0 {
 		return nil

@@ -41,7 +41,10 @@ func newMirrorEnv(t *testing.T) *mirrorEnv {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &mirrorEnv{seed: seed, conf: local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Policy: signertest.NewPolicy()}}
+	h := &mirrorEnv{seed: seed, conf: local.Config{
+		Journal: filepath.Join(t.TempDir(), "journal"),
+		Policy:  signertest.NewPolicy(),
+	}}
 	if err := local.CreateJournal(h.conf, seed); err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +86,8 @@ func (h *mirrorEnv) admit(t *testing.T, id string, units uint64) signer.Entry {
 	t.Helper()
 	signertest.IssueAddress(t, h.s, signertest.Treasury(org))
 	e, err := h.s.AdmitIntent(t.Context(), signer.Intent{
-		ID: id, Purpose: signer.Payment, Chain: signertest.Chain, From: signertest.Treasury(org), To: signertest.Stranger,
+		ID: id, Purpose: signer.Payment, Chain: signertest.Chain, From: signertest.Treasury(org),
+		To:       signertest.Stranger,
 		Contract: signertest.Token, Amount: money.Units(units), CustomerID: "alice",
 	})
 	if err != nil {
@@ -149,13 +153,16 @@ func (b database) mustImport(t *testing.T) {
 	}
 	var at signer.Head
 	var seq, rows, most int64
-	if err := b.owner.QueryRow(t.Context(), `SELECT journal_id, imported_seq, imported_hash FROM signer_identity`).Scan(&at.JournalID, &seq, &at.Hash); err != nil {
+	if err := b.owner.QueryRow(t.Context(),
+		`SELECT journal_id, imported_seq, imported_hash FROM signer_identity`).Scan(&at.JournalID, &seq,
+		&at.Hash); err != nil {
 		t.Fatal(err)
 	}
 	if at.Seq = uint64(seq); at != head {
 		t.Errorf("imported: got %+v, want %+v", at, head)
 	}
-	if err := b.owner.QueryRow(t.Context(), `SELECT count(*), max(seq) FROM signer_journal`).Scan(&rows, &most); err != nil {
+	if err := b.owner.QueryRow(t.Context(), `SELECT count(*), max(seq) FROM signer_journal`).Scan(&rows,
+		&most); err != nil {
 		t.Fatal(err)
 	}
 	if rows != most || uint64(most) != head.Seq {
@@ -165,7 +172,9 @@ func (b database) mustImport(t *testing.T) {
 
 func (b database) record(t *testing.T, e signer.Entry) error {
 	t.Helper()
-	return b.db.InOrg(t.Context(), org, func(ctx context.Context, tx pg.Tx) error { return mirror.RecordEntry(ctx, tx, e) })
+	return b.db.InOrg(t.Context(), org, func(ctx context.Context, tx pg.Tx) error {
+		return mirror.RecordEntry(ctx, tx, e)
+	})
 }
 
 // order makes an intent known to the database.
@@ -232,7 +241,8 @@ func TestDatabaseBelongsToTheFirstJournalItSees(t *testing.T) {
 	if err := b.record(t, e); !errors.Is(err, mirror.ErrForeign) {
 		t.Errorf("an entry of another journal: got %v, want ErrForeign", err)
 	}
-	if err := mirror.ImportJournal(t.Context(), b.db, h.s, b.book); !errors.Is(err, mirror.ErrForeign) || !mirror.IsContradiction(err) {
+	if err := mirror.ImportJournal(t.Context(), b.db, h.s, b.book); !errors.Is(err, mirror.ErrForeign) ||
+		!mirror.IsContradiction(err) {
 		t.Errorf("another journal: got %v, want ErrForeign", err)
 	}
 	b.exec(t, `DELETE FROM signer_identity`)
@@ -261,10 +271,12 @@ func TestOlderDatabaseStaysClosed(t *testing.T) {
 			t.Fatal(err)
 		}
 		var address string
-		if err := old.owner.QueryRow(t.Context(), `SELECT address FROM wallets WHERE subject = $1`, customer).Scan(&address); err != nil || address != string(want.Address) {
+		if err := old.owner.QueryRow(t.Context(), `SELECT address FROM wallets WHERE subject = $1`,
+			customer).Scan(&address); err != nil || address != string(want.Address) {
 			t.Errorf("%s: got %q, %v, want %s", customer, address, err, want.Address)
 		}
-		if got, err := old.book.Address(t.Context(), signertest.Deposit(org, customer)); err != nil || got.Address != want.Address {
+		if got, err := old.book.Address(t.Context(), signertest.Deposit(org, customer)); err != nil ||
+			got.Address != want.Address {
 			t.Errorf("%s: got %v, %v, want %s", customer, got, err, want.Address)
 		}
 	}
@@ -276,11 +288,13 @@ func TestOlderDatabaseStaysClosed(t *testing.T) {
 		err := mirror.CheckJournal(t.Context(), old.db, h.s, old.book)
 		var unknown *mirror.UnknownError
 		if !errors.As(err, &unknown) || !slices.Equal(unknown.Intents, []string{"wd_1", "wd_2"}) ||
-			!strings.Contains(err.Error(), "restore a backup") || !strings.Contains(err.Error(), "Do not move the journal away") {
+			!strings.Contains(err.Error(), "restore a backup") ||
+			!strings.Contains(err.Error(), "Do not move the journal away") {
 			t.Errorf("got %v, want it to name wd_1 and wd_2 and what to do", err)
 		}
 	}
-	if f := old.frozen(t); f == nil || f.Scope != freeze.ScopeAll || f.Source != freeze.SourceSigner || !strings.Contains(f.Reason, "wd_1") {
+	if f := old.frozen(t); f == nil || f.Scope != freeze.ScopeAll || f.Source != freeze.SourceSigner ||
+		!strings.Contains(f.Reason, "wd_1") {
 		t.Errorf("got %+v, want everything frozen by the signer", f)
 	}
 	young.order(t, "wd_1")
@@ -301,7 +315,8 @@ func TestOlderDatabaseStaysClosed(t *testing.T) {
 	}
 	young.mustImport(t)
 	var lacking *mirror.UnknownError
-	if err := old.importing(t); !errors.As(err, &lacking) || !slices.Equal(lacking.Intents, []string{"wd_1", "wd_2", "wd_3"}) {
+	if err := old.importing(t); !errors.As(err, &lacking) ||
+		!slices.Equal(lacking.Intents, []string{"wd_1", "wd_2", "wd_3"}) {
 		t.Errorf("got %v, want it to name wd_3, whose signature the database lacks", err)
 	}
 	if f := young.frozen(t); f != nil {
@@ -345,7 +360,8 @@ func TestShorterOrForkedJournalHalts(t *testing.T) {
 		t.Errorf("an entry of a forked journal: got %v, want ErrForeign", err)
 	}
 	next, err := h.s.AdmitIntent(t.Context(), signer.Intent{
-		ID: "wd_3", Purpose: signer.Payment, Chain: signertest.Chain, From: signertest.Treasury(org), To: signertest.Stranger,
+		ID: "wd_3", Purpose: signer.Payment, Chain: signertest.Chain, From: signertest.Treasury(org),
+		To:       signertest.Stranger,
 		Contract: signertest.Token, Amount: money.Units(1), CustomerID: "alice",
 	})
 	if err != nil {
@@ -385,7 +401,8 @@ func TestForgedWalletRowStopsTheImport(t *testing.T) {
 	b.exec(t, `
 		INSERT INTO wallets (wallet_id, org_id, family, purpose, subject, path, address, proof, created_at)
 		VALUES ('adr_1', $1, 'EVM', 'CUSTOMER_DEPOSIT', 'alice', 'm', $2, '', now())`, org, string(signertest.Stranger))
-	if err := mirror.CheckJournal(t.Context(), b.db, h.s, b.book); !errors.Is(err, wallet.ErrProof) || b.frozen(t) == nil {
+	if err := mirror.CheckJournal(t.Context(), b.db, h.s, b.book); !errors.Is(err, wallet.ErrProof) ||
+		b.frozen(t) == nil {
 		t.Errorf("got %v, want ErrProof and a freeze", err)
 	}
 }
@@ -408,7 +425,8 @@ func TestManyProcessesImportOnce(t *testing.T) {
 	}
 	b.mustImport(t)
 	var wallets, audits int
-	if err := b.owner.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM wallets), (SELECT count(*) FROM audit_log)`).Scan(&wallets, &audits); err != nil {
+	if err := b.owner.QueryRow(t.Context(),
+		`SELECT (SELECT count(*) FROM wallets), (SELECT count(*) FROM audit_log)`).Scan(&wallets, &audits); err != nil {
 		t.Fatal(err)
 	}
 	if wallets != 450 || audits != 450 {

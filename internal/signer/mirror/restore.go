@@ -11,57 +11,59 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// JournaledIntent is an intent with what the signer made of it after the entry up to
-// which the database was imported.
+// JournaledIntent is an intent with its journal entries after the imported position of the
+// database.
 type JournaledIntent struct {
 	ID string
-	// Intent and At are nil and zero for one that was admitted before that entry, or never.
+	// Intent and AdmittedAt are nil and zero for an intent that was admitted before that position,
+	// or never.
 	Intent     *signer.Intent
 	AdmittedAt time.Time
 	Signed     []Signature // in the order of the journal
-	// Voided is the entry by which people took it back; the zero Head when they did not.
+	// Voided is the entry by which people recalled it; the zero Head if they did not.
 	Voided signer.Head
-	// TxLeadID is the intent with which it was signed, whose transactions are its own too.
+	// TxLeadID is the intent with which it was signed; that intent's transactions are its own too.
 	TxLeadID string
 }
 
-// Signature is a transaction that the signer signed, with the same bytes that it
-// gave when it did.
+// Signature is a transaction that the signer signed, with the same bytes as at that time.
 type Signature struct {
 	signer.SignBody
 	SignedAt time.Time
 	Raw      []byte
 }
 
-// Restorer makes again what the journal remembers and the database lacks. All its
-// methods write in the one transaction of Restore and may run twice.
+// Restorer restores what the journal knows and the database lacks. All its methods write in the one
+// transaction of RestoreDatabase and may run twice.
 type Restorer interface {
-	// RestoreOrganizations makes those that are missing, so that their wallets can be kept.
+	// RestoreOrganizations creates the missing organizations, so that their wallets can be stored.
 	RestoreOrganizations(ctx context.Context, tx pg.Tx, ids []string) error
-	// RestoreOrders is told of every intent beyond the imported entries, known or not, in the
-	// order of the journal, once the wallets are there.
+	// RestoreOrders gets every intent after the imported entries, known or not, in the order of the
+	// journal. It runs after the wallets are restored.
 	RestoreOrders(ctx context.Context, tx pg.Tx, intents []JournaledIntent) error
-	// ResumeOperation is called last, with the time of the journal's last entry.
+	// ResumeOperation runs last, with the time of the journal's last entry.
 	ResumeOperation(ctx context.Context, tx pg.Tx, last time.Time) error
 }
 
-// RestoreReport says what Restore found.
+// RestoreReport says what RestoreDatabase found.
 type RestoreReport struct {
 	From, To signer.Head
-	Wallets  int // addresses that were issued
+	Wallets  int // issued addresses
 	Intents  int // payments, sweeps and top-ups that were admitted or signed
 	Missing  UnknownError
 }
 
-// ErrRehearsed is what a rehearsed Restore returns where it would have committed.
+// ErrRehearsed is what a rehearsed RestoreDatabase returns where it would have committed.
 var ErrRehearsed = errors.New("rehearsed: nothing was written")
 
-// RestoreDatabase brings a database that was restored from a backup up to the signer's
-// journal, in one transaction: all of it or nothing. It is Import for a database that
-// Import refuses with *UnknownError, and an operator's deliberate act, because what
-// the journal remembers is less than the database had: with the write-ahead log up to
-// its end nothing has to be made again. A rehearsal does everything but the commit.
-func RestoreDatabase(ctx context.Context, db *pg.DB, s signer.Signer, keeper WalletKeeper, restorer Restorer, rehearse bool) (RestoreReport, error) {
+// RestoreDatabase brings a database that was restored from a backup up to the signer's journal, in
+// one transaction: all of it or nothing. It replaces ImportJournal for a database that
+// ImportJournal refuses with *UnknownError. It is a deliberate act of an operator, because the
+// journal remembers less than the database had. A replay of the write-ahead log to its end makes it
+// unnecessary. A rehearsal does everything but the commit.
+func RestoreDatabase(
+	ctx context.Context, db *pg.DB, s signer.Signer, keeper WalletKeeper, restorer Restorer, rehearse bool,
+) (RestoreReport, error) {
 	var report RestoreReport
 	head, err := s.Head(ctx)
 	if err != nil {
@@ -87,7 +89,8 @@ func RestoreDatabase(ctx context.Context, db *pg.DB, s signer.Signer, keeper Wal
 	err = db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		report.Missing = UnknownError{}
 		var unknown *UnknownError
-		if err := findMissing(ctx, tx, entries.wallets, entries.admitted, entries.voided, entries.signBodies()); errors.As(err, &unknown) {
+		if err := findMissing(ctx, tx, entries.wallets, entries.admitted, entries.voided,
+			entries.signBodies()); errors.As(err, &unknown) {
 			report.Missing = *unknown
 		} else if err != nil {
 			return err
@@ -151,7 +154,7 @@ func (b newEntries) signBodies() []signer.SignBody {
 	return bodies
 }
 
-// redateEntries takes the time of the last entry for what is dated later: the clock was wrong then.
+// redateEntries dates later times back to the time of the last entry, because the clock was wrong.
 func (b *newEntries) redateEntries() {
 	for n := range b.intents {
 		intent := &b.intents[n]
@@ -166,8 +169,8 @@ func (b *newEntries) redateEntries() {
 	}
 }
 
-// readNewEntries reads the journal's entries after at, and has the signer say again what is
-// not in them: the proofs of its addresses and the bytes that it signed.
+// readNewEntries reads the journal's entries after a position. It asks the signer again for what
+// they do not contain: the proofs of its addresses and the bytes that it signed.
 func readNewEntries(ctx context.Context, s signer.Signer, position, head signer.Head) (newEntries, error) {
 	var b newEntries
 	positions := map[string]int{}
@@ -214,7 +217,8 @@ func readNewEntries(ctx context.Context, s signer.Signer, position, head signer.
 				b.admitted = append(b.admitted, r.Admit.ID)
 			case signer.RecordSign:
 				signed, err := s.Sign(ctx, signer.SignRequest{
-					IntentID: r.Sign.IntentID, TxMemberIDs: r.Sign.TxMemberIDs, Slot: r.Sign.Slot, Act: r.Sign.Act, Payload: r.Sign.Payload, Proof: r.Sign.Proof,
+					IntentID: r.Sign.IntentID, TxMemberIDs: r.Sign.TxMemberIDs, Slot: r.Sign.Slot, Act: r.Sign.Act,
+					Payload: r.Sign.Payload, Proof: r.Sign.Proof,
 				})
 				if err != nil {
 					return b, fmt.Errorf("ask the signer for the bytes of entry %d: %w", e.Seq, err)
@@ -243,9 +247,11 @@ func readNewEntries(ctx context.Context, s signer.Signer, position, head signer.
 	return b, nil
 }
 
-// reissueAddress is an address that was issued, with its proof, which is not in the journal:
-// the signer makes the same one again.
-func reissueAddress(ctx context.Context, s signer.Signer, e signer.Entry, body signer.IssueBody) (signer.IssuedAddress, error) {
+// reissueAddress returns an issued address with its proof, which is not in the journal: the signer
+// makes the same proof again.
+func reissueAddress(
+	ctx context.Context, s signer.Signer, e signer.Entry, body signer.IssueBody,
+) (signer.IssuedAddress, error) {
 	issued, err := s.IssueAddress(ctx, body.WalletRef)
 	if err != nil {
 		return issued, fmt.Errorf("ask the signer for the proof of entry %d: %w", e.Seq, err)

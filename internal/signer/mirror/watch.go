@@ -10,23 +10,27 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// CheckJournal is Import that stops everything outgoing when it finds a contradiction. The
-// freeze stays until an operator lifts it, also when the contradiction goes away.
+// CheckJournal runs ImportJournal and stops everything outgoing if it finds a contradiction. The
+// freeze stays until an operator lifts it, also if the contradiction goes away.
 func CheckJournal(ctx context.Context, db *pg.DB, s signer.Signer, keeper WalletKeeper) error {
 	err := ImportJournal(ctx, db, s, keeper)
 	if err == nil || !IsContradiction(err) {
 		return err
 	}
 	freezeErr := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		return freeze.Create(ctx, tx, freeze.Freeze{Scope: freeze.ScopeAll, Source: freeze.SourceSigner, Reason: err.Error()})
+		return freeze.Create(ctx, tx, freeze.Freeze{
+			Scope: freeze.ScopeAll, Source: freeze.SourceSigner,
+			Reason: err.Error(),
+		})
 	})
 	if freezeErr != nil {
-		slog.ErrorContext(ctx, "signer journal contradicts the database and the freeze could not be put", "err", err, "freeze_err", freezeErr)
+		slog.ErrorContext(ctx, "signer journal contradicts the database and the freeze could not be put", "err", err,
+			"freeze_err", freezeErr)
 	}
 	return err
 }
 
-// WatchJournal checks again and again until ctx ends.
+// WatchJournal checks the journal at each interval until ctx ends.
 func WatchJournal(ctx context.Context, db *pg.DB, s signer.Signer, keeper WalletKeeper, interval time.Duration) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()

@@ -1,15 +1,18 @@
-// Package remote is the signer's port across a unix socket or, from another host,
-// across mutual TLS: one process holds the keys and serves, all others dial.
+// Package remote carries the signer's port over a unix socket or, from another host, over mutual
+// TLS. One process holds the keys and serves; all others dial.
 //
-// The wire is HTTP with a JSON body, one path a method. Who may open the socket may
-// ask for everything that the policy allows: the socket's file mode is the whole of
-// the authentication, so it is 0600 from the moment that it has its name. On the
-// network both sides show a certificate, and each client has no more of the port than
-// it needs.
+// The wire format is HTTP with a JSON body and one path for each method. Any process that can open
+// the socket may ask for everything that the policy allows. The socket's file mode is its only
+// authentication, so it is 0600 from the moment that the socket has its name. On the network both
+// sides show a certificate, and each client has only the part of the port that it needs.
 //
-// What never happens here: a refusal that is made up on the way, an error that is
-// taken for a refusal, a body without a bound, a word on the network outside of TLS. What a crash leaves: nothing. A caller
-// whose answer was lost does not know and asks again.
+// There is never:
+//   - a refusal that the transport invents
+//   - an error that is taken for a refusal
+//   - a body without a size limit
+//   - data on the network outside of TLS
+//
+// A crash leaves nothing. A caller whose answer was lost does not know the outcome and asks again.
 package remote
 
 import (
@@ -34,11 +37,11 @@ import (
 )
 
 const (
-	requestBytesMax = 128 << 10 // a slot of Bitcoin names each coin that it spends
+	requestBytesMax = 128 << 10 // a Bitcoin slot key names each output that it spends
 	answerBytesMax  = 8 << 20
 	headerBytesMax  = 8 << 10
 	entriesMax      = 500     // in one answer
-	entriesBytesMax = 4 << 20 // of their bodies in one answer, so that it is below its bound, unless one alone has more
+	entriesBytesMax = 4 << 20 // of their bodies in one answer, unless a single entry has more
 
 	dialMax  = 2 * time.Second
 	callMax  = 30 * time.Second // one call of a client, and one answer of the server
@@ -47,7 +50,7 @@ const (
 	connsMax = 32
 )
 
-// route is a method of the port on the wire.
+// route is the path of one method of the port.
 type route struct{ path string }
 
 var (
@@ -68,16 +71,15 @@ type entriesRequest struct {
 	Limit    int    `json:"limit"`
 }
 
-// replyBody is the body of every answer: one member is set.
+// replyBody is the body of every answer; one field is set.
 type replyBody struct {
 	Result  json.RawMessage `json:"result,omitempty"`
 	Refusal *signer.Refusal `json:"refusal,omitempty"`
-	Error   string          `json:"error,omitempty"` // for the log; the caller knows nothing
+	Error   string          `json:"error,omitempty"` // for the log; the caller learns no outcome
 }
 
-// ServeSocket answers on a socket until ctx ends, then finishes what is under way and
-// removes it. A socket that nobody answers on is taken over; one that is served is an
-// error.
+// ServeSocket serves on a socket until ctx ends, then finishes the calls in progress and removes
+// the socket. It takes over a socket that no process serves. A socket that is served is an error.
 func ServeSocket(ctx context.Context, socketPath string, s signer.Signer) error {
 	listener, err := listenSocket(ctx, socketPath)
 	if err != nil {
@@ -87,7 +89,7 @@ func ServeSocket(ctx context.Context, socketPath string, s signer.Signer) error 
 	return serveListener(ctx, listener, socketPath, newHandler(s))
 }
 
-// serveListener answers on a listener until ctx ends and finishes what is under way.
+// serveListener serves on a listener until ctx ends and finishes the calls in progress.
 func serveListener(ctx context.Context, listener net.Listener, target string, h http.Handler) error {
 	server := &http.Server{
 		Handler:           h,
@@ -112,12 +114,13 @@ func serveListener(ctx context.Context, listener net.Listener, target string, h 
 	return nil
 }
 
-// listenSocket makes the socket under another name in a directory of its own and renames it
-// when its mode is right.
+// listenSocket creates the socket under another name in a private directory and renames it once its
+// mode is right.
 func listenSocket(ctx context.Context, socketPath string) (net.Listener, error) {
 	var d net.Dialer
 	if conn, err := d.DialContext(ctx, "unix", socketPath); err == nil {
-		return nil, errors.Join(fmt.Errorf("serve the signer on %s: another signer answers there", socketPath), conn.Close())
+		return nil, errors.Join(fmt.Errorf("serve the signer on %s: another signer answers there", socketPath),
+			conn.Close())
 	} else if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ECONNREFUSED) {
 		return nil, fmt.Errorf("serve the signer on %s: %w", socketPath, err)
 	}
@@ -168,8 +171,8 @@ func newHandler(s signer.Signer) http.Handler {
 	return mux
 }
 
-// limitBytes leaves away the last entries of what would be too long an answer. Whoever asks
-// gets them when it goes on.
+// limitBytes drops the last entries of an answer that would be too long. The caller gets them with
+// its next request.
 func limitBytes(entries []signer.Entry, err error) ([]signer.Entry, error) {
 	size := 0
 	for i, e := range entries {
@@ -231,11 +234,13 @@ type Client struct {
 
 var _ signer.Signer = (*Client)(nil)
 
-// DialSocket is the signer that serves on a socket. It connects with the first call, and
-// again after the other side was started anew.
+// DialSocket returns the signer that serves on a socket. It connects with the first call, and again
+// after the other side restarts.
 func DialSocket(socketPath string) *Client {
 	d := net.Dialer{Timeout: dialMax}
-	return newClient(socketPath, func(ctx context.Context) (net.Conn, error) { return d.DialContext(ctx, "unix", socketPath) })
+	return newClient(socketPath, func(ctx context.Context) (net.Conn, error) {
+		return d.DialContext(ctx, "unix", socketPath)
+	})
 }
 
 func newClient(target string, connect func(context.Context) (net.Conn, error)) *Client {
@@ -252,7 +257,7 @@ func newClient(target string, connect func(context.Context) (net.Conn, error)) *
 	}}
 }
 
-// Close drops idle connections.
+// Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // IssueAddress asks for the address of a wallet.
@@ -266,7 +271,7 @@ func (c *Client) IssueAddress(ctx context.Context, w signer.WalletRef) (issued s
 	return issued, nil
 }
 
-// AdmitIntent asks the policy.
+// AdmitIntent asks for the admission of an intent.
 func (c *Client) AdmitIntent(ctx context.Context, intent signer.Intent) (entry signer.Entry, err error) {
 	if err := c.callSigner(ctx, routeAdmit, intent, &entry); err != nil {
 		return signer.Entry{}, err
@@ -285,13 +290,13 @@ func (c *Client) Sign(ctx context.Context, r signer.SignRequest) (signed signer.
 	return signed, verifyEntry(c.target, signed.Entry)
 }
 
-// EntriesAfter asks for the journal.
+// EntriesAfter asks for entries of the journal.
 func (c *Client) EntriesAfter(ctx context.Context, afterSeq uint64, limit int) (entries []signer.Entry, err error) {
 	err = c.callSigner(ctx, routeEntries, entriesRequest{afterSeq, limit}, &entries)
 	return entries, err
 }
 
-// Head asks where the journal stands.
+// Head asks for the position of the journal.
 func (c *Client) Head(ctx context.Context) (head signer.Head, err error) {
 	if err := c.callSigner(ctx, routeHead, struct{}{}, &head); err != nil {
 		return signer.Head{}, err
@@ -303,7 +308,9 @@ func (c *Client) Head(ctx context.Context) (head signer.Head, err error) {
 }
 
 // EndorseAddress asks for an endorsement.
-func (c *Client) EndorseAddress(ctx context.Context, e signer.Endorsement) (endorsed signer.EndorsedAddress, err error) {
+func (c *Client) EndorseAddress(
+	ctx context.Context, e signer.Endorsement,
+) (endorsed signer.EndorsedAddress, err error) {
 	if err := c.callSigner(ctx, routeEndorse, e, &endorsed); err != nil {
 		return signer.EndorsedAddress{}, err
 	}
@@ -313,7 +320,7 @@ func (c *Client) EndorseAddress(ctx context.Context, e signer.Endorsement) (endo
 	return endorsed, verifyEntry(c.target, endorsed.Entry)
 }
 
-// RevokeEndorsement asks to take an endorsement back.
+// RevokeEndorsement asks for the revocation of an endorsement.
 func (c *Client) RevokeEndorsement(ctx context.Context, r signer.Revocation) (entry signer.Entry, err error) {
 	if err := c.callSigner(ctx, routeRevoke, r, &entry); err != nil {
 		return signer.Entry{}, err
@@ -321,7 +328,7 @@ func (c *Client) RevokeEndorsement(ctx context.Context, r signer.Revocation) (en
 	return entry, verifyEntry(c.target, entry)
 }
 
-// VoidIntent asks to end the authority of a payment.
+// VoidIntent asks for the end of a payment's authority.
 func (c *Client) VoidIntent(ctx context.Context, v signer.Void) (entry signer.Entry, err error) {
 	if err := c.callSigner(ctx, routeVoid, v, &entry); err != nil {
 		return signer.Entry{}, err
@@ -353,21 +360,27 @@ func verifyEntry(path string, e signer.Entry) error {
 	return nil
 }
 
-// callSigner makes one call. What is not a refusal by the signer's own word is unknown.
+// callSigner makes one call. Only an explicit refusal by the signer is a refusal; every other
+// failure leaves the outcome unknown.
 func (c *Client) callSigner(ctx context.Context, endpoint route, request, result any) error {
 	body, err := json.Marshal(request)
 	if err != nil {
 		return fmt.Errorf("write a request to the signer: %w", err)
 	}
-	// JSON silently replaces what is not UTF-8: the signer would answer for other words.
+	// JSON silently replaces invalid UTF-8: the signer would answer for other fields.
 	decoded := reflect.New(reflect.TypeOf(request))
-	if err := json.Unmarshal(body, decoded.Interface()); err != nil || !reflect.DeepEqual(decoded.Elem().Interface(), request) {
+	if err := json.Unmarshal(body, decoded.Interface()); err != nil ||
+		!reflect.DeepEqual(decoded.Elem().Interface(), request) {
 		return &signer.Refusal{Code: signer.RefusedMalformed, Message: "a word of the request is not UTF-8"}
 	}
 	if len(body) > requestBytesMax {
-		return &signer.Refusal{Code: signer.RefusedMalformed, Message: fmt.Sprintf("the request has more than %d bytes", requestBytesMax)}
+		return &signer.Refusal{
+			Code:    signer.RefusedMalformed,
+			Message: fmt.Sprintf("the request has more than %d bytes", requestBytesMax),
+		}
 	}
-	httpRequest, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://signer"+endpoint.path, bytes.NewReader(body))
+	httpRequest, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://signer"+endpoint.path,
+		bytes.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("ask the signer on %s: %w", c.target, err)
 	}
@@ -394,7 +407,8 @@ func (c *Client) callSigner(ctx context.Context, endpoint route, request, result
 	case httpResponse.StatusCode == http.StatusServiceUnavailable:
 		return fmt.Errorf("ask on %s: %w: %s", c.target, signer.ErrUnavailable, strings.TrimSpace(a.Error))
 	case httpResponse.StatusCode != http.StatusOK || a.Result == nil:
-		return fmt.Errorf("ask the signer on %s: status %d: %s", c.target, httpResponse.StatusCode, strings.TrimSpace(a.Error))
+		return fmt.Errorf("ask the signer on %s: status %d: %s", c.target, httpResponse.StatusCode,
+			strings.TrimSpace(a.Error))
 	}
 	if err := json.Unmarshal(a.Result, result); err != nil {
 		return fmt.Errorf("read the signer's answer on %s: %w", c.target, err)

@@ -154,10 +154,12 @@ func (refusingSigner) AdmitIntent(context.Context, signer.Intent) (signer.Entry,
 func TestASignerThatCannotWriteIsUnavailable(t *testing.T) {
 	t.Parallel()
 	c, _ := serve(t, socket(t), refusingSigner{})
-	if _, err := c.IssueAddress(t.Context(), signertest.Treasury("org_1")); !errors.Is(err, signer.ErrUnavailable) || !strings.Contains(err.Error(), "no space left") {
+	if _, err := c.IssueAddress(t.Context(), signertest.Treasury("org_1")); !errors.Is(err, signer.ErrUnavailable) ||
+		!strings.Contains(err.Error(), "no space left") {
 		t.Errorf("a full disk: got %v, want ErrUnavailable and why", err)
 	}
-	if _, err := c.AdmitIntent(t.Context(), signer.Intent{ID: "wd_1"}); err == nil || errors.Is(err, signer.ErrUnavailable) {
+	if _, err := c.AdmitIntent(t.Context(), signer.Intent{ID: "wd_1"}); err == nil ||
+		errors.Is(err, signer.ErrUnavailable) {
 		t.Errorf("another error: got %v, want one that is not ErrUnavailable", err)
 	}
 	if _, err := remote.DialSocket(socket(t)).Head(t.Context()); !errors.Is(err, signer.ErrUnavailable) {
@@ -193,7 +195,8 @@ func TestLongEntriesComeInSeveralAnswers(t *testing.T) {
 func TestOnlyTheSignersOwnWordIsARefusal(t *testing.T) {
 	t.Parallel()
 	c, _ := serve(t, socket(t), brokenSigner{})
-	if _, err := c.AdmitIntent(t.Context(), signer.Intent{ID: "wd_1"}); err == nil || refusal(err) || !strings.Contains(err.Error(), "the disk is gone") {
+	if _, err := c.AdmitIntent(t.Context(), signer.Intent{ID: "wd_1"}); err == nil || refusal(err) ||
+		!strings.Contains(err.Error(), "the disk is gone") {
 		t.Errorf("a broken signer: got %v, want an error that is no refusal", err)
 	}
 
@@ -249,7 +252,9 @@ func TestServerBoundsWhatItReads(t *testing.T) {
 	s, _ := signertest.New(t)
 	path := socket(t)
 	c, _ := serve(t, path, s)
-	plain := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	plain := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn,
+		error,
+	) {
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", path)
 	}}}

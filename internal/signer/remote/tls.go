@@ -20,46 +20,51 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// Permission is how much of the port a client on the network has.
+// Permission says which part of the port a client on the network may use.
 type Permission string
 
-// What a client may ask for, each with all before it.
+// The permissions. Each includes those before it.
 const (
-	PermissionRead  Permission = "READ"  // where the journal stands, its entries, and the anchors of the audit log
-	PermissionIssue Permission = "ISSUE" // addresses, endorsements, voids, and anchors of the audit log
-	PermissionPay   Permission = "PAY"   // payments: Admit and Sign
+	PermissionRead  Permission = "READ"  // the journal's position and entries, and the anchors of the audit log
+	PermissionIssue Permission = "ISSUE" // addresses, endorsements, voids, and new anchors of the audit log
+	PermissionPay   Permission = "PAY"   // payments: AdmitIntent and Sign
 )
 
-// IsValid tells whether it is one of them.
+// IsValid reports whether it is one of the permissions.
 func (m Permission) IsValid() bool {
 	return m == PermissionRead || m == PermissionIssue || m == PermissionPay
 }
 
 var (
-	requiredPermissions = map[string]Permission{routeHead.path: PermissionRead, routeEntries.path: PermissionRead, routeAnchors.path: PermissionRead, routeAnchor.path: PermissionIssue, routeIssue.path: PermissionIssue, routeEndorse.path: PermissionIssue, routeRevoke.path: PermissionIssue, routeVoid.path: PermissionIssue, routeAdmit.path: PermissionPay, routeSign.path: PermissionPay}
-	permissionRanks     = map[Permission]int{PermissionRead: 1, PermissionIssue: 2, PermissionPay: 3}
+	requiredPermissions = map[string]Permission{
+		routeHead.path: PermissionRead, routeEntries.path: PermissionRead,
+		routeAnchors.path: PermissionRead, routeAnchor.path: PermissionIssue, routeIssue.path: PermissionIssue,
+		routeEndorse.path: PermissionIssue, routeRevoke.path: PermissionIssue, routeVoid.path: PermissionIssue,
+		routeAdmit.path: PermissionPay, routeSign.path: PermissionPay,
+	}
+	permissionRanks = map[Permission]int{PermissionRead: 1, PermissionIssue: 2, PermissionPay: 3}
 )
 
-// Peer is a client that a signer on the network answers. With a pin, its
-// certificate is the one with that key, whoever signed it; without, it is signed by
-// the authority and Name is its common name.
+// Peer is a client that a signer on the network serves. With a pin, its certificate is the one with
+// that key, independently of who signed it. Without a pin, the authority signed it and Name is its
+// common name.
 type Peer struct {
 	Name       string
-	Pin        string // see Pin
+	Pin        string // see PinOf
 	Permission Permission
 }
 
-// TLSFiles are the certificate of one side and what the other side's is checked by.
-// They are read again while the process runs, so a new certificate needs no restart.
+// TLSFiles name the certificate of one side and the authority of the other side's. They are read
+// again while the process runs, so a new certificate needs no restart.
 type TLSFiles struct {
 	Certificate, Key string // PEM
-	CA               string // PEM: the authority that signs the other side's; "" where pins do
+	CA               string // PEM: the authority that signs the other side's certificate; "" where pins replace it
 }
 
-// reloadEvery is how long files are taken for unchanged.
+// reloadEvery is how long files are assumed to be unchanged.
 const reloadEvery = time.Second
 
-// tlsIdentity is what the files held when they were last read.
+// tlsIdentity holds what the files contained when they were last read.
 type tlsIdentity struct {
 	files    TLSFiles
 	mu       sync.Mutex
@@ -67,7 +72,7 @@ type tlsIdentity struct {
 	loadedFiles
 }
 
-// loadedFiles is what files held.
+// loadedFiles is the contents of the files.
 type loadedFiles struct {
 	certificate tls.Certificate
 	roots       *x509.CertPool // nil without an authority
@@ -82,8 +87,8 @@ func openTLSIdentity(f TLSFiles) (*tlsIdentity, error) {
 	return &tlsIdentity{files: f, loadedFiles: loaded, loadedAt: time.Now()}, nil
 }
 
-// current is the identity of this moment. Files that cannot be read leave what was:
-// a half-written certificate must not stop payments, and it is told.
+// current returns the identity at this moment. If the files cannot be read, it keeps the previous
+// contents and logs an error: a half-written certificate must not stop payments.
 func (i *tlsIdentity) current() loadedFiles {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -91,7 +96,8 @@ func (i *tlsIdentity) current() loadedFiles {
 		i.loadedAt = time.Now()
 		loaded, err := i.files.loadFiles()
 		if err != nil {
-			slog.Error("the signer's certificates could not be read again; those that were read before stay", "err", err)
+			slog.Error("the signer's certificates could not be read again; those that were read before stay", "err",
+				err)
 		} else {
 			i.loadedFiles = loaded
 		}
@@ -119,7 +125,8 @@ func (f TLSFiles) loadFiles() (loaded loadedFiles, err error) {
 	}
 	loaded.roots = x509.NewCertPool()
 	for block, remaining := pem.Decode(text); block != nil; block, remaining = pem.Decode(remaining) {
-		if c, err := x509.ParseCertificate(block.Bytes); err == nil && block.Type == "CERTIFICATE" && len(block.Headers) == 0 {
+		if c, err := x509.ParseCertificate(block.Bytes); err == nil && block.Type == "CERTIFICATE" &&
+			len(block.Headers) == 0 {
 			loaded.roots.AddCert(c)
 			loaded.authorities = append(loaded.authorities, c)
 		}
@@ -130,8 +137,8 @@ func (f TLSFiles) loadFiles() (loaded loadedFiles, err error) {
 	return loaded, nil
 }
 
-// PinOf names a certificate by its public key: sha256/ and the base64 of the SHA-256
-// of its SubjectPublicKeyInfo. A certificate that is renewed for the same key keeps it.
+// PinOf returns the pin of a certificate's public key: sha256/ and the base64 of the SHA-256 of its
+// SubjectPublicKeyInfo. A certificate that is renewed for the same key keeps it.
 func PinOf(c *x509.Certificate) string {
 	sum := sha256.Sum256(c.RawSubjectPublicKeyInfo)
 	return pinPrefix + base64.StdEncoding.EncodeToString(sum[:])
@@ -139,7 +146,7 @@ func PinOf(c *x509.Certificate) string {
 
 const pinPrefix = "sha256/"
 
-// CheckPin tells what is wrong with the form of a pin.
+// CheckPin returns an error if the form of a pin is invalid.
 func CheckPin(pin string) error {
 	sum, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(pin, pinPrefix))
 	if !strings.HasPrefix(pin, pinPrefix) || err != nil || len(sum) != sha256.Size {
@@ -148,19 +155,22 @@ func CheckPin(pin string) error {
 	return nil
 }
 
-// errUnknownPeer says that the other side is not who it has to be.
+// errUnknownPeer says that the other side is none of the configured peers.
 var errUnknownPeer = errors.New("the certificate is of nobody that is known here")
 
-// checkValidity refuses a certificate outside of its time; a pin does not make it timeless.
+// checkValidity refuses a certificate outside of its validity period, also a pinned one.
 func checkValidity(c *x509.Certificate, now time.Time) error {
 	if now.Before(c.NotBefore) || now.After(c.NotAfter) {
-		return fmt.Errorf("the certificate of %s counts from %s to %s", c.Subject.CommonName, c.NotBefore.UTC().Format(time.RFC3339), c.NotAfter.UTC().Format(time.RFC3339))
+		return fmt.Errorf("the certificate of %s counts from %s to %s", c.Subject.CommonName,
+			c.NotBefore.UTC().Format(time.RFC3339), c.NotAfter.UTC().Format(time.RFC3339))
 	}
 	return nil
 }
 
 // verifyChain checks a chain of certificates against an authority.
-func verifyChain(chain []*x509.Certificate, roots *x509.CertPool, name string, use x509.ExtKeyUsage, now time.Time) error {
+func verifyChain(
+	chain []*x509.Certificate, roots *x509.CertPool, name string, use x509.ExtKeyUsage, now time.Time,
+) error {
 	intermediates := x509.NewCertPool()
 	for _, c := range chain[1:] {
 		intermediates.AddCert(c)
@@ -171,15 +181,15 @@ func verifyChain(chain []*x509.Certificate, roots *x509.CertPool, name string, u
 	return err
 }
 
-// ServerConfig is a signer that answers on the network.
+// ServerConfig configures a signer that serves on the network.
 type ServerConfig struct {
 	TLSFiles
 	Peers            []Peer
-	CertificateWatch *CertificateWatch // is told the certificates; nil: nobody asks
+	CertificateWatch *CertificateWatch // records the certificates; may be nil
 }
 
-// ServeTLS answers on a listener until ctx ends, then finishes what is under way and
-// closes it. It speaks TLS 1.3 with clients that are among the peers, and nothing else.
+// ServeTLS serves on a listener until ctx ends, then finishes the calls in progress and closes it.
+// It speaks only TLS 1.3, and only with clients that are among the peers.
 func ServeTLS(ctx context.Context, l net.Listener, conf ServerConfig, s signer.Signer) error {
 	identity, err := openTLSIdentity(conf.TLSFiles)
 	if err != nil {
@@ -193,7 +203,7 @@ func ServeTLS(ctx context.Context, l net.Listener, conf ServerConfig, s signer.S
 			return &tls.Config{
 				MinVersion:   tls.VersionTLS13,
 				Certificates: []tls.Certificate{identity.current().certificate},
-				ClientAuth:   tls.RequireAnyClientCert, // whose it is says the next line
+				ClientAuth:   tls.RequireAnyClientCert, // VerifyConnection identifies the client
 				VerifyConnection: func(c tls.ConnectionState) error {
 					p, err := d.findPeer(c.PeerCertificates)
 					if err == nil {
@@ -209,13 +219,13 @@ func ServeTLS(ctx context.Context, l net.Listener, conf ServerConfig, s signer.S
 	return serveListener(ctx, tls.NewListener(l, outer), l.Addr().String(), d.authorize(newHandler(s)))
 }
 
-// authenticator knows who may come in.
+// authenticator identifies clients.
 type authenticator struct {
 	identity *tlsIdentity
 	peers    []Peer
 }
 
-// findPeer finds whose certificates these are.
+// findPeer returns the peer that these certificates belong to.
 func (d authenticator) findPeer(chain []*x509.Certificate) (Peer, error) {
 	if len(chain) == 0 {
 		return Peer{}, errUnknownPeer
@@ -245,8 +255,8 @@ func (d authenticator) findPeer(chain []*x509.Certificate) (Peer, error) {
 	return Peer{}, fmt.Errorf("%w: the authority signed it for %s", errUnknownPeer, chain[0].Subject.CommonName)
 }
 
-// authorize asks again with every call, because a connection lives longer than the time
-// of a certificate or an authority may.
+// authorize checks the client again on every call, because a connection may outlive the validity of
+// a certificate or an authority.
 func (d authenticator) authorize(inner http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.TLS == nil {
@@ -259,25 +269,27 @@ func (d authenticator) authorize(inner http.Handler) http.Handler {
 			writeReply(w, http.StatusForbidden, replyBody{Error: err.Error()})
 			return
 		}
-		if required := requiredPermissions[r.URL.Path]; permissionRanks[p.Permission] < permissionRanks[required] || required == "" {
-			slog.Warn("signer: a client asked for what it may not", "client", p.Name, "may", string(p.Permission), "call", r.URL.Path)
-			writeReply(w, http.StatusForbidden, replyBody{Error: fmt.Sprintf("%s may %s, and %s takes %s", p.Name, p.Permission, r.URL.Path, required)})
+		if required := requiredPermissions[r.URL.Path]; permissionRanks[p.Permission] < permissionRanks[required] ||
+			required == "" {
+			slog.Warn("signer: a client asked for what it may not", "client", p.Name, "may", string(p.Permission),
+				"call", r.URL.Path)
+			writeReply(w, http.StatusForbidden,
+				replyBody{Error: fmt.Sprintf("%s may %s, and %s takes %s", p.Name, p.Permission, r.URL.Path, required)})
 			return
 		}
 		inner.ServeHTTP(w, r)
 	})
 }
 
-// ClientConfig is how a signer on the network is reached.
+// ClientConfig configures how a signer on the network is reached.
 type ClientConfig struct {
 	TLSFiles
-	Name string // that its certificate is for; "" is the host of the address
-	Pin  string // of its certificate, instead of an authority; see Pin
+	Name string // the name in its certificate; "" means the host of the address
+	Pin  string // the pin of its certificate, instead of an authority; see PinOf
 }
 
-// DialTLS is the signer that answers at an address with a port. It connects with the
-// first call; a server that is another than the one configured is an error of that
-// call, never an answer.
+// DialTLS returns the signer that serves at an address with a port. It connects with the first
+// call. A server other than the configured one is an error of that call, never an answer.
 func DialTLS(address string, conf ClientConfig) (*Client, error) {
 	identity, err := openTLSIdentity(conf.TLSFiles)
 	if err != nil {
@@ -300,7 +312,7 @@ func DialTLS(address string, conf ClientConfig) (*Client, error) {
 			Certificates: []tls.Certificate{files.certificate},
 			ServerName:   conf.Name,
 			NextProtos:   []string{"http/1.1"},
-			// VerifyConnection does all of it, with the authority of this moment.
+			// VerifyConnection does the whole verification, with the present authority.
 			InsecureSkipVerify: true,
 			VerifyConnection: func(c tls.ConnectionState) error {
 				err := conf.verifyServer(c.PeerCertificates, files.roots)
@@ -316,7 +328,7 @@ func DialTLS(address string, conf ClientConfig) (*Client, error) {
 	return c, nil
 }
 
-// verifyServer tells whether the server is the signer.
+// verifyServer checks that the server is the configured signer.
 func (c ClientConfig) verifyServer(chain []*x509.Certificate, roots *x509.CertPool) error {
 	if len(chain) == 0 {
 		return errUnknownPeer

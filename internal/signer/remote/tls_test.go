@@ -59,10 +59,14 @@ func dialTLS(t *testing.T, address string, conf remote.ClientConfig) *remote.Cli
 func TestRemoteOverTLSKeepsThePromisesOfASigner(t *testing.T) {
 	t.Parallel()
 	ca := remotetest.NewAuthority(t)
-	server, client := ca.IssueLeaf(t, "signer.internal", x509.ExtKeyUsageServerAuth, soon), ca.IssueLeaf(t, "coffer-dispatch", x509.ExtKeyUsageClientAuth, soon)
+	server, client := ca.IssueLeaf(t, "signer.internal", x509.ExtKeyUsageServerAuth, soon), ca.IssueLeaf(t,
+		"coffer-dispatch", x509.ExtKeyUsageClientAuth, soon)
 	signertest.RunSuite(t, func(t *testing.T) (signer.Signer, ed25519.PublicKey) {
 		s, public := signertest.Open(t, signertest.NewPolicy(), nil)
-		address := serveTLS(t, remote.ServerConfig{TLSFiles: server, Peers: []remote.Peer{{Name: "coffer-dispatch", Permission: remote.PermissionPay}}}, s)
+		address := serveTLS(t, remote.ServerConfig{
+			TLSFiles: server,
+			Peers:    []remote.Peer{{Name: "coffer-dispatch", Permission: remote.PermissionPay}},
+		}, s)
 		return dialTLS(t, address, remote.ClientConfig{TLSFiles: client, Name: "signer.internal"}), public
 	})
 }
@@ -94,10 +98,11 @@ func TestNobodyElseGetsAWordFromTheSigner(t *testing.T) {
 		}
 	}
 	for name, f := range map[string]remote.TLSFiles{
-		"another authority":               other.IssueLeaf(t, "coffer-dispatch", x509.ExtKeyUsageClientAuth, soon),
-		"a name that is no peer":          ca.IssueLeaf(t, "coffer-web", x509.ExtKeyUsageClientAuth, soon),
-		"the name of a pinned peer":       ca.IssueLeaf(t, "pinned", x509.ExtKeyUsageClientAuth, soon),
-		"a certificate that has run out":  ca.IssueLeaf(t, "late", x509.ExtKeyUsageClientAuth, time.Now().Add(-time.Minute)),
+		"another authority":         other.IssueLeaf(t, "coffer-dispatch", x509.ExtKeyUsageClientAuth, soon),
+		"a name that is no peer":    ca.IssueLeaf(t, "coffer-web", x509.ExtKeyUsageClientAuth, soon),
+		"the name of a pinned peer": ca.IssueLeaf(t, "pinned", x509.ExtKeyUsageClientAuth, soon),
+		"a certificate that has run out": ca.IssueLeaf(t, "late", x509.ExtKeyUsageClientAuth,
+			time.Now().Add(-time.Minute)),
 		"a pinned one that has run out":   expiredAndPinned,
 		"the certificate of the signer":   server,
 		"a server's with a client's name": ca.IssueLeaf(t, "coffer-dispatch", x509.ExtKeyUsageServerAuth, soon),
@@ -121,7 +126,10 @@ func TestNobodyElseGetsAWordFromTheSigner(t *testing.T) {
 			t.Errorf("no certificate: got %q, want nothing", got)
 		}
 	}
-	if c, err := tls.Dial("tcp", address, &tls.Config{RootCAs: roots, ServerName: "signer.internal", MaxVersion: tls.VersionTLS12}); err == nil {
+	if c, err := tls.Dial("tcp", address, &tls.Config{
+		RootCAs: roots, ServerName: "signer.internal",
+		MaxVersion: tls.VersionTLS12,
+	}); err == nil {
 		t.Error("TLS 1.2: got a connection, want none")
 		c.Close()
 	}
@@ -145,10 +153,11 @@ func TestAClientAsksNobodyButItsSigner(t *testing.T) {
 	peers := []remote.Peer{{Name: "any", Pin: remotetest.PinOf(t, client), Permission: remote.PermissionPay}}
 	right := ca.IssueLeaf(t, "signer.internal", x509.ExtKeyUsageServerAuth, soon)
 	for name, f := range map[string]remote.TLSFiles{
-		"another authority":           other.IssueLeaf(t, "signer.internal", x509.ExtKeyUsageServerAuth, soon),
-		"another name":                ca.IssueLeaf(t, "coffer-web", x509.ExtKeyUsageServerAuth, soon),
-		"a client that plays signer":  ca.IssueLeaf(t, "player", x509.ExtKeyUsageClientAuth, soon),
-		"a signer that has run out":   ca.IssueLeaf(t, "late", x509.ExtKeyUsageServerAuth, time.Now().Add(-time.Minute)),
+		"another authority":          other.IssueLeaf(t, "signer.internal", x509.ExtKeyUsageServerAuth, soon),
+		"another name":               ca.IssueLeaf(t, "coffer-web", x509.ExtKeyUsageServerAuth, soon),
+		"a client that plays signer": ca.IssueLeaf(t, "player", x509.ExtKeyUsageClientAuth, soon),
+		"a signer that has run out": ca.IssueLeaf(t, "late", x509.ExtKeyUsageServerAuth,
+			time.Now().Add(-time.Minute)),
 		"a certificate without a use": ca.IssueLeaf(t, "emails", x509.ExtKeyUsageEmailProtection, soon),
 	} {
 		address := serveTLS(t, remote.ServerConfig{TLSFiles: f, Peers: peers}, s)
@@ -156,16 +165,23 @@ func TestAClientAsksNobodyButItsSigner(t *testing.T) {
 		if name == "another name" {
 			asked = "signer.internal"
 		}
-		if _, err := dialTLS(t, address, remote.ClientConfig{TLSFiles: client, Name: asked}).IssueAddress(t.Context(), signertest.Treasury("org_1")); err == nil || refusal(err) {
+		if _, err := dialTLS(t, address, remote.ClientConfig{TLSFiles: client, Name: asked}).IssueAddress(t.Context(),
+			signertest.Treasury("org_1")); err == nil || refusal(err) {
 			t.Errorf("%s: got %v, want an error that is no refusal", name, err)
 		}
 	}
 	address := serveTLS(t, remote.ServerConfig{TLSFiles: right, Peers: peers}, s)
 	client.CA = ""
-	if _, err := dialTLS(t, address, remote.ClientConfig{TLSFiles: client, Pin: remotetest.PinOf(t, client)}).Head(t.Context()); err == nil || refusal(err) {
+	if _, err := dialTLS(t, address, remote.ClientConfig{
+		TLSFiles: client,
+		Pin:      remotetest.PinOf(t, client),
+	}).Head(t.Context()); err == nil || refusal(err) {
 		t.Errorf("another pin: got %v, want an error that is no refusal", err)
 	}
-	if _, err := dialTLS(t, address, remote.ClientConfig{TLSFiles: client, Pin: remotetest.PinOf(t, right)}).Head(t.Context()); err != nil {
+	if _, err := dialTLS(t, address, remote.ClientConfig{
+		TLSFiles: client,
+		Pin:      remotetest.PinOf(t, right),
+	}).Head(t.Context()); err != nil {
 		t.Errorf("its pin: got %v, want an answer", err)
 	}
 	if _, err := remote.DialTLS(address, remote.ClientConfig{TLSFiles: client}); err == nil {
@@ -187,7 +203,8 @@ func TestAClientHasNoMoreOfTheSignerThanItMay(t *testing.T) {
 	}
 	address := serveTLS(t, remote.ServerConfig{TLSFiles: server, Peers: peers}, s)
 	for i, p := range peers {
-		c := dialTLS(t, address, remote.ClientConfig{TLSFiles: ca.IssueLeaf(t, p.Name, x509.ExtKeyUsageClientAuth, soon), Name: "signer.internal"})
+		c := dialTLS(t, address, remote.ClientConfig{TLSFiles: ca.IssueLeaf(t, p.Name, x509.ExtKeyUsageClientAuth,
+			soon), Name: "signer.internal"})
 		_, headErr := c.Head(t.Context())
 		_, entriesErr := c.EntriesAfter(t.Context(), 0, 1)
 		_, anchorsErr := c.AnchorsAfter(t.Context(), 0, 1)
@@ -202,7 +219,21 @@ func TestAClientHasNoMoreOfTheSignerThanItMay(t *testing.T) {
 			name  string
 			err   error
 			needs int
-		}{{"Head", headErr, 0}, {"Entries", entriesErr, 0}, {"Anchors", anchorsErr, 0}, {"Anchor", anchorErr, 1}, {"Issue", issueErr, 1}, {"Endorse", endorseErr, 1}, {"Revoke", revokeErr, 1}, {"Void", voidErr, 1}, {"Admit", admitErr, 2}, {"Sign", signErr, 2}} {
+		}{
+			{"Head", headErr, 0},
+			{"Entries", entriesErr, 0},
+			{"Anchors", anchorsErr, 0},
+			{"Anchor", anchorErr, 1},
+			{"Issue", issueErr, 1},
+			{"Endorse", endorseErr, 1},
+			{"Revoke", revokeErr, 1},
+			{
+				"Void", voidErr,
+				1,
+			},
+			{"Admit", admitErr, 2},
+			{"Sign", signErr, 2},
+		} {
 			if i >= call.needs {
 				if call.err != nil && !refusal(call.err) {
 					t.Errorf("%s asks %s: got %v, want the signer's answer", p.Permission, call.name, call.err)
@@ -218,8 +249,12 @@ func TestCertificatesAreRenewedWithoutARestart(t *testing.T) {
 	t.Parallel()
 	s, _ := signertest.New(t)
 	ca := remotetest.NewAuthority(t)
-	server, client := ca.IssueLeaf(t, "signer.internal", x509.ExtKeyUsageServerAuth, soon), ca.IssueLeaf(t, "coffer-dispatch", x509.ExtKeyUsageClientAuth, soon)
-	address := serveTLS(t, remote.ServerConfig{TLSFiles: server, Peers: []remote.Peer{{Name: "coffer-dispatch", Permission: remote.PermissionPay}}}, s)
+	server, client := ca.IssueLeaf(t, "signer.internal", x509.ExtKeyUsageServerAuth, soon), ca.IssueLeaf(t,
+		"coffer-dispatch", x509.ExtKeyUsageClientAuth, soon)
+	address := serveTLS(t, remote.ServerConfig{
+		TLSFiles: server,
+		Peers:    []remote.Peer{{Name: "coffer-dispatch", Permission: remote.PermissionPay}},
+	}, s)
 	c := dialTLS(t, address, remote.ClientConfig{TLSFiles: client, Name: "signer.internal"})
 	if _, err := c.Head(t.Context()); err != nil {
 		t.Fatal(err)
@@ -272,7 +307,8 @@ func TestCertificatesAreRenewedWithoutARestart(t *testing.T) {
 	if err := os.Chmod(client.Key, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := remote.DialTLS(address, remote.ClientConfig{TLSFiles: client, Name: "signer.internal"}); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+	if _, err := remote.DialTLS(address, remote.ClientConfig{TLSFiles: client, Name: "signer.internal"}); err == nil ||
+		!strings.Contains(err.Error(), "chmod 600") {
 		t.Errorf("a key that others may read: got %v, want it refused", err)
 	}
 }
@@ -284,10 +320,15 @@ func TestBothSidesKnowUntilWhenCertificatesCount(t *testing.T) {
 	s, _ := signertest.New(t)
 	ca := remotetest.NewAuthority(t)
 	authority := ca.Certificate.NotAfter
-	first, later := time.Now().Add(30*time.Minute).Truncate(time.Second), time.Now().Add(50*time.Minute).Truncate(time.Second)
-	server, client := ca.IssueLeaf(t, "signer.internal", x509.ExtKeyUsageServerAuth, first), ca.IssueLeaf(t, "coffer-dispatch", x509.ExtKeyUsageClientAuth, later)
+	first, later := time.Now().Add(30*time.Minute).Truncate(time.Second),
+		time.Now().Add(50*time.Minute).Truncate(time.Second)
+	server, client := ca.IssueLeaf(t, "signer.internal", x509.ExtKeyUsageServerAuth, first), ca.IssueLeaf(t,
+		"coffer-dispatch", x509.ExtKeyUsageClientAuth, later)
 	watch := &remote.CertificateWatch{}
-	address := serveTLS(t, remote.ServerConfig{TLSFiles: server, Peers: []remote.Peer{{Name: "coffer-dispatch", Permission: remote.PermissionRead}}, CertificateWatch: watch}, s)
+	address := serveTLS(t, remote.ServerConfig{
+		TLSFiles: server,
+		Peers:    []remote.Peer{{Name: "coffer-dispatch", Permission: remote.PermissionRead}}, CertificateWatch: watch,
+	}, s)
 	c := dialTLS(t, address, remote.ClientConfig{TLSFiles: client, Name: "signer.internal"})
 	text := func(all []remote.Certificate) string {
 		var lines []string
@@ -298,9 +339,11 @@ func TestBothSidesKnowUntilWhenCertificatesCount(t *testing.T) {
 		return strings.Join(lines, ", ")
 	}
 	of := func(server, client time.Time) string {
-		return fmt.Sprintf("authority authority %d, client coffer-dispatch %d, server signer.internal %d", authority.Unix(), client.Unix(), server.Unix())
+		return fmt.Sprintf("authority authority %d, client coffer-dispatch %d, server signer.internal %d",
+			authority.Unix(), client.Unix(), server.Unix())
 	}
-	if got, want := text(c.Certificates()), fmt.Sprintf("authority authority %d, client coffer-dispatch %d", authority.Unix(), later.Unix()); got != want {
+	if got, want := text(c.Certificates()), fmt.Sprintf("authority authority %d, client coffer-dispatch %d",
+		authority.Unix(), later.Unix()); got != want {
 		t.Errorf("before a call: got %s, want %s", got, want)
 	}
 	if _, err := c.Head(t.Context()); err != nil {
@@ -320,7 +363,8 @@ func TestBothSidesKnowUntilWhenCertificatesCount(t *testing.T) {
 		}
 		select {
 		case <-deadline:
-			t.Fatalf("renewed: got %s and %s, want %s", text(c.Certificates()), text(watch.Certificates()), of(later, later))
+			t.Fatalf("renewed: got %s and %s, want %s", text(c.Certificates()), text(watch.Certificates()),
+				of(later, later))
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
@@ -364,11 +408,20 @@ func TestTheCertificatesOfTheRunbookAreTaken(t *testing.T) {
 		return remote.TLSFiles{Certificate: at(".pem"), Key: at(".key"), CA: filepath.Join(dir, "ca.pem")}
 	}
 	s, _ := signertest.New(t)
-	byName := serveTLS(t, remote.ServerConfig{TLSFiles: files("signer.internal"), Peers: []remote.Peer{{Name: "coffer-dispatch", Permission: remote.PermissionPay}}}, s)
-	if _, err := dialTLS(t, byName, remote.ClientConfig{TLSFiles: files("coffer-dispatch"), Name: "signer.internal"}).Head(t.Context()); err != nil {
+	byName := serveTLS(t, remote.ServerConfig{
+		TLSFiles: files("signer.internal"),
+		Peers:    []remote.Peer{{Name: "coffer-dispatch", Permission: remote.PermissionPay}},
+	}, s)
+	if _, err := dialTLS(t, byName, remote.ClientConfig{
+		TLSFiles: files("coffer-dispatch"),
+		Name:     "signer.internal",
+	}).Head(t.Context()); err != nil {
 		t.Errorf("by the authority: got %v, want an answer", err)
 	}
-	if _, err := dialTLS(t, byName, remote.ClientConfig{TLSFiles: files("coffer-api"), Name: "signer.internal"}).Head(t.Context()); err == nil {
+	if _, err := dialTLS(t, byName, remote.ClientConfig{
+		TLSFiles: files("coffer-api"),
+		Name:     "signer.internal",
+	}).Head(t.Context()); err == nil {
 		t.Error("a client that is not listed: got an answer, want an error")
 	}
 	of := "sha256/" + sh("pin")

@@ -6,35 +6,36 @@ import (
 	"time"
 )
 
-// Certificate is one that a process and its signer on the network know each other by.
+// Certificate is a certificate by which a process and its signer on the network identify each
+// other.
 type Certificate struct {
 	Role     string // "server", "client" or "authority"
-	Name     string // whose it is: the name that the other side is known by, or its common name
+	Name     string // the name by which the other side is known, or its common name
 	NotAfter time.Time
 }
 
 const (
-	// sightingMaxAge is how often a client shows and looks at certificates anew at least,
-	// while somebody asks: a connection that is always in use would hide a renewed one.
+	// sightingMaxAge is how long a client may go without a new TLS handshake while its certificates
+	// are queried. A connection that is always in use would otherwise hide a renewed one.
 	sightingMaxAge = time.Hour
-	// sightingRetention is how long ago another side may have been met to be told of: a client
-	// that was taken away needs no new certificate.
+	// sightingRetention is how long a peer is reported after its last handshake. A client that was
+	// removed needs no new certificate.
 	sightingRetention = 24 * time.Hour
 )
 
-// CertificateWatch knows until when the certificates of both sides count. The zero value knows
-// none; nil may be told everything. It is safe for concurrent use.
+// CertificateWatch records until when the certificates of both sides are valid. The zero value has
+// no certificates; the recording methods accept nil. It is safe for concurrent use.
 type CertificateWatch struct {
 	mu       sync.Mutex
-	side     string       // "server" or "client": whose own files
-	identity *tlsIdentity // nil before it is told
+	side     string       // "server" or "client": the side that owns the files
+	identity *tlsIdentity // nil until it is set
 	peers    map[Certificate]peerSighting
 }
 
-// peerSighting is what the other side showed at last. Its key has no Until.
+// peerSighting is what a peer showed last. Its key has no NotAfter.
 type peerSighting struct{ notAfter, seenAt time.Time }
 
-// setIdentity says whose files these are.
+// setIdentity sets which side owns these files.
 func (w *CertificateWatch) setIdentity(side string, identity *tlsIdentity) {
 	if w == nil {
 		return
@@ -44,7 +45,7 @@ func (w *CertificateWatch) setIdentity(side string, identity *tlsIdentity) {
 	w.side, w.identity = side, identity
 }
 
-// recordPeer keeps what the other side showed, which was accepted.
+// recordPeer records a certificate that the other side showed and that was accepted.
 func (w *CertificateWatch) recordPeer(role, name string, c *x509.Certificate) {
 	if w == nil {
 		return
@@ -57,9 +58,9 @@ func (w *CertificateWatch) recordPeer(role, name string, c *x509.Certificate) {
 	w.peers[Certificate{Role: role, Name: name}] = peerSighting{c.NotAfter, time.Now()}
 }
 
-// Certificates are this side's own and its authority's, as the files are now, and
-// those that the other side showed within a day. Where two have one name, as while an
-// authority is renewed, the one that counts for longer is told.
+// Certificates returns this side's certificate and its authority's, as the files are now, and those
+// that the other side showed within a day. Where two have one name, as during the renewal of an
+// authority, it returns the one that is valid for longer.
 func (w *CertificateWatch) Certificates() []Certificate { return w.certificatesAt(time.Now()) }
 
 func (w *CertificateWatch) certificatesAt(now time.Time) []Certificate {
@@ -94,7 +95,7 @@ func (w *CertificateWatch) certificatesAt(now time.Time) []Certificate {
 	return certificates
 }
 
-// isSightingDue tells whether nobody was met since sightingMaxAge.
+// isSightingDue reports whether no peer was seen within sightingMaxAge.
 func (w *CertificateWatch) isSightingDue(now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -106,8 +107,8 @@ func (w *CertificateWatch) isSightingDue(now time.Time) bool {
 	return true
 }
 
-// Certificates are those of this client, of its signer and of the authority that
-// signed for it; none of a signer at a socket.
+// Certificates returns the certificates of this client, of its signer and of the authority that
+// signed the signer's. It returns none for a signer on a socket.
 func (c *Client) Certificates() []Certificate {
 	if c.watch == nil {
 		return nil

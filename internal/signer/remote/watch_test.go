@@ -19,8 +19,12 @@ func TestWhatWasMetLongAgoIsForgottenAndLookedAtAgain(t *testing.T) {
 	for after, want := range map[time.Duration]struct {
 		told int
 		long bool
-	}{0: {1, false}, sightingMaxAge - time.Minute: {1, false}, sightingMaxAge + time.Minute: {1, true}, sightingRetention + time.Minute: {0, true}} {
-		if got, long := len(w.certificatesAt(now.Add(after))), w.isSightingDue(now.Add(after)); got != want.told || long != want.long {
+	}{
+		0: {1, false}, sightingMaxAge - time.Minute: {1, false}, sightingMaxAge + time.Minute: {1, true},
+		sightingRetention + time.Minute: {0, true},
+	} {
+		if got, long := len(w.certificatesAt(now.Add(after))), w.isSightingDue(now.Add(after)); got != want.told ||
+			long != want.long {
 			t.Errorf("after %v: got %v told and long ago %v, want %v and %v", after, got, long, want.told, want.long)
 		}
 	}

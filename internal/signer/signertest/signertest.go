@@ -1,7 +1,7 @@
-// Package signertest states what every signer has to keep, as a suite that each
-// implementation passes, and makes signers for the tests of those who use one.
+// Package signertest defines what every signer has to guarantee, as a suite that each
+// implementation passes. It also makes signers for the tests of their callers.
 //
-// What never happens here: a fixed key. What a crash leaves: a temporary directory.
+// It never uses a fixed key. A crash leaves a temporary directory.
 package signertest
 
 import (
@@ -20,16 +20,16 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/local"
 )
 
-// The world of the tests.
+// The chain and addresses of the tests.
 const (
 	Chain        = chain.Ethereum
 	ChainID      = 31337
 	LimitedToken = chain.Address("0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359") // a token with limits
 	Token        = chain.Address("0x8617E340B3D01FA5F11F306F4090FD50E238070D") // a token without limits
-	Stranger     = chain.Address("0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed") // nobody of ours
+	Stranger     = chain.Address("0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed") // an address outside the installation
 )
 
-// The limits of Limited, in atomic units, and the fees of the chain, in wei.
+// The limits of LimitedToken, in atomic units, and the fees of the chain, in wei.
 var (
 	PaymentMax      = money.Units(100)
 	OrganizationMax = money.Units(250)
@@ -38,7 +38,7 @@ var (
 	GasMax          = money.MustParse("1000000000000000000")
 )
 
-// NewPolicy is the policy that the suite expects.
+// NewPolicy returns the policy that the suite expects.
 func NewPolicy() local.Policy {
 	return local.Policy{WhitelistCoolingOff: "0s", Chains: map[chain.Name]local.ChainPolicy{Chain: {
 		SignerID: "31337", FeeMax: FeeMax, GasMax: GasMax,
@@ -50,19 +50,22 @@ func NewPolicy() local.Policy {
 	}}}
 }
 
-// Open makes a signer with a seed and a journal of its own, closed at the end of the
-// test, and the key that its proofs are checked with. A nil clock is the system's.
+// Open makes a signer with a seed and a journal of its own, which closes at the end of the test,
+// and returns the key that its proofs are checked with. A nil clock is the system's.
 func Open(t testing.TB, policy local.Policy, clock func() time.Time) (*local.Signer, ed25519.PublicKey) {
 	t.Helper()
 	return openSigner(t, local.Config{Policy: policy, Clock: clock})
 }
 
-// NewWithGrants is New that asks who let payments go.
+// NewWithGrants makes a signer like New that checks grants.
 func NewWithGrants(t testing.TB, grants *signer.GrantKey) (*local.Signer, ed25519.PublicKey) {
 	t.Helper()
-	return openSigner(t, local.Config{Grants: grants, Policy: local.Policy{WhitelistCoolingOff: "0s", Chains: map[chain.Name]local.ChainPolicy{
-		Chain: {SignerID: "31337", FeeMax: FeeMax, GasMax: GasMax, Unlimited: true},
-	}}})
+	return openSigner(t, local.Config{
+		Grants: grants,
+		Policy: local.Policy{WhitelistCoolingOff: "0s", Chains: map[chain.Name]local.ChainPolicy{
+			Chain: {SignerID: "31337", FeeMax: FeeMax, GasMax: GasMax, Unlimited: true},
+		}},
+	})
 }
 
 func openSigner(t testing.TB, conf local.Config) (*local.Signer, ed25519.PublicKey) {
@@ -87,7 +90,7 @@ func openSigner(t testing.TB, conf local.Config) (*local.Signer, ed25519.PublicK
 	return s, seed.AttestKey().PublicKey()
 }
 
-// New is Open without any limits on Chain.
+// New makes a signer like Open without any limits on Chain.
 func New(t testing.TB) (*local.Signer, ed25519.PublicKey) {
 	t.Helper()
 	return Open(t, local.Policy{WhitelistCoolingOff: "0s", Chains: map[chain.Name]local.ChainPolicy{
@@ -95,24 +98,23 @@ func New(t testing.TB) (*local.Signer, ed25519.PublicKey) {
 	}}, nil)
 }
 
-// Treasury names the treasury of an organization.
+// Treasury returns the reference of an organization's treasury.
 func Treasury(org string) signer.WalletRef {
 	return signer.WalletRef{OrgID: org, Family: chain.EVM, Purpose: "TREASURY"}
 }
 
-// Deposit names the deposit wallet of a customer.
+// Deposit returns the reference of a customer's deposit wallet.
 func Deposit(org, customer string) signer.WalletRef {
 	return signer.WalletRef{OrgID: org, Family: chain.EVM, Purpose: "CUSTOMER_DEPOSIT", Subject: customer}
 }
 
-// KeyHash is what an intent says of the idempotency key that it came with: each has
-// its own.
+// KeyHash returns the idempotency key hash of an intent with this id: each has its own.
 func KeyHash(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return hex.EncodeToString(sum[:])
 }
 
-// IssueAddress is the address of a wallet.
+// IssueAddress returns the address of a wallet.
 func IssueAddress(t testing.TB, s signer.Signer, w signer.WalletRef) chain.Address {
 	t.Helper()
 	issued, err := s.IssueAddress(t.Context(), w)
@@ -122,12 +124,12 @@ func IssueAddress(t testing.TB, s signer.Signer, w signer.WalletRef) chain.Addre
 	return issued.Address
 }
 
-// UsualFees are fees within the policy.
+// UsualFees returns fees within the policy.
 func UsualFees() chain.Fees {
 	return chain.Fees{GasLimit: 90_000, TipCap: money.Units(1_000_000_000), FeeCap: money.Units(30_000_000_000)}
 }
 
-// BuildPayload is the unsigned transaction of a payment; a nil payment is a cancel.
+// BuildPayload returns the unsigned transaction of a payment; a nil payment is a cancel.
 func BuildPayload(t testing.TB, from chain.Address, p *chain.Payment, nonce uint64, fees chain.Fees) []byte {
 	t.Helper()
 	tx, err := evmtx.NewPaymentTx(ChainID, from, p, nonce, fees)
@@ -141,8 +143,11 @@ func BuildPayload(t testing.TB, from chain.Address, p *chain.Payment, nonce uint
 	return b
 }
 
-// IntentPayload is the payload of an intent that is paid from an address.
+// IntentPayload returns the payload of an intent that is paid from an address.
 func IntentPayload(t testing.TB, intent signer.Intent, from chain.Address, nonce uint64, fees chain.Fees) []byte {
 	t.Helper()
-	return BuildPayload(t, from, &chain.Payment{From: from, To: intent.To, Contract: intent.Contract, Amount: intent.Amount}, nonce, fees)
+	return BuildPayload(t, from, &chain.Payment{
+		From: from, To: intent.To, Contract: intent.Contract,
+		Amount: intent.Amount,
+	}, nonce, fees)
 }

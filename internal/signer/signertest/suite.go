@@ -19,7 +19,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// RunSuite checks a signer. open gives one under Policy with an empty journal, and its
+// RunSuite checks a signer. open returns one under NewPolicy with an empty journal, and its
 // attestation key.
 func RunSuite(t *testing.T, open func(t *testing.T) (signer.Signer, ed25519.PublicKey)) {
 	for name, test := range map[string]func(*testing.T, signer.Signer, ed25519.PublicKey){
@@ -54,14 +54,14 @@ const (
 	otherOrg = "org_2"
 )
 
-// issueWallets are the wallets that most tests need.
+// issueWallets issues the wallets that most tests need.
 func issueWallets(t *testing.T, s signer.Signer) (pays, holds chain.Address) {
 	t.Helper()
 	IssueAddress(t, s, Treasury(otherOrg))
 	return IssueAddress(t, s, Treasury(org)), IssueAddress(t, s, Deposit(org, "alice"))
 }
 
-// newPayment is an admissible payment.
+// newPayment returns an admissible payment.
 func newPayment(id string) signer.Intent {
 	return signer.Intent{
 		ID: id, Purpose: signer.Payment, Chain: Chain, From: Treasury(org), To: Stranger,
@@ -110,14 +110,16 @@ func issuesOnce(t *testing.T, s signer.Signer, public ed25519.PublicKey) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if first.WalletRef != ref || !ed25519.Verify(public, signer.AttestedBytes(ref, first.Path, first.Address), first.Proof) {
+	if first.WalletRef != ref || !ed25519.Verify(public, signer.AttestedBytes(ref, first.Path, first.Address),
+		first.Proof) {
 		t.Errorf("got %+v, want %+v with a proof", first, ref)
 	}
 	repeated, err := s.IssueAddress(t.Context(), ref)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if repeated.Address != first.Address || repeated.Path != first.Path || !bytes.Equal(repeated.Proof, first.Proof) || repeated.Entry.Hash != first.Entry.Hash {
+	if repeated.Address != first.Address || repeated.Path != first.Path || !bytes.Equal(repeated.Proof, first.Proof) ||
+		repeated.Entry.Hash != first.Entry.Hash {
 		t.Errorf("got %+v, want %+v again", repeated, first)
 	}
 	addresses := map[chain.Address]signer.WalletRef{first.Address: ref}
@@ -142,16 +144,18 @@ func refusesMalformed(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 		change func(*signer.WalletRef)
 		code   string
 	}{
-		"family":       {func(w *signer.WalletRef) { w.Family = "MOON" }, signer.RefusedNotConfigured},
-		"no family":    {func(w *signer.WalletRef) { w.Family = "" }, signer.RefusedNotConfigured},
-		"no org":       {func(w *signer.WalletRef) { w.OrgID = "" }, signer.RefusedMalformed},
-		"no purpose":   {func(w *signer.WalletRef) { w.Purpose = "" }, signer.RefusedMalformed},
-		"no subject":   {func(w *signer.WalletRef) { w.Subject = "" }, signer.RefusedMalformed},
-		"treasury of":  {func(w *signer.WalletRef) { w.Purpose = "TREASURY" }, signer.RefusedMalformed},
-		"long subject": {func(w *signer.WalletRef) { w.Subject = string(bytes.Repeat([]byte("a"), 129)) }, signer.RefusedMalformed},
-		"a NUL":        {func(w *signer.WalletRef) { w.Subject = "a\x00b" }, signer.RefusedMalformed},
-		"a form":       {func(w *signer.WalletRef) { w.Form = chain.Taproot }, signer.RefusedMalformed},
-		"half a rune":  {func(w *signer.WalletRef) { w.Subject = "a\xc3" }, signer.RefusedMalformed},
+		"family":      {func(w *signer.WalletRef) { w.Family = "MOON" }, signer.RefusedNotConfigured},
+		"no family":   {func(w *signer.WalletRef) { w.Family = "" }, signer.RefusedNotConfigured},
+		"no org":      {func(w *signer.WalletRef) { w.OrgID = "" }, signer.RefusedMalformed},
+		"no purpose":  {func(w *signer.WalletRef) { w.Purpose = "" }, signer.RefusedMalformed},
+		"no subject":  {func(w *signer.WalletRef) { w.Subject = "" }, signer.RefusedMalformed},
+		"treasury of": {func(w *signer.WalletRef) { w.Purpose = "TREASURY" }, signer.RefusedMalformed},
+		"long subject": {func(w *signer.WalletRef) {
+			w.Subject = string(bytes.Repeat([]byte("a"), 129))
+		}, signer.RefusedMalformed},
+		"a NUL":       {func(w *signer.WalletRef) { w.Subject = "a\x00b" }, signer.RefusedMalformed},
+		"a form":      {func(w *signer.WalletRef) { w.Form = chain.Taproot }, signer.RefusedMalformed},
+		"half a rune": {func(w *signer.WalletRef) { w.Subject = "a\xc3" }, signer.RefusedMalformed},
 	} {
 		w := Deposit(org, "alice")
 		c.change(&w)
@@ -171,12 +175,18 @@ func refusesMalformed(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 		"chain of a family": {func(intent *signer.Intent) { intent.Chain = chain.Solana }, signer.RefusedMalformed},
 		"unknown chain":     {func(intent *signer.Intent) { intent.Chain = "MOON" }, signer.RefusedMalformed},
 		"other chain":       {func(intent *signer.Intent) { intent.Chain = chain.Base }, signer.RefusedNotConfigured},
-		"lower-case payee":  {func(intent *signer.Intent) { intent.To = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed" }, signer.RefusedMalformed},
-		"no payee":          {func(intent *signer.Intent) { intent.To = "" }, signer.RefusedMalformed},
-		"contract":          {func(intent *signer.Intent) { intent.Contract = "USDC" }, signer.RefusedMalformed},
-		"nothing":           {func(intent *signer.Intent) { intent.Amount = money.Zero }, signer.RefusedMalformed},
-		"unknown asset":     {func(intent *signer.Intent) { intent.Contract = "0xD1220A0cf47c7B9Be7A2E6BA89F429762e7b9aDb" }, signer.RefusedNotConfigured},
-		"long key":          {func(intent *signer.Intent) { intent.IdempotencyKeyHash = string(make([]byte, 500)) }, signer.RefusedMalformed},
+		"lower-case payee": {func(intent *signer.Intent) {
+			intent.To = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed"
+		}, signer.RefusedMalformed},
+		"no payee": {func(intent *signer.Intent) { intent.To = "" }, signer.RefusedMalformed},
+		"contract": {func(intent *signer.Intent) { intent.Contract = "USDC" }, signer.RefusedMalformed},
+		"nothing":  {func(intent *signer.Intent) { intent.Amount = money.Zero }, signer.RefusedMalformed},
+		"unknown asset": {func(intent *signer.Intent) {
+			intent.Contract = "0xD1220A0cf47c7B9Be7A2E6BA89F429762e7b9aDb"
+		}, signer.RefusedNotConfigured},
+		"long key": {func(intent *signer.Intent) {
+			intent.IdempotencyKeyHash = string(make([]byte, 500))
+		}, signer.RefusedMalformed},
 	} {
 		intent := newPayment("wd_1")
 		c.change(&intent)
@@ -196,11 +206,19 @@ func refusesMalformed(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 func refusesDestinations(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 	pays, holds := issueWallets(t, s)
 	foreign := IssueAddress(t, s, Deposit(otherOrg, "alice"))
-	treasury, foreignTreasury, deposit, foreignDeposit := Treasury(org), Treasury(otherOrg), Deposit(org, "alice"), Deposit(otherOrg, "alice")
+	treasury, foreignTreasury, deposit, foreignDeposit := Treasury(org), Treasury(otherOrg), Deposit(org,
+		"alice"), Deposit(otherOrg, "alice")
 	unissued := Deposit(org, "nobody")
 
-	sweep := signer.Intent{ID: "sw_1", Purpose: signer.Sweep, Chain: Chain, From: deposit, To: pays, ToWallet: &treasury, Contract: LimitedToken, Amount: money.Units(1000), WalletBalance: &signer.WalletBalance{Total: money.Units(1500), Flagged: money.Units(500)}}
-	gas := signer.Intent{ID: "gas_1", Purpose: signer.GasTopUp, Chain: Chain, From: treasury, To: holds, ToWallet: &deposit, Amount: GasMax}
+	sweep := signer.Intent{
+		ID: "sw_1", Purpose: signer.Sweep, Chain: Chain, From: deposit, To: pays,
+		ToWallet: &treasury, Contract: LimitedToken, Amount: money.Units(1000),
+		WalletBalance: &signer.WalletBalance{Total: money.Units(1500), Flagged: money.Units(500)},
+	}
+	gas := signer.Intent{
+		ID: "gas_1", Purpose: signer.GasTopUp, Chain: Chain, From: treasury, To: holds,
+		ToWallet: &deposit, Amount: GasMax,
+	}
 	admitIntent(t, s, sweep)
 	admitIntent(t, s, gas)
 
@@ -209,36 +227,84 @@ func refusesDestinations(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 		change func(*signer.Intent)
 		code   string
 	}{
-		"payment to a customer's own address":  {newPayment("a"), func(intent *signer.Intent) { intent.To = holds }, signer.RefusedDestination},
-		"payment to another organization":      {newPayment("a"), func(intent *signer.Intent) { intent.To = foreign }, signer.RefusedDestination},
-		"payment to itself":                    {newPayment("a"), func(intent *signer.Intent) { intent.To = pays }, signer.RefusedDestination},
-		"payment to the token":                 {newPayment("a"), func(intent *signer.Intent) { intent.To = Token }, signer.RefusedDestination},
-		"payment that names a wallet":          {newPayment("a"), func(intent *signer.Intent) { intent.ToWallet = &foreignTreasury }, signer.RefusedDestination},
-		"payment from a deposit address":       {newPayment("a"), func(intent *signer.Intent) { intent.From = deposit }, signer.RefusedWallet},
-		"payment from a wallet never issued":   {newPayment("a"), func(intent *signer.Intent) { intent.From = Treasury("org_3") }, signer.RefusedWallet},
-		"sweep to a stranger":                  {sweep, func(intent *signer.Intent) { intent.To = Stranger }, signer.RefusedDestination},
-		"sweep to a stranger without a wallet": {sweep, func(intent *signer.Intent) { intent.To, intent.ToWallet = Stranger, nil }, signer.RefusedDestination},
+		"payment to a customer's own address": {newPayment("a"), func(intent *signer.Intent) {
+			intent.To = holds
+		}, signer.RefusedDestination},
+		"payment to another organization": {newPayment("a"), func(intent *signer.Intent) {
+			intent.To = foreign
+		}, signer.RefusedDestination},
+		"payment to itself": {newPayment("a"), func(intent *signer.Intent) {
+			intent.To = pays
+		}, signer.RefusedDestination},
+		"payment to the token": {newPayment("a"), func(intent *signer.Intent) {
+			intent.To = Token
+		}, signer.RefusedDestination},
+		"payment that names a wallet": {newPayment("a"), func(intent *signer.Intent) {
+			intent.ToWallet = &foreignTreasury
+		}, signer.RefusedDestination},
+		"payment from a deposit address": {newPayment("a"), func(intent *signer.Intent) {
+			intent.From = deposit
+		}, signer.RefusedWallet},
+		"payment from a wallet never issued": {newPayment("a"), func(intent *signer.Intent) {
+			intent.From = Treasury("org_3")
+		}, signer.RefusedWallet},
+		"sweep to a stranger": {sweep, func(intent *signer.Intent) {
+			intent.To = Stranger
+		}, signer.RefusedDestination},
+		"sweep to a stranger without a wallet": {sweep, func(intent *signer.Intent) {
+			intent.To, intent.ToWallet = Stranger, nil
+		}, signer.RefusedDestination},
 		"sweep to another treasury": {sweep, func(intent *signer.Intent) {
 			intent.To, intent.ToWallet = IssueAddress(t, s, foreignTreasury), &foreignTreasury
 		}, signer.RefusedDestination},
 		"sweep to a customer": {sweep, func(intent *signer.Intent) {
 			intent.From, intent.To, intent.ToWallet = Deposit(org, "bob"), holds, &deposit
 		}, signer.RefusedWallet},
-		"sweep of the treasury": {sweep, func(intent *signer.Intent) { intent.From, intent.To, intent.ToWallet = treasury, holds, &deposit }, signer.RefusedDestination},
+		"sweep of the treasury": {sweep, func(intent *signer.Intent) {
+			intent.From, intent.To, intent.ToWallet = treasury, holds, &deposit
+		}, signer.RefusedDestination},
 		"sweep that leaves less than is flagged": {sweep, func(intent *signer.Intent) {
 			intent.WalletBalance = &signer.WalletBalance{Total: money.Units(1500), Flagged: money.Units(501)}
 		}, signer.RefusedHeld},
-		"sweep of more than there is":          {sweep, func(intent *signer.Intent) { intent.WalletBalance = &signer.WalletBalance{Total: money.Units(999)} }, signer.RefusedHeld},
-		"sweep that says nothing of it":        {sweep, func(intent *signer.Intent) { intent.WalletBalance = nil }, signer.RefusedMalformed},
-		"payment that holds something":         {newPayment("a"), func(intent *signer.Intent) { intent.WalletBalance = &signer.WalletBalance{Total: money.Units(5000)} }, signer.RefusedMalformed},
-		"gas that holds something":             {gas, func(intent *signer.Intent) { intent.WalletBalance = &signer.WalletBalance{Total: GasMax} }, signer.RefusedMalformed},
-		"gas to a stranger":                    {gas, func(intent *signer.Intent) { intent.To = Stranger }, signer.RefusedDestination},
-		"gas to nobody in particular":          {gas, func(intent *signer.Intent) { intent.ToWallet = nil }, signer.RefusedDestination},
-		"gas to another organization":          {gas, func(intent *signer.Intent) { intent.To, intent.ToWallet = foreign, &foreignDeposit }, signer.RefusedDestination},
-		"gas in a token":                       {gas, func(intent *signer.Intent) { intent.Contract = Token }, signer.RefusedDestination},
-		"gas from a deposit address":           {gas, func(intent *signer.Intent) { intent.From, intent.To, intent.ToWallet = deposit, pays, &treasury }, signer.RefusedWallet},
-		"too much gas":                         {gas, func(intent *signer.Intent) { intent.Amount, _ = GasMax.Add(money.Units(1)) }, signer.PolicyLimit},
-		"gas to the address of another wallet": {gas, func(intent *signer.Intent) { intent.ToWallet = &unissued }, signer.RefusedDestination},
+		"sweep of more than there is": {
+			sweep,
+			func(intent *signer.Intent) { intent.WalletBalance = &signer.WalletBalance{Total: money.Units(999)} },
+			signer.RefusedHeld,
+		},
+		"sweep that says nothing of it": {sweep, func(intent *signer.Intent) {
+			intent.WalletBalance = nil
+		}, signer.RefusedMalformed},
+		"payment that holds something": {
+			newPayment("a"),
+			func(intent *signer.Intent) { intent.WalletBalance = &signer.WalletBalance{Total: money.Units(5000)} },
+			signer.RefusedMalformed,
+		},
+		"gas that holds something": {
+			gas,
+			func(intent *signer.Intent) { intent.WalletBalance = &signer.WalletBalance{Total: GasMax} },
+			signer.RefusedMalformed,
+		},
+		"gas to a stranger": {gas, func(intent *signer.Intent) {
+			intent.To = Stranger
+		}, signer.RefusedDestination},
+		"gas to nobody in particular": {gas, func(intent *signer.Intent) {
+			intent.ToWallet = nil
+		}, signer.RefusedDestination},
+		"gas to another organization": {gas, func(intent *signer.Intent) {
+			intent.To, intent.ToWallet = foreign, &foreignDeposit
+		}, signer.RefusedDestination},
+		"gas in a token": {gas, func(intent *signer.Intent) {
+			intent.Contract = Token
+		}, signer.RefusedDestination},
+		"gas from a deposit address": {gas, func(intent *signer.Intent) {
+			intent.From, intent.To, intent.ToWallet = deposit, pays, &treasury
+		}, signer.RefusedWallet},
+		"too much gas": {gas, func(intent *signer.Intent) {
+			intent.Amount, _ = GasMax.Add(money.Units(1))
+		}, signer.PolicyLimit},
+		"gas to the address of another wallet": {gas, func(intent *signer.Intent) {
+			intent.ToWallet = &unissued
+		}, signer.RefusedDestination},
 	} {
 		intent := c.base
 		intent.ID = "another"
@@ -282,7 +348,8 @@ func paysAKeyOnce(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 	first := newPayment("wd_1")
 	admitIntent(t, s, first)
 	second := newPayment("wd_2")
-	second.IdempotencyKeyHash, second.Amount, second.To = first.IdempotencyKeyHash, money.Units(8), "0xD1220A0cf47c7B9Be7A2E6BA89F429762e7b9aDb"
+	second.IdempotencyKeyHash, second.Amount, second.To = first.IdempotencyKeyHash, money.Units(8),
+		"0xD1220A0cf47c7B9Be7A2E6BA89F429762e7b9aDb"
 	for range 2 {
 		_, err := s.AdmitIntent(t.Context(), second)
 		wantRefusal(t, "a second payment of a key", err, signer.RefusedKey)
@@ -299,7 +366,8 @@ func paysAKeyOnce(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 	}
 	treasury, deposit := Treasury(org), Deposit(org, "alice")
 	admitIntent(t, s, signer.Intent{
-		ID: "gas_1", Purpose: signer.GasTopUp, Chain: Chain, From: treasury, To: holds, ToWallet: &deposit, Amount: GasMax, IdempotencyKeyHash: first.IdempotencyKeyHash,
+		ID: "gas_1", Purpose: signer.GasTopUp, Chain: Chain, From: treasury, To: holds, ToWallet: &deposit,
+		Amount: GasMax, IdempotencyKeyHash: first.IdempotencyKeyHash,
 	})
 }
 
@@ -341,14 +409,18 @@ func repeatsSignature(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 	pays, _ := issueWallets(t, s)
 	intent := newPayment("wd_1")
 	admitIntent(t, s, intent)
-	r := signer.SignRequest{IntentID: intent.ID, Slot: signer.Slot{Nonce: 3}, Act: signer.Pay, Payload: IntentPayload(t, intent, pays, 3, UsualFees())}
+	r := signer.SignRequest{
+		IntentID: intent.ID, Slot: signer.Slot{Nonce: 3}, Act: signer.Pay,
+		Payload: IntentPayload(t, intent, pays, 3, UsualFees()),
+	}
 	first := signRequest(t, s, r)
 	tx, signedBy, hash, err := evmtx.DecodeSigned(first.Raw)
 	if err != nil || signedBy != pays || hash != first.Hash || tx.Nonce != 3 {
 		t.Fatalf("got %+v by %s, %s, %v, want the payload signed by %s", tx, signedBy, hash, err, pays)
 	}
 	before := readHead(t, s)
-	if repeated := signRequest(t, s, r); !bytes.Equal(repeated.Raw, first.Raw) || repeated.Hash != first.Hash || repeated.Entry.Hash != first.Entry.Hash {
+	if repeated := signRequest(t, s, r); !bytes.Equal(repeated.Raw, first.Raw) || repeated.Hash != first.Hash ||
+		repeated.Entry.Hash != first.Entry.Hash {
 		t.Errorf("got %x, want %x again", repeated.Raw, first.Raw)
 	}
 	if after := readHead(t, s); after != before {
@@ -363,7 +435,8 @@ func repeatsSignature(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 	cancel := r
 	cancel.Act, cancel.Payload = signer.Cancel, BuildPayload(t, pays, nil, 3, dearer)
 	second, third := signRequest(t, s, replaced), signRequest(t, s, cancel)
-	if repeated := signRequest(t, s, r); repeated.Hash != first.Hash || second.Hash == first.Hash || third.Hash == second.Hash {
+	if repeated := signRequest(t, s, r); repeated.Hash != first.Hash || second.Hash == first.Hash ||
+		third.Hash == second.Hash {
 		t.Errorf("got %s after %s and %s, want %s again", repeated.Hash, second.Hash, third.Hash, first.Hash)
 	}
 	if got, want := readHead(t, s).Seq, before.Seq+2; got != want {
@@ -385,12 +458,15 @@ func keepsFeeMax(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 	admitIntent(t, s, intent)
 	dearer := UsualFees()
 	dearer.FeeCap = money.Units(30_000_000_001)
-	r := signer.SignRequest{IntentID: intent.ID, Slot: signer.Slot{Nonce: 0}, Act: signer.Pay, Payload: IntentPayload(t, intent, pays, 0, dearer)}
+	r := signer.SignRequest{
+		IntentID: intent.ID, Slot: signer.Slot{Nonce: 0}, Act: signer.Pay,
+		Payload: IntentPayload(t, intent, pays, 0, dearer),
+	}
 	_, err = s.Sign(t.Context(), r)
 	wantRefusal(t, "a payment above it", err, signer.RefusedFee)
 	r.Payload = IntentPayload(t, intent, pays, 0, UsualFees())
 	signRequest(t, s, r)
-	// What pays nobody may cost more: it is how a person ends it.
+	// A transaction that pays no one may cost more: it is how a person ends the payment.
 	r.Act, r.Payload = signer.Cancel, BuildPayload(t, pays, nil, 0, dearer)
 	signRequest(t, s, r)
 }
@@ -403,7 +479,10 @@ func signsOnlyTheIntent(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 	admitIntent(t, s, native)
 	const nonce = 5
 	build := func(change func(*evmtx.Tx), intent signer.Intent) []byte {
-		tx, err := evmtx.NewPaymentTx(ChainID, pays, &chain.Payment{From: pays, To: intent.To, Contract: intent.Contract, Amount: intent.Amount}, nonce, UsualFees())
+		tx, err := evmtx.NewPaymentTx(ChainID, pays, &chain.Payment{
+			From: pays, To: intent.To,
+			Contract: intent.Contract, Amount: intent.Amount,
+		}, nonce, UsualFees())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -428,32 +507,74 @@ func signsOnlyTheIntent(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 		payload []byte
 		code    string
 	}{
-		"no transaction":           {token, signer.Pay, []byte("hello"), signer.RefusedPayload},
-		"other payee":              {token, signer.Pay, build(func(tx *evmtx.Tx) { tx.Data = data(holds, 7) }, token), signer.RefusedPayload},
-		"other amount":             {token, signer.Pay, build(func(tx *evmtx.Tx) { tx.Data = data(Stranger, 8) }, token), signer.RefusedPayload},
-		"other contract":           {token, signer.Pay, build(func(tx *evmtx.Tx) { tx.To = LimitedToken }, token), signer.RefusedPayload},
-		"coin beside the token":    {token, signer.Pay, build(func(tx *evmtx.Tx) { tx.Value = money.Units(1) }, token), signer.RefusedPayload},
-		"bytes behind the call":    {token, signer.Pay, build(func(tx *evmtx.Tx) { tx.Data = append(tx.Data, 0) }, token), signer.RefusedPayload},
-		"the coin, not the token":  {token, signer.Pay, build(good, native), signer.RefusedPayload},
-		"the token, not the coin":  {native, signer.Pay, build(good, token), signer.RefusedPayload},
-		"other amount of coin":     {native, signer.Pay, build(func(tx *evmtx.Tx) { tx.Value = money.Units(8) }, native), signer.RefusedPayload},
-		"a memo":                   {native, signer.Pay, build(func(tx *evmtx.Tx) { tx.Data = []byte("hi") }, native), signer.RefusedPayload},
-		"other chain":              {token, signer.Pay, build(func(tx *evmtx.Tx) { tx.ChainID = 1 }, token), signer.RefusedPayload},
-		"other nonce":              {token, signer.Pay, build(func(tx *evmtx.Tx) { tx.Nonce = 6 }, token), signer.RefusedPayload},
-		"too much gas":             {token, signer.Pay, build(func(tx *evmtx.Tx) { tx.Gas = 1 << 40 }, token), signer.RefusedFee},
-		"fee beyond any number":    {token, signer.Pay, build(func(tx *evmtx.Tx) { tx.FeeCap = money.MustParse("1" + string(bytes.Repeat([]byte("0"), 77))) }, token), signer.RefusedFee},
-		"cancel that pays":         {token, signer.Cancel, build(good, token), signer.RefusedPayload},
-		"cancel with coin":         {native, signer.Cancel, build(func(tx *evmtx.Tx) { tx.To = pays }, native), signer.RefusedPayload},
-		"cancel to somebody":       {native, signer.Cancel, build(func(tx *evmtx.Tx) { tx.Value = money.Zero }, native), signer.RefusedPayload},
-		"cancel with a call":       {native, signer.Cancel, build(func(tx *evmtx.Tx) { tx.To, tx.Value, tx.Data = pays, money.Zero, []byte{1} }, native), signer.RefusedPayload},
-		"nothing to itself as pay": {native, signer.Pay, BuildPayload(t, pays, nil, nonce, UsualFees()), signer.RefusedPayload},
-		"another intent's payload": {token, signer.Pay, IntentPayload(t, native, pays, nonce, UsualFees()), signer.RefusedPayload},
+		"no transaction": {token, signer.Pay, []byte("hello"), signer.RefusedPayload},
+		"other payee": {token, signer.Pay, build(func(tx *evmtx.Tx) {
+			tx.Data = data(holds, 7)
+		}, token), signer.RefusedPayload},
+		"other amount": {token, signer.Pay, build(func(tx *evmtx.Tx) {
+			tx.Data = data(Stranger, 8)
+		}, token), signer.RefusedPayload},
+		"other contract": {token, signer.Pay, build(func(tx *evmtx.Tx) {
+			tx.To = LimitedToken
+		}, token), signer.RefusedPayload},
+		"coin beside the token": {token, signer.Pay, build(func(tx *evmtx.Tx) {
+			tx.Value = money.Units(1)
+		}, token), signer.RefusedPayload},
+		"bytes behind the call": {token, signer.Pay, build(func(tx *evmtx.Tx) {
+			tx.Data = append(tx.Data, 0)
+		}, token), signer.RefusedPayload},
+		"the coin, not the token": {token, signer.Pay, build(good, native), signer.RefusedPayload},
+		"the token, not the coin": {native, signer.Pay, build(good, token), signer.RefusedPayload},
+		"other amount of coin": {native, signer.Pay, build(func(tx *evmtx.Tx) {
+			tx.Value = money.Units(8)
+		}, native), signer.RefusedPayload},
+		"a memo": {native, signer.Pay, build(func(tx *evmtx.Tx) {
+			tx.Data = []byte("hi")
+		}, native), signer.RefusedPayload},
+		"other chain": {token, signer.Pay, build(func(tx *evmtx.Tx) {
+			tx.ChainID = 1
+		}, token), signer.RefusedPayload},
+		"other nonce": {token, signer.Pay, build(func(tx *evmtx.Tx) {
+			tx.Nonce = 6
+		}, token), signer.RefusedPayload},
+		"too much gas": {token, signer.Pay, build(func(tx *evmtx.Tx) {
+			tx.Gas = 1 << 40
+		}, token), signer.RefusedFee},
+		"fee beyond any number": {token, signer.Pay, build(func(tx *evmtx.Tx) {
+			tx.FeeCap = money.MustParse("1" + string(bytes.Repeat([]byte("0"), 77)))
+		}, token), signer.RefusedFee},
+		"cancel that pays": {token, signer.Cancel, build(good, token), signer.RefusedPayload},
+		"cancel with coin": {native, signer.Cancel, build(func(tx *evmtx.Tx) {
+			tx.To = pays
+		}, native), signer.RefusedPayload},
+		"cancel to somebody": {native, signer.Cancel, build(func(tx *evmtx.Tx) {
+			tx.Value = money.Zero
+		}, native), signer.RefusedPayload},
+		"cancel with a call": {
+			native, signer.Cancel,
+			build(func(tx *evmtx.Tx) { tx.To, tx.Value, tx.Data = pays, money.Zero, []byte{1} },
+				native), signer.RefusedPayload,
+		},
+		"nothing to itself as pay": {
+			native, signer.Pay, BuildPayload(t, pays, nil, nonce, UsualFees()),
+			signer.RefusedPayload,
+		},
+		"another intent's payload": {
+			token, signer.Pay, IntentPayload(t, native, pays, nonce, UsualFees()),
+			signer.RefusedPayload,
+		},
 	} {
-		_, err := s.Sign(t.Context(), signer.SignRequest{IntentID: c.of.ID, Slot: signer.Slot{Nonce: nonce}, Act: c.act, Payload: c.payload})
+		_, err := s.Sign(t.Context(), signer.SignRequest{
+			IntentID: c.of.ID, Slot: signer.Slot{Nonce: nonce}, Act: c.act,
+			Payload: c.payload,
+		})
 		wantRefusal(t, name, err, c.code)
 	}
 	// None of that took the slot.
-	signRequest(t, s, signer.SignRequest{IntentID: token.ID, Slot: signer.Slot{Nonce: nonce}, Act: signer.Pay, Payload: build(good, token)})
+	signRequest(t, s, signer.SignRequest{
+		IntentID: token.ID, Slot: signer.Slot{Nonce: nonce}, Act: signer.Pay,
+		Payload: build(good, token),
+	})
 }
 
 func keepsSlots(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
@@ -463,35 +584,53 @@ func keepsSlots(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 		admitIntent(t, s, intent)
 	}
 	request := func(intent signer.Intent, nonce uint64) signer.SignRequest {
-		return signer.SignRequest{IntentID: intent.ID, Slot: signer.Slot{Nonce: nonce}, Act: signer.Pay, Payload: IntentPayload(t, intent, pays, nonce, UsualFees())}
+		return signer.SignRequest{
+			IntentID: intent.ID, Slot: signer.Slot{Nonce: nonce}, Act: signer.Pay,
+			Payload: IntentPayload(t, intent, pays, nonce, UsualFees()),
+		}
 	}
 	signRequest(t, s, request(first, 1))
 	_, err := s.Sign(t.Context(), request(first, 2))
 	wantRefusal(t, "a second slot of an intent", err, signer.RefusedSlot)
 	_, err = s.Sign(t.Context(), request(second, 1))
 	wantRefusal(t, "the slot of another intent", err, signer.RefusedSlot)
-	steal := signer.SignRequest{IntentID: second.ID, Slot: signer.Slot{Nonce: 1}, Act: signer.Cancel, Payload: BuildPayload(t, pays, nil, 1, UsualFees())}
+	steal := signer.SignRequest{
+		IntentID: second.ID, Slot: signer.Slot{Nonce: 1}, Act: signer.Cancel,
+		Payload: BuildPayload(t, pays, nil, 1, UsualFees()),
+	}
 	_, err = s.Sign(t.Context(), steal)
 	wantRefusal(t, "a cancel in the slot of another intent", err, signer.RefusedSlot)
 	signRequest(t, s, request(second, 2))
 
-	// A slot that is filled by a cancel is its intent's as well.
-	cancel := signer.SignRequest{IntentID: dead.ID, Slot: signer.Slot{Nonce: 3}, Act: signer.Cancel, Payload: BuildPayload(t, pays, nil, 3, UsualFees())}
+	// A slot that a cancel takes belongs to its intent as well.
+	cancel := signer.SignRequest{
+		IntentID: dead.ID, Slot: signer.Slot{Nonce: 3}, Act: signer.Cancel,
+		Payload: BuildPayload(t, pays, nil, 3, UsualFees()),
+	}
 	signRequest(t, s, cancel)
 	_, err = s.Sign(t.Context(), request(dead, 4))
 	wantRefusal(t, "an intent after its slot was given up", err, signer.RefusedSlot)
 
 	// The same nonce of another account is another slot.
 	treasury := Treasury(org)
-	sweep := signer.Intent{ID: "sw_1", Purpose: signer.Sweep, Chain: Chain, From: Deposit(org, "alice"), To: pays, ToWallet: &treasury, Amount: money.Units(5), WalletBalance: &signer.WalletBalance{Total: money.Units(5)}}
+	sweep := signer.Intent{
+		ID: "sw_1", Purpose: signer.Sweep, Chain: Chain, From: Deposit(org, "alice"), To: pays,
+		ToWallet: &treasury, Amount: money.Units(5), WalletBalance: &signer.WalletBalance{Total: money.Units(5)},
+	}
 	admitIntent(t, s, sweep)
-	signRequest(t, s, signer.SignRequest{IntentID: sweep.ID, Slot: signer.Slot{Nonce: 1}, Act: signer.Pay, Payload: IntentPayload(t, sweep, holds, 1, UsualFees())})
+	signRequest(t, s, signer.SignRequest{
+		IntentID: sweep.ID, Slot: signer.Slot{Nonce: 1}, Act: signer.Pay,
+		Payload: IntentPayload(t, sweep, holds, 1, UsualFees()),
+	})
 }
 
 func sharesAnEntry(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 	pays, _ := issueWallets(t, s)
 	intent := newPayment("wd_1")
-	r := signer.SignRequest{IntentID: intent.ID, Slot: signer.Slot{Nonce: 0}, Act: signer.Pay, Payload: IntentPayload(t, intent, pays, 0, UsualFees())}
+	r := signer.SignRequest{
+		IntentID: intent.ID, Slot: signer.Slot{Nonce: 0}, Act: signer.Pay,
+		Payload: IntentPayload(t, intent, pays, 0, UsualFees()),
+	}
 	before := readHead(t, s).Seq
 	const callers = 64
 	got := make([]signer.SignedTx, callers)
@@ -522,7 +661,10 @@ func sharesAnEntry(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 			return err
 		}
 		nonce := uint64(100 + n)
-		_, err := s.Sign(ctx, signer.SignRequest{IntentID: intent.ID, Slot: signer.Slot{Nonce: nonce}, Act: signer.Pay, Payload: IntentPayload(t, intent, pays, nonce, UsualFees())})
+		_, err := s.Sign(ctx, signer.SignRequest{
+			IntentID: intent.ID, Slot: signer.Slot{Nonce: nonce}, Act: signer.Pay,
+			Payload: IntentPayload(t, intent, pays, nonce, UsualFees()),
+		})
 		return err
 	})
 	if got, want := readHead(t, s).Seq, before+3+2*callers; got != want {
@@ -530,8 +672,8 @@ func sharesAnEntry(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 	}
 }
 
-// runParallel has many ask at once. Whoever is told nothing, as when a busy machine is late
-// to take a connection, asks again as every caller does.
+// runParallel makes many calls at once. A call without an answer, as when a busy machine accepts a
+// connection late, is repeated as every caller does.
 func runParallel(t *testing.T, n int, f func(context.Context, int) error) {
 	t.Helper()
 	const asks = 10
@@ -563,7 +705,10 @@ func refusalsAreNotJournaled(t *testing.T, s signer.Signer, _ ed25519.PublicKey)
 	if _, err := s.AdmitIntent(t.Context(), bad); err == nil {
 		t.Error("got no error, want a refusal")
 	}
-	if _, err := s.Sign(t.Context(), signer.SignRequest{IntentID: intent.ID, Act: signer.Pay, Payload: BuildPayload(t, pays, nil, 0, UsualFees())}); err == nil {
+	if _, err := s.Sign(t.Context(), signer.SignRequest{
+		IntentID: intent.ID, Act: signer.Pay,
+		Payload: BuildPayload(t, pays, nil, 0, UsualFees()),
+	}); err == nil {
 		t.Error("got no error, want a refusal")
 	}
 	if _, err := s.IssueAddress(t.Context(), signer.WalletRef{}); err == nil {
@@ -581,7 +726,10 @@ func chainsEntries(t *testing.T, s signer.Signer, public ed25519.PublicKey) {
 	intent := newPayment("wd_1")
 	intent.CustomerID = "<&>"
 	admitIntent(t, s, intent)
-	signRequest(t, s, signer.SignRequest{IntentID: intent.ID, Act: signer.Pay, Payload: IntentPayload(t, intent, pays, 0, UsualFees())})
+	signRequest(t, s, signer.SignRequest{
+		IntentID: intent.ID, Act: signer.Pay,
+		Payload: IntentPayload(t, intent, pays, 0, UsualFees()),
+	})
 	var position signer.Head
 	var kinds []signer.RecordKind
 	for {
@@ -606,7 +754,10 @@ func chainsEntries(t *testing.T, s signer.Signer, public ed25519.PublicKey) {
 			break
 		}
 	}
-	want := []signer.RecordKind{signer.RecordGenesis, signer.RecordIssue, signer.RecordIssue, signer.RecordIssue, signer.RecordAdmit, signer.RecordSign}
+	want := []signer.RecordKind{
+		signer.RecordGenesis, signer.RecordIssue, signer.RecordIssue, signer.RecordIssue,
+		signer.RecordAdmit, signer.RecordSign,
+	}
 	if !slices.Equal(kinds, want) {
 		t.Errorf("got %v, want %v", kinds, want)
 	}
@@ -627,11 +778,18 @@ func keepsAnchors(t *testing.T, s signer.Signer, public ed25519.PublicKey) {
 	refused := func(name string, m signer.AuditHead, after *signer.AuditHead, code string) {
 		t.Helper()
 		var refusal *signer.Refusal
-		if got, err := s.SignAnchor(t.Context(), signer.AnchorRequest{AuditHead: m, Previous: after}); !errors.As(err, &refusal) || refusal.Code != code {
+		if got, err := s.SignAnchor(t.Context(), signer.AnchorRequest{AuditHead: m, Previous: after}); !errors.As(err,
+			&refusal) || refusal.Code != code {
 			t.Errorf("%s: got %+v %v, want %s", name, got, err, code)
 		}
 	}
-	for _, bad := range []signer.AuditHead{{}, {Chain: "aud_1", Position: 1}, mark(1, "g"), mark(1, "A"), mark(1<<63, "1"), {Chain: strings.Repeat("x", 129), Position: 1, Hash: three.Hash}} {
+	for _, bad := range []signer.AuditHead{
+		{},
+		{Chain: "aud_1", Position: 1},
+		mark(1, "g"), mark(1, "A"),
+		mark(1<<63, "1"),
+		{Chain: strings.Repeat("x", 129), Position: 1, Hash: three.Hash},
+	} {
 		refused(fmt.Sprintf("%+v", bad), bad, nil, signer.RefusedMalformed)
 	}
 	refused("the first behind another", three, &five, signer.RefusedAnchor)
@@ -682,7 +840,7 @@ func keepsAnchors(t *testing.T, s signer.Signer, public ed25519.PublicKey) {
 	}
 }
 
-// newEndorsement is an admissible endorsement of Stranger.
+// newEndorsement returns an admissible endorsement of Stranger.
 func newEndorsement(id string) signer.Endorsement {
 	return signer.Endorsement{
 		OrgID: org, ID: id, Chain: Chain, Address: Stranger,
@@ -690,7 +848,7 @@ func newEndorsement(id string) signer.Endorsement {
 	}
 }
 
-// EndorseAddress has a signer remember an address for an organization, to be paid at once.
+// EndorseAddress endorses an address for an organization, usable at once.
 func EndorseAddress(t testing.TB, s signer.Signer, org, id string, to chain.Address) signer.EndorsedAddress {
 	t.Helper()
 	e := newEndorsement(id)
@@ -740,17 +898,25 @@ func endorsesOnce(t *testing.T, s signer.Signer, public ed25519.PublicKey) {
 		change func(*signer.Endorsement)
 		code   string
 	}{
-		"no organization":    {func(e *signer.Endorsement) { e.OrgID = "" }, signer.RefusedMalformed},
-		"a long id":          {func(e *signer.Endorsement) { e.ID = strings.Repeat("w", 129) }, signer.RefusedMalformed},
-		"an unknown chain":   {func(e *signer.Endorsement) { e.Chain = "MOON" }, signer.RefusedMalformed},
-		"another chain":      {func(e *signer.Endorsement) { e.Chain = chain.Base }, signer.RefusedNotConfigured},
-		"a lower-case payee": {func(e *signer.Endorsement) { e.Address = chain.Address(strings.ToLower(string(Stranger))) }, signer.RefusedMalformed},
-		"no payee":           {func(e *signer.Endorsement) { e.Address = "" }, signer.RefusedMalformed},
-		"an own address":     {func(e *signer.Endorsement) { e.Address = holds }, signer.RefusedDestination},
-		"no hash":            {func(e *signer.Endorsement) { e.LabelHash = "our exchange" }, signer.RefusedMalformed},
-		"no time":            {func(e *signer.Endorsement) { e.NotBefore = "" }, signer.RefusedMalformed},
-		"a nanosecond":       {func(e *signer.Endorsement) { e.NotBefore = "2026-01-01T00:00:00.000000001Z" }, signer.RefusedMalformed},
-		"another zone":       {func(e *signer.Endorsement) { e.NotBefore = "2026-01-01T00:00:00+01:00" }, signer.RefusedMalformed},
+		"no organization": {func(e *signer.Endorsement) { e.OrgID = "" }, signer.RefusedMalformed},
+		"a long id": {func(e *signer.Endorsement) {
+			e.ID = strings.Repeat("w", 129)
+		}, signer.RefusedMalformed},
+		"an unknown chain": {func(e *signer.Endorsement) { e.Chain = "MOON" }, signer.RefusedMalformed},
+		"another chain":    {func(e *signer.Endorsement) { e.Chain = chain.Base }, signer.RefusedNotConfigured},
+		"a lower-case payee": {func(e *signer.Endorsement) {
+			e.Address = chain.Address(strings.ToLower(string(Stranger)))
+		}, signer.RefusedMalformed},
+		"no payee":       {func(e *signer.Endorsement) { e.Address = "" }, signer.RefusedMalformed},
+		"an own address": {func(e *signer.Endorsement) { e.Address = holds }, signer.RefusedDestination},
+		"no hash":        {func(e *signer.Endorsement) { e.LabelHash = "our exchange" }, signer.RefusedMalformed},
+		"no time":        {func(e *signer.Endorsement) { e.NotBefore = "" }, signer.RefusedMalformed},
+		"a nanosecond": {func(e *signer.Endorsement) {
+			e.NotBefore = "2026-01-01T00:00:00.000000001Z"
+		}, signer.RefusedMalformed},
+		"another zone": {func(e *signer.Endorsement) {
+			e.NotBefore = "2026-01-01T00:00:00+01:00"
+		}, signer.RefusedMalformed},
 	} {
 		bad := newEndorsement("wla_3")
 		c.change(&bad)
@@ -792,7 +958,10 @@ func endorsesOnce(t *testing.T, s signer.Signer, public ed25519.PublicKey) {
 func keepsVoids(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 	pays, _ := issueWallets(t, s)
 	pay := func(id string) signer.Intent {
-		return signer.Intent{ID: id, Purpose: signer.Payment, Chain: Chain, From: Treasury(org), To: Stranger, Contract: Token, Amount: money.Units(5), CustomerID: "alice", MintID: 2}
+		return signer.Intent{
+			ID: id, Purpose: signer.Payment, Chain: Chain, From: Treasury(org), To: Stranger,
+			Contract: Token, Amount: money.Units(5), CustomerID: "alice", MintID: 2,
+		}
 	}
 	if _, err := s.AdmitIntent(t.Context(), pay("wd_1")); err != nil {
 		t.Fatal(err)
@@ -811,7 +980,10 @@ func keepsVoids(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 		_, err = s.AdmitIntent(t.Context(), pay(id))
 		wantRefusal(t, "admit what is void", err, signer.RefusedVoid)
 	}
-	_, err := s.Sign(t.Context(), signer.SignRequest{IntentID: "wd_1", Act: signer.Pay, Payload: IntentPayload(t, pay("wd_1"), pays, 0, UsualFees())})
+	_, err := s.Sign(t.Context(), signer.SignRequest{
+		IntentID: "wd_1", Act: signer.Pay,
+		Payload: IntentPayload(t, pay("wd_1"), pays, 0, UsualFees()),
+	})
 	wantRefusal(t, "sign what is void", err, signer.RefusedVoid)
 	_, err = s.VoidIntent(t.Context(), signer.Void{OrgID: org})
 	wantRefusal(t, "void nothing", err, signer.RefusedMalformed)
@@ -835,13 +1007,27 @@ func paysEndorsed(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 		change func(*signer.Intent)
 		code   string
 	}{
-		"that names none":              {func(intent *signer.Intent) { intent.WhitelistedID = "" }, signer.RefusedWhitelist},
-		"that names an unknown one":    {func(intent *signer.Intent) { intent.WhitelistedID = "wla_7" }, signer.RefusedWhitelist},
-		"that names another's":         {func(intent *signer.Intent) { intent.WhitelistedID = "wla_2" }, signer.RefusedWhitelist},
-		"to another address":           {func(intent *signer.Intent) { intent.To = "0xD1220A0cf47c7B9Be7A2E6BA89F429762e7b9aDb" }, signer.RefusedWhitelist},
-		"before its time":              {func(intent *signer.Intent) { intent.WhitelistedID = "wla_3" }, signer.CoolingOff},
-		"of a customer":                {func(intent *signer.Intent) { intent.CustomerID = "alice" }, signer.RefusedMalformed},
-		"with words that are too long": {func(intent *signer.Intent) { intent.WhitelistedID = strings.Repeat("w", 129) }, signer.RefusedMalformed},
+		"that names none": {func(intent *signer.Intent) {
+			intent.WhitelistedID = ""
+		}, signer.RefusedWhitelist},
+		"that names an unknown one": {func(intent *signer.Intent) {
+			intent.WhitelistedID = "wla_7"
+		}, signer.RefusedWhitelist},
+		"that names another's": {func(intent *signer.Intent) {
+			intent.WhitelistedID = "wla_2"
+		}, signer.RefusedWhitelist},
+		"to another address": {func(intent *signer.Intent) {
+			intent.To = "0xD1220A0cf47c7B9Be7A2E6BA89F429762e7b9aDb"
+		}, signer.RefusedWhitelist},
+		"before its time": {func(intent *signer.Intent) {
+			intent.WhitelistedID = "wla_3"
+		}, signer.CoolingOff},
+		"of a customer": {func(intent *signer.Intent) {
+			intent.CustomerID = "alice"
+		}, signer.RefusedMalformed},
+		"with words that are too long": {func(intent *signer.Intent) {
+			intent.WhitelistedID = strings.Repeat("w", 129)
+		}, signer.RefusedMalformed},
 	} {
 		intent := orgPayment("wd_bad", "wla_1")
 		c.change(&intent)
@@ -850,7 +1036,8 @@ func paysEndorsed(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 	}
 	treasury := Treasury(org)
 	_, err := s.AdmitIntent(t.Context(), signer.Intent{
-		ID: "sw_1", Purpose: signer.Sweep, Chain: Chain, From: Deposit(org, "alice"), To: pays, ToWallet: &treasury, Amount: money.Units(5), WhitelistedID: "wla_1",
+		ID: "sw_1", Purpose: signer.Sweep, Chain: Chain, From: Deposit(org,
+			"alice"), To: pays, ToWallet: &treasury, Amount: money.Units(5), WhitelistedID: "wla_1",
 	})
 	wantRefusal(t, "a sweep that names one", err, signer.RefusedMalformed)
 
@@ -858,7 +1045,10 @@ func paysEndorsed(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 	admitIntent(t, s, paid)
 	admitIntent(t, s, neverEndorsed)
 	request := func(intent signer.Intent, nonce uint64, act signer.Act, fees chain.Fees) signer.SignRequest {
-		r := signer.SignRequest{IntentID: intent.ID, Slot: signer.Slot{Nonce: nonce}, Act: act, Payload: IntentPayload(t, intent, pays, nonce, fees)}
+		r := signer.SignRequest{
+			IntentID: intent.ID, Slot: signer.Slot{Nonce: nonce}, Act: act,
+			Payload: IntentPayload(t, intent, pays, nonce, fees),
+		}
 		if act == signer.Cancel {
 			r.Payload = BuildPayload(t, pays, nil, nonce, fees)
 		}

@@ -15,17 +15,16 @@ import (
 // addressBytesMax is the longest text that BIP-173 calls an address.
 const addressBytesMax = 90
 
-// programs of witness versions that are yet to come have 2 to 40 bytes.
+// Programs of future witness versions have 2 to 40 bytes.
 const (
 	programBytesMin = 2
 	programBytesMax = 40
 	versionMax      = 16
 )
 
-// Parse reads an address of a network as a person or program gives it and returns
-// its canonical form: bech32 in small letters, base58 as it is. The error says in
-// words what is wrong, and of which network or chain the address is where that is
-// seen.
+// Parse reads an address of a network as a person or program gives it and returns its canonical
+// form: bech32 in small letters, base58 unchanged. The error says in words what is wrong, and names
+// the network or chain of the address if it is recognized.
 func Parse(n chain.Network, s string) (chain.Address, error) {
 	p, err := Params(n)
 	if err != nil {
@@ -38,7 +37,7 @@ func Parse(n chain.Network, s string) (chain.Address, error) {
 	return d.toAddress(p), nil
 }
 
-// addressHint tells what an address of a network looks like.
+// addressHint returns what an address of a network looks like.
 func addressHint(p *chaincfg.Params) string {
 	if p == &chaincfg.MainNetParams {
 		return "give an address that begins with bc1, 1 or 3"
@@ -46,7 +45,7 @@ func addressHint(p *chaincfg.Params) string {
 	return "give an address that begins with " + p.Bech32HRPSegwit + "1, m, n or 2"
 }
 
-// networks are the prefixes of Bitcoin's networks and what to call them.
+// networks are Bitcoin's networks with their names.
 var networks = []struct {
 	params *chaincfg.Params
 	name   string
@@ -65,8 +64,7 @@ func networkName(p *chaincfg.Params) string {
 	return "another network"
 }
 
-// otherChains are the prefixes of bech32 texts that are given in place of an address of
-// Bitcoin.
+// otherChains are the prefixes of other chains' bech32 texts.
 var otherChains = map[string]string{
 	"ltc": "Litecoin", "tltc": "Litecoin", "vtc": "Vertcoin", "dgb": "DigiByte",
 	"cosmos": "Cosmos", "osmo": "Osmosis", "addr": "Cardano", "addr_test": "Cardano", "stake": "Cardano",
@@ -87,7 +85,7 @@ func parseDestination(p *chaincfg.Params, s string) (destination, error) {
 	return readBase58(p, s)
 }
 
-// refuseLookalikes refuses what is seen at once to be something else.
+// refuseLookalikes refuses texts that are obviously something else.
 func refuseLookalikes(p *chaincfg.Params, s string) error {
 	lower := strings.ToLower(s[:min(len(s), addressBytesMax)])
 	switch {
@@ -101,10 +99,12 @@ func refuseLookalikes(p *chaincfg.Params, s string) error {
 		return errors.New("this is an address of Bitcoin Cash, not of Bitcoin: " + addressHint(p))
 	case strings.HasPrefix(lower, "lnbc"), strings.HasPrefix(lower, "lntb"), strings.HasPrefix(lower, "lnurl"):
 		return errors.New("this is an invoice of the Lightning network, which is not paid to: " + addressHint(p))
-	case len(s) > addressBytesMax && len(s) < 120 && strings.Contains("xyztuv", lower[:1]) && strings.HasPrefix(lower[1:], "p"):
+	case len(s) > addressBytesMax && len(s) < 120 && strings.Contains("xyztuv", lower[:1]) &&
+		strings.HasPrefix(lower[1:], "p"):
 		return errors.New("this is an extended key, not an address: " + addressHint(p))
 	case len(s) > addressBytesMax:
-		return fmt.Errorf("the address has %d characters and no address of Bitcoin has more than %d", len(s), addressBytesMax)
+		return fmt.Errorf("the address has %d characters and no address of Bitcoin has more than %d", len(s),
+			addressBytesMax)
 	case strings.Contains(s, ".") || strings.Contains(s, "@"):
 		return errors.New("names are not looked up: " + addressHint(p))
 	}
@@ -127,27 +127,35 @@ func knownPrefix(prefix string) bool {
 
 func readSegwit(p *chaincfg.Params, s, prefix string) (destination, error) {
 	if strings.ToLower(s) != s && strings.ToUpper(s) != s {
-		return destination{}, errors.New("the address mixes small and capital letters: write it in small letters, and look whether it was copied whole")
+		return destination{},
+			errors.New("the address mixes small and capital letters: write it in small letters, and look whether it was copied whole")
 	}
 	if prefix != p.Bech32HRPSegwit {
 		for _, n := range networks {
 			if n.params.Bech32HRPSegwit == prefix {
-				return destination{}, fmt.Errorf("this is an address of %s of Bitcoin and this installation is on %s: %s", n.name, networkName(p), addressHint(p))
+				return destination{},
+					fmt.Errorf("this is an address of %s of Bitcoin and this installation is on %s: %s", n.name,
+						networkName(p), addressHint(p))
 			}
 		}
-		return destination{}, fmt.Errorf("this is an address of %s, not of Bitcoin: %s", otherChains[prefix], addressHint(p))
+		return destination{}, fmt.Errorf("this is an address of %s, not of Bitcoin: %s", otherChains[prefix],
+			addressHint(p))
 	}
 	_, data, checksum, err := bech32.DecodeGeneric(s)
 	if err != nil || len(data) == 0 {
-		return destination{}, errors.New("the checksum of the address is wrong: a character was mistyped, left out or added")
+		return destination{},
+			errors.New("the checksum of the address is wrong: a character was mistyped, left out or added")
 	}
 	version := data[0]
 	program, err := bech32.ConvertBits(data[1:], 5, 8, false)
 	if err != nil || version > versionMax || len(program) < programBytesMin || len(program) > programBytesMax {
-		return destination{}, errors.New("the address has a right checksum and a wrong length: it is not one that a wallet made")
+		return destination{},
+			errors.New("the address has a right checksum and a wrong length: it is not one that a wallet made")
 	}
 	if (version == 0) != (checksum == bech32.Version0) {
-		return destination{}, fmt.Errorf("the address has the checksum of another kind than its witness version %d: the program that made it is out of date", version)
+		return destination{},
+			fmt.Errorf("the address has the checksum of another kind than its witness version %d: the program that made it is out of date",
+				version)
 	}
 	switch {
 	case version == 0 && len(program) == hashBytes:
@@ -155,15 +163,17 @@ func readSegwit(p *chaincfg.Params, s, prefix string) (destination, error) {
 	case version == 0 && len(program) == programBytes:
 		return destination{p2wsh, program}, nil
 	case version == 0:
-		return destination{}, fmt.Errorf("the address has a witness program of %d bytes, which nobody can spend", len(program))
+		return destination{}, fmt.Errorf("the address has a witness program of %d bytes, which nobody can spend",
+			len(program))
 	case version == 1 && len(program) == programBytes:
 		return destination{p2tr, program}, nil
 	}
-	return destination{}, fmt.Errorf("the address has witness version %d with %d bytes, which is not in use: anybody could take what is paid there", version, len(program))
+	return destination{},
+		fmt.Errorf("the address has witness version %d with %d bytes, which is not in use: anybody could take what is paid there",
+			version, len(program))
 }
 
-// otherVersions are the first bytes of base58 texts that are given in place of an address of
-// Bitcoin.
+// otherVersions are the first bytes of other chains' base58 texts.
 var otherVersions = map[byte]string{
 	0x30: "Litecoin", 0x32: "Litecoin", 0x1e: "Dogecoin", 0x16: "Dogecoin", 0x4c: "Dash", 0x41: "TRON",
 }
@@ -174,23 +184,28 @@ func readBase58(p *chaincfg.Params, s string) (destination, error) {
 	case errors.Is(err, base58.ErrChecksum) && len(base58.Decode(s)) == programBytes:
 		return destination{}, errors.New("this is an address of Solana, not of Bitcoin: " + addressHint(p))
 	case errors.Is(err, base58.ErrChecksum):
-		return destination{}, errors.New("the checksum of the address is wrong: a character was mistyped, left out or added, or its case was changed")
+		return destination{},
+			errors.New("the checksum of the address is wrong: a character was mistyped, left out or added, or its case was changed")
 	case err != nil:
 		return destination{}, errors.New("this is not an address of Bitcoin: " + addressHint(p))
 	case len(hash) == programBytes || len(hash) == programBytes+1:
-		return destination{}, errors.New("this looks like a private key: give nobody a private key, and move what it holds")
+		return destination{},
+			errors.New("this looks like a private key: give nobody a private key, and move what it holds")
 	case len(hash) != hashBytes:
-		return destination{}, errors.New("the address has a right checksum and a wrong length: it is not one that a wallet made")
+		return destination{},
+			errors.New("the address has a right checksum and a wrong length: it is not one that a wallet made")
 	case version == p.PubKeyHashAddrID:
 		return destination{p2pkh, hash}, nil
 	case version == p.ScriptHashAddrID:
 		return destination{p2sh, hash}, nil
 	case otherVersions[version] != "":
-		return destination{}, fmt.Errorf("this is an address of %s, not of Bitcoin: %s", otherVersions[version], addressHint(p))
+		return destination{}, fmt.Errorf("this is an address of %s, not of Bitcoin: %s", otherVersions[version],
+			addressHint(p))
 	}
 	for _, n := range networks {
 		if version == n.params.PubKeyHashAddrID || version == n.params.ScriptHashAddrID {
-			return destination{}, fmt.Errorf("this is an address of %s of Bitcoin and this installation is on %s: %s", n.name, networkName(p), addressHint(p))
+			return destination{}, fmt.Errorf("this is an address of %s of Bitcoin and this installation is on %s: %s",
+				n.name, networkName(p), addressHint(p))
 		}
 	}
 	return destination{}, errors.New("this is an address of another chain than Bitcoin: " + addressHint(p))
@@ -201,11 +216,11 @@ type AddressCodec struct{ Network chain.Network }
 
 var _ chain.AddressCodec = AddressCodec{}
 
-// Parse is the function of the same name.
+// Parse calls the function of the same name.
 func (g AddressCodec) Parse(s string) (chain.Address, error) { return Parse(g.Network, s) }
 
-// IsUnspendable tells whether nobody can spend from an address: its hash is all zeros or all
-// ones or a text that was made up, or its taproot key is none.
+// IsUnspendable reports whether an address has no known key: its hash is all zeros, all ones or a
+// made-up text, or its taproot key is invalid.
 func (g AddressCodec) IsUnspendable(a chain.Address) bool {
 	p, err := Params(g.Network)
 	if err != nil {
@@ -220,10 +235,10 @@ func (AddressCodec) ParseContract(string) (chain.Address, error) {
 	return "", errors.New("there are no tokens on Bitcoin: leave the contract out")
 }
 
-// PaymentURI is a link as BIP-21 has it. Bitcoin has no tokens.
+// PaymentURI returns a BIP-21 link. Bitcoin has no tokens.
 func (AddressCodec) PaymentURI(a, _ chain.Address) string { return "bitcoin:" + string(a) }
 
-// IsTaproot tells whether an address is a taproot one of any network, in its canonical form.
+// IsTaproot reports whether an address is a taproot address of any network, in its canonical form.
 func IsTaproot(a chain.Address) bool {
 	for _, n := range payloadNetworks {
 		if d, err := destinationOf(n, a); err == nil {

@@ -1,15 +1,12 @@
-// Package bitcointx reads and writes what a Bitcoin transaction is made of as far
-// as this program needs it: addresses and the scripts that stand for them, the
-// addresses of keys, what an output must hold to be worth spending, and the
-// transactions of ours (Tx) with the slots that they take (Lease). The adapter reads
-// blocks and builds with it, and the signer names its wallets with it and takes apart
-// what it is asked to sign.
+// Package bitcointx encodes and decodes the parts of Bitcoin transactions that Coffer needs:
+// addresses and their scripts, the addresses of keys, dust limits, and Coffer's transactions (Tx)
+// with their slots (SlotKey). The adapter reads blocks and builds transactions with it. The signer
+// derives wallet addresses with it and decodes what it is asked to sign.
 //
-// It is pure: no network, no key, no clock. It knows one form of transaction, which
-// spends coins of native SegWit or taproot keys and pays payees in order and then the
-// change, and takes everything else for an error. A script that it cannot name has no
-// address, and a form of address that it does not know is refused: a payment to a
-// witness version that nobody can spend yet would be anybody's. Same input, same
+// It is pure: no network, no key, no clock. It knows one form of transaction, which spends outputs
+// of native SegWit or taproot keys and pays payees in order and then the change. Everything else is
+// an error. An unknown script has no address, and an unknown form of address is refused: any person
+// could take a payment to a witness version that is not in use yet. The same input gives the same
 // output, so a crash leaves nothing to remember.
 package bitcointx
 
@@ -27,12 +24,11 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// KeyBytes is the length of a public key in the compressed form, the only one that
-// SegWit knows.
+// KeyBytes is the length of a compressed public key, the only form that SegWit accepts.
 const KeyBytes = 33
 
-// Params are the constants of a network. Every test network of Bitcoin has the
-// prefixes of the first. Error: a network that has no name.
+// Params returns the constants of a network. Every test network of Bitcoin has the prefixes of the
+// first. Error: an unknown network.
 func Params(n chain.Network) (*chaincfg.Params, error) {
 	switch n {
 	case chain.Mainnet:
@@ -45,8 +41,8 @@ func Params(n chain.Network) (*chaincfg.Params, error) {
 	return nil, fmt.Errorf("%q is not a network of Bitcoin", n)
 }
 
-// CoinType is Bitcoin's place in the paths of keys (SLIP-44): 0 on the main network
-// and 1 on all others, so that no test shows the key of an address with money.
+// CoinType returns Bitcoin's coin type in key paths (SLIP-44): 0 on the main network and 1 on all
+// others, so that no test reveals the key of an address with money.
 func CoinType(n chain.Network) uint32 {
 	if n == chain.Mainnet {
 		return 0
@@ -54,7 +50,7 @@ func CoinType(n chain.Network) uint32 {
 	return 1
 }
 
-// form is how an output says who may spend it.
+// form says how an output defines who may spend it.
 type form int
 
 // The forms that have an address.
@@ -71,19 +67,21 @@ const (
 	programBytes = 32
 )
 
-// A destination is what an address says beside its network.
+// destination is what an address contains apart from its network.
 type destination struct {
 	form form
-	hash []byte // 20 bytes, or 32 of P2WSH and P2TR
+	hash []byte // 20 bytes, or 32 for P2WSH and P2TR
 }
 
-// parseScript reads the script of an output. ok is false for all that has no address.
+// parseScript decodes the script of an output. ok is false for a script without an address.
 func parseScript(script []byte) (destination, bool) {
 	switch n := len(script); {
-	case n == 25 && script[0] == txscript.OP_DUP && script[1] == txscript.OP_HASH160 && script[2] == txscript.OP_DATA_20 &&
+	case n == 25 && script[0] == txscript.OP_DUP && script[1] == txscript.OP_HASH160 &&
+		script[2] == txscript.OP_DATA_20 &&
 		script[23] == txscript.OP_EQUALVERIFY && script[24] == txscript.OP_CHECKSIG:
 		return destination{p2pkh, script[3:23]}, true
-	case n == 23 && script[0] == txscript.OP_HASH160 && script[1] == txscript.OP_DATA_20 && script[22] == txscript.OP_EQUAL:
+	case n == 23 && script[0] == txscript.OP_HASH160 && script[1] == txscript.OP_DATA_20 &&
+		script[22] == txscript.OP_EQUAL:
 		return destination{p2sh, script[2:22]}, true
 	case n == 22 && script[0] == txscript.OP_0 && script[1] == txscript.OP_DATA_20:
 		return destination{p2wpkh, script[2:]}, true
@@ -95,11 +93,12 @@ func parseScript(script []byte) (destination, bool) {
 	return destination{}, false
 }
 
-// toScript is the output that pays to a destination.
+// toScript returns the script of an output that pays to a destination.
 func (d destination) toScript() []byte {
 	switch d.form {
 	case p2pkh:
-		return append(append([]byte{txscript.OP_DUP, txscript.OP_HASH160, txscript.OP_DATA_20}, d.hash...), txscript.OP_EQUALVERIFY, txscript.OP_CHECKSIG)
+		return append(append([]byte{txscript.OP_DUP, txscript.OP_HASH160, txscript.OP_DATA_20}, d.hash...),
+			txscript.OP_EQUALVERIFY, txscript.OP_CHECKSIG)
 	case p2sh:
 		return append(append([]byte{txscript.OP_HASH160, txscript.OP_DATA_20}, d.hash...), txscript.OP_EQUAL)
 	case p2wpkh:
@@ -112,7 +111,7 @@ func (d destination) toScript() []byte {
 	panic("bitcointx: a form of output without a script")
 }
 
-// toAddress writes a destination as an address of a network.
+// toAddress encodes a destination as an address of a network.
 func (d destination) toAddress(p *chaincfg.Params) chain.Address {
 	switch d.form {
 	case p2pkh:
@@ -127,9 +126,8 @@ func (d destination) toAddress(p *chaincfg.Params) chain.Address {
 	panic("bitcointx: a form of output without an address")
 }
 
-// AddressOf is the address that the script of an output pays to, in canonical form.
-// ok is false where there is none: data, bare keys and multisignatures, witness
-// versions that are not known yet.
+// AddressOf returns the address that the script of an output pays to, in canonical form. ok is
+// false if there is none: data, bare keys and multisignatures, unknown witness versions.
 func AddressOf(p *chaincfg.Params, script []byte) (a chain.Address, ok bool) {
 	d, ok := parseScript(script)
 	if !ok {
@@ -138,8 +136,8 @@ func AddressOf(p *chaincfg.Params, script []byte) (a chain.Address, ok bool) {
 	return d.toAddress(p), true
 }
 
-// Script is the script of an output that pays to an address. Error: the address is
-// not one of this network in its canonical form, so it has not been through Parse.
+// Script returns the script of an output that pays to an address. Error: the address is not one of
+// this network in its canonical form, so it was not returned by Parse.
 func Script(n chain.Network, a chain.Address) ([]byte, error) {
 	d, err := destinationOf(n, a)
 	if err != nil {
@@ -148,7 +146,7 @@ func Script(n chain.Network, a chain.Address) ([]byte, error) {
 	return d.toScript(), nil
 }
 
-// destinationOf reads an address of a network in its canonical form.
+// destinationOf decodes an address of a network in its canonical form.
 func destinationOf(n chain.Network, a chain.Address) (destination, error) {
 	p, err := Params(n)
 	if err != nil {
@@ -164,14 +162,13 @@ func destinationOf(n chain.Network, a chain.Address) (destination, error) {
 	return d, nil
 }
 
-// KeyAddress is the native SegWit address of a compressed public key (P2WPKH,
-// BIP-84).
+// KeyAddress returns the native SegWit address of a compressed public key (P2WPKH, BIP-84).
 func KeyAddress(p *chaincfg.Params, key [KeyBytes]byte) chain.Address {
 	return destination{p2wpkh, address.Hash160(key[:])}.toAddress(p)
 }
 
-// TaprootAddress is the address that the one key alone can spend from (P2TR without
-// scripts, BIP-86). Error: these bytes are no key.
+// TaprootAddress returns the address from which this key alone can spend (P2TR without scripts,
+// BIP-86). Error: these bytes are no key.
 func TaprootAddress(p *chaincfg.Params, key [KeyBytes]byte) (chain.Address, error) {
 	public, err := btcec.ParsePubKey(key[:])
 	if err != nil {
@@ -181,15 +178,15 @@ func TaprootAddress(p *chaincfg.Params, key [KeyBytes]byte) (chain.Address, erro
 }
 
 const (
-	dustRate     = 3   // satoshi a byte at which nodes judge what is worth spending
+	dustRate     = 3   // satoshi per byte at which nodes judge what is worth spending
 	spendBytes   = 148 // of an input that spends an output to the hash of a key
 	spendWitness = 67  // the same with SegWit, whose witness counts a quarter
-	valueBytes   = 8   // what an output has beside its script and the script's length
+	valueBytes   = 8   // what an output has in addition to its script and the script's length
 )
 
-// Dust is the least that an output with this script must hold for nodes to pass its
-// transaction on, in satoshi, by the rule of Bitcoin Core's default: below it,
-// spending the output costs more than a third of what it holds.
+// Dust returns the least that an output with this script must hold for nodes to relay its
+// transaction, in satoshi. It is the default rule of Bitcoin Core: below it, spending the output
+// costs more than a third of its value.
 func Dust(script []byte) money.Amount {
 	if len(script) > 0 && script[0] == txscript.OP_RETURN {
 		return money.Zero
@@ -205,7 +202,7 @@ func Dust(script []byte) money.Amount {
 	return money.Units(uint64(dustRate * (valueBytes + length + len(script) + spend)))
 }
 
-// isUnspendable tells whether nobody can spend from a destination.
+// isUnspendable reports whether a destination has no known key.
 func (d destination) isUnspendable() bool {
 	isUniform := true
 	for _, b := range d.hash {
@@ -215,7 +212,7 @@ func (d destination) isUnspendable() bool {
 	case isUniform && (d.hash[0] == 0 || d.hash[0] == 0xff):
 		return true
 	case d.form == p2tr:
-		// Half of all 32 bytes are no point of the curve, and no key signs for those.
+		// Half of all 32-byte values are no point of the curve, and no key signs for those.
 		_, err := schnorr.ParsePubKey(d.hash)
 		return err != nil || bytes.Equal(d.hash, unspendablePoint)
 	case d.form == p2pkh || d.form == p2sh || d.form == p2wpkh:
@@ -224,14 +221,14 @@ func (d destination) isUnspendable() bool {
 	return false
 }
 
-// unspendablePoint is the point H of BIP-341, made so that nobody knows its key.
+// unspendablePoint is the point H of BIP-341, which was made without a known key.
 var unspendablePoint = []byte{
 	0x50, 0x92, 0x9b, 0x74, 0xc1, 0xa0, 0x49, 0x54, 0xb7, 0x8b, 0x4b, 0x60, 0x35, 0xe9, 0x7a, 0x5e,
 	0x07, 0x8a, 0x5a, 0x0f, 0x28, 0xec, 0x96, 0xd5, 0x47, 0xbf, 0xee, 0x9a, 0xce, 0x80, 0x3a, 0xc0,
 }
 
-// unspendableHashes are the hashes behind addresses that were written as words, so that no
-// key is known to give them.
+// unspendableHashes are the hashes of addresses that were written as words, so that no known key
+// gives them.
 var unspendableHashes = func() map[[hashBytes]byte]bool {
 	all := map[[hashBytes]byte]bool{}
 	for _, a := range []string{

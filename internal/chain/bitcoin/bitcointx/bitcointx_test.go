@@ -31,11 +31,26 @@ var known = []struct {
 	address, script string
 }{
 	{chain.Mainnet, "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "0014751e76e8199196d454941c45d1b3a323f1433bd6"},
-	{chain.Testnet, "tb1qrp33g0q5c5txsp9arysrx4k6zdkfs4nce4xj0gdcccefvpysxf3q0sl5k7", "00201863143c14c5166804bd19203356da136c985678cd4d27a1b8c6329604903262"},
-	{chain.Testnet, "tb1qqqqqp399et2xygdj5xreqhjjvcmzhxw4aywxecjdzew6hylgvsesrxh6hy", "0020000000c4a5cad46221b2a187905e5266362b99d5e91c6ce24d165dab93e86433"},
-	{chain.Testnet, "tb1pqqqqp399et2xygdj5xreqhjjvcmzhxw4aywxecjdzew6hylgvsesf3hn0c", "5120000000c4a5cad46221b2a187905e5266362b99d5e91c6ce24d165dab93e86433"},
-	{chain.Mainnet, "bc1p0xlxvlhemja6c4dqv22uapctqupfhlxm9h8z3k2e72q4k9hcz7vqzk5jj0", "512079be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798"},
-	{chain.Mainnet, "bc1p5cyxnuxmeuwuvkwfem96lqzszd02n6xdcjrs20cac6yqjjwudpxqkedrcr", "5120a60869f0dbcf1dc659c9cecbaf8050135ea9e8cdc487053f1dc6880949dc684c"},
+	{
+		chain.Testnet, "tb1qrp33g0q5c5txsp9arysrx4k6zdkfs4nce4xj0gdcccefvpysxf3q0sl5k7",
+		"00201863143c14c5166804bd19203356da136c985678cd4d27a1b8c6329604903262",
+	},
+	{
+		chain.Testnet, "tb1qqqqqp399et2xygdj5xreqhjjvcmzhxw4aywxecjdzew6hylgvsesrxh6hy",
+		"0020000000c4a5cad46221b2a187905e5266362b99d5e91c6ce24d165dab93e86433",
+	},
+	{
+		chain.Testnet, "tb1pqqqqp399et2xygdj5xreqhjjvcmzhxw4aywxecjdzew6hylgvsesf3hn0c",
+		"5120000000c4a5cad46221b2a187905e5266362b99d5e91c6ce24d165dab93e86433",
+	},
+	{
+		chain.Mainnet, "bc1p0xlxvlhemja6c4dqv22uapctqupfhlxm9h8z3k2e72q4k9hcz7vqzk5jj0",
+		"512079be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798",
+	},
+	{
+		chain.Mainnet, "bc1p5cyxnuxmeuwuvkwfem96lqzszd02n6xdcjrs20cac6yqjjwudpxqkedrcr",
+		"5120a60869f0dbcf1dc659c9cecbaf8050135ea9e8cdc487053f1dc6880949dc684c",
+	},
 	{chain.Mainnet, "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa", "76a91462e907b15cbf27d5425399ebf6f0fb50ebb88f1888ac"},
 	{chain.Mainnet, "3P14159f73E4gFr7JterCCQh9QjiTjiZrG", "a914e9c3dd0c07aac76179ebc76a6c78d4d67c6c160a87"},
 	{chain.Testnet, "mipcBbFg9gMiCh81Kj8tqqdgoZub1ZJRfn", "76a914243f1394f44554f4ce3fd68649c19adc483ce92488ac"},
@@ -87,7 +102,10 @@ func TestWhatIsNoAddressOfTheNetworkIsRefusedWithItsReason(t *testing.T) {
 		{"bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t5", "checksum"},
 		{"bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t", "checksum"},
 		{"bc1", "checksum"},
-		{"tb1qrp33g0q5c5txsp9arysrx4k6zdkfs4nce4xj0gdcccefvpysxf3q0sl5k7", "address of a test network of Bitcoin and this installation is on the main network"},
+		{
+			"tb1qrp33g0q5c5txsp9arysrx4k6zdkfs4nce4xj0gdcccefvpysxf3q0sl5k7",
+			"address of a test network of Bitcoin and this installation is on the main network",
+		},
 		{"bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080", "regtest"},
 		{"mipcBbFg9gMiCh81Kj8tqqdgoZub1ZJRfn", "test network"},
 		{"1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNb", "checksum"},
@@ -99,8 +117,14 @@ func TestWhatIsNoAddressOfTheNetworkIsRefusedWithItsReason(t *testing.T) {
 		{"TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t", "TRON"},
 		{"bitcoincash:qpm2qsznhks23z7629mms6s4cwef74vcwvy22gdx6a", "Bitcoin Cash"},
 		{"EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v", "Solana"},
-		{"lnbc20m1pvjluezpp5qqqsyqcyq5rqwzqfqqqsyqcyq5rqwzqfqqqsyqcyq5rqwzqfqypqhp58yjmdan79s6qqdhdzgynm4zwqd5d7xmw5fk98klysy043l2ahrqs", "Lightning"},
-		{"xpub661MyMwAqRbcFtXgS5sYJABqqG9YLmC4Q1Rdap9gSE8NqtwybGhePY2gZ29ESFjqJoCu1Rupje8YtGqsefD265TMg7usUDFdp6W1EGMcet8", "extended key"},
+		{
+			"lnbc20m1pvjluezpp5qqqsyqcyq5rqwzqfqqqsyqcyq5rqwzqfqqqsyqcyq5rqwzqfqypqhp58yjmdan79s6qqdhdzgynm4zwqd5d7xmw5fk98klysy043l2ahrqs",
+			"Lightning",
+		},
+		{
+			"xpub661MyMwAqRbcFtXgS5sYJABqqG9YLmC4Q1Rdap9gSE8NqtwybGhePY2gZ29ESFjqJoCu1Rupje8YtGqsefD265TMg7usUDFdp6W1EGMcet8",
+			"extended key",
+		},
 		{"5HueCGU8rMjxEXxiPuD5BDku4MkFqeZyd4dZ1jvhTVqvbTLvyTJ", "private key"},
 		{"KwDiBf89QgGbjEhKnhXJuH7LrciVrZi3qYjgd9M7rFU73sVHnoWn", "private key"},
 		{"satoshi@example.com", "names are not looked up"},
@@ -174,7 +198,8 @@ func TestKeysHaveTheAddressesOfTheStandards(t *testing.T) {
 		"0283dfe85a3151d2517290da461fe2815591ef69f2b18a2ce63f01697a8b313145": "bc1p4qhjn9zdvkux4e44uhx8tc55attvtyu358kutcqkudyccelu0was9fqzwh",
 		"02399f1b2f4393f29a18c937859c5dd8a77350103157eb880f02e8c08214277cef": "bc1p3qkhfews2uk44qtvauqyr2ttdsw7svhkl9nkm9s9c3x4ax5h60wqwruhk7",
 	} {
-		if got, err := TaprootAddress(&chaincfg.MainNetParams, [KeyBytes]byte(unhex(t, key))); err != nil || string(got) != want {
+		if got, err := TaprootAddress(&chaincfg.MainNetParams, [KeyBytes]byte(unhex(t, key))); err != nil ||
+			string(got) != want {
 			t.Errorf("TaprootAddress(%s): got %s, %v, want %s", key, got, err, want)
 		}
 	}
@@ -220,7 +245,11 @@ func TestAddressesThatNobodyHoldsAreKnown(t *testing.T) {
 		{chain.Mainnet, "bc1qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq9e75rs", burns},
 		{chain.Mainnet, "bc1qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqthqst8", burns},
 		{chain.Mainnet, string(destination{p2tr, unspendablePoint}.toAddress(&chaincfg.MainNetParams)), burns},
-		{chain.Mainnet, string(destination{p2tr, bytes.Repeat([]byte{0x11}, 31)}.padded(5).toAddress(&chaincfg.MainNetParams)), burns},
+		{
+			chain.Mainnet,
+			string(destination{p2tr, bytes.Repeat([]byte{0x11}, 31)}.padded(5).toAddress(&chaincfg.MainNetParams)),
+			burns,
+		},
 		{chain.Mainnet, "bc1p0xlxvlhemja6c4dqv22uapctqupfhlxm9h8z3k2e72q4k9hcz7vqzk5jj0", holds},
 		{chain.Mainnet, "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa", holds},
 		{chain.Mainnet, "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", holds},
@@ -254,7 +283,8 @@ func FuzzAddress(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		for _, n := range networks {
 			network := map[*chaincfg.Params]chain.Network{
-				&chaincfg.MainNetParams: chain.Mainnet, &chaincfg.TestNet3Params: chain.Testnet, &chaincfg.RegressionNetParams: chain.Local,
+				&chaincfg.MainNetParams: chain.Mainnet, &chaincfg.TestNet3Params: chain.Testnet,
+				&chaincfg.RegressionNetParams: chain.Local,
 			}[n.params]
 			a, err := Parse(network, s)
 			if err != nil {

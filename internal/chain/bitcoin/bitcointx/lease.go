@@ -15,26 +15,26 @@ import (
 )
 
 const (
-	// satoshiSupply is all the satoshi that there will ever be.
+	// satoshiSupply is the number of satoshi that can ever exist.
 	satoshiSupply = 21_000_000 * 1_0000_0000
-	// InputsMax is how many coins one transaction of ours spends. The network would pass
-	// on seven times as many; a slot names each of them with its holder, and is stored,
-	// journaled and sent to the signer with every replacement.
+	// InputsMax is how many outputs one transaction of Coffer spends. The network would relay seven
+	// times as many. A slot key names each of them with its owner, and is stored, journaled and
+	// sent to the signer with every replacement.
 	InputsMax = 200
-	// PayeesMax is how many payees one transaction of ours has, beside its change.
+	// PayeesMax is how many payees one transaction has, in addition to its change.
 	PayeesMax = 100
 )
 
-// outpoint names an output for ever.
+// outpoint identifies an output permanently.
 type outpoint struct {
 	tx chainhash.Hash
 	n  uint32
 }
 
-// String is the name as people write it: the transaction, a colon, the number.
+// String returns the usual text form: the transaction, a colon, the number.
 func (o outpoint) String() string { return fmt.Sprintf("%s:%d", o.tx, o.n) }
 
-// readOutpoint reads what String writes and nothing else.
+// readOutpoint decodes what String writes and nothing else.
 func readOutpoint(s string) (outpoint, error) {
 	tx, number, _ := strings.Cut(s, ":")
 	hash, err := chainhash.NewHashFromStr(tx)
@@ -49,19 +49,19 @@ func readOutpoint(s string) (outpoint, error) {
 	return o, nil
 }
 
-// FormatOutpoint is how a coin's place is written.
+// FormatOutpoint returns the text of an outpoint.
 func FormatOutpoint(tx chain.TxHash, n uint32) string { return fmt.Sprintf("%s:%d", tx, n) }
 
-// ParseOutpoint reads what FormatOutpoint writes and nothing else.
+// ParseOutpoint decodes what FormatOutpoint writes and nothing else.
 func ParseOutpoint(s string) (tx chain.TxHash, n uint32, err error) {
 	o, err := readOutpoint(s)
 	return chain.TxHash(o.tx.String()), o.n, err
 }
 
-// compareTo is the order of outputs: by the text of the transaction, then by their number.
+// compareTo orders outputs by the text of the transaction, then by their number.
 func (o outpoint) compareTo(p outpoint) int {
 	for i := range o.tx {
-		// Hashes are written from their last byte on.
+		// The text of a hash begins with its last byte.
 		if c := cmp.Compare(o.tx[len(o.tx)-1-i], p.tx[len(p.tx)-1-i]); c != 0 {
 			return c
 		}
@@ -69,17 +69,17 @@ func (o outpoint) compareTo(p outpoint) int {
 	return cmp.Compare(o.n, p.n)
 }
 
-// SlotKey is the slot of a transaction: all that it spends, and where the rest comes back
-// to. Whatever replaces it in its slot spends the same coins and pays other fees out of
-// the rest. The amounts stand in it because a signature of native SegWit shows one
-// amount alone: who could sign two payloads of a slot with different ones could have a
-// fee signed that neither of them shows.
+// SlotKey is the slot of a transaction: all its inputs, and the address of its change. A
+// replacement in its slot has the same inputs and pays other fees out of the change. The key
+// contains the amounts because a native SegWit signature shows only one amount. With two payloads
+// of a slot that state different amounts, an attacker could have a fee signed that neither of them
+// shows.
 type SlotKey struct {
-	Inputs []chain.Output // by their outpoints, in order
+	Inputs []chain.Output // ordered by their outpoints
 	Change chain.Address
 }
 
-// NewSlotKey is the lease of coins, in any order. Error: there is none of these.
+// NewSlotKey returns the slot key of outputs, in any order. Error: no slot key can have these.
 func NewSlotKey(n chain.Network, coins []chain.Output, change chain.Address) (SlotKey, error) {
 	type placed struct {
 		chain.Output
@@ -101,13 +101,14 @@ func NewSlotKey(n chain.Network, coins []chain.Output, change chain.Address) (Sl
 	return l, l.validate(n)
 }
 
-// validate holds for every lease that is made or read here.
+// validate checks the rules of every slot key that is made or decoded here.
 func (l SlotKey) validate(n chain.Network) error {
 	if len(l.Inputs) == 0 {
 		return errors.New("a lease has no coin")
 	}
 	if len(l.Inputs) > InputsMax {
-		return fmt.Errorf("a lease has %d coins, and no transaction of ours spends more than %d", len(l.Inputs), InputsMax)
+		return fmt.Errorf("a lease has %d coins, and no transaction of ours spends more than %d", len(l.Inputs),
+			InputsMax)
 	}
 	if _, err := parseSpendable(n, l.Change); err != nil {
 		return fmt.Errorf("change: %w", err)
@@ -135,7 +136,7 @@ func (l SlotKey) validate(n chain.Network) error {
 	return nil
 }
 
-// parseSpendable reads an address that a key of ours can spend from.
+// parseSpendable decodes an address from which one of Coffer's keys can spend.
 func parseSpendable(n chain.Network, a chain.Address) (destination, error) {
 	d, err := destinationOf(n, a)
 	if err == nil && d.form != p2wpkh && d.form != p2tr {
@@ -144,7 +145,7 @@ func parseSpendable(n chain.Network, a chain.Address) (destination, error) {
 	return d, err
 }
 
-// Sum is what the coins hold, in satoshi.
+// Sum returns what the inputs hold, in satoshi.
 func (l SlotKey) Sum() money.Amount { return money.Units(l.inputSum()) }
 
 func (l SlotKey) inputSum() (sum uint64) {
@@ -155,7 +156,7 @@ func (l SlotKey) inputSum() (sum uint64) {
 	return sum
 }
 
-// String is the one text of the lease, as a slot has it: every coin, and the address of
+// String returns the one text of the slot key, as a slot has it: every input, and the address of
 // the change, with a space between them.
 func (l SlotKey) String() string {
 	var b strings.Builder
@@ -165,11 +166,10 @@ func (l SlotKey) String() string {
 	return b.String() + string(l.Change)
 }
 
-// slotKeyBytesMax is above the text of any lease.
+// slotKeyBytesMax is above the length of any slot key.
 const slotKeyBytesMax = InputsMax*(chainhash.MaxHashStringSize+addressBytesMax+40) + addressBytesMax
 
-// ParseSlotKey reads what String writes and nothing else: of one set of coins there is one
-// text.
+// ParseSlotKey decodes what String writes and nothing else: one set of inputs has one text.
 func ParseSlotKey(n chain.Network, text string) (SlotKey, error) {
 	if len(text) > slotKeyBytesMax {
 		return SlotKey{}, fmt.Errorf("a lease of %d bytes is longer than any", len(text))
@@ -185,7 +185,10 @@ func ParseSlotKey(n chain.Network, text string) (SlotKey, error) {
 		if err != nil {
 			return SlotKey{}, fmt.Errorf("amount of %.100q: %w", w, err)
 		}
-		l.Inputs = append(l.Inputs, chain.Output{Outpoint: parts[0] + ":" + parts[1], Owner: chain.Address(parts[3]), Amount: amount})
+		l.Inputs = append(l.Inputs, chain.Output{
+			Outpoint: parts[0] + ":" + parts[1], Owner: chain.Address(parts[3]),
+			Amount: amount,
+		})
 	}
 	if err := l.validate(n); err != nil {
 		return SlotKey{}, err

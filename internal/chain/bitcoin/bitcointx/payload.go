@@ -16,10 +16,10 @@ import (
 
 const (
 	txVersion = 2
-	// rbfSequence is the sequence number that lets a dearer transaction of the same coins
-	// replace this one while it waits (BIP-125), and asks for no age of the coins.
+	// rbfSequence is the sequence number that lets a transaction with the same inputs and a higher
+	// fee replace this one while it is unconfirmed (BIP-125), and requires no age of the inputs.
 	rbfSequence = 0xffff_fffd
-	lockTime    = 0 // any block may have it
+	lockTime    = 0 // any block may contain it
 )
 
 // payloadMagic begins every payload.
@@ -28,20 +28,20 @@ var payloadMagic = []byte("cfbt\x01")
 // payloadNetworks are the networks by their byte in a payload.
 var payloadNetworks = []chain.Network{chain.Mainnet, chain.Testnet, chain.Local}
 
-// Payee is what a payee gets.
+// Payee is a payee with its amount.
 type Payee struct {
 	To     chain.Address
 	Amount money.Amount // satoshi
 }
 
-// Tx is an unsigned transaction of ours. Its payload says more than the network sees:
-// what each coin holds and who holds it, and where the change goes even where there is
-// none, so that the whole lease is in it.
+// Tx is an unsigned transaction of Coffer. Its payload contains more than the network sees: the
+// amount and the owner of each input, and the change address even where there is no change. So it
+// contains the whole slot key.
 type Tx struct {
 	Network      chain.Network
 	SlotKey      SlotKey
-	Payees       []Payee      // in this order; none is a cancel
-	ChangeAmount money.Amount // what comes back to Lease.Change, behind the payees; zero where it would be dust
+	Payees       []Payee      // in this order; a cancel has none
+	ChangeAmount money.Amount // the output to SlotKey.Change, behind the payees; zero where it would be dust
 }
 
 // validTx is a transaction in numbers and scripts.
@@ -52,7 +52,7 @@ type validTx struct {
 	fee     uint64
 }
 
-// validate holds for every transaction that is written or read here.
+// validate checks the rules of every transaction that is encoded or decoded here.
 func (t Tx) validate() (validTx, error) {
 	var c validTx
 	fail := func(format string, args ...any) (validTx, error) { return validTx{}, fmt.Errorf(format, args...) }
@@ -113,8 +113,9 @@ func (t Tx) validate() (validTx, error) {
 	return c, nil
 }
 
-// Fee is what the coins hold beyond what the transaction pays, in satoshi: what it costs,
-// whichever of its outputs is ours. Zero where it is none of ours.
+// Fee returns what the inputs hold beyond the outputs, in satoshi: what the transaction costs,
+// independently of which outputs are the organization's. It returns zero for an invalid
+// transaction.
 func (t Tx) Fee() money.Amount {
 	c, err := t.validate()
 	if err != nil {
@@ -123,20 +124,19 @@ func (t Tx) Fee() money.Amount {
 	return money.Units(c.fee)
 }
 
-// Weights are what a transaction has by BIP-141: four for a byte, one for a byte of the
-// witnesses.
+// The weights of a transaction by BIP-141: four for a byte, one for a byte of the witnesses.
 const (
 	bytesWeight = 4
-	// Version, lock time, marker and flag, and two counts of one byte: those of inputs and
-	// outputs. InputsMax and PayeesMax keep them so.
+	// Version, lock time, marker and flag, and the counts of inputs and outputs with one byte each.
+	// InputsMax and PayeesMax keep the counts below two bytes.
 	emptyWeight = bytesWeight*(4+4+1+1) + 2
-	// An input names an output, has an empty script and a sequence number. The signature
-	// of ECDSA has its longest form and the key beside it.
+	// An input names an output, and has an empty script and a sequence number. The ECDSA signature
+	// has its longest form, with the key next to it.
 	inputWeight   = bytesWeight * (32 + 4 + 1 + 4)
 	keyWeight     = inputWeight + 1 + 1 + 72 + 1 + KeyBytes
 	taprootWeight = inputWeight + 1 + 1 + 64
 
-	weightMax = 400_000 // of what nodes pass on
+	weightMax = 400_000 // of what nodes relay
 )
 
 func (d destination) spendWeight() int {
@@ -148,7 +148,7 @@ func (d destination) spendWeight() int {
 
 func outputWeight(script []byte) int { return bytesWeight * (valueBytes + 1 + len(script)) }
 
-// SpendWeight is what spending a coin of a holder adds to the weight of a transaction.
+// SpendWeight returns what spending an output of an owner adds to the weight of a transaction.
 func SpendWeight(n chain.Network, holder chain.Address) (int, error) {
 	d, err := parseSpendable(n, holder)
 	if err != nil {
@@ -157,16 +157,16 @@ func SpendWeight(n chain.Network, holder chain.Address) (int, error) {
 	return d.spendWeight(), nil
 }
 
-// PayWeight is what paying an address adds to the weight of a transaction.
+// PayWeight returns what paying an address adds to the weight of a transaction.
 func PayWeight(n chain.Network, to chain.Address) (int, error) {
 	script, err := Script(n, to)
 	return outputWeight(script), err
 }
 
-// EmptyWeight is what a transaction weighs without inputs and outputs.
+// EmptyWeight is the weight of a transaction without inputs and outputs.
 const EmptyWeight = emptyWeight
 
-// VirtualSize is virtual bytes of a weight: a quarter, rounded up.
+// VirtualSize returns the virtual bytes of a weight: a quarter, rounded up.
 func VirtualSize(weight int) uint64 { return uint64(weight+bytesWeight-1) / bytesWeight }
 
 func (c validTx) totalWeight() int {
@@ -180,8 +180,8 @@ func (c validTx) totalWeight() int {
 	return w
 }
 
-// VirtualSize is what the transaction has with its signatures in their longest form, in virtual
-// bytes: the network's own count is never higher. Zero where it is no transaction of ours.
+// VirtualSize returns the size of the transaction with signatures in their longest form, in virtual
+// bytes: the network's own count is never higher. It returns zero for an invalid transaction.
 func (t Tx) VirtualSize() uint64 {
 	c, err := t.validate()
 	if err != nil {
@@ -190,25 +190,25 @@ func (t Tx) VirtualSize() uint64 {
 	return VirtualSize(c.totalWeight())
 }
 
-// rateVBytes is how many virtual bytes a rate is for.
+// rateVBytes is the number of virtual bytes that a rate is for.
 const rateVBytes = 1000
 
-// RateMax is above every rate that is no mistake, in satoshi for a thousand virtual bytes:
-// nodes refuse what they are asked to send at more.
+// RateMax is above every rate that is no mistake, in satoshi per thousand virtual bytes. Nodes
+// refuse to broadcast at a higher rate.
 const RateMax = 10_000_000
 
-// FeeAtRate is what so many virtual bytes cost at a rate of satoshi for a thousand, rounded
-// up, so that the rate is never missed.
+// FeeAtRate returns the cost of virtual bytes at a rate in satoshi per thousand, rounded up, so
+// that the rate is always reached.
 func FeeAtRate(size, rate uint64) uint64 { return (size*rate + rateVBytes - 1) / rateVBytes }
 
-// Build is the transaction of payments in a slot: payees in order, and what the fee
-// leaves comes back as change. Without payments it is a cancel, and all comes back.
+// Build returns the transaction of payments in a slot: payees in order, and what the fee leaves as
+// change. Without payments it is a cancel, and everything comes back.
 //
-// Of the fees Beside is what the transaction costs, to the satoshi, and TipCap the rate
-// that it has to come to, in satoshi for a thousand virtual bytes. So what replaces a
-// transaction of the slot for more costs just so much more, whatever its own size: that
-// is what nodes ask. Errors: *chain.InsufficientOutputsError, where what is left is neither nothing nor
-// worth being change; a payment of dust; fees below their own rate.
+// NonGas of the fees is the exact cost of the transaction in satoshi. TipCap is the rate that it
+// has to reach, in satoshi per thousand virtual bytes. So a replacement in the slot costs exactly
+// the increase more, independently of its own size, as nodes require. Errors:
+// *chain.InsufficientOutputsError if the remainder is neither nothing nor enough for change; a
+// payment of dust; fees below their own rate.
 func Build(n chain.Network, l SlotKey, ps []chain.Payment, f chain.Fees) (Tx, error) {
 	d, err := newDraft(n, l, ps, f)
 	if err != nil {
@@ -227,9 +227,9 @@ func Build(n chain.Network, l SlotKey, ps []chain.Payment, f chain.Fees) (Tx, er
 	return d.toTx(n, l, fee, d.remaining-fee)
 }
 
-// FitFees is what fees become for the transaction of a slot: the same rate, its own size and
-// what it costs at that. What would be dust as change is part of that. Errors: those of
-// Build.
+// FitFees returns the fees for the transaction of a slot: the same rate, the transaction's own size
+// and its cost at that rate. A remainder that would be dust as change is part of the cost. Errors:
+// those of Build.
 func FitFees(n chain.Network, l SlotKey, ps []chain.Payment, f chain.Fees) (chain.Fees, error) {
 	d, err := newDraft(n, l, ps, f)
 	if err != nil {
@@ -252,14 +252,14 @@ func FitFees(n chain.Network, l SlotKey, ps []chain.Payment, f chain.Fees) (chai
 	return fit, err
 }
 
-// A draft is a transaction without its fee and its change.
+// draft is a transaction without its fee and its change.
 type draft struct {
 	payees       []Payee
-	remaining    uint64 // what the coins hold beyond the payments
+	remaining    uint64 // what the inputs hold beyond the payments
 	rate         uint64
 	weight       int
-	changeWeight int    // what the change would weigh
-	dust         uint64 // the least that it would have to be
+	changeWeight int    // weight of a change output
+	dust         uint64 // the least value of a change output
 }
 
 func newDraft(n chain.Network, l SlotKey, ps []chain.Payment, f chain.Fees) (draft, error) {
@@ -306,15 +306,19 @@ func newDraft(n chain.Network, l SlotKey, ps []chain.Payment, f chain.Fees) (dra
 	d.dust, _ = Dust(changeScript).Uint64()
 	sum := l.inputSum()
 	if sum < paid {
-		return d, &chain.InsufficientOutputsError{Missing: money.Units(paid - sum + FeeAtRate(VirtualSize(d.weight), d.rate))}
+		return d, &chain.InsufficientOutputsError{Missing: money.Units(paid - sum +
+			FeeAtRate(VirtualSize(d.weight), d.rate))}
 	}
 	d.remaining = sum - paid
 	return d, nil
 }
 
-// toTx is the transaction with its fee, and with what comes back.
+// toTx returns the transaction with its fee and its change.
 func (d draft) toTx(n chain.Network, l SlotKey, fee, change uint64) (Tx, error) {
-	t := Tx{Network: n, SlotKey: SlotKey{slices.Clone(l.Inputs), l.Change}, Payees: d.payees, ChangeAmount: money.Units(change)}
+	t := Tx{
+		Network: n, SlotKey: SlotKey{slices.Clone(l.Inputs), l.Change}, Payees: d.payees,
+		ChangeAmount: money.Units(change),
+	}
 	c, err := t.validate()
 	if err != nil {
 		return Tx{}, err
@@ -327,7 +331,7 @@ func (d draft) toTx(n chain.Network, l SlotKey, fee, change uint64) (Tx, error) 
 	return t, nil
 }
 
-// Payload encodes the transaction: all of it, and what the network does not see.
+// Payload encodes the whole transaction, and what the network does not see.
 func (t Tx) Payload() ([]byte, error) {
 	c, err := t.validate()
 	if err != nil {
@@ -362,8 +366,8 @@ func (t Tx) Payload() ([]byte, error) {
 // PayloadBytesMax is above the payload of any transaction.
 const PayloadBytesMax = 64 + InputsMax*(chainhash.HashSize+4+8+1+34) + (PayeesMax+1)*(8+1+34)
 
-// Decode reads a payload. Every payload that it reads is what Payload would write of the
-// result; anything unusual is an error.
+// Decode decodes a payload. Every payload that it accepts is exactly what Payload writes for the
+// result; anything else is an error.
 func Decode(payload []byte) (Tx, error) {
 	if len(payload) > PayloadBytesMax {
 		return Tx{}, fmt.Errorf("transaction has %d bytes, more than any of ours", len(payload))
@@ -383,7 +387,8 @@ func Decode(payload []byte) (Tx, error) {
 	}
 	version, sequence, lock := r.takeUint32(), r.takeUint32(), r.takeUint32()
 	if version != txVersion || sequence != rbfSequence || lock != lockTime {
-		return Tx{}, fmt.Errorf("transaction has version %d, sequence %#x and lock time %d, not those of ours", version, sequence, lock)
+		return Tx{}, fmt.Errorf("transaction has version %d, sequence %#x and lock time %d, not those of ours", version,
+			sequence, lock)
 	}
 	address := func() chain.Address {
 		s := r.takeBytes(int(r.takeByte()))
@@ -428,8 +433,8 @@ func Decode(payload []byte) (Tx, error) {
 	return t, nil
 }
 
-// Unsigned is the transaction as the network has it, without its signatures, and what it
-// spends, in order.
+// Unsigned returns the transaction as the network has it, without its signatures, and the outputs
+// that it spends, in order.
 func (t Tx) Unsigned() (*wire.MsgTx, []wire.TxOut, error) {
 	c, err := t.validate()
 	if err != nil {
@@ -455,22 +460,23 @@ func (t Tx) Unsigned() (*wire.MsgTx, []wire.TxOut, error) {
 	return tx, spent, nil
 }
 
-// CheckPayments tells whether a transaction makes exactly these payments, in order, or what
-// differs. Who pays is not in it: see the lease.
+// CheckPayments returns nil if a transaction makes exactly these payments, in order, and otherwise
+// what differs. It does not check who pays: see SlotKey.
 func (t Tx) CheckPayments(ps []chain.Payment) error {
 	if len(ps) == 0 || len(t.Payees) != len(ps) {
 		return fmt.Errorf("it pays %d payees, not %d", len(t.Payees), len(ps))
 	}
 	for i, p := range ps {
 		if o := t.Payees[i]; o.To != p.To || o.Amount != p.Amount || p.Contract != "" {
-			return fmt.Errorf("it pays %v to %s where %v of %q to %s is due", o.Amount, o.To, p.Amount, p.Contract, p.To)
+			return fmt.Errorf("it pays %v to %s where %v of %q to %s is due", o.Amount, o.To, p.Amount, p.Contract,
+				p.To)
 		}
 	}
 	return nil
 }
 
-// CheckCancel tells whether a transaction gives all that it spends back, but for the fee,
-// or what else it does.
+// CheckCancel returns nil if a transaction returns all that it spends except the fee, and otherwise
+// what else it does.
 func (t Tx) CheckCancel() error {
 	if len(t.Payees) != 0 {
 		return fmt.Errorf("it pays %d payees", len(t.Payees))
@@ -478,7 +484,7 @@ func (t Tx) CheckCancel() error {
 	return nil
 }
 
-// reader takes bytes apart; past the end it gives zeros and an error.
+// reader reads bytes; past the end it returns zeros and sets an error.
 type reader struct {
 	b   []byte
 	err error

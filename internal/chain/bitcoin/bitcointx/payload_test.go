@@ -39,7 +39,10 @@ func segwitOf(t testing.TB, n byte) chain.Address { _, a, _ := keyOf(t, n); retu
 
 // coinOf is output n of the transaction whose hash repeats a digit.
 func coinOf(digit string, n uint32, amount uint64, holder chain.Address) chain.Output {
-	return chain.Output{Outpoint: FormatOutpoint(chain.TxHash(strings.Repeat(digit, 64)), n), Owner: holder, Amount: money.Units(amount)}
+	return chain.Output{
+		Outpoint: FormatOutpoint(chain.TxHash(strings.Repeat(digit, 64)), n), Owner: holder,
+		Amount: money.Units(amount),
+	}
 }
 
 // lease is one of two coins, of native SegWit and of taproot.
@@ -77,7 +80,8 @@ func TestOneSetOfCoinsHasOneText(t *testing.T) {
 	t.Parallel()
 	l := lease(t)
 	text := l.String()
-	want := strings.Repeat("a", 64) + ":7:50000:" + string(l.Inputs[0].Owner) + " " + strings.Repeat("b", 64) + ":0:70000:" + string(l.Inputs[1].Owner) + " " + string(l.Change)
+	want := strings.Repeat("a", 64) + ":7:50000:" + string(l.Inputs[0].Owner) + " " + strings.Repeat("b", 64) +
+		":0:70000:" + string(l.Inputs[1].Owner) + " " + string(l.Change)
 	if text != want || l.Sum() != money.Units(120_000) {
 		t.Errorf("got %q of %v, want %q", text, l.Sum(), want)
 	}
@@ -194,7 +198,8 @@ func TestWhatIsBuiltPaysInOrderAndKeepsTheRest(t *testing.T) {
 
 	nothing := []chain.Payment{pay(segwitOf(t, 9), 119_999)}
 	size := VirtualSize(emptyWeight + keyWeight + taprootWeight + outputWeight(must(t, l.Change)))
-	if _, err := FitFees(local, l, nothing, feesOf(10_000, 0)); !errors.As(err, &short) || short.Missing != money.Units(FeeAtRate(size, 10_000)-1) {
+	if _, err := FitFees(local, l, nothing, feesOf(10_000, 0)); !errors.As(err, &short) ||
+		short.Missing != money.Units(FeeAtRate(size, 10_000)-1) {
 		t.Errorf("nothing left for the fee: got %v, want what is missing", err)
 	}
 	if _, err := built(l, []chain.Payment{pay(segwitOf(t, 9), 130_000)}, 10_000); !errors.As(err, &short) {
@@ -204,15 +209,27 @@ func TestWhatIsBuiltPaysInOrderAndKeepsTheRest(t *testing.T) {
 		ps []chain.Payment
 		f  chain.Fees
 	}{
-		"dust":                 {[]chain.Payment{pay(segwitOf(t, 9), 293)}, feesOf(1000, 10_000)},
-		"to the change":        {[]chain.Payment{pay(l.Change, 1000)}, feesOf(1000, 10_000)},
-		"a token":              {[]chain.Payment{{To: segwitOf(t, 9), Contract: "x", Amount: money.Units(1000)}}, feesOf(1000, 10_000)},
-		"to nobody":            {[]chain.Payment{pay("", 1000)}, feesOf(1000, 10_000)},
-		"on another network":   {[]chain.Payment{pay("bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", 1000)}, feesOf(1000, 10_000)},
-		"more than all":        {[]chain.Payment{{To: segwitOf(t, 9), Amount: money.MustParse("340282366920938463463374607431768211456")}}, feesOf(1000, 10_000)},
-		"for nothing":          {two, feesOf(0, 10_000)},
-		"at no rate":           {two, feesOf(RateMax+1, 10_000)},
-		"with two fees":        {two, chain.Fees{TipCap: money.Units(1000), FeeCap: money.Units(1000), NonGas: money.Units(10_000)}},
+		"dust":          {[]chain.Payment{pay(segwitOf(t, 9), 293)}, feesOf(1000, 10_000)},
+		"to the change": {[]chain.Payment{pay(l.Change, 1000)}, feesOf(1000, 10_000)},
+		"a token": {
+			[]chain.Payment{{To: segwitOf(t, 9), Contract: "x", Amount: money.Units(1000)}},
+			feesOf(1000, 10_000),
+		},
+		"to nobody": {[]chain.Payment{pay("", 1000)}, feesOf(1000, 10_000)},
+		"on another network": {
+			[]chain.Payment{pay("bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", 1000)},
+			feesOf(1000, 10_000),
+		},
+		"more than all": {[]chain.Payment{{
+			To:     segwitOf(t, 9),
+			Amount: money.MustParse("340282366920938463463374607431768211456"),
+		}}, feesOf(1000, 10_000)},
+		"for nothing": {two, feesOf(0, 10_000)},
+		"at no rate":  {two, feesOf(RateMax+1, 10_000)},
+		"with two fees": {two, chain.Fees{
+			TipCap: money.Units(1000), FeeCap: money.Units(1000),
+			NonGas: money.Units(10_000),
+		}},
 		"too many":             {slices.Repeat(two, PayeesMax), feesOf(1000, 10_000)},
 		"a cancel for it all":  {nil, feesOf(RateMax, 1_000_000)},
 		"more fee than allows": {two, feesOf(100_000, 1000)},
@@ -235,7 +252,11 @@ func must(t testing.TB, a chain.Address) []byte {
 func TestAPayloadSaysAllOfATransaction(t *testing.T) {
 	t.Parallel()
 	l := lease(t)
-	for _, ps := range [][]chain.Payment{nil, {pay(segwitOf(t, 9), 1000)}, {pay(segwitOf(t, 9), 119_000), pay("mipcBbFg9gMiCh81Kj8tqqdgoZub1ZJRfn", 700)}} {
+	for _, ps := range [][]chain.Payment{
+		nil,
+		{pay(segwitOf(t, 9), 1000)},
+		{pay(segwitOf(t, 9), 119_000), pay("mipcBbFg9gMiCh81Kj8tqqdgoZub1ZJRfn", 700)},
+	} {
 		tx, err := built(l, ps, 1000)
 		if err != nil {
 			t.Fatal(err)
@@ -274,7 +295,8 @@ func TestAPayloadSaysAllOfATransaction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tx, err := built(most, slices.Repeat([]chain.Payment{pay("bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080", 1000)}, PayeesMax), 1000)
+	tx, err := built(most, slices.Repeat([]chain.Payment{pay("bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080", 1000)},
+		PayeesMax), 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -388,7 +410,8 @@ func TestTheNetworksOwnEngineTakesWhatIsSigned(t *testing.T) {
 		}
 		cache := txscript.NewTxSigHashes(signed, before)
 		for i, out := range spent {
-			e, err := txscript.NewEngine(out.PkScript, signed, i, txscript.StandardVerifyFlags, nil, cache, out.Value, before)
+			e, err := txscript.NewEngine(out.PkScript, signed, i, txscript.StandardVerifyFlags, nil, cache, out.Value,
+				before)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -437,25 +460,35 @@ func TestWhatIsSignedIsWhatTheStandardsSay(t *testing.T) {
 		want     map[int]string
 	}{
 		{
-			"BIP-143", "0100000002fff7f7881a8099afa6940d42d1e7f6362bec38171ea3edf433541db4e4ad969f0000000000eeffffffef51e1b804cc89d182d279655c3aa89e815b1b309fe287d9b2b55d57b90ec68a0100000000ffffffff02202cb206000000001976a9148280b37df378db99f66f85c95a783a76ac7a6d5988ac9093510d000000001976a9143bde42dbee7e4dbe6a21b2d50ce2f0167faa815988ac11000000",
+			"BIP-143",
+			"0100000002fff7f7881a8099afa6940d42d1e7f6362bec38171ea3edf433541db4e4ad969f0000000000eeffffffef51e1b804cc89d182d279655c3aa89e815b1b309fe287d9b2b55d57b90ec68a0100000000ffffffff02202cb206000000001976a9148280b37df378db99f66f85c95a783a76ac7a6d5988ac9093510d000000001976a9143bde42dbee7e4dbe6a21b2d50ce2f0167faa815988ac11000000",
 			[]wire.TxOut{
-				{Value: 625_000_000, PkScript: unhex(t, "2103c9f4836b9a4f77fc0d81f7bcb01b7f1b35916864b9476c241ce9fc198bd25432ac")},
+				{Value: 625_000_000, PkScript: unhex(t,
+					"2103c9f4836b9a4f77fc0d81f7bcb01b7f1b35916864b9476c241ce9fc198bd25432ac")},
 				{Value: 600_000_000, PkScript: unhex(t, "00141d0f172a0ecb48aee1be1f2687d2963ae33f71a1")},
 			},
 			map[int]string{1: "c37af31116d1b27caf68aae9e3ac82f1477929014d5b917657d0eb49478cb670"},
 		},
 		{
-			"BIP-341", "02000000097de20cbff686da83a54981d2b9bab3586f4ca7e48f57f5b55963115f3b334e9c010000000000000000d7b7cab57b1393ace2d064f4d4a2cb8af6def61273e127517d44759b6dafdd990000000000fffffffff8e1f583384333689228c5d28eac13366be082dc57441760d957275419a418420000000000fffffffff0689180aa63b30cb162a73c6d2a38b7eeda2a83ece74310fda0843ad604853b0100000000feffffffaa5202bdf6d8ccd2ee0f0202afbbb7461d9264a25e5bfd3c5a52ee1239e0ba6c0000000000feffffff956149bdc66faa968eb2be2d2faa29718acbfe3941215893a2a3446d32acd050000000000000000000e664b9773b88c09c32cb70a2a3e4da0ced63b7ba3b22f848531bbb1d5d5f4c94010000000000000000e9aa6b8e6c9de67619e6a3924ae25696bb7b694bb677a632a74ef7eadfd4eabf0000000000ffffffffa778eb6a263dc090464cd125c466b5a99667720b1c110468831d058aa1b82af10100000000ffffffff0200ca9a3b000000001976a91406afd46bcdfd22ef94ac122aa11f241244a37ecc88ac807840cb0000000020ac9a87f5594be208f8532db38cff670c450ed2fea8fcdefcc9a663f78bab962b0065cd1d",
+			"BIP-341",
+			"02000000097de20cbff686da83a54981d2b9bab3586f4ca7e48f57f5b55963115f3b334e9c010000000000000000d7b7cab57b1393ace2d064f4d4a2cb8af6def61273e127517d44759b6dafdd990000000000fffffffff8e1f583384333689228c5d28eac13366be082dc57441760d957275419a418420000000000fffffffff0689180aa63b30cb162a73c6d2a38b7eeda2a83ece74310fda0843ad604853b0100000000feffffffaa5202bdf6d8ccd2ee0f0202afbbb7461d9264a25e5bfd3c5a52ee1239e0ba6c0000000000feffffff956149bdc66faa968eb2be2d2faa29718acbfe3941215893a2a3446d32acd050000000000000000000e664b9773b88c09c32cb70a2a3e4da0ced63b7ba3b22f848531bbb1d5d5f4c94010000000000000000e9aa6b8e6c9de67619e6a3924ae25696bb7b694bb677a632a74ef7eadfd4eabf0000000000ffffffffa778eb6a263dc090464cd125c466b5a99667720b1c110468831d058aa1b82af10100000000ffffffff0200ca9a3b000000001976a91406afd46bcdfd22ef94ac122aa11f241244a37ecc88ac807840cb0000000020ac9a87f5594be208f8532db38cff670c450ed2fea8fcdefcc9a663f78bab962b0065cd1d",
 			[]wire.TxOut{
-				{Value: 420_000_000, PkScript: unhex(t, "512053a1f6e454df1aa2776a2814a721372d6258050de330b3c6d10ee8f4e0dda343")},
-				{Value: 462_000_000, PkScript: unhex(t, "5120147c9c57132f6e7ecddba9800bb0c4449251c92a1e60371ee77557b6620f3ea3")},
+				{Value: 420_000_000, PkScript: unhex(t,
+					"512053a1f6e454df1aa2776a2814a721372d6258050de330b3c6d10ee8f4e0dda343")},
+				{Value: 462_000_000, PkScript: unhex(t,
+					"5120147c9c57132f6e7ecddba9800bb0c4449251c92a1e60371ee77557b6620f3ea3")},
 				{Value: 294_000_000, PkScript: unhex(t, "76a914751e76e8199196d454941c45d1b3a323f1433bd688ac")},
-				{Value: 504_000_000, PkScript: unhex(t, "5120e4d810fd50586274face62b8a807eb9719cef49c04177cc6b76a9a4251d5450e")},
-				{Value: 630_000_000, PkScript: unhex(t, "512091b64d5324723a985170e4dc5a0f84c041804f2cd12660fa5dec09fc21783605")},
+				{Value: 504_000_000, PkScript: unhex(t,
+					"5120e4d810fd50586274face62b8a807eb9719cef49c04177cc6b76a9a4251d5450e")},
+				{Value: 630_000_000, PkScript: unhex(t,
+					"512091b64d5324723a985170e4dc5a0f84c041804f2cd12660fa5dec09fc21783605")},
 				{Value: 378_000_000, PkScript: unhex(t, "00147dd65592d0ab2fe0d0257d571abf032cd9db93dc")},
-				{Value: 672_000_000, PkScript: unhex(t, "512075169f4001aa68f15bbed28b218df1d0a62cbbcf1188c6665110c293c907b831")},
-				{Value: 546_000_000, PkScript: unhex(t, "5120712447206d7a5238acc7ff53fbe94a3b64539ad291c7cdbc490b7577e4b17df5")},
-				{Value: 588_000_000, PkScript: unhex(t, "512077e30a5522dd9f894c3f8b8bd4c4b2cf82ca7da8a3ea6a239655c39c050ab220")},
+				{Value: 672_000_000, PkScript: unhex(t,
+					"512075169f4001aa68f15bbed28b218df1d0a62cbbcf1188c6665110c293c907b831")},
+				{Value: 546_000_000, PkScript: unhex(t,
+					"5120712447206d7a5238acc7ff53fbe94a3b64539ad291c7cdbc490b7577e4b17df5")},
+				{Value: 588_000_000, PkScript: unhex(t,
+					"512077e30a5522dd9f894c3f8b8bd4c4b2cf82ca7da8a3ea6a239655c39c050ab220")},
 			},
 			map[int]string{4: "4f900a0bae3f1446fd48490c2958b5a023228f01661cda3496a11da502a7f7ef"},
 		},
@@ -477,7 +510,10 @@ func TestWhatIsSignedIsWhatTheStandardsSay(t *testing.T) {
 	// The signatures of those two inputs, whose keys the standards give, are taken.
 	k, _ := btcec.PrivKeyFromBytes(unhex(t, "619c335025c7f4012e556c2a58b2506e30b8511b53ade95ea316fd8c3286feb9"))
 	holder := KeyAddress(&chaincfg.RegressionNetParams, [KeyBytes]byte(k.PubKey().SerializeCompressed()))
-	s := SigningInput{Owner: holder, Hash: [32]byte(unhex(t, "c37af31116d1b27caf68aae9e3ac82f1477929014d5b917657d0eb49478cb670"))}
+	s := SigningInput{
+		Owner: holder,
+		Hash:  [32]byte(unhex(t, "c37af31116d1b27caf68aae9e3ac82f1477929014d5b917657d0eb49478cb670")),
+	}
 	witness, err := s.buildWitness(local, sign(k, s))
 	const der = "304402203609e17b84f6a7d30c80bfa610b5b4542f32a8a0d5447a12fb1366d7f01cc44a0220573a954c4518331561406f90300e8f3358f51928d43c212a8caed02de67eebee01"
 	if err != nil || hex.EncodeToString(witness[0]) != der {
@@ -485,10 +521,13 @@ func TestWhatIsSignedIsWhatTheStandardsSay(t *testing.T) {
 	}
 	params := &chaincfg.RegressionNetParams
 	s = SigningInput{
-		Owner: destination{p2tr, unhex(t, "91b64d5324723a985170e4dc5a0f84c041804f2cd12660fa5dec09fc21783605")}.toAddress(params), Taproot: true,
+		Owner: destination{p2tr, unhex(t,
+			"91b64d5324723a985170e4dc5a0f84c041804f2cd12660fa5dec09fc21783605")}.toAddress(params), Taproot: true,
 		Hash: [32]byte(unhex(t, "4f900a0bae3f1446fd48490c2958b5a023228f01661cda3496a11da502a7f7ef")),
 	}
-	if _, err := s.buildWitness(local, unhex(t, "b4010dd48a617db09926f729e79c33ae0b4e94b79f04a1ae93ede6315eb3669de185a17d2b0ac9ee09fd4c64b678a0b61a0a86fa888a273c8511be83bfd6810f")); err != nil {
+	if _, err := s.buildWitness(local,
+		unhex(t,
+			"b4010dd48a617db09926f729e79c33ae0b4e94b79f04a1ae93ede6315eb3669de185a17d2b0ac9ee09fd4c64b678a0b61a0a86fa888a273c8511be83bfd6810f")); err != nil {
 		t.Errorf("got %v, want the standard's signature taken", err)
 	}
 }

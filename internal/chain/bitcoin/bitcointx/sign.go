@@ -15,15 +15,15 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 )
 
-// SigningInput is what the key of one coin signs.
+// SigningInput is what the key of one input signs.
 type SigningInput struct {
 	Owner   chain.Address
 	Taproot bool // a Schnorr signature of 64 bytes, else one of ECDSA of 65: r, s, and 0 or 1
 	Hash    [32]byte
 }
 
-// SigningInputs are what a payload needs to be signed, coin by coin in its order: by BIP-143 for
-// native SegWit, by BIP-341 for taproot, and every signature for all of the transaction.
+// SigningInputs returns what the keys of a payload's inputs sign, in their order: by BIP-143 for
+// native SegWit, by BIP-341 for taproot. Every signature covers the whole transaction.
 func SigningInputs(payload []byte) ([]SigningInput, error) {
 	t, err := Decode(payload)
 	if err != nil {
@@ -49,8 +49,8 @@ func (t Tx) signingInputs() (*wire.MsgTx, []SigningInput, error) {
 	return tx, inputs, nil
 }
 
-// inputDigests are what is signed for each input that spends native SegWit of a key or a
-// taproot key; zero for any other.
+// inputDigests returns the digest for each input that spends native SegWit of a key or a taproot
+// key; zero for any other.
 func inputDigests(tx *wire.MsgTx, spent []wire.TxOut) ([][32]byte, error) {
 	prevOuts := txscript.NewMultiPrevOutFetcher(nil)
 	for i, input := range tx.TxIn {
@@ -77,13 +77,12 @@ func inputDigests(tx *wire.MsgTx, spent []wire.TxOut) ([][32]byte, error) {
 	return out, nil
 }
 
-// compactHead is what the library adds to the last byte of a signature, for a compressed
-// key.
+// compactHead is what the library adds to the last byte of a signature, for a compressed key.
 const compactHead = 27 + 4
 
-// AttachSignatures puts signatures to a payload, in the order of Spends, and returns the bytes to
-// send and their hash, which no signature changes. One that is not by the coin's own key
-// over these very bytes is an error, so that a mixed-up key is found here and not by the
+// AttachSignatures adds signatures to a payload, in the order of SigningInputs, and returns the
+// bytes to broadcast and their hash, which no signature changes. A signature that is not by the
+// owner's own key over these very bytes is an error, so a mixed-up key is found here and not by the
 // network.
 func AttachSignatures(payload []byte, signatures ...[]byte) (raw []byte, hash chain.TxHash, err error) {
 	t, err := Decode(payload)
@@ -111,7 +110,7 @@ func AttachSignatures(payload []byte, signatures ...[]byte) (raw []byte, hash ch
 	return b.Bytes(), chain.TxHash(tx.TxHash().String()), nil
 }
 
-// buildWitness is what the network wants of a signature.
+// buildWitness returns the witness that the network requires for a signature.
 func (s SigningInput) buildWitness(n chain.Network, signature []byte) (wire.TxWitness, error) {
 	d, err := destinationOf(n, s.Owner)
 	if err != nil {
@@ -147,10 +146,10 @@ func (s SigningInput) buildWitness(n chain.Network, signature []byte) (wire.TxWi
 	return wire.TxWitness{der, public}, nil
 }
 
-// signedBytesMax is above what any transaction of ours takes with its signatures.
+// signedBytesMax is above the size of any of Coffer's transactions with signatures.
 const signedBytesMax = weightMax
 
-// HashOf is the hash of signed bytes. Error: they are no transaction, or one that is not
+// HashOf returns the hash of signed bytes. Error: they are no transaction, or one that is not
 // signed.
 func HashOf(raw []byte) (chain.TxHash, error) {
 	if len(raw) > signedBytesMax {

@@ -7,9 +7,9 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 )
 
-// A block has ten thousand outputs and each is written as an address, so these two
-// do without the library's detours: forty times as fast. What they write is compared
-// with what the library writes, by a fuzz target too.
+// A block has ten thousand outputs and each is written as an address. So these two functions avoid
+// the detours of the library, which makes them forty times as fast. Tests compare their output with
+// the library's, one of them a fuzz target.
 
 const (
 	bech32Digits   = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
@@ -17,7 +17,7 @@ const (
 	bech32mFinal   = 0x2bc830a3
 )
 
-// bech32Steps are what each five bits that leave the checksum do to the rest of it.
+// bech32Steps are the effects on the checksum of each group of five bits that leaves it.
 var bech32Steps = func() (all [32]uint32) {
 	for top := range all {
 		for i, g := range [5]uint32{0x3b6a57b2, 0x26508e6d, 0x1ea119fa, 0x3d4233dd, 0x2a1462b3} {
@@ -29,7 +29,7 @@ var bech32Steps = func() (all [32]uint32) {
 	return all
 }()
 
-// encodeSegwit writes a witness program as BIP-173 and BIP-350 have it.
+// encodeSegwit encodes a witness program by BIP-173 and BIP-350.
 func encodeSegwit(prefix string, version byte, program []byte) chain.Address {
 	sum := uint32(1)
 	feed := func(v byte) {
@@ -75,13 +75,13 @@ func encodeSegwit(prefix string, version byte, program []byte) chain.Address {
 
 const (
 	base58Digits = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
-	fiveDigits   = 58 * 58 * 58 * 58 * 58 // as many as a division gives at once
+	fiveDigits   = 58 * 58 * 58 * 58 * 58 // as many digits as one division gives
 	base58Max    = 35                     // digits of 25 bytes
 )
 
-// encodeBase58Check writes a version and a hash with their checksum.
+// encodeBase58Check encodes a version and a hash with their checksum.
 func encodeBase58Check(version byte, hash [hashBytes]byte) chain.Address {
-	var b [28]byte // three zeros, so that it is words
+	var b [28]byte // three leading zeros, so that it consists of whole words
 	b[3] = version
 	copy(b[4:], hash[:])
 	first := sha256.Sum256(b[3:24])
@@ -105,7 +105,7 @@ func encodeBase58Check(version byte, hash [hashBytes]byte) chain.Address {
 			remainder /= 58
 		}
 	}
-	// Every zero in front is written as one digit, and no more than those.
+	// Every leading zero byte is written as one digit, and no more than those.
 	zeros := 0
 	for zeros < 25 && b[3+zeros] == 0 {
 		zeros++

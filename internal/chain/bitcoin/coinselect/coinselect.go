@@ -1,14 +1,14 @@
-// Package coinselect picks the coins that pay: branch and bound for a set that needs no
-// change, and the lightest set, a knapsack and a single random draw for one that has it.
-// Of what they find the least wasteful is taken, by the measure of Bitcoin Core: what
-// the inputs cost now beyond what they would cost in usual times, and the change with
-// its later spending, or what is left to the miner where there is none.
+// Package coinselect selects the outputs that pay: branch and bound for a set that needs no change,
+// and the lightest set, a knapsack and a single random draw for one with change. Of their results
+// it takes the least wasteful, by the measure of Bitcoin Core. That measure is what the inputs cost
+// now beyond their cost in usual times, plus the change with its later spending, or what the miner
+// gets where there is no change.
 //
-// It is pure, and it draws its random numbers from the order itself: the same order and
-// the same coins give the same choice, in whatever order the coins come. It never takes
-// a coin that costs more to spend than it is worth, nor more coins than a transaction of
-// ours spends. Nothing is floating: amounts are counted in four thousandths of a
-// satoshi, in which weight times rate is a whole number.
+// It is pure, and it derives its random numbers from the request itself: the same request and the
+// same outputs give the same selection, in every order of the outputs. It never takes an output
+// that costs more to spend than it is worth, nor more inputs than a transaction of Coffer has. It
+// uses no floating point: amounts are counted in four thousandths of a satoshi, in which weight
+// times rate is a whole number.
 package coinselect
 
 import (
@@ -25,60 +25,60 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// Request is what has to be paid, and at what price. Rates are satoshi for a thousand
-// virtual bytes.
+// Request says what has to be paid, and at what rates. Rates are in satoshi per thousand virtual
+// bytes.
 type Request struct {
 	Network  chain.Network
 	Payments []chain.Payment
-	Required []chain.Output // are spent, whatever they are worth
+	Required []chain.Output // spent in every case
 	Change   chain.Address
 	Rate     uint64
-	// RaisedRate is what the transaction has to be able to pay later: out of its change, or at
-	// once where it has none and nothing could raise it. Zero or less than Rate: Rate.
+	// RaisedRate is the rate that the transaction has to be able to pay later: out of its change,
+	// or at once where it has no change that could pay it. Zero or less than Rate: Rate.
 	RaisedRate uint64
-	// UsualRate is the rate of usual times, at which coins that are left now will be spent.
+	// UsualRate is the rate of usual times, at which outputs that are not spent now will be spent.
 	UsualRate uint64
 }
 
-// Selection is what was chosen.
+// Selection is the result of a selection.
 type Selection struct {
 	SlotKey   bitcointx.SlotKey
-	Fees      chain.Fees // for bitcointx.Build, which makes with them what was reckoned here
-	Algorithm string     // the algorithm
+	Fees      chain.Fees // for bitcointx.Build, which makes the computed transaction with them
+	Algorithm string     // the name of the algorithm
 	Waste     int64      // in four thousandths of a satoshi
 }
 
-// unit is what a satoshi has of the numbers here: four thousand are a satoshi, so that a
-// rate of one costs one for each of weight.
+// unit is the number of these units in a satoshi: with four thousand, a rate of one costs one per
+// unit of weight.
 const unit = 4000
 
 const (
-	weightMax        = 400_000 // of what nodes pass on
+	weightMax        = 400_000 // of what nodes relay
 	triesMax         = 100_000 // of branch and bound
-	knapsackDraws    = 1000    // draws of the knapsack, and fewer where there are many coins
+	knapsackDraws    = 1000    // draws of the knapsack; fewer with many outputs
 	knapsackStepsMax = 1_000_000
 )
 
-// A candidate is a coin that is worth its spending.
+// candidate is an output that is worth spending.
 type candidate struct {
 	chain.Output
-	effectiveValue int64 // what it adds beyond its own cost, at the raised rate
+	effectiveValue int64 // its value less its own cost at the raised rate
 	weight         int64
 }
 
-// problem is an order in numbers.
+// problem is a request in numbers.
 type problem struct {
 	Request
-	paid              int64 // in units, less what those hold that must be spent
-	baseWeight        int64 // weight without change and the inputs that are chosen
+	paid              int64 // in units, less the value of the required outputs
+	baseWeight        int64 // weight without change and without the selected inputs
 	changeWeight      int64 // weight of the change
 	dust              int64 // in units
 	changeSpendWeight int64 // weight of spending the change
 	weightLeft        int64 // weight that inputs may have
 }
 
-// targetValue is what candidates have to be worth together. The weight is rounded up to whole
-// bytes and the fee to whole satoshi, so there is room for both.
+// targetValue returns what the candidates have to be worth together. The weight is rounded up to
+// whole bytes and the fee to whole satoshi, so there is room for both.
 func (r *problem) targetValue(withChange bool) int64 {
 	weight, minChange := r.baseWeight, int64(0)
 	if withChange {
@@ -87,12 +87,12 @@ func (r *problem) targetValue(withChange bool) int64 {
 	return r.paid + minChange + (weight+3)*int64(r.RaisedRate) + unit - 1
 }
 
-// costOfChange is what change costs: its output now, and spending it later.
+// costOfChange returns the cost of change: its output now, and spending it later.
 func (r *problem) costOfChange() int64 {
 	return r.changeWeight*int64(r.Rate) + r.changeSpendWeight*int64(r.UsualRate)
 }
 
-// computeWaste is what a set costs beyond usual times, and with its change or its excess.
+// computeWaste returns what a set costs beyond usual times, plus its change or its excess.
 func (r *problem) computeWaste(set []candidate, withChange bool) int64 {
 	var inputValue, weight int64
 	for _, c := range set {
@@ -106,10 +106,9 @@ func (r *problem) computeWaste(set []candidate, withChange bool) int64 {
 	return w + inputValue - r.paid - (r.baseWeight+weight)*int64(r.Rate)
 }
 
-// Select chooses of coins as many as it takes beside those that must be spent, which may
-// be none. Errors: *chain.InsufficientOutputsError, when all coins that are worth spending do
-// not suffice, or as many of them as one transaction spends; a payment that nobody can
-// make, such as dust.
+// Select selects as many outputs as needed in addition to the required ones, which may be none.
+// Errors: *chain.InsufficientOutputsError if all outputs that are worth spending do not suffice, or
+// as many of them as one transaction spends; a payment that is impossible, such as dust.
 func Select(o Request, available []chain.Output) (Selection, error) {
 	r, candidates, err := newProblem(o, available)
 	if err != nil {
@@ -130,7 +129,7 @@ func Select(o Request, available []chain.Output) (Selection, error) {
 		{"nearly all", false, selectChangeless},
 	} {
 		if a.name == "nearly all" && best.Algorithm != "" {
-			break // it is for what has no other way
+			break // it is only for cases that no other algorithm solves
 		}
 		set, ok := a.find(r, candidates, rand.New(rand.NewChaCha8(seed)))
 		if !ok {
@@ -153,11 +152,12 @@ func Select(o Request, available []chain.Output) (Selection, error) {
 	return best, nil
 }
 
-// A finder is an algorithm; ok is false when it finds no set. The empty one will do where
-// what must be spent is enough.
+// finder is an algorithm; ok is false if it finds no set. The empty set is a result where the
+// required outputs suffice.
 type finder func(*problem, []candidate, *rand.Rand) (set []candidate, ok bool)
 
-// deriveSeed is of the order alone: two orders never have the same change.
+// deriveSeed derives the seed from the request alone: two requests never have the same change
+// address.
 func (r *problem) deriveSeed() [32]byte {
 	b := fmt.Appendf(nil, "%s %d %d", r.Change, r.Rate, r.RaisedRate)
 	for _, p := range r.Payments {
@@ -166,13 +166,14 @@ func (r *problem) deriveSeed() [32]byte {
 	return sha256.Sum256(b)
 }
 
-// satoshiSupply is all the satoshi that there will ever be.
+// satoshiSupply is the number of satoshi that can ever exist.
 const satoshiSupply = 21_000_000 * 1_0000_0000
 
 func newProblem(o Request, available []chain.Output) (*problem, []candidate, error) {
 	o.RaisedRate = max(o.RaisedRate, o.Rate)
 	if o.Rate == 0 || o.RaisedRate > bitcointx.RateMax || o.UsualRate > bitcointx.RateMax {
-		return nil, nil, fmt.Errorf("select coins: rates of %d, %d and %d are not 1 to %d", o.Rate, o.RaisedRate, o.UsualRate, bitcointx.RateMax)
+		return nil, nil, fmt.Errorf("select coins: rates of %d, %d and %d are not 1 to %d", o.Rate, o.RaisedRate,
+			o.UsualRate, bitcointx.RateMax)
 	}
 	if len(o.Payments) == 0 {
 		return nil, nil, errors.New("select coins: nothing is to be paid")
@@ -222,7 +223,8 @@ func newProblem(o Request, available []chain.Output) (*problem, []candidate, err
 			return nil, nil, fmt.Errorf("select coins: %s: %w", c.Outpoint, err)
 		}
 		if i < len(o.Required) {
-			r.paid, r.baseWeight, r.weightLeft = r.paid-int64(n)*unit, r.baseWeight+int64(weight), r.weightLeft-int64(weight)
+			r.paid, r.baseWeight, r.weightLeft = r.paid-int64(n)*unit, r.baseWeight+int64(weight),
+				r.weightLeft-int64(weight)
 			continue
 		}
 		if worth := int64(n)*unit - int64(weight)*int64(r.RaisedRate); worth > 0 {
@@ -230,7 +232,8 @@ func newProblem(o Request, available []chain.Output) (*problem, []candidate, err
 		}
 	}
 	slices.SortFunc(candidates, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(b.effectiveValue, a.effectiveValue), cmp.Compare(a.weight, b.weight), cmp.Compare(a.Outpoint, b.Outpoint))
+		return cmp.Or(cmp.Compare(b.effectiveValue, a.effectiveValue), cmp.Compare(a.weight, b.weight),
+			cmp.Compare(a.Outpoint, b.Outpoint))
 	})
 	names := make(map[string]bool, len(candidates)+len(o.Required))
 	for _, c := range o.Required {
@@ -248,7 +251,8 @@ func newProblem(o Request, available []chain.Output) (*problem, []candidate, err
 	return r, candidates, nil
 }
 
-// buildSelection builds what was chosen, so that what is said of it is what will be.
+// buildSelection fits the fees to the selected inputs, so that they are those of the later
+// transaction.
 func (r *problem) buildSelection(set []candidate, withChange bool) (Selection, error) {
 	inputs := slices.Clone(r.Required)
 	weight, left := r.baseWeight, -r.paid/unit
@@ -263,7 +267,7 @@ func (r *problem) buildSelection(set []candidate, withChange bool) (Selection, e
 	}
 	rate := r.Rate
 	if !withChange {
-		// All that is left is the fee, and the rate is what that gives: at it nothing is
+		// The whole remainder is the fee, and the rate follows from it: at that rate nothing is
 		// left for change.
 		size := bitcointx.VirtualSize(int(weight))
 		rate = min(uint64(max(left, 1))*1000/size, bitcointx.RateMax)
@@ -272,7 +276,7 @@ func (r *problem) buildSelection(set []candidate, withChange bool) (Selection, e
 	return Selection{SlotKey: slotKey, Fees: fees}, err
 }
 
-// newShortfall says how much is missing, to the least that would do: without change.
+// newShortfall returns how much is missing for the least sufficient sum: without change.
 func (r *problem) newShortfall(candidates []candidate) error {
 	missing := r.targetValue(false)
 	countMax := max(0, bitcointx.InputsMax-len(r.Required))
@@ -282,19 +286,20 @@ func (r *problem) newShortfall(candidates []candidate) error {
 	short := &chain.InsufficientOutputsError{Missing: money.Units(uint64(max(missing, 1)+unit-1) / unit)}
 	if len(candidates) > countMax {
 		short.TooManyInputs = true
-		return fmt.Errorf("the %d largest of %d, as many as one transaction spends: %w", countMax, len(candidates), short)
+		return fmt.Errorf("the %d largest of %d, as many as one transaction spends: %w", countMax, len(candidates),
+			short)
 	}
 	return short
 }
 
-// isWithinLimits tells whether one transaction can spend a set.
+// isWithinLimits reports whether one transaction can spend a set.
 func (r *problem) isWithinLimits(coins int, weight int64) bool {
 	return coins+len(r.Required) <= bitcointx.InputsMax && weight <= r.weightLeft
 }
 
-// branchAndBound looks for the least wasteful set that needs no change: that is worth the
-// target, and more by no more than change would cost. It tries coins from the largest on,
-// with each and without, and gives up what cannot come to that any more.
+// branchAndBound finds the least wasteful set that needs no change: one that is worth the target,
+// and more by at most the cost of change. It tries candidates from the largest on, with each and
+// without, and abandons branches that cannot reach that.
 func branchAndBound(r *problem, candidates []candidate, _ *rand.Rand) ([]candidate, bool) {
 	target, upper := r.targetValue(false), r.targetValue(false)+r.costOfChange()
 	var left, value, weight, waste int64
@@ -307,7 +312,8 @@ func branchAndBound(r *problem, candidates []candidate, _ *rand.Rand) ([]candida
 	for index, tries := 0, 0; tries < triesMax; tries, index = tries+1, index+1 {
 		backtrack := false
 		switch {
-		case value+left < target, value > upper, perWeight > 0 && waste > bestWaste, !r.isWithinLimits(len(chosen), weight):
+		case value+left < target, value > upper, perWeight > 0 && waste > bestWaste,
+			!r.isWithinLimits(len(chosen), weight):
 			backtrack = true
 		case value >= target:
 			if w := waste + value - target; w <= bestWaste {
@@ -319,7 +325,7 @@ func branchAndBound(r *problem, candidates []candidate, _ *rand.Rand) ([]candida
 			if len(chosen) == 0 {
 				break
 			}
-			// Back to the last one that is in, which is left out now.
+			// Backtrack to the last included candidate, which is excluded now.
 			last := chosen[len(chosen)-1]
 			for index--; index > last; index-- {
 				left += candidates[index].effectiveValue
@@ -334,9 +340,10 @@ func branchAndBound(r *problem, candidates []candidate, _ *rand.Rand) ([]candida
 		}
 		c := candidates[index]
 		left -= c.effectiveValue
-		// Of coins that are alike, leaving out the first and taking the second is the same
-		// as the other way round.
-		if index > 0 && (len(chosen) == 0 || chosen[len(chosen)-1] != index-1) && c.effectiveValue == candidates[index-1].effectiveValue && c.weight == candidates[index-1].weight {
+		// For equal candidates, excluding the first and including the second is the same as the
+		// reverse.
+		if index > 0 && (len(chosen) == 0 || chosen[len(chosen)-1] != index-1) &&
+			c.effectiveValue == candidates[index-1].effectiveValue && c.weight == candidates[index-1].weight {
 			continue
 		}
 		chosen = append(chosen, index)
@@ -349,18 +356,18 @@ func branchAndBound(r *problem, candidates []candidate, _ *rand.Rand) ([]candida
 	return set, bestWaste != math.MaxInt64
 }
 
-// selectLightest is the set of least weight that is worth the target with change.
+// selectLightest returns the set of least weight that is worth the target with change.
 func selectLightest(r *problem, candidates []candidate, _ *rand.Rand) ([]candidate, bool) {
 	return r.findLightest(candidates, r.targetValue(true))
 }
 
-// selectChangeless is for what leaves too little to come back: that is the miner's then.
+// selectChangeless handles a remainder that is too small for change: the miner gets it.
 func selectChangeless(r *problem, candidates []candidate, _ *rand.Rand) ([]candidate, bool) {
 	return r.findLightest(candidates, r.targetValue(false))
 }
 
-// findLightest is the set of least weight that is worth a target. Coins have one of two
-// weights, so it takes the largest of each and tries how many.
+// findLightest returns the set of least weight that is worth a target. Candidates have one of two
+// weights, so it takes the largest of each and tries the numbers of both.
 func (r *problem) findLightest(candidates []candidate, target int64) ([]candidate, bool) {
 	var a, b []candidate
 	for _, c := range candidates {
@@ -370,7 +377,7 @@ func (r *problem) findLightest(candidates []candidate, target int64) ([]candidat
 			b = append(b, c)
 		}
 	}
-	// As many of a as may be, and of b as few as are needed; then one of a less each time.
+	// As many of a as possible, and of b as few as needed; then one less of a each time.
 	n, m := min(len(a), max(0, bitcointx.InputsMax-len(r.Required))), 0
 	var value, weight int64
 	for _, c := range a[:n] {
@@ -394,9 +401,8 @@ func (r *problem) findLightest(candidates []candidate, target int64) ([]candidat
 	return slices.Concat(a[:bestN], b[:bestM]), true
 }
 
-// selectKnapsack draws sets of coins at random and keeps the one that is worth least above the
-// target, so that little is left as change. One coin that is worth it alone is taken
-// where none comes closer.
+// selectKnapsack draws random sets and keeps the one that exceeds the target by the least, so that
+// the change is small. It takes a single output that suffices alone if no set is closer.
 func selectKnapsack(r *problem, candidates []candidate, rnd *rand.Rand) ([]candidate, bool) {
 	target := r.targetValue(true)
 	if target <= 0 {
@@ -410,7 +416,7 @@ func selectKnapsack(r *problem, candidates []candidate, rnd *rand.Rand) ([]candi
 		case c.effectiveValue < target:
 			smaller, sum = append(smaller, c), sum+c.effectiveValue
 		default:
-			larger = &candidates[i] // they come from the largest on
+			larger = &candidates[i] // candidates are ordered from the largest
 		}
 	}
 	var best []candidate
@@ -426,8 +432,8 @@ func selectKnapsack(r *problem, candidates []candidate, rnd *rand.Rand) ([]candi
 		clear(isIn)
 		var value, weight int64
 		count := 0
-		// First each at random, then those that are out, until it is enough. What is too
-		// much is taken out again, to go on with smaller ones.
+		// First each at random, then the excluded ones, until the sum suffices. The excess is
+		// removed again, to continue with smaller outputs.
 		for pass := range 2 {
 			for i, c := range smaller {
 				if pass == 0 && rnd.Uint64()&1 == 0 || pass == 1 && isIn[i] {
@@ -455,15 +461,15 @@ func selectKnapsack(r *problem, candidates []candidate, rnd *rand.Rand) ([]candi
 	return best, best != nil
 }
 
-// selectRandom takes coins at random until they suffice. Where they become too many the smallest
-// goes.
+// selectRandom takes outputs at random until they suffice. If they become too many it drops the
+// smallest.
 func selectRandom(r *problem, candidates []candidate, rnd *rand.Rand) ([]candidate, bool) {
 	target := r.targetValue(true)
 	if target <= 0 {
 		return nil, r.isWithinLimits(0, 0)
 	}
 	order := rnd.Perm(len(candidates))
-	var set []int // places in all, from the smallest coin on: the order of all backwards
+	var set []int // indexes of candidates, from the smallest output on: the reverse order of the candidates
 	var value, weight int64
 	for _, n := range order {
 		position, _ := slices.BinarySearchFunc(set, n, func(a, b int) int { return cmp.Compare(b, a) })

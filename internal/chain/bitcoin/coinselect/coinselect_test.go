@@ -82,20 +82,26 @@ func checkSelection(t *testing.T, o Request, from []chain.Output, c Selection) b
 	}
 	fee, _ := tx.Fee().Uint64()
 	if fee < bitcointx.FeeAtRate(tx.VirtualSize(), o.Rate) {
-		t.Errorf("%s: got a fee of %d, want at least %d", c.Algorithm, fee, bitcointx.FeeAtRate(tx.VirtualSize(), o.Rate))
+		t.Errorf("%s: got a fee of %d, want at least %d", c.Algorithm, fee,
+			bitcointx.FeeAtRate(tx.VirtualSize(), o.Rate))
 	}
 	if c.Fees.NonGas != tx.Fee() || c.Fees.GasLimit != tx.VirtualSize() {
 		t.Errorf("%s: got fees %+v, want those of %d bytes for %d", c.Algorithm, c.Fees, tx.VirtualSize(), fee)
 	}
 	if tx.ChangeAmount.IsZero() {
 		raised := bitcointx.FeeAtRate(tx.VirtualSize(), max(o.RaisedRate, o.Rate))
-		if r, _ := mustProblem(t, o, from); fee < raised || c.Algorithm != "nearly all" && fee > raised+uint64(r.costOfChange())/unit+8 {
-			t.Errorf("%s: got a fee of %d without change, want %d and no more than change costs", c.Algorithm, fee, raised)
+		if r, _ := mustProblem(t, o, from); fee < raised ||
+			c.Algorithm != "nearly all" && fee > raised+uint64(r.costOfChange())/unit+8 {
+			t.Errorf("%s: got a fee of %d without change, want %d and no more than change costs", c.Algorithm, fee,
+				raised)
 		}
 	} else if bitcointx.FeeAtRate(tx.VirtualSize(), o.Rate) != fee {
 		t.Errorf("%s: got a fee of %d, want %d", c.Algorithm, fee, bitcointx.FeeAtRate(tx.VirtualSize(), o.Rate))
 	} else if o.RaisedRate > o.Rate {
-		if _, err := bitcointx.Build(o.Network, c.SlotKey, o.Payments, chain.Fees{TipCap: money.Units(o.RaisedRate), NonGas: money.Units(bitcointx.FeeAtRate(tx.VirtualSize(), o.RaisedRate))}); err != nil {
+		if _, err := bitcointx.Build(o.Network, c.SlotKey, o.Payments, chain.Fees{
+			TipCap: money.Units(o.RaisedRate),
+			NonGas: money.Units(bitcointx.FeeAtRate(tx.VirtualSize(), o.RaisedRate)),
+		}); err != nil {
 			t.Errorf("%s: got %v, want its fee raised out of the change", c.Algorithm, err)
 		}
 	}
@@ -211,7 +217,8 @@ func TestEveryAlgorithmKeepsToTheOrder(t *testing.T) {
 		}
 		r, all := mustProblem(t, o, from)
 		for name, find := range map[string]finder{
-			"branch and bound": branchAndBound, "lightest": selectLightest, "knapsack": selectKnapsack, "single random draw": selectRandom, "nearly all": selectChangeless,
+			"branch and bound": branchAndBound, "lightest": selectLightest, "knapsack": selectKnapsack,
+			"single random draw": selectRandom, "nearly all": selectChangeless,
 		} {
 			withChange := name != "branch and bound" && name != "nearly all"
 			set, ok := find(r, all, rand.New(rand.NewPCG(uint64(n), 1)))
@@ -308,9 +315,15 @@ func TestAnOrderThatCannotBeIsRefused(t *testing.T) {
 		"one that must, twice": {func() Request { o := order(1000, 1000, 5000); o.Required = good; return o }(), good},
 		"another network's":    {order(1000, 1000, 5000), []chain.Output{coin(1, 100_000, segwit)}},
 		"one that has no key":  {order(1000, 1000, 5000), []chain.Output{coin(1, 100_000, payee)}},
-		"more than there is":   {order(1000, 1000, 5000), []chain.Output{coin(1, satoshiSupply, mainnet), coin(2, 1, mainnet)}},
-		"no change":            {Request{Network: chain.Mainnet, Payments: order(1, 1, 5000).Payments, Rate: 1000}, good},
-		"more than all":        {order(1000, 1000, satoshiSupply, satoshiSupply), good},
+		"more than there is": {
+			order(1000, 1000, 5000),
+			[]chain.Output{coin(1, satoshiSupply, mainnet), coin(2, 1, mainnet)},
+		},
+		"no change": {
+			Request{Network: chain.Mainnet, Payments: order(1, 1, 5000).Payments, Rate: 1000},
+			good,
+		},
+		"more than all": {order(1000, 1000, satoshiSupply, satoshiSupply), good},
 	} {
 		if got, err := Select(c.o, c.from); err == nil {
 			t.Errorf("%s: got %+v, want an error", name, got)

@@ -1,5 +1,5 @@
-// Package liar stands between an adapter and a node that speaks JSON-RPC, and changes
-// what the node answers. It is for tests alone, and keeps nothing.
+// Package liar is a proxy between an adapter and a node that speaks JSON-RPC; it changes the node's
+// answers. It is for tests alone, and stores nothing.
 package liar
 
 import (
@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// A Node answers as its rules have it, and as the node behind it where there is none.
+// Node answers as its rules say, and as the node behind it where no rule applies.
 type Node struct {
-	URL string // it holds what would be a secret
+	URL string // contains what would be a secret
 
 	upstream  string
 	everyRule Rule
@@ -23,10 +23,10 @@ type Node struct {
 	counts    map[string]int
 }
 
-// A Rule changes what is answered to a method.
+// Rule changes the answer to a method.
 type Rule func(*Exchange)
 
-// Exchange is one request with the answer that the node gave to it.
+// Exchange is one request with the node's answer to it.
 type Exchange struct {
 	Method string
 	Params []json.RawMessage
@@ -35,25 +35,25 @@ type Exchange struct {
 
 	request  *http.Request
 	dropped  bool
-	writeRaw func(http.ResponseWriter) // answers instead, with bytes of its own
+	writeRaw func(http.ResponseWriter) // answers with bytes of its own instead
 }
 
-// SetResult puts an answer in the place of the node's.
+// SetResult replaces the node's answer.
 func (e *Exchange) SetResult(result string) { e.Result, e.Error = json.RawMessage(result), nil }
 
 // SetError answers with an error.
 func (e *Exchange) SetError(err string) { e.Result, e.Error = nil, json.RawMessage(err) }
 
-// DropConnection drops the connection after the node has done what was asked.
+// DropConnection drops the connection after the node has executed the request.
 func (e *Exchange) DropConnection() { e.dropped = true }
 
-// HangUntilCancelled answers nothing until the asker has left.
+// HangUntilCancelled gives no answer until the caller gives up.
 func (e *Exchange) HangUntilCancelled() {
 	<-e.request.Context().Done()
 	e.dropped = true
 }
 
-// WriteRaw answers with whatever is written, as no node should.
+// WriteRaw answers with the bytes that w writes, which may violate the protocol.
 func (e *Exchange) WriteRaw(w func(http.ResponseWriter)) { e.writeRaw = w }
 
 // EditResult changes an answer that is an object.
@@ -87,8 +87,8 @@ func editDecoded[T any](t testing.TB, e *Exchange, change func(T) T) {
 	e.Result = b
 }
 
-// New stands before a node; without one ("") all that it says is what its rules say.
-// always is for every answer and comes before the other rules; nil is none.
+// New starts a proxy for a node; without one ("") only its rules answer. always applies to every
+// answer and before the other rules; it may be nil.
 func New(t testing.TB, upstream string, always Rule) *Node {
 	t.Helper()
 	n := &Node{upstream: upstream, everyRule: always, rules: map[string]Rule{}, counts: map[string]int{}}
@@ -98,15 +98,15 @@ func New(t testing.TB, upstream string, always Rule) *Node {
 	return n
 }
 
-// SetRule sets the rule of a method, or of all of them ("*"), which goes before; nil takes it
-// away.
+// SetRule sets the rule of a method. A rule for all methods ("*") replaces those of the methods.
+// nil removes a rule.
 func (n *Node) SetRule(method string, r Rule) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.rules[method] = r
 }
 
-// CallCount is how often a method was asked.
+// CallCount returns the number of requests of a method.
 func (n *Node) CallCount(method string) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -174,7 +174,7 @@ func (n *Node) serveRPC(t testing.TB, w http.ResponseWriter, r *http.Request) {
 	if !batch {
 		answer = answers[0]
 	}
-	// The asker may have left.
+	// The caller may be gone.
 	_ = json.NewEncoder(w).Encode(answer)
 }
 

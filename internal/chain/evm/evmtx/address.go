@@ -12,9 +12,8 @@ import (
 
 const addressDigits = 40
 
-// Parse reads an address in hexadecimal: 0x and 40 digits, in one case or with
-// the EIP-55 checksum, and returns it with the checksum. The error says in
-// words what is wrong.
+// Parse reads an address in hexadecimal: 0x and 40 digits, in one case or with the EIP-55 checksum,
+// and returns it with the checksum. The error says in words what is wrong.
 func Parse(s string) (chain.Address, error) {
 	digits, ok := strings.CutPrefix(s, "0x")
 	switch {
@@ -43,16 +42,17 @@ func Parse(s string) (chain.Address, error) {
 	}
 	a := Canonical(common.HexToAddress(digits))
 	if lower && upper && string(a) != s {
-		return "", errors.New("the checksum (EIP-55) of the address is wrong: a character was mistyped, or its case was changed")
+		return "",
+			errors.New("the checksum (EIP-55) of the address is wrong: a character was mistyped, or its case was changed")
 	}
 	return a, nil
 }
 
-// Canonical is the text form of an address.
+// Canonical returns the text form of an address.
 func Canonical(a common.Address) chain.Address { return chain.Address(a.Hex()) }
 
-// Bytes are the 20 bytes of an address in its canonical form. Any other form
-// is an error: it has not been through Parse.
+// Bytes returns the 20 bytes of an address in its canonical form. Any other form is an error: it
+// was not returned by Parse.
 func Bytes(a chain.Address) (common.Address, error) {
 	canonical, err := Parse(string(a))
 	if err != nil {
@@ -69,25 +69,25 @@ type AddressCodec struct{ ChainID uint64 }
 
 var _ chain.AddressCodec = AddressCodec{}
 
-// Parse is the function of the same name.
+// Parse calls the function of the same name.
 func (AddressCodec) Parse(s string) (chain.Address, error) { return Parse(s) }
 
-// ParseContract is Parse: a contract's address has no other form.
+// ParseContract calls Parse: a contract's address has no other form.
 func (AddressCodec) ParseContract(s string) (chain.Address, error) { return Parse(s) }
 
-// unspendable are addresses that are known to have no key beyond those that Burns
-// finds by their form.
+// unspendable are addresses that are known to have no key, in addition to those that IsUnspendable
+// recognizes by their form.
 var unspendable = map[common.Address]bool{
 	common.HexToAddress("0xfffffffffffffffffffffffffffffffffffffffe"): true, // the system's own account
 	common.HexToAddress("0xffffffffffffffffffffffffffffffffffffffff"): true,
-	common.HexToAddress("0xeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee"): true, // how many programs write "the native coin"
+	// The address that many programs write for "the native coin".
+	common.HexToAddress("0xeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee"): true,
 	common.HexToAddress("0xdeaddeaddeaddeaddeaddeaddeaddeaddeaddead"): true,
 	common.HexToAddress("0xdead000000000000000042069420694206942069"): true,
 }
 
-// IsUnspendable tells whether nobody holds the key of an address. The addresses below
-// 0x10000 are the zero address, the precompiled contracts of every chain, those
-// still to come, and 0x…dead.
+// IsUnspendable reports whether an address has no known key. The addresses below 0x10000 are the
+// zero address, the present and future precompiled contracts of every chain, and 0x…dead.
 func (AddressCodec) IsUnspendable(a chain.Address) bool {
 	b := common.HexToAddress(string(a))
 	low := true
@@ -97,8 +97,8 @@ func (AddressCodec) IsUnspendable(a chain.Address) bool {
 	return low || unspendable[b]
 }
 
-// PaymentURI is a link as EIP-681 has it, which names the chain so that a
-// wallet on another network of the family does not pay there.
+// PaymentURI returns an EIP-681 link, which names the chain so that a wallet on another network of
+// the family does not pay there.
 func (g AddressCodec) PaymentURI(a, contract chain.Address) string {
 	if contract == "" {
 		return fmt.Sprintf("ethereum:%s@%d", a, g.ChainID)

@@ -1,12 +1,11 @@
-// Package evmtx reads and writes what an EVM transaction of ours is made of:
-// addresses, the unsigned EIP-1559 payload, the call of a token's transfer, and
-// the signed bytes. The adapter builds with it and the signer takes apart with
-// it what it is asked to sign.
+// Package evmtx encodes and decodes the parts of Coffer's EVM transactions: addresses, the unsigned
+// EIP-1559 payload, the call of a token's transfer, and the signed bytes. The adapter builds
+// transactions with it, and the signer decodes with it what it is asked to sign.
 //
-// It is pure: no network, no key, no clock. It knows one form of payment and
-// takes everything else for an error: an access list, a contract creation,
-// bytes left over, another call than transfer, coin sent along with a call.
-// Same input, same bytes, so a crash leaves nothing to remember.
+// It is pure: no network, no key, no clock. It knows one form of payment. Everything else is an
+// error: an access list, a contract creation, bytes left over, another call than transfer, coin
+// sent along with a call. The same input gives the same bytes, so a crash leaves nothing to
+// remember.
 package evmtx
 
 import (
@@ -25,10 +24,10 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// payloadBytesMax is above what any payment of ours takes, signed or not.
+// payloadBytesMax is above the size of any of Coffer's payments, signed or not.
 const payloadBytesMax = 512
 
-// emptyList is RLP's list of nothing, the only access list that we have.
+// emptyList is RLP's empty list, the only access list that is accepted.
 var emptyList = rlp.RawValue{0xc0}
 
 // Tx is an unsigned EIP-1559 transaction without an access list.
@@ -81,7 +80,7 @@ func (f signedTxFields) withoutSignature() txFields {
 	return txFields{f.ChainID, f.Nonce, f.TipCap, f.FeeCap, f.Gas, f.To, f.Value, f.Data, f.AccessList}
 }
 
-// validate holds for every transaction that is written or read here.
+// validate checks the rules of every transaction that is encoded or decoded here.
 func (t Tx) validate() error {
 	switch {
 	case t.ChainID == 0:
@@ -110,8 +109,8 @@ func (t Tx) toFields() (txFields, error) {
 	}, nil
 }
 
-// Payload encodes the transaction as it is hashed for signing: the type byte,
-// then the list of its fields.
+// Payload encodes the transaction as it is hashed for signing: the type byte, then the list of its
+// fields.
 func (t Tx) Payload() ([]byte, error) {
 	f, err := t.toFields()
 	if err != nil {
@@ -131,8 +130,8 @@ func encodeTyped(list any) ([]byte, error) {
 	return append([]byte{types.DynamicFeeTxType}, body...), nil
 }
 
-// Decode reads a payload. Every payload that it reads is what Payload would
-// write of the result; anything unusual is an error.
+// Decode decodes a payload. Every payload that it accepts is exactly what Payload writes for the
+// result; anything else is an error.
 func Decode(payload []byte) (Tx, error) {
 	var f txFields
 	if err := decodeTyped(payload, &f); err != nil {
@@ -154,7 +153,7 @@ func decodeTyped(data []byte, list any) error {
 	return nil
 }
 
-// toTx makes a transaction of decoded fields that were written as payload.
+// toTx makes a transaction of decoded fields and checks that they encode to payload.
 func (f txFields) toTx(payload []byte) (Tx, error) {
 	if len(f.To) == 0 {
 		return Tx{}, errors.New("transaction creates a contract")
@@ -185,8 +184,8 @@ func (f txFields) toTx(payload []byte) (Tx, error) {
 	return t, nil
 }
 
-// Digest is what a key signs for a payload.
+// Digest returns what a key signs for a payload.
 func Digest(payload []byte) [32]byte { return crypto.Keccak256Hash(payload) }
 
-// HashOf is the hash of signed bytes in canonical text.
+// HashOf returns the hash of signed bytes in canonical text.
 func HashOf(raw []byte) chain.TxHash { return chain.TxHash(crypto.Keccak256Hash(raw).Hex()) }

@@ -88,7 +88,10 @@ func TestBurnsKnowsAddressesWithoutAKey(t *testing.T) {
 			t.Errorf("Burns(%s): got false, %v, want true", in, err)
 		}
 	}
-	for _, a := range []chain.Address{alice, token, Canonical(common.HexToAddress("0x0000000000000000000000000000000000010000"))} {
+	for _, a := range []chain.Address{
+		alice, token,
+		Canonical(common.HexToAddress("0x0000000000000000000000000000000000010000")),
+	} {
 		if g.IsUnspendable(a) {
 			t.Errorf("Burns(%s): got true, want false", a)
 		}
@@ -147,7 +150,10 @@ func geth(tx Tx) *types.Transaction {
 
 func TestThePayloadIsWhatTheReferenceSigns(t *testing.T) {
 	t.Parallel()
-	native := Tx{ChainID: 1, To: alice, Value: money.MustParse("123456789012345678901234567890"), Gas: 21_000, FeeCap: money.Units(1)}
+	native := Tx{
+		ChainID: 1, To: alice, Value: money.MustParse("123456789012345678901234567890"), Gas: 21_000,
+		FeeCap: money.Units(1),
+	}
 	for _, tx := range []Tx{sample(t), native} {
 		want := types.LatestSignerForChainID(new(big.Int).SetUint64(tx.ChainID)).Hash(geth(tx))
 		if got := Digest(payload(t, tx)); got != want {

@@ -10,10 +10,9 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 )
 
-// AttachSignature puts a signature (r, s, and 0 or 1, 65 bytes) to a payload and returns
-// the bytes to send and their hash. A signature that is not from's over these
-// very bytes is an error, so that a mixed-up key is found here and not by the
-// network.
+// AttachSignature adds a signature (r, s, and 0 or 1, 65 bytes) to a payload and returns the bytes
+// to broadcast and their hash. A signature that is not from's over these very bytes is an error, so
+// a mixed-up key is found here and not by the network.
 func AttachSignature(payload, signature []byte, from chain.Address) (raw []byte, hash chain.TxHash, err error) {
 	if _, err := Decode(payload); err != nil {
 		return nil, "", err
@@ -40,8 +39,8 @@ func AttachSignature(payload, signature []byte, from chain.Address) (raw []byte,
 	return raw, HashOf(raw), nil
 }
 
-// DecodeSigned reads signed bytes: the transaction, who signed it, and its hash. It is
-// as strict as Decode.
+// DecodeSigned decodes signed bytes: the transaction, its signer, and its hash. It is as strict as
+// Decode.
 func DecodeSigned(raw []byte) (t Tx, from chain.Address, hash chain.TxHash, err error) {
 	var f signedTxFields
 	if err := decodeTyped(raw, &f); err != nil {
@@ -67,7 +66,7 @@ func DecodeSigned(raw []byte) (t Tx, from chain.Address, hash chain.TxHash, err 
 
 func recoverSigner(payload, signature []byte) (chain.Address, error) {
 	r, s := new(uint256.Int).SetBytes(signature[:32]), new(uint256.Int).SetBytes(signature[32:64])
-	// The upper half of s is refused: the same payment with it has another hash.
+	// The upper half of s is refused: with it the same payment has another hash.
 	if !crypto.ValidateSignatureValues(signature[64], r.ToBig(), s.ToBig(), true) {
 		return "", errors.New("signature is out of range")
 	}

@@ -22,8 +22,8 @@ const (
 // transferSelector begins every call of transfer(address,uint256).
 var transferSelector = []byte{0xa9, 0x05, 0x9c, 0xbb}
 
-// TransferData is the data of a call that moves an amount of a token from the
-// caller to an address.
+// TransferData returns the data of a call that moves an amount of a token from the caller to an
+// address.
 func TransferData(to chain.Address, amount money.Amount) ([]byte, error) {
 	receiver, err := Bytes(to)
 	if err != nil {
@@ -36,8 +36,8 @@ func TransferData(to chain.Address, amount money.Amount) ([]byte, error) {
 	return append(data, value[:]...), nil
 }
 
-// ParseTransfer reads the data of a call of transfer: exactly the selector, the
-// receiver with nothing in its padding, and the amount.
+// ParseTransfer decodes the data of a call of transfer: exactly the selector, the receiver with
+// zero padding, and the amount.
 func ParseTransfer(data []byte) (to chain.Address, amount money.Amount, err error) {
 	if len(data) < selectorBytes || !bytes.Equal(data[:selectorBytes], transferSelector) {
 		return "", money.Zero, errors.New("call is not transfer(address,uint256)")
@@ -52,9 +52,8 @@ func ParseTransfer(data []byte) (to chain.Address, amount money.Amount, err erro
 	return Canonical(common.BytesToAddress(receiver)), money.FromUint256(new(uint256.Int).SetBytes(value)), nil
 }
 
-// ParsePayee tells what a transaction pays: an amount of a contract ("" for the
-// native coin) to an address. A transaction that does anything else, or
-// something besides, is an error.
+// ParsePayee returns what a transaction pays: an amount of a contract ("" for the native coin) to
+// an address. A transaction that does anything else, or anything in addition, is an error.
 func ParsePayee(t Tx) (contract, to chain.Address, amount money.Amount, err error) {
 	if len(t.Data) == 0 {
 		return "", t.To, t.Value, nil
@@ -69,8 +68,8 @@ func ParsePayee(t Tx) (contract, to chain.Address, amount money.Amount, err erro
 	return t.To, to, amount, nil
 }
 
-// NewPaymentTx is the transaction of a payment. A nil payment is a cancel: a transfer of
-// nothing from the account to itself, which fills the nonce.
+// NewPaymentTx returns the transaction of a payment. A nil payment is a cancel: a transfer of
+// nothing from the account to itself, which uses the nonce.
 func NewPaymentTx(chainID uint64, from chain.Address, p *chain.Payment, nonce uint64, fees chain.Fees) (Tx, error) {
 	t := Tx{
 		ChainID: chainID, Nonce: nonce, To: from,

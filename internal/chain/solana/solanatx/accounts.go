@@ -9,7 +9,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 )
 
-// The programs and accounts of the chain that a transaction of ours names.
+// The programs and accounts of the chain that Coffer's transactions name.
 const (
 	SystemProgram     chain.Address = "11111111111111111111111111111111"
 	TokenProgram      chain.Address = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"
@@ -85,9 +85,9 @@ func mustBytes(a chain.Address) [keyBytes]byte {
 	return b
 }
 
-// AssociatedAccount is the token account of an owner for a mint, where every
-// wallet looks for it. The program is the one that owns the mint: the same mint
-// under the other program is another account. The owner may lie off the curve.
+// AssociatedAccount returns the token account of an owner for a mint, where every wallet looks for
+// it. program is the one that owns the mint: the same mint under the other program has another
+// account. The owner may lie off the curve.
 func AssociatedAccount(owner, mint, program chain.Address) (chain.Address, error) {
 	o, err := Bytes(owner)
 	if err != nil {
@@ -111,8 +111,8 @@ func associatedAccount(owner, mint, program [keyBytes]byte) ([keyBytes]byte, err
 	return programAddress(associated, owner[:], program[:], mint[:])
 }
 
-// programAddress is the first address off the curve that a program has for seeds,
-// counting a byte down.
+// programAddress returns the first address off the curve that a program has for seeds, counting a
+// byte down.
 func programAddress(program [keyBytes]byte, seeds ...[]byte) ([keyBytes]byte, error) {
 	for bump := 255; bump >= 0; bump-- {
 		h := sha256.New()
@@ -130,13 +130,13 @@ func programAddress(program [keyBytes]byte, seeds ...[]byte) ([keyBytes]byte, er
 	return [keyBytes]byte{}, fmt.Errorf("no address off the curve for program %s", base58.Encode(program[:]))
 }
 
-// nonceSeed is the seed of a treasury's nth nonce account. The seed makes the
-// address, so that a database which lost its rows finds its accounts again.
+// nonceSeed returns the seed of a treasury's nth nonce account. The address follows from the seed,
+// so a database that lost its rows finds its accounts again.
 func nonceSeed(n uint32) string { return fmt.Sprintf("%s%d", nonceSeedPrefix, n) }
 
 const nonceSeedPrefix = "coffer-nonce-"
 
-// NonceAccount is the address of a treasury's nth nonce account, by the rule of
+// NonceAccount returns the address of a treasury's nth nonce account, by the rule of
 // CreateAccountWithSeed.
 func NonceAccount(treasury chain.Address, n uint32) (chain.Address, error) {
 	base, err := Bytes(treasury)

@@ -20,11 +20,10 @@ const (
 
 const addressHint = "give the address of a Solana wallet, 32 bytes in base58"
 
-// Parse reads the address of a wallet: 32 bytes in base58, which a key can stand
-// behind. Addresses off the curve are refused, since only a program can send from
-// them: token accounts, vaults, most of what an explorer shows beside a wallet. So
-// are programs, sysvars and the incinerator. There is no checksum: of a mistyped
-// address, half are addresses of nobody.
+// Parse reads the address of a wallet: 32 bytes in base58 that can be a public key. It refuses
+// addresses off the curve, from which only a program can send: token accounts, vaults, most of what
+// an explorer shows next to a wallet. It also refuses programs, sysvars and the incinerator. There
+// is no checksum: half of all mistyped addresses are valid and belong to no one.
 func Parse(s string) (chain.Address, error) {
 	b, err := decodeAddress(s)
 	if err != nil {
@@ -34,7 +33,8 @@ func Parse(s string) (chain.Address, error) {
 		return "", fmt.Errorf("this is the address of %s, which is no wallet: what is sent there is lost", name)
 	}
 	if !onCurve(b) {
-		return "", errors.New("no key can stand behind this address, only a program: it is a token account or a vault; give the address of the wallet itself")
+		return "",
+			errors.New("no key can stand behind this address, only a program: it is a token account or a vault; give the address of the wallet itself")
 	}
 	return Canonical(b), nil
 }
@@ -51,8 +51,8 @@ func ParseMint(s string) (chain.Address, error) {
 	return Canonical(b), nil
 }
 
-// decodeAddress takes base58 of 32 bytes apart. Its errors never quote what was given: it
-// may be a secret that was pasted into the wrong field.
+// decodeAddress decodes base58 of 32 bytes. Its errors never quote the input: it may be a secret
+// that was pasted into the wrong field.
 func decodeAddress(s string) ([keyBytes]byte, error) {
 	var zero [keyBytes]byte
 	if s == "" {
@@ -71,9 +71,11 @@ func decodeAddress(s string) ([keyBytes]byte, error) {
 		switch c := s[i]; {
 		case strings.IndexByte(base58Letters, c) >= 0:
 		case strings.IndexByte("0OIl", c) >= 0:
-			return zero, fmt.Errorf("character %d is %q: base58 has no 0, O, I and l, which are easily mistaken", i+1, c)
+			return zero, fmt.Errorf("character %d is %q: base58 has no 0, O, I and l, which are easily mistaken", i+1,
+				c)
 		default:
-			return zero, fmt.Errorf("character %d is none of base58, which is digits and letters without 0, O, I and l", i+1)
+			return zero, fmt.Errorf("character %d is none of base58, which is digits and letters without 0, O, I and l",
+				i+1)
 		}
 	}
 	if len(s) > addressesMax {
@@ -100,7 +102,7 @@ func decodeAddress(s string) ([keyBytes]byte, error) {
 
 const base58Letters = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 
-// checksumOwner tells whose address has a version before and a checksum behind.
+// checksumOwner returns the chain whose addresses have this version and checksum.
 func checksumOwner(b []byte) (string, bool) {
 	if len(b) != checkedBytes {
 		return "", false
@@ -116,9 +118,9 @@ func checksumOwner(b []byte) (string, bool) {
 	return "Bitcoin or a chain like it", true
 }
 
-// bech32Prefix is the prefix of an address in bech32 or bech32m with its checksum
-// right. Some of them are 32 bytes in base58 too, by chance; the other way round
-// it is one in 2^30, of those that have no capitals.
+// bech32Prefix returns the prefix of a bech32 or bech32m address with a correct checksum. Some of
+// these are 32 bytes in base58 too, by chance. The reverse has a chance of one in 2^30, among
+// addresses without capitals.
 func bech32Prefix(s string) (string, bool) {
 	const digits = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
 	separator := strings.LastIndexByte(s, '1')
@@ -153,11 +155,11 @@ func bech32Prefix(s string) (string, bool) {
 	return s[:separator], sum == 1 || sum == 0x2bc830a3
 }
 
-// Canonical is the text form of an address.
+// Canonical returns the text form of an address.
 func Canonical(b [keyBytes]byte) chain.Address { return chain.Address(base58.Encode(b[:])) }
 
-// Bytes are the 32 bytes of any account's address, on the curve or off it. A form
-// other than the canonical one is an error.
+// Bytes returns the 32 bytes of any account's address, on the curve or off it. A form other than
+// the canonical one is an error.
 func Bytes(a chain.Address) ([keyBytes]byte, error) {
 	b, err := base58.Decode(string(a[:min(len(a), addressesMax+1)]))
 	if err != nil || len(b) != keyBytes || Canonical([keyBytes]byte(b)) != a {
@@ -166,15 +168,15 @@ func Bytes(a chain.Address) ([keyBytes]byte, error) {
 	return [keyBytes]byte(b), nil
 }
 
-// OnCurve tells whether a key can stand behind an address. Where none can, a
-// program alone sends from it.
+// OnCurve reports whether an address can be a public key. If it cannot, only a program sends from
+// it.
 func OnCurve(a chain.Address) bool {
 	b, err := Bytes(a)
 	return err == nil && onCurve(b)
 }
 
-// onCurve follows the chain's own rule, which takes points that are not in their
-// one form.
+// onCurve applies the chain's own rule, which accepts points that are not in their one canonical
+// form.
 func onCurve(b [keyBytes]byte) bool {
 	_, err := new(edwards25519.Point).SetBytes(b[:])
 	return err == nil
@@ -185,14 +187,14 @@ type AddressCodec struct{}
 
 var _ chain.AddressCodec = AddressCodec{}
 
-// Parse is the function of the same name.
+// Parse calls the function of the same name.
 func (AddressCodec) Parse(s string) (chain.Address, error) { return Parse(s) }
 
-// handwrittenSuffix is the end of addresses that were written and not drawn.
+// handwrittenSuffix is the end of addresses that were written by hand and not generated.
 const handwrittenSuffix = "11111111"
 
-// IsUnspendable tells whether nobody holds the key of an address: programs, sysvars, what
-// somebody wrote by hand, and points for which there is no key, as of small order.
+// IsUnspendable reports whether an address has no known key: programs, sysvars, addresses written
+// by hand, and points without a key, such as those of small order.
 func (AddressCodec) IsUnspendable(a chain.Address) bool {
 	b, err := Bytes(a)
 	if err != nil {
@@ -203,13 +205,14 @@ func (AddressCodec) IsUnspendable(a chain.Address) bool {
 		return chainAccounts[b] != ""
 	}
 	small := new(edwards25519.Point).MultByCofactor(p).Equal(edwards25519.NewIdentityPoint()) == 1
-	return chainAccounts[b] != "" || small || [keyBytes]byte(p.Bytes()) != b || strings.HasSuffix(string(a), handwrittenSuffix)
+	return chainAccounts[b] != "" || small || [keyBytes]byte(p.Bytes()) != b ||
+		strings.HasSuffix(string(a), handwrittenSuffix)
 }
 
-// ParseContract is ParseMint.
+// ParseContract calls ParseMint.
 func (AddressCodec) ParseContract(s string) (chain.Address, error) { return ParseMint(s) }
 
-// PaymentURI is a link as Solana Pay has it.
+// PaymentURI returns a Solana Pay link.
 func (AddressCodec) PaymentURI(a, contract chain.Address) string {
 	if contract == "" {
 		return fmt.Sprintf("solana:%s", a)

@@ -141,7 +141,10 @@ func TestMintsMayLieOffTheCurve(t *testing.T) {
 			t.Errorf("ParseMint(%s): got %q, %v, want it unchanged", in, got, err)
 		}
 	}
-	for _, in := range []chain.Address{"", SystemProgram, TokenProgram, rentSysvar, chain.Address(usdx[1:]), "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"} {
+	for _, in := range []chain.Address{
+		"", SystemProgram, TokenProgram, rentSysvar, chain.Address(usdx[1:]),
+		"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",
+	} {
 		if got, err := ParseMint(string(in)); err == nil {
 			t.Errorf("ParseMint(%s): got %q, want a refusal", in, got)
 		}
@@ -153,7 +156,10 @@ func TestBytesTakeTheCanonicalFormOnly(t *testing.T) {
 	if b, err := Bytes(usdx); err != nil || Canonical(b) != usdx {
 		t.Errorf("got %x, %v, want the bytes of %s", b, err, usdx)
 	}
-	for _, in := range []chain.Address{"", chain.Address(alice[:20]), alice + "1", "1" + alice, " " + alice, "0x", chain.Address(strings.Repeat("1", 33))} {
+	for _, in := range []chain.Address{
+		"", chain.Address(alice[:20]), alice + "1", "1" + alice, " " + alice, "0x",
+		chain.Address(strings.Repeat("1", 33)),
+	} {
 		if b, err := Bytes(in); err == nil {
 			t.Errorf("Bytes(%q): got %x, want an error", in, b)
 		}
@@ -180,12 +186,16 @@ func TestBurnsKnowsAddressesWithoutAKey(t *testing.T) {
 		return Canonical(b)
 	}
 	for name, a := range map[string]chain.Address{
-		"nothing":             point(0, 0, 0),
-		"the neutral point":   point(1, 0, 0),
-		"its other form":      point(0xee, 0x7f, 0xff),
-		"of order two":        point(0xec, 0x7f, 0xff),
-		"of order four":       point(0, 0x80, 0),
-		"of order eight":      Canonical([keyBytes]byte{0xc7, 0x17, 0x6a, 0x70, 0x3d, 0x4d, 0xd8, 0x4f, 0xba, 0x3c, 0x0b, 0x76, 0x0d, 0x10, 0x67, 0x0f, 0x2a, 0x20, 0x53, 0xfa, 0x2c, 0x39, 0xcc, 0xc6, 0x4e, 0xc7, 0xfd, 0x77, 0x92, 0xac, 0x03, 0x7a}),
+		"nothing":           point(0, 0, 0),
+		"the neutral point": point(1, 0, 0),
+		"its other form":    point(0xee, 0x7f, 0xff),
+		"of order two":      point(0xec, 0x7f, 0xff),
+		"of order four":     point(0, 0x80, 0),
+		"of order eight": Canonical([keyBytes]byte{
+			0xc7, 0x17, 0x6a, 0x70, 0x3d, 0x4d, 0xd8, 0x4f, 0xba, 0x3c,
+			0x0b, 0x76, 0x0d, 0x10, 0x67, 0x0f, 0x2a, 0x20, 0x53, 0xfa, 0x2c, 0x39, 0xcc, 0xc6, 0x4e, 0xc7, 0xfd, 0x77,
+			0x92, 0xac, 0x03, 0x7a,
+		}),
 		"not in its one form": point(0xf0, 0x7f, 0xff),
 		"written by somebody": "CofferBurn111111111111111111111111111111111",
 	} {
@@ -220,9 +230,21 @@ func TestPaymentURIIsSolanaPay(t *testing.T) {
 func TestDerivedAccountsAreThoseOfAnotherImplementation(t *testing.T) {
 	t.Parallel()
 	for _, v := range []struct{ owner, usdx, usdt, usdx2022, nonce0, nonce1, nonceLast chain.Address }{
-		{alice, "BjCJo95E6TEZ9JtvB62TzrNpggL6DEjLFYSXBDTVJdCT", "DLzhbMTRQimePwJaw6AzTgdUzFw1sofPzjVgg2Y6J3hc", "7YYehxUAWjNzsY1ssq3xwz72wJstnWBHMMAqwBDfZsyh", "5L6HrS7UGVtD3kkgWtmDb4yb8EFXmFev2QyNt8TrBJjV", "4TJwEyes4kKZXLCPuQugkSLUtVvukHBJ4dqQQUfxqePK", "5D1zmf2fiWeTaTzQMCom3WcGLazsrmCAADEeWHD5B8ai"},
-		{bob, "36c596nE32wJFn1owtQkh89dLLG12F6xNqXrVWBxPJAJ", "C3h9adCbG2MTwt2587q49zp1UDWEk8YoPvDMLFrKvs8q", "HHN3Kqb1hk95RNdNs7kineu2XaHMD3ZdiXKurapFfBx7", "D5SJ3Kv32tHiRyKniFpucGU8MbQUuW6tjCTJwZnhAErU", "7YaQwrRXaietmFQkEyyJmpxBE9WbDEvV5RWZrBJx4v7Q", "CQJxdHK9BjXFhvkkRzzggveNZfTtqjRPG78GaESGVjF2"},
-		{carol, "AYUVdsEsKinpfE6tnFwLU8DTEiKoCQCD2ByEUTWgY13z", "ANr89PgCAcH4A8C1amPJEiWo3VUQhe6J378YfEjLJZm1", "5CcviNhChqxQ991G2mb1oozR9gDeCLWrruEE3rKNRFnR", "DpKNXQY4qnyeTFfJvPTF3ysZ77xSwLQ7RXyhXs6EaVkv", "59KLpzCoDiDDVheGvjwv8w6hL7zUyBR5Va5Uc8eVcpTu", "5GGiHsZ1sbUE53w11vBVzxEsNaa6xeYSJeHNxoY6gtD1"},
+		{
+			alice, "BjCJo95E6TEZ9JtvB62TzrNpggL6DEjLFYSXBDTVJdCT", "DLzhbMTRQimePwJaw6AzTgdUzFw1sofPzjVgg2Y6J3hc",
+			"7YYehxUAWjNzsY1ssq3xwz72wJstnWBHMMAqwBDfZsyh", "5L6HrS7UGVtD3kkgWtmDb4yb8EFXmFev2QyNt8TrBJjV",
+			"4TJwEyes4kKZXLCPuQugkSLUtVvukHBJ4dqQQUfxqePK", "5D1zmf2fiWeTaTzQMCom3WcGLazsrmCAADEeWHD5B8ai",
+		},
+		{
+			bob, "36c596nE32wJFn1owtQkh89dLLG12F6xNqXrVWBxPJAJ", "C3h9adCbG2MTwt2587q49zp1UDWEk8YoPvDMLFrKvs8q",
+			"HHN3Kqb1hk95RNdNs7kineu2XaHMD3ZdiXKurapFfBx7", "D5SJ3Kv32tHiRyKniFpucGU8MbQUuW6tjCTJwZnhAErU",
+			"7YaQwrRXaietmFQkEyyJmpxBE9WbDEvV5RWZrBJx4v7Q", "CQJxdHK9BjXFhvkkRzzggveNZfTtqjRPG78GaESGVjF2",
+		},
+		{
+			carol, "AYUVdsEsKinpfE6tnFwLU8DTEiKoCQCD2ByEUTWgY13z", "ANr89PgCAcH4A8C1amPJEiWo3VUQhe6J378YfEjLJZm1",
+			"5CcviNhChqxQ991G2mb1oozR9gDeCLWrruEE3rKNRFnR", "DpKNXQY4qnyeTFfJvPTF3ysZ77xSwLQ7RXyhXs6EaVkv",
+			"59KLpzCoDiDDVheGvjwv8w6hL7zUyBR5Va5Uc8eVcpTu", "5GGiHsZ1sbUE53w11vBVzxEsNaa6xeYSJeHNxoY6gtD1",
+		},
 	} {
 		for _, c := range []struct{ mint, program, want chain.Address }{
 			{usdx, TokenProgram, v.usdx}, {usdt, TokenProgram, v.usdt}, {usdx, Token2022Program, v.usdx2022},
@@ -260,7 +282,10 @@ func TestDerivedAccountsAreThoseOfAnotherImplementation(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{alice, usdx, "", "bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq", string(SystemProgram), alice + "0"} {
+	for _, s := range []string{
+		alice, usdx, "", "bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq", string(SystemProgram),
+		alice + "0",
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -14,7 +14,7 @@ import (
 
 const (
 	version0, version1 = 0x80, 0x81
-	// signedBytesMax is how long a transaction of version 1 is at most; others fit a packet.
+	// signedBytesMax is the greatest length of a transaction of version 1; others fit a packet.
 	signedBytesMax = 4096
 )
 
@@ -23,12 +23,13 @@ var (
 	memoProgram2 = mustBytes("MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr")
 )
 
-// Memo reads what a signed transaction says to the Memo program, in either of its versions,
+// Memo returns what a signed transaction passes to the Memo program, in either of its versions,
 // byte for byte: "" for nothing, and several memos in their order with a newline between.
 //
 // The transaction's id proves it: the id is the fee payer's signature over the message, and the
-// message has the instructions. Error: the bytes are not those of that transaction, or cannot be
-// read. Instructions that programs call are in no message and not proven, so they do not count.
+// message contains the instructions. Error: the bytes are not those of that transaction, or cannot
+// be decoded. Instructions that programs call are in no message and not proven, so they do not
+// count.
 func Memo(raw []byte, tx chain.TxHash) (string, error) {
 	s, err := readSigned(raw)
 	if err != nil {
@@ -53,21 +54,21 @@ func Memo(raw []byte, tx chain.TxHash) (string, error) {
 type signed struct {
 	signatures [][signatureBytes]byte // of the first keys, in their order
 	message    []byte                 // what is signed
-	keys       [][keyBytes]byte       // that stand in the message; the first pays the fee
+	keys       [][keyBytes]byte       // the keys of the message; the first pays the fee
 	ins        []called
 }
 
-// id is the transaction's, which is the fee payer's signature.
+// id returns the transaction's id, which is the fee payer's signature.
 func (s signed) id() chain.TxHash { return hashFrom(s.signatures[0]) }
 
-// called is an instruction of a message. The chain wants its program among the message's keys.
+// called is an instruction of a message. The chain requires its program among the message's keys.
 type called struct {
 	program [keyBytes]byte
 	data    []byte
 }
 
-// readSigned takes a transaction apart. In version 1 the signatures follow the message, in the
-// others they stand before it.
+// readSigned decodes a transaction. In version 1 the signatures follow the message, in the others
+// they precede it.
 func readSigned(raw []byte) (s signed, err error) {
 	if len(raw) > signedBytesMax {
 		return s, fmt.Errorf("transaction has %d bytes, more than %d", len(raw), signedBytesMax)
@@ -110,7 +111,7 @@ func (s *signed) readVersion0(c *cursor) {
 	}
 	c.takeBytes(2)
 	s.readKeys(c, c.takeCount())
-	c.takeBytes(keyBytes) // the recent block
+	c.takeBytes(keyBytes) // the recent blockhash
 	for range c.takeCount() {
 		program := c.takeByte()
 		c.takeBytes(c.takeCount())
@@ -138,7 +139,7 @@ func (s *signed) readVersion1(c *cursor) (required int) {
 	required = c.takeByte()
 	c.takeBytes(2)
 	settings := bits.OnesCount32(binary.LittleEndian.Uint32(c.takeBytes(4)))
-	c.takeBytes(keyBytes) // the recent block
+	c.takeBytes(keyBytes) // the recent blockhash
 	instructions, keys := c.takeByte(), c.takeByte()
 	s.readKeys(c, keys)
 	c.takeBytes(4 * settings)

@@ -54,7 +54,10 @@ func TestAMemoIsReadFromEveryFormOfTransaction(t *testing.T) {
 		return instruction{memoProgram2, []byte(text), []meta{readOnly(payer).asSigner()}}
 	}
 	older := instruction{memoProgram1, []byte("order 7"), nil}
-	coin := instruction{system, slices.Concat(transferData, make([]byte, 8)), []meta{writableMeta(payer).asSigner(), writableMeta(mustBytes(bob))}}
+	coin := instruction{
+		system, slices.Concat(transferData, make([]byte, 8)),
+		[]meta{writableMeta(payer).asSigner(), writableMeta(mustBytes(bob))},
+	}
 	long := strings.Repeat("m", 900)
 	for name, c := range map[string]struct {
 		ins  []instruction
@@ -77,7 +80,10 @@ func TestAMemoIsReadFromEveryFormOfTransaction(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for form, message := range map[string][]byte{"legacy": legacy, "version 0": memoV0(legacy), "version 1": memoV1(payer, c.ins...)} {
+		for form, message := range map[string][]byte{
+			"legacy": legacy, "version 0": memoV0(legacy),
+			"version 1": memoV1(payer, c.ins...),
+		} {
 			signature := ed25519.Sign(key, message)
 			got, err := Memo(sign(message, signature), hashFrom([signatureBytes]byte(signature)))
 			if err != nil || got != c.want {
@@ -94,7 +100,10 @@ func TestAMemoIsProvenByTheTransactionsId(t *testing.T) {
 	other, _ := keyOf("bob")
 	message := func(text string) []byte {
 		b, err := compileMessage(mustBytes(alice), mustBytes(value), []instruction{
-			{system, slices.Concat(transferData, make([]byte, 8)), []meta{writableMeta(mustBytes(alice)).asSigner(), writableMeta(mustBytes(bob)).asSigner()}},
+			{
+				system, slices.Concat(transferData, make([]byte, 8)),
+				[]meta{writableMeta(mustBytes(alice)).asSigner(), writableMeta(mustBytes(bob)).asSigner()},
+			},
 			{memoProgram2, []byte(text), nil},
 		})
 		if err != nil {
@@ -135,11 +144,13 @@ func TestAMemoIsProvenByTheTransactionsId(t *testing.T) {
 func TestNoBytesOfAProviderStopTheReadingOfMemos(t *testing.T) {
 	t.Parallel()
 	key, _ := keyOf("alice")
-	legacy, err := compileMessage(mustBytes(alice), mustBytes(value), []instruction{{memoProgram2, []byte("order 7"), nil}})
+	legacy, err := compileMessage(mustBytes(alice), mustBytes(value),
+		[]instruction{{memoProgram2, []byte("order 7"), nil}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	forms := [][]byte{legacy, memoV0(legacy), memoV1(mustBytes(alice), instruction{memoProgram2, []byte("order 7"), nil})}
+	forms := [][]byte{legacy, memoV0(legacy), memoV1(mustBytes(alice),
+		instruction{memoProgram2, []byte("order 7"), nil})}
 	rapid.Check(t, func(t *rapid.T) {
 		message := rapid.SampledFrom(forms).Draw(t, "form")
 		signature := ed25519.Sign(key, message)
@@ -160,12 +171,18 @@ func TestTheSignerIsFoundInEveryFormOfTransaction(t *testing.T) {
 	t.Parallel()
 	key, _ := keyOf("alice")
 	payer := mustBytes(alice)
-	ins := []instruction{{system, slices.Concat(transferData, make([]byte, 8)), []meta{writableMeta(payer).asSigner(), writableMeta(mustBytes(bob))}}}
+	ins := []instruction{{
+		system, slices.Concat(transferData, make([]byte, 8)),
+		[]meta{writableMeta(payer).asSigner(), writableMeta(mustBytes(bob))},
+	}}
 	legacy, err := compileMessage(payer, mustBytes(value), ins)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for form, message := range map[string][]byte{"legacy": legacy, "version 0": memoV0(legacy), "version 1": memoV1(payer, ins...)} {
+	for form, message := range map[string][]byte{
+		"legacy": legacy, "version 0": memoV0(legacy),
+		"version 1": memoV1(payer, ins...),
+	} {
 		signature := ed25519.Sign(key, message)
 		raw, id := sign(message, signature), hashFrom([signatureBytes]byte(signature))
 		for who, want := range map[chain.Address]bool{alice: true, bob: false} {

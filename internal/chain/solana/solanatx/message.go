@@ -27,9 +27,9 @@ type instruction struct {
 	accounts []meta
 }
 
-// compileMessage writes a legacy message. The chain asks that the payer comes first, that
-// signers come before the others and in both the writable ones before the rest; in
-// each of the four, accounts stand as they are first named, programs behind them.
+// compileMessage writes a legacy message. The chain requires that the payer comes first, that
+// signers come before the others, and that writable accounts come first among both. In each of the
+// four groups, accounts are in the order in which they are first named, programs behind them.
 func compileMessage(payer, hash [keyBytes]byte, ins []instruction) ([]byte, error) {
 	metas := []meta{writableMeta(payer).asSigner()}
 	add := func(m meta) {
@@ -86,17 +86,18 @@ func compileMessage(payer, hash [keyBytes]byte, ins []instruction) ([]byte, erro
 		out = append(appendCount(out, len(instr.data)), instr.data...)
 	}
 	if n := wireBytes(counts[0]+counts[1], len(out)); n > wireBytesMax {
-		return nil, fmt.Errorf("transaction has %d bytes with its signatures, more than the %d of a packet", n, wireBytesMax)
+		return nil, fmt.Errorf("transaction has %d bytes with its signatures, more than the %d of a packet", n,
+			wireBytesMax)
 	}
 	return out, nil
 }
 
-// wireBytes is how long a message is once it is signed.
+// wireBytes returns the length of a signed message.
 func wireBytes(signers, message int) int {
 	return len(appendCount(nil, signers)) + signers*signatureBytes + message
 }
 
-// appendCount writes a compact-u16: seven bits a byte, the lowest first.
+// appendCount writes a compact-u16: seven bits per byte, the lowest first.
 func appendCount(b []byte, n int) []byte {
 	for n >= 0x80 {
 		b = append(b, byte(n)|0x80)
@@ -105,7 +106,7 @@ func appendCount(b []byte, n int) []byte {
 	return append(b, byte(n))
 }
 
-// message is a legacy message taken apart.
+// message is a decoded legacy message.
 type message struct {
 	signers int
 	keys    [][keyBytes]byte
@@ -117,12 +118,14 @@ type parsedInstruction struct {
 	program  [keyBytes]byte
 	accounts [][keyBytes]byte
 	data     []byte
-	args     []byte // the data behind what of was asked for
+	args     []byte // the data after the prefix that expect requires
 }
 
-// expect asks that an instruction is one of a program whose data begins in a known way,
-// with so many accounts and so many bytes behind.
-func (p parsedInstruction) expect(program [keyBytes]byte, begins []byte, accounts, argBytes int) (parsedInstruction, error) {
+// expect checks that an instruction is of a program and that its data begins with a prefix. It also
+// checks the number of accounts and of bytes behind the prefix.
+func (p parsedInstruction) expect(
+	program [keyBytes]byte, begins []byte, accounts, argBytes int,
+) (parsedInstruction, error) {
 	if p.program != program {
 		return p, fmt.Errorf("it is one of program %s", Canonical(p.program))
 	}
@@ -134,7 +137,7 @@ func (p parsedInstruction) expect(program [keyBytes]byte, begins []byte, account
 	return p, nil
 }
 
-// cursor reads bytes one after the other. After the first error it reads nothing.
+// cursor reads bytes in sequence. After the first error it reads nothing.
 type cursor struct {
 	b   []byte
 	err error
@@ -181,7 +184,7 @@ func parseMessage(payload []byte) (message, error) {
 	if m.signers&0x80 != 0 {
 		return m, errors.New("transaction has a version: ours have none")
 	}
-	c.takeBytes(2) // compile writes them again, and Decode compares
+	c.takeBytes(2) // compileMessage writes them again, and Decode compares
 	for range c.takeCount() {
 		if m.keys = append(m.keys, [keyBytes]byte(c.takeBytes(keyBytes))); c.err != nil {
 			break

@@ -13,7 +13,7 @@ import (
 
 const signatureBytes = ed25519.SignatureSize
 
-// signerKeys are the accounts that have to sign a payload of either form.
+// signerKeys returns the accounts that have to sign a payload of either form.
 func signerKeys(payload []byte) ([][keyBytes]byte, error) {
 	m, err := parseMessage(payload)
 	if err != nil {
@@ -30,8 +30,8 @@ func signerKeys(payload []byte) ([][keyBytes]byte, error) {
 	return m.keys[:m.signers], nil
 }
 
-// Signers are the addresses that have to sign a payload, a payment or the creation of
-// a nonce account, in the order in which their signatures stand. The payer is first.
+// Signers returns the addresses that have to sign a payload, a payment or the creation of a nonce
+// account, in the order of their signatures. The payer is first.
 func Signers(payload []byte) ([]chain.Address, error) {
 	keys, err := signerKeys(payload)
 	if err != nil {
@@ -44,9 +44,9 @@ func Signers(payload []byte) ([]chain.Address, error) {
 	return out, nil
 }
 
-// AttachSignatures puts the signatures to a payload, in the order of Signers, and returns the
-// bytes to send and their hash. One that is missing or is not that address's over these
-// very bytes is an error, so that a mixed-up key is found here and not by the network.
+// AttachSignatures adds the signatures to a payload, in the order of Signers, and returns the bytes
+// to broadcast and their hash. A signature that is missing or is not that address's over these very
+// bytes is an error, so a mixed-up key is found here and not by the network.
 func AttachSignatures(payload []byte, signatures ...[signatureBytes]byte) (raw []byte, hash chain.TxHash, err error) {
 	keys, err := signerKeys(payload)
 	if err != nil {
@@ -65,7 +65,7 @@ func AttachSignatures(payload []byte, signatures ...[signatureBytes]byte) (raw [
 	return append(raw, payload...), hashFrom(signatures[0]), nil
 }
 
-// VerifySigned takes signed bytes apart: what was signed, a payment or the creation of a nonce
+// VerifySigned decodes signed bytes into what was signed, a payment or the creation of a nonce
 // account, and the hash. It is as strict as Decode and verifies every signature.
 func VerifySigned(raw []byte) (payload []byte, hash chain.TxHash, err error) {
 	if len(raw) > wireBytesMax {
@@ -88,8 +88,8 @@ func VerifySigned(raw []byte) (payload []byte, hash chain.TxHash, err error) {
 	return c.b, hash, err
 }
 
-// DecodeSigned reads signed bytes of a payment and their hash. It is as strict as
-// Decode and verifies every signature.
+// DecodeSigned decodes signed bytes of a payment and their hash. It is as strict as Decode and
+// verifies every signature.
 func DecodeSigned(raw []byte) (Tx, chain.TxHash, error) {
 	payload, hash, err := VerifySigned(raw)
 	if err != nil {
@@ -99,8 +99,8 @@ func DecodeSigned(raw []byte) (Tx, chain.TxHash, error) {
 	return t, hash, err
 }
 
-// IsSignedBy tells whether an account's key has signed a transaction, by the signature
-// itself, whatever form or version the transaction has and whoever shows it.
+// IsSignedBy reports whether an account's key has signed a transaction. The signature itself proves
+// it, for every form and version of a transaction and every source of the bytes.
 func IsSignedBy(raw []byte, account chain.Address) (chain.TxHash, bool, error) {
 	key, err := Bytes(account)
 	if err != nil {
@@ -117,7 +117,7 @@ func IsSignedBy(raw []byte, account chain.Address) (chain.TxHash, bool, error) {
 	return s.id(), ed25519.Verify(key[:], s.message, s.signatures[i][:]), nil
 }
 
-// SlotKeyOf names the slot that signed bytes of ours take, and is "" for any others.
+// SlotKeyOf returns the key of the slot that signed bytes of Coffer take, and "" for all others.
 func SlotKeyOf(raw []byte) string {
 	payload, _, err := VerifySigned(raw)
 	if err != nil {

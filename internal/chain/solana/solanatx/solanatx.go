@@ -1,13 +1,14 @@
-// Package solanatx reads and writes what Solana is to us without a network:
-// addresses, token accounts, and the transactions of ours, unsigned and signed. The
-// adapter builds with it and the signer takes apart with it what it is asked to sign.
+// Package solanatx encodes and decodes what Coffer uses of Solana, without a network: addresses,
+// token accounts, and Coffer's transactions, unsigned and signed. The adapter builds transactions
+// with it, and the signer decodes with it what it is asked to sign.
 //
-// It is pure: no network, no key, no clock. It knows two forms of transaction, what is
-// sent in a place (Tx), which pays or closes token accounts, and the creation of a nonce
-// account (NonceCreation), and takes
-// everything else for an error: another instruction, another order of accounts, a
-// flag that says more than is needed, a version, bytes left over. Same input, same
-// bytes, so a crash leaves nothing to remember.
+// It is pure: no network, no key, no clock. It knows two forms of transaction:
+//   - Tx has a durable nonce and pays or closes token accounts.
+//   - NonceCreation creates a nonce account.
+//
+// Everything else is an error: another instruction, another order of accounts, an unnecessary flag,
+// a version, bytes left over. The same input gives the same bytes, so a crash leaves nothing to
+// remember.
 package solanatx
 
 import (
@@ -27,34 +28,34 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// What the chain asks, in lamports.
+// What the chain requires, in lamports.
 const (
-	// SignatureFee is paid for each signature, whatever the transaction does.
+	// SignatureFee is paid for each signature, for every transaction.
 	SignatureFee = 5_000
-	// WalletRent is the least that an account without data has, unless it has nothing.
+	// WalletRent is the least that an account without data holds, unless it holds nothing.
 	WalletRent = 890_880
-	// TokenAccountRent lies in a token account of 165 bytes as long as it exists.
+	// TokenAccountRent stays in a token account of 165 bytes as long as it exists.
 	TokenAccountRent = 2_039_280
-	// Token2022AccountRent is that of 170 bytes: an associated account of Token-2022
-	// also says that its owner never changes. Extensions of the mint may ask for more.
+	// Token2022AccountRent is the rent of 170 bytes: an associated account of Token-2022 also says
+	// that its owner never changes. Extensions of the mint may require more.
 	Token2022AccountRent = 2_074_080
-	// NonceRent is that of a nonce account.
+	// NonceRent is the rent of a nonce account.
 	NonceRent = 1_447_680
 )
 
 const (
-	// NonceAccountsMax is how many nonce accounts a treasury has at most: those with the
-	// numbers below it are looked for, and no others.
+	// NonceAccountsMax is the greatest number of nonce accounts of a treasury. Only the numbers
+	// below it are searched.
 	NonceAccountsMax = 64
 	// LimitMax is the most compute units that a transaction may have.
 	LimitMax = 1_400_000
-	// wireBytesMax is a packet of the network, signatures included.
+	// wireBytesMax is the size of a packet of the network, signatures included.
 	wireBytesMax = 1232
-	// NonceBytes is what a nonce account has of data.
+	// NonceBytes is the size of a nonce account's data.
 	NonceBytes = 80
 )
 
-// The instructions that we know, as their data begins.
+// The prefixes of the instructions that this package knows.
 var (
 	transferData     = []byte{2, 0, 0, 0}
 	createWithSeed   = []byte{3, 0, 0, 0}
@@ -68,32 +69,33 @@ var (
 	closeAccount     = []byte{9}
 )
 
-// Tx is an unsigned payment with a durable nonce: it is good until that nonce is
-// advanced, which it does itself, whether its payment succeeds or not.
+// Tx is an unsigned payment with a durable nonce. It is valid until that nonce is advanced, which
+// it does itself, whether or not its payment succeeds.
 type Tx struct {
 	// Payer pays the fee and the rent, and is the authority of the nonce account.
 	Payer        chain.Address
 	NonceAccount chain.Address
-	NonceValue   string // base58, in the place of the recent block's hash
+	NonceValue   string // base58, instead of a recent blockhash
 	Limit        uint32 // compute units
 	Price        uint64 // millionths of a lamport for each of them
-	// Moves happen together or not at all. None is a cancel, which fills the nonce.
+	// Moves happen together or not at all. A transaction without moves is a cancel, which uses the
+	// nonce.
 	Moves []Move
-	// Closes too, instead of moves.
+	// Closes happen together too, instead of moves.
 	Closes []Close
 }
 
-// Close closes the associated token account of a wallet, which the chain does when it is
-// empty. What lies in it beside tokens goes to who pays the fee. The mint does not stand in
-// the transaction: Pays compares the account with the one that follows from it.
+// Close closes the associated token account of a wallet, which the chain does if it is empty. Its
+// lamports go to the fee payer. The transaction does not contain the mint: checkCloses compares the
+// account with the one that follows from the mint.
 type Close struct {
-	Owner        chain.Address // whose account it is, who signs
+	Owner        chain.Address // the account's owner, who signs
 	Account      chain.Address
 	TokenProgram chain.Address
 }
 
-// NewClose is the close of a payment. Program is the mint's. An account of wrapped coin is
-// never closed, since the chain does that with coin in it.
+// NewClose returns the close of a payment. program is the mint's. An account of wrapped SOL is
+// never closed, because the chain closes that with coin in it.
 func NewClose(p chain.Payment, program chain.Address) (Close, error) {
 	if p.Contract == "" || p.Contract == wrappedMint || p.Contract == wrappedMint2022 {
 		return Close{}, fmt.Errorf("an account of %q is not closed", p.Contract)
@@ -102,10 +104,11 @@ func NewClose(p chain.Payment, program chain.Address) (Close, error) {
 	return Close{Owner: p.From, Account: account, TokenProgram: program}, err
 }
 
-// checkCloses tells whether a transaction makes exactly these closes in this order.
+// checkCloses returns an error unless a transaction makes exactly these closes in this order.
 func (t Tx) checkCloses(ps []chain.Payment) error {
 	if len(t.Moves) != 0 || len(t.Closes) != len(ps) {
-		return fmt.Errorf("transaction has %d closes and %d moves, and the closes to be made are %d", len(t.Closes), len(t.Moves), len(ps))
+		return fmt.Errorf("transaction has %d closes and %d moves, and the closes to be made are %d", len(t.Closes),
+			len(t.Moves), len(ps))
 	}
 	for i, p := range ps {
 		c, err := NewClose(p, t.Closes[i].TokenProgram)
@@ -117,7 +120,8 @@ func (t Tx) checkCloses(ps []chain.Payment) error {
 		case p.To != t.Payer:
 			return fmt.Errorf("close %d: what is in it goes to %s, not to %s", i, t.Payer, p.To)
 		case c != t.Closes[i]:
-			return fmt.Errorf("close %d: it closes %s of %s, not %s of %s", i, t.Closes[i].Account, t.Closes[i].Owner, c.Account, c.Owner)
+			return fmt.Errorf("close %d: it closes %s of %s, not %s of %s", i, t.Closes[i].Account, t.Closes[i].Owner,
+				c.Account, c.Owner)
 		}
 	}
 	return nil
@@ -139,27 +143,30 @@ func (c Close) toInstruction(payer [keyBytes]byte) (instruction, error) {
 	case c.TokenProgram != TokenProgram && c.TokenProgram != Token2022Program:
 		return instruction{}, fmt.Errorf("%.60q is no token program", string(c.TokenProgram))
 	}
-	return instruction{mustBytes(c.TokenProgram), slices.Clone(closeAccount), []meta{writableMeta(account), writableMeta(payer), readOnly(owner).asSigner()}}, nil
+	return instruction{
+		mustBytes(c.TokenProgram), slices.Clone(closeAccount),
+		[]meta{writableMeta(account), writableMeta(payer), readOnly(owner).asSigner()},
+	}, nil
 }
 
-// Move is one movement of value.
+// Move is one transfer of value.
 type Move struct {
-	From chain.Address // the wallet that pays, which signs
-	// To is what receives: a wallet for the native coin, for a token the receiver's
-	// associated account, which alone stands in the transaction. Pays compares it with
-	// the wallet.
+	From chain.Address // the paying wallet, which signs
+	// To receives the value: a wallet for the native coin, and for a token the receiver's
+	// associated account, which alone is in the transaction. CheckPayment compares it with the
+	// wallet.
 	To chain.Address
-	// Owner is whose account To is, where the transaction makes it if it is missing.
-	// "" makes nothing.
+	// Owner is the owner of To, if the transaction creates To where it is missing. "" creates
+	// nothing.
 	Owner        chain.Address
-	Mint         chain.Address // "" for the native coin, as the rest
+	Mint         chain.Address // "" for the native coin, like TokenProgram
 	TokenProgram chain.Address
-	Decimals     uint8        // the mint's, which the chain compares
+	Decimals     uint8        // of the mint; the chain compares it
 	Amount       money.Amount // atomic units, 1 to 2^64-1
 }
 
-// NewMove is the move of a payment. Program and decimals are the mint's, "" and 0 for
-// the native coin; creates says to make the receiver's token account if it is missing.
+// NewMove returns the move of a payment. program and decimals are the mint's, "" and 0 for the
+// native coin. creates says that it creates the receiver's token account if it is missing.
 func NewMove(p chain.Payment, program chain.Address, decimals uint8, creates bool) (Move, error) {
 	m := Move{From: p.From, To: p.To, Mint: p.Contract, TokenProgram: program, Decimals: decimals, Amount: p.Amount}
 	if p.Contract == "" {
@@ -176,7 +183,7 @@ func NewMove(p chain.Payment, program chain.Address, decimals uint8, creates boo
 	return m, err
 }
 
-// CheckPayment tells whether a move is exactly a payment, or what differs.
+// CheckPayment returns nil if a move is exactly a payment, and otherwise what differs.
 func (m Move) CheckPayment(p chain.Payment) error {
 	to := p.To
 	if m.Mint != "" {
@@ -202,14 +209,15 @@ func (m Move) CheckPayment(p chain.Payment) error {
 	return nil
 }
 
-// CheckPayments tells whether a transaction makes exactly these payments in this order, at least
-// one, or what differs.
+// CheckPayments returns nil if a transaction makes exactly these payments in this order, at least
+// one, and otherwise what differs.
 func (t Tx) CheckPayments(ps ...chain.Payment) error {
 	if len(ps) > 0 && ps[0].ClosesTokenAccount {
 		return t.checkCloses(ps)
 	}
 	if len(t.Moves) != len(ps) || len(ps) == 0 || len(t.Closes) != 0 {
-		return fmt.Errorf("transaction has %d moves and %d closes, and the payments are %d", len(t.Moves), len(t.Closes), len(ps))
+		return fmt.Errorf("transaction has %d moves and %d closes, and the payments are %d", len(t.Moves),
+			len(t.Closes), len(ps))
 	}
 	for i, p := range ps {
 		if err := t.Moves[i].CheckPayment(p); err != nil {
@@ -219,13 +227,13 @@ func (t Tx) CheckPayments(ps ...chain.Payment) error {
 	return nil
 }
 
-// SlotKey names the slot that a transaction takes: the nonce account and its value.
+// SlotKey returns the key of the slot that a transaction takes: the nonce account and its value.
 func (t Tx) SlotKey() string { return SlotKey(t.NonceAccount, t.NonceValue) }
 
-// SlotKey is a nonce account and its value as a slot has them.
+// SlotKey returns the slot key of a nonce account and its value.
 func SlotKey(account chain.Address, value string) string { return string(account) + " " + value }
 
-// ParseSlotKey reads what Lease writes.
+// ParseSlotKey decodes what SlotKey returns.
 func ParseSlotKey(lease string) (account chain.Address, value string, err error) {
 	a, value, _ := strings.Cut(lease, " ")
 	if _, err := Bytes(chain.Address(a)); err != nil {
@@ -237,12 +245,12 @@ func ParseSlotKey(lease string) (account chain.Address, value string, err error)
 	return chain.Address(a), value, nil
 }
 
-// durablePrefix is what the chain hashes a block's hash with for a nonce's value, so that
-// no value is the hash of a block: those are hashes of other lengths.
+// durablePrefix is what the chain hashes together with a blockhash to get a nonce's value. So no
+// value is a blockhash: those are hashes of inputs of other lengths.
 const durablePrefix = "DURABLE_NONCE"
 
-// NonceValueAfter is the value that a nonce account gets in the block after one with this hash. Who
-// knows that hash has the proof that a value is one, and no recent block's hash.
+// NonceValueAfter returns the value that a nonce account gets in the block after one with this
+// hash. That hash proves that a value is a nonce's and no recent blockhash.
 func NonceValueAfter(blockhash string) (value string, err error) {
 	b, err := decodeHash(blockhash)
 	if err != nil {
@@ -252,9 +260,9 @@ func NonceValueAfter(blockhash string) (value string, err error) {
 	return base58.Encode(v[:]), nil
 }
 
-// CheckProof tells whether a transaction is in a slot of which the chain mines one: its value is
-// that of a nonce, by the hash of the block that it follows from, and the nonce account is
-// one of the payer's own, whose life nobody else decides.
+// CheckProof checks that the chain mines only one transaction in the slot. The value has to be that
+// of a nonce, by the hash of the block from which it follows. The nonce account has to be one of
+// the payer's own, which no other account controls.
 func (t Tx) CheckProof(blockhash string) error {
 	isOwn := false
 	for n := range uint32(NonceAccountsMax) {
@@ -265,20 +273,22 @@ func (t Tx) CheckProof(blockhash string) error {
 		return fmt.Errorf("%s is no nonce account of %s", t.NonceAccount, t.Payer)
 	}
 	if blockhash == "" {
-		return fmt.Errorf("its value %s is not proven to be a nonce's: no block's hash that it follows from is given", t.NonceValue)
+		return fmt.Errorf("its value %s is not proven to be a nonce's: no block's hash that it follows from is given",
+			t.NonceValue)
 	}
 	value, err := NonceValueAfter(blockhash)
 	if err != nil {
 		return fmt.Errorf("its value %s is not proven to be a nonce's: %w", t.NonceValue, err)
 	}
 	if value != t.NonceValue {
-		return fmt.Errorf("its value %s is not proven to be a nonce's: of block %s it would be %s", t.NonceValue, blockhash, value)
+		return fmt.Errorf("its value %s is not proven to be a nonce's: of block %s it would be %s", t.NonceValue,
+			blockhash, value)
 	}
 	return nil
 }
 
-// MaxFee is what a transaction costs when its whole limit is used, in lamports. The
-// chain takes it whether the payment succeeds or not.
+// MaxFee returns what a transaction costs if it uses its whole limit, in lamports. The chain
+// charges it whether or not the payment succeeds.
 func (t Tx) MaxFee() money.Amount {
 	signers := map[chain.Address]bool{t.Payer: true}
 	for _, m := range t.Moves {
@@ -292,7 +302,7 @@ func (t Tx) MaxFee() money.Amount {
 	return money.FromUint256(fee.AddUint64(fee, SignatureFee*uint64(len(signers))))
 }
 
-// Rent is what the payer leaves in the token accounts that may have to be made, in
+// Rent returns what the payer leaves in the token accounts that may have to be created, in
 // lamports.
 func (t Tx) Rent() money.Amount {
 	var rent uint64
@@ -308,7 +318,7 @@ func (t Tx) Rent() money.Amount {
 	return money.Units(rent)
 }
 
-// MaxCost is the most that the payer loses beside the moves: fee and rent.
+// MaxCost returns the most that the payer loses in addition to the moves: fee and rent.
 func (t Tx) MaxCost() money.Amount {
 	sum, err := t.MaxFee().Add(t.Rent())
 	if err != nil {
@@ -317,7 +327,7 @@ func (t Tx) MaxCost() money.Amount {
 	return sum
 }
 
-// decodeHash reads 32 bytes in base58, not all zero: a blockhash or a nonce's value.
+// decodeHash decodes 32 bytes in base58, not all zero: a blockhash or a nonce's value.
 func decodeHash(s string) ([keyBytes]byte, error) {
 	b, err := Bytes(chain.Address(s))
 	if err != nil {
@@ -329,7 +339,7 @@ func decodeHash(s string) ([keyBytes]byte, error) {
 	return b, nil
 }
 
-// signerAccount is a wallet that has to sign.
+// signerAccount decodes a wallet that has to sign.
 func signerAccount(a chain.Address) ([keyBytes]byte, error) {
 	b, err := plainAccount(a)
 	if err == nil && !onCurve(b) {
@@ -338,7 +348,7 @@ func signerAccount(a chain.Address) ([keyBytes]byte, error) {
 	return b, err
 }
 
-// plainAccount is any account that is none of the chain's own.
+// plainAccount decodes any account that is none of the chain's own.
 func plainAccount(a chain.Address) ([keyBytes]byte, error) {
 	b, err := Bytes(a)
 	if err == nil && chainAccounts[b] != "" {
@@ -369,7 +379,10 @@ func (t Tx) toInstructions() (payer, value [keyBytes]byte, ins []instruction, er
 	}
 	ins = append(
 		ins,
-		instruction{system, advanceNonce, []meta{writableMeta(account), readOnly(blockhashes), readOnly(payer).asSigner()}},
+		instruction{system, advanceNonce, []meta{
+			writableMeta(account), readOnly(blockhashes),
+			readOnly(payer).asSigner(),
+		}},
 		instruction{budget, binary.LittleEndian.AppendUint32(slices.Clone(setLimit), t.Limit), nil},
 		instruction{budget, binary.LittleEndian.AppendUint64(slices.Clone(setPrice), t.Price), nil},
 	)
@@ -379,7 +392,8 @@ func (t Tx) toInstructions() (payer, value [keyBytes]byte, ins []instruction, er
 	closed := map[chain.Address]bool{t.NonceAccount: true}
 	for i, c := range t.Closes {
 		if closed[c.Account] || c.Owner == t.NonceAccount {
-			return fail(fmt.Sprintf("close %d", i), fmt.Errorf("%s is closed already, or is the nonce account", c.Account))
+			return fail(fmt.Sprintf("close %d", i),
+				fmt.Errorf("%s is closed already, or is the nonce account", c.Account))
 		}
 		closed[c.Account] = true
 		instr, err := c.toInstruction(payer)
@@ -452,15 +466,19 @@ func (m Move) toInstructions(payer [keyBytes]byte) ([]instruction, error) {
 			return nil, fmt.Errorf("%s is not the token account of %s", m.To, m.Owner)
 		}
 		ins = append(ins, instruction{associated, createIdempotent, []meta{
-			writableMeta(payer).asSigner(), writableMeta(to), readOnly(owner), readOnly(mint), readOnly(system), readOnly(program),
+			writableMeta(payer).asSigner(), writableMeta(to), readOnly(owner), readOnly(mint), readOnly(system),
+			readOnly(program),
 		}})
 	}
 	data := append(binary.LittleEndian.AppendUint64(slices.Clone(transferChecked), amount), m.Decimals)
-	return append(ins, instruction{program, data, []meta{writableMeta(source), readOnly(mint), writableMeta(to), readOnly(from).asSigner()}}), nil
+	return append(ins, instruction{program, data, []meta{
+		writableMeta(source), readOnly(mint), writableMeta(to),
+		readOnly(from).asSigner(),
+	}}), nil
 }
 
-// Payload encodes the transaction as it is signed: the message, without signatures.
-// One that does not fit into a packet of the network is an error.
+// Payload encodes the transaction as it is signed: the message, without signatures. Error: it does
+// not fit into a packet of the network.
 func (t Tx) Payload() ([]byte, error) {
 	payer, value, ins, err := t.toInstructions()
 	if err != nil {
@@ -469,8 +487,8 @@ func (t Tx) Payload() ([]byte, error) {
 	return compileMessage(payer, value, ins)
 }
 
-// Decode reads a payload. Every payload that it reads is what Payload would write of
-// the result; anything unusual is an error.
+// Decode decodes a payload. Every payload that it accepts is exactly what Payload writes for the
+// result; anything else is an error.
 func Decode(payload []byte) (Tx, error) {
 	m, err := parseMessage(payload)
 	if err != nil {
@@ -483,7 +501,7 @@ func Decode(payload []byte) (Tx, error) {
 	return t, checkRoundTrip(payload, t.Payload)
 }
 
-// checkRoundTrip is an error unless what was read is written as the same bytes.
+// checkRoundTrip returns an error unless the decoded value is encoded as the same bytes.
 func checkRoundTrip(payload []byte, write func() ([]byte, error)) error {
 	encoded, err := write()
 	if err != nil {
@@ -495,7 +513,7 @@ func checkRoundTrip(payload []byte, write func() ([]byte, error)) error {
 	return nil
 }
 
-// toTx reads what the instructions say and leaves to Payload whether they say it right.
+// toTx decodes the instructions; Payload decides whether they are correct.
 func (m message) toTx() (Tx, error) {
 	const head = 3
 	if len(m.ins) < head {
@@ -522,8 +540,12 @@ func (m message) toTx() (Tx, error) {
 	}
 	for i := head; i < len(m.ins); i++ {
 		if instr := m.ins[i]; instr.program == token || instr.program == token2022 {
-			if shut, err := instr.expect(instr.program, closeAccount, 3, 0); err == nil { // that it goes to the payer is for Payload
-				t.Closes = append(t.Closes, Close{Canonical(shut.accounts[2]), Canonical(shut.accounts[0]), Canonical(instr.program)})
+			// Payload checks that the lamports go to the payer.
+			if shut, err := instr.expect(instr.program, closeAccount, 3, 0); err == nil {
+				t.Closes = append(t.Closes, Close{
+					Canonical(shut.accounts[2]), Canonical(shut.accounts[0]),
+					Canonical(instr.program),
+				})
 				continue
 			}
 		}
@@ -569,20 +591,20 @@ func (m *Move) readInstruction(instr parsedInstruction) error {
 	return nil
 }
 
-// NonceCreation is the unsigned transaction that makes a treasury's nonce account: it
-// pays the rent there, whatever lies there already, and makes an account of what there is
-// then. It carries a recent block's hash, since there is no nonce yet: it is good for about
-// a minute, and a second one for the same account fails.
+// NonceCreation is the unsigned transaction that creates a treasury's nonce account. It pays the
+// rent to the address, whatever amount is there already, and makes an account of it. It carries a
+// recent blockhash, because there is no nonce yet. It is valid for about a minute, and a second one
+// for the same account fails.
 type NonceCreation struct {
 	Treasury  chain.Address // pays, and is the account's authority
-	N         uint32        // which of its nonce accounts, see NonceAccount
+	N         uint32        // number of the nonce account, see NonceAccount
 	Blockhash string        // base58
-	// LegacyForm is the form that versions before decision 0065 signed, which does the same where nothing
-	// lies yet and fails elsewhere. It is read and not made any more.
+	// LegacyForm is the form that versions before decision 0065 signed. It has the same effect on
+	// an empty address and fails on others. It is decoded but no longer built.
 	LegacyForm bool
 }
 
-// SlotKey names the slot that the creation takes: the account, which is made once.
+// SlotKey returns the key of the slot that the creation takes: the account, which is created once.
 func (c NonceCreation) SlotKey() string {
 	account, err := NonceAccount(c.Treasury, c.N)
 	if err != nil {
@@ -591,7 +613,8 @@ func (c NonceCreation) SlotKey() string {
 	return string(account)
 }
 
-// CheckPayment tells whether a creation makes exactly one place, or what differs.
+// CheckPayment returns nil if a creation makes exactly one nonce account for a payment, and
+// otherwise what differs.
 func (c NonceCreation) CheckPayment(p chain.Payment) error {
 	account, err := NonceAccount(c.Treasury, c.N)
 	switch {
@@ -609,7 +632,7 @@ func (c NonceCreation) CheckPayment(p chain.Payment) error {
 	return nil
 }
 
-// MaxCost is the fee and the rent, in lamports.
+// MaxCost returns the fee and the rent, in lamports.
 func (NonceCreation) MaxCost() money.Amount { return money.Units(SignatureFee + NonceRent) }
 
 // Payload encodes the transaction as it is signed.
@@ -628,34 +651,48 @@ func (c NonceCreation) Payload() ([]byte, error) {
 	space := append(binary.LittleEndian.AppendUint64(nil, NonceBytes), system[:]...)
 	rentLamports := binary.LittleEndian.AppendUint64(nil, NonceRent)
 	ins := []instruction{
-		{system, slices.Concat(transferData, rentLamports), []meta{writableMeta(treasury).asSigner(), writableMeta(account)}},
-		{system, slices.Concat(allocWithSeed, seeded, space), []meta{writableMeta(account), readOnly(treasury).asSigner()}},
+		{
+			system, slices.Concat(transferData, rentLamports),
+			[]meta{writableMeta(treasury).asSigner(), writableMeta(account)},
+		},
+		{
+			system, slices.Concat(allocWithSeed, seeded, space),
+			[]meta{writableMeta(account), readOnly(treasury).asSigner()},
+		},
 	}
 	if c.LegacyForm {
-		ins = []instruction{{system, slices.Concat(createWithSeed, seeded, rentLamports, space), []meta{writableMeta(treasury).asSigner(), writableMeta(account), readOnly(treasury).asSigner()}}}
+		ins = []instruction{{
+			system, slices.Concat(createWithSeed, seeded, rentLamports, space),
+			[]meta{writableMeta(treasury).asSigner(), writableMeta(account), readOnly(treasury).asSigner()},
+		}}
 	}
 	return compileMessage(treasury, recent, append(ins, instruction{
-		system, slices.Concat(initializeNonce, treasury[:]), []meta{writableMeta(account), readOnly(blockhashes), readOnly(rent)},
+		system, slices.Concat(initializeNonce, treasury[:]), []meta{
+			writableMeta(account), readOnly(blockhashes),
+			readOnly(rent),
+		},
 	}))
 }
 
-// isNonceCreation tells whether a message begins as one that makes a nonce account does, in either
-// form. What is signed for a place begins by advancing that.
+// isNonceCreation reports whether a message begins like the creation of a nonce account, in either
+// form. Every other transaction begins with the advance of a nonce.
 func (m message) isNonceCreation() bool {
-	return len(m.ins) > 0 && m.ins[0].program == system && (bytes.HasPrefix(m.ins[0].data, transferData) || bytes.HasPrefix(m.ins[0].data, createWithSeed))
+	return len(m.ins) > 0 && m.ins[0].program == system &&
+		(bytes.HasPrefix(m.ins[0].data, transferData) || bytes.HasPrefix(m.ins[0].data, createWithSeed))
 }
 
-// DecodeNonceCreation reads such a payload as strictly as Decode.
+// DecodeNonceCreation decodes a creation as strictly as Decode.
 func DecodeNonceCreation(payload []byte) (NonceCreation, error) {
 	m, err := parseMessage(payload)
 	if err != nil {
 		return NonceCreation{}, err
 	}
 	if !m.isNonceCreation() || len(m.ins) > 3 {
-		return NonceCreation{}, fmt.Errorf("transaction has %d instructions, not those that make a nonce account", len(m.ins))
+		return NonceCreation{}, fmt.Errorf("transaction has %d instructions, not those that make a nonce account",
+			len(m.ins))
 	}
 	c := NonceCreation{Treasury: Canonical(m.keys[0]), Blockhash: base58.Encode(m.hash[:]), LegacyForm: len(m.ins) == 2}
-	// The seed stands behind the base and its own length.
+	// The seed is behind the base and its own length.
 	const headBytes = 4 + keyBytes + 8
 	data, tailBytes := m.ins[0].data, 8+8+keyBytes
 	if !c.LegacyForm && len(m.ins) > 1 {
@@ -673,9 +710,9 @@ func DecodeNonceCreation(payload []byte) (NonceCreation, error) {
 	return NonceCreation{}, errors.New("the seed of the account is not that of a nonce account of ours")
 }
 
-// ParseNonce reads the data of a nonce account that can be used: who may advance it,
-// the value that a transaction has to carry now, and what a signature cost when it was
-// stored. Whether the System program owns the account is the caller's to ask.
+// ParseNonce decodes the data of a usable nonce account: its authority, the value that a
+// transaction has to carry now, and the fee of a signature when it was stored. The caller checks
+// whether the System program owns the account.
 func ParseNonce(data []byte) (authority chain.Address, value string, lamportsPerSignature uint64, err error) {
 	const current, initialized = 1, 1
 	switch {
@@ -684,7 +721,8 @@ func ParseNonce(data []byte) (authority chain.Address, value string, lamportsPer
 	case binary.LittleEndian.Uint32(data) != current:
 		return "", "", 0, fmt.Errorf("nonce account has version %d, not %d", binary.LittleEndian.Uint32(data), current)
 	case binary.LittleEndian.Uint32(data[4:]) != initialized:
-		return "", "", 0, fmt.Errorf("nonce account has state %d, not %d", binary.LittleEndian.Uint32(data[4:]), initialized)
+		return "", "", 0, fmt.Errorf("nonce account has state %d, not %d", binary.LittleEndian.Uint32(data[4:]),
+			initialized)
 	}
 	a, v := [keyBytes]byte(data[8:]), [keyBytes]byte(data[40:])
 	if v == [keyBytes]byte{} {

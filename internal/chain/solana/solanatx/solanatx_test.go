@@ -71,7 +71,8 @@ func samples(t testing.TB) map[string]Tx {
 		"token and its account":   tx(60_000, 5_000, dollars(alice, bob, TokenProgram, 5_000_000, true)),
 		"token of another wallet": tx(60_000, 5_000, dollars(carol, alice, TokenProgram, 5_000_000, false)),
 		"token of Token-2022":     tx(60_000, 5_000, dollars(alice, bob, Token2022Program, 1, true)),
-		"several":                 tx(300_000, 5_000, dollars(bob, alice, TokenProgram, 1, true), dollars(carol, alice, TokenProgram, 2, false)),
+		"several": tx(300_000, 5_000, dollars(bob, alice, TokenProgram, 1, true),
+			dollars(carol, alice, TokenProgram, 2, false)),
 	}
 }
 
@@ -130,11 +131,15 @@ func TestThePayloadIsThatOfAnotherImplementation(t *testing.T) {
 // drawTx draws a transaction that may be too large.
 func drawTx(t *rapid.T) Tx {
 	person := rapid.Custom(func(t *rapid.T) chain.Address {
-		_, a := keyOf(rapid.SampledFrom([]string{"alice", "bob", "carol", "dave", "erin", "frank", "grace", "heidi"}).Draw(t, "name"))
+		_, a := keyOf(rapid.SampledFrom([]string{
+			"alice", "bob", "carol", "dave", "erin", "frank", "grace",
+			"heidi",
+		}).Draw(t, "name"))
 		return a
 	})
 	tx := Tx{
-		Payer: person.Draw(t, "payer"), NonceValue: base58.Encode(append([]byte{1}, rapid.SliceOfN(rapid.Byte(), 31, 31).Draw(t, "value")...)),
+		Payer: person.Draw(t, "payer"), NonceValue: base58.Encode(append([]byte{1},
+			rapid.SliceOfN(rapid.Byte(), 31, 31).Draw(t, "value")...)),
 		Limit: rapid.Uint32Range(1, LimitMax).Draw(t, "limit"), Price: rapid.Uint64().Draw(t, "price"),
 	}
 	var err error
@@ -143,7 +148,10 @@ func drawTx(t *rapid.T) Tx {
 	}
 	made := map[chain.Address]bool{}
 	for range rapid.IntRange(0, 5).Draw(t, "moves") {
-		p := chain.Payment{From: person.Draw(t, "from"), To: person.Draw(t, "to"), Amount: money.Units(rapid.Uint64Min(1).Draw(t, "amount"))}
+		p := chain.Payment{
+			From: person.Draw(t, "from"), To: person.Draw(t, "to"),
+			Amount: money.Units(rapid.Uint64Min(1).Draw(t, "amount")),
+		}
 		var program chain.Address
 		var decimals uint8
 		if rapid.Bool().Draw(t, "token") {
@@ -267,12 +275,21 @@ func TestDecodeRefusesEverythingUnusual(t *testing.T) {
 	units := func(begins []byte, n uint64, more ...byte) []byte {
 		return append(binary.LittleEndian.AppendUint64(slices.Clone(begins), n), more...)
 	}
-	advance := instruction{system, advanceNonce, []meta{writableMeta(mustBytes(nonce0)), readOnly(blockhashes), readOnly(who).asSigner()}}
+	advance := instruction{system, advanceNonce, []meta{
+		writableMeta(mustBytes(nonce0)), readOnly(blockhashes),
+		readOnly(who).asSigner(),
+	}}
 	limit := instruction{budget, []byte{2, 0, 1, 0, 0}, nil}
 	price := instruction{budget, units(setPrice, 9), nil}
 	coin := instruction{system, units(transferData, 5), []meta{writableMeta(who).asSigner(), writableMeta(to)}}
-	create := instruction{associated, createIdempotent, []meta{writableMeta(who).asSigner(), writableMeta(tokens(bob)), readOnly(to), readOnly(mustBytes(usdx)), readOnly(system), readOnly(token)}}
-	pay := instruction{token, units(transferChecked, 5, 6), []meta{writableMeta(tokens(alice)), readOnly(mustBytes(usdx)), writableMeta(tokens(bob)), readOnly(who).asSigner()}}
+	create := instruction{associated, createIdempotent, []meta{
+		writableMeta(who).asSigner(), writableMeta(tokens(bob)),
+		readOnly(to), readOnly(mustBytes(usdx)), readOnly(system), readOnly(token),
+	}}
+	pay := instruction{token, units(transferChecked, 5, 6), []meta{
+		writableMeta(tokens(alice)),
+		readOnly(mustBytes(usdx)), writableMeta(tokens(bob)), readOnly(who).asSigner(),
+	}}
 	made := func(ins ...instruction) []byte {
 		b, err := compileMessage(who, mustBytes(value), ins)
 		if err != nil {
@@ -286,7 +303,10 @@ func TestDecodeRefusesEverythingUnusual(t *testing.T) {
 		return in
 	}
 	all := func(ins ...instruction) []byte { return made(append([]instruction{advance, limit, price}, ins...)...) }
-	for name, in := range map[string][]byte{"coin": all(coin), "token": all(pay), "token and its account": all(create, pay), "both": all(coin, pay), "cancel": all()} {
+	for name, in := range map[string][]byte{
+		"coin": all(coin), "token": all(pay),
+		"token and its account": all(create, pay), "both": all(coin, pay), "cancel": all(),
+	} {
 		if _, err := Decode(in); err != nil {
 			t.Fatalf("%s: got %v, want it read", name, err)
 		}
@@ -330,50 +350,91 @@ func TestDecodeRefusesEverythingUnusual(t *testing.T) {
 			last, before := keysAt+(accounts-1)*keyBytes, keysAt+(accounts-2)*keyBytes
 			return slices.Concat(b[:before], b[last:last+keyBytes], b[before:last], b[last+keyBytes:])
 		}),
-		"no nonce":                made(limit, price, coin),
-		"no limit":                made(advance, price, coin),
-		"no price":                made(advance, limit, coin),
-		"only a payment":          made(coin),
-		"the nonce is not first":  made(limit, advance, price, coin),
-		"price before limit":      made(advance, price, limit, coin),
-		"the nonce twice":         all(advance, coin),
-		"the limit twice":         all(limit, coin),
-		"a memo":                  all(coin, instruction{memo, []byte("hi"), nil}),
-		"a memo first":            made(append([]instruction{{memo, []byte("hi"), nil}}, advance, limit, price, coin)...),
-		"another authority":       made(with(advance, func(i *instruction) { i.accounts[2] = readOnly(from).asSigner() }), limit, price, coin),
-		"an account more":         made(with(advance, func(i *instruction) { i.accounts = append(i.accounts, readOnly(from)) }), limit, price, coin),
-		"another sysvar":          made(with(advance, func(i *instruction) { i.accounts[1] = readOnly(rent) }), limit, price, coin),
-		"authorize":               made(with(advance, func(i *instruction) { i.data = units([]byte{7, 0, 0, 0}, 0) }), limit, price, coin),
-		"withdraw":                all(instruction{system, units([]byte{5, 0, 0, 0}, 5), []meta{writableMeta(mustBytes(nonce0)), writableMeta(to), readOnly(blockhashes), readOnly(rent), readOnly(who).asSigner()}}),
-		"no compute units":        made(advance, with(limit, func(i *instruction) { i.data = []byte{2, 0, 0, 0, 0} }), price, coin),
-		"too many compute units":  made(advance, with(limit, func(i *instruction) { i.data = []byte{2, 0, 0, 0, 1} }), price, coin),
-		"a limit with an account": made(advance, with(limit, func(i *instruction) { i.accounts = []meta{readOnly(who)} }), price, coin),
-		"a heap":                  all(instruction{budget, []byte{1, 0, 0, 1, 0}, nil}, coin),
-		"nothing paid":            all(with(coin, func(i *instruction) { i.data = units(transferData, 0) })),
-		"a transfer and a byte":   all(with(coin, func(i *instruction) { i.data = units(transferData, 5, 0) })),
-		"a transfer with a seed":  all(with(coin, func(i *instruction) { i.data = units([]byte{11, 0, 0, 0}, 5) })),
-		"a receiver that signs":   all(with(coin, func(i *instruction) { i.accounts[1].signer = true })),
-		"a third account":         all(with(coin, func(i *instruction) { i.accounts = append(i.accounts, readOnly(from)) })),
-		"to the System program":   all(with(coin, func(i *instruction) { i.accounts[1] = writableMeta(system) })),
+		"no nonce":               made(limit, price, coin),
+		"no limit":               made(advance, price, coin),
+		"no price":               made(advance, limit, coin),
+		"only a payment":         made(coin),
+		"the nonce is not first": made(limit, advance, price, coin),
+		"price before limit":     made(advance, price, limit, coin),
+		"the nonce twice":        all(advance, coin),
+		"the limit twice":        all(limit, coin),
+		"a memo":                 all(coin, instruction{memo, []byte("hi"), nil}),
+		"a memo first": made(append([]instruction{{memo, []byte("hi"), nil}}, advance, limit, price,
+			coin)...),
+		"another authority": made(with(advance, func(i *instruction) {
+			i.accounts[2] = readOnly(from).asSigner()
+		}), limit, price, coin),
+		"an account more": made(with(advance, func(i *instruction) {
+			i.accounts = append(i.accounts, readOnly(from))
+		}), limit, price, coin),
+		"another sysvar": made(with(advance, func(i *instruction) {
+			i.accounts[1] = readOnly(rent)
+		}), limit, price, coin),
+		"authorize": made(with(advance, func(i *instruction) { i.data = units([]byte{7, 0, 0, 0}, 0) }),
+			limit, price, coin),
+		"withdraw": all(instruction{
+			system, units([]byte{5, 0, 0, 0}, 5),
+			[]meta{
+				writableMeta(mustBytes(nonce0)), writableMeta(to), readOnly(blockhashes), readOnly(rent),
+				readOnly(who).asSigner(),
+			},
+		}),
+		"no compute units": made(advance, with(limit, func(i *instruction) { i.data = []byte{2, 0, 0, 0, 0} }),
+			price, coin),
+		"too many compute units": made(advance, with(limit, func(i *instruction) { i.data = []byte{2, 0, 0, 0, 1} }),
+			price, coin),
+		"a limit with an account": made(advance, with(limit,
+			func(i *instruction) { i.accounts = []meta{readOnly(who)} }), price, coin),
+		"a heap":                 all(instruction{budget, []byte{1, 0, 0, 1, 0}, nil}, coin),
+		"nothing paid":           all(with(coin, func(i *instruction) { i.data = units(transferData, 0) })),
+		"a transfer and a byte":  all(with(coin, func(i *instruction) { i.data = units(transferData, 5, 0) })),
+		"a transfer with a seed": all(with(coin, func(i *instruction) { i.data = units([]byte{11, 0, 0, 0}, 5) })),
+		"a receiver that signs":  all(with(coin, func(i *instruction) { i.accounts[1].signer = true })),
+		"a third account": all(with(coin, func(i *instruction) {
+			i.accounts = append(i.accounts, readOnly(from))
+		})),
+		"to the System program": all(with(coin, func(i *instruction) { i.accounts[1] = writableMeta(system) })),
 		"to the incinerator": all(with(coin, func(i *instruction) {
 			i.accounts[1] = writableMeta(mustBytes("1nc1nerator11111111111111111111111111111111"))
 		})),
-		"to the nonce account":    all(with(coin, func(i *instruction) { i.accounts[1] = writableMeta(mustBytes(nonce0)) })),
-		"from off the curve":      all(with(coin, func(i *instruction) { i.accounts[0] = writableMeta(mustBytes(usdx)).asSigner() })),
+		"to the nonce account": all(with(coin, func(i *instruction) {
+			i.accounts[1] = writableMeta(mustBytes(nonce0))
+		})),
+		"from off the curve": all(with(coin, func(i *instruction) {
+			i.accounts[0] = writableMeta(mustBytes(usdx)).asSigner()
+		})),
 		"the mint may be written": all(with(pay, func(i *instruction) { i.accounts[1].writable = true })),
 		"the owner may be written": all(with(pay, func(i *instruction) {
 			i.accounts[3] = writableMeta(from).asSigner()
 			i.accounts[0] = writableMeta(tokens(carol))
 		})),
-		"the owner does not sign":     all(with(pay, func(i *instruction) { i.accounts[3] = readOnly(from); i.accounts[0] = writableMeta(tokens(carol)) })),
-		"another source":              all(with(pay, func(i *instruction) { i.accounts[0] = writableMeta(tokens(carol)) })),
-		"several owners":              all(with(pay, func(i *instruction) { i.accounts = append(i.accounts, readOnly(from).asSigner()) })),
-		"no token paid":               all(with(pay, func(i *instruction) { i.data = units(transferChecked, 0, 6) })),
-		"a token and a byte":          all(with(pay, func(i *instruction) { i.data = append(i.data, 0) })),
-		"an unchecked transfer":       all(instruction{token, units([]byte{3}, 5), []meta{writableMeta(tokens(alice)), writableMeta(tokens(bob)), readOnly(who).asSigner()}}),
-		"approve":                     all(with(pay, func(i *instruction) { i.data[0] = 13 })),
-		"set authority":               all(instruction{token, []byte{6, 2, 0}, []meta{writableMeta(tokens(alice)), readOnly(who).asSigner()}}),
-		"close":                       all(instruction{token, []byte{9}, []meta{writableMeta(tokens(alice)), writableMeta(who), readOnly(who).asSigner()}}),
+		"the owner does not sign": all(with(pay, func(i *instruction) {
+			i.accounts[3] = readOnly(from)
+			i.accounts[0] = writableMeta(tokens(carol))
+		})),
+		"another source": all(with(pay, func(i *instruction) {
+			i.accounts[0] = writableMeta(tokens(carol))
+		})),
+		"several owners": all(with(pay, func(i *instruction) {
+			i.accounts = append(i.accounts, readOnly(from).asSigner())
+		})),
+		"no token paid":      all(with(pay, func(i *instruction) { i.data = units(transferChecked, 0, 6) })),
+		"a token and a byte": all(with(pay, func(i *instruction) { i.data = append(i.data, 0) })),
+		"an unchecked transfer": all(instruction{
+			token, units([]byte{3}, 5),
+			[]meta{writableMeta(tokens(alice)), writableMeta(tokens(bob)), readOnly(who).asSigner()},
+		}),
+		"approve": all(with(pay, func(i *instruction) { i.data[0] = 13 })),
+		"set authority": all(instruction{
+			token,
+			[]byte{6, 2, 0},
+			[]meta{writableMeta(tokens(alice)), readOnly(who).asSigner()},
+		}),
+		"close": all(instruction{
+			token,
+			[]byte{9},
+			[]meta{writableMeta(tokens(alice)), writableMeta(who), readOnly(who).asSigner()},
+		}),
 		"a token of another program":  all(with(pay, func(i *instruction) { i.program = memo })),
 		"a program's account of both": all(with(pay, func(i *instruction) { i.program = token2022 })),
 		"create in the old form":      all(with(create, func(i *instruction) { i.data = nil }), pay),
@@ -384,11 +445,18 @@ func TestDecodeRefusesEverythingUnusual(t *testing.T) {
 		"an account twice made":       all(create, pay, create, pay),
 		"an account behind":           all(pay, create),
 		"somebody else's account":     all(with(create, func(i *instruction) { i.accounts[2] = readOnly(from) }), pay),
-		"another mint's account":      all(with(create, func(i *instruction) { i.accounts[3] = readOnly(mustBytes(usdt)) }), pay),
-		"somebody else pays the rent": all(with(create, func(i *instruction) { i.accounts[0] = writableMeta(from).asSigner() }), pay),
-		"signed":                      append(append([]byte{1}, make([]byte, 64)...), good...),
-		"a nonce account":             payload(t, NonceCreation{Treasury: alice, Blockhash: value}),
-		"a nonce of zero":             raw(func(b []byte) []byte { clear(b[keysAt+accounts*keyBytes:][:keyBytes]); return b }),
+		"another mint's account": all(with(create, func(i *instruction) {
+			i.accounts[3] = readOnly(mustBytes(usdt))
+		}), pay),
+		"somebody else pays the rent": all(with(create, func(i *instruction) {
+			i.accounts[0] = writableMeta(from).asSigner()
+		}), pay),
+		"signed":          append(append([]byte{1}, make([]byte, 64)...), good...),
+		"a nonce account": payload(t, NonceCreation{Treasury: alice, Blockhash: value}),
+		"a nonce of zero": raw(func(b []byte) []byte {
+			clear(b[keysAt+accounts*keyBytes:][:keyBytes])
+			return b
+		}),
 	} {
 		if got, err := Decode(in); err == nil {
 			t.Errorf("%s: got %+v, want an error", name, got)
@@ -408,7 +476,10 @@ func TestOnlyOurNonceAccountsAreMade(t *testing.T) {
 	number := func(n uint64) []byte { return binary.LittleEndian.AppendUint64(nil, n) }
 	init := slices.Concat(initializeNonce, who[:])
 	other := mustBytes(bob)
-	pay := instruction{system, slices.Concat(transferData, number(1)), []meta{writableMeta(who).asSigner(), writableMeta(other)}}
+	pay := instruction{
+		system, slices.Concat(transferData, number(1)),
+		[]meta{writableMeta(who).asSigner(), writableMeta(other)},
+	}
 	make2 := func(ins ...instruction) []byte {
 		b, err := compileMessage(who, mustBytes(value), ins)
 		if err != nil {
@@ -432,19 +503,30 @@ func TestOnlyOurNonceAccountsAreMade(t *testing.T) {
 	good := made{who, "coffer-nonce-7", NonceRent, 80, system, init, account, nil}
 	forms := map[string]func(made) []byte{
 		"bare": func(m made) []byte {
-			data := slices.Concat(createWithSeed, seeded(m.base, m.seed), number(m.lamports), number(m.space), m.owner[:])
-			return make2(append([]instruction{{system, data, []meta{writableMeta(who).asSigner(), writableMeta(m.at), readOnly(who).asSigner()}}, ready(m.init, m.at)}, m.more...)...)
+			data := slices.Concat(createWithSeed, seeded(m.base, m.seed), number(m.lamports), number(m.space),
+				m.owner[:])
+			return make2(append([]instruction{{system, data, []meta{
+				writableMeta(who).asSigner(), writableMeta(m.at),
+				readOnly(who).asSigner(),
+			}}, ready(m.init, m.at)}, m.more...)...)
 		},
 		"paid": func(m made) []byte {
 			return make2(append([]instruction{
-				{system, slices.Concat(transferData, number(m.lamports)), []meta{writableMeta(who).asSigner(), writableMeta(m.at)}},
-				{system, slices.Concat(allocWithSeed, seeded(m.base, m.seed), number(m.space), m.owner[:]), []meta{writableMeta(m.at), readOnly(who).asSigner()}},
+				{
+					system, slices.Concat(transferData, number(m.lamports)),
+					[]meta{writableMeta(who).asSigner(), writableMeta(m.at)},
+				},
+				{
+					system, slices.Concat(allocWithSeed, seeded(m.base, m.seed), number(m.space), m.owner[:]),
+					[]meta{writableMeta(m.at), readOnly(who).asSigner()},
+				},
 				ready(m.init, m.at),
 			}, m.more...)...)
 		},
 	}
 	for form, write := range forms {
-		if c, err := DecodeNonceCreation(write(good)); err != nil || c != (NonceCreation{alice, 7, value, form == "bare"}) {
+		if c, err := DecodeNonceCreation(write(good)); err != nil ||
+			c != (NonceCreation{alice, 7, value, form == "bare"}) {
 			t.Fatalf("%s: got %+v, %v, want alice's seventh", form, c, err)
 		}
 		for name, change := range map[string]func(*made){
@@ -469,8 +551,14 @@ func TestOnlyOurNonceAccountsAreMade(t *testing.T) {
 			}
 		}
 	}
-	nine := instruction{system, slices.Concat(allocWithSeed, seeded(who, "coffer-nonce-7"), number(80), system[:]), []meta{writableMeta(account), readOnly(who).asSigner()}}
-	rentPaid := instruction{system, slices.Concat(transferData, number(NonceRent)), []meta{writableMeta(who).asSigner(), writableMeta(account)}}
+	nine := instruction{
+		system, slices.Concat(allocWithSeed, seeded(who, "coffer-nonce-7"), number(80), system[:]),
+		[]meta{writableMeta(account), readOnly(who).asSigner()},
+	}
+	rentPaid := instruction{
+		system, slices.Concat(transferData, number(NonceRent)),
+		[]meta{writableMeta(who).asSigner(), writableMeta(account)},
+	}
 	for name, in := range map[string][]byte{
 		"paid elsewhere":   make2(instruction{system, rentPaid.data, pay.accounts}, nine, ready(init, account)),
 		"paid twice":       make2(rentPaid, rentPaid, nine, ready(init, account)),
@@ -637,7 +725,10 @@ func TestAttachFindsAWrongSignature(t *testing.T) {
 	}
 	for name, s := range map[string][][64]byte{
 		"none": {}, "one": {first}, "three": {first, second, second}, "swapped": {second, first},
-		"twice": {first, first}, "somebody else's": {first, sign("bob", b)}, "of other bytes": {first, sign("carol", b[1:])}, "zero": {first, {}},
+		"twice": {first, first}, "somebody else's": {first, sign("bob", b)}, "of other bytes": {
+			first,
+			sign("carol", b[1:]),
+		}, "zero": {first, {}},
 	} {
 		if raw, _, err := AttachSignatures(b, s...); err == nil {
 			t.Errorf("%s: got %x, want an error", name, raw)
@@ -659,7 +750,8 @@ func TestAttachFindsAWrongSignature(t *testing.T) {
 		}
 	}
 	for name, in := range map[string][]byte{
-		"nothing": nil, "no signature": append([]byte{0}, b...), "unsigned": b, "cut off": raw[:100], "a byte more": append(bytes.Clone(raw), 0),
+		"nothing": nil, "no signature": append([]byte{0},
+			b...), "unsigned": b, "cut off": raw[:100], "a byte more": append(bytes.Clone(raw), 0),
 		"huge": make([]byte, 1<<20), "a longer length": slices.Concat([]byte{0x82, 0}, raw[1:]),
 	} {
 		if _, hash, err := VerifySigned(in); err == nil {
@@ -708,10 +800,12 @@ func TestOnlyAUsableNonceIsRead(t *testing.T) {
 func TestALeaseIsReadAsItIsWritten(t *testing.T) {
 	t.Parallel()
 	tx := samples(t)["coin"]
-	if a, v, err := ParseSlotKey(tx.SlotKey()); err != nil || a != tx.NonceAccount || v != tx.NonceValue || tx.SlotKey() != nonce0+" "+value {
+	if a, v, err := ParseSlotKey(tx.SlotKey()); err != nil || a != tx.NonceAccount || v != tx.NonceValue ||
+		tx.SlotKey() != nonce0+" "+value {
 		t.Errorf("got %s, %s, %v, want %s, %s", a, v, err, nonce0, value)
 	}
-	for _, lease := range []string{"", nonce0, nonce0 + " ", " " + value, nonce0 + "  " + value, nonce0 + " " + value + " ", nonce0 + " " + value + " " + value, nonce0 + "\n" + value, nonce0 + " " + string(SystemProgram)} {
+	for _, lease := range []string{"", nonce0, nonce0 + " ", " " + value, nonce0 + "  " + value, nonce0 + " " + value +
+		" ", nonce0 + " " + value + " " + value, nonce0 + "\n" + value, nonce0 + " " + string(SystemProgram)} {
 		if a, v, err := ParseSlotKey(lease); err == nil {
 			t.Errorf("ParseLease(%q): got %s, %s, want an error", lease, a, v)
 		}

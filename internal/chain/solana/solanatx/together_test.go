@@ -32,7 +32,10 @@ func TestSeveralSweepsInATransactionCostLessEach(t *testing.T) {
 			if contract != "" {
 				program, decimals, units = solanatx.TokenProgram, 6, 7_000
 			}
-			m, err := solanatx.NewMove(chain.Payment{From: key(fmt.Sprint("deposit ", n)), To: treasury, Contract: contract, Amount: money.Units(1)}, program, decimals, false)
+			m, err := solanatx.NewMove(chain.Payment{
+				From: key(fmt.Sprint("deposit ", n)), To: treasury,
+				Contract: contract, Amount: money.Units(1),
+			}, program, decimals, false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -50,9 +53,11 @@ func TestSeveralSweepsInATransactionCostLessEach(t *testing.T) {
 			each = append(each, part)
 		}
 		first, last := each[0], each[len(each)-1]
-		t.Logf("a sweep of %s costs %v lamports alone, and %v when %d go together, the most that fit", name, first, last, len(each))
+		t.Logf("a sweep of %s costs %v lamports alone, and %v when %d go together, the most that fit", name, first,
+			last, len(each))
 		if len(each) < 3 || !last.Less(first) {
-			t.Errorf("%s: got %d together at %v each, want more than two for less than %v", name, len(each), last, first)
+			t.Errorf("%s: got %d together at %v each, want more than two for less than %v", name, len(each), last,
+				first)
 		}
 	}
 }
