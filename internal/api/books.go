@@ -16,7 +16,7 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// ProductBalance is what an organization has of one mint in one product.
+// ProductBalance is an organization's balance of one mint in one product.
 type ProductBalance struct {
 	Product         string  `json:"product"`
 	MintID          int     `json:"mintId"`
@@ -83,7 +83,7 @@ var (
 		string(ledger.WithdrawalCharge), string(ledger.WithdrawalChargeReturn),
 		string(ledger.Transfer), string(ledger.Restore),
 	}
-	// balanceNames are the kinds of accounts that an organization is shown.
+	// balanceNames maps the kinds of accounts that an organization is shown to their names.
 	balanceNames = map[ledger.Kind]string{
 		ledger.Customer: "AVAILABLE", ledger.Withdrawing: "PENDING_WITHDRAW", ledger.Product: "AVAILABLE", ledger.ProductWithdrawing: "PENDING_WITHDRAW",
 	}
@@ -139,7 +139,7 @@ func (a *api) loadEntries(c *call, f ledger.Filter, p page.Page) (found page.Res
 func showEntry(mints mint.Catalogue) func(ledger.Entry) Entry {
 	return func(e ledger.Entry) Entry {
 		m, _ := mints.ByID(e.Account.MintID)
-		// A restored payment is taken in parts, which are told apart by what follows its id.
+		// A restored payment is posted in parts, which differ in the suffix of its id.
 		resource, _, _ := strings.Cut(e.Cause.ID, "/")
 		shown := Entry{
 			EntryID: fmt.Sprint("le_", e.ID, "_d"), Balance: balanceNames[e.Account.Kind], MintID: m.ID, Symbol: m.Symbol, Chain: string(m.Chain),

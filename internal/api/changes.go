@@ -15,23 +15,23 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// anyValue is a value as a setting has it: text, number, list, flag or null.
+// anyValue is the value of a setting: text, number, list, flag or null.
 type anyValue struct{ json.RawMessage }
 
-// ChangedValue is one thing that a change changes.
+// ChangedValue is one value that a change request changes.
 type ChangedValue struct {
 	Setting string   `json:"setting"`
 	From    anyValue `json:"from"`
 	To      anyValue `json:"to"`
 }
 
-// ActingOperator is who asked or decided.
+// ActingOperator is the operator who requested or decided a change.
 type ActingOperator struct {
 	ID   string  `json:"id"`
 	Name *string `json:"name"`
 }
 
-// ChangeRequest is what waits for a second operator, or did.
+// ChangeRequest is a change that needs, or had, the approval of a second operator.
 type ChangeRequest struct {
 	ChangeRequestID string          `json:"changeRequestId"`
 	OrganizationID  string          `json:"organizationId"`
@@ -66,7 +66,7 @@ func valueOrNull(v json.RawMessage) anyValue {
 	return anyValue{v}
 }
 
-// SettingChange is a change of a setting that was made.
+// SettingChange is a completed change of a setting.
 type SettingChange struct {
 	Setting         string       `json:"setting"`
 	From            anyValue     `json:"from"`
@@ -76,7 +76,7 @@ type SettingChange struct {
 	ChangeRequestID *string      `json:"changeRequestId"`
 }
 
-// Changer is who changed it.
+// Changer is the author of a change.
 type Changer struct {
 	Type string  `json:"type"`
 	ID   string  `json:"id"`

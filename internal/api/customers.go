@@ -82,8 +82,8 @@ func (a *api) getCustomer(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: showCustomer(found)}, nil
 }
 
-// CustomerChange is the body of PATCH /customers/{customerId}. It takes no null: an
-// e-mail is changed, and not taken away.
+// CustomerChange is the body of PATCH /customers/{customerId}. It takes no null: an e-mail can be
+// changed, but not removed.
 type CustomerChange struct {
 	CustomerEmail string            `json:"customerEmail,omitempty"`
 	Metadata      map[string]string `json:"metadata,omitempty"`
@@ -132,7 +132,7 @@ func (a *api) unfreezeCustomer(c *call) (answer, error) {
 	})
 }
 
-// answerCustomer answers with a customer as a transaction leaves it.
+// answerCustomer answers with a customer after the transaction.
 func (a *api) answerCustomer(c *call, change func(context.Context, pg.Tx) (customer.Customer, error)) (answer, error) {
 	var updated customer.Customer
 	err := a.conf.DB.InOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {
@@ -145,7 +145,7 @@ func (a *api) answerCustomer(c *call, change func(context.Context, pg.Tx) (custo
 	return answer{status: http.StatusOK, body: showCustomer(updated)}, nil
 }
 
-// Balance is what a customer has of one mint.
+// Balance is a customer's balance of one mint.
 type Balance struct {
 	MintID          int     `json:"mintId"`
 	Symbol          string  `json:"symbol"`

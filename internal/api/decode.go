@@ -22,8 +22,8 @@ const bodyBytesMax = 64 << 10
 
 const nothingWritten = " Nothing was written and no money moved."
 
-// readBody reads a JSON body whole, or refuses it by its type or size. Where none
-// is needed, nothing at all is an object without members.
+// readBody reads a complete JSON body, or refuses it by its type or size. If the body is optional,
+// an empty one counts as an object without members.
 func readBody(w http.ResponseWriter, r *http.Request, optional bool) ([]byte, error) {
 	typed := hasJSONType(r)
 	if !typed && !optional {
@@ -44,7 +44,7 @@ func readBody(w http.ResponseWriter, r *http.Request, optional bool) ([]byte, er
 	return body, nil
 }
 
-// hasJSONType tells whether a request says that its body is JSON, as it is.
+// hasJSONType reports whether a request declares its body as JSON without an encoding.
 func hasJSONType(r *http.Request) bool {
 	types := r.Header.Values("Content-Type")
 	if len(types) != 1 || r.Header.Get("Content-Encoding") != "" {
@@ -60,12 +60,12 @@ func newUnsupportedBody() error {
 		"The body has to be JSON, sent with the one header Content-Type: application/json and without an encoding."+nothingWritten+" Send it so.")
 }
 
-// decodeBody reads a JSON object into a struct, whose fields all have a json tag.
+// decodeBody reads a JSON object into a struct whose fields all have a json tag.
 //
-// One spelling is accepted: every name at most once and in its exact casing, no
-// unknown name, valid UTF-8, one document. A value has the type of its field,
-// no number is taken for a string or a string for a number. A field is required
-// unless it is tagged omitempty, and null counts as absent only for a pointer.
+// It accepts only one spelling: every name at most once and in its exact casing, no unknown name,
+// valid UTF-8, one document. A value must have the type of its field; numbers and strings are not
+// converted into each other. A field is required unless it is tagged omitempty, and null counts as
+// absent only for a pointer.
 func decodeBody(body []byte, target any) error {
 	var raw map[string]jsontext.Value
 	if err := json.Unmarshal(body, &raw); err != nil {
@@ -77,7 +77,7 @@ func decodeBody(body []byte, target any) error {
 	return fillStruct(raw, reflect.ValueOf(target).Elem(), "")
 }
 
-// hasMember tells whether a body that was decoded has a member of that name.
+// hasMember reports whether a decoded body has a member of that name.
 func hasMember(body []byte, name string) bool {
 	var raw map[string]jsontext.Value
 	if err := json.Unmarshal(body, &raw); err != nil {
@@ -87,8 +87,8 @@ func hasMember(body []byte, name string) bool {
 	return ok
 }
 
-// mentionsMember tells whether a body has a member of that name. One that cannot be read has none:
-// decode refuses it.
+// mentionsMember reports whether a body has a member of that name. It returns false for an
+// unreadable body, which decodeBody refuses.
 func mentionsMember(body []byte, name string) bool {
 	var raw map[string]jsontext.Value
 	if err := json.Unmarshal(body, &raw); err != nil {
@@ -124,14 +124,13 @@ func fillStruct(raw map[string]jsontext.Value, target reflect.Value, path string
 	return nil
 }
 
-// member is a field of a body's struct, as its tag tells.
+// member is a field of a body's struct, as its tag describes it.
 type member struct {
 	name     string
 	optional bool
 }
 
-// memberCache are the tags that were read before, by type: every request of a route
-// has the same.
+// memberCache caches the members of a type, because every request of a route has the same type.
 var memberCache sync.Map
 
 func membersOf(t reflect.Type) []member {
@@ -147,8 +146,8 @@ func membersOf(t reflect.Type) []member {
 	return members
 }
 
-// refuseUnexpected refuses a name that is not a member's. Sorted, so that the same body always
-// has the same answer.
+// refuseUnexpected refuses a name that no member has. It checks the names in sorted order, so that
+// the same body always gets the same answer.
 func refuseUnexpected(raw map[string]jsontext.Value, members []member, path string) error {
 	knownNames := map[string]bool{}
 	for _, m := range members {
@@ -182,7 +181,7 @@ func fillField(value jsontext.Value, destination reflect.Value, name string) err
 		return fillStruct(raw, target, name+".")
 	}
 	if target.Type() == rawType {
-		// Anything that is an object: whoever takes it bounds it.
+		// Any object is accepted; its consumer limits it.
 		if value.Kind() != '{' {
 			return newWrongType(name, destination.Type())
 		}
@@ -202,14 +201,14 @@ func fillField(value jsontext.Value, destination reflect.Value, name string) err
 		}
 		return nil
 	}
-	// A null inside a list or an object would be read as an empty string.
+	// A null inside a list or an object would be decoded as an empty string.
 	if kind := target.Kind(); kind == reflect.Map || kind == reflect.Slice {
 		if slices.ContainsFunc(elementsOf(value), func(v jsontext.Value) bool { return v.Kind() == 'n' }) {
 			return newWrongType(name, destination.Type())
 		}
 	}
 	if target.Kind() == reflect.String && value.Kind() == '"' && target.Type().PkgPath() == "" {
-		// As below, without asking for what the value is: it was read before.
+		// The same as below, without checking the syntax again, which was checked before.
 		text, err := jsontext.AppendUnquote(nil, value)
 		if err != nil {
 			return newWrongType(name, destination.Type())
@@ -237,7 +236,7 @@ func elementsOf(value jsontext.Value) []jsontext.Value {
 	return list
 }
 
-// amountFields are answered with INVALID_AMOUNT when their type is wrong.
+// amountFields are refused with INVALID_AMOUNT if their type is wrong.
 var amountFields = map[string]bool{"amount": true, "maxNetworkFee": true}
 
 func newWrongType(name string, want reflect.Type) *fault.Fault {
@@ -300,7 +299,7 @@ func newUnknownField(path, name string, knownNames []string) *fault.Fault {
 	return fault.New(fault.Invalid, fault.UnknownField, "There is no field %q here."+nothingWritten+" %s", clipText(path+name), hint).WithParam(clipText(path + name))
 }
 
-// clipText keeps a caller's own words short in an answer.
+// clipText truncates a caller's text for an answer.
 func clipText(s string) string {
 	const runesMax = 64
 	if r := []rune(s); len(r) > runesMax {
@@ -309,7 +308,7 @@ func clipText(s string) string {
 	return s
 }
 
-// nearestName finds the known name that was probably meant.
+// nearestName returns the known name that was probably meant.
 func nearestName(name string, names []string) string {
 	const wordBytesMax = 64
 	if len(name) > wordBytesMax {
@@ -324,7 +323,7 @@ func nearestName(name string, names []string) string {
 	return best
 }
 
-// editDistance counts the letters to insert, remove or exchange to get from a to b.
+// editDistance returns the number of letters to insert, remove or replace to get from a to b.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -22,7 +22,7 @@ type DepositRequest struct {
 	CustomerEmail *string `json:"customerEmail,omitempty"`
 }
 
-// DepositAddress is where a customer pays in.
+// DepositAddress is a customer's deposit address.
 type DepositAddress struct {
 	CustomerID       string  `json:"customerId"`
 	Chain            string  `json:"chain"`
@@ -39,7 +39,7 @@ type ProductDepositRequest struct {
 	Product string `json:"product"`
 }
 
-// ProductAddress is where an organization pays in for a product of its own.
+// ProductAddress is the deposit address of a product of an organization.
 type ProductAddress struct {
 	Product          string  `json:"product"`
 	Chain            string  `json:"chain"`
@@ -79,14 +79,15 @@ func (a *api) createDepositAddress(c *call) (answer, error) {
 	}
 	email := ""
 	if body.CustomerEmail != nil {
-		// An empty text is no way to say that there is none; null is.
+		// An empty text does not mean that there is no e-mail; null does.
 		if email = *body.CustomerEmail; email == "" {
 			return answer{}, customer.CheckEmail(email)
 		}
 	}
 	counter := &deposit.AddressService{
 		DB: a.conf.DB, Chains: a.conf.Chains, Wallets: a.conf.Wallets, Actor: c.auditActor(),
-		// Who may not change an e-mail does not decide at once whose withdrawals need no approval.
+		// An e-mail decides whose withdrawals need no approval. A key that may not change an e-mail
+		// can therefore set only an untrusted one.
 		UntrustedEmail: !c.key.HasScope(org.ScopeFull),
 	}
 	assigned, err := counter.IssueForCustomer(c.Context(), c.org, body.MintID, body.CustomerID, email)

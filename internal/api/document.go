@@ -17,12 +17,12 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// organizationsDocument is the published description of what organizations call.
+// organizationsDocument returns the published description of the organizations' calls.
 func organizationsDocument(baseURL string) []byte { return organizations.drawDocument(baseURL) }
 
-// drawDocument draws the published description from the table of routes and from the
-// types that are read and answered, so that it cannot say anything else. Only
-// words come from notes.go. It is frozen: the same bytes for every caller.
+// drawDocument draws the published description from the table of routes and from the types that are
+// read and answered, so that the two cannot differ. Only the texts come from notes.go. The document
+// is the same bytes for every caller.
 func (s *surface) drawDocument(baseURL string) []byte {
 	d := &drawing{surface: s, schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)}
 	doc := &huma.OpenAPI{
@@ -131,8 +131,8 @@ func (d *drawing) drawOperation(r route) *huma.Operation {
 	return op
 }
 
-// repeatMode says when a caller may send the same request again without an answer
-// to the first: always, with its idempotencyKey, or never. Clients go by it.
+// repeatMode returns when a caller may repeat a request without an answer to the first: always,
+// with its idempotencyKey, or never. Clients rely on it.
 func repeatMode(r route) string {
 	if r.method != http.MethodPost || r.retryable {
 		return "ALWAYS"
@@ -148,7 +148,7 @@ func repeatMode(r route) string {
 	return "NEVER"
 }
 
-// routeFaultCodes are all the refusals of a call: its own and those of every call.
+// routeFaultCodes returns all refusals of a call: its own and those of every call.
 func routeFaultCodes(r route) []fault.Code {
 	codes := append([]fault.Code{fault.InvalidRequest, fault.UnknownField, fault.Internal}, r.faults...)
 	if !r.needsNoKey {
@@ -167,7 +167,7 @@ func routeFaultCodes(r route) []fault.Code {
 	return slices.Compact(codes)
 }
 
-// eventDataType is the type of an event's data.
+// eventDataType returns the type of an event's data.
 func eventDataType(t event.Type) reflect.Type {
 	switch {
 	case t == event.CustomerSwapFailed:
@@ -182,7 +182,7 @@ func eventDataType(t event.Type) reflect.Type {
 	panic("api: the document does not know the data of " + string(t))
 }
 
-// drawWebhook draws what an endpoint receives.
+// drawWebhook draws the request that an endpoint receives.
 func (d *drawing) drawWebhook(t event.Type) *huma.Operation {
 	text := "Sent to every endpoint that names no events, and to those that name it."
 	if event.IsExtension(t) {
@@ -257,7 +257,7 @@ func (d *drawing) drawRefusal(method string, codes []fault.Code) *huma.Response 
 	return response
 }
 
-// drawProblem draws the one shape of every refusal.
+// drawProblem draws the shape of every refusal.
 func (d *drawing) drawProblem() {
 	text := func(s string) *huma.Schema { return &huma.Schema{Type: "string", Description: s} }
 	d.schemas.Map()["Problem"] = &huma.Schema{
@@ -314,9 +314,8 @@ var (
 	anyType      = reflect.TypeFor[anyValue]()
 )
 
-// schemaOf is the schema of a Go type. closed says that nothing else may be there:
-// true of what callers send, false of what they read, to which fields may be
-// added.
+// schemaOf returns the schema of a Go type. closed forbids further members. It is true for requests
+// and false for answers, to which fields may be added.
 func (d *drawing) schemaOf(t reflect.Type, closed bool) *huma.Schema {
 	switch t {
 	case timeType:
@@ -355,7 +354,7 @@ func (d *drawing) schemaOf(t reflect.Type, closed bool) *huma.Schema {
 	panic(fmt.Sprintf("api: the document draws no %v", t))
 }
 
-// schemaName is a type's name in the document. A page of mints is MintPage.
+// schemaName returns a type's name in the document. A page of mints is MintPage.
 func schemaName(t reflect.Type) string {
 	name := t.Name()
 	if inner, ok := strings.CutPrefix(name, "Page["); ok {
@@ -378,13 +377,13 @@ func (d *drawing) drawObject(t reflect.Type, closed bool) *huma.Schema {
 	if closed {
 		s.AdditionalProperties = false
 	}
-	d.schemas.Map()[name] = s // before its fields, which may lead back here
+	d.schemas.Map()[name] = s // before its fields, which may refer to it
 	d.drawMembers(s, []string{name}, t, closed)
 	return ref
 }
 
-// drawMembers draws the fields of a type. What has another type in it has that one's
-// words for its fields, unless it has its own.
+// drawMembers draws the fields of a type. An embedded type's fields take their texts from the
+// embedded type, unless the outer type has its own.
 func (d *drawing) drawMembers(s *huma.Schema, names []string, t reflect.Type, closed bool) {
 	for i := range t.NumField() {
 		f := t.Field(i)

@@ -32,19 +32,19 @@ type EndpointChange struct {
 	Status      *string          `json:"status,omitempty"`
 }
 
-// EndpointFilters are what a caller says of an endpoint's filters.
+// EndpointFilters are an endpoint's filters in a request.
 type EndpointFilters struct {
 	CustomerID *string `json:"customerId,omitempty"`
 	Chain      *string `json:"chain,omitempty"`
 }
 
-// Filters leave out events.
+// Filters are an endpoint's filters in an answer; they exclude events.
 type Filters struct {
 	CustomerID *string `json:"customerId"`
 	Chain      *string `json:"chain"`
 }
 
-// Endpoint is where events are sent.
+// Endpoint is a URL to which events are sent.
 type Endpoint struct {
 	EndpointID   string        `json:"endpointId"`
 	URL          string        `json:"url"`
@@ -58,13 +58,13 @@ type Endpoint struct {
 	UpdatedAt    webhook.Time  `json:"updatedAt"`
 }
 
-// EndpointWithSecret is a new endpoint: the only time its secret is shown.
+// EndpointWithSecret is a new endpoint. Its secret is shown only here.
 type EndpointWithSecret struct {
 	Endpoint
 	Secret string `json:"secret"`
 }
 
-// RotatedSecret is an endpoint with a new secret, which is shown this once.
+// RotatedSecret is an endpoint with a new secret, which is shown only here.
 type RotatedSecret struct {
 	Endpoint
 	Secret            string       `json:"secret"`
@@ -88,7 +88,7 @@ func showEndpoint(e delivery.Endpoint) Endpoint {
 	return shown
 }
 
-// optionalTime is a time that may be missing.
+// optionalTime converts a time that may be nil.
 func optionalTime(t *time.Time) *webhook.Time {
 	if t == nil {
 		return nil
@@ -101,7 +101,7 @@ func (f *EndpointFilters) readFilters() (delivery.Filters, error) {
 	if f == nil {
 		return filters, nil
 	}
-	// An empty text would be taken for no filter, and whoever sent it meant something.
+	// An empty text would count as no filter, which its sender did not mean.
 	for name, value := range map[string]*string{"customerId": f.CustomerID, "chain": f.Chain} {
 		if value != nil && *value == "" {
 			return filters, fault.New(fault.Invalid, fault.InvalidRequest,
@@ -233,7 +233,7 @@ type TestRequest struct {
 	Type string `json:"type"`
 }
 
-// DeliveryAttempt is one post that was made to an endpoint.
+// DeliveryAttempt is one post to an endpoint.
 type DeliveryAttempt struct {
 	EventID        string            `json:"eventId"`
 	Type           string            `json:"type"`
@@ -249,14 +249,14 @@ type DeliveryAttempt struct {
 	CreatedAt      webhook.Time      `json:"createdAt"`
 }
 
-// DeliveryRequest is what was sent.
+// DeliveryRequest is the request of an attempt.
 type DeliveryRequest struct {
 	URL     string            `json:"url"`
 	Headers map[string]string `json:"headers"`
 	Body    *string           `json:"body"`
 }
 
-// DeliveryResponse is what came back.
+// DeliveryResponse is the receiver's answer to an attempt.
 type DeliveryResponse struct {
 	StatusCode int    `json:"statusCode"`
 	Body       string `json:"body"`
@@ -280,8 +280,8 @@ func showAttempt(attempt delivery.Attempt) DeliveryAttempt {
 	return shown
 }
 
-// testEndpoint answers 200 with what came back, and not 202: whoever presses the
-// button wants to see whether the receiver takes it.
+// testEndpoint answers 200 with the receiver's answer, and not 202: the caller wants to see whether
+// the receiver accepts the sample.
 func (a *api) testEndpoint(c *call) (answer, error) {
 	var body TestRequest
 	if err := decodeBody(c.body, &body); err != nil {
@@ -325,7 +325,7 @@ type RecoverRequest struct {
 	OnlyFailed *bool   `json:"onlyFailed,omitempty"`
 }
 
-// WebhookJob is what was asked to be sent again, and how far it has come.
+// WebhookJob is a request to send events again, with its progress.
 type WebhookJob struct {
 	JobID       string        `json:"jobId"`
 	Kind        string        `json:"kind"`
@@ -399,7 +399,7 @@ func (a *api) recoverEndpoint(c *call) (answer, error) {
 	})
 }
 
-// readTime reads a time of a body as strictly as one of a query.
+// readTime reads a time in a body as strictly as one in a query.
 func readTime(name, text string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil || t.Year() < 1 || t.Year() > 9999 {

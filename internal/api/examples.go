@@ -7,8 +7,8 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// Examples of the published document. They are values of the answered types,
-// so an example cannot have a field that an answer has not.
+// Examples of the published document. They are values of the types of the answers, so an example
+// cannot have a field that an answer does not have.
 
 const (
 	exampleWithdrawalID = "wd_01J9ZW3M8Q4S5T6V7W8X9YZABC"

@@ -11,8 +11,7 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// DecisionNote is the body of a decision about a flagged deposit, which may be left
-// out.
+// DecisionNote is the optional body of a decision about a flagged deposit.
 type DecisionNote struct {
 	Note *string `json:"note,omitempty"`
 }
@@ -27,11 +26,11 @@ type Redirection struct {
 
 var redirectReasons = []string{deposit.ComplianceHold, deposit.LawEnforcement}
 
-// resolveFunc is one of the verbs on a flagged deposit that take a note.
+// resolveFunc is a decision about a flagged deposit that takes a note.
 type resolveFunc func(r *deposit.Resolutions, ctx context.Context, depositID string, decider deposit.Actor, note string) (webhook.Deposit, error)
 
-// decideAsOrg has an organization's key decide about a flagged deposit, where the operator
-// has switched that on.
+// decideAsOrg decides about a flagged deposit with an organization's key, if the operator has
+// enabled that.
 func decideAsOrg(resolve resolveFunc, status int) func(*api, *call) (answer, error) {
 	return func(a *api, c *call) (answer, error) {
 		var settings org.Settings
@@ -58,18 +57,18 @@ func decideAsOrg(resolve resolveFunc, status int) func(*api, *call) (answer, err
 	}
 }
 
-// refuseOperatorOnly refuses an organization what only the operator decides.
+// refuseOperatorOnly refuses decisions that only the operator makes.
 func (a *api) refuseOperatorOnly(*call) (answer, error) {
 	return answer{}, fault.New(fault.Forbidden, fault.OperatorOnly,
 		"Only the operator of this service sends a flagged deposit elsewhere, or completes one that is stuck."+nothingWritten+" Ask the operator of this service.")
 }
 
-// depositDecider is the operator who calls.
+// depositDecider returns the calling operator.
 func (c *call) depositDecider() deposit.Actor {
 	return deposit.Actor{Actor: c.operator.Actor(), Name: c.operator.Name}
 }
 
-// decideAsOperator has an operator decide about a flagged deposit.
+// decideAsOperator decides about a flagged deposit as an operator.
 func decideAsOperator(resolve resolveFunc, status int) func(*api, *call) (answer, error) {
 	return func(a *api, c *call) (answer, error) {
 		var body DecisionNote
@@ -82,7 +81,7 @@ func decideAsOperator(resolve resolveFunc, status int) func(*api, *call) (answer
 	}
 }
 
-// rescreenDeposit asks now what is known of the sender of a flagged deposit.
+// rescreenDeposit screens the sender of a flagged deposit again.
 func (a *api) rescreenDeposit(c *call) (answer, error) {
 	return a.answerOwnedDeposit(c, http.StatusOK, func() (webhook.Deposit, error) {
 		return a.conf.Rescreens.RescreenDeposit(c.Context(), c.pathParam("depositId"), c.depositDecider())
@@ -101,7 +100,7 @@ func (a *api) redirectDeposit(c *call) (answer, error) {
 	})
 }
 
-// answerOwnedDeposit answers with what a decision made of a deposit. Whose it is, is read first: it
+// answerOwnedDeposit answers with a deposit after a decision. It reads the owner first: the owner
 // never changes, and after the decision nothing is left that could fail.
 func (a *api) answerOwnedDeposit(c *call, status int, resolve func() (webhook.Deposit, error)) (answer, error) {
 	var owner string
@@ -121,7 +120,7 @@ func (a *api) answerOwnedDeposit(c *call, status int, resolve func() (webhook.De
 
 var flaggedFilter = parameter{name: "isFlagged", kind: flagParameter, text: "Only what was, or was not, held by risk screening, resolved or not. With status CREDITED, REJECTED or REDIRECTED it is the history of what was decided."}
 
-// Refusals that a decision about a flagged deposit can meet.
+// The refusals of decisions about a flagged deposit.
 var (
 	approvalFaults = []fault.Code{fault.CodeNotFound, fault.InvalidState, fault.DepositNotFlagged, fault.ResolutionInProgress, fault.ResolutionStuckCode, fault.DepositsSuspended}
 	returnFaults   = append([]fault.Code{fault.RejectBlockedSanctions, fault.InsufficientGas, fault.DestinationNotAllowed}, approvalFaults...)
@@ -151,7 +150,7 @@ var flaggedRoutes = []route{
 	},
 }
 
-// forbiddenRoutes are an organization's attempts at what is the operator's.
+// forbiddenRoutes are operator-only calls, which organizations are refused.
 var forbiddenRoutes = []route{
 	{method: http.MethodPost, path: "/deposits/{depositId}/redirect", name: "redirectDeposit", scope: org.ScopeFull, handle: (*api).refuseOperatorOnly},
 	{method: http.MethodPost, path: "/deposits/{depositId}/complete", name: "completeDeposit", scope: org.ScopeFull, handle: (*api).refuseOperatorOnly},

@@ -18,12 +18,12 @@ type ScopedKeyRequest struct {
 	ExpiresAt *string `json:"expiresAt,omitempty"`
 }
 
-// KeyRoll is the body of POST /api-keys/{apiKeyId}/roll, which may be left out.
+// KeyRoll is the optional body of POST /api-keys/{apiKeyId}/roll.
 type KeyRoll struct {
 	OverlapSeconds int `json:"overlapSeconds,omitempty"`
 }
 
-// ScopedKey is an API key of an organization, without what is sent in the header.
+// ScopedKey is an API key of an organization without its value.
 type ScopedKey struct {
 	APIKeyID            string        `json:"apiKeyId"`
 	Name                string        `json:"name"`
@@ -38,8 +38,7 @@ type ScopedKey struct {
 	CreatedAt           webhook.Time  `json:"createdAt"`
 }
 
-// ScopedKeyWithValue is a key that was made or rolled: the only time that what is sent in the
-// header is shown.
+// ScopedKeyWithValue is a key that was created or rolled. Its value is shown only here.
 type ScopedKeyWithValue struct {
 	ScopedKey
 	APIKey string `json:"apiKey"`
@@ -112,7 +111,7 @@ func (a *api) deleteKey(c *call) (answer, error) {
 	return answer{status: http.StatusNoContent}, nil
 }
 
-// listOrgKeys shows an operator the keys of an organization.
+// listOrgKeys lists the keys of an organization for an operator.
 func (a *api) listOrgKeys(c *call) (answer, error) {
 	const list = "API keys"
 	name, err := c.organizationID()
@@ -147,7 +146,7 @@ func (a *api) revokeKey(c *call) (answer, error) {
 	return answer{status: http.StatusNoContent}, nil
 }
 
-// keyRoutes are an organization's calls about its own keys.
+// keyRoutes are an organization's calls for its own keys.
 var keyRoutes = []route{
 	{
 		method: http.MethodGet, path: "/api-keys", name: "listApiKeys", scope: org.ScopeMainKey, group: "API keys",
@@ -186,7 +185,7 @@ var keyRoutes = []route{
 	},
 }
 
-// operatorKeyRoutes are what an operator does with the keys of an organization.
+// operatorKeyRoutes are the operator's calls for the keys of an organization.
 var operatorKeyRoutes = []route{
 	{
 		method: http.MethodGet, path: "/organizations/{organizationId}/api-keys", name: "listOrganizationApiKeys", group: "Organizations",

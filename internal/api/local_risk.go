@@ -21,7 +21,7 @@ type LocalRiskOrder struct {
 	Outage     *bool    `json:"outage,omitempty"`
 }
 
-// LocalRisk is what the local list says of an address.
+// LocalRisk is an entry of the local list for an address.
 type LocalRisk struct {
 	Address    string       `json:"address"`
 	Outage     bool         `json:"outage"`
@@ -33,7 +33,7 @@ type LocalRisk struct {
 	UpdatedAt  webhook.Time `json:"updatedAt"`
 }
 
-// localSeverities are those that the local list takes: what a provider can say.
+// localSeverities are the severities that the local list accepts: those that a provider can return.
 var localSeverities = append([]string{string(risk.Unknown)}, severities...)
 
 func showLocalRisk(e risk.LocalListEntry) LocalRisk {
@@ -118,7 +118,7 @@ func (a *api) listLocalRisk(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: newPage(a, c, list, found, showLocalRisk)}, nil
 }
 
-// localRiskRoutes are the calls of the list that networks without real money have.
+// localRiskRoutes are the calls for the local list, which only networks without real money have.
 var localRiskRoutes = []route{
 	{
 		method: http.MethodPut, path: "/local-risk/{address}", name: "setLocalRisk", group: "Screening",
@@ -158,7 +158,7 @@ var exampleLocalRisk = LocalRisk{
 	Categories: []string{"SANCTIONS"}, CreatedAt: exampleAt, UpdatedAt: exampleAt,
 }
 
-// localRiskFieldDocs are the words of the local list in the document.
+// localRiskFieldDocs are the document's texts about the local list.
 var localRiskFieldDocs = map[string]fieldDoc{
 	"LocalRisk.":                {text: "What the local list says of an address."},
 	"LocalRiskPage.":            {text: "A page of the local list."},

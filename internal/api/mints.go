@@ -80,7 +80,7 @@ func (a *api) loadMints(ctx context.Context, org string) (mints mint.Catalogue, 
 	return mints, err
 }
 
-// A catalogue is small and asked for often.
+// mintsCache lets clients cache the catalogue, which is small and often read.
 const mintsCache = "private, max-age=60"
 
 func (a *api) listMints(c *call) (answer, error) {
@@ -117,8 +117,8 @@ func (a *api) listMints(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: body}, nil
 }
 
-// mintsTag is weak: the moment of a price is left out, for a price that was
-// asked again and is the same makes no other catalogue.
+// mintsTag returns a weak tag. It ignores the time of a price, because a price that was fetched
+// again and did not change does not change the catalogue.
 func mintsTag(p Page[Mint]) string {
 	timeless := p
 	timeless.Data = slices.Clone(p.Data)

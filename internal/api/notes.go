@@ -10,8 +10,8 @@ import (
 	"github.com/cofferpay/coffer/internal/transfer"
 )
 
-// This file has the words of the published document. Its shapes are drawn from
-// the Go types in document.go.
+// This file has the texts of the published document. document.go draws its shapes from the Go
+// types.
 
 const aboutOrganizations = `Coffer keeps money for the customers of an organization and pays it out.
 
@@ -38,7 +38,7 @@ var groups = []struct{ name, text string }{
 	{"Meta", "About this interface."},
 }
 
-// fieldDoc is what the document says of a field.
+// fieldDoc is the document's text about a field.
 type fieldDoc struct {
 	text    string
 	pattern string
@@ -403,7 +403,7 @@ var fieldDocs = map[string]fieldDoc{
 	"Envelope.data":  {text: "The object that the event tells of: a deposit, a withdrawal, a transfer or a failed swap."},
 }
 
-// problemDoc is what the document says of a code.
+// problemDoc is the document's text about a code.
 type problemDoc struct {
 	kind    fault.Kind
 	text    string
@@ -457,7 +457,7 @@ var problems = map[fault.Code]problemDoc{
 	fault.CodeUnavailable: {fault.Unavailable, "something we need is down, and the sentence says what; a GET changed nothing, repeat a POST with the same key", "", "The database has no space left on its disk, so this call was not finished. Repeat the request with the same idempotencyKey: it is done at most once, and the answer tells.", nil},
 }
 
-// webhookHeaders are what comes with an event.
+// webhookHeaders are the headers of an event.
 var webhookHeaders = []header{
 	{"webhook-id", "The event: the same over all attempts. A receiver drops what it has seen."},
 	{"webhook-timestamp", "When this attempt was made, in seconds since 1970. A receiver refuses what is old."},

@@ -1,7 +1,6 @@
 package api
 
-// webhookFieldDocs are the words for what endpoints.go reads and
-// answer, beside those that notes.go has for everything.
+// webhookFieldDocs are the texts for the types of endpoints.go, in addition to those in notes.go.
 var webhookFieldDocs = map[string]fieldDoc{
 	"EndpointChange.":            {text: "Changes a webhook endpoint; what is left out stays."},
 	"EndpointFilters.":           {text: "Leaves out events. What is not given leaves out nothing."},

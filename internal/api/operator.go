@@ -28,37 +28,37 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// OperatorConfig is what the operator's interface stands on. Every member is
-// needed unless it says otherwise.
+// OperatorConfig holds what the operator's interface depends on. Every field is required unless its
+// comment says otherwise.
 type OperatorConfig struct {
 	DB          *pg.DB
 	Chains      chain.Chains
 	Withdrawals *withdrawal.Service
 	Flagged     *deposit.Resolutions // decides about flagged deposits
-	Rescreens   *deposit.Rescreener  // asks again about their senders
-	Whitelist   *whitelist.Service   // the addresses that organizations may be paid out to
-	// AllowedPrefixes are the addresses that may call, by the peer of the connection; no
-	// header is read. An empty list lets nobody in.
+	Rescreens   *deposit.Rescreener  // screens their senders again
+	Whitelist   *whitelist.Service   // the whitelists of organizations
+	// AllowedPrefixes are the addresses that may call, by the peer of the connection; no header is
+	// read. An empty list admits no caller.
 	AllowedPrefixes []netip.Prefix
-	// Proxies stand before this listener; of theirs X-Forwarded-For is read.
+	// Proxies are the proxies before this listener; X-Forwarded-For is read only from them.
 	Proxies Proxies
-	// CursorKey signs the cursors of lists; 32 random bytes that outlive the process.
+	// CursorKey signs the cursors of lists: 32 random bytes that outlive the process.
 	CursorKey []byte
-	// FourEyes says whether what loosens a control needs a second operator.
+	// FourEyes says whether a change that loosens a control needs a second operator.
 	FourEyes foureyes.Rule
-	// BaseURL is where operators reach this interface, /v1 included, for the document.
+	// BaseURL is the URL at which operators reach this interface, /v1 included, for the document.
 	BaseURL string
-	// LocalRisk says that the local list is asked, so entries have an effect.
+	// LocalRisk says that screening uses the local list, so that its entries have an effect.
 	LocalRisk bool
-	// KeyRolled hears of each new key of an organization; nil: nothing does.
+	// KeyRolled receives each new key of an organization; it may be nil.
 	KeyRolled func(ctx context.Context, org string, key seal.Secret)
-	Limits    Limits       // by key; the zero value sets none; see UsualLimits
-	Log       *slog.Logger // nil: the default
+	Limits    Limits       // per key; the zero value sets none; see UsualLimits
+	Log       *slog.Logger // nil means the default
 }
 
-// NewOperator makes the handler of the operators' listener: their interface under
-// /v1 and its document at /openapi.json. It has none of the organizations' routes
-// and takes none of their keys.
+// NewOperator builds the handler of the operators' listener: their interface under /v1 and its
+// document at /openapi.json. It has none of the organizations' routes and accepts none of their
+// keys.
 func NewOperator(conf OperatorConfig) http.Handler {
 	if len(conf.CursorKey) == 0 {
 		panic("api: cursors need a key")
@@ -72,8 +72,8 @@ func NewOperator(conf OperatorConfig) http.Handler {
 	return handler.middleware(handler.restrictAddresses(conf.AllowedPrefixes, handler.newRouter()))
 }
 
-// restrictAddresses lets nobody in who calls from elsewhere, before a key is looked at: whoever
-// found one is not told there whether it opens.
+// restrictAddresses refuses callers from other addresses before it looks at a key. A caller from
+// elsewhere therefore cannot find out whether a key is valid.
 func (a *api) restrictAddresses(listed []netip.Prefix, inner http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		peer, err := netip.ParseAddrPort(r.RemoteAddr)
@@ -90,10 +90,10 @@ func (a *api) restrictAddresses(listed []netip.Prefix, inner http.Handler) http.
 	})
 }
 
-// operatorHeader carries an operator's key.
+// operatorHeader is the header of an operator's key.
 const operatorHeader = "X-Operator-Key"
 
-// authenticateOperator finds out whose key was presented.
+// authenticateOperator finds the operator of the presented key.
 func (a *api) authenticateOperator(w http.ResponseWriter, c *call) (err error) {
 	c.operator, err = operator.Authenticate(c.Context(), a.conf.DB, presentedKey(c.Request, operatorHeader))
 	if fault.HasCode(err, fault.CodeUnauthorized) {
@@ -109,11 +109,11 @@ func (a *api) authenticateOperator(w http.ResponseWriter, c *call) (err error) {
 	return nil
 }
 
-// pathShownMax bounds what the audit log keeps of a path.
+// pathShownMax bounds the part of a path that the audit log stores.
 const pathShownMax = 300
 
-// recordCall writes into the audit log that an operator calls, whatever comes of it.
-// What the call changes has a row of its own, in the transaction of the change.
+// recordCall records an operator's call in the audit log, whatever its result. A change that the
+// call makes has a row of its own, in the transaction of the change.
 func (a *api) recordCall(c *call, rt route) error {
 	path := c.URL.EscapedPath()
 	err := a.conf.DB.InSystem(c.Context(), func(ctx context.Context, tx pg.Tx) error {
@@ -125,7 +125,8 @@ func (a *api) recordCall(c *call, rt route) error {
 	if err != nil && !errors.Is(err, pg.ErrCommitUnknown) {
 		return fmt.Errorf("write an operator's call into the audit log: %w", err)
 	}
-	return nil // of a call that may be written down nothing is lost by doing it
+	// An unknown commit is no reason to refuse: the row may be there, and the call has not begun.
+	return nil
 }
 
 // OrganizationRequest is the body of POST /organizations.
@@ -133,7 +134,7 @@ type OrganizationRequest struct {
 	Name string `json:"name"`
 }
 
-// Organization is a user of this service.
+// Organization is a tenant of this service.
 type Organization struct {
 	OrganizationID  string        `json:"organizationId"`
 	Name            string        `json:"name"`
@@ -142,13 +143,13 @@ type Organization struct {
 	CreatedAt       webhook.Time  `json:"createdAt"`
 }
 
-// OrganizationWithKey is a new organization: the only time its key is shown.
+// OrganizationWithKey is a new organization. Its key is shown only here.
 type OrganizationWithKey struct {
 	Organization
 	APIKey string `json:"apiKey"`
 }
 
-// APIKey is a new key: the only time it is shown.
+// APIKey is a new key. It is shown only here.
 type APIKey struct {
 	APIKey string `json:"apiKey"`
 }
@@ -194,7 +195,7 @@ func (a *api) listOrganizations(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: newPage(a, c, list, found, showOrganization)}, nil
 }
 
-// organizationID is the one that the path names.
+// organizationID returns the organization that the path names.
 func (c *call) organizationID() (string, error) {
 	name := c.pathParam("organizationId")
 	if !id.IsValid("org", name) {
@@ -234,7 +235,7 @@ func (a *api) rollKey(c *call) (answer, error) {
 	return answer{status: http.StatusCreated, body: APIKey{key.Reveal()}}, nil
 }
 
-// OwnedDeposit is a deposit with the organization that it belongs to.
+// OwnedDeposit is a deposit with its organization.
 type OwnedDeposit struct {
 	OrganizationID string `json:"organizationId"`
 	webhook.Deposit
@@ -265,7 +266,7 @@ func (a *api) listAllDeposits(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: newPage(a, c, list, found, func(o deposit.OrgDeposit) OwnedDeposit { return OwnedDeposit{o.OrgID, o.Object} })}, nil
 }
 
-// OwnedWithdrawal is a withdrawal with the organization that it belongs to.
+// OwnedWithdrawal is a withdrawal with its organization.
 type OwnedWithdrawal struct {
 	OrganizationID string `json:"organizationId"`
 	webhook.Withdrawal
@@ -297,7 +298,7 @@ type FreezeOrder struct {
 	Reason         *string `json:"reason,omitempty"`
 }
 
-// Freeze is something that is stopped.
+// Freeze is a stop of outgoing payments.
 type Freeze struct {
 	FreezeID       string        `json:"freezeId"`
 	Scope          string        `json:"scope"`
@@ -322,17 +323,17 @@ func showFreeze(f freeze.Freeze) Freeze {
 
 var (
 	freezeScopes         = []string{string(freeze.ScopeCustomer), string(freeze.ScopeOrganization), string(freeze.ScopeChain), string(freeze.ScopeAll), string(freeze.ScopeWallet)}
-	operatorFreezeScopes = freezeScopes[:4] // a wallet is frozen by the program alone
+	operatorFreezeScopes = freezeScopes[:4] // only the program freezes a wallet
 	freezeSources        = []string{
 		string(freeze.SourceOrganization), string(freeze.SourceOperator), string(freeze.SourceVerify), string(freeze.SourceFinality), string(freeze.SourceDispatch), string(freeze.SourceSigner),
 	}
 )
 
-// reasonBytesMax bounds what an operator writes about a freeze.
+// reasonBytesMax bounds an operator's reason for a freeze.
 const reasonBytesMax = 500
 
-// toFreeze is the freeze that a request means. What its scope does not take is
-// refused: who names a customer does not mean everybody.
+// toFreeze returns the freeze that a request asks for. It refuses fields that the scope does not
+// take: a request that names a customer must not freeze all of them.
 func (r FreezeOrder) toFreeze(chains chain.Chains) (freeze.Freeze, error) {
 	refuse := func(param, format string, args ...any) (freeze.Freeze, error) {
 		return freeze.Freeze{}, fault.New(fault.Invalid, fault.InvalidRequest, format+" Nothing was frozen and no money moved.", args...).WithParam(param)
@@ -392,7 +393,7 @@ func (a *api) createFreeze(c *call) (answer, error) {
 	err = a.conf.DB.InSystem(c.Context(), func(ctx context.Context, tx pg.Tx) error {
 		var err error
 		wanted := f
-		// A name that is nobody's would be told as frozen, and somebody else would not be.
+		// An unknown id would be reported as frozen, while the one that was meant would not be.
 		if wanted.OrgID != "" {
 			if _, err = org.LoadView(ctx, tx, wanted.OrgID); err != nil {
 				return withParam(err, "organizationId")
@@ -415,7 +416,7 @@ func (a *api) createFreeze(c *call) (answer, error) {
 	return answer{status: http.StatusCreated, body: showFreeze(f)}, nil
 }
 
-// withParam names the parameter at fault, of a refusal.
+// withParam adds the parameter at fault to a refusal.
 func withParam(err error, param string) error {
 	if f := fault.Find(err); f != nil {
 		return f.WithParam(param)
@@ -459,13 +460,13 @@ func (a *api) liftFreeze(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: showFreeze(lifted)}, nil
 }
 
-// Reserves are what there is and whose it is.
+// Reserves compares the holdings with the liabilities.
 type Reserves struct {
 	AsOf webhook.Time `json:"asOf"`
 	Data []Reserve    `json:"data"`
 }
 
-// Reserve is what there is of a mint.
+// Reserve holds the reserves of one mint.
 type Reserve struct {
 	MintID      int                `json:"mintId"`
 	Symbol      string             `json:"symbol"`
@@ -485,14 +486,14 @@ type ReserveBlock struct {
 	Hash   string `json:"hash"`
 }
 
-// ReserveHoldings are what our addresses hold.
+// ReserveHoldings are the amounts on our addresses.
 type ReserveHoldings struct {
 	DepositAddresses string `json:"depositAddresses"`
 	Treasuries       string `json:"treasuries"`
 	Total            string `json:"total"`
 }
 
-// ReserveLiabilities are whose it is, by kind.
+// ReserveLiabilities are the amounts owed, by kind.
 type ReserveLiabilities struct {
 	CustomersAvailable   string `json:"customersAvailable"`
 	CustomersWithdrawing string `json:"customersWithdrawing"`
@@ -504,7 +505,7 @@ type ReserveLiabilities struct {
 	Total                string `json:"total"`
 }
 
-// ReserveInTransit is what transactions that are not final move.
+// ReserveInTransit are the amounts that transactions move that are not final.
 type ReserveInTransit struct {
 	Leaving string `json:"leaving"`
 	Moving  string `json:"moving"`

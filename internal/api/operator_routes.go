@@ -11,8 +11,8 @@ import (
 	"github.com/cofferpay/coffer/internal/transfer"
 )
 
-// operators is what whoever runs the service calls: every route of theirs, and
-// the words that only their document has.
+// operators is the surface of the operators: all their routes, and the texts that only their
+// document has.
 var operators = surface{
 	title: "Coffer, for its operators", description: aboutOperators, page: "Coffer: the operator's interface", guide: docs.Operator, routes: concatRoutes(operatorRoutes, operatorKeyRoutes, operatorFlaggedRoutes, localRiskRoutes, whitelistRoutes), groups: operatorGroups,
 	credential: "operatorKey", header: operatorHeader,
@@ -37,10 +37,10 @@ var operators = surface{
 	},
 }
 
-// concatRoutes is several lists of routes as one.
+// concatRoutes joins several lists of routes.
 func concatRoutes(lists ...[]route) []route { return slices.Concat(lists...) }
 
-// mergeMaps is several maps as one; a key that two have is a mistake.
+// mergeMaps joins several maps; a key in two of them is a mistake.
 func mergeMaps[V any](maps ...map[string]V) map[string]V {
 	merged := map[string]V{}
 	for _, m := range maps {
@@ -294,7 +294,7 @@ var (
 	}
 )
 
-// operatorFieldDocs are the words that only the operators' document has.
+// operatorFieldDocs are the texts that only the operators' document has.
 var operatorFieldDocs = map[string]fieldDoc{
 	"Organization.":                       {text: "A user of this service."},
 	"OrganizationWithKey.":                {text: "A new organization with its API key, which is shown this once."},

@@ -11,34 +11,36 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// route is one call. Everything that the document says of it stands here.
+// route describes one call, with all that the document says about it.
 type route struct {
 	method, path string
 	name         string // operationId
 	group        string
 	summary      string
 	text         string
-	needsNoKey   bool // needs no key, and is served without the prefix too
-	// scope is what an organization's key needs for the call, and fieldScopes what it needs where
-	// the body has a field. Every call of an organization has a scope: one without takes the main
-	// key alone. No call of an operator has one.
+	needsNoKey   bool // served without a key, and also without the prefix
+	// scope is the scope that an organization's key needs for the call. fieldScopes are the scopes
+	// that it needs if the body has a field. Every call of an organization has a scope; a call
+	// without one needs the main key. Operators' calls have none.
 	scope         org.Scope
 	fieldScopes   map[string]org.Scope
-	limitsItself  bool // counts itself against the rate, where a replay is free
-	countsAsQuote bool // counts as a quote: it asks chains or providers and keeps nothing
-	csv           bool // also answers with a table
-	retryable     bool // a POST that may be sent again without a key: twice does no more than once
+	limitsItself  bool // checks its rate itself, because a replay is free
+	// Counts as a quote: it asks chains or providers and stores nothing.
+	countsAsQuote bool
+	csv           bool // can also answer with a CSV table
+	// A POST that may be repeated without a key: twice has the same effect as once.
+	retryable     bool
 	query         []parameter
 	body          any  // a value of the request's type; nil: no body
 	optional      bool // the body may be left out
 	headers       []header
 	answers       []success
-	faults        []fault.Code // beside those that every call may answer
+	faults        []fault.Code // in addition to those of every call
 	handle        func(*api, *call) (answer, error)
 }
 
-// jsonOnly tells a read that refuses the wish for a table. A write goes on: its answer is
-// always JSON, and a refusal would say of a payment that is known that it was not made.
+// jsonOnly reports whether a read refuses a request for a table. A write does not refuse it: its
+// answer is always JSON, and a refusal would wrongly say of a known payment that it was not made.
 func (r route) jsonOnly() bool { return r.method == http.MethodGet && !r.csv }
 
 // success is an answer that is not a problem.
@@ -50,7 +52,7 @@ type success struct {
 	headers []header
 }
 
-// csvText says of a list that it also comes as CSV.
+// csvText says that a list also comes as CSV.
 const csvText = " With Accept: text/csv everything that the filters leave comes as one table, as of one moment, without limit and cursor; one that breaks off is cut, never ended. A cell that a spreadsheet would take for a formula has an apostrophe before it."
 
 // header is a header of a request or of an answer.

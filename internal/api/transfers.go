@@ -24,7 +24,7 @@ type TransferRequest struct {
 	Metadata       *map[string]string `json:"metadata,omitempty"`
 }
 
-// TransferParty is one side of a transfer that is asked for.
+// TransferParty is one side of a requested transfer.
 type TransferParty struct {
 	CustomerID *string `json:"customerId,omitempty"`
 	Product    *string `json:"product,omitempty"`

@@ -15,7 +15,7 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// signerTimeout is how long a call waits for the signer, after what it changed holds.
+// signerTimeout is how long a call waits for the signer after its change is committed.
 const signerTimeout = 5 * time.Second
 
 // WhitelistedAddressRequest is the body of POST
@@ -26,7 +26,7 @@ type WhitelistedAddressRequest struct {
 	Label   string `json:"label"`
 }
 
-// WhitelistedAddress is an address that an organization may be paid out to.
+// WhitelistedAddress is an address to which an organization's own money may be paid out.
 type WhitelistedAddress struct {
 	WhitelistedAddressID *string       `json:"whitelistedAddressId"`
 	OrganizationID       string        `json:"organizationId"`
@@ -43,7 +43,7 @@ type WhitelistedAddress struct {
 	RemovedBy            *string       `json:"removedBy"`
 }
 
-// awaitingApproval is the status of one that a second operator has to agree to.
+// awaitingApproval is the status of an address that needs the approval of a second operator.
 const awaitingApproval = "AWAITING_APPROVAL"
 
 var whitelistStatuses = append([]string{awaitingApproval}, whitelist.Statuses...)
@@ -56,7 +56,7 @@ func showWhitelisted(address whitelist.Entry, current time.Time) WhitelistedAddr
 	}
 }
 
-// showPending is an address that waits for a second operator.
+// showPending shows an address that waits for a second operator.
 func showPending(w whitelist.EntryRequest, r foureyes.Request) WhitelistedAddress {
 	return WhitelistedAddress{
 		OrganizationID: r.OrgID, Chain: w.Chain, Address: w.Address, Label: w.Label, Status: awaitingApproval,
@@ -64,8 +64,8 @@ func showPending(w whitelist.EntryRequest, r foureyes.Request) WhitelistedAddres
 	}
 }
 
-// requestEndorsement has the signer asked about an address whose row was committed. Whatever
-// fails is done later by itself, so it is no failure of the call.
+// requestEndorsement asks the signer to endorse an address whose row was committed. A failure is
+// retried later in the background, so it does not fail the call.
 func (a *api) requestEndorsement(ctx context.Context, name string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), signerTimeout)
 	defer cancel()
@@ -154,7 +154,7 @@ func (a *api) removeWhitelisted(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: shown}, err
 }
 
-// endorseApproved has the signer asked about the address that a change request added.
+// endorseApproved asks the signer to endorse the address that a change request added.
 func (a *api) endorseApproved(ctx context.Context, r foureyes.Request) {
 	if r.Kind != foureyes.WhitelistedAddress {
 		return
@@ -213,7 +213,7 @@ var (
 	}()
 )
 
-// whitelistFieldDocs are the words of the whitelist in the document.
+// whitelistFieldDocs are the document's texts about the whitelist.
 var whitelistFieldDocs = map[string]fieldDoc{
 	"WhitelistedAddress.":                     {text: "An address that an organization's own money may be paid out to."},
 	"WhitelistedAddressPage.":                 {text: "A page of whitelisted addresses."},

@@ -14,8 +14,8 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// WithdrawRequest is the body of POST /withdraw. The booleans take no null: a
-// null where true was meant must not pass for false.
+// WithdrawRequest is the body of POST /withdraw. The booleans take no null: a null where true was
+// meant must not count as false.
 type WithdrawRequest struct {
 	MintID          int                `json:"mintId"`
 	CustomerID      string             `json:"customerId"`
@@ -32,8 +32,8 @@ type WithdrawRequest struct {
 	TravelRule      *json.RawMessage   `json:"travelRule,omitempty"`
 }
 
-// EstimateRequest is the body of POST /withdraw/estimate: the body of POST /withdraw,
-// of which only the mint has to be known.
+// EstimateRequest is the body of POST /withdraw/estimate: the body of POST /withdraw, of which only
+// the mint is required.
 type EstimateRequest struct {
 	MintID          int                `json:"mintId"`
 	CustomerID      *string            `json:"customerId,omitempty"`
@@ -50,7 +50,7 @@ type EstimateRequest struct {
 	TravelRule      *json.RawMessage   `json:"travelRule,omitempty"`
 }
 
-// Estimate is what a withdrawal would cost.
+// Estimate is the estimated cost of a withdrawal.
 type Estimate struct {
 	NetworkFee       string  `json:"networkFee"`
 	NetworkFeeMintID *int    `json:"networkFeeMintId"`
@@ -62,7 +62,7 @@ type Estimate struct {
 	ExpiresAt webhook.Time `json:"expiresAt"`
 }
 
-// GateResult is what one rule said, with what it looked at.
+// GateResult is the result of one rule, with the values that it checked.
 type GateResult struct {
 	Gate   string `json:"gate"`
 	Result string `json:"result"`
@@ -92,7 +92,7 @@ type GateResult struct {
 	Explanation     string `json:"why,omitempty"`
 }
 
-// Preview is what would become of a withdrawal.
+// Preview is the outcome that a withdrawal would have.
 type Preview struct {
 	WouldBe          string                   `json:"wouldBe"`
 	ApprovalReasons  webhook.List[string]     `json:"approvalReasons"`
@@ -114,12 +114,12 @@ type Decision struct {
 	Note            *string                  `json:"note"`
 }
 
-// Decisions are all that was decided about a withdrawal.
+// Decisions lists all decisions about a withdrawal.
 type Decisions struct {
 	Data []Decision `json:"data"`
 }
 
-// readWithdrawal reads the body of a withdrawal, whether it is to be made or only asked about.
+// readWithdrawal reads the body of a withdrawal, for a request or a preview.
 func (a *api) readWithdrawal(c *call) (withdrawal.Request, error) {
 	var empty withdrawal.Request
 	var body WithdrawRequest
@@ -151,7 +151,7 @@ func (a *api) readWithdrawal(c *call) (withdrawal.Request, error) {
 	return r, nil
 }
 
-// readFeeMode reads who pays the fee. Nothing at all is no mode.
+// readFeeMode reads who pays the fee. An empty text is refused.
 func readFeeMode(text *string) (string, error) {
 	if text == nil {
 		return "", nil
@@ -232,7 +232,8 @@ func reasonTexts(reasons []withdrawal.Reason) (texts webhook.List[string]) {
 	return texts
 }
 
-// showGates shows what the rules said. A member that GateResult does not have is a bug.
+// showGates converts the results of the rules. It panics on a member that GateResult does not have,
+// which is a bug.
 func showGates(steps []withdrawal.Step) (results webhook.List[GateResult]) {
 	raw, err := json.Marshal(withdrawal.FlattenSteps(steps))
 	if err == nil {
