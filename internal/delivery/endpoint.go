@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	endpointsMax        = 10 // of an organization
+	endpointsMax        = 10 // per organization
 	urlBytesMax         = 2048
 	descriptionBytesMax = 500
 )
@@ -37,37 +37,41 @@ const (
 	Enabled           = "ENABLED"
 	Paused            = "PAUSED"              // its deliveries wait
 	DisabledGone      = "DISABLED_GONE"       // it answered 410; its deliveries are cancelled
-	DisabledByFailure = "DISABLED_BY_FAILURE" // nothing but failures for days; its deliveries wait
+	// It did nothing but fail for days; its deliveries wait.
+	DisabledByFailure = "DISABLED_BY_FAILURE"
 )
 
-// Endpoint is where an organization wants its events. Its secrets are not in it: each
-// is shown once, by Create or Rotate.
+// Endpoint is the URL at which an organization receives webhooks. It holds no secrets: each is
+// shown once, by Create or Rotate.
 type Endpoint struct {
 	ID           string
 	OrgID        string
 	URL          string
 	Description  string
-	Events       []event.Type // none: the events of the interface, no extensions; event.EveryType alone: every one
+	// None means the events of the interface without extensions; event.EveryType alone means all.
+	Events       []event.Type
 	Filters      Filters
 	Status       string
 	APIVersion   string
-	FailingSince *time.Time // the first of the failed attempts since one succeeded; nil: none failed
+	// The first failed attempt since the last success; nil means that none failed.
+	FailingSince *time.Time
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
 }
 
-// Filters leave out events that an endpoint could have. An event that concerns no
+// Filters exclude events that an endpoint would otherwise receive. An event that concerns no
 // customer, or happened on no chain, does not pass a filter that names one.
 type Filters struct {
-	CustomerID string     // "": whomever it concerns. Of a transfer it is who pays, where that is a customer.
-	Chain      chain.Name // "": wherever it happened
+	// "" means any customer. In a transfer it is the payer, if that is a customer.
+	CustomerID string
+	Chain      chain.Name // "" means any chain
 }
 
 func (f Filters) matchEvent(e event.Sequenced) bool {
 	return (f.CustomerID == "" || f.CustomerID == e.CustomerID) && (f.Chain == "" || string(f.Chain) == e.Chain)
 }
 
-// NewEndpoint is what a caller says of an endpoint that it wants.
+// NewEndpoint describes the endpoint that a caller wants to create.
 type NewEndpoint struct {
 	URL         string
 	Description string
@@ -75,7 +79,7 @@ type NewEndpoint struct {
 	Filters     Filters
 }
 
-// Change is what a caller wants otherwise; what is nil stays.
+// Change describes what a caller changes; a nil field stays as it is.
 type Change struct {
 	URL         *string
 	Description *string
@@ -84,17 +88,16 @@ type Change struct {
 	Status      *string  // Enabled or Paused
 }
 
-// Endpoints keeps the endpoints of organizations.
+// Endpoints manages the endpoints of organizations.
 type Endpoints struct {
 	Seal *seal.Keyset
-	// Development also allows http to this machine's loopback addresses. It belongs
-	// to the local world.
+	// Development also allows http to this machine's loopback addresses. It is for the local world.
 	Development bool
-	// Posts sends samples; nil where nobody asks for one.
+	// Posts sends samples; nil where no samples are requested.
 	Posts *Dispatcher
 
 	openOnce        sync.Once
-	samplesInFlight chan struct{} // a place for each sample that is on its way
+	samplesInFlight chan struct{} // one slot for each sample in flight
 }
 
 func checkDescription(description string) error {
@@ -105,7 +108,7 @@ func checkDescription(description string) error {
 	return nil
 }
 
-// checkEvents sorts what an endpoint names, each once.
+// checkEvents sorts the types that an endpoint names and removes duplicates.
 func checkEvents(named []event.Type) ([]event.Type, error) {
 	events := slices.Clone(named)
 	slices.Sort(events)
@@ -126,8 +129,8 @@ func checkEvents(named []event.Type) ([]event.Type, error) {
 	return events, nil
 }
 
-// checkFilters refuses what no event could ever have. A customer that nobody has seen
-// yet is none of that: customers are made on first use.
+// checkFilters refuses a filter that no event could ever pass. It accepts an unknown customer,
+// because customers are created on first use.
 func checkFilters(f Filters) error {
 	if f.CustomerID != "" {
 		if err := customer.CheckID(f.CustomerID); err != nil {
@@ -141,9 +144,9 @@ func checkFilters(f Filters) error {
 	return nil
 }
 
-// Create makes an endpoint and returns its secret, which cannot be had again. Errors
-// are faults INVALID_REQUEST for what cannot be, with its parameter, and INVALID_STATE
-// for an organization that has ten.
+// Create creates an endpoint and returns its secret, which is never shown again. Errors:
+// INVALID_REQUEST for invalid input, with its parameter, and INVALID_STATE for an organization that
+// has ten endpoints.
 func (s *Endpoints) Create(ctx context.Context, tx pg.Tx, org string, actor audit.Actor, n NewEndpoint) (Endpoint, seal.Secret, error) {
 	noSecret := seal.Secret{}
 	events, err := checkEvents(n.Events)
@@ -151,7 +154,7 @@ func (s *Endpoints) Create(ctx context.Context, tx pg.Tx, org string, actor audi
 		return Endpoint{}, noSecret, err
 	}
 
-	// Two requests that each see nine endpoints must not make eleven.
+	// Two requests that each see nine endpoints must not create an eleventh.
 	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('coffer/delivery/endpoints/' || $1, 0))`, org); err != nil {
 		return Endpoint{}, noSecret, fmt.Errorf("lock the endpoints of %s: %w", org, err)
 	}
@@ -189,7 +192,7 @@ func (s *Endpoints) Create(ctx context.Context, tx pg.Tx, org string, actor audi
 	return e, secret, nil
 }
 
-// auditDetail are what the audit log keeps of an endpoint.
+// auditDetail returns what the audit log stores of an endpoint.
 func auditDetail(e Endpoint) map[string]any {
 	return map[string]any{
 		"url": e.URL, "description": e.Description, "events": typeNames(e.Events), "status": e.Status,
@@ -197,15 +200,15 @@ func auditDetail(e Endpoint) map[string]any {
 	}
 }
 
-// Update changes an endpoint and returns it as it is from the commit on.
+// Update changes an endpoint and returns its new state.
 //
-// What is in flight at that moment ends where it was sent. What waits goes to the URL
-// that the endpoint has when it is sent. Events and filters decide about what is
-// numbered from now on: what waits was wanted when it happened, and is still sent. A
-// paused endpoint's deliveries wait, and so do those of one that is enabled again: with
-// another URL, or when it is enabled, everything that waits is due at once, in the order
-// of each resource, with the whole schedule before it. Errors are the faults of Create and
-// NOT_FOUND.
+// A post in flight at that moment ends at the URL to which it was sent. Waiting deliveries go to
+// the URL that the endpoint has when they are sent. Events and filters apply to events numbered
+// from now on: waiting deliveries were wanted when they happened, and are still sent. A paused
+// endpoint's deliveries wait.
+//
+// When the URL changes or the endpoint is enabled again, all waiting deliveries are due at once, in
+// the order of each resource, with a complete new schedule. Errors: those of Create, and NOT_FOUND.
 func (s *Endpoints) Update(ctx context.Context, tx pg.Tx, org string, actor audit.Actor, endpointID string, c Change) (Endpoint, error) {
 	before, err := lockEndpoint(ctx, tx, org, endpointID)
 	if err != nil {
@@ -244,7 +247,7 @@ func (s *Endpoints) Update(ctx context.Context, tx pg.Tx, org string, actor audi
 	}
 	restart := e.URL != before.URL || e.Status == Enabled && before.Status != Enabled
 	if restart {
-		e.FailingSince = nil // what the former address did says nothing
+		e.FailingSince = nil // failures of the former URL prove nothing
 	}
 	e.UpdatedAt = tx.Now
 	_, err = tx.Exec(ctx, `
@@ -271,7 +274,7 @@ func (s *Endpoints) Update(ctx context.Context, tx pg.Tx, org string, actor audi
 const endpointColumns = `endpoint_id, org_id, url, description, events, coalesce(filter_customer_id, ''), coalesce(filter_chain, ''),
 	status, api_version, failing_since, created_at, updated_at`
 
-// List is a page of the endpoints that are not deleted.
+// List returns a page of the endpoints that are not deleted.
 func (s *Endpoints) List(ctx context.Context, tx pg.Tx, org string, p page.Page) (page.Result[Endpoint], error) {
 	sql, args := page.NewQuery(`SELECT `+endpointColumns+` FROM webhook_endpoints WHERE org_id = ? AND deleted_at IS NULL`, org).
 		BuildPage(p, "created_at", "endpoint_id")
@@ -286,12 +289,12 @@ func (s *Endpoints) List(ctx context.Context, tx pg.Tx, org string, p page.Page)
 	return page.CutPage(p, endpoints, func(e Endpoint) page.Cursor { return page.Cursor{CreatedAt: e.CreatedAt, ID: e.ID} }), nil
 }
 
-// ByID is one endpoint, or the fault NOT_FOUND.
+// ByID returns one endpoint. Error: NOT_FOUND.
 func (s *Endpoints) ByID(ctx context.Context, tx pg.Tx, org, endpointID string) (Endpoint, error) {
 	return loadEndpoint(ctx, tx, org, endpointID, "")
 }
 
-// lockEndpoint is ByID with the row locked against changes by others.
+// lockEndpoint returns an endpoint with its row locked against changes by other transactions.
 func lockEndpoint(ctx context.Context, tx pg.Tx, org, endpointID string) (Endpoint, error) {
 	return loadEndpoint(ctx, tx, org, endpointID, " FOR NO KEY UPDATE")
 }
@@ -315,9 +318,9 @@ func loadEndpoint(ctx context.Context, tx pg.Tx, org, endpointID, lock string) (
 	return e, nil
 }
 
-// Delete ends an endpoint: nothing is sent to it from the commit on, except what is in
-// flight at that moment. What it has not received stays in the feed. The fault is
-// NOT_FOUND when there is none or it was deleted before.
+// Delete deletes an endpoint. From the commit on nothing is sent to it, except posts in flight at
+// that moment. Events that it has not received stay in the feed. Error: NOT_FOUND if there is none
+// or it was deleted before.
 func (s *Endpoints) Delete(ctx context.Context, tx pg.Tx, org string, actor audit.Actor, endpointID string) error {
 	if !id.IsValid("we", endpointID) {
 		return newNotFound(endpointID)
@@ -348,7 +351,7 @@ func scanEndpoint(row pgx.CollectableRow) (Endpoint, error) {
 	return e, err
 }
 
-// typeNames is a list of types as PostgreSQL takes it, never NULL.
+// typeNames converts types to a list for PostgreSQL, never NULL.
 func typeNames(types []event.Type) []string {
 	names := make([]string, len(types))
 	for i, t := range types {
@@ -357,8 +360,8 @@ func typeNames(types []event.Type) []string {
 	return names
 }
 
-// checkURL refuses what could never be posted to. It is a courtesy to whoever mistypes:
-// what protects is the guard, which sees every address that is dialled.
+// checkURL refuses a URL to which no post could ever succeed. It only helps against typing errors.
+// The protection is the guard, which checks every address that is dialled.
 func checkURL(raw string, development bool) error {
 	refuse := func(problem string) error {
 		return fault.New(fault.Invalid, fault.InvalidRequest, "The URL %s. Nothing was written.", problem).WithParam("url")

@@ -18,17 +18,17 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// What an attempt came to.
+// The outcomes of an attempt.
 const (
 	Delivered = "DELIVERED"
 	Failed    = "FAILED"
 )
 
-// Attempt is one post that was made, with what came back.
+// Attempt is one post, with the answer.
 type Attempt struct {
 	EventID  string
 	Type     event.Type
-	Test     bool // a sample that was asked for
+	Test     bool // a requested sample
 	Number   int  // 1, 2, … of this event to this endpoint
 	SentAt   time.Time
 	URL      string
@@ -39,13 +39,15 @@ type Attempt struct {
 	Error    string            // in plain words; "" when it was delivered
 	Duration time.Duration
 
-	Delivery string     // what became of the delivery: PENDING, DELIVERED, FAILED, CANCELLED
-	NextAt   *time.Time // when it is tried again; nil when it is not, or this was not the last attempt
+	// The state of the delivery: PENDING, DELIVERED, FAILED, CANCELLED.
+	Delivery string
+	// When it is tried again; nil if it is not, or if this was not the last attempt.
+	NextAt   *time.Time
 
-	sortKey string // among attempts of the same moment
+	sortKey string // orders attempts of the same moment
 }
 
-// Outcome is Delivered or Failed.
+// Outcome returns Delivered or Failed.
 func (a Attempt) Outcome() string {
 	if a.Status >= 200 && a.Status < 300 {
 		return Delivered
@@ -53,7 +55,7 @@ func (a Attempt) Outcome() string {
 	return Failed
 }
 
-// AttemptFilter says which attempts a log shows; zero members leave out nothing.
+// AttemptFilter selects the attempts that a log shows; zero fields exclude nothing.
 type AttemptFilter struct {
 	Outcome   string // Delivered or Failed
 	EventID   string
@@ -61,9 +63,9 @@ type AttemptFilter struct {
 	MadeSince *time.Time // made at this time or later
 }
 
-// Log is a page of the attempts to reach an endpoint, in the order in which they were
-// made, samples among them. It reaches back for as long as attempts are kept. The fault
-// is NOT_FOUND when there is no such endpoint.
+// Log returns a page of the attempts to reach an endpoint, in the order in which they were made,
+// samples included. It covers the time for which attempts are kept. Error: NOT_FOUND if there is no
+// such endpoint.
 func (s *Endpoints) Log(ctx context.Context, tx pg.Tx, org, endpointID string, filter AttemptFilter, p page.Page) (page.Result[Attempt], error) {
 	if _, err := s.ByID(ctx, tx, org, endpointID); err != nil {
 		return page.Result[Attempt]{}, err
@@ -87,8 +89,8 @@ func (s *Endpoints) Log(ctx context.Context, tx pg.Tx, org, endpointID string, f
 	return page.CutPage(p, combined, func(a Attempt) page.Cursor { return page.Cursor{CreatedAt: a.SentAt, ID: a.sortKey} }), nil
 }
 
-// sortKeySQL orders attempts of one moment: by delivery and number, which are numbers, and
-// as text with all their digits.
+// sortKeySQL orders attempts of one moment by delivery and number. These are numbers, so the text
+// has all their digits.
 const sortKeySQL = `(lpad(a.delivery_id::text, 19, '0') || lpad(a.attempt::text, 10, '0')) COLLATE "C"`
 
 func (w AttemptFilter) applyTo(q *page.Query, p page.Page) {
@@ -101,7 +103,7 @@ func (w AttemptFilter) applyTo(q *page.Query, p page.Page) {
 	if w.MadeSince != nil {
 		q.AddCondition(`a.at >= ?`, *w.MadeSince)
 	}
-	// The place is no column of an index, so the index is entered by the time alone.
+	// No index has the sort key as a column, so the condition on the time alone uses the index.
 	if p.Cursor != nil && p.Desc {
 		q.AddCondition(`a.at <= ?`, p.Cursor.CreatedAt)
 	} else if p.Cursor != nil {
@@ -169,8 +171,8 @@ func readSamples(ctx context.Context, tx pg.Tx, org, endpointID string, filter A
 	return attempts, nil
 }
 
-// withDerived adds what follows from the columns: the headers, which are always the same but
-// for the attempt, and words for what the receiver said.
+// withDerived adds what follows from the columns: the headers, which differ only in the attempt,
+// and a text for the receiver's answer.
 func (a Attempt) withDerived(took int) Attempt {
 	a.Duration = time.Duration(took) * time.Millisecond
 	a.Headers = attemptHeaders(a.EventID, a.SentAt, a.Number)
@@ -189,7 +191,7 @@ func (a Attempt) withDerived(took int) Attempt {
 	return a
 }
 
-// attemptHeaders are what every attempt carries, beside its signature.
+// attemptHeaders returns the headers of an attempt, without its signature.
 func attemptHeaders(eventID string, sentAt time.Time, number int) map[string]string {
 	return map[string]string{
 		"content-type":          "application/json",

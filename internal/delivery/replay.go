@@ -17,10 +17,13 @@ import (
 )
 
 const (
-	jobWindowMax       = 1000             // events that one transaction of a job looks at
-	resendDedupPeriod  = 5 * time.Second  // how long the same resend means the same one: a double click
-	recoverDedupPeriod = 10 * time.Minute // the same for a recovery, which may send thousands
-	skewMax            = time.Hour        // how far the times of events may be from the order of their numbers
+	jobWindowMax       = 1000             // events that one transaction of a job reads
+	// How long the same resend request returns the same job: a double click.
+	resendDedupPeriod  = 5 * time.Second
+	// The same for a recovery, which may send thousands.
+	recoverDedupPeriod = 10 * time.Minute
+	// How far the times of events may deviate from the order of their numbers.
+	skewMax            = time.Hour
 )
 
 // The kinds and states of a job.
@@ -31,32 +34,33 @@ const (
 	Completed = "COMPLETED"
 )
 
-// Job is what an organization asked to be sent again. It is done when everything has
-// been made due; Pending, Delivered and Failed say what came of that since. A delivery
-// that a later job made due again is counted there alone.
+// Job is an organization's request to send events again. It is completed when everything has been
+// made due. Pending, Delivered and Failed count the deliveries since then. A delivery that a later
+// job made due again counts only there.
 type Job struct {
 	ID         string
 	Kind       string
 	Status     string
-	EndpointID string // "" of a resend to every endpoint that wants the event
-	EventID    string // of a resend
+	EndpointID string // "" for a resend to every endpoint that wants the event
+	EventID    string // set for a resend
 	Since      *time.Time
 	Until      *time.Time
 	OnlyFailed bool
-	Examined   int64 // events that were looked at and are wanted
-	Queued     int64 // of them, made due
+	Examined   int64 // events that were read and are wanted
+	Queued     int64 // how many of them were made due
 	Pending    int64
 	Delivered  int64
-	Failed     int64 // for good, or with their endpoint
+	Failed     int64 // failed finally, or cancelled with their endpoint
 	CreatedAt  time.Time
 	EndedAt    *time.Time
 }
 
-// Resend has an event sent again: to one endpoint that wants it, or with "" to all of
-// them. What waits for its next attempt is due at once, with a new schedule. The same
-// request within five seconds answers the same job. Faults: NOT_FOUND; INVALID_REQUEST
-// for an endpoint that does not receive the event; INVALID_STATE for one that is
-// disabled, or an event that is older than the feed.
+// Resend sends an event again: to one endpoint that wants it, or with "" to all of them. A delivery
+// that waits for its next attempt is due at once, with a new schedule. The same request within five
+// seconds returns the same job. Errors:
+//   - NOT_FOUND
+//   - INVALID_REQUEST for an endpoint that does not receive the event
+//   - INVALID_STATE for a disabled endpoint, or for an event that is older than the feed
 func (s *Endpoints) Resend(ctx context.Context, tx pg.Tx, org string, actor audit.Actor, eventID, endpointID string) (Job, error) {
 	if !id.IsValid("evt", eventID) {
 		return Job{}, newEventNotFound(eventID)
@@ -94,15 +98,16 @@ func (s *Endpoints) Resend(ctx context.Context, tx pg.Tx, org string, actor audi
 	return s.createJob(ctx, tx, org, actor, Job{Kind: Resend, EventID: eventID, EndpointID: endpointID}, e.Sequence-1, e.Sequence)
 }
 
-// Recover has the events since a time, and before another when there is one, sent to an
-// endpoint: those that it wants by what it names and filters now. With onlyFailed these are
-// what was never delivered to it: what failed, what was cancelled, and what happened
-// while it was disabled or not there. Otherwise everything is sent once more.
+// Recover sends the events since a time, and before until if that is given, to an endpoint. It
+// sends events that the endpoint's types and filters want now. With onlyFailed it sends only what
+// was never delivered to the endpoint: failed and cancelled deliveries, and events that happened
+// while the endpoint was disabled or did not exist. Otherwise it sends everything once more.
 //
-// At most one recovery of an endpoint runs at a time; the same request within ten
-// minutes answers the same job, whether it still runs or not, and another one while it
-// runs is the fault INVALID_STATE. Further faults: NOT_FOUND, INVALID_REQUEST for times
-// that cannot be, INVALID_STATE for an endpoint that is disabled.
+// At most one recovery of an endpoint runs at a time. The same request within ten minutes returns
+// the same job, whether it still runs or not. Errors:
+//   - NOT_FOUND
+//   - INVALID_REQUEST for invalid times
+//   - INVALID_STATE for a disabled endpoint, or if another recovery runs
 func (s *Endpoints) Recover(ctx context.Context, tx pg.Tx, org string, actor audit.Actor, endpointID string, since time.Time, until *time.Time, onlyFailed bool) (Job, error) {
 	endpoint, err := lockEndpoint(ctx, tx, org, endpointID)
 	if err != nil {
@@ -129,7 +134,7 @@ func (s *Endpoints) Recover(ctx context.Context, tx pg.Tx, org string, actor aud
 	return s.createJob(ctx, tx, org, actor, Job{Kind: Recover, EndpointID: endpointID, Since: &since, Until: until, OnlyFailed: onlyFailed}, afterSeq, lastSeq)
 }
 
-// checkSendable refuses an endpoint to which nothing is sent.
+// checkSendable refuses an endpoint that is disabled.
 func checkSendable(e Endpoint) error {
 	if e.Status == Enabled || e.Status == Paused {
 		return nil
@@ -142,9 +147,9 @@ func newEventNotFound(eventID string) error {
 	return fault.New(fault.NotFound, fault.CodeNotFound, "Your organization has no event %.64q. Nothing was queued. GET /events lists the ones of the last 90 days.", eventID)
 }
 
-// findRange finds the place in the feed before everything of that time or later, and the
-// last event that there is. Times follow the numbers but for a skew, so the place is
-// found by halving, and lies that much earlier.
+// findRange returns the position in the feed before all events of that time or later, and the last
+// event's number. Times follow the numbers except for a skew, so it finds the position by binary
+// search and starts that much earlier.
 func findRange(ctx context.Context, tx pg.Tx, org string, since time.Time) (afterSeq, lastSeq int64, err error) {
 	err = tx.QueryRow(ctx, `SELECT expired, last FROM event_sequences WHERE org_id = $1`, org).Scan(&afterSeq, &lastSeq)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -173,13 +178,13 @@ func findRange(ctx context.Context, tx pg.Tx, org string, since time.Time) (afte
 	return min(afterSeq, lastSeq), lastSeq, nil
 }
 
-// createJob writes a job down, unless the same was asked for a moment ago.
+// createJob stores a job, unless the same was requested a moment ago.
 func (s *Endpoints) createJob(ctx context.Context, tx pg.Tx, org string, actor audit.Actor, j Job, afterSeq, lastSeq int64) (Job, error) {
 	period := recoverDedupPeriod
 	if j.Kind == Resend {
 		period = resendDedupPeriod
 	}
-	// Two clicks at once must not both see that there is none.
+	// Two simultaneous requests must not both find no job.
 	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('coffer/delivery/jobs/' || $1, 0))`, org); err != nil {
 		return Job{}, fmt.Errorf("lock the jobs of %s: %w", org, err)
 	}
@@ -220,7 +225,7 @@ func (s *Endpoints) createJob(ctx context.Context, tx pg.Tx, org string, actor a
 	return j, err
 }
 
-// JobByID is one job as it stands, or the fault NOT_FOUND.
+// JobByID returns a job in its present state. Error: NOT_FOUND.
 func (s *Endpoints) JobByID(ctx context.Context, tx pg.Tx, org, jobID string) (Job, error) {
 	j := Job{ID: jobID}
 	err := pgx.ErrNoRows
@@ -246,8 +251,8 @@ func (s *Endpoints) JobByID(ctx context.Context, tx pg.Tx, org, jobID string) (J
 	return j, nil
 }
 
-// advanceJob does a piece of the job that has waited longest: a window of events in their
-// order, so that of one resource the earlier is due before the later.
+// advanceJob does one step of the job that has waited longest. A step is a window of events in
+// their order, so that the earlier event of a resource is due before the later.
 func (d *Dispatcher) advanceJob(ctx context.Context) (hasMore bool, err error) {
 	err = d.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		hasMore = false
@@ -287,7 +292,7 @@ func (d *Dispatcher) advanceJob(ctx context.Context) (hasMore bool, err error) {
 			}
 		}
 		if n := len(window); n > 0 && j.Until != nil && len(wanted) == 0 && window[0].createdAt.After(j.Until.Add(skewMax)) {
-			isDone = true // the rest is later still
+			isDone = true // all further events are later still
 		}
 		examined, queued, err := queueDeliveries(ctx, tx, org, j, subscriptions, wanted)
 		if err != nil {
@@ -306,7 +311,7 @@ func (d *Dispatcher) advanceJob(ctx context.Context) (hasMore bool, err error) {
 	return hasMore, err
 }
 
-// readSubscriptions are the endpoints of an organization, or the one, to which something may
+// readSubscriptions returns the endpoints of an organization, or the given one, to which events may
 // be sent.
 func readSubscriptions(ctx context.Context, tx pg.Tx, org, endpointID string) ([]subscription, error) {
 	rows, err := tx.Query(ctx, `
@@ -332,7 +337,7 @@ type recordedEvent struct {
 	createdAt time.Time
 }
 
-// readEvents reads the next events after a place, in their order, without their bytes.
+// readEvents reads the next events after a position, in their order, without their bytes.
 func readEvents(ctx context.Context, tx pg.Tx, org string, afterSeq, lastSeq int64) ([]recordedEvent, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT event_id, type, resource_id, resource_seq, coalesce(customer_id, ''), coalesce(chain, ''), sequence, created_at
@@ -352,9 +357,9 @@ func readEvents(ctx context.Context, tx pg.Tx, org string, afterSeq, lastSeq int
 	return window, nil
 }
 
-// queueDeliveries makes deliveries due: those that are not there are made, those that ended or
-// wait for a further attempt get a new schedule. What is in flight, and what is due
-// already, is left alone, so that asking twice sends once.
+// queueDeliveries makes deliveries due. It creates missing ones, and gives a new schedule to those
+// that ended or wait for a further attempt. It skips deliveries in flight and those already due, so
+// that a repeated request sends once.
 func queueDeliveries(ctx context.Context, tx pg.Tx, org string, j Job, subscriptions []subscription, events []recordedEvent) (examined, queued int64, err error) {
 	var endpoints, ids, resources []string
 	var resourceSeqs []int32

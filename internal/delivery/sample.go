@@ -13,19 +13,18 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// samplesMax are how many samples are posted at once by this process: each holds a
-// caller for as long as its receiver takes.
+// samplesMax is how many samples this process posts at once. Each holds a caller for as long as its
+// receiver takes.
 const samplesMax = 16
 
-// Test posts a realistic sample of an event to one endpoint, whatever its status, events
-// and filters are, and returns what came back. A sample is no event: its environment is
-// TEST, it has no sequence, it is not tried again, and it says nothing about the health of
-// the endpoint. It is posted by the rules of every attempt, and it is in the log.
+// Test posts a realistic sample of an event to one endpoint, independent of its status, events and
+// filters, and returns the answer. A sample is no event: its environment is TEST, it has no
+// sequence, it is not retried, and it does not count for the health of the endpoint. The rules of
+// every attempt apply to it, and it is in the log.
 //
-// It owns its transactions, because it waits for the receiver between them. If the
-// process stops meanwhile, the sample may have arrived and is not in the log. Faults:
-// NOT_FOUND; INVALID_REQUEST for an unknown type; UNAVAILABLE when too many samples are
-// on their way.
+// Test opens its own transactions, because it waits for the receiver between them. If the process
+// stops meanwhile, the sample may have arrived and is not in the log. Errors: NOT_FOUND;
+// INVALID_REQUEST for an unknown type; UNAVAILABLE if too many samples are in flight.
 func (s *Endpoints) Test(ctx context.Context, db *pg.DB, org string, actor audit.Actor, endpointID string, t event.Type) (Attempt, error) {
 	if s.Posts == nil {
 		return Attempt{}, fault.New(fault.Unavailable, fault.CodeUnavailable,
@@ -90,7 +89,7 @@ func (s *Endpoints) sampleSlots() chan struct{} {
 	return s.samplesInFlight
 }
 
-// buildSample prints the body of a sample: an envelope without a sequence.
+// buildSample encodes the body of a sample: an envelope without a sequence.
 func buildSample(eventID, org string, t event.Type, sentAt webhook.Time, data any) ([]byte, error) {
 	raw, err := json.Marshal(data)
 	if err != nil {

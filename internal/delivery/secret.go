@@ -14,11 +14,12 @@ import (
 )
 
 const (
-	rotationPeriod = 24 * time.Hour // how long a secret signs on after it was replaced
-	secretsMax     = 4              // that sign at once; with the installation's keys fewer than a verifier tries
+	rotationPeriod = 24 * time.Hour // how long a secret still signs after it was replaced
+	// Secrets that sign at the same time; with the installation's keys fewer than a verifier tries.
+	secretsMax     = 4
 )
 
-// secretBinding binds a sealed secret to its endpoint and version.
+// secretBinding returns the binding of a sealed secret to its endpoint and version.
 func secretBinding(org, endpoint string, version int) seal.Binding {
 	return seal.Binding{Org: org, Kind: "webhook_secret", ID: endpoint, Version: version}
 }
@@ -37,14 +38,15 @@ func (s *Endpoints) newSecret(ctx context.Context, tx pg.Tx, org, endpointID str
 	return seal.NewSecret(secret), nil
 }
 
-// Rotate gives an endpoint a new secret and returns it, once. The one that it replaces
-// signs every message beside it for 24 hours, until the time that is returned, so that a
-// receiver that knows either takes what is sent.
+// Rotate gives an endpoint a new secret and returns it, once. The replaced secret signs every
+// message too for 24 hours, until the returned time. A receiver that knows either secret therefore
+// accepts the messages.
 //
-// A rotation whose answer was lost is repeated: every secret signs on for 24 hours from
-// its own replacement, up to four in all. A fifth within a day is the fault
-// INVALID_STATE, because a secret that a receiver may still rely on would have to go
-// early. NOT_FOUND when there is no such endpoint.
+// A rotation whose answer was lost may be repeated: every secret signs for 24 hours from its own
+// replacement, up to four in all. Errors:
+//   - INVALID_STATE for a fifth within a day, because a secret on which a receiver may still rely
+//     would have to end early
+//   - NOT_FOUND if there is no such endpoint
 func (s *Endpoints) Rotate(ctx context.Context, tx pg.Tx, org string, actor audit.Actor, endpointID string) (e Endpoint, secret seal.Secret, formerUntil time.Time, err error) {
 	if e, err = lockEndpoint(ctx, tx, org, endpointID); err != nil {
 		return e, secret, formerUntil, err
@@ -77,20 +79,20 @@ func (s *Endpoints) Rotate(ctx context.Context, tx pg.Tx, org string, actor audi
 	return e, secret, formerUntil, err
 }
 
-// sealedSecret is one that signs now.
+// sealedSecret is a secret that signs now.
 type sealedSecret struct {
 	version int
 	sealed  []byte
 }
 
-// target is where an endpoint's messages go, and what signs them.
+// target is an endpoint's URL and the secrets that sign for it.
 type target struct {
 	url     string
 	secrets []sealedSecret // the present one first
 	failing bool           // its last attempts failed
 }
 
-// readTargets reads, for each endpoint, its URL and the secrets that sign at this moment.
+// readTargets reads, for each endpoint, its URL and the secrets that sign now.
 func readTargets(ctx context.Context, tx pg.Tx, endpoints []string) (map[string]target, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT e.endpoint_id, e.url, e.failing_since IS NOT NULL, coalesce(s.version, 0), s.sealed
@@ -129,7 +131,7 @@ type secretKey struct {
 	version  int
 }
 
-// openKeys opens what signs a message: the endpoint's secrets, newest first, then the
+// openKeys decrypts the keys that sign a message: the endpoint's secrets, newest first, then the
 // installation's keys.
 func (d *Dispatcher) openKeys(org, endpoint string, secrets []sealedSecret) ([]webhook.Key, error) {
 	keys := make([]webhook.Key, 0, len(secrets)+1+len(d.FormerKeys))
