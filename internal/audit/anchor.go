@@ -16,28 +16,28 @@ import (
 )
 
 const (
-	// AnchorInterval is how often the signer signs where the chain stands: what is changed
-	// behind its back is seen within it.
+	// AnchorInterval is how often the signer signs the end of the chain. A change behind the
+	// chain's back is detected within it.
 	AnchorInterval = time.Minute
-	anchorsMax     = 500 // that are asked for at once
+	anchorsMax     = 500 // anchors per request
 )
 
-// ErrContradicted says that the log is not what the signer signed: the database is
-// older than its anchors, or somebody changed what nobody may.
+// ErrContradicted says that the log differs from what the signer signed: the database is older than
+// its anchors, or the log was tampered with.
 var ErrContradicted = errors.New("the audit log is not what the signer signed")
 
-// Anchorer has the end of the chain signed, by a key that is not in the database, into
-// a file that is not in the database. It copies what was signed, and compares.
+// Anchorer has the end of the chain signed by a key outside the database, into a file outside the
+// database. It copies the signed anchors and compares them with the chain.
 //
-// An answer that was lost is read again: the signer's anchors are copied before a new
-// one is asked for. Any number of processes may run one.
+// An answer that was lost is read again: the signer's anchors are copied before a new one is
+// requested. Any number of processes may run one.
 type Anchorer struct {
 	DB       *pg.DB
 	Signer   signer.Signer
 	Key      ed25519.PublicKey // the attestation key
 	Log      *slog.Logger      // nil means the default
 	Interval time.Duration     // 0 means AnchorInterval
-	// OnContradicted is told of an ErrContradicted each time; nil: it is logged alone.
+	// OnContradicted receives each ErrContradicted; if it is nil, the error is only logged.
 	OnContradicted func(ctx context.Context, err error) error
 }
 
@@ -75,8 +75,8 @@ func (a *Anchorer) Run(ctx context.Context) error {
 	}
 }
 
-// Step copies what the signer signed, compares it with the chain and has the end of
-// the chain signed when it went on. Error: ErrContradicted.
+// Step copies the signer's anchors, compares them with the chain, and has the end of the chain
+// signed if the chain grew. Error: ErrContradicted.
 func (a *Anchorer) Step(ctx context.Context) error {
 	last, err := a.copyAnchors(ctx)
 	if err != nil {
@@ -104,7 +104,7 @@ func (a *Anchorer) Step(ctx context.Context) error {
 	crash.Hit("O10")
 	var refusal *signer.Refusal
 	if errors.As(err, &refusal) && refusal.Code == signer.RefusedAnchor {
-		// Another process may have had a later end signed: then its anchor is read next time.
+		// Another process may have had a later end signed; its anchor is then read next time.
 		if latest, copyErr := a.copyAnchors(ctx); copyErr == nil && latest.Number > last.Number {
 			return nil
 		}
@@ -117,8 +117,8 @@ func (a *Anchorer) Step(ctx context.Context) error {
 	return err
 }
 
-// copyAnchors brings over the signer's anchors that the database does not have, and tells the
-// last one.
+// copyAnchors copies the signer's anchors that the database does not have, and returns the last
+// one.
 func (a *Anchorer) copyAnchors(ctx context.Context) (last signer.Anchor, err error) {
 	if err = a.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
 		last, err = loadLastAnchor(ctx, tx)
@@ -140,7 +140,7 @@ func (a *Anchorer) copyAnchors(ctx context.Context) (last signer.Anchor, err err
 	}
 }
 
-// storeAnchors copies anchors that follow the last one.
+// storeAnchors stores anchors that follow the last one.
 func (a *Anchorer) storeAnchors(ctx context.Context, last signer.Anchor, anchors []signer.Anchor) (signer.Anchor, error) {
 	for _, anchor := range anchors {
 		err := anchor.VerifySignature(a.Key)
@@ -187,8 +187,8 @@ func loadLastAnchor(ctx context.Context, tx pg.Tx) (signer.Anchor, error) {
 	return last, nil
 }
 
-// CompareAnchor compares the last of the copied anchors that count with the chain, which
-// stands for all rows before it. Error: ErrContradicted.
+// CompareAnchor compares the last effective anchor of the copy with the chain, which covers all
+// rows before it. Error: ErrContradicted.
 func CompareAnchor(ctx context.Context, tx pg.Tx) error {
 	last, err := loadLastAnchor(ctx, tx)
 	if err != nil || last.Number == 0 {
@@ -220,7 +220,7 @@ func CompareAnchor(ctx context.Context, tx pg.Tx) error {
 	return nil
 }
 
-// CopiedAnchors are the anchors that the database has, in their order.
+// CopiedAnchors returns the anchors that the database has, in their order.
 func CopiedAnchors(ctx context.Context, tx pg.Tx) ([]signer.Anchor, error) {
 	rows, err := tx.Query(ctx, selectAnchors+` ORDER BY number`)
 	if err != nil {
@@ -233,8 +233,8 @@ func CopiedAnchors(ctx context.Context, tx pg.Tx) ([]signer.Anchor, error) {
 	return anchors, nil
 }
 
-// LastAgreedMark is the last mark of the anchors that count with which the chain agrees, or its
-// beginning: where a chain whose end was lost goes on from.
+// LastAgreedMark returns the head of the last effective anchor with which the chain agrees, or the
+// beginning of the chain. A chain whose end was lost continues from there.
 func LastAgreedMark(ctx context.Context, tx pg.Tx, anchors []signer.Anchor) (signer.AuditHead, error) {
 	end, err := LoadEnd(ctx, tx)
 	if err != nil {
@@ -257,14 +257,16 @@ func LastAgreedMark(ctx context.Context, tx pg.Tx, anchors []signer.Anchor) (sig
 	return agreed, nil
 }
 
-// State is how the log stands.
+// State is the state of the audit log.
 type State struct {
 	End              End
-	OldestUnsealedAt *time.Time    // when the oldest row without a place was written; nil: all have theirs
-	LastAnchor       signer.Anchor // the last anchor that was copied; its Number is 0 when there is none
+	// When the oldest row without a position was written; nil if all rows have one.
+	OldestUnsealedAt *time.Time
+	// The last anchor that was copied; its Number is 0 if there is none.
+	LastAnchor       signer.Anchor
 }
 
-// LoadState reads how the log stands, in a transaction of the system.
+// LoadState reads the state of the log, in a transaction of the system.
 func LoadState(ctx context.Context, tx pg.Tx) (s State, err error) {
 	if s.End, err = LoadEnd(ctx, tx); err != nil {
 		return s, err
@@ -279,15 +281,15 @@ func LoadState(ctx context.Context, tx pg.Tx) (s State, err error) {
 	return s, nil
 }
 
-// OldestUnsealed reads when the row was written that has the smallest id of those
-// without a place; no row when all have theirs.
+// OldestUnsealed reads when the row with the smallest id among those without a position was
+// written. It returns no row if all have a position.
 const OldestUnsealed = `
 	SELECT a.at FROM audit_log a
 	WHERE a.audit_id > (SELECT settled FROM audit_chain) AND NOT EXISTS (SELECT FROM audit_seal s WHERE s.audit_id = a.audit_id)
 	ORDER BY a.audit_id LIMIT 1`
 
-// OldestUnanchored reads when the row was written that is the first behind the last
-// anchor; no row when all are anchored.
+// OldestUnanchored reads when the first row behind the last anchor was written. It returns no row
+// if all rows are anchored.
 const OldestUnanchored = `
 	SELECT a.at FROM audit_seal s JOIN audit_log a USING (audit_id)
 	WHERE s.position > coalesce((SELECT position FROM audit_anchors ORDER BY number DESC LIMIT 1), 0)

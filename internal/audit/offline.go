@@ -18,28 +18,30 @@ const (
 	anchorsKeptMax = 20_000_000 // of a file of anchors: one a minute for some decades
 )
 
-// Findings are what an export was found to be.
+// Findings is the result of checking an export.
 type Findings struct {
 	Chain      string
 	ExportedAt string // when it was exported
-	Rows       int64  // that stand in the chain, up to the first break
+	Rows       int64  // rows in the chain, up to the first break
 	LastRowAt  string // when the last of them was written
-	Unsealed   int64  // rows that had no place in the chain yet
+	Unsealed   int64  // rows that had no position in the chain yet
 
-	AnchoredRows int64  // rows that an anchor stands for
-	Anchors      int    // that agree with the chain
+	AnchoredRows int64  // rows that an anchor covers
+	Anchors      int    // anchors that agree with the chain
 	LastAnchorAt string // when the last of them was signed
 	Restarts     []signer.Anchor
-	NoAnchors    bool // none were given: what was cut off the end, or made anew, does not show
+	// No anchors were given, so a truncated end or a rebuilt chain cannot be detected.
+	NoAnchors    bool
 
-	Breaks []string // the first break of the chain, and every anchor that contradicts; nothing when all is intact
+	// The first break of the chain, and every anchor that contradicts it; empty if all is intact.
+	Breaks []string
 }
 
-// IsIntact tells whether nothing was found.
+// IsIntact reports whether the check found no break.
 func (f Findings) IsIntact() bool { return len(f.Breaks) == 0 }
 
-// ReadAnchors reads the file in which the signer keeps its anchors, and checks each
-// signature and that none is missing between two of them.
+// ReadAnchors reads the file in which the signer keeps its anchors. It checks each signature, and
+// that no anchor is missing between two others.
 func ReadAnchors(file io.Reader, key ed25519.PublicKey) ([]signer.Anchor, error) {
 	lines := bufio.NewScanner(file)
 	lines.Buffer(make([]byte, 1<<16), lineBytesMax)
@@ -79,10 +81,9 @@ func decodeStrict(line []byte, target any) error {
 	return nil
 }
 
-// CheckExport reads an export without a database and tells what is intact, or the first
-// place that is broken. With anchors, given as ReadAnchors read them, it also sees what
-// a chain alone cannot tell: an end that was cut off, and a chain that was made anew.
-// An error means that it could not be read to the end.
+// CheckExport reads an export without a database and returns whether it is intact, or its first
+// break. With anchors from ReadAnchors it also detects what a chain alone cannot show: a truncated
+// end and a rebuilt chain. An error means that the export could not be read to the end.
 func CheckExport(export io.Reader, anchors []signer.Anchor, hasAnchors bool) (Findings, error) {
 	f := Findings{NoAnchors: !hasAnchors}
 	lines := bufio.NewScanner(export)
@@ -164,7 +165,7 @@ func CheckExport(export io.Reader, anchors []signer.Anchor, hasAnchors bool) (Fi
 		f.addBreak("the chain ended at row %d with the hash %s when it was exported, and the export ends at %d with %s: rows at the end were taken away", h.Position, h.Hash, position, head)
 	}
 	for _, anchor := range signer.EffectiveAnchors(anchors) {
-		// What was signed after the export may well be longer.
+		// An anchor signed after the export may well cover a longer chain.
 		signed, err := time.Parse(time.RFC3339Nano, anchor.SignedAt)
 		if anchor.Chain == h.Chain && int64(anchor.Position) > position && (err != nil || !signed.After(exported)) {
 			f.addBreak("the log had %d rows when the signer signed it, at %s, and has %d: the rows at its end were taken away, or the database was restored from a backup that is older than that", anchor.Position, anchor.SignedAt, position)
@@ -174,7 +175,7 @@ func CheckExport(export io.Reader, anchors []signer.Anchor, hasAnchors bool) (Fi
 	return f, nil
 }
 
-// describeBreak tells why a line is not the row that is due behind a hash, or "".
+// describeBreak returns why a line is not the row expected after a hash, or "".
 func (l Line) describeBreak(expected int64, prevHash Hash) string {
 	switch {
 	case l.Position > expected:
@@ -197,7 +198,7 @@ func (f *Findings) addBreak(format string, args ...any) {
 	f.Breaks = append(f.Breaks, fmt.Sprintf(format, args...))
 }
 
-// WriteTo writes the findings for a person.
+// WriteTo writes the findings as text for a person.
 func (f Findings) WriteTo(w io.Writer) (int64, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "audit log %s as of %s\n", f.Chain, f.ExportedAt)
