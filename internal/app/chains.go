@@ -22,7 +22,7 @@ import (
 	"github.com/cofferpay/coffer/internal/networks"
 )
 
-// Chain configures one chain. What a family has alone is refused for the others.
+// Chain configures one chain. Settings of one family are refused for the others.
 type Chain struct {
 	ChainID       uint64   `toml:"chain_id,omitempty" comment:"of Ethereum and its relatives"`
 	Genesis       string   `toml:"genesis,omitempty" comment:"SOLANA, BITCOIN: hash of the first block; that of the network unless it is set"`
@@ -58,7 +58,8 @@ type Tier struct {
 	Depth       uint64 `toml:"depth" comment:"blocks: its own, and those after it"`
 }
 
-// confirmationTiers are those that are set, of a configuration that was checked; nil where none is.
+// confirmationTiers returns the configured tiers of a checked configuration, or nil if there are
+// none.
 func (ch Chain) confirmationTiers() chain.Tiers {
 	if ch.Tiers == nil {
 		return nil
@@ -70,21 +71,21 @@ func (ch Chain) confirmationTiers() chain.Tiers {
 	return tiers
 }
 
-// addressForms are the words of Addresses.
+// addressForms are the values of Addresses.
 var addressForms = map[string]chain.Form{"": chain.Usual, "segwit": chain.Usual, "taproot": chain.Taproot}
 
 const (
-	// tipCapDefault is enough for the next blocks of every chain that is known.
+	// tipCapDefault is enough for the next blocks of every known chain.
 	tipCapDefault = "3000000000"
 	// solanaCostMax is in lamports: a cent for each dollar that a SOL costs.
 	solanaCostMax = "10000000"
-	caip2Chars    = 32 // of a first block's hash
-	// closeIdleDefault is how long an account for a token is idle before it is closed, and
-	// closeIdleMin the least that is not a mistake: a customer pays in twice in a day.
+	caip2Chars    = 32 // of the first block's hash
+	// closeIdleDefault is how long a token account is idle before it is closed. closeIdleMin is the
+	// least that is not a mistake, since a customer may pay in twice a day.
 	closeIdleDefault, closeIdleMin = 30 * 24 * time.Hour, 24 * time.Hour
 )
 
-// closeIdle is CloseIdle of a configuration that was checked.
+// closeIdle returns CloseIdle of a checked configuration.
 func (ch Chain) closeIdle() time.Duration {
 	if d, err := time.ParseDuration(ch.CloseIdle); err == nil {
 		return d
@@ -96,7 +97,7 @@ func (ch Chain) tipCap() money.Amount {
 	return money.MustParse(cmp.Or(ch.TipCap, tipCapDefault))
 }
 
-// costMax is the most that a transaction may cost on a chain without gas.
+// costMax returns the maximum cost of a transaction on a chain without gas.
 func (ch Chain) costMax(name chain.Name) money.Amount {
 	if ch.CostMax == "" && name.Family() == chain.BitcoinFamily {
 		return money.Units(bitcoin.CostMaxDefault)
@@ -104,7 +105,7 @@ func (ch Chain) costMax(name chain.Name) money.Amount {
 	return money.MustParse(cmp.Or(ch.CostMax, solanaCostMax))
 }
 
-// bitcoinConfig is what the adapter of Bitcoin takes.
+// bitcoinConfig returns the configuration of the Bitcoin adapter.
 func (c Config) bitcoinConfig(name chain.Name) bitcoin.Config {
 	ch := c.Chains[name]
 	return bitcoin.Config{
@@ -113,8 +114,8 @@ func (c Config) bitcoinConfig(name chain.Name) bitcoin.Config {
 	}
 }
 
-// genesisHash is the hash of the first block of a chain that has no chain id: what is set,
-// or that of the network of this name. "" where a network has no usual one.
+// genesisHash returns the hash of the first block of a chain without a chain id: the configured
+// one, or that of the known network of this name. It returns "" for a network without a known one.
 func (c Config) genesisHash(name chain.Name) string {
 	if set := c.Chains[name].Genesis; set != "" {
 		return set
@@ -128,7 +129,7 @@ func (c Config) genesisHash(name chain.Name) string {
 	return ""
 }
 
-// signerID is the network of a chain as the signer's policy names it.
+// signerID returns the network of a chain as the signer's policy names it.
 func (c Config) signerID(name chain.Name) string {
 	if name.Family() == chain.EVM {
 		return strconv.FormatUint(c.Chains[name].ChainID, 10)
@@ -136,7 +137,7 @@ func (c Config) signerID(name chain.Name) string {
 	return c.genesisHash(name)
 }
 
-// knownNetwork is the network of a chain in the list that comes with the program.
+// knownNetwork returns the network of a chain in the built-in list.
 func (c Config) knownNetwork(name chain.Name) (networks.Network, bool) {
 	if name.Family() == chain.EVM {
 		return networks.ByChainID(c.Chains[name].ChainID)
@@ -144,8 +145,8 @@ func (c Config) knownNetwork(name chain.Name) (networks.Network, bool) {
 	return networks.ByGenesis(c.genesisHash(name))
 }
 
-// addressCodec reads the addresses of a chain, and asks nobody. nil for a chain that this
-// version does not run.
+// addressCodec returns the codec for addresses of a chain, which needs no provider. It returns nil
+// for a chain that this version does not support.
 func (c Config) addressCodec(name chain.Name) chain.AddressCodec {
 	switch name.Family() {
 	case chain.EVM:
@@ -182,8 +183,8 @@ func (c Config) openChain(ctx context.Context, name chain.Name) (chain.Chain, er
 	})
 }
 
-// offlineChain is a chain whose endpoints a process was not given: what it says of addresses
-// is all there, and nobody is asked anything.
+// offlineChain returns a chain without endpoints. It handles addresses completely and asks no
+// provider.
 func (c Config) offlineChain(name chain.Name) chain.Chain {
 	client := offlineClient{fmt.Errorf("this process was given no endpoint of %s", name)}
 	id := c.signerID(name)
@@ -197,11 +198,10 @@ func (c Config) offlineChain(name chain.Name) chain.Chain {
 	return offline
 }
 
-// token2022 is Mint.Program of a token of the newer of Solana's two programs.
+// token2022 is the value of Mint.Program for tokens of the newer of Solana's two token programs.
 const token2022 = "TOKEN_2022"
 
-// solanaMints are the reviewed facts about the tokens of Solana, of a configuration that
-// was checked.
+// solanaMints returns the reviewed facts about Solana's tokens, from a checked configuration.
 func (c Config) solanaMints() map[chain.Address]solana.Mint {
 	mints := map[chain.Address]solana.Mint{}
 	for _, m := range c.Mints {
@@ -217,7 +217,8 @@ func (c Config) solanaMints() map[chain.Address]solana.Mint {
 	return mints
 }
 
-// checkChain looks at the settings of a chain; asked tells whether this process asks it.
+// checkChain checks the settings of a chain; asksChains says whether this process asks its
+// providers.
 func (ch Chain) checkChain(path string, name chain.Name, asksChains bool, errs *configErrors) {
 	ch.checkFamily(path, name.Family(), errs)
 	ch.checkEndpoints(path, name.Family(), asksChains, errs)
@@ -254,10 +255,10 @@ func (ch Chain) checkChain(path string, name chain.Name, asksChains bool, errs *
 	}
 }
 
-// inFlightLimit is what a round of dispatch reads of one wallet.
+// inFlightLimit is the number of transactions of one wallet that a round of dispatch reads.
 const inFlightLimit = 8192
 
-// checkInFlight looks at how many transactions of a wallet may be under way.
+// checkInFlight checks how many transactions of a wallet may be in flight.
 func (ch Chain) checkInFlight(path string, errs *configErrors) {
 	if ch.InFlightMax < 0 || ch.InFlightMax > inFlightLimit {
 		errs.addProblem(path+".in_flight_max", "is %d; set how many transactions of one wallet may wait for finality, at most %d", ch.InFlightMax, inFlightLimit)
@@ -267,8 +268,8 @@ func (ch Chain) checkInFlight(path string, errs *configErrors) {
 	}
 }
 
-// checkTiers finds tiers that would say something else than they seem to: a larger amount
-// that waits for less, or none that waits for more than every amount does.
+// checkTiers finds misleading tiers: a larger amount that waits for fewer blocks, or a tier that
+// waits for no more than every amount does.
 func (ch Chain) checkTiers(path string, errs *configErrors) {
 	amountBelow, depth := money.Zero, cmp.Or(ch.Depth, bitcoin.ConfirmationsDefault)
 	for i, t := range ch.Tiers {
@@ -287,7 +288,7 @@ func (ch Chain) checkTiers(path string, errs *configErrors) {
 	}
 }
 
-// checkRates looks at what Bitcoin's payments may cost.
+// checkRates checks the limits on the cost of Bitcoin's payments.
 func (ch Chain) checkRates(path string, errs *configErrors) {
 	if n, err := money.Parse(ch.CostMax); ch.CostMax != "" && (err != nil || n.IsZero()) {
 		errs.addProblem(path+".cost_max", "%q is not a number of satoshi above 0; 0.002 BTC is \"200000\"", ch.CostMax)
@@ -314,15 +315,16 @@ func (ch Chain) checkRates(path string, errs *configErrors) {
 }
 
 const (
-	solanaPriceLimit = 1_000_000_000_000 // a lamport and more for each unit is a mistake
-	// solanaCostMin is the rent of the largest account that a payment makes, with the fee
-	// of two signatures. A nonce account costs less.
+	// A price of a lamport or more for each compute unit is a mistake.
+	solanaPriceLimit = 1_000_000_000_000
+	// solanaCostMin is the rent of the largest account that a payment creates, plus the fee of two
+	// signatures. A nonce account costs less.
 	solanaCostMin     = solanatx.Token2022AccountRent + 2*5_000
 	bitcoinDepthLimit = 1000
 )
 
-// checkFamily finds the settings that a chain's family does not have: one that says
-// nothing would be taken for one that holds.
+// checkFamily finds settings that a chain's family does not have. Without effect, such a setting
+// would look as if it applied.
 func (ch Chain) checkFamily(path string, family chain.Family, errs *configErrors) {
 	nonEVM := []chain.Family{chain.SolanaFamily, chain.BitcoinFamily}
 	for setting, s := range map[string]struct {
@@ -379,7 +381,7 @@ func (ch Chain) checkEndpoints(path string, family chain.Family, asksChains bool
 			e = nodeURL
 			nodes--
 		}
-		// The URL itself may hold a provider's key, so it is not repeated.
+		// The URL may contain a provider's key, so the error does not repeat it.
 		if u, err := url.Parse(e); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 			errs.addProblem(setting, "one of them is not an http or https URL")
 		}
@@ -411,8 +413,7 @@ func (ch Chain) checkEVM(path string, errs *configErrors) {
 	}
 }
 
-// checkGenesis compares first blocks with the list that comes with the program, for the
-// reason of checkNetworks.
+// checkGenesis compares first blocks with the built-in list, for the reason of checkNetworks.
 func (c Config) checkGenesis(name chain.Name, errs *configErrors) {
 	path, hash := "chains."+string(name)+".genesis", c.genesisHash(name)
 	known, listed := networks.Find(c.Network, name)
@@ -437,7 +438,7 @@ func validGenesis(name chain.Name, hash string) bool {
 	return err == nil
 }
 
-// isBlockHash tells whether a text is 32 bytes in small hexadecimal letters.
+// isBlockHash reports whether a text is 32 bytes in lower-case hexadecimal.
 func isBlockHash(s string) bool {
 	b, err := hex.DecodeString(s)
 	return err == nil && len(b) == 32 && hex.EncodeToString(b) == s
