@@ -24,13 +24,15 @@ import (
 )
 
 const (
-	readTimeout  = 4 * time.Second // for all that the database is asked at a scrape
-	readInterval = 5 * time.Second // a scrape within it gets what the last one saw
+	// Limit of all database queries of a scrape.
+	readTimeout  = 4 * time.Second
+	// A scrape within it gets the results of the last one.
+	readInterval = 5 * time.Second
 )
 
-// Metrics are what /metrics tells. What has an age or a state is read from the
-// database when somebody asks, so that every process tells the same truth and one that
-// was started a moment ago knows it, too; what a process does itself is counted here.
+// Metrics holds the metrics of /metrics. Values with an age or a state are read from the database
+// on a scrape, so that every process reports the same and a new process knows them too. What a
+// process does itself is counted here.
 type Metrics struct {
 	db       *pg.DB
 	log      *slog.Logger
@@ -48,7 +50,7 @@ type Metrics struct {
 	readErr error
 }
 
-// NewMetrics makes the metrics of a process, roles being what it runs.
+// NewMetrics creates the metrics of a process; roles are the roles that it runs.
 func NewMetrics(db *pg.DB, roles []string, log *slog.Logger) *Metrics {
 	m := &Metrics{
 		db: db, log: log, registry: prometheus.NewRegistry(),
@@ -82,15 +84,15 @@ func (m *Metrics) newHandler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{ErrorLog: slog.NewLogLogger(m.log.Handler(), slog.LevelWarn)})
 }
 
-// CountRequest counts an answered request. The route is its pattern, "" when there is none.
+// CountRequest counts an answered request. route is its pattern, "" if there is none.
 func (m *Metrics) CountRequest(method, route string, status int, took time.Duration) {
 	if route == "" {
-		route, method = "none", "any" // anybody can make up others
+		route, method = "none", "any" // callers can invent any others
 	}
 	m.requests.WithLabelValues(method, route, strconv.Itoa(status)).Observe(took.Seconds())
 }
 
-// ObserveRequest is Request for api.Config, with a span around the request.
+// ObserveRequest calls CountRequest for api.Config, with a span around the request.
 func (m *Metrics) ObserveRequest(ctx context.Context) (context.Context, func(method, route string, status int)) {
 	began := time.Now()
 	ctx, span := trace.Start(ctx, "request")
@@ -102,7 +104,7 @@ func (m *Metrics) ObserveRequest(ctx context.Context) (context.Context, func(met
 	}
 }
 
-// CountScanError counts a step of a walk that failed.
+// CountScanError counts a failed step of a walk.
 func (m *Metrics) CountScanError(name chain.Name, walk string, err error) {
 	kind := "other"
 	for _, k := range []struct {
@@ -117,19 +119,18 @@ func (m *Metrics) CountScanError(name chain.Name, walk string, err error) {
 	m.scans.WithLabelValues(string(name), walk, kind).Inc()
 }
 
-// CountWebhookAttempt counts a post of a webhook. The result is one of a few words.
+// CountWebhookAttempt counts a post of a webhook. result is one of a few words.
 func (m *Metrics) CountWebhookAttempt(result string) { m.attempts.WithLabelValues(result).Inc() }
 
-// Certificate is one by which this process and the signer on the network know each
-// other.
+// Certificate is a certificate by which this process and the remote signer authenticate each other.
 type Certificate struct {
 	Role     string // "server", "client" or "authority"
-	Name     string // whose it is
+	Name     string // its owner
 	NotAfter time.Time
 }
 
-// RegisterCertificates has /metrics tell for how long those count that read gives when somebody
-// asks. It is called once, and no two that are read at once have the same Of and Name.
+// RegisterCertificates adds the remaining validity of the certificates that read returns on a
+// scrape. It is called once. No two certificates of one read may have the same Role and Name.
 func (m *Metrics) RegisterCertificates(read func() []Certificate) {
 	m.registry.MustRegister(certificateCollector(read))
 }
@@ -148,7 +149,7 @@ func (c certificateCollector) Collect(sink chan<- prometheus.Metric) {
 	}
 }
 
-// WrapSigner is a signer whose answers are counted, and timed for whoever traces.
+// WrapSigner returns a signer whose answers are counted, and traced with spans.
 func (m *Metrics) WrapSigner(s signer.Signer) signer.Signer { return countedSigner{s, m} }
 
 type countedSigner struct {
@@ -224,7 +225,7 @@ func (w countedSigner) Head(ctx context.Context) (signer.Head, error) {
 	return result, err
 }
 
-// poolCollector are what this process's door to the database has counted.
+// poolCollector collects the counters of this process's database pool.
 type poolCollector struct{ db *pg.DB }
 
 var (
@@ -255,8 +256,8 @@ func (c poolCollector) Collect(sink chan<- prometheus.Metric) {
 	sink <- prometheus.MustNewConstMetric(connDesc, prometheus.GaugeValue, float64(pool.MaxConns()), "max")
 }
 
-// A gauge is a query whose rows are values of one metric: the labels first, as text,
-// and the value last. now() is the moment of the transaction, by our clock.
+// gauge is a query whose rows are values of one metric: first the labels, as text, and the value
+// last. now() is the time of the transaction, by our clock.
 type gauge struct {
 	desc     *prometheus.Desc
 	labels   int
@@ -268,8 +269,9 @@ func newGauge(name, help, query string, labels ...string) gauge {
 	return gauge{newDesc(name, help, labels...), len(labels), strings.ReplaceAll(query, "now()", "$1::timestamptz"), strings.Contains(query, "now()")}
 }
 
-// openOrders are the orders that somebody waits for. They are reached from what is
-// open, since the orders of all times have no index of those that are stuck.
+// openOrders are the orders of open withdrawals, sweeps, top-ups, nonce accounts and
+// consolidations. They are found through what is open, since the orders of all times have no index
+// of the stuck ones.
 const openOrders = `
 	(SELECT withdrawal_id AS order_id FROM withdrawals WHERE status IN ('AWAITING_APPROVAL', 'PROCESSING', 'BROADCAST')
 	 UNION ALL SELECT sweep_id FROM sweeps WHERE status = 'OPEN'
@@ -280,11 +282,10 @@ const openOrders = `
 	WHERE o.status NOT IN ('PAID', 'FAILED', 'WITHDRAWN')
 	GROUP BY o.chain, o.purpose, o.status, coalesce(o.waiting_for, '')`
 
-// gasHistoryMax is how many of a chain's latest payments say what a wallet spends.
+// gasHistoryMax is how many of a chain's latest payments determine the gas consumption of a wallet.
 const gasHistoryMax = 2000
 
-// gauges are read together, in one transaction. Each walks an index of what is open
-// or a table of some rows.
+// gauges are read together, in one transaction. Each uses an index of open rows or a small table.
 var gauges = []gauge{
 	newGauge("coffer_deposits_unfinal_oldest_seconds", "Age of the oldest deposit that was seen and is not final.", `
 		SELECT chain, extract(epoch FROM now() - min(created_at))::float8 FROM deposits
@@ -334,8 +335,8 @@ var gauges = []gauge{
 	newGauge("coffer_withdrawals_open_oldest_seconds", "Age of the oldest of them.", `
 		SELECT status, extract(epoch FROM now() - min(created_at))::float8 FROM withdrawals
 		WHERE status IN ('AWAITING_APPROVAL', 'PROCESSING', 'BROADCAST') GROUP BY status`, "status"),
-	// A wallet spends its fees and, the treasury, what it gives others for theirs. The
-	// window is a day, or as much of it as the latest payments of the chain cover.
+	// A wallet spends its fees; the treasury also spends the gas that it sends to other wallets.
+	// The window is a day, or as much of it as the latest payments of the chain cover.
 	newGauge("coffer_gas_hours_left", "For how long the gas of a wallet lasts at the pace of the last day. Wallets that spent nothing are not here.", fmt.Sprintf(`
 		SELECT s.chain, s.wallet_id,
 			(greatest(0, f.gas - f.gas_reserved) / (s.spent / greatest(1, extract(epoch FROM now() - CASE WHEN s.n = %d THEN s.since ELSE now() - interval '24 hours' END) / 3600)))::float8
@@ -386,7 +387,7 @@ var (
 	readSecondsDesc = newDesc("coffer_db_look_seconds", "How long it took.")
 )
 
-// databaseCollector is Metrics as a collector of what the database knows.
+// databaseCollector is Metrics as a collector of the values in the database.
 type databaseCollector Metrics
 
 // Describe implements prometheus.Collector.
@@ -398,8 +399,8 @@ func (l *databaseCollector) Describe(sink chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. A database that does not answer leaves out
-// what it would have said and says so: no figure is better than an old one.
+// Collect implements prometheus.Collector. If the database does not answer, it omits the values and
+// reports that: no figure is better than an old one.
 func (l *databaseCollector) Collect(sink chan<- prometheus.Metric) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -422,7 +423,7 @@ func (l *databaseCollector) Collect(sink chan<- prometheus.Metric) {
 	}
 }
 
-// readGauges asks the database for all gauges at once.
+// readGauges reads all gauges in one batch.
 func readGauges(db *pg.DB) (metrics []prometheus.Metric, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout) // a scrape has no context
 	defer cancel()
