@@ -1,31 +1,31 @@
 package verify
 
-// What the tables mean to the checks. Whoever changes how an order reserves
-// changes these lines with it.
+// The meaning of the tables for the checks. A change of how an order reserves changes these lines
+// too.
 const (
-	// An order in one of these has a slot and has not ended.
+	// An order in one of these states has a slot and has not ended.
 	openOrders      = `('SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK')`
 	flaggedStatuses = `'FLAGGED', 'REJECTING', 'REDIRECTING', 'RESOLUTION_STUCK', 'REJECTED', 'REDIRECTED'`
-	// An order that never had a slot, or has none yet.
+	// An order in one of these states never had a slot, or has none yet.
 	statusesWithoutSlot = `('QUEUED', 'REFUSED', 'WITHDRAWN')`
-	// A withdrawal in one of these holds its amount.
+	// A withdrawal in one of these states holds its amount.
 	openWithdrawals = `('AWAITING_APPROVAL', 'PROCESSING', 'BROADCAST')`
-	// Whose a withdrawal is: the kinds of the accounts that it takes from and is held in,
-	// and their subject.
+	// The owner of a withdrawal: the kinds of the accounts from which it takes and in which it is
+	// held, and their subject.
 	debitKindSQL       = `CASE WHEN product IS NULL THEN 'CUSTOMER' ELSE 'PRODUCT' END`
 	holdKindSQL        = `CASE WHEN product IS NULL THEN 'WITHDRAWING' ELSE 'PRODUCT_WITHDRAWING' END`
 	withdrawalOwnerSQL = `coalesce(product, customer_id)`
-	// At which wallet deposit d counts: where accounts are coins, what is credited is the
-	// treasury's wherever it lies.
+	// The wallet at which deposit d counts. On UTXO chains a credited deposit counts at the
+	// treasury, at whatever address it is.
 	creditWalletSQL = `CASE WHEN pooled(d.chain) AND d.status IN ('CREDITED', 'REVERSED') THEN (
 					SELECT t.wallet_id FROM wallets t JOIN wallets a ON a.wallet_id = d.wallet_id
 					WHERE t.org_id = d.org_id AND t.family = a.family AND t.purpose = 'TREASURY' AND t.subject = '') ELSE d.wallet_id END`
-	// What kind of account a deposit is credited to.
+	// The kind of account to which a deposit is credited.
 	creditKindSQL = `CASE purpose WHEN 'CUSTOMER_DEPOSIT' THEN 'CUSTOMER' WHEN 'ORGANIZATION_DEPOSIT' THEN 'PRODUCT'
 					ELSE CASE contract WHEN '' THEN 'GAS' ELSE 'SUSPENSE' END END`
 )
 
-// checks are all that Run looks at, in the order of the report.
+// checks are all checks of RunChecks, in the order of the report.
 var checks = []Check{
 	{ID: "I-01", Promise: "every transfer joins two accounts of its own organization and mint", breachSQL: `
 		SELECT t.org_id, 'transfer ' || t.transfer_id,
@@ -660,8 +660,8 @@ var checks = []Check{
 		SELECT q.org_id, 'order ' || q.order_id, 'is listed as in question, and its proof is alive'
 		FROM dispatch_in_question q JOIN dispatch_orders o USING (order_id) JOIN finality_live p ON p.proof_id = o.proof_id`},
 
-	// The names of the events are made of the purpose, so that an organization's own
-	// deposit is never told as a customer's.
+	// The names of the events are derived from the purpose, so that an organization's own deposit
+	// is never announced as a customer's.
 	{ID: "I-36-deposit", Promise: "every credit to a customer or product was told once, as such, and nothing was told that was not credited", breachSQL: `
 		SELECT coalesce(d.org_id, e.org_id), 'deposit ' || coalesce(d.deposit_id, e.resource_id),
 			CASE WHEN d.deposit_id IS NULL THEN format('was told of by %s and is not credited so', e.type) ELSE format('was told of by %s %s times', d.purpose, coalesce(e.times, 0)) END
@@ -795,8 +795,8 @@ var checks = []Check{
 		FROM due d LEFT JOIN audit_log a ON a.resource_id = d.resource_id AND a.action = d.action AND a.org_id IS NOT DISTINCT FROM d.org_id
 		WHERE a.audit_id IS NULL`},
 
-	// A key of an operator comes into the world, and leaves it, alone or by one row that
-	// names both.
+	// An operator's key is created or revoked by one row of the audit log. A roll has one row that
+	// names both keys.
 	{ID: "I-40-keys", Promise: "every key that was made or ended has its row in the audit log", breachSQL: `
 		SELECT NULL::text, 'operator key ' || k.key_id, 'was made and the audit log does not say so'
 		FROM operator_keys k

@@ -9,8 +9,8 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// newFlagCheck compares each flag with its MAC, in words of its own. A flag from before
-// there were any has none; the tables take no new one without.
+// newFlagCheck compares each flag with its MAC. A flag from before the MACs has none; the tables
+// accept no new one without a MAC.
 func newFlagCheck(k *signer.GrantKey) Check {
 	return Check{
 		ID: "I-30-bound", Promise: "every flagged deposit is in the words that it was flagged with, by the service's own key",

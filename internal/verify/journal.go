@@ -11,8 +11,8 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// checkJournal walks the copied entries from the first to the last imported one and
-// computes every hash anew.
+// checkJournal walks the copied entries from the first to the last imported one and recomputes
+// every hash.
 func checkJournal(ctx context.Context, tx pg.Tx) (found []Breach, err error) {
 	var head signer.Head
 	var lastImported int64

@@ -16,24 +16,24 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// holdingsMax is how many balances are asked for at once.
+// holdingsMax bounds the balances of one query.
 const holdingsMax = 500
 
-// CompareWithChains compares what our addresses hold by our own account with the balances
-// in the highest block that each chain's final walk has taken in. Left out are mints and
-// deposits that are in doubt, which stand in the findings already.
+// CompareWithChains compares the expected holdings of our addresses with their balances in the
+// highest block that each chain's final walk has processed. It leaves out mints and deposits that
+// are in doubt, which the findings already name.
 //
-// What an open order may have moved by that block nobody knows yet, so its wallets are
-// compared with bounds: at most everything that was signed is gone, with its dearest
-// fee, and at most everything of ours that was signed towards it has come. Bytes that
-// are signed later cannot be in a block that was final before; an order that ended did
-// so by a block that was walked. So the bounds hold whatever happens meanwhile.
+// It is unknown what an open order has moved by that block, so its wallets are compared with
+// bounds. At most, everything that was signed is gone, with its maximum fee. At most, everything of
+// ours that was signed towards a wallet has arrived. A transaction that is signed later cannot be
+// in a block that was final before; an order that ended did so by a block that was walked. The
+// bounds therefore hold whatever happens meanwhile.
 //
-// A token that does not give balances, as its contract reverts, is in doubt too: it
-// must not stop the comparison of everything else. Watch puts it under quarantine.
+// A token whose contract reverts on a balance query is in doubt too: it must not stop the
+// comparison of the others. CheckAndFreeze puts it under quarantine.
 //
-// A chain that cannot be asked has no breach but an error; the report of the
-// other chains is returned with it.
+// A chain that cannot be asked gives an error and no breach; the report of the other chains is
+// returned with it.
 func CompareWithChains(ctx context.Context, db *pg.DB, chains chain.Chains) (Report, error) {
 	r := Report{CheckedAt: db.Clock()().UTC(), doubtful: map[int]string{}}
 	var errs []error
@@ -50,15 +50,15 @@ func CompareWithChains(ctx context.Context, db *pg.DB, chains chain.Chains) (Rep
 	return r, errors.Join(errs...)
 }
 
-// expectedHolding is what an address should hold.
+// expectedHolding is the expected balance of an address.
 type expectedHolding struct {
 	wallet, org string
 	mint        int
 	holding     chain.Holding
 	units       money.Amount
-	// What open orders may have taken from it, or brought, by that block.
+	// The most that open orders may have taken from the address, or brought to it, by that block.
 	maxOut, maxIn money.Amount
-	// surplusExplained says that a finding stands which explains that it holds more.
+	// surplusExplained says that a finding explains a higher balance.
 	surplusExplained bool
 }
 
@@ -85,7 +85,7 @@ func compareChain(ctx context.Context, db *pg.DB, c chain.Chain, doubts map[int]
 		return nil, 0, "", err
 	}
 	if unsettled != "" {
-		// The books still say what the fork that is gone said.
+		// The books still contain the state of the fork that was replaced.
 		return nil, 0, "not compared: " + unsettled, nil
 	}
 	if block == nil {
@@ -108,7 +108,7 @@ func compareChain(ctx context.Context, db *pg.DB, c chain.Chain, doubts map[int]
 			}
 			minimum, maximum := e.units, e.units
 			if minimum, err = e.units.Sub(e.maxOut); err != nil {
-				minimum = money.Zero // fees are bounded by what they may cost, not by what is there
+				minimum = money.Zero // fees are bounded by their maximum, not by the balance
 			}
 			if maximum, err = e.units.Add(e.maxIn); err != nil {
 				return nil, 0, "", fmt.Errorf("what wallet %s may hold: %w", e.wallet, err)
@@ -144,9 +144,9 @@ func compareChain(ctx context.Context, db *pg.DB, c chain.Chain, doubts map[int]
 	return found, count, note, nil
 }
 
-// lastWalkedBlock is the highest block that the final walk has taken in, or nil before
-// its start. That is not its cursor when a person has set it back to read blocks
-// again: what those brought is in the books already.
+// lastWalkedBlock returns the highest block that the final walk has processed, or nil before its
+// start. That differs from the cursor when a person has set it back to read blocks again: their
+// content is in the books already.
 func lastWalkedBlock(ctx context.Context, tx pg.Tx, name chain.Name) (*chain.Block, error) {
 	var b chain.Block
 	var height int64
@@ -165,8 +165,8 @@ func lastWalkedBlock(ctx context.Context, tx pg.Tx, name chain.Name) (*chain.Blo
 	return &b, nil
 }
 
-// expectOutputs are what the addresses of a pooled chain hold: the coins that lie there. Those
-// that are signed for may be spent by that block.
+// expectOutputs returns the expected holdings of a UTXO chain's addresses: their outputs. Outputs
+// of signed transactions may be spent by that block.
 func expectOutputs(ctx context.Context, tx pg.Tx, name chain.Name) (holdings []expectedHolding, skipped int, err error) {
 	rows, err := tx.Query(ctx, `
 		SELECT w.wallet_id, w.org_id, w.address, c.mint_id,
@@ -257,7 +257,7 @@ func expectHoldings(ctx context.Context, tx pg.Tx, name chain.Name) (holdings []
 			continue
 		}
 		if e.holding.Contract == "" && !e.maxOut.IsZero() && name != chain.Ethereum {
-			// A rollup may charge more than its gas, so nothing bounds what is gone.
+			// A rollup may charge more than its gas, so the fee has no bound.
 			e.maxOut = e.units
 		}
 		holdings = append(holdings, e)

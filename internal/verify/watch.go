@@ -13,16 +13,15 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// reasonBreachesMax is how many breaches the reason of a freeze names.
+// reasonBreachesMax is how many breaches the reason of a freeze lists.
 const reasonBreachesMax = 3
 
-// noBalance is why a mint is under quarantine whose token cannot be asked.
+// noBalance is the reason of a quarantine if the token's balances cannot be read.
 const noBalance = "NO_BALANCE"
 
-// CheckAndFreeze makes every check once, those against the chains included, and is
-// called on a schedule. When something does not add up it stops everything that
-// goes out: a freeze of all, by VERIFY, which only an operator lifts. An error
-// means that it could not look, or could not freeze.
+// CheckAndFreeze makes every check once, including those against the chains; it is called on a
+// schedule. If it finds a breach, it stops all outgoing payments: a freeze of scope ALL by VERIFY,
+// which only an operator lifts. An error means that it could not check, or could not freeze.
 func CheckAndFreeze(ctx context.Context, db *pg.DB, chains chain.Chains, log *slog.Logger, options ...Option) (Report, error) {
 	r, err := RunChecks(ctx, db, options...)
 	onChain, chainErr := CompareWithChains(ctx, db, chains)
@@ -46,14 +45,14 @@ func CheckAndFreeze(ctx context.Context, db *pg.DB, chains chain.Chains, log *sl
 	return r, errors.Join(err, freezeOnBreach(ctx, db, log, r))
 }
 
-// CheckAddressesAndFreeze checks every address there is, as Addresses does, and stops everything
-// as Watch does.
+// CheckAddressesAndFreeze checks every address as CheckAddresses does, and freezes everything as
+// CheckAndFreeze does.
 func CheckAddressesAndFreeze(ctx context.Context, db *pg.DB, prover Prover, log *slog.Logger) (Report, error) {
 	r, err := CheckAddresses(ctx, db, prover)
 	return r, errors.Join(err, freezeOnBreach(ctx, db, log, r))
 }
 
-// freezeOnBreach tells of breaches and freezes everything; without any it does nothing.
+// freezeOnBreach logs breaches and freezes everything. Without a breach it does nothing.
 func freezeOnBreach(ctx context.Context, db *pg.DB, log *slog.Logger, r Report) error {
 	if r.IsIntact() {
 		return nil

@@ -13,10 +13,9 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// checkWhitelist compares every whitelisted address with the copy of the signer's journal:
-// what the signer endorsed is what the row says, word for word, and what it revoked is
-// on no list. That the proof is the signer's own is asked whenever an address is used,
-// with a key that is not in the database.
+// checkWhitelist compares every whitelisted address with the copy of the signer's journal. What the
+// signer endorsed must equal the row exactly, and what it revoked must be on no list. The signer's
+// own proof is checked at every use of an address, with a key that is not in the database.
 func checkWhitelist(ctx context.Context, tx pg.Tx) (found []Breach, err error) {
 	type place struct {
 		journal string
