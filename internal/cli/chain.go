@@ -91,7 +91,7 @@ func (c chainBreaks) Run(ctx context.Context, std streams) error {
 	return nil
 }
 
-// formatReorged tells what an order waits for whose block is gone.
+// formatReorged describes what an order waits for after its block was replaced.
 func formatReorged(mints mint.Catalogue, q report.ReorgedOrder) string {
 	state := "was not looked at yet"
 	if q.WaitsFor != "" {
@@ -100,7 +100,7 @@ func formatReorged(mints mint.Catalogue, q report.ReorgedOrder) string {
 	return fmt.Sprintf("question  %s %s  %s  for %s, %s by %s\n  %s", q.Purpose, q.OrderID, formatMintAmount(mints, q.MintID, q.Amount), q.Owner, q.Status, q.TxHash, state)
 }
 
-// formatMintAmount is an amount with its symbol; an unknown mint shows atomic units.
+// formatMintAmount formats an amount with its symbol; for an unknown mint it shows atomic units.
 func formatMintAmount(mints mint.Catalogue, mintID int, amount money.Amount) string {
 	m, ok := mints.ByID(mintID)
 	if !ok {

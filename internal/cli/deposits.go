@@ -33,8 +33,8 @@ type depositsFlagged struct {
 	History bool   `help:"Show what was decided instead."`
 }
 
-// queued are the states of a flagged deposit that is not resolved, and resolved of one
-// that is.
+// openStatuses are the states of a flagged deposit that is not resolved, and resolvedStatuses those
+// of a resolved one.
 var (
 	openStatuses     = []deposit.Status{deposit.Flagged, deposit.ResolutionStuck, deposit.Rejecting, deposit.Redirecting}
 	resolvedStatuses = []deposit.Status{deposit.Credited, deposit.Reversed, deposit.Rejected, deposit.Redirected}
@@ -80,8 +80,8 @@ func (c depositsFlagged) Run(ctx context.Context, std streams) error {
 	return nil
 }
 
-// printFlagged shows a flagged deposit with what a person needs to decide, and how it was
-// decided.
+// printFlagged prints a flagged deposit with the facts for a decision, and the decision if there is
+// one.
 func printFlagged(out io.Writer, o deposit.OrgDeposit) {
 	d := o.Object
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -189,14 +189,14 @@ func formatTransfer(r *webhook.Resolution) string {
 	return transfer
 }
 
-// flaggedDepositFlags is what the verbs on one deposit take.
+// flaggedDepositFlags are the flags of the verbs on one deposit.
 type flaggedDepositFlags struct {
 	configFlags
 	ID   string `arg:"" help:"The deposit, dep_…"`
 	Note string `help:"Why, for the record."`
 }
 
-// runDecision has somebody decide, and shows what came of it.
+// runDecision makes a decision and returns its result.
 func (c flaggedDepositFlags) runDecision(ctx context.Context, flags deciderFlags, decide func(context.Context, *deposit.Resolutions, deposit.Actor) (webhook.Deposit, error)) (d webhook.Deposit, err error) {
 	tools, err := c.openTools(ctx)
 	if err != nil {
@@ -210,13 +210,13 @@ func (c flaggedDepositFlags) runDecision(ctx context.Context, flags deciderFlags
 	return decide(ctx, tools.FlaggedDeposits(), decider)
 }
 
-// deciderFlags decides at a terminal: a person of the organization, or the operator.
+// deciderFlags name who decides at a terminal: a member of the organization, or the operator.
 type deciderFlags struct {
 	As       string `xor:"who" placeholder:"EMAIL" help:"Who decides; the first person of the local world when it is not said."`
 	Operator bool   `xor:"who" help:"Decide as the operator."`
 }
 
-// operatorDecider is who runs the service, at a terminal of theirs.
+// operatorDecider is the operator, at a terminal.
 var operatorDecider = deposit.Actor{Actor: operator}
 
 func (w deciderFlags) findDecider(ctx context.Context, db *pg.DB) (decider deposit.Actor, err error) {

@@ -18,7 +18,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// listMax is how many orders a list shows.
+// listMax bounds the orders in a list.
 const listMax = 200
 
 type dispatchCmd struct {
@@ -74,13 +74,13 @@ func (c dispatchList) Run(ctx context.Context, std streams) error {
 	return w.Flush()
 }
 
-// orderFlags is what the verbs on one order take.
+// orderFlags are the flags of the verbs on one order.
 type orderFlags struct {
 	configFlags
 	ID string `arg:"" help:"The order, which has the id of its withdrawal, sweep, top-up or place: wd_…, sw_…, gas_…, place_…"`
 }
 
-// openWorker opens the tools and finds the desk of the order's chain.
+// openWorker opens the tools and finds the dispatch worker of the order's chain.
 func (c orderFlags) openWorker(ctx context.Context) (tools *app.App, d *dispatch.Worker, s dispatch.OrderView, err error) {
 	if tools, err = c.openTools(ctx); err != nil {
 		return nil, nil, s, err
@@ -244,7 +244,8 @@ func (c dispatchCancel) Run(ctx context.Context, std streams) error {
 	return nil
 }
 
-// describeRecalled says what became of what an order was for that ended without a slot.
+// describeRecalled describes what happened to the cause of an order that was recalled without a
+// slot.
 func describeRecalled(s dispatch.OrderView) string {
 	switch s.Purpose {
 	case signer.Payment:
@@ -255,7 +256,7 @@ func describeRecalled(s dispatch.OrderView) string {
 	return "Its amount is where it was, and the service plans it again when it is worth it."
 }
 
-// newCannotCancel says what became of the money of an order without an open slot.
+// newCannotCancel describes what happened to the money of an order without an open slot.
 func newCannotCancel(s dispatch.OrderView) error {
 	switch s.Status {
 	case dispatch.Refused:
@@ -302,10 +303,10 @@ func (c dispatchResolve) Run(ctx context.Context, std streams) error {
 	return nil
 }
 
-// operator is whoever runs a command on this machine.
+// operator is the person who runs a command on this machine.
 var operator = audit.Operator("cli")
 
-// formatCostMax is what a transaction costs at most, in its chain's coin.
+// formatCostMax formats the maximum cost of a transaction, in its chain's native coin.
 func formatCostMax(mints mint.Catalogue, name chain.Name, fees chain.Fees) string {
 	cost, err := fees.Max()
 	if err != nil {
@@ -321,7 +322,8 @@ func formatNative(mints mint.Catalogue, name chain.Name, units money.Amount) str
 	return units.String() + " units"
 }
 
-// shorten is the beginning and the end of an address or a hash; show gives it whole.
+// shorten returns the beginning and the end of an address or a hash; the show command prints it
+// completely.
 func shorten(s string) string {
 	const head, tail = 8, 6
 	if s == "" {
@@ -333,7 +335,7 @@ func shorten(s string) string {
 	return s[:head] + "…" + s[len(s)-tail:]
 }
 
-// formatAge is a duration as a person says it.
+// formatAge formats a duration for people.
 func formatAge(d time.Duration) string {
 	switch {
 	case d < time.Minute:

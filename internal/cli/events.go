@@ -17,7 +17,7 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// followInterval is the pause between two looks for new events.
+// followInterval is the pause between two polls for new events.
 const followInterval = 300 * time.Millisecond
 
 type eventsCmd struct {
@@ -25,7 +25,7 @@ type eventsCmd struct {
 	Tail eventsTail `cmd:"" help:"Show the last events, then each new one as it comes, until Ctrl-C."`
 }
 
-// eventFlags says which events are shown.
+// eventFlags select the events to show.
 type eventFlags struct {
 	configFlags
 	Org  string   `help:"Only of this organization, org_…"`
@@ -33,7 +33,7 @@ type eventFlags struct {
 	JSON bool     `name:"json" help:"Write the body that is signed and sent, one a line."`
 }
 
-// readTypes are those that were asked for.
+// readTypes returns the requested types.
 func (c eventFlags) readTypes() ([]event.Type, error) {
 	var types []event.Type
 	for _, text := range c.Type {
@@ -128,7 +128,7 @@ func (c eventsTail) Run(ctx context.Context, std streams) error {
 	}
 }
 
-// waitFor waits; it returns false when ctx has ended.
+// waitFor waits for d; it returns false if ctx has ended.
 func waitFor(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -143,14 +143,14 @@ func waitFor(ctx context.Context, d time.Duration) bool {
 // eventTail shows the new events of organizations.
 type eventTail struct {
 	db    *pg.DB
-	org   string // "": of all
+	org   string // "" means all organizations
 	types []event.Type
 	show  func(body []byte) error
 
-	lastShown map[string]int64 // by organization, the sequence that was shown last
+	lastShown map[string]int64 // by organization, the last sequence number shown
 }
 
-// setStart sets the place of each organization that many events before its last one.
+// setStart sets the position of each organization to that many events before its last one.
 func (t *eventTail) setStart(ctx context.Context, last int64) error {
 	t.lastShown = map[string]int64{}
 	return forOrgs(ctx, t.db, t.org, func(orgID string) error {
@@ -162,7 +162,7 @@ func (t *eventTail) setStart(ctx context.Context, last int64) error {
 	})
 }
 
-// showNew shows the events that came since the step before.
+// showNew shows the events since the last call.
 func (t *eventTail) showNew(ctx context.Context) error {
 	return forOrgs(ctx, t.db, t.org, func(orgID string) error {
 		for {
@@ -182,7 +182,7 @@ func (t *eventTail) showNew(ctx context.Context) error {
 	})
 }
 
-// printEvent writes an event on a line: for a person, or as it is sent.
+// printEvent prints an event on one line: for a person, or as it is sent.
 func printEvent(out io.Writer, body []byte, asJSON bool, layout string) error {
 	if asJSON {
 		_, err := fmt.Fprintf(out, "%s\n", body)
@@ -200,8 +200,7 @@ func printEvent(out io.Writer, body []byte, asJSON bool, layout string) error {
 	return err
 }
 
-// formatEvent is what an event tells, in one line: the amount, whose it is, what became of
-// it, and the id.
+// formatEvent describes an event in one line: the amount, the owner, the result, and the id.
 func formatEvent(e webhook.Envelope) (string, error) {
 	var ids struct{ DepositID, WithdrawalID, TransferID string }
 	if err := json.Unmarshal(e.Data, &ids); err != nil {
@@ -234,15 +233,15 @@ func formatEvent(e webhook.Envelope) (string, error) {
 	return strings.TrimSpace(line + "  " + ids.DepositID + ids.WithdrawalID + ids.TransferID), nil
 }
 
-// worldLog writes to the terminal of a local world what happens in it: a line for each
-// event, and one when an endpoint begins to fail or answers again.
+// worldLog writes the events of a local world to its terminal: a line for each event, and one when
+// an endpoint starts to fail or recovers.
 type worldLog struct {
 	db  *pg.DB
 	out io.Writer
 
 	events    eventTail
 	failing   map[string]bool // by endpoint
-	lastError string          // the error that was told last
+	lastError string          // the last error shown
 }
 
 // runUntilDone writes until ctx ends.
@@ -269,7 +268,7 @@ func (j *worldLog) runUntilDone(ctx context.Context) {
 	}
 }
 
-// printWebhooks tells of endpoints that began to fail, and of those that answer again.
+// printWebhooks reports endpoints that started to fail, and those that recovered.
 func (j *worldLog) printWebhooks(ctx context.Context) error {
 	endpoints := &delivery.Endpoints{}
 	return forOrgs(ctx, j.db, "", func(orgID string) error {
@@ -300,7 +299,7 @@ func (j *worldLog) printWebhooks(ctx context.Context) error {
 	})
 }
 
-// formatAttempts tells why the last attempt failed, and when the next one is.
+// formatAttempts describes why the last attempt failed, and when the next one is due.
 func formatAttempts(last []delivery.Attempt) string {
 	if len(last) == 0 {
 		return "no attempt is kept"

@@ -44,7 +44,7 @@ func (c freezesList) Run(ctx context.Context, std streams) error {
 	return nil
 }
 
-// freezeTarget names what a freeze stops.
+// freezeTarget returns the name of what a freeze stops.
 func freezeTarget(f freeze.Freeze) string {
 	switch f.Scope {
 	case freeze.ScopeChain:
@@ -68,7 +68,7 @@ type freezesPut struct {
 	Because    string `required:"" help:"Why, for whoever has to decide about lifting it."`
 }
 
-// readTarget is what the flags name: one thing.
+// readTarget returns the one target that the flags name.
 func (c freezesPut) readTarget() (freeze.Freeze, error) {
 	named := 0
 	for _, isSet := range []bool{c.Everything, c.Chain != "", c.Org != ""} {
@@ -113,7 +113,7 @@ func (c freezesPut) Run(ctx context.Context, std streams) error {
 	var f freeze.Freeze
 	var added bool
 	err = tools.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		// A name that is nobody's would be told as frozen, and somebody else would not be.
+		// An unknown id would be reported as frozen, while the one that was meant would not be.
 		if wanted.OrgID != "" {
 			if _, err := org.LoadView(ctx, tx, wanted.OrgID); err != nil {
 				return err

@@ -18,7 +18,7 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// listFlags is what the commands take that show a list.
+// listFlags are the flags of the commands that show a list.
 type listFlags struct {
 	configFlags
 	Org   string `help:"Only of this organization, org_…"`
@@ -26,8 +26,8 @@ type listFlags struct {
 	JSON  bool   `name:"json" help:"Write one line of JSON each, as the operator's interface has them, instead of a table."`
 }
 
-// printList prints pages of a list until it ends or has as many as were asked for. row is a
-// line of the table, with tabs between its columns, and object is the line of JSON.
+// printList prints pages of a list until it ends or the limit is reached. row returns a line of the
+// table, with tabs between its columns, and object returns the line of JSON.
 func printList[T any](out io.Writer, l listFlags, titles, emptyText string, read func(page.Page) (page.Result[T], error), row func(T) string, object func(T) any) error {
 	if l.Limit < 0 {
 		return errors.New("--limit is 0, for all, or a number above it")
@@ -100,15 +100,15 @@ func (c depositsList) Run(ctx context.Context, std streams) error {
 				d.Confirmations, d.ConfirmationsRequired, d.CreatedAt, shorten(d.TxHash))
 		},
 		func(o deposit.OrgDeposit) any {
-			return struct { // as the operator's interface has it
+			return struct { // as in the operator's interface
 				OrganizationID string `json:"organizationId"`
 				webhook.Deposit
 			}{o.OrgID, o.Object}
 		})
 }
 
-// ownerName is whose balance a deposit or a withdrawal concerns: a customer's, or a
-// product's of the organization.
+// ownerName returns the owner of a deposit's or withdrawal's balance: a customer, or a product of
+// the organization.
 func ownerName(customer, product *string) string {
 	switch {
 	case customer != nil:
@@ -152,7 +152,7 @@ func (c withdrawalsList) Run(ctx context.Context, std streams) error {
 		})
 }
 
-// formatStatus is a withdrawal's status with what a person needs to know of it.
+// formatStatus formats a withdrawal's status with the details for a person.
 func formatStatus(w webhook.Withdrawal) string {
 	reason := w.FailureReason
 	if reason == nil {
@@ -214,7 +214,7 @@ func (c customersList) Run(ctx context.Context, std streams) error {
 	})
 }
 
-// forOrgs calls a function with an organization, or with every one when none is named.
+// forOrgs calls fn for the named organization, or for every one if none is named.
 func forOrgs(ctx context.Context, db *pg.DB, named string, fn func(orgID string) error) error {
 	if named != "" {
 		return fn(named)

@@ -75,7 +75,7 @@ func (c localRun) Run(ctx context.Context, std streams) error {
 	return errors.Join(err, w.Stop())
 }
 
-// localChains reads the names of chains that a local world can have.
+// localChains parses the names of the chains that a local world can have.
 func localChains(names []string) ([]chain.Name, error) {
 	if len(names) == 0 {
 		return localworld.AllChains, nil
@@ -91,7 +91,7 @@ func localChains(names []string) ([]chain.Name, error) {
 	return chains, nil
 }
 
-// printWorld prints what a person needs to begin.
+// printWorld prints what a person needs to start.
 func printWorld(std streams, info localworld.Info, took time.Duration) {
 	fmt.Fprintf(std.out, "\nCoffer's local world is up after %s.\n\n", took.Round(10*time.Millisecond))
 	t := tabwriter.NewWriter(std.out, 0, 0, 2, ' ', 0)
@@ -156,8 +156,8 @@ func (localTour) Run(ctx context.Context, std streams) error {
 	return Tour(ctx, std.out, info)
 }
 
-// Tour plays the story against a running world, with the decisions of a person
-// made by the same code as coffer withdrawals.
+// Tour plays the demonstration against a running world. The same code as coffer withdrawals makes
+// the decisions of a person.
 func Tour(ctx context.Context, output io.Writer, info localworld.Info) error {
 	conf, err := app.ReadConfig(info.Config)
 	if err != nil {

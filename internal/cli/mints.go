@@ -53,14 +53,14 @@ func printMintStanding(std streams, s report.MintState) {
 	}
 }
 
-// mintFlags is what both verbs take.
+// mintFlags are the flags of both verbs.
 type mintFlags struct {
 	configFlags
 	ID      int    `arg:"" help:"The mint's id."`
 	Because string `required:"" help:"Why, for the audit log."`
 }
 
-// changeMint does something about a mint that the catalogue has.
+// changeMint changes a mint of the catalogue.
 func (c mintFlags) changeMint(ctx context.Context, change func(ctx context.Context, tx pg.Tx, m mint.Mint) error) error {
 	tools, err := c.openTools(ctx)
 	if err != nil {

@@ -119,7 +119,7 @@ type reservesCmd struct {
 	Org string `help:"Only of this organization, org_…"`
 }
 
-// Run shows a snapshot: what there is and whose it is belong to one moment.
+// Run shows a snapshot: the holdings and the liabilities are of one moment.
 func (c reservesCmd) Run(ctx context.Context, std streams) error {
 	tools, err := c.openTools(ctx)
 	if err != nil {

@@ -73,7 +73,7 @@ func (c orgList) Run(ctx context.Context, std streams) error {
 	})
 }
 
-// forEachOrg calls a function with every organization, oldest first.
+// forEachOrg calls fn for every organization, oldest first.
 func forEachOrg(ctx context.Context, db *pg.DB, fn func(org.View)) error {
 	p := page.Page{Limit: page.LimitMax}
 	for {
@@ -94,14 +94,13 @@ func forEachOrg(ctx context.Context, db *pg.DB, fn func(org.View)) error {
 	}
 }
 
-// orgFlags is what the verbs about one organization take.
+// orgFlags are the flags of the verbs on one organization.
 type orgFlags struct {
 	configFlags
 	Org string `arg:"" optional:"" help:"The organization, org_…; the one of the local world when it is not said."`
 }
 
-// openOrg is the organization that is meant, and what works on it. Whoever has it closes
-// that.
+// openOrg returns the id of the organization and opened tools, which the caller closes.
 func (c orgFlags) openOrg(ctx context.Context) (id string, tools *app.App, err error) {
 	if id, err = resolveOrg(c.Org); err != nil {
 		return "", nil, err
@@ -151,7 +150,7 @@ func (c orgShow) Run(ctx context.Context, std streams) error {
 
 var onlyStanding = true
 
-// formatKeyState tells of an organization's key.
+// formatKeyState describes an organization's key.
 func formatKeyState(o org.View) string {
 	if o.KeyCreatedAt == nil {
 		return "no API key: coffer key roll " + o.ID + " makes one"
@@ -295,7 +294,7 @@ func (c keyList) Run(ctx context.Context, std streams) error {
 	return nil
 }
 
-// printKeys shows an organization's keys, the main one first.
+// printKeys prints an organization's keys, the main one first.
 func printKeys(ctx context.Context, std streams, tx pg.Tx, o org.View) error {
 	found, err := org.ListKeys(ctx, tx, o.ID, page.Page{Limit: page.LimitMax})
 	if err != nil {

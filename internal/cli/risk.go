@@ -14,7 +14,7 @@ import (
 	"github.com/cofferpay/coffer/internal/risk"
 )
 
-// localRisk is the list that screening reads on networks without real money.
+// localRisk manages the list that screening reads on networks without real money.
 type localRisk struct {
 	List  localRiskList  `cmd:"" help:"Show what screening answers, by address."`
 	Set   localRiskSet   `cmd:"" help:"Say what screening answers of an address from now on."`
@@ -133,7 +133,7 @@ func (c localRiskClear) Run(ctx context.Context, std streams) error {
 	return nil
 }
 
-// riskCmd is what screening stands on that a person looks after.
+// riskCmd manages the data of screening that a person maintains.
 type riskCmd struct {
 	Import  riskImport  `cmd:"" help:"Import the Treasury's list of sanctions from its file, SDN advanced XML."`
 	Show    riskShow    `cmd:"" help:"Show who screens, and how old the imported list is."`

@@ -31,7 +31,7 @@ type serve struct {
 	roleFlags
 }
 
-// roleFlags is which parts of the service a process runs.
+// roleFlags select the parts of the service that a process runs.
 type roleFlags struct {
 	Roles string `placeholder:"LIST" help:"Parts that this process runs, such as api,workers: api, workers, scan, dispatch, signer. Without it those of the configuration, which are all when it names none."`
 }
@@ -274,14 +274,14 @@ type withdrawals struct {
 	Organization orgWithdraw     `cmd:"" help:"Withdraw the organization's own money to an address on its list."`
 }
 
-// decisionFlags is what both verbs take.
+// decisionFlags are the flags of both verbs.
 type decisionFlags struct {
 	configFlags
 	ID string `arg:"" help:"The withdrawal, wd_…"`
 	As string `placeholder:"EMAIL" help:"Who decides; the first person of the local world when it is not said."`
 }
 
-// findPerson finds who decides and that they may.
+// findPerson finds the member who decides, and checks the permission.
 func (d decisionFlags) findPerson(ctx context.Context, db *pg.DB) (people.Person, error) {
 	p, err := personByEmail(ctx, db, d.As)
 	if err == nil && !p.IsAllowed(people.Approve) {
@@ -290,7 +290,7 @@ func (d decisionFlags) findPerson(ctx context.Context, db *pg.DB) (people.Person
 	return p, err
 }
 
-// personByEmail finds somebody by e-mail; without one, the first person of the local world.
+// personByEmail finds a member by e-mail; without one, the first member of the local world.
 func personByEmail(ctx context.Context, db *pg.DB, email string) (p people.Person, err error) {
 	if email == "" {
 		info, err := localworld.ReadInfo(".")
@@ -309,8 +309,7 @@ func personByEmail(ctx context.Context, db *pg.DB, email string) (p people.Perso
 	return p, nil
 }
 
-// describeError is an error of a decision, with the id that was given where there is no such
-// withdrawal.
+// describeError adds the given id to an error of a decision if there is no such withdrawal.
 func (d decisionFlags) describeError(err error, p people.Person) error {
 	if fault.HasCode(err, fault.CodeNotFound) {
 		return fault.New(fault.NotFound, fault.CodeNotFound, "The organization of %s has no withdrawal %.64q. Nothing was changed and no money moved. coffer withdrawals list shows the ones there are.", p.Email, d.ID)
@@ -365,7 +364,7 @@ func (c remove) Run(ctx context.Context, std streams) error {
 	return nil
 }
 
-// balanceName is whose balance a withdrawal takes from.
+// balanceName returns the owner of the balance from which a withdrawal takes.
 func balanceName(withdrawn webhook.Withdrawal) string {
 	if withdrawn.Product != nil {
 		return *withdrawn.Product
@@ -398,7 +397,7 @@ func (c orgWithdraw) Run(ctx context.Context, std streams) error {
 	r := withdrawal.OrganizationRequest{
 		Product: c.Product, MintID: c.Mint, WhitelistedAddressID: c.To, Amount: c.Amount, UseDecimal: true, Max: c.Max,
 	}
-	// A key that was not given is made, so that a command without an answer can be repeated.
+	// A missing key is generated, so that a command without an answer can be repeated.
 	key := cmp.Or(c.Key, id.New("key", time.Now()))
 	r.IdempotencyKey = &key
 	if c.Preview {
@@ -494,7 +493,7 @@ func (c verifyCmd) Run(ctx context.Context, std streams) error {
 	return nil
 }
 
-// printReport prints a report, a line a check and a line a breach.
+// printReport prints a report, with a line for each check and each breach.
 func printReport(std streams, title string, r verify.Report) {
 	fmt.Fprintf(std.out, "%s\n", title)
 	for _, o := range r.Outcomes {
@@ -595,8 +594,8 @@ func printSeed(std streams, info keys.SeedInfo) {
 	fmt.Fprintf(std.out, "seed of %s, attestation key %x\n", info.CreatedAt.UTC().Format(time.RFC3339), info.AttestKey)
 }
 
-// secretFile reads the last line that is not a comment of a file with a secret
-// in it; no file is no secret.
+// secretFile reads a secret from a file: the last line that is not a comment. An empty path means
+// no secret.
 func secretFile(path string) (seal.Secret, error) {
 	if path == "" {
 		return seal.Secret{}, nil
