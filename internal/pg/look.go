@@ -38,7 +38,8 @@ func (db *DB) ReadSystemBatch(ctx context.Context, queue func(b *pgx.Batch)) err
 		// The batch only reads, so a lost connection is no reason to fail.
 		refused, isPgErr := errors.AsType[*pgconn.PgError](err)
 		_, unconnected := errors.AsType[*pgconn.ConnectError](err)
-		if attempt == readBatchTriesMax || ctx.Err() != nil || unconnected || isPgErr && !strings.HasPrefix(refused.Code, "57P") {
+		if attempt == readBatchTriesMax || ctx.Err() != nil || unconnected ||
+			isPgErr && !strings.HasPrefix(refused.Code, "57P") {
 			return withReason(fmt.Errorf("look: %w", err), false)
 		}
 	}

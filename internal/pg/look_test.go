@@ -20,7 +20,9 @@ func TestALookReadsAndNothingElse(t *testing.T) {
 		})
 	}
 	for range 3 { // also with the plans of the first time
-		if err := look(`SELECT current_user::text, current_setting('transaction_read_only')`, &role, &mode); err != nil || role != "coffer_system" || mode != "on" {
+		if err := look(
+			`SELECT current_user::text, current_setting('transaction_read_only')`, &role, &mode,
+		); err != nil || role != "coffer_system" || mode != "on" {
 			t.Errorf("got %s, %s, %v, want coffer_system and on", role, mode, err)
 		}
 	}

@@ -36,7 +36,9 @@ func Migrate(ctx context.Context, conf Config) error {
 // MigrateTo migrates to the given version, for tests of an upgrade.
 func MigrateTo(ctx context.Context, conf Config, version int64) error {
 	if conf.OwnerURL == "" {
-		return errors.New("the owner's database URL is empty: migrations need a postgres:// URL of the owner of the database")
+		return errors.New(
+			"the owner's database URL is empty: migrations need a postgres:// URL of the owner of the database",
+		)
 	}
 	login, err := pgx.ParseConfig(conf.URL)
 	if err != nil {
@@ -156,7 +158,10 @@ func grantRoles(ctx context.Context, pool *pgxpool.Pool, login string) error {
 		}
 		name := pgx.Identifier{login}.Sanitize()
 		if !exists {
-			return fmt.Errorf("the role %s of the database URL does not exist: CREATE ROLE %s LOGIN NOINHERIT PASSWORD '...'", login, name)
+			return fmt.Errorf(
+				"the role %s of the database URL does not exist: CREATE ROLE %s LOGIN NOINHERIT PASSWORD '...'",
+				login, name,
+			)
 		}
 		if !missing {
 			return nil

@@ -225,7 +225,8 @@ func checkServer(ctx context.Context, conn *pgx.Conn) error {
 		}
 		if value == "off" {
 			return fmt.Errorf("the server has %s = off and may forget money it has acknowledged: "+
-				"set %s = on (postgresql.conf, ALTER SYSTEM, ALTER DATABASE or ALTER ROLE) and reload", setting, setting)
+				"set %s = on (postgresql.conf, ALTER SYSTEM, ALTER DATABASE or ALTER ROLE) and reload", setting,
+				setting)
 		}
 	}
 	return nil
@@ -261,7 +262,10 @@ func checkLogin(ctx context.Context, conn *pgx.Conn) error {
 		found++
 		switch {
 		case !member:
-			return fmt.Errorf("the role %s of the database URL is no member of %s: run the migrations, or GRANT %s TO %s", login, name, name, login)
+			return fmt.Errorf(
+				"the role %s of the database URL is no member of %s: run the migrations, or GRANT %s TO %s",
+				login, name, name, login,
+			)
 		case inherits:
 			return fmt.Errorf("the role %s of the database URL inherits %s and would act without choosing a role: "+
 				"use a role of its own that is NOINHERIT and not the owner", login, name)
@@ -280,32 +284,38 @@ func checkLogin(ctx context.Context, conn *pgx.Conn) error {
 // checkSchema refuses a schema older than this program. It accepts a newer one, as a rolling
 // upgrade has it.
 func checkSchema(ctx context.Context, conn *pgx.Conn) error {
-	return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{BeginQuery: "begin read only; set local role " + roleReader}, func(tx pgx.Tx) error {
-		// It checks each step by itself. The numbers of two branches may cross, and then the
-		// highest number does not prove that a step with a lower number, which came later, was
-		// applied.
-		var missing []int64
-		err := tx.QueryRow(ctx, `
+	return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{BeginQuery: "begin read only; set local role " + roleReader},
+		func(tx pgx.Tx) error {
+			// It checks each step by itself. The numbers of two branches may cross, and then the
+			// highest number does not prove that a step with a lower number, which came later, was
+			// applied.
+			var missing []int64
+			err := tx.QueryRow(ctx, `
 			SELECT coalesce(array_agg(n ORDER BY n), '{}') FROM unnest($1::bigint[]) AS n
 			WHERE NOT EXISTS (SELECT FROM goose_db_version WHERE version_id = n AND is_applied)`, migrations.Versions()).Scan(&missing)
-		if refused, ok := errors.AsType[*pgconn.PgError](err); ok && (refused.Code == "42P01" || refused.Code == "42501") {
-			return errNotMigrated // The table is missing or not yet granted.
-		}
-		if err != nil {
-			return fmt.Errorf("ask for the schema's version: %w", err)
-		}
-		if len(missing) > 0 {
-			return fmt.Errorf("the schema lacks steps that this program needs (%v): run the migrations", missing)
-		}
-		return nil
-	})
+			if refused, ok := errors.AsType[*pgconn.PgError](err); ok &&
+				(refused.Code == "42P01" || refused.Code == "42501") {
+				return errNotMigrated // The table is missing or not yet granted.
+			}
+			if err != nil {
+				return fmt.Errorf("ask for the schema's version: %w", err)
+			}
+			if len(missing) > 0 {
+				return fmt.Errorf("the schema lacks steps that this program needs (%v): run the migrations", missing)
+			}
+			return nil
+		})
 }
 
 // useUTC makes the driver return times in UTC, independent of the machine's time zone.
 func useUTC(conn *pgx.Conn) {
-	times := &pgtype.Type{Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC}}
+	times := &pgtype.Type{
+		Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC},
+	}
 	conn.TypeMap().RegisterType(times)
-	conn.TypeMap().RegisterType(&pgtype.Type{Name: "_timestamptz", OID: pgtype.TimestamptzArrayOID, Codec: &pgtype.ArrayCodec{ElementType: times}})
+	conn.TypeMap().RegisterType(&pgtype.Type{
+		Name: "_timestamptz", OID: pgtype.TimestamptzArrayOID, Codec: &pgtype.ArrayCodec{ElementType: times},
+	})
 }
 
 // isOrgID reports whether an organization's id is harmless inside the statement that opens a

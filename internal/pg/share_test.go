@@ -26,7 +26,9 @@ func TestACallerHasItsShareOfTheConnectionsAndNoMore(t *testing.T) {
 			return db.ReadOrg(ctx, "org_a", func(context.Context, pg.Tx) error { return nil })
 		},
 		"twice": func(ctx context.Context) error {
-			return db.InOrgPipelined(ctx, "org_a", func(*pgx.Batch) {}, func(context.Context, pg.Tx, *pgx.Batch) error { return nil })
+			return db.InOrgPipelined(ctx, "org_a", func(*pgx.Batch) {}, func(context.Context, pg.Tx, *pgx.Batch) error {
+				return nil
+			})
 		},
 		"look": func(ctx context.Context) error { return db.ReadSystemBatch(ctx, func(*pgx.Batch) {}) },
 	}

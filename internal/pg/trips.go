@@ -38,7 +38,10 @@ const actAsOrgSQL = `SELECT set_config('role', '` + roleApp + `', true), set_con
 // they are sent, the caller's context no longer ends the wait. A refusal of any of them, or of the
 // COMMIT, proves that nothing was committed. If no answer comes, the error wraps ErrCommitUnknown
 // and nothing is run again.
-func (db *DB) InOrgPipelined(ctx context.Context, org string, queueReads func(b *pgx.Batch), decide func(ctx context.Context, tx Tx, b *pgx.Batch) error) (err error) {
+func (db *DB) InOrgPipelined(
+	ctx context.Context, org string, queueReads func(b *pgx.Batch),
+	decide func(ctx context.Context, tx Tx, b *pgx.Batch) error,
+) (err error) {
 	if ctx.Value(insideKey{}) != nil {
 		panic("pg: a transaction was opened inside a transaction")
 	}
@@ -52,7 +55,10 @@ func (db *DB) InOrgPipelined(ctx context.Context, org string, queueReads func(b 
 
 // runPipelined makes one attempt. canRetry says that nothing happened and that another attempt may
 // be made.
-func (db *DB) runPipelined(ctx context.Context, org string, queueReads func(b *pgx.Batch), decide func(ctx context.Context, tx Tx, b *pgx.Batch) error) (err error, canRetry bool) {
+func (db *DB) runPipelined(
+	ctx context.Context, org string, queueReads func(b *pgx.Batch),
+	decide func(ctx context.Context, tx Tx, b *pgx.Batch) error,
+) (err error, canRetry bool) {
 	release, err := acquireSlot(ctx)
 	if err != nil {
 		return fmt.Errorf("begin: %w", err), false
@@ -74,7 +80,8 @@ func (db *DB) runPipelined(ctx context.Context, org string, queueReads func(b *p
 	begun := conn.SendBatch(ctx, b)
 	if err := begun.Close(); err != nil {
 		refused, isPgErr := errors.AsType[*pgconn.PgError](err)
-		return err, db.countRetry(err) || isPgErr && strings.HasPrefix(refused.Code, "57P") || !isPgErr && conn.Conn().IsClosed() && ctx.Err() == nil
+		return err, db.countRetry(err) || isPgErr && strings.HasPrefix(refused.Code, "57P") ||
+			!isPgErr && conn.Conn().IsClosed() && ctx.Err() == nil
 	}
 
 	rows := &pgx.Batch{}

@@ -108,7 +108,9 @@ func Planned(forValues bool, args []any) []any {
 // ForEachRow passes the rows of a query to fn one by one, so that a result of any length takes the
 // memory of one row. The first error of fn ends the query and is returned. The connection is then
 // closed instead of read to the end.
-func ForEachRow[T any](ctx context.Context, tx Tx, sql string, args []any, scan pgx.RowToFunc[T], fn func(T) error) error {
+func ForEachRow[T any](
+	ctx context.Context, tx Tx, sql string, args []any, scan pgx.RowToFunc[T], fn func(T) error,
+) error {
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
 	rows, err := tx.Query(reading, sql, args...)
@@ -167,7 +169,9 @@ func retryTx(ctx context.Context, runOnce func() (err error, canRetry bool)) err
 
 // runAttempt makes one attempt. canRetry says that nothing happened and that another attempt may be
 // made.
-func (db *DB) runAttempt(ctx context.Context, begin string, writes bool, fn func(context.Context, Tx) error) (err error, canRetry bool) {
+func (db *DB) runAttempt(
+	ctx context.Context, begin string, writes bool, fn func(context.Context, Tx) error,
+) (err error, canRetry bool) {
 	release, err := acquireSlot(ctx)
 	if err != nil {
 		return fmt.Errorf("begin: %w", err), false

@@ -38,7 +38,9 @@ func TestAMigrationThatHasToWaitStandsAsideAndComesBack(t *testing.T) {
 	migrated := make(chan error, 1)
 	go func() { migrated <- pg.Migrate(context.WithoutCancel(ctx), conf) }()
 	waits := func() (waits bool) {
-		err := watcher.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'goose_db_version'::regclass AND NOT granted)`).Scan(&waits)
+		err := watcher.QueryRow(
+			ctx, `SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'goose_db_version'::regclass AND NOT granted)`,
+		).Scan(&waits)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +67,9 @@ func TestAMigrationThatHasToWaitStandsAsideAndComesBack(t *testing.T) {
 
 	// Migrations only add, so a program goes on with a schema that is newer than it is:
 	// that is what an upgrade looks like between its first and its last process.
-	if _, err := reader.Exec(ctx, `INSERT INTO goose_db_version (version_id, is_applied) VALUES ($1, true)`, migrations.Latest()+1); err != nil {
+	if _, err := reader.Exec(
+		ctx, `INSERT INTO goose_db_version (version_id, is_applied) VALUES ($1, true)`, migrations.Latest()+1,
+	); err != nil {
 		t.Fatal(err)
 	}
 	if db, err = pg.Open(ctx, conf, time.Now); err != nil {
@@ -91,7 +95,8 @@ func TestAStepThatCameLateIsMissedAndBrought(t *testing.T) {
 	if _, err := super.Exec(ctx, `DELETE FROM goose_db_version WHERE version_id = $1`, late); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pg.Open(ctx, conf, time.Now); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("([%d])", late)) {
+	if _, err := pg.Open(ctx, conf, time.Now); err == nil ||
+		!strings.Contains(err.Error(), fmt.Sprintf("([%d])", late)) {
 		t.Errorf("got %v, want it to miss step %d", err, late)
 	}
 	// The step itself is there, so that it is tried is all that can be seen.

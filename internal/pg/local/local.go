@@ -87,10 +87,10 @@ type Cluster struct {
 	cred   *syscall.Credential
 	conf   config
 
-	port        int
-	cmd         *exec.Cmd
+	port int
+	cmd  *exec.Cmd
 	// The server stops when this closes, which the death of this process does too.
-	tether      io.WriteCloser
+	tether io.WriteCloser
 	// Dir is removed when this closes, which the death of this process does too.
 	janitor     io.WriteCloser
 	waitJanitor func() error
@@ -247,7 +247,9 @@ func binariesFor(version string, first string, patterns []string) (string, error
 			return bin, nil
 		}
 	}
-	return "", fmt.Errorf("the data is of PostgreSQL %s, which is not installed: install it, or move the data with pg_upgrade", version)
+	return "", fmt.Errorf(
+		"the data is of PostgreSQL %s, which is not installed: install it, or move the data with pg_upgrade", version,
+	)
 }
 
 // binariesIn lists the usable directories that match, the newest version first.
@@ -499,7 +501,7 @@ func (c *Cluster) launchOnce(ctx context.Context) error {
 		"timezone":                "UTC",
 		"log_timezone":            "UTC",
 		// As in every session of the service, for other clients.
-		"jit":                     "off",
+		"jit": "off",
 	}
 	if c.opts.TCP {
 		settings["listen_addresses"] = "127.0.0.1"
@@ -795,19 +797,25 @@ func (c *Cluster) createRoles(ctx context.Context) error {
 		{Login, "LOGIN NOINHERIT NOSUPERUSER NOBYPASSRLS", c.conf.Login},
 	} {
 		var exists bool
-		if err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $1)`, role.name).Scan(&exists); err != nil {
+		if err := conn.QueryRow(
+			ctx, `SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $1)`, role.name,
+		).Scan(&exists); err != nil {
 			return err
 		}
 		if exists {
 			continue
 		}
 		// The password is our own base32 text, which needs no quoting.
-		if _, err := conn.Exec(ctx, fmt.Sprintf("CREATE ROLE %s %s PASSWORD '%s'", role.name, role.attributes, role.password)); err != nil {
+		if _, err := conn.Exec(
+			ctx, fmt.Sprintf("CREATE ROLE %s %s PASSWORD '%s'", role.name, role.attributes, role.password),
+		); err != nil {
 			return fmt.Errorf("create the role %s: %w", role.name, err)
 		}
 	}
 	var exists bool
-	if err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)`, Database).Scan(&exists); err != nil {
+	if err := conn.QueryRow(
+		ctx, `SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)`, Database,
+	).Scan(&exists); err != nil {
 		return err
 	}
 	if !exists {

@@ -198,10 +198,13 @@ func TestTheServerIsPrivate(t *testing.T) {
 			t.Errorf("%s: got %v, want on", setting, got)
 		}
 	}
-	if got := query(t, c, `SELECT string_agg(DISTINCT auth_method, ',') FROM pg_hba_file_rules`); got != "scram-sha-256" {
+	if got := query(
+		t, c, `SELECT string_agg(DISTINCT auth_method, ',') FROM pg_hba_file_rules`,
+	); got != "scram-sha-256" {
 		t.Errorf("login methods: got %v, want scram-sha-256", got)
 	}
-	if got := query(t, c, `SELECT string_agg(rolname || ':' || rolsuper || rolbypassrls || rolinherit || rolcreaterole, ' ' ORDER BY rolname)
+	if got := query(t, c,
+		`SELECT string_agg(rolname || ':' || rolsuper || rolbypassrls || rolinherit || rolcreaterole, ' ' ORDER BY rolname)
 		FROM pg_roles WHERE rolname ~ '^coffer'`); got != "coffer:falsefalsefalsefalse coffer_owner:falsefalsetruetrue" {
 		t.Errorf("roles: got %v", got)
 	}
@@ -290,7 +293,9 @@ func TestBinariesOfTheRightVersionAreFound(t *testing.T) {
 			}
 		}
 	}
-	for path, want := range map[string]int{"/usr/lib/postgresql/15/bin": 15, "/opt/homebrew/opt/postgresql@17/bin": 17, "/none": 0} {
+	for path, want := range map[string]int{
+		"/usr/lib/postgresql/15/bin": 15, "/opt/homebrew/opt/postgresql@17/bin": 17, "/none": 0,
+	} {
 		if got := versionIn(path); got != want {
 			t.Errorf("%s: got %d, want %d", path, got, want)
 		}
@@ -313,7 +318,8 @@ func TestWithoutBinariesTheErrorSaysWhatToInstall(t *testing.T) {
 	defer func(before []string) { binaryPatterns = before }(binaryPatterns)
 	binaryPatterns = nil
 	t.Setenv("PATH", t.TempDir())
-	if _, err := Start(t.Context(), Options{Dir: workplace(t), Log: quiet}); err == nil || !strings.Contains(err.Error(), "apt install postgresql") {
+	if _, err := Start(t.Context(), Options{Dir: workplace(t), Log: quiet}); err == nil ||
+		!strings.Contains(err.Error(), "apt install postgresql") {
 		t.Errorf("got %v, want how to install", err)
 	}
 }

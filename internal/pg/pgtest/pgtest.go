@@ -73,7 +73,9 @@ func NewDatabase(t testing.TB) Database {
 		t.Fatalf("clone a database: %v", err)
 	}
 	t.Cleanup(func() {
-		if _, err := s.admin.Exec(context.WithoutCancel(ctx), "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)"); err != nil {
+		if _, err := s.admin.Exec(
+			context.WithoutCancel(ctx), "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)",
+		); err != nil {
 			t.Errorf("drop the test's database: %v", err)
 		}
 	})
@@ -94,9 +96,12 @@ func CopyDatabase(t testing.TB, original Database) Database {
 	name := "test_" + strconv.FormatInt(s.count.Add(1), 10)
 	ctx := t.Context()
 	Eventually(t, func() bool {
-		_, err := s.admin.Exec(ctx, `SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity WHERE datname = $1`, original.Name)
+		_, err := s.admin.Exec(ctx, `SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity WHERE datname = $1`,
+			original.Name)
 		if err == nil {
-			_, err = s.admin.Exec(ctx, "CREATE DATABASE "+name+" TEMPLATE "+original.Name+" STRATEGY file_copy OWNER "+local.Owner)
+			_, err = s.admin.Exec(
+				ctx, "CREATE DATABASE "+name+" TEMPLATE "+original.Name+" STRATEGY file_copy OWNER "+local.Owner,
+			)
 		}
 		var busy *pgconn.PgError
 		if err != nil && !(errors.As(err, &busy) && busy.Code == "55006") {
@@ -105,11 +110,15 @@ func CopyDatabase(t testing.TB, original Database) Database {
 		return err == nil
 	}, "the database is in use and cannot be copied")
 	t.Cleanup(func() {
-		if _, err := s.admin.Exec(context.WithoutCancel(ctx), "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)"); err != nil {
+		if _, err := s.admin.Exec(
+			context.WithoutCancel(ctx), "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)",
+		); err != nil {
 			t.Errorf("drop the copy of the test's database: %v", err)
 		}
 	})
-	return Database{Name: name, URL: s.cluster.URL(name), OwnerURL: s.cluster.OwnerURL(name), SuperURL: s.cluster.SuperURL(name)}
+	return Database{
+		Name: name, URL: s.cluster.URL(name), OwnerURL: s.cluster.OwnerURL(name), SuperURL: s.cluster.SuperURL(name),
+	}
 }
 
 // New opens a new database for the test, on the system's clock.
@@ -216,7 +225,11 @@ func RaceBehindLock(t testing.TB, db *pg.DB, lock string, act, change func()) {
 	owner := OwnerPool(t, db)
 	waiting := func(events ...string) bool {
 		var n int
-		err := owner.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = ANY ($1)`, events).Scan(&n)
+		err := owner.QueryRow(
+			t.Context(),
+			`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = ANY ($1)`,
+			events,
+		).Scan(&n)
 		if err != nil {
 			t.Fatalf("look who waits: %v", err)
 		}

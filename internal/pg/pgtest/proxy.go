@@ -24,7 +24,9 @@ const (
 )
 
 // CommitLosses maps names to the two ways in which the outcome of a COMMIT is unknown.
-var CommitLosses = map[string]int32{"COMMIT lost on the way there": CommitLost, "answer lost on the way back": AnswerLost}
+var CommitLosses = map[string]int32{
+	"COMMIT lost on the way there": CommitLost, "answer lost on the way back": AnswerLost,
+}
 
 // Proxy stands between a test and PostgreSQL and misbehaves on demand.
 type Proxy struct {
@@ -165,7 +167,8 @@ func (p *Proxy) serveClient(client net.Conn) {
 			if last.Load() {
 				return false
 			}
-			if !bytes.Contains(chunk, []byte("commit\x00")) || bytes.Contains(chunk, []byte("commit\x00commit\x00")) { // it is only prepared
+			// It is only prepared.
+			if !bytes.Contains(chunk, []byte("commit\x00")) || bytes.Contains(chunk, []byte("commit\x00commit\x00")) {
 				return true
 			}
 			l := Loss{Action: p.CommitAction.Load()}
