@@ -146,7 +146,8 @@ func (a *api) newRouter() http.Handler {
 		if suggestion := a.surface.suggestPath(r.URL.EscapedPath()); suggestion != "" {
 			hint = " Did you mean " + suggestion + "?"
 		}
-		return fault.New(fault.NotFound, fault.CodeNotFound, "There is nothing at this path."+nothingWritten+"%s /openapi.json lists every call.", hint)
+		return fault.New(fault.NotFound, fault.CodeNotFound,
+			"There is nothing at this path."+nothingWritten+"%s /openapi.json lists every call.", hint)
 	})
 	mux.NotFound(notFound)
 	mux.Get("/", redirectBrowser(notFound))
@@ -154,7 +155,10 @@ func (a *api) newRouter() http.Handler {
 	mux.MethodNotAllowed(a.rejectUnrouted(func(w http.ResponseWriter, r *http.Request) error {
 		methods := allowedMethods(mux, r)
 		w.Header().Set("Allow", strings.Join(methods, ", "))
-		return fault.New(fault.Invalid, fault.MethodNotAllowed, "This path does not take %s."+nothingWritten+" It takes %s.", clipText(r.Method), strings.Join(methods, ", "))
+		return fault.New(
+			fault.Invalid, fault.MethodNotAllowed, "This path does not take %s."+nothingWritten+" It takes %s.",
+			clipText(r.Method), strings.Join(methods, ", "),
+		)
 	}))
 	a.serveDocs(mux)
 	return mux
@@ -162,7 +166,9 @@ func (a *api) newRouter() http.Handler {
 
 func allowedMethods(mux chi.Routes, r *http.Request) []string {
 	var methods []string
-	for _, method := range []string{http.MethodDelete, http.MethodGet, http.MethodPatch, http.MethodPost, http.MethodPut} {
+	for _, method := range []string{
+		http.MethodDelete, http.MethodGet, http.MethodPatch, http.MethodPost, http.MethodPut,
+	} {
 		if mux.Match(chi.NewRouteContext(), method, r.URL.RawPath) {
 			methods = append(methods, method)
 		}
@@ -209,8 +215,10 @@ func (a *api) middleware(inner http.Handler) http.Handler {
 				panic(p) // the server cuts the connection
 			} else if p != nil {
 				a.log.LogAttrs(ctx, slog.LevelError, "request panicked", slog.String("requestId", name),
-					slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
-				writeJSON(w, http.StatusInternalServerError, problemBody(newInternalFault(r.Method, nil, a.surface.retryAdvice), name))
+					slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.Any("panic", p),
+					slog.String("stack", string(debug.Stack())))
+				writeJSON(w, http.StatusInternalServerError,
+					problemBody(newInternalFault(r.Method, nil, a.surface.retryAdvice), name))
 			}
 		}()
 		inner.ServeHTTP(w, r)
@@ -243,11 +251,11 @@ type call struct {
 	table    bool         // the caller asks for CSV, and the route supports it
 	query    query
 	// counted says that the request was counted against its rate.
-	counted      bool
-	body         []byte
+	counted bool
+	body    []byte
 	// The writer of the server, which closes a connection after a body that is too large.
 	serverWriter http.ResponseWriter
-	header       http.Header         // further headers of the answer
+	header       http.Header // further headers of the answer
 }
 
 // callerID returns the caller against whose rate a call counts.
@@ -293,7 +301,8 @@ func (a *api) serveRoute(rt route) http.Handler {
 				}
 				// A replay does not count against the rates, but it too stays within the caller's
 				// share of connections.
-				c.Request = c.WithContext(a.conf.DB.WithShare(c.Context(), c.callerID(), cmp.Or(a.conf.TurnMax, turnMaxDefault)))
+				c.Request = c.WithContext(a.conf.DB.WithShare(c.Context(), c.callerID(),
+					cmp.Or(a.conf.TurnMax, turnMaxDefault)))
 				if !rt.limitsItself {
 					if err = a.checkScopeAndRate(c); err != nil {
 						return result, err
@@ -336,7 +345,8 @@ func (a *api) serveRoute(rt route) http.Handler {
 				w.Header().Del("Content-Disposition")
 				a.writeError(w, r, err)
 			} else if err != nil {
-				a.log.LogAttrs(r.Context(), slog.LevelError, "answer ended early", slog.String("requestId", requestID(r)), slog.Any("error", err))
+				a.log.LogAttrs(r.Context(), slog.LevelError, "answer ended early",
+					slog.String("requestId", requestID(r)), slog.Any("error", err))
 				panic(http.ErrAbortHandler)
 			}
 		case result.raw != nil:
@@ -439,9 +449,15 @@ func (s *surface) explainKeyRefusal(r *http.Request, refused error) error {
 	reason := ""
 	switch {
 	case len(values) == 0 && len(r.Header["Authorization"]) > 0:
-		reason = fmt.Sprintf("The header %s is missing, and Authorization is not read. Send the key alone in %s, without Bearer.", header, header)
+		reason = fmt.Sprintf(
+			"The header %s is missing, and Authorization is not read. Send the key alone in %s, without Bearer.",
+			header, header,
+		)
 	case len(values) == 0 && keyInQuery(r):
-		reason = fmt.Sprintf("The header %s is missing, and a key in the query is not read: URLs stand in logs. Roll that key, and send the new one in %s.", header, header)
+		reason = fmt.Sprintf(
+			"The header %s is missing, and a key in the query is not read: URLs stand in logs. Roll that key, and send the new one in %s.",
+			header, header,
+		)
 	case len(values) == 0:
 		reason = fmt.Sprintf("The header %s is missing. Send your key in it.", header)
 	case len(values) == 1 && strings.HasPrefix(values[0], s.foreignKeyPrefix):
@@ -449,7 +465,8 @@ func (s *surface) explainKeyRefusal(r *http.Request, refused error) error {
 	default:
 		return refused
 	}
-	return fault.New(fault.Unauthorized, fault.CodeUnauthorized, "%s Nothing was done by this request, and this answer says nothing about any other.", reason)
+	return fault.New(fault.Unauthorized, fault.CodeUnauthorized,
+		"%s Nothing was done by this request, and this answer says nothing about any other.", reason)
 }
 
 // keyInQuery reports whether a query has a parameter with the name of a key.
@@ -484,7 +501,8 @@ func (a *api) authenticateOrg(w http.ResponseWriter, c *call) (err error) {
 	}
 	c.org = c.key.OrgID
 	if err := a.authenticator.RecordUse(c.Context(), c.key); err != nil {
-		a.log.LogAttrs(c.Context(), slog.LevelWarn, "last use of an API key not written", slog.String("requestId", requestID(c.Request)), slog.Any("error", err))
+		a.log.LogAttrs(c.Context(), slog.LevelWarn, "last use of an API key not written",
+			slog.String("requestId", requestID(c.Request)), slog.Any("error", err))
 	}
 	return nil
 }

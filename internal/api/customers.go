@@ -48,12 +48,16 @@ var customerColumns = []column[Customer]{
 func (a *api) listCustomers(c *call) (answer, error) {
 	f := customer.Filter{
 		CustomerID: c.query["customerId"], Status: c.query["status"],
-		CreatedAfter: timeOrZero(c.query.timeValue("createdAfter")), CreatedBefore: timeOrZero(c.query.timeValue("createdBefore")),
+		CreatedAfter:  timeOrZero(c.query.timeValue("createdAfter")),
+		CreatedBefore: timeOrZero(c.query.timeValue("createdBefore")),
 	}
 	if c.table {
-		return csvExport(a, c, "customers", customerColumns, snapshotReader(a, c, func(ctx context.Context, tx pg.Tx, desc bool, row func(Customer) error) error {
-			return customer.ForEach(ctx, tx, c.org, f, desc, func(found customer.Customer) error { return row(showCustomer(found)) })
-		}))
+		return csvExport(a, c, "customers", customerColumns,
+			snapshotReader(a, c, func(ctx context.Context, tx pg.Tx, desc bool, row func(Customer) error) error {
+				return customer.ForEach(ctx, tx, c.org, f, desc, func(found customer.Customer) error {
+					return row(showCustomer(found))
+				})
+			}))
 	}
 	p, err := a.readPage(c, "customers")
 	if err != nil {
@@ -181,8 +185,9 @@ func (a *api) customerBalances(c *call) (answer, error) {
 	for _, b := range found {
 		row := Balance{
 			MintID: b.Mint.ID, Symbol: b.Mint.Symbol, Chain: string(b.Mint.Chain),
-			Available: b.Available.String(), PendingDeposit: b.PendingDeposit.String(), PendingWithdraw: b.PendingWithdraw.String(),
-			InSwap: "0", Held: b.Held.String(), Total: b.Total.String(),
+			Available: b.Available.String(), PendingDeposit: b.PendingDeposit.String(),
+			PendingWithdraw: b.PendingWithdraw.String(),
+			InSwap:          "0", Held: b.Held.String(), Total: b.Total.String(),
 		}
 		if v := report.USDValue(c.Context(), a.conf.Prices, b.Mint, b.Total); v != nil {
 			row.USDValue = optionalText(v.Cents())

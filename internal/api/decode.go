@@ -33,9 +33,11 @@ func readBody(w http.ResponseWriter, r *http.Request, optional bool) ([]byte, er
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		return nil, fault.New(fault.Invalid, fault.BodyTooLarge, "A body has at most %d bytes."+nothingWritten+" Send a smaller one.", bodyBytesMax)
+		return nil, fault.New(fault.Invalid, fault.BodyTooLarge,
+			"A body has at most %d bytes."+nothingWritten+" Send a smaller one.", bodyBytesMax)
 	case err != nil:
-		return nil, fault.New(fault.Invalid, fault.InvalidJSON, "The body did not arrive whole."+nothingWritten+" Send it again.")
+		return nil, fault.New(fault.Invalid, fault.InvalidJSON,
+			"The body did not arrive whole."+nothingWritten+" Send it again.")
 	case optional && len(body) == 0:
 		return []byte("{}"), nil
 	case !typed:
@@ -72,7 +74,8 @@ func decodeBody(body []byte, target any) error {
 		return newInvalidJSON(err)
 	}
 	if raw == nil {
-		return fault.New(fault.Invalid, fault.InvalidRequest, "The body has to be a JSON object and is null."+nothingWritten+" Send an object.")
+		return fault.New(fault.Invalid, fault.InvalidRequest,
+			"The body has to be a JSON object and is null."+nothingWritten+" Send an object.")
 	}
 	return fillStruct(raw, reflect.ValueOf(target).Elem(), "")
 }
@@ -115,7 +118,9 @@ func fillStruct(raw map[string]jsontext.Value, target reflect.Value, path string
 			if m.optional {
 				continue
 			}
-			return fault.New(fault.Invalid, fault.InvalidRequest, "The field %s is missing."+nothingWritten+" Add it.", path+m.name).WithParam(path + m.name)
+			return fault.New(
+				fault.Invalid, fault.InvalidRequest, "The field %s is missing."+nothingWritten+" Add it.", path+m.name,
+			).WithParam(path + m.name)
 		}
 		if err := fillField(value, target.Field(i), path+m.name); err != nil {
 			return err
@@ -244,7 +249,11 @@ func newWrongType(name string, want reflect.Type) *fault.Fault {
 	if amountFields[name] {
 		code = fault.InvalidAmount
 	}
-	return fault.New(fault.Invalid, code, "The field %s has to be %s; values are never converted."+nothingWritten+" Send it as that.", name, describeType(want)).WithParam(name)
+	return fault.New(
+		fault.Invalid, code,
+		"The field %s has to be %s; values are never converted."+nothingWritten+" Send it as that.", name,
+		describeType(want),
+	).WithParam(name)
 }
 
 func describeType(t reflect.Type) string {
@@ -281,11 +290,20 @@ func newInvalidJSON(err error) *fault.Fault {
 	if errors.As(err, &syntax) {
 		if errors.Is(err, jsontext.ErrDuplicateName) {
 			name := syntax.JSONPointer.LastToken()
-			return fault.New(fault.Invalid, fault.InvalidJSON, "The body names %q twice, and which one counts cannot be known."+nothingWritten+" Send each name once.", clipText(name)).WithParam(clipText(name))
+			return fault.New(
+				fault.Invalid, fault.InvalidJSON,
+				"The body names %q twice, and which one counts cannot be known."+nothingWritten+" Send each name once.",
+				clipText(name),
+			).WithParam(clipText(name))
 		}
-		return fault.New(fault.Invalid, fault.InvalidJSON, "The body is not one JSON document in UTF-8: at byte %d something is wrong."+nothingWritten+" Correct it.", syntax.ByteOffset)
+		return fault.New(
+			fault.Invalid, fault.InvalidJSON,
+			"The body is not one JSON document in UTF-8: at byte %d something is wrong."+nothingWritten+" Correct it.",
+			syntax.ByteOffset,
+		)
 	}
-	return fault.New(fault.Invalid, fault.InvalidRequest, "The body has to be a JSON object."+nothingWritten+" Send an object.")
+	return fault.New(fault.Invalid, fault.InvalidRequest,
+		"The body has to be a JSON object."+nothingWritten+" Send an object.")
 }
 
 func newUnknownField(path, name string, knownNames []string) *fault.Fault {
@@ -296,7 +314,9 @@ func newUnknownField(path, name string, knownNames []string) *fault.Fault {
 	if suggestion := nearestName(name, knownNames); suggestion != "" {
 		hint = "Did you mean " + path + suggestion + "?"
 	}
-	return fault.New(fault.Invalid, fault.UnknownField, "There is no field %q here."+nothingWritten+" %s", clipText(path+name), hint).WithParam(clipText(path + name))
+	return fault.New(
+		fault.Invalid, fault.UnknownField, "There is no field %q here."+nothingWritten+" %s", clipText(path+name), hint,
+	).WithParam(clipText(path + name))
 }
 
 // clipText truncates a caller's text for an answer.

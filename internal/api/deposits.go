@@ -64,7 +64,8 @@ func (a *api) createOrganizationDepositAddress(c *call) (answer, error) {
 		return answer{}, err
 	}
 	return answer{status: http.StatusOK, body: ProductAddress{
-		Product: body.Product, Chain: string(assigned.Mint.Chain), Address: string(assigned.Address), MintID: assigned.Mint.ID,
+		Product: body.Product, Chain: string(assigned.Mint.Chain), Address: string(assigned.Address),
+		MintID:           assigned.Mint.ID,
 		MinDepositAmount: assigned.Mint.MinDeposit.String(), PaymentURI: assigned.PaymentURI,
 	}}, nil
 }
@@ -98,14 +99,18 @@ func (a *api) createDepositAddress(c *call) (answer, error) {
 		c.header.Set("Warning", "customerEmail ignored")
 	}
 	return answer{status: http.StatusOK, body: DepositAddress{
-		CustomerID: assigned.Customer.ID, Chain: string(assigned.Mint.Chain), Address: string(assigned.Address), MintID: assigned.Mint.ID,
+		CustomerID: assigned.Customer.ID, Chain: string(assigned.Mint.Chain), Address: string(assigned.Address),
+		MintID:           assigned.Mint.ID,
 		MinDepositAmount: assigned.Mint.MinDeposit.String(), PaymentURI: assigned.PaymentURI,
 	}}, nil
 }
 
 func checkMintID(n int) error {
 	if n < 1 {
-		return fault.New(fault.Invalid, fault.InvalidRequest, "The field mintId is a whole number above zero."+nothingWritten+" GET /mints lists the mints there are.").WithParam("mintId")
+		return fault.New(
+			fault.Invalid, fault.InvalidRequest,
+			"The field mintId is a whole number above zero."+nothingWritten+" GET /mints lists the mints there are.",
+		).WithParam("mintId")
 	}
 	return nil
 }
@@ -146,18 +151,21 @@ var depositColumns = []column[webhook.Deposit]{
 
 func (a *api) listDeposits(c *call) (answer, error) {
 	f := deposit.Filter{
-		CustomerID: c.query["customerId"], Product: c.query["product"], Status: c.query["status"], Chain: c.query["chain"],
-		CreatedAfter: timeOrZero(c.query.timeValue("createdAfter")), CreatedBefore: timeOrZero(c.query.timeValue("createdBefore")),
-		TxHash: canonicalHash(c.query["txHash"]), Address: a.canonicalAddress(c.query["address"]),
+		CustomerID: c.query["customerId"], Product: c.query["product"], Status: c.query["status"],
+		Chain:         c.query["chain"],
+		CreatedAfter:  timeOrZero(c.query.timeValue("createdAfter")),
+		CreatedBefore: timeOrZero(c.query.timeValue("createdBefore")),
+		TxHash:        canonicalHash(c.query["txHash"]), Address: a.canonicalAddress(c.query["address"]),
 		IsFlagged: c.query.flagValue("isFlagged"),
 	}
 	if n := c.query.numberValue("mintId"); n != nil {
 		f.MintID = *n
 	}
 	if c.table {
-		return csvExport(a, c, "deposits", depositColumns, snapshotReader(a, c, func(ctx context.Context, tx pg.Tx, desc bool, row func(webhook.Deposit) error) error {
-			return deposit.ForEach(ctx, tx, c.org, f, desc, row)
-		}))
+		return csvExport(a, c, "deposits", depositColumns,
+			snapshotReader(a, c, func(ctx context.Context, tx pg.Tx, desc bool, row func(webhook.Deposit) error) error {
+				return deposit.ForEach(ctx, tx, c.org, f, desc, row)
+			}))
 	}
 	p, err := a.readPage(c, "deposits")
 	if err != nil {

@@ -100,24 +100,32 @@ func (d *drawing) drawOperation(r route) *huma.Operation {
 	for part := range strings.SplitSeq(r.path, "/") {
 		if name, ok := strings.CutPrefix(part, "{"); ok {
 			name = strings.TrimSuffix(name, "}")
-			op.Parameters = append(op.Parameters, &huma.Param{Name: name, In: "path", Required: true, Description: d.surface.findFieldDoc(nil, name).text, Schema: &huma.Schema{Type: "string"}})
+			op.Parameters = append(op.Parameters, &huma.Param{
+				Name: name, In: "path", Required: true, Description: d.surface.findFieldDoc(nil, name).text,
+				Schema: &huma.Schema{Type: "string"},
+			})
 		}
 	}
 	for _, p := range r.query {
 		op.Parameters = append(op.Parameters, p.drawParam())
 	}
 	for _, h := range r.headers {
-		op.Parameters = append(op.Parameters, &huma.Param{Name: h.name, In: "header", Description: h.text, Schema: &huma.Schema{Type: "string"}})
+		op.Parameters = append(op.Parameters,
+			&huma.Param{Name: h.name, In: "header", Description: h.text, Schema: &huma.Schema{Type: "string"}})
 	}
 	if r.body != nil {
 		op.RequestBody = &huma.RequestBody{Required: !r.optional, Content: map[string]*huma.MediaType{
-			"application/json": {Schema: d.schemaOf(reflect.TypeOf(r.body), true), Example: d.surface.requestExample(r.name)},
+			"application/json": {
+				Schema: d.schemaOf(reflect.TypeOf(r.body), true), Example: d.surface.requestExample(r.name),
+			},
 		}}
 	}
 	for _, s := range r.answers {
 		op.Responses[strconv.Itoa(s.status)] = d.drawSuccess(s)
 		if r.csv {
-			op.Responses[strconv.Itoa(s.status)].Content["text/csv"] = &huma.MediaType{Schema: &huma.Schema{Type: "string"}}
+			op.Responses[strconv.Itoa(s.status)].Content["text/csv"] = &huma.MediaType{
+				Schema: &huma.Schema{Type: "string"},
+			}
 		}
 	}
 	byStatus := map[int][]fault.Code{}
@@ -192,20 +200,33 @@ func (d *drawing) drawWebhook(t event.Type) *huma.Operation {
 		OperationID: "on_" + string(t), Tags: []string{"Webhooks"}, Summary: string(t),
 		Description: text + " Answer 2xx within 15 seconds; anything else is tried again, and 410 ends the endpoint. The same event may come more than once, always with the same webhook-id and body.",
 		Security:    []map[string][]string{{}},
-		Responses:   map[string]*huma.Response{"2XX": {Description: "Received. The body is not read."}, "410": {Description: "Nothing more is to be sent here: the endpoint is disabled."}},
+		Responses: map[string]*huma.Response{
+			"2XX": {Description: "Received. The body is not read."},
+			"410": {Description: "Nothing more is to be sent here: the endpoint is disabled."},
+		},
 	}
 	for _, h := range webhookHeaders {
-		op.Parameters = append(op.Parameters, &huma.Param{Name: h.name, In: "header", Required: true, Description: h.text, Schema: &huma.Schema{Type: "string"}})
+		op.Parameters = append(op.Parameters, &huma.Param{
+			Name: h.name, In: "header", Required: true, Description: h.text, Schema: &huma.Schema{Type: "string"},
+		})
 	}
-	op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{AllOf: []*huma.Schema{
-		d.schemaOf(reflect.TypeFor[webhook.Envelope](), false),
-		{Type: "object", Properties: map[string]*huma.Schema{"type": {Type: "string", Enum: []any{string(t)}}, "data": d.schemaOf(eventDataType(t), false)}},
-	}}}}}
+	op.RequestBody = &huma.RequestBody{
+		Required: true,
+		Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{AllOf: []*huma.Schema{
+			d.schemaOf(reflect.TypeFor[webhook.Envelope](), false),
+			{Type: "object", Properties: map[string]*huma.Schema{
+				"type": {Type: "string", Enum: []any{string(t)}}, "data": d.schemaOf(eventDataType(t), false),
+			}},
+		}}}},
+	}
 	return op
 }
 
 func requestIDHeader() map[string]*huma.Param {
-	return map[string]*huma.Param{"x-request-id": {Description: "Names this request in our logs.", Required: true, Schema: &huma.Schema{Type: "string", Pattern: "^req_[0-9A-HJKMNP-TV-Z]{26}$"}}}
+	return map[string]*huma.Param{"x-request-id": {
+		Description: "Names this request in our logs.", Required: true,
+		Schema: &huma.Schema{Type: "string", Pattern: "^req_[0-9A-HJKMNP-TV-Z]{26}$"},
+	}}
 }
 
 func (d *drawing) drawSuccess(s success) *huma.Response {
@@ -214,7 +235,9 @@ func (d *drawing) drawSuccess(s success) *huma.Response {
 		response.Headers[h.name] = &huma.Param{Description: h.text, Schema: &huma.Schema{Type: "string"}}
 	}
 	if s.body != nil {
-		response.Content = map[string]*huma.MediaType{"application/json": {Schema: d.schemaOf(reflect.TypeOf(s.body), false), Example: s.example}}
+		response.Content = map[string]*huma.MediaType{
+			"application/json": {Schema: d.schemaOf(reflect.TypeOf(s.body), false), Example: s.example},
+		}
 	}
 	return response
 }
@@ -241,16 +264,24 @@ func (d *drawing) drawRefusal(method string, codes []fault.Code) *huma.Response 
 	}
 	response.Description = strings.Join(text, "\n\n")
 	if slices.Contains(codes, fault.RateLimited) {
-		response.Headers["Retry-After"] = &huma.Param{Description: "Seconds until the next request is taken.", Required: true, Schema: &huma.Schema{Type: "string", Pattern: "^[0-9]+$"}}
+		response.Headers["Retry-After"] = &huma.Param{
+			Description: "Seconds until the next request is taken.", Required: true,
+			Schema: &huma.Schema{Type: "string", Pattern: "^[0-9]+$"},
+		}
 	}
 	if slices.Contains(codes, fault.CodeUnavailable) {
-		response.Headers["Retry-After"] = &huma.Param{Description: "Seconds after which to try again.", Required: true, Schema: &huma.Schema{Type: "string", Pattern: "^[0-9]+$"}}
+		response.Headers["Retry-After"] = &huma.Param{
+			Description: "Seconds after which to try again.", Required: true,
+			Schema: &huma.Schema{Type: "string", Pattern: "^[0-9]+$"},
+		}
 	}
 	response.Content = map[string]*huma.MediaType{"application/json": {
 		Schema: &huma.Schema{AllOf: []*huma.Schema{
 			{Ref: "#/components/schemas/Problem"},
 			// Codes are added under a status without notice, so no enum closes the list.
-			{Type: "object", Properties: map[string]*huma.Schema{"code": {Type: "string", Extensions: map[string]any{"x-extensible-enum": names}}}},
+			{Type: "object", Properties: map[string]*huma.Schema{
+				"code": {Type: "string", Extensions: map[string]any{"x-extensible-enum": names}},
+			}},
 		}},
 		Examples: examples,
 	}}
@@ -264,12 +295,15 @@ func (d *drawing) drawProblem() {
 		Type: "object", Description: "Every answer that is not a success.",
 		Required: []string{"error", "code", "requestId", "retryable"},
 		Properties: map[string]*huma.Schema{
-			"error":         text("A sentence for a person: what is wrong, what happened to the money, what to do."),
-			"code":          text("A name for a program. Codes are added under the statuses that there are."),
-			"requestId":     text("Names this request in our logs; the same as the header x-request-id."),
-			"param":         text("The field or parameter at fault, where there is one."),
-			"details":       {Type: "object", Description: "Small facts, by code.", AdditionalProperties: true},
-			"retryable":     {Type: "boolean", Description: "Whether the same request may succeed later without a change. Repeat a POST with its idempotencyKey."},
+			"error":     text("A sentence for a person: what is wrong, what happened to the money, what to do."),
+			"code":      text("A name for a program. Codes are added under the statuses that there are."),
+			"requestId": text("Names this request in our logs; the same as the header x-request-id."),
+			"param":     text("The field or parameter at fault, where there is one."),
+			"details":   {Type: "object", Description: "Small facts, by code.", AdditionalProperties: true},
+			"retryable": {
+				Type:        "boolean",
+				Description: "Whether the same request may succeed later without a change. Repeat a POST with its idempotencyKey.",
+			},
 			"existingId":    text("With IDEMPOTENCY_CONFLICT: the withdrawal or transfer that has the key."),
 			"currentStatus": text("With INVALID_STATE: the status it is in."),
 			"withdrawalId":  text("With WITHDRAWAL_RISK_BLOCKED: the record of the blocked withdrawal."),
@@ -319,13 +353,22 @@ var (
 func (d *drawing) schemaOf(t reflect.Type, closed bool) *huma.Schema {
 	switch t {
 	case timeType:
-		return &huma.Schema{Type: "string", Format: "date-time", Pattern: `^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$`}
+		return &huma.Schema{
+			Type: "string", Format: "date-time", Pattern: `^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$`,
+		}
 	case metadataType:
 		return &huma.Schema{Type: "object", AdditionalProperties: &huma.Schema{Type: "string"}}
 	case rawType:
 		return &huma.Schema{Type: "object", AdditionalProperties: true}
 	case anyType:
-		return &huma.Schema{AnyOf: []*huma.Schema{{Type: "string"}, {Type: "integer"}, {Type: "boolean"}, {Type: "array", Items: &huma.Schema{}}, {Type: "object", AdditionalProperties: true}, {Type: "null"}}}
+		return &huma.Schema{AnyOf: []*huma.Schema{
+			{Type: "string"},
+			{Type: "integer"},
+			{Type: "boolean"},
+			{Type: "array", Items: &huma.Schema{}},
+			{Type: "object", AdditionalProperties: true},
+			{Type: "null"},
+		}}
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
@@ -373,7 +416,10 @@ func (d *drawing) drawObject(t reflect.Type, closed bool) *huma.Schema {
 	if _, drawn := d.schemas.Map()[name]; drawn {
 		return ref
 	}
-	s := &huma.Schema{Type: "object", Description: d.surface.findFieldDoc([]string{name}, "").text, Properties: map[string]*huma.Schema{}}
+	s := &huma.Schema{
+		Type: "object", Description: d.surface.findFieldDoc([]string{name}, "").text,
+		Properties: map[string]*huma.Schema{},
+	}
 	if closed {
 		s.AdditionalProperties = false
 	}

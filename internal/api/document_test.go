@@ -44,7 +44,10 @@ func TestDocumentIsTheCommittedOne(t *testing.T) {
 		}
 		got, err := os.ReadFile(file)
 		if err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%s is not what the routes say (%v): look whether clients would break, then write it with COFFER_UPDATE=1 and commit it", file, err)
+			t.Errorf(
+				"%s is not what the routes say (%v): look whether clients would break, then write it with COFFER_UPDATE=1 and commit it",
+				file, err,
+			)
 		}
 	}
 }
@@ -145,7 +148,9 @@ func TestEveryRefusalIsDescribed(t *testing.T) {
 					t.Errorf("%s %s: got no words for %s", r.method, r.path, code)
 				}
 			}
-			if len(r.answers) == 0 || !slices.ContainsFunc(face.groups, func(g struct{ name, text string }) bool { return g.name == r.group }) {
+			if len(r.answers) == 0 || !slices.ContainsFunc(
+				face.groups, func(g struct{ name, text string }) bool { return g.name == r.group },
+			) {
 				t.Errorf("%s %s: got no answer or no group", r.method, r.path)
 			}
 		}

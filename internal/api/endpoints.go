@@ -74,7 +74,8 @@ type RotatedSecret struct {
 func showEndpoint(e delivery.Endpoint) Endpoint {
 	shown := Endpoint{
 		EndpointID: e.ID, URL: e.URL, Events: []string{}, Description: e.Description, Status: e.Status,
-		FailingSince: optionalTime(e.FailingSince), APIVersion: e.APIVersion, CreatedAt: webhook.At(e.CreatedAt), UpdatedAt: webhook.At(e.UpdatedAt),
+		FailingSince: optionalTime(e.FailingSince), APIVersion: e.APIVersion, CreatedAt: webhook.At(e.CreatedAt),
+		UpdatedAt: webhook.At(e.UpdatedAt),
 	}
 	for _, t := range e.Events {
 		shown.Events = append(shown.Events, string(t))
@@ -105,7 +106,8 @@ func (f *EndpointFilters) readFilters() (delivery.Filters, error) {
 	for name, value := range map[string]*string{"customerId": f.CustomerID, "chain": f.Chain} {
 		if value != nil && *value == "" {
 			return filters, fault.New(fault.Invalid, fault.InvalidRequest,
-				"The filter %s is empty."+nothingWritten+" Leave it out to receive every event.", name).WithParam("filters." + name)
+				"The filter %s is empty."+nothingWritten+" Leave it out to receive every event.",
+				name).WithParam("filters." + name)
 		}
 	}
 	if f.CustomerID != nil {
@@ -190,7 +192,9 @@ func (a *api) rotateSecret(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, body: RotatedSecret{showEndpoint(e), secret.Reveal(), webhook.At(formerUntil)}}, nil
+	return answer{
+		status: http.StatusOK, body: RotatedSecret{showEndpoint(e), secret.Reveal(), webhook.At(formerUntil)},
+	}, nil
 }
 
 func (a *api) listEndpoints(c *call) (answer, error) {
@@ -264,9 +268,11 @@ type DeliveryResponse struct {
 
 func showAttempt(attempt delivery.Attempt) DeliveryAttempt {
 	shown := DeliveryAttempt{
-		EventID: attempt.EventID, Type: string(attempt.Type), Test: attempt.Test, Attempt: attempt.Number, Status: attempt.Outcome(), DeliveryStatus: attempt.Delivery,
-		NextAttemptAt: optionalTime(attempt.NextAt), Request: DeliveryRequest{URL: attempt.URL, Headers: attempt.Headers},
-		DurationMs: attempt.Duration.Milliseconds(), CreatedAt: webhook.At(attempt.SentAt),
+		EventID: attempt.EventID, Type: string(attempt.Type), Test: attempt.Test, Attempt: attempt.Number,
+		Status: attempt.Outcome(), DeliveryStatus: attempt.Delivery,
+		NextAttemptAt: optionalTime(attempt.NextAt),
+		Request:       DeliveryRequest{URL: attempt.URL, Headers: attempt.Headers},
+		DurationMs:    attempt.Duration.Milliseconds(), CreatedAt: webhook.At(attempt.SentAt),
 	}
 	if attempt.Body != nil {
 		shown.Request.Body = pointerTo(string(attempt.Body))
@@ -287,7 +293,8 @@ func (a *api) testEndpoint(c *call) (answer, error) {
 	if err := decodeBody(c.body, &body); err != nil {
 		return answer{}, err
 	}
-	made, err := a.conf.Endpoints.Test(c.Context(), a.conf.DB, c.org, c.auditActor(), c.pathParam("endpointId"), event.Type(body.Type))
+	made, err := a.conf.Endpoints.Test(c.Context(), a.conf.DB, c.org, c.auditActor(), c.pathParam("endpointId"),
+		event.Type(body.Type))
 	if err != nil {
 		return answer{}, err
 	}
@@ -301,7 +308,10 @@ func (a *api) listAttempts(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	filter := delivery.AttemptFilter{Outcome: c.query["status"], EventID: c.query["eventId"], Type: event.Type(c.query["type"]), MadeSince: c.query.timeValue("since")}
+	filter := delivery.AttemptFilter{
+		Outcome: c.query["status"], EventID: c.query["eventId"], Type: event.Type(c.query["type"]),
+		MadeSince: c.query.timeValue("since"),
+	}
 	var found page.Result[delivery.Attempt]
 	err = a.conf.DB.ReadOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {
 		found, err = a.conf.Endpoints.Log(ctx, tx, c.org, endpointID, filter, p)
@@ -346,8 +356,9 @@ type WebhookJob struct {
 
 func showJob(j delivery.Job) WebhookJob {
 	shown := WebhookJob{
-		JobID: j.ID, Kind: j.Kind, Status: j.Status, Since: optionalTime(j.Since), Until: optionalTime(j.Until), OnlyFailed: j.OnlyFailed,
-		Examined: j.Examined, Queued: j.Queued, Pending: j.Pending, Delivered: j.Delivered, Failed: j.Failed,
+		JobID: j.ID, Kind: j.Kind, Status: j.Status, Since: optionalTime(j.Since), Until: optionalTime(j.Until),
+		OnlyFailed: j.OnlyFailed,
+		Examined:   j.Examined, Queued: j.Queued, Pending: j.Pending, Delivered: j.Delivered, Failed: j.Failed,
 		CreatedAt: webhook.At(j.CreatedAt), CompletedAt: optionalTime(j.EndedAt),
 	}
 	if j.EndpointID != "" {
@@ -368,7 +379,9 @@ func (a *api) resendEvent(c *call) (answer, error) {
 	if body.EndpointID != nil {
 		if endpointID = *body.EndpointID; endpointID == "" {
 			return answer{}, fault.New(fault.Invalid, fault.InvalidRequest,
-				"The endpointId is empty. Nothing was queued. Leave it out to send the event to every endpoint that wants it.").WithParam("endpointId")
+				"The endpointId is empty. Nothing was queued. Leave it out to send the event to every endpoint that wants it.").WithParam(
+				"endpointId",
+			)
 		}
 	}
 	return a.runWebhookJob(c, func(ctx context.Context, tx pg.Tx) (delivery.Job, error) {
@@ -395,7 +408,8 @@ func (a *api) recoverEndpoint(c *call) (answer, error) {
 	}
 	onlyFailed := body.OnlyFailed == nil || *body.OnlyFailed
 	return a.runWebhookJob(c, func(ctx context.Context, tx pg.Tx) (delivery.Job, error) {
-		return a.conf.Endpoints.Recover(ctx, tx, c.org, c.auditActor(), c.pathParam("endpointId"), start, end, onlyFailed)
+		return a.conf.Endpoints.Recover(ctx, tx, c.org, c.auditActor(), c.pathParam("endpointId"), start, end,
+			onlyFailed)
 	})
 }
 
@@ -404,7 +418,8 @@ func readTime(name, text string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil || t.Year() < 1 || t.Year() > 9999 {
 		return t, fault.New(fault.Invalid, fault.InvalidRequest,
-			"The field %s has to be a time such as 2026-01-31T12:00:00.000Z."+nothingWritten+" Correct it.", name).WithParam(name)
+			"The field %s has to be a time such as 2026-01-31T12:00:00.000Z."+nothingWritten+" Correct it.",
+			name).WithParam(name)
 	}
 	return t, nil
 }

@@ -86,7 +86,8 @@ func (a *api) listEvents(c *call) (answer, error) {
 	}
 	var nextCursor *string
 	if found.HasMore {
-		text := page.EncodeCursor(page.Cursor{ID: strconv.FormatInt(found.NextAfter, 10)}, a.conf.CursorKey, c.feedScope()...)
+		text := page.EncodeCursor(page.Cursor{ID: strconv.FormatInt(found.NextAfter, 10)}, a.conf.CursorKey,
+			c.feedScope()...)
 		nextCursor = &text
 	}
 	return answer{status: http.StatusOK, raw: encodeFeed(found.Bodies, nextCursor)}, nil

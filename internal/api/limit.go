@@ -20,8 +20,8 @@ type Rate struct {
 // Limits are the rates of requests. They apply to each process alone, in memory: they protect the
 // service from a caller's loop, and do not protect money.
 type Limits struct {
-	Reads   Rate // per organization
-	Writes  Rate // per organization
+	Reads  Rate // per organization
+	Writes Rate // per organization
 	// Per organization, for calls that ask a chain or a provider and store nothing.
 	Quotes  Rate
 	Exports Rate // per organization, for lists as tables
@@ -145,7 +145,9 @@ func (v rateResult) toFault(h http.Header) error {
 	}
 	h.Set("Retry-After", formatSeconds(v.retry))
 	return fault.New(fault.Limited, fault.RateLimited,
-		"Too many requests. Nothing was done, which says nothing about earlier attempts. Wait %s seconds and repeat the request, a withdrawal with the same idempotencyKey.", formatSeconds(v.retry))
+		"Too many requests. Nothing was done, which says nothing about earlier attempts. Wait %s seconds and repeat the request, a withdrawal with the same idempotencyKey.", formatSeconds(
+			v.retry,
+		))
 }
 
 // checkFailureRate counts a wrong key by the address from which it came. An address that a client

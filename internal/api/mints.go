@@ -53,7 +53,8 @@ func optionalText(s string) *string {
 func (a *api) showMint(ctx context.Context, m mint.Mint) Mint {
 	shown := Mint{
 		ID: m.ID, Decimals: m.Decimals, Symbol: m.Symbol, Name: m.Name, Chain: string(m.Chain),
-		ContractAddress: optionalText(string(m.Contract)), Kind: string(m.Kind), Network: string(m.Network), LogoURL: optionalText(m.LogoURL),
+		ContractAddress: optionalText(string(m.Contract)), Kind: string(m.Kind), Network: string(m.Network),
+		LogoURL:          optionalText(m.LogoURL),
 		DepositEnabled:   m.DepositEnabled && !m.Quarantined,
 		WithdrawEnabled:  m.WithdrawEnabled && !m.Quarantined,
 		MinDepositAmount: m.MinDeposit.String(), MinWithdrawAmount: m.MinWithdraw.String(),
@@ -159,5 +160,6 @@ func (a *api) getMint(c *call) (answer, error) {
 			return answer{status: http.StatusOK, body: a.showMint(c.Context(), m)}, nil
 		}
 	}
-	return answer{}, fault.New(fault.NotFound, fault.CodeNotFound, "There is no such mint. You only read, so nothing was changed. GET /mints lists the ones there are.")
+	return answer{}, fault.New(fault.NotFound, fault.CodeNotFound,
+		"There is no such mint. You only read, so nothing was changed. GET /mints lists the ones there are.")
 }

@@ -64,7 +64,8 @@ func NewOperator(conf OperatorConfig) http.Handler {
 		panic("api: cursors need a key")
 	}
 	handler := newAPI(&operators, Config{
-		DB: conf.DB, Chains: conf.Chains, Withdrawals: conf.Withdrawals, Flagged: conf.Flagged, Rescreens: conf.Rescreens,
+		DB: conf.DB, Chains: conf.Chains, Withdrawals: conf.Withdrawals, Flagged: conf.Flagged,
+		Rescreens: conf.Rescreens,
 		CursorKey: conf.CursorKey, BaseURL: conf.BaseURL, Limits: conf.Limits, Proxies: conf.Proxies, Log: conf.Log,
 	})
 	handler.localRisk, handler.keyRolled = conf.LocalRisk, conf.KeyRolled
@@ -97,7 +98,8 @@ const operatorHeader = "X-Operator-Key"
 func (a *api) authenticateOperator(w http.ResponseWriter, c *call) (err error) {
 	c.operator, err = operator.Authenticate(c.Context(), a.conf.DB, presentedKey(c.Request, operatorHeader))
 	if fault.HasCode(err, fault.CodeUnauthorized) {
-		a.log.LogAttrs(c.Context(), slog.LevelWarn, "operator's key refused", slog.String("requestId", requestID(c.Request)), slog.String("peer", c.RemoteAddr))
+		a.log.LogAttrs(c.Context(), slog.LevelWarn, "operator's key refused",
+			slog.String("requestId", requestID(c.Request)), slog.String("peer", c.RemoteAddr))
 		if limited := a.checkFailureRate(c.Request, w.Header()); limited != nil {
 			return limited
 		}
@@ -118,8 +120,13 @@ func (a *api) recordCall(c *call, rt route) error {
 	path := c.URL.EscapedPath()
 	err := a.conf.DB.InSystem(c.Context(), func(ctx context.Context, tx pg.Tx) error {
 		return audit.Record(ctx, tx, audit.Entry{
-			Actor: c.operator.Actor(), Action: "operator.called", ResourceKind: "CALL", ResourceID: requestID(c.Request),
-			Detail: map[string]string{"call": rt.name, "method": c.Method, "path": path[:min(len(path), pathShownMax)], "peer": c.RemoteAddr, "key": c.operator.Name},
+			Actor: c.operator.Actor(), Action: "operator.called", ResourceKind: "CALL",
+			ResourceID: requestID(c.Request),
+			Detail: map[string]string{
+				"call":   rt.name,
+				"method": c.Method, "path": path[:min(len(path), pathShownMax)], "peer": c.RemoteAddr,
+				"key": c.operator.Name,
+			},
 		})
 	})
 	if err != nil && !errors.Is(err, pg.ErrCommitUnknown) {
@@ -155,7 +162,10 @@ type APIKey struct {
 }
 
 func showOrganization(s org.View) Organization {
-	shown := Organization{OrganizationID: s.ID, Name: s.Name, Status: "ACTIVE", APIKeyCreatedAt: webhook.AtOrNil(s.KeyCreatedAt), CreatedAt: webhook.At(s.CreatedAt)}
+	shown := Organization{
+		OrganizationID: s.ID, Name: s.Name, Status: "ACTIVE", APIKeyCreatedAt: webhook.AtOrNil(s.KeyCreatedAt),
+		CreatedAt: webhook.At(s.CreatedAt),
+	}
 	if s.Frozen {
 		shown.Status = "FROZEN"
 	}
@@ -185,7 +195,8 @@ func (a *api) listOrganizations(c *call) (answer, error) {
 	var found page.Result[org.View]
 	err = a.conf.DB.ReadSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
 		found, err = org.List(ctx, tx, org.Filter{
-			Name: c.query["name"], CreatedAfter: timeOrZero(c.query.timeValue("createdAfter")), CreatedBefore: timeOrZero(c.query.timeValue("createdBefore")),
+			Name: c.query["name"], CreatedAfter: timeOrZero(c.query.timeValue("createdAfter")),
+			CreatedBefore: timeOrZero(c.query.timeValue("createdBefore")),
 		}, p)
 		return err
 	})
@@ -199,7 +210,10 @@ func (a *api) listOrganizations(c *call) (answer, error) {
 func (c *call) organizationID() (string, error) {
 	name := c.pathParam("organizationId")
 	if !id.IsValid("org", name) {
-		return "", fault.New(fault.NotFound, fault.CodeNotFound, "There is no such organization. Nothing was changed and no money moved. GET /organizations lists the ones there are.")
+		return "", fault.New(
+			fault.NotFound, fault.CodeNotFound,
+			"There is no such organization. Nothing was changed and no money moved. GET /organizations lists the ones there are.",
+		)
 	}
 	return name, nil
 }
@@ -248,9 +262,11 @@ func (a *api) listAllDeposits(c *call) (answer, error) {
 		return answer{}, err
 	}
 	f := deposit.Filter{
-		CustomerID: c.query["customerId"], Product: c.query["product"], Status: c.query["status"], Chain: c.query["chain"],
-		CreatedAfter: timeOrZero(c.query.timeValue("createdAfter")), CreatedBefore: timeOrZero(c.query.timeValue("createdBefore")),
-		TxHash: c.query["txHash"], Address: c.query["address"], IsFlagged: c.query.flagValue("isFlagged"),
+		CustomerID: c.query["customerId"], Product: c.query["product"], Status: c.query["status"],
+		Chain:         c.query["chain"],
+		CreatedAfter:  timeOrZero(c.query.timeValue("createdAfter")),
+		CreatedBefore: timeOrZero(c.query.timeValue("createdBefore")),
+		TxHash:        c.query["txHash"], Address: c.query["address"], IsFlagged: c.query.flagValue("isFlagged"),
 	}
 	if n := c.query.numberValue("mintId"); n != nil {
 		f.MintID = *n
@@ -263,7 +279,9 @@ func (a *api) listAllDeposits(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, body: newPage(a, c, list, found, func(o deposit.OrgDeposit) OwnedDeposit { return OwnedDeposit{o.OrgID, o.Object} })}, nil
+	return answer{status: http.StatusOK, body: newPage(
+		a, c, list, found, func(o deposit.OrgDeposit) OwnedDeposit { return OwnedDeposit{o.OrgID, o.Object} },
+	)}, nil
 }
 
 // OwnedWithdrawal is a withdrawal with its organization.
@@ -279,14 +297,18 @@ func (a *api) listAllWithdrawals(c *call) (answer, error) {
 		return answer{}, err
 	}
 	found, err := a.conf.Withdrawals.ListAcrossOrgs(c.Context(), c.query["organizationId"], withdrawal.Filter{
-		Type: c.query["type"], CustomerID: c.query["customerId"], Status: c.query["status"], MintID: c.query.numberValue("mintId"), Chain: c.query["chain"],
+		Type: c.query["type"], CustomerID: c.query["customerId"], Status: c.query["status"],
+		MintID: c.query.numberValue("mintId"), Chain: c.query["chain"],
 		CreatedAfter: c.query.timeValue("createdAfter"), CreatedBefore: c.query.timeValue("createdBefore"),
 		TxHash: c.query["txHash"], Address: c.query["address"], Reference: c.query["reference"],
 	}, p)
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, body: newPage(a, c, list, found, func(o withdrawal.OrgWithdrawal) OwnedWithdrawal { return OwnedWithdrawal{o.OrgID, o.Object} })}, nil
+	return answer{status: http.StatusOK, body: newPage(
+		a, c, list, found,
+		func(o withdrawal.OrgWithdrawal) OwnedWithdrawal { return OwnedWithdrawal{o.OrgID, o.Object} },
+	)}, nil
 }
 
 // FreezeOrder is the body of POST /freezes.
@@ -315,17 +337,23 @@ type Freeze struct {
 
 func showFreeze(f freeze.Freeze) Freeze {
 	return Freeze{
-		FreezeID: f.ID, Scope: string(f.Scope), OrganizationID: optionalText(f.OrgID), CustomerID: optionalText(f.CustomerID), Chain: optionalText(string(f.Chain)),
-		WalletID: optionalText(f.WalletID), Source: string(f.Source), Reason: f.Reason, CreatedAt: webhook.At(f.CreatedAt),
-		LiftedAt: webhook.AtOrNil(f.LiftedAt), LiftedBy: optionalText(f.LiftedBy),
+		FreezeID: f.ID, Scope: string(f.Scope), OrganizationID: optionalText(f.OrgID),
+		CustomerID: optionalText(f.CustomerID), Chain: optionalText(string(f.Chain)),
+		WalletID: optionalText(f.WalletID), Source: string(f.Source), Reason: f.Reason,
+		CreatedAt: webhook.At(f.CreatedAt),
+		LiftedAt:  webhook.AtOrNil(f.LiftedAt), LiftedBy: optionalText(f.LiftedBy),
 	}
 }
 
 var (
-	freezeScopes         = []string{string(freeze.ScopeCustomer), string(freeze.ScopeOrganization), string(freeze.ScopeChain), string(freeze.ScopeAll), string(freeze.ScopeWallet)}
+	freezeScopes = []string{
+		string(freeze.ScopeCustomer), string(freeze.ScopeOrganization), string(freeze.ScopeChain),
+		string(freeze.ScopeAll), string(freeze.ScopeWallet),
+	}
 	operatorFreezeScopes = freezeScopes[:4] // only the program freezes a wallet
 	freezeSources        = []string{
-		string(freeze.SourceOrganization), string(freeze.SourceOperator), string(freeze.SourceVerify), string(freeze.SourceFinality), string(freeze.SourceDispatch), string(freeze.SourceSigner),
+		string(freeze.SourceOrganization), string(freeze.SourceOperator), string(freeze.SourceVerify),
+		string(freeze.SourceFinality), string(freeze.SourceDispatch), string(freeze.SourceSigner),
 	}
 )
 
@@ -336,7 +364,9 @@ const reasonBytesMax = 500
 // take: a request that names a customer must not freeze all of them.
 func (r FreezeOrder) toFreeze(chains chain.Chains) (freeze.Freeze, error) {
 	refuse := func(param, format string, args ...any) (freeze.Freeze, error) {
-		return freeze.Freeze{}, fault.New(fault.Invalid, fault.InvalidRequest, format+" Nothing was frozen and no money moved.", args...).WithParam(param)
+		return freeze.Freeze{}, fault.New(
+			fault.Invalid, fault.InvalidRequest, format+" Nothing was frozen and no money moved.", args...,
+		).WithParam(param)
 	}
 	if !slices.Contains(operatorFreezeScopes, r.Scope) {
 		return refuse("scope", "The scope is CUSTOMER, ORGANIZATION, CHAIN or ALL.")
@@ -357,13 +387,18 @@ func (r FreezeOrder) toFreeze(chains chain.Chains) (freeze.Freeze, error) {
 		case needed && (m.value == nil || *m.value == ""):
 			return refuse(m.param, "A freeze of scope %s needs %s. Add it.", f.Scope, m.param)
 		case !needed && m.value != nil:
-			return refuse(m.param, "A freeze of scope %s has no %s, and would stop more than that. Leave it out, or choose another scope.", f.Scope, m.param)
+			return refuse(
+				m.param,
+				"A freeze of scope %s has no %s, and would stop more than that. Leave it out, or choose another scope.",
+				f.Scope, m.param,
+			)
 		case needed:
 			*m.into = *m.value
 		}
 	}
 	if _, runs := chains[f.Chain]; f.Scope == freeze.ScopeChain && !runs {
-		return refuse("chain", "%s does not run here, so there is nothing to freeze. Check chain.", clipText(string(f.Chain)))
+		return refuse("chain", "%s does not run here, so there is nothing to freeze. Check chain.",
+			clipText(string(f.Chain)))
 	}
 	if f.Scope == freeze.ScopeCustomer {
 		if err := customer.CheckID(f.CustomerID); err != nil {
@@ -433,8 +468,10 @@ func (a *api) listFreezes(c *call) (answer, error) {
 	var found page.Result[freeze.Freeze]
 	err = a.conf.DB.ReadSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
 		found, err = freeze.ListPage(ctx, tx, freeze.Filter{
-			Scope: freeze.Scope(c.query["scope"]), Source: freeze.Source(c.query["source"]), OrgID: c.query["organizationId"], Chain: c.query["chain"],
-			IsActive: c.query.flagValue("standing"), CreatedAfter: timeOrZero(c.query.timeValue("createdAfter")), CreatedBefore: timeOrZero(c.query.timeValue("createdBefore")),
+			Scope: freeze.Scope(c.query["scope"]), Source: freeze.Source(c.query["source"]),
+			OrgID: c.query["organizationId"], Chain: c.query["chain"],
+			IsActive: c.query.flagValue("standing"), CreatedAfter: timeOrZero(c.query.timeValue("createdAfter")),
+			CreatedBefore: timeOrZero(c.query.timeValue("createdBefore")),
 		}, p)
 		return err
 	})
@@ -447,7 +484,8 @@ func (a *api) listFreezes(c *call) (answer, error) {
 func (a *api) liftFreeze(c *call) (answer, error) {
 	name := c.pathParam("freezeId")
 	if !id.IsValid("frz", name) {
-		return answer{}, fault.New(fault.NotFound, fault.CodeNotFound, "There is no such freeze. Nothing was changed and no money moved. GET /freezes lists the ones there are.")
+		return answer{}, fault.New(fault.NotFound, fault.CodeNotFound,
+			"There is no such freeze. Nothing was changed and no money moved. GET /freezes lists the ones there are.")
 	}
 	var lifted freeze.Freeze
 	err := a.conf.DB.InSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
@@ -521,11 +559,14 @@ func showReserve(r report.Reserve) (Reserve, error) {
 		return Reserve{}, err
 	}
 	shown := Reserve{
-		MintID: r.Mint.ID, Symbol: r.Mint.Symbol, Chain: string(r.Mint.Chain), Decimals: r.Mint.Decimals, Quarantined: r.Mint.Quarantined,
-		Holdings: ReserveHoldings{r.DepositAddresses.String(), r.Treasuries.String(), held.String()},
+		MintID: r.Mint.ID, Symbol: r.Mint.Symbol, Chain: string(r.Mint.Chain), Decimals: r.Mint.Decimals,
+		Quarantined: r.Mint.Quarantined,
+		Holdings:    ReserveHoldings{r.DepositAddresses.String(), r.Treasuries.String(), held.String()},
 		Liabilities: ReserveLiabilities{
-			CustomersAvailable: r.Available.String(), CustomersWithdrawing: r.Withdrawing.String(), Products: r.Products.String(), Gas: r.Gas.String(),
-			Suspense: r.Suspense.String(), PendingDeposits: r.Waiting.String(), BelowMinimum: r.Dust.String(), Total: owed.String(),
+			CustomersAvailable: r.Available.String(), CustomersWithdrawing: r.Withdrawing.String(),
+			Products: r.Products.String(), Gas: r.Gas.String(),
+			Suspense: r.Suspense.String(), PendingDeposits: r.Waiting.String(), BelowMinimum: r.Dust.String(),
+			Total: owed.String(),
 		},
 		InTransit: ReserveInTransit{r.Leaving.String(), r.Moving.String()}, Difference: r.Difference,
 	}

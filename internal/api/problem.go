@@ -85,9 +85,11 @@ func newInternalFault(method string, err error, repeat string) *fault.Fault {
 		return fault.New(kindInternal, fault.Internal, "Something of ours failed. "+readOnly+" Try again."+ask)
 	}
 	if errors.Is(err, pg.ErrCommitUnknown) {
-		return fault.New(kindInternal, fault.Internal, "We lost our database at the moment of writing, so we cannot tell whether this took effect. %s", repeat+ask)
+		return fault.New(kindInternal, fault.Internal,
+			"We lost our database at the moment of writing, so we cannot tell whether this took effect. %s", repeat+ask)
 	}
-	return fault.New(kindInternal, fault.Internal, "Something of ours failed before we could tell whether this took effect. %s", repeat+ask)
+	return fault.New(kindInternal, fault.Internal,
+		"Something of ours failed before we could tell whether this took effect. %s", repeat+ask)
 }
 
 // describeOutage returns why an error will pass, by itself or after the operator's intervention, as
@@ -141,7 +143,8 @@ func (a *api) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	w.Header().Del("Etag")
 	w.Header().Set("Cache-Control", "no-store")
 	status := httpStatus(f)
-	if r.ContentLength != 0 && (status == http.StatusUnauthorized || f.Code == fault.IPNotAllowed || status == http.StatusRequestEntityTooLarge) {
+	if r.ContentLength != 0 && (status == http.StatusUnauthorized || f.Code == fault.IPNotAllowed ||
+		status == http.StatusRequestEntityTooLarge) {
 		closeAfterAnswer(w)
 	}
 	writeJSON(w, status, problemBody(f, requestID(r)))
@@ -155,7 +158,8 @@ const lingerMax = time.Second
 // service wait for a body.
 func closeAfterAnswer(w http.ResponseWriter) {
 	w.Header().Set("Connection", "close")
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(lingerMax)) // without a deadline there is no body to wait for
+	// Without a deadline there is no body to wait for.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(lingerMax))
 }
 
 func writeJSON(w http.ResponseWriter, status int, body any) {

@@ -48,11 +48,13 @@ func sortedKeys[K ~string, V any](m map[K]V) []K { return slices.Sorted(maps.Key
 
 func readQuery(r *http.Request, allowed []parameter) (query, error) {
 	if len(r.URL.RawQuery) > queryBytesMax {
-		return nil, fault.New(fault.Invalid, fault.InvalidRequest, "The query has at most %d bytes. You only read, so nothing was changed. Shorten it.", queryBytesMax)
+		return nil, fault.New(fault.Invalid, fault.InvalidRequest,
+			"The query has at most %d bytes. You only read, so nothing was changed. Shorten it.", queryBytesMax)
 	}
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return nil, fault.New(fault.Invalid, fault.InvalidRequest, "The query cannot be read."+nothingWritten+" Escape its values as URLs want it.")
+		return nil, fault.New(fault.Invalid, fault.InvalidRequest,
+			"The query cannot be read."+nothingWritten+" Escape its values as URLs want it.")
 	}
 	q := query{}
 	for _, name := range sortedKeys(values) {
@@ -83,11 +85,15 @@ func unknownParameter(name string, allowed []parameter) *fault.Fault {
 	if suggestion := nearestName(name, names); suggestion != "" {
 		hint = "Did you mean " + suggestion + "?"
 	}
-	return fault.New(fault.Invalid, fault.UnknownField, "There is no query parameter %q here."+nothingWritten+" %s", clipText(name), hint).WithParam(clipText(name))
+	return fault.New(
+		fault.Invalid, fault.UnknownField, "There is no query parameter %q here."+nothingWritten+" %s", clipText(name),
+		hint,
+	).WithParam(clipText(name))
 }
 
 func (p parameter) newFault(format string, args ...any) *fault.Fault {
-	return fault.New(fault.Invalid, fault.InvalidRequest, "The query parameter %s %s."+nothingWritten+" Correct it or leave it out.",
+	return fault.New(fault.Invalid, fault.InvalidRequest,
+		"The query parameter %s %s."+nothingWritten+" Correct it or leave it out.",
 		p.name, fmt.Sprintf(format, args...)).WithParam(p.name)
 }
 
@@ -172,17 +178,34 @@ func (q query) timeValue(name string) *time.Time {
 
 // The parameters that lists share.
 var (
-	limitParameter  = parameter{name: "limit", kind: numberParameter, max: page.LimitMax, text: "How many items a page has; 50 unless given."}
-	cursorParameter = parameter{name: "cursor", kind: textParameter, max: 1024, text: "Where to continue: the nextCursor of the page before, with the same filters and order."}
-	orderParameter  = parameter{name: "order", kind: wordParameter, enum: []string{"desc", "asc"}, text: "By time of creation: newest first (desc, unless given) or oldest first."}
-	createdAfter    = parameter{name: "createdAfter", kind: timeParameter, text: "Only what was created after this time, which is excluded."}
-	createdBefore   = parameter{name: "createdBefore", kind: timeParameter, text: "Only what was created before this time, which is excluded."}
-	customerFilter  = parameter{name: "customerId", kind: textParameter, max: 128, text: "Only of this customer, compared byte for byte."}
-	mintFilter      = parameter{name: "mintId", kind: numberParameter, max: math.MaxInt32, text: "Only of this mint."}
-	chainFilter     = parameter{name: "chain", kind: wordParameter, enum: chainNames, text: "Only on this chain."}
-	txHashFilter    = parameter{name: "txHash", kind: textParameter, max: 128, text: "Only of this transaction."}
-	addressFilter   = parameter{name: "address", kind: textParameter, max: 128, text: "Only of this address."}
-	typeFilter      = parameter{name: "type", kind: wordParameter, enum: withdrawalTypes, text: "Only customers' withdrawals, or only the organization's own."}
+	limitParameter = parameter{
+		name: "limit", kind: numberParameter, max: page.LimitMax, text: "How many items a page has; 50 unless given.",
+	}
+	cursorParameter = parameter{
+		name: "cursor", kind: textParameter, max: 1024,
+		text: "Where to continue: the nextCursor of the page before, with the same filters and order.",
+	}
+	orderParameter = parameter{
+		name: "order", kind: wordParameter, enum: []string{"desc", "asc"},
+		text: "By time of creation: newest first (desc, unless given) or oldest first.",
+	}
+	createdAfter = parameter{
+		name: "createdAfter", kind: timeParameter, text: "Only what was created after this time, which is excluded.",
+	}
+	createdBefore = parameter{
+		name: "createdBefore", kind: timeParameter, text: "Only what was created before this time, which is excluded.",
+	}
+	customerFilter = parameter{
+		name: "customerId", kind: textParameter, max: 128, text: "Only of this customer, compared byte for byte.",
+	}
+	mintFilter    = parameter{name: "mintId", kind: numberParameter, max: math.MaxInt32, text: "Only of this mint."}
+	chainFilter   = parameter{name: "chain", kind: wordParameter, enum: chainNames, text: "Only on this chain."}
+	txHashFilter  = parameter{name: "txHash", kind: textParameter, max: 128, text: "Only of this transaction."}
+	addressFilter = parameter{name: "address", kind: textParameter, max: 128, text: "Only of this address."}
+	typeFilter    = parameter{
+		name: "type", kind: wordParameter, enum: withdrawalTypes,
+		text: "Only customers' withdrawals, or only the organization's own.",
+	}
 )
 
 // listParameters returns a list's own filters with the parameters of every list.
@@ -194,7 +217,8 @@ func listParameters(filters ...parameter) []parameter {
 // every letter case; other hashes are not.
 func canonicalHash(s string) string {
 	const hexBytes = 66
-	if len(s) == hexBytes && strings.HasPrefix(strings.ToLower(s), "0x") && strings.Trim(s[2:], "0123456789abcdefABCDEF") == "" {
+	if len(s) == hexBytes && strings.HasPrefix(strings.ToLower(s), "0x") &&
+		strings.Trim(s[2:], "0123456789abcdefABCDEF") == "" {
 		return strings.ToLower(s)
 	}
 	return s

@@ -78,21 +78,30 @@ type SettingsChange struct {
 
 func showSettings(orgID string, s org.Settings, waiting []foureyes.Request) OrganizationSettings {
 	shown := OrganizationSettings{
-		OrganizationID:             orgID,
-		ScreeningSeverityThreshold: optionalText(string(s.ScreeningSeverityThreshold)), ScreeningUSDThreshold: usdText(s.ScreeningUSDThreshold),
-		CustomerWithdrawUSDThreshold: usdText(s.CustomerWithdrawUSDThreshold), TwoFactorUSDThreshold: usdText(s.TwoFactorUSDThreshold),
-		WithdrawSeverityThreshold: optionalText(string(s.WithdrawSeverityThreshold)), ApprovalAllowlist: []ApprovalAllowed{}, ApprovalQuorum: s.ApprovalQuorum,
-		IPAllowlist: []string{}, CustomerSwapsEnabled: s.CustomerSwapsEnabled, OrganizationSwapsEnabled: s.OrganizationSwapsEnabled,
-		SwappableMintIDs: append([]int{}, s.SwappableMintIDs...), SwapFeeBps: s.SwapFeeBps, FlaggedDepositAPIEnabled: s.FlaggedDepositAPIEnabled,
-		AutoRestoreFailedSwaps: s.AutoRestoreFailedSwaps, RequireWithdrawIdempotency: s.RequireWithdrawIdempotency, CustomerFeeDayUSD: usdText(s.CustomerFeeDayUSD),
-		ChargeCustomerCosts: string(cmp.Or(s.ChargeCustomerCosts, org.ChargeNone)), AdditionalAPIKeys: s.AdditionalAPIKeys,
-		Unavailable: sortedKeys(org.UnavailableSettings), ChangeRequests: []ChangeRequest{}, UpdatedAt: webhook.At(s.UpdatedAt),
+		OrganizationID:               orgID,
+		ScreeningSeverityThreshold:   optionalText(string(s.ScreeningSeverityThreshold)),
+		ScreeningUSDThreshold:        usdText(s.ScreeningUSDThreshold),
+		CustomerWithdrawUSDThreshold: usdText(s.CustomerWithdrawUSDThreshold),
+		TwoFactorUSDThreshold:        usdText(s.TwoFactorUSDThreshold),
+		WithdrawSeverityThreshold:    optionalText(string(s.WithdrawSeverityThreshold)),
+		ApprovalAllowlist:            []ApprovalAllowed{}, ApprovalQuorum: s.ApprovalQuorum,
+		IPAllowlist: []string{}, CustomerSwapsEnabled: s.CustomerSwapsEnabled,
+		OrganizationSwapsEnabled: s.OrganizationSwapsEnabled,
+		SwappableMintIDs:         append([]int{}, s.SwappableMintIDs...), SwapFeeBps: s.SwapFeeBps,
+		FlaggedDepositAPIEnabled: s.FlaggedDepositAPIEnabled,
+		AutoRestoreFailedSwaps:   s.AutoRestoreFailedSwaps, RequireWithdrawIdempotency: s.RequireWithdrawIdempotency,
+		CustomerFeeDayUSD:   usdText(s.CustomerFeeDayUSD),
+		ChargeCustomerCosts: string(cmp.Or(s.ChargeCustomerCosts, org.ChargeNone)),
+		AdditionalAPIKeys:   s.AdditionalAPIKeys,
+		Unavailable:         sortedKeys(org.UnavailableSettings), ChangeRequests: []ChangeRequest{},
+		UpdatedAt: webhook.At(s.UpdatedAt),
 	}
 	for _, r := range waiting {
 		shown.ChangeRequests = append(shown.ChangeRequests, showChange(r))
 	}
 	for _, e := range s.ApprovalAllowlist {
-		shown.ApprovalAllowlist = append(shown.ApprovalAllowlist, ApprovalAllowed{e.Email, optionalText(e.CustomerID), &e.Active})
+		shown.ApprovalAllowlist = append(shown.ApprovalAllowlist,
+			ApprovalAllowed{e.Email, optionalText(e.CustomerID), &e.Active})
 	}
 	for _, p := range s.IPAllowlist {
 		shown.IPAllowlist = append(shown.IPAllowlist, p.String())
@@ -173,7 +182,10 @@ func (a *api) changeSettings(c *call) (answer, error) {
 // checkPlainText refuses text that is too long or has control characters.
 func checkPlainText(name, s string, bytesMax int) error {
 	if len(s) > bytesMax || strings.ContainsFunc(s, unicode.IsControl) {
-		return fault.New(fault.Invalid, fault.InvalidRequest, "%s has at most %d bytes and no control characters."+nothingWritten+" Correct it.", name, bytesMax).WithParam(name)
+		return fault.New(
+			fault.Invalid, fault.InvalidRequest,
+			"%s has at most %d bytes and no control characters."+nothingWritten+" Correct it.", name, bytesMax,
+		).WithParam(name)
 	}
 	return nil
 }

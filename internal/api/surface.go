@@ -16,12 +16,12 @@ import (
 type surface struct {
 	title, description string
 	// Of the documentation at /docs: its title, and Markdown above the reference.
-	page, guide        string
-	pages              []string // further Markdown after the guide, each with a title
-	routes             []route
-	forbidden          []route // calls that are always refused, with a reason; no document has them
-	groups             []struct{ name, text string }
-	events             []event.Type // described by the document as webhooks
+	page, guide string
+	pages       []string // further Markdown after the guide, each with a title
+	routes      []route
+	forbidden   []route // calls that are always refused, with a reason; no document has them
+	groups      []struct{ name, text string }
+	events      []event.Type // described by the document as webhooks
 
 	credential     string // its name in the document
 	header         string // the header that carries it, in canonical form
@@ -84,10 +84,15 @@ func (s *surface) faultCodes(r route) []fault.Code {
 
 // organizations is the surface of the organizations.
 var organizations = surface{
-	title: "Coffer", description: aboutOrganizations, page: "Coffer: guide and API reference", guide: docs.Integrate, pages: []string{docs.Testing, docs.Errors, docs.Changelog}, routes: concatRoutes(routes, flaggedRoutes, keyRoutes), forbidden: forbiddenRoutes, groups: groups, events: event.AllTypes(), fieldDocs: mergeMaps(webhookFieldDocs, flaggedFieldDocs, keyFieldDocs), examples: mergeMaps(flaggedExamples, keyExamples),
+	title: "Coffer", description: aboutOrganizations, page: "Coffer: guide and API reference", guide: docs.Integrate,
+	pages: []string{docs.Testing, docs.Errors, docs.Changelog}, routes: concatRoutes(routes, flaggedRoutes, keyRoutes),
+	forbidden: forbiddenRoutes, groups: groups, events: event.AllTypes(),
+	fieldDocs:  mergeMaps(webhookFieldDocs, flaggedFieldDocs, keyFieldDocs),
+	examples:   mergeMaps(flaggedExamples, keyExamples),
 	credential: "apiKey", header: keyHeader,
 	credentialText:   "An API key of the organization. The main key, and each with the scope FULL, moves money: keep it on your servers. It is never read from the query, and a request that has the header twice is refused.",
-	foreignKeyPrefix: operator.KeyPrefix, foreignKeyText: "This is an operator's key, and organizations' calls do not take it. Send an organization's key in x-api-key, or call the operator's interface, which has another address, with this one in x-operator-key.",
-	authenticate: (*api).authenticateOrg,
-	retryAdvice:  "Repeat the request with the same idempotencyKey: it is done at most once, and the answer tells.",
+	foreignKeyPrefix: operator.KeyPrefix,
+	foreignKeyText:   "This is an operator's key, and organizations' calls do not take it. Send an organization's key in x-api-key, or call the operator's interface, which has another address, with this one in x-operator-key.",
+	authenticate:     (*api).authenticateOrg,
+	retryAdvice:      "Repeat the request with the same idempotencyKey: it is done at most once, and the answer tells.",
 }

@@ -36,16 +36,26 @@ type column[T any] struct {
 
 // csvExport answers with a table of all rows that pass the filters. eachRow passes the rows, as of
 // one moment, to its function until that fails.
-func csvExport[T any](a *api, c *call, name string, columns []column[T], eachRow func(ctx context.Context, desc bool, row func(T) error) error) (answer, error) {
+func csvExport[T any](
+	a *api, c *call, name string, columns []column[T],
+	eachRow func(ctx context.Context, desc bool, row func(T) error) error,
+) (answer, error) {
 	for _, paging := range []string{"limit", "cursor"} {
 		if _, present := c.query[paging]; present {
-			return answer{}, fault.New(fault.Invalid, fault.InvalidRequest, "A table has everything that the filters leave, in one piece."+nothingWritten+" Leave %s out, or ask for JSON.", paging).WithParam(paging)
+			return answer{}, fault.New(
+				fault.Invalid, fault.InvalidRequest,
+				"A table has everything that the filters leave, in one piece."+nothingWritten+" Leave %s out, or ask for JSON.",
+				paging,
+			).WithParam(paging)
 		}
 	}
 	// In HTTP/1.0 the end of the connection is the end of the answer, so a truncated table would
 	// look complete.
 	if !c.ProtoAtLeast(1, 1) {
-		return answer{}, fault.New(fault.Invalid, fault.InvalidRequest, "A table needs HTTP/1.1 or later, so that one that breaks off is seen to."+nothingWritten+" Let the client or the proxy before this service speak it.")
+		return answer{}, fault.New(
+			fault.Invalid, fault.InvalidRequest,
+			"A table needs HTTP/1.1 or later, so that one that breaks off is seen to."+nothingWritten+" Let the client or the proxy before this service speak it.",
+		)
 	}
 	release, err := a.tables.acquireSlot(c.org)
 	if err != nil {
@@ -91,9 +101,13 @@ func csvExport[T any](a *api, c *call, name string, columns []column[T], eachRow
 }
 
 // snapshotReader turns a reader within a transaction into a reader of rows.
-func snapshotReader[T any](a *api, c *call, read func(ctx context.Context, tx pg.Tx, desc bool, row func(T) error) error) func(context.Context, bool, func(T) error) error {
+func snapshotReader[T any](
+	a *api, c *call, read func(ctx context.Context, tx pg.Tx, desc bool, row func(T) error) error,
+) func(context.Context, bool, func(T) error) error {
 	return func(ctx context.Context, desc bool, row func(T) error) error {
-		return a.conf.DB.SnapshotOrg(ctx, c.org, func(ctx context.Context, tx pg.Tx) error { return read(ctx, tx, desc, row) })
+		return a.conf.DB.SnapshotOrg(ctx, c.org, func(ctx context.Context, tx pg.Tx) error {
+			return read(ctx, tx, desc, row)
+		})
 	}
 }
 

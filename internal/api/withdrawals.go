@@ -157,7 +157,10 @@ func readFeeMode(text *string) (string, error) {
 		return "", nil
 	}
 	if *text == "" {
-		return "", fault.New(fault.Invalid, fault.InvalidRequest, "feeMode is ORGANIZATION or DEDUCTED."+nothingWritten+" Leave feeMode out or send one of them.").WithParam("feeMode")
+		return "", fault.New(
+			fault.Invalid, fault.InvalidRequest,
+			"feeMode is ORGANIZATION or DEDUCTED."+nothingWritten+" Leave feeMode out or send one of them.",
+		).WithParam("feeMode")
 	}
 	return *text, nil
 }
@@ -188,8 +191,9 @@ func (a *api) previewWithdrawal(c *call) (answer, error) {
 		return answer{}, err
 	}
 	body := Preview{
-		WouldBe: string(p.WouldBe), ApprovalReasons: reasonTexts(p.Reasons), Gates: showGates(p.Gates), NetworkFeeMintID: p.NetworkFeeMintID,
-		ExistingID: optionalText(p.ExistingID), CustomerCharge: p.CustomerCharge,
+		WouldBe: string(p.WouldBe), ApprovalReasons: reasonTexts(p.Reasons), Gates: showGates(p.Gates),
+		NetworkFeeMintID: p.NetworkFeeMintID,
+		ExistingID:       optionalText(p.ExistingID), CustomerCharge: p.CustomerCharge,
 	}
 	if p.NetworkFee != nil {
 		body.NetworkFee = pointerTo(p.NetworkFee.String())
@@ -210,12 +214,16 @@ func (a *api) estimateWithdrawal(c *call) (answer, error) {
 		return answer{}, err
 	}
 	e, err := a.conf.Withdrawals.Estimate(c.Context(), c.org, withdrawal.EstimateRequest{
-		MintID: body.MintID, CustomerID: body.CustomerID, Amount: body.Amount, UseDecimal: body.UseDecimal, ToAddress: body.ToAddress, FeeMode: mode,
+		MintID: body.MintID, CustomerID: body.CustomerID, Amount: body.Amount, UseDecimal: body.UseDecimal,
+		ToAddress: body.ToAddress, FeeMode: mode,
 	})
 	if err != nil {
 		return answer{}, err
 	}
-	shown := Estimate{NetworkFee: e.NetworkFee.String(), NetworkFeeMintID: e.NetworkFeeMintID, CustomerCharge: e.CustomerCharge, ExpiresAt: webhook.At(e.ExpiresAt)}
+	shown := Estimate{
+		NetworkFee: e.NetworkFee.String(), NetworkFeeMintID: e.NetworkFeeMintID, CustomerCharge: e.CustomerCharge,
+		ExpiresAt: webhook.At(e.ExpiresAt),
+	}
 	if e.NetworkFeeUSD != nil {
 		shown.NetworkFeeUSD = pointerTo(e.NetworkFeeUSD.String())
 	}
@@ -263,7 +271,8 @@ func (a *api) listDecisions(c *call) (answer, error) {
 	body := Decisions{Data: make([]Decision, 0, len(found))}
 	for _, d := range found {
 		show := Decision{
-			DecidedAt: webhook.At(d.DecidedAt), Act: string(d.Act), Status: string(d.Status), ApprovalReasons: reasonTexts(d.Reasons), Gates: showGates(d.Gates), Note: optionalText(d.Note),
+			DecidedAt: webhook.At(d.DecidedAt), Act: string(d.Act), Status: string(d.Status),
+			ApprovalReasons: reasonTexts(d.Reasons), Gates: showGates(d.Gates), Note: optionalText(d.Note),
 		}
 		if d.Actor.Kind != "" {
 			show.Actor = &webhook.Actor{Type: d.Actor.Kind, ID: d.Actor.ID}
@@ -282,7 +291,9 @@ func idempotencyKey(h http.Header, inBody *string) (*string, error) {
 	for _, v := range values {
 		if v != values[0] || inBody != nil && v != *inBody {
 			return nil, fault.New(fault.Invalid, fault.IdempotencyKeyMismatch,
-				"The request gives two different idempotency keys, in its body and in the header Idempotency-Key."+nothingWritten+" Give one.").WithParam("idempotencyKey")
+				"The request gives two different idempotency keys, in its body and in the header Idempotency-Key."+nothingWritten+" Give one.").WithParam(
+				"idempotencyKey",
+			)
 		}
 	}
 	return &values[0], nil
@@ -290,7 +301,8 @@ func idempotencyKey(h http.Header, inBody *string) (*string, error) {
 
 var withdrawalStatuses = []string{
 	string(withdrawal.AwaitingApproval), string(withdrawal.Processing), string(withdrawal.Broadcast),
-	string(withdrawal.Completed), string(withdrawal.Failed), string(withdrawal.Rejected), string(withdrawal.Cancelled), string(withdrawal.Blocked),
+	string(withdrawal.Completed), string(withdrawal.Failed), string(withdrawal.Rejected), string(withdrawal.Cancelled),
+	string(withdrawal.Blocked),
 }
 
 var withdrawalTypes = []string{webhook.OfCustomer, webhook.OfOrganization}
@@ -329,14 +341,17 @@ var withdrawalColumns = []column[webhook.Withdrawal]{
 
 func (a *api) listWithdrawals(c *call) (answer, error) {
 	f := withdrawal.Filter{
-		Type: c.query["type"], CustomerID: c.query["customerId"], Status: c.query["status"], MintID: c.query.numberValue("mintId"), Chain: c.query["chain"],
+		Type: c.query["type"], CustomerID: c.query["customerId"], Status: c.query["status"],
+		MintID: c.query.numberValue("mintId"), Chain: c.query["chain"],
 		CreatedAfter: c.query.timeValue("createdAfter"), CreatedBefore: c.query.timeValue("createdBefore"),
-		TxHash: canonicalHash(c.query["txHash"]), Address: c.query["address"], Reference: c.query["reference"], IdempotencyKey: c.query["idempotencyKey"],
+		TxHash: canonicalHash(c.query["txHash"]), Address: c.query["address"], Reference: c.query["reference"],
+		IdempotencyKey: c.query["idempotencyKey"],
 	}
 	if c.table {
-		return csvExport(a, c, "withdrawals", withdrawalColumns, func(ctx context.Context, desc bool, row func(webhook.Withdrawal) error) error {
-			return a.conf.Withdrawals.ForEach(ctx, c.org, f, desc, row)
-		})
+		return csvExport(a, c, "withdrawals", withdrawalColumns,
+			func(ctx context.Context, desc bool, row func(webhook.Withdrawal) error) error {
+				return a.conf.Withdrawals.ForEach(ctx, c.org, f, desc, row)
+			})
 	}
 	p, err := a.readPage(c, "withdrawals")
 	if err != nil {
