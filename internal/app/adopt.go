@@ -50,11 +50,17 @@ type PayingAccount struct {
 // cannot be asked about a wallet.
 func PrepareAdoption(ctx context.Context, conf Config, log *slog.Logger) (_ *Adoption, err error) {
 	if !conf.hasRole(RoleSigner) {
-		return nil, errors.New("signer." + conf.Signer.remoteSetting() + ": this configuration points to another signer; give one with the seed, the journal and the policy")
+		return nil, errors.New(
+			"signer." + conf.Signer.remoteSetting() +
+				": this configuration points to another signer; give one with the seed, the journal and the policy",
+		)
 	}
 	switch _, err := os.Stat(conf.Signer.Journal); {
 	case err == nil:
-		return nil, fmt.Errorf("the journal %s is there: nothing has to be rebuilt; if it is not the right one, move it away first", conf.Signer.Journal)
+		return nil, fmt.Errorf(
+			"the journal %s is there: nothing has to be rebuilt; if it is not the right one, move it away first",
+			conf.Signer.Journal,
+		)
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("signer.journal: %w", err)
 	}
@@ -99,7 +105,8 @@ func (a *Adoption) lockWorkers(ctx context.Context) error {
 			return fmt.Errorf("make sure that nothing is being paid: %w", err)
 		}
 		if !ok {
-			return fmt.Errorf("a service pays on %s: stop every service and every signer of this installation first", name)
+			return fmt.Errorf("a service pays on %s: stop every service and every signer of this installation first",
+				name)
 		}
 		previous := a.release
 		a.release = func() {
@@ -139,7 +146,9 @@ func (a *Adoption) readPaymentCounts(ctx context.Context) error {
 			asked[key] = true
 			ch, ok := a.tools.chains[name]
 			if !ok {
-				return fmt.Errorf("wallets pay on %s, which is not configured: add it under chains, so that it can be asked", name)
+				return fmt.Errorf(
+					"wallets pay on %s, which is not configured: add it under chains, so that it can be asked", name,
+				)
 			}
 			address, err := local.DeriveAddress(a.seed, p.Wallet)
 			if err != nil {
@@ -152,11 +161,15 @@ func (a *Adoption) readPaymentCounts(ctx context.Context) error {
 			if account.KeyedSlots {
 				// The chain does not count the payments of a wallet. A missing payment in the copy
 				// could not be detected, and would be made again.
-				return fmt.Errorf("%s does not number the payments of %s: a copy of the journal cannot be shown to be whole, and none is adopted", name, address)
+				return fmt.Errorf(
+					"%s does not number the payments of %s: a copy of the journal cannot be shown to be whole, and none is adopted",
+					name, address,
+				)
 			}
 			key.NextNonce = account.Latest
 			a.nonces = append(a.nonces, key)
-			a.Accounts = append(a.Accounts, PayingAccount{Wallet: p.Wallet, Chain: name, Address: address, Paid: account.Latest})
+			a.Accounts = append(a.Accounts,
+				PayingAccount{Wallet: p.Wallet, Chain: name, Address: address, Paid: account.Latest})
 		}
 	}
 	return nil

@@ -55,8 +55,8 @@ import (
 )
 
 const (
-	headerReadMax    = 10 * time.Second // to send the headers of a request
-	requestMax       = 60 * time.Second // to answer one
+	headerReadMax = 10 * time.Second // to send the headers of a request
+	requestMax    = 60 * time.Second // to answer one
 	// The pause between two test writes by which /readyz checks that the database takes writes.
 	writableInterval = 2 * time.Second
 	shutdownMax      = 20 * time.Second // for requests under way when the service stops
@@ -66,8 +66,8 @@ const (
 
 	// To wait for a body, in addition to the time that its bytes take.
 	bodyWaitMax  = 10 * time.Second
-	bodyRateMin  = 64 << 10         // bytes of a body per second
-	privateConns = 256              // open at once on a listener that is not for organizations
+	bodyRateMin  = 64 << 10 // bytes of a body per second
+	privateConns = 256      // open at once on a listener that is not for organizations
 )
 
 // privateConnections limits the connections of the operators' and the health listeners.
@@ -152,9 +152,12 @@ func New(ctx context.Context, conf Config, log *slog.Logger) (service *App, err 
 		return service, err
 	}
 	deposits := service.newDepositService()
-	service.runAs(RoleWorkers, loop{"deposit", deposits.Run}, loop{"memos", deposits.RunMemos}, loop{"resolutions", service.resolutions.Run}, loop{"whitelist", service.whitelist.RunMaintenance}, loop{"voids", service.voider.Run}, loop{"restored", func(ctx context.Context) error {
-		return service.withdrawals.RunCollectOwed(ctx, log)
-	}})
+	service.runAs(RoleWorkers, loop{"deposit", deposits.Run}, loop{"memos", deposits.RunMemos},
+		loop{"resolutions", service.resolutions.Run}, loop{
+			"whitelist", service.whitelist.RunMaintenance,
+		}, loop{"voids", service.voider.Run}, loop{"restored", func(ctx context.Context) error {
+			return service.withdrawals.RunCollectOwed(ctx, log)
+		}})
 	if !conf.Risk.Rescreen.Disabled {
 		service.runAs(RoleWorkers, loop{"rescreening", service.NewRescreener().Run})
 	}
@@ -172,7 +175,8 @@ func New(ctx context.Context, conf Config, log *slog.Logger) (service *App, err 
 
 // newDepositService builds the deposit service, with the prices and chains of the configuration.
 func (a *App) newDepositService() *deposit.Service {
-	return deposit.New(a.db, a.wallets, a.prices, a.screening, a.log, deposit.WithFlagKey(a.grants), deposit.WithPriceAge(a.conf.PriceAge()), deposit.WithChains(a.chains))
+	return deposit.New(a.db, a.wallets, a.prices, a.screening, a.log, deposit.WithFlagKey(a.grants),
+		deposit.WithPriceAge(a.conf.PriceAge()), deposit.WithChains(a.chains))
 }
 
 // runAs adds loops if this process has their role.
@@ -198,9 +202,13 @@ func OpenTools(ctx context.Context, conf Config, log *slog.Logger) (*App, error)
 	deposits := service.newDepositService()
 	for name, ch := range service.chains {
 		if !name.IsUTXO() {
-			service.sweepers[name] = sweep.New(service.db, ch, service.wallets, service.prices, sweep.Config{}, service.log)
+			service.sweepers[name] = sweep.New(service.db, ch, service.wallets, service.prices, sweep.Config{},
+				service.log)
 		}
-		service.walkers[name] = scan.New(service.db, scan.Config{Chain: name, Reader: ch.Reader, FinalityListeners: finalityListeners(deposits)}, deposits, service.log)
+		service.walkers[name] = scan.New(
+			service.db, scan.Config{Chain: name, Reader: ch.Reader, FinalityListeners: finalityListeners(deposits)},
+			deposits, service.log,
+		)
 	}
 	return service, nil
 }
@@ -225,7 +233,8 @@ func (noSigner) VoidIntent(context.Context, signer.Void) (signer.Entry, error) {
 func newApp(conf Config, log *slog.Logger, closeSigner func() error) *App {
 	return &App{
 		conf: conf, log: log, opened: make(chan struct{}), closers: []func() error{closeSigner},
-		sweepers: map[chain.Name]*sweep.Sweeper{}, walkers: map[chain.Name]*scan.Walker{}, prices: price.Fixed{Prices: conf.fixedPrices()},
+		sweepers: map[chain.Name]*sweep.Sweeper{}, walkers: map[chain.Name]*scan.Walker{},
+		prices: price.Fixed{Prices: conf.fixedPrices()},
 	}
 }
 
@@ -274,10 +283,13 @@ func (a *App) openCore(ctx context.Context, sign signer.Signer, attest ed25519.P
 		AttestKey: attest, GrantKey: grants, Chains: a.chains, CoolingOff: a.conf.Operator.coolingOff(),
 	}, a.log)
 	a.withdrawals = &withdrawal.Service{
-		DB: a.db, Chains: a.chains, Wallets: a.wallets, Prices: a.prices, PriceAge: a.conf.PriceAge(), HasPriceSource: a.conf.pricedMints(),
-		Risk: a.screening, GrantKey: grants, Whitelist: whitelistAdapter{a.whitelist}, Voider: a.voider,
+		DB: a.db, Chains: a.chains, Wallets: a.wallets, Prices: a.prices, PriceAge: a.conf.PriceAge(),
+		HasPriceSource: a.conf.pricedMints(),
+		Risk:           a.screening, GrantKey: grants, Whitelist: whitelistAdapter{a.whitelist}, Voider: a.voider,
 	}
-	a.voider.Listeners = map[signer.Purpose]dispatch.VoidListener{signer.Payment: a.withdrawals, signer.Return: a.resolutions}
+	a.voider.Listeners = map[signer.Purpose]dispatch.VoidListener{
+		signer.Payment: a.withdrawals, signer.Return: a.resolutions,
+	}
 	return nil
 }
 
@@ -285,7 +297,9 @@ func (a *App) openCore(ctx context.Context, sign signer.Signer, attest ed25519.P
 type whitelistAdapter struct{ service *whitelist.Service }
 
 // Usable implements withdrawal.Whitelist.
-func (l whitelistAdapter) Usable(ctx context.Context, tx pg.Tx, org, listedID string) (withdrawal.WhitelistEntry, error) {
+func (l whitelistAdapter) Usable(
+	ctx context.Context, tx pg.Tx, org, listedID string,
+) (withdrawal.WhitelistEntry, error) {
 	address, err := l.service.Usable(ctx, tx, org, listedID)
 	if err != nil {
 		return withdrawal.WhitelistEntry{}, err
@@ -308,7 +322,8 @@ func (a *App) openTrace(ctx context.Context) error {
 	if a.conf.Trace.Endpoint == "" {
 		return nil
 	}
-	closing, err := otlp.Open(ctx, a.conf.Trace.Endpoint, a.conf.Trace.sampleRatio(), formatRoles(a.conf.ActiveRoles()), a.log)
+	closing, err := otlp.Open(ctx, a.conf.Trace.Endpoint, a.conf.Trace.sampleRatio(), formatRoles(a.conf.ActiveRoles()),
+		a.log)
 	if err != nil {
 		return err
 	}
@@ -326,7 +341,8 @@ func (a *App) openChains(ctx context.Context) error {
 			if a.isTool && errors.Is(err, chain.ErrTooFewProviders) {
 				// Commands such as a freeze, or ending an order that waits for these providers, do
 				// not ask them.
-				a.log.WarnContext(ctx, "a command goes on without a chain's providers; what has to ask them fails", "chain", name, "error", err)
+				a.log.WarnContext(ctx, "a command goes on without a chain's providers; what has to ask them fails",
+					"chain", name, "error", err)
 				err = nil
 			}
 			if err != nil {
@@ -341,7 +357,10 @@ func (a *App) openChains(ctx context.Context) error {
 
 func (a *App) wireChain(name chain.Name, ch chain.Chain, deposits *deposit.Service) {
 	paces := a.conf.Intervals
-	walk := scan.Config{Chain: name, Reader: ch.Reader, PollInterval: time.Duration(paces.Scan), FinalityListeners: finalityListeners(deposits)}
+	walk := scan.Config{
+		Chain: name, Reader: ch.Reader, PollInterval: time.Duration(paces.Scan),
+		FinalityListeners: finalityListeners(deposits),
+	}
 	walk.OnError = func(walk string, err error) { a.metrics.CountScanError(name, walk, err) }
 	if start := a.conf.Chains[name].StartHeight; start > 0 {
 		parent := start - 1
@@ -350,7 +369,8 @@ func (a *App) wireChain(name chain.Name, ch chain.Chain, deposits *deposit.Servi
 	a.walkers[name] = scan.New(a.db, walk, deposits, a.log)
 	a.runAs(RoleScan, loop{"scan " + string(name), a.walkers[name].Run})
 	a.runAs(RoleDispatch, loop{"dispatch " + string(name), a.DispatchWorker(name).Run})
-	sweeper := sweep.New(a.db, ch, a.wallets, a.prices, sweep.Config{PollInterval: time.Duration(paces.Sweep), CloseAfter: a.conf.Chains[name].closeIdle()}, a.log)
+	sweeper := sweep.New(a.db, ch, a.wallets, a.prices,
+		sweep.Config{PollInterval: time.Duration(paces.Sweep), CloseAfter: a.conf.Chains[name].closeIdle()}, a.log)
 	if !name.IsUTXO() {
 		// On a chain with UTXOs a person has nothing to sweep: every UTXO pays from where it is.
 		a.sweepers[name] = sweeper
@@ -429,7 +449,9 @@ func (a *App) wireEdges(ctx context.Context) (err error) {
 			a.loops = append(a.loops, loop{"signer", answer})
 		}
 	}
-	a.opsHandler = ops.NewHandler(map[string]ops.Check{"service": a.CheckReady, "database": a.db.WritableCheck(writableInterval), "signer": a.checkSignerAnswers}, a.metrics)
+	a.opsHandler = ops.NewHandler(map[string]ops.Check{
+		"service": a.CheckReady, "database": a.db.WritableCheck(writableInterval), "signer": a.checkSignerAnswers,
+	}, a.metrics)
 	if a.opsListener, err = net.Listen("tcp", a.conf.Ops.Listen); err != nil {
 		return fmt.Errorf("ops.listen: %w", err)
 	}
@@ -453,7 +475,10 @@ func (a *App) openDispatcher(sealed *seal.Keyset) (d *delivery.Dispatcher, keys 
 		former, keys = append(former, old), append(keys, old.Public())
 	}
 	if a.dispatcher == nil {
-		a.dispatcher = &delivery.Dispatcher{DB: a.db, Seal: sealed, Key: key, FormerKeys: former, Development: a.conf.Webhooks.Development, Log: a.log, Observe: a.metrics.CountWebhookAttempt}
+		a.dispatcher = &delivery.Dispatcher{
+			DB: a.db, Seal: sealed, Key: key, FormerKeys: former, Development: a.conf.Webhooks.Development, Log: a.log,
+			Observe: a.metrics.CountWebhookAttempt,
+		}
 	}
 	return a.dispatcher, keys, nil
 }
@@ -475,21 +500,29 @@ func (a *App) wireWorkers() error {
 	sequencer := &event.Sequencer{DB: a.db, Environment: environment, Listener: delivery.FanOut{}, Log: a.log}
 	sequencer.OnNumbered = dispatcher.Wake
 	a.jobs = jobs.New(a.db, a.log)
-	jobs.HandlePeriodic(a.jobs, time.Duration(a.conf.Intervals.Verify), verifyBooksJob{}, func(ctx context.Context) error {
-		_, err := verify.CheckAndFreeze(ctx, a.db, a.chains, a.log, verify.WithGrants(a.grants))
-		return err
-	})
+	jobs.HandlePeriodic(a.jobs, time.Duration(a.conf.Intervals.Verify), verifyBooksJob{},
+		func(ctx context.Context) error {
+			_, err := verify.CheckAndFreeze(ctx, a.db, a.chains, a.log, verify.WithGrants(a.grants))
+			return err
+		})
 	jobs.HandlePeriodic(a.jobs, verifyAddressesInterval, verifyAddressesJob{}, func(ctx context.Context) error {
 		_, err := verify.CheckAddressesAndFreeze(ctx, a.db, a.wallets, a.log)
 		return err
 	})
-	jobs.HandlePeriodic(a.jobs, pruneInterval, expireChangesJob{}, func(ctx context.Context) error { return foureyes.Expire(ctx, a.db) })
+	jobs.HandlePeriodic(a.jobs, pruneInterval, expireChangesJob{}, func(ctx context.Context) error {
+		return foureyes.Expire(ctx, a.db)
+	})
 	jobs.HandlePeriodic(a.jobs, pruneInterval, pruneAnswersJob{}, func(ctx context.Context) error {
 		return risk.PruneAnswers(ctx, a.db, cmp.Or(time.Duration(a.conf.Risk.AnswersKept), risk.RetentionDefault))
 	})
-	jobs.HandlePeriodic(a.jobs, pruneInterval, pruneWebhooksJob{}, func(ctx context.Context) error { return delivery.Prune(ctx, a.db, a.log) })
-	a.loops = append(a.loops, loop{"sequencer", sequencer.Run}, loop{"delivery", dispatcher.Run}, loop{"jobs", a.jobs.Run})
-	sealer, anchorer := audit.Sealer{DB: a.db, Log: a.log}, audit.Anchorer{DB: a.db, Signer: a.signer, Key: a.attestKey, Interval: time.Duration(a.conf.Intervals.Anchor), Log: a.log}
+	jobs.HandlePeriodic(a.jobs, pruneInterval, pruneWebhooksJob{}, func(ctx context.Context) error {
+		return delivery.Prune(ctx, a.db, a.log)
+	})
+	a.loops = append(a.loops, loop{"sequencer", sequencer.Run}, loop{"delivery", dispatcher.Run},
+		loop{"jobs", a.jobs.Run})
+	sealer, anchorer := audit.Sealer{DB: a.db, Log: a.log}, audit.Anchorer{
+		DB: a.db, Signer: a.signer, Key: a.attestKey, Interval: time.Duration(a.conf.Intervals.Anchor), Log: a.log,
+	}
 	a.loops = append(a.loops, loop{"audit", sealer.Run}, loop{"anchors", anchorer.Run})
 	folder := ledger.Folder{DB: a.db, Log: a.log}
 	a.loops = append(a.loops, loop{"totals", folder.Run})
@@ -529,7 +562,8 @@ func (a *App) wireAPI() error {
 	a.apiHandler = api.New(api.Config{
 		KeyRolled: keyRolled,
 		Limits:    a.conf.API.Limits.apiLimits(a.conf.Network), Proxies: trusted,
-		DB: a.db, Chains: a.chains, Withdrawals: a.withdrawals, Transfers: transfer.New(a.db), Wallets: a.wallets, Prices: a.prices, WebhookKeys: keys,
+		DB: a.db, Chains: a.chains, Withdrawals: a.withdrawals, Transfers: transfer.New(a.db), Wallets: a.wallets,
+		Prices: a.prices, WebhookKeys: keys,
 		Flagged:   a.resolutions,
 		Endpoints: &delivery.Endpoints{Seal: sealed, Development: a.conf.Webhooks.Development, Posts: posts},
 		CursorKey: cursor, BaseURL: a.conf.API.URL + "/v1", Log: a.log, Observe: a.metrics.ObserveRequest,
@@ -546,8 +580,11 @@ func (a *App) wireAPI() error {
 		a.operatorHandler = api.NewOperator(api.OperatorConfig{
 			Proxies:  operatorProxies,
 			FourEyes: a.conf.Operator.fourEyesRule(), Whitelist: a.whitelist,
-			DB: a.db, Chains: a.chains, Withdrawals: a.withdrawals, Flagged: a.resolutions, Rescreens: a.NewRescreener(), AllowedPrefixes: allowed, CursorKey: cursor, BaseURL: a.conf.Operator.publicURL() + "/v1",
-			Limits: a.conf.API.Limits.apiLimits(a.conf.Network), LocalRisk: slices.Contains(a.conf.Risk.Providers, riskLocal), Log: a.log,
+			DB: a.db, Chains: a.chains, Withdrawals: a.withdrawals, Flagged: a.resolutions,
+			Rescreens: a.NewRescreener(), AllowedPrefixes: allowed, CursorKey: cursor,
+			BaseURL:   a.conf.Operator.publicURL() + "/v1",
+			Limits:    a.conf.API.Limits.apiLimits(a.conf.Network),
+			LocalRisk: slices.Contains(a.conf.Risk.Providers, riskLocal), Log: a.log,
 			KeyRolled: keyRolled,
 		})
 		if a.operatorListener, err = net.Listen("tcp", a.conf.Operator.Listen); err != nil {
@@ -597,7 +634,10 @@ func (a *App) Run(ctx context.Context) error {
 			return nil
 		})
 	}
-	attrs := []any{"roles", formatRoles(a.conf.ActiveRoles()), "ops", a.opsListener.Addr().String(), "network", string(a.conf.Network)}
+	attrs := []any{
+		"roles",
+		formatRoles(a.conf.ActiveRoles()), "ops", a.opsListener.Addr().String(), "network", string(a.conf.Network),
+	}
 	if a.apiListener != nil {
 		serve(a.apiListener, a.apiHandler, a.conf.API.connectionLimits())
 		attrs = append(attrs, "api", a.apiListener.Addr().String())
@@ -628,7 +668,8 @@ func (a *App) Run(ctx context.Context) error {
 
 func (a *App) newServer(h http.Handler) *http.Server {
 	return &http.Server{
-		Handler: h, ReadHeaderTimeout: headerReadMax, ReadTimeout: requestMax, WriteTimeout: requestMax, IdleTimeout: idleMax,
+		Handler: h, ReadHeaderTimeout: headerReadMax, ReadTimeout: requestMax, WriteTimeout: requestMax,
+		IdleTimeout:    idleMax,
 		MaxHeaderBytes: headerBytesMax, ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelWarn),
 	}
 }
@@ -710,7 +751,9 @@ func (a *App) FlaggedDeposits() *deposit.Resolutions { return a.resolutions }
 // orderListeners maps each purpose to the feature whose orders dispatch carries out.
 func (a *App) orderListeners() map[signer.Purpose]dispatch.Listener {
 	return map[signer.Purpose]dispatch.Listener{
-		signer.Payment: a.withdrawals, signer.Sweep: sweep.SweepListener{}, signer.GasTopUp: sweep.TopUpListener{}, signer.CreateNonceAccount: sweep.NonceAccountListener{}, signer.CloseTokenAccount: sweep.CloseListener{}, signer.Consolidate: sweep.ConsolidationListener{}, signer.Return: a.resolutions,
+		signer.Payment: a.withdrawals, signer.Sweep: sweep.SweepListener{}, signer.GasTopUp: sweep.TopUpListener{},
+		signer.CreateNonceAccount: sweep.NonceAccountListener{}, signer.CloseTokenAccount: sweep.CloseListener{},
+		signer.Consolidate: sweep.ConsolidationListener{}, signer.Return: a.resolutions,
 	}
 }
 

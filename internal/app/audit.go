@@ -27,7 +27,10 @@ type AuditRestart struct {
 // and does nothing.
 func RestartAudit(ctx context.Context, conf Config, reason string, rehearse bool) (r AuditRestart, err error) {
 	if !conf.hasRole(RoleSigner) {
-		return r, errors.New("signer." + conf.Signer.remoteSetting() + ": this configuration points to another signer; give one with the seed, the journal and the policy")
+		return r, errors.New(
+			"signer." + conf.Signer.remoteSetting() +
+				": this configuration points to another signer; give one with the seed, the journal and the policy",
+		)
 	}
 	tools, err := OpenTools(ctx, conf, slog.New(slog.DiscardHandler))
 	if err != nil {

@@ -109,8 +109,10 @@ func (ch Chain) costMax(name chain.Name) money.Amount {
 func (c Config) bitcoinConfig(name chain.Name) bitcoin.Config {
 	ch := c.Chains[name]
 	return bitcoin.Config{
-		Network: c.Network, Genesis: c.genesisHash(name), Endpoints: ch.Endpoints, Quorum: ch.Agree, Confirmations: ch.Depth, Tiers: ch.confirmationTiers(),
-		RateMin: ch.RateMin, RateMax: ch.RateMax, UsualRate: ch.RateUsual, CostMax: ch.costMax(name), Target: ch.Target, ConsolidationRate: ch.MergeRate, ConsolidationMin: ch.MergeFrom,
+		Network: c.Network, Genesis: c.genesisHash(name), Endpoints: ch.Endpoints, Quorum: ch.Agree,
+		Confirmations: ch.Depth, Tiers: ch.confirmationTiers(),
+		RateMin: ch.RateMin, RateMax: ch.RateMax, UsualRate: ch.RateUsual, CostMax: ch.costMax(name), Target: ch.Target,
+		ConsolidationRate: ch.MergeRate, ConsolidationMin: ch.MergeFrom,
 	}
 }
 
@@ -175,9 +177,12 @@ func (c Config) openChain(ctx context.Context, name chain.Name) (chain.Chain, er
 	case chain.BitcoinFamily:
 		return bitcoin.New(ctx, c.bitcoinConfig(name))
 	}
-	trace := map[string]evm.Tracing{"": evm.TraceAuto, "auto": evm.TraceAuto, "on": evm.TraceOn, "off": evm.TraceOff}[ch.Trace]
+	trace := map[string]evm.Tracing{
+		"": evm.TraceAuto, "auto": evm.TraceAuto, "on": evm.TraceOn, "off": evm.TraceOff,
+	}[ch.Trace]
 	return evm.New(ctx, evm.Config{
-		Name: name, Network: c.Network, ChainID: ch.ChainID, Endpoints: ch.Endpoints, Quorum: ch.Agree, Archives: ch.Archives,
+		Name: name, Network: c.Network, ChainID: ch.ChainID, Endpoints: ch.Endpoints, Quorum: ch.Agree,
+		Archives: ch.Archives,
 		Finality: evm.Finality{Depth: ch.Depth}, FeeCap: money.MustParse(ch.FeeCap), TipCap: ch.tipCap(), Trace: trace,
 		PayeeGasMax: ch.PayeeGasMax,
 	})
@@ -188,12 +193,17 @@ func (c Config) openChain(ctx context.Context, name chain.Name) (chain.Chain, er
 func (c Config) offlineChain(name chain.Name) chain.Chain {
 	client := offlineClient{fmt.Errorf("this process was given no endpoint of %s", name)}
 	id := c.signerID(name)
-	offline := chain.Chain{Name: name, Network: c.Network, CAIP2: "eip155:" + id, SignerID: id, AddressCodec: c.addressCodec(name), Reader: client, Sender: client}
+	offline := chain.Chain{
+		Name: name, Network: c.Network, CAIP2: "eip155:" + id, SignerID: id, AddressCodec: c.addressCodec(name),
+		Reader: client, Sender: client,
+	}
 	switch name.Family() {
 	case chain.SolanaFamily:
-		offline.CAIP2, offline.SeparateFeePayer, offline.MinBalance = "solana:"+id[:min(len(id), caip2Chars)], true, money.Units(solanatx.WalletRent)
+		offline.CAIP2, offline.SeparateFeePayer, offline.MinBalance = "solana:"+id[:min(len(id), caip2Chars)], true,
+			money.Units(solanatx.WalletRent)
 	case chain.BitcoinFamily:
-		offline.CAIP2, offline.SeparateFeePayer, offline.UTXO = "bip122:"+id[:min(len(id), caip2Chars)], true, bitcoin.NewUTXOModel(c.bitcoinConfig(name))
+		offline.CAIP2, offline.SeparateFeePayer, offline.UTXO = "bip122:"+id[:min(len(id), caip2Chars)], true,
+			bitcoin.NewUTXOModel(c.bitcoinConfig(name))
 	}
 	return offline
 }
@@ -212,7 +222,9 @@ func (c Config) solanaMints() map[chain.Address]solana.Mint {
 		if m.Program == token2022 {
 			program = solanatx.Token2022Program
 		}
-		mints[chain.Address(m.Contract)] = solana.Mint{Program: program, Decimals: uint8(m.Decimals), Allow: m.Extensions}
+		mints[chain.Address(m.Contract)] = solana.Mint{
+			Program: program, Decimals: uint8(m.Decimals), Allow: m.Extensions,
+		}
 	}
 	return mints
 }
@@ -228,23 +240,38 @@ func (ch Chain) checkChain(path string, name chain.Name, asksChains bool, errs *
 		ch.checkEVM(path, errs)
 	case chain.SolanaFamily:
 		if n, err := money.Parse(cmp.Or(ch.CostMax, solanaCostMax)); err != nil || n.IsZero() {
-			errs.addProblem(path+".cost_max", "%q is not a number of lamports above 0; 0.01 SOL is \"10000000\"", ch.CostMax)
+			errs.addProblem(path+".cost_max", "%q is not a number of lamports above 0; 0.01 SOL is \"10000000\"",
+				ch.CostMax)
 		} else if n.Less(money.Units(solanaCostMin)) {
-			errs.addProblem(path+".cost_max", "is %s lamports; a payment that makes its payee's token account costs %d, and the service's own accounts cost the half: set it to more, 0.01 SOL is \"10000000\"", ch.CostMax, uint64(solanaCostMin))
+			errs.addProblem(
+				path+".cost_max",
+				"is %s lamports; a payment that makes its payee's token account costs %d, and the service's own accounts cost the half: set it to more, 0.01 SOL is \"10000000\"",
+				ch.CostMax, uint64(solanaCostMin),
+			)
 		}
-		if d, err := time.ParseDuration(ch.CloseIdle); ch.CloseIdle != "" && (err != nil || d != 0 && d < closeIdleMin) {
-			errs.addProblem(path+".close_idle_after", "%q is no duration of at least %v; a month is \"720h\", and \"0s\" closes no account", ch.CloseIdle, closeIdleMin)
+		if d, err := time.ParseDuration(ch.CloseIdle); ch.CloseIdle != "" &&
+			(err != nil || d != 0 && d < closeIdleMin) {
+			errs.addProblem(
+				path+".close_idle_after",
+				"%q is no duration of at least %v; a month is \"720h\", and \"0s\" closes no account", ch.CloseIdle,
+				closeIdleMin,
+			)
 		}
 		if ch.PriceMax > solanaPriceLimit {
-			errs.addProblem(path+".price_max", "is %d; it is in millionths of a lamport for a compute unit, at most %d", ch.PriceMax, uint64(solanaPriceLimit))
+			errs.addProblem(path+".price_max", "is %d; it is in millionths of a lamport for a compute unit, at most %d",
+				ch.PriceMax, uint64(solanaPriceLimit))
 		}
 	case chain.BitcoinFamily:
 		if ch.Depth > bitcoinDepthLimit {
-			errs.addProblem(path+".depth", "is %d; set how many blocks make a payment final, its own among them, at most %d", ch.Depth, bitcoinDepthLimit)
+			errs.addProblem(
+				path+".depth", "is %d; set how many blocks make a payment final, its own among them, at most %d",
+				ch.Depth, bitcoinDepthLimit,
+			)
 		}
 		ch.checkTiers(path, errs)
 		if ch.StartHeight == 1 {
-			errs.addProblem(path+".start_height", "is 1; the first block of all does not tell its height: set it to one that is later, or to 0")
+			errs.addProblem(path+".start_height",
+				"is 1; the first block of all does not tell its height: set it to one that is later, or to 0")
 		}
 		ch.checkRates(path, errs)
 		if _, listed := addressForms[ch.Addresses]; !listed {
@@ -261,10 +288,17 @@ const inFlightLimit = 8192
 // checkInFlight checks how many transactions of a wallet may be in flight.
 func (ch Chain) checkInFlight(path string, errs *configErrors) {
 	if ch.InFlightMax < 0 || ch.InFlightMax > inFlightLimit {
-		errs.addProblem(path+".in_flight_max", "is %d; set how many transactions of one wallet may wait for finality, at most %d", ch.InFlightMax, inFlightLimit)
+		errs.addProblem(
+			path+".in_flight_max", "is %d; set how many transactions of one wallet may wait for finality, at most %d",
+			ch.InFlightMax, inFlightLimit,
+		)
 	}
 	if limit := cmp.Or(ch.InFlightMax, dispatch.InFlightDefault); ch.UnminedMax < 0 || ch.UnminedMax > limit {
-		errs.addProblem(path+".unmined_max", "is %d; set how many transactions of one wallet may be in no block, at most in_flight_max, %d", ch.UnminedMax, limit)
+		errs.addProblem(
+			path+".unmined_max",
+			"is %d; set how many transactions of one wallet may be in no block, at most in_flight_max, %d",
+			ch.UnminedMax, limit,
+		)
 	}
 }
 
@@ -279,10 +313,15 @@ func (ch Chain) checkTiers(path string, errs *configErrors) {
 		case err != nil:
 			errs.addProblem(path+".above", "%q is not a number of satoshi; 1 BTC is \"100000000\"", t.AmountAbove)
 		case !amountBelow.Less(n):
-			errs.addProblem(path+".above", "is %s; set each to more than the one before, the first above 0", t.AmountAbove)
+			errs.addProblem(path+".above", "is %s; set each to more than the one before, the first above 0",
+				t.AmountAbove)
 		}
 		if t.Depth <= depth || t.Depth > bitcoinDepthLimit {
-			errs.addProblem(path+".depth", "is %d; set it to more than the one before it, the first to more than depth, and to %d at most", t.Depth, bitcoinDepthLimit)
+			errs.addProblem(
+				path+".depth",
+				"is %d; set it to more than the one before it, the first to more than depth, and to %d at most",
+				t.Depth, bitcoinDepthLimit,
+			)
 		}
 		amountBelow, depth = n, t.Depth
 	}
@@ -295,22 +334,27 @@ func (ch Chain) checkRates(path string, errs *configErrors) {
 	}
 	low, high := cmp.Or(ch.RateMin, bitcoin.RateMinDefault), cmp.Or(ch.RateMax, bitcoin.RateMaxDefault)
 	if high > bitcointx.RateMax {
-		errs.addProblem(path+".rate_max", "is %d; it is in satoshi for a thousand virtual bytes, at most %d", high, bitcointx.RateMax)
+		errs.addProblem(path+".rate_max", "is %d; it is in satoshi for a thousand virtual bytes, at most %d", high,
+			bitcointx.RateMax)
 	}
 	if low > high {
 		errs.addProblem(path+".rate_min", "is %d, more than rate_max, %d; lower the one or raise the other", low, high)
 	}
 	if ch.RateUsual > bitcointx.RateMax {
-		errs.addProblem(path+".rate_usual", "is %d; it is in satoshi for a thousand virtual bytes, at most %d", ch.RateUsual, bitcointx.RateMax)
+		errs.addProblem(path+".rate_usual", "is %d; it is in satoshi for a thousand virtual bytes, at most %d",
+			ch.RateUsual, bitcointx.RateMax)
 	}
 	if ch.MergeRate > bitcointx.RateMax {
-		errs.addProblem(path+".merge_rate", "is %d; it is in satoshi for a thousand virtual bytes, at most %d", ch.MergeRate, bitcointx.RateMax)
+		errs.addProblem(path+".merge_rate", "is %d; it is in satoshi for a thousand virtual bytes, at most %d",
+			ch.MergeRate, bitcointx.RateMax)
 	}
 	if ch.MergeFrom < 0 || ch.MergeFrom == 1 || ch.MergeFrom > bitcoin.ConsolidationMax {
-		errs.addProblem(path+".merge_from", "is %d; set how many coins are worth becoming one, from 2 to %d", ch.MergeFrom, bitcoin.ConsolidationMax)
+		errs.addProblem(path+".merge_from", "is %d; set how many coins are worth becoming one, from 2 to %d",
+			ch.MergeFrom, bitcoin.ConsolidationMax)
 	}
 	if ch.Target < 0 || ch.Target > bitcoin.TargetMax {
-		errs.addProblem(path+".target", "is %d; set within how many blocks a payment shall be mined, at most %d", ch.Target, bitcoin.TargetMax)
+		errs.addProblem(path+".target", "is %d; set within how many blocks a payment shall be mined, at most %d",
+			ch.Target, bitcoin.TargetMax)
 	}
 }
 
@@ -353,7 +397,8 @@ func (ch Chain) checkFamily(path string, family chain.Family, errs *configErrors
 		"addresses":        {ch.Addresses != "", []chain.Family{chain.BitcoinFamily}},
 	} {
 		if s.set && family != "" && !slices.Contains(s.of, family) {
-			errs.addProblem(path+"."+setting, "says nothing of this chain: it is of chains of the family %v; remove it", s.of)
+			errs.addProblem(path+"."+setting, "says nothing of this chain: it is of chains of the family %v; remove it",
+				s.of)
 		}
 	}
 }
@@ -364,7 +409,8 @@ func (ch Chain) checkEndpoints(path string, family chain.Family, asksChains bool
 			errs.addProblem(path+".endpoints", "is empty; name at least one JSON-RPC URL")
 		}
 		if ch.Agree < 1 || ch.Agree > len(ch.Endpoints) {
-			errs.addProblem(path+".agree", "is %d with %d endpoints; set it between 1 and their number", ch.Agree, len(ch.Endpoints))
+			errs.addProblem(path+".agree", "is %d with %d endpoints; set it between 1 and their number", ch.Agree,
+				len(ch.Endpoints))
 		}
 	}
 	urls := slices.Concat(ch.Endpoints, ch.Archives)
@@ -403,10 +449,12 @@ func (ch Chain) checkEVM(path string, errs *configErrors) {
 	if n, tipErr := money.Parse(tip); tipErr != nil || n.IsZero() {
 		errs.addProblem(path+".tip_cap", "%q is not a number of wei per gas above 0", ch.TipCap)
 	} else if err == nil && feeCap.Less(n) {
-		errs.addProblem(path+".tip_cap", "%s is more than fee_cap, %s; lower the one or raise the other", tip, ch.FeeCap)
+		errs.addProblem(path+".tip_cap", "%s is more than fee_cap, %s; lower the one or raise the other", tip,
+			ch.FeeCap)
 	}
 	if ch.PayeeGasMax > evm.PayeeGasLimit {
-		errs.addProblem(path+".payee_gas_max", "is %d; it is at most %d, and no payment of native coin needs more", ch.PayeeGasMax, uint64(evm.PayeeGasLimit))
+		errs.addProblem(path+".payee_gas_max", "is %d; it is at most %d, and no payment of native coin needs more",
+			ch.PayeeGasMax, uint64(evm.PayeeGasLimit))
 	}
 	if !slices.Contains([]string{"", "auto", "on", "off"}, ch.Trace) {
 		errs.addProblem(path+".trace", "is %q; set it to auto, on or off", ch.Trace)
@@ -420,13 +468,16 @@ func (c Config) checkGenesis(name chain.Name, errs *configErrors) {
 	real, ok := networks.ByGenesis(hash)
 	switch {
 	case hash == "":
-		errs.addProblem(path, "is missing; set it to the hash of the network's first block, which a node tells by getGenesisHash")
+		errs.addProblem(
+			path, "is missing; set it to the hash of the network's first block, which a node tells by getGenesisHash",
+		)
 	case !validGenesis(name, hash):
 		errs.addProblem(path, "%.80q is not the hash of a first block of this chain", hash)
 	case c.Network == chain.Mainnet && listed && hash != known.Genesis:
 		errs.addProblem(path, "is %s; %s began with %s", hash, known.Name, known.Genesis)
 	case (c.Network == chain.Testnet || c.Network == chain.Local) && ok && real.Network == chain.Mainnet:
-		errs.addProblem(path, "is that of %s, while network is %s; set network to MAINNET or use a test network", real.Name, c.Network)
+		errs.addProblem(path, "is that of %s, while network is %s; set network to MAINNET or use a test network",
+			real.Name, c.Network)
 	}
 }
 

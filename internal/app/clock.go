@@ -25,7 +25,9 @@ func SignerClock(conf Config) (status SignerTime, err error) {
 // ConfirmSignerClock journals that a person at the signer's host confirms its clock. statedTime is
 // the time that they read elsewhere. The signer has to be stopped. status is the state of the clock
 // before.
-func ConfirmSignerClock(conf Config, statedTime time.Time, reason string) (status SignerTime, e signer.Entry, err error) {
+func ConfirmSignerClock(
+	conf Config, statedTime time.Time, reason string,
+) (status SignerTime, e signer.Entry, err error) {
 	err = withSigner(conf, func(s *local.Signer) (err error) {
 		status = s.ClockStatus()
 		e, err = s.ConfirmClock(statedTime, reason)

@@ -125,9 +125,17 @@ func (l Limits) apiLimits(network chain.Network) api.Limits {
 	for _, class := range []struct {
 		set  *Rate
 		into *api.Rate
-	}{{l.Reads, &rates.Reads}, {l.Writes, &rates.Writes}, {l.Quotes, &rates.Quotes}, {l.Exports, &rates.Exports}, {l.Failures, &rates.Failures}} {
+	}{
+		{l.Reads, &rates.Reads},
+		{l.Writes, &rates.Writes},
+		{l.Quotes, &rates.Quotes},
+		{l.Exports, &rates.Exports},
+		{l.Failures, &rates.Failures},
+	} {
 		if class.set != nil {
-			*class.into = api.Rate{Count: class.set.Count, Period: time.Duration(class.set.Period), Burst: class.set.Burst}
+			*class.into = api.Rate{
+				Count: class.set.Count, Period: time.Duration(class.set.Period), Burst: class.set.Burst,
+			}
 		}
 	}
 	return rates
@@ -138,11 +146,16 @@ func (l Limits) apiLimits(network chain.Network) api.Limits {
 func UsualLimits() Limits {
 	set := func(r api.Rate) *Rate { return &Rate{Count: r.Count, Period: Duration(r.Period), Burst: r.Burst} }
 	u := api.UsualLimits
-	return Limits{Reads: set(u.Reads), Writes: set(u.Writes), Quotes: set(u.Quotes), Exports: set(u.Exports), Failures: set(u.Failures)}
+	return Limits{
+		Reads: set(u.Reads), Writes: set(u.Writes), Quotes: set(u.Quotes), Exports: set(u.Exports),
+		Failures: set(u.Failures),
+	}
 }
 
 func (l Limits) checkLimits(errs *configErrors) {
-	for setting, r := range map[string]*Rate{"reads": l.Reads, "writes": l.Writes, "quotes": l.Quotes, "exports": l.Exports, "failures": l.Failures} {
+	for setting, r := range map[string]*Rate{
+		"reads": l.Reads, "writes": l.Writes, "quotes": l.Quotes, "exports": l.Exports, "failures": l.Failures,
+	} {
 		if r != nil {
 			r.checkRate("api.limits."+setting, errs)
 		}
@@ -156,12 +169,15 @@ func (r Rate) checkRate(path string, errs *configErrors) {
 	case r.Count < 0 || r.Count > rateCountMax:
 		errs.addProblem(path+".count", "is %d; set it between 1 and %d, or to 0 for no limit", r.Count, rateCountMax)
 	case time.Duration(r.Period) < ratePeriodMin || time.Duration(r.Period) > ratePeriodMax:
-		errs.addProblem(path+".every", "is %s; set it between %s and %s, such as 1s", time.Duration(r.Period), ratePeriodMin, ratePeriodMax)
+		errs.addProblem(path+".every", "is %s; set it between %s and %s, such as 1s", time.Duration(r.Period),
+			ratePeriodMin, ratePeriodMax)
 	case time.Duration(r.Period)/time.Duration(r.Count) < time.Microsecond:
-		errs.addProblem(path+".count", "is %d every %s, which limits nothing; set it lower, or to 0 for no limit", r.Count, time.Duration(r.Period))
+		errs.addProblem(path+".count", "is %d every %s, which limits nothing; set it lower, or to 0 for no limit",
+			r.Count, time.Duration(r.Period))
 	}
 	if r.Burst < 1 || r.Burst > rateCountMax {
-		errs.addProblem(path+".burst", "is %d; set how many requests are taken at once, between 1 and %d", r.Burst, rateCountMax)
+		errs.addProblem(path+".burst", "is %d; set how many requests are taken at once, between 1 and %d", r.Burst,
+			rateCountMax)
 	}
 }
 
@@ -232,12 +248,20 @@ func (o Operator) allowedPrefixes() (prefixes []netip.Prefix, err error) {
 func (o Operator) publicURL() string { return cmp.Or(o.URL, "http://"+o.Listen) }
 
 func (o Operator) checkOperator(network chain.Network, errs *configErrors) {
-	if d, err := time.ParseDuration(o.WhitelistCoolingOff); o.WhitelistCoolingOff != "" && (err != nil || d < 0 || d > whitelist.CoolingOffMax) {
-		errs.addProblem("operator.whitelist_cooling_off", "is %q; set it to a length of time from 0s to %s, such as 24h", o.WhitelistCoolingOff, whitelist.CoolingOffMax)
+	if d, err := time.ParseDuration(o.WhitelistCoolingOff); o.WhitelistCoolingOff != "" &&
+		(err != nil || d < 0 || d > whitelist.CoolingOffMax) {
+		errs.addProblem(
+			"operator.whitelist_cooling_off",
+			"is %q; set it to a length of time from 0s to %s, such as 24h", o.WhitelistCoolingOff,
+			whitelist.CoolingOffMax,
+		)
 	}
 	if o.Listen == "" {
 		if o.URL != "" || len(o.Allow) > 0 {
-			errs.addProblem("operator.listen", "is missing while other settings of operator are there; set it to an address such as 127.0.0.1:8081, or remove them")
+			errs.addProblem(
+				"operator.listen",
+				"is missing while other settings of operator are there; set it to an address such as 127.0.0.1:8081, or remove them",
+			)
 		}
 		return
 	}
@@ -250,15 +274,20 @@ func (o Operator) checkOperator(network chain.Network, errs *configErrors) {
 		errs.addProblem("operator.allow", "%v; name the addresses and networks that may call, such as 10.0.7.0/24", err)
 	}
 	if _, err := parseProxies(o.TrustedProxies); err != nil {
-		errs.addProblem("operator.trusted_proxies", "%v; name the addresses or networks of the proxies before this listener, such as 10.0.0.0/8", err)
+		errs.addProblem("operator.trusted_proxies",
+			"%v; name the addresses or networks of the proxies before this listener, such as 10.0.0.0/8", err)
 	}
 	if !isLoopback(host) && len(o.Allow) == 0 {
-		errs.addProblem("operator.allow", "is missing while operator.listen is beyond this machine; name the addresses and networks that may call")
+		errs.addProblem("operator.allow",
+			"is missing while operator.listen is beyond this machine; name the addresses and networks that may call")
 	}
 	if u, err := url.Parse(o.publicURL()); err != nil || u.Host == "" {
 		errs.addProblem("operator.url", "%q is not a URL; set it to what operators call", o.URL)
 	} else if u.Scheme != "https" && network != chain.Local && !isLoopback(host) {
-		errs.addProblem("operator.url", "has to be https while operator.listen is beyond this machine: an operator's key crosses it on every call")
+		errs.addProblem(
+			"operator.url",
+			"has to be https while operator.listen is beyond this machine: an operator's key crosses it on every call",
+		)
 	}
 }
 
@@ -456,7 +485,8 @@ func ReadSignerConfig(path string) (Config, error) {
 	conf.Roles = []Role{RoleSigner}
 	var errs configErrors
 	if conf.Signer.isRemote() && conf.Signer.Seed == "" {
-		errs.addProblem("signer."+conf.Signer.remoteSetting(), "points to another signer; give coffer signer a configuration with the seed, the journal and the policy")
+		errs.addProblem("signer."+conf.Signer.remoteSetting(),
+			"points to another signer; give coffer signer a configuration with the seed, the journal and the policy")
 	} else {
 		errs.requireValue("keys.attest", conf.Keys.Attest, "the attest.pub file that coffer keys create makes")
 		conf.checkSigner(&errs)
@@ -510,8 +540,10 @@ func decodeFile(path string) (Config, error) {
 // makePathsAbsolute resolves the paths of files against the directory of the configuration.
 func (c *Config) makePathsAbsolute(dir string) {
 	for _, p := range []*string{
-		&c.Keys.Seal, &c.Keys.Attest, &c.Keys.Webhook, &c.Keys.WebhookFormer, &c.Keys.WebhookPublic, &c.Keys.Cursor, &c.Keys.Approvals,
-		&c.Signer.Socket, &c.Signer.Seed, &c.Signer.Wrap, &c.Signer.Journal, &c.Signer.Policy, &c.Signer.TLS.Certificate, &c.Signer.TLS.Key, &c.Signer.TLS.CA,
+		&c.Keys.Seal, &c.Keys.Attest, &c.Keys.Webhook, &c.Keys.WebhookFormer, &c.Keys.WebhookPublic, &c.Keys.Cursor,
+		&c.Keys.Approvals,
+		&c.Signer.Socket, &c.Signer.Seed, &c.Signer.Wrap, &c.Signer.Journal, &c.Signer.Policy,
+		&c.Signer.TLS.Certificate, &c.Signer.TLS.Key, &c.Signer.TLS.CA,
 		&c.Signer.Serve.Socket, &c.Signer.Serve.Certificate, &c.Signer.Serve.Key, &c.Signer.Serve.CA,
 	} {
 		if *p != "" && !filepath.IsAbs(*p) {
@@ -536,7 +568,8 @@ func (c *Config) resolveFiles(dir string) error {
 		text := strings.TrimSpace(string(b))
 		switch {
 		case direct:
-			errs.addProblem(setting, "is set together with %s; remove the one or the other", strings.TrimSuffix(setting, "_file"))
+			errs.addProblem(setting, "is set together with %s; remove the one or the other",
+				strings.TrimSuffix(setting, "_file"))
 		case errors.Is(err, fs.ErrNotExist) && !needed:
 			// All hosts may share one configuration file: a secret is only where its role is.
 		case errors.Is(err, fs.ErrNotExist):
@@ -564,14 +597,20 @@ func (c *Config) resolveFiles(dir string) error {
 		return content(setting, file, false, asked && c.hasRole(RoleAPI, RoleWorkers))
 	}
 	c.Risk.readKeys(secret)
-	if text := secret("prices.coingecko.key_file", c.Prices.CoinGecko.KeyFile, len(c.Prices.CoinGecko.Coins) > 0); text != "" {
+	if text := secret(
+		"prices.coingecko.key_file", c.Prices.CoinGecko.KeyFile, len(c.Prices.CoinGecko.Coins) > 0,
+	); text != "" {
 		c.Prices.CoinGecko.key = seal.NewSecret(text)
 	}
 	for name, ch := range c.Chains {
-		if text := content("chains."+string(name)+".endpoints_file", ch.EndpointsFile, len(ch.Endpoints) > 0, c.asksChains()); text != "" {
+		if text := content(
+			"chains."+string(name)+".endpoints_file", ch.EndpointsFile, len(ch.Endpoints) > 0, c.asksChains(),
+		); text != "" {
 			ch.Endpoints = strings.Fields(text)
 		}
-		if text := content("chains."+string(name)+".archives_file", ch.ArchivesFile, len(ch.Archives) > 0, c.asksChains()); text != "" {
+		if text := content(
+			"chains."+string(name)+".archives_file", ch.ArchivesFile, len(ch.Archives) > 0, c.asksChains(),
+		); text != "" {
 			ch.Archives = strings.Fields(text)
 		}
 		c.Chains[name] = ch
@@ -592,12 +631,14 @@ func (c Config) Check() error {
 	need("keys.attest", c.Keys.Attest, "the attest.pub file that coffer keys create makes")
 	c.checkSigner(&errs)
 	if c.hasRole(RoleAPI, RoleWorkers, RoleSigner) {
-		need("keys.approvals", c.Keys.Approvals, "the key file that coffer keys create makes; the service and the signer have the same one")
+		need("keys.approvals", c.Keys.Approvals,
+			"the key file that coffer keys create makes; the service and the signer have the same one")
 	}
 	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.Log.Level) {
 		bad("log.level", "is %q; set it to debug, info, warn or error", c.Log.Level)
 	}
-	if u, err := url.Parse(c.Trace.Endpoint); c.Trace.Endpoint != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+	if u, err := url.Parse(c.Trace.Endpoint); c.Trace.Endpoint != "" &&
+		(err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
 		bad("trace.endpoint", "%q is not a URL such as http://127.0.0.1:4318/v1/traces", c.Trace.Endpoint)
 	}
 	if c.Trace.Percent < 0 || c.Trace.Percent > 100 {
@@ -622,7 +663,11 @@ func (c Config) Check() error {
 	}
 	address("ops.listen", c.Ops.Listen)
 	if c.Ops.isExposed() && !c.Ops.Public {
-		bad("ops.listen", "%q may be reached from anywhere, and /metrics asks for no key; listen on this machine or a private network, or set ops.public where a container or firewall keeps strangers from it", c.Ops.Listen)
+		bad(
+			"ops.listen",
+			"%q may be reached from anywhere, and /metrics asks for no key; listen on this machine or a private network, or set ops.public where a container or firewall keeps strangers from it",
+			c.Ops.Listen,
+		)
 	}
 	if c.hasRole(RoleAPI) {
 		address("api.listen", c.API.Listen)
@@ -632,14 +677,19 @@ func (c Config) Check() error {
 			bad("api.url", "has to be https: an API key crosses it on every call")
 		}
 		if _, err := parseProxies(c.API.TrustedProxies); err != nil {
-			bad("api.trusted_proxies", "%v; name the addresses or networks of the proxies before this service, such as 10.0.0.0/8", err)
+			bad(
+				"api.trusted_proxies",
+				"%v; name the addresses or networks of the proxies before this service, such as 10.0.0.0/8", err,
+			)
 		}
 		c.API.Limits.checkLimits(&errs)
 		if c.API.MaxConnections < 0 {
-			bad("api.max_connections", "is %d; leave it out for %d, or set more than 0", c.API.MaxConnections, connectionsDefault)
+			bad("api.max_connections", "is %d; leave it out for %d, or set more than 0", c.API.MaxConnections,
+				connectionsDefault)
 		}
 		if c.API.MaxConnectionsPerAddress < 0 {
-			bad("api.max_connections_per_address", "is %d; leave it out for %d, or set more than 0", c.API.MaxConnectionsPerAddress, connectionsPerAddressDefault)
+			bad("api.max_connections_per_address", "is %d; leave it out for %d, or set more than 0",
+				c.API.MaxConnectionsPerAddress, connectionsPerAddressDefault)
 		}
 		need("keys.cursor", c.Keys.Cursor, "the key file that coffer keys create makes")
 	}
@@ -683,19 +733,27 @@ func (c Config) checkSigner(errs *configErrors) {
 	files := strings.Join([]string{s.Seed, s.Wrap, s.Journal, s.Policy}, "")
 	switch {
 	case len(c.Roles) == 0 && s.isRemote() && files != "":
-		errs.addProblem("signer."+s.remoteSetting(), "is set together with files of a signer in this process; there is one signer: remove the one or the other, or say which roles this process has")
+		errs.addProblem(
+			"signer."+s.remoteSetting(),
+			"is set together with files of a signer in this process; there is one signer: remove the one or the other, or say which roles this process has",
+		)
 	case c.hasRole(RoleSigner):
 		errs.requireValue("signer.seed", s.Seed, "the seed file that coffer keys create makes, or set signer.socket")
 		errs.requireValue("signer.wrap", s.Wrap, "the key file that encrypts the seed")
-		errs.requireValue("signer.journal", s.Journal, "the signer's journal file, on a disk that no database backup rolls back")
+		errs.requireValue("signer.journal", s.Journal,
+			"the signer's journal file, on a disk that no database backup rolls back")
 		errs.requireValue("signer.policy", s.Policy, "the JSON file with the signer's limits")
 		s.Serve.checkServe(errs)
 	case s.Socket != "" && s.Address != "":
-		errs.addProblem("signer.address", "is set together with signer.socket; there is one signer: remove the one or the other")
+		errs.addProblem("signer.address",
+			"is set together with signer.socket; there is one signer: remove the one or the other")
 	case s.Address != "":
 		s.checkAddress(errs)
 	case s.Socket == "":
-		errs.addProblem("signer.socket", "is missing; a process without the role signer has to name where the signer answers: its socket, or signer.address")
+		errs.addProblem(
+			"signer.socket",
+			"is missing; a process without the role signer has to name where the signer answers: its socket, or signer.address",
+		)
 	}
 }
 
@@ -704,17 +762,22 @@ func (s Signer) checkAddress(errs *configErrors) {
 	if _, _, err := net.SplitHostPort(s.Address); err != nil {
 		errs.addProblem("signer.address", "%q is not a host with a port, such as signer.internal:8090", s.Address)
 	}
-	errs.requireValue("signer.tls.certificate", s.TLS.Certificate, "the certificate that this process shows to the signer; nothing is said to it without TLS")
+	errs.requireValue("signer.tls.certificate", s.TLS.Certificate,
+		"the certificate that this process shows to the signer; nothing is said to it without TLS")
 	errs.requireValue("signer.tls.key", s.TLS.Key, "the key of signer.tls.certificate")
 	switch {
 	case s.TLS.Pin != "" && s.TLS.CA != "":
-		errs.addProblem("signer.tls.pin", "is set together with signer.tls.ca; the signer is known by the one or the other")
+		errs.addProblem("signer.tls.pin",
+			"is set together with signer.tls.ca; the signer is known by the one or the other")
 	case s.TLS.Pin != "":
 		if err := remote.CheckPin(s.TLS.Pin); err != nil {
 			errs.addProblem("signer.tls.pin", "%v", err)
 		}
 	case s.TLS.CA == "":
-		errs.addProblem("signer.tls.ca", "is missing; set it to the authority that signed the signer's certificate, or signer.tls.pin to its key")
+		errs.addProblem(
+			"signer.tls.ca",
+			"is missing; set it to the authority that signed the signer's certificate, or signer.tls.pin to its key",
+		)
 	}
 }
 
@@ -722,14 +785,16 @@ func (s Signer) checkAddress(errs *configErrors) {
 func (s SignerServe) checkServe(errs *configErrors) {
 	if s.Listen == "" {
 		if s.Certificate != "" || s.Key != "" || s.CA != "" || len(s.Clients) > 0 {
-			errs.addProblem("signer.serve.listen", "is missing beside certificates and clients; set it to an address and a port")
+			errs.addProblem("signer.serve.listen",
+				"is missing beside certificates and clients; set it to an address and a port")
 		}
 		return
 	}
 	if _, _, err := net.SplitHostPort(s.Listen); err != nil {
 		errs.addProblem("signer.serve.listen", "%q is not an address with a port, such as 10.0.7.2:8090", s.Listen)
 	}
-	errs.requireValue("signer.serve.certificate", s.Certificate, "the certificate of this signer; it answers nobody without TLS")
+	errs.requireValue("signer.serve.certificate", s.Certificate,
+		"the certificate of this signer; it answers nobody without TLS")
 	errs.requireValue("signer.serve.key", s.Key, "the key of signer.serve.certificate")
 	if len(s.Clients) == 0 {
 		errs.addProblem("signer.serve.clients", "is empty; name each process that may ask, with what it may")
@@ -745,7 +810,9 @@ func (s SignerServe) checkServe(errs *configErrors) {
 			errs.addProblem(path+".may", "is %q; set it to READ, ISSUE or PAY", c.Permission)
 		}
 		if c.Pin == "" && s.CA == "" {
-			errs.addProblem(path+".pin", "is missing, and so is signer.serve.ca; a client is known by the one or the other")
+			errs.addProblem(
+				path+".pin", "is missing, and so is signer.serve.ca; a client is known by the one or the other",
+			)
 		}
 		if c.Pin != "" {
 			if err := remote.CheckPin(c.Pin); err != nil {
@@ -774,7 +841,11 @@ func (c Config) checkMints(errs *configErrors) {
 			native[m.Chain] = true
 		} else if g := c.addressCodec(m.Chain); g != nil {
 			if parsed, err := g.ParseContract(contract); err != nil {
-				bad(path+".contract", "%q is not the address of a token there (%v); copy it from the issuer of the token, with its checksum", contract, err)
+				bad(
+					path+".contract",
+					"%q is not the address of a token there (%v); copy it from the issuer of the token, with its checksum",
+					contract, err,
+				)
 			} else {
 				contract = string(parsed)
 			}
@@ -784,7 +855,11 @@ func (c Config) checkMints(errs *configErrors) {
 		}
 		for _, kind := range m.Extensions {
 			if m.Program != token2022 || !solana.CanAllowExtension(kind) {
-				bad(path+".extensions", "has %d; of a token of %s it is 3, 4, 6, 10 or 12, since with any other what is paid is not what arrives", kind, token2022)
+				bad(
+					path+".extensions",
+					"has %d; of a token of %s it is 3, 4, 6, 10 or 12, since with any other what is paid is not what arrives",
+					kind, token2022,
+				)
 			}
 		}
 		if token := [2]string{string(m.Chain), contract}; tokens[token] {
@@ -793,7 +868,8 @@ func (c Config) checkMints(errs *configErrors) {
 			tokens[token] = true
 		}
 		if m.ConfirmationsRequired < 0 {
-			bad(path+".confirmations_required", "is %d; it is shown to callers and cannot be below 0", m.ConfirmationsRequired)
+			bad(path+".confirmations_required", "is %d; it is shown to callers and cannot be below 0",
+				m.ConfirmationsRequired)
 		}
 		for setting, units := range map[string]string{"min_deposit": m.MinDeposit, "min_withdraw": m.MinWithdraw} {
 			if n, err := money.Parse(units); err != nil || n.IsZero() {
@@ -837,7 +913,11 @@ func (c Config) checkNetworks(errs *configErrors) {
 		case c.Network == chain.Mainnet && listed && id != 0 && id != known.ChainID:
 			bad(path+".chain_id", "is %d; %s is %d", id, known.Name, known.ChainID)
 		case (c.Network == chain.Testnet || c.Network == chain.Local) && ok && real.Network == chain.Mainnet:
-			bad(path+".chain_id", "is %d, which is %s, while network is %s; set network to MAINNET or use the chain id of a test network", id, real.Name, c.Network)
+			bad(
+				path+".chain_id",
+				"is %d, which is %s, while network is %s; set network to MAINNET or use the chain id of a test network",
+				id, real.Name, c.Network,
+			)
 		}
 	}
 }
@@ -850,16 +930,22 @@ func (c Config) checkReviewed(m Mint, contract chain.Address, path string, errs 
 	case m.Decimals < 0 || m.Decimals > 36:
 		errs.addProblem(path+".decimals", "is %d; it is between 0 and 36", m.Decimals)
 	case isListed && hasMint && m.Decimals != known.Decimals:
-		errs.addProblem(path+".decimals", "is %d; %s on %s has %d", m.Decimals, known.Symbol, network.Name, known.Decimals)
+		errs.addProblem(path+".decimals", "is %d; %s on %s has %d", m.Decimals, known.Symbol, network.Name,
+			known.Decimals)
 	}
 	if isListed && hasMint && m.Program != known.Program {
-		errs.addProblem(path+".program", "is %q; that of %s on %s is %q", m.Program, known.Symbol, network.Name, known.Program)
+		errs.addProblem(path+".program", "is %q; that of %s on %s is %q", m.Program, known.Symbol, network.Name,
+			known.Program)
 	}
 	if c.Network == chain.Local {
 		return // it has its own tokens and ids
 	}
-	if ownerNetwork, owner, taken := networks.ByID(m.ID); taken && !(isListed && ownerNetwork.Network == network.Network && ownerNetwork.Chain == network.Chain && owner.Contract == contract) {
-		errs.addProblem(path+".id", "is %d, which is %s on %s for ever; give this token one from %d on", m.ID, owner.Symbol, ownerNetwork.Name, networks.CustomIDsFrom)
+	if ownerNetwork, owner, taken := networks.ByID(
+		m.ID,
+	); taken && !(isListed && ownerNetwork.Network == network.Network && ownerNetwork.Chain == network.Chain &&
+		owner.Contract == contract) {
+		errs.addProblem(path+".id", "is %d, which is %s on %s for ever; give this token one from %d on", m.ID,
+			owner.Symbol, ownerNetwork.Name, networks.CustomIDsFrom)
 	}
 }
 

@@ -37,7 +37,10 @@ const secretBytes = signer.GrantKeyBytes
 // KeyFiles names the files of an installation whose keys are in one directory.
 func KeyFiles(dir string) (Keys, Signer) {
 	path := func(name string) string { return filepath.Join(dir, name) }
-	return Keys{Seal: path("seal.key"), Attest: path("attest.pub"), Webhook: path("webhook.key"), Cursor: path("cursor.key"), Approvals: path("approvals.key")},
+	return Keys{
+			Seal: path("seal.key"), Attest: path("attest.pub"), Webhook: path("webhook.key"), Cursor: path("cursor.key"),
+			Approvals: path("approvals.key"),
+		},
 		Signer{Seed: path("seed.sealed"), Wrap: path("seed.key"), Journal: path("journal"), Policy: path("policy.json")}
 }
 
@@ -50,7 +53,9 @@ func CreateKeys(k Keys, s Signer) error {
 			return fmt.Errorf("make the folder of the keys: %w", err)
 		}
 	}
-	for path, create := range map[string]func(string) error{k.Seal: seal.CreateKeyset, k.Webhook: delivery.CreateKey, k.Cursor: createSecret, k.Approvals: createSecret} {
+	for path, create := range map[string]func(string) error{
+		k.Seal: seal.CreateKeyset, k.Webhook: delivery.CreateKey, k.Cursor: createSecret, k.Approvals: createSecret,
+	} {
 		if err := create(path); err != nil && !errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("create %s: %w", path, err)
 		}
@@ -65,7 +70,10 @@ func CreateKeys(k Keys, s Signer) error {
 	switch _, err := os.Stat(s.Seed); {
 	case err == nil:
 		if _, err := os.Stat(s.Journal); err != nil {
-			return fmt.Errorf("the seed %s is there and its journal %s is not: put the journal back; if it is lost for good, coffer signer adopt rebuilds it; only for a seed that has never signed, coffer signer init begins one: %w", s.Seed, s.Journal, err)
+			return fmt.Errorf(
+				"the seed %s is there and its journal %s is not: put the journal back; if it is lost for good, coffer signer adopt rebuilds it; only for a seed that has never signed, coffer signer init begins one: %w",
+				s.Seed, s.Journal, err,
+			)
 		}
 		return nil
 	case !errors.Is(err, fs.ErrNotExist):
@@ -74,7 +82,10 @@ func CreateKeys(k Keys, s Signer) error {
 	// A journal without its seed is the rest of an installation. With a new seed next to it, every
 	// start would have to be refused.
 	if _, err := os.Stat(s.Journal); !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("the journal %s is there and its seed %s is not: restore the seed with coffer keys restore, or name another folder (%v)", s.Journal, s.Seed, err)
+		return fmt.Errorf(
+			"the journal %s is there and its seed %s is not: restore the seed with coffer keys restore, or name another folder (%v)",
+			s.Journal, s.Seed, err,
+		)
 	}
 	if _, err := keys.CreateSeed(files, time.Now()); err != nil {
 		return fmt.Errorf("create the seed: %w", err)
@@ -85,7 +96,8 @@ func CreateKeys(k Keys, s Signer) error {
 // CreateJournal creates the empty journal of a seed that has never signed.
 func CreateJournal(k Keys, s Signer) error {
 	if _, err := os.Stat(s.Journal + rescueJournalSuffix); !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("the money of this seed was moved by coffer rescue (%s is there, %v): begin with a new seed", s.Journal+rescueJournalSuffix, err)
+		return fmt.Errorf("the money of this seed was moved by coffer rescue (%s is there, %v): begin with a new seed",
+			s.Journal+rescueJournalSuffix, err)
 	}
 	seed, err := keys.OpenSeed(keys.Files{Key: s.Seed, KEK: s.Wrap, Attest: k.Attest})
 	if err != nil {
@@ -129,7 +141,8 @@ func readWebhookPublic(path string) ([]string, error) {
 	}
 	keys := strings.Fields(string(text))
 	if len(keys) == 0 || slices.ContainsFunc(keys, func(k string) bool { return !strings.HasPrefix(k, "whpk_") }) {
-		return nil, fmt.Errorf("keys.webhook_public: %s does not hold public keys of webhooks (whpk_…), one a line", path)
+		return nil, fmt.Errorf("keys.webhook_public: %s does not hold public keys of webhooks (whpk_…), one a line",
+			path)
 	}
 	return keys, nil
 }
@@ -203,7 +216,8 @@ func (s Signer) dialRemote() (*remote.Client, error) {
 		return remote.DialSocket(s.Socket), nil
 	}
 	client, err := remote.DialTLS(s.Address, remote.ClientConfig{
-		TLSFiles: remote.TLSFiles{Certificate: s.TLS.Certificate, Key: s.TLS.Key, CA: s.TLS.CA}, Name: s.TLS.Name, Pin: s.TLS.Pin,
+		TLSFiles: remote.TLSFiles{Certificate: s.TLS.Certificate, Key: s.TLS.Key, CA: s.TLS.CA}, Name: s.TLS.Name,
+		Pin: s.TLS.Pin,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("signer.tls: %w", err)
@@ -228,11 +242,15 @@ func (c Config) checkPolicy() error {
 	}
 	var errs []error
 	if _, hasBitcoin := policy.Chains[chain.Bitcoin]; hasBitcoin && c.Network == "" {
-		errs = append(errs, errors.New("network: is missing, and the signer's policy has BITCOIN, whose addresses tell their network; set it to MAINNET, TESTNET or LOCAL"))
+		errs = append(errs, errors.New(
+			"network: is missing, and the signer's policy has BITCOIN, whose addresses tell their network; set it to MAINNET, TESTNET or LOCAL",
+		))
 	}
 	// For the main networks that the program knows by their ids, ParsePolicy refuses it.
 	if unlimited := policy.UnlimitedSetting(); unlimited != "" && c.Network == chain.Mainnet {
-		errs = append(errs, fmt.Errorf("signer.policy: %s is for local chains and test networks, and network is MAINNET; set limits", unlimited))
+		errs = append(errs, fmt.Errorf(
+			"signer.policy: %s is for local chains and test networks, and network is MAINNET; set limits", unlimited,
+		))
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Chains)) {
 		allowed, ok := policy.Chains[name]
@@ -240,7 +258,10 @@ func (c Config) checkPolicy() error {
 			continue // no payment is admitted there, so none takes a slot
 		}
 		if id := c.signerID(name); allowed.SignerID != id {
-			errs = append(errs, fmt.Errorf("chains.%s: is the network %s, and the signer's policy has signerId %s: it would sign for another network, or refuse; make both the same", name, id, allowed.SignerID))
+			errs = append(errs, fmt.Errorf(
+				"chains.%s: is the network %s, and the signer's policy has signerId %s: it would sign for another network, or refuse; make both the same",
+				name, id, allowed.SignerID,
+			))
 		}
 		setting, subject, costMax := "cost_max", "any transaction", money.Zero
 		if name.Family() == chain.EVM {
@@ -252,12 +273,15 @@ func (c Config) checkPolicy() error {
 			costMax = c.Chains[name].costMax(name)
 		}
 		if err != nil || allowed.FeeMax.Less(costMax) {
-			errs = append(errs, fmt.Errorf("chains.%s.%s: %s may cost %v at it, and the signer's feeMax is %v: it would be refused with its slot taken, and all behind it would wait; lower %s or raise feeMax",
-				name, setting, subject, costMax, allowed.FeeMax, setting))
+			errs = append(errs,
+				fmt.Errorf("chains.%s.%s: %s may cost %v at it, and the signer's feeMax is %v: it would be refused with its slot taken, and all behind it would wait; lower %s or raise feeMax",
+					name, setting, subject, costMax, allowed.FeeMax, setting))
 		}
-		if rate := cmp.Or(c.Chains[name].MergeRate, bitcoin.ConsolidationRateDefault); name == chain.Bitcoin && allowed.EffectiveConsolidationRate().Less(money.Units(rate)) {
-			errs = append(errs, fmt.Errorf("chains.%s.merge_rate: is %d, and the signer's mergeRateMax is %v: a merge would be refused with its coins taken; lower merge_rate or raise mergeRateMax",
-				name, rate, allowed.EffectiveConsolidationRate()))
+		if rate := cmp.Or(c.Chains[name].MergeRate, bitcoin.ConsolidationRateDefault); name == chain.Bitcoin &&
+			allowed.EffectiveConsolidationRate().Less(money.Units(rate)) {
+			errs = append(errs,
+				fmt.Errorf("chains.%s.merge_rate: is %d, and the signer's mergeRateMax is %v: a merge would be refused with its coins taken; lower merge_rate or raise mergeRateMax",
+					name, rate, allowed.EffectiveConsolidationRate()))
 		}
 	}
 	return errors.Join(errs...)
@@ -289,7 +313,9 @@ func ServeSigner(ctx context.Context, conf Config, onReady func(signer.Head)) er
 		return err
 	}
 	if conf.Signer.Serve.Socket == "" && conf.Signer.Serve.Listen == "" {
-		return errors.New("signer.serve: is missing: this signer would answer nobody; set its socket or listen, or give --socket")
+		return errors.New(
+			"signer.serve: is missing: this signer would answer nobody; set its socket or listen, or give --socket",
+		)
 	}
 	sign, _, closeSigner, err := OpenSigner(conf)
 	if err != nil {
@@ -313,11 +339,16 @@ func ServeSigner(ctx context.Context, conf Config, onReady func(signer.Head)) er
 
 // openServers returns functions that serve other processes, each until its context ends. The
 // network listener is open when it returns, and watch knows its certificates.
-func (s SignerServe) openServers(ctx context.Context, sign signer.Signer, watch *remote.CertificateWatch) (servers []func(context.Context) error, err error) {
+func (s SignerServe) openServers(
+	ctx context.Context, sign signer.Signer, watch *remote.CertificateWatch,
+) (servers []func(context.Context) error, err error) {
 	if s.Listen != "" {
-		conf := remote.ServerConfig{TLSFiles: remote.TLSFiles{Certificate: s.Certificate, Key: s.Key, CA: s.CA}, CertificateWatch: watch}
+		conf := remote.ServerConfig{
+			TLSFiles: remote.TLSFiles{Certificate: s.Certificate, Key: s.Key, CA: s.CA}, CertificateWatch: watch,
+		}
 		for _, c := range s.Clients {
-			conf.Peers = append(conf.Peers, remote.Peer{Name: c.Name, Pin: c.Pin, Permission: remote.Permission(c.Permission)})
+			conf.Peers = append(conf.Peers,
+				remote.Peer{Name: c.Name, Pin: c.Pin, Permission: remote.Permission(c.Permission)})
 		}
 		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.Listen)
 		if err != nil {

@@ -87,7 +87,8 @@ func (c Config) checkPrices(errs *configErrors) {
 	for id, f := range p.Chainlink {
 		path := "prices.chainlink." + id
 		if _, ok := c.Chains[f.Chain]; !ok {
-			errs.addProblem(path+".chain", "%q does not stand among chains; a feed is read from one that is configured", f.Chain)
+			errs.addProblem(path+".chain", "%q does not stand among chains; a feed is read from one that is configured",
+				f.Chain)
 		}
 		if _, err := evmtx.Bytes(chain.Address(f.Contract)); err != nil {
 			errs.addProblem(path+".contract", "%q is not an address with its checksum", f.Contract)
@@ -101,12 +102,16 @@ func (c Config) checkPrices(errs *configErrors) {
 	}
 	ids("prices.coingecko.coins", sortedKeys(p.CoinGecko.Coins))
 	ids("prices.oneclick.assets", sortedKeys(p.OneClick.Assets))
-	for path, url := range map[string]string{"prices.coingecko.url": p.CoinGecko.URL, "prices.oneclick.url": p.OneClick.URL} {
+	for path, url := range map[string]string{
+		"prices.coingecko.url": p.CoinGecko.URL, "prices.oneclick.url": p.OneClick.URL,
+	} {
 		if _, err := outside.NewClient(url, 0); url != "" && err != nil {
 			errs.addProblem(path, "%v", err)
 		}
 	}
-	for path, keep := range map[string]Duration{"prices.coingecko.keep": p.CoinGecko.Keep, "prices.oneclick.keep": p.OneClick.Keep} {
+	for path, keep := range map[string]Duration{
+		"prices.coingecko.keep": p.CoinGecko.Keep, "prices.oneclick.keep": p.OneClick.Keep,
+	} {
 		if time.Duration(keep) > priceKeepMax {
 			errs.addProblem(path, "is %s; set it to %s at most", time.Duration(keep), priceKeepMax)
 		}
@@ -117,7 +122,8 @@ func (c Config) checkPrices(errs *configErrors) {
 	}
 	for _, id := range sortedInts(sources) {
 		if sources[id] < p.Required {
-			errs.addProblem("prices.required", "is %d and mint %d has %d sources; give it more, or none", p.Required, id, sources[id])
+			errs.addProblem("prices.required", "is %d and mint %d has %d sources; give it more, or none", p.Required,
+				id, sources[id])
 		}
 	}
 }
@@ -156,7 +162,10 @@ func keyByMint[V any](m map[string]V) map[int]V {
 // pricedMints returns a function that reports whether a mint has a price source.
 func (c Config) pricedMints() func(mintID int) bool {
 	hasPrice := map[int]bool{}
-	for _, ids := range [][]int{sortedInts(keyByMint(c.Prices.Fixed)), sortedInts(keyByMint(c.Prices.Chainlink)), sortedInts(keyByMint(c.Prices.CoinGecko.Coins)), sortedInts(keyByMint(c.Prices.OneClick.Assets))} {
+	for _, ids := range [][]int{
+		sortedInts(keyByMint(c.Prices.Fixed)), sortedInts(keyByMint(c.Prices.Chainlink)),
+		sortedInts(keyByMint(c.Prices.CoinGecko.Coins)), sortedInts(keyByMint(c.Prices.OneClick.Assets)),
+	} {
 		for _, id := range ids {
 			hasPrice[id] = true
 		}
@@ -203,9 +212,14 @@ func (a *App) openPrices() error {
 			if err != nil {
 				return fmt.Errorf("prices.chainlink.%d: %w", id, err)
 			}
-			feeds[id] = chainlink.Feed{Caller: c, Contract: chain.Address(f.Contract), Heartbeat: time.Duration(f.Heartbeat), Sequencer: chain.Address(f.Sequencer)}
+			feeds[id] = chainlink.Feed{
+				Caller: c, Contract: chain.Address(f.Contract), Heartbeat: time.Duration(f.Heartbeat),
+				Sequencer: chain.Address(f.Sequencer),
+			}
 		}
-		m.Sources = append(m.Sources, price.NamedSource{Name: chainlink.Name, Source: price.Coalesce(chainlink.Source{Feeds: feeds})})
+		m.Sources = append(
+			m.Sources, price.NamedSource{Name: chainlink.Name, Source: price.Coalesce(chainlink.Source{Feeds: feeds})},
+		)
 	}
 	if len(conf.CoinGecko.Coins) > 0 {
 		url := coingecko.URL
@@ -216,8 +230,12 @@ func (a *App) openPrices() error {
 		if err != nil {
 			return fmt.Errorf("prices.coingecko.url: %w", err)
 		}
-		c := coingecko.Client{Client: client, Key: conf.CoinGecko.key, Pro: conf.CoinGecko.Pro, Coins: keyByMint(conf.CoinGecko.Coins)}
-		m.Sources = append(m.Sources, price.NamedSource{Name: coingecko.Name, Source: c.Source(cmp.Or(time.Duration(conf.CoinGecko.Keep), coingecko.DefaultTTL))})
+		c := coingecko.Client{
+			Client: client, Key: conf.CoinGecko.key, Pro: conf.CoinGecko.Pro, Coins: keyByMint(conf.CoinGecko.Coins),
+		}
+		m.Sources = append(m.Sources, price.NamedSource{
+			Name: coingecko.Name, Source: c.Source(cmp.Or(time.Duration(conf.CoinGecko.Keep), coingecko.DefaultTTL)),
+		})
 	}
 	if len(conf.OneClick.Assets) > 0 {
 		client, err := outside.NewClient(cmp.Or(conf.OneClick.URL, oneclick.URL), oneclick.AnswerBytesMax)
@@ -225,7 +243,9 @@ func (a *App) openPrices() error {
 			return fmt.Errorf("prices.oneclick.url: %w", err)
 		}
 		c := oneclick.Client{Client: client, Assets: keyByMint(conf.OneClick.Assets)}
-		m.Sources = append(m.Sources, price.NamedSource{Name: oneclick.Name, Source: c.Source(cmp.Or(time.Duration(conf.OneClick.Keep), oneclick.DefaultTTL))})
+		m.Sources = append(m.Sources, price.NamedSource{
+			Name: oneclick.Name, Source: c.Source(cmp.Or(time.Duration(conf.OneClick.Keep), oneclick.DefaultTTL)),
+		})
 	}
 	if len(m.Sources) == 0 && conf.Required <= 1 {
 		a.prices = fixed // there is no other source to compare with

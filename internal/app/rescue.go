@@ -22,9 +22,9 @@ import (
 )
 
 const (
-	rescuePoll       = 500 * time.Millisecond // between two polls for a transaction
+	rescuePoll = 500 * time.Millisecond // between two polls for a transaction
 	// The time until a transaction that is in no block gets a fee bump.
-	rescueBump       = 30 * time.Second
+	rescueBump = 30 * time.Second
 	// The gas that a wallet is given, as a multiple of the fee of its transfer.
 	rescueFeeReserve = 3
 	// rescueJournalSuffix is appended to the name of the signer's journal. The rescue has a journal
@@ -34,7 +34,7 @@ const (
 
 // RescueOrder names the organization whose money is to be found and its destination.
 type RescueOrder struct {
-	Org         string   // the organization of the addresses
+	Org string // the organization of the addresses
 	// Ids as the organization gave them; the treasury and the products are always included.
 	Customers   []string
 	Chain       chain.Name
@@ -74,10 +74,16 @@ type Rescue struct {
 // journal next to that name. Close ends it.
 func PrepareRescue(ctx context.Context, conf Config, order RescueOrder) (_ *Rescue, err error) {
 	if !conf.hasRole(RoleSigner) {
-		return nil, errors.New("signer." + conf.Signer.remoteSetting() + ": this configuration points to another signer; give one with the seed and the policy")
+		return nil, errors.New(
+			"signer." + conf.Signer.remoteSetting() +
+				": this configuration points to another signer; give one with the seed and the policy",
+		)
 	}
 	if _, err := os.Stat(conf.Signer.Journal); !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("the journal %s is there (%v): it knows what was paid, so restore the database and import it; this is for when both are lost", conf.Signer.Journal, err)
+		return nil, fmt.Errorf(
+			"the journal %s is there (%v): it knows what was paid, so restore the database and import it; this is for when both are lost",
+			conf.Signer.Journal, err,
+		)
 	}
 	seed, signerConf, err := openSeed(conf)
 	if err != nil {
@@ -128,10 +134,14 @@ func PrepareRescue(ctx context.Context, conf Config, order RescueOrder) (_ *Resc
 	}
 	refs := []signer.WalletRef{{OrgID: order.Org, Family: order.Chain.Family(), Purpose: wallet.Treasury}}
 	for _, product := range ledger.Products {
-		refs = append(refs, signer.WalletRef{OrgID: order.Org, Family: order.Chain.Family(), Purpose: wallet.OrganizationDeposit, Subject: product})
+		refs = append(refs, signer.WalletRef{
+			OrgID: order.Org, Family: order.Chain.Family(), Purpose: wallet.OrganizationDeposit, Subject: product,
+		})
 	}
 	for _, c := range order.Customers {
-		refs = append(refs, signer.WalletRef{OrgID: order.Org, Family: order.Chain.Family(), Purpose: wallet.CustomerDeposit, Subject: c})
+		refs = append(refs, signer.WalletRef{
+			OrgID: order.Org, Family: order.Chain.Family(), Purpose: wallet.CustomerDeposit, Subject: c,
+		})
 	}
 	for _, ref := range refs {
 		issued, err := sign.IssueAddress(ctx, ref)
@@ -236,18 +246,26 @@ func (r *Rescue) Run(ctx context.Context, tell func(string)) error {
 }
 
 // emptyWallet moves all that a wallet holds: first the tokens, since they need its native coin.
-func (r *Rescue) emptyWallet(ctx context.Context, source signer.IssuedAddress, purpose signer.Purpose, destination chain.Address, toWallet *signer.WalletRef, tell func(string)) error {
+func (r *Rescue) emptyWallet(
+	ctx context.Context, source signer.IssuedAddress, purpose signer.Purpose, destination chain.Address,
+	toWallet *signer.WalletRef, tell func(string),
+) error {
 	move := func(h Holding) error {
-		intent := signer.Intent{Purpose: purpose, From: source.WalletRef, To: destination, ToWallet: toWallet, Contract: h.Mint.Contract, Amount: h.Amount, MintID: h.Mint.ID}
+		intent := signer.Intent{
+			Purpose: purpose, From: source.WalletRef, To: destination, ToWallet: toWallet, Contract: h.Mint.Contract,
+			Amount: h.Amount, MintID: h.Mint.ID,
+		}
 		if purpose == signer.Sweep {
 			// The seed knows no flagged deposits, and everything is moved.
 			intent.WalletBalance = &signer.WalletBalance{Total: h.Amount}
 		}
 		tx, err := r.makePayment(ctx, source, intent)
 		if err != nil {
-			return fmt.Errorf("move %s %s from %s: %w", h.Amount.Decimal(h.Mint.Decimals), h.Mint.Symbol, source.Address, err)
+			return fmt.Errorf("move %s %s from %s: %w", h.Amount.Decimal(h.Mint.Decimals), h.Mint.Symbol,
+				source.Address, err)
 		}
-		tell(fmt.Sprintf("%s %s from %s to %s in %s", h.Amount.Decimal(h.Mint.Decimals), h.Mint.Symbol, source.Address, destination, tx))
+		tell(fmt.Sprintf("%s %s from %s to %s in %s", h.Amount.Decimal(h.Mint.Decimals), h.Mint.Symbol, source.Address,
+			destination, tx))
 		return nil
 	}
 	held, err := r.readHoldings(ctx, []signer.IssuedAddress{source})
@@ -299,7 +317,9 @@ func (r *Rescue) feeReserve(f chain.Fees) (money.Amount, error) {
 }
 
 // makePayment makes one payment and returns once a block has it.
-func (r *Rescue) makePayment(ctx context.Context, source signer.IssuedAddress, intent signer.Intent) (chain.TxHash, error) {
+func (r *Rescue) makePayment(
+	ctx context.Context, source signer.IssuedAddress, intent signer.Intent,
+) (chain.TxHash, error) {
 	p := chain.Payment{From: source.Address, To: intent.To, Contract: intent.Contract, Amount: intent.Amount}
 	fees, err := r.chain.Sender.Quote(ctx, p)
 	if err != nil {
@@ -315,7 +335,10 @@ func (r *Rescue) makePayment(ctx context.Context, source signer.IssuedAddress, i
 		return "", err
 	}
 	if account.KeyedSlots {
-		return "", fmt.Errorf("%s does not number the payments of %s, and money is not brought to safety there without a journal", r.chain.Name, source.Address)
+		return "", fmt.Errorf(
+			"%s does not number the payments of %s, and money is not brought to safety there without a journal",
+			r.chain.Name, source.Address,
+		)
 	}
 	slot := signer.Slot{Nonce: account.Latest}
 	intent.Chain = r.chain.Name
@@ -352,7 +375,8 @@ func (r *Rescue) topUpGas(ctx context.Context, w signer.IssuedAddress, fees chai
 		return err
 	}
 	_, err = r.makePayment(ctx, treasury, signer.Intent{
-		Purpose: signer.GasTopUp, From: treasury.WalletRef, To: w.Address, ToWallet: &w.WalletRef, Amount: cost, MintID: r.nativeMint().ID,
+		Purpose: signer.GasTopUp, From: treasury.WalletRef, To: w.Address, ToWallet: &w.WalletRef, Amount: cost,
+		MintID: r.nativeMint().ID,
 	})
 	if err != nil {
 		return fmt.Errorf("give it coins for the fee from the treasury %s: %w", treasury.Address, err)
@@ -361,12 +385,16 @@ func (r *Rescue) topUpGas(ctx context.Context, w signer.IssuedAddress, fees chai
 }
 
 // signAndSend signs a payment in its slot and broadcasts it until a block has it, with fee bumps.
-func (r *Rescue) signAndSend(ctx context.Context, intent signer.Intent, p chain.Payment, slot signer.Slot, fees chain.Fees) (chain.TxHash, error) {
+func (r *Rescue) signAndSend(
+	ctx context.Context, intent signer.Intent, p chain.Payment, slot signer.Slot, fees chain.Fees,
+) (chain.TxHash, error) {
 	payload, err := r.chain.Sender.Build(p.From, slot, fees, p)
 	if err != nil {
 		return "", err
 	}
-	signed, err := r.sign.Sign(ctx, signer.SignRequest{IntentID: intent.ID, Slot: slot, Act: signer.Pay, Payload: payload})
+	signed, err := r.sign.Sign(
+		ctx, signer.SignRequest{IntentID: intent.ID, Slot: slot, Act: signer.Pay, Payload: payload},
+	)
 	if err != nil {
 		return "", err
 	}
@@ -391,7 +419,9 @@ func (r *Rescue) signAndSend(ctx context.Context, intent signer.Intent, p chain.
 				if payload, err = r.chain.Sender.Build(p.From, slot, fees, p); err != nil {
 					return "", err
 				}
-				if signed, err = r.sign.Sign(ctx, signer.SignRequest{IntentID: intent.ID, Slot: slot, Act: signer.Pay, Payload: payload}); err != nil {
+				if signed, err = r.sign.Sign(
+					ctx, signer.SignRequest{IntentID: intent.ID, Slot: slot, Act: signer.Pay, Payload: payload},
+				); err != nil {
 					return "", err
 				}
 				hashes = append(hashes, signed.Hash)
@@ -409,7 +439,9 @@ func (r *Rescue) signAndSend(ctx context.Context, intent signer.Intent, p chain.
 
 // findOutcome looks for a payment. Another transaction in its slot is an error: one of the lost
 // installation that was still in the mempool.
-func (r *Rescue) findOutcome(ctx context.Context, p chain.Payment, slot signer.Slot, hashes []chain.TxHash) (*chain.Outcome, error) {
+func (r *Rescue) findOutcome(
+	ctx context.Context, p chain.Payment, slot signer.Slot, hashes []chain.TxHash,
+) (*chain.Outcome, error) {
 	account, err := r.chain.Sender.Account(ctx, p.From)
 	if err != nil {
 		return nil, nil // asked again shortly
@@ -419,7 +451,10 @@ func (r *Rescue) findOutcome(ctx context.Context, p chain.Payment, slot signer.S
 		return nil, nil // asked again shortly
 	}
 	if outcome == nil && account.Latest > slot.Nonce {
-		return nil, fmt.Errorf("another transaction of %s has taken nonce %d, one that was sent before everything was lost: begin again", p.From, slot.Nonce)
+		return nil, fmt.Errorf(
+			"another transaction of %s has taken nonce %d, one that was sent before everything was lost: begin again",
+			p.From, slot.Nonce,
+		)
 	}
 	return outcome, nil
 }

@@ -39,10 +39,10 @@ const (
 	// walkSaveInterval is how often the progress is saved and reported.
 	walkSaveInterval = 10 * time.Second
 
-	utxoPoll        = 2 * time.Second
+	utxoPoll = 2 * time.Second
 	// The time until transactions that are in no block get a fee bump.
 	utxoBump        = 20 * time.Minute
-	outputsPerQuery = 50               // about how many outputs one query asks for
+	outputsPerQuery = 50 // about how many outputs one query asks for
 )
 
 // utxoRescue is the rescue on a UTXO chain.
@@ -63,28 +63,38 @@ type utxoRescue struct {
 
 // walkProgress is the progress of the walk, as it is stored in a file next to the journal.
 type walkProgress struct {
-	SearchHash string         `json:"of"`   // hash of what was searched for
-	NextBlock  uint64         `json:"next"` // the next block
+	SearchHash string `json:"of"`   // hash of what was searched for
+	NextBlock  uint64 `json:"next"` // the next block
 	// The last change wallet that received an output.
 	LastChange uint64         `json:"last"`
 	Outputs    []chain.Output `json:"coins"`
 }
 
 // prepareUTXO walks the chain and asks which outputs are unspent.
-func (r *Rescue) prepareUTXO(ctx context.Context, conf Config, order RescueOrder, seed keys.Seed, journal string) error {
-	h := &utxoRescue{org: order.Org, network: conf.Network, costMax: conf.Chains[order.Chain].costMax(order.Chain), seed: seed, path: journal + rescueWalkSuffix}
+func (r *Rescue) prepareUTXO(
+	ctx context.Context, conf Config, order RescueOrder, seed keys.Seed, journal string,
+) error {
+	h := &utxoRescue{
+		org: order.Org, network: conf.Network, costMax: conf.Chains[order.Chain].costMax(order.Chain), seed: seed,
+		path: journal + rescueWalkSuffix,
+	}
 	r.utxo = h
 	startBlock := order.StartBlock
 	if startBlock == 0 {
 		startBlock = conf.Chains[order.Chain].StartHeight
 	}
 	if startBlock == 0 {
-		return fmt.Errorf("chains.%s.start_height is not set: say with --from from which block on the addresses have received", order.Chain)
+		return fmt.Errorf(
+			"chains.%s.start_height is not set: say with --from from which block on the addresses have received",
+			order.Chain,
+		)
 	}
 	if err := h.deriveWallets(order.Customers); err != nil {
 		return err
 	}
-	sum := sha256.Sum256([]byte(strings.Join(slices.Concat([]string{order.Org, strconv.FormatUint(startBlock, 10)}, slices.Sorted(slices.Values(order.Customers))), "\n")))
+	sum := sha256.Sum256([]byte(strings.Join(slices.Concat(
+		[]string{order.Org, strconv.FormatUint(startBlock, 10)}, slices.Sorted(slices.Values(order.Customers)),
+	), "\n")))
 	h.progress = walkProgress{SearchHash: hex.EncodeToString(sum[:]), NextBlock: startBlock}
 	switch text, err := os.ReadFile(h.path); {
 	case err == nil:
@@ -148,7 +158,9 @@ func (h *utxoRescue) addWallet(ref signer.WalletRef) (chain.Address, error) {
 // deriveChangeWallets derives the change wallets up to a number.
 func (h *utxoRescue) deriveChangeWallets(numberMax uint64) error {
 	for ; h.changeWallets < numberMax; h.changeWallets++ {
-		if _, err := h.addWallet(signer.WalletRef{Purpose: wallet.Change, Subject: strconv.FormatUint(h.changeWallets+1, 10)}); err != nil {
+		if _, err := h.addWallet(
+			signer.WalletRef{Purpose: wallet.Change, Subject: strconv.FormatUint(h.changeWallets+1, 10)},
+		); err != nil {
 			return err
 		}
 	}
@@ -163,7 +175,8 @@ func (r *Rescue) walkBlocks(ctx context.Context, tell func(string)) error {
 		return fmt.Errorf("ask %s where it stands: %w", r.chain.Name, err)
 	}
 	report := func() {
-		tell(fmt.Sprintf("block %d of %d: %d coins found, wallets for change up to number %d", h.progress.NextBlock-1, heads.Final.Height, len(h.progress.Outputs), h.progress.LastChange))
+		tell(fmt.Sprintf("block %d of %d: %d coins found, wallets for change up to number %d", h.progress.NextBlock-1,
+			heads.Final.Height, len(h.progress.Outputs), h.progress.LastChange))
 	}
 	saved := time.Now()
 	for h.progress.NextBlock <= heads.Final.Height {
@@ -172,7 +185,10 @@ func (r *Rescue) walkBlocks(ctx context.Context, tell func(string)) error {
 			err = h.addBlock(block)
 		}
 		if err != nil {
-			return errors.Join(fmt.Errorf("read block %d: %w; the same command goes on from there", h.progress.NextBlock, err), h.saveProgress())
+			return errors.Join(
+				fmt.Errorf("read block %d: %w; the same command goes on from there", h.progress.NextBlock, err),
+				h.saveProgress(),
+			)
 		}
 		if time.Since(saved) > walkSaveInterval {
 			saved = time.Now()
@@ -216,7 +232,8 @@ func (h *utxoRescue) addBlock(b chain.Contents) error {
 		if err != nil {
 			return fmt.Errorf("output %q of %s has no number", t.Position, t.Tx)
 		}
-		h.progress.Outputs = append(h.progress.Outputs, chain.Output{Outpoint: bitcointx.FormatOutpoint(t.Tx, uint32(number)), Owner: t.To, Amount: t.Amount})
+		h.progress.Outputs = append(h.progress.Outputs,
+			chain.Output{Outpoint: bitcointx.FormatOutpoint(t.Tx, uint32(number)), Owner: t.To, Amount: t.Amount})
 	}
 	h.progress.NextBlock = b.Height + 1
 	return nil
@@ -282,11 +299,16 @@ func (r *Rescue) loadHoldings(ctx context.Context, unspent []chain.Output) error
 		return issued, nil
 	}
 	r.wallets, r.Holdings = nil, nil
-	if _, err := issue(signer.WalletRef{OrgID: h.org, Family: chain.BitcoinFamily, Purpose: wallet.Treasury}); err != nil {
+	if _, err := issue(
+		signer.WalletRef{OrgID: h.org, Family: chain.BitcoinFamily, Purpose: wallet.Treasury},
+	); err != nil {
 		return err
 	}
 	// Slot keys name a change wallet. No change is returned, so all name the same one.
-	changeWallet, err := r.sign.IssueAddress(ctx, signer.WalletRef{OrgID: h.org, Family: chain.BitcoinFamily, Purpose: wallet.Change, Subject: strconv.FormatUint(h.progress.LastChange+1, 10)})
+	changeWallet, err := r.sign.IssueAddress(ctx, signer.WalletRef{
+		OrgID: h.org, Family: chain.BitcoinFamily, Purpose: wallet.Change,
+		Subject: strconv.FormatUint(h.progress.LastChange+1, 10),
+	})
 	if err != nil {
 		return fmt.Errorf("derive the wallet for change that leases name: %w", err)
 	}
@@ -300,7 +322,9 @@ func (r *Rescue) loadHoldings(ctx context.Context, unspent []chain.Output) error
 			continue
 		}
 		indexes[c.Owner] = len(r.Holdings)
-		r.Holdings = append(r.Holdings, Holding{Wallet: h.refs[c.Owner], Address: c.Owner, Mint: r.nativeMint(), Amount: c.Amount})
+		r.Holdings = append(
+			r.Holdings, Holding{Wallet: h.refs[c.Owner], Address: c.Owner, Mint: r.nativeMint(), Amount: c.Amount},
+		)
 		if c.Owner != r.wallets[0].Address {
 			if _, err := issue(h.refs[c.Owner]); err != nil {
 				return err
@@ -348,7 +372,10 @@ func (r *Rescue) runUTXO(ctx context.Context, tell func(string)) error {
 		}
 		if len(batches) == 0 {
 			if len(uneconomic) > 0 {
-				tell(fmt.Sprintf("%d coins are left that are not worth their fee now, at %v satoshi for a thousand virtual bytes", len(uneconomic), price.TipCap))
+				tell(fmt.Sprintf(
+					"%d coins are left that are not worth their fee now, at %v satoshi for a thousand virtual bytes",
+					len(uneconomic), price.TipCap,
+				))
 			}
 			return nil
 		}
@@ -392,7 +419,9 @@ func (r *Rescue) loadUsedSlots(ctx context.Context) error {
 
 // planBatches groups outputs into transactions, the largest first. uneconomic are outputs that are
 // not worth the cost of spending them at that price.
-func (r *Rescue) planBatches(unspent []chain.Output, price chain.Fees) (batches []*batch, uneconomic []chain.Output, err error) {
+func (r *Rescue) planBatches(
+	unspent []chain.Output, price chain.Fees,
+) (batches []*batch, uneconomic []chain.Output, err error) {
 	rate, ok := price.TipCap.Uint64()
 	if !ok || rate == 0 {
 		return nil, nil, fmt.Errorf("a rate of %v is none", price.TipCap)
@@ -475,10 +504,15 @@ func (r *Rescue) sendBatch(ctx context.Context, b *batch, price chain.Fees) erro
 		return err
 	}
 	p := chain.Payment{From: treasury.Address, To: r.destination, Amount: amount}
-	if b.fees, err = bitcointx.FitFees(h.network, slotKey, []chain.Payment{p}, chain.Fees{TipCap: price.TipCap}); err != nil {
+	if b.fees, err = bitcointx.FitFees(
+		h.network, slotKey, []chain.Payment{p}, chain.Fees{TipCap: price.TipCap},
+	); err != nil {
 		return err
 	}
-	intent := signer.Intent{Purpose: signer.Payment, Chain: r.chain.Name, From: treasury.WalletRef, To: r.destination, Amount: amount, MintID: r.nativeMint().ID}
+	intent := signer.Intent{
+		Purpose: signer.Payment, Chain: r.chain.Name, From: treasury.WalletRef, To: r.destination, Amount: amount,
+		MintID: r.nativeMint().ID,
+	}
 	intent.ID = id.Derive("rsc", string(intent.Chain), slotKey.String(), string(intent.To), amount.String())
 	slot, isKnown := h.slots[intent.ID]
 	if !isKnown {
@@ -492,7 +526,9 @@ func (r *Rescue) sendBatch(ctx context.Context, b *batch, price chain.Fees) erro
 	if err != nil {
 		return err
 	}
-	signed, err := r.sign.Sign(ctx, signer.SignRequest{IntentID: intent.ID, Slot: slot, Act: signer.Pay, Payload: payload})
+	signed, err := r.sign.Sign(
+		ctx, signer.SignRequest{IntentID: intent.ID, Slot: slot, Act: signer.Pay, Payload: payload},
+	)
 	if err != nil {
 		return err
 	}
@@ -522,7 +558,8 @@ func (r *Rescue) awaitMined(ctx context.Context, pending []*batch, tell func(str
 			for _, m := range b.transactions {
 				outcome, err := r.chain.Sender.Outcome(ctx, []chain.TxHash{m.hash}, m.payment)
 				if err == nil && outcome != nil && outcome.Paid {
-					tell(fmt.Sprintf("%s %s of %d coins to %s in %s", m.payment.Amount.Decimal(r.nativeMint().Decimals), r.nativeMint().Symbol, len(b.outputs), r.destination, m.hash))
+					tell(fmt.Sprintf("%s %s of %d coins to %s in %s", m.payment.Amount.Decimal(r.nativeMint().Decimals),
+						r.nativeMint().Symbol, len(b.outputs), r.destination, m.hash))
 					return true
 				}
 			}

@@ -29,7 +29,9 @@ import (
 // ImportJournal brings a database that was restored from a backup up to date with the signer's
 // journal: see mirror.RestoreDatabase. No other process of the installation may run. A rehearsal
 // writes nothing. The service can be started after it returns without an error.
-func ImportJournal(ctx context.Context, conf Config, log *slog.Logger, actor audit.Actor, rehearse bool) (report mirror.RestoreReport, err error) {
+func ImportJournal(
+	ctx context.Context, conf Config, log *slog.Logger, actor audit.Actor, rehearse bool,
+) (report mirror.RestoreReport, err error) {
 	sign, attest, closeSigner, err := OpenSigner(conf)
 	if err != nil {
 		return report, err
@@ -46,7 +48,8 @@ func ImportJournal(ctx context.Context, conf Config, log *slog.Logger, actor aud
 	if err := mint.Sync(ctx, service.db, mints); err != nil {
 		return report, err
 	}
-	report, err = mirror.RestoreDatabase(ctx, service.db, service.signer, service.wallets, newRestorer(service.withdrawals, actor), rehearse)
+	report, err = mirror.RestoreDatabase(ctx, service.db, service.signer, service.wallets,
+		newRestorer(service.withdrawals, actor), rehearse)
 	if rehearse && errors.Is(err, mirror.ErrRehearsed) {
 		err = nil
 	}
@@ -69,7 +72,11 @@ func NewRestorer(pay *withdrawal.Service, actor audit.Actor) mirror.Restorer {
 
 func newRestorer(pay *withdrawal.Service, actor audit.Actor) restorer {
 	return restorer{dispatch.JournalRestorer{
-		Features: map[signer.Purpose]dispatch.RestoreListener{signer.Payment: pay, signer.Sweep: sweep.SweepListener{}, signer.GasTopUp: sweep.TopUpListener{}, signer.CreateNonceAccount: sweep.NonceAccountListener{}, signer.CloseTokenAccount: sweep.CloseListener{}, signer.Consolidate: sweep.ConsolidationListener{}, signer.Return: &deposit.Resolutions{}},
+		Features: map[signer.Purpose]dispatch.RestoreListener{
+			signer.Payment: pay, signer.Sweep: sweep.SweepListener{}, signer.GasTopUp: sweep.TopUpListener{},
+			signer.CreateNonceAccount: sweep.NonceAccountListener{}, signer.CloseTokenAccount: sweep.CloseListener{},
+			signer.Consolidate: sweep.ConsolidationListener{}, signer.Return: &deposit.Resolutions{},
+		},
 		ReadFees: readFees,
 		ReadInputs: func(name chain.Name, slotKey string) ([]chain.Output, error) {
 			model := pay.Chains[name].UTXO
@@ -144,6 +151,7 @@ func (r restorer) ResumeOperation(ctx context.Context, tx pg.Tx, last time.Time)
 		}
 	}
 	return audit.Record(ctx, tx, audit.Entry{
-		Actor: r.actor, Action: "journal.imported", ResourceKind: "JOURNAL", ResourceID: "signer", Detail: map[string]any{"resumedAt": resumedAt.UnixMicro()},
+		Actor: r.actor, Action: "journal.imported", ResourceKind: "JOURNAL", ResourceID: "signer",
+		Detail: map[string]any{"resumedAt": resumedAt.UnixMicro()},
 	})
 }

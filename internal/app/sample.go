@@ -112,10 +112,14 @@ func SamplePolicy(network chain.Network, chains ...chain.Name) ([]byte, error) {
 			}
 			id = fmt.Sprint(n.ChainID)
 		}
-		chainPolicy := local.ChainPolicy{SignerID: id, FeeMax: fee, GasMax: fee, Assets: map[chain.Address]local.Limit{}}
+		chainPolicy := local.ChainPolicy{
+			SignerID: id, FeeMax: fee, GasMax: fee, Assets: map[chain.Address]local.Limit{},
+		}
 		for _, m := range n.Mints {
 			limit := local.Limit{PaymentMax: m.PaymentMax}
-			for limitMax, times := range map[*money.Amount]uint64{&limit.OrganizationMax: organizationPayments, &limit.OverallMax: overallPayments} {
+			for limitMax, times := range map[*money.Amount]uint64{
+				&limit.OrganizationMax: organizationPayments, &limit.OverallMax: overallPayments,
+			} {
 				var err error
 				if *limitMax, err = m.PaymentMax.Mul(times); err != nil {
 					return nil, fmt.Errorf("limit of %s on %s: %w", m.Symbol, n.Name, err)
@@ -135,12 +139,14 @@ func SamplePolicy(network chain.Network, chains ...chain.Name) ([]byte, error) {
 // localNetwork is a chain of a development node. The local world of this program creates its own;
 // this is for an existing node.
 var localNetwork = networks.Network{
-	Network: chain.Local, Chain: chain.Ethereum, Name: "a development node", ChainID: 31337, Confirmations: 64, Finality: "FINALIZED",
+	Network: chain.Local, Chain: chain.Ethereum, Name: "a development node", ChainID: 31337, Confirmations: 64,
+	Finality:     "FINALIZED",
 	FinalityNote: "no block of it is worth anything.",
 	FeeCap:       money.MustParse("500000000000"), TipCap: money.MustParse("3000000000"),
 	Mints: []networks.Mint{{
 		ID: 4, Symbol: "ETH", Name: "Ether", Decimals: 18,
-		MinDeposit: money.MustParse("10000000000000"), MinWithdraw: money.MustParse("10000000000000"), PaymentMax: money.MustParse("100000000000000000000"),
+		MinDeposit: money.MustParse("10000000000000"), MinWithdraw: money.MustParse("10000000000000"),
+		PaymentMax: money.MustParse("100000000000000000000"),
 	}},
 }
 

@@ -67,7 +67,9 @@ const (
 
 // rescreenConfig returns the configuration of the rescreener.
 func (r RiskRescreen) rescreenConfig() deposit.RescreenConfig {
-	return deposit.RescreenConfig{Window: time.Duration(r.Window), Interval: time.Duration(r.Interval), Pause: time.Duration(r.Pace)}
+	return deposit.RescreenConfig{
+		Window: time.Duration(r.Window), Interval: time.Duration(r.Interval), Pause: time.Duration(r.Pace),
+	}
 }
 
 func (r RiskRescreen) checkRescreen(errs *configErrors) {
@@ -75,7 +77,11 @@ func (r RiskRescreen) checkRescreen(errs *configErrors) {
 		errs.addProblem("risk.rescreen.for", "is %s; set it to %s at most", time.Duration(r.Window), rescreenWindowMax)
 	}
 	if r.Interval != 0 && time.Duration(r.Interval) < rescreenIntervalMin {
-		errs.addProblem("risk.rescreen.every", "is %s; set it to %s at least, for every sender is a question to each provider", time.Duration(r.Interval), rescreenIntervalMin)
+		errs.addProblem(
+			"risk.rescreen.every",
+			"is %s; set it to %s at least, for every sender is a question to each provider", time.Duration(r.Interval),
+			rescreenIntervalMin,
+		)
 	}
 	if time.Duration(r.Pace) > rescreenPaceMax {
 		errs.addProblem("risk.rescreen.pace", "is %s; set it to %s at most", time.Duration(r.Pace), rescreenPaceMax)
@@ -135,8 +141,11 @@ const (
 
 // riskProviders are all names, and riskLists those of providers that read lists.
 var (
-	riskProviders = []string{riskOFAC, riskOracle, riskChainalysisSanctions, riskTRMSanctions, riskChainalysis, riskTRM, riskElliptic, riskLocal}
-	riskLists     = []string{riskOFAC, riskOracle, riskChainalysisSanctions, riskTRMSanctions, riskLocal}
+	riskProviders = []string{
+		riskOFAC, riskOracle, riskChainalysisSanctions, riskTRMSanctions, riskChainalysis, riskTRM, riskElliptic,
+		riskLocal,
+	}
+	riskLists = []string{riskOFAC, riskOracle, riskChainalysisSanctions, riskTRMSanctions, riskLocal}
 )
 
 const (
@@ -196,14 +205,20 @@ func (c Config) checkRisk(errs *configErrors) {
 		case named[p]:
 			errs.addProblem("risk.providers", "%q stands there twice; name it once", p)
 		case p == riskLocal && c.Network == chain.Mainnet:
-			errs.addProblem("risk.providers", "%q is a list that a person makes up, and never for network MAINNET; name a provider that knows addresses", p)
+			errs.addProblem(
+				"risk.providers",
+				"%q is a list that a person makes up, and never for network MAINNET; name a provider that knows addresses",
+				p,
+			)
 		}
 		named[p] = true
 	}
 	if r.Quorum < 0 || r.Quorum > len(r.Providers) {
 		errs.addProblem("risk.quorum", "is %d; set it between 0, which is all, and the number of providers", r.Quorum)
 	}
-	if !slices.Contains([]string{"", string(risk.TreatUnknownAsHold), string(risk.TreatUnknownAsLow)}, r.UnknownSeverity) {
+	if !slices.Contains(
+		[]string{"", string(risk.TreatUnknownAsHold), string(risk.TreatUnknownAsLow)}, r.UnknownSeverity,
+	) {
 		errs.addProblem("risk.unknown_severity", "is %q; set it to HOLD or LOW", r.UnknownSeverity)
 	}
 	if !slices.Contains([]string{"", "WARN", "BLOCK"}, r.SanctionedReject) {
@@ -212,27 +227,33 @@ func (c Config) checkRisk(errs *configErrors) {
 	switch {
 	case !slices.Contains([]string{"", "OFF", "ON"}, r.SanctionsFloor):
 		errs.addProblem("risk.sanctions_floor", "is %q; set it to ON or OFF", r.SanctionsFloor)
-	case r.SanctionsFloor == "ON" && !slices.ContainsFunc(r.Providers, func(p string) bool { return slices.Contains(riskLists, p) }):
-		errs.addProblem("risk.sanctions_floor", "is ON and no list is among risk.providers; add one of %s", strings.Join(riskLists, ", "))
+	case r.SanctionsFloor == "ON" && !slices.ContainsFunc(r.Providers,
+		func(p string) bool { return slices.Contains(riskLists, p) }):
+		errs.addProblem("risk.sanctions_floor", "is ON and no list is among risk.providers; add one of %s",
+			strings.Join(riskLists, ", "))
 	}
 	if time.Duration(r.Keep) > keepMax {
-		errs.addProblem("risk.keep", "is %s; an address is asked for again after %s at the latest", time.Duration(r.Keep), keepMax)
+		errs.addProblem("risk.keep", "is %s; an address is asked for again after %s at the latest",
+			time.Duration(r.Keep), keepMax)
 	}
 	if c.asksScreening() {
 		errs.requireValue("keys.seal", c.Keys.Seal, "the keyset file that coffer keys create makes")
 	}
 	r.Rescreen.checkRescreen(errs)
 	if r.AnswersKept != 0 && time.Duration(r.AnswersKept) < risk.RetentionMin {
-		errs.addProblem("risk.answers_kept", "is %s; set it to %s at least, for answers are used again", time.Duration(r.AnswersKept), risk.RetentionMin)
+		errs.addProblem("risk.answers_kept", "is %s; set it to %s at least, for answers are used again",
+			time.Duration(r.AnswersKept), risk.RetentionMin)
 	}
 	for p, s := range r.httpProviders() {
 		s.checkService("risk."+p, errs)
 		if named[p] && c.asksScreening() && s.key.IsEmpty() && p != riskTRMSanctions {
-			errs.addProblem("risk."+p+".key_file", "is missing while %s is among risk.providers; write the key into a file (mode 0600) and name it", p)
+			errs.addProblem("risk."+p+".key_file",
+				"is missing while %s is among risk.providers; write the key into a file (mode 0600) and name it", p)
 		}
 	}
 	if named[riskElliptic] && c.asksScreening() && r.Elliptic.secret.IsEmpty() {
-		errs.addProblem("risk.elliptic.secret_file", "is missing while elliptic is among risk.providers; write the secret into a file (mode 0600) and name it")
+		errs.addProblem("risk.elliptic.secret_file",
+			"is missing while elliptic is among risk.providers; write the secret into a file (mode 0600) and name it")
 	}
 	if _, err := r.Elliptic.severityCuts(); err != nil {
 		errs.addProblem("risk.elliptic.severe", "%v", err)
@@ -242,7 +263,8 @@ func (c Config) checkRisk(errs *configErrors) {
 	}
 	for name, contract := range r.Oracle.Contracts {
 		if _, ok := c.Chains[chain.Name(name)]; !ok {
-			errs.addProblem("risk.oracle.contracts", "%s does not stand among chains; configure it, or remove the contract", name)
+			errs.addProblem("risk.oracle.contracts",
+				"%s does not stand among chains; configure it, or remove the contract", name)
 		} else if _, err := evmtx.Bytes(chain.Address(contract)); err != nil {
 			errs.addProblem("risk.oracle.contracts", "%q of %s is not an address with its checksum", contract, name)
 		}
@@ -270,7 +292,9 @@ func (r *Risk) readKeys(content func(setting, file string, needed bool) string) 
 			s.key = seal.NewSecret(text)
 		}
 	}
-	if text := content("risk.elliptic.secret_file", r.Elliptic.SecretFile, slices.Contains(r.Providers, riskElliptic)); text != "" {
+	if text := content(
+		"risk.elliptic.secret_file", r.Elliptic.SecretFile, slices.Contains(r.Providers, riskElliptic),
+	); text != "" {
 		r.Elliptic.secret = seal.NewSecret(text)
 	}
 }
@@ -279,8 +303,9 @@ func (r *Risk) readKeys(content func(setting, file string, needed bool) string) 
 func (a *App) openRisk() error {
 	conf := a.conf.Risk
 	a.screening = risk.Policy{
-		SanctionsFloor: conf.SanctionsFloor == "ON", UnknownAs: risk.UnknownTreatment(cmp.Or(conf.UnknownSeverity, string(risk.TreatUnknownAsHold))),
-		Grace: cmp.Or(time.Duration(conf.Grace), risk.GraceDefault),
+		SanctionsFloor: conf.SanctionsFloor == "ON",
+		UnknownAs:      risk.UnknownTreatment(cmp.Or(conf.UnknownSeverity, string(risk.TreatUnknownAsHold))),
+		Grace:          cmp.Or(time.Duration(conf.Grace), risk.GraceDefault),
 	}
 	if !a.conf.asksScreening() {
 		return nil
@@ -320,7 +345,10 @@ func (a *App) newMember(provider string, sealed *seal.Keyset) (risk.Member, erro
 	case riskLocal:
 		return risk.Member{Screener: risk.LocalScreener{DB: a.db}}, nil
 	case riskOFAC:
-		return risk.Member{Screener: &ofac.Screener{Store: &ofac.Store{DB: a.db, Seal: sealed}, AgeMax: cmp.Or(time.Duration(conf.OFAC.AgeMax), ofac.AgeMaxDefault)}}, nil
+		return risk.Member{Screener: &ofac.Screener{
+			Store:  &ofac.Store{DB: a.db, Seal: sealed},
+			AgeMax: cmp.Or(time.Duration(conf.OFAC.AgeMax), ofac.AgeMaxDefault),
+		}}, nil
 	case riskOracle:
 		feeds, err := a.oracleFeeds()
 		return risk.Member{Screener: oracle.Screener{Feeds: feeds}}, err
@@ -356,7 +384,9 @@ func (a *App) newMember(provider string, sealed *seal.Keyset) (risk.Member, erro
 		if conf.TRM.CounterpartyPercent != nil {
 			percent = *conf.TRM.CounterpartyPercent
 		}
-		m.Screener = trm.Screening{Client: client, Key: service.key, EmptyPassword: conf.TRM.EmptyPassword, CounterpartyPercent: percent}
+		m.Screener = trm.Screening{
+			Client: client, Key: service.key, EmptyPassword: conf.TRM.EmptyPassword, CounterpartyPercent: percent,
+		}
 	case riskTRMSanctions:
 		m.Screener = trm.Sanctions{Client: client, Key: service.key}
 	case riskElliptic:
@@ -364,7 +394,10 @@ func (a *App) newMember(provider string, sealed *seal.Keyset) (risk.Member, erro
 		if err != nil {
 			return m, err
 		}
-		m.Screener = elliptic.Screener{Client: client, Key: service.key, Secret: conf.Elliptic.secret, Thresholds: cuts, Milliseconds: conf.Elliptic.Milliseconds}
+		m.Screener = elliptic.Screener{
+			Client: client, Key: service.key, Secret: conf.Elliptic.secret, Thresholds: cuts,
+			Milliseconds: conf.Elliptic.Milliseconds,
+		}
 	}
 	r := usual
 	if service.Rate != nil {
@@ -424,7 +457,9 @@ func (a *App) ScreeningPolicy() risk.Policy { return a.screening }
 
 // ImportSanctions reads a file of the Treasury's list and stores it. Errors: those of ofac.ReadList
 // and of Store.Import.
-func (a *App) ImportSanctions(ctx context.Context, actor audit.Actor, file string, shrunk bool) (ofac.StoredList, []string, error) {
+func (a *App) ImportSanctions(
+	ctx context.Context, actor audit.Actor, file string, shrunk bool,
+) (ofac.StoredList, []string, error) {
 	store, err := a.sanctionsStore()
 	if err != nil {
 		return ofac.StoredList{}, nil, err
