@@ -27,15 +27,15 @@ const (
 	idlePause = 50 * time.Millisecond
 	// While there is much to do, claims and records are made at this interval instead of at every
 	// answer: a transaction costs about the same for one delivery and for a hundred.
-	busyPause           = 10 * time.Millisecond
-	errorPause          = time.Second
+	busyPause  = 10 * time.Millisecond
+	errorPause = time.Second
 	// The pause between two looks for deliveries whose endpoint is gone.
 	maintenanceInterval = time.Second
-	cancelMax           = 1000             // of them in one transaction
+	cancelMax           = 1000 // of them in one transaction
 	// Deliveries of a resource that are postponed behind one that failed.
-	postponedMax        = 100
-	stopTimeout         = 20 * time.Second // for posts in flight when the program stops
-	recordTimeout       = 10 * time.Second
+	postponedMax  = 100
+	stopTimeout   = 20 * time.Second // for posts in flight when the program stops
+	recordTimeout = 10 * time.Second
 )
 
 // Dispatcher posts the deliveries that are due. Any number of processes may run one.
@@ -182,7 +182,8 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		if began.Sub(maintainedAt) >= maintenanceInterval {
 			hasMore, err := d.runMaintenance(ctx)
 			if err != nil && ctx.Err() == nil {
-				d.Log.LogAttrs(ctx, slog.LevelError, "the queues of endpoints could not be kept", slog.Any("error", err))
+				d.Log.LogAttrs(ctx, slog.LevelError, "the queues of endpoints could not be kept",
+					slog.Any("error", err))
 			}
 			if maintainedAt = time.Now(); hasMore {
 				maintainedAt, wait = time.Time{}, 0 // alternates with due deliveries
@@ -315,13 +316,15 @@ func (d *Dispatcher) claimDue(ctx context.Context) ([]claimedDelivery, error) {
 			FROM due, events v
 			WHERE d.delivery_id = due.delivery_id AND v.event_id = d.event_id
 			RETURNING d.delivery_id, d.org_id, d.endpoint_id, d.event_id, v.body, d.attempts, d.schedule_base, d.first_attempt_at`,
-			endpoints, freeSlots, windowSizeStart, tx.Now, tx.Now.Add(-orderWaitMax), min(free, claimMax), lease, leasedUntil)
+			endpoints, freeSlots, windowSizeStart, tx.Now, tx.Now.Add(-orderWaitMax), min(free, claimMax), lease,
+			leasedUntil)
 		if err != nil {
 			return fmt.Errorf("claim deliveries: %w", err)
 		}
 		batch, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (claimedDelivery, error) {
 			c := claimedDelivery{lease: lease, leasedUntil: leasedUntil}
-			err := row.Scan(&c.id, &c.orgID, &c.endpoint, &c.eventID, &c.body, &c.attempts, &c.scheduleBase, &c.firstAttemptAt)
+			err := row.Scan(&c.id, &c.orgID, &c.endpoint, &c.eventID, &c.body, &c.attempts, &c.scheduleBase,
+				&c.firstAttemptAt)
 			return c, err
 		})
 		if err != nil {
@@ -457,7 +460,8 @@ func (d *Dispatcher) writeOutcomes(ctx context.Context, tx pg.Tx, batch []outcom
 		case !canRetry:
 			statuses[i], ended[i] = "FAILED", &tx.Now
 			d.Log.LogAttrs(ctx, slog.LevelWarn, "a delivery has failed for good",
-				slog.String("organization", o.orgID), slog.String("endpoint", o.endpoint), slog.String("event", o.eventID))
+				slog.String("organization", o.orgID), slog.String("endpoint", o.endpoint),
+				slog.String("event", o.eventID))
 		default:
 			attemptAfter[i] = o.sentAt.Add(wait)
 		}
@@ -499,7 +503,8 @@ func (d *Dispatcher) writeOutcomes(ctx context.Context, tx pg.Tx, batch []outcom
 		)
 		INSERT INTO delivery_attempts (delivery_id, attempt, org_id, endpoint_id, url, at, status_code, error, response, duration_ms)
 		SELECT delivery_id, attempts, org_id, endpoint_id, url, at, code, error, response, took FROM done WHERE made`,
-		ids, leases, statuses, attempts, attemptAfter, ended, made, sentAt, codes, errs, responses, took, orgs, free, urls, postponedMax)
+		ids, leases, statuses, attempts, attemptAfter, ended, made, sentAt, codes, errs, responses, took, orgs, free,
+		urls, postponedMax)
 	if err != nil {
 		return fmt.Errorf("record %d deliveries: %w", n, err)
 	}

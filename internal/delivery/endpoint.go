@@ -34,9 +34,9 @@ const (
 
 // The states of an endpoint.
 const (
-	Enabled           = "ENABLED"
-	Paused            = "PAUSED"              // its deliveries wait
-	DisabledGone      = "DISABLED_GONE"       // it answered 410; its deliveries are cancelled
+	Enabled      = "ENABLED"
+	Paused       = "PAUSED"        // its deliveries wait
+	DisabledGone = "DISABLED_GONE" // it answered 410; its deliveries are cancelled
 	// It did nothing but fail for days; its deliveries wait.
 	DisabledByFailure = "DISABLED_BY_FAILURE"
 )
@@ -44,15 +44,15 @@ const (
 // Endpoint is the URL at which an organization receives webhooks. It holds no secrets: each is
 // shown once, by Create or Rotate.
 type Endpoint struct {
-	ID           string
-	OrgID        string
-	URL          string
-	Description  string
+	ID          string
+	OrgID       string
+	URL         string
+	Description string
 	// None means the events of the interface without extensions; event.EveryType alone means all.
-	Events       []event.Type
-	Filters      Filters
-	Status       string
-	APIVersion   string
+	Events     []event.Type
+	Filters    Filters
+	Status     string
+	APIVersion string
 	// The first failed attempt since the last success; nil means that none failed.
 	FailingSince *time.Time
 	CreatedAt    time.Time
@@ -101,9 +101,11 @@ type Endpoints struct {
 }
 
 func checkDescription(description string) error {
-	if len(description) > descriptionBytesMax || !utf8.ValidString(description) || strings.ContainsRune(description, 0) {
+	if len(description) > descriptionBytesMax || !utf8.ValidString(description) ||
+		strings.ContainsRune(description, 0) {
 		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"The description must be text of at most %d bytes. Nothing was written. Shorten it.", descriptionBytesMax).WithParam("description")
+			"The description must be text of at most %d bytes. Nothing was written. Shorten it.",
+			descriptionBytesMax).WithParam("description")
 	}
 	return nil
 }
@@ -116,14 +118,17 @@ func checkEvents(named []event.Type) ([]event.Type, error) {
 	if slices.Contains(events, event.EveryType) {
 		if len(events) > 1 {
 			return nil, fault.New(fault.Invalid, fault.InvalidRequest,
-				"The event %s stands for all of them. Nothing was written. Send it alone, or leave it out.", event.EveryType).WithParam("events")
+				"The event %s stands for all of them. Nothing was written. Send it alone, or leave it out.",
+				event.EveryType).WithParam("events")
 		}
 		return events, nil
 	}
 	for _, t := range events {
 		if !event.IsKnown(t) {
 			return nil, fault.New(fault.Invalid, fault.InvalidRequest,
-				"There is no event %.64q. Nothing was written. Leave events out to receive the seven of the interface, send * to receive all, or name some of %s.", t, strings.Join(typeNames(event.AllTypes()), ", ")).WithParam("events")
+				"There is no event %.64q. Nothing was written. Leave events out to receive the seven of the interface, send * to receive all, or name some of %s.", t, strings.Join(
+					typeNames(event.AllTypes()), ", ",
+				)).WithParam("events")
 		}
 	}
 	return events, nil
@@ -139,7 +144,8 @@ func checkFilters(f Filters) error {
 	}
 	if f.Chain != "" && f.Chain.Family() == "" {
 		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"There is no chain %.64q. Nothing was written. Give a chain such as ETHEREUM, or leave it out.", string(f.Chain)).WithParam("filters.chain")
+			"There is no chain %.64q. Nothing was written. Give a chain such as ETHEREUM, or leave it out.",
+			string(f.Chain)).WithParam("filters.chain")
 	}
 	return nil
 }
@@ -147,19 +153,27 @@ func checkFilters(f Filters) error {
 // Create creates an endpoint and returns its secret, which is never shown again. Errors:
 // INVALID_REQUEST for invalid input, with its parameter, and INVALID_STATE for an organization that
 // has ten endpoints.
-func (s *Endpoints) Create(ctx context.Context, tx pg.Tx, org string, actor audit.Actor, n NewEndpoint) (Endpoint, seal.Secret, error) {
+func (s *Endpoints) Create(
+	ctx context.Context, tx pg.Tx, org string, actor audit.Actor, n NewEndpoint,
+) (Endpoint, seal.Secret, error) {
 	noSecret := seal.Secret{}
 	events, err := checkEvents(n.Events)
-	if err := errors.Join(err, checkURL(n.URL, s.Development), checkDescription(n.Description), checkFilters(n.Filters)); err != nil {
+	if err := errors.Join(
+		err, checkURL(n.URL, s.Development), checkDescription(n.Description), checkFilters(n.Filters),
+	); err != nil {
 		return Endpoint{}, noSecret, err
 	}
 
 	// Two requests that each see nine endpoints must not create an eleventh.
-	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('coffer/delivery/endpoints/' || $1, 0))`, org); err != nil {
+	if _, err := tx.Exec(
+		ctx, `SELECT pg_advisory_xact_lock(hashtextextended('coffer/delivery/endpoints/' || $1, 0))`, org,
+	); err != nil {
 		return Endpoint{}, noSecret, fmt.Errorf("lock the endpoints of %s: %w", org, err)
 	}
 	var count int
-	if err := tx.QueryRow(ctx, `SELECT count(*) FROM webhook_endpoints WHERE org_id = $1 AND deleted_at IS NULL`, org).Scan(&count); err != nil {
+	if err := tx.QueryRow(
+		ctx, `SELECT count(*) FROM webhook_endpoints WHERE org_id = $1 AND deleted_at IS NULL`, org,
+	).Scan(&count); err != nil {
 		return Endpoint{}, noSecret, fmt.Errorf("count the endpoints of %s: %w", org, err)
 	}
 	if count >= endpointsMax {
@@ -174,7 +188,8 @@ func (s *Endpoints) Create(ctx context.Context, tx pg.Tx, org string, actor audi
 	_, err = tx.Exec(ctx, `
 		INSERT INTO webhook_endpoints (endpoint_id, org_id, url, description, events, filter_customer_id, filter_chain, status, api_version, created_at, updated_at)
 		VALUES ($1, $2, $3, $4, $5, nullif($6, ''), nullif($7, ''), $8, $9, $10, $10)`,
-		e.ID, org, e.URL, e.Description, typeNames(events), n.Filters.CustomerID, string(n.Filters.Chain), e.Status, e.APIVersion, tx.Now)
+		e.ID, org, e.URL, e.Description, typeNames(events), n.Filters.CustomerID, string(n.Filters.Chain), e.Status,
+		e.APIVersion, tx.Now)
 	if err != nil {
 		return Endpoint{}, noSecret, fmt.Errorf("create endpoint %s: %w", e.ID, err)
 	}
@@ -209,7 +224,9 @@ func auditDetail(e Endpoint) map[string]any {
 //
 // When the URL changes or the endpoint is enabled again, all waiting deliveries are due at once, in
 // the order of each resource, with a complete new schedule. Errors: those of Create, and NOT_FOUND.
-func (s *Endpoints) Update(ctx context.Context, tx pg.Tx, org string, actor audit.Actor, endpointID string, c Change) (Endpoint, error) {
+func (s *Endpoints) Update(
+	ctx context.Context, tx pg.Tx, org string, actor audit.Actor, endpointID string, c Change,
+) (Endpoint, error) {
 	before, err := lockEndpoint(ctx, tx, org, endpointID)
 	if err != nil {
 		return Endpoint{}, err
@@ -236,13 +253,15 @@ func (s *Endpoints) Update(ctx context.Context, tx pg.Tx, org string, actor audi
 	if c.Status != nil {
 		if e.Status = *c.Status; e.Status != Enabled && e.Status != Paused {
 			return Endpoint{}, fault.New(fault.Invalid, fault.InvalidRequest,
-				"An endpoint can be set to %s or %s. Nothing was written. Send one of them, or DELETE the endpoint.", Enabled, Paused).WithParam("status")
+				"An endpoint can be set to %s or %s. Nothing was written. Send one of them, or DELETE the endpoint.",
+				Enabled, Paused).WithParam("status")
 		}
 	}
 	if err := errors.Join(checkDescription(e.Description), checkFilters(e.Filters)); err != nil {
 		return Endpoint{}, err
 	}
-	if e.URL == before.URL && e.Description == before.Description && slices.Equal(e.Events, before.Events) && e.Filters == before.Filters && e.Status == before.Status {
+	if e.URL == before.URL && e.Description == before.Description && slices.Equal(e.Events, before.Events) &&
+		e.Filters == before.Filters && e.Status == before.Status {
 		return before, nil
 	}
 	restart := e.URL != before.URL || e.Status == Enabled && before.Status != Enabled
@@ -257,13 +276,15 @@ func (s *Endpoints) Update(ctx context.Context, tx pg.Tx, org string, actor audi
 		    restart_at = CASE WHEN $10 THEN $9 ELSE restart_at END, restart_after = CASE WHEN $10 THEN '-infinity' ELSE restart_after END,
 		    restart_id = CASE WHEN $10 THEN 0 ELSE restart_id END
 		WHERE org_id = $1 AND endpoint_id = $2`,
-		org, endpointID, e.URL, e.Description, typeNames(e.Events), e.Filters.CustomerID, string(e.Filters.Chain), e.Status, tx.Now, restart)
+		org, endpointID, e.URL, e.Description, typeNames(e.Events), e.Filters.CustomerID, string(e.Filters.Chain),
+		e.Status, tx.Now, restart)
 	if err != nil {
 		return Endpoint{}, fmt.Errorf("change endpoint %s: %w", endpointID, err)
 	}
 	err = audit.Record(ctx, tx, audit.Entry{
 		OrgID: org, Actor: actor, Action: "webhook_endpoint.changed",
-		ResourceKind: "WEBHOOK_ENDPOINT", ResourceID: endpointID, Detail: map[string]any{"from": auditDetail(before), "to": auditDetail(e)},
+		ResourceKind: "WEBHOOK_ENDPOINT", ResourceID: endpointID,
+		Detail: map[string]any{"from": auditDetail(before), "to": auditDetail(e)},
 	})
 	if err != nil {
 		return Endpoint{}, err
@@ -276,7 +297,9 @@ const endpointColumns = `endpoint_id, org_id, url, description, events, coalesce
 
 // List returns a page of the endpoints that are not deleted.
 func (s *Endpoints) List(ctx context.Context, tx pg.Tx, org string, p page.Page) (page.Result[Endpoint], error) {
-	sql, args := page.NewQuery(`SELECT `+endpointColumns+` FROM webhook_endpoints WHERE org_id = ? AND deleted_at IS NULL`, org).
+	sql, args := page.NewQuery(
+		`SELECT `+endpointColumns+` FROM webhook_endpoints WHERE org_id = ? AND deleted_at IS NULL`, org,
+	).
 		BuildPage(p, "created_at", "endpoint_id")
 	rows, err := tx.Query(ctx, sql, args...)
 	if err != nil {
@@ -286,7 +309,9 @@ func (s *Endpoints) List(ctx context.Context, tx pg.Tx, org string, p page.Page)
 	if err != nil {
 		return page.Result[Endpoint]{}, fmt.Errorf("list the endpoints of %s: %w", org, err)
 	}
-	return page.CutPage(p, endpoints, func(e Endpoint) page.Cursor { return page.Cursor{CreatedAt: e.CreatedAt, ID: e.ID} }), nil
+	return page.CutPage(
+		p, endpoints, func(e Endpoint) page.Cursor { return page.Cursor{CreatedAt: e.CreatedAt, ID: e.ID} },
+	), nil
 }
 
 // ByID returns one endpoint. Error: NOT_FOUND.
@@ -341,7 +366,11 @@ func (s *Endpoints) Delete(ctx context.Context, tx pg.Tx, org string, actor audi
 }
 
 func newNotFound(endpointID string) error {
-	return fault.New(fault.NotFound, fault.CodeNotFound, "Your organization has no webhook endpoint %.64q. Nothing was changed. GET /webhook-endpoints lists the ones there are.", endpointID)
+	return fault.New(
+		fault.NotFound, fault.CodeNotFound,
+		"Your organization has no webhook endpoint %.64q. Nothing was changed. GET /webhook-endpoints lists the ones there are.",
+		endpointID,
+	)
 }
 
 func scanEndpoint(row pgx.CollectableRow) (Endpoint, error) {
@@ -364,7 +393,8 @@ func typeNames(types []event.Type) []string {
 // The protection is the guard, which checks every address that is dialled.
 func checkURL(raw string, development bool) error {
 	refuse := func(problem string) error {
-		return fault.New(fault.Invalid, fault.InvalidRequest, "The URL %s. Nothing was written.", problem).WithParam("url")
+		return fault.New(fault.Invalid, fault.InvalidRequest, "The URL %s. Nothing was written.", problem).
+			WithParam("url")
 	}
 	if raw == "" || len(raw) > urlBytesMax || !utf8.ValidString(raw) {
 		return refuse(fmt.Sprintf("must have 1 to %d bytes", urlBytesMax))

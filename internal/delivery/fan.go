@@ -62,7 +62,8 @@ func (FanOut) OnSequenced(ctx context.Context, tx pg.Tx, events []event.Sequence
 	for _, e := range events {
 		for _, subscriber := range byOrg[e.OrgID] {
 			if subscriber.wantsEvent(e) {
-				orgIDs, endpoints, eventIDs = append(orgIDs, e.OrgID), append(endpoints, subscriber.endpoint), append(eventIDs, e.EventID)
+				orgIDs, endpoints, eventIDs = append(orgIDs, e.OrgID), append(endpoints, subscriber.endpoint),
+					append(eventIDs, e.EventID)
 				resources, resourceSeqs = append(resources, e.ResourceID), append(resourceSeqs, int32(e.ResourceSeq))
 			}
 		}

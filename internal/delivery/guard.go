@@ -44,7 +44,8 @@ func checkPublic(ip netip.Addr) error {
 	}
 	// ISATAP (RFC 5214): an interface identifier of 0000:5efe, without its global and group bits,
 	// and the IPv4 address to which a router of this network would tunnel.
-	if b := ip.As16(); ip.Is6() && b[8]&^3 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe && specialAddresses.SafeAddr(netip.AddrFrom4([4]byte(b[12:]))) != nil {
+	if b := ip.As16(); ip.Is6() && b[8]&^3 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe &&
+		specialAddresses.SafeAddr(netip.AddrFrom4([4]byte(b[12:]))) != nil {
 		return errForbidden
 	}
 	return nil
@@ -92,7 +93,7 @@ func newGuardedTransport(control func(string, string, syscall.RawConn) error, re
 		IdleConnTimeout:        idleTimeout,
 		MaxResponseHeaderBytes: responseHeaderBytes,
 		// Only the beginning of an answer is read; nothing should be decompressed.
-		DisableCompression:     true,
+		DisableCompression: true,
 	}
 }
 

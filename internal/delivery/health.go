@@ -17,7 +17,7 @@ const (
 	failingMax = 5 * 24 * time.Hour
 	// A pause of the schedule is shorter than this. After a longer one without any attempt nothing
 	// was due, so the time that passed proves no failure.
-	quietGapMax  = 60 * time.Hour
+	quietGapMax = 60 * time.Hour
 	// The resolution of failed_at, so that failures rarely write to the endpoint.
 	failedAtStep = time.Hour
 )
@@ -85,7 +85,8 @@ func (d *Dispatcher) updateHealth(ctx context.Context, tx pg.Tx, batch []outcome
 			healthy = append(healthy, endpoint)
 		}
 		if s.firstFailure != nil {
-			failing, urls, firsts, lasts = append(failing, endpoint), append(urls, s.url), append(firsts, *s.firstFailure), append(lasts, *s.lastFailure)
+			failing, urls, firsts, lasts = append(failing, endpoint), append(urls, s.url),
+				append(firsts, *s.firstFailure), append(lasts, *s.lastFailure)
 		}
 	}
 	if len(healthy) > 0 {
@@ -133,9 +134,12 @@ func (d *Dispatcher) updateHealth(ctx context.Context, tx pg.Tx, batch []outcome
 	_, err = pgx.ForEachRow(rows, []any{&org, &endpoint, &url, &failingSince}, func() error {
 		// Coffer sends no mail yet. This log line tells the operator, and the organization reads
 		// the status of its endpoint.
-		d.Log.LogAttrs(ctx, slog.LevelWarn, "an endpoint has failed for five days and is disabled: tell the organization",
-			slog.String("organization", org), slog.String("endpoint", endpoint), slog.Time("failingSince", failingSince))
-		entries = append(entries, newDisabledEntry(org, endpoint, DisabledByFailure, map[string]any{"url": url, "failingSince": failingSince}))
+		d.Log.LogAttrs(ctx, slog.LevelWarn,
+			"an endpoint has failed for five days and is disabled: tell the organization",
+			slog.String("organization", org), slog.String("endpoint", endpoint),
+			slog.Time("failingSince", failingSince))
+		entries = append(entries, newDisabledEntry(org, endpoint, DisabledByFailure,
+			map[string]any{"url": url, "failingSince": failingSince}))
 		return nil
 	})
 	if err != nil {

@@ -46,7 +46,8 @@ func OpenKey(path string) (webhook.Key, error) {
 		return webhook.Key{}, fmt.Errorf("open the webhook signing key: %w", err)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return webhook.Key{}, fmt.Errorf("the webhook signing key %s has mode %#o and others may use it: chmod 600", path, info.Mode().Perm())
+		return webhook.Key{}, fmt.Errorf("the webhook signing key %s has mode %#o and others may use it: chmod 600",
+			path, info.Mode().Perm())
 	}
 	content, err := os.ReadFile(path)
 	if err != nil {

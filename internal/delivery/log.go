@@ -42,7 +42,7 @@ type Attempt struct {
 	// The state of the delivery: PENDING, DELIVERED, FAILED, CANCELLED.
 	Delivery string
 	// When it is tried again; nil if it is not, or if this was not the last attempt.
-	NextAt   *time.Time
+	NextAt *time.Time
 
 	sortKey string // orders attempts of the same moment
 }
@@ -66,7 +66,9 @@ type AttemptFilter struct {
 // Log returns a page of the attempts to reach an endpoint, in the order in which they were made,
 // samples included. It covers the time for which attempts are kept. Error: NOT_FOUND if there is no
 // such endpoint.
-func (s *Endpoints) Log(ctx context.Context, tx pg.Tx, org, endpointID string, filter AttemptFilter, p page.Page) (page.Result[Attempt], error) {
+func (s *Endpoints) Log(
+	ctx context.Context, tx pg.Tx, org, endpointID string, filter AttemptFilter, p page.Page,
+) (page.Result[Attempt], error) {
 	if _, err := s.ByID(ctx, tx, org, endpointID); err != nil {
 		return page.Result[Attempt]{}, err
 	}
@@ -86,7 +88,9 @@ func (s *Endpoints) Log(ctx context.Context, tx pg.Tx, org, endpointID string, f
 		}
 		return order
 	})
-	return page.CutPage(p, combined, func(a Attempt) page.Cursor { return page.Cursor{CreatedAt: a.SentAt, ID: a.sortKey} }), nil
+	return page.CutPage(
+		p, combined, func(a Attempt) page.Cursor { return page.Cursor{CreatedAt: a.SentAt, ID: a.sortKey} },
+	), nil
 }
 
 // sortKeySQL orders attempts of one moment by delivery and number. These are numbers, so the text
@@ -111,7 +115,9 @@ func (w AttemptFilter) applyTo(q *page.Query, p page.Page) {
 	}
 }
 
-func readAttempts(ctx context.Context, tx pg.Tx, org, endpointID string, filter AttemptFilter, p page.Page) ([]Attempt, error) {
+func readAttempts(
+	ctx context.Context, tx pg.Tx, org, endpointID string, filter AttemptFilter, p page.Page,
+) ([]Attempt, error) {
 	q := page.NewQuery(`
 		SELECT d.event_id, v.type, a.attempt, a.at, a.url, v.body, coalesce(a.status_code, 0), coalesce(a.response, ''), coalesce(a.error, ''), a.duration_ms,
 		       d.status, CASE WHEN d.status = 'PENDING' AND d.attempts = a.attempt THEN d.attempt_after END, `+sortKeySQL+`
@@ -132,7 +138,11 @@ func readAttempts(ctx context.Context, tx pg.Tx, org, endpointID string, filter 
 	attempts, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Attempt, error) {
 		var attempt Attempt
 		var took int
-		err := row.Scan(&attempt.EventID, &attempt.Type, &attempt.Number, &attempt.SentAt, &attempt.URL, &attempt.Body, &attempt.Status, &attempt.Response, &attempt.Error, &took, &attempt.Delivery, &attempt.NextAt, &attempt.sortKey)
+		err := row.Scan(
+			&attempt.EventID, &attempt.Type, &attempt.Number, &attempt.SentAt, &attempt.URL, &attempt.Body,
+			&attempt.Status, &attempt.Response, &attempt.Error, &took, &attempt.Delivery, &attempt.NextAt,
+			&attempt.sortKey,
+		)
 		return attempt.withDerived(took), err
 	})
 	if err != nil {
@@ -141,7 +151,9 @@ func readAttempts(ctx context.Context, tx pg.Tx, org, endpointID string, filter 
 	return attempts, nil
 }
 
-func readSamples(ctx context.Context, tx pg.Tx, org, endpointID string, filter AttemptFilter, p page.Page) ([]Attempt, error) {
+func readSamples(
+	ctx context.Context, tx pg.Tx, org, endpointID string, filter AttemptFilter, p page.Page,
+) ([]Attempt, error) {
 	const place = `a.event_id COLLATE "C"`
 	q := page.NewQuery(`
 		SELECT a.event_id, a.type, a.at, a.url, a.body, coalesce(a.status_code, 0), coalesce(a.response, ''), coalesce(a.error, ''), a.duration_ms, `+place+`
@@ -161,7 +173,8 @@ func readSamples(ctx context.Context, tx pg.Tx, org, endpointID string, filter A
 	attempts, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Attempt, error) {
 		attempt := Attempt{Test: true, Number: 1}
 		var took int
-		err := row.Scan(&attempt.EventID, &attempt.Type, &attempt.SentAt, &attempt.URL, &attempt.Body, &attempt.Status, &attempt.Response, &attempt.Error, &took, &attempt.sortKey)
+		err := row.Scan(&attempt.EventID, &attempt.Type, &attempt.SentAt, &attempt.URL, &attempt.Body, &attempt.Status,
+			&attempt.Response, &attempt.Error, &took, &attempt.sortKey)
 		attempt.Delivery = attempt.Outcome()
 		return attempt.withDerived(took), err
 	})
@@ -186,7 +199,8 @@ func (a Attempt) withDerived(took int) Attempt {
 	case a.Status >= 300 && a.Status < 400:
 		a.Error = fmt.Sprintf("the receiver answered %d: redirects are not followed, register the final URL", a.Status)
 	default:
-		a.Error = fmt.Sprintf("the receiver answered %d %s: only 2xx is success", a.Status, strings.ToLower(http.StatusText(a.Status)))
+		a.Error = fmt.Sprintf("the receiver answered %d %s: only 2xx is success", a.Status,
+			strings.ToLower(http.StatusText(a.Status)))
 	}
 	return a
 }

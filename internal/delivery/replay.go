@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	jobWindowMax       = 1000             // events that one transaction of a job reads
+	jobWindowMax = 1000 // events that one transaction of a job reads
 	// How long the same resend request returns the same job: a double click.
-	resendDedupPeriod  = 5 * time.Second
+	resendDedupPeriod = 5 * time.Second
 	// The same for a recovery, which may send thousands.
 	recoverDedupPeriod = 10 * time.Minute
 	// How far the times of events may deviate from the order of their numbers.
-	skewMax            = time.Hour
+	skewMax = time.Hour
 )
 
 // The kinds and states of a job.
@@ -61,7 +61,9 @@ type Job struct {
 //   - NOT_FOUND
 //   - INVALID_REQUEST for an endpoint that does not receive the event
 //   - INVALID_STATE for a disabled endpoint, or for an event that is older than the feed
-func (s *Endpoints) Resend(ctx context.Context, tx pg.Tx, org string, actor audit.Actor, eventID, endpointID string) (Job, error) {
+func (s *Endpoints) Resend(
+	ctx context.Context, tx pg.Tx, org string, actor audit.Actor, eventID, endpointID string,
+) (Job, error) {
 	if !id.IsValid("evt", eventID) {
 		return Job{}, newEventNotFound(eventID)
 	}
@@ -92,10 +94,13 @@ func (s *Endpoints) Resend(ctx context.Context, tx pg.Tx, org string, actor audi
 		}
 		if !(subscription{endpoint.ID, endpoint.Events, endpoint.Filters}).wantsEvent(e) {
 			return Job{}, fault.New(fault.Invalid, fault.InvalidRequest,
-				"This endpoint does not receive this event, by its events or its filters. Nothing was queued. Change them with PATCH, or name another endpoint.").WithParam("endpointId")
+				"This endpoint does not receive this event, by its events or its filters. Nothing was queued. Change them with PATCH, or name another endpoint.").WithParam(
+				"endpointId",
+			)
 		}
 	}
-	return s.createJob(ctx, tx, org, actor, Job{Kind: Resend, EventID: eventID, EndpointID: endpointID}, e.Sequence-1, e.Sequence)
+	return s.createJob(ctx, tx, org, actor, Job{Kind: Resend, EventID: eventID, EndpointID: endpointID}, e.Sequence-1,
+		e.Sequence)
 }
 
 // Recover sends the events since a time, and before until if that is given, to an endpoint. It
@@ -108,16 +113,25 @@ func (s *Endpoints) Resend(ctx context.Context, tx pg.Tx, org string, actor audi
 //   - NOT_FOUND
 //   - INVALID_REQUEST for invalid times
 //   - INVALID_STATE for a disabled endpoint, or if another recovery runs
-func (s *Endpoints) Recover(ctx context.Context, tx pg.Tx, org string, actor audit.Actor, endpointID string, since time.Time, until *time.Time, onlyFailed bool) (Job, error) {
+func (s *Endpoints) Recover(
+	ctx context.Context, tx pg.Tx, org string, actor audit.Actor, endpointID string, since time.Time, until *time.Time,
+	onlyFailed bool,
+) (Job, error) {
 	endpoint, err := lockEndpoint(ctx, tx, org, endpointID)
 	if err != nil {
 		return Job{}, err
 	}
 	switch {
 	case since.After(tx.Now):
-		return Job{}, fault.New(fault.Invalid, fault.InvalidRequest, "The time since lies in the future. Nothing was queued. Give one that has passed.").WithParam("since")
+		return Job{}, fault.New(
+			fault.Invalid, fault.InvalidRequest,
+			"The time since lies in the future. Nothing was queued. Give one that has passed.",
+		).WithParam("since")
 	case until != nil && !until.After(since):
-		return Job{}, fault.New(fault.Invalid, fault.InvalidRequest, "The time until has to be later than since. Nothing was queued. Give a later one, or leave it out.").WithParam("until")
+		return Job{}, fault.New(
+			fault.Invalid, fault.InvalidRequest,
+			"The time until has to be later than since. Nothing was queued. Give a later one, or leave it out.",
+		).WithParam("until")
 	}
 	if err := checkSendable(endpoint); err != nil {
 		return Job{}, err
@@ -131,7 +145,11 @@ func (s *Endpoints) Recover(ctx context.Context, tx pg.Tx, org string, actor aud
 	if err != nil {
 		return Job{}, err
 	}
-	return s.createJob(ctx, tx, org, actor, Job{Kind: Recover, EndpointID: endpointID, Since: &since, Until: until, OnlyFailed: onlyFailed}, afterSeq, lastSeq)
+	return s.createJob(
+		ctx, tx, org, actor,
+		Job{Kind: Recover, EndpointID: endpointID, Since: &since, Until: until, OnlyFailed: onlyFailed}, afterSeq,
+		lastSeq,
+	)
 }
 
 // checkSendable refuses an endpoint that is disabled.
@@ -140,11 +158,16 @@ func checkSendable(e Endpoint) error {
 		return nil
 	}
 	return fault.New(fault.Conflict, fault.InvalidState,
-		"This endpoint is disabled. Nothing was queued. Enable it with PATCH, then ask again.").WithExtra("currentStatus", e.Status)
+		"This endpoint is disabled. Nothing was queued. Enable it with PATCH, then ask again.").
+		WithExtra("currentStatus", e.Status)
 }
 
 func newEventNotFound(eventID string) error {
-	return fault.New(fault.NotFound, fault.CodeNotFound, "Your organization has no event %.64q. Nothing was queued. GET /events lists the ones of the last 90 days.", eventID)
+	return fault.New(
+		fault.NotFound, fault.CodeNotFound,
+		"Your organization has no event %.64q. Nothing was queued. GET /events lists the ones of the last 90 days.",
+		eventID,
+	)
 }
 
 // findRange returns the position in the feed before all events of that time or later, and the last
@@ -163,7 +186,11 @@ func findRange(ctx context.Context, tx pg.Tx, org string, since time.Time) (afte
 		middle := afterSeq + (high-afterSeq)/2
 		var nextSeq int64
 		var createdAt time.Time
-		err := tx.QueryRow(ctx, `SELECT sequence, created_at FROM events WHERE org_id = $1 AND sequence > $2 ORDER BY sequence LIMIT 1`, org, middle).Scan(&nextSeq, &createdAt)
+		err := tx.QueryRow(
+			ctx,
+			`SELECT sequence, created_at FROM events WHERE org_id = $1 AND sequence > $2 ORDER BY sequence LIMIT 1`,
+			org, middle,
+		).Scan(&nextSeq, &createdAt)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
 			high = middle
@@ -179,13 +206,17 @@ func findRange(ctx context.Context, tx pg.Tx, org string, since time.Time) (afte
 }
 
 // createJob stores a job, unless the same was requested a moment ago.
-func (s *Endpoints) createJob(ctx context.Context, tx pg.Tx, org string, actor audit.Actor, j Job, afterSeq, lastSeq int64) (Job, error) {
+func (s *Endpoints) createJob(
+	ctx context.Context, tx pg.Tx, org string, actor audit.Actor, j Job, afterSeq, lastSeq int64,
+) (Job, error) {
 	period := recoverDedupPeriod
 	if j.Kind == Resend {
 		period = resendDedupPeriod
 	}
 	// Two simultaneous requests must not both find no job.
-	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('coffer/delivery/jobs/' || $1, 0))`, org); err != nil {
+	if _, err := tx.Exec(
+		ctx, `SELECT pg_advisory_xact_lock(hashtextextended('coffer/delivery/jobs/' || $1, 0))`, org,
+	); err != nil {
 		return Job{}, fmt.Errorf("lock the jobs of %s: %w", org, err)
 	}
 	var existing string
@@ -209,7 +240,8 @@ func (s *Endpoints) createJob(ctx context.Context, tx pg.Tx, org string, actor a
 		j.ID, org, j.Kind, j.EndpointID, j.EventID, j.Since, j.Until, j.OnlyFailed, j.Status, afterSeq, lastSeq, tx.Now)
 	if pg.ViolatesConstraint(err, "webhook_jobs_one_recovery") {
 		return Job{}, fault.New(fault.Conflict, fault.InvalidState,
-			"Another recovery of this endpoint is running. Nothing was queued. Ask again when it is completed.").WithExtra("currentStatus", Running)
+			"Another recovery of this endpoint is running. Nothing was queued. Ask again when it is completed.").
+			WithExtra("currentStatus", Running)
 	}
 	if err != nil {
 		return Job{}, fmt.Errorf("write job %s: %w", j.ID, err)
@@ -219,8 +251,11 @@ func (s *Endpoints) createJob(ctx context.Context, tx pg.Tx, org string, actor a
 		kind, resource = "EVENT", j.EventID
 	}
 	err = audit.Record(ctx, tx, audit.Entry{
-		OrgID: org, Actor: actor, Action: "webhook." + strings.ToLower(j.Kind), ResourceKind: kind, ResourceID: resource,
-		Detail: map[string]any{"jobId": j.ID, "endpointId": j.EndpointID, "since": j.Since, "until": j.Until, "onlyFailed": j.OnlyFailed},
+		OrgID: org, Actor: actor, Action: "webhook." + strings.ToLower(j.Kind), ResourceKind: kind,
+		ResourceID: resource,
+		Detail: map[string]any{
+			"jobId": j.ID, "endpointId": j.EndpointID, "since": j.Since, "until": j.Until, "onlyFailed": j.OnlyFailed,
+		},
 	})
 	return j, err
 }
@@ -243,7 +278,8 @@ func (s *Endpoints) JobByID(ctx context.Context, tx pg.Tx, org, jobID string) (J
 				&j.Examined, &j.Queued, &j.CreatedAt, &j.EndedAt, &j.Pending, &j.Delivered, &j.Failed)
 	}
 	if errors.Is(err, pgx.ErrNoRows) {
-		return Job{}, fault.New(fault.NotFound, fault.CodeNotFound, "Your organization has no webhook job %.64q. Nothing was changed. Jobs are kept for 90 days.", jobID)
+		return Job{}, fault.New(fault.NotFound, fault.CodeNotFound,
+			"Your organization has no webhook job %.64q. Nothing was changed. Jobs are kept for 90 days.", jobID)
 	}
 	if err != nil {
 		return Job{}, fmt.Errorf("read job %s: %w", jobID, err)
@@ -291,7 +327,8 @@ func (d *Dispatcher) advanceJob(ctx context.Context) (hasMore bool, err error) {
 				wanted = append(wanted, e)
 			}
 		}
-		if n := len(window); n > 0 && j.Until != nil && len(wanted) == 0 && window[0].createdAt.After(j.Until.Add(skewMax)) {
+		if n := len(window); n > 0 && j.Until != nil && len(wanted) == 0 &&
+			window[0].createdAt.After(j.Until.Add(skewMax)) {
 			isDone = true // all further events are later still
 		}
 		examined, queued, err := queueDeliveries(ctx, tx, org, j, subscriptions, wanted)
@@ -348,7 +385,8 @@ func readEvents(ctx context.Context, tx pg.Tx, org string, afterSeq, lastSeq int
 	}
 	window, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (recordedEvent, error) {
 		var e recordedEvent
-		err := row.Scan(&e.EventID, &e.Type, &e.ResourceID, &e.ResourceSeq, &e.CustomerID, &e.Chain, &e.Sequence, &e.createdAt)
+		err := row.Scan(&e.EventID, &e.Type, &e.ResourceID, &e.ResourceSeq, &e.CustomerID, &e.Chain, &e.Sequence,
+			&e.createdAt)
 		return e, err
 	})
 	if err != nil {
@@ -360,7 +398,9 @@ func readEvents(ctx context.Context, tx pg.Tx, org string, afterSeq, lastSeq int
 // queueDeliveries makes deliveries due. It creates missing ones, and gives a new schedule to those
 // that ended or wait for a further attempt. It skips deliveries in flight and those already due, so
 // that a repeated request sends once.
-func queueDeliveries(ctx context.Context, tx pg.Tx, org string, j Job, subscriptions []subscription, events []recordedEvent) (examined, queued int64, err error) {
+func queueDeliveries(
+	ctx context.Context, tx pg.Tx, org string, j Job, subscriptions []subscription, events []recordedEvent,
+) (examined, queued int64, err error) {
 	var endpoints, ids, resources []string
 	var resourceSeqs []int32
 	for _, e := range events {

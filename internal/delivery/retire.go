@@ -35,7 +35,9 @@ const (
 func Prune(ctx context.Context, db *pg.DB, log *slog.Logger) error {
 	var orgs, endpoints []string
 	err := db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		if orgs, err = queryTexts(ctx, tx, `SELECT org_id FROM event_sequences WHERE expired < last ORDER BY org_id`); err != nil {
+		if orgs, err = queryTexts(
+			ctx, tx, `SELECT org_id FROM event_sequences WHERE expired < last ORDER BY org_id`,
+		); err != nil {
 			return err
 		}
 		endpoints, err = queryTexts(ctx, tx, `SELECT endpoint_id FROM webhook_endpoints ORDER BY endpoint_id`)
@@ -46,10 +48,14 @@ func Prune(ctx context.Context, db *pg.DB, log *slog.Logger) error {
 	}
 	var errs []error
 	for _, org := range orgs {
-		errs = append(errs, repeatBatches(ctx, func(ctx context.Context) (bool, error) { return pruneEvents(ctx, db, log, org) }))
+		errs = append(errs, repeatBatches(ctx, func(ctx context.Context) (bool, error) {
+			return pruneEvents(ctx, db, log, org)
+		}))
 	}
 	for _, endpoint := range endpoints {
-		errs = append(errs, repeatBatches(ctx, func(ctx context.Context) (bool, error) { return pruneAttempts(ctx, db, endpoint) }))
+		errs = append(errs, repeatBatches(ctx, func(ctx context.Context) (bool, error) {
+			return pruneAttempts(ctx, db, endpoint)
+		}))
 	}
 	errs = append(errs, db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		b := &pgx.Batch{}
@@ -121,7 +127,8 @@ func pruneEvents(ctx context.Context, db *pg.DB, log *slog.Logger, org string) (
 			return fmt.Errorf("look for old deliveries that wait: %w", err)
 		}
 		if hold != nil {
-			log.LogAttrs(ctx, slog.LevelWarn, "an event of more than 90 days waits for a webhook endpoint, and keeps what is younger: enable the endpoint or delete it",
+			log.LogAttrs(ctx, slog.LevelWarn,
+				"an event of more than 90 days waits for a webhook endpoint, and keeps what is younger: enable the endpoint or delete it",
 				slog.String("organization", org), slog.Int64("sequence", *hold))
 			for i, e := range old {
 				if e.Sequence >= *hold {
@@ -132,7 +139,10 @@ func pruneEvents(ctx context.Context, db *pg.DB, log *slog.Logger, org string) (
 		}
 		ids = ids[:len(old)]
 		b := &pgx.Batch{}
-		b.Queue(`DELETE FROM delivery_attempts a USING deliveries d WHERE a.delivery_id = d.delivery_id AND d.endpoint_id = ANY ($1) AND d.event_id = ANY ($2)`, endpoints, ids)
+		b.Queue(
+			`DELETE FROM delivery_attempts a USING deliveries d WHERE a.delivery_id = d.delivery_id AND d.endpoint_id = ANY ($1) AND d.event_id = ANY ($2)`,
+			endpoints, ids,
+		)
 		b.Queue(`DELETE FROM deliveries WHERE endpoint_id = ANY ($1) AND event_id = ANY ($2)`, endpoints, ids)
 		if err := tx.SendBatch(ctx, b).Close(); err != nil {
 			return fmt.Errorf("delete the deliveries of %d events: %w", len(ids), err)

@@ -9,17 +9,18 @@ import (
 )
 
 const (
-	answerTimeout        = 15 * time.Second // limit of a whole attempt
-	answerBytesMax       = 64 << 10         // bytes of an answer that are read, so that its connection can be used again
-	responseKeptBytesMax = 1 << 10          // bytes of an answer that the organization can read
+	answerTimeout = 15 * time.Second // limit of a whole attempt
+	// Bytes of an answer that are read, so that its connection can be used again.
+	answerBytesMax       = 64 << 10
+	responseKeptBytesMax = 1 << 10 // bytes of an answer that the organization can read
 	errorBytesMax        = 300
 	// How long an event waits for its predecessor, from that one's first attempt.
-	orderWaitMax         = 10 * time.Minute
-	retryAfterMax        = 24 * time.Hour
-	jitterPercent        = 20
-	leaseLength          = time.Minute
+	orderWaitMax  = 10 * time.Minute
+	retryAfterMax = 24 * time.Hour
+	jitterPercent = 20
+	leaseLength   = time.Minute
 	// How much of its lease a post must still have when it starts.
-	leaseRemainingMin    = answerTimeout + 10*time.Second
+	leaseRemainingMin = answerTimeout + 10*time.Second
 )
 
 // delays are the pauses before each attempt, 3.2 days in total. After the last attempt the delivery

@@ -16,7 +16,7 @@ import (
 const (
 	rotationPeriod = 24 * time.Hour // how long a secret still signs after it was replaced
 	// Secrets that sign at the same time; with the installation's keys fewer than a verifier tries.
-	secretsMax     = 4
+	secretsMax = 4
 )
 
 // secretBinding returns the binding of a sealed secret to its endpoint and version.
@@ -30,7 +30,8 @@ func (s *Endpoints) newSecret(ctx context.Context, tx pg.Tx, org, endpointID str
 	if err != nil {
 		return seal.Secret{}, err
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO webhook_secrets (endpoint_id, version, org_id, sealed, created_at) VALUES ($1, $2, $3, $4, $5)`,
+	_, err = tx.Exec(ctx,
+		`INSERT INTO webhook_secrets (endpoint_id, version, org_id, sealed, created_at) VALUES ($1, $2, $3, $4, $5)`,
 		endpointID, version, org, sealed, tx.Now)
 	if err != nil {
 		return seal.Secret{}, fmt.Errorf("write secret %d of endpoint %s: %w", version, endpointID, err)
@@ -47,7 +48,9 @@ func (s *Endpoints) newSecret(ctx context.Context, tx pg.Tx, org, endpointID str
 //   - INVALID_STATE for a fifth within a day, because a secret on which a receiver may still rely
 //     would have to end early
 //   - NOT_FOUND if there is no such endpoint
-func (s *Endpoints) Rotate(ctx context.Context, tx pg.Tx, org string, actor audit.Actor, endpointID string) (e Endpoint, secret seal.Secret, formerUntil time.Time, err error) {
+func (s *Endpoints) Rotate(
+	ctx context.Context, tx pg.Tx, org string, actor audit.Actor, endpointID string,
+) (e Endpoint, secret seal.Secret, formerUntil time.Time, err error) {
 	if e, err = lockEndpoint(ctx, tx, org, endpointID); err != nil {
 		return e, secret, formerUntil, err
 	}
@@ -65,7 +68,10 @@ func (s *Endpoints) Rotate(ctx context.Context, tx pg.Tx, org string, actor audi
 			secretsMax, oldestRetires.UTC().Format(time.RFC3339)).WithExtra("currentStatus", e.Status)
 	}
 	formerUntil = tx.Now.Add(rotationPeriod)
-	_, err = tx.Exec(ctx, `UPDATE webhook_secrets SET retires_at = $3 WHERE org_id = $1 AND endpoint_id = $2 AND retires_at IS NULL`, org, endpointID, formerUntil)
+	_, err = tx.Exec(
+		ctx, `UPDATE webhook_secrets SET retires_at = $3 WHERE org_id = $1 AND endpoint_id = $2 AND retires_at IS NULL`,
+		org, endpointID, formerUntil,
+	)
 	if err != nil {
 		return e, secret, formerUntil, fmt.Errorf("retire secret %d of endpoint %s: %w", version, endpointID, err)
 	}
@@ -74,7 +80,8 @@ func (s *Endpoints) Rotate(ctx context.Context, tx pg.Tx, org string, actor audi
 	}
 	err = audit.Record(ctx, tx, audit.Entry{
 		OrgID: org, Actor: actor, Action: "webhook_endpoint.secret_rotated",
-		ResourceKind: "WEBHOOK_ENDPOINT", ResourceID: endpointID, Detail: map[string]any{"version": version + 1, "formerUntil": formerUntil},
+		ResourceKind: "WEBHOOK_ENDPOINT", ResourceID: endpointID,
+		Detail: map[string]any{"version": version + 1, "formerUntil": formerUntil},
 	})
 	return e, secret, formerUntil, err
 }
@@ -109,7 +116,9 @@ func readTargets(ctx context.Context, tx pg.Tx, endpoints []string) (map[string]
 		var endpoint string
 		var endpointTarget target
 		var s sealedSecret
-		if err := rows.Scan(&endpoint, &endpointTarget.url, &endpointTarget.failing, &s.version, &s.sealed); err != nil {
+		if err := rows.Scan(
+			&endpoint, &endpointTarget.url, &endpointTarget.failing, &s.version, &s.sealed,
+		); err != nil {
 			return nil, fmt.Errorf("read where deliveries go: %w", err)
 		}
 		endpointTarget.secrets = append(byEndpoint[endpoint].secrets, s)
