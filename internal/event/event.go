@@ -182,7 +182,8 @@ func Record(ctx context.Context, tx pg.Tx, e Event) (string, error) {
 // event that cannot be encoded or has an unknown type.
 func QueueFirst(b *pgx.Batch, now time.Time, events ...Event) error {
 	n := len(events)
-	ids, orgs, types, kinds, resources := make([]string, n), make([]string, n), make([]string, n), make([]string, n), make([]string, n)
+	ids, orgs, types, kinds, resources := make([]string, n), make([]string, n), make([]string, n), make([]string, n),
+		make([]string, n)
 	customers, chains, data := make([]string, n), make([]string, n), make([][]byte, n)
 	for i, e := range events {
 		if !IsKnown(e.Type) {
@@ -192,7 +193,8 @@ func QueueFirst(b *pgx.Batch, now time.Time, events ...Event) error {
 		if data[i], err = encodeJSON(e.Data); err != nil {
 			return fmt.Errorf("record %s of %s: %w", e.Type, e.ResourceID, err)
 		}
-		ids[i], orgs[i], types[i], kinds[i], resources[i] = id.New("evt", now), e.OrgID, string(e.Type), e.ResourceKind, e.ResourceID
+		ids[i], orgs[i], types[i], kinds[i], resources[i] = id.New("evt", now), e.OrgID, string(e.Type), e.ResourceKind,
+			e.ResourceID
 		customers[i], chains[i] = e.CustomerID, e.Chain
 	}
 	b.Queue(`

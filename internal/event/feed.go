@@ -70,7 +70,9 @@ func ReadFeed(ctx context.Context, tx pg.Tx, org string, afterSeq int64, types [
 
 // LastSequence returns the number of the organization's newest event, or 0.
 func LastSequence(ctx context.Context, tx pg.Tx, org string) (last int64, err error) {
-	if err := tx.QueryRow(ctx, `SELECT coalesce((SELECT last FROM event_sequences WHERE org_id = $1), 0)`, org).Scan(&last); err != nil {
+	if err := tx.QueryRow(
+		ctx, `SELECT coalesce((SELECT last FROM event_sequences WHERE org_id = $1), 0)`, org,
+	).Scan(&last); err != nil {
 		return 0, fmt.Errorf("read the last event's number of %s: %w", org, err)
 	}
 	return last, nil

@@ -20,7 +20,8 @@ func RecordMany(ctx context.Context, tx pg.Tx, events ...Event) error {
 	if n == 0 {
 		return nil
 	}
-	ids, orgs, types, kinds, resources := make([]string, n), make([]string, n), make([]string, n), make([]string, n), make([]string, n)
+	ids, orgs, types, kinds, resources := make([]string, n), make([]string, n), make([]string, n), make([]string, n),
+		make([]string, n)
 	customers, chains, data := make([]string, n), make([]string, n), make([][]byte, n)
 	for i, e := range events {
 		if !IsKnown(e.Type) {

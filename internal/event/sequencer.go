@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	batchMax    = 1000                  // events that one step starts from
-	idlePause   = 50 * time.Millisecond // between two polls when there was nothing to do
+	batchMax  = 1000                  // events that one step starts from
+	idlePause = 50 * time.Millisecond // between two polls when there was nothing to do
 	// Pause after a step that was far from full, so that more events share its fixed cost.
 	gatherPause = 20 * time.Millisecond
-	errorPause  = 2 * time.Second       // after an error
+	errorPause  = 2 * time.Second // after an error
 )
 
 // Sequenced is an event with its sequence number and the body that is sent.
@@ -112,8 +112,11 @@ func (s *Sequencer) Step(ctx context.Context) (int, error) {
 		// they grow. Each batch therefore gets a plan of its own, over indexes.
 		var found, locked bool
 		look := &pgx.Batch{}
-		look.Queue(`SELECT set_config('plan_cache_mode', 'force_custom_plan', true), set_config('enable_seqscan', 'off', true)`)
-		look.Queue(`SELECT EXISTS (SELECT FROM events WHERE sequence IS NULL)`).QueryRow(func(row pgx.Row) error { return row.Scan(&found) })
+		look.Queue(
+			`SELECT set_config('plan_cache_mode', 'force_custom_plan', true), set_config('enable_seqscan', 'off', true)`,
+		)
+		look.Queue(`SELECT EXISTS (SELECT FROM events WHERE sequence IS NULL)`).
+			QueryRow(func(row pgx.Row) error { return row.Scan(&found) })
 		if err := tx.SendBatch(ctx, look).Close(); err != nil {
 			return fmt.Errorf("look for events without a sequence: %w", err)
 		}
@@ -122,7 +125,8 @@ func (s *Sequencer) Step(ctx context.Context) (int, error) {
 		}
 		crash.Hit("W20")
 		if !s.skipLock {
-			err := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock(hashtextextended('coffer/event/sequencer', 0))`).Scan(&locked)
+			err := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock(hashtextextended('coffer/event/sequencer', 0))`).
+				Scan(&locked)
 			if err != nil {
 				return fmt.Errorf("ask for the sequencer's lock: %w", err)
 			}
@@ -193,7 +197,8 @@ func readUnnumbered(ctx context.Context, tx pg.Tx, limit int) ([]unnumbered, err
 	}
 	batch, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (unnumbered, error) {
 		var e unnumbered
-		err := row.Scan(&e.EventID, &e.OrgID, &e.Type, &e.ResourceID, &e.ResourceSeq, &e.CustomerID, &e.Chain, &e.data, &e.createdAt)
+		err := row.Scan(&e.EventID, &e.OrgID, &e.Type, &e.ResourceID, &e.ResourceSeq, &e.CustomerID, &e.Chain, &e.data,
+			&e.createdAt)
 		return e, err
 	})
 	if err != nil {
@@ -246,7 +251,9 @@ func (s *Sequencer) assignSequences(ctx context.Context, tx pg.Tx, batch []unnum
 	last := map[string]int64{}
 	var org string
 	var current int64
-	if _, err := pgx.ForEachRow(rows, []any{&org, &current}, func() error { last[org] = current; return nil }); err != nil {
+	if _, err := pgx.ForEachRow(
+		rows, []any{&org, &current}, func() error { last[org] = current; return nil },
+	); err != nil {
 		return fmt.Errorf("read sequences: %w", err)
 	}
 	oldLast, newLast := make([]int64, len(orgs)), make([]int64, len(orgs))
