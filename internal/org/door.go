@@ -83,11 +83,12 @@ func findOwners(ctx context.Context, db *pg.DB, hashes [][sha256.Size]byte) (map
 			LEFT JOIN api_key_uses u ON u.hash = k.hash
 			WHERE k.main OR s.additional_api_keys`, wanted).Query(func(rows pgx.Rows) error {
 			var h keyHolder
-			_, err := pgx.ForEachRow(rows, []any{&h.hash, &h.OrgID, &h.KeyID, &h.Scope, &h.needsUseNote, &h.allowedPrefixes}, func() error {
-				found[[sha256.Size]byte(h.hash)] = h
-				h.hash, h.allowedPrefixes = nil, nil // the next row does not write into them
-				return nil
-			})
+			_, err := pgx.ForEachRow(rows,
+				[]any{&h.hash, &h.OrgID, &h.KeyID, &h.Scope, &h.needsUseNote, &h.allowedPrefixes}, func() error {
+					found[[sha256.Size]byte(h.hash)] = h
+					h.hash, h.allowedPrefixes = nil, nil // the next row does not write into them
+					return nil
+				})
 			return err
 		})
 	})

@@ -23,7 +23,10 @@ const ipAllowlistMax = 256
 // INVALID_REQUEST on ipAllowlist.
 func ParseIPAllowlist(texts []string) ([]netip.Prefix, error) {
 	refuse := func(format string, args ...any) error {
-		return fault.New(fault.Invalid, fault.InvalidRequest, format+" Nothing was written and no money moved. Correct it and send the request again.", args...).WithParam("ipAllowlist")
+		return fault.New(
+			fault.Invalid, fault.InvalidRequest,
+			format+" Nothing was written and no money moved. Correct it and send the request again.", args...,
+		).WithParam("ipAllowlist")
 	}
 	if len(texts) > ipAllowlistMax {
 		return nil, refuse("An IP list has at most %d entries.", ipAllowlistMax)
@@ -32,11 +35,15 @@ func ParseIPAllowlist(texts []string) ([]netip.Prefix, error) {
 	for i, text := range texts {
 		p, err := ParsePrefix(text)
 		if err != nil {
-			return nil, refuse("Entry %d of the IP list is no address and no network such as 203.0.113.7 or 2001:db8::/32.", i+1)
+			return nil, refuse(
+				"Entry %d of the IP list is no address and no network such as 203.0.113.7 or 2001:db8::/32.", i+1,
+			)
 		}
 		// The entry would look like a restriction and be none.
 		if p.Bits() == 0 {
-			return nil, refuse("Entry %d of the IP list is every address there is. An empty list lets every address in.", i+1)
+			return nil, refuse(
+				"Entry %d of the IP list is every address there is. An empty list lets every address in.", i+1,
+			)
 		}
 		list = append(list, p)
 	}

@@ -66,7 +66,7 @@ type Caller struct {
 	KeyID string
 	Scope Scope
 
-	hash         []byte
+	hash []byte
 	// Its last use is not recorded, or was recorded at least a minute ago.
 	needsUseNote bool
 }
@@ -100,7 +100,7 @@ type Key struct {
 	LastUsedAt *time.Time // of the present value, to the minute
 	RolledAt   *time.Time
 	// Of the key, not of its value; the main key has the organization's time.
-	CreatedAt  time.Time
+	CreatedAt time.Time
 	// The end and the last use of the replaced value, while it still works.
 	FormerEndsAt     *time.Time
 	FormerLastUsedAt *time.Time
@@ -119,12 +119,18 @@ type NewKey struct {
 const noKeyMadeText = " No key was made and no money moved."
 
 func (n NewKey) checkValues() error {
-	if strings.TrimSpace(n.Name) != n.Name || n.Name == "" || len(n.Name) > nameBytesMax || !utf8.ValidString(n.Name) || strings.ContainsFunc(n.Name, unicode.IsControl) {
+	if strings.TrimSpace(n.Name) != n.Name || n.Name == "" || len(n.Name) > nameBytesMax || !utf8.ValidString(n.Name) ||
+		strings.ContainsFunc(n.Name, unicode.IsControl) {
 		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"A key has a name of 1 to %d bytes without control characters and without space around it."+noKeyMadeText+" Give it another name.", nameBytesMax).WithParam("name")
+			"A key has a name of 1 to %d bytes without control characters and without space around it."+noKeyMadeText+" Give it another name.", nameBytesMax).WithParam(
+			"name",
+		)
 	}
 	if !slices.Contains(Scopes, n.Scope) {
-		return fault.New(fault.Invalid, fault.InvalidRequest, "The scope is READ, NO_MONEY_OUT or FULL."+noKeyMadeText+" Give one of them.").WithParam("scope")
+		return fault.New(
+			fault.Invalid, fault.InvalidRequest,
+			"The scope is READ, NO_MONEY_OUT or FULL."+noKeyMadeText+" Give one of them.",
+		).WithParam("scope")
 	}
 	return nil
 }
@@ -144,15 +150,22 @@ func CreateKey(ctx context.Context, db *pg.DB, caller Caller, n NewKey) (Key, se
 		if err := caller.lockMainKey(ctx, tx); err != nil {
 			return err
 		}
-		if err := requireAdditionalKeys(ctx, tx, caller.OrgID, "Your organization has one API key: additionalApiKeys is off."+noKeyMadeText+" Ask the operator of this service to switch it on."); err != nil {
+		if err := requireAdditionalKeys(
+			ctx, tx, caller.OrgID,
+			"Your organization has one API key: additionalApiKeys is off."+noKeyMadeText+" Ask the operator of this service to switch it on.",
+		); err != nil {
 			return err
 		}
 		keyID := id.New(keyIDPrefix, tx.Now)
-		_, err := tx.Exec(ctx, `INSERT INTO additional_api_keys (key_id, org_id, name, scope, hash, expires_at) VALUES ($1, $2, $3, $4, $5, $6)`,
+		_, err := tx.Exec(ctx,
+			`INSERT INTO additional_api_keys (key_id, org_id, name, scope, hash, expires_at) VALUES ($1, $2, $3, $4, $5, $6)`,
 			keyID, caller.OrgID, n.Name, n.Scope, hash, n.ExpiresAt)
 		switch {
 		case pg.ViolatesConstraint(err, "additional_api_keys_ahead"):
-			return fault.New(fault.Invalid, fault.InvalidRequest, "expiresAt has passed."+noKeyMadeText+" Give a later time, or leave it out for a key that does not expire.").WithParam("expiresAt")
+			return fault.New(
+				fault.Invalid, fault.InvalidRequest,
+				"expiresAt has passed."+noKeyMadeText+" Give a later time, or leave it out for a key that does not expire.",
+			).WithParam("expiresAt")
 		case pg.ViolatesConstraint(err, "additional_api_keys_most"):
 			return fault.New(fault.Conflict, fault.InvalidState,
 				"An organization has at most %d API keys beside its main one."+noKeyMadeText+" Delete one that is not needed.", AdditionalKeysMax)
@@ -162,7 +175,8 @@ func CreateKey(ctx context.Context, db *pg.DB, caller Caller, n NewKey) (Key, se
 		if made, err = KeyByID(ctx, tx, caller.OrgID, keyID); err != nil {
 			return err
 		}
-		return audit.Record(ctx, tx, made.auditEntry(caller.OrgID, caller.Actor(), "api_key.created", map[string]any{"name": n.Name, "scope": n.Scope, "expiresAt": n.ExpiresAt}))
+		return audit.Record(ctx, tx, made.auditEntry(caller.OrgID, caller.Actor(), "api_key.created",
+			map[string]any{"name": n.Name, "scope": n.Scope, "expiresAt": n.ExpiresAt}))
 	})
 	if err != nil {
 		return Key{}, seal.Secret{}, err
@@ -171,7 +185,9 @@ func CreateKey(ctx context.Context, db *pg.DB, caller Caller, n NewKey) (Key, se
 }
 
 func (k Key) auditEntry(org string, actor audit.Actor, action string, detail map[string]any) audit.Entry {
-	e := audit.Entry{OrgID: org, Actor: actor, Action: action, ResourceKind: "API_KEY", ResourceID: k.ID, Detail: detail}
+	e := audit.Entry{
+		OrgID: org, Actor: actor, Action: action, ResourceKind: "API_KEY", ResourceID: k.ID, Detail: detail,
+	}
 	if k.IsMain() {
 		e.ResourceKind, e.ResourceID = "ORGANIZATION", org
 	}
@@ -226,10 +242,13 @@ func requireAdditionalKeys(ctx context.Context, tx pg.Tx, org, refusal string) e
 //   - UNAUTHORIZED if the caller's key ended meanwhile
 //   - INVALID_STATE if another request rolled the key at this moment, if it expired, and for an
 //     overlap while an earlier value still works
-func RollAPIKey(ctx context.Context, db *pg.DB, caller Caller, keyID string, overlapSeconds int) (Key, seal.Secret, error) {
+func RollAPIKey(
+	ctx context.Context, db *pg.DB, caller Caller, keyID string, overlapSeconds int,
+) (Key, seal.Secret, error) {
 	if overlapSeconds < 0 || overlapSeconds > OverlapSecondsMax {
 		return Key{}, seal.Secret{}, fault.New(fault.Invalid, fault.InvalidRequest,
-			"overlapSeconds is a whole number from 0 to %d. The key was not rolled and no money moved. Correct it.", OverlapSecondsMax).WithParam("overlapSeconds")
+			"overlapSeconds is a whole number from 0 to %d. The key was not rolled and no money moved. Correct it.",
+			OverlapSecondsMax).WithParam("overlapSeconds")
 	}
 	value, hash := newKey()
 	var rolled Key
@@ -241,7 +260,9 @@ func RollAPIKey(ctx context.Context, db *pg.DB, caller Caller, keyID string, ove
 	if keyID == MainKeyID {
 		// The database role of an organization's requests may not write a value of the main key.
 		err = db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-			rolled, err = rollMain(ctx, tx, caller.Actor(), caller.OrgID, hash, overlapSeconds, func() error { return caller.checkStillValid(ctx, tx) })
+			rolled, err = rollMain(ctx, tx, caller.Actor(), caller.OrgID, hash, overlapSeconds, func() error {
+				return caller.checkStillValid(ctx, tx)
+			})
 			return err
 		})
 	} else {
@@ -260,7 +281,10 @@ const (
 
 // rollMain replaces the value of the main key, in a transaction of the system. checkCaller may be
 // nil. It runs once no other roll can come between, and its error refuses the roll.
-func rollMain(ctx context.Context, tx pg.Tx, actor audit.Actor, org string, hash []byte, overlapSeconds int, checkCaller func() error) (Key, error) {
+func rollMain(
+	ctx context.Context, tx pg.Tx, actor audit.Actor, org string, hash []byte, overlapSeconds int,
+	checkCaller func() error,
+) (Key, error) {
 	if _, err := ByID(ctx, tx, org); err != nil {
 		return Key{}, err
 	}
@@ -285,11 +309,18 @@ func rollMain(ctx context.Context, tx pg.Tx, actor audit.Actor, org string, hash
 		}
 	}
 	if overlapSeconds > 0 {
-		if err := requireAdditionalKeys(ctx, tx, org, "Your organization has one API key, whose roll replaces it at once: additionalApiKeys is off. Nothing was changed and no money moved. Roll it with overlapSeconds 0, or ask the operator of this service to switch additionalApiKeys on."); err != nil {
+		if err := requireAdditionalKeys(
+			ctx, tx, org,
+			"Your organization has one API key, whose roll replaces it at once: additionalApiKeys is off. Nothing was changed and no money moved. Roll it with overlapSeconds 0, or ask the operator of this service to switch additionalApiKeys on.",
+		); err != nil {
 			return Key{}, err
 		}
 	}
-	_, err := tx.Exec(ctx, `UPDATE api_keys SET ends_at = NULL WHERE org_id = $1 AND ends_at IS NOT NULL AND ($2 OR ends_at <= now())`, org, overlapSeconds == 0)
+	_, err := tx.Exec(
+		ctx,
+		`UPDATE api_keys SET ends_at = NULL WHERE org_id = $1 AND ends_at IS NOT NULL AND ($2 OR ends_at <= now())`,
+		org, overlapSeconds == 0,
+	)
 	if err != nil {
 		return Key{}, fmt.Errorf("end the earlier key of %s: %w", org, err)
 	}
@@ -317,11 +348,14 @@ func rollMain(ctx context.Context, tx pg.Tx, actor audit.Actor, org string, hash
 	if err != nil {
 		return Key{}, err
 	}
-	return rolled, audit.Record(ctx, tx, rolled.auditEntry(org, actor, "api_key.rolled", map[string]any{"overlapSeconds": overlapSeconds}))
+	return rolled, audit.Record(ctx, tx, rolled.auditEntry(org, actor, "api_key.rolled",
+		map[string]any{"overlapSeconds": overlapSeconds}))
 }
 
 // rollAdditional replaces the value of an additional key, in a transaction of its organization.
-func rollAdditional(ctx context.Context, tx pg.Tx, caller Caller, keyID string, hash []byte, overlapSeconds int) (Key, error) {
+func rollAdditional(
+	ctx context.Context, tx pg.Tx, caller Caller, keyID string, hash []byte, overlapSeconds int,
+) (Key, error) {
 	key, rolls, err := keyByID(ctx, tx, caller.OrgID, keyID)
 	if err != nil {
 		return Key{}, err
@@ -329,11 +363,17 @@ func rollAdditional(ctx context.Context, tx pg.Tx, caller Caller, keyID string, 
 	if err := caller.lockMainKey(ctx, tx); err != nil {
 		return Key{}, err
 	}
-	if err := requireAdditionalKeys(ctx, tx, caller.OrgID, "This key is suspended: additionalApiKeys is off for your organization. Nothing was changed and no money moved. Delete it, or ask the operator of this service to switch additionalApiKeys on."); err != nil {
+	if err := requireAdditionalKeys(
+		ctx, tx, caller.OrgID,
+		"This key is suspended: additionalApiKeys is off for your organization. Nothing was changed and no money moved. Delete it, or ask the operator of this service to switch additionalApiKeys on.",
+	); err != nil {
 		return Key{}, err
 	}
 	if key.Status == KeyExpired {
-		return Key{}, fault.New(fault.Conflict, fault.InvalidState, "This key has expired. Nothing was changed and no money moved. Make another one.").WithExtra("currentStatus", string(KeyExpired))
+		return Key{}, fault.New(
+			fault.Conflict, fault.InvalidState,
+			"This key has expired. Nothing was changed and no money moved. Make another one.",
+		).WithExtra("currentStatus", string(KeyExpired))
 	}
 	tag, err := tx.Exec(ctx, `
 		UPDATE additional_api_keys SET hash = $3, rolls = rolls + 1, rolled_at = now(),
@@ -358,14 +398,18 @@ func rollAdditional(ctx context.Context, tx pg.Tx, caller Caller, keyID string, 
 	if err != nil {
 		return Key{}, err
 	}
-	return rolled, audit.Record(ctx, tx, rolled.auditEntry(caller.OrgID, caller.Actor(), "api_key.rolled", map[string]any{"overlapSeconds": overlapSeconds}))
+	return rolled, audit.Record(ctx, tx, rolled.auditEntry(caller.OrgID, caller.Actor(), "api_key.rolled",
+		map[string]any{"overlapSeconds": overlapSeconds}))
 }
 
 // DeleteKey deletes an additional key with all its values, from the commit on. Errors: NOT_FOUND,
 // INVALID_STATE for the main key, UNAUTHORIZED if the caller's key ended meanwhile.
 func DeleteKey(ctx context.Context, db *pg.DB, caller Caller, keyID string) error {
 	if keyID == MainKeyID {
-		return fault.New(fault.Conflict, fault.InvalidState, "An organization keeps its main key. Nothing was changed and no money moved. Roll it, which ends its value; or have the operator of this service revoke it.")
+		return fault.New(
+			fault.Conflict, fault.InvalidState,
+			"An organization keeps its main key. Nothing was changed and no money moved. Roll it, which ends its value; or have the operator of this service revoke it.",
+		)
 	}
 	return db.InOrg(ctx, caller.OrgID, func(ctx context.Context, tx pg.Tx) error {
 		if err := caller.lockMainKey(ctx, tx); err != nil {
@@ -380,7 +424,11 @@ func deleteKey(ctx context.Context, tx pg.Tx, actor audit.Actor, org, keyID, act
 	if err != nil {
 		return err
 	}
-	tag, err := tx.Exec(ctx, `UPDATE additional_api_keys SET deleted_at = now() WHERE org_id = $1 AND key_id = $2 AND deleted_at IS NULL`, org, keyID)
+	tag, err := tx.Exec(
+		ctx,
+		`UPDATE additional_api_keys SET deleted_at = now() WHERE org_id = $1 AND key_id = $2 AND deleted_at IS NULL`,
+		org, keyID,
+	)
 	if err != nil {
 		return fmt.Errorf("delete API key %s: %w", keyID, err)
 	}
@@ -404,7 +452,9 @@ func RevokeKey(ctx context.Context, db *pg.DB, actor audit.Actor, org, keyID str
 		if err := pg.LockExclusive(ctx, tx, keysLockName(org)); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, `UPDATE api_keys SET ends_at = NULL WHERE org_id = $1 AND ends_at IS NOT NULL`, org); err != nil {
+		if _, err := tx.Exec(
+			ctx, `UPDATE api_keys SET ends_at = NULL WHERE org_id = $1 AND ends_at IS NOT NULL`, org,
+		); err != nil {
 			return fmt.Errorf("end the earlier key of %s: %w", org, err)
 		}
 		tag, err := tx.Exec(ctx, `UPDATE api_keys SET rolled_at = now() WHERE org_id = $1 AND rolled_at IS NULL`, org)
@@ -412,14 +462,19 @@ func RevokeKey(ctx context.Context, db *pg.DB, actor audit.Actor, org, keyID str
 			return fmt.Errorf("revoke the key of %s: %w", org, err)
 		}
 		if tag.RowsAffected() != 1 {
-			return fault.New(fault.Conflict, fault.InvalidState, "The main key of %s is revoked already. Nothing was changed. Roll it to give the organization another one.", org)
+			return fault.New(
+				fault.Conflict, fault.InvalidState,
+				"The main key of %s is revoked already. Nothing was changed. Roll it to give the organization another one.",
+				org,
+			)
 		}
 		return audit.Record(ctx, tx, Key{ID: MainKeyID}.auditEntry(org, actor, "api_key.revoked", nil))
 	})
 }
 
 func newKeyNotFound() error {
-	return fault.New(fault.NotFound, fault.CodeNotFound, "There is no such API key. Nothing was changed and no money moved. List the keys to see which there are.")
+	return fault.New(fault.NotFound, fault.CodeNotFound,
+		"There is no such API key. Nothing was changed and no money moved. List the keys to see which there are.")
 }
 
 // selectKeys reads the keys of an organization that are not deleted. It compares times with the
@@ -455,7 +510,8 @@ type keyRow struct {
 }
 
 func scanKey(row pgx.CollectableRow) (k keyRow, err error) {
-	err = row.Scan(&k.ID, &k.Name, &k.Scope, &k.Status, &k.ExpiresAt, &k.LastUsedAt, &k.RolledAt, &k.CreatedAt, &k.FormerEndsAt, &k.FormerLastUsedAt, &k.rolls)
+	err = row.Scan(&k.ID, &k.Name, &k.Scope, &k.Status, &k.ExpiresAt, &k.LastUsedAt, &k.RolledAt, &k.CreatedAt,
+		&k.FormerEndsAt, &k.FormerLastUsedAt, &k.rolls)
 	return k, err
 }
 

@@ -52,7 +52,8 @@ func LoadView(ctx context.Context, tx pg.Tx, org string) (View, error) {
 }
 
 func newNotFound() error {
-	return fault.New(fault.NotFound, fault.CodeNotFound, "There is no such organization. Nothing was changed and no money moved.")
+	return fault.New(fault.NotFound, fault.CodeNotFound,
+		"There is no such organization. Nothing was changed and no money moved.")
 }
 
 // Filter narrows a list; zero fields do not.
@@ -83,5 +84,7 @@ func List(ctx context.Context, tx pg.Tx, f Filter, p page.Page) (page.Result[Vie
 	if err != nil {
 		return page.Result[View]{}, fmt.Errorf("list the organizations: %w", err)
 	}
-	return page.CutPage(p, found, func(s View) page.Cursor { return page.Cursor{CreatedAt: s.CreatedAt, ID: s.ID} }), nil
+	return page.CutPage(
+		p, found, func(s View) page.Cursor { return page.Cursor{CreatedAt: s.CreatedAt, ID: s.ID} },
+	), nil
 }

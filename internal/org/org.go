@@ -61,9 +61,12 @@ func Create(ctx context.Context, db *pg.DB, name string) (Organization, seal.Sec
 // CreateBy does what Create does, with the actor that the audit log names.
 func CreateBy(ctx context.Context, db *pg.DB, actor audit.Actor, name string) (Organization, seal.Secret, error) {
 	name = strings.TrimSpace(name)
-	if name == "" || len(name) > nameBytesMax || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
+	if name == "" || len(name) > nameBytesMax || !utf8.ValidString(name) ||
+		strings.ContainsFunc(name, unicode.IsControl) {
 		return Organization{}, seal.Secret{}, fault.New(fault.Invalid, fault.InvalidRequest,
-			"An organization has a name of 1 to %d bytes without control characters. Nothing was made. Give it another name.", nameBytesMax).WithParam("name")
+			"An organization has a name of 1 to %d bytes without control characters. Nothing was made. Give it another name.", nameBytesMax).WithParam(
+			"name",
+		)
 	}
 	key, hash := newKey()
 	var o Organization
@@ -92,7 +95,8 @@ func CreateBy(ctx context.Context, db *pg.DB, actor audit.Actor, name string) (O
 func RestoreOrganizations(ctx context.Context, tx pg.Tx, ids []string) error {
 	for _, org := range ids {
 		b := &pgx.Batch{}
-		b.Queue(`INSERT INTO organizations (org_id, name, created_at) VALUES ($1, $2, $3)`, org, "restored "+org, tx.Now)
+		b.Queue(`INSERT INTO organizations (org_id, name, created_at) VALUES ($1, $2, $3)`, org, "restored "+org,
+			tx.Now)
 		b.Queue(`INSERT INTO organization_settings (org_id, updated_at) VALUES ($1, $2)`, org, tx.Now)
 		if err := tx.SendBatch(ctx, b).Close(); err != nil {
 			return fmt.Errorf("restore organization %s: %w", org, err)

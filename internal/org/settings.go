@@ -51,7 +51,7 @@ type ChargedCosts string
 const (
 	// Also the network fee of payments that failed because of their payee.
 	ChargeRentAndFailures ChargedCosts = "RENT_AND_FAILURES"
-	ChargeRent            ChargedCosts = "RENT"              // the rent of accounts created for payees
+	ChargeRent            ChargedCosts = "RENT" // the rent of accounts created for payees
 	ChargeNone            ChargedCosts = "NONE"
 )
 
@@ -60,10 +60,10 @@ var chargedCosts = []ChargedCosts{ChargeRentAndFailures, ChargeRent, ChargeNone}
 
 // AllowlistEntry is an entry of the approval allowlist.
 type AllowlistEntry struct {
-	Email      string // as customer.FoldEmail makes it
+	Email string // as customer.FoldEmail makes it
 	// Only this customer; "" means every customer who has the e-mail.
 	CustomerID string
-	Active     bool   // an inactive entry has no effect
+	Active     bool // an inactive entry has no effect
 }
 
 type allowlistEntryJSON struct {
@@ -107,35 +107,35 @@ func compareEntries(a, b AllowlistEntry) int {
 // Settings holds the settings of an organization.
 type Settings struct {
 	// Deposits whose sender is above it are flagged; "" screens none.
-	ScreeningSeverityThreshold   Severity
+	ScreeningSeverityThreshold Severity
 	// Deposits strictly above it are screened; nil screens none.
-	ScreeningUSDThreshold        *money.USD
+	ScreeningUSDThreshold *money.USD
 	// Withdrawals strictly above it wait for approval; with nil none waits for its value.
 	CustomerWithdrawUSDThreshold *money.USD
 	// The organization's own withdrawals strictly above it wait for approval; with nil none waits
 	// for its value.
-	TwoFactorUSDThreshold        *money.USD
+	TwoFactorUSDThreshold *money.USD
 	// Withdrawals to destinations above it are refused; "" means HIGH where this installation
 	// screens.
-	WithdrawSeverityThreshold    Severity
-	ApprovalAllowlist            []AllowlistEntry // sorted; see SkipsApproval
+	WithdrawSeverityThreshold Severity
+	ApprovalAllowlist         []AllowlistEntry // sorted; see SkipsApproval
 	// Approvals that a held withdrawal needs, 1 to ApprovalQuorumMax.
-	ApprovalQuorum               int
-	IPAllowlist                  []netip.Prefix
-	CustomerSwapsEnabled         bool
-	OrganizationSwapsEnabled     bool
-	SwappableMintIDs             []int // sorted
-	SwapFeeBps                   int
-	FlaggedDepositAPIEnabled     bool // the organization's key may decide about flagged deposits
-	AutoRestoreFailedSwaps       bool
-	RequireWithdrawIdempotency   bool         // a withdrawal without an idempotency key is refused
+	ApprovalQuorum             int
+	IPAllowlist                []netip.Prefix
+	CustomerSwapsEnabled       bool
+	OrganizationSwapsEnabled   bool
+	SwappableMintIDs           []int // sorted
+	SwapFeeBps                 int
+	FlaggedDepositAPIEnabled   bool // the organization's key may decide about flagged deposits
+	AutoRestoreFailedSwaps     bool
+	RequireWithdrawIdempotency bool // a withdrawal without an idempotency key is refused
 	// What one customer's withdrawals may cost the organization in 24 hours before further ones are
 	// held; nil means no limit.
-	CustomerFeeDayUSD            *money.USD
-	ChargeCustomerCosts          ChargedCosts // which of those costs the customers pay; "" is NONE
+	CustomerFeeDayUSD   *money.USD
+	ChargeCustomerCosts ChargedCosts // which of those costs the customers pay; "" is NONE
 	// Additional keys work, and so does an earlier value of the main key in its overlap.
-	AdditionalAPIKeys            bool
-	UpdatedAt                    time.Time
+	AdditionalAPIKeys bool
+	UpdatedAt         time.Time
 }
 
 // SkipsApproval reports whether the approval allowlist contains a customer. It looks for an active
@@ -162,13 +162,17 @@ type setting struct {
 
 // settings lists all settings in the order of the interface.
 var settings = []setting{
-	severitySetting("screeningSeverityThreshold", func(s *Settings) *Severity { return &s.ScreeningSeverityThreshold }, noScreening),
+	severitySetting("screeningSeverityThreshold", func(s *Settings) *Severity { return &s.ScreeningSeverityThreshold },
+		noScreening),
 	usdSetting("screeningUsdThreshold", func(s *Settings) **money.USD { return &s.ScreeningUSDThreshold }),
-	usdSetting("customerWithdrawUsdThreshold", func(s *Settings) **money.USD { return &s.CustomerWithdrawUSDThreshold }),
+	usdSetting("customerWithdrawUsdThreshold", func(s *Settings) **money.USD {
+		return &s.CustomerWithdrawUSDThreshold
+	}),
 	usdSetting("twoFactorUsdThreshold", func(s *Settings) **money.USD { return &s.TwoFactorUSDThreshold }),
 	// An unset threshold means the default where this installation screens. Where it does not
 	// screen, a threshold holds every withdrawal, and without one none is held.
-	severitySetting("withdrawSeverityThreshold", func(s *Settings) *Severity { return &s.WithdrawSeverityThreshold }, withdrawDefault, noScreening),
+	severitySetting("withdrawSeverityThreshold", func(s *Settings) *Severity { return &s.WithdrawSeverityThreshold },
+		withdrawDefault, noScreening),
 	{
 		"approvalAllowlist", func(s Settings) any { return orEmpty(s.ApprovalAllowlist) }, readAllowlist,
 		func(before, after Settings) bool {
@@ -179,7 +183,8 @@ var settings = []setting{
 		"approvalQuorum", func(s Settings) any { return s.ApprovalQuorum },
 		func(text json.RawMessage, target *Settings) error {
 			if err := decodeInt(text, &target.ApprovalQuorum, 1, ApprovalQuorumMax); err != nil {
-				return newSettingFault("approvalQuorum", "approvalQuorum is a whole number from 1 to %d.", ApprovalQuorumMax)
+				return newSettingFault("approvalQuorum", "approvalQuorum is a whole number from 1 to %d.",
+					ApprovalQuorumMax)
 			}
 			return nil
 		},
@@ -205,7 +210,8 @@ var settings = []setting{
 		"swapFeeBps", func(s Settings) any { return s.SwapFeeBps },
 		func(text json.RawMessage, target *Settings) error {
 			if err := decodeInt(text, &target.SwapFeeBps, 0, SwapFeeBpsMax); err != nil {
-				return newSettingFault("swapFeeBps", "swapFeeBps is a whole number of basis points from 0 to %d.", SwapFeeBpsMax)
+				return newSettingFault("swapFeeBps", "swapFeeBps is a whole number of basis points from 0 to %d.",
+					SwapFeeBpsMax)
 			}
 			return nil
 		}, nil,
@@ -221,14 +227,17 @@ var settings = []setting{
 		func(text json.RawMessage, target *Settings) error {
 			var word *ChargedCosts
 			if err := json.Unmarshal(text, &word); err != nil || word == nil || !slices.Contains(chargedCosts, *word) {
-				return newSettingFault("chargeCustomerCosts", "chargeCustomerCosts is one of NONE, RENT, RENT_AND_FAILURES.")
+				return newSettingFault("chargeCustomerCosts",
+					"chargeCustomerCosts is one of NONE, RENT, RENT_AND_FAILURES.")
 			}
 			target.ChargeCustomerCosts = *word
 			return nil
 		},
 		// Customers can cause costs for the organization that they do not pay themselves.
 		func(before, after Settings) bool {
-			rank := func(s Settings) int { return slices.Index(chargedCosts, cmp.Or(s.ChargeCustomerCosts, ChargeNone)) }
+			rank := func(s Settings) int {
+				return slices.Index(chargedCosts, cmp.Or(s.ChargeCustomerCosts, ChargeNone))
+			}
 			return rank(after) > rank(before)
 		},
 	},
@@ -267,7 +276,9 @@ func severitySetting(name string, field func(*Settings) *Severity, unset ...Seve
 		},
 		// Ratings above the threshold are held, so a higher threshold lets more through.
 		func(before, after Settings) bool {
-			return slices.ContainsFunc(unset, func(u Severity) bool { return rank(cmp.Or(*field(&after), u)) > rank(cmp.Or(*field(&before), u)) })
+			return slices.ContainsFunc(unset, func(u Severity) bool {
+				return rank(cmp.Or(*field(&after), u)) > rank(cmp.Or(*field(&before), u))
+			})
 		},
 	}
 }
@@ -293,7 +304,11 @@ func usdSetting(name string, field func(*Settings) **money.USD) setting {
 				v, err = money.ParseUSD(*word)
 			}
 			if err != nil {
-				return newSettingFault(name, `%s is an amount of dollars such as "10000.00", without sign or exponent and with at most 18 digits after the point, or null.`, name)
+				return newSettingFault(
+					name,
+					`%s is an amount of dollars such as "10000.00", without sign or exponent and with at most 18 digits after the point, or null.`,
+					name,
+				)
 			}
 			*field(target) = &v
 			return nil
@@ -333,7 +348,10 @@ func orEmpty[T any](list []T) []T {
 }
 
 func newSettingFault(name, format string, args ...any) error {
-	return fault.New(fault.Invalid, fault.InvalidRequest, format+" Nothing was written and no money moved. Correct it and send the request again.", args...).WithParam(name)
+	return fault.New(
+		fault.Invalid, fault.InvalidRequest,
+		format+" Nothing was written and no money moved. Correct it and send the request again.", args...,
+	).WithParam(name)
 }
 
 // decodeStrict reads one JSON value and refuses members that target does not have.
@@ -384,7 +402,10 @@ func readAllowlist(text json.RawMessage, target *Settings) error {
 	const name = "approvalAllowlist"
 	var list []AllowlistEntry
 	if err := decodeList(text, &list); err != nil {
-		return newSettingFault(name, `approvalAllowlist is a list of entries such as {"email": "ann@example.com", "customerId": "user_42", "active": true}, of which only email is needed.`)
+		return newSettingFault(
+			name,
+			`approvalAllowlist is a list of entries such as {"email": "ann@example.com", "customerId": "user_42", "active": true}, of which only email is needed.`,
+		)
 	}
 	if len(list) > approvalAllowlistMax {
 		return newSettingFault(name, "approvalAllowlist has at most %d entries.", approvalAllowlistMax)
@@ -394,10 +415,15 @@ func readAllowlist(text json.RawMessage, target *Settings) error {
 			return newSettingFault(name, "Entry %d of approvalAllowlist has no e-mail address.", i+1)
 		}
 		if !customer.PlainEmail(entry.Email) {
-			return newSettingFault(name, "Entry %d of approvalAllowlist has a character that looks like another one or is not shown, such as a full-width letter: write the address in plain letters.", i+1)
+			return newSettingFault(
+				name,
+				"Entry %d of approvalAllowlist has a character that looks like another one or is not shown, such as a full-width letter: write the address in plain letters.",
+				i+1,
+			)
 		}
 		if entry.CustomerID != "" && customer.CheckID(entry.CustomerID) != nil {
-			return newSettingFault(name, "Entry %d of approvalAllowlist has a customerId that no customer can have.", i+1)
+			return newSettingFault(name, "Entry %d of approvalAllowlist has a customerId that no customer can have.",
+				i+1)
 		}
 		list[i].Email = customer.FoldEmail(entry.Email)
 	}
@@ -414,7 +440,9 @@ func readAllowlist(text json.RawMessage, target *Settings) error {
 
 // addsEntries reports whether after has an active entry that before did not have.
 func addsEntries(before, after []AllowlistEntry) bool {
-	return slices.ContainsFunc(after, func(entry AllowlistEntry) bool { return entry.Active && !slices.Contains(before, entry) })
+	return slices.ContainsFunc(after, func(entry AllowlistEntry) bool {
+		return entry.Active && !slices.Contains(before, entry)
+	})
 }
 
 func readSwappableMints(text json.RawMessage, target *Settings) error {
@@ -434,7 +462,9 @@ func addsAddresses(before, after []netip.Prefix) bool {
 		return false
 	}
 	return len(after) == 0 || slices.ContainsFunc(after, func(p netip.Prefix) bool {
-		return !slices.ContainsFunc(before, func(w netip.Prefix) bool { return w.Bits() <= p.Bits() && w.Contains(p.Addr()) })
+		return !slices.ContainsFunc(before, func(w netip.Prefix) bool {
+			return w.Bits() <= p.Bits() && w.Contains(p.Addr())
+		})
 	})
 }
 
@@ -490,7 +520,11 @@ func (c Changes) applyTo(s Settings) (Settings, error) {
 	names := SettingNames()
 	for name := range c {
 		if !slices.Contains(names, name) {
-			return s, fault.New(fault.Invalid, fault.UnknownField, "There is no setting %s. Nothing was changed and no money moved. There are %s.", name, strings.Join(names, ", ")).WithParam(name)
+			return s, fault.New(
+				fault.Invalid, fault.UnknownField,
+				"There is no setting %s. Nothing was changed and no money moved. There are %s.", name,
+				strings.Join(names, ", "),
+			).WithParam(name)
 		}
 	}
 	panic("impossible: every name is known and not all were read")
@@ -515,7 +549,9 @@ func findDifferences(before, after Settings) (changed []Difference) {
 	oldMembers, newMembers := before.ListValues(), after.ListValues()
 	for i, item := range settings {
 		if !bytes.Equal(oldMembers[i].Value, newMembers[i].Value) {
-			changed = append(changed, Difference{item.name, oldMembers[i].Value, newMembers[i].Value, item.loosens != nil && item.loosens(before, after)})
+			changed = append(changed, Difference{
+				item.name, oldMembers[i].Value, newMembers[i].Value, item.loosens != nil && item.loosens(before, after),
+			})
 		}
 	}
 	return changed
@@ -535,9 +571,13 @@ func SettingsOf(ctx context.Context, tx pg.Tx, org string) (Settings, error) {
 func readSettings(ctx context.Context, tx pg.Tx, org, sql string) (Settings, error) {
 	var s Settings
 	var screening, withdraw *Severity
-	err := tx.QueryRow(ctx, sql, org).Scan(&screening, &s.ScreeningUSDThreshold, &s.CustomerWithdrawUSDThreshold, &s.TwoFactorUSDThreshold,
-		&withdraw, &s.ApprovalAllowlist, &s.ApprovalQuorum, &s.IPAllowlist, &s.CustomerSwapsEnabled, &s.OrganizationSwapsEnabled,
-		&s.SwappableMintIDs, &s.SwapFeeBps, &s.FlaggedDepositAPIEnabled, &s.AutoRestoreFailedSwaps, &s.RequireWithdrawIdempotency, &s.CustomerFeeDayUSD, &s.ChargeCustomerCosts, &s.AdditionalAPIKeys, &s.UpdatedAt)
+	err := tx.QueryRow(
+		ctx, sql, org,
+	).Scan(&screening, &s.ScreeningUSDThreshold, &s.CustomerWithdrawUSDThreshold, &s.TwoFactorUSDThreshold,
+		&withdraw, &s.ApprovalAllowlist, &s.ApprovalQuorum, &s.IPAllowlist, &s.CustomerSwapsEnabled,
+		&s.OrganizationSwapsEnabled,
+		&s.SwappableMintIDs, &s.SwapFeeBps, &s.FlaggedDepositAPIEnabled, &s.AutoRestoreFailedSwaps,
+		&s.RequireWithdrawIdempotency, &s.CustomerFeeDayUSD, &s.ChargeCustomerCosts, &s.AdditionalAPIKeys, &s.UpdatedAt)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return s, newNotFound()
 	}
@@ -577,13 +617,15 @@ func ChangeSettings(ctx context.Context, tx pg.Tx, actor audit.Actor, org string
 type Outcome struct {
 	Settings Settings
 	// The changes that wait for another operator; nil if none do.
-	Pending  *foureyes.Request
+	Pending *foureyes.Request
 }
 
 // RequestChange changes settings for an operator, where a second operator may have to approve.
 // Changes that loosen a control then wait in a change request; the others are written at once.
 // Errors: those of ChangeSettings and of foureyes.CreateRequest.
-func RequestChange(ctx context.Context, tx pg.Tx, author operator.Key, rule foureyes.Rule, org string, c Changes) (outcome Outcome, err error) {
+func RequestChange(
+	ctx context.Context, tx pg.Tx, author operator.Key, rule foureyes.Rule, org string, c Changes,
+) (outcome Outcome, err error) {
 	before, after, err := planChange(ctx, tx, org, c)
 	if err != nil {
 		return outcome, err
@@ -630,7 +672,9 @@ func ApplyApproved(approver operator.Key) func(ctx context.Context, tx pg.Tx, r 
 		}
 		if changedSince := findDifferences(before, requested); len(changedSince) > 0 {
 			return fault.New(fault.Conflict, fault.InvalidState,
-				"%s was changed since this was asked for. Nothing was changed by this request. Whoever asked withdraws it, and asks again.", changedSince[0].Setting).WithParam(changedSince[0].Setting)
+				"%s was changed since this was asked for. Nothing was changed by this request. Whoever asked withdraws it, and asks again.", changedSince[0].Setting).WithParam(
+				changedSince[0].Setting,
+			)
 		}
 		_, err = writeSettings(ctx, tx, approver.Actor(), r.OrgID, before, after, r.ID)
 		return err
@@ -646,7 +690,9 @@ type HistoryRow struct {
 }
 
 // SettingsHistory returns a page of the changes of an organization's settings. Error: NOT_FOUND.
-func SettingsHistory(ctx context.Context, tx pg.Tx, org string, p page.Page) (result page.Result[HistoryRow], err error) {
+func SettingsHistory(
+	ctx context.Context, tx pg.Tx, org string, p page.Page,
+) (result page.Result[HistoryRow], err error) {
 	if _, err := ByID(ctx, tx, org); err != nil {
 		return result, err
 	}
@@ -683,7 +729,10 @@ func planChange(ctx context.Context, tx pg.Tx, org string, c Changes) (before, a
 	}
 	if _, present := c["swappableMintIds"]; present {
 		var missing *int64
-		err = tx.QueryRow(ctx, `SELECT min(i) FROM unnest($1::bigint[]) i WHERE NOT EXISTS (SELECT FROM mints m WHERE m.mint_id = i)`, after.SwappableMintIDs).Scan(&missing)
+		err = tx.QueryRow(
+			ctx, `SELECT min(i) FROM unnest($1::bigint[]) i WHERE NOT EXISTS (SELECT FROM mints m WHERE m.mint_id = i)`,
+			after.SwappableMintIDs,
+		).Scan(&missing)
 		if err != nil {
 			return before, after, fmt.Errorf("look for the mints of %s: %w", org, err)
 		}
@@ -696,7 +745,9 @@ func planChange(ctx context.Context, tx pg.Tx, org string, c Changes) (before, a
 
 // writeSettings writes the settings after a change. changeRequestID is the change request behind
 // it, or "".
-func writeSettings(ctx context.Context, tx pg.Tx, actor audit.Actor, org string, before, after Settings, changeRequestID string) (Settings, error) {
+func writeSettings(
+	ctx context.Context, tx pg.Tx, actor audit.Actor, org string, before, after Settings, changeRequestID string,
+) (Settings, error) {
 	changes := findDifferences(before, after)
 	if len(changes) == 0 {
 		return before, nil
@@ -713,10 +764,13 @@ func writeSettings(ctx context.Context, tx pg.Tx, actor audit.Actor, org string,
 			auto_restore_failed_swaps = $15, require_withdraw_idempotency = $16, updated_at = $17, customer_fee_day_usd = $18, charge_customer_costs = $19,
 			additional_api_keys = $20
 		WHERE org_id = $1`, org,
-		after.ScreeningSeverityThreshold, after.ScreeningUSDThreshold, after.CustomerWithdrawUSDThreshold, after.TwoFactorUSDThreshold,
-		after.WithdrawSeverityThreshold, string(allowlist), after.ApprovalQuorum, after.IPAllowlist, after.CustomerSwapsEnabled,
+		after.ScreeningSeverityThreshold, after.ScreeningUSDThreshold, after.CustomerWithdrawUSDThreshold,
+		after.TwoFactorUSDThreshold,
+		after.WithdrawSeverityThreshold, string(allowlist), after.ApprovalQuorum, after.IPAllowlist,
+		after.CustomerSwapsEnabled,
 		after.OrganizationSwapsEnabled, after.SwappableMintIDs, after.SwapFeeBps, after.FlaggedDepositAPIEnabled,
-		after.AutoRestoreFailedSwaps, after.RequireWithdrawIdempotency, tx.Now, after.CustomerFeeDayUSD, cmp.Or(after.ChargeCustomerCosts, ChargeNone), after.AdditionalAPIKeys)
+		after.AutoRestoreFailedSwaps, after.RequireWithdrawIdempotency, tx.Now, after.CustomerFeeDayUSD,
+		cmp.Or(after.ChargeCustomerCosts, ChargeNone), after.AdditionalAPIKeys)
 	if err != nil {
 		return Settings{}, fmt.Errorf("change the settings of %s: %w", org, err)
 	}
@@ -726,7 +780,10 @@ func writeSettings(ctx context.Context, tx pg.Tx, actor audit.Actor, org string,
 		if changeRequestID != "" {
 			detail["changeRequest"] = changeRequestID
 		}
-		entries = append(entries, audit.Entry{OrgID: org, Actor: actor, Action: SettingChanged, ResourceKind: "ORGANIZATION", ResourceID: org, Detail: detail})
+		entries = append(entries, audit.Entry{
+			OrgID: org, Actor: actor, Action: SettingChanged, ResourceKind: "ORGANIZATION", ResourceID: org,
+			Detail: detail,
+		})
 	}
 	if err := audit.Record(ctx, tx, entries...); err != nil {
 		return Settings{}, err
