@@ -68,15 +68,23 @@ func (p Person) Actor() audit.Actor { return audit.User(p.ID) }
 
 // AddPerson creates a member, in a transaction of the system. Errors: INVALID_REQUEST for an
 // invalid e-mail or invalid roles, INVALID_STATE if the organization has a member with that e-mail.
-func AddPerson(ctx context.Context, tx pg.Tx, actor audit.Actor, org, email, name string, roles ...Role) (Person, error) {
+func AddPerson(
+	ctx context.Context, tx pg.Tx, actor audit.Actor, org, email, name string, roles ...Role,
+) (Person, error) {
 	email = strings.TrimSpace(email)
 	if !customer.PlainEmail(email) {
 		return Person{}, fault.New(fault.Invalid, fault.InvalidRequest,
-			"%+q has a character that looks like another one or is not shown. Nothing was written. Write the address in plain letters.", email).WithParam("email")
+			"%+q has a character that looks like another one or is not shown. Nothing was written. Write the address in plain letters.", email).WithParam(
+			"email",
+		)
 	}
-	p := Person{ID: id.New("usr", tx.Now), OrgID: org, Email: customer.FoldEmail(email), Name: name, Roles: roles, CreatedAt: tx.Now}
+	p := Person{
+		ID: id.New("usr", tx.Now), OrgID: org, Email: customer.FoldEmail(email), Name: name, Roles: roles,
+		CreatedAt: tx.Now,
+	}
 	if atSign := strings.IndexByte(p.Email, '@'); atSign < 1 || atSign == len(p.Email)-1 {
-		return Person{}, fault.New(fault.Invalid, fault.InvalidRequest, "%q is not an e-mail address.", email).WithParam("email")
+		return Person{}, fault.New(fault.Invalid, fault.InvalidRequest, "%q is not an e-mail address.", email).
+			WithParam("email")
 	}
 	texts := make([]string, len(roles))
 	for i, r := range roles {
@@ -87,7 +95,9 @@ func AddPerson(ctx context.Context, tx pg.Tx, actor audit.Actor, org, email, nam
 		p.ID, p.OrgID, p.Email, p.Name, texts, p.CreatedAt)
 	switch {
 	case pg.ViolatesConstraint(err, "people_email_unique"):
-		return Person{}, fault.New(fault.Conflict, fault.InvalidState, "The organization has a person with the e-mail %s.", p.Email).WithParam("email")
+		return Person{}, fault.New(
+			fault.Conflict, fault.InvalidState, "The organization has a person with the e-mail %s.", p.Email,
+		).WithParam("email")
 	case pg.ViolatesConstraint(err, "people_roles_known"):
 		return Person{}, fault.New(fault.Invalid, fault.InvalidRequest,
 			"Give at least one role of OWNER, ADMIN, APPROVER, FINANCE, DEVELOPER and VIEWER.").WithParam("roles")
@@ -133,7 +143,9 @@ func scanPerson(row pgx.CollectableRow) (p Person, err error) {
 
 // ListByOrg returns the members of an organization, ordered by e-mail.
 func ListByOrg(ctx context.Context, tx pg.Tx, org string) ([]Person, error) {
-	rows, err := tx.Query(ctx, `SELECT user_id, org_id, email, name, roles, created_at FROM people WHERE org_id = $1 ORDER BY email`, org)
+	rows, err := tx.Query(
+		ctx, `SELECT user_id, org_id, email, name, roles, created_at FROM people WHERE org_id = $1 ORDER BY email`, org,
+	)
 	if err != nil {
 		return nil, fmt.Errorf("list the people of %s: %w", org, err)
 	}
