@@ -105,7 +105,9 @@ func (r Rule) IsActive(ctx context.Context, tx pg.Tx) (bool, error) {
 
 // CreateRequest writes a request, in a transaction of the system. Errors: APPROVAL_REFUSED without
 // a key, INVALID_STATE if too many requests are pending.
-func CreateRequest(ctx context.Context, tx pg.Tx, key operator.Key, org string, kind Kind, before, wanted Values) (Request, error) {
+func CreateRequest(
+	ctx context.Context, tx pg.Tx, key operator.Key, org string, kind Kind, before, wanted Values,
+) (Request, error) {
 	if err := requireKey(key); err != nil {
 		return Request{}, err
 	}
@@ -114,12 +116,19 @@ func CreateRequest(ctx context.Context, tx pg.Tx, key operator.Key, org string, 
 		Author: key.Name, AuthorKey: key.ID, CreatedAt: tx.Now, ExpiresAt: tx.Now.Add(PendingPeriod), Status: Pending,
 	}
 	var pending int
-	err := tx.QueryRow(ctx, `SELECT count(*) FROM change_requests WHERE org_id = $1 AND status = 'PENDING' AND expires_at > $2`, org, tx.Now).Scan(&pending)
+	err := tx.QueryRow(
+		ctx, `SELECT count(*) FROM change_requests WHERE org_id = $1 AND status = 'PENDING' AND expires_at > $2`, org,
+		tx.Now,
+	).Scan(&pending)
 	if err != nil {
 		return r, fmt.Errorf("count the change requests of %s: %w", org, err)
 	}
 	if pending >= pendingMax {
-		return r, fault.New(fault.Conflict, fault.InvalidState, "%d changes of this organization wait for a second operator already. Nothing was changed. Approve or withdraw some of them.", pending)
+		return r, fault.New(
+			fault.Conflict, fault.InvalidState,
+			"%d changes of this organization wait for a second operator already. Nothing was changed. Approve or withdraw some of them.",
+			pending,
+		)
 	}
 	_, err = tx.Exec(ctx, `
 		INSERT INTO change_requests (change_id, org_id, kind, was, wanted, author, author_key, created_at, expires_at)
@@ -152,7 +161,8 @@ const selectRequests = `
 	FROM change_requests`
 
 func scanRequest(row pgx.CollectableRow) (r Request, err error) {
-	err = row.Scan(&r.ID, &r.OrgID, &r.Kind, &r.Before, &r.Wanted, &r.Author, &r.AuthorKey, &r.CreatedAt, &r.ExpiresAt, &r.Status, &r.DecidedBy, &r.DecidedByKey, &r.DecidedAt)
+	err = row.Scan(&r.ID, &r.OrgID, &r.Kind, &r.Before, &r.Wanted, &r.Author, &r.AuthorKey, &r.CreatedAt, &r.ExpiresAt,
+		&r.Status, &r.DecidedBy, &r.DecidedByKey, &r.DecidedAt)
 	return r, err
 }
 
@@ -181,13 +191,17 @@ func loadRequest(ctx context.Context, tx pg.Tx, name, lock string) (Request, err
 }
 
 func newNotFound() error {
-	return fault.New(fault.NotFound, fault.CodeNotFound, "There is no such change request. Nothing was changed and no money moved.")
+	return fault.New(fault.NotFound, fault.CodeNotFound,
+		"There is no such change request. Nothing was changed and no money moved.")
 }
 
 // Approve approves the request of another operator and applies it in the same transaction, by the
 // function of its kind. Errors: NOT_FOUND, INVALID_STATE if it is decided or expired,
 // APPROVAL_REFUSED for its author, and those of apply.
-func Approve(ctx context.Context, tx pg.Tx, key operator.Key, name string, apply map[Kind]func(context.Context, pg.Tx, Request) error) (Request, error) {
+func Approve(
+	ctx context.Context, tx pg.Tx, key operator.Key, name string,
+	apply map[Kind]func(context.Context, pg.Tx, Request) error,
+) (Request, error) {
 	if err := requireKey(key); err != nil {
 		return Request{}, err
 	}
@@ -196,7 +210,8 @@ func Approve(ctx context.Context, tx pg.Tx, key operator.Key, name string, apply
 		return r, err
 	}
 	if r.Author == key.Name || r.AuthorKey == key.ID {
-		return r, fault.New(fault.Conflict, fault.ApprovalRefused, "Who asks for a change cannot approve it: another operator does. Nothing was changed. You may withdraw it.")
+		return r, fault.New(fault.Conflict, fault.ApprovalRefused,
+			"Who asks for a change cannot approve it: another operator does. Nothing was changed. You may withdraw it.")
 	}
 	if r, err = r.decideRequest(ctx, tx, key, Approved); err != nil {
 		return r, err
@@ -222,7 +237,11 @@ func Retract(ctx context.Context, tx pg.Tx, key operator.Key, name string) (Requ
 		return r, err
 	}
 	if r.Author != key.Name {
-		return r, fault.New(fault.Conflict, fault.ApprovalRefused, "Only %s, who asked for this change, withdraws it. Nothing was changed. What nobody approves ends by itself.", r.Author)
+		return r, fault.New(
+			fault.Conflict, fault.ApprovalRefused,
+			"Only %s, who asked for this change, withdraws it. Nothing was changed. What nobody approves ends by itself.",
+			r.Author,
+		)
 	}
 	if r, err = r.decideRequest(ctx, tx, key, Retracted); err != nil {
 		return r, err
@@ -233,7 +252,10 @@ func Retract(ctx context.Context, tx pg.Tx, key operator.Key, name string) (Requ
 // decideRequest moves a request out of PENDING, once.
 func (r Request) decideRequest(ctx context.Context, tx pg.Tx, key operator.Key, decision Status) (Request, error) {
 	newEnded := func(status Status) error {
-		return fault.New(fault.Conflict, fault.InvalidState, "Change request %s is %s. Nothing was changed and no money moved.", r.ID, status).WithExtra("currentStatus", string(status))
+		return fault.New(
+			fault.Conflict, fault.InvalidState, "Change request %s is %s. Nothing was changed and no money moved.",
+			r.ID, status,
+		).WithExtra("currentStatus", string(status))
 	}
 	if r.Status != Pending {
 		return r, newEnded(r.Status)
@@ -254,7 +276,11 @@ func (r Request) decideRequest(ctx context.Context, tx pg.Tx, key operator.Key, 
 // Expire marks as EXPIRED the requests that were not approved in time.
 func Expire(ctx context.Context, db *pg.DB) error {
 	return db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		rows, err := tx.Query(ctx, selectRequests+` WHERE status = 'PENDING' AND expires_at <= $1 ORDER BY change_id LIMIT 1000 FOR UPDATE SKIP LOCKED`, tx.Now)
+		rows, err := tx.Query(
+			ctx,
+			selectRequests+` WHERE status = 'PENDING' AND expires_at <= $1 ORDER BY change_id LIMIT 1000 FOR UPDATE SKIP LOCKED`,
+			tx.Now,
+		)
 		if err != nil {
 			return fmt.Errorf("look for change requests whose time is over: %w", err)
 		}
@@ -267,7 +293,11 @@ func Expire(ctx context.Context, db *pg.DB) error {
 		for _, r := range expired {
 			ids, entries = append(ids, r.ID), append(entries, r.auditEntry(audit.System("foureyes"), "change.expired"))
 		}
-		tag, err := tx.Exec(ctx, `UPDATE change_requests SET status = 'EXPIRED', decided_at = $2 WHERE change_id = ANY ($1) AND status = 'PENDING'`, ids, tx.Now)
+		tag, err := tx.Exec(
+			ctx,
+			`UPDATE change_requests SET status = 'EXPIRED', decided_at = $2 WHERE change_id = ANY ($1) AND status = 'PENDING'`,
+			ids, tx.Now,
+		)
 		if err != nil {
 			return fmt.Errorf("end %d change requests: %w", len(ids), err)
 		}
@@ -311,7 +341,9 @@ func List(ctx context.Context, tx pg.Tx, f Filter, p page.Page) (page.Result[Req
 	if err != nil {
 		return page.Result[Request]{}, fmt.Errorf("list the change requests: %w", err)
 	}
-	return page.CutPage(p, found, func(r Request) page.Cursor { return page.Cursor{CreatedAt: r.CreatedAt, ID: r.ID} }), nil
+	return page.CutPage(
+		p, found, func(r Request) page.Cursor { return page.Cursor{CreatedAt: r.CreatedAt, ID: r.ID} },
+	), nil
 }
 
 // ListPending returns the pending requests of an organization, oldest first. There are never many.
