@@ -64,19 +64,24 @@ func newSecret() (seal.Secret, []byte) {
 // INVALID_STATE if that name has a live key or if there are too many keys.
 func CreateKey(ctx context.Context, db *pg.DB, actor audit.Actor, name string) (Key, seal.Secret, error) {
 	name = strings.TrimSpace(name)
-	if name == "" || len(name) > nameBytesMax || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) || strings.HasPrefix(name, idPrefix+"_") {
+	if name == "" || len(name) > nameBytesMax || !utf8.ValidString(name) ||
+		strings.ContainsFunc(name, unicode.IsControl) || strings.HasPrefix(name, idPrefix+"_") {
 		return Key{}, seal.Secret{}, fault.New(fault.Invalid, fault.InvalidRequest,
-			"A key has the name of who holds it, 1 to %d bytes without control characters. Nothing was made.", nameBytesMax).WithParam("name")
+			"A key has the name of who holds it, 1 to %d bytes without control characters. Nothing was made.",
+			nameBytesMax).WithParam("name")
 	}
 	var made Key
 	var secret seal.Secret
 	err := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
 		var live int
-		if err := tx.QueryRow(ctx, `SELECT count(*) FROM operator_keys WHERE revoked_at IS NULL`).Scan(&live); err != nil {
+		if err := tx.QueryRow(
+			ctx, `SELECT count(*) FROM operator_keys WHERE revoked_at IS NULL`,
+		).Scan(&live); err != nil {
 			return fmt.Errorf("count the operators' keys: %w", err)
 		}
 		if live >= liveMax {
-			return fault.New(fault.Conflict, fault.InvalidState, "There are %d operators' keys already. Nothing was made. Revoke one that is not needed.", live)
+			return fault.New(fault.Conflict, fault.InvalidState,
+				"There are %d operators' keys already. Nothing was made. Revoke one that is not needed.", live)
 		}
 		if made, secret, err = insertKey(ctx, tx, name); err != nil {
 			return err
@@ -127,7 +132,8 @@ func RevokeKey(ctx context.Context, db *pg.DB, actor audit.Actor, idOrName strin
 func insertKey(ctx context.Context, tx pg.Tx, name string) (Key, seal.Secret, error) {
 	secret, hash := newSecret()
 	k := Key{ID: id.New(idPrefix, tx.Now), Name: name, CreatedAt: tx.Now}
-	_, err := tx.Exec(ctx, `INSERT INTO operator_keys (key_id, name, hash, created_at) VALUES ($1, $2, $3, $4)`, k.ID, k.Name, hash, k.CreatedAt)
+	_, err := tx.Exec(ctx, `INSERT INTO operator_keys (key_id, name, hash, created_at) VALUES ($1, $2, $3, $4)`, k.ID,
+		k.Name, hash, k.CreatedAt)
 	if pg.ViolatesConstraint(err, "operator_keys_one_live") {
 		return Key{}, seal.Secret{}, fault.New(fault.Conflict, fault.InvalidState,
 			"%s has a live key. Nothing was made. Roll it, or give the new one another name.", name).WithParam("name")
@@ -144,7 +150,11 @@ func revokeKey(ctx context.Context, tx pg.Tx, idOrName string) (Key, error) {
 		UPDATE operator_keys SET revoked_at = $2 WHERE (key_id = $1 OR name = $1) AND revoked_at IS NULL
 		RETURNING key_id, name, created_at, revoked_at`, idOrName, tx.Now).Scan(&k.ID, &k.Name, &k.CreatedAt, &k.RevokedAt)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return k, fault.New(fault.NotFound, fault.CodeNotFound, "No live operator's key has the id or the name %s. Nothing was changed. List them, and see whether somebody else rolled it.", idOrName)
+		return k, fault.New(
+			fault.NotFound, fault.CodeNotFound,
+			"No live operator's key has the id or the name %s. Nothing was changed. List them, and see whether somebody else rolled it.",
+			idOrName,
+		)
 	}
 	if err != nil {
 		return k, fmt.Errorf("revoke operator's key %s: %w", idOrName, err)
@@ -158,12 +168,17 @@ func recordAudit(ctx context.Context, tx pg.Tx, actor audit.Actor, action string
 	for _, old := range replaced {
 		detail["replaced"] = old.ID
 	}
-	return audit.Record(ctx, tx, audit.Entry{Actor: actor, Action: action, ResourceKind: "OPERATOR_KEY", ResourceID: k.ID, Detail: detail})
+	return audit.Record(
+		ctx, tx,
+		audit.Entry{Actor: actor, Action: action, ResourceKind: "OPERATOR_KEY", ResourceID: k.ID, Detail: detail},
+	)
 }
 
 // ListKeys returns all keys, the revoked ones included, oldest first.
 func ListKeys(ctx context.Context, tx pg.Tx) ([]Key, error) {
-	rows, err := tx.Query(ctx, `SELECT key_id, name, created_at, revoked_at FROM operator_keys ORDER BY created_at, key_id`)
+	rows, err := tx.Query(
+		ctx, `SELECT key_id, name, created_at, revoked_at FROM operator_keys ORDER BY created_at, key_id`,
+	)
 	if err != nil {
 		return nil, fmt.Errorf("list the operators' keys: %w", err)
 	}
@@ -183,7 +198,9 @@ func Authenticate(ctx context.Context, db *pg.DB, presented string) (Key, error)
 	sum := sha256.Sum256([]byte(presented[:min(len(presented), keyTextBytes+1)]))
 	var found Key
 	err := db.ReadSystemBatch(ctx, func(b *pgx.Batch) {
-		b.Queue(`SELECT key_id, name, created_at, hash FROM operator_keys WHERE revoked_at IS NULL`).Query(func(rows pgx.Rows) error {
+		b.Queue(
+			`SELECT key_id, name, created_at, hash FROM operator_keys WHERE revoked_at IS NULL`,
+		).Query(func(rows pgx.Rows) error {
 			found = Key{}
 			var k Key
 			var hash []byte
