@@ -58,10 +58,12 @@ func (a *Anchorer) Run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil
 		case errors.Is(err, ErrContradicted):
-			log.LogAttrs(ctx, slog.LevelError, "the audit log is not what the signer signed: see the runbook of the audit log", slog.Any("error", err))
+			log.LogAttrs(ctx, slog.LevelError,
+				"the audit log is not what the signer signed: see the runbook of the audit log", slog.Any("error", err))
 			if a.OnContradicted != nil {
 				if err := a.OnContradicted(ctx, err); err != nil {
-					log.LogAttrs(ctx, slog.LevelError, "the audit log is not what the signer signed and nothing was stopped", slog.Any("error", err))
+					log.LogAttrs(ctx, slog.LevelError,
+						"the audit log is not what the signer signed and nothing was stopped", slog.Any("error", err))
 				}
 			}
 		case err != nil:
@@ -91,7 +93,9 @@ func (a *Anchorer) Step(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	request := signer.AnchorRequest{AuditHead: signer.AuditHead{Chain: end.Chain, Position: uint64(end.Position), Hash: end.Hash.String()}}
+	request := signer.AnchorRequest{
+		AuditHead: signer.AuditHead{Chain: end.Chain, Position: uint64(end.Position), Hash: end.Hash.String()},
+	}
 	if last.Number > 0 {
 		request.Previous = &last.AuditHead
 		if request.AuditHead == last.AuditHead {
@@ -141,14 +145,17 @@ func (a *Anchorer) copyAnchors(ctx context.Context) (last signer.Anchor, err err
 }
 
 // storeAnchors stores anchors that follow the last one.
-func (a *Anchorer) storeAnchors(ctx context.Context, last signer.Anchor, anchors []signer.Anchor) (signer.Anchor, error) {
+func (a *Anchorer) storeAnchors(
+	ctx context.Context, last signer.Anchor, anchors []signer.Anchor,
+) (signer.Anchor, error) {
 	for _, anchor := range anchors {
 		err := anchor.VerifySignature(a.Key)
 		if err == nil {
 			err = anchor.VerifyAfter(last)
 		}
 		if err != nil {
-			return last, fmt.Errorf("%w: the copy of the signer's anchors ends with %d and does not go on: %w", ErrContradicted, last.Number, err)
+			return last, fmt.Errorf("%w: the copy of the signer's anchors ends with %d and does not go on: %w",
+				ErrContradicted, last.Number, err)
 		}
 		last = anchor
 	}
@@ -158,7 +165,8 @@ func (a *Anchorer) storeAnchors(ctx context.Context, last signer.Anchor, anchors
 			b.Queue(`
 				INSERT INTO audit_anchors (number, chain_id, position, hash, at, prev, because, signature, copied_at)
 				VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT ON CONSTRAINT audit_anchors_pkey DO NOTHING`,
-				anchor.Number, anchor.Chain, anchor.Position, anchor.Hash, anchor.SignedAt, anchor.Prev, anchor.Reason, anchor.Signature, tx.Now)
+				anchor.Number, anchor.Chain, anchor.Position, anchor.Hash, anchor.SignedAt, anchor.Prev, anchor.Reason,
+				anchor.Signature, tx.Now)
 		}
 		return tx.SendBatch(ctx, b).Close()
 	})
@@ -171,7 +179,8 @@ func (a *Anchorer) storeAnchors(ctx context.Context, last signer.Anchor, anchors
 const selectAnchors = `SELECT number, chain_id, position, hash, at, prev, because, signature FROM audit_anchors`
 
 func scanAnchor(row pgx.CollectableRow) (anchor signer.Anchor, err error) {
-	err = row.Scan(&anchor.Number, &anchor.Chain, &anchor.Position, &anchor.Hash, &anchor.SignedAt, &anchor.Prev, &anchor.Reason, &anchor.Signature)
+	err = row.Scan(&anchor.Number, &anchor.Chain, &anchor.Position, &anchor.Hash, &anchor.SignedAt, &anchor.Prev,
+		&anchor.Reason, &anchor.Signature)
 	return anchor, err
 }
 
@@ -199,23 +208,29 @@ func CompareAnchor(ctx context.Context, tx pg.Tx) error {
 		return err
 	}
 	if last.Chain != end.Chain {
-		return fmt.Errorf("%w: the chain is %s, and anchor %d of %s is of %s", ErrContradicted, end.Chain, last.Number, last.SignedAt, last.Chain)
+		return fmt.Errorf("%w: the chain is %s, and anchor %d of %s is of %s", ErrContradicted, end.Chain, last.Number,
+			last.SignedAt, last.Chain)
 	}
 	if int64(last.Position) > end.Position {
-		return fmt.Errorf("%w: it had %d rows at %s and has %d: rows were taken away, or the database was restored from a backup that is older than that", ErrContradicted, last.Position, last.SignedAt, end.Position)
+		return fmt.Errorf(
+			"%w: it had %d rows at %s and has %d: rows were taken away, or the database was restored from a backup that is older than that",
+			ErrContradicted, last.Position, last.SignedAt, end.Position,
+		)
 	}
 	hash := genesisHash(end.Chain)
 	if last.Position > 0 {
 		err = tx.QueryRow(ctx, `SELECT hash FROM audit_seal WHERE position = $1`, last.Position).Scan(hash.scanner())
 		if errors.Is(err, pgx.ErrNoRows) {
-			return fmt.Errorf("%w: place %d was signed at %s and is gone", ErrContradicted, last.Position, last.SignedAt)
+			return fmt.Errorf("%w: place %d was signed at %s and is gone", ErrContradicted, last.Position,
+				last.SignedAt)
 		}
 		if err != nil {
 			return fmt.Errorf("read place %d of the audit chain: %w", last.Position, err)
 		}
 	}
 	if hash.String() != last.Hash {
-		return fmt.Errorf("%w: place %d has the hash %s, and %s was signed at %s: rows up to there were changed", ErrContradicted, last.Position, hash, last.Hash, last.SignedAt)
+		return fmt.Errorf("%w: place %d has the hash %s, and %s was signed at %s: rows up to there were changed",
+			ErrContradicted, last.Position, hash, last.Hash, last.SignedAt)
 	}
 	return nil
 }
@@ -259,11 +274,11 @@ func LastAgreedMark(ctx context.Context, tx pg.Tx, anchors []signer.Anchor) (sig
 
 // State is the state of the audit log.
 type State struct {
-	End              End
+	End End
 	// When the oldest row without a position was written; nil if all rows have one.
 	OldestUnsealedAt *time.Time
 	// The last anchor that was copied; its Number is 0 if there is none.
-	LastAnchor       signer.Anchor
+	LastAnchor signer.Anchor
 }
 
 // LoadState reads the state of the log, in a transaction of the system.

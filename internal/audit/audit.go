@@ -22,7 +22,7 @@ import (
 type Actor struct {
 	Kind string // API_KEY, USER, OPERATOR or SYSTEM
 	// The organization of a main key, an additional key, the member, or the part of the program.
-	ID   string
+	ID string
 }
 
 // APIKey returns the actor for an organization's program that uses the main key.
@@ -70,7 +70,8 @@ func Record(ctx context.Context, tx pg.Tx, entries ...Entry) error {
 func QueueEntries(b *pgx.Batch, now time.Time, entries ...Entry) error {
 	n := len(entries)
 	orgs, kinds, actors := make([]*string, n), make([]string, n), make([]string, n)
-	actions, resourceKinds, resources, details := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
+	actions, resourceKinds, resources, details := make([]string, n), make([]string, n), make([]string, n),
+		make([]string, n)
 	for i, e := range entries {
 		if e.OrgID != "" {
 			orgs[i] = &e.OrgID
@@ -137,7 +138,10 @@ func List(ctx context.Context, tx pg.Tx, f Filter, p page.Page) (page.Result[Row
 	var r Row
 	for rows.Next() {
 		r.Detail = nil
-		if err := rows.Scan(&r.ID, &r.OrgID, &r.RecordedAt, &r.Actor.Kind, &r.Actor.ID, &r.Action, &r.ResourceKind, &r.ResourceID, &r.Detail); err != nil {
+		if err := rows.Scan(
+			&r.ID, &r.OrgID, &r.RecordedAt, &r.Actor.Kind, &r.Actor.ID, &r.Action, &r.ResourceKind, &r.ResourceID,
+			&r.Detail,
+		); err != nil {
 			return page.Result[Row]{}, fmt.Errorf("read the audit log: %w", err)
 		}
 		found = append(found, r)
@@ -145,5 +149,7 @@ func List(ctx context.Context, tx pg.Tx, f Filter, p page.Page) (page.Result[Row
 	if err := rows.Err(); err != nil {
 		return page.Result[Row]{}, fmt.Errorf("read the audit log: %w", err)
 	}
-	return page.CutPage(p, found, func(r Row) page.Cursor { return page.Cursor{CreatedAt: r.RecordedAt, ID: fmt.Sprint(r.ID)} }), nil
+	return page.CutPage(
+		p, found, func(r Row) page.Cursor { return page.Cursor{CreatedAt: r.RecordedAt, ID: fmt.Sprint(r.ID)} },
+	), nil
 }

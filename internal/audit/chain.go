@@ -26,16 +26,19 @@ type Line struct {
 	Action       string  `json:"action"`
 	ResourceKind string  `json:"resourceKind"`
 	ResourceID   string  `json:"resourceId"`
-	Detail       string  `json:"detail"`            // exactly the JSON text that the database has
+	Detail       string  `json:"detail"` // exactly the JSON text that the database has
 	// It has a position, but the log does not have the row.
-	Missing      bool    `json:"missing,omitempty"`
+	Missing bool `json:"missing,omitempty"`
 }
 
 // columns lists the columns of a row, in the order in which they are encoded.
 const columns = `a.audit_id, a.org_id, a.at, a.actor_kind, a.actor_id, a.action, a.resource_kind, a.resource_id, a.detail::text`
 
 func (l *Line) scanTargets(recordedAt *time.Time) []any {
-	return []any{&l.AuditID, &l.OrgID, recordedAt, &l.ActorKind, &l.ActorID, &l.Action, &l.ResourceKind, &l.ResourceID, &l.Detail}
+	return []any{
+		&l.AuditID, &l.OrgID, recordedAt, &l.ActorKind, &l.ActorID, &l.Action, &l.ResourceKind, &l.ResourceID,
+		&l.Detail,
+	}
 }
 
 func scanLine(row pgx.CollectableRow) (l Line, err error) {
@@ -62,7 +65,9 @@ func (l Line) Encode() []byte {
 	} else {
 		b = appendField(append(b, 1), *l.OrgID)
 	}
-	for _, word := range []string{l.RecordedAt, l.ActorKind, l.ActorID, l.Action, l.ResourceKind, l.ResourceID, l.Detail} {
+	for _, word := range []string{
+		l.RecordedAt, l.ActorKind, l.ActorID, l.Action, l.ResourceKind, l.ResourceID, l.Detail,
+	} {
 		b = appendField(b, word)
 	}
 	return b

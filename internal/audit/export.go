@@ -50,7 +50,10 @@ func Export(ctx context.Context, db *pg.DB, output io.Writer) (Header, error) {
 		if err != nil {
 			return err
 		}
-		h = Header{Format: exportFormat, Chain: end.Chain, Position: end.Position, Hash: end.Hash.String(), ExportedAt: formatTime(tx.Now)}
+		h = Header{
+			Format: exportFormat, Chain: end.Chain, Position: end.Position, Hash: end.Hash.String(),
+			ExportedAt: formatTime(tx.Now),
+		}
 		if err := encoder.Encode(h); err != nil {
 			return err
 		}
@@ -89,7 +92,8 @@ const selectSealed = `
 func scanSealed(row pgx.CollectableRow) (l Line, err error) {
 	var hash []byte
 	var recordedAt *time.Time
-	err = row.Scan(&l.Position, &hash, &l.AuditID, &l.Missing, &l.OrgID, &recordedAt, &l.ActorKind, &l.ActorID, &l.Action, &l.ResourceKind, &l.ResourceID, &l.Detail)
+	err = row.Scan(&l.Position, &hash, &l.AuditID, &l.Missing, &l.OrgID, &recordedAt, &l.ActorKind, &l.ActorID,
+		&l.Action, &l.ResourceKind, &l.ResourceID, &l.Detail)
 	l.Hash = fmt.Sprintf("%x", hash)
 	if recordedAt != nil {
 		l.RecordedAt = formatTime(*recordedAt)
@@ -133,21 +137,25 @@ func ExamineRange(ctx context.Context, tx pg.Tx, chain string, first, last int64
 	}
 	prevHash := genesisHash(chain)
 	if first > 1 {
-		if err := tx.QueryRow(ctx, `SELECT coalesce((SELECT hash FROM audit_seal WHERE position = $1), $2)`, first-1, make([]byte, len(prevHash))).Scan(prevHash.scanner()); err != nil {
+		if err := tx.QueryRow(
+			ctx, `SELECT coalesce((SELECT hash FROM audit_seal WHERE position = $1), $2)`, first-1,
+			make([]byte, len(prevHash)),
+		).Scan(prevHash.scanner()); err != nil {
 			return nil, fmt.Errorf("read place %d of the audit chain: %w", first-1, err)
 		}
 	}
 	expected := first
-	err = pg.ForEachRow(ctx, tx, selectSealed+` WHERE s.position BETWEEN $1 AND $2 ORDER BY s.position`, []any{first, last}, scanSealed, func(l Line) error {
-		if l.Position > expected {
-			add("places %d to %d are missing", expected, l.Position-1)
-		} else if problem := l.describeBreak(expected, prevHash); problem != "" {
-			add("%s", problem)
-		}
-		expected = l.Position + 1
-		prevHash, _ = parseHash(l.Hash)
-		return nil
-	})
+	err = pg.ForEachRow(ctx, tx, selectSealed+` WHERE s.position BETWEEN $1 AND $2 ORDER BY s.position`,
+		[]any{first, last}, scanSealed, func(l Line) error {
+			if l.Position > expected {
+				add("places %d to %d are missing", expected, l.Position-1)
+			} else if problem := l.describeBreak(expected, prevHash); problem != "" {
+				add("%s", problem)
+			}
+			expected = l.Position + 1
+			prevHash, _ = parseHash(l.Hash)
+			return nil
+		})
 	if err != nil {
 		return nil, fmt.Errorf("read places %d to %d of the audit chain: %w", first, last, err)
 	}

@@ -31,7 +31,7 @@ type Findings struct {
 	LastAnchorAt string // when the last of them was signed
 	Restarts     []signer.Anchor
 	// No anchors were given, so a truncated end or a rebuilt chain cannot be detected.
-	NoAnchors    bool
+	NoAnchors bool
 
 	// The first break of the chain, and every anchor that contradicts it; empty if all is intact.
 	Breaks []string
@@ -110,7 +110,8 @@ func CheckExport(export io.Reader, anchors []signer.Anchor, hasAnchors bool) (Fi
 		anchorAt[anchor.Position], last = anchor, anchor
 	}
 	if last.Number > 0 && last.Chain != h.Chain {
-		f.addBreak("the chain is %s, and the anchors are of %s: this is the log of another database", h.Chain, last.Chain)
+		f.addBreak("the chain is %s, and the anchors are of %s: this is the log of another database", h.Chain,
+			last.Chain)
 	}
 
 	head, position, ended := genesisHash(h.Chain), int64(0), false
@@ -120,7 +121,10 @@ func CheckExport(export io.Reader, anchors []signer.Anchor, hasAnchors bool) (Fi
 			return
 		}
 		if anchor.Hash != head.String() {
-			f.addBreak("row %d is not what it was: the signer signed %s at %s, and the chain has %s. Rows up to there were changed and the chain was made anew.", position, anchor.Hash, anchor.SignedAt, head)
+			f.addBreak(
+				"row %d is not what it was: the signer signed %s at %s, and the chain has %s. Rows up to there were changed and the chain was made anew.",
+				position, anchor.Hash, anchor.SignedAt, head,
+			)
 			return
 		}
 		f.AnchoredRows, f.LastAnchorAt = position, anchor.SignedAt
@@ -160,15 +164,22 @@ func CheckExport(export io.Reader, anchors []signer.Anchor, hasAnchors bool) (Fi
 		return f, nil
 	}
 	if !ended {
-		f.addBreak("the export ends behind row %d without its last line: it was cut off on the way, or by somebody", position)
+		f.addBreak("the export ends behind row %d without its last line: it was cut off on the way, or by somebody",
+			position)
 	} else if position != h.Position || head.String() != h.Hash {
-		f.addBreak("the chain ended at row %d with the hash %s when it was exported, and the export ends at %d with %s: rows at the end were taken away", h.Position, h.Hash, position, head)
+		f.addBreak(
+			"the chain ended at row %d with the hash %s when it was exported, and the export ends at %d with %s: rows at the end were taken away",
+			h.Position, h.Hash, position, head,
+		)
 	}
 	for _, anchor := range signer.EffectiveAnchors(anchors) {
 		// An anchor signed after the export may well cover a longer chain.
 		signed, err := time.Parse(time.RFC3339Nano, anchor.SignedAt)
 		if anchor.Chain == h.Chain && int64(anchor.Position) > position && (err != nil || !signed.After(exported)) {
-			f.addBreak("the log had %d rows when the signer signed it, at %s, and has %d: the rows at its end were taken away, or the database was restored from a backup that is older than that", anchor.Position, anchor.SignedAt, position)
+			f.addBreak(
+				"the log had %d rows when the signer signed it, at %s, and has %d: the rows at its end were taken away, or the database was restored from a backup that is older than that",
+				anchor.Position, anchor.SignedAt, position,
+			)
 			break
 		}
 	}
@@ -183,13 +194,15 @@ func (l Line) describeBreak(expected int64, prevHash Hash) string {
 	case l.Position < expected:
 		return fmt.Sprintf("row %d stands where %d is due: the order was changed", l.Position, expected)
 	case l.Missing:
-		return fmt.Sprintf("row %d (id %d) was deleted from the log: its place in the chain is there", expected, l.AuditID)
+		return fmt.Sprintf("row %d (id %d) was deleted from the log: its place in the chain is there", expected,
+			l.AuditID)
 	}
 	if _, err := parseHash(l.Hash); err != nil {
 		return fmt.Sprintf("row %d (id %d): %v", expected, l.AuditID, err)
 	}
 	if sum := l.chainHash(prevHash); sum.String() != l.Hash {
-		return fmt.Sprintf("row %d (id %d, %s of %s %s) was altered or moved: it has the hash %s and should have %s", expected, l.AuditID, l.Action, l.ResourceKind, l.ResourceID, l.Hash, sum)
+		return fmt.Sprintf("row %d (id %d, %s of %s %s) was altered or moved: it has the hash %s and should have %s",
+			expected, l.AuditID, l.Action, l.ResourceKind, l.ResourceID, l.Hash, sum)
 	}
 	return ""
 }
@@ -212,11 +225,15 @@ func (f Findings) WriteTo(w io.Writer) (int64, error) {
 	fmt.Fprintln(&b)
 	switch {
 	case f.NoAnchors:
-		fmt.Fprintln(&b, "  anchors   none given: an end that was cut off, or a chain that was made anew, does not show. Give --anchors.")
+		fmt.Fprintln(
+			&b,
+			"  anchors   none given: an end that was cut off, or a chain that was made anew, does not show. Give --anchors.",
+		)
 	case f.Anchors == 0:
 		fmt.Fprintln(&b, "  anchors   none of this chain")
 	default:
-		fmt.Fprintf(&b, "  anchors   %d agree, the last signed at %s for %d rows\n", f.Anchors, f.LastAnchorAt, f.AnchoredRows)
+		fmt.Fprintf(&b, "  anchors   %d agree, the last signed at %s for %d rows\n", f.Anchors, f.LastAnchorAt,
+			f.AnchoredRows)
 	}
 	for _, r := range f.Restarts {
 		fmt.Fprintf(&b, "  begun again at row %d by an operator, at %s: %s\n", r.Position, r.SignedAt, r.Reason)

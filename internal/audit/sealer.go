@@ -114,7 +114,9 @@ func (s *Sealer) probeWriters(ctx context.Context) (p probe, err error) {
 	err = s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		p = probe{}
 		// The ids come first: a writer that gets an id later does not matter here.
-		if err := tx.QueryRow(ctx, `SELECT last_value - CASE WHEN is_called THEN 0 ELSE 1 END FROM audit_log_audit_id_seq`).Scan(&p.maxID); err != nil {
+		if err := tx.QueryRow(
+			ctx, `SELECT last_value - CASE WHEN is_called THEN 0 ELSE 1 END FROM audit_log_audit_id_seq`,
+		).Scan(&p.maxID); err != nil {
 			return err
 		}
 		// A statement locks the table before it takes an id, and until its transaction, prepared or
@@ -135,13 +137,18 @@ func (s *Sealer) probeWriters(ctx context.Context) (p probe, err error) {
 
 func (s *Sealer) sealBatch(ctx context.Context, tx pg.Tx, safe int64) (int, error) {
 	// A plan cached while the tables were small would be used while they grow.
-	_, err := tx.Exec(ctx, `SELECT set_config('plan_cache_mode', 'force_custom_plan', true), set_config('enable_seqscan', 'off', true)`)
+	_, err := tx.Exec(
+		ctx,
+		`SELECT set_config('plan_cache_mode', 'force_custom_plan', true), set_config('enable_seqscan', 'off', true)`,
+	)
 	if err != nil {
 		return 0, fmt.Errorf("set the planner: %w", err)
 	}
 	if !s.skipLock {
 		var locked bool
-		if err := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock(hashtextextended('coffer/audit/sealer', 0))`).Scan(&locked); err != nil {
+		if err := tx.QueryRow(
+			ctx, `SELECT pg_try_advisory_xact_lock(hashtextextended('coffer/audit/sealer', 0))`,
+		).Scan(&locked); err != nil {
 			return 0, fmt.Errorf("ask for the sealer's lock: %w", err)
 		}
 		if !locked {
@@ -150,7 +157,9 @@ func (s *Sealer) sealBatch(ctx context.Context, tx pg.Tx, safe int64) (int, erro
 	}
 	var position, settled int64
 	var end Hash
-	if err := tx.QueryRow(ctx, `SELECT position, hash, settled FROM audit_chain`).Scan(&position, end.scanner(), &settled); err != nil {
+	if err := tx.QueryRow(
+		ctx, `SELECT position, hash, settled FROM audit_chain`,
+	).Scan(&position, end.scanner(), &settled); err != nil {
 		return 0, fmt.Errorf("read where the chain ends: %w", err)
 	}
 	limit := cmp.Or(s.batch, sealMax)
@@ -180,7 +189,8 @@ func (s *Sealer) sealBatch(ctx context.Context, tx pg.Tx, safe int64) (int, erro
 		link := head
 		positions[i], ids[i], hashes[i] = lines[i].Position, lines[i].AuditID, link[:]
 	}
-	tag, err := tx.Exec(ctx, `UPDATE audit_chain SET position = $3, hash = $4, settled = $5 WHERE position = $1 AND hash = $2 AND settled <= $5`,
+	tag, err := tx.Exec(ctx,
+		`UPDATE audit_chain SET position = $3, hash = $4, settled = $5 WHERE position = $1 AND hash = $2 AND settled <= $5`,
 		position, end[:], position+int64(len(lines)), head[:], safe)
 	if err != nil {
 		return 0, fmt.Errorf("move the end of the chain: %w", err)
@@ -222,7 +232,9 @@ type End struct {
 
 // LoadEnd reads the end of the chain, in a transaction of the system or of a reader.
 func LoadEnd(ctx context.Context, tx pg.Tx) (e End, err error) {
-	if err := tx.QueryRow(ctx, `SELECT chain_id, position, hash FROM audit_chain`).Scan(&e.Chain, &e.Position, e.Hash.scanner()); err != nil {
+	if err := tx.QueryRow(
+		ctx, `SELECT chain_id, position, hash FROM audit_chain`,
+	).Scan(&e.Chain, &e.Position, e.Hash.scanner()); err != nil {
 		return e, fmt.Errorf("read where the audit chain ends: %w", err)
 	}
 	return e, nil
