@@ -44,7 +44,9 @@ func CheckAddresses(ctx context.Context, db *pg.DB, prover Prover) (Report, erro
 					err := prover.VerifyAttestation(w)
 					if errors.Is(err, wallet.ErrProof) {
 						if count++; count <= breachesShownMax {
-							found = append(found, Breach{OrgID: o.ID, Subject: "wallet " + w.ID, Detail: fmt.Sprintf("%s is not what was issued to %s %q", w.Address, w.Purpose, w.Subject)})
+							found = append(found, Breach{OrgID: o.ID, Subject: "wallet " + w.ID, Detail: fmt.Sprintf(
+								"%s is not what was issued to %s %q", w.Address, w.Purpose, w.Subject,
+							)})
 						}
 					} else if err != nil {
 						return fmt.Errorf("prove wallet %s: %w", w.ID, err)

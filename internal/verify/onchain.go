@@ -38,7 +38,8 @@ func CompareWithChains(ctx context.Context, db *pg.DB, chains chain.Chains) (Rep
 	r := Report{CheckedAt: db.Clock()().UTC(), doubtful: map[int]string{}}
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(chains)) {
-		check := Check{ID: "I-06-" + string(name), Promise: fmt.Sprintf("what our addresses hold is what %s says", name)}
+		check := Check{ID: "I-06-" + string(name), Promise: fmt.Sprintf("what our addresses hold is what %s says",
+			name)}
 		began := time.Now()
 		found, count, note, err := compareChain(ctx, db, chains[name], r.doubtful)
 		if err != nil {
@@ -62,7 +63,9 @@ type expectedHolding struct {
 	surplusExplained bool
 }
 
-func compareChain(ctx context.Context, db *pg.DB, c chain.Chain, doubts map[int]string) (found []Breach, count int, note string, err error) {
+func compareChain(
+	ctx context.Context, db *pg.DB, c chain.Chain, doubts map[int]string,
+) (found []Breach, count int, note string, err error) {
 	var block *chain.Block
 	var holdings []expectedHolding
 	var skipped int
@@ -123,7 +126,8 @@ func compareChain(ctx context.Context, db *pg.DB, c chain.Chain, doubts map[int]
 			if count++; count <= breachesShownMax {
 				found = append(found, Breach{
 					OrgID: e.org, Subject: fmt.Sprintf("wallet %s in mint %d", e.wallet, e.mint),
-					Detail: fmt.Sprintf("%s holds %v in block %d, by our own account %s", e.holding.Address, balances[e.holding], block.Height, bookText),
+					Detail: fmt.Sprintf("%s holds %v in block %d, by our own account %s", e.holding.Address,
+						balances[e.holding], block.Height, bookText),
 				})
 			}
 		}
@@ -167,7 +171,9 @@ func lastWalkedBlock(ctx context.Context, tx pg.Tx, name chain.Name) (*chain.Blo
 
 // expectOutputs returns the expected holdings of a UTXO chain's addresses: their outputs. Outputs
 // of signed transactions may be spent by that block.
-func expectOutputs(ctx context.Context, tx pg.Tx, name chain.Name) (holdings []expectedHolding, skipped int, err error) {
+func expectOutputs(
+	ctx context.Context, tx pg.Tx, name chain.Name,
+) (holdings []expectedHolding, skipped int, err error) {
 	rows, err := tx.Query(ctx, `
 		SELECT w.wallet_id, w.org_id, w.address, c.mint_id,
 			coalesce(sum(c.amount) FILTER (WHERE c.status IN ('HELD', 'FREE', 'RESERVED')), 0),
@@ -185,7 +191,9 @@ func expectOutputs(ctx context.Context, tx pg.Tx, name chain.Name) (holdings []e
 	for rows.Next() {
 		var e expectedHolding
 		var doubt bool
-		if err := rows.Scan(&e.wallet, &e.org, &e.holding.Address, &e.mint, &e.units, &e.maxOut, &e.surplusExplained, &doubt); err != nil {
+		if err := rows.Scan(
+			&e.wallet, &e.org, &e.holding.Address, &e.mint, &e.units, &e.maxOut, &e.surplusExplained, &doubt,
+		); err != nil {
 			return nil, 0, fmt.Errorf("read the coins of %s: %w", name, err)
 		}
 		if doubt {
@@ -200,7 +208,9 @@ func expectOutputs(ctx context.Context, tx pg.Tx, name chain.Name) (holdings []e
 	return holdings, skipped, nil
 }
 
-func expectHoldings(ctx context.Context, tx pg.Tx, name chain.Name) (holdings []expectedHolding, skipped int, err error) {
+func expectHoldings(
+	ctx context.Context, tx pg.Tx, name chain.Name,
+) (holdings []expectedHolding, skipped int, err error) {
 	rows, err := tx.Query(ctx, `
 		WITH waiting AS (
 			SELECT wallet_id, mint_id, sum(amount) AS amount FROM deposits
@@ -248,7 +258,8 @@ func expectHoldings(ctx context.Context, tx pg.Tx, name chain.Name) (holdings []
 	for rows.Next() {
 		var e expectedHolding
 		var doubt bool
-		err := rows.Scan(&e.wallet, &e.org, &e.holding.Address, &e.mint, &e.holding.Contract, &e.units, &e.maxOut, &e.maxIn, &e.surplusExplained, &doubt)
+		err := rows.Scan(&e.wallet, &e.org, &e.holding.Address, &e.mint, &e.holding.Contract, &e.units, &e.maxOut,
+			&e.maxIn, &e.surplusExplained, &doubt)
 		if err != nil {
 			return nil, 0, fmt.Errorf("read what the addresses of %s hold: %w", name, err)
 		}

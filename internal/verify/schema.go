@@ -181,7 +181,8 @@ func readSchema(ctx context.Context, tx pg.Tx) (s schema, err error) {
 	for _, g := range guards {
 		s.guards[g.objectKey()] = g
 	}
-	err = tx.QueryRow(ctx, `SELECT coalesce(array_agg(DISTINCT version_id ORDER BY version_id), '{}') FROM goose_db_version
+	err = tx.QueryRow(ctx,
+		`SELECT coalesce(array_agg(DISTINCT version_id ORDER BY version_id), '{}') FROM goose_db_version
 		WHERE is_applied AND version_id > 0 AND version_id <> ALL ($1)`, migrations.Versions()).Scan(&s.unknownSteps)
 	if err != nil {
 		return s, fmt.Errorf("read the schema's version: %w", err)
@@ -209,7 +210,10 @@ func (s schema) compareGuards(kind string) (found []Breach) {
 		case !fires:
 			found = append(found, Breach{Subject: want.objectKey(), Detail: "is switched off"})
 		case !actual.sameDefinition(want):
-			found = append(found, Breach{Subject: want.objectKey(), Detail: fmt.Sprintf("is %q, and the migrations made %q", actual.Definition, want.Definition)})
+			found = append(found, Breach{
+				Subject: want.objectKey(),
+				Detail:  fmt.Sprintf("is %q, and the migrations made %q", actual.Definition, want.Definition),
+			})
 		}
 	}
 	if len(s.unknownSteps) > 0 || kind == kindConstraint { // an additional constraint only refuses more
@@ -217,7 +221,9 @@ func (s schema) compareGuards(kind string) (found []Breach) {
 	}
 	for _, actual := range s.guards {
 		if actual.Kind == kind && !expectedKeys[actual.objectKey()] && ownObjects[guardedObject(actual)] {
-			found = append(found, Breach{Subject: actual.objectKey(), Detail: fmt.Sprintf("is %q, and no migration made it", actual.Definition)})
+			found = append(found, Breach{
+				Subject: actual.objectKey(), Detail: fmt.Sprintf("is %q, and no migration made it", actual.Definition),
+			})
 		}
 	}
 	slices.SortFunc(found, func(a, b Breach) int { return cmp.Compare(a.Subject, b.Subject) })

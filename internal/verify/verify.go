@@ -231,7 +231,8 @@ func (r Report) WriteTo(w io.Writer) (int64, error) {
 				broken++
 			}
 		}
-		print("\n%d of %d checks are broken: stop, and find out why before anything goes out\n", broken, len(r.Outcomes))
+		print("\n%d of %d checks are broken: stop, and find out why before anything goes out\n", broken,
+			len(r.Outcomes))
 	}
 	return n, err
 }

@@ -22,7 +22,9 @@ const noBalance = "NO_BALANCE"
 // CheckAndFreeze makes every check once, including those against the chains; it is called on a
 // schedule. If it finds a breach, it stops all outgoing payments: a freeze of scope ALL by VERIFY,
 // which only an operator lifts. An error means that it could not check, or could not freeze.
-func CheckAndFreeze(ctx context.Context, db *pg.DB, chains chain.Chains, log *slog.Logger, options ...Option) (Report, error) {
+func CheckAndFreeze(
+	ctx context.Context, db *pg.DB, chains chain.Chains, log *slog.Logger, options ...Option,
+) (Report, error) {
 	r, err := RunChecks(ctx, db, options...)
 	onChain, chainErr := CompareWithChains(ctx, db, chains)
 	err = errors.Join(err, chainErr)
@@ -32,7 +34,10 @@ func CheckAndFreeze(ctx context.Context, db *pg.DB, chains chain.Chains, log *sl
 		r.CheckedAt = onChain.CheckedAt
 	}
 	if len(r.unknownSteps) > 0 {
-		log.Warn("verify: the schema has steps that this program does not know, so its guards are not compared; replace the program, or find out who wrote them", "steps", r.unknownSteps)
+		log.Warn(
+			"verify: the schema has steps that this program does not know, so its guards are not compared; replace the program, or find out who wrote them",
+			"steps", r.unknownSteps,
+		)
 	}
 	r.doubtful = onChain.doubtful
 	for mintID, detail := range r.doubtful {
@@ -61,7 +66,9 @@ func freezeOnBreach(ctx context.Context, db *pg.DB, log *slog.Logger, r Report) 
 		log.Error("verify: breach", "check", b.Check, "org", b.OrgID, "subject", b.Subject, "detail", b.Detail)
 	}
 	err := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		return freeze.Create(ctx, tx, freeze.Freeze{Scope: freeze.ScopeAll, Source: freeze.SourceVerify, Reason: freezeReason(r)})
+		return freeze.Create(
+			ctx, tx, freeze.Freeze{Scope: freeze.ScopeAll, Source: freeze.SourceVerify, Reason: freezeReason(r)},
+		)
 	})
 	if err != nil {
 		log.Error("verify: breach found and nothing was stopped", "error", err)
