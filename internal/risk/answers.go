@@ -58,7 +58,8 @@ func (a *AnswerStore) storeAnswer(ctx context.Context, s Subject, v *Verdict) er
 		if err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, `INSERT INTO risk_answers (answer_id, provider, chain, address, given_at, sealed, kept_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+		_, err = tx.Exec(ctx,
+			`INSERT INTO risk_answers (answer_id, provider, chain, address, given_at, sealed, kept_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
 			v.AnswerID, v.Provider, string(s.Chain), CanonicalAddress(string(s.Address)), v.GivenAt, sealed, tx.Now)
 		if err != nil {
 			return fmt.Errorf("keep an answer of %s: %w", v.Provider, err)
@@ -69,7 +70,9 @@ func (a *AnswerStore) storeAnswer(ctx context.Context, s Subject, v *Verdict) er
 
 // findLatest returns a provider's newest answer about an address that was given after a moment. It
 // is the complete original answer, its time included.
-func (a *AnswerStore) findLatest(ctx context.Context, provider string, s Subject, oldest time.Time) (v Verdict, ok bool, err error) {
+func (a *AnswerStore) findLatest(
+	ctx context.Context, provider string, s Subject, oldest time.Time,
+) (v Verdict, ok bool, err error) {
 	var answerID string
 	var sealed []byte
 	err = a.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
@@ -89,7 +92,8 @@ func (a *AnswerStore) findLatest(ctx context.Context, provider string, s Subject
 		return v, false, err
 	}
 	v = stored.Verdict
-	if v.Provider != provider || stored.Subject.Chain != s.Chain || CanonicalAddress(string(stored.Subject.Address)) != CanonicalAddress(string(s.Address)) {
+	if v.Provider != provider || stored.Subject.Chain != s.Chain ||
+		CanonicalAddress(string(stored.Subject.Address)) != CanonicalAddress(string(s.Address)) {
 		return Verdict{}, false, fmt.Errorf("answer %s is of another address", answerID)
 	}
 	if !v.GivenAt.After(oldest) || v.GivenAt.After(oldest.Add(answerAgeMax)) {

@@ -150,12 +150,12 @@ type DepositOutcome string
 
 // The outcomes of a deposit.
 const (
-	Credit          DepositOutcome = "CREDIT"
+	Credit DepositOutcome = "CREDIT"
 	// Ask the lists, put their answer into Lists and decide again.
-	ScreenLists     DepositOutcome = "ASK_LISTS"
+	ScreenLists DepositOutcome = "ASK_LISTS"
 	// Ask the providers, put their answer into Answer and decide again.
 	ScreenProviders DepositOutcome = "ASK"
-	RetryLater      DepositOutcome = "WAIT"      // no answer: ask again later
+	RetryLater      DepositOutcome = "WAIT" // no answer: ask again later
 	Flag            DepositOutcome = "FLAG"
 	LeaveFlagged    DepositOutcome = "LEAVE" // flagged before: a person decides
 )

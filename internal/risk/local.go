@@ -47,16 +47,25 @@ const (
 
 // checkText refuses unprintable text.
 func checkText(param, s string, bytesMax int) error {
-	if s == "" || len(s) > bytesMax || !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) || !unicode.IsPrint(r) }) {
-		return fault.New(fault.Invalid, fault.InvalidRequest, "%s has 1 to %d bytes of printable text. Nothing was changed and no money moved.", param, bytesMax).WithParam(param)
+	if s == "" || len(s) > bytesMax || !utf8.ValidString(s) ||
+		strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) || !unicode.IsPrint(r) }) {
+		return fault.New(
+			fault.Invalid, fault.InvalidRequest,
+			"%s has 1 to %d bytes of printable text. Nothing was changed and no money moved.", param, bytesMax,
+		).WithParam(param)
 	}
 	return nil
 }
 
 // CheckAddress refuses text that is no address on any chain. Error: INVALID_REQUEST.
 func CheckAddress(address string) error {
-	if len(address) > addressBytesMax || address == "" || strings.ContainsFunc(address, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return fault.New(fault.Invalid, fault.InvalidRequest, "An address has 1 to %d letters, digits and signs. Nothing was changed and no money moved.", addressBytesMax).WithParam("address")
+	if len(address) > addressBytesMax || address == "" ||
+		strings.ContainsFunc(address, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return fault.New(
+			fault.Invalid, fault.InvalidRequest,
+			"An address has 1 to %d letters, digits and signs. Nothing was changed and no money moved.",
+			addressBytesMax,
+		).WithParam("address")
 	}
 	return nil
 }
@@ -66,7 +75,8 @@ func (e LocalListEntry) validate() error {
 		return err
 	}
 	refuse := func(param, text string) error {
-		return fault.New(fault.Invalid, fault.InvalidRequest, "%s Nothing was changed and no money moved.", text).WithParam(param)
+		return fault.New(fault.Invalid, fault.InvalidRequest, "%s Nothing was changed and no money moved.", text).
+			WithParam(param)
 	}
 	if e.Outage {
 		if e.Severity != "" || e.Score != nil || e.Entity != "" || len(e.Categories) > 0 {
@@ -117,12 +127,16 @@ func checkReadable(address string, chains chain.Chains) error {
 		}
 	}
 	return fault.New(fault.Invalid, fault.InvalidAddress,
-		"No configured chain reads this as an address, so screening would never find the entry. Nothing was changed and no money moved. Check its letters, its length and its checksum.").WithParam("address")
+		"No configured chain reads this as an address, so screening would never find the entry. Nothing was changed and no money moved. Check its letters, its length and its checksum.").WithParam(
+		"address",
+	)
 }
 
 // SetLocalEntry adds an address of one of the chains to the local list, or replaces its entry. It
 // writes the audit row. Errors: INVALID_REQUEST, INVALID_ADDRESS.
-func SetLocalEntry(ctx context.Context, tx pg.Tx, chains chain.Chains, actor audit.Actor, e LocalListEntry) (LocalListEntry, error) {
+func SetLocalEntry(
+	ctx context.Context, tx pg.Tx, chains chain.Chains, actor audit.Actor, e LocalListEntry,
+) (LocalListEntry, error) {
 	if err := e.validate(); err != nil {
 		return LocalListEntry{}, err
 	}
@@ -148,7 +162,10 @@ func SetLocalEntry(ctx context.Context, tx pg.Tx, chains chain.Chains, actor aud
 	}
 	return stored, audit.Record(ctx, tx, audit.Entry{
 		Actor: actor, Action: "local_risk.set", ResourceKind: "ADDRESS", ResourceID: e.Address,
-		Detail: map[string]any{"outage": e.Outage, "severity": string(e.Severity), "score": e.Score, "entity": e.Entity, "categories": e.Categories},
+		Detail: map[string]any{
+			"outage":   e.Outage,
+			"severity": string(e.Severity), "score": e.Score, "entity": e.Entity, "categories": e.Categories,
+		},
 	})
 }
 
@@ -158,7 +175,8 @@ func DeleteLocalEntry(ctx context.Context, tx pg.Tx, actor audit.Actor, address 
 	if err := CheckAddress(address); err != nil {
 		return LocalListEntry{}, err
 	}
-	rows, err := tx.Query(ctx, `DELETE FROM local_risk WHERE address_key = $1 RETURNING `+entryColumns, CanonicalAddress(address))
+	rows, err := tx.Query(ctx, `DELETE FROM local_risk WHERE address_key = $1 RETURNING `+entryColumns,
+		CanonicalAddress(address))
 	if err != nil {
 		return LocalListEntry{}, fmt.Errorf("take %s off the local list: %w", address, err)
 	}
@@ -169,16 +187,21 @@ func DeleteLocalEntry(ctx context.Context, tx pg.Tx, actor audit.Actor, address 
 	if err != nil {
 		return LocalListEntry{}, fmt.Errorf("take %s off the local list: %w", address, err)
 	}
-	return removed, audit.Record(ctx, tx, audit.Entry{Actor: actor, Action: "local_risk.cleared", ResourceKind: "ADDRESS", ResourceID: address})
+	return removed, audit.Record(ctx, tx,
+		audit.Entry{Actor: actor, Action: "local_risk.cleared", ResourceKind: "ADDRESS", ResourceID: address})
 }
 
 func newNoEntry() error {
-	return fault.New(fault.NotFound, fault.CodeNotFound, "The local list says nothing of this address. Nothing was changed and no money moved. GET /local-risk shows what it has.")
+	return fault.New(
+		fault.NotFound, fault.CodeNotFound,
+		"The local list says nothing of this address. Nothing was changed and no money moved. GET /local-risk shows what it has.",
+	)
 }
 
 // LoadLocalEntry returns the entry of an address. Error: NOT_FOUND.
 func LoadLocalEntry(ctx context.Context, tx pg.Tx, address string) (LocalListEntry, error) {
-	rows, err := tx.Query(ctx, `SELECT `+entryColumns+` FROM local_risk WHERE address_key = $1`, CanonicalAddress(address))
+	rows, err := tx.Query(ctx, `SELECT `+entryColumns+` FROM local_risk WHERE address_key = $1`,
+		CanonicalAddress(address))
 	if err != nil {
 		return LocalListEntry{}, fmt.Errorf("look on the local list for %s: %w", address, err)
 	}
@@ -227,7 +250,10 @@ func (l LocalScreener) Screen(ctx context.Context, s Subject) (Verdict, error) {
 		e, err = LoadLocalEntry(ctx, tx, string(s.Address))
 		return err
 	})
-	v := Verdict{Provider: LocalName, Severity: Low, IsKnown: true, Categories: []string{}, Direct: true, GivenAt: l.DB.Clock()()}
+	v := Verdict{
+		Provider: LocalName, Severity: Low, IsKnown: true, Categories: []string{}, Direct: true,
+		GivenAt: l.DB.Clock()(),
+	}
 	switch {
 	case fault.HasCode(err, fault.CodeNotFound):
 		v.Raw = json.RawMessage(`{"listed":false}`)
@@ -237,8 +263,11 @@ func (l LocalScreener) Screen(ctx context.Context, s Subject) (Verdict, error) {
 	case e.Outage:
 		return Verdict{}, NotRetryable("the local list has an outage for this address")
 	}
-	v.Severity, v.IsKnown, v.Score, v.Entity, v.Categories, v.OwnerCategories = e.Severity, e.Severity != Unknown, e.Score, e.Entity, e.Categories, e.Categories
-	v.Raw, err = json.Marshal(map[string]any{"listed": true, "severity": e.Severity, "score": e.Score, "entity": e.Entity, "categories": e.Categories})
+	v.Severity, v.IsKnown, v.Score, v.Entity, v.Categories, v.OwnerCategories = e.Severity, e.Severity != Unknown,
+		e.Score, e.Entity, e.Categories, e.Categories
+	v.Raw, err = json.Marshal(map[string]any{
+		"listed": true, "severity": e.Severity, "score": e.Score, "entity": e.Entity, "categories": e.Categories,
+	})
 	if err != nil {
 		return Verdict{}, Unavailable("%w", err)
 	}

@@ -100,7 +100,8 @@ func (p *Panel) Screen(ctx context.Context, s Subject) (Verdict, error) {
 		needed = len(members)
 	}
 	if len(members) == 0 || len(members) < needed {
-		return Verdict{}, Unavailable("%d providers that know addresses of %s are configured, %d are needed", len(members), SanitizeText(string(s.Chain)), max(needed, 1))
+		return Verdict{}, Unavailable("%d providers that know addresses of %s are configured, %d are needed",
+			len(members), SanitizeText(string(s.Chain)), max(needed, 1))
 	}
 	if s.Address == "" {
 		return Verdict{}, Unavailable("nobody is known who could be asked about")
@@ -154,7 +155,8 @@ func combineAnswers(members []Member, results []memberAnswer, needed int) (Verdi
 		for i, m := range missing {
 			reasons[i] = m.Provider + ": " + m.Reason
 		}
-		return out, Unavailable("%d of %d providers answered, %d have to: %s", len(verdicts), len(results), needed, strings.Join(reasons, "; "))
+		return out, Unavailable("%d of %d providers answered, %d have to: %s", len(verdicts), len(results), needed,
+			strings.Join(reasons, "; "))
 	}
 	return out, nil
 }
@@ -173,13 +175,15 @@ func (p *Panel) askMember(ctx context.Context, m Member, s Subject) (v Verdict, 
 	defer func() {
 		if r := recover(); r != nil {
 			v, err = Verdict{}, Unavailable("could not be understood")
-			p.logger().LogAttrs(ctx, slog.LevelError, "a provider's adapter broke", slog.String("provider", name), slog.Any("panic", r))
+			p.logger().LogAttrs(ctx, slog.LevelError, "a provider's adapter broke", slog.String("provider", name),
+				slog.Any("panic", r))
 		}
 	}()
 	if m.TTL > 0 && p.Answers != nil {
 		switch stored, ok, err := p.Answers.findLatest(ctx, name, s, p.currentTime().Add(-m.TTL)); {
 		case err != nil: // an unreadable stored answer is requested again
-			p.logger().LogAttrs(ctx, slog.LevelWarn, "a kept answer of a provider cannot be used", slog.String("provider", name), slog.Any("error", err))
+			p.logger().LogAttrs(ctx, slog.LevelWarn, "a kept answer of a provider cannot be used",
+				slog.String("provider", name), slog.Any("error", err))
 		case ok:
 			return stored, nil
 		}
@@ -217,7 +221,8 @@ func (p *Panel) askMember(ctx context.Context, m Member, s Subject) (v Verdict, 
 // logFailure logs a provider that gave no answer. The operator should look at it the same day,
 // because deposits and withdrawals wait.
 func (p *Panel) logFailure(provider string, s Subject, err error) {
-	p.logger().LogAttrs(context.Background(), slog.LevelWarn, "a provider gave no answer", slog.String("provider", provider),
+	p.logger().LogAttrs(context.Background(), slog.LevelWarn, "a provider gave no answer", slog.String("provider",
+		provider),
 		slog.String("chain", string(s.Chain)), slog.String("direction", string(s.Direction)), slog.Any("error", err))
 }
 

@@ -49,7 +49,8 @@ func (c DepositCase) screenSenders(ask func(Subject) *Answer) *Answer {
 		return ask(c.Subject)
 	}
 	if len(c.Senders) > SendersMax {
-		return NewAnswer(Verdict{}, Unavailable("%d have sent it, and %d are asked about at most", len(c.Senders), SendersMax))
+		return NewAnswer(Verdict{}, Unavailable("%d have sent it, and %d are asked about at most", len(c.Senders),
+			SendersMax))
 	}
 	answers := make([]*Answer, len(c.Senders))
 	var asking sync.WaitGroup
@@ -98,7 +99,8 @@ func combineSenders(senders []chain.Address, answers []*Answer) *Answer {
 		}
 	}
 	if len(missing) > 0 {
-		out.Unavailable = SanitizeText(fmt.Sprintf("of %d of %d senders: %s", len(missing), len(senders), strings.Join(missing, "; ")))
+		out.Unavailable = SanitizeText(fmt.Sprintf("of %d of %d senders: %s", len(missing), len(senders),
+			strings.Join(missing, "; ")))
 	}
 	return &out
 }

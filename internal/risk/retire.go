@@ -34,10 +34,15 @@ func PruneAnswers(ctx context.Context, db *pg.DB, retention time.Duration) error
 		err := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 			looked = 0
 			var last string
-			if err := tx.QueryRow(ctx, `SELECT answer_id FROM risk_answers_retired FOR UPDATE`).Scan(&last); err != nil {
+			if err := tx.QueryRow(
+				ctx, `SELECT answer_id FROM risk_answers_retired FOR UPDATE`,
+			).Scan(&last); err != nil {
 				return err
 			}
-			rows, err := tx.Query(ctx, `SELECT answer_id, kept_at FROM risk_answers WHERE answer_id > $1 ORDER BY answer_id LIMIT $2`, last, pruneBatchSize)
+			rows, err := tx.Query(
+				ctx, `SELECT answer_id, kept_at FROM risk_answers WHERE answer_id > $1 ORDER BY answer_id LIMIT $2`,
+				last, pruneBatchSize,
+			)
 			if err != nil {
 				return err
 			}

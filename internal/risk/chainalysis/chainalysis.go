@@ -178,7 +178,8 @@ func (Sanctions) Covers(ch chain.Name) bool { return ch.Family() != "" }
 
 // Screen asks for an address: SEVERE if it is on the list, otherwise NONE.
 func (s Sanctions) Screen(ctx context.Context, subject risk.Subject) (risk.Verdict, error) {
-	got, err := s.Client.SendRequest(ctx, http.MethodGet, "/api/v1/address/"+url.PathEscape(string(subject.Address)), http.Header{"X-Api-Key": {s.Key.Reveal()}}, nil)
+	got, err := s.Client.SendRequest(ctx, http.MethodGet, "/api/v1/address/"+url.PathEscape(string(subject.Address)),
+		http.Header{"X-Api-Key": {s.Key.Reveal()}}, nil)
 	if err != nil {
 		return asUnavailable(err)
 	}
@@ -198,7 +199,10 @@ func decodeSanctions(got outside.Reply) (risk.Verdict, error) {
 	if answer.Identifications == nil {
 		return risk.Verdict{}, risk.Unavailable("an answer without identifications")
 	}
-	v := risk.Verdict{Provider: SanctionsName, Severity: risk.None, IsKnown: true, Direct: true, GivenAt: time.Now(), Raw: []byte(got.Body)}
+	v := risk.Verdict{
+		Provider: SanctionsName, Severity: risk.None, IsKnown: true, Direct: true, GivenAt: time.Now(),
+		Raw: []byte(got.Body),
+	}
 	for _, i := range *answer.Identifications {
 		v.Severity = risk.Severe
 		if i.Category != nil {

@@ -47,7 +47,8 @@ var DefaultThresholds = Thresholds{big.NewRat(2, 1), big.NewRat(5, 1), big.NewRa
 
 // Validate refuses thresholds that are not in order.
 func (c Thresholds) Validate() error {
-	if c.Medium.Sign() <= 0 || c.Medium.Cmp(c.High) >= 0 || c.High.Cmp(c.Severe) >= 0 || c.Severe.Cmp(big.NewRat(scoreMax, 1)) > 0 {
+	if c.Medium.Sign() <= 0 || c.Medium.Cmp(c.High) >= 0 || c.High.Cmp(c.Severe) >= 0 ||
+		c.Severe.Cmp(big.NewRat(scoreMax, 1)) > 0 {
 		return errors.New("medium, high and severe rise from above 0 to at most 10")
 	}
 	return nil
@@ -140,7 +141,11 @@ type cluster struct {
 // Screen asks about one address. An address that is on no chain yet, and one without a score, is
 // UNKNOWN.
 func (s Screener) Screen(ctx context.Context, subject risk.Subject) (risk.Verdict, error) {
-	body, err := json.Marshal(request{walletSubject{"holistic", "holistic", "address", string(subject.Address)}, "wallet_exposure", risk.CanonicalAddress(string(subject.Address))})
+	body, err := json.Marshal(request{
+		walletSubject{"holistic", "holistic", "address", string(subject.Address)},
+		"wallet_exposure",
+		risk.CanonicalAddress(string(subject.Address)),
+	})
 	if err != nil {
 		return risk.Verdict{}, risk.Unavailable("write the request: %w", err)
 	}
@@ -190,7 +195,8 @@ func (s Screener) decodeExposure(got outside.Reply, subject risk.Subject) (risk.
 	}
 	wanted := risk.CanonicalAddress(string(subject.Address))
 	switch {
-	case a.Subject != nil && risk.CanonicalAddress(a.Subject.Hash) != wanted, a.Reference != nil && *a.Reference != wanted:
+	case a.Subject != nil && risk.CanonicalAddress(a.Subject.Hash) != wanted, a.Reference != nil &&
+		*a.Reference != wanted:
 		return risk.Verdict{}, risk.Unavailable("an answer about another address")
 	case a.Process == nil || *a.Process != "complete":
 		return risk.Verdict{}, risk.Unavailable("an answer that is not complete")

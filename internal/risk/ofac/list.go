@@ -62,7 +62,11 @@ func partBinding(listID string, part int) seal.Binding {
 func (s *Store) Import(ctx context.Context, actor audit.Actor, l List, allowShrunk bool) (StoredList, error) {
 	now := s.DB.Clock()()
 	if l.Published.Sub(now) > futureMax {
-		return StoredList{}, fault.New(fault.Invalid, fault.InvalidRequest, "The list is of %s, which is to come. Nothing was changed. Check the file and this machine's clock.", l.Published.Format(time.DateOnly))
+		return StoredList{}, fault.New(
+			fault.Invalid, fault.InvalidRequest,
+			"The list is of %s, which is to come. Nothing was changed. Check the file and this machine's clock.",
+			l.Published.Format(time.DateOnly),
+		)
 	}
 	current, err := s.LoadNewest(ctx)
 	switch {
@@ -71,26 +75,39 @@ func (s *Store) Import(ctx context.Context, actor audit.Actor, l List, allowShru
 	case err != nil:
 		return StoredList{}, err
 	case l.Published.Before(current.Published):
-		return StoredList{}, fault.New(fault.Conflict, fault.InvalidState, "The list is of %s and the one that is there of %s. Nothing was changed. Download the list again.",
-			l.Published.Format(time.DateOnly), current.Published.Format(time.DateOnly))
+		return StoredList{},
+			fault.New(fault.Conflict, fault.InvalidState,
+				"The list is of %s and the one that is there of %s. Nothing was changed. Download the list again.",
+				l.Published.Format(time.DateOnly), current.Published.Format(time.DateOnly))
 	case len(l.Entries) < len(current.Entries)/2 && !allowShrunk:
-		return StoredList{}, fault.New(fault.Conflict, fault.InvalidState, "The list has %d addresses and the one that is there %d. Nothing was changed. Check the file; --shrunk takes it.", len(l.Entries), len(current.Entries))
+		return StoredList{}, fault.New(
+			fault.Conflict, fault.InvalidState,
+			"The list has %d addresses and the one that is there %d. Nothing was changed. Check the file; --shrunk takes it.",
+			len(l.Entries), len(current.Entries),
+		)
 	}
 	var stored StoredList
 	err = s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		stored = StoredList{ID: id.New(listPrefix, tx.Now), Published: l.Published, Imported: tx.Now, Digest: hex.EncodeToString(l.Digest[:]), Entries: l.Entries}
+		stored = StoredList{
+			ID: id.New(listPrefix, tx.Now), Published: l.Published, Imported: tx.Now,
+			Digest: hex.EncodeToString(l.Digest[:]), Entries: l.Entries,
+		}
 		sealed, err := s.sealList(stored)
 		if err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, `INSERT INTO sanctions_lists (list_id, source, published_at, imported_at, addresses, digest, sealed) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+		_, err = tx.Exec(ctx,
+			`INSERT INTO sanctions_lists (list_id, source, published_at, imported_at, addresses, digest, sealed) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
 			stored.ID, source, stored.Published, stored.Imported, len(stored.Entries), l.Digest[:], sealed)
 		if err != nil {
 			return fmt.Errorf("keep the list of sanctions: %w", err)
 		}
 		return audit.Record(ctx, tx, audit.Entry{
 			Actor: actor, Action: "sanctions_list.imported", ResourceKind: "SANCTIONS_LIST", ResourceID: stored.ID,
-			Detail: map[string]any{"source": source, "published": stored.Published, "addresses": len(stored.Entries), "digest": stored.Digest},
+			Detail: map[string]any{
+				"source":    source,
+				"published": stored.Published, "addresses": len(stored.Entries), "digest": stored.Digest,
+			},
 		})
 	})
 	return stored, err
@@ -148,7 +165,9 @@ var errNoList = errors.New("no list of sanctions was imported yet: coffer risk i
 // creation.
 func (s *Store) newestID(ctx context.Context) (listID string, err error) {
 	err = s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		return tx.QueryRow(ctx, `SELECT list_id FROM sanctions_lists WHERE source = $1 ORDER BY list_id DESC LIMIT 1`, source).Scan(&listID)
+		return tx.QueryRow(
+			ctx, `SELECT list_id FROM sanctions_lists WHERE source = $1 ORDER BY list_id DESC LIMIT 1`, source,
+		).Scan(&listID)
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return "", errNoList
@@ -205,8 +224,9 @@ func (s *Screener) Screen(ctx context.Context, subject risk.Subject) (risk.Verdi
 	now := s.Store.DB.Clock()()
 	// A listed address counts, however old the list is.
 	if age := now.Sub(list.Published); !listed && (age > s.AgeMax || age < -futureMax) {
-		return risk.Verdict{}, risk.NotRetryable("the list of sanctions is of %s, and may be at most %s old: download it and import it with coffer risk import",
-			list.Published.Format(time.DateOnly), s.AgeMax)
+		return risk.Verdict{},
+			risk.NotRetryable("the list of sanctions is of %s, and may be at most %s old: download it and import it with coffer risk import",
+				list.Published.Format(time.DateOnly), s.AgeMax)
 	}
 	v := risk.Verdict{
 		Provider: Name, Severity: risk.None, IsKnown: true, Direct: true, GivenAt: now,

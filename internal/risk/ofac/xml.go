@@ -22,14 +22,14 @@ import (
 
 // The limits of a file; the real one had some 130 MB and 1000 addresses in 2026.
 const (
-	fileBytesMax   = 1 << 30
-	addressesMax   = 100_000
-	textBytesMax   = 4096 // of one stored text
-	addressMax     = 200
-	depthMax       = 64
-	featuresMax    = 1000 // feature types
-	typePrefix     = "Digital Currency Address - "
-	nameUnknown    = "unnamed"
+	fileBytesMax = 1 << 30
+	addressesMax = 100_000
+	textBytesMax = 4096 // of one stored text
+	addressMax   = 200
+	depthMax     = 64
+	featuresMax  = 1000 // feature types
+	typePrefix   = "Digital Currency Address - "
+	nameUnknown  = "unnamed"
 	// How far its date may be in the future, for another time zone and a file of tomorrow.
 	futureMax      = 48 * time.Hour
 	nameBytesMax   = 160
@@ -159,7 +159,8 @@ func (p *parser) parseDate(t xml.StartElement) error {
 		parts[i] = n
 	}
 	day := time.Date(parts[0], time.Month(parts[1]), parts[2], 0, 0, 0, 0, time.UTC)
-	if day.Year() != parts[0] || int(day.Month()) != parts[1] || day.Day() != parts[2] || parts[0] < 2000 || parts[0] > 9999 {
+	if day.Year() != parts[0] || int(day.Month()) != parts[1] || day.Day() != parts[2] || parts[0] < 2000 ||
+		parts[0] > 9999 {
 		return errors.New("its date of issue is none")
 	}
 	p.list.Published = day
@@ -270,7 +271,8 @@ func (p *parser) parseFeature(t xml.StartElement, symbol, party string) error {
 		case len(text) > addressMax || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }):
 			p.list.Unreadable = append(p.list.Unreadable, risk.SanitizeText(text))
 		default:
-			p.list.Entries = append(p.list.Entries, Entry{Address: text, Currency: symbol, Party: risk.SanitizeText(party)})
+			p.list.Entries = append(p.list.Entries,
+				Entry{Address: text, Currency: symbol, Party: risk.SanitizeText(party)})
 		}
 		found = true
 	}

@@ -96,7 +96,8 @@ func (s Screener) Screen(ctx context.Context, subject risk.Subject) (risk.Verdic
 			v.Severity, v.Categories, v.Entity = risk.Severe, []string{"SANCTIONS"}, "on the sanctions oracle"
 		}
 		if age := now.Sub(a.At.Time); age > headAgeMax || age < -headAgeMax {
-			staleErr = risk.Unavailable("a node of %s is at a block of %s", subject.Chain, a.At.Time.UTC().Format(time.RFC3339))
+			staleErr = risk.Unavailable("a node of %s is at a block of %s", subject.Chain,
+				a.At.Time.UTC().Format(time.RFC3339))
 		}
 	}
 	if v.Severity == risk.None && staleErr != nil {

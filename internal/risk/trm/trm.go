@@ -33,8 +33,10 @@ const (
 
 // chains are the provider's names of the chains that it covers.
 var chains = map[chain.Name]string{
-	chain.Ethereum: "ethereum", chain.Base: "base", chain.Arbitrum: "arbitrum", chain.Optimism: "optimism", chain.Polygon: "polygon",
-	chain.BSC: "binance_smart_chain", chain.Avalanche: "avalanche_c_chain", chain.Solana: "solana", chain.Bitcoin: "bitcoin", chain.Tron: "tron",
+	chain.Ethereum: "ethereum", chain.Base: "base", chain.Arbitrum: "arbitrum", chain.Optimism: "optimism",
+	chain.Polygon: "polygon",
+	chain.BSC:     "binance_smart_chain", chain.Avalanche: "avalanche_c_chain", chain.Solana: "solana",
+	chain.Bitcoin: "bitcoin", chain.Tron: "tron",
 }
 
 const (
@@ -127,7 +129,8 @@ func (s Screening) Screen(ctx context.Context, subject risk.Subject) (risk.Verdi
 	if !s.EmptyPassword {
 		login += s.Key.Reveal()
 	}
-	got, err := s.Client.SendRequest(ctx, http.MethodPost, "/public/v2/screening/addresses", http.Header{"Authorization": {"Basic " + base64.StdEncoding.EncodeToString([]byte(login))}}, body)
+	got, err := s.Client.SendRequest(ctx, http.MethodPost, "/public/v2/screening/addresses",
+		http.Header{"Authorization": {"Basic " + base64.StdEncoding.EncodeToString([]byte(login))}}, body)
 	if err != nil {
 		return asUnavailable(err)
 	}
@@ -147,7 +150,8 @@ func (s Screening) decodeScreening(got outside.Reply, subject risk.Subject) (ris
 	}
 	a, wanted := answers[0], risk.CanonicalAddress(string(subject.Address))
 	switch {
-	case a.Address == nil || risk.CanonicalAddress(*a.Address) != wanted, a.Submitted != nil && risk.CanonicalAddress(*a.Submitted) != wanted:
+	case a.Address == nil || risk.CanonicalAddress(*a.Address) != wanted, a.Submitted != nil &&
+		risk.CanonicalAddress(*a.Submitted) != wanted:
 		return risk.Verdict{}, risk.Unavailable("an answer about another address")
 	case a.Chain == nil || *a.Chain != chains[subject.Chain]:
 		return risk.Verdict{}, risk.Unavailable("an answer about another chain")
@@ -155,7 +159,9 @@ func (s Screening) decodeScreening(got outside.Reply, subject risk.Subject) (ris
 		return risk.Verdict{}, risk.Unavailable("an answer without indicators or entities")
 	}
 	// An address without indicators is an answer; a level of 0 means that there is none.
-	v := risk.Verdict{Provider: ScreeningName, Severity: risk.None, IsKnown: true, GivenAt: time.Now(), Raw: []byte(got.Body)}
+	v := risk.Verdict{
+		Provider: ScreeningName, Severity: risk.None, IsKnown: true, GivenAt: time.Now(), Raw: []byte(got.Body),
+	}
 	highest, named := 0, -1
 	if a.URL != nil {
 		v.Reference = *a.URL
@@ -265,12 +271,17 @@ func decodeSanctions(got outside.Reply, subject risk.Subject) (risk.Verdict, err
 	switch {
 	case len(answers) != 1:
 		return risk.Verdict{}, risk.Unavailable("%d answers about one address", len(answers))
-	case answers[0].Address == nil || risk.CanonicalAddress(*answers[0].Address) != risk.CanonicalAddress(string(subject.Address)):
+	case answers[0].Address == nil || risk.CanonicalAddress(*answers[0].Address) != risk.CanonicalAddress(
+		string(subject.Address),
+	):
 		return risk.Verdict{}, risk.Unavailable("an answer about another address")
 	case answers[0].Sanctioned == nil:
 		return risk.Verdict{}, risk.Unavailable("an answer that does not say whether it is sanctioned")
 	}
-	v := risk.Verdict{Provider: SanctionsName, Severity: risk.None, IsKnown: true, Direct: true, GivenAt: time.Now(), Raw: []byte(got.Body)}
+	v := risk.Verdict{
+		Provider: SanctionsName, Severity: risk.None, IsKnown: true, Direct: true, GivenAt: time.Now(),
+		Raw: []byte(got.Body),
+	}
 	if *answers[0].Sanctioned {
 		v.Severity, v.Categories = risk.Severe, []string{"SANCTIONS"}
 	}
