@@ -70,7 +70,8 @@ func versionText() string {
 	if v.Modified {
 		commit += " with changes"
 	}
-	return fmt.Sprintf("coffer, commit %s, built by %s, API %s, webhook payloads of %s", commit, v.Go, v.API, v.Payloads)
+	return fmt.Sprintf("coffer, commit %s, built by %s, API %s, webhook payloads of %s", commit, v.Go, v.API,
+		v.Payloads)
 }
 
 // streams are the outputs of a command.
@@ -81,7 +82,8 @@ type streams struct{ out, err io.Writer }
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var c commands
 	parser, err := kong.New(&c, kong.Name("coffer"), kong.Description("Custodial payments that a company runs itself."),
-		kong.Vars{"version": versionText()}, kong.Writers(stdout, stderr), kong.UsageOnError(), kong.Exit(func(code int) { panic(exitCode(code)) }))
+		kong.Vars{"version": versionText()}, kong.Writers(stdout, stderr), kong.UsageOnError(),
+		kong.Exit(func(code int) { panic(exitCode(code)) }))
 	if err != nil {
 		panic("cli: impossible grammar: " + err.Error())
 	}
@@ -116,7 +118,11 @@ func runCommand(ctx context.Context, parser *kong.Kong, args []string, s streams
 		return 0
 	}
 	if errors.Is(err, pg.ErrCommitUnknown) {
-		fmt.Fprintf(s.err, "coffer: the database was lost at the moment of writing, so it is unknown whether this took effect. Look before you repeat it. (%v)\n", err)
+		fmt.Fprintf(
+			s.err,
+			"coffer: the database was lost at the moment of writing, so it is unknown whether this took effect. Look before you repeat it. (%v)\n",
+			err,
+		)
 	} else if f := fault.Find(err); f != nil {
 		fmt.Fprintf(s.err, "coffer: %s\n", withoutAPICalls(f.Message))
 	} else {

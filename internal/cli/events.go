@@ -92,7 +92,9 @@ func (c eventsList) Run(ctx context.Context, std streams) error {
 	})
 }
 
-func readFeed(ctx context.Context, db *pg.DB, orgID string, afterSeq int64, types []event.Type, limit int) (found event.Page, err error) {
+func readFeed(
+	ctx context.Context, db *pg.DB, orgID string, afterSeq int64, types []event.Type, limit int,
+) (found event.Page, err error) {
 	return found, db.ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) (err error) {
 		found, err = event.ReadFeed(ctx, tx, orgID, afterSeq, types, limit)
 		return err
@@ -114,7 +116,9 @@ func (c eventsTail) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	defer tools.Close()
-	t := eventTail{db: tools.DB(), org: c.Org, types: types, show: func(body []byte) error { return printEvent(std.out, body, c.JSON, time.TimeOnly) }}
+	t := eventTail{db: tools.DB(), org: c.Org, types: types, show: func(body []byte) error {
+		return printEvent(std.out, body, c.JSON, time.TimeOnly)
+	}}
 	if err := t.setStart(ctx, c.Last); err != nil {
 		return err
 	}
@@ -212,18 +216,21 @@ func formatEvent(e webhook.Envelope) (string, error) {
 	case ids.DepositID != "":
 		var d webhook.Deposit
 		err = json.Unmarshal(e.Data, &d)
-		line = fmt.Sprintf("%s on %s for %s, %s", formatAmount(d), d.Chain, ownerName(d.CustomerID, d.Product), d.Status)
+		line = fmt.Sprintf("%s on %s for %s, %s", formatAmount(d), d.Chain, ownerName(d.CustomerID, d.Product),
+			d.Status)
 		if d.RiskOfFunds != nil {
 			line += ", risk " + *d.RiskOfFunds
 		}
 	case ids.WithdrawalID != "":
 		var w webhook.Withdrawal
 		err = json.Unmarshal(e.Data, &w)
-		line = fmt.Sprintf("%s %s on %s of %s to %s, %s", w.AmountDecimal, w.Mint.Symbol, w.Mint.Chain, ownerName(w.CustomerID, w.Product), shorten(w.ToAddress), formatStatus(w))
+		line = fmt.Sprintf("%s %s on %s of %s to %s, %s", w.AmountDecimal, w.Mint.Symbol, w.Mint.Chain,
+			ownerName(w.CustomerID, w.Product), shorten(w.ToAddress), formatStatus(w))
 	case ids.TransferID != "":
 		var t webhook.Transfer
 		err = json.Unmarshal(e.Data, &t)
-		line = fmt.Sprintf("%s %s from %s to %s", t.AmountDecimal, t.Mint.Symbol, ownerName(t.From.CustomerID, t.From.Product), ownerName(t.To.CustomerID, t.To.Product))
+		line = fmt.Sprintf("%s %s from %s to %s", t.AmountDecimal, t.Mint.Symbol,
+			ownerName(t.From.CustomerID, t.From.Product), ownerName(t.To.CustomerID, t.To.Product))
 	default:
 		line = string(e.Data)
 	}
@@ -247,7 +254,9 @@ type worldLog struct {
 // runUntilDone writes until ctx ends.
 func (j *worldLog) runUntilDone(ctx context.Context) {
 	j.failing = map[string]bool{}
-	j.events = eventTail{db: j.db, show: func(body []byte) error { return printEvent(j.out, body, false, time.TimeOnly) }}
+	j.events = eventTail{db: j.db, show: func(body []byte) error {
+		return printEvent(j.out, body, false, time.TimeOnly)
+	}}
 	begun := false
 	for {
 		var err error
@@ -286,11 +295,13 @@ func (j *worldLog) printWebhooks(ctx context.Context) error {
 				if !failing {
 					fmt.Fprintf(j.out, "%s  webhook delivered again to %s  %s\n", timeText, e.URL, e.ID)
 				} else {
-					attempts, err := endpoints.Log(ctx, tx, orgID, e.ID, delivery.AttemptFilter{Outcome: delivery.Failed}, page.Page{Limit: 1, Desc: true})
+					attempts, err := endpoints.Log(ctx, tx, orgID, e.ID,
+						delivery.AttemptFilter{Outcome: delivery.Failed}, page.Page{Limit: 1, Desc: true})
 					if err != nil {
 						return err
 					}
-					fmt.Fprintf(j.out, "%s  webhook FAILS to %s: %s  %s\n", timeText, e.URL, formatAttempts(attempts.Items), e.ID)
+					fmt.Fprintf(j.out, "%s  webhook FAILS to %s: %s  %s\n", timeText, e.URL,
+						formatAttempts(attempts.Items), e.ID)
 				}
 				j.failing[e.ID] = failing
 			}
@@ -305,7 +316,9 @@ func formatAttempts(last []delivery.Attempt) string {
 		return "no attempt is kept"
 	}
 	attempt := last[0]
-	parts := slices.DeleteFunc([]string{attempt.Error, fmt.Sprintf("of %s", attempt.Type)}, func(s string) bool { return s == "" })
+	parts := slices.DeleteFunc([]string{attempt.Error, fmt.Sprintf("of %s", attempt.Type)}, func(s string) bool {
+		return s == ""
+	})
 	if attempt.NextAt != nil {
 		parts = append(parts, "next attempt at "+attempt.NextAt.UTC().Format(time.TimeOnly))
 	}

@@ -39,7 +39,8 @@ func (c freezesList) Run(ctx context.Context, std streams) error {
 		fmt.Fprintln(std.out, "Nothing is frozen.")
 	}
 	for _, f := range freezes {
-		fmt.Fprintf(std.out, "%s  %s  %s by %s since %s\n  %s\n", f.ID, f.Scope, freezeTarget(f), f.Source, f.CreatedAt.UTC().Format("2006-01-02 15:04:05"), f.Reason)
+		fmt.Fprintf(std.out, "%s  %s  %s by %s since %s\n  %s\n", f.ID, f.Scope, freezeTarget(f), f.Source,
+			f.CreatedAt.UTC().Format("2006-01-02 15:04:05"), f.Reason)
 	}
 	return nil
 }
@@ -76,7 +77,10 @@ func (c freezesPut) readTarget() (freeze.Freeze, error) {
 			named++
 		}
 	}
-	f := freeze.Freeze{Source: freeze.SourceOperator, Reason: c.Because, Actor: operator, OrgID: c.Org, CustomerID: c.Customer, Chain: chain.Name(c.Chain)}
+	f := freeze.Freeze{
+		Source: freeze.SourceOperator, Reason: c.Because, Actor: operator, OrgID: c.Org, CustomerID: c.Customer,
+		Chain: chain.Name(c.Chain),
+	}
 	switch {
 	case named != 1 || c.Customer != "" && c.Org == "":
 		return f, fault.New(fault.Invalid, fault.InvalidRequest,
@@ -103,7 +107,8 @@ func (c freezesPut) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	if _, runs := conf.Chains[wanted.Chain]; wanted.Scope == freeze.ScopeChain && !runs {
-		return fault.New(fault.Invalid, fault.InvalidRequest, "%q does not run here, so there is nothing to freeze. No money moved.", c.Chain)
+		return fault.New(fault.Invalid, fault.InvalidRequest,
+			"%q does not run here, so there is nothing to freeze. No money moved.", c.Chain)
 	}
 	tools, err := c.openTools(ctx)
 	if err != nil {
@@ -131,10 +136,14 @@ func (c freezesPut) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	if !added {
-		fmt.Fprintf(std.out, "%s is frozen since %s already (%s): %s\nNothing was changed; its first reason stays.\n", freezeTarget(f), f.CreatedAt.UTC().Format(time.RFC3339), f.ID, f.Reason)
+		fmt.Fprintf(std.out, "%s is frozen since %s already (%s): %s\nNothing was changed; its first reason stays.\n",
+			freezeTarget(f), f.CreatedAt.UTC().Format(time.RFC3339), f.ID, f.Reason)
 		return nil
 	}
-	fmt.Fprintf(std.out, "%s is frozen (%s). Deposits are credited as usual; nothing leaves until: coffer freezes lift %s\n", freezeTarget(f), f.ID, f.ID)
+	fmt.Fprintf(
+		std.out, "%s is frozen (%s). Deposits are credited as usual; nothing leaves until: coffer freezes lift %s\n",
+		freezeTarget(f), f.ID, f.ID,
+	)
 	return nil
 }
 

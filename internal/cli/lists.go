@@ -28,7 +28,10 @@ type listFlags struct {
 
 // printList prints pages of a list until it ends or the limit is reached. row returns a line of the
 // table, with tabs between its columns, and object returns the line of JSON.
-func printList[T any](out io.Writer, l listFlags, titles, emptyText string, read func(page.Page) (page.Result[T], error), row func(T) string, object func(T) any) error {
+func printList[T any](
+	out io.Writer, l listFlags, titles, emptyText string, read func(page.Page) (page.Result[T], error),
+	row func(T) string, object func(T) any,
+) error {
 	if l.Limit < 0 {
 		return errors.New("--limit is 0, for all, or a number above it")
 	}
@@ -86,8 +89,12 @@ func (c depositsList) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	defer tools.Close()
-	f := deposit.Filter{CustomerID: c.Customer, Status: strings.ToUpper(c.Status), Chain: strings.ToUpper(c.Chain), MintID: c.Mint, TxHash: c.Tx}
-	return printList(std.out, c.listFlags, "DEPOSIT\tCUSTOMER\tAMOUNT\tCHAIN\tSTATUS\tCONFIRMATIONS\tSEEN\tTRANSACTION", "There is no such deposit.",
+	f := deposit.Filter{
+		CustomerID: c.Customer, Status: strings.ToUpper(c.Status), Chain: strings.ToUpper(c.Chain), MintID: c.Mint,
+		TxHash: c.Tx,
+	}
+	return printList(std.out, c.listFlags, "DEPOSIT\tCUSTOMER\tAMOUNT\tCHAIN\tSTATUS\tCONFIRMATIONS\tSEEN\tTRANSACTION",
+		"There is no such deposit.",
 		func(p page.Page) (found page.Result[deposit.OrgDeposit], err error) {
 			return found, tools.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
 				found, err = deposit.ListAcrossOrgs(ctx, tx, c.Org, f, p)
@@ -96,7 +103,9 @@ func (c depositsList) Run(ctx context.Context, std streams) error {
 		},
 		func(o deposit.OrgDeposit) string {
 			d := o.Object
-			return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%d of %d\t%s\t%s", d.DepositID, ownerName(d.CustomerID, d.Product), formatAmount(d), d.Chain, d.Status,
+			return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%d of %d\t%s\t%s", d.DepositID, ownerName(
+				d.CustomerID, d.Product,
+			), formatAmount(d), d.Chain, d.Status,
 				d.Confirmations, d.ConfirmationsRequired, d.CreatedAt, shorten(d.TxHash))
 		},
 		func(o deposit.OrgDeposit) any {
@@ -134,14 +143,20 @@ func (c withdrawalsList) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	defer tools.Close()
-	f := withdrawal.Filter{CustomerID: c.Customer, Status: strings.ToUpper(c.Status), Chain: strings.ToUpper(c.Chain), MintID: c.Mint, TxHash: c.Tx}
-	return printList(std.out, c.listFlags, "WITHDRAWAL\tFROM\tAMOUNT\tCHAIN\tTO\tSTATUS\tREQUESTED\tTRANSACTION", "There is no such withdrawal.",
+	f := withdrawal.Filter{
+		CustomerID: c.Customer, Status: strings.ToUpper(c.Status), Chain: strings.ToUpper(c.Chain), MintID: c.Mint,
+		TxHash: c.Tx,
+	}
+	return printList(std.out, c.listFlags, "WITHDRAWAL\tFROM\tAMOUNT\tCHAIN\tTO\tSTATUS\tREQUESTED\tTRANSACTION",
+		"There is no such withdrawal.",
 		func(p page.Page) (page.Result[withdrawal.OrgWithdrawal], error) {
 			return tools.WithdrawalService().ListAcrossOrgs(ctx, c.Org, f, p)
 		},
 		func(o withdrawal.OrgWithdrawal) string {
 			w := o.Object
-			return fmt.Sprintf("%s\t%s\t%s %s\t%s\t%s\t%s\t%s\t%s", w.WithdrawalID, ownerName(w.CustomerID, w.Product), w.AmountDecimal, w.Mint.Symbol,
+			return fmt.Sprintf("%s\t%s\t%s %s\t%s\t%s\t%s\t%s\t%s", w.WithdrawalID, ownerName(
+				w.CustomerID, w.Product,
+			), w.AmountDecimal, w.Mint.Symbol,
 				w.Mint.Chain, shorten(w.ToAddress), formatStatus(w), w.CreatedAt, shortHash(w))
 		},
 		func(o withdrawal.OrgWithdrawal) any {
@@ -192,7 +207,8 @@ func (c customersList) Run(ctx context.Context, std streams) error {
 	defer tools.Close()
 	f := customer.Filter{CustomerID: c.Customer, Status: strings.ToUpper(c.Status)}
 	return forOrgs(ctx, tools.DB(), c.Org, func(orgID string) error {
-		return printList(std.out, c.listFlags, "CUSTOMER\tSTATUS\tE-MAIL\tSINCE\tORGANIZATION", "There is no such customer of "+orgID+".",
+		return printList(std.out, c.listFlags, "CUSTOMER\tSTATUS\tE-MAIL\tSINCE\tORGANIZATION",
+			"There is no such customer of "+orgID+".",
 			func(p page.Page) (found page.Result[customer.Customer], err error) {
 				return found, tools.DB().ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) (err error) {
 					found, err = customer.List(ctx, tx, orgID, f, p)
@@ -208,7 +224,8 @@ func (c customersList) Run(ctx context.Context, std streams) error {
 			},
 			func(c customer.Customer) any {
 				return map[string]any{
-					"organizationId": orgID, "customerId": c.ID, "status": c.Status(), "email": c.Email, "metadata": c.Metadata, "createdAt": webhook.At(c.CreatedAt),
+					"organizationId": orgID, "customerId": c.ID, "status": c.Status(), "email": c.Email,
+					"metadata": c.Metadata, "createdAt": webhook.At(c.CreatedAt),
 				}
 			})
 	})

@@ -57,7 +57,8 @@ func (c settingsHistory) Run(ctx context.Context, std streams) error {
 			if h.ChangeRequest != "" {
 				agreed = " (" + h.ChangeRequest + ")"
 			}
-			fmt.Fprintf(std.out, "%s  %s  %s -> %s  by %s %s%s\n", h.ChangedAt.UTC().Format(time.RFC3339), h.Setting, formatSetting(h.From), formatSetting(h.To), h.Actor.Kind, h.Actor.ID, agreed)
+			fmt.Fprintf(std.out, "%s  %s  %s -> %s  by %s %s%s\n", h.ChangedAt.UTC().Format(time.RFC3339), h.Setting,
+				formatSetting(h.From), formatSetting(h.To), h.Actor.Kind, h.Actor.ID, agreed)
 		}
 		if found.NextCursor == nil {
 			return nil
@@ -125,7 +126,8 @@ func (c changesList) Run(ctx context.Context, std streams) error {
 }
 
 func printChange(std streams, r foureyes.Request) {
-	fmt.Fprintf(std.out, "%s  %s  %s  asked for by %s, until %s\n", r.ID, r.Status, r.OrgID, r.Author, r.ExpiresAt.UTC().Format(time.RFC3339))
+	fmt.Fprintf(std.out, "%s  %s  %s  asked for by %s, until %s\n", r.ID, r.Status, r.OrgID, r.Author,
+		r.ExpiresAt.UTC().Format(time.RFC3339))
 	for _, name := range r.ChangedNames() {
 		fmt.Fprintf(std.out, "  %s  %s -> %s\n", name, formatSetting(r.Before[name]), formatSetting(r.Wanted[name]))
 	}
@@ -138,11 +140,14 @@ type changesApprove struct {
 }
 
 func (c changesApprove) Run(ctx context.Context, std streams) error {
-	return decideChange(ctx, std, c.configFlags, c.operatorFlags, func(ctx context.Context, tx pg.Tx, tools *app.App, approver operators.Key) (foureyes.Request, error) {
-		return foureyes.Approve(ctx, tx, approver, c.ID, map[foureyes.Kind]func(context.Context, pg.Tx, foureyes.Request) error{
-			foureyes.Settings: org.ApplyApproved(approver), foureyes.WhitelistedAddress: tools.WhitelistService().ApplyApproved(approver),
+	return decideChange(ctx, std, c.configFlags, c.operatorFlags,
+		func(ctx context.Context, tx pg.Tx, tools *app.App, approver operators.Key) (foureyes.Request, error) {
+			return foureyes.Approve(ctx, tx, approver, c.ID,
+				map[foureyes.Kind]func(context.Context, pg.Tx, foureyes.Request) error{
+					foureyes.Settings:           org.ApplyApproved(approver),
+					foureyes.WhitelistedAddress: tools.WhitelistService().ApplyApproved(approver),
+				})
 		})
-	})
 }
 
 type changesWithdraw struct {
@@ -152,12 +157,16 @@ type changesWithdraw struct {
 }
 
 func (c changesWithdraw) Run(ctx context.Context, std streams) error {
-	return decideChange(ctx, std, c.configFlags, c.operatorFlags, func(ctx context.Context, tx pg.Tx, _ *app.App, author operators.Key) (foureyes.Request, error) {
-		return foureyes.Retract(ctx, tx, author, c.ID)
-	})
+	return decideChange(ctx, std, c.configFlags, c.operatorFlags,
+		func(ctx context.Context, tx pg.Tx, _ *app.App, author operators.Key) (foureyes.Request, error) {
+			return foureyes.Retract(ctx, tx, author, c.ID)
+		})
 }
 
-func decideChange(ctx context.Context, std streams, i configFlags, flags operatorFlags, verb func(context.Context, pg.Tx, *app.App, operators.Key) (foureyes.Request, error)) error {
+func decideChange(
+	ctx context.Context, std streams, i configFlags, flags operatorFlags,
+	verb func(context.Context, pg.Tx, *app.App, operators.Key) (foureyes.Request, error),
+) error {
 	tools, err := i.openTools(ctx)
 	if err != nil {
 		return err
@@ -203,7 +212,11 @@ const untrustedEmailsMax = 100
 func printUntrustedEmails(ctx context.Context, std streams, tx pg.Tx, id string) error {
 	found, err := customer.ListNotPlain(ctx, tx, id, untrustedEmailsMax)
 	for _, c := range found {
-		fmt.Fprintf(std.out, "customer %s has the e-mail %+q, which can be mistaken for another one: the approval allowlist does not count it; write another one with PATCH /customers\n", c.ID, c.Email)
+		fmt.Fprintf(
+			std.out,
+			"customer %s has the e-mail %+q, which can be mistaken for another one: the approval allowlist does not count it; write another one with PATCH /customers\n",
+			c.ID, c.Email,
+		)
 	}
 	return err
 }
@@ -241,12 +254,17 @@ func (c settingsSet) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	if outcome.Pending != nil {
-		fmt.Fprintln(std.out, "This loosens a control: it waits until another operator agrees, with coffer changes approve. What else was named holds.")
+		fmt.Fprintln(
+			std.out,
+			"This loosens a control: it waits until another operator agrees, with coffer changes approve. What else was named holds.",
+		)
 		printChange(std, *outcome.Pending)
 		return nil
 	}
 	fmt.Fprintln(std.out, "Changed. What is decided from now on is decided by it.")
-	return tools.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error { return printSettings(ctx, std, tx, id) })
+	return tools.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		return printSettings(ctx, std, tx, id)
+	})
 }
 
 // settingForms are the terminal's forms of settings that are not plain JSON.

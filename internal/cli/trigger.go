@@ -30,7 +30,8 @@ func (c triggerFlags) newTrigger(std streams) (*localworld.Trigger, error) {
 		return nil, err
 	}
 	return &localworld.Trigger{
-		Info: info, Customer: c.Customer, Report: func(format string, args ...any) { fmt.Fprintf(std.out, "  "+format+"\n", args...) },
+		Info: info, Customer: c.Customer,
+		Report: func(format string, args ...any) { fmt.Fprintf(std.out, "  "+format+"\n", args...) },
 	}, nil
 }
 

@@ -103,7 +103,10 @@ func (c walletsCmd) Run(ctx context.Context, std streams) error {
 	return nil
 }
 
-func loadTreasury(ctx context.Context, tools *app.App, o org.Organization, name chain.Name, mints mint.Catalogue, needs []report.TreasuryNeed, work []report.GasDemand) (treasury, error) {
+func loadTreasury(
+	ctx context.Context, tools *app.App, o org.Organization, name chain.Name, mints mint.Catalogue,
+	needs []report.TreasuryNeed, work []report.GasDemand,
+) (treasury, error) {
 	t := treasury{OrganizationID: o.ID, Name: o.Name, Chain: string(name), Needs: []need{}}
 	w, err := tools.TreasuryWallet(ctx, o.ID, name)
 	if errors.Is(err, app.ErrNoSigner) {
@@ -124,14 +127,20 @@ func loadTreasury(ctx context.Context, tools *app.App, o org.Organization, name 
 		if err != nil {
 			return t, err
 		}
-		if wanted, err = gasWanted(func(gas uint64) (money.Amount, error) { return tools.CostMax(name, gas) }, o.ID, name, work, f.GasSpendable()); err != nil {
+		if wanted, err = gasWanted(
+			func(gas uint64) (money.Amount, error) { return tools.CostMax(name, gas) }, o.ID, name, work,
+			f.GasSpendable(),
+		); err != nil {
 			return t, err
 		}
 		t.Gas, t.GasPromised = newHolding(native, f.Gas), newHolding(native, f.GasReserved)
 		if f.Gas.IsZero() && !slices.ContainsFunc(needs, func(n report.TreasuryNeed) bool {
 			return n.WalletID == w.ID && n.Chain == name && n.Cause == report.CauseGas
 		}) {
-			t.Needs = append(t.Needs, need{holding: *newHolding(native, wanted), Cause: "EMPTY", Reason: "it has no gas at all, so nothing can be paid or swept"})
+			t.Needs = append(t.Needs, need{
+				holding: *newHolding(native, wanted), Cause: "EMPTY",
+				Reason: "it has no gas at all, so nothing can be paid or swept",
+			})
 		}
 	}
 	for _, n := range needs {
@@ -143,7 +152,10 @@ func loadTreasury(ctx context.Context, tools *app.App, o org.Organization, name 
 			// Each order that waits only reports its own shortfall.
 			n.Amount = wanted
 		}
-		t.Needs = append(t.Needs, need{holding: *newHolding(m, n.Amount), Cause: string(n.Cause), Orders: n.Orders, Reason: describeNeed(n)})
+		t.Needs = append(
+			t.Needs,
+			need{holding: *newHolding(m, n.Amount), Cause: string(n.Cause), Orders: n.Orders, Reason: describeNeed(n)},
+		)
 	}
 	return t, nil
 }
@@ -152,7 +164,7 @@ func loadTreasury(ctx context.Context, tools *app.App, o org.Organization, name 
 const (
 	gasPayment = 100_000 // a payment of a token
 	// The transaction of a top-up, without the coin that it transfers.
-	gasTopUp   = 21_000
+	gasTopUp = 21_000
 	// A sweep that has no top-up yet: the gas of a payment, half of that as the margin of a top-up,
 	// and the transaction that brings it.
 	gasSweep = gasPayment + gasPayment/2 + gasTopUp
@@ -164,7 +176,10 @@ const (
 // not be asked again.
 //
 // On UTXO chains, payments share transactions, each with a maximum cost, and there are no sweeps.
-func gasWanted(cost func(gas uint64) (money.Amount, error), org string, name chain.Name, work []report.GasDemand, available money.Amount) (money.Amount, error) {
+func gasWanted(
+	cost func(gas uint64) (money.Amount, error), org string, name chain.Name, work []report.GasDemand,
+	available money.Amount,
+) (money.Amount, error) {
 	total, err := cost(gasPayment)
 	for _, w := range work {
 		if err != nil || w.OrgID != org || w.Chain != name {
@@ -222,14 +237,20 @@ func printTreasuries(std streams, treasuries []treasury) {
 		}
 		switch {
 		case t.Address == "":
-			fmt.Fprintf(std.out, "  %-10s no treasury yet: the service makes it with the first deposit that is credited\n", t.Chain)
+			fmt.Fprintf(
+				std.out, "  %-10s no treasury yet: the service makes it with the first deposit that is credited\n",
+				t.Chain,
+			)
 		case t.Gas == nil:
-			fmt.Fprintf(std.out, "  %-10s %s  its coin is not in the catalogue, so no gas is credited\n", t.Chain, t.Address)
+			fmt.Fprintf(std.out, "  %-10s %s  its coin is not in the catalogue, so no gas is credited\n", t.Chain,
+				t.Address)
 		default:
-			fmt.Fprintf(std.out, "  %-10s %s  gas %s %s, of it promised %s\n", t.Chain, t.Address, t.Gas.AmountDecimal, t.Gas.Symbol, t.GasPromised.AmountDecimal)
+			fmt.Fprintf(std.out, "  %-10s %s  gas %s %s, of it promised %s\n", t.Chain, t.Address, t.Gas.AmountDecimal,
+				t.Gas.Symbol, t.GasPromised.AmountDecimal)
 		}
 		for _, n := range t.Needs {
-			fmt.Fprintf(std.out, "    !  send at least %s %s to %s on %s: %s\n", n.AmountDecimal, n.Symbol, t.Address, t.Chain, n.Reason)
+			fmt.Fprintf(std.out, "    !  send at least %s %s to %s on %s: %s\n", n.AmountDecimal, n.Symbol, t.Address,
+				t.Chain, n.Reason)
 		}
 	}
 }
