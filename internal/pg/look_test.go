@@ -32,7 +32,7 @@ func TestALookReadsAndNothingElse(t *testing.T) {
 	if err := look(`SELECT 1 / 0`, new(int)); err == nil {
 		t.Error("got no error of the statement")
 	}
-	// What failed leaves nothing behind for whoever has the connection next.
+	// A failed batch leaves nothing behind for the next user of the connection.
 	err := db.ReadOrg(t.Context(), "org_a", func(ctx context.Context, tx pg.Tx) error {
 		return tx.QueryRow(ctx, `SELECT current_user::text`).Scan(&role)
 	})

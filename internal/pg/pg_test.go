@@ -351,7 +351,7 @@ func TestTheSystemPoolActsAsTheSystem(t *testing.T) {
 	}
 }
 
-// A server compiles dear statements when nobody says otherwise.
+// A server compiles expensive statements by default.
 func TestNoStatementOfTheProgramIsCompiledFirst(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.StartCluster(t, map[string]string{"jit": "on", "jit_above_cost": "0"})

@@ -85,7 +85,7 @@ func TestACallerHasItsShareOfTheConnectionsAndNoMore(t *testing.T) {
 			t.Errorf("begun: got %v, want its turn", err)
 		}
 	}
-	// All places were given back.
+	// All slots were given back.
 	for range share + 1 {
 		for name, way := range ways {
 			if err := way(late); err != nil {

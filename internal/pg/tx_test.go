@@ -565,7 +565,7 @@ func TestRowsAreHandedOnUntilSomebodyHasEnough(t *testing.T) {
 	sum, most := 0, 0
 	for _, stop := range []int{0, 1, 3} {
 		err := db.SnapshotOrg(ctx, "org_1", func(ctx context.Context, tx pg.Tx) error {
-			// Longer than anybody would read to its end; the server makes it as it goes.
+			// Too long to read to its end; the server generates it on the way.
 			return pg.ForEachRow(ctx, tx, `SELECT generate_series(1, CASE WHEN $1 = 0 THEN 1000 ELSE 1000000000 END)`,
 				[]any{stop}, pgx.RowTo[int], func(n int) error {
 					if sum, most = sum+n, max(most, n); stop != 0 && n == stop {

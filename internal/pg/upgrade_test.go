@@ -17,8 +17,8 @@ import (
 	"github.com/cofferpay/coffer/migrations"
 )
 
-// A live house is upgraded under its service: the step that cannot get at a table
-// stands aside, lets everybody pass, and comes back.
+// An installation is upgraded while its service runs. A step that cannot lock a table steps back,
+// lets other transactions pass, and tries again.
 func TestAMigrationThatHasToWaitStandsAsideAndComesBack(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -78,8 +78,8 @@ func TestAMigrationThatHasToWaitStandsAsideAndComesBack(t *testing.T) {
 	db.Close()
 }
 
-// Numbers of two branches may cross: a step that comes with a lower number than the
-// newest that a house has is missed, and brought.
+// Numbers of two branches may cross. A step with a lower number than the newest applied one is
+// reported as missing, and applied.
 func TestAStepThatCameLateIsMissedAndBrought(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -88,8 +88,8 @@ func TestAStepThatCameLateIsMissedAndBrought(t *testing.T) {
 	if err := pg.Migrate(ctx, conf); err != nil {
 		t.Fatal(err)
 	}
-	// As a house that never had a step before the newest: the one that makes the tables,
-	// which cannot be done twice.
+	// Like an installation that lacks an old step: the one that creates the tables, which cannot be
+	// applied twice.
 	const late = 1
 	super := connect(t, cluster.SuperURL(local.Database))
 	if _, err := super.Exec(ctx, `DELETE FROM goose_db_version WHERE version_id = $1`, late); err != nil {
@@ -105,8 +105,8 @@ func TestAStepThatCameLateIsMissedAndBrought(t *testing.T) {
 	}
 }
 
-// A step that sets its own patience and breaks off leaves the setting with its
-// connection; whatever is run there next has the migration's again.
+// A step that sets its own lock timeout and breaks off leaves the setting on its connection. The
+// next step there has the migration's timeout again.
 func TestNoStepInheritsThePatienceOfAnother(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

@@ -113,7 +113,7 @@ func TestAStartAfterACrashDoesNotMindItsRemains(t *testing.T) {
 	if err := c.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	// The number in the pid file now belongs to somebody else: this test.
+	// The process id in the pid file now belongs to another process: this test.
 	pidFile := filepath.Join(dir, "data", "postmaster.pid")
 	content, err := os.ReadFile(pidFile)
 	if err != nil {
@@ -261,7 +261,7 @@ func TestADirectoryOutOfReachIsReplacedAndSaid(t *testing.T) {
 		t.Errorf("for a stranger: got blocked by %q, want %s", got, closed)
 	}
 	if os.Getuid() != 0 {
-		return // Only root has to hand its directory to somebody.
+		return // Only root has to give its directory to another user.
 	}
 	var said strings.Builder
 	c := start(t, Options{Dir: wanted, Ephemeral: true, Log: slog.New(slog.NewTextHandler(&said, nil))})
@@ -429,7 +429,7 @@ func alive(t *testing.T, c *Cluster) bool {
 	return err == nil
 }
 
-// ended reports that the process is gone, or is a zombie that nobody has collected yet.
+// ended reports that the process is gone, or is a zombie that its parent has not collected yet.
 func ended(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return true

@@ -95,7 +95,7 @@ func TestAKilledServerComesBackWithWhatItAcknowledged(t *testing.T) {
 	if err := cluster.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// The pool's connections are dead, and nobody has to know.
+	// The pool's connections are dead, and the caller does not notice.
 	var n int
 	if err := db.ReadSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
 		return tx.QueryRow(ctx, `SELECT n FROM kept`).Scan(&n)
