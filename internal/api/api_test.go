@@ -360,8 +360,7 @@ func TestRequestWhoseCallerLeftIsDoneOnce(t *testing.T) {
 	}
 }
 
-// What another organization has is answered like what nobody has.
-// Rule AUTH-2.
+// A resource of another organization is answered like one that does not exist. Rule AUTH-2.
 func TestForeignIDsAreNotThere(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)

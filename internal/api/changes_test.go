@@ -138,7 +138,7 @@ func TestWhatLoosensAControlNeedsASecondOperator(t *testing.T) {
 		t.Errorf("got %v, want the threshold alone", changed)
 	}
 	id := waits["changeRequestId"].(string)
-	// A new key makes nobody somebody else.
+	// A new key leaves the operator's identity unchanged.
 	_, rolled, err := operator.RollKey(t.Context(), o.db, audit.Operator("test"), "ann")
 	if err != nil {
 		t.Fatal(err)
@@ -174,7 +174,7 @@ func TestWhatLoosensAControlNeedsASecondOperator(t *testing.T) {
 		t.Errorf("%s: got %s, want %s", end.text("status"), threshold, want)
 	}
 
-	// Approved: the history says who asked and who agreed.
+	// Approved: the history names the author and the approver.
 	waits = waiting(
 		o.desk.wantStatus(o.desk.call(ann, "PATCH", path, map[string]any{"customerWithdrawUsdThreshold": nil}), 200),
 	)[0]
@@ -265,7 +265,7 @@ func TestFourEyesNeedTwoOperators(t *testing.T) {
 	o, _ := watched(t)
 	path := "/organizations/" + o.one.id + "/settings"
 	o.desk.wantStatus(o.desk.call(o.ann, "PATCH", path, map[string]any{"customerWithdrawUsdThreshold": "10"}), 200)
-	// Alone, nobody could agree.
+	// With one operator, none could approve.
 	o.desk.wantStatus(o.desk.call(o.ann, "PATCH", path, map[string]any{"customerWithdrawUsdThreshold": "20"}), 200)
 	if _, _, err := operator.CreateKey(t.Context(), o.db, audit.Operator("test"), "bob"); err != nil {
 		t.Fatal(err)
@@ -273,7 +273,7 @@ func TestFourEyesNeedTwoOperators(t *testing.T) {
 	waits := waiting(
 		o.desk.wantStatus(o.desk.call(o.ann, "PATCH", path, map[string]any{"customerWithdrawUsdThreshold": "30"}), 200),
 	)[0]
-	// What nobody agrees to ends by itself.
+	// A request that is not approved expires by itself.
 	super := pgtest.OwnerPool(t, o.db)
 	if _, err := super.Exec(
 		t.Context(),
@@ -312,7 +312,7 @@ func TestFourEyesNeedTwoOperators(t *testing.T) {
 	}
 }
 
-// Rule OP-7. Whoever writes to the tables cannot be both pairs of eyes either.
+// Rule OP-7. A writer of the tables cannot be both operators either.
 func TestTheDatabaseKeepsFourEyesApart(t *testing.T) {
 	t.Parallel()
 	o, _ := watched(t, "bob")

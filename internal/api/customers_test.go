@@ -183,9 +183,8 @@ func TestAFrozenCustomerReceivesAndPaysNothing(t *testing.T) {
 	h.wantStatus(h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k")), 202)
 }
 
-// Whoever is told that a customer is frozen can rely on it: nothing that was asked
-// for later goes through, however many ask at that moment.
-// Rules CUS-6, TR-8.
+// The answer that a customer is frozen is reliable: no later request goes through, however many run
+// at that moment. Rules CUS-6, TR-8.
 func TestNothingLeavesAfterAFreezeWasAnswered(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)

@@ -30,8 +30,8 @@ func TestDocumentIsFrozen(t *testing.T) {
 	}
 }
 
-// A change of the interface is seen by whoever reviews the change: a field that
-// goes or a check that becomes stricter needs another version.
+// A change of the interface shows in the review of the change: a removed field or a stricter check
+// needs another version.
 func TestDocumentIsTheCommittedOne(t *testing.T) {
 	t.Parallel()
 	for file, face := range map[string]*surface{"openapi.json": &organizations, "openapi-operator.json": &operators} {
@@ -92,7 +92,7 @@ func saysWhatEverythingIs(t *testing.T, doc *openapi3.T) {
 	}
 }
 
-// An example that does not fit its own schema misleads whoever copies it.
+// An example that does not fit its own schema misleads its readers.
 func TestExamplesFit(t *testing.T) {
 	t.Parallel()
 	for face, read := range published {

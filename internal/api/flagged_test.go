@@ -19,7 +19,7 @@ import (
 	"github.com/cofferpay/coffer/internal/scan"
 )
 
-// sanctions says of everybody that they are on a list.
+// sanctions reports every address as listed.
 type sanctions struct{}
 
 func (sanctions) Name() string           { return "SANCTIONS" }
@@ -32,7 +32,7 @@ func (sanctions) Screen(context.Context, risk.Subject) (risk.Verdict, error) {
 	}, nil
 }
 
-// delayedScreener says what the test wants it to, of everybody.
+// delayedScreener gives the test's answer for every address.
 type delayedScreener struct{ severity risk.Severity }
 
 func (*delayedScreener) Name() string           { return "LATER" }
@@ -289,7 +289,7 @@ func TestNobodyButTheOperatorSendsAFlaggedDepositElsewhere(t *testing.T) {
 	); r.text("currentStatus") != "REDIRECTING" {
 		t.Errorf("got %s, want the status beside it", r.raw)
 	}
-	// A deposit that is stuck is nobody's but the operator's.
+	// Only the operator can act on a stuck deposit.
 	if _, err := pgtest.OwnerPool(t, q.db).Exec(t.Context(), `
 		WITH r AS (UPDATE deposit_resolutions SET status = 'STUCK') UPDATE deposits SET status = 'RESOLUTION_STUCK' WHERE is_flagged`); err != nil {
 		t.Fatal(err)
@@ -481,7 +481,7 @@ func TestHostileDecisionsAboutFlaggedDepositsDecideNothing(t *testing.T) {
 		"DEPOSIT_NOT_FLAGGED", "UNSUPPORTED")
 }
 
-// never is a deposit of bob's that nobody ever held.
+// never returns a deposit of bob's that was never flagged.
 func (q *queue) never() string {
 	q.t.Helper()
 	const id = "dep_01J9ZW3M8Q4S5T6V7W8X9YZABD"

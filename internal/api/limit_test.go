@@ -45,7 +45,7 @@ func TestLimiterTakesABurstAndThenItsRate(t *testing.T) {
 	}
 }
 
-// However many addresses somebody has, and although each of them has to wait.
+// It holds for any number of addresses of one party, even while each of them has to wait.
 func TestLimiterRemembersSoManyCallersAtMost(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
@@ -182,9 +182,8 @@ func TestTheUsualRatesAreThoseOfTheContract(t *testing.T) {
 	}
 }
 
-// Nobody who was refused keeps the service waiting for a body that does not come: the
-// server of this test sets no limit of its own.
-// Rule REQ-9.
+// A refused caller cannot keep the service waiting for a body that does not come: the server of
+// this test sets no limit of its own. Rule REQ-9.
 func TestABodyThatNobodyWantsIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)

@@ -73,7 +73,7 @@ const kindInternal fault.Kind = 0
 // isRead reports whether a method changes nothing.
 func isRead(method string) bool { return method == http.MethodGet || method == http.MethodHead }
 
-// readOnly tells a caller what happened to the money in a call that reads.
+// readOnly is the sentence for calls that read: nothing changed and no money moved.
 const readOnly = "You only read, so nothing was changed and no money moved."
 
 // newInternalFault hides an error that is no refusal. Its text depends on the method: a read

@@ -239,7 +239,7 @@ func TestATableIsOfOneMoment(t *testing.T) {
 	err := h.db.SnapshotOrg(t.Context(), h.one.id, func(ctx context.Context, tx pg.Tx) error {
 		return customer.ForEach(ctx, tx, h.one.id, customer.Filter{}, false, func(customer.Customer) error {
 			if seen++; seen == 1 {
-				// The newest comes last, and is made by somebody else meanwhile.
+				// The newest one comes last, and another caller creates it meanwhile.
 				return h.db.InOrg(t.Context(), h.one.id, func(ctx context.Context, tx pg.Tx) error {
 					return customer.EnsureAll(ctx, tx, h.one.id, []string{"latecomer"})
 				})

@@ -11,10 +11,10 @@ import (
 	"github.com/cofferpay/coffer/internal/fault"
 )
 
-// everybodys are parameters that name nothing of an organization's.
+// everybodys are parameters that do not identify a resource of an organization.
 var everybodys = []string{"mintId"}
 
-// absentID has the form of an id and is nobody's.
+// absentID has the form of an id and identifies nothing.
 func absentID(of string) string {
 	prefix, _, ok := strings.Cut(of, "_")
 	if !ok {
@@ -25,9 +25,9 @@ func absentID(of string) string {
 
 var placeholder = regexp.MustCompile(`\{(\w+)\}`)
 
-// Rule AUTH-2 (I-41): over every call of the table and every kind of id, what another
-// organization has is answered like what nobody has, and nothing of it is in any list. A
-// call with a parameter that this test has no id for fails it.
+// Rule AUTH-2 (I-41): in every call of the table and for every kind of id, a resource of another
+// organization is answered like one that does not exist, and is in no list. A call with a parameter
+// for which this test has no id fails it.
 func TestNothingOfAnotherOrganizationIsThereInAnyCall(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, 2)
@@ -113,7 +113,7 @@ func TestNothingOfAnotherOrganizationIsThereInAnyCall(t *testing.T) {
 				t.Errorf("%s: got %v %s, want 200", path, got.status, got.raw)
 			}
 			if r.needsNoKey {
-				continue // the document itself, and what everybody reads
+				continue // the document itself, and resources that all organizations read
 			}
 			for kind, id := range ids {
 				if strings.Contains(string(got.raw), `"`+id+`"`) {
