@@ -96,7 +96,7 @@ func (s *refusingSigner) Sign(ctx context.Context, r signer.SignRequest) (signer
 	return s.Signer.Sign(ctx, r)
 }
 
-// AdmitIntent refuses what is deaf for its amount, as a limit that is used up does.
+// AdmitIntent refuses the intents in full for their amount, like an exhausted limit.
 func (s *refusingSigner) AdmitIntent(ctx context.Context, i signer.Intent) (signer.Entry, error) {
 	s.mu.Lock()
 	no := s.full[i.ID]
