@@ -178,7 +178,7 @@ func (w *world) drain(d *Dispatcher) {
 	}
 }
 
-// advance moves the clock to when the next delivery is due, and tells whether any is pending.
+// advance moves the clock to the time of the next due delivery, and reports whether any is pending.
 func (w *world) advance() bool {
 	w.t.Helper()
 	var next *time.Time
@@ -279,7 +279,7 @@ type request struct {
 	attempt int
 }
 
-// receiver keeps every request and answers what it is told to.
+// receiver records every request and gives the answer that the test sets.
 type receiver struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -337,8 +337,8 @@ func verify(t testing.TB, r request, keys ...string) {
 	}
 }
 
-// Rule EVT-4: what is sent and signed are the bytes that are stored, whatever another way to
-// write the same JSON would be.
+// Rule EVT-4: the bytes that are sent and signed are the stored ones, even if the same JSON could
+// be written differently.
 func TestTheStoredBytesAreSentAndSigned(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)

@@ -76,7 +76,7 @@ func (d *Dispatcher) ensureOpen() {
 	})
 }
 
-// Wake tells Run that there is new work. It only saves time: Run polls by itself.
+// Wake signals new work to Run. It only saves time: Run polls by itself.
 func (d *Dispatcher) Wake() {
 	d.ensureOpen()
 	select {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// forbidden is what no endpoint may lead to, whatever its name says.
+// forbidden lists the addresses to which no endpoint may lead, whatever its name is.
 var forbidden = []string{
 	"127.0.0.1", "127.255.255.254", "0.0.0.0", "0.1.2.3", // this machine
 	"10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.1.1", // private
@@ -149,9 +149,8 @@ func answered(query []byte, ip [4]byte) (answer []byte, used bool) {
 	return answer, used
 }
 
-// A name that was public when somebody looked, and leads to this machine by the time
-// of the connection: only what is dialled counts.
-// Rule EVT-6.
+// A name that was public at first, and resolves to this machine at the time of the connection: only
+// the dialled address counts. Rule EVT-6.
 func TestANameThatIsBoundAnewIsRefusedAtTheDial(t *testing.T) {
 	t.Parallel()
 	port, hits, resolver := trap(t, [4]byte{93, 184, 216, 34}, [4]byte{127, 0, 0, 1})

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// liar answers every connection with the same bytes, whatever was asked, and then closes
-// it or drips further bytes until it is hung up on.
+// liar answers every connection with the same bytes, independent of the request. It then closes the
+// connection, or drips further bytes until the client hangs up.
 func liar(t *testing.T, answer, drip string) string {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
