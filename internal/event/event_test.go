@@ -53,7 +53,7 @@ func record(ctx context.Context, db *pg.DB, org, resource string, data any) erro
 	})
 }
 
-// ear keeps what it was told, and refuses while told to.
+// ear records the events that it receives, and fails on request.
 type ear struct {
 	mu     sync.Mutex
 	heard  []Sequenced
