@@ -128,7 +128,7 @@ func TestNamesOfOperatorKeys(t *testing.T) {
 	}
 }
 
-// Whoever rolls at the same moment, one key is live afterwards, and it opens.
+// After concurrent rolls exactly one key is live, and it works.
 func TestOneOperatorKeyIsLiveWhoeverRolls(t *testing.T) {
 	t.Parallel()
 	db, ctx := pgtest.New(t), t.Context()
