@@ -24,7 +24,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// scrape is what /metrics tells: values by name and labels.
+// scrape returns the values of /metrics by name and labels.
 func scrape(t *testing.T, m *Metrics) map[string]float64 {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -177,7 +177,7 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 		}
 	}
 
-	// A rule that names what nobody tells never wakes anybody.
+	// An alert that names a metric that does not exist never fires.
 	names := map[string]bool{"up": true}
 	for name := range got {
 		name, _, _ = strings.Cut(name, "{")
