@@ -35,7 +35,7 @@ func AdditionalAPIKey(key string) Actor { return Actor{"API_KEY", key} }
 // User returns the actor for a member of an organization, by user id.
 func User(id string) Actor { return Actor{"USER", id} }
 
-// Operator returns the actor for an operator, by the id of the key.
+// Operator returns the actor for an operator, by the id of the key, or "cli" for a command.
 func Operator(id string) Actor { return Actor{"OPERATOR", id} }
 
 // System returns the actor for a part of this program that acts by itself, such as "scan".
@@ -52,7 +52,7 @@ type Entry struct {
 }
 
 // Record writes entries, in the given order. It is the last statement of a transaction. It takes no
-// lock for which other transactions wait.
+// lock for which other transactions wait, and waits for none itself.
 func Record(ctx context.Context, tx pg.Tx, entries ...Entry) error {
 	b := &pgx.Batch{}
 	if err := QueueEntries(b, tx.Now, entries...); err != nil {

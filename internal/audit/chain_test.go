@@ -62,7 +62,7 @@ func (d *desk) write(resources ...string) {
 	}
 }
 
-// sealed seals all that can be and tells how many rows have a place.
+// sealed seals all rows that can be sealed and returns how many rows have a position.
 func (d *desk) sealed() int {
 	d.t.Helper()
 	for {
@@ -347,7 +347,8 @@ func TestWhatIsChangedBehindTheServicesBackIsSeen(t *testing.T) {
 			if c.tamper != nil {
 				d.tamper(c.tamper...)
 			} else {
-				// Somebody who knows all of this program changes a row and makes the chain anew.
+				// An attacker who knows this program completely changes a row and rebuilds the
+				// chain.
 				d.tamper(`UPDATE audit_log SET resource_id = 'x' WHERE audit_id = 2`, `DELETE FROM audit_seal`,
 					`UPDATE audit_chain SET position = 0, settled = 0, hash = sha256(convert_to('coffer-audit-1' || chr(10) || chain_id, 'UTF8'))`)
 				d.sealer = audit.Sealer{DB: d.db}
