@@ -354,7 +354,7 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 	}
 }
 
-// What others refer to without a foreign key stays, whoever asks.
+// Rows to which others refer without a foreign key stay, for every role.
 func TestWhatIsReferredToStays(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)

@@ -600,8 +600,8 @@ func (h *testEnv) sealAudit() {
 	}
 }
 
-// runTampered runs the checks in a transaction of somebody whom no trigger and no
-// privilege stops, and takes back what was done.
+// runTampered runs the checks in a transaction of a role that no trigger and no privilege stops,
+// and rolls the changes back.
 func (h *testEnv) runTampered(sql ...string) (Report, error) {
 	tx, err := h.owner.Begin(h.t.Context())
 	if err != nil {

@@ -63,7 +63,7 @@ func (s *service) must(err error) {
 
 func newService(t *testing.T) *service { return newServiceWith(t, risk.Policy{}) }
 
-// newServiceWith is newService with somebody who is asked about senders.
+// newServiceWith builds the service with a screener of senders.
 func newServiceWith(t *testing.T, screens risk.Policy) *service {
 	s := &service{T: t, ctx: t.Context(), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), amid: func() {}}
 	s.db = pgtest.NewWithClock(t, s.clock)
@@ -241,7 +241,7 @@ func TestAWorkingHouseIsSoundAtEveryStep(t *testing.T) {
 	s.net.Pay(rich, bob, "", coin/2)
 	s.net.Pay(rich, ann, signertest.Token, 3) // below the minimum
 	s.net.Pay(rich, ann, sim.Address("alien"), 7)
-	s.net.Pay(rich, treasury.Address, signertest.Token, 90) // nobody's in particular
+	s.net.Pay(rich, treasury.Address, signertest.Token, 90) // of no particular sender
 	s.pass(24)                                              // until the sweeps are through
 	s.owed("ann", 1, 500_000_000)
 	s.owed("bob", 2, coin/2)

@@ -88,8 +88,8 @@ func TestASoundHouseHasNoBreach(t *testing.T) {
 	}
 }
 
-// tamperings break one thing each, as somebody could who has the whole database,
-// and name the check that has to see it.
+// tamperings change one thing each, as an attacker with the whole database could, and name the
+// check that has to detect it.
 var tamperings = []struct {
 	check string
 	name  string
