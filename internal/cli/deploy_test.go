@@ -107,7 +107,7 @@ func TestSystemdTakesTheUnits(t *testing.T) {
 	t.Parallel()
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {
-		return // the test above has read them; this machine has nobody who knows more
+		return // the test above has read them; this machine has no tool that checks more
 	}
 	// It looks for the program that a unit starts, and this one is there.
 	program, err := os.Executable()

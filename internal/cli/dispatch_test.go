@@ -223,7 +223,7 @@ func TestAPersonSeesAndSteersWhatIsOnItsWayOut(t *testing.T) {
 	s.must(node.SetIntervalMining(s.ctx, time.Second))
 	s.shows(back, `state +FAILED`)
 
-	// Somebody has the key of the treasury.
+	// An attacker has the key of the treasury.
 	m := regexp.MustCompile(s.Info.OrganizationID + `  .*\n  ETHEREUM +(0x[0-9a-fA-F]{40})`).
 		FindStringSubmatch(s.coffer(0, "wallets"))
 	if m == nil {

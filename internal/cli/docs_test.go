@@ -133,7 +133,7 @@ func TestTheCommandsOfTheDocumentsAreTaken(t *testing.T) {
 	}
 }
 
-// taken tells what of a command line is none of the program; "" when all is.
+// taken returns the part of a command line that the program does not have; "" if it has all.
 // Alternatives have a bar between them.
 func taken(parser *kong.Kong, words []string) string {
 	node := parser.Model.Node

@@ -21,8 +21,7 @@ import (
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
-// The commands of whoever runs the service, as a person types them, on a world
-// that runs.
+// The operator's commands, as a person types them, on a running world.
 func TestTheOperatorsCommandsDoAsTheirScriptSays(t *testing.T) {
 	t.Parallel()
 	w, err := localworld.Start(t.Context(), localworld.Options{
@@ -57,12 +56,12 @@ func TestTheOperatorsCommandsDoAsTheirScriptSays(t *testing.T) {
 				"second": func(ts *testscript.TestScript, _ bool, _ []string) {
 					ts.Setenv("SECOND", id.FindString(ts.ReadFile("stdout")))
 				},
-				// unlisted takes the address from the whitelist that was told of last.
+				// unlisted removes the address last reported from the whitelist.
 				"unlisted": func(ts *testscript.TestScript, _ bool, _ []string) {
 					ts.Check(ts.Exec("coffer", "whitelist", "remove", listed.FindString(ts.ReadFile("stdout")), "--org",
 						ts.Getenv("SECOND")))
 				},
-				// lifted lifts the freeze that was told of last.
+				// lifted lifts the freeze last reported.
 				"lifted": func(ts *testscript.TestScript, _ bool, _ []string) {
 					ts.Check(ts.Exec("coffer", "freezes", "lift", frozen.FindString(ts.ReadFile("stdout"))))
 				},

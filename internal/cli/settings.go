@@ -286,7 +286,7 @@ var settingForms = map[string]func(value string) any{
 	},
 	"approvalAllowlist": func(value string) any {
 		if strings.HasPrefix(value, "[") {
-			return json.RawMessage(value) // for e-mails that contain commas or colons
+			return json.RawMessage(value) // JSON, for entries that the short form cannot express
 		}
 		entries := []any{}
 		for _, word := range splitList(value) {
