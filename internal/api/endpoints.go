@@ -379,9 +379,8 @@ func (a *api) resendEvent(c *call) (answer, error) {
 	if body.EndpointID != nil {
 		if endpointID = *body.EndpointID; endpointID == "" {
 			return answer{}, fault.New(fault.Invalid, fault.InvalidRequest,
-				"The endpointId is empty. Nothing was queued. Leave it out to send the event to every endpoint that wants it.").WithParam(
-				"endpointId",
-			)
+				"The endpointId is empty. Nothing was queued. Leave it out to send the event to every endpoint that wants it.").
+				WithParam("endpointId")
 		}
 	}
 	return a.runWebhookJob(c, func(ctx context.Context, tx pg.Tx) (delivery.Job, error) {

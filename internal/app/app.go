@@ -153,9 +153,8 @@ func New(ctx context.Context, conf Config, log *slog.Logger) (service *App, err 
 	}
 	deposits := service.newDepositService()
 	service.runAs(RoleWorkers, loop{"deposit", deposits.Run}, loop{"memos", deposits.RunMemos},
-		loop{"resolutions", service.resolutions.Run}, loop{
-			"whitelist", service.whitelist.RunMaintenance,
-		}, loop{"voids", service.voider.Run}, loop{"restored", func(ctx context.Context) error {
+		loop{"resolutions", service.resolutions.Run}, loop{"whitelist", service.whitelist.RunMaintenance},
+		loop{"voids", service.voider.Run}, loop{"restored", func(ctx context.Context) error {
 			return service.withdrawals.RunCollectOwed(ctx, log)
 		}})
 	if !conf.Risk.Rescreen.Disabled {

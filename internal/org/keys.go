@@ -122,9 +122,8 @@ func (n NewKey) checkValues() error {
 	if strings.TrimSpace(n.Name) != n.Name || n.Name == "" || len(n.Name) > nameBytesMax || !utf8.ValidString(n.Name) ||
 		strings.ContainsFunc(n.Name, unicode.IsControl) {
 		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"A key has a name of 1 to %d bytes without control characters and without space around it."+noKeyMadeText+" Give it another name.", nameBytesMax).WithParam(
-			"name",
-		)
+			"A key has a name of 1 to %d bytes without control characters and without space around it."+noKeyMadeText+" Give it another name.", nameBytesMax).
+			WithParam("name")
 	}
 	if !slices.Contains(Scopes, n.Scope) {
 		return fault.New(

@@ -672,9 +672,8 @@ func ApplyApproved(approver operator.Key) func(ctx context.Context, tx pg.Tx, r 
 		}
 		if changedSince := findDifferences(before, requested); len(changedSince) > 0 {
 			return fault.New(fault.Conflict, fault.InvalidState,
-				"%s was changed since this was asked for. Nothing was changed by this request. Whoever asked withdraws it, and asks again.", changedSince[0].Setting).WithParam(
-				changedSince[0].Setting,
-			)
+				"%s was changed since this was asked for. Nothing was changed by this request. Whoever asked withdraws it, and asks again.", changedSince[0].Setting).
+				WithParam(changedSince[0].Setting)
 		}
 		_, err = writeSettings(ctx, tx, approver.Actor(), r.OrgID, before, after, r.ID)
 		return err

@@ -74,9 +74,8 @@ func AddPerson(
 	email = strings.TrimSpace(email)
 	if !customer.PlainEmail(email) {
 		return Person{}, fault.New(fault.Invalid, fault.InvalidRequest,
-			"%+q has a character that looks like another one or is not shown. Nothing was written. Write the address in plain letters.", email).WithParam(
-			"email",
-		)
+			"%+q has a character that looks like another one or is not shown. Nothing was written. Write the address in plain letters.", email).
+			WithParam("email")
 	}
 	p := Person{
 		ID: id.New("usr", tx.Now), OrgID: org, Email: customer.FoldEmail(email), Name: name, Roles: roles,

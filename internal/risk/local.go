@@ -127,9 +127,8 @@ func checkReadable(address string, chains chain.Chains) error {
 		}
 	}
 	return fault.New(fault.Invalid, fault.InvalidAddress,
-		"No configured chain reads this as an address, so screening would never find the entry. Nothing was changed and no money moved. Check its letters, its length and its checksum.").WithParam(
-		"address",
-	)
+		"No configured chain reads this as an address, so screening would never find the entry. Nothing was changed and no money moved. Check its letters, its length and its checksum.").
+		WithParam("address")
 }
 
 // SetLocalEntry adds an address of one of the chains to the local list, or replaces its entry. It

@@ -81,8 +81,8 @@ func (r *Report) addOutcome(c Check, found []Breach, count int, note string, too
 // Option changes the list of checks.
 type Option func(*[]Check)
 
-// WithGrants adds the check that needs the service's own key: it compares every flagged deposit with
-// its MAC. With nil it changes nothing.
+// WithGrants adds the check that needs the service's own key: it compares every flagged deposit
+// with its MAC. With nil it changes nothing.
 func WithGrants(k *signer.GrantKey) Option {
 	return func(checks *[]Check) {
 		if k != nil {
