@@ -90,7 +90,7 @@ type App struct {
 	resolutions *deposit.Resolutions
 	whitelist   *whitelist.Service
 	screening   risk.Policy
-	grants      *signer.GrantKey // nil where deposits are neither decided nor flagged
+	grants      *signer.GrantKey // nil where this process approves no payments and flags no deposits
 	voider      *dispatch.Voider
 	isTool      bool // a command next to the running service
 
