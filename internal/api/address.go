@@ -8,22 +8,22 @@ import (
 	"strings"
 )
 
-// forwardedHopsMax is how many hops of X-Forwarded-For are looked through.
+// forwardedHopsMax bounds the hops of X-Forwarded-For that are read.
 const forwardedHopsMax = 32
 
-// Proxies are the networks of the proxies before this service, whose word about
-// their callers is believed. Nobody else's is.
+// Proxies are the networks of the proxies before this service. Only their statements about callers
+// are trusted.
 type Proxies []netip.Prefix
 
-// IsTrusted tells whether an address is a proxy's.
+// IsTrusted reports whether an address is a proxy's.
 func (p Proxies) IsTrusted(addr netip.Addr) bool {
 	return slices.ContainsFunc(p, func(n netip.Prefix) bool { return n.Contains(addr) })
 }
 
-// clientAddr is the address that a request came from: the peer's, or, as long as who
-// said so is a proxy of ours, the one that it names. What stands left of the first
-// address that is not a proxy's was written by a stranger and is not read. It is
-// the zero Addr when a proxy names something that is no address, or too many.
+// clientAddr returns the address from which a request came. That is the peer's address; while an
+// address is a trusted proxy's, it is the address that this proxy names. Entries left of the first
+// address that is not a proxy's were written by an untrusted party and are not read. It returns the
+// zero Addr if a proxy names an invalid address, or too many.
 func (p Proxies) clientAddr(peer string, forwarded []string) netip.Addr {
 	addr := parseHop(peer)
 	if !addr.IsValid() || !p.IsTrusted(addr) {
@@ -47,9 +47,8 @@ func (p Proxies) clientAddr(peer string, forwarded []string) netip.Addr {
 	return netip.Addr{}
 }
 
-// parseHop reads an address as a socket or a proxy writes it, with a port or without.
-// An IPv4 address in an IPv6 one is what it is; a zone means nothing beyond one
-// machine.
+// parseHop reads an address as a socket or a proxy writes it, with or without a port. It converts
+// an IPv4-mapped IPv6 address to IPv4, and refuses a zone, which means nothing beyond one machine.
 func parseHop(text string) netip.Addr {
 	if host, port, err := net.SplitHostPort(text); err == nil && port != "" && strings.Trim(port, "0123456789") == "" {
 		text = host
@@ -63,17 +62,17 @@ func parseHop(text string) netip.Addr {
 	return addr.Unmap()
 }
 
-// clientAddr is the address that a request came from.
+// clientAddr returns the address from which a request came.
 func (a *api) clientAddr(r *http.Request) netip.Addr {
 	return a.conf.Proxies.clientAddr(r.RemoteAddr, r.Header["X-Forwarded-For"])
 }
 
-// ipv6NetworkBits of an IPv6 address are one customer of a provider, who has all
-// that follow them.
+// ipv6NetworkBits is the length of the network that a provider gives to one customer, who has all
+// addresses in it.
 const ipv6NetworkBits = 64
 
-// rateKey names who is counted together: an IPv4 address, the network of an
-// IPv6 address, or the peer when the address is not known.
+// rateKey returns the key under which requests are counted together: an IPv4 address, the network
+// of an IPv6 address, or the peer if the address is unknown.
 func (a *api) rateKey(r *http.Request) string {
 	addr := a.clientAddr(r)
 	if !addr.IsValid() {

@@ -29,36 +29,44 @@ func TestWhoCallsIsWhoTheLastTrustedProxySays(t *testing.T) {
 		forwarded []string
 		want      string // "" for nobody knows
 	}{
-		"no proxy":                          {"203.0.113.9:4000", nil, "203.0.113.9"},
-		"a stranger's word":                 {"203.0.113.9:4000", []string{"198.51.100.1"}, "203.0.113.9"},
-		"a stranger who names a proxy":      {"203.0.113.9:4000", []string{"198.51.100.1, 10.0.0.1"}, "203.0.113.9"},
-		"a proxy":                           {"10.0.0.1:4000", []string{"198.51.100.1"}, "198.51.100.1"},
-		"a proxy without a word":            {"10.0.0.1:4000", nil, "10.0.0.1"},
-		"two proxies":                       {"10.0.0.1:4000", []string{"198.51.100.1, 10.0.0.2"}, "198.51.100.1"},
-		"spoofed on the left":               {"10.0.0.1:4000", []string{"192.0.2.1, 198.51.100.1"}, "198.51.100.1"},
-		"spoofed with a proxy's address":    {"10.0.0.1:4000", []string{"192.0.2.1, 10.0.0.2, 198.51.100.1"}, "198.51.100.1"},
-		"spoofed in a line of its own":      {"10.0.0.1:4000", []string{"192.0.2.1", "198.51.100.1"}, "198.51.100.1"},
-		"garbage on the left":               {"10.0.0.1:4000", []string{"<script>,, 198.51.100.1"}, "198.51.100.1"},
-		"garbage of a proxy":                {"10.0.0.1:4000", []string{"192.0.2.1, unknown"}, ""},
-		"nothing of a proxy":                {"10.0.0.1:4000", []string{""}, ""},
-		"an empty place":                    {"10.0.0.1:4000", []string{"192.0.2.1, "}, ""},
-		"leading zeros":                     {"10.0.0.1:4000", []string{"192.000.002.001"}, ""},
-		"a number":                          {"10.0.0.1:4000", []string{"3221225985"}, ""},
-		"a network":                         {"10.0.0.1:4000", []string{"192.0.2.0/24"}, ""},
-		"a zone":                            {"10.0.0.1:4000", []string{"fe80::1%eth0"}, ""},
-		"a name":                            {"10.0.0.1:4000", []string{"localhost"}, ""},
-		"all are proxies":                   {"10.0.0.1:4000", []string{"10.0.0.3, 10.0.0.2"}, "10.0.0.3"},
-		"with a port":                       {"10.0.0.1:4000", []string{"198.51.100.1:33000"}, "198.51.100.1"},
-		"IPv6":                              {"10.0.0.1:4000", []string{"2001:db8::1"}, "2001:db8::1"},
-		"IPv6 with a port":                  {"10.0.0.1:4000", []string{"[2001:db8::1]:443"}, "2001:db8::1"},
-		"IPv6 in brackets":                  {"10.0.0.1:4000", []string{"[2001:db8::1]"}, "2001:db8::1"},
-		"IPv4 in IPv6":                      {"10.0.0.1:4000", []string{"::ffff:198.51.100.1"}, "198.51.100.1"},
-		"a peer that is IPv4 in IPv6":       {"[::ffff:10.0.0.1]:4000", []string{"198.51.100.1"}, "198.51.100.1"},
-		"a proxy with IPv6":                 {"[fd00::1]:4000", []string{"198.51.100.1"}, "198.51.100.1"},
-		"a peer that is none":               {"@", []string{"198.51.100.1"}, ""},
-		"many hops":                         {"10.0.0.1:4000", []string{"198.51.100.1" + strings.Repeat(", 10.0.0.2", 50)}, ""},
-		"many hops that nobody looks at":    {"10.0.0.1:4000", []string{strings.Repeat("192.0.2.1, ", 50) + "198.51.100.1"}, "198.51.100.1"},
-		"a stranger inside the list behind": {"10.0.0.1:4000", []string{"192.0.2.1, 198.51.100.1, 10.0.0.2"}, "198.51.100.1"},
+		"no proxy":                     {"203.0.113.9:4000", nil, "203.0.113.9"},
+		"a stranger's word":            {"203.0.113.9:4000", []string{"198.51.100.1"}, "203.0.113.9"},
+		"a stranger who names a proxy": {"203.0.113.9:4000", []string{"198.51.100.1, 10.0.0.1"}, "203.0.113.9"},
+		"a proxy":                      {"10.0.0.1:4000", []string{"198.51.100.1"}, "198.51.100.1"},
+		"a proxy without a word":       {"10.0.0.1:4000", nil, "10.0.0.1"},
+		"two proxies":                  {"10.0.0.1:4000", []string{"198.51.100.1, 10.0.0.2"}, "198.51.100.1"},
+		"spoofed on the left":          {"10.0.0.1:4000", []string{"192.0.2.1, 198.51.100.1"}, "198.51.100.1"},
+		"spoofed with a proxy's address": {
+			"10.0.0.1:4000", []string{"192.0.2.1, 10.0.0.2, 198.51.100.1"}, "198.51.100.1",
+		},
+		"spoofed in a line of its own": {"10.0.0.1:4000", []string{"192.0.2.1", "198.51.100.1"}, "198.51.100.1"},
+		"garbage on the left":          {"10.0.0.1:4000", []string{"<script>,, 198.51.100.1"}, "198.51.100.1"},
+		"garbage of a proxy":           {"10.0.0.1:4000", []string{"192.0.2.1, unknown"}, ""},
+		"nothing of a proxy":           {"10.0.0.1:4000", []string{""}, ""},
+		"an empty place":               {"10.0.0.1:4000", []string{"192.0.2.1, "}, ""},
+		"leading zeros":                {"10.0.0.1:4000", []string{"192.000.002.001"}, ""},
+		"a number":                     {"10.0.0.1:4000", []string{"3221225985"}, ""},
+		"a network":                    {"10.0.0.1:4000", []string{"192.0.2.0/24"}, ""},
+		"a zone":                       {"10.0.0.1:4000", []string{"fe80::1%eth0"}, ""},
+		"a name":                       {"10.0.0.1:4000", []string{"localhost"}, ""},
+		"all are proxies":              {"10.0.0.1:4000", []string{"10.0.0.3, 10.0.0.2"}, "10.0.0.3"},
+		"with a port":                  {"10.0.0.1:4000", []string{"198.51.100.1:33000"}, "198.51.100.1"},
+		"IPv6":                         {"10.0.0.1:4000", []string{"2001:db8::1"}, "2001:db8::1"},
+		"IPv6 with a port":             {"10.0.0.1:4000", []string{"[2001:db8::1]:443"}, "2001:db8::1"},
+		"IPv6 in brackets":             {"10.0.0.1:4000", []string{"[2001:db8::1]"}, "2001:db8::1"},
+		"IPv4 in IPv6":                 {"10.0.0.1:4000", []string{"::ffff:198.51.100.1"}, "198.51.100.1"},
+		"a peer that is IPv4 in IPv6":  {"[::ffff:10.0.0.1]:4000", []string{"198.51.100.1"}, "198.51.100.1"},
+		"a proxy with IPv6":            {"[fd00::1]:4000", []string{"198.51.100.1"}, "198.51.100.1"},
+		"a peer that is none":          {"@", []string{"198.51.100.1"}, ""},
+		"many hops": {
+			"10.0.0.1:4000", []string{"198.51.100.1" + strings.Repeat(", 10.0.0.2", 50)}, "",
+		},
+		"many hops that nobody looks at": {
+			"10.0.0.1:4000", []string{strings.Repeat("192.0.2.1, ", 50) + "198.51.100.1"}, "198.51.100.1",
+		},
+		"a stranger inside the list behind": {
+			"10.0.0.1:4000", []string{"192.0.2.1, 198.51.100.1, 10.0.0.2"}, "198.51.100.1",
+		},
 	} {
 		got := ours.clientAddr(c.peer, c.forwarded)
 		if got.IsValid() != (c.want != "") || c.want != "" && got.String() != c.want {
@@ -73,13 +81,19 @@ func TestWhoCallsIsWhoTheLastTrustedProxySays(t *testing.T) {
 // FuzzForwarded promises that what stands left of a stranger's address never
 // counts, whatever it is, and that nothing makes the reading panic.
 func FuzzForwarded(f *testing.F) {
-	for _, seed := range []string{"", "10.0.0.1", "192.0.2.1, ", "[::1]:80", ",,,", "::ffff:10.0.0.1", "10.0.0.1:99999", "fe80::1%x", "1.2.3.4, 10.0.0.2"} {
+	for _, seed := range []string{
+		"",
+		"10.0.0.1", "192.0.2.1, ", "[::1]:80", ",,,", "::ffff:10.0.0.1", "10.0.0.1:99999", "fe80::1%x",
+		"1.2.3.4, 10.0.0.2",
+	} {
 		f.Add(seed)
 	}
 	ours := proxies("10.0.0.0/8")
 	stranger := netip.MustParseAddr("198.51.100.1")
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, lines := range [][]string{{text + ", 198.51.100.1"}, {text, "198.51.100.1"}, {text + ",198.51.100.1, 10.0.0.9"}} {
+		for _, lines := range [][]string{
+			{text + ", 198.51.100.1"}, {text, "198.51.100.1"}, {text + ",198.51.100.1, 10.0.0.9"},
+		} {
 			if got := ours.clientAddr("10.0.0.1:4000", lines); got != stranger {
 				t.Errorf("%q: got %v, want %v", lines, got, stranger)
 			}
@@ -87,7 +101,8 @@ func FuzzForwarded(f *testing.F) {
 		if got := ours.clientAddr("203.0.113.9:1", []string{text}); got.String() != "203.0.113.9" {
 			t.Errorf("%q of a stranger: got %v, want the peer", text, got)
 		}
-		if got := ours.clientAddr("10.0.0.1:4000", []string{text}); got.IsValid() && (got.Is4In6() || got.Zone() != "") {
+		if got := ours.clientAddr("10.0.0.1:4000", []string{text}); got.IsValid() &&
+			(got.Is4In6() || got.Zone() != "") {
 			t.Errorf("%q: got %v, want it normalized", text, got)
 		}
 	})
@@ -117,21 +132,27 @@ func TestAKeyIsTakenFromTheAddressesOfItsListAlone(t *testing.T) {
 	allow(h.one, "198.51.100.0/24", "2001:db8::/32", "::ffff:192.0.2.7")
 	before := h.rowCounts()
 	for name, forwarded := range map[string][]string{
-		"none":                    nil,
-		"another":                 {"X-Forwarded-For", "203.0.113.1"},
-		"spoofed":                 {"X-Forwarded-For", "198.51.100.1, 203.0.113.1"},
-		"spoofed in a line":       {"X-Forwarded-For", "198.51.100.1", "X-Forwarded-For", "203.0.113.1"},
-		"garbage":                 {"X-Forwarded-For", "198.51.100.1, garbage"},
-		"in headers nobody reads": {"X-Real-IP", "198.51.100.1", "Forwarded", "for=198.51.100.1", "X-Client-IP", "198.51.100.1"},
+		"none":              nil,
+		"another":           {"X-Forwarded-For", "203.0.113.1"},
+		"spoofed":           {"X-Forwarded-For", "198.51.100.1, 203.0.113.1"},
+		"spoofed in a line": {"X-Forwarded-For", "198.51.100.1", "X-Forwarded-For", "203.0.113.1"},
+		"garbage":           {"X-Forwarded-For", "198.51.100.1, garbage"},
+		"in headers nobody reads": {
+			"X-Real-IP", "198.51.100.1", "Forwarded", "for=198.51.100.1", "X-Client-IP", "198.51.100.1",
+		},
 	} {
 		h.wantRefusal(name, h.call(h.one, "GET", "/mints", nil, forwarded...), 403, "IP_NOT_ALLOWED", "")
-		h.wantRefusal(name, h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k"), forwarded...), 403, "IP_NOT_ALLOWED", "")
+		h.wantRefusal(name, h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k"), forwarded...), 403,
+			"IP_NOT_ALLOWED", "")
 		h.wantRefusal(name, h.call(h.one, "POST", "/withdraw", "{", forwarded...), 403, "IP_NOT_ALLOWED", "")
 	}
 	if got := h.rowCounts(); got != before {
 		t.Errorf("rows: got %v, want %v", got, before)
 	}
-	for _, from := range []string{"198.51.100.1", "2001:db8::7", "192.0.2.7", "::ffff:198.51.100.1", "203.0.113.1, 198.51.100.1", "198.51.100.1, 127.0.0.1"} {
+	for _, from := range []string{
+		"198.51.100.1",
+		"2001:db8::7", "192.0.2.7", "::ffff:198.51.100.1", "203.0.113.1, 198.51.100.1", "198.51.100.1, 127.0.0.1",
+	} {
 		h.wantStatus(h.call(h.one, "GET", "/mints", nil, "X-Forwarded-For", from), 200)
 	}
 	// A wrong key is told nothing of a list, and another organization has its own.
@@ -160,11 +181,13 @@ func TestWrongKeysAreCountedBySenderBehindAProxy(t *testing.T) {
 		beside := []string{"203.0.113.7", "2001:db8::ffff:2"}[i]
 		got := h.call(wrong, "GET", "/mints", nil, "X-Forwarded-For", beside)
 		h.wantRefusal(beside, got, 429, "RATE_LIMITED", "")
-		if got.header.Get("Retry-After") == "" || !strings.Contains(got.text("error"), "says nothing about earlier attempts") {
+		if got.header.Get("Retry-After") == "" ||
+			!strings.Contains(got.text("error"), "says nothing about earlier attempts") {
 			t.Errorf("got %v %s, want when to come back and nothing about before", got.header, got.raw)
 		}
 		// Whoever has a key is let in from there.
 		h.wantStatus(h.call(h.one, "GET", "/mints", nil, "X-Forwarded-For", from), 200)
 	}
-	h.wantRefusal("elsewhere", h.call(wrong, "GET", "/mints", nil, "X-Forwarded-For", "203.0.113.8"), 401, "UNAUTHORIZED", "")
+	h.wantRefusal("elsewhere", h.call(wrong, "GET", "/mints", nil, "X-Forwarded-For", "203.0.113.8"), 401,
+		"UNAUTHORIZED", "")
 }

@@ -39,7 +39,10 @@ const mailbox = "same@example.com" // of all of them
 
 func newSimilarCustomers(t *testing.T) *similarCustomers {
 	t.Helper()
-	x := &similarCustomers{queue: newQueue(t, 1), ids: idtest.Alike, owns: map[string]int{}, at: map[string]string{}, ear: newWebhookReceiver(t)}
+	x := &similarCustomers{
+		queue: newQueue(t, 1), ids: idtest.Alike, owns: map[string]int{}, at: map[string]string{},
+		ear: newWebhookReceiver(t),
+	}
 	for i, id := range x.ids {
 		body := map[string]any{"mintId": usdc, "customerId": id, "customerEmail": mailbox}
 		x.at[id] = x.wantStatus(x.call(x.one, "POST", "/deposit", body), 200).text("address")
@@ -79,7 +82,10 @@ func atCustomer(path, id string) string {
 // pay is a transfer to a product.
 func (x *similarCustomers) pay(id, key string, more ...any) {
 	x.t.Helper()
-	x.wantStatus(x.call(x.one, "POST", "/transfers", charge(key, append([]any{"amount", "1", "from", map[string]any{"customerId": id}}, more...)...)), 201)
+	x.wantStatus(x.call(
+		x.one, "POST", "/transfers",
+		charge(key, append([]any{"amount", "1", "from", map[string]any{"customerId": id}}, more...)...),
+	), 201)
 	x.owns[id]--
 }
 
@@ -104,10 +110,13 @@ func (x *similarCustomers) only(at *testEnv, who tenant, list, filter string, of
 		}
 		rows := at.cells(who, list+url.Values{filter: {id}}.Encode())
 		if len(rows) < len(got) { // a page of the list may be less
-			x.t.Errorf("%s%s=%q: got %d rows of a table, want the %d of the list", list, filter, id, len(rows), len(got))
+			x.t.Errorf("%s%s=%q: got %d rows of a table, want the %d of the list", list, filter, id, len(rows),
+				len(got))
 		}
 		for _, row := range rows {
-			if !slices.ContainsFunc(headings[filter], func(name string) bool { return row[name] == escapeFormula(id) }) {
+			if !slices.ContainsFunc(
+				headings[filter], func(name string) bool { return row[name] == escapeFormula(id) },
+			) {
 				x.t.Errorf("%s%s=%q: got the row %v of another", list, filter, id, row)
 			}
 		}
@@ -149,7 +158,9 @@ func (x *similarCustomers) balances(when string) {
 
 func (x *similarCustomers) available(id string) string {
 	x.t.Helper()
-	for _, b := range x.wantStatus(x.call(x.one, "GET", atCustomer("/customers/{customerId}/balances", id), nil), 200).list() {
+	for _, b := range x.wantStatus(
+		x.call(x.one, "GET", atCustomer("/customers/{customerId}/balances", id), nil), 200,
+	).list() {
 		return b["available"].(string)
 	}
 	return ""
@@ -174,7 +185,8 @@ func (x *similarCustomers) stopped(i int) {
 	if got := x.frozen(x.two); len(got) != 0 {
 		x.t.Errorf("%q of another organization is frozen: got %q", id, got)
 	}
-	x.wantRefusal(id, x.call(x.one, "POST", "/withdraw/preview", payment("customerId", id)), 403, "CUSTOMER_FROZEN", "customerId")
+	x.wantRefusal(id, x.call(x.one, "POST", "/withdraw/preview", payment("customerId", id)), 403, "CUSTOMER_FROZEN",
+		"customerId")
 	for _, other := range x.near(i) {
 		x.wantStatus(x.call(x.one, "POST", "/withdraw/preview", payment("customerId", other)), 200)
 		x.pay(other, fmt.Sprint("beside-", x.keys()))
@@ -188,7 +200,8 @@ var places = map[string]func(x *similarCustomers){
 		seen := map[string]string{}
 		for _, who := range []tenant{x.one, x.two} {
 			for _, id := range x.ids {
-				got := x.wantStatus(x.call(who, "POST", "/deposit", map[string]any{"mintId": eth, "customerId": id}), 200)
+				got := x.wantStatus(x.call(who, "POST", "/deposit", map[string]any{"mintId": eth, "customerId": id}),
+					200)
 				if got.text("customerId") != id || who == x.one && got.text("address") != x.at[id] {
 					x.t.Errorf("%q: got %s, want its own address again: %s", id, got.raw, x.at[id])
 				}
@@ -203,7 +216,11 @@ var places = map[string]func(x *similarCustomers){
 			if raw, err := json.Marshal(id); err != nil || strings.Contains(string(raw), `\ufffd`) {
 				continue // JSON cannot say it
 			}
-			x.wantRefusal(fmt.Sprintf("%q", id), x.call(x.one, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": id}), 400, "INVALID_REQUEST", "customerId")
+			x.wantRefusal(
+				fmt.Sprintf("%q", id),
+				x.call(x.one, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": id}), 400,
+				"INVALID_REQUEST", "customerId",
+			)
 		}
 		if after := x.rowCounts(); after != before {
 			x.t.Errorf("rows: got %s, want %s", after, before)
@@ -212,14 +229,18 @@ var places = map[string]func(x *similarCustomers){
 	"organization listDeposits query customerId": func(x *similarCustomers) {
 		x.only(x.testEnv, x.one, "/deposits?", "customerId", fieldsOf("customerId"))
 	},
-	"operator listDeposits query customerId": func(x *similarCustomers) { x.only(x.desk, x.ann, "/deposits?", "customerId", fieldsOf("customerId")) },
+	"operator listDeposits query customerId": func(x *similarCustomers) {
+		x.only(x.desk, x.ann, "/deposits?", "customerId", fieldsOf("customerId"))
+	},
 	"organization createWithdrawal body customerId": func(x *similarCustomers) {
 		for i, id := range x.ids {
-			body := payment("customerId", id, "amount", strconv.Itoa(x.owns[id]+1), "idempotencyKey", fmt.Sprint("too-much-", i))
+			body := payment("customerId", id, "amount", strconv.Itoa(x.owns[id]+1), "idempotencyKey",
+				fmt.Sprint("too-much-", i))
 			x.wantRefusal(id, x.call(x.one, "POST", "/withdraw", body), 422, "INSUFFICIENT_BALANCE", "amount")
 			body = payment("customerId", id, "amount", strconv.Itoa(10+i), "idempotencyKey", x.key(i), "reference", id)
 			for range 2 { // again it is the same one
-				if got := x.wantStatus(x.call(x.one, "POST", "/withdraw", body), 202); got.text("customerId") != id || got.text("idempotencyKey") != x.key(i) {
+				if got := x.wantStatus(x.call(x.one, "POST", "/withdraw", body), 202); got.text("customerId") != id ||
+					got.text("idempotencyKey") != x.key(i) {
 					x.t.Errorf("%q: got %s, want its own withdrawal", id, got.raw)
 				}
 			}
@@ -236,19 +257,27 @@ var places = map[string]func(x *similarCustomers){
 	"organization listWithdrawals query reference": func(x *similarCustomers) {
 		x.only(x.testEnv, x.one, "/withdrawals?", "reference", fieldsOf("reference"))
 	},
-	"operator listWithdrawals query reference": func(x *similarCustomers) { x.only(x.desk, x.ann, "/withdrawals?", "reference", fieldsOf("reference")) },
+	"operator listWithdrawals query reference": func(x *similarCustomers) {
+		x.only(x.desk, x.ann, "/withdrawals?", "reference", fieldsOf("reference"))
+	},
 	"organization listWithdrawals query idempotencyKey": func(x *similarCustomers) {
 		x.only(x.testEnv, x.one, "/withdrawals?", "idempotencyKey", fieldsOf("idempotencyKey"))
 	},
 	"organization previewWithdrawal body customerId": func(x *similarCustomers) {
 		for _, id := range x.ids {
-			x.wantStatus(x.call(x.one, "POST", "/withdraw/preview", payment("customerId", id, "amount", strconv.Itoa(x.owns[id]))), 200)
-			x.wantRefusal(id, x.call(x.one, "POST", "/withdraw/preview", payment("customerId", id, "amount", strconv.Itoa(x.owns[id]+1))), 422, "INSUFFICIENT_BALANCE", "amount")
+			x.wantStatus(x.call(
+				x.one, "POST", "/withdraw/preview", payment("customerId", id, "amount", strconv.Itoa(x.owns[id])),
+			), 200)
+			x.wantRefusal(id, x.call(
+				x.one, "POST", "/withdraw/preview", payment("customerId", id, "amount", strconv.Itoa(x.owns[id]+1)),
+			), 422, "INSUFFICIENT_BALANCE", "amount")
 		}
 	},
 	"organization estimateWithdrawal body customerId": func(x *similarCustomers) {
 		for _, id := range x.ids {
-			got := x.wantStatus(x.call(x.one, "POST", "/withdraw/estimate", map[string]any{"mintId": usdc, "customerId": id}), 200)
+			got := x.wantStatus(
+				x.call(x.one, "POST", "/withdraw/estimate", map[string]any{"mintId": usdc, "customerId": id}), 200,
+			)
 			if got.text("maxAmount") != strconv.Itoa(x.owns[id]) {
 				x.t.Errorf("%q: got %s, want at most %d", id, got.raw, x.owns[id])
 			}
@@ -258,8 +287,14 @@ var places = map[string]func(x *similarCustomers){
 		for i, id := range x.ids {
 			x.pay(id, x.key(i), "reference", id)
 			// Another of the same key is refused, and one of a look-alike is another one.
-			x.wantRefusal(id, x.call(x.one, "POST", "/transfers", charge(x.key(i), "amount", "1", "from", map[string]any{"customerId": x.near(i)[0]}, "reference", id)), 409, "IDEMPOTENCY_CONFLICT", "idempotencyKey")
-			x.wantRefusal(id, x.call(x.one, "POST", "/transfers", charge(fmt.Sprint("too-much-", i), "amount", strconv.Itoa(x.owns[id]+1), "from", map[string]any{"customerId": id})), 422, "INSUFFICIENT_BALANCE", "amount")
+			x.wantRefusal(id, x.call(
+				x.one, "POST", "/transfers",
+				charge(x.key(i), "amount", "1", "from", map[string]any{"customerId": x.near(i)[0]}, "reference", id),
+			), 409, "IDEMPOTENCY_CONFLICT", "idempotencyKey")
+			x.wantRefusal(id, x.call(x.one, "POST", "/transfers", charge(
+				fmt.Sprint("too-much-", i), "amount", strconv.Itoa(x.owns[id]+1), "from",
+				map[string]any{"customerId": id},
+			)), 422, "INSUFFICIENT_BALANCE", "amount")
 		}
 		x.balances("charged")
 	},
@@ -274,7 +309,9 @@ var places = map[string]func(x *similarCustomers){
 	"organization listTransfers query customerId": func(x *similarCustomers) {
 		x.only(x.testEnv, x.one, "/transfers?", "customerId", fieldsOf("from.customerId", "to.customerId"))
 	},
-	"organization listTransfers query reference": func(x *similarCustomers) { x.only(x.testEnv, x.one, "/transfers?", "reference", fieldsOf("reference")) },
+	"organization listTransfers query reference": func(x *similarCustomers) {
+		x.only(x.testEnv, x.one, "/transfers?", "reference", fieldsOf("reference"))
+	},
 	"organization listTransfers query idempotencyKey": func(x *similarCustomers) {
 		x.only(x.testEnv, x.one, "/transfers?", "idempotencyKey", fieldsOf("idempotencyKey"))
 	},
@@ -303,7 +340,9 @@ var places = map[string]func(x *similarCustomers){
 	},
 	"organization getCustomer path customerId": func(x *similarCustomers) {
 		for _, id := range x.ids {
-			if got := x.wantStatus(x.call(x.one, "GET", atCustomer("/customers/{customerId}", id), nil), 200); got.text("customerId") != id {
+			if got := x.wantStatus(
+				x.call(x.one, "GET", atCustomer("/customers/{customerId}", id), nil), 200,
+			); got.text("customerId") != id {
 				x.t.Errorf("%q: got %s", id, got.raw)
 			}
 		}
@@ -311,15 +350,20 @@ var places = map[string]func(x *similarCustomers){
 			if customer.CheckNewID(id) == nil {
 				x.t.Errorf("%q: got it taken, want it refused", id)
 			}
-			if id == "" || strings.Contains(id, "..") || strings.Trim(strings.ReplaceAll(strings.ToLower(id), "%2e", "."), ".") == "" {
+			if id == "" || strings.Contains(id, "..") ||
+				strings.Trim(strings.ReplaceAll(strings.ToLower(id), "%2e", "."), ".") == "" {
 				continue // not an id of a path
 			}
-			x.wantRefusal(id, x.call(x.one, "GET", atCustomer("/customers/{customerId}", id), nil), 404, "NOT_FOUND", "")
+			x.wantRefusal(id, x.call(x.one, "GET", atCustomer("/customers/{customerId}", id), nil), 404, "NOT_FOUND",
+				"")
 		}
 	},
 	"organization updateCustomer path customerId": func(x *similarCustomers) {
 		for _, id := range x.ids {
-			x.wantStatus(x.call(x.one, "PATCH", atCustomer("/customers/{customerId}", id), map[string]any{"metadata": map[string]any{"of": id}}), 200)
+			x.wantStatus(x.call(
+				x.one, "PATCH", atCustomer("/customers/{customerId}", id),
+				map[string]any{"metadata": map[string]any{"of": id}},
+			), 200)
 		}
 		for _, id := range x.ids {
 			got := x.wantStatus(x.call(x.one, "GET", atCustomer("/customers/{customerId}", id), nil), 200)
@@ -330,7 +374,9 @@ var places = map[string]func(x *similarCustomers){
 	},
 	"organization freezeCustomer path customerId": func(x *similarCustomers) {
 		for i, id := range x.ids {
-			x.wantStatus(x.call(x.one, "POST", atCustomer("/customers/{customerId}/freeze", id), map[string]any{"reason": "case"}), 200)
+			x.wantStatus(x.call(
+				x.one, "POST", atCustomer("/customers/{customerId}/freeze", id), map[string]any{"reason": "case"},
+			), 200)
 			x.stopped(i)
 			x.wantStatus(x.call(x.one, "POST", atCustomer("/customers/{customerId}/unfreeze", id), nil), 200)
 		}
@@ -339,7 +385,9 @@ var places = map[string]func(x *similarCustomers){
 		for i, id := range x.ids {
 			other := x.near(i)[1]
 			for _, c := range []string{id, other} {
-				x.wantStatus(x.call(x.one, "POST", atCustomer("/customers/{customerId}/freeze", c), map[string]any{"reason": "case"}), 200)
+				x.wantStatus(x.call(
+					x.one, "POST", atCustomer("/customers/{customerId}/freeze", c), map[string]any{"reason": "case"},
+				), 200)
 			}
 			x.wantStatus(x.call(x.one, "POST", atCustomer("/customers/{customerId}/unfreeze", other), nil), 200)
 			x.stopped(i)
@@ -350,7 +398,10 @@ var places = map[string]func(x *similarCustomers){
 	"organization createWebhookEndpoint body filters.customerId": func(x *similarCustomers) {
 		x.fanOutEvents()
 		for i, id := range x.ids {
-			made := x.wantStatus(x.call(x.one, "POST", "/webhook-endpoints", map[string]any{"url": "https://example.com/hook", "events": []string{"TRANSFER_COMPLETED"}, "filters": map[string]any{"customerId": id}}), 201)
+			made := x.wantStatus(x.call(x.one, "POST", "/webhook-endpoints", map[string]any{
+				"url":    "https://example.com/hook",
+				"events": []string{"TRANSFER_COMPLETED"}, "filters": map[string]any{"customerId": id},
+			}), 201)
 			path := "/webhook-endpoints/" + made.text("endpointId")
 			x.pay(id, fmt.Sprint("heard-at-first-", i))
 			x.pay(x.near(i)[0], fmt.Sprint("not-heard-at-first-", i))
@@ -367,7 +418,10 @@ var places = map[string]func(x *similarCustomers){
 	"organization updateWebhookEndpoint body filters.customerId": func(x *similarCustomers) {
 		x.deliverEvents()
 		for i, id := range x.ids {
-			x.wantStatus(x.call(x.one, "PATCH", "/webhook-endpoints/"+x.listen, map[string]any{"filters": map[string]any{"customerId": id}}), 200)
+			x.wantStatus(x.call(
+				x.one, "PATCH", "/webhook-endpoints/"+x.listen,
+				map[string]any{"filters": map[string]any{"customerId": id}},
+			), 200)
 			before := len(x.ear.bodies())
 			for _, payer := range append(x.near(i), id) {
 				x.pay(payer, fmt.Sprint("heard-", x.keys()))
@@ -403,7 +457,9 @@ var places = map[string]func(x *similarCustomers){
 		for i, id := range x.ids {
 			x.setting(x.one, "approvalAllowlist", []any{map[string]any{"email": mailbox, "customerId": id}})
 			for _, c := range append(x.near(i), id) {
-				got := x.wantStatus(x.call(x.one, "POST", "/withdraw/preview", payment("customerId", c, "amount", "600")), 200).text("wouldBe")
+				got := x.wantStatus(
+					x.call(x.one, "POST", "/withdraw/preview", payment("customerId", c, "amount", "600")), 200,
+				).text("wouldBe")
 				if want := map[bool]string{true: "PROCESSING", false: "AWAITING_APPROVAL"}[c == id]; got != want {
 					x.t.Errorf("%q while %q is on the list: got %s, want %s", c, id, got, want)
 				}
@@ -424,7 +480,8 @@ func TestCustomersWithIdsAlikeShareNothing(t *testing.T) {
 	left := maps.Clone(places)
 	var order []string
 	for _, p := range taking() {
-		if p.name != "customerId" && p.name != "reference" && p.name != "idempotencyKey" || p.where == "body" && p.name != "customerId" {
+		if p.name != "customerId" && p.name != "reference" && p.name != "idempotencyKey" ||
+			p.where == "body" && p.name != "customerId" {
 			continue
 		}
 		if left[p.String()] == nil {
@@ -455,9 +512,12 @@ func TestCustomersWithIdsAlikeShareNothing(t *testing.T) {
 	}
 	// A cursor of one list continues that list alone.
 	for i, id := range x.ids {
-		page := x.wantStatus(x.call(x.one, "GET", "/transfers?limit=1&"+url.Values{"customerId": {id}}.Encode(), nil), 200)
+		page := x.wantStatus(x.call(x.one, "GET", "/transfers?limit=1&"+url.Values{"customerId": {id}}.Encode(), nil),
+			200)
 		for _, other := range x.near(i) {
-			path := "/transfers?limit=1&" + url.Values{"customerId": {other}, "cursor": {page.text("nextCursor")}}.Encode()
+			path := "/transfers?limit=1&" + url.Values{
+				"customerId": {other}, "cursor": {page.text("nextCursor")},
+			}.Encode()
 			x.wantRefusal(path, x.call(x.one, "GET", path, nil), 400, "INVALID_CURSOR", "cursor")
 		}
 	}
@@ -530,7 +590,10 @@ func eachText(of reflect.Type, at string, found func(path string)) {
 
 // spelled are other spellings of an id that the service made, none of which is one.
 func spelled(id string) (all []string) {
-	for _, s := range []string{strings.ToLower(id), strings.ToUpper(id), strings.Replace(id, "_", "%", 1), strings.Replace(id, "_", "X", 1), id[:len(id)-1] + "%", id[:len(id)-1] + "_", id[:len(id)-1], id + "0", id + " ", "%", "_%", "*"} {
+	for _, s := range []string{
+		strings.ToLower(id), strings.ToUpper(id), strings.Replace(id, "_", "%", 1), strings.Replace(id, "_", "X", 1),
+		id[:len(id)-1] + "%", id[:len(id)-1] + "_", id[:len(id)-1], id + "0", id + " ", "%", "_%", "*",
+	} {
 		if s != id {
 			all = append(all, s)
 		}
@@ -554,17 +617,31 @@ func TestAnotherSpellingOfAnIdFindsNothing(t *testing.T) {
 	q.setting(q.one, "additionalApiKeys", true)
 	q.testEnv.transfer("one")
 	q.sequenced()
-	endpoint := q.wantStatus(q.call(q.one, "POST", "/webhook-endpoints", map[string]any{"url": "https://example.com/hook"}), 201).text("endpointId")
+	endpoint := q.wantStatus(
+		q.call(q.one, "POST", "/webhook-endpoints", map[string]any{"url": "https://example.com/hook"}), 201,
+	).text("endpointId")
 	told, _ := q.wantStatus(q.call(q.one, "GET", "/events", nil), 200).list()[0]["id"].(string)
 	ids := map[string]string{
-		"organizationId": q.one.id, "depositId": q.held[0], "endpointId": endpoint, "eventId": told, "mintId": "1", "symbol": "USDC", "name": "house",
-		"withdrawalId":         q.wantStatus(q.call(q.one, "POST", "/withdraw", payment("requireApproval", true)), 202).text("withdrawalId"),
-		"apiKeyId":             q.wantStatus(q.call(q.one, "POST", "/api-keys", map[string]any{"name": "other", "scope": "READ"}), 201).text("apiKeyId"),
-		"transferId":           q.wantStatus(q.call(q.one, "GET", "/transfers", nil), 200).list()[0]["transferId"].(string),
-		"jobId":                q.wantStatus(q.call(q.one, "POST", "/webhook-endpoints/"+endpoint+"/recover", map[string]any{"since": "2026-01-01T00:00:00Z"}), 202).text("jobId"),
-		"freezeId":             q.desk.wantStatus(q.desk.call(q.ann, "POST", "/freezes", map[string]any{"scope": "CUSTOMER", "organizationId": q.one.id, "customerId": alice, "reason": "case"}), 201).text("freezeId"),
-		"whitelistedAddressId": q.desk.wantStatus(q.desk.call(q.ann, "POST", "/organizations/"+q.one.id+"/whitelisted-addresses", adding(stranger, "x")), 201).text("whitelistedAddressId"),
-		"changeRequestId":      "chg_01J9ZW3M8Q4S5T6V7W8X9YZABC", // none is there, so none is found
+		"organizationId": q.one.id, "depositId": q.held[0], "endpointId": endpoint, "eventId": told, "mintId": "1",
+		"symbol": "USDC", "name": "house",
+		"withdrawalId": q.wantStatus(q.call(q.one, "POST", "/withdraw", payment("requireApproval", true)), 202).
+			text("withdrawalId"),
+		"apiKeyId": q.wantStatus(
+			q.call(q.one, "POST", "/api-keys", map[string]any{"name": "other", "scope": "READ"}), 201,
+		).text("apiKeyId"),
+		"transferId": q.wantStatus(q.call(q.one, "GET", "/transfers", nil), 200).
+			list()[0]["transferId"].(string),
+		"jobId": q.wantStatus(q.call(
+			q.one, "POST", "/webhook-endpoints/"+endpoint+"/recover", map[string]any{"since": "2026-01-01T00:00:00Z"},
+		), 202).text("jobId"),
+		"freezeId": q.desk.wantStatus(q.desk.call(
+			q.ann, "POST", "/freezes",
+			map[string]any{"scope": "CUSTOMER", "organizationId": q.one.id, "customerId": alice, "reason": "case"},
+		), 201).text("freezeId"),
+		"whitelistedAddressId": q.desk.wantStatus(
+			q.desk.call(q.ann, "POST", "/organizations/"+q.one.id+"/whitelisted-addresses", adding(stranger, "x")), 201,
+		).text("whitelistedAddressId"),
+		"changeRequestId": "chg_01J9ZW3M8Q4S5T6V7W8X9YZABC", // none is there, so none is found
 	}
 	written := q.written() + q.decided()
 	for _, p := range taking() {
@@ -623,7 +700,9 @@ func TestAnotherSpellingOfAnIdFindsNothing(t *testing.T) {
 			}
 		}
 		if p.where == "query" {
-			if got := at.wantStatus(at.call(who, "GET", path+"?"+url.Values{p.name: {own}}.Encode(), nil), 200); len(got.list()) == 0 && p.call != "listWebhookDeliveries" && p.call != "listChangeRequests" {
+			if got := at.wantStatus(
+				at.call(who, "GET", path+"?"+url.Values{p.name: {own}}.Encode(), nil), 200,
+			); len(got.list()) == 0 && p.call != "listWebhookDeliveries" && p.call != "listChangeRequests" {
 				t.Errorf("%s with %q: got %s, want what there is", p, own, got.raw)
 			}
 		}

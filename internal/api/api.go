@@ -1,12 +1,15 @@
-// Package api is the REST interface under /v1: it reads requests strictly, calls
-// the features, and shows what they say. Every route stands in routes.go; the
-// published document is drawn from that table and from the types that are
-// answered, once, at the start.
+// Package api serves the REST interface under /v1. It reads requests strictly, calls the features,
+// and encodes their results. The table in routes.go has every route. The published document is
+// drawn once from that table and from the types of the answers.
 //
-// What never happens here: a decision about money, a value taken for another
-// type, a query parameter or field that is passed over, an answer that tells
-// one organization of another, an error of ours shown in words. What a crash
-// leaves: nothing; every effect belongs to a transaction of a feature.
+// The package rules out:
+//   - a decision about money
+//   - a value that is converted to another type
+//   - a query parameter or field that is ignored
+//   - an answer that tells one organization about another
+//   - an internal error shown to a caller
+//
+// A crash leaves nothing behind; every effect belongs to a transaction of a feature.
 package api
 
 import (
@@ -46,15 +49,15 @@ import (
 // pathPrefix is the prefix of every path. Another version would be another package.
 const pathPrefix = "/v1"
 
-// requestTimeout is how long a request may take. A caller that leaves does not stop
-// what it asked for: it asks again and is told.
+// requestTimeout is how long a request may take. A caller that disconnects does not stop its
+// request: it repeats the request and gets the result.
 const requestTimeout = 60 * time.Second
 
-// turnMaxDefault is as long as a statement waits for a lock: who waits for longer does so
-// behind requests that are stuck.
+// turnMaxDefault is as long as a statement waits for a lock: a longer wait means that the requests
+// before it are stuck.
 const turnMaxDefault = 10 * time.Second
 
-// Config is what the interface stands on. Every member is needed unless it says
+// Config holds what the interface depends on. Every field is required unless its comment says
 // otherwise.
 type Config struct {
 	DB          *pg.DB
@@ -62,50 +65,50 @@ type Config struct {
 	Withdrawals *withdrawal.Service
 	Transfers   *transfer.Service
 	Flagged     *deposit.Resolutions // decides about flagged deposits
-	Rescreens   *deposit.Rescreener  // asks again about their senders, for operators
+	Rescreens   *deposit.Rescreener  // screens their senders again, for operators
 	Wallets     withdrawal.AddressIssuer
-	Prices      price.Source // nil: nothing has a price
+	Prices      price.Source // may be nil: then no mint has a price
 	// WebhookKeys are the public keys that sign webhooks, whpk_…, newest first.
 	WebhookKeys []string
-	// Endpoints register and list where webhooks go.
+	// Endpoints manages the webhook endpoints.
 	Endpoints *delivery.Endpoints
-	// CursorKey signs the cursors of lists; 32 random bytes that outlive the process.
+	// CursorKey signs the cursors of lists: 32 random bytes that outlive the process.
 	CursorKey []byte
-	// BaseURL is where callers reach this interface, /v1 included, for the document.
+	// BaseURL is the URL at which callers reach this interface, /v1 included, for the document.
 	BaseURL string
-	Limits  Limits  // the zero value sets none; see UsualLimits
-	Proxies Proxies // none: who connects is who calls
-	// TurnMax is how long a request waits while the other requests of its caller use the
-	// caller's share of the database's connections; turnMaxDefault when it is zero.
+	Limits  Limits  // the zero value sets no limits; see UsualLimits
+	Proxies Proxies // may be empty: then the peer of the connection is the caller
+	// TurnMax is how long a request waits while other requests of its caller use the caller's share
+	// of the database's connections. Zero means turnMaxDefault.
 	TurnMax time.Duration
-	// Observe hears of every request: when it begins, which gives the context that it
-	// runs with, and when it was answered, with the pattern of its route, "" for none.
-	Observe func(ctx context.Context) (context.Context, func(method, route string, status int)) // nil: nobody does
-	// KeyRolled hears of each new value of an organization's main key; nil: nothing does.
+	// Observe is called when a request begins and returns the context with which it runs. The
+	// returned function is called once the request is answered, with the pattern of its route, or
+	// "" if there is none. Observe may be nil.
+	Observe func(ctx context.Context) (context.Context, func(method, route string, status int))
+	// KeyRolled receives each new value of an organization's main key; it may be nil.
 	KeyRolled func(ctx context.Context, org string, key seal.Secret)
-	Log       *slog.Logger // nil: the default
+	Log       *slog.Logger // nil means the default
 }
 
 type api struct {
 	surface       *surface
 	conf          Config
 	log           *slog.Logger
-	document      func() []byte // drawn when it is first asked for
+	document      func() []byte // drawn on its first use
 	authenticator *org.Authenticator
 
 	rates  limiterSet
 	tables exportSlots
 
-	fourEyes  foureyes.Rule // of the operators' listener
+	fourEyes  foureyes.Rule // only on the operators' listener
 	whitelist *whitelist.Service
 
-	localRisk bool // of the operators' listener: the local list is asked
+	localRisk bool // only on the operators' listener: screening uses the local list
 	keyRolled func(ctx context.Context, org string, key seal.Secret)
 }
 
-// New makes the handler of the public listener: the interface under /v1, the
-// document at /openapi.json, the keys at /.well-known/webhook-keys, and the pages
-// for people at /docs.
+// New builds the handler of the public listener: the interface under /v1, the document at
+// /openapi.json, the keys at /.well-known/webhook-keys, and the documentation pages at /docs.
 func New(conf Config) http.Handler {
 	if len(conf.CursorKey) == 0 {
 		panic("api: cursors need a key")
@@ -115,7 +118,7 @@ func New(conf Config) http.Handler {
 	return handler.middleware(handler.newRouter())
 }
 
-// newAPI is one surface with what both of them need.
+// newAPI builds the part that both surfaces need.
 func newAPI(apiSurface *surface, conf Config) *api {
 	handler := &api{surface: apiSurface, conf: conf, log: conf.Log}
 	if handler.log == nil {
@@ -126,7 +129,7 @@ func newAPI(apiSurface *surface, conf Config) *api {
 	return handler
 }
 
-// newRouter is the surface's table of routes and its pages for people, and nothing beside.
+// newRouter builds the router of the surface: its table of routes and its documentation pages.
 func (a *api) newRouter() http.Handler {
 	mux := chi.NewRouter()
 	for _, r := range slices.Concat(a.surface.routes, a.surface.forbidden) {
@@ -143,7 +146,8 @@ func (a *api) newRouter() http.Handler {
 		if suggestion := a.surface.suggestPath(r.URL.EscapedPath()); suggestion != "" {
 			hint = " Did you mean " + suggestion + "?"
 		}
-		return fault.New(fault.NotFound, fault.CodeNotFound, "There is nothing at this path."+nothingWritten+"%s /openapi.json lists every call.", hint)
+		return fault.New(fault.NotFound, fault.CodeNotFound,
+			"There is nothing at this path."+nothingWritten+"%s /openapi.json lists every call.", hint)
 	})
 	mux.NotFound(notFound)
 	mux.Get("/", redirectBrowser(notFound))
@@ -151,7 +155,10 @@ func (a *api) newRouter() http.Handler {
 	mux.MethodNotAllowed(a.rejectUnrouted(func(w http.ResponseWriter, r *http.Request) error {
 		methods := allowedMethods(mux, r)
 		w.Header().Set("Allow", strings.Join(methods, ", "))
-		return fault.New(fault.Invalid, fault.MethodNotAllowed, "This path does not take %s."+nothingWritten+" It takes %s.", clipText(r.Method), strings.Join(methods, ", "))
+		return fault.New(
+			fault.Invalid, fault.MethodNotAllowed, "This path does not take %s."+nothingWritten+" It takes %s.",
+			clipText(r.Method), strings.Join(methods, ", "),
+		)
 	}))
 	a.serveDocs(mux)
 	return mux
@@ -159,7 +166,9 @@ func (a *api) newRouter() http.Handler {
 
 func allowedMethods(mux chi.Routes, r *http.Request) []string {
 	var methods []string
-	for _, method := range []string{http.MethodDelete, http.MethodGet, http.MethodPatch, http.MethodPost, http.MethodPut} {
+	for _, method := range []string{
+		http.MethodDelete, http.MethodGet, http.MethodPatch, http.MethodPost, http.MethodPut,
+	} {
 		if mux.Match(chi.NewRouteContext(), method, r.URL.RawPath) {
 			methods = append(methods, method)
 		}
@@ -177,18 +186,18 @@ func requestID(r *http.Request) string {
 	return s
 }
 
-// middleware is around everything: the request's id, a deadline, panics, and the
-// headers that every answer has.
+// middleware wraps every request. It adds the request's id, a deadline, a recovery from panics, and
+// the headers of every answer.
 func (a *api) middleware(inner http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// What was asked for is finished even if nobody waits any more: money that
-		// is half decided helps neither side, and a replay tells the outcome.
+		// A request is completed even if its caller has left. A half-decided payment would help
+		// neither side, and a replay returns the outcome.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), requestTimeout)
 		defer cancel()
 		name := id.New("req", a.conf.DB.Clock()())
 		r = r.WithContext(context.WithValue(ctx, requestIDKey, name))
-		// One form of path for the router: escaped, so that a customer id may hold
-		// a slash. Routes unescape their own parameters.
+		// The router gets one form of path: escaped, so that a customer id may contain a slash.
+		// Routes unescape their own parameters.
 		r.URL.RawPath = r.URL.EscapedPath()
 
 		if a.conf.Observe != nil {
@@ -206,50 +215,53 @@ func (a *api) middleware(inner http.Handler) http.Handler {
 				panic(p) // the server cuts the connection
 			} else if p != nil {
 				a.log.LogAttrs(ctx, slog.LevelError, "request panicked", slog.String("requestId", name),
-					slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
-				writeJSON(w, http.StatusInternalServerError, problemBody(newInternalFault(r.Method, nil, a.surface.retryAdvice), name))
+					slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.Any("panic", p),
+					slog.String("stack", string(debug.Stack())))
+				writeJSON(w, http.StatusInternalServerError,
+					problemBody(newInternalFault(r.Method, nil, a.surface.retryAdvice), name))
 			}
 		}()
 		inner.ServeHTTP(w, r)
 	})
 }
 
-// statusRecorder is an answer that somebody observes.
+// statusRecorder records the status and the route of an answer for Observe.
 type statusRecorder struct {
 	http.ResponseWriter
 	route  string
 	status int
 }
 
-// WriteHeader remembers the status.
+// WriteHeader records the status.
 func (s *statusRecorder) WriteHeader(status int) {
 	s.status = status
 	s.ResponseWriter.WriteHeader(status)
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap returns the inner writer, for http.ResponseController.
 func (s *statusRecorder) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
-// call is a request that passed everything that is the same for all routes.
+// call is a request that passed the checks that all routes share.
 type call struct {
 	*http.Request
 	route    route
-	org      string       // "" on an open route, and for an operator
-	key      org.Caller   // of the organization; none where org is ""
-	operator operator.Key // who calls as an operator
-	table    bool         // the caller asks for CSV, and the route has it
+	org      string       // "" on a route without a key, and for an operator
+	key      org.Caller   // of the organization; empty if org is ""
+	operator operator.Key // the operator's key, on the operators' listener
+	table    bool         // the caller asks for CSV, and the route supports it
 	query    query
-	// counted: it was counted against its rate.
-	counted      bool
-	body         []byte
-	serverWriter http.ResponseWriter // of the server, which closes a connection after a body that is too large
-	header       http.Header         // headers of the answer, beside the usual ones
+	// counted says that the request was counted against its rate.
+	counted bool
+	body    []byte
+	// The writer of the server, which closes a connection after a body that is too large.
+	serverWriter http.ResponseWriter
+	header       http.Header // further headers of the answer
 }
 
-// callerID is whose rate a call counts against.
+// callerID returns the caller against whose rate a call counts.
 func (c *call) callerID() string { return cmp.Or(c.org, c.operator.ID) }
 
-// auditActor is the organization's key that calls, for the audit log.
+// auditActor returns the calling organization's key as an actor of the audit log.
 func (c *call) auditActor() audit.Actor { return c.key.Actor() }
 
 // answer is a success.
@@ -257,14 +269,14 @@ type answer struct {
 	status int
 	body   any    // encoded as JSON; nil for none
 	raw    []byte // already encoded, instead of body
-	// stream writes the body, of the media type kind, instead of either. An error
-	// before its first byte is answered as any is; a later one cuts the connection,
-	// so that whoever reads sees that something is missing.
+	// stream writes the body instead of body and raw; kind is its media type. An error before the
+	// first byte is answered like any other. A later error cuts the connection, so that the reader
+	// notices that data is missing.
 	stream func(io.Writer) error
 	kind   string
 }
 
-// pathParam is a parameter of the path. One that cannot be unescaped names nothing.
+// pathParam returns a parameter of the path, or "" if it cannot be unescaped.
 func (c *call) pathParam(name string) string {
 	s, err := url.PathUnescape(chi.URLParam(c.Request, name))
 	if err != nil {
@@ -273,8 +285,8 @@ func (c *call) pathParam(name string) string {
 	return s
 }
 
-// serveRoute is the order of checks that all routes share: key, then its scope, then the
-// rate, then the query, then the body's type, size and syntax.
+// serveRoute runs the checks that all routes share, in this order: key, scope, rate, query, and
+// then the body's type, size and syntax.
 func (a *api) serveRoute(rt route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		serverWriter := w
@@ -287,8 +299,10 @@ func (a *api) serveRoute(rt route) http.Handler {
 				if err = a.surface.authenticate(a, w, c); err != nil {
 					return result, err
 				}
-				// A replay is free of the rates, and still not everybody's connections.
-				c.Request = c.WithContext(a.conf.DB.WithShare(c.Context(), c.callerID(), cmp.Or(a.conf.TurnMax, turnMaxDefault)))
+				// A replay does not count against the rates, but it too stays within the caller's
+				// share of connections.
+				c.Request = c.WithContext(a.conf.DB.WithShare(c.Context(), c.callerID(),
+					cmp.Or(a.conf.TurnMax, turnMaxDefault)))
 				if !rt.limitsItself {
 					if err = a.checkScopeAndRate(c); err != nil {
 						return result, err
@@ -314,8 +328,8 @@ func (a *api) serveRoute(rt route) http.Handler {
 			}
 			return rt.handle(a, c)
 		}()
-		// A request that asks for its rate itself and is wrong before it can counts
-		// like any other. What a known key answers is free.
+		// An invalid request of a route that checks its rate itself counts like any other. Only the
+		// answer to a known idempotency key is free.
 		if f := fault.Find(err); rt.limitsItself && c.org != "" && f != nil && f.Kind == fault.Invalid {
 			if limited := a.checkScopeAndRate(c); limited != nil {
 				err = limited
@@ -331,7 +345,8 @@ func (a *api) serveRoute(rt route) http.Handler {
 				w.Header().Del("Content-Disposition")
 				a.writeError(w, r, err)
 			} else if err != nil {
-				a.log.LogAttrs(r.Context(), slog.LevelError, "answer ended early", slog.String("requestId", requestID(r)), slog.Any("error", err))
+				a.log.LogAttrs(r.Context(), slog.LevelError, "answer ended early",
+					slog.String("requestId", requestID(r)), slog.Any("error", err))
 				panic(http.ErrAbortHandler)
 			}
 		case result.raw != nil:
@@ -348,8 +363,8 @@ func (a *api) serveRoute(rt route) http.Handler {
 	})
 }
 
-// rejectUnrouted answers what no route takes. Under the prefix the key comes first,
-// as everywhere: who has none learns nothing about the paths.
+// rejectUnrouted answers requests that no route matches. Under the prefix the key is checked first,
+// as everywhere: a caller without one learns nothing about the paths.
 func (a *api) rejectUnrouted(explain func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		err := explain(w, r)
@@ -368,9 +383,9 @@ func (a *api) rejectUnrouted(explain func(http.ResponseWriter, *http.Request) er
 	}
 }
 
-// suggestPath is the path of a call that was probably meant by one that is none, "" when
-// none is near: /v1 is missing, a slash is one too many, or a word is nearly right. What
-// stands at a parameter's place is taken as it came.
+// suggestPath returns the path that was probably meant by an unknown one, or "" if none is near. It
+// handles a missing /v1, an extra slash, and a misspelled word. It takes the values of parameters
+// unchanged.
 func (s *surface) suggestPath(path string) string {
 	const pathBytesMax = 256
 	if len(path) > pathBytesMax {
@@ -393,8 +408,8 @@ func (s *surface) suggestPath(path string) string {
 	return pathPrefix + best
 }
 
-// similarPath is the route's path with the words at its parameters' places, and how many letters
-// differ at the others; "" when a word is another one.
+// similarPath returns the route's path with the given words as its parameters, and the number of
+// letters that differ in the other words. It returns "" if a word is a different one.
 func (rt route) similarPath(words []string) (path string, letters int) {
 	parts := strings.Split(rt.path[1:], "/")
 	if len(parts) != len(words) {
@@ -416,8 +431,8 @@ func (rt route) similarPath(words []string) (path string, letters int) {
 
 const keyBytesMax = 256
 
-// presentedKey is the key in a header of that name: read from there alone, and only
-// when it is there once, for of two values nobody can say which counts.
+// presentedKey returns the key in the header of that name. It reads no other place, and refuses a
+// header that is there twice, because it would be unclear which value counts.
 func presentedKey(r *http.Request, header string) string {
 	values := r.Header[header]
 	if len(values) != 1 || len(values[0]) > keyBytesMax {
@@ -426,17 +441,23 @@ func presentedKey(r *http.Request, header string) string {
 	return values[0]
 }
 
-// explainKeyRefusal says what is wrong with a credential where the request shows it openly: its
-// header is absent, or the key is one of the other listener. Whether a key is malformed,
-// unknown or rolled is not told apart: refused is then the one answer.
+// explainKeyRefusal explains a refused credential where the request itself shows the mistake: the
+// header is absent, or the key belongs to the other listener. It does not distinguish malformed,
+// unknown and rolled keys; for these it returns refused.
 func (s *surface) explainKeyRefusal(r *http.Request, refused error) error {
 	header, values := strings.ToLower(s.header), r.Header[s.header]
 	reason := ""
 	switch {
 	case len(values) == 0 && len(r.Header["Authorization"]) > 0:
-		reason = fmt.Sprintf("The header %s is missing, and Authorization is not read. Send the key alone in %s, without Bearer.", header, header)
+		reason = fmt.Sprintf(
+			"The header %s is missing, and Authorization is not read. Send the key alone in %s, without Bearer.",
+			header, header,
+		)
 	case len(values) == 0 && keyInQuery(r):
-		reason = fmt.Sprintf("The header %s is missing, and a key in the query is not read: URLs stand in logs. Roll that key, and send the new one in %s.", header, header)
+		reason = fmt.Sprintf(
+			"The header %s is missing, and a key in the query is not read: URLs stand in logs. Roll that key, and send the new one in %s.",
+			header, header,
+		)
 	case len(values) == 0:
 		reason = fmt.Sprintf("The header %s is missing. Send your key in it.", header)
 	case len(values) == 1 && strings.HasPrefix(values[0], s.foreignKeyPrefix):
@@ -444,10 +465,11 @@ func (s *surface) explainKeyRefusal(r *http.Request, refused error) error {
 	default:
 		return refused
 	}
-	return fault.New(fault.Unauthorized, fault.CodeUnauthorized, "%s Nothing was done by this request, and this answer says nothing about any other.", reason)
+	return fault.New(fault.Unauthorized, fault.CodeUnauthorized,
+		"%s Nothing was done by this request, and this answer says nothing about any other.", reason)
 }
 
-// keyInQuery tells whether a query has a parameter by the name of a key.
+// keyInQuery reports whether a query has a parameter with the name of a key.
 func keyInQuery(r *http.Request) bool {
 	if len(r.URL.RawQuery) > queryBytesMax {
 		return false
@@ -461,12 +483,12 @@ func keyInQuery(r *http.Request) bool {
 	return false
 }
 
-// keyHeader carries the organization's key.
+// keyHeader is the header of the organization's key.
 const keyHeader = "X-Api-Key"
 
-// authenticateOrg finds the organization whose key was presented.
+// authenticateOrg finds the organization of the presented key.
 func (a *api) authenticateOrg(w http.ResponseWriter, c *call) (err error) {
-	// An absent key takes the same way, and the same time, as a wrong one.
+	// An absent key takes the same path, and the same time, as a wrong one.
 	c.key, err = a.authenticator.Authenticate(c.Context(), presentedKey(c.Request, keyHeader), a.clientAddr(c.Request))
 	if fault.HasCode(err, fault.CodeUnauthorized) {
 		if limited := a.checkFailureRate(c.Request, w.Header()); limited != nil {
@@ -479,14 +501,15 @@ func (a *api) authenticateOrg(w http.ResponseWriter, c *call) (err error) {
 	}
 	c.org = c.key.OrgID
 	if err := a.authenticator.RecordUse(c.Context(), c.key); err != nil {
-		a.log.LogAttrs(c.Context(), slog.LevelWarn, "last use of an API key not written", slog.String("requestId", requestID(c.Request)), slog.Any("error", err))
+		a.log.LogAttrs(c.Context(), slog.LevelWarn, "last use of an API key not written",
+			slog.String("requestId", requestID(c.Request)), slog.Any("error", err))
 	}
 	return nil
 }
 
-// checkScopeAndRate asks what comes before everything else that can refuse an admitted request, and
-// after the look-up of an idempotency key: whether the key has the scope, then the rate.
-// A request without the scope is not counted: it uses up the rate of no other key.
+// checkScopeAndRate checks the scope of the key, then the rate. It comes before everything else
+// that can refuse an admitted request, and after the look-up of an idempotency key. A request
+// without the scope is not counted, so it uses up the rate of no other key.
 func (a *api) checkScopeAndRate(c *call) error {
 	err := c.checkScope()
 	if fault.HasCode(err, fault.ScopeMissing) {
@@ -498,8 +521,8 @@ func (a *api) checkScopeAndRate(c *call) error {
 	return err
 }
 
-// checkScope refuses a key without the scope of the route, or of a field that the body has. An
-// operator has none. The body is read here only where its fields decide.
+// checkScope refuses a key without the scope of the route, or of a field of the body. Operators
+// have no scopes. It reads the body only where its fields decide.
 func (c *call) checkScope() (err error) {
 	if c.org == "" {
 		return nil

@@ -23,24 +23,32 @@ func TestDepositAddressIsStable(t *testing.T) {
 	h := newTestEnv(t)
 	body := map[string]any{"mintId": usdc, "customerId": "user_42", "customerEmail": "a@example.com"}
 	first := h.wantStatus(h.call(h.one, "POST", "/deposit", body), 200)
-	if first.text("chain") != "ETHEREUM" || first.text("customerId") != "user_42" || first.text("minDepositAmount") != "5" || !strings.HasPrefix(first.text("paymentUri"), "ethereum:"+string(usdcAddress)) {
+	if first.text("chain") != "ETHEREUM" || first.text("customerId") != "user_42" || first.text(
+		"minDepositAmount",
+	) != "5" || !strings.HasPrefix(first.text("paymentUri"), "ethereum:"+string(usdcAddress)) {
 		t.Errorf("got %s, want the address of user_42", first.raw)
 	}
 	before := h.rowCounts()
 	for _, mintID := range []int{usdc, eth} {
 		body["mintId"] = mintID
-		if got := h.wantStatus(h.call(h.one, "POST", "/deposit", body), 200); got.text("address") != first.text("address") || got.header.Get("Warning") != "" {
+		if got := h.wantStatus(
+			h.call(h.one, "POST", "/deposit", body), 200,
+		); got.text("address") != first.text("address") || got.header.Get("Warning") != "" {
 			t.Errorf("mint %d: got %v, want %v", mintID, got.text("address"), first.text("address"))
 		}
 	}
 	body["customerEmail"] = "mallory@example.com"
-	if got := h.wantStatus(h.call(h.one, "POST", "/deposit", body), 200); got.header.Get("Warning") != "customerEmail ignored" {
+	if got := h.wantStatus(
+		h.call(h.one, "POST", "/deposit", body), 200,
+	); got.header.Get("Warning") != "customerEmail ignored" {
 		t.Errorf("another e-mail: got the warning %q, want one", got.header.Get("Warning"))
 	}
 	if got := h.rowCounts(); got != before {
 		t.Errorf("rows: got %v, want %v", got, before)
 	}
-	if got := h.wantStatus(h.call(h.one, "GET", "/customers/user_42", nil), 200); got.text("customerEmail") != "a@example.com" {
+	if got := h.wantStatus(
+		h.call(h.one, "GET", "/customers/user_42", nil), 200,
+	); got.text("customerEmail") != "a@example.com" {
 		t.Errorf("e-mail: got %v, want the first", got.text("customerEmail"))
 	}
 	if got := h.wantStatus(h.call(h.two, "POST", "/deposit", body), 200); got.text("address") == first.text("address") {
@@ -62,7 +70,8 @@ func TestCallsWorkTogether(t *testing.T) {
 	if got := h.call(h.one, "GET", "/mints", nil, "If-None-Match", tag); got.status != 304 || len(got.raw) != 0 {
 		t.Errorf("the same catalogue: got %v, want 304", got.status)
 	}
-	if got := h.wantStatus(h.call(h.one, "GET", "/mints?symbol=ETH&chain=ETHEREUM", nil), 200).list(); len(got) != 1 || got[0]["kind"] != "NATIVE" {
+	if got := h.wantStatus(h.call(h.one, "GET", "/mints?symbol=ETH&chain=ETHEREUM", nil), 200).list(); len(got) != 1 ||
+		got[0]["kind"] != "NATIVE" {
 		t.Errorf("filtered: got %v, want ETH", got)
 	}
 	for _, m := range mints.list() {
@@ -78,20 +87,34 @@ func TestCallsWorkTogether(t *testing.T) {
 	if len(page.list()) != 2 || len(rest.list()) != 1 || rest.body["hasMore"] != false {
 		t.Errorf("pages: got %s then %s, want 2 and 1", page.raw, rest.raw)
 	}
-	if got := h.wantStatus(h.call(h.one, "GET", "/mints/1", nil), 200); got.text("symbol") != "USDC" || got.text("usdPrice") != "0.9998" || got.text("caip2") != "eip155:31337" {
+	if got := h.wantStatus(h.call(h.one, "GET", "/mints/1", nil), 200); got.text("symbol") != "USDC" ||
+		got.text("usdPrice") != "0.9998" || got.text("caip2") != "eip155:31337" {
 		t.Errorf("mint: got %s, want USDC", got.raw)
 	}
 
-	w := h.wantStatus(h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k1", "reference", "order-77", "metadata", map[string]string{"a": "b"})), 202)
+	w := h.wantStatus(h.call(
+		h.one, "POST", "/withdraw",
+		payment("idempotencyKey", "k1", "reference", "order-77", "metadata", map[string]string{"a": "b"}),
+	), 202)
 	id := w.text("withdrawalId")
-	if w.text("status") != "PROCESSING" || w.text("reference") != "order-77" || w.header.Get("Idempotent-Replayed") != "" {
+	if w.text("status") != "PROCESSING" || w.text("reference") != "order-77" ||
+		w.header.Get("Idempotent-Replayed") != "" {
 		t.Errorf("withdrawal: got %s, want it processing", w.raw)
 	}
-	if again := h.wantStatus(h.call(h.one, "POST", "/withdraw", payment("reference", "order-77"), "Idempotency-Key", "k1"), 202); again.text("withdrawalId") != id || again.header.Get("Idempotent-Replayed") != "true" {
+	if again := h.wantStatus(
+		h.call(h.one, "POST", "/withdraw", payment("reference", "order-77"), "Idempotency-Key", "k1"), 202,
+	); again.text("withdrawalId") != id || again.header.Get("Idempotent-Replayed") != "true" {
 		t.Errorf("replay by header: got %s, want %v", again.raw, id)
 	}
-	h.wantRefusal("the key of another order", h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k1", "reference", "order-78")), 409, "IDEMPOTENCY_CONFLICT", "idempotencyKey")
-	held := h.wantStatus(h.call(h.one, "POST", "/withdraw", payment("requireApproval", true, "useDecimal", true, "amount", "0.002")), 202)
+	h.wantRefusal(
+		"the key of another order",
+		h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k1", "reference", "order-78")), 409,
+		"IDEMPOTENCY_CONFLICT", "idempotencyKey",
+	)
+	held := h.wantStatus(
+		h.call(h.one, "POST", "/withdraw", payment("requireApproval", true, "useDecimal", true, "amount", "0.002")),
+		202,
+	)
 	if held.text("status") != "AWAITING_APPROVAL" || held.text("amount") != "2000" {
 		t.Errorf("held: got %s, want it to wait", held.raw)
 	}
@@ -99,28 +122,36 @@ func TestCallsWorkTogether(t *testing.T) {
 		t.Errorf("read: got %s, want %v", got.raw, id)
 	}
 	for query, want := range map[string]int{
-		"": 2, "?idempotencyKey=k1": 1, "?status=AWAITING_APPROVAL": 1, "?customerId=alice&mintId=1&chain=ETHEREUM": 2, "?reference=order-77": 1,
-		"?createdAfter=2020-01-01T00:00:00Z&createdBefore=2020-01-02T00:00:00Z": 0, "?address=" + strings.ToLower(stranger): 2, "?txHash=0xaa": 0,
+		"": 2, "?idempotencyKey=k1": 1, "?status=AWAITING_APPROVAL": 1, "?customerId=alice&mintId=1&chain=ETHEREUM": 2,
+		"?reference=order-77": 1,
+		"?createdAfter=2020-01-01T00:00:00Z&createdBefore=2020-01-02T00:00:00Z": 0,
+		"?address=" + strings.ToLower(stranger):                                 2, "?txHash=0xaa": 0,
 	} {
 		if got := h.wantStatus(h.call(h.one, "GET", "/withdrawals"+query, nil), 200).list(); len(got) != want {
 			t.Errorf("withdrawals%s: got %v, want %v", query, len(got), want)
 		}
 	}
 	balances := h.wantStatus(h.call(h.one, "GET", "/customers/alice/balances", nil), 200).list()
-	if len(balances) != 1 || balances[0]["available"] != "997000" || balances[0]["pendingWithdraw"] != "3000" || balances[0]["total"] != "1000000" || balances[0]["usdValue"] != "1.00" {
+	if len(balances) != 1 || balances[0]["available"] != "997000" || balances[0]["pendingWithdraw"] != "3000" ||
+		balances[0]["total"] != "1000000" || balances[0]["usdValue"] != "1.00" {
 		t.Errorf("balances: got %v, want 997000 and 3000", balances)
 	}
-	if got := h.wantStatus(h.call(h.one, "GET", "/customers", nil), 200).list(); len(got) != 1 || got[0]["status"] != "ACTIVE" {
+	if got := h.wantStatus(h.call(h.one, "GET", "/customers", nil), 200).list(); len(got) != 1 ||
+		got[0]["status"] != "ACTIVE" {
 		t.Errorf("customers: got %v, want alice", got)
 	}
 	h.wantStatus(h.call(h.one, "GET", "/deposits?status=CREDITED&customerId=alice&mintId=1", nil), 200)
 
-	made := h.wantStatus(h.call(h.one, "POST", "/webhook-endpoints", map[string]any{"url": "https://example.com/hook", "events": []string{"CUSTOMER_WITHDRAW"}}), 201)
+	made := h.wantStatus(h.call(
+		h.one, "POST", "/webhook-endpoints",
+		map[string]any{"url": "https://example.com/hook", "events": []string{"CUSTOMER_WITHDRAW"}},
+	), 201)
 	if !strings.HasPrefix(made.text("secret"), "whsec_") {
 		t.Errorf("endpoint: got %s, want a secret", made.raw)
 	}
 	endpoint := made.text("endpointId")
-	if got := h.wantStatus(h.call(h.one, "GET", "/webhook-endpoints", nil), 200).list(); len(got) != 1 || got[0]["endpointId"] != endpoint || got[0]["secret"] != nil {
+	if got := h.wantStatus(h.call(h.one, "GET", "/webhook-endpoints", nil), 200).list(); len(got) != 1 ||
+		got[0]["endpointId"] != endpoint || got[0]["secret"] != nil {
 		t.Errorf("endpoints: got %v, want one without its secret", got)
 	}
 	h.wantStatus(h.call(h.one, "GET", "/webhook-endpoints/"+endpoint, nil), 200)
@@ -130,13 +161,19 @@ func TestCallsWorkTogether(t *testing.T) {
 	h.wantRefusal("deleted twice", h.call(h.one, "DELETE", "/webhook-endpoints/"+endpoint, nil), 404, "NOT_FOUND", "")
 
 	for range 10 {
-		h.wantStatus(h.call(h.one, "POST", "/webhook-endpoints", map[string]any{"url": "https://example.com/hook"}), 201)
+		h.wantStatus(h.call(h.one, "POST", "/webhook-endpoints", map[string]any{"url": "https://example.com/hook"}),
+			201)
 	}
-	h.wantRefusal("an eleventh", h.call(h.one, "POST", "/webhook-endpoints", map[string]any{"url": "https://example.com/hook"}), 409, "INVALID_STATE", "")
+	h.wantRefusal(
+		"an eleventh",
+		h.call(h.one, "POST", "/webhook-endpoints", map[string]any{"url": "https://example.com/hook"}), 409,
+		"INVALID_STATE", "",
+	)
 
 	h.sequenced()
 	events := h.wantStatus(h.call(h.one, "GET", "/events?after=0&limit=1", nil), 200)
-	if got := events.list(); len(got) != 1 || got[0]["type"] != "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" || got[0]["sequence"] != 1.0 {
+	if got := events.list(); len(got) != 1 || got[0]["type"] != "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" ||
+		got[0]["sequence"] != 1.0 {
 		t.Errorf("events: got %s, want the one of the held withdrawal", events.raw)
 	}
 	h.wantStatus(h.call(h.one, "GET", "/withdrawals?status=BLOCKED", nil), 200)
@@ -154,7 +191,9 @@ func TestListsWalkEveryRowOnce(t *testing.T) {
 	h := newTestEnv(t)
 	made := map[string]bool{}
 	for i := range 7 {
-		made[h.wantStatus(h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", fmt.Sprint("k", i))), 202).text("withdrawalId")] = true
+		made[h.wantStatus(
+			h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", fmt.Sprint("k", i))), 202,
+		).text("withdrawalId")] = true
 	}
 	for _, order := range []string{"asc", "desc"} {
 		seen := map[string]bool{}
@@ -168,16 +207,20 @@ func TestListsWalkEveryRowOnce(t *testing.T) {
 			}
 			next := page.text("nextCursor")
 			for name, query := range map[string]string{
-				"other order": "limit=3&cursor=" + next, "another filter": "order=" + order + "&status=FAILED&cursor=" + next,
-				"changed": "order=" + order + "&cursor=" + next[:len(next)-1] + string("xy"[len(next)-len(strings.TrimSuffix(next, "x"))]),
+				"other order":    "limit=3&cursor=" + next,
+				"another filter": "order=" + order + "&status=FAILED&cursor=" + next,
+				"changed": "order=" + order + "&cursor=" + next[:len(next)-1] +
+					string("xy"[len(next)-len(strings.TrimSuffix(next, "x"))]),
 			} {
 				if name == "other order" && order == "desc" {
 					query = "order=asc&cursor=" + next
 				}
 				h.wantRefusal(name, h.call(h.one, "GET", "/withdrawals?"+query, nil), 400, "INVALID_CURSOR", "cursor")
 			}
-			h.wantRefusal("another list", h.call(h.one, "GET", "/deposits?order="+order+"&cursor="+next, nil), 400, "INVALID_CURSOR", "cursor")
-			h.wantRefusal("another tenant", h.call(h.two, "GET", "/withdrawals?order="+order+"&cursor="+next, nil), 400, "INVALID_CURSOR", "cursor")
+			h.wantRefusal("another list", h.call(h.one, "GET", "/deposits?order="+order+"&cursor="+next, nil), 400,
+				"INVALID_CURSOR", "cursor")
+			h.wantRefusal("another tenant", h.call(h.two, "GET", "/withdrawals?order="+order+"&cursor="+next, nil), 400,
+				"INVALID_CURSOR", "cursor")
 			cursor = "&cursor=" + next
 		}
 		if len(seen) != len(made) {
@@ -208,12 +251,15 @@ func TestTheFeedsCursorsAreItsOwn(t *testing.T) {
 			break
 		}
 		for name, other := range map[string]string{
-			"other types": "?types=TRANSFER_COMPLETED&cursor=" + next, "changed": "?cursor=" + next + "A", "a number": "?cursor=2",
+			"other types": "?types=TRANSFER_COMPLETED&cursor=" + next, "changed": "?cursor=" + next + "A",
+			"a number": "?cursor=2",
 		} {
 			h.wantRefusal(name, h.call(h.one, "GET", "/events"+other, nil), 400, "INVALID_CURSOR", "cursor")
 		}
-		h.wantRefusal("another tenant", h.call(h.two, "GET", "/events?cursor="+next, nil), 400, "INVALID_CURSOR", "cursor")
-		h.wantRefusal("another list", h.call(h.one, "GET", "/transfers?cursor="+next, nil), 400, "INVALID_CURSOR", "cursor")
+		h.wantRefusal("another tenant", h.call(h.two, "GET", "/events?cursor="+next, nil), 400, "INVALID_CURSOR",
+			"cursor")
+		h.wantRefusal("another list", h.call(h.one, "GET", "/transfers?cursor="+next, nil), 400, "INVALID_CURSOR",
+			"cursor")
 		query = "?limit=2&after=0&cursor=" + next
 	}
 	if seen != 5 {
@@ -239,7 +285,8 @@ func TestParallelReplaysAreOneWithdrawal(t *testing.T) {
 			t.Errorf("caller %d: got %v, want %v", i, id, ids[0])
 		}
 	}
-	if got := h.rowCounts(); !strings.Contains(got, "withdrawals 1, transfers 2,") || !strings.Contains(got, "orders 1,") {
+	if got := h.rowCounts(); !strings.Contains(got, "withdrawals 1, transfers 2,") ||
+		!strings.Contains(got, "orders 1,") {
 		t.Errorf("rows: got %v, want one withdrawal, its hold and its order", got)
 	}
 }
@@ -250,7 +297,8 @@ func TestKeysBelongToAnOrganizationAndAPayment(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	h.deposit(h.two, alice, 1_000_000)
-	h.wantRefusal("too much", h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k", "amount", "1000001")), 422, "INSUFFICIENT_BALANCE", "amount")
+	h.wantRefusal("too much", h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k", "amount", "1000001")),
+		422, "INSUFFICIENT_BALANCE", "amount")
 	first := h.wantStatus(h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k")), 202)
 	theirs := h.wantStatus(h.call(h.two, "POST", "/withdraw", payment("idempotencyKey", "k", "amount", "2000")), 202)
 	if first.text("withdrawalId") == theirs.text("withdrawalId") {
@@ -262,8 +310,16 @@ func TestKeysBelongToAnOrganizationAndAPayment(t *testing.T) {
 	if conflict.text("existingId") != first.text("withdrawalId") {
 		t.Errorf("existingId: got %v, want %v", conflict.text("existingId"), first.text("withdrawalId"))
 	}
-	h.wantRefusal("body and header", h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k"), "Idempotency-Key", "l"), 400, "IDEMPOTENCY_KEY_MISMATCH", "idempotencyKey")
-	h.wantRefusal("two headers", h.call(h.one, "POST", "/withdraw", payment(), "Idempotency-Key", "k", "Idempotency-Key", "l"), 400, "IDEMPOTENCY_KEY_MISMATCH", "idempotencyKey")
+	h.wantRefusal(
+		"body and header",
+		h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k"), "Idempotency-Key", "l"), 400,
+		"IDEMPOTENCY_KEY_MISMATCH", "idempotencyKey",
+	)
+	h.wantRefusal(
+		"two headers",
+		h.call(h.one, "POST", "/withdraw", payment(), "Idempotency-Key", "k", "Idempotency-Key", "l"), 400,
+		"IDEMPOTENCY_KEY_MISMATCH", "idempotencyKey",
+	)
 	if got := h.rowCounts(); got != before {
 		t.Errorf("rows: got %v, want %v", got, before)
 	}
@@ -278,7 +334,11 @@ func TestRequestWhoseCallerLeftIsDoneOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := fmt.Fprintf(conn, "POST /v1/withdraw HTTP/1.1\r\nHost: x\r\nx-api-key: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", h.one.key, len(body), body); err != nil {
+	if _, err := fmt.Fprintf(
+		conn,
+		"POST /v1/withdraw HTTP/1.1\r\nHost: x\r\nx-api-key: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		h.one.key, len(body), body,
+	); err != nil {
 		t.Fatal(err)
 	}
 	if err := conn.Close(); err != nil {
@@ -300,13 +360,14 @@ func TestRequestWhoseCallerLeftIsDoneOnce(t *testing.T) {
 	}
 }
 
-// What another organization has is answered like what nobody has.
-// Rule AUTH-2.
+// A resource of another organization is answered like one that does not exist. Rule AUTH-2.
 func TestForeignIDsAreNotThere(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	w := h.wantStatus(h.call(h.one, "POST", "/withdraw", payment()), 202).text("withdrawalId")
-	e := h.wantStatus(h.call(h.one, "POST", "/webhook-endpoints", map[string]any{"url": "https://example.com/hook"}), 201).text("endpointId")
+	e := h.wantStatus(
+		h.call(h.one, "POST", "/webhook-endpoints", map[string]any{"url": "https://example.com/hook"}), 201,
+	).text("endpointId")
 	const nobodys = "01J9ZW3M8Q4S5T6V7W8X9YZABC"
 	for _, c := range []struct{ method, foreign, absent string }{
 		{"GET", "/withdrawals/" + w, "/withdrawals/wd_" + nobodys},
@@ -318,7 +379,10 @@ func TestForeignIDsAreNotThere(t *testing.T) {
 		foreign, absent := h.call(h.two, c.method, c.foreign, nil), h.call(h.two, c.method, c.absent, nil)
 		h.wantRefusal(c.foreign, foreign, 404, "NOT_FOUND", "")
 		same := func(r reply) string {
-			return strings.NewReplacer(r.text("requestId"), "", c.foreign[strings.LastIndex(c.foreign, "/")+1:], "", c.absent[strings.LastIndex(c.absent, "/")+1:], "").Replace(string(r.raw))
+			return strings.NewReplacer(
+				r.text("requestId"), "", c.foreign[strings.LastIndex(c.foreign, "/")+1:], "",
+				c.absent[strings.LastIndex(c.absent, "/")+1:], "",
+			).Replace(string(r.raw))
 		}
 		if same(foreign) != same(absent) {
 			t.Errorf("%s: got %s, want %s", c.foreign, foreign.raw, absent.raw)
@@ -346,16 +410,21 @@ func TestKeyIsReadFromOneHeaderAlone(t *testing.T) {
 		path, want string
 		headers    []string
 	}{
-		"none":                  {"/mints", "The header x-api-key is missing. Send", nil},
-		"as bearer":             {"/mints", "Authorization is not read", []string{"Authorization", "Bearer " + h.one.key}},
+		"none": {"/mints", "The header x-api-key is missing. Send", nil},
+		"as bearer": {
+			"/mints", "Authorization is not read", []string{"Authorization", "Bearer " + h.one.key},
+		},
 		"in the query":          {"/mints?x-api-key=" + h.one.key, "a key in the query is not read", nil},
 		"in the query, shorter": {"/mints?api_key=" + h.one.key, "a key in the query is not read", nil},
 		"an operator's":         {"/mints", "This is an operator's key", []string{"x-api-key", "cok_nothing"}},
-		"an operator's header":  {"/mints", "The header x-api-key is missing. Send", []string{"x-operator-key", h.one.key}},
+		"an operator's header": {
+			"/mints", "The header x-api-key is missing. Send", []string{"x-operator-key", h.one.key},
+		},
 	} {
 		got := h.call(nobody, "GET", c.path, nil, c.headers...)
 		h.wantRefusal(name, got, 401, "UNAUTHORIZED", "")
-		if said := got.text("error"); !strings.Contains(said, c.want) || said == first.text("error") || strings.Contains(said, h.one.key) {
+		if said := got.text("error"); !strings.Contains(said, c.want) || said == first.text("error") ||
+			strings.Contains(said, h.one.key) {
 			t.Errorf("%s: got %q, want %q", name, said, c.want)
 		}
 	}
@@ -375,7 +444,8 @@ func TestKeyIsReadFromOneHeaderAlone(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", name, got.text("error"), first.text("error"))
 		}
 	}
-	h.wantRefusal("in the query, beside a good one", h.call(h.one, "GET", "/mints?x-api-key="+h.one.key, nil), 400, "UNKNOWN_FIELD", "x-api-key")
+	h.wantRefusal("in the query, beside a good one", h.call(h.one, "GET", "/mints?x-api-key="+h.one.key, nil), 400,
+		"UNKNOWN_FIELD", "x-api-key")
 	h.wantRefusal("before the body", h.call(nobody, "POST", "/withdraw", "{"), 401, "UNAUTHORIZED", "")
 	h.wantRefusal("before the path", h.call(nobody, "GET", "/nothing", nil), 401, "UNAUTHORIZED", "")
 	h.wantRefusal("before the method", h.call(nobody, "PUT", "/mints", nil), 401, "UNAUTHORIZED", "")
@@ -426,9 +496,12 @@ func TestAWrongPathNamesTheOneThatWasMeant(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	for path, want := range map[string]string{
-		"/mints": "/v1/mints", "/v1/mints/": "/v1/mints", "/v1//mints": "/v1/mints", "//v1/mints": "/v1/mints", "/V1/Mints": "/v1/mints",
-		"/v1/mint": "/v1/mints", "/v1/withdrawls": "/v1/withdrawals", "/v1/v1/mints": "", "/v1/nothing": "", "/nothing": "",
-		"/v1/customer/user_42/balance": "/v1/customers/user_42/balances", "/customers/a%2Fb/balances": "/v1/customers/a%2Fb/balances",
+		"/mints": "/v1/mints", "/v1/mints/": "/v1/mints", "/v1//mints": "/v1/mints", "//v1/mints": "/v1/mints",
+		"/V1/Mints": "/v1/mints",
+		"/v1/mint":  "/v1/mints", "/v1/withdrawls": "/v1/withdrawals", "/v1/v1/mints": "", "/v1/nothing": "",
+		"/nothing":                             "",
+		"/v1/customer/user_42/balance":         "/v1/customers/user_42/balances",
+		"/customers/a%2Fb/balances":            "/v1/customers/a%2Fb/balances",
 		"/v1/organizations":                    "", // the operator's
 		"/v1/" + strings.Repeat("mints/", 100): "", "/v1/%25s%25d": "",
 	} {
@@ -437,11 +510,14 @@ func TestAWrongPathNamesTheOneThatWasMeant(t *testing.T) {
 			t.Errorf("%s: got %d %s, want 404", path, got.status, got.raw)
 		}
 		said := got.text("error")
-		if named := strings.Contains(said, "Did you mean"); named != (want != "") || named && !strings.Contains(said, "Did you mean "+want+"?") {
+		if named := strings.Contains(said, "Did you mean"); named != (want != "") ||
+			named && !strings.Contains(said, "Did you mean "+want+"?") {
 			t.Errorf("%s: got %q, want %q", path, said, want)
 		}
 	}
-	if got := o.desk.raw(o.ann, "GET", "/v1/organisations"); !strings.Contains(got.text("error"), "Did you mean /v1/organizations?") {
+	if got := o.desk.raw(o.ann, "GET", "/v1/organisations"); !strings.Contains(
+		got.text("error"), "Did you mean /v1/organizations?",
+	) {
 		t.Errorf("the operator's: got %s", got.raw)
 	}
 	// Without a key the paths under the prefix tell nothing.
@@ -455,14 +531,17 @@ func TestABrowserIsLedToThePages(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	for _, s := range []*testEnv{o.testEnv, o.desk} {
-		if got := s.raw(tenant{}, "GET", "/", "Accept", "text/html,application/xhtml+xml,*/*;q=0.8"); got.status != 302 || got.header.Get("Location") != "/docs" {
+		if got := s.raw(
+			tenant{}, "GET", "/", "Accept", "text/html,application/xhtml+xml,*/*;q=0.8",
+		); got.status != 302 || got.header.Get("Location") != "/docs" {
 			t.Errorf("a browser: got %d %v, want it led to /docs", got.status, got.header)
 		}
 		if got := s.raw(tenant{}, "GET", "/", "Accept", "*/*"); got.status != 404 || got.text("code") != "NOT_FOUND" {
 			t.Errorf("a program: got %d %s, want 404", got.status, got.raw)
 		}
 		for _, path := range []string{"/docs", "/docs/", "/docs/openapi.json", "/docs/start.js", "/docs/" + renderer} {
-			if got := s.raw(tenant{}, "HEAD", path); got.status != 200 || got.header.Get("Content-Type") == "" || len(got.raw) > 0 {
+			if got := s.raw(tenant{}, "HEAD", path); got.status != 200 || got.header.Get("Content-Type") == "" ||
+				len(got.raw) > 0 {
 				t.Errorf("HEAD %s: got %d %v, want 200 and no body", path, got.status, got.header)
 			}
 		}
@@ -472,10 +551,17 @@ func TestABrowserIsLedToThePages(t *testing.T) {
 func TestPathsAndMethodsAreExact(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
-	for _, path := range []string{"/nothing", "/mints/", "/Mints", "/mints/1/2", "/withdraw/1", "/customers/alice/", "/customers/../mints", "//mints"} {
+	for _, path := range []string{
+		"/nothing",
+		"/mints/", "/Mints", "/mints/1/2", "/withdraw/1", "/customers/alice/", "/customers/../mints", "//mints",
+	} {
 		h.wantRefusal(path, h.call(h.one, "GET", path, nil), 404, "NOT_FOUND", "")
 	}
-	for path, allow := range map[string]string{"/mints": "GET", "/withdraw": "POST", "/webhook-endpoints": "GET, POST", "/webhook-endpoints/we_1/deliveries": "GET", "/openapi.json": "GET"} {
+	for path, allow := range map[string]string{
+		"/mints":    "GET",
+		"/withdraw": "POST", "/webhook-endpoints": "GET, POST", "/webhook-endpoints/we_1/deliveries": "GET",
+		"/openapi.json": "GET",
+	} {
 		for _, method := range []string{"PUT", "PATCH"} {
 			got := h.call(h.one, method, path, nil)
 			h.wantRefusal(method+" "+path, got, 405, "METHOD_NOT_ALLOWED", "")
@@ -485,8 +571,10 @@ func TestPathsAndMethodsAreExact(t *testing.T) {
 		}
 	}
 	for _, path := range []string{
-		"/mints/01", "/mints/+1", "/mints/1.0", "/mints/0", "/mints/-1", "/mints/9223372036854775808", "/mints/%00", "/mints/x",
-		"/withdrawals/%00", "/withdrawals/wd_1", "/withdrawals/%FF", "/deposits/dep_%27", "/deposits/x", "/customers/%00", "/customers/%FF", "/customers/%20", "/webhook-endpoints/%00",
+		"/mints/01", "/mints/+1", "/mints/1.0", "/mints/0", "/mints/-1", "/mints/9223372036854775808", "/mints/%00",
+		"/mints/x",
+		"/withdrawals/%00", "/withdrawals/wd_1", "/withdrawals/%FF", "/deposits/dep_%27", "/deposits/x",
+		"/customers/%00", "/customers/%FF", "/customers/%20", "/webhook-endpoints/%00",
 	} {
 		h.wantRefusal(path, h.call(h.one, "GET", path, nil), 404, "NOT_FOUND", "")
 	}
@@ -497,19 +585,26 @@ func TestPathsAndMethodsAreExact(t *testing.T) {
 func TestCustomerIDsAreData(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
-	for _, id := range []string{"' OR 1=1--", "{{7*7}}", "<script>", "a/b", "100%", "a?b#c", "=cmd", "ünïcode", "А", "A", "a", "1", "01", "%252e%252e%252f", "a/..b"} {
+	for _, id := range []string{
+		"' OR 1=1--",
+		"{{7*7}}", "<script>", "a/b", "100%", "a?b#c", "=cmd", "ünïcode", "А", "A", "a", "1", "01", "%252e%252e%252f",
+		"a/..b",
+	} {
 		made := h.wantStatus(h.call(h.one, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": id}), 200)
 		if made.text("customerId") != id {
 			t.Errorf("got %q, want %q", made.text("customerId"), id)
 		}
-		escaped := strings.NewReplacer("%", "%25", "/", "%2F", "?", "%3F", "#", "%23", " ", "%20", "<", "%3C", ">", "%3E", "{", "%7B", "}", "%7D").Replace(id)
+		escaped := strings.NewReplacer(
+			"%", "%25", "/", "%2F", "?", "%3F", "#", "%23", " ", "%20", "<", "%3C", ">", "%3E", "{", "%7B", "}", "%7D",
+		).Replace(id)
 		if got := h.wantStatus(h.call(h.one, "GET", "/customers/"+escaped, nil), 200); got.text("customerId") != id {
 			t.Errorf("read: got %q, want %q", got.text("customerId"), id)
 		}
 	}
 	// As a part of a path these would be other calls.
 	for i, id := range []string{".", "..", "%2e%2E", "x/../alice", `x\..\alice`, "x%2F%2e%2e%2Falice", "../../x"} {
-		h.wantRefusal(id, h.call(h.one, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": id}), 400, "INVALID_REQUEST", "customerId")
+		h.wantRefusal(id, h.call(h.one, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": id}), 400,
+			"INVALID_REQUEST", "customerId")
 		to := charge(fmt.Sprint("dots", i), "to", map[string]any{"customerId": id})
 		h.wantRefusal(id, h.call(h.one, "POST", "/transfers", to), 400, "INVALID_REQUEST", "to.customerId")
 	}
@@ -536,8 +631,10 @@ func TestPanicIsAnErrorOfOurs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.middleware(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("secret sentence") })).ServeHTTP(w, r)
-	if w.Code != 500 || strings.Contains(w.Body.String(), "secret sentence") || !strings.Contains(w.Body.String(), `"INTERNAL"`) || !strings.Contains(h.logs.String(), "secret sentence") {
+	a.middleware(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("secret sentence") })).
+		ServeHTTP(w, r)
+	if w.Code != 500 || strings.Contains(w.Body.String(), "secret sentence") ||
+		!strings.Contains(w.Body.String(), `"INTERNAL"`) || !strings.Contains(h.logs.String(), "secret sentence") {
 		t.Errorf("got %v %s and the log %s, want INTERNAL and the sentence in the log alone", w.Code, w.Body, h.logs)
 	}
 }

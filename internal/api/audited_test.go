@@ -81,15 +81,20 @@ var acts = map[string]act{
 		body: said(payment()),
 		rows: []string{"caller withdrawal.requested WITHDRAWAL withdrawalId"},
 	},
-	"organization estimateWithdrawal": {body: said(map[string]any{"mintId": usdc, "toAddress": stranger}), why: "it asks the chain and keeps nothing"},
-	"organization previewWithdrawal":  {body: said(payment()), why: "it decides as a request would and keeps nothing"},
+	"organization estimateWithdrawal": {
+		body: said(map[string]any{"mintId": usdc, "toAddress": stranger}), why: "it asks the chain and keeps nothing",
+	},
+	"organization previewWithdrawal": {body: said(payment()), why: "it decides as a request would and keeps nothing"},
 	"organization cancelWithdrawal": {
 		id: func(d *desks) string {
-			return d.wantStatus(d.call(d.one, "POST", "/withdraw", payment("requireApproval", true)), 202).text("withdrawalId")
+			return d.wantStatus(d.call(d.one, "POST", "/withdraw", payment("requireApproval", true)), 202).
+				text("withdrawalId")
 		},
 		rows: []string{"caller withdrawal.cancelled WITHDRAWAL id"},
 	},
-	"organization createTransfer": {body: said(charge("audited")), rows: []string{"caller transfer.made TRANSFER transferId"}},
+	"organization createTransfer": {
+		body: said(charge("audited")), rows: []string{"caller transfer.made TRANSFER transferId"},
+	},
 	"organization updateCustomer": {
 		id: of(alice), body: said(map[string]any{"customerEmail": "alice@example.com"}),
 		rows: []string{"caller customer.email_added CUSTOMER id"},
@@ -132,17 +137,23 @@ var acts = map[string]act{
 	},
 	"organization deleteWebhookEndpoint": {
 		id: func(d *desks) string {
-			return d.wantStatus(d.call(d.one, "POST", "/webhook-endpoints", map[string]any{"url": "https://example.com/gone"}), 201).text("endpointId")
+			return d.wantStatus(
+				d.call(d.one, "POST", "/webhook-endpoints", map[string]any{"url": "https://example.com/gone"}), 201,
+			).text("endpointId")
 		},
 		rows: []string{"caller webhook_endpoint.deleted WEBHOOK_ENDPOINT id"},
 	},
 	"organization approveDeposit": {id: (*desks).flagged, rows: []string{"caller deposit.approved DEPOSIT id"}},
 	"organization rejectDeposit":  {id: (*desks).flagged, rows: []string{"caller deposit.rejecting DEPOSIT id"}},
 	"organization redirectDeposit": {
-		id: func(d *desks) string { return d.held[0] }, why: "only the operator redirects", status: http.StatusForbidden,
-		body: said(map[string]any{"toAddress": elsewhereTo, "reason": "LAW_ENFORCEMENT", "reference": "case 77"}),
+		id: func(d *desks) string { return d.held[0] }, why: "only the operator redirects",
+		status: http.StatusForbidden,
+		body:   said(map[string]any{"toAddress": elsewhereTo, "reason": "LAW_ENFORCEMENT", "reference": "case 77"}),
 	},
-	"organization completeDeposit": {id: func(d *desks) string { return d.held[0] }, why: "only the operator completes", status: http.StatusForbidden},
+	"organization completeDeposit": {
+		id: func(d *desks) string { return d.held[0] }, why: "only the operator completes",
+		status: http.StatusForbidden,
+	},
 	"organization createApiKey": {
 		body: said(map[string]any{"name": "shop", "scope": "READ"}),
 		rows: []string{"caller api_key.created API_KEY apiKeyId"},
@@ -155,7 +166,9 @@ var acts = map[string]act{
 		body: said(map[string]any{"name": "Third"}),
 		rows: []string{"caller organization.created ORGANIZATION organizationId"},
 	},
-	"operator rollApiKey": {id: func(d *desks) string { return d.two.id }, rows: []string{"caller api_key.rolled ORGANIZATION id"}},
+	"operator rollApiKey": {
+		id: func(d *desks) string { return d.two.id }, rows: []string{"caller api_key.rolled ORGANIZATION id"},
+	},
 	"operator changeSettings": {
 		id: func(d *desks) string { return d.one.id }, body: said(map[string]any{"swapFeeBps": 7}),
 		rows: []string{"caller settings.changed ORGANIZATION id"},
@@ -164,21 +177,26 @@ var acts = map[string]act{
 		id: (*desks).waits, eyes: "bob",
 		rows: []string{"caller settings.changed ORGANIZATION ORG", "caller change.approved CHANGE_REQUEST id"},
 	},
-	"operator withdrawChangeRequest": {id: (*desks).waits, eyes: "ann", rows: []string{"caller change.withdrawn CHANGE_REQUEST id"}},
+	"operator withdrawChangeRequest": {
+		id: (*desks).waits, eyes: "ann", rows: []string{"caller change.withdrawn CHANGE_REQUEST id"},
+	},
 	"operator createFreeze": {
 		body: said(map[string]any{"scope": "CHAIN", "chain": "ETHEREUM", "reason": "case 3"}),
 		rows: []string{"caller freeze.put FREEZE freezeId"},
 	},
 	"operator liftFreeze": {
 		id: func(d *desks) string {
-			return d.desk.wantStatus(d.desk.call(d.ann, "POST", "/freezes", map[string]any{"scope": "ALL", "reason": "case 4"}), 201).text("freezeId")
+			return d.desk.wantStatus(
+				d.desk.call(d.ann, "POST", "/freezes", map[string]any{"scope": "ALL", "reason": "case 4"}), 201,
+			).text("freezeId")
 		},
 		rows: []string{"caller freeze.lifted FREEZE id"},
 	},
 	"operator approveDeposit": {id: (*desks).flagged, rows: []string{"caller deposit.approved DEPOSIT id"}},
 	"operator rejectDeposit":  {id: (*desks).flagged, rows: []string{"caller deposit.rejecting DEPOSIT id"}},
 	"operator redirectDeposit": {
-		id: (*desks).flagged, body: said(map[string]any{"toAddress": elsewhereTo, "reason": "LAW_ENFORCEMENT", "reference": "case 77"}),
+		id:   (*desks).flagged,
+		body: said(map[string]any{"toAddress": elsewhereTo, "reason": "LAW_ENFORCEMENT", "reference": "case 77"}),
 		rows: []string{"caller deposit.redirecting DEPOSIT id"},
 	},
 	"operator completeDeposit": {
@@ -194,21 +212,30 @@ var acts = map[string]act{
 		id:  func(d *desks) string { d.later.severity = risk.Low; return d.flagged() },
 		why: "it asks the providers and decides nothing; the answer is kept beside the deposit",
 	},
-	"operator setLocalRisk": {id: of(lazarus), body: said(map[string]any{"severity": "SEVERE"}), rows: []string{"caller local_risk.set ADDRESS id"}},
+	"operator setLocalRisk": {
+		id: of(lazarus), body: said(map[string]any{"severity": "SEVERE"}),
+		rows: []string{"caller local_risk.set ADDRESS id"},
+	},
 	"operator clearLocalRisk": {
 		id: func(d *desks) string {
-			d.desk.wantStatus(d.desk.call(d.ann, "PUT", "/local-risk/"+elsewhereTo, map[string]any{"severity": "LOW"}), 200)
+			d.desk.wantStatus(d.desk.call(d.ann, "PUT", "/local-risk/"+elsewhereTo, map[string]any{"severity": "LOW"}),
+				200)
 			return elsewhereTo
 		},
 		rows: []string{"caller local_risk.cleared ADDRESS id"},
 	},
 	"operator addWhitelistedAddress": {
 		id: func(d *desks) string { return d.one.id }, body: said(adding(stranger, "our exchange")),
-		rows: []string{"caller whitelist.added WHITELISTED_ADDRESS whitelistedAddressId", "SYSTEM/whitelist whitelist.endorsed WHITELISTED_ADDRESS whitelistedAddressId"},
+		rows: []string{
+			"caller whitelist.added WHITELISTED_ADDRESS whitelistedAddressId",
+			"SYSTEM/whitelist whitelist.endorsed WHITELISTED_ADDRESS whitelistedAddressId",
+		},
 	},
 	"operator removeWhitelistedAddress": {
 		id: func(d *desks) string {
-			return d.desk.wantStatus(d.desk.call(d.ann, "POST", "/organizations/"+d.one.id+"/whitelisted-addresses", adding(lazarus, "another")), 201).text("whitelistedAddressId")
+			return d.desk.wantStatus(d.desk.call(
+				d.ann, "POST", "/organizations/"+d.one.id+"/whitelisted-addresses", adding(lazarus, "another"),
+			), 201).text("whitelistedAddressId")
 		},
 		rows: []string{"caller whitelist.removed WHITELISTED_ADDRESS id"},
 	},
@@ -217,7 +244,8 @@ var acts = map[string]act{
 // otherKey is an additional API key of the first organization.
 func (d *desks) otherKey() string {
 	d.t.Helper()
-	return d.wantStatus(d.call(d.one, "POST", "/api-keys", map[string]any{"name": "other", "scope": "READ"}), 201).text("apiKeyId")
+	return d.wantStatus(d.call(d.one, "POST", "/api-keys", map[string]any{"name": "other", "scope": "READ"}), 201).
+		text("apiKeyId")
 }
 
 // stuck makes a deposit's transfer one that ended without paying.
@@ -235,7 +263,10 @@ func (d *desks) stuck(id string) {
 // froze tells whether a freeze is of a customer.
 func (d *desks) froze(freezeID, customerID string) (of bool) {
 	d.t.Helper()
-	if err := pgtest.OwnerPool(d.t, d.db).QueryRow(d.t.Context(), `SELECT EXISTS (SELECT FROM freezes WHERE freeze_id = $1 AND org_id = $2 AND customer_id = $3)`,
+	if err := pgtest.OwnerPool(
+		d.t, d.db,
+	).QueryRow(d.t.Context(),
+		`SELECT EXISTS (SELECT FROM freezes WHERE freeze_id = $1 AND org_id = $2 AND customer_id = $3)`,
 		freezeID, d.one.id, customerID).Scan(&of); err != nil {
 		d.t.Fatal(err)
 	}
@@ -253,10 +284,11 @@ func (d *desks) logged(after int64) (rows []audit.Row, last int64) {
 	}
 	var r audit.Row
 	last = after
-	if _, err := pgx.ForEachRow(found, []any{&r.ID, &r.OrgID, &r.Actor.Kind, &r.Actor.ID, &r.Action, &r.ResourceKind, &r.ResourceID}, func() error {
-		rows, last = append(rows, r), r.ID
-		return nil
-	}); err != nil {
+	if _, err := pgx.ForEachRow(found,
+		[]any{&r.ID, &r.OrgID, &r.Actor.Kind, &r.Actor.ID, &r.Action, &r.ResourceKind, &r.ResourceID}, func() error {
+			rows, last = append(rows, r), r.ID
+			return nil
+		}); err != nil {
 		d.t.Fatal(err)
 	}
 	return rows, last
@@ -277,8 +309,9 @@ func TestEveryMutatingCallLeavesItsRowInTheAuditLog(t *testing.T) {
 	}
 	eyes := *d.desk
 	eyes.server = httptest.NewServer(NewOperator(OperatorConfig{
-		DB: d.db, Chains: d.conf.Chains, Withdrawals: d.conf.Withdrawals, Whitelist: d.white, AllowedPrefixes: here, CursorKey: d.conf.CursorKey,
-		BaseURL: "http://127.0.0.1/v1", FourEyes: foureyes.Rule{Enabled: true}, Log: newLogger(d.logs),
+		DB: d.db, Chains: d.conf.Chains, Withdrawals: d.conf.Withdrawals, Whitelist: d.white, AllowedPrefixes: here,
+		CursorKey: d.conf.CursorKey,
+		BaseURL:   "http://127.0.0.1/v1", FourEyes: foureyes.Rule{Enabled: true}, Log: newLogger(d.logs),
 	}))
 	t.Cleanup(eyes.server.Close)
 	d.eyes = &eyes
@@ -306,7 +339,8 @@ func TestEveryMutatingCallLeavesItsRowInTheAuditLog(t *testing.T) {
 			name := face.name + " " + r.name
 			a, known := acts[name]
 			if !known {
-				t.Errorf("%s (%s %s) stands nowhere in acts: say what it leaves in the audit log", name, r.method, r.path)
+				t.Errorf("%s (%s %s) stands nowhere in acts: say what it leaves in the audit log", name, r.method,
+					r.path)
 				continue
 			}
 			delete(left, name)
@@ -361,7 +395,8 @@ func (d *desks) performed(name string, r route, a act) {
 	rows, _ := d.logged(before)
 	calls := 0
 	rows = slices.DeleteFunc(rows, func(row audit.Row) bool {
-		called := operators && row.Action == "operator.called" && row.Actor == caller && row.ResourceID == got.header.Get("X-Request-Id")
+		called := operators && row.Action == "operator.called" && row.Actor == caller &&
+			row.ResourceID == got.header.Get("X-Request-Id")
 		if called {
 			calls++
 		}
@@ -379,16 +414,20 @@ func (d *desks) performed(name string, r route, a act) {
 		subject := row.ResourceID
 		if i < len(a.rows) {
 			want := a.rows[i][strings.LastIndex(a.rows[i], " ")+1:]
-			if want == "*" && subject != "" || want == "freeze" && d.froze(subject, id) || want == "id" && subject == id || want == "ORG" && subject == d.one.id || got.text(want) == subject && subject != "" {
+			if want == "*" && subject != "" || want == "freeze" && d.froze(subject, id) || want == "id" &&
+				subject == id || want == "ORG" && subject == d.one.id || got.text(want) == subject && subject != "" {
 				subject = want
 			}
 		}
 		lines = append(lines, fmt.Sprintf("%s %s %s %s", actor, row.Action, row.ResourceKind, subject))
-		if owner := map[bool]string{true: got.text("organizationId")}[strings.HasSuffix(name, "createOrganization")]; owner == "" && row.OrgID != d.one.id && row.OrgID != id && row.OrgID != "" {
+		if owner := map[bool]string{true: got.text("organizationId")}[strings.HasSuffix(
+			name, "createOrganization",
+		)]; owner == "" && row.OrgID != d.one.id && row.OrgID != id && row.OrgID != "" {
 			d.t.Errorf("%s: %s is of organization %q", name, lines[i], row.OrgID)
 		}
 	}
 	if !slices.Equal(lines, a.rows) {
-		d.t.Errorf("%s: the audit log gained\n\t%s\nwant\n\t%s", name, strings.Join(lines, "\n\t"), strings.Join(a.rows, "\n\t"))
+		d.t.Errorf("%s: the audit log gained\n\t%s\nwant\n\t%s", name, strings.Join(lines, "\n\t"),
+			strings.Join(a.rows, "\n\t"))
 	}
 }

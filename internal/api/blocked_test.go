@@ -39,10 +39,12 @@ func TestTheSeverityThresholdOfWithdrawalsRefuses(t *testing.T) {
 		{"MEDIUM", risk.Medium, 202}, {"MEDIUM", risk.High, 451}, {nil, risk.High, 202}, {nil, risk.Severe, 451},
 	} {
 		h.list(risk.LocalListEntry{Severity: c.severity})
-		o.desk.wantStatus(o.desk.call(o.ann, "PATCH", path, map[string]any{"withdrawSeverityThreshold": c.threshold}), 200)
+		o.desk.wantStatus(o.desk.call(o.ann, "PATCH", path, map[string]any{"withdrawSeverityThreshold": c.threshold}),
+			200)
 		got := h.call(h.one, "POST", "/withdraw", payment())
 		if got.status != c.status || c.status == 202 && got.text("status") != "PROCESSING" {
-			t.Errorf("threshold %v, severity %s: got %d %s, want %d", c.threshold, c.severity, got.status, got.raw, c.status)
+			t.Errorf("threshold %v, severity %s: got %d %s, want %d", c.threshold, c.severity, got.status, got.raw,
+				c.status)
 		}
 	}
 	for _, schema := range []string{"OrganizationSettings", "SettingsChange"} {
@@ -61,14 +63,16 @@ func TestABlockedWithdrawalIsAnsweredAsTheInterfaceSays(t *testing.T) {
 	h := newTestEnv(t)
 	h.list(risk.LocalListEntry{Severity: risk.Severe, Categories: []string{"SANCTIONS"}})
 	asked := h.wantStatus(h.call(h.one, "POST", "/withdraw/preview", payment()), 200)
-	if g := gatesOf(asked.body)["RISK"]; asked.text("wouldBe") != "BLOCKED" || g["result"] != "BLOCK" || g["severity"] != "SEVERE" || g["provider"] != "LOCAL" {
+	if g := gatesOf(asked.body)["RISK"]; asked.text("wouldBe") != "BLOCKED" || g["result"] != "BLOCK" ||
+		g["severity"] != "SEVERE" || g["provider"] != "LOCAL" {
 		t.Errorf("got %s, want it blocked by the gate of risk", asked.raw)
 	}
 	got := h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k"))
 	h.wantRefusal("blocked", got, 451, "WITHDRAWAL_RISK_BLOCKED", "")
 	details, _ := got.body["details"].(map[string]any)
 	categories, _ := details["categories"].([]any)
-	if details["severity"] != "SEVERE" || len(categories) != 1 || categories[0] != "SANCTIONS" || len(details) != 2 || got.body["retryable"] != false {
+	if details["severity"] != "SEVERE" || len(categories) != 1 || categories[0] != "SANCTIONS" || len(details) != 2 ||
+		got.body["retryable"] != false {
 		t.Errorf("got %s, want the severity and the categories", got.raw)
 	}
 	withdrawalID := got.text("withdrawalId")
@@ -79,11 +83,13 @@ func TestABlockedWithdrawalIsAnsweredAsTheInterfaceSays(t *testing.T) {
 	}
 	shown := h.wantStatus(h.call(h.one, "GET", "/withdrawals/"+withdrawalID, nil), 200)
 	screening, _ := shown.body["screening"].(map[string]any)
-	if shown.text("status") != "BLOCKED" || screening["status"] != "BLOCKED" || screening["severity"] != "SEVERE" || screening["provider"] != "LOCAL" {
+	if shown.text("status") != "BLOCKED" || screening["status"] != "BLOCKED" || screening["severity"] != "SEVERE" ||
+		screening["provider"] != "LOCAL" {
 		t.Errorf("got %s, want the record", shown.raw)
 	}
 	h.wantRefusal("another tenant's", h.call(h.two, "GET", "/withdrawals/"+withdrawalID, nil), 404, "NOT_FOUND", "")
-	h.wantRefusal("cancelled", h.call(h.one, "POST", "/withdrawals/"+withdrawalID+"/cancel", nil), 409, "INVALID_STATE", "")
+	h.wantRefusal("cancelled", h.call(h.one, "POST", "/withdrawals/"+withdrawalID+"/cancel", nil), 409, "INVALID_STATE",
+		"")
 	listed := h.wantStatus(h.call(h.one, "GET", "/withdrawals?status=BLOCKED", nil), 200)
 	if n := len(listed.body["data"].([]any)); n != 1 {
 		t.Errorf("got %d that are BLOCKED, want 1", n)
@@ -92,7 +98,8 @@ func TestABlockedWithdrawalIsAnsweredAsTheInterfaceSays(t *testing.T) {
 
 	h.list(risk.LocalListEntry{Outage: true})
 	held := h.wantStatus(h.call(h.one, "POST", "/withdraw", payment()), 202)
-	if reasons := held.body["approvalReasons"].([]any); held.text("status") != "AWAITING_APPROVAL" || len(reasons) != 1 || reasons[0] != "RISK_REVIEW" {
+	if reasons := held.body["approvalReasons"].([]any); held.text("status") != "AWAITING_APPROVAL" ||
+		len(reasons) != 1 || reasons[0] != "RISK_REVIEW" {
 		t.Errorf("got %s, want it to wait for RISK_REVIEW", held.raw)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// ProductBalance is what an organization has of one mint in one product.
+// ProductBalance is an organization's balance of one mint in one product.
 type ProductBalance struct {
 	Product         string  `json:"product"`
 	MintID          int     `json:"mintId"`
@@ -48,7 +48,8 @@ func (a *api) listProductBalances(c *call) (answer, error) {
 	for _, b := range found {
 		row := ProductBalance{
 			Product: b.Product, MintID: b.Mint.ID, Symbol: b.Mint.Symbol, Chain: string(b.Mint.Chain),
-			Available: b.Available.String(), Pending: b.Pending.String(), PendingDeposit: b.PendingDeposit.String(), Total: b.Total.String(),
+			Available: b.Available.String(), Pending: b.Pending.String(), PendingDeposit: b.PendingDeposit.String(),
+			Total: b.Total.String(),
 		}
 		if b.Product == "CUSTODIAL" {
 			row.OwedToCustomers = pointerTo(b.Owed.String())
@@ -79,23 +80,30 @@ type Entry struct {
 
 var (
 	ledgerCauses = []string{
-		string(ledger.Deposit), string(ledger.DepositReversal), string(ledger.WithdrawalHold), string(ledger.WithdrawalEnd), string(ledger.WithdrawalFee),
+		string(ledger.Deposit), string(ledger.DepositReversal), string(ledger.WithdrawalHold),
+		string(ledger.WithdrawalEnd), string(ledger.WithdrawalFee),
 		string(ledger.WithdrawalCharge), string(ledger.WithdrawalChargeReturn),
 		string(ledger.Transfer), string(ledger.Restore),
 	}
-	// balanceNames are the kinds of accounts that an organization is shown.
+	// balanceNames maps the kinds of accounts that an organization is shown to their names.
 	balanceNames = map[ledger.Kind]string{
-		ledger.Customer: "AVAILABLE", ledger.Withdrawing: "PENDING_WITHDRAW", ledger.Product: "AVAILABLE", ledger.ProductWithdrawing: "PENDING_WITHDRAW",
+		ledger.Customer: "AVAILABLE", ledger.Withdrawing: "PENDING_WITHDRAW", ledger.Product: "AVAILABLE",
+		ledger.ProductWithdrawing: "PENDING_WITHDRAW",
 	}
 )
 
 func (a *api) listLedgerEntries(c *call) (answer, error) {
-	f := ledger.Filter{Kinds: []ledger.Kind{ledger.Customer, ledger.Withdrawing, ledger.Product, ledger.ProductWithdrawing}}
+	f := ledger.Filter{
+		Kinds: []ledger.Kind{ledger.Customer, ledger.Withdrawing, ledger.Product, ledger.ProductWithdrawing},
+	}
 	customerID, ofCustomer := c.query["customerId"]
 	product, ofProduct := c.query["product"]
 	switch {
 	case ofCustomer && ofProduct:
-		return answer{}, fault.New(fault.Invalid, fault.InvalidRequest, "A balance is a customer's or a product's."+nothingWritten+" Give customerId or product, or neither for all.").WithParam("product")
+		return answer{}, fault.New(
+			fault.Invalid, fault.InvalidRequest,
+			"A balance is a customer's or a product's."+nothingWritten+" Give customerId or product, or neither for all.",
+		).WithParam("product")
 	case ofCustomer:
 		f.Kinds, f.Subject = f.Kinds[:2], customerID
 	case ofProduct:
@@ -125,7 +133,9 @@ func (a *api) listLedgerEntries(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: newPage(a, c, "ledger entries", found, showEntry(mints))}, nil
 }
 
-func (a *api) loadEntries(c *call, f ledger.Filter, p page.Page) (found page.Result[ledger.Entry], mints mint.Catalogue, err error) {
+func (a *api) loadEntries(
+	c *call, f ledger.Filter, p page.Page,
+) (found page.Result[ledger.Entry], mints mint.Catalogue, err error) {
 	err = a.conf.DB.ReadOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {
 		if mints, err = mint.LoadCatalogue(ctx, tx); err != nil {
 			return err
@@ -139,10 +149,11 @@ func (a *api) loadEntries(c *call, f ledger.Filter, p page.Page) (found page.Res
 func showEntry(mints mint.Catalogue) func(ledger.Entry) Entry {
 	return func(e ledger.Entry) Entry {
 		m, _ := mints.ByID(e.Account.MintID)
-		// A restored payment is taken in parts, which are told apart by what follows its id.
+		// A restored payment is posted in parts, which differ in the suffix of its id.
 		resource, _, _ := strings.Cut(e.Cause.ID, "/")
 		shown := Entry{
-			EntryID: fmt.Sprint("le_", e.ID, "_d"), Balance: balanceNames[e.Account.Kind], MintID: m.ID, Symbol: m.Symbol, Chain: string(m.Chain),
+			EntryID: fmt.Sprint("le_", e.ID, "_d"), Balance: balanceNames[e.Account.Kind], MintID: m.ID,
+			Symbol: m.Symbol, Chain: string(m.Chain),
 			Direction: "DEBIT", Amount: e.Amount.String(), AmountDecimal: e.Amount.Decimal(m.Decimals),
 			Cause: string(e.Cause.Kind), ResourceID: resource, CreatedAt: webhook.At(e.PostedAt),
 		}
@@ -175,12 +186,13 @@ var entryColumns = []column[Entry]{
 }
 
 func (a *api) exportEntries(c *call, f ledger.Filter) (answer, error) {
-	return csvExport(a, c, "ledger-entries", entryColumns, snapshotReader(a, c, func(ctx context.Context, tx pg.Tx, desc bool, row func(Entry) error) error {
-		mints, err := mint.LoadCatalogue(ctx, tx)
-		if err != nil {
-			return err
-		}
-		show := showEntry(mints)
-		return ledger.ForEachEntry(ctx, tx, c.org, f, desc, func(e ledger.Entry) error { return row(show(e)) })
-	}))
+	return csvExport(a, c, "ledger-entries", entryColumns,
+		snapshotReader(a, c, func(ctx context.Context, tx pg.Tx, desc bool, row func(Entry) error) error {
+			mints, err := mint.LoadCatalogue(ctx, tx)
+			if err != nil {
+				return err
+			}
+			show := showEntry(mints)
+			return ledger.ForEachEntry(ctx, tx, c.org, f, desc, func(e ledger.Entry) error { return row(show(e)) })
+		}))
 }

@@ -15,23 +15,23 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// anyValue is a value as a setting has it: text, number, list, flag or null.
+// anyValue is the value of a setting: text, number, list, flag or null.
 type anyValue struct{ json.RawMessage }
 
-// ChangedValue is one thing that a change changes.
+// ChangedValue is one value that a change request changes.
 type ChangedValue struct {
 	Setting string   `json:"setting"`
 	From    anyValue `json:"from"`
 	To      anyValue `json:"to"`
 }
 
-// ActingOperator is who asked or decided.
+// ActingOperator is the operator who requested or decided a change.
 type ActingOperator struct {
 	ID   string  `json:"id"`
 	Name *string `json:"name"`
 }
 
-// ChangeRequest is what waits for a second operator, or did.
+// ChangeRequest is a change that needs, or had, the approval of a second operator.
 type ChangeRequest struct {
 	ChangeRequestID string          `json:"changeRequestId"`
 	OrganizationID  string          `json:"organizationId"`
@@ -47,11 +47,14 @@ type ChangeRequest struct {
 
 func showChange(r foureyes.Request) ChangeRequest {
 	shown := ChangeRequest{
-		ChangeRequestID: r.ID, OrganizationID: r.OrgID, Kind: string(r.Kind), Status: string(r.Status), Changes: []ChangedValue{},
-		RequestedBy: ActingOperator{r.AuthorKey, optionalText(r.Author)}, CreatedAt: webhook.At(r.CreatedAt), ExpiresAt: webhook.At(r.ExpiresAt), DecidedAt: webhook.AtOrNil(r.DecidedAt),
+		ChangeRequestID: r.ID, OrganizationID: r.OrgID, Kind: string(r.Kind), Status: string(r.Status),
+		Changes:     []ChangedValue{},
+		RequestedBy: ActingOperator{r.AuthorKey, optionalText(r.Author)}, CreatedAt: webhook.At(r.CreatedAt),
+		ExpiresAt: webhook.At(r.ExpiresAt), DecidedAt: webhook.AtOrNil(r.DecidedAt),
 	}
 	for _, name := range r.ChangedNames() {
-		shown.Changes = append(shown.Changes, ChangedValue{name, valueOrNull(r.Before[name]), valueOrNull(r.Wanted[name])})
+		shown.Changes = append(shown.Changes,
+			ChangedValue{name, valueOrNull(r.Before[name]), valueOrNull(r.Wanted[name])})
 	}
 	if r.DecidedByKey != "" {
 		shown.DecidedBy = &ActingOperator{r.DecidedByKey, optionalText(r.DecidedBy)}
@@ -66,7 +69,7 @@ func valueOrNull(v json.RawMessage) anyValue {
 	return anyValue{v}
 }
 
-// SettingChange is a change of a setting that was made.
+// SettingChange is a completed change of a setting.
 type SettingChange struct {
 	Setting         string       `json:"setting"`
 	From            anyValue     `json:"from"`
@@ -76,7 +79,7 @@ type SettingChange struct {
 	ChangeRequestID *string      `json:"changeRequestId"`
 }
 
-// Changer is who changed it.
+// Changer is the author of a change.
 type Changer struct {
 	Type string  `json:"type"`
 	ID   string  `json:"id"`
@@ -110,11 +113,17 @@ func (a *api) settingsHistory(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, body: newPage(a, c, list+" of "+name, found, func(h org.HistoryRow) SettingChange {
-		return SettingChange{
-			h.Setting, valueOrNull(h.From), valueOrNull(h.To), Changer{h.Actor.Kind, h.Actor.ID, optionalText(holders[h.Actor.ID])}, webhook.At(h.ChangedAt), optionalText(h.ChangeRequest),
-		}
-	})}, nil
+	return answer{
+		status: http.StatusOK,
+		body: newPage(a, c, list+" of "+name, found, func(h org.HistoryRow) SettingChange {
+			return SettingChange{
+				h.Setting, valueOrNull(h.From), valueOrNull(h.To),
+				Changer{h.Actor.Kind, h.Actor.ID, optionalText(holders[h.Actor.ID])},
+				webhook.At(h.ChangedAt),
+				optionalText(h.ChangeRequest),
+			}
+		}),
+	}, nil
 }
 
 func (a *api) listChanges(c *call) (answer, error) {
@@ -127,7 +136,8 @@ func (a *api) listChanges(c *call) (answer, error) {
 	err = a.conf.DB.ReadSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
 		found, err = foureyes.List(ctx, tx, foureyes.Filter{
 			OrgID: c.query["organizationId"], Status: foureyes.Status(c.query["status"]),
-			CreatedAfter: timeOrZero(c.query.timeValue("createdAfter")), CreatedBefore: timeOrZero(c.query.timeValue("createdBefore")),
+			CreatedAfter:  timeOrZero(c.query.timeValue("createdAfter")),
+			CreatedBefore: timeOrZero(c.query.timeValue("createdBefore")),
 		}, p)
 		return err
 	})
@@ -138,10 +148,15 @@ func (a *api) listChanges(c *call) (answer, error) {
 }
 
 // runChangeVerb runs a verb on the change request that the path names.
-func (a *api) runChangeVerb(c *call, verb func(ctx context.Context, tx pg.Tx, name string) (foureyes.Request, error)) (answer, error) {
+func (a *api) runChangeVerb(
+	c *call, verb func(ctx context.Context, tx pg.Tx, name string) (foureyes.Request, error),
+) (answer, error) {
 	name := c.pathParam("changeRequestId")
 	if !id.IsValid("chg", name) {
-		return answer{}, fault.New(fault.NotFound, fault.CodeNotFound, "There is no such change request. Nothing was changed and no money moved. GET /change-requests lists the ones there are.")
+		return answer{}, fault.New(
+			fault.NotFound, fault.CodeNotFound,
+			"There is no such change request. Nothing was changed and no money moved. GET /change-requests lists the ones there are.",
+		)
 	}
 	var r foureyes.Request
 	err := a.conf.DB.InSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
@@ -159,9 +174,11 @@ func (a *api) getChange(c *call) (answer, error) { return a.runChangeVerb(c, fou
 func (a *api) approveChange(c *call) (answer, error) {
 	var approved foureyes.Request
 	result, err := a.runChangeVerb(c, func(ctx context.Context, tx pg.Tx, name string) (_ foureyes.Request, err error) {
-		approved, err = foureyes.Approve(ctx, tx, c.operator, name, map[foureyes.Kind]func(context.Context, pg.Tx, foureyes.Request) error{
-			foureyes.Settings: org.ApplyApproved(c.operator), foureyes.WhitelistedAddress: a.whitelist.ApplyApproved(c.operator),
-		})
+		approved, err = foureyes.Approve(ctx, tx, c.operator, name,
+			map[foureyes.Kind]func(context.Context, pg.Tx, foureyes.Request) error{
+				foureyes.Settings:           org.ApplyApproved(c.operator),
+				foureyes.WhitelistedAddress: a.whitelist.ApplyApproved(c.operator),
+			})
 		return approved, err
 	})
 	if err == nil {

@@ -20,8 +20,9 @@ func watched(t testing.TB, names ...string) (o *office, others []tenant) {
 	o = newOffice(t)
 	desk := *o.desk
 	desk.server = httptest.NewServer(NewOperator(OperatorConfig{
-		DB: o.db, Chains: o.conf.Chains, Withdrawals: o.conf.Withdrawals, Whitelist: o.white, AllowedPrefixes: here, CursorKey: o.conf.CursorKey,
-		BaseURL: "http://127.0.0.1/v1", FourEyes: foureyes.Rule{Enabled: true}, Log: newLogger(o.logs),
+		DB: o.db, Chains: o.conf.Chains, Withdrawals: o.conf.Withdrawals, Whitelist: o.white, AllowedPrefixes: here,
+		CursorKey: o.conf.CursorKey,
+		BaseURL:   "http://127.0.0.1/v1", FourEyes: foureyes.Rule{Enabled: true}, Log: newLogger(o.logs),
 	}))
 	t.Cleanup(desk.server.Close)
 	o.desk = &desk
@@ -51,11 +52,16 @@ func TestWhatLoosensAControlNeedsASecondOperator(t *testing.T) {
 	bob := others[0]
 	path := "/organizations/" + o.one.id + "/settings"
 	tight := map[string]any{
-		"customerWithdrawUsdThreshold": "10", "screeningUsdThreshold": "100", "twoFactorUsdThreshold": "5", "screeningSeverityThreshold": "LOW", "withdrawSeverityThreshold": "LOW",
-		"approvalQuorum": 3, "ipAllowlist": []string{"127.0.0.0/8"}, "requireWithdrawIdempotency": true, "swapFeeBps": 10, "customerFeeDayUsd": "20", "chargeCustomerCosts": "RENT",
+		"customerWithdrawUsdThreshold": "10", "screeningUsdThreshold": "100", "twoFactorUsdThreshold": "5",
+		"screeningSeverityThreshold": "LOW", "withdrawSeverityThreshold": "LOW",
+		"approvalQuorum": 3, "ipAllowlist": []string{"127.0.0.0/8"}, "requireWithdrawIdempotency": true,
+		"swapFeeBps": 10, "customerFeeDayUsd": "20", "chargeCustomerCosts": "RENT",
 	}
 	o.desk.wantStatus(o.desk.call(o.ann, "PATCH", path, tight), 200)
-	if held := o.desk.wantStatus(o.desk.call(o.ann, "PATCH", path, map[string]any{"approvalAllowlist": []any{map[string]any{"email": "eve@example.com", "active": false}}}), 200); len(held.body["approvalAllowlist"].([]any)) != 1 {
+	if held := o.desk.wantStatus(o.desk.call(
+		o.ann, "PATCH", path,
+		map[string]any{"approvalAllowlist": []any{map[string]any{"email": "eve@example.com", "active": false}}},
+	), 200); len(held.body["approvalAllowlist"].([]any)) != 1 {
 		t.Errorf("an entry that does not count: got %s, want it to hold at once", held.raw)
 	}
 	for _, c := range []struct {
@@ -95,7 +101,8 @@ func TestWhatLoosensAControlNeedsASecondOperator(t *testing.T) {
 		got := o.desk.wantStatus(o.desk.call(o.ann, "PATCH", path, map[string]any{c.name: c.value}), 200)
 		after := o.desk.wantStatus(o.desk.call(o.ann, "GET", path, nil), 200)
 		if same := fmt.Sprint(before.body[c.name]) == fmt.Sprint(after.body[c.name]); same != c.waits {
-			t.Errorf("%s to %v: got %v after %v, want it to wait: %v", c.name, c.value, after.body[c.name], before.body[c.name], c.waits)
+			t.Errorf("%s to %v: got %v after %v, want it to wait: %v", c.name, c.value, after.body[c.name],
+				before.body[c.name], c.waits)
 		}
 		if want := map[bool]int{true: 1}[c.waits]; len(waiting(got)) != want || len(waiting(after)) != want {
 			t.Errorf("%s to %v: got %v and %v, want %d to wait", c.name, c.value, waiting(got), waiting(after), want)
@@ -104,17 +111,26 @@ func TestWhatLoosensAControlNeedsASecondOperator(t *testing.T) {
 			continue
 		}
 		id := waiting(got)[0]["changeRequestId"].(string)
-		o.desk.wantRefusal("her own", o.desk.call(o.ann, "POST", "/change-requests/"+id+"/approve", nil), 409, "APPROVAL_REFUSED", "")
-		o.desk.wantRefusal("his", o.desk.call(bob, "POST", "/change-requests/"+id+"/withdraw", nil), 409, "APPROVAL_REFUSED", "")
-		if w := o.desk.wantStatus(o.desk.call(o.ann, "POST", "/change-requests/"+id+"/withdraw", nil), 200); w.text("status") != "WITHDRAWN" {
+		o.desk.wantRefusal("her own", o.desk.call(o.ann, "POST", "/change-requests/"+id+"/approve", nil), 409,
+			"APPROVAL_REFUSED", "")
+		o.desk.wantRefusal("his", o.desk.call(bob, "POST", "/change-requests/"+id+"/withdraw", nil), 409,
+			"APPROVAL_REFUSED", "")
+		if w := o.desk.wantStatus(
+			o.desk.call(o.ann, "POST", "/change-requests/"+id+"/withdraw", nil), 200,
+		); w.text("status") != "WITHDRAWN" {
 			t.Errorf("%s: got %s, want it withdrawn", c.name, w.raw)
 		}
-		o.desk.wantRefusal("withdrawn", o.desk.call(bob, "POST", "/change-requests/"+id+"/approve", nil), 409, "INVALID_STATE", "")
+		o.desk.wantRefusal("withdrawn", o.desk.call(bob, "POST", "/change-requests/"+id+"/approve", nil), 409,
+			"INVALID_STATE", "")
 	}
 
 	// What is named beside it holds at once, and what waits is what was asked for.
-	waits := waiting(o.desk.wantStatus(o.desk.call(o.ann, "PATCH", path, map[string]any{"customerWithdrawUsdThreshold": "50.50", "approvalQuorum": 5}), 200))[0]
-	if got := o.desk.wantStatus(o.desk.call(o.ann, "GET", path, nil), 200); got.body["approvalQuorum"] != 5.0 || got.text("customerWithdrawUsdThreshold") != "9.99" {
+	waits := waiting(o.desk.wantStatus(
+		o.desk.call(o.ann, "PATCH", path, map[string]any{"customerWithdrawUsdThreshold": "50.50", "approvalQuorum": 5}),
+		200,
+	))[0]
+	if got := o.desk.wantStatus(o.desk.call(o.ann, "GET", path, nil), 200); got.body["approvalQuorum"] != 5.0 ||
+		got.text("customerWithdrawUsdThreshold") != "9.99" {
 		t.Errorf("got %s, want the quorum changed and the threshold not", got.raw)
 	}
 	changed := waits["changes"].([]any)
@@ -122,13 +138,14 @@ func TestWhatLoosensAControlNeedsASecondOperator(t *testing.T) {
 		t.Errorf("got %v, want the threshold alone", changed)
 	}
 	id := waits["changeRequestId"].(string)
-	// A new key makes nobody somebody else.
+	// A new key leaves the operator's identity unchanged.
 	_, rolled, err := operator.RollKey(t.Context(), o.db, audit.Operator("test"), "ann")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ann := tenant{key: rolled.Reveal()}
-	o.desk.wantRefusal("her own, by another key", o.desk.call(ann, "POST", "/change-requests/"+id+"/approve", nil), 409, "APPROVAL_REFUSED", "")
+	o.desk.wantRefusal("her own, by another key", o.desk.call(ann, "POST", "/change-requests/"+id+"/approve", nil), 409,
+		"APPROVAL_REFUSED", "")
 	// Many times at once it is decided once.
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -152,45 +169,69 @@ func TestWhatLoosensAControlNeedsASecondOperator(t *testing.T) {
 	}
 	end := o.desk.wantStatus(o.desk.call(bob, "GET", "/change-requests/"+id, nil), 200)
 	threshold := o.desk.wantStatus(o.desk.call(ann, "GET", path, nil), 200).text("customerWithdrawUsdThreshold")
-	if want := map[string]string{"APPROVED": "50.5", "WITHDRAWN": "9.99"}[end.text("status")]; want == "" || threshold != want {
+	if want := map[string]string{"APPROVED": "50.5", "WITHDRAWN": "9.99"}[end.text("status")]; want == "" ||
+		threshold != want {
 		t.Errorf("%s: got %s, want %s", end.text("status"), threshold, want)
 	}
 
-	// Approved: the history says who asked and who agreed.
-	waits = waiting(o.desk.wantStatus(o.desk.call(ann, "PATCH", path, map[string]any{"customerWithdrawUsdThreshold": nil}), 200))[0]
+	// Approved: the history names the author and the approver.
+	waits = waiting(
+		o.desk.wantStatus(o.desk.call(ann, "PATCH", path, map[string]any{"customerWithdrawUsdThreshold": nil}), 200),
+	)[0]
 	id = waits["changeRequestId"].(string)
-	if got := o.desk.wantStatus(o.desk.call(bob, "GET", "/change-requests?status=PENDING&organizationId="+o.one.id, nil), 200).list(); len(got) != 1 || got[0]["changeRequestId"] != id {
+	if got := o.desk.wantStatus(
+		o.desk.call(bob, "GET", "/change-requests?status=PENDING&organizationId="+o.one.id, nil), 200,
+	).list(); len(got) != 1 || got[0]["changeRequestId"] != id {
 		t.Errorf("pending: got %v, want %s", got, id)
 	}
 	approved := o.desk.wantStatus(o.desk.call(bob, "POST", "/change-requests/"+id+"/approve", nil), 200)
-	if decider, _ := approved.body["decidedBy"].(map[string]any); approved.text("status") != "APPROVED" || decider["name"] != "bob" {
+	if decider, _ := approved.body["decidedBy"].(map[string]any); approved.text("status") != "APPROVED" ||
+		decider["name"] != "bob" {
 		t.Errorf("got %s, want it approved by bob", approved.raw)
 	}
 	history := o.desk.wantStatus(o.desk.call(bob, "GET", path+"/history?limit=1", nil), 200)
 	last := history.list()[0]
-	if who := last["changedBy"].(map[string]any); last["setting"] != "customerWithdrawUsdThreshold" || last["to"] != nil || last["changeRequestId"] != id || who["name"] != "bob" || who["type"] != "OPERATOR" {
+	if who := last["changedBy"].(map[string]any); last["setting"] != "customerWithdrawUsdThreshold" ||
+		last["to"] != nil || last["changeRequestId"] != id || who["name"] != "bob" || who["type"] != "OPERATOR" {
 		t.Errorf("history: got %v, want the change that bob approved", last)
 	}
 	if history.body["hasMore"] != true {
 		t.Errorf("got %s, want pages", history.raw)
 	}
-	if next := o.desk.wantStatus(o.desk.call(bob, "GET", path+"/history?limit=1&cursor="+history.text("nextCursor"), nil), 200); len(next.list()) != 1 {
+	if next := o.desk.wantStatus(
+		o.desk.call(bob, "GET", path+"/history?limit=1&cursor="+history.text("nextCursor"), nil), 200,
+	); len(next.list()) != 1 {
 		t.Errorf("got %s, want one", next.raw)
 	}
 
 	// What was changed meanwhile is not what was agreed to.
 	waits = waiting(o.desk.wantStatus(o.desk.call(ann, "PATCH", path, map[string]any{"approvalQuorum": 2}), 200))[0]
 	o.desk.wantStatus(o.desk.call(bob, "PATCH", path, map[string]any{"approvalQuorum": 6}), 200)
-	o.desk.wantRefusal("changed since", o.desk.call(bob, "POST", "/change-requests/"+waits["changeRequestId"].(string)+"/approve", nil), 409, "INVALID_STATE", "approvalQuorum")
+	o.desk.wantRefusal(
+		"changed since",
+		o.desk.call(bob, "POST", "/change-requests/"+waits["changeRequestId"].(string)+"/approve", nil), 409,
+		"INVALID_STATE", "approvalQuorum",
+	)
 
 	for _, name := range []string{"chg_01J9ZW3M8Q4S5T6V7W8X9YZABC", "%00", "chg_x%2F..", strings.ToLower(id)} {
 		o.desk.wantRefusal(name, o.desk.call(bob, "GET", "/change-requests/"+name, nil), 404, "NOT_FOUND", "")
-		o.desk.wantRefusal(name, o.desk.call(bob, "POST", "/change-requests/"+name+"/approve", nil), 404, "NOT_FOUND", "")
-		o.desk.wantRefusal(name, o.desk.call(bob, "POST", "/change-requests/"+name+"/withdraw", nil), 404, "NOT_FOUND", "")
+		o.desk.wantRefusal(name, o.desk.call(bob, "POST", "/change-requests/"+name+"/approve", nil), 404, "NOT_FOUND",
+			"")
+		o.desk.wantRefusal(name, o.desk.call(bob, "POST", "/change-requests/"+name+"/withdraw", nil), 404, "NOT_FOUND",
+			"")
 	}
-	o.desk.wantRefusal("status", o.desk.call(bob, "GET", "/change-requests?status=pending", nil), 400, "INVALID_REQUEST", "status")
-	o.desk.wantRefusal("no organization", o.desk.call(bob, "GET", "/organizations/org_01J9ZW3M8Q4S5T6V7W8X9YZABC/settings/history", nil), 404, "NOT_FOUND", "")
-	o.desk.wantRefusal("another's cursor", o.desk.call(bob, "GET", "/organizations/"+o.two.id+"/settings/history?cursor="+history.text("nextCursor"), nil), 400, "INVALID_CURSOR", "cursor")
+	o.desk.wantRefusal("status", o.desk.call(bob, "GET", "/change-requests?status=pending", nil), 400,
+		"INVALID_REQUEST", "status")
+	o.desk.wantRefusal(
+		"no organization",
+		o.desk.call(bob, "GET", "/organizations/org_01J9ZW3M8Q4S5T6V7W8X9YZABC/settings/history", nil), 404,
+		"NOT_FOUND", "",
+	)
+	o.desk.wantRefusal(
+		"another's cursor",
+		o.desk.call(bob, "GET", "/organizations/"+o.two.id+"/settings/history?cursor="+history.text("nextCursor"), nil),
+		400, "INVALID_CURSOR", "cursor",
+	)
 }
 
 // Where the threshold is not set, HIGH holds. SEVERE holds nothing, whatever was set before.
@@ -203,12 +244,17 @@ func TestTheThresholdThatHoldsUnsetIsLoosenedByTwoOperators(t *testing.T) {
 		value any
 		waits int
 	}{{"SEVERE", 1}, {"MEDIUM", 0}, {nil, 1}} {
-		got := o.desk.wantStatus(o.desk.call(o.ann, "PATCH", path, map[string]any{"withdrawSeverityThreshold": c.value}), 200)
+		got := o.desk.wantStatus(
+			o.desk.call(o.ann, "PATCH", path, map[string]any{"withdrawSeverityThreshold": c.value}), 200,
+		)
 		if len(waiting(got)) != c.waits || (got.body["withdrawSeverityThreshold"] == c.value) != (c.waits == 0) {
-			t.Errorf("to %v: got %v and %v, want %d to wait", c.value, got.body["withdrawSeverityThreshold"], waiting(got), c.waits)
+			t.Errorf("to %v: got %v and %v, want %d to wait", c.value, got.body["withdrawSeverityThreshold"],
+				waiting(got), c.waits)
 		}
 		for _, w := range waiting(got) {
-			o.desk.wantStatus(o.desk.call(o.ann, "POST", "/change-requests/"+w["changeRequestId"].(string)+"/withdraw", nil), 200)
+			o.desk.wantStatus(
+				o.desk.call(o.ann, "POST", "/change-requests/"+w["changeRequestId"].(string)+"/withdraw", nil), 200,
+			)
 		}
 	}
 }
@@ -219,20 +265,27 @@ func TestFourEyesNeedTwoOperators(t *testing.T) {
 	o, _ := watched(t)
 	path := "/organizations/" + o.one.id + "/settings"
 	o.desk.wantStatus(o.desk.call(o.ann, "PATCH", path, map[string]any{"customerWithdrawUsdThreshold": "10"}), 200)
-	// Alone, nobody could agree.
+	// With one operator, none could approve.
 	o.desk.wantStatus(o.desk.call(o.ann, "PATCH", path, map[string]any{"customerWithdrawUsdThreshold": "20"}), 200)
 	if _, _, err := operator.CreateKey(t.Context(), o.db, audit.Operator("test"), "bob"); err != nil {
 		t.Fatal(err)
 	}
-	waits := waiting(o.desk.wantStatus(o.desk.call(o.ann, "PATCH", path, map[string]any{"customerWithdrawUsdThreshold": "30"}), 200))[0]
-	// What nobody agrees to ends by itself.
+	waits := waiting(
+		o.desk.wantStatus(o.desk.call(o.ann, "PATCH", path, map[string]any{"customerWithdrawUsdThreshold": "30"}), 200),
+	)[0]
+	// A request that is not approved expires by itself.
 	super := pgtest.OwnerPool(t, o.db)
-	if _, err := super.Exec(t.Context(), `ALTER TABLE change_requests DISABLE TRIGGER change_requests_keep; UPDATE change_requests SET created_at = created_at - interval '8 days', expires_at = expires_at - interval '8 days'; ALTER TABLE change_requests ENABLE TRIGGER change_requests_keep`); err != nil {
+	if _, err := super.Exec(
+		t.Context(),
+		`ALTER TABLE change_requests DISABLE TRIGGER change_requests_keep; UPDATE change_requests SET created_at = created_at - interval '8 days', expires_at = expires_at - interval '8 days'; ALTER TABLE change_requests ENABLE TRIGGER change_requests_keep`,
+	); err != nil {
 		t.Fatal(err)
 	}
 	read := func(want string) {
 		t.Helper()
-		if got := o.desk.wantStatus(o.desk.call(o.ann, "GET", "/change-requests/"+waits["changeRequestId"].(string), nil), 200); got.text("status") != want {
+		if got := o.desk.wantStatus(
+			o.desk.call(o.ann, "GET", "/change-requests/"+waits["changeRequestId"].(string), nil), 200,
+		); got.text("status") != want {
 			t.Errorf("got %s, want %s", got.raw, want)
 		}
 	}
@@ -244,18 +297,22 @@ func TestFourEyesNeedTwoOperators(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.desk.wantRefusal("too late", o.desk.call(tenant{key: secret.Reveal()}, "POST", "/change-requests/"+waits["changeRequestId"].(string)+"/approve", nil), 409, "INVALID_STATE", "")
+	o.desk.wantRefusal("too late", o.desk.call(
+		tenant{key: secret.Reveal()}, "POST", "/change-requests/"+waits["changeRequestId"].(string)+"/approve", nil,
+	), 409, "INVALID_STATE", "")
 	if err := foureyes.Expire(context.WithoutCancel(t.Context()), o.db); err != nil {
 		t.Fatal(err)
 	}
 	read("EXPIRED")
 	var rows int
-	if err := super.QueryRow(t.Context(), `SELECT count(*) FROM audit_log WHERE action = 'change.expired'`).Scan(&rows); err != nil || rows != 1 {
+	if err := super.QueryRow(
+		t.Context(), `SELECT count(*) FROM audit_log WHERE action = 'change.expired'`,
+	).Scan(&rows); err != nil || rows != 1 {
 		t.Errorf("got %d rows %v, want one", rows, err)
 	}
 }
 
-// Rule OP-7. Whoever writes to the tables cannot be both pairs of eyes either.
+// Rule OP-7. A writer of the tables cannot be both operators either.
 func TestTheDatabaseKeepsFourEyesApart(t *testing.T) {
 	t.Parallel()
 	o, _ := watched(t, "bob")

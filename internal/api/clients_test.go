@@ -105,7 +105,8 @@ func structs(t *testing.T, dir string) fields {
 				out[s.Name.Name] = map[string]bool{}
 				for _, field := range body.Fields.List {
 					if field.Tag != nil {
-						name, _, _ := strings.Cut(reflect.StructTag(strings.Trim(field.Tag.Value, "`")).Get("json"), ",")
+						name, _, _ := strings.Cut(reflect.StructTag(strings.Trim(field.Tag.Value, "`")).Get("json"),
+							",")
 						out[s.Name.Name][name] = true
 					}
 				}

@@ -48,12 +48,16 @@ var customerColumns = []column[Customer]{
 func (a *api) listCustomers(c *call) (answer, error) {
 	f := customer.Filter{
 		CustomerID: c.query["customerId"], Status: c.query["status"],
-		CreatedAfter: timeOrZero(c.query.timeValue("createdAfter")), CreatedBefore: timeOrZero(c.query.timeValue("createdBefore")),
+		CreatedAfter:  timeOrZero(c.query.timeValue("createdAfter")),
+		CreatedBefore: timeOrZero(c.query.timeValue("createdBefore")),
 	}
 	if c.table {
-		return csvExport(a, c, "customers", customerColumns, snapshotReader(a, c, func(ctx context.Context, tx pg.Tx, desc bool, row func(Customer) error) error {
-			return customer.ForEach(ctx, tx, c.org, f, desc, func(found customer.Customer) error { return row(showCustomer(found)) })
-		}))
+		return csvExport(a, c, "customers", customerColumns,
+			snapshotReader(a, c, func(ctx context.Context, tx pg.Tx, desc bool, row func(Customer) error) error {
+				return customer.ForEach(ctx, tx, c.org, f, desc, func(found customer.Customer) error {
+					return row(showCustomer(found))
+				})
+			}))
 	}
 	p, err := a.readPage(c, "customers")
 	if err != nil {
@@ -82,8 +86,8 @@ func (a *api) getCustomer(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: showCustomer(found)}, nil
 }
 
-// CustomerChange is the body of PATCH /customers/{customerId}. It takes no null: an
-// e-mail is changed, and not taken away.
+// CustomerChange is the body of PATCH /customers/{customerId}. It takes no null: an e-mail can be
+// changed, but not removed.
 type CustomerChange struct {
 	CustomerEmail string            `json:"customerEmail,omitempty"`
 	Metadata      map[string]string `json:"metadata,omitempty"`
@@ -132,7 +136,7 @@ func (a *api) unfreezeCustomer(c *call) (answer, error) {
 	})
 }
 
-// answerCustomer answers with a customer as a transaction leaves it.
+// answerCustomer answers with a customer after the transaction.
 func (a *api) answerCustomer(c *call, change func(context.Context, pg.Tx) (customer.Customer, error)) (answer, error) {
 	var updated customer.Customer
 	err := a.conf.DB.InOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {
@@ -145,7 +149,7 @@ func (a *api) answerCustomer(c *call, change func(context.Context, pg.Tx) (custo
 	return answer{status: http.StatusOK, body: showCustomer(updated)}, nil
 }
 
-// Balance is what a customer has of one mint.
+// Balance is a customer's balance of one mint.
 type Balance struct {
 	MintID          int     `json:"mintId"`
 	Symbol          string  `json:"symbol"`
@@ -181,8 +185,9 @@ func (a *api) customerBalances(c *call) (answer, error) {
 	for _, b := range found {
 		row := Balance{
 			MintID: b.Mint.ID, Symbol: b.Mint.Symbol, Chain: string(b.Mint.Chain),
-			Available: b.Available.String(), PendingDeposit: b.PendingDeposit.String(), PendingWithdraw: b.PendingWithdraw.String(),
-			InSwap: "0", Held: b.Held.String(), Total: b.Total.String(),
+			Available: b.Available.String(), PendingDeposit: b.PendingDeposit.String(),
+			PendingWithdraw: b.PendingWithdraw.String(),
+			InSwap:          "0", Held: b.Held.String(), Total: b.Total.String(),
 		}
 		if v := report.USDValue(c.Context(), a.conf.Prices, b.Mint, b.Total); v != nil {
 			row.USDValue = optionalText(v.Cents())

@@ -19,17 +19,25 @@ func TestACustomerIsChangedOnPurposeAlone(t *testing.T) {
 	body := map[string]any{"mintId": usdc, "customerId": "a/b c?", "customerEmail": "a@example.com"}
 	h.wantStatus(h.call(h.one, "POST", "/deposit", body), 200)
 	const path = "/customers/a%2Fb%20c%3F"
-	got := h.wantStatus(h.call(h.one, "PATCH", path, map[string]any{"customerEmail": "b@example.com", "metadata": map[string]string{"tier": "gold"}}), 200)
-	if got.text("customerEmail") != "b@example.com" || got.body["metadata"].(map[string]any)["tier"] != "gold" || got.text("customerId") != "a/b c?" {
+	got := h.wantStatus(h.call(
+		h.one, "PATCH", path,
+		map[string]any{"customerEmail": "b@example.com", "metadata": map[string]string{"tier": "gold"}},
+	), 200)
+	if got.text("customerEmail") != "b@example.com" || got.body["metadata"].(map[string]any)["tier"] != "gold" ||
+		got.text("customerId") != "a/b c?" {
 		t.Errorf("got %s, want both changed", got.raw)
 	}
 	if read := h.wantStatus(h.call(h.one, "GET", path, nil), 200); string(read.raw) != string(got.raw) {
 		t.Errorf("read: got %s, want %s", read.raw, got.raw)
 	}
-	if again := h.wantStatus(h.call(h.one, "POST", "/deposit", body), 200); again.header.Get("Warning") != "customerEmail ignored" {
+	if again := h.wantStatus(
+		h.call(h.one, "POST", "/deposit", body), 200,
+	); again.header.Get("Warning") != "customerEmail ignored" {
 		t.Errorf("the old e-mail: got the warning %q, want one", again.header.Get("Warning"))
 	}
-	if kept := h.wantStatus(h.call(h.one, "PATCH", path, `{"metadata":{}}`), 200); kept.text("customerEmail") != "b@example.com" || len(kept.body["metadata"].(map[string]any)) != 0 {
+	if kept := h.wantStatus(
+		h.call(h.one, "PATCH", path, `{"metadata":{}}`), 200,
+	); kept.text("customerEmail") != "b@example.com" || len(kept.body["metadata"].(map[string]any)) != 0 {
 		t.Errorf("got %s, want the metadata gone and the e-mail kept", kept.raw)
 	}
 	before := h.rowCounts()
@@ -51,7 +59,10 @@ func TestACustomerIsChangedOnPurposeAlone(t *testing.T) {
 		{"metadata of metadata", `{"metadata":{"a":{}}}`, "INVALID_REQUEST", "metadata"},
 		{"metadata as a list", `{"metadata":[]}`, "INVALID_REQUEST", "metadata"},
 		{"twice", `{"customerEmail":"c@example.com","customerEmail":"d@example.com"}`, "INVALID_JSON", "customerEmail"},
-		{"one good and one bad", `{"customerEmail":"c@example.com","metadata":{"":"x"}}`, "INVALID_REQUEST", "metadata"},
+		{
+			"one good and one bad",
+			`{"customerEmail":"c@example.com","metadata":{"":"x"}}`, "INVALID_REQUEST", "metadata",
+		},
 		{"a list", `[]`, "INVALID_REQUEST", ""},
 		{"nothing", ``, "INVALID_JSON", ""},
 	} {
@@ -64,7 +75,8 @@ func TestACustomerIsChangedOnPurposeAlone(t *testing.T) {
 	}
 	h.wantRefusal("another's", h.call(h.two, "PATCH", path, `{"metadata":{}}`), 404, "NOT_FOUND", "")
 	h.wantRefusal("another's", h.call(h.two, "POST", path+"/freeze", nil), 404, "NOT_FOUND", "")
-	h.wantRefusal("a form", h.call(h.one, "PATCH", path, `{}`, "Content-Type", "application/merge-patch+json"), 415, "UNSUPPORTED_MEDIA_TYPE", "")
+	h.wantRefusal("a form", h.call(h.one, "PATCH", path, `{}`, "Content-Type", "application/merge-patch+json"), 415,
+		"UNSUPPORTED_MEDIA_TYPE", "")
 	if got := h.rowCounts(); got != before {
 		t.Errorf("rows: got %v, want %v", got, before)
 	}
@@ -80,9 +92,13 @@ func TestACustomerIsChangedOnPurposeAlone(t *testing.T) {
 func TestAFrozenCustomerReceivesAndPaysNothing(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
-	held := h.wantStatus(h.call(h.one, "POST", "/withdraw", payment("requireApproval", true, "idempotencyKey", "before")), 202)
+	held := h.wantStatus(
+		h.call(h.one, "POST", "/withdraw", payment("requireApproval", true, "idempotencyKey", "before")), 202,
+	)
 	for _, body := range []any{nil, `{"reason":"reported"}`, `{}`} {
-		if got := h.wantStatus(h.call(h.one, "POST", "/customers/alice/freeze", body), 200); got.text("status") != "FROZEN" {
+		if got := h.wantStatus(
+			h.call(h.one, "POST", "/customers/alice/freeze", body), 200,
+		); got.text("status") != "FROZEN" {
 			t.Fatalf("got %s, want alice frozen", got.raw)
 		}
 	}
@@ -92,8 +108,10 @@ func TestAFrozenCustomerReceivesAndPaysNothing(t *testing.T) {
 		}
 	}
 	before := h.rowCounts()
-	h.wantRefusal("withdrawal", h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k")), 403, "CUSTOMER_FROZEN", "customerId")
-	h.wantRefusal("transfer", h.call(h.one, "POST", "/transfers", charge("k")), 403, "CUSTOMER_FROZEN", "from.customerId")
+	h.wantRefusal("withdrawal", h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k")), 403,
+		"CUSTOMER_FROZEN", "customerId")
+	h.wantRefusal("transfer", h.call(h.one, "POST", "/transfers", charge("k")), 403, "CUSTOMER_FROZEN",
+		"from.customerId")
 	for _, c := range []struct{ body, code, param string }{
 		{`{"note":"x"}`, "UNKNOWN_FIELD", "note"},
 		{`{"reason":1}`, "INVALID_REQUEST", "reason"},
@@ -104,30 +122,42 @@ func TestAFrozenCustomerReceivesAndPaysNothing(t *testing.T) {
 	} {
 		h.wantRefusal(c.body, h.call(h.one, "POST", "/customers/alice/freeze", c.body), 400, c.code, c.param)
 	}
-	h.wantRefusal("a field", h.call(h.one, "POST", "/customers/alice/unfreeze", `{"customerId":"bob"}`), 400, "UNKNOWN_FIELD", "customerId")
+	h.wantRefusal("a field", h.call(h.one, "POST", "/customers/alice/unfreeze", `{"customerId":"bob"}`), 400,
+		"UNKNOWN_FIELD", "customerId")
 	if got := h.rowCounts(); got != before {
 		t.Errorf("rows: got %v, want %v", got, before)
 	}
 	// What came before is shown as it is, and nothing else of alice stops.
-	if got := h.wantStatus(h.call(h.one, "POST", "/withdraw", payment("requireApproval", true, "idempotencyKey", "before")), 202); got.text("withdrawalId") != held.text("withdrawalId") {
+	if got := h.wantStatus(
+		h.call(h.one, "POST", "/withdraw", payment("requireApproval", true, "idempotencyKey", "before")), 202,
+	); got.text("withdrawalId") != held.text("withdrawalId") {
 		t.Errorf("replay: got %s, want %v", got.raw, held.text("withdrawalId"))
 	}
 	h.wantStatus(h.call(h.one, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": alice}), 200)
 	h.deposit(h.one, "bob", 500)
-	h.wantStatus(h.call(h.one, "POST", "/transfers", charge("to-alice", "from", map[string]any{"customerId": "bob"}, "to", map[string]any{"customerId": alice}, "amount", "500")), 201)
+	h.wantStatus(h.call(h.one, "POST", "/transfers", charge(
+		"to-alice",
+		"from", map[string]any{"customerId": "bob"}, "to", map[string]any{"customerId": alice}, "amount", "500",
+	)), 201)
 	h.wantStatus(h.call(h.one, "PATCH", "/customers/alice", `{"metadata":{"case":"7"}}`), 200)
 
 	// The operator's stays when the organization lifts its own.
 	err := h.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
-		return freeze.Create(ctx, tx, freeze.Freeze{Scope: freeze.ScopeCustomer, OrgID: h.one.id, CustomerID: alice, Source: freeze.SourceOperator, Reason: "secret of the operator", Actor: audit.Operator("op")})
+		return freeze.Create(ctx, tx, freeze.Freeze{
+			Scope: freeze.ScopeCustomer, OrgID: h.one.id, CustomerID: alice, Source: freeze.SourceOperator,
+			Reason: "secret of the operator", Actor: audit.Operator("op"),
+		})
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := h.wantStatus(h.call(h.one, "POST", "/customers/alice/unfreeze", nil), 200); got.text("status") != "FROZEN" {
+	if got := h.wantStatus(
+		h.call(h.one, "POST", "/customers/alice/unfreeze", nil), 200,
+	); got.text("status") != "FROZEN" {
 		t.Errorf("got %s, want alice frozen by the operator", got.raw)
 	}
-	h.wantRefusal("withdrawal", h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k")), 403, "CUSTOMER_FROZEN", "customerId")
+	h.wantRefusal("withdrawal", h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k")), 403,
+		"CUSTOMER_FROZEN", "customerId")
 	got := h.call(h.one, "POST", "/customers/alice/unfreeze", nil)
 	h.wantRefusal("the operator's", got, 403, "OPERATOR_ONLY", "")
 	if strings.Contains(string(got.raw), "secret") {
@@ -144,16 +174,17 @@ func TestAFrozenCustomerReceivesAndPaysNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if got := h.wantStatus(h.call(h.one, "POST", "/customers/alice/unfreeze", nil), 200); got.text("status") != "ACTIVE" {
+		if got := h.wantStatus(
+			h.call(h.one, "POST", "/customers/alice/unfreeze", nil), 200,
+		); got.text("status") != "ACTIVE" {
 			t.Errorf("got %s, want alice free", got.raw)
 		}
 	}
 	h.wantStatus(h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k")), 202)
 }
 
-// Whoever is told that a customer is frozen can rely on it: nothing that was asked
-// for later goes through, however many ask at that moment.
-// Rules CUS-6, TR-8.
+// The answer that a customer is frozen is reliable: no later request goes through, however many run
+// at that moment. Rules CUS-6, TR-8.
 func TestNothingLeavesAfterAFreezeWasAnswered(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)

@@ -22,8 +22,8 @@ const bodyBytesMax = 64 << 10
 
 const nothingWritten = " Nothing was written and no money moved."
 
-// readBody reads a JSON body whole, or refuses it by its type or size. Where none
-// is needed, nothing at all is an object without members.
+// readBody reads a complete JSON body, or refuses it by its type or size. If the body is optional,
+// an empty one counts as an object without members.
 func readBody(w http.ResponseWriter, r *http.Request, optional bool) ([]byte, error) {
 	typed := hasJSONType(r)
 	if !typed && !optional {
@@ -33,9 +33,11 @@ func readBody(w http.ResponseWriter, r *http.Request, optional bool) ([]byte, er
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		return nil, fault.New(fault.Invalid, fault.BodyTooLarge, "A body has at most %d bytes."+nothingWritten+" Send a smaller one.", bodyBytesMax)
+		return nil, fault.New(fault.Invalid, fault.BodyTooLarge,
+			"A body has at most %d bytes."+nothingWritten+" Send a smaller one.", bodyBytesMax)
 	case err != nil:
-		return nil, fault.New(fault.Invalid, fault.InvalidJSON, "The body did not arrive whole."+nothingWritten+" Send it again.")
+		return nil, fault.New(fault.Invalid, fault.InvalidJSON,
+			"The body did not arrive whole."+nothingWritten+" Send it again.")
 	case optional && len(body) == 0:
 		return []byte("{}"), nil
 	case !typed:
@@ -44,7 +46,7 @@ func readBody(w http.ResponseWriter, r *http.Request, optional bool) ([]byte, er
 	return body, nil
 }
 
-// hasJSONType tells whether a request says that its body is JSON, as it is.
+// hasJSONType reports whether a request declares its body as JSON without an encoding.
 func hasJSONType(r *http.Request) bool {
 	types := r.Header.Values("Content-Type")
 	if len(types) != 1 || r.Header.Get("Content-Encoding") != "" {
@@ -60,24 +62,25 @@ func newUnsupportedBody() error {
 		"The body has to be JSON, sent with the one header Content-Type: application/json and without an encoding."+nothingWritten+" Send it so.")
 }
 
-// decodeBody reads a JSON object into a struct, whose fields all have a json tag.
+// decodeBody reads a JSON object into a struct whose fields all have a json tag.
 //
-// One spelling is accepted: every name at most once and in its exact casing, no
-// unknown name, valid UTF-8, one document. A value has the type of its field,
-// no number is taken for a string or a string for a number. A field is required
-// unless it is tagged omitempty, and null counts as absent only for a pointer.
+// It accepts only one spelling: every name at most once and in its exact casing, no unknown name,
+// valid UTF-8, one document. A value must have the type of its field; numbers and strings are not
+// converted into each other. A field is required unless it is tagged omitempty, and null counts as
+// absent only for a pointer.
 func decodeBody(body []byte, target any) error {
 	var raw map[string]jsontext.Value
 	if err := json.Unmarshal(body, &raw); err != nil {
 		return newInvalidJSON(err)
 	}
 	if raw == nil {
-		return fault.New(fault.Invalid, fault.InvalidRequest, "The body has to be a JSON object and is null."+nothingWritten+" Send an object.")
+		return fault.New(fault.Invalid, fault.InvalidRequest,
+			"The body has to be a JSON object and is null."+nothingWritten+" Send an object.")
 	}
 	return fillStruct(raw, reflect.ValueOf(target).Elem(), "")
 }
 
-// hasMember tells whether a body that was decoded has a member of that name.
+// hasMember reports whether a decoded body has a member of that name.
 func hasMember(body []byte, name string) bool {
 	var raw map[string]jsontext.Value
 	if err := json.Unmarshal(body, &raw); err != nil {
@@ -87,8 +90,8 @@ func hasMember(body []byte, name string) bool {
 	return ok
 }
 
-// mentionsMember tells whether a body has a member of that name. One that cannot be read has none:
-// decode refuses it.
+// mentionsMember reports whether a body has a member of that name. It returns false for an
+// unreadable body, which decodeBody refuses.
 func mentionsMember(body []byte, name string) bool {
 	var raw map[string]jsontext.Value
 	if err := json.Unmarshal(body, &raw); err != nil {
@@ -115,7 +118,9 @@ func fillStruct(raw map[string]jsontext.Value, target reflect.Value, path string
 			if m.optional {
 				continue
 			}
-			return fault.New(fault.Invalid, fault.InvalidRequest, "The field %s is missing."+nothingWritten+" Add it.", path+m.name).WithParam(path + m.name)
+			return fault.New(
+				fault.Invalid, fault.InvalidRequest, "The field %s is missing."+nothingWritten+" Add it.", path+m.name,
+			).WithParam(path + m.name)
 		}
 		if err := fillField(value, target.Field(i), path+m.name); err != nil {
 			return err
@@ -124,14 +129,13 @@ func fillStruct(raw map[string]jsontext.Value, target reflect.Value, path string
 	return nil
 }
 
-// member is a field of a body's struct, as its tag tells.
+// member is a field of a body's struct, as its tag describes it.
 type member struct {
 	name     string
 	optional bool
 }
 
-// memberCache are the tags that were read before, by type: every request of a route
-// has the same.
+// memberCache caches the members of a type, because every request of a route has the same type.
 var memberCache sync.Map
 
 func membersOf(t reflect.Type) []member {
@@ -147,8 +151,8 @@ func membersOf(t reflect.Type) []member {
 	return members
 }
 
-// refuseUnexpected refuses a name that is not a member's. Sorted, so that the same body always
-// has the same answer.
+// refuseUnexpected refuses a name that no member has. It checks the names in sorted order, so that
+// the same body always gets the same answer.
 func refuseUnexpected(raw map[string]jsontext.Value, members []member, path string) error {
 	knownNames := map[string]bool{}
 	for _, m := range members {
@@ -182,7 +186,7 @@ func fillField(value jsontext.Value, destination reflect.Value, name string) err
 		return fillStruct(raw, target, name+".")
 	}
 	if target.Type() == rawType {
-		// Anything that is an object: whoever takes it bounds it.
+		// Any object is accepted; its consumer limits it.
 		if value.Kind() != '{' {
 			return newWrongType(name, destination.Type())
 		}
@@ -202,14 +206,14 @@ func fillField(value jsontext.Value, destination reflect.Value, name string) err
 		}
 		return nil
 	}
-	// A null inside a list or an object would be read as an empty string.
+	// A null inside a list or an object would be decoded as an empty string.
 	if kind := target.Kind(); kind == reflect.Map || kind == reflect.Slice {
 		if slices.ContainsFunc(elementsOf(value), func(v jsontext.Value) bool { return v.Kind() == 'n' }) {
 			return newWrongType(name, destination.Type())
 		}
 	}
 	if target.Kind() == reflect.String && value.Kind() == '"' && target.Type().PkgPath() == "" {
-		// As below, without asking for what the value is: it was read before.
+		// The same as below, without checking the syntax again, which was checked before.
 		text, err := jsontext.AppendUnquote(nil, value)
 		if err != nil {
 			return newWrongType(name, destination.Type())
@@ -237,7 +241,7 @@ func elementsOf(value jsontext.Value) []jsontext.Value {
 	return list
 }
 
-// amountFields are answered with INVALID_AMOUNT when their type is wrong.
+// amountFields are refused with INVALID_AMOUNT if their type is wrong.
 var amountFields = map[string]bool{"amount": true, "maxNetworkFee": true}
 
 func newWrongType(name string, want reflect.Type) *fault.Fault {
@@ -245,7 +249,11 @@ func newWrongType(name string, want reflect.Type) *fault.Fault {
 	if amountFields[name] {
 		code = fault.InvalidAmount
 	}
-	return fault.New(fault.Invalid, code, "The field %s has to be %s; values are never converted."+nothingWritten+" Send it as that.", name, describeType(want)).WithParam(name)
+	return fault.New(
+		fault.Invalid, code,
+		"The field %s has to be %s; values are never converted."+nothingWritten+" Send it as that.", name,
+		describeType(want),
+	).WithParam(name)
 }
 
 func describeType(t reflect.Type) string {
@@ -282,11 +290,20 @@ func newInvalidJSON(err error) *fault.Fault {
 	if errors.As(err, &syntax) {
 		if errors.Is(err, jsontext.ErrDuplicateName) {
 			name := syntax.JSONPointer.LastToken()
-			return fault.New(fault.Invalid, fault.InvalidJSON, "The body names %q twice, and which one counts cannot be known."+nothingWritten+" Send each name once.", clipText(name)).WithParam(clipText(name))
+			return fault.New(
+				fault.Invalid, fault.InvalidJSON,
+				"The body names %q twice, and which one counts cannot be known."+nothingWritten+" Send each name once.",
+				clipText(name),
+			).WithParam(clipText(name))
 		}
-		return fault.New(fault.Invalid, fault.InvalidJSON, "The body is not one JSON document in UTF-8: at byte %d something is wrong."+nothingWritten+" Correct it.", syntax.ByteOffset)
+		return fault.New(
+			fault.Invalid, fault.InvalidJSON,
+			"The body is not one JSON document in UTF-8: at byte %d something is wrong."+nothingWritten+" Correct it.",
+			syntax.ByteOffset,
+		)
 	}
-	return fault.New(fault.Invalid, fault.InvalidRequest, "The body has to be a JSON object."+nothingWritten+" Send an object.")
+	return fault.New(fault.Invalid, fault.InvalidRequest,
+		"The body has to be a JSON object."+nothingWritten+" Send an object.")
 }
 
 func newUnknownField(path, name string, knownNames []string) *fault.Fault {
@@ -297,10 +314,12 @@ func newUnknownField(path, name string, knownNames []string) *fault.Fault {
 	if suggestion := nearestName(name, knownNames); suggestion != "" {
 		hint = "Did you mean " + path + suggestion + "?"
 	}
-	return fault.New(fault.Invalid, fault.UnknownField, "There is no field %q here."+nothingWritten+" %s", clipText(path+name), hint).WithParam(clipText(path + name))
+	return fault.New(
+		fault.Invalid, fault.UnknownField, "There is no field %q here."+nothingWritten+" %s", clipText(path+name), hint,
+	).WithParam(clipText(path + name))
 }
 
-// clipText keeps a caller's own words short in an answer.
+// clipText truncates a caller's text for an answer.
 func clipText(s string) string {
 	const runesMax = 64
 	if r := []rune(s); len(r) > runesMax {
@@ -309,7 +328,7 @@ func clipText(s string) string {
 	return s
 }
 
-// nearestName finds the known name that was probably meant.
+// nearestName returns the known name that was probably meant.
 func nearestName(name string, names []string) string {
 	const wordBytesMax = 64
 	if len(name) > wordBytesMax {
@@ -324,7 +343,7 @@ func nearestName(name string, names []string) string {
 	return best
 }
 
-// editDistance counts the letters to insert, remove or exchange to get from a to b.
+// editDistance returns the number of letters to insert, remove or replace to get from a to b.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

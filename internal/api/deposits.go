@@ -22,7 +22,7 @@ type DepositRequest struct {
 	CustomerEmail *string `json:"customerEmail,omitempty"`
 }
 
-// DepositAddress is where a customer pays in.
+// DepositAddress is a customer's deposit address.
 type DepositAddress struct {
 	CustomerID       string  `json:"customerId"`
 	Chain            string  `json:"chain"`
@@ -39,7 +39,7 @@ type ProductDepositRequest struct {
 	Product string `json:"product"`
 }
 
-// ProductAddress is where an organization pays in for a product of its own.
+// ProductAddress is the deposit address of a product of an organization.
 type ProductAddress struct {
 	Product          string  `json:"product"`
 	Chain            string  `json:"chain"`
@@ -64,7 +64,8 @@ func (a *api) createOrganizationDepositAddress(c *call) (answer, error) {
 		return answer{}, err
 	}
 	return answer{status: http.StatusOK, body: ProductAddress{
-		Product: body.Product, Chain: string(assigned.Mint.Chain), Address: string(assigned.Address), MintID: assigned.Mint.ID,
+		Product: body.Product, Chain: string(assigned.Mint.Chain), Address: string(assigned.Address),
+		MintID:           assigned.Mint.ID,
 		MinDepositAmount: assigned.Mint.MinDeposit.String(), PaymentURI: assigned.PaymentURI,
 	}}, nil
 }
@@ -79,14 +80,15 @@ func (a *api) createDepositAddress(c *call) (answer, error) {
 	}
 	email := ""
 	if body.CustomerEmail != nil {
-		// An empty text is no way to say that there is none; null is.
+		// An empty text does not mean that there is no e-mail; null does.
 		if email = *body.CustomerEmail; email == "" {
 			return answer{}, customer.CheckEmail(email)
 		}
 	}
 	counter := &deposit.AddressService{
 		DB: a.conf.DB, Chains: a.conf.Chains, Wallets: a.conf.Wallets, Actor: c.auditActor(),
-		// Who may not change an e-mail does not decide at once whose withdrawals need no approval.
+		// An e-mail decides whose withdrawals need no approval. A key that may not change an e-mail
+		// can therefore set only an untrusted one.
 		UntrustedEmail: !c.key.HasScope(org.ScopeFull),
 	}
 	assigned, err := counter.IssueForCustomer(c.Context(), c.org, body.MintID, body.CustomerID, email)
@@ -97,14 +99,18 @@ func (a *api) createDepositAddress(c *call) (answer, error) {
 		c.header.Set("Warning", "customerEmail ignored")
 	}
 	return answer{status: http.StatusOK, body: DepositAddress{
-		CustomerID: assigned.Customer.ID, Chain: string(assigned.Mint.Chain), Address: string(assigned.Address), MintID: assigned.Mint.ID,
+		CustomerID: assigned.Customer.ID, Chain: string(assigned.Mint.Chain), Address: string(assigned.Address),
+		MintID:           assigned.Mint.ID,
 		MinDepositAmount: assigned.Mint.MinDeposit.String(), PaymentURI: assigned.PaymentURI,
 	}}, nil
 }
 
 func checkMintID(n int) error {
 	if n < 1 {
-		return fault.New(fault.Invalid, fault.InvalidRequest, "The field mintId is a whole number above zero."+nothingWritten+" GET /mints lists the mints there are.").WithParam("mintId")
+		return fault.New(
+			fault.Invalid, fault.InvalidRequest,
+			"The field mintId is a whole number above zero."+nothingWritten+" GET /mints lists the mints there are.",
+		).WithParam("mintId")
 	}
 	return nil
 }
@@ -145,18 +151,21 @@ var depositColumns = []column[webhook.Deposit]{
 
 func (a *api) listDeposits(c *call) (answer, error) {
 	f := deposit.Filter{
-		CustomerID: c.query["customerId"], Product: c.query["product"], Status: c.query["status"], Chain: c.query["chain"],
-		CreatedAfter: timeOrZero(c.query.timeValue("createdAfter")), CreatedBefore: timeOrZero(c.query.timeValue("createdBefore")),
-		TxHash: canonicalHash(c.query["txHash"]), Address: a.canonicalAddress(c.query["address"]),
+		CustomerID: c.query["customerId"], Product: c.query["product"], Status: c.query["status"],
+		Chain:         c.query["chain"],
+		CreatedAfter:  timeOrZero(c.query.timeValue("createdAfter")),
+		CreatedBefore: timeOrZero(c.query.timeValue("createdBefore")),
+		TxHash:        canonicalHash(c.query["txHash"]), Address: a.canonicalAddress(c.query["address"]),
 		IsFlagged: c.query.flagValue("isFlagged"),
 	}
 	if n := c.query.numberValue("mintId"); n != nil {
 		f.MintID = *n
 	}
 	if c.table {
-		return csvExport(a, c, "deposits", depositColumns, snapshotReader(a, c, func(ctx context.Context, tx pg.Tx, desc bool, row func(webhook.Deposit) error) error {
-			return deposit.ForEach(ctx, tx, c.org, f, desc, row)
-		}))
+		return csvExport(a, c, "deposits", depositColumns,
+			snapshotReader(a, c, func(ctx context.Context, tx pg.Tx, desc bool, row func(webhook.Deposit) error) error {
+				return deposit.ForEach(ctx, tx, c.org, f, desc, row)
+			}))
 	}
 	p, err := a.readPage(c, "deposits")
 	if err != nil {

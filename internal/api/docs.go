@@ -19,8 +19,8 @@ import (
 	"github.com/go-chi/chi/v5"
 )
 
-// renderer is Scalar's API reference, precompressed as it is served. NOTICE and
-// decision 0031 say where it comes from.
+// renderer is Scalar's API reference, stored compressed as it is served. NOTICE and decision 0031
+// name its origin.
 const renderer = "scalar-1.72.1.js"
 
 //go:embed docs
@@ -28,15 +28,15 @@ var docsFiles embed.FS
 
 var docsPage = template.Must(template.ParseFS(docsFiles, "docs/page.html"))
 
-// docsPolicy lets the page load from here alone, and run no script that is not a
-// file of ours. The renderer sets styles on what it draws, which is why styles
-// written on elements are allowed here and nowhere else.
+// docsPolicy lets the page load only from this service and run only script files of ours. The
+// renderer sets styles on the elements that it draws, so inline styles are allowed here and nowhere
+// else.
 const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// serveDocs puts the pages for people on a surface's listener: its guide above the
-// reference of its calls, drawn in the browser from the one document. They need no
-// key, ask for none, and load nothing from elsewhere.
+// serveDocs serves the documentation pages of a surface: its guide above the reference of its
+// calls, drawn in the browser from the document. The pages need no key, ask for none, and load
+// nothing from other hosts.
 func (a *api) serveDocs(mux *chi.Mux) {
 	guided := sync.OnceValue(func() http.HandlerFunc {
 		return serveAsset("application/json", insertGuide(a.document(), a.surface.guide, a.surface.pages...))
@@ -53,7 +53,8 @@ func (a *api) serveDocs(mux *chi.Mux) {
 	}
 }
 
-// redirectBrowser leads a browser to the pages for people. A program is told that there is nothing.
+// redirectBrowser redirects a browser to the documentation pages. A program gets the fallback,
+// which says that there is no such path.
 func redirectBrowser(fallback http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !strings.Contains(r.Header.Get("Accept"), "text/html") {
@@ -72,12 +73,11 @@ func docsFile(name string) []byte {
 	return raw
 }
 
-// pageLink is a link from one page of the documents to another, which /docs has on the same
+// pageLink matches a link from one page of the documentation to another; /docs has them all on one
 // page.
 var pageLink = regexp.MustCompile(`\[([^\]]+)\]\((?:testing|errors|CHANGELOG|integrate)\.md\)`)
 
-// insertGuide is the document with the guide, and pages that follow it, in place of its
-// introduction.
+// insertGuide returns the document with the guide and further pages in place of its introduction.
 func insertGuide(document []byte, guide string, pages ...string) []byte {
 	var d map[string]json.RawMessage
 	var info map[string]any
@@ -104,7 +104,7 @@ func insertGuide(document []byte, guide string, pages ...string) []byte {
 func (a *api) serveDocsPage(w http.ResponseWriter, _ *http.Request) {
 	var page bytes.Buffer
 	nonce := make([]byte, 16)
-	_, _ = rand.Read(nonce) // It never fails: without randomness the program ends.
+	_, _ = rand.Read(nonce) // Never fails: the program ends when there is no randomness.
 	if err := docsPage.Execute(&page, map[string]string{
 		"Title": a.surface.page, "Renderer": renderer, "Nonce": base64.RawURLEncoding.EncodeToString(nonce),
 	}); err != nil {
@@ -118,8 +118,8 @@ func (a *api) serveDocsPage(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(page.Bytes())
 }
 
-// serveAsset serves bytes that do not change while the process lives. What is
-// compressed already is opened again for the few who cannot.
+// serveAsset serves bytes that do not change while the process lives. It decompresses compressed
+// bytes for clients that do not accept gzip.
 func serveAsset(kind string, raw []byte) http.HandlerFunc {
 	sum := sha256.Sum256(raw)
 	tag := `"` + hex.EncodeToString(sum[:8]) + `"`

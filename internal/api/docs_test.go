@@ -24,8 +24,11 @@ func docsServer(t *testing.T, face *surface) *httptest.Server {
 func TestTheReferenceMayRunItsOwnFilesAlone(t *testing.T) {
 	t.Parallel()
 	for face, has := range map[*surface][]string{
-		&organizations: {`"/withdraw"`, `"Coffer"`, "Webhooks done right", "# Testing against the local world", "# Error codes", "# Changelog"},
-		&operators:     {`"/reserves"`, `"Coffer, for its operators"`, "The same at a terminal"},
+		&organizations: {
+			`"/withdraw"`,
+			`"Coffer"`, "Webhooks done right", "# Testing against the local world", "# Error codes", "# Changelog",
+		},
+		&operators: {`"/reserves"`, `"Coffer, for its operators"`, "The same at a terminal"},
 	} {
 		t.Run(face.title, func(t *testing.T) {
 			t.Parallel()
@@ -66,7 +69,9 @@ func ownFilesAlone(t *testing.T, face *surface, has []string) {
 	page, text := get("/docs", "identity")
 	get("/docs/", "identity")
 	policy := page.Header.Get("Content-Security-Policy")
-	for _, want := range []string{"default-src 'none'", "script-src 'self';", "connect-src 'self'", "frame-ancestors 'none'"} {
+	for _, want := range []string{
+		"default-src 'none'", "script-src 'self';", "connect-src 'self'", "frame-ancestors 'none'",
+	} {
 		if !strings.Contains(policy, want) {
 			t.Errorf("got the policy %s, want %s in it", policy, want)
 		}

@@ -17,12 +17,12 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// organizationsDocument is the published description of what organizations call.
+// organizationsDocument returns the published description of the organizations' calls.
 func organizationsDocument(baseURL string) []byte { return organizations.drawDocument(baseURL) }
 
-// drawDocument draws the published description from the table of routes and from the
-// types that are read and answered, so that it cannot say anything else. Only
-// words come from notes.go. It is frozen: the same bytes for every caller.
+// drawDocument draws the published description from the table of routes and from the types that are
+// read and answered, so that the two cannot differ. Only the texts come from notes.go. The document
+// is the same bytes for every caller.
 func (s *surface) drawDocument(baseURL string) []byte {
 	d := &drawing{surface: s, schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)}
 	doc := &huma.OpenAPI{
@@ -100,24 +100,32 @@ func (d *drawing) drawOperation(r route) *huma.Operation {
 	for part := range strings.SplitSeq(r.path, "/") {
 		if name, ok := strings.CutPrefix(part, "{"); ok {
 			name = strings.TrimSuffix(name, "}")
-			op.Parameters = append(op.Parameters, &huma.Param{Name: name, In: "path", Required: true, Description: d.surface.findFieldDoc(nil, name).text, Schema: &huma.Schema{Type: "string"}})
+			op.Parameters = append(op.Parameters, &huma.Param{
+				Name: name, In: "path", Required: true, Description: d.surface.findFieldDoc(nil, name).text,
+				Schema: &huma.Schema{Type: "string"},
+			})
 		}
 	}
 	for _, p := range r.query {
 		op.Parameters = append(op.Parameters, p.drawParam())
 	}
 	for _, h := range r.headers {
-		op.Parameters = append(op.Parameters, &huma.Param{Name: h.name, In: "header", Description: h.text, Schema: &huma.Schema{Type: "string"}})
+		op.Parameters = append(op.Parameters,
+			&huma.Param{Name: h.name, In: "header", Description: h.text, Schema: &huma.Schema{Type: "string"}})
 	}
 	if r.body != nil {
 		op.RequestBody = &huma.RequestBody{Required: !r.optional, Content: map[string]*huma.MediaType{
-			"application/json": {Schema: d.schemaOf(reflect.TypeOf(r.body), true), Example: d.surface.requestExample(r.name)},
+			"application/json": {
+				Schema: d.schemaOf(reflect.TypeOf(r.body), true), Example: d.surface.requestExample(r.name),
+			},
 		}}
 	}
 	for _, s := range r.answers {
 		op.Responses[strconv.Itoa(s.status)] = d.drawSuccess(s)
 		if r.csv {
-			op.Responses[strconv.Itoa(s.status)].Content["text/csv"] = &huma.MediaType{Schema: &huma.Schema{Type: "string"}}
+			op.Responses[strconv.Itoa(s.status)].Content["text/csv"] = &huma.MediaType{
+				Schema: &huma.Schema{Type: "string"},
+			}
 		}
 	}
 	byStatus := map[int][]fault.Code{}
@@ -131,8 +139,8 @@ func (d *drawing) drawOperation(r route) *huma.Operation {
 	return op
 }
 
-// repeatMode says when a caller may send the same request again without an answer
-// to the first: always, with its idempotencyKey, or never. Clients go by it.
+// repeatMode returns when a caller may repeat a request without an answer to the first: always,
+// with its idempotencyKey, or never. Clients rely on it.
 func repeatMode(r route) string {
 	if r.method != http.MethodPost || r.retryable {
 		return "ALWAYS"
@@ -148,7 +156,7 @@ func repeatMode(r route) string {
 	return "NEVER"
 }
 
-// routeFaultCodes are all the refusals of a call: its own and those of every call.
+// routeFaultCodes returns all refusals of a call: its own and those of every call.
 func routeFaultCodes(r route) []fault.Code {
 	codes := append([]fault.Code{fault.InvalidRequest, fault.UnknownField, fault.Internal}, r.faults...)
 	if !r.needsNoKey {
@@ -167,7 +175,7 @@ func routeFaultCodes(r route) []fault.Code {
 	return slices.Compact(codes)
 }
 
-// eventDataType is the type of an event's data.
+// eventDataType returns the type of an event's data.
 func eventDataType(t event.Type) reflect.Type {
 	switch {
 	case t == event.CustomerSwapFailed:
@@ -182,7 +190,7 @@ func eventDataType(t event.Type) reflect.Type {
 	panic("api: the document does not know the data of " + string(t))
 }
 
-// drawWebhook draws what an endpoint receives.
+// drawWebhook draws the request that an endpoint receives.
 func (d *drawing) drawWebhook(t event.Type) *huma.Operation {
 	text := "Sent to every endpoint that names no events, and to those that name it."
 	if event.IsExtension(t) {
@@ -192,20 +200,33 @@ func (d *drawing) drawWebhook(t event.Type) *huma.Operation {
 		OperationID: "on_" + string(t), Tags: []string{"Webhooks"}, Summary: string(t),
 		Description: text + " Answer 2xx within 15 seconds; anything else is tried again, and 410 ends the endpoint. The same event may come more than once, always with the same webhook-id and body.",
 		Security:    []map[string][]string{{}},
-		Responses:   map[string]*huma.Response{"2XX": {Description: "Received. The body is not read."}, "410": {Description: "Nothing more is to be sent here: the endpoint is disabled."}},
+		Responses: map[string]*huma.Response{
+			"2XX": {Description: "Received. The body is not read."},
+			"410": {Description: "Nothing more is to be sent here: the endpoint is disabled."},
+		},
 	}
 	for _, h := range webhookHeaders {
-		op.Parameters = append(op.Parameters, &huma.Param{Name: h.name, In: "header", Required: true, Description: h.text, Schema: &huma.Schema{Type: "string"}})
+		op.Parameters = append(op.Parameters, &huma.Param{
+			Name: h.name, In: "header", Required: true, Description: h.text, Schema: &huma.Schema{Type: "string"},
+		})
 	}
-	op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{AllOf: []*huma.Schema{
-		d.schemaOf(reflect.TypeFor[webhook.Envelope](), false),
-		{Type: "object", Properties: map[string]*huma.Schema{"type": {Type: "string", Enum: []any{string(t)}}, "data": d.schemaOf(eventDataType(t), false)}},
-	}}}}}
+	op.RequestBody = &huma.RequestBody{
+		Required: true,
+		Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{AllOf: []*huma.Schema{
+			d.schemaOf(reflect.TypeFor[webhook.Envelope](), false),
+			{Type: "object", Properties: map[string]*huma.Schema{
+				"type": {Type: "string", Enum: []any{string(t)}}, "data": d.schemaOf(eventDataType(t), false),
+			}},
+		}}}},
+	}
 	return op
 }
 
 func requestIDHeader() map[string]*huma.Param {
-	return map[string]*huma.Param{"x-request-id": {Description: "Names this request in our logs.", Required: true, Schema: &huma.Schema{Type: "string", Pattern: "^req_[0-9A-HJKMNP-TV-Z]{26}$"}}}
+	return map[string]*huma.Param{"x-request-id": {
+		Description: "Names this request in our logs.", Required: true,
+		Schema: &huma.Schema{Type: "string", Pattern: "^req_[0-9A-HJKMNP-TV-Z]{26}$"},
+	}}
 }
 
 func (d *drawing) drawSuccess(s success) *huma.Response {
@@ -214,7 +235,9 @@ func (d *drawing) drawSuccess(s success) *huma.Response {
 		response.Headers[h.name] = &huma.Param{Description: h.text, Schema: &huma.Schema{Type: "string"}}
 	}
 	if s.body != nil {
-		response.Content = map[string]*huma.MediaType{"application/json": {Schema: d.schemaOf(reflect.TypeOf(s.body), false), Example: s.example}}
+		response.Content = map[string]*huma.MediaType{
+			"application/json": {Schema: d.schemaOf(reflect.TypeOf(s.body), false), Example: s.example},
+		}
 	}
 	return response
 }
@@ -241,35 +264,46 @@ func (d *drawing) drawRefusal(method string, codes []fault.Code) *huma.Response 
 	}
 	response.Description = strings.Join(text, "\n\n")
 	if slices.Contains(codes, fault.RateLimited) {
-		response.Headers["Retry-After"] = &huma.Param{Description: "Seconds until the next request is taken.", Required: true, Schema: &huma.Schema{Type: "string", Pattern: "^[0-9]+$"}}
+		response.Headers["Retry-After"] = &huma.Param{
+			Description: "Seconds until the next request is taken.", Required: true,
+			Schema: &huma.Schema{Type: "string", Pattern: "^[0-9]+$"},
+		}
 	}
 	if slices.Contains(codes, fault.CodeUnavailable) {
-		response.Headers["Retry-After"] = &huma.Param{Description: "Seconds after which to try again.", Required: true, Schema: &huma.Schema{Type: "string", Pattern: "^[0-9]+$"}}
+		response.Headers["Retry-After"] = &huma.Param{
+			Description: "Seconds after which to try again.", Required: true,
+			Schema: &huma.Schema{Type: "string", Pattern: "^[0-9]+$"},
+		}
 	}
 	response.Content = map[string]*huma.MediaType{"application/json": {
 		Schema: &huma.Schema{AllOf: []*huma.Schema{
 			{Ref: "#/components/schemas/Problem"},
 			// Codes are added under a status without notice, so no enum closes the list.
-			{Type: "object", Properties: map[string]*huma.Schema{"code": {Type: "string", Extensions: map[string]any{"x-extensible-enum": names}}}},
+			{Type: "object", Properties: map[string]*huma.Schema{
+				"code": {Type: "string", Extensions: map[string]any{"x-extensible-enum": names}},
+			}},
 		}},
 		Examples: examples,
 	}}
 	return response
 }
 
-// drawProblem draws the one shape of every refusal.
+// drawProblem draws the shape of every refusal.
 func (d *drawing) drawProblem() {
 	text := func(s string) *huma.Schema { return &huma.Schema{Type: "string", Description: s} }
 	d.schemas.Map()["Problem"] = &huma.Schema{
 		Type: "object", Description: "Every answer that is not a success.",
 		Required: []string{"error", "code", "requestId", "retryable"},
 		Properties: map[string]*huma.Schema{
-			"error":         text("A sentence for a person: what is wrong, what happened to the money, what to do."),
-			"code":          text("A name for a program. Codes are added under the statuses that there are."),
-			"requestId":     text("Names this request in our logs; the same as the header x-request-id."),
-			"param":         text("The field or parameter at fault, where there is one."),
-			"details":       {Type: "object", Description: "Small facts, by code.", AdditionalProperties: true},
-			"retryable":     {Type: "boolean", Description: "Whether the same request may succeed later without a change. Repeat a POST with its idempotencyKey."},
+			"error":     text("A sentence for a person: what is wrong, what happened to the money, what to do."),
+			"code":      text("A name for a program. Codes are added under the statuses that there are."),
+			"requestId": text("Names this request in our logs; the same as the header x-request-id."),
+			"param":     text("The field or parameter at fault, where there is one."),
+			"details":   {Type: "object", Description: "Small facts, by code.", AdditionalProperties: true},
+			"retryable": {
+				Type:        "boolean",
+				Description: "Whether the same request may succeed later without a change. Repeat a POST with its idempotencyKey.",
+			},
 			"existingId":    text("With IDEMPOTENCY_CONFLICT: the withdrawal or transfer that has the key."),
 			"currentStatus": text("With INVALID_STATE: the status it is in."),
 			"withdrawalId":  text("With WITHDRAWAL_RISK_BLOCKED: the record of the blocked withdrawal."),
@@ -314,19 +348,27 @@ var (
 	anyType      = reflect.TypeFor[anyValue]()
 )
 
-// schemaOf is the schema of a Go type. closed says that nothing else may be there:
-// true of what callers send, false of what they read, to which fields may be
-// added.
+// schemaOf returns the schema of a Go type. closed forbids further members. It is true for requests
+// and false for answers, to which fields may be added.
 func (d *drawing) schemaOf(t reflect.Type, closed bool) *huma.Schema {
 	switch t {
 	case timeType:
-		return &huma.Schema{Type: "string", Format: "date-time", Pattern: `^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$`}
+		return &huma.Schema{
+			Type: "string", Format: "date-time", Pattern: `^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$`,
+		}
 	case metadataType:
 		return &huma.Schema{Type: "object", AdditionalProperties: &huma.Schema{Type: "string"}}
 	case rawType:
 		return &huma.Schema{Type: "object", AdditionalProperties: true}
 	case anyType:
-		return &huma.Schema{AnyOf: []*huma.Schema{{Type: "string"}, {Type: "integer"}, {Type: "boolean"}, {Type: "array", Items: &huma.Schema{}}, {Type: "object", AdditionalProperties: true}, {Type: "null"}}}
+		return &huma.Schema{AnyOf: []*huma.Schema{
+			{Type: "string"},
+			{Type: "integer"},
+			{Type: "boolean"},
+			{Type: "array", Items: &huma.Schema{}},
+			{Type: "object", AdditionalProperties: true},
+			{Type: "null"},
+		}}
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
@@ -355,7 +397,7 @@ func (d *drawing) schemaOf(t reflect.Type, closed bool) *huma.Schema {
 	panic(fmt.Sprintf("api: the document draws no %v", t))
 }
 
-// schemaName is a type's name in the document. A page of mints is MintPage.
+// schemaName returns a type's name in the document. A page of mints is MintPage.
 func schemaName(t reflect.Type) string {
 	name := t.Name()
 	if inner, ok := strings.CutPrefix(name, "Page["); ok {
@@ -374,17 +416,20 @@ func (d *drawing) drawObject(t reflect.Type, closed bool) *huma.Schema {
 	if _, drawn := d.schemas.Map()[name]; drawn {
 		return ref
 	}
-	s := &huma.Schema{Type: "object", Description: d.surface.findFieldDoc([]string{name}, "").text, Properties: map[string]*huma.Schema{}}
+	s := &huma.Schema{
+		Type: "object", Description: d.surface.findFieldDoc([]string{name}, "").text,
+		Properties: map[string]*huma.Schema{},
+	}
 	if closed {
 		s.AdditionalProperties = false
 	}
-	d.schemas.Map()[name] = s // before its fields, which may lead back here
+	d.schemas.Map()[name] = s // before its fields, which may refer to it
 	d.drawMembers(s, []string{name}, t, closed)
 	return ref
 }
 
-// drawMembers draws the fields of a type. What has another type in it has that one's
-// words for its fields, unless it has its own.
+// drawMembers draws the fields of a type. An embedded type's fields take their texts from the
+// embedded type, unless the outer type has its own.
 func (d *drawing) drawMembers(s *huma.Schema, names []string, t reflect.Type, closed bool) {
 	for i := range t.NumField() {
 		f := t.Field(i)

@@ -30,8 +30,8 @@ func TestDocumentIsFrozen(t *testing.T) {
 	}
 }
 
-// A change of the interface is seen by whoever reviews the change: a field that
-// goes or a check that becomes stricter needs another version.
+// A change of the interface shows in the review of the change: a removed field or a stricter check
+// needs another version.
 func TestDocumentIsTheCommittedOne(t *testing.T) {
 	t.Parallel()
 	for file, face := range map[string]*surface{"openapi.json": &organizations, "openapi-operator.json": &operators} {
@@ -44,7 +44,10 @@ func TestDocumentIsTheCommittedOne(t *testing.T) {
 		}
 		got, err := os.ReadFile(file)
 		if err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%s is not what the routes say (%v): look whether clients would break, then write it with COFFER_UPDATE=1 and commit it", file, err)
+			t.Errorf(
+				"%s is not what the routes say (%v): look whether clients would break, then write it with COFFER_UPDATE=1 and commit it",
+				file, err,
+			)
 		}
 	}
 }
@@ -89,7 +92,7 @@ func saysWhatEverythingIs(t *testing.T, doc *openapi3.T) {
 	}
 }
 
-// An example that does not fit its own schema misleads whoever copies it.
+// An example that does not fit its own schema misleads its readers.
 func TestExamplesFit(t *testing.T) {
 	t.Parallel()
 	for face, read := range published {
@@ -145,7 +148,9 @@ func TestEveryRefusalIsDescribed(t *testing.T) {
 					t.Errorf("%s %s: got no words for %s", r.method, r.path, code)
 				}
 			}
-			if len(r.answers) == 0 || !slices.ContainsFunc(face.groups, func(g struct{ name, text string }) bool { return g.name == r.group }) {
+			if len(r.answers) == 0 || !slices.ContainsFunc(
+				face.groups, func(g struct{ name, text string }) bool { return g.name == r.group },
+			) {
 				t.Errorf("%s %s: got no answer or no group", r.method, r.path)
 			}
 		}

@@ -32,19 +32,19 @@ type EndpointChange struct {
 	Status      *string          `json:"status,omitempty"`
 }
 
-// EndpointFilters are what a caller says of an endpoint's filters.
+// EndpointFilters are an endpoint's filters in a request.
 type EndpointFilters struct {
 	CustomerID *string `json:"customerId,omitempty"`
 	Chain      *string `json:"chain,omitempty"`
 }
 
-// Filters leave out events.
+// Filters are an endpoint's filters in an answer; they exclude events.
 type Filters struct {
 	CustomerID *string `json:"customerId"`
 	Chain      *string `json:"chain"`
 }
 
-// Endpoint is where events are sent.
+// Endpoint is a URL to which events are sent.
 type Endpoint struct {
 	EndpointID   string        `json:"endpointId"`
 	URL          string        `json:"url"`
@@ -58,13 +58,13 @@ type Endpoint struct {
 	UpdatedAt    webhook.Time  `json:"updatedAt"`
 }
 
-// EndpointWithSecret is a new endpoint: the only time its secret is shown.
+// EndpointWithSecret is a new endpoint. Its secret is shown only here.
 type EndpointWithSecret struct {
 	Endpoint
 	Secret string `json:"secret"`
 }
 
-// RotatedSecret is an endpoint with a new secret, which is shown this once.
+// RotatedSecret is an endpoint with a new secret, which is shown only here.
 type RotatedSecret struct {
 	Endpoint
 	Secret            string       `json:"secret"`
@@ -74,7 +74,8 @@ type RotatedSecret struct {
 func showEndpoint(e delivery.Endpoint) Endpoint {
 	shown := Endpoint{
 		EndpointID: e.ID, URL: e.URL, Events: []string{}, Description: e.Description, Status: e.Status,
-		FailingSince: optionalTime(e.FailingSince), APIVersion: e.APIVersion, CreatedAt: webhook.At(e.CreatedAt), UpdatedAt: webhook.At(e.UpdatedAt),
+		FailingSince: optionalTime(e.FailingSince), APIVersion: e.APIVersion, CreatedAt: webhook.At(e.CreatedAt),
+		UpdatedAt: webhook.At(e.UpdatedAt),
 	}
 	for _, t := range e.Events {
 		shown.Events = append(shown.Events, string(t))
@@ -88,7 +89,7 @@ func showEndpoint(e delivery.Endpoint) Endpoint {
 	return shown
 }
 
-// optionalTime is a time that may be missing.
+// optionalTime converts a time that may be nil.
 func optionalTime(t *time.Time) *webhook.Time {
 	if t == nil {
 		return nil
@@ -101,11 +102,12 @@ func (f *EndpointFilters) readFilters() (delivery.Filters, error) {
 	if f == nil {
 		return filters, nil
 	}
-	// An empty text would be taken for no filter, and whoever sent it meant something.
+	// An empty text would count as no filter, which its sender did not mean.
 	for name, value := range map[string]*string{"customerId": f.CustomerID, "chain": f.Chain} {
 		if value != nil && *value == "" {
 			return filters, fault.New(fault.Invalid, fault.InvalidRequest,
-				"The filter %s is empty."+nothingWritten+" Leave it out to receive every event.", name).WithParam("filters." + name)
+				"The filter %s is empty."+nothingWritten+" Leave it out to receive every event.",
+				name).WithParam("filters." + name)
 		}
 	}
 	if f.CustomerID != nil {
@@ -190,7 +192,9 @@ func (a *api) rotateSecret(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, body: RotatedSecret{showEndpoint(e), secret.Reveal(), webhook.At(formerUntil)}}, nil
+	return answer{
+		status: http.StatusOK, body: RotatedSecret{showEndpoint(e), secret.Reveal(), webhook.At(formerUntil)},
+	}, nil
 }
 
 func (a *api) listEndpoints(c *call) (answer, error) {
@@ -233,7 +237,7 @@ type TestRequest struct {
 	Type string `json:"type"`
 }
 
-// DeliveryAttempt is one post that was made to an endpoint.
+// DeliveryAttempt is one post to an endpoint.
 type DeliveryAttempt struct {
 	EventID        string            `json:"eventId"`
 	Type           string            `json:"type"`
@@ -249,14 +253,14 @@ type DeliveryAttempt struct {
 	CreatedAt      webhook.Time      `json:"createdAt"`
 }
 
-// DeliveryRequest is what was sent.
+// DeliveryRequest is the request of an attempt.
 type DeliveryRequest struct {
 	URL     string            `json:"url"`
 	Headers map[string]string `json:"headers"`
 	Body    *string           `json:"body"`
 }
 
-// DeliveryResponse is what came back.
+// DeliveryResponse is the receiver's answer to an attempt.
 type DeliveryResponse struct {
 	StatusCode int    `json:"statusCode"`
 	Body       string `json:"body"`
@@ -264,9 +268,11 @@ type DeliveryResponse struct {
 
 func showAttempt(attempt delivery.Attempt) DeliveryAttempt {
 	shown := DeliveryAttempt{
-		EventID: attempt.EventID, Type: string(attempt.Type), Test: attempt.Test, Attempt: attempt.Number, Status: attempt.Outcome(), DeliveryStatus: attempt.Delivery,
-		NextAttemptAt: optionalTime(attempt.NextAt), Request: DeliveryRequest{URL: attempt.URL, Headers: attempt.Headers},
-		DurationMs: attempt.Duration.Milliseconds(), CreatedAt: webhook.At(attempt.SentAt),
+		EventID: attempt.EventID, Type: string(attempt.Type), Test: attempt.Test, Attempt: attempt.Number,
+		Status: attempt.Outcome(), DeliveryStatus: attempt.Delivery,
+		NextAttemptAt: optionalTime(attempt.NextAt),
+		Request:       DeliveryRequest{URL: attempt.URL, Headers: attempt.Headers},
+		DurationMs:    attempt.Duration.Milliseconds(), CreatedAt: webhook.At(attempt.SentAt),
 	}
 	if attempt.Body != nil {
 		shown.Request.Body = pointerTo(string(attempt.Body))
@@ -280,14 +286,15 @@ func showAttempt(attempt delivery.Attempt) DeliveryAttempt {
 	return shown
 }
 
-// testEndpoint answers 200 with what came back, and not 202: whoever presses the
-// button wants to see whether the receiver takes it.
+// testEndpoint answers 200 with the receiver's answer, and not 202: the caller wants to see whether
+// the receiver accepts the sample.
 func (a *api) testEndpoint(c *call) (answer, error) {
 	var body TestRequest
 	if err := decodeBody(c.body, &body); err != nil {
 		return answer{}, err
 	}
-	made, err := a.conf.Endpoints.Test(c.Context(), a.conf.DB, c.org, c.auditActor(), c.pathParam("endpointId"), event.Type(body.Type))
+	made, err := a.conf.Endpoints.Test(c.Context(), a.conf.DB, c.org, c.auditActor(), c.pathParam("endpointId"),
+		event.Type(body.Type))
 	if err != nil {
 		return answer{}, err
 	}
@@ -301,7 +308,10 @@ func (a *api) listAttempts(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	filter := delivery.AttemptFilter{Outcome: c.query["status"], EventID: c.query["eventId"], Type: event.Type(c.query["type"]), MadeSince: c.query.timeValue("since")}
+	filter := delivery.AttemptFilter{
+		Outcome: c.query["status"], EventID: c.query["eventId"], Type: event.Type(c.query["type"]),
+		MadeSince: c.query.timeValue("since"),
+	}
 	var found page.Result[delivery.Attempt]
 	err = a.conf.DB.ReadOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {
 		found, err = a.conf.Endpoints.Log(ctx, tx, c.org, endpointID, filter, p)
@@ -325,7 +335,7 @@ type RecoverRequest struct {
 	OnlyFailed *bool   `json:"onlyFailed,omitempty"`
 }
 
-// WebhookJob is what was asked to be sent again, and how far it has come.
+// WebhookJob is a request to send events again, with its progress.
 type WebhookJob struct {
 	JobID       string        `json:"jobId"`
 	Kind        string        `json:"kind"`
@@ -346,8 +356,9 @@ type WebhookJob struct {
 
 func showJob(j delivery.Job) WebhookJob {
 	shown := WebhookJob{
-		JobID: j.ID, Kind: j.Kind, Status: j.Status, Since: optionalTime(j.Since), Until: optionalTime(j.Until), OnlyFailed: j.OnlyFailed,
-		Examined: j.Examined, Queued: j.Queued, Pending: j.Pending, Delivered: j.Delivered, Failed: j.Failed,
+		JobID: j.ID, Kind: j.Kind, Status: j.Status, Since: optionalTime(j.Since), Until: optionalTime(j.Until),
+		OnlyFailed: j.OnlyFailed,
+		Examined:   j.Examined, Queued: j.Queued, Pending: j.Pending, Delivered: j.Delivered, Failed: j.Failed,
 		CreatedAt: webhook.At(j.CreatedAt), CompletedAt: optionalTime(j.EndedAt),
 	}
 	if j.EndpointID != "" {
@@ -368,7 +379,8 @@ func (a *api) resendEvent(c *call) (answer, error) {
 	if body.EndpointID != nil {
 		if endpointID = *body.EndpointID; endpointID == "" {
 			return answer{}, fault.New(fault.Invalid, fault.InvalidRequest,
-				"The endpointId is empty. Nothing was queued. Leave it out to send the event to every endpoint that wants it.").WithParam("endpointId")
+				"The endpointId is empty. Nothing was queued. Leave it out to send the event to every endpoint that wants it.").
+				WithParam("endpointId")
 		}
 	}
 	return a.runWebhookJob(c, func(ctx context.Context, tx pg.Tx) (delivery.Job, error) {
@@ -395,16 +407,18 @@ func (a *api) recoverEndpoint(c *call) (answer, error) {
 	}
 	onlyFailed := body.OnlyFailed == nil || *body.OnlyFailed
 	return a.runWebhookJob(c, func(ctx context.Context, tx pg.Tx) (delivery.Job, error) {
-		return a.conf.Endpoints.Recover(ctx, tx, c.org, c.auditActor(), c.pathParam("endpointId"), start, end, onlyFailed)
+		return a.conf.Endpoints.Recover(ctx, tx, c.org, c.auditActor(), c.pathParam("endpointId"), start, end,
+			onlyFailed)
 	})
 }
 
-// readTime reads a time of a body as strictly as one of a query.
+// readTime reads a time in a body as strictly as one in a query.
 func readTime(name, text string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil || t.Year() < 1 || t.Year() > 9999 {
 		return t, fault.New(fault.Invalid, fault.InvalidRequest,
-			"The field %s has to be a time such as 2026-01-31T12:00:00.000Z."+nothingWritten+" Correct it.", name).WithParam(name)
+			"The field %s has to be a time such as 2026-01-31T12:00:00.000Z."+nothingWritten+" Correct it.",
+			name).WithParam(name)
 	}
 	return t, nil
 }

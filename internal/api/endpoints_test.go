@@ -55,7 +55,9 @@ func (h *testEnv) endpoint(to string, body map[string]any) (id, secret string) {
 	h.t.Helper()
 	body["url"] = "https://example.com/hook"
 	made := h.wantStatus(h.call(h.one, "POST", "/webhook-endpoints", body), 201)
-	if _, err := pgtest.OwnerPool(h.t, h.db).Exec(h.t.Context(), `UPDATE webhook_endpoints SET url = $2 WHERE endpoint_id = $1`, made.text("endpointId"), to); err != nil {
+	if _, err := pgtest.OwnerPool(h.t, h.db).Exec(
+		h.t.Context(), `UPDATE webhook_endpoints SET url = $2 WHERE endpoint_id = $1`, made.text("endpointId"), to,
+	); err != nil {
 		h.t.Fatal(err)
 	}
 	return made.text("endpointId"), made.text("secret")
@@ -92,13 +94,19 @@ func TestAnEndpointThatNamesAllReceivesExtensions(t *testing.T) {
 	}
 	h.transfer("one")
 	h.deliverEvents()
-	if got := all.bodies(); len(got) != 1 || !strings.Contains(got[0], "TRANSFER_COMPLETED") || len(seven.bodies()) != 0 {
+	if got := all.bodies(); len(got) != 1 || !strings.Contains(got[0], "TRANSFER_COMPLETED") ||
+		len(seven.bodies()) != 0 {
 		t.Errorf("got %v and %v, want the extension at the one that names all", got, seven.bodies())
 	}
 	for _, path := range []string{at, "/webhook-endpoints/" + other} {
-		h.wantRefusal("with another", h.call(h.one, "PATCH", path, map[string]any{"events": []string{"*", "CUSTOMER_DEPOSIT"}}), 400, "INVALID_REQUEST", "events")
+		h.wantRefusal(
+			"with another",
+			h.call(h.one, "PATCH", path, map[string]any{"events": []string{"*", "CUSTOMER_DEPOSIT"}}), 400,
+			"INVALID_REQUEST", "events",
+		)
 	}
-	h.wantRefusal("a sample of all", h.call(h.one, "POST", at+"/test", map[string]any{"type": "*"}), 400, "INVALID_REQUEST", "type")
+	h.wantRefusal("a sample of all", h.call(h.one, "POST", at+"/test", map[string]any{"type": "*"}), 400,
+		"INVALID_REQUEST", "type")
 	h.wantRefusal("a feed of all", h.call(h.one, "GET", "/events?types=*", nil), 400, "INVALID_REQUEST", "types")
 	h.wantStatus(h.call(h.one, "PATCH", at, map[string]any{"events": []string{}}), 200)
 	h.wantStatus(h.call(h.one, "PATCH", at, map[string]any{"events": []string{"*"}}), 200)
@@ -112,11 +120,15 @@ func TestAnEndpointIsChangedPausedAndResumed(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	to := newWebhookReceiver(t)
-	id, _ := h.endpoint(to.URL, map[string]any{"events": []string{"TRANSFER_COMPLETED"}, "filters": map[string]any{"customerId": alice, "chain": "ETHEREUM"}})
+	id, _ := h.endpoint(to.URL, map[string]any{
+		"events": []string{"TRANSFER_COMPLETED"}, "filters": map[string]any{"customerId": alice, "chain": "ETHEREUM"},
+	})
 	at := "/webhook-endpoints/" + id
-	got := h.wantStatus(h.call(h.one, "PATCH", at, map[string]any{"status": "PAUSED", "description": "for the books"}), 200)
+	got := h.wantStatus(h.call(h.one, "PATCH", at, map[string]any{"status": "PAUSED", "description": "for the books"}),
+		200)
 	filters, _ := got.body["filters"].(map[string]any)
-	if got.text("status") != "PAUSED" || got.text("description") != "for the books" || filters["customerId"] != alice || filters["chain"] != "ETHEREUM" || got.body["secret"] != nil {
+	if got.text("status") != "PAUSED" || got.text("description") != "for the books" || filters["customerId"] != alice ||
+		filters["chain"] != "ETHEREUM" || got.body["secret"] != nil {
 		t.Errorf("got %s, want it paused, with its filters and without its secret", got.raw)
 	}
 	h.transfer("one")
@@ -138,7 +150,9 @@ func TestAnEndpointIsChangedPausedAndResumed(t *testing.T) {
 	if got := to.bodies(); len(got) != 1 {
 		t.Errorf("got %v posts, want the other chain left out", len(got))
 	}
-	if got := h.wantStatus(h.call(h.one, "PATCH", at, map[string]any{"filters": map[string]any{}, "events": []string{}}), 200); len(got.body["events"].([]any)) != 0 {
+	if got := h.wantStatus(
+		h.call(h.one, "PATCH", at, map[string]any{"filters": map[string]any{}, "events": []string{}}), 200,
+	); len(got.body["events"].([]any)) != 0 {
 		t.Errorf("got %s, want no events named", got.raw)
 	}
 	h.wantStatus(h.call(h.one, "PATCH", at, map[string]any{}), 200)
@@ -166,7 +180,8 @@ func TestAnEndpointIsChangedPausedAndResumed(t *testing.T) {
 	if after := h.wantStatus(h.call(h.one, "GET", at, nil), 200); string(after.raw) != string(before.raw) {
 		t.Errorf("got %s, want a refused change to change nothing: %s", after.raw, before.raw)
 	}
-	h.wantRefusal("another organization's", h.call(h.two, "PATCH", at, map[string]any{"status": "PAUSED"}), 404, "NOT_FOUND", "")
+	h.wantRefusal("another organization's", h.call(h.two, "PATCH", at, map[string]any{"status": "PAUSED"}), 404,
+		"NOT_FOUND", "")
 }
 
 // Rule EVT-10.
@@ -178,7 +193,8 @@ func TestARotatedSecretIsShownOnceAndBothSign(t *testing.T) {
 	at := "/webhook-endpoints/" + id
 	got := h.wantStatus(h.call(h.one, "POST", at+"/rotate-secret", nil), 200)
 	second := got.text("secret")
-	if !strings.HasPrefix(second, "whsec_") || second == first || got.text("formerSecretUntil") == "" || got.text("endpointId") != id {
+	if !strings.HasPrefix(second, "whsec_") || second == first || got.text("formerSecretUntil") == "" ||
+		got.text("endpointId") != id {
 		t.Fatalf("got %s, want the endpoint with another secret", got.raw)
 	}
 	if again := h.wantStatus(h.call(h.one, "GET", at, nil), 200); strings.Contains(string(again.raw), "whsec_") {
@@ -234,7 +250,9 @@ func TestASampleOfEveryTypeIsAsDocumented(t *testing.T) {
 			t.Errorf("%s: got no description, want one", typ)
 			continue
 		}
-		if err := item.Post.RequestBody.Value.Content["application/json"].Schema.Value.VisitJSON(value, openapi3.EnableJSONSchema2020()); err != nil {
+		if err := item.Post.RequestBody.Value.Content["application/json"].Schema.Value.VisitJSON(
+			value, openapi3.EnableJSONSchema2020(),
+		); err != nil {
 			t.Errorf("%s: got a sample that is not as documented: %v", typ, err)
 		}
 		if m := value.(map[string]any); m["environment"] != "TEST" || m["sequence"] != nil {
@@ -242,10 +260,14 @@ func TestASampleOfEveryTypeIsAsDocumented(t *testing.T) {
 		}
 	}
 	before := h.rowCounts()
-	for body, param := range map[string]string{`{"type":"NOTHING"}`: "type", `{"type":null}`: "type", `{}`: "type", `{"type":1}`: "type"} {
-		h.wantRefusal(body, h.call(h.one, "POST", "/webhook-endpoints/"+id+"/test", body), 400, "INVALID_REQUEST", param)
+	for body, param := range map[string]string{
+		`{"type":"NOTHING"}`: "type", `{"type":null}`: "type", `{}`: "type", `{"type":1}`: "type",
+	} {
+		h.wantRefusal(body, h.call(h.one, "POST", "/webhook-endpoints/"+id+"/test", body), 400, "INVALID_REQUEST",
+			param)
 	}
-	h.wantRefusal("another organization's", h.call(h.two, "POST", "/webhook-endpoints/"+id+"/test", `{"type":"CUSTOMER_DEPOSIT"}`), 404, "NOT_FOUND", "")
+	h.wantRefusal("another organization's",
+		h.call(h.two, "POST", "/webhook-endpoints/"+id+"/test", `{"type":"CUSTOMER_DEPOSIT"}`), 404, "NOT_FOUND", "")
 	if got := h.rowCounts(); got != before {
 		t.Errorf("rows: got %v, want %v", got, before)
 	}
@@ -271,28 +293,41 @@ func TestWhatWasSentIsReadAndSentAgain(t *testing.T) {
 	h.deliverEvents()
 	page := h.wantStatus(h.call(h.one, "GET", at+"/deliveries?limit=2&order=asc", nil), 200)
 	all := page.list()
-	if len(all) != 2 || page.body["hasMore"] != true || strings.Contains(string(page.raw), strings.TrimPrefix(secret, "whsec_")) || strings.Contains(string(page.raw), "webhook-signature") {
+	if len(all) != 2 || page.body["hasMore"] != true || strings.Contains(
+		string(page.raw), strings.TrimPrefix(secret, "whsec_"),
+	) || strings.Contains(string(page.raw), "webhook-signature") {
 		t.Fatalf("got %s, want a page without secrets", page.raw)
 	}
-	rest := h.wantStatus(h.call(h.one, "GET", at+"/deliveries?limit=2&order=asc&cursor="+page.text("nextCursor"), nil), 200).list()
+	rest := h.wantStatus(
+		h.call(h.one, "GET", at+"/deliveries?limit=2&order=asc&cursor="+page.text("nextCursor"), nil), 200,
+	).list()
 	if len(rest) != 1 {
 		t.Errorf("got %v on the second page, want 1", len(rest))
 	}
-	h.wantRefusal("another filter", h.call(h.one, "GET", at+"/deliveries?limit=2&status=FAILED&cursor="+page.text("nextCursor"), nil), 400, "INVALID_CURSOR", "cursor")
+	h.wantRefusal(
+		"another filter",
+		h.call(h.one, "GET", at+"/deliveries?limit=2&status=FAILED&cursor="+page.text("nextCursor"), nil), 400,
+		"INVALID_CURSOR", "cursor",
+	)
 	eventID, _ := all[0]["eventId"].(string)
 	request, _ := all[0]["request"].(map[string]any)
 	if request["body"] != to.bodies()[0] && request["body"] != to.bodies()[1] && request["body"] != to.bodies()[2] {
 		t.Errorf("got %v, want the bytes that were sent", request["body"])
 	}
 	for query, want := range map[string]int{
-		"status=DELIVERED": 3, "status=FAILED": 0, "eventId=" + eventID: 1, "type=TRANSFER_COMPLETED": 3, "type=CUSTOMER_DEPOSIT": 0,
-		"since=" + url.QueryEscape(time.Now().Add(time.Hour).Format(time.RFC3339)): 0, "since=2026-01-31T12:00:00Z&type=TRANSFER_COMPLETED&status=DELIVERED": 3,
+		"status=DELIVERED": 3, "status=FAILED": 0, "eventId=" + eventID: 1, "type=TRANSFER_COMPLETED": 3,
+		"type=CUSTOMER_DEPOSIT": 0,
+		"since=" + url.QueryEscape(time.Now().Add(time.Hour).Format(time.RFC3339)): 0,
+		"since=2026-01-31T12:00:00Z&type=TRANSFER_COMPLETED&status=DELIVERED":      3,
 	} {
 		if got := h.wantStatus(h.call(h.one, "GET", at+"/deliveries?"+query, nil), 200).list(); len(got) != want {
 			t.Errorf("%s: got %v, want %v", query, len(got), want)
 		}
 	}
-	for query, param := range map[string]string{"status=PENDING": "status", "type=NOTHING": "type", "since=yesterday": "since", "eventId=%00": "eventId", "limit=0": "limit"} {
+	for query, param := range map[string]string{
+		"status=PENDING": "status",
+		"type=NOTHING":   "type", "since=yesterday": "since", "eventId=%00": "eventId", "limit=0": "limit",
+	} {
 		h.wantRefusal(query, h.call(h.one, "GET", at+"/deliveries?"+query, nil), 400, "INVALID_REQUEST", param)
 	}
 	h.wantRefusal("unknown", h.call(h.one, "GET", at+"/deliveries?attempt=1", nil), 400, "UNKNOWN_FIELD", "attempt")
@@ -302,12 +337,16 @@ func TestWhatWasSentIsReadAndSentAgain(t *testing.T) {
 		t.Errorf("got %s, want a job", job.raw)
 	}
 	h.deliverEvents()
-	if got := h.wantStatus(h.call(h.one, "GET", "/webhook-jobs/"+job.text("jobId"), nil), 200); got.text("status") != "COMPLETED" || got.body["delivered"] != 1.0 {
+	if got := h.wantStatus(
+		h.call(h.one, "GET", "/webhook-jobs/"+job.text("jobId"), nil), 200,
+	); got.text("status") != "COMPLETED" || got.body["delivered"] != 1.0 {
 		t.Errorf("got %s, want it delivered", got.raw)
 	}
 	since := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
 	job = h.wantStatus(h.call(h.one, "POST", at+"/recover", map[string]any{"since": since, "onlyFailed": false}), 202)
-	if again := h.wantStatus(h.call(h.one, "POST", at+"/recover", map[string]any{"since": since, "onlyFailed": false}), 202); again.text("jobId") != job.text("jobId") {
+	if again := h.wantStatus(
+		h.call(h.one, "POST", at+"/recover", map[string]any{"since": since, "onlyFailed": false}), 202,
+	); again.text("jobId") != job.text("jobId") {
 		t.Errorf("a second click: got %s, want the same job", again.raw)
 	}
 	h.deliverEvents()
@@ -331,9 +370,16 @@ func TestWhatWasSentIsReadAndSentAgain(t *testing.T) {
 	} {
 		h.wantRefusal(body, h.call(h.one, "POST", at+"/recover", body), 400, c[0], c[1])
 	}
-	h.wantRefusal("empty endpoint", h.call(h.one, "POST", "/events/"+eventID+"/resend", `{"endpointId":""}`), 400, "INVALID_REQUEST", "endpointId")
-	h.wantRefusal("unknown endpoint", h.call(h.one, "POST", "/events/"+eventID+"/resend", `{"endpointId":"we_x"}`), 404, "NOT_FOUND", "endpointId")
-	for _, c := range [][2]string{{"POST", "/events/" + eventID + "/resend"}, {"POST", at + "/recover"}, {"GET", at + "/deliveries"}, {"GET", "/webhook-jobs/" + job.text("jobId")}} {
+	h.wantRefusal("empty endpoint", h.call(h.one, "POST", "/events/"+eventID+"/resend", `{"endpointId":""}`), 400,
+		"INVALID_REQUEST", "endpointId")
+	h.wantRefusal("unknown endpoint", h.call(h.one, "POST", "/events/"+eventID+"/resend", `{"endpointId":"we_x"}`), 404,
+		"NOT_FOUND", "endpointId")
+	for _, c := range [][2]string{
+		{"POST", "/events/" + eventID + "/resend"},
+		{"POST", at + "/recover"},
+		{"GET", at + "/deliveries"},
+		{"GET", "/webhook-jobs/" + job.text("jobId")},
+	} {
 		var body any
 		if c[0] == "POST" {
 			if body = map[string]any{}; strings.HasSuffix(c[1], "recover") {

@@ -58,10 +58,17 @@ var cures = map[fault.Code]string{
 
 // seldom are the causes of codes that the document has with no call of an organization.
 var seldom = map[fault.Code]problemDoc{
-	fault.ScopeMissing:          {kind: fault.Forbidden, text: "who asks may not do this: of people, who need a role for it"},
-	fault.MethodNotAllowed:      {kind: fault.Invalid, text: "the path is there and does not take this method"},
-	fault.ApprovalRefused:       {kind: fault.Conflict, text: "who approves may not, or what was approved has changed; of people and operators"},
-	fault.AddressNotWhitelisted: {kind: fault.Unprocessable, text: "the address is not on the organization's list, or not usable yet; of the operator's interface"},
+	fault.ScopeMissing: {
+		kind: fault.Forbidden, text: "who asks may not do this: of people, who need a role for it",
+	},
+	fault.MethodNotAllowed: {kind: fault.Invalid, text: "the path is there and does not take this method"},
+	fault.ApprovalRefused: {
+		kind: fault.Conflict, text: "who approves may not, or what was approved has changed; of people and operators",
+	},
+	fault.AddressNotWhitelisted: {
+		kind: fault.Unprocessable,
+		text: "the address is not on the organization's list, or not usable yet; of the operator's interface",
+	},
 }
 
 // allCodes are the codes that package fault has.
@@ -116,7 +123,10 @@ whether a payment was taken: repeat the request with the same ` + "`idempotencyK
 		}
 		cure := cures[code]
 		if !ok || note.text == "" || cure == "" {
-			t.Errorf("%s has no cause or no cure: write its note in problems, its cure in cures, and the page with make generate", code)
+			t.Errorf(
+				"%s has no cause or no cure: write its note in problems, its cure in cures, and the page with make generate",
+				code,
+			)
 			continue
 		}
 		status := httpStatus(&fault.Fault{Kind: note.kind, Code: code})

@@ -14,7 +14,7 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// sequenceMax is the largest number that every JSON reader keeps exact.
+// sequenceMax is the largest integer that every JSON reader represents exactly.
 const sequenceMax = 1<<53 - 1
 
 var eventTypes = func() []string {
@@ -25,11 +25,11 @@ var eventTypes = func() []string {
 	return names
 }()
 
-// endpointEvents are what an endpoint may name.
+// endpointEvents are the types that an endpoint may name.
 var endpointEvents = append([]string{string(event.EveryType)}, eventTypes...)
 
-// encodeFeed has the bodies byte for byte as they were signed, so it is put together
-// by hand: encoding them again could write them otherwise.
+// encodeFeed copies the bodies byte for byte as they were signed. It builds the JSON by hand,
+// because encoding them again could change the bytes.
 func encodeFeed(bodies []json.RawMessage, nextCursor *string) []byte {
 	var b bytes.Buffer
 	b.WriteString(`{"data":[`)
@@ -49,8 +49,8 @@ func encodeFeed(bodies []json.RawMessage, nextCursor *string) []byte {
 	return b.Bytes()
 }
 
-// feedScope is what a cursor of the feed is bound to. Not to the place where the
-// first page began, which a later page has behind it.
+// feedScope is the scope to which a cursor of the feed is bound. It does not include the start of
+// the first page, which later pages have behind them.
 func (c *call) feedScope() []string { return []string{c.org, "events", c.query["types"]} }
 
 func (a *api) listEvents(c *call) (answer, error) {
@@ -86,7 +86,8 @@ func (a *api) listEvents(c *call) (answer, error) {
 	}
 	var nextCursor *string
 	if found.HasMore {
-		text := page.EncodeCursor(page.Cursor{ID: strconv.FormatInt(found.NextAfter, 10)}, a.conf.CursorKey, c.feedScope()...)
+		text := page.EncodeCursor(page.Cursor{ID: strconv.FormatInt(found.NextAfter, 10)}, a.conf.CursorKey,
+			c.feedScope()...)
 		nextCursor = &text
 	}
 	return answer{status: http.StatusOK, raw: encodeFeed(found.Bodies, nextCursor)}, nil

@@ -19,7 +19,7 @@ import (
 	"github.com/cofferpay/coffer/internal/scan"
 )
 
-// sanctions says of everybody that they are on a list.
+// sanctions reports every address as listed.
 type sanctions struct{}
 
 func (sanctions) Name() string           { return "SANCTIONS" }
@@ -27,11 +27,12 @@ func (sanctions) Covers(chain.Name) bool { return true }
 func (sanctions) Screen(context.Context, risk.Subject) (risk.Verdict, error) {
 	score := 98
 	return risk.Verdict{
-		Provider: "SANCTIONS", Severity: risk.Severe, IsKnown: true, Score: &score, Entity: "OFAC SDN: a bank", Categories: []string{"SANCTIONS"}, Direct: true, GivenAt: time.Now(),
+		Provider: "SANCTIONS", Severity: risk.Severe, IsKnown: true, Score: &score, Entity: "OFAC SDN: a bank",
+		Categories: []string{"SANCTIONS"}, Direct: true, GivenAt: time.Now(),
 	}, nil
 }
 
-// delayedScreener says what the test wants it to, of everybody.
+// delayedScreener gives the test's answer for every address.
 type delayedScreener struct{ severity risk.Severity }
 
 func (*delayedScreener) Name() string           { return "LATER" }
@@ -40,7 +41,9 @@ func (l *delayedScreener) Screen(context.Context, risk.Subject) (risk.Verdict, e
 	if l.severity == "" {
 		return risk.Verdict{}, risk.Unavailable("nobody is there")
 	}
-	return risk.Verdict{Provider: "LATER", Severity: l.severity, IsKnown: true, Categories: []string{}, GivenAt: time.Now()}, nil
+	return risk.Verdict{
+		Provider: "LATER", Severity: l.severity, IsKnown: true, Categories: []string{}, GivenAt: time.Now(),
+	}, nil
 }
 
 // queue is an office whose first organization has deposits that are held.
@@ -57,16 +60,20 @@ func newQueue(t *testing.T, n int, options ...deposit.ResolutionsOption) *queue 
 	q := &queue{office: newOffice(t), payer: chain.Address(stranger)}
 	q.conf.Flagged = deposit.NewResolutions(q.db, q.conf.Chains, q.book, newLogger(q.logs), options...)
 	q.later = &delayedScreener{}
-	q.conf.Rescreens = deposit.NewRescreener(q.db, risk.Policy{Providers: q.later, UnknownAs: risk.TreatUnknownAsHold}, deposit.RescreenConfig{}, newLogger(q.logs))
+	q.conf.Rescreens = deposit.NewRescreener(q.db, risk.Policy{Providers: q.later, UnknownAs: risk.TreatUnknownAsHold},
+		deposit.RescreenConfig{}, newLogger(q.logs))
 	q.restart()
 	q.desk = q.opened(t, here, Limits{})
-	address := chain.Address(q.wantStatus(q.call(q.one, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": "bob"}), 200).text("address"))
+	address := chain.Address(q.wantStatus(
+		q.call(q.one, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": "bob"}), 200,
+	).text("address"))
 	q.setting(q.one, "screeningSeverityThreshold", "HIGH")
 	q.setting(q.one, "screeningUsdThreshold", "0.5")
 	c := sim.New(sim.Config{FinalityDepth: 3})
 	c.Mint(q.payer, usdcAddress, money.Units(1_000_000_000))
 	desk := deposit.New(q.db, q.book, price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}},
-		risk.Policy{Providers: sanctions{}, UnknownAs: risk.TreatUnknownAsHold, Grace: time.Hour}, newLogger(q.logs), deposit.WithChains(chain.Chains{chain.Ethereum: c.ToChain()}))
+		risk.Policy{Providers: sanctions{}, UnknownAs: risk.TreatUnknownAsHold, Grace: time.Hour}, newLogger(q.logs),
+		deposit.WithChains(chain.Chains{chain.Ethereum: c.ToChain()}))
 	start := uint64(0)
 	walker := scan.New(q.db, scan.Config{Chain: chain.Ethereum, Reader: c, Start: &start}, desk, newLogger(q.logs))
 	finish := func() {
@@ -101,7 +108,8 @@ func newQueue(t *testing.T, n int, options ...deposit.ResolutionsOption) *queue 
 
 func (q *queue) setting(who tenant, name string, value any) {
 	q.t.Helper()
-	q.desk.wantStatus(q.desk.call(q.ann, "PATCH", "/organizations/"+who.id+"/settings", map[string]any{name: value}), 200)
+	q.desk.wantStatus(q.desk.call(q.ann, "PATCH", "/organizations/"+who.id+"/settings", map[string]any{name: value}),
+		200)
 }
 
 // decided is everything that a decision about a deposit writes.
@@ -135,9 +143,11 @@ func TestAnOrganizationDecidesAboutFlaggedDepositsWhereThatIsSwitchedOn(t *testi
 	before := q.decided()
 	for _, verb := range []string{"approve", "reject"} {
 		for _, id := range []string{first, "dep_none", "dep_01J9ZW3M8Q4S5T6V7W8X9YZABC"} {
-			q.wantRefusal(verb+" while it is off", q.call(q.one, "POST", "/deposits/"+id+"/"+verb, map[string]any{}), 403, "FEATURE_DISABLED", "")
+			q.wantRefusal(verb+" while it is off", q.call(q.one, "POST", "/deposits/"+id+"/"+verb, map[string]any{}),
+				403, "FEATURE_DISABLED", "")
 		}
-		q.wantRefusal("before the body is read", q.call(q.one, "POST", "/deposits/"+first+"/"+verb, `{"x":1}`), 403, "FEATURE_DISABLED", "")
+		q.wantRefusal("before the body is read", q.call(q.one, "POST", "/deposits/"+first+"/"+verb, `{"x":1}`), 403,
+			"FEATURE_DISABLED", "")
 	}
 	if got := q.decided(); got != before {
 		t.Errorf("rows: got %v, want %v", got, before)
@@ -146,21 +156,24 @@ func TestAnOrganizationDecidesAboutFlaggedDepositsWhereThatIsSwitchedOn(t *testi
 
 	shown := q.wantStatus(q.call(q.one, "GET", "/deposits/"+first, nil), 200)
 	reason, _ := shown.body["flagReason"].(map[string]any)
-	if shown.body["isFlagged"] != true || shown.text("riskOfFunds") != "SEVERE" || shown.text("returnAddressRisk") != "NONE" || reason["sanctioned"] != true ||
+	if shown.body["isFlagged"] != true || shown.text("riskOfFunds") != "SEVERE" ||
+		shown.text("returnAddressRisk") != "NONE" || reason["sanctioned"] != true ||
 		reason["entity"] != "OFAC SDN: a bank" || shown.body["resolution"] != nil || shown.body["creditedAt"] != nil {
 		t.Errorf("got %s, want it flagged with its reason", shown.raw)
 	}
 	balance := func() map[string]any {
 		return q.wantStatus(q.call(q.one, "GET", "/customers/bob/balances", nil), 200).list()[0]
 	}
-	if b := balance(); b["held"] != "3000000" || b["available"] != "0" || b["total"] != "0" || b["pendingDeposit"] != "0" {
+	if b := balance(); b["held"] != "3000000" || b["available"] != "0" || b["total"] != "0" ||
+		b["pendingDeposit"] != "0" {
 		t.Errorf("got %v, want all of it held and outside the total", b)
 	}
 
 	approved := q.wantStatus(q.call(q.one, "POST", "/deposits/"+first+"/approve", map[string]any{"note": "known"}), 200)
 	resolution, _ := approved.body["resolution"].(map[string]any)
 	decider, _ := resolution["decidedBy"].(map[string]any)
-	if approved.text("status") != "CREDITED" || approved.body["isFlagged"] != true || resolution["decision"] != "APPROVED" || resolution["note"] != "known" ||
+	if approved.text("status") != "CREDITED" || approved.body["isFlagged"] != true ||
+		resolution["decision"] != "APPROVED" || resolution["note"] != "known" ||
 		decider["type"] != "API_KEY" || decider["id"] != q.one.id {
 		t.Errorf("got %s, want it credited by the key", approved.raw)
 	}
@@ -171,19 +184,26 @@ func TestAnOrganizationDecidesAboutFlaggedDepositsWhereThatIsSwitchedOn(t *testi
 	if again.text("status") != "CREDITED" {
 		t.Errorf("again: got %s, want the same", again.raw)
 	}
-	q.refusedWith("rejected afterwards", q.call(q.one, "POST", "/deposits/"+first+"/reject", nil), 409, "DEPOSIT_NOT_FLAGGED", "CREDITED")
+	q.refusedWith("rejected afterwards", q.call(q.one, "POST", "/deposits/"+first+"/reject", nil), 409,
+		"DEPOSIT_NOT_FLAGGED", "CREDITED")
 
 	rejected := q.wantStatus(q.call(q.one, "POST", "/deposits/"+second+"/reject", nil), 202)
 	resolution, _ = rejected.body["resolution"].(map[string]any)
-	if rejected.text("status") != "REJECTING" || resolution["toAddress"] != string(q.payer) || resolution["amount"] != "1000000" || resolution["txHash"] != nil {
+	if rejected.text("status") != "REJECTING" || resolution["toAddress"] != string(q.payer) ||
+		resolution["amount"] != "1000000" || resolution["txHash"] != nil {
 		t.Errorf("got %s, want it on its way back", rejected.raw)
 	}
 	q.wantStatus(q.call(q.one, "POST", "/deposits/"+second+"/reject", map[string]any{"note": "again"}), 202)
-	q.refusedWith("approved afterwards", q.call(q.one, "POST", "/deposits/"+second+"/approve", nil), 409, "RESOLUTION_IN_PROGRESS", "REJECTING")
+	q.refusedWith("approved afterwards", q.call(q.one, "POST", "/deposits/"+second+"/approve", nil), 409,
+		"RESOLUTION_IN_PROGRESS", "REJECTING")
 	if b := balance(); b["held"] != "2000000" {
 		t.Errorf("got %v, want what is on its way held until it is gone", b)
 	}
-	for query, want := range map[string]int{"isFlagged=true": 3, "isFlagged=false": 1, "isFlagged=true&status=CREDITED": 1, "status=FLAGGED": 1, "status=REJECTING": 1, "status=RESOLUTION_STUCK": 0, "status=REDIRECTED": 0} {
+	for query, want := range map[string]int{
+		"isFlagged=true":  3,
+		"isFlagged=false": 1, "isFlagged=true&status=CREDITED": 1, "status=FLAGGED": 1, "status=REJECTING": 1,
+		"status=RESOLUTION_STUCK": 0, "status=REDIRECTED": 0,
+	} {
 		if got := q.wantStatus(q.call(q.one, "GET", "/deposits?"+query, nil), 200).list(); len(got) != want {
 			t.Errorf("%s: got %d, want %d", query, len(got), want)
 		}
@@ -194,8 +214,10 @@ func TestAnOrganizationDecidesAboutFlaggedDepositsWhereThatIsSwitchedOn(t *testi
 			t.Errorf("%s as a table: got %d, want %d", query, len(got), want)
 		}
 	}
-	q.wantRefusal("isFlagged=1", q.call(q.one, "GET", "/deposits?isFlagged=1", nil), 400, "INVALID_REQUEST", "isFlagged")
-	q.desk.wantRefusal("isFlagged=yes", q.desk.call(q.ann, "GET", "/deposits?isFlagged=yes", nil), 400, "INVALID_REQUEST", "isFlagged")
+	q.wantRefusal("isFlagged=1", q.call(q.one, "GET", "/deposits?isFlagged=1", nil), 400, "INVALID_REQUEST",
+		"isFlagged")
+	q.desk.wantRefusal("isFlagged=yes", q.desk.call(q.ann, "GET", "/deposits?isFlagged=yes", nil), 400,
+		"INVALID_REQUEST", "isFlagged")
 
 	h := q.testEnv
 	h.sequenced()
@@ -215,7 +237,9 @@ func TestNobodyButTheOperatorSendsAFlaggedDepositElsewhere(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, 1)
 	id := q.held[0]
-	target := map[string]any{"toAddress": "0x71C7656EC7ab88b098defB751B7401B5f6d8976F", "reason": "LAW_ENFORCEMENT", "reference": "case 77"}
+	target := map[string]any{
+		"toAddress": "0x71C7656EC7ab88b098defB751B7401B5f6d8976F", "reason": "LAW_ENFORCEMENT", "reference": "case 77",
+	}
 	before := q.decided()
 	for _, on := range []bool{false, true} {
 		q.setting(q.one, "flaggedDepositApiEnabled", on)
@@ -223,8 +247,10 @@ func TestNobodyButTheOperatorSendsAFlaggedDepositElsewhere(t *testing.T) {
 		for _, who := range []tenant{q.one, q.two} {
 			for _, at := range []string{id, "dep_none", "dep_01J9ZW3M8Q4S5T6V7W8X9YZABC"} {
 				for _, body := range []any{target, map[string]any{}, `{"x":`, nil} {
-					q.wantRefusal("redirect", q.call(who, "POST", "/deposits/"+at+"/redirect", body), 403, "OPERATOR_ONLY", "")
-					q.wantRefusal("complete", q.call(who, "POST", "/deposits/"+at+"/complete", body), 403, "OPERATOR_ONLY", "")
+					q.wantRefusal("redirect", q.call(who, "POST", "/deposits/"+at+"/redirect", body), 403,
+						"OPERATOR_ONLY", "")
+					q.wantRefusal("complete", q.call(who, "POST", "/deposits/"+at+"/complete", body), 403,
+						"OPERATOR_ONLY", "")
 				}
 			}
 		}
@@ -232,38 +258,48 @@ func TestNobodyButTheOperatorSendsAFlaggedDepositElsewhere(t *testing.T) {
 			t.Errorf("rows: got %v, want %v", got, before)
 		}
 	}
-	q.wantRefusal("without a key", q.call(tenant{}, "POST", "/deposits/"+id+"/redirect", target), 401, "UNAUTHORIZED", "")
-	q.wantRefusal("an operator's key at the organizations' listener", q.call(q.ann, "POST", "/deposits/"+id+"/redirect", target), 401, "UNAUTHORIZED", "")
+	q.wantRefusal("without a key", q.call(tenant{}, "POST", "/deposits/"+id+"/redirect", target), 401, "UNAUTHORIZED",
+		"")
+	q.wantRefusal("an operator's key at the organizations' listener",
+		q.call(q.ann, "POST", "/deposits/"+id+"/redirect", target), 401, "UNAUTHORIZED", "")
 	for _, verb := range []string{"approve", "reject", "redirect", "complete"} {
-		q.desk.wantRefusal("an organization's key at the operators' listener", q.desk.call(q.one, "POST", "/deposits/"+id+"/"+verb, target), 401, "UNAUTHORIZED", "")
+		q.desk.wantRefusal("an organization's key at the operators' listener",
+			q.desk.call(q.one, "POST", "/deposits/"+id+"/"+verb, target), 401, "UNAUTHORIZED", "")
 	}
 
 	gone := q.desk.wantStatus(q.desk.call(q.ann, "POST", "/deposits/"+id+"/redirect", target), 202)
 	resolution, _ := gone.body["resolution"].(map[string]any)
 	decider, _ := resolution["decidedBy"].(map[string]any)
-	if gone.text("status") != "REDIRECTING" || gone.text("organizationId") != q.one.id || resolution["reason"] != "LAW_ENFORCEMENT" || resolution["reference"] != "case 77" ||
-		resolution["toAddress"] != target["toAddress"] || decider["type"] != "OPERATOR" || decider["id"] != q.key.ID || decider["name"] != "ann" {
+	if gone.text("status") != "REDIRECTING" || gone.text("organizationId") != q.one.id ||
+		resolution["reason"] != "LAW_ENFORCEMENT" || resolution["reference"] != "case 77" ||
+		resolution["toAddress"] != target["toAddress"] || decider["type"] != "OPERATOR" || decider["id"] != q.key.ID ||
+		decider["name"] != "ann" {
 		t.Errorf("got %s, want it on its way elsewhere", gone.raw)
 	}
 	q.desk.wantStatus(q.desk.call(q.ann, "POST", "/deposits/"+id+"/redirect", target), 202)
 	for _, verb := range []string{"approve", "reject"} {
-		q.refusedWith("afterwards", q.call(q.one, "POST", "/deposits/"+id+"/"+verb, nil), 409, "RESOLUTION_IN_PROGRESS", "REDIRECTING")
+		q.refusedWith("afterwards", q.call(q.one, "POST", "/deposits/"+id+"/"+verb, nil), 409, "RESOLUTION_IN_PROGRESS",
+			"REDIRECTING")
 		r := q.desk.call(q.ann, "POST", "/deposits/"+id+"/"+verb, nil)
 		q.desk.wantRefusal("afterwards", r, 409, "RESOLUTION_IN_PROGRESS", "")
 	}
 	r := q.desk.call(q.ann, "POST", "/deposits/"+id+"/complete", nil)
-	if q.desk.wantRefusal("complete what is not stuck", r, 409, "INVALID_STATE", ""); r.text("currentStatus") != "REDIRECTING" {
+	if q.desk.wantRefusal(
+		"complete what is not stuck", r, 409, "INVALID_STATE", "",
+	); r.text("currentStatus") != "REDIRECTING" {
 		t.Errorf("got %s, want the status beside it", r.raw)
 	}
-	// A deposit that is stuck is nobody's but the operator's.
+	// Only the operator can act on a stuck deposit.
 	if _, err := pgtest.OwnerPool(t, q.db).Exec(t.Context(), `
 		WITH r AS (UPDATE deposit_resolutions SET status = 'STUCK') UPDATE deposits SET status = 'RESOLUTION_STUCK' WHERE is_flagged`); err != nil {
 		t.Fatal(err)
 	}
 	for _, verb := range []string{"approve", "reject"} {
-		q.refusedWith("stuck", q.call(q.one, "POST", "/deposits/"+id+"/"+verb, nil), 409, "RESOLUTION_STUCK", "RESOLUTION_STUCK")
+		q.refusedWith("stuck", q.call(q.one, "POST", "/deposits/"+id+"/"+verb, nil), 409, "RESOLUTION_STUCK",
+			"RESOLUTION_STUCK")
 	}
-	q.desk.wantRefusal("complete what may still become final", q.desk.call(q.ann, "POST", "/deposits/"+id+"/complete", nil), 409, "RESOLUTION_IN_PROGRESS", "")
+	q.desk.wantRefusal("complete what may still become final",
+		q.desk.call(q.ann, "POST", "/deposits/"+id+"/complete", nil), 409, "RESOLUTION_IN_PROGRESS", "")
 }
 
 // Rule RISK-12.
@@ -277,9 +313,12 @@ func TestAnOperatorAsksAgainAndNothingFollowsFromIt(t *testing.T) {
 	before := q.decided()
 	q.later.severity = risk.Low
 	asked := q.desk.wantStatus(q.desk.call(q.ann, "POST", at+"/rescreen", nil), 200)
-	for what, d := range map[string]reply{"the answer": asked, "the deposit": q.wantStatus(q.call(q.one, "GET", at, nil), 200)} {
+	for what, d := range map[string]reply{
+		"the answer": asked, "the deposit": q.wantStatus(q.call(q.one, "GET", at, nil), 200),
+	} {
 		fresh, _ := d.body["freshScreening"].(map[string]any)
-		if fresh["severity"] != "LOW" || fresh["provider"] != "LATER" || fresh["score"] != nil || fresh["screenedAt"] == nil ||
+		if fresh["severity"] != "LOW" || fresh["provider"] != "LATER" || fresh["score"] != nil ||
+			fresh["screenedAt"] == nil ||
 			d.text("status") != "FLAGGED" || d.text("riskOfFunds") != "SEVERE" {
 			t.Errorf("%s: got %s, want what is said now beside what flagged it", what, d.raw)
 		}
@@ -287,12 +326,15 @@ func TestAnOperatorAsksAgainAndNothingFollowsFromIt(t *testing.T) {
 	if got := q.decided(); got != before {
 		t.Errorf("rows: got %v, want %v", got, before)
 	}
-	for _, odd := range []string{"dep_none", "%00", "'--", "wd_01J9ZW3M8Q4S5T6V7W8X9YZABC", "dep_01J9ZW3M8Q4S5T6V7W8X9YZABC"} {
+	for _, odd := range []string{
+		"dep_none", "%00", "'--", "wd_01J9ZW3M8Q4S5T6V7W8X9YZABC", "dep_01J9ZW3M8Q4S5T6V7W8X9YZABC",
+	} {
 		q.desk.wantRefusal(odd, q.desk.call(q.ann, "POST", "/deposits/"+odd+"/rescreen", nil), 404, "NOT_FOUND", "")
 	}
 	q.wantRefusal("an organization", q.call(q.one, "POST", at+"/rescreen", nil), 404, "NOT_FOUND", "")
 	q.desk.wantStatus(q.desk.call(q.ann, "POST", at+"/approve", nil), 200)
-	q.desk.wantRefusal("once it is decided", q.desk.call(q.ann, "POST", at+"/rescreen", nil), 409, "DEPOSIT_NOT_FLAGGED", "")
+	q.desk.wantRefusal("once it is decided", q.desk.call(q.ann, "POST", at+"/rescreen", nil), 409,
+		"DEPOSIT_NOT_FLAGGED", "")
 }
 
 // Rule DEP-33.
@@ -305,18 +347,22 @@ func TestAFlaggedDepositOfAnotherIsNotThere(t *testing.T) {
 	before := q.decided()
 	const absent = "dep_01J9ZW3M8Q4S5T6V7W8X9YZABC"
 	for _, verb := range []string{"approve", "reject"} {
-		foreign, none := q.call(q.two, "POST", "/deposits/"+q.held[0]+"/"+verb, nil), q.call(q.two, "POST", "/deposits/"+absent+"/"+verb, nil)
+		foreign, none := q.call(q.two, "POST", "/deposits/"+q.held[0]+"/"+verb, nil),
+			q.call(q.two, "POST", "/deposits/"+absent+"/"+verb, nil)
 		q.wantRefusal("another's", foreign, 404, "NOT_FOUND", "")
 		strip := func(r reply) string { return strings.ReplaceAll(string(r.raw), r.text("requestId"), "") }
 		if strip(foreign) != strip(none) {
 			t.Errorf("%s: got %s, want %s", verb, foreign.raw, none.raw)
 		}
-		for _, odd := range []string{"dep_none", "%00", "%FF", "'--", "wd_01J9ZW3M8Q4S5T6V7W8X9YZABC", strings.Repeat("a", 3000)} {
+		for _, odd := range []string{
+			"dep_none", "%00", "%FF", "'--", "wd_01J9ZW3M8Q4S5T6V7W8X9YZABC", strings.Repeat("a", 3000),
+		} {
 			q.wantRefusal(odd, q.call(q.one, "POST", "/deposits/"+odd+"/"+verb, nil), 404, "NOT_FOUND", "")
 		}
 	}
 	for _, verb := range []string{"approve", "reject", "complete"} {
-		q.desk.wantRefusal("absent", q.desk.call(q.ann, "POST", "/deposits/"+absent+"/"+verb, nil), 404, "NOT_FOUND", "")
+		q.desk.wantRefusal("absent", q.desk.call(q.ann, "POST", "/deposits/"+absent+"/"+verb, nil), 404, "NOT_FOUND",
+			"")
 		q.desk.wantRefusal("no id", q.desk.call(q.ann, "POST", "/deposits/%00/"+verb, nil), 404, "NOT_FOUND", "")
 	}
 	if got := q.decided(); got != before {
@@ -349,11 +395,13 @@ func TestHostileDecisionsAboutFlaggedDepositsDecideNothing(t *testing.T) {
 			q.wantRefusal(verb+", "+c.name, q.call(q.one, "POST", path+"/"+verb, c.body), 400, c.code, c.param)
 		}
 		for _, verb := range []string{"approve", "reject", "complete"} {
-			q.desk.wantRefusal("operator, "+verb+", "+c.name, q.desk.call(q.ann, "POST", path+"/"+verb, c.body), 400, c.code, c.param)
+			q.desk.wantRefusal("operator, "+verb+", "+c.name, q.desk.call(q.ann, "POST", path+"/"+verb, c.body), 400,
+				c.code, c.param)
 		}
 	}
 	const good = `"toAddress":"0x71C7656EC7ab88b098defB751B7401B5f6d8976F","reason":"COMPLIANCE_HOLD","reference":"case 1"`
-	own := q.wantStatus(q.call(q.one, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": alice}), 200).text("address")
+	own := q.wantStatus(q.call(q.one, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": alice}), 200).
+		text("address")
 	for _, c := range []struct {
 		name, body  string
 		status      int
@@ -362,33 +410,78 @@ func TestHostileDecisionsAboutFlaggedDepositsDecideNothing(t *testing.T) {
 		{"nothing", `{}`, 400, "INVALID_REQUEST", "toAddress"},
 		{"no body", ``, 400, "INVALID_JSON", ""},
 		{"no reason", `{"toAddress":"` + stranger + `","reference":"case 1"}`, 400, "INVALID_REQUEST", "reason"},
-		{"no reference", `{"toAddress":"` + stranger + `","reason":"COMPLIANCE_HOLD"}`, 400, "INVALID_REQUEST", "reference"},
-		{"reference of nothing", `{"toAddress":"` + stranger + `","reason":"COMPLIANCE_HOLD","reference":""}`, 400, "INVALID_REQUEST", "reference"},
-		{"reference of a zero byte", `{"toAddress":"` + stranger + `","reason":"COMPLIANCE_HOLD","reference":"\u0000"}`, 400, "INVALID_REQUEST", "reference"},
-		{"reason in other case", `{"toAddress":"` + stranger + `","reason":"compliance_hold","reference":"case 1"}`, 400, "INVALID_REQUEST", "reason"},
-		{"another reason", `{"toAddress":"` + stranger + `","reason":"BECAUSE","reference":"case 1"}`, 400, "INVALID_REQUEST", "reason"},
+		{
+			"no reference",
+			`{"toAddress":"` + stranger + `","reason":"COMPLIANCE_HOLD"}`, 400, "INVALID_REQUEST", "reference",
+		},
+		{
+			"reference of nothing",
+			`{"toAddress":"` + stranger + `","reason":"COMPLIANCE_HOLD","reference":""}`, 400, "INVALID_REQUEST",
+			"reference",
+		},
+		{
+			"reference of a zero byte",
+			`{"toAddress":"` + stranger + `","reason":"COMPLIANCE_HOLD","reference":"\u0000"}`, 400, "INVALID_REQUEST",
+			"reference",
+		},
+		{
+			"reason in other case",
+			`{"toAddress":"` + stranger + `","reason":"compliance_hold","reference":"case 1"}`, 400, "INVALID_REQUEST",
+			"reason",
+		},
+		{
+			"another reason",
+			`{"toAddress":"` + stranger + `","reason":"BECAUSE","reference":"case 1"}`, 400, "INVALID_REQUEST",
+			"reason",
+		},
 		{"amount", `{` + good + `,"amount":"1"}`, 400, "UNKNOWN_FIELD", "amount"},
 		{"note of a number", `{` + good + `,"note":7}`, 400, "INVALID_REQUEST", "note"},
-		{"address of nothing", `{"toAddress":"","reason":"COMPLIANCE_HOLD","reference":"case 1"}`, 400, "INVALID_ADDRESS", "toAddress"},
-		{"address with a wrong checksum", `{"toAddress":"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAeD","reason":"COMPLIANCE_HOLD","reference":"case 1"}`, 400, "INVALID_ADDRESS", "toAddress"},
-		{"name", `{"toAddress":"vitalik.eth","reason":"COMPLIANCE_HOLD","reference":"case 1"}`, 400, "INVALID_ADDRESS", "toAddress"},
-		{"nobody's", `{"toAddress":"0x0000000000000000000000000000000000000000","reason":"COMPLIANCE_HOLD","reference":"case 1"}`, 422, "DESTINATION_NOT_ALLOWED", "toAddress"},
-		{"the token", `{"toAddress":"` + string(usdcAddress) + `","reason":"COMPLIANCE_HOLD","reference":"case 1"}`, 422, "DESTINATION_NOT_ALLOWED", "toAddress"},
-		{"ours", `{"toAddress":"` + own + `","reason":"COMPLIANCE_HOLD","reference":"case 1"}`, 422, "DESTINATION_NOT_ALLOWED", "toAddress"},
+		{
+			"address of nothing",
+			`{"toAddress":"","reason":"COMPLIANCE_HOLD","reference":"case 1"}`, 400, "INVALID_ADDRESS", "toAddress",
+		},
+		{
+			"address with a wrong checksum",
+			`{"toAddress":"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAeD","reason":"COMPLIANCE_HOLD","reference":"case 1"}`,
+			400, "INVALID_ADDRESS", "toAddress",
+		},
+		{
+			"name",
+			`{"toAddress":"vitalik.eth","reason":"COMPLIANCE_HOLD","reference":"case 1"}`, 400, "INVALID_ADDRESS",
+			"toAddress",
+		},
+		{
+			"nobody's",
+			`{"toAddress":"0x0000000000000000000000000000000000000000","reason":"COMPLIANCE_HOLD","reference":"case 1"}`,
+			422, "DESTINATION_NOT_ALLOWED", "toAddress",
+		},
+		{
+			"the token",
+			`{"toAddress":"` + string(usdcAddress) + `","reason":"COMPLIANCE_HOLD","reference":"case 1"}`, 422,
+			"DESTINATION_NOT_ALLOWED", "toAddress",
+		},
+		{
+			"ours",
+			`{"toAddress":"` + own + `","reason":"COMPLIANCE_HOLD","reference":"case 1"}`, 422,
+			"DESTINATION_NOT_ALLOWED", "toAddress",
+		},
 	} {
-		q.desk.wantRefusal("redirect, "+c.name, q.desk.call(q.ann, "POST", path+"/redirect", c.body), c.status, c.code, c.param)
+		q.desk.wantRefusal("redirect, "+c.name, q.desk.call(q.ann, "POST", path+"/redirect", c.body), c.status, c.code,
+			c.param)
 	}
 	for _, verb := range []string{"approve", "reject"} {
-		q.wantRefusal("text", q.call(q.one, "POST", path+"/"+verb, `{}`, "Content-Type", "text/plain"), 415, "UNSUPPORTED_MEDIA_TYPE", "")
+		q.wantRefusal("text", q.call(q.one, "POST", path+"/"+verb, `{}`, "Content-Type", "text/plain"), 415,
+			"UNSUPPORTED_MEDIA_TYPE", "")
 		q.wantRefusal("query", q.call(q.one, "POST", path+"/"+verb+"?force=true", `{}`), 400, "UNKNOWN_FIELD", "force")
 	}
 	if got := q.decided(); got != before {
 		t.Errorf("rows: got %v, want %v", got, before)
 	}
-	q.refusedWith("never flagged", q.call(q.one, "POST", "/deposits/"+q.never()+"/approve", nil), 409, "DEPOSIT_NOT_FLAGGED", "UNSUPPORTED")
+	q.refusedWith("never flagged", q.call(q.one, "POST", "/deposits/"+q.never()+"/approve", nil), 409,
+		"DEPOSIT_NOT_FLAGGED", "UNSUPPORTED")
 }
 
-// never is a deposit of bob's that nobody ever held.
+// never returns a deposit of bob's that was never flagged.
 func (q *queue) never() string {
 	q.t.Helper()
 	const id = "dep_01J9ZW3M8Q4S5T6V7W8X9YZABD"
@@ -409,12 +502,16 @@ func TestWhatASanctionedAddressSentIsNotSentBackWhereThatIsBlocked(t *testing.T)
 	q := newQueue(t, 2, deposit.WithSanctionsBlock)
 	q.setting(q.one, "flaggedDepositApiEnabled", true)
 	before := q.decided()
-	q.refusedWith("the organization", q.call(q.one, "POST", "/deposits/"+q.held[0]+"/reject", nil), 409, "REJECT_BLOCKED_SANCTIONS", "FLAGGED")
-	q.desk.wantRefusal("the operator", q.desk.call(q.ann, "POST", "/deposits/"+q.held[0]+"/reject", nil), 409, "REJECT_BLOCKED_SANCTIONS", "")
+	q.refusedWith("the organization", q.call(q.one, "POST", "/deposits/"+q.held[0]+"/reject", nil), 409,
+		"REJECT_BLOCKED_SANCTIONS", "FLAGGED")
+	q.desk.wantRefusal("the operator", q.desk.call(q.ann, "POST", "/deposits/"+q.held[0]+"/reject", nil), 409,
+		"REJECT_BLOCKED_SANCTIONS", "")
 	if got := q.decided(); got != before {
 		t.Errorf("rows: got %v, want %v", got, before)
 	}
-	q.desk.wantStatus(q.desk.call(q.ann, "POST", "/deposits/"+q.held[0]+"/redirect", map[string]any{"toAddress": "0x71C7656EC7ab88b098defB751B7401B5f6d8976F", "reason": "COMPLIANCE_HOLD", "reference": "case 1"}), 202)
+	q.desk.wantStatus(q.desk.call(q.ann, "POST", "/deposits/"+q.held[0]+"/redirect", map[string]any{
+		"toAddress": "0x71C7656EC7ab88b098defB751B7401B5f6d8976F", "reason": "COMPLIANCE_HOLD", "reference": "case 1",
+	}), 202)
 }
 
 // Rule DEP-30.

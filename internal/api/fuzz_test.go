@@ -17,7 +17,8 @@ func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{
 		`{"mintId":1,"customerId":"a","amount":"1","toAddress":"0x"}`,
 		`{"mintId":1,"customerId":"a","amount":"1","toAddress":"0x","useDecimal":true,"requireApproval":false,"metadata":{"a":"b"},"memo":null}`,
-		`{"mintId":1.0,"Amount":"1"}`, `{"amount":1}`, `[]`, `null`, ``, `{"a":1,"a":2}`, "\xef\xbb\xbf{}", `{"metadata":{"a":null}}`, `{"idempotencyKey":"\ud800"}`,
+		`{"mintId":1.0,"Amount":"1"}`, `{"amount":1}`, `[]`, `null`, ``, `{"a":1,"a":2}`, "\xef\xbb\xbf{}",
+		`{"metadata":{"a":null}}`, `{"idempotencyKey":"\ud800"}`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -51,7 +52,8 @@ func FuzzDecode(f *testing.F) {
 func FuzzWithdraw(f *testing.F) {
 	for _, seed := range []string{
 		`{"mintId":1,"customerId":"alice","amount":"10","toAddress":"` + stranger + `"}`,
-		`{"mintId":1,"customerId":"alice","amount":"0.00001","useDecimal":true,"toAddress":"` + stranger + `","idempotencyKey":"k","reference":"r","metadata":{"a":"b"}}`,
+		`{"mintId":1,"customerId":"alice","amount":"0.00001","useDecimal":true,"toAddress":"` + stranger +
+			`","idempotencyKey":"k","reference":"r","metadata":{"a":"b"}}`,
 		`{"mintId":2,"customerId":"\u0000","amount":"1","toAddress":"\u0000"}`,
 		`{"mintId":2147483648,"customerId":"a","amount":"115792089237316195423570985008687907853269984665640564039457584007913129639935","toAddress":"0x"}`,
 	} {
@@ -61,7 +63,8 @@ func FuzzWithdraw(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		mine := *h
 		mine.t = t
-		if got := mine.call(h.one, "POST", "/withdraw", string(body)); got.status != 202 && (got.status < 400 || got.status > 499) {
+		if got := mine.call(h.one, "POST", "/withdraw", string(body)); got.status != 202 &&
+			(got.status < 400 || got.status > 499) {
 			t.Errorf("got %v %s, want a withdrawal or a refusal", got.status, got.raw)
 		}
 	})
@@ -69,7 +72,11 @@ func FuzzWithdraw(f *testing.F) {
 
 // FuzzQuery promises the same of a query.
 func FuzzQuery(f *testing.F) {
-	for _, seed := range []string{"", "limit=5&order=asc", "status=FAILED&customerId=%00", "cursor=AQAA", "createdAfter=2026-01-31T12:00:00Z", "a=1;b=2", "limit=%ff"} {
+	for _, seed := range []string{
+		"",
+		"limit=5&order=asc", "status=FAILED&customerId=%00", "cursor=AQAA", "createdAfter=2026-01-31T12:00:00Z",
+		"a=1;b=2", "limit=%ff",
+	} {
 		f.Add(seed)
 	}
 	h := newTestEnv(f)

@@ -46,10 +46,13 @@ type statements struct {
 func TestNoReadGrowsWithTheNumberOfCustomers(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.StartCluster(t, map[string]string{
-		"shared_preload_libraries": "auto_explain", "auto_explain.log_min_duration": "0", "auto_explain.log_analyze": "on", "auto_explain.log_buffers": "on",
+		"shared_preload_libraries": "auto_explain", "auto_explain.log_min_duration": "0",
+		"auto_explain.log_analyze": "on", "auto_explain.log_buffers": "on",
 		"auto_explain.log_timing": "off", "auto_explain.log_format": "json", "auto_explain.log_nested_statements": "on",
 	})
-	db, err := pg.Open(t.Context(), pg.Config{URL: cluster.URL(local.Database), OwnerURL: cluster.OwnerURL(local.Database)}, time.Now)
+	db, err := pg.Open(
+		t.Context(), pg.Config{URL: cluster.URL(local.Database), OwnerURL: cluster.OwnerURL(local.Database)}, time.Now,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +74,10 @@ func TestNoReadGrowsWithTheNumberOfCustomers(t *testing.T) {
 		t.Fatal(err)
 	}
 	sizes := func() map[string]int {
-		rows, err := conn.Query(t.Context(), `SELECT relname, reltuples::int FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace`)
+		rows, err := conn.Query(
+			t.Context(),
+			`SELECT relname, reltuples::int FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace`,
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -184,7 +190,8 @@ func middle(t *testing.T, key []byte, org, path, next string, n int) string {
 		}
 	}
 	for _, list := range []string{
-		"ledger entries", "customers", "deposits", "withdrawals", "transfers", "mints", "webhook-endpoints", "deliveries of " + population.Endpoint,
+		"ledger entries", "customers", "deposits", "withdrawals", "transfers", "mints", "webhook-endpoints",
+		"deliveries of " + population.Endpoint,
 		"deposits of all", "withdrawals of all", "freezes", "organizations", "API keys", "API keys of " + org,
 	} {
 		for _, of := range []string{org, ""} {
@@ -205,12 +212,16 @@ func requests(t *testing.T, org string, r route) []string {
 	t.Helper()
 	const n = 1503
 	values := map[string]string{
-		"customerId": population.Customer(n), "symbol": "USDC", "mintId": "1", "txHash": population.Hash('d', n), "address": population.Address(n), "reference": "monthly",
-		"idempotencyKey": fmt.Sprint("key_", n), "createdAfter": "2026-01-01T00:10:00Z", "createdBefore": "2026-01-01T00:20:00Z", "since": "2026-01-01T00:10:00Z",
-		"after": "1500", "eventId": population.ID("evt", n), "name": "house", "organizationId": org, "types": "CUSTOMER_WITHDRAW_CANCELLED", "chain": "ETHEREUM",
+		"customerId": population.Customer(n), "symbol": "USDC", "mintId": "1", "txHash": population.Hash('d', n),
+		"address": population.Address(n), "reference": "monthly",
+		"idempotencyKey": fmt.Sprint("key_", n), "createdAfter": "2026-01-01T00:10:00Z",
+		"createdBefore": "2026-01-01T00:20:00Z", "since": "2026-01-01T00:10:00Z",
+		"after": "1500", "eventId": population.ID("evt", n), "name": "house", "organizationId": org,
+		"types": "CUSTOMER_WITHDRAW_CANCELLED", "chain": "ETHEREUM",
 	}
 	places := map[string]string{
-		"mintId": "1", "depositId": population.ID("dep", n), "withdrawalId": population.ID("wd", n), "transferId": population.ID("tr", n), "customerId": population.Customer(n),
+		"mintId": "1", "depositId": population.ID("dep", n), "withdrawalId": population.ID("wd", n),
+		"transferId": population.ID("tr", n), "customerId": population.Customer(n),
 		"endpointId": population.Endpoint, "organizationId": org,
 	}
 	path := regexp.MustCompile(`\{(\w+)\}`).ReplaceAllStringFunc(r.path, func(place string) string {
@@ -260,7 +271,8 @@ func requests(t *testing.T, org string, r route) []string {
 			if p.name == "createdAfter" {
 				pairs = append(pairs, start+"order=asc&"+q)
 			}
-			if p.name != "customerId" && p.name != "product" && p.name != "type" && slices.ContainsFunc(r.query, func(p parameter) bool { return p.name == "customerId" }) {
+			if p.name != "customerId" && p.name != "product" && p.name != "type" &&
+				slices.ContainsFunc(r.query, func(p parameter) bool { return p.name == "customerId" }) {
 				pairs = append(pairs, start+"customerId="+values["customerId"]+"&"+q)
 			}
 		}

@@ -14,7 +14,9 @@ func TestHostileBodiesAreRefusedAndWriteNothing(t *testing.T) {
 	h := newTestEnv(t)
 	// with replaces one member of a good body by JSON text.
 	with := func(name, value string) string {
-		body := map[string]string{"mintId": "1", "customerId": `"alice"`, "amount": `"1000"`, "toAddress": `"` + stranger + `"`}
+		body := map[string]string{
+			"mintId": "1", "customerId": `"alice"`, "amount": `"1000"`, "toAddress": `"` + stranger + `"`,
+		}
 		body[name] = value
 		var b strings.Builder
 		for i, k := range sortedKeys(body) {
@@ -49,7 +51,11 @@ func TestHostileBodiesAreRefusedAndWriteNothing(t *testing.T) {
 		{"H-09 Arabic-Indic", with("amount", `"٥"`), 400, "INVALID_AMOUNT", "amount"},
 		{"H-09 full width", with("amount", `"５"`), 400, "INVALID_AMOUNT", "amount"},
 		{"H-09 zero width", with("amount", `"1\u200b0"`), 400, "INVALID_AMOUNT", "amount"},
-		{"H-10 2^256", with("amount", `"115792089237316195423570985008687907853269984665640564039457584007913129639936"`), 400, "INVALID_AMOUNT", "amount"},
+		{
+			"H-10 2^256",
+			with("amount", `"115792089237316195423570985008687907853269984665640564039457584007913129639936"`), 400,
+			"INVALID_AMOUNT", "amount",
+		},
 		{"H-10 79 digits", with("amount", `"1`+strings.Repeat("0", 78)+`"`), 400, "INVALID_AMOUNT", "amount"},
 		{"H-10 60 KB", with("amount", `"`+strings.Repeat("9", 60_000)+`"`), 400, "INVALID_AMOUNT", "amount"},
 		{"H-10 1 MB", with("amount", `"`+strings.Repeat("9", 1<<20)+`"`), 413, "BODY_TOO_LARGE", ""},
@@ -79,7 +85,10 @@ func TestHostileBodiesAreRefusedAndWriteNothing(t *testing.T) {
 		{"null", `null`, 400, "INVALID_REQUEST", ""},
 		{"text", `"x"`, 400, "INVALID_REQUEST", ""},
 		{"deep", strings.Repeat("[", 30_000), 400, "INVALID_REQUEST", ""},
-		{"deep and closed", with("metadata", strings.Repeat("[", 9_000)+strings.Repeat("]", 9_000)), 400, "INVALID_REQUEST", "metadata"},
+		{
+			"deep and closed",
+			with("metadata", strings.Repeat("[", 9_000)+strings.Repeat("]", 9_000)), 400, "INVALID_REQUEST", "metadata",
+		},
 		{"H-18 text for a flag", with("useDecimal", `"true"`), 400, "INVALID_REQUEST", "useDecimal"},
 		{"H-18 number for a flag", with("useDecimal", `1`), 400, "INVALID_REQUEST", "useDecimal"},
 		{"null for a flag", with("requireApproval", `null`), 400, "INVALID_REQUEST", "requireApproval"},
@@ -98,25 +107,48 @@ func TestHostileBodiesAreRefusedAndWriteNothing(t *testing.T) {
 		{"H-24 Cyrillic", with("customerId", `"аlice"`), 422, "INSUFFICIENT_BALANCE", "amount"},
 		{"H-24 casing", with("customerId", `"Alice"`), 422, "INSUFFICIENT_BALANCE", "amount"},
 		{"customer of a zero byte", with("customerId", `"a\u0000"`), 400, "INVALID_REQUEST", "customerId"},
-		{"customer of 129 bytes", with("customerId", `"`+strings.Repeat("a", 129)+`"`), 400, "INVALID_REQUEST", "customerId"},
+		{
+			"customer of 129 bytes",
+			with("customerId", `"`+strings.Repeat("a", 129)+`"`), 400, "INVALID_REQUEST", "customerId",
+		},
 		{"customer with a bidirectional mark", with("customerId", `"a\u202eb"`), 400, "INVALID_REQUEST", "customerId"},
 		{"customer not in NFC", with("customerId", `"e\u0301"`), 400, "INVALID_REQUEST", "customerId"},
 		{"customer missing", `{"mintId":1,"amount":"1","toAddress":"x"}`, 400, "INVALID_REQUEST", "customerId"},
 
-		{"H-36", with("toAddress", `"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAeD"`), 400, "INVALID_ADDRESS", "toAddress"},
-		{"H-39 0X", with("toAddress", `"0X5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"`), 400, "INVALID_ADDRESS", "toAddress"},
+		{
+			"H-36",
+			with("toAddress", `"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAeD"`), 400, "INVALID_ADDRESS", "toAddress",
+		},
+		{
+			"H-39 0X",
+			with("toAddress", `"0X5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"`), 400, "INVALID_ADDRESS", "toAddress",
+		},
 		{"H-39 39 digits", with("toAddress", `"`+stranger[:41]+`"`), 400, "INVALID_ADDRESS", "toAddress"},
 		{"H-39 41 digits", with("toAddress", `"`+stranger+`0"`), 400, "INVALID_ADDRESS", "toAddress"},
 		{"H-39 no 0x", with("toAddress", `"`+stranger[2:]+`"`), 400, "INVALID_ADDRESS", "toAddress"},
 		{"H-39 name", with("toAddress", `"vitalik.eth"`), 400, "INVALID_ADDRESS", "toAddress"},
 		{"H-39 ICAP", with("toAddress", `"XE7338O073KYGTWWZN0F2WZ0R8PX5ZPPZS"`), 400, "INVALID_ADDRESS", "toAddress"},
-		{"H-42 Bitcoin", with("toAddress", `"bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"`), 400, "INVALID_ADDRESS", "toAddress"},
-		{"H-43 Solana", with("toAddress", `"EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"`), 400, "INVALID_ADDRESS", "toAddress"},
+		{
+			"H-42 Bitcoin",
+			with("toAddress", `"bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"`), 400, "INVALID_ADDRESS", "toAddress",
+		},
+		{
+			"H-43 Solana",
+			with("toAddress", `"EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"`), 400, "INVALID_ADDRESS", "toAddress",
+		},
 		{"address with a space", with("toAddress", `" `+stranger+`"`), 400, "INVALID_ADDRESS", "toAddress"},
 		{"address of nothing", with("toAddress", `""`), 400, "INVALID_ADDRESS", "toAddress"},
 		{"address of a zero byte", with("toAddress", `"\u0000"`), 400, "INVALID_ADDRESS", "toAddress"},
-		{"H-40 zero", with("toAddress", `"0x0000000000000000000000000000000000000000"`), 422, "DESTINATION_NOT_ALLOWED", "toAddress"},
-		{"H-40 precompile", with("toAddress", `"0x0000000000000000000000000000000000000011"`), 422, "DESTINATION_NOT_ALLOWED", "toAddress"},
+		{
+			"H-40 zero",
+			with("toAddress", `"0x0000000000000000000000000000000000000000"`), 422, "DESTINATION_NOT_ALLOWED",
+			"toAddress",
+		},
+		{
+			"H-40 precompile",
+			with("toAddress", `"0x0000000000000000000000000000000000000011"`), 422, "DESTINATION_NOT_ALLOWED",
+			"toAddress",
+		},
 		{"H-40 the token", with("toAddress", `"`+string(usdcAddress)+`"`), 422, "DESTINATION_NOT_ALLOWED", "toAddress"},
 
 		{"memo", with("memo", `"7"`), 400, "INVALID_REQUEST", "memo"},
@@ -125,16 +157,26 @@ func TestHostileBodiesAreRefusedAndWriteNothing(t *testing.T) {
 		{"maxNetworkFee that is a number", with("maxNetworkFee", `5`), 400, "INVALID_AMOUNT", "maxNetworkFee"},
 		{"maxNetworkFee of zero", with("maxNetworkFee", `"0"`), 400, "INVALID_AMOUNT", "maxNetworkFee"},
 		{"maxNetworkFee with a point", with("maxNetworkFee", `"1.5"`), 400, "INVALID_AMOUNT", "maxNetworkFee"},
-		{"maxNetworkFee of 2^256", with("maxNetworkFee", `"115792089237316195423570985008687907853269984665640564039457584007913129639936"`), 400, "INVALID_AMOUNT", "maxNetworkFee"},
+		{
+			"maxNetworkFee of 2^256",
+			with("maxNetworkFee", `"115792089237316195423570985008687907853269984665640564039457584007913129639936"`),
+			400, "INVALID_AMOUNT", "maxNetworkFee",
+		},
 		{"travelRule that is a list", with("travelRule", `[]`), 400, "INVALID_REQUEST", "travelRule"},
 		{"travelRule that is text", with("travelRule", `"x"`), 400, "INVALID_REQUEST", "travelRule"},
 		{"travelRule with a zero byte", with("travelRule", `{"a":"\u0000"}`), 400, "INVALID_REQUEST", "travelRule"},
-		{"travelRule of 5000 bytes", with("travelRule", `{"a":"`+strings.Repeat("x", 5000)+`"}`), 400, "INVALID_REQUEST", "travelRule"},
+		{
+			"travelRule of 5000 bytes",
+			with("travelRule", `{"a":"`+strings.Repeat("x", 5000)+`"}`), 400, "INVALID_REQUEST", "travelRule",
+		},
 		{"twice in travelRule", with("travelRule", `{"a":"1","a":"2"}`), 400, "INVALID_JSON", "a"},
 		{"feeMode of nothing", with("feeMode", `""`), 400, "INVALID_REQUEST", "feeMode"},
 		{"key with a space", with("idempotencyKey", `"a b"`), 400, "INVALID_REQUEST", "idempotencyKey"},
 		{"key of nothing", with("idempotencyKey", `""`), 400, "INVALID_REQUEST", "idempotencyKey"},
-		{"key of 256", with("idempotencyKey", `"`+strings.Repeat("k", 256)+`"`), 400, "INVALID_REQUEST", "idempotencyKey"},
+		{
+			"key of 256",
+			with("idempotencyKey", `"`+strings.Repeat("k", 256)+`"`), 400, "INVALID_REQUEST", "idempotencyKey",
+		},
 		{"key that is a number", with("idempotencyKey", `7`), 400, "INVALID_REQUEST", "idempotencyKey"},
 		{"metadata of numbers", with("metadata", `{"a":1}`), 400, "INVALID_REQUEST", "metadata"},
 		{"metadata of nulls", with("metadata", `{"a":null}`), 400, "INVALID_REQUEST", "metadata"},
@@ -181,9 +223,15 @@ func TestHostileBodiesAreRefusedAndWriteNothing(t *testing.T) {
 		{"no mint", `{"customerId":"new"}`, 400, "INVALID_REQUEST", "mintId"},
 		{"no customer", `{"mintId":1}`, 400, "INVALID_REQUEST", "customerId"},
 		{"empty customer", `{"mintId":1,"customerId":""}`, 400, "INVALID_REQUEST", "customerId"},
-		{"no e-mail", `{"mintId":1,"customerId":"new","customerEmail":"nothing"}`, 400, "INVALID_REQUEST", "customerEmail"},
+		{
+			"no e-mail",
+			`{"mintId":1,"customerId":"new","customerEmail":"nothing"}`, 400, "INVALID_REQUEST", "customerEmail",
+		},
 		{"empty e-mail", `{"mintId":1,"customerId":"new","customerEmail":""}`, 400, "INVALID_REQUEST", "customerEmail"},
-		{"unknown field", `{"mintId":1,"customerId":"new","custmerEmail":"a@example.com"}`, 400, "UNKNOWN_FIELD", "custmerEmail"},
+		{
+			"unknown field",
+			`{"mintId":1,"customerId":"new","custmerEmail":"a@example.com"}`, 400, "UNKNOWN_FIELD", "custmerEmail",
+		},
 	} {
 		h.wantRefusal("deposit, "+c.name, h.call(h.one, "POST", "/deposit", c.body), c.status, c.code, c.param)
 	}
@@ -195,11 +243,23 @@ func TestHostileBodiesAreRefusedAndWriteNothing(t *testing.T) {
 		{"events of nulls", `{"url":"https://example.com","events":[null]}`, "INVALID_REQUEST", "events"},
 		{"events of numbers", `{"url":"https://example.com","events":[1]}`, "INVALID_REQUEST", "events"},
 		{"filters that are a list", `{"url":"https://example.com","filters":[]}`, "INVALID_REQUEST", "filters"},
-		{"filter of a zero byte", `{"url":"https://example.com","filters":{"customerId":"\u0000"}}`, "INVALID_REQUEST", "filters.customerId"},
-		{"empty filter", `{"url":"https://example.com","filters":{"customerId":""}}`, "INVALID_REQUEST", "filters.customerId"},
+		{
+			"filter of a zero byte",
+			`{"url":"https://example.com","filters":{"customerId":"\u0000"}}`, "INVALID_REQUEST", "filters.customerId",
+		},
+		{
+			"empty filter",
+			`{"url":"https://example.com","filters":{"customerId":""}}`, "INVALID_REQUEST", "filters.customerId",
+		},
 		{"filter by number", `{"url":"https://example.com","filters":{"chain":1}}`, "INVALID_REQUEST", "filters.chain"},
-		{"unknown chain", `{"url":"https://example.com","filters":{"chain":"ETHERIUM"}}`, "INVALID_REQUEST", "filters.chain"},
-		{"unknown filter", `{"url":"https://example.com","filters":{"customer":"a"}}`, "UNKNOWN_FIELD", "filters.customer"},
+		{
+			"unknown chain",
+			`{"url":"https://example.com","filters":{"chain":"ETHERIUM"}}`, "INVALID_REQUEST", "filters.chain",
+		},
+		{
+			"unknown filter",
+			`{"url":"https://example.com","filters":{"customer":"a"}}`, "UNKNOWN_FIELD", "filters.customer",
+		},
 	} {
 		h.wantRefusal("endpoint, "+c.name, h.call(h.one, "POST", "/webhook-endpoints", c.body), 400, c.code, c.param)
 	}
@@ -210,7 +270,9 @@ func TestHostileBodiesAreRefusedAndWriteNothing(t *testing.T) {
 	if !strings.Contains(hint.text("error"), "requireApproval?") {
 		t.Errorf("got %q, want the field that was meant", hint.text("error"))
 	}
-	if got := h.call(h.one, "POST", "/withdraw", with("amount", `"1.0"`)); !strings.Contains(got.text("error"), "useDecimal") {
+	if got := h.call(
+		h.one, "POST", "/withdraw", with("amount", `"1.0"`),
+	); !strings.Contains(got.text("error"), "useDecimal") {
 		t.Errorf("got %q, want useDecimal named", got.text("error"))
 	}
 }
@@ -221,9 +283,12 @@ func TestOwnAddressesAreNoDestination(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	for _, who := range []tenant{h.one, h.two} {
-		address := h.wantStatus(h.call(who, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": alice}), 200).text("address")
+		address := h.wantStatus(
+			h.call(who, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": alice}), 200,
+		).text("address")
 		for _, spelled := range []string{address, strings.ToLower(address)} {
-			h.wantRefusal(spelled, h.call(h.one, "POST", "/withdraw", payment("toAddress", spelled)), 422, "DESTINATION_NOT_ALLOWED", "toAddress")
+			h.wantRefusal(spelled, h.call(h.one, "POST", "/withdraw", payment("toAddress", spelled)), 422,
+				"DESTINATION_NOT_ALLOWED", "toAddress")
 		}
 	}
 }
@@ -232,11 +297,19 @@ func TestOwnAddressesAreNoDestination(t *testing.T) {
 func TestOnlyJSONIsTaken(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
-	for _, kind := range []string{"text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/json; charset=latin1", "application/jsonx", "json", "*/*", "application/json, text/plain", ""} {
-		h.wantRefusal(kind, h.call(h.one, "POST", "/withdraw", payment(), "Content-Type", kind), 415, "UNSUPPORTED_MEDIA_TYPE", "")
+	for _, kind := range []string{
+		"text/plain",
+		"application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/json; charset=latin1",
+		"application/jsonx", "json", "*/*", "application/json, text/plain", "",
+	} {
+		h.wantRefusal(kind, h.call(h.one, "POST", "/withdraw", payment(), "Content-Type", kind), 415,
+			"UNSUPPORTED_MEDIA_TYPE", "")
 	}
-	h.wantRefusal("compressed", h.call(h.one, "POST", "/withdraw", payment(), "Content-Encoding", "gzip"), 415, "UNSUPPORTED_MEDIA_TYPE", "")
-	for _, kind := range []string{"application/json", "Application/JSON", "application/json; charset=utf-8", "application/json;charset=UTF-8"} {
+	h.wantRefusal("compressed", h.call(h.one, "POST", "/withdraw", payment(), "Content-Encoding", "gzip"), 415,
+		"UNSUPPORTED_MEDIA_TYPE", "")
+	for _, kind := range []string{
+		"application/json", "Application/JSON", "application/json; charset=utf-8", "application/json;charset=UTF-8",
+	} {
 		h.wantStatus(h.call(h.one, "POST", "/withdraw", payment(), "Content-Type", kind), 202)
 	}
 }
@@ -279,11 +352,15 @@ func TestHostileQueriesAreRefused(t *testing.T) {
 	}
 	h.wantRefusal("after", h.call(h.one, "GET", "/events?after=-1", nil), 400, "INVALID_REQUEST", "after")
 	for _, bad := range []string{"x", "-1", "1", "9007199254740992"} {
-		h.wantRefusal("feed cursor "+bad, h.call(h.one, "GET", "/events?cursor="+bad, nil), 400, "INVALID_CURSOR", "cursor")
+		h.wantRefusal("feed cursor "+bad, h.call(h.one, "GET", "/events?cursor="+bad, nil), 400, "INVALID_CURSOR",
+			"cursor")
 	}
-	h.wantRefusal("types", h.call(h.one, "GET", "/events?types=CUSTOMER_DEPOSIT,", nil), 400, "INVALID_REQUEST", "types")
+	h.wantRefusal("types", h.call(h.one, "GET", "/events?types=CUSTOMER_DEPOSIT,", nil), 400, "INVALID_REQUEST",
+		"types")
 	h.wantRefusal("flag", h.call(h.one, "GET", "/mints?swappable=1", nil), 400, "INVALID_REQUEST", "swappable")
-	h.wantRefusal("on a post", h.call(h.one, "POST", "/withdraw?dryRun=true", payment()), 400, "UNKNOWN_FIELD", "dryRun")
-	h.wantStatus(h.call(h.one, "GET", "/withdrawals?createdAfter=2026-01-31T12:00:00%2B02:00&customerId=%27--", nil), 200)
+	h.wantRefusal("on a post", h.call(h.one, "POST", "/withdraw?dryRun=true", payment()), 400, "UNKNOWN_FIELD",
+		"dryRun")
+	h.wantStatus(h.call(h.one, "GET", "/withdrawals?createdAfter=2026-01-31T12:00:00%2B02:00&customerId=%27--", nil),
+		200)
 	h.wantStatus(h.call(h.one, "GET", "/events?after=9007199254740991", nil), 200)
 }

@@ -111,12 +111,15 @@ func newTestEnv(t testing.TB, limits ...Limits) *testEnv {
 func newHouseOn(t testing.TB, db *pg.DB, limits ...Limits) *testEnv {
 	t.Helper()
 	token := mint.Mint{
-		ID: usdc, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: usdcAddress, Symbol: "USDC", Name: "USD Coin",
-		Decimals: 6, DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(5), MinWithdraw: money.Units(10), ConfirmationsRequired: 2, Finality: "FINALIZED",
+		ID: usdc, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: usdcAddress, Symbol: "USDC",
+		Name:     "USD Coin",
+		Decimals: 6, DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(5),
+		MinWithdraw: money.Units(10), ConfirmationsRequired: 2, Finality: "FINALIZED",
 	}
 	coin, shut := token, token
 	coin.ID, coin.Kind, coin.Contract, coin.Symbol, coin.Name, coin.Decimals = eth, mint.Native, "", "ETH", "Ether", 18
-	shut.ID, shut.Contract, shut.Symbol, shut.DepositEnabled, shut.WithdrawEnabled = closed, "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359", "SHUT", false, false
+	shut.ID, shut.Contract, shut.Symbol, shut.DepositEnabled, shut.WithdrawEnabled = closed,
+		"0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359", "SHUT", false, false
 	if err := mint.Sync(t.Context(), db, []mint.Mint{token, coin, shut}); err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +151,8 @@ func newHouseOn(t testing.TB, db *pg.DB, limits ...Limits) *testEnv {
 	// A dispatcher may reach this machine; no endpoint can be registered that leads here.
 	h.posts = &delivery.Dispatcher{DB: db, Seal: keyset, Key: key, Development: true, Log: newLogger(h.logs)}
 	chains := chain.Chains{chain.Ethereum: {
-		Name: chain.Ethereum, Network: chain.Local, CAIP2: "eip155:31337", AddressCodec: evmtx.AddressCodec{ChainID: signertest.ChainID}, Sender: sim.New(sim.Config{}),
+		Name: chain.Ethereum, Network: chain.Local, CAIP2: "eip155:31337",
+		AddressCodec: evmtx.AddressCodec{ChainID: signertest.ChainID}, Sender: sim.New(sim.Config{}),
 	}}
 	prices := price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("0.9998")}}
 	h.conf = Config{
@@ -160,9 +164,13 @@ func newHouseOn(t testing.TB, db *pg.DB, limits ...Limits) *testEnv {
 		CursorKey: []byte("the key of the cursors of this test"), BaseURL: "http://127.0.0.1/v1",
 		Log: newLogger(h.logs), Limits: append(limits, Limits{})[0],
 	}
-	h.white = whitelist.New(db, s, whitelist.Config{AttestKey: attest, Chains: chains, CoolingOff: whitelist.CoolingOff}, newLogger(h.logs))
+	h.white = whitelist.New(
+		db, s, whitelist.Config{AttestKey: attest, Chains: chains, CoolingOff: whitelist.CoolingOff}, newLogger(h.logs),
+	)
 	h.restart()
-	h.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*h.serves.Load()).ServeHTTP(w, r) }))
+	h.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		(*h.serves.Load()).ServeHTTP(w, r)
+	}))
 	t.Cleanup(h.server.Close)
 	h.deposit(h.one, alice, 1_000_000)
 	return h
@@ -183,7 +191,9 @@ func (h *testEnv) deposit(who tenant, customerID string, n uint64) {
 		h.t.Fatal(err)
 	}
 	err = h.db.InSystem(h.t.Context(), func(ctx context.Context, tx pg.Tx) error {
-		if err := wallet.MoveFunds(ctx, tx, wallet.Movement{WalletID: treasury.ID, OrgID: who.id, MintID: usdc, Part: wallet.Credited, Plus: money.Units(n)}); err != nil {
+		if err := wallet.MoveFunds(ctx, tx, wallet.Movement{
+			WalletID: treasury.ID, OrgID: who.id, MintID: usdc, Part: wallet.Credited, Plus: money.Units(n),
+		}); err != nil {
 			return err
 		}
 		return ledgertest.PostWithCauses(ctx, tx, ledger.Posting{
@@ -295,7 +305,8 @@ func (h *testEnv) call(who tenant, method, path string, body any, headers ...str
 		r.Header.Set("Content-Type", "application/json")
 	}
 	for i := 0; i < len(headers); i += 2 {
-		r.Header[http.CanonicalHeaderKey(headers[i])] = append(r.Header[http.CanonicalHeaderKey(headers[i])], headers[i+1])
+		r.Header[http.CanonicalHeaderKey(headers[i])] = append(r.Header[http.CanonicalHeaderKey(headers[i])],
+			headers[i+1])
 		if headers[i] == "Content-Type" {
 			r.Header["Content-Type"] = []string{headers[i+1]}
 		}
@@ -328,12 +339,15 @@ func (h *testEnv) send(r *http.Request) reply {
 		}
 	}
 	if err := conforms(h.face, r, sent, out); err != nil {
-		h.t.Errorf("%s %s: got %v %s, which the document does not have: %v", r.Method, r.URL.Path, out.status, out.raw, err)
+		h.t.Errorf("%s %s: got %v %s, which the document does not have: %v", r.Method, r.URL.Path, out.status, out.raw,
+			err)
 	}
 	if out.status >= 500 && !h.fails {
 		h.t.Errorf("%s %s: got %v %s, want no error of ours; log: %s", r.Method, r.URL, out.status, out.raw, h.logs)
 	}
-	if out.status >= 400 && !h.fails && (strings.Count(out.text("error"), ".") < 2 || !comforts.MatchString(out.text("error"))) {
+	if out.status >= 400 && !h.fails && (strings.Count(
+		out.text("error"), ".",
+	) < 2 || !comforts.MatchString(out.text("error"))) {
 		h.t.Errorf("%s %s: got the error %q, want sentences", r.Method, r.URL, out.text("error"))
 	}
 	return out
@@ -343,7 +357,9 @@ func (h *testEnv) send(r *http.Request) reply {
 var comforts = regexp.MustCompile(`(?i)nothing|no money`)
 
 // published are the documents as a client reads them.
-var published = map[*surface]func() (*openapi3.T, error){&organizations: publish(&organizations), &operators: publish(&operators)}
+var published = map[*surface]func() (*openapi3.T, error){
+	&organizations: publish(&organizations), &operators: publish(&operators),
+}
 
 func publish(s *surface) func() (*openapi3.T, error) {
 	return sync.OnceValues(func() (*openapi3.T, error) {
@@ -356,7 +372,9 @@ func publish(s *surface) func() (*openapi3.T, error) {
 }
 
 // judges hold answers against the documents.
-var judges = map[*surface]func() (*schemaChecker, error){&organizations: newSchemaChecker(&organizations), &operators: newSchemaChecker(&operators)}
+var judges = map[*surface]func() (*schemaChecker, error){
+	&organizations: newSchemaChecker(&organizations), &operators: newSchemaChecker(&operators),
+}
 
 // schemaChecker is a document that thousands of bodies are held against. The filters of
 // kin-openapi compile a schema of OpenAPI 3.1 anew for each value, which took more of
@@ -384,7 +402,10 @@ func newSchemaChecker(s *surface) func() (*schemaChecker, error) {
 		if err != nil {
 			return nil, err
 		}
-		j := &schemaChecker{doc: doc, plain: &plain, compiler: jsonschema.NewCompiler(), compiled: map[*openapi3.Schema]*jsonschema.Schema{}}
+		j := &schemaChecker{
+			doc: doc, plain: &plain, compiler: jsonschema.NewCompiler(),
+			compiled: map[*openapi3.Schema]*jsonschema.Schema{},
+		}
 		j.compiler.DefaultDraft(jsonschema.Draft2020)
 		j.compiler.AssertFormat()
 		return j, j.compiler.AddResource(documentURL, whole)

@@ -18,12 +18,12 @@ type ScopedKeyRequest struct {
 	ExpiresAt *string `json:"expiresAt,omitempty"`
 }
 
-// KeyRoll is the body of POST /api-keys/{apiKeyId}/roll, which may be left out.
+// KeyRoll is the optional body of POST /api-keys/{apiKeyId}/roll.
 type KeyRoll struct {
 	OverlapSeconds int `json:"overlapSeconds,omitempty"`
 }
 
-// ScopedKey is an API key of an organization, without what is sent in the header.
+// ScopedKey is an API key of an organization without its value.
 type ScopedKey struct {
 	APIKeyID            string        `json:"apiKeyId"`
 	Name                string        `json:"name"`
@@ -38,8 +38,7 @@ type ScopedKey struct {
 	CreatedAt           webhook.Time  `json:"createdAt"`
 }
 
-// ScopedKeyWithValue is a key that was made or rolled: the only time that what is sent in the
-// header is shown.
+// ScopedKeyWithValue is a key that was created or rolled. Its value is shown only here.
 type ScopedKeyWithValue struct {
 	ScopedKey
 	APIKey string `json:"apiKey"`
@@ -47,8 +46,10 @@ type ScopedKeyWithValue struct {
 
 func showKey(k org.Key) ScopedKey {
 	return ScopedKey{
-		APIKeyID: k.ID, Name: k.Name, Scope: string(k.Scope), IsMain: k.IsMain(), Status: string(k.Status), ExpiresAt: webhook.AtOrNil(k.ExpiresAt),
-		LastUsedAt: webhook.AtOrNil(k.LastUsedAt), RolledAt: webhook.AtOrNil(k.RolledAt), FormerKeyUntil: webhook.AtOrNil(k.FormerEndsAt),
+		APIKeyID: k.ID, Name: k.Name, Scope: string(k.Scope), IsMain: k.IsMain(), Status: string(k.Status),
+		ExpiresAt:  webhook.AtOrNil(k.ExpiresAt),
+		LastUsedAt: webhook.AtOrNil(k.LastUsedAt), RolledAt: webhook.AtOrNil(k.RolledAt),
+		FormerKeyUntil:      webhook.AtOrNil(k.FormerEndsAt),
 		FormerKeyLastUsedAt: webhook.AtOrNil(k.FormerLastUsedAt), CreatedAt: webhook.At(k.CreatedAt),
 	}
 }
@@ -112,7 +113,7 @@ func (a *api) deleteKey(c *call) (answer, error) {
 	return answer{status: http.StatusNoContent}, nil
 }
 
-// listOrgKeys shows an operator the keys of an organization.
+// listOrgKeys lists the keys of an organization for an operator.
 func (a *api) listOrgKeys(c *call) (answer, error) {
 	const list = "API keys"
 	name, err := c.organizationID()
@@ -147,7 +148,7 @@ func (a *api) revokeKey(c *call) (answer, error) {
 	return answer{status: http.StatusNoContent}, nil
 }
 
-// keyRoutes are an organization's calls about its own keys.
+// keyRoutes are an organization's calls for its own keys.
 var keyRoutes = []route{
 	{
 		method: http.MethodGet, path: "/api-keys", name: "listApiKeys", scope: org.ScopeMainKey, group: "API keys",
@@ -168,16 +169,20 @@ var keyRoutes = []route{
 		handle:  (*api).createKey,
 	},
 	{
-		method: http.MethodPost, path: "/api-keys/{apiKeyId}/roll", name: "rollApiKey", scope: org.ScopeMainKey, group: "API keys",
+		method: http.MethodPost, path: "/api-keys/{apiKeyId}/roll", name: "rollApiKey", scope: org.ScopeMainKey,
+		group:   "API keys",
 		summary: "Replace an API key",
 		text:    "Makes a new value of the key, which is shown in this answer and never again. The former value is refused by every request that starts after this one is answered, or works for overlapSeconds more. An overlap of the main key needs additionalApiKeys, like every roll of another key. Of two rolls at once one is done and the other is 409. If the answer is lost, roll again: of the main key by its former value in its overlap, and without an overlap the operator of this service rolls it. The body may be left out.",
 		body:    KeyRoll{}, optional: true,
-		answers: []success{{http.StatusCreated, "The key with its new value.", ScopedKeyWithValue{}, exampleScopedKeyWithValue, nil}},
-		faults:  []fault.Code{fault.CodeNotFound, fault.FeatureDisabled, fault.InvalidState},
-		handle:  (*api).rollAPIKey,
+		answers: []success{
+			{http.StatusCreated, "The key with its new value.", ScopedKeyWithValue{}, exampleScopedKeyWithValue, nil},
+		},
+		faults: []fault.Code{fault.CodeNotFound, fault.FeatureDisabled, fault.InvalidState},
+		handle: (*api).rollAPIKey,
 	},
 	{
-		method: http.MethodDelete, path: "/api-keys/{apiKeyId}", name: "deleteApiKey", scope: org.ScopeMainKey, group: "API keys",
+		method: http.MethodDelete, path: "/api-keys/{apiKeyId}", name: "deleteApiKey", scope: org.ScopeMainKey,
+		group:   "API keys",
 		summary: "Delete an additional API key",
 		text:    "Every value of the key is refused by every request that starts after this one is answered. The main key is not deleted: 409.",
 		answers: []success{{http.StatusNoContent, "It is gone.", nil, nil, nil}},
@@ -186,10 +191,11 @@ var keyRoutes = []route{
 	},
 }
 
-// operatorKeyRoutes are what an operator does with the keys of an organization.
+// operatorKeyRoutes are the operator's calls for the keys of an organization.
 var operatorKeyRoutes = []route{
 	{
-		method: http.MethodGet, path: "/organizations/{organizationId}/api-keys", name: "listOrganizationApiKeys", group: "Organizations",
+		method: http.MethodGet, path: "/organizations/{organizationId}/api-keys", name: "listOrganizationApiKeys",
+		group:   "Organizations",
 		summary: "List an organization's API keys",
 		text:    "The main key and every additional one that was not deleted. Those that are SUSPENDED work again when additionalApiKeys is switched on.",
 		query:   []parameter{orderParameter, limitParameter, cursorParameter},
@@ -198,7 +204,8 @@ var operatorKeyRoutes = []route{
 		handle:  (*api).listOrgKeys,
 	},
 	{
-		method: http.MethodDelete, path: "/organizations/{organizationId}/api-keys/{apiKeyId}", name: "revokeOrganizationApiKey", group: "Organizations",
+		method: http.MethodDelete, path: "/organizations/{organizationId}/api-keys/{apiKeyId}",
+		name: "revokeOrganizationApiKey", group: "Organizations",
 		summary: "Revoke an organization's API key",
 		text:    "Every value of the key is refused by every request that starts after this one is answered, and the key never works again. Without its main key, key_main, an organization makes no call until POST /organizations/{organizationId}/api-key/roll makes another value of it.",
 		answers: []success{{http.StatusNoContent, "It is refused from now on.", nil, nil, nil}},
@@ -218,7 +225,8 @@ const exampleKeyID = "key_01J9ZW3M8Q4S5T6V7W8X9YZABC"
 
 var (
 	exampleScopedKey = ScopedKey{
-		APIKeyID: exampleKeyID, Name: "reporting", Scope: string(org.ScopeRead), Status: string(org.KeyActive), LastUsedAt: &exampleAt, CreatedAt: exampleAt,
+		APIKeyID: exampleKeyID, Name: "reporting", Scope: string(org.ScopeRead), Status: string(org.KeyActive),
+		LastUsedAt: &exampleAt, CreatedAt: exampleAt,
 	}
 	exampleScopedKeyWithValue = ScopedKeyWithValue{exampleScopedKey, exampleKey}
 )
@@ -229,27 +237,47 @@ var keyExamples = map[string]any{
 }
 
 var keyFieldDocs = map[string]fieldDoc{
-	"ScopedKey.":                {text: "An API key of the organization, without what is sent in the header."},
-	"ScopedKeyPage.":            {text: "A page of API keys."},
-	"ScopedKeyWithValue.":       {text: "An API key with what is sent in the header x-api-key, which is shown this once."},
-	"ScopedKeyRequest.":         {text: "Makes an additional API key."},
-	"KeyRoll.":                  {text: "Says how long the former value of a key works after its roll."},
-	"apiKeyId":                  {text: "The key; key_main is the main one.", example: exampleKeyID},
-	"ScopedKey.name":            {text: "For people."},
-	"ScopedKey.scope":           {text: "What the key may do. READ: every GET. NO_MONEY_OUT: also what changes something and lets no money out. FULL: also what lets money out. Only the main key manages API keys.", enum: scopeNames},
-	"isMain":                    {text: "Whether it is the main key, which has every right and manages the others."},
-	"ScopedKey.status":          {text: "EXPIRED: expiresAt has passed. SUSPENDED: the operator of this service has switched additionalApiKeys off; the key works again when it is on. REVOKED: the operator ended the main key and has not rolled it. Statuses are added without notice.", example: "ACTIVE"},
-	"ScopedKeyRequest.scope":    {text: "What the key may do. Give each program what it needs and no more.", enum: scopeNames},
-	"ScopedKey.expiresAt":       {text: "When it stops working, by the clock of the database; null: never."},
-	"lastUsedAt":                {text: "When a request by its present value was last let in, to the minute; null: not yet."},
-	"rolledAt":                  {text: "When its value was last replaced; null: never."},
-	"formerKeyUntil":            {text: "Until when the value before works; null: it does not."},
-	"formerKeyLastUsedAt":       {text: "When a request by the value before was last let in, to the minute: before formerKeyUntil, whether something still uses it."},
-	"ScopedKey.createdAt":       {text: "When the key was made; of the main key, when the organization was."},
-	"ScopedKeyWithValue.apiKey": {text: "The value, for the header x-api-key. It is not shown again.", example: exampleKey},
-	"overlapSeconds":            {text: "How long the former value works; 0, which it is when it is left out, ends it at once, with every value before it. More is refused while an earlier former value works.", bounds: map[string]any{"minimum": 0, "maximum": org.OverlapSecondsMax}},
+	"ScopedKey.":     {text: "An API key of the organization, without what is sent in the header."},
+	"ScopedKeyPage.": {text: "A page of API keys."},
+	"ScopedKeyWithValue.": {
+		text: "An API key with what is sent in the header x-api-key, which is shown this once.",
+	},
+	"ScopedKeyRequest.": {text: "Makes an additional API key."},
+	"KeyRoll.":          {text: "Says how long the former value of a key works after its roll."},
+	"apiKeyId":          {text: "The key; key_main is the main one.", example: exampleKeyID},
+	"ScopedKey.name":    {text: "For people."},
+	"ScopedKey.scope": {
+		text: "What the key may do. READ: every GET. NO_MONEY_OUT: also what changes something and lets no money out. FULL: also what lets money out. Only the main key manages API keys.",
+		enum: scopeNames,
+	},
+	"isMain": {text: "Whether it is the main key, which has every right and manages the others."},
+	"ScopedKey.status": {
+		text:    "EXPIRED: expiresAt has passed. SUSPENDED: the operator of this service has switched additionalApiKeys off; the key works again when it is on. REVOKED: the operator ended the main key and has not rolled it. Statuses are added without notice.",
+		example: "ACTIVE",
+	},
+	"ScopedKeyRequest.scope": {
+		text: "What the key may do. Give each program what it needs and no more.", enum: scopeNames,
+	},
+	"ScopedKey.expiresAt": {text: "When it stops working, by the clock of the database; null: never."},
+	"lastUsedAt": {
+		text: "When a request by its present value was last let in, to the minute; null: not yet.",
+	},
+	"rolledAt":       {text: "When its value was last replaced; null: never."},
+	"formerKeyUntil": {text: "Until when the value before works; null: it does not."},
+	"formerKeyLastUsedAt": {
+		text: "When a request by the value before was last let in, to the minute: before formerKeyUntil, whether something still uses it.",
+	},
+	"ScopedKey.createdAt": {text: "When the key was made; of the main key, when the organization was."},
+	"ScopedKeyWithValue.apiKey": {
+		text: "The value, for the header x-api-key. It is not shown again.", example: exampleKey,
+	},
+	"overlapSeconds": {
+		text:   "How long the former value works; 0, which it is when it is left out, ends it at once, with every value before it. More is refused while an earlier former value works.",
+		bounds: map[string]any{"minimum": 0, "maximum": org.OverlapSecondsMax},
+	},
 	"ScopedKeyRequest.name": {
-		text: "For people: what uses it. 1 to 200 bytes without control characters or space around it.", bounds: map[string]any{"minLength": 1, "maxLength": 200}, example: "reporting",
+		text:   "For people: what uses it. 1 to 200 bytes without control characters or space around it.",
+		bounds: map[string]any{"minLength": 1, "maxLength": 200}, example: "reporting",
 	},
 	"ScopedKeyRequest.expiresAt": {text: "When it stops working; null or left out: never.", format: "date-time"},
 }

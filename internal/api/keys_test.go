@@ -21,7 +21,8 @@ func (h *testEnv) allowKeys(who tenant, on bool) {
 	h.t.Helper()
 	text := map[bool]string{true: "true", false: "false"}[on]
 	err := h.db.InSystem(h.t.Context(), func(ctx context.Context, tx pg.Tx) error {
-		_, err := org.ChangeSettings(ctx, tx, audit.Operator("test"), who.id, org.Changes{"additionalApiKeys": []byte(text)})
+		_, err := org.ChangeSettings(ctx, tx, audit.Operator("test"), who.id,
+			org.Changes{"additionalApiKeys": []byte(text)})
 		return err
 	})
 	if err != nil {
@@ -32,7 +33,9 @@ func (h *testEnv) allowKeys(who tenant, on bool) {
 // key makes an additional key, and tells its id.
 func (h *testEnv) key(who tenant, scope org.Scope) (tenant, string) {
 	h.t.Helper()
-	made := h.wantStatus(h.call(who, "POST", "/api-keys", map[string]any{"name": "of " + string(scope), "scope": scope}), 201)
+	made := h.wantStatus(
+		h.call(who, "POST", "/api-keys", map[string]any{"name": "of " + string(scope), "scope": scope}), 201,
+	)
 	return tenant{who.id, made.text("apiKey")}, made.text("apiKeyId")
 }
 
@@ -40,7 +43,11 @@ func (h *testEnv) key(who tenant, scope org.Scope) (tenant, string) {
 // Rule KEY-2.
 func TestEveryCallOfAnOrganizationSaysItsScope(t *testing.T) {
 	t.Parallel()
-	full := []string{"createWithdrawal", "createTransfer", "approveDeposit", "rejectDeposit", "redirectDeposit", "completeDeposit", "unfreezeCustomer", "rotateWebhookSecret"}
+	full := []string{
+		"createWithdrawal",
+		"createTransfer", "approveDeposit", "rejectDeposit", "redirectDeposit", "completeDeposit", "unfreezeCustomer",
+		"rotateWebhookSecret",
+	}
 	for _, r := range concatRoutes(organizations.routes, organizations.forbidden) {
 		want := []org.Scope{org.ScopeNoMoneyOut}
 		switch {
@@ -54,7 +61,10 @@ func TestEveryCallOfAnOrganizationSaysItsScope(t *testing.T) {
 			want = []org.Scope{org.ScopeFull}
 		}
 		if !slices.Contains(want, r.scope) {
-			t.Errorf("%s %s: got the scope %q, want %q. Decide which keys may make a new call, and say it here if it lets money out", r.method, r.path, r.scope, want)
+			t.Errorf(
+				"%s %s: got the scope %q, want %q. Decide which keys may make a new call, and say it here if it lets money out",
+				r.method, r.path, r.scope, want,
+			)
 		}
 		for field, scope := range r.fieldScopes {
 			if !slices.Contains(org.Scopes, scope) {
@@ -89,10 +99,12 @@ func TestAKeyMakesTheCallsOfItsScopeAndNoOthers(t *testing.T) {
 			}
 			before := h.rowCounts()
 			got := h.call(key, r.method, path, body)
-			if may := slices.Index(org.Scopes, r.scope) >= 0 && slices.Index(org.Scopes, r.scope) <= i; may != (got.text("code") != "SCOPE_MISSING") {
+			if may := slices.Index(org.Scopes, r.scope) >= 0 &&
+				slices.Index(org.Scopes, r.scope) <= i; may != (got.text("code") != "SCOPE_MISSING") {
 				t.Errorf("%s: %s %s: got %v %s, want it let in: %v", scope, r.method, r.path, got.status, got.raw, may)
 			} else if !may && (got.status != 403 || h.rowCounts() != before) {
-				t.Errorf("%s: %s %s: got %v and %s after %s, want a refusal that writes nothing", scope, r.method, r.path, got.status, h.rowCounts(), before)
+				t.Errorf("%s: %s %s: got %v and %s after %s, want a refusal that writes nothing", scope, r.method,
+					r.path, got.status, h.rowCounts(), before)
 			}
 		}
 	}
@@ -105,11 +117,21 @@ func TestAdditionalKeysThroughTheInterface(t *testing.T) {
 	h := o.testEnv
 	wanted := map[string]any{"name": "reporting", "scope": "READ"}
 	h.wantRefusal("off", h.call(h.one, "POST", "/api-keys", wanted), 403, "FEATURE_DISABLED", "")
-	if all := h.wantStatus(h.call(h.one, "GET", "/api-keys", nil), 200).list(); len(all) != 1 || all[0]["apiKeyId"] != "key_main" || all[0]["isMain"] != true || all[0]["scope"] != "FULL" || all[0]["status"] != "ACTIVE" {
+	if all := h.wantStatus(h.call(h.one, "GET", "/api-keys", nil), 200).list(); len(
+		all,
+	) != 1 || all[0]["apiKeyId"] != "key_main" || all[0]["isMain"] != true || all[0]["scope"] != "FULL" ||
+		all[0]["status"] != "ACTIVE" {
 		t.Errorf("off: got %v, want the main key", all)
 	}
-	h.wantRefusal("an overlap of the main key", h.call(h.one, "POST", "/api-keys/key_main/roll", map[string]any{"overlapSeconds": 1}), 403, "FEATURE_DISABLED", "")
-	o.desk.wantStatus(o.desk.call(o.ann, "PATCH", "/organizations/"+h.one.id+"/settings", map[string]any{"additionalApiKeys": true}), 200)
+	h.wantRefusal(
+		"an overlap of the main key",
+		h.call(h.one, "POST", "/api-keys/key_main/roll", map[string]any{"overlapSeconds": 1}), 403, "FEATURE_DISABLED",
+		"",
+	)
+	o.desk.wantStatus(
+		o.desk.call(o.ann, "PATCH", "/organizations/"+h.one.id+"/settings", map[string]any{"additionalApiKeys": true}),
+		200,
+	)
 
 	for _, c := range []struct {
 		name, param, code string
@@ -125,14 +147,20 @@ func TestAdditionalKeysThroughTheInterface(t *testing.T) {
 		{"in lower case", "scope", "INVALID_REQUEST", `{"name":"a","scope":"read"}`},
 		{"no time", "expiresAt", "INVALID_REQUEST", `{"name":"a","scope":"READ","expiresAt":"tomorrow"}`},
 		{"a number", "expiresAt", "INVALID_REQUEST", `{"name":"a","scope":"READ","expiresAt":4000000000}`},
-		{"a time that has passed", "expiresAt", "INVALID_REQUEST", `{"name":"a","scope":"READ","expiresAt":"2020-01-01T00:00:00Z"}`},
+		{
+			"a time that has passed",
+			"expiresAt", "INVALID_REQUEST", `{"name":"a","scope":"READ","expiresAt":"2020-01-01T00:00:00Z"}`,
+		},
 		{"another field", "expires", "UNKNOWN_FIELD", `{"name":"a","scope":"READ","expires":null}`},
 	} {
 		h.wantRefusal(c.name, h.call(h.one, "POST", "/api-keys", c.body), 400, c.code, c.param)
 	}
-	made := h.wantStatus(h.call(h.one, "POST", "/api-keys", map[string]any{"name": "reporting", "scope": "READ", "expiresAt": time.Now().Add(time.Hour).UTC().Format(time.RFC3339)}), 201)
+	made := h.wantStatus(h.call(h.one, "POST", "/api-keys", map[string]any{
+		"name": "reporting", "scope": "READ", "expiresAt": time.Now().Add(time.Hour).UTC().Format(time.RFC3339),
+	}), 201)
 	id, key := made.text("apiKeyId"), tenant{h.one.id, made.text("apiKey")}
-	if made.text("scope") != "READ" || made.text("status") != "ACTIVE" || made.body["isMain"] != false || made.body["expiresAt"] == nil || made.body["lastUsedAt"] != nil {
+	if made.text("scope") != "READ" || made.text("status") != "ACTIVE" || made.body["isMain"] != false ||
+		made.body["expiresAt"] == nil || made.body["lastUsedAt"] != nil {
 		t.Errorf("made: got %s", made.raw)
 	}
 	h.wantStatus(h.call(key, "GET", "/customers", nil), 200)
@@ -143,21 +171,31 @@ func TestAdditionalKeysThroughTheInterface(t *testing.T) {
 	h.wantRefusal("rolls itself", h.call(key, "POST", "/api-keys/"+id+"/roll", nil), 403, "SCOPE_MISSING", "")
 	h.wantRefusal("deletes itself", h.call(all, "DELETE", "/api-keys/"+id, nil), 403, "SCOPE_MISSING", "")
 
-	for body, param := range map[string]string{`{"overlapSeconds":-1}`: "overlapSeconds", `{"overlapSeconds":86401}`: "overlapSeconds", `{"overlapSeconds":"1"}`: "overlapSeconds", `{"overlapSeconds":9223372036854775807}`: "overlapSeconds", `{"overlapSeconds":1.5}`: "overlapSeconds"} {
+	for body, param := range map[string]string{
+		`{"overlapSeconds":-1}`:    "overlapSeconds",
+		`{"overlapSeconds":86401}`: "overlapSeconds", `{"overlapSeconds":"1"}`: "overlapSeconds",
+		`{"overlapSeconds":9223372036854775807}`: "overlapSeconds", `{"overlapSeconds":1.5}`: "overlapSeconds",
+	} {
 		h.wantRefusal(body, h.call(h.one, "POST", "/api-keys/"+id+"/roll", body), 400, "INVALID_REQUEST", param)
 	}
 	rolled := h.wantStatus(h.call(h.one, "POST", "/api-keys/"+id+"/roll", map[string]any{"overlapSeconds": 86400}), 201)
-	if rolled.text("apiKeyId") != id || rolled.body["formerKeyUntil"] == nil || rolled.body["formerKeyLastUsedAt"] == nil {
+	if rolled.text("apiKeyId") != id || rolled.body["formerKeyUntil"] == nil ||
+		rolled.body["formerKeyLastUsedAt"] == nil {
 		t.Errorf("rolled: got %s, want the same key and how long the former value works", rolled.raw)
 	}
 	h.wantStatus(h.call(key, "GET", "/mints", nil), 200)
-	h.wantRefusal("another overlap", h.call(h.one, "POST", "/api-keys/"+id+"/roll", map[string]any{"overlapSeconds": 60}), 409, "INVALID_STATE", "")
+	h.wantRefusal(
+		"another overlap",
+		h.call(h.one, "POST", "/api-keys/"+id+"/roll", map[string]any{"overlapSeconds": 60}), 409, "INVALID_STATE", "",
+	)
 	last := h.wantStatus(h.call(h.one, "POST", "/api-keys/"+id+"/roll", nil), 201)
 	for name, value := range map[string]string{"the first value": key.key, "the second value": rolled.text("apiKey")} {
 		h.wantRefusal(name, h.call(tenant{key: value}, "GET", "/mints", nil), 401, "UNAUTHORIZED", "")
 	}
 	h.wantStatus(h.call(tenant{key: last.text("apiKey")}, "GET", "/mints", nil), 200)
-	for name, value := range map[string][]byte{"list": h.wantStatus(h.call(h.one, "GET", "/api-keys", nil), 200).raw, "log": []byte(h.logs.String())} {
+	for name, value := range map[string][]byte{
+		"list": h.wantStatus(h.call(h.one, "GET", "/api-keys", nil), 200).raw, "log": []byte(h.logs.String()),
+	} {
 		if strings.Contains(string(value), last.text("apiKey")[3:]) {
 			t.Errorf("%s: shows the key", name)
 		}
@@ -165,20 +203,23 @@ func TestAdditionalKeysThroughTheInterface(t *testing.T) {
 	// Pages of them, in one order.
 	first := h.wantStatus(h.call(h.one, "GET", "/api-keys?order=asc&limit=2", nil), 200)
 	rest := h.wantStatus(h.call(h.one, "GET", "/api-keys?order=asc&limit=2&cursor="+first.text("nextCursor"), nil), 200)
-	if len(first.list()) != 2 || first.list()[0]["apiKeyId"] != "key_main" || len(rest.list()) != 1 || rest.body["hasMore"] != false {
+	if len(first.list()) != 2 || first.list()[0]["apiKeyId"] != "key_main" || len(rest.list()) != 1 ||
+		rest.body["hasMore"] != false {
 		t.Errorf("pages: got %s and %s, want the main key first and three keys", first.raw, rest.raw)
 	}
 
 	// The other organization has nothing of it.
 	h.allowKeys(h.two, true)
-	h.wantRefusal("another organization rolls", h.call(h.two, "POST", "/api-keys/"+id+"/roll", nil), 404, "NOT_FOUND", "")
+	h.wantRefusal("another organization rolls", h.call(h.two, "POST", "/api-keys/"+id+"/roll", nil), 404, "NOT_FOUND",
+		"")
 	h.wantRefusal("another organization deletes", h.call(h.two, "DELETE", "/api-keys/"+id, nil), 404, "NOT_FOUND", "")
 
 	path := "/organizations/" + h.one.id + "/api-keys"
 	if seen := o.desk.wantStatus(o.desk.call(o.ann, "GET", path, nil), 200).list(); len(seen) != 3 {
 		t.Errorf("the operator: got %v, want three keys", seen)
 	}
-	o.desk.wantRefusal("no organization", o.desk.call(o.ann, "GET", "/organizations/org_01J9ZW3M8Q4S5T6V7W8X9YZABC/api-keys", nil), 404, "NOT_FOUND", "")
+	o.desk.wantRefusal("no organization",
+		o.desk.call(o.ann, "GET", "/organizations/org_01J9ZW3M8Q4S5T6V7W8X9YZABC/api-keys", nil), 404, "NOT_FOUND", "")
 	o.desk.wantStatus(o.desk.call(o.ann, "DELETE", path+"/"+id, nil), 204)
 	o.desk.wantRefusal("twice", o.desk.call(o.ann, "DELETE", path+"/"+id, nil), 404, "NOT_FOUND", "")
 	h.wantRefusal("revoked", h.call(tenant{key: last.text("apiKey")}, "GET", "/mints", nil), 401, "UNAUTHORIZED", "")
@@ -192,10 +233,15 @@ func TestAdditionalKeysThroughTheInterface(t *testing.T) {
 
 	h.allowKeys(h.one, false)
 	h.wantRefusal("off again", h.call(all, "GET", "/mints", nil), 401, "UNAUTHORIZED", "")
-	if suspended := h.wantStatus(h.call(main, "GET", "/api-keys", nil), 200).list(); len(suspended) != 2 || suspended[0]["status"] != "SUSPENDED" {
+	if suspended := h.wantStatus(h.call(main, "GET", "/api-keys", nil), 200).list(); len(suspended) != 2 ||
+		suspended[0]["status"] != "SUSPENDED" {
 		t.Errorf("off again: got %v, want one that is suspended", suspended)
 	}
-	h.wantStatus(h.call(main, "DELETE", "/api-keys/"+h.wantStatus(h.call(main, "GET", "/api-keys?limit=1", nil), 200).list()[0]["apiKeyId"].(string), nil), 204)
+	h.wantStatus(h.call(
+		main, "DELETE",
+		"/api-keys/"+h.wantStatus(h.call(main, "GET", "/api-keys?limit=1", nil), 200).list()[0]["apiKeyId"].(string),
+		nil,
+	), 204)
 	h.allowKeys(h.one, true)
 	h.wantRefusal("deleted while it was off", h.call(all, "GET", "/mints", nil), 401, "UNAUTHORIZED", "")
 }
@@ -211,43 +257,68 @@ func TestTheScopeStandsBehindTheReplayAndBeforeTheRate(t *testing.T) {
 	first := h.wantStatus(h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k")), 202)
 	before := h.rowCounts()
 	for _, key := range []tenant{read, still} {
-		if got := h.wantStatus(h.call(key, "POST", "/withdraw", payment("idempotencyKey", "k")), 202); got.text("withdrawalId") != first.text("withdrawalId") || got.header.Get("Idempotent-Replayed") != "true" {
+		if got := h.wantStatus(
+			h.call(key, "POST", "/withdraw", payment("idempotencyKey", "k")), 202,
+		); got.text("withdrawalId") != first.text("withdrawalId") || got.header.Get("Idempotent-Replayed") != "true" {
 			t.Errorf("replay: got %s, want the withdrawal", got.raw)
 		}
 		for range 3 { // more than the rate has left: none of them counts
-			h.wantRefusal("another withdrawal", h.call(key, "POST", "/withdraw", payment("idempotencyKey", "l")), 403, "SCOPE_MISSING", "")
+			h.wantRefusal("another withdrawal", h.call(key, "POST", "/withdraw", payment("idempotencyKey", "l")), 403,
+				"SCOPE_MISSING", "")
 		}
-		h.wantRefusal("one that cannot be read", h.call(key, "POST", "/withdraw", `{"mintId":`), 403, "SCOPE_MISSING", "")
-		h.wantRefusal("one that cannot be", h.call(key, "POST", "/withdraw", payment("amount", "x")), 403, "SCOPE_MISSING", "")
+		h.wantRefusal("one that cannot be read", h.call(key, "POST", "/withdraw", `{"mintId":`), 403, "SCOPE_MISSING",
+			"")
+		h.wantRefusal("one that cannot be", h.call(key, "POST", "/withdraw", payment("amount", "x")), 403,
+			"SCOPE_MISSING", "")
 		h.wantRefusal("a transfer", h.call(key, "POST", "/transfers", map[string]any{
-			"mintId": usdc, "amount": "1", "from": map[string]any{"customerId": alice}, "to": map[string]any{"customerId": "bob"}, "idempotencyKey": "t",
+			"mintId": usdc, "amount": "1", "from": map[string]any{"customerId": alice},
+			"to": map[string]any{"customerId": "bob"}, "idempotencyKey": "t",
 		}), 403, "SCOPE_MISSING", "")
-		h.wantRefusal("an e-mail", h.call(key, "PATCH", "/customers/alice", map[string]any{"customerEmail": "a@example.com"}), 403, "SCOPE_MISSING", map[bool]string{true: "customerEmail"}[key == still])
-		h.wantRefusal("lifting a freeze", h.call(key, "POST", "/customers/alice/unfreeze", nil), 403, "SCOPE_MISSING", "")
+		h.wantRefusal(
+			"an e-mail",
+			h.call(key, "PATCH", "/customers/alice", map[string]any{"customerEmail": "a@example.com"}), 403,
+			"SCOPE_MISSING", map[bool]string{true: "customerEmail"}[key == still],
+		)
+		h.wantRefusal("lifting a freeze", h.call(key, "POST", "/customers/alice/unfreeze", nil), 403, "SCOPE_MISSING",
+			"")
 	}
 	if got := h.rowCounts(); got != before {
 		t.Errorf("rows: got %v, want %v", got, before)
 	}
-	if got := h.wantStatus(h.call(still, "PATCH", "/customers/alice", map[string]any{"metadata": map[string]string{"a": "b"}}), 200); got.header.Get("RateLimit-Remaining") != "0" {
+	if got := h.wantStatus(
+		h.call(still, "PATCH", "/customers/alice", map[string]any{"metadata": map[string]string{"a": "b"}}), 200,
+	); got.header.Get("RateLimit-Remaining") != "0" {
 		t.Errorf("metadata: got %v left, want the last write", got.header.Get("RateLimit-Remaining"))
 	}
 	// With the rate used up, the scope still comes first, and what may pass it is 429.
-	h.wantRefusal("without the scope", h.call(read, "POST", "/withdraw", payment("idempotencyKey", "m")), 403, "SCOPE_MISSING", "")
-	h.wantRefusal("an e-mail", h.call(still, "PATCH", "/customers/alice", map[string]any{"customerEmail": "a@example.com"}), 403, "SCOPE_MISSING", "customerEmail")
-	h.wantRefusal("a body that cannot be read", h.call(still, "PATCH", "/customers/alice", `{`), 429, "RATE_LIMITED", "")
-	h.wantRefusal("keys share the rate", h.call(still, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": "new"}), 429, "RATE_LIMITED", "")
+	h.wantRefusal("without the scope", h.call(read, "POST", "/withdraw", payment("idempotencyKey", "m")), 403,
+		"SCOPE_MISSING", "")
+	h.wantRefusal(
+		"an e-mail",
+		h.call(still, "PATCH", "/customers/alice", map[string]any{"customerEmail": "a@example.com"}), 403,
+		"SCOPE_MISSING", "customerEmail",
+	)
+	h.wantRefusal("a body that cannot be read", h.call(still, "PATCH", "/customers/alice", `{`), 429, "RATE_LIMITED",
+		"")
+	h.wantRefusal(
+		"keys share the rate",
+		h.call(still, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": "new"}), 429, "RATE_LIMITED", "",
+	)
 	h.wantStatus(h.call(read, "POST", "/withdraw", payment("idempotencyKey", "k")), 202)
 
 	// The list of addresses is every key's, and comes before the scope and the replay.
 	err := h.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
-		return org.SetIPAllowlist(ctx, tx, audit.Operator("test"), h.one.id, []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")})
+		return org.SetIPAllowlist(ctx, tx, audit.Operator("test"), h.one.id,
+			[]netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")})
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var used int
 	count := func() int {
-		if err := pgtest.OwnerPool(t, h.db).QueryRow(t.Context(), `SELECT count(*) FROM api_key_uses`).Scan(&used); err != nil {
+		if err := pgtest.OwnerPool(t, h.db).QueryRow(
+			t.Context(), `SELECT count(*) FROM api_key_uses`,
+		).Scan(&used); err != nil {
 			t.Fatal(err)
 		}
 		return used
@@ -256,7 +327,8 @@ func TestTheScopeStandsBehindTheReplayAndBeforeTheRate(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, key := range []tenant{read, still, h.one} {
-		h.wantRefusal("from elsewhere", h.call(key, "POST", "/withdraw", payment("idempotencyKey", "k")), 403, "IP_NOT_ALLOWED", "")
+		h.wantRefusal("from elsewhere", h.call(key, "POST", "/withdraw", payment("idempotencyKey", "k")), 403,
+			"IP_NOT_ALLOWED", "")
 	}
 	if got := count(); got != 0 {
 		t.Errorf("refused by the list: got %d uses, want none", got)
@@ -269,10 +341,14 @@ func TestTheAuditLogNamesTheKey(t *testing.T) {
 	h := newTestEnv(t)
 	h.allowKeys(h.one, true)
 	key, id := h.key(h.one, org.ScopeFull)
-	h.wantStatus(h.call(key, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": "bob", "customerEmail": "bob@example.com"}), 200)
+	h.wantStatus(h.call(
+		key, "POST", "/deposit",
+		map[string]any{"mintId": usdc, "customerId": "bob", "customerEmail": "bob@example.com"},
+	), 200)
 	h.wantStatus(h.call(key, "PATCH", "/customers/bob", map[string]any{"metadata": map[string]string{"a": "b"}}), 200)
 	h.wantStatus(h.call(key, "POST", "/transfers", map[string]any{
-		"mintId": usdc, "amount": "5", "from": map[string]any{"customerId": alice}, "to": map[string]any{"customerId": "carl"}, "idempotencyKey": "t",
+		"mintId": usdc, "amount": "5", "from": map[string]any{"customerId": alice},
+		"to": map[string]any{"customerId": "carl"}, "idempotencyKey": "t",
 	}), 201)
 	w := h.wantStatus(h.call(key, "POST", "/withdraw", payment("requireApproval", true)), 202)
 	decided := h.wantStatus(h.call(key, "GET", "/withdrawals/"+w.text("withdrawalId")+"/decisions", nil), 200).list()
@@ -284,11 +360,19 @@ func TestTheAuditLogNamesTheKey(t *testing.T) {
 	h.wantStatus(h.call(key, "POST", "/customers/bob/unfreeze", nil), 200)
 	h.wantStatus(h.call(key, "POST", "/webhook-endpoints", map[string]any{"url": "https://example.com/hook"}), 201)
 	var got string
-	err := pgtest.OwnerPool(t, h.db).QueryRow(t.Context(), `SELECT string_agg(action, ' ' ORDER BY audit_id) FROM audit_log WHERE actor_kind = 'API_KEY' AND actor_id = $1`, id).Scan(&got)
+	err := pgtest.OwnerPool(t, h.db).QueryRow(
+		t.Context(),
+		`SELECT string_agg(action, ' ' ORDER BY audit_id) FROM audit_log WHERE actor_kind = 'API_KEY' AND actor_id = $1`,
+		id,
+	).Scan(&got)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, action := range []string{"customer.created", "customer.metadata_changed", "transfer.made", "withdrawal.requested", "withdrawal.cancelled", "freeze.", "webhook_endpoint.created"} {
+	for _, action := range []string{
+		"customer.created",
+		"customer.metadata_changed", "transfer.made", "withdrawal.requested", "withdrawal.cancelled", "freeze.",
+		"webhook_endpoint.created",
+	} {
 		if !strings.Contains(got, action) {
 			t.Errorf("got %s, want %s among them", got, action)
 		}
@@ -310,8 +394,11 @@ func TestAFirstEmailByAKeyThatMovesNoMoneyCoolsOff(t *testing.T) {
 		key     tenant
 		trusted bool
 	}{{still, false}, {full, true}, {h.one, true}} {
-		for _, first := range []map[string]any{{"mintId": usdc, "customerEmail": "boss@example.com"}, {"mintId": usdc}} {
-			id := "user_" + string(rune('a'+i)) + map[bool]string{true: "_new", false: "_known"}[first["customerEmail"] != nil]
+		for _, first := range []map[string]any{
+			{"mintId": usdc, "customerEmail": "boss@example.com"}, {"mintId": usdc},
+		} {
+			id := "user_" + string(rune('a'+i)) +
+				map[bool]string{true: "_new", false: "_known"}[first["customerEmail"] != nil]
 			first["customerId"] = id
 			if first["customerEmail"] == nil { // the customer is known without an e-mail
 				h.wantStatus(h.call(h.one, "POST", "/deposit", first), 200)
@@ -323,7 +410,8 @@ func TestAFirstEmailByAKeyThatMovesNoMoneyCoolsOff(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				if got := found.TrustedEmail(tx.Now, customer.CoolingOff) != ""; got != c.trusted || found.Email != "boss@example.com" {
+				if got := found.TrustedEmail(tx.Now, customer.CoolingOff) != ""; got != c.trusted ||
+					found.Email != "boss@example.com" {
 					t.Errorf("%s: got %+v trusted %v, want %v", id, found, got, c.trusted)
 				}
 				if found.TrustedEmail(tx.Now.Add(customer.CoolingOff), customer.CoolingOff) == "" {

@@ -9,26 +9,27 @@ import (
 	"github.com/cofferpay/coffer/internal/fault"
 )
 
-// Rate is how often something may happen: Burst at once, and then one every
-// Period divided by Count. The zero Rate sets no limit.
+// Rate limits how often something may happen: Burst at once, and then one every Period divided by
+// Count. The zero Rate sets no limit.
 type Rate struct {
 	Count  int
 	Period time.Duration
 	Burst  int
 }
 
-// Limits are how many requests are taken. They hold for each process alone, in
-// memory: they protect the service from a caller's loop, not money from anyone.
+// Limits are the rates of requests. They apply to each process alone, in memory: they protect the
+// service from a caller's loop, and do not protect money.
 type Limits struct {
-	Reads   Rate // of an organization
-	Writes  Rate // of an organization
-	Quotes  Rate // of an organization: what asks a chain or a provider and keeps nothing
-	Exports Rate // of an organization: lists as tables
-	// Failures are wrong keys from one address. A right key from there still works.
+	Reads  Rate // per organization
+	Writes Rate // per organization
+	// Per organization, for calls that ask a chain or a provider and store nothing.
+	Quotes  Rate
+	Exports Rate // per organization, for lists as tables
+	// Failures counts wrong keys from one address. A right key from there still works.
 	Failures Rate
 }
 
-// UsualLimits are the ones to start with.
+// UsualLimits are the default limits.
 var UsualLimits = Limits{
 	Reads:    Rate{Count: 200, Period: time.Second, Burst: 400},
 	Writes:   Rate{Count: 100, Period: time.Second, Burst: 200},
@@ -37,18 +38,18 @@ var UsualLimits = Limits{
 	Failures: Rate{Count: 20, Period: time.Minute, Burst: 20},
 }
 
-// bucketsMax is how many callers a limiter remembers at most.
+// bucketsMax bounds the callers that a limiter remembers.
 const bucketsMax = 10_000
 
-// limiter counts by the time at which a caller's bucket is full again, which is
-// one value a caller and never a fraction.
+// limiter stores for each caller the time at which its bucket is full again. That is one value per
+// caller and never a fraction.
 type limiter struct {
 	rate  Rate
 	clock func() time.Time
 	mu    sync.Mutex
-	// A caller stands in recent, or in older if it did not come since recent was begun.
-	// When recent has half of bucketsMax, older is forgotten whole: no request pays for a
-	// look at all of them, however many addresses somebody has.
+	// A caller is in recent, or in older if it has not called since recent was started. When recent
+	// has half of bucketsMax, older is dropped completely. No request therefore pays for a scan of
+	// all callers, however many addresses one party uses.
 	recent, older map[string]time.Time
 }
 
@@ -56,15 +57,15 @@ func newLimiter(r Rate, clock func() time.Time) *limiter {
 	return &limiter{rate: r, clock: clock, recent: map[string]time.Time{}}
 }
 
-// rateResult is what a limiter says of one request.
+// rateResult is a limiter's answer to one request.
 type rateResult struct {
 	allowed   bool
 	remaining int
 	reset     time.Duration // until the bucket is full
-	retry     time.Duration // until the next request is taken
+	retry     time.Duration // until the next request is allowed
 }
 
-// countRequest counts a request of a caller, unless it is one too many.
+// countRequest counts a request of a caller, unless it exceeds the rate.
 func (l *limiter) countRequest(caller string) rateResult {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -94,12 +95,12 @@ func (l *limiter) storeFullAt(caller string, full time.Time) {
 	l.recent[caller] = full
 }
 
-// formatSeconds rounds up: who waits that long is not turned away again.
+// formatSeconds rounds up, so that a caller that waits that long is not refused again.
 func formatSeconds(d time.Duration) string {
 	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
 }
 
-// limiterSet are one for each class of requests.
+// limiterSet has one limiter for each class of requests.
 type limiterSet struct{ reads, writes, quotes, exports, failures *limiter }
 
 func newLimiters(l Limits, clock func() time.Time) limiterSet {
@@ -109,7 +110,7 @@ func newLimiters(l Limits, clock func() time.Time) limiterSet {
 	}
 }
 
-// limiterFor is what a request counts as.
+// limiterFor returns the limiter of a request's class.
 func (a *api) limiterFor(c *call) *limiter {
 	switch {
 	case c.table:
@@ -122,9 +123,9 @@ func (a *api) limiterFor(c *call) *limiter {
 	return a.rates.writes
 }
 
-// checkRate counts a request of an organization and says in the headers how it
-// stands. It counts once: a withdrawal asks after its key has been looked up, so
-// that a replay is answered whatever the rate.
+// checkRate counts a request of an organization and reports the state of the rate in the headers.
+// It counts a request once. A withdrawal checks its rate after its key was looked up, so that a
+// replay is answered at any rate.
 func (a *api) checkRate(c *call) error {
 	l := a.limiterFor(c)
 	if l.rate.Count == 0 || c.counted {
@@ -144,11 +145,13 @@ func (v rateResult) toFault(h http.Header) error {
 	}
 	h.Set("Retry-After", formatSeconds(v.retry))
 	return fault.New(fault.Limited, fault.RateLimited,
-		"Too many requests. Nothing was done, which says nothing about earlier attempts. Wait %s seconds and repeat the request, a withdrawal with the same idempotencyKey.", formatSeconds(v.retry))
+		"Too many requests. Nothing was done, which says nothing about earlier attempts. Wait %s seconds and repeat the request, a withdrawal with the same idempotencyKey.", formatSeconds(
+			v.retry,
+		))
 }
 
-// checkFailureRate counts a wrong key by the address that it came from. What a client says
-// of its own address limits nobody: see Proxies.
+// checkFailureRate counts a wrong key by the address from which it came. An address that a client
+// claims for itself is not used: see Proxies.
 func (a *api) checkFailureRate(r *http.Request, h http.Header) error {
 	if a.rates.failures.rate.Count == 0 {
 		return nil

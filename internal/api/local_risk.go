@@ -21,7 +21,7 @@ type LocalRiskOrder struct {
 	Outage     *bool    `json:"outage,omitempty"`
 }
 
-// LocalRisk is what the local list says of an address.
+// LocalRisk is an entry of the local list for an address.
 type LocalRisk struct {
 	Address    string       `json:"address"`
 	Outage     bool         `json:"outage"`
@@ -33,12 +33,13 @@ type LocalRisk struct {
 	UpdatedAt  webhook.Time `json:"updatedAt"`
 }
 
-// localSeverities are those that the local list takes: what a provider can say.
+// localSeverities are the severities that the local list accepts: those that a provider can return.
 var localSeverities = append([]string{string(risk.Unknown)}, severities...)
 
 func showLocalRisk(e risk.LocalListEntry) LocalRisk {
 	shown := LocalRisk{
-		Address: e.Address, Outage: e.Outage, Severity: optionalText(string(e.Severity)), Score: e.Score, Entity: optionalText(e.Entity), Categories: e.Categories,
+		Address: e.Address, Outage: e.Outage, Severity: optionalText(string(e.Severity)), Score: e.Score,
+		Entity: optionalText(e.Entity), Categories: e.Categories,
 		CreatedAt: webhook.At(e.CreatedAt), UpdatedAt: webhook.At(e.UpdatedAt),
 	}
 	if shown.Categories == nil {
@@ -118,7 +119,7 @@ func (a *api) listLocalRisk(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: newPage(a, c, list, found, showLocalRisk)}, nil
 }
 
-// localRiskRoutes are the calls of the list that networks without real money have.
+// localRiskRoutes are the calls for the local list, which only networks without real money have.
 var localRiskRoutes = []route{
 	{
 		method: http.MethodPut, path: "/local-risk/{address}", name: "setLocalRisk", group: "Screening",
@@ -131,15 +132,19 @@ var localRiskRoutes = []route{
 	},
 	{
 		method: http.MethodGet, path: "/local-risk", name: "listLocalRisk", group: "Screening",
-		summary: "List the local list", text: "What screening answers, by address. An address that is not on the list is LOW.",
+		summary: "List the local list",
+		text:    "What screening answers, by address. An address that is not on the list is LOW.",
 		query:   listParameters(),
-		answers: []success{{http.StatusOK, "A page of entries.", Page[LocalRisk]{}, examplePage(exampleLocalRisk), nil}},
-		faults:  []fault.Code{fault.InvalidCursor},
-		handle:  (*api).listLocalRisk,
+		answers: []success{
+			{http.StatusOK, "A page of entries.", Page[LocalRisk]{}, examplePage(exampleLocalRisk), nil},
+		},
+		faults: []fault.Code{fault.InvalidCursor},
+		handle: (*api).listLocalRisk,
 	},
 	{
 		method: http.MethodGet, path: "/local-risk/{address}", name: "getLocalRisk", group: "Screening",
-		summary: "Read what the local list says of an address", text: "One entry. An address that is not on the list is 404, and LOW.",
+		summary: "Read what the local list says of an address",
+		text:    "One entry. An address that is not on the list is 404, and LOW.",
 		answers: []success{{http.StatusOK, "The entry.", LocalRisk{}, exampleLocalRisk, nil}},
 		faults:  []fault.Code{fault.CodeNotFound},
 		handle:  (*api).getLocalRisk,
@@ -154,30 +159,49 @@ var localRiskRoutes = []route{
 }
 
 var exampleLocalRisk = LocalRisk{
-	Address: "0x098B716B8Aaf21512996dC57EB0615e2383E2f96", Severity: pointerTo("SEVERE"), Score: pointerTo(98), Entity: pointerTo("OFAC SDN: Lazarus Group"),
+	Address: "0x098B716B8Aaf21512996dC57EB0615e2383E2f96", Severity: pointerTo("SEVERE"), Score: pointerTo(98),
+	Entity:     pointerTo("OFAC SDN: Lazarus Group"),
 	Categories: []string{"SANCTIONS"}, CreatedAt: exampleAt, UpdatedAt: exampleAt,
 }
 
-// localRiskFieldDocs are the words of the local list in the document.
+// localRiskFieldDocs are the document's texts about the local list.
 var localRiskFieldDocs = map[string]fieldDoc{
-	"LocalRisk.":                {text: "What the local list says of an address."},
-	"LocalRiskPage.":            {text: "A page of the local list."},
-	"LocalRiskOrder.":           {text: "What the local list is to say: a severity with what stands beside it, or an outage alone."},
-	"LocalRisk.address":         {text: "The address, as it was written.", example: exampleLocalRisk.Address},
-	"LocalRisk.outage":          {text: "Whether screening has no answer for it, as when a provider is down."},
-	"LocalRiskOrder.outage":     {text: "Whether screening is to have no answer for it; then nothing else is said."},
-	"LocalRisk.severity":        {text: "What screening answers; null with an outage. UNKNOWN: the provider does not know the address.", enum: localSeverities},
-	"LocalRiskOrder.severity":   {text: "What screening is to answer. UNKNOWN: that the provider does not know the address.", enum: localSeverities},
-	"LocalRisk.score":           {text: "From 0 to 100; null when there is none.", bounds: map[string]any{"minimum": 0, "maximum": 100}},
-	"LocalRiskOrder.score":      {text: "From 0 to 100.", bounds: map[string]any{"minimum": 0, "maximum": 100}},
-	"LocalRisk.entity":          {text: "Whose address it is; null when nobody is named."},
-	"LocalRiskOrder.entity":     {text: "Whose address it is, 1 to 200 bytes of printable text.", bounds: map[string]any{"minLength": 1, "maxLength": 200}},
-	"LocalRisk.categories":      {text: "What it is known for."},
-	"LocalRiskOrder.categories": {text: "What it is known for: at most 20, each 1 to 100 bytes of printable text.", bounds: map[string]any{"maxItems": 20}},
-	"LocalRisk.createdAt":       {text: "When it was put on the list."},
-	"LocalRisk.updatedAt":       {text: "When what the list says last changed."},
+	"LocalRisk.":     {text: "What the local list says of an address."},
+	"LocalRiskPage.": {text: "A page of the local list."},
+	"LocalRiskOrder.": {
+		text: "What the local list is to say: a severity with what stands beside it, or an outage alone.",
+	},
+	"LocalRisk.address":     {text: "The address, as it was written.", example: exampleLocalRisk.Address},
+	"LocalRisk.outage":      {text: "Whether screening has no answer for it, as when a provider is down."},
+	"LocalRiskOrder.outage": {text: "Whether screening is to have no answer for it; then nothing else is said."},
+	"LocalRisk.severity": {
+		text: "What screening answers; null with an outage. UNKNOWN: the provider does not know the address.",
+		enum: localSeverities,
+	},
+	"LocalRiskOrder.severity": {
+		text: "What screening is to answer. UNKNOWN: that the provider does not know the address.",
+		enum: localSeverities,
+	},
+	"LocalRisk.score": {
+		text: "From 0 to 100; null when there is none.", bounds: map[string]any{"minimum": 0, "maximum": 100},
+	},
+	"LocalRiskOrder.score": {text: "From 0 to 100.", bounds: map[string]any{"minimum": 0, "maximum": 100}},
+	"LocalRisk.entity":     {text: "Whose address it is; null when nobody is named."},
+	"LocalRiskOrder.entity": {
+		text:   "Whose address it is, 1 to 200 bytes of printable text.",
+		bounds: map[string]any{"minLength": 1, "maxLength": 200},
+	},
+	"LocalRisk.categories": {text: "What it is known for."},
+	"LocalRiskOrder.categories": {
+		text:   "What it is known for: at most 20, each 1 to 100 bytes of printable text.",
+		bounds: map[string]any{"maxItems": 20},
+	},
+	"LocalRisk.createdAt": {text: "When it was put on the list."},
+	"LocalRisk.updatedAt": {text: "When what the list says last changed."},
 }
 
 var localRiskExamples = map[string]any{
-	"setLocalRisk": json.RawMessage(`{"severity":"SEVERE","score":98,"entity":"OFAC SDN: Lazarus Group","categories":["SANCTIONS"]}`),
+	"setLocalRisk": json.RawMessage(
+		`{"severity":"SEVERE","score":98,"entity":"OFAC SDN: Lazarus Group","categories":["SANCTIONS"]}`,
+	),
 }

@@ -65,7 +65,8 @@ var moving = map[string]struct {
 	"organizations createWithdrawal that waits": {
 		prepare: (*process).funds, finds: true,
 		call: func(p *process, s *subject) reply {
-			return p.org.call(p.one, "POST", "/withdraw", payment("customerId", s.name, "idempotencyKey", s.name, "requireApproval", true))
+			return p.org.call(p.one, "POST", "/withdraw",
+				payment("customerId", s.name, "idempotencyKey", s.name, "requireApproval", true))
 		},
 	},
 	"organizations cancelWithdrawal that waits for people": {
@@ -77,7 +78,10 @@ var moving = map[string]struct {
 	"organizations cancelWithdrawal": {
 		prepare: func(p *process, s *subject) {
 			p.withdraws(s)
-			if _, err := p.owner.Exec(p.t.Context(), `UPDATE dispatch_orders SET waiting_for = $2 WHERE order_id = $1`, s.withdrawal, dispatch.WaitProviders); err != nil {
+			if _, err := p.owner.Exec(
+				p.t.Context(), `UPDATE dispatch_orders SET waiting_for = $2 WHERE order_id = $1`, s.withdrawal,
+				dispatch.WaitProviders,
+			); err != nil {
 				p.t.Fatal(err)
 			}
 		},
@@ -90,7 +94,8 @@ var moving = map[string]struct {
 		prepare: (*process).funds, finds: true,
 		call: func(p *process, s *subject) reply {
 			return p.org.call(p.one, "POST", "/transfers", map[string]any{
-				"mintId": usdc, "amount": "700", "from": map[string]any{"customerId": s.name}, "to": map[string]any{"customerId": "carol"}, "idempotencyKey": s.name,
+				"mintId": usdc, "amount": "700", "from": map[string]any{"customerId": s.name},
+				"to": map[string]any{"customerId": "carol"}, "idempotencyKey": s.name,
 			})
 		},
 	},
@@ -98,7 +103,8 @@ var moving = map[string]struct {
 		prepare: (*process).fundsProduct, finds: true,
 		call: func(p *process, s *subject) reply {
 			return p.org.call(p.one, "POST", "/transfers", map[string]any{
-				"mintId": usdc, "amount": "700", "from": map[string]any{"product": "CHECKOUT"}, "to": map[string]any{"product": "BATCH_PAYOUT"}, "idempotencyKey": s.name,
+				"mintId": usdc, "amount": "700", "from": map[string]any{"product": "CHECKOUT"},
+				"to": map[string]any{"product": "BATCH_PAYOUT"}, "idempotencyKey": s.name,
 			})
 		},
 	},
@@ -119,7 +125,9 @@ var moving = map[string]struct {
 	"operators createFreeze": {
 		prepare: (*process).funds,
 		call: func(p *process, s *subject) reply {
-			return p.desk.call(p.queue.ann, "POST", "/freezes", map[string]any{"scope": "CUSTOMER", "organizationId": p.one.id, "customerId": s.name, "reason": "a test"})
+			return p.desk.call(p.queue.ann, "POST", "/freezes", map[string]any{
+				"scope": "CUSTOMER", "organizationId": p.one.id, "customerId": s.name, "reason": "a test",
+			})
 		},
 	},
 	"operators liftFreeze": {
@@ -161,10 +169,14 @@ var unmoving = []string{
 	"organizations createDepositAddress", "organizations createOrganizationDepositAddress",
 	"organizations estimateWithdrawal", "organizations previewWithdrawal", "organizations updateCustomer",
 	"organizations createWebhookEndpoint", "organizations updateWebhookEndpoint", "organizations rotateWebhookSecret",
-	"organizations testWebhookEndpoint", "organizations recoverWebhookEndpoint", "organizations resendEvent", "organizations deleteWebhookEndpoint",
-	"organizations createApiKey", "organizations rollApiKey", "organizations deleteApiKey", "operators revokeOrganizationApiKey",
-	"operators createOrganization", "operators rollApiKey", "operators changeSettings", "operators approveChangeRequest",
-	"operators withdrawChangeRequest", "operators rescreenDeposit", "operators addWhitelistedAddress", "operators removeWhitelistedAddress",
+	"organizations testWebhookEndpoint", "organizations recoverWebhookEndpoint", "organizations resendEvent",
+	"organizations deleteWebhookEndpoint",
+	"organizations createApiKey", "organizations rollApiKey", "organizations deleteApiKey",
+	"operators revokeOrganizationApiKey",
+	"operators createOrganization", "operators rollApiKey", "operators changeSettings",
+	"operators approveChangeRequest",
+	"operators withdrawChangeRequest", "operators rescreenDeposit", "operators addWhitelistedAddress",
+	"operators removeWhitelistedAddress",
 	"operators setLocalRisk", "operators clearLocalRisk",
 }
 
@@ -181,7 +193,10 @@ func TestACallWhoseCommitIsUnknownNeverSaysThatNothingHappened(t *testing.T) {
 				moves = moves || verb == name || strings.HasPrefix(verb, name+" ")
 			}
 			if reads := r.method == http.MethodGet; moves == (reads || slices.Contains(unmoving, name)) {
-				t.Errorf("%s: it stands in moving: %v; a write that moves money stands there, every other one in unmoving", name, moves)
+				t.Errorf(
+					"%s: it stands in moving: %v; a write that moves money stands there, every other one in unmoving",
+					name, moves,
+				)
 			}
 		}
 	}
@@ -212,13 +227,15 @@ func TestACallWhoseCommitIsUnknownNeverSaysThatNothingHappened(t *testing.T) {
 					settled = direct.state(s)
 				} else if lost {
 					// The server may still be at work on what it received.
-					pgtest.Eventually(t, func() bool { settled = direct.state(s); return direct.idle() }, "the server ends what it received")
+					pgtest.Eventually(t, func() bool { settled = direct.state(s); return direct.idle() },
+						"the server ends what it received")
 				}
 				if done == "" {
 					done = settled
 				}
 				if before == done {
-					t.Fatalf("the call changed nothing that the test looks at: got %v %s and %s", got.status, got.raw, done)
+					t.Fatalf("the call changed nothing that the test looks at: got %v %s and %s", got.status, got.raw,
+						done)
 				}
 				if settled != before && settled != done && (verb.half == "" || !strings.Contains(settled, verb.half)) {
 					t.Errorf("%+v: got %s, want it done or not", l, settled)
@@ -239,7 +256,8 @@ func TestACallWhoseCommitIsUnknownNeverSaysThatNothingHappened(t *testing.T) {
 					if settled != before {
 						t.Errorf("%+v: got %s, and something happened: %s", l, got.raw, settled)
 					}
-				case got.status != 500 || got.body["retryable"] != true || !strings.Contains(words, "tell whether this took effect"):
+				case got.status != 500 || got.body["retryable"] != true ||
+					!strings.Contains(words, "tell whether this took effect"):
 					t.Errorf("%+v: got %v %s, want it done or unknown", l, got.status, got.raw)
 				case verb.finds && !l.KeepDown && seen == done:
 					t.Errorf("%+v: got %s, and what it wrote could be seen", l, got.raw)
@@ -247,7 +265,8 @@ func TestACallWhoseCommitIsUnknownNeverSaysThatNothingHappened(t *testing.T) {
 				// A caller that repeats it, in a process that loses nothing, has it once.
 				again := verb.call(direct, s)
 				if again.status >= 300 && (again.status != 409 || again.text("code") != "INVALID_STATE") {
-					t.Errorf("%+v, repeated: got %v %s, want it done or the state that it has", l, again.status, again.raw)
+					t.Errorf("%+v, repeated: got %v %s, want it done or the state that it has", l, again.status,
+						again.raw)
 				}
 				if after := direct.state(s); after != done {
 					t.Errorf("%+v, repeated: got %s, want %s", l, after, done)
@@ -258,9 +277,13 @@ func TestACallWhoseCommitIsUnknownNeverSaysThatNothingHappened(t *testing.T) {
 				t.Fatal("a COMMIT was lost that was to pass")
 			}
 			for _, l := range []pgtest.Loss{
-				{Action: pgtest.AnswerLost}, {Action: pgtest.AnswerLost, KeepDown: true}, // what it wrote can be seen, or cannot be looked for
-				{Action: pgtest.CommitLost}, {Action: pgtest.CommitLost, KeepDown: true}, // it never comes
-				{Action: pgtest.CommitHeld}, {Action: pgtest.CommitHeld, KeepDown: true}, // it comes later
+				// What it wrote can be seen, or cannot be looked for.
+				{Action: pgtest.AnswerLost},
+				{Action: pgtest.AnswerLost, KeepDown: true},
+				{Action: pgtest.CommitLost},
+				{Action: pgtest.CommitLost, KeepDown: true}, // it never comes
+				{Action: pgtest.CommitHeld},
+				{Action: pgtest.CommitHeld, KeepDown: true},  // it comes later
 				{Action: pgtest.AnswerHeard, KeepDown: true}, // what comes after it fails
 			} {
 				const commitsMax = 50
@@ -288,7 +311,8 @@ func (q *queue) process(db *pg.DB) *process {
 	pay := *q.conf.Withdrawals
 	pay.DB, pay.Wallets = db, book
 	pay.Voider = &dispatch.Voider{
-		DB: db, Signer: q.signer, Listeners: map[signer.Purpose]dispatch.VoidListener{signer.Payment: &pay}, Log: newLogger(q.logs),
+		DB: db, Signer: q.signer, Listeners: map[signer.Purpose]dispatch.VoidListener{signer.Payment: &pay},
+		Log: newLogger(q.logs),
 	}
 	conf.Withdrawals, p.pay = &pay, &pay
 	listener := func(face *surface, handler http.Handler) *testEnv {
@@ -300,8 +324,10 @@ func (q *queue) process(db *pg.DB) *process {
 	}
 	p.org = listener(&organizations, New(conf))
 	p.desk = listener(&operators, NewOperator(OperatorConfig{
-		DB: db, Chains: conf.Chains, Withdrawals: conf.Withdrawals, Flagged: conf.Flagged, Rescreens: conf.Rescreens, Whitelist: q.white,
-		AllowedPrefixes: here, CursorKey: conf.CursorKey, BaseURL: "http://127.0.0.1/v1", LocalRisk: true, Log: newLogger(q.logs),
+		DB: db, Chains: conf.Chains, Withdrawals: conf.Withdrawals, Flagged: conf.Flagged, Rescreens: conf.Rescreens,
+		Whitelist:       q.white,
+		AllowedPrefixes: here, CursorKey: conf.CursorKey, BaseURL: "http://127.0.0.1/v1", LocalRisk: true,
+		Log: newLogger(q.logs),
 	}))
 	err := q.db.InSystem(q.t.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
 		if p.ann, err = people.ByEmail(ctx, tx, "ann@example.com"); err == nil {
@@ -338,21 +364,29 @@ func (p *process) funds(s *subject) { p.deposit(p.one, s.name, 1000) }
 
 // fundsProduct gives CHECKOUT money.
 func (p *process) fundsProduct(s *subject) {
-	p.wantStatus(p.call(p.one, "POST", "/transfers", charge("for-"+s.name, "amount", "1000", "to", map[string]any{"product": "CHECKOUT"})), 201)
+	p.wantStatus(p.call(
+		p.one, "POST", "/transfers",
+		charge("for-"+s.name, "amount", "1000", "to", map[string]any{"product": "CHECKOUT"}),
+	), 201)
 }
 
 // withdraws has the subject's customer withdraw.
 func (p *process) withdraws(s *subject, change ...any) {
 	p.t.Helper()
 	p.funds(s)
-	s.withdrawal = p.wantStatus(p.call(p.one, "POST", "/withdraw", payment(append([]any{"customerId", s.name, "idempotencyKey", s.name}, change...)...)), 202).text("withdrawalId")
+	s.withdrawal = p.wantStatus(p.call(
+		p.one, "POST", "/withdraw",
+		payment(append([]any{"customerId", s.name, "idempotencyKey", s.name}, change...)...),
+	), 202).text("withdrawalId")
 }
 
 // flags has a deposit held.
 func (p *process) flags(s *subject) {
 	p.t.Helper()
 	p.pays()
-	if err := p.owner.QueryRow(p.t.Context(), `SELECT deposit_id FROM deposits WHERE status = 'FLAGGED'`).Scan(&s.deposit); err != nil {
+	if err := p.owner.QueryRow(
+		p.t.Context(), `SELECT deposit_id FROM deposits WHERE status = 'FLAGGED'`,
+	).Scan(&s.deposit); err != nil {
 		p.t.Fatal(err)
 	}
 }
@@ -388,7 +422,10 @@ func decides(verb, decider string) func(p *process, s *subject) reply {
 	return func(p *process, s *subject) reply {
 		var body any
 		if verb == "redirect" {
-			body = map[string]any{"toAddress": "0x2222222222222222222222222222222222222222", "reason": "COMPLIANCE_HOLD", "reference": "case 1"}
+			body = map[string]any{
+				"toAddress": "0x2222222222222222222222222222222222222222",
+				"reason":    "COMPLIANCE_HOLD", "reference": "case 1",
+			}
 		}
 		if decider == "operator" {
 			return p.desk.call(p.queue.ann, "POST", "/deposits/"+s.deposit+"/"+verb, body)

@@ -53,7 +53,8 @@ func optionalText(s string) *string {
 func (a *api) showMint(ctx context.Context, m mint.Mint) Mint {
 	shown := Mint{
 		ID: m.ID, Decimals: m.Decimals, Symbol: m.Symbol, Name: m.Name, Chain: string(m.Chain),
-		ContractAddress: optionalText(string(m.Contract)), Kind: string(m.Kind), Network: string(m.Network), LogoURL: optionalText(m.LogoURL),
+		ContractAddress: optionalText(string(m.Contract)), Kind: string(m.Kind), Network: string(m.Network),
+		LogoURL:          optionalText(m.LogoURL),
 		DepositEnabled:   m.DepositEnabled && !m.Quarantined,
 		WithdrawEnabled:  m.WithdrawEnabled && !m.Quarantined,
 		MinDepositAmount: m.MinDeposit.String(), MinWithdrawAmount: m.MinWithdraw.String(),
@@ -80,7 +81,7 @@ func (a *api) loadMints(ctx context.Context, org string) (mints mint.Catalogue, 
 	return mints, err
 }
 
-// A catalogue is small and asked for often.
+// mintsCache lets clients cache the catalogue, which is small and often read.
 const mintsCache = "private, max-age=60"
 
 func (a *api) listMints(c *call) (answer, error) {
@@ -117,8 +118,8 @@ func (a *api) listMints(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: body}, nil
 }
 
-// mintsTag is weak: the moment of a price is left out, for a price that was
-// asked again and is the same makes no other catalogue.
+// mintsTag returns a weak tag. It ignores the time of a price, because a price that was fetched
+// again and did not change does not change the catalogue.
 func mintsTag(p Page[Mint]) string {
 	timeless := p
 	timeless.Data = slices.Clone(p.Data)
@@ -159,5 +160,6 @@ func (a *api) getMint(c *call) (answer, error) {
 			return answer{status: http.StatusOK, body: a.showMint(c.Context(), m)}, nil
 		}
 	}
-	return answer{}, fault.New(fault.NotFound, fault.CodeNotFound, "There is no such mint. You only read, so nothing was changed. GET /mints lists the ones there are.")
+	return answer{}, fault.New(fault.NotFound, fault.CodeNotFound,
+		"There is no such mint. You only read, so nothing was changed. GET /mints lists the ones there are.")
 }

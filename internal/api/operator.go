@@ -28,43 +28,44 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// OperatorConfig is what the operator's interface stands on. Every member is
-// needed unless it says otherwise.
+// OperatorConfig holds what the operator's interface depends on. Every field is required unless its
+// comment says otherwise.
 type OperatorConfig struct {
 	DB          *pg.DB
 	Chains      chain.Chains
 	Withdrawals *withdrawal.Service
 	Flagged     *deposit.Resolutions // decides about flagged deposits
-	Rescreens   *deposit.Rescreener  // asks again about their senders
-	Whitelist   *whitelist.Service   // the addresses that organizations may be paid out to
-	// AllowedPrefixes are the addresses that may call, by the peer of the connection; no
-	// header is read. An empty list lets nobody in.
+	Rescreens   *deposit.Rescreener  // screens their senders again
+	Whitelist   *whitelist.Service   // the whitelists of organizations
+	// AllowedPrefixes are the addresses that may call, by the peer of the connection; no header is
+	// read. An empty list admits no caller.
 	AllowedPrefixes []netip.Prefix
-	// Proxies stand before this listener; of theirs X-Forwarded-For is read.
+	// Proxies are the proxies before this listener; X-Forwarded-For is read only from them.
 	Proxies Proxies
-	// CursorKey signs the cursors of lists; 32 random bytes that outlive the process.
+	// CursorKey signs the cursors of lists: 32 random bytes that outlive the process.
 	CursorKey []byte
-	// FourEyes says whether what loosens a control needs a second operator.
+	// FourEyes says whether a change that loosens a control needs a second operator.
 	FourEyes foureyes.Rule
-	// BaseURL is where operators reach this interface, /v1 included, for the document.
+	// BaseURL is the URL at which operators reach this interface, /v1 included, for the document.
 	BaseURL string
-	// LocalRisk says that the local list is asked, so entries have an effect.
+	// LocalRisk says that screening uses the local list, so that its entries have an effect.
 	LocalRisk bool
-	// KeyRolled hears of each new key of an organization; nil: nothing does.
+	// KeyRolled receives each new key of an organization; it may be nil.
 	KeyRolled func(ctx context.Context, org string, key seal.Secret)
-	Limits    Limits       // by key; the zero value sets none; see UsualLimits
-	Log       *slog.Logger // nil: the default
+	Limits    Limits       // per key; the zero value sets none; see UsualLimits
+	Log       *slog.Logger // nil means the default
 }
 
-// NewOperator makes the handler of the operators' listener: their interface under
-// /v1 and its document at /openapi.json. It has none of the organizations' routes
-// and takes none of their keys.
+// NewOperator builds the handler of the operators' listener: their interface under /v1 and its
+// document at /openapi.json. It has none of the organizations' routes and accepts none of their
+// keys.
 func NewOperator(conf OperatorConfig) http.Handler {
 	if len(conf.CursorKey) == 0 {
 		panic("api: cursors need a key")
 	}
 	handler := newAPI(&operators, Config{
-		DB: conf.DB, Chains: conf.Chains, Withdrawals: conf.Withdrawals, Flagged: conf.Flagged, Rescreens: conf.Rescreens,
+		DB: conf.DB, Chains: conf.Chains, Withdrawals: conf.Withdrawals, Flagged: conf.Flagged,
+		Rescreens: conf.Rescreens,
 		CursorKey: conf.CursorKey, BaseURL: conf.BaseURL, Limits: conf.Limits, Proxies: conf.Proxies, Log: conf.Log,
 	})
 	handler.localRisk, handler.keyRolled = conf.LocalRisk, conf.KeyRolled
@@ -72,8 +73,8 @@ func NewOperator(conf OperatorConfig) http.Handler {
 	return handler.middleware(handler.restrictAddresses(conf.AllowedPrefixes, handler.newRouter()))
 }
 
-// restrictAddresses lets nobody in who calls from elsewhere, before a key is looked at: whoever
-// found one is not told there whether it opens.
+// restrictAddresses refuses callers from other addresses before it looks at a key. A caller from
+// elsewhere therefore cannot find out whether a key is valid.
 func (a *api) restrictAddresses(listed []netip.Prefix, inner http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		peer, err := netip.ParseAddrPort(r.RemoteAddr)
@@ -90,14 +91,15 @@ func (a *api) restrictAddresses(listed []netip.Prefix, inner http.Handler) http.
 	})
 }
 
-// operatorHeader carries an operator's key.
+// operatorHeader is the header of an operator's key.
 const operatorHeader = "X-Operator-Key"
 
-// authenticateOperator finds out whose key was presented.
+// authenticateOperator finds the operator of the presented key.
 func (a *api) authenticateOperator(w http.ResponseWriter, c *call) (err error) {
 	c.operator, err = operator.Authenticate(c.Context(), a.conf.DB, presentedKey(c.Request, operatorHeader))
 	if fault.HasCode(err, fault.CodeUnauthorized) {
-		a.log.LogAttrs(c.Context(), slog.LevelWarn, "operator's key refused", slog.String("requestId", requestID(c.Request)), slog.String("peer", c.RemoteAddr))
+		a.log.LogAttrs(c.Context(), slog.LevelWarn, "operator's key refused",
+			slog.String("requestId", requestID(c.Request)), slog.String("peer", c.RemoteAddr))
 		if limited := a.checkFailureRate(c.Request, w.Header()); limited != nil {
 			return limited
 		}
@@ -109,23 +111,29 @@ func (a *api) authenticateOperator(w http.ResponseWriter, c *call) (err error) {
 	return nil
 }
 
-// pathShownMax bounds what the audit log keeps of a path.
+// pathShownMax bounds the part of a path that the audit log stores.
 const pathShownMax = 300
 
-// recordCall writes into the audit log that an operator calls, whatever comes of it.
-// What the call changes has a row of its own, in the transaction of the change.
+// recordCall records an operator's call in the audit log, whatever its result. A change that the
+// call makes has a row of its own, in the transaction of the change.
 func (a *api) recordCall(c *call, rt route) error {
 	path := c.URL.EscapedPath()
 	err := a.conf.DB.InSystem(c.Context(), func(ctx context.Context, tx pg.Tx) error {
 		return audit.Record(ctx, tx, audit.Entry{
-			Actor: c.operator.Actor(), Action: "operator.called", ResourceKind: "CALL", ResourceID: requestID(c.Request),
-			Detail: map[string]string{"call": rt.name, "method": c.Method, "path": path[:min(len(path), pathShownMax)], "peer": c.RemoteAddr, "key": c.operator.Name},
+			Actor: c.operator.Actor(), Action: "operator.called", ResourceKind: "CALL",
+			ResourceID: requestID(c.Request),
+			Detail: map[string]string{
+				"call":   rt.name,
+				"method": c.Method, "path": path[:min(len(path), pathShownMax)], "peer": c.RemoteAddr,
+				"key": c.operator.Name,
+			},
 		})
 	})
 	if err != nil && !errors.Is(err, pg.ErrCommitUnknown) {
 		return fmt.Errorf("write an operator's call into the audit log: %w", err)
 	}
-	return nil // of a call that may be written down nothing is lost by doing it
+	// An unknown commit is no reason to refuse: the row may be there, and the call has not begun.
+	return nil
 }
 
 // OrganizationRequest is the body of POST /organizations.
@@ -133,7 +141,7 @@ type OrganizationRequest struct {
 	Name string `json:"name"`
 }
 
-// Organization is a user of this service.
+// Organization is a tenant of this service.
 type Organization struct {
 	OrganizationID  string        `json:"organizationId"`
 	Name            string        `json:"name"`
@@ -142,19 +150,22 @@ type Organization struct {
 	CreatedAt       webhook.Time  `json:"createdAt"`
 }
 
-// OrganizationWithKey is a new organization: the only time its key is shown.
+// OrganizationWithKey is a new organization. Its key is shown only here.
 type OrganizationWithKey struct {
 	Organization
 	APIKey string `json:"apiKey"`
 }
 
-// APIKey is a new key: the only time it is shown.
+// APIKey is a new key. It is shown only here.
 type APIKey struct {
 	APIKey string `json:"apiKey"`
 }
 
 func showOrganization(s org.View) Organization {
-	shown := Organization{OrganizationID: s.ID, Name: s.Name, Status: "ACTIVE", APIKeyCreatedAt: webhook.AtOrNil(s.KeyCreatedAt), CreatedAt: webhook.At(s.CreatedAt)}
+	shown := Organization{
+		OrganizationID: s.ID, Name: s.Name, Status: "ACTIVE", APIKeyCreatedAt: webhook.AtOrNil(s.KeyCreatedAt),
+		CreatedAt: webhook.At(s.CreatedAt),
+	}
 	if s.Frozen {
 		shown.Status = "FROZEN"
 	}
@@ -184,7 +195,8 @@ func (a *api) listOrganizations(c *call) (answer, error) {
 	var found page.Result[org.View]
 	err = a.conf.DB.ReadSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
 		found, err = org.List(ctx, tx, org.Filter{
-			Name: c.query["name"], CreatedAfter: timeOrZero(c.query.timeValue("createdAfter")), CreatedBefore: timeOrZero(c.query.timeValue("createdBefore")),
+			Name: c.query["name"], CreatedAfter: timeOrZero(c.query.timeValue("createdAfter")),
+			CreatedBefore: timeOrZero(c.query.timeValue("createdBefore")),
 		}, p)
 		return err
 	})
@@ -194,11 +206,14 @@ func (a *api) listOrganizations(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: newPage(a, c, list, found, showOrganization)}, nil
 }
 
-// organizationID is the one that the path names.
+// organizationID returns the organization that the path names.
 func (c *call) organizationID() (string, error) {
 	name := c.pathParam("organizationId")
 	if !id.IsValid("org", name) {
-		return "", fault.New(fault.NotFound, fault.CodeNotFound, "There is no such organization. Nothing was changed and no money moved. GET /organizations lists the ones there are.")
+		return "", fault.New(
+			fault.NotFound, fault.CodeNotFound,
+			"There is no such organization. Nothing was changed and no money moved. GET /organizations lists the ones there are.",
+		)
 	}
 	return name, nil
 }
@@ -234,7 +249,7 @@ func (a *api) rollKey(c *call) (answer, error) {
 	return answer{status: http.StatusCreated, body: APIKey{key.Reveal()}}, nil
 }
 
-// OwnedDeposit is a deposit with the organization that it belongs to.
+// OwnedDeposit is a deposit with its organization.
 type OwnedDeposit struct {
 	OrganizationID string `json:"organizationId"`
 	webhook.Deposit
@@ -247,9 +262,11 @@ func (a *api) listAllDeposits(c *call) (answer, error) {
 		return answer{}, err
 	}
 	f := deposit.Filter{
-		CustomerID: c.query["customerId"], Product: c.query["product"], Status: c.query["status"], Chain: c.query["chain"],
-		CreatedAfter: timeOrZero(c.query.timeValue("createdAfter")), CreatedBefore: timeOrZero(c.query.timeValue("createdBefore")),
-		TxHash: c.query["txHash"], Address: c.query["address"], IsFlagged: c.query.flagValue("isFlagged"),
+		CustomerID: c.query["customerId"], Product: c.query["product"], Status: c.query["status"],
+		Chain:         c.query["chain"],
+		CreatedAfter:  timeOrZero(c.query.timeValue("createdAfter")),
+		CreatedBefore: timeOrZero(c.query.timeValue("createdBefore")),
+		TxHash:        c.query["txHash"], Address: c.query["address"], IsFlagged: c.query.flagValue("isFlagged"),
 	}
 	if n := c.query.numberValue("mintId"); n != nil {
 		f.MintID = *n
@@ -262,10 +279,12 @@ func (a *api) listAllDeposits(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, body: newPage(a, c, list, found, func(o deposit.OrgDeposit) OwnedDeposit { return OwnedDeposit{o.OrgID, o.Object} })}, nil
+	return answer{status: http.StatusOK, body: newPage(
+		a, c, list, found, func(o deposit.OrgDeposit) OwnedDeposit { return OwnedDeposit{o.OrgID, o.Object} },
+	)}, nil
 }
 
-// OwnedWithdrawal is a withdrawal with the organization that it belongs to.
+// OwnedWithdrawal is a withdrawal with its organization.
 type OwnedWithdrawal struct {
 	OrganizationID string `json:"organizationId"`
 	webhook.Withdrawal
@@ -278,14 +297,18 @@ func (a *api) listAllWithdrawals(c *call) (answer, error) {
 		return answer{}, err
 	}
 	found, err := a.conf.Withdrawals.ListAcrossOrgs(c.Context(), c.query["organizationId"], withdrawal.Filter{
-		Type: c.query["type"], CustomerID: c.query["customerId"], Status: c.query["status"], MintID: c.query.numberValue("mintId"), Chain: c.query["chain"],
+		Type: c.query["type"], CustomerID: c.query["customerId"], Status: c.query["status"],
+		MintID: c.query.numberValue("mintId"), Chain: c.query["chain"],
 		CreatedAfter: c.query.timeValue("createdAfter"), CreatedBefore: c.query.timeValue("createdBefore"),
 		TxHash: c.query["txHash"], Address: c.query["address"], Reference: c.query["reference"],
 	}, p)
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, body: newPage(a, c, list, found, func(o withdrawal.OrgWithdrawal) OwnedWithdrawal { return OwnedWithdrawal{o.OrgID, o.Object} })}, nil
+	return answer{status: http.StatusOK, body: newPage(
+		a, c, list, found,
+		func(o withdrawal.OrgWithdrawal) OwnedWithdrawal { return OwnedWithdrawal{o.OrgID, o.Object} },
+	)}, nil
 }
 
 // FreezeOrder is the body of POST /freezes.
@@ -297,7 +320,7 @@ type FreezeOrder struct {
 	Reason         *string `json:"reason,omitempty"`
 }
 
-// Freeze is something that is stopped.
+// Freeze is a stop of outgoing payments.
 type Freeze struct {
 	FreezeID       string        `json:"freezeId"`
 	Scope          string        `json:"scope"`
@@ -314,28 +337,36 @@ type Freeze struct {
 
 func showFreeze(f freeze.Freeze) Freeze {
 	return Freeze{
-		FreezeID: f.ID, Scope: string(f.Scope), OrganizationID: optionalText(f.OrgID), CustomerID: optionalText(f.CustomerID), Chain: optionalText(string(f.Chain)),
-		WalletID: optionalText(f.WalletID), Source: string(f.Source), Reason: f.Reason, CreatedAt: webhook.At(f.CreatedAt),
-		LiftedAt: webhook.AtOrNil(f.LiftedAt), LiftedBy: optionalText(f.LiftedBy),
+		FreezeID: f.ID, Scope: string(f.Scope), OrganizationID: optionalText(f.OrgID),
+		CustomerID: optionalText(f.CustomerID), Chain: optionalText(string(f.Chain)),
+		WalletID: optionalText(f.WalletID), Source: string(f.Source), Reason: f.Reason,
+		CreatedAt: webhook.At(f.CreatedAt),
+		LiftedAt:  webhook.AtOrNil(f.LiftedAt), LiftedBy: optionalText(f.LiftedBy),
 	}
 }
 
 var (
-	freezeScopes         = []string{string(freeze.ScopeCustomer), string(freeze.ScopeOrganization), string(freeze.ScopeChain), string(freeze.ScopeAll), string(freeze.ScopeWallet)}
-	operatorFreezeScopes = freezeScopes[:4] // a wallet is frozen by the program alone
+	freezeScopes = []string{
+		string(freeze.ScopeCustomer), string(freeze.ScopeOrganization), string(freeze.ScopeChain),
+		string(freeze.ScopeAll), string(freeze.ScopeWallet),
+	}
+	operatorFreezeScopes = freezeScopes[:4] // only the program freezes a wallet
 	freezeSources        = []string{
-		string(freeze.SourceOrganization), string(freeze.SourceOperator), string(freeze.SourceVerify), string(freeze.SourceFinality), string(freeze.SourceDispatch), string(freeze.SourceSigner),
+		string(freeze.SourceOrganization), string(freeze.SourceOperator), string(freeze.SourceVerify),
+		string(freeze.SourceFinality), string(freeze.SourceDispatch), string(freeze.SourceSigner),
 	}
 )
 
-// reasonBytesMax bounds what an operator writes about a freeze.
+// reasonBytesMax bounds an operator's reason for a freeze.
 const reasonBytesMax = 500
 
-// toFreeze is the freeze that a request means. What its scope does not take is
-// refused: who names a customer does not mean everybody.
+// toFreeze returns the freeze that a request asks for. It refuses fields that the scope does not
+// take: a request that names a customer must not freeze all of them.
 func (r FreezeOrder) toFreeze(chains chain.Chains) (freeze.Freeze, error) {
 	refuse := func(param, format string, args ...any) (freeze.Freeze, error) {
-		return freeze.Freeze{}, fault.New(fault.Invalid, fault.InvalidRequest, format+" Nothing was frozen and no money moved.", args...).WithParam(param)
+		return freeze.Freeze{}, fault.New(
+			fault.Invalid, fault.InvalidRequest, format+" Nothing was frozen and no money moved.", args...,
+		).WithParam(param)
 	}
 	if !slices.Contains(operatorFreezeScopes, r.Scope) {
 		return refuse("scope", "The scope is CUSTOMER, ORGANIZATION, CHAIN or ALL.")
@@ -356,13 +387,18 @@ func (r FreezeOrder) toFreeze(chains chain.Chains) (freeze.Freeze, error) {
 		case needed && (m.value == nil || *m.value == ""):
 			return refuse(m.param, "A freeze of scope %s needs %s. Add it.", f.Scope, m.param)
 		case !needed && m.value != nil:
-			return refuse(m.param, "A freeze of scope %s has no %s, and would stop more than that. Leave it out, or choose another scope.", f.Scope, m.param)
+			return refuse(
+				m.param,
+				"A freeze of scope %s has no %s, and would stop more than that. Leave it out, or choose another scope.",
+				f.Scope, m.param,
+			)
 		case needed:
 			*m.into = *m.value
 		}
 	}
 	if _, runs := chains[f.Chain]; f.Scope == freeze.ScopeChain && !runs {
-		return refuse("chain", "%s does not run here, so there is nothing to freeze. Check chain.", clipText(string(f.Chain)))
+		return refuse("chain", "%s does not run here, so there is nothing to freeze. Check chain.",
+			clipText(string(f.Chain)))
 	}
 	if f.Scope == freeze.ScopeCustomer {
 		if err := customer.CheckID(f.CustomerID); err != nil {
@@ -392,7 +428,7 @@ func (a *api) createFreeze(c *call) (answer, error) {
 	err = a.conf.DB.InSystem(c.Context(), func(ctx context.Context, tx pg.Tx) error {
 		var err error
 		wanted := f
-		// A name that is nobody's would be told as frozen, and somebody else would not be.
+		// An unknown id would be reported as frozen, while the one that was meant would not be.
 		if wanted.OrgID != "" {
 			if _, err = org.LoadView(ctx, tx, wanted.OrgID); err != nil {
 				return withParam(err, "organizationId")
@@ -415,7 +451,7 @@ func (a *api) createFreeze(c *call) (answer, error) {
 	return answer{status: http.StatusCreated, body: showFreeze(f)}, nil
 }
 
-// withParam names the parameter at fault, of a refusal.
+// withParam adds the parameter at fault to a refusal.
 func withParam(err error, param string) error {
 	if f := fault.Find(err); f != nil {
 		return f.WithParam(param)
@@ -432,8 +468,10 @@ func (a *api) listFreezes(c *call) (answer, error) {
 	var found page.Result[freeze.Freeze]
 	err = a.conf.DB.ReadSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
 		found, err = freeze.ListPage(ctx, tx, freeze.Filter{
-			Scope: freeze.Scope(c.query["scope"]), Source: freeze.Source(c.query["source"]), OrgID: c.query["organizationId"], Chain: c.query["chain"],
-			IsActive: c.query.flagValue("standing"), CreatedAfter: timeOrZero(c.query.timeValue("createdAfter")), CreatedBefore: timeOrZero(c.query.timeValue("createdBefore")),
+			Scope: freeze.Scope(c.query["scope"]), Source: freeze.Source(c.query["source"]),
+			OrgID: c.query["organizationId"], Chain: c.query["chain"],
+			IsActive: c.query.flagValue("standing"), CreatedAfter: timeOrZero(c.query.timeValue("createdAfter")),
+			CreatedBefore: timeOrZero(c.query.timeValue("createdBefore")),
 		}, p)
 		return err
 	})
@@ -446,7 +484,8 @@ func (a *api) listFreezes(c *call) (answer, error) {
 func (a *api) liftFreeze(c *call) (answer, error) {
 	name := c.pathParam("freezeId")
 	if !id.IsValid("frz", name) {
-		return answer{}, fault.New(fault.NotFound, fault.CodeNotFound, "There is no such freeze. Nothing was changed and no money moved. GET /freezes lists the ones there are.")
+		return answer{}, fault.New(fault.NotFound, fault.CodeNotFound,
+			"There is no such freeze. Nothing was changed and no money moved. GET /freezes lists the ones there are.")
 	}
 	var lifted freeze.Freeze
 	err := a.conf.DB.InSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
@@ -459,13 +498,13 @@ func (a *api) liftFreeze(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: showFreeze(lifted)}, nil
 }
 
-// Reserves are what there is and whose it is.
+// Reserves compares the holdings with the liabilities.
 type Reserves struct {
 	AsOf webhook.Time `json:"asOf"`
 	Data []Reserve    `json:"data"`
 }
 
-// Reserve is what there is of a mint.
+// Reserve holds the reserves of one mint.
 type Reserve struct {
 	MintID      int                `json:"mintId"`
 	Symbol      string             `json:"symbol"`
@@ -485,14 +524,14 @@ type ReserveBlock struct {
 	Hash   string `json:"hash"`
 }
 
-// ReserveHoldings are what our addresses hold.
+// ReserveHoldings are the amounts on our addresses.
 type ReserveHoldings struct {
 	DepositAddresses string `json:"depositAddresses"`
 	Treasuries       string `json:"treasuries"`
 	Total            string `json:"total"`
 }
 
-// ReserveLiabilities are whose it is, by kind.
+// ReserveLiabilities are the amounts owed, by kind.
 type ReserveLiabilities struct {
 	CustomersAvailable   string `json:"customersAvailable"`
 	CustomersWithdrawing string `json:"customersWithdrawing"`
@@ -504,7 +543,7 @@ type ReserveLiabilities struct {
 	Total                string `json:"total"`
 }
 
-// ReserveInTransit is what transactions that are not final move.
+// ReserveInTransit are the amounts that transactions move that are not final.
 type ReserveInTransit struct {
 	Leaving string `json:"leaving"`
 	Moving  string `json:"moving"`
@@ -520,11 +559,14 @@ func showReserve(r report.Reserve) (Reserve, error) {
 		return Reserve{}, err
 	}
 	shown := Reserve{
-		MintID: r.Mint.ID, Symbol: r.Mint.Symbol, Chain: string(r.Mint.Chain), Decimals: r.Mint.Decimals, Quarantined: r.Mint.Quarantined,
-		Holdings: ReserveHoldings{r.DepositAddresses.String(), r.Treasuries.String(), held.String()},
+		MintID: r.Mint.ID, Symbol: r.Mint.Symbol, Chain: string(r.Mint.Chain), Decimals: r.Mint.Decimals,
+		Quarantined: r.Mint.Quarantined,
+		Holdings:    ReserveHoldings{r.DepositAddresses.String(), r.Treasuries.String(), held.String()},
 		Liabilities: ReserveLiabilities{
-			CustomersAvailable: r.Available.String(), CustomersWithdrawing: r.Withdrawing.String(), Products: r.Products.String(), Gas: r.Gas.String(),
-			Suspense: r.Suspense.String(), PendingDeposits: r.Waiting.String(), BelowMinimum: r.Dust.String(), Total: owed.String(),
+			CustomersAvailable: r.Available.String(), CustomersWithdrawing: r.Withdrawing.String(),
+			Products: r.Products.String(), Gas: r.Gas.String(),
+			Suspense: r.Suspense.String(), PendingDeposits: r.Waiting.String(), BelowMinimum: r.Dust.String(),
+			Total: owed.String(),
 		},
 		InTransit: ReserveInTransit{r.Leaving.String(), r.Moving.String()}, Difference: r.Difference,
 	}

@@ -22,11 +22,14 @@ func TestAnOrganizationPaysInForItself(t *testing.T) {
 	h := newTestEnv(t)
 	ask := func(who tenant, mintID int, product string) reply {
 		t.Helper()
-		return h.wantStatus(h.call(who, "POST", "/organization-deposit", map[string]any{"mintId": mintID, "product": product}), 200)
+		return h.wantStatus(
+			h.call(who, "POST", "/organization-deposit", map[string]any{"mintId": mintID, "product": product}), 200,
+		)
 	}
 	first := ask(h.one, usdc, "BATCH_PAYOUT")
 	address := chain.Address(first.text("address"))
-	if first.text("product") != "BATCH_PAYOUT" || first.text("chain") != "ETHEREUM" || first.body["mintId"] != float64(usdc) || first.text("minDepositAmount") != "5" {
+	if first.text("product") != "BATCH_PAYOUT" || first.text("chain") != "ETHEREUM" ||
+		first.body["mintId"] != float64(usdc) || first.text("minDepositAmount") != "5" {
 		t.Errorf("got %s, want the product's address", first.raw)
 	}
 	if again := ask(h.one, usdc, "BATCH_PAYOUT"); !reflect.DeepEqual(again.body, first.body) {
@@ -35,12 +38,15 @@ func TestAnOrganizationPaysInForItself(t *testing.T) {
 	if coin := ask(h.one, eth, "BATCH_PAYOUT"); coin.text("address") != string(address) {
 		t.Errorf("another mint of the chain: got %v, want %v", coin.text("address"), address)
 	}
-	for _, other := range []reply{ask(h.one, usdc, "CHECKOUT"), ask(h.one, usdc, "CUSTODIAL"), ask(h.two, usdc, "BATCH_PAYOUT")} {
+	for _, other := range []reply{
+		ask(h.one, usdc, "CHECKOUT"), ask(h.one, usdc, "CUSTODIAL"), ask(h.two, usdc, "BATCH_PAYOUT"),
+	} {
 		if other.text("address") == string(address) {
 			t.Errorf("got the address of BATCH_PAYOUT for %s", other.raw)
 		}
 	}
-	h.wantRefusal("own address", h.call(h.one, "POST", "/withdraw", payment("toAddress", string(address))), 422, "DESTINATION_NOT_ALLOWED", "toAddress")
+	h.wantRefusal("own address", h.call(h.one, "POST", "/withdraw", payment("toAddress", string(address))), 422,
+		"DESTINATION_NOT_ALLOWED", "toAddress")
 
 	payer := sim.Address("payer")
 	c := sim.New(sim.Config{FinalityDepth: 3})
@@ -75,7 +81,8 @@ func TestAnOrganizationPaysInForItself(t *testing.T) {
 	c.Pay(payer, address, usdcAddress, 400_000)
 	c.Mine(1)
 	walk()
-	if got := balance(); got == nil || got["available"] != "0" || got["pendingDeposit"] != "400000" || got["total"] != "0" {
+	if got := balance(); got == nil || got["available"] != "0" || got["pendingDeposit"] != "400000" ||
+		got["total"] != "0" {
 		t.Errorf("seen: got %v, want 400000 pending and in no total", got)
 	}
 	c.MineEmpty(5)
@@ -84,11 +91,13 @@ func TestAnOrganizationPaysInForItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.sequenced()
-	if got := balance(); got == nil || got["available"] != "400000" || got["pendingDeposit"] != "0" || got["total"] != "400000" {
+	if got := balance(); got == nil || got["available"] != "400000" || got["pendingDeposit"] != "0" ||
+		got["total"] != "400000" {
 		t.Errorf("final: got %v, want 400000 available", got)
 	}
 	list := h.wantStatus(h.call(h.one, "GET", "/deposits?product=BATCH_PAYOUT", nil), 200).list()
-	if len(list) != 1 || list[0]["customerId"] != nil || list[0]["product"] != "BATCH_PAYOUT" || list[0]["status"] != "CREDITED" {
+	if len(list) != 1 || list[0]["customerId"] != nil || list[0]["product"] != "BATCH_PAYOUT" ||
+		list[0]["status"] != "CREDITED" {
 		t.Fatalf("got %v, want the deposit", list)
 	}
 	id := list[0]["depositId"].(string)
@@ -102,16 +111,24 @@ func TestAnOrganizationPaysInForItself(t *testing.T) {
 		}
 	}
 	entries := h.wantStatus(h.call(h.one, "GET", "/ledger/entries?product=BATCH_PAYOUT", nil), 200).list()
-	if len(entries) != 1 || entries[0]["cause"] != "DEPOSIT" || entries[0]["resourceId"] != id || entries[0]["amount"] != "400000" || entries[0]["direction"] != "CREDIT" {
+	if len(entries) != 1 || entries[0]["cause"] != "DEPOSIT" || entries[0]["resourceId"] != id ||
+		entries[0]["amount"] != "400000" || entries[0]["direction"] != "CREDIT" {
 		t.Errorf("entries: got %v, want the deposit", entries)
 	}
 	events := h.wantStatus(h.call(h.one, "GET", "/events", nil), 200).list()
-	if len(events) != 1 || events[0]["type"] != "ORGANIZATION_DEPOSIT" || events[0]["data"].(map[string]any)["depositId"] != id {
+	if len(events) != 1 || events[0]["type"] != "ORGANIZATION_DEPOSIT" ||
+		events[0]["data"].(map[string]any)["depositId"] != id {
 		t.Errorf("events: got %v, want ORGANIZATION_DEPOSIT", events)
 	}
 	// It is the organization's to use.
-	h.wantStatus(h.call(h.one, "POST", "/transfers", charge("k", "amount", "400000", "from", map[string]any{"product": "BATCH_PAYOUT"}, "to", map[string]any{"customerId": alice})), 201)
-	if got := h.wantStatus(h.call(h.one, "GET", "/customers/"+alice+"/balances", nil), 200).list(); got[0]["available"] != "1400000" {
+	h.wantStatus(h.call(h.one, "POST", "/transfers", charge(
+		"k",
+		"amount", "400000", "from", map[string]any{"product": "BATCH_PAYOUT"}, "to",
+		map[string]any{"customerId": alice},
+	)), 201)
+	if got := h.wantStatus(
+		h.call(h.one, "GET", "/customers/"+alice+"/balances", nil), 200,
+	).list(); got[0]["available"] != "1400000" {
 		t.Errorf("alice: got %v, want 1400000", got)
 	}
 }
@@ -150,10 +167,16 @@ func TestHostileRequestsForAnAddressOfOnesOwnAreRefused(t *testing.T) {
 	} {
 		h.wantRefusal(c.name, h.call(h.one, "POST", "/organization-deposit", c.body), c.status, c.code, c.param)
 	}
-	h.wantRefusal("no key", h.call(tenant{}, "POST", "/organization-deposit", `{"mintId":1,"product":"CHECKOUT"}`), 401, "UNAUTHORIZED", "")
-	h.wantRefusal("on a query", h.call(h.one, "POST", "/organization-deposit?product=CHECKOUT", `{"mintId":1,"product":"CHECKOUT"}`), 400, "UNKNOWN_FIELD", "product")
+	h.wantRefusal("no key", h.call(tenant{}, "POST", "/organization-deposit", `{"mintId":1,"product":"CHECKOUT"}`), 401,
+		"UNAUTHORIZED", "")
+	h.wantRefusal(
+		"on a query",
+		h.call(h.one, "POST", "/organization-deposit?product=CHECKOUT", `{"mintId":1,"product":"CHECKOUT"}`), 400,
+		"UNKNOWN_FIELD", "product",
+	)
 	for _, bad := range []string{"SAVINGS", "checkout", "", "CHECKOUT,CUSTODIAL"} {
-		h.wantRefusal("list of "+bad, h.call(h.one, "GET", fmt.Sprintf("/deposits?product=%s", bad), nil), 400, "INVALID_REQUEST", "product")
+		h.wantRefusal("list of "+bad, h.call(h.one, "GET", fmt.Sprintf("/deposits?product=%s", bad), nil), 400,
+			"INVALID_REQUEST", "product")
 	}
 	if got := h.rowCounts(); got != before {
 		t.Errorf("rows: got %v, want %v", got, before)

@@ -27,10 +27,14 @@ func TestAnOrganizationsOwnWithdrawalIsShownAndNotMadeByAKey(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	h.conf.Withdrawals.Whitelist = onlyVault{}
-	h.wantStatus(h.call(h.one, "POST", "/transfers", charge("k", "amount", "100000", "to", map[string]any{"product": "CHECKOUT"})), 201)
+	h.wantStatus(h.call(
+		h.one, "POST", "/transfers", charge("k", "amount", "100000", "to", map[string]any{"product": "CHECKOUT"}),
+	), 201)
 	var ann people.Person
 	err := h.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
-		if _, err = org.ChangeSettings(ctx, tx, audit.Operator("test"), h.one.id, org.Changes{"twoFactorUsdThreshold": []byte(`"0"`)}); err != nil {
+		if _, err = org.ChangeSettings(
+			ctx, tx, audit.Operator("test"), h.one.id, org.Changes{"twoFactorUsdThreshold": []byte(`"0"`)},
+		); err != nil {
 			return err
 		}
 		ann, err = people.AddPerson(ctx, tx, audit.Operator("test"), h.one.id, "ann@example.com", "Ann", people.Owner)
@@ -42,13 +46,19 @@ func TestAnOrganizationsOwnWithdrawalIsShownAndNotMadeByAKey(t *testing.T) {
 	before := h.rowCounts()
 	for _, field := range []string{"type", "product", "whitelistedAddressId"} {
 		for _, path := range []string{"/withdraw", "/withdraw/preview", "/withdraw/estimate"} {
-			h.wantRefusal(path+" with "+field, h.call(h.one, "POST", path, payment(field, "CHECKOUT")), 400, "UNKNOWN_FIELD", field)
+			h.wantRefusal(path+" with "+field, h.call(h.one, "POST", path, payment(field, "CHECKOUT")), 400,
+				"UNKNOWN_FIELD", field)
 		}
 	}
 	for _, path := range []string{"/withdraw", "/withdraw/preview"} {
-		h.wantRefusal(path+" of a product", h.call(h.one, "POST", path, payment("customerId", "CHECKOUT", "toAddress", stranger)), 422, "INSUFFICIENT_BALANCE", "amount")
-		h.wantRefusal(path+" of nobody", h.call(h.one, "POST", path, payment("customerId", nil)), 400, "INVALID_REQUEST", "customerId")
-		h.wantRefusal(path+" to an entry", h.call(h.one, "POST", path, payment("toAddress", vault)), 400, "INVALID_ADDRESS", "toAddress")
+		h.wantRefusal(
+			path+" of a product", h.call(h.one, "POST", path, payment("customerId", "CHECKOUT", "toAddress", stranger)),
+			422, "INSUFFICIENT_BALANCE", "amount",
+		)
+		h.wantRefusal(path+" of nobody", h.call(h.one, "POST", path, payment("customerId", nil)), 400,
+			"INVALID_REQUEST", "customerId")
+		h.wantRefusal(path+" to an entry", h.call(h.one, "POST", path, payment("toAddress", vault)), 400,
+			"INVALID_ADDRESS", "toAddress")
 	}
 	if after := h.rowCounts(); after != before {
 		t.Errorf("rows: got %v, want %v", after, before)
@@ -62,11 +72,14 @@ func TestAnOrganizationsOwnWithdrawalIsShownAndNotMadeByAKey(t *testing.T) {
 	}
 	h.wantStatus(h.call(h.one, "POST", "/withdraw", payment()), 202)
 	got := h.wantStatus(h.call(h.one, "GET", "/withdrawals/"+made.WithdrawalID, nil), 200)
-	if id, there := got.body["customerId"]; !there || id != nil || got.text("type") != "ORGANIZATION" || got.text("product") != "CHECKOUT" ||
+	if id, there := got.body["customerId"]; !there || id != nil || got.text("type") != "ORGANIZATION" ||
+		got.text("product") != "CHECKOUT" ||
 		got.text("whitelistedAddressId") != vault || got.text("status") != "AWAITING_APPROVAL" {
 		t.Errorf("got %s, want the organization's own", got.raw)
 	}
-	for query, want := range map[string]int{"": 2, "?type=ORGANIZATION": 1, "?type=CUSTOMER": 1, "?customerId=CHECKOUT": 0} {
+	for query, want := range map[string]int{
+		"": 2, "?type=ORGANIZATION": 1, "?type=CUSTOMER": 1, "?customerId=CHECKOUT": 0,
+	} {
 		found := h.wantStatus(h.call(h.one, "GET", "/withdrawals"+query, nil), 200).list()
 		if len(found) != want {
 			t.Errorf("%q: got %d, want %d", query, len(found), want)
@@ -75,7 +88,8 @@ func TestAnOrganizationsOwnWithdrawalIsShownAndNotMadeByAKey(t *testing.T) {
 			t.Errorf("%q: got %v, want a customer's", query, found[0])
 		}
 	}
-	h.wantRefusal("another type", h.call(h.one, "GET", "/withdrawals?type=product", nil), 400, "INVALID_REQUEST", "type")
+	h.wantRefusal("another type", h.call(h.one, "GET", "/withdrawals?type=product", nil), 400, "INVALID_REQUEST",
+		"type")
 	h.wantStatus(h.call(h.one, "GET", "/withdrawals/"+made.WithdrawalID+"/decisions", nil), 200)
 
 	balance := func() (row map[string]any) {

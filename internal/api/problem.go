@@ -15,7 +15,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/mirror"
 )
 
-// statuses is the one place where a kind of refusal becomes a status.
+// statuses maps a kind of refusal to its HTTP status. It is the only place that does.
 var statuses = map[fault.Kind]int{
 	fault.Invalid:       http.StatusBadRequest,
 	fault.Unauthorized:  http.StatusUnauthorized,
@@ -28,7 +28,7 @@ var statuses = map[fault.Kind]int{
 	fault.Unavailable:   http.StatusServiceUnavailable,
 }
 
-// codeStatuses are the refusals of HTTP itself, whose status their kind does not tell.
+// codeStatuses are the refusals of HTTP itself, whose status does not follow from their kind.
 var codeStatuses = map[fault.Code]int{
 	fault.MethodNotAllowed:     http.StatusMethodNotAllowed,
 	fault.NotAcceptable:        http.StatusNotAcceptable,
@@ -46,8 +46,8 @@ func httpStatus(f *fault.Fault) int {
 	return http.StatusInternalServerError
 }
 
-// problemBody is the body of every answer that is not a success. Members beside
-// these come from the refusal, such as withdrawalId.
+// problemBody builds the body of every answer that is not a success. Further members, such as
+// withdrawalId, come from the refusal.
 func problemBody(f *fault.Fault, requestID string) map[string]any {
 	body := map[string]any{}
 	for k, v := range f.Extra {
@@ -64,34 +64,36 @@ func problemBody(f *fault.Fault, requestID string) map[string]any {
 	return body
 }
 
-// unavailableSeconds is when to come back after a 503.
+// unavailableSeconds is the Retry-After of a 503.
 const unavailableSeconds = "1"
 
-// kindInternal has no status of its own: whatever is not a refusal is our fault.
+// kindInternal has no status of its own: an error that is no refusal is our fault.
 const kindInternal fault.Kind = 0
 
-// isRead tells the methods that change nothing.
+// isRead reports whether a method changes nothing.
 func isRead(method string) bool { return method == http.MethodGet || method == http.MethodHead }
 
-// readOnly is what became of the money in a call that reads.
+// readOnly is the sentence for calls that read: nothing changed and no money moved.
 const readOnly = "You only read, so nothing was changed and no money moved."
 
-// newInternalFault hides an error that is no refusal. What it says depends on the method
-// alone: a read changed nothing, a write may have, and repeat says how to find out.
+// newInternalFault hides an error that is no refusal. Its text depends on the method: a read
+// changed nothing, but a write may have, and repeat says how to find out. After ErrCommitUnknown it
+// says that the outcome is unknown.
 func newInternalFault(method string, err error, repeat string) *fault.Fault {
 	const ask = " Give the requestId to the operator of this service if it happens again."
 	if isRead(method) {
 		return fault.New(kindInternal, fault.Internal, "Something of ours failed. "+readOnly+" Try again."+ask)
 	}
 	if errors.Is(err, pg.ErrCommitUnknown) {
-		return fault.New(kindInternal, fault.Internal, "We lost our database at the moment of writing, so we cannot tell whether this took effect. %s", repeat+ask)
+		return fault.New(kindInternal, fault.Internal,
+			"We lost our database at the moment of writing, so we cannot tell whether this took effect. %s", repeat+ask)
 	}
-	return fault.New(kindInternal, fault.Internal, "Something of ours failed before we could tell whether this took effect. %s", repeat+ask)
+	return fault.New(kindInternal, fault.Internal,
+		"Something of ours failed before we could tell whether this took effect. %s", repeat+ask)
 }
 
-// describeOutage is why an error will pass by itself or by the operator's hand, as the beginning of
-// a sentence; "" when nothing of the kind is known. What was asked for was not finished,
-// and the database did not lose its COMMIT.
+// describeOutage returns why an error will pass, by itself or after the operator's intervention, as
+// the beginning of a sentence. It returns "" for other errors, and for an unknown commit.
 func describeOutage(err error) string {
 	if errors.Is(err, pg.ErrCommitUnknown) {
 		return ""
@@ -111,8 +113,8 @@ func describeOutage(err error) string {
 	return ""
 }
 
-// newUnavailable is the answer to what will pass. An earlier part of a write may have taken
-// effect: repeat says how to find out.
+// newUnavailable builds the answer to an error that will pass. An earlier part of a write may have
+// taken effect: repeat says how to find out.
 func newUnavailable(method, outage, repeat string) *fault.Fault {
 	if isRead(method) {
 		repeat = readOnly + " Try again shortly."
@@ -120,12 +122,11 @@ func newUnavailable(method, outage, repeat string) *fault.Fault {
 	return fault.New(fault.Unavailable, fault.CodeUnavailable, "%s, so this call was not finished. %s", outage, repeat)
 }
 
-// writeError answers with an error. An error that is no refusal is logged here and
-// nowhere else.
+// writeError answers with an error. It is the only place that logs errors that are no refusals.
 func (a *api) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	f := fault.Find(err)
 	if errors.Is(err, pg.ErrShareExhausted) {
-		// Not 429: a request whose key was not looked up yet may be a replay.
+		// Not 429: a request whose idempotency key was not yet looked up may be a replay.
 		f = fault.New(fault.Unavailable, fault.CodeUnavailable,
 			"Other requests of yours use your whole share of the database, and the turn of this one did not come. Nothing was done by it, which says nothing about earlier attempts. Send fewer at a time, and repeat it after the seconds that Retry-After names, a payment with the same idempotencyKey.")
 	}
@@ -142,21 +143,23 @@ func (a *api) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	w.Header().Del("Etag")
 	w.Header().Set("Cache-Control", "no-store")
 	status := httpStatus(f)
-	if r.ContentLength != 0 && (status == http.StatusUnauthorized || f.Code == fault.IPNotAllowed || status == http.StatusRequestEntityTooLarge) {
+	if r.ContentLength != 0 && (status == http.StatusUnauthorized || f.Code == fault.IPNotAllowed ||
+		status == http.StatusRequestEntityTooLarge) {
 		closeAfterAnswer(w)
 	}
 	writeJSON(w, status, problemBody(f, requestID(r)))
 }
 
-// lingerMax is how long the rest of a body is read that nobody wants: a connection that
-// is closed with bytes unread may lose the answer on its way.
+// lingerMax is how long the rest of an unwanted body is read. A connection that is closed with
+// unread bytes may lose the answer.
 const lingerMax = time.Second
 
-// closeAfterAnswer ends the connection after the answer. Who has no key may not have the service
-// wait for a body.
+// closeAfterAnswer ends the connection after the answer. A caller without a key must not make the
+// service wait for a body.
 func closeAfterAnswer(w http.ResponseWriter) {
 	w.Header().Set("Connection", "close")
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(lingerMax)) // where there is none, nothing is waited for
+	// Without a deadline there is no body to wait for.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(lingerMax))
 }
 
 func writeJSON(w http.ResponseWriter, status int, body any) {
@@ -166,5 +169,5 @@ func writeJSON(w http.ResponseWriter, status int, body any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(raw) // The caller is gone; there is nobody to tell.
+	_, _ = w.Write(raw) // The caller is gone.
 }

@@ -35,22 +35,50 @@ func TestErrorsOfOursSayWhatIsKnown(t *testing.T) {
 	}{
 		{"read", "GET", errors.New("secret"), 500, "INTERNAL", "only read"},
 		{"write", "POST", errors.New("secret"), 500, "INTERNAL", "same idempotencyKey"},
-		{"commit without an answer", "POST", fmt.Errorf("secret: %w", pg.ErrCommitUnknown), 500, "INTERNAL", "cannot tell"},
+		{
+			"commit without an answer",
+			"POST", fmt.Errorf("secret: %w", pg.ErrCommitUnknown), 500, "INTERNAL", "cannot tell",
+		},
 		{"and then no database", "POST", errors.Join(pg.ErrCommitUnknown, unconnected), 500, "INTERNAL", "cannot tell"},
-		{"no database", "POST", fmt.Errorf("begin: %w", unconnected), 503, "UNAVAILABLE", "not finished. Repeat the request with the same idempotencyKey"},
-		{"no database for a read", "GET", fmt.Errorf("begin: %w", unconnected), 503, "UNAVAILABLE", "not finished. You only read"},
-		{"another signer", "POST", fmt.Errorf("issue: %w", mirror.ErrForeign), 503, "UNAVAILABLE", "do not belong together"},
-		{"a full disk", "POST", full, 503, "UNAVAILABLE", "no space left on its disk, so this call was not finished. Repeat the request with the same idempotencyKey"},
-		{"a full disk for a read", "GET", full, 503, "UNAVAILABLE", "no space left on its disk, so this call was not finished. You only read, so nothing was changed and no money moved."},
+		{
+			"no database",
+			"POST", fmt.Errorf("begin: %w", unconnected), 503, "UNAVAILABLE",
+			"not finished. Repeat the request with the same idempotencyKey",
+		},
+		{
+			"no database for a read",
+			"GET", fmt.Errorf("begin: %w", unconnected), 503, "UNAVAILABLE", "not finished. You only read",
+		},
+		{
+			"another signer",
+			"POST", fmt.Errorf("issue: %w", mirror.ErrForeign), 503, "UNAVAILABLE", "do not belong together",
+		},
+		{
+			"a full disk",
+			"POST", full, 503, "UNAVAILABLE",
+			"no space left on its disk, so this call was not finished. Repeat the request with the same idempotencyKey",
+		},
+		{
+			"a full disk for a read",
+			"GET", full, 503, "UNAVAILABLE",
+			"no space left on its disk, so this call was not finished. You only read, so nothing was changed and no money moved.",
+		},
 		{"head", "HEAD", errors.New("secret"), 500, "INTERNAL", "only read"},
-		{"a commit without an answer on a full disk", "POST", errors.Join(pg.ErrCommitUnknown, full), 500, "INTERNAL", "cannot tell"},
-		{"a journal that cannot be written", "POST", fmt.Errorf("secret: %w", signer.ErrUnavailable), 503, "UNAVAILABLE", "cannot write its journal"},
+		{
+			"a commit without an answer on a full disk",
+			"POST", errors.Join(pg.ErrCommitUnknown, full), 500, "INTERNAL", "cannot tell",
+		},
+		{
+			"a journal that cannot be written",
+			"POST", fmt.Errorf("secret: %w", signer.ErrUnavailable), 503, "UNAVAILABLE", "cannot write its journal",
+		},
 	} {
 		l := &logs{}
 		a := &api{surface: &organizations, log: newLogger(l)}
 		w := httptest.NewRecorder()
 		a.writeError(w, httptest.NewRequestWithContext(t.Context(), c.method, "/v1/withdraw", nil), c.err)
-		if w.Code != c.status || !strings.Contains(w.Body.String(), `"`+c.code+`"`) || !strings.Contains(w.Body.String(), c.says) || strings.Contains(w.Body.String(), "secret") {
+		if w.Code != c.status || !strings.Contains(w.Body.String(), `"`+c.code+`"`) ||
+			!strings.Contains(w.Body.String(), c.says) || strings.Contains(w.Body.String(), "secret") {
 			t.Errorf("%s: got %v %s, want %v %v saying %q", c.name, w.Code, w.Body, c.status, c.code, c.says)
 		}
 		if !strings.Contains(l.String(), "level=ERROR") {

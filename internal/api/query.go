@@ -20,8 +20,8 @@ import (
 // queryBytesMax bounds the query of a request.
 const queryBytesMax = 4096
 
-// parameter is a query parameter of a route. What a value may be is said once,
-// here, for the check and for the document.
+// parameter is a query parameter of a route. It defines the allowed values once, for the check and
+// for the document.
 type parameter struct {
 	name string
 	kind parameterKind
@@ -41,18 +41,20 @@ const (
 	timeParameter
 )
 
-// query are the parameters that were given and are well-formed.
+// query holds the parameters that were given and are well-formed.
 type query map[string]string
 
 func sortedKeys[K ~string, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
 func readQuery(r *http.Request, allowed []parameter) (query, error) {
 	if len(r.URL.RawQuery) > queryBytesMax {
-		return nil, fault.New(fault.Invalid, fault.InvalidRequest, "The query has at most %d bytes. You only read, so nothing was changed. Shorten it.", queryBytesMax)
+		return nil, fault.New(fault.Invalid, fault.InvalidRequest,
+			"The query has at most %d bytes. You only read, so nothing was changed. Shorten it.", queryBytesMax)
 	}
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return nil, fault.New(fault.Invalid, fault.InvalidRequest, "The query cannot be read."+nothingWritten+" Escape its values as URLs want it.")
+		return nil, fault.New(fault.Invalid, fault.InvalidRequest,
+			"The query cannot be read."+nothingWritten+" Escape its values as URLs want it.")
 	}
 	q := query{}
 	for _, name := range sortedKeys(values) {
@@ -83,11 +85,15 @@ func unknownParameter(name string, allowed []parameter) *fault.Fault {
 	if suggestion := nearestName(name, names); suggestion != "" {
 		hint = "Did you mean " + suggestion + "?"
 	}
-	return fault.New(fault.Invalid, fault.UnknownField, "There is no query parameter %q here."+nothingWritten+" %s", clipText(name), hint).WithParam(clipText(name))
+	return fault.New(
+		fault.Invalid, fault.UnknownField, "There is no query parameter %q here."+nothingWritten+" %s", clipText(name),
+		hint,
+	).WithParam(clipText(name))
 }
 
 func (p parameter) newFault(format string, args ...any) *fault.Fault {
-	return fault.New(fault.Invalid, fault.InvalidRequest, "The query parameter %s %s."+nothingWritten+" Correct it or leave it out.",
+	return fault.New(fault.Invalid, fault.InvalidRequest,
+		"The query parameter %s %s."+nothingWritten+" Correct it or leave it out.",
 		p.name, fmt.Sprintf(format, args...)).WithParam(p.name)
 }
 
@@ -120,7 +126,7 @@ func (p parameter) checkValue(v string) error {
 			return p.newFault("is a whole number from %d to %d", p.minNumber(), p.max)
 		}
 	case timeParameter:
-		// Beyond these years neither JSON nor the database has a time.
+		// JSON and the database have no time beyond these years.
 		if t, err := time.Parse(time.RFC3339Nano, v); err != nil || t.Year() < 1 || t.Year() > 9999 {
 			return p.newFault("is a time such as 2026-01-31T12:00:00.000Z")
 		}
@@ -128,8 +134,8 @@ func (p parameter) checkValue(v string) error {
 	return nil
 }
 
-// minNumber is the smallest number: a sequence may be asked for from before its
-// first, everything else counts from 1.
+// minNumber returns the smallest allowed number. "after" may be 0, before the first sequence
+// number; all other numbers start at 1.
 func (p parameter) minNumber() int64 {
 	if p.name == "after" {
 		return 0
@@ -170,37 +176,55 @@ func (q query) timeValue(name string) *time.Time {
 	return &t
 }
 
-// Parameters that lists share.
+// The parameters that lists share.
 var (
-	limitParameter  = parameter{name: "limit", kind: numberParameter, max: page.LimitMax, text: "How many items a page has; 50 unless given."}
-	cursorParameter = parameter{name: "cursor", kind: textParameter, max: 1024, text: "Where to continue: the nextCursor of the page before, with the same filters and order."}
-	orderParameter  = parameter{name: "order", kind: wordParameter, enum: []string{"desc", "asc"}, text: "By time of creation: newest first (desc, unless given) or oldest first."}
-	createdAfter    = parameter{name: "createdAfter", kind: timeParameter, text: "Only what was created after this time, which is excluded."}
-	createdBefore   = parameter{name: "createdBefore", kind: timeParameter, text: "Only what was created before this time, which is excluded."}
-	customerFilter  = parameter{name: "customerId", kind: textParameter, max: 128, text: "Only of this customer, compared byte for byte."}
-	mintFilter      = parameter{name: "mintId", kind: numberParameter, max: math.MaxInt32, text: "Only of this mint."}
-	chainFilter     = parameter{name: "chain", kind: wordParameter, enum: chainNames, text: "Only on this chain."}
-	txHashFilter    = parameter{name: "txHash", kind: textParameter, max: 128, text: "Only of this transaction."}
-	addressFilter   = parameter{name: "address", kind: textParameter, max: 128, text: "Only of this address."}
-	typeFilter      = parameter{name: "type", kind: wordParameter, enum: withdrawalTypes, text: "Only customers' withdrawals, or only the organization's own."}
+	limitParameter = parameter{
+		name: "limit", kind: numberParameter, max: page.LimitMax, text: "How many items a page has; 50 unless given.",
+	}
+	cursorParameter = parameter{
+		name: "cursor", kind: textParameter, max: 1024,
+		text: "Where to continue: the nextCursor of the page before, with the same filters and order.",
+	}
+	orderParameter = parameter{
+		name: "order", kind: wordParameter, enum: []string{"desc", "asc"},
+		text: "By time of creation: newest first (desc, unless given) or oldest first.",
+	}
+	createdAfter = parameter{
+		name: "createdAfter", kind: timeParameter, text: "Only what was created after this time, which is excluded.",
+	}
+	createdBefore = parameter{
+		name: "createdBefore", kind: timeParameter, text: "Only what was created before this time, which is excluded.",
+	}
+	customerFilter = parameter{
+		name: "customerId", kind: textParameter, max: 128, text: "Only of this customer, compared byte for byte.",
+	}
+	mintFilter    = parameter{name: "mintId", kind: numberParameter, max: math.MaxInt32, text: "Only of this mint."}
+	chainFilter   = parameter{name: "chain", kind: wordParameter, enum: chainNames, text: "Only on this chain."}
+	txHashFilter  = parameter{name: "txHash", kind: textParameter, max: 128, text: "Only of this transaction."}
+	addressFilter = parameter{name: "address", kind: textParameter, max: 128, text: "Only of this address."}
+	typeFilter    = parameter{
+		name: "type", kind: wordParameter, enum: withdrawalTypes,
+		text: "Only customers' withdrawals, or only the organization's own.",
+	}
 )
 
-// listParameters are a list's own filters with the ones that every list has.
+// listParameters returns a list's own filters with the parameters of every list.
 func listParameters(filters ...parameter) []parameter {
 	return append(filters, createdAfter, createdBefore, orderParameter, limitParameter, cursorParameter)
 }
 
-// canonicalHash spells a transaction's hash as it is kept: one in hexadecimal is the
-// same in every letter case, and the others are not.
+// canonicalHash returns a transaction's hash as it is stored. A hexadecimal hash is the same in
+// every letter case; other hashes are not.
 func canonicalHash(s string) string {
 	const hexBytes = 66
-	if len(s) == hexBytes && strings.HasPrefix(strings.ToLower(s), "0x") && strings.Trim(s[2:], "0123456789abcdefABCDEF") == "" {
+	if len(s) == hexBytes && strings.HasPrefix(strings.ToLower(s), "0x") &&
+		strings.Trim(s[2:], "0123456789abcdefABCDEF") == "" {
 		return strings.ToLower(s)
 	}
 	return s
 }
 
-// canonicalAddress spells an address as it is kept, if any chain of ours has it.
+// canonicalAddress returns an address as it is stored, if a configured chain can parse it.
 func (a *api) canonicalAddress(s string) string {
 	for _, name := range sortedKeys(a.conf.Chains) {
 		if parsed, err := a.conf.Chains[name].AddressCodec.Parse(s); err == nil {

@@ -8,9 +8,11 @@ import (
 	"github.com/cofferpay/coffer/internal/contract"
 )
 
-// released are the documents that clients out there were made for: their facts,
-// without words. They change when somebody approves that, and by nothing else.
-var released = map[*surface]string{&organizations: "openapi.released.json", &operators: "openapi-operator.released.json"}
+// released are the documents for which existing clients were made: their facts, without texts. They
+// change only by an approved change.
+var released = map[*surface]string{
+	&organizations: "openapi.released.json", &operators: "openapi-operator.released.json",
+}
 
 // Clients of yesterday work tomorrow, and so do the operators' scripts. A change that
 // would break them is named here, and stands only after a person said so.

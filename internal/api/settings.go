@@ -17,8 +17,8 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// OrganizationSettings are an organization's settings as they are in force. What
-// this version does not act on yet is kept as it was set, and Unavailable names it.
+// OrganizationSettings are an organization's settings in force. Unavailable names those that are
+// stored but have no effect in this version.
 type OrganizationSettings struct {
 	OrganizationID string `json:"organizationId"`
 
@@ -53,8 +53,8 @@ type ApprovalAllowed struct {
 	Active     *bool   `json:"active,omitempty"`
 }
 
-// SettingsChange is the body of PATCH /organizations/{organizationId}/settings.
-// What is not named stays. Only a threshold takes null, which switches it off.
+// SettingsChange is the body of PATCH /organizations/{organizationId}/settings. Settings that it
+// does not name stay. Only a threshold takes null, which switches it off.
 type SettingsChange struct {
 	ScreeningSeverityThreshold   *string           `json:"screeningSeverityThreshold,omitempty"`
 	ScreeningUSDThreshold        *string           `json:"screeningUsdThreshold,omitempty"`
@@ -78,21 +78,30 @@ type SettingsChange struct {
 
 func showSettings(orgID string, s org.Settings, waiting []foureyes.Request) OrganizationSettings {
 	shown := OrganizationSettings{
-		OrganizationID:             orgID,
-		ScreeningSeverityThreshold: optionalText(string(s.ScreeningSeverityThreshold)), ScreeningUSDThreshold: usdText(s.ScreeningUSDThreshold),
-		CustomerWithdrawUSDThreshold: usdText(s.CustomerWithdrawUSDThreshold), TwoFactorUSDThreshold: usdText(s.TwoFactorUSDThreshold),
-		WithdrawSeverityThreshold: optionalText(string(s.WithdrawSeverityThreshold)), ApprovalAllowlist: []ApprovalAllowed{}, ApprovalQuorum: s.ApprovalQuorum,
-		IPAllowlist: []string{}, CustomerSwapsEnabled: s.CustomerSwapsEnabled, OrganizationSwapsEnabled: s.OrganizationSwapsEnabled,
-		SwappableMintIDs: append([]int{}, s.SwappableMintIDs...), SwapFeeBps: s.SwapFeeBps, FlaggedDepositAPIEnabled: s.FlaggedDepositAPIEnabled,
-		AutoRestoreFailedSwaps: s.AutoRestoreFailedSwaps, RequireWithdrawIdempotency: s.RequireWithdrawIdempotency, CustomerFeeDayUSD: usdText(s.CustomerFeeDayUSD),
-		ChargeCustomerCosts: string(cmp.Or(s.ChargeCustomerCosts, org.ChargeNone)), AdditionalAPIKeys: s.AdditionalAPIKeys,
-		Unavailable: sortedKeys(org.UnavailableSettings), ChangeRequests: []ChangeRequest{}, UpdatedAt: webhook.At(s.UpdatedAt),
+		OrganizationID:               orgID,
+		ScreeningSeverityThreshold:   optionalText(string(s.ScreeningSeverityThreshold)),
+		ScreeningUSDThreshold:        usdText(s.ScreeningUSDThreshold),
+		CustomerWithdrawUSDThreshold: usdText(s.CustomerWithdrawUSDThreshold),
+		TwoFactorUSDThreshold:        usdText(s.TwoFactorUSDThreshold),
+		WithdrawSeverityThreshold:    optionalText(string(s.WithdrawSeverityThreshold)),
+		ApprovalAllowlist:            []ApprovalAllowed{}, ApprovalQuorum: s.ApprovalQuorum,
+		IPAllowlist: []string{}, CustomerSwapsEnabled: s.CustomerSwapsEnabled,
+		OrganizationSwapsEnabled: s.OrganizationSwapsEnabled,
+		SwappableMintIDs:         append([]int{}, s.SwappableMintIDs...), SwapFeeBps: s.SwapFeeBps,
+		FlaggedDepositAPIEnabled: s.FlaggedDepositAPIEnabled,
+		AutoRestoreFailedSwaps:   s.AutoRestoreFailedSwaps, RequireWithdrawIdempotency: s.RequireWithdrawIdempotency,
+		CustomerFeeDayUSD:   usdText(s.CustomerFeeDayUSD),
+		ChargeCustomerCosts: string(cmp.Or(s.ChargeCustomerCosts, org.ChargeNone)),
+		AdditionalAPIKeys:   s.AdditionalAPIKeys,
+		Unavailable:         sortedKeys(org.UnavailableSettings), ChangeRequests: []ChangeRequest{},
+		UpdatedAt: webhook.At(s.UpdatedAt),
 	}
 	for _, r := range waiting {
 		shown.ChangeRequests = append(shown.ChangeRequests, showChange(r))
 	}
 	for _, e := range s.ApprovalAllowlist {
-		shown.ApprovalAllowlist = append(shown.ApprovalAllowlist, ApprovalAllowed{e.Email, optionalText(e.CustomerID), &e.Active})
+		shown.ApprovalAllowlist = append(shown.ApprovalAllowlist,
+			ApprovalAllowed{e.Email, optionalText(e.CustomerID), &e.Active})
 	}
 	for _, p := range s.IPAllowlist {
 		shown.IPAllowlist = append(shown.IPAllowlist, p.String())
@@ -107,7 +116,7 @@ func usdText(v *money.USD) *string {
 	return pointerTo(v.String())
 }
 
-// severities are the words of a threshold for risk.
+// severities are the values of a risk threshold.
 var severities = func() (words []string) {
 	for _, s := range org.Severities {
 		words = append(words, string(s))
@@ -115,8 +124,8 @@ var severities = func() (words []string) {
 	return words
 }()
 
-// readChanges reads what is to be written from a body that was decoded, so that what is
-// null and what is left out are told apart.
+// readChanges reads the changes from a decoded body, so that null and absent settings are
+// distinguished.
 func readChanges(body []byte) (wanted org.Changes, err error) {
 	if err := json.Unmarshal(body, &wanted); err != nil {
 		return nil, fmt.Errorf("read settings that were decoded: %w", err)
@@ -170,10 +179,13 @@ func (a *api) changeSettings(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: showSettings(name, outcome.Settings, waiting)}, nil
 }
 
-// checkPlainText refuses what is too long or cannot be shown in a line.
+// checkPlainText refuses text that is too long or has control characters.
 func checkPlainText(name, s string, bytesMax int) error {
 	if len(s) > bytesMax || strings.ContainsFunc(s, unicode.IsControl) {
-		return fault.New(fault.Invalid, fault.InvalidRequest, "%s has at most %d bytes and no control characters."+nothingWritten+" Correct it.", name, bytesMax).WithParam(name)
+		return fault.New(
+			fault.Invalid, fault.InvalidRequest,
+			"%s has at most %d bytes and no control characters."+nothingWritten+" Correct it.", name, bytesMax,
+		).WithParam(name)
 	}
 	return nil
 }

@@ -25,7 +25,8 @@ const smallPool, smallShare = 6, 2
 func (h *testEnv) small(turn time.Duration) {
 	h.t.Helper()
 	db, err := pg.Open(h.t.Context(), pg.Config{
-		URL: pgtest.LoginURL(h.t, h.db), MaxConns: smallPool, LockTimeout: 5 * time.Minute, StatementTimeout: 5 * time.Minute,
+		URL: pgtest.LoginURL(h.t, h.db), MaxConns: smallPool, LockTimeout: 5 * time.Minute,
+		StatementTimeout: 5 * time.Minute,
 	}, h.db.Clock())
 	if err != nil {
 		h.t.Fatal(err)
@@ -87,7 +88,8 @@ func TestReplaysOfOneOrganizationLeaveConnectionsToTheOthers(t *testing.T) {
 	for range replays {
 		go func() { answers <- h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k")) }()
 	}
-	pgtest.Eventually(t, func() bool { return begun.Load() == replays && waiting() >= smallShare }, "the replays are at work")
+	pgtest.Eventually(t, func() bool { return begun.Load() == replays && waiting() >= smallShare },
+		"the replays are at work")
 
 	others := make(chan reply)
 	go func() {
@@ -142,7 +144,8 @@ func TestARequestWhoseTurnDoesNotComeMayBeRepeated(t *testing.T) {
 		{"an address", "POST", "/deposit", `{"mintId": 1, "customerId": "new"}`},
 		{"a table", "GET", "/customers", ""},
 	} {
-		r, err := http.NewRequestWithContext(t.Context(), c.method, h.server.URL+pathPrefix+c.path, strings.NewReader(c.body))
+		r, err := http.NewRequestWithContext(t.Context(), c.method, h.server.URL+pathPrefix+c.path,
+			strings.NewReader(c.body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -167,7 +170,9 @@ func TestARequestWhoseTurnDoesNotComeMayBeRepeated(t *testing.T) {
 			t.Fatalf("%s: got %s: %v", c.name, raw, err)
 		}
 		words, _ := said["error"].(string)
-		if got.StatusCode != 503 || said["code"] != "UNAVAILABLE" || said["retryable"] != true || got.Header.Get("Retry-After") == "" || !strings.Contains(words, "Nothing was done by it, which says nothing about earlier attempts") {
+		if got.StatusCode != 503 || said["code"] != "UNAVAILABLE" || said["retryable"] != true || got.Header.Get(
+			"Retry-After",
+		) == "" || !strings.Contains(words, "Nothing was done by it, which says nothing about earlier attempts") {
 			t.Errorf("%s: got %d %v %s, want 503 and to repeat it", c.name, got.StatusCode, got.Header, raw)
 		}
 	}

@@ -10,40 +10,40 @@ import (
 	"github.com/cofferpay/coffer/internal/operator"
 )
 
-// surface is an interface of its own: a table of routes, a credential, a
-// document. What is no organization's to call stands in another table, behind
-// another listener and another key; how requests are read, refused, limited and
-// described is the same code, so that the two cannot come apart.
+// surface is one interface: a table of routes, a credential, a document. The operators' calls are
+// in another table, behind another listener and another key. Both surfaces use the same code to
+// read, refuse, limit and describe requests, so they cannot drift apart.
 type surface struct {
 	title, description string
-	page, guide        string   // for people, at /docs: its title, and Markdown above the reference
-	pages              []string // further Markdown, each with a title, that follows the guide
-	routes             []route
-	forbidden          []route // calls that are always refused, with why; no document has them
-	groups             []struct{ name, text string }
-	events             []event.Type // that the document describes as webhooks
+	// Of the documentation at /docs: its title, and Markdown above the reference.
+	page, guide string
+	pages       []string // further Markdown after the guide, each with a title
+	routes      []route
+	forbidden   []route // calls that are always refused, with a reason; no document has them
+	groups      []struct{ name, text string }
+	events      []event.Type // described by the document as webhooks
 
 	credential     string // its name in the document
-	header         string // that carries it, in canonical form
-	credentialText string // what the document says of it
-	// foreignKeyPrefix begins the keys of the other listener, and foreign says so of one.
+	header         string // the header that carries it, in canonical form
+	credentialText string // its description in the document
+	// foreignKeyPrefix begins the keys of the other listener; foreignKeyText refuses such a key.
 	foreignKeyPrefix, foreignKeyText string
-	// authenticate finds out who calls, or refuses. It decides nothing else.
+	// authenticate finds the caller or refuses it. It decides nothing else.
 	authenticate func(*api, http.ResponseWriter, *call) error
-	// beforeRead is asked before anything of an admitted call is read; nil: nothing is.
+	// beforeRead runs before any part of an admitted call is read; it may be nil.
 	beforeRead func(*api, *call, route) error
 
-	faults []fault.Code // that every call may answer, beside those of both surfaces
-	// Words of its own, before those that both share.
+	faults []fault.Code // of every call, in addition to those of both surfaces
+	// The surface's own texts, which take precedence over the shared ones.
 	problems    map[fault.Code]problemDoc
 	fieldDocs   map[string]fieldDoc
 	examples    map[string]any // of bodies, by the name of the call
-	retryAdvice string         // how to find out whether a call took effect that ended in an error of ours
+	retryAdvice string         // how to find out whether a call took effect that ended in an internal error
 }
 
-// findFieldDoc finds the words for a field of a type, which may have others in it, the
-// outermost first: those of the type, or those that the field has wherever it
-// stands. Without a field, the words for the type.
+// findFieldDoc returns the text for a field of a type. typeNames has the type and the types
+// embedded in it, the outermost first. It takes the text of the type, or else the text that the
+// field has in every type. Without a field, it returns the text for the type.
 func (s *surface) findFieldDoc(typeNames []string, field string) fieldDoc {
 	for _, name := range append(typeNames, "") {
 		key := field
@@ -60,7 +60,7 @@ func (s *surface) findFieldDoc(typeNames []string, field string) fieldDoc {
 	return fieldDoc{}
 }
 
-// requestExample is what the document shows of a call's body.
+// requestExample returns the document's example of a call's body.
 func (s *surface) requestExample(call string) any {
 	if v, ok := s.examples[call]; ok {
 		return v
@@ -75,19 +75,24 @@ func (s *surface) findProblemDoc(code fault.Code) problemDoc {
 	return problems[code]
 }
 
-// faultCodes are all the refusals of a call: its own and those of every call.
+// faultCodes returns all refusals of a call: its own and those of every call.
 func (s *surface) faultCodes(r route) []fault.Code {
 	codes := append(routeFaultCodes(r), s.faults...)
 	slices.Sort(codes)
 	return slices.Compact(codes)
 }
 
-// organizations is what organizations call.
+// organizations is the surface of the organizations.
 var organizations = surface{
-	title: "Coffer", description: aboutOrganizations, page: "Coffer: guide and API reference", guide: docs.Integrate, pages: []string{docs.Testing, docs.Errors, docs.Changelog}, routes: concatRoutes(routes, flaggedRoutes, keyRoutes), forbidden: forbiddenRoutes, groups: groups, events: event.AllTypes(), fieldDocs: mergeMaps(webhookFieldDocs, flaggedFieldDocs, keyFieldDocs), examples: mergeMaps(flaggedExamples, keyExamples),
+	title: "Coffer", description: aboutOrganizations, page: "Coffer: guide and API reference", guide: docs.Integrate,
+	pages: []string{docs.Testing, docs.Errors, docs.Changelog}, routes: concatRoutes(routes, flaggedRoutes, keyRoutes),
+	forbidden: forbiddenRoutes, groups: groups, events: event.AllTypes(),
+	fieldDocs:  mergeMaps(webhookFieldDocs, flaggedFieldDocs, keyFieldDocs),
+	examples:   mergeMaps(flaggedExamples, keyExamples),
 	credential: "apiKey", header: keyHeader,
 	credentialText:   "An API key of the organization. The main key, and each with the scope FULL, moves money: keep it on your servers. It is never read from the query, and a request that has the header twice is refused.",
-	foreignKeyPrefix: operator.KeyPrefix, foreignKeyText: "This is an operator's key, and organizations' calls do not take it. Send an organization's key in x-api-key, or call the operator's interface, which has another address, with this one in x-operator-key.",
-	authenticate: (*api).authenticateOrg,
-	retryAdvice:  "Repeat the request with the same idempotencyKey: it is done at most once, and the answer tells.",
+	foreignKeyPrefix: operator.KeyPrefix,
+	foreignKeyText:   "This is an operator's key, and organizations' calls do not take it. Send an organization's key in x-api-key, or call the operator's interface, which has another address, with this one in x-operator-key.",
+	authenticate:     (*api).authenticateOrg,
+	retryAdvice:      "Repeat the request with the same idempotencyKey: it is done at most once, and the answer tells.",
 }

@@ -19,33 +19,43 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// Bounds of a table. Each one holds a connection to the database, and a moment of
-// its past, for as long as its reader takes.
+// The limits of tables. Each table holds a database connection and a snapshot for as long as its
+// reader takes.
 const (
-	exportTimeout   = 15 * time.Minute // whole
-	exportStallMax  = 30 * time.Second // in which a reader takes nothing
-	tablesMax       = 6                // at a moment, in one process
-	tablesPerOrgMax = 2                // of one organization
+	exportTimeout   = 15 * time.Minute // for the whole table
+	exportStallMax  = 30 * time.Second // in which the reader takes nothing
+	tablesMax       = 6                // at a time, in one process
+	tablesPerOrgMax = 2                // at a time, of one organization
 )
 
-// A column of a table has the name of the JSON field that it shows.
+// column is a column of a table. Its name is that of the JSON field that it shows.
 type column[T any] struct {
 	name string
 	cell func(T) string
 }
 
-// csvExport answers with a table of everything that the filters leave. each hands
-// on the rows, as of one moment, until its function fails.
-func csvExport[T any](a *api, c *call, name string, columns []column[T], eachRow func(ctx context.Context, desc bool, row func(T) error) error) (answer, error) {
+// csvExport answers with a table of all rows that pass the filters. eachRow passes the rows, as of
+// one moment, to its function until that fails.
+func csvExport[T any](
+	a *api, c *call, name string, columns []column[T],
+	eachRow func(ctx context.Context, desc bool, row func(T) error) error,
+) (answer, error) {
 	for _, paging := range []string{"limit", "cursor"} {
 		if _, present := c.query[paging]; present {
-			return answer{}, fault.New(fault.Invalid, fault.InvalidRequest, "A table has everything that the filters leave, in one piece."+nothingWritten+" Leave %s out, or ask for JSON.", paging).WithParam(paging)
+			return answer{}, fault.New(
+				fault.Invalid, fault.InvalidRequest,
+				"A table has everything that the filters leave, in one piece."+nothingWritten+" Leave %s out, or ask for JSON.",
+				paging,
+			).WithParam(paging)
 		}
 	}
-	// In the older protocol the end of the connection is the end of the answer:
-	// a table that was cut off would look whole.
+	// In HTTP/1.0 the end of the connection is the end of the answer, so a truncated table would
+	// look complete.
 	if !c.ProtoAtLeast(1, 1) {
-		return answer{}, fault.New(fault.Invalid, fault.InvalidRequest, "A table needs HTTP/1.1 or later, so that one that breaks off is seen to."+nothingWritten+" Let the client or the proxy before this service speak it.")
+		return answer{}, fault.New(
+			fault.Invalid, fault.InvalidRequest,
+			"A table needs HTTP/1.1 or later, so that one that breaks off is seen to."+nothingWritten+" Let the client or the proxy before this service speak it.",
+		)
 	}
 	release, err := a.tables.acquireSlot(c.org)
 	if err != nil {
@@ -90,21 +100,25 @@ func csvExport[T any](a *api, c *call, name string, columns []column[T], eachRow
 	}}, nil
 }
 
-// snapshotReader makes a reader of rows of one that reads in a transaction.
-func snapshotReader[T any](a *api, c *call, read func(ctx context.Context, tx pg.Tx, desc bool, row func(T) error) error) func(context.Context, bool, func(T) error) error {
+// snapshotReader turns a reader within a transaction into a reader of rows.
+func snapshotReader[T any](
+	a *api, c *call, read func(ctx context.Context, tx pg.Tx, desc bool, row func(T) error) error,
+) func(context.Context, bool, func(T) error) error {
 	return func(ctx context.Context, desc bool, row func(T) error) error {
-		return a.conf.DB.SnapshotOrg(ctx, c.org, func(ctx context.Context, tx pg.Tx) error { return read(ctx, tx, desc, row) })
+		return a.conf.DB.SnapshotOrg(ctx, c.org, func(ctx context.Context, tx pg.Tx) error {
+			return read(ctx, tx, desc, row)
+		})
 	}
 }
 
-// exportSlots counts those that are being written.
+// exportSlots counts the tables that are being written.
 type exportSlots struct {
 	mu     sync.Mutex
 	total  int
 	perOrg map[string]int
 }
 
-// acquireSlot takes a place for an organization's table; done gives it back.
+// acquireSlot takes a slot for an organization's table; release gives it back.
 func (t *exportSlots) acquireSlot(org string) (release func(), err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -130,8 +144,8 @@ func (t *exportSlots) acquireSlot(org string) (release func(), err error) {
 	}, nil
 }
 
-// streaming is the writer of a body of unknown length. Whoever stops taking it is
-// let go of; how long it takes in all is bounded elsewhere.
+// streaming is the writer of a body of unknown length. It gives up on a reader that stalls;
+// exportTimeout bounds the total time.
 type streaming struct {
 	http.ResponseWriter
 	status int
@@ -143,21 +157,20 @@ func (s *streaming) Write(b []byte) (int, error) {
 		s.begun = true
 		s.WriteHeader(s.status)
 	}
-	// A writer that has no deadlines belongs to a test, or to a proxy with its own.
+	// A writer without deadlines belongs to a test, or to a proxy with deadlines of its own.
 	_ = http.NewResponseController(s.ResponseWriter).SetWriteDeadline(time.Now().Add(exportStallMax))
 	return s.ResponseWriter.Write(b)
 }
 
-// wantsCSV tells whether a caller asks for a table in place of JSON. Only a
-// plain wish counts: a browser that takes anything gets JSON.
+// wantsCSV reports whether a caller asks for a table instead of JSON. Only exactly text/csv counts:
+// a browser that accepts any type gets JSON.
 func wantsCSV(r *http.Request) bool {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Accept"))
 	return err == nil && kind == "text/csv"
 }
 
-// escapeFormula keeps a cell from being a formula where a table is opened by a
-// spreadsheet. Some pass over spaces before they look, and some read the wide
-// forms of the signs, so those count as well.
+// escapeFormula keeps a spreadsheet from reading a cell as a formula. Some spreadsheets skip
+// leading spaces, and some accept the full-width forms of the signs, so it handles both.
 func escapeFormula(cell string) string {
 	if cell == "" {
 		return cell
@@ -190,7 +203,7 @@ func timeOrEmpty(t *webhook.Time) string {
 	return t.String()
 }
 
-// metadataJSON shows a caller's own keys and values as JSON, nothing for none.
+// metadataJSON encodes a caller's own keys and values as JSON, "" for none.
 func metadataJSON(m webhook.Metadata) string {
 	if len(m) == 0 {
 		return ""

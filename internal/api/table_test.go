@@ -42,7 +42,8 @@ func (h *testEnv) cells(who tenant, path string) []map[string]string {
 	}
 	defer got.Body.Close()
 	rows, err := csv.NewReader(got.Body).ReadAll()
-	if err != nil || got.StatusCode != 200 || !strings.HasPrefix(got.Header.Get("Content-Type"), "text/csv") || len(rows) == 0 {
+	if err != nil || got.StatusCode != 200 || !strings.HasPrefix(got.Header.Get("Content-Type"), "text/csv") ||
+		len(rows) == 0 {
 		h.t.Fatalf("%s: got %v %v %v, want a table", path, got.StatusCode, got.Header, err)
 	}
 	var out []map[string]string
@@ -84,15 +85,25 @@ func TestAReadWithoutATableRefusesTheWishForOne(t *testing.T) {
 			continue
 		}
 		path := strings.NewReplacer("{", "", "}", "").Replace(r.path)
-		o.testEnv.wantRefusal(path, o.testEnv.call(o.one, "GET", path, nil, "Accept", "text/csv"), 406, "NOT_ACCEPTABLE", "")
-		o.testEnv.wantRefusal(path+" without a key", o.testEnv.call(tenant{}, "GET", path, nil, "Accept", "text/csv"), 401, "UNAUTHORIZED", "")
+		o.testEnv.wantRefusal(path, o.testEnv.call(o.one, "GET", path, nil, "Accept", "text/csv"), 406,
+			"NOT_ACCEPTABLE", "")
+		o.testEnv.wantRefusal(path+" without a key", o.testEnv.call(tenant{}, "GET", path, nil, "Accept", "text/csv"),
+			401, "UNAUTHORIZED", "")
 	}
-	o.desk.wantRefusal("an operator's call", o.desk.call(o.ann, "GET", "/organizations", nil, "Accept", "text/csv; header=present"), 406, "NOT_ACCEPTABLE", "")
+	o.desk.wantRefusal(
+		"an operator's call",
+		o.desk.call(o.ann, "GET", "/organizations", nil, "Accept", "text/csv; header=present"), 406, "NOT_ACCEPTABLE",
+		"",
+	)
 	for _, accept := range []string{"", "*/*", "application/json", "text/csv, application/json", "text/html"} {
 		o.testEnv.wantStatus(o.testEnv.call(o.one, "GET", "/mints", nil, "Accept", accept), 200)
 	}
-	first := o.testEnv.wantStatus(o.testEnv.call(o.one, "POST", "/withdraw", payment("idempotencyKey", "k"), "Accept", "text/csv"), 202)
-	again := o.testEnv.wantStatus(o.testEnv.call(o.one, "POST", "/withdraw", payment("idempotencyKey", "k"), "Accept", "text/csv"), 202)
+	first := o.testEnv.wantStatus(
+		o.testEnv.call(o.one, "POST", "/withdraw", payment("idempotencyKey", "k"), "Accept", "text/csv"), 202,
+	)
+	again := o.testEnv.wantStatus(
+		o.testEnv.call(o.one, "POST", "/withdraw", payment("idempotencyKey", "k"), "Accept", "text/csv"), 202,
+	)
 	if again.text("withdrawalId") != first.text("withdrawalId") {
 		t.Errorf("repeated: got %s, want %s", again.text("withdrawalId"), first.text("withdrawalId"))
 	}
@@ -104,21 +115,31 @@ func TestEveryMoneyListComesWholeAndWithoutFormulas(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	h.crowded(450)
-	h.wantStatus(h.call(h.one, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": formula, "customerEmail": "+a@example.com"}), 200)
+	h.wantStatus(h.call(
+		h.one, "POST", "/deposit",
+		map[string]any{"mintId": usdc, "customerId": formula, "customerEmail": "+a@example.com"},
+	), 200)
 	for i := range 3 {
 		key := fmt.Sprint("-k", i)
-		h.wantStatus(h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", key, "reference", "@SUM(A1)", "metadata", map[string]string{"=a": "b"})), 202)
-		h.wantStatus(h.call(h.one, "POST", "/transfers", charge(key, "reference", "\t=1", "to", map[string]any{"customerId": formula})), 201)
+		h.wantStatus(h.call(
+			h.one, "POST", "/withdraw",
+			payment("idempotencyKey", key, "reference", "@SUM(A1)", "metadata", map[string]string{"=a": "b"}),
+		), 202)
+		h.wantStatus(h.call(
+			h.one, "POST", "/transfers", charge(key, "reference", "\t=1", "to", map[string]any{"customerId": formula}),
+		), 201)
 	}
 	customers := h.cells(h.one, "/customers")
-	if len(customers) != 452 || customers[0]["customerId"] != "'"+formula || customers[0]["customerEmail"] != "'+a@example.com" {
+	if len(customers) != 452 || customers[0]["customerId"] != "'"+formula ||
+		customers[0]["customerEmail"] != "'+a@example.com" {
 		t.Errorf("customers: got %d, the first %v, want 452 and the newest first", len(customers), customers[0])
 	}
 	if got := h.cells(h.one, "/customers?order=asc"); got[0]["customerId"] != alice || got[0]["status"] != "ACTIVE" {
 		t.Errorf("customers, oldest first: got %v, want alice", got[0])
 	}
 	withdrawals := h.cells(h.one, "/withdrawals?customerId=alice&status=PROCESSING")
-	if len(withdrawals) != 3 || withdrawals[0]["idempotencyKey"] != "'-k2" || withdrawals[0]["reference"] != "'@SUM(A1)" || withdrawals[0]["metadata"] != `{"=a":"b"}` ||
+	if len(withdrawals) != 3 || withdrawals[0]["idempotencyKey"] != "'-k2" ||
+		withdrawals[0]["reference"] != "'@SUM(A1)" || withdrawals[0]["metadata"] != `{"=a":"b"}` ||
 		withdrawals[0]["toAddress"] != stranger || withdrawals[0]["amountDecimal"] != "0.001" {
 		t.Errorf("withdrawals: got %v, want three", withdrawals)
 	}
@@ -127,7 +148,8 @@ func TestEveryMoneyListComesWholeAndWithoutFormulas(t *testing.T) {
 		t.Errorf("transfers of a product: got %v, want none", transfers)
 	}
 	transfers = h.cells(h.one, "/transfers?customerId="+url.QueryEscape(formula))
-	if len(transfers) != 3 || transfers[0]["reference"] != "'\t=1" || transfers[0]["toCustomerId"] != "'"+formula || transfers[0]["fromCustomerId"] != alice {
+	if len(transfers) != 3 || transfers[0]["reference"] != "'\t=1" || transfers[0]["toCustomerId"] != "'"+formula ||
+		transfers[0]["fromCustomerId"] != alice {
 		t.Errorf("transfers: got %v, want three", transfers)
 	}
 }
@@ -142,11 +164,14 @@ func TestTablesAreOfWhoAsks(t *testing.T) {
 			t.Errorf("%s: got %v, want nothing of another organization", list, got)
 		}
 		for _, paging := range []string{"limit", "cursor"} {
-			h.wantRefusal(list, h.call(h.one, "GET", list+"?"+paging+"=1", nil, "Accept", "text/csv"), 400, "INVALID_REQUEST", paging)
+			h.wantRefusal(list, h.call(h.one, "GET", list+"?"+paging+"=1", nil, "Accept", "text/csv"), 400,
+				"INVALID_REQUEST", paging)
 		}
-		h.wantRefusal(list, h.call(h.one, "GET", list+"?nothing=1", nil, "Accept", "text/csv"), 400, "UNKNOWN_FIELD", "nothing")
+		h.wantRefusal(list, h.call(h.one, "GET", list+"?nothing=1", nil, "Accept", "text/csv"), 400, "UNKNOWN_FIELD",
+			"nothing")
 	}
-	h.wantRefusal("without a key", h.call(tenant{}, "GET", "/customers", nil, "Accept", "text/csv"), 401, "UNAUTHORIZED", "")
+	h.wantRefusal("without a key", h.call(tenant{}, "GET", "/customers", nil, "Accept", "text/csv"), 401,
+		"UNAUTHORIZED", "")
 }
 
 // A table that ends early must not look like one that is whole.
@@ -175,7 +200,8 @@ func TestATableThatBreaksOffIsCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer got.Body.Close()
-	if got.StatusCode != 500 || got.Header.Get("Content-Type") != "application/json" || got.Header.Get("Content-Disposition") != "" {
+	if got.StatusCode != 500 || got.Header.Get("Content-Type") != "application/json" ||
+		got.Header.Get("Content-Disposition") != "" {
 		t.Errorf("got %v %v, want 500 in JSON", got.StatusCode, got.Header)
 	}
 }
@@ -189,7 +215,9 @@ func TestATableNeedsAProtocolThatShowsItsEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if _, err := fmt.Fprintf(conn, "GET /v1/customers HTTP/1.0\r\nx-api-key: %s\r\naccept: text/csv\r\n\r\n", h.one.key); err != nil {
+	if _, err := fmt.Fprintf(
+		conn, "GET /v1/customers HTTP/1.0\r\nx-api-key: %s\r\naccept: text/csv\r\n\r\n", h.one.key,
+	); err != nil {
 		t.Fatal(err)
 	}
 	got, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -211,7 +239,7 @@ func TestATableIsOfOneMoment(t *testing.T) {
 	err := h.db.SnapshotOrg(t.Context(), h.one.id, func(ctx context.Context, tx pg.Tx) error {
 		return customer.ForEach(ctx, tx, h.one.id, customer.Filter{}, false, func(customer.Customer) error {
 			if seen++; seen == 1 {
-				// The newest comes last, and is made by somebody else meanwhile.
+				// The newest one comes last, and another caller creates it meanwhile.
 				return h.db.InOrg(t.Context(), h.one.id, func(ctx context.Context, tx pg.Tx) error {
 					return customer.EnsureAll(ctx, tx, h.one.id, []string{"latecomer"})
 				})
@@ -260,7 +288,8 @@ func TestCellsAreNoFormulas(t *testing.T) {
 	t.Parallel()
 	for cell, want := range map[string]string{
 		"": "", "a": "a", "a=1": "a=1", "'=1": "'=1", "user@example.com": "user@example.com",
-		"=1": "'=1", "+1": "'+1", "-1": "'-1", "@x": "'@x", "\t=1": "'\t=1", "\r=1": "'\r=1", "\n=1": "'\n=1", " =1": "' =1", "\u00a0=1": "'\u00a0=1", "＝1": "'＝1",
+		"=1": "'=1", "+1": "'+1", "-1": "'-1", "@x": "'@x", "\t=1": "'\t=1", "\r=1": "'\r=1", "\n=1": "'\n=1",
+		" =1": "' =1", "\u00a0=1": "'\u00a0=1", "＝1": "'＝1",
 		"\ta": "'\ta", " a": " a",
 	} {
 		if got := escapeFormula(cell); got != want {

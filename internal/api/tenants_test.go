@@ -11,10 +11,10 @@ import (
 	"github.com/cofferpay/coffer/internal/fault"
 )
 
-// everybodys are parameters that name nothing of an organization's.
+// everybodys are parameters that do not identify a resource of an organization.
 var everybodys = []string{"mintId"}
 
-// absentID has the form of an id and is nobody's.
+// absentID has the form of an id and identifies nothing.
 func absentID(of string) string {
 	prefix, _, ok := strings.Cut(of, "_")
 	if !ok {
@@ -25,9 +25,9 @@ func absentID(of string) string {
 
 var placeholder = regexp.MustCompile(`\{(\w+)\}`)
 
-// Rule AUTH-2 (I-41): over every call of the table and every kind of id, what another
-// organization has is answered like what nobody has, and nothing of it is in any list. A
-// call with a parameter that this test has no id for fails it.
+// Rule AUTH-2 (I-41): in every call of the table and for every kind of id, a resource of another
+// organization is answered like one that does not exist, and is in no list. A call with a parameter
+// for which this test has no id fails it.
 func TestNothingOfAnotherOrganizationIsThereInAnyCall(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, 2)
@@ -35,23 +35,30 @@ func TestNothingOfAnotherOrganizationIsThereInAnyCall(t *testing.T) {
 		q.setting(who, "flaggedDepositApiEnabled", true)
 	}
 	q.sequenced()
-	endpoint := q.wantStatus(q.call(q.one, "POST", "/webhook-endpoints", map[string]any{"url": "https://example.com/hook"}), 201).text("endpointId")
+	endpoint := q.wantStatus(
+		q.call(q.one, "POST", "/webhook-endpoints", map[string]any{"url": "https://example.com/hook"}), 201,
+	).text("endpointId")
 	events := q.wantStatus(q.call(q.one, "GET", "/events", nil), 200).list()
 	if len(events) == 0 {
 		t.Fatal("got no events")
 	}
 	eventID, _ := events[0]["id"].(string)
-	waits := q.wantStatus(q.call(q.one, "POST", "/withdraw", payment("requireApproval", true)), 202).text("withdrawalId")
+	waits := q.wantStatus(q.call(q.one, "POST", "/withdraw", payment("requireApproval", true)), 202).
+		text("withdrawalId")
 	moved := q.wantStatus(q.call(q.one, "POST", "/transfers", map[string]any{
-		"mintId": usdc, "amount": "5", "from": map[string]any{"customerId": alice}, "to": map[string]any{"customerId": "bob"}, "idempotencyKey": "k",
+		"mintId": usdc, "amount": "5", "from": map[string]any{"customerId": alice},
+		"to": map[string]any{"customerId": "bob"}, "idempotencyKey": "k",
 	}), 201).text("transferId")
 	for _, who := range []tenant{q.one, q.two} {
 		q.allowKeys(who, true)
 	}
 	_, keyID := q.testEnv.key(q.one, "READ")
-	job := q.wantStatus(q.call(q.one, "POST", "/webhook-endpoints/"+endpoint+"/recover", map[string]any{"since": "2026-01-01T00:00:00Z"}), 202).text("jobId")
+	job := q.wantStatus(q.call(
+		q.one, "POST", "/webhook-endpoints/"+endpoint+"/recover", map[string]any{"since": "2026-01-01T00:00:00Z"},
+	), 202).text("jobId")
 	ids := map[string]string{
-		"depositId": q.held[0], "withdrawalId": waits, "transferId": moved, "endpointId": endpoint, "eventId": eventID, "jobId": job, "customerId": alice, "apiKeyId": keyID,
+		"depositId": q.held[0], "withdrawalId": waits, "transferId": moved, "endpointId": endpoint, "eventId": eventID,
+		"jobId": job, "customerId": alice, "apiKeyId": keyID,
 	}
 	for name, v := range ids {
 		if v == "" {
@@ -78,11 +85,15 @@ func TestNothingOfAnotherOrganizationIsThereInAnyCall(t *testing.T) {
 			for kind, id := range ids {
 				foreign := q.call(q.two, r.method, strings.Replace(r.path, n[0], url.PathEscape(id), 1), body)
 				absent := q.call(q.two, r.method, strings.Replace(r.path, n[0], url.PathEscape(absentID(id)), 1), body)
-				if id == own && foreign.status != 404 && (foreign.status != 403 || foreign.text("code") != string(fault.OperatorOnly)) {
-					t.Errorf("%s %s: another's %s: got %v %s, want 404", r.method, r.path, kind, foreign.status, foreign.raw)
+				if id == own && foreign.status != 404 &&
+					(foreign.status != 403 || foreign.text("code") != string(fault.OperatorOnly)) {
+					t.Errorf("%s %s: another's %s: got %v %s, want 404", r.method, r.path, kind, foreign.status,
+						foreign.raw)
 				}
-				if a, b := bare404(foreign, id), bare404(absent, absentID(id)); foreign.status != absent.status || a != b {
-					t.Errorf("%s %s: another's %s is answered %v %s, and nobody's %v %s", r.method, r.path, kind, foreign.status, a, absent.status, b)
+				if a, b := bare404(foreign, id), bare404(absent, absentID(id)); foreign.status != absent.status ||
+					a != b {
+					t.Errorf("%s %s: another's %s is answered %v %s, and nobody's %v %s", r.method, r.path, kind,
+						foreign.status, a, absent.status, b)
 				}
 			}
 		}
@@ -102,7 +113,7 @@ func TestNothingOfAnotherOrganizationIsThereInAnyCall(t *testing.T) {
 				t.Errorf("%s: got %v %s, want 200", path, got.status, got.raw)
 			}
 			if r.needsNoKey {
-				continue // the document itself, and what everybody reads
+				continue // the document itself, and resources that all organizations read
 			}
 			for kind, id := range ids {
 				if strings.Contains(string(got.raw), `"`+id+`"`) {
@@ -126,8 +137,12 @@ func TestNoOrganizationReachesACallOfTheOperators(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, 1)
 	q.sequenced()
-	frozen := q.desk.wantStatus(q.desk.call(q.ann, "POST", "/freezes", map[string]any{"scope": "CUSTOMER", "organizationId": q.one.id, "customerId": alice, "reason": "test"}), 201).text("freezeId")
-	fill := strings.NewReplacer("{organizationId}", q.two.id, "{depositId}", q.held[0], "{freezeId}", frozen, "{changeRequestId}", "chg_01J9ZW3M8Q4S5T6V7W8X9YZABC", "{address}", stranger)
+	frozen := q.desk.wantStatus(q.desk.call(
+		q.ann, "POST", "/freezes",
+		map[string]any{"scope": "CUSTOMER", "organizationId": q.one.id, "customerId": alice, "reason": "test"},
+	), 201).text("freezeId")
+	fill := strings.NewReplacer("{organizationId}", q.two.id, "{depositId}", q.held[0], "{freezeId}", frozen,
+		"{changeRequestId}", "chg_01J9ZW3M8Q4S5T6V7W8X9YZABC", "{address}", stranger)
 	before := q.written() + q.decided()
 	for _, r := range operators.routes {
 		if r.needsNoKey {
@@ -141,12 +156,17 @@ func TestNoOrganizationReachesACallOfTheOperators(t *testing.T) {
 		if r.method == http.MethodGet || r.method == http.MethodDelete {
 			body = nil
 		}
-		q.desk.wantRefusal(r.method+" "+path+" with an organization's key", q.desk.call(tenant{key: q.two.key}, r.method, path, body), 401, "UNAUTHORIZED", "")
-		if slices.ContainsFunc(slices.Concat(organizations.routes, organizations.forbidden), func(o route) bool { return o.method == r.method && o.path == r.path }) {
+		q.desk.wantRefusal(r.method+" "+path+" with an organization's key",
+			q.desk.call(tenant{key: q.two.key}, r.method, path, body), 401, "UNAUTHORIZED", "")
+		if slices.ContainsFunc(
+			slices.Concat(organizations.routes, organizations.forbidden),
+			func(o route) bool { return o.method == r.method && o.path == r.path },
+		) {
 			continue // another call of the same name, with an organization's own
 		}
 		if got := q.testEnv.call(q.two, r.method, path, body); got.status != 404 && got.status != 405 {
-			t.Errorf("%s %s at the organizations' listener: got %v %s, want nothing there", r.method, path, got.status, got.raw)
+			t.Errorf("%s %s at the organizations' listener: got %v %s, want nothing there", r.method, path, got.status,
+				got.raw)
 		}
 	}
 	if after := q.written() + q.decided(); after != before {

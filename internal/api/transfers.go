@@ -24,7 +24,7 @@ type TransferRequest struct {
 	Metadata       *map[string]string `json:"metadata,omitempty"`
 }
 
-// TransferParty is one side of a transfer that is asked for.
+// TransferParty is one side of a requested transfer.
 type TransferParty struct {
 	CustomerID *string `json:"customerId,omitempty"`
 	Product    *string `json:"product,omitempty"`
@@ -44,7 +44,8 @@ func (a *api) createTransfer(c *call) (answer, error) {
 	}
 	if key == nil {
 		return answer{}, fault.New(fault.Invalid, fault.InvalidRequest,
-			"A transfer needs an idempotencyKey, in the body or in the header Idempotency-Key."+nothingWritten+" Send one key for each transfer you mean.").WithParam("idempotencyKey")
+			"A transfer needs an idempotencyKey, in the body or in the header Idempotency-Key."+nothingWritten+" Send one key for each transfer you mean.").
+			WithParam("idempotencyKey")
 	}
 	r := transfer.Request{
 		MintID: body.MintID, Amount: body.Amount, UseDecimal: body.UseDecimal,
@@ -85,14 +86,16 @@ var transferColumns = []column[webhook.Transfer]{
 
 func (a *api) listTransfers(c *call) (answer, error) {
 	f := transfer.Filter{
-		CustomerID: c.query["customerId"], Product: c.query["product"], MintID: c.query.numberValue("mintId"), Chain: c.query["chain"],
+		CustomerID: c.query["customerId"], Product: c.query["product"], MintID: c.query.numberValue("mintId"),
+		Chain:     c.query["chain"],
 		Reference: c.query["reference"], IdempotencyKey: c.query["idempotencyKey"],
 		CreatedAfter: c.query.timeValue("createdAfter"), CreatedBefore: c.query.timeValue("createdBefore"),
 	}
 	if c.table {
-		return csvExport(a, c, "transfers", transferColumns, func(ctx context.Context, desc bool, row func(webhook.Transfer) error) error {
-			return a.conf.Transfers.ForEach(ctx, c.org, f, desc, row)
-		})
+		return csvExport(a, c, "transfers", transferColumns,
+			func(ctx context.Context, desc bool, row func(webhook.Transfer) error) error {
+				return a.conf.Transfers.ForEach(ctx, c.org, f, desc, row)
+			})
 	}
 	p, err := a.readPage(c, "transfers")
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// signerTimeout is how long a call waits for the signer, after what it changed holds.
+// signerTimeout is how long a call waits for the signer after its change is committed.
 const signerTimeout = 5 * time.Second
 
 // WhitelistedAddressRequest is the body of POST
@@ -26,7 +26,7 @@ type WhitelistedAddressRequest struct {
 	Label   string `json:"label"`
 }
 
-// WhitelistedAddress is an address that an organization may be paid out to.
+// WhitelistedAddress is an address to which an organization's own money may be paid out.
 type WhitelistedAddress struct {
 	WhitelistedAddressID *string       `json:"whitelistedAddressId"`
 	OrganizationID       string        `json:"organizationId"`
@@ -43,20 +43,23 @@ type WhitelistedAddress struct {
 	RemovedBy            *string       `json:"removedBy"`
 }
 
-// awaitingApproval is the status of one that a second operator has to agree to.
+// awaitingApproval is the status of an address that needs the approval of a second operator.
 const awaitingApproval = "AWAITING_APPROVAL"
 
 var whitelistStatuses = append([]string{awaitingApproval}, whitelist.Statuses...)
 
 func showWhitelisted(address whitelist.Entry, current time.Time) WhitelistedAddress {
 	return WhitelistedAddress{
-		WhitelistedAddressID: &address.ID, OrganizationID: address.OrgID, Chain: string(address.Chain), Address: string(address.Address), Label: address.Label,
-		Status: string(address.Status(current)), UsableFrom: pointerTo(webhook.At(address.UsableFrom)), RefusedBecause: optionalText(address.Refusal), ChangeRequestID: optionalText(address.ChangeID),
-		CreatedAt: webhook.At(address.CreatedAt), CreatedBy: address.CreatedBy, RemovedAt: webhook.AtOrNil(address.RemovedAt), RemovedBy: optionalText(address.RemovedBy),
+		WhitelistedAddressID: &address.ID, OrganizationID: address.OrgID, Chain: string(address.Chain),
+		Address: string(address.Address), Label: address.Label,
+		Status: string(address.Status(current)), UsableFrom: pointerTo(webhook.At(address.UsableFrom)),
+		RefusedBecause: optionalText(address.Refusal), ChangeRequestID: optionalText(address.ChangeID),
+		CreatedAt: webhook.At(address.CreatedAt), CreatedBy: address.CreatedBy,
+		RemovedAt: webhook.AtOrNil(address.RemovedAt), RemovedBy: optionalText(address.RemovedBy),
 	}
 }
 
-// showPending is an address that waits for a second operator.
+// showPending shows an address that waits for a second operator.
 func showPending(w whitelist.EntryRequest, r foureyes.Request) WhitelistedAddress {
 	return WhitelistedAddress{
 		OrganizationID: r.OrgID, Chain: w.Chain, Address: w.Address, Label: w.Label, Status: awaitingApproval,
@@ -64,13 +67,14 @@ func showPending(w whitelist.EntryRequest, r foureyes.Request) WhitelistedAddres
 	}
 }
 
-// requestEndorsement has the signer asked about an address whose row was committed. Whatever
-// fails is done later by itself, so it is no failure of the call.
+// requestEndorsement asks the signer to endorse an address whose row was committed. A failure is
+// retried later in the background, so it does not fail the call.
 func (a *api) requestEndorsement(ctx context.Context, name string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), signerTimeout)
 	defer cancel()
 	if err := a.whitelist.FinishEntry(ctx, name); err != nil {
-		a.log.LogAttrs(ctx, slog.LevelWarn, "the signer was not asked about a whitelisted address; it is asked again", slog.String("whitelisted", name), slog.Any("err", err))
+		a.log.LogAttrs(ctx, slog.LevelWarn, "the signer was not asked about a whitelisted address; it is asked again",
+			slog.String("whitelisted", name), slog.Any("err", err))
 	}
 }
 
@@ -133,7 +137,10 @@ func (a *api) listWhitelisted(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, body: newPage(a, c, list+" of "+name, found, func(address whitelist.Entry) WhitelistedAddress { return showWhitelisted(address, current) })}, nil
+	return answer{status: http.StatusOK, body: newPage(
+		a, c, list+" of "+name, found,
+		func(address whitelist.Entry) WhitelistedAddress { return showWhitelisted(address, current) },
+	)}, nil
 }
 
 func (a *api) removeWhitelisted(c *call) (answer, error) {
@@ -154,7 +161,7 @@ func (a *api) removeWhitelisted(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: shown}, err
 }
 
-// endorseApproved has the signer asked about the address that a change request added.
+// endorseApproved asks the signer to endorse the address that a change request added.
 func (a *api) endorseApproved(ctx context.Context, r foureyes.Request) {
 	if r.Kind != foureyes.WhitelistedAddress {
 		return
@@ -165,7 +172,8 @@ func (a *api) endorseApproved(ctx context.Context, r foureyes.Request) {
 		return err
 	})
 	if err != nil {
-		a.log.LogAttrs(ctx, slog.LevelWarn, "the address of a change request was not found; the signer is asked later", slog.String("change", r.ID), slog.Any("err", err))
+		a.log.LogAttrs(ctx, slog.LevelWarn, "the address of a change request was not found; the signer is asked later",
+			slog.String("change", r.ID), slog.Any("err", err))
 		return
 	}
 	a.requestEndorsement(ctx, name)
@@ -173,25 +181,37 @@ func (a *api) endorseApproved(ctx context.Context, r foureyes.Request) {
 
 var whitelistRoutes = []route{
 	{
-		method: http.MethodPost, path: "/organizations/{organizationId}/whitelisted-addresses", name: "addWhitelistedAddress", group: "Whitelist",
+		method: http.MethodPost, path: "/organizations/{organizationId}/whitelisted-addresses",
+		name: "addWhitelistedAddress", group: "Whitelist",
 		summary: "Add an address to an organization's whitelist",
 		text:    "Adds an address that the organization's own money may be paid out to. It cools off first and is COOLING_OFF until usableFrom; the signer endorses it, and never pays it earlier. An address that no payment may go to is refused as a withdrawal's destination is. Where the installation wants four eyes, the answer is AWAITING_APPROVAL without an id: nothing is added until another operator approves changeRequestId, and the cooling-off begins then. After a lost answer, ask again: an address that is there already is 409 INVALID_STATE with its id in the details.",
 		body:    WhitelistedAddressRequest{},
-		answers: []success{{http.StatusCreated, "The address, or what waits for a second operator.", WhitelistedAddress{}, exampleWhitelisted, nil}},
-		faults:  []fault.Code{fault.CodeNotFound, fault.InvalidAddress, fault.DestinationNotAllowed, fault.InvalidState, fault.ApprovalRefused},
-		handle:  (*api).addWhitelisted,
+		answers: []success{{
+			http.StatusCreated, "The address, or what waits for a second operator.",
+			WhitelistedAddress{},
+			exampleWhitelisted, nil,
+		}},
+		faults: []fault.Code{
+			fault.CodeNotFound, fault.InvalidAddress, fault.DestinationNotAllowed, fault.InvalidState,
+			fault.ApprovalRefused,
+		},
+		handle: (*api).addWhitelisted,
 	},
 	{
-		method: http.MethodGet, path: "/organizations/{organizationId}/whitelisted-addresses", name: "listWhitelistedAddresses", group: "Whitelist",
+		method: http.MethodGet, path: "/organizations/{organizationId}/whitelisted-addresses",
+		name: "listWhitelistedAddresses", group: "Whitelist",
 		summary: "List an organization's whitelist",
 		text:    "Every address that is or was on it. One whose row is not what the signer endorsed, or that the signer does not know any more, is REFUSED: look at the log at once.",
 		query:   []parameter{orderParameter, limitParameter, cursorParameter},
-		answers: []success{{http.StatusOK, "A page of addresses.", Page[WhitelistedAddress]{}, examplePage(exampleWhitelisted), nil}},
-		faults:  []fault.Code{fault.CodeNotFound, fault.InvalidCursor},
-		handle:  (*api).listWhitelisted,
+		answers: []success{
+			{http.StatusOK, "A page of addresses.", Page[WhitelistedAddress]{}, examplePage(exampleWhitelisted), nil},
+		},
+		faults: []fault.Code{fault.CodeNotFound, fault.InvalidCursor},
+		handle: (*api).listWhitelisted,
 	},
 	{
-		method: http.MethodDelete, path: "/organizations/{organizationId}/whitelisted-addresses/{whitelistedAddressId}", name: "removeWhitelistedAddress", group: "Whitelist",
+		method: http.MethodDelete, path: "/organizations/{organizationId}/whitelisted-addresses/{whitelistedAddressId}",
+		name: "removeWhitelistedAddress", group: "Whitelist",
 		summary: "Remove an address from an organization's whitelist",
 		text:    "From this answer on nobody can choose it, and the signer pays it no more, also not what was accepted before and is not signed yet. No second operator is needed. Again it changes nothing. To use the address later, add it again.",
 		answers: []success{{http.StatusOK, "The address, REMOVED.", WhitelistedAddress{}, exampleRemoved, nil}},
@@ -202,8 +222,10 @@ var whitelistRoutes = []route{
 
 var (
 	exampleWhitelisted = WhitelistedAddress{
-		WhitelistedAddressID: pointerTo("wla_01J9ZW3M8Q4S5T6V7W8X9YZABC"), OrganizationID: exampleOrganizationID, Chain: "ETHEREUM",
-		Address: "0x71C7656EC7ab88b098defB751B7401B5f6d8976F", Label: "Treasury account at the exchange", Status: "COOLING_OFF", UsableFrom: &exampleAt,
+		WhitelistedAddressID: pointerTo("wla_01J9ZW3M8Q4S5T6V7W8X9YZABC"), OrganizationID: exampleOrganizationID,
+		Chain:   "ETHEREUM",
+		Address: "0x71C7656EC7ab88b098defB751B7401B5f6d8976F", Label: "Treasury account at the exchange",
+		Status: "COOLING_OFF", UsableFrom: &exampleAt,
 		CreatedAt: exampleAt, CreatedBy: "opk_01J9ZW3M8Q4S5T6V7W8X9YZABC",
 	}
 	exampleRemoved = func() WhitelistedAddress {
@@ -213,29 +235,58 @@ var (
 	}()
 )
 
-// whitelistFieldDocs are the words of the whitelist in the document.
+// whitelistFieldDocs are the document's texts about the whitelist.
 var whitelistFieldDocs = map[string]fieldDoc{
-	"WhitelistedAddress.":                     {text: "An address that an organization's own money may be paid out to."},
-	"WhitelistedAddressPage.":                 {text: "A page of whitelisted addresses."},
-	"WhitelistedAddressRequest.":              {text: "An address to add."},
-	"whitelistedAddressId":                    {text: "The address: wla_…", example: "wla_01J9ZW3M8Q4S5T6V7W8X9YZABC"},
-	"WhitelistedAddress.whitelistedAddressId": {text: "The address; null while it waits for a second operator.", example: "wla_01J9ZW3M8Q4S5T6V7W8X9YZABC"},
-	"WhitelistedAddress.organizationId":       {text: "Whose whitelist it is on."},
-	"WhitelistedAddress.chain":                {text: "The chain that it is paid on.", enum: chainNames},
-	"WhitelistedAddressRequest.chain":         {text: "The chain that it is paid on: one that runs here.", enum: chainNames},
-	"WhitelistedAddress.address":              {text: "The address in the chain's canonical form.", example: "0x71C7656EC7ab88b098defB751B7401B5f6d8976F"},
-	"WhitelistedAddressRequest.address":       {text: "The address. Compare it with its owner over another way than it came.", bounds: map[string]any{"minLength": 1, "maxLength": 128}, example: "0x71C7656EC7ab88b098defB751B7401B5f6d8976F"},
-	"WhitelistedAddress.label":                {text: "Whose it is, for people."},
-	"WhitelistedAddressRequest.label":         {text: "Whose it is, for people: 1 to 100 printable characters.", bounds: map[string]any{"minLength": 1, "maxLength": whitelist.LabelRunesMax}, example: "Treasury account at the exchange"},
-	"WhitelistedAddress.status":               {text: "AWAITING_APPROVAL: another operator has to agree. WAITING: the signer has not endorsed it yet, and is asked again. COOLING_OFF: not before usableFrom. USABLE. REFUSED: see refusedBecause. REMOVED.", enum: whitelistStatuses},
-	"usableFrom":                              {text: "From when it may be used; null while it waits for a second operator."},
-	"refusedBecause":                          {text: "Why the signer or this program refuses it; null where neither does."},
-	"WhitelistedAddress.createdAt":            {text: "When it was added, or asked for while it waits for a second operator."},
-	"WhitelistedAddress.createdBy":            {text: "The operator's key that added it, or that agreed to it."},
-	"removedAt":                               {text: "When it was removed; null while it is on the whitelist."},
-	"removedBy":                               {text: "The operator's key that removed it; null while it is on the whitelist."},
+	"WhitelistedAddress.": {
+		text: "An address that an organization's own money may be paid out to.",
+	},
+	"WhitelistedAddressPage.":    {text: "A page of whitelisted addresses."},
+	"WhitelistedAddressRequest.": {text: "An address to add."},
+	"whitelistedAddressId":       {text: "The address: wla_…", example: "wla_01J9ZW3M8Q4S5T6V7W8X9YZABC"},
+	"WhitelistedAddress.whitelistedAddressId": {
+		text: "The address; null while it waits for a second operator.", example: "wla_01J9ZW3M8Q4S5T6V7W8X9YZABC",
+	},
+	"WhitelistedAddress.organizationId": {text: "Whose whitelist it is on."},
+	"WhitelistedAddress.chain":          {text: "The chain that it is paid on.", enum: chainNames},
+	"WhitelistedAddressRequest.chain": {
+		text: "The chain that it is paid on: one that runs here.", enum: chainNames,
+	},
+	"WhitelistedAddress.address": {
+		text: "The address in the chain's canonical form.", example: "0x71C7656EC7ab88b098defB751B7401B5f6d8976F",
+	},
+	"WhitelistedAddressRequest.address": {
+		text:   "The address. Compare it with its owner over another way than it came.",
+		bounds: map[string]any{"minLength": 1, "maxLength": 128}, example: "0x71C7656EC7ab88b098defB751B7401B5f6d8976F",
+	},
+	"WhitelistedAddress.label": {text: "Whose it is, for people."},
+	"WhitelistedAddressRequest.label": {
+		text:    "Whose it is, for people: 1 to 100 printable characters.",
+		bounds:  map[string]any{"minLength": 1, "maxLength": whitelist.LabelRunesMax},
+		example: "Treasury account at the exchange",
+	},
+	"WhitelistedAddress.status": {
+		text: "AWAITING_APPROVAL: another operator has to agree. WAITING: the signer has not endorsed it yet, and is asked again. COOLING_OFF: not before usableFrom. USABLE. REFUSED: see refusedBecause. REMOVED.",
+		enum: whitelistStatuses,
+	},
+	"usableFrom": {
+		text: "From when it may be used; null while it waits for a second operator.",
+	},
+	"refusedBecause": {
+		text: "Why the signer or this program refuses it; null where neither does.",
+	},
+	"WhitelistedAddress.createdAt": {
+		text: "When it was added, or asked for while it waits for a second operator.",
+	},
+	"WhitelistedAddress.createdBy": {text: "The operator's key that added it, or that agreed to it."},
+	"removedAt":                    {text: "When it was removed; null while it is on the whitelist."},
+	"removedBy": {
+		text: "The operator's key that removed it; null while it is on the whitelist.",
+	},
 }
 
 var whitelistExamples = map[string]any{
-	"addWhitelistedAddress": WhitelistedAddressRequest{Chain: "ETHEREUM", Address: "0x71C7656EC7ab88b098defB751B7401B5f6d8976F", Label: "Treasury account at the exchange"},
+	"addWhitelistedAddress": WhitelistedAddressRequest{
+		Chain: "ETHEREUM", Address: "0x71C7656EC7ab88b098defB751B7401B5f6d8976F",
+		Label: "Treasury account at the exchange",
+	},
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// WithdrawRequest is the body of POST /withdraw. The booleans take no null: a
-// null where true was meant must not pass for false.
+// WithdrawRequest is the body of POST /withdraw. The booleans take no null: a null where true was
+// meant must not count as false.
 type WithdrawRequest struct {
 	MintID          int                `json:"mintId"`
 	CustomerID      string             `json:"customerId"`
@@ -32,8 +32,8 @@ type WithdrawRequest struct {
 	TravelRule      *json.RawMessage   `json:"travelRule,omitempty"`
 }
 
-// EstimateRequest is the body of POST /withdraw/estimate: the body of POST /withdraw,
-// of which only the mint has to be known.
+// EstimateRequest is the body of POST /withdraw/estimate: the body of POST /withdraw, of which only
+// the mint is required.
 type EstimateRequest struct {
 	MintID          int                `json:"mintId"`
 	CustomerID      *string            `json:"customerId,omitempty"`
@@ -50,7 +50,7 @@ type EstimateRequest struct {
 	TravelRule      *json.RawMessage   `json:"travelRule,omitempty"`
 }
 
-// Estimate is what a withdrawal would cost.
+// Estimate is the estimated cost of a withdrawal.
 type Estimate struct {
 	NetworkFee       string  `json:"networkFee"`
 	NetworkFeeMintID *int    `json:"networkFeeMintId"`
@@ -62,7 +62,7 @@ type Estimate struct {
 	ExpiresAt webhook.Time `json:"expiresAt"`
 }
 
-// GateResult is what one rule said, with what it looked at.
+// GateResult is the result of one rule, with the values that it checked.
 type GateResult struct {
 	Gate   string `json:"gate"`
 	Result string `json:"result"`
@@ -92,7 +92,7 @@ type GateResult struct {
 	Explanation     string `json:"why,omitempty"`
 }
 
-// Preview is what would become of a withdrawal.
+// Preview is the outcome that a withdrawal would have.
 type Preview struct {
 	WouldBe          string                   `json:"wouldBe"`
 	ApprovalReasons  webhook.List[string]     `json:"approvalReasons"`
@@ -114,12 +114,12 @@ type Decision struct {
 	Note            *string                  `json:"note"`
 }
 
-// Decisions are all that was decided about a withdrawal.
+// Decisions lists all decisions about a withdrawal.
 type Decisions struct {
 	Data []Decision `json:"data"`
 }
 
-// readWithdrawal reads the body of a withdrawal, whether it is to be made or only asked about.
+// readWithdrawal reads the body of a withdrawal, for a request or a preview.
 func (a *api) readWithdrawal(c *call) (withdrawal.Request, error) {
 	var empty withdrawal.Request
 	var body WithdrawRequest
@@ -151,13 +151,16 @@ func (a *api) readWithdrawal(c *call) (withdrawal.Request, error) {
 	return r, nil
 }
 
-// readFeeMode reads who pays the fee. Nothing at all is no mode.
+// readFeeMode reads who pays the fee. An empty text is refused.
 func readFeeMode(text *string) (string, error) {
 	if text == nil {
 		return "", nil
 	}
 	if *text == "" {
-		return "", fault.New(fault.Invalid, fault.InvalidRequest, "feeMode is ORGANIZATION or DEDUCTED."+nothingWritten+" Leave feeMode out or send one of them.").WithParam("feeMode")
+		return "", fault.New(
+			fault.Invalid, fault.InvalidRequest,
+			"feeMode is ORGANIZATION or DEDUCTED."+nothingWritten+" Leave feeMode out or send one of them.",
+		).WithParam("feeMode")
 	}
 	return *text, nil
 }
@@ -188,8 +191,9 @@ func (a *api) previewWithdrawal(c *call) (answer, error) {
 		return answer{}, err
 	}
 	body := Preview{
-		WouldBe: string(p.WouldBe), ApprovalReasons: reasonTexts(p.Reasons), Gates: showGates(p.Gates), NetworkFeeMintID: p.NetworkFeeMintID,
-		ExistingID: optionalText(p.ExistingID), CustomerCharge: p.CustomerCharge,
+		WouldBe: string(p.WouldBe), ApprovalReasons: reasonTexts(p.Reasons), Gates: showGates(p.Gates),
+		NetworkFeeMintID: p.NetworkFeeMintID,
+		ExistingID:       optionalText(p.ExistingID), CustomerCharge: p.CustomerCharge,
 	}
 	if p.NetworkFee != nil {
 		body.NetworkFee = pointerTo(p.NetworkFee.String())
@@ -210,12 +214,16 @@ func (a *api) estimateWithdrawal(c *call) (answer, error) {
 		return answer{}, err
 	}
 	e, err := a.conf.Withdrawals.Estimate(c.Context(), c.org, withdrawal.EstimateRequest{
-		MintID: body.MintID, CustomerID: body.CustomerID, Amount: body.Amount, UseDecimal: body.UseDecimal, ToAddress: body.ToAddress, FeeMode: mode,
+		MintID: body.MintID, CustomerID: body.CustomerID, Amount: body.Amount, UseDecimal: body.UseDecimal,
+		ToAddress: body.ToAddress, FeeMode: mode,
 	})
 	if err != nil {
 		return answer{}, err
 	}
-	shown := Estimate{NetworkFee: e.NetworkFee.String(), NetworkFeeMintID: e.NetworkFeeMintID, CustomerCharge: e.CustomerCharge, ExpiresAt: webhook.At(e.ExpiresAt)}
+	shown := Estimate{
+		NetworkFee: e.NetworkFee.String(), NetworkFeeMintID: e.NetworkFeeMintID, CustomerCharge: e.CustomerCharge,
+		ExpiresAt: webhook.At(e.ExpiresAt),
+	}
 	if e.NetworkFeeUSD != nil {
 		shown.NetworkFeeUSD = pointerTo(e.NetworkFeeUSD.String())
 	}
@@ -232,7 +240,8 @@ func reasonTexts(reasons []withdrawal.Reason) (texts webhook.List[string]) {
 	return texts
 }
 
-// showGates shows what the rules said. A member that GateResult does not have is a bug.
+// showGates converts the results of the rules. It panics on a member that GateResult does not have,
+// which is a bug.
 func showGates(steps []withdrawal.Step) (results webhook.List[GateResult]) {
 	raw, err := json.Marshal(withdrawal.FlattenSteps(steps))
 	if err == nil {
@@ -262,7 +271,8 @@ func (a *api) listDecisions(c *call) (answer, error) {
 	body := Decisions{Data: make([]Decision, 0, len(found))}
 	for _, d := range found {
 		show := Decision{
-			DecidedAt: webhook.At(d.DecidedAt), Act: string(d.Act), Status: string(d.Status), ApprovalReasons: reasonTexts(d.Reasons), Gates: showGates(d.Gates), Note: optionalText(d.Note),
+			DecidedAt: webhook.At(d.DecidedAt), Act: string(d.Act), Status: string(d.Status),
+			ApprovalReasons: reasonTexts(d.Reasons), Gates: showGates(d.Gates), Note: optionalText(d.Note),
 		}
 		if d.Actor.Kind != "" {
 			show.Actor = &webhook.Actor{Type: d.Actor.Kind, ID: d.Actor.ID}
@@ -281,7 +291,8 @@ func idempotencyKey(h http.Header, inBody *string) (*string, error) {
 	for _, v := range values {
 		if v != values[0] || inBody != nil && v != *inBody {
 			return nil, fault.New(fault.Invalid, fault.IdempotencyKeyMismatch,
-				"The request gives two different idempotency keys, in its body and in the header Idempotency-Key."+nothingWritten+" Give one.").WithParam("idempotencyKey")
+				"The request gives two different idempotency keys, in its body and in the header Idempotency-Key."+nothingWritten+" Give one.").
+				WithParam("idempotencyKey")
 		}
 	}
 	return &values[0], nil
@@ -289,7 +300,8 @@ func idempotencyKey(h http.Header, inBody *string) (*string, error) {
 
 var withdrawalStatuses = []string{
 	string(withdrawal.AwaitingApproval), string(withdrawal.Processing), string(withdrawal.Broadcast),
-	string(withdrawal.Completed), string(withdrawal.Failed), string(withdrawal.Rejected), string(withdrawal.Cancelled), string(withdrawal.Blocked),
+	string(withdrawal.Completed), string(withdrawal.Failed), string(withdrawal.Rejected), string(withdrawal.Cancelled),
+	string(withdrawal.Blocked),
 }
 
 var withdrawalTypes = []string{webhook.OfCustomer, webhook.OfOrganization}
@@ -328,14 +340,17 @@ var withdrawalColumns = []column[webhook.Withdrawal]{
 
 func (a *api) listWithdrawals(c *call) (answer, error) {
 	f := withdrawal.Filter{
-		Type: c.query["type"], CustomerID: c.query["customerId"], Status: c.query["status"], MintID: c.query.numberValue("mintId"), Chain: c.query["chain"],
+		Type: c.query["type"], CustomerID: c.query["customerId"], Status: c.query["status"],
+		MintID: c.query.numberValue("mintId"), Chain: c.query["chain"],
 		CreatedAfter: c.query.timeValue("createdAfter"), CreatedBefore: c.query.timeValue("createdBefore"),
-		TxHash: canonicalHash(c.query["txHash"]), Address: c.query["address"], Reference: c.query["reference"], IdempotencyKey: c.query["idempotencyKey"],
+		TxHash: canonicalHash(c.query["txHash"]), Address: c.query["address"], Reference: c.query["reference"],
+		IdempotencyKey: c.query["idempotencyKey"],
 	}
 	if c.table {
-		return csvExport(a, c, "withdrawals", withdrawalColumns, func(ctx context.Context, desc bool, row func(webhook.Withdrawal) error) error {
-			return a.conf.Withdrawals.ForEach(ctx, c.org, f, desc, row)
-		})
+		return csvExport(a, c, "withdrawals", withdrawalColumns,
+			func(ctx context.Context, desc bool, row func(webhook.Withdrawal) error) error {
+				return a.conf.Withdrawals.ForEach(ctx, c.org, f, desc, row)
+			})
 	}
 	p, err := a.readPage(c, "withdrawals")
 	if err != nil {

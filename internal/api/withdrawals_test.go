@@ -46,13 +46,17 @@ func TestAPreviewShowsEveryGateAndMovesNothing(t *testing.T) {
 	before := h.rowCounts()
 	got := h.wantStatus(h.call(h.one, "POST", "/withdraw/preview", payment()), 200)
 	gates := gatesOf(got.body)
-	if got.text("wouldBe") != "AWAITING_APPROVAL" || got.body["approvalReasons"].([]any)[0] != "USD_THRESHOLD" || got.text("networkFee") == "" || got.body["networkFeeMintId"] != float64(eth) {
+	if got.text("wouldBe") != "AWAITING_APPROVAL" || got.body["approvalReasons"].([]any)[0] != "USD_THRESHOLD" ||
+		got.text("networkFee") == "" || got.body["networkFeeMintId"] != float64(eth) {
 		t.Errorf("got %s, want it to wait because of its value", got.raw)
 	}
-	if g := gates["USD_THRESHOLD"]; g["result"] != "HOLD" || g["usdValue"] != "0.0009998" || g["threshold"] != "0.0009" || g["price"] != "0.9998" {
+	if g := gates["USD_THRESHOLD"]; g["result"] != "HOLD" || g["usdValue"] != "0.0009998" ||
+		g["threshold"] != "0.0009" || g["price"] != "0.9998" {
 		t.Errorf("got %v, want the value and the threshold", g)
 	}
-	for gate, result := range map[string]string{"ADDRESS": "PASS", "RISK": "NOT_CONFIGURED", "LIQUIDITY": "PASS", "BALANCE": "PASS"} {
+	for gate, result := range map[string]string{
+		"ADDRESS": "PASS", "RISK": "NOT_CONFIGURED", "LIQUIDITY": "PASS", "BALANCE": "PASS",
+	} {
 		if gates[gate]["result"] != result {
 			t.Errorf("%s: got %v, want %s", gate, gates[gate], result)
 		}
@@ -74,20 +78,32 @@ func TestAPreviewShowsEveryGateAndMovesNothing(t *testing.T) {
 	if again.text("existingId") != made.text("withdrawalId") || again.text("wouldBe") != "AWAITING_APPROVAL" {
 		t.Errorf("got %s, want the withdrawal that has the key", again.raw)
 	}
-	h.wantRefusal("another request with the key", h.call(h.one, "POST", "/withdraw/preview", payment("amount", "2000"), "Idempotency-Key", "k"), 409, "IDEMPOTENCY_CONFLICT", "idempotencyKey")
-	h.wantRefusal("two keys", h.call(h.one, "POST", "/withdraw/preview", payment("idempotencyKey", "a"), "Idempotency-Key", "k"), 400, "IDEMPOTENCY_KEY_MISMATCH", "idempotencyKey")
+	h.wantRefusal(
+		"another request with the key",
+		h.call(h.one, "POST", "/withdraw/preview", payment("amount", "2000"), "Idempotency-Key", "k"), 409,
+		"IDEMPOTENCY_CONFLICT", "idempotencyKey",
+	)
+	h.wantRefusal(
+		"two keys",
+		h.call(h.one, "POST", "/withdraw/preview", payment("idempotencyKey", "a"), "Idempotency-Key", "k"), 400,
+		"IDEMPOTENCY_KEY_MISMATCH", "idempotencyKey",
+	)
 }
 
 func TestAnEstimateIsAnswered(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	before := h.rowCounts()
-	got := h.wantStatus(h.call(h.one, "POST", "/withdraw/estimate", map[string]any{"mintId": usdc, "customerId": alice}), 200)
-	if got.text("networkFee") == "" || got.text("networkFee") == "0" || got.text("maxAmount") != "1000000" || got.text("expiresAt") == "" || got.body["networkFeeUsd"] != nil {
+	got := h.wantStatus(
+		h.call(h.one, "POST", "/withdraw/estimate", map[string]any{"mintId": usdc, "customerId": alice}), 200,
+	)
+	if got.text("networkFee") == "" || got.text("networkFee") == "0" || got.text("maxAmount") != "1000000" ||
+		got.text("expiresAt") == "" || got.body["networkFeeUsd"] != nil {
 		t.Errorf("got %s, want the fee, all that alice has, and no value without a price of the coin", got.raw)
 	}
 	// The whole body of a withdrawal may be sent.
-	whole := payment("requireApproval", true, "idempotencyKey", "k", "reference", "r", "metadata", map[string]string{"a": "b"}, "maxNetworkFee", "7", "feeMode", "ORGANIZATION", "useDecimal", false, "memo", nil)
+	whole := payment("requireApproval", true, "idempotencyKey", "k", "reference", "r", "metadata",
+		map[string]string{"a": "b"}, "maxNetworkFee", "7", "feeMode", "ORGANIZATION", "useDecimal", false, "memo", nil)
 	h.wantStatus(h.call(h.one, "POST", "/withdraw/estimate", whole), 200)
 	h.wantStatus(h.call(h.two, "POST", "/withdraw/estimate", map[string]any{"mintId": eth}), 200)
 	if after := h.rowCounts(); after != before {
@@ -103,7 +119,9 @@ func TestACancelledWithdrawalIsShownWithItsDecisions(t *testing.T) {
 	path := "/withdrawals/" + held
 	h.wantRefusal("another tenant's", h.call(h.two, "POST", path+"/cancel", nil), 404, "NOT_FOUND", "")
 	h.wantRefusal("another tenant's decisions", h.call(h.two, "GET", path+"/decisions", nil), 404, "NOT_FOUND", "")
-	for _, id := range []string{"wd_1", "wd_" + strings.Repeat("0", 26), "%00", "%27", "dep_" + strings.Repeat("0", 26)} {
+	for _, id := range []string{
+		"wd_1", "wd_" + strings.Repeat("0", 26), "%00", "%27", "dep_" + strings.Repeat("0", 26),
+	} {
 		h.wantRefusal(id, h.call(h.one, "POST", "/withdrawals/"+id+"/cancel", nil), 404, "NOT_FOUND", "")
 		h.wantRefusal(id, h.call(h.one, "GET", "/withdrawals/"+id+"/decisions", nil), 404, "NOT_FOUND", "")
 	}
@@ -125,12 +143,16 @@ func TestACancelledWithdrawalIsShownWithItsDecisions(t *testing.T) {
 	if won != 1 || lost != len(answers)-1 {
 		t.Errorf("got %d that won and %d that lost, want 1 and %d", won, lost, len(answers)-1)
 	}
-	if got := h.wantStatus(h.call(h.one, "GET", "/customers/alice/balances", nil), 200).list()[0]; got["available"] != "1000000" || got["pendingWithdraw"] != "0" {
+	if got := h.wantStatus(
+		h.call(h.one, "GET", "/customers/alice/balances", nil), 200,
+	).list()[0]; got["available"] != "1000000" || got["pendingWithdraw"] != "0" {
 		t.Errorf("got %v, want all of it back", got)
 	}
 	all := h.wantStatus(h.call(h.one, "GET", path+"/decisions", nil), 200).list()
-	if len(all) != 2 || all[0]["act"] != "REQUESTED" || all[0]["status"] != "AWAITING_APPROVAL" || all[1]["act"] != "CANCELLED" ||
-		all[1]["actor"].(map[string]any)["type"] != "API_KEY" || gatesOf(all[0])["REQUIRE_APPROVAL"]["result"] != "HOLD" {
+	if len(all) != 2 || all[0]["act"] != "REQUESTED" || all[0]["status"] != "AWAITING_APPROVAL" ||
+		all[1]["act"] != "CANCELLED" ||
+		all[1]["actor"].(map[string]any)["type"] != "API_KEY" ||
+		gatesOf(all[0])["REQUIRE_APPROVAL"]["result"] != "HOLD" {
 		t.Errorf("got %v, want the request and the cancellation", all)
 	}
 	out := h.wantStatus(h.call(h.one, "POST", "/withdraw", payment()), 202).text("withdrawalId")
@@ -147,8 +169,12 @@ func TestWhatAWithdrawalSaysOfItsFee(t *testing.T) {
 	h := newTestEnv(t)
 	h.coins(h.one, alice, 1_000_000_000_000_000)
 	rule := map[string]any{"beneficiary": map[string]any{"name": "Ann", "country": nil}}
-	got := h.wantStatus(h.call(h.one, "POST", "/withdraw", payment("mintId", eth, "amount", "900000000000000", "feeMode", "DEDUCTED", "maxNetworkFee", "900000000000000", "travelRule", rule)), 202)
-	if got.text("status") != "PROCESSING" || got.text("feeMode") != "DEDUCTED" || got.text("networkFee") == "" || got.text("maxNetworkFee") != "900000000000000" {
+	got := h.wantStatus(h.call(h.one, "POST", "/withdraw", payment(
+		"mintId",
+		eth, "amount", "900000000000000", "feeMode", "DEDUCTED", "maxNetworkFee", "900000000000000", "travelRule", rule,
+	)), 202)
+	if got.text("status") != "PROCESSING" || got.text("feeMode") != "DEDUCTED" || got.text("networkFee") == "" ||
+		got.text("maxNetworkFee") != "900000000000000" {
 		t.Errorf("got %s, want the fee that is deducted", got.raw)
 	}
 	if said, _ := got.body["travelRule"].(map[string]any); said["beneficiary"].(map[string]any)["name"] != "Ann" {
@@ -178,7 +204,9 @@ func (h *testEnv) coins(who tenant, customerID string, n uint64) {
 		h.t.Fatal(err)
 	}
 	err = h.db.InSystem(h.t.Context(), func(ctx context.Context, tx pg.Tx) error {
-		if err := wallet.MoveFunds(ctx, tx, wallet.Movement{WalletID: treasury.ID, OrgID: who.id, MintID: eth, Part: wallet.Credited, Plus: money.Units(n)}); err != nil {
+		if err := wallet.MoveFunds(ctx, tx, wallet.Movement{
+			WalletID: treasury.ID, OrgID: who.id, MintID: eth, Part: wallet.Credited, Plus: money.Units(n),
+		}); err != nil {
 			return err
 		}
 		return postDeposit(ctx, tx, who.id, customerID, n)
@@ -192,10 +220,13 @@ func (h *testEnv) coins(who tenant, customerID string, n uint64) {
 func TestWithdrawalsAreFoundByEveryFilter(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
-	h.wantStatus(h.call(h.one, "POST", "/withdraw", payment("customerId", alice, "idempotencyKey", "first", "reference", "order-1")), 202)
+	h.wantStatus(h.call(
+		h.one, "POST", "/withdraw", payment("customerId", alice, "idempotencyKey", "first", "reference", "order-1"),
+	), 202)
 	h.deposit(h.one, "bob", 5000)
-	second := h.wantStatus(h.call(h.one, "POST", "/withdraw", payment("customerId", "bob", "idempotencyKey", "second", "reference", "order-2",
-		"toAddress", "0xfb6916095ca1df60bb79ce92ce3ea74c37c5d358", "requireApproval", true)), 202)
+	second := h.wantStatus(h.call(h.one, "POST", "/withdraw",
+		payment("customerId", "bob", "idempotencyKey", "second", "reference", "order-2",
+			"toAddress", "0xfb6916095ca1df60bb79ce92ce3ea74c37c5d358", "requireApproval", true)), 202)
 	for query, want := range map[string]int{
 		"":                                     2,
 		"customerId=bob":                       1,
@@ -259,8 +290,11 @@ func TestAWithdrawalWithoutAKeyIsRefusedWhereOneIsDemanded(t *testing.T) {
 	}
 	before := h.rowCounts()
 	h.wantRefusal("without", h.call(h.one, "POST", "/withdraw", payment()), 400, "INVALID_REQUEST", "idempotencyKey")
-	h.wantRefusal("preview without", h.call(h.one, "POST", "/withdraw/preview", payment()), 400, "INVALID_REQUEST", "idempotencyKey")
-	if got := h.wantStatus(h.call(h.one, "POST", "/withdraw", with), 202); got.header.Get("Idempotent-Replayed") != "true" {
+	h.wantRefusal("preview without", h.call(h.one, "POST", "/withdraw/preview", payment()), 400, "INVALID_REQUEST",
+		"idempotencyKey")
+	if got := h.wantStatus(
+		h.call(h.one, "POST", "/withdraw", with), 202,
+	); got.header.Get("Idempotent-Replayed") != "true" {
 		t.Errorf("got %v, want the first one again", maps.Clone(got.header))
 	}
 	if after := h.rowCounts(); after != before {
@@ -277,6 +311,8 @@ func postDeposit(ctx context.Context, tx pg.Tx, orgID, customerID string, n uint
 	}
 	return ledgertest.PostWithCauses(ctx, tx, ledger.Posting{
 		Cause: ledger.Cause{Kind: ledger.Deposit, ID: "dep_coin_" + customerID},
-		Legs:  []ledger.Leg{{Debit: account(ledger.Custody, ""), Credit: account(ledger.Customer, customerID), Amount: money.Units(n)}},
+		Legs: []ledger.Leg{
+			{Debit: account(ledger.Custody, ""), Credit: account(ledger.Customer, customerID), Amount: money.Units(n)},
+		},
 	})
 }

@@ -19,12 +19,12 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/mirror"
 )
 
-// An Adoption is a lost journal that can be rebuilt: what the database has copied of
-// it, and what the chains say of every wallet that pays. Nothing was written yet.
+// Adoption is a lost journal that can be rebuilt, from the database's copy of it and from what the
+// chains report about every paying wallet. PrepareAdoption writes nothing.
 type Adoption struct {
-	Journal  string // the file that Write makes
-	Lost     string // id of the journal that it continues
-	Entries  int    // how many of the lost journal's entries the database has
+	Journal  string // the file that WriteJournal creates
+	Lost     string // id of the journal that the new one continues
+	Entries  int    // entries of the lost journal that the database has
 	Last     uint64 // number of the last of them
 	Accounts []PayingAccount
 
@@ -32,12 +32,12 @@ type Adoption struct {
 	seed    keys.Seed
 	copied  []signer.Entry
 	nonces  []local.ChainNonce
-	anchors []signer.Anchor // of the audit log, by the database's copy
+	anchors []signer.Anchor // of the audit log, from the database's copy
 	release func()
 	tools   *App
 }
 
-// PayingAccount is a wallet that pays, with how often its chain saw it pay.
+// PayingAccount is a paying wallet, with the number of payments that its chain has from it.
 type PayingAccount struct {
 	Wallet  signer.WalletRef
 	Chain   chain.Name
@@ -45,16 +45,22 @@ type PayingAccount struct {
 	Paid    uint64
 }
 
-// PrepareAdoption reads all that rebuilding a lost journal takes, and sees to it that
-// nothing pays meanwhile, until Close. It refuses while the journal is there, while a
-// service works on the database, and when a chain cannot be asked about a wallet.
+// PrepareAdoption reads all that a rebuilt journal needs, and makes sure that no payment is made
+// until Close. It refuses if the journal exists, if a service works on the database, or if a chain
+// cannot be asked about a wallet.
 func PrepareAdoption(ctx context.Context, conf Config, log *slog.Logger) (_ *Adoption, err error) {
 	if !conf.hasRole(RoleSigner) {
-		return nil, errors.New("signer." + conf.Signer.remoteSetting() + ": this configuration points to another signer; give one with the seed, the journal and the policy")
+		return nil, errors.New(
+			"signer." + conf.Signer.remoteSetting() +
+				": this configuration points to another signer; give one with the seed, the journal and the policy",
+		)
 	}
 	switch _, err := os.Stat(conf.Signer.Journal); {
 	case err == nil:
-		return nil, fmt.Errorf("the journal %s is there: nothing has to be rebuilt; if it is not the right one, move it away first", conf.Signer.Journal)
+		return nil, fmt.Errorf(
+			"the journal %s is there: nothing has to be rebuilt; if it is not the right one, move it away first",
+			conf.Signer.Journal,
+		)
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("signer.journal: %w", err)
 	}
@@ -91,7 +97,7 @@ func PrepareAdoption(ctx context.Context, conf Config, log *slog.Logger) (_ *Ado
 	return adoption, adoption.readPaymentCounts(ctx)
 }
 
-// lockWorkers takes the locks of every desk, which a service that runs would hold.
+// lockWorkers takes the lock of every dispatch worker, which a running service would hold.
 func (a *Adoption) lockWorkers(ctx context.Context) error {
 	for name := range a.tools.chains {
 		lock, ok, err := a.tools.db.AdvisoryLock(ctx, dispatch.LockName(name))
@@ -99,7 +105,8 @@ func (a *Adoption) lockWorkers(ctx context.Context) error {
 			return fmt.Errorf("make sure that nothing is being paid: %w", err)
 		}
 		if !ok {
-			return fmt.Errorf("a service pays on %s: stop every service and every signer of this installation first", name)
+			return fmt.Errorf("a service pays on %s: stop every service and every signer of this installation first",
+				name)
 		}
 		previous := a.release
 		a.release = func() {
@@ -112,8 +119,8 @@ func (a *Adoption) lockWorkers(ctx context.Context) error {
 	return nil
 }
 
-// readPaymentCounts asks each chain about each wallet that pays on it. The address comes from the
-// seed: a changed row of the database must not have another account asked about.
+// readPaymentCounts asks each chain about each wallet that pays on it. It derives the address from
+// the seed, so that a tampered row of the database cannot substitute another account.
 func (a *Adoption) readPaymentCounts(ctx context.Context) error {
 	payers, err := mirror.ListPayingWallets(ctx, a.tools.db)
 	if err != nil {
@@ -139,7 +146,9 @@ func (a *Adoption) readPaymentCounts(ctx context.Context) error {
 			asked[key] = true
 			ch, ok := a.tools.chains[name]
 			if !ok {
-				return fmt.Errorf("wallets pay on %s, which is not configured: add it under chains, so that it can be asked", name)
+				return fmt.Errorf(
+					"wallets pay on %s, which is not configured: add it under chains, so that it can be asked", name,
+				)
 			}
 			address, err := local.DeriveAddress(a.seed, p.Wallet)
 			if err != nil {
@@ -150,19 +159,23 @@ func (a *Adoption) readPaymentCounts(ctx context.Context) error {
 				return fmt.Errorf("ask %s how often %s has paid: %w", name, address, err)
 			}
 			if account.KeyedSlots {
-				// Nothing there counts what a wallet has paid, so nothing could show that the copy
-				// lacks a payment, and it would be made again.
-				return fmt.Errorf("%s does not number the payments of %s: a copy of the journal cannot be shown to be whole, and none is adopted", name, address)
+				// The chain does not count the payments of a wallet. A missing payment in the copy
+				// could not be detected, and would be made again.
+				return fmt.Errorf(
+					"%s does not number the payments of %s: a copy of the journal cannot be shown to be whole, and none is adopted",
+					name, address,
+				)
 			}
 			key.NextNonce = account.Latest
 			a.nonces = append(a.nonces, key)
-			a.Accounts = append(a.Accounts, PayingAccount{Wallet: p.Wallet, Chain: name, Address: address, Paid: account.Latest})
+			a.Accounts = append(a.Accounts,
+				PayingAccount{Wallet: p.Wallet, Chain: name, Address: address, Paid: account.Latest})
 		}
 	}
 	return nil
 }
 
-// WriteJournal makes the journal, and gives back the anchors of the audit log where their file
+// WriteJournal creates the journal. It also restores the anchors of the audit log, if their file
 // was lost with it. It never replaces a file.
 func (a *Adoption) WriteJournal() error {
 	if err := local.AdoptJournal(a.conf, a.seed, a.copied, a.nonces); err != nil {

@@ -1,8 +1,8 @@
-// Package app wires everything together, in order, and runs it: what coffer
-// serve and the local world start is this and nothing else.
+// Package app wires all parts together, in order, and runs them: coffer serve and the local world
+// start exactly this.
 //
-// What never happens here: a decision. What a crash leaves: rows, from which the
-// next start continues; there is no recovery that normal work would not do.
+// It makes no decision. A crash leaves rows from which the next start continues; there is no
+// recovery beyond the normal work.
 package app
 
 import (
@@ -55,23 +55,25 @@ import (
 )
 
 const (
-	headerReadMax    = 10 * time.Second // to send the headers of a request
-	requestMax       = 60 * time.Second // to answer one
-	writableInterval = 2 * time.Second  // between two writes that show /readyz whether the database takes any
+	headerReadMax = 10 * time.Second // to send the headers of a request
+	requestMax    = 60 * time.Second // to answer one
+	// The pause between two test writes by which /readyz checks that the database takes writes.
+	writableInterval = 2 * time.Second
 	shutdownMax      = 20 * time.Second // for requests under way when the service stops
 	idleMax          = 2 * time.Minute  // for a connection without requests
 	headerBytesMax   = 16 << 10
 	mirrorInterval   = 30 * time.Second // between two comparisons with the signer's journal
 
-	bodyWaitMax  = 10 * time.Second // to wait for a body, beyond what its bytes take
-	bodyRateMin  = 64 << 10         // bytes of a body in a second
-	privateConns = 256              // open at once on a listener that is not for organizations
+	// To wait for a body, in addition to the time that its bytes take.
+	bodyWaitMax  = 10 * time.Second
+	bodyRateMin  = 64 << 10 // bytes of a body per second
+	privateConns = 256      // open at once on a listener that is not for organizations
 )
 
-// privateConnections are what the listeners of operators and of health take.
+// privateConnections limits the connections of the operators' and the health listeners.
 var privateConnections = inbound.Limits{Connections: privateConns, BodyWait: bodyWaitMax, BodyRate: bodyRateMin}
 
-// App is the service, wired.
+// App is the wired service.
 type App struct {
 	conf        Config
 	log         *slog.Logger
@@ -88,31 +90,31 @@ type App struct {
 	resolutions *deposit.Resolutions
 	whitelist   *whitelist.Service
 	screening   risk.Policy
-	grants      *signer.GrantKey // nil where nothing is decided or flagged
+	grants      *signer.GrantKey // nil where this process approves no payments and flags no deposits
 	voider      *dispatch.Voider
-	isTool      bool // a command beside the running service
+	isTool      bool // a command next to the running service
 
 	metrics                  *ops.Metrics
 	apiListener, opsListener net.Listener
 	apiHandler, opsHandler   http.Handler
-	operatorListener         net.Listener // of the operators; nil: there is none
+	operatorListener         net.Listener // nil if there is no operators' listener
 	keyRolled                func(ctx context.Context, org string, key seal.Secret)
 	operatorHandler          http.Handler
 	loops                    []loop
 	jobs                     *jobs.Runner
-	dispatcher               *delivery.Dispatcher // nil where no webhook is posted
+	dispatcher               *delivery.Dispatcher // nil where no webhooks are posted
 	ready                    atomic.Bool
 	opened                   chan struct{}
 }
 
-// A loop is a part that works until its context ends.
+// loop is a part that works until its context ends.
 type loop struct {
 	name string
 	run  func(ctx context.Context) error
 }
 
-// New wires the service: it opens the database, the signer, the chains and the
-// listeners, and starts nothing. Close releases them.
+// New wires the service: it opens the database, the signer, the chains and the listeners, and
+// starts no loop. Close releases them.
 func New(ctx context.Context, conf Config, log *slog.Logger) (service *App, err error) {
 	if err := conf.checkPolicy(); err != nil {
 		return nil, err
@@ -137,8 +139,8 @@ func New(ctx context.Context, conf Config, log *slog.Logger) (service *App, err 
 	if err := service.openTrace(ctx); err != nil {
 		return service, err
 	}
-	// Before anything may go out or be issued, the database has to know all
-	// that the signer remembers: else it is older than the signer.
+	// Before a payment goes out or an address is issued, the database must have all entries of the
+	// signer's journal. Otherwise it is older than the signer.
 	if err := mirror.ImportJournal(ctx, service.db, service.signer, service.wallets); err != nil {
 		return service, fmt.Errorf("compare the database with the signer's journal: %w", err)
 	}
@@ -150,16 +152,19 @@ func New(ctx context.Context, conf Config, log *slog.Logger) (service *App, err 
 		return service, err
 	}
 	deposits := service.newDepositService()
-	service.runAs(RoleWorkers, loop{"deposit", deposits.Run}, loop{"memos", deposits.RunMemos}, loop{"resolutions", service.resolutions.Run}, loop{"whitelist", service.whitelist.RunMaintenance}, loop{"voids", service.voider.Run}, loop{"restored", func(ctx context.Context) error {
-		return service.withdrawals.RunCollectOwed(ctx, log)
-	}})
+	service.runAs(RoleWorkers, loop{"deposit", deposits.Run}, loop{"memos", deposits.RunMemos},
+		loop{"resolutions", service.resolutions.Run}, loop{"whitelist", service.whitelist.RunMaintenance},
+		loop{"voids", service.voider.Run}, loop{"restored", func(ctx context.Context) error {
+			return service.withdrawals.RunCollectOwed(ctx, log)
+		}})
 	if !conf.Risk.Rescreen.Disabled {
 		service.runAs(RoleWorkers, loop{"rescreening", service.NewRescreener().Run})
 	}
 	for name, ch := range service.chains {
 		service.wireChain(name, ch, deposits)
 	}
-	// Every process looks, for each would go on with a database that was replaced.
+	// Every process watches the journal, because each would go on with a database that was
+	// replaced.
 	service.loops = append(service.loops, loop{"journal", func(ctx context.Context) error {
 		mirror.WatchJournal(ctx, service.db, service.signer, service.wallets, mirrorInterval)
 		return nil
@@ -167,21 +172,22 @@ func New(ctx context.Context, conf Config, log *slog.Logger) (service *App, err 
 	return service, service.wireEdges(ctx)
 }
 
-// newDepositService takes deposits in, by the prices and on the chains of the configuration.
+// newDepositService builds the deposit service, with the prices and chains of the configuration.
 func (a *App) newDepositService() *deposit.Service {
-	return deposit.New(a.db, a.wallets, a.prices, a.screening, a.log, deposit.WithFlagKey(a.grants), deposit.WithPriceAge(a.conf.PriceAge()), deposit.WithChains(a.chains))
+	return deposit.New(a.db, a.wallets, a.prices, a.screening, a.log, deposit.WithFlagKey(a.grants),
+		deposit.WithPriceAge(a.conf.PriceAge()), deposit.WithChains(a.chains))
 }
 
-// runAs adds loops when this process has their role.
+// runAs adds loops if this process has their role.
 func (a *App) runAs(role Role, loops ...loop) {
 	if a.conf.hasRole(role) {
 		a.loops = append(a.loops, loops...)
 	}
 }
 
-// OpenTools wires what a command needs beside a running service: everything but
-// the signer, the loops and the listeners. It writes rows that the service then
-// works on; what only a signer can do is refused.
+// OpenTools wires what a command needs next to a running service: everything but the signer, the
+// loops and the listeners. It writes rows on which the service then works; actions that need a
+// signer are refused.
 func OpenTools(ctx context.Context, conf Config, log *slog.Logger) (*App, error) {
 	attest, err := keys.ReadAttestKey(conf.Keys.Attest)
 	if err != nil {
@@ -195,20 +201,24 @@ func OpenTools(ctx context.Context, conf Config, log *slog.Logger) (*App, error)
 	deposits := service.newDepositService()
 	for name, ch := range service.chains {
 		if !name.IsUTXO() {
-			service.sweepers[name] = sweep.New(service.db, ch, service.wallets, service.prices, sweep.Config{}, service.log)
+			service.sweepers[name] = sweep.New(service.db, ch, service.wallets, service.prices, sweep.Config{},
+				service.log)
 		}
-		service.walkers[name] = scan.New(service.db, scan.Config{Chain: name, Reader: ch.Reader, FinalityListeners: finalityListeners(deposits)}, deposits, service.log)
+		service.walkers[name] = scan.New(
+			service.db, scan.Config{Chain: name, Reader: ch.Reader, FinalityListeners: finalityListeners(deposits)},
+			deposits, service.log,
+		)
 	}
 	return service, nil
 }
 
-// voidWaitMax is how long a command waits for the running service to have a payment voided.
+// voidWaitMax is how long a command waits until the running service has voided a payment.
 const voidWaitMax = 10 * time.Second
 
-// noSigner is the signer of a process that has none.
+// noSigner is the signer of a process without one.
 type noSigner struct{ signer.Signer }
 
-// ErrNoSigner says that a wallet does not exist yet, of tools, which cannot make one.
+// ErrNoSigner says that a wallet does not exist yet and that tools cannot create one.
 var ErrNoSigner = errors.New("this command has no signer: start the service, which makes the wallet, and try again")
 
 func (noSigner) IssueAddress(context.Context, signer.WalletRef) (signer.IssuedAddress, error) {
@@ -222,11 +232,12 @@ func (noSigner) VoidIntent(context.Context, signer.Void) (signer.Entry, error) {
 func newApp(conf Config, log *slog.Logger, closeSigner func() error) *App {
 	return &App{
 		conf: conf, log: log, opened: make(chan struct{}), closers: []func() error{closeSigner},
-		sweepers: map[chain.Name]*sweep.Sweeper{}, walkers: map[chain.Name]*scan.Walker{}, prices: price.Fixed{Prices: conf.fixedPrices()},
+		sweepers: map[chain.Name]*sweep.Sweeper{}, walkers: map[chain.Name]*scan.Walker{},
+		prices: price.Fixed{Prices: conf.fixedPrices()},
 	}
 }
 
-// openCore opens the database and the chains and makes what stands on both.
+// openCore opens the database and the chains and builds the services on them.
 func (a *App) openCore(ctx context.Context, sign signer.Signer, attest ed25519.PublicKey) (err error) {
 	a.db, err = pg.Open(ctx, pg.Config{URL: a.conf.Database.URL, MaxConns: a.conf.Database.MaxConns}, time.Now)
 	if err != nil {
@@ -271,18 +282,23 @@ func (a *App) openCore(ctx context.Context, sign signer.Signer, attest ed25519.P
 		AttestKey: attest, GrantKey: grants, Chains: a.chains, CoolingOff: a.conf.Operator.coolingOff(),
 	}, a.log)
 	a.withdrawals = &withdrawal.Service{
-		DB: a.db, Chains: a.chains, Wallets: a.wallets, Prices: a.prices, PriceAge: a.conf.PriceAge(), HasPriceSource: a.conf.pricedMints(),
-		Risk: a.screening, GrantKey: grants, Whitelist: whitelistAdapter{a.whitelist}, Voider: a.voider,
+		DB: a.db, Chains: a.chains, Wallets: a.wallets, Prices: a.prices, PriceAge: a.conf.PriceAge(),
+		HasPriceSource: a.conf.pricedMints(),
+		Risk:           a.screening, GrantKey: grants, Whitelist: whitelistAdapter{a.whitelist}, Voider: a.voider,
 	}
-	a.voider.Listeners = map[signer.Purpose]dispatch.VoidListener{signer.Payment: a.withdrawals, signer.Return: a.resolutions}
+	a.voider.Listeners = map[signer.Purpose]dispatch.VoidListener{
+		signer.Payment: a.withdrawals, signer.Return: a.resolutions,
+	}
 	return nil
 }
 
-// whitelistAdapter is the whitelist as withdrawals of organizations ask it.
+// whitelistAdapter adapts the whitelist to the withdrawals of organizations.
 type whitelistAdapter struct{ service *whitelist.Service }
 
 // Usable implements withdrawal.Whitelist.
-func (l whitelistAdapter) Usable(ctx context.Context, tx pg.Tx, org, listedID string) (withdrawal.WhitelistEntry, error) {
+func (l whitelistAdapter) Usable(
+	ctx context.Context, tx pg.Tx, org, listedID string,
+) (withdrawal.WhitelistEntry, error) {
 	address, err := l.service.Usable(ctx, tx, org, listedID)
 	if err != nil {
 		return withdrawal.WhitelistEntry{}, err
@@ -290,7 +306,7 @@ func (l whitelistAdapter) Usable(ctx context.Context, tx pg.Tx, org, listedID st
 	return withdrawal.WhitelistEntry{Chain: address.Chain, Address: address.Address}, nil
 }
 
-// convertCertificates are those of the signer on the network in the words of the metrics.
+// convertCertificates converts the remote signer's certificates for the metrics.
 func convertCertificates(read func() []remote.Certificate) func() []ops.Certificate {
 	return func() (certificates []ops.Certificate) {
 		for _, c := range read() {
@@ -300,12 +316,13 @@ func convertCertificates(read func() []remote.Certificate) func() []ops.Certific
 	}
 }
 
-// openTrace has spans sent when the configuration says where.
+// openTrace starts sending spans, if the configuration names an endpoint.
 func (a *App) openTrace(ctx context.Context) error {
 	if a.conf.Trace.Endpoint == "" {
 		return nil
 	}
-	closing, err := otlp.Open(ctx, a.conf.Trace.Endpoint, a.conf.Trace.sampleRatio(), formatRoles(a.conf.ActiveRoles()), a.log)
+	closing, err := otlp.Open(ctx, a.conf.Trace.Endpoint, a.conf.Trace.sampleRatio(), formatRoles(a.conf.ActiveRoles()),
+		a.log)
 	if err != nil {
 		return err
 	}
@@ -321,8 +338,10 @@ func (a *App) openChains(ctx context.Context) error {
 			var err error
 			ch, err = a.conf.openChain(ctx, name)
 			if a.isTool && errors.Is(err, chain.ErrTooFewProviders) {
-				// A freeze, or the end of an order that waits for these providers, asks them nothing.
-				a.log.WarnContext(ctx, "a command goes on without a chain's providers; what has to ask them fails", "chain", name, "error", err)
+				// Commands such as a freeze, or ending an order that waits for these providers, do
+				// not ask them.
+				a.log.WarnContext(ctx, "a command goes on without a chain's providers; what has to ask them fails",
+					"chain", name, "error", err)
 				err = nil
 			}
 			if err != nil {
@@ -337,7 +356,10 @@ func (a *App) openChains(ctx context.Context) error {
 
 func (a *App) wireChain(name chain.Name, ch chain.Chain, deposits *deposit.Service) {
 	paces := a.conf.Intervals
-	walk := scan.Config{Chain: name, Reader: ch.Reader, PollInterval: time.Duration(paces.Scan), FinalityListeners: finalityListeners(deposits)}
+	walk := scan.Config{
+		Chain: name, Reader: ch.Reader, PollInterval: time.Duration(paces.Scan),
+		FinalityListeners: finalityListeners(deposits),
+	}
 	walk.OnError = func(walk string, err error) { a.metrics.CountScanError(name, walk, err) }
 	if start := a.conf.Chains[name].StartHeight; start > 0 {
 		parent := start - 1
@@ -346,62 +368,64 @@ func (a *App) wireChain(name chain.Name, ch chain.Chain, deposits *deposit.Servi
 	a.walkers[name] = scan.New(a.db, walk, deposits, a.log)
 	a.runAs(RoleScan, loop{"scan " + string(name), a.walkers[name].Run})
 	a.runAs(RoleDispatch, loop{"dispatch " + string(name), a.DispatchWorker(name).Run})
-	sweeper := sweep.New(a.db, ch, a.wallets, a.prices, sweep.Config{PollInterval: time.Duration(paces.Sweep), CloseAfter: a.conf.Chains[name].closeIdle()}, a.log)
+	sweeper := sweep.New(a.db, ch, a.wallets, a.prices,
+		sweep.Config{PollInterval: time.Duration(paces.Sweep), CloseAfter: a.conf.Chains[name].closeIdle()}, a.log)
 	if !name.IsUTXO() {
-		a.sweepers[name] = sweeper // with UTXOs a person has nothing to sweep: any UTXO pays where it lies
+		// On a chain with UTXOs a person has nothing to sweep: every UTXO pays from where it is.
+		a.sweepers[name] = sweeper
 	}
 	a.runAs(RoleWorkers, loop{"sweep " + string(name), sweeper.Run})
 }
 
-// finalityListeners are all that have built on final blocks, in the order in which they
-// are told that some are gone.
+// finalityListeners returns the parts that rely on final blocks, in the order in which they are
+// notified of removed blocks.
 func finalityListeners(deposits *deposit.Service) []finality.Listener {
 	return []finality.Listener{deposits}
 }
 
-// verifyBooksJob is the chore of the verifier.
+// verifyBooksJob runs the verifier.
 type verifyBooksJob struct{}
 
-// Kind names it for ever.
+// Kind returns the job's permanent name.
 func (verifyBooksJob) Kind() string { return "verify" }
 
-// verifyAddressesJob is the chore that looks at every address.
+// verifyAddressesJob verifies every address.
 type verifyAddressesJob struct{}
 
-// Kind names it for ever.
+// Kind returns the job's permanent name.
 func (verifyAddressesJob) Kind() string { return "verify_addresses" }
 
-// expireChangesJob is the chore that ends change requests nobody agreed to in time.
+// expireChangesJob ends change requests that were not approved in time.
 type expireChangesJob struct{}
 
-// Kind names it for ever.
+// Kind returns the job's permanent name.
 func (expireChangesJob) Kind() string { return "end_change_requests" }
 
-// FourEyes is whether what loosens a control needs a second operator here.
+// FourEyes returns whether a change that loosens a control needs a second operator here.
 func (a *App) FourEyes() foureyes.Rule { return a.conf.Operator.fourEyesRule() }
 
 func (o Operator) fourEyesRule() foureyes.Rule { return foureyes.Rule{Enabled: o.FourEyes} }
 
-// verifyAddressesInterval is how often every address is looked at. One that is used is looked at
-// then, so this is for those that wait for a payment.
+// verifyAddressesInterval is how often every address is verified. A used address is verified on
+// use, so this is for those that wait for a payment.
 const verifyAddressesInterval = 24 * time.Hour
 
-// pruneInterval is how often what is old leaves the feed and the log of webhooks.
+// pruneInterval is how often old data is deleted from the feed and the log of webhooks.
 const pruneInterval = time.Hour
 
-// pruneAnswersJob is the chore that takes away what providers said and nothing refers to.
+// pruneAnswersJob deletes answers of risk providers to which nothing refers.
 type pruneAnswersJob struct{}
 
-// Kind names it for ever.
+// Kind returns the job's permanent name.
 func (pruneAnswersJob) Kind() string { return "retire_risk_answers" }
 
-// pruneWebhooksJob is the chore that takes it away.
+// pruneWebhooksJob deletes old data from the feed and the log of webhooks.
 type pruneWebhooksJob struct{}
 
-// Kind names it for ever.
+// Kind returns the job's permanent name.
 func (pruneWebhooksJob) Kind() string { return "retire_webhooks" }
 
-// wireEdges wires what the outside meets: events, webhooks, the listeners.
+// wireEdges wires the external interfaces: events, webhooks, the listeners.
 func (a *App) wireEdges(ctx context.Context) (err error) {
 	if a.conf.hasRole(RoleWorkers) {
 		if err := a.wireWorkers(); err != nil {
@@ -424,15 +448,17 @@ func (a *App) wireEdges(ctx context.Context) (err error) {
 			a.loops = append(a.loops, loop{"signer", answer})
 		}
 	}
-	a.opsHandler = ops.NewHandler(map[string]ops.Check{"service": a.CheckReady, "database": a.db.WritableCheck(writableInterval), "signer": a.checkSignerAnswers}, a.metrics)
+	a.opsHandler = ops.NewHandler(map[string]ops.Check{
+		"service": a.CheckReady, "database": a.db.WritableCheck(writableInterval), "signer": a.checkSignerAnswers,
+	}, a.metrics)
 	if a.opsListener, err = net.Listen("tcp", a.conf.Ops.Listen); err != nil {
 		return fmt.Errorf("ops.listen: %w", err)
 	}
 	return nil
 }
 
-// openDispatcher makes what posts webhooks, with the installation's keys, once for a
-// process. keys are their public halves, newest first.
+// openDispatcher builds the dispatcher of webhooks with the installation's keys, once per process.
+// keys are their public halves, newest first.
 func (a *App) openDispatcher(sealed *seal.Keyset) (d *delivery.Dispatcher, keys []string, err error) {
 	key, err := delivery.OpenKey(a.conf.Keys.Webhook)
 	if err != nil {
@@ -448,12 +474,15 @@ func (a *App) openDispatcher(sealed *seal.Keyset) (d *delivery.Dispatcher, keys 
 		former, keys = append(former, old), append(keys, old.Public())
 	}
 	if a.dispatcher == nil {
-		a.dispatcher = &delivery.Dispatcher{DB: a.db, Seal: sealed, Key: key, FormerKeys: former, Development: a.conf.Webhooks.Development, Log: a.log, Observe: a.metrics.CountWebhookAttempt}
+		a.dispatcher = &delivery.Dispatcher{
+			DB: a.db, Seal: sealed, Key: key, FormerKeys: former, Development: a.conf.Webhooks.Development, Log: a.log,
+			Observe: a.metrics.CountWebhookAttempt,
+		}
 	}
 	return a.dispatcher, keys, nil
 }
 
-// wireWorkers wires what numbers events, delivers them and does the chores.
+// wireWorkers wires the sequencer, the deliveries and the periodic jobs.
 func (a *App) wireWorkers() error {
 	sealed, err := a.openSeal()
 	if err != nil {
@@ -470,29 +499,37 @@ func (a *App) wireWorkers() error {
 	sequencer := &event.Sequencer{DB: a.db, Environment: environment, Listener: delivery.FanOut{}, Log: a.log}
 	sequencer.OnNumbered = dispatcher.Wake
 	a.jobs = jobs.New(a.db, a.log)
-	jobs.HandlePeriodic(a.jobs, time.Duration(a.conf.Intervals.Verify), verifyBooksJob{}, func(ctx context.Context) error {
-		_, err := verify.CheckAndFreeze(ctx, a.db, a.chains, a.log, verify.WithGrants(a.grants))
-		return err
-	})
+	jobs.HandlePeriodic(a.jobs, time.Duration(a.conf.Intervals.Verify), verifyBooksJob{},
+		func(ctx context.Context) error {
+			_, err := verify.CheckAndFreeze(ctx, a.db, a.chains, a.log, verify.WithGrants(a.grants))
+			return err
+		})
 	jobs.HandlePeriodic(a.jobs, verifyAddressesInterval, verifyAddressesJob{}, func(ctx context.Context) error {
 		_, err := verify.CheckAddressesAndFreeze(ctx, a.db, a.wallets, a.log)
 		return err
 	})
-	jobs.HandlePeriodic(a.jobs, pruneInterval, expireChangesJob{}, func(ctx context.Context) error { return foureyes.Expire(ctx, a.db) })
+	jobs.HandlePeriodic(a.jobs, pruneInterval, expireChangesJob{}, func(ctx context.Context) error {
+		return foureyes.Expire(ctx, a.db)
+	})
 	jobs.HandlePeriodic(a.jobs, pruneInterval, pruneAnswersJob{}, func(ctx context.Context) error {
 		return risk.PruneAnswers(ctx, a.db, cmp.Or(time.Duration(a.conf.Risk.AnswersKept), risk.RetentionDefault))
 	})
-	jobs.HandlePeriodic(a.jobs, pruneInterval, pruneWebhooksJob{}, func(ctx context.Context) error { return delivery.Prune(ctx, a.db, a.log) })
-	a.loops = append(a.loops, loop{"sequencer", sequencer.Run}, loop{"delivery", dispatcher.Run}, loop{"jobs", a.jobs.Run})
-	sealer, anchorer := audit.Sealer{DB: a.db, Log: a.log}, audit.Anchorer{DB: a.db, Signer: a.signer, Key: a.attestKey, Interval: time.Duration(a.conf.Intervals.Anchor), Log: a.log}
+	jobs.HandlePeriodic(a.jobs, pruneInterval, pruneWebhooksJob{}, func(ctx context.Context) error {
+		return delivery.Prune(ctx, a.db, a.log)
+	})
+	a.loops = append(a.loops, loop{"sequencer", sequencer.Run}, loop{"delivery", dispatcher.Run},
+		loop{"jobs", a.jobs.Run})
+	sealer, anchorer := audit.Sealer{DB: a.db, Log: a.log}, audit.Anchorer{
+		DB: a.db, Signer: a.signer, Key: a.attestKey, Interval: time.Duration(a.conf.Intervals.Anchor), Log: a.log,
+	}
 	a.loops = append(a.loops, loop{"audit", sealer.Run}, loop{"anchors", anchorer.Run})
 	folder := ledger.Folder{DB: a.db, Log: a.log}
 	a.loops = append(a.loops, loop{"totals", folder.Run})
 	return nil
 }
 
-// wireAPI wires what organizations call. With the public halves of the keys of webhooks
-// alone it shows them, and posts no samples.
+// wireAPI wires the organizations' interface. If it has only the public halves of the webhook keys,
+// it shows them and posts no samples.
 func (a *App) wireAPI() error {
 	sealed, err := a.openSeal()
 	if err != nil {
@@ -524,7 +561,8 @@ func (a *App) wireAPI() error {
 	a.apiHandler = api.New(api.Config{
 		KeyRolled: keyRolled,
 		Limits:    a.conf.API.Limits.apiLimits(a.conf.Network), Proxies: trusted,
-		DB: a.db, Chains: a.chains, Withdrawals: a.withdrawals, Transfers: transfer.New(a.db), Wallets: a.wallets, Prices: a.prices, WebhookKeys: keys,
+		DB: a.db, Chains: a.chains, Withdrawals: a.withdrawals, Transfers: transfer.New(a.db), Wallets: a.wallets,
+		Prices: a.prices, WebhookKeys: keys,
 		Flagged:   a.resolutions,
 		Endpoints: &delivery.Endpoints{Seal: sealed, Development: a.conf.Webhooks.Development, Posts: posts},
 		CursorKey: cursor, BaseURL: a.conf.API.URL + "/v1", Log: a.log, Observe: a.metrics.ObserveRequest,
@@ -541,8 +579,11 @@ func (a *App) wireAPI() error {
 		a.operatorHandler = api.NewOperator(api.OperatorConfig{
 			Proxies:  operatorProxies,
 			FourEyes: a.conf.Operator.fourEyesRule(), Whitelist: a.whitelist,
-			DB: a.db, Chains: a.chains, Withdrawals: a.withdrawals, Flagged: a.resolutions, Rescreens: a.NewRescreener(), AllowedPrefixes: allowed, CursorKey: cursor, BaseURL: a.conf.Operator.publicURL() + "/v1",
-			Limits: a.conf.API.Limits.apiLimits(a.conf.Network), LocalRisk: slices.Contains(a.conf.Risk.Providers, riskLocal), Log: a.log,
+			DB: a.db, Chains: a.chains, Withdrawals: a.withdrawals, Flagged: a.resolutions,
+			Rescreens: a.NewRescreener(), AllowedPrefixes: allowed, CursorKey: cursor,
+			BaseURL:   a.conf.Operator.publicURL() + "/v1",
+			Limits:    a.conf.API.Limits.apiLimits(a.conf.Network),
+			LocalRisk: slices.Contains(a.conf.Risk.Providers, riskLocal), Log: a.log,
 			KeyRolled: keyRolled,
 		})
 		if a.operatorListener, err = net.Listen("tcp", a.conf.Operator.Listen); err != nil {
@@ -563,12 +604,12 @@ func (a *App) openSeal() (*seal.Keyset, error) {
 	return sealed, nil
 }
 
-// OnKeyRolled has f hear of each main API key that an operator or its organization rolls
-// through this process. It is called before Run.
+// OnKeyRolled registers f, which receives each main API key that an operator or its organization
+// rolls through this process. It is called before Run.
 func (a *App) OnKeyRolled(f func(ctx context.Context, org string, key seal.Secret)) { a.keyRolled = f }
 
-// Run works until ctx ends or a part fails, then stops everything in order:
-// no new requests first, then the loops.
+// Run works until ctx ends or a part fails. It then stops the parts in order: first no new
+// requests, then the loops.
 func (a *App) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	loops, stopLoops := context.WithCancel(context.WithoutCancel(ctx))
@@ -592,7 +633,10 @@ func (a *App) Run(ctx context.Context) error {
 			return nil
 		})
 	}
-	attrs := []any{"roles", formatRoles(a.conf.ActiveRoles()), "ops", a.opsListener.Addr().String(), "network", string(a.conf.Network)}
+	attrs := []any{
+		"roles",
+		formatRoles(a.conf.ActiveRoles()), "ops", a.opsListener.Addr().String(), "network", string(a.conf.Network),
+	}
 	if a.apiListener != nil {
 		serve(a.apiListener, a.apiHandler, a.conf.API.connectionLimits())
 		attrs = append(attrs, "api", a.apiListener.Addr().String())
@@ -623,12 +667,13 @@ func (a *App) Run(ctx context.Context) error {
 
 func (a *App) newServer(h http.Handler) *http.Server {
 	return &http.Server{
-		Handler: h, ReadHeaderTimeout: headerReadMax, ReadTimeout: requestMax, WriteTimeout: requestMax, IdleTimeout: idleMax,
+		Handler: h, ReadHeaderTimeout: headerReadMax, ReadTimeout: requestMax, WriteTimeout: requestMax,
+		IdleTimeout:    idleMax,
 		MaxHeaderBytes: headerBytesMax, ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelWarn),
 	}
 }
 
-// Close releases what New opened. Run has returned, or was never called.
+// Close releases what New opened. The caller calls it after Run has returned, or without Run.
 func (a *App) Close() error {
 	var errs []error
 	for _, l := range []net.Listener{a.apiListener, a.opsListener, a.operatorListener} {
@@ -647,7 +692,7 @@ func (a *App) Close() error {
 	return errors.Join(errs...)
 }
 
-// WaitReady returns when the listeners answer.
+// WaitReady waits until the listeners answer.
 func (a *App) WaitReady(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -657,7 +702,7 @@ func (a *App) WaitReady(ctx context.Context) error {
 	}
 }
 
-// CheckReady tells whether the service takes requests; the error says why not.
+// CheckReady returns nil if the service takes requests; otherwise the error says why not.
 func (a *App) CheckReady(context.Context) error {
 	if !a.ready.Load() {
 		return errors.New("starting or stopping")
@@ -670,8 +715,8 @@ func (a *App) checkSignerAnswers(ctx context.Context) error {
 	return err
 }
 
-// LoopNames are the names of the parts that this process works on until it stops, a chain's
-// with the name of the chain behind a space.
+// LoopNames returns the names of the loops that this process runs. A chain's loop has the name of
+// the chain after a space.
 func (a *App) LoopNames() []string {
 	names := make([]string, len(a.loops))
 	for i, l := range a.loops {
@@ -680,48 +725,51 @@ func (a *App) LoopNames() []string {
 	return names
 }
 
-// DB is the service's database.
+// DB returns the service's database.
 func (a *App) DB() *pg.DB { return a.db }
 
-// GrantKey is the key that binds what is decided; nil where this process needs none.
+// GrantKey returns the key that authenticates decisions; nil if this process needs none.
 func (a *App) GrantKey() *signer.GrantKey { return a.grants }
 
-// WalletService knows the wallets. That of tools makes none: ErrNoSigner.
+// WalletService returns the wallet service. That of tools creates no wallets: it returns
+// ErrNoSigner.
 func (a *App) WalletService() *wallet.Service { return a.wallets }
 
-// Chains are the configured chains.
+// Chains returns the configured chains.
 func (a *App) Chains() chain.Chains { return a.chains }
 
-// WhitelistService keeps the addresses that organizations may be paid out to.
+// WhitelistService returns the service for the addresses to which organizations may be paid out.
 func (a *App) WhitelistService() *whitelist.Service { return a.whitelist }
 
-// WithdrawalService is the feature of that name.
+// WithdrawalService returns the withdrawal service.
 func (a *App) WithdrawalService() *withdrawal.Service { return a.withdrawals }
 
-// FlaggedDeposits is the feature that resolves flagged deposits.
+// FlaggedDeposits returns the service that resolves flagged deposits.
 func (a *App) FlaggedDeposits() *deposit.Resolutions { return a.resolutions }
 
-// orderListeners are the features whose orders dispatch carries out.
+// orderListeners maps each purpose to the feature whose orders dispatch carries out.
 func (a *App) orderListeners() map[signer.Purpose]dispatch.Listener {
 	return map[signer.Purpose]dispatch.Listener{
-		signer.Payment: a.withdrawals, signer.Sweep: sweep.SweepListener{}, signer.GasTopUp: sweep.TopUpListener{}, signer.CreateNonceAccount: sweep.NonceAccountListener{}, signer.CloseTokenAccount: sweep.CloseListener{}, signer.Consolidate: sweep.ConsolidationListener{}, signer.Return: a.resolutions,
+		signer.Payment: a.withdrawals, signer.Sweep: sweep.SweepListener{}, signer.GasTopUp: sweep.TopUpListener{},
+		signer.CreateNonceAccount: sweep.NonceAccountListener{}, signer.CloseTokenAccount: sweep.CloseListener{},
+		signer.Consolidate: sweep.ConsolidationListener{}, signer.Return: a.resolutions,
 	}
 }
 
-// DecideStuck ends a payment, sweep or top-up that contradicts itself on the chain, as
-// a person has found it to be. Error: dispatch.ErrNotStuck.
+// DecideStuck ends a stuck payment, sweep or top-up as a person has found it on the chain: paid or
+// not paid. Error: dispatch.ErrNotStuck.
 func (a *App) DecideStuck(ctx context.Context, orderID string, paid bool, actor audit.Actor, reason string) error {
 	return dispatch.DecideStuck(ctx, a.db, a.orderListeners(), orderID, paid, actor, reason)
 }
 
-// Sweeper is the sweeper of a chain, or nil where nothing is swept.
+// Sweeper returns the sweeper of a chain, or nil where nothing is swept.
 func (a *App) Sweeper(name chain.Name) *sweep.Sweeper { return a.sweepers[name] }
 
-// Walker is the walker of a chain, or nil.
+// Walker returns the walker of a chain, or nil.
 func (a *App) Walker(name chain.Name) *scan.Walker { return a.walkers[name] }
 
-// DispatchWorker is the desk of a chain, or nil. Without a signer it commits transactions to
-// slots, and the running service has them signed and sends them.
+// DispatchWorker returns the dispatch worker of a chain, or nil. Without a signer it assigns
+// transactions to slots; the running service has them signed and broadcasts them.
 func (a *App) DispatchWorker(name chain.Name) *dispatch.Worker {
 	ch, ok := a.chains[name]
 	if !ok {
@@ -735,8 +783,8 @@ func (a *App) DispatchWorker(name chain.Name) *dispatch.Worker {
 	}, a.log, dispatch.WithChangeWallets(a.wallets), dispatch.WithVoider(a.voider))
 }
 
-// CostMax is the most that a transaction with so much gas may cost on a chain: any
-// transaction where there is no gas. Error: money.ErrRange.
+// CostMax returns the maximum cost of a transaction with that much gas on a chain. On a chain
+// without gas it is the maximum cost of any transaction. Error: money.ErrRange.
 func (a *App) CostMax(name chain.Name, gas uint64) (money.Amount, error) {
 	ch := a.conf.Chains[name]
 	if name.Family() == chain.EVM {
@@ -745,8 +793,8 @@ func (a *App) CostMax(name chain.Name, gas uint64) (money.Amount, error) {
 	return ch.costMax(name), nil
 }
 
-// TreasuryWallet is the wallet that an organization's payments on a chain come from,
-// and that its operator sends gas to.
+// TreasuryWallet returns the wallet from which an organization's payments on a chain come, and to
+// which its operator sends gas.
 func (a *App) TreasuryWallet(ctx context.Context, org string, name chain.Name) (wallet.Wallet, error) {
 	return a.wallets.Treasury(ctx, org, name.Family())
 }

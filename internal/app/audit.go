@@ -12,22 +12,25 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/local"
 )
 
-// AuditRestart is what was done so that an audit log whose end was lost goes on.
+// AuditRestart reports how an audit log whose end was lost continues.
 type AuditRestart struct {
-	End             audit.End        // where the chain of the database ends
+	End             audit.End        // the end of the chain in the database
 	RestoredAnchors int              // anchors that the signer's file had lost and the database had
-	Last            signer.Anchor    // the last anchor before; its Number is 0 when there was none
-	AgreedMark      signer.AuditHead // what both agree on
-	Restarted       bool             // the chain was let begin again behind From
+	Last            signer.Anchor    // the last anchor before; its Number is 0 if there was none
+	AgreedMark      signer.AuditHead // the last mark on which both agree
+	Restarted       bool             // the chain was allowed to restart behind AgreedMark
 }
 
-// RestartAudit lets the anchors of the audit log go on after the database was restored
-// from a backup that is older than the last of them, or after their file was lost. It
-// opens the signer itself, which locks the journal: no service may run. With rehearse
-// it says what it would do and does nothing.
+// RestartAudit lets the anchors of the audit log continue after the database was restored from a
+// backup that is older than the last anchor, or after their file was lost. It opens the signer
+// itself, which locks the journal: no service may run. With rehearse it reports what it would do
+// and does nothing.
 func RestartAudit(ctx context.Context, conf Config, reason string, rehearse bool) (r AuditRestart, err error) {
 	if !conf.hasRole(RoleSigner) {
-		return r, errors.New("signer." + conf.Signer.remoteSetting() + ": this configuration points to another signer; give one with the seed, the journal and the policy")
+		return r, errors.New(
+			"signer." + conf.Signer.remoteSetting() +
+				": this configuration points to another signer; give one with the seed, the journal and the policy",
+		)
 	}
 	tools, err := OpenTools(ctx, conf, slog.New(slog.DiscardHandler))
 	if err != nil {

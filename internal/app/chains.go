@@ -22,7 +22,7 @@ import (
 	"github.com/cofferpay/coffer/internal/networks"
 )
 
-// Chain configures one chain. What a family has alone is refused for the others.
+// Chain configures one chain. Settings of one family are refused for the others.
 type Chain struct {
 	ChainID       uint64   `toml:"chain_id,omitempty" comment:"of Ethereum and its relatives"`
 	Genesis       string   `toml:"genesis,omitempty" comment:"SOLANA, BITCOIN: hash of the first block; that of the network unless it is set"`
@@ -58,7 +58,8 @@ type Tier struct {
 	Depth       uint64 `toml:"depth" comment:"blocks: its own, and those after it"`
 }
 
-// confirmationTiers are those that are set, of a configuration that was checked; nil where none is.
+// confirmationTiers returns the configured tiers of a checked configuration, or nil if there are
+// none.
 func (ch Chain) confirmationTiers() chain.Tiers {
 	if ch.Tiers == nil {
 		return nil
@@ -70,21 +71,21 @@ func (ch Chain) confirmationTiers() chain.Tiers {
 	return tiers
 }
 
-// addressForms are the words of Addresses.
+// addressForms are the values of Addresses.
 var addressForms = map[string]chain.Form{"": chain.Usual, "segwit": chain.Usual, "taproot": chain.Taproot}
 
 const (
-	// tipCapDefault is enough for the next blocks of every chain that is known.
+	// tipCapDefault is enough for the next blocks of every known chain.
 	tipCapDefault = "3000000000"
 	// solanaCostMax is in lamports: a cent for each dollar that a SOL costs.
 	solanaCostMax = "10000000"
-	caip2Chars    = 32 // of a first block's hash
-	// closeIdleDefault is how long an account for a token is idle before it is closed, and
-	// closeIdleMin the least that is not a mistake: a customer pays in twice in a day.
+	caip2Chars    = 32 // of the first block's hash
+	// closeIdleDefault is how long a token account is idle before it is closed. closeIdleMin is the
+	// least that is not a mistake, since a customer may pay in twice a day.
 	closeIdleDefault, closeIdleMin = 30 * 24 * time.Hour, 24 * time.Hour
 )
 
-// closeIdle is CloseIdle of a configuration that was checked.
+// closeIdle returns CloseIdle of a checked configuration.
 func (ch Chain) closeIdle() time.Duration {
 	if d, err := time.ParseDuration(ch.CloseIdle); err == nil {
 		return d
@@ -96,7 +97,7 @@ func (ch Chain) tipCap() money.Amount {
 	return money.MustParse(cmp.Or(ch.TipCap, tipCapDefault))
 }
 
-// costMax is the most that a transaction may cost on a chain without gas.
+// costMax returns the maximum cost of a transaction on a chain without gas.
 func (ch Chain) costMax(name chain.Name) money.Amount {
 	if ch.CostMax == "" && name.Family() == chain.BitcoinFamily {
 		return money.Units(bitcoin.CostMaxDefault)
@@ -104,17 +105,19 @@ func (ch Chain) costMax(name chain.Name) money.Amount {
 	return money.MustParse(cmp.Or(ch.CostMax, solanaCostMax))
 }
 
-// bitcoinConfig is what the adapter of Bitcoin takes.
+// bitcoinConfig returns the configuration of the Bitcoin adapter.
 func (c Config) bitcoinConfig(name chain.Name) bitcoin.Config {
 	ch := c.Chains[name]
 	return bitcoin.Config{
-		Network: c.Network, Genesis: c.genesisHash(name), Endpoints: ch.Endpoints, Quorum: ch.Agree, Confirmations: ch.Depth, Tiers: ch.confirmationTiers(),
-		RateMin: ch.RateMin, RateMax: ch.RateMax, UsualRate: ch.RateUsual, CostMax: ch.costMax(name), Target: ch.Target, ConsolidationRate: ch.MergeRate, ConsolidationMin: ch.MergeFrom,
+		Network: c.Network, Genesis: c.genesisHash(name), Endpoints: ch.Endpoints, Quorum: ch.Agree,
+		Confirmations: ch.Depth, Tiers: ch.confirmationTiers(),
+		RateMin: ch.RateMin, RateMax: ch.RateMax, UsualRate: ch.RateUsual, CostMax: ch.costMax(name), Target: ch.Target,
+		ConsolidationRate: ch.MergeRate, ConsolidationMin: ch.MergeFrom,
 	}
 }
 
-// genesisHash is the hash of the first block of a chain that has no chain id: what is set,
-// or that of the network of this name. "" where a network has no usual one.
+// genesisHash returns the hash of the first block of a chain without a chain id: the configured
+// one, or that of the known network of this name. It returns "" for a network without a known one.
 func (c Config) genesisHash(name chain.Name) string {
 	if set := c.Chains[name].Genesis; set != "" {
 		return set
@@ -128,7 +131,7 @@ func (c Config) genesisHash(name chain.Name) string {
 	return ""
 }
 
-// signerID is the network of a chain as the signer's policy names it.
+// signerID returns the network of a chain as the signer's policy names it.
 func (c Config) signerID(name chain.Name) string {
 	if name.Family() == chain.EVM {
 		return strconv.FormatUint(c.Chains[name].ChainID, 10)
@@ -136,7 +139,7 @@ func (c Config) signerID(name chain.Name) string {
 	return c.genesisHash(name)
 }
 
-// knownNetwork is the network of a chain in the list that comes with the program.
+// knownNetwork returns the network of a chain in the built-in list.
 func (c Config) knownNetwork(name chain.Name) (networks.Network, bool) {
 	if name.Family() == chain.EVM {
 		return networks.ByChainID(c.Chains[name].ChainID)
@@ -144,8 +147,8 @@ func (c Config) knownNetwork(name chain.Name) (networks.Network, bool) {
 	return networks.ByGenesis(c.genesisHash(name))
 }
 
-// addressCodec reads the addresses of a chain, and asks nobody. nil for a chain that this
-// version does not run.
+// addressCodec returns the codec for addresses of a chain, which needs no provider. It returns nil
+// for a chain that this version does not support.
 func (c Config) addressCodec(name chain.Name) chain.AddressCodec {
 	switch name.Family() {
 	case chain.EVM:
@@ -174,34 +177,41 @@ func (c Config) openChain(ctx context.Context, name chain.Name) (chain.Chain, er
 	case chain.BitcoinFamily:
 		return bitcoin.New(ctx, c.bitcoinConfig(name))
 	}
-	trace := map[string]evm.Tracing{"": evm.TraceAuto, "auto": evm.TraceAuto, "on": evm.TraceOn, "off": evm.TraceOff}[ch.Trace]
+	trace := map[string]evm.Tracing{
+		"": evm.TraceAuto, "auto": evm.TraceAuto, "on": evm.TraceOn, "off": evm.TraceOff,
+	}[ch.Trace]
 	return evm.New(ctx, evm.Config{
-		Name: name, Network: c.Network, ChainID: ch.ChainID, Endpoints: ch.Endpoints, Quorum: ch.Agree, Archives: ch.Archives,
+		Name: name, Network: c.Network, ChainID: ch.ChainID, Endpoints: ch.Endpoints, Quorum: ch.Agree,
+		Archives: ch.Archives,
 		Finality: evm.Finality{Depth: ch.Depth}, FeeCap: money.MustParse(ch.FeeCap), TipCap: ch.tipCap(), Trace: trace,
 		PayeeGasMax: ch.PayeeGasMax,
 	})
 }
 
-// offlineChain is a chain whose endpoints a process was not given: what it says of addresses
-// is all there, and nobody is asked anything.
+// offlineChain returns a chain without endpoints. It handles addresses completely and asks no
+// provider.
 func (c Config) offlineChain(name chain.Name) chain.Chain {
 	client := offlineClient{fmt.Errorf("this process was given no endpoint of %s", name)}
 	id := c.signerID(name)
-	offline := chain.Chain{Name: name, Network: c.Network, CAIP2: "eip155:" + id, SignerID: id, AddressCodec: c.addressCodec(name), Reader: client, Sender: client}
+	offline := chain.Chain{
+		Name: name, Network: c.Network, CAIP2: "eip155:" + id, SignerID: id, AddressCodec: c.addressCodec(name),
+		Reader: client, Sender: client,
+	}
 	switch name.Family() {
 	case chain.SolanaFamily:
-		offline.CAIP2, offline.SeparateFeePayer, offline.MinBalance = "solana:"+id[:min(len(id), caip2Chars)], true, money.Units(solanatx.WalletRent)
+		offline.CAIP2, offline.SeparateFeePayer, offline.MinBalance = "solana:"+id[:min(len(id), caip2Chars)], true,
+			money.Units(solanatx.WalletRent)
 	case chain.BitcoinFamily:
-		offline.CAIP2, offline.SeparateFeePayer, offline.UTXO = "bip122:"+id[:min(len(id), caip2Chars)], true, bitcoin.NewUTXOModel(c.bitcoinConfig(name))
+		offline.CAIP2, offline.SeparateFeePayer, offline.UTXO = "bip122:"+id[:min(len(id), caip2Chars)], true,
+			bitcoin.NewUTXOModel(c.bitcoinConfig(name))
 	}
 	return offline
 }
 
-// token2022 is Mint.Program of a token of the newer of Solana's two programs.
+// token2022 is the value of Mint.Program for tokens of the newer of Solana's two token programs.
 const token2022 = "TOKEN_2022"
 
-// solanaMints are the reviewed facts about the tokens of Solana, of a configuration that
-// was checked.
+// solanaMints returns the reviewed facts about Solana's tokens, from a checked configuration.
 func (c Config) solanaMints() map[chain.Address]solana.Mint {
 	mints := map[chain.Address]solana.Mint{}
 	for _, m := range c.Mints {
@@ -212,12 +222,15 @@ func (c Config) solanaMints() map[chain.Address]solana.Mint {
 		if m.Program == token2022 {
 			program = solanatx.Token2022Program
 		}
-		mints[chain.Address(m.Contract)] = solana.Mint{Program: program, Decimals: uint8(m.Decimals), Allow: m.Extensions}
+		mints[chain.Address(m.Contract)] = solana.Mint{
+			Program: program, Decimals: uint8(m.Decimals), Allow: m.Extensions,
+		}
 	}
 	return mints
 }
 
-// checkChain looks at the settings of a chain; asked tells whether this process asks it.
+// checkChain checks the settings of a chain; asksChains says whether this process asks its
+// providers.
 func (ch Chain) checkChain(path string, name chain.Name, asksChains bool, errs *configErrors) {
 	ch.checkFamily(path, name.Family(), errs)
 	ch.checkEndpoints(path, name.Family(), asksChains, errs)
@@ -227,23 +240,38 @@ func (ch Chain) checkChain(path string, name chain.Name, asksChains bool, errs *
 		ch.checkEVM(path, errs)
 	case chain.SolanaFamily:
 		if n, err := money.Parse(cmp.Or(ch.CostMax, solanaCostMax)); err != nil || n.IsZero() {
-			errs.addProblem(path+".cost_max", "%q is not a number of lamports above 0; 0.01 SOL is \"10000000\"", ch.CostMax)
+			errs.addProblem(path+".cost_max", "%q is not a number of lamports above 0; 0.01 SOL is \"10000000\"",
+				ch.CostMax)
 		} else if n.Less(money.Units(solanaCostMin)) {
-			errs.addProblem(path+".cost_max", "is %s lamports; a payment that makes its payee's token account costs %d, and the service's own accounts cost the half: set it to more, 0.01 SOL is \"10000000\"", ch.CostMax, uint64(solanaCostMin))
+			errs.addProblem(
+				path+".cost_max",
+				"is %s lamports; a payment that makes its payee's token account costs %d, and the service's own accounts cost the half: set it to more, 0.01 SOL is \"10000000\"",
+				ch.CostMax, uint64(solanaCostMin),
+			)
 		}
-		if d, err := time.ParseDuration(ch.CloseIdle); ch.CloseIdle != "" && (err != nil || d != 0 && d < closeIdleMin) {
-			errs.addProblem(path+".close_idle_after", "%q is no duration of at least %v; a month is \"720h\", and \"0s\" closes no account", ch.CloseIdle, closeIdleMin)
+		if d, err := time.ParseDuration(ch.CloseIdle); ch.CloseIdle != "" &&
+			(err != nil || d != 0 && d < closeIdleMin) {
+			errs.addProblem(
+				path+".close_idle_after",
+				"%q is no duration of at least %v; a month is \"720h\", and \"0s\" closes no account", ch.CloseIdle,
+				closeIdleMin,
+			)
 		}
 		if ch.PriceMax > solanaPriceLimit {
-			errs.addProblem(path+".price_max", "is %d; it is in millionths of a lamport for a compute unit, at most %d", ch.PriceMax, uint64(solanaPriceLimit))
+			errs.addProblem(path+".price_max", "is %d; it is in millionths of a lamport for a compute unit, at most %d",
+				ch.PriceMax, uint64(solanaPriceLimit))
 		}
 	case chain.BitcoinFamily:
 		if ch.Depth > bitcoinDepthLimit {
-			errs.addProblem(path+".depth", "is %d; set how many blocks make a payment final, its own among them, at most %d", ch.Depth, bitcoinDepthLimit)
+			errs.addProblem(
+				path+".depth", "is %d; set how many blocks make a payment final, its own among them, at most %d",
+				ch.Depth, bitcoinDepthLimit,
+			)
 		}
 		ch.checkTiers(path, errs)
 		if ch.StartHeight == 1 {
-			errs.addProblem(path+".start_height", "is 1; the first block of all does not tell its height: set it to one that is later, or to 0")
+			errs.addProblem(path+".start_height",
+				"is 1; the first block of all does not tell its height: set it to one that is later, or to 0")
 		}
 		ch.checkRates(path, errs)
 		if _, listed := addressForms[ch.Addresses]; !listed {
@@ -254,21 +282,28 @@ func (ch Chain) checkChain(path string, name chain.Name, asksChains bool, errs *
 	}
 }
 
-// inFlightLimit is what a round of dispatch reads of one wallet.
+// inFlightLimit is the number of transactions of one wallet that a round of dispatch reads.
 const inFlightLimit = 8192
 
-// checkInFlight looks at how many transactions of a wallet may be under way.
+// checkInFlight checks how many transactions of a wallet may be in flight.
 func (ch Chain) checkInFlight(path string, errs *configErrors) {
 	if ch.InFlightMax < 0 || ch.InFlightMax > inFlightLimit {
-		errs.addProblem(path+".in_flight_max", "is %d; set how many transactions of one wallet may wait for finality, at most %d", ch.InFlightMax, inFlightLimit)
+		errs.addProblem(
+			path+".in_flight_max", "is %d; set how many transactions of one wallet may wait for finality, at most %d",
+			ch.InFlightMax, inFlightLimit,
+		)
 	}
 	if limit := cmp.Or(ch.InFlightMax, dispatch.InFlightDefault); ch.UnminedMax < 0 || ch.UnminedMax > limit {
-		errs.addProblem(path+".unmined_max", "is %d; set how many transactions of one wallet may be in no block, at most in_flight_max, %d", ch.UnminedMax, limit)
+		errs.addProblem(
+			path+".unmined_max",
+			"is %d; set how many transactions of one wallet may be in no block, at most in_flight_max, %d",
+			ch.UnminedMax, limit,
+		)
 	}
 }
 
-// checkTiers finds tiers that would say something else than they seem to: a larger amount
-// that waits for less, or none that waits for more than every amount does.
+// checkTiers finds misleading tiers: a larger amount that waits for fewer blocks, or a tier that
+// waits for no more than every amount does.
 func (ch Chain) checkTiers(path string, errs *configErrors) {
 	amountBelow, depth := money.Zero, cmp.Or(ch.Depth, bitcoin.ConfirmationsDefault)
 	for i, t := range ch.Tiers {
@@ -278,51 +313,62 @@ func (ch Chain) checkTiers(path string, errs *configErrors) {
 		case err != nil:
 			errs.addProblem(path+".above", "%q is not a number of satoshi; 1 BTC is \"100000000\"", t.AmountAbove)
 		case !amountBelow.Less(n):
-			errs.addProblem(path+".above", "is %s; set each to more than the one before, the first above 0", t.AmountAbove)
+			errs.addProblem(path+".above", "is %s; set each to more than the one before, the first above 0",
+				t.AmountAbove)
 		}
 		if t.Depth <= depth || t.Depth > bitcoinDepthLimit {
-			errs.addProblem(path+".depth", "is %d; set it to more than the one before it, the first to more than depth, and to %d at most", t.Depth, bitcoinDepthLimit)
+			errs.addProblem(
+				path+".depth",
+				"is %d; set it to more than the one before it, the first to more than depth, and to %d at most",
+				t.Depth, bitcoinDepthLimit,
+			)
 		}
 		amountBelow, depth = n, t.Depth
 	}
 }
 
-// checkRates looks at what Bitcoin's payments may cost.
+// checkRates checks the limits on the cost of Bitcoin's payments.
 func (ch Chain) checkRates(path string, errs *configErrors) {
 	if n, err := money.Parse(ch.CostMax); ch.CostMax != "" && (err != nil || n.IsZero()) {
 		errs.addProblem(path+".cost_max", "%q is not a number of satoshi above 0; 0.002 BTC is \"200000\"", ch.CostMax)
 	}
 	low, high := cmp.Or(ch.RateMin, bitcoin.RateMinDefault), cmp.Or(ch.RateMax, bitcoin.RateMaxDefault)
 	if high > bitcointx.RateMax {
-		errs.addProblem(path+".rate_max", "is %d; it is in satoshi for a thousand virtual bytes, at most %d", high, bitcointx.RateMax)
+		errs.addProblem(path+".rate_max", "is %d; it is in satoshi for a thousand virtual bytes, at most %d", high,
+			bitcointx.RateMax)
 	}
 	if low > high {
 		errs.addProblem(path+".rate_min", "is %d, more than rate_max, %d; lower the one or raise the other", low, high)
 	}
 	if ch.RateUsual > bitcointx.RateMax {
-		errs.addProblem(path+".rate_usual", "is %d; it is in satoshi for a thousand virtual bytes, at most %d", ch.RateUsual, bitcointx.RateMax)
+		errs.addProblem(path+".rate_usual", "is %d; it is in satoshi for a thousand virtual bytes, at most %d",
+			ch.RateUsual, bitcointx.RateMax)
 	}
 	if ch.MergeRate > bitcointx.RateMax {
-		errs.addProblem(path+".merge_rate", "is %d; it is in satoshi for a thousand virtual bytes, at most %d", ch.MergeRate, bitcointx.RateMax)
+		errs.addProblem(path+".merge_rate", "is %d; it is in satoshi for a thousand virtual bytes, at most %d",
+			ch.MergeRate, bitcointx.RateMax)
 	}
 	if ch.MergeFrom < 0 || ch.MergeFrom == 1 || ch.MergeFrom > bitcoin.ConsolidationMax {
-		errs.addProblem(path+".merge_from", "is %d; set how many coins are worth becoming one, from 2 to %d", ch.MergeFrom, bitcoin.ConsolidationMax)
+		errs.addProblem(path+".merge_from", "is %d; set how many coins are worth becoming one, from 2 to %d",
+			ch.MergeFrom, bitcoin.ConsolidationMax)
 	}
 	if ch.Target < 0 || ch.Target > bitcoin.TargetMax {
-		errs.addProblem(path+".target", "is %d; set within how many blocks a payment shall be mined, at most %d", ch.Target, bitcoin.TargetMax)
+		errs.addProblem(path+".target", "is %d; set within how many blocks a payment shall be mined, at most %d",
+			ch.Target, bitcoin.TargetMax)
 	}
 }
 
 const (
-	solanaPriceLimit = 1_000_000_000_000 // a lamport and more for each unit is a mistake
-	// solanaCostMin is the rent of the largest account that a payment makes, with the fee
-	// of two signatures. A nonce account costs less.
+	// A price of a lamport or more for each compute unit is a mistake.
+	solanaPriceLimit = 1_000_000_000_000
+	// solanaCostMin is the rent of the largest account that a payment creates, plus the fee of two
+	// signatures. A nonce account costs less.
 	solanaCostMin     = solanatx.Token2022AccountRent + 2*5_000
 	bitcoinDepthLimit = 1000
 )
 
-// checkFamily finds the settings that a chain's family does not have: one that says
-// nothing would be taken for one that holds.
+// checkFamily finds settings that a chain's family does not have. Without effect, such a setting
+// would look as if it applied.
 func (ch Chain) checkFamily(path string, family chain.Family, errs *configErrors) {
 	nonEVM := []chain.Family{chain.SolanaFamily, chain.BitcoinFamily}
 	for setting, s := range map[string]struct {
@@ -351,7 +397,8 @@ func (ch Chain) checkFamily(path string, family chain.Family, errs *configErrors
 		"addresses":        {ch.Addresses != "", []chain.Family{chain.BitcoinFamily}},
 	} {
 		if s.set && family != "" && !slices.Contains(s.of, family) {
-			errs.addProblem(path+"."+setting, "says nothing of this chain: it is of chains of the family %v; remove it", s.of)
+			errs.addProblem(path+"."+setting, "says nothing of this chain: it is of chains of the family %v; remove it",
+				s.of)
 		}
 	}
 }
@@ -362,7 +409,8 @@ func (ch Chain) checkEndpoints(path string, family chain.Family, asksChains bool
 			errs.addProblem(path+".endpoints", "is empty; name at least one JSON-RPC URL")
 		}
 		if ch.Agree < 1 || ch.Agree > len(ch.Endpoints) {
-			errs.addProblem(path+".agree", "is %d with %d endpoints; set it between 1 and their number", ch.Agree, len(ch.Endpoints))
+			errs.addProblem(path+".agree", "is %d with %d endpoints; set it between 1 and their number", ch.Agree,
+				len(ch.Endpoints))
 		}
 	}
 	urls := slices.Concat(ch.Endpoints, ch.Archives)
@@ -379,7 +427,7 @@ func (ch Chain) checkEndpoints(path string, family chain.Family, asksChains bool
 			e = nodeURL
 			nodes--
 		}
-		// The URL itself may hold a provider's key, so it is not repeated.
+		// The URL may contain a provider's key, so the error does not repeat it.
 		if u, err := url.Parse(e); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 			errs.addProblem(setting, "one of them is not an http or https URL")
 		}
@@ -401,31 +449,35 @@ func (ch Chain) checkEVM(path string, errs *configErrors) {
 	if n, tipErr := money.Parse(tip); tipErr != nil || n.IsZero() {
 		errs.addProblem(path+".tip_cap", "%q is not a number of wei per gas above 0", ch.TipCap)
 	} else if err == nil && feeCap.Less(n) {
-		errs.addProblem(path+".tip_cap", "%s is more than fee_cap, %s; lower the one or raise the other", tip, ch.FeeCap)
+		errs.addProblem(path+".tip_cap", "%s is more than fee_cap, %s; lower the one or raise the other", tip,
+			ch.FeeCap)
 	}
 	if ch.PayeeGasMax > evm.PayeeGasLimit {
-		errs.addProblem(path+".payee_gas_max", "is %d; it is at most %d, and no payment of native coin needs more", ch.PayeeGasMax, uint64(evm.PayeeGasLimit))
+		errs.addProblem(path+".payee_gas_max", "is %d; it is at most %d, and no payment of native coin needs more",
+			ch.PayeeGasMax, uint64(evm.PayeeGasLimit))
 	}
 	if !slices.Contains([]string{"", "auto", "on", "off"}, ch.Trace) {
 		errs.addProblem(path+".trace", "is %q; set it to auto, on or off", ch.Trace)
 	}
 }
 
-// checkGenesis compares first blocks with the list that comes with the program, for the
-// reason of checkNetworks.
+// checkGenesis compares first blocks with the built-in list, for the reason of checkNetworks.
 func (c Config) checkGenesis(name chain.Name, errs *configErrors) {
 	path, hash := "chains."+string(name)+".genesis", c.genesisHash(name)
 	known, listed := networks.Find(c.Network, name)
 	real, ok := networks.ByGenesis(hash)
 	switch {
 	case hash == "":
-		errs.addProblem(path, "is missing; set it to the hash of the network's first block, which a node tells by getGenesisHash")
+		errs.addProblem(
+			path, "is missing; set it to the hash of the network's first block, which a node tells by getGenesisHash",
+		)
 	case !validGenesis(name, hash):
 		errs.addProblem(path, "%.80q is not the hash of a first block of this chain", hash)
 	case c.Network == chain.Mainnet && listed && hash != known.Genesis:
 		errs.addProblem(path, "is %s; %s began with %s", hash, known.Name, known.Genesis)
 	case (c.Network == chain.Testnet || c.Network == chain.Local) && ok && real.Network == chain.Mainnet:
-		errs.addProblem(path, "is that of %s, while network is %s; set network to MAINNET or use a test network", real.Name, c.Network)
+		errs.addProblem(path, "is that of %s, while network is %s; set network to MAINNET or use a test network",
+			real.Name, c.Network)
 	}
 }
 
@@ -437,7 +489,7 @@ func validGenesis(name chain.Name, hash string) bool {
 	return err == nil
 }
 
-// isBlockHash tells whether a text is 32 bytes in small hexadecimal letters.
+// isBlockHash reports whether a text is 32 bytes in lower-case hexadecimal.
 func isBlockHash(s string) bool {
 	b, err := hex.DecodeString(s)
 	return err == nil && len(b) == 32 && hex.EncodeToString(b) == s

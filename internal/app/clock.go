@@ -9,11 +9,11 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/local"
 )
 
-// SignerTime is how the signer's time stands.
+// SignerTime is the state of the signer's clock.
 type SignerTime = local.ClockStatus
 
-// SignerClock tells how the time of a stopped signer stands. It opens the signer itself,
-// which locks the journal.
+// SignerClock returns the state of a stopped signer's clock. It opens the signer itself, which
+// locks the journal.
 func SignerClock(conf Config) (status SignerTime, err error) {
 	err = withSigner(conf, func(s *local.Signer) error {
 		status = s.ClockStatus()
@@ -22,10 +22,12 @@ func SignerClock(conf Config) (status SignerTime, err error) {
 	return status, err
 }
 
-// ConfirmSignerClock journals that a person at the signer's host confirms its clock: said is
-// the time that they read elsewhere. The signer has to be stopped. now is how the time stood
+// ConfirmSignerClock journals that a person at the signer's host confirms its clock. statedTime is
+// the time that they read elsewhere. The signer has to be stopped. status is the state of the clock
 // before.
-func ConfirmSignerClock(conf Config, statedTime time.Time, reason string) (status SignerTime, e signer.Entry, err error) {
+func ConfirmSignerClock(
+	conf Config, statedTime time.Time, reason string,
+) (status SignerTime, e signer.Entry, err error) {
 	err = withSigner(conf, func(s *local.Signer) (err error) {
 		status = s.ClockStatus()
 		e, err = s.ConfirmClock(statedTime, reason)

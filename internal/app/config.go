@@ -32,8 +32,8 @@ import (
 	"github.com/cofferpay/coffer/internal/whitelist"
 )
 
-// Config is all that an installation can set. It is read from a TOML file; what
-// is secret stands in a file of its own that is named here.
+// Config holds all settings of an installation. It is read from a TOML file; each secret is in a
+// separate file that the configuration names.
 type Config struct {
 	Network   chain.Network        `toml:"network" comment:"MAINNET, TESTNET or LOCAL; every chain below is of this network"`
 	Roles     []Role               `toml:"roles,omitempty" comment:"parts that this process runs: api, workers, scan, dispatch, signer; all when none is named"`
@@ -53,8 +53,7 @@ type Config struct {
 	Trace     Trace                `toml:"trace,omitempty"`
 }
 
-// Database says where PostgreSQL is. The URLs hold passwords, so each can stand
-// in a file instead.
+// Database locates PostgreSQL. The URLs contain passwords, so each can be in a file instead.
 type Database struct {
 	URL          string `toml:"url,omitempty" comment:"the service's login; or url_file"`
 	URLFile      string `toml:"url_file,omitempty"`
@@ -63,25 +62,25 @@ type Database struct {
 	MaxConns     int    `toml:"max_conns" comment:"connections of one process"`
 }
 
-// API is the listener that organizations call.
+// API configures the organizations' listener.
 type API struct {
 	Listen string `toml:"listen" comment:"address and port, such as 127.0.0.1:8080"`
 	URL    string `toml:"url" comment:"as the outside sees it, without /v1"`
 	// TrustedProxies are addresses and networks, such as 10.0.0.0/8.
 	TrustedProxies []string `toml:"trusted_proxies,omitempty" comment:"proxies whose X-Forwarded-For is believed; none: who connects is who calls"`
 	Limits         Limits   `toml:"limits,omitempty" comment:"how many requests are taken; a class that is not named has its usual rate, and none on network LOCAL"`
-	// MaxConnections and MaxConnectionsPerAddress: 0 is the usual number.
+	// MaxConnections and MaxConnectionsPerAddress limit open connections; 0 means the default.
 	MaxConnections           int `toml:"max_connections,omitempty" comment:"open at once; 4096 unless it is set"`
 	MaxConnectionsPerAddress int `toml:"max_connections_per_address,omitempty" comment:"of them by one address, trusted proxies and this machine aside; 512 unless it is set"`
 }
 
-// What is open at once unless it is set.
+// The default limits of open connections.
 const (
 	connectionsDefault           = 4096
 	connectionsPerAddressDefault = 512
 )
 
-// connectionLimits are what the listener takes, of a configuration that was checked.
+// connectionLimits returns the limits of the listener, from a checked configuration.
 func (a API) connectionLimits() inbound.Limits {
 	return inbound.Limits{
 		Connections: cmp.Or(a.MaxConnections, connectionsDefault),
@@ -94,8 +93,7 @@ func (a API) connectionLimits() inbound.Limits {
 	}
 }
 
-// Limits are rates by class of requests: those of an organization, and wrong keys
-// of one address.
+// Limits are rates by class of requests: those of an organization, and wrong keys from one address.
 type Limits struct {
 	Reads    *Rate `toml:"reads,omitempty"`
 	Writes   *Rate `toml:"writes,omitempty"`
@@ -104,46 +102,60 @@ type Limits struct {
 	Failures *Rate `toml:"failures,omitempty"`
 }
 
-// Rate is count requests every so long, after a burst.
+// Rate allows Count requests per Period, after a burst.
 type Rate struct {
 	Count  int      `toml:"count" comment:"0 sets no limit"`
 	Period Duration `toml:"every,omitempty"`
 	Burst  int      `toml:"burst,omitempty" comment:"how many at once"`
 }
 
-// The bounds of a rate; beyond them it would be a mistake or count nothing.
+// The bounds of a rate. Beyond them a rate would be a mistake or have no effect.
 const (
 	rateCountMax  = 1_000_000
 	ratePeriodMin = time.Millisecond
 	ratePeriodMax = 24 * time.Hour
 )
 
-// apiLimits are the limits that hold on a network: what is configured, or the usual.
+// apiLimits returns the limits on a network: the configured ones, or the defaults.
 func (l Limits) apiLimits(network chain.Network) api.Limits {
 	rates := api.UsualLimits
 	if network == chain.Local {
-		rates = api.Limits{} // a development network sets none by itself
+		rates = api.Limits{} // a development network has no limits by default
 	}
 	for _, class := range []struct {
 		set  *Rate
 		into *api.Rate
-	}{{l.Reads, &rates.Reads}, {l.Writes, &rates.Writes}, {l.Quotes, &rates.Quotes}, {l.Exports, &rates.Exports}, {l.Failures, &rates.Failures}} {
+	}{
+		{l.Reads, &rates.Reads},
+		{l.Writes, &rates.Writes},
+		{l.Quotes, &rates.Quotes},
+		{l.Exports, &rates.Exports},
+		{l.Failures, &rates.Failures},
+	} {
 		if class.set != nil {
-			*class.into = api.Rate{Count: class.set.Count, Period: time.Duration(class.set.Period), Burst: class.set.Burst}
+			*class.into = api.Rate{
+				Count: class.set.Count, Period: time.Duration(class.set.Period), Burst: class.set.Burst,
+			}
 		}
 	}
 	return rates
 }
 
-// UsualLimits are the rates of a network that is not LOCAL, as a configuration sets them.
+// UsualLimits returns the default rates of a network other than LOCAL, as a configuration sets
+// them.
 func UsualLimits() Limits {
 	set := func(r api.Rate) *Rate { return &Rate{Count: r.Count, Period: Duration(r.Period), Burst: r.Burst} }
 	u := api.UsualLimits
-	return Limits{Reads: set(u.Reads), Writes: set(u.Writes), Quotes: set(u.Quotes), Exports: set(u.Exports), Failures: set(u.Failures)}
+	return Limits{
+		Reads: set(u.Reads), Writes: set(u.Writes), Quotes: set(u.Quotes), Exports: set(u.Exports),
+		Failures: set(u.Failures),
+	}
 }
 
 func (l Limits) checkLimits(errs *configErrors) {
-	for setting, r := range map[string]*Rate{"reads": l.Reads, "writes": l.Writes, "quotes": l.Quotes, "exports": l.Exports, "failures": l.Failures} {
+	for setting, r := range map[string]*Rate{
+		"reads": l.Reads, "writes": l.Writes, "quotes": l.Quotes, "exports": l.Exports, "failures": l.Failures,
+	} {
 		if r != nil {
 			r.checkRate("api.limits."+setting, errs)
 		}
@@ -157,16 +169,19 @@ func (r Rate) checkRate(path string, errs *configErrors) {
 	case r.Count < 0 || r.Count > rateCountMax:
 		errs.addProblem(path+".count", "is %d; set it between 1 and %d, or to 0 for no limit", r.Count, rateCountMax)
 	case time.Duration(r.Period) < ratePeriodMin || time.Duration(r.Period) > ratePeriodMax:
-		errs.addProblem(path+".every", "is %s; set it between %s and %s, such as 1s", time.Duration(r.Period), ratePeriodMin, ratePeriodMax)
+		errs.addProblem(path+".every", "is %s; set it between %s and %s, such as 1s", time.Duration(r.Period),
+			ratePeriodMin, ratePeriodMax)
 	case time.Duration(r.Period)/time.Duration(r.Count) < time.Microsecond:
-		errs.addProblem(path+".count", "is %d every %s, which limits nothing; set it lower, or to 0 for no limit", r.Count, time.Duration(r.Period))
+		errs.addProblem(path+".count", "is %d every %s, which limits nothing; set it lower, or to 0 for no limit",
+			r.Count, time.Duration(r.Period))
 	}
 	if r.Burst < 1 || r.Burst > rateCountMax {
-		errs.addProblem(path+".burst", "is %d; set how many requests are taken at once, between 1 and %d", r.Burst, rateCountMax)
+		errs.addProblem(path+".burst", "is %d; set how many requests are taken at once, between 1 and %d", r.Burst,
+			rateCountMax)
 	}
 }
 
-// parseProxies are the networks of trusted_proxies. Error: the first that is none.
+// parseProxies parses the networks of trusted_proxies. Error: the first invalid one.
 func parseProxies(names []string) (api.Proxies, error) {
 	var prefixes api.Proxies
 	for _, text := range names {
@@ -182,21 +197,20 @@ func parseProxies(names []string) (api.Proxies, error) {
 	return prefixes, nil
 }
 
-// Operator is the listener that those who run the service call. There is none
-// unless it has an address.
+// Operator configures the operators' listener. Without an address there is none.
 type Operator struct {
 	Listen string   `toml:"listen,omitempty" comment:"address and port, such as 127.0.0.1:8081; none: no such listener"`
 	URL    string   `toml:"url,omitempty" comment:"as operators see it, without /v1; http:// and listen unless it is set"`
 	Allow  []string `toml:"allow,omitempty" comment:"addresses and networks that may call; this machine alone unless it is set"`
-	// TrustedProxies are addresses and networks, as of the API.
+	// TrustedProxies are addresses and networks, as for the API.
 	TrustedProxies []string `toml:"trusted_proxies,omitempty" comment:"proxies before this listener whose X-Forwarded-For is believed, for allow as well; none: who connects is who calls"`
-	// FourEyes: what loosens a control needs two operators, where there are two.
+	// FourEyes requires two operators for a change that loosens a control, if there are two.
 	FourEyes bool `toml:"four_eyes,omitempty" comment:"what loosens a control waits for a second operator, as soon as two have keys"`
-	// WhitelistCoolingOff is text, since no cooling-off at all is a length too.
+	// WhitelistCoolingOff is text, because "0s" differs from an unset value.
 	WhitelistCoolingOff string `toml:"whitelist_cooling_off,omitempty" comment:"how long a new whitelisted address may not be used: 24h unless it is set, 0s for not at all; the signer's policy has one of its own"`
 }
 
-// coolingOff is WhitelistCoolingOff of a configuration that was checked.
+// coolingOff returns WhitelistCoolingOff of a checked configuration.
 func (o Operator) coolingOff() time.Duration {
 	if o.WhitelistCoolingOff == "" {
 		return whitelist.CoolingOff
@@ -208,10 +222,10 @@ func (o Operator) coolingOff() time.Duration {
 	return d
 }
 
-// loopbackPrefixes is who may call the operators' listener when nobody is named.
+// loopbackPrefixes are the networks that may call the operators' listener by default.
 var loopbackPrefixes = []string{"127.0.0.0/8", "::1/128"}
 
-// allowedPrefixes are the networks that may call.
+// allowedPrefixes returns the networks that may call.
 func (o Operator) allowedPrefixes() (prefixes []netip.Prefix, err error) {
 	names := o.Allow
 	if len(names) == 0 {
@@ -230,16 +244,24 @@ func (o Operator) allowedPrefixes() (prefixes []netip.Prefix, err error) {
 	return prefixes, nil
 }
 
-// publicURL is where operators reach the listener.
+// publicURL returns the URL at which operators reach the listener.
 func (o Operator) publicURL() string { return cmp.Or(o.URL, "http://"+o.Listen) }
 
 func (o Operator) checkOperator(network chain.Network, errs *configErrors) {
-	if d, err := time.ParseDuration(o.WhitelistCoolingOff); o.WhitelistCoolingOff != "" && (err != nil || d < 0 || d > whitelist.CoolingOffMax) {
-		errs.addProblem("operator.whitelist_cooling_off", "is %q; set it to a length of time from 0s to %s, such as 24h", o.WhitelistCoolingOff, whitelist.CoolingOffMax)
+	if d, err := time.ParseDuration(o.WhitelistCoolingOff); o.WhitelistCoolingOff != "" &&
+		(err != nil || d < 0 || d > whitelist.CoolingOffMax) {
+		errs.addProblem(
+			"operator.whitelist_cooling_off",
+			"is %q; set it to a length of time from 0s to %s, such as 24h", o.WhitelistCoolingOff,
+			whitelist.CoolingOffMax,
+		)
 	}
 	if o.Listen == "" {
 		if o.URL != "" || len(o.Allow) > 0 {
-			errs.addProblem("operator.listen", "is missing while other settings of operator are there; set it to an address such as 127.0.0.1:8081, or remove them")
+			errs.addProblem(
+				"operator.listen",
+				"is missing while other settings of operator are there; set it to an address such as 127.0.0.1:8081, or remove them",
+			)
 		}
 		return
 	}
@@ -252,19 +274,24 @@ func (o Operator) checkOperator(network chain.Network, errs *configErrors) {
 		errs.addProblem("operator.allow", "%v; name the addresses and networks that may call, such as 10.0.7.0/24", err)
 	}
 	if _, err := parseProxies(o.TrustedProxies); err != nil {
-		errs.addProblem("operator.trusted_proxies", "%v; name the addresses or networks of the proxies before this listener, such as 10.0.0.0/8", err)
+		errs.addProblem("operator.trusted_proxies",
+			"%v; name the addresses or networks of the proxies before this listener, such as 10.0.0.0/8", err)
 	}
 	if !isLoopback(host) && len(o.Allow) == 0 {
-		errs.addProblem("operator.allow", "is missing while operator.listen is beyond this machine; name the addresses and networks that may call")
+		errs.addProblem("operator.allow",
+			"is missing while operator.listen is beyond this machine; name the addresses and networks that may call")
 	}
 	if u, err := url.Parse(o.publicURL()); err != nil || u.Host == "" {
 		errs.addProblem("operator.url", "%q is not a URL; set it to what operators call", o.URL)
 	} else if u.Scheme != "https" && network != chain.Local && !isLoopback(host) {
-		errs.addProblem("operator.url", "has to be https while operator.listen is beyond this machine: an operator's key crosses it on every call")
+		errs.addProblem(
+			"operator.url",
+			"has to be https while operator.listen is beyond this machine: an operator's key crosses it on every call",
+		)
 	}
 }
 
-// isLoopback tells whether a host is this machine.
+// isLoopback reports whether a host is this machine.
 func isLoopback(host string) bool {
 	if host == "localhost" {
 		return true
@@ -273,14 +300,14 @@ func isLoopback(host string) bool {
 	return err == nil && addr.IsLoopback()
 }
 
-// Ops is the private listener for health and metrics.
+// Ops configures the private listener for health and metrics.
 type Ops struct {
 	Listen string `toml:"listen"`
 	Public bool   `toml:"public,omitempty" comment:"listen may be beyond this machine and private networks: something else keeps strangers from it"`
 }
 
-// isExposed tells whether the listener may be reached from anywhere: it is no address of
-// this machine or a private network. It serves plain HTTP and asks for no key.
+// isExposed reports whether the listener has an address outside this machine and private networks.
+// It serves plain HTTP and asks for no key.
 func (o Ops) isExposed() bool {
 	host, _, err := net.SplitHostPort(o.Listen)
 	if err != nil || isLoopback(host) {
@@ -290,21 +317,22 @@ func (o Ops) isExposed() bool {
 	return err != nil || !addr.Unmap().IsPrivate() && !addr.IsLinkLocalUnicast()
 }
 
-// Keys are the files that the service itself needs; coffer keys create makes
-// those that are missing.
+// Keys names the key files that the service itself needs; coffer keys create makes the missing
+// ones.
 type Keys struct {
 	Seal          string `toml:"seal" comment:"keyset for secrets at rest"`
 	Attest        string `toml:"attest" comment:"public key of the signer's address proofs; not secret"`
 	Webhook       string `toml:"webhook" comment:"key that signs webhooks beside each endpoint's secret"`
 	WebhookFormer string `toml:"webhook_former,omitempty" comment:"the key before it: signs beside it until every receiver knows the new one"`
-	// WebhookPublic is enough for a process that answers and posts nothing, samples included.
+	// WebhookPublic is enough for a process that answers requests and posts nothing, not even
+	// samples.
 	WebhookPublic string `toml:"webhook_public,omitempty" comment:"public halves of both, for a process that has the role api and not workers"`
 	Cursor        string `toml:"cursor" comment:"key that keeps the cursors of lists from being made up"`
 	Approvals     string `toml:"approvals" comment:"key by which the signer knows what the service let go; both have it, the database has not"`
 }
 
-// Signer says where the signer is: at a socket of a process of its own, at an address
-// of a host of its own, or in this process with its files.
+// Signer locates the signer: at the socket of a separate process, at the address of a separate
+// host, or in this process with its files.
 type Signer struct {
 	Socket  string      `toml:"socket,omitempty" comment:"unix socket of coffer signer; or address; or the four files below for a signer in this process"`
 	Address string      `toml:"address,omitempty" comment:"host and port of a signer on a host of its own, by mutual TLS"`
@@ -316,7 +344,8 @@ type Signer struct {
 	Serve   SignerServe `toml:"serve,omitempty"`
 }
 
-// SignerTLS is how a process shows itself to the signer at an address, and knows it.
+// SignerTLS holds how a process authenticates to the signer at an address, and how it authenticates
+// the signer.
 type SignerTLS struct {
 	Certificate string `toml:"certificate,omitempty" comment:"PEM; read again when it changes"`
 	Key         string `toml:"key,omitempty"`
@@ -325,7 +354,7 @@ type SignerTLS struct {
 	Name        string `toml:"name,omitempty" comment:"that the signer's certificate is for, when it is not the host of the address"`
 }
 
-// SignerServe says where the signer of this process answers others.
+// SignerServe names where the signer of this process serves other processes.
 type SignerServe struct {
 	Socket      string         `toml:"socket,omitempty" comment:"unix socket, for processes of the same user"`
 	Listen      string         `toml:"listen,omitempty" comment:"address and port, for other hosts, by mutual TLS"`
@@ -335,17 +364,17 @@ type SignerServe struct {
 	Clients     []SignerClient `toml:"clients,omitempty"`
 }
 
-// SignerClient is a process on another host that the signer answers.
+// SignerClient is a process on another host that the signer serves.
 type SignerClient struct {
 	Name       string `toml:"name" comment:"common name of its certificate"`
 	Pin        string `toml:"pin,omitempty" comment:"instead of the authority: sha256/ and the base64 of the hash of its public key"`
 	Permission string `toml:"may" comment:"READ, ISSUE or PAY"`
 }
 
-// isRemote tells that another process is the signer.
+// isRemote reports whether the signer is another process.
 func (s Signer) isRemote() bool { return s.Socket != "" || s.Address != "" }
 
-// Mint is a line of the catalogue.
+// Mint is an entry of the catalogue.
 type Mint struct {
 	ID                    int        `toml:"id"`
 	Chain                 chain.Name `toml:"chain"`
@@ -364,12 +393,12 @@ type Mint struct {
 	Finality              string     `toml:"finality"`
 }
 
-// Webhooks configures what goes to organizations.
+// Webhooks configures the webhooks to organizations.
 type Webhooks struct {
 	Development bool `toml:"development,omitempty" comment:"allow http to this machine; LOCAL only"`
 }
 
-// Intervals are the intervals of the loops; none of them decides about money.
+// Intervals are the intervals of the loops; none of them affects a decision about money.
 type Intervals struct {
 	Scan     Duration `toml:"scan"`
 	Dispatch Duration `toml:"dispatch"`
@@ -386,22 +415,22 @@ type Log struct {
 	JSON  bool   `toml:"json"`
 }
 
-// Trace says where spans go. Without an endpoint none are made.
+// Trace configures where spans are sent. Without an endpoint there are none.
 type Trace struct {
 	Endpoint string `toml:"endpoint,omitempty" comment:"OTLP over HTTP, such as http://127.0.0.1:4318/v1/traces"`
 	Percent  int    `toml:"percent,omitempty" comment:"of the traces that are kept; 100"`
 }
 
-// sampleRatio is the part of the traces that is kept.
+// sampleRatio returns the fraction of the traces that is kept.
 func (t Trace) sampleRatio() float64 { return float64(cmp.Or(t.Percent, 100)) / 100 }
 
-// Duration is a time.Duration that is written as "1m30s".
+// Duration is a time.Duration in the text form "1m30s".
 type Duration time.Duration
 
-// MarshalText prints it as time.Duration does.
+// MarshalText formats it as time.Duration does.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
 
-// UnmarshalText reads what time.ParseDuration reads, above zero.
+// UnmarshalText accepts what time.ParseDuration accepts, above zero.
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
 	if err != nil || v <= 0 {
@@ -411,7 +440,7 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// DefaultConfig is a configuration with everything set that has a sensible value.
+// DefaultConfig returns a configuration with every setting that has a sensible default.
 func DefaultConfig() Config {
 	return Config{
 		Database: Database{MaxConns: 20},
@@ -427,9 +456,9 @@ func DefaultConfig() Config {
 	}
 }
 
-// ReadConfig reads and checks a configuration file. The error holds everything
-// that is wrong with it, each with the setting and what to do. Roles stand before
-// those that the file names, and decide what it has to hold.
+// ReadConfig reads and checks a configuration file. The error lists everything that is wrong, each
+// with the setting and the remedy. roles replace those in the file, and determine which settings it
+// needs.
 func ReadConfig(path string, roles ...Role) (Config, error) {
 	conf, err := decodeFile(path)
 	if err != nil {
@@ -444,9 +473,9 @@ func ReadConfig(path string, roles ...Role) (Config, error) {
 	return conf, nil
 }
 
-// ReadSignerConfig reads what a signer in a process of its own needs and checks
-// no more than that: the machine that holds the seed needs no password of the
-// database and no endpoint of a chain.
+// ReadSignerConfig reads the configuration of a signer in a separate process, and checks only what
+// that needs. The machine that holds the seed needs no database password and no endpoint of a
+// chain.
 func ReadSignerConfig(path string) (Config, error) {
 	conf, err := decodeFile(path)
 	if err != nil {
@@ -456,7 +485,8 @@ func ReadSignerConfig(path string) (Config, error) {
 	conf.Roles = []Role{RoleSigner}
 	var errs configErrors
 	if conf.Signer.isRemote() && conf.Signer.Seed == "" {
-		errs.addProblem("signer."+conf.Signer.remoteSetting(), "points to another signer; give coffer signer a configuration with the seed, the journal and the policy")
+		errs.addProblem("signer."+conf.Signer.remoteSetting(),
+			"points to another signer; give coffer signer a configuration with the seed, the journal and the policy")
 	} else {
 		errs.requireValue("keys.attest", conf.Keys.Attest, "the attest.pub file that coffer keys create makes")
 		conf.checkSigner(&errs)
@@ -467,7 +497,7 @@ func ReadSignerConfig(path string) (Config, error) {
 	return conf, nil
 }
 
-// configErrors collects what is wrong with a configuration.
+// configErrors collects the problems of a configuration.
 type configErrors []error
 
 func (f *configErrors) addProblem(setting, format string, args ...any) {
@@ -507,11 +537,13 @@ func decodeFile(path string) (Config, error) {
 	return conf, nil
 }
 
-// makePathsAbsolute makes the paths of files absolute, from the folder of the configuration.
+// makePathsAbsolute resolves the paths of files against the directory of the configuration.
 func (c *Config) makePathsAbsolute(dir string) {
 	for _, p := range []*string{
-		&c.Keys.Seal, &c.Keys.Attest, &c.Keys.Webhook, &c.Keys.WebhookFormer, &c.Keys.WebhookPublic, &c.Keys.Cursor, &c.Keys.Approvals,
-		&c.Signer.Socket, &c.Signer.Seed, &c.Signer.Wrap, &c.Signer.Journal, &c.Signer.Policy, &c.Signer.TLS.Certificate, &c.Signer.TLS.Key, &c.Signer.TLS.CA,
+		&c.Keys.Seal, &c.Keys.Attest, &c.Keys.Webhook, &c.Keys.WebhookFormer, &c.Keys.WebhookPublic, &c.Keys.Cursor,
+		&c.Keys.Approvals,
+		&c.Signer.Socket, &c.Signer.Seed, &c.Signer.Wrap, &c.Signer.Journal, &c.Signer.Policy,
+		&c.Signer.TLS.Certificate, &c.Signer.TLS.Key, &c.Signer.TLS.CA,
 		&c.Signer.Serve.Socket, &c.Signer.Serve.Certificate, &c.Signer.Serve.Key, &c.Signer.Serve.CA,
 	} {
 		if *p != "" && !filepath.IsAbs(*p) {
@@ -520,8 +552,8 @@ func (c *Config) makePathsAbsolute(dir string) {
 	}
 }
 
-// resolveFiles makes paths absolute and reads the settings that stand in files of
-// their own. The error holds all that could not be read.
+// resolveFiles makes paths absolute and reads the settings that are in separate files. The error
+// lists all that could not be read.
 func (c *Config) resolveFiles(dir string) error {
 	c.makePathsAbsolute(dir)
 	var errs configErrors
@@ -536,9 +568,10 @@ func (c *Config) resolveFiles(dir string) error {
 		text := strings.TrimSpace(string(b))
 		switch {
 		case direct:
-			errs.addProblem(setting, "is set together with %s; remove the one or the other", strings.TrimSuffix(setting, "_file"))
+			errs.addProblem(setting, "is set together with %s; remove the one or the other",
+				strings.TrimSuffix(setting, "_file"))
 		case errors.Is(err, fs.ErrNotExist) && !needed:
-			// One file for all hosts: a secret is only where its role is.
+			// All hosts may share one configuration file: a secret is only where its role is.
 		case errors.Is(err, fs.ErrNotExist):
 			errs.addProblem(setting, "%s does not exist; write the value into it (mode 0600)", file)
 		case err != nil:
@@ -564,14 +597,20 @@ func (c *Config) resolveFiles(dir string) error {
 		return content(setting, file, false, asked && c.hasRole(RoleAPI, RoleWorkers))
 	}
 	c.Risk.readKeys(secret)
-	if text := secret("prices.coingecko.key_file", c.Prices.CoinGecko.KeyFile, len(c.Prices.CoinGecko.Coins) > 0); text != "" {
+	if text := secret(
+		"prices.coingecko.key_file", c.Prices.CoinGecko.KeyFile, len(c.Prices.CoinGecko.Coins) > 0,
+	); text != "" {
 		c.Prices.CoinGecko.key = seal.NewSecret(text)
 	}
 	for name, ch := range c.Chains {
-		if text := content("chains."+string(name)+".endpoints_file", ch.EndpointsFile, len(ch.Endpoints) > 0, c.asksChains()); text != "" {
+		if text := content(
+			"chains."+string(name)+".endpoints_file", ch.EndpointsFile, len(ch.Endpoints) > 0, c.asksChains(),
+		); text != "" {
 			ch.Endpoints = strings.Fields(text)
 		}
-		if text := content("chains."+string(name)+".archives_file", ch.ArchivesFile, len(ch.Archives) > 0, c.asksChains()); text != "" {
+		if text := content(
+			"chains."+string(name)+".archives_file", ch.ArchivesFile, len(ch.Archives) > 0, c.asksChains(),
+		); text != "" {
 			ch.Archives = strings.Fields(text)
 		}
 		c.Chains[name] = ch
@@ -579,8 +618,8 @@ func (c *Config) resolveFiles(dir string) error {
 	return errs.joinProblems()
 }
 
-// Check finds everything that is wrong for the roles of this process, each with the
-// setting's name and the fix.
+// Check finds all problems for the roles of this process, each with the setting's name and the
+// remedy.
 func (c Config) Check() error {
 	var errs configErrors
 	bad, need := errs.addProblem, errs.requireValue
@@ -592,12 +631,14 @@ func (c Config) Check() error {
 	need("keys.attest", c.Keys.Attest, "the attest.pub file that coffer keys create makes")
 	c.checkSigner(&errs)
 	if c.hasRole(RoleAPI, RoleWorkers, RoleSigner) {
-		need("keys.approvals", c.Keys.Approvals, "the key file that coffer keys create makes; the service and the signer have the same one")
+		need("keys.approvals", c.Keys.Approvals,
+			"the key file that coffer keys create makes; the service and the signer have the same one")
 	}
 	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.Log.Level) {
 		bad("log.level", "is %q; set it to debug, info, warn or error", c.Log.Level)
 	}
-	if u, err := url.Parse(c.Trace.Endpoint); c.Trace.Endpoint != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+	if u, err := url.Parse(c.Trace.Endpoint); c.Trace.Endpoint != "" &&
+		(err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
 		bad("trace.endpoint", "%q is not a URL such as http://127.0.0.1:4318/v1/traces", c.Trace.Endpoint)
 	}
 	if c.Trace.Percent < 0 || c.Trace.Percent > 100 {
@@ -609,7 +650,7 @@ func (c Config) Check() error {
 	if !slices.Contains([]chain.Network{chain.Mainnet, chain.Testnet, chain.Local}, c.Network) {
 		bad("network", "is %q; set it to MAINNET, TESTNET or LOCAL", c.Network)
 	}
-	if c.Database.URLFile == "" { // one that could not be read has been told of
+	if c.Database.URLFile == "" { // an unreadable file was already reported
 		need("database.url", c.Database.URL, "postgres://coffer:…@host/coffer, or name a file in database.url_file")
 	}
 	if c.Database.MaxConns < 4 {
@@ -622,7 +663,11 @@ func (c Config) Check() error {
 	}
 	address("ops.listen", c.Ops.Listen)
 	if c.Ops.isExposed() && !c.Ops.Public {
-		bad("ops.listen", "%q may be reached from anywhere, and /metrics asks for no key; listen on this machine or a private network, or set ops.public where a container or firewall keeps strangers from it", c.Ops.Listen)
+		bad(
+			"ops.listen",
+			"%q may be reached from anywhere, and /metrics asks for no key; listen on this machine or a private network, or set ops.public where a container or firewall keeps strangers from it",
+			c.Ops.Listen,
+		)
 	}
 	if c.hasRole(RoleAPI) {
 		address("api.listen", c.API.Listen)
@@ -632,14 +677,19 @@ func (c Config) Check() error {
 			bad("api.url", "has to be https: an API key crosses it on every call")
 		}
 		if _, err := parseProxies(c.API.TrustedProxies); err != nil {
-			bad("api.trusted_proxies", "%v; name the addresses or networks of the proxies before this service, such as 10.0.0.0/8", err)
+			bad(
+				"api.trusted_proxies",
+				"%v; name the addresses or networks of the proxies before this service, such as 10.0.0.0/8", err,
+			)
 		}
 		c.API.Limits.checkLimits(&errs)
 		if c.API.MaxConnections < 0 {
-			bad("api.max_connections", "is %d; leave it out for %d, or set more than 0", c.API.MaxConnections, connectionsDefault)
+			bad("api.max_connections", "is %d; leave it out for %d, or set more than 0", c.API.MaxConnections,
+				connectionsDefault)
 		}
 		if c.API.MaxConnectionsPerAddress < 0 {
-			bad("api.max_connections_per_address", "is %d; leave it out for %d, or set more than 0", c.API.MaxConnectionsPerAddress, connectionsPerAddressDefault)
+			bad("api.max_connections_per_address", "is %d; leave it out for %d, or set more than 0",
+				c.API.MaxConnectionsPerAddress, connectionsPerAddressDefault)
 		}
 		need("keys.cursor", c.Keys.Cursor, "the key file that coffer keys create makes")
 	}
@@ -669,7 +719,7 @@ func (c Config) Check() error {
 	return errs.joinProblems()
 }
 
-// remoteSetting is the setting that names a signer elsewhere.
+// remoteSetting returns the name of the setting that locates a remote signer.
 func (s Signer) remoteSetting() string {
 	if s.Socket != "" {
 		return "socket"
@@ -677,59 +727,74 @@ func (s Signer) remoteSetting() string {
 	return "address"
 }
 
-// checkSigner looks at whether a process finds its signer, or is one.
+// checkSigner checks that a process can reach its signer, or is one.
 func (c Config) checkSigner(errs *configErrors) {
 	s := c.Signer
 	files := strings.Join([]string{s.Seed, s.Wrap, s.Journal, s.Policy}, "")
 	switch {
 	case len(c.Roles) == 0 && s.isRemote() && files != "":
-		errs.addProblem("signer."+s.remoteSetting(), "is set together with files of a signer in this process; there is one signer: remove the one or the other, or say which roles this process has")
+		errs.addProblem(
+			"signer."+s.remoteSetting(),
+			"is set together with files of a signer in this process; there is one signer: remove the one or the other, or say which roles this process has",
+		)
 	case c.hasRole(RoleSigner):
 		errs.requireValue("signer.seed", s.Seed, "the seed file that coffer keys create makes, or set signer.socket")
 		errs.requireValue("signer.wrap", s.Wrap, "the key file that encrypts the seed")
-		errs.requireValue("signer.journal", s.Journal, "the signer's journal file, on a disk that no database backup rolls back")
+		errs.requireValue("signer.journal", s.Journal,
+			"the signer's journal file, on a disk that no database backup rolls back")
 		errs.requireValue("signer.policy", s.Policy, "the JSON file with the signer's limits")
 		s.Serve.checkServe(errs)
 	case s.Socket != "" && s.Address != "":
-		errs.addProblem("signer.address", "is set together with signer.socket; there is one signer: remove the one or the other")
+		errs.addProblem("signer.address",
+			"is set together with signer.socket; there is one signer: remove the one or the other")
 	case s.Address != "":
 		s.checkAddress(errs)
 	case s.Socket == "":
-		errs.addProblem("signer.socket", "is missing; a process without the role signer has to name where the signer answers: its socket, or signer.address")
+		errs.addProblem(
+			"signer.socket",
+			"is missing; a process without the role signer has to name where the signer answers: its socket, or signer.address",
+		)
 	}
 }
 
-// checkAddress looks at how a signer on another host is reached and known.
+// checkAddress checks how a signer on another host is reached and authenticated.
 func (s Signer) checkAddress(errs *configErrors) {
 	if _, _, err := net.SplitHostPort(s.Address); err != nil {
 		errs.addProblem("signer.address", "%q is not a host with a port, such as signer.internal:8090", s.Address)
 	}
-	errs.requireValue("signer.tls.certificate", s.TLS.Certificate, "the certificate that this process shows to the signer; nothing is said to it without TLS")
+	errs.requireValue("signer.tls.certificate", s.TLS.Certificate,
+		"the certificate that this process shows to the signer; nothing is said to it without TLS")
 	errs.requireValue("signer.tls.key", s.TLS.Key, "the key of signer.tls.certificate")
 	switch {
 	case s.TLS.Pin != "" && s.TLS.CA != "":
-		errs.addProblem("signer.tls.pin", "is set together with signer.tls.ca; the signer is known by the one or the other")
+		errs.addProblem("signer.tls.pin",
+			"is set together with signer.tls.ca; the signer is known by the one or the other")
 	case s.TLS.Pin != "":
 		if err := remote.CheckPin(s.TLS.Pin); err != nil {
 			errs.addProblem("signer.tls.pin", "%v", err)
 		}
 	case s.TLS.CA == "":
-		errs.addProblem("signer.tls.ca", "is missing; set it to the authority that signed the signer's certificate, or signer.tls.pin to its key")
+		errs.addProblem(
+			"signer.tls.ca",
+			"is missing; set it to the authority that signed the signer's certificate, or signer.tls.pin to its key",
+		)
 	}
 }
 
-// checkServe looks at where a signer answers others, and whom.
+// checkServe checks where a signer serves other processes, and which.
 func (s SignerServe) checkServe(errs *configErrors) {
 	if s.Listen == "" {
 		if s.Certificate != "" || s.Key != "" || s.CA != "" || len(s.Clients) > 0 {
-			errs.addProblem("signer.serve.listen", "is missing beside certificates and clients; set it to an address and a port")
+			errs.addProblem("signer.serve.listen",
+				"is missing beside certificates and clients; set it to an address and a port")
 		}
 		return
 	}
 	if _, _, err := net.SplitHostPort(s.Listen); err != nil {
 		errs.addProblem("signer.serve.listen", "%q is not an address with a port, such as 10.0.7.2:8090", s.Listen)
 	}
-	errs.requireValue("signer.serve.certificate", s.Certificate, "the certificate of this signer; it answers nobody without TLS")
+	errs.requireValue("signer.serve.certificate", s.Certificate,
+		"the certificate of this signer; it answers nobody without TLS")
 	errs.requireValue("signer.serve.key", s.Key, "the key of signer.serve.certificate")
 	if len(s.Clients) == 0 {
 		errs.addProblem("signer.serve.clients", "is empty; name each process that may ask, with what it may")
@@ -745,7 +810,9 @@ func (s SignerServe) checkServe(errs *configErrors) {
 			errs.addProblem(path+".may", "is %q; set it to READ, ISSUE or PAY", c.Permission)
 		}
 		if c.Pin == "" && s.CA == "" {
-			errs.addProblem(path+".pin", "is missing, and so is signer.serve.ca; a client is known by the one or the other")
+			errs.addProblem(
+				path+".pin", "is missing, and so is signer.serve.ca; a client is known by the one or the other",
+			)
 		}
 		if c.Pin != "" {
 			if err := remote.CheckPin(c.Pin); err != nil {
@@ -774,7 +841,11 @@ func (c Config) checkMints(errs *configErrors) {
 			native[m.Chain] = true
 		} else if g := c.addressCodec(m.Chain); g != nil {
 			if parsed, err := g.ParseContract(contract); err != nil {
-				bad(path+".contract", "%q is not the address of a token there (%v); copy it from the issuer of the token, with its checksum", contract, err)
+				bad(
+					path+".contract",
+					"%q is not the address of a token there (%v); copy it from the issuer of the token, with its checksum",
+					contract, err,
+				)
 			} else {
 				contract = string(parsed)
 			}
@@ -784,7 +855,11 @@ func (c Config) checkMints(errs *configErrors) {
 		}
 		for _, kind := range m.Extensions {
 			if m.Program != token2022 || !solana.CanAllowExtension(kind) {
-				bad(path+".extensions", "has %d; of a token of %s it is 3, 4, 6, 10 or 12, since with any other what is paid is not what arrives", kind, token2022)
+				bad(
+					path+".extensions",
+					"has %d; of a token of %s it is 3, 4, 6, 10 or 12, since with any other what is paid is not what arrives",
+					kind, token2022,
+				)
 			}
 		}
 		if token := [2]string{string(m.Chain), contract}; tokens[token] {
@@ -793,7 +868,8 @@ func (c Config) checkMints(errs *configErrors) {
 			tokens[token] = true
 		}
 		if m.ConfirmationsRequired < 0 {
-			bad(path+".confirmations_required", "is %d; it is shown to callers and cannot be below 0", m.ConfirmationsRequired)
+			bad(path+".confirmations_required", "is %d; it is shown to callers and cannot be below 0",
+				m.ConfirmationsRequired)
 		}
 		for setting, units := range map[string]string{"min_deposit": m.MinDeposit, "min_withdraw": m.MinWithdraw} {
 			if n, err := money.Parse(units); err != nil || n.IsZero() {
@@ -812,9 +888,8 @@ func (c Config) checkMints(errs *configErrors) {
 	}
 }
 
-// checkNetworks compares chain ids with the list that comes with the program: a
-// signature for a chain id counts wherever that id is used, so what is called a
-// test must not sign for a network where money is worth something.
+// checkNetworks compares chain ids with the built-in list. A signature for a chain id is valid
+// wherever that id is used, so a test installation must not sign for a network with real money.
 func (c Config) checkNetworks(errs *configErrors) {
 	bad := errs.addProblem
 	chainsByID := map[uint64]chain.Name{}
@@ -838,13 +913,16 @@ func (c Config) checkNetworks(errs *configErrors) {
 		case c.Network == chain.Mainnet && listed && id != 0 && id != known.ChainID:
 			bad(path+".chain_id", "is %d; %s is %d", id, known.Name, known.ChainID)
 		case (c.Network == chain.Testnet || c.Network == chain.Local) && ok && real.Network == chain.Mainnet:
-			bad(path+".chain_id", "is %d, which is %s, while network is %s; set network to MAINNET or use the chain id of a test network", id, real.Name, c.Network)
+			bad(
+				path+".chain_id",
+				"is %d, which is %s, while network is %s; set network to MAINNET or use the chain id of a test network",
+				id, real.Name, c.Network,
+			)
 		}
 	}
 }
 
-// checkReviewed compares a mint with the list that comes with the program, which
-// knows some of the tokens there are.
+// checkReviewed compares a mint with the built-in list, which has some of the existing tokens.
 func (c Config) checkReviewed(m Mint, contract chain.Address, path string, errs *configErrors) {
 	network, isListed := c.knownNetwork(m.Chain)
 	known, hasMint := network.ByContract(contract)
@@ -852,21 +930,26 @@ func (c Config) checkReviewed(m Mint, contract chain.Address, path string, errs 
 	case m.Decimals < 0 || m.Decimals > 36:
 		errs.addProblem(path+".decimals", "is %d; it is between 0 and 36", m.Decimals)
 	case isListed && hasMint && m.Decimals != known.Decimals:
-		errs.addProblem(path+".decimals", "is %d; %s on %s has %d", m.Decimals, known.Symbol, network.Name, known.Decimals)
+		errs.addProblem(path+".decimals", "is %d; %s on %s has %d", m.Decimals, known.Symbol, network.Name,
+			known.Decimals)
 	}
 	if isListed && hasMint && m.Program != known.Program {
-		errs.addProblem(path+".program", "is %q; that of %s on %s is %q", m.Program, known.Symbol, network.Name, known.Program)
+		errs.addProblem(path+".program", "is %q; that of %s on %s is %q", m.Program, known.Symbol, network.Name,
+			known.Program)
 	}
 	if c.Network == chain.Local {
-		return // it has tokens and ids of its own
+		return // it has its own tokens and ids
 	}
-	if ownerNetwork, owner, taken := networks.ByID(m.ID); taken && !(isListed && ownerNetwork.Network == network.Network && ownerNetwork.Chain == network.Chain && owner.Contract == contract) {
-		errs.addProblem(path+".id", "is %d, which is %s on %s for ever; give this token one from %d on", m.ID, owner.Symbol, ownerNetwork.Name, networks.CustomIDsFrom)
+	if ownerNetwork, owner, taken := networks.ByID(
+		m.ID,
+	); taken && !(isListed && ownerNetwork.Network == network.Network && ownerNetwork.Chain == network.Chain &&
+		owner.Contract == contract) {
+		errs.addProblem(path+".id", "is %d, which is %s on %s for ever; give this token one from %d on", m.ID,
+			owner.Symbol, ownerNetwork.Name, networks.CustomIDsFrom)
 	}
 }
 
-// mintCatalogue is the configured mints as the mint package takes them. The
-// configuration was checked.
+// mintCatalogue converts the configured mints for the mint package. The configuration was checked.
 func (c Config) mintCatalogue(chains chain.Chains) ([]mint.Mint, error) {
 	var mints []mint.Mint
 	for _, m := range c.Mints {
@@ -889,7 +972,7 @@ func (c Config) mintCatalogue(chains chain.Chains) ([]mint.Mint, error) {
 	return mints, nil
 }
 
-// fixedPrices is the configured price table.
+// fixedPrices returns the configured price table.
 func (c Config) fixedPrices() map[int]money.USD {
 	prices := map[int]money.USD{}
 	for id, p := range c.Prices.Fixed {

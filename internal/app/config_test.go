@@ -23,10 +23,14 @@ func newSoundConfig() Config {
 	c.API.URL = "https://pay.example.com"
 	c.Keys, c.Signer = KeyFiles("/keys")
 	c.Chains = map[chain.Name]Chain{chain.Ethereum: {
-		ChainID: 1, Endpoints: []string{"https://one.example.com", "https://two.example.com"}, Agree: 2, FeeCap: "200000000000",
+		ChainID: 1, Endpoints: []string{"https://one.example.com", "https://two.example.com"}, Agree: 2,
+		FeeCap: "200000000000",
 	}}
 	c.Mints = []Mint{
-		{ID: 1, Chain: chain.Ethereum, Contract: "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48", Symbol: "USDC", Name: "USD Coin", Decimals: 6, MinDeposit: "1", MinWithdraw: "1"},
+		{
+			ID: 1, Chain: chain.Ethereum, Contract: "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48", Symbol: "USDC",
+			Name: "USD Coin", Decimals: 6, MinDeposit: "1", MinWithdraw: "1",
+		},
 		{ID: 2, Chain: chain.Ethereum, Symbol: "ETH", Name: "Ether", Decimals: 18, MinDeposit: "1", MinWithdraw: "1"},
 	}
 	c.Prices.Fixed = map[string]string{"1": "0.9998"}
@@ -39,7 +43,11 @@ func TestASoundConfigurationIsTaken(t *testing.T) {
 		t.Errorf("got %v, want no error", err)
 	}
 	for _, o := range []Ops{
-		{Listen: "localhost:8082"}, {Listen: "[::1]:8082"}, {Listen: "10.0.0.5:8082"}, {Listen: "[fd00::5]:8082"}, {Listen: "0.0.0.0:8082", Public: true},
+		{Listen: "localhost:8082"},
+		{Listen: "[::1]:8082"},
+		{Listen: "10.0.0.5:8082"},
+		{Listen: "[fd00::5]:8082"},
+		{Listen: "0.0.0.0:8082", Public: true},
 	} {
 		c := newSoundConfig()
 		c.Ops = o
@@ -75,7 +83,9 @@ var mistakes = []mistake{
 	{"api.listen", "127.0.0.1:8080", func(c *Config) { c.API.Listen = "8080" }},
 	{"ops.listen", "127.0.0.1:8080", func(c *Config) { c.Ops.Listen = "" }},
 	{"api.url", "https", func(c *Config) { c.API.URL = "http://pay.example.com" }},
-	{"operator.url", "https", func(c *Config) { c.Operator = Operator{Listen: "10.0.0.1:8081", Allow: []string{"10.0.0.0/8"}} }},
+	{"operator.url", "https", func(c *Config) {
+		c.Operator = Operator{Listen: "10.0.0.1:8081", Allow: []string{"10.0.0.0/8"}}
+	}},
 	{"keys.seal", "coffer keys create", func(c *Config) { c.Keys.Seal = "" }},
 	{"keys.attest", "coffer keys create", func(c *Config) { c.Keys.Attest = "" }},
 	{"keys.webhook", "coffer keys create", func(c *Config) { c.Keys.Webhook = "" }},
@@ -86,49 +96,80 @@ var mistakes = []mistake{
 	{"signer.journal", "rolls back", func(c *Config) { c.Signer.Journal = "" }},
 	{"signer.policy", "limits", func(c *Config) { c.Signer.Policy = "" }},
 	{"mints[0] (USDC on ETHEREUM).id", "above 0", func(c *Config) { c.Mints[0].ID = 0 }},
-	{"mints[0] (USDC on ETHEREUM).contract", "checksum", func(c *Config) { c.Mints[0].Contract = "0xa0B86991c6218b36c1d19D4a2e9Eb0cE3606eB48" }},
+	{"mints[0] (USDC on ETHEREUM).contract", "checksum", func(c *Config) {
+		c.Mints[0].Contract = "0xa0B86991c6218b36c1d19D4a2e9Eb0cE3606eB48"
+	}},
 	{"mints[0] (USDC on ETHEREUM).min_deposit", "above 0", func(c *Config) { c.Mints[0].MinDeposit = "0" }},
 	{"mints[0] (USDC on ETHEREUM).min_withdraw", "atomic units", func(c *Config) { c.Mints[0].MinWithdraw = "1.5" }},
 	{"mints[0] (USDC on ETHEREUM).decimals", "between 0 and 36", func(c *Config) { c.Mints[0].Decimals = 37 }},
-	{"mints[0] (USDC on ETHEREUM).confirmations_required", "below 0", func(c *Config) { c.Mints[0].ConfirmationsRequired = -1 }},
+	{"mints[0] (USDC on ETHEREUM).confirmations_required", "below 0", func(c *Config) {
+		c.Mints[0].ConfirmationsRequired = -1
+	}},
 	{"mints[1] (ETH on ETHEREUM)", "a symbol and a name", func(c *Config) { c.Mints[1].Name = "" }},
-	{"chains.ETHEREUM.chain_id", "main network is 1", func(c *Config) { changeChain(c, func(ch *Chain) { ch.ChainID = 0 }) }},
-	{"chains.ETHEREUM.endpoints", "http or https", func(c *Config) { changeChain(c, func(ch *Chain) { ch.Endpoints[0] = "ws://secret-of-provider" }) }},
-	{"chains.ETHEREUM.agree", "between 1 and their number", func(c *Config) { changeChain(c, func(ch *Chain) { ch.Agree = 3 }) }},
+	{"chains.ETHEREUM.chain_id", "main network is 1", func(c *Config) {
+		changeChain(c, func(ch *Chain) { ch.ChainID = 0 })
+	}},
+	{"chains.ETHEREUM.endpoints", "http or https", func(c *Config) {
+		changeChain(c, func(ch *Chain) { ch.Endpoints[0] = "ws://secret-of-provider" })
+	}},
+	{"chains.ETHEREUM.agree", "between 1 and their number", func(c *Config) {
+		changeChain(c, func(ch *Chain) { ch.Agree = 3 })
+	}},
 	{"chains.ETHEREUM.fee_cap", "200 gwei", func(c *Config) { changeChain(c, func(ch *Chain) { ch.FeeCap = "0.1" }) }},
 	{"chains.ETHEREUM.tip_cap", "above 0", func(c *Config) { changeChain(c, func(ch *Chain) { ch.TipCap = "x" }) }},
-	{"chains.ETHEREUM.payee_gas_max", "at most 979000", func(c *Config) { changeChain(c, func(ch *Chain) { ch.PayeeGasMax = 979_001 }) }},
-	{"chains.ETHEREUM.trace", "auto, on or off", func(c *Config) { changeChain(c, func(ch *Chain) { ch.Trace = "yes" }) }},
-	{"api.trusted_proxies", "networks of the proxies", func(c *Config) { c.API.TrustedProxies = []string{"10.0.0.1", "proxy.internal"} }},
+	{"chains.ETHEREUM.payee_gas_max", "at most 979000", func(c *Config) {
+		changeChain(c, func(ch *Chain) { ch.PayeeGasMax = 979_001 })
+	}},
+	{"chains.ETHEREUM.trace", "auto, on or off", func(c *Config) {
+		changeChain(c, func(ch *Chain) { ch.Trace = "yes" })
+	}},
+	{"api.trusted_proxies", "networks of the proxies", func(c *Config) {
+		c.API.TrustedProxies = []string{"10.0.0.1", "proxy.internal"}
+	}},
 	{"api.trusted_proxies", "everybody", func(c *Config) { c.API.TrustedProxies = []string{"0.0.0.0/0"} }},
 	{"api.trusted_proxies", "neither", func(c *Config) { c.API.TrustedProxies = []string{"::ffff:0.0.0.0/0"} }},
-	{"api.limits.reads.count", "0 for no limit", func(c *Config) { c.API.Limits.Reads = &Rate{Count: -1, Period: Duration(time.Second), Burst: 1} }},
+	{"api.limits.reads.count", "0 for no limit", func(c *Config) {
+		c.API.Limits.Reads = &Rate{Count: -1, Period: Duration(time.Second), Burst: 1}
+	}},
 	{"api.limits.quotes.every", "such as 1s", func(c *Config) { c.API.Limits.Quotes = &Rate{Count: 1, Burst: 1} }},
-	{"api.limits.exports.burst", "at once", func(c *Config) { c.API.Limits.Exports = &Rate{Count: 1, Period: Duration(time.Second)} }},
+	{"api.limits.exports.burst", "at once", func(c *Config) {
+		c.API.Limits.Exports = &Rate{Count: 1, Period: Duration(time.Second)}
+	}},
 	{"api.limits.writes.count", "limits nothing", func(c *Config) {
 		c.API.Limits.Writes = &Rate{Count: 1_000_000, Period: Duration(time.Millisecond), Burst: 1}
 	}},
 	{"prices.fixed", "mint id", func(c *Config) { c.Prices.Fixed["USDC"] = "1" }},
 	{"prices.fixed.1", "0.9998", func(c *Config) { c.Prices.Fixed["1"] = "one" }},
-	{"risk.providers", "never for network MAINNET", func(c *Config) { c.Risk.Providers = append(c.Risk.Providers, "local") }},
+	{"risk.providers", "never for network MAINNET", func(c *Config) {
+		c.Risk.Providers = append(c.Risk.Providers, "local")
+	}},
 	{"risk.providers", "no provider", func(c *Config) { c.Risk.Providers = append(c.Risk.Providers, "nobody") }},
 	{"risk.quorum", "number of providers", func(c *Config) { c.Risk.Quorum = 7 }},
 	{"risk.unknown_severity", "HOLD or LOW", func(c *Config) { c.Risk.UnknownSeverity = "NONE" }},
 	{"risk.sanctioned_reject", "WARN or BLOCK", func(c *Config) { c.Risk.SanctionedReject = "block" }},
 	{"risk.sanctions_floor", "ON or OFF", func(c *Config) { c.Risk.SanctionsFloor = "on" }},
-	{"risk.chainalysis.key_file", "mode 0600", func(c *Config) { c.Risk.Providers = append(c.Risk.Providers, "chainalysis") }},
+	{"risk.chainalysis.key_file", "mode 0600", func(c *Config) {
+		c.Risk.Providers = append(c.Risk.Providers, "chainalysis")
+	}},
 	{"risk.elliptic.secret_file", "mode 0600", func(c *Config) {
 		c.Risk.Elliptic.key = seal.NewSecret("k")
 		c.Risk.Providers = append(c.Risk.Providers, "elliptic")
 	}},
 	{"risk.elliptic.severe", "rise", func(c *Config) { c.Risk.Elliptic.Medium = "9" }},
-	{"risk.trm.counterparty_percent", "0 and 100", func(c *Config) { c.Risk.TRM.CounterpartyPercent = new(int); *c.Risk.TRM.CounterpartyPercent = 101 }},
+	{"risk.trm.counterparty_percent", "0 and 100", func(c *Config) {
+		c.Risk.TRM.CounterpartyPercent = new(int)
+		*c.Risk.TRM.CounterpartyPercent = 101
+	}},
 	{"risk.trm.url", "https", func(c *Config) { c.Risk.TRM.URL = "http://api.trmlabs.com" }},
-	{"risk.trm_sanctions.rate.burst", "at once", func(c *Config) { c.Risk.TRMSanctions.Rate = &Rate{Count: 1, Period: Duration(time.Second)} }},
+	{"risk.trm_sanctions.rate.burst", "at once", func(c *Config) {
+		c.Risk.TRMSanctions.Rate = &Rate{Count: 1, Period: Duration(time.Second)}
+	}},
 	{"risk.oracle.contracts", "among chains", func(c *Config) {
 		c.Risk.Oracle.Contracts = map[string]string{"POLYGON": "0x40C57923924B5c5c5455c48D93317139ADDaC8fb"}
 	}},
-	{"prices.coingecko.coins", "mint id", func(c *Config) { c.Prices.CoinGecko.Coins = map[string]string{"02": "ethereum"} }},
+	{"prices.coingecko.coins", "mint id", func(c *Config) {
+		c.Prices.CoinGecko.Coins = map[string]string{"02": "ethereum"}
+	}},
 	{"prices.oneclick.url", "URL", func(c *Config) { c.Prices.OneClick.URL = "1click" }},
 	{"prices.coingecko.keep", "at most", func(c *Config) { c.Prices.CoinGecko.Keep = Duration(time.Hour) }},
 	{"prices.required", "4 sources", func(c *Config) { c.Prices.Required = 5 }},
@@ -162,9 +203,15 @@ var alone = []mistake{
 		c.Operator = Operator{Listen: "127.0.0.1:8081", Allow: []string{"0.0.0.0/0"}}
 	}},
 	{"prices.chainlink.2.chain", "among chains", func(c *Config) { feed(c, func(f *PriceFeed) { f.Chain = "MOON" }) }},
-	{"prices.chainlink.2.contract", "checksum", func(c *Config) { feed(c, func(f *PriceFeed) { f.Contract = strings.ToLower(f.Contract) + "0" }) }},
-	{"prices.chainlink.2.sequencer", "checksum", func(c *Config) { feed(c, func(f *PriceFeed) { f.Sequencer = "0x" }) }},
-	{"prices.chainlink.2.heartbeat", "feed's page", func(c *Config) { feed(c, func(f *PriceFeed) { f.Heartbeat = 0 }) }},
+	{"prices.chainlink.2.contract", "checksum", func(c *Config) {
+		feed(c, func(f *PriceFeed) { f.Contract = strings.ToLower(f.Contract) + "0" })
+	}},
+	{"prices.chainlink.2.sequencer", "checksum", func(c *Config) {
+		feed(c, func(f *PriceFeed) { f.Sequencer = "0x" })
+	}},
+	{"prices.chainlink.2.heartbeat", "feed's page", func(c *Config) {
+		feed(c, func(f *PriceFeed) { f.Heartbeat = 0 })
+	}},
 	{"prices.required", "give it more", func(c *Config) { c.Prices.Required = 2 }},
 	{"risk.providers", "twice", func(c *Config) { c.Risk.Providers = []string{"ofac", "ofac"} }},
 	{"risk.oracle.contracts", "checksum", func(c *Config) {
@@ -174,12 +221,16 @@ var alone = []mistake{
 	{"operator.whitelist_cooling_off", "length of time", func(c *Config) { c.Operator.WhitelistCoolingOff = "a day" }},
 	{"operator.whitelist_cooling_off", "from 0s", func(c *Config) { c.Operator.WhitelistCoolingOff = "-1h" }},
 	{"operator.whitelist_cooling_off", "720h", func(c *Config) { c.Operator.WhitelistCoolingOff = "721h" }},
-	{"operator.allow", "no address", func(c *Config) { c.Operator = Operator{Listen: "127.0.0.1:8081", Allow: []string{"office"}} }},
+	{"operator.allow", "no address", func(c *Config) {
+		c.Operator = Operator{Listen: "127.0.0.1:8081", Allow: []string{"office"}}
+	}},
 }
 
 // feed adds a sound feed and changes it.
 func feed(c *Config, change func(*PriceFeed)) {
-	f := PriceFeed{Chain: chain.Ethereum, Contract: "0x5f4eC3Df9cbd43714FE2740f5E3616155c5b8419", Heartbeat: Duration(time.Hour)}
+	f := PriceFeed{
+		Chain: chain.Ethereum, Contract: "0x5f4eC3Df9cbd43714FE2740f5E3616155c5b8419", Heartbeat: Duration(time.Hour),
+	}
 	change(&f)
 	c.Prices.Chainlink = map[string]PriceFeed{"2": f}
 }
@@ -210,7 +261,8 @@ func TestAMistakeIsToldByItsSettingAndItsFix(t *testing.T) {
 		c := newSoundConfig()
 		m.change(&c)
 		err := c.Check()
-		if line := problemText(err, m.setting); !strings.Contains(line, m.fix) || strings.Count(err.Error(), "\n") != 0 {
+		if line := problemText(err, m.setting); !strings.Contains(line, m.fix) ||
+			strings.Count(err.Error(), "\n") != 0 {
 			t.Errorf("%s: got %v, want one line of it with %q", m.setting, err, m.fix)
 		}
 	}
@@ -229,7 +281,9 @@ func TestAMistakeIsToldByItsSettingAndItsFix(t *testing.T) {
 		"mints[2] (USDC on ETHEREUM).contract": func(c *Config) { c.Mints = append(c.Mints, c.Mints[0]) },
 		"mints[0] (USDC on BASE).chain":        func(c *Config) { c.Mints[0].Chain = chain.Base },
 		"chains.ETHEREUM.endpoints": func(c *Config) {
-			changeChain(c, func(ch *Chain) { ch.Endpoints = []string{"https://one.example.com", "https://one.example.com"} })
+			changeChain(c, func(ch *Chain) {
+				ch.Endpoints = []string{"https://one.example.com", "https://one.example.com"}
+			})
 		},
 		"chains.ETHEREUM.tip_cap": func(c *Config) { changeChain(c, func(ch *Chain) { ch.TipCap = "200000000001" }) },
 		"chains.BITCOIN.endpoints": func(c *Config) {
@@ -238,7 +292,9 @@ func TestAMistakeIsToldByItsSettingAndItsFix(t *testing.T) {
 		},
 		"chains.SOLANA.endpoints": func(c *Config) {
 			*c = three()
-			c.Chains[chain.Solana] = Chain{Endpoints: []string{"https://one.example.com", "esplora+https://one.example.com/api"}, Agree: 1}
+			c.Chains[chain.Solana] = Chain{
+				Endpoints: []string{"https://one.example.com", "esplora+https://one.example.com/api"}, Agree: 1,
+			}
 		},
 	} {
 		conf := newSoundConfig()
@@ -252,13 +308,25 @@ func TestAMistakeIsToldByItsSettingAndItsFix(t *testing.T) {
 // three is a sound configuration with a chain of each family.
 func three() Config {
 	c := newSoundConfig()
-	c.Chains[chain.Solana] = Chain{Endpoints: []string{"https://one.example.com/sol", "https://two.example.com/sol"}, Agree: 2}
-	c.Chains[chain.Bitcoin] = Chain{Endpoints: []string{"https://u:p@one.example.com", "esplora+https://two.example.com/api"}, Agree: 2}
+	c.Chains[chain.Solana] = Chain{
+		Endpoints: []string{"https://one.example.com/sol", "https://two.example.com/sol"}, Agree: 2,
+	}
+	c.Chains[chain.Bitcoin] = Chain{
+		Endpoints: []string{"https://u:p@one.example.com", "esplora+https://two.example.com/api"}, Agree: 2,
+	}
 	c.Mints = append(
 		c.Mints,
-		Mint{ID: 801, Chain: chain.Solana, Symbol: "SOL", Name: "Solana", Decimals: 9, MinDeposit: "1", MinWithdraw: "1"},
-		Mint{ID: 802, Chain: chain.Solana, Contract: "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v", Symbol: "USDC", Name: "USD Coin", Decimals: 6, MinDeposit: "1", MinWithdraw: "1"},
-		Mint{ID: 901, Chain: chain.Bitcoin, Symbol: "BTC", Name: "Bitcoin", Decimals: 8, MinDeposit: "1", MinWithdraw: "1"},
+		Mint{
+			ID: 801, Chain: chain.Solana, Symbol: "SOL", Name: "Solana", Decimals: 9, MinDeposit: "1", MinWithdraw: "1",
+		},
+		Mint{
+			ID: 802, Chain: chain.Solana, Contract: "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v", Symbol: "USDC",
+			Name: "USD Coin", Decimals: 6, MinDeposit: "1", MinWithdraw: "1",
+		},
+		Mint{
+			ID: 901, Chain: chain.Bitcoin, Symbol: "BTC", Name: "Bitcoin", Decimals: 8, MinDeposit: "1",
+			MinWithdraw: "1",
+		},
 	)
 	return c
 }
@@ -277,60 +345,142 @@ func TestWhatIsWrongWithSolanaAndBitcoinIsTold(t *testing.T) {
 			c.Chains[name] = ch
 		}
 	}
-	const devnet, regtest = "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG", "0f9188f13cb7b2c71f2a335e3a4fc328bf5beb436012afca590b1a11466e2206"
+	const devnet, regtest = "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG",
+		"0f9188f13cb7b2c71f2a335e3a4fc328bf5beb436012afca590b1a11466e2206"
 	for name, c := range map[string]struct {
 		setting, fix string
 		change       func(*Config)
 	}{
-		"another network":    {"chains.SOLANA.genesis", "Solana began with 5eykt", of(chain.Solana, func(ch *Chain) { ch.Genesis = devnet })},
-		"another Bitcoin":    {"chains.BITCOIN.genesis", "Bitcoin began with 00000000", of(chain.Bitcoin, func(ch *Chain) { ch.Genesis = regtest })},
-		"half a hash":        {"chains.SOLANA.genesis", "not the hash", of(chain.Solana, func(ch *Chain) { ch.Genesis = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp" })},
-		"a hash in capitals": {"chains.BITCOIN.genesis", "not the hash", of(chain.Bitcoin, func(ch *Chain) { ch.Genesis = strings.ToUpper(regtest) })},
+		"another network": {"chains.SOLANA.genesis", "Solana began with 5eykt", of(chain.Solana, func(ch *Chain) {
+			ch.Genesis = devnet
+		})},
+		"another Bitcoin": {"chains.BITCOIN.genesis", "Bitcoin began with 00000000", of(chain.Bitcoin,
+			func(ch *Chain) { ch.Genesis = regtest })},
+		"half a hash": {"chains.SOLANA.genesis", "not the hash", of(chain.Solana, func(ch *Chain) {
+			ch.Genesis = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp"
+		})},
+		"a hash in capitals": {"chains.BITCOIN.genesis", "not the hash", of(chain.Bitcoin, func(ch *Chain) {
+			ch.Genesis = strings.ToUpper(regtest)
+		})},
 		"a test with money": {"chains.SOLANA.genesis", "while network is TESTNET", func(c *Config) {
 			c.Network = chain.Testnet
 			of(chain.Solana, func(ch *Chain) { ch.Genesis = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d" })(c)
 		}},
-		"a local one without":         {"chains.SOLANA.genesis", "getGenesisHash", func(c *Config) { c.Network = chain.Local }},
-		"gas":                         {"chains.SOLANA.fee_cap", "remove it", of(chain.Solana, func(ch *Chain) { ch.FeeCap = "1" })},
-		"a depth":                     {"chains.SOLANA.depth", "remove it", of(chain.Solana, func(ch *Chain) { ch.Depth = 1 })},
-		"costs below a new account":   {"chains.SOLANA.cost_max", "2084080", of(chain.Solana, func(ch *Chain) { ch.CostMax = "2084079" })},
-		"costs in SOL":                {"chains.SOLANA.cost_max", "0.01 SOL", of(chain.Solana, func(ch *Chain) { ch.CostMax = "0.01" })},
-		"an account idle for an hour": {"chains.SOLANA.close_idle_after", "720h", of(chain.Solana, func(ch *Chain) { ch.CloseIdle = "1h" })},
-		"an account idle for a word":  {"chains.SOLANA.close_idle_after", "0s", of(chain.Solana, func(ch *Chain) { ch.CloseIdle = "never" })},
-		"an idle coin":                {"chains.BITCOIN.close_idle_after", "remove it", of(chain.Bitcoin, func(ch *Chain) { ch.CloseIdle = "720h" })},
-		"a price beyond sense":        {"chains.SOLANA.price_max", "millionths", of(chain.Solana, func(ch *Chain) { ch.PriceMax = 1e13 })},
-		"a depth of years":            {"chains.BITCOIN.depth", "at most", of(chain.Bitcoin, func(ch *Chain) { ch.Depth = 1e6 })},
-		"a tier of another chain":     {"chains.SOLANA.tiers", "remove it", of(chain.Solana, func(ch *Chain) { ch.Tiers = []Tier{} })},
-		"a tier of no amount":         {"chains.BITCOIN.tiers[0].above", "satoshi", of(chain.Bitcoin, func(ch *Chain) { ch.Tiers = []Tier{{AmountAbove: "1.5", Depth: 6}} })},
-		"a tier of every amount":      {"chains.BITCOIN.tiers[0].above", "above 0", of(chain.Bitcoin, func(ch *Chain) { ch.Tiers = []Tier{{AmountAbove: "0", Depth: 6}} })},
-		"a tier that is no more":      {"chains.BITCOIN.tiers[0].depth", "more than depth", of(chain.Bitcoin, func(ch *Chain) { ch.Tiers = []Tier{{AmountAbove: "5", Depth: 3}} })},
-		"more for less":               {"chains.BITCOIN.tiers[1].depth", "before it", of(chain.Bitcoin, func(ch *Chain) { ch.Tiers = []Tier{{AmountAbove: "5", Depth: 6}, {AmountAbove: "6", Depth: 5}} })},
-		"tiers in no order":           {"chains.BITCOIN.tiers[1].above", "before", of(chain.Bitcoin, func(ch *Chain) { ch.Tiers = []Tier{{AmountAbove: "5", Depth: 6}, {AmountAbove: "5", Depth: 7}} })},
-		"costs in BTC":                {"chains.BITCOIN.cost_max", "0.002 BTC", of(chain.Bitcoin, func(ch *Chain) { ch.CostMax = "0.002" })},
-		"a rate beyond sense":         {"chains.BITCOIN.rate_max", "thousand virtual bytes", of(chain.Bitcoin, func(ch *Chain) { ch.RateMax = 1e8 })},
-		"rates that cross":            {"chains.BITCOIN.rate_min", "more than rate_max", of(chain.Bitcoin, func(ch *Chain) { ch.RateMin, ch.RateMax = 20_000, 10_000 })},
-		"an unusual rate":             {"chains.BITCOIN.rate_usual", "thousand virtual bytes", of(chain.Bitcoin, func(ch *Chain) { ch.RateUsual = 1e8 })},
-		"a merge rate of none":        {"chains.BITCOIN.merge_rate", "thousand virtual bytes", of(chain.Bitcoin, func(ch *Chain) { ch.MergeRate = 1e8 })},
-		"too many in flight":          {"chains.ETHEREUM.in_flight_max", "at most 8192", of(chain.Ethereum, func(ch *Chain) { ch.InFlightMax = 8193 })},
-		"less than none in flight":    {"chains.BITCOIN.in_flight_max", "at most 8192", of(chain.Bitcoin, func(ch *Chain) { ch.InFlightMax = -1 })},
-		"more unmined than in flight": {"chains.ETHEREUM.unmined_max", "in_flight_max, 8", of(chain.Ethereum, func(ch *Chain) { ch.InFlightMax, ch.UnminedMax = 8, 9 })},
-		"too many unmined":            {"chains.SOLANA.unmined_max", "in_flight_max, 1024", of(chain.Solana, func(ch *Chain) { ch.UnminedMax = 1025 })},
-		"a merge of one":              {"chains.BITCOIN.merge_from", "from 2 to", of(chain.Bitcoin, func(ch *Chain) { ch.MergeFrom = 1 })},
-		"a merge elsewhere":           {"chains.SOLANA.merge_from", "remove it", of(chain.Solana, func(ch *Chain) { ch.MergeFrom = 3 })},
-		"a target of a month":         {"chains.BITCOIN.target", "how many blocks", of(chain.Bitcoin, func(ch *Chain) { ch.Target = 5000 })},
-		"a form that is none":         {"chains.BITCOIN.addresses", "segwit or taproot", of(chain.Bitcoin, func(ch *Chain) { ch.Addresses = "TAPROOT" })},
-		"a form elsewhere":            {"chains.ETHEREUM.addresses", "remove it", of(chain.Ethereum, func(ch *Chain) { ch.Addresses = "segwit" })},
-		"a form on Solana":            {"chains.SOLANA.addresses", "remove it", of(chain.Solana, func(ch *Chain) { ch.Addresses = "taproot" })},
-		"a target elsewhere":          {"chains.SOLANA.target", "remove it", of(chain.Solana, func(ch *Chain) { ch.Target = 3 })},
-		"a mint off the curve":        {"mints[3] (USDC on SOLANA).contract", "not the address of a token", func(c *Config) { c.Mints[3].Contract = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA" }},
-		"an address of Ethereum":      {"mints[3] (USDC on SOLANA).contract", "not the address of a token", func(c *Config) { c.Mints[3].Contract = c.Mints[0].Contract }},
-		"decimals":                    {"mints[3] (USDC on SOLANA).decimals", "has 6", func(c *Config) { c.Mints[3].Decimals = 9 }},
-		"another program":             {"mints[3] (USDC on SOLANA).program", `that of USDC on Solana is ""`, func(c *Config) { c.Mints[3].Program = "TOKEN_2022" }},
-		"an extension of nothing":     {"mints[3] (USDC on SOLANA).extensions", "TOKEN_2022", func(c *Config) { c.Mints[3].Extensions = []uint16{12} }},
-		"a program of nobody":         {"mints[3] (USDC on SOLANA).program", "TOKEN_2022", func(c *Config) { c.Mints[3].Program = "SPL" }},
-		"a token of Bitcoin":          {"mints[4] (BTC on BITCOIN).contract", "no tokens on Bitcoin", func(c *Config) { c.Mints[4].Contract = "x" }},
-		"no coin":                     {"mints", "native coin of SOLANA", func(c *Config) { c.Mints = slices.Delete(c.Mints, 2, 3) }},
-		"an id of another token":      {"mints[4] (BTC on BITCOIN).id", "USDT on Solana for ever", func(c *Config) { c.Mints[4].ID = 803 }},
+		"a local one without": {"chains.SOLANA.genesis", "getGenesisHash", func(c *Config) {
+			c.Network = chain.Local
+		}},
+		"gas": {"chains.SOLANA.fee_cap", "remove it", of(chain.Solana, func(ch *Chain) {
+			ch.FeeCap = "1"
+		})},
+		"a depth": {"chains.SOLANA.depth", "remove it", of(chain.Solana, func(ch *Chain) {
+			ch.Depth = 1
+		})},
+		"costs below a new account": {"chains.SOLANA.cost_max", "2084080", of(chain.Solana, func(ch *Chain) {
+			ch.CostMax = "2084079"
+		})},
+		"costs in SOL": {"chains.SOLANA.cost_max", "0.01 SOL", of(chain.Solana, func(ch *Chain) {
+			ch.CostMax = "0.01"
+		})},
+		"an account idle for an hour": {"chains.SOLANA.close_idle_after", "720h", of(chain.Solana, func(ch *Chain) {
+			ch.CloseIdle = "1h"
+		})},
+		"an account idle for a word": {"chains.SOLANA.close_idle_after", "0s", of(chain.Solana, func(ch *Chain) {
+			ch.CloseIdle = "never"
+		})},
+		"an idle coin": {"chains.BITCOIN.close_idle_after", "remove it", of(chain.Bitcoin,
+			func(ch *Chain) { ch.CloseIdle = "720h" })},
+		"a price beyond sense": {"chains.SOLANA.price_max", "millionths", of(chain.Solana, func(ch *Chain) {
+			ch.PriceMax = 1e13
+		})},
+		"a depth of years": {"chains.BITCOIN.depth", "at most", of(chain.Bitcoin, func(ch *Chain) {
+			ch.Depth = 1e6
+		})},
+		"a tier of another chain": {"chains.SOLANA.tiers", "remove it", of(chain.Solana, func(ch *Chain) {
+			ch.Tiers = []Tier{}
+		})},
+		"a tier of no amount": {"chains.BITCOIN.tiers[0].above", "satoshi", of(chain.Bitcoin, func(ch *Chain) {
+			ch.Tiers = []Tier{{AmountAbove: "1.5", Depth: 6}}
+		})},
+		"a tier of every amount": {"chains.BITCOIN.tiers[0].above", "above 0", of(chain.Bitcoin, func(ch *Chain) {
+			ch.Tiers = []Tier{{AmountAbove: "0", Depth: 6}}
+		})},
+		"a tier that is no more": {"chains.BITCOIN.tiers[0].depth", "more than depth", of(chain.Bitcoin,
+			func(ch *Chain) { ch.Tiers = []Tier{{AmountAbove: "5", Depth: 3}} })},
+		"more for less": {"chains.BITCOIN.tiers[1].depth", "before it", of(chain.Bitcoin,
+			func(ch *Chain) { ch.Tiers = []Tier{{AmountAbove: "5", Depth: 6}, {AmountAbove: "6", Depth: 5}} })},
+		"tiers in no order": {"chains.BITCOIN.tiers[1].above", "before", of(chain.Bitcoin, func(ch *Chain) {
+			ch.Tiers = []Tier{{AmountAbove: "5", Depth: 6}, {AmountAbove: "5", Depth: 7}}
+		})},
+		"costs in BTC": {"chains.BITCOIN.cost_max", "0.002 BTC", of(chain.Bitcoin, func(ch *Chain) {
+			ch.CostMax = "0.002"
+		})},
+		"a rate beyond sense": {"chains.BITCOIN.rate_max", "thousand virtual bytes", of(chain.Bitcoin,
+			func(ch *Chain) { ch.RateMax = 1e8 })},
+		"rates that cross": {"chains.BITCOIN.rate_min", "more than rate_max", of(chain.Bitcoin,
+			func(ch *Chain) { ch.RateMin, ch.RateMax = 20_000, 10_000 })},
+		"an unusual rate": {"chains.BITCOIN.rate_usual", "thousand virtual bytes", of(chain.Bitcoin,
+			func(ch *Chain) { ch.RateUsual = 1e8 })},
+		"a merge rate of none": {"chains.BITCOIN.merge_rate", "thousand virtual bytes", of(chain.Bitcoin,
+			func(ch *Chain) { ch.MergeRate = 1e8 })},
+		"too many in flight": {"chains.ETHEREUM.in_flight_max", "at most 8192", of(chain.Ethereum,
+			func(ch *Chain) { ch.InFlightMax = 8193 })},
+		"less than none in flight": {"chains.BITCOIN.in_flight_max", "at most 8192", of(chain.Bitcoin,
+			func(ch *Chain) { ch.InFlightMax = -1 })},
+		"more unmined than in flight": {"chains.ETHEREUM.unmined_max", "in_flight_max, 8", of(chain.Ethereum,
+			func(ch *Chain) { ch.InFlightMax, ch.UnminedMax = 8, 9 })},
+		"too many unmined": {"chains.SOLANA.unmined_max", "in_flight_max, 1024", of(chain.Solana,
+			func(ch *Chain) { ch.UnminedMax = 1025 })},
+		"a merge of one": {"chains.BITCOIN.merge_from", "from 2 to", of(chain.Bitcoin, func(ch *Chain) {
+			ch.MergeFrom = 1
+		})},
+		"a merge elsewhere": {"chains.SOLANA.merge_from", "remove it", of(chain.Solana, func(ch *Chain) {
+			ch.MergeFrom = 3
+		})},
+		"a target of a month": {"chains.BITCOIN.target", "how many blocks", of(chain.Bitcoin, func(ch *Chain) {
+			ch.Target = 5000
+		})},
+		"a form that is none": {"chains.BITCOIN.addresses", "segwit or taproot", of(chain.Bitcoin,
+			func(ch *Chain) { ch.Addresses = "TAPROOT" })},
+		"a form elsewhere": {"chains.ETHEREUM.addresses", "remove it", of(chain.Ethereum, func(ch *Chain) {
+			ch.Addresses = "segwit"
+		})},
+		"a form on Solana": {"chains.SOLANA.addresses", "remove it", of(chain.Solana, func(ch *Chain) {
+			ch.Addresses = "taproot"
+		})},
+		"a target elsewhere": {"chains.SOLANA.target", "remove it", of(chain.Solana, func(ch *Chain) {
+			ch.Target = 3
+		})},
+		"a mint off the curve": {
+			"mints[3] (USDC on SOLANA).contract",
+			"not the address of a token",
+			func(c *Config) { c.Mints[3].Contract = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA" },
+		},
+		"an address of Ethereum": {
+			"mints[3] (USDC on SOLANA).contract",
+			"not the address of a token", func(c *Config) { c.Mints[3].Contract = c.Mints[0].Contract },
+		},
+		"decimals": {"mints[3] (USDC on SOLANA).decimals", "has 6", func(c *Config) {
+			c.Mints[3].Decimals = 9
+		}},
+		"another program": {
+			"mints[3] (USDC on SOLANA).program",
+			`that of USDC on Solana is ""`, func(c *Config) { c.Mints[3].Program = "TOKEN_2022" },
+		},
+		"an extension of nothing": {"mints[3] (USDC on SOLANA).extensions", "TOKEN_2022", func(c *Config) {
+			c.Mints[3].Extensions = []uint16{12}
+		}},
+		"a program of nobody": {"mints[3] (USDC on SOLANA).program", "TOKEN_2022", func(c *Config) {
+			c.Mints[3].Program = "SPL"
+		}},
+		"a token of Bitcoin": {"mints[4] (BTC on BITCOIN).contract", "no tokens on Bitcoin", func(c *Config) {
+			c.Mints[4].Contract = "x"
+		}},
+		"no coin": {"mints", "native coin of SOLANA", func(c *Config) {
+			c.Mints = slices.Delete(c.Mints, 2, 3)
+		}},
+		"an id of another token": {"mints[4] (BTC on BITCOIN).id", "USDT on Solana for ever", func(c *Config) {
+			c.Mints[4].ID = 803
+		}},
 	} {
 		conf := three()
 		c.change(&conf)
@@ -376,8 +526,10 @@ func TestASignerOfAnotherNetworkIsRefused(t *testing.T) {
 		c.Signer.Policy = path
 		return c
 	}
-	const mainnet, devnet = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d", "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG"
-	const first, regtest = "000000000019d6689c085ae165831e934ff763ae46a2a6c172b3f1b60a8ce26f", "0f9188f13cb7b2c71f2a335e3a4fc328bf5beb436012afca590b1a11466e2206"
+	const mainnet, devnet = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d",
+		"EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG"
+	const first, regtest = "000000000019d6689c085ae165831e934ff763ae46a2a6c172b3f1b60a8ce26f",
+		"0f9188f13cb7b2c71f2a335e3a4fc328bf5beb436012afca590b1a11466e2206"
 	if err := policy(mainnet, "10000000", first, "5000000").checkPolicy(); err != nil {
 		t.Errorf("got %v, want no error", err)
 	}
@@ -395,7 +547,8 @@ func TestASignerOfAnotherNetworkIsRefused(t *testing.T) {
 		{mainnet, "10000000", regtest, "5000000", "chains.BITCOIN: is the network 00000000001"},
 		{mainnet[:32], "10000000", first, "5000000", "the network's first block"},
 	} {
-		if err := policy(c.solana, c.fee, c.bitcoin, c.satoshi).checkPolicy(); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := policy(c.solana, c.fee, c.bitcoin, c.satoshi).checkPolicy(); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want %q", err, c.want)
 		}
 	}
@@ -410,12 +563,23 @@ func TestAPolicyWithoutLimitsIsRefusedOnAMainNetwork(t *testing.T) {
 		network chain.Network
 		id      string
 		refused bool
-	}{{chain.Mainnet, "1", true}, {chain.Mainnet, "31337", true}, {chain.Local, "1", true}, {chain.Local, "31337", false}, {chain.Testnet, "11155111", false}} {
+	}{
+		{chain.Mainnet, "1", true},
+		{chain.Mainnet, "31337", true},
+		{chain.Local, "1", true},
+		{chain.Local, "31337", false},
+		{chain.Testnet, "11155111", false},
+	} {
 		for _, unlimited := range []string{`"unlimited": true`, `"assets": {"": {"unlimited": true}}`} {
-			write(t, path, `{"chains": {"ETHEREUM": {"signerId": "`+c.id+`", "feeMax": "1", "gasMax": "1", `+unlimited+`}}}`)
+			write(
+				t, path,
+				`{"chains": {"ETHEREUM": {"signerId": "`+c.id+`", "feeMax": "1", "gasMax": "1", `+unlimited+`}}}`,
+			)
 			conf := Config{Network: c.network, Signer: Signer{Policy: path}}
-			if err := conf.checkPolicy(); (err != nil) != c.refused || c.refused && !strings.Contains(err.Error(), "unlimited") {
-				t.Errorf("%s with signerId %s and %s: got %v, want it refused: %v", c.network, c.id, unlimited, err, c.refused)
+			if err := conf.checkPolicy(); (err != nil) != c.refused ||
+				c.refused && !strings.Contains(err.Error(), "unlimited") {
+				t.Errorf("%s with signerId %s and %s: got %v, want it refused: %v", c.network, c.id, unlimited, err,
+					c.refused)
 			}
 		}
 	}
@@ -449,7 +613,8 @@ func TestWhatIsWrittenIsReadBack(t *testing.T) {
 	t.Parallel()
 	want := newSoundConfig()
 	want.Chains[chain.Ethereum] = Chain{
-		ChainID: 1, Endpoints: []string{"https://one.example.com"}, Agree: 1, Depth: 64, FeeCap: "200000000000", TipCap: "1", StartHeight: 7, Trace: "on", PayeeGasMax: 150_000,
+		ChainID: 1, Endpoints: []string{"https://one.example.com"}, Agree: 1, Depth: 64, FeeCap: "200000000000",
+		TipCap: "1", StartHeight: 7, Trace: "on", PayeeGasMax: 150_000,
 	}
 	want.Database.OwnerURL = "postgres://owner@db/coffer"
 	want.Intervals.Scan = Duration(1500 * time.Millisecond)
@@ -524,7 +689,8 @@ func TestSecretsComeFromFilesBesideTheConfiguration(t *testing.T) {
 	if n := got.Chains[chain.Ethereum].Endpoints; len(n) != 2 || n[1] != "https://two.example.com" {
 		t.Errorf("got %v, want two endpoints", n)
 	}
-	if want := filepath.Join(dir, "keys", "seed.sealed"); got.Signer.Seed != want || got.Keys.Seal != filepath.Join(dir, "keys", "seal.key") {
+	if want := filepath.Join(dir, "keys", "seed.sealed"); got.Signer.Seed != want ||
+		got.Keys.Seal != filepath.Join(dir, "keys", "seal.key") {
 		t.Errorf("got %v, want %v", got.Signer.Seed, want)
 	}
 }
@@ -541,8 +707,9 @@ func TestEveryFileThatCannotBeReadIsToldAtOnce(t *testing.T) {
 	write(t, path, strings.Replace(string(text), "'info'", "'loud'", 1))
 	_, err = ReadConfig(path)
 	for setting, want := range map[string]string{
-		"database.url_file": "does not exist", "database.owner_url_file": "is empty", "chains.ETHEREUM.endpoints_file": "does not exist",
-		"log.level": "debug, info",
+		"database.url_file": "does not exist", "database.owner_url_file": "is empty",
+		"chains.ETHEREUM.endpoints_file": "does not exist",
+		"log.level":                      "debug, info",
 	} {
 		if line := problemText(err, setting); !strings.Contains(line, want) {
 			t.Errorf("%s: got %v, want %q", setting, err, want)
@@ -559,9 +726,13 @@ func TestTheSignerNeedsItsOwnSettingsAlone(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "signer.toml")
-	write(t, path, "[keys]\nattest = \"attest.pub\"\n[signer]\nseed = \"seed\"\nwrap = \"wrap\"\njournal = \"journal\"\npolicy = \"policy\"\n")
+	write(
+		t, path,
+		"[keys]\nattest = \"attest.pub\"\n[signer]\nseed = \"seed\"\nwrap = \"wrap\"\njournal = \"journal\"\npolicy = \"policy\"\n",
+	)
 	got, err := ReadSignerConfig(path)
-	if err != nil || got.Signer.Seed != filepath.Join(dir, "seed") || got.Keys.Attest != filepath.Join(dir, "attest.pub") {
+	if err != nil || got.Signer.Seed != filepath.Join(dir, "seed") ||
+		got.Keys.Attest != filepath.Join(dir, "attest.pub") {
 		t.Errorf("got %+v %v, want its files", got.Signer, err)
 	}
 	write(t, path, "[signer]\nseed = \"seed\"\n")
@@ -603,14 +774,17 @@ exports = {count = 0}
 	if got := (Limits{}).apiLimits(chain.Local); got != (api.Limits{}) {
 		t.Errorf("local, nothing set: got %+v, want no limits", got)
 	}
-	if got, err := parseProxies(conf.API.TrustedProxies); err != nil || len(got) != 2 || got[1].String() != "fd00::1/128" {
+	if got, err := parseProxies(conf.API.TrustedProxies); err != nil || len(got) != 2 ||
+		got[1].String() != "fd00::1/128" {
 		t.Errorf("proxies: got %v %v, want two", got, err)
 	}
 }
 
 func TestACoolingOffMayBeNone(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]time.Duration{"": 24 * time.Hour, "0s": 0, "1h30m": 90 * time.Minute, "720h": 720 * time.Hour} {
+	for text, want := range map[string]time.Duration{
+		"": 24 * time.Hour, "0s": 0, "1h30m": 90 * time.Minute, "720h": 720 * time.Hour,
+	} {
 		var errs configErrors
 		o := Operator{WhitelistCoolingOff: text}
 		if o.checkOperator(chain.Local, &errs); len(errs) > 0 || o.coolingOff() != want {

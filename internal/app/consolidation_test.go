@@ -41,10 +41,16 @@ func onBitcoin(t *testing.T, node *btcd.Node) Config {
 	if err := CreateKeys(c.Keys, c.Signer); err != nil {
 		t.Fatal(err)
 	}
-	write(t, c.Signer.Policy, `{"chains": {"BITCOIN": {"signerId": "`+chaincfg.RegressionNetParams.GenesisHash.String()+`", "feeMax": "200000", "gasMax": "200000", "unlimited": true}}}`)
-	c.Chains = map[chain.Name]Chain{chain.Bitcoin: {Endpoints: []string{endpoint.String()}, Agree: 1, StartHeight: btcd.Maturity, CostMax: "200000", MergeFrom: 4}}
+	write(
+		t, c.Signer.Policy,
+		`{"chains": {"BITCOIN": {"signerId": "`+chaincfg.RegressionNetParams.GenesisHash.String()+`", "feeMax": "200000", "gasMax": "200000", "unlimited": true}}}`,
+	)
+	c.Chains = map[chain.Name]Chain{chain.Bitcoin: {
+		Endpoints: []string{endpoint.String()}, Agree: 1, StartHeight: btcd.Maturity, CostMax: "200000", MergeFrom: 4,
+	}}
 	c.Mints = []Mint{{
-		ID: 8, Chain: chain.Bitcoin, Symbol: "BTC", Name: "Bitcoin", Decimals: 8, MinDeposit: "10000", MinWithdraw: "10000",
+		ID: 8, Chain: chain.Bitcoin, Symbol: "BTC", Name: "Bitcoin", Decimals: 8, MinDeposit: "10000",
+		MinWithdraw:    "10000",
 		DepositEnabled: true, WithdrawEnabled: true, ConfirmationsRequired: 3, Finality: "DEPTH",
 	}}
 	tenth := Duration(100 * time.Millisecond)
@@ -111,7 +117,8 @@ func TestTheServiceConsolidatesSmallCoins(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+a.apiListener.Addr().String()+"/v1/deposit", bytes.NewReader(body))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
+			"http://"+a.apiListener.Addr().String()+"/v1/deposit", bytes.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,19 +141,27 @@ func TestTheServiceConsolidatesSmallCoins(t *testing.T) {
 
 	look := func(sql string) (n int) {
 		t.Helper()
-		if err := a.DB().ReadSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error { return tx.QueryRow(ctx, sql).Scan(&n) }); err != nil {
+		if err := a.DB().ReadSystem(
+			t.Context(), func(ctx context.Context, tx pg.Tx) error { return tx.QueryRow(ctx, sql).Scan(&n) },
+		); err != nil {
 			t.Fatal(err)
 		}
 		return n
 	}
-	pgtest.Eventually(t, func() bool { return look(`SELECT count(*) FROM deposits WHERE status = 'CREDITED'`) == customers+1 }, "all deposits are credited")
+	pgtest.Eventually(
+		t, func() bool { return look(`SELECT count(*) FROM deposits WHERE status = 'CREDITED'`) == customers+1 },
+		"all deposits are credited",
+	)
 	stop()
 	a, _ = startService(t, conf)
-	pgtest.Eventually(t, func() bool { return look(`SELECT count(*) FROM merges WHERE status = 'DONE'`) == 1 }, "small coins are consolidated")
+	pgtest.Eventually(t, func() bool { return look(`SELECT count(*) FROM merges WHERE status = 'DONE'`) == 1 },
+		"small coins are consolidated")
 	if n := look(`SELECT count(*) FROM coins WHERE status = 'SPENT' AND amount = 20000`); n != customers {
 		t.Errorf("got %d coins spent, want the %d small ones", n, customers)
 	}
-	if n := look(`SELECT count(*) FROM coins JOIN merges ON change_of = merge_id WHERE coins.status = 'FREE' AND amount > 110000`); n != 1 {
+	if n := look(
+		`SELECT count(*) FROM coins JOIN merges ON change_of = merge_id WHERE coins.status = 'FREE' AND amount > 110000`,
+	); n != 1 {
 		t.Errorf("got %d large coins of the consolidation, want one", n)
 	}
 	if r, err := verify.RunChecks(t.Context(), a.DB()); err != nil || !r.IsIntact() {

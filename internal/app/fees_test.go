@@ -15,7 +15,8 @@ import (
 // pays.
 func TestTheFeesOfASignedTransactionAreReadBack(t *testing.T) {
 	t.Parallel()
-	const treasury, payee chain.Address = "FPP21sbqhr2LPjSnJkw5NBetPubeFG4PsQFBxHj8noTq", "GwCXyJ8AesaucFMTUSZmiFVMhVngpeBxaBC7mQJiZct3"
+	const treasury, payee chain.Address = "FPP21sbqhr2LPjSnJkw5NBetPubeFG4PsQFBxHj8noTq",
+		"GwCXyJ8AesaucFMTUSZmiFVMhVngpeBxaBC7mQJiZct3"
 	account, err := solanatx.NonceAccount(treasury, 3)
 	if err != nil {
 		t.Fatal(err)
@@ -33,16 +34,27 @@ func TestTheFeesOfASignedTransactionAreReadBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ether, err := evmtx.Tx{ChainID: 1, Nonce: 7, To: "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", Value: money.Units(5), Gas: 21_000, TipCap: money.Units(1), FeeCap: money.Units(9)}.Payload()
+	ether, err := evmtx.Tx{
+		ChainID: 1, Nonce: 7, To: "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", Value: money.Units(5), Gas: 21_000,
+		TipCap: money.Units(1), FeeCap: money.Units(9),
+	}.Payload()
 	if err != nil {
 		t.Fatal(err)
 	}
-	const holder, receiver chain.Address = "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080", "bcrt1p0xlxvlhemja6c4dqv22uapctqupfhlxm9h8z3k2e72q4k9hcz7vqc8gma6"
-	lease, err := bitcointx.NewSlotKey(chain.Local, []chain.Output{{Outpoint: strings.Repeat("ab", 32) + ":1", Owner: holder, Amount: money.Units(100_000)}}, holder)
+	const holder, receiver chain.Address = "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080",
+		"bcrt1p0xlxvlhemja6c4dqv22uapctqupfhlxm9h8z3k2e72q4k9hcz7vqc8gma6"
+	lease, err := bitcointx.NewSlotKey(
+		chain.Local,
+		[]chain.Output{{Outpoint: strings.Repeat("ab", 32) + ":1", Owner: holder, Amount: money.Units(100_000)}},
+		holder,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	spends, err := bitcointx.Build(chain.Local, lease, []chain.Payment{{From: holder, To: receiver, Amount: money.Units(60_000)}}, chain.Fees{TipCap: money.Units(2_000), NonGas: money.Units(400)})
+	spends, err := bitcointx.Build(
+		chain.Local, lease, []chain.Payment{{From: holder, To: receiver, Amount: money.Units(60_000)}},
+		chain.Fees{TipCap: money.Units(2_000), NonGas: money.Units(400)},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,10 +68,25 @@ func TestTheFeesOfASignedTransactionAreReadBack(t *testing.T) {
 		want    chain.Fees
 		most    money.Amount
 	}{
-		{chain.Ethereum, ether, chain.Fees{GasLimit: 21_000, TipCap: money.Units(1), FeeCap: money.Units(9)}, money.Units(189_000)},
-		{chain.Solana, lamports, chain.Fees{GasLimit: 30_000, TipCap: money.Units(20_000), NonGas: coin.MaxCost()}, money.Units(5_600)},
-		{chain.Bitcoin, satoshi, chain.Fees{GasLimit: spends.VirtualSize(), TipCap: money.Units(400_000 / spends.VirtualSize()), NonGas: money.Units(400)}, money.Units(400)},
-		{chain.Solana, place, chain.Fees{NonGas: creation.MaxCost()}, money.Units(solanatx.NonceRent + solanatx.SignatureFee)},
+		{
+			chain.Ethereum, ether,
+			chain.Fees{GasLimit: 21_000, TipCap: money.Units(1), FeeCap: money.Units(9)},
+			money.Units(189_000),
+		},
+		{
+			chain.Solana, lamports,
+			chain.Fees{GasLimit: 30_000, TipCap: money.Units(20_000), NonGas: coin.MaxCost()},
+			money.Units(5_600),
+		},
+		{chain.Bitcoin, satoshi, chain.Fees{
+			GasLimit: spends.VirtualSize(), TipCap: money.Units(400_000 / spends.VirtualSize()),
+			NonGas: money.Units(400),
+		}, money.Units(400)},
+		{
+			chain.Solana, place,
+			chain.Fees{NonGas: creation.MaxCost()},
+			money.Units(solanatx.NonceRent + solanatx.SignatureFee),
+		},
 	} {
 		got, err := readFees(c.on, c.payload)
 		if err != nil || got != c.want {

@@ -31,26 +31,31 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/remote"
 )
 
-// secretBytes is the length of a key that makes MACs.
+// secretBytes is the length of a MAC key.
 const secretBytes = signer.GrantKeyBytes
 
-// KeyFiles names the files of an installation whose keys stand in one folder.
+// KeyFiles names the files of an installation whose keys are in one directory.
 func KeyFiles(dir string) (Keys, Signer) {
 	path := func(name string) string { return filepath.Join(dir, name) }
-	return Keys{Seal: path("seal.key"), Attest: path("attest.pub"), Webhook: path("webhook.key"), Cursor: path("cursor.key"), Approvals: path("approvals.key")},
+	return Keys{
+			Seal: path("seal.key"), Attest: path("attest.pub"), Webhook: path("webhook.key"), Cursor: path("cursor.key"),
+			Approvals: path("approvals.key"),
+		},
 		Signer{Seed: path("seed.sealed"), Wrap: path("seed.key"), Journal: path("journal"), Policy: path("policy.json")}
 }
 
-// CreateKeys makes every key file of an installation that is missing, and an
-// empty journal together with a new seed. A seed whose journal is missing is an
-// error: it may have signed, and only its operator can say what happened.
+// CreateKeys creates every missing key file of an installation, and an empty journal together with
+// a new seed. A seed whose journal is missing is an error: it may have signed, and only the
+// operator can say what happened.
 func CreateKeys(k Keys, s Signer) error {
 	for _, path := range []string{k.Seal, k.Webhook, k.Cursor, k.Approvals, s.Seed, s.Journal} {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			return fmt.Errorf("make the folder of the keys: %w", err)
 		}
 	}
-	for path, create := range map[string]func(string) error{k.Seal: seal.CreateKeyset, k.Webhook: delivery.CreateKey, k.Cursor: createSecret, k.Approvals: createSecret} {
+	for path, create := range map[string]func(string) error{
+		k.Seal: seal.CreateKeyset, k.Webhook: delivery.CreateKey, k.Cursor: createSecret, k.Approvals: createSecret,
+	} {
 		if err := create(path); err != nil && !errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("create %s: %w", path, err)
 		}
@@ -65,16 +70,22 @@ func CreateKeys(k Keys, s Signer) error {
 	switch _, err := os.Stat(s.Seed); {
 	case err == nil:
 		if _, err := os.Stat(s.Journal); err != nil {
-			return fmt.Errorf("the seed %s is there and its journal %s is not: put the journal back; if it is lost for good, coffer signer adopt rebuilds it; only for a seed that has never signed, coffer signer init begins one: %w", s.Seed, s.Journal, err)
+			return fmt.Errorf(
+				"the seed %s is there and its journal %s is not: put the journal back; if it is lost for good, coffer signer adopt rebuilds it; only for a seed that has never signed, coffer signer init begins one: %w",
+				s.Seed, s.Journal, err,
+			)
 		}
 		return nil
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
-	// A journal without its seed is what is left of an installation. A new seed
-	// beside it would have to be refused at every start.
+	// A journal without its seed is the rest of an installation. With a new seed next to it, every
+	// start would have to be refused.
 	if _, err := os.Stat(s.Journal); !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("the journal %s is there and its seed %s is not: restore the seed with coffer keys restore, or name another folder (%v)", s.Journal, s.Seed, err)
+		return fmt.Errorf(
+			"the journal %s is there and its seed %s is not: restore the seed with coffer keys restore, or name another folder (%v)",
+			s.Journal, s.Seed, err,
+		)
 	}
 	if _, err := keys.CreateSeed(files, time.Now()); err != nil {
 		return fmt.Errorf("create the seed: %w", err)
@@ -82,10 +93,11 @@ func CreateKeys(k Keys, s Signer) error {
 	return CreateJournal(k, s)
 }
 
-// CreateJournal makes the empty journal of a seed that has never signed.
+// CreateJournal creates the empty journal of a seed that has never signed.
 func CreateJournal(k Keys, s Signer) error {
 	if _, err := os.Stat(s.Journal + rescueJournalSuffix); !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("the money of this seed was moved by coffer rescue (%s is there, %v): begin with a new seed", s.Journal+rescueJournalSuffix, err)
+		return fmt.Errorf("the money of this seed was moved by coffer rescue (%s is there, %v): begin with a new seed",
+			s.Journal+rescueJournalSuffix, err)
 	}
 	seed, err := keys.OpenSeed(keys.Files{Key: s.Seed, KEK: s.Wrap, Attest: k.Attest})
 	if err != nil {
@@ -94,12 +106,12 @@ func CreateJournal(k Keys, s Signer) error {
 	return local.CreateJournal(local.Config{Journal: s.Journal}, seed)
 }
 
-// webhookPublic is the file with the public half of the key of webhooks.
+// webhookPublic is the file with the public half of the webhook key.
 const webhookPublic = "webhook.pub"
 
-// createWebhookPublic writes the public half of the key of webhooks beside it, for
-// processes that show it and sign nothing. Of a key that was replaced the former's line
-// stays behind it, for as long as receivers need it.
+// createWebhookPublic writes the public half of the webhook key into a file next to it, for
+// processes that show it and sign nothing. After a replacement the former key's line stays after
+// the new one, for as long as receivers need it.
 func createWebhookPublic(private, public string) error {
 	key, err := delivery.OpenKey(private)
 	if err != nil {
@@ -121,7 +133,7 @@ func createWebhookPublic(private, public string) error {
 	return os.Rename(fresh, public)
 }
 
-// readWebhookPublic reads what createWebhookPublic wrote: keys, newest first.
+// readWebhookPublic reads the file of createWebhookPublic: keys, newest first.
 func readWebhookPublic(path string) ([]string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -129,7 +141,8 @@ func readWebhookPublic(path string) ([]string, error) {
 	}
 	keys := strings.Fields(string(text))
 	if len(keys) == 0 || slices.ContainsFunc(keys, func(k string) bool { return !strings.HasPrefix(k, "whpk_") }) {
-		return nil, fmt.Errorf("keys.webhook_public: %s does not hold public keys of webhooks (whpk_…), one a line", path)
+		return nil, fmt.Errorf("keys.webhook_public: %s does not hold public keys of webhooks (whpk_…), one a line",
+			path)
 	}
 	return keys, nil
 }
@@ -142,7 +155,7 @@ func createSecret(path string) error {
 	return keys.CreateFile(path, []byte(hex.EncodeToString(b)+"\n"), 0o600)
 }
 
-// readGrantKey reads what the service and the signer share.
+// readGrantKey reads the key that the service and the signer share.
 func readGrantKey(path string) (*signer.GrantKey, error) {
 	b, err := readSecret("keys.approvals", path)
 	if err != nil {
@@ -165,8 +178,8 @@ func readSecret(setting, path string) ([]byte, error) {
 	return b, nil
 }
 
-// OpenSigner opens the signer that a configuration names: the one at a socket or an
-// address, or one in this process, which locks the journal. close ends it.
+// OpenSigner opens the configured signer: the one at a socket or an address, or one in this
+// process, which locks the journal. closer closes it.
 func OpenSigner(conf Config) (sign signer.Signer, attest ed25519.PublicKey, closer func() error, err error) {
 	k, s := conf.Keys, conf.Signer
 	attest, err = keys.ReadAttestKey(k.Attest)
@@ -197,13 +210,14 @@ func OpenSigner(conf Config) (sign signer.Signer, attest ed25519.PublicKey, clos
 	return opened, attest, opened.Close, nil
 }
 
-// dialRemote is the signer of another process.
+// dialRemote connects to the signer of another process.
 func (s Signer) dialRemote() (*remote.Client, error) {
 	if s.Socket != "" {
 		return remote.DialSocket(s.Socket), nil
 	}
 	client, err := remote.DialTLS(s.Address, remote.ClientConfig{
-		TLSFiles: remote.TLSFiles{Certificate: s.TLS.Certificate, Key: s.TLS.Key, CA: s.TLS.CA}, Name: s.TLS.Name, Pin: s.TLS.Pin,
+		TLSFiles: remote.TLSFiles{Certificate: s.TLS.Certificate, Key: s.TLS.Key, CA: s.TLS.CA}, Name: s.TLS.Name,
+		Pin: s.TLS.Pin,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("signer.tls: %w", err)
@@ -211,13 +225,12 @@ func (s Signer) dialRemote() (*remote.Client, error) {
 	return client, nil
 }
 
-// checkPolicy refuses chains that the signer's policy has for another network, and fee
-// caps that the signer of this configuration would not sign for. The signer sees a fee
-// only when its slot is taken, and a slot that is never signed for holds up every
-// payment of the wallet behind it.
+// checkPolicy refuses chains that the signer's policy assigns to another network, and fee caps for
+// which the signer would not sign. The signer sees a fee only once its slot is taken, and a slot
+// that is never signed blocks every later payment of the wallet.
 func (c Config) checkPolicy() error {
 	if !c.hasRole(RoleSigner) {
-		return nil // the signer's own process asks, see ServeSigner
+		return nil // the signer's own process checks it; see ServeSigner
 	}
 	text, err := os.ReadFile(c.Signer.Policy)
 	if err != nil {
@@ -229,19 +242,26 @@ func (c Config) checkPolicy() error {
 	}
 	var errs []error
 	if _, hasBitcoin := policy.Chains[chain.Bitcoin]; hasBitcoin && c.Network == "" {
-		errs = append(errs, errors.New("network: is missing, and the signer's policy has BITCOIN, whose addresses tell their network; set it to MAINNET, TESTNET or LOCAL"))
+		errs = append(errs, errors.New(
+			"network: is missing, and the signer's policy has BITCOIN, whose addresses tell their network; set it to MAINNET, TESTNET or LOCAL",
+		))
 	}
-	// ParsePolicy refuses it of the main networks that the program knows by their ids.
+	// For the main networks that the program knows by their ids, ParsePolicy refuses it.
 	if unlimited := policy.UnlimitedSetting(); unlimited != "" && c.Network == chain.Mainnet {
-		errs = append(errs, fmt.Errorf("signer.policy: %s is for local chains and test networks, and network is MAINNET; set limits", unlimited))
+		errs = append(errs, fmt.Errorf(
+			"signer.policy: %s is for local chains and test networks, and network is MAINNET; set limits", unlimited,
+		))
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Chains)) {
 		allowed, ok := policy.Chains[name]
 		if !ok {
-			continue // nothing is admitted there, so nothing takes a slot
+			continue // no payment is admitted there, so none takes a slot
 		}
 		if id := c.signerID(name); allowed.SignerID != id {
-			errs = append(errs, fmt.Errorf("chains.%s: is the network %s, and the signer's policy has signerId %s: it would sign for another network, or refuse; make both the same", name, id, allowed.SignerID))
+			errs = append(errs, fmt.Errorf(
+				"chains.%s: is the network %s, and the signer's policy has signerId %s: it would sign for another network, or refuse; make both the same",
+				name, id, allowed.SignerID,
+			))
 		}
 		setting, subject, costMax := "cost_max", "any transaction", money.Zero
 		if name.Family() == chain.EVM {
@@ -253,19 +273,22 @@ func (c Config) checkPolicy() error {
 			costMax = c.Chains[name].costMax(name)
 		}
 		if err != nil || allowed.FeeMax.Less(costMax) {
-			errs = append(errs, fmt.Errorf("chains.%s.%s: %s may cost %v at it, and the signer's feeMax is %v: it would be refused with its slot taken, and all behind it would wait; lower %s or raise feeMax",
-				name, setting, subject, costMax, allowed.FeeMax, setting))
+			errs = append(errs,
+				fmt.Errorf("chains.%s.%s: %s may cost %v at it, and the signer's feeMax is %v: it would be refused with its slot taken, and all behind it would wait; lower %s or raise feeMax",
+					name, setting, subject, costMax, allowed.FeeMax, setting))
 		}
-		if rate := cmp.Or(c.Chains[name].MergeRate, bitcoin.ConsolidationRateDefault); name == chain.Bitcoin && allowed.EffectiveConsolidationRate().Less(money.Units(rate)) {
-			errs = append(errs, fmt.Errorf("chains.%s.merge_rate: is %d, and the signer's mergeRateMax is %v: a merge would be refused with its coins taken; lower merge_rate or raise mergeRateMax",
-				name, rate, allowed.EffectiveConsolidationRate()))
+		if rate := cmp.Or(c.Chains[name].MergeRate, bitcoin.ConsolidationRateDefault); name == chain.Bitcoin &&
+			allowed.EffectiveConsolidationRate().Less(money.Units(rate)) {
+			errs = append(errs,
+				fmt.Errorf("chains.%s.merge_rate: is %d, and the signer's mergeRateMax is %v: a merge would be refused with its coins taken; lower merge_rate or raise mergeRateMax",
+					name, rate, allowed.EffectiveConsolidationRate()))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// openSeed reads the seed and the policy of a signer in this process. The seed is on
-// the network of the configuration.
+// openSeed reads the seed and the policy of a signer in this process. The seed is for the network
+// of the configuration.
 func openSeed(conf Config) (keys.Seed, local.Config, error) {
 	k, s := conf.Keys, conf.Signer
 	seed, err := keys.OpenSeed(keys.Files{Key: s.Seed, KEK: s.Wrap, Attest: k.Attest})
@@ -283,15 +306,16 @@ func openSeed(conf Config) (keys.Seed, local.Config, error) {
 	return seed.ForNetwork(conf.Network), local.Config{Journal: s.Journal, Policy: policy}, nil
 }
 
-// ServeSigner answers for the signer that a configuration names, at the socket and the
-// address under signer.serve, until ctx ends. up is told where the journal stands when
-// it is about to.
+// ServeSigner serves the configured signer at the socket and the address under signer.serve, until
+// ctx ends. onReady receives the head of the journal just before.
 func ServeSigner(ctx context.Context, conf Config, onReady func(signer.Head)) error {
 	if err := conf.checkPolicy(); err != nil {
 		return err
 	}
 	if conf.Signer.Serve.Socket == "" && conf.Signer.Serve.Listen == "" {
-		return errors.New("signer.serve: is missing: this signer would answer nobody; set its socket or listen, or give --socket")
+		return errors.New(
+			"signer.serve: is missing: this signer would answer nobody; set its socket or listen, or give --socket",
+		)
 	}
 	sign, _, closeSigner, err := OpenSigner(conf)
 	if err != nil {
@@ -313,13 +337,18 @@ func ServeSigner(ctx context.Context, conf Config, onReady func(signer.Head)) er
 	return errors.Join(g.Wait(), closeSigner())
 }
 
-// openServers are what serves other processes, each until its context ends. The listener
-// on the network is open when it returns, and watch knows its certificates.
-func (s SignerServe) openServers(ctx context.Context, sign signer.Signer, watch *remote.CertificateWatch) (servers []func(context.Context) error, err error) {
+// openServers returns functions that serve other processes, each until its context ends. The
+// network listener is open when it returns, and watch knows its certificates.
+func (s SignerServe) openServers(
+	ctx context.Context, sign signer.Signer, watch *remote.CertificateWatch,
+) (servers []func(context.Context) error, err error) {
 	if s.Listen != "" {
-		conf := remote.ServerConfig{TLSFiles: remote.TLSFiles{Certificate: s.Certificate, Key: s.Key, CA: s.CA}, CertificateWatch: watch}
+		conf := remote.ServerConfig{
+			TLSFiles: remote.TLSFiles{Certificate: s.Certificate, Key: s.Key, CA: s.CA}, CertificateWatch: watch,
+		}
 		for _, c := range s.Clients {
-			conf.Peers = append(conf.Peers, remote.Peer{Name: c.Name, Pin: c.Pin, Permission: remote.Permission(c.Permission)})
+			conf.Peers = append(conf.Peers,
+				remote.Peer{Name: c.Name, Pin: c.Pin, Permission: remote.Permission(c.Permission)})
 		}
 		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.Listen)
 		if err != nil {

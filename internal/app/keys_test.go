@@ -37,13 +37,16 @@ func TestKeysAreCreatedOnceAndNeverReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := contents(t, dir)
-	for _, name := range []string{"seal.key", "attest.pub", "webhook.key", "cursor.key", "seed.sealed", "seed.key", "journal"} {
+	for _, name := range []string{
+		"seal.key", "attest.pub", "webhook.key", "cursor.key", "seed.sealed", "seed.key", "journal",
+	} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
 			t.Errorf("%s: got %v, want it made", name, err)
 		}
 	}
 	for name := range first {
-		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || name != "attest.pub" && info.Mode().Perm()&0o077 != 0 {
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil ||
+			name != "attest.pub" && info.Mode().Perm()&0o077 != 0 {
 			t.Errorf("%s: got %v %v, want it for its owner alone", name, info.Mode(), err)
 		}
 	}
@@ -73,7 +76,10 @@ func TestKeysAreCreatedOnceAndNeverReplaced(t *testing.T) {
 
 func withPolicy(t *testing.T, s Signer) Signer {
 	t.Helper()
-	write(t, s.Policy, `{"chains": {"ETHEREUM": {"signerId": "31337", "feeMax": "1000000000000000000", "gasMax": "1", "unlimited": true}}}`)
+	write(
+		t, s.Policy,
+		`{"chains": {"ETHEREUM": {"signerId": "31337", "feeMax": "1000000000000000000", "gasMax": "1", "unlimited": true}}}`,
+	)
 	return s
 }
 
@@ -131,7 +137,8 @@ func TestThePublicHalvesOfWebhookKeysAreKeptUntilAReceiverHasTheNewOne(t *testin
 		t.Errorf("got %v %v, want the new one before %v", got, err, first)
 	}
 	write(t, public, "whsk_secret\n")
-	if _, err := readWebhookPublic(public); err == nil || !strings.Contains(err.Error(), "keys.webhook_public") || strings.Contains(err.Error(), "secret") {
+	if _, err := readWebhookPublic(public); err == nil || !strings.Contains(err.Error(), "keys.webhook_public") ||
+		strings.Contains(err.Error(), "secret") {
 		t.Errorf("got %v, want a private key refused and not repeated", err)
 	}
 }

@@ -19,8 +19,7 @@ import (
 	"github.com/cofferpay/coffer/internal/seal"
 )
 
-// Prices are the sources of dollar values. Of several that know a mint the median
-// counts.
+// Prices configures the sources of dollar values. If several know a mint, their median counts.
 type Prices struct {
 	Fixed        map[string]string `toml:"fixed,omitempty" comment:"by mint id: dollars for one whole token"`
 	MaxAge       Duration          `toml:"max_age" comment:"older prices count as missing"`
@@ -33,7 +32,7 @@ type Prices struct {
 	OneClick  PriceOneClick        `toml:"oneclick,omitempty"`
 }
 
-// PriceFeed is a feed of Chainlink.
+// PriceFeed configures a Chainlink feed.
 type PriceFeed struct {
 	Chain     chain.Name `toml:"chain"`
 	Contract  string     `toml:"contract"`
@@ -41,7 +40,7 @@ type PriceFeed struct {
 	Sequencer string     `toml:"sequencer,omitempty" comment:"the feed of the chain's sequencer, on a chain that has one"`
 }
 
-// PriceCoinGecko is CoinGecko.
+// PriceCoinGecko configures CoinGecko.
 type PriceCoinGecko struct {
 	URL     string            `toml:"url,omitempty" comment:"instead of its own"`
 	KeyFile string            `toml:"key_file,omitempty"`
@@ -52,17 +51,17 @@ type PriceCoinGecko struct {
 	key seal.Secret
 }
 
-// PriceOneClick is the list of tokens of 1Click.
+// PriceOneClick configures 1Click's list of tokens.
 type PriceOneClick struct {
 	URL    string            `toml:"url,omitempty" comment:"instead of its own"`
 	Keep   Duration          `toml:"keep,omitempty" comment:"how long its answer is used again"`
 	Assets map[string]string `toml:"assets,omitempty" comment:"by mint id: the asset's id there"`
 }
 
-// maxAgePegged is how old a price of what is pegged to the dollar may be.
+// maxAgePegged is the maximum age of a price of a token pegged to the dollar.
 const maxAgePegged = time.Hour
 
-// priceKeepMax bounds how long answers are used again: beyond it they would be too old.
+// priceKeepMax bounds how long answers are reused; older ones would be stale.
 const priceKeepMax = 5 * time.Minute
 
 func (c Config) checkPrices(errs *configErrors) {
@@ -88,7 +87,8 @@ func (c Config) checkPrices(errs *configErrors) {
 	for id, f := range p.Chainlink {
 		path := "prices.chainlink." + id
 		if _, ok := c.Chains[f.Chain]; !ok {
-			errs.addProblem(path+".chain", "%q does not stand among chains; a feed is read from one that is configured", f.Chain)
+			errs.addProblem(path+".chain", "%q does not stand among chains; a feed is read from one that is configured",
+				f.Chain)
 		}
 		if _, err := evmtx.Bytes(chain.Address(f.Contract)); err != nil {
 			errs.addProblem(path+".contract", "%q is not an address with its checksum", f.Contract)
@@ -102,12 +102,16 @@ func (c Config) checkPrices(errs *configErrors) {
 	}
 	ids("prices.coingecko.coins", sortedKeys(p.CoinGecko.Coins))
 	ids("prices.oneclick.assets", sortedKeys(p.OneClick.Assets))
-	for path, url := range map[string]string{"prices.coingecko.url": p.CoinGecko.URL, "prices.oneclick.url": p.OneClick.URL} {
+	for path, url := range map[string]string{
+		"prices.coingecko.url": p.CoinGecko.URL, "prices.oneclick.url": p.OneClick.URL,
+	} {
 		if _, err := outside.NewClient(url, 0); url != "" && err != nil {
 			errs.addProblem(path, "%v", err)
 		}
 	}
-	for path, keep := range map[string]Duration{"prices.coingecko.keep": p.CoinGecko.Keep, "prices.oneclick.keep": p.OneClick.Keep} {
+	for path, keep := range map[string]Duration{
+		"prices.coingecko.keep": p.CoinGecko.Keep, "prices.oneclick.keep": p.OneClick.Keep,
+	} {
 		if time.Duration(keep) > priceKeepMax {
 			errs.addProblem(path, "is %s; set it to %s at most", time.Duration(keep), priceKeepMax)
 		}
@@ -118,7 +122,8 @@ func (c Config) checkPrices(errs *configErrors) {
 	}
 	for _, id := range sortedInts(sources) {
 		if sources[id] < p.Required {
-			errs.addProblem("prices.required", "is %d and mint %d has %d sources; give it more, or none", p.Required, id, sources[id])
+			errs.addProblem("prices.required", "is %d and mint %d has %d sources; give it more, or none", p.Required,
+				id, sources[id])
 		}
 	}
 }
@@ -141,7 +146,7 @@ func sortedInts[V any](m map[int]V) []int {
 	return keys
 }
 
-// keyByMint is a table of the configuration, by mint.
+// keyByMint converts a table of the configuration to mint ids as keys.
 func keyByMint[V any](m map[string]V) map[int]V {
 	values := map[int]V{}
 	for id, v := range m {
@@ -154,10 +159,13 @@ func keyByMint[V any](m map[string]V) map[int]V {
 	return values
 }
 
-// pricedMints tells whether a mint has a source of its price.
+// pricedMints returns a function that reports whether a mint has a price source.
 func (c Config) pricedMints() func(mintID int) bool {
 	hasPrice := map[int]bool{}
-	for _, ids := range [][]int{sortedInts(keyByMint(c.Prices.Fixed)), sortedInts(keyByMint(c.Prices.Chainlink)), sortedInts(keyByMint(c.Prices.CoinGecko.Coins)), sortedInts(keyByMint(c.Prices.OneClick.Assets))} {
+	for _, ids := range [][]int{
+		sortedInts(keyByMint(c.Prices.Fixed)), sortedInts(keyByMint(c.Prices.Chainlink)),
+		sortedInts(keyByMint(c.Prices.CoinGecko.Coins)), sortedInts(keyByMint(c.Prices.OneClick.Assets)),
+	} {
 		for _, id := range ids {
 			hasPrice[id] = true
 		}
@@ -165,12 +173,12 @@ func (c Config) pricedMints() func(mintID int) bool {
 	return func(mintID int) bool { return hasPrice[mintID] }
 }
 
-// peggedMints tells whether a mint is meant to be worth a dollar.
+// peggedMints returns a function that reports whether a mint is meant to be worth a dollar.
 func (c Config) peggedMints() func(mintID int) bool {
 	isPegged := map[int]bool{}
 	for _, n := range networks.List() {
 		for _, m := range n.Mints {
-			if n.Network == c.Network && m.Contract != "" { // every token of the list is a dollar
+			if n.Network == c.Network && m.Contract != "" { // every token of the list is a dollar token
 				isPegged[m.ID] = true
 			}
 		}
@@ -181,7 +189,7 @@ func (c Config) peggedMints() func(mintID int) bool {
 	return func(mintID int) bool { return isPegged[mintID] }
 }
 
-// PriceAge is how old a price of a mint may be.
+// PriceAge returns the maximum age of a mint's price.
 func (c Config) PriceAge() func(mintID int) time.Duration {
 	pegged := c.peggedMints()
 	return func(mintID int) time.Duration {
@@ -192,7 +200,7 @@ func (c Config) PriceAge() func(mintID int) time.Duration {
 	}
 }
 
-// openPrices makes the source of prices: the median of all that are configured.
+// openPrices builds the price source: the median of all configured ones.
 func (a *App) openPrices() error {
 	conf := a.conf.Prices
 	fixed := price.Fixed{Prices: a.conf.fixedPrices()}
@@ -204,9 +212,14 @@ func (a *App) openPrices() error {
 			if err != nil {
 				return fmt.Errorf("prices.chainlink.%d: %w", id, err)
 			}
-			feeds[id] = chainlink.Feed{Caller: c, Contract: chain.Address(f.Contract), Heartbeat: time.Duration(f.Heartbeat), Sequencer: chain.Address(f.Sequencer)}
+			feeds[id] = chainlink.Feed{
+				Caller: c, Contract: chain.Address(f.Contract), Heartbeat: time.Duration(f.Heartbeat),
+				Sequencer: chain.Address(f.Sequencer),
+			}
 		}
-		m.Sources = append(m.Sources, price.NamedSource{Name: chainlink.Name, Source: price.Coalesce(chainlink.Source{Feeds: feeds})})
+		m.Sources = append(
+			m.Sources, price.NamedSource{Name: chainlink.Name, Source: price.Coalesce(chainlink.Source{Feeds: feeds})},
+		)
 	}
 	if len(conf.CoinGecko.Coins) > 0 {
 		url := coingecko.URL
@@ -217,8 +230,12 @@ func (a *App) openPrices() error {
 		if err != nil {
 			return fmt.Errorf("prices.coingecko.url: %w", err)
 		}
-		c := coingecko.Client{Client: client, Key: conf.CoinGecko.key, Pro: conf.CoinGecko.Pro, Coins: keyByMint(conf.CoinGecko.Coins)}
-		m.Sources = append(m.Sources, price.NamedSource{Name: coingecko.Name, Source: c.Source(cmp.Or(time.Duration(conf.CoinGecko.Keep), coingecko.DefaultTTL))})
+		c := coingecko.Client{
+			Client: client, Key: conf.CoinGecko.key, Pro: conf.CoinGecko.Pro, Coins: keyByMint(conf.CoinGecko.Coins),
+		}
+		m.Sources = append(m.Sources, price.NamedSource{
+			Name: coingecko.Name, Source: c.Source(cmp.Or(time.Duration(conf.CoinGecko.Keep), coingecko.DefaultTTL)),
+		})
 	}
 	if len(conf.OneClick.Assets) > 0 {
 		client, err := outside.NewClient(cmp.Or(conf.OneClick.URL, oneclick.URL), oneclick.AnswerBytesMax)
@@ -226,10 +243,12 @@ func (a *App) openPrices() error {
 			return fmt.Errorf("prices.oneclick.url: %w", err)
 		}
 		c := oneclick.Client{Client: client, Assets: keyByMint(conf.OneClick.Assets)}
-		m.Sources = append(m.Sources, price.NamedSource{Name: oneclick.Name, Source: c.Source(cmp.Or(time.Duration(conf.OneClick.Keep), oneclick.DefaultTTL))})
+		m.Sources = append(m.Sources, price.NamedSource{
+			Name: oneclick.Name, Source: c.Source(cmp.Or(time.Duration(conf.OneClick.Keep), oneclick.DefaultTTL)),
+		})
 	}
 	if len(m.Sources) == 0 && conf.Required <= 1 {
-		a.prices = fixed // nobody to compare it with
+		a.prices = fixed // there is no other source to compare with
 		return nil
 	}
 	m.Sources = append(m.Sources, price.NamedSource{Name: "fixed", Source: fixed})

@@ -22,27 +22,30 @@ import (
 )
 
 const (
-	rescuePoll       = 500 * time.Millisecond // between two looks for a transaction
-	rescueBump       = 30 * time.Second       // until a transaction that is not in a block is made dearer
-	rescueFeeReserve = 3                      // gas that a wallet is given, in fees of the transfer that it is for
-	// rescueJournalSuffix is appended to the name of the signer's journal. A journal of its
-	// own keeps what is rescued apart: no service may ever begin with it.
+	rescuePoll = 500 * time.Millisecond // between two polls for a transaction
+	// The time until a transaction that is in no block gets a fee bump.
+	rescueBump = 30 * time.Second
+	// The gas that a wallet is given, as a multiple of the fee of its transfer.
+	rescueFeeReserve = 3
+	// rescueJournalSuffix is appended to the name of the signer's journal. The rescue has a journal
+	// of its own, with which no service may ever start.
 	rescueJournalSuffix = ".rescue"
 )
 
-// RescueOrder says whose money is to be found and where it goes.
+// RescueOrder names the organization whose money is to be found and its destination.
 type RescueOrder struct {
-	Org         string   // the organization that the addresses were made for
-	Customers   []string // ids as the organization gave them; the treasury and the products are always looked at
+	Org string // the organization of the addresses
+	// Ids as the organization gave them; the treasury and the products are always included.
+	Customers   []string
 	Chain       chain.Name
-	Destination string // "" looks only
-	// StartBlock is the first block that may have something, where accounts are coins; 0 is the
-	// configured start height. Tell hears how far the search is.
+	Destination string // "" only looks
+	// StartBlock is the first block that may have an output, on UTXO chains; 0 means the configured
+	// start height. Progress receives the progress of the search.
 	StartBlock uint64
 	Progress   func(string)
 }
 
-// Holding is what an address of the seed holds.
+// Holding is the balance of one mint on an address of the seed.
 type Holding struct {
 	Wallet  signer.WalletRef
 	Address chain.Address
@@ -50,10 +53,10 @@ type Holding struct {
 	Amount  money.Amount
 }
 
-// A Rescue takes money from the addresses of a seed of which nothing else is left:
-// no database, no journal. What was paid before it does not know, so it pays nobody;
-// it brings everything to one address, and can be played again after a crash, since
-// the chain takes one transaction for each nonce of an address.
+// Rescue moves money from the addresses of a seed when the database and the journal are lost. It
+// does not know which payments were made before, so it pays no customers: it moves everything to
+// one address. It can be repeated after a crash, since the chain accepts only one transaction for
+// each nonce of an address.
 type Rescue struct {
 	Holdings []Holding
 
@@ -63,18 +66,24 @@ type Rescue struct {
 	closeSigner func() error
 	wallets     []signer.IssuedAddress // the treasury first
 	destination chain.Address
-	utxo        *utxoRescue // where accounts are coins
+	utxo        *utxoRescue // on UTXO chains
 }
 
-// PrepareRescue derives the addresses and looks at what they hold in the latest
-// block. It refuses while the signer's journal is there: then less was lost than this
-// is for. It keeps a journal of its own, beside that name. Close ends it.
+// PrepareRescue derives the addresses and reads their balances in the latest block. It refuses if
+// the signer's journal exists: less was lost then, and a restore is possible. It keeps a separate
+// journal next to that name. Close ends it.
 func PrepareRescue(ctx context.Context, conf Config, order RescueOrder) (_ *Rescue, err error) {
 	if !conf.hasRole(RoleSigner) {
-		return nil, errors.New("signer." + conf.Signer.remoteSetting() + ": this configuration points to another signer; give one with the seed and the policy")
+		return nil, errors.New(
+			"signer." + conf.Signer.remoteSetting() +
+				": this configuration points to another signer; give one with the seed and the policy",
+		)
 	}
 	if _, err := os.Stat(conf.Signer.Journal); !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("the journal %s is there (%v): it knows what was paid, so restore the database and import it; this is for when both are lost", conf.Signer.Journal, err)
+		return nil, fmt.Errorf(
+			"the journal %s is there (%v): it knows what was paid, so restore the database and import it; this is for when both are lost",
+			conf.Signer.Journal, err,
+		)
 	}
 	seed, signerConf, err := openSeed(conf)
 	if err != nil {
@@ -125,10 +134,14 @@ func PrepareRescue(ctx context.Context, conf Config, order RescueOrder) (_ *Resc
 	}
 	refs := []signer.WalletRef{{OrgID: order.Org, Family: order.Chain.Family(), Purpose: wallet.Treasury}}
 	for _, product := range ledger.Products {
-		refs = append(refs, signer.WalletRef{OrgID: order.Org, Family: order.Chain.Family(), Purpose: wallet.OrganizationDeposit, Subject: product})
+		refs = append(refs, signer.WalletRef{
+			OrgID: order.Org, Family: order.Chain.Family(), Purpose: wallet.OrganizationDeposit, Subject: product,
+		})
 	}
 	for _, c := range order.Customers {
-		refs = append(refs, signer.WalletRef{OrgID: order.Org, Family: order.Chain.Family(), Purpose: wallet.CustomerDeposit, Subject: c})
+		refs = append(refs, signer.WalletRef{
+			OrgID: order.Org, Family: order.Chain.Family(), Purpose: wallet.CustomerDeposit, Subject: c,
+		})
 	}
 	for _, ref := range refs {
 		issued, err := sign.IssueAddress(ctx, ref)
@@ -169,14 +182,14 @@ func (r *Rescue) parseDestination(text string) (chain.Address, error) {
 	return destination, nil
 }
 
-// ListWallets are the addresses, the treasury first; where accounts are coins, beside it those
-// that hold something.
+// ListWallets returns the addresses, the treasury first. On UTXO chains they include the addresses
+// that hold outputs.
 func (r *Rescue) ListWallets() []signer.IssuedAddress { return r.wallets }
 
 // Close releases the journal.
 func (r *Rescue) Close() error { return r.closeSigner() }
 
-// readHoldings asks for what wallets hold, and leaves out what is nothing.
+// readHoldings reads the balances of wallets, without zero balances.
 func (r *Rescue) readHoldings(ctx context.Context, wallets []signer.IssuedAddress) (held []Holding, err error) {
 	heads, err := r.chain.Reader.Heads(ctx)
 	if err != nil {
@@ -208,11 +221,11 @@ func (r *Rescue) nativeMint() mint.Mint {
 			return m
 		}
 	}
-	panic("app: unchecked configuration: no native coin") // Config.Check asks for it
+	panic("app: unchecked configuration: no native coin") // Config.Check requires one
 }
 
-// Run brings everything to the treasury and from there to the address. tell is told
-// each movement when a block has it. What fails ends it; the same command goes on.
+// Run moves everything to the treasury and from there to the destination. It calls tell for each
+// movement once a block has it. A failure ends it; the same command continues.
 func (r *Rescue) Run(ctx context.Context, tell func(string)) error {
 	if r.destination == "" {
 		return errors.New("say where the money goes")
@@ -232,18 +245,27 @@ func (r *Rescue) Run(ctx context.Context, tell func(string)) error {
 	return r.emptyWallet(ctx, treasury, signer.Payment, r.destination, nil, tell)
 }
 
-// emptyWallet moves all that a wallet holds, tokens first since they need its coins.
-func (r *Rescue) emptyWallet(ctx context.Context, source signer.IssuedAddress, purpose signer.Purpose, destination chain.Address, toWallet *signer.WalletRef, tell func(string)) error {
+// emptyWallet moves all that a wallet holds: first the tokens, since they need its native coin.
+func (r *Rescue) emptyWallet(
+	ctx context.Context, source signer.IssuedAddress, purpose signer.Purpose, destination chain.Address,
+	toWallet *signer.WalletRef, tell func(string),
+) error {
 	move := func(h Holding) error {
-		intent := signer.Intent{Purpose: purpose, From: source.WalletRef, To: destination, ToWallet: toWallet, Contract: h.Mint.Contract, Amount: h.Amount, MintID: h.Mint.ID}
+		intent := signer.Intent{
+			Purpose: purpose, From: source.WalletRef, To: destination, ToWallet: toWallet, Contract: h.Mint.Contract,
+			Amount: h.Amount, MintID: h.Mint.ID,
+		}
 		if purpose == signer.Sweep {
-			intent.WalletBalance = &signer.WalletBalance{Total: h.Amount} // the seed knows of no flag, and everything goes
+			// The seed knows no flagged deposits, and everything is moved.
+			intent.WalletBalance = &signer.WalletBalance{Total: h.Amount}
 		}
 		tx, err := r.makePayment(ctx, source, intent)
 		if err != nil {
-			return fmt.Errorf("move %s %s from %s: %w", h.Amount.Decimal(h.Mint.Decimals), h.Mint.Symbol, source.Address, err)
+			return fmt.Errorf("move %s %s from %s: %w", h.Amount.Decimal(h.Mint.Decimals), h.Mint.Symbol,
+				source.Address, err)
 		}
-		tell(fmt.Sprintf("%s %s from %s to %s in %s", h.Amount.Decimal(h.Mint.Decimals), h.Mint.Symbol, source.Address, destination, tx))
+		tell(fmt.Sprintf("%s %s from %s to %s in %s", h.Amount.Decimal(h.Mint.Decimals), h.Mint.Symbol, source.Address,
+			destination, tx))
 		return nil
 	}
 	held, err := r.readHoldings(ctx, []signer.IssuedAddress{source})
@@ -257,7 +279,7 @@ func (r *Rescue) emptyWallet(ctx context.Context, source signer.IssuedAddress, p
 			}
 		}
 	}
-	// What is left of the coins, less what moving them may cost.
+	// The rest of the native coin, less the maximum fee of moving it.
 	if held, err = r.readHoldings(ctx, []signer.IssuedAddress{source}); err != nil {
 		return err
 	}
@@ -285,7 +307,7 @@ func (r *Rescue) emptyWallet(ctx context.Context, source signer.IssuedAddress, p
 	return nil
 }
 
-// feeReserve is what a wallet needs for a transfer, with room for dearer blocks.
+// feeReserve returns the gas that a wallet needs for a transfer, with a margin for rising fees.
 func (r *Rescue) feeReserve(f chain.Fees) (money.Amount, error) {
 	cost, err := f.Max()
 	if err != nil {
@@ -294,8 +316,10 @@ func (r *Rescue) feeReserve(f chain.Fees) (money.Amount, error) {
 	return cost.Mul(rescueFeeReserve)
 }
 
-// makePayment makes one payment and returns when a block has it.
-func (r *Rescue) makePayment(ctx context.Context, source signer.IssuedAddress, intent signer.Intent) (chain.TxHash, error) {
+// makePayment makes one payment and returns once a block has it.
+func (r *Rescue) makePayment(
+	ctx context.Context, source signer.IssuedAddress, intent signer.Intent,
+) (chain.TxHash, error) {
 	p := chain.Payment{From: source.Address, To: intent.To, Contract: intent.Contract, Amount: intent.Amount}
 	fees, err := r.chain.Sender.Quote(ctx, p)
 	if err != nil {
@@ -311,12 +335,15 @@ func (r *Rescue) makePayment(ctx context.Context, source signer.IssuedAddress, i
 		return "", err
 	}
 	if account.KeyedSlots {
-		return "", fmt.Errorf("%s does not number the payments of %s, and money is not brought to safety there without a journal", r.chain.Name, source.Address)
+		return "", fmt.Errorf(
+			"%s does not number the payments of %s, and money is not brought to safety there without a journal",
+			r.chain.Name, source.Address,
+		)
 	}
 	slot := signer.Slot{Nonce: account.Latest}
 	intent.Chain = r.chain.Name
-	// The same words are the same intent; other words in this nonce are another one,
-	// of which the journal lets one be signed.
+	// The same content derives the same intent id. Different content for this nonce is another
+	// intent, and the journal lets only one of them be signed.
 	intent.ID = id.Derive("rsc", string(intent.Chain), string(source.Address), strconv.FormatUint(slot.Nonce, 10),
 		string(intent.Purpose), string(intent.To), string(intent.Contract), intent.Amount.String())
 	if _, err := r.sign.AdmitIntent(ctx, intent); err != nil {
@@ -325,7 +352,7 @@ func (r *Rescue) makePayment(ctx context.Context, source signer.IssuedAddress, i
 	return r.signAndSend(ctx, intent, p, slot, fees)
 }
 
-// topUpGas sees to it that a wallet has the coins for the fee of its transfer.
+// topUpGas makes sure that a wallet has the native coin for the fee of its transfer.
 func (r *Rescue) topUpGas(ctx context.Context, w signer.IssuedAddress, fees chain.Fees) error {
 	cost, err := fees.Max()
 	if err != nil {
@@ -348,7 +375,8 @@ func (r *Rescue) topUpGas(ctx context.Context, w signer.IssuedAddress, fees chai
 		return err
 	}
 	_, err = r.makePayment(ctx, treasury, signer.Intent{
-		Purpose: signer.GasTopUp, From: treasury.WalletRef, To: w.Address, ToWallet: &w.WalletRef, Amount: cost, MintID: r.nativeMint().ID,
+		Purpose: signer.GasTopUp, From: treasury.WalletRef, To: w.Address, ToWallet: &w.WalletRef, Amount: cost,
+		MintID: r.nativeMint().ID,
 	})
 	if err != nil {
 		return fmt.Errorf("give it coins for the fee from the treasury %s: %w", treasury.Address, err)
@@ -356,21 +384,24 @@ func (r *Rescue) topUpGas(ctx context.Context, w signer.IssuedAddress, fees chai
 	return nil
 }
 
-// signAndSend signs a payment in its slot and sends it until a block has it, dearer now
-// and then.
-func (r *Rescue) signAndSend(ctx context.Context, intent signer.Intent, p chain.Payment, slot signer.Slot, fees chain.Fees) (chain.TxHash, error) {
+// signAndSend signs a payment in its slot and broadcasts it until a block has it, with fee bumps.
+func (r *Rescue) signAndSend(
+	ctx context.Context, intent signer.Intent, p chain.Payment, slot signer.Slot, fees chain.Fees,
+) (chain.TxHash, error) {
 	payload, err := r.chain.Sender.Build(p.From, slot, fees, p)
 	if err != nil {
 		return "", err
 	}
-	signed, err := r.sign.Sign(ctx, signer.SignRequest{IntentID: intent.ID, Slot: slot, Act: signer.Pay, Payload: payload})
+	signed, err := r.sign.Sign(
+		ctx, signer.SignRequest{IntentID: intent.ID, Slot: slot, Act: signer.Pay, Payload: payload},
+	)
 	if err != nil {
 		return "", err
 	}
 	hashes := []chain.TxHash{signed.Hash}
 	sentAt := time.Now()
 	for {
-		r.chain.Sender.Send(ctx, signed.Raw) // whatever the answer is, the chain shows what became of it
+		r.chain.Sender.Send(ctx, signed.Raw) // whatever the answer, the chain shows the outcome
 		outcome, err := r.findOutcome(ctx, p, slot, hashes)
 		if err != nil || outcome != nil {
 			if err == nil && !outcome.Paid {
@@ -388,7 +419,9 @@ func (r *Rescue) signAndSend(ctx context.Context, intent signer.Intent, p chain.
 				if payload, err = r.chain.Sender.Build(p.From, slot, fees, p); err != nil {
 					return "", err
 				}
-				if signed, err = r.sign.Sign(ctx, signer.SignRequest{IntentID: intent.ID, Slot: slot, Act: signer.Pay, Payload: payload}); err != nil {
+				if signed, err = r.sign.Sign(
+					ctx, signer.SignRequest{IntentID: intent.ID, Slot: slot, Act: signer.Pay, Payload: payload},
+				); err != nil {
 					return "", err
 				}
 				hashes = append(hashes, signed.Hash)
@@ -404,24 +437,29 @@ func (r *Rescue) signAndSend(ctx context.Context, intent signer.Intent, p chain.
 	}
 }
 
-// findOutcome looks for a payment. Another transaction in its slot is an error: one of
-// the lost installation that was still in the pool.
-func (r *Rescue) findOutcome(ctx context.Context, p chain.Payment, slot signer.Slot, hashes []chain.TxHash) (*chain.Outcome, error) {
+// findOutcome looks for a payment. Another transaction in its slot is an error: one of the lost
+// installation that was still in the mempool.
+func (r *Rescue) findOutcome(
+	ctx context.Context, p chain.Payment, slot signer.Slot, hashes []chain.TxHash,
+) (*chain.Outcome, error) {
 	account, err := r.chain.Sender.Account(ctx, p.From)
 	if err != nil {
-		return nil, nil // asked again in a moment
+		return nil, nil // asked again shortly
 	}
 	outcome, err := r.chain.Sender.Outcome(ctx, hashes, p)
 	if err != nil {
-		return nil, nil // likewise
+		return nil, nil // asked again shortly
 	}
 	if outcome == nil && account.Latest > slot.Nonce {
-		return nil, fmt.Errorf("another transaction of %s has taken nonce %d, one that was sent before everything was lost: begin again", p.From, slot.Nonce)
+		return nil, fmt.Errorf(
+			"another transaction of %s has taken nonce %d, one that was sent before everything was lost: begin again",
+			p.From, slot.Nonce,
+		)
 	}
 	return outcome, nil
 }
 
-// finishEarlier brings to an end what an earlier run signed and no block has yet.
+// finishEarlier completes payments that an earlier run signed and that no block has yet.
 func (r *Rescue) finishEarlier(ctx context.Context) error {
 	intents := map[string]signer.Intent{}
 	latest := map[chain.Address]uint64{}

@@ -24,27 +24,28 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// Where accounts are coins no node tells what an address holds but by all of its blocks.
-// They are walked, from a height on, for all that the seed and the customers' ids name:
-// treasury, products and customers in every form, and the wallets for change, which are
-// numbered. What nothing has spent of that goes to one address.
+// On UTXO chains no node reports the balance of an address without reading all of its blocks. The
+// rescue walks the blocks from a height on. It looks for all addresses of the seed and the
+// customers' ids: treasury, products and customers in every form, and the numbered change wallets.
+// It moves the unspent outputs among them to one address.
 
 const (
-	// changeLookahead is how far past the last wallet for change that the chain has seen is
-	// looked. A signer issues none further than half of that past those in use.
+	// changeLookahead is how far the search goes past the last change wallet that the chain has
+	// seen. A signer issues change wallets at most half of that past those in use.
 	changeLookahead = 1000
-	// rescueWalkSuffix is appended to the name of the rescue's journal: how far the walk is and
-	// what it found.
+	// rescueWalkSuffix is appended to the name of the rescue's journal, for the file with the
+	// progress and the outputs of the walk.
 	rescueWalkSuffix = ".walk"
-	// walkSaveInterval is how often that is written down and told.
+	// walkSaveInterval is how often the progress is saved and reported.
 	walkSaveInterval = 10 * time.Second
 
-	utxoPoll        = 2 * time.Second
-	utxoBump        = 20 * time.Minute // until transactions that are in no block are made dearer
-	outputsPerQuery = 50               // about so many coins one question is
+	utxoPoll = 2 * time.Second
+	// The time until transactions that are in no block get a fee bump.
+	utxoBump        = 20 * time.Minute
+	outputsPerQuery = 50 // about how many outputs one query asks for
 )
 
-// utxoRescue is the rescue of coins.
+// utxoRescue is the rescue on a UTXO chain.
 type utxoRescue struct {
 	org     string
 	network chain.Network
@@ -53,36 +54,47 @@ type utxoRescue struct {
 	path    string
 
 	refs          map[chain.Address]signer.WalletRef
-	changeWallets uint64        // wallets for change that are among them
-	change        chain.Address // the wallet that leases name, to which nothing comes back
-	nonce         uint64        // next
+	changeWallets uint64        // number of change wallets among them
+	change        chain.Address // the change wallet that slot keys name, which receives nothing
+	nonce         uint64        // the next one
 	slots         map[string]signer.Slot
 	progress      walkProgress
 }
 
-// walkProgress is what the walk found, as it is kept in a file beside the journal.
+// walkProgress is the progress of the walk, as it is stored in a file next to the journal.
 type walkProgress struct {
-	SearchHash string         `json:"of"`   // what was looked for
-	NextBlock  uint64         `json:"next"` // block
-	LastChange uint64         `json:"last"` // wallet for change that something came to
+	SearchHash string `json:"of"`   // hash of what was searched for
+	NextBlock  uint64 `json:"next"` // the next block
+	// The last change wallet that received an output.
+	LastChange uint64         `json:"last"`
 	Outputs    []chain.Output `json:"coins"`
 }
 
-// prepareUTXO walks the chain and asks what is unspent.
-func (r *Rescue) prepareUTXO(ctx context.Context, conf Config, order RescueOrder, seed keys.Seed, journal string) error {
-	h := &utxoRescue{org: order.Org, network: conf.Network, costMax: conf.Chains[order.Chain].costMax(order.Chain), seed: seed, path: journal + rescueWalkSuffix}
+// prepareUTXO walks the chain and asks which outputs are unspent.
+func (r *Rescue) prepareUTXO(
+	ctx context.Context, conf Config, order RescueOrder, seed keys.Seed, journal string,
+) error {
+	h := &utxoRescue{
+		org: order.Org, network: conf.Network, costMax: conf.Chains[order.Chain].costMax(order.Chain), seed: seed,
+		path: journal + rescueWalkSuffix,
+	}
 	r.utxo = h
 	startBlock := order.StartBlock
 	if startBlock == 0 {
 		startBlock = conf.Chains[order.Chain].StartHeight
 	}
 	if startBlock == 0 {
-		return fmt.Errorf("chains.%s.start_height is not set: say with --from from which block on the addresses have received", order.Chain)
+		return fmt.Errorf(
+			"chains.%s.start_height is not set: say with --from from which block on the addresses have received",
+			order.Chain,
+		)
 	}
 	if err := h.deriveWallets(order.Customers); err != nil {
 		return err
 	}
-	sum := sha256.Sum256([]byte(strings.Join(slices.Concat([]string{order.Org, strconv.FormatUint(startBlock, 10)}, slices.Sorted(slices.Values(order.Customers))), "\n")))
+	sum := sha256.Sum256([]byte(strings.Join(slices.Concat(
+		[]string{order.Org, strconv.FormatUint(startBlock, 10)}, slices.Sorted(slices.Values(order.Customers)),
+	), "\n")))
 	h.progress = walkProgress{SearchHash: hex.EncodeToString(sum[:]), NextBlock: startBlock}
 	switch text, err := os.ReadFile(h.path); {
 	case err == nil:
@@ -90,7 +102,7 @@ func (r *Rescue) prepareUTXO(ctx context.Context, conf Config, order RescueOrder
 		if err := json.Unmarshal(text, &earlier); err != nil {
 			return fmt.Errorf("read how far the walk is, %s: %w; without that file it begins anew", h.path, err)
 		}
-		if earlier.SearchHash == h.progress.SearchHash { // else other customers, or another height
+		if earlier.SearchHash == h.progress.SearchHash { // otherwise the customers or the height differ
 			h.progress = earlier
 		}
 	case !errors.Is(err, fs.ErrNotExist):
@@ -113,7 +125,7 @@ func (r *Rescue) prepareUTXO(ctx context.Context, conf Config, order RescueOrder
 	return r.loadHoldings(ctx, unspent)
 }
 
-// deriveWallets names the addresses of all wallets but those for change.
+// deriveWallets derives the addresses of all wallets but the change wallets.
 func (h *utxoRescue) deriveWallets(customers []string) error {
 	h.refs = map[chain.Address]signer.WalletRef{}
 	refs := []signer.WalletRef{{Purpose: wallet.Treasury}}
@@ -143,10 +155,12 @@ func (h *utxoRescue) addWallet(ref signer.WalletRef) (chain.Address, error) {
 	return key.Address(), nil
 }
 
-// deriveChangeWallets names the wallets for change up to a number.
+// deriveChangeWallets derives the change wallets up to a number.
 func (h *utxoRescue) deriveChangeWallets(numberMax uint64) error {
 	for ; h.changeWallets < numberMax; h.changeWallets++ {
-		if _, err := h.addWallet(signer.WalletRef{Purpose: wallet.Change, Subject: strconv.FormatUint(h.changeWallets+1, 10)}); err != nil {
+		if _, err := h.addWallet(
+			signer.WalletRef{Purpose: wallet.Change, Subject: strconv.FormatUint(h.changeWallets+1, 10)},
+		); err != nil {
 			return err
 		}
 	}
@@ -161,7 +175,8 @@ func (r *Rescue) walkBlocks(ctx context.Context, tell func(string)) error {
 		return fmt.Errorf("ask %s where it stands: %w", r.chain.Name, err)
 	}
 	report := func() {
-		tell(fmt.Sprintf("block %d of %d: %d coins found, wallets for change up to number %d", h.progress.NextBlock-1, heads.Final.Height, len(h.progress.Outputs), h.progress.LastChange))
+		tell(fmt.Sprintf("block %d of %d: %d coins found, wallets for change up to number %d", h.progress.NextBlock-1,
+			heads.Final.Height, len(h.progress.Outputs), h.progress.LastChange))
 	}
 	saved := time.Now()
 	for h.progress.NextBlock <= heads.Final.Height {
@@ -170,7 +185,10 @@ func (r *Rescue) walkBlocks(ctx context.Context, tell func(string)) error {
 			err = h.addBlock(block)
 		}
 		if err != nil {
-			return errors.Join(fmt.Errorf("read block %d: %w; the same command goes on from there", h.progress.NextBlock, err), h.saveProgress())
+			return errors.Join(
+				fmt.Errorf("read block %d: %w; the same command goes on from there", h.progress.NextBlock, err),
+				h.saveProgress(),
+			)
 		}
 		if time.Since(saved) > walkSaveInterval {
 			saved = time.Now()
@@ -184,9 +202,10 @@ func (r *Rescue) walkBlocks(ctx context.Context, tell func(string)) error {
 	return h.saveProgress()
 }
 
-// addBlock finds what came to addresses of the seed in a block.
+// addBlock adds the outputs of a block that belong to addresses of the seed.
 func (h *utxoRescue) addBlock(b chain.Contents) error {
-	for grown := true; grown; { // what one output names may name another's
+	// One output may extend the change wallets so that another output matches.
+	for grown := true; grown; {
 		grown = false
 		for _, t := range b.Transfers {
 			ref, isOwn := h.refs[t.To]
@@ -213,13 +232,15 @@ func (h *utxoRescue) addBlock(b chain.Contents) error {
 		if err != nil {
 			return fmt.Errorf("output %q of %s has no number", t.Position, t.Tx)
 		}
-		h.progress.Outputs = append(h.progress.Outputs, chain.Output{Outpoint: bitcointx.FormatOutpoint(t.Tx, uint32(number)), Owner: t.To, Amount: t.Amount})
+		h.progress.Outputs = append(h.progress.Outputs,
+			chain.Output{Outpoint: bitcointx.FormatOutpoint(t.Tx, uint32(number)), Owner: t.To, Amount: t.Amount})
 	}
 	h.progress.NextBlock = b.Height + 1
 	return nil
 }
 
-// saveProgress writes down how far the walk is: a whole file or the one before.
+// saveProgress saves the progress of the walk: either the new file is complete or the former one
+// stays.
 func (h *utxoRescue) saveProgress() error {
 	text, err := json.Marshal(h.progress)
 	if err != nil {
@@ -232,7 +253,7 @@ func (h *utxoRescue) saveProgress() error {
 	return os.Rename(fresh, h.path)
 }
 
-// listUnspent are the coins that no block has spent, the largest first.
+// listUnspent returns the outputs that no block has spent, the largest first.
 func (r *Rescue) listUnspent(ctx context.Context) (unspent []chain.Output, err error) {
 	h := r.utxo
 	for chunk := range slices.Chunk(h.progress.Outputs, outputsPerQuery) {
@@ -266,7 +287,7 @@ func (r *Rescue) listUnspent(ctx context.Context) (unspent []chain.Output, err e
 	return unspent, nil
 }
 
-// loadHoldings says what wallets hold, and has the journal know those that do.
+// loadHoldings reads the balances of wallets, and issues those with a balance in the journal.
 func (r *Rescue) loadHoldings(ctx context.Context, unspent []chain.Output) error {
 	h := r.utxo
 	issue := func(ref signer.WalletRef) (signer.IssuedAddress, error) {
@@ -278,11 +299,16 @@ func (r *Rescue) loadHoldings(ctx context.Context, unspent []chain.Output) error
 		return issued, nil
 	}
 	r.wallets, r.Holdings = nil, nil
-	if _, err := issue(signer.WalletRef{OrgID: h.org, Family: chain.BitcoinFamily, Purpose: wallet.Treasury}); err != nil {
+	if _, err := issue(
+		signer.WalletRef{OrgID: h.org, Family: chain.BitcoinFamily, Purpose: wallet.Treasury},
+	); err != nil {
 		return err
 	}
-	// Leases name a wallet for change. Nothing comes back, so all name the same one.
-	changeWallet, err := r.sign.IssueAddress(ctx, signer.WalletRef{OrgID: h.org, Family: chain.BitcoinFamily, Purpose: wallet.Change, Subject: strconv.FormatUint(h.progress.LastChange+1, 10)})
+	// Slot keys name a change wallet. No change is returned, so all name the same one.
+	changeWallet, err := r.sign.IssueAddress(ctx, signer.WalletRef{
+		OrgID: h.org, Family: chain.BitcoinFamily, Purpose: wallet.Change,
+		Subject: strconv.FormatUint(h.progress.LastChange+1, 10),
+	})
 	if err != nil {
 		return fmt.Errorf("derive the wallet for change that leases name: %w", err)
 	}
@@ -296,7 +322,9 @@ func (r *Rescue) loadHoldings(ctx context.Context, unspent []chain.Output) error
 			continue
 		}
 		indexes[c.Owner] = len(r.Holdings)
-		r.Holdings = append(r.Holdings, Holding{Wallet: h.refs[c.Owner], Address: c.Owner, Mint: r.nativeMint(), Amount: c.Amount})
+		r.Holdings = append(
+			r.Holdings, Holding{Wallet: h.refs[c.Owner], Address: c.Owner, Mint: r.nativeMint(), Amount: c.Amount},
+		)
 		if c.Owner != r.wallets[0].Address {
 			if _, err := issue(h.refs[c.Owner]); err != nil {
 				return err
@@ -306,15 +334,16 @@ func (r *Rescue) loadHoldings(ctx context.Context, unspent []chain.Output) error
 	return nil
 }
 
-// A batch is coins that go together, and the transactions made of them: each pays all
-// that they hold less its fee, so any of them will do.
+// batch is a set of outputs that are spent together, with the transactions made of them. Each
+// transaction pays all the outputs less its fee, so any of them completes the batch.
 type batch struct {
 	outputs      []chain.Output
 	fees         chain.Fees
 	sentAt       time.Time
 	slots        []chain.Slot
 	transactions []signedTx
-	missedChecks int // how often they were spent and none of ours was seen
+	// How often the outputs were spent while none of our transactions was seen.
+	missedChecks int
 }
 
 type signedTx struct {
@@ -323,7 +352,7 @@ type signedTx struct {
 	raw     []byte
 }
 
-// runUTXO moves all that is worth it, and looks again until nothing is.
+// runUTXO moves all outputs that are worth their fee, and repeats until none is left.
 func (r *Rescue) runUTXO(ctx context.Context, tell func(string)) error {
 	if err := r.loadUsedSlots(ctx); err != nil {
 		return err
@@ -343,7 +372,10 @@ func (r *Rescue) runUTXO(ctx context.Context, tell func(string)) error {
 		}
 		if len(batches) == 0 {
 			if len(uneconomic) > 0 {
-				tell(fmt.Sprintf("%d coins are left that are not worth their fee now, at %v satoshi for a thousand virtual bytes", len(uneconomic), price.TipCap))
+				tell(fmt.Sprintf(
+					"%d coins are left that are not worth their fee now, at %v satoshi for a thousand virtual bytes",
+					len(uneconomic), price.TipCap,
+				))
 			}
 			return nil
 		}
@@ -385,9 +417,11 @@ func (r *Rescue) loadUsedSlots(ctx context.Context) error {
 	}
 }
 
-// planBatches puts coins together that one transaction spends, the largest first. few are not
-// worth what spending them costs at that price.
-func (r *Rescue) planBatches(unspent []chain.Output, price chain.Fees) (batches []*batch, uneconomic []chain.Output, err error) {
+// planBatches groups outputs into transactions, the largest first. uneconomic are outputs that are
+// not worth the cost of spending them at that price.
+func (r *Rescue) planBatches(
+	unspent []chain.Output, price chain.Fees,
+) (batches []*batch, uneconomic []chain.Output, err error) {
 	rate, ok := price.TipCap.Uint64()
 	if !ok || rate == 0 {
 		return nil, nil, fmt.Errorf("a rate of %v is none", price.TipCap)
@@ -417,7 +451,7 @@ func (r *Rescue) planBatches(unspent []chain.Output, price chain.Fees) (batches 
 		}
 		b.outputs = append(b.outputs, c)
 	}
-	// A transaction has to pay for itself, and its payment be no dust.
+	// A transaction has to pay its own fee, and its payment must not be dust.
 	script, err := bitcointx.Script(r.utxo.network, r.destination)
 	if err != nil {
 		return nil, nil, err
@@ -433,7 +467,7 @@ func (r *Rescue) planBatches(unspent []chain.Output, price chain.Fees) (batches 
 	return batches, uneconomic, nil
 }
 
-// batchAmount is what a transaction of coins pays, and what it costs.
+// batchAmount returns the payment and the fee of a transaction that spends the outputs.
 func (r *Rescue) batchAmount(outputs []chain.Output, rate uint64) (amount, fee money.Amount, err error) {
 	weight, err := bitcointx.PayWeight(r.utxo.network, r.destination)
 	if err != nil {
@@ -457,7 +491,7 @@ func (r *Rescue) batchAmount(outputs []chain.Output, rate uint64) (amount, fee m
 	return amount, fee, nil
 }
 
-// sendBatch signs for a batch at a price and sends it.
+// sendBatch signs a batch at a price and broadcasts it.
 func (r *Rescue) sendBatch(ctx context.Context, b *batch, price chain.Fees) error {
 	h, treasury := r.utxo, r.wallets[0]
 	rate, _ := price.TipCap.Uint64()
@@ -470,10 +504,15 @@ func (r *Rescue) sendBatch(ctx context.Context, b *batch, price chain.Fees) erro
 		return err
 	}
 	p := chain.Payment{From: treasury.Address, To: r.destination, Amount: amount}
-	if b.fees, err = bitcointx.FitFees(h.network, slotKey, []chain.Payment{p}, chain.Fees{TipCap: price.TipCap}); err != nil {
+	if b.fees, err = bitcointx.FitFees(
+		h.network, slotKey, []chain.Payment{p}, chain.Fees{TipCap: price.TipCap},
+	); err != nil {
 		return err
 	}
-	intent := signer.Intent{Purpose: signer.Payment, Chain: r.chain.Name, From: treasury.WalletRef, To: r.destination, Amount: amount, MintID: r.nativeMint().ID}
+	intent := signer.Intent{
+		Purpose: signer.Payment, Chain: r.chain.Name, From: treasury.WalletRef, To: r.destination, Amount: amount,
+		MintID: r.nativeMint().ID,
+	}
 	intent.ID = id.Derive("rsc", string(intent.Chain), slotKey.String(), string(intent.To), amount.String())
 	slot, isKnown := h.slots[intent.ID]
 	if !isKnown {
@@ -487,7 +526,9 @@ func (r *Rescue) sendBatch(ctx context.Context, b *batch, price chain.Fees) erro
 	if err != nil {
 		return err
 	}
-	signed, err := r.sign.Sign(ctx, signer.SignRequest{IntentID: intent.ID, Slot: slot, Act: signer.Pay, Payload: payload})
+	signed, err := r.sign.Sign(
+		ctx, signer.SignRequest{IntentID: intent.ID, Slot: slot, Act: signer.Pay, Payload: payload},
+	)
 	if err != nil {
 		return err
 	}
@@ -497,19 +538,19 @@ func (r *Rescue) sendBatch(ctx context.Context, b *batch, price chain.Fees) erro
 	return nil
 }
 
-// awaitMined sends what was signed until a block has spent the coins of every batch, dearer now
-// and then.
+// awaitMined broadcasts the signed transactions until a block has spent the outputs of every batch,
+// with fee bumps.
 func (r *Rescue) awaitMined(ctx context.Context, pending []*batch, tell func(string)) error {
 	for len(pending) > 0 {
 		for _, b := range pending {
 			for _, m := range b.transactions {
-				r.chain.Sender.Send(ctx, m.raw) // whatever the answer is, the chain shows what became of it
+				r.chain.Sender.Send(ctx, m.raw) // whatever the answer, the chain shows the outcome
 			}
 		}
 		pending = slices.DeleteFunc(pending, func(b *batch) bool {
 			account, err := r.chain.Sender.Account(ctx, r.wallets[0].Address, b.slots[0])
 			if err != nil {
-				return false // asked again in a moment
+				return false // asked again shortly
 			}
 			if spent, _ := account.IsUsed(b.slots[0]); !spent {
 				return false
@@ -517,7 +558,8 @@ func (r *Rescue) awaitMined(ctx context.Context, pending []*batch, tell func(str
 			for _, m := range b.transactions {
 				outcome, err := r.chain.Sender.Outcome(ctx, []chain.TxHash{m.hash}, m.payment)
 				if err == nil && outcome != nil && outcome.Paid {
-					tell(fmt.Sprintf("%s %s of %d coins to %s in %s", m.payment.Amount.Decimal(r.nativeMint().Decimals), r.nativeMint().Symbol, len(b.outputs), r.destination, m.hash))
+					tell(fmt.Sprintf("%s %s of %d coins to %s in %s", m.payment.Amount.Decimal(r.nativeMint().Decimals),
+						r.nativeMint().Symbol, len(b.outputs), r.destination, m.hash))
 					return true
 				}
 			}

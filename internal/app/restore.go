@@ -26,10 +26,12 @@ import (
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
-// ImportJournal brings a database that was restored from a backup up to the signer's
-// journal: see mirror.RestoreDatabase. Nothing else of the installation may run. A rehearsal
-// writes nothing. The service can be started when it returns without an error.
-func ImportJournal(ctx context.Context, conf Config, log *slog.Logger, actor audit.Actor, rehearse bool) (report mirror.RestoreReport, err error) {
+// ImportJournal brings a database that was restored from a backup up to date with the signer's
+// journal: see mirror.RestoreDatabase. No other process of the installation may run. A rehearsal
+// writes nothing. The service can be started after it returns without an error.
+func ImportJournal(
+	ctx context.Context, conf Config, log *slog.Logger, actor audit.Actor, rehearse bool,
+) (report mirror.RestoreReport, err error) {
 	sign, attest, closeSigner, err := OpenSigner(conf)
 	if err != nil {
 		return report, err
@@ -46,7 +48,8 @@ func ImportJournal(ctx context.Context, conf Config, log *slog.Logger, actor aud
 	if err := mint.Sync(ctx, service.db, mints); err != nil {
 		return report, err
 	}
-	report, err = mirror.RestoreDatabase(ctx, service.db, service.signer, service.wallets, newRestorer(service.withdrawals, actor), rehearse)
+	report, err = mirror.RestoreDatabase(ctx, service.db, service.signer, service.wallets,
+		newRestorer(service.withdrawals, actor), rehearse)
 	if rehearse && errors.Is(err, mirror.ErrRehearsed) {
 		err = nil
 	}
@@ -56,20 +59,24 @@ func ImportJournal(ctx context.Context, conf Config, log *slog.Logger, actor aud
 	return report, nil
 }
 
-// restorer makes again what the journal remembers, in every package that has a part.
+// restorer restores the entries of the journal in every package that has a part in it.
 type restorer struct {
 	dispatch.JournalRestorer
 	actor audit.Actor
 }
 
-// NewRestorer is what mirror.RestoreDatabase needs of the features, by the wiring of the service.
+// NewRestorer returns the features' part of mirror.RestoreDatabase, wired as in the service.
 func NewRestorer(pay *withdrawal.Service, actor audit.Actor) mirror.Restorer {
 	return newRestorer(pay, actor)
 }
 
 func newRestorer(pay *withdrawal.Service, actor audit.Actor) restorer {
 	return restorer{dispatch.JournalRestorer{
-		Features: map[signer.Purpose]dispatch.RestoreListener{signer.Payment: pay, signer.Sweep: sweep.SweepListener{}, signer.GasTopUp: sweep.TopUpListener{}, signer.CreateNonceAccount: sweep.NonceAccountListener{}, signer.CloseTokenAccount: sweep.CloseListener{}, signer.Consolidate: sweep.ConsolidationListener{}, signer.Return: &deposit.Resolutions{}},
+		Features: map[signer.Purpose]dispatch.RestoreListener{
+			signer.Payment: pay, signer.Sweep: sweep.SweepListener{}, signer.GasTopUp: sweep.TopUpListener{},
+			signer.CreateNonceAccount: sweep.NonceAccountListener{}, signer.CloseTokenAccount: sweep.CloseListener{},
+			signer.Consolidate: sweep.ConsolidationListener{}, signer.Return: &deposit.Resolutions{},
+		},
 		ReadFees: readFees,
 		ReadInputs: func(name chain.Name, slotKey string) ([]chain.Output, error) {
 			model := pay.Chains[name].UTXO
@@ -102,7 +109,7 @@ func readFees(name chain.Name, payload []byte) (chain.Fees, error) {
 		if err != nil {
 			return chain.Fees{}, err
 		}
-		// The rate is that of the whole fee: what replaces it has to pay more than that.
+		// The rate is that of the whole fee: a replacement has to pay more than that.
 		fee, size := tx.Fee(), tx.VirtualSize()
 		paid, _ := fee.Uint64()
 		rate := min(paid*1000/max(size, 1), bitcointx.RateMax)
@@ -121,13 +128,13 @@ func (r restorer) RestoreOrders(ctx context.Context, tx pg.Tx, intents []mirror.
 	return r.Restore(ctx, tx, intents)
 }
 
-// ResumeOperation implements mirror.Restorer: events go on past every number that the lost
-// database may have given, and what stopped because the database was older than the
-// journal stops no longer.
+// ResumeOperation implements mirror.Restorer. Events continue after every number that the lost
+// database may have given. Freezes that were set because the database was older than the journal
+// are lifted.
 func (r restorer) ResumeOperation(ctx context.Context, tx pg.Tx, last time.Time) error {
 	resumedAt := tx.Now
 	if resumedAt.Before(last) {
-		resumedAt = last // a clock that was set back
+		resumedAt = last // the clock was set back
 	}
 	if err := event.SkipSequences(ctx, tx, resumedAt); err != nil {
 		return err
@@ -144,6 +151,7 @@ func (r restorer) ResumeOperation(ctx context.Context, tx pg.Tx, last time.Time)
 		}
 	}
 	return audit.Record(ctx, tx, audit.Entry{
-		Actor: r.actor, Action: "journal.imported", ResourceKind: "JOURNAL", ResourceID: "signer", Detail: map[string]any{"resumedAt": resumedAt.UnixMicro()},
+		Actor: r.actor, Action: "journal.imported", ResourceKind: "JOURNAL", ResourceID: "signer",
+		Detail: map[string]any{"resumedAt": resumedAt.UnixMicro()},
 	})
 }

@@ -96,7 +96,7 @@ func (s *refusingSigner) Sign(ctx context.Context, r signer.SignRequest) (signer
 	return s.Signer.Sign(ctx, r)
 }
 
-// AdmitIntent refuses what is deaf for its amount, as a limit that is used up does.
+// AdmitIntent refuses the intents in full for their amount, like an exhausted limit.
 func (s *refusingSigner) AdmitIntent(ctx context.Context, i signer.Intent) (signer.Entry, error) {
 	s.mu.Lock()
 	no := s.full[i.ID]
@@ -111,8 +111,9 @@ func newRestoreEnv(t *testing.T) *restoreEnv {
 	t.Helper()
 	sign, attest := signertest.New(t)
 	return &restoreEnv{
-		T: t, net: sim.New(sim.Config{}), signer: &refusingSigner{Signer: sign, refuse: map[string]bool{}}, attest: attest,
-		now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
+		T: t, net: sim.New(sim.Config{}), signer: &refusingSigner{Signer: sign, refuse: map[string]bool{}},
+		attest: attest,
+		now:    time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
 	}
 }
 
@@ -137,14 +138,21 @@ func (o *restoreEnv) on(d pgtest.Database, orgID string) *restoredService {
 	s.chains = chain.Chains{ch.Name: ch}
 	s.book = wallet.New(s.db, o.signer, o.attest)
 	log := slog.New(slog.DiscardHandler)
-	prices := price.Fixed{Prices: map[int]money.USD{1: money.MustParseUSD("1"), 2: money.MustParseUSD("3000")}, Clock: o.clock}
+	prices := price.Fixed{
+		Prices: map[int]money.USD{1: money.MustParseUSD("1"), 2: money.MustParseUSD("3000")}, Clock: o.clock,
+	}
 	s.pay = &withdrawal.Service{DB: s.db, Chains: s.chains, Wallets: s.book, Prices: prices}
-	s.pay.Voider = &dispatch.Voider{DB: s.db, Signer: o.signer, Listeners: map[signer.Purpose]dispatch.VoidListener{signer.Payment: s.pay}, Log: log}
+	s.pay.Voider = &dispatch.Voider{
+		DB: s.db, Signer: o.signer, Listeners: map[signer.Purpose]dispatch.VoidListener{signer.Payment: s.pay},
+		Log: log,
+	}
 	desk := deposit.New(s.db, s.book, prices, risk.Policy{}, log)
 	zero := uint64(0)
 	walk := scan.New(s.db, scan.Config{Chain: ch.Name, Reader: ch.Reader, Start: &zero}, desk, log)
 	out := dispatch.New(s.db, ch, o.signer, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{
-		signer.Payment: s.pay, signer.Sweep: sweep.SweepListener{}, signer.GasTopUp: sweep.TopUpListener{}, signer.CreateNonceAccount: sweep.NonceAccountListener{}, signer.CloseTokenAccount: sweep.CloseListener{}, signer.Consolidate: sweep.ConsolidationListener{},
+		signer.Payment: s.pay, signer.Sweep: sweep.SweepListener{}, signer.GasTopUp: sweep.TopUpListener{},
+		signer.CreateNonceAccount: sweep.NonceAccountListener{}, signer.CloseTokenAccount: sweep.CloseListener{},
+		signer.Consolidate: sweep.ConsolidationListener{},
 	}, dispatch.Config{}, log)
 	sweeper := sweep.New(s.db, ch, s.book, prices, sweep.Config{}, log)
 	sequencer := &event.Sequencer{DB: s.db, Environment: "TEST", Listener: delivery.FanOut{}, Log: log}
@@ -162,7 +170,8 @@ func (o *restoreEnv) on(d pgtest.Database, orgID string) *restoredService {
 		return func(ctx context.Context) error { _, err := do(ctx); return err }
 	}
 	s.steps = []func(context.Context) error{
-		until(walk.StepHead), until(walk.StepFinal), count(desk.CreditWaiting), count(s.pay.CollectOwed), count(sweeper.Plan),
+		until(walk.StepHead), until(walk.StepFinal), count(desk.CreditWaiting), count(s.pay.CollectOwed),
+		count(sweeper.Plan),
 		func(ctx context.Context) error {
 			err := until(out.RunRound)(ctx)
 			if err != nil && strings.Contains(err.Error(), "the signer does not answer") {
@@ -245,7 +254,8 @@ func (s *restoredService) want(withdrawalID, status string) {
 func (s *restoredService) has(customerID string, want uint64) {
 	s.Helper()
 	s.must(s.db.ReadOrg(s.ctx, s.org, func(ctx context.Context, tx pg.Tx) error {
-		got, err := ledger.Balance(ctx, tx, ledger.Account{OrgID: s.org, MintID: 1, Kind: ledger.Customer, Subject: customerID})
+		got, err := ledger.Balance(ctx, tx,
+			ledger.Account{OrgID: s.org, MintID: 1, Kind: ledger.Customer, Subject: customerID})
 		if err == nil && got != money.Units(want) {
 			s.Errorf("%s has %v, want %v", customerID, got, want)
 		}
@@ -255,7 +265,9 @@ func (s *restoredService) has(customerID string, want uint64) {
 
 func (s *restoredService) number(sql string, args ...any) (n int64) {
 	s.Helper()
-	s.must(s.db.ReadSystem(s.ctx, func(ctx context.Context, tx pg.Tx) error { return tx.QueryRow(ctx, sql, args...).Scan(&n) }))
+	s.must(s.db.ReadSystem(s.ctx, func(ctx context.Context, tx pg.Tx) error {
+		return tx.QueryRow(ctx, sql, args...).Scan(&n)
+	}))
 	return n
 }
 
@@ -290,11 +302,14 @@ func start(t *testing.T) (*restoredService, pgtest.Database) {
 	s.quick = true
 	s.must(mirror.ImportJournal(s.ctx, s.db, o.signer, s.book))
 	token := mint.Mint{
-		ID: 1, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: signertest.Token, Symbol: "USDC", Name: "USD Coin", Decimals: 6,
-		DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(10), MinWithdraw: money.Units(10), ConfirmationsRequired: 3, Finality: "FINALIZED",
+		ID: 1, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: signertest.Token,
+		Symbol: "USDC", Name: "USD Coin", Decimals: 6,
+		DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(10), MinWithdraw: money.Units(10),
+		ConfirmationsRequired: 3, Finality: "FINALIZED",
 	}
 	native := token
-	native.ID, native.Kind, native.Contract, native.Symbol, native.Name, native.Decimals = 2, mint.Native, "", "ETH", "Ether", 18
+	native.ID, native.Kind, native.Contract, native.Symbol, native.Name, native.Decimals = 2, mint.Native, "", "ETH",
+		"Ether", 18
 	s.must(mint.Sync(s.ctx, s.db, []mint.Mint{token, native}))
 	made, _, err := org.Create(s.ctx, s.db, "Acme")
 	s.must(err)
@@ -381,7 +396,10 @@ func TestARestoredBackupPaysNothingTwice(t *testing.T) {
 	}
 	done, err := mirror.RestoreDatabase(s.ctx, s.db, s.signer, s.book, app.NewRestorer(s.pay, by), false)
 	s.must(err)
-	if n := s.number(`SELECT count(*) FROM audit_log WHERE (actor_kind, actor_id, action, resource_kind, resource_id) = ('OPERATOR', 'op', $1, 'JOURNAL', 'signer')`, "journal.imported"); n != 1 {
+	if n := s.number(
+		`SELECT count(*) FROM audit_log WHERE (actor_kind, actor_id, action, resource_kind, resource_id) = ('OPERATOR', 'op', $1, 'JOURNAL', 'signer')`,
+		"journal.imported",
+	); n != 1 {
 		t.Errorf("got %d rows of the import in the audit log, want one", n)
 	}
 	if len(done.Missing.Intents) < len(wanted) {
@@ -410,7 +428,8 @@ func TestARestoredBackupPaysNothingTwice(t *testing.T) {
 			}
 		}
 		var f *fault.Fault
-		if got, err := s.ask(key, c.customer, c.amount+"0", sim.Address(c.to), false); !errors.As(err, &f) || f.Code != fault.IdempotencyConflict {
+		if got, err := s.ask(key, c.customer, c.amount+"0", sim.Address(c.to), false); !errors.As(err, &f) ||
+			f.Code != fault.IdempotencyConflict {
 			t.Errorf("key %s for another payment: got %s %v, want %s", key, got, err, fault.IdempotencyConflict)
 		}
 	}
@@ -429,7 +448,8 @@ func TestARestoredBackupPaysNothingTwice(t *testing.T) {
 		s.want(id, "COMPLETED")
 	}
 	for to, want := range map[string]uint64{
-		"shop": 650_000_000, "held": 5_000_000, "newcomer": 120_000_000, "flying": 60_000_000, "unsent": 20_000_000, "unsigned": 0,
+		"shop": 650_000_000, "held": 5_000_000, "newcomer": 120_000_000, "flying": 60_000_000, "unsent": 20_000_000,
+		"unsigned": 0,
 	} {
 		if got := s.net.Received(sim.Address(to), signertest.Token); got != money.Units(want) {
 			t.Errorf("%s received %v, want %d", to, got, want)
@@ -449,7 +469,9 @@ func TestARestoredBackupPaysNothingTwice(t *testing.T) {
 			t.Errorf("%s: got %d, want 0", what, n)
 		}
 	}
-	if first := s.number(`SELECT min(sequence) FROM events WHERE sequence > (SELECT max(after) FROM event_gaps)`); first <= lastNumber {
+	if first := s.number(
+		`SELECT min(sequence) FROM events WHERE sequence > (SELECT max(after) FROM event_gaps)`,
+	); first <= lastNumber {
 		t.Errorf("numbers go on at %d, and the lost database gave up to %d", first, lastNumber)
 	}
 
@@ -508,10 +530,14 @@ func TestTwoLostPaymentsThatTogetherExceedTheRestoredBalanceAreBothHeld(t *testi
 	if owed := s.number(`SELECT coalesce(sum(owed), 0)::bigint FROM withdrawals`); owed != 250_000_000 {
 		t.Errorf("owed: got %d, want 250000000", owed)
 	}
-	if held := s.number(`SELECT sum(balance)::bigint FROM ledger_balances b JOIN ledger_accounts a USING (account_id) WHERE a.kind = 'WITHDRAWING'`); held != 700_000_000 {
+	if held := s.number(
+		`SELECT sum(balance)::bigint FROM ledger_balances b JOIN ledger_accounts a USING (account_id) WHERE a.kind = 'WITHDRAWING'`,
+	); held != 700_000_000 {
 		t.Errorf("held: got %d, want 700000000", held)
 	}
-	if _, err := s.ask("greedy", "ann", "10", sim.Address("shop"), false); !fault.HasCode(err, fault.InsufficientBalance) {
+	if _, err := s.ask(
+		"greedy", "ann", "10", sim.Address("shop"), false,
+	); !fault.HasCode(err, fault.InsufficientBalance) {
 		t.Errorf("a further payment: got %v, want %s", err, fault.InsufficientBalance)
 	}
 	s.pass(26)
@@ -557,10 +583,16 @@ func TestARequestRepeatedOnARestoredDatabaseIsNotPaidAgain(t *testing.T) {
 	if !slices.Equal(w.ApprovalReasons, []string{"DUPLICATE_KEY"}) {
 		t.Errorf("reasons: got %v, want DUPLICATE_KEY", w.ApprovalReasons)
 	}
-	if n := s.number(`SELECT count(*) FROM freezes WHERE scope = 'ALL' AND source = 'SIGNER' AND lifted_at IS NULL AND reason LIKE '%' || $1 || '%signer import%'`, lost); n != 1 {
+	if n := s.number(
+		`SELECT count(*) FROM freezes WHERE scope = 'ALL' AND source = 'SIGNER' AND lifted_at IS NULL AND reason LIKE '%' || $1 || '%signer import%'`,
+		lost,
+	); n != 1 {
 		t.Errorf("got %d freezes of everything that name %s and what to do, want 1", n, lost)
 	}
-	if n := s.number(`SELECT count(*) FROM audit_log WHERE resource_id = $1 AND action = 'order.refused' AND detail->>'why' LIKE '%signer import%'`, repeated); n != 1 {
+	if n := s.number(
+		`SELECT count(*) FROM audit_log WHERE resource_id = $1 AND action = 'order.refused' AND detail->>'why' LIKE '%signer import%'`,
+		repeated,
+	); n != 1 {
 		t.Errorf("got %d audit rows that say what to do, want 1", n)
 	}
 	s.pass(8)
@@ -605,7 +637,8 @@ func TestABackupFromBeforeAPaymentWasTakenBackPaysItNever(t *testing.T) {
 	s := live.on(backup, live.org)
 	s.signer.full = nil
 	var unknown *mirror.UnknownError
-	if err := mirror.CheckJournal(s.ctx, s.db, s.signer, s.book); !errors.As(err, &unknown) || !slices.Contains(unknown.Intents, gone) || !slices.Contains(unknown.Intents, held) {
+	if err := mirror.CheckJournal(s.ctx, s.db, s.signer, s.book); !errors.As(err, &unknown) ||
+		!slices.Contains(unknown.Intents, gone) || !slices.Contains(unknown.Intents, held) {
 		t.Fatalf("the older database: got %v, want *UnknownError with %s and %s", err, gone, held)
 	}
 	_, err = mirror.RestoreDatabase(s.ctx, s.db, s.signer, s.book, app.NewRestorer(s.pay, audit.Operator("op")), false)
@@ -648,7 +681,9 @@ func TestABackupFromBeforeTheSignerVoidedAPaymentEndsItOnce(t *testing.T) {
 	}
 	live.want(gone, "AWAITING_APPROVAL")
 	live.signer.mute = true
-	if _, err := live.pay.Cancel(live.ctx, live.org, gone, audit.APIKey(live.org)); !fault.HasCode(err, fault.CodeUnavailable) {
+	if _, err := live.pay.Cancel(
+		live.ctx, live.org, gone, audit.APIKey(live.org),
+	); !fault.HasCode(err, fault.CodeUnavailable) {
 		t.Fatalf("cancel while the signer is away: got %v, want %s", err, fault.CodeUnavailable)
 	}
 	backup := pgtest.CopyDatabase(t, d)

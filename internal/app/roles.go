@@ -10,21 +10,21 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// Role is a part of the service that a process can run by itself. Any number of
-// processes may have the same one, the signer's excepted: its journal has one owner,
-// and a second process that opens it is refused.
+// Role is a part of the service that a process can run by itself. Any number of processes may have
+// the same role, except the signer's: its journal has one owner, and a second process that opens it
+// is refused.
 type Role string
 
 // The roles.
 const (
 	RoleAPI      Role = "api"      // answers the organizations
-	RoleWorkers  Role = "workers"  // credits, events, webhooks, sweeps, chores
+	RoleWorkers  Role = "workers"  // credits, events, webhooks, sweeps, periodic jobs
 	RoleScan     Role = "scan"     // walks the chains
 	RoleDispatch Role = "dispatch" // puts payments on the chains
 	RoleSigner   Role = "signer"   // holds the seed
 )
 
-// allRoles in the order in which they are told.
+// allRoles lists the roles in the order in which they are shown.
 var allRoles = []Role{RoleAPI, RoleWorkers, RoleScan, RoleDispatch, RoleSigner}
 
 // ParseRoles reads a list such as "api,workers".
@@ -50,8 +50,8 @@ func formatRoles(roles []Role) string {
 	return strings.Join(words, ", ")
 }
 
-// ActiveRoles are the roles that a process of this configuration has: those it names, or
-// all, the signer's only where no other signer is named.
+// ActiveRoles returns the roles of a process with this configuration: those that it names, or else
+// all. The signer's role is among all only if no remote signer is named.
 func (c Config) ActiveRoles() []Role {
 	if len(c.Roles) > 0 {
 		return c.Roles
@@ -62,18 +62,17 @@ func (c Config) ActiveRoles() []Role {
 	return allRoles
 }
 
-// hasRole tells whether a process has one of these roles.
+// hasRole reports whether a process has one of these roles.
 func (c Config) hasRole(roles ...Role) bool {
 	return slices.ContainsFunc(c.ActiveRoles(), func(r Role) bool { return slices.Contains(roles, r) })
 }
 
-// IsSignerOnly tells whether a process is a signer and nothing else: it needs neither
-// a database nor a chain.
+// IsSignerOnly reports whether a process is only a signer: it needs neither a database nor a chain.
 func (c Config) IsSignerOnly() bool {
 	return !c.hasRole(RoleAPI, RoleWorkers, RoleScan, RoleDispatch)
 }
 
-// asksChains tells whether a process asks the chains.
+// asksChains reports whether a process asks the chains' providers.
 func (c Config) asksChains() bool { return c.hasRole(RoleWorkers, RoleScan, RoleDispatch) }
 
 // offlineClient is the Reader and the Sender of a process without endpoints.

@@ -44,14 +44,22 @@ func TestEachRoleIsToldWhatItLacksAndNoMore(t *testing.T) {
 		roles []Role
 		want  [][]string
 	}{
-		{[]Role{RoleAPI}, [][]string{every, {"api.listen", "api.url", "keys.approvals", "keys.cursor", "keys.seal", "keys.webhook_public"}}},
+		{[]Role{RoleAPI}, [][]string{
+			every, {"api.listen", "api.url", "keys.approvals", "keys.cursor", "keys.seal", "keys.webhook_public"},
+		}},
 		{[]Role{RoleWorkers}, [][]string{every, endpoints, {"keys.approvals", "keys.seal", "keys.webhook"}}},
 		{[]Role{RoleScan}, [][]string{every, endpoints}},
 		{[]Role{RoleDispatch}, [][]string{every, endpoints}},
 		{[]Role{RoleSigner}, [][]string{seed}},
 		{[]Role{RoleScan, RoleSigner}, [][]string{{"database.url", "ops.listen"}, endpoints, seed}},
-		{[]Role{RoleAPI, RoleDispatch}, [][]string{every, endpoints, {"api.listen", "api.url", "keys.approvals", "keys.cursor", "keys.seal", "keys.webhook_public"}}},
-		{nil, [][]string{{"api.listen", "api.url", "database.url", "keys.cursor", "keys.seal", "keys.webhook", "ops.listen"}, endpoints, seed}},
+		{[]Role{RoleAPI, RoleDispatch}, [][]string{
+			every, endpoints,
+			{"api.listen", "api.url", "keys.approvals", "keys.cursor", "keys.seal", "keys.webhook_public"},
+		}},
+		{nil, [][]string{
+			{"api.listen", "api.url", "database.url", "keys.cursor", "keys.seal", "keys.webhook", "ops.listen"},
+			endpoints, seed,
+		}},
 	} {
 		want := slices.Sorted(slices.Values(slices.Concat(c.want...)))
 		if got := settings(bare(c.roles...).Check()); !slices.Equal(got, want) {
@@ -79,27 +87,63 @@ func TestASignerElsewhereIsNamedWholly(t *testing.T) {
 		signer Signer
 		want   []string
 	}{
-		"a socket":                 {RoleDispatch, Signer{Socket: "/run/s"}, nil},
-		"both":                     {RoleDispatch, Signer{Socket: "/run/s", Address: "signer:1"}, []string{"signer.address"}},
-		"an address":               {RoleDispatch, Signer{Address: "signer:1", TLS: SignerTLS{Certificate: "c", Key: "k", CA: "ca"}}, nil},
-		"an address with a pin":    {RoleDispatch, Signer{Address: "signer:1", TLS: SignerTLS{Certificate: "c", Key: "k", Pin: pin}}, nil},
-		"an address without TLS":   {RoleDispatch, Signer{Address: "signer"}, []string{"signer.address", "signer.tls.ca", "signer.tls.certificate", "signer.tls.key"}},
-		"a pin and an authority":   {RoleDispatch, Signer{Address: "signer:1", TLS: SignerTLS{Certificate: "c", Key: "k", CA: "ca", Pin: pin}}, []string{"signer.tls.pin"}},
-		"a pin that is none":       {RoleDispatch, Signer{Address: "signer:1", TLS: SignerTLS{Certificate: "c", Key: "k", Pin: "sha256/x"}}, []string{"signer.tls.pin"}},
-		"a listener without TLS":   {RoleSigner, Signer{Serve: SignerServe{Listen: ":1"}}, []string{"signer.serve.certificate", "signer.serve.clients", "signer.serve.key"}},
-		"clients and no listener":  {RoleSigner, Signer{Serve: SignerServe{Clients: []SignerClient{{Name: "a", Permission: "PAY"}}}}, []string{"signer.serve.listen"}},
-		"a client nobody knows":    {RoleSigner, Signer{Serve: SignerServe{Listen: ":1", Certificate: "c", Key: "k", Clients: []SignerClient{{Name: "a", Permission: "PAY"}}}}, []string{"signer.serve.clients[0].pin"}},
-		"a client that may what":   {RoleSigner, Signer{Serve: SignerServe{Listen: ":1", Certificate: "c", Key: "k", CA: "ca", Clients: []SignerClient{{Name: "a", Permission: "ALL"}}}}, []string{"signer.serve.clients[0].may"}},
-		"two clients of one name":  {RoleSigner, Signer{Serve: SignerServe{Listen: ":1", Certificate: "c", Key: "k", CA: "ca", Clients: []SignerClient{{Name: "a", Permission: "PAY"}, {Name: "a", Permission: "READ"}}}}, []string{"signer.serve.clients[1].name"}},
-		"a socket of its own":      {RoleSigner, Signer{Serve: SignerServe{Socket: "/run/s"}}, nil},
-		"one file for two roles":   {RoleSigner, Signer{Socket: "/run/s", Serve: SignerServe{Socket: "/run/s"}}, nil},
-		"a listener with a client": {RoleSigner, Signer{Serve: SignerServe{Listen: ":1", Certificate: "c", Key: "k", Clients: []SignerClient{{Name: "a", Pin: pin, Permission: "PAY"}}}}, nil},
+		"a socket": {RoleDispatch, Signer{Socket: "/run/s"}, nil},
+		"both": {
+			RoleDispatch, Signer{Socket: "/run/s", Address: "signer:1"}, []string{"signer.address"},
+		},
+		"an address": {
+			RoleDispatch, Signer{Address: "signer:1", TLS: SignerTLS{Certificate: "c", Key: "k", CA: "ca"}}, nil,
+		},
+		"an address with a pin": {
+			RoleDispatch, Signer{Address: "signer:1", TLS: SignerTLS{Certificate: "c", Key: "k", Pin: pin}}, nil,
+		},
+		"an address without TLS": {
+			RoleDispatch,
+			Signer{Address: "signer"},
+			[]string{"signer.address", "signer.tls.ca", "signer.tls.certificate", "signer.tls.key"},
+		},
+		"a pin and an authority": {
+			RoleDispatch,
+			Signer{Address: "signer:1", TLS: SignerTLS{Certificate: "c", Key: "k", CA: "ca", Pin: pin}},
+			[]string{"signer.tls.pin"},
+		},
+		"a pin that is none": {
+			RoleDispatch,
+			Signer{Address: "signer:1", TLS: SignerTLS{Certificate: "c", Key: "k", Pin: "sha256/x"}},
+			[]string{"signer.tls.pin"},
+		},
+		"a listener without TLS": {
+			RoleSigner,
+			Signer{Serve: SignerServe{Listen: ":1"}},
+			[]string{"signer.serve.certificate", "signer.serve.clients", "signer.serve.key"},
+		},
+		"clients and no listener": {
+			RoleSigner,
+			Signer{Serve: SignerServe{Clients: []SignerClient{{Name: "a", Permission: "PAY"}}}},
+			[]string{"signer.serve.listen"},
+		},
+		"a client nobody knows": {RoleSigner, Signer{Serve: SignerServe{
+			Listen: ":1", Certificate: "c", Key: "k", Clients: []SignerClient{{Name: "a", Permission: "PAY"}},
+		}}, []string{"signer.serve.clients[0].pin"}},
+		"a client that may what": {RoleSigner, Signer{Serve: SignerServe{
+			Listen: ":1", Certificate: "c", Key: "k", CA: "ca", Clients: []SignerClient{{Name: "a", Permission: "ALL"}},
+		}}, []string{"signer.serve.clients[0].may"}},
+		"two clients of one name": {RoleSigner, Signer{Serve: SignerServe{
+			Listen: ":1", Certificate: "c", Key: "k", CA: "ca",
+			Clients: []SignerClient{{Name: "a", Permission: "PAY"}, {Name: "a", Permission: "READ"}},
+		}}, []string{"signer.serve.clients[1].name"}},
+		"a socket of its own":    {RoleSigner, Signer{Serve: SignerServe{Socket: "/run/s"}}, nil},
+		"one file for two roles": {RoleSigner, Signer{Socket: "/run/s", Serve: SignerServe{Socket: "/run/s"}}, nil},
+		"a listener with a client": {RoleSigner, Signer{Serve: SignerServe{
+			Listen: ":1", Certificate: "c", Key: "k", Clients: []SignerClient{{Name: "a", Pin: pin, Permission: "PAY"}},
+		}}, nil},
 	} {
 		conf := newSoundConfig()
 		files := conf.Signer
 		conf.Roles, conf.Signer = []Role{c.role}, c.signer
 		if c.role == RoleSigner {
-			conf.Signer.Seed, conf.Signer.Wrap, conf.Signer.Journal, conf.Signer.Policy = files.Seed, files.Wrap, files.Journal, files.Policy
+			conf.Signer.Seed, conf.Signer.Wrap, conf.Signer.Journal, conf.Signer.Policy = files.Seed, files.Wrap,
+				files.Journal, files.Policy
 		}
 		if got := settings(conf.Check()); !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %v, want %v", name, got, c.want)
@@ -148,11 +192,18 @@ func TestAProcessWithoutEndpointsAsksNobody(t *testing.T) {
 	// What such a process says of addresses and networks is what the adapters say.
 	for name, want := range map[chain.Name]chain.Chain{
 		chain.Ethereum: {CAIP2: "eip155:1", SignerID: "1"},
-		chain.Solana:   {CAIP2: "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp", SignerID: "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d", SeparateFeePayer: true},
-		chain.Bitcoin:  {CAIP2: "bip122:000000000019d6689c085ae165831e93", SignerID: "000000000019d6689c085ae165831e934ff763ae46a2a6c172b3f1b60a8ce26f", SeparateFeePayer: true},
+		chain.Solana: {
+			CAIP2: "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp", SignerID: "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d",
+			SeparateFeePayer: true,
+		},
+		chain.Bitcoin: {
+			CAIP2:    "bip122:000000000019d6689c085ae165831e93",
+			SignerID: "000000000019d6689c085ae165831e934ff763ae46a2a6c172b3f1b60a8ce26f", SeparateFeePayer: true,
+		},
 	} {
 		got := conf.offlineChain(name)
-		if got.CAIP2 != want.CAIP2 || got.SignerID != want.SignerID || got.SeparateFeePayer != want.SeparateFeePayer || got.AddressCodec == nil || got.Sender == nil || (got.UTXO != nil) != name.IsUTXO() {
+		if got.CAIP2 != want.CAIP2 || got.SignerID != want.SignerID || got.SeparateFeePayer != want.SeparateFeePayer ||
+			got.AddressCodec == nil || got.Sender == nil || (got.UTXO != nil) != name.IsUTXO() {
 			t.Errorf("%s: got %+v, want %+v", name, got, want)
 		}
 	}

@@ -35,8 +35,13 @@ func onThisMachine(t *testing.T, node *anvil.Node) Config {
 		t.Fatal(err)
 	}
 	c.Signer = withPolicy(t, c.Signer)
-	c.Chains = map[chain.Name]Chain{chain.Ethereum: {ChainID: anvil.DefaultChainID, Endpoints: []string{node.URL}, Agree: 1, FeeCap: "500000000000", Trace: "on"}}
-	c.Mints = []Mint{{ID: 1, Chain: chain.Ethereum, Symbol: "ETH", Name: "Ether", Decimals: 18, MinDeposit: "1", MinWithdraw: "1", DepositEnabled: true, WithdrawEnabled: true, Finality: "FINALIZED"}}
+	c.Chains = map[chain.Name]Chain{chain.Ethereum: {
+		ChainID: anvil.DefaultChainID, Endpoints: []string{node.URL}, Agree: 1, FeeCap: "500000000000", Trace: "on",
+	}}
+	c.Mints = []Mint{{
+		ID: 1, Chain: chain.Ethereum, Symbol: "ETH", Name: "Ether", Decimals: 18, MinDeposit: "1", MinWithdraw: "1",
+		DepositEnabled: true, WithdrawEnabled: true, Finality: "FINALIZED",
+	}}
 	if err := c.Check(); err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +85,8 @@ func TestAStopFinishesWhatIsUnderWayAndLeavesNothing(t *testing.T) {
 	// A request whose body arrives in two halves, with the wish to stop between
 	// them. The first half leaves only when the service has asked for the body.
 	body, send := io.Pipe()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+a.apiListener.Addr().String()+"/v1/deposit", body)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
+		"http://"+a.apiListener.Addr().String()+"/v1/deposit", body)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +114,8 @@ func TestAStopFinishesWhatIsUnderWayAndLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop()
-	pgtest.Eventually(t, func() bool { return a.CheckReady(t.Context()) != nil }, "the service says that it is stopping")
+	pgtest.Eventually(t, func() bool { return a.CheckReady(t.Context()) != nil },
+		"the service says that it is stopping")
 	var d net.Dialer
 	pgtest.Eventually(t, func() bool {
 		conn, err := d.DialContext(t.Context(), "tcp", a.apiListener.Addr().String())
@@ -156,7 +163,9 @@ func TestEveryListenerRefusesTwoLengths(t *testing.T) {
 	if err := a.WaitReady(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for name, l := range map[string]net.Listener{"api": a.apiListener, "operator": a.operatorListener, "ops": a.opsListener} {
+	for name, l := range map[string]net.Listener{
+		"api": a.apiListener, "operator": a.operatorListener, "ops": a.opsListener,
+	} {
 		conn, err := net.Dial("tcp", l.Addr().String())
 		if err != nil {
 			t.Fatal(err)
@@ -170,7 +179,8 @@ func TestEveryListenerRefusesTwoLengths(t *testing.T) {
 		}
 		// The status is there whether or not the server closes with a reset.
 		got, err := io.ReadAll(conn)
-		if err != nil && !errors.Is(err, syscall.ECONNRESET) || !strings.HasPrefix(string(got), "HTTP/1.1 400") || strings.Count(string(got), "HTTP/1.1") != 1 {
+		if err != nil && !errors.Is(err, syscall.ECONNRESET) || !strings.HasPrefix(string(got), "HTTP/1.1 400") ||
+			strings.Count(string(got), "HTTP/1.1") != 1 {
 			t.Errorf("%s: got %q and %v, want 400 alone and the connection closed", name, got, err)
 		}
 		conn.Close()

@@ -37,13 +37,12 @@ var sampleTemplate = template.Must(template.New("sample").Funcs(template.FuncMap
 	"whole": func(a money.Amount, decimals int) string { return a.Decimal(decimals) },
 	"gwei":  func(a money.Amount) string { return a.Decimal(9) },
 	"pegged": func(m networks.Mint) bool {
-		return m.Contract != "" // every token of the list is a dollar
+		return m.Contract != "" // every token of the list is a dollar token
 	},
 }).Parse(sampleText))
 
-// SampleConfig is a configuration with comments, for these chains or, when none is
-// named, for all of the network that this version can run. It is sound once the
-// files that it names are there.
+// SampleConfig returns a configuration with comments for these chains. Without chains it has all
+// chains of the network that this version supports. It is valid once the files that it names exist.
 func SampleConfig(network chain.Network, chains ...chain.Name) ([]byte, error) {
 	list, err := sampleNetworks(network, chains)
 	if err != nil {
@@ -63,7 +62,7 @@ func SampleConfig(network chain.Network, chains ...chain.Name) ([]byte, error) {
 	}), nil
 }
 
-// settingComment is a setting with a comment behind it; those stand below one another.
+// settingComment matches a setting with a comment after it; such comments are aligned.
 var settingComment = regexp.MustCompile(`(?m)^([^#\n].*?)  # (.*)$`)
 
 const (
@@ -71,7 +70,7 @@ const (
 	commentWidth         = 78
 )
 
-// wrapComment breaks a text into lines of comment.
+// wrapComment wraps a text into comment lines.
 func wrapComment(text string) string {
 	var b strings.Builder
 	width := 0
@@ -90,14 +89,14 @@ func wrapComment(text string) string {
 	return b.String()
 }
 
-// Limits of the sample's policy, as multiples of what one payment may be.
+// The limits of the sample's policy, as multiples of the maximum of one payment.
 const (
 	organizationPayments = 5
 	overallPayments      = 12
 )
 
-// SamplePolicy is a signer's policy that goes with Sample: its limits are a place
-// to begin, and it names nothing that the sample does not.
+// SamplePolicy returns a signer's policy for the configuration of SampleConfig. Its limits are a
+// starting point, and it names only what the sample names.
 func SamplePolicy(network chain.Network, chains ...chain.Name) ([]byte, error) {
 	list, err := sampleNetworks(network, chains)
 	if err != nil {
@@ -113,10 +112,14 @@ func SamplePolicy(network chain.Network, chains ...chain.Name) ([]byte, error) {
 			}
 			id = fmt.Sprint(n.ChainID)
 		}
-		chainPolicy := local.ChainPolicy{SignerID: id, FeeMax: fee, GasMax: fee, Assets: map[chain.Address]local.Limit{}}
+		chainPolicy := local.ChainPolicy{
+			SignerID: id, FeeMax: fee, GasMax: fee, Assets: map[chain.Address]local.Limit{},
+		}
 		for _, m := range n.Mints {
 			limit := local.Limit{PaymentMax: m.PaymentMax}
-			for limitMax, times := range map[*money.Amount]uint64{&limit.OrganizationMax: organizationPayments, &limit.OverallMax: overallPayments} {
+			for limitMax, times := range map[*money.Amount]uint64{
+				&limit.OrganizationMax: organizationPayments, &limit.OverallMax: overallPayments,
+			} {
 				var err error
 				if *limitMax, err = m.PaymentMax.Mul(times); err != nil {
 					return nil, fmt.Errorf("limit of %s on %s: %w", m.Symbol, n.Name, err)
@@ -133,19 +136,21 @@ func SamplePolicy(network chain.Network, chains ...chain.Name) ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// localNetwork is a chain of a development node. The local world of this program
-// makes its own; this is for one that is there already.
+// localNetwork is a chain of a development node. The local world of this program creates its own;
+// this is for an existing node.
 var localNetwork = networks.Network{
-	Network: chain.Local, Chain: chain.Ethereum, Name: "a development node", ChainID: 31337, Confirmations: 64, Finality: "FINALIZED",
+	Network: chain.Local, Chain: chain.Ethereum, Name: "a development node", ChainID: 31337, Confirmations: 64,
+	Finality:     "FINALIZED",
 	FinalityNote: "no block of it is worth anything.",
 	FeeCap:       money.MustParse("500000000000"), TipCap: money.MustParse("3000000000"),
 	Mints: []networks.Mint{{
 		ID: 4, Symbol: "ETH", Name: "Ether", Decimals: 18,
-		MinDeposit: money.MustParse("10000000000000"), MinWithdraw: money.MustParse("10000000000000"), PaymentMax: money.MustParse("100000000000000000000"),
+		MinDeposit: money.MustParse("10000000000000"), MinWithdraw: money.MustParse("10000000000000"),
+		PaymentMax: money.MustParse("100000000000000000000"),
 	}},
 }
 
-// sampleNetworks are the networks that a sample is of.
+// sampleNetworks returns the networks of a sample.
 func sampleNetworks(network chain.Network, chains []chain.Name) ([]networks.Network, error) {
 	if network == chain.Local {
 		if len(chains) > 1 || len(chains) == 1 && chains[0] != chain.Ethereum {

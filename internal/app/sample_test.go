@@ -28,7 +28,8 @@ func filled(t *testing.T, text []byte) string {
 		case "url_file":
 			write(t, filepath.Join(dir, "secrets", file), "postgres://coffer:pw@db.internal/coffer\n")
 		case "endpoints_file":
-			write(t, filepath.Join(dir, "secrets", file), "https://one.example.com/"+file+"\nhttps://two.example.net/"+file+"\n")
+			write(t, filepath.Join(dir, "secrets", file),
+				"https://one.example.com/"+file+"\nhttps://two.example.net/"+file+"\n")
 		}
 	}
 	path := filepath.Join(dir, "coffer.toml")
@@ -68,13 +69,17 @@ func TestTheSampleIsSoundOnceItsSecretsAreThere(t *testing.T) {
 			for _, n := range networks.List() {
 				if ch, ok := got.Chains[n.Chain]; !ok || n.Network != network {
 					continue
-				} else if ch.ChainID != n.ChainID || ch.Genesis != n.Genesis || ch.Depth != n.Depth || ch.PriceMax != n.PriceMax || ch.FeeCap != amount(n.FeeCap) || ch.TipCap != amount(n.TipCap) ||
+				} else if ch.ChainID != n.ChainID || ch.Genesis != n.Genesis || ch.Depth != n.Depth ||
+					ch.PriceMax != n.PriceMax || ch.FeeCap != amount(
+					n.FeeCap,
+				) || ch.TipCap != amount(n.TipCap) ||
 					ch.CostMax != amount(n.CostMax) {
 					t.Errorf("%s: got %+v, want what the list has", n.Name, ch)
 				}
 				for _, m := range n.Mints {
 					if !slices.ContainsFunc(got.Mints, func(c Mint) bool {
-						return c.ID == m.ID && c.Chain == n.Chain && c.Contract == string(m.Contract) && c.Decimals == m.Decimals && c.MinDeposit == m.MinDeposit.String()
+						return c.ID == m.ID && c.Chain == n.Chain && c.Contract == string(m.Contract) &&
+							c.Decimals == m.Decimals && c.MinDeposit == m.MinDeposit.String()
 					}) {
 						t.Errorf("%s on %s: got none in the sample", m.Symbol, n.Name)
 					}
@@ -132,7 +137,8 @@ func TestTheSampleShowsTheDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := DefaultConfig(); got.Intervals != want.Intervals || got.Prices.MaxAge != want.Prices.MaxAge || got.Database.MaxConns != want.Database.MaxConns || got.Log.Level != want.Log.Level {
+	if want := DefaultConfig(); got.Intervals != want.Intervals || got.Prices.MaxAge != want.Prices.MaxAge ||
+		got.Database.MaxConns != want.Database.MaxConns || got.Log.Level != want.Log.Level {
 		t.Errorf("got %+v, want the defaults", got)
 	}
 	// Every setting there is stands in the sample, set or as a comment.
@@ -186,22 +192,38 @@ func TestWhatTheListKnowsCannotBeConfiguredWrong(t *testing.T) {
 		setting, fix string
 		change       func(*Config)
 	}{
-		"another main network": {"chains.ETHEREUM.chain_id", "Ethereum is 1", func(c *Config) { changeChain(c, func(ch *Chain) { ch.ChainID = 11155111 }) }},
-		"a test that signs for money": {"chains.ETHEREUM.chain_id", "which is Ethereum, while network is TESTNET", func(c *Config) {
-			c.Network = chain.Testnet
+		"another main network": {"chains.ETHEREUM.chain_id", "Ethereum is 1", func(c *Config) {
+			changeChain(c, func(ch *Chain) { ch.ChainID = 11155111 })
 		}},
-		"a local one, too": {"chains.ETHEREUM.chain_id", "while network is LOCAL", func(c *Config) { c.Network = chain.Local }},
+		"a test that signs for money": {
+			"chains.ETHEREUM.chain_id", "which is Ethereum, while network is TESTNET",
+			func(c *Config) {
+				c.Network = chain.Testnet
+			},
+		},
+		"a local one, too": {"chains.ETHEREUM.chain_id", "while network is LOCAL", func(c *Config) {
+			c.Network = chain.Local
+		}},
 		"one chain twice": {"chains.ETHEREUM.chain_id", "that of BASE", func(c *Config) {
 			ch := c.Chains[chain.Ethereum]
 			ch.ChainID = 1
 			c.Chains[chain.Base] = ch
 		}},
-		"decimals":           {"mints[0] (USDC on ETHEREUM).decimals", "USDC on Ethereum has 6", func(c *Config) { c.Mints[0].Decimals = 18 }},
-		"decimals of a coin": {"mints[1] (ETH on ETHEREUM).decimals", "has 18", func(c *Config) { c.Mints[1].Decimals = 9 }},
-		"an id of another token": {"mints[0] (USDC on ETHEREUM).id", "which is USDT on Ethereum for ever; give this token one from 100000", func(c *Config) {
-			c.Mints[0].ID = 103
+		"decimals": {"mints[0] (USDC on ETHEREUM).decimals", "USDC on Ethereum has 6", func(c *Config) {
+			c.Mints[0].Decimals = 18
 		}},
-		"an id of another network": {"mints[0] (USDC on ETHEREUM).id", "USDC on Sepolia", func(c *Config) { c.Mints[0].ID = 10102 }},
+		"decimals of a coin": {"mints[1] (ETH on ETHEREUM).decimals", "has 18", func(c *Config) {
+			c.Mints[1].Decimals = 9
+		}},
+		"an id of another token": {
+			"mints[0] (USDC on ETHEREUM).id",
+			"which is USDT on Ethereum for ever; give this token one from 100000", func(c *Config) {
+				c.Mints[0].ID = 103
+			},
+		},
+		"an id of another network": {"mints[0] (USDC on ETHEREUM).id", "USDC on Sepolia", func(c *Config) {
+			c.Mints[0].ID = 10102
+		}},
 		"another Avalanche": {"chains.AVALANCHE.chain_id", "Avalanche C-Chain is 43114", func(c *Config) {
 			ch := c.Chains[chain.Ethereum]
 			ch.ChainID = 43113
@@ -217,7 +239,8 @@ func TestWhatTheListKnowsCannotBeConfiguredWrong(t *testing.T) {
 	conf := newSoundConfig()
 	conf.Mints[0].ID, conf.Mints[1].ID, conf.Prices.Fixed = 102, 101, nil
 	conf.Mints = append(conf.Mints, Mint{
-		ID: networks.CustomIDsFrom, Chain: chain.Ethereum, Contract: "0x6B175474E89094C44Da98b954EedeAC495271d0F", Symbol: "DAI", Name: "Dai", Decimals: 18, MinDeposit: "1", MinWithdraw: "1",
+		ID: networks.CustomIDsFrom, Chain: chain.Ethereum, Contract: "0x6B175474E89094C44Da98b954EedeAC495271d0F",
+		Symbol: "DAI", Name: "Dai", Decimals: 18, MinDeposit: "1", MinWithdraw: "1",
 	})
 	if err := conf.Check(); err != nil {
 		t.Errorf("ids of the list and one beside them: got %v, want no error", err)

@@ -28,7 +28,7 @@ import (
 	"github.com/cofferpay/coffer/internal/seal"
 )
 
-// Risk says who screens senders and destinations, and what their silence means.
+// Risk configures which providers screen senders and destinations, and what a missing answer means.
 type Risk struct {
 	Providers       []string `toml:"providers,omitempty" comment:"who is asked; the highest severity counts; none: nothing is screened"`
 	Quorum          int      `toml:"quorum,omitempty" comment:"how many have to answer; 0: all that know addresses of the chain"`
@@ -50,7 +50,7 @@ type Risk struct {
 	OFAC                 RiskOFAC     `toml:"ofac,omitempty"`
 }
 
-// RiskRescreen says how senders are asked about again.
+// RiskRescreen configures how senders are screened again.
 type RiskRescreen struct {
 	Disabled bool     `toml:"off,omitempty" comment:"nobody is asked about again by itself; coffer deposits rescreen still asks"`
 	Window   Duration `toml:"for,omitempty" comment:"for how long after its last deposit a sender is asked about again"`
@@ -58,16 +58,18 @@ type RiskRescreen struct {
 	Pace     Duration `toml:"pace,omitempty" comment:"between two senders, for all processes together"`
 }
 
-// The bounds of asking again.
+// The bounds of rescreening.
 const (
 	rescreenWindowMax   = 366 * 24 * time.Hour
 	rescreenIntervalMin = time.Hour
 	rescreenPaceMax     = time.Hour
 )
 
-// rescreenConfig is what the feature takes.
+// rescreenConfig returns the configuration of the rescreener.
 func (r RiskRescreen) rescreenConfig() deposit.RescreenConfig {
-	return deposit.RescreenConfig{Window: time.Duration(r.Window), Interval: time.Duration(r.Interval), Pause: time.Duration(r.Pace)}
+	return deposit.RescreenConfig{
+		Window: time.Duration(r.Window), Interval: time.Duration(r.Interval), Pause: time.Duration(r.Pace),
+	}
 }
 
 func (r RiskRescreen) checkRescreen(errs *configErrors) {
@@ -75,14 +77,18 @@ func (r RiskRescreen) checkRescreen(errs *configErrors) {
 		errs.addProblem("risk.rescreen.for", "is %s; set it to %s at most", time.Duration(r.Window), rescreenWindowMax)
 	}
 	if r.Interval != 0 && time.Duration(r.Interval) < rescreenIntervalMin {
-		errs.addProblem("risk.rescreen.every", "is %s; set it to %s at least, for every sender is a question to each provider", time.Duration(r.Interval), rescreenIntervalMin)
+		errs.addProblem(
+			"risk.rescreen.every",
+			"is %s; set it to %s at least, for every sender is a question to each provider", time.Duration(r.Interval),
+			rescreenIntervalMin,
+		)
 	}
 	if time.Duration(r.Pace) > rescreenPaceMax {
 		errs.addProblem("risk.rescreen.pace", "is %s; set it to %s at most", time.Duration(r.Pace), rescreenPaceMax)
 	}
 }
 
-// RiskService is a provider that is asked over HTTPS.
+// RiskService configures a provider that is asked over HTTPS.
 type RiskService struct {
 	URL     string   `toml:"url,omitempty" comment:"instead of the provider's own"`
 	KeyFile string   `toml:"key_file,omitempty"`
@@ -92,14 +98,14 @@ type RiskService struct {
 	key seal.Secret
 }
 
-// RiskTRM is TRM.
+// RiskTRM configures TRM.
 type RiskTRM struct {
 	RiskService
 	EmptyPassword       bool `toml:"empty_password,omitempty" comment:"the key is the user alone"`
 	CounterpartyPercent *int `toml:"counterparty_percent,omitempty" comment:"how much counts of what an address dealt with"`
 }
 
-// RiskElliptic is Elliptic.
+// RiskElliptic configures Elliptic.
 type RiskElliptic struct {
 	RiskService
 	SecretFile   string `toml:"secret_file,omitempty"`
@@ -111,17 +117,17 @@ type RiskElliptic struct {
 	secret seal.Secret
 }
 
-// RiskOracle is the contract of sanctioned addresses.
+// RiskOracle configures the contract of sanctioned addresses.
 type RiskOracle struct {
 	Contracts map[string]string `toml:"contracts,omitempty" comment:"by chain; without it, those that are known"`
 }
 
-// RiskOFAC is the imported list.
+// RiskOFAC configures the imported list.
 type RiskOFAC struct {
 	AgeMax Duration `toml:"age_max,omitempty" comment:"an older list is no answer"`
 }
 
-// The words for those who can be asked.
+// The names of the providers.
 const (
 	riskLocal                = "local"
 	riskOFAC                 = "ofac"
@@ -133,28 +139,31 @@ const (
 	riskElliptic             = "elliptic"
 )
 
-// riskProviders are all words, and riskLists those of them that read lists.
+// riskProviders are all names, and riskLists those of providers that read lists.
 var (
-	riskProviders = []string{riskOFAC, riskOracle, riskChainalysisSanctions, riskTRMSanctions, riskChainalysis, riskTRM, riskElliptic, riskLocal}
-	riskLists     = []string{riskOFAC, riskOracle, riskChainalysisSanctions, riskTRMSanctions, riskLocal}
+	riskProviders = []string{
+		riskOFAC, riskOracle, riskChainalysisSanctions, riskTRMSanctions, riskChainalysis, riskTRM, riskElliptic,
+		riskLocal,
+	}
+	riskLists = []string{riskOFAC, riskOracle, riskChainalysisSanctions, riskTRMSanctions, riskLocal}
 )
 
 const (
-	// keepDefault is how long an answer is used again where nothing else is set.
+	// keepDefault is how long an answer is reused by default.
 	keepDefault = time.Hour
-	// keepMax bounds it: what is known of an address changes.
+	// keepMax bounds it, because the knowledge about an address changes.
 	keepMax = 7 * 24 * time.Hour
 )
 
-// How often providers are asked where nothing else is set: below what they document,
-// for there may be several processes.
+// The default rates of the providers. They are below the documented limits, because there may be
+// several processes.
 var (
 	rateLow      = Rate{Count: 1, Period: Duration(time.Second), Burst: 1}
 	rateHigh     = Rate{Count: 10, Period: Duration(time.Second), Burst: 20}
 	rateElliptic = Rate{Count: 7, Period: Duration(time.Second), Burst: 7}
 )
 
-// httpProviders are the providers over HTTPS, each with its settings.
+// httpProviders returns the providers over HTTPS with their settings.
 func (r *Risk) httpProviders() map[string]*RiskService {
 	return map[string]*RiskService{
 		riskChainalysis: &r.Chainalysis, riskChainalysisSanctions: &r.ChainalysisSanctions,
@@ -162,12 +171,12 @@ func (r *Risk) httpProviders() map[string]*RiskService {
 	}
 }
 
-// asksScreening tells whether a process asks the providers.
+// asksScreening reports whether a process asks the providers.
 func (c Config) asksScreening() bool {
 	return len(c.Risk.Providers) > 0 && c.hasRole(RoleAPI, RoleWorkers)
 }
 
-// severityCuts are the scores of Elliptic that are severities.
+// severityCuts returns the scores of Elliptic from which a severity applies.
 func (e RiskElliptic) severityCuts() (elliptic.Thresholds, error) {
 	cuts := elliptic.DefaultThresholds
 	for _, c := range []struct {
@@ -196,14 +205,20 @@ func (c Config) checkRisk(errs *configErrors) {
 		case named[p]:
 			errs.addProblem("risk.providers", "%q stands there twice; name it once", p)
 		case p == riskLocal && c.Network == chain.Mainnet:
-			errs.addProblem("risk.providers", "%q is a list that a person makes up, and never for network MAINNET; name a provider that knows addresses", p)
+			errs.addProblem(
+				"risk.providers",
+				"%q is a list that a person makes up, and never for network MAINNET; name a provider that knows addresses",
+				p,
+			)
 		}
 		named[p] = true
 	}
 	if r.Quorum < 0 || r.Quorum > len(r.Providers) {
 		errs.addProblem("risk.quorum", "is %d; set it between 0, which is all, and the number of providers", r.Quorum)
 	}
-	if !slices.Contains([]string{"", string(risk.TreatUnknownAsHold), string(risk.TreatUnknownAsLow)}, r.UnknownSeverity) {
+	if !slices.Contains(
+		[]string{"", string(risk.TreatUnknownAsHold), string(risk.TreatUnknownAsLow)}, r.UnknownSeverity,
+	) {
 		errs.addProblem("risk.unknown_severity", "is %q; set it to HOLD or LOW", r.UnknownSeverity)
 	}
 	if !slices.Contains([]string{"", "WARN", "BLOCK"}, r.SanctionedReject) {
@@ -212,27 +227,33 @@ func (c Config) checkRisk(errs *configErrors) {
 	switch {
 	case !slices.Contains([]string{"", "OFF", "ON"}, r.SanctionsFloor):
 		errs.addProblem("risk.sanctions_floor", "is %q; set it to ON or OFF", r.SanctionsFloor)
-	case r.SanctionsFloor == "ON" && !slices.ContainsFunc(r.Providers, func(p string) bool { return slices.Contains(riskLists, p) }):
-		errs.addProblem("risk.sanctions_floor", "is ON and no list is among risk.providers; add one of %s", strings.Join(riskLists, ", "))
+	case r.SanctionsFloor == "ON" && !slices.ContainsFunc(r.Providers,
+		func(p string) bool { return slices.Contains(riskLists, p) }):
+		errs.addProblem("risk.sanctions_floor", "is ON and no list is among risk.providers; add one of %s",
+			strings.Join(riskLists, ", "))
 	}
 	if time.Duration(r.Keep) > keepMax {
-		errs.addProblem("risk.keep", "is %s; an address is asked for again after %s at the latest", time.Duration(r.Keep), keepMax)
+		errs.addProblem("risk.keep", "is %s; an address is asked for again after %s at the latest",
+			time.Duration(r.Keep), keepMax)
 	}
 	if c.asksScreening() {
 		errs.requireValue("keys.seal", c.Keys.Seal, "the keyset file that coffer keys create makes")
 	}
 	r.Rescreen.checkRescreen(errs)
 	if r.AnswersKept != 0 && time.Duration(r.AnswersKept) < risk.RetentionMin {
-		errs.addProblem("risk.answers_kept", "is %s; set it to %s at least, for answers are used again", time.Duration(r.AnswersKept), risk.RetentionMin)
+		errs.addProblem("risk.answers_kept", "is %s; set it to %s at least, for answers are used again",
+			time.Duration(r.AnswersKept), risk.RetentionMin)
 	}
 	for p, s := range r.httpProviders() {
 		s.checkService("risk."+p, errs)
 		if named[p] && c.asksScreening() && s.key.IsEmpty() && p != riskTRMSanctions {
-			errs.addProblem("risk."+p+".key_file", "is missing while %s is among risk.providers; write the key into a file (mode 0600) and name it", p)
+			errs.addProblem("risk."+p+".key_file",
+				"is missing while %s is among risk.providers; write the key into a file (mode 0600) and name it", p)
 		}
 	}
 	if named[riskElliptic] && c.asksScreening() && r.Elliptic.secret.IsEmpty() {
-		errs.addProblem("risk.elliptic.secret_file", "is missing while elliptic is among risk.providers; write the secret into a file (mode 0600) and name it")
+		errs.addProblem("risk.elliptic.secret_file",
+			"is missing while elliptic is among risk.providers; write the secret into a file (mode 0600) and name it")
 	}
 	if _, err := r.Elliptic.severityCuts(); err != nil {
 		errs.addProblem("risk.elliptic.severe", "%v", err)
@@ -242,7 +263,8 @@ func (c Config) checkRisk(errs *configErrors) {
 	}
 	for name, contract := range r.Oracle.Contracts {
 		if _, ok := c.Chains[chain.Name(name)]; !ok {
-			errs.addProblem("risk.oracle.contracts", "%s does not stand among chains; configure it, or remove the contract", name)
+			errs.addProblem("risk.oracle.contracts",
+				"%s does not stand among chains; configure it, or remove the contract", name)
 		} else if _, err := evmtx.Bytes(chain.Address(contract)); err != nil {
 			errs.addProblem("risk.oracle.contracts", "%q of %s is not an address with its checksum", contract, name)
 		}
@@ -263,24 +285,27 @@ func (s RiskService) checkService(path string, errs *configErrors) {
 	}
 }
 
-// readKeys reads the secrets of those that are asked. content reads a file.
+// readKeys reads the secrets of the active providers. content reads a file.
 func (r *Risk) readKeys(content func(setting, file string, needed bool) string) {
 	for p, s := range r.httpProviders() {
 		if text := content("risk."+p+".key_file", s.KeyFile, slices.Contains(r.Providers, p)); text != "" {
 			s.key = seal.NewSecret(text)
 		}
 	}
-	if text := content("risk.elliptic.secret_file", r.Elliptic.SecretFile, slices.Contains(r.Providers, riskElliptic)); text != "" {
+	if text := content(
+		"risk.elliptic.secret_file", r.Elliptic.SecretFile, slices.Contains(r.Providers, riskElliptic),
+	); text != "" {
 		r.Elliptic.secret = seal.NewSecret(text)
 	}
 }
 
-// openRisk makes the policy by which is screened.
+// openRisk builds the screening policy.
 func (a *App) openRisk() error {
 	conf := a.conf.Risk
 	a.screening = risk.Policy{
-		SanctionsFloor: conf.SanctionsFloor == "ON", UnknownAs: risk.UnknownTreatment(cmp.Or(conf.UnknownSeverity, string(risk.TreatUnknownAsHold))),
-		Grace: cmp.Or(time.Duration(conf.Grace), risk.GraceDefault),
+		SanctionsFloor: conf.SanctionsFloor == "ON",
+		UnknownAs:      risk.UnknownTreatment(cmp.Or(conf.UnknownSeverity, string(risk.TreatUnknownAsHold))),
+		Grace:          cmp.Or(time.Duration(conf.Grace), risk.GraceDefault),
 	}
 	if !a.conf.asksScreening() {
 		return nil
@@ -312,15 +337,18 @@ func (a *App) newPanel(sealed *seal.Keyset) *risk.Panel {
 	return &risk.Panel{Answers: &risk.AnswerStore{DB: a.db, Seal: sealed}, Log: a.log}
 }
 
-// newMember makes one provider, with how it may be asked. Lists of this installation are
-// read each time: they cost nothing, and a change counts at once.
+// newMember builds one provider with its rate. Lists of this installation are read each time: that
+// costs nothing, and a change takes effect at once.
 func (a *App) newMember(provider string, sealed *seal.Keyset) (risk.Member, error) {
 	conf := a.conf.Risk
 	switch provider {
 	case riskLocal:
 		return risk.Member{Screener: risk.LocalScreener{DB: a.db}}, nil
 	case riskOFAC:
-		return risk.Member{Screener: &ofac.Screener{Store: &ofac.Store{DB: a.db, Seal: sealed}, AgeMax: cmp.Or(time.Duration(conf.OFAC.AgeMax), ofac.AgeMaxDefault)}}, nil
+		return risk.Member{Screener: &ofac.Screener{
+			Store:  &ofac.Store{DB: a.db, Seal: sealed},
+			AgeMax: cmp.Or(time.Duration(conf.OFAC.AgeMax), ofac.AgeMaxDefault),
+		}}, nil
 	case riskOracle:
 		feeds, err := a.oracleFeeds()
 		return risk.Member{Screener: oracle.Screener{Feeds: feeds}}, err
@@ -356,7 +384,9 @@ func (a *App) newMember(provider string, sealed *seal.Keyset) (risk.Member, erro
 		if conf.TRM.CounterpartyPercent != nil {
 			percent = *conf.TRM.CounterpartyPercent
 		}
-		m.Screener = trm.Screening{Client: client, Key: service.key, EmptyPassword: conf.TRM.EmptyPassword, CounterpartyPercent: percent}
+		m.Screener = trm.Screening{
+			Client: client, Key: service.key, EmptyPassword: conf.TRM.EmptyPassword, CounterpartyPercent: percent,
+		}
 	case riskTRMSanctions:
 		m.Screener = trm.Sanctions{Client: client, Key: service.key}
 	case riskElliptic:
@@ -364,7 +394,10 @@ func (a *App) newMember(provider string, sealed *seal.Keyset) (risk.Member, erro
 		if err != nil {
 			return m, err
 		}
-		m.Screener = elliptic.Screener{Client: client, Key: service.key, Secret: conf.Elliptic.secret, Thresholds: cuts, Milliseconds: conf.Elliptic.Milliseconds}
+		m.Screener = elliptic.Screener{
+			Client: client, Key: service.key, Secret: conf.Elliptic.secret, Thresholds: cuts,
+			Milliseconds: conf.Elliptic.Milliseconds,
+		}
 	}
 	r := usual
 	if service.Rate != nil {
@@ -376,7 +409,7 @@ func (a *App) newMember(provider string, sealed *seal.Keyset) (risk.Member, erro
 	return m, nil
 }
 
-// contractCaller is how contracts of a chain are asked.
+// contractCaller returns the caller for contracts of a chain.
 func (a *App) contractCaller(name chain.Name) (chain.ContractCaller, error) {
 	ch, ok := a.chains[name]
 	if !ok {
@@ -389,7 +422,7 @@ func (a *App) contractCaller(name chain.Name) (chain.ContractCaller, error) {
 	return c, nil
 }
 
-// oracleFeeds are the configured contracts, or the known ones of the chains that run.
+// oracleFeeds returns the configured contracts, or the known ones of the configured chains.
 func (a *App) oracleFeeds() (map[chain.Name]oracle.Feed, error) {
 	contracts := a.conf.Risk.Oracle.Contracts
 	if len(contracts) == 0 {
@@ -414,17 +447,19 @@ func (a *App) oracleFeeds() (map[chain.Name]oracle.Feed, error) {
 	return feeds, nil
 }
 
-// NewRescreener asks again about senders, when it is told to.
+// NewRescreener builds the rescreener of senders, which runs on request.
 func (a *App) NewRescreener() *deposit.Rescreener {
 	return deposit.NewRescreener(a.db, a.screening, a.conf.Risk.Rescreen.rescreenConfig(), a.log)
 }
 
-// ScreeningPolicy is the policy by which this installation screens.
+// ScreeningPolicy returns the screening policy of this installation.
 func (a *App) ScreeningPolicy() risk.Policy { return a.screening }
 
-// ImportSanctions reads a file of the Treasury's list and keeps it. Errors: those of
-// ofac.ReadList and of Store.Import.
-func (a *App) ImportSanctions(ctx context.Context, actor audit.Actor, file string, shrunk bool) (ofac.StoredList, []string, error) {
+// ImportSanctions reads a file of the Treasury's list and stores it. Errors: those of ofac.ReadList
+// and of Store.Import.
+func (a *App) ImportSanctions(
+	ctx context.Context, actor audit.Actor, file string, shrunk bool,
+) (ofac.StoredList, []string, error) {
 	store, err := a.sanctionsStore()
 	if err != nil {
 		return ofac.StoredList{}, nil, err
@@ -442,7 +477,7 @@ func (a *App) ImportSanctions(ctx context.Context, actor audit.Actor, file strin
 	return imported, list.Unreadable, err
 }
 
-// SanctionsList is the imported list that counts, and how old it may be.
+// SanctionsList returns the newest imported list and its maximum age.
 func (a *App) SanctionsList(ctx context.Context) (ofac.StoredList, time.Duration, error) {
 	store, err := a.sanctionsStore()
 	if err != nil {

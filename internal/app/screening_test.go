@@ -84,14 +84,17 @@ func TestContractsOnAChainSayWhoIsSanctionedAndWhatItCosts(t *testing.T) {
 	n, ctx := anviltest.Start(t, anvil.Config{}), t.Context()
 	list, feed := deployed(t, n, sanctionsCode), deployed(t, n, feedCode)
 	ch, err := evm.New(ctx, evm.Config{
-		Name: chain.Ethereum, Network: chain.Local, ChainID: anvil.DefaultChainID, Endpoints: []string{n.URL}, Quorum: 1,
+		Name: chain.Ethereum, Network: chain.Local, ChainID: anvil.DefaultChainID, Endpoints: []string{n.URL},
+		Quorum: 1,
 		FeeCap: money.MustParse("500000000000"), TipCap: money.MustParse("3000000000"),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	a := &App{chains: chain.Chains{chain.Ethereum: ch}, log: slog.New(slog.DiscardHandler)}
-	a.conf.Prices = Prices{MaxAge: Duration(5 * time.Minute), Chainlink: map[string]PriceFeed{"4": {Chain: chain.Ethereum, Contract: feed.Hex(), Heartbeat: Duration(time.Hour)}}}
+	a.conf.Prices = Prices{MaxAge: Duration(5 * time.Minute), Chainlink: map[string]PriceFeed{
+		"4": {Chain: chain.Ethereum, Contract: feed.Hex(), Heartbeat: Duration(time.Hour)},
+	}}
 	a.conf.Risk.Oracle.Contracts = map[string]string{"ETHEREUM": list.Hex()}
 
 	bad := common.HexToAddress("0x098B716B8Aaf21512996dC57EB0615e2383E2f96")
@@ -113,7 +116,9 @@ func TestContractsOnAChainSayWhoIsSanctionedAndWhatItCosts(t *testing.T) {
 	if v, err := screened(list); err != nil || v.Severity != risk.Severe {
 		t.Errorf("on the oracle: got %+v %v, want SEVERE", v, err)
 	}
-	if v, err := screened(common.HexToAddress("0x40C57923924B5c5c5455c48D93317139ADDaC8fb")); !errors.Is(err, risk.ErrUnavailable) {
+	if v, err := screened(
+		common.HexToAddress("0x40C57923924B5c5c5455c48D93317139ADDaC8fb"),
+	); !errors.Is(err, risk.ErrUnavailable) {
 		t.Errorf("where there is no contract: got %+v %v, want unavailable", v, err)
 	}
 	if v, err := screened(feed); !errors.Is(err, risk.ErrUnavailable) && v.Severity != risk.None {
@@ -143,7 +148,10 @@ func TestContractsOnAChainSayWhoIsSanctionedAndWhatItCosts(t *testing.T) {
 	if q, err := asked(); err != nil || q.Price != money.MustParseUSD("3012.3456") || q.Source != "CHAINLINK" {
 		t.Errorf("got %+v %v, want 3012.3456", q, err)
 	}
-	for name, change := range map[string][2]int64{"below zero": {1, -5}, "zero": {1, 0}, "not complete": {3, 0}, "too old": {3, now - 7200}, "of an earlier round": {4, 6}} {
+	for name, change := range map[string][2]int64{
+		"below zero": {1, -5},
+		"zero":       {1, 0}, "not complete": {3, 0}, "too old": {3, now - 7200}, "of an earlier round": {4, 6},
+	} {
 		before := map[int64]int64{1: 301234560000, 3: now - 60, 4: 7}[change[0]]
 		set(change[0], change[1])
 		if q, err := asked(); !errors.Is(err, price.ErrUnavailable) {
@@ -161,7 +169,9 @@ func TestAConfigurationIsWhoScreens(t *testing.T) {
 		body, _ := io.ReadAll(r.Body)
 		paths = append(paths, r.Method+" "+r.URL.Path+" "+r.Header.Get("X-API-Key")+" "+string(body))
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write([]byte(`{"identifications":[{"category":"sanctions","name":"SANCTIONS: OFAC SDN","description":"","url":""}]}`))
+		_, _ = w.Write([]byte(
+			`{"identifications":[{"category":"sanctions","name":"SANCTIONS: OFAC SDN","description":"","url":""}]}`,
+		))
 	}))
 	defer vendor.Close()
 	dir := t.TempDir()
@@ -170,26 +180,34 @@ func TestAConfigurationIsWhoScreens(t *testing.T) {
 	}
 	a := &App{db: pgtest.New(t), log: slog.New(slog.DiscardHandler)}
 	a.conf.Keys.Seal = filepath.Join(dir, "seal.key")
-	a.conf.Risk = Risk{Providers: []string{"ofac", "chainalysis_sanctions"}, SanctionsFloor: "ON", UnknownSeverity: "LOW", Quorum: 1}
+	a.conf.Risk = Risk{
+		Providers: []string{"ofac", "chainalysis_sanctions"}, SanctionsFloor: "ON", UnknownSeverity: "LOW", Quorum: 1,
+	}
 	a.conf.Risk.ChainalysisSanctions = RiskService{URL: vendor.URL, key: seal.NewSecret("the key")}
 	if err := a.openRisk(); err != nil {
 		t.Fatal(err)
 	}
 	p := a.ScreeningPolicy()
-	if !p.Configured() || p.Lists == nil || !p.SanctionsFloor || p.UnknownAs != risk.TreatUnknownAsLow || p.Grace != 15*time.Minute {
+	if !p.Configured() || p.Lists == nil || !p.SanctionsFloor || p.UnknownAs != risk.TreatUnknownAsLow ||
+		p.Grace != 15*time.Minute {
 		t.Errorf("got %+v, want what is configured", p)
 	}
-	subject := risk.Subject{Chain: chain.Bitcoin, Address: "149w62rY42aZBox8fGcmqNsXUzSStKeq8C", Direction: risk.Outgoing}
+	subject := risk.Subject{
+		Chain: chain.Bitcoin, Address: "149w62rY42aZBox8fGcmqNsXUzSStKeq8C", Direction: risk.Outgoing,
+	}
 	for range 2 { // the second time from what was kept
 		got := p.DecideDestination(t.Context(), risk.WithdrawalCase{Subject: subject, Now: time.Now()})
-		if got.Decision.Outcome != risk.Block || got.Decision.Verdict.Provider != "CHAINALYSIS_SANCTIONS" || len(got.Case.Answer.Verdict.Missing) != 1 {
+		if got.Decision.Outcome != risk.Block || got.Decision.Verdict.Provider != "CHAINALYSIS_SANCTIONS" ||
+			len(got.Case.Answer.Verdict.Missing) != 1 {
 			t.Errorf("got %+v, want it blocked by the one that answers", got)
 		}
 	}
 	if want := []string{"GET /api/v1/address/149w62rY42aZBox8fGcmqNsXUzSStKeq8C the key "}; !slices.Equal(paths, want) {
 		t.Errorf("got %q, want one question", paths)
 	}
-	if _, _, err := a.ImportSanctions(t.Context(), audit.Operator("op"), filepath.Join("..", "risk", "ofac", "testdata", "sdn_advanced.xml"), false); err != nil {
+	if _, _, err := a.ImportSanctions(
+		t.Context(), audit.Operator("op"), filepath.Join("..", "risk", "ofac", "testdata", "sdn_advanced.xml"), false,
+	); err != nil {
 		t.Fatal(err)
 	}
 	list, ageMax, err := a.SanctionsList(t.Context())

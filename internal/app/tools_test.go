@@ -23,7 +23,9 @@ func TestACommandOpensWhileTheProvidersAreAway(t *testing.T) {
 	node := anviltest.Start(t, anvil.Config{})
 	conf := onThisMachine(t, node)
 	log := slog.New(slog.DiscardHandler)
-	away := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "away", http.StatusBadGateway) }))
+	away := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "away", http.StatusBadGateway)
+	}))
 	defer away.Close()
 	ours := conf.Chains[chain.Ethereum]
 	on := func(endpoint string, chainID uint64) Config {
@@ -42,13 +44,17 @@ func TestACommandOpensWhileTheProvidersAreAway(t *testing.T) {
 	}
 	defer a.Close()
 	// It reads and writes the database, and what asks the chain fails.
-	if _, err := a.DispatchWorker(chain.Ethereum).CancelOrder(t.Context(), "wd_none", audit.Operator("op")); !fault.HasCode(err, fault.CodeNotFound) {
+	if _, err := a.DispatchWorker(chain.Ethereum).CancelOrder(
+		t.Context(), "wd_none", audit.Operator("op"),
+	); !fault.HasCode(err, fault.CodeNotFound) {
 		t.Errorf("end an order that is not there: got %v, want %s", err, fault.CodeNotFound)
 	}
 	if heads, err := a.Chains()[chain.Ethereum].Reader.Heads(t.Context()); err == nil {
 		t.Errorf("ask the chain: got %+v, want an error", heads)
 	}
-	if b, err := OpenTools(t.Context(), on(node.URL, ours.ChainID+1), log); !errors.As(err, new(*several.WrongNetworkError)) {
+	if b, err := OpenTools(
+		t.Context(), on(node.URL, ours.ChainID+1), log,
+	); !errors.As(err, new(*several.WrongNetworkError)) {
 		t.Errorf("another network: got %v %v, want it refused", b, err)
 	}
 }

@@ -17,7 +17,8 @@ import (
 // A difference that a posting left is folded by the service that runs.
 func TestTheServiceFoldsTheTotals(t *testing.T) {
 	t.Parallel()
-	conf, d := onThisMachine(t, anviltest.Start(t, anvil.Config{BlockTime: 100 * time.Millisecond, SlotsInEpoch: 1})), pgtest.NewDatabase(t)
+	conf, d := onThisMachine(t, anviltest.Start(t, anvil.Config{BlockTime: 100 * time.Millisecond, SlotsInEpoch: 1})),
+		pgtest.NewDatabase(t)
 	conf.Database.URL = d.URL
 	a, err := New(t.Context(), conf, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -32,7 +33,9 @@ func TestTheServiceFoldsTheTotals(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close(context.WithoutCancel(t.Context()))
-	if _, err := conn.Exec(t.Context(), `INSERT INTO organization_total_changes (org_id, mint_id, available) VALUES ($1, 1, 5)`, made.ID); err != nil {
+	if _, err := conn.Exec(
+		t.Context(), `INSERT INTO organization_total_changes (org_id, mint_id, available) VALUES ($1, 1, 5)`, made.ID,
+	); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())

@@ -85,14 +85,18 @@ func TestARequestIsTracedAndCountedWithoutASecret(t *testing.T) {
 		return string(text)
 	}
 	var given struct{ Address string }
-	if err := json.Unmarshal([]byte(call(http.MethodPost, "http://"+a.apiListener.Addr().String()+"/v1/deposit", `{"mintId": 1, "customerId": "somebody@example.com"}`)), &given); err != nil {
+	if err := json.Unmarshal([]byte(call(
+		http.MethodPost, "http://"+a.apiListener.Addr().String()+"/v1/deposit",
+		`{"mintId": 1, "customerId": "somebody@example.com"}`,
+	)), &given); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := node.PayCoin(t.Context(), common.HexToAddress(given.Address), big.NewInt(1e18)); err != nil {
 		t.Fatal(err)
 	}
 	pgtest.Eventually(t, func() bool {
-		return strings.Contains(call(http.MethodGet, "http://"+a.apiListener.Addr().String()+"/v1/deposits", ""), `"CREDITED"`)
+		return strings.Contains(call(http.MethodGet, "http://"+a.apiListener.Addr().String()+"/v1/deposits", ""),
+			`"CREDITED"`)
 	}, "the deposit is credited")
 	metrics := call(http.MethodGet, "http://"+a.opsListener.Addr().String()+"/metrics", "")
 	stop()
@@ -103,7 +107,8 @@ func TestARequestIsTracedAndCountedWithoutASecret(t *testing.T) {
 		t.Error(err)
 	}
 	for _, want := range []string{
-		`coffer_http_request_seconds_count{method="POST",route="/v1/deposit",status="200"} 1`, `coffer_role{role="dispatch"} 1`, "coffer_db_look_ok 1",
+		`coffer_http_request_seconds_count{method="POST",route="/v1/deposit",status="200"} 1`,
+		`coffer_role{role="dispatch"} 1`, "coffer_db_look_ok 1",
 		`coffer_signer_calls_total{call="issue",outcome="ok"} 1`,
 	} {
 		if !strings.Contains(metrics, want+"\n") {
@@ -135,12 +140,16 @@ func TestARequestIsTracedAndCountedWithoutASecret(t *testing.T) {
 	}
 	for inner, outer := range map[string]string{"scan prove": "scan walk", "deposit observe": "transaction"} {
 		if !slices.ContainsFunc(got, func(s *spans.Span) bool {
-			return s.Name == inner && slices.ContainsFunc(got, func(o *spans.Span) bool { return o.Name == outer && string(o.SpanId) == string(s.ParentSpanId) })
+			return s.Name == inner && slices.ContainsFunc(got, func(o *spans.Span) bool {
+				return o.Name == outer && string(o.SpanId) == string(s.ParentSpanId)
+			})
 		}) {
 			t.Errorf("got no %s within a %s", inner, outer)
 		}
 	}
-	for _, secret := range []string{key.Reveal(), "somebody@example.com", strings.ToLower(given.Address), given.Address} {
+	for _, secret := range []string{
+		key.Reveal(), "somebody@example.com", strings.ToLower(given.Address), given.Address,
+	} {
 		if strings.Contains(raw.String(), secret) || strings.Contains(metrics, secret) {
 			t.Errorf("got %q in what is told to the outside", secret)
 		}

@@ -16,28 +16,28 @@ import (
 )
 
 const (
-	// AnchorInterval is how often the signer signs where the chain stands: what is changed
-	// behind its back is seen within it.
+	// AnchorInterval is how often the signer signs the end of the chain. A change behind the
+	// chain's back is detected within it.
 	AnchorInterval = time.Minute
-	anchorsMax     = 500 // that are asked for at once
+	anchorsMax     = 500 // anchors per request
 )
 
-// ErrContradicted says that the log is not what the signer signed: the database is
-// older than its anchors, or somebody changed what nobody may.
+// ErrContradicted says that the log differs from what the signer signed: the database is older than
+// its anchors, or the log was tampered with.
 var ErrContradicted = errors.New("the audit log is not what the signer signed")
 
-// Anchorer has the end of the chain signed, by a key that is not in the database, into
-// a file that is not in the database. It copies what was signed, and compares.
+// Anchorer has the end of the chain signed by a key outside the database, into a file outside the
+// database. It copies the signed anchors and compares them with the chain.
 //
-// An answer that was lost is read again: the signer's anchors are copied before a new
-// one is asked for. Any number of processes may run one.
+// An answer that was lost is read again: the signer's anchors are copied before a new one is
+// requested. Any number of processes may run one.
 type Anchorer struct {
 	DB       *pg.DB
 	Signer   signer.Signer
 	Key      ed25519.PublicKey // the attestation key
 	Log      *slog.Logger      // nil means the default
 	Interval time.Duration     // 0 means AnchorInterval
-	// OnContradicted is told of an ErrContradicted each time; nil: it is logged alone.
+	// OnContradicted receives each ErrContradicted; if it is nil, the error is only logged.
 	OnContradicted func(ctx context.Context, err error) error
 }
 
@@ -58,10 +58,12 @@ func (a *Anchorer) Run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil
 		case errors.Is(err, ErrContradicted):
-			log.LogAttrs(ctx, slog.LevelError, "the audit log is not what the signer signed: see the runbook of the audit log", slog.Any("error", err))
+			log.LogAttrs(ctx, slog.LevelError,
+				"the audit log is not what the signer signed: see the runbook of the audit log", slog.Any("error", err))
 			if a.OnContradicted != nil {
 				if err := a.OnContradicted(ctx, err); err != nil {
-					log.LogAttrs(ctx, slog.LevelError, "the audit log is not what the signer signed and nothing was stopped", slog.Any("error", err))
+					log.LogAttrs(ctx, slog.LevelError,
+						"the audit log is not what the signer signed and nothing was stopped", slog.Any("error", err))
 				}
 			}
 		case err != nil:
@@ -75,8 +77,8 @@ func (a *Anchorer) Run(ctx context.Context) error {
 	}
 }
 
-// Step copies what the signer signed, compares it with the chain and has the end of
-// the chain signed when it went on. Error: ErrContradicted.
+// Step copies the signer's anchors, compares them with the chain, and has the end of the chain
+// signed if the chain grew. Error: ErrContradicted.
 func (a *Anchorer) Step(ctx context.Context) error {
 	last, err := a.copyAnchors(ctx)
 	if err != nil {
@@ -91,7 +93,9 @@ func (a *Anchorer) Step(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	request := signer.AnchorRequest{AuditHead: signer.AuditHead{Chain: end.Chain, Position: uint64(end.Position), Hash: end.Hash.String()}}
+	request := signer.AnchorRequest{
+		AuditHead: signer.AuditHead{Chain: end.Chain, Position: uint64(end.Position), Hash: end.Hash.String()},
+	}
 	if last.Number > 0 {
 		request.Previous = &last.AuditHead
 		if request.AuditHead == last.AuditHead {
@@ -104,7 +108,7 @@ func (a *Anchorer) Step(ctx context.Context) error {
 	crash.Hit("O10")
 	var refusal *signer.Refusal
 	if errors.As(err, &refusal) && refusal.Code == signer.RefusedAnchor {
-		// Another process may have had a later end signed: then its anchor is read next time.
+		// Another process may have had a later end signed; its anchor is then read next time.
 		if latest, copyErr := a.copyAnchors(ctx); copyErr == nil && latest.Number > last.Number {
 			return nil
 		}
@@ -117,8 +121,8 @@ func (a *Anchorer) Step(ctx context.Context) error {
 	return err
 }
 
-// copyAnchors brings over the signer's anchors that the database does not have, and tells the
-// last one.
+// copyAnchors copies the signer's anchors that the database does not have, and returns the last
+// one.
 func (a *Anchorer) copyAnchors(ctx context.Context) (last signer.Anchor, err error) {
 	if err = a.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
 		last, err = loadLastAnchor(ctx, tx)
@@ -140,15 +144,18 @@ func (a *Anchorer) copyAnchors(ctx context.Context) (last signer.Anchor, err err
 	}
 }
 
-// storeAnchors copies anchors that follow the last one.
-func (a *Anchorer) storeAnchors(ctx context.Context, last signer.Anchor, anchors []signer.Anchor) (signer.Anchor, error) {
+// storeAnchors stores anchors that follow the last one.
+func (a *Anchorer) storeAnchors(
+	ctx context.Context, last signer.Anchor, anchors []signer.Anchor,
+) (signer.Anchor, error) {
 	for _, anchor := range anchors {
 		err := anchor.VerifySignature(a.Key)
 		if err == nil {
 			err = anchor.VerifyAfter(last)
 		}
 		if err != nil {
-			return last, fmt.Errorf("%w: the copy of the signer's anchors ends with %d and does not go on: %w", ErrContradicted, last.Number, err)
+			return last, fmt.Errorf("%w: the copy of the signer's anchors ends with %d and does not go on: %w",
+				ErrContradicted, last.Number, err)
 		}
 		last = anchor
 	}
@@ -158,7 +165,8 @@ func (a *Anchorer) storeAnchors(ctx context.Context, last signer.Anchor, anchors
 			b.Queue(`
 				INSERT INTO audit_anchors (number, chain_id, position, hash, at, prev, because, signature, copied_at)
 				VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT ON CONSTRAINT audit_anchors_pkey DO NOTHING`,
-				anchor.Number, anchor.Chain, anchor.Position, anchor.Hash, anchor.SignedAt, anchor.Prev, anchor.Reason, anchor.Signature, tx.Now)
+				anchor.Number, anchor.Chain, anchor.Position, anchor.Hash, anchor.SignedAt, anchor.Prev, anchor.Reason,
+				anchor.Signature, tx.Now)
 		}
 		return tx.SendBatch(ctx, b).Close()
 	})
@@ -171,7 +179,8 @@ func (a *Anchorer) storeAnchors(ctx context.Context, last signer.Anchor, anchors
 const selectAnchors = `SELECT number, chain_id, position, hash, at, prev, because, signature FROM audit_anchors`
 
 func scanAnchor(row pgx.CollectableRow) (anchor signer.Anchor, err error) {
-	err = row.Scan(&anchor.Number, &anchor.Chain, &anchor.Position, &anchor.Hash, &anchor.SignedAt, &anchor.Prev, &anchor.Reason, &anchor.Signature)
+	err = row.Scan(&anchor.Number, &anchor.Chain, &anchor.Position, &anchor.Hash, &anchor.SignedAt, &anchor.Prev,
+		&anchor.Reason, &anchor.Signature)
 	return anchor, err
 }
 
@@ -187,8 +196,8 @@ func loadLastAnchor(ctx context.Context, tx pg.Tx) (signer.Anchor, error) {
 	return last, nil
 }
 
-// CompareAnchor compares the last of the copied anchors that count with the chain, which
-// stands for all rows before it. Error: ErrContradicted.
+// CompareAnchor compares the last effective anchor of the copy with the chain, which covers all
+// rows before it. Error: ErrContradicted.
 func CompareAnchor(ctx context.Context, tx pg.Tx) error {
 	last, err := loadLastAnchor(ctx, tx)
 	if err != nil || last.Number == 0 {
@@ -199,28 +208,34 @@ func CompareAnchor(ctx context.Context, tx pg.Tx) error {
 		return err
 	}
 	if last.Chain != end.Chain {
-		return fmt.Errorf("%w: the chain is %s, and anchor %d of %s is of %s", ErrContradicted, end.Chain, last.Number, last.SignedAt, last.Chain)
+		return fmt.Errorf("%w: the chain is %s, and anchor %d of %s is of %s", ErrContradicted, end.Chain, last.Number,
+			last.SignedAt, last.Chain)
 	}
 	if int64(last.Position) > end.Position {
-		return fmt.Errorf("%w: it had %d rows at %s and has %d: rows were taken away, or the database was restored from a backup that is older than that", ErrContradicted, last.Position, last.SignedAt, end.Position)
+		return fmt.Errorf(
+			"%w: it had %d rows at %s and has %d: rows were taken away, or the database was restored from a backup that is older than that",
+			ErrContradicted, last.Position, last.SignedAt, end.Position,
+		)
 	}
 	hash := genesisHash(end.Chain)
 	if last.Position > 0 {
 		err = tx.QueryRow(ctx, `SELECT hash FROM audit_seal WHERE position = $1`, last.Position).Scan(hash.scanner())
 		if errors.Is(err, pgx.ErrNoRows) {
-			return fmt.Errorf("%w: place %d was signed at %s and is gone", ErrContradicted, last.Position, last.SignedAt)
+			return fmt.Errorf("%w: place %d was signed at %s and is gone", ErrContradicted, last.Position,
+				last.SignedAt)
 		}
 		if err != nil {
 			return fmt.Errorf("read place %d of the audit chain: %w", last.Position, err)
 		}
 	}
 	if hash.String() != last.Hash {
-		return fmt.Errorf("%w: place %d has the hash %s, and %s was signed at %s: rows up to there were changed", ErrContradicted, last.Position, hash, last.Hash, last.SignedAt)
+		return fmt.Errorf("%w: place %d has the hash %s, and %s was signed at %s: rows up to there were changed",
+			ErrContradicted, last.Position, hash, last.Hash, last.SignedAt)
 	}
 	return nil
 }
 
-// CopiedAnchors are the anchors that the database has, in their order.
+// CopiedAnchors returns the anchors that the database has, in their order.
 func CopiedAnchors(ctx context.Context, tx pg.Tx) ([]signer.Anchor, error) {
 	rows, err := tx.Query(ctx, selectAnchors+` ORDER BY number`)
 	if err != nil {
@@ -233,8 +248,8 @@ func CopiedAnchors(ctx context.Context, tx pg.Tx) ([]signer.Anchor, error) {
 	return anchors, nil
 }
 
-// LastAgreedMark is the last mark of the anchors that count with which the chain agrees, or its
-// beginning: where a chain whose end was lost goes on from.
+// LastAgreedMark returns the head of the last effective anchor with which the chain agrees, or the
+// beginning of the chain. A chain whose end was lost continues from there.
 func LastAgreedMark(ctx context.Context, tx pg.Tx, anchors []signer.Anchor) (signer.AuditHead, error) {
 	end, err := LoadEnd(ctx, tx)
 	if err != nil {
@@ -257,14 +272,16 @@ func LastAgreedMark(ctx context.Context, tx pg.Tx, anchors []signer.Anchor) (sig
 	return agreed, nil
 }
 
-// State is how the log stands.
+// State is the state of the audit log.
 type State struct {
-	End              End
-	OldestUnsealedAt *time.Time    // when the oldest row without a place was written; nil: all have theirs
-	LastAnchor       signer.Anchor // the last anchor that was copied; its Number is 0 when there is none
+	End End
+	// When the oldest row without a position was written; nil if all rows have one.
+	OldestUnsealedAt *time.Time
+	// The last anchor that was copied; its Number is 0 if there is none.
+	LastAnchor signer.Anchor
 }
 
-// LoadState reads how the log stands, in a transaction of the system.
+// LoadState reads the state of the log, in a transaction of the system.
 func LoadState(ctx context.Context, tx pg.Tx) (s State, err error) {
 	if s.End, err = LoadEnd(ctx, tx); err != nil {
 		return s, err
@@ -279,15 +296,15 @@ func LoadState(ctx context.Context, tx pg.Tx) (s State, err error) {
 	return s, nil
 }
 
-// OldestUnsealed reads when the row was written that has the smallest id of those
-// without a place; no row when all have theirs.
+// OldestUnsealed reads when the row with the smallest id among those without a position was
+// written. It returns no row if all have a position.
 const OldestUnsealed = `
 	SELECT a.at FROM audit_log a
 	WHERE a.audit_id > (SELECT settled FROM audit_chain) AND NOT EXISTS (SELECT FROM audit_seal s WHERE s.audit_id = a.audit_id)
 	ORDER BY a.audit_id LIMIT 1`
 
-// OldestUnanchored reads when the row was written that is the first behind the last
-// anchor; no row when all are anchored.
+// OldestUnanchored reads when the first row behind the last anchor was written. It returns no row
+// if all rows are anchored.
 const OldestUnanchored = `
 	SELECT a.at FROM audit_seal s JOIN audit_log a USING (audit_id)
 	WHERE s.position > coalesce((SELECT position FROM audit_anchors ORDER BY number DESC LIMIT 1), 0)

@@ -1,9 +1,8 @@
-// Package audit remembers who did what to which resource, in the transaction
-// that did it, so that no change of state stands without its row.
+// Package audit records which actor did what to which resource, in the transaction that did it, so
+// that no change of state exists without its row.
 //
-// It is not the log: nothing here is ever edited or dropped, which the table
-// itself enforces, and no secret belongs in a detail. A crash leaves a row
-// exactly when it leaves the change.
+// It is not the program's log. Rows are never edited or dropped, which the table itself enforces,
+// and a detail never holds a secret. A crash leaves a row exactly if it leaves the change.
 package audit
 
 import (
@@ -19,39 +18,41 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// Actor is who did it.
+// Actor names the author of an act.
 type Actor struct {
 	Kind string // API_KEY, USER, OPERATOR or SYSTEM
-	ID   string // the organization of a main key, an additional key, the person, or the part of the program
+	// The organization of a main key, an additional key, the member, or the part of the program.
+	ID string
 }
 
-// APIKey is an organization's own program, by the main key of the organization.
+// APIKey returns the actor for an organization's program that uses the main key.
 func APIKey(org string) Actor { return Actor{"API_KEY", org} }
 
-// AdditionalAPIKey is an organization's own program, by the id of an additional key.
+// AdditionalAPIKey returns the actor for an organization's program that uses an additional key, by
+// its id.
 func AdditionalAPIKey(key string) Actor { return Actor{"API_KEY", key} }
 
-// User is a person of the organization, by user id.
+// User returns the actor for a member of an organization, by user id.
 func User(id string) Actor { return Actor{"USER", id} }
 
-// Operator is a person who runs the service.
+// Operator returns the actor for an operator, by the id of the key, or "cli" for a command.
 func Operator(id string) Actor { return Actor{"OPERATOR", id} }
 
-// System is a part of this program that acts by itself, such as "scan".
+// System returns the actor for a part of this program that acts by itself, such as "scan".
 func System(part string) Actor { return Actor{"SYSTEM", part} }
 
 // Entry is one act.
 type Entry struct {
-	OrgID        string // "" for what concerns no single organization
+	OrgID        string // "" if it concerns no single organization
 	Actor        Actor
 	Action       string // resource and verb: "withdrawal.approved"
 	ResourceKind string // such as WITHDRAWAL
 	ResourceID   string
-	Detail       any // marshalled as JSON; nil for none; never a secret
+	Detail       any // encoded as JSON; nil for none; never a secret
 }
 
-// Record writes entries, in the order given. It is the last statement of a
-// transaction: nothing waits for it and it waits for nobody.
+// Record writes entries, in the given order. It is the last statement of a transaction. It takes no
+// lock for which other transactions wait, and waits for none itself.
 func Record(ctx context.Context, tx pg.Tx, entries ...Entry) error {
 	b := &pgx.Batch{}
 	if err := QueueEntries(b, tx.Now, entries...); err != nil {
@@ -64,12 +65,13 @@ func Record(ctx context.Context, tx pg.Tx, entries ...Entry) error {
 	return nil
 }
 
-// QueueEntries adds what Record does to a batch of statements, as their last; now is
-// the transaction's. Error: a detail that cannot be written.
+// QueueEntries adds the statement of Record to a batch, as its last; now is the time of the
+// transaction. It fails if a detail cannot be encoded.
 func QueueEntries(b *pgx.Batch, now time.Time, entries ...Entry) error {
 	n := len(entries)
 	orgs, kinds, actors := make([]*string, n), make([]string, n), make([]string, n)
-	actions, resourceKinds, resources, details := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
+	actions, resourceKinds, resources, details := make([]string, n), make([]string, n), make([]string, n),
+		make([]string, n)
 	for i, e := range entries {
 		if e.OrgID != "" {
 			orgs[i] = &e.OrgID
@@ -106,14 +108,14 @@ type Row struct {
 	Detail       json.RawMessage
 }
 
-// Filter narrows a list; zero members do not.
+// Filter narrows a list; zero fields do not.
 type Filter struct {
 	OrgID      string
 	ResourceID string
 	Action     string
 }
 
-// List reads what was recorded, one page in the order of (at, id).
+// List returns one page of the recorded entries, in the order of (at, id).
 func List(ctx context.Context, tx pg.Tx, f Filter, p page.Page) (page.Result[Row], error) {
 	q := page.NewQuery(`
 		SELECT audit_id, coalesce(org_id, ''), at, actor_kind, actor_id, action, resource_kind, resource_id, detail
@@ -136,7 +138,10 @@ func List(ctx context.Context, tx pg.Tx, f Filter, p page.Page) (page.Result[Row
 	var r Row
 	for rows.Next() {
 		r.Detail = nil
-		if err := rows.Scan(&r.ID, &r.OrgID, &r.RecordedAt, &r.Actor.Kind, &r.Actor.ID, &r.Action, &r.ResourceKind, &r.ResourceID, &r.Detail); err != nil {
+		if err := rows.Scan(
+			&r.ID, &r.OrgID, &r.RecordedAt, &r.Actor.Kind, &r.Actor.ID, &r.Action, &r.ResourceKind, &r.ResourceID,
+			&r.Detail,
+		); err != nil {
 			return page.Result[Row]{}, fmt.Errorf("read the audit log: %w", err)
 		}
 		found = append(found, r)
@@ -144,5 +149,7 @@ func List(ctx context.Context, tx pg.Tx, f Filter, p page.Page) (page.Result[Row
 	if err := rows.Err(); err != nil {
 		return page.Result[Row]{}, fmt.Errorf("read the audit log: %w", err)
 	}
-	return page.CutPage(p, found, func(r Row) page.Cursor { return page.Cursor{CreatedAt: r.RecordedAt, ID: fmt.Sprint(r.ID)} }), nil
+	return page.CutPage(
+		p, found, func(r Row) page.Cursor { return page.Cursor{CreatedAt: r.RecordedAt, ID: fmt.Sprint(r.ID)} },
+	), nil
 }

@@ -16,15 +16,21 @@ func TestWhatWasDoneIsReadInItsOrderAndByItsOwner(t *testing.T) {
 	t.Parallel()
 	db, ctx := pgtest.New(t), t.Context()
 	for _, org := range []string{"org_a", "org_b"} {
-		if _, err := pgtest.OwnerPool(t, db).Exec(ctx, `INSERT INTO organizations VALUES ($1, $1, now())`, org); err != nil {
+		if _, err := pgtest.OwnerPool(t, db).Exec(
+			ctx, `INSERT INTO organizations VALUES ($1, $1, now())`, org,
+		); err != nil {
 			t.Fatal(err)
 		}
 	}
 	do := func(org, action, resource string) audit.Entry {
-		return audit.Entry{OrgID: org, Actor: audit.User("usr_1"), Action: action, ResourceKind: "THING", ResourceID: resource, Detail: map[string]string{"why": action}}
+		return audit.Entry{
+			OrgID: org, Actor: audit.User("usr_1"), Action: action, ResourceKind: "THING", ResourceID: resource,
+			Detail: map[string]string{"why": action},
+		}
 	}
 	err := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		return audit.Record(ctx, tx, do("org_a", "thing.made", "1"), do("org_b", "thing.made", "2"), do("org_a", "thing.broken", "1"), do("", "service.started", "x"))
+		return audit.Record(ctx, tx, do("org_a", "thing.made", "1"), do("org_b", "thing.made", "2"),
+			do("org_a", "thing.broken", "1"), do("", "service.started", "x"))
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -39,7 +45,8 @@ func TestWhatWasDoneIsReadInItsOrderAndByItsOwner(t *testing.T) {
 			}
 			for _, row := range r.Items {
 				walked = append(walked, row.Action)
-				if row.Actor != audit.User("usr_1") || !strings.Contains(string(row.Detail), row.Action) || row.OrgID != "org_a" {
+				if row.Actor != audit.User("usr_1") || !strings.Contains(string(row.Detail), row.Action) ||
+					row.OrgID != "org_a" {
 					t.Errorf("got %+v, want what was recorded", row)
 				}
 			}
@@ -57,7 +64,8 @@ func TestWhatWasDoneIsReadInItsOrderAndByItsOwner(t *testing.T) {
 		t.Errorf("got %v, want org_a's two acts in their order", got)
 	}
 	err = db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		r, err := audit.List(ctx, tx, audit.Filter{ResourceID: "1", Action: "thing.broken", OrgID: "org_a"}, page.Page{Desc: true})
+		r, err := audit.List(ctx, tx, audit.Filter{ResourceID: "1", Action: "thing.broken", OrgID: "org_a"},
+			page.Page{Desc: true})
 		if err == nil && len(r.Items) != 1 {
 			t.Errorf("got %+v, want one row", r.Items)
 		}
@@ -73,7 +81,9 @@ func TestAnActStandsOnlyWithItsChange(t *testing.T) {
 	db, ctx := pgtest.New(t), t.Context()
 	stopped := errors.New("stopped before the commit")
 	err := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		if err := audit.Record(ctx, tx, audit.Entry{Actor: audit.System("test"), Action: "a", ResourceKind: "b", ResourceID: "c"}); err != nil {
+		if err := audit.Record(
+			ctx, tx, audit.Entry{Actor: audit.System("test"), Action: "a", ResourceKind: "b", ResourceID: "c"},
+		); err != nil {
 			return err
 		}
 		return stopped
@@ -82,7 +92,9 @@ func TestAnActStandsOnlyWithItsChange(t *testing.T) {
 		t.Errorf("got %v, want %v", err, stopped)
 	}
 	err = db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		if err := audit.Record(ctx, tx, audit.Entry{Actor: audit.Actor{Kind: "GHOST"}, Action: "a", ResourceKind: "b", ResourceID: "c"}); !pg.ViolatesConstraint(err, "audit_log_actor_known") {
+		if err := audit.Record(
+			ctx, tx, audit.Entry{Actor: audit.Actor{Kind: "GHOST"}, Action: "a", ResourceKind: "b", ResourceID: "c"},
+		); !pg.ViolatesConstraint(err, "audit_log_actor_known") {
 			t.Errorf("got %v, want a refusal of the actor", err)
 		}
 		return stopped

@@ -10,11 +10,11 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// hashVersion is hashed with every row, so that another layout is another hash.
+// hashVersion is hashed with every row, so that another layout gives another hash.
 const hashVersion = "coffer-audit-1"
 
-// Line is a row of the log with its place in the chain, as an export writes it. Every
-// column of the row is in its hash.
+// Line is a row of the log with its position in the chain, as an export writes it. Every column of
+// the row is in its hash.
 type Line struct {
 	Position     int64   `json:"position"` // from 1, without gaps
 	Hash         string  `json:"hash"`     // hex SHA-256 over the hash before and the row
@@ -26,16 +26,19 @@ type Line struct {
 	Action       string  `json:"action"`
 	ResourceKind string  `json:"resourceKind"`
 	ResourceID   string  `json:"resourceId"`
-	Detail       string  `json:"detail"`            // the JSON as the database writes it, to the letter
-	Missing      bool    `json:"missing,omitempty"` // it has a place, and the log does not have it
+	Detail       string  `json:"detail"` // exactly the JSON text that the database has
+	// It has a position, but the log does not have the row.
+	Missing bool `json:"missing,omitempty"`
 }
 
-// columns are what is read of a row, in the order in which it is encoded; $ is the
-// name of the table.
+// columns lists the columns of a row, in the order in which they are encoded.
 const columns = `a.audit_id, a.org_id, a.at, a.actor_kind, a.actor_id, a.action, a.resource_kind, a.resource_id, a.detail::text`
 
 func (l *Line) scanTargets(recordedAt *time.Time) []any {
-	return []any{&l.AuditID, &l.OrgID, recordedAt, &l.ActorKind, &l.ActorID, &l.Action, &l.ResourceKind, &l.ResourceID, &l.Detail}
+	return []any{
+		&l.AuditID, &l.OrgID, recordedAt, &l.ActorKind, &l.ActorID, &l.Action, &l.ResourceKind, &l.ResourceID,
+		&l.Detail,
+	}
 }
 
 func scanLine(row pgx.CollectableRow) (l Line, err error) {
@@ -46,14 +49,14 @@ func scanLine(row pgx.CollectableRow) (l Line, err error) {
 	return l, err
 }
 
-// timeLayout has every digit that PostgreSQL keeps, and only those.
+// timeLayout has exactly the digits that PostgreSQL keeps.
 const timeLayout = "2006-01-02T15:04:05.000000Z"
 
 func formatTime(t time.Time) string { return t.UTC().Format(timeLayout) }
 
-// Encode are the bytes of a row that are hashed: every column in its order, each with
-// its length before it, and a column that is null told from one that is empty. No two
-// rows have the same bytes.
+// Encode returns the bytes of a row that are hashed: every column in its order, each with its
+// length before it. It distinguishes a column that is null from one that is empty. No two rows have
+// the same bytes.
 func (l Line) Encode() []byte {
 	b := make([]byte, 0, 256+len(l.Detail))
 	b = binary.BigEndian.AppendUint64(b, uint64(l.AuditID))
@@ -62,7 +65,9 @@ func (l Line) Encode() []byte {
 	} else {
 		b = appendField(append(b, 1), *l.OrgID)
 	}
-	for _, word := range []string{l.RecordedAt, l.ActorKind, l.ActorID, l.Action, l.ResourceKind, l.ResourceID, l.Detail} {
+	for _, word := range []string{
+		l.RecordedAt, l.ActorKind, l.ActorID, l.Action, l.ResourceKind, l.ResourceID, l.Detail,
+	} {
 		b = appendField(b, word)
 	}
 	return b
@@ -80,7 +85,7 @@ func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 // genesisHash is the hash before the first row of a chain.
 func genesisHash(chain string) Hash { return sha256.Sum256([]byte(hashVersion + "\n" + chain)) }
 
-// chainHash is the hash of a row at its position behind another hash.
+// chainHash returns the hash of a row at its position after the previous hash.
 func (l Line) chainHash(prev Hash) Hash {
 	h := sha256.New()
 	h.Write([]byte(hashVersion))

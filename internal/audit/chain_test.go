@@ -50,7 +50,10 @@ func (d *desk) write(resources ...string) {
 	err := d.db.InSystem(d.t.Context(), func(ctx context.Context, tx pg.Tx) error {
 		var entries []audit.Entry
 		for _, r := range resources {
-			entries = append(entries, audit.Entry{Actor: audit.System("test"), Action: "thing.done", ResourceKind: "THING", ResourceID: r, Detail: map[string]any{"of": r, "at": 1}})
+			entries = append(entries, audit.Entry{
+				Actor: audit.System("test"), Action: "thing.done", ResourceKind: "THING", ResourceID: r,
+				Detail: map[string]any{"of": r, "at": 1},
+			})
 		}
 		return audit.Record(ctx, tx, entries...)
 	})
@@ -59,7 +62,7 @@ func (d *desk) write(resources ...string) {
 	}
 }
 
-// sealed seals all that can be and tells how many rows have a place.
+// sealed seals all rows that can be sealed and returns how many rows have a position.
 func (d *desk) sealed() int {
 	d.t.Helper()
 	for {
@@ -90,7 +93,9 @@ func (d *desk) tamper(sql ...string) {
 		d.t.Fatal(err)
 	}
 	defer c.Release()
-	for _, one := range append([]string{`SET session_replication_role = replica`}, append(sql, `RESET session_replication_role`)...) {
+	for _, one := range append(
+		[]string{`SET session_replication_role = replica`}, append(sql, `RESET session_replication_role`)...,
+	) {
 		if _, err := c.Exec(d.t.Context(), one); err != nil {
 			d.t.Fatalf("%s: %v", one, err)
 		}
@@ -216,7 +221,10 @@ func TestARowStandsBehindWhatWasCommittedBeforeIt(t *testing.T) {
 		writing.Go(func() {
 			for i := range each {
 				err := d.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
-					if err := audit.Record(ctx, tx, audit.Entry{Actor: audit.System("test"), Action: "n", ResourceKind: "W", ResourceID: fmt.Sprint(w), Detail: i}); err != nil {
+					if err := audit.Record(ctx, tx, audit.Entry{
+						Actor: audit.System("test"), Action: "n", ResourceKind: "W", ResourceID: fmt.Sprint(w),
+						Detail: i,
+					}); err != nil {
 						return err
 					}
 					if i%9 == 3 {
@@ -261,25 +269,69 @@ func TestWhatIsChangedBehindTheServicesBackIsSeen(t *testing.T) {
 		want   string // of the export
 		live   bool   // Step sees it as well, which looks at the last anchor alone
 	}{
-		"a row deleted":            {[]string{`DELETE FROM audit_log WHERE audit_id = 4`}, "row 4 (id 4) was deleted", false},
-		"a row and its place":      {[]string{`DELETE FROM audit_log WHERE audit_id = 4`, `DELETE FROM audit_seal WHERE audit_id = 4`}, "rows 4 to 4 are missing", false},
-		"the first row":            {[]string{`DELETE FROM audit_log WHERE audit_id = 1`, `DELETE FROM audit_seal WHERE audit_id = 1`}, "rows 1 to 1 are missing", false},
-		"a row exchanged":          {[]string{`UPDATE audit_log SET resource_id = 'x' WHERE audit_id = 4`}, "row 4 (id 4, thing.done of THING x) was altered", false},
-		"its moment":               {[]string{`UPDATE audit_log SET at = at - interval '1 microsecond' WHERE audit_id = 4`}, "row 4", false},
-		"its actor":                {[]string{`UPDATE audit_log SET actor_kind = 'USER' WHERE audit_id = 4`}, "row 4", false},
-		"its actor's name":         {[]string{`UPDATE audit_log SET actor_id = 'somebody' WHERE audit_id = 4`}, "row 4", false},
-		"its act":                  {[]string{`UPDATE audit_log SET action = 'thing.undone' WHERE audit_id = 4`}, "row 4", false},
-		"its kind":                 {[]string{`UPDATE audit_log SET resource_kind = 'x' WHERE audit_id = 4`}, "row 4", false},
-		"its detail":               {[]string{`UPDATE audit_log SET detail = '{}' WHERE audit_id = 4`}, "row 4", false},
-		"its organization":         {[]string{`UPDATE audit_log SET org_id = '' WHERE audit_id = 4`}, "row 4", false},
-		"its id":                   {[]string{`UPDATE audit_log SET audit_id = DEFAULT WHERE audit_id = 4`, `UPDATE audit_seal SET audit_id = 7 WHERE audit_id = 4`}, "row 4", false},
-		"two rows exchanged":       {[]string{`UPDATE audit_log SET resource_id = CASE audit_id WHEN 3 THEN 'e4' ELSE 'e3' END WHERE audit_id IN (3, 4)`}, "row 3", false},
-		"two places exchanged":     {[]string{`UPDATE audit_seal SET audit_id = -audit_id WHERE audit_id IN (3, 4)`, `UPDATE audit_seal SET audit_id = CASE audit_id WHEN -3 THEN 4 ELSE 3 END WHERE audit_id < 0`}, "row 3", false},
-		"the end cut off":          {[]string{`DELETE FROM audit_log WHERE audit_id = 6`, `DELETE FROM audit_seal WHERE audit_id = 6`, `UPDATE audit_chain SET position = 5, hash = (SELECT hash FROM audit_seal WHERE position = 5)`}, "had 6 rows when the signer signed it", true},
-		"all cut off":              {[]string{`DELETE FROM audit_log`, `DELETE FROM audit_seal`, `UPDATE audit_chain SET position = 0, hash = sha256(convert_to('coffer-audit-1' || chr(10) || chain_id, 'UTF8'))`}, "had 6 rows when the signer signed it", true},
-		"the end without its note": {[]string{`DELETE FROM audit_log WHERE audit_id = 6`, `DELETE FROM audit_seal WHERE audit_id = 6`}, "rows at the end were taken away", true},
-		"the copies as well":       {[]string{`DELETE FROM audit_log WHERE audit_id = 6`, `DELETE FROM audit_seal WHERE audit_id = 6`, `DELETE FROM audit_anchors`, `UPDATE audit_chain SET position = 5, hash = (SELECT hash FROM audit_seal WHERE position = 5)`}, "had 6 rows when the signer signed it", true},
-		"made anew":                {nil, "the chain was made anew", true},
+		"a row deleted": {
+			[]string{`DELETE FROM audit_log WHERE audit_id = 4`}, "row 4 (id 4) was deleted", false,
+		},
+		"a row and its place": {
+			[]string{`DELETE FROM audit_log WHERE audit_id = 4`, `DELETE FROM audit_seal WHERE audit_id = 4`},
+			"rows 4 to 4 are missing", false,
+		},
+		"the first row": {
+			[]string{`DELETE FROM audit_log WHERE audit_id = 1`, `DELETE FROM audit_seal WHERE audit_id = 1`},
+			"rows 1 to 1 are missing", false,
+		},
+		"a row exchanged": {
+			[]string{`UPDATE audit_log SET resource_id = 'x' WHERE audit_id = 4`},
+			"row 4 (id 4, thing.done of THING x) was altered", false,
+		},
+		"its moment": {
+			[]string{`UPDATE audit_log SET at = at - interval '1 microsecond' WHERE audit_id = 4`}, "row 4", false,
+		},
+		"its actor": {
+			[]string{`UPDATE audit_log SET actor_kind = 'USER' WHERE audit_id = 4`}, "row 4", false,
+		},
+		"its actor's name": {
+			[]string{`UPDATE audit_log SET actor_id = 'somebody' WHERE audit_id = 4`}, "row 4", false,
+		},
+		"its act": {
+			[]string{`UPDATE audit_log SET action = 'thing.undone' WHERE audit_id = 4`}, "row 4", false,
+		},
+		"its kind": {
+			[]string{`UPDATE audit_log SET resource_kind = 'x' WHERE audit_id = 4`}, "row 4", false,
+		},
+		"its detail":       {[]string{`UPDATE audit_log SET detail = '{}' WHERE audit_id = 4`}, "row 4", false},
+		"its organization": {[]string{`UPDATE audit_log SET org_id = '' WHERE audit_id = 4`}, "row 4", false},
+		"its id": {[]string{
+			`UPDATE audit_log SET audit_id = DEFAULT WHERE audit_id = 4`,
+			`UPDATE audit_seal SET audit_id = 7 WHERE audit_id = 4`,
+		}, "row 4", false},
+		"two rows exchanged": {[]string{
+			`UPDATE audit_log SET resource_id = CASE audit_id WHEN 3 THEN 'e4' ELSE 'e3' END WHERE audit_id IN (3, 4)`,
+		}, "row 3", false},
+		"two places exchanged": {[]string{
+			`UPDATE audit_seal SET audit_id = -audit_id WHERE audit_id IN (3, 4)`,
+			`UPDATE audit_seal SET audit_id = CASE audit_id WHEN -3 THEN 4 ELSE 3 END WHERE audit_id < 0`,
+		}, "row 3", false},
+		"the end cut off": {[]string{
+			`DELETE FROM audit_log WHERE audit_id = 6`,
+			`DELETE FROM audit_seal WHERE audit_id = 6`,
+			`UPDATE audit_chain SET position = 5, hash = (SELECT hash FROM audit_seal WHERE position = 5)`,
+		}, "had 6 rows when the signer signed it", true},
+		"all cut off": {[]string{
+			`DELETE FROM audit_log`,
+			`DELETE FROM audit_seal`,
+			`UPDATE audit_chain SET position = 0, hash = sha256(convert_to('coffer-audit-1' || chr(10) || chain_id, 'UTF8'))`,
+		}, "had 6 rows when the signer signed it", true},
+		"the end without its note": {
+			[]string{`DELETE FROM audit_log WHERE audit_id = 6`, `DELETE FROM audit_seal WHERE audit_id = 6`},
+			"rows at the end were taken away", true,
+		},
+		"the copies as well": {[]string{
+			`DELETE FROM audit_log WHERE audit_id = 6`,
+			`DELETE FROM audit_seal WHERE audit_id = 6`, `DELETE FROM audit_anchors`,
+			`UPDATE audit_chain SET position = 5, hash = (SELECT hash FROM audit_seal WHERE position = 5)`,
+		}, "had 6 rows when the signer signed it", true},
+		"made anew": {nil, "the chain was made anew", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -295,7 +347,8 @@ func TestWhatIsChangedBehindTheServicesBackIsSeen(t *testing.T) {
 			if c.tamper != nil {
 				d.tamper(c.tamper...)
 			} else {
-				// Somebody who knows all of this program changes a row and makes the chain anew.
+				// An attacker who knows this program completely changes a row and rebuilds the
+				// chain.
 				d.tamper(`UPDATE audit_log SET resource_id = 'x' WHERE audit_id = 2`, `DELETE FROM audit_seal`,
 					`UPDATE audit_chain SET position = 0, settled = 0, hash = sha256(convert_to('coffer-audit-1' || chr(10) || chain_id, 'UTF8'))`)
 				d.sealer = audit.Sealer{DB: d.db}
@@ -372,7 +425,8 @@ func TestARestoredBackupIsToldAndBegunAgainByAnOperatorAlone(t *testing.T) {
 	d.db, d.super = old, pgtest.OwnerPool(t, old)
 	d.sealer, d.anchorer.DB = audit.Sealer{DB: old}, old
 	err := d.anchorer.Step(t.Context())
-	if !errors.Is(err, audit.ErrContradicted) || !strings.Contains(err.Error(), "had 4 rows") || !strings.Contains(err.Error(), "restored from a backup") {
+	if !errors.Is(err, audit.ErrContradicted) || !strings.Contains(err.Error(), "had 4 rows") ||
+		!strings.Contains(err.Error(), "restored from a backup") {
 		t.Fatalf("got %v, want it told that the backup is older", err)
 	}
 	// It goes on, and gets as long as it was: that is another log.
@@ -407,7 +461,8 @@ func TestARestoredBackupIsToldAndBegunAgainByAnOperatorAlone(t *testing.T) {
 	d.sealed()
 	d.anchor()
 	f := d.examined()
-	if !f.IsIntact() || len(f.Restarts) != 1 || f.Restarts[0].Reason != "backup of Monday" || f.Anchors != 3 || f.AnchoredRows != 6 {
+	if !f.IsIntact() || len(f.Restarts) != 1 || f.Restarts[0].Reason != "backup of Monday" || f.Anchors != 3 ||
+		f.AnchoredRows != 6 {
 		t.Errorf("got %+v, want it intact, with who let it begin again", f)
 	}
 }
@@ -435,19 +490,37 @@ func TestAnExportIsReadAsItWasWritten(t *testing.T) {
 		given   bool
 		want    string // "" for intact
 	}{
-		"whole":                   {export.String(), anchors, true, ""},
-		"without anchors":         {export.String(), nil, false, ""},
-		"without its last line":   {strings.Join(lines[:5], ""), anchors, true, "cut off"},
-		"without its last row":    {strings.Join(slices.Concat(lines[:4], lines[5:]), ""), nil, false, "rows at the end were taken away"},
-		"without a row":           {strings.Join(slices.Concat(lines[:2], lines[3:]), ""), nil, false, "rows 2 to 2 are missing"},
-		"a row twice":             {strings.Join(slices.Concat(lines[:3], lines[2:]), ""), nil, false, "order was changed"},
-		"two rows exchanged":      {lines[0] + lines[2] + lines[1] + strings.Join(lines[3:], ""), nil, false, "rows 1 to 1 are missing"},
-		"a word changed":          {strings.Replace(export.String(), `"resourceId":"b"`, `"resourceId":"c"`, 1), nil, false, "row 2"},
-		"a member added":          {strings.Replace(export.String(), `"resourceId":"b"`, `"resourceId":"b","note":1`, 1), nil, false, "cannot be read"},
-		"a hash that is none":     {strings.Replace(export.String(), `{"position":1,"hash":"`, `{"position":1,"hash":"g`, 1), nil, false, "is no hash"},
-		"something behind it":     {export.String() + "{}\n", nil, false, "stands behind"},
-		"anchors of another":      {export.String(), other, true, "another database"},
-		"another name of the log": {strings.Replace(export.String(), `"chain":"aud_`, `"chain":"aud_0`, 1), nil, false, "row 1"},
+		"whole":                 {export.String(), anchors, true, ""},
+		"without anchors":       {export.String(), nil, false, ""},
+		"without its last line": {strings.Join(lines[:5], ""), anchors, true, "cut off"},
+		"without its last row": {
+			strings.Join(slices.Concat(lines[:4], lines[5:]), ""), nil, false, "rows at the end were taken away",
+		},
+		"without a row": {
+			strings.Join(slices.Concat(lines[:2], lines[3:]), ""), nil, false, "rows 2 to 2 are missing",
+		},
+		"a row twice": {
+			strings.Join(slices.Concat(lines[:3], lines[2:]), ""), nil, false, "order was changed",
+		},
+		"two rows exchanged": {
+			lines[0] + lines[2] + lines[1] + strings.Join(lines[3:], ""), nil, false, "rows 1 to 1 are missing",
+		},
+		"a word changed": {
+			strings.Replace(export.String(), `"resourceId":"b"`, `"resourceId":"c"`, 1), nil, false, "row 2",
+		},
+		"a member added": {
+			strings.Replace(export.String(), `"resourceId":"b"`, `"resourceId":"b","note":1`, 1), nil, false,
+			"cannot be read",
+		},
+		"a hash that is none": {
+			strings.Replace(export.String(), `{"position":1,"hash":"`, `{"position":1,"hash":"g`, 1), nil, false,
+			"is no hash",
+		},
+		"something behind it": {export.String() + "{}\n", nil, false, "stands behind"},
+		"anchors of another":  {export.String(), other, true, "another database"},
+		"another name of the log": {
+			strings.Replace(export.String(), `"chain":"aud_`, `"chain":"aud_0`, 1), nil, false, "row 1",
+		},
 	} {
 		f, err := audit.CheckExport(strings.NewReader(c.text), c.anchors, c.given)
 		if err != nil {
@@ -462,7 +535,12 @@ func TestAnExportIsReadAsItWasWritten(t *testing.T) {
 			t.Errorf("%s: told %q", name, b.String())
 		}
 	}
-	for _, text := range []string{"", "\n", "{}\n", "[]\n", `{"format":"coffer-audit-export-2","chain":"x","position":0,"hash":"","exportedAt":"2026-01-01T00:00:00Z"}` + "\n"} {
+	for _, text := range []string{
+		"",
+		"\n", "{}\n", "[]\n",
+		`{"format":"coffer-audit-export-2","chain":"x","position":0,"hash":"","exportedAt":"2026-01-01T00:00:00Z"}` +
+			"\n",
+	} {
 		if _, err := audit.CheckExport(strings.NewReader(text), nil, false); err == nil {
 			t.Errorf("%q: got no error", text)
 		}
@@ -474,7 +552,10 @@ func TestNoColumnOfTheLogIsOutsideOfItsHash(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	var names string
-	if err := d.super.QueryRow(t.Context(), `SELECT string_agg(column_name, ' ' ORDER BY ordinal_position) FROM information_schema.columns WHERE table_name = 'audit_log'`).Scan(&names); err != nil {
+	if err := d.super.QueryRow(
+		t.Context(),
+		`SELECT string_agg(column_name, ' ' ORDER BY ordinal_position) FROM information_schema.columns WHERE table_name = 'audit_log'`,
+	).Scan(&names); err != nil {
 		t.Fatal(err)
 	}
 	if want := "audit_id org_id at actor_kind actor_id action resource_kind resource_id detail"; names != want {
@@ -484,13 +565,20 @@ func TestNoColumnOfTheLogIsOutsideOfItsHash(t *testing.T) {
 
 // Two rows that differ anywhere never have the same bytes.
 func FuzzNoTwoRowsAreEncodedAlike(f *testing.F) {
-	f.Add(int64(1), "o", true, "t", "k", "a", "c", "r", "i", "d", int64(1), "o", true, "t", "k", "a", "c", "r", "id", "", "x")
+	f.Add(int64(1), "o", true, "t", "k", "a", "c", "r", "i", "d", int64(1), "o", true, "t", "k", "a", "c", "r", "id",
+		"", "x")
 	f.Add(int64(1), "", false, "", "", "", "", "", "", "", int64(1), "", true, "", "", "", "", "", "", "", "")
 	// A word that looks like the end of it and the beginning of the next.
-	f.Add(int64(1), "o", true, "t", "k", "a", "c", "r", "x\x00y", "z", int64(1), "o", true, "t", "k", "a", "c", "r", "x", "y\x00z", "")
-	f.Fuzz(func(t *testing.T, id1 int64, o1 string, has1 bool, at1, k1, a1, c1, r1, i1, d1 string, id2 int64, o2 string, has2 bool, at2, k2, a2, c2, r2, i2, d2, shift string) {
+	f.Add(int64(1), "o", true, "t", "k", "a", "c", "r", "x\x00y", "z", int64(1), "o", true, "t", "k", "a", "c", "r",
+		"x", "y\x00z", "")
+	f.Fuzz(func(t *testing.T, id1 int64, o1 string, has1 bool, at1, k1, a1, c1, r1, i1, d1 string, id2 int64, o2 string,
+		has2 bool, at2, k2, a2, c2, r2, i2, d2, shift string,
+	) {
 		line := func(id int64, o string, has bool, at, k, a, c, r, i, d string) audit.Line {
-			l := audit.Line{AuditID: id, RecordedAt: at, ActorKind: k, ActorID: a, Action: c, ResourceKind: r, ResourceID: i, Detail: d}
+			l := audit.Line{
+				AuditID: id, RecordedAt: at, ActorKind: k, ActorID: a, Action: c, ResourceKind: r, ResourceID: i,
+				Detail: d,
+			}
 			if has {
 				l.OrgID = &o
 			}

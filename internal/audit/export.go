@@ -21,20 +21,20 @@ const exportFormat = "coffer-audit-export-1"
 type Header struct {
 	Format     string `json:"format"`
 	Chain      string `json:"chain"`
-	Position   int64  `json:"position"` // where the chain ended
+	Position   int64  `json:"position"` // the end of the chain
 	Hash       string `json:"hash"`
 	ExportedAt string `json:"exportedAt"`
 }
 
-// trailer is the last line of an export: without it the rest was cut off on the way.
+// trailer is the last line of an export. An export without it was truncated.
 type trailer struct {
 	End      bool  `json:"end"`
 	Sealed   int64 `json:"sealed"`
-	Unsealed int64 `json:"unsealed"` // rows that have no place yet, and are not in the export
+	Unsealed int64 `json:"unsealed"` // rows without a position yet, which are not in the export
 }
 
-// Export writes the log as of one moment, one line of JSON a row in the order of the
-// chain, whatever its length. A row that is not sealed yet is in the next one.
+// Export writes the log as of one moment, one line of JSON per row in the order of the chain, with
+// constant memory. A row that is not yet sealed is in the next export.
 func Export(ctx context.Context, db *pg.DB, output io.Writer) (Header, error) {
 	var h Header
 	w := bufio.NewWriterSize(output, 1<<16)
@@ -50,7 +50,10 @@ func Export(ctx context.Context, db *pg.DB, output io.Writer) (Header, error) {
 		if err != nil {
 			return err
 		}
-		h = Header{Format: exportFormat, Chain: end.Chain, Position: end.Position, Hash: end.Hash.String(), ExportedAt: formatTime(tx.Now)}
+		h = Header{
+			Format: exportFormat, Chain: end.Chain, Position: end.Position, Hash: end.Hash.String(),
+			ExportedAt: formatTime(tx.Now),
+		}
 		if err := encoder.Encode(h); err != nil {
 			return err
 		}
@@ -80,7 +83,7 @@ func Export(ctx context.Context, db *pg.DB, output io.Writer) (Header, error) {
 	return h, nil
 }
 
-// selectSealed reads places with their rows, those that are gone included.
+// selectSealed reads positions with their rows, including positions whose rows are gone.
 const selectSealed = `
 	SELECT s.position, s.hash, s.audit_id, a.audit_id IS NULL, a.org_id, a.at, coalesce(a.actor_kind, ''), coalesce(a.actor_id, ''),
 		coalesce(a.action, ''), coalesce(a.resource_kind, ''), coalesce(a.resource_id, ''), coalesce(a.detail::text, '')
@@ -89,7 +92,8 @@ const selectSealed = `
 func scanSealed(row pgx.CollectableRow) (l Line, err error) {
 	var hash []byte
 	var recordedAt *time.Time
-	err = row.Scan(&l.Position, &hash, &l.AuditID, &l.Missing, &l.OrgID, &recordedAt, &l.ActorKind, &l.ActorID, &l.Action, &l.ResourceKind, &l.ResourceID, &l.Detail)
+	err = row.Scan(&l.Position, &hash, &l.AuditID, &l.Missing, &l.OrgID, &recordedAt, &l.ActorKind, &l.ActorID,
+		&l.Action, &l.ResourceKind, &l.ResourceID, &l.Detail)
 	l.Hash = fmt.Sprintf("%x", hash)
 	if recordedAt != nil {
 		l.RecordedAt = formatTime(*recordedAt)
@@ -98,13 +102,14 @@ func scanSealed(row pgx.CollectableRow) (l Line, err error) {
 }
 
 const (
-	sliceRows = 50_000 // places that are computed anew at once
+	sliceRows = 50_000 // positions that are recomputed in one range
 	tailRows  = 2 * sliceRows
 )
 
-// RangesToExamine are the places, first and last included, that a look at a moment computes
-// anew: the end of the chain, and a part of the rest that is another one each minute,
-// so that every place has its turn. A chain of up to tailRows is looked at whole.
+// RangesToExamine returns the ranges of positions, first and last included, that one examination
+// recomputes. These are the end of the chain, and a part of the positions before it that changes
+// each minute, so that every position is examined in turn. A chain of up to tailRows is examined
+// completely.
 func RangesToExamine(end End, now time.Time) [][2]int64 {
 	tail := max(1, end.Position-tailRows+1)
 	parts := [][2]int64{{tail, end.Position}}
@@ -116,11 +121,11 @@ func RangesToExamine(end End, now time.Time) [][2]int64 {
 	return parts
 }
 
-// breaksMax is how many breaks one look names.
+// breaksMax bounds the breaks that one examination reports.
 const breaksMax = 20
 
-// ExamineRange computes the places from first to last anew and compares them with the rows
-// of the log, and with every anchor there that counts. It tells what is broken.
+// ExamineRange recomputes the positions from first to last. It compares them with the rows of the
+// log and with every effective anchor in the range, and returns what is broken.
 func ExamineRange(ctx context.Context, tx pg.Tx, chain string, first, last int64) (broken []string, err error) {
 	if last < first {
 		return nil, nil
@@ -132,21 +137,25 @@ func ExamineRange(ctx context.Context, tx pg.Tx, chain string, first, last int64
 	}
 	prevHash := genesisHash(chain)
 	if first > 1 {
-		if err := tx.QueryRow(ctx, `SELECT coalesce((SELECT hash FROM audit_seal WHERE position = $1), $2)`, first-1, make([]byte, len(prevHash))).Scan(prevHash.scanner()); err != nil {
+		if err := tx.QueryRow(
+			ctx, `SELECT coalesce((SELECT hash FROM audit_seal WHERE position = $1), $2)`, first-1,
+			make([]byte, len(prevHash)),
+		).Scan(prevHash.scanner()); err != nil {
 			return nil, fmt.Errorf("read place %d of the audit chain: %w", first-1, err)
 		}
 	}
 	expected := first
-	err = pg.ForEachRow(ctx, tx, selectSealed+` WHERE s.position BETWEEN $1 AND $2 ORDER BY s.position`, []any{first, last}, scanSealed, func(l Line) error {
-		if l.Position > expected {
-			add("places %d to %d are missing", expected, l.Position-1)
-		} else if problem := l.describeBreak(expected, prevHash); problem != "" {
-			add("%s", problem)
-		}
-		expected = l.Position + 1
-		prevHash, _ = parseHash(l.Hash)
-		return nil
-	})
+	err = pg.ForEachRow(ctx, tx, selectSealed+` WHERE s.position BETWEEN $1 AND $2 ORDER BY s.position`,
+		[]any{first, last}, scanSealed, func(l Line) error {
+			if l.Position > expected {
+				add("places %d to %d are missing", expected, l.Position-1)
+			} else if problem := l.describeBreak(expected, prevHash); problem != "" {
+				add("%s", problem)
+			}
+			expected = l.Position + 1
+			prevHash, _ = parseHash(l.Hash)
+			return nil
+		})
 	if err != nil {
 		return nil, fmt.Errorf("read places %d to %d of the audit chain: %w", first, last, err)
 	}

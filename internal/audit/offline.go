@@ -18,28 +18,30 @@ const (
 	anchorsKeptMax = 20_000_000 // of a file of anchors: one a minute for some decades
 )
 
-// Findings are what an export was found to be.
+// Findings is the result of checking an export.
 type Findings struct {
 	Chain      string
 	ExportedAt string // when it was exported
-	Rows       int64  // that stand in the chain, up to the first break
+	Rows       int64  // rows in the chain, up to the first break
 	LastRowAt  string // when the last of them was written
-	Unsealed   int64  // rows that had no place in the chain yet
+	Unsealed   int64  // rows that had no position in the chain yet
 
-	AnchoredRows int64  // rows that an anchor stands for
-	Anchors      int    // that agree with the chain
+	AnchoredRows int64  // rows that an anchor covers
+	Anchors      int    // anchors that agree with the chain
 	LastAnchorAt string // when the last of them was signed
 	Restarts     []signer.Anchor
-	NoAnchors    bool // none were given: what was cut off the end, or made anew, does not show
+	// No anchors were given, so a truncated end or a rebuilt chain cannot be detected.
+	NoAnchors bool
 
-	Breaks []string // the first break of the chain, and every anchor that contradicts; nothing when all is intact
+	// The first break of the chain, and every anchor that contradicts it; empty if all is intact.
+	Breaks []string
 }
 
-// IsIntact tells whether nothing was found.
+// IsIntact reports whether the check found no break.
 func (f Findings) IsIntact() bool { return len(f.Breaks) == 0 }
 
-// ReadAnchors reads the file in which the signer keeps its anchors, and checks each
-// signature and that none is missing between two of them.
+// ReadAnchors reads the file in which the signer keeps its anchors. It checks each signature, and
+// that no anchor is missing between two others.
 func ReadAnchors(file io.Reader, key ed25519.PublicKey) ([]signer.Anchor, error) {
 	lines := bufio.NewScanner(file)
 	lines.Buffer(make([]byte, 1<<16), lineBytesMax)
@@ -79,10 +81,9 @@ func decodeStrict(line []byte, target any) error {
 	return nil
 }
 
-// CheckExport reads an export without a database and tells what is intact, or the first
-// place that is broken. With anchors, given as ReadAnchors read them, it also sees what
-// a chain alone cannot tell: an end that was cut off, and a chain that was made anew.
-// An error means that it could not be read to the end.
+// CheckExport reads an export without a database and returns whether it is intact, or its first
+// break. With anchors from ReadAnchors it also detects what a chain alone cannot show: a truncated
+// end and a rebuilt chain. An error means that the export could not be read to the end.
 func CheckExport(export io.Reader, anchors []signer.Anchor, hasAnchors bool) (Findings, error) {
 	f := Findings{NoAnchors: !hasAnchors}
 	lines := bufio.NewScanner(export)
@@ -109,7 +110,8 @@ func CheckExport(export io.Reader, anchors []signer.Anchor, hasAnchors bool) (Fi
 		anchorAt[anchor.Position], last = anchor, anchor
 	}
 	if last.Number > 0 && last.Chain != h.Chain {
-		f.addBreak("the chain is %s, and the anchors are of %s: this is the log of another database", h.Chain, last.Chain)
+		f.addBreak("the chain is %s, and the anchors are of %s: this is the log of another database", h.Chain,
+			last.Chain)
 	}
 
 	head, position, ended := genesisHash(h.Chain), int64(0), false
@@ -119,7 +121,10 @@ func CheckExport(export io.Reader, anchors []signer.Anchor, hasAnchors bool) (Fi
 			return
 		}
 		if anchor.Hash != head.String() {
-			f.addBreak("row %d is not what it was: the signer signed %s at %s, and the chain has %s. Rows up to there were changed and the chain was made anew.", position, anchor.Hash, anchor.SignedAt, head)
+			f.addBreak(
+				"row %d is not what it was: the signer signed %s at %s, and the chain has %s. Rows up to there were changed and the chain was made anew.",
+				position, anchor.Hash, anchor.SignedAt, head,
+			)
 			return
 		}
 		f.AnchoredRows, f.LastAnchorAt = position, anchor.SignedAt
@@ -159,22 +164,29 @@ func CheckExport(export io.Reader, anchors []signer.Anchor, hasAnchors bool) (Fi
 		return f, nil
 	}
 	if !ended {
-		f.addBreak("the export ends behind row %d without its last line: it was cut off on the way, or by somebody", position)
+		f.addBreak("the export ends behind row %d without its last line: it was cut off on the way, or by somebody",
+			position)
 	} else if position != h.Position || head.String() != h.Hash {
-		f.addBreak("the chain ended at row %d with the hash %s when it was exported, and the export ends at %d with %s: rows at the end were taken away", h.Position, h.Hash, position, head)
+		f.addBreak(
+			"the chain ended at row %d with the hash %s when it was exported, and the export ends at %d with %s: rows at the end were taken away",
+			h.Position, h.Hash, position, head,
+		)
 	}
 	for _, anchor := range signer.EffectiveAnchors(anchors) {
-		// What was signed after the export may well be longer.
+		// An anchor signed after the export may well cover a longer chain.
 		signed, err := time.Parse(time.RFC3339Nano, anchor.SignedAt)
 		if anchor.Chain == h.Chain && int64(anchor.Position) > position && (err != nil || !signed.After(exported)) {
-			f.addBreak("the log had %d rows when the signer signed it, at %s, and has %d: the rows at its end were taken away, or the database was restored from a backup that is older than that", anchor.Position, anchor.SignedAt, position)
+			f.addBreak(
+				"the log had %d rows when the signer signed it, at %s, and has %d: the rows at its end were taken away, or the database was restored from a backup that is older than that",
+				anchor.Position, anchor.SignedAt, position,
+			)
 			break
 		}
 	}
 	return f, nil
 }
 
-// describeBreak tells why a line is not the row that is due behind a hash, or "".
+// describeBreak returns why a line is not the row expected after a hash, or "".
 func (l Line) describeBreak(expected int64, prevHash Hash) string {
 	switch {
 	case l.Position > expected:
@@ -182,13 +194,15 @@ func (l Line) describeBreak(expected int64, prevHash Hash) string {
 	case l.Position < expected:
 		return fmt.Sprintf("row %d stands where %d is due: the order was changed", l.Position, expected)
 	case l.Missing:
-		return fmt.Sprintf("row %d (id %d) was deleted from the log: its place in the chain is there", expected, l.AuditID)
+		return fmt.Sprintf("row %d (id %d) was deleted from the log: its place in the chain is there", expected,
+			l.AuditID)
 	}
 	if _, err := parseHash(l.Hash); err != nil {
 		return fmt.Sprintf("row %d (id %d): %v", expected, l.AuditID, err)
 	}
 	if sum := l.chainHash(prevHash); sum.String() != l.Hash {
-		return fmt.Sprintf("row %d (id %d, %s of %s %s) was altered or moved: it has the hash %s and should have %s", expected, l.AuditID, l.Action, l.ResourceKind, l.ResourceID, l.Hash, sum)
+		return fmt.Sprintf("row %d (id %d, %s of %s %s) was altered or moved: it has the hash %s and should have %s",
+			expected, l.AuditID, l.Action, l.ResourceKind, l.ResourceID, l.Hash, sum)
 	}
 	return ""
 }
@@ -197,7 +211,7 @@ func (f *Findings) addBreak(format string, args ...any) {
 	f.Breaks = append(f.Breaks, fmt.Sprintf(format, args...))
 }
 
-// WriteTo writes the findings for a person.
+// WriteTo writes the findings as text for a person.
 func (f Findings) WriteTo(w io.Writer) (int64, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "audit log %s as of %s\n", f.Chain, f.ExportedAt)
@@ -211,11 +225,15 @@ func (f Findings) WriteTo(w io.Writer) (int64, error) {
 	fmt.Fprintln(&b)
 	switch {
 	case f.NoAnchors:
-		fmt.Fprintln(&b, "  anchors   none given: an end that was cut off, or a chain that was made anew, does not show. Give --anchors.")
+		fmt.Fprintln(
+			&b,
+			"  anchors   none given: an end that was cut off, or a chain that was made anew, does not show. Give --anchors.",
+		)
 	case f.Anchors == 0:
 		fmt.Fprintln(&b, "  anchors   none of this chain")
 	default:
-		fmt.Fprintf(&b, "  anchors   %d agree, the last signed at %s for %d rows\n", f.Anchors, f.LastAnchorAt, f.AnchoredRows)
+		fmt.Fprintf(&b, "  anchors   %d agree, the last signed at %s for %d rows\n", f.Anchors, f.LastAnchorAt,
+			f.AnchoredRows)
 	}
 	for _, r := range f.Restarts {
 		fmt.Fprintf(&b, "  begun again at row %d by an operator, at %s: %s\n", r.Position, r.SignedAt, r.Reason)

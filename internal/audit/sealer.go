@@ -16,34 +16,34 @@ import (
 )
 
 const (
-	sealMax    = 2000                   // rows that get their place in one transaction
-	idlePause  = 200 * time.Millisecond // between two looks when all is sealed
+	sealMax    = 2000                   // rows that get their position in one transaction
+	idlePause  = 200 * time.Millisecond // between two polls when all is sealed
 	errorPause = 2 * time.Second        // after an error
 )
 
-// Sealer gives the rows of the log their places in the chain, after their commit, so
-// that nobody who writes one waits for another.
+// Sealer gives the rows of the log their positions in the chain, after their commit, so that no
+// writer waits for another.
 //
-// A row that is committed late has a smaller id than rows that are sealed already: it
-// gets the next place, whatever its id. So places follow commits and not ids. A row
-// that was written after another one was committed always stands behind it, since
-// whoever sees the later one sees the earlier.
+// A row that is committed late has a smaller id than rows that are already sealed; it gets the next
+// position all the same. Positions therefore follow commits and not ids. A row that was written
+// after the commit of another one always stands behind it, since a snapshot that shows the later
+// row shows the earlier.
 //
-// Any number of processes may run one. An advisory lock keeps them from doing the same
-// work; what keeps them right is the compare-and-swap of the chain's end and the unique
-// keys on position and row. A crash leaves whole batches.
+// Any number of processes may run one. An advisory lock keeps them from doing the same work.
+// Correctness comes from the compare-and-swap of the chain's end and from the unique keys on
+// position and row. A crash leaves complete batches.
 type Sealer struct {
 	DB  *pg.DB
 	Log *slog.Logger // nil means the default
 
-	lastProbe probe // the last look at who was writing
+	lastProbe probe // the last look at the open writers
 
-	skipLock bool // a test takes the economy away to see the safety
+	skipLock bool // a test turns the lock off to check correctness without it
 	batch    int  // a test makes batches small; 0 means sealMax
 }
 
-// probe is how far ids were given out at a moment, and which transactions were writing
-// to the log then: every id up to it is committed, given up, or one of theirs.
+// probe holds the highest id given out at a moment, and the transactions that were writing to the
+// log then. Every id up to maxID is committed, given up, or belongs to one of them.
 type probe struct {
 	maxID   int64
 	writers []string
@@ -78,15 +78,15 @@ func (s *Sealer) Run(ctx context.Context) error {
 	}
 }
 
-// Step seals one batch and returns how many rows it had: 0 when there is nothing to do
-// or when another process is at it.
+// Step seals one batch and returns the number of its rows. It returns 0 when there is nothing to do
+// or when another process holds the lock.
 func (s *Sealer) Step(ctx context.Context) (int, error) {
 	current, err := s.probeWriters(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("see who writes the audit log: %w", err)
 	}
-	// Whoever had one of the ids up to there when they were looked at has ended since,
-	// so what the next statement does not see will never be there.
+	// All writers of the last probe have ended since. An id up to its maxID that the next statement
+	// does not see will therefore never appear.
 	settled := int64(0)
 	if !slices.ContainsFunc(s.lastProbe.writers, func(w string) bool { return slices.Contains(current.writers, w) }) {
 		settled, s.lastProbe = s.lastProbe.maxID, current
@@ -108,16 +108,19 @@ func (s *Sealer) Step(ctx context.Context) (int, error) {
 	return n, nil
 }
 
-// probeWriters is in a transaction of its own: what reads the rows has to begin after it.
+// probeWriters runs in a transaction of its own, because the transaction that reads the rows has to
+// begin after it.
 func (s *Sealer) probeWriters(ctx context.Context) (p probe, err error) {
 	err = s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		p = probe{}
-		// The ids first: whoever gets one later is not asked for.
-		if err := tx.QueryRow(ctx, `SELECT last_value - CASE WHEN is_called THEN 0 ELSE 1 END FROM audit_log_audit_id_seq`).Scan(&p.maxID); err != nil {
+		// The ids come first: a writer that gets an id later does not matter here.
+		if err := tx.QueryRow(
+			ctx, `SELECT last_value - CASE WHEN is_called THEN 0 ELSE 1 END FROM audit_log_audit_id_seq`,
+		).Scan(&p.maxID); err != nil {
 			return err
 		}
-		// A statement locks the table before it takes an id, and until its transaction
-		// has ended, prepared ones included.
+		// A statement locks the table before it takes an id, and until its transaction, prepared or
+		// not, has ended.
 		rows, err := tx.Query(ctx, `
 			SELECT DISTINCT virtualtransaction FROM pg_locks
 			WHERE locktype = 'relation' AND relation = 'audit_log'::regclass AND granted
@@ -133,14 +136,19 @@ func (s *Sealer) probeWriters(ctx context.Context) (p probe, err error) {
 }
 
 func (s *Sealer) sealBatch(ctx context.Context, tx pg.Tx, safe int64) (int, error) {
-	// A plan that was cached while the tables were small would serve while they grow.
-	_, err := tx.Exec(ctx, `SELECT set_config('plan_cache_mode', 'force_custom_plan', true), set_config('enable_seqscan', 'off', true)`)
+	// A plan cached while the tables were small would be used while they grow.
+	_, err := tx.Exec(
+		ctx,
+		`SELECT set_config('plan_cache_mode', 'force_custom_plan', true), set_config('enable_seqscan', 'off', true)`,
+	)
 	if err != nil {
 		return 0, fmt.Errorf("set the planner: %w", err)
 	}
 	if !s.skipLock {
 		var locked bool
-		if err := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock(hashtextextended('coffer/audit/sealer', 0))`).Scan(&locked); err != nil {
+		if err := tx.QueryRow(
+			ctx, `SELECT pg_try_advisory_xact_lock(hashtextextended('coffer/audit/sealer', 0))`,
+		).Scan(&locked); err != nil {
 			return 0, fmt.Errorf("ask for the sealer's lock: %w", err)
 		}
 		if !locked {
@@ -149,7 +157,9 @@ func (s *Sealer) sealBatch(ctx context.Context, tx pg.Tx, safe int64) (int, erro
 	}
 	var position, settled int64
 	var end Hash
-	if err := tx.QueryRow(ctx, `SELECT position, hash, settled FROM audit_chain`).Scan(&position, end.scanner(), &settled); err != nil {
+	if err := tx.QueryRow(
+		ctx, `SELECT position, hash, settled FROM audit_chain`,
+	).Scan(&position, end.scanner(), &settled); err != nil {
 		return 0, fmt.Errorf("read where the chain ends: %w", err)
 	}
 	limit := cmp.Or(s.batch, sealMax)
@@ -165,7 +175,7 @@ func (s *Sealer) sealBatch(ctx context.Context, tx pg.Tx, safe int64) (int, erro
 		return 0, fmt.Errorf("read what is not sealed: %w", err)
 	}
 	if len(lines) == limit {
-		safe = min(safe, lines[limit-1].AuditID) // there may be more, which were not read
+		safe = min(safe, lines[limit-1].AuditID) // there may be further rows, which were not read
 	}
 	safe = max(safe, settled)
 	if len(lines) == 0 && safe == settled {
@@ -179,7 +189,8 @@ func (s *Sealer) sealBatch(ctx context.Context, tx pg.Tx, safe int64) (int, erro
 		link := head
 		positions[i], ids[i], hashes[i] = lines[i].Position, lines[i].AuditID, link[:]
 	}
-	tag, err := tx.Exec(ctx, `UPDATE audit_chain SET position = $3, hash = $4, settled = $5 WHERE position = $1 AND hash = $2 AND settled <= $5`,
+	tag, err := tx.Exec(ctx,
+		`UPDATE audit_chain SET position = $3, hash = $4, settled = $5 WHERE position = $1 AND hash = $2 AND settled <= $5`,
 		position, end[:], position+int64(len(lines)), head[:], safe)
 	if err != nil {
 		return 0, fmt.Errorf("move the end of the chain: %w", err)
@@ -198,7 +209,7 @@ func (s *Sealer) sealBatch(ctx context.Context, tx pg.Tx, safe int64) (int, erro
 	return len(lines), nil
 }
 
-// hashScan reads a hash from the database.
+// hashScan scans a hash from the database.
 type hashScan struct{ h *Hash }
 
 func (h *Hash) scanner() *hashScan { return &hashScan{h} }
@@ -212,16 +223,18 @@ func (s *hashScan) ScanBytes(b []byte) error {
 	return nil
 }
 
-// End is where the chain ends.
+// End is the end of the chain.
 type End struct {
 	Chain    string
 	Position int64
 	Hash     Hash
 }
 
-// LoadEnd reads where the chain ends, in a transaction of the system or of a reader.
+// LoadEnd reads the end of the chain, in a transaction of the system or of a reader.
 func LoadEnd(ctx context.Context, tx pg.Tx) (e End, err error) {
-	if err := tx.QueryRow(ctx, `SELECT chain_id, position, hash FROM audit_chain`).Scan(&e.Chain, &e.Position, e.Hash.scanner()); err != nil {
+	if err := tx.QueryRow(
+		ctx, `SELECT chain_id, position, hash FROM audit_chain`,
+	).Scan(&e.Chain, &e.Position, e.Hash.scanner()); err != nil {
 		return e, fmt.Errorf("read where the audit chain ends: %w", err)
 	}
 	return e, nil

@@ -112,7 +112,9 @@ func (c auditVerify) Run(std streams) error {
 		return err
 	}
 	if !found.IsIntact() {
-		return errors.New("the audit log is not intact: keep the export and the anchors as they are, and find out who could write to the database")
+		return errors.New(
+			"the audit log is not intact: keep the export and the anchors as they are, and find out who could write to the database",
+		)
 	}
 	return nil
 }
@@ -151,7 +153,11 @@ func (c auditRestart) Run(ctx context.Context, std streams) error {
 	case !r.Restarted:
 		fmt.Fprintf(std.out, "The last anchor, of row %d, at %s, agrees with it.\n", r.Last.Position, r.Last.SignedAt)
 	default:
-		fmt.Fprintf(std.out, "It had %d rows when the signer last signed it, at %s. Both agree up to row %d: what stood behind it is lost, and is not in this log.\n", r.Last.Position, r.Last.SignedAt, r.AgreedMark.Position)
+		fmt.Fprintf(
+			std.out,
+			"It had %d rows when the signer last signed it, at %s. Both agree up to row %d: what stood behind it is lost, and is not in this log.\n",
+			r.Last.Position, r.Last.SignedAt, r.AgreedMark.Position,
+		)
 	}
 	if r.RestoredAnchors == 0 && !r.Restarted {
 		fmt.Fprintln(std.out, "There is nothing to do.")
@@ -160,6 +166,8 @@ func (c auditRestart) Run(ctx context.Context, std streams) error {
 	if !c.Yes {
 		return errors.New("nothing was done; if this is what you restored, the same with --yes lets it go on")
 	}
-	fmt.Fprintln(std.out, "It goes on from there. The anchors of what was lost stay in the signer's file, with the reason.")
+	fmt.Fprintln(
+		std.out, "It goes on from there. The anchors of what was lost stay in the signer's file, with the reason.",
+	)
 	return nil
 }

@@ -48,7 +48,10 @@ var deeds = []deed{
 	{name: "org freeze", args: "ORG2 --because case", rows: []string{"cli freeze.put FREEZE FREEZE"}},
 	{name: "freezes list", reads: true},
 	{name: "org unfreeze", args: "ORG2", rows: []string{"cli freeze.lifted FREEZE FREEZE"}},
-	{name: "freezes put", args: "--org ORG --customer ann --because case", rows: []string{"cli freeze.put FREEZE FREEZE"}},
+	{
+		name: "freezes put", args: "--org ORG --customer ann --because case",
+		rows: []string{"cli freeze.put FREEZE FREEZE"},
+	},
 	{name: "freezes lift", args: "FREEZE", rows: []string{"cli freeze.lifted FREEZE FREEZE"}},
 	{name: "key roll", args: "ORG2", rows: []string{"cli api_key.rolled ORGANIZATION ORG2"}},
 	{name: "key revoke", args: "ORG2 key_main", rows: []string{"cli api_key.revoked ORGANIZATION ORG2"}},
@@ -60,12 +63,27 @@ var deeds = []deed{
 	{name: "settings set", args: "ORG swapFeeBps=7", rows: []string{"cli settings.changed ORGANIZATION ORG"}},
 	{name: "settings show", args: "ORG", reads: true},
 	{name: "settings history", args: "ORG", reads: true},
-	{name: "changes approve", args: "CHANGE --key-file BOB", rows: []string{"bob settings.changed ORGANIZATION ORG", "bob change.approved CHANGE_REQUEST CHANGE"}},
-	{name: "changes withdraw", args: "CHANGE --key-file ANN", rows: []string{"ann change.withdrawn CHANGE_REQUEST CHANGE"}},
+	{
+		name: "changes approve", args: "CHANGE --key-file BOB",
+		rows: []string{"bob settings.changed ORGANIZATION ORG", "bob change.approved CHANGE_REQUEST CHANGE"},
+	},
+	{
+		name: "changes withdraw", args: "CHANGE --key-file ANN",
+		rows: []string{"ann change.withdrawn CHANGE_REQUEST CHANGE"},
+	},
 	{name: "changes list", args: "--all", reads: true},
-	{name: "whitelist add", args: "ETHEREUM 0x71C7656EC7ab88b098defB751B7401B5f6d8976F exchange --org ORG", rows: []string{"cli whitelist.added WHITELISTED_ADDRESS LISTED"}},
-	{name: "withdrawals organization", args: "--product CHECKOUT --mint USDC --to LISTED --amount 1 --as PERSON", again: true, rows: []string{"person withdrawal.requested WITHDRAWAL WD"}},
-	{name: "whitelist remove", args: "LISTED --org ORG", rows: []string{"cli whitelist.removed WHITELISTED_ADDRESS LISTED"}},
+	{
+		name: "whitelist add", args: "ETHEREUM 0x71C7656EC7ab88b098defB751B7401B5f6d8976F exchange --org ORG",
+		rows: []string{"cli whitelist.added WHITELISTED_ADDRESS LISTED"},
+	},
+	{
+		name: "withdrawals organization", args: "--product CHECKOUT --mint USDC --to LISTED --amount 1 --as PERSON",
+		again: true, rows: []string{"person withdrawal.requested WITHDRAWAL WD"},
+	},
+	{
+		name: "whitelist remove", args: "LISTED --org ORG",
+		rows: []string{"cli whitelist.removed WHITELISTED_ADDRESS LISTED"},
+	},
 	{name: "whitelist list", args: "ORG", reads: true},
 	{name: "mints quarantine", args: "2 --because case", rows: []string{"cli mint.quarantined MINT 2"}},
 	{name: "mints release", args: "2 --because case", rows: []string{"cli mint.released MINT 2"}},
@@ -73,10 +91,19 @@ var deeds = []deed{
 	{name: "risk import", args: "LIST", rows: []string{"cli sanctions_list.imported SANCTIONS_LIST *"}},
 	{name: "risk show", reads: true},
 	{name: "risk senders", reads: true},
-	{name: "local risk set", args: "0x2222222222222222222222222222222222222222 LOW", rows: []string{"cli local_risk.set ADDRESS 0x2222222222222222222222222222222222222222"}},
-	{name: "local risk clear", args: "0x2222222222222222222222222222222222222222", rows: []string{"cli local_risk.cleared ADDRESS 0x2222222222222222222222222222222222222222"}},
+	{
+		name: "local risk set", args: "0x2222222222222222222222222222222222222222 LOW",
+		rows: []string{"cli local_risk.set ADDRESS 0x2222222222222222222222222222222222222222"},
+	},
+	{
+		name: "local risk clear", args: "0x2222222222222222222222222222222222222222",
+		rows: []string{"cli local_risk.cleared ADDRESS 0x2222222222222222222222222222222222222222"},
+	},
 	{name: "local risk list", reads: true},
-	{name: "withdrawals approve", args: "HELD --as PERSON", rows: []string{"person withdrawal.approved WITHDRAWAL HELD"}},
+	{
+		name: "withdrawals approve", args: "HELD --as PERSON",
+		rows: []string{"person withdrawal.approved WITHDRAWAL HELD"},
+	},
 	{name: "withdrawals remove", args: "HELD --as PERSON", rows: []string{"person withdrawal.removed WITHDRAWAL HELD"}},
 	{name: "withdrawals list", reads: true},
 	{name: "customers list", reads: true},
@@ -86,7 +113,11 @@ var deeds = []deed{
 	{name: "deposits rescreen", args: "FLAGGED", reads: true},
 	{name: "deposits approve", args: "FLAGGED --as PERSON", rows: []string{"person deposit.approved DEPOSIT FLAGGED"}},
 	{name: "deposits reject", args: "FLAGGED --as PERSON", rows: []string{"person deposit.rejecting DEPOSIT FLAGGED"}},
-	{name: "deposits redirect", args: "FLAGGED --to 0x2222222222222222222222222222222222222222 --reason LAW_ENFORCEMENT --reference case", rows: []string{"cli deposit.redirecting DEPOSIT FLAGGED"}},
+	{
+		name: "deposits redirect",
+		args: "FLAGGED --to 0x2222222222222222222222222222222222222222 --reason LAW_ENFORCEMENT --reference case",
+		rows: []string{"cli deposit.redirecting DEPOSIT FLAGGED"},
+	},
 	{name: "wallets", reads: true},
 	{name: "reserves", reads: true},
 	{name: "chain breaks", args: "ETHEREUM", reads: true},
@@ -168,7 +199,8 @@ func TestEveryCommandHasItsLineInTheAuditLog(t *testing.T) {
 			}
 		}
 		if ways != 1 {
-			t.Errorf("coffer %s: it leaves rows, or leaves none and why, or names the test that plays it: one of them", d.name)
+			t.Errorf("coffer %s: it leaves rows, or leaves none and why, or names the test that plays it: one of them",
+				d.name)
 		}
 		if d.file != "" {
 			if text, err := os.ReadFile(d.file); err != nil || !strings.Contains(string(text), d.action) {
@@ -197,7 +229,10 @@ func (a *acting) word(w string) string {
 	switch w {
 	case "HELD":
 		var made struct{ WithdrawalID string }
-		if status := a.call("/withdraw", map[string]any{"mintId": token.ID, "customerId": "ann", "amount": "5000000", "toAddress": stranger, "requireApproval": true}, &made); status != http.StatusAccepted {
+		if status := a.call("/withdraw", map[string]any{
+			"mintId":     token.ID,
+			"customerId": "ann", "amount": "5000000", "toAddress": stranger, "requireApproval": true,
+		}, &made); status != http.StatusAccepted {
 			a.Fatalf("a held withdrawal: got %d", status)
 		}
 		a.words[w] = made.WithdrawalID
@@ -209,7 +244,10 @@ func (a *acting) word(w string) string {
 		a.words[w] = queue
 	case "CHANGE":
 		a.coffer(0, "settings", "set", a.Info.OrganizationID, "customerFeeDayUsd=2000")
-		a.play([]string{"settings", "set", a.Info.OrganizationID, "customerFeeDayUsd=5000", "--key-file", a.words["ANN"], "--config", a.eyes}, false)
+		a.play([]string{
+			"settings",
+			"set", a.Info.OrganizationID, "customerFeeDayUsd=5000", "--key-file", a.words["ANN"], "--config", a.eyes,
+		}, false)
 	case "OUT":
 		if !a.out {
 			a.out = true
@@ -253,12 +291,16 @@ func (a *acting) play(args []string, again bool) {
 // logged are the rows of the audit log behind one that a person left, and the last one's number.
 func (a *acting) logged(after int64) (rows [][4]string, last int64) {
 	a.Helper()
-	found, err := a.db.Query(a.ctx, `SELECT audit_id, actor_kind || ' ' || actor_id, action, resource_kind, resource_id FROM audit_log
+	found, err := a.db.Query(a.ctx,
+		`SELECT audit_id, actor_kind || ' ' || actor_id, action, resource_kind, resource_id FROM audit_log
 		WHERE audit_id > $1 AND actor_kind <> 'SYSTEM' ORDER BY audit_id`, after)
 	a.must(err)
 	var r [4]string
 	last = after
-	_, err = pgx.ForEachRow(found, []any{&last, &r[0], &r[1], &r[2], &r[3]}, func() error { rows = append(rows, r); return nil })
+	_, err = pgx.ForEachRow(found, []any{&last, &r[0], &r[1], &r[2], &r[3]}, func() error {
+		rows = append(rows, r)
+		return nil
+	})
 	a.must(err)
 	return rows, last
 }
@@ -267,7 +309,8 @@ func (a *acting) logged(after int64) (rows [][4]string, last int64) {
 // what the audit log gained with the list: who, what and on what, and nothing else.
 func TestEveryCommandLeavesItsRowInTheAuditLog(t *testing.T) {
 	t.Parallel()
-	a := &acting{dispatchEnv: newDispatchEnv(t), words: map[string]string{"EXPORT": filepath.Join(t.TempDir(), "export.ndjson")}}
+	a := &acting{dispatchEnv: newDispatchEnv(t), words: map[string]string{"EXPORT": filepath.Join(t.TempDir(),
+		"export.ndjson")}}
 	var err error
 	a.db, err = pgx.Connect(a.ctx, a.Info.Database.URL)
 	a.must(err)
@@ -276,7 +319,8 @@ func TestEveryCommandLeavesItsRowInTheAuditLog(t *testing.T) {
 	a.must(err)
 	a.words["LIST"], err = filepath.Abs(filepath.Join("..", "risk", "ofac", "testdata", "sdn_advanced.xml"))
 	a.must(err)
-	a.words["ORG"], a.words["PERSON"], a.words["USDC"] = a.Info.OrganizationID, a.Info.Users[0].Email, fmt.Sprint(a.usdc().ID)
+	a.words["ORG"], a.words["PERSON"], a.words["USDC"] = a.Info.OrganizationID, a.Info.Users[0].Email,
+		fmt.Sprint(a.usdc().ID)
 	actors := map[string]string{}
 	key := regexp.MustCompile(`cok_\S+`)
 	for _, name := range []string{"ann", "bob"} {
@@ -293,7 +337,10 @@ func TestEveryCommandLeavesItsRowInTheAuditLog(t *testing.T) {
 	conf, err := os.ReadFile(a.Info.Config)
 	a.must(err)
 	a.eyes = filepath.Join(filepath.Dir(a.Info.Config), "eyes.toml")
-	a.must(os.WriteFile(a.eyes, regexp.MustCompile(`(?m)^\[operator\]$`).ReplaceAll(conf, []byte("[operator]\nfour_eyes = true")), 0o600))
+	a.must(os.WriteFile(
+		a.eyes, regexp.MustCompile(`(?m)^\[operator\]$`).ReplaceAll(conf, []byte("[operator]\nfour_eyes = true")),
+		0o600,
+	))
 
 	// Money of ann's, and deposits that screening holds.
 	var given struct{ Address string }
@@ -303,13 +350,15 @@ func TestEveryCommandLeavesItsRowInTheAuditLog(t *testing.T) {
 	first := a.withdraw("first")
 	a.shows(first, `state +PAID`)
 	if status := a.call("/transfers", map[string]any{
-		"idempotencyKey": "charge", "mintId": a.usdc().ID, "amount": "5000000", "from": map[string]string{"customerId": "ann"}, "to": map[string]string{"product": "CHECKOUT"},
+		"idempotencyKey": "charge", "mintId": a.usdc().ID, "amount": "5000000",
+		"from": map[string]string{"customerId": "ann"}, "to": map[string]string{"product": "CHECKOUT"},
 	}, &struct{}{}); status != http.StatusCreated {
 		t.Fatalf("charge ann: got %d", status)
 	}
 	payer, err := crypto.HexToECDSA(strings.TrimPrefix(a.Info.Chains["ETHEREUM"].FaucetKey, "0x"))
 	a.must(err)
-	a.coffer(0, "settings", "set", a.Info.OrganizationID, "screeningSeverityThreshold=MEDIUM", "screeningUsdThreshold=1")
+	a.coffer(0, "settings", "set", a.Info.OrganizationID, "screeningSeverityThreshold=MEDIUM",
+		"screeningUsdThreshold=1")
 	a.coffer(0, "local", "risk", "set", crypto.PubkeyToAddress(payer.PublicKey).Hex(), "SEVERE")
 	a.call("/deposit", map[string]any{"mintId": a.usdc().ID, "customerId": "flagged"}, &given)
 	for range 3 {
@@ -336,14 +385,16 @@ func TestEveryCommandLeavesItsRowInTheAuditLog(t *testing.T) {
 		for i, r := range rows {
 			actor, subject := cmp.Or(actors[r[0]], r[0]), r[3]
 			if i < len(d.rows) {
-				if want := d.rows[i][strings.LastIndex(d.rows[i], " ")+1:]; want == "*" && subject != "" || a.words[want] == subject {
+				if want := d.rows[i][strings.LastIndex(d.rows[i], " ")+1:]; want == "*" && subject != "" ||
+					a.words[want] == subject {
 					subject = want
 				}
 			}
 			lines = append(lines, fmt.Sprintf("%s %s %s %s", actor, r[1], r[2], subject))
 		}
 		if !slices.Equal(lines, d.rows) {
-			t.Errorf("coffer %s: the audit log gained\n\t%s\nwant\n\t%s", d.name, strings.Join(lines, "\n\t"), strings.Join(d.rows, "\n\t"))
+			t.Errorf("coffer %s: the audit log gained\n\t%s\nwant\n\t%s", d.name, strings.Join(lines, "\n\t"),
+				strings.Join(d.rows, "\n\t"))
 		}
 	}
 	a.must(a.EthereumNode().SetIntervalMining(a.ctx, time.Second))

@@ -67,11 +67,15 @@ func (c chainBreaks) Run(ctx context.Context, std streams) error {
 		fmt.Fprintf(std.out, "Nothing was ever decided about the finality of %s.\n", c.Chain)
 	}
 	for _, b := range breaks {
-		fmt.Fprintf(std.out, "break %d  %s  decided by %s\n  above block %d %s; walked before to %d %s; settled at block %d\n",
-			b.Fork, b.CreatedAt.UTC().Format("2006-01-02 15:04:05"), b.DecidedBy, b.Ancestor.Height, b.Ancestor.Hash, b.Tip.Height, b.Tip.Hash, b.SettleHeight)
+		fmt.Fprintf(std.out,
+			"break %d  %s  decided by %s\n  above block %d %s; walked before to %d %s; settled at block %d\n",
+			b.Fork, b.CreatedAt.UTC().Format("2006-01-02 15:04:05"), b.DecidedBy, b.Ancestor.Height, b.Ancestor.Hash,
+			b.Tip.Height, b.Tip.Hash, b.SettleHeight)
 	}
 	for _, r := range reversals {
-		fmt.Fprintf(std.out, "reversed  %s  %s  of %s: taken back %s, lost %s\n", r.DepositID, formatMintAmount(mints, r.MintID, r.Amount), r.Owner,
+		fmt.Fprintf(std.out, "reversed  %s  %s  of %s: taken back %s, lost %s\n", r.DepositID, formatMintAmount(
+			mints, r.MintID, r.Amount,
+		), r.Owner,
 			formatMintAmount(mints, r.MintID, r.TakenBack), formatMintAmount(mints, r.MintID, r.Lost))
 	}
 	for _, m := range missing {
@@ -79,7 +83,8 @@ func (c chainBreaks) Run(ctx context.Context, std streams) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(std.out, "missing   wallet %s of %s: fund TREASURY with %s\n", m.WalletID, m.OrgID, formatMintAmount(mints, m.MintID, units))
+		fmt.Fprintf(std.out, "missing   wallet %s of %s: fund TREASURY with %s\n", m.WalletID, m.OrgID,
+			formatMintAmount(mints, m.MintID, units))
 	}
 	for _, q := range reorged {
 		fmt.Fprintln(std.out, formatReorged(mints, q))
@@ -91,16 +96,17 @@ func (c chainBreaks) Run(ctx context.Context, std streams) error {
 	return nil
 }
 
-// formatReorged tells what an order waits for whose block is gone.
+// formatReorged describes what an order waits for after its block was replaced.
 func formatReorged(mints mint.Catalogue, q report.ReorgedOrder) string {
 	state := "was not looked at yet"
 	if q.WaitsFor != "" {
 		state = fmt.Sprintf("waits for %s: %s", q.WaitsFor, q.LastError)
 	}
-	return fmt.Sprintf("question  %s %s  %s  for %s, %s by %s\n  %s", q.Purpose, q.OrderID, formatMintAmount(mints, q.MintID, q.Amount), q.Owner, q.Status, q.TxHash, state)
+	return fmt.Sprintf("question  %s %s  %s  for %s, %s by %s\n  %s", q.Purpose, q.OrderID,
+		formatMintAmount(mints, q.MintID, q.Amount), q.Owner, q.Status, q.TxHash, state)
 }
 
-// formatMintAmount is an amount with its symbol; an unknown mint shows atomic units.
+// formatMintAmount formats an amount with its symbol; for an unknown mint it shows atomic units.
 func formatMintAmount(mints mint.Catalogue, mintID int, amount money.Amount) string {
 	m, ok := mints.ByID(mintID)
 	if !ok {
@@ -137,7 +143,8 @@ func (c chainTraces) Run(ctx context.Context, std streams) error {
 			recipients = "unknown addresses"
 		}
 		fmt.Fprintf(std.out, "block %d  %s  since %s, %d attempts, next at %s\n  to %s\n  %s\n", u.Height, tx,
-			u.CreatedAt.UTC().Format(time.DateTime), u.Attempts, u.NextAttemptAt.UTC().Format(time.DateTime), recipients, u.LastError)
+			u.CreatedAt.UTC().Format(time.DateTime), u.Attempts, u.NextAttemptAt.UTC().Format(time.DateTime),
+			recipients, u.LastError)
 	}
 	fmt.Fprintf(std.out, "%d to be traced\n", len(untraced))
 	return nil
@@ -176,15 +183,19 @@ func (c chainRepoint) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(std.out, "both chains have  block %d %s\nwalked before     block %d %s\nfinal now         block %d %s\n",
+	fmt.Fprintf(std.out,
+		"both chains have  block %d %s\nwalked before     block %d %s\nfinal now         block %d %s\n",
 		p.Ancestor.Height, p.Ancestor.Hash, p.Tip.Height, p.Tip.Hash, p.Final.Height, p.Final.Hash)
 	for _, d := range affected.Deposits {
-		fmt.Fprintf(std.out, "deposit  %s  %s  of %s, block %d, %s\n", d.DepositID, formatMintAmount(mints, d.MintID, d.Amount), d.Owner, d.Height, d.Status)
+		fmt.Fprintf(std.out, "deposit  %s  %s  of %s, block %d, %s\n", d.DepositID,
+			formatMintAmount(mints, d.MintID, d.Amount), d.Owner, d.Height, d.Status)
 	}
 	for _, o := range affected.Orders {
-		fmt.Fprintf(std.out, "%-8s %s  %s  block %d, %s\n", o.Purpose, o.OrderID, formatMintAmount(mints, o.MintID, o.Amount), o.Height, o.Status)
+		fmt.Fprintf(std.out, "%-8s %s  %s  block %d, %s\n", o.Purpose, o.OrderID,
+			formatMintAmount(mints, o.MintID, o.Amount), o.Height, o.Status)
 	}
-	fmt.Fprintf(std.out, "%d deposits and %d payments, sweeps and top-ups stand on blocks that are gone.\n", len(affected.Deposits), len(affected.Orders))
+	fmt.Fprintf(std.out, "%d deposits and %d payments, sweeps and top-ups stand on blocks that are gone.\n",
+		len(affected.Deposits), len(affected.Orders))
 	if !c.Yes {
 		fmt.Fprintln(std.out, "Nothing was changed. With --yes the walk goes on along the chain that is final now.")
 		return nil
@@ -193,7 +204,9 @@ func (c chainRepoint) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(std.out, "Done. The walk goes on from block %d; what is not found again up to block %d is taken back then.\n"+
-		"%s stays frozen: coffer chain breaks %s says what is open, coffer freezes lift lets it go.\n", b.Ancestor.Height, b.SettleHeight, c.Chain, c.Chain)
+	fmt.Fprintf(std.out,
+		"Done. The walk goes on from block %d; what is not found again up to block %d is taken back then.\n"+
+			"%s stays frozen: coffer chain breaks %s says what is open, coffer freezes lift lets it go.\n",
+		b.Ancestor.Height, b.SettleHeight, c.Chain, c.Chain)
 	return nil
 }

@@ -28,7 +28,10 @@ import (
 // Rules DEP-11, DEP-20 and DEP-22: a person decides while the service runs.
 func TestAPersonDecidesAboutABrokenFinalityWhileTheServiceRuns(t *testing.T) {
 	t.Parallel()
-	w, err := localworld.Start(t.Context(), localworld.Options{PrepareDatabase: pgtest.FillDataDir, Dir: t.TempDir(), BlockTime: time.Second, Log: slog.New(slog.DiscardHandler)})
+	w, err := localworld.Start(t.Context(), localworld.Options{
+		PrepareDatabase: pgtest.FillDataDir, Dir: t.TempDir(), BlockTime: time.Second,
+		Log: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,14 +99,17 @@ func TestAPersonDecidesAboutABrokenFinalityWhileTheServiceRuns(t *testing.T) {
 		}
 		return list.Data[0].Status, list.Data[0].ChainStatus
 	}
-	at := slices.IndexFunc(w.Info.Mints, func(m localworld.Mint) bool { return m.Symbol == "USDC" && m.Chain == "ETHEREUM" })
+	at := slices.IndexFunc(w.Info.Mints, func(m localworld.Mint) bool {
+		return m.Symbol == "USDC" && m.Chain == "ETHEREUM"
+	})
 	usdc := w.Info.Mints[at]
 	var given struct{ Address string }
 	call("POST", "/deposit", fmt.Sprintf(`{"mintId": %d, "customerId": "eve"}`, usdc.ID), &given)
 	if said := coffer("freezes", "list"); !strings.Contains(said, "Nothing is frozen") {
 		t.Errorf("got %q, want nothing frozen", said)
 	}
-	if code, _, said := command("chain", "repoint", "ETHEREUM"); code == 0 || !strings.Contains(said, "Nothing has to be decided") {
+	if code, _, said := command("chain", "repoint", "ETHEREUM"); code == 0 ||
+		!strings.Contains(said, "Nothing has to be decided") {
 		t.Errorf("got %d %q, want nothing to decide", code, said)
 	}
 	node, err := rpc.DialContext(t.Context(), w.Info.Chains["ETHEREUM"].RPCURL)
@@ -123,14 +129,18 @@ func TestAPersonDecidesAboutABrokenFinalityWhileTheServiceRuns(t *testing.T) {
 		t.Errorf("got %q, want nothing to be traced", said)
 	}
 	before := height()
-	if _, err := w.Info.SendFromFaucet(t.Context(), usdc, common.HexToAddress(given.Address), big.NewInt(250_000_000)); err != nil {
+	if _, err := w.Info.SendFromFaucet(
+		t.Context(), usdc, common.HexToAddress(given.Address), big.NewInt(250_000_000),
+	); err != nil {
 		t.Fatal(err)
 	}
 	until("credited", func() bool { s, _ := status(); return s == "CREDITED" })
 	if err := node.CallContext(t.Context(), nil, "anvil_reorg", height()-before, []any{}); err != nil {
 		t.Fatal(err)
 	}
-	until("the customer frozen", func() bool { return strings.Contains(coffer("freezes", "list"), "CUSTOMER  eve of ") })
+	until("the customer frozen", func() bool {
+		return strings.Contains(coffer("freezes", "list"), "CUSTOMER  eve of ")
+	})
 	said := coffer("chain", "repoint", "ETHEREUM", "--wait", "2")
 	if !strings.Contains(said, "250 USDC  of eve") || !strings.Contains(said, "Nothing was changed") {
 		t.Errorf("got %q, want eve's deposit and nothing changed", said)
@@ -142,7 +152,8 @@ func TestAPersonDecidesAboutABrokenFinalityWhileTheServiceRuns(t *testing.T) {
 	if freeze == nil {
 		t.Fatal("the chain is not frozen")
 	}
-	if code, _, said := command("freezes", "lift", freeze[1]); code == 0 || !strings.Contains(said, "nobody has decided") {
+	if code, _, said := command("freezes", "lift", freeze[1]); code == 0 ||
+		!strings.Contains(said, "nobody has decided") {
 		t.Errorf("got %d %q, want it refused", code, said)
 	}
 	said = coffer("chain", "repoint", "ETHEREUM", "--wait", "2", "--yes")
@@ -158,26 +169,30 @@ func TestAPersonDecidesAboutABrokenFinalityWhileTheServiceRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	var told int
-	if err := db.QueryRow(t.Context(), `SELECT count(*) FROM audit_log WHERE (actor_kind, actor_id, action, resource_kind, resource_id) = ('OPERATOR', 'cli', $1, 'CHAIN', 'ETHEREUM')`,
+	if err := db.QueryRow(t.Context(),
+		`SELECT count(*) FROM audit_log WHERE (actor_kind, actor_id, action, resource_kind, resource_id) = ('OPERATOR', 'cli', $1, 'CHAIN', 'ETHEREUM')`,
 		"chain.repointed").Scan(&told); err != nil || told != 1 {
 		t.Errorf("got %d rows of the decision in the audit log %v, want one", told, err)
 	}
 	books := func(when string) {
 		t.Helper()
 		_, said, _ := command("verify")
-		if m := regexp.MustCompile(`!  I-(09|10|13|14|36)\S* .*`).FindString(said); m != "" || !strings.Contains(said, "books") {
+		if m := regexp.MustCompile(`!  I-(09|10|13|14|36)\S* .*`).FindString(said); m != "" ||
+			!strings.Contains(said, "books") {
 			t.Errorf("%s: got %q of %q, want no breach of what was credited", when, m, said)
 		}
 	}
 	books("in question")
 	until("reversed", func() bool { s, _ := status(); return s == "REVERSED" })
 	said = coffer("chain", "breaks", "ETHEREUM")
-	if !strings.Contains(said, "break 1") || !strings.Contains(said, "reversed  dep_") || !strings.Contains(said, "open      nothing") {
+	if !strings.Contains(said, "break 1") || !strings.Contains(said, "reversed  dep_") ||
+		!strings.Contains(said, "open      nothing") {
 		t.Errorf("got %q, want the break, the reversal and nothing open", said)
 	}
 	books("reversed")
 	coffer("freezes", "lift", freeze[1])
-	if said := coffer("freezes", "list"); strings.Contains(said, "CHAIN  ETHEREUM") || !strings.Contains(said, "CUSTOMER  eve of ") {
+	if said := coffer("freezes", "list"); strings.Contains(said, "CHAIN  ETHEREUM") ||
+		!strings.Contains(said, "CUSTOMER  eve of ") {
 		t.Errorf("got %q, want the customer frozen and the chain not", said)
 	}
 }

@@ -1,8 +1,7 @@
-// Package cli is the commands of the program coffer. A command reads its
-// settings, calls what does the work, and prints what came of it in words.
+// Package cli implements the commands of the program coffer. A command reads its settings, calls
+// the package that does the work, and prints the result as text.
 //
-// What never happens here: a rule. What a crash leaves is said by what a command
-// calls.
+// It contains no rules. The called packages document what a crash leaves.
 package cli
 
 import (
@@ -23,7 +22,7 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// commands is the whole command line.
+// commands is the complete command line.
 type commands struct {
 	Serve       serve        `cmd:"" help:"Run the service with a configuration file."`
 	Migrate     migrate      `cmd:"" help:"Bring the database to what this program needs, as its owner."`
@@ -71,25 +70,27 @@ func versionText() string {
 	if v.Modified {
 		commit += " with changes"
 	}
-	return fmt.Sprintf("coffer, commit %s, built by %s, API %s, webhook payloads of %s", commit, v.Go, v.API, v.Payloads)
+	return fmt.Sprintf("coffer, commit %s, built by %s, API %s, webhook payloads of %s", commit, v.Go, v.API,
+		v.Payloads)
 }
 
-// streams are where a command writes.
+// streams are the outputs of a command.
 type streams struct{ out, err io.Writer }
 
-// Run runs the command line and returns the exit code: 0 when it worked, 1 when
-// not, 2 when it could not be understood.
+// Run runs the command line and returns the exit code: 0 for success, 1 for a failure, 2 if the
+// command line could not be parsed.
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var c commands
 	parser, err := kong.New(&c, kong.Name("coffer"), kong.Description("Custodial payments that a company runs itself."),
-		kong.Vars{"version": versionText()}, kong.Writers(stdout, stderr), kong.UsageOnError(), kong.Exit(func(code int) { panic(exitCode(code)) }))
+		kong.Vars{"version": versionText()}, kong.Writers(stdout, stderr), kong.UsageOnError(),
+		kong.Exit(func(code int) { panic(exitCode(code)) }))
 	if err != nil {
 		panic("cli: impossible grammar: " + err.Error())
 	}
 	return runCommand(ctx, parser, args, streams{stdout, stderr})
 }
 
-// exitCode is kong's wish to end the program, after --help for example.
+// exitCode is kong's request to end the program, for example after --help.
 type exitCode int
 
 func runCommand(ctx context.Context, parser *kong.Kong, args []string, s streams) (code int) {
@@ -98,7 +99,7 @@ func runCommand(ctx context.Context, parser *kong.Kong, args []string, s streams
 		case nil:
 		case exitCode:
 			code = int(e)
-		default: // of a command: it must not end as if it had worked
+		default: // a panic of a command: it must not end like a success
 			panic(e)
 		}
 	}()
@@ -117,7 +118,11 @@ func runCommand(ctx context.Context, parser *kong.Kong, args []string, s streams
 		return 0
 	}
 	if errors.Is(err, pg.ErrCommitUnknown) {
-		fmt.Fprintf(s.err, "coffer: the database was lost at the moment of writing, so it is unknown whether this took effect. Look before you repeat it. (%v)\n", err)
+		fmt.Fprintf(
+			s.err,
+			"coffer: the database was lost at the moment of writing, so it is unknown whether this took effect. Look before you repeat it. (%v)\n",
+			err,
+		)
 	} else if f := fault.Find(err); f != nil {
 		fmt.Fprintf(s.err, "coffer: %s\n", withoutAPICalls(f.Message))
 	} else {
@@ -126,15 +131,15 @@ func runCommand(ctx context.Context, parser *kong.Kong, args []string, s streams
 	return 1
 }
 
-// apiReadHint are sentences that name a read of the interface.
+// apiReadHint matches sentences that name a read of the interface.
 var apiReadHint = regexp.MustCompile(` GET /[^.]*\.`)
 
-// withoutAPICalls is a refusal without the calls of the interface that a program would make
+// withoutAPICalls removes from a refusal the sentences about API calls that a program would make
 // next.
 func withoutAPICalls(message string) string { return apiReadHint.ReplaceAllString(message, "") }
 
-// usageHint says how as much of a command as could be understood is used: the commands that it
-// has, or its arguments, and where its help is.
+// usageHint describes the usage of the part of the command that was understood: its subcommands or
+// arguments, and where its help is.
 func usageHint(err error) string {
 	words, usage := "coffer", ""
 	if failed, ok := errors.AsType[*kong.ParseError](err); ok && failed.Context != nil {
@@ -165,8 +170,8 @@ func usageHint(err error) string {
 	return usage + fmt.Sprintf("Run %q to see how it is used.\n", words+" --help")
 }
 
-// configFlags finds the configuration that a command is for: the file that is
-// named, or the one of the local world that runs here.
+// configFlags finds the configuration of a command: the named file, or that of the local world that
+// runs here.
 type configFlags struct {
 	ConfigFile string `name:"config" short:"c" type:"path" env:"COFFER_CONFIG" help:"Configuration file; without it, the local world that runs in this folder."`
 }
@@ -179,7 +184,7 @@ func (i configFlags) readConfig() (app.Config, error) {
 	return app.ReadConfig(file)
 }
 
-// configPath is the path of the configuration.
+// configPath returns the path of the configuration.
 func (i configFlags) configPath() (string, error) {
 	if i.ConfigFile != "" {
 		return i.ConfigFile, nil
@@ -191,7 +196,7 @@ func (i configFlags) configPath() (string, error) {
 	return info.Config, nil
 }
 
-// keepKey has a key that was rolled written down by the local world that it is for, if any.
+// keepKey lets the local world store a rolled key, if the key belongs to one.
 func (i configFlags) keepKey(std streams, store func(config string) (stored bool, err error)) error {
 	file, err := i.configPath()
 	if err != nil {
@@ -207,7 +212,7 @@ func (i configFlags) keepKey(std streams, store func(config string) (stored bool
 	return nil
 }
 
-// openTools opens what a command needs beside a running service.
+// openTools opens what a command needs next to a running service.
 func (i configFlags) openTools(ctx context.Context) (*app.App, error) {
 	conf, err := i.readConfig()
 	if err != nil {
@@ -216,7 +221,7 @@ func (i configFlags) openTools(ctx context.Context) (*app.App, error) {
 	return app.OpenTools(ctx, conf, slog.New(slog.DiscardHandler))
 }
 
-// newLogger is the log that a configuration asks for.
+// newLogger creates the logger that a configuration describes.
 func newLogger(conf app.Log, w io.Writer) *slog.Logger {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(conf.Level)); err != nil {

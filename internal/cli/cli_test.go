@@ -46,7 +46,10 @@ func TestAWrongArgumentIsAnsweredWithWhatThereIs(t *testing.T) {
 		want []string
 	}{
 		{[]string{"status"}, []string{"The commands of coffer are serve,", "withdrawals"}},
-		{[]string{"freezes", "status"}, []string{"The commands of coffer freezes are list, put, lift.", "Usage: coffer freezes list"}},
+		{
+			[]string{"freezes", "status"},
+			[]string{"The commands of coffer freezes are list, put, lift.", "Usage: coffer freezes list"},
+		},
 		{[]string{"withdrawals", "status"}, []string{"The commands of coffer withdrawals are list, approve, remove"}},
 		{[]string{"withdrawals", "approve", "wd_1", "wd_2"}, []string{"Usage: coffer withdrawals approve <id>"}},
 	} {
@@ -78,7 +81,9 @@ func TestTheProgramSaysWhichItIs(t *testing.T) {
 // A person at a terminal makes no calls of the interface.
 func TestARefusalNamesNoReadOfTheInterface(t *testing.T) {
 	t.Parallel()
-	got := withoutAPICalls("Only a withdrawal that waits can be approved. This call changed nothing. GET /withdrawals/{withdrawalId} shows how it stands.")
+	got := withoutAPICalls(
+		"Only a withdrawal that waits can be approved. This call changed nothing. GET /withdrawals/{withdrawalId} shows how it stands.",
+	)
 	if want := "Only a withdrawal that waits can be approved. This call changed nothing."; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -86,7 +91,8 @@ func TestARefusalNamesNoReadOfTheInterface(t *testing.T) {
 
 func TestOnlyChainsThatAreThereAreAskedFor(t *testing.T) {
 	t.Parallel()
-	if code, _, err := run(t, "local", "--chains", "TRON"); code == 0 || !strings.Contains(err, "no local chain of it") {
+	if code, _, err := run(t, "local", "--chains", "TRON"); code == 0 ||
+		!strings.Contains(err, "no local chain of it") {
 		t.Errorf("got %d %q, want it refused", code, err)
 	}
 }
@@ -128,11 +134,15 @@ func TestSettingsAreReadWholeBeforeOneIsWritten(t *testing.T) {
 		}
 	}
 	changes, err := readChanges([]string{
-		"customerWithdrawUsdThreshold=10000.00", "screeningSeverityThreshold=none", "requireWithdrawIdempotency=false", "approvalQuorum=2", "swappableMintIds=2,1",
-		"withdrawSeverityThreshold=null", "twoFactorUsdThreshold=null", "ipAllowlist=none", "approvalAllowlist=ann@example.com,bob@example.com:user_42",
+		"customerWithdrawUsdThreshold=10000.00", "screeningSeverityThreshold=none", "requireWithdrawIdempotency=false",
+		"approvalQuorum=2", "swappableMintIds=2,1",
+		"withdrawSeverityThreshold=null", "twoFactorUsdThreshold=null", "ipAllowlist=none",
+		"approvalAllowlist=ann@example.com,bob@example.com:user_42",
 	})
 	got, _ := json.Marshal(changes)
-	if want := `{"approvalAllowlist":[{"email":"ann@example.com"},{"customerId":"user_42","email":"bob@example.com"}],"approvalQuorum":2,"customerWithdrawUsdThreshold":"10000.00","ipAllowlist":[],"requireWithdrawIdempotency":false,"screeningSeverityThreshold":null,"swappableMintIds":[2,1],"twoFactorUsdThreshold":null,"withdrawSeverityThreshold":null}`; err != nil || string(got) != want {
+	if want := `{"approvalAllowlist":[{"email":"ann@example.com"},{"customerId":"user_42","email":"bob@example.com"}],"approvalQuorum":2,"customerWithdrawUsdThreshold":"10000.00","ipAllowlist":[],"requireWithdrawIdempotency":false,"screeningSeverityThreshold":null,"swappableMintIds":[2,1],"twoFactorUsdThreshold":null,"withdrawSeverityThreshold":null}`; err != nil || string(
+		got,
+	) != want {
 		t.Errorf("got %s and %v, want %s", got, err, want)
 	}
 }

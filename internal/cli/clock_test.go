@@ -12,8 +12,8 @@ import (
 	signerlocal "github.com/cofferpay/coffer/internal/signer/local"
 )
 
-// A signer that was stopped for three days has its clock confirmed at its host, and by
-// nobody while it runs.
+// A signer that was stopped for three days has its clock confirmed at its host. While it runs, a
+// confirmation is refused.
 func TestAPersonConfirmsTheClockOfAStoppedSigner(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -33,7 +33,9 @@ func TestAPersonConfirmsTheClockOfAStoppedSigner(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	then := signerlocal.Config{Journal: sign.Journal, Policy: read, Clock: func() time.Time { return time.Now().Add(-72 * time.Hour) }}
+	then := signerlocal.Config{Journal: sign.Journal, Policy: read, Clock: func() time.Time {
+		return time.Now().Add(-72 * time.Hour)
+	}}
 	if err := os.Remove(sign.Journal); err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +43,9 @@ func TestAPersonConfirmsTheClockOfAStoppedSigner(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(dir, "signer.toml")
-	if err := os.WriteFile(file, []byte("[keys]\nattest = \"attest.pub\"\napprovals = \"approvals.key\"\n[signer]\nseed = \"seed.sealed\"\nwrap = \"seed.key\"\njournal = \"journal\"\npolicy = \"policy.json\"\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(
+		"[keys]\nattest = \"attest.pub\"\napprovals = \"approvals.key\"\n[signer]\nseed = \"seed.sealed\"\nwrap = \"seed.key\"\njournal = \"journal\"\npolicy = \"policy.json\"\n",
+	), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	at := func(d time.Duration) string { return time.Now().Add(d).UTC().Format("2006-01-02T15:04Z07:00") }

@@ -74,7 +74,8 @@ func TestTheUnitsRunTheProgramAndLetItDoLittle(t *testing.T) {
 			runs(t, name, words[1:])
 		}
 		for key, want := range map[string]string{
-			"User": "coffer", "NoNewPrivileges": "yes", "ProtectSystem": "strict", "ProtectHome": "yes", "PrivateDevices": "yes",
+			"User": "coffer", "NoNewPrivileges": "yes", "ProtectSystem": "strict", "ProtectHome": "yes",
+			"PrivateDevices":        "yes",
 			"CapabilityBoundingSet": "", "UMask": "0077", "LimitCORE": "0", "Restart": "on-failure",
 		} {
 			if got := settings[key]; !slices.Equal(got, []string{want}) {
@@ -84,7 +85,8 @@ func TestTheUnitsRunTheProgramAndLetItDoLittle(t *testing.T) {
 	}
 	signer := unit(t, "coffer-signer.service")
 	for key, want := range map[string]string{
-		"PrivateNetwork": "yes", "RestrictAddressFamilies": "AF_UNIX", "RuntimeDirectory": "coffer", "RuntimeDirectoryMode": "0700",
+		"PrivateNetwork": "yes", "RestrictAddressFamilies": "AF_UNIX", "RuntimeDirectory": "coffer",
+		"RuntimeDirectoryMode": "0700",
 	} {
 		if got := signer[key]; !slices.Equal(got, []string{want}) {
 			t.Errorf("the signer's unit: %s: got %q, want %q", key, got, want)
@@ -105,7 +107,7 @@ func TestSystemdTakesTheUnits(t *testing.T) {
 	t.Parallel()
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {
-		return // the test above has read them; this machine has nobody who knows more
+		return // the test above has read them; this machine has no tool that checks more
 	}
 	// It looks for the program that a unit starts, and this one is there.
 	program, err := os.Executable()
@@ -116,7 +118,9 @@ func TestSystemdTakesTheUnits(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"coffer.service", "coffer@.service", "coffer-signer.service"} {
 		path := filepath.Join(dir, strings.Replace(name, "@", "@api", 1))
-		if err := os.WriteFile(path, []byte(strings.ReplaceAll(deployed(t, name), installed, program)), 0o600); err != nil {
+		if err := os.WriteFile(
+			path, []byte(strings.ReplaceAll(deployed(t, name), installed, program)), 0o600,
+		); err != nil {
 			t.Fatal(err)
 		}
 		args = append(args, path)
@@ -138,11 +142,14 @@ func TestTheSignersDropInOpensItsPortAndNothingElse(t *testing.T) {
 	}
 	words := strings.Fields(command[1])
 	runs(t, "coffer-signer-network.conf", words[1:])
-	if slices.Contains(words, "--socket") || !slices.Equal(settings["IPAddressDeny"], []string{"any"}) || len(settings["IPAddressAllow"]) == 0 {
+	if slices.Contains(words, "--socket") || !slices.Equal(settings["IPAddressDeny"], []string{"any"}) ||
+		len(settings["IPAddressAllow"]) == 0 {
 		t.Errorf("got %v, want no socket, and nobody but who is named", settings)
 	}
 	for key := range settings {
-		if !slices.Contains([]string{"ExecStart", "PrivateNetwork", "RestrictAddressFamilies", "IPAddressDeny", "IPAddressAllow"}, key) {
+		if !slices.Contains(
+			[]string{"ExecStart", "PrivateNetwork", "RestrictAddressFamilies", "IPAddressDeny", "IPAddressAllow"}, key,
+		) {
 			t.Errorf("got %s, want the rest as the unit has it", key)
 		}
 	}
@@ -188,7 +195,8 @@ func TestTheComposeFileRunsTheProgramAndKeepsTheSeedApart(t *testing.T) {
 			continue
 		}
 		runs(t, "compose.yaml", s.Command)
-		if s.Image != "coffer" || s.User != "65532:65532" || !s.ReadOnly || !slices.Equal(s.CapDrop, []string{"ALL"}) || len(s.SecurityOpt) == 0 {
+		if s.Image != "coffer" || s.User != "65532:65532" || !s.ReadOnly || !slices.Equal(s.CapDrop, []string{"ALL"}) ||
+			len(s.SecurityOpt) == 0 {
 			t.Errorf("%s: got %+v, want our image, not root, with nothing that it may do", name, s)
 		}
 	}
@@ -226,7 +234,8 @@ func TestTheImageIsTheProgramAlone(t *testing.T) {
 		t.Errorf("got %v, want it built with Go %s and put into nothing", stages, version)
 	}
 	last := text[strings.LastIndex(text, "\nFROM "):]
-	if !strings.Contains(text, "CGO_ENABLED=0") || !regexp.MustCompile(`(?m)^USER [1-9]\d+:[1-9]\d+$`).MatchString(last) || strings.Contains(last, "\nRUN ") {
+	if !strings.Contains(text, "CGO_ENABLED=0") ||
+		!regexp.MustCompile(`(?m)^USER [1-9]\d+:[1-9]\d+$`).MatchString(last) || strings.Contains(last, "\nRUN ") {
 		t.Errorf("got %s, want a static binary, not root, no shell", text)
 	}
 	m := regexp.MustCompile(`(?m)^ENTRYPOINT \["/coffer"\]\nCMD \[(.*)\]$`).FindStringSubmatch(last)

@@ -33,10 +33,12 @@ type depositsFlagged struct {
 	History bool   `help:"Show what was decided instead."`
 }
 
-// queued are the states of a flagged deposit that is not resolved, and resolved of one
-// that is.
+// openStatuses are the states of a flagged deposit that is not resolved, and resolvedStatuses those
+// of a resolved one.
 var (
-	openStatuses     = []deposit.Status{deposit.Flagged, deposit.ResolutionStuck, deposit.Rejecting, deposit.Redirecting}
+	openStatuses = []deposit.Status{
+		deposit.Flagged, deposit.ResolutionStuck, deposit.Rejecting, deposit.Redirecting,
+	}
 	resolvedStatuses = []deposit.Status{deposit.Credited, deposit.Reversed, deposit.Rejected, deposit.Redirected}
 )
 
@@ -55,7 +57,8 @@ func (c depositsFlagged) Run(ctx context.Context, std streams) error {
 		for p := (page.Page{Limit: page.LimitMax}); ; {
 			var found page.Result[deposit.OrgDeposit]
 			err := tools.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-				found, err = deposit.ListAcrossOrgs(ctx, tx, c.Org, deposit.Filter{Status: string(status), IsFlagged: &flagged}, p)
+				found, err = deposit.ListAcrossOrgs(ctx, tx, c.Org,
+					deposit.Filter{Status: string(status), IsFlagged: &flagged}, p)
 				return err
 			})
 			if err != nil {
@@ -80,8 +83,8 @@ func (c depositsFlagged) Run(ctx context.Context, std streams) error {
 	return nil
 }
 
-// printFlagged shows a flagged deposit with what a person needs to decide, and how it was
-// decided.
+// printFlagged prints a flagged deposit with the facts for a decision, and the decision if there is
+// one.
 func printFlagged(out io.Writer, o deposit.OrgDeposit) {
 	d := o.Object
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -94,7 +97,8 @@ func printFlagged(out io.Writer, o deposit.OrgDeposit) {
 	if d.CustomerID != nil {
 		owner = fmt.Sprintf("%q", *d.CustomerID)
 	}
-	fmt.Fprintf(w, "  for %s\tfrom %s on %s\tseen %s\n", owner, strings.Join(d.FromAddresses, " "), d.Chain, d.CreatedAt)
+	fmt.Fprintf(w, "  for %s\tfrom %s on %s\tseen %s\n", owner, strings.Join(d.FromAddresses, " "), d.Chain,
+		d.CreatedAt)
 	fmt.Fprintf(w, "  why\t%s\n", formatReason(d))
 	if f := d.FreshScreening; f != nil {
 		fmt.Fprintf(w, "  since\t%s\n", formatFreshScreening(f))
@@ -106,7 +110,8 @@ func printFlagged(out io.Writer, o deposit.OrgDeposit) {
 		fmt.Fprintf(w, "  tried\t%s %s: %s, %s\n", attempt.At, attempt.Action, attempt.Reason, attempt.Message)
 	}
 	if r := d.Resolution; r != nil {
-		fmt.Fprintf(w, "  decided\t%s by %s %s at %s%s\n", r.Decision, r.DecidedBy.Type, formatActor(r.DecidedBy), r.DecidedAt, formatNote(r))
+		fmt.Fprintf(w, "  decided\t%s by %s %s at %s%s\n", r.Decision, r.DecidedBy.Type, formatActor(r.DecidedBy),
+			r.DecidedAt, formatNote(r))
 		if r.ToAddress != nil {
 			fmt.Fprintf(w, "  sent\t%s\n", formatTransfer(r))
 		}
@@ -189,15 +194,18 @@ func formatTransfer(r *webhook.Resolution) string {
 	return transfer
 }
 
-// flaggedDepositFlags is what the verbs on one deposit take.
+// flaggedDepositFlags are the flags of the verbs on one deposit.
 type flaggedDepositFlags struct {
 	configFlags
 	ID   string `arg:"" help:"The deposit, dep_…"`
 	Note string `help:"Why, for the record."`
 }
 
-// runDecision has somebody decide, and shows what came of it.
-func (c flaggedDepositFlags) runDecision(ctx context.Context, flags deciderFlags, decide func(context.Context, *deposit.Resolutions, deposit.Actor) (webhook.Deposit, error)) (d webhook.Deposit, err error) {
+// runDecision makes a decision and returns its result.
+func (c flaggedDepositFlags) runDecision(
+	ctx context.Context, flags deciderFlags,
+	decide func(context.Context, *deposit.Resolutions, deposit.Actor) (webhook.Deposit, error),
+) (d webhook.Deposit, err error) {
 	tools, err := c.openTools(ctx)
 	if err != nil {
 		return d, err
@@ -210,13 +218,13 @@ func (c flaggedDepositFlags) runDecision(ctx context.Context, flags deciderFlags
 	return decide(ctx, tools.FlaggedDeposits(), decider)
 }
 
-// deciderFlags decides at a terminal: a person of the organization, or the operator.
+// deciderFlags name who decides at a terminal: a member of the organization, or the operator.
 type deciderFlags struct {
 	As       string `xor:"who" placeholder:"EMAIL" help:"Who decides; the first person of the local world when it is not said."`
 	Operator bool   `xor:"who" help:"Decide as the operator."`
 }
 
-// operatorDecider is who runs the service, at a terminal of theirs.
+// operatorDecider is the operator, at a terminal.
 var operatorDecider = deposit.Actor{Actor: operator}
 
 func (w deciderFlags) findDecider(ctx context.Context, db *pg.DB) (decider deposit.Actor, err error) {
@@ -241,7 +249,9 @@ func (w deciderFlags) findDecider(ctx context.Context, db *pg.DB) (decider depos
 		return decider, fmt.Errorf("%s: %w"+unchanged, email, err)
 	}
 	if !p.IsAllowed(people.Approve) {
-		return decider, fmt.Errorf("%s may not decide about flagged deposits: that takes the role OWNER, ADMIN or APPROVER"+unchanged, email)
+		return decider, fmt.Errorf(
+			"%s may not decide about flagged deposits: that takes the role OWNER, ADMIN or APPROVER"+unchanged, email,
+		)
 	}
 	return deposit.Actor{Actor: audit.User(p.ID), Name: p.Email, OrgID: p.OrgID}, nil
 }
@@ -252,13 +262,15 @@ type depositsApprove struct {
 }
 
 func (c depositsApprove) Run(ctx context.Context, std streams) error {
-	d, err := c.runDecision(ctx, c.deciderFlags, func(ctx context.Context, r *deposit.Resolutions, decider deposit.Actor) (webhook.Deposit, error) {
-		return r.Approve(ctx, c.ID, decider, c.Note)
-	})
+	d, err := c.runDecision(ctx, c.deciderFlags,
+		func(ctx context.Context, r *deposit.Resolutions, decider deposit.Actor) (webhook.Deposit, error) {
+			return r.Approve(ctx, c.ID, decider, c.Note)
+		})
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(std.out, "%s of %s is %s, approved by %s: it is %s's.\n", d.DepositID, formatAmount(d), d.Status, formatActor(d.Resolution.DecidedBy), balanceOwner(d))
+	fmt.Fprintf(std.out, "%s of %s is %s, approved by %s: it is %s's.\n", d.DepositID, formatAmount(d), d.Status,
+		formatActor(d.Resolution.DecidedBy), balanceOwner(d))
 	return nil
 }
 
@@ -275,14 +287,18 @@ type depositsReject struct {
 }
 
 func (c depositsReject) Run(ctx context.Context, std streams) error {
-	d, err := c.runDecision(ctx, c.deciderFlags, func(ctx context.Context, r *deposit.Resolutions, decider deposit.Actor) (webhook.Deposit, error) {
-		return r.Reject(ctx, c.ID, decider, c.Note)
-	})
+	d, err := c.runDecision(ctx, c.deciderFlags,
+		func(ctx context.Context, r *deposit.Resolutions, decider deposit.Actor) (webhook.Deposit, error) {
+			return r.Reject(ctx, c.ID, decider, c.Note)
+		})
 	if err != nil {
 		return err
 	}
 	if d.FlagReason != nil && d.FlagReason.Sanctioned {
-		fmt.Fprintln(std.err, "coffer: its sender is on a list of sanctions. To send blocked property back may be forbidden where you are; sanctioned_reject = \"BLOCK\" refuses it.")
+		fmt.Fprintln(
+			std.err,
+			"coffer: its sender is on a list of sanctions. To send blocked property back may be forbidden where you are; sanctioned_reject = \"BLOCK\" refuses it.",
+		)
 	}
 	printLeaving(std.out, d, "back")
 	return nil
@@ -294,7 +310,8 @@ func printLeaving(out io.Writer, d webhook.Deposit, direction string) {
 	if d.Status == string(deposit.Rejected) || d.Status == string(deposit.Redirected) {
 		outcome = "it is there, in " + textOrDash(r.TxHash)
 	}
-	fmt.Fprintf(out, "%s of %s is %s by %s: it goes %s to %s; %s.\n", d.DepositID, formatAmount(d), d.Status, formatActor(r.DecidedBy), direction, textOrDash(r.ToAddress), outcome)
+	fmt.Fprintf(out, "%s of %s is %s by %s: it goes %s to %s; %s.\n", d.DepositID, formatAmount(d), d.Status,
+		formatActor(r.DecidedBy), direction, textOrDash(r.ToAddress), outcome)
 }
 
 func textOrDash(s *string) string {
@@ -313,9 +330,11 @@ type depositsRedirect struct {
 }
 
 func (c depositsRedirect) Run(ctx context.Context, std streams) error {
-	d, err := c.runDecision(ctx, deciderFlags{As: c.As, Operator: c.As == ""}, func(ctx context.Context, r *deposit.Resolutions, decider deposit.Actor) (webhook.Deposit, error) {
-		return r.Redirect(ctx, c.ID, decider, deposit.Redirection{ToAddress: c.To, Reason: c.Reason, Reference: c.Reference, Note: c.Note})
-	})
+	d, err := c.runDecision(ctx, deciderFlags{As: c.As, Operator: c.As == ""},
+		func(ctx context.Context, r *deposit.Resolutions, decider deposit.Actor) (webhook.Deposit, error) {
+			return r.Redirect(ctx, c.ID, decider,
+				deposit.Redirection{ToAddress: c.To, Reason: c.Reason, Reference: c.Reference, Note: c.Note})
+		})
 	if err != nil {
 		return err
 	}
@@ -326,9 +345,10 @@ func (c depositsRedirect) Run(ctx context.Context, std streams) error {
 type depositsComplete struct{ flaggedDepositFlags }
 
 func (c depositsComplete) Run(ctx context.Context, std streams) error {
-	d, err := c.runDecision(ctx, deciderFlags{Operator: true}, func(ctx context.Context, r *deposit.Resolutions, decider deposit.Actor) (webhook.Deposit, error) {
-		return r.Complete(ctx, c.ID, decider, c.Note)
-	})
+	d, err := c.runDecision(ctx, deciderFlags{Operator: true},
+		func(ctx context.Context, r *deposit.Resolutions, decider deposit.Actor) (webhook.Deposit, error) {
+			return r.Complete(ctx, c.ID, decider, c.Note)
+		})
 	if err != nil {
 		return err
 	}
@@ -351,6 +371,7 @@ func (c depositsRescreen) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(std.out, "flagged   %s\nnow       %s\nNothing follows from it: %s is %s, and a person decides.\n", formatReason(d), formatFreshScreening(d.FreshScreening), d.DepositID, d.Status)
+	fmt.Fprintf(std.out, "flagged   %s\nnow       %s\nNothing follows from it: %s is %s, and a person decides.\n",
+		formatReason(d), formatFreshScreening(d.FreshScreening), d.DepositID, d.Status)
 	return nil
 }

@@ -59,7 +59,8 @@ func flaggedDeposits(t *testing.T, w *localworld.World) {
 		t.Helper()
 		var out, errs bytes.Buffer
 		if code := cli.Run(t.Context(), append(args, "--config", info.Config), &out, &errs); code != want {
-			t.Fatalf("coffer %s: got %d %s %s, want %d", strings.Join(args, " "), code, out.String(), errs.String(), want)
+			t.Fatalf("coffer %s: got %d %s %s, want %d", strings.Join(args, " "), code, out.String(), errs.String(),
+				want)
 		}
 		return out.String() + errs.String()
 	}
@@ -77,14 +78,16 @@ func flaggedDeposits(t *testing.T, w *localworld.World) {
 	has := func(who common.Address) *big.Int {
 		t.Helper()
 		at := common.HexToAddress(*token.ContractAddress)
-		got, err := eth.CallContract(t.Context(), ethereum.CallMsg{To: &at, Data: evmtoken.Token.CallData("balanceOf", who)}, nil)
+		got, err := eth.CallContract(t.Context(),
+			ethereum.CallMsg{To: &at, Data: evmtoken.Token.CallData("balanceOf", who)}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return new(big.Int).SetBytes(got)
 	}
 
-	call(info.OperatorURL+"/v1", "x-operator-key", info.Operator.APIKey, "PATCH", "/organizations/"+info.OrganizationID+"/settings",
+	call(info.OperatorURL+"/v1", "x-operator-key", info.Operator.APIKey, "PATCH",
+		"/organizations/"+info.OrganizationID+"/settings",
 		map[string]any{"screeningSeverityThreshold": "MEDIUM", "screeningUsdThreshold": "1"}, &struct{}{})
 	coffer(0, "local", "risk", "set", faucet.Hex(), "SEVERE", "--score", "98", "--entity", "a mixer")
 	coffer(0, "deposits")
@@ -93,7 +96,9 @@ func flaggedDeposits(t *testing.T, w *localworld.World) {
 	before := has(faucet)
 	const each = 5_000_000
 	for range 3 {
-		if _, err := info.SendFromFaucet(t.Context(), token, common.HexToAddress(given.Address), big.NewInt(each)); err != nil {
+		if _, err := info.SendFromFaucet(
+			t.Context(), token, common.HexToAddress(given.Address), big.NewInt(each),
+		); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -104,7 +109,8 @@ func flaggedDeposits(t *testing.T, w *localworld.World) {
 	})
 	queue := coffer(0, "deposits", "flagged")
 	for _, d := range held.Data {
-		if !d.IsFlagged || d.RiskOfFunds == nil || *d.RiskOfFunds != "SEVERE" || !strings.Contains(queue, d.DepositID) || !strings.Contains(queue, "a mixer") {
+		if !d.IsFlagged || d.RiskOfFunds == nil || *d.RiskOfFunds != "SEVERE" ||
+			!strings.Contains(queue, d.DepositID) || !strings.Contains(queue, "a mixer") {
 			t.Errorf("got %+v and %s, want it flagged and in the queue with its reason", d, queue)
 		}
 	}
@@ -112,10 +118,14 @@ func flaggedDeposits(t *testing.T, w *localworld.World) {
 	as := info.Users[0].Email
 	elsewhere := common.HexToAddress("0x2222222222222222222222222222222222222222")
 
-	if got := coffer(1, "deposits", "redirect", third, "--to", elsewhere.Hex(), "--reference", "case 77", "--as", as); !strings.Contains(got, "Only the operator") {
+	if got := coffer(
+		1, "deposits", "redirect", third, "--to", elsewhere.Hex(), "--reference", "case 77", "--as", as,
+	); !strings.Contains(got, "Only the operator") {
 		t.Errorf("a person's redirect: got %s, want it refused", got)
 	}
-	if got := coffer(0, "deposits", "approve", first, "--as", as, "--note", "known"); !strings.Contains(got, "CREDITED") || !strings.Contains(got, as) {
+	if got := coffer(
+		0, "deposits", "approve", first, "--as", as, "--note", "known",
+	); !strings.Contains(got, "CREDITED") || !strings.Contains(got, as) {
 		t.Errorf("approve: got %s, want who approved", got)
 	}
 	if got := coffer(1, "deposits", "reject", first, "--as", as); !strings.Contains(got, "Nothing was changed") {
@@ -124,7 +134,10 @@ func flaggedDeposits(t *testing.T, w *localworld.World) {
 	if got := coffer(0, "deposits", "reject", second, "--as", as); !strings.Contains(got, faucet.Hex()) {
 		t.Errorf("reject: got %s, want to whom it goes", got)
 	}
-	if got := coffer(0, "deposits", "redirect", third, "--to", elsewhere.Hex(), "--reason", "LAW_ENFORCEMENT", "--reference", "case 77"); !strings.Contains(got, elsewhere.Hex()) {
+	if got := coffer(
+		0, "deposits", "redirect", third, "--to", elsewhere.Hex(), "--reason", "LAW_ENFORCEMENT", "--reference",
+		"case 77",
+	); !strings.Contains(got, elsewhere.Hex()) {
 		t.Errorf("redirect: got %s, want where it goes", got)
 	}
 	states := map[string]string{}
@@ -168,7 +181,11 @@ func flaggedDeposits(t *testing.T, w *localworld.World) {
 	types := map[string]int{}
 	until(t, "everything was told", func() bool {
 		clear(types)
-		ours("GET", "/events?limit=200&types=CUSTOMER_DEPOSIT,CUSTOMER_DEPOSIT_APPROVED,CUSTOMER_DEPOSIT_REJECTED,CUSTOMER_DEPOSIT_REDIRECTED", nil, &feed)
+		ours(
+			"GET",
+			"/events?limit=200&types=CUSTOMER_DEPOSIT,CUSTOMER_DEPOSIT_APPROVED,CUSTOMER_DEPOSIT_REJECTED,CUSTOMER_DEPOSIT_REDIRECTED",
+			nil, &feed,
+		)
 		for _, e := range feed.Data {
 			var d webhook.Deposit
 			if err := json.Unmarshal(e.Data, &d); err == nil && states[d.DepositID] != "" {
@@ -177,7 +194,9 @@ func flaggedDeposits(t *testing.T, w *localworld.World) {
 		}
 		return len(types) == 4
 	})
-	if got, want := fmt.Sprint(types), "map[CUSTOMER_DEPOSIT:3 CUSTOMER_DEPOSIT_APPROVED:1 CUSTOMER_DEPOSIT_REDIRECTED:1 CUSTOMER_DEPOSIT_REJECTED:1]"; got != want {
+	if got, want := fmt.Sprint(
+		types,
+	), "map[CUSTOMER_DEPOSIT:3 CUSTOMER_DEPOSIT_APPROVED:1 CUSTOMER_DEPOSIT_REDIRECTED:1 CUSTOMER_DEPOSIT_REJECTED:1]"; got != want {
 		t.Errorf("events: got %v, want %v", got, want)
 	}
 	coffer(0, "local", "risk", "clear", faucet.Hex())

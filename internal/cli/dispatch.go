@@ -18,7 +18,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// listMax is how many orders a list shows.
+// listMax bounds the orders in a list.
 const listMax = 200
 
 type dispatchCmd struct {
@@ -65,7 +65,9 @@ func (c dispatchList) Run(ctx context.Context, std streams) error {
 		if len(s.Transactions) > 0 {
 			fee = formatCostMax(mints, s.Chain, s.Transactions[0].Fees)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.ID, s.Purpose, s.Chain, shorten(string(s.Address)), nonce, s.Status,
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.ID, s.Purpose, s.Chain, shorten(
+			string(s.Address),
+		), nonce, s.Status,
 			formatAge(readAt.Sub(s.CreatedAt)), shorten(string(s.Hash)), fee, s.DescribeWait())
 	}
 	if truncated {
@@ -74,20 +76,23 @@ func (c dispatchList) Run(ctx context.Context, std streams) error {
 	return w.Flush()
 }
 
-// orderFlags is what the verbs on one order take.
+// orderFlags are the flags of the verbs on one order.
 type orderFlags struct {
 	configFlags
 	ID string `arg:"" help:"The order, which has the id of its withdrawal, sweep, top-up or place: wd_…, sw_…, gas_…, place_…"`
 }
 
-// openWorker opens the tools and finds the desk of the order's chain.
-func (c orderFlags) openWorker(ctx context.Context) (tools *app.App, d *dispatch.Worker, s dispatch.OrderView, err error) {
+// openWorker opens the tools and finds the dispatch worker of the order's chain.
+func (c orderFlags) openWorker(
+	ctx context.Context,
+) (tools *app.App, d *dispatch.Worker, s dispatch.OrderView, err error) {
 	if tools, err = c.openTools(ctx); err != nil {
 		return nil, nil, s, err
 	}
 	if s, err = c.loadOrder(ctx, tools); err == nil {
 		if d = tools.DispatchWorker(s.Chain); d == nil {
-			err = fmt.Errorf("order %s is on %s, which this configuration does not have; nothing was changed", c.ID, s.Chain)
+			err = fmt.Errorf("order %s is on %s, which this configuration does not have; nothing was changed", c.ID,
+				s.Chain)
 		}
 	}
 	if err != nil {
@@ -181,7 +186,9 @@ func (c dispatchShow) Run(ctx context.Context, std streams) error {
 		case "REFUSAL":
 			reason = "the signer's no"
 		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%v\t%s ago\t%s\t%s\n", t.Version, t.Act, reason, formatCostMax(mints, s.Chain, t.Fees), t.Fees.FeeCap,
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%v\t%s ago\t%s\t%s\n", t.Version, t.Act, reason, formatCostMax(
+			mints, s.Chain, t.Fees,
+		), t.Fees.FeeCap,
 			formatAge(readAt.Sub(t.CreatedAt)), sent, hash)
 	}
 	return w.Flush()
@@ -199,7 +206,8 @@ func (c dispatchBump) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(std.out, "Order %s gets a transaction of %v a gas in %v, after one of %v. The running service has it signed and sends it; one of them is mined, never both.\n",
+	fmt.Fprintf(std.out,
+		"Order %s gets a transaction of %v a gas in %v, after one of %v. The running service has it signed and sends it; one of them is mined, never both.\n",
 		c.ID, fees.FeeCap, *s.ChainSlot, s.Transactions[len(s.Transactions)-1].Fees.FeeCap)
 	return nil
 }
@@ -228,7 +236,11 @@ func (c dispatchCancel) Run(ctx context.Context, std streams) error {
 		}
 	}
 	if s.Status == dispatch.Recalled {
-		fmt.Fprintf(std.out, "Order %s had no slot and has ended: nothing of it is signed, nothing is out, and nobody is paid. %s\n", c.ID, describeRecalled(s))
+		fmt.Fprintf(
+			std.out,
+			"Order %s had no slot and has ended: nothing of it is signed, nothing is out, and nobody is paid. %s\n",
+			c.ID, describeRecalled(s),
+		)
 		return nil
 	}
 	consequence := "Nothing of it was signed, so nobody is paid"
@@ -237,14 +249,20 @@ func (c dispatchCancel) Run(ctx context.Context, std streams) error {
 			consequence = "What is out may still be mined first; then it is paid, and this did nothing"
 		}
 	}
-	fmt.Fprintf(std.out, "The slot of order %s, %v, is filled with a transaction that pays nobody. %s. Its amount stays held until either is final.\n", c.ID, *s.ChainSlot, consequence)
+	fmt.Fprintf(
+		std.out,
+		"The slot of order %s, %v, is filled with a transaction that pays nobody. %s. Its amount stays held until either is final.\n",
+		c.ID, *s.ChainSlot, consequence,
+	)
 	if len(s.TxMemberIDs) > 0 {
-		fmt.Fprintf(std.out, "That is the slot of %s too: what becomes of one becomes of all.\n", strings.Join(s.TxMemberIDs, ", "))
+		fmt.Fprintf(std.out, "That is the slot of %s too: what becomes of one becomes of all.\n",
+			strings.Join(s.TxMemberIDs, ", "))
 	}
 	return nil
 }
 
-// describeRecalled says what became of what an order was for that ended without a slot.
+// describeRecalled describes what happened to the cause of an order that was recalled without a
+// slot.
 func describeRecalled(s dispatch.OrderView) string {
 	switch s.Purpose {
 	case signer.Payment:
@@ -255,14 +273,17 @@ func describeRecalled(s dispatch.OrderView) string {
 	return "Its amount is where it was, and the service plans it again when it is worth it."
 }
 
-// newCannotCancel says what became of the money of an order without an open slot.
+// newCannotCancel describes what happened to the money of an order without an open slot.
 func newCannotCancel(s dispatch.OrderView) error {
 	switch s.Status {
 	case dispatch.Refused:
 		return fmt.Errorf("order %s has no slot to cancel: the signer refused it before it had one. Nothing is out. "+
 			"A withdrawal waits in AWAITING_APPROVAL: coffer withdrawals remove %s gives its amount back", s.ID, s.ID)
 	case dispatch.Stuck:
-		return fmt.Errorf("order %s is final on the chain and cannot be cancelled. Its amount stays held; coffer dispatch resolve %s looks at what it did", s.ID, s.ID)
+		return fmt.Errorf(
+			"order %s is final on the chain and cannot be cancelled. Its amount stays held; coffer dispatch resolve %s looks at what it did",
+			s.ID, s.ID,
+		)
 	}
 	return fmt.Errorf("order %s is %s: it has ended and nothing was done", s.ID, s.Status)
 }
@@ -282,12 +303,17 @@ func (c dispatchResolve) Run(ctx context.Context, std streams) error {
 	defer tools.Close()
 	switch {
 	case (c.As == "") != (c.Because == ""):
-		return errors.New("nothing was done: --as paid or --as unpaid goes with --because WHY, and neither without the other")
+		return errors.New(
+			"nothing was done: --as paid or --as unpaid goes with --because WHY, and neither without the other",
+		)
 	case c.As != "":
 		if err := tools.DecideStuck(ctx, c.ID, c.As == "paid", operator, c.Because); err != nil {
 			return err
 		}
-		fmt.Fprintf(std.out, "Order %s has ended as %s, by your word. Run coffer verify to see whether the chain agrees.\n", c.ID, c.As)
+		fmt.Fprintf(
+			std.out, "Order %s has ended as %s, by your word. Run coffer verify to see whether the chain agrees.\n",
+			c.ID, c.As,
+		)
 		return nil
 	}
 	status, err := d.ResolveStuck(ctx, c.ID, operator, c.Short)
@@ -298,14 +324,15 @@ func (c dispatchResolve) Run(ctx context.Context, std streams) error {
 	if status == dispatch.Failed {
 		became = "Nothing had moved, and its amount was given back."
 	}
-	fmt.Fprintf(std.out, "Order %s is %s by the balances of its block. %s The token stays in quarantine.\n", c.ID, status, became)
+	fmt.Fprintf(std.out, "Order %s is %s by the balances of its block. %s The token stays in quarantine.\n", c.ID,
+		status, became)
 	return nil
 }
 
-// operator is whoever runs a command on this machine.
+// operator is the person who runs a command on this machine.
 var operator = audit.Operator("cli")
 
-// formatCostMax is what a transaction costs at most, in its chain's coin.
+// formatCostMax formats the maximum cost of a transaction, in its chain's native coin.
 func formatCostMax(mints mint.Catalogue, name chain.Name, fees chain.Fees) string {
 	cost, err := fees.Max()
 	if err != nil {
@@ -321,7 +348,8 @@ func formatNative(mints mint.Catalogue, name chain.Name, units money.Amount) str
 	return units.String() + " units"
 }
 
-// shorten is the beginning and the end of an address or a hash; show gives it whole.
+// shorten returns the beginning and the end of an address or a hash; the show command prints it
+// completely.
 func shorten(s string) string {
 	const head, tail = 8, 6
 	if s == "" {
@@ -333,7 +361,7 @@ func shorten(s string) string {
 	return s[:head] + "…" + s[len(s)-tail:]
 }
 
-// formatAge is a duration as a person says it.
+// formatAge formats a duration for people.
 func formatAge(d time.Duration) string {
 	switch {
 	case d < time.Minute:

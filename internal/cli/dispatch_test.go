@@ -32,7 +32,10 @@ func newDispatchEnv(t *testing.T) *dispatchEnv {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	t.Cleanup(cancel)
-	w, err := localworld.Start(ctx, localworld.Options{PrepareDatabase: pgtest.FillDataDir, Dir: t.TempDir(), BlockTime: time.Second, Log: slog.New(slog.DiscardHandler)})
+	w, err := localworld.Start(ctx, localworld.Options{
+		PrepareDatabase: pgtest.FillDataDir, Dir: t.TempDir(), BlockTime: time.Second,
+		Log: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +141,8 @@ func (s *dispatchEnv) withdraw(key string) string {
 	}
 	s.until("a balance", func() (bool, string) {
 		status := s.call("/withdraw", map[string]any{
-			"mintId": s.usdc().ID, "customerId": "ann", "amount": "5000000", "toAddress": stranger, "idempotencyKey": key,
+			"mintId": s.usdc().ID, "customerId": "ann", "amount": "5000000", "toAddress": stranger,
+			"idempotencyKey": key,
 		}, &w)
 		return status == http.StatusAccepted, fmt.Sprint(status)
 	})
@@ -170,7 +174,9 @@ func TestAPersonSeesAndSteersWhatIsOnItsWayOut(t *testing.T) {
 	s.must(node.SetIntervalMining(s.ctx, 0))
 	second := s.withdraw("second")
 	s.shows(second, `state +BROADCAST`, `1 +PAY +the order`)
-	if said := s.coffer(0, "dispatch", "list"); !regexp.MustCompile(second + ` +PAYMENT +ETHEREUM +0x\S+ +\d+ +BROADCAST +\S+ +0x\S+ +0\.\d+ ETH +a final block`).MatchString(said) {
+	if said := s.coffer(0, "dispatch", "list"); !regexp.MustCompile(
+		second + ` +PAYMENT +ETHEREUM +0x\S+ +\d+ +BROADCAST +\S+ +0x\S+ +0\.\d+ ETH +a final block`,
+	).MatchString(said) {
 		t.Errorf("got %q, want a line of what is out", said)
 	}
 	s.until("a bump", func() (bool, string) {
@@ -182,7 +188,8 @@ func TestAPersonSeesAndSteersWhatIsOnItsWayOut(t *testing.T) {
 	s.must(node.SetNextBlockBaseFee(s.ctx, big.NewInt(1_000_000_000_000)))
 	s.must(node.MineBlocks(s.ctx, 1))
 	s.shows(second, `state +BROADCAST`, `waits for .*configured cap`)
-	if said := s.coffer(1, "dispatch", "bump", second); !strings.Contains(said, "fee_cap") || !strings.Contains(said, "can still be mined") {
+	if said := s.coffer(1, "dispatch", "bump", second); !strings.Contains(said, "fee_cap") ||
+		!strings.Contains(said, "can still be mined") {
 		t.Errorf("got %q, want the cap and what becomes of the money", said)
 	}
 	for verb, want := range map[string]string{"cancel": "PAID", "resolve": "Only a STUCK order"} {
@@ -193,7 +200,9 @@ func TestAPersonSeesAndSteersWhatIsOnItsWayOut(t *testing.T) {
 	if said := s.coffer(1, "dispatch", "resolve", first, "--as", "paid"); !strings.Contains(said, "--because WHY") {
 		t.Errorf("got %q, want that a word needs its reason", said)
 	}
-	if said := s.coffer(1, "dispatch", "resolve", first, "--as", "unpaid", "--because", "a guess"); !strings.Contains(said, "does not wait for a decision") {
+	if said := s.coffer(
+		1, "dispatch", "resolve", first, "--as", "unpaid", "--because", "a guess",
+	); !strings.Contains(said, "does not wait for a decision") {
 		t.Errorf("got %q, want that nothing is to be decided", said)
 	}
 	if said := s.coffer(1, "dispatch", "show", "wd_nobody"); !strings.Contains(said, "no order") {
@@ -214,15 +223,17 @@ func TestAPersonSeesAndSteersWhatIsOnItsWayOut(t *testing.T) {
 	s.must(node.SetIntervalMining(s.ctx, time.Second))
 	s.shows(back, `state +FAILED`)
 
-	// Somebody has the key of the treasury.
-	m := regexp.MustCompile(s.Info.OrganizationID + `  .*\n  ETHEREUM +(0x[0-9a-fA-F]{40})`).FindStringSubmatch(s.coffer(0, "wallets"))
+	// An attacker has the key of the treasury.
+	m := regexp.MustCompile(s.Info.OrganizationID + `  .*\n  ETHEREUM +(0x[0-9a-fA-F]{40})`).
+		FindStringSubmatch(s.coffer(0, "wallets"))
 	if m == nil {
 		t.Fatal("no treasury is shown")
 	}
 	before, err := node.Eth.NonceAt(s.ctx, common.HexToAddress(m[1]), nil)
 	s.must(err)
 	s.must(node.RPC.CallContext(s.ctx, nil, "anvil_impersonateAccount", m[1]))
-	s.must(node.RPC.CallContext(s.ctx, nil, "eth_sendTransaction", map[string]any{"from": m[1], "to": stranger, "value": "0x1"}))
+	s.must(node.RPC.CallContext(s.ctx, nil, "eth_sendTransaction",
+		map[string]any{"from": m[1], "to": stranger, "value": "0x1"}))
 	s.until("a foreign transaction in a block", func() (bool, string) {
 		n, err := node.Eth.NonceAt(s.ctx, common.HexToAddress(m[1]), nil)
 		s.must(err)
@@ -230,7 +241,8 @@ func TestAPersonSeesAndSteersWhatIsOnItsWayOut(t *testing.T) {
 	})
 	third := s.withdraw("third")
 	s.shows(third, `slot +none: nothing is signed`, `waits for +somebody to lift what stops it: frozen \(WALLET\)`)
-	if said := s.coffer(0, "dispatch", "cancel", third); !strings.Contains(said, "nothing is out") || !strings.Contains(said, "REJECTED and its amount may be spent again") {
+	if said := s.coffer(0, "dispatch", "cancel", third); !strings.Contains(said, "nothing is out") ||
+		!strings.Contains(said, "REJECTED and its amount may be spent again") {
 		t.Errorf("got %q, want where the money is", said)
 	}
 	if said := s.coffer(1, "dispatch", "cancel", third); !strings.Contains(said, "WITHDRAWN") {

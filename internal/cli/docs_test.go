@@ -26,7 +26,8 @@ func sampleOf(t *testing.T, file, name string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := regexp.MustCompile("(?s)\n```[a-z]+ " + regexp.QuoteMeta(name) + "\n(.*?)\n```\n").FindStringSubmatch(string(text))
+	m := regexp.MustCompile("(?s)\n```[a-z]+ " + regexp.QuoteMeta(name) + "\n(.*?)\n```\n").
+		FindStringSubmatch(string(text))
 	if m == nil {
 		t.Fatalf("%s has no sample %s", file, name)
 	}
@@ -46,10 +47,12 @@ func TestTheSamplesOfTheSignersRunbookAreTaken(t *testing.T) {
 		t.Errorf("signer.toml: got %+v %v, want it taken", conf.Signer.Serve, err)
 	}
 	// The other side is a part of a configuration: the sample without its socket.
-	whole := regexp.MustCompile(`(?s)\[signer\]\n.*?\n\n`).ReplaceAllString(sample(t, "coffer.toml"), sampleOf(t, runbook, "coffer.toml")+"\n\n")
+	whole := regexp.MustCompile(`(?s)\[signer\]\n.*?\n\n`).
+		ReplaceAllString(sample(t, "coffer.toml"), sampleOf(t, runbook, "coffer.toml")+"\n\n")
 	for name, text := range map[string]string{
-		"coffer.toml": whole, "secrets/database-url": "postgres://coffer:pw@db/coffer", "secrets/owner-url": "postgres://o:pw@db/coffer",
-		"secrets/ethereum": "https://one.example.com https://two.example.net",
+		"coffer.toml": whole, "secrets/database-url": "postgres://coffer:pw@db/coffer",
+		"secrets/owner-url": "postgres://o:pw@db/coffer",
+		"secrets/ethereum":  "https://one.example.com https://two.example.net",
 	} {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -79,7 +82,8 @@ func TestTheSamplesOfTheDocumentAreTaken(t *testing.T) {
 		return path
 	}
 	conf := write("coffer.toml", sample(t, "coffer.toml"))
-	if code, _, err := run(t, "config", "check", conf); code != 1 || !strings.Contains(err, "database.url_file") || !strings.Contains(err, "chains.ETHEREUM.endpoints_file") {
+	if code, _, err := run(t, "config", "check", conf); code != 1 || !strings.Contains(err, "database.url_file") ||
+		!strings.Contains(err, "chains.ETHEREUM.endpoints_file") {
 		t.Errorf("without its files: got %d %q, want 1 and each file named", code, err)
 	}
 	write("secrets/database-url", "postgres://coffer:pw@db.internal/coffer?sslmode=verify-full\n")
@@ -88,7 +92,8 @@ func TestTheSamplesOfTheDocumentAreTaken(t *testing.T) {
 	if code, out, err := run(t, "config", "check", conf); code != 0 || !strings.Contains(out, "sound") {
 		t.Errorf("got %d %q, want 0 and that it is sound", code, err)
 	}
-	if code, out, err := run(t, "config", "check", write("api.toml", sample(t, "api.toml"))); code != 0 || !strings.Contains(out, "sound") {
+	if code, out, err := run(t, "config", "check", write("api.toml", sample(t, "api.toml"))); code != 0 ||
+		!strings.Contains(out, "sound") {
 		t.Errorf("api.toml: got %d %q, want it sound", code, err)
 	}
 	if _, err := app.ReadSignerConfig(write("signer.toml", sample(t, "signer.toml"))); err != nil {
@@ -107,7 +112,11 @@ func TestTheCommandsOfTheDocumentsAreTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	quoted := regexp.MustCompile("(?m)^ {4,}coffer ([^#\n]*)|`coffer\\s([^`]*)`")
-	for _, file := range []string{"../../docs/runbooks/restore.md", "../../docs/runbooks/alerts.md", "../../docs/runbooks/signer-host.md", "../../docs/running.md", "../../docs/operator.md", "../../docs/screening.md", "../../docs/testing.md"} {
+	for _, file := range []string{
+		"../../docs/runbooks/restore.md",
+		"../../docs/runbooks/alerts.md", "../../docs/runbooks/signer-host.md", "../../docs/running.md",
+		"../../docs/operator.md", "../../docs/screening.md", "../../docs/testing.md",
+	} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -124,7 +133,7 @@ func TestTheCommandsOfTheDocumentsAreTaken(t *testing.T) {
 	}
 }
 
-// taken tells what of a command line is none of the program; "" when all is.
+// taken returns the part of a command line that the program does not have; "" if it has all.
 // Alternatives have a bar between them.
 func taken(parser *kong.Kong, words []string) string {
 	node := parser.Model.Node
@@ -132,7 +141,9 @@ func taken(parser *kong.Kong, words []string) string {
 		if strings.HasPrefix(word, "--") {
 			for option := range strings.SplitSeq(word, "|") {
 				name, _, _ := strings.Cut(strings.TrimPrefix(option, "--"), "=")
-				if !slices.ContainsFunc(slices.Concat(node.AllFlags(false)...), func(f *kong.Flag) bool { return f.Name == name }) {
+				if !slices.ContainsFunc(
+					slices.Concat(node.AllFlags(false)...), func(f *kong.Flag) bool { return f.Name == name },
+				) {
 					return "got no option --" + name
 				}
 			}

@@ -17,7 +17,7 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// followInterval is the pause between two looks for new events.
+// followInterval is the pause between two polls for new events.
 const followInterval = 300 * time.Millisecond
 
 type eventsCmd struct {
@@ -25,7 +25,7 @@ type eventsCmd struct {
 	Tail eventsTail `cmd:"" help:"Show the last events, then each new one as it comes, until Ctrl-C."`
 }
 
-// eventFlags says which events are shown.
+// eventFlags select the events to show.
 type eventFlags struct {
 	configFlags
 	Org  string   `help:"Only of this organization, org_…"`
@@ -33,7 +33,7 @@ type eventFlags struct {
 	JSON bool     `name:"json" help:"Write the body that is signed and sent, one a line."`
 }
 
-// readTypes are those that were asked for.
+// readTypes returns the requested types.
 func (c eventFlags) readTypes() ([]event.Type, error) {
 	var types []event.Type
 	for _, text := range c.Type {
@@ -92,7 +92,9 @@ func (c eventsList) Run(ctx context.Context, std streams) error {
 	})
 }
 
-func readFeed(ctx context.Context, db *pg.DB, orgID string, afterSeq int64, types []event.Type, limit int) (found event.Page, err error) {
+func readFeed(
+	ctx context.Context, db *pg.DB, orgID string, afterSeq int64, types []event.Type, limit int,
+) (found event.Page, err error) {
 	return found, db.ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) (err error) {
 		found, err = event.ReadFeed(ctx, tx, orgID, afterSeq, types, limit)
 		return err
@@ -114,7 +116,9 @@ func (c eventsTail) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	defer tools.Close()
-	t := eventTail{db: tools.DB(), org: c.Org, types: types, show: func(body []byte) error { return printEvent(std.out, body, c.JSON, time.TimeOnly) }}
+	t := eventTail{db: tools.DB(), org: c.Org, types: types, show: func(body []byte) error {
+		return printEvent(std.out, body, c.JSON, time.TimeOnly)
+	}}
 	if err := t.setStart(ctx, c.Last); err != nil {
 		return err
 	}
@@ -128,7 +132,7 @@ func (c eventsTail) Run(ctx context.Context, std streams) error {
 	}
 }
 
-// waitFor waits; it returns false when ctx has ended.
+// waitFor waits for d; it returns false if ctx has ended.
 func waitFor(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -143,14 +147,14 @@ func waitFor(ctx context.Context, d time.Duration) bool {
 // eventTail shows the new events of organizations.
 type eventTail struct {
 	db    *pg.DB
-	org   string // "": of all
+	org   string // "" means all organizations
 	types []event.Type
 	show  func(body []byte) error
 
-	lastShown map[string]int64 // by organization, the sequence that was shown last
+	lastShown map[string]int64 // by organization, the last sequence number shown
 }
 
-// setStart sets the place of each organization that many events before its last one.
+// setStart sets the position of each organization to that many events before its last one.
 func (t *eventTail) setStart(ctx context.Context, last int64) error {
 	t.lastShown = map[string]int64{}
 	return forOrgs(ctx, t.db, t.org, func(orgID string) error {
@@ -162,7 +166,7 @@ func (t *eventTail) setStart(ctx context.Context, last int64) error {
 	})
 }
 
-// showNew shows the events that came since the step before.
+// showNew shows the events since the last call.
 func (t *eventTail) showNew(ctx context.Context) error {
 	return forOrgs(ctx, t.db, t.org, func(orgID string) error {
 		for {
@@ -182,7 +186,7 @@ func (t *eventTail) showNew(ctx context.Context) error {
 	})
 }
 
-// printEvent writes an event on a line: for a person, or as it is sent.
+// printEvent prints an event on one line: for a person, or as it is sent.
 func printEvent(out io.Writer, body []byte, asJSON bool, layout string) error {
 	if asJSON {
 		_, err := fmt.Fprintf(out, "%s\n", body)
@@ -200,8 +204,7 @@ func printEvent(out io.Writer, body []byte, asJSON bool, layout string) error {
 	return err
 }
 
-// formatEvent is what an event tells, in one line: the amount, whose it is, what became of
-// it, and the id.
+// formatEvent describes an event in one line: the amount, the owner, the result, and the id.
 func formatEvent(e webhook.Envelope) (string, error) {
 	var ids struct{ DepositID, WithdrawalID, TransferID string }
 	if err := json.Unmarshal(e.Data, &ids); err != nil {
@@ -213,18 +216,21 @@ func formatEvent(e webhook.Envelope) (string, error) {
 	case ids.DepositID != "":
 		var d webhook.Deposit
 		err = json.Unmarshal(e.Data, &d)
-		line = fmt.Sprintf("%s on %s for %s, %s", formatAmount(d), d.Chain, ownerName(d.CustomerID, d.Product), d.Status)
+		line = fmt.Sprintf("%s on %s for %s, %s", formatAmount(d), d.Chain, ownerName(d.CustomerID, d.Product),
+			d.Status)
 		if d.RiskOfFunds != nil {
 			line += ", risk " + *d.RiskOfFunds
 		}
 	case ids.WithdrawalID != "":
 		var w webhook.Withdrawal
 		err = json.Unmarshal(e.Data, &w)
-		line = fmt.Sprintf("%s %s on %s of %s to %s, %s", w.AmountDecimal, w.Mint.Symbol, w.Mint.Chain, ownerName(w.CustomerID, w.Product), shorten(w.ToAddress), formatStatus(w))
+		line = fmt.Sprintf("%s %s on %s of %s to %s, %s", w.AmountDecimal, w.Mint.Symbol, w.Mint.Chain,
+			ownerName(w.CustomerID, w.Product), shorten(w.ToAddress), formatStatus(w))
 	case ids.TransferID != "":
 		var t webhook.Transfer
 		err = json.Unmarshal(e.Data, &t)
-		line = fmt.Sprintf("%s %s from %s to %s", t.AmountDecimal, t.Mint.Symbol, ownerName(t.From.CustomerID, t.From.Product), ownerName(t.To.CustomerID, t.To.Product))
+		line = fmt.Sprintf("%s %s from %s to %s", t.AmountDecimal, t.Mint.Symbol,
+			ownerName(t.From.CustomerID, t.From.Product), ownerName(t.To.CustomerID, t.To.Product))
 	default:
 		line = string(e.Data)
 	}
@@ -234,21 +240,23 @@ func formatEvent(e webhook.Envelope) (string, error) {
 	return strings.TrimSpace(line + "  " + ids.DepositID + ids.WithdrawalID + ids.TransferID), nil
 }
 
-// worldLog writes to the terminal of a local world what happens in it: a line for each
-// event, and one when an endpoint begins to fail or answers again.
+// worldLog writes the events of a local world to its terminal: a line for each event, and one when
+// an endpoint starts to fail or recovers.
 type worldLog struct {
 	db  *pg.DB
 	out io.Writer
 
 	events    eventTail
 	failing   map[string]bool // by endpoint
-	lastError string          // the error that was told last
+	lastError string          // the last error shown
 }
 
 // runUntilDone writes until ctx ends.
 func (j *worldLog) runUntilDone(ctx context.Context) {
 	j.failing = map[string]bool{}
-	j.events = eventTail{db: j.db, show: func(body []byte) error { return printEvent(j.out, body, false, time.TimeOnly) }}
+	j.events = eventTail{db: j.db, show: func(body []byte) error {
+		return printEvent(j.out, body, false, time.TimeOnly)
+	}}
 	begun := false
 	for {
 		var err error
@@ -269,7 +277,7 @@ func (j *worldLog) runUntilDone(ctx context.Context) {
 	}
 }
 
-// printWebhooks tells of endpoints that began to fail, and of those that answer again.
+// printWebhooks reports endpoints that started to fail, and those that recovered.
 func (j *worldLog) printWebhooks(ctx context.Context) error {
 	endpoints := &delivery.Endpoints{}
 	return forOrgs(ctx, j.db, "", func(orgID string) error {
@@ -287,11 +295,13 @@ func (j *worldLog) printWebhooks(ctx context.Context) error {
 				if !failing {
 					fmt.Fprintf(j.out, "%s  webhook delivered again to %s  %s\n", timeText, e.URL, e.ID)
 				} else {
-					attempts, err := endpoints.Log(ctx, tx, orgID, e.ID, delivery.AttemptFilter{Outcome: delivery.Failed}, page.Page{Limit: 1, Desc: true})
+					attempts, err := endpoints.Log(ctx, tx, orgID, e.ID,
+						delivery.AttemptFilter{Outcome: delivery.Failed}, page.Page{Limit: 1, Desc: true})
 					if err != nil {
 						return err
 					}
-					fmt.Fprintf(j.out, "%s  webhook FAILS to %s: %s  %s\n", timeText, e.URL, formatAttempts(attempts.Items), e.ID)
+					fmt.Fprintf(j.out, "%s  webhook FAILS to %s: %s  %s\n", timeText, e.URL,
+						formatAttempts(attempts.Items), e.ID)
 				}
 				j.failing[e.ID] = failing
 			}
@@ -300,13 +310,15 @@ func (j *worldLog) printWebhooks(ctx context.Context) error {
 	})
 }
 
-// formatAttempts tells why the last attempt failed, and when the next one is.
+// formatAttempts describes why the last attempt failed, and when the next one is due.
 func formatAttempts(last []delivery.Attempt) string {
 	if len(last) == 0 {
 		return "no attempt is kept"
 	}
 	attempt := last[0]
-	parts := slices.DeleteFunc([]string{attempt.Error, fmt.Sprintf("of %s", attempt.Type)}, func(s string) bool { return s == "" })
+	parts := slices.DeleteFunc([]string{attempt.Error, fmt.Sprintf("of %s", attempt.Type)}, func(s string) bool {
+		return s == ""
+	})
 	if attempt.NextAt != nil {
 		parts = append(parts, "next attempt at "+attempt.NextAt.UTC().Format(time.TimeOnly))
 	}

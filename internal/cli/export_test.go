@@ -2,10 +2,10 @@ package cli
 
 import "github.com/alecthomas/kong"
 
-// GasWanted is what an operator is asked to send.
+// GasWanted returns the amount of gas that an operator is asked to send.
 var GasWanted = gasWanted
 
-// Tree is the whole command line.
+// Tree is the complete command line.
 func Tree() (*kong.Node, error) {
 	parser, err := kong.New(new(commands), kong.Name("coffer"))
 	if err != nil {

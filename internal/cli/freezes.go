@@ -39,12 +39,13 @@ func (c freezesList) Run(ctx context.Context, std streams) error {
 		fmt.Fprintln(std.out, "Nothing is frozen.")
 	}
 	for _, f := range freezes {
-		fmt.Fprintf(std.out, "%s  %s  %s by %s since %s\n  %s\n", f.ID, f.Scope, freezeTarget(f), f.Source, f.CreatedAt.UTC().Format("2006-01-02 15:04:05"), f.Reason)
+		fmt.Fprintf(std.out, "%s  %s  %s by %s since %s\n  %s\n", f.ID, f.Scope, freezeTarget(f), f.Source,
+			f.CreatedAt.UTC().Format("2006-01-02 15:04:05"), f.Reason)
 	}
 	return nil
 }
 
-// freezeTarget names what a freeze stops.
+// freezeTarget returns the name of what a freeze stops.
 func freezeTarget(f freeze.Freeze) string {
 	switch f.Scope {
 	case freeze.ScopeChain:
@@ -68,7 +69,7 @@ type freezesPut struct {
 	Because    string `required:"" help:"Why, for whoever has to decide about lifting it."`
 }
 
-// readTarget is what the flags name: one thing.
+// readTarget returns the one target that the flags name.
 func (c freezesPut) readTarget() (freeze.Freeze, error) {
 	named := 0
 	for _, isSet := range []bool{c.Everything, c.Chain != "", c.Org != ""} {
@@ -76,7 +77,10 @@ func (c freezesPut) readTarget() (freeze.Freeze, error) {
 			named++
 		}
 	}
-	f := freeze.Freeze{Source: freeze.SourceOperator, Reason: c.Because, Actor: operator, OrgID: c.Org, CustomerID: c.Customer, Chain: chain.Name(c.Chain)}
+	f := freeze.Freeze{
+		Source: freeze.SourceOperator, Reason: c.Because, Actor: operator, OrgID: c.Org, CustomerID: c.Customer,
+		Chain: chain.Name(c.Chain),
+	}
 	switch {
 	case named != 1 || c.Customer != "" && c.Org == "":
 		return f, fault.New(fault.Invalid, fault.InvalidRequest,
@@ -103,7 +107,8 @@ func (c freezesPut) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	if _, runs := conf.Chains[wanted.Chain]; wanted.Scope == freeze.ScopeChain && !runs {
-		return fault.New(fault.Invalid, fault.InvalidRequest, "%q does not run here, so there is nothing to freeze. No money moved.", c.Chain)
+		return fault.New(fault.Invalid, fault.InvalidRequest,
+			"%q does not run here, so there is nothing to freeze. No money moved.", c.Chain)
 	}
 	tools, err := c.openTools(ctx)
 	if err != nil {
@@ -113,7 +118,7 @@ func (c freezesPut) Run(ctx context.Context, std streams) error {
 	var f freeze.Freeze
 	var added bool
 	err = tools.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		// A name that is nobody's would be told as frozen, and somebody else would not be.
+		// An unknown id would be reported as frozen, while the one that was meant would not be.
 		if wanted.OrgID != "" {
 			if _, err := org.LoadView(ctx, tx, wanted.OrgID); err != nil {
 				return err
@@ -131,10 +136,14 @@ func (c freezesPut) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	if !added {
-		fmt.Fprintf(std.out, "%s is frozen since %s already (%s): %s\nNothing was changed; its first reason stays.\n", freezeTarget(f), f.CreatedAt.UTC().Format(time.RFC3339), f.ID, f.Reason)
+		fmt.Fprintf(std.out, "%s is frozen since %s already (%s): %s\nNothing was changed; its first reason stays.\n",
+			freezeTarget(f), f.CreatedAt.UTC().Format(time.RFC3339), f.ID, f.Reason)
 		return nil
 	}
-	fmt.Fprintf(std.out, "%s is frozen (%s). Deposits are credited as usual; nothing leaves until: coffer freezes lift %s\n", freezeTarget(f), f.ID, f.ID)
+	fmt.Fprintf(
+		std.out, "%s is frozen (%s). Deposits are credited as usual; nothing leaves until: coffer freezes lift %s\n",
+		freezeTarget(f), f.ID, f.ID,
+	)
 	return nil
 }
 

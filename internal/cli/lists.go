@@ -18,7 +18,7 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// listFlags is what the commands take that show a list.
+// listFlags are the flags of the commands that show a list.
 type listFlags struct {
 	configFlags
 	Org   string `help:"Only of this organization, org_…"`
@@ -26,9 +26,12 @@ type listFlags struct {
 	JSON  bool   `name:"json" help:"Write one line of JSON each, as the operator's interface has them, instead of a table."`
 }
 
-// printList prints pages of a list until it ends or has as many as were asked for. row is a
-// line of the table, with tabs between its columns, and object is the line of JSON.
-func printList[T any](out io.Writer, l listFlags, titles, emptyText string, read func(page.Page) (page.Result[T], error), row func(T) string, object func(T) any) error {
+// printList prints pages of a list until it ends or the limit is reached. row returns a line of the
+// table, with tabs between its columns, and object returns the line of JSON.
+func printList[T any](
+	out io.Writer, l listFlags, titles, emptyText string, read func(page.Page) (page.Result[T], error),
+	row func(T) string, object func(T) any,
+) error {
 	if l.Limit < 0 {
 		return errors.New("--limit is 0, for all, or a number above it")
 	}
@@ -86,8 +89,12 @@ func (c depositsList) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	defer tools.Close()
-	f := deposit.Filter{CustomerID: c.Customer, Status: strings.ToUpper(c.Status), Chain: strings.ToUpper(c.Chain), MintID: c.Mint, TxHash: c.Tx}
-	return printList(std.out, c.listFlags, "DEPOSIT\tCUSTOMER\tAMOUNT\tCHAIN\tSTATUS\tCONFIRMATIONS\tSEEN\tTRANSACTION", "There is no such deposit.",
+	f := deposit.Filter{
+		CustomerID: c.Customer, Status: strings.ToUpper(c.Status), Chain: strings.ToUpper(c.Chain), MintID: c.Mint,
+		TxHash: c.Tx,
+	}
+	return printList(std.out, c.listFlags, "DEPOSIT\tCUSTOMER\tAMOUNT\tCHAIN\tSTATUS\tCONFIRMATIONS\tSEEN\tTRANSACTION",
+		"There is no such deposit.",
 		func(p page.Page) (found page.Result[deposit.OrgDeposit], err error) {
 			return found, tools.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
 				found, err = deposit.ListAcrossOrgs(ctx, tx, c.Org, f, p)
@@ -96,19 +103,21 @@ func (c depositsList) Run(ctx context.Context, std streams) error {
 		},
 		func(o deposit.OrgDeposit) string {
 			d := o.Object
-			return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%d of %d\t%s\t%s", d.DepositID, ownerName(d.CustomerID, d.Product), formatAmount(d), d.Chain, d.Status,
+			return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%d of %d\t%s\t%s", d.DepositID, ownerName(
+				d.CustomerID, d.Product,
+			), formatAmount(d), d.Chain, d.Status,
 				d.Confirmations, d.ConfirmationsRequired, d.CreatedAt, shorten(d.TxHash))
 		},
 		func(o deposit.OrgDeposit) any {
-			return struct { // as the operator's interface has it
+			return struct { // as in the operator's interface
 				OrganizationID string `json:"organizationId"`
 				webhook.Deposit
 			}{o.OrgID, o.Object}
 		})
 }
 
-// ownerName is whose balance a deposit or a withdrawal concerns: a customer's, or a
-// product's of the organization.
+// ownerName returns the owner of a deposit's or withdrawal's balance: a customer, or a product of
+// the organization.
 func ownerName(customer, product *string) string {
 	switch {
 	case customer != nil:
@@ -134,14 +143,20 @@ func (c withdrawalsList) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	defer tools.Close()
-	f := withdrawal.Filter{CustomerID: c.Customer, Status: strings.ToUpper(c.Status), Chain: strings.ToUpper(c.Chain), MintID: c.Mint, TxHash: c.Tx}
-	return printList(std.out, c.listFlags, "WITHDRAWAL\tFROM\tAMOUNT\tCHAIN\tTO\tSTATUS\tREQUESTED\tTRANSACTION", "There is no such withdrawal.",
+	f := withdrawal.Filter{
+		CustomerID: c.Customer, Status: strings.ToUpper(c.Status), Chain: strings.ToUpper(c.Chain), MintID: c.Mint,
+		TxHash: c.Tx,
+	}
+	return printList(std.out, c.listFlags, "WITHDRAWAL\tFROM\tAMOUNT\tCHAIN\tTO\tSTATUS\tREQUESTED\tTRANSACTION",
+		"There is no such withdrawal.",
 		func(p page.Page) (page.Result[withdrawal.OrgWithdrawal], error) {
 			return tools.WithdrawalService().ListAcrossOrgs(ctx, c.Org, f, p)
 		},
 		func(o withdrawal.OrgWithdrawal) string {
 			w := o.Object
-			return fmt.Sprintf("%s\t%s\t%s %s\t%s\t%s\t%s\t%s\t%s", w.WithdrawalID, ownerName(w.CustomerID, w.Product), w.AmountDecimal, w.Mint.Symbol,
+			return fmt.Sprintf("%s\t%s\t%s %s\t%s\t%s\t%s\t%s\t%s", w.WithdrawalID, ownerName(
+				w.CustomerID, w.Product,
+			), w.AmountDecimal, w.Mint.Symbol,
 				w.Mint.Chain, shorten(w.ToAddress), formatStatus(w), w.CreatedAt, shortHash(w))
 		},
 		func(o withdrawal.OrgWithdrawal) any {
@@ -152,7 +167,7 @@ func (c withdrawalsList) Run(ctx context.Context, std streams) error {
 		})
 }
 
-// formatStatus is a withdrawal's status with what a person needs to know of it.
+// formatStatus formats a withdrawal's status with the details for a person.
 func formatStatus(w webhook.Withdrawal) string {
 	reason := w.FailureReason
 	if reason == nil {
@@ -192,7 +207,8 @@ func (c customersList) Run(ctx context.Context, std streams) error {
 	defer tools.Close()
 	f := customer.Filter{CustomerID: c.Customer, Status: strings.ToUpper(c.Status)}
 	return forOrgs(ctx, tools.DB(), c.Org, func(orgID string) error {
-		return printList(std.out, c.listFlags, "CUSTOMER\tSTATUS\tE-MAIL\tSINCE\tORGANIZATION", "There is no such customer of "+orgID+".",
+		return printList(std.out, c.listFlags, "CUSTOMER\tSTATUS\tE-MAIL\tSINCE\tORGANIZATION",
+			"There is no such customer of "+orgID+".",
 			func(p page.Page) (found page.Result[customer.Customer], err error) {
 				return found, tools.DB().ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) (err error) {
 					found, err = customer.List(ctx, tx, orgID, f, p)
@@ -208,13 +224,14 @@ func (c customersList) Run(ctx context.Context, std streams) error {
 			},
 			func(c customer.Customer) any {
 				return map[string]any{
-					"organizationId": orgID, "customerId": c.ID, "status": c.Status(), "email": c.Email, "metadata": c.Metadata, "createdAt": webhook.At(c.CreatedAt),
+					"organizationId": orgID, "customerId": c.ID, "status": c.Status(), "email": c.Email,
+					"metadata": c.Metadata, "createdAt": webhook.At(c.CreatedAt),
 				}
 			})
 	})
 }
 
-// forOrgs calls a function with an organization, or with every one when none is named.
+// forOrgs calls fn for the named organization, or for every one if none is named.
 func forOrgs(ctx context.Context, db *pg.DB, named string, fn func(orgID string) error) error {
 	if named != "" {
 		return fn(named)

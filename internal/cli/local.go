@@ -56,7 +56,8 @@ func (c localRun) Run(ctx context.Context, std streams) error {
 	}
 	started := time.Now()
 	w, err := localworld.Start(ctx, localworld.Options{
-		Chains: chains, StateDir: c.Keep, Limits: c.Limits, OutageProxies: true, Port: c.Port, OperatorPort: c.OperatorPort, OpsPort: c.OpsPort, ChainPort: c.ChainPort, DatabasePort: c.DatabasePort,
+		Chains: chains, StateDir: c.Keep, Limits: c.Limits, OutageProxies: true, Port: c.Port,
+		OperatorPort: c.OperatorPort, OpsPort: c.OpsPort, ChainPort: c.ChainPort, DatabasePort: c.DatabasePort,
 		Log:      slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: level})),
 		Progress: func(format string, args ...any) { fmt.Fprintf(std.out, "  "+format+"\n", args...) },
 	})
@@ -75,7 +76,7 @@ func (c localRun) Run(ctx context.Context, std streams) error {
 	return errors.Join(err, w.Stop())
 }
 
-// localChains reads the names of chains that a local world can have.
+// localChains parses the names of the chains that a local world can have.
 func localChains(names []string) ([]chain.Name, error) {
 	if len(names) == 0 {
 		return localworld.AllChains, nil
@@ -84,14 +85,15 @@ func localChains(names []string) ([]chain.Name, error) {
 	for _, text := range names {
 		name := chain.Name(strings.ToUpper(strings.TrimSpace(text)))
 		if !slices.Contains(localworld.AllChains, name) {
-			return nil, fmt.Errorf("--chains %s: there is no local chain of it; name some of %v", text, localworld.AllChains)
+			return nil, fmt.Errorf("--chains %s: there is no local chain of it; name some of %v", text,
+				localworld.AllChains)
 		}
 		chains = append(chains, name)
 	}
 	return chains, nil
 }
 
-// printWorld prints what a person needs to begin.
+// printWorld prints what a person needs to start.
 func printWorld(std streams, info localworld.Info, took time.Duration) {
 	fmt.Fprintf(std.out, "\nCoffer's local world is up after %s.\n\n", took.Round(10*time.Millisecond))
 	t := tabwriter.NewWriter(std.out, 0, 0, 2, ' ', 0)
@@ -145,7 +147,8 @@ func (localTour) Run(ctx context.Context, std streams) error {
 		}
 		defer os.RemoveAll(dir)
 		w, err := localworld.Start(ctx, localworld.Options{
-			Dir: dir, Chains: localworld.AllChains, Log: slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
+			Dir: dir, Chains: localworld.AllChains,
+			Log:      slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
 			Progress: func(format string, args ...any) { fmt.Fprintf(std.out, "  "+format+"\n", args...) },
 		})
 		if err != nil {
@@ -156,8 +159,8 @@ func (localTour) Run(ctx context.Context, std streams) error {
 	return Tour(ctx, std.out, info)
 }
 
-// Tour plays the story against a running world, with the decisions of a person
-// made by the same code as coffer withdrawals.
+// Tour plays the demonstration against a running world. The same code as coffer withdrawals makes
+// the decisions of a person.
 func Tour(ctx context.Context, output io.Writer, info localworld.Info) error {
 	conf, err := app.ReadConfig(info.Config)
 	if err != nil {
@@ -239,7 +242,8 @@ func (c localFaucet) Run(ctx context.Context, std streams) error {
 		}
 	}
 	if m == nil {
-		return fmt.Errorf("there is no mint %d on %s; %s lists the mints. Nothing was sent", c.Mint, cmp.Or(c.Chain, "any chain"), localworld.InfoFile)
+		return fmt.Errorf("there is no mint %d on %s; %s lists the mints. Nothing was sent", c.Mint,
+			cmp.Or(c.Chain, "any chain"), localworld.InfoFile)
 	}
 	units, err := money.ParseDecimal(c.Amount, m.Decimals)
 	if err != nil {

@@ -43,25 +43,30 @@ func printMintStanding(std streams, s report.MintState) {
 	m := s.Mint
 	fmt.Fprintf(std.out, "%d  %s on %s  %s\n", m.ID, m.Symbol, m.Chain, m.Contract)
 	if s.QuarantinedAt != nil {
-		fmt.Fprintf(std.out, "   under quarantine since %s: %s\n   %d deposits wait for its end\n", s.QuarantinedAt.UTC().Format(time.RFC3339), s.Reason, s.Waiting)
+		fmt.Fprintf(std.out, "   under quarantine since %s: %s\n   %d deposits wait for its end\n",
+			s.QuarantinedAt.UTC().Format(time.RFC3339), s.Reason, s.Waiting)
 	}
 	for _, i := range s.Immovable {
-		fmt.Fprintf(std.out, "   illiquid: %s %s of %s on %s: %s\n", i.Amount.Decimal(m.Decimals), m.Symbol, i.OrgID, i.WalletID, i.LastError)
+		fmt.Fprintf(std.out, "   illiquid: %s %s of %s on %s: %s\n", i.Amount.Decimal(m.Decimals), m.Symbol, i.OrgID,
+			i.WalletID, i.LastError)
 	}
 	for _, o := range s.Stuck {
-		fmt.Fprintf(std.out, "   stuck: %s of %s, %s %s in %s: %s\n", o.OrderID, o.OrgID, o.Amount.Decimal(m.Decimals), m.Symbol, o.TxHash, o.LastError)
+		fmt.Fprintf(std.out, "   stuck: %s of %s, %s %s in %s: %s\n", o.OrderID, o.OrgID, o.Amount.Decimal(m.Decimals),
+			m.Symbol, o.TxHash, o.LastError)
 	}
 }
 
-// mintFlags is what both verbs take.
+// mintFlags are the flags of both verbs.
 type mintFlags struct {
 	configFlags
 	ID      int    `arg:"" help:"The mint's id."`
 	Because string `required:"" help:"Why, for the audit log."`
 }
 
-// changeMint does something about a mint that the catalogue has.
-func (c mintFlags) changeMint(ctx context.Context, change func(ctx context.Context, tx pg.Tx, m mint.Mint) error) error {
+// changeMint changes a mint of the catalogue.
+func (c mintFlags) changeMint(
+	ctx context.Context, change func(ctx context.Context, tx pg.Tx, m mint.Mint) error,
+) error {
 	tools, err := c.openTools(ctx)
 	if err != nil {
 		return err
@@ -92,7 +97,11 @@ func (c mintsQuarantine) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(std.out, "Mint %d is under quarantine. What is signed already goes out; nothing else of it is credited, swept or paid.\n", c.ID)
+	fmt.Fprintf(
+		std.out,
+		"Mint %d is under quarantine. What is signed already goes out; nothing else of it is credited, swept or paid.\n",
+		c.ID,
+	)
 	return nil
 }
 
@@ -108,6 +117,10 @@ func (c mintsRelease) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(std.out, "Mint %d is released. Deposits that the balances of their own blocks confirmed are credited; the others stay UNSUPPORTED.\n", c.ID)
+	fmt.Fprintf(
+		std.out,
+		"Mint %d is released. Deposits that the balances of their own blocks confirmed are credited; the others stay UNSUPPORTED.\n",
+		c.ID,
+	)
 	return nil
 }

@@ -30,7 +30,8 @@ var moving = map[string]string{
 // What they write is a change of one state, so a repetition finds the state that it has, and
 // an error of a COMMIT reaches the terminal as what it is.
 var steering = []string{
-	"dispatch bump", "dispatch cancel", "dispatch resolve", "sweep", "mints quarantine", "mints release", "chain repoint",
+	"dispatch bump", "dispatch cancel", "dispatch resolve", "sweep", "mints quarantine", "mints release",
+	"chain repoint",
 	"changes approve", "changes withdraw", "settings set", "whitelist add", "whitelist remove", "signer clock confirm",
 }
 
@@ -38,16 +39,22 @@ var steering = []string{
 // uses yet.
 var apart = []string{
 	"serve", "migrate", "signer serve", "signer init", "signer adopt", "signer import", "rescue",
-	"local run", "local tour", "local faucet", "local trigger failed-payout", "local trigger reorg", "local trigger outage", "local risk set", "local risk clear", "keys create", "keys backup", "keys restore",
-	"audit restart", "risk import", "org create", "key roll", "key revoke", "operator key create", "operator key roll", "operator key revoke",
+	"local run", "local tour", "local faucet", "local trigger failed-payout", "local trigger reorg",
+	"local trigger outage", "local risk set", "local risk clear", "keys create", "keys backup", "keys restore",
+	"audit restart", "risk import", "org create", "key roll", "key revoke", "operator key create", "operator key roll",
+	"operator key revoke",
 }
 
 // reading are the commands that change nothing.
 var reading = []string{
-	"deposits flagged", "deposits rescreen", "settings show", "settings history", "whitelist list", "changes list", "dispatch list", "dispatch show",
-	"mints list", "wallets", "reserves", "chain breaks", "chain traces", "freezes list", "verify", "keys show", "org list", "org show", "key list",
-	"operator key list", "audit status", "audit export", "audit verify", "risk show", "risk senders", "config check", "config sample",
-	"local risk list", "signer clock show", "deposits list", "withdrawals list", "customers list", "events list", "events tail", "version",
+	"deposits flagged", "deposits rescreen", "settings show", "settings history", "whitelist list", "changes list",
+	"dispatch list", "dispatch show",
+	"mints list", "wallets", "reserves", "chain breaks", "chain traces", "freezes list", "verify", "keys show",
+	"org list", "org show", "key list",
+	"operator key list", "audit status", "audit export", "audit verify", "risk show", "risk senders", "config check",
+	"config sample",
+	"local risk list", "signer clock show", "deposits list", "withdrawals list", "customers list", "events list",
+	"events tail", "version",
 }
 
 // Every command stands in one of the lists, so that a new one that moves money is played.

@@ -43,7 +43,11 @@ func (c operatorKeyCreate) Run(ctx context.Context, std streams) error {
 }
 
 func printOperatorKey(std streams, k operators.Key, secret seal.Secret) {
-	fmt.Fprintf(std.out, "key id        %s\noperator key  %s\n\nThe key of %s is shown once. It is sent in the header x-operator-key, and opens every organization.\n", k.ID, secret.Reveal(), k.Name)
+	fmt.Fprintf(
+		std.out,
+		"key id        %s\noperator key  %s\n\nThe key of %s is shown once. It is sent in the header x-operator-key, and opens every organization.\n",
+		k.ID, secret.Reveal(), k.Name,
+	)
 }
 
 // keyFlags names a key.
@@ -66,7 +70,9 @@ func (c operatorKeyRoll) Run(ctx context.Context, std streams) error {
 	}
 	printOperatorKey(std, k, secret)
 	fmt.Fprintln(std.out, "The old one is refused from now on, by every process.")
-	return c.keepKey(std, func(config string) (bool, error) { return localworld.SaveOperatorKey(config, k.Name, secret) })
+	return c.keepKey(std, func(config string) (bool, error) {
+		return localworld.SaveOperatorKey(config, k.Name, secret)
+	})
 }
 
 type operatorKeyRevoke struct{ keyFlags }
@@ -119,7 +125,7 @@ type reservesCmd struct {
 	Org string `help:"Only of this organization, org_…"`
 }
 
-// Run shows a snapshot: what there is and whose it is belong to one moment.
+// Run shows a snapshot: the holdings and the liabilities are of one moment.
 func (c reservesCmd) Run(ctx context.Context, std streams) error {
 	tools, err := c.openTools(ctx)
 	if err != nil {
@@ -155,11 +161,15 @@ func (c reservesCmd) Run(ctx context.Context, std streams) error {
 			return err
 		}
 		d := r.Mint.Decimals
-		fmt.Fprintf(std.out, "%s on %s, %s\n  held %s: %s on deposit addresses, %s in treasuries\n  owed %s: %s to customers, %s of it being withdrawn; %s of organizations, %s of gas, %s unsettled, %s not credited yet, %s below the minimum\n",
-			r.Mint.Symbol, r.Mint.Chain, position, held.Decimal(d), r.DepositAddresses.Decimal(d), r.Treasuries.Decimal(d), owed.Decimal(d),
-			customers.Decimal(d), r.Withdrawing.Decimal(d), r.Products.Decimal(d), r.Gas.Decimal(d), r.Suspense.Decimal(d), r.Waiting.Decimal(d), r.Dust.Decimal(d))
+		fmt.Fprintf(std.out,
+			"%s on %s, %s\n  held %s: %s on deposit addresses, %s in treasuries\n  owed %s: %s to customers, %s of it being withdrawn; %s of organizations, %s of gas, %s unsettled, %s not credited yet, %s below the minimum\n",
+			r.Mint.Symbol, r.Mint.Chain, position, held.Decimal(d), r.DepositAddresses.Decimal(d),
+			r.Treasuries.Decimal(d), owed.Decimal(d),
+			customers.Decimal(d), r.Withdrawing.Decimal(d), r.Products.Decimal(d), r.Gas.Decimal(d),
+			r.Suspense.Decimal(d), r.Waiting.Decimal(d), r.Dust.Decimal(d))
 		if !r.Leaving.IsZero() || !r.Moving.IsZero() {
-			fmt.Fprintf(std.out, "  on its way and still counted: %s to others, %s between our own addresses\n", r.Leaving.Decimal(d), r.Moving.Decimal(d))
+			fmt.Fprintf(std.out, "  on its way and still counted: %s to others, %s between our own addresses\n",
+				r.Leaving.Decimal(d), r.Moving.Decimal(d))
 		}
 		if r.Difference != "0" {
 			fmt.Fprintf(std.out, "  !  DIFFERENCE of %s atomic units: coffer verify says more\n", r.Difference)

@@ -21,11 +21,13 @@ import (
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
-// The commands of whoever runs the service, as a person types them, on a world
-// that runs.
+// The operator's commands, as a person types them, on a running world.
 func TestTheOperatorsCommandsDoAsTheirScriptSays(t *testing.T) {
 	t.Parallel()
-	w, err := localworld.Start(t.Context(), localworld.Options{PrepareDatabase: pgtest.FillDataDir, Dir: t.TempDir(), BlockTime: time.Second, Log: slog.New(slog.DiscardHandler)})
+	w, err := localworld.Start(t.Context(), localworld.Options{
+		PrepareDatabase: pgtest.FillDataDir, Dir: t.TempDir(), BlockTime: time.Second,
+		Log: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,11 +56,12 @@ func TestTheOperatorsCommandsDoAsTheirScriptSays(t *testing.T) {
 				"second": func(ts *testscript.TestScript, _ bool, _ []string) {
 					ts.Setenv("SECOND", id.FindString(ts.ReadFile("stdout")))
 				},
-				// unlisted takes the address from the whitelist that was told of last.
+				// unlisted removes the address last reported from the whitelist.
 				"unlisted": func(ts *testscript.TestScript, _ bool, _ []string) {
-					ts.Check(ts.Exec("coffer", "whitelist", "remove", listed.FindString(ts.ReadFile("stdout")), "--org", ts.Getenv("SECOND")))
+					ts.Check(ts.Exec("coffer", "whitelist", "remove", listed.FindString(ts.ReadFile("stdout")), "--org",
+						ts.Getenv("SECOND")))
 				},
-				// lifted lifts the freeze that was told of last.
+				// lifted lifts the freeze last reported.
 				"lifted": func(ts *testscript.TestScript, _ bool, _ []string) {
 					ts.Check(ts.Exec("coffer", "freezes", "lift", frozen.FindString(ts.ReadFile("stdout"))))
 				},
@@ -97,10 +100,15 @@ func anEmptyTreasury(t *testing.T, w *localworld.World) {
 	}
 	var made struct{ OrganizationID, APIKey string }
 	desk := w.Info.OperatorURL + "/v1"
-	if got := ask(desk, "x-operator-key", w.Info.APIKey, "POST", "/organizations", map[string]string{"name": "Third"}, &made); got != 401 {
+	if got := ask(
+		desk, "x-operator-key", w.Info.APIKey, "POST", "/organizations", map[string]string{"name": "Third"}, &made,
+	); got != 401 {
 		t.Errorf("an organization's key: got %v, want 401", got)
 	}
-	if got := ask(desk, "x-operator-key", w.Info.Operator.APIKey, "POST", "/organizations", map[string]string{"name": "Third"}, &made); got != 201 || made.APIKey == "" {
+	if got := ask(
+		desk, "x-operator-key", w.Info.Operator.APIKey, "POST", "/organizations", map[string]string{"name": "Third"},
+		&made,
+	); got != 201 || made.APIKey == "" {
 		t.Fatalf("got %v %+v, want an organization with its key", got, made)
 	}
 	call := func(method, path string, body, into any) int {
@@ -109,7 +117,9 @@ func anEmptyTreasury(t *testing.T, w *localworld.World) {
 	}
 	var given struct{ Address string }
 	call("POST", "/deposit", map[string]any{"mintId": 1, "customerId": "c"}, &given)
-	if _, err := w.Info.SendFromFaucet(t.Context(), w.Info.Mints[0], common.HexToAddress(given.Address), big.NewInt(250_000_000)); err != nil {
+	if _, err := w.Info.SendFromFaucet(
+		t.Context(), w.Info.Mints[0], common.HexToAddress(given.Address), big.NewInt(250_000_000),
+	); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "the deposit is credited", func() bool {
@@ -136,11 +146,17 @@ func anEmptyTreasury(t *testing.T, w *localworld.World) {
 		return err == nil && head.BaseFee.Cmp(base) == 0
 	})
 	// At that price one payment may cost more than a customer causes in a day.
-	if got := ask(desk, "x-operator-key", w.Info.Operator.APIKey, "PATCH", "/organizations/"+made.OrganizationID+"/settings", map[string]any{"customerFeeDayUsd": nil}, &struct{}{}); got != 200 {
+	if got := ask(
+		desk, "x-operator-key", w.Info.Operator.APIKey, "PATCH", "/organizations/"+made.OrganizationID+"/settings",
+		map[string]any{"customerFeeDayUsd": nil}, &struct{}{},
+	); got != 200 {
 		t.Fatalf("lift the limit of a customer's costs: got %v", got)
 	}
 	var paid struct{ WithdrawalID, Status, Error string }
-	if got := call("POST", "/withdraw", map[string]any{"mintId": 1, "customerId": "c", "amount": "100000000", "toAddress": "0x1111111111111111111111111111111111111111"}, &paid); got != 202 || paid.Status != "PROCESSING" {
+	if got := call("POST", "/withdraw", map[string]any{
+		"mintId":     1,
+		"customerId": "c", "amount": "100000000", "toAddress": "0x1111111111111111111111111111111111111111",
+	}, &paid); got != 202 || paid.Status != "PROCESSING" {
 		t.Fatalf("got %v %+v, want it on its way", got, paid)
 	}
 	// What it says is sent, as it is said and once, and nothing else is done.
@@ -150,7 +166,9 @@ func anEmptyTreasury(t *testing.T, w *localworld.World) {
 	until(t, "the command asks for what the treasury lacks", func() bool {
 		dear()
 		var out, errs bytes.Buffer
-		if code := cli.Run(t.Context(), []string{"wallets", "--json", "--config", w.Info.Config}, &out, &errs); code != 0 {
+		if code := cli.Run(
+			t.Context(), []string{"wallets", "--json", "--config", w.Info.Config}, &out, &errs,
+		); code != 0 {
 			t.Fatalf("coffer wallets: got %d %s", code, errs.String())
 		}
 		var all []struct {
@@ -175,7 +193,9 @@ func anEmptyTreasury(t *testing.T, w *localworld.World) {
 		t.Fatalf("got the need %+v, want an amount", needs[0])
 	}
 	coin := slices.IndexFunc(w.Info.Mints, func(m localworld.Mint) bool { return m.Symbol == "ETH" })
-	if _, err := w.Info.SendFromFaucet(t.Context(), w.Info.Mints[coin], common.HexToAddress(address), amount); err != nil {
+	if _, err := w.Info.SendFromFaucet(
+		t.Context(), w.Info.Mints[coin], common.HexToAddress(address), amount,
+	); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "the withdrawal is completed", func() bool {

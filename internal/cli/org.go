@@ -40,7 +40,11 @@ func (c orgCreate) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(std.out, "organization  %s\nAPI key       %s\n\nThe key is shown once and moves money: store it where only the backend reads it.\n", o.ID, key.Reveal())
+	fmt.Fprintf(
+		std.out,
+		"organization  %s\nAPI key       %s\n\nThe key is shown once and moves money: store it where only the backend reads it.\n",
+		o.ID, key.Reveal(),
+	)
 	err = tools.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		for _, email := range c.Owner {
 			name, _, _ := strings.Cut(email, "@")
@@ -73,7 +77,7 @@ func (c orgList) Run(ctx context.Context, std streams) error {
 	})
 }
 
-// forEachOrg calls a function with every organization, oldest first.
+// forEachOrg calls fn for every organization, oldest first.
 func forEachOrg(ctx context.Context, db *pg.DB, fn func(org.View)) error {
 	p := page.Page{Limit: page.LimitMax}
 	for {
@@ -94,14 +98,13 @@ func forEachOrg(ctx context.Context, db *pg.DB, fn func(org.View)) error {
 	}
 }
 
-// orgFlags is what the verbs about one organization take.
+// orgFlags are the flags of the verbs on one organization.
 type orgFlags struct {
 	configFlags
 	Org string `arg:"" optional:"" help:"The organization, org_…; the one of the local world when it is not said."`
 }
 
-// openOrg is the organization that is meant, and what works on it. Whoever has it closes
-// that.
+// openOrg returns the id of the organization and opened tools, which the caller closes.
 func (c orgFlags) openOrg(ctx context.Context) (id string, tools *app.App, err error) {
 	if id, err = resolveOrg(c.Org); err != nil {
 		return "", nil, err
@@ -127,11 +130,13 @@ func (c orgShow) Run(ctx context.Context, std streams) error {
 		if err != nil {
 			return err
 		}
-		stopped, err := freeze.ListPage(ctx, tx, freeze.Filter{OrgID: id, IsActive: &onlyStanding}, page.Page{Limit: page.LimitMax})
+		stopped, err := freeze.ListPage(ctx, tx, freeze.Filter{OrgID: id, IsActive: &onlyStanding},
+			page.Page{Limit: page.LimitMax})
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(std.out, "%s  %s\n  since %s, %s\n", o.ID, o.Name, o.CreatedAt.UTC().Format(time.RFC3339), formatKeyState(o))
+		fmt.Fprintf(std.out, "%s  %s\n  since %s, %s\n", o.ID, o.Name, o.CreatedAt.UTC().Format(time.RFC3339),
+			formatKeyState(o))
 		for _, p := range staff {
 			roles := make([]string, len(p.Roles))
 			for i, r := range p.Roles {
@@ -143,7 +148,8 @@ func (c orgShow) Run(ctx context.Context, std streams) error {
 			fmt.Fprintln(std.out, "  nobody who may approve what waits for a person")
 		}
 		for _, f := range stopped.Items {
-			fmt.Fprintf(std.out, "  frozen: %s by %s since %s (%s) %s\n", freezeTarget(f), f.Source, f.CreatedAt.UTC().Format(time.RFC3339), f.ID, f.Reason)
+			fmt.Fprintf(std.out, "  frozen: %s by %s since %s (%s) %s\n", freezeTarget(f), f.Source,
+				f.CreatedAt.UTC().Format(time.RFC3339), f.ID, f.Reason)
 		}
 		return printSettings(ctx, std, tx, id)
 	})
@@ -151,7 +157,7 @@ func (c orgShow) Run(ctx context.Context, std streams) error {
 
 var onlyStanding = true
 
-// formatKeyState tells of an organization's key.
+// formatKeyState describes an organization's key.
 func formatKeyState(o org.View) string {
 	if o.KeyCreatedAt == nil {
 		return "no API key: coffer key roll " + o.ID + " makes one"
@@ -176,17 +182,24 @@ func (c orgFreeze) Run(ctx context.Context, std streams) error {
 		if _, err := org.LoadView(ctx, tx, id); err != nil {
 			return err
 		}
-		f, added, err = freeze.CreateOrFind(ctx, tx, freeze.Freeze{Scope: freeze.ScopeOrganization, OrgID: id, Source: freeze.SourceOperator, Reason: c.Because, Actor: operator})
+		f, added, err = freeze.CreateOrFind(ctx, tx, freeze.Freeze{
+			Scope: freeze.ScopeOrganization, OrgID: id, Source: freeze.SourceOperator, Reason: c.Because,
+			Actor: operator,
+		})
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	if !added {
-		fmt.Fprintf(std.out, "%s is frozen since %s already (%s): %s\nNothing was changed; its first reason stays.\n", id, f.CreatedAt.UTC().Format(time.RFC3339), f.ID, f.Reason)
+		fmt.Fprintf(std.out, "%s is frozen since %s already (%s): %s\nNothing was changed; its first reason stays.\n",
+			id, f.CreatedAt.UTC().Format(time.RFC3339), f.ID, f.Reason)
 		return nil
 	}
-	fmt.Fprintf(std.out, "%s is frozen (%s). Deposits are credited as usual; nothing leaves until: coffer org unfreeze %s\n", id, f.ID, id)
+	fmt.Fprintf(
+		std.out, "%s is frozen (%s). Deposits are credited as usual; nothing leaves until: coffer org unfreeze %s\n",
+		id, f.ID, id,
+	)
 	return nil
 }
 
@@ -204,7 +217,10 @@ func (c orgUnfreeze) Run(ctx context.Context, std streams) error {
 		if _, err := org.LoadView(ctx, tx, id); err != nil {
 			return err
 		}
-		standing, err := freeze.ListPage(ctx, tx, freeze.Filter{Scope: freeze.ScopeOrganization, OrgID: id, IsActive: &onlyStanding}, page.Page{Limit: page.LimitMax})
+		standing, err := freeze.ListPage(
+			ctx, tx, freeze.Filter{Scope: freeze.ScopeOrganization, OrgID: id, IsActive: &onlyStanding},
+			page.Page{Limit: page.LimitMax},
+		)
 		if err != nil {
 			return err
 		}
@@ -230,10 +246,12 @@ func (c orgUnfreeze) Run(ctx context.Context, std streams) error {
 		fmt.Fprintf(std.out, "Freeze %s by %s stays: %s\n", f.ID, f.Source, f.Reason)
 	}
 	if len(lifted) == 0 && len(left) == 0 {
-		return fault.New(fault.Conflict, fault.InvalidState, "%s is not frozen. Nothing was changed. coffer freezes list shows what is.", id)
+		return fault.New(fault.Conflict, fault.InvalidState,
+			"%s is not frozen. Nothing was changed. coffer freezes list shows what is.", id)
 	}
 	if len(lifted) == 0 {
-		return fault.New(fault.Conflict, fault.InvalidState, "%s has no freeze of the operator's. Nothing was changed.", id)
+		return fault.New(fault.Conflict, fault.InvalidState, "%s has no freeze of the operator's. Nothing was changed.",
+			id)
 	}
 	return nil
 }
@@ -259,7 +277,11 @@ func (c keyRoll) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(std.out, "API key  %s\n\nThe old key of %s is refused from now on, by every process. This one is shown once and moves money:\nstore it where only the backend reads it.\n", key.Reveal(), c.Org)
+	fmt.Fprintf(
+		std.out,
+		"API key  %s\n\nThe old key of %s is refused from now on, by every process. This one is shown once and moves money:\nstore it where only the backend reads it.\n",
+		key.Reveal(), c.Org,
+	)
 	return c.keepKey(std, func(config string) (bool, error) { return localworld.SaveAPIKey(config, c.Org, key) })
 }
 
@@ -288,14 +310,16 @@ func (c keyList) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	for _, o := range orgs {
-		if err := tools.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error { return printKeys(ctx, std, tx, o) }); err != nil {
+		if err := tools.DB().ReadSystem(
+			ctx, func(ctx context.Context, tx pg.Tx) error { return printKeys(ctx, std, tx, o) },
+		); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// printKeys shows an organization's keys, the main one first.
+// printKeys prints an organization's keys, the main one first.
 func printKeys(ctx context.Context, std streams, tx pg.Tx, o org.View) error {
 	found, err := org.ListKeys(ctx, tx, o.ID, page.Page{Limit: page.LimitMax})
 	if err != nil {
@@ -307,7 +331,12 @@ func printKeys(ctx context.Context, std streams, tx pg.Tx, o org.View) error {
 		for _, moment := range []struct {
 			word string
 			at   *time.Time
-		}{{"last used", k.LastUsedAt}, {"expires", k.ExpiresAt}, {"former value works until", k.FormerEndsAt}, {"which was last used", k.FormerLastUsedAt}} {
+		}{
+			{"last used", k.LastUsedAt},
+			{"expires", k.ExpiresAt},
+			{"former value works until", k.FormerEndsAt},
+			{"which was last used", k.FormerLastUsedAt},
+		} {
 			if moment.at != nil {
 				fmt.Fprintf(std.out, "  %s %s", moment.word, moment.at.UTC().Format(time.RFC3339))
 			}

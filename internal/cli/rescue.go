@@ -37,7 +37,10 @@ func (c rescueCmd) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	order := app.RescueOrder{Org: c.Org, Chain: c.Chain, Destination: c.To, StartBlock: c.From, Progress: func(line string) { fmt.Fprintln(std.err, line) }}
+	order := app.RescueOrder{
+		Org: c.Org, Chain: c.Chain, Destination: c.To, StartBlock: c.From,
+		Progress: func(line string) { fmt.Fprintln(std.err, line) },
+	}
 	if c.Customers != "" {
 		text, err := os.ReadFile(c.Customers)
 		if err != nil {
@@ -69,6 +72,9 @@ func (c rescueCmd) Run(ctx context.Context, std streams) error {
 	if err := r.Run(ctx, func(line string) { fmt.Fprintln(std.out, line) }); err != nil {
 		return fmt.Errorf("%w; the same command goes on", err)
 	}
-	fmt.Fprintln(std.out, "\nMoved. Run it again without --yes when the blocks are final, to see that nothing is left but coins not worth their fee.")
+	fmt.Fprintln(
+		std.out,
+		"\nMoved. Run it again without --yes when the blocks are final, to see that nothing is left but coins not worth their fee.",
+	)
 	return nil
 }

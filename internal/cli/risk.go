@@ -14,7 +14,7 @@ import (
 	"github.com/cofferpay/coffer/internal/risk"
 )
 
-// localRisk is the list that screening reads on networks without real money.
+// localRisk manages the list that screening reads on networks without real money.
 type localRisk struct {
 	List  localRiskList  `cmd:"" help:"Show what screening answers, by address."`
 	Set   localRiskSet   `cmd:"" help:"Say what screening answers of an address from now on."`
@@ -90,7 +90,9 @@ func (c localRiskSet) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	if !slices.Contains(conf.Risk.Providers, "local") {
-		return errors.New("the local list is not asked by this installation, so an entry would have no effect; it has to be among risk.providers, which a main network refuses")
+		return errors.New(
+			"the local list is not asked by this installation, so an entry would have no effect; it has to be among risk.providers, which a main network refuses",
+		)
 	}
 	tools, err := c.openTools(ctx)
 	if err != nil {
@@ -100,7 +102,8 @@ func (c localRiskSet) Run(ctx context.Context, std streams) error {
 	var set risk.LocalListEntry
 	err = tools.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
 		set, err = risk.SetLocalEntry(ctx, tx, tools.Chains(), operator, risk.LocalListEntry{
-			Address: c.Address, Severity: risk.Severity(c.Severity), Score: c.Score, Entity: c.Entity, Categories: c.Categories, Outage: c.Outage,
+			Address: c.Address, Severity: risk.Severity(c.Severity), Score: c.Score, Entity: c.Entity,
+			Categories: c.Categories, Outage: c.Outage,
 		})
 		return err
 	})
@@ -133,7 +136,7 @@ func (c localRiskClear) Run(ctx context.Context, std streams) error {
 	return nil
 }
 
-// riskCmd is what screening stands on that a person looks after.
+// riskCmd manages the data of screening that a person maintains.
 type riskCmd struct {
 	Import  riskImport  `cmd:"" help:"Import the Treasury's list of sanctions from its file, SDN advanced XML."`
 	Show    riskShow    `cmd:"" help:"Show who screens, and how old the imported list is."`
@@ -156,7 +159,8 @@ func (c riskImport) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(std.out, "The list of %s counts from now on: %d addresses, %s.\n", imported.Published.Format(time.DateOnly), len(imported.Entries), imported.ID)
+	fmt.Fprintf(std.out, "The list of %s counts from now on: %d addresses, %s.\n",
+		imported.Published.Format(time.DateOnly), len(imported.Entries), imported.ID)
 	for _, text := range odd {
 		fmt.Fprintf(std.out, "  !  %q stands where an address does and is none: it matches nothing\n", text)
 	}
@@ -188,7 +192,10 @@ func (c riskShow) Run(ctx context.Context, std streams) error {
 		return nil
 	}
 	age := time.Since(list.Published)
-	fmt.Fprintf(std.out, "SDN list  of %s, %d days old, %d addresses, imported %s\n", list.Published.Format(time.DateOnly), int(age/(24*time.Hour)), len(list.Entries), list.Imported.UTC().Format(time.RFC3339))
+	fmt.Fprintf(
+		std.out, "SDN list  of %s, %d days old, %d addresses, imported %s\n", list.Published.Format(time.DateOnly),
+		int(age/(24*time.Hour)), len(list.Entries), list.Imported.UTC().Format(time.RFC3339),
+	)
 	if age > ageMax {
 		fmt.Fprintf(std.out, "  !  older than %s: it is no answer for who is not on it\n", ageMax)
 	}
@@ -215,7 +222,11 @@ func (c riskSenders) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	for _, s := range found {
-		fmt.Fprintf(std.out, "%s  %s  %s  %s, above %s, by %s  %d credited deposits of %s\n", s.FoundAt.UTC().Format(time.RFC3339), s.Chain, s.Address, s.Severity, s.Threshold, s.Provider, s.Deposits, s.OrgID)
+		fmt.Fprintf(
+			std.out, "%s  %s  %s  %s, above %s, by %s  %d credited deposits of %s\n",
+			s.FoundAt.UTC().Format(time.RFC3339), s.Chain, s.Address, s.Severity, s.Threshold, s.Provider, s.Deposits,
+			s.OrgID,
+		)
 	}
 	if len(found) == 0 {
 		fmt.Fprintf(std.out, "No sender was found to be above the threshold in %d days.\n", c.Days)

@@ -20,7 +20,8 @@ import (
 func TestARolledKeyStandsInTheDescription(t *testing.T) {
 	t.Parallel()
 	opts := localworld.Options{
-		PrepareDatabase: pgtest.FillDataDir, Dir: t.TempDir(), StateDir: filepath.Join(t.TempDir(), "world"), BlockTime: 250 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
+		PrepareDatabase: pgtest.FillDataDir, Dir: t.TempDir(), StateDir: filepath.Join(t.TempDir(), "world"),
+		BlockTime: 250 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
 	}
 	known := map[string]bool{}
 	valid := func(when string, info localworld.Info) {
@@ -30,7 +31,8 @@ func TestARolledKeyStandsInTheDescription(t *testing.T) {
 		}
 		known[info.APIKey] = true
 		request(t, http.MethodGet, info.BaseURL+"/mints", "x-api-key", info.APIKey, http.StatusOK, nil)
-		request(t, http.MethodGet, info.OperatorURL+"/v1/organizations", "x-operator-key", info.Operator.APIKey, http.StatusOK, nil)
+		request(t, http.MethodGet, info.OperatorURL+"/v1/organizations", "x-operator-key", info.Operator.APIKey,
+			http.StatusOK, nil)
 	}
 	described := func() localworld.Info {
 		t.Helper()
@@ -43,8 +45,10 @@ func TestARolledKeyStandsInTheDescription(t *testing.T) {
 	coffer := func(args ...string) {
 		t.Helper()
 		var out, err bytes.Buffer
-		if code := cli.Run(t.Context(), append(args, "--config", described().Config), &out, &err); code != 0 || !strings.Contains(out.String(), localworld.InfoFile) {
-			t.Fatalf("coffer %v: got %d %q %q, want that %s has the key", args, code, out.String(), err.String(), localworld.InfoFile)
+		if code := cli.Run(t.Context(), append(args, "--config", described().Config), &out, &err); code != 0 ||
+			!strings.Contains(out.String(), localworld.InfoFile) {
+			t.Fatalf("coffer %v: got %d %q %q, want that %s has the key", args, code, out.String(), err.String(),
+				localworld.InfoFile)
 		}
 	}
 	w, err := localworld.Start(t.Context(), opts)
@@ -62,13 +66,15 @@ func TestARolledKeyStandsInTheDescription(t *testing.T) {
 	coffer("operator", "key", "roll", "local operator")
 	before := described()
 	var rolled struct{ APIKey string }
-	request(t, http.MethodPost, before.OperatorURL+"/v1/organizations/"+before.OrganizationID+"/api-key/roll", "x-operator-key", before.Operator.APIKey, http.StatusCreated, &rolled)
+	request(t, http.MethodPost, before.OperatorURL+"/v1/organizations/"+before.OrganizationID+"/api-key/roll",
+		"x-operator-key", before.Operator.APIKey, http.StatusCreated, &rolled)
 	last := described()
 	valid("rolled by an operator", last)
 	if last.APIKey != rolled.APIKey {
 		t.Error("the description has another key than the answer")
 	}
-	request(t, http.MethodPost, last.BaseURL+"/api-keys/key_main/roll", "x-api-key", last.APIKey, http.StatusCreated, &rolled)
+	request(t, http.MethodPost, last.BaseURL+"/api-keys/key_main/roll", "x-api-key", last.APIKey, http.StatusCreated,
+		&rolled)
 	last = described()
 	valid("rolled by its organization", last)
 	if last.APIKey != rolled.APIKey {

@@ -31,7 +31,7 @@ type serve struct {
 	roleFlags
 }
 
-// roleFlags is which parts of the service a process runs.
+// roleFlags select the parts of the service that a process runs.
 type roleFlags struct {
 	Roles string `placeholder:"LIST" help:"Parts that this process runs, such as api,workers: api, workers, scan, dispatch, signer. Without it those of the configuration, which are all when it names none."`
 }
@@ -80,7 +80,9 @@ func (m migrate) Run(ctx context.Context, std streams) error {
 		conf.Database.OwnerURL = strings.TrimSpace(string(url))
 	}
 	if conf.Database.OwnerURL == "" {
-		return errors.New("database.owner_url: is missing; migrations run as the owner of the database: name a file with --owner-url-file")
+		return errors.New(
+			"database.owner_url: is missing; migrations run as the owner of the database: name a file with --owner-url-file",
+		)
 	}
 	if err := pg.Migrate(ctx, pg.Config{URL: conf.Database.URL, OwnerURL: conf.Database.OwnerURL}); err != nil {
 		return err
@@ -116,7 +118,8 @@ func (s signerServe) Run(ctx context.Context, std streams) error {
 func serveSigner(ctx context.Context, conf app.Config, std streams) error {
 	endpoints := strings.Fields(conf.Signer.Serve.Socket + " " + conf.Signer.Serve.Listen)
 	return app.ServeSigner(ctx, conf, func(head signer.Head) {
-		fmt.Fprintf(std.err, "signer: journal %s at entry %d, answering at %s\n", head.JournalID, head.Seq, strings.Join(endpoints, " and "))
+		fmt.Fprintf(std.err, "signer: journal %s at entry %d, answering at %s\n", head.JournalID, head.Seq,
+			strings.Join(endpoints, " and "))
 	})
 }
 
@@ -127,7 +130,11 @@ func (s signerInit) Run(std streams) error {
 	if err := app.CreateJournal(keyFiles, sign); err != nil {
 		return err
 	}
-	fmt.Fprintf(std.out, "%s is an empty journal. If this seed ever signed anything, remove it and put the old one back: without it the signer pays again what it paid.\n", sign.Journal)
+	fmt.Fprintf(
+		std.out,
+		"%s is an empty journal. If this seed ever signed anything, remove it and put the old one back: without it the signer pays again what it paid.\n",
+		sign.Journal,
+	)
 	return nil
 }
 
@@ -155,12 +162,21 @@ func (c signerClockShow) Run(std streams) error {
 
 func printClock(std streams, status app.SignerTime) {
 	rfc := func(t time.Time) string { return t.Format(time.RFC3339) }
-	fmt.Fprintf(std.out, "The clock of this host: %s\nThe journal's last entry: %s\nThe journal's time: %s\n", rfc(status.SystemTime), rfc(status.LastEntry), rfc(status.JournalTime))
+	fmt.Fprintf(std.out, "The clock of this host: %s\nThe journal's last entry: %s\nThe journal's time: %s\n",
+		rfc(status.SystemTime), rfc(status.LastEntry), rfc(status.JournalTime))
 	switch {
 	case status.AheadBy > 0:
-		fmt.Fprintf(std.out, "The clock is %s further than the time that the signer has seen pass. Payments with a limit wait until the time is confirmed.\n", status.AheadBy.Round(time.Second))
+		fmt.Fprintf(
+			std.out,
+			"The clock is %s further than the time that the signer has seen pass. Payments with a limit wait until the time is confirmed.\n",
+			status.AheadBy.Round(time.Second),
+		)
 	case status.BehindBy > 0:
-		fmt.Fprintf(std.out, "The clock is %s behind the journal: one of them is or was wrong. Confirming the time makes what is dated later count as made now.\n", status.BehindBy.Round(time.Second))
+		fmt.Fprintf(
+			std.out,
+			"The clock is %s behind the journal: one of them is or was wrong. Confirming the time makes what is dated later count as made now.\n",
+			status.BehindBy.Round(time.Second),
+		)
 	default:
 		fmt.Fprintln(std.out, "They agree: there is nothing to confirm.")
 	}
@@ -182,7 +198,10 @@ func (c signerClockConfirm) Run(std streams) error {
 		return err
 	}
 	printClock(std, status)
-	fmt.Fprintf(std.out, "\nConfirmed in entry %d of the journal. Start the signer again: its time goes on from here.\n", entry.Seq)
+	fmt.Fprintf(
+		std.out, "\nConfirmed in entry %d of the journal. Start the signer again: its time goes on from here.\n",
+		entry.Seq,
+	)
 	return nil
 }
 
@@ -215,9 +234,11 @@ func (s signerAdopt) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	defer adoption.Close()
-	fmt.Fprintf(std.out, "%s\nThe database has %d entries of journal %s, up to number %d.\n", adoptExplained, adoption.Entries, adoption.Lost, adoption.Last)
+	fmt.Fprintf(std.out, "%s\nThe database has %d entries of journal %s, up to number %d.\n", adoptExplained,
+		adoption.Entries, adoption.Lost, adoption.Last)
 	for _, p := range adoption.Accounts {
-		fmt.Fprintf(std.out, "  %s has paid %d times on %s (%s of %s)\n", p.Address, p.Paid, p.Chain, p.Wallet.Purpose, p.Wallet.OrgID)
+		fmt.Fprintf(std.out, "  %s has paid %d times on %s (%s of %s)\n", p.Address, p.Paid, p.Chain, p.Wallet.Purpose,
+			p.Wallet.OrgID)
 	}
 	if !s.Yes {
 		return fmt.Errorf("nothing was done; when all three hold, the same with --yes writes %s", adoption.Journal)
@@ -225,7 +246,11 @@ func (s signerAdopt) Run(ctx context.Context, std streams) error {
 	if err := adoption.WriteJournal(); err != nil {
 		return err
 	}
-	fmt.Fprintf(std.out, "\n%s is written and continues %s. Start the service: it compares it with the database before anything is paid.\n", adoption.Journal, adoption.Lost)
+	fmt.Fprintf(
+		std.out,
+		"\n%s is written and continues %s. Start the service: it compares it with the database before anything is paid.\n",
+		adoption.Journal, adoption.Lost,
+	)
 	return nil
 }
 
@@ -252,7 +277,8 @@ func (s signerImport) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(std.out, "%s\nThe database was imported up to entry %d of journal %s, which ends at %d.\nBeyond it: %d addresses, %d payments, sweeps and top-ups.\n",
+	fmt.Fprintf(std.out,
+		"%s\nThe database was imported up to entry %d of journal %s, which ends at %d.\nBeyond it: %d addresses, %d payments, sweeps and top-ups.\n",
 		importExplained, report.From.Seq, report.To.JournalID, report.To.Seq, report.Wallets, report.Intents)
 	for _, id := range report.Missing.Intents {
 		fmt.Fprintf(std.out, "  %s is made again or completed\n", id)
@@ -263,7 +289,10 @@ func (s signerImport) Run(ctx context.Context, std streams) error {
 	if !s.Yes {
 		return errors.New("nothing was done; when all three hold, the same with --yes does it")
 	}
-	fmt.Fprintln(std.out, "\nImported. The numbers of events go on past every number that may have been given. Start the service.")
+	fmt.Fprintln(
+		std.out,
+		"\nImported. The numbers of events go on past every number that may have been given. Start the service.",
+	)
 	return nil
 }
 
@@ -274,23 +303,24 @@ type withdrawals struct {
 	Organization orgWithdraw     `cmd:"" help:"Withdraw the organization's own money to an address on its list."`
 }
 
-// decisionFlags is what both verbs take.
+// decisionFlags are the flags of both verbs.
 type decisionFlags struct {
 	configFlags
 	ID string `arg:"" help:"The withdrawal, wd_…"`
 	As string `placeholder:"EMAIL" help:"Who decides; the first person of the local world when it is not said."`
 }
 
-// findPerson finds who decides and that they may.
+// findPerson finds the member who decides, and checks the permission.
 func (d decisionFlags) findPerson(ctx context.Context, db *pg.DB) (people.Person, error) {
 	p, err := personByEmail(ctx, db, d.As)
 	if err == nil && !p.IsAllowed(people.Approve) {
-		return p, fmt.Errorf("%s may not decide about withdrawals: that takes the role OWNER, ADMIN or APPROVER", p.Email)
+		return p, fmt.Errorf("%s may not decide about withdrawals: that takes the role OWNER, ADMIN or APPROVER",
+			p.Email)
 	}
 	return p, err
 }
 
-// personByEmail finds somebody by e-mail; without one, the first person of the local world.
+// personByEmail finds a member by e-mail; without one, the first member of the local world.
 func personByEmail(ctx context.Context, db *pg.DB, email string) (p people.Person, err error) {
 	if email == "" {
 		info, err := localworld.ReadInfo(".")
@@ -309,11 +339,14 @@ func personByEmail(ctx context.Context, db *pg.DB, email string) (p people.Perso
 	return p, nil
 }
 
-// describeError is an error of a decision, with the id that was given where there is no such
-// withdrawal.
+// describeError adds the given id to an error of a decision if there is no such withdrawal.
 func (d decisionFlags) describeError(err error, p people.Person) error {
 	if fault.HasCode(err, fault.CodeNotFound) {
-		return fault.New(fault.NotFound, fault.CodeNotFound, "The organization of %s has no withdrawal %.64q. Nothing was changed and no money moved. coffer withdrawals list shows the ones there are.", p.Email, d.ID)
+		return fault.New(
+			fault.NotFound, fault.CodeNotFound,
+			"The organization of %s has no withdrawal %.64q. Nothing was changed and no money moved. coffer withdrawals list shows the ones there are.",
+			p.Email, d.ID,
+		)
 	}
 	return err
 }
@@ -334,9 +367,12 @@ func (c approve) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return c.describeError(err, p)
 	}
-	fmt.Fprintf(std.out, "%s of %s %s to %s is %s, approved by %s.\n", w.WithdrawalID, w.AmountDecimal, w.Mint.Symbol, w.ToAddress, w.Status, p.Email)
-	if missing := w.Approvals.Required - w.Approvals.Received; missing > 0 && w.Status == string(withdrawal.AwaitingApproval) {
-		fmt.Fprintf(std.out, "It has %d of the %d approvals that it needs: other people have to approve it, too.\n", w.Approvals.Received, w.Approvals.Required)
+	fmt.Fprintf(std.out, "%s of %s %s to %s is %s, approved by %s.\n", w.WithdrawalID, w.AmountDecimal, w.Mint.Symbol,
+		w.ToAddress, w.Status, p.Email)
+	if missing := w.Approvals.Required - w.Approvals.Received; missing > 0 &&
+		w.Status == string(withdrawal.AwaitingApproval) {
+		fmt.Fprintf(std.out, "It has %d of the %d approvals that it needs: other people have to approve it, too.\n",
+			w.Approvals.Received, w.Approvals.Required)
 	}
 	return nil
 }
@@ -365,7 +401,7 @@ func (c remove) Run(ctx context.Context, std streams) error {
 	return nil
 }
 
-// balanceName is whose balance a withdrawal takes from.
+// balanceName returns the owner of the balance from which a withdrawal takes.
 func balanceName(withdrawn webhook.Withdrawal) string {
 	if withdrawn.Product != nil {
 		return *withdrawn.Product
@@ -398,7 +434,7 @@ func (c orgWithdraw) Run(ctx context.Context, std streams) error {
 	r := withdrawal.OrganizationRequest{
 		Product: c.Product, MintID: c.Mint, WhitelistedAddressID: c.To, Amount: c.Amount, UseDecimal: true, Max: c.Max,
 	}
-	// A key that was not given is made, so that a command without an answer can be repeated.
+	// A missing key is generated, so that a command without an answer can be repeated.
 	key := cmp.Or(c.Key, id.New("key", time.Now()))
 	r.IdempotencyKey = &key
 	if c.Preview {
@@ -406,7 +442,8 @@ func (c orgWithdraw) Run(ctx context.Context, std streams) error {
 	}
 	w, isReplay, err := tools.WithdrawalService().RequestOrganization(ctx, p, r)
 	if err != nil && fault.Find(err) == nil {
-		return fmt.Errorf("the withdrawal may have been made, and with --key %s the same command makes it once: %w", key, err)
+		return fmt.Errorf("the withdrawal may have been made, and with --key %s the same command makes it once: %w",
+			key, err)
 	}
 	if err != nil {
 		return err
@@ -414,24 +451,33 @@ func (c orgWithdraw) Run(ctx context.Context, std streams) error {
 	if isReplay {
 		fmt.Fprintln(std.out, "The key is known: nothing more is paid. This is the withdrawal that has it.")
 	}
-	fmt.Fprintf(std.out, "%s of %s %s from %s to %s is %s, asked for by %s.\n", w.WithdrawalID, w.AmountDecimal, w.Mint.Symbol, balanceName(w), w.ToAddress, w.Status, p.Email)
+	fmt.Fprintf(std.out, "%s of %s %s from %s to %s is %s, asked for by %s.\n", w.WithdrawalID, w.AmountDecimal,
+		w.Mint.Symbol, balanceName(w), w.ToAddress, w.Status, p.Email)
 	if w.Status == string(withdrawal.AwaitingApproval) {
-		fmt.Fprintf(std.out, "It waits for %d other people to approve it: %v.\n", w.Approvals.Required, strings.Join(w.ApprovalReasons, ", "))
+		fmt.Fprintf(std.out, "It waits for %d other people to approve it: %v.\n", w.Approvals.Required,
+			strings.Join(w.ApprovalReasons, ", "))
 	}
 	return nil
 }
 
-func (c orgWithdraw) printPreview(ctx context.Context, std streams, s *withdrawal.Service, p people.Person, r withdrawal.OrganizationRequest) error {
+func (c orgWithdraw) printPreview(
+	ctx context.Context, std streams, s *withdrawal.Service, p people.Person, r withdrawal.OrganizationRequest,
+) error {
 	e, err := s.EstimateOrganization(ctx, p, c.Product, c.Mint, c.To)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(std.out, "The network takes at most %v atomic units of the chain's coin; all that %s could pay now is %v atomic units.\n", e.NetworkFee, c.Product, e.MaxAmount)
+	fmt.Fprintf(
+		std.out,
+		"The network takes at most %v atomic units of the chain's coin; all that %s could pay now is %v atomic units.\n",
+		e.NetworkFee, c.Product, e.MaxAmount,
+	)
 	evaluation, err := s.PreviewOrganization(ctx, p, r)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(std.out, "It would be %s%s. Nothing was held and nothing was sent.\n", evaluation.WouldBe, formatReasons(evaluation.Reasons))
+	fmt.Fprintf(std.out, "It would be %s%s. Nothing was held and nothing was sent.\n", evaluation.WouldBe,
+		formatReasons(evaluation.Reasons))
 	return nil
 }
 
@@ -455,7 +501,10 @@ func (c sweepCmd) Run(ctx context.Context, std streams) error {
 	defer tools.Close()
 	s := tools.Sweeper(c.Chain)
 	if s == nil {
-		return fmt.Errorf("%s is not configured, or nothing is swept on it since payments are made of what lies on deposit addresses", c.Chain)
+		return fmt.Errorf(
+			"%s is not configured, or nothing is swept on it since payments are made of what lies on deposit addresses",
+			c.Chain,
+		)
 	}
 	n, err := s.SweepAll(ctx)
 	if err != nil {
@@ -494,7 +543,7 @@ func (c verifyCmd) Run(ctx context.Context, std streams) error {
 	return nil
 }
 
-// printReport prints a report, a line a check and a line a breach.
+// printReport prints a report, with a line for each check and each breach.
 func printReport(std streams, title string, r verify.Report) {
 	fmt.Fprintf(std.out, "%s\n", title)
 	for _, o := range r.Outcomes {
@@ -559,7 +608,9 @@ func (k keysBackup) Run(std streams) error {
 	if err != nil {
 		return err
 	}
-	if err := keys.BackupSeed(k.keyFiles(), keys.BackupRecipient{Recipient: k.Recipient, Passphrase: pass}, k.To); err != nil {
+	if err := keys.BackupSeed(
+		k.keyFiles(), keys.BackupRecipient{Recipient: k.Recipient, Passphrase: pass}, k.To,
+	); err != nil {
 		return err
 	}
 	fmt.Fprintf(std.out, "The seed's backup is %s. Restore it somewhere once, to know that it works.\n", k.To)
@@ -595,8 +646,8 @@ func printSeed(std streams, info keys.SeedInfo) {
 	fmt.Fprintf(std.out, "seed of %s, attestation key %x\n", info.CreatedAt.UTC().Format(time.RFC3339), info.AttestKey)
 }
 
-// secretFile reads the last line that is not a comment of a file with a secret
-// in it; no file is no secret.
+// secretFile reads a secret from a file: the last line that is not a comment. An empty path means
+// no secret.
 func secretFile(path string) (seal.Secret, error) {
 	if path == "" {
 		return seal.Secret{}, nil

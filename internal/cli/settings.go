@@ -57,7 +57,8 @@ func (c settingsHistory) Run(ctx context.Context, std streams) error {
 			if h.ChangeRequest != "" {
 				agreed = " (" + h.ChangeRequest + ")"
 			}
-			fmt.Fprintf(std.out, "%s  %s  %s -> %s  by %s %s%s\n", h.ChangedAt.UTC().Format(time.RFC3339), h.Setting, formatSetting(h.From), formatSetting(h.To), h.Actor.Kind, h.Actor.ID, agreed)
+			fmt.Fprintf(std.out, "%s  %s  %s -> %s  by %s %s%s\n", h.ChangedAt.UTC().Format(time.RFC3339), h.Setting,
+				formatSetting(h.From), formatSetting(h.To), h.Actor.Kind, h.Actor.ID, agreed)
 		}
 		if found.NextCursor == nil {
 			return nil
@@ -66,15 +67,16 @@ func (c settingsHistory) Run(ctx context.Context, std streams) error {
 	}
 }
 
-// operatorFlags is who acts as an operator. At a terminal somebody is whoever has the
-// configuration; where four eyes are wanted, they say who they are.
+// operatorFlags identify the operator. At a terminal that is the person with access to the
+// configuration; under dual control an operator's key identifies them.
 type operatorFlags struct {
 	KeyFile string `type:"existingfile" help:"A file with your operator's key, where the installation wants four eyes on what loosens a control."`
 }
 
 func (i operatorFlags) authenticate(ctx context.Context, tools *app.App) (operators.Key, error) {
 	if i.KeyFile == "" {
-		return operators.Key{ID: operator.ID}, nil // known as the terminal, and to no second pair of eyes
+		// It identifies the terminal, which does not count under dual control.
+		return operators.Key{ID: operator.ID}, nil
 	}
 	text, err := os.ReadFile(i.KeyFile)
 	if err != nil {
@@ -124,7 +126,8 @@ func (c changesList) Run(ctx context.Context, std streams) error {
 }
 
 func printChange(std streams, r foureyes.Request) {
-	fmt.Fprintf(std.out, "%s  %s  %s  asked for by %s, until %s\n", r.ID, r.Status, r.OrgID, r.Author, r.ExpiresAt.UTC().Format(time.RFC3339))
+	fmt.Fprintf(std.out, "%s  %s  %s  asked for by %s, until %s\n", r.ID, r.Status, r.OrgID, r.Author,
+		r.ExpiresAt.UTC().Format(time.RFC3339))
 	for _, name := range r.ChangedNames() {
 		fmt.Fprintf(std.out, "  %s  %s -> %s\n", name, formatSetting(r.Before[name]), formatSetting(r.Wanted[name]))
 	}
@@ -137,11 +140,14 @@ type changesApprove struct {
 }
 
 func (c changesApprove) Run(ctx context.Context, std streams) error {
-	return decideChange(ctx, std, c.configFlags, c.operatorFlags, func(ctx context.Context, tx pg.Tx, tools *app.App, approver operators.Key) (foureyes.Request, error) {
-		return foureyes.Approve(ctx, tx, approver, c.ID, map[foureyes.Kind]func(context.Context, pg.Tx, foureyes.Request) error{
-			foureyes.Settings: org.ApplyApproved(approver), foureyes.WhitelistedAddress: tools.WhitelistService().ApplyApproved(approver),
+	return decideChange(ctx, std, c.configFlags, c.operatorFlags,
+		func(ctx context.Context, tx pg.Tx, tools *app.App, approver operators.Key) (foureyes.Request, error) {
+			return foureyes.Approve(ctx, tx, approver, c.ID,
+				map[foureyes.Kind]func(context.Context, pg.Tx, foureyes.Request) error{
+					foureyes.Settings:           org.ApplyApproved(approver),
+					foureyes.WhitelistedAddress: tools.WhitelistService().ApplyApproved(approver),
+				})
 		})
-	})
 }
 
 type changesWithdraw struct {
@@ -151,12 +157,16 @@ type changesWithdraw struct {
 }
 
 func (c changesWithdraw) Run(ctx context.Context, std streams) error {
-	return decideChange(ctx, std, c.configFlags, c.operatorFlags, func(ctx context.Context, tx pg.Tx, _ *app.App, author operators.Key) (foureyes.Request, error) {
-		return foureyes.Retract(ctx, tx, author, c.ID)
-	})
+	return decideChange(ctx, std, c.configFlags, c.operatorFlags,
+		func(ctx context.Context, tx pg.Tx, _ *app.App, author operators.Key) (foureyes.Request, error) {
+			return foureyes.Retract(ctx, tx, author, c.ID)
+		})
 }
 
-func decideChange(ctx context.Context, std streams, i configFlags, flags operatorFlags, verb func(context.Context, pg.Tx, *app.App, operators.Key) (foureyes.Request, error)) error {
+func decideChange(
+	ctx context.Context, std streams, i configFlags, flags operatorFlags,
+	verb func(context.Context, pg.Tx, *app.App, operators.Key) (foureyes.Request, error),
+) error {
 	tools, err := i.openTools(ctx)
 	if err != nil {
 		return err
@@ -194,15 +204,19 @@ func (c settingsShow) Run(ctx context.Context, std streams) error {
 	})
 }
 
-// untrustedEmailsMax is how many customers are named whose e-mails no rule trusts.
+// untrustedEmailsMax bounds the listed customers with untrusted e-mails.
 const untrustedEmailsMax = 100
 
-// printUntrustedEmails names the customers whom the approval allowlist cannot have, in escapes
-// where their e-mails look like other ones.
+// printUntrustedEmails lists the customers that the approval allowlist cannot match. It escapes
+// e-mails that look like other ones.
 func printUntrustedEmails(ctx context.Context, std streams, tx pg.Tx, id string) error {
 	found, err := customer.ListNotPlain(ctx, tx, id, untrustedEmailsMax)
 	for _, c := range found {
-		fmt.Fprintf(std.out, "customer %s has the e-mail %+q, which can be mistaken for another one: the approval allowlist does not count it; write another one with PATCH /customers\n", c.ID, c.Email)
+		fmt.Fprintf(
+			std.out,
+			"customer %s has the e-mail %+q, which can be mistaken for another one: the approval allowlist does not count it; write another one with PATCH /customers\n",
+			c.ID, c.Email,
+		)
 	}
 	return err
 }
@@ -240,15 +254,20 @@ func (c settingsSet) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	if outcome.Pending != nil {
-		fmt.Fprintln(std.out, "This loosens a control: it waits until another operator agrees, with coffer changes approve. What else was named holds.")
+		fmt.Fprintln(
+			std.out,
+			"This loosens a control: it waits until another operator agrees, with coffer changes approve. What else was named holds.",
+		)
 		printChange(std, *outcome.Pending)
 		return nil
 	}
 	fmt.Fprintln(std.out, "Changed. What is decided from now on is decided by it.")
-	return tools.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error { return printSettings(ctx, std, tx, id) })
+	return tools.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		return printSettings(ctx, std, tx, id)
+	})
 }
 
-// settingForms are the forms in which a terminal writes settings that are no plain JSON.
+// settingForms are the terminal's forms of settings that are not plain JSON.
 var settingForms = map[string]func(value string) any{
 	"screeningSeverityThreshold":   nullIfNone,
 	"screeningUsdThreshold":        nullIfNone,
@@ -267,7 +286,7 @@ var settingForms = map[string]func(value string) any{
 	},
 	"approvalAllowlist": func(value string) any {
 		if strings.HasPrefix(value, "[") {
-			return json.RawMessage(value) // what e-mails and commas cannot say
+			return json.RawMessage(value) // JSON, for entries that the short form cannot express
 		}
 		entries := []any{}
 		for _, word := range splitList(value) {
@@ -284,7 +303,7 @@ var settingForms = map[string]func(value string) any{
 
 const noneWord = "none"
 
-// nullIfNone reads what a setting shows as none, also as the interface writes it.
+// nullIfNone converts "none", and the interface's "null", to nil.
 func nullIfNone(value string) any {
 	if value == noneWord || value == "null" {
 		return nil
@@ -299,7 +318,7 @@ func splitList(value string) []string {
 	return strings.Split(value, ",")
 }
 
-// readChanges reads key=value words. All of them are read before one is written.
+// readChanges reads key=value words. It reads all of them before one is written.
 func readChanges(words []string) (org.Changes, error) {
 	keys := strings.Join(org.SettingNames(), ", ")
 	if len(words) == 0 {
@@ -321,7 +340,7 @@ func readChanges(words []string) (org.Changes, error) {
 		if form := settingForms[key]; form != nil {
 			var err error
 			if text, err = json.Marshal(form(value)); err != nil {
-				text = json.RawMessage(strconv.Quote(value)) // which the setting refuses in its own words
+				text = json.RawMessage(strconv.Quote(value)) // the setting refuses it with its own message
 			}
 		}
 		changes[key] = text
@@ -329,7 +348,7 @@ func readChanges(words []string) (org.Changes, error) {
 	return changes, changes.Check()
 }
 
-// resolveOrg is the one that is named, or the one of the local world here.
+// resolveOrg returns the named organization, or that of the local world here.
 func resolveOrg(named string) (string, error) {
 	if named != "" {
 		return named, nil
@@ -358,7 +377,7 @@ func printSettings(ctx context.Context, std streams, tx pg.Tx, id string) error 
 	return w.Flush()
 }
 
-// formatSetting shows a setting as a terminal writes it.
+// formatSetting formats a setting in the terminal's form.
 func formatSetting(value json.RawMessage) string {
 	var word *string
 	if json.Unmarshal(value, &word) == nil {

@@ -77,7 +77,8 @@ func TestTheTerminalTellsWhatHappens(t *testing.T) {
 		t.Fatal(err)
 	}
 	var answer client.Response
-	if _, err := api.ListMints(ctx, client.ListMintsParams{}, client.WithResponse(&answer)); err != nil || answer.Header.Get("RateLimit-Limit") == "" {
+	if _, err := api.ListMints(ctx, client.ListMintsParams{}, client.WithResponse(&answer)); err != nil ||
+		answer.Header.Get("RateLimit-Limit") == "" {
 		t.Errorf("got %v %v, want the headers of a limit", answer.Header, err)
 	}
 
@@ -97,7 +98,9 @@ func TestTheTerminalTellsWhatHappens(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := info.SendFromFaucet(ctx, info.Mints[0], common.HexToAddress(address.Address), big.NewInt(int64(i+1)*1_000_000)); err != nil {
+		if _, err := info.SendFromFaucet(
+			ctx, info.Mints[0], common.HexToAddress(address.Address), big.NewInt(int64(i+1)*1_000_000),
+		); err != nil {
 			t.Fatal(err)
 		}
 		line := fmt.Sprintf("CUSTOMER_DEPOSIT  %d USDC on ETHEREUM for %s, CREDITED  dep_", i+1, customer)
@@ -106,13 +109,19 @@ func TestTheTerminalTellsWhatHappens(t *testing.T) {
 			attempts, err := api.ListWebhookDeliveries(ctx, endpoint.EndpointID, client.ListWebhookDeliveriesParams{})
 			return err == nil && len(attempts.Data) > i
 		})
-		until("the failure is told", func() bool { return strings.Contains(out.String(), "webhook FAILS to "+receiver.URL) })
+		until("the failure is told", func() bool {
+			return strings.Contains(out.String(), "webhook FAILS to "+receiver.URL)
+		})
 	}
 	well.Store(true)
-	if _, err := api.RecoverWebhookEndpoint(ctx, endpoint.EndpointID, client.RecoverRequest{Since: endpoint.CreatedAt}); err != nil {
+	if _, err := api.RecoverWebhookEndpoint(
+		ctx, endpoint.EndpointID, client.RecoverRequest{Since: endpoint.CreatedAt},
+	); err != nil {
 		t.Fatal(err)
 	}
-	until("the recovery is told", func() bool { return strings.Contains(out.String(), "webhook delivered again to "+receiver.URL) })
+	until("the recovery is told", func() bool {
+		return strings.Contains(out.String(), "webhook delivered again to "+receiver.URL)
+	})
 	if n := strings.Count(out.String(), "webhook FAILS"); n != 1 {
 		t.Errorf("got %d lines of one endpoint that fails, want 1:\n%s", n, out)
 	}

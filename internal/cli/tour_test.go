@@ -26,7 +26,8 @@ import (
 func TestTheTourHolds(t *testing.T) {
 	t.Parallel()
 	w, err := localworld.Start(t.Context(), localworld.Options{
-		PrepareDatabase: pgtest.FillDataDir, Dir: t.TempDir(), Chains: localworld.AllChains, BlockTime: time.Second, Log: slog.New(slog.DiscardHandler),
+		PrepareDatabase: pgtest.FillDataDir, Dir: t.TempDir(), Chains: localworld.AllChains, BlockTime: time.Second,
+		Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +43,8 @@ func TestTheTourHolds(t *testing.T) {
 	}
 	t.Run("the tour leaves no webhook endpoint", func(t *testing.T) {
 		var left struct{ Data []struct{ EndpointID string } }
-		request(t, http.MethodGet, w.Info.BaseURL+"/webhook-endpoints", "x-api-key", w.Info.APIKey, http.StatusOK, &left)
+		request(t, http.MethodGet, w.Info.BaseURL+"/webhook-endpoints", "x-api-key", w.Info.APIKey, http.StatusOK,
+			&left)
 		if len(left.Data) != 0 {
 			t.Errorf("got %+v, want none", left.Data)
 		}
@@ -50,7 +52,8 @@ func TestTheTourHolds(t *testing.T) {
 	t.Run("what programs outside need stands in the description", func(t *testing.T) { described(t, w.Info) })
 	t.Run("what a person mistyped is not sent", func(t *testing.T) {
 		for id, to := range map[int]string{
-			1: w.Info.OrganizationID, 7: "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1", 5: "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA", 8: "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4",
+			1: w.Info.OrganizationID, 7: "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1",
+			5: "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA", 8: "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4",
 		} {
 			i := slices.IndexFunc(w.Info.Mints, func(m localworld.Mint) bool { return m.ID == id })
 			if hash, err := w.Info.PayAddress(t.Context(), w.Info.Mints[i], to, big.NewInt(1000)); err == nil {
@@ -63,7 +66,8 @@ func TestTheTourHolds(t *testing.T) {
 // depositBefore lets a customer pay in before the tour: an event whose webhook the tour never gets.
 func depositBefore(t *testing.T, info localworld.Info) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, info.BaseURL+"/deposit", strings.NewReader(`{"mintId": 1, "customerId": "earlier"}`))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, info.BaseURL+"/deposit",
+		strings.NewReader(`{"mintId": 1, "customerId": "earlier"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,17 +103,23 @@ func depositBefore(t *testing.T, info localworld.Info) {
 // described looks at what a test outside this repository plays the customer with.
 func described(t *testing.T, info localworld.Info) {
 	solana, bitcoin := info.Chains["SOLANA"], info.Chains["BITCOIN"]
-	if key, err := base58.Decode(solana.FaucetKey); err != nil || len(key) != 64 || solana.RPCURL == "" || solana.WSURL == "" || solana.ChainID != 0 {
+	if key, err := base58.Decode(solana.FaucetKey); err != nil || len(key) != 64 || solana.RPCURL == "" ||
+		solana.WSURL == "" || solana.ChainID != 0 {
 		t.Errorf("SOLANA: got %+v (%v), want its RPC and a secret of 64 bytes", solana, err)
 	}
-	if key, version, err := bitcoin58.CheckDecode(bitcoin.FaucetKey); err != nil || version != chaincfg.RegressionNetParams.PrivateKeyID || len(key) != 33 || bitcoin.RPCURL == "" || bitcoin.User == "" || bitcoin.Password == "" {
+	if key, version, err := bitcoin58.CheckDecode(
+		bitcoin.FaucetKey,
+	); err != nil || version != chaincfg.RegressionNetParams.PrivateKeyID || len(
+		key,
+	) != 33 || bitcoin.RPCURL == "" || bitcoin.User == "" || bitcoin.Password == "" {
 		t.Errorf("BITCOIN: got %+v (%v), want its RPC with user and password, and a key in WIF", bitcoin, err)
 	}
 	// What the local chains have at real addresses is what the catalogue has there.
 	solanas, _ := networks.Find(chain.Mainnet, chain.Solana)
 	for _, m := range solanas.Mints {
 		if m.Contract != "" && !slices.ContainsFunc(info.Mints, func(l localworld.Mint) bool {
-			return l.Chain == "SOLANA" && l.Symbol == m.Symbol && l.ContractAddress != nil && *l.ContractAddress == string(m.Contract) && l.Decimals == m.Decimals
+			return l.Chain == "SOLANA" && l.Symbol == m.Symbol && l.ContractAddress != nil &&
+				*l.ContractAddress == string(m.Contract) && l.Decimals == m.Decimals
 		}) {
 			t.Errorf("%s of the catalogue: got none at %s in the local world", m.Symbol, m.Contract)
 		}

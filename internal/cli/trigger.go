@@ -11,14 +11,14 @@ import (
 	"github.com/cofferpay/coffer/internal/localworld"
 )
 
-// localTrigger has things go wrong that a backend meets in real life.
+// localTrigger causes failures that a backend meets in production.
 type localTrigger struct {
 	FailedPayout triggerFailedPayout `cmd:"" help:"Have a withdrawal of ETH reverted by the chain. It becomes FAILED, its amount returns to the balance, CUSTOMER_WITHDRAW_FAILED is sent, and the next withdrawal to that address waits for a person."`
 	Reorg        triggerReorg        `cmd:"" help:"Have the block of a deposit of ETH replaced. The deposit is CONFIRMING and then ORPHANED, is never credited, and no event tells of it unless an endpoint named CUSTOMER_DEPOSIT_SEEN."`
 	Outage       triggerOutage       `cmd:"" help:"Have the provider of a chain answer 503. Deposits are not seen, withdrawals are accepted and wait, estimates are 503 UNAVAILABLE; all go on when the time is over or with --end."`
 }
 
-// triggerFlags is what the triggers take that act for a customer.
+// triggerFlags are the flags of the triggers that act for a customer.
 type triggerFlags struct {
 	Dir      string `hidden:"" default:"." type:"path" help:"The folder in which the local world was started."`
 	Customer string `default:"trigger" help:"The customer that it happens to."`
@@ -30,7 +30,8 @@ func (c triggerFlags) newTrigger(std streams) (*localworld.Trigger, error) {
 		return nil, err
 	}
 	return &localworld.Trigger{
-		Info: info, Customer: c.Customer, Report: func(format string, args ...any) { fmt.Fprintf(std.out, "  "+format+"\n", args...) },
+		Info: info, Customer: c.Customer,
+		Report: func(format string, args ...any) { fmt.Fprintf(std.out, "  "+format+"\n", args...) },
 	}, nil
 }
 

@@ -26,7 +26,10 @@ func TestTheTriggersCauseWhatTheySay(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	dir := t.TempDir()
-	w, err := localworld.Start(ctx, localworld.Options{PrepareDatabase: pgtest.FillDataDir, Dir: dir, OutageProxies: true, BlockTime: time.Second, Log: slog.New(slog.DiscardHandler)})
+	w, err := localworld.Start(ctx, localworld.Options{
+		PrepareDatabase: pgtest.FillDataDir, Dir: dir, OutageProxies: true, BlockTime: time.Second,
+		Log: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,15 +75,22 @@ func TestTheTriggersCauseWhatTheySay(t *testing.T) {
 	if got := list("CREDITED", "deposits", "list"); !strings.Contains(got, "ORPHANED") {
 		t.Errorf("deposits list: got %s, want both", got)
 	}
-	if got := list("There are more than these 1", "deposits", "list", "--limit", "1"); strings.Contains(got, "CREDITED") {
+	if got := list(
+		"There are more than these 1", "deposits", "list", "--limit", "1",
+	); strings.Contains(got, "CREDITED") {
 		t.Errorf("deposits list --limit 1: got %s, want the newest alone", got)
 	}
 	list(`"status":"ORPHANED"`, "deposits", "list", "--status", "orphaned", "--json")
 
 	trigger("is out until", "outage", "--for", "1h")
-	calls := caller.Caller{T: t, Ctx: ctx, Key: w.Info.APIKey, Base: func() string { return w.Info.BaseURL }, Log: func() string { return "" }}
+	calls := caller.Caller{
+		T: t, Ctx: ctx, Key: w.Info.APIKey, Base: func() string { return w.Info.BaseURL },
+		Log: func() string { return "" },
+	}
 	eth := w.Info.Mints[3]
-	estimate := []byte(`{"mintId":4,"customerId":"ann","amount":"1000000000000000","toAddress":"0x00000000000000000000000000000000000c0ffe"}`)
+	estimate := []byte(
+		`{"mintId":4,"customerId":"ann","amount":"1000000000000000","toAddress":"0x00000000000000000000000000000000000c0ffe"}`,
+	)
 	for status := 0; status != http.StatusServiceUnavailable; {
 		var answer map[string]any
 		if status, err = calls.CallOnce(http.MethodPost, "/withdraw/estimate", estimate, &answer); err != nil {

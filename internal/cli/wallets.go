@@ -24,15 +24,15 @@ type walletsCmd struct {
 	JSON bool `name:"json" help:"Print it for a program."`
 }
 
-// treasury is what the command tells of one treasury. Amounts are atomic units
-// and, beside them, whole coins.
+// treasury is the command's output about one treasury. Amounts are in atomic units and in whole
+// coins.
 type treasury struct {
 	OrganizationID string   `json:"organizationId"`
 	Name           string   `json:"organizationName"`
 	Chain          string   `json:"chain"`
-	WalletID       string   `json:"walletId"` // "" before it is made
+	WalletID       string   `json:"walletId"` // "" before it is created
 	Address        string   `json:"address"`
-	Gas            *holding `json:"gas"` // null where there is no coin for it
+	Gas            *holding `json:"gas"` // null if there is no native coin for it
 	GasPromised    *holding `json:"gasPromised"`
 	Needs          []need   `json:"needs"`
 }
@@ -44,7 +44,7 @@ type holding struct {
 	AmountDecimal string `json:"amountDecimal"`
 }
 
-// need is what somebody has to send to the treasury's address, at least.
+// need is what must at least be sent to the treasury's address.
 type need struct {
 	holding
 	Cause  string `json:"cause"`
@@ -56,8 +56,8 @@ func newHolding(m mint.Mint, amount money.Amount) *holding {
 	return &holding{MintID: m.ID, Symbol: m.Symbol, Amount: amount.String(), AmountDecimal: amount.Decimal(m.Decimals)}
 }
 
-// Run tells where to send gas. An address is shown only with its proof: a row that
-// somebody changed ends the command, since what is sent there would be theirs.
+// Run shows where to send gas. It shows an address only with its proof: a tampered row ends the
+// command, since the money would go to the attacker.
 func (c walletsCmd) Run(ctx context.Context, std streams) error {
 	tools, err := c.openTools(ctx)
 	if err != nil {
@@ -103,7 +103,10 @@ func (c walletsCmd) Run(ctx context.Context, std streams) error {
 	return nil
 }
 
-func loadTreasury(ctx context.Context, tools *app.App, o org.Organization, name chain.Name, mints mint.Catalogue, needs []report.TreasuryNeed, work []report.GasDemand) (treasury, error) {
+func loadTreasury(
+	ctx context.Context, tools *app.App, o org.Organization, name chain.Name, mints mint.Catalogue,
+	needs []report.TreasuryNeed, work []report.GasDemand,
+) (treasury, error) {
 	t := treasury{OrganizationID: o.ID, Name: o.Name, Chain: string(name), Needs: []need{}}
 	w, err := tools.TreasuryWallet(ctx, o.ID, name)
 	if errors.Is(err, app.ErrNoSigner) {
@@ -124,14 +127,20 @@ func loadTreasury(ctx context.Context, tools *app.App, o org.Organization, name 
 		if err != nil {
 			return t, err
 		}
-		if wanted, err = gasWanted(func(gas uint64) (money.Amount, error) { return tools.CostMax(name, gas) }, o.ID, name, work, f.GasSpendable()); err != nil {
+		if wanted, err = gasWanted(
+			func(gas uint64) (money.Amount, error) { return tools.CostMax(name, gas) }, o.ID, name, work,
+			f.GasSpendable(),
+		); err != nil {
 			return t, err
 		}
 		t.Gas, t.GasPromised = newHolding(native, f.Gas), newHolding(native, f.GasReserved)
 		if f.Gas.IsZero() && !slices.ContainsFunc(needs, func(n report.TreasuryNeed) bool {
 			return n.WalletID == w.ID && n.Chain == name && n.Cause == report.CauseGas
 		}) {
-			t.Needs = append(t.Needs, need{holding: *newHolding(native, wanted), Cause: "EMPTY", Reason: "it has no gas at all, so nothing can be paid or swept"})
+			t.Needs = append(t.Needs, need{
+				holding: *newHolding(native, wanted), Cause: "EMPTY",
+				Reason: "it has no gas at all, so nothing can be paid or swept",
+			})
 		}
 	}
 	for _, n := range needs {
@@ -140,30 +149,37 @@ func loadTreasury(ctx context.Context, tools *app.App, o org.Organization, name 
 			continue
 		}
 		if n.Cause == report.CauseGas && (n.Amount.Less(wanted) || name.IsUTXO() && !wanted.IsZero()) {
-			n.Amount = wanted // each that waits alone says what it lacks alone
+			// Each order that waits only reports its own shortfall.
+			n.Amount = wanted
 		}
-		t.Needs = append(t.Needs, need{holding: *newHolding(m, n.Amount), Cause: string(n.Cause), Orders: n.Orders, Reason: describeNeed(n)})
+		t.Needs = append(
+			t.Needs,
+			need{holding: *newHolding(m, n.Amount), Cause: string(n.Cause), Orders: n.Orders, Reason: describeNeed(n)},
+		)
 	}
 	return t, nil
 }
 
-// What a treasury pays for, in gas, all rounded up.
+// The gas of a treasury's transactions, all rounded up.
 const (
 	gasPayment = 100_000 // a payment of a token
-	gasTopUp   = 21_000  // the transaction of a top-up, beside the coin that it brings
-	// A sweep that has no top-up yet: as much gas as a payment, with the half that a
-	// top-up has beside, and the transaction that brings it.
+	// The transaction of a top-up, without the coin that it transfers.
+	gasTopUp = 21_000
+	// A sweep that has no top-up yet: the gas of a payment, half of that as the margin of a top-up,
+	// and the transaction that brings it.
 	gasSweep = gasPayment + gasPayment/2 + gasTopUp
 )
 
-// gasWanted is what has to come so that all that waits is paid for, at the highest
-// fee that is paid, and never less than for one payment: a transaction is made only
-// when the wallet could pay the most that it may cost. What the fees are when the
-// coin arrives nobody knows, and who sent what was asked for must not be asked again.
+// gasWanted returns the amount that must arrive to pay for all waiting work at the highest allowed
+// fee, and at least for one payment. A transaction is only made if the wallet could pay its maximum
+// cost. The fees at the arrival of the coin are unknown, and a sender of the requested amount must
+// not be asked again.
 //
-// Where accounts are coins, payments share transactions, each of which has a most that it
-// may cost, and nothing is swept.
-func gasWanted(cost func(gas uint64) (money.Amount, error), org string, name chain.Name, work []report.GasDemand, available money.Amount) (money.Amount, error) {
+// On UTXO chains, payments share transactions, each with a maximum cost, and there are no sweeps.
+func gasWanted(
+	cost func(gas uint64) (money.Amount, error), org string, name chain.Name, work []report.GasDemand,
+	available money.Amount,
+) (money.Amount, error) {
 	total, err := cost(gasPayment)
 	for _, w := range work {
 		if err != nil || w.OrgID != org || w.Chain != name {
@@ -201,7 +217,7 @@ func gasWanted(cost func(gas uint64) (money.Amount, error), org string, name cha
 	return total.Sub(available)
 }
 
-// describeNeed tells for a person why something has to be sent.
+// describeNeed describes for a person why an amount must be sent.
 func describeNeed(n report.TreasuryNeed) string {
 	switch n.Cause {
 	case report.CauseGas:
@@ -221,14 +237,20 @@ func printTreasuries(std streams, treasuries []treasury) {
 		}
 		switch {
 		case t.Address == "":
-			fmt.Fprintf(std.out, "  %-10s no treasury yet: the service makes it with the first deposit that is credited\n", t.Chain)
+			fmt.Fprintf(
+				std.out, "  %-10s no treasury yet: the service makes it with the first deposit that is credited\n",
+				t.Chain,
+			)
 		case t.Gas == nil:
-			fmt.Fprintf(std.out, "  %-10s %s  its coin is not in the catalogue, so no gas is credited\n", t.Chain, t.Address)
+			fmt.Fprintf(std.out, "  %-10s %s  its coin is not in the catalogue, so no gas is credited\n", t.Chain,
+				t.Address)
 		default:
-			fmt.Fprintf(std.out, "  %-10s %s  gas %s %s, of it promised %s\n", t.Chain, t.Address, t.Gas.AmountDecimal, t.Gas.Symbol, t.GasPromised.AmountDecimal)
+			fmt.Fprintf(std.out, "  %-10s %s  gas %s %s, of it promised %s\n", t.Chain, t.Address, t.Gas.AmountDecimal,
+				t.Gas.Symbol, t.GasPromised.AmountDecimal)
 		}
 		for _, n := range t.Needs {
-			fmt.Fprintf(std.out, "    !  send at least %s %s to %s on %s: %s\n", n.AmountDecimal, n.Symbol, t.Address, t.Chain, n.Reason)
+			fmt.Fprintf(std.out, "    !  send at least %s %s to %s on %s: %s\n", n.AmountDecimal, n.Symbol, t.Address,
+				t.Chain, n.Reason)
 		}
 	}
 }

@@ -24,7 +24,10 @@ import (
 // organization that has no treasury yet is not given one by looking.
 func TestWalletsSayWhereGasGoes(t *testing.T) {
 	t.Parallel()
-	w, err := localworld.Start(t.Context(), localworld.Options{PrepareDatabase: pgtest.FillDataDir, Dir: t.TempDir(), BlockTime: time.Second, Log: slog.New(slog.DiscardHandler)})
+	w, err := localworld.Start(t.Context(), localworld.Options{
+		PrepareDatabase: pgtest.FillDataDir, Dir: t.TempDir(), BlockTime: time.Second,
+		Log: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +46,8 @@ func TestWalletsSayWhereGasGoes(t *testing.T) {
 	}
 	coffer("org", "create", "Second")
 	said := coffer("wallets")
-	m := regexp.MustCompile(w.Info.OrganizationID + `  .*\n  ETHEREUM +(0x[0-9a-fA-F]{40})  gas [0-9.]+ ETH`).FindStringSubmatch(said)
+	m := regexp.MustCompile(w.Info.OrganizationID + `  .*\n  ETHEREUM +(0x[0-9a-fA-F]{40})  gas [0-9.]+ ETH`).
+		FindStringSubmatch(said)
 	if m == nil {
 		t.Fatalf("got %q, want the treasury of %s", said, w.Info.OrganizationID)
 	}
@@ -75,15 +79,25 @@ func TestCoinIsAskedForByTransactions(t *testing.T) {
 		work       report.GasDemand
 		have, want uint64
 	}{
-		"nothing waits":                        {flat, chain.Bitcoin, report.GasDemand{}, 0, most},
-		"one payment":                          {flat, chain.Bitcoin, report.GasDemand{Payments: 1}, 0, most},
-		"as many as go together":               {flat, chain.Bitcoin, report.GasDemand{Payments: dispatch.OrdersPerTxMax}, 0, most},
-		"one more":                             {flat, chain.Bitcoin, report.GasDemand{Payments: dispatch.OrdersPerTxMax + 1}, 0, 2 * most},
-		"what is there already":                {flat, chain.Bitcoin, report.GasDemand{Payments: 30}, 150_000, 2*most - 150_000},
-		"more than enough is there":            {flat, chain.Bitcoin, report.GasDemand{Payments: 30}, 3 * most, 0},
-		"nothing is swept":                     {flat, chain.Bitcoin, report.GasDemand{Payments: 2, Sweeps: 2}, 0, most},
-		"each alone, on a chain of accounts":   {cost, chain.Ethereum, report.GasDemand{Payments: 24}, 0, 24 * 100_000},
-		"their sweeps, on a chain of accounts": {cost, chain.Ethereum, report.GasDemand{Payments: 2, Sweeps: 2}, 0, 2*100_000 + 2*171_000},
+		"nothing waits": {flat, chain.Bitcoin, report.GasDemand{}, 0, most},
+		"one payment":   {flat, chain.Bitcoin, report.GasDemand{Payments: 1}, 0, most},
+		"as many as go together": {
+			flat, chain.Bitcoin, report.GasDemand{Payments: dispatch.OrdersPerTxMax}, 0, most,
+		},
+		"one more": {
+			flat, chain.Bitcoin, report.GasDemand{Payments: dispatch.OrdersPerTxMax + 1}, 0, 2 * most,
+		},
+		"what is there already": {
+			flat, chain.Bitcoin, report.GasDemand{Payments: 30}, 150_000, 2*most - 150_000,
+		},
+		"more than enough is there": {flat, chain.Bitcoin, report.GasDemand{Payments: 30}, 3 * most, 0},
+		"nothing is swept": {
+			flat, chain.Bitcoin, report.GasDemand{Payments: 2, Sweeps: 2}, 0, most,
+		},
+		"each alone, on a chain of accounts": {cost, chain.Ethereum, report.GasDemand{Payments: 24}, 0, 24 * 100_000},
+		"their sweeps, on a chain of accounts": {
+			cost, chain.Ethereum, report.GasDemand{Payments: 2, Sweeps: 2}, 0, 2*100_000 + 2*171_000,
+		},
 	} {
 		c.work.OrgID, c.work.Chain = "org_1", c.on
 		got, err := cli.GasWanted(c.cost, "org_1", c.on, []report.GasDemand{c.work}, money.Units(c.have))
@@ -109,7 +123,10 @@ func aQuarantine(t *testing.T, coffer func(args ...string) string, config string
 		{"release", "not under quarantine", 1},
 	} {
 		var out, errs bytes.Buffer
-		code := cli.Run(t.Context(), []string{"mints", try.verb, "2", "--because", "its events lie", "--config", config}, &out, &errs)
+		code := cli.Run(
+			t.Context(), []string{"mints", try.verb, "2", "--because", "its events lie", "--config", config}, &out,
+			&errs,
+		)
 		if said := out.String() + errs.String(); code != try.code || !strings.Contains(said, try.want) {
 			t.Errorf("mints %s: got %d %q, want %d and %q", try.verb, code, said, try.code, try.want)
 		}

@@ -51,7 +51,8 @@ func (c whitelistList) Run(ctx context.Context, std streams) error {
 }
 
 func printWhitelisted(std streams, entry whitelist.Entry, readAt time.Time) {
-	fmt.Fprintf(std.out, "%s  %-11s  %s %s  %s  usable from %s\n", entry.ID, entry.Status(readAt), entry.Chain, entry.Address, entry.Label, entry.UsableFrom.UTC().Format(time.RFC3339))
+	fmt.Fprintf(std.out, "%s  %-11s  %s %s  %s  usable from %s\n", entry.ID, entry.Status(readAt), entry.Chain,
+		entry.Address, entry.Label, entry.UsableFrom.UTC().Format(time.RFC3339))
 	if entry.Refusal != "" {
 		fmt.Fprintf(std.out, "  %s\n", entry.Refusal)
 	}
@@ -80,14 +81,17 @@ func (c whitelistAdd) Run(ctx context.Context, std streams) error {
 	var readAt time.Time
 	err = tools.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
 		readAt = tx.Now
-		outcome, err = tools.WhitelistService().RequestEntry(ctx, tx, key, tools.FourEyes(), id, whitelist.EntryRequest{Chain: c.Chain, Address: c.Address, Label: c.Label})
+		outcome, err = tools.WhitelistService().RequestEntry(ctx, tx, key, tools.FourEyes(), id,
+			whitelist.EntryRequest{Chain: c.Chain, Address: c.Address, Label: c.Label})
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	if outcome.PendingChange != nil {
-		fmt.Fprintln(std.out, "This loosens a control: it waits until another operator agrees, with coffer changes approve.")
+		fmt.Fprintln(
+			std.out, "This loosens a control: it waits until another operator agrees, with coffer changes approve.",
+		)
 		printChange(std, *outcome.PendingChange)
 		return nil
 	}

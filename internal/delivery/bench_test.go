@@ -61,7 +61,9 @@ func BenchmarkSequencedAndDelivered(b *testing.B) {
 	b.ReportMetric(float64(events)/sequenced.Seconds(), "sequenced/s")
 	b.ReportMetric(float64(events*4)/(time.Since(started)-sequenced).Seconds(), "delivered/s")
 	var left int
-	if err := w.owner.QueryRow(b.Context(), `SELECT count(*) FROM deliveries WHERE status <> 'DELIVERED'`).Scan(&left); err != nil || left != 0 {
+	if err := w.owner.QueryRow(
+		b.Context(), `SELECT count(*) FROM deliveries WHERE status <> 'DELIVERED'`,
+	).Scan(&left); err != nil || left != 0 {
 		b.Fatalf("got %v not delivered, %v, want none", left, err)
 	}
 }

@@ -49,8 +49,9 @@ func (w *world) concerning(t event.Type, resource, customerID string, ch chain.N
 	w.t.Helper()
 	err := w.db.InOrg(w.t.Context(), org, func(ctx context.Context, tx pg.Tx) (err error) {
 		eventID, err = event.Record(ctx, tx, event.Event{
-			OrgID: org, Type: t, ResourceKind: "deposit", ResourceID: resource, CustomerID: customerID, Chain: string(ch),
-			Data: webhook.Deposit{DepositID: resource, CustomerID: &customerID},
+			OrgID: org, Type: t, ResourceKind: "deposit", ResourceID: resource, CustomerID: customerID,
+			Chain: string(ch),
+			Data:  webhook.Deposit{DepositID: resource, CustomerID: &customerID},
 		})
 		return err
 	})
@@ -69,7 +70,8 @@ func TestFiltersLeaveOutWhatConcernsOthers(t *testing.T) {
 	filtered := func(f Filters) string {
 		var e Endpoint
 		err := w.db.InOrg(t.Context(), org, func(ctx context.Context, tx pg.Tx) (err error) {
-			e, _, err = w.endpoints.Create(ctx, tx, org, audit.APIKey(org), NewEndpoint{URL: "http://127.0.0.1:1", Filters: f})
+			e, _, err = w.endpoints.Create(ctx, tx, org, audit.APIKey(org),
+				NewEndpoint{URL: "http://127.0.0.1:1", Filters: f})
 			return err
 		})
 		if err != nil || e.Filters != f {
@@ -118,8 +120,11 @@ func TestAChangedSubscriptionDecidesAboutWhatIsNumberedAfterIt(t *testing.T) {
 	e, _ := w.endpoint(rc.URL)
 	before := w.concerning(event.CustomerDeposit, "dep_1", "bob", chain.Base)
 	w.sequence()
-	changed := w.change(e.ID, Change{Events: &[]event.Type{event.CustomerWithdraw, event.CustomerDeposit}, Filters: &Filters{CustomerID: "alice"}})
-	if changed.Filters.CustomerID != "alice" || len(changed.Events) != 2 || changed.URL != e.URL || changed.Status != Enabled {
+	changed := w.change(e.ID, Change{
+		Events: &[]event.Type{event.CustomerWithdraw, event.CustomerDeposit}, Filters: &Filters{CustomerID: "alice"},
+	})
+	if changed.Filters.CustomerID != "alice" || len(changed.Events) != 2 || changed.URL != e.URL ||
+		changed.Status != Enabled {
 		t.Errorf("got %+v, want what was changed and nothing else", changed)
 	}
 	w.concerning(event.CustomerDeposit, "dep_2", "bob", chain.Base)
@@ -329,7 +334,10 @@ func TestARestartOfManyDeliveriesEnds(t *testing.T) {
 		}
 	}
 	var late int
-	if err := w.owner.QueryRow(t.Context(), `SELECT count(*) FROM deliveries WHERE attempt_after > $1::timestamptz + interval '1 minute'`, w.clock.now()).Scan(&late); err != nil || late != 0 {
+	if err := w.owner.QueryRow(
+		t.Context(), `SELECT count(*) FROM deliveries WHERE attempt_after > $1::timestamptz + interval '1 minute'`,
+		w.clock.now(),
+	).Scan(&late); err != nil || late != 0 {
 		t.Errorf("got %v deliveries that wait for hours, %v, want none", late, err)
 	}
 }
@@ -342,7 +350,11 @@ func TestAChangedURLIsGuardedToo(t *testing.T) {
 	w := newWorld(t, true)
 	e, _ := w.endpoint("https://receiver.example.com/")
 	w.endpoints.Development = false
-	for _, url := range []string{"http://example.com", "https://127.0.0.1/", "https://localhost/", "https://169.254.169.254/latest", "https://u:p@example.com", "ftp://example.com", ""} {
+	for _, url := range []string{
+		"http://example.com",
+		"https://127.0.0.1/", "https://localhost/", "https://169.254.169.254/latest", "https://u:p@example.com",
+		"ftp://example.com", "",
+	} {
 		err := w.db.InOrg(t.Context(), org, func(ctx context.Context, tx pg.Tx) error {
 			_, err := w.endpoints.Update(ctx, tx, org, audit.APIKey(org), e.ID, Change{URL: &url})
 			return err
@@ -357,7 +369,8 @@ func TestAChangedURLIsGuardedToo(t *testing.T) {
 	d := w.dispatcher()
 	d.Development, d.resolver, d.answerMax = false, resolver, 5*time.Second
 	w.step(d)
-	if got := w.deliveries()[0]; got.Attempts != 1 || got.Error == nil || *got.Error != errForbidden.Error() || hits.Load() != 0 {
+	if got := w.deliveries()[0]; got.Attempts != 1 || got.Error == nil || *got.Error != errForbidden.Error() ||
+		hits.Load() != 0 {
 		t.Errorf("got %+v and %v connections, want it refused and none", got, hits.Load())
 	}
 }
@@ -390,7 +403,8 @@ func TestAChangeThatCannotBeIsRefusedAndChangesNothing(t *testing.T) {
 	if !fault.HasCode(err, fault.CodeNotFound) {
 		t.Errorf("another organization's: got %v, want %v", err, fault.CodeNotFound)
 	}
-	if got := w.change(e.ID, Change{}); !got.UpdatedAt.Equal(e.UpdatedAt) || got.Description != "" || got.Status != Enabled {
+	if got := w.change(e.ID, Change{}); !got.UpdatedAt.Equal(e.UpdatedAt) || got.Description != "" ||
+		got.Status != Enabled {
 		t.Errorf("got %+v, want it as it was", got)
 	}
 }
@@ -435,7 +449,8 @@ func TestAReplacedSecretSignsBesideItsSuccessorForADay(t *testing.T) {
 		verify(t, r, want...)
 		for _, old := range []string{first, second} {
 			err := webhook.VerifyAt(r.at, []byte(r.body), r.header, old, time.Second)
-			if known := slices.Contains(want, old); (err == nil) != known || err != nil && !errors.Is(err, webhook.ErrSignature) {
+			if known := slices.Contains(want, old); (err == nil) != known ||
+				err != nil && !errors.Is(err, webhook.ErrSignature) {
 				t.Errorf("attempt %d: got %v for a secret that signs: %v", r.attempt, err, known)
 			}
 		}
@@ -462,7 +477,8 @@ func TestRotationsWithinADayEndNoSecretEarly(t *testing.T) {
 		secrets = append(secrets, s)
 	}
 	_, _, err := w.rotate(e.ID)
-	if f := fault.Find(err); f == nil || f.Code != fault.InvalidState || !strings.Contains(f.Message, "2026-02-01T12:01:00Z") {
+	if f := fault.Find(err); f == nil || f.Code != fault.InvalidState ||
+		!strings.Contains(f.Message, "2026-02-01T12:01:00Z") {
 		t.Errorf("a fifth secret: got %v, want %v with the time when the oldest retires", err, fault.InvalidState)
 	}
 	w.events("dep_1", 1)
@@ -480,7 +496,9 @@ func TestRotationsWithinADayEndNoSecretEarly(t *testing.T) {
 		t.Errorf("when the oldest has retired: got %v, want another secret", err)
 	}
 	var sealed int
-	if err := w.owner.QueryRow(t.Context(), `SELECT count(DISTINCT sealed) FROM webhook_secrets WHERE NOT sealed LIKE '%whsec%'`).Scan(&sealed); err != nil || sealed != secretsMax+1 {
+	if err := w.owner.QueryRow(
+		t.Context(), `SELECT count(DISTINCT sealed) FROM webhook_secrets WHERE NOT sealed LIKE '%whsec%'`,
+	).Scan(&sealed); err != nil || sealed != secretsMax+1 {
 		t.Errorf("got %v sealed secrets, %v, want %v", sealed, err, secretsMax+1)
 	}
 }
@@ -515,8 +533,12 @@ func TestRotationsThatRaceMakeOnePresentSecret(t *testing.T) {
 	}
 	group.Wait()
 	var present, all int
-	err := w.owner.QueryRow(t.Context(), `SELECT count(*) FILTER (WHERE retires_at IS NULL), count(*) FROM webhook_secrets`).Scan(&present, &all)
-	if err != nil || made.Load() != secretsMax-1 || refused.Load() != 12-(secretsMax-1) || present != 1 || all != secretsMax {
-		t.Errorf("got %v made and %v refused, %v present of %v, %v, want %v made and one present", made.Load(), refused.Load(), present, all, err, secretsMax-1)
+	err := w.owner.QueryRow(
+		t.Context(), `SELECT count(*) FILTER (WHERE retires_at IS NULL), count(*) FROM webhook_secrets`,
+	).Scan(&present, &all)
+	if err != nil || made.Load() != secretsMax-1 || refused.Load() != 12-(secretsMax-1) || present != 1 ||
+		all != secretsMax {
+		t.Errorf("got %v made and %v refused, %v present of %v, %v, want %v made and one present", made.Load(),
+			refused.Load(), present, all, err, secretsMax-1)
 	}
 }

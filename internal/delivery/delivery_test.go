@@ -80,7 +80,9 @@ func newWorld(t testing.TB, still bool) *world {
 		w.db = pgtest.New(t)
 	}
 	w.owner = pgtest.OwnerPool(t, w.db)
-	w.exec(`INSERT INTO organizations (org_id, name, created_at) VALUES ('org_1', 'one', now()), ('org_2', 'two', now())`)
+	w.exec(
+		`INSERT INTO organizations (org_id, name, created_at) VALUES ('org_1', 'one', now()), ('org_2', 'two', now())`,
+	)
 	return w
 }
 
@@ -176,11 +178,13 @@ func (w *world) drain(d *Dispatcher) {
 	}
 }
 
-// advance moves the clock to when the next delivery is due, and tells whether any is pending.
+// advance moves the clock to the time of the next due delivery, and reports whether any is pending.
 func (w *world) advance() bool {
 	w.t.Helper()
 	var next *time.Time
-	if err := w.owner.QueryRow(w.t.Context(), `SELECT min(attempt_after) FROM deliveries WHERE status = 'PENDING'`).Scan(&next); err != nil {
+	if err := w.owner.QueryRow(
+		w.t.Context(), `SELECT min(attempt_after) FROM deliveries WHERE status = 'PENDING'`,
+	).Scan(&next); err != nil {
 		w.t.Fatal(err)
 	}
 	if next == nil {
@@ -222,7 +226,10 @@ func (w *world) deliveries() []delivery {
 	var all []delivery
 	for rows.Next() {
 		var d delivery
-		if err := rows.Scan(&d.EventID, &d.EndpointID, &d.Status, &d.Attempts, &d.AttemptAfter, &d.Leased, &d.Recorded, &d.Code, &d.Error, &d.Response); err != nil {
+		if err := rows.Scan(
+			&d.EventID, &d.EndpointID, &d.Status, &d.Attempts, &d.AttemptAfter, &d.Leased, &d.Recorded, &d.Code,
+			&d.Error, &d.Response,
+		); err != nil {
 			w.t.Fatal(err)
 		}
 		all = append(all, d)
@@ -272,7 +279,7 @@ type request struct {
 	attempt int
 }
 
-// receiver keeps every request and answers what it is told to.
+// receiver records every request and gives the answer that the test sets.
 type receiver struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -289,12 +296,14 @@ func newReceiver(t testing.TB, now func() time.Time, answer func(w http.Response
 			t.Errorf("read the request: %v", err)
 		}
 		attempt, err := strconv.Atoi(r.Header.Get(webhook.HeaderAttempt))
-		if err != nil || r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/json" || r.UserAgent() != userAgent {
+		if err != nil || r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/json" ||
+			r.UserAgent() != userAgent {
 			t.Errorf("got %s, %v, want a POST of JSON with its attempt and our name", r.Method, r.Header)
 		}
 		var e webhook.Envelope
 		if err := json.Unmarshal(body, &e); err != nil || e.ID != r.Header.Get(webhook.HeaderID) {
-			t.Errorf("got id %v in the header and %v in the body, %v, want one", r.Header.Get(webhook.HeaderID), e.ID, err)
+			t.Errorf("got id %v in the header and %v in the body, %v, want one", r.Header.Get(webhook.HeaderID), e.ID,
+				err)
 		}
 		q := request{now(), r.Header.Clone(), string(body), e.ID, attempt}
 		rc.mu.Lock()
@@ -328,8 +337,8 @@ func verify(t testing.TB, r request, keys ...string) {
 	}
 }
 
-// Rule EVT-4: what is sent and signed are the bytes that are stored, whatever another way to
-// write the same JSON would be.
+// Rule EVT-4: the bytes that are sent and signed are the stored ones, even if the same JSON could
+// be written differently.
 func TestTheStoredBytesAreSentAndSigned(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
@@ -350,7 +359,11 @@ func TestTheStoredBytesAreSentAndSigned(t *testing.T) {
 	}
 	for id, body := range stored {
 		var kept []byte
-		if err := w.owner.QueryRow(t.Context(), `UPDATE events SET body = coalesce(nullif($2, ''::bytea), body) WHERE event_id = $1 RETURNING body`, id, []byte(body)).Scan(&kept); err != nil {
+		if err := w.owner.QueryRow(
+			t.Context(),
+			`UPDATE events SET body = coalesce(nullif($2, ''::bytea), body) WHERE event_id = $1 RETURNING body`, id,
+			[]byte(body),
+		).Scan(&kept); err != nil {
 			t.Fatal(err)
 		}
 		stored[id] = string(kept)
@@ -399,8 +412,10 @@ func TestAnEventArrivesSignedAndIsTheFeedsBytes(t *testing.T) {
 		if !feed[r.body] {
 			t.Errorf("got %s, want the bytes of the feed", r.body)
 		}
-		if r.attempt != 1 || !strings.HasPrefix(r.header.Get(webhook.HeaderSignature), "v1,") || !strings.Contains(r.header.Get(webhook.HeaderSignature), " v1a,") {
-			t.Errorf("got attempt %v and signature %v, want the first, with v1 and v1a", r.attempt, r.header.Get(webhook.HeaderSignature))
+		if r.attempt != 1 || !strings.HasPrefix(r.header.Get(webhook.HeaderSignature), "v1,") ||
+			!strings.Contains(r.header.Get(webhook.HeaderSignature), " v1a,") {
+			t.Errorf("got attempt %v and signature %v, want the first, with v1 and v1a", r.attempt,
+				r.header.Get(webhook.HeaderSignature))
 		}
 	}
 }
@@ -449,7 +464,9 @@ func TestEveryAttemptIsTheSameMessageOnTheSchedule(t *testing.T) {
 	receivers := make([]*receiver, attemptsMax+1)
 	secrets := make([]string, len(receivers))
 	// Thirteen endpoints are more than an organization may have through the door.
-	w.exec(`INSERT INTO organizations (org_id, name, created_at) SELECT 'org_k' || n, 'k', now() FROM generate_series(0, 12) n`)
+	w.exec(
+		`INSERT INTO organizations (org_id, name, created_at) SELECT 'org_k' || n, 'k', now() FROM generate_series(0, 12) n`,
+	)
 	for k := range receivers {
 		receivers[k] = newReceiver(t, w.clock.now, func(rw http.ResponseWriter, r request) {
 			if r.attempt <= k {
@@ -458,7 +475,8 @@ func TestEveryAttemptIsTheSameMessageOnTheSchedule(t *testing.T) {
 		})
 		tenant := fmt.Sprint("org_k", k)
 		err := w.db.InOrg(t.Context(), tenant, func(ctx context.Context, tx pg.Tx) error {
-			_, secret, err := w.endpoints.Create(ctx, tx, tenant, audit.APIKey(tenant), NewEndpoint{URL: receivers[k].URL})
+			_, secret, err := w.endpoints.Create(ctx, tx, tenant, audit.APIKey(tenant),
+				NewEndpoint{URL: receivers[k].URL})
 			secrets[k] = secret.Reveal()
 			return err
 		})
@@ -475,12 +493,15 @@ func TestEveryAttemptIsTheSameMessageOnTheSchedule(t *testing.T) {
 	}
 	for _, delivered := range w.deliveries() {
 		if delivered.Leased || delivered.Attempts != delivered.Recorded {
-			t.Errorf("%v: got a lease or %v of %v attempts recorded, want none and all", delivered.EventID, delivered.Recorded, delivered.Attempts)
+			t.Errorf("%v: got a lease or %v of %v attempts recorded, want none and all", delivered.EventID,
+				delivered.Recorded, delivered.Attempts)
 		}
 	}
 	for k, rc := range receivers {
 		var got string
-		if err := w.owner.QueryRow(t.Context(), `SELECT status FROM deliveries WHERE org_id = $1`, fmt.Sprint("org_k", k)).Scan(&got); err != nil {
+		if err := w.owner.QueryRow(
+			t.Context(), `SELECT status FROM deliveries WHERE org_id = $1`, fmt.Sprint("org_k", k),
+		).Scan(&got); err != nil {
 			t.Fatal(err)
 		}
 		want, count := "DELIVERED", k+1
@@ -499,7 +520,8 @@ func TestEveryAttemptIsTheSameMessageOnTheSchedule(t *testing.T) {
 			}
 			low, high := delays[i]*8/10, delays[i]*12/10+2*time.Second
 			if waited := r.at.Sub(before); waited < low || waited > high {
-				t.Errorf("%d failures, attempt %d: got %v after the one before, want %v to %v", k, r.attempt, waited, low, high)
+				t.Errorf("%d failures, attempt %d: got %v after the one before, want %v to %v", k, r.attempt, waited,
+					low, high)
 			}
 			before = r.at
 		}
@@ -552,7 +574,10 @@ func TestTheNextEventOfAResourceWaitsForTheOneBefore(t *testing.T) {
 	}
 	for _, id := range ids[1:] {
 		if got, want := due[id].AttemptAfter, due[stuck].AttemptAfter; !got.Equal(want) || due[id].Attempts != 0 {
-			t.Errorf("event after one that failed: got it due at %v, want it put off until the one before is due, at %v", got, want)
+			t.Errorf(
+				"event after one that failed: got it due at %v, want it put off until the one before is due, at %v",
+				got, want,
+			)
 		}
 	}
 	for len(first) < 4 && w.advance() {
@@ -614,7 +639,8 @@ func TestOrderWithinAResourceHoldsWhateverFails(t *testing.T) {
 	tried, taken := map[key]time.Time{}, map[key]bool{}
 	for _, r := range rc.requests() {
 		k := key{resource[r.eventID], place[r.eventID]}
-		if before := (key{k.resource, k.place - 1}); k.place > 0 && !taken[before] && (tried[before].IsZero() || r.at.Sub(tried[before]) < orderWaitMax) {
+		if before := (key{k.resource, k.place - 1}); k.place > 0 && !taken[before] &&
+			(tried[before].IsZero() || r.at.Sub(tried[before]) < orderWaitMax) {
 			t.Errorf("%s: got event %d before event %d was delivered", k.resource, k.place, before.place)
 		}
 		if tried[k].IsZero() {

@@ -25,34 +25,36 @@ const (
 	claimMax  = 512 // deliveries in one claim
 	recordMax = 512 // outcomes in one transaction
 	idlePause = 50 * time.Millisecond
-	// While there is much to do, claims and records are made this often and not at every
+	// While there is much to do, claims and records are made at this interval instead of at every
 	// answer: a transaction costs about the same for one delivery and for a hundred.
-	busyPause           = 10 * time.Millisecond
-	errorPause          = time.Second
-	maintenanceInterval = time.Second      // between two looks for deliveries whose endpoint is gone
-	cancelMax           = 1000             // of them in one transaction
-	postponedMax        = 100              // deliveries of a resource that are put off behind one that failed
-	stopTimeout         = 20 * time.Second // for posts in flight when the program stops
-	recordTimeout       = 10 * time.Second
+	busyPause  = 10 * time.Millisecond
+	errorPause = time.Second
+	// The pause between two looks for deliveries whose endpoint is gone.
+	maintenanceInterval = time.Second
+	cancelMax           = 1000 // of them in one transaction
+	// Deliveries of a resource that are postponed behind one that failed.
+	postponedMax  = 100
+	stopTimeout   = 20 * time.Second // for posts in flight when the program stops
+	recordTimeout = 10 * time.Second
 )
 
-// Dispatcher posts what is due. Any number of processes may run one.
+// Dispatcher posts the deliveries that are due. Any number of processes may run one.
 type Dispatcher struct {
 	DB   *pg.DB
 	Seal *seal.Keyset
-	Key  webhook.Key // the installation's, for the asymmetric signature
-	// FormerKeys sign beside Key until every receiver knows that one.
+	Key  webhook.Key // the installation's key, for the asymmetric signature
+	// FormerKeys sign in addition to Key until every receiver knows Key.
 	FormerKeys []webhook.Key
 	// Development also allows http to this machine's loopback addresses.
 	Development bool
 	Log         *slog.Logger // nil means the default
-	// Observe is told what came of every post that was made, in one word: 2xx, 3xx, 4xx,
-	// 5xx, forbidden, timeout, name, refused, reset, other, or ours when it was not made
-	// because of something here. nil: nobody is.
+	// Observe receives the result of every post in one word: 2xx, 3xx, 4xx, 5xx, forbidden,
+	// timeout, name, refused, reset, other, or ours if a local fault prevented the post. It may be
+	// nil.
 	Observe func(result string)
 
-	// A test brings names of its own and less patience; zero values mean the system's
-	// resolver and the limits of this package.
+	// Tests set a resolver of their own and shorter limits. Zero values mean the system's resolver
+	// and the limits of this package.
 	resolver  *net.Resolver
 	answerMax time.Duration
 	stopMax   time.Duration
@@ -74,7 +76,7 @@ func (d *Dispatcher) ensureOpen() {
 	})
 }
 
-// Wake tells Run that there is something new. It is economy: Run looks by itself.
+// Wake signals new work to Run. It only saves time: Run polls by itself.
 func (d *Dispatcher) Wake() {
 	d.ensureOpen()
 	select {
@@ -83,7 +85,7 @@ func (d *Dispatcher) Wake() {
 	}
 }
 
-// claimedDelivery is a delivery that is ours until its lease ends.
+// claimedDelivery is a delivery that this process holds until its lease ends.
 type claimedDelivery struct {
 	id       int64
 	orgID    string
@@ -91,20 +93,20 @@ type claimedDelivery struct {
 	target
 	eventID        string
 	body           []byte
-	attempts       int        // made before this one
-	scheduleBase   int        // of them, before the present run of the schedule
-	firstAttemptAt *time.Time // when the first was made
+	attempts       int        // number of attempts before this one
+	scheduleBase   int        // number of those before the present run of the schedule
+	firstAttemptAt *time.Time // time of the first one
 	lease          [16]byte
 	leasedUntil    time.Time
 }
 
-// outcome is what an attempt came to. An abandoned one was not made, or may or may not
-// have arrived: its lease is given back.
+// outcome is the result of an attempt. An abandoned attempt was not made, or may or may not have
+// arrived: its lease is given back.
 type outcome struct {
 	claimedDelivery
 	sentAt     time.Time
 	abandoned  bool
-	ownFault   bool // it was not made because of something here
+	ownFault   bool // a local fault prevented the attempt
 	status     int  // of the answer; 0 when there was none
 	err        string
 	cause      string // of err, in one word
@@ -115,11 +117,11 @@ type outcome struct {
 
 func (o outcome) isDelivered() bool { return o.status >= 200 && o.status < 300 }
 
-// isGone tells that the receiver wants nothing more.
+// isGone reports whether the receiver refuses all further events (410).
 func (o outcome) isGone() bool { return o.status == 410 }
 
-// Step claims what is due, posts it, records what came of it, and returns how many
-// posts it made. Run does the same without waiting for the slowest post of each round.
+// Step claims the deliveries that are due, posts them, records the outcomes, and returns the number
+// of posts. Run does the same without waiting for the slowest post of each round.
 func (d *Dispatcher) Step(ctx context.Context) (int, error) {
 	d.ensureOpen()
 	for hasMore := true; hasMore; {
@@ -151,21 +153,21 @@ func (d *Dispatcher) Step(ctx context.Context) (int, error) {
 	return len(batch), nil
 }
 
-// Run posts until ctx ends. Then it claims nothing more, waits a bounded time for what
-// is in flight, records it, and gives back the leases of the rest.
+// Run posts deliveries until ctx ends. It then claims nothing more, waits a bounded time for posts
+// in flight, records them, and gives back the leases of the others.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	d.ensureOpen()
 	defer d.transport.closeIdle()
 
-	// Posts outlive ctx, but not for long.
+	// Posts may outlive ctx for a short time.
 	posting, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
 	outcomes := make(chan outcome, inFlightMax)
-	recorded := make(chan struct{}, 1) // places are free, or a successor is due
+	recorded := make(chan struct{}, 1) // window slots are free, or a successor is due
 	var posts, recorder sync.WaitGroup
 	recorder.Go(func() { d.recordAll(context.WithoutCancel(ctx), outcomes, recorded) })
 
-	// Whoever posts stays for the next delivery: a stack that has grown once is kept.
+	// A goroutine that has posted takes the next delivery, so its grown stack is reused.
 	todo := make(chan claimedDelivery)
 	work := func(c claimedDelivery) {
 		for ok := true; ok; c, ok = <-todo {
@@ -180,10 +182,11 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		if began.Sub(maintainedAt) >= maintenanceInterval {
 			hasMore, err := d.runMaintenance(ctx)
 			if err != nil && ctx.Err() == nil {
-				d.Log.LogAttrs(ctx, slog.LevelError, "the queues of endpoints could not be kept", slog.Any("error", err))
+				d.Log.LogAttrs(ctx, slog.LevelError, "the queues of endpoints could not be kept",
+					slog.Any("error", err))
 			}
 			if maintainedAt = time.Now(); hasMore {
-				maintainedAt, wait = time.Time{}, 0 // in turns with what is due
+				maintainedAt, wait = time.Time{}, 0 // alternates with due deliveries
 			}
 		}
 		batch, err := d.claimDue(ctx)
@@ -222,7 +225,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	return nil
 }
 
-// pauseFor pauses, and not at all for what is not positive.
+// pauseFor waits for d, or returns at once if d is not positive.
 func pauseFor(ctx context.Context, d time.Duration) {
 	if d <= 0 {
 		return
@@ -235,8 +238,8 @@ func pauseFor(ctx context.Context, d time.Duration) {
 	}
 }
 
-// recordAll records whatever has arrived since it last looked: the first of a rush at
-// once, the others together.
+// recordAll records outcomes in batches: the first of a rush at once, those that arrive meanwhile
+// together.
 func (d *Dispatcher) recordAll(ctx context.Context, outcomes <-chan outcome, recorded chan<- struct{}) {
 	began := time.Time{}
 	for first := range outcomes {
@@ -267,12 +270,12 @@ func (d *Dispatcher) recordAll(ctx context.Context, outcomes <-chan outcome, rec
 	}
 }
 
-// claimDue leases what is due, at most one process's room for each endpoint, in turns: the
-// first of every endpoint before the second of any.
+// claimDue leases deliveries that are due. It leases at most one process's free window for each
+// endpoint, in turns: the first of every endpoint before the second of any.
 //
-// Only endpoints with pending deliveries are looked at, found by hopping along the
-// index. Claiming moves attempt_after to the end of the lease, so that what is leased is
-// not looked at again before.
+// It reads only endpoints with pending deliveries, which it finds by skipping along the index. A
+// claim moves attempt_after to the end of the lease, so that later claims skip leased deliveries
+// until then.
 func (d *Dispatcher) claimDue(ctx context.Context) ([]claimedDelivery, error) {
 	endpoints, freeSlots, free := d.windows.freeSlots()
 	if free <= 0 {
@@ -313,13 +316,15 @@ func (d *Dispatcher) claimDue(ctx context.Context) ([]claimedDelivery, error) {
 			FROM due, events v
 			WHERE d.delivery_id = due.delivery_id AND v.event_id = d.event_id
 			RETURNING d.delivery_id, d.org_id, d.endpoint_id, d.event_id, v.body, d.attempts, d.schedule_base, d.first_attempt_at`,
-			endpoints, freeSlots, windowSizeStart, tx.Now, tx.Now.Add(-orderWaitMax), min(free, claimMax), lease, leasedUntil)
+			endpoints, freeSlots, windowSizeStart, tx.Now, tx.Now.Add(-orderWaitMax), min(free, claimMax), lease,
+			leasedUntil)
 		if err != nil {
 			return fmt.Errorf("claim deliveries: %w", err)
 		}
 		batch, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (claimedDelivery, error) {
 			c := claimedDelivery{lease: lease, leasedUntil: leasedUntil}
-			err := row.Scan(&c.id, &c.orgID, &c.endpoint, &c.eventID, &c.body, &c.attempts, &c.scheduleBase, &c.firstAttemptAt)
+			err := row.Scan(&c.id, &c.orgID, &c.endpoint, &c.eventID, &c.body, &c.attempts, &c.scheduleBase,
+				&c.firstAttemptAt)
 			return c, err
 		})
 		if err != nil {
@@ -355,10 +360,10 @@ func (d *Dispatcher) claimDue(ctx context.Context) ([]claimedDelivery, error) {
 	return batch, nil
 }
 
-// setPlanner binds the planner for the rest of the transaction. A cached plan that was made
-// while the tables were small would serve, until the next ANALYZE, while they grow, and
-// read all of them for each claim. Every statement here is written so that one plan over
-// indexes is right at any size, and planning one anew costs more than running it.
+// setPlanner fixes the planner's settings for the rest of the transaction. A plan cached while the
+// tables were small would be used, until the next ANALYZE, while they grow, and would read them
+// completely for each claim. Every statement here is written so that one plan over indexes is right
+// at any size, and planning costs more than running it.
 func setPlanner(ctx context.Context, tx pg.Tx) error {
 	_, err := tx.Exec(ctx, `
 		SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true),
@@ -376,9 +381,8 @@ func newLease() [16]byte {
 	return lease
 }
 
-// recordOutcomes writes outcomes and their attempts, each only while its lease is still the one
-// it was claimed under: an attempt that outlived its lease says nothing any more,
-// because somebody else is at the delivery.
+// recordOutcomes writes outcomes and their attempts, each only while the lease of its claim is
+// current. An attempt that outlived its lease is ignored, because another process has the delivery.
 func (d *Dispatcher) recordOutcomes(ctx context.Context, batch []outcome) error {
 	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
@@ -395,7 +399,7 @@ func (d *Dispatcher) recordOutcomes(ctx context.Context, batch []outcome) error 
 			crash.Hit("K05")
 			return nil
 		}
-		// Written twice it changes nothing: the second time no lease matches.
+		// Writing it twice changes nothing: the second time no lease matches.
 		select {
 		case <-ctx.Done():
 			return errors.Join(err, ctx.Err())
@@ -404,11 +408,11 @@ func (d *Dispatcher) recordOutcomes(ctx context.Context, batch []outcome) error 
 	}
 }
 
-// writeOutcomes is record's transaction.
+// writeOutcomes is the transaction of recordOutcomes.
 //
-// What waits for a delivery that failed is put off until it can be due: otherwise every
-// claim would look at it, and an endpoint with many such would slow the others down. It
-// is economy: order rests on the claim alone.
+// It postpones deliveries that wait behind a failed one until they can be due. Otherwise every
+// claim would read them, and an endpoint with many of them would slow the others down. That only
+// saves time: the claim alone keeps the order.
 func (d *Dispatcher) writeOutcomes(ctx context.Context, tx pg.Tx, batch []outcome) error {
 	if err := setPlanner(ctx, tx); err != nil {
 		return err
@@ -456,7 +460,8 @@ func (d *Dispatcher) writeOutcomes(ctx context.Context, tx pg.Tx, batch []outcom
 		case !canRetry:
 			statuses[i], ended[i] = "FAILED", &tx.Now
 			d.Log.LogAttrs(ctx, slog.LevelWarn, "a delivery has failed for good",
-				slog.String("organization", o.orgID), slog.String("endpoint", o.endpoint), slog.String("event", o.eventID))
+				slog.String("organization", o.orgID), slog.String("endpoint", o.endpoint),
+				slog.String("event", o.eventID))
 		default:
 			attemptAfter[i] = o.sentAt.Add(wait)
 		}
@@ -498,7 +503,8 @@ func (d *Dispatcher) writeOutcomes(ctx context.Context, tx pg.Tx, batch []outcom
 		)
 		INSERT INTO delivery_attempts (delivery_id, attempt, org_id, endpoint_id, url, at, status_code, error, response, duration_ms)
 		SELECT delivery_id, attempts, org_id, endpoint_id, url, at, code, error, response, took FROM done WHERE made`,
-		ids, leases, statuses, attempts, attemptAfter, ended, made, sentAt, codes, errs, responses, took, orgs, free, urls, postponedMax)
+		ids, leases, statuses, attempts, attemptAfter, ended, made, sentAt, codes, errs, responses, took, orgs, free,
+		urls, postponedMax)
 	if err != nil {
 		return fmt.Errorf("record %d deliveries: %w", n, err)
 	}
@@ -508,7 +514,7 @@ func (d *Dispatcher) writeOutcomes(ctx context.Context, tx pg.Tx, batch []outcom
 	return audit.Record(ctx, tx, entries...)
 }
 
-// busyEndpoints hops along the index from one endpoint with pending deliveries to the next.
+// busyEndpoints skips along the index from one endpoint with pending deliveries to the next.
 const busyEndpoints = `busy AS (
 		(SELECT endpoint_id FROM deliveries WHERE status = 'PENDING' ORDER BY endpoint_id LIMIT 1)
 		UNION ALL

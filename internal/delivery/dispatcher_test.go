@@ -31,7 +31,9 @@ func TestTwoDispatchersDeliverEachEventOnce(t *testing.T) {
 	}
 	until(t, "300 deliveries", func() bool {
 		var done int
-		if err := w.owner.QueryRow(t.Context(), `SELECT count(*) FROM deliveries WHERE endpoint_id = $1 AND status = 'DELIVERED'`, e.ID).Scan(&done); err != nil {
+		if err := w.owner.QueryRow(
+			t.Context(), `SELECT count(*) FROM deliveries WHERE endpoint_id = $1 AND status = 'DELIVERED'`, e.ID,
+		).Scan(&done); err != nil {
 			t.Fatal(err)
 		}
 		return done == 300
@@ -106,7 +108,8 @@ func TestACrashBetweenPostAndCommitSendsTheSameMessageAgain(t *testing.T) {
 	w.drain(alive)
 	w.want("DELIVERED", 2)
 	got := rc.requests()
-	if len(got) != 3 || got[0].body != got[1].body || got[0].eventID != got[1].eventID || got[0].attempt != got[1].attempt {
+	if len(got) != 3 || got[0].body != got[1].body || got[0].eventID != got[1].eventID ||
+		got[0].attempt != got[1].attempt {
 		t.Fatalf("got %v requests, want the first message twice and then the second", len(got))
 	}
 	for _, r := range got {
@@ -136,7 +139,8 @@ func TestAnEndpointThatIsGoneIsDisabled(t *testing.T) {
 	w.events("dep_2", 1)
 	w.sequence()
 	if n := w.step(d); n != 0 || len(w.deliveries()) != 3 || len(rc.requests()) != 1 {
-		t.Errorf("got %v posts, %v deliveries and %v requests, want nothing more", n, len(w.deliveries()), len(rc.requests()))
+		t.Errorf("got %v posts, %v deliveries and %v requests, want nothing more", n, len(w.deliveries()),
+			len(rc.requests()))
 	}
 }
 
@@ -159,7 +163,9 @@ func TestA410FromAFormerURLDisablesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got string
-	if err := w.owner.QueryRow(t.Context(), `SELECT status FROM webhook_endpoints WHERE endpoint_id = $1`, e.ID).Scan(&got); err != nil || got != Enabled {
+	if err := w.owner.QueryRow(
+		t.Context(), `SELECT status FROM webhook_endpoints WHERE endpoint_id = $1`, e.ID,
+	).Scan(&got); err != nil || got != Enabled {
 		t.Errorf("got %v, %v, want %v", got, err, Enabled)
 	}
 }
@@ -218,7 +224,9 @@ func TestEveryPostIsCountedByWhatCameOfIt(t *testing.T) {
 		got[result]++
 	}
 	w.step(d)
-	want := map[string]int{"2xx": 1, "3xx": 1, "4xx": 1, "5xx": 1, "other": 1, "refused": 1, "timeout": 1, "ours": 1, "forbidden": 1}
+	want := map[string]int{
+		"2xx": 1, "3xx": 1, "4xx": 1, "5xx": 1, "other": 1, "refused": 1, "timeout": 1, "ours": 1, "forbidden": 1,
+	}
 	if !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
@@ -248,7 +256,8 @@ func TestASlowReceiverHoldsUpNobody(t *testing.T) {
 	until(t, "the slow receiver to have everything", func() bool { return len(slow.requests()) == 200 })
 	until(t, "everything to be recorded", func() bool {
 		var pending int
-		if err := w.owner.QueryRow(t.Context(), `SELECT count(*) FROM deliveries WHERE endpoint_id IN ($1, $2) AND status = 'PENDING'`,
+		if err := w.owner.QueryRow(t.Context(),
+			`SELECT count(*) FROM deliveries WHERE endpoint_id IN ($1, $2) AND status = 'PENDING'`,
 			slowEndpoint.ID, fastEndpoint.ID).Scan(&pending); err != nil {
 			t.Fatal(err)
 		}
@@ -269,7 +278,8 @@ func TestAReceiverThatDoesNotAnswerFailsInTime(t *testing.T) {
 	d.answerMax = 50 * time.Millisecond
 	w.step(d)
 	got := w.deliveries()[0]
-	if got.Status != "PENDING" || got.Attempts != 1 || got.Code != nil || got.Error == nil || !strings.Contains(*got.Error, "no answer") {
+	if got.Status != "PENDING" || got.Attempts != 1 || got.Code != nil || got.Error == nil ||
+		!strings.Contains(*got.Error, "no answer") {
 		t.Errorf("got %+v, want one attempt without an answer", got)
 	}
 }
@@ -303,7 +313,8 @@ func TestAnAnswerIsReadWithinBounds(t *testing.T) {
 	// The status came in time: the rest of an answer changes nothing.
 	w.want("DELIVERED", 2)
 	for _, got := range w.deliveries() {
-		if got.Response == nil || len(*got.Response) == 0 || len(*got.Response) > 3*responseKeptBytesMax || strings.ContainsRune(*got.Response, 0) {
+		if got.Response == nil || len(*got.Response) == 0 || len(*got.Response) > 3*responseKeptBytesMax ||
+			strings.ContainsRune(*got.Response, 0) {
 			t.Errorf("got a response of %v, want its beginning", got.Response)
 		}
 	}
@@ -375,7 +386,8 @@ func TestASecretThatDoesNotOpenIsAFailedAttempt(t *testing.T) {
 	w.events("dep_1", 1)
 	w.sequence()
 	w.step(w.dispatcher())
-	if got := w.deliveries()[0]; got.Status != "PENDING" || got.Attempts != 1 || got.Error == nil || len(rc.requests()) != 0 {
+	if got := w.deliveries()[0]; got.Status != "PENDING" || got.Attempts != 1 || got.Error == nil ||
+		len(rc.requests()) != 0 {
 		t.Errorf("got %+v, want a failed attempt that sent nothing", got)
 	}
 }

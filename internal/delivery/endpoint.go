@@ -27,47 +27,51 @@ import (
 )
 
 const (
-	endpointsMax        = 10 // of an organization
+	endpointsMax        = 10 // per organization
 	urlBytesMax         = 2048
 	descriptionBytesMax = 500
 )
 
 // The states of an endpoint.
 const (
-	Enabled           = "ENABLED"
-	Paused            = "PAUSED"              // its deliveries wait
-	DisabledGone      = "DISABLED_GONE"       // it answered 410; its deliveries are cancelled
-	DisabledByFailure = "DISABLED_BY_FAILURE" // nothing but failures for days; its deliveries wait
+	Enabled      = "ENABLED"
+	Paused       = "PAUSED"        // its deliveries wait
+	DisabledGone = "DISABLED_GONE" // it answered 410; its deliveries are cancelled
+	// It did nothing but fail for days; its deliveries wait.
+	DisabledByFailure = "DISABLED_BY_FAILURE"
 )
 
-// Endpoint is where an organization wants its events. Its secrets are not in it: each
-// is shown once, by Create or Rotate.
+// Endpoint is the URL at which an organization receives webhooks. It holds no secrets: each is
+// shown once, by Create or Rotate.
 type Endpoint struct {
-	ID           string
-	OrgID        string
-	URL          string
-	Description  string
-	Events       []event.Type // none: the events of the interface, no extensions; event.EveryType alone: every one
-	Filters      Filters
-	Status       string
-	APIVersion   string
-	FailingSince *time.Time // the first of the failed attempts since one succeeded; nil: none failed
+	ID          string
+	OrgID       string
+	URL         string
+	Description string
+	// None means the events of the interface without extensions; event.EveryType alone means all.
+	Events     []event.Type
+	Filters    Filters
+	Status     string
+	APIVersion string
+	// The first failed attempt since the last success; nil means that none failed.
+	FailingSince *time.Time
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
 }
 
-// Filters leave out events that an endpoint could have. An event that concerns no
+// Filters exclude events that an endpoint would otherwise receive. An event that concerns no
 // customer, or happened on no chain, does not pass a filter that names one.
 type Filters struct {
-	CustomerID string     // "": whomever it concerns. Of a transfer it is who pays, where that is a customer.
-	Chain      chain.Name // "": wherever it happened
+	// "" means any customer. In a transfer it is the payer, if that is a customer.
+	CustomerID string
+	Chain      chain.Name // "" means any chain
 }
 
 func (f Filters) matchEvent(e event.Sequenced) bool {
 	return (f.CustomerID == "" || f.CustomerID == e.CustomerID) && (f.Chain == "" || string(f.Chain) == e.Chain)
 }
 
-// NewEndpoint is what a caller says of an endpoint that it wants.
+// NewEndpoint describes the endpoint that a caller wants to create.
 type NewEndpoint struct {
 	URL         string
 	Description string
@@ -75,7 +79,7 @@ type NewEndpoint struct {
 	Filters     Filters
 }
 
-// Change is what a caller wants otherwise; what is nil stays.
+// Change describes what a caller changes; a nil field stays as it is.
 type Change struct {
 	URL         *string
 	Description *string
@@ -84,28 +88,29 @@ type Change struct {
 	Status      *string  // Enabled or Paused
 }
 
-// Endpoints keeps the endpoints of organizations.
+// Endpoints manages the endpoints of organizations.
 type Endpoints struct {
 	Seal *seal.Keyset
-	// Development also allows http to this machine's loopback addresses. It belongs
-	// to the local world.
+	// Development also allows http to this machine's loopback addresses. It is for the local world.
 	Development bool
-	// Posts sends samples; nil where nobody asks for one.
+	// Posts sends samples; nil where no samples are requested.
 	Posts *Dispatcher
 
 	openOnce        sync.Once
-	samplesInFlight chan struct{} // a place for each sample that is on its way
+	samplesInFlight chan struct{} // one slot for each sample in flight
 }
 
 func checkDescription(description string) error {
-	if len(description) > descriptionBytesMax || !utf8.ValidString(description) || strings.ContainsRune(description, 0) {
+	if len(description) > descriptionBytesMax || !utf8.ValidString(description) ||
+		strings.ContainsRune(description, 0) {
 		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"The description must be text of at most %d bytes. Nothing was written. Shorten it.", descriptionBytesMax).WithParam("description")
+			"The description must be text of at most %d bytes. Nothing was written. Shorten it.",
+			descriptionBytesMax).WithParam("description")
 	}
 	return nil
 }
 
-// checkEvents sorts what an endpoint names, each once.
+// checkEvents sorts the types that an endpoint names and removes duplicates.
 func checkEvents(named []event.Type) ([]event.Type, error) {
 	events := slices.Clone(named)
 	slices.Sort(events)
@@ -113,21 +118,24 @@ func checkEvents(named []event.Type) ([]event.Type, error) {
 	if slices.Contains(events, event.EveryType) {
 		if len(events) > 1 {
 			return nil, fault.New(fault.Invalid, fault.InvalidRequest,
-				"The event %s stands for all of them. Nothing was written. Send it alone, or leave it out.", event.EveryType).WithParam("events")
+				"The event %s stands for all of them. Nothing was written. Send it alone, or leave it out.",
+				event.EveryType).WithParam("events")
 		}
 		return events, nil
 	}
 	for _, t := range events {
 		if !event.IsKnown(t) {
 			return nil, fault.New(fault.Invalid, fault.InvalidRequest,
-				"There is no event %.64q. Nothing was written. Leave events out to receive the seven of the interface, send * to receive all, or name some of %s.", t, strings.Join(typeNames(event.AllTypes()), ", ")).WithParam("events")
+				"There is no event %.64q. Nothing was written. Leave events out to receive the seven of the interface, send * to receive all, or name some of %s.", t, strings.Join(
+					typeNames(event.AllTypes()), ", ",
+				)).WithParam("events")
 		}
 	}
 	return events, nil
 }
 
-// checkFilters refuses what no event could ever have. A customer that nobody has seen
-// yet is none of that: customers are made on first use.
+// checkFilters refuses a filter that no event could ever pass. It accepts an unknown customer,
+// because customers are created on first use.
 func checkFilters(f Filters) error {
 	if f.CustomerID != "" {
 		if err := customer.CheckID(f.CustomerID); err != nil {
@@ -136,27 +144,36 @@ func checkFilters(f Filters) error {
 	}
 	if f.Chain != "" && f.Chain.Family() == "" {
 		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"There is no chain %.64q. Nothing was written. Give a chain such as ETHEREUM, or leave it out.", string(f.Chain)).WithParam("filters.chain")
+			"There is no chain %.64q. Nothing was written. Give a chain such as ETHEREUM, or leave it out.",
+			string(f.Chain)).WithParam("filters.chain")
 	}
 	return nil
 }
 
-// Create makes an endpoint and returns its secret, which cannot be had again. Errors
-// are faults INVALID_REQUEST for what cannot be, with its parameter, and INVALID_STATE
-// for an organization that has ten.
-func (s *Endpoints) Create(ctx context.Context, tx pg.Tx, org string, actor audit.Actor, n NewEndpoint) (Endpoint, seal.Secret, error) {
+// Create creates an endpoint and returns its secret, which is never shown again. Errors:
+// INVALID_REQUEST for invalid input, with its parameter, and INVALID_STATE for an organization that
+// has ten endpoints.
+func (s *Endpoints) Create(
+	ctx context.Context, tx pg.Tx, org string, actor audit.Actor, n NewEndpoint,
+) (Endpoint, seal.Secret, error) {
 	noSecret := seal.Secret{}
 	events, err := checkEvents(n.Events)
-	if err := errors.Join(err, checkURL(n.URL, s.Development), checkDescription(n.Description), checkFilters(n.Filters)); err != nil {
+	if err := errors.Join(
+		err, checkURL(n.URL, s.Development), checkDescription(n.Description), checkFilters(n.Filters),
+	); err != nil {
 		return Endpoint{}, noSecret, err
 	}
 
-	// Two requests that each see nine endpoints must not make eleven.
-	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('coffer/delivery/endpoints/' || $1, 0))`, org); err != nil {
+	// Two requests that each see nine endpoints must not create an eleventh.
+	if _, err := tx.Exec(
+		ctx, `SELECT pg_advisory_xact_lock(hashtextextended('coffer/delivery/endpoints/' || $1, 0))`, org,
+	); err != nil {
 		return Endpoint{}, noSecret, fmt.Errorf("lock the endpoints of %s: %w", org, err)
 	}
 	var count int
-	if err := tx.QueryRow(ctx, `SELECT count(*) FROM webhook_endpoints WHERE org_id = $1 AND deleted_at IS NULL`, org).Scan(&count); err != nil {
+	if err := tx.QueryRow(
+		ctx, `SELECT count(*) FROM webhook_endpoints WHERE org_id = $1 AND deleted_at IS NULL`, org,
+	).Scan(&count); err != nil {
 		return Endpoint{}, noSecret, fmt.Errorf("count the endpoints of %s: %w", org, err)
 	}
 	if count >= endpointsMax {
@@ -171,7 +188,8 @@ func (s *Endpoints) Create(ctx context.Context, tx pg.Tx, org string, actor audi
 	_, err = tx.Exec(ctx, `
 		INSERT INTO webhook_endpoints (endpoint_id, org_id, url, description, events, filter_customer_id, filter_chain, status, api_version, created_at, updated_at)
 		VALUES ($1, $2, $3, $4, $5, nullif($6, ''), nullif($7, ''), $8, $9, $10, $10)`,
-		e.ID, org, e.URL, e.Description, typeNames(events), n.Filters.CustomerID, string(n.Filters.Chain), e.Status, e.APIVersion, tx.Now)
+		e.ID, org, e.URL, e.Description, typeNames(events), n.Filters.CustomerID, string(n.Filters.Chain), e.Status,
+		e.APIVersion, tx.Now)
 	if err != nil {
 		return Endpoint{}, noSecret, fmt.Errorf("create endpoint %s: %w", e.ID, err)
 	}
@@ -189,7 +207,7 @@ func (s *Endpoints) Create(ctx context.Context, tx pg.Tx, org string, actor audi
 	return e, secret, nil
 }
 
-// auditDetail are what the audit log keeps of an endpoint.
+// auditDetail returns what the audit log stores of an endpoint.
 func auditDetail(e Endpoint) map[string]any {
 	return map[string]any{
 		"url": e.URL, "description": e.Description, "events": typeNames(e.Events), "status": e.Status,
@@ -197,16 +215,18 @@ func auditDetail(e Endpoint) map[string]any {
 	}
 }
 
-// Update changes an endpoint and returns it as it is from the commit on.
+// Update changes an endpoint and returns its new state.
 //
-// What is in flight at that moment ends where it was sent. What waits goes to the URL
-// that the endpoint has when it is sent. Events and filters decide about what is
-// numbered from now on: what waits was wanted when it happened, and is still sent. A
-// paused endpoint's deliveries wait, and so do those of one that is enabled again: with
-// another URL, or when it is enabled, everything that waits is due at once, in the order
-// of each resource, with the whole schedule before it. Errors are the faults of Create and
-// NOT_FOUND.
-func (s *Endpoints) Update(ctx context.Context, tx pg.Tx, org string, actor audit.Actor, endpointID string, c Change) (Endpoint, error) {
+// A post in flight at that moment ends at the URL to which it was sent. Waiting deliveries go to
+// the URL that the endpoint has when they are sent. Events and filters apply to events numbered
+// from now on: waiting deliveries were wanted when they happened, and are still sent. A paused
+// endpoint's deliveries wait.
+//
+// When the URL changes or the endpoint is enabled again, all waiting deliveries are due at once, in
+// the order of each resource, with a complete new schedule. Errors: those of Create, and NOT_FOUND.
+func (s *Endpoints) Update(
+	ctx context.Context, tx pg.Tx, org string, actor audit.Actor, endpointID string, c Change,
+) (Endpoint, error) {
 	before, err := lockEndpoint(ctx, tx, org, endpointID)
 	if err != nil {
 		return Endpoint{}, err
@@ -233,18 +253,20 @@ func (s *Endpoints) Update(ctx context.Context, tx pg.Tx, org string, actor audi
 	if c.Status != nil {
 		if e.Status = *c.Status; e.Status != Enabled && e.Status != Paused {
 			return Endpoint{}, fault.New(fault.Invalid, fault.InvalidRequest,
-				"An endpoint can be set to %s or %s. Nothing was written. Send one of them, or DELETE the endpoint.", Enabled, Paused).WithParam("status")
+				"An endpoint can be set to %s or %s. Nothing was written. Send one of them, or DELETE the endpoint.",
+				Enabled, Paused).WithParam("status")
 		}
 	}
 	if err := errors.Join(checkDescription(e.Description), checkFilters(e.Filters)); err != nil {
 		return Endpoint{}, err
 	}
-	if e.URL == before.URL && e.Description == before.Description && slices.Equal(e.Events, before.Events) && e.Filters == before.Filters && e.Status == before.Status {
+	if e.URL == before.URL && e.Description == before.Description && slices.Equal(e.Events, before.Events) &&
+		e.Filters == before.Filters && e.Status == before.Status {
 		return before, nil
 	}
 	restart := e.URL != before.URL || e.Status == Enabled && before.Status != Enabled
 	if restart {
-		e.FailingSince = nil // what the former address did says nothing
+		e.FailingSince = nil // failures of the former URL prove nothing
 	}
 	e.UpdatedAt = tx.Now
 	_, err = tx.Exec(ctx, `
@@ -254,13 +276,15 @@ func (s *Endpoints) Update(ctx context.Context, tx pg.Tx, org string, actor audi
 		    restart_at = CASE WHEN $10 THEN $9 ELSE restart_at END, restart_after = CASE WHEN $10 THEN '-infinity' ELSE restart_after END,
 		    restart_id = CASE WHEN $10 THEN 0 ELSE restart_id END
 		WHERE org_id = $1 AND endpoint_id = $2`,
-		org, endpointID, e.URL, e.Description, typeNames(e.Events), e.Filters.CustomerID, string(e.Filters.Chain), e.Status, tx.Now, restart)
+		org, endpointID, e.URL, e.Description, typeNames(e.Events), e.Filters.CustomerID, string(e.Filters.Chain),
+		e.Status, tx.Now, restart)
 	if err != nil {
 		return Endpoint{}, fmt.Errorf("change endpoint %s: %w", endpointID, err)
 	}
 	err = audit.Record(ctx, tx, audit.Entry{
 		OrgID: org, Actor: actor, Action: "webhook_endpoint.changed",
-		ResourceKind: "WEBHOOK_ENDPOINT", ResourceID: endpointID, Detail: map[string]any{"from": auditDetail(before), "to": auditDetail(e)},
+		ResourceKind: "WEBHOOK_ENDPOINT", ResourceID: endpointID,
+		Detail: map[string]any{"from": auditDetail(before), "to": auditDetail(e)},
 	})
 	if err != nil {
 		return Endpoint{}, err
@@ -271,9 +295,11 @@ func (s *Endpoints) Update(ctx context.Context, tx pg.Tx, org string, actor audi
 const endpointColumns = `endpoint_id, org_id, url, description, events, coalesce(filter_customer_id, ''), coalesce(filter_chain, ''),
 	status, api_version, failing_since, created_at, updated_at`
 
-// List is a page of the endpoints that are not deleted.
+// List returns a page of the endpoints that are not deleted.
 func (s *Endpoints) List(ctx context.Context, tx pg.Tx, org string, p page.Page) (page.Result[Endpoint], error) {
-	sql, args := page.NewQuery(`SELECT `+endpointColumns+` FROM webhook_endpoints WHERE org_id = ? AND deleted_at IS NULL`, org).
+	sql, args := page.NewQuery(
+		`SELECT `+endpointColumns+` FROM webhook_endpoints WHERE org_id = ? AND deleted_at IS NULL`, org,
+	).
 		BuildPage(p, "created_at", "endpoint_id")
 	rows, err := tx.Query(ctx, sql, args...)
 	if err != nil {
@@ -283,15 +309,17 @@ func (s *Endpoints) List(ctx context.Context, tx pg.Tx, org string, p page.Page)
 	if err != nil {
 		return page.Result[Endpoint]{}, fmt.Errorf("list the endpoints of %s: %w", org, err)
 	}
-	return page.CutPage(p, endpoints, func(e Endpoint) page.Cursor { return page.Cursor{CreatedAt: e.CreatedAt, ID: e.ID} }), nil
+	return page.CutPage(
+		p, endpoints, func(e Endpoint) page.Cursor { return page.Cursor{CreatedAt: e.CreatedAt, ID: e.ID} },
+	), nil
 }
 
-// ByID is one endpoint, or the fault NOT_FOUND.
+// ByID returns one endpoint. Error: NOT_FOUND.
 func (s *Endpoints) ByID(ctx context.Context, tx pg.Tx, org, endpointID string) (Endpoint, error) {
 	return loadEndpoint(ctx, tx, org, endpointID, "")
 }
 
-// lockEndpoint is ByID with the row locked against changes by others.
+// lockEndpoint returns an endpoint with its row locked against changes by other transactions.
 func lockEndpoint(ctx context.Context, tx pg.Tx, org, endpointID string) (Endpoint, error) {
 	return loadEndpoint(ctx, tx, org, endpointID, " FOR NO KEY UPDATE")
 }
@@ -315,9 +343,9 @@ func loadEndpoint(ctx context.Context, tx pg.Tx, org, endpointID, lock string) (
 	return e, nil
 }
 
-// Delete ends an endpoint: nothing is sent to it from the commit on, except what is in
-// flight at that moment. What it has not received stays in the feed. The fault is
-// NOT_FOUND when there is none or it was deleted before.
+// Delete deletes an endpoint. From the commit on nothing is sent to it, except posts in flight at
+// that moment. Events that it has not received stay in the feed. Error: NOT_FOUND if there is none
+// or it was deleted before.
 func (s *Endpoints) Delete(ctx context.Context, tx pg.Tx, org string, actor audit.Actor, endpointID string) error {
 	if !id.IsValid("we", endpointID) {
 		return newNotFound(endpointID)
@@ -338,7 +366,11 @@ func (s *Endpoints) Delete(ctx context.Context, tx pg.Tx, org string, actor audi
 }
 
 func newNotFound(endpointID string) error {
-	return fault.New(fault.NotFound, fault.CodeNotFound, "Your organization has no webhook endpoint %.64q. Nothing was changed. GET /webhook-endpoints lists the ones there are.", endpointID)
+	return fault.New(
+		fault.NotFound, fault.CodeNotFound,
+		"Your organization has no webhook endpoint %.64q. Nothing was changed. GET /webhook-endpoints lists the ones there are.",
+		endpointID,
+	)
 }
 
 func scanEndpoint(row pgx.CollectableRow) (Endpoint, error) {
@@ -348,7 +380,7 @@ func scanEndpoint(row pgx.CollectableRow) (Endpoint, error) {
 	return e, err
 }
 
-// typeNames is a list of types as PostgreSQL takes it, never NULL.
+// typeNames converts types to a list for PostgreSQL, never NULL.
 func typeNames(types []event.Type) []string {
 	names := make([]string, len(types))
 	for i, t := range types {
@@ -357,11 +389,12 @@ func typeNames(types []event.Type) []string {
 	return names
 }
 
-// checkURL refuses what could never be posted to. It is a courtesy to whoever mistypes:
-// what protects is the guard, which sees every address that is dialled.
+// checkURL refuses a URL to which no post could ever succeed. It only helps against typing errors.
+// The protection is the guard, which checks every address that is dialled.
 func checkURL(raw string, development bool) error {
 	refuse := func(problem string) error {
-		return fault.New(fault.Invalid, fault.InvalidRequest, "The URL %s. Nothing was written.", problem).WithParam("url")
+		return fault.New(fault.Invalid, fault.InvalidRequest, "The URL %s. Nothing was written.", problem).
+			WithParam("url")
 	}
 	if raw == "" || len(raw) > urlBytesMax || !utf8.ValidString(raw) {
 		return refuse(fmt.Sprintf("must have 1 to %d bytes", urlBytesMax))

@@ -23,7 +23,8 @@ func TestAnEndpointCanBeListedReadAndDeletedByItsOwnerAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
 	first, secret := w.endpoint("https://example.com/1")
-	second, other := w.endpoint("https://example.com/2", event.CustomerWithdraw, event.CustomerDeposit, event.CustomerWithdraw)
+	second, other := w.endpoint("https://example.com/2", event.CustomerWithdraw, event.CustomerDeposit,
+		event.CustomerWithdraw)
 	if _, err := webhook.ParseKey(secret); err != nil || secret == other {
 		t.Errorf("got %v, %v, want two secrets", err, secret == other)
 	}
@@ -67,7 +68,9 @@ func TestAnEndpointCanBeListedReadAndDeletedByItsOwnerAlone(t *testing.T) {
 	if got := list("org_2", page.Page{}); len(got.Items) != 0 {
 		t.Errorf("another organization: got %v, want nothing", got.Items)
 	}
-	for _, c := range []struct{ as, endpoint string }{{"org_2", first.ID}, {org, id.New("we", w.clock.now())}, {org, "we_'"}, {org, ""}} {
+	for _, c := range []struct{ as, endpoint string }{
+		{"org_2", first.ID}, {org, id.New("we", w.clock.now())}, {org, "we_'"}, {org, ""},
+	} {
 		if _, err := byID(c.as, c.endpoint); !fault.HasCode(err, fault.CodeNotFound) {
 			t.Errorf("%v of %v: got %v, want %v", c.endpoint, c.as, err, fault.CodeNotFound)
 		}
@@ -87,16 +90,21 @@ func TestAnEndpointCanBeListedReadAndDeletedByItsOwnerAlone(t *testing.T) {
 
 	var sealed []byte
 	var acts int
-	if err := w.owner.QueryRow(t.Context(), `SELECT sealed FROM webhook_secrets WHERE endpoint_id = $1`, first.ID).Scan(&sealed); err != nil {
+	if err := w.owner.QueryRow(
+		t.Context(), `SELECT sealed FROM webhook_secrets WHERE endpoint_id = $1`, first.ID,
+	).Scan(&sealed); err != nil {
 		t.Fatal(err)
 	}
-	if bytes.Contains(sealed, []byte("whsec_")) || bytes.Contains(sealed, []byte(strings.TrimPrefix(secret, "whsec_"))) {
+	if bytes.Contains(sealed, []byte("whsec_")) ||
+		bytes.Contains(sealed, []byte(strings.TrimPrefix(secret, "whsec_"))) {
 		t.Errorf("got the secret in the clear, want it sealed")
 	}
 	if _, err := w.keyset.Unseal(sealed, secretBinding(org, second.ID, 1)); err == nil {
 		t.Errorf("opened as another endpoint's: got %v, want an error", err)
 	}
-	if err := w.owner.QueryRow(t.Context(), `SELECT count(*) FROM audit_log WHERE resource_kind = 'WEBHOOK_ENDPOINT'`).Scan(&acts); err != nil || acts != 3 {
+	if err := w.owner.QueryRow(
+		t.Context(), `SELECT count(*) FROM audit_log WHERE resource_kind = 'WEBHOOK_ENDPOINT'`,
+	).Scan(&acts); err != nil || acts != 3 {
 		t.Errorf("got %v acts in the audit log, %v, want 3", acts, err)
 	}
 }
@@ -109,7 +117,8 @@ func TestAnOrganizationHasTenEndpointsAtMost(t *testing.T) {
 	for i := range results {
 		group.Go(func() {
 			results[i] = w.db.InOrg(t.Context(), org, func(ctx context.Context, tx pg.Tx) error {
-				_, _, err := w.endpoints.Create(ctx, tx, org, audit.APIKey(org), NewEndpoint{URL: "https://example.com"})
+				_, _, err := w.endpoints.Create(ctx, tx, org, audit.APIKey(org),
+					NewEndpoint{URL: "https://example.com"})
 				return err
 			})
 		})
@@ -127,7 +136,9 @@ func TestAnOrganizationHasTenEndpointsAtMost(t *testing.T) {
 	if made != endpointsMax {
 		t.Errorf("got %v endpoints, want %v", made, endpointsMax)
 	}
-	w.exec(`UPDATE webhook_endpoints SET deleted_at = now() WHERE endpoint_id = (SELECT min(endpoint_id) FROM webhook_endpoints)`)
+	w.exec(
+		`UPDATE webhook_endpoints SET deleted_at = now() WHERE endpoint_id = (SELECT min(endpoint_id) FROM webhook_endpoints)`,
+	)
 	w.endpoint("https://example.com")
 }
 

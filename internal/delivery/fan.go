@@ -10,14 +10,14 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// FanOut makes the deliveries of events in the transaction that numbers them: one for each
-// endpoint of the organization that wants the event. A paused endpoint's wait for it; a
-// disabled or deleted one gets none, and the feed has the event all the same.
+// FanOut creates the deliveries of events in the transaction that numbers them: one for each
+// endpoint of the organization that wants the event. The deliveries of a paused endpoint wait for
+// it. A disabled or deleted endpoint gets none, but the feed has the event.
 type FanOut struct{}
 
 var _ event.Listener = FanOut{}
 
-// subscription is what an endpoint wants to hear of.
+// subscription says which events an endpoint wants.
 type subscription struct {
 	endpoint   string
 	eventTypes []event.Type
@@ -62,7 +62,8 @@ func (FanOut) OnSequenced(ctx context.Context, tx pg.Tx, events []event.Sequence
 	for _, e := range events {
 		for _, subscriber := range byOrg[e.OrgID] {
 			if subscriber.wantsEvent(e) {
-				orgIDs, endpoints, eventIDs = append(orgIDs, e.OrgID), append(endpoints, subscriber.endpoint), append(eventIDs, e.EventID)
+				orgIDs, endpoints, eventIDs = append(orgIDs, e.OrgID), append(endpoints, subscriber.endpoint),
+					append(eventIDs, e.EventID)
 				resources, resourceSeqs = append(resources, e.ResourceID), append(resourceSeqs, int32(e.ResourceSeq))
 			}
 		}

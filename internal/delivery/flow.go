@@ -7,16 +7,16 @@ import (
 
 const (
 	inFlightMax     = 1024 // posts of one process at a time
-	windowSizeStart = 4    // posts to an endpoint that nothing is known of
-	windowSizeMax   = 256  // posts to one endpoint
+	windowSizeStart = 4    // posts in flight to an endpoint without a history
+	windowSizeMax   = 256  // posts in flight to one endpoint
 	quickAnswerMax  = time.Second
 )
 
-// windows bounds what is in flight: for the process, and for each endpoint by what it
-// showed. A quick success gives an endpoint one more place, so its places double with
-// each round; a slow success takes it back towards the start; a failure halves them, to
-// one. A dead receiver therefore holds one place for as long as an attempt lasts, and
-// is quick again soon after it recovers. It is memory that may be lost.
+// windows bounds the posts in flight, for the process and for each endpoint. A quick success adds
+// one to an endpoint's window, so the window doubles with each round. A slow success moves it back
+// towards the start. A failure halves it, down to one. A dead receiver therefore holds one slot for
+// as long as an attempt lasts, and is quick again soon after it recovers. The state is in memory
+// and may be lost.
 type windows struct {
 	mu         sync.Mutex
 	byEndpoint map[string]*window
@@ -25,7 +25,8 @@ type windows struct {
 
 type window struct{ size, inFlight int }
 
-// freeSlots lists the endpoints whose room is not the start's, and the places left in all.
+// freeSlots returns the endpoints that have a window, their free slots, and the free slots of the
+// process.
 func (f *windows) freeSlots() (endpoints []string, free []int32, left int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -19,15 +19,15 @@ const (
 	responseHeaderBytes = 64 << 10
 )
 
-// errForbidden says that an endpoint led to an address that is not public. It does not
-// say which: that would tell an organization about our network.
+// errForbidden says that an endpoint resolved to an address that is not public. It does not name
+// the address: that would tell an organization about our network.
 var errForbidden = errors.New("the endpoint leads to an address that is not public")
 
 // specialAddresses refuses the addresses of the registries of special-purpose addresses: private,
-// loopback, link-local with the metadata services, shared, documentation, multicast, and
-// those that carry another address inside (IPv4-mapped, NAT64, 6to4, Teredo). The
-// registries do not have public addresses that a cloud answers inside its own networks
-// alone, nor a block that was returned and is in use on private networks.
+// loopback, link-local with the metadata services, shared, documentation, multicast, and those that
+// embed another address (IPv4-mapped, NAT64, 6to4, Teredo). Two kinds are in no registry and are
+// added here: public addresses that a cloud answers only inside its own networks, and a block that
+// was returned and is in use on private networks.
 var specialAddresses = ssrf.New(ssrf.WithAnyPort(),
 	ssrf.WithDeniedV4Prefixes(
 		netip.MustParsePrefix("168.63.129.16/32"), // Azure: agents, DNS, health
@@ -42,16 +42,17 @@ func checkPublic(ip netip.Addr) error {
 	if specialAddresses.SafeAddr(ip) != nil {
 		return errForbidden
 	}
-	// ISATAP (RFC 5214): an interface identifier of 0000:5efe, its global and group bits
-	// aside, and the IPv4 address to which a router of this network would tunnel.
-	if b := ip.As16(); ip.Is6() && b[8]&^3 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe && specialAddresses.SafeAddr(netip.AddrFrom4([4]byte(b[12:]))) != nil {
+	// ISATAP (RFC 5214): an interface identifier of 0000:5efe, without its global and group bits,
+	// and the IPv4 address to which a router of this network would tunnel.
+	if b := ip.As16(); ip.Is6() && b[8]&^3 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe &&
+		specialAddresses.SafeAddr(netip.AddrFrom4([4]byte(b[12:]))) != nil {
 		return errForbidden
 	}
 	return nil
 }
 
-// controlPublic sees each address that is about to be dialled, after its name was resolved:
-// what a name resolved to before, or resolves to next, does not matter.
+// controlPublic checks each address that is about to be dialled, after its name was resolved.
+// Earlier or later results of resolving the name therefore do not matter.
 func controlPublic(network, address string, _ syscall.RawConn) error {
 	target, err := netip.ParseAddrPort(address)
 	if err != nil || network != "tcp4" && network != "tcp6" {
@@ -60,7 +61,7 @@ func controlPublic(network, address string, _ syscall.RawConn) error {
 	return checkPublic(target.Addr())
 }
 
-// controlLoopback is for http in development mode: this machine and nothing else.
+// controlLoopback is for http in development mode: it allows only this machine.
 func controlLoopback(network, address string, _ syscall.RawConn) error {
 	target, err := netip.ParseAddrPort(address)
 	if err != nil || network != "tcp4" && network != "tcp6" || !target.Addr().Unmap().IsLoopback() {
@@ -69,8 +70,8 @@ func controlLoopback(network, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// transport posts to what it may reach. Https reaches the public internet; http reaches
-// loopback in development mode and nothing otherwise.
+// transport posts only to addresses that it may reach. Https reaches the public internet. Http
+// reaches loopback in development mode and nothing otherwise.
 type transport struct{ https, http *http.Transport }
 
 func newTransport(development bool, resolver *net.Resolver) *transport {
@@ -84,14 +85,15 @@ func newTransport(development bool, resolver *net.Resolver) *transport {
 func newGuardedTransport(control func(string, string, syscall.RawConn) error, resolver *net.Resolver) *http.Transport {
 	dialer := &net.Dialer{Timeout: dialTimeout, Control: control, Resolver: resolver}
 	return &http.Transport{
-		Proxy:                  nil, // A proxy would dial in our place, past the guard.
+		Proxy:                  nil, // A proxy would dial for us, past the guard.
 		DialContext:            dialer.DialContext,
 		TLSHandshakeTimeout:    dialTimeout,
 		MaxIdleConns:           2 * inFlightMax,
 		MaxIdleConnsPerHost:    inFlightMax, // several endpoints may share a host
 		IdleConnTimeout:        idleTimeout,
 		MaxResponseHeaderBytes: responseHeaderBytes,
-		DisableCompression:     true, // The answer is hardly read; nothing is to be inflated.
+		// Only the beginning of an answer is read; nothing should be decompressed.
+		DisableCompression: true,
 	}
 }
 
@@ -116,8 +118,8 @@ func (t *transport) closeIdle() {
 	}
 }
 
-// newClient posts without following a redirect: a 3xx is an answer like any other, and a
-// failure.
+// newClient returns a client that does not follow redirects: a 3xx is an answer like any other, and
+// a failure.
 func (t *transport) newClient() *http.Client {
 	return &http.Client{
 		Transport:     t,
@@ -125,7 +127,8 @@ func (t *transport) newClient() *http.Client {
 	}
 }
 
-// describeError says in one word and in a few why there was no answer. It names no address.
+// describeError returns the reason why there was no answer, as one word and as a short text. It
+// names no address.
 func describeError(err error) (cause, text string) {
 	var dns *net.DNSError
 	var timeout interface{ Timeout() bool }
@@ -144,7 +147,7 @@ func describeError(err error) (cause, text string) {
 	return "other", "the request could not be completed: " + innermostText(err)
 }
 
-// innermostText is the innermost error's text, bounded: the outer ones repeat the URL.
+// innermostText returns the innermost error's text, truncated. The outer errors repeat the URL.
 func innermostText(err error) string {
 	for {
 		inner := errors.Unwrap(err)

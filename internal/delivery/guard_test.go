@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// forbidden is what no endpoint may lead to, whatever its name says.
+// forbidden lists the addresses to which no endpoint may lead, whatever its name is.
 var forbidden = []string{
 	"127.0.0.1", "127.255.255.254", "0.0.0.0", "0.1.2.3", // this machine
 	"10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.1.1", // private
@@ -27,11 +27,13 @@ var forbidden = []string{
 	"64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "64:ff9b:1::7f00:1", // NAT64
 	"2002:7f00:1::", "2002:a9fe:a9fe::", // 6to4
 	"2001::1", "2001:0:7f00:1::", // Teredo
-	"168.63.129.16", "::ffff:168.63.129.16", "161.26.0.10", "166.8.0.1", "166.11.255.255", // clouds' own services, inside them
+	// Clouds' own services, inside them.
+	"168.63.129.16", "::ffff:168.63.129.16", "161.26.0.10", "166.8.0.1", "166.11.255.255",
 	"192.31.196.1", "192.52.193.1", "192.175.48.1", "2620:4f:8000::1", // name servers and relays of no one site
 	"3ffe::1", "3ffe:ffff::1", "5f00::1", "100::1", "3fff::1", // the 6bone, segment routing, discard, documentation
 	"2001:10::1", "2001:20::1", "2001:3::1", "2001:1ff:ffff::1", // ORCHID, AMT and what else is for protocols
-	"2a00::5efe:127.0.0.1", "2a00::5efe:10.0.0.1", "2a00::5efe:169.254.169.254", "2606:4700::5efe:168.63.129.16", // ISATAP of what is refused
+	// ISATAP of what is refused.
+	"2a00::5efe:127.0.0.1", "2a00::5efe:10.0.0.1", "2a00::5efe:169.254.169.254", "2606:4700::5efe:168.63.129.16",
 	"2a00::200:5efe:127.0.0.1", "2a00::200:5efe:192.168.1.1", // the same with the bit of globally unique addresses
 	"2a00::5efe:224.0.0.1", "2a00::5efe:0.0.0.0",
 	"2a00::100:5efe:10.0.0.1", "2a00::300:5efe:10.0.0.1", // and as a group
@@ -58,7 +60,8 @@ func TestTheGuardRefusesEveryAddressThatIsNotPublic(t *testing.T) {
 	}
 	for _, ip := range []string{
 		"93.184.216.34", "8.8.8.8", "2606:2800:220:1:248:1893:25c8:1946", "168.63.129.15", "168.63.129.17",
-		"2a00::5efe:8.8.8.8", "2a00::200:5efe:8.8.8.8", "2a00::5eff:127.0.0.1", "2a00:5efe:7f00:1::1", "2001:200::1", "3ffd::1",
+		"2a00::5efe:8.8.8.8", "2a00::200:5efe:8.8.8.8", "2a00::5eff:127.0.0.1", "2a00:5efe:7f00:1::1", "2001:200::1",
+		"3ffd::1",
 	} {
 		network, address := dialled(ip)
 		if err := controlPublic(network, address, nil); err != nil {
@@ -146,9 +149,8 @@ func answered(query []byte, ip [4]byte) (answer []byte, used bool) {
 	return answer, used
 }
 
-// A name that was public when somebody looked, and leads to this machine by the time
-// of the connection: only what is dialled counts.
-// Rule EVT-6.
+// A name that was public at first, and resolves to this machine at the time of the connection: only
+// the dialled address counts. Rule EVT-6.
 func TestANameThatIsBoundAnewIsRefusedAtTheDial(t *testing.T) {
 	t.Parallel()
 	port, hits, resolver := trap(t, [4]byte{93, 184, 216, 34}, [4]byte{127, 0, 0, 1})
@@ -188,8 +190,10 @@ func TestNoPostReachesAForbiddenAddress(t *testing.T) {
 	port, hits, resolver := trap(t)
 	urls := []string{
 		"https://localhost:" + port + "/", "https://receiver.example.com:" + port + "/", "https://127.0.0.1:" + port,
-		"https://2130706433:" + port, "https://0x7f000001:" + port, "https://127.1:" + port, "https://[::ffff:127.0.0.1]:" + port,
-		"http://127.0.0.1:" + port, "http://receiver.example.com:" + port, "ftp://127.0.0.1:" + port, "file:///etc/passwd",
+		"https://2130706433:" + port, "https://0x7f000001:" + port, "https://127.1:" + port,
+		"https://[::ffff:127.0.0.1]:" + port,
+		"http://127.0.0.1:" + port, "http://receiver.example.com:" + port, "ftp://127.0.0.1:" + port,
+		"file:///etc/passwd",
 	}
 	for _, ip := range forbidden {
 		_, address := dialled(ip)
@@ -224,7 +228,10 @@ func TestNoPostReachesAForbiddenAddress(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.exec(`UPDATE webhook_endpoints SET url = $2 WHERE endpoint_id = $1`, id, urls[i])
-		w.exec(`INSERT INTO webhook_secrets (endpoint_id, version, org_id, sealed, created_at) VALUES ($1, 1, 'org_1', $2, now())`, id, sealed)
+		w.exec(
+			`INSERT INTO webhook_secrets (endpoint_id, version, org_id, sealed, created_at) VALUES ($1, 1, 'org_1', $2, now())`,
+			id, sealed,
+		)
 	}
 	w.events("dep_1", 1)
 	w.sequence()

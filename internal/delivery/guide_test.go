@@ -27,7 +27,8 @@ func TestTheGuideHasTheScheduleOfAttempts(t *testing.T) {
 		}
 	}
 	last := len(pauses) - 1
-	want := fmt.Sprintf("The %d attempts of one event come after pauses of %s and %s", attemptsMax, strings.Join(pauses[:last], ", "), pauses[last])
+	want := fmt.Sprintf("The %d attempts of one event come after pauses of %s and %s", attemptsMax,
+		strings.Join(pauses[:last], ", "), pauses[last])
 	if !strings.Contains(strings.Join(strings.Fields(string(text)), " "), want) {
 		t.Errorf("docs/integrate.md does not say %q", want)
 	}

@@ -13,23 +13,25 @@ import (
 )
 
 const (
-	failingMax = 5 * 24 * time.Hour // of nothing but failures, then an endpoint is disabled
-	// A pause of the schedule is shorter than this, so after a longer one without any
-	// attempt nothing was due meanwhile, and the time that passed says nothing.
-	quietGapMax  = 60 * time.Hour
-	failedAtStep = time.Hour // how fine failed_at is, so that failures rarely write to the endpoint
+	// After this time of nothing but failures an endpoint is disabled.
+	failingMax = 5 * 24 * time.Hour
+	// A pause of the schedule is shorter than this. After a longer one without any attempt nothing
+	// was due, so the time that passed proves no failure.
+	quietGapMax = 60 * time.Hour
+	// The resolution of failed_at, so that failures rarely write to the endpoint.
+	failedAtStep = time.Hour
 )
 
-// endpointHealth is what a batch of outcomes showed of an endpoint.
+// endpointHealth summarizes the outcomes of one endpoint in a batch.
 type endpointHealth struct {
 	lastSuccess               *time.Time // the last success
-	wasFailing                bool       // that it failed before it succeeded
-	firstFailure, lastFailure *time.Time // of the failures after it
+	wasFailing                bool       // it failed before it succeeded
+	firstFailure, lastFailure *time.Time // the failures after the last success
 	url                       string
 }
 
-// summarizeHealth sums a batch up. What was not sent because of something here says nothing about
-// the endpoint, and neither does what went to a former URL.
+// summarizeHealth summarizes a batch. It ignores posts that a local fault prevented, and posts to a
+// former URL.
 func summarizeHealth(batch []outcome) map[string]*endpointHealth {
 	byEndpoint := map[string]*endpointHealth{}
 	healthOf := func(o outcome) *endpointHealth {
@@ -67,23 +69,24 @@ func summarizeHealth(batch []outcome) map[string]*endpointHealth {
 	return byEndpoint
 }
 
-// updateHealth keeps the clock of endpoints that fail, in their rows, and disables one that has
-// done nothing else for five days. Rule EVT-11.
+// updateHealth stores since when an endpoint fails, in its row, and disables an endpoint that has
+// only failed for five days (rule EVT-11).
 //
-// A success stops the clock, and a failure starts it; one that comes after a silence
-// starts it anew. Two processes may record in another order than they posted, so before
-// an endpoint is disabled the log of attempts is asked whether anything succeeded.
+// A success stops the clock, and a failure starts it. A failure after a silence starts it anew. Two
+// processes may record in another order than they posted. Before it disables an endpoint,
+// updateHealth therefore checks the log of attempts for a success.
 func (d *Dispatcher) updateHealth(ctx context.Context, tx pg.Tx, batch []outcome) ([]audit.Entry, error) {
 	var healthy, failing, urls []string
 	var firsts, lasts []time.Time
 	for endpoint, s := range summarizeHealth(batch) {
-		// One that was well when it was claimed has nothing to clear, unless another process
-		// was quicker; then the next success does it.
+		// An endpoint that was healthy when it was claimed has nothing to clear, unless another
+		// process was quicker; then the next success clears it.
 		if s.lastSuccess != nil && s.wasFailing {
 			healthy = append(healthy, endpoint)
 		}
 		if s.firstFailure != nil {
-			failing, urls, firsts, lasts = append(failing, endpoint), append(urls, s.url), append(firsts, *s.firstFailure), append(lasts, *s.lastFailure)
+			failing, urls, firsts, lasts = append(failing, endpoint), append(urls, s.url),
+				append(firsts, *s.firstFailure), append(lasts, *s.lastFailure)
 		}
 	}
 	if len(healthy) > 0 {
@@ -129,11 +132,14 @@ func (d *Dispatcher) updateHealth(ctx context.Context, tx pg.Tx, batch []outcome
 	var failingSince time.Time
 	var entries []audit.Entry
 	_, err = pgx.ForEachRow(rows, []any{&org, &endpoint, &url, &failingSince}, func() error {
-		// There is no mail yet: this line is what tells whoever runs the service, and the
-		// organization reads the status of its endpoint.
-		d.Log.LogAttrs(ctx, slog.LevelWarn, "an endpoint has failed for five days and is disabled: tell the organization",
-			slog.String("organization", org), slog.String("endpoint", endpoint), slog.Time("failingSince", failingSince))
-		entries = append(entries, newDisabledEntry(org, endpoint, DisabledByFailure, map[string]any{"url": url, "failingSince": failingSince}))
+		// Coffer sends no mail yet. This log line tells the operator, and the organization reads
+		// the status of its endpoint.
+		d.Log.LogAttrs(ctx, slog.LevelWarn,
+			"an endpoint has failed for five days and is disabled: tell the organization",
+			slog.String("organization", org), slog.String("endpoint", endpoint),
+			slog.Time("failingSince", failingSince))
+		entries = append(entries, newDisabledEntry(org, endpoint, DisabledByFailure,
+			map[string]any{"url": url, "failingSince": failingSince}))
 		return nil
 	})
 	if err != nil {
@@ -142,8 +148,8 @@ func (d *Dispatcher) updateHealth(ctx context.Context, tx pg.Tx, batch []outcome
 	return entries, nil
 }
 
-// disableGone disables endpoints that answered 410 at the URL that they still have: from
-// a former one it says nothing about the present.
+// disableGone disables endpoints that answered 410 at their present URL. An answer of a former URL
+// proves nothing about the present one.
 func (d *Dispatcher) disableGone(ctx context.Context, tx pg.Tx, endpoints, urls []string) ([]audit.Entry, error) {
 	if len(endpoints) == 0 {
 		return nil, nil
@@ -170,7 +176,7 @@ func (d *Dispatcher) disableGone(ctx context.Context, tx pg.Tx, endpoints, urls 
 	return entries, nil
 }
 
-// newDisabledEntry is the entry of an endpoint that this package disabled by itself.
+// newDisabledEntry builds the audit entry of an endpoint that this package disabled by itself.
 func newDisabledEntry(org, endpoint, status string, detail map[string]any) audit.Entry {
 	detail["status"] = status
 	return audit.Entry{

@@ -26,7 +26,9 @@ func (w *world) days(d *Dispatcher, n int, every time.Duration) {
 func (w *world) statusOf(endpointID string) string {
 	w.t.Helper()
 	var s string
-	if err := w.owner.QueryRow(w.t.Context(), `SELECT status FROM webhook_endpoints WHERE endpoint_id = $1`, endpointID).Scan(&s); err != nil {
+	if err := w.owner.QueryRow(
+		w.t.Context(), `SELECT status FROM webhook_endpoints WHERE endpoint_id = $1`, endpointID,
+	).Scan(&s); err != nil {
 		w.t.Fatal(err)
 	}
 	return s
@@ -148,17 +150,21 @@ func TestASuccessThatWasRecordedFirstStillCounts(t *testing.T) {
 	}
 	failed := outcome{claimedDelivery: batch[0], sentAt: w.clock.now(), status: 500}
 	w.clock.move(time.Second)
-	if err := d.recordOutcomes(t.Context(), []outcome{{claimedDelivery: batch[1], sentAt: w.clock.now(), status: 200}}); err != nil {
+	if err := d.recordOutcomes(
+		t.Context(), []outcome{{claimedDelivery: batch[1], sentAt: w.clock.now(), status: 200}},
+	); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.recordOutcomes(t.Context(), []outcome{failed}); err != nil {
 		t.Fatal(err)
 	}
-	w.exec(`UPDATE webhook_endpoints SET failed_at = $1`, w.clock.now().Add(failingMax-time.Hour)) // further failures, up to now
+	// Further failures, up to now.
+	w.exec(`UPDATE webhook_endpoints SET failed_at = $1`, w.clock.now().Add(failingMax-time.Hour))
 	w.clock.move(failingMax)
 	d = w.dispatcher()
 	w.drain(d)
 	if got := w.statusOf(e.ID); got != Enabled || len(rc.requests()) != 1 {
-		t.Errorf("got %v after %v further failures, want %v: something succeeded after the first", got, len(rc.requests()), Enabled)
+		t.Errorf("got %v after %v further failures, want %v: something succeeded after the first", got,
+			len(rc.requests()), Enabled)
 	}
 }

@@ -13,8 +13,8 @@ import (
 
 const restartMax = 1000 // deliveries that get a new schedule in one transaction
 
-// runMaintenance does a piece of everything that is neither a claim nor a record, each in a
-// transaction of its own, and tells whether there is more to do at once.
+// runMaintenance does one step of each task that is neither a claim nor a record, each in a
+// transaction of its own. It reports whether there is more to do at once.
 func (d *Dispatcher) runMaintenance(ctx context.Context) (hasMore bool, err error) {
 	if err := d.cancelOrphaned(ctx); err != nil {
 		return false, err
@@ -27,8 +27,8 @@ func (d *Dispatcher) runMaintenance(ctx context.Context) (hasMore bool, err erro
 	return restarting || working, err
 }
 
-// cancelOrphaned cancels what waits for an endpoint that is deleted or gone, also what was
-// inserted at the very moment it went. What is in flight is left to its lease.
+// cancelOrphaned cancels the waiting deliveries of an endpoint that is deleted or gone, including
+// those inserted at the moment of its deletion. Deliveries in flight are left to their lease.
 func (d *Dispatcher) cancelOrphaned(ctx context.Context) error {
 	return d.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		if err := setPlanner(ctx, tx); err != nil {
@@ -62,11 +62,10 @@ func (d *Dispatcher) cancelOrphaned(ctx context.Context) error {
 	})
 }
 
-// restartSchedules gives what waits for an endpoint a new schedule from the beginning, a piece
-// at a time: its owner has enabled it again or changed its URL, and what happened before
-// says nothing any more. The place it has come to is in the endpoint's row, moved in the
-// same transaction. What was first tried after the change is left as it is, so that the
-// walk ends however quickly deliveries fail.
+// restartSchedules restarts the schedule of an endpoint's waiting deliveries, one batch at a time,
+// after its owner has enabled it again or changed its URL. Earlier failures no longer count. The
+// progress is in the endpoint's row and moves in the same transaction. Deliveries first tried after
+// the change stay as they are, so that the walk ends however quickly deliveries fail.
 func (d *Dispatcher) restartSchedules(ctx context.Context) (hasMore bool, err error) {
 	err = d.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		hasMore = false

@@ -14,16 +14,16 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// CreateKey makes the installation's signing key in a file that only its owner may
-// read, as one line whsk_…. It never replaces a file: the error is then fs.ErrExist.
-// Every process of an installation uses a copy of the same file; whoever holds it can
-// sign in the installation's name, and nobody can be paid with it.
+// CreateKey creates the installation's signing key in a file that only its owner may read, as one
+// line whsk_…. It never replaces a file: the error is then fs.ErrExist. Every process of an
+// installation uses a copy of the same file. The holder of the key can sign messages of the
+// installation, but cannot make a payment with it.
 func CreateKey(path string) error {
 	_, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		return fmt.Errorf("make the webhook signing key: %w", err)
 	}
-	// The file appears under its name only when it is whole and on disk.
+	// The file gets its name only when it is complete and on disk.
 	fresh, err := os.CreateTemp(filepath.Dir(path), ".webhook-key-") // Mode 0600.
 	if err != nil {
 		return fmt.Errorf("create the webhook signing key's file: %w", err)
@@ -39,14 +39,15 @@ func CreateKey(path string) error {
 	return nil
 }
 
-// OpenKey reads what CreateKey wrote. It refuses a file that others may use.
+// OpenKey reads a file of CreateKey. It refuses a file that other users may read or write.
 func OpenKey(path string) (webhook.Key, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return webhook.Key{}, fmt.Errorf("open the webhook signing key: %w", err)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return webhook.Key{}, fmt.Errorf("the webhook signing key %s has mode %#o and others may use it: chmod 600", path, info.Mode().Perm())
+		return webhook.Key{}, fmt.Errorf("the webhook signing key %s has mode %#o and others may use it: chmod 600",
+			path, info.Mode().Perm())
 	}
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -60,7 +61,7 @@ func OpenKey(path string) (webhook.Key, error) {
 	return key, nil
 }
 
-// OpenOrCreateKey is OpenKey that makes the file when there is none.
+// OpenOrCreateKey does what OpenKey does, and creates the file if there is none.
 func OpenOrCreateKey(path string) (webhook.Key, error) {
 	if err := CreateKey(path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return webhook.Key{}, err

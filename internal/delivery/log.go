@@ -18,17 +18,17 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// What an attempt came to.
+// The outcomes of an attempt.
 const (
 	Delivered = "DELIVERED"
 	Failed    = "FAILED"
 )
 
-// Attempt is one post that was made, with what came back.
+// Attempt is one post, with the answer.
 type Attempt struct {
 	EventID  string
 	Type     event.Type
-	Test     bool // a sample that was asked for
+	Test     bool // a requested sample
 	Number   int  // 1, 2, … of this event to this endpoint
 	SentAt   time.Time
 	URL      string
@@ -39,13 +39,15 @@ type Attempt struct {
 	Error    string            // in plain words; "" when it was delivered
 	Duration time.Duration
 
-	Delivery string     // what became of the delivery: PENDING, DELIVERED, FAILED, CANCELLED
-	NextAt   *time.Time // when it is tried again; nil when it is not, or this was not the last attempt
+	// The state of the delivery: PENDING, DELIVERED, FAILED, CANCELLED.
+	Delivery string
+	// When it is tried again; nil if it is not, or if this was not the last attempt.
+	NextAt *time.Time
 
-	sortKey string // among attempts of the same moment
+	sortKey string // orders attempts of the same moment
 }
 
-// Outcome is Delivered or Failed.
+// Outcome returns Delivered or Failed.
 func (a Attempt) Outcome() string {
 	if a.Status >= 200 && a.Status < 300 {
 		return Delivered
@@ -53,7 +55,7 @@ func (a Attempt) Outcome() string {
 	return Failed
 }
 
-// AttemptFilter says which attempts a log shows; zero members leave out nothing.
+// AttemptFilter selects the attempts that a log shows; zero fields exclude nothing.
 type AttemptFilter struct {
 	Outcome   string // Delivered or Failed
 	EventID   string
@@ -61,10 +63,12 @@ type AttemptFilter struct {
 	MadeSince *time.Time // made at this time or later
 }
 
-// Log is a page of the attempts to reach an endpoint, in the order in which they were
-// made, samples among them. It reaches back for as long as attempts are kept. The fault
-// is NOT_FOUND when there is no such endpoint.
-func (s *Endpoints) Log(ctx context.Context, tx pg.Tx, org, endpointID string, filter AttemptFilter, p page.Page) (page.Result[Attempt], error) {
+// Log returns a page of the attempts to reach an endpoint, in the order in which they were made,
+// samples included. It covers the time for which attempts are kept. Error: NOT_FOUND if there is no
+// such endpoint.
+func (s *Endpoints) Log(
+	ctx context.Context, tx pg.Tx, org, endpointID string, filter AttemptFilter, p page.Page,
+) (page.Result[Attempt], error) {
 	if _, err := s.ByID(ctx, tx, org, endpointID); err != nil {
 		return page.Result[Attempt]{}, err
 	}
@@ -84,11 +88,13 @@ func (s *Endpoints) Log(ctx context.Context, tx pg.Tx, org, endpointID string, f
 		}
 		return order
 	})
-	return page.CutPage(p, combined, func(a Attempt) page.Cursor { return page.Cursor{CreatedAt: a.SentAt, ID: a.sortKey} }), nil
+	return page.CutPage(
+		p, combined, func(a Attempt) page.Cursor { return page.Cursor{CreatedAt: a.SentAt, ID: a.sortKey} },
+	), nil
 }
 
-// sortKeySQL orders attempts of one moment: by delivery and number, which are numbers, and
-// as text with all their digits.
+// sortKeySQL orders attempts of one moment by delivery and number. These are numbers, so the text
+// has all their digits.
 const sortKeySQL = `(lpad(a.delivery_id::text, 19, '0') || lpad(a.attempt::text, 10, '0')) COLLATE "C"`
 
 func (w AttemptFilter) applyTo(q *page.Query, p page.Page) {
@@ -101,7 +107,7 @@ func (w AttemptFilter) applyTo(q *page.Query, p page.Page) {
 	if w.MadeSince != nil {
 		q.AddCondition(`a.at >= ?`, *w.MadeSince)
 	}
-	// The place is no column of an index, so the index is entered by the time alone.
+	// No index has the sort key as a column, so the condition on the time alone uses the index.
 	if p.Cursor != nil && p.Desc {
 		q.AddCondition(`a.at <= ?`, p.Cursor.CreatedAt)
 	} else if p.Cursor != nil {
@@ -109,7 +115,9 @@ func (w AttemptFilter) applyTo(q *page.Query, p page.Page) {
 	}
 }
 
-func readAttempts(ctx context.Context, tx pg.Tx, org, endpointID string, filter AttemptFilter, p page.Page) ([]Attempt, error) {
+func readAttempts(
+	ctx context.Context, tx pg.Tx, org, endpointID string, filter AttemptFilter, p page.Page,
+) ([]Attempt, error) {
 	q := page.NewQuery(`
 		SELECT d.event_id, v.type, a.attempt, a.at, a.url, v.body, coalesce(a.status_code, 0), coalesce(a.response, ''), coalesce(a.error, ''), a.duration_ms,
 		       d.status, CASE WHEN d.status = 'PENDING' AND d.attempts = a.attempt THEN d.attempt_after END, `+sortKeySQL+`
@@ -130,7 +138,11 @@ func readAttempts(ctx context.Context, tx pg.Tx, org, endpointID string, filter 
 	attempts, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Attempt, error) {
 		var attempt Attempt
 		var took int
-		err := row.Scan(&attempt.EventID, &attempt.Type, &attempt.Number, &attempt.SentAt, &attempt.URL, &attempt.Body, &attempt.Status, &attempt.Response, &attempt.Error, &took, &attempt.Delivery, &attempt.NextAt, &attempt.sortKey)
+		err := row.Scan(
+			&attempt.EventID, &attempt.Type, &attempt.Number, &attempt.SentAt, &attempt.URL, &attempt.Body,
+			&attempt.Status, &attempt.Response, &attempt.Error, &took, &attempt.Delivery, &attempt.NextAt,
+			&attempt.sortKey,
+		)
 		return attempt.withDerived(took), err
 	})
 	if err != nil {
@@ -139,7 +151,9 @@ func readAttempts(ctx context.Context, tx pg.Tx, org, endpointID string, filter 
 	return attempts, nil
 }
 
-func readSamples(ctx context.Context, tx pg.Tx, org, endpointID string, filter AttemptFilter, p page.Page) ([]Attempt, error) {
+func readSamples(
+	ctx context.Context, tx pg.Tx, org, endpointID string, filter AttemptFilter, p page.Page,
+) ([]Attempt, error) {
 	const place = `a.event_id COLLATE "C"`
 	q := page.NewQuery(`
 		SELECT a.event_id, a.type, a.at, a.url, a.body, coalesce(a.status_code, 0), coalesce(a.response, ''), coalesce(a.error, ''), a.duration_ms, `+place+`
@@ -159,7 +173,8 @@ func readSamples(ctx context.Context, tx pg.Tx, org, endpointID string, filter A
 	attempts, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Attempt, error) {
 		attempt := Attempt{Test: true, Number: 1}
 		var took int
-		err := row.Scan(&attempt.EventID, &attempt.Type, &attempt.SentAt, &attempt.URL, &attempt.Body, &attempt.Status, &attempt.Response, &attempt.Error, &took, &attempt.sortKey)
+		err := row.Scan(&attempt.EventID, &attempt.Type, &attempt.SentAt, &attempt.URL, &attempt.Body, &attempt.Status,
+			&attempt.Response, &attempt.Error, &took, &attempt.sortKey)
 		attempt.Delivery = attempt.Outcome()
 		return attempt.withDerived(took), err
 	})
@@ -169,8 +184,8 @@ func readSamples(ctx context.Context, tx pg.Tx, org, endpointID string, filter A
 	return attempts, nil
 }
 
-// withDerived adds what follows from the columns: the headers, which are always the same but
-// for the attempt, and words for what the receiver said.
+// withDerived adds what follows from the columns: the headers, which differ only in the attempt,
+// and a text for the receiver's answer.
 func (a Attempt) withDerived(took int) Attempt {
 	a.Duration = time.Duration(took) * time.Millisecond
 	a.Headers = attemptHeaders(a.EventID, a.SentAt, a.Number)
@@ -184,12 +199,13 @@ func (a Attempt) withDerived(took int) Attempt {
 	case a.Status >= 300 && a.Status < 400:
 		a.Error = fmt.Sprintf("the receiver answered %d: redirects are not followed, register the final URL", a.Status)
 	default:
-		a.Error = fmt.Sprintf("the receiver answered %d %s: only 2xx is success", a.Status, strings.ToLower(http.StatusText(a.Status)))
+		a.Error = fmt.Sprintf("the receiver answered %d %s: only 2xx is success", a.Status,
+			strings.ToLower(http.StatusText(a.Status)))
 	}
 	return a
 }
 
-// attemptHeaders are what every attempt carries, beside its signature.
+// attemptHeaders returns the headers of an attempt, without its signature.
 func attemptHeaders(eventID string, sentAt time.Time, number int) map[string]string {
 	return map[string]string{
 		"content-type":          "application/json",

@@ -20,7 +20,7 @@ import (
 
 const userAgent = "Coffer-Webhooks/1"
 
-// postDelivery makes one attempt. It never fails: what went wrong is the outcome.
+// postDelivery makes one attempt. It returns no error: a failure is in the outcome.
 func (d *Dispatcher) postDelivery(ctx context.Context, c claimedDelivery) (o outcome) {
 	now := d.DB.Clock()().UTC().Truncate(time.Microsecond)
 	o = outcome{claimedDelivery: c, sentAt: now}
@@ -35,7 +35,8 @@ func (d *Dispatcher) postDelivery(ctx context.Context, c claimedDelivery) (o out
 		}
 	}()
 	if c.leasedUntil.Sub(now) < leaseRemainingMin {
-		// This process stood still since it claimed: somebody else may be at it already.
+		// This process was suspended since its claim; another process may already have the
+		// delivery.
 		o.abandoned = true
 		return o
 	}
@@ -54,7 +55,7 @@ func (d *Dispatcher) postDelivery(ctx context.Context, c claimedDelivery) (o out
 	return o
 }
 
-// metricLabel is what came of a post in one word, of which there are few.
+// metricLabel returns the result of a post in one word out of few.
 func (o outcome) metricLabel() string {
 	switch {
 	case o.ownFault:
@@ -82,15 +83,15 @@ func (d *Dispatcher) sendRequest(ctx context.Context, o outcome, signature strin
 
 	answer, err := d.transport.newClient().Do(r)
 	if err != nil {
-		// Cut off because the program stops: it may or may not have arrived.
+		// The program stops and cut the post off: it may or may not have arrived.
 		if o.abandoned = ctx.Err() != nil && errors.Is(err, context.Canceled); !o.abandoned {
 			o.cause, o.err = describeError(err)
 		}
 		return o
 	}
 	defer answer.Body.Close()
-	// The status decides. The body is read so far that a short one is seen whole and
-	// its connection can be used again; that it breaks off changes nothing.
+	// The status decides. The body is read only so far that a short one is complete and its
+	// connection can be used again. A body that breaks off changes nothing.
 	body, _ := io.ReadAll(io.LimitReader(answer.Body, answerBytesMax))
 	crash.Hit("K03")
 	o.status = answer.StatusCode
@@ -99,11 +100,11 @@ func (d *Dispatcher) sendRequest(ctx context.Context, o outcome, signature strin
 	return o
 }
 
-// truncateText is the beginning of what a receiver said, as PostgreSQL can keep it.
+// truncateText returns the beginning of a receiver's answer as PostgreSQL can store it.
 func truncateText(b []byte, bytesMax int) string {
 	if len(b) > bytesMax {
 		b = b[:bytesMax]
-		for range utf8.UTFMax - 1 { // what is left of a character that was cut
+		for range utf8.UTFMax - 1 { // the rest of a character that was cut
 			if r, size := utf8.DecodeLastRune(b); r != utf8.RuneError || size != 1 {
 				break
 			}

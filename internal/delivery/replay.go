@@ -17,10 +17,13 @@ import (
 )
 
 const (
-	jobWindowMax       = 1000             // events that one transaction of a job looks at
-	resendDedupPeriod  = 5 * time.Second  // how long the same resend means the same one: a double click
-	recoverDedupPeriod = 10 * time.Minute // the same for a recovery, which may send thousands
-	skewMax            = time.Hour        // how far the times of events may be from the order of their numbers
+	jobWindowMax = 1000 // events that one transaction of a job reads
+	// How long the same resend request returns the same job: a double click.
+	resendDedupPeriod = 5 * time.Second
+	// The same for a recovery, which may send thousands.
+	recoverDedupPeriod = 10 * time.Minute
+	// How far the times of events may deviate from the order of their numbers.
+	skewMax = time.Hour
 )
 
 // The kinds and states of a job.
@@ -31,33 +34,36 @@ const (
 	Completed = "COMPLETED"
 )
 
-// Job is what an organization asked to be sent again. It is done when everything has
-// been made due; Pending, Delivered and Failed say what came of that since. A delivery
-// that a later job made due again is counted there alone.
+// Job is an organization's request to send events again. It is completed when everything has been
+// made due. Pending, Delivered and Failed count the deliveries since then. A delivery that a later
+// job made due again counts only there.
 type Job struct {
 	ID         string
 	Kind       string
 	Status     string
-	EndpointID string // "" of a resend to every endpoint that wants the event
-	EventID    string // of a resend
+	EndpointID string // "" for a resend to every endpoint that wants the event
+	EventID    string // set for a resend
 	Since      *time.Time
 	Until      *time.Time
 	OnlyFailed bool
-	Examined   int64 // events that were looked at and are wanted
-	Queued     int64 // of them, made due
+	Examined   int64 // events that were read and are wanted
+	Queued     int64 // how many of them were made due
 	Pending    int64
 	Delivered  int64
-	Failed     int64 // for good, or with their endpoint
+	Failed     int64 // failed finally, or cancelled with their endpoint
 	CreatedAt  time.Time
 	EndedAt    *time.Time
 }
 
-// Resend has an event sent again: to one endpoint that wants it, or with "" to all of
-// them. What waits for its next attempt is due at once, with a new schedule. The same
-// request within five seconds answers the same job. Faults: NOT_FOUND; INVALID_REQUEST
-// for an endpoint that does not receive the event; INVALID_STATE for one that is
-// disabled, or an event that is older than the feed.
-func (s *Endpoints) Resend(ctx context.Context, tx pg.Tx, org string, actor audit.Actor, eventID, endpointID string) (Job, error) {
+// Resend sends an event again: to one endpoint that wants it, or with "" to all of them. A delivery
+// that waits for its next attempt is due at once, with a new schedule. The same request within five
+// seconds returns the same job. Errors:
+//   - NOT_FOUND
+//   - INVALID_REQUEST for an endpoint that does not receive the event
+//   - INVALID_STATE for a disabled endpoint, or for an event that is older than the feed
+func (s *Endpoints) Resend(
+	ctx context.Context, tx pg.Tx, org string, actor audit.Actor, eventID, endpointID string,
+) (Job, error) {
 	if !id.IsValid("evt", eventID) {
 		return Job{}, newEventNotFound(eventID)
 	}
@@ -88,31 +94,43 @@ func (s *Endpoints) Resend(ctx context.Context, tx pg.Tx, org string, actor audi
 		}
 		if !(subscription{endpoint.ID, endpoint.Events, endpoint.Filters}).wantsEvent(e) {
 			return Job{}, fault.New(fault.Invalid, fault.InvalidRequest,
-				"This endpoint does not receive this event, by its events or its filters. Nothing was queued. Change them with PATCH, or name another endpoint.").WithParam("endpointId")
+				"This endpoint does not receive this event, by its events or its filters. Nothing was queued. Change them with PATCH, or name another endpoint.").
+				WithParam("endpointId")
 		}
 	}
-	return s.createJob(ctx, tx, org, actor, Job{Kind: Resend, EventID: eventID, EndpointID: endpointID}, e.Sequence-1, e.Sequence)
+	return s.createJob(ctx, tx, org, actor, Job{Kind: Resend, EventID: eventID, EndpointID: endpointID}, e.Sequence-1,
+		e.Sequence)
 }
 
-// Recover has the events since a time, and before another when there is one, sent to an
-// endpoint: those that it wants by what it names and filters now. With onlyFailed these are
-// what was never delivered to it: what failed, what was cancelled, and what happened
-// while it was disabled or not there. Otherwise everything is sent once more.
+// Recover sends the events since a time, and before until if that is given, to an endpoint. It
+// sends events that the endpoint's types and filters want now. With onlyFailed it sends only what
+// was never delivered to the endpoint: failed and cancelled deliveries, and events that happened
+// while the endpoint was disabled or did not exist. Otherwise it sends everything once more.
 //
-// At most one recovery of an endpoint runs at a time; the same request within ten
-// minutes answers the same job, whether it still runs or not, and another one while it
-// runs is the fault INVALID_STATE. Further faults: NOT_FOUND, INVALID_REQUEST for times
-// that cannot be, INVALID_STATE for an endpoint that is disabled.
-func (s *Endpoints) Recover(ctx context.Context, tx pg.Tx, org string, actor audit.Actor, endpointID string, since time.Time, until *time.Time, onlyFailed bool) (Job, error) {
+// At most one recovery of an endpoint runs at a time. The same request within ten minutes returns
+// the same job, whether it still runs or not. Errors:
+//   - NOT_FOUND
+//   - INVALID_REQUEST for invalid times
+//   - INVALID_STATE for a disabled endpoint, or if another recovery runs
+func (s *Endpoints) Recover(
+	ctx context.Context, tx pg.Tx, org string, actor audit.Actor, endpointID string, since time.Time, until *time.Time,
+	onlyFailed bool,
+) (Job, error) {
 	endpoint, err := lockEndpoint(ctx, tx, org, endpointID)
 	if err != nil {
 		return Job{}, err
 	}
 	switch {
 	case since.After(tx.Now):
-		return Job{}, fault.New(fault.Invalid, fault.InvalidRequest, "The time since lies in the future. Nothing was queued. Give one that has passed.").WithParam("since")
+		return Job{}, fault.New(
+			fault.Invalid, fault.InvalidRequest,
+			"The time since lies in the future. Nothing was queued. Give one that has passed.",
+		).WithParam("since")
 	case until != nil && !until.After(since):
-		return Job{}, fault.New(fault.Invalid, fault.InvalidRequest, "The time until has to be later than since. Nothing was queued. Give a later one, or leave it out.").WithParam("until")
+		return Job{}, fault.New(
+			fault.Invalid, fault.InvalidRequest,
+			"The time until has to be later than since. Nothing was queued. Give a later one, or leave it out.",
+		).WithParam("until")
 	}
 	if err := checkSendable(endpoint); err != nil {
 		return Job{}, err
@@ -126,25 +144,34 @@ func (s *Endpoints) Recover(ctx context.Context, tx pg.Tx, org string, actor aud
 	if err != nil {
 		return Job{}, err
 	}
-	return s.createJob(ctx, tx, org, actor, Job{Kind: Recover, EndpointID: endpointID, Since: &since, Until: until, OnlyFailed: onlyFailed}, afterSeq, lastSeq)
+	return s.createJob(
+		ctx, tx, org, actor,
+		Job{Kind: Recover, EndpointID: endpointID, Since: &since, Until: until, OnlyFailed: onlyFailed}, afterSeq,
+		lastSeq,
+	)
 }
 
-// checkSendable refuses an endpoint to which nothing is sent.
+// checkSendable refuses an endpoint that is disabled.
 func checkSendable(e Endpoint) error {
 	if e.Status == Enabled || e.Status == Paused {
 		return nil
 	}
 	return fault.New(fault.Conflict, fault.InvalidState,
-		"This endpoint is disabled. Nothing was queued. Enable it with PATCH, then ask again.").WithExtra("currentStatus", e.Status)
+		"This endpoint is disabled. Nothing was queued. Enable it with PATCH, then ask again.").
+		WithExtra("currentStatus", e.Status)
 }
 
 func newEventNotFound(eventID string) error {
-	return fault.New(fault.NotFound, fault.CodeNotFound, "Your organization has no event %.64q. Nothing was queued. GET /events lists the ones of the last 90 days.", eventID)
+	return fault.New(
+		fault.NotFound, fault.CodeNotFound,
+		"Your organization has no event %.64q. Nothing was queued. GET /events lists the ones of the last 90 days.",
+		eventID,
+	)
 }
 
-// findRange finds the place in the feed before everything of that time or later, and the
-// last event that there is. Times follow the numbers but for a skew, so the place is
-// found by halving, and lies that much earlier.
+// findRange returns the position in the feed before all events of that time or later, and the last
+// event's number. Times follow the numbers except for a skew, so it finds the position by binary
+// search and starts that much earlier.
 func findRange(ctx context.Context, tx pg.Tx, org string, since time.Time) (afterSeq, lastSeq int64, err error) {
 	err = tx.QueryRow(ctx, `SELECT expired, last FROM event_sequences WHERE org_id = $1`, org).Scan(&afterSeq, &lastSeq)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -158,7 +185,11 @@ func findRange(ctx context.Context, tx pg.Tx, org string, since time.Time) (afte
 		middle := afterSeq + (high-afterSeq)/2
 		var nextSeq int64
 		var createdAt time.Time
-		err := tx.QueryRow(ctx, `SELECT sequence, created_at FROM events WHERE org_id = $1 AND sequence > $2 ORDER BY sequence LIMIT 1`, org, middle).Scan(&nextSeq, &createdAt)
+		err := tx.QueryRow(
+			ctx,
+			`SELECT sequence, created_at FROM events WHERE org_id = $1 AND sequence > $2 ORDER BY sequence LIMIT 1`,
+			org, middle,
+		).Scan(&nextSeq, &createdAt)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
 			high = middle
@@ -173,14 +204,18 @@ func findRange(ctx context.Context, tx pg.Tx, org string, since time.Time) (afte
 	return min(afterSeq, lastSeq), lastSeq, nil
 }
 
-// createJob writes a job down, unless the same was asked for a moment ago.
-func (s *Endpoints) createJob(ctx context.Context, tx pg.Tx, org string, actor audit.Actor, j Job, afterSeq, lastSeq int64) (Job, error) {
+// createJob stores a job, unless the same was requested a moment ago.
+func (s *Endpoints) createJob(
+	ctx context.Context, tx pg.Tx, org string, actor audit.Actor, j Job, afterSeq, lastSeq int64,
+) (Job, error) {
 	period := recoverDedupPeriod
 	if j.Kind == Resend {
 		period = resendDedupPeriod
 	}
-	// Two clicks at once must not both see that there is none.
-	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('coffer/delivery/jobs/' || $1, 0))`, org); err != nil {
+	// Two simultaneous requests must not both find no job.
+	if _, err := tx.Exec(
+		ctx, `SELECT pg_advisory_xact_lock(hashtextextended('coffer/delivery/jobs/' || $1, 0))`, org,
+	); err != nil {
 		return Job{}, fmt.Errorf("lock the jobs of %s: %w", org, err)
 	}
 	var existing string
@@ -204,7 +239,8 @@ func (s *Endpoints) createJob(ctx context.Context, tx pg.Tx, org string, actor a
 		j.ID, org, j.Kind, j.EndpointID, j.EventID, j.Since, j.Until, j.OnlyFailed, j.Status, afterSeq, lastSeq, tx.Now)
 	if pg.ViolatesConstraint(err, "webhook_jobs_one_recovery") {
 		return Job{}, fault.New(fault.Conflict, fault.InvalidState,
-			"Another recovery of this endpoint is running. Nothing was queued. Ask again when it is completed.").WithExtra("currentStatus", Running)
+			"Another recovery of this endpoint is running. Nothing was queued. Ask again when it is completed.").
+			WithExtra("currentStatus", Running)
 	}
 	if err != nil {
 		return Job{}, fmt.Errorf("write job %s: %w", j.ID, err)
@@ -214,13 +250,16 @@ func (s *Endpoints) createJob(ctx context.Context, tx pg.Tx, org string, actor a
 		kind, resource = "EVENT", j.EventID
 	}
 	err = audit.Record(ctx, tx, audit.Entry{
-		OrgID: org, Actor: actor, Action: "webhook." + strings.ToLower(j.Kind), ResourceKind: kind, ResourceID: resource,
-		Detail: map[string]any{"jobId": j.ID, "endpointId": j.EndpointID, "since": j.Since, "until": j.Until, "onlyFailed": j.OnlyFailed},
+		OrgID: org, Actor: actor, Action: "webhook." + strings.ToLower(j.Kind), ResourceKind: kind,
+		ResourceID: resource,
+		Detail: map[string]any{
+			"jobId": j.ID, "endpointId": j.EndpointID, "since": j.Since, "until": j.Until, "onlyFailed": j.OnlyFailed,
+		},
 	})
 	return j, err
 }
 
-// JobByID is one job as it stands, or the fault NOT_FOUND.
+// JobByID returns a job in its present state. Error: NOT_FOUND.
 func (s *Endpoints) JobByID(ctx context.Context, tx pg.Tx, org, jobID string) (Job, error) {
 	j := Job{ID: jobID}
 	err := pgx.ErrNoRows
@@ -238,7 +277,8 @@ func (s *Endpoints) JobByID(ctx context.Context, tx pg.Tx, org, jobID string) (J
 				&j.Examined, &j.Queued, &j.CreatedAt, &j.EndedAt, &j.Pending, &j.Delivered, &j.Failed)
 	}
 	if errors.Is(err, pgx.ErrNoRows) {
-		return Job{}, fault.New(fault.NotFound, fault.CodeNotFound, "Your organization has no webhook job %.64q. Nothing was changed. Jobs are kept for 90 days.", jobID)
+		return Job{}, fault.New(fault.NotFound, fault.CodeNotFound,
+			"Your organization has no webhook job %.64q. Nothing was changed. Jobs are kept for 90 days.", jobID)
 	}
 	if err != nil {
 		return Job{}, fmt.Errorf("read job %s: %w", jobID, err)
@@ -246,8 +286,8 @@ func (s *Endpoints) JobByID(ctx context.Context, tx pg.Tx, org, jobID string) (J
 	return j, nil
 }
 
-// advanceJob does a piece of the job that has waited longest: a window of events in their
-// order, so that of one resource the earlier is due before the later.
+// advanceJob does one step of the job that has waited longest. A step is a window of events in
+// their order, so that the earlier event of a resource is due before the later.
 func (d *Dispatcher) advanceJob(ctx context.Context) (hasMore bool, err error) {
 	err = d.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		hasMore = false
@@ -286,8 +326,9 @@ func (d *Dispatcher) advanceJob(ctx context.Context) (hasMore bool, err error) {
 				wanted = append(wanted, e)
 			}
 		}
-		if n := len(window); n > 0 && j.Until != nil && len(wanted) == 0 && window[0].createdAt.After(j.Until.Add(skewMax)) {
-			isDone = true // the rest is later still
+		if n := len(window); n > 0 && j.Until != nil && len(wanted) == 0 &&
+			window[0].createdAt.After(j.Until.Add(skewMax)) {
+			isDone = true // all further events are later still
 		}
 		examined, queued, err := queueDeliveries(ctx, tx, org, j, subscriptions, wanted)
 		if err != nil {
@@ -306,7 +347,7 @@ func (d *Dispatcher) advanceJob(ctx context.Context) (hasMore bool, err error) {
 	return hasMore, err
 }
 
-// readSubscriptions are the endpoints of an organization, or the one, to which something may
+// readSubscriptions returns the endpoints of an organization, or the given one, to which events may
 // be sent.
 func readSubscriptions(ctx context.Context, tx pg.Tx, org, endpointID string) ([]subscription, error) {
 	rows, err := tx.Query(ctx, `
@@ -332,7 +373,7 @@ type recordedEvent struct {
 	createdAt time.Time
 }
 
-// readEvents reads the next events after a place, in their order, without their bytes.
+// readEvents reads the next events after a position, in their order, without their bytes.
 func readEvents(ctx context.Context, tx pg.Tx, org string, afterSeq, lastSeq int64) ([]recordedEvent, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT event_id, type, resource_id, resource_seq, coalesce(customer_id, ''), coalesce(chain, ''), sequence, created_at
@@ -343,7 +384,8 @@ func readEvents(ctx context.Context, tx pg.Tx, org string, afterSeq, lastSeq int
 	}
 	window, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (recordedEvent, error) {
 		var e recordedEvent
-		err := row.Scan(&e.EventID, &e.Type, &e.ResourceID, &e.ResourceSeq, &e.CustomerID, &e.Chain, &e.Sequence, &e.createdAt)
+		err := row.Scan(&e.EventID, &e.Type, &e.ResourceID, &e.ResourceSeq, &e.CustomerID, &e.Chain, &e.Sequence,
+			&e.createdAt)
 		return e, err
 	})
 	if err != nil {
@@ -352,10 +394,12 @@ func readEvents(ctx context.Context, tx pg.Tx, org string, afterSeq, lastSeq int
 	return window, nil
 }
 
-// queueDeliveries makes deliveries due: those that are not there are made, those that ended or
-// wait for a further attempt get a new schedule. What is in flight, and what is due
-// already, is left alone, so that asking twice sends once.
-func queueDeliveries(ctx context.Context, tx pg.Tx, org string, j Job, subscriptions []subscription, events []recordedEvent) (examined, queued int64, err error) {
+// queueDeliveries makes deliveries due. It creates missing ones, and gives a new schedule to those
+// that ended or wait for a further attempt. It skips deliveries in flight and those already due, so
+// that a repeated request sends once.
+func queueDeliveries(
+	ctx context.Context, tx pg.Tx, org string, j Job, subscriptions []subscription, events []recordedEvent,
+) (examined, queued int64, err error) {
 	var endpoints, ids, resources []string
 	var resourceSeqs []int32
 	for _, e := range events {

@@ -42,7 +42,9 @@ func (w *world) recover(endpointID string, since time.Time, onlyFailed bool) (Jo
 
 func (w *world) job(jobID string) Job {
 	w.t.Helper()
-	j, err := w.asked(func(ctx context.Context, tx pg.Tx) (Job, error) { return w.endpoints.JobByID(ctx, tx, org, jobID) })
+	j, err := w.asked(func(ctx context.Context, tx pg.Tx) (Job, error) {
+		return w.endpoints.JobByID(ctx, tx, org, jobID)
+	})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -88,13 +90,15 @@ func TestAResentEventIsTheSameMessageOnce(t *testing.T) {
 	group.Wait()
 	w.drain(d)
 	again, err := w.resend(id, e.ID) // a slow second click
-	if err != nil || again.ID != jobs[0].ID || again.Status != Completed || again.Queued != 1 || again.Delivered != 1 || again.Pending != 0 {
+	if err != nil || again.ID != jobs[0].ID || again.Status != Completed || again.Queued != 1 || again.Delivered != 1 ||
+		again.Pending != 0 {
 		t.Errorf("got %+v, %v, want the same job, completed", again, err)
 	}
 	w.drain(d)
 	got := one.requests()
 	if len(got) != 2 || got[0].body != got[1].body || got[1].attempt != 2 || len(two.requests()) != 1 {
-		t.Fatalf("got %v posts to one endpoint and %v to the other, want the same message once more to one alone", len(got), len(two.requests()))
+		t.Fatalf("got %v posts to one endpoint and %v to the other, want the same message once more to one alone",
+			len(got), len(two.requests()))
 	}
 	verify(t, got[1], secret, w.key.Public())
 
@@ -104,7 +108,8 @@ func TestAResentEventIsTheSameMessageOnce(t *testing.T) {
 		t.Fatalf("got %v, %v, want another job", all.ID, err)
 	}
 	w.drain(d)
-	if got := w.job(all.ID); got.Examined != 2 || got.Queued != 2 || got.Delivered != 2 || len(one.requests()) != 3 || len(two.requests()) != 2 {
+	if got := w.job(all.ID); got.Examined != 2 || got.Queued != 2 || got.Delivered != 2 || len(one.requests()) != 3 ||
+		len(two.requests()) != 2 {
 		t.Errorf("got %+v, want both endpoints that want it", got)
 	}
 }
@@ -205,7 +210,8 @@ func TestARecoveryBringsWhatWasMissedInOrder(t *testing.T) {
 		t.Errorf("another one while it runs: got %v, want %v", err, fault.InvalidState)
 	}
 	w.drain(d)
-	if again, err := w.recover(e.ID, start, true); err != nil || again.ID != job.ID || again.Status != Completed || again.Queued != 12 || again.Delivered != 12 || again.Examined != 18 {
+	if again, err := w.recover(e.ID, start, true); err != nil || again.ID != job.ID || again.Status != Completed ||
+		again.Queued != 12 || again.Delivered != 12 || again.Examined != 18 {
 		t.Errorf("got %+v, %v, want the same job with 12 of 18 queued and delivered", again, err)
 	}
 	got := map[string][]string{}
@@ -273,7 +279,8 @@ func TestARecoveryOfManyEventsGoesOnWhereItStopped(t *testing.T) {
 	err = w.owner.QueryRow(t.Context(), `
 		SELECT count(*) FILTER (WHERE NOT (v.sequence % 2 = 0 AND v.created_at >= $1 AND v.created_at < $2)), count(*)
 		FROM deliveries JOIN events v USING (event_id)`, since, until).Scan(&wrong, &made)
-	if got := w.job(job.ID); err != nil || wrong != 0 || made != 1050 || got.Status != Completed || got.Queued != 1050 || got.Pending != 1050 {
+	if got := w.job(job.ID); err != nil || wrong != 0 || made != 1050 || got.Status != Completed ||
+		got.Queued != 1050 || got.Pending != 1050 {
 		t.Errorf("got %v deliveries, %v of them outside, %+v, %v, want 1050 and none", made, wrong, got, err)
 	}
 }
@@ -294,11 +301,13 @@ func TestTheStretchOfARecoveryBeginsBeforeItsFirstEvent(t *testing.T) {
 			if place, through, err = findRange(ctx, tx, org, since); err != nil {
 				return err
 			}
-			return tx.QueryRow(ctx, `SELECT count(*) FILTER (WHERE sequence > $1 AND created_at < $2), count(*) FILTER (WHERE sequence <= $1 AND created_at >= $3) FROM events`,
+			return tx.QueryRow(ctx,
+				`SELECT count(*) FILTER (WHERE sequence > $1 AND created_at < $2), count(*) FILTER (WHERE sequence <= $1 AND created_at >= $3) FROM events`,
 				place, since.Add(-skewMax), since).Scan(&before, &missed)
 		})
 		if err != nil || through != 1000400 || before != 0 || missed != 0 {
-			t.Errorf("%d minutes: got the place %v of %v with %v too many and %v missed, %v, want neither", minutes, place, through, before, missed, err)
+			t.Errorf("%d minutes: got the place %v of %v with %v too many and %v missed, %v, want neither", minutes,
+				place, through, before, missed, err)
 		}
 	}
 }
@@ -340,11 +349,13 @@ func TestTheLogHasEveryAttemptAndPagesThroughThem(t *testing.T) {
 		t.Fatalf("got %v attempts, want 3 for each of 4 events and a sample", len(whole))
 	}
 	for _, a := range whole {
-		if strings.Contains(fmt.Sprint(a), strings.TrimPrefix(secret, "whsec_")) || a.Headers[webhook.HeaderSignature] != "" {
+		if strings.Contains(fmt.Sprint(a), strings.TrimPrefix(secret, "whsec_")) ||
+			a.Headers[webhook.HeaderSignature] != "" {
 			t.Errorf("got a secret or a signature in %+v, want none", a)
 		}
 		var body webhook.Envelope
-		if err := json.Unmarshal(a.Body, &body); err != nil || body.ID != a.EventID || a.Headers[webhook.HeaderID] != a.EventID || a.URL != rc.URL+"/hook" {
+		if err := json.Unmarshal(a.Body, &body); err != nil || body.ID != a.EventID ||
+			a.Headers[webhook.HeaderID] != a.EventID || a.URL != rc.URL+"/hook" {
 			t.Errorf("got %+v, %v, want what was sent", a, err)
 		}
 		if a.Test {
@@ -353,9 +364,17 @@ func TestTheLogHasEveryAttemptAndPagesThroughThem(t *testing.T) {
 		want := map[int]struct {
 			outcome, says string
 			status        int
-		}{1: {Failed, "redirects are not followed", 302}, 2: {Failed, "503 service unavailable", 503}, 3: {Delivered, "", 201}}[a.Number]
-		if a.Outcome() != want.outcome || a.Status != want.status || !strings.Contains(a.Error, want.says) || (a.Error == "") != (want.says == "") || len(a.Response) > responseKeptBytesMax || a.Delivery != "DELIVERED" || a.NextAt != nil {
-			t.Errorf("attempt %d: got %v %q, %v bytes, %v, %v, want %+v", a.Number, a.Status, a.Error, len(a.Response), a.Delivery, a.NextAt, want)
+		}{
+			1: {Failed, "redirects are not followed", 302}, 2: {Failed, "503 service unavailable", 503},
+			3: {Delivered, "", 201},
+		}[a.Number]
+		if a.Outcome() != want.outcome || a.Status != want.status || !strings.Contains(
+			a.Error, want.says,
+		) || (a.Error == "") != (want.says == "") || len(
+			a.Response,
+		) > responseKeptBytesMax || a.Delivery != "DELIVERED" || a.NextAt != nil {
+			t.Errorf("attempt %d: got %v %q, %v bytes, %v, %v, want %+v", a.Number, a.Status, a.Error, len(a.Response),
+				a.Delivery, a.NextAt, want)
 		}
 	}
 	for name, c := range map[string]struct {
@@ -449,7 +468,8 @@ func TestASampleOfEveryTypeIsSentToOneEndpointAlone(t *testing.T) {
 	}
 	got := rc.requests()
 	if len(got) != len(event.AllTypes()) || len(others.requests()) != 0 {
-		t.Fatalf("got %v requests and %v at another endpoint, want one of each type and none", len(got), len(others.requests()))
+		t.Fatalf("got %v requests and %v at another endpoint, want one of each type and none", len(got),
+			len(others.requests()))
 	}
 	for _, r := range got {
 		verify(t, r, secret, w.key.Public())
@@ -457,19 +477,25 @@ func TestASampleOfEveryTypeIsSentToOneEndpointAlone(t *testing.T) {
 		if err := json.Unmarshal([]byte(r.body), &body); err != nil {
 			t.Fatal(err)
 		}
-		if _, numbered := body["sequence"]; numbered || body["environment"] != webhook.Test || body["organizationId"] != org || body["data"] == nil {
+		if _, numbered := body["sequence"]; numbered || body["environment"] != webhook.Test ||
+			body["organizationId"] != org || body["data"] == nil {
 			t.Errorf("got %s, want environment TEST, its organization, and no sequence", r.body)
 		}
 	}
 	var events, deliveries int
-	err := w.owner.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM events), (SELECT count(*) FROM deliveries)`).Scan(&events, &deliveries)
+	err := w.owner.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM events), (SELECT count(*) FROM deliveries)`).
+		Scan(&events, &deliveries)
 	if err != nil || events != 0 || deliveries != 0 {
 		t.Errorf("got %v events and %v deliveries, %v, want none: a sample tells of nothing", events, deliveries, err)
 	}
-	if _, err := w.endpoints.Test(t.Context(), w.db, org, audit.APIKey(org), e.ID, "NOTHING"); !fault.HasCode(err, fault.InvalidRequest) {
+	if _, err := w.endpoints.Test(
+		t.Context(), w.db, org, audit.APIKey(org), e.ID, "NOTHING",
+	); !fault.HasCode(err, fault.InvalidRequest) {
 		t.Errorf("an unknown type: got %v, want %v", err, fault.InvalidRequest)
 	}
-	if _, err := w.endpoints.Test(t.Context(), w.db, "org_2", audit.APIKey("org_2"), e.ID, event.CustomerDeposit); !fault.HasCode(err, fault.CodeNotFound) {
+	if _, err := w.endpoints.Test(
+		t.Context(), w.db, "org_2", audit.APIKey("org_2"), e.ID, event.CustomerDeposit,
+	); !fault.HasCode(err, fault.CodeNotFound) {
 		t.Errorf("another organization's: got %v, want %v", err, fault.CodeNotFound)
 	}
 }
@@ -487,10 +513,13 @@ func TestASampleIsGuardedAndDoesNotCount(t *testing.T) {
 	d.resolver, d.answerMax = resolver, 5*time.Second
 	w.endpoints.Posts = d
 	got, err := w.endpoints.Test(t.Context(), w.db, org, audit.APIKey(org), e.ID, event.CustomerDeposit)
-	if err != nil || got.Outcome() != Failed || got.Error != errForbidden.Error() || got.Status != 0 || hits.Load() != 0 {
+	if err != nil || got.Outcome() != Failed || got.Error != errForbidden.Error() || got.Status != 0 ||
+		hits.Load() != 0 {
 		t.Errorf("got %+v, %v and %v connections, want it refused by the guard", got, err, hits.Load())
 	}
-	if got, err := w.endpoints.Test(t.Context(), w.db, org, audit.APIKey(org), dead.ID, event.CustomerDeposit); err != nil || got.Status != 410 {
+	if got, err := w.endpoints.Test(
+		t.Context(), w.db, org, audit.APIKey(org), dead.ID, event.CustomerDeposit,
+	); err != nil || got.Status != 410 {
 		t.Errorf("got %+v, %v, want the 410 shown", got, err)
 	}
 	for _, id := range []string{e.ID, dead.ID} {

@@ -14,25 +14,30 @@ import (
 )
 
 const (
-	attemptsKept    = 30 * 24 * time.Hour // in the log that organizations read, samples too
+	attemptsKept    = 30 * 24 * time.Hour // in the log that organizations read, samples included
 	jobsKept        = event.RetentionPeriod
 	pruneBatchMax   = 1000 // rows in one transaction
-	pruneBatchesMax = 1000 // transactions of one kind in one run: the rest waits for the next
+	pruneBatchesMax = 1000 // transactions of one kind in one run; the next run continues
 )
 
-// Prune takes away what is old: attempts after 30 days, the bytes of events after 90
-// with their deliveries, jobs after 90, secrets once they have retired.
+// Prune deletes old data:
+//   - attempts after 30 days
+//   - the bytes of events after 90 days, with their deliveries
+//   - jobs after 90 days
+//   - secrets once they have retired
 //
-// An event stays, and with it everything that is younger in its organization's feed,
-// while a delivery of it waits for an endpoint that is enabled or paused. What waits for
-// one that is disabled or deleted goes with the event.
+// An event stays while a delivery of it waits for an endpoint that is enabled or paused, and with
+// it everything younger in its organization's feed. Deliveries that wait for a disabled or deleted
+// endpoint go with the event.
 //
-// It is a chore: it may run at any time and in several processes, and each piece is a
+// It is a periodic job: it may run at any time and in several processes, and each batch is a
 // transaction of its own.
 func Prune(ctx context.Context, db *pg.DB, log *slog.Logger) error {
 	var orgs, endpoints []string
 	err := db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		if orgs, err = queryTexts(ctx, tx, `SELECT org_id FROM event_sequences WHERE expired < last ORDER BY org_id`); err != nil {
+		if orgs, err = queryTexts(
+			ctx, tx, `SELECT org_id FROM event_sequences WHERE expired < last ORDER BY org_id`,
+		); err != nil {
 			return err
 		}
 		endpoints, err = queryTexts(ctx, tx, `SELECT endpoint_id FROM webhook_endpoints ORDER BY endpoint_id`)
@@ -43,16 +48,20 @@ func Prune(ctx context.Context, db *pg.DB, log *slog.Logger) error {
 	}
 	var errs []error
 	for _, org := range orgs {
-		errs = append(errs, repeatBatches(ctx, func(ctx context.Context) (bool, error) { return pruneEvents(ctx, db, log, org) }))
+		errs = append(errs, repeatBatches(ctx, func(ctx context.Context) (bool, error) {
+			return pruneEvents(ctx, db, log, org)
+		}))
 	}
 	for _, endpoint := range endpoints {
-		errs = append(errs, repeatBatches(ctx, func(ctx context.Context) (bool, error) { return pruneAttempts(ctx, db, endpoint) }))
+		errs = append(errs, repeatBatches(ctx, func(ctx context.Context) (bool, error) {
+			return pruneAttempts(ctx, db, endpoint)
+		}))
 	}
 	errs = append(errs, db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		b := &pgx.Batch{}
 		b.Queue(`DELETE FROM webhook_tests WHERE at < $1`, tx.Now.Add(-attemptsKept))
 		b.Queue(`DELETE FROM webhook_jobs WHERE status = 'COMPLETED' AND ended_at < $1`, tx.Now.Add(-jobsKept))
-		// What is in flight was signed, or is read again, within the lease.
+		// A post in flight was signed, or its secrets are read again, within the lease.
 		b.Queue(`
 			DELETE FROM webhook_secrets s USING webhook_endpoints e
 			WHERE e.endpoint_id = s.endpoint_id AND (s.retires_at < $1 OR e.deleted_at < $1)`, tx.Now.Add(-leaseLength))
@@ -72,7 +81,7 @@ func queryTexts(ctx context.Context, tx pg.Tx, sql string) ([]string, error) {
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
-// repeatBatches repeats until there is nothing more, or enough for this run.
+// repeatBatches repeats runBatch until there is no more to do or the limit of one run is reached.
 func repeatBatches(ctx context.Context, runBatch func(context.Context) (hasMore bool, err error)) error {
 	for range pruneBatchesMax {
 		if hasMore, err := runBatch(ctx); err != nil || !hasMore {
@@ -118,7 +127,8 @@ func pruneEvents(ctx context.Context, db *pg.DB, log *slog.Logger, org string) (
 			return fmt.Errorf("look for old deliveries that wait: %w", err)
 		}
 		if hold != nil {
-			log.LogAttrs(ctx, slog.LevelWarn, "an event of more than 90 days waits for a webhook endpoint, and keeps what is younger: enable the endpoint or delete it",
+			log.LogAttrs(ctx, slog.LevelWarn,
+				"an event of more than 90 days waits for a webhook endpoint, and keeps what is younger: enable the endpoint or delete it",
 				slog.String("organization", org), slog.Int64("sequence", *hold))
 			for i, e := range old {
 				if e.Sequence >= *hold {
@@ -129,7 +139,10 @@ func pruneEvents(ctx context.Context, db *pg.DB, log *slog.Logger, org string) (
 		}
 		ids = ids[:len(old)]
 		b := &pgx.Batch{}
-		b.Queue(`DELETE FROM delivery_attempts a USING deliveries d WHERE a.delivery_id = d.delivery_id AND d.endpoint_id = ANY ($1) AND d.event_id = ANY ($2)`, endpoints, ids)
+		b.Queue(
+			`DELETE FROM delivery_attempts a USING deliveries d WHERE a.delivery_id = d.delivery_id AND d.endpoint_id = ANY ($1) AND d.event_id = ANY ($2)`,
+			endpoints, ids,
+		)
 		b.Queue(`DELETE FROM deliveries WHERE endpoint_id = ANY ($1) AND event_id = ANY ($2)`, endpoints, ids)
 		if err := tx.SendBatch(ctx, b).Close(); err != nil {
 			return fmt.Errorf("delete the deliveries of %d events: %w", len(ids), err)

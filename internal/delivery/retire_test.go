@@ -70,9 +70,13 @@ func TestTheFeedKeepsNinetyDaysAndTheLogThirty(t *testing.T) {
 		t.Errorf("got %v deliveries, want those of the feed", got)
 	}
 	var rows, secrets int
-	err := w.owner.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM events WHERE sequence IS NOT NULL), (SELECT count(*) FROM webhook_secrets)`).Scan(&rows, &secrets)
+	err := w.owner.QueryRow(
+		t.Context(),
+		`SELECT (SELECT count(*) FROM events WHERE sequence IS NOT NULL), (SELECT count(*) FROM webhook_secrets)`,
+	).Scan(&rows, &secrets)
 	if err != nil || rows != 10 || secrets != 1 {
-		t.Errorf("got %v events and %v secrets, %v, want every row kept and the retired secret gone", rows, secrets, err)
+		t.Errorf("got %v events and %v secrets, %v, want every row kept and the retired secret gone", rows, secrets,
+			err)
 	}
 	job, err := w.recover(e.ID, start, false)
 	if err != nil {
@@ -141,7 +145,8 @@ func TestTheTableKeepsTheBytesOfAnEventForNinetyDays(t *testing.T) {
 		"changed":         `UPDATE events SET data = '', body = '{}', expired_at = $1::timestamptz + interval '1 day'`,
 		"without a time":  `UPDATE events SET data = '', body = '' WHERE $1::timestamptz IS NOT NULL`,
 	} {
-		if _, err := w.owner.Exec(t.Context(), sql, w.clock.now()); !pg.ViolatesConstraint(err, "events_kept") && !pg.ViolatesConstraint(err, "events_fixed") {
+		if _, err := w.owner.Exec(t.Context(), sql, w.clock.now()); !pg.ViolatesConstraint(err, "events_kept") &&
+			!pg.ViolatesConstraint(err, "events_fixed") {
 			t.Errorf("%s: got %v, want it refused", name, err)
 		}
 	}

@@ -13,20 +13,21 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// samplesMax are how many samples are posted at once by this process: each holds a
-// caller for as long as its receiver takes.
+// samplesMax is how many samples this process posts at once. Each holds a caller for as long as its
+// receiver takes.
 const samplesMax = 16
 
-// Test posts a realistic sample of an event to one endpoint, whatever its status, events
-// and filters are, and returns what came back. A sample is no event: its environment is
-// TEST, it has no sequence, it is not tried again, and it says nothing about the health of
-// the endpoint. It is posted by the rules of every attempt, and it is in the log.
+// Test posts a realistic sample of an event to one endpoint, independent of its status, events and
+// filters, and returns the answer. A sample is no event: its environment is TEST, it has no
+// sequence, it is not retried, and it does not count for the health of the endpoint. The rules of
+// every attempt apply to it, and it is in the log.
 //
-// It owns its transactions, because it waits for the receiver between them. If the
-// process stops meanwhile, the sample may have arrived and is not in the log. Faults:
-// NOT_FOUND; INVALID_REQUEST for an unknown type; UNAVAILABLE when too many samples are
-// on their way.
-func (s *Endpoints) Test(ctx context.Context, db *pg.DB, org string, actor audit.Actor, endpointID string, t event.Type) (Attempt, error) {
+// Test opens its own transactions, because it waits for the receiver between them. If the process
+// stops meanwhile, the sample may have arrived and is not in the log. Errors: NOT_FOUND;
+// INVALID_REQUEST for an unknown type; UNAVAILABLE if too many samples are in flight.
+func (s *Endpoints) Test(
+	ctx context.Context, db *pg.DB, org string, actor audit.Actor, endpointID string, t event.Type,
+) (Attempt, error) {
 	if s.Posts == nil {
 		return Attempt{}, fault.New(fault.Unavailable, fault.CodeUnavailable,
 			"This installation sends no samples: the process that answers has no key to sign them with. Nothing was sent. Messages of events are not concerned.")
@@ -34,7 +35,8 @@ func (s *Endpoints) Test(ctx context.Context, db *pg.DB, org string, actor audit
 	data, ok := webhook.Sample(t)
 	if !ok || !event.IsKnown(t) {
 		return Attempt{}, fault.New(fault.Invalid, fault.InvalidRequest,
-			"There is no event %.64q. Nothing was sent. GET /openapi.json lists the types under webhooks.", string(t)).WithParam("type")
+			"There is no event %.64q. Nothing was sent. GET /openapi.json lists the types under webhooks.",
+			string(t)).WithParam("type")
 	}
 	c := claimedDelivery{orgID: org, endpoint: endpointID}
 	err := db.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
@@ -57,12 +59,14 @@ func (s *Endpoints) Test(ctx context.Context, db *pg.DB, org string, actor audit
 	case s.sampleSlots() <- struct{}{}:
 		defer func() { <-s.sampleSlots() }()
 	default:
-		return Attempt{}, fault.New(fault.Unavailable, fault.CodeUnavailable, "Too many samples are on their way. Nothing was sent. Try again shortly.")
+		return Attempt{}, fault.New(fault.Unavailable, fault.CodeUnavailable,
+			"Too many samples are on their way. Nothing was sent. Try again shortly.")
 	}
 	s.Posts.ensureOpen()
 	o := s.Posts.postDelivery(ctx, c)
 	if o.abandoned {
-		return Attempt{}, fault.New(fault.Unavailable, fault.CodeUnavailable, "The sample could not be sent in time. Nothing more is sent of it. Try again.")
+		return Attempt{}, fault.New(fault.Unavailable, fault.CodeUnavailable,
+			"The sample could not be sent in time. Nothing more is sent of it. Try again.")
 	}
 	attempt := Attempt{
 		EventID: c.eventID, Type: t, Test: true, Number: 1, SentAt: o.sentAt, URL: c.url, Body: c.body,
@@ -73,13 +77,15 @@ func (s *Endpoints) Test(ctx context.Context, db *pg.DB, org string, actor audit
 		_, err := tx.Exec(ctx, `
 			INSERT INTO webhook_tests (event_id, org_id, endpoint_id, type, body, url, at, status_code, error, response, duration_ms)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, nullif($8, 0), nullif($9, ''), nullif($10, ''), $11)`,
-			c.eventID, org, endpointID, string(t), c.body, c.url, o.sentAt, o.status, o.err, o.response, o.took.Milliseconds())
+			c.eventID, org, endpointID, string(t), c.body, c.url, o.sentAt, o.status, o.err, o.response,
+			o.took.Milliseconds())
 		if err != nil {
 			return fmt.Errorf("log sample %s: %w", c.eventID, err)
 		}
 		return audit.Record(ctx, tx, audit.Entry{
 			OrgID: org, Actor: actor, Action: "webhook_endpoint.tested",
-			ResourceKind: "WEBHOOK_ENDPOINT", ResourceID: endpointID, Detail: map[string]any{"eventId": c.eventID, "type": string(t)},
+			ResourceKind: "WEBHOOK_ENDPOINT", ResourceID: endpointID,
+			Detail: map[string]any{"eventId": c.eventID, "type": string(t)},
 		})
 	})
 	return attempt, err
@@ -90,14 +96,15 @@ func (s *Endpoints) sampleSlots() chan struct{} {
 	return s.samplesInFlight
 }
 
-// buildSample prints the body of a sample: an envelope without a sequence.
+// buildSample encodes the body of a sample: an envelope without a sequence.
 func buildSample(eventID, org string, t event.Type, sentAt webhook.Time, data any) ([]byte, error) {
 	raw, err := json.Marshal(data)
 	if err != nil {
 		return nil, fmt.Errorf("print a sample of %s: %w", t, err)
 	}
 	body, err := json.Marshal(webhook.Envelope{
-		ID: eventID, Type: t, Timestamp: sentAt, APIVersion: event.APIVersion, Environment: webhook.Test, OrganizationID: org, Data: raw,
+		ID: eventID, Type: t, Timestamp: sentAt, APIVersion: event.APIVersion, Environment: webhook.Test,
+		OrganizationID: org, Data: raw,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("print a sample of %s: %w", t, err)

@@ -9,19 +9,22 @@ import (
 )
 
 const (
-	answerTimeout        = 15 * time.Second // for a whole attempt
-	answerBytesMax       = 64 << 10         // read of an answer, so that its connection can be used again
-	responseKeptBytesMax = 1 << 10          // of an answer, for the organization to see
+	answerTimeout = 15 * time.Second // limit of a whole attempt
+	// Bytes of an answer that are read, so that its connection can be used again.
+	answerBytesMax       = 64 << 10
+	responseKeptBytesMax = 1 << 10 // bytes of an answer that the organization can read
 	errorBytesMax        = 300
-	orderWaitMax         = 10 * time.Minute // how long an event waits for the one before it, from that one's first attempt
-	retryAfterMax        = 24 * time.Hour
-	jitterPercent        = 20
-	leaseLength          = time.Minute
-	leaseRemainingMin    = answerTimeout + 10*time.Second // what a post must still have of its lease when it starts
+	// How long an event waits for its predecessor, from that one's first attempt.
+	orderWaitMax  = 10 * time.Minute
+	retryAfterMax = 24 * time.Hour
+	jitterPercent = 20
+	leaseLength   = time.Minute
+	// How much of its lease a post must still have when it starts.
+	leaseRemainingMin = answerTimeout + 10*time.Second
 )
 
-// delays are the pauses before each attempt, 3.2 days altogether. After the last the
-// delivery has failed.
+// delays are the pauses before each attempt, 3.2 days in total. After the last attempt the delivery
+// has failed.
 var delays = [...]time.Duration{
 	0, 5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute,
 	2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
@@ -29,14 +32,14 @@ var delays = [...]time.Duration{
 
 const attemptsMax = len(delays)
 
-// retryDelay is how long to wait after that many attempts, the first of which was made
-// elapsed before the last, and not less than the receiver asked for. ok is false when
-// there is no further attempt.
+// retryDelay returns how long to wait after that many attempts, at least as long as the receiver
+// asked for. elapsed is the time from the first to the last of them. ok is false if there is no
+// further attempt.
 //
-// The jitter is symmetric, except that it never adds to an earliness: a delivery that is
-// ahead of the schedule waits longer, and the last attempt is never early. Whatever is
-// drawn, the last attempt comes more than 71 hours after the first, so an endpoint that
-// is down for less loses nothing.
+// The jitter is symmetric, except that it never makes an early delivery earlier. A delivery ahead
+// of the schedule waits longer, and the last attempt is never early. With any jitter, the last
+// attempt comes more than 71 hours after the first, so an endpoint that is down for less loses
+// nothing.
 func retryDelay(attempts int, elapsed, retryAfter time.Duration) (d time.Duration, ok bool) {
 	if attempts >= attemptsMax {
 		return 0, false
@@ -55,8 +58,8 @@ func retryDelay(attempts int, elapsed, retryAfter time.Duration) (d time.Duratio
 	return max(d, min(retryAfter, retryAfterMax)), true
 }
 
-// parseRetryAfter reads Retry-After of an answer that may carry one: seconds or a date. 0 when
-// there is none, or none that can be read.
+// parseRetryAfter reads Retry-After of an answer that may carry one: seconds or a date. It returns
+// 0 if there is none or if it is unreadable.
 func parseRetryAfter(status int, header http.Header, now time.Time) time.Duration {
 	if status != http.StatusTooManyRequests && status != http.StatusServiceUnavailable {
 		return 0

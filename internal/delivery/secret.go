@@ -14,11 +14,12 @@ import (
 )
 
 const (
-	rotationPeriod = 24 * time.Hour // how long a secret signs on after it was replaced
-	secretsMax     = 4              // that sign at once; with the installation's keys fewer than a verifier tries
+	rotationPeriod = 24 * time.Hour // how long a secret still signs after it was replaced
+	// Secrets that sign at the same time; with the installation's keys fewer than a verifier tries.
+	secretsMax = 4
 )
 
-// secretBinding binds a sealed secret to its endpoint and version.
+// secretBinding returns the binding of a sealed secret to its endpoint and version.
 func secretBinding(org, endpoint string, version int) seal.Binding {
 	return seal.Binding{Org: org, Kind: "webhook_secret", ID: endpoint, Version: version}
 }
@@ -29,7 +30,8 @@ func (s *Endpoints) newSecret(ctx context.Context, tx pg.Tx, org, endpointID str
 	if err != nil {
 		return seal.Secret{}, err
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO webhook_secrets (endpoint_id, version, org_id, sealed, created_at) VALUES ($1, $2, $3, $4, $5)`,
+	_, err = tx.Exec(ctx,
+		`INSERT INTO webhook_secrets (endpoint_id, version, org_id, sealed, created_at) VALUES ($1, $2, $3, $4, $5)`,
 		endpointID, version, org, sealed, tx.Now)
 	if err != nil {
 		return seal.Secret{}, fmt.Errorf("write secret %d of endpoint %s: %w", version, endpointID, err)
@@ -37,15 +39,18 @@ func (s *Endpoints) newSecret(ctx context.Context, tx pg.Tx, org, endpointID str
 	return seal.NewSecret(secret), nil
 }
 
-// Rotate gives an endpoint a new secret and returns it, once. The one that it replaces
-// signs every message beside it for 24 hours, until the time that is returned, so that a
-// receiver that knows either takes what is sent.
+// Rotate gives an endpoint a new secret and returns it, once. The replaced secret signs every
+// message too for 24 hours, until the returned time. A receiver that knows either secret therefore
+// accepts the messages.
 //
-// A rotation whose answer was lost is repeated: every secret signs on for 24 hours from
-// its own replacement, up to four in all. A fifth within a day is the fault
-// INVALID_STATE, because a secret that a receiver may still rely on would have to go
-// early. NOT_FOUND when there is no such endpoint.
-func (s *Endpoints) Rotate(ctx context.Context, tx pg.Tx, org string, actor audit.Actor, endpointID string) (e Endpoint, secret seal.Secret, formerUntil time.Time, err error) {
+// A rotation whose answer was lost may be repeated: every secret signs for 24 hours from its own
+// replacement, up to four in all. Errors:
+//   - INVALID_STATE for a fifth within a day, because a secret on which a receiver may still rely
+//     would have to end early
+//   - NOT_FOUND if there is no such endpoint
+func (s *Endpoints) Rotate(
+	ctx context.Context, tx pg.Tx, org string, actor audit.Actor, endpointID string,
+) (e Endpoint, secret seal.Secret, formerUntil time.Time, err error) {
 	if e, err = lockEndpoint(ctx, tx, org, endpointID); err != nil {
 		return e, secret, formerUntil, err
 	}
@@ -63,7 +68,10 @@ func (s *Endpoints) Rotate(ctx context.Context, tx pg.Tx, org string, actor audi
 			secretsMax, oldestRetires.UTC().Format(time.RFC3339)).WithExtra("currentStatus", e.Status)
 	}
 	formerUntil = tx.Now.Add(rotationPeriod)
-	_, err = tx.Exec(ctx, `UPDATE webhook_secrets SET retires_at = $3 WHERE org_id = $1 AND endpoint_id = $2 AND retires_at IS NULL`, org, endpointID, formerUntil)
+	_, err = tx.Exec(
+		ctx, `UPDATE webhook_secrets SET retires_at = $3 WHERE org_id = $1 AND endpoint_id = $2 AND retires_at IS NULL`,
+		org, endpointID, formerUntil,
+	)
 	if err != nil {
 		return e, secret, formerUntil, fmt.Errorf("retire secret %d of endpoint %s: %w", version, endpointID, err)
 	}
@@ -72,25 +80,26 @@ func (s *Endpoints) Rotate(ctx context.Context, tx pg.Tx, org string, actor audi
 	}
 	err = audit.Record(ctx, tx, audit.Entry{
 		OrgID: org, Actor: actor, Action: "webhook_endpoint.secret_rotated",
-		ResourceKind: "WEBHOOK_ENDPOINT", ResourceID: endpointID, Detail: map[string]any{"version": version + 1, "formerUntil": formerUntil},
+		ResourceKind: "WEBHOOK_ENDPOINT", ResourceID: endpointID,
+		Detail: map[string]any{"version": version + 1, "formerUntil": formerUntil},
 	})
 	return e, secret, formerUntil, err
 }
 
-// sealedSecret is one that signs now.
+// sealedSecret is a secret that signs now.
 type sealedSecret struct {
 	version int
 	sealed  []byte
 }
 
-// target is where an endpoint's messages go, and what signs them.
+// target is an endpoint's URL and the secrets that sign for it.
 type target struct {
 	url     string
 	secrets []sealedSecret // the present one first
 	failing bool           // its last attempts failed
 }
 
-// readTargets reads, for each endpoint, its URL and the secrets that sign at this moment.
+// readTargets reads, for each endpoint, its URL and the secrets that sign now.
 func readTargets(ctx context.Context, tx pg.Tx, endpoints []string) (map[string]target, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT e.endpoint_id, e.url, e.failing_since IS NOT NULL, coalesce(s.version, 0), s.sealed
@@ -107,7 +116,9 @@ func readTargets(ctx context.Context, tx pg.Tx, endpoints []string) (map[string]
 		var endpoint string
 		var endpointTarget target
 		var s sealedSecret
-		if err := rows.Scan(&endpoint, &endpointTarget.url, &endpointTarget.failing, &s.version, &s.sealed); err != nil {
+		if err := rows.Scan(
+			&endpoint, &endpointTarget.url, &endpointTarget.failing, &s.version, &s.sealed,
+		); err != nil {
 			return nil, fmt.Errorf("read where deliveries go: %w", err)
 		}
 		endpointTarget.secrets = append(byEndpoint[endpoint].secrets, s)
@@ -129,7 +140,7 @@ type secretKey struct {
 	version  int
 }
 
-// openKeys opens what signs a message: the endpoint's secrets, newest first, then the
+// openKeys decrypts the keys that sign a message: the endpoint's secrets, newest first, then the
 // installation's keys.
 func (d *Dispatcher) openKeys(org, endpoint string, secrets []sealedSecret) ([]webhook.Key, error) {
 	keys := make([]webhook.Key, 0, len(secrets)+1+len(d.FormerKeys))

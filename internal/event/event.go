@@ -1,16 +1,16 @@
-// Package event keeps what organizations are told. Record writes an event in the
-// transaction of the change that it tells of, with its data frozen; the Sequencer
-// numbers committed events afterwards and freezes the body that is signed and sent;
-// Feed reads the same bytes back.
+// Package event stores the events of which organizations are notified. Record writes an event in
+// the transaction of the change that it announces, with its data frozen. The Sequencer numbers
+// committed events afterwards and freezes the body that is signed and sent. ReadFeed returns the
+// same bytes.
 //
-// What never happens here: an event without its change or a change without its event
-// (they are one transaction), a body that changes once it has a sequence (the table
-// refuses it), a gap in an organization's sequence (the number, the counter and the
-// deliveries are one transaction), a writer that waits for another organization's or
-// resource's writer.
+// The package rules out:
+//   - an event without its change or a change without its event (they are one transaction)
+//   - a body that changes once it has a sequence number (the table refuses it)
+//   - a gap in an organization's sequence (the number, the counter and the deliveries are one
+//     transaction)
+//   - a writer that waits for the writer of another organization or resource
 //
-// What a crash leaves: events without a sequence, which the next step of any process
-// numbers.
+// A crash leaves events without a sequence number, which the next step of any process numbers.
 package event
 
 import (
@@ -30,13 +30,13 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// APIVersion is the date of the version that payloads follow.
+// APIVersion is the date of the API version that payloads follow.
 const APIVersion = "2026-01-31"
 
-// Type names what an event tells.
+// Type names the kind of an event.
 type Type = webhook.Type
 
-// The events of the interface, and the extensions.
+// The events of the interface, and Coffer's extensions.
 const (
 	CustomerDeposit                  = webhook.CustomerDeposit
 	CustomerDepositApproved          = webhook.CustomerDepositApproved
@@ -71,7 +71,7 @@ const (
 	TransferCompleted = webhook.TransferCompleted
 )
 
-// extension tells of every known type whether it is an extension.
+// extension says of every known type whether it is an extension.
 var extension = map[Type]bool{
 	CustomerDeposit: false, CustomerDepositApproved: false, CustomerDepositRejected: false,
 	CustomerDepositRedirected: false, CustomerWithdrawAwaitingApproval: false,
@@ -102,22 +102,21 @@ func AllTypes() []Type {
 	return types
 }
 
-// IsKnown tells whether there is such a type.
+// IsKnown reports whether t is a known type.
 func IsKnown(t Type) bool {
 	_, ok := extension[t]
 	return ok
 }
 
-// IsExtension tells whether only a receiver that names the type gets it.
+// IsExtension reports whether only a receiver that names the type gets it.
 func IsExtension(t Type) bool { return extension[t] }
 
-// EveryType stands in the place of a type for every type, also for those that later versions
-// add. It is no type: no event has it.
+// EveryType stands for every type, also for those that later versions add. No event has it as its
+// type.
 const EveryType Type = "*"
 
-// IsWanted tells whether a receiver that named these types gets t. One that named none
-// gets the events of the interface, so that no receiver ever meets an extension that
-// it did not ask for.
+// IsWanted reports whether a receiver that named these types gets t. A receiver that named none
+// gets the events of the interface, so no receiver gets an extension that it did not ask for.
 func IsWanted(named []Type, t Type) bool {
 	if len(named) == 0 {
 		return !IsExtension(t)
@@ -125,27 +124,27 @@ func IsWanted(named []Type, t Type) bool {
 	return slices.Contains(named, t) || slices.Contains(named, EveryType)
 }
 
-// Event is what is to be told of a resource.
+// Event is a notification about a resource.
 type Event struct {
 	OrgID        string
 	Type         Type
 	ResourceKind string // deposit, withdrawal
 	ResourceID   string
-	CustomerID   string // "" when none is concerned
-	Chain        string // likewise
+	CustomerID   string // "" if it concerns no customer
+	Chain        string // "" if it concerns no chain
 	Data         any    // one of the objects of package webhook
 
-	// FoundAgain is for what a database that was restored from a backup finds again
-	// under the same resource id: the event's id then follows from the resource, the
-	// type and how often it was told, and who remembers ids drops the second telling.
+	// FoundAgain marks what a database restored from a backup finds again under the same resource
+	// id. The event's id then follows from the resource, the type and the number of earlier events
+	// of that type. A consumer that remembers ids drops the second event.
 	FoundAgain bool
 }
 
 // Record writes the event in the caller's transaction and returns its id.
 //
-// The caller holds the lock of the resource's row, or has just inserted it: that lock
-// is what gives the event its place among the events of its resource. Call it once the
-// change is complete, with the object as it will read after the commit.
+// The caller holds the lock of the resource's row, or has just inserted it. That lock gives the
+// event its position among the events of its resource. Call Record once the change is complete,
+// with the object as it reads after the commit.
 func Record(ctx context.Context, tx pg.Tx, e Event) (string, error) {
 	if !IsKnown(e.Type) {
 		return "", fmt.Errorf("record an event of %s: type %q is unknown", e.ResourceID, e.Type)
@@ -177,14 +176,14 @@ func Record(ctx context.Context, tx pg.Tx, e Event) (string, error) {
 	return eventID, nil
 }
 
-// QueueFirst adds to a batch of statements the first events of resources that the
-// same transaction makes, one of each, and so their only ones when a resource has no
-// second; now is the transaction's. It takes the same place as Record does, and a
-// resource that has an event already fails the batch. Error: an event that cannot be
-// written.
+// QueueFirst adds to a batch the first events of resources that the same transaction creates, one
+// event each. now is the time of the transaction. An event gets the same position as Record would
+// give it. A resource that already has an event makes the batch fail. It returns an error for an
+// event that cannot be encoded or has an unknown type.
 func QueueFirst(b *pgx.Batch, now time.Time, events ...Event) error {
 	n := len(events)
-	ids, orgs, types, kinds, resources := make([]string, n), make([]string, n), make([]string, n), make([]string, n), make([]string, n)
+	ids, orgs, types, kinds, resources := make([]string, n), make([]string, n), make([]string, n), make([]string, n),
+		make([]string, n)
 	customers, chains, data := make([]string, n), make([]string, n), make([][]byte, n)
 	for i, e := range events {
 		if !IsKnown(e.Type) {
@@ -194,7 +193,8 @@ func QueueFirst(b *pgx.Batch, now time.Time, events ...Event) error {
 		if data[i], err = encodeJSON(e.Data); err != nil {
 			return fmt.Errorf("record %s of %s: %w", e.Type, e.ResourceID, err)
 		}
-		ids[i], orgs[i], types[i], kinds[i], resources[i] = id.New("evt", now), e.OrgID, string(e.Type), e.ResourceKind, e.ResourceID
+		ids[i], orgs[i], types[i], kinds[i], resources[i] = id.New("evt", now), e.OrgID, string(e.Type), e.ResourceKind,
+			e.ResourceID
 		customers[i], chains[i] = e.CustomerID, e.Chain
 	}
 	b.Queue(`
@@ -207,7 +207,7 @@ func QueueFirst(b *pgx.Batch, now time.Time, events ...Event) error {
 	return nil
 }
 
-// encodeJSON prints JSON as it is sent: compact, and with &, < and > as they are.
+// encodeJSON encodes JSON as it is sent: compact, with &, < and > unescaped.
 func encodeJSON(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)

@@ -25,7 +25,9 @@ func seed(t *testing.T, db *pg.DB, orgs ...string) {
 	t.Helper()
 	owner := pgtest.OwnerPool(t, db)
 	for _, org := range orgs {
-		if _, err := owner.Exec(t.Context(), `INSERT INTO organizations (org_id, name, created_at) VALUES ($1, $1, now())`, org); err != nil {
+		if _, err := owner.Exec(
+			t.Context(), `INSERT INTO organizations (org_id, name, created_at) VALUES ($1, $1, now())`, org,
+		); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := owner.Exec(t.Context(), `
@@ -38,7 +40,9 @@ func seed(t *testing.T, db *pg.DB, orgs ...string) {
 
 func record(ctx context.Context, db *pg.DB, org, resource string, data any) error {
 	return db.InOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
-		if _, err := tx.Exec(ctx, `SELECT FROM customers WHERE org_id = $1 AND customer_id = $2 FOR UPDATE`, org, resource); err != nil {
+		if _, err := tx.Exec(
+			ctx, `SELECT FROM customers WHERE org_id = $1 AND customer_id = $2 FOR UPDATE`, org, resource,
+		); err != nil {
 			return err
 		}
 		_, err := Record(ctx, tx, Event{
@@ -49,7 +53,7 @@ func record(ctx context.Context, db *pg.DB, org, resource string, data any) erro
 	})
 }
 
-// ear keeps what it was told, and refuses while told to.
+// ear records the events that it receives, and fails on request.
 type ear struct {
 	mu     sync.Mutex
 	heard  []Sequenced
@@ -87,7 +91,9 @@ func stored(t *testing.T, db *pg.DB) []row {
 	var all []row
 	for rows.Next() {
 		var r row
-		if err := rows.Scan(&r.EventID, &r.OrgID, &r.ResourceID, &r.ResourceSeq, &r.Sequence, &r.Body, &r.Data); err != nil {
+		if err := rows.Scan(
+			&r.EventID, &r.OrgID, &r.ResourceID, &r.ResourceSeq, &r.Sequence, &r.Body, &r.Data,
+		); err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, r)
@@ -110,7 +116,8 @@ func checkWhole(t *testing.T, all []row) {
 			t.Fatalf("event %s of %s: got sequence %v, want %v", r.EventID, r.OrgID, r.Sequence, next[r.OrgID])
 		}
 		if r.ResourceSeq != place[r.OrgID+r.ResourceID] {
-			t.Fatalf("event %s: got number %v of its resource at sequence %v, want number %v", r.EventID, r.ResourceSeq, *r.Sequence, place[r.OrgID+r.ResourceID])
+			t.Fatalf("event %s: got number %v of its resource at sequence %v, want number %v", r.EventID, r.ResourceSeq,
+				*r.Sequence, place[r.OrgID+r.ResourceID])
 		}
 	}
 }
@@ -183,7 +190,9 @@ func TestRecordRefusesATypeNobodyKnows(t *testing.T) {
 	db := pgtest.New(t)
 	seed(t, db, "org_1")
 	err := db.InOrg(t.Context(), "org_1", func(ctx context.Context, tx pg.Tx) error {
-		_, err := Record(ctx, tx, Event{OrgID: "org_1", Type: "CUSTOMER_DEPOSITS", ResourceID: "res_1", Data: webhook.Deposit{}})
+		_, err := Record(
+			ctx, tx, Event{OrgID: "org_1", Type: "CUSTOMER_DEPOSITS", ResourceID: "res_1", Data: webhook.Deposit{}},
+		)
 		return err
 	})
 	if err == nil {
@@ -209,7 +218,9 @@ func TestSequencersOfTwoProcessesLeaveNoGap(t *testing.T) {
 			for i, org := range orgs {
 				writers.Go(func() error {
 					for n := range 60 {
-						if err := record(t.Context(), db, org, fmt.Sprintf("res_%d", (i+n)%7), map[string]int{"n": n}); err != nil {
+						if err := record(
+							t.Context(), db, org, fmt.Sprintf("res_%d", (i+n)%7), map[string]int{"n": n},
+						); err != nil {
 							return err
 						}
 					}
@@ -237,7 +248,9 @@ func TestSequencersOfTwoProcessesLeaveNoGap(t *testing.T) {
 			}
 			// Both may have stepped aside for each other at the end.
 			for range 100 {
-				if _, err := (&Sequencer{DB: db, Environment: webhook.Test, Listener: listener}).Step(t.Context()); err != nil {
+				if _, err := (&Sequencer{DB: db, Environment: webhook.Test, Listener: listener}).Step(
+					t.Context(),
+				); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -259,7 +272,10 @@ func TestAnEventThatIsCommittedLaterWithASmallerIDIsNumbered(t *testing.T) {
 	slow.Go(func() error {
 		return db.InOrg(t.Context(), "org_1", func(ctx context.Context, tx pg.Tx) error {
 			tx.Now = tx.Now.Add(-time.Hour)
-			if _, err := Record(ctx, tx, Event{OrgID: "org_1", Type: CustomerDeposit, ResourceKind: "deposit", ResourceID: "res_1", Data: webhook.Deposit{}}); err != nil {
+			if _, err := Record(ctx, tx, Event{
+				OrgID: "org_1", Type: CustomerDeposit, ResourceKind: "deposit", ResourceID: "res_1",
+				Data: webhook.Deposit{},
+			}); err != nil {
 				return err
 			}
 			close(early)
@@ -298,7 +314,10 @@ func TestEventsOfAResourceAreNumberedInItsOrderWhateverTheirIDs(t *testing.T) {
 	for n := range 6 {
 		err := db.InOrg(t.Context(), "org_1", func(ctx context.Context, tx pg.Tx) error {
 			tx.Now = tx.Now.Add(-time.Duration(n) * time.Hour)
-			_, err := Record(ctx, tx, Event{OrgID: "org_1", Type: CustomerDeposit, ResourceKind: "deposit", ResourceID: "res_1", Data: map[string]int{"n": n}})
+			_, err := Record(ctx, tx, Event{
+				OrgID: "org_1", Type: CustomerDeposit, ResourceKind: "deposit", ResourceID: "res_1",
+				Data: map[string]int{"n": n},
+			})
 			return err
 		})
 		if err != nil {
@@ -352,7 +371,8 @@ func TestTheBodyIsTheEnvelopeAroundTheFrozenData(t *testing.T) {
 	at := time.Date(2026, 1, 31, 12, 0, 9, 412_345_000, time.UTC)
 	db := pgtest.NewWithClock(t, func() time.Time { return at })
 	seed(t, db, "org_1")
-	huge, _ := new(big.Int).SetString("115792089237316195423570985008687907853269984665640564039457584007913129639935", 10)
+	huge, _ := new(big.Int).SetString("115792089237316195423570985008687907853269984665640564039457584007913129639935",
+		10)
 	if err := record(t.Context(), db, "org_1", "res_1", map[string]any{"amount": huge, "note": "a<b&c é"}); err != nil {
 		t.Fatal(err)
 	}
@@ -380,7 +400,10 @@ func TestFeedPagesThroughEverythingInOrder(t *testing.T) {
 	for i := range 11 {
 		for _, org := range []string{"org_1", "org_2"} {
 			err := db.InOrg(t.Context(), org, func(ctx context.Context, tx pg.Tx) error {
-				_, err := Record(ctx, tx, Event{OrgID: org, Type: types[i%3], ResourceKind: "deposit", ResourceID: fmt.Sprint("res_", i), Data: map[string]int{"n": i}})
+				_, err := Record(ctx, tx, Event{
+					OrgID: org, Type: types[i%3], ResourceKind: "deposit", ResourceID: fmt.Sprint("res_", i),
+					Data: map[string]int{"n": i},
+				})
 				return err
 			})
 			if err != nil {

@@ -10,18 +10,19 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// RetentionPeriod is how long the bytes of an event are kept at least. The table refuses less.
+// RetentionPeriod is how long the bytes of an event are kept at least. The table refuses a shorter
+// time.
 const RetentionPeriod = 90 * 24 * time.Hour
 
-// ExpiringEvent is an event whose time in the feed may be over.
+// ExpiringEvent is an event that is older than RetentionPeriod.
 type ExpiringEvent struct {
 	ID       string
 	Sequence int64
 }
 
-// LockExpiring locks the beginning of an organization's feed and reads the events there that
-// are older than Kept, in their sequence and at most limit of them. It stops at the first
-// that is younger, so that a feed has everything behind the number it begins with.
+// LockExpiring locks the beginning of an organization's feed and returns the events there that are
+// older than RetentionPeriod, in sequence and at most limit of them. It stops at the first younger
+// one, so that a feed is complete from its first number on.
 func LockExpiring(ctx context.Context, tx pg.Tx, org string, limit int) ([]ExpiringEvent, error) {
 	rows, err := tx.Query(ctx, `
 		WITH place AS MATERIALIZED (
@@ -56,9 +57,9 @@ func LockExpiring(ctx context.Context, tx pg.Tx, org string, limit int) ([]Expir
 	return old, nil
 }
 
-// Expire takes the bytes of events that Expiring gave, from the first of them on without
-// leaving one out. Their rows stay: that they happened, in which order and under which
-// number, is checked for ever.
+// Expire deletes the bytes of the events that LockExpiring returned, from the first of them on
+// without leaving one out. Their rows stay without a time limit: they prove that the events
+// happened, in which order and under which number.
 func Expire(ctx context.Context, tx pg.Tx, org string, old []ExpiringEvent) error {
 	if len(old) == 0 {
 		return nil

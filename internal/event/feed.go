@@ -15,16 +15,16 @@ import (
 // feedMax is the longest page.
 const feedMax = 200
 
-// Page is a stretch of an organization's events in their sequence.
+// Page is a page of an organization's events, in sequence.
 type Page struct {
 	Bodies    []json.RawMessage // the bytes that were signed and sent
-	NextAfter int64             // what to give as after for the next page
+	NextAfter int64             // the value of afterSeq for the next page
 	HasMore   bool
 }
 
-// ReadFeed reads the events of an organization after that sequence number, of these types
-// or of all when there are none. All includes the extensions: only so are the numbers
-// without gaps. It begins where the bytes are still kept. Limit is between 1 and 200.
+// ReadFeed returns the events of an organization after that sequence number. It returns only the
+// given types, or all types if there are none. All types include the extensions; only then are the
+// numbers without gaps. The feed begins where the bytes are still kept. limit is between 1 and 200.
 func ReadFeed(ctx context.Context, tx pg.Tx, org string, afterSeq int64, types []Type, limit int) (Page, error) {
 	limit = min(max(limit, 1), feedMax)
 	names := make([]string, len(types))
@@ -36,8 +36,8 @@ func ReadFeed(ctx context.Context, tx pg.Tx, org string, afterSeq int64, types [
 	args := []any{org, afterSeq, limit + 1}
 	sql := stretch
 	if len(names) > 0 {
-		// Each type is read by its own index, so that a type of which there are few is not
-		// looked for among all events.
+		// Each type is read by its own index, so that a rare type is not searched for among all
+		// events.
 		slices.Sort(names)
 		var parts []string
 		for _, name := range slices.Compact(names) {
@@ -68,9 +68,11 @@ func ReadFeed(ctx context.Context, tx pg.Tx, org string, afterSeq int64, types [
 	return page, nil
 }
 
-// LastSequence is the number of the organization's newest event, or 0.
+// LastSequence returns the number of the organization's newest event, or 0.
 func LastSequence(ctx context.Context, tx pg.Tx, org string) (last int64, err error) {
-	if err := tx.QueryRow(ctx, `SELECT coalesce((SELECT last FROM event_sequences WHERE org_id = $1), 0)`, org).Scan(&last); err != nil {
+	if err := tx.QueryRow(
+		ctx, `SELECT coalesce((SELECT last FROM event_sequences WHERE org_id = $1), 0)`, org,
+	).Scan(&last); err != nil {
 		return 0, fmt.Errorf("read the last event's number of %s: %w", org, err)
 	}
 	return last, nil

@@ -8,14 +8,14 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// SkipSequences moves every organization's counter to the microseconds of at since 1970, unless
-// it is past that, and marks the gap. It is called where a restored database goes on:
-// the lost one may have given the next numbers to other events, and no consumer may
-// ever see a number again with another body.
+// SkipSequences moves every organization's counter to resumedAt, in microseconds since 1970, unless
+// it is past that. It marks the gap. It is called where a restored database continues: the lost one
+// may have given the next numbers to other events, and no consumer may ever see a number again with
+// another body.
 //
-// The clock is the anchor outside the database. At less than a million events a second
-// since the last jump, no number that was ever given lies past it; it stays an integer
-// that every JSON reader keeps whole until the year 2255.
+// The clock is the anchor outside the database. At less than a million events a second since the
+// last jump, no number that was ever given lies past it. It stays an integer that every JSON reader
+// keeps exactly until the year 2255.
 func SkipSequences(ctx context.Context, tx pg.Tx, resumedAt time.Time) error {
 	sequence := resumedAt.UnixMicro()
 	_, err := tx.Exec(ctx, `

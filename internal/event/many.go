@@ -13,14 +13,15 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// RecordMany is Record of many events of as many resources, in two round trips
-// however many they are. A second event of one resource is an error.
+// RecordMany writes many events of as many resources in two round trips, independent of their
+// number. A second event of one resource is an error.
 func RecordMany(ctx context.Context, tx pg.Tx, events ...Event) error {
 	n := len(events)
 	if n == 0 {
 		return nil
 	}
-	ids, orgs, types, kinds, resources := make([]string, n), make([]string, n), make([]string, n), make([]string, n), make([]string, n)
+	ids, orgs, types, kinds, resources := make([]string, n), make([]string, n), make([]string, n), make([]string, n),
+		make([]string, n)
 	customers, chains, data := make([]string, n), make([]string, n), make([][]byte, n)
 	for i, e := range events {
 		if !IsKnown(e.Type) {
@@ -38,10 +39,10 @@ func RecordMany(ctx context.Context, tx pg.Tx, events ...Event) error {
 	if len(slices.Compact(sorted)) != n {
 		return fmt.Errorf("record %d events: two of them are of one resource", n)
 	}
-	// How often each was told before, and which place it takes. The callers hold the
-	// resources' locks, so neither changes until the commit. The order can be had from
-	// the key's index alone: on empty tables any index that begins with the organization
-	// looks as good, and a session that keeps that plan reads all its events for each.
+	// Reads how many events of the type each resource has, and its next position. The callers hold
+	// the resources' locks, so neither changes until the commit. The index of the key alone gives
+	// the order. On empty tables any index that begins with the organization looks as good, and a
+	// session that keeps such a plan reads all the organization's events for each resource.
 	rows, err := tx.Query(ctx, `
 		SELECT (SELECT count(*) FROM (SELECT e.type FROM events e WHERE e.org_id = w.org_id AND e.resource_id = w.resource_id ORDER BY e.resource_seq) told WHERE told.type = w.type),
 			coalesce((SELECT e.resource_seq FROM events e WHERE e.org_id = w.org_id AND e.resource_id = w.resource_id ORDER BY e.resource_seq DESC LIMIT 1), 0) + 1
@@ -79,9 +80,9 @@ func RecordMany(ctx context.Context, tx pg.Tx, events ...Event) error {
 	return nil
 }
 
-// SubscribedOrgs tells which of these organizations have an endpoint that names a type, or All. Events
-// that nobody is owed, and that say nothing which is not said again later, are written
-// only where somebody asked for them.
+// SubscribedOrgs returns which of these organizations have an endpoint that names the type, or
+// EveryType. It serves optional events, which no organization is owed and whose content later
+// events repeat. They are written only where an endpoint asks for them.
 func SubscribedOrgs(ctx context.Context, tx pg.Tx, t Type, orgs []string) (map[string]bool, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT DISTINCT org_id FROM webhook_endpoints

@@ -17,13 +17,14 @@ import (
 )
 
 const (
-	batchMax    = 1000                  // events that one step starts from
-	idlePause   = 50 * time.Millisecond // between two looks when there was nothing to do
-	gatherPause = 20 * time.Millisecond // after a step that was far from full: what comes with each is shared by more
-	errorPause  = 2 * time.Second       // after an error
+	batchMax  = 1000                  // events that one step starts from
+	idlePause = 50 * time.Millisecond // between two polls when there was nothing to do
+	// Pause after a step that was far from full, so that more events share its fixed cost.
+	gatherPause = 20 * time.Millisecond
+	errorPause  = 2 * time.Second // after an error
 )
 
-// Sequenced is an event with its number and the body that is sent.
+// Sequenced is an event with its sequence number and the body that is sent.
 type Sequenced struct {
 	EventID     string
 	OrgID       string
@@ -36,32 +37,32 @@ type Sequenced struct {
 	Body        []byte
 }
 
-// Listener hears of events in the transaction that numbers them, those of one resource
-// in their order. It writes to that transaction alone and may be called again with the
-// same events when the transaction is run again.
+// Listener receives events in the transaction that numbers them, those of one resource in their
+// order. It writes to that transaction alone, and may be called again with the same events when the
+// transaction is run again.
 type Listener interface {
 	OnSequenced(ctx context.Context, tx pg.Tx, events []Sequenced) error
 }
 
 // Sequencer gives each organization's events their numbers: 1, 2, … without a gap.
 //
-// Numbers follow the order of commits only roughly, because an event with a smaller id
-// may be committed later. What is promised is that no number is missing and that the
-// events of one resource are numbered in their order.
+// Numbers follow the order of commits only roughly, because an event with a smaller id may be
+// committed later. The promise is that no number is missing and that the events of one resource are
+// numbered in their order.
 //
-// Any number of processes may run one. An advisory lock keeps them from doing the same
-// work; what keeps them right is the compare-and-swap of the counter and of each
-// event's empty sequence, and the unique key on (organization, sequence).
+// Any number of processes may run a Sequencer. An advisory lock keeps them from doing the same
+// work. Correctness comes from the compare-and-swap of the counter and of each event's empty
+// sequence, and from the unique key on (organization, sequence).
 type Sequencer struct {
 	DB          *pg.DB
 	Environment string // webhook.Live or webhook.Test
 	Listener    Listener
 	Log         *slog.Logger // nil means the default
-	// OnNumbered is called after events were numbered; nil calls nobody. It is economy:
-	// what it wakes looks by itself.
+	// OnNumbered is called after events were numbered; it may be nil. It only saves time: its
+	// receiver polls by itself.
 	OnNumbered func()
 
-	skipLock bool // a test takes the economy away to see the safety
+	skipLock bool // a test turns the lock off to check correctness without it
 	batch    int  // a test makes batches small; 0 means batchMax
 }
 
@@ -101,18 +102,21 @@ func (s *Sequencer) Run(ctx context.Context) error {
 	}
 }
 
-// Step numbers one batch and returns how many events it held: 0 when there is nothing
-// to do or when another process is at it.
+// Step numbers one batch and returns the number of its events. It returns 0 when there is nothing
+// to do or when another process holds the lock.
 func (s *Sequencer) Step(ctx context.Context) (int, error) {
 	n := 0
 	err := s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		n = 0
-		// A plan that was cached while the tables were small would serve, until the next
-		// ANALYZE, while they grow, so each batch gets its own, over indexes.
+		// A plan cached while the tables were small would be used, until the next ANALYZE, while
+		// they grow. Each batch therefore gets a plan of its own, over indexes.
 		var found, locked bool
 		look := &pgx.Batch{}
-		look.Queue(`SELECT set_config('plan_cache_mode', 'force_custom_plan', true), set_config('enable_seqscan', 'off', true)`)
-		look.Queue(`SELECT EXISTS (SELECT FROM events WHERE sequence IS NULL)`).QueryRow(func(row pgx.Row) error { return row.Scan(&found) })
+		look.Queue(
+			`SELECT set_config('plan_cache_mode', 'force_custom_plan', true), set_config('enable_seqscan', 'off', true)`,
+		)
+		look.Queue(`SELECT EXISTS (SELECT FROM events WHERE sequence IS NULL)`).
+			QueryRow(func(row pgx.Row) error { return row.Scan(&found) })
 		if err := tx.SendBatch(ctx, look).Close(); err != nil {
 			return fmt.Errorf("look for events without a sequence: %w", err)
 		}
@@ -121,7 +125,8 @@ func (s *Sequencer) Step(ctx context.Context) (int, error) {
 		}
 		crash.Hit("W20")
 		if !s.skipLock {
-			err := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock(hashtextextended('coffer/event/sequencer', 0))`).Scan(&locked)
+			err := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock(hashtextextended('coffer/event/sequencer', 0))`).
+				Scan(&locked)
 			if err != nil {
 				return fmt.Errorf("ask for the sequencer's lock: %w", err)
 			}
@@ -166,11 +171,11 @@ type unnumbered struct {
 	createdAt time.Time
 }
 
-// readUnnumbered reads events without a number in the order in which they are to be numbered.
-// A resource that is in the batch is in it with all its waiting events: a snapshot that
-// shows an event shows the earlier ones of its resource, since each was written under
-// the lock of the resource's row after the one before it was committed, so the batch
-// never numbers an event ahead of an earlier one.
+// readUnnumbered reads events without a number in the order in which they are to be numbered. If a
+// resource is in the batch, so are all its waiting events. A snapshot that shows an event shows the
+// earlier ones of its resource, since each was written under the lock of the resource's row after
+// the one before it was committed. The batch therefore never numbers an event ahead of an earlier
+// one.
 func readUnnumbered(ctx context.Context, tx pg.Tx, limit int) ([]unnumbered, error) {
 	rows, err := tx.Query(ctx, `
 		WITH picked AS MATERIALIZED (
@@ -192,7 +197,8 @@ func readUnnumbered(ctx context.Context, tx pg.Tx, limit int) ([]unnumbered, err
 	}
 	batch, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (unnumbered, error) {
 		var e unnumbered
-		err := row.Scan(&e.EventID, &e.OrgID, &e.Type, &e.ResourceID, &e.ResourceSeq, &e.CustomerID, &e.Chain, &e.data, &e.createdAt)
+		err := row.Scan(&e.EventID, &e.OrgID, &e.Type, &e.ResourceID, &e.ResourceSeq, &e.CustomerID, &e.Chain, &e.data,
+			&e.createdAt)
 		return e, err
 	})
 	if err != nil {
@@ -201,8 +207,8 @@ func readUnnumbered(ctx context.Context, tx pg.Tx, limit int) ([]unnumbered, err
 	return restoreResourceOrder(batch), nil
 }
 
-// restoreResourceOrder keeps the places that a resource's events have by id and fills them in the
-// order of the resource. Ids carry the writer's clock, and two writers' clocks differ.
+// restoreResourceOrder keeps the positions that a resource's events have by id and fills them in
+// the order of the resource. Ids carry the writer's clock, and two writers' clocks differ.
 func restoreResourceOrder(batch []unnumbered) []unnumbered {
 	type resource struct{ org, id string }
 	byResource := map[resource][]unnumbered{}
@@ -245,7 +251,9 @@ func (s *Sequencer) assignSequences(ctx context.Context, tx pg.Tx, batch []unnum
 	last := map[string]int64{}
 	var org string
 	var current int64
-	if _, err := pgx.ForEachRow(rows, []any{&org, &current}, func() error { last[org] = current; return nil }); err != nil {
+	if _, err := pgx.ForEachRow(
+		rows, []any{&org, &current}, func() error { last[org] = current; return nil },
+	); err != nil {
 		return fmt.Errorf("read sequences: %w", err)
 	}
 	oldLast, newLast := make([]int64, len(orgs)), make([]int64, len(orgs))
@@ -268,8 +276,8 @@ func (s *Sequencer) assignSequences(ctx context.Context, tx pg.Tx, batch []unnum
 		ids[i], numbers[i], bodies[i] = e.EventID, e.Sequence, e.Body
 	}
 
-	// The counters in one statement and in id order, so that two sequencers that do
-	// meet cannot lock each other out.
+	// One statement moves all counters, in the order of ids, so that two sequencers that do meet
+	// cannot deadlock.
 	tag, err := tx.Exec(ctx, `
 		UPDATE event_sequences s SET last = n.to_last
 		FROM (SELECT l.org_id, w.from_last, w.to_last

@@ -1,10 +1,10 @@
-// Package foureyes is the changes that one operator asks for and another one agrees
-// to: what loosens a control, where the installation wants four eyes on it.
+// Package foureyes implements change requests: one operator asks for a change and another one
+// approves it. They apply to what loosens a control, if the installation requires dual control for
+// it.
 //
-// Who somebody is, is the holder of an operator's key: one whose key is rolled is the
-// same one. What never happens here: a request that is edited, decided twice, approved
-// by who asked for it or when its time is over. What a crash leaves: a request that
-// waits, or one that is decided with all that it changed.
+// An operator is identified by the name of the key's holder; it stays the same when the key is
+// rolled. A request is never edited, decided twice, approved by its author, or approved after it
+// expired. A crash leaves a pending request, or a decided one with all its changes.
 package foureyes
 
 import (
@@ -28,15 +28,15 @@ import (
 )
 
 const (
-	// PendingPeriod is how long a request waits for somebody who agrees.
+	// PendingPeriod is how long a request waits for its approval.
 	PendingPeriod = 7 * 24 * time.Hour
-	// pendingMax bounds what waits for one organization.
+	// pendingMax bounds the pending requests of one organization.
 	pendingMax   = 50
 	idPrefix     = "chg"
-	operatorsMin = 2 // operators, below whom nobody could agree
+	operatorsMin = 2 // with fewer operators, none could approve
 )
 
-// Kind is what it is that changes.
+// Kind names what a request changes.
 type Kind string
 
 // The kinds.
@@ -45,13 +45,13 @@ const (
 	WhitelistedAddress Kind = "WHITELISTED_ADDRESS"
 )
 
-// Kinds are all of them.
+// Kinds lists all kinds.
 var Kinds = []string{string(Settings), string(WhitelistedAddress)}
 
-// Status is where a request stands.
+// Status is the state of a request.
 type Status string
 
-// The statuses. All but the first are ends.
+// The statuses. All but Pending are final.
 const (
 	Pending   Status = "PENDING"
 	Approved  Status = "APPROVED"
@@ -59,33 +59,33 @@ const (
 	Expired   Status = "EXPIRED"
 )
 
-// Statuses are all of them.
+// Statuses lists all statuses.
 var Statuses = []string{string(Pending), string(Approved), string(Retracted), string(Expired)}
 
-// Values are what a request changes: by name, in the interface's JSON.
+// Values holds what a request changes: by name, in the interface's JSON.
 type Values map[string]json.RawMessage
 
-// Request is a change that waits for somebody who agrees, or did.
+// Request is a change that needs, or had, the approval of a second operator.
 type Request struct {
 	ID           string // chg_…
 	OrgID        string
 	Kind         Kind
-	Before       Values // what held when it was asked for
+	Before       Values // the values when the change was requested
 	Wanted       Values
-	Author       string // the holder of the key that asked
+	Author       string // the holder of the author's key
 	AuthorKey    string // opk_…
 	CreatedAt    time.Time
 	ExpiresAt    time.Time
 	Status       Status
-	DecidedBy    string // "" while it waits, and when its time was over
+	DecidedBy    string // "" while it is pending, and when it expired
 	DecidedByKey string
 	DecidedAt    *time.Time
 }
 
-// Rule is whether the installation wants four eyes.
+// Rule says whether the installation requires dual control.
 type Rule struct{ Enabled bool }
 
-// IsActive tells whether the rule applies now: it is on, and there are two operators.
+// IsActive reports whether the rule applies now: it is on, and there are two operators.
 func (r Rule) IsActive(ctx context.Context, tx pg.Tx) (bool, error) {
 	if !r.Enabled {
 		return false, nil
@@ -103,9 +103,11 @@ func (r Rule) IsActive(ctx context.Context, tx pg.Tx) (bool, error) {
 	return live >= operatorsMin, nil
 }
 
-// CreateRequest writes a request, in a transaction of the system. Errors: APPROVAL_REFUSED without a
-// key, INVALID_STATE when too many wait.
-func CreateRequest(ctx context.Context, tx pg.Tx, key operator.Key, org string, kind Kind, before, wanted Values) (Request, error) {
+// CreateRequest writes a request, in a transaction of the system. Errors: APPROVAL_REFUSED without
+// a key, INVALID_STATE if too many requests are pending.
+func CreateRequest(
+	ctx context.Context, tx pg.Tx, key operator.Key, org string, kind Kind, before, wanted Values,
+) (Request, error) {
 	if err := requireKey(key); err != nil {
 		return Request{}, err
 	}
@@ -114,12 +116,19 @@ func CreateRequest(ctx context.Context, tx pg.Tx, key operator.Key, org string, 
 		Author: key.Name, AuthorKey: key.ID, CreatedAt: tx.Now, ExpiresAt: tx.Now.Add(PendingPeriod), Status: Pending,
 	}
 	var pending int
-	err := tx.QueryRow(ctx, `SELECT count(*) FROM change_requests WHERE org_id = $1 AND status = 'PENDING' AND expires_at > $2`, org, tx.Now).Scan(&pending)
+	err := tx.QueryRow(
+		ctx, `SELECT count(*) FROM change_requests WHERE org_id = $1 AND status = 'PENDING' AND expires_at > $2`, org,
+		tx.Now,
+	).Scan(&pending)
 	if err != nil {
 		return r, fmt.Errorf("count the change requests of %s: %w", org, err)
 	}
 	if pending >= pendingMax {
-		return r, fault.New(fault.Conflict, fault.InvalidState, "%d changes of this organization wait for a second operator already. Nothing was changed. Approve or withdraw some of them.", pending)
+		return r, fault.New(
+			fault.Conflict, fault.InvalidState,
+			"%d changes of this organization wait for a second operator already. Nothing was changed. Approve or withdraw some of them.",
+			pending,
+		)
 	}
 	_, err = tx.Exec(ctx, `
 		INSERT INTO change_requests (change_id, org_id, kind, was, wanted, author, author_key, created_at, expires_at)
@@ -152,12 +161,13 @@ const selectRequests = `
 	FROM change_requests`
 
 func scanRequest(row pgx.CollectableRow) (r Request, err error) {
-	err = row.Scan(&r.ID, &r.OrgID, &r.Kind, &r.Before, &r.Wanted, &r.Author, &r.AuthorKey, &r.CreatedAt, &r.ExpiresAt, &r.Status, &r.DecidedBy, &r.DecidedByKey, &r.DecidedAt)
+	err = row.Scan(&r.ID, &r.OrgID, &r.Kind, &r.Before, &r.Wanted, &r.Author, &r.AuthorKey, &r.CreatedAt, &r.ExpiresAt,
+		&r.Status, &r.DecidedBy, &r.DecidedByKey, &r.DecidedAt)
 	return r, err
 }
 
-// ByID reads a request, in a transaction of the system. One whose time is over is
-// EXPIRED, whether that was written down yet or not. Error: NOT_FOUND.
+// ByID reads a request, in a transaction of the system. A request whose time is over is EXPIRED,
+// even before Expire has written that down. Error: NOT_FOUND.
 func ByID(ctx context.Context, tx pg.Tx, name string) (Request, error) {
 	return loadRequest(ctx, tx, name, "")
 }
@@ -181,13 +191,17 @@ func loadRequest(ctx context.Context, tx pg.Tx, name, lock string) (Request, err
 }
 
 func newNotFound() error {
-	return fault.New(fault.NotFound, fault.CodeNotFound, "There is no such change request. Nothing was changed and no money moved.")
+	return fault.New(fault.NotFound, fault.CodeNotFound,
+		"There is no such change request. Nothing was changed and no money moved.")
 }
 
-// Approve decides a request that somebody else asked for, and applies it in the same
-// transaction, by the function of its kind. Errors: NOT_FOUND, INVALID_STATE when it
-// is decided or its time is over, APPROVAL_REFUSED for its author, and those of apply.
-func Approve(ctx context.Context, tx pg.Tx, key operator.Key, name string, apply map[Kind]func(context.Context, pg.Tx, Request) error) (Request, error) {
+// Approve approves the request of another operator and applies it in the same transaction, by the
+// function of its kind. Errors: NOT_FOUND, INVALID_STATE if it is decided or expired,
+// APPROVAL_REFUSED for its author, and those of apply.
+func Approve(
+	ctx context.Context, tx pg.Tx, key operator.Key, name string,
+	apply map[Kind]func(context.Context, pg.Tx, Request) error,
+) (Request, error) {
 	if err := requireKey(key); err != nil {
 		return Request{}, err
 	}
@@ -196,7 +210,8 @@ func Approve(ctx context.Context, tx pg.Tx, key operator.Key, name string, apply
 		return r, err
 	}
 	if r.Author == key.Name || r.AuthorKey == key.ID {
-		return r, fault.New(fault.Conflict, fault.ApprovalRefused, "Who asks for a change cannot approve it: another operator does. Nothing was changed. You may withdraw it.")
+		return r, fault.New(fault.Conflict, fault.ApprovalRefused,
+			"Who asks for a change cannot approve it: another operator does. Nothing was changed. You may withdraw it.")
 	}
 	if r, err = r.decideRequest(ctx, tx, key, Approved); err != nil {
 		return r, err
@@ -211,8 +226,8 @@ func Approve(ctx context.Context, tx pg.Tx, key operator.Key, name string, apply
 	return r, audit.Record(ctx, tx, r.auditEntry(key.Actor(), "change.approved"))
 }
 
-// Retract takes back a request of one's own. Errors: NOT_FOUND, INVALID_STATE,
-// APPROVAL_REFUSED for everybody else.
+// Retract ends the operator's own request. Errors: NOT_FOUND, INVALID_STATE, APPROVAL_REFUSED for
+// any other operator.
 func Retract(ctx context.Context, tx pg.Tx, key operator.Key, name string) (Request, error) {
 	if err := requireKey(key); err != nil {
 		return Request{}, err
@@ -222,7 +237,11 @@ func Retract(ctx context.Context, tx pg.Tx, key operator.Key, name string) (Requ
 		return r, err
 	}
 	if r.Author != key.Name {
-		return r, fault.New(fault.Conflict, fault.ApprovalRefused, "Only %s, who asked for this change, withdraws it. Nothing was changed. What nobody approves ends by itself.", r.Author)
+		return r, fault.New(
+			fault.Conflict, fault.ApprovalRefused,
+			"Only %s, who asked for this change, withdraws it. Nothing was changed. What nobody approves ends by itself.",
+			r.Author,
+		)
 	}
 	if r, err = r.decideRequest(ctx, tx, key, Retracted); err != nil {
 		return r, err
@@ -230,10 +249,13 @@ func Retract(ctx context.Context, tx pg.Tx, key operator.Key, name string) (Requ
 	return r, audit.Record(ctx, tx, r.auditEntry(key.Actor(), "change.withdrawn"))
 }
 
-// decideRequest moves a request from PENDING, once.
+// decideRequest moves a request out of PENDING, once.
 func (r Request) decideRequest(ctx context.Context, tx pg.Tx, key operator.Key, decision Status) (Request, error) {
 	newEnded := func(status Status) error {
-		return fault.New(fault.Conflict, fault.InvalidState, "Change request %s is %s. Nothing was changed and no money moved.", r.ID, status).WithExtra("currentStatus", string(status))
+		return fault.New(
+			fault.Conflict, fault.InvalidState, "Change request %s is %s. Nothing was changed and no money moved.",
+			r.ID, status,
+		).WithExtra("currentStatus", string(status))
 	}
 	if r.Status != Pending {
 		return r, newEnded(r.Status)
@@ -251,10 +273,14 @@ func (r Request) decideRequest(ctx context.Context, tx pg.Tx, key operator.Key, 
 	return r, nil
 }
 
-// Expire writes down which requests nobody agreed to in time.
+// Expire marks as EXPIRED the requests that were not approved in time.
 func Expire(ctx context.Context, db *pg.DB) error {
 	return db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		rows, err := tx.Query(ctx, selectRequests+` WHERE status = 'PENDING' AND expires_at <= $1 ORDER BY change_id LIMIT 1000 FOR UPDATE SKIP LOCKED`, tx.Now)
+		rows, err := tx.Query(
+			ctx,
+			selectRequests+` WHERE status = 'PENDING' AND expires_at <= $1 ORDER BY change_id LIMIT 1000 FOR UPDATE SKIP LOCKED`,
+			tx.Now,
+		)
 		if err != nil {
 			return fmt.Errorf("look for change requests whose time is over: %w", err)
 		}
@@ -267,7 +293,11 @@ func Expire(ctx context.Context, db *pg.DB) error {
 		for _, r := range expired {
 			ids, entries = append(ids, r.ID), append(entries, r.auditEntry(audit.System("foureyes"), "change.expired"))
 		}
-		tag, err := tx.Exec(ctx, `UPDATE change_requests SET status = 'EXPIRED', decided_at = $2 WHERE change_id = ANY ($1) AND status = 'PENDING'`, ids, tx.Now)
+		tag, err := tx.Exec(
+			ctx,
+			`UPDATE change_requests SET status = 'EXPIRED', decided_at = $2 WHERE change_id = ANY ($1) AND status = 'PENDING'`,
+			ids, tx.Now,
+		)
 		if err != nil {
 			return fmt.Errorf("end %d change requests: %w", len(ids), err)
 		}
@@ -278,7 +308,7 @@ func Expire(ctx context.Context, db *pg.DB) error {
 	})
 }
 
-// Filter narrows a list; zero members do not.
+// Filter narrows a list; zero fields do not.
 type Filter struct {
 	OrgID         string
 	Status        Status
@@ -286,7 +316,7 @@ type Filter struct {
 	CreatedBefore time.Time // exclusive
 }
 
-// List is a page of the requests, in a transaction of the system.
+// List returns a page of requests, in a transaction of the system.
 func List(ctx context.Context, tx pg.Tx, f Filter, p page.Page) (page.Result[Request], error) {
 	q := page.NewQuery(`SELECT * FROM (`+strings.ReplaceAll(selectRequests, "$1", "?")+`) AS r
 		(change_id, org_id, kind, was, wanted, author, author_key, created_at, expires_at, status, decided_by, decided_key, decided_at) WHERE true`, tx.Now, tx.Now)
@@ -311,15 +341,16 @@ func List(ctx context.Context, tx pg.Tx, f Filter, p page.Page) (page.Result[Req
 	if err != nil {
 		return page.Result[Request]{}, fmt.Errorf("list the change requests: %w", err)
 	}
-	return page.CutPage(p, found, func(r Request) page.Cursor { return page.Cursor{CreatedAt: r.CreatedAt, ID: r.ID} }), nil
+	return page.CutPage(
+		p, found, func(r Request) page.Cursor { return page.Cursor{CreatedAt: r.CreatedAt, ID: r.ID} },
+	), nil
 }
 
-// ListPending are the requests of an organization that wait for somebody who agrees, oldest
-// first; there are never many.
+// ListPending returns the pending requests of an organization, oldest first. There are never many.
 func ListPending(ctx context.Context, tx pg.Tx, org string) ([]Request, error) {
 	found, err := List(ctx, tx, Filter{OrgID: org, Status: Pending}, page.Page{Limit: page.LimitMax})
 	return found.Items, err
 }
 
-// ChangedNames are what a request changes, sorted.
+// ChangedNames returns the names of what a request changes, sorted.
 func (r Request) ChangedNames() []string { return slices.Sorted(maps.Keys(r.Wanted)) }

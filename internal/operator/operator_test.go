@@ -43,7 +43,11 @@ func TestOnlyALiveOperatorKeyOpens(t *testing.T) {
 	}
 	// Missing, malformed, unknown and revoked are one refusal, word for word.
 	var first *fault.Fault
-	for _, presented := range []string{"", "cok_", key.Reveal(), rolled.Reveal() + "\n", " " + rolled.Reveal(), rolled.Reveal()[:46], "cok_" + strings.Repeat("A", 43), strings.Repeat("x", 1<<20), "\x00\xff"} {
+	for _, presented := range []string{
+		"",
+		"cok_", key.Reveal(), rolled.Reveal() + "\n", " " + rolled.Reveal(), rolled.Reveal()[:46],
+		"cok_" + strings.Repeat("A", 43), strings.Repeat("x", 1<<20), "\x00\xff",
+	} {
 		got, err := operator.Authenticate(ctx, db, presented)
 		f := fault.Find(err)
 		if got.ID != "" || f == nil || f.Code != fault.CodeUnauthorized {
@@ -84,11 +88,15 @@ func TestAnOperatorKeyIsNowhereReadable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if shown := fmt.Sprint(key) + fmt.Sprintf("%v %+v %#v %s %q", key, key, key, key, key) + string(encoded); strings.Contains(shown, key.Reveal()) {
+	if shown := fmt.Sprint(key) + fmt.Sprintf(
+		"%v %+v %#v %s %q", key, key, key, key, key,
+	) + string(encoded); strings.Contains(shown, key.Reveal()) {
 		t.Error("the key prints")
 	}
 	var stored string
-	if err := pgtest.OwnerPool(t, db).QueryRow(ctx, `SELECT string_agg(k::text, '') || (SELECT string_agg(a::text, '') FROM audit_log a) FROM operator_keys k`).Scan(&stored); err != nil {
+	if err := pgtest.OwnerPool(t, db).QueryRow(
+		ctx, `SELECT string_agg(k::text, '') || (SELECT string_agg(a::text, '') FROM audit_log a) FROM operator_keys k`,
+	).Scan(&stored); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Contains(stored, key.Reveal()[4:]) {
@@ -120,7 +128,7 @@ func TestNamesOfOperatorKeys(t *testing.T) {
 	}
 }
 
-// Whoever rolls at the same moment, one key is live afterwards, and it opens.
+// After concurrent rolls exactly one key is live, and it works.
 func TestOneOperatorKeyIsLiveWhoeverRolls(t *testing.T) {
 	t.Parallel()
 	db, ctx := pgtest.New(t), t.Context()

@@ -24,13 +24,15 @@ import (
 )
 
 const (
-	readTimeout  = 4 * time.Second // for all that the database is asked at a scrape
-	readInterval = 5 * time.Second // a scrape within it gets what the last one saw
+	// Limit of all database queries of a scrape.
+	readTimeout = 4 * time.Second
+	// A scrape within it gets the results of the last one.
+	readInterval = 5 * time.Second
 )
 
-// Metrics are what /metrics tells. What has an age or a state is read from the
-// database when somebody asks, so that every process tells the same truth and one that
-// was started a moment ago knows it, too; what a process does itself is counted here.
+// Metrics holds the metrics of /metrics. Values with an age or a state are read from the database
+// on a scrape, so that every process reports the same and a new process knows them too. What a
+// process does itself is counted here.
 type Metrics struct {
 	db       *pg.DB
 	log      *slog.Logger
@@ -48,16 +50,18 @@ type Metrics struct {
 	readErr error
 }
 
-// NewMetrics makes the metrics of a process, roles being what it runs.
+// NewMetrics creates the metrics of a process; roles are the roles that it runs.
 func NewMetrics(db *pg.DB, roles []string, log *slog.Logger) *Metrics {
 	m := &Metrics{
 		db: db, log: log, registry: prometheus.NewRegistry(),
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "coffer_http_request_seconds", Help: "Requests that were answered, by the route's pattern and the status.",
+			Name:    "coffer_http_request_seconds",
+			Help:    "Requests that were answered, by the route's pattern and the status.",
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 15, 60},
 		}, []string{"method", "route", "status"}),
 		scans: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "coffer_scan_errors_total", Help: "Steps of a walk that did not come about, by what stood in the way.",
+			Name: "coffer_scan_errors_total",
+			Help: "Steps of a walk that did not come about, by what stood in the way.",
 		}, []string{"chain", "walk", "kind"}),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "coffer_signer_calls_total", Help: "What the signer was asked, by what came of it.",
@@ -66,31 +70,37 @@ func NewMetrics(db *pg.DB, roles []string, log *slog.Logger) *Metrics {
 			Name: "coffer_signer_refusals_total", Help: "What the signer refused, by its reason.",
 		}, []string{"code"}),
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "coffer_webhook_attempts_total", Help: "Posts of webhooks by this process, samples included, by what came of them.",
+			Name: "coffer_webhook_attempts_total",
+			Help: "Posts of webhooks by this process, samples included, by what came of them.",
 		}, []string{"result"}),
 	}
-	roleGauge := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "coffer_role", Help: "1 for every part that this process runs."}, []string{"role"})
+	roleGauge := prometheus.NewGaugeVec(
+		prometheus.GaugeOpts{Name: "coffer_role", Help: "1 for every part that this process runs."}, []string{"role"},
+	)
 	for _, r := range roles {
 		roleGauge.WithLabelValues(r).Set(1)
 	}
-	m.registry.MustRegister(roleGauge, m.requests, m.scans, m.calls, m.refusals, m.attempts, (*databaseCollector)(m), poolCollector{db},
+	m.registry.MustRegister(roleGauge, m.requests, m.scans, m.calls, m.refusals, m.attempts, (*databaseCollector)(
+		m,
+	), poolCollector{db},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
 func (m *Metrics) newHandler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{ErrorLog: slog.NewLogLogger(m.log.Handler(), slog.LevelWarn)})
+	return promhttp.HandlerFor(m.registry,
+		promhttp.HandlerOpts{ErrorLog: slog.NewLogLogger(m.log.Handler(), slog.LevelWarn)})
 }
 
-// CountRequest counts an answered request. The route is its pattern, "" when there is none.
+// CountRequest counts an answered request. route is its pattern, "" if there is none.
 func (m *Metrics) CountRequest(method, route string, status int, took time.Duration) {
 	if route == "" {
-		route, method = "none", "any" // anybody can make up others
+		route, method = "none", "any" // callers can invent any others
 	}
 	m.requests.WithLabelValues(method, route, strconv.Itoa(status)).Observe(took.Seconds())
 }
 
-// ObserveRequest is Request for api.Config, with a span around the request.
+// ObserveRequest calls CountRequest for api.Config, with a span around the request.
 func (m *Metrics) ObserveRequest(ctx context.Context) (context.Context, func(method, route string, status int)) {
 	began := time.Now()
 	ctx, span := trace.Start(ctx, "request")
@@ -102,13 +112,18 @@ func (m *Metrics) ObserveRequest(ctx context.Context) (context.Context, func(met
 	}
 }
 
-// CountScanError counts a step of a walk that failed.
+// CountScanError counts a failed step of a walk.
 func (m *Metrics) CountScanError(name chain.Name, walk string, err error) {
 	kind := "other"
 	for _, k := range []struct {
 		is   error
 		kind string
-	}{{chain.ErrDisagreement, "disagreement"}, {chain.ErrUndecodable, "undecodable"}, {chain.ErrStateGone, "state_gone"}, {chain.ErrNotYet, "not_yet"}} {
+	}{
+		{chain.ErrDisagreement, "disagreement"},
+		{chain.ErrUndecodable, "undecodable"},
+		{chain.ErrStateGone, "state_gone"},
+		{chain.ErrNotYet, "not_yet"},
+	} {
 		if errors.Is(err, k.is) {
 			kind = k.kind
 			break
@@ -117,26 +132,29 @@ func (m *Metrics) CountScanError(name chain.Name, walk string, err error) {
 	m.scans.WithLabelValues(string(name), walk, kind).Inc()
 }
 
-// CountWebhookAttempt counts a post of a webhook. The result is one of a few words.
+// CountWebhookAttempt counts a post of a webhook. result is one of a few words.
 func (m *Metrics) CountWebhookAttempt(result string) { m.attempts.WithLabelValues(result).Inc() }
 
-// Certificate is one by which this process and the signer on the network know each
-// other.
+// Certificate is a certificate by which this process and the remote signer authenticate each other.
 type Certificate struct {
 	Role     string // "server", "client" or "authority"
-	Name     string // whose it is
+	Name     string // its owner
 	NotAfter time.Time
 }
 
-// RegisterCertificates has /metrics tell for how long those count that read gives when somebody
-// asks. It is called once, and no two that are read at once have the same Of and Name.
+// RegisterCertificates adds the remaining validity of the certificates that read returns on a
+// scrape. It is called once. No two certificates of one read may have the same Role and Name.
 func (m *Metrics) RegisterCertificates(read func() []Certificate) {
 	m.registry.MustRegister(certificateCollector(read))
 }
 
 type certificateCollector func() []Certificate
 
-var daysDesc = newDesc("coffer_signer_certificate_days_left", "For how many days a certificate between this process and the signer on the network counts; below 0 it has run out.", "of", "name")
+var daysDesc = newDesc(
+	"coffer_signer_certificate_days_left",
+	"For how many days a certificate between this process and the signer on the network counts; below 0 it has run out.",
+	"of", "name",
+)
 
 // Describe implements prometheus.Collector.
 func (certificateCollector) Describe(sink chan<- *prometheus.Desc) { sink <- daysDesc }
@@ -144,11 +162,12 @@ func (certificateCollector) Describe(sink chan<- *prometheus.Desc) { sink <- day
 // Collect implements prometheus.Collector.
 func (c certificateCollector) Collect(sink chan<- prometheus.Metric) {
 	for _, certificate := range c() {
-		sink <- prometheus.MustNewConstMetric(daysDesc, prometheus.GaugeValue, time.Until(certificate.NotAfter).Hours()/24, certificate.Role, certificate.Name)
+		sink <- prometheus.MustNewConstMetric(daysDesc, prometheus.GaugeValue,
+			time.Until(certificate.NotAfter).Hours()/24, certificate.Role, certificate.Name)
 	}
 }
 
-// WrapSigner is a signer whose answers are counted, and timed for whoever traces.
+// WrapSigner returns a signer whose answers are counted, and traced with spans.
 func (m *Metrics) WrapSigner(s signer.Signer) signer.Signer { return countedSigner{s, m} }
 
 type countedSigner struct {
@@ -224,13 +243,15 @@ func (w countedSigner) Head(ctx context.Context) (signer.Head, error) {
 	return result, err
 }
 
-// poolCollector are what this process's door to the database has counted.
+// poolCollector collects the counters of this process's database pool.
 type poolCollector struct{ db *pg.DB }
 
 var (
-	rerunDesc   = newDesc("coffer_db_transactions_rerun_total", "Transactions of this process that were run again, by why; a deadlock is a bug in an order of locks.", "cause")
-	unknownDesc = newDesc("coffer_db_commits_unknown_total", "Commits of this process whose outcome had to be looked up.")
-	connDesc    = newDesc("coffer_db_connections", "Connections of this process's pool.", "state")
+	rerunDesc = newDesc("coffer_db_transactions_rerun_total",
+		"Transactions of this process that were run again, by why; a deadlock is a bug in an order of locks.", "cause")
+	unknownDesc = newDesc("coffer_db_commits_unknown_total",
+		"Commits of this process whose outcome had to be looked up.")
+	connDesc = newDesc("coffer_db_connections", "Connections of this process's pool.", "state")
 )
 
 func newDesc(name, help string, labels ...string) *prometheus.Desc {
@@ -248,15 +269,16 @@ func (c poolCollector) Describe(sink chan<- *prometheus.Desc) {
 func (c poolCollector) Collect(sink chan<- prometheus.Metric) {
 	n, pool := c.db.Counts(), c.db.PoolStat()
 	sink <- prometheus.MustNewConstMetric(rerunDesc, prometheus.CounterValue, float64(n.Deadlocks), "deadlock")
-	sink <- prometheus.MustNewConstMetric(rerunDesc, prometheus.CounterValue, float64(n.Serializations), "serialization")
+	sink <- prometheus.MustNewConstMetric(rerunDesc, prometheus.CounterValue, float64(n.Serializations),
+		"serialization")
 	sink <- prometheus.MustNewConstMetric(unknownDesc, prometheus.CounterValue, float64(n.CommitsUnknown))
 	sink <- prometheus.MustNewConstMetric(connDesc, prometheus.GaugeValue, float64(pool.AcquiredConns()), "used")
 	sink <- prometheus.MustNewConstMetric(connDesc, prometheus.GaugeValue, float64(pool.IdleConns()), "idle")
 	sink <- prometheus.MustNewConstMetric(connDesc, prometheus.GaugeValue, float64(pool.MaxConns()), "max")
 }
 
-// A gauge is a query whose rows are values of one metric: the labels first, as text,
-// and the value last. now() is the moment of the transaction, by our clock.
+// gauge is a query whose rows are values of one metric: first the labels, as text, and the value
+// last. now() is the time of the transaction, by our clock.
 type gauge struct {
 	desc     *prometheus.Desc
 	labels   int
@@ -265,11 +287,15 @@ type gauge struct {
 }
 
 func newGauge(name, help, query string, labels ...string) gauge {
-	return gauge{newDesc(name, help, labels...), len(labels), strings.ReplaceAll(query, "now()", "$1::timestamptz"), strings.Contains(query, "now()")}
+	return gauge{
+		newDesc(name, help, labels...), len(labels), strings.ReplaceAll(query, "now()", "$1::timestamptz"),
+		strings.Contains(query, "now()"),
+	}
 }
 
-// openOrders are the orders that somebody waits for. They are reached from what is
-// open, since the orders of all times have no index of those that are stuck.
+// openOrders are the orders of open withdrawals, sweeps, top-ups, nonce accounts and
+// consolidations. They are found through what is open, since the orders of all times have no index
+// of the stuck ones.
 const openOrders = `
 	(SELECT withdrawal_id AS order_id FROM withdrawals WHERE status IN ('AWAITING_APPROVAL', 'PROCESSING', 'BROADCAST')
 	 UNION ALL SELECT sweep_id FROM sweeps WHERE status = 'OPEN'
@@ -280,24 +306,27 @@ const openOrders = `
 	WHERE o.status NOT IN ('PAID', 'FAILED', 'WITHDRAWN')
 	GROUP BY o.chain, o.purpose, o.status, coalesce(o.waiting_for, '')`
 
-// gasHistoryMax is how many of a chain's latest payments say what a wallet spends.
+// gasHistoryMax is how many of a chain's latest payments determine the gas consumption of a wallet.
 const gasHistoryMax = 2000
 
-// gauges are read together, in one transaction. Each walks an index of what is open
-// or a table of some rows.
+// gauges are read together, in one transaction. Each uses an index of open rows or a small table.
 var gauges = []gauge{
 	newGauge("coffer_deposits_unfinal_oldest_seconds", "Age of the oldest deposit that was seen and is not final.", `
 		SELECT chain, extract(epoch FROM now() - min(created_at))::float8 FROM deposits
 		WHERE status IN ('DETECTED', 'CONFIRMING') GROUP BY chain`, "chain"),
-	newGauge("coffer_deposits_uncredited_oldest_seconds", "Age of the oldest deposit that is final and not decided about.", `
+	newGauge("coffer_deposits_uncredited_oldest_seconds",
+		"Age of the oldest deposit that is final and not decided about.", `
 		SELECT chain, extract(epoch FROM now() - min(coalesce(confirmed_at, created_at)))::float8 FROM deposits
 		WHERE status = 'SCREENING' GROUP BY chain`, "chain"),
-	newGauge("coffer_events_unnumbered_oldest_seconds", "Age of the oldest event without a number; 0 when there is none.", `
+	newGauge("coffer_events_unnumbered_oldest_seconds",
+		"Age of the oldest event without a number; 0 when there is none.", `
 		SELECT coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8 FROM events WHERE sequence IS NULL`),
-	newGauge("coffer_events_undelivered_oldest_seconds", "Age of the oldest event that an enabled endpoint has not got; 0 when there is none.", `
+	newGauge("coffer_events_undelivered_oldest_seconds",
+		"Age of the oldest event that an enabled endpoint has not got; 0 when there is none.", `
 		SELECT coalesce(extract(epoch FROM now() - min(d.created_at)), 0)::float8
 		FROM deliveries d JOIN webhook_endpoints e USING (org_id, endpoint_id) WHERE d.status = 'PENDING' AND e.status = 'ENABLED'`),
-	newGauge("coffer_webhook_deliveries_pending", "Deliveries to enabled endpoints that are due or wait, by whether an attempt has failed.", `
+	newGauge("coffer_webhook_deliveries_pending",
+		"Deliveries to enabled endpoints that are due or wait, by whether an attempt has failed.", `
 		SELECT CASE WHEN d.attempts > 0 THEN 'yes' ELSE 'no' END, count(*)::float8
 		FROM deliveries d JOIN webhook_endpoints e USING (org_id, endpoint_id) WHERE d.status = 'PENDING' AND e.status = 'ENABLED' GROUP BY 1`, "failing"),
 	newGauge("coffer_webhook_endpoints", "Endpoints, by their status.", `
@@ -307,7 +336,8 @@ var gauges = []gauge{
 	newGauge("coffer_scan_block_age_seconds", "Age of the newest block that the final walk has taken in.", `
 		SELECT c.chain, extract(epoch FROM now() - p.block_time)::float8
 		FROM scan_cursors c JOIN finality_proofs p ON p.chain = c.chain AND p.height = c.height AND p.hash = c.hash`, "chain"),
-	newGauge("coffer_scan_blocks_behind_head", "Blocks between the newest that was seen and the last final one that was taken in.", `
+	newGauge("coffer_scan_blocks_behind_head",
+		"Blocks between the newest that was seen and the last final one that was taken in.", `
 		SELECT c.chain, greatest(0, (SELECT max(h.height) FROM scan_heads h WHERE h.chain = c.chain) - c.height)::float8
 		FROM scan_cursors c WHERE EXISTS (SELECT FROM scan_heads h WHERE h.chain = c.chain)`, "chain"),
 	newGauge("coffer_scan_untraced", "Transactions, or whole blocks, whose calls are to be traced yet.", `
@@ -319,24 +349,29 @@ var gauges = []gauge{
 		SELECT chain, count(*)::float8 FROM transaction_memos WHERE status = 'DUE' GROUP BY chain`, "chain"),
 	newGauge("coffer_memos_due_oldest_seconds", "Age of the oldest of them.", `
 		SELECT chain, extract(epoch FROM now() - min(created_at))::float8 FROM transaction_memos WHERE status = 'DUE' GROUP BY chain`, "chain"),
-	newGauge("coffer_memos_abandoned", "Transactions of whose memo the last day gave up reading: no provider showed them.", `
+	newGauge("coffer_memos_abandoned",
+		"Transactions of whose memo the last day gave up reading: no provider showed them.", `
 		SELECT chain, count(*)::float8 FROM transaction_memos WHERE status = 'ABANDONED' AND ended_at > now() - interval '1 day' GROUP BY chain`, "chain"),
-	newGauge("coffer_orders_open", "Payments, sweeps and top-ups that have not ended, by where they stand and what they wait for.", `
+	newGauge("coffer_orders_open",
+		"Payments, sweeps and top-ups that have not ended, by where they stand and what they wait for.", `
 		SELECT o.chain, lower(o.purpose), o.status, coalesce(o.waiting_for, ''), count(*)::float8 FROM `+openOrders,
 		"chain", "purpose", "status", "waiting_for"),
 	newGauge("coffer_orders_open_oldest_seconds", "Age of the oldest of them.", `
 		SELECT o.chain, lower(o.purpose), o.status, coalesce(o.waiting_for, ''), extract(epoch FROM now() - min(o.created_at))::float8 FROM `+openOrders,
 		"chain", "purpose", "status", "waiting_for"),
-	newGauge("coffer_orders_in_question", "Payments that ended on a block which finality has taken back, by what they wait for.", `
+	newGauge("coffer_orders_in_question",
+		"Payments that ended on a block which finality has taken back, by what they wait for.", `
 		SELECT chain, coalesce(waiting_for, ''), count(*)::float8 FROM dispatch_in_question GROUP BY 1, 2`, "chain", "waiting_for"),
 	newGauge("coffer_withdrawals_open", "Withdrawals that have not ended.", `
 		SELECT status, count(*)::float8 FROM withdrawals WHERE status IN ('AWAITING_APPROVAL', 'PROCESSING', 'BROADCAST') GROUP BY status`, "status"),
 	newGauge("coffer_withdrawals_open_oldest_seconds", "Age of the oldest of them.", `
 		SELECT status, extract(epoch FROM now() - min(created_at))::float8 FROM withdrawals
 		WHERE status IN ('AWAITING_APPROVAL', 'PROCESSING', 'BROADCAST') GROUP BY status`, "status"),
-	// A wallet spends its fees and, the treasury, what it gives others for theirs. The
-	// window is a day, or as much of it as the latest payments of the chain cover.
-	newGauge("coffer_gas_hours_left", "For how long the gas of a wallet lasts at the pace of the last day. Wallets that spent nothing are not here.", fmt.Sprintf(`
+	// A wallet spends its fees; the treasury also spends the gas that it sends to other wallets.
+	// The window is a day, or as much of it as the latest payments of the chain cover.
+	newGauge("coffer_gas_hours_left",
+		"For how long the gas of a wallet lasts at the pace of the last day. Wallets that spent nothing are not here.",
+		fmt.Sprintf(`
 		SELECT s.chain, s.wallet_id,
 			(greatest(0, f.gas - f.gas_reserved) / (s.spent / greatest(1, extract(epoch FROM now() - CASE WHEN s.n = %d THEN s.since ELSE now() - interval '24 hours' END) / 3600)))::float8
 		FROM (
@@ -358,24 +393,31 @@ var gauges = []gauge{
 		SELECT lower(scope), source, count(*)::float8 FROM freezes WHERE lifted_at IS NULL GROUP BY 1, 2`, "scope", "source"),
 	newGauge("coffer_verify_breached", "1 while payments are stopped because the books or the chains did not add up.", `
 		SELECT count(*)::float8 FROM (SELECT FROM freezes WHERE lifted_at IS NULL AND source = 'VERIFY' LIMIT 1) AS f`),
-	newGauge("coffer_verify_age_seconds", "Time since the last check of the books that ended; absent before the first.", `
+	newGauge("coffer_verify_age_seconds", "Time since the last check of the books that ended; absent before the first.",
+		`
 		SELECT extract(epoch FROM now() - max(finalized_at))::float8 FROM river_job WHERE kind = 'verify' AND state = 'completed'
 		HAVING max(finalized_at) IS NOT NULL`),
-	newGauge("coffer_audit_unsealed_oldest_seconds", "Age of the oldest row of the audit log without a place in its chain; 0 when there is none.", `
+	newGauge("coffer_audit_unsealed_oldest_seconds",
+		"Age of the oldest row of the audit log without a place in its chain; 0 when there is none.", `
 		SELECT coalesce(extract(epoch FROM now() - (`+audit.OldestUnsealed+`)), 0)::float8`),
-	newGauge("coffer_audit_unanchored_oldest_seconds", "Age of the oldest row of the audit log's chain that the signer has not signed; 0 when there is none.", `
+	newGauge("coffer_audit_unanchored_oldest_seconds",
+		"Age of the oldest row of the audit log's chain that the signer has not signed; 0 when there is none.", `
 		SELECT coalesce(extract(epoch FROM now() - (`+audit.OldestUnanchored+`)), 0)::float8`),
-	newGauge("coffer_audit_contradicted", "1 while the last anchor of the audit log says something else than the log.", `
+	newGauge("coffer_audit_contradicted", "1 while the last anchor of the audit log says something else than the log.",
+		`
 		SELECT count(*)::float8 FROM (SELECT position, hash, chain_id FROM audit_anchors ORDER BY number DESC LIMIT 1) a
 		WHERE a.position > 0 AND NOT EXISTS (SELECT FROM audit_seal s JOIN audit_chain c ON c.chain_id = a.chain_id
 			WHERE s.position = a.position AND encode(s.hash, 'hex') = a.hash)`),
 	newGauge("coffer_jobs_given_up", "Chores of the last day that failed and are not tried again.", `
 		SELECT kind, count(*)::float8 FROM river_job WHERE state = 'discarded' AND finalized_at > now() - interval '24 hours' GROUP BY kind`, "kind"),
-	newGauge("coffer_sender_alerts", "Senders of credited deposits that were found to be above their organization's threshold in the last day.", `
+	newGauge("coffer_sender_alerts",
+		"Senders of credited deposits that were found to be above their organization's threshold in the last day.", `
 		SELECT count(*)::float8 FROM sender_verdicts WHERE alert AND at > now() - interval '24 hours'`),
-	newGauge("coffer_rescreening_overdue_seconds", "For how long the sender that has waited longest should have been asked about again; 0 when none is.", `
+	newGauge("coffer_rescreening_overdue_seconds",
+		"For how long the sender that has waited longest should have been asked about again; 0 when none is.", `
 		SELECT greatest(0, coalesce(extract(epoch FROM now() - (SELECT min(next_at) FROM sender_watch)), 0))::float8`),
-	newGauge("coffer_unknown_tokens_dropped", "Addresses of ours to which the last day brought transfers of unknown tokens that are not recorded.", `
+	newGauge("coffer_unknown_tokens_dropped",
+		"Addresses of ours to which the last day brought transfers of unknown tokens that are not recorded.", `
 		SELECT chain, count(*)::float8 FROM unknown_token_counts WHERE dropped_at > now() - interval '24 hours' GROUP BY 1`, "chain"),
 	newGauge("coffer_mints_quarantined", "Mints of which nothing is credited or paid.", `
 		SELECT count(*)::float8 FROM mints WHERE quarantined_at IS NOT NULL`),
@@ -386,7 +428,7 @@ var (
 	readSecondsDesc = newDesc("coffer_db_look_seconds", "How long it took.")
 )
 
-// databaseCollector is Metrics as a collector of what the database knows.
+// databaseCollector is Metrics as a collector of the values in the database.
 type databaseCollector Metrics
 
 // Describe implements prometheus.Collector.
@@ -398,8 +440,8 @@ func (l *databaseCollector) Describe(sink chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. A database that does not answer leaves out
-// what it would have said and says so: no figure is better than an old one.
+// Collect implements prometheus.Collector. If the database does not answer, it omits the values and
+// reports that: no figure is better than an old one.
 func (l *databaseCollector) Collect(sink chan<- prometheus.Metric) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -407,7 +449,8 @@ func (l *databaseCollector) Collect(sink chan<- prometheus.Metric) {
 		began := time.Now()
 		l.cached, l.readErr = readGauges(l.db)
 		l.readAt = time.Now()
-		l.cached = append(l.cached, prometheus.MustNewConstMetric(readSecondsDesc, prometheus.GaugeValue, time.Since(began).Seconds()))
+		l.cached = append(l.cached, prometheus.MustNewConstMetric(readSecondsDesc, prometheus.GaugeValue,
+			time.Since(began).Seconds()))
 		if l.readErr != nil {
 			l.log.Warn("the database does not answer for the metrics", "error", l.readErr)
 		}
@@ -422,7 +465,7 @@ func (l *databaseCollector) Collect(sink chan<- prometheus.Metric) {
 	}
 }
 
-// readGauges asks the database for all gauges at once.
+// readGauges reads all gauges in one batch.
 func readGauges(db *pg.DB) (metrics []prometheus.Metric, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout) // a scrape has no context
 	defer cancel()

@@ -24,7 +24,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// scrape is what /metrics tells: values by name and labels.
+// scrape returns the values of /metrics by name and labels.
 func scrape(t *testing.T, m *Metrics) map[string]float64 {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -88,8 +88,10 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 	m := NewMetrics(pgtest.Open(t, d, time.Now), []string{"api", "scan"}, slog.New(slog.DiscardHandler))
 	calm := scrape(t, m)
 	for name, want := range map[string]float64{
-		"coffer_events_unnumbered_oldest_seconds": 0, "coffer_events_undelivered_oldest_seconds": 0, "coffer_verify_breached": 0, "coffer_mints_quarantined": 0,
-		"coffer_db_look_ok": 1, `coffer_role{role="api"}`: 1, `coffer_db_transactions_rerun_total{cause="deadlock"}`: 0, "coffer_db_commits_unknown_total": 0,
+		"coffer_events_unnumbered_oldest_seconds": 0, "coffer_events_undelivered_oldest_seconds": 0,
+		"coffer_verify_breached": 0, "coffer_mints_quarantined": 0,
+		"coffer_db_look_ok": 1, `coffer_role{role="api"}`: 1, `coffer_db_transactions_rerun_total{cause="deadlock"}`: 0,
+		"coffer_db_commits_unknown_total": 0,
 	} {
 		if got, ok := calm[name]; !ok || got != want {
 			t.Errorf("a calm day: %s: got %v %v, want %v", name, got, ok, want)
@@ -102,7 +104,9 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 	}
 	defer super.Close(t.Context())
 	const age = 5400
-	if _, err := super.Exec(t.Context(), strings.ReplaceAll(badDay, "$T", fmt.Sprintf("now() - interval '%d seconds'", age))); err != nil {
+	if _, err := super.Exec(
+		t.Context(), strings.ReplaceAll(badDay, "$T", fmt.Sprintf("now() - interval '%d seconds'", age)),
+	); err != nil {
 		t.Fatal(err)
 	}
 	m.readAt = time.Time{} // what was seen may be some seconds old otherwise
@@ -165,14 +169,15 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 
 	for name, want := range map[string]float64{`of="server"`: 2.5, `of="client"`: -0.5, `of="authority"`: 365} {
 		i := slices.IndexFunc(slices.Collect(maps.Keys(got)), func(key string) bool {
-			return strings.HasPrefix(key, "coffer_signer_certificate_days_left{") && strings.Contains(key, name) && math.Abs(got[key]-want) < 0.01
+			return strings.HasPrefix(key, "coffer_signer_certificate_days_left{") && strings.Contains(key, name) &&
+				math.Abs(got[key]-want) < 0.01
 		})
 		if i < 0 {
 			t.Errorf("certificates: got none with %s and %v days", name, want)
 		}
 	}
 
-	// A rule that names what nobody tells never wakes anybody.
+	// An alert that names a metric that does not exist never fires.
 	names := map[string]bool{"up": true}
 	for name := range got {
 		name, _, _ = strings.Cut(name, "{")
@@ -244,7 +249,9 @@ var (
 	word   = regexp.MustCompile(`[a-zA-Z_][a-zA-Z0-9_]*`)
 	metric = regexp.MustCompile(`\bcoffer_[a-z_]+\b`)
 	// known are the functions and words of the language that the rules use.
-	known = regexp.MustCompile(`^(absent|min|of|name|increase|rate|sum|by|on|or|offset|histogram_quantile|le|route|chain|code|kind|scope|source|instance|waiting_for|[0-9]*[smhd])$`)
+	known = regexp.MustCompile(
+		`^(absent|min|of|name|increase|rate|sum|by|on|or|offset|histogram_quantile|le|route|chain|code|kind|scope|source|instance|waiting_for|[0-9]*[smhd])$`,
+	)
 )
 
 func inRules(t *testing.T, each func(rule, name string)) {

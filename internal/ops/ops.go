@@ -1,8 +1,8 @@
-// Package ops is the private listener's answer to whoever runs the service: is
-// the process alive, may it be given work, and what would one be woken for.
+// Package ops serves health and metrics to the operator on the private listener: whether the
+// process is alive, whether it is ready for work, and the values on which alerts are based.
 //
-// What never happens here: a secret, an amount, anything that a neighbour on
-// the network should not read. Nothing is kept, so a crash leaves nothing.
+// It never shows a secret, an amount, or anything that other hosts on the network should not read.
+// It stores nothing, so a crash leaves nothing.
 package ops
 
 import (
@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// checkMax is how long one check may take before it counts as failed. Who probes waits a
-// few seconds itself.
+// checkMax is how long one check may take before it counts as failed. Probes wait a few seconds
+// themselves.
 const checkMax = 3 * time.Second
 
-// Check asks whether something that the service needs is there. Its error is
-// shown on the private listener, so it says what to do and holds no secret.
+// Check checks whether a dependency of the service is available. Its error is shown on the private
+// listener, so it says what to do and holds no secret.
 type Check func(ctx context.Context) error
 
 // Readiness is the answer of /readyz.
@@ -26,9 +26,11 @@ type Readiness struct {
 	Reasons map[string]string `json:"reasons"` // what is not ready, and why; empty when ready
 }
 
-// NewHandler makes the handler: /healthz answers while the process runs, /readyz asks
-// every check at once and answers 503 with the reasons of those that fail, /version tells
-// which commit runs, /metrics tells the metrics in Prometheus' text; nil has none.
+// NewHandler builds the handler of the private listener:
+//   - /healthz answers while the process runs
+//   - /readyz runs every check concurrently and answers 503 with the reasons of those that fail
+//   - /version names the commit of the program
+//   - /metrics has the metrics in Prometheus' text format; without metrics it does not exist
 func NewHandler(checks map[string]Check, metrics *Metrics) http.Handler {
 	mux := http.NewServeMux()
 	if metrics != nil {
@@ -51,8 +53,8 @@ func NewHandler(checks map[string]Check, metrics *Metrics) http.Handler {
 	return mux
 }
 
-// checkAll asks every check and waits for none longer than checkMax, also for one that does
-// not heed its context.
+// checkAll runs every check and waits for none longer than checkMax, even if a check ignores its
+// context.
 func checkAll(ctx context.Context, checks map[string]Check) Readiness {
 	ctx, cancel := context.WithTimeout(ctx, checkMax)
 	defer cancel()
@@ -84,5 +86,5 @@ func writeJSON(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // The caller is gone; there is nobody to tell.
+	_ = json.NewEncoder(w).Encode(body) // The caller is gone.
 }

@@ -39,7 +39,8 @@ func TestReadyzWaitsForNoCheck(t *testing.T) {
 		"quick": func(context.Context) error { return nil },
 		"gone":  func(context.Context) error { return errors.New("gone away") },
 	})
-	if code != 503 || got.Ready || len(got.Reasons) != 2 || got.Reasons["gone"] != "gone away" || !strings.Contains(got.Reasons["deaf"], "no answer") {
+	if code != 503 || got.Ready || len(got.Reasons) != 2 || got.Reasons["gone"] != "gone away" ||
+		!strings.Contains(got.Reasons["deaf"], "no answer") {
 		t.Errorf("got %d %+v, want 503 for deaf and gone", code, got)
 	}
 }
@@ -113,7 +114,10 @@ func TestReadyzSeesThatTheStandbyIsGone(t *testing.T) {
 		}
 	}
 	standby("gone")
-	pgtest.Eventually(t, func() bool { code, got := readiness(t, checks); return code == 503 && got.Reasons["database"] != "" }, "not ready without the standby")
+	pgtest.Eventually(
+		t, func() bool { code, got := readiness(t, checks); return code == 503 && got.Reasons["database"] != "" },
+		"not ready without the standby",
+	)
 	standby("")
 	pgtest.Eventually(t, func() bool { code, _ := readiness(t, checks); return code == 200 }, "ready again")
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/cofferpay/coffer/internal/event"
 )
 
-// Version is what runs.
+// Version describes the running program.
 type Version struct {
 	Commit   string `json:"commit"`   // "unknown" where the program was built outside of a repository
 	Modified bool   `json:"modified"` // whether the sources differed from the commit
@@ -15,7 +15,7 @@ type Version struct {
 	Payloads string `json:"payloads"` // the date of the version that webhook payloads follow
 }
 
-// ThisVersion is the version of this program, as the compiler has written it down.
+// ThisVersion returns the version of this program, from the compiler's build information.
 func ThisVersion() Version {
 	v := Version{Commit: "unknown", Go: "unknown", API: "v1", Payloads: event.APIVersion}
 	info, ok := debug.ReadBuildInfo()

@@ -16,31 +16,31 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// The bounds of a door.
+// The limits of an Authenticator.
 const (
-	lookupBatchMax    = 256              // keys that are looked up together
+	lookupBatchMax    = 256              // keys that are looked up in one batch
 	lookupsWaitingMax = 4096             // requests that may wait for a look-up
 	lookupTimeout     = 10 * time.Second // one look-up
 )
 
-// Authenticator tells whose key was presented. Requests that come at the same time are
-// looked up together, each by a look that starts after it came: nothing is
-// remembered between two looks. Safe for concurrent use.
+// Authenticator returns the key that a request presented. It looks up simultaneous requests
+// together, each by a look-up that starts after the request came. It caches nothing between two
+// look-ups. It is safe for concurrent use.
 type Authenticator struct {
 	db      *pg.DB
 	batcher group.Writer[[sha256.Size]byte, keyHolder]
 
 	mu         sync.Mutex
-	writingUse map[[sha256.Size]byte]bool // values whose use a request writes down now
+	writingUse map[[sha256.Size]byte]bool // hashes of values whose use a request records now
 }
 
-// keyHolder is the key that a value belongs to, and from where it may be used.
+// keyHolder is the key to which a value belongs, and the addresses from which it may be used.
 type keyHolder struct {
-	Caller          // without an organization for a value that is of no key
+	Caller          // without an organization if the value belongs to no key
 	allowedPrefixes []netip.Prefix
 }
 
-// NewAuthenticator opens a door to a database.
+// NewAuthenticator creates an Authenticator on a database.
 func NewAuthenticator(db *pg.DB) *Authenticator {
 	d := &Authenticator{db: db, writingUse: map[[sha256.Size]byte]bool{}}
 	d.batcher.GroupMax, d.batcher.WaitingMax, d.batcher.WorkMax = lookupBatchMax, lookupsWaitingMax, lookupTimeout
@@ -55,8 +55,8 @@ func NewAuthenticator(db *pg.DB) *Authenticator {
 	return d
 }
 
-// findOwners are the keys that work and have values with these hashes: by the database's clock,
-// and by whether the organization may have more than its main key.
+// findOwners returns the valid keys whose values have these hashes. Validity follows the database's
+// clock, and whether the organization may have more than its main key.
 func findOwners(ctx context.Context, db *pg.DB, hashes [][sha256.Size]byte) (map[[sha256.Size]byte]keyHolder, error) {
 	wanted := make([][]byte, len(hashes))
 	for i := range hashes {
@@ -83,11 +83,12 @@ func findOwners(ctx context.Context, db *pg.DB, hashes [][sha256.Size]byte) (map
 			LEFT JOIN api_key_uses u ON u.hash = k.hash
 			WHERE k.main OR s.additional_api_keys`, wanted).Query(func(rows pgx.Rows) error {
 			var h keyHolder
-			_, err := pgx.ForEachRow(rows, []any{&h.hash, &h.OrgID, &h.KeyID, &h.Scope, &h.needsUseNote, &h.allowedPrefixes}, func() error {
-				found[[sha256.Size]byte(h.hash)] = h
-				h.hash, h.allowedPrefixes = nil, nil // the next row does not write into them
-				return nil
-			})
+			_, err := pgx.ForEachRow(rows,
+				[]any{&h.hash, &h.OrgID, &h.KeyID, &h.Scope, &h.needsUseNote, &h.allowedPrefixes}, func() error {
+					found[[sha256.Size]byte(h.hash)] = h
+					h.hash, h.allowedPrefixes = nil, nil // the next row does not write into them
+					return nil
+				})
 			return err
 		})
 	})
@@ -97,15 +98,16 @@ func findOwners(ctx context.Context, db *pg.DB, hashes [][sha256.Size]byte) (map
 	return found, nil
 }
 
-// Authenticate tells which key was presented, by a request that came from an address; the
-// zero Addr when it is not known. It reads the key's row and the organization's IP
-// list each time, so a key is refused by every request that starts after it was
-// rolled or deleted, and an address by every one after it was taken from the list. A
-// missing, malformed, unknown, rolled, expired, deleted or suspended key takes the same
-// way through here and gets the same refusal, UNAUTHORIZED; a good one from an address
-// that the list does not have gets IP_NOT_ALLOWED; any other error means "unknown".
+// Authenticate returns the key that a request from addr presented; addr is the zero Addr if it is
+// unknown. It reads the key's row and the organization's IP list each time. Every request that
+// starts after a key was rolled or deleted is therefore refused, and so is every request from an
+// address after its removal from the list.
+//
+// A missing, malformed, unknown, rolled, expired, deleted or suspended key takes the same path and
+// gets the same refusal, UNAUTHORIZED. A valid key from an address outside the list gets
+// IP_NOT_ALLOWED. Any other error means that the answer is unknown.
 func (d *Authenticator) Authenticate(ctx context.Context, presented string, addr netip.Addr) (Caller, error) {
-	// What is too long is not hashed whole, and cannot be a key either way.
+	// A text that is too long is not hashed completely; it cannot be a key in any case.
 	text := presented[:min(len(presented), keyTextBytes+1)]
 	h, err := d.batcher.SubmitAndWait(ctx, sha256.Sum256([]byte(text)))
 	if errors.Is(err, group.ErrFull) || errors.Is(err, group.ErrAbandoned) {
@@ -130,8 +132,8 @@ func newUnauthorized() error {
 		"Send a valid API key in the header x-api-key. This answer says nothing about any other request.")
 }
 
-// RecordUse writes down that an admitted key was used, at most once a minute for each of its
-// values. One request of this process does it; the others go on meanwhile.
+// RecordUse records that an admitted key was used, at most once a minute for each of its values.
+// One request of this process does it; the others go on meanwhile.
 func (d *Authenticator) RecordUse(ctx context.Context, c Caller) error {
 	if !c.needsUseNote {
 		return nil

@@ -14,17 +14,19 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// ipAllowlistMax is how many entries a list has.
+// ipAllowlistMax bounds the entries of a list.
 const ipAllowlistMax = 256
 
-// ParseIPAllowlist reads the addresses and networks of a list, such as
-// 203.0.113.7 or 2001:db8::/32, in the one form in which they are kept: sorted,
-// each once, a network without the bits behind its length, an IPv4 address that
-// is written as IPv6 as what it is. No entries mean every address. Error:
+// ParseIPAllowlist reads the addresses and networks of a list, such as 203.0.113.7 or
+// 2001:db8::/32, and returns them in canonical form: sorted, without duplicates, a network without
+// host bits, an IPv4-mapped IPv6 address as IPv4. No entries mean every address. Error:
 // INVALID_REQUEST on ipAllowlist.
 func ParseIPAllowlist(texts []string) ([]netip.Prefix, error) {
 	refuse := func(format string, args ...any) error {
-		return fault.New(fault.Invalid, fault.InvalidRequest, format+" Nothing was written and no money moved. Correct it and send the request again.", args...).WithParam("ipAllowlist")
+		return fault.New(
+			fault.Invalid, fault.InvalidRequest,
+			format+" Nothing was written and no money moved. Correct it and send the request again.", args...,
+		).WithParam("ipAllowlist")
 	}
 	if len(texts) > ipAllowlistMax {
 		return nil, refuse("An IP list has at most %d entries.", ipAllowlistMax)
@@ -33,11 +35,15 @@ func ParseIPAllowlist(texts []string) ([]netip.Prefix, error) {
 	for i, text := range texts {
 		p, err := ParsePrefix(text)
 		if err != nil {
-			return nil, refuse("Entry %d of the IP list is no address and no network such as 203.0.113.7 or 2001:db8::/32.", i+1)
+			return nil, refuse(
+				"Entry %d of the IP list is no address and no network such as 203.0.113.7 or 2001:db8::/32.", i+1,
+			)
 		}
-		// It would look like a list and be none.
+		// The entry would look like a restriction and be none.
 		if p.Bits() == 0 {
-			return nil, refuse("Entry %d of the IP list is every address there is. An empty list lets every address in.", i+1)
+			return nil, refuse(
+				"Entry %d of the IP list is every address there is. An empty list lets every address in.", i+1,
+			)
 		}
 		list = append(list, p)
 	}
@@ -77,8 +83,8 @@ func ParsePrefix(text string) (netip.Prefix, error) {
 	return p.Masked(), nil
 }
 
-// IPAllowlist are the addresses from which an organization's key may be used;
-// none mean every one. Error: NOT_FOUND.
+// IPAllowlist returns the addresses from which an organization's key may be used; none mean every
+// address. Error: NOT_FOUND.
 func IPAllowlist(ctx context.Context, tx pg.Tx, org string) ([]netip.Prefix, error) {
 	var list []netip.Prefix
 	err := tx.QueryRow(ctx, `SELECT ip_allowlist FROM organization_settings WHERE org_id = $1`, org).Scan(&list)
@@ -91,8 +97,7 @@ func IPAllowlist(ctx context.Context, tx pg.Tx, org string) ([]netip.Prefix, err
 	return list, nil
 }
 
-// allowsAddr tells whether a list has an address. An address that nobody knows is on
-// no list.
+// allowsAddr reports whether a list contains an address. An unknown address is on no list.
 func allowsAddr(list []netip.Prefix, addr netip.Addr) bool {
 	addr = addr.Unmap()
 	return len(list) == 0 || slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(addr) })

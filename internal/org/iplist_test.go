@@ -17,8 +17,11 @@ import (
 
 func TestAnIPListIsReadInOneForm(t *testing.T) {
 	t.Parallel()
-	got, err := org.ParseIPAllowlist([]string{"2001:DB8::7/32", "203.0.113.7", "::ffff:203.0.113.7", "10.1.2.3/8", "::ffff:198.51.100.9/120", "::1"})
-	if want := "[10.0.0.0/8 198.51.100.0/24 203.0.113.7/32 ::1/128 2001:db8::/32]"; err != nil || fmt.Sprint(got) != want {
+	got, err := org.ParseIPAllowlist(
+		[]string{"2001:DB8::7/32", "203.0.113.7", "::ffff:203.0.113.7", "10.1.2.3/8", "::ffff:198.51.100.9/120", "::1"},
+	)
+	if want := "[10.0.0.0/8 198.51.100.0/24 203.0.113.7/32 ::1/128 2001:db8::/32]"; err != nil ||
+		fmt.Sprint(got) != want {
 		t.Errorf("got %v %v, want %v", got, err, want)
 	}
 	if got, err := org.ParseIPAllowlist(nil); err != nil || len(got) != 0 {
@@ -35,10 +38,13 @@ func TestAnIPListIsReadInOneForm(t *testing.T) {
 		t.Errorf("256 entries: got %v, want them taken", err)
 	}
 	for _, bad := range []string{
-		"", " 10.0.0.1", "10.0.0.1 ", "10.0.0", "10.0.0.0/33", "10.0.0.0/-1", "10.0.0.0/08", "010.0.0.1", "localhost", "10.0.0.1:80", "fe80::1%eth0",
-		"fe80::%eth0/64", "0.0.0.0/0", "::/0", "::ffff:0.0.0.0/90", "::ffff:1.2.3.4/96", "[::1]", "\u0663.0.0.1", strings.Join(many, ","),
+		"", " 10.0.0.1", "10.0.0.1 ", "10.0.0", "10.0.0.0/33", "10.0.0.0/-1", "10.0.0.0/08", "010.0.0.1", "localhost",
+		"10.0.0.1:80", "fe80::1%eth0",
+		"fe80::%eth0/64", "0.0.0.0/0", "::/0", "::ffff:0.0.0.0/90", "::ffff:1.2.3.4/96", "[::1]", "\u0663.0.0.1",
+		strings.Join(many, ","),
 	} {
-		if _, err := org.ParseIPAllowlist([]string{"10.0.0.0/8", bad}); !fault.HasCode(err, fault.InvalidRequest) || fault.Find(err).Param != "ipAllowlist" {
+		if _, err := org.ParseIPAllowlist([]string{"10.0.0.0/8", bad}); !fault.HasCode(err, fault.InvalidRequest) ||
+			fault.Find(err).Param != "ipAllowlist" {
 			t.Errorf("%.60q: got %v, want %v on ipAllowlist", bad, err, fault.InvalidRequest)
 		}
 	}
@@ -53,7 +59,8 @@ func FuzzParsePrefix(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if again, err := org.ParsePrefix(p.String()); err != nil || again != p || p != p.Masked() || p.Addr().Is4In6() || p.Addr().Zone() != "" {
+		if again, err := org.ParsePrefix(p.String()); err != nil || again != p || p != p.Masked() ||
+			p.Addr().Is4In6() || p.Addr().Zone() != "" {
 			t.Errorf("%q: got %v, which is read as %v %v", text, p, again, err)
 		}
 	})
@@ -119,13 +126,17 @@ func TestAListHoldsForTheNextRequest(t *testing.T) {
 	admits("203.0.114.7", false)
 	admits("", false)
 	// A wrong key learns nothing of a list.
-	if _, err := door.Authenticate(ctx, strings.Repeat("x", 46), netip.MustParseAddr("203.0.114.7")); !fault.HasCode(err, fault.CodeUnauthorized) {
+	if _, err := door.Authenticate(
+		ctx, strings.Repeat("x", 46), netip.MustParseAddr("203.0.114.7"),
+	); !fault.HasCode(err, fault.CodeUnauthorized) {
 		t.Errorf("a wrong key: got %v, want %v", err, fault.CodeUnauthorized)
 	}
 	set()
 	admits("203.0.114.7", true)
 	var changes int
-	err = pgtest.OwnerPool(t, db).QueryRow(ctx, `SELECT count(*) FROM audit_log WHERE action = 'settings.changed' AND detail->>'setting' = 'ipAllowlist'`).Scan(&changes)
+	err = pgtest.OwnerPool(t, db).QueryRow(
+		ctx, `SELECT count(*) FROM audit_log WHERE action = 'settings.changed' AND detail->>'setting' = 'ipAllowlist'`,
+	).Scan(&changes)
 	if err != nil || changes != 2 {
 		t.Errorf("audit log: got %d %v, want both changes", changes, err)
 	}

@@ -20,22 +20,22 @@ import (
 	"github.com/cofferpay/coffer/internal/seal"
 )
 
-// MainKeyID is the id of the main key, in every organization.
+// MainKeyID is the id of the main key in every organization.
 const MainKeyID = "key_main"
 
 const (
 	keyIDPrefix = "key"
-	// AdditionalKeysMax bounds the keys beside the main one that neither expired nor were deleted.
+	// AdditionalKeysMax bounds the additional keys that neither expired nor were deleted.
 	AdditionalKeysMax = 20
-	// OverlapSecondsMax bounds how long the earlier value of a key works after a roll.
+	// OverlapSecondsMax bounds how long the earlier value of a key works after a roll, in seconds.
 	OverlapSecondsMax = 24 * 60 * 60
 	mainKeyName       = "Main key"
 )
 
-// Scope is what a key may do.
+// Scope says what a key may do.
 type Scope string
 
-// The scopes of keys, and what a call needs that the main key alone may make.
+// The scopes of keys, and ScopeMainKey for calls that only the main key may make.
 const (
 	ScopeRead       Scope = "READ"
 	ScopeNoMoneyOut Scope = "NO_MONEY_OUT"
@@ -43,13 +43,13 @@ const (
 	ScopeMainKey    Scope = "MAIN_KEY"
 )
 
-// Scopes are the scopes that a key can have. Each has those before it.
+// Scopes are the scopes that a key can have. Each includes those before it.
 var Scopes = []Scope{ScopeRead, ScopeNoMoneyOut, ScopeFull}
 
-// KeyStatus is whether a key works.
+// KeyStatus says whether a key works.
 type KeyStatus string
 
-// The statuses. The main key is REVOKED after the operator revoked it, until it is rolled.
+// The statuses of a key. The main key is REVOKED after the operator revoked it, until it is rolled.
 const (
 	KeyActive    KeyStatus = "ACTIVE"
 	KeyExpired   KeyStatus = "EXPIRED"
@@ -57,21 +57,22 @@ const (
 	KeyRevoked   KeyStatus = "REVOKED"
 )
 
-// KeyStatuses are all of them.
+// KeyStatuses lists all statuses.
 var KeyStatuses = []string{string(KeyActive), string(KeyExpired), string(KeySuspended), string(KeyRevoked)}
 
-// Caller is a key that was presented and admitted.
+// Caller is a presented key that was admitted.
 type Caller struct {
 	OrgID string
 	KeyID string
 	Scope Scope
 
-	hash         []byte
-	needsUseNote bool // its last use is not written down, or that is a minute ago
+	hash []byte
+	// Its last use is not recorded, or was recorded at least a minute ago.
+	needsUseNote bool
 }
 
-// HasScope tells whether the key has what a call needs. A call that does not say what it needs
-// takes the main key alone.
+// HasScope reports whether the key has the scope that a call needs. A call that names no scope
+// needs the main key.
 func (c Caller) HasScope(needed Scope) bool {
 	if c.KeyID == MainKeyID {
 		return true
@@ -80,7 +81,8 @@ func (c Caller) HasScope(needed Scope) bool {
 	return required >= 0 && granted >= required
 }
 
-// Actor is the key in the audit log: the main key stands there as its organization.
+// Actor returns the key as an actor of the audit log. The main key appears there as its
+// organization.
 func (c Caller) Actor() audit.Actor {
 	if c.KeyID == MainKeyID {
 		return audit.APIKey(c.OrgID)
@@ -88,7 +90,7 @@ func (c Caller) Actor() audit.Actor {
 	return audit.AdditionalAPIKey(c.KeyID)
 }
 
-// Key is an API key without its value.
+// Key describes an API key without its value.
 type Key struct {
 	ID         string // key_…
 	Name       string
@@ -97,16 +99,17 @@ type Key struct {
 	ExpiresAt  *time.Time // nil: never
 	LastUsedAt *time.Time // of the present value, to the minute
 	RolledAt   *time.Time
-	CreatedAt  time.Time // of the key, not of its value; the main key's is the organization's
-	// Of the value that was replaced, while it still works.
+	// Of the key, not of its value; the main key has the organization's time.
+	CreatedAt time.Time
+	// The end and the last use of the replaced value, while it still works.
 	FormerEndsAt     *time.Time
 	FormerLastUsedAt *time.Time
 }
 
-// IsMain tells whether it is the organization's main key.
+// IsMain reports whether it is the organization's main key.
 func (k Key) IsMain() bool { return k.ID == MainKeyID }
 
-// NewKey is a key to create.
+// NewKey describes a key to create.
 type NewKey struct {
 	Name      string
 	Scope     Scope
@@ -116,19 +119,26 @@ type NewKey struct {
 const noKeyMadeText = " No key was made and no money moved."
 
 func (n NewKey) checkValues() error {
-	if strings.TrimSpace(n.Name) != n.Name || n.Name == "" || len(n.Name) > nameBytesMax || !utf8.ValidString(n.Name) || strings.ContainsFunc(n.Name, unicode.IsControl) {
+	if strings.TrimSpace(n.Name) != n.Name || n.Name == "" || len(n.Name) > nameBytesMax || !utf8.ValidString(n.Name) ||
+		strings.ContainsFunc(n.Name, unicode.IsControl) {
 		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"A key has a name of 1 to %d bytes without control characters and without space around it."+noKeyMadeText+" Give it another name.", nameBytesMax).WithParam("name")
+			"A key has a name of 1 to %d bytes without control characters and without space around it."+noKeyMadeText+" Give it another name.", nameBytesMax).
+			WithParam("name")
 	}
 	if !slices.Contains(Scopes, n.Scope) {
-		return fault.New(fault.Invalid, fault.InvalidRequest, "The scope is READ, NO_MONEY_OUT or FULL."+noKeyMadeText+" Give one of them.").WithParam("scope")
+		return fault.New(
+			fault.Invalid, fault.InvalidRequest,
+			"The scope is READ, NO_MONEY_OUT or FULL."+noKeyMadeText+" Give one of them.",
+		).WithParam("scope")
 	}
 	return nil
 }
 
-// CreateKey makes an additional key. Its value is not readable later. Errors: INVALID_REQUEST with the
-// parameter, FEATURE_DISABLED, INVALID_STATE for an organization that has AdditionalKeysMax,
-// UNAUTHORIZED when the caller's key ended meanwhile.
+// CreateKey creates an additional key. Its value cannot be read later. Errors:
+//   - INVALID_REQUEST with the parameter
+//   - FEATURE_DISABLED
+//   - INVALID_STATE for an organization that has AdditionalKeysMax keys
+//   - UNAUTHORIZED if the caller's key ended meanwhile
 func CreateKey(ctx context.Context, db *pg.DB, caller Caller, n NewKey) (Key, seal.Secret, error) {
 	if err := n.checkValues(); err != nil {
 		return Key{}, seal.Secret{}, err
@@ -139,15 +149,22 @@ func CreateKey(ctx context.Context, db *pg.DB, caller Caller, n NewKey) (Key, se
 		if err := caller.lockMainKey(ctx, tx); err != nil {
 			return err
 		}
-		if err := requireAdditionalKeys(ctx, tx, caller.OrgID, "Your organization has one API key: additionalApiKeys is off."+noKeyMadeText+" Ask the operator of this service to switch it on."); err != nil {
+		if err := requireAdditionalKeys(
+			ctx, tx, caller.OrgID,
+			"Your organization has one API key: additionalApiKeys is off."+noKeyMadeText+" Ask the operator of this service to switch it on.",
+		); err != nil {
 			return err
 		}
 		keyID := id.New(keyIDPrefix, tx.Now)
-		_, err := tx.Exec(ctx, `INSERT INTO additional_api_keys (key_id, org_id, name, scope, hash, expires_at) VALUES ($1, $2, $3, $4, $5, $6)`,
+		_, err := tx.Exec(ctx,
+			`INSERT INTO additional_api_keys (key_id, org_id, name, scope, hash, expires_at) VALUES ($1, $2, $3, $4, $5, $6)`,
 			keyID, caller.OrgID, n.Name, n.Scope, hash, n.ExpiresAt)
 		switch {
 		case pg.ViolatesConstraint(err, "additional_api_keys_ahead"):
-			return fault.New(fault.Invalid, fault.InvalidRequest, "expiresAt has passed."+noKeyMadeText+" Give a later time, or leave it out for a key that does not expire.").WithParam("expiresAt")
+			return fault.New(
+				fault.Invalid, fault.InvalidRequest,
+				"expiresAt has passed."+noKeyMadeText+" Give a later time, or leave it out for a key that does not expire.",
+			).WithParam("expiresAt")
 		case pg.ViolatesConstraint(err, "additional_api_keys_most"):
 			return fault.New(fault.Conflict, fault.InvalidState,
 				"An organization has at most %d API keys beside its main one."+noKeyMadeText+" Delete one that is not needed.", AdditionalKeysMax)
@@ -157,7 +174,8 @@ func CreateKey(ctx context.Context, db *pg.DB, caller Caller, n NewKey) (Key, se
 		if made, err = KeyByID(ctx, tx, caller.OrgID, keyID); err != nil {
 			return err
 		}
-		return audit.Record(ctx, tx, made.auditEntry(caller.OrgID, caller.Actor(), "api_key.created", map[string]any{"name": n.Name, "scope": n.Scope, "expiresAt": n.ExpiresAt}))
+		return audit.Record(ctx, tx, made.auditEntry(caller.OrgID, caller.Actor(), "api_key.created",
+			map[string]any{"name": n.Name, "scope": n.Scope, "expiresAt": n.ExpiresAt}))
 	})
 	if err != nil {
 		return Key{}, seal.Secret{}, err
@@ -166,7 +184,9 @@ func CreateKey(ctx context.Context, db *pg.DB, caller Caller, n NewKey) (Key, se
 }
 
 func (k Key) auditEntry(org string, actor audit.Actor, action string, detail map[string]any) audit.Entry {
-	e := audit.Entry{OrgID: org, Actor: actor, Action: action, ResourceKind: "API_KEY", ResourceID: k.ID, Detail: detail}
+	e := audit.Entry{
+		OrgID: org, Actor: actor, Action: action, ResourceKind: "API_KEY", ResourceID: k.ID, Detail: detail,
+	}
 	if k.IsMain() {
 		e.ResourceKind, e.ResourceID = "ORGANIZATION", org
 	}
@@ -175,9 +195,9 @@ func (k Key) auditEntry(org string, actor audit.Actor, action string, detail map
 
 func keysLockName(org string) string { return "API keys of " + org }
 
-// lockMainKey keeps the main key as it is until the transaction ends, and refuses a caller whose
-// value ended since it was admitted: after a roll has committed, no key is made or rolled by
-// the value that it ended.
+// lockMainKey locks the main key's value until the transaction ends, and refuses a caller whose
+// value ended since it was admitted. After a roll has committed, the value that it ended can
+// therefore neither create nor roll a key.
 func (c Caller) lockMainKey(ctx context.Context, tx pg.Tx) error {
 	if err := pg.LockShared(ctx, tx, keysLockName(c.OrgID)); err != nil {
 		return err
@@ -213,15 +233,21 @@ func requireAdditionalKeys(ctx context.Context, tx pg.Tx, org, refusal string) e
 	return nil
 }
 
-// RollAPIKey gives a key another value. The value before it works until the overlap ends, and
-// every value before that one not at all. Errors: NOT_FOUND, INVALID_REQUEST for an overlap that
-// cannot be, FEATURE_DISABLED, UNAUTHORIZED when the caller's key ended meanwhile, INVALID_STATE when
-// another request rolled the key at this moment, when it expired, and for an overlap while an
-// earlier value still works.
-func RollAPIKey(ctx context.Context, db *pg.DB, caller Caller, keyID string, overlapSeconds int) (Key, seal.Secret, error) {
+// RollAPIKey gives a key another value. The value before it works until the overlap ends; earlier
+// values end at once. Errors:
+//   - NOT_FOUND
+//   - INVALID_REQUEST for an invalid overlap
+//   - FEATURE_DISABLED
+//   - UNAUTHORIZED if the caller's key ended meanwhile
+//   - INVALID_STATE if another request rolled the key at this moment, if it expired, and for an
+//     overlap while an earlier value still works
+func RollAPIKey(
+	ctx context.Context, db *pg.DB, caller Caller, keyID string, overlapSeconds int,
+) (Key, seal.Secret, error) {
 	if overlapSeconds < 0 || overlapSeconds > OverlapSecondsMax {
 		return Key{}, seal.Secret{}, fault.New(fault.Invalid, fault.InvalidRequest,
-			"overlapSeconds is a whole number from 0 to %d. The key was not rolled and no money moved. Correct it.", OverlapSecondsMax).WithParam("overlapSeconds")
+			"overlapSeconds is a whole number from 0 to %d. The key was not rolled and no money moved. Correct it.",
+			OverlapSecondsMax).WithParam("overlapSeconds")
 	}
 	value, hash := newKey()
 	var rolled Key
@@ -231,9 +257,11 @@ func RollAPIKey(ctx context.Context, db *pg.DB, caller Caller, keyID string, ove
 	}
 	var err error
 	if keyID == MainKeyID {
-		// The role of an organization's requests writes no value of the main key.
+		// The database role of an organization's requests may not write a value of the main key.
 		err = db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-			rolled, err = rollMain(ctx, tx, caller.Actor(), caller.OrgID, hash, overlapSeconds, func() error { return caller.checkStillValid(ctx, tx) })
+			rolled, err = rollMain(ctx, tx, caller.Actor(), caller.OrgID, hash, overlapSeconds, func() error {
+				return caller.checkStillValid(ctx, tx)
+			})
 			return err
 		})
 	} else {
@@ -250,9 +278,12 @@ const (
 	formerWorksText     = "The earlier value of this key still works. Nothing was changed. Wait until its overlap ends, or roll with overlapSeconds 0, which ends both values at once."
 )
 
-// rollMain replaces the value of the main key, in a transaction of the system. allowed may
-// refuse, unless it is nil, once no other roll can come between.
-func rollMain(ctx context.Context, tx pg.Tx, actor audit.Actor, org string, hash []byte, overlapSeconds int, checkCaller func() error) (Key, error) {
+// rollMain replaces the value of the main key, in a transaction of the system. checkCaller may be
+// nil. It runs once no other roll can come between, and its error refuses the roll.
+func rollMain(
+	ctx context.Context, tx pg.Tx, actor audit.Actor, org string, hash []byte, overlapSeconds int,
+	checkCaller func() error,
+) (Key, error) {
 	if _, err := ByID(ctx, tx, org); err != nil {
 		return Key{}, err
 	}
@@ -277,11 +308,18 @@ func rollMain(ctx context.Context, tx pg.Tx, actor audit.Actor, org string, hash
 		}
 	}
 	if overlapSeconds > 0 {
-		if err := requireAdditionalKeys(ctx, tx, org, "Your organization has one API key, whose roll replaces it at once: additionalApiKeys is off. Nothing was changed and no money moved. Roll it with overlapSeconds 0, or ask the operator of this service to switch additionalApiKeys on."); err != nil {
+		if err := requireAdditionalKeys(
+			ctx, tx, org,
+			"Your organization has one API key, whose roll replaces it at once: additionalApiKeys is off. Nothing was changed and no money moved. Roll it with overlapSeconds 0, or ask the operator of this service to switch additionalApiKeys on.",
+		); err != nil {
 			return Key{}, err
 		}
 	}
-	_, err := tx.Exec(ctx, `UPDATE api_keys SET ends_at = NULL WHERE org_id = $1 AND ends_at IS NOT NULL AND ($2 OR ends_at <= now())`, org, overlapSeconds == 0)
+	_, err := tx.Exec(
+		ctx,
+		`UPDATE api_keys SET ends_at = NULL WHERE org_id = $1 AND ends_at IS NOT NULL AND ($2 OR ends_at <= now())`,
+		org, overlapSeconds == 0,
+	)
 	if err != nil {
 		return Key{}, fmt.Errorf("end the earlier key of %s: %w", org, err)
 	}
@@ -309,11 +347,14 @@ func rollMain(ctx context.Context, tx pg.Tx, actor audit.Actor, org string, hash
 	if err != nil {
 		return Key{}, err
 	}
-	return rolled, audit.Record(ctx, tx, rolled.auditEntry(org, actor, "api_key.rolled", map[string]any{"overlapSeconds": overlapSeconds}))
+	return rolled, audit.Record(ctx, tx, rolled.auditEntry(org, actor, "api_key.rolled",
+		map[string]any{"overlapSeconds": overlapSeconds}))
 }
 
 // rollAdditional replaces the value of an additional key, in a transaction of its organization.
-func rollAdditional(ctx context.Context, tx pg.Tx, caller Caller, keyID string, hash []byte, overlapSeconds int) (Key, error) {
+func rollAdditional(
+	ctx context.Context, tx pg.Tx, caller Caller, keyID string, hash []byte, overlapSeconds int,
+) (Key, error) {
 	key, rolls, err := keyByID(ctx, tx, caller.OrgID, keyID)
 	if err != nil {
 		return Key{}, err
@@ -321,11 +362,17 @@ func rollAdditional(ctx context.Context, tx pg.Tx, caller Caller, keyID string, 
 	if err := caller.lockMainKey(ctx, tx); err != nil {
 		return Key{}, err
 	}
-	if err := requireAdditionalKeys(ctx, tx, caller.OrgID, "This key is suspended: additionalApiKeys is off for your organization. Nothing was changed and no money moved. Delete it, or ask the operator of this service to switch additionalApiKeys on."); err != nil {
+	if err := requireAdditionalKeys(
+		ctx, tx, caller.OrgID,
+		"This key is suspended: additionalApiKeys is off for your organization. Nothing was changed and no money moved. Delete it, or ask the operator of this service to switch additionalApiKeys on.",
+	); err != nil {
 		return Key{}, err
 	}
 	if key.Status == KeyExpired {
-		return Key{}, fault.New(fault.Conflict, fault.InvalidState, "This key has expired. Nothing was changed and no money moved. Make another one.").WithExtra("currentStatus", string(KeyExpired))
+		return Key{}, fault.New(
+			fault.Conflict, fault.InvalidState,
+			"This key has expired. Nothing was changed and no money moved. Make another one.",
+		).WithExtra("currentStatus", string(KeyExpired))
 	}
 	tag, err := tx.Exec(ctx, `
 		UPDATE additional_api_keys SET hash = $3, rolls = rolls + 1, rolled_at = now(),
@@ -350,14 +397,18 @@ func rollAdditional(ctx context.Context, tx pg.Tx, caller Caller, keyID string, 
 	if err != nil {
 		return Key{}, err
 	}
-	return rolled, audit.Record(ctx, tx, rolled.auditEntry(caller.OrgID, caller.Actor(), "api_key.rolled", map[string]any{"overlapSeconds": overlapSeconds}))
+	return rolled, audit.Record(ctx, tx, rolled.auditEntry(caller.OrgID, caller.Actor(), "api_key.rolled",
+		map[string]any{"overlapSeconds": overlapSeconds}))
 }
 
-// DeleteKey ends an additional key with all its values, from the commit on. Errors:
-// NOT_FOUND, INVALID_STATE for the main key, UNAUTHORIZED when the caller's key ended meanwhile.
+// DeleteKey deletes an additional key with all its values, from the commit on. Errors: NOT_FOUND,
+// INVALID_STATE for the main key, UNAUTHORIZED if the caller's key ended meanwhile.
 func DeleteKey(ctx context.Context, db *pg.DB, caller Caller, keyID string) error {
 	if keyID == MainKeyID {
-		return fault.New(fault.Conflict, fault.InvalidState, "An organization keeps its main key. Nothing was changed and no money moved. Roll it, which ends its value; or have the operator of this service revoke it.")
+		return fault.New(
+			fault.Conflict, fault.InvalidState,
+			"An organization keeps its main key. Nothing was changed and no money moved. Roll it, which ends its value; or have the operator of this service revoke it.",
+		)
 	}
 	return db.InOrg(ctx, caller.OrgID, func(ctx context.Context, tx pg.Tx) error {
 		if err := caller.lockMainKey(ctx, tx); err != nil {
@@ -372,7 +423,11 @@ func deleteKey(ctx context.Context, tx pg.Tx, actor audit.Actor, org, keyID, act
 	if err != nil {
 		return err
 	}
-	tag, err := tx.Exec(ctx, `UPDATE additional_api_keys SET deleted_at = now() WHERE org_id = $1 AND key_id = $2 AND deleted_at IS NULL`, org, keyID)
+	tag, err := tx.Exec(
+		ctx,
+		`UPDATE additional_api_keys SET deleted_at = now() WHERE org_id = $1 AND key_id = $2 AND deleted_at IS NULL`,
+		org, keyID,
+	)
 	if err != nil {
 		return fmt.Errorf("delete API key %s: %w", keyID, err)
 	}
@@ -382,9 +437,9 @@ func deleteKey(ctx context.Context, tx pg.Tx, actor audit.Actor, org, keyID, act
 	return audit.Record(ctx, tx, k.auditEntry(org, actor, action, map[string]any{"name": k.Name}))
 }
 
-// RevokeKey ends a key of an organization, in an operator's name, from the commit on. A revoked
-// main key leaves the organization without one until it is rolled. Errors: NOT_FOUND, INVALID_STATE
-// for a main key that is revoked already.
+// RevokeKey ends a key of an organization for an operator, from the commit on. A revoked main key
+// leaves the organization without one until it is rolled. Errors: NOT_FOUND, INVALID_STATE for a
+// main key that is already revoked.
 func RevokeKey(ctx context.Context, db *pg.DB, actor audit.Actor, org, keyID string) error {
 	return db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		if _, err := ByID(ctx, tx, org); err != nil {
@@ -396,7 +451,9 @@ func RevokeKey(ctx context.Context, db *pg.DB, actor audit.Actor, org, keyID str
 		if err := pg.LockExclusive(ctx, tx, keysLockName(org)); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, `UPDATE api_keys SET ends_at = NULL WHERE org_id = $1 AND ends_at IS NOT NULL`, org); err != nil {
+		if _, err := tx.Exec(
+			ctx, `UPDATE api_keys SET ends_at = NULL WHERE org_id = $1 AND ends_at IS NOT NULL`, org,
+		); err != nil {
 			return fmt.Errorf("end the earlier key of %s: %w", org, err)
 		}
 		tag, err := tx.Exec(ctx, `UPDATE api_keys SET rolled_at = now() WHERE org_id = $1 AND rolled_at IS NULL`, org)
@@ -404,17 +461,22 @@ func RevokeKey(ctx context.Context, db *pg.DB, actor audit.Actor, org, keyID str
 			return fmt.Errorf("revoke the key of %s: %w", org, err)
 		}
 		if tag.RowsAffected() != 1 {
-			return fault.New(fault.Conflict, fault.InvalidState, "The main key of %s is revoked already. Nothing was changed. Roll it to give the organization another one.", org)
+			return fault.New(
+				fault.Conflict, fault.InvalidState,
+				"The main key of %s is revoked already. Nothing was changed. Roll it to give the organization another one.",
+				org,
+			)
 		}
 		return audit.Record(ctx, tx, Key{ID: MainKeyID}.auditEntry(org, actor, "api_key.revoked", nil))
 	})
 }
 
 func newKeyNotFound() error {
-	return fault.New(fault.NotFound, fault.CodeNotFound, "There is no such API key. Nothing was changed and no money moved. List the keys to see which there are.")
+	return fault.New(fault.NotFound, fault.CodeNotFound,
+		"There is no such API key. Nothing was changed and no money moved. List the keys to see which there are.")
 }
 
-// selectKeys reads the keys of an organization that are not deleted. The times are of the
+// selectKeys reads the keys of an organization that are not deleted. It compares times with the
 // database's clock.
 const selectKeys = `
 	SELECT key_id, name, scope, status, expires_at, last_used_at, rolled_at, created_at, former_ends_at, former_last_used_at, rolls FROM (
@@ -447,7 +509,8 @@ type keyRow struct {
 }
 
 func scanKey(row pgx.CollectableRow) (k keyRow, err error) {
-	err = row.Scan(&k.ID, &k.Name, &k.Scope, &k.Status, &k.ExpiresAt, &k.LastUsedAt, &k.RolledAt, &k.CreatedAt, &k.FormerEndsAt, &k.FormerLastUsedAt, &k.rolls)
+	err = row.Scan(&k.ID, &k.Name, &k.Scope, &k.Status, &k.ExpiresAt, &k.LastUsedAt, &k.RolledAt, &k.CreatedAt,
+		&k.FormerEndsAt, &k.FormerLastUsedAt, &k.rolls)
 	return k, err
 }
 
@@ -475,7 +538,7 @@ func keyByID(ctx context.Context, tx pg.Tx, org, keyID string) (k Key, rolls int
 	return found.Key, found.rolls, nil
 }
 
-// ListKeys is a page of an organization's keys, the deleted ones left out.
+// ListKeys returns a page of an organization's keys, without the deleted ones.
 func ListKeys(ctx context.Context, tx pg.Tx, org string, p page.Page) (page.Result[Key], error) {
 	q := page.NewQuery(selectKeys+`org_id = ?`, org)
 	sql, args := q.BuildPage(p, "created_at", "key_id")

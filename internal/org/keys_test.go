@@ -99,7 +99,8 @@ func (k *keyring) refused(name string, value seal.Secret) {
 	k.t.Helper()
 	_, unknown := k.admit(seal.NewSecret("ck_" + strings.Repeat("A", 43)))
 	got, err := k.admit(value)
-	if f := fault.Find(err); got.OrgID != "" || f == nil || f.Code != fault.CodeUnauthorized || f.Error() != fault.Find(unknown).Error() || f.Extra != nil || f.Details != nil {
+	if f := fault.Find(err); got.OrgID != "" || f == nil || f.Code != fault.CodeUnauthorized ||
+		f.Error() != fault.Find(unknown).Error() || f.Extra != nil || f.Details != nil {
 		k.t.Errorf("%s: got %v %v, want %v", name, got, err, unknown)
 	}
 }
@@ -119,7 +120,9 @@ func TestAdditionalKeysWorkWhereTheOperatorAllowsThem(t *testing.T) {
 	if _, _, err := org.CreateKey(t.Context(), k.db, k.caller(), wanted); !fault.HasCode(err, fault.FeatureDisabled) {
 		t.Errorf("off: got %v, want %v", err, fault.FeatureDisabled)
 	}
-	if _, _, err := org.RollAPIKey(t.Context(), k.db, k.caller(), org.MainKeyID, 60); !fault.HasCode(err, fault.FeatureDisabled) {
+	if _, _, err := org.RollAPIKey(
+		t.Context(), k.db, k.caller(), org.MainKeyID, 60,
+	); !fault.HasCode(err, fault.FeatureDisabled) {
 		t.Errorf("an overlap: got %v, want %v", err, fault.FeatureDisabled)
 	}
 	k.allow(true)
@@ -144,11 +147,15 @@ func TestAdditionalKeysWorkWhereTheOperatorAllowsThem(t *testing.T) {
 		t.Errorf("off again: got %+v, want three keys", all)
 	}
 	for _, key := range all {
-		if want := map[bool]org.KeyStatus{true: org.KeyActive, false: org.KeySuspended}[key.IsMain()]; key.Status != want || key.FormerEndsAt != nil {
+		if want := map[bool]org.KeyStatus{
+			true: org.KeyActive, false: org.KeySuspended,
+		}[key.IsMain()]; key.Status != want || key.FormerEndsAt != nil {
 			t.Errorf("off again: got %+v, want it %s without a former value", key, want)
 		}
 	}
-	if _, _, err := org.RollAPIKey(t.Context(), k.db, k.caller(), made.ID, 0); !fault.HasCode(err, fault.FeatureDisabled) {
+	if _, _, err := org.RollAPIKey(
+		t.Context(), k.db, k.caller(), made.ID, 0,
+	); !fault.HasCode(err, fault.FeatureDisabled) {
 		t.Errorf("roll of a suspended key: got %v, want %v", err, fault.FeatureDisabled)
 	}
 	k.allow(true)
@@ -218,7 +225,8 @@ func TestAFormerValueWorksUntilItsOverlapEnds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if rolled.ID != id || rolled.RolledAt == nil || rolled.FormerEndsAt == nil || rolled.FormerEndsAt.Sub(*rolled.RolledAt) != org.OverlapSecondsMax*time.Second {
+			if rolled.ID != id || rolled.RolledAt == nil || rolled.FormerEndsAt == nil ||
+				rolled.FormerEndsAt.Sub(*rolled.RolledAt) != org.OverlapSecondsMax*time.Second {
 				t.Errorf("rolled: got %+v, want the same key with its former value for a day", rolled)
 			}
 			k.works("the former value", first, id)
@@ -290,7 +298,8 @@ func TestAKeyThatWasDeletedOrRevokedNeverWorksAgain(t *testing.T) {
 	for _, gone := range []string{deleted.ID, revoked.ID, "key_01J9ZW3M8Q4S5T6V7W8X9YZABC", "key_", "", "\x00"} {
 		_, _, rolling := org.RollAPIKey(ctx, k.db, k.caller(), gone, 0)
 		for verb, err := range map[string]error{
-			"roll": rolling, "delete": org.DeleteKey(ctx, k.db, k.caller(), gone), "revoke": org.RevokeKey(ctx, k.db, actor, k.org, gone),
+			"roll": rolling, "delete": org.DeleteKey(ctx, k.db, k.caller(), gone),
+			"revoke": org.RevokeKey(ctx, k.db, actor, k.org, gone),
 		} {
 			if !fault.HasCode(err, fault.CodeNotFound) {
 				t.Errorf("%s %q: got %v, want %v", verb, gone, err, fault.CodeNotFound)
@@ -431,7 +440,10 @@ func TestOfTwoRollsThatSawTheSameValueOneIsDone(t *testing.T) {
 		}
 		// On another connection: a transaction keeps the sessions as it first saw them.
 		for waiting := 0; waiting < 2; {
-			err := owner.QueryRow(t.Context(), `SELECT count(DISTINCT pid) FROM pg_locks WHERE NOT granted AND pid IN (SELECT pid FROM pg_stat_activity WHERE datname = current_database())`).Scan(&waiting)
+			err := owner.QueryRow(
+				t.Context(),
+				`SELECT count(DISTINCT pid) FROM pg_locks WHERE NOT granted AND pid IN (SELECT pid FROM pg_stat_activity WHERE datname = current_database())`,
+			).Scan(&waiting)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -482,7 +494,9 @@ func TestAnOrganizationHasABoundedNumberOfKeys(t *testing.T) {
 	k.exec(`ALTER TABLE additional_api_keys DISABLE TRIGGER additional_api_keys_keep`)
 	k.exec(`UPDATE additional_api_keys SET expires_at = now() WHERE key_id = $1`, all[1].ID)
 	k.create(org.ScopeRead)
-	if _, _, err := org.CreateKey(t.Context(), k.db, actor, org.NewKey{Name: "n", Scope: org.ScopeRead}); !fault.HasCode(err, fault.InvalidState) {
+	if _, _, err := org.CreateKey(
+		t.Context(), k.db, actor, org.NewKey{Name: "n", Scope: org.ScopeRead},
+	); !fault.HasCode(err, fault.InvalidState) {
 		t.Errorf("one more: got %v, want %v", err, fault.InvalidState)
 	}
 }
@@ -506,7 +520,8 @@ func TestAValueThatWasRolledManagesNoKeys(t *testing.T) {
 					}
 					return
 				}
-				if err := org.DeleteKey(t.Context(), k.db, leaked, made.ID); err != nil && !fault.HasCode(err, fault.CodeUnauthorized) {
+				if err := org.DeleteKey(t.Context(), k.db, leaked, made.ID); err != nil &&
+					!fault.HasCode(err, fault.CodeUnauthorized) {
 					t.Errorf("delete: got %v", err)
 				}
 			}
@@ -525,12 +540,16 @@ func TestAValueThatWasRolledManagesNoKeys(t *testing.T) {
 	k.main = value
 	_, _, creating := org.CreateKey(t.Context(), k.db, leaked, org.NewKey{Name: "n", Scope: org.ScopeFull})
 	_, _, rolling := org.RollAPIKey(t.Context(), k.db, leaked, kept.ID, 0)
-	for verb, err := range map[string]error{"create": creating, "roll": rolling, "delete": org.DeleteKey(t.Context(), k.db, leaked, kept.ID)} {
+	for verb, err := range map[string]error{
+		"create": creating, "roll": rolling, "delete": org.DeleteKey(t.Context(), k.db, leaked, kept.ID),
+	} {
 		if !fault.HasCode(err, fault.CodeUnauthorized) {
 			t.Errorf("%s: got %v, want %v", verb, err, fault.CodeUnauthorized)
 		}
 	}
-	if _, _, err := org.RollAPIKey(t.Context(), k.db, leaked, org.MainKeyID, 0); !fault.HasCode(err, fault.CodeUnauthorized) {
+	if _, _, err := org.RollAPIKey(
+		t.Context(), k.db, leaked, org.MainKeyID, 0,
+	); !fault.HasCode(err, fault.CodeUnauthorized) {
 		t.Errorf("roll of the main key: got %v, want %v", err, fault.CodeUnauthorized)
 	}
 }
@@ -552,7 +571,9 @@ func TestTheLastUseIsWrittenOnceAMinute(t *testing.T) {
 	}
 	row := func() (version string) {
 		t.Helper()
-		if err := pgtest.OwnerPool(t, k.db).QueryRow(t.Context(), `SELECT coalesce(string_agg(xmin::text || last_used_at::text, ' '), '') FROM api_key_uses`).Scan(&version); err != nil {
+		if err := pgtest.OwnerPool(t, k.db).QueryRow(
+			t.Context(), `SELECT coalesce(string_agg(xmin::text || last_used_at::text, ' '), '') FROM api_key_uses`,
+		).Scan(&version); err != nil {
 			t.Fatal(err)
 		}
 		return version
@@ -608,21 +629,57 @@ func TestTheDatabaseKeepsKeysAsTheyWereMade(t *testing.T) {
 	k.main = main
 	insert := `INSERT INTO additional_api_keys (key_id, org_id, name, scope, hash, expires_at) SELECT 'key_' || n, org_id, 'n', 'READ', sha256(n::text::bytea), NULL::timestamptz FROM organizations, `
 	for name, c := range map[string]struct{ sql, constraint string }{
-		"a wider scope":               {`UPDATE additional_api_keys SET scope = 'FULL'`, "additional_api_keys_fixed"},
-		"no expiry":                   {`UPDATE additional_api_keys SET expires_at = now() + interval '1 year'`, "additional_api_keys_fixed"},
-		"a value without a roll":      {`UPDATE additional_api_keys SET hash = sha256('x')`, "additional_api_keys_fixed"},
-		"a stranger's former value":   {`UPDATE additional_api_keys SET hash = sha256('x'), rolls = rolls + 1, former_hash = sha256('y')`, "additional_api_keys_fixed"},
-		"a longer overlap":            {`UPDATE additional_api_keys SET former_ends_at = former_ends_at + interval '1 second'`, "additional_api_keys_fixed"},
-		"an overlap of two days":      {`UPDATE additional_api_keys SET hash = sha256('x'), rolls = rolls + 1, former_hash = hash, former_ends_at = now() + interval '2 days'`, "additional_api_keys_fixed"},
-		"a deleted key":               {`UPDATE additional_api_keys SET deleted_at = now(); UPDATE additional_api_keys SET deleted_at = NULL`, "additional_api_keys_fixed"},
-		"no scope":                    {insert + `generate_series(1, 1) n; UPDATE additional_api_keys SET scope = 'ALL'`, "additional_api_keys_fixed"},
-		"many at once":                {insert + `generate_series(1, 20) n`, "additional_api_keys_most"},
-		"one that is over":            {`INSERT INTO additional_api_keys (key_id, org_id, name, scope, hash, expires_at) SELECT 'key_1', org_id, 'n', 'READ', sha256('x'), now() FROM organizations`, "additional_api_keys_ahead"},
-		"two present main keys":       {`INSERT INTO api_keys (org_id, hash, created_at) SELECT org_id, sha256('x'), now() FROM organizations`, "api_keys_one_live"},
-		"two former main keys":        {`UPDATE api_keys SET rolled_at = now(), ends_at = now() + interval '1 hour' WHERE rolled_at IS NULL`, "api_keys_one_former"},
-		"a longer overlap, main":      {`UPDATE api_keys SET ends_at = ends_at + interval '1 second' WHERE ends_at IS NOT NULL`, "api_keys_fixed"},
-		"an overlap of two days,main": {`UPDATE api_keys SET ends_at = NULL; UPDATE api_keys SET rolled_at = now(), ends_at = now() + interval '2 days' WHERE rolled_at IS NULL`, "api_keys_fixed"},
-		"an end without a roll":       {`UPDATE api_keys SET ends_at = NULL; UPDATE api_keys SET ends_at = now() WHERE rolled_at IS NULL`, "api_keys_ends_when_rolled"},
+		"a wider scope": {`UPDATE additional_api_keys SET scope = 'FULL'`, "additional_api_keys_fixed"},
+		"no expiry": {
+			`UPDATE additional_api_keys SET expires_at = now() + interval '1 year'`, "additional_api_keys_fixed",
+		},
+		"a value without a roll": {
+			`UPDATE additional_api_keys SET hash = sha256('x')`, "additional_api_keys_fixed",
+		},
+		"a stranger's former value": {
+			`UPDATE additional_api_keys SET hash = sha256('x'), rolls = rolls + 1, former_hash = sha256('y')`,
+			"additional_api_keys_fixed",
+		},
+		"a longer overlap": {
+			`UPDATE additional_api_keys SET former_ends_at = former_ends_at + interval '1 second'`,
+			"additional_api_keys_fixed",
+		},
+		"an overlap of two days": {
+			`UPDATE additional_api_keys SET hash = sha256('x'), rolls = rolls + 1, former_hash = hash, former_ends_at = now() + interval '2 days'`,
+			"additional_api_keys_fixed",
+		},
+		"a deleted key": {
+			`UPDATE additional_api_keys SET deleted_at = now(); UPDATE additional_api_keys SET deleted_at = NULL`,
+			"additional_api_keys_fixed",
+		},
+		"no scope": {
+			insert + `generate_series(1, 1) n; UPDATE additional_api_keys SET scope = 'ALL'`,
+			"additional_api_keys_fixed",
+		},
+		"many at once": {insert + `generate_series(1, 20) n`, "additional_api_keys_most"},
+		"one that is over": {
+			`INSERT INTO additional_api_keys (key_id, org_id, name, scope, hash, expires_at) SELECT 'key_1', org_id, 'n', 'READ', sha256('x'), now() FROM organizations`,
+			"additional_api_keys_ahead",
+		},
+		"two present main keys": {
+			`INSERT INTO api_keys (org_id, hash, created_at) SELECT org_id, sha256('x'), now() FROM organizations`,
+			"api_keys_one_live",
+		},
+		"two former main keys": {
+			`UPDATE api_keys SET rolled_at = now(), ends_at = now() + interval '1 hour' WHERE rolled_at IS NULL`,
+			"api_keys_one_former",
+		},
+		"a longer overlap, main": {
+			`UPDATE api_keys SET ends_at = ends_at + interval '1 second' WHERE ends_at IS NOT NULL`, "api_keys_fixed",
+		},
+		"an overlap of two days,main": {
+			`UPDATE api_keys SET ends_at = NULL; UPDATE api_keys SET rolled_at = now(), ends_at = now() + interval '2 days' WHERE rolled_at IS NULL`,
+			"api_keys_fixed",
+		},
+		"an end without a roll": {
+			`UPDATE api_keys SET ends_at = NULL; UPDATE api_keys SET ends_at = now() WHERE rolled_at IS NULL`,
+			"api_keys_ends_when_rolled",
+		},
 	} {
 		if _, err := pgtest.OwnerPool(t, k.db).Exec(t.Context(), c.sql); !pg.ViolatesConstraint(err, c.constraint) {
 			t.Errorf("%s: got %v, want %v", name, err, c.constraint)

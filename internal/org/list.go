@@ -14,11 +14,11 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// View is an organization as whoever runs the service sees it.
+// View is an organization as an operator sees it.
 type View struct {
 	Organization
-	KeyCreatedAt *time.Time // of its live key; nil when it has none
-	Frozen       bool       // a freeze of the whole organization stands
+	KeyCreatedAt *time.Time // of its live key; nil if it has none
+	Frozen       bool       // a freeze of the whole organization is active
 }
 
 const selectViews = `
@@ -32,8 +32,7 @@ func scanView(row pgx.CollectableRow) (s View, err error) {
 	return s, err
 }
 
-// LoadView is how an organization stands, in a transaction of the system.
-// Error: NOT_FOUND.
+// LoadView reads the view of an organization, in a transaction of the system. Error: NOT_FOUND.
 func LoadView(ctx context.Context, tx pg.Tx, org string) (View, error) {
 	if !id.IsValid("org", org) {
 		return View{}, newNotFound()
@@ -53,17 +52,18 @@ func LoadView(ctx context.Context, tx pg.Tx, org string) (View, error) {
 }
 
 func newNotFound() error {
-	return fault.New(fault.NotFound, fault.CodeNotFound, "There is no such organization. Nothing was changed and no money moved.")
+	return fault.New(fault.NotFound, fault.CodeNotFound,
+		"There is no such organization. Nothing was changed and no money moved.")
 }
 
-// Filter narrows a list; zero members do not.
+// Filter narrows a list; zero fields do not.
 type Filter struct {
 	Name          string    // exactly this one
 	CreatedAfter  time.Time // exclusive
 	CreatedBefore time.Time // exclusive
 }
 
-// List is a page of the organizations, in a transaction of the system.
+// List returns a page of the organizations, in a transaction of the system.
 func List(ctx context.Context, tx pg.Tx, f Filter, p page.Page) (page.Result[View], error) {
 	q := page.NewQuery(selectViews)
 	if f.Name != "" {
@@ -84,5 +84,7 @@ func List(ctx context.Context, tx pg.Tx, f Filter, p page.Page) (page.Result[Vie
 	if err != nil {
 		return page.Result[View]{}, fmt.Errorf("list the organizations: %w", err)
 	}
-	return page.CutPage(p, found, func(s View) page.Cursor { return page.Cursor{CreatedAt: s.CreatedAt, ID: s.ID} }), nil
+	return page.CutPage(
+		p, found, func(s View) page.Cursor { return page.Cursor{CreatedAt: s.CreatedAt, ID: s.ID} },
+	), nil
 }

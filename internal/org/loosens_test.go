@@ -52,7 +52,8 @@ func TestEveryPairOfValuesOfASettingIsComparedByItsEffect(t *testing.T) {
 		"autoRestoreFailedSwaps":     nil,
 	}
 	if string(withdrawDefault) != string(risk.WithdrawalThreshold) {
-		t.Errorf("got %s where no threshold is set, want %s, by which withdrawals are decided", withdrawDefault, risk.WithdrawalThreshold)
+		t.Errorf("got %s where no threshold is set, want %s, by which withdrawals are decided", withdrawDefault,
+			risk.WithdrawalThreshold)
 	}
 	fresh := Settings{ApprovalQuorum: 1}
 	for _, item := range settings {
@@ -82,7 +83,9 @@ func TestEveryPairOfValuesOfASettingIsComparedByItsEffect(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%s: %s: %v", item.name, next, err)
 				}
-				got := slices.ContainsFunc(findDifferences(before, after), func(d Difference) bool { return d.Loosening })
+				got := slices.ContainsFunc(findDifferences(before, after), func(d Difference) bool {
+					return d.Loosening
+				})
 				want := slices.ContainsFunc(field, func(s scale) bool { return s.place(next) > s.place(from) })
 				if got != want {
 					t.Errorf("%s from %s to %s: got loosening %v, want %v", item.name, from, next, got, want)

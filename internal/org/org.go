@@ -1,11 +1,10 @@
-// Package org is the organizations that use this service: who they are, the key
-// of their programs, and what they have set.
+// Package org stores the organizations that use this service: their names, their API keys and their
+// settings.
 //
-// A key is shown once and only its hash is kept. An organization has one main key,
-// and others with a scope where the operator allows them. What never happens here:
-// a key in a log or in the database, an answer that tells why a key is refused.
-// What a crash leaves: a key that its caller may not have seen, which is rolled or
-// deleted.
+// A key is shown once and only its hash is kept. An organization has one main key, and additional
+// keys with a scope if the operator allows them. A key is never in a log or in the database, and an
+// answer never says why a key is refused. A crash may leave a key that its caller has not seen,
+// which is rolled or deleted.
 package org
 
 import (
@@ -37,7 +36,7 @@ const (
 	nameBytesMax = 200
 )
 
-// newKey makes an API key, ck_ and 43 characters, and the hash that is kept of it.
+// newKey generates an API key, ck_ and 43 characters, and the hash that is stored.
 func newKey() (seal.Secret, []byte) {
 	var b [keyBytes]byte
 	_, _ = rand.Read(b[:]) // never fails: the program ends when there is no randomness
@@ -46,25 +45,27 @@ func newKey() (seal.Secret, []byte) {
 	return seal.NewSecret(k), sum[:]
 }
 
-// Organization is one user of this service.
+// Organization is one tenant of this service.
 type Organization struct {
 	ID        string // org_…
 	Name      string
 	CreatedAt time.Time
 }
 
-// Create makes an organization with its settings and its first key, which is
-// not readable later. Error: INVALID_REQUEST for a name that cannot be one.
+// Create creates an organization with its settings and its first key, which cannot be read later.
+// Error: INVALID_REQUEST for an invalid name.
 func Create(ctx context.Context, db *pg.DB, name string) (Organization, seal.Secret, error) {
 	return CreateBy(ctx, db, audit.System("org"), name)
 }
 
-// CreateBy is Create, by somebody whom the audit log names.
+// CreateBy does what Create does, with the actor that the audit log names.
 func CreateBy(ctx context.Context, db *pg.DB, actor audit.Actor, name string) (Organization, seal.Secret, error) {
 	name = strings.TrimSpace(name)
-	if name == "" || len(name) > nameBytesMax || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
+	if name == "" || len(name) > nameBytesMax || !utf8.ValidString(name) ||
+		strings.ContainsFunc(name, unicode.IsControl) {
 		return Organization{}, seal.Secret{}, fault.New(fault.Invalid, fault.InvalidRequest,
-			"An organization has a name of 1 to %d bytes without control characters. Nothing was made. Give it another name.", nameBytesMax).WithParam("name")
+			"An organization has a name of 1 to %d bytes without control characters. Nothing was made. Give it another name.", nameBytesMax).
+			WithParam("name")
 	}
 	key, hash := newKey()
 	var o Organization
@@ -88,12 +89,13 @@ func CreateBy(ctx context.Context, db *pg.DB, actor audit.Actor, name string) (O
 	return o, key, nil
 }
 
-// RestoreOrganizations makes organizations again of which only the ids are left, without a key:
-// RollKey gives each its new one. It changes nothing of one that is there.
+// RestoreOrganizations creates organizations of which only the ids are known, without a key:
+// RollKey gives each a new one. It changes no existing organization.
 func RestoreOrganizations(ctx context.Context, tx pg.Tx, ids []string) error {
 	for _, org := range ids {
 		b := &pgx.Batch{}
-		b.Queue(`INSERT INTO organizations (org_id, name, created_at) VALUES ($1, $2, $3)`, org, "restored "+org, tx.Now)
+		b.Queue(`INSERT INTO organizations (org_id, name, created_at) VALUES ($1, $2, $3)`, org, "restored "+org,
+			tx.Now)
 		b.Queue(`INSERT INTO organization_settings (org_id, updated_at) VALUES ($1, $2)`, org, tx.Now)
 		if err := tx.SendBatch(ctx, b).Close(); err != nil {
 			return fmt.Errorf("restore organization %s: %w", org, err)
@@ -123,7 +125,7 @@ func ByID(ctx context.Context, tx pg.Tx, org string) (Organization, error) {
 	return o, nil
 }
 
-// ListAll are the organizations that the transaction sees, oldest first.
+// ListAll returns the organizations that the transaction sees, oldest first.
 func ListAll(ctx context.Context, tx pg.Tx) ([]Organization, error) {
 	rows, err := tx.Query(ctx, `SELECT org_id, name, created_at FROM organizations ORDER BY created_at, org_id`)
 	if err != nil {
@@ -136,8 +138,8 @@ func ListAll(ctx context.Context, tx pg.Tx) ([]Organization, error) {
 	return found, nil
 }
 
-// RollKey makes a new value of the main key; every earlier one is refused from the commit
-// on. Errors: NOT_FOUND, INVALID_STATE when another request rolled it at this moment.
+// RollKey gives the main key a new value; every earlier one is refused from the commit on. Errors:
+// NOT_FOUND, INVALID_STATE if another request rolled it at this moment.
 func RollKey(ctx context.Context, db *pg.DB, actor audit.Actor, org string) (seal.Secret, error) {
 	key, hash := newKey()
 	err := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {

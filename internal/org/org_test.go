@@ -30,19 +30,25 @@ func TestOnlyTheLiveKeyOpens(t *testing.T) {
 	if len(key.Reveal()) != 46 || !strings.HasPrefix(key.Reveal(), "ck_") || o.Name != "Acme" {
 		t.Errorf("got %q of %q, want ck_ and 43 characters", key.Reveal(), o.Name)
 	}
-	if got, err := org.NewAuthenticator(db).Authenticate(ctx, key.Reveal(), netip.Addr{}); err != nil || got.OrgID != o.ID || got.KeyID != org.MainKeyID || !got.HasScope(org.ScopeMainKey) {
+	if got, err := org.NewAuthenticator(db).Authenticate(ctx, key.Reveal(), netip.Addr{}); err != nil ||
+		got.OrgID != o.ID || got.KeyID != org.MainKeyID || !got.HasScope(org.ScopeMainKey) {
 		t.Errorf("got %v %v, want %v", got, err, o.ID)
 	}
 	rolled, err := org.RollKey(ctx, db, audit.Operator("op"), o.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := org.NewAuthenticator(db).Authenticate(ctx, rolled.Reveal(), netip.Addr{}); err != nil || got.OrgID != o.ID || got.KeyID != org.MainKeyID || !got.HasScope(org.ScopeMainKey) {
+	if got, err := org.NewAuthenticator(db).Authenticate(ctx, rolled.Reveal(), netip.Addr{}); err != nil ||
+		got.OrgID != o.ID || got.KeyID != org.MainKeyID || !got.HasScope(org.ScopeMainKey) {
 		t.Errorf("got %v %v, want %v", got, err, o.ID)
 	}
 	// Missing, malformed, unknown and rolled are one refusal, word for word.
 	var first *fault.Fault
-	for _, presented := range []string{"", "ck_", key.Reveal(), rolled.Reveal() + "\n", " " + rolled.Reveal(), rolled.Reveal()[:45], "ck_" + strings.Repeat("A", 43), strings.Repeat("x", 1<<20), "\x00\xff"} {
+	for _, presented := range []string{
+		"",
+		"ck_", key.Reveal(), rolled.Reveal() + "\n", " " + rolled.Reveal(), rolled.Reveal()[:45],
+		"ck_" + strings.Repeat("A", 43), strings.Repeat("x", 1<<20), "\x00\xff",
+	} {
 		got, err := org.NewAuthenticator(db).Authenticate(ctx, presented, netip.Addr{})
 		f := fault.Find(err)
 		if got.OrgID != "" || f == nil || f.Code != fault.CodeUnauthorized {
@@ -74,7 +80,9 @@ func TestAKeyIsNowhereReadable(t *testing.T) {
 		t.Error("the key prints")
 	}
 	var stored string
-	if err := pgtest.OwnerPool(t, db).QueryRow(ctx, `SELECT string_agg(k::text, '') || (SELECT string_agg(a::text, '') FROM audit_log a) FROM api_keys k`).Scan(&stored); err != nil {
+	if err := pgtest.OwnerPool(t, db).QueryRow(
+		ctx, `SELECT string_agg(k::text, '') || (SELECT string_agg(a::text, '') FROM audit_log a) FROM api_keys k`,
+	).Scan(&stored); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Contains(stored, key.Reveal()[3:]) {
@@ -145,7 +153,8 @@ func TestSettingsAreKeptAndAudited(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if s.CustomerWithdrawUSDThreshold == nil || *s.CustomerWithdrawUSDThreshold != limit || !s.RequireWithdrawIdempotency {
+		if s.CustomerWithdrawUSDThreshold == nil || *s.CustomerWithdrawUSDThreshold != limit ||
+			!s.RequireWithdrawIdempotency {
 			t.Errorf("got %+v, want the threshold of 10000.50 and the idempotency", s)
 		}
 		rows, err := audit.List(ctx, tx, audit.Filter{Action: "settings.changed"}, page.Page{})
@@ -209,6 +218,7 @@ func TestNoRequestThatStartsAfterARollIsLetIn(t *testing.T) {
 	}
 	wg.Wait()
 	if _, err := door.Authenticate(ctx, old.Reveal(), netip.Addr{}); !fault.HasCode(err, fault.CodeUnauthorized) {
-		t.Errorf("got %v, want %v (%d were let in before, %d refused)", err, fault.CodeUnauthorized, before.Load(), after.Load())
+		t.Errorf("got %v, want %v (%d were let in before, %d refused)", err, fault.CodeUnauthorized, before.Load(),
+			after.Load())
 	}
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// The bounds of settings.
+// The limits of settings.
 const (
 	ApprovalQuorumMax    = 10
 	SwapFeeBpsMax        = 1000 // a tenth
@@ -32,37 +32,38 @@ const (
 	swappableMintsMax    = 1000
 )
 
-// Severity is how bad a provider says that an address is; "" where a threshold is
-// not set.
+// Severity is a provider's rating of an address; "" where a threshold is not set.
 type Severity string
 
-// Severities are the words of a threshold, the least first.
+// Severities lists the values of a threshold, the lowest first.
 var Severities = []Severity{"NONE", "LOW", "MEDIUM", "HIGH", "SEVERE"}
 
-// What holds where a threshold is not set.
+// The severities that apply where a threshold is not set.
 const (
-	noScreening     Severity = ""     // no address is screened, which is looser than every word
+	noScreening     Severity = ""     // no address is screened, which is looser than every value
 	withdrawDefault Severity = "HIGH" // risk.WithdrawalThreshold
 )
 
-// ChargedCosts are the costs of a customer's withdrawals that the customer pays.
+// ChargedCosts names the costs of a customer's withdrawals that the customer pays.
 type ChargedCosts string
 
-// What is charged, the most first.
+// The values of ChargedCosts, the most costs first.
 const (
-	ChargeRentAndFailures ChargedCosts = "RENT_AND_FAILURES" // the network fee of payments that failed because of their payee as well
-	ChargeRent            ChargedCosts = "RENT"              // the rent of accounts that are made for payees
+	// Also the network fee of payments that failed because of their payee.
+	ChargeRentAndFailures ChargedCosts = "RENT_AND_FAILURES"
+	ChargeRent            ChargedCosts = "RENT" // the rent of accounts created for payees
 	ChargeNone            ChargedCosts = "NONE"
 )
 
-// chargedCosts are the words of chargeCustomerCosts, the most first.
+// chargedCosts lists the values of chargeCustomerCosts, the most costs first.
 var chargedCosts = []ChargedCosts{ChargeRentAndFailures, ChargeRent, ChargeNone}
 
 // AllowlistEntry is an entry of the approval allowlist.
 type AllowlistEntry struct {
-	Email      string // as customer.FoldEmail makes it
-	CustomerID string // only for this customer; "" for every one who has the e-mail
-	Active     bool   // it counts
+	Email string // as customer.FoldEmail makes it
+	// Only this customer; "" means every customer who has the e-mail.
+	CustomerID string
+	Active     bool // an inactive entry has no effect
 }
 
 type allowlistEntryJSON struct {
@@ -71,7 +72,7 @@ type allowlistEntryJSON struct {
 	Active     *bool   `json:"active"`
 }
 
-// MarshalJSON has the interface's names.
+// MarshalJSON encodes the entry with the interface's names.
 func (a AllowlistEntry) MarshalJSON() ([]byte, error) {
 	encoded := allowlistEntryJSON{Email: a.Email, Active: &a.Active}
 	if a.CustomerID != "" {
@@ -80,7 +81,7 @@ func (a AllowlistEntry) MarshalJSON() ([]byte, error) {
 	return json.Marshal(encoded)
 }
 
-// UnmarshalJSON reads what MarshalJSON writes; an entry that does not say so is active.
+// UnmarshalJSON reads the encoding of MarshalJSON. An entry without "active" is active.
 func (a *AllowlistEntry) UnmarshalJSON(text []byte) error {
 	var decoded allowlistEntryJSON
 	if err := decodeStrict(text, &decoded); err != nil {
@@ -103,32 +104,43 @@ func compareEntries(a, b AllowlistEntry) int {
 	return strings.Compare(a.CustomerID, b.CustomerID)
 }
 
-// Settings are what an organization has set.
+// Settings holds the settings of an organization.
 type Settings struct {
-	ScreeningSeverityThreshold   Severity         // deposits whose sender is above it are held; "": none is screened
-	ScreeningUSDThreshold        *money.USD       // deposits strictly above it are screened; nil: none is
-	CustomerWithdrawUSDThreshold *money.USD       // withdrawals strictly above it wait for approval; nil: none do for their value
-	TwoFactorUSDThreshold        *money.USD       // the organization's own withdrawals strictly above it wait for approval; nil: none do for their value
-	WithdrawSeverityThreshold    Severity         // withdrawals to destinations above it are refused; "": HIGH is the threshold where this installation screens
-	ApprovalAllowlist            []AllowlistEntry // sorted; see Skips
-	ApprovalQuorum               int              // approvals that a held withdrawal needs, 1 to ApprovalQuorumMax
-	IPAllowlist                  []netip.Prefix
-	CustomerSwapsEnabled         bool
-	OrganizationSwapsEnabled     bool
-	SwappableMintIDs             []int // sorted
-	SwapFeeBps                   int
-	FlaggedDepositAPIEnabled     bool // the organization's key may decide about held deposits
-	AutoRestoreFailedSwaps       bool
-	RequireWithdrawIdempotency   bool         // a withdrawal without a key is refused
-	CustomerFeeDayUSD            *money.USD   // what one customer's withdrawals may cost the organization in 24 hours before further ones are held; nil: no limit
-	ChargeCustomerCosts          ChargedCosts // which of those costs the customers pay; "" is NONE
-	AdditionalAPIKeys            bool         // keys beside the main one work, and an earlier value of the main one in its overlap
-	UpdatedAt                    time.Time
+	// Deposits whose sender is above it are flagged; "" screens none.
+	ScreeningSeverityThreshold Severity
+	// Deposits strictly above it are screened; nil screens none.
+	ScreeningUSDThreshold *money.USD
+	// Withdrawals strictly above it wait for approval; with nil none waits for its value.
+	CustomerWithdrawUSDThreshold *money.USD
+	// The organization's own withdrawals strictly above it wait for approval; with nil none waits
+	// for its value.
+	TwoFactorUSDThreshold *money.USD
+	// Withdrawals to destinations above it are refused; "" means HIGH where this installation
+	// screens.
+	WithdrawSeverityThreshold Severity
+	ApprovalAllowlist         []AllowlistEntry // sorted; see SkipsApproval
+	// Approvals that a held withdrawal needs, 1 to ApprovalQuorumMax.
+	ApprovalQuorum             int
+	IPAllowlist                []netip.Prefix
+	CustomerSwapsEnabled       bool
+	OrganizationSwapsEnabled   bool
+	SwappableMintIDs           []int // sorted
+	SwapFeeBps                 int
+	FlaggedDepositAPIEnabled   bool // the organization's key may decide about flagged deposits
+	AutoRestoreFailedSwaps     bool
+	RequireWithdrawIdempotency bool // a withdrawal without an idempotency key is refused
+	// What one customer's withdrawals may cost the organization in 24 hours before further ones are
+	// held; nil means no limit.
+	CustomerFeeDayUSD   *money.USD
+	ChargeCustomerCosts ChargedCosts // which of those costs the customers pay; "" is NONE
+	// Additional keys work, and so does an earlier value of the main key in its overlap.
+	AdditionalAPIKeys bool
+	UpdatedAt         time.Time
 }
 
-// SkipsApproval tells whether the approval allowlist has a customer: an active entry with
-// the e-mail that this service knows of them, for that customer or for every one who
-// has it. Whether that e-mail is old enough to be trusted is for the caller to know.
+// SkipsApproval reports whether the approval allowlist contains a customer. It looks for an active
+// entry with the e-mail that this service knows of the customer, for that customer or for every
+// customer with the e-mail. The caller decides whether that e-mail is old enough to be trusted.
 func (s Settings) SkipsApproval(customerID, email string) bool {
 	if email == "" || !customer.PlainEmail(email) {
 		return false
@@ -139,24 +151,28 @@ func (s Settings) SkipsApproval(customerID, email string) bool {
 	})
 }
 
-// setting is one of an organization's settings under the interface's name: how it is
-// shown and read as JSON, and whether a change of it loosens a control.
+// setting is one of an organization's settings under the interface's name. It holds how the setting
+// is shown and read as JSON, and whether a change of it loosens a control.
 type setting struct {
 	name    string
 	show    func(Settings) any
 	read    func(text json.RawMessage, target *Settings) error
-	loosens func(before, after Settings) bool // nil: it controls nothing
+	loosens func(before, after Settings) bool // nil: the setting controls nothing
 }
 
-// settings are in the order of the interface.
+// settings lists all settings in the order of the interface.
 var settings = []setting{
-	severitySetting("screeningSeverityThreshold", func(s *Settings) *Severity { return &s.ScreeningSeverityThreshold }, noScreening),
+	severitySetting("screeningSeverityThreshold", func(s *Settings) *Severity { return &s.ScreeningSeverityThreshold },
+		noScreening),
 	usdSetting("screeningUsdThreshold", func(s *Settings) **money.USD { return &s.ScreeningUSDThreshold }),
-	usdSetting("customerWithdrawUsdThreshold", func(s *Settings) **money.USD { return &s.CustomerWithdrawUSDThreshold }),
+	usdSetting("customerWithdrawUsdThreshold", func(s *Settings) **money.USD {
+		return &s.CustomerWithdrawUSDThreshold
+	}),
 	usdSetting("twoFactorUsdThreshold", func(s *Settings) **money.USD { return &s.TwoFactorUSDThreshold }),
-	// Unset, it is the default where this installation screens. Where it does not, a
-	// threshold holds every withdrawal, and without one none is held.
-	severitySetting("withdrawSeverityThreshold", func(s *Settings) *Severity { return &s.WithdrawSeverityThreshold }, withdrawDefault, noScreening),
+	// An unset threshold means the default where this installation screens. Where it does not
+	// screen, a threshold holds every withdrawal, and without one none is held.
+	severitySetting("withdrawSeverityThreshold", func(s *Settings) *Severity { return &s.WithdrawSeverityThreshold },
+		withdrawDefault, noScreening),
 	{
 		"approvalAllowlist", func(s Settings) any { return orEmpty(s.ApprovalAllowlist) }, readAllowlist,
 		func(before, after Settings) bool {
@@ -167,7 +183,8 @@ var settings = []setting{
 		"approvalQuorum", func(s Settings) any { return s.ApprovalQuorum },
 		func(text json.RawMessage, target *Settings) error {
 			if err := decodeInt(text, &target.ApprovalQuorum, 1, ApprovalQuorumMax); err != nil {
-				return newSettingFault("approvalQuorum", "approvalQuorum is a whole number from 1 to %d.", ApprovalQuorumMax)
+				return newSettingFault("approvalQuorum", "approvalQuorum is a whole number from 1 to %d.",
+					ApprovalQuorumMax)
 			}
 			return nil
 		},
@@ -193,7 +210,8 @@ var settings = []setting{
 		"swapFeeBps", func(s Settings) any { return s.SwapFeeBps },
 		func(text json.RawMessage, target *Settings) error {
 			if err := decodeInt(text, &target.SwapFeeBps, 0, SwapFeeBpsMax); err != nil {
-				return newSettingFault("swapFeeBps", "swapFeeBps is a whole number of basis points from 0 to %d.", SwapFeeBpsMax)
+				return newSettingFault("swapFeeBps", "swapFeeBps is a whole number of basis points from 0 to %d.",
+					SwapFeeBpsMax)
 			}
 			return nil
 		}, nil,
@@ -209,14 +227,17 @@ var settings = []setting{
 		func(text json.RawMessage, target *Settings) error {
 			var word *ChargedCosts
 			if err := json.Unmarshal(text, &word); err != nil || word == nil || !slices.Contains(chargedCosts, *word) {
-				return newSettingFault("chargeCustomerCosts", "chargeCustomerCosts is one of NONE, RENT, RENT_AND_FAILURES.")
+				return newSettingFault("chargeCustomerCosts",
+					"chargeCustomerCosts is one of NONE, RENT, RENT_AND_FAILURES.")
 			}
 			target.ChargeCustomerCosts = *word
 			return nil
 		},
-		// What customers do not pay, they can have the organization pay.
+		// Customers can cause costs for the organization that they do not pay themselves.
 		func(before, after Settings) bool {
-			rank := func(s Settings) int { return slices.Index(chargedCosts, cmp.Or(s.ChargeCustomerCosts, ChargeNone)) }
+			rank := func(s Settings) int {
+				return slices.Index(chargedCosts, cmp.Or(s.ChargeCustomerCosts, ChargeNone))
+			}
 			return rank(after) > rank(before)
 		},
 	},
@@ -224,9 +245,9 @@ var settings = []setting{
 		func(before, after bool) bool { return after && !before }),
 }
 
-// severitySetting is a threshold in words. unset has the words that may hold while none is set.
-// A change loosens the threshold if the word that holds rises under any of them: the
-// words that hold are compared, not the words that are written.
+// severitySetting builds a setting for a severity threshold. unset lists the values that may apply
+// while none is set. A change loosens the threshold if the effective value rises under any of them.
+// It compares the effective values, not the written ones.
 func severitySetting(name string, field func(*Settings) *Severity, unset ...Severity) setting {
 	rank := func(word Severity) int {
 		if word == noScreening {
@@ -253,9 +274,11 @@ func severitySetting(name string, field func(*Settings) *Severity, unset ...Seve
 			}
 			return nil
 		},
-		// What is above the threshold is held, so a higher one lets more through.
+		// Ratings above the threshold are held, so a higher threshold lets more through.
 		func(before, after Settings) bool {
-			return slices.ContainsFunc(unset, func(u Severity) bool { return rank(cmp.Or(*field(&after), u)) > rank(cmp.Or(*field(&before), u)) })
+			return slices.ContainsFunc(unset, func(u Severity) bool {
+				return rank(cmp.Or(*field(&after), u)) > rank(cmp.Or(*field(&before), u))
+			})
 		},
 	}
 }
@@ -281,7 +304,11 @@ func usdSetting(name string, field func(*Settings) **money.USD) setting {
 				v, err = money.ParseUSD(*word)
 			}
 			if err != nil {
-				return newSettingFault(name, `%s is an amount of dollars such as "10000.00", without sign or exponent and with at most 18 digits after the point, or null.`, name)
+				return newSettingFault(
+					name,
+					`%s is an amount of dollars such as "10000.00", without sign or exponent and with at most 18 digits after the point, or null.`,
+					name,
+				)
 			}
 			*field(target) = &v
 			return nil
@@ -312,7 +339,7 @@ func boolSetting(name string, field func(*Settings) *bool, loosens func(before, 
 	return built
 }
 
-// orEmpty shows a list without entries as one.
+// orEmpty replaces nil by an empty list.
 func orEmpty[T any](list []T) []T {
 	if list == nil {
 		return []T{}
@@ -321,10 +348,13 @@ func orEmpty[T any](list []T) []T {
 }
 
 func newSettingFault(name, format string, args ...any) error {
-	return fault.New(fault.Invalid, fault.InvalidRequest, format+" Nothing was written and no money moved. Correct it and send the request again.", args...).WithParam(name)
+	return fault.New(
+		fault.Invalid, fault.InvalidRequest,
+		format+" Nothing was written and no money moved. Correct it and send the request again.", args...,
+	).WithParam(name)
 }
 
-// decodeStrict reads one JSON value that has no member that into does not know.
+// decodeStrict reads one JSON value and refuses members that target does not have.
 func decodeStrict(text []byte, target any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
@@ -337,7 +367,7 @@ func decodeStrict(text []byte, target any) error {
 	return nil
 }
 
-// decodeList reads a list: null is none, and no element of one is null.
+// decodeList reads a list. It refuses null, as the list and as an element.
 func decodeList[T any](text json.RawMessage, target *[]T) error {
 	var raw []*T
 	if err := decodeStrict(text, &raw); err != nil {
@@ -372,7 +402,10 @@ func readAllowlist(text json.RawMessage, target *Settings) error {
 	const name = "approvalAllowlist"
 	var list []AllowlistEntry
 	if err := decodeList(text, &list); err != nil {
-		return newSettingFault(name, `approvalAllowlist is a list of entries such as {"email": "ann@example.com", "customerId": "user_42", "active": true}, of which only email is needed.`)
+		return newSettingFault(
+			name,
+			`approvalAllowlist is a list of entries such as {"email": "ann@example.com", "customerId": "user_42", "active": true}, of which only email is needed.`,
+		)
 	}
 	if len(list) > approvalAllowlistMax {
 		return newSettingFault(name, "approvalAllowlist has at most %d entries.", approvalAllowlistMax)
@@ -382,16 +415,21 @@ func readAllowlist(text json.RawMessage, target *Settings) error {
 			return newSettingFault(name, "Entry %d of approvalAllowlist has no e-mail address.", i+1)
 		}
 		if !customer.PlainEmail(entry.Email) {
-			return newSettingFault(name, "Entry %d of approvalAllowlist has a character that looks like another one or is not shown, such as a full-width letter: write the address in plain letters.", i+1)
+			return newSettingFault(
+				name,
+				"Entry %d of approvalAllowlist has a character that looks like another one or is not shown, such as a full-width letter: write the address in plain letters.",
+				i+1,
+			)
 		}
 		if entry.CustomerID != "" && customer.CheckID(entry.CustomerID) != nil {
-			return newSettingFault(name, "Entry %d of approvalAllowlist has a customerId that no customer can have.", i+1)
+			return newSettingFault(name, "Entry %d of approvalAllowlist has a customerId that no customer can have.",
+				i+1)
 		}
 		list[i].Email = customer.FoldEmail(entry.Email)
 	}
 	slices.SortFunc(list, compareEntries)
 	for i := range list[:max(0, len(list)-1)] {
-		// Which of the two would count is not to be guessed.
+		// It would be unclear which of the two counts.
 		if compareEntries(list[i], list[i+1]) == 0 {
 			return newSettingFault(name, "approvalAllowlist has the same e-mail for the same customer twice.")
 		}
@@ -400,9 +438,11 @@ func readAllowlist(text json.RawMessage, target *Settings) error {
 	return nil
 }
 
-// addsEntries tells whether a list has an active entry that the one before did not have.
+// addsEntries reports whether after has an active entry that before did not have.
 func addsEntries(before, after []AllowlistEntry) bool {
-	return slices.ContainsFunc(after, func(entry AllowlistEntry) bool { return entry.Active && !slices.Contains(before, entry) })
+	return slices.ContainsFunc(after, func(entry AllowlistEntry) bool {
+		return entry.Active && !slices.Contains(before, entry)
+	})
 }
 
 func readSwappableMints(text json.RawMessage, target *Settings) error {
@@ -416,14 +456,15 @@ func readSwappableMints(text json.RawMessage, target *Settings) error {
 	return nil
 }
 
-// addsAddresses tells whether there is an address that a list has and the one before
-// had not.
+// addsAddresses reports whether after allows an address that before did not allow.
 func addsAddresses(before, after []netip.Prefix) bool {
 	if len(before) == 0 {
 		return false
 	}
 	return len(after) == 0 || slices.ContainsFunc(after, func(p netip.Prefix) bool {
-		return !slices.ContainsFunc(before, func(w netip.Prefix) bool { return w.Bits() <= p.Bits() && w.Contains(p.Addr()) })
+		return !slices.ContainsFunc(before, func(w netip.Prefix) bool {
+			return w.Bits() <= p.Bits() && w.Contains(p.Addr())
+		})
 	})
 }
 
@@ -433,7 +474,7 @@ type SettingValue struct {
 	Value json.RawMessage
 }
 
-// ListValues are all settings in the order of the interface.
+// ListValues returns all settings in the order of the interface.
 func (s Settings) ListValues() []SettingValue {
 	members := make([]SettingValue, 0, len(settings))
 	for _, item := range settings {
@@ -446,7 +487,7 @@ func (s Settings) ListValues() []SettingValue {
 	return members
 }
 
-// SettingNames are the names of all settings, in the order of the interface.
+// SettingNames returns the names of all settings, in the order of the interface.
 func SettingNames() []string {
 	names := make([]string, 0, len(settings))
 	for _, item := range settings {
@@ -455,12 +496,12 @@ func SettingNames() []string {
 	return names
 }
 
-// Changes are settings to write, all or none: by the interface's name the value
-// that the interface takes, in JSON.
+// Changes are settings to write, all or none. They map the interface's name to the value that the
+// interface takes, in JSON.
 type Changes map[string]json.RawMessage
 
-// applyTo reads the changes, all of them before anything is written. Errors:
-// INVALID_REQUEST on the setting, UNKNOWN_FIELD.
+// applyTo reads all changes before anything is written. Errors: INVALID_REQUEST on the setting,
+// UNKNOWN_FIELD.
 func (c Changes) applyTo(s Settings) (Settings, error) {
 	applied := 0
 	for _, item := range settings {
@@ -479,14 +520,18 @@ func (c Changes) applyTo(s Settings) (Settings, error) {
 	names := SettingNames()
 	for name := range c {
 		if !slices.Contains(names, name) {
-			return s, fault.New(fault.Invalid, fault.UnknownField, "There is no setting %s. Nothing was changed and no money moved. There are %s.", name, strings.Join(names, ", ")).WithParam(name)
+			return s, fault.New(
+				fault.Invalid, fault.UnknownField,
+				"There is no setting %s. Nothing was changed and no money moved. There are %s.", name,
+				strings.Join(names, ", "),
+			).WithParam(name)
 		}
 	}
 	panic("impossible: every name is known and not all were read")
 }
 
-// Check refuses changes that cannot be read, before anything is looked up.
-// Errors: INVALID_REQUEST on the setting, UNKNOWN_FIELD.
+// Check refuses changes that cannot be read, without a database. Errors: INVALID_REQUEST on the
+// setting, UNKNOWN_FIELD.
 func (c Changes) Check() error {
 	_, err := c.applyTo(Settings{})
 	return err
@@ -497,14 +542,16 @@ type Difference struct {
 	Setting   string          `json:"setting"`
 	From      json.RawMessage `json:"from"`
 	To        json.RawMessage `json:"to"`
-	Loosening bool            `json:"-"` // it takes away from a control
+	Loosening bool            `json:"-"` // it loosens a control
 }
 
 func findDifferences(before, after Settings) (changed []Difference) {
 	oldMembers, newMembers := before.ListValues(), after.ListValues()
 	for i, item := range settings {
 		if !bytes.Equal(oldMembers[i].Value, newMembers[i].Value) {
-			changed = append(changed, Difference{item.name, oldMembers[i].Value, newMembers[i].Value, item.loosens != nil && item.loosens(before, after)})
+			changed = append(changed, Difference{
+				item.name, oldMembers[i].Value, newMembers[i].Value, item.loosens != nil && item.loosens(before, after),
+			})
 		}
 	}
 	return changed
@@ -524,9 +571,13 @@ func SettingsOf(ctx context.Context, tx pg.Tx, org string) (Settings, error) {
 func readSettings(ctx context.Context, tx pg.Tx, org, sql string) (Settings, error) {
 	var s Settings
 	var screening, withdraw *Severity
-	err := tx.QueryRow(ctx, sql, org).Scan(&screening, &s.ScreeningUSDThreshold, &s.CustomerWithdrawUSDThreshold, &s.TwoFactorUSDThreshold,
-		&withdraw, &s.ApprovalAllowlist, &s.ApprovalQuorum, &s.IPAllowlist, &s.CustomerSwapsEnabled, &s.OrganizationSwapsEnabled,
-		&s.SwappableMintIDs, &s.SwapFeeBps, &s.FlaggedDepositAPIEnabled, &s.AutoRestoreFailedSwaps, &s.RequireWithdrawIdempotency, &s.CustomerFeeDayUSD, &s.ChargeCustomerCosts, &s.AdditionalAPIKeys, &s.UpdatedAt)
+	err := tx.QueryRow(
+		ctx, sql, org,
+	).Scan(&screening, &s.ScreeningUSDThreshold, &s.CustomerWithdrawUSDThreshold, &s.TwoFactorUSDThreshold,
+		&withdraw, &s.ApprovalAllowlist, &s.ApprovalQuorum, &s.IPAllowlist, &s.CustomerSwapsEnabled,
+		&s.OrganizationSwapsEnabled,
+		&s.SwappableMintIDs, &s.SwapFeeBps, &s.FlaggedDepositAPIEnabled, &s.AutoRestoreFailedSwaps,
+		&s.RequireWithdrawIdempotency, &s.CustomerFeeDayUSD, &s.ChargeCustomerCosts, &s.AdditionalAPIKeys, &s.UpdatedAt)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return s, newNotFound()
 	}
@@ -544,16 +595,16 @@ func readSettings(ctx context.Context, tx pg.Tx, org, sql string) (Settings, err
 
 func settingsLockName(org string) string { return "settings of " + org }
 
-// LockSettingsShared keeps an organization's settings as they are until the transaction ends,
-// for whoever decides by them. It comes before any lock that a payment takes.
+// LockSettingsShared locks an organization's settings in shared mode until the transaction ends,
+// for a transaction that decides by them. It comes before any lock that a payment takes.
 func LockSettingsShared(ctx context.Context, tx pg.Tx, org string) error {
 	return pg.LockShared(ctx, tx, settingsLockName(org))
 }
 
-// ChangeSettings writes settings in a transaction of the system, each that changes with its
-// row in the audit log, and returns what then holds. It waits for whoever decides by
-// the settings of before, and is seen by whoever decides later. It asks nobody else:
-// see Ask. Errors: NOT_FOUND, INVALID_REQUEST on the setting, UNKNOWN_FIELD.
+// ChangeSettings writes settings in a transaction of the system, with a row in the audit log for
+// each that changes, and returns the settings after the change. It waits for transactions that
+// decide by the former settings; those that decide later see the change. It needs no second
+// operator: see RequestChange. Errors: NOT_FOUND, INVALID_REQUEST on the setting, UNKNOWN_FIELD.
 func ChangeSettings(ctx context.Context, tx pg.Tx, actor audit.Actor, org string, c Changes) (Settings, error) {
 	before, after, err := planChange(ctx, tx, org, c)
 	if err != nil {
@@ -562,16 +613,19 @@ func ChangeSettings(ctx context.Context, tx pg.Tx, actor audit.Actor, org string
 	return writeSettings(ctx, tx, actor, org, before, after, "")
 }
 
-// Outcome is what came of changes that were asked for.
+// Outcome is the result of requested changes.
 type Outcome struct {
 	Settings Settings
-	Pending  *foureyes.Request // what waits for another operator; nil: nothing does
+	// The changes that wait for another operator; nil if none do.
+	Pending *foureyes.Request
 }
 
-// RequestChange is Change by an operator, where a second one may have to agree: what loosens a
-// control then waits in a request, and the rest is written at once. Errors: those of
-// Change and of foureyes.CreateRequest.
-func RequestChange(ctx context.Context, tx pg.Tx, author operator.Key, rule foureyes.Rule, org string, c Changes) (outcome Outcome, err error) {
+// RequestChange changes settings for an operator, where a second operator may have to approve.
+// Changes that loosen a control then wait in a change request; the others are written at once.
+// Errors: those of ChangeSettings and of foureyes.CreateRequest.
+func RequestChange(
+	ctx context.Context, tx pg.Tx, author operator.Key, rule foureyes.Rule, org string, c Changes,
+) (outcome Outcome, err error) {
 	before, after, err := planChange(ctx, tx, org, c)
 	if err != nil {
 		return outcome, err
@@ -603,9 +657,9 @@ func RequestChange(ctx context.Context, tx pg.Tx, author operator.Key, rule four
 	return outcome, err
 }
 
-// ApplyApproved applies a request of settings to which another operator has agreed. Errors:
-// INVALID_STATE when a setting is not any more what it was when the change was asked
-// for: whoever agreed saw something else.
+// ApplyApproved returns the function that applies an approved change request of settings. Error:
+// INVALID_STATE if a setting has changed since the request, because the approver then saw another
+// value.
 func ApplyApproved(approver operator.Key) func(ctx context.Context, tx pg.Tx, r foureyes.Request) error {
 	return func(ctx context.Context, tx pg.Tx, r foureyes.Request) error {
 		before, after, err := planChange(ctx, tx, r.OrgID, Changes(r.Wanted))
@@ -618,23 +672,26 @@ func ApplyApproved(approver operator.Key) func(ctx context.Context, tx pg.Tx, r 
 		}
 		if changedSince := findDifferences(before, requested); len(changedSince) > 0 {
 			return fault.New(fault.Conflict, fault.InvalidState,
-				"%s was changed since this was asked for. Nothing was changed by this request. Whoever asked withdraws it, and asks again.", changedSince[0].Setting).WithParam(changedSince[0].Setting)
+				"%s was changed since this was asked for. Nothing was changed by this request. Whoever asked withdraws it, and asks again.", changedSince[0].Setting).
+				WithParam(changedSince[0].Setting)
 		}
 		_, err = writeSettings(ctx, tx, approver.Actor(), r.OrgID, before, after, r.ID)
 		return err
 	}
 }
 
-// HistoryRow is a change of a setting, as the audit log has it.
+// HistoryRow is a change of a setting, from the audit log.
 type HistoryRow struct {
 	Difference
 	Actor         audit.Actor
 	ChangedAt     time.Time
-	ChangeRequest string // chg_…, where somebody else had asked for it
+	ChangeRequest string // chg_…, if another operator had requested it
 }
 
-// SettingsHistory is a page of the changes of an organization's settings. Error: NOT_FOUND.
-func SettingsHistory(ctx context.Context, tx pg.Tx, org string, p page.Page) (result page.Result[HistoryRow], err error) {
+// SettingsHistory returns a page of the changes of an organization's settings. Error: NOT_FOUND.
+func SettingsHistory(
+	ctx context.Context, tx pg.Tx, org string, p page.Page,
+) (result page.Result[HistoryRow], err error) {
 	if _, err := ByID(ctx, tx, org); err != nil {
 		return result, err
 	}
@@ -658,7 +715,7 @@ func SettingsHistory(ctx context.Context, tx pg.Tx, org string, p page.Page) (re
 	return result, nil
 }
 
-// planChange holds an organization's settings and tells what they would become.
+// planChange locks an organization's settings and returns them before and after the changes.
 func planChange(ctx context.Context, tx pg.Tx, org string, c Changes) (before, after Settings, err error) {
 	if err = pg.LockExclusive(ctx, tx, settingsLockName(org)); err != nil {
 		return before, after, err
@@ -671,7 +728,10 @@ func planChange(ctx context.Context, tx pg.Tx, org string, c Changes) (before, a
 	}
 	if _, present := c["swappableMintIds"]; present {
 		var missing *int64
-		err = tx.QueryRow(ctx, `SELECT min(i) FROM unnest($1::bigint[]) i WHERE NOT EXISTS (SELECT FROM mints m WHERE m.mint_id = i)`, after.SwappableMintIDs).Scan(&missing)
+		err = tx.QueryRow(
+			ctx, `SELECT min(i) FROM unnest($1::bigint[]) i WHERE NOT EXISTS (SELECT FROM mints m WHERE m.mint_id = i)`,
+			after.SwappableMintIDs,
+		).Scan(&missing)
 		if err != nil {
 			return before, after, fmt.Errorf("look for the mints of %s: %w", org, err)
 		}
@@ -682,9 +742,11 @@ func planChange(ctx context.Context, tx pg.Tx, org string, c Changes) (before, a
 	return before, after, nil
 }
 
-// writeSettings makes settings what they are to become. agreed is the change request that
-// asked for it, or "".
-func writeSettings(ctx context.Context, tx pg.Tx, actor audit.Actor, org string, before, after Settings, changeRequestID string) (Settings, error) {
+// writeSettings writes the settings after a change. changeRequestID is the change request behind
+// it, or "".
+func writeSettings(
+	ctx context.Context, tx pg.Tx, actor audit.Actor, org string, before, after Settings, changeRequestID string,
+) (Settings, error) {
 	changes := findDifferences(before, after)
 	if len(changes) == 0 {
 		return before, nil
@@ -701,10 +763,13 @@ func writeSettings(ctx context.Context, tx pg.Tx, actor audit.Actor, org string,
 			auto_restore_failed_swaps = $15, require_withdraw_idempotency = $16, updated_at = $17, customer_fee_day_usd = $18, charge_customer_costs = $19,
 			additional_api_keys = $20
 		WHERE org_id = $1`, org,
-		after.ScreeningSeverityThreshold, after.ScreeningUSDThreshold, after.CustomerWithdrawUSDThreshold, after.TwoFactorUSDThreshold,
-		after.WithdrawSeverityThreshold, string(allowlist), after.ApprovalQuorum, after.IPAllowlist, after.CustomerSwapsEnabled,
+		after.ScreeningSeverityThreshold, after.ScreeningUSDThreshold, after.CustomerWithdrawUSDThreshold,
+		after.TwoFactorUSDThreshold,
+		after.WithdrawSeverityThreshold, string(allowlist), after.ApprovalQuorum, after.IPAllowlist,
+		after.CustomerSwapsEnabled,
 		after.OrganizationSwapsEnabled, after.SwappableMintIDs, after.SwapFeeBps, after.FlaggedDepositAPIEnabled,
-		after.AutoRestoreFailedSwaps, after.RequireWithdrawIdempotency, tx.Now, after.CustomerFeeDayUSD, cmp.Or(after.ChargeCustomerCosts, ChargeNone), after.AdditionalAPIKeys)
+		after.AutoRestoreFailedSwaps, after.RequireWithdrawIdempotency, tx.Now, after.CustomerFeeDayUSD,
+		cmp.Or(after.ChargeCustomerCosts, ChargeNone), after.AdditionalAPIKeys)
 	if err != nil {
 		return Settings{}, fmt.Errorf("change the settings of %s: %w", org, err)
 	}
@@ -714,7 +779,10 @@ func writeSettings(ctx context.Context, tx pg.Tx, actor audit.Actor, org string,
 		if changeRequestID != "" {
 			detail["changeRequest"] = changeRequestID
 		}
-		entries = append(entries, audit.Entry{OrgID: org, Actor: actor, Action: SettingChanged, ResourceKind: "ORGANIZATION", ResourceID: org, Detail: detail})
+		entries = append(entries, audit.Entry{
+			OrgID: org, Actor: actor, Action: SettingChanged, ResourceKind: "ORGANIZATION", ResourceID: org,
+			Detail: detail,
+		})
 	}
 	if err := audit.Record(ctx, tx, entries...); err != nil {
 		return Settings{}, err
@@ -723,8 +791,8 @@ func writeSettings(ctx context.Context, tx pg.Tx, actor audit.Actor, org string,
 	return after, nil
 }
 
-// SettingChanged is the action of the audit log under which every change of a
-// setting stands: what it was, what it became, who changed it.
+// SettingChanged is the action of the audit log for every change of a setting. Its row has the
+// value before, the value after, and the actor.
 const SettingChanged = "settings.changed"
 
 // SetWithdrawThreshold sets customerWithdrawUsdThreshold, nil for none, in a
@@ -739,9 +807,8 @@ func SetRequireWithdrawIdempotency(ctx context.Context, tx pg.Tx, actor audit.Ac
 	return setSetting(ctx, tx, actor, org, "requireWithdrawIdempotency", required)
 }
 
-// SetIPAllowlist sets ipAllowlist, as ParseIPAllowlist reads it, in a transaction
-// of the system. Every request that is let in after the commit is looked at by the
-// new list. Error: NOT_FOUND.
+// SetIPAllowlist sets ipAllowlist, in the form of ParseIPAllowlist, in a transaction of the system.
+// Every request admitted after the commit is checked against the new list. Error: NOT_FOUND.
 func SetIPAllowlist(ctx context.Context, tx pg.Tx, actor audit.Actor, org string, list []netip.Prefix) error {
 	if list == nil {
 		list = []netip.Prefix{}
@@ -758,8 +825,8 @@ func setSetting(ctx context.Context, tx pg.Tx, actor audit.Actor, org, name stri
 	return err
 }
 
-// UnavailableSettings are the settings that are kept and shown, and that this version does not act
-// on yet, each with what is missing.
+// UnavailableSettings lists the settings that are stored and shown but have no effect in this
+// version, each with what is missing.
 var UnavailableSettings = map[string]string{
 	"customerSwapsEnabled":     "swaps",
 	"organizationSwapsEnabled": "swaps",

@@ -29,7 +29,8 @@ func TestSettingsForLaterAreReadByNoOtherPackage(t *testing.T) {
 	used := map[string]string{}
 	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
 		shows := path == filepath.Join("..", "api", "settings.go") || filepath.Dir(path) == filepath.Join("..", "org")
-		if err != nil || entry.IsDir() || shows || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+		if err != nil || entry.IsDir() || shows || !strings.HasSuffix(path, ".go") ||
+			strings.HasSuffix(path, "_test.go") {
 			return err
 		}
 		text, err := os.ReadFile(path)
@@ -58,7 +59,8 @@ func newOrganization(t *testing.T) (*pg.DB, org.Organization) {
 	t.Helper()
 	db := pgtest.New(t)
 	usdc := mint.Mint{
-		ID: 1, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: "0x00000000000000000000000000000000000000aa", Symbol: "USDC", Name: "USD Coin",
+		ID: 1, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token,
+		Contract: "0x00000000000000000000000000000000000000aa", Symbol: "USDC", Name: "USD Coin",
 		Decimals: 6, MinDeposit: money.Units(1), MinWithdraw: money.Units(1), Finality: "FINALIZED",
 	}
 	eth := usdc
@@ -186,8 +188,10 @@ additionalApiKeys=true
 		if err := json.Unmarshal(rows[i].Detail, &detail); err != nil {
 			t.Fatal(err)
 		}
-		if detail.Setting != m.Name || plain(detail.From) != plain(before.ListValues()[i].Value) || plain(detail.To) != plain(m.Value) || rows[i].Actor != audit.Operator("op") {
-			t.Errorf("got %s by %v, want %s from %s to %s by the operator", rows[i].Detail, rows[i].Actor, m.Name, before.ListValues()[i].Value, m.Value)
+		if detail.Setting != m.Name || plain(detail.From) != plain(before.ListValues()[i].Value) ||
+			plain(detail.To) != plain(m.Value) || rows[i].Actor != audit.Operator("op") {
+			t.Errorf("got %s by %v, want %s from %s to %s by the operator", rows[i].Detail, rows[i].Actor, m.Name,
+				before.ListValues()[i].Value, m.Value)
 		}
 	}
 }
@@ -255,7 +259,10 @@ func TestSettingsOutOfTheirBoundsAreRefusedWhole(t *testing.T) {
 		{"approvalAllowlist", `[{"email":"ann@example.com","active":"yes"}]`},
 		{"approvalAllowlist", `[{"email":"ann@example.com","for":"ever"}]`},
 		{"approvalAllowlist", `[{"email":"ann@example.com"},{"email":"ANN@example.com"}]`},
-		{"approvalAllowlist", `[{"email":"ann@example.com","customerId":"x"},{"email":"ann@example.com","customerId":"x","active":false}]`},
+		{
+			"approvalAllowlist",
+			`[{"email":"ann@example.com","customerId":"x"},{"email":"ann@example.com","customerId":"x","active":false}]`,
+		},
 		{"approvalAllowlist", entries(501)},
 		{"ipAllowlist", `["0.0.0.0/0"]`},
 		{"ipAllowlist", `[null]`},
@@ -270,13 +277,17 @@ func TestSettingsOutOfTheirBoundsAreRefusedWhole(t *testing.T) {
 			t.Errorf("%s=%.80s: got %v, want %v on it", c.setting, c.value, err, fault.InvalidRequest)
 		}
 	}
-	if _, err := changeTo(t, db, o.ID, `{"autoRestoreFailedSwaps":true,"approvalquorum":2}`); !fault.HasCode(err, fault.UnknownField) {
+	if _, err := changeTo(
+		t, db, o.ID, `{"autoRestoreFailedSwaps":true,"approvalquorum":2}`,
+	); !fault.HasCode(err, fault.UnknownField) {
 		t.Errorf("got %v, want %v", err, fault.UnknownField)
 	}
 	if got := settingsOf(t, db, o.ID); shown(got) != shown(before) {
 		t.Errorf("got %s, want %s", shown(got), shown(before))
 	}
-	if s, err := changeTo(t, db, o.ID, `{"approvalAllowlist":`+entries(500)+`,"approvalQuorum":10,"swapFeeBps":1000}`); err != nil || len(s.ApprovalAllowlist) != 500 {
+	if s, err := changeTo(
+		t, db, o.ID, `{"approvalAllowlist":`+entries(500)+`,"approvalQuorum":10,"swapFeeBps":1000}`,
+	); err != nil || len(s.ApprovalAllowlist) != 500 {
 		t.Errorf("at the bounds: got %v, want it taken", err)
 	}
 }
@@ -296,7 +307,9 @@ func TestTheDatabaseKeepsTheBoundsOfSettings(t *testing.T) {
 		`approval_allowlist = '{}'`:              "organization_settings_allowlist_bounded",
 		`swappable_mint_ids = '{NULL}'`:          "organization_settings_mints_bounded",
 	} {
-		if _, err := super.Exec(t.Context(), `UPDATE organization_settings SET `+set+` WHERE org_id = $1`, o.ID); !pg.ViolatesConstraint(err, constraint) {
+		if _, err := super.Exec(
+			t.Context(), `UPDATE organization_settings SET `+set+` WHERE org_id = $1`, o.ID,
+		); !pg.ViolatesConstraint(err, constraint) {
 			t.Errorf("%s: got %v, want %s", set, err, constraint)
 		}
 	}

@@ -1,8 +1,6 @@
-// Package people are the persons of an organization and what their roles let
-// them do.
+// Package people stores the members of an organization and decides what their roles allow.
 //
-// What never happens here: a right that no role gives. What a crash leaves: a
-// person or none.
+// It never grants a right that no role gives. A crash leaves a complete member or none.
 package people
 
 import (
@@ -21,7 +19,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Role is what a person is to the organization. A person may have several.
+// Role is a role of a member in the organization. A member may have several.
 type Role string
 
 // The roles.
@@ -34,10 +32,10 @@ const (
 	Viewer    Role = "VIEWER"
 )
 
-// Permission is what a person wants to do.
+// Permission is an action that needs a role.
 type Permission string
 
-// The actions that need a role.
+// The permissions.
 const (
 	Approve           Permission = "APPROVE"  // approve or remove a withdrawal that waits for approval
 	Settings          Permission = "SETTINGS" // change thresholds
@@ -50,7 +48,7 @@ var rolesByPermission = map[Permission][]Role{
 	RequestWithdrawal: {Owner, Admin, Finance},
 }
 
-// Person is somebody of one organization.
+// Person is a member of one organization.
 type Person struct {
 	ID        string // usr_…
 	OrgID     string
@@ -60,26 +58,32 @@ type Person struct {
 	CreatedAt time.Time
 }
 
-// IsAllowed tells whether one of the person's roles allows the action.
+// IsAllowed reports whether one of the member's roles allows the action.
 func (p Person) IsAllowed(permission Permission) bool {
 	return slices.ContainsFunc(p.Roles, func(r Role) bool { return slices.Contains(rolesByPermission[permission], r) })
 }
 
-// Actor is the person in the audit log.
+// Actor returns the member as an actor of the audit log.
 func (p Person) Actor() audit.Actor { return audit.User(p.ID) }
 
-// AddPerson makes a person, in a transaction of the system. Errors: INVALID_REQUEST
-// for an e-mail or roles that cannot be, INVALID_STATE when the organization
-// has a person with that e-mail.
-func AddPerson(ctx context.Context, tx pg.Tx, actor audit.Actor, org, email, name string, roles ...Role) (Person, error) {
+// AddPerson creates a member, in a transaction of the system. Errors: INVALID_REQUEST for an
+// invalid e-mail or invalid roles, INVALID_STATE if the organization has a member with that e-mail.
+func AddPerson(
+	ctx context.Context, tx pg.Tx, actor audit.Actor, org, email, name string, roles ...Role,
+) (Person, error) {
 	email = strings.TrimSpace(email)
 	if !customer.PlainEmail(email) {
 		return Person{}, fault.New(fault.Invalid, fault.InvalidRequest,
-			"%+q has a character that looks like another one or is not shown. Nothing was written. Write the address in plain letters.", email).WithParam("email")
+			"%+q has a character that looks like another one or is not shown. Nothing was written. Write the address in plain letters.", email).
+			WithParam("email")
 	}
-	p := Person{ID: id.New("usr", tx.Now), OrgID: org, Email: customer.FoldEmail(email), Name: name, Roles: roles, CreatedAt: tx.Now}
+	p := Person{
+		ID: id.New("usr", tx.Now), OrgID: org, Email: customer.FoldEmail(email), Name: name, Roles: roles,
+		CreatedAt: tx.Now,
+	}
 	if atSign := strings.IndexByte(p.Email, '@'); atSign < 1 || atSign == len(p.Email)-1 {
-		return Person{}, fault.New(fault.Invalid, fault.InvalidRequest, "%q is not an e-mail address.", email).WithParam("email")
+		return Person{}, fault.New(fault.Invalid, fault.InvalidRequest, "%q is not an e-mail address.", email).
+			WithParam("email")
 	}
 	texts := make([]string, len(roles))
 	for i, r := range roles {
@@ -90,7 +94,9 @@ func AddPerson(ctx context.Context, tx pg.Tx, actor audit.Actor, org, email, nam
 		p.ID, p.OrgID, p.Email, p.Name, texts, p.CreatedAt)
 	switch {
 	case pg.ViolatesConstraint(err, "people_email_unique"):
-		return Person{}, fault.New(fault.Conflict, fault.InvalidState, "The organization has a person with the e-mail %s.", p.Email).WithParam("email")
+		return Person{}, fault.New(
+			fault.Conflict, fault.InvalidState, "The organization has a person with the e-mail %s.", p.Email,
+		).WithParam("email")
 	case pg.ViolatesConstraint(err, "people_roles_known"):
 		return Person{}, fault.New(fault.Invalid, fault.InvalidRequest,
 			"Give at least one role of OWNER, ADMIN, APPROVER, FINANCE, DEVELOPER and VIEWER.").WithParam("roles")
@@ -103,9 +109,8 @@ func AddPerson(ctx context.Context, tx pg.Tx, actor audit.Actor, org, email, nam
 	})
 }
 
-// ByEmail finds a person of the transaction's organization. A transaction of
-// the system sees several organizations, and finding two persons is an error.
-// Error: NOT_FOUND.
+// ByEmail finds a member of the transaction's organization. A transaction of the system sees
+// several organizations, and finding two members is an error. Error: NOT_FOUND.
 func ByEmail(ctx context.Context, tx pg.Tx, email string) (Person, error) {
 	notFound := fault.New(fault.NotFound, fault.CodeNotFound, "Nobody here has the e-mail %s.", email)
 	if email = strings.TrimSpace(email); !customer.PlainEmail(email) {
@@ -135,9 +140,11 @@ func scanPerson(row pgx.CollectableRow) (p Person, err error) {
 	return p, err
 }
 
-// ListByOrg are the people of an organization, by e-mail.
+// ListByOrg returns the members of an organization, ordered by e-mail.
 func ListByOrg(ctx context.Context, tx pg.Tx, org string) ([]Person, error) {
-	rows, err := tx.Query(ctx, `SELECT user_id, org_id, email, name, roles, created_at FROM people WHERE org_id = $1 ORDER BY email`, org)
+	rows, err := tx.Query(
+		ctx, `SELECT user_id, org_id, email, name, roles, created_at FROM people WHERE org_id = $1 ORDER BY email`, org,
+	)
 	if err != nil {
 		return nil, fmt.Errorf("list the people of %s: %w", org, err)
 	}

@@ -1,4 +1,4 @@
 package pg
 
-// OwnerPool is what steps of a migration run on, for tests.
+// OwnerPool opens the pool on which the steps of a migration run, for tests.
 var OwnerPool = ownerPool

@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	lockProbeInterval = 2 * time.Second // how often the connection of a held lock is asked whether it lives
-	lockProbeMax      = 5 * time.Second // how long its answer may take
+	lockProbeInterval = 2 * time.Second // how often the connection of a held lock is checked
+	lockProbeMax      = 5 * time.Second // how long the check may take
 )
 
-// Lock is a session's hold on a name. It is economy, not safety: it keeps two processes
-// from doing the same work twice, and a holder that was stopped and wakes up may go on
-// for moments after somebody else took over. What must not happen twice is prevented by
-// the rows themselves.
+// Lock is an advisory lock on a name, held by one session. It saves work and does not provide
+// safety: it keeps two processes from doing the same work twice. A holder that was stopped and
+// wakes up may go on for moments after another process took over. The rows themselves prevent what
+// must not happen twice.
 type Lock struct {
 	heldCtx   context.Context
 	cancel    context.CancelCauseFunc
@@ -27,12 +27,12 @@ type Lock struct {
 	watchDone chan struct{}
 }
 
-// ErrLockLost is the cause of the end of a Lock's context when its connection broke.
+// ErrLockLost is the cause with which a Lock's context ends when its connection broke.
 var ErrLockLost = errors.New("advisory lock lost with its connection")
 
-// AdvisoryLock takes the lock of that name in this database if nobody holds it; ok is
-// false when somebody does. The lock lives on a connection of its own and ends with
-// it, with Release, or with ctx.
+// AdvisoryLock takes the lock of that name in this database; ok is false if another session holds
+// it. The lock has a connection of its own. It ends with that connection, with Release, or with
+// ctx.
 func (db *DB) AdvisoryLock(ctx context.Context, name string) (lock *Lock, ok bool, err error) {
 	poolConf, err := db.poolConfig(1)
 	if err != nil {
@@ -61,20 +61,20 @@ func (db *DB) AdvisoryLock(ctx context.Context, name string) (lock *Lock, ok boo
 	return lock, true, nil
 }
 
-// Context ends when the lock does: with Release, with the context that AdvisoryLock was
-// given, or with the connection (the cause is then ErrLockLost). Work that the lock is
-// for runs under it.
+// Context returns the context of the lock. It ends with Release, with the context that AdvisoryLock
+// was given, or with the connection (the cause is then ErrLockLost). The work that the lock
+// protects runs under it.
 func (l *Lock) Context() context.Context { return l.heldCtx }
 
-// Release gives the lock back and closes its connection. It may be called again.
+// Release releases the lock and closes its connection. It may be called again.
 func (l *Lock) Release() {
 	l.cancel(context.Canceled)
 	<-l.watchDone
 }
 
-// watchConnection notices the end of the connection. Waiting for a notification that nobody sends
-// reads from it, so a closed one is seen at once; the probe finds one that is dead
-// without having been closed.
+// watchConnection notices the end of the connection. It waits for a notification that is never
+// sent: that reads from the connection, so a closed one shows at once. The probe finds a connection
+// that is dead without having been closed.
 func (l *Lock) watchConnection(ctx context.Context, conn *pgx.Conn) {
 	defer close(l.watchDone)
 	defer closeConn(conn)
@@ -104,11 +104,13 @@ func closeConn(conn *pgx.Conn) {
 	_ = conn.Close(ctx) // The server drops the session either way.
 }
 
-// LockShared holds a gate of that name open until the transaction ends, with any number of
-// others. Whoever acts on what he reads shares, before he reads; whoever changes it
-// takes it alone, with Exclude: then a change that has committed was seen by all that
-// commit after it, and what had not seen it has committed before. A gate comes before
-// every row that both sides lock.
+// LockShared takes the gate of that name in shared mode until the transaction ends. A gate is an
+// advisory lock of PostgreSQL that any number of transactions may share.
+//
+// A transaction that acts on what it reads takes the gate with LockShared before it reads. A
+// transaction that changes those rows takes it with LockExclusive. Every transaction that commits
+// after a committed change has then seen it, and every one that has not seen it has committed
+// before. A gate comes before every row that both sides lock.
 func LockShared(ctx context.Context, tx Tx, name string) error {
 	if _, err := tx.Exec(ctx, lockSharedSQL, lockKey("gate "+name)); err != nil {
 		return fmt.Errorf("share the gate %s: %w", name, err)
@@ -116,13 +118,14 @@ func LockShared(ctx context.Context, tx Tx, name string) error {
 	return nil
 }
 
-// QueueLockShared is Share as part of a batch: what is queued after it reads behind the
-// gate, for each statement of a transaction sees what committed before it began.
+// QueueLockShared adds LockShared to a batch. Statements queued after it read behind the gate,
+// because each statement of a transaction sees what committed before it began.
 func QueueLockShared(b *pgx.Batch, name string) { b.Queue(lockSharedSQL, lockKey("gate "+name)) }
 
 const lockSharedSQL = `SELECT pg_advisory_xact_lock_shared($1)`
 
-// LockExclusive takes a gate alone until the transaction ends: it waits for all who share it.
+// LockExclusive takes a gate exclusively until the transaction ends. It waits for all transactions
+// that share it.
 func LockExclusive(ctx context.Context, tx Tx, name string) error {
 	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, lockKey("gate "+name)); err != nil {
 		return fmt.Errorf("take the gate %s alone: %w", name, err)
@@ -130,7 +133,7 @@ func LockExclusive(ctx context.Context, tx Tx, name string) error {
 	return nil
 }
 
-// lockKey spreads names over the 64 bits that PostgreSQL has for them.
+// lockKey maps names to the 64 bits of PostgreSQL's advisory locks.
 func lockKey(name string) int64 {
 	sum := sha256.Sum256([]byte("coffer lock " + name))
 	return int64(binary.BigEndian.Uint64(sum[:8]))

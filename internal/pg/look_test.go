@@ -20,7 +20,9 @@ func TestALookReadsAndNothingElse(t *testing.T) {
 		})
 	}
 	for range 3 { // also with the plans of the first time
-		if err := look(`SELECT current_user::text, current_setting('transaction_read_only')`, &role, &mode); err != nil || role != "coffer_system" || mode != "on" {
+		if err := look(
+			`SELECT current_user::text, current_setting('transaction_read_only')`, &role, &mode,
+		); err != nil || role != "coffer_system" || mode != "on" {
 			t.Errorf("got %s, %s, %v, want coffer_system and on", role, mode, err)
 		}
 	}
@@ -30,7 +32,7 @@ func TestALookReadsAndNothingElse(t *testing.T) {
 	if err := look(`SELECT 1 / 0`, new(int)); err == nil {
 		t.Error("got no error of the statement")
 	}
-	// What failed leaves nothing behind for whoever has the connection next.
+	// A failed batch leaves nothing behind for the next user of the connection.
 	err := db.ReadOrg(t.Context(), "org_a", func(ctx context.Context, tx pg.Tx) error {
 		return tx.QueryRow(ctx, `SELECT current_user::text`).Scan(&role)
 	})

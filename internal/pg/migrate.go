@@ -14,31 +14,31 @@ import (
 )
 
 const (
-	// migrateLockMax is how long a step waits for a table. Whoever asks for the table
-	// meanwhile waits behind it, so it is well below what a statement of the service
-	// waits for a lock: a step that has to wait costs requests some seconds, never an
-	// error.
+	// migrateLockMax is how long a step waits for a table. Other transactions that want the table
+	// wait behind the step. The limit is therefore well below the lock timeout of the service's
+	// statements: a waiting step delays requests by some seconds and never makes them fail.
 	migrateLockMax = 3 * time.Second
-	// migratePause is between a step that gave up waiting and its next try, in which
-	// everybody else goes on.
+	// migratePause is the pause between a step that gave up waiting and its next try. Other
+	// transactions proceed in it.
 	migratePause = 2 * time.Second
-	// migrateWaitMax is how long a table may stay out of reach before the whole
-	// migration is given up, to be run again.
+	// migrateWaitMax is how long a table may stay locked before the whole migration gives up, to be
+	// run again.
 	migrateWaitMax = 10 * time.Minute
 )
 
-// Migrate brings the schema to what this program needs, as the owner (conf.OwnerURL),
-// and makes the login role of conf.URL a member of the three roles. It may run beside
-// services and in several processes at once, and may be cut off anywhere; the next run
-// continues.
+// Migrate brings the schema to the version that this program needs, as the owner (conf.OwnerURL).
+// It makes the login role of conf.URL a member of the three roles. It may run while services run
+// and in several processes at once. It may be cut off anywhere; the next run continues.
 func Migrate(ctx context.Context, conf Config) error {
 	return MigrateTo(ctx, conf, migrations.Latest())
 }
 
-// MigrateTo is Migrate as far as a version, for looking at an upgrade.
+// MigrateTo migrates to the given version, for tests of an upgrade.
 func MigrateTo(ctx context.Context, conf Config, version int64) error {
 	if conf.OwnerURL == "" {
-		return errors.New("the owner's database URL is empty: migrations need a postgres:// URL of the owner of the database")
+		return errors.New(
+			"the owner's database URL is empty: migrations need a postgres:// URL of the owner of the database",
+		)
 	}
 	login, err := pgx.ParseConfig(conf.URL)
 	if err != nil {
@@ -58,7 +58,7 @@ func MigrateTo(ctx context.Context, conf Config, version int64) error {
 	return forbidTemporary(ctx, pool, login.User)
 }
 
-// ownerPool is what steps run on.
+// ownerPool opens the pool on which the steps run.
 func ownerPool(ctx context.Context, conf Config) (*pgxpool.Pool, error) {
 	poolConf, err := pgxpool.ParseConfig(conf.OwnerURL)
 	if err != nil {
@@ -76,16 +76,16 @@ func ownerPool(ctx context.Context, conf Config) (*pgxpool.Pool, error) {
 	return pool, nil
 }
 
-// resetLockTimeout gives every step the patience that a migration has, whatever the one before
-// set for itself: a step that ends early leaves its settings with the connection, and a
-// later one would hold up the whole house with them.
+// resetLockTimeout gives every step the lock timeout of a migration, even if the step before set
+// another. A step that ends early leaves its settings on the connection, and a later step would
+// block the whole service with them.
 func resetLockTimeout(ctx context.Context, conn *pgx.Conn) (bool, error) {
 	_, err := conn.Exec(ctx, "RESET lock_timeout")
 	return err == nil, nil // a connection that cannot do that is replaced
 }
 
-// retryLocked runs steps again that could not get at a table in time. Each is a
-// transaction, or says of itself that it may be run again.
+// retryLocked repeats a step that could not lock a table in time. Each step is a transaction, or
+// declares itself that it may be run again.
 func retryLocked(ctx context.Context, step func() error) error {
 	deadline := time.Now().Add(migrateWaitMax)
 	for {
@@ -102,11 +102,11 @@ func retryLocked(ctx context.Context, step func() error) error {
 	}
 }
 
-// forbidTemporary takes away the right to make temporary tables, which nothing here needs
-// and which PostgreSQL gives to everybody: such a table is found before one of ours by
-// every function and query that names no schema. The right belongs to the database and is
-// in no dump of it, so each migration takes it away again. An owner of the tables alone
-// cannot; the functions of the schema say for themselves where they look.
+// forbidTemporary revokes the right to create temporary tables. Coffer needs none, and PostgreSQL
+// gives the right to every role. A function or query that names no schema finds a temporary table
+// before one of Coffer's. The right belongs to the database and is in no dump of it, so each
+// migration revokes it again. The owner of the tables alone cannot revoke it; the functions of the
+// schema therefore set their own search path.
 func forbidTemporary(ctx context.Context, pool *pgxpool.Pool, login string) error {
 	const tries = 5
 	roles := []string{"public", roleApp, roleSystem, roleReader, login}
@@ -134,7 +134,7 @@ func forbidTemporary(ctx context.Context, pool *pgxpool.Pool, login string) erro
 		if refused, ok := errors.AsType[*pgconn.PgError](err); !ok || refused.Code != "XX000" || try == tries {
 			return fmt.Errorf("take the right to temporary tables away: %w", err)
 		}
-		// Another migration of this database did the same at this moment.
+		// Another migration of this database revoked it at the same moment.
 	}
 }
 
@@ -158,14 +158,17 @@ func grantRoles(ctx context.Context, pool *pgxpool.Pool, login string) error {
 		}
 		name := pgx.Identifier{login}.Sanitize()
 		if !exists {
-			return fmt.Errorf("the role %s of the database URL does not exist: CREATE ROLE %s LOGIN NOINHERIT PASSWORD '...'", login, name)
+			return fmt.Errorf(
+				"the role %s of the database URL does not exist: CREATE ROLE %s LOGIN NOINHERIT PASSWORD '...'",
+				login, name,
+			)
 		}
 		if !missing {
 			return nil
 		}
 		grant := "GRANT " + roleApp + ", " + roleSystem + ", " + roleReader + " TO " + name
 		if version >= 160000 {
-			// Since 16 the grant, not the member, says whether privileges are inherited.
+			// Since version 16 the grant, not the member, decides whether privileges are inherited.
 			grant += " WITH INHERIT FALSE, SET TRUE"
 		}
 		_, err = pool.Exec(ctx, grant)

@@ -2,7 +2,7 @@ package pg
 
 import "testing"
 
-// Whoever waits behind a migration that waits is served before its own patience ends.
+// A statement that waits behind a waiting migration is served before its own lock timeout ends.
 func TestAMigrationIsLessPatientThanTheService(t *testing.T) {
 	t.Parallel()
 	if most := (Config{}).withDefaults().LockTimeout; 2*migrateLockMax >= most {

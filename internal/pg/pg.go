@@ -1,11 +1,14 @@
-// Package pg is the door to PostgreSQL: a pool, transactions that act for one
-// organization or for the system, row level security by role, migrations, and locks
-// that end with their connection.
+// Package pg gives access to PostgreSQL:
+//   - a pool
+//   - transactions that act for one organization or for the system
+//   - row level security by role
+//   - migrations
+//   - advisory locks that end with their connection
 //
-// What never happens here: a statement outside a role (the login role may do nothing
-// by itself), a COMMIT that is repeated, a start on a server that forgets what it has
-// acknowledged. What a crash leaves: whatever was committed, and nothing else. A
-// caller that was told ErrCommitUnknown does not know which, and must look.
+// It never runs a statement outside a role (the login role may do nothing by itself), never repeats
+// a COMMIT, and never starts on a server that forgets what it has acknowledged. A crash leaves
+// exactly what was committed. A caller that gets ErrCommitUnknown does not know whether its
+// transaction is, and must look.
 package pg
 
 import (
@@ -24,7 +27,7 @@ import (
 	"github.com/cofferpay/coffer/migrations"
 )
 
-// The three roles a transaction may act as. They are made by the first migration.
+// The three roles as which a transaction may act. The first migration creates them.
 const (
 	roleApp    = "coffer_app"
 	roleSystem = "coffer_system"
@@ -33,8 +36,7 @@ const (
 
 const versionMin = 15
 
-// Config says which database and how hard it may be used. Zero values mean the
-// defaults named below.
+// Config names the database and limits its use. A zero value means the default named at the field.
 type Config struct {
 	// URL is a postgres:// URL of the login role, which is a NOINHERIT member of the
 	// three roles and owns nothing.
@@ -68,7 +70,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// DB is one database. Safe for concurrent use.
+// DB is one database. It is safe for concurrent use.
 type DB struct {
 	pool  *pgxpool.Pool
 	conf  Config
@@ -81,16 +83,20 @@ type DB struct {
 	commitsUnknown atomic.Int64
 }
 
-// Counts are totals since Open.
+// Counts holds totals since Open.
 type Counts struct {
 	Deadlocks      int64 // transactions re-run after 40P01; each one is a bug in a lock order
 	Serializations int64 // transactions re-run after 40001
 	CommitsUnknown int64 // commits whose outcome the caller had to look up
 }
 
-// Open connects as the login role and refuses a database on which the program's
-// promises would not hold: a server too old or not durable, a proxy that pools
-// transactions, a login role with too many privileges, a schema behind the program.
+// Open connects as the login role. It refuses a database on which the program could not keep its
+// promises:
+//   - a server that is too old or not durable
+//   - a proxy that pools transactions
+//   - a login role with too many privileges
+//   - a schema behind the program
+//
 // The clock gives Tx.Now; it is asked once per transaction.
 func Open(ctx context.Context, conf Config, clock func() time.Time) (*DB, error) {
 	conf = conf.withDefaults()
@@ -125,13 +131,13 @@ func Open(ctx context.Context, conf Config, clock func() time.Time) (*DB, error)
 // Close waits for running transactions and closes every connection of the pool.
 func (db *DB) Close() { db.pool.Close() }
 
-// Clock is the clock that Open was given.
+// Clock returns the clock that Open was given.
 func (db *DB) Clock() func() time.Time { return db.clock }
 
-// Ping proves that a connection can be had and answers.
+// Ping proves that the pool has a connection and that the server answers.
 func (db *DB) Ping(ctx context.Context) error { return db.pool.Ping(ctx) }
 
-// Counts reads the counters.
+// Counts returns the counters.
 func (db *DB) Counts() Counts {
 	return Counts{
 		Deadlocks:      db.deadlocks.Load(),
@@ -140,11 +146,11 @@ func (db *DB) Counts() Counts {
 	}
 }
 
-// PoolStat is the state of the connection pool.
+// PoolStat returns the state of the connection pool.
 func (db *DB) PoolStat() *pgxpool.Stat { return db.pool.Stat() }
 
-// SystemPool opens another pool, every connection of which acts as coffer_system, for
-// a library that wants a pool of its own. The caller closes it.
+// SystemPool opens another pool whose connections all act as coffer_system, for a library that
+// wants a pool of its own. The caller closes it.
 func (db *DB) SystemPool(ctx context.Context, maxConns int) (*pgxpool.Pool, error) {
 	poolConf, err := db.poolConfig(maxConns)
 	if err != nil {
@@ -173,10 +179,10 @@ func (db *DB) poolConfig(maxConns int) (*pgxpool.Config, error) {
 	params["statement_timeout"] = formatMilliseconds(db.conf.StatementTimeout)
 	params["lock_timeout"] = formatMilliseconds(db.conf.LockTimeout)
 	params["idle_in_transaction_session_timeout"] = formatMilliseconds(db.conf.IdleTxTimeout)
-	// Where statistics are young, and through the policies of row level security, the
-	// planner takes short statements for dear ones and has them compiled: tens to hundreds
-	// of milliseconds of a processor, in every connection, for a statement that takes one.
-	// So it does where a plan may not read a table whole and has no index to take instead.
+	// With few statistics, and through the policies of row level security, the planner
+	// overestimates the cost of short statements and has them compiled. That takes tens to hundreds
+	// of milliseconds of a processor, in every connection, for a statement that takes one. The same
+	// happens where a plan may not scan a table and has no index to use instead.
 	params["jit"] = "off"
 	if params["application_name"] == "" {
 		params["application_name"] = "coffer"
@@ -193,8 +199,8 @@ func formatMilliseconds(d time.Duration) string { return fmt.Sprintf("%dms", d.M
 var errNotMigrated = errors.New("the database is not migrated: run the migrations with the owner's URL first")
 
 func checkServer(ctx context.Context, conn *pgx.Conn) error {
-	// A pooling proxy answers with a process id of its own invention. Session locks
-	// and the timeouts set at connect would belong to whoever comes next.
+	// A pooling proxy answers with a process id of its own invention. Session locks and the
+	// timeouts set at connect would belong to the next client of the connection.
 	var pid uint32
 	if err := conn.QueryRow(ctx, `SELECT pg_backend_pid()`).Scan(&pid); err != nil {
 		return fmt.Errorf("ask for the backend's process id: %w", err)
@@ -219,14 +225,15 @@ func checkServer(ctx context.Context, conn *pgx.Conn) error {
 		}
 		if value == "off" {
 			return fmt.Errorf("the server has %s = off and may forget money it has acknowledged: "+
-				"set %s = on (postgresql.conf, ALTER SYSTEM, ALTER DATABASE or ALTER ROLE) and reload", setting, setting)
+				"set %s = on (postgresql.conf, ALTER SYSTEM, ALTER DATABASE or ALTER ROLE) and reload", setting,
+				setting)
 		}
 	}
 	return nil
 }
 
-// checkLogin refuses a login role that could see past row level security, or one that
-// could not become what a transaction needs.
+// checkLogin refuses a login role that bypasses row level security, and one that cannot take the
+// roles of a transaction.
 func checkLogin(ctx context.Context, conn *pgx.Conn) error {
 	var login string
 	var bypasses bool
@@ -239,7 +246,7 @@ func checkLogin(ctx context.Context, conn *pgx.Conn) error {
 		return fmt.Errorf("the role %s of the database URL bypasses row level security: "+
 			"use a plain login role (CREATE ROLE coffer LOGIN NOINHERIT PASSWORD '...')", login)
 	}
-	// Since 16 a membership may allow to grant a role and not to take it on.
+	// Since version 16 a membership may allow granting a role without allowing to take it.
 	rows, err := conn.Query(ctx, `
 		SELECT rolname,
 			pg_has_role(session_user, oid, CASE WHEN current_setting('server_version_num')::int < 160000 THEN 'MEMBER' ELSE 'SET' END),
@@ -255,7 +262,10 @@ func checkLogin(ctx context.Context, conn *pgx.Conn) error {
 		found++
 		switch {
 		case !member:
-			return fmt.Errorf("the role %s of the database URL is no member of %s: run the migrations, or GRANT %s TO %s", login, name, name, login)
+			return fmt.Errorf(
+				"the role %s of the database URL is no member of %s: run the migrations, or GRANT %s TO %s",
+				login, name, name, login,
+			)
 		case inherits:
 			return fmt.Errorf("the role %s of the database URL inherits %s and would act without choosing a role: "+
 				"use a role of its own that is NOINHERIT and not the owner", login, name)
@@ -271,39 +281,46 @@ func checkLogin(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// checkSchema refuses a schema older than this program (a newer one is what a rolling
-// upgrade looks like).
+// checkSchema refuses a schema older than this program. It accepts a newer one, as a rolling
+// upgrade has it.
 func checkSchema(ctx context.Context, conn *pgx.Conn) error {
-	return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{BeginQuery: "begin read only; set local role " + roleReader}, func(tx pgx.Tx) error {
-		// Each step by itself: numbers of two branches may cross, and then the highest
-		// says nothing of one that came later with a lower number.
-		var missing []int64
-		err := tx.QueryRow(ctx, `
+	return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{BeginQuery: "begin read only; set local role " + roleReader},
+		func(tx pgx.Tx) error {
+			// It checks each step by itself. The numbers of two branches may cross, and then the
+			// highest number does not prove that a step with a lower number, which came later, was
+			// applied.
+			var missing []int64
+			err := tx.QueryRow(ctx, `
 			SELECT coalesce(array_agg(n ORDER BY n), '{}') FROM unnest($1::bigint[]) AS n
 			WHERE NOT EXISTS (SELECT FROM goose_db_version WHERE version_id = n AND is_applied)`, migrations.Versions()).Scan(&missing)
-		if refused, ok := errors.AsType[*pgconn.PgError](err); ok && (refused.Code == "42P01" || refused.Code == "42501") {
-			return errNotMigrated // No such table, or not yet granted.
-		}
-		if err != nil {
-			return fmt.Errorf("ask for the schema's version: %w", err)
-		}
-		if len(missing) > 0 {
-			return fmt.Errorf("the schema lacks steps that this program needs (%v): run the migrations", missing)
-		}
-		return nil
+			if refused, ok := errors.AsType[*pgconn.PgError](err); ok &&
+				(refused.Code == "42P01" || refused.Code == "42501") {
+				return errNotMigrated // The table is missing or not yet granted.
+			}
+			if err != nil {
+				return fmt.Errorf("ask for the schema's version: %w", err)
+			}
+			if len(missing) > 0 {
+				return fmt.Errorf("the schema lacks steps that this program needs (%v): run the migrations", missing)
+			}
+			return nil
+		})
+}
+
+// useUTC makes the driver return times in UTC, independent of the machine's time zone.
+func useUTC(conn *pgx.Conn) {
+	times := &pgtype.Type{
+		Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC},
+	}
+	conn.TypeMap().RegisterType(times)
+	conn.TypeMap().RegisterType(&pgtype.Type{
+		Name: "_timestamptz", OID: pgtype.TimestamptzArrayOID, Codec: &pgtype.ArrayCodec{ElementType: times},
 	})
 }
 
-// useUTC makes times come back in UTC whatever zone the machine is in.
-func useUTC(conn *pgx.Conn) {
-	times := &pgtype.Type{Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC}}
-	conn.TypeMap().RegisterType(times)
-	conn.TypeMap().RegisterType(&pgtype.Type{Name: "_timestamptz", OID: pgtype.TimestamptzArrayOID, Codec: &pgtype.ArrayCodec{ElementType: times}})
-}
-
-// isOrgID keeps the organization's id harmless inside the statement that opens a
-// transaction, which is sent as text to save a round trip. Ids are ours and look like
-// this; anything else is a mistake of the caller.
+// isOrgID reports whether an organization's id is harmless inside the statement that opens a
+// transaction. That statement is sent as text to save a round trip. Coffer makes the ids and they
+// look like this; any other text is a mistake of the caller.
 func isOrgID(org string) bool {
 	if org == "" || len(org) > 64 {
 		return false

@@ -33,7 +33,9 @@ func TestOpenRefusesAServerThatForgets(t *testing.T) {
 	t.Run("for this database", func(t *testing.T) {
 		t.Parallel()
 		d := pgtest.NewDatabase(t)
-		if _, err := connect(t, d.SuperURL).Exec(t.Context(), `ALTER DATABASE `+d.Name+` SET synchronous_commit = off`); err != nil {
+		if _, err := connect(t, d.SuperURL).Exec(
+			t.Context(), `ALTER DATABASE `+d.Name+` SET synchronous_commit = off`,
+		); err != nil {
 			t.Fatal(err)
 		}
 		_, err := pg.Open(t.Context(), pg.Config{URL: d.URL}, time.Now)
@@ -100,7 +102,9 @@ func TestOpenRefusesAnOlderSchemaAndAcceptsANewerOne(t *testing.T) {
 	t.Parallel()
 	d := pgtest.NewDatabase(t)
 	super := connect(t, d.SuperURL)
-	if _, err := super.Exec(t.Context(), `INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, true)`); err != nil {
+	if _, err := super.Exec(
+		t.Context(), `INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, true)`,
+	); err != nil {
 		t.Fatal(err)
 	}
 	pgtest.Open(t, d, time.Now)
@@ -128,7 +132,8 @@ func TestMigrateMayRunAnywhereAtOnce(t *testing.T) {
 	if _, err := super.Exec(ctx, `CREATE DATABASE second OWNER `+local.Owner); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pg.Open(ctx, pg.Config{URL: cluster.URL("")}, time.Now); err == nil || !strings.Contains(err.Error(), "not migrated") {
+	if _, err := pg.Open(ctx, pg.Config{URL: cluster.URL("")}, time.Now); err == nil ||
+		!strings.Contains(err.Error(), "not migrated") {
 		t.Errorf("before: got %v, want that it is not migrated", err)
 	}
 	// Two databases of one cluster share its roles; two processes share a database.
@@ -210,7 +215,8 @@ func TestEveryTableOfAnOrganizationIsBehindItsPolicies(t *testing.T) {
 		}
 		tables++
 		if !forced || !fenced {
-			t.Errorf("%s: got row level security %v, reading by app.org %v, want both: call coffer_tenant", name, forced, fenced)
+			t.Errorf("%s: got row level security %v, reading by app.org %v, want both: call coffer_tenant", name,
+				forced, fenced)
 		}
 	}
 	if err := rows.Err(); err != nil {
@@ -365,7 +371,7 @@ func TestTheSystemPoolActsAsTheSystem(t *testing.T) {
 	}
 }
 
-// A server compiles dear statements when nobody says otherwise.
+// A server compiles expensive statements by default.
 func TestNoStatementOfTheProgramIsCompiledFirst(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.StartCluster(t, map[string]string{"jit": "on", "jit_above_cost": "0"})

@@ -8,38 +8,38 @@ import (
 	"time"
 )
 
-// ErrShareExhausted is the answer to a caller whose share of the connections stayed in use by
-// its own other requests: the request has not begun anything in the database.
+// ErrShareExhausted is returned if other requests of the same caller used its whole share of the
+// connections for too long. The request has not begun any work in the database.
 var ErrShareExhausted = errors.New("the caller's share of the connections is in use")
 
-// callerShares are how many connections each caller has at a time: one place each. They hold
-// for each process alone, as the pool does.
+// callerShares holds each caller's share of the connections, with one slot per connection. The
+// shares apply to one process, as the pool does.
 type callerShares struct {
 	mu       sync.Mutex
 	byCaller map[string]chan struct{}
 }
 
-// shareSize is a caller's share of so many connections: half of them less one. Transfers
-// are written together, on two connections of an organization at most, beside its
-// share; whatever the size, one caller leaves some to the others.
+// shareSize returns a caller's share of that many connections: half of them less one. Transfers are
+// written in groups, on at most two more connections of an organization. In every size of pool, one
+// caller leaves connections to the others.
 func shareSize(conns int) int { return max(1, conns/2-1) }
 
-// shareTurn is one request of a caller that has a share.
+// shareTurn is one request of a caller with a share.
 type shareTurn struct {
 	slots   chan struct{}
 	waitMax time.Duration
-	begun   atomic.Bool // it has had a connection
+	begun   atomic.Bool // the request has had a connection
 }
 
 type shareKey struct{}
 
-// WithShare is a context of one request of a caller. Its transactions take their connection
-// out of the caller's share, and wait while the share is in use: the first of them for
-// patience at most, and then it is ErrShareExhausted. Later ones wait as long as the context
-// lasts, because what the request did before cannot be taken back.
+// WithShare returns a context for one request of a caller. Its transactions take their connections
+// from the caller's share, and wait while the share is in use. The first transaction waits at most
+// waitMax and then fails with ErrShareExhausted. Later ones wait as long as the context lasts,
+// because what the request did before cannot be undone.
 //
-// A transaction takes its place in the share before its connection and has it no longer
-// than that, so a request that waits for something else delays no other.
+// A transaction takes its slot of the share before its connection and holds it no longer than the
+// connection. A request that waits for something else therefore delays no other.
 func (db *DB) WithShare(ctx context.Context, caller string, waitMax time.Duration) context.Context {
 	db.shares.mu.Lock()
 	defer db.shares.mu.Unlock()
@@ -54,8 +54,7 @@ func (db *DB) WithShare(ctx context.Context, caller string, waitMax time.Duratio
 	return context.WithValue(ctx, shareKey{}, &shareTurn{slots: slots, waitMax: waitMax})
 }
 
-// acquireSlot waits for a place in the share that a context has, if it has one. done gives it
-// back.
+// acquireSlot waits for a slot of the context's share, if it has one. release gives it back.
 func acquireSlot(ctx context.Context) (release func(), err error) {
 	t, _ := ctx.Value(shareKey{}).(*shareTurn)
 	if t == nil {
@@ -68,7 +67,7 @@ func acquireSlot(ctx context.Context) (release func(), err error) {
 		return release, nil
 	default:
 	}
-	var late <-chan time.Time // never, once it has begun
+	var late <-chan time.Time // stays nil, and so never fires, once the request has begun
 	if !t.begun.Load() {
 		timer := time.NewTimer(t.waitMax)
 		defer timer.Stop()

@@ -26,7 +26,9 @@ func TestACallerHasItsShareOfTheConnectionsAndNoMore(t *testing.T) {
 			return db.ReadOrg(ctx, "org_a", func(context.Context, pg.Tx) error { return nil })
 		},
 		"twice": func(ctx context.Context) error {
-			return db.InOrgPipelined(ctx, "org_a", func(*pgx.Batch) {}, func(context.Context, pg.Tx, *pgx.Batch) error { return nil })
+			return db.InOrgPipelined(ctx, "org_a", func(*pgx.Batch) {}, func(context.Context, pg.Tx, *pgx.Batch) error {
+				return nil
+			})
 		},
 		"look": func(ctx context.Context) error { return db.ReadSystemBatch(ctx, func(*pgx.Batch) {}) },
 	}
@@ -83,7 +85,7 @@ func TestACallerHasItsShareOfTheConnectionsAndNoMore(t *testing.T) {
 			t.Errorf("begun: got %v, want its turn", err)
 		}
 	}
-	// All places were given back.
+	// All slots were given back.
 	for range share + 1 {
 		for name, way := range ways {
 			if err := way(late); err != nil {

@@ -14,32 +14,34 @@ import (
 	"github.com/cofferpay/coffer/internal/trace"
 )
 
-// The COMMIT that goes along with other statements is prepared under a name that ends
-// in its word, so that whoever watches the wire sees it go by.
+// The COMMIT that is sent with other statements is prepared under a name that ends in "commit", so
+// that an observer of the connection can recognize it.
 const (
 	commitName = "write and commit"
 	commitSQL  = "commit"
 )
 
-// actAsOrgSQL is what follows the begin. Plans are kept and go by the indexes: a session keeps
-// the plans that it made when there was little, and a plan for just the arrays of this
-// statement looks cheaper than one for ten of each, and making it costs more than the
-// look-ups.
+// actAsOrgSQL follows the begin. It makes plans generic and index-based, for two reasons. A session
+// keeps the plans that it made while there was little data. A plan for just the arrays of this
+// statement looks cheaper than one for ten of each, and making it costs more than the look-ups.
 const actAsOrgSQL = `SELECT set_config('role', '` + roleApp + `', true), set_config('app.org', $1, true),
 	set_config('enable_seqscan', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true)`
 
-// InOrgPipelined is InOrg in two round trips, for what is called often and is small: its
-// statements find what they need by a key and are planned once a session. look queues
-// what is to be looked up, which is sent with the begin; write sees it answered,
-// decides, and queues what is to be written, which is sent with the COMMIT. A write that
-// queues nothing ends the transaction, and nothing was written.
+// InOrgPipelined does what InOrg does in two round trips. It is for small functions that are called
+// often, whose statements use a key and are planned once per session. queueReads queues the reads,
+// which are sent with the begin. decide runs once they are answered, decides, and queues the
+// writes, which are sent with the COMMIT. If decide queues nothing, the transaction ends and
+// nothing is written.
 //
-// Both may run more than once, as fn of InOrg may. The statements that are sent with
-// the COMMIT have no functions that hear their answers: these might come after it. Once
-// they were sent the caller's impatience no longer counts. A refusal of any of them, or
-// of the COMMIT, proves that nothing was committed; when no answer comes the error
-// wraps ErrCommitUnknown and nothing is run again.
-func (db *DB) InOrgPipelined(ctx context.Context, org string, queueReads func(b *pgx.Batch), decide func(ctx context.Context, tx Tx, b *pgx.Batch) error) (err error) {
+// Both functions may run more than once, as the function of InOrg may. The statements sent with the
+// COMMIT must have no functions that receive their answers, because these might run after it. Once
+// they are sent, the caller's context no longer ends the wait. A refusal of any of them, or of the
+// COMMIT, proves that nothing was committed. If no answer comes, the error wraps ErrCommitUnknown
+// and nothing is run again.
+func (db *DB) InOrgPipelined(
+	ctx context.Context, org string, queueReads func(b *pgx.Batch),
+	decide func(ctx context.Context, tx Tx, b *pgx.Batch) error,
+) (err error) {
 	if ctx.Value(insideKey{}) != nil {
 		panic("pg: a transaction was opened inside a transaction")
 	}
@@ -51,8 +53,12 @@ func (db *DB) InOrgPipelined(ctx context.Context, org string, queueReads func(b 
 	return withReason(retryTx(ctx, func() (error, bool) { return db.runPipelined(ctx, org, queueReads, decide) }), true)
 }
 
-// runPipelined is one attempt; again says that nothing happened and another may be made.
-func (db *DB) runPipelined(ctx context.Context, org string, queueReads func(b *pgx.Batch), decide func(ctx context.Context, tx Tx, b *pgx.Batch) error) (err error, canRetry bool) {
+// runPipelined makes one attempt. canRetry says that nothing happened and that another attempt may
+// be made.
+func (db *DB) runPipelined(
+	ctx context.Context, org string, queueReads func(b *pgx.Batch),
+	decide func(ctx context.Context, tx Tx, b *pgx.Batch) error,
+) (err error, canRetry bool) {
 	release, err := acquireSlot(ctx)
 	if err != nil {
 		return fmt.Errorf("begin: %w", err), false
@@ -74,7 +80,8 @@ func (db *DB) runPipelined(ctx context.Context, org string, queueReads func(b *p
 	begun := conn.SendBatch(ctx, b)
 	if err := begun.Close(); err != nil {
 		refused, isPgErr := errors.AsType[*pgconn.PgError](err)
-		return err, db.countRetry(err) || isPgErr && strings.HasPrefix(refused.Code, "57P") || !isPgErr && conn.Conn().IsClosed() && ctx.Err() == nil
+		return err, db.countRetry(err) || isPgErr && strings.HasPrefix(refused.Code, "57P") ||
+			!isPgErr && conn.Conn().IsClosed() && ctx.Err() == nil
 	}
 
 	rows := &pgx.Batch{}
@@ -106,13 +113,13 @@ func (db *DB) runPipelined(ctx context.Context, org string, queueReads func(b *p
 	}
 }
 
-// releaseConn ends what is left of a transaction, so that the connection goes back clean
-// or not at all.
+// releaseConn ends a transaction that is still open, so that the connection returns to the pool
+// clean or not at all.
 func (db *DB) releaseConn(ctx context.Context, conn *pgxpool.Conn) {
 	if c := conn.Conn(); !c.IsClosed() && c.PgConn().TxStatus() != 'I' {
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackMax)
 		defer cancel()
 		_, _ = c.Exec(clean, "rollback")
 	}
-	conn.Release() // closes one that is still in a transaction
+	conn.Release() // closes a connection that is still in a transaction
 }

@@ -16,7 +16,9 @@ import (
 const insertNote = `INSERT INTO notes (org_id, id, body) VALUES ($1, $2, $3)`
 
 // both runs a transaction of two round trips for org_a that finds notes and writes one.
-func both(ctx context.Context, db *pg.DB, write func(ctx context.Context, tx pg.Tx, b *pgx.Batch) error) (found []string, err error) {
+func both(
+	ctx context.Context, db *pg.DB, write func(ctx context.Context, tx pg.Tx, b *pgx.Batch) error,
+) (found []string, err error) {
 	err = db.InOrgPipelined(ctx, "org_a", func(b *pgx.Batch) {
 		b.Queue(`SELECT id FROM notes ORDER BY id`).Query(func(rows pgx.Rows) (err error) {
 			found, err = pgx.CollectRows(rows, pgx.RowTo[string])
@@ -135,7 +137,8 @@ func TestARefusalOfRowsOrOfTheirCommitIsKnownToHaveRolledBack(t *testing.T) {
 		return nil
 	})
 	if err != nil || runs != 2 || db.Counts().Serializations != 1 {
-		t.Errorf("got %v after %d runs, %d counted, want it written by the second", err, runs, db.Counts().Serializations)
+		t.Errorf("got %v after %d runs, %d counted, want it written by the second", err, runs,
+			db.Counts().Serializations)
 	}
 }
 

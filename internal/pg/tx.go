@@ -21,17 +21,17 @@ const (
 	rollbackMax = 5 * time.Second      // how long a ROLLBACK may be waited for
 )
 
-// ErrCommitUnknown is returned when COMMIT was sent and its answer never came: the
-// transaction is either wholly there or wholly absent. It was not run again. The
-// caller looks at the rows, by the key that makes its request idempotent.
+// ErrCommitUnknown is returned when COMMIT was sent and its answer never came. The transaction is
+// either completely applied or not at all, and was not run again. The caller looks at the rows, by
+// the key that makes its request idempotent.
 var ErrCommitUnknown = errors.New("commit: outcome unknown")
 
-// Tx is a running transaction and its moment. A function that takes one writes and
-// never commits, calls nothing but SQL, and may be run twice.
+// Tx is a running transaction and its time. A function that receives a Tx never commits it, calls
+// nothing but SQL, and may be run twice.
 type Tx struct {
 	pgx.Tx
-	// Now is the time of this transaction: UTC, whole microseconds, so that what is
-	// written is exactly what is read back.
+	// Now is the time of this transaction, in UTC and whole microseconds, so that a value reads
+	// back exactly as it was written.
 	Now time.Time
 }
 
@@ -47,39 +47,39 @@ func (Tx) Rollback(context.Context) error {
 
 // InOrg runs fn in a transaction that sees and writes the rows of one organization.
 //
-// fn may run more than once: a deadlock or a serialization failure before COMMIT rolls
-// back and starts again. Its error, or its panic, rolls back and reaches the caller. An
-// error of COMMIT is never answered by running fn again; unless the server said that it
-// rolled back, it wraps ErrCommitUnknown.
+// fn may run more than once: a deadlock or a serialization failure before COMMIT rolls back and
+// starts again. An error or a panic of fn rolls back and reaches the caller. An error of COMMIT
+// never runs fn again; unless the server said that it rolled back, the error wraps
+// ErrCommitUnknown.
 func (db *DB) InOrg(ctx context.Context, org string, fn func(context.Context, Tx) error) error {
 	return db.runTx(ctx, "begin isolation level read committed read write"+orgRoleSQL(org), true, fn)
 }
 
-// InSystem is InOrg across all organizations.
+// InSystem does what InOrg does, across all organizations.
 func (db *DB) InSystem(ctx context.Context, fn func(context.Context, Tx) error) error {
 	return db.runTx(ctx, "begin isolation level read committed read write; set local role "+roleSystem, true, fn)
 }
 
-// ReadOrg is InOrg for reading; a write is an error.
+// ReadOrg does what InOrg does, for reading only; a write is an error.
 func (db *DB) ReadOrg(ctx context.Context, org string, fn func(context.Context, Tx) error) error {
 	return db.runTx(ctx, "begin isolation level read committed read only"+orgRoleSQL(org), false, fn)
 }
 
-// ReadSystem is InSystem for reading; a write is an error.
+// ReadSystem does what InSystem does, for reading only; a write is an error.
 func (db *DB) ReadSystem(ctx context.Context, fn func(context.Context, Tx) error) error {
 	return db.runTx(ctx, "begin isolation level read committed read only; set local role "+roleSystem, false, fn)
 }
 
-// Snapshot reads everything as of one moment, across organizations, with time for long
-// statements: what it sees adds up.
+// Snapshot reads across organizations as of one moment, so the rows are consistent with each other.
+// It leaves time for long statements.
 func (db *DB) Snapshot(ctx context.Context, fn func(context.Context, Tx) error) error {
 	return db.runTx(ctx, "begin isolation level repeatable read read only; set local role "+roleReader+
 		"; set local statement_timeout = '"+formatMilliseconds(db.conf.SnapshotTimeout)+"'", false, fn)
 }
 
-// SnapshotOrg reads an organization's rows as of one moment, with time for long
-// statements. What fn has handed on cannot be taken back, so it is never run again:
-// an error that would be a reason to is the caller's.
+// SnapshotOrg reads an organization's rows as of one moment, with time for long statements. fn is
+// never run again, because what it has passed on cannot be taken back. The caller gets the error
+// that would otherwise cause a retry.
 func (db *DB) SnapshotOrg(ctx context.Context, org string, fn func(context.Context, Tx) error) error {
 	long := formatMilliseconds(db.conf.SnapshotTimeout)
 	ran := false
@@ -94,10 +94,10 @@ func (db *DB) SnapshotOrg(ctx context.Context, org string, fn func(context.Conte
 		})
 }
 
-// Planned are the arguments of a statement that is planned for just these values, if it
-// has any that decide which index is the right one. PostgreSQL plans a statement that it
-// has met several times for any values: by that plan it would look for a chain on which an
-// organization has nothing among all that it has on the chains that it uses.
+// Planned returns the arguments of a statement. If forValues is true, PostgreSQL plans the
+// statement for just these values, because they decide which index is the right one. PostgreSQL
+// plans a statement that it has met several times for any values. By such a plan it would look for
+// a chain on which an organization has nothing among all rows of the chains that it uses.
 func Planned(forValues bool, args []any) []any {
 	if !forValues {
 		return args
@@ -105,10 +105,12 @@ func Planned(forValues bool, args []any) []any {
 	return append([]any{pgx.QueryExecModeCacheDescribe}, args...)
 }
 
-// ForEachRow hands on the rows of a query one by one, so that a result of any length takes
-// the memory of one row. The first error of fn ends it and is returned; the
-// connection is given up then, rather than read to the end.
-func ForEachRow[T any](ctx context.Context, tx Tx, sql string, args []any, scan pgx.RowToFunc[T], fn func(T) error) error {
+// ForEachRow passes the rows of a query to fn one by one, so that a result of any length takes the
+// memory of one row. The first error of fn ends the query and is returned. The connection is then
+// closed instead of read to the end.
+func ForEachRow[T any](
+	ctx context.Context, tx Tx, sql string, args []any, scan pgx.RowToFunc[T], fn func(T) error,
+) error {
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
 	rows, err := tx.Query(reading, sql, args...)
@@ -140,8 +142,8 @@ type insideKey struct{}
 
 func (db *DB) runTx(ctx context.Context, begin string, writes bool, fn func(context.Context, Tx) error) (err error) {
 	if ctx.Value(insideKey{}) != nil {
-		// It would wait for a second connection while holding the first, and the two
-		// could wait for each other's rows for ever.
+		// The inner transaction would wait for a second connection while holding the first, and the
+		// two could wait for each other's rows without end.
 		panic("pg: a transaction was opened inside a transaction")
 	}
 	ctx, span := trace.StartChild(ctx, "transaction")
@@ -149,7 +151,7 @@ func (db *DB) runTx(ctx context.Context, begin string, writes bool, fn func(cont
 	return withReason(retryTx(ctx, func() (error, bool) { return db.runAttempt(ctx, begin, writes, fn) }), writes)
 }
 
-// retryTx makes attempts until one tells that another would be no better.
+// retryTx repeats runOnce until it succeeds or says that another attempt is useless.
 func retryTx(ctx context.Context, runOnce func() (err error, canRetry bool)) error {
 	for attempt := 1; ; attempt++ {
 		err, canRetry := runOnce()
@@ -165,8 +167,11 @@ func retryTx(ctx context.Context, runOnce func() (err error, canRetry bool)) err
 	}
 }
 
-// runAttempt is one attempt; again says that nothing happened and another may be made.
-func (db *DB) runAttempt(ctx context.Context, begin string, writes bool, fn func(context.Context, Tx) error) (err error, canRetry bool) {
+// runAttempt makes one attempt. canRetry says that nothing happened and that another attempt may be
+// made.
+func (db *DB) runAttempt(
+	ctx context.Context, begin string, writes bool, fn func(context.Context, Tx) error,
+) (err error, canRetry bool) {
 	release, err := acquireSlot(ctx)
 	if err != nil {
 		return fmt.Errorf("begin: %w", err), false
@@ -181,7 +186,8 @@ func (db *DB) runAttempt(ctx context.Context, begin string, writes bool, fn func
 		if ended {
 			return
 		}
-		// fn failed, panicked or left its goroutine. The connection goes back clean or not at all.
+		// fn failed, panicked or ended its goroutine. The connection returns to the pool clean or
+		// not at all.
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackMax)
 		defer cancel()
 		_ = tx.Rollback(clean)
@@ -199,7 +205,8 @@ func (db *DB) runAttempt(ctx context.Context, begin string, writes bool, fn func
 		return errors.New("commit: the connection was lost before"), false
 	}
 
-	// From here the caller's impatience must not turn a commit into a riddle.
+	// From here on, the end of the caller's context must not make the outcome of the commit
+	// unknown.
 	ended = true
 	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitMax)
 	defer cancel()
@@ -215,9 +222,9 @@ func (db *DB) runAttempt(ctx context.Context, begin string, writes bool, fn func
 	}
 }
 
-// isBeginRetryable tells of an error before the first statement whether another attempt may
-// be made: nothing ran yet, so a connection that a restarting server has closed is no
-// reason to fail (57P is its farewell). What else it refuses it will refuse again.
+// isBeginRetryable reports whether another attempt may follow an error before the first statement.
+// No statement ran yet, so a connection that a restarting server has closed (57P) is no reason to
+// fail. Any other refusal of the server would come again.
 func isBeginRetryable(err error) bool {
 	refused, isPgErr := errors.AsType[*pgconn.PgError](err)
 	return !isPgErr || strings.HasPrefix(refused.Code, "57P")
@@ -239,11 +246,11 @@ func (db *DB) countRetry(err error) bool {
 	return false
 }
 
-// isRolledBack reports that an error of COMMIT proves that nothing was committed: the
-// server answered ROLLBACK, or it refused with an ordinary ERROR. A FATAL may come after
-// the commit record was written (a shutdown while waiting for a standby), so it proves
-// nothing. Nor does pgconn.SafeToRetry: pgx 5.12 answers true when the connection closed
-// after the statement was sent, because it notices on the second read.
+// isRolledBack reports whether an error of COMMIT proves that nothing was committed: the server
+// answered ROLLBACK, or it refused with an ordinary ERROR. A FATAL may come after the commit record
+// was written (a shutdown while waiting for a standby), so it proves nothing. Nor does
+// pgconn.SafeToRetry: pgx 5.12 answers true when the connection closed after the statement was
+// sent, because it notices on the second read.
 func isRolledBack(err error) bool {
 	if errors.Is(err, pgx.ErrTxCommitRollback) {
 		return true
@@ -252,7 +259,7 @@ func isRolledBack(err error) bool {
 	return ok && refused.SeverityUnlocalized == "ERROR"
 }
 
-// ViolatesConstraint reports that err is the refusal of the named constraint or unique index.
+// ViolatesConstraint reports whether err is the refusal of the named constraint or unique index.
 func ViolatesConstraint(err error, constraint string) bool {
 	refused, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && len(refused.Code) == 5 && refused.Code[:2] == "23" && refused.ConstraintName == constraint

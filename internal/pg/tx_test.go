@@ -19,7 +19,8 @@ import (
 func TestEachKindOfTransactionActsAsItsRole(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	inOrg := func(run func(context.Context, string, func(context.Context, pg.Tx) error) error) func(context.Context, func(context.Context, pg.Tx) error) error {
+	inOrg := func(run func(context.Context, string, func(context.Context, pg.Tx) error) error) func(context.Context,
+		func(context.Context, pg.Tx) error) error {
 		return func(ctx context.Context, fn func(context.Context, pg.Tx) error) error { return run(ctx, "org_1", fn) }
 	}
 	for _, c := range []struct {
@@ -66,7 +67,9 @@ func TestATransactionSeesOneOrganizationOnly(t *testing.T) {
 		return n, err
 	}
 	for _, org := range []string{"org_a", "org_b"} {
-		if err := db.InOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error { return write(ctx, tx, org, "1") }); err != nil {
+		if err := db.InOrg(
+			ctx, org, func(ctx context.Context, tx pg.Tx) error { return write(ctx, tx, org, "1") },
+		); err != nil {
 			t.Fatalf("write as %s: %v", org, err)
 		}
 	}
@@ -130,7 +133,9 @@ func TestATransactionSeesOneOrganizationOnly(t *testing.T) {
 		}
 	})
 	t.Run("the system and the reader see all", func(t *testing.T) {
-		for _, run := range []func(context.Context, func(context.Context, pg.Tx) error) error{db.InSystem, db.ReadSystem, db.Snapshot} {
+		for _, run := range []func(context.Context, func(context.Context, pg.Tx) error) error{
+			db.InSystem, db.ReadSystem, db.Snapshot,
+		} {
 			err := run(ctx, func(ctx context.Context, tx pg.Tx) error {
 				if n, err := count(ctx, tx); n != 2 || err != nil {
 					t.Errorf("got %d, %v, want 2", n, err)
@@ -156,7 +161,8 @@ func TestATransactionSeesOneOrganizationOnly(t *testing.T) {
 	t.Run("the next transaction on the connection is clean", func(t *testing.T) {
 		err := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 			var org string
-			if err := tx.QueryRow(ctx, `SELECT coalesce(current_setting('app.org', true), '')`).Scan(&org); org != "" || err != nil {
+			if err := tx.QueryRow(ctx, `SELECT coalesce(current_setting('app.org', true), '')`).Scan(&org); org != "" ||
+				err != nil {
 				t.Errorf("got app.org %q, %v, want none", org, err)
 			}
 			return nil
@@ -405,7 +411,9 @@ func TestNowIsWhatIsReadBack(t *testing.T) {
 		}
 		var back time.Time
 		var all []time.Time
-		if err := tx.QueryRow(ctx, `SELECT $1::timestamptz, ARRAY[$1::timestamptz]`, tx.Now).Scan(&back, &all); err != nil {
+		if err := tx.QueryRow(
+			ctx, `SELECT $1::timestamptz, ARRAY[$1::timestamptz]`, tx.Now,
+		).Scan(&back, &all); err != nil {
 			return err
 		}
 		if back != want || len(all) != 1 || all[0] != want {
@@ -449,7 +457,8 @@ func TestASavepointKeepsTheRest(t *testing.T) {
 			_, err := inner.Exec(ctx, `INSERT INTO notes (org_id, id) VALUES ('org_a', '1')`)
 			return err
 		})
-		if !pg.ViolatesConstraint(err, "notes_pkey") || pg.ViolatesConstraint(err, "another") || pg.ViolatesConstraint(nil, "notes_pkey") {
+		if !pg.ViolatesConstraint(err, "notes_pkey") || pg.ViolatesConstraint(err, "another") ||
+			pg.ViolatesConstraint(nil, "notes_pkey") {
 			t.Errorf("got %v, want a violation of notes_pkey", err)
 		}
 		_, err = tx.Exec(ctx, `INSERT INTO notes (org_id, id) VALUES ('org_a', '2')`)
@@ -556,13 +565,14 @@ func TestRowsAreHandedOnUntilSomebodyHasEnough(t *testing.T) {
 	sum, most := 0, 0
 	for _, stop := range []int{0, 1, 3} {
 		err := db.SnapshotOrg(ctx, "org_1", func(ctx context.Context, tx pg.Tx) error {
-			// Longer than anybody would read to its end; the server makes it as it goes.
-			return pg.ForEachRow(ctx, tx, `SELECT generate_series(1, CASE WHEN $1 = 0 THEN 1000 ELSE 1000000000 END)`, []any{stop}, pgx.RowTo[int], func(n int) error {
-				if sum, most = sum+n, max(most, n); stop != 0 && n == stop {
-					return enough
-				}
-				return nil
-			})
+			// Too long to read to its end; the server generates it on the way.
+			return pg.ForEachRow(ctx, tx, `SELECT generate_series(1, CASE WHEN $1 = 0 THEN 1000 ELSE 1000000000 END)`,
+				[]any{stop}, pgx.RowTo[int], func(n int) error {
+					if sum, most = sum+n, max(most, n); stop != 0 && n == stop {
+						return enough
+					}
+					return nil
+				})
 		})
 		if want := map[bool]error{true: nil, false: enough}[stop == 0]; !errors.Is(err, want) {
 			t.Errorf("until %d: got %v, want %v", stop, err, want)

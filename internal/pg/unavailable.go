@@ -9,22 +9,21 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// UnavailableError says that the database did not do its work for a reason that passes:
-// no connection was free, the disk is full, the server takes no writes. The transaction
-// that got it did not commit.
+// UnavailableError says that the database refused its work for a reason that passes: no connection
+// was free, the disk is full, or the server takes no writes. The transaction did not commit.
 type UnavailableError struct {
 	Reason string // for a caller: the end of a sentence that begins with "The database"
 	err    error
 }
 
-// Error is the error that the reason was found in.
+// Error returns the text of the wrapped error.
 func (e *UnavailableError) Error() string { return e.err.Error() }
 
-// Unwrap is the error that the reason was found in.
+// Unwrap returns the wrapped error.
 func (e *UnavailableError) Unwrap() error { return e.err }
 
-// withReason gives an error of a transaction its reason, if it is one that passes. An
-// unknown outcome of a COMMIT keeps its own name.
+// withReason wraps an error of a transaction in an UnavailableError if its reason passes. It leaves
+// ErrCommitUnknown as it is.
 func withReason(err error, writes bool) error {
 	if err == nil || errors.Is(err, ErrCommitUnknown) {
 		return err
@@ -35,7 +34,7 @@ func withReason(err error, writes bool) error {
 	return err
 }
 
-// reasons are what passes, by SQLSTATE or by its class.
+// reasons lists the reasons that pass, by SQLSTATE or by its class.
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
 var reasons = map[string]string{
 	"53100": "has no space left on its disk",
@@ -77,11 +76,11 @@ func transientReason(err error, writes bool) string {
 	return ""
 }
 
-// errNoConnection marks an error of the pool when the caller's time ended before it had a
-// connection that answers.
+// errNoConnection marks an error of the pool if the caller's time ended before it had a working
+// connection.
 var errNoConnection = errors.New("no connection in time")
 
-// markNoConnection marks err if the caller's time ended.
+// markNoConnection marks err with errNoConnection if the caller's time ended.
 func markNoConnection(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
@@ -89,16 +88,16 @@ func markNoConnection(ctx context.Context, err error) error {
 	return errors.Join(errNoConnection, err)
 }
 
-// spilledRows are more than a function's rows may hold in the smallest work_mem, so that they
-// need space on the disk.
+// spilledRows is more than a function's rows may hold in the smallest work_mem, so that they need
+// space on the disk.
 const spilledRows = 10_000
 
-// CheckWrites proves that the database takes writes: a transaction that writes to the
-// log, which its COMMIT brings to the disk and to the standbys that it waits for, and rows
-// that need space beside the tables. It leaves no row, and waits for none.
+// CheckWrites proves that the database takes writes. It runs a transaction that writes to the log,
+// which COMMIT flushes to the disk and to the standbys that it waits for, and rows that need
+// temporary disk space. It leaves no row and waits for none.
 //
-// A statement that changes a row proves less: a full disk takes it as long as a page and
-// the log have room.
+// A statement that changes a row would prove less: a full disk accepts it as long as a page and the
+// log have room.
 func (db *DB) CheckWrites(ctx context.Context) error {
 	return db.InSystem(ctx, func(ctx context.Context, tx Tx) error {
 		b := &pgx.Batch{}
@@ -109,14 +108,14 @@ func (db *DB) CheckWrites(ctx context.Context) error {
 	})
 }
 
-// checkWritesMax is how long CheckWrites may take when Writable asks.
+// checkWritesMax is how long CheckWrites may take in WritableCheck.
 const checkWritesMax = 3 * time.Second
 
-// WritableCheck is CheckWrites, at most once in every. One call asks for all that come
-// meanwhile. Safe for concurrent use.
+// WritableCheck returns a function that runs CheckWrites at most once per interval. Concurrent
+// callers share one check. It is safe for concurrent use.
 func (db *DB) WritableCheck(interval time.Duration) func(ctx context.Context) error {
 	var (
-		turn      = make(chan struct{}, 1) // who has it may ask
+		turn      = make(chan struct{}, 1) // its holder may run the check
 		checkedAt time.Time
 		lastErr   error
 	)
@@ -128,7 +127,7 @@ func (db *DB) WritableCheck(interval time.Duration) func(ctx context.Context) er
 			return errors.New("the database has not answered to a write in time")
 		}
 		if checkedAt.IsZero() || time.Since(checkedAt) >= interval {
-			// What is found holds for others, too, so it is no matter that this caller leaves.
+			// The result serves other callers too, so the check goes on if this caller leaves.
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkWritesMax)
 			lastErr = db.CheckWrites(ctx)
 			cancel()
@@ -138,7 +137,7 @@ func (db *DB) WritableCheck(interval time.Duration) func(ctx context.Context) er
 	}
 }
 
-// UnavailableReason is the reason of an UnavailableError in an error, or "".
+// UnavailableReason returns the reason of an UnavailableError in err, or "".
 func UnavailableReason(err error) string {
 	var passing *UnavailableError
 	if errors.Is(err, ErrCommitUnknown) || !errors.As(err, &passing) {

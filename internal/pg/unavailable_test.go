@@ -38,11 +38,13 @@ func TestWhatPassesHasItsReason(t *testing.T) {
 		"55P03": "in the way", "57014": "too long", "57P01": "stopping or starting", "25006": "takes no writes",
 		"23505": "", "42501": "", "P0001": "", "XX001": "",
 	} {
-		if got := pg.UnavailableReason(write(t.Context(), db, raise(state))); want == "" && got != "" || !strings.Contains(got, want) {
+		if got := pg.UnavailableReason(write(t.Context(), db, raise(state))); want == "" && got != "" ||
+			!strings.Contains(got, want) {
 			t.Errorf("%s: got the reason %q, want %q in it", state, got, want)
 		}
 	}
-	trip := db.InOrgPipelined(t.Context(), "org_a", func(b *pgx.Batch) { b.Queue(raise("53100")) }, func(context.Context, pg.Tx, *pgx.Batch) error { return nil })
+	trip := db.InOrgPipelined(t.Context(), "org_a", func(b *pgx.Batch) { b.Queue(raise("53100")) },
+		func(context.Context, pg.Tx, *pgx.Batch) error { return nil })
 	if pg.UnavailableReason(trip) == "" {
 		t.Errorf("in two trips: got %v, want a reason", trip)
 	}
@@ -130,7 +132,9 @@ func TestCheckWritesNeedsSpaceOnTheDisk(t *testing.T) {
 		t.Fatalf("got %v, want a database that takes writes", err)
 	}
 	// Nothing may be written beside the tables, as on a disk that is full.
-	if _, err := pgtest.OwnerPool(t, db).Exec(t.Context(), "ALTER DATABASE "+d.Name+" SET temp_file_limit = 0"); err != nil {
+	if _, err := pgtest.OwnerPool(t, db).Exec(
+		t.Context(), "ALTER DATABASE "+d.Name+" SET temp_file_limit = 0",
+	); err != nil {
 		t.Fatal(err)
 	}
 	full := pgtest.Open(t, d, time.Now)
@@ -166,7 +170,9 @@ func TestAStandbyIsUnavailableForWrites(t *testing.T) {
 	if err := db.ReadSystem(t.Context(), func(context.Context, pg.Tx) error { return nil }); err != nil {
 		t.Errorf("a read: got %v, want an answer", err)
 	}
-	for name, err := range map[string]error{"a write": write(t.Context(), db, `SELECT 1`), "the check": db.CheckWrites(t.Context())} {
+	for name, err := range map[string]error{
+		"a write": write(t.Context(), db, `SELECT 1`), "the check": db.CheckWrites(t.Context()),
+	} {
 		if !strings.Contains(pg.UnavailableReason(err), "takes no writes") {
 			t.Errorf("%s: got %v and the reason %q, want that it takes no writes", name, err, pg.UnavailableReason(err))
 		}

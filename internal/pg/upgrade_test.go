@@ -17,8 +17,8 @@ import (
 	"github.com/cofferpay/coffer/migrations"
 )
 
-// A live house is upgraded under its service: the step that cannot get at a table
-// stands aside, lets everybody pass, and comes back.
+// An installation is upgraded while its service runs. A step that cannot lock a table steps back,
+// lets other transactions pass, and tries again.
 func TestAMigrationThatHasToWaitStandsAsideAndComesBack(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -38,7 +38,9 @@ func TestAMigrationThatHasToWaitStandsAsideAndComesBack(t *testing.T) {
 	migrated := make(chan error, 1)
 	go func() { migrated <- pg.Migrate(context.WithoutCancel(ctx), conf) }()
 	waits := func() (waits bool) {
-		err := watcher.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'goose_db_version'::regclass AND NOT granted)`).Scan(&waits)
+		err := watcher.QueryRow(
+			ctx, `SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'goose_db_version'::regclass AND NOT granted)`,
+		).Scan(&waits)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +67,9 @@ func TestAMigrationThatHasToWaitStandsAsideAndComesBack(t *testing.T) {
 
 	// Migrations only add, so a program goes on with a schema that is newer than it is:
 	// that is what an upgrade looks like between its first and its last process.
-	if _, err := reader.Exec(ctx, `INSERT INTO goose_db_version (version_id, is_applied) VALUES ($1, true)`, migrations.Latest()+1); err != nil {
+	if _, err := reader.Exec(
+		ctx, `INSERT INTO goose_db_version (version_id, is_applied) VALUES ($1, true)`, migrations.Latest()+1,
+	); err != nil {
 		t.Fatal(err)
 	}
 	if db, err = pg.Open(ctx, conf, time.Now); err != nil {
@@ -74,8 +78,8 @@ func TestAMigrationThatHasToWaitStandsAsideAndComesBack(t *testing.T) {
 	db.Close()
 }
 
-// Numbers of two branches may cross: a step that comes with a lower number than the
-// newest that a house has is missed, and brought.
+// Numbers of two branches may cross. A step with a lower number than the newest applied one is
+// reported as missing, and applied.
 func TestAStepThatCameLateIsMissedAndBrought(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -84,14 +88,15 @@ func TestAStepThatCameLateIsMissedAndBrought(t *testing.T) {
 	if err := pg.Migrate(ctx, conf); err != nil {
 		t.Fatal(err)
 	}
-	// As a house that never had a step before the newest: the one that makes the tables,
-	// which cannot be done twice.
+	// Like an installation that lacks an old step: the one that creates the tables, which cannot be
+	// applied twice.
 	const late = 1
 	super := connect(t, cluster.SuperURL(local.Database))
 	if _, err := super.Exec(ctx, `DELETE FROM goose_db_version WHERE version_id = $1`, late); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pg.Open(ctx, conf, time.Now); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("([%d])", late)) {
+	if _, err := pg.Open(ctx, conf, time.Now); err == nil ||
+		!strings.Contains(err.Error(), fmt.Sprintf("([%d])", late)) {
 		t.Errorf("got %v, want it to miss step %d", err, late)
 	}
 	// The step itself is there, so that it is tried is all that can be seen.
@@ -100,8 +105,8 @@ func TestAStepThatCameLateIsMissedAndBrought(t *testing.T) {
 	}
 }
 
-// A step that sets its own patience and breaks off leaves the setting with its
-// connection; whatever is run there next has the migration's again.
+// A step that sets its own lock timeout and breaks off leaves the setting on its connection. The
+// next step there has the migration's timeout again.
 func TestNoStepInheritsThePatienceOfAnother(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

@@ -14,9 +14,9 @@ import (
 	"github.com/cofferpay/coffer/internal/seal"
 )
 
-// AnswerStore keeps what providers said, with their own words, sealed: what counts is
-// read from the sealed part alone, so nobody who writes the database makes an answer
-// up, changes one, or gives an old one a new date.
+// AnswerStore stores the providers' answers with their original text, sealed. Only the sealed part
+// counts. A party that can write the database can therefore not invent an answer, change one, or
+// give an old one a new date.
 type AnswerStore struct {
 	DB   *pg.DB
 	Seal *seal.Keyset
@@ -32,17 +32,17 @@ type sealedAnswer struct {
 const (
 	answerPrefix = "ans"
 	rawBytesMax  = 512 << 10
-	clockSkewMax = time.Minute // of another process that keeps answers
+	clockSkewMax = time.Minute // of another process that stores answers
 )
 
 func answerBinding(answerID string) seal.Binding {
 	return seal.Binding{Kind: "risk_answer", ID: answerID}
 }
 
-// storeAnswer writes an answer and gives it its id.
+// storeAnswer writes an answer and sets its id.
 func (a *AnswerStore) storeAnswer(ctx context.Context, s Subject, v *Verdict) error {
 	raw := v.Raw
-	if !json.Valid(raw) { // what is no JSON is kept as a text
+	if !json.Valid(raw) { // text that is not JSON is stored as a string
 		raw, _ = json.Marshal(string(raw)) // never fails on a string
 	}
 	if len(raw) > rawBytesMax {
@@ -58,7 +58,8 @@ func (a *AnswerStore) storeAnswer(ctx context.Context, s Subject, v *Verdict) er
 		if err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, `INSERT INTO risk_answers (answer_id, provider, chain, address, given_at, sealed, kept_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+		_, err = tx.Exec(ctx,
+			`INSERT INTO risk_answers (answer_id, provider, chain, address, given_at, sealed, kept_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
 			v.AnswerID, v.Provider, string(s.Chain), CanonicalAddress(string(s.Address)), v.GivenAt, sealed, tx.Now)
 		if err != nil {
 			return fmt.Errorf("keep an answer of %s: %w", v.Provider, err)
@@ -67,9 +68,11 @@ func (a *AnswerStore) storeAnswer(ctx context.Context, s Subject, v *Verdict) er
 	})
 }
 
-// findLatest is the newest answer of a provider about an address that was given after a
-// moment. It is the whole answer of then, its time included.
-func (a *AnswerStore) findLatest(ctx context.Context, provider string, s Subject, oldest time.Time) (v Verdict, ok bool, err error) {
+// findLatest returns a provider's newest answer about an address that was given after a moment. It
+// is the complete original answer, its time included.
+func (a *AnswerStore) findLatest(
+	ctx context.Context, provider string, s Subject, oldest time.Time,
+) (v Verdict, ok bool, err error) {
 	var answerID string
 	var sealed []byte
 	err = a.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
@@ -89,7 +92,8 @@ func (a *AnswerStore) findLatest(ctx context.Context, provider string, s Subject
 		return v, false, err
 	}
 	v = stored.Verdict
-	if v.Provider != provider || stored.Subject.Chain != s.Chain || CanonicalAddress(string(stored.Subject.Address)) != CanonicalAddress(string(s.Address)) {
+	if v.Provider != provider || stored.Subject.Chain != s.Chain ||
+		CanonicalAddress(string(stored.Subject.Address)) != CanonicalAddress(string(s.Address)) {
 		return Verdict{}, false, fmt.Errorf("answer %s is of another address", answerID)
 	}
 	if !v.GivenAt.After(oldest) || v.GivenAt.After(oldest.Add(answerAgeMax)) {
@@ -102,7 +106,7 @@ func (a *AnswerStore) findLatest(ctx context.Context, provider string, s Subject
 	return v, true, nil
 }
 
-// answerAgeMax bounds how long any answer may be used again, and the future.
+// answerAgeMax bounds how long any answer may be reused, and how far in the future its time may be.
 const answerAgeMax = 30*24*time.Hour + clockSkewMax
 
 func (a *AnswerStore) unsealAnswer(answerID string, sealed []byte) (stored sealedAnswer, err error) {
@@ -117,8 +121,8 @@ func (a *AnswerStore) unsealAnswer(answerID string, sealed []byte) (stored seale
 	return stored, nil
 }
 
-// LoadRaw is a provider's own words of an answer that was kept. Error: pgx.ErrNoRows when
-// there is none.
+// LoadRaw returns a provider's original text of a stored answer. Error: pgx.ErrNoRows if there is
+// none.
 func (a *AnswerStore) LoadRaw(ctx context.Context, answerID string) (json.RawMessage, error) {
 	var sealed []byte
 	err := a.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {

@@ -11,24 +11,24 @@ import (
 	"github.com/cofferpay/coffer/internal/price"
 )
 
-// UnknownTreatment is what a verdict means of which the severity is not known.
+// UnknownTreatment says how a verdict with an unknown severity counts.
 type UnknownTreatment string
 
-// The treatments. Fresh addresses are often unknown to providers, so LOW can be
-// chosen knowingly.
+// The treatments. Providers often do not know fresh addresses, so an operator may choose LOW
+// deliberately.
 const (
-	TreatUnknownAsHold UnknownTreatment = "HOLD" // as if nobody had answered
+	TreatUnknownAsHold UnknownTreatment = "HOLD" // like a missing answer
 	TreatUnknownAsLow  UnknownTreatment = "LOW"
 )
 
-// Answer is what came of asking: a verdict, or why there is none. With both, those
-// who answered said what the verdict says and it is not enough.
+// Answer is the result of a screening: a verdict, or why there is none. With both, the verdict has
+// what some providers answered, which is not enough.
 type Answer struct {
 	Verdict     *Verdict `json:"verdict"`
 	Unavailable string   `json:"unavailable,omitempty"`
 }
 
-// NewAnswer keeps what a Screener returned.
+// NewAnswer stores what a Screener returned.
 func NewAnswer(v Verdict, err error) *Answer {
 	a := &Answer{}
 	if err != nil {
@@ -40,7 +40,7 @@ func NewAnswer(v Verdict, err error) *Answer {
 	return a
 }
 
-// The ways in which an answer counts.
+// The results of comparing an answer with a threshold.
 type comparison int
 
 const (
@@ -49,8 +49,8 @@ const (
 	aboveThreshold
 )
 
-// compareWith compares an answer with a threshold. What is known to be above counts
-// although others did not answer; within counts only when nothing is missing.
+// compareWith compares an answer with a threshold. A known severity above it counts even if other
+// providers did not answer. A severity within it counts only if no answer is missing.
 func (a *Answer) compareWith(threshold Severity, t UnknownTreatment) comparison {
 	v := a.Verdict
 	switch {
@@ -70,24 +70,24 @@ func (a *Answer) compareWith(threshold Severity, t UnknownTreatment) comparison 
 	return withinThreshold
 }
 
-// IsComplete tells whether those who had to answer did, be it that they know nothing.
+// IsComplete reports whether the required providers answered, even if they do not know the address.
 func (a *Answer) IsComplete() bool {
 	return a.Unavailable == "" && a.Verdict != nil && a.Verdict.validate() == nil
 }
 
-// Exceeds tells whether what is known is above a threshold, for whoever looks and does not
-// decide. False is not a pass: nothing may be known.
+// Exceeds reports whether the known severity is above a threshold, for display and not for a
+// decision. False does not mean passed: the severity may be unknown.
 func (a *Answer) Exceeds(threshold Severity, t UnknownTreatment) bool {
 	return a.compareWith(threshold, t) == aboveThreshold
 }
 
-// Quote is the price that a decision was made by.
+// Quote is the price behind a decision.
 type Quote struct {
 	USD        money.USD        `json:"usd"` // for one whole token
 	Source     string           `json:"source"`
-	QuotedAt   time.Time        `json:"at"` // when it was the price, by its source
+	QuotedAt   time.Time        `json:"at"` // the time of the price, by its source
 	AgeMax     time.Duration    `json:"ageMax"`
-	Components []QuoteComponent `json:"of,omitempty"` // those that it is the median of
+	Components []QuoteComponent `json:"of,omitempty"` // the prices of which it is the median
 }
 
 // QuoteComponent is one of several sources of a price.
@@ -97,7 +97,7 @@ type QuoteComponent struct {
 	QuotedAt time.Time `json:"at"`
 }
 
-// NewQuote keeps a price for a decision, with how old it may be.
+// NewQuote converts a price for a decision, with its maximum age.
 func NewQuote(q price.Quote, ageMax time.Duration) *Quote {
 	out := &Quote{USD: q.Price, Source: q.Source, QuotedAt: q.QuotedAt.UTC(), AgeMax: ageMax}
 	for _, o := range q.Components {
@@ -106,10 +106,10 @@ func NewQuote(q price.Quote, ageMax time.Duration) *Quote {
 	return out
 }
 
-// priceSkewMax is how far in the future a price's clock may be.
+// priceSkewMax is how far in the future the time of a price may be.
 const priceSkewMax = time.Minute
 
-// usdValue is what an amount is worth; ok is false when nothing says so that counts.
+// usdValue returns the dollar value of an amount; ok is false if there is no valid price.
 func (q *Quote) usdValue(a money.Amount, decimals int, now time.Time) (v money.USD, ok bool) {
 	if q == nil || q.USD == (money.USD{}) || now.Sub(q.QuotedAt) > q.AgeMax || q.QuotedAt.Sub(now) > priceSkewMax {
 		return v, false
@@ -118,61 +118,63 @@ func (q *Quote) usdValue(a money.Amount, decimals int, now time.Time) (v money.U
 	return v, err == nil
 }
 
-// DepositCase is all that is known when it is decided about a final deposit. It is
-// kept with the decision, and decides the same whenever it is read again.
+// DepositCase holds all facts of a decision about a final deposit. It is stored with the decision,
+// and gives the same decision whenever it is read again.
 type DepositCase struct {
 	Subject Subject `json:"subject"`
-	// Senders are all of several who sent it; the subject's address is "" then.
+	// Senders lists the senders of a deposit with several; the subject's address is "" then.
 	Senders  []chain.Address `json:"senders,omitempty"`
 	Decimals int             `json:"decimals"` // of the mint
-	// Flagged says that it was flagged before: it is never decided again.
+	// Flagged says that the deposit was flagged before: it is never decided again.
 	Flagged bool `json:"flagged"`
 
 	SeverityThreshold *Severity        `json:"severityThreshold"`
 	USDThreshold      *money.USD       `json:"usdThreshold"`
 	UnknownAs         UnknownTreatment `json:"unknownSeverityTreatment"`
-	// SanctionsFloor has lists looked at below the threshold in dollars as well.
+	// SanctionsFloor screens against the lists below the threshold in dollars as well.
 	SanctionsFloor bool `json:"sanctionsFloor"`
 
-	Price        *Quote `json:"price"` // nil: there is none
+	Price        *Quote `json:"price"` // nil if there is none
 	PriceMissing string `json:"priceMissing,omitempty"`
 
-	Lists  *Answer `json:"lists"`  // of the lists of sanctions; nil: not asked
+	Lists  *Answer `json:"lists"`  // of the sanctions lists; nil: not asked
 	Answer *Answer `json:"answer"` // of the providers; nil: not asked
 
 	Now          time.Time     `json:"now"`
-	WaitingSince time.Time     `json:"since"` // when it began to wait for a decision
+	WaitingSince time.Time     `json:"since"` // when the deposit began to wait for a decision
 	Grace        time.Duration `json:"grace"` // how long it may wait for an answer
 }
 
-// DepositOutcome is what follows for a deposit.
+// DepositOutcome is the consequence for a deposit.
 type DepositOutcome string
 
 // The outcomes of a deposit.
 const (
-	Credit          DepositOutcome = "CREDIT"
-	ScreenLists     DepositOutcome = "ASK_LISTS" // ask the lists, put what they say into Lists and decide again
-	ScreenProviders DepositOutcome = "ASK"       // ask the providers, put what they say into Answer and decide again
-	RetryLater      DepositOutcome = "WAIT"      // no answer: ask again later
+	Credit DepositOutcome = "CREDIT"
+	// Ask the lists, put their answer into Lists and decide again.
+	ScreenLists DepositOutcome = "ASK_LISTS"
+	// Ask the providers, put their answer into Answer and decide again.
+	ScreenProviders DepositOutcome = "ASK"
+	RetryLater      DepositOutcome = "WAIT" // no answer: ask again later
 	Flag            DepositOutcome = "FLAG"
-	LeaveFlagged    DepositOutcome = "LEAVE" // flagged before: people decide
+	LeaveFlagged    DepositOutcome = "LEAVE" // flagged before: a person decides
 )
 
-// Status is how the screening stands, as the API tells it.
+// Status is the state of a screening in the API.
 type Status string
 
 // The statuses.
 const (
 	StatusPending       Status = "PENDING"
 	StatusNotConfigured Status = "NOT_CONFIGURED"
-	StatusSkipped       Status = "SKIPPED" // the rules ask nobody about it
+	StatusSkipped       Status = "SKIPPED" // the rules require no screening
 	StatusPassed        Status = "PASSED"
 	StatusFlagged       Status = "FLAGGED"
 	StatusBlocked       Status = "BLOCKED"
 	StatusUnavailable   Status = "UNAVAILABLE"
 )
 
-// Why a decision is as it is.
+// The reasons of a decision.
 const (
 	ReasonNotConfigured  = "NOT_CONFIGURED"
 	ReasonBelowThreshold = "BELOW_USD_THRESHOLD"
@@ -190,7 +192,7 @@ const (
 	PriceNotNeeded = "NOT_NEEDED"
 )
 
-// DepositDecision is what was decided, and why.
+// DepositDecision is a decision with its reason.
 type DepositDecision struct {
 	Outcome DepositOutcome `json:"outcome"`
 	Status  Status         `json:"status"`
@@ -198,13 +200,13 @@ type DepositDecision struct {
 	// RiskOfFunds is set with FLAG: the severity, or UNKNOWN.
 	RiskOfFunds Severity `json:"riskOfFunds,omitempty"`
 	Price       string   `json:"price"`
-	Value       string   `json:"usdValue,omitempty"` // exact dollars, when the price was used
-	// Verdict is the one that decided, nil when none did.
+	Value       string   `json:"usdValue,omitempty"` // exact dollars, if the price was used
+	// Verdict is the verdict that decided, or nil.
 	Verdict *Verdict `json:"verdict"`
 }
 
-// DecideDeposit is the rule for deposits, in its order. It is pure: the caller asks
-// whom it says, adds the answer and calls it again. Rules RISK-1 to RISK-5.
+// DecideDeposit applies the rules for deposits, in their order. It is pure: the caller asks the
+// providers that the outcome names, adds the answer and calls it again. Rules RISK-1 to RISK-5.
 func DecideDeposit(c DepositCase) DepositDecision {
 	d := DepositDecision{Price: PriceNotNeeded}
 	if c.Flagged {
@@ -240,13 +242,13 @@ func (c DepositCase) decideByAnswer(a *Answer, d DepositDecision, passed Status,
 	case aboveThreshold:
 		d.RiskOfFunds = a.Verdict.Severity
 		if a.Verdict.Severity == Unknown {
-			d.RiskOfFunds = Low // as the treatment has it
+			d.RiskOfFunds = Low // by the treatment
 		}
 		return d.withResult(Flag, StatusFlagged, ReasonAbove)
 	case withinThreshold:
 		return d.withResult(Credit, passed, reason)
 	}
-	// Nobody will ever say more about a sender whom the chain does not name.
+	// No later answer will come about a sender that the chain does not name.
 	if c.Now.Sub(c.WaitingSince) < c.Grace && (c.Subject.Address != "" || len(c.Senders) > 0) {
 		return d.withResult(RetryLater, StatusUnavailable, ReasonUnavailable)
 	}
@@ -259,27 +261,26 @@ func (d DepositDecision) withResult(o DepositOutcome, s Status, reason string) D
 	return d
 }
 
-// WithdrawalThreshold is what holds where an organization has set nothing: what is
-// SEVERE is blocked.
+// WithdrawalThreshold applies if an organization has set no threshold: SEVERE is blocked.
 const WithdrawalThreshold = High
 
-// WithdrawalCase is all that is known when a destination is looked at, when a
-// withdrawal is requested and again when it is approved.
+// WithdrawalCase holds all facts of a decision about a destination, at the request of a withdrawal
+// and again at its approval.
 type WithdrawalCase struct {
 	Subject Subject `json:"subject"`
 	// Configured says that this installation has providers.
 	Configured bool `json:"configured"`
-	// Threshold is the organization's own; nil: WithdrawalThreshold.
+	// Threshold is the organization's own threshold; nil means WithdrawalThreshold.
 	Threshold *Severity        `json:"withdrawSeverityThreshold"`
 	UnknownAs UnknownTreatment `json:"unknownSeverityTreatment"`
 	Answer    *Answer          `json:"answer"` // nil: not asked
 	Now       time.Time        `json:"now"`
 }
 
-// WithdrawalOutcome is what follows for a withdrawal from the gate of risk.
+// WithdrawalOutcome is the consequence for a withdrawal from the risk gate.
 type WithdrawalOutcome string
 
-// The outcomes of the gate.
+// The outcomes of the risk gate.
 const (
 	Pass              WithdrawalOutcome = "PASS"
 	ScreenDestination WithdrawalOutcome = "ASK"   // ask the providers and decide again
@@ -287,18 +288,18 @@ const (
 	Block             WithdrawalOutcome = "BLOCK" // 451
 )
 
-// WithdrawalDecision is what the gate of risk says, and why.
+// WithdrawalDecision is the decision of the risk gate, with its reason.
 type WithdrawalDecision struct {
 	Outcome   WithdrawalOutcome `json:"outcome"`
 	Status    Status            `json:"status"`
 	Reason    string            `json:"reason"`
-	Threshold Severity          `json:"threshold"` // the one that held
+	Threshold Severity          `json:"threshold"` // the one that applied
 	Verdict   *Verdict          `json:"verdict"`
 }
 
-// DecideWithdrawal is the gate of risk, whatever the value. Only an installation
-// without providers whose organization has set no threshold of its own lets pass
-// what nobody looked at, and says NOT_CONFIGURED. Rules RISK-6 and RISK-7.
+// DecideWithdrawal is the risk gate, for any value. It passes an unscreened destination only if the
+// installation has no providers and the organization has set no threshold of its own; the status is
+// then NOT_CONFIGURED. Rules RISK-6 and RISK-7.
 func DecideWithdrawal(c WithdrawalCase) WithdrawalDecision {
 	d := WithdrawalDecision{Threshold: WithdrawalThreshold}
 	if c.Threshold != nil {
@@ -327,20 +328,20 @@ func (d WithdrawalDecision) withResult(o WithdrawalOutcome, s Status, reason str
 	return d
 }
 
-// DepositRecord is a decision with all it was made of, for keeping.
+// DepositRecord is a decision with all its facts, for storage.
 type DepositRecord struct {
 	Case     DepositCase     `json:"case"`
 	Decision DepositDecision `json:"decision"`
 }
 
-// WithdrawalRecord is a decision with all it was made of, for keeping.
+// WithdrawalRecord is a decision with all its facts, for storage.
 type WithdrawalRecord struct {
 	Case     WithdrawalCase     `json:"case"`
 	Decision WithdrawalDecision `json:"decision"`
 }
 
-// ReplayDeposit decides a kept case again. Error: the record cannot be read, or the
-// decision is another than the one that was kept.
+// ReplayDeposit repeats the decision of a stored case. It returns an error if the record cannot be
+// read, or if the decision differs from the stored one.
 func ReplayDeposit(record []byte) (DepositRecord, error) {
 	var r DepositRecord
 	if err := decodeStrict(record, &r); err != nil {
@@ -349,7 +350,7 @@ func ReplayDeposit(record []byte) (DepositRecord, error) {
 	return r, checkSame(r.Decision, DecideDeposit(r.Case))
 }
 
-// ReplayWithdrawal decides a kept case again. Errors: those of ReplayDeposit.
+// ReplayWithdrawal repeats the decision of a stored case. Errors: those of ReplayDeposit.
 func ReplayWithdrawal(record []byte) (WithdrawalRecord, error) {
 	var r WithdrawalRecord
 	if err := decodeStrict(record, &r); err != nil {
@@ -364,7 +365,7 @@ func decodeStrict(text []byte, target any) error {
 	return d.Decode(target)
 }
 
-// checkSame compares in the form that is kept.
+// checkSame compares two decisions in their stored form.
 func checkSame(recorded, replayed any) error {
 	a, err := json.Marshal(recorded)
 	if err != nil {

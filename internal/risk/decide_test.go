@@ -14,14 +14,19 @@ import (
 var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 
 func verdict(s Severity) *Answer {
-	return &Answer{Verdict: &Verdict{Provider: "TRM", Severity: s, IsKnown: s != Unknown, Categories: []string{}, GivenAt: noon}}
+	return &Answer{
+		Verdict: &Verdict{Provider: "TRM", Severity: s, IsKnown: s != Unknown, Categories: []string{}, GivenAt: noon},
+	}
 }
 
 // deposit is one of 100 dollars, with thresholds of MEDIUM and 50 dollars.
 func deposit(change func(*DepositCase)) DepositCase {
 	severity, usd := Medium, money.MustParseUSD("50")
 	c := DepositCase{
-		Subject:  Subject{Chain: chain.Ethereum, Address: "0x00000000000000000000000000000000000000aa", Amount: money.Units(100_000_000), Direction: Incoming},
+		Subject: Subject{
+			Chain: chain.Ethereum, Address: "0x00000000000000000000000000000000000000aa",
+			Amount: money.Units(100_000_000), Direction: Incoming,
+		},
 		Decimals: 6, SeverityThreshold: &severity, USDThreshold: &usd, UnknownAs: TreatUnknownAsHold,
 		Price: &Quote{USD: money.MustParseUSD("1"), Source: "fixed", QuotedAt: noon, AgeMax: 5 * time.Minute},
 		Now:   noon, WaitingSince: noon, Grace: 15 * time.Minute,
@@ -47,35 +52,99 @@ func TestADepositIsDecidedByTheTable(t *testing.T) {
 		reason string
 		risk   Severity
 	}{
-		"no thresholds":           {func(c *DepositCase) { c.SeverityThreshold, c.USDThreshold = nil, nil }, Credit, StatusNotConfigured, ReasonNotConfigured, ""},
-		"no threshold in dollars": {func(c *DepositCase) { c.USDThreshold = nil; c.Answer = verdict(Severe) }, Credit, StatusNotConfigured, ReasonNotConfigured, ""},
-		"no severity threshold":   {func(c *DepositCase) { c.SeverityThreshold = nil; c.Price = nil }, Credit, StatusNotConfigured, ReasonNotConfigured, ""},
-		"flagged before":          {func(c *DepositCase) { c.Flagged = true; c.Answer = verdict(None) }, LeaveFlagged, StatusFlagged, ReasonFlaggedBefore, ""},
-		"exactly the dollars":     {func(c *DepositCase) { c.Subject.Amount = half; c.Answer = verdict(Severe) }, Credit, StatusSkipped, ReasonBelowThreshold, ""},
-		"below the dollars":       {func(c *DepositCase) { c.Subject.Amount = money.Units(1) }, Credit, StatusSkipped, ReasonBelowThreshold, ""},
-		"one unit above":          {func(c *DepositCase) { c.Subject.Amount = money.Units(50_000_001) }, ScreenProviders, StatusPending, ReasonNotScreened, ""},
-		"above, nobody asked":     {nil, ScreenProviders, StatusPending, ReasonNotScreened, ""},
-		"no price":                {func(c *DepositCase) { c.Price = nil; c.Subject.Amount = money.Units(1) }, ScreenProviders, StatusPending, ReasonNotScreened, ""},
+		"no thresholds": {
+			func(c *DepositCase) { c.SeverityThreshold, c.USDThreshold = nil, nil }, Credit, StatusNotConfigured,
+			ReasonNotConfigured, "",
+		},
+		"no threshold in dollars": {
+			func(c *DepositCase) { c.USDThreshold = nil; c.Answer = verdict(Severe) }, Credit, StatusNotConfigured,
+			ReasonNotConfigured, "",
+		},
+		"no severity threshold": {
+			func(c *DepositCase) { c.SeverityThreshold = nil; c.Price = nil }, Credit, StatusNotConfigured,
+			ReasonNotConfigured, "",
+		},
+		"flagged before": {
+			func(c *DepositCase) { c.Flagged = true; c.Answer = verdict(None) }, LeaveFlagged, StatusFlagged,
+			ReasonFlaggedBefore, "",
+		},
+		"exactly the dollars": {
+			func(c *DepositCase) { c.Subject.Amount = half; c.Answer = verdict(Severe) }, Credit, StatusSkipped,
+			ReasonBelowThreshold, "",
+		},
+		"below the dollars": {
+			func(c *DepositCase) { c.Subject.Amount = money.Units(1) }, Credit, StatusSkipped, ReasonBelowThreshold, "",
+		},
+		"one unit above": {
+			func(c *DepositCase) { c.Subject.Amount = money.Units(50_000_001) }, ScreenProviders, StatusPending,
+			ReasonNotScreened, "",
+		},
+		"above, nobody asked": {nil, ScreenProviders, StatusPending, ReasonNotScreened, ""},
+		"no price": {
+			func(c *DepositCase) { c.Price = nil; c.Subject.Amount = money.Units(1) }, ScreenProviders, StatusPending,
+			ReasonNotScreened, "",
+		},
 		"stale price": {func(c *DepositCase) {
 			c.Price.QuotedAt = noon.Add(-5*time.Minute - 1)
 			c.Subject.Amount = money.Units(1)
 		}, ScreenProviders, StatusPending, ReasonNotScreened, ""},
-		"price just fresh":             {func(c *DepositCase) { c.Price.QuotedAt = noon.Add(-5 * time.Minute); c.Subject.Amount = half }, Credit, StatusSkipped, ReasonBelowThreshold, ""},
-		"price of tomorrow":            {func(c *DepositCase) { c.Price.QuotedAt = noon.Add(24 * time.Hour); c.Subject.Amount = half }, ScreenProviders, StatusPending, ReasonNotScreened, ""},
-		"price of nothing":             {func(c *DepositCase) { c.Price.USD = money.USD{} }, ScreenProviders, StatusPending, ReasonNotScreened, ""},
-		"price without an age":         {func(c *DepositCase) { c.Price.AgeMax = 0; c.Price.QuotedAt = noon.Add(-1); c.Subject.Amount = half }, ScreenProviders, StatusPending, ReasonNotScreened, ""},
-		"worth more than can be told":  {func(c *DepositCase) { c.Price.USD = money.MustParseUSD("999999999999999999"); c.Subject.Amount = top }, ScreenProviders, StatusPending, ReasonNotScreened, ""},
-		"threshold of nothing":         {func(c *DepositCase) { *c.USDThreshold = money.USD{}; c.Subject.Amount = money.Units(1) }, ScreenProviders, StatusPending, ReasonNotScreened, ""},
-		"clean":                        {func(c *DepositCase) { c.Answer = verdict(None) }, Credit, StatusPassed, ReasonWithin, ""},
-		"below the severity":           {func(c *DepositCase) { c.Answer = verdict(Low) }, Credit, StatusPassed, ReasonWithin, ""},
-		"exactly the severity":         {func(c *DepositCase) { c.Answer = verdict(Medium) }, Credit, StatusPassed, ReasonWithin, ""},
-		"above the severity":           {func(c *DepositCase) { c.Answer = verdict(High) }, Flag, StatusFlagged, ReasonAbove, High},
-		"far above the severity":       {func(c *DepositCase) { c.Answer = verdict(Severe) }, Flag, StatusFlagged, ReasonAbove, Severe},
-		"SEVERE with threshold SEVERE": {func(c *DepositCase) { *c.SeverityThreshold = Severe; c.Answer = verdict(Severe) }, Credit, StatusPassed, ReasonWithin, ""},
-		"LOW with threshold NONE":      {func(c *DepositCase) { *c.SeverityThreshold = None; c.Answer = verdict(Low) }, Flag, StatusFlagged, ReasonAbove, Low},
-		"a threshold that is none":     {func(c *DepositCase) { *c.SeverityThreshold = "medium"; c.Answer = verdict(None) }, Flag, StatusFlagged, ReasonAbove, None},
-		"clean without a price":        {func(c *DepositCase) { c.Price = nil; c.Answer = verdict(None) }, Credit, StatusPassed, ReasonWithin, ""},
-		"outage":                       {func(c *DepositCase) { c.Answer = &Answer{Unavailable: "down"} }, RetryLater, StatusUnavailable, ReasonUnavailable, ""},
+		"price just fresh": {
+			func(c *DepositCase) { c.Price.QuotedAt = noon.Add(-5 * time.Minute); c.Subject.Amount = half }, Credit,
+			StatusSkipped, ReasonBelowThreshold, "",
+		},
+		"price of tomorrow": {
+			func(c *DepositCase) { c.Price.QuotedAt = noon.Add(24 * time.Hour); c.Subject.Amount = half },
+			ScreenProviders, StatusPending, ReasonNotScreened, "",
+		},
+		"price of nothing": {
+			func(c *DepositCase) { c.Price.USD = money.USD{} }, ScreenProviders, StatusPending, ReasonNotScreened, "",
+		},
+		"price without an age": {
+			func(c *DepositCase) { c.Price.AgeMax = 0; c.Price.QuotedAt = noon.Add(-1); c.Subject.Amount = half },
+			ScreenProviders, StatusPending, ReasonNotScreened, "",
+		},
+		"worth more than can be told": {
+			func(c *DepositCase) { c.Price.USD = money.MustParseUSD("999999999999999999"); c.Subject.Amount = top },
+			ScreenProviders, StatusPending, ReasonNotScreened, "",
+		},
+		"threshold of nothing": {
+			func(c *DepositCase) { *c.USDThreshold = money.USD{}; c.Subject.Amount = money.Units(1) }, ScreenProviders,
+			StatusPending, ReasonNotScreened, "",
+		},
+		"clean": {
+			func(c *DepositCase) { c.Answer = verdict(None) }, Credit, StatusPassed, ReasonWithin, "",
+		},
+		"below the severity": {
+			func(c *DepositCase) { c.Answer = verdict(Low) }, Credit, StatusPassed, ReasonWithin, "",
+		},
+		"exactly the severity": {
+			func(c *DepositCase) { c.Answer = verdict(Medium) }, Credit, StatusPassed, ReasonWithin, "",
+		},
+		"above the severity": {
+			func(c *DepositCase) { c.Answer = verdict(High) }, Flag, StatusFlagged, ReasonAbove, High,
+		},
+		"far above the severity": {
+			func(c *DepositCase) { c.Answer = verdict(Severe) }, Flag, StatusFlagged, ReasonAbove, Severe,
+		},
+		"SEVERE with threshold SEVERE": {
+			func(c *DepositCase) { *c.SeverityThreshold = Severe; c.Answer = verdict(Severe) }, Credit, StatusPassed,
+			ReasonWithin, "",
+		},
+		"LOW with threshold NONE": {
+			func(c *DepositCase) { *c.SeverityThreshold = None; c.Answer = verdict(Low) }, Flag, StatusFlagged,
+			ReasonAbove, Low,
+		},
+		"a threshold that is none": {
+			func(c *DepositCase) { *c.SeverityThreshold = "medium"; c.Answer = verdict(None) }, Flag, StatusFlagged,
+			ReasonAbove, None,
+		},
+		"clean without a price": {
+			func(c *DepositCase) { c.Price = nil; c.Answer = verdict(None) }, Credit, StatusPassed, ReasonWithin, "",
+		},
+		"outage": {
+			func(c *DepositCase) { c.Answer = &Answer{Unavailable: "down"} }, RetryLater, StatusUnavailable,
+			ReasonUnavailable, "",
+		},
 		"nobody to ask about": {func(c *DepositCase) {
 			c.Subject.Address = ""
 			c.Answer = &Answer{Unavailable: "there is no one sender to ask about"}
@@ -89,40 +158,93 @@ func TestADepositIsDecidedByTheTable(t *testing.T) {
 			c.Now = noon.Add(15 * time.Minute)
 			c.Price.QuotedAt = c.Now
 		}, Flag, StatusUnavailable, ReasonUnavailable, Unknown},
-		"an answer of nothing":      {func(c *DepositCase) { c.Answer = &Answer{} }, RetryLater, StatusUnavailable, ReasonUnavailable, ""},
-		"a verdict of nothing":      {func(c *DepositCase) { c.Answer = &Answer{Verdict: &Verdict{}} }, RetryLater, StatusUnavailable, ReasonUnavailable, ""},
-		"an unheard-of severity":    {func(c *DepositCase) { c.Answer = verdict("BENIGN") }, RetryLater, StatusUnavailable, ReasonUnavailable, ""},
-		"known and unknown at once": {func(c *DepositCase) { c.Answer = verdict(Unknown); c.Answer.Verdict.IsKnown = true }, RetryLater, StatusUnavailable, ReasonUnavailable, ""},
-		"unknown under HOLD":        {func(c *DepositCase) { c.Answer = verdict(Unknown) }, RetryLater, StatusUnavailable, ReasonUnavailable, ""},
-		"unknown under nothing":     {func(c *DepositCase) { c.Answer = verdict(Unknown); c.UnknownAs = "" }, RetryLater, StatusUnavailable, ReasonUnavailable, ""},
-		"unknown to the end":        {func(c *DepositCase) { c.Answer = verdict(Unknown); c.WaitingSince = noon.Add(-time.Hour) }, Flag, StatusUnavailable, ReasonUnavailable, Unknown},
-		"unknown as LOW":            {func(c *DepositCase) { c.Answer = verdict(Unknown); c.UnknownAs = TreatUnknownAsLow }, Credit, StatusPassed, ReasonWithin, ""},
+		"an answer of nothing": {
+			func(c *DepositCase) { c.Answer = &Answer{} }, RetryLater, StatusUnavailable, ReasonUnavailable, "",
+		},
+		"a verdict of nothing": {
+			func(c *DepositCase) { c.Answer = &Answer{Verdict: &Verdict{}} }, RetryLater, StatusUnavailable,
+			ReasonUnavailable, "",
+		},
+		"an unheard-of severity": {
+			func(c *DepositCase) { c.Answer = verdict("BENIGN") }, RetryLater, StatusUnavailable, ReasonUnavailable, "",
+		},
+		"known and unknown at once": {
+			func(c *DepositCase) { c.Answer = verdict(Unknown); c.Answer.Verdict.IsKnown = true }, RetryLater,
+			StatusUnavailable, ReasonUnavailable, "",
+		},
+		"unknown under HOLD": {
+			func(c *DepositCase) { c.Answer = verdict(Unknown) }, RetryLater, StatusUnavailable, ReasonUnavailable, "",
+		},
+		"unknown under nothing": {
+			func(c *DepositCase) { c.Answer = verdict(Unknown); c.UnknownAs = "" }, RetryLater, StatusUnavailable,
+			ReasonUnavailable, "",
+		},
+		"unknown to the end": {
+			func(c *DepositCase) { c.Answer = verdict(Unknown); c.WaitingSince = noon.Add(-time.Hour) }, Flag,
+			StatusUnavailable, ReasonUnavailable, Unknown,
+		},
+		"unknown as LOW": {
+			func(c *DepositCase) { c.Answer = verdict(Unknown); c.UnknownAs = TreatUnknownAsLow }, Credit, StatusPassed,
+			ReasonWithin, "",
+		},
 		"unknown as LOW, threshold NONE": {func(c *DepositCase) {
 			c.Answer = verdict(Unknown)
 			c.UnknownAs = TreatUnknownAsLow
 			*c.SeverityThreshold = None
 		}, Flag, StatusFlagged, ReasonAbove, Low},
-		"one knows of worse, one is down":       {func(c *DepositCase) { c.Answer = partial }, Flag, StatusFlagged, ReasonAbove, High},
-		"one knows nothing bad, one is down":    {func(c *DepositCase) { c.Answer = low }, RetryLater, StatusUnavailable, ReasonUnavailable, ""},
-		"one is down, and unknown would be LOW": {func(c *DepositCase) { c.Answer = low; c.UnknownAs = TreatUnknownAsLow }, RetryLater, StatusUnavailable, ReasonUnavailable, ""},
-		"one does not know it, another does":    {func(c *DepositCase) { c.Answer = verdict(Low); withUnknown(c) }, RetryLater, StatusUnavailable, ReasonUnavailable, ""},
-		"one does not know it, another worse":   {func(c *DepositCase) { c.Answer = verdict(High); withUnknown(c) }, Flag, StatusFlagged, ReasonAbove, High},
-		"floor, below, nobody asked":            {func(c *DepositCase) { c.SanctionsFloor = true; c.Subject.Amount = half }, ScreenLists, StatusPending, ReasonNotScreened, ""},
-		"floor, below, on a list":               {func(c *DepositCase) { c.SanctionsFloor = true; c.Subject.Amount = half; c.Lists = verdict(Severe) }, Flag, StatusFlagged, ReasonAbove, Severe},
-		"floor, below, on none":                 {func(c *DepositCase) { c.SanctionsFloor = true; c.Subject.Amount = half; c.Lists = verdict(None) }, Credit, StatusSkipped, ReasonBelowThreshold, ""},
+		"one knows of worse, one is down": {
+			func(c *DepositCase) { c.Answer = partial }, Flag, StatusFlagged, ReasonAbove, High,
+		},
+		"one knows nothing bad, one is down": {
+			func(c *DepositCase) { c.Answer = low }, RetryLater, StatusUnavailable, ReasonUnavailable, "",
+		},
+		"one is down, and unknown would be LOW": {
+			func(c *DepositCase) { c.Answer = low; c.UnknownAs = TreatUnknownAsLow }, RetryLater, StatusUnavailable,
+			ReasonUnavailable, "",
+		},
+		"one does not know it, another does": {
+			func(c *DepositCase) { c.Answer = verdict(Low); withUnknown(c) }, RetryLater, StatusUnavailable,
+			ReasonUnavailable, "",
+		},
+		"one does not know it, another worse": {
+			func(c *DepositCase) { c.Answer = verdict(High); withUnknown(c) }, Flag, StatusFlagged, ReasonAbove, High,
+		},
+		"floor, below, nobody asked": {
+			func(c *DepositCase) { c.SanctionsFloor = true; c.Subject.Amount = half }, ScreenLists, StatusPending,
+			ReasonNotScreened, "",
+		},
+		"floor, below, on a list": {
+			func(c *DepositCase) { c.SanctionsFloor = true; c.Subject.Amount = half; c.Lists = verdict(Severe) }, Flag,
+			StatusFlagged, ReasonAbove, Severe,
+		},
+		"floor, below, on none": {
+			func(c *DepositCase) { c.SanctionsFloor = true; c.Subject.Amount = half; c.Lists = verdict(None) }, Credit,
+			StatusSkipped, ReasonBelowThreshold, "",
+		},
 		"floor, below, lists too old": {func(c *DepositCase) {
 			c.SanctionsFloor = true
 			c.Subject.Amount = half
 			c.Lists = &Answer{Unavailable: "old"}
 		}, RetryLater, StatusUnavailable, ReasonUnavailable, ""},
-		"floor, above, providers decide": {func(c *DepositCase) { c.SanctionsFloor = true; c.Lists = verdict(None) }, ScreenProviders, StatusPending, ReasonNotScreened, ""},
-		"no floor, below, on a list":     {func(c *DepositCase) { c.Subject.Amount = half; c.Lists = verdict(Severe) }, Credit, StatusSkipped, ReasonBelowThreshold, ""},
-		"floor without thresholds":       {func(c *DepositCase) { c.SanctionsFloor = true; c.USDThreshold = nil; c.Lists = verdict(Severe) }, Credit, StatusNotConfigured, ReasonNotConfigured, ""},
+		"floor, above, providers decide": {
+			func(c *DepositCase) { c.SanctionsFloor = true; c.Lists = verdict(None) }, ScreenProviders, StatusPending,
+			ReasonNotScreened, "",
+		},
+		"no floor, below, on a list": {
+			func(c *DepositCase) { c.Subject.Amount = half; c.Lists = verdict(Severe) }, Credit, StatusSkipped,
+			ReasonBelowThreshold, "",
+		},
+		"floor without thresholds": {
+			func(c *DepositCase) { c.SanctionsFloor = true; c.USDThreshold = nil; c.Lists = verdict(Severe) }, Credit,
+			StatusNotConfigured, ReasonNotConfigured, "",
+		},
 	} {
 		c := deposit(row.change)
 		got := DecideDeposit(c)
-		if got.Outcome != row.want || got.Status != row.status || got.Reason != row.reason || got.RiskOfFunds != row.risk {
-			t.Errorf("%s: got %s %s %s %q, want %s %s %s %q", name, got.Outcome, got.Status, got.Reason, got.RiskOfFunds, row.want, row.status, row.reason, row.risk)
+		if got.Outcome != row.want || got.Status != row.status || got.Reason != row.reason ||
+			got.RiskOfFunds != row.risk {
+			t.Errorf("%s: got %s %s %s %q, want %s %s %s %q", name, got.Outcome, got.Status, got.Reason,
+				got.RiskOfFunds, row.want, row.status, row.reason, row.risk)
 		}
 		kept, err := json.Marshal(DepositRecord{c, got})
 		if err != nil {
@@ -140,7 +262,8 @@ var top = money.MustParse("11579208923731619542357098500868790785326998466564056
 
 // withUnknown has another provider not know the address.
 func withUnknown(c *DepositCase) {
-	c.Answer.Verdict.IsKnown, c.Answer.Verdict.Parts = false, []Verdict{*c.Answer.Verdict, {Provider: "ELLIPTIC", Severity: Unknown, GivenAt: noon}}
+	c.Answer.Verdict.IsKnown, c.Answer.Verdict.Parts = false,
+		[]Verdict{*c.Answer.Verdict, {Provider: "ELLIPTIC", Severity: Unknown, GivenAt: noon}}
 }
 
 // Rule RISK-6.
@@ -154,21 +277,45 @@ func TestADestinationIsDecidedByTheTable(t *testing.T) {
 		want   WithdrawalOutcome
 		status Status
 	}{
-		"no provider, no threshold":   {WithdrawalCase{}, Pass, StatusNotConfigured},
-		"no provider, a threshold":    {WithdrawalCase{Threshold: &medium}, HoldForRisk, StatusUnavailable},
-		"not asked":                   {WithdrawalCase{Configured: true}, ScreenDestination, StatusPending},
-		"clean":                       {WithdrawalCase{Configured: true, Answer: verdict(None)}, Pass, StatusPassed},
-		"exactly the default":         {WithdrawalCase{Configured: true, Answer: verdict(High)}, Pass, StatusPassed},
-		"above the default":           {WithdrawalCase{Configured: true, Answer: verdict(Severe)}, Block, StatusBlocked},
-		"exactly its threshold":       {WithdrawalCase{Configured: true, Threshold: &medium, Answer: verdict(Medium)}, Pass, StatusPassed},
-		"above its threshold":         {WithdrawalCase{Configured: true, Threshold: &medium, Answer: verdict(High)}, Block, StatusBlocked},
-		"outage":                      {WithdrawalCase{Configured: true, Answer: &Answer{Unavailable: "down"}}, HoldForRisk, StatusUnavailable},
-		"nothing":                     {WithdrawalCase{Configured: true, Answer: &Answer{}}, HoldForRisk, StatusUnavailable},
-		"unknown":                     {WithdrawalCase{Configured: true, UnknownAs: TreatUnknownAsHold, Answer: verdict(Unknown)}, HoldForRisk, StatusUnavailable},
-		"unknown as LOW":              {WithdrawalCase{Configured: true, UnknownAs: TreatUnknownAsLow, Answer: verdict(Unknown)}, Pass, StatusPassed},
-		"unknown as LOW above NONE":   {WithdrawalCase{Configured: true, UnknownAs: TreatUnknownAsLow, Threshold: &none, Answer: verdict(Unknown)}, Block, StatusBlocked},
-		"one SEVERE, one down":        {WithdrawalCase{Configured: true, Answer: both}, Block, StatusBlocked},
-		"clean, outage, told as both": {WithdrawalCase{Configured: true, Answer: &Answer{Verdict: verdict(None).Verdict, Unavailable: "down"}}, HoldForRisk, StatusUnavailable},
+		"no provider, no threshold": {WithdrawalCase{}, Pass, StatusNotConfigured},
+		"no provider, a threshold":  {WithdrawalCase{Threshold: &medium}, HoldForRisk, StatusUnavailable},
+		"not asked":                 {WithdrawalCase{Configured: true}, ScreenDestination, StatusPending},
+		"clean":                     {WithdrawalCase{Configured: true, Answer: verdict(None)}, Pass, StatusPassed},
+		"exactly the default":       {WithdrawalCase{Configured: true, Answer: verdict(High)}, Pass, StatusPassed},
+		"above the default": {
+			WithdrawalCase{Configured: true, Answer: verdict(Severe)}, Block, StatusBlocked,
+		},
+		"exactly its threshold": {
+			WithdrawalCase{Configured: true, Threshold: &medium, Answer: verdict(Medium)}, Pass, StatusPassed,
+		},
+		"above its threshold": {
+			WithdrawalCase{Configured: true, Threshold: &medium, Answer: verdict(High)}, Block, StatusBlocked,
+		},
+		"outage": {
+			WithdrawalCase{Configured: true, Answer: &Answer{Unavailable: "down"}}, HoldForRisk, StatusUnavailable,
+		},
+		"nothing": {
+			WithdrawalCase{Configured: true, Answer: &Answer{}}, HoldForRisk, StatusUnavailable,
+		},
+		"unknown": {
+			WithdrawalCase{Configured: true, UnknownAs: TreatUnknownAsHold, Answer: verdict(Unknown)},
+			HoldForRisk,
+			StatusUnavailable,
+		},
+		"unknown as LOW": {
+			WithdrawalCase{Configured: true, UnknownAs: TreatUnknownAsLow, Answer: verdict(Unknown)},
+			Pass,
+			StatusPassed,
+		},
+		"unknown as LOW above NONE": {
+			WithdrawalCase{Configured: true, UnknownAs: TreatUnknownAsLow, Threshold: &none, Answer: verdict(Unknown)},
+			Block, StatusBlocked,
+		},
+		"one SEVERE, one down": {WithdrawalCase{Configured: true, Answer: both}, Block, StatusBlocked},
+		"clean, outage, told as both": {
+			WithdrawalCase{Configured: true, Answer: &Answer{Verdict: verdict(None).Verdict, Unavailable: "down"}},
+			HoldForRisk, StatusUnavailable,
+		},
 	} {
 		row.c.Now = noon
 		got := DecideWithdrawal(row.c)

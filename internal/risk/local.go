@@ -21,16 +21,16 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// LocalName is the provider that reads the list of this installation, for networks
-// without real money.
+// LocalName is the provider that reads the list of this installation, for networks without real
+// money.
 const LocalName = "LOCAL"
 
-// LocalListEntry is what the local list says of an address: a severity with what stands
-// beside it, or that the provider is down when asked about it.
+// LocalListEntry is an entry of the local list: a severity with its details, or an outage, which
+// acts as if the provider were down for this address.
 type LocalListEntry struct {
 	Address    string
 	Outage     bool
-	Severity   Severity // UNKNOWN is one here
+	Severity   Severity // may be UNKNOWN
 	Score      *int
 	Entity     string
 	Categories []string
@@ -45,18 +45,27 @@ const (
 	entryCategoriesMax = 20
 )
 
-// checkText refuses what nobody could read.
+// checkText refuses unprintable text.
 func checkText(param, s string, bytesMax int) error {
-	if s == "" || len(s) > bytesMax || !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) || !unicode.IsPrint(r) }) {
-		return fault.New(fault.Invalid, fault.InvalidRequest, "%s has 1 to %d bytes of printable text. Nothing was changed and no money moved.", param, bytesMax).WithParam(param)
+	if s == "" || len(s) > bytesMax || !utf8.ValidString(s) ||
+		strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) || !unicode.IsPrint(r) }) {
+		return fault.New(
+			fault.Invalid, fault.InvalidRequest,
+			"%s has 1 to %d bytes of printable text. Nothing was changed and no money moved.", param, bytesMax,
+		).WithParam(param)
 	}
 	return nil
 }
 
-// CheckAddress refuses what is no address of any chain. Error: INVALID_REQUEST.
+// CheckAddress refuses text that is no address on any chain. Error: INVALID_REQUEST.
 func CheckAddress(address string) error {
-	if len(address) > addressBytesMax || address == "" || strings.ContainsFunc(address, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return fault.New(fault.Invalid, fault.InvalidRequest, "An address has 1 to %d letters, digits and signs. Nothing was changed and no money moved.", addressBytesMax).WithParam("address")
+	if len(address) > addressBytesMax || address == "" ||
+		strings.ContainsFunc(address, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return fault.New(
+			fault.Invalid, fault.InvalidRequest,
+			"An address has 1 to %d letters, digits and signs. Nothing was changed and no money moved.",
+			addressBytesMax,
+		).WithParam("address")
 	}
 	return nil
 }
@@ -66,7 +75,8 @@ func (e LocalListEntry) validate() error {
 		return err
 	}
 	refuse := func(param, text string) error {
-		return fault.New(fault.Invalid, fault.InvalidRequest, "%s Nothing was changed and no money moved.", text).WithParam(param)
+		return fault.New(fault.Invalid, fault.InvalidRequest, "%s Nothing was changed and no money moved.", text).
+			WithParam(param)
 	}
 	if e.Outage {
 		if e.Severity != "" || e.Score != nil || e.Entity != "" || len(e.Categories) > 0 {
@@ -103,9 +113,9 @@ func readEntry(row pgx.CollectableRow) (e LocalListEntry, err error) {
 	return e, err
 }
 
-// checkReadable refuses what no configured chain reads as an address: an entry for a
-// mistyped address is never found, and a test of screening then shows nothing. A sender
-// may be an account without a key, which only ParseContract reads.
+// checkReadable refuses text that no configured chain parses as an address. An entry for a mistyped
+// address would never match, and a test of screening would then show nothing. A sender may be an
+// account without a key, which only ParseContract accepts.
 func checkReadable(address string, chains chain.Chains) error {
 	for _, name := range slices.Sorted(maps.Keys(chains)) {
 		g := chains[name].AddressCodec
@@ -117,12 +127,15 @@ func checkReadable(address string, chains chain.Chains) error {
 		}
 	}
 	return fault.New(fault.Invalid, fault.InvalidAddress,
-		"No configured chain reads this as an address, so screening would never find the entry. Nothing was changed and no money moved. Check its letters, its length and its checksum.").WithParam("address")
+		"No configured chain reads this as an address, so screening would never find the entry. Nothing was changed and no money moved. Check its letters, its length and its checksum.").
+		WithParam("address")
 }
 
-// SetLocalEntry puts an address of one of the chains on the local list, or replaces what the
-// list says of it. It writes the audit row. Errors: INVALID_REQUEST, INVALID_ADDRESS.
-func SetLocalEntry(ctx context.Context, tx pg.Tx, chains chain.Chains, actor audit.Actor, e LocalListEntry) (LocalListEntry, error) {
+// SetLocalEntry adds an address of one of the chains to the local list, or replaces its entry. It
+// writes the audit row. Errors: INVALID_REQUEST, INVALID_ADDRESS.
+func SetLocalEntry(
+	ctx context.Context, tx pg.Tx, chains chain.Chains, actor audit.Actor, e LocalListEntry,
+) (LocalListEntry, error) {
 	if err := e.validate(); err != nil {
 		return LocalListEntry{}, err
 	}
@@ -148,17 +161,21 @@ func SetLocalEntry(ctx context.Context, tx pg.Tx, chains chain.Chains, actor aud
 	}
 	return stored, audit.Record(ctx, tx, audit.Entry{
 		Actor: actor, Action: "local_risk.set", ResourceKind: "ADDRESS", ResourceID: e.Address,
-		Detail: map[string]any{"outage": e.Outage, "severity": string(e.Severity), "score": e.Score, "entity": e.Entity, "categories": e.Categories},
+		Detail: map[string]any{
+			"outage":   e.Outage,
+			"severity": string(e.Severity), "score": e.Score, "entity": e.Entity, "categories": e.Categories,
+		},
 	})
 }
 
-// DeleteLocalEntry takes an address off the local list and writes the audit row. It returns
-// what the list said. Error: NOT_FOUND.
+// DeleteLocalEntry removes an address from the local list and writes the audit row. It returns the
+// removed entry. Error: NOT_FOUND.
 func DeleteLocalEntry(ctx context.Context, tx pg.Tx, actor audit.Actor, address string) (LocalListEntry, error) {
 	if err := CheckAddress(address); err != nil {
 		return LocalListEntry{}, err
 	}
-	rows, err := tx.Query(ctx, `DELETE FROM local_risk WHERE address_key = $1 RETURNING `+entryColumns, CanonicalAddress(address))
+	rows, err := tx.Query(ctx, `DELETE FROM local_risk WHERE address_key = $1 RETURNING `+entryColumns,
+		CanonicalAddress(address))
 	if err != nil {
 		return LocalListEntry{}, fmt.Errorf("take %s off the local list: %w", address, err)
 	}
@@ -169,16 +186,21 @@ func DeleteLocalEntry(ctx context.Context, tx pg.Tx, actor audit.Actor, address 
 	if err != nil {
 		return LocalListEntry{}, fmt.Errorf("take %s off the local list: %w", address, err)
 	}
-	return removed, audit.Record(ctx, tx, audit.Entry{Actor: actor, Action: "local_risk.cleared", ResourceKind: "ADDRESS", ResourceID: address})
+	return removed, audit.Record(ctx, tx,
+		audit.Entry{Actor: actor, Action: "local_risk.cleared", ResourceKind: "ADDRESS", ResourceID: address})
 }
 
 func newNoEntry() error {
-	return fault.New(fault.NotFound, fault.CodeNotFound, "The local list says nothing of this address. Nothing was changed and no money moved. GET /local-risk shows what it has.")
+	return fault.New(
+		fault.NotFound, fault.CodeNotFound,
+		"The local list says nothing of this address. Nothing was changed and no money moved. GET /local-risk shows what it has.",
+	)
 }
 
-// LoadLocalEntry is what the local list says of an address. Error: NOT_FOUND.
+// LoadLocalEntry returns the entry of an address. Error: NOT_FOUND.
 func LoadLocalEntry(ctx context.Context, tx pg.Tx, address string) (LocalListEntry, error) {
-	rows, err := tx.Query(ctx, `SELECT `+entryColumns+` FROM local_risk WHERE address_key = $1`, CanonicalAddress(address))
+	rows, err := tx.Query(ctx, `SELECT `+entryColumns+` FROM local_risk WHERE address_key = $1`,
+		CanonicalAddress(address))
 	if err != nil {
 		return LocalListEntry{}, fmt.Errorf("look on the local list for %s: %w", address, err)
 	}
@@ -192,7 +214,7 @@ func LoadLocalEntry(ctx context.Context, tx pg.Tx, address string) (LocalListEnt
 	return e, nil
 }
 
-// ListLocalEntries is the local list, a page at a time.
+// ListLocalEntries returns a page of the local list.
 func ListLocalEntries(ctx context.Context, tx pg.Tx, p page.Page) (page.Result[LocalListEntry], error) {
 	q := page.NewQuery(`SELECT ` + entryColumns + ` FROM local_risk WHERE true`)
 	sql, args := q.BuildPage(p, "created_at", "address_key")
@@ -209,25 +231,28 @@ func ListLocalEntries(ctx context.Context, tx pg.Tx, p page.Page) (page.Result[L
 	}), nil
 }
 
-// LocalScreener is the provider that answers from the local list. An address that is not on
-// it is LOW, as if the provider had seen it once. It is for networks without real
-// money: the configuration refuses it on any other.
+// LocalScreener is the provider that answers from the local list. An address outside the list is
+// LOW, as if the provider had seen it once. It is for networks without real money: the
+// configuration refuses it on any other.
 type LocalScreener struct{ DB *pg.DB }
 
-// Name is LOCAL.
+// Name returns LOCAL.
 func (LocalScreener) Name() string { return LocalName }
 
-// Covers every chain.
+// Covers returns true for every chain.
 func (LocalScreener) Covers(chain.Name) bool { return true }
 
-// Screen reads the list as it is now. Error: ErrUnavailable where the list says so.
+// Screen reads the present list. Error: ErrUnavailable for an entry with an outage.
 func (l LocalScreener) Screen(ctx context.Context, s Subject) (Verdict, error) {
 	var e LocalListEntry
 	err := l.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
 		e, err = LoadLocalEntry(ctx, tx, string(s.Address))
 		return err
 	})
-	v := Verdict{Provider: LocalName, Severity: Low, IsKnown: true, Categories: []string{}, Direct: true, GivenAt: l.DB.Clock()()}
+	v := Verdict{
+		Provider: LocalName, Severity: Low, IsKnown: true, Categories: []string{}, Direct: true,
+		GivenAt: l.DB.Clock()(),
+	}
 	switch {
 	case fault.HasCode(err, fault.CodeNotFound):
 		v.Raw = json.RawMessage(`{"listed":false}`)
@@ -237,8 +262,11 @@ func (l LocalScreener) Screen(ctx context.Context, s Subject) (Verdict, error) {
 	case e.Outage:
 		return Verdict{}, NotRetryable("the local list has an outage for this address")
 	}
-	v.Severity, v.IsKnown, v.Score, v.Entity, v.Categories, v.OwnerCategories = e.Severity, e.Severity != Unknown, e.Score, e.Entity, e.Categories, e.Categories
-	v.Raw, err = json.Marshal(map[string]any{"listed": true, "severity": e.Severity, "score": e.Score, "entity": e.Entity, "categories": e.Categories})
+	v.Severity, v.IsKnown, v.Score, v.Entity, v.Categories, v.OwnerCategories = e.Severity, e.Severity != Unknown,
+		e.Score, e.Entity, e.Categories, e.Categories
+	v.Raw, err = json.Marshal(map[string]any{
+		"listed": true, "severity": e.Severity, "score": e.Score, "entity": e.Entity, "categories": e.Categories,
+	})
 	if err != nil {
 		return Verdict{}, Unavailable("%w", err)
 	}

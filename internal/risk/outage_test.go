@@ -47,7 +47,10 @@ var prices = []struct {
 // newQuotes asks both sources as the service does.
 func newQuotes(ctx context.Context, of [2]quoting) *risk.Quote {
 	const age = 5 * time.Minute
-	m := price.Median{Sources: []price.NamedSource{{Name: "one", Source: of[0]}, {Name: "two", Source: of[1]}}, Required: 2, AgeMax: func(int) time.Duration { return age }}
+	m := price.Median{
+		Sources: []price.NamedSource{{Name: "one", Source: of[0]}, {Name: "two", Source: of[1]}}, Required: 2,
+		AgeMax: func(int) time.Duration { return age },
+	}
 	q, err := m.USD(ctx, mintOfTable)
 	if err != nil {
 		return nil
@@ -91,20 +94,33 @@ func TestNothingIsCreditedWhileAnythingThatIsNeededIsUnknown(t *testing.T) {
 					for _, units := range []uint64{2, 3} { // dollars: at the threshold and above
 						for _, th := range thresholds {
 							for quorum := range 2 {
-								for _, treat := range []risk.UnknownTreatment{risk.TreatUnknownAsHold, risk.TreatUnknownAsLow} {
+								for _, treat := range []risk.UnknownTreatment{
+									risk.TreatUnknownAsHold, risk.TreatUnknownAsLow,
+								} {
 									for _, waited := range []time.Duration{0, time.Hour} {
 										if waited > 0 && (quorum > 0 || treat == risk.TreatUnknownAsLow) {
 											continue // the time that it waited counts once
 										}
-										panel := &risk.Panel{Quorum: quorum, Log: slog.New(slog.DiscardHandler), Members: []risk.Member{
-											{Screener: &risktest.Provider{ProviderName: "A", Behavior: a}}, {Screener: &risktest.Provider{ProviderName: "B", Behavior: b}},
+										panel := &risk.Panel{Quorum: quorum, Log: slog.New(
+											slog.DiscardHandler,
+										), Members: []risk.Member{
+											{Screener: &risktest.Provider{ProviderName: "A", Behavior: a}},
+											{Screener: &risktest.Provider{ProviderName: "B", Behavior: b}},
 										}}
-										policy := risk.Policy{Providers: panel, UnknownAs: treat, Grace: risk.GraceDefault}
+										policy := risk.Policy{
+											Providers: panel, UnknownAs: treat, Grace: risk.GraceDefault,
+										}
 										got := policy.DecideDeposit(t.Context(), risk.DepositCase{
-											Subject:           risk.Subject{Chain: chain.Ethereum, Address: "0x1", Amount: money.Units(units), Direction: risk.Incoming},
-											SeverityThreshold: th.severity, USDThreshold: th.usd, Price: newQuotes(t.Context(), p.of), Now: time.Now(), WaitingSince: time.Now().Add(-waited),
+											Subject: risk.Subject{
+												Chain: chain.Ethereum, Address: "0x1", Amount: money.Units(units),
+												Direction: risk.Incoming,
+											},
+											SeverityThreshold: th.severity, USDThreshold: th.usd,
+											Price: newQuotes(t.Context(), p.of), Now: time.Now(),
+											WaitingSince: time.Now().Add(-waited),
 										})
-										screened := th.severity != nil && th.usd != nil && (p.name != "fresh" || units > 2)
+										screened := th.severity != nil && th.usd != nil &&
+											(p.name != "fresh" || units > 2)
 										enough, above, unknown := knows(a, b, quorum, medium)
 										want := risk.Credit
 										switch {
@@ -122,7 +138,8 @@ func TestNothingIsCreditedWhileAnythingThatIsNeededIsUnknown(t *testing.T) {
 										}
 										if got.Decision.Outcome != want {
 											t.Errorf("A %s, B %s, price %s, %d dollars, thresholds %s, quorum %d, unknown is %s, waited %v: got %s, want %s",
-												a.Name, b.Name, p.name, units, th.name, quorum, treat, waited, got.Decision.Outcome, want)
+												a.Name, b.Name, p.name, units, th.name, quorum, treat, waited,
+												got.Decision.Outcome, want)
 										}
 										kept := fmt.Sprint(got.Decision.Price)
 										if screened && (kept == risk.PriceUsed) != (p.name == "fresh") {

@@ -14,50 +14,51 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 )
 
-// How a provider is asked, unless its member says otherwise.
+// The default limits of asking a provider.
 const (
 	tryTimeout = 5 * time.Second
 	triesMax   = 3
-	askTimeout = 30 * time.Second // of all tries of one provider, waits included
+	// For all tries of one provider, pauses included.
+	askTimeout = 30 * time.Second
 	pauseFirst = 500 * time.Millisecond
 )
 
 // Member is one provider of a panel.
 type Member struct {
 	Screener Screener
-	// TTL is how long an answer may be used again; 0: each time anew.
+	// TTL is how long an answer may be reused; 0 means that it is not.
 	TTL time.Duration
-	// Limit bounds how often it is asked by this process; nil: no bound. A request
-	// that would have to wait beyond its time is unavailable.
+	// Limit bounds how often this process asks it; nil sets no limit. A request that would have to
+	// wait longer than its time is unavailable.
 	Limit *rate.Limiter
 }
 
-// Panel asks several providers at once. The highest severity wins.
+// Panel asks several providers concurrently. The highest severity wins.
 type Panel struct {
 	Members []Member
-	// Quorum is how many must answer; 0: all that know addresses of the chain.
+	// Quorum is how many providers must answer; 0 means all that cover the chain.
 	Quorum int
-	// Answers keeps what they say; nil: nothing is kept and nothing used again.
+	// Answers stores their answers; nil stores and reuses none.
 	Answers *AnswerStore
-	Clock   func() time.Time // nil: the system's
-	Log     *slog.Logger     // nil: the default
+	Clock   func() time.Time // nil means the system's clock
+	Log     *slog.Logger     // nil means the default
 
-	// For tests; 0 are the constants above.
+	// Set by tests; 0 means the constants above.
 	tryTimeout, askTimeout, pause time.Duration
 }
 
 var _ Screener = (*Panel)(nil)
 
-// Name is what stands for all of them where a single name is wanted.
+// Name returns the name that stands for all members where a single name is needed.
 func (p *Panel) Name() string { return "PANEL" }
 
-// Covers tells whether enough members know addresses of a chain.
+// Covers reports whether enough members cover a chain.
 func (p *Panel) Covers(ch chain.Name) bool {
 	n := len(p.coveringMembers(ch))
 	return n > 0 && n >= p.Quorum
 }
 
-// WithoutCache is a panel of the same members, under the same limits, that uses no answer again.
+// WithoutCache returns a panel of the same members, under the same limits, that reuses no answer.
 func (p *Panel) WithoutCache() *Panel {
 	out := *p
 	out.Members = slices.Clone(p.Members)
@@ -83,15 +84,15 @@ func (p *Panel) currentTime() time.Time {
 	return time.Now()
 }
 
-// memberAnswer is what came of asking one member.
+// memberAnswer is the result of asking one member.
 type memberAnswer struct {
 	verdict Verdict
 	err     error
 }
 
-// Screen asks all members that know addresses of the chain, and waits for all of
-// them. Error: ErrUnavailable when fewer answered than have to; the verdict then holds
-// what the others said.
+// Screen asks all members that cover the chain, and waits for all of them. It returns
+// ErrUnavailable if fewer than the quorum answered; the verdict then holds the answers of the
+// others.
 func (p *Panel) Screen(ctx context.Context, s Subject) (Verdict, error) {
 	members := p.coveringMembers(s.Chain)
 	needed := p.Quorum
@@ -99,7 +100,8 @@ func (p *Panel) Screen(ctx context.Context, s Subject) (Verdict, error) {
 		needed = len(members)
 	}
 	if len(members) == 0 || len(members) < needed {
-		return Verdict{}, Unavailable("%d providers that know addresses of %s are configured, %d are needed", len(members), SanitizeText(string(s.Chain)), max(needed, 1))
+		return Verdict{}, Unavailable("%d providers that know addresses of %s are configured, %d are needed",
+			len(members), SanitizeText(string(s.Chain)), max(needed, 1))
 	}
 	if s.Address == "" {
 		return Verdict{}, Unavailable("nobody is known who could be asked about")
@@ -121,7 +123,7 @@ func (p *Panel) Screen(ctx context.Context, s Subject) (Verdict, error) {
 	return v, err
 }
 
-// combineAnswers makes one verdict of all.
+// combineAnswers combines all answers into one verdict.
 func combineAnswers(members []Member, results []memberAnswer, needed int) (Verdict, error) {
 	var out Verdict
 	var verdicts []Verdict
@@ -142,7 +144,7 @@ func combineAnswers(members []Member, results []memberAnswer, needed int) (Verdi
 		out.Parts = verdicts
 	}
 	out.IsKnown, out.Missing = allKnown && len(verdicts) > 0, missing
-	for _, v := range verdicts { // an old answer of one makes the whole as old
+	for _, v := range verdicts { // the oldest answer determines the time of the whole
 		if v.GivenAt.Before(out.GivenAt) {
 			out.GivenAt = v.GivenAt
 		}
@@ -153,30 +155,35 @@ func combineAnswers(members []Member, results []memberAnswer, needed int) (Verdi
 		for i, m := range missing {
 			reasons[i] = m.Provider + ": " + m.Reason
 		}
-		return out, Unavailable("%d of %d providers answered, %d have to: %s", len(verdicts), len(results), needed, strings.Join(reasons, "; "))
+		return out, Unavailable("%d of %d providers answered, %d have to: %s", len(verdicts), len(results), needed,
+			strings.Join(reasons, "; "))
 	}
 	return out, nil
 }
 
-// isWorse tells whether a has a higher severity; what is known is worse than what is not.
+// isWorse reports whether a has a higher severity than b; a known severity is worse than an unknown
+// one.
 func isWorse(a, b Verdict) bool {
 	rank := func(v Verdict) int { return slices.Index(Severities, v.Severity) }
 	return rank(a) > rank(b)
 }
 
-// askMember is one member's answer: one that is kept and still good, or a new one.
+// askMember returns one member's answer: a stored one that is still valid, or a new one.
 func (p *Panel) askMember(ctx context.Context, m Member, s Subject) (v Verdict, err error) {
 	name := m.Screener.Name()
-	defer func() { // an adapter that panics on what a stranger sent is one that did not answer
+	// An adapter that panics on a provider's input counts as one that did not answer.
+	defer func() {
 		if r := recover(); r != nil {
 			v, err = Verdict{}, Unavailable("could not be understood")
-			p.logger().LogAttrs(ctx, slog.LevelError, "a provider's adapter broke", slog.String("provider", name), slog.Any("panic", r))
+			p.logger().LogAttrs(ctx, slog.LevelError, "a provider's adapter broke", slog.String("provider", name),
+				slog.Any("panic", r))
 		}
 	}()
 	if m.TTL > 0 && p.Answers != nil {
 		switch stored, ok, err := p.Answers.findLatest(ctx, name, s, p.currentTime().Add(-m.TTL)); {
-		case err != nil: // what cannot be read is asked again
-			p.logger().LogAttrs(ctx, slog.LevelWarn, "a kept answer of a provider cannot be used", slog.String("provider", name), slog.Any("error", err))
+		case err != nil: // an unreadable stored answer is requested again
+			p.logger().LogAttrs(ctx, slog.LevelWarn, "a kept answer of a provider cannot be used",
+				slog.String("provider", name), slog.Any("error", err))
 		case ok:
 			return stored, nil
 		}
@@ -203,7 +210,7 @@ func (p *Panel) askMember(ctx context.Context, m Member, s Subject) (v Verdict, 
 		return Verdict{}, err
 	}
 	if p.Answers != nil {
-		// A decision that cannot be shown later is none.
+		// A decision needs a stored answer that can be shown later.
 		if err := p.Answers.storeAnswer(context.WithoutCancel(ctx), s, &v); err != nil {
 			return Verdict{}, Unavailable("its answer was not kept: %w", err)
 		}
@@ -211,14 +218,15 @@ func (p *Panel) askMember(ctx context.Context, m Member, s Subject) (v Verdict, 
 	return v, nil
 }
 
-// logFailure logs a provider that gave no answer: somebody should look today, for deposits
-// and withdrawals wait.
+// logFailure logs a provider that gave no answer. The operator should look at it the same day,
+// because deposits and withdrawals wait.
 func (p *Panel) logFailure(provider string, s Subject, err error) {
-	p.logger().LogAttrs(context.Background(), slog.LevelWarn, "a provider gave no answer", slog.String("provider", provider),
+	p.logger().LogAttrs(context.Background(), slog.LevelWarn, "a provider gave no answer", slog.String("provider",
+		provider),
 		slog.String("chain", string(s.Chain)), slog.String("direction", string(s.Direction)), slog.Any("error", err))
 }
 
-// askOnce asks one time.
+// askOnce makes one try.
 func (p *Panel) askOnce(ctx context.Context, m Member, s Subject) (Verdict, error) {
 	if m.Limit != nil {
 		if err := m.Limit.Wait(ctx); err != nil {
@@ -246,11 +254,10 @@ func (p *Panel) askOnce(ctx context.Context, m Member, s Subject) (Verdict, erro
 	return Verdict{}, Unavailable("%w", err)
 }
 
-// errNotRetryable says that the same question gets the same answer now.
+// errNotRetryable says that an immediate retry would get the same answer.
 var errNotRetryable = errors.New("not asked again")
 
-// NotRetryable makes an ErrUnavailable that is not asked again at once, such as a key that is
-// refused.
+// NotRetryable returns an ErrUnavailable that is not retried at once, for example a refused key.
 func NotRetryable(format string, args ...any) error {
 	return fmt.Errorf("%w, %w: %w", ErrUnavailable, errNotRetryable, fmt.Errorf(format, args...))
 }

@@ -52,7 +52,10 @@ func (s *scripted) Screen(ctx context.Context, _ Subject) (Verdict, error) {
 
 func says(name string, severity Severity) *scripted {
 	return &scripted{name: name, answer: func(context.Context, int64) (Verdict, error) {
-		return Verdict{Provider: name, Severity: severity, IsKnown: severity != Unknown, GivenAt: time.Now(), Raw: json.RawMessage(`{"of":"` + name + `"}`)}, nil
+		return Verdict{
+			Provider: name, Severity: severity, IsKnown: severity != Unknown, GivenAt: time.Now(),
+			Raw: json.RawMessage(`{"of":"` + name + `"}`),
+		}, nil
 	}}
 }
 
@@ -82,20 +85,29 @@ func TestTheHighestSeverityOfSeveralCounts(t *testing.T) {
 		known       bool
 		provider    string
 	}{
-		"one":                             {panelOf(says("A", Low)), 0, false, Low, true, "A"},
-		"the higher":                      {panelOf(says("A", Low), says("B", High)), 0, false, High, true, "B"},
-		"the higher first":                {panelOf(says("A", Severe), says("B", None)), 0, false, Severe, true, "A"},
-		"one does not know":               {panelOf(says("A", Unknown), says("B", Low)), 0, false, Low, false, "B"},
-		"nobody knows":                    {panelOf(says("A", Unknown), says("B", Unknown)), 0, false, Unknown, false, "A"},
-		"one is down":                     {panelOf(says("A", Severe), fails("B", down)), 0, true, Severe, true, "A"},
-		"one is down, one is enough":      {panelOf(says("A", Low), fails("B", down)), 1, false, Low, true, "A"},
-		"one is down, two are needed":     {panelOf(says("A", Low), fails("B", down)), 2, true, Low, true, "A"},
-		"all are down":                    {panelOf(fails("A", down), fails("B", down)), 1, true, "", false, ""},
-		"nobody":                          {panelOf(), 0, true, "", false, ""},
-		"more needed than there are":      {panelOf(says("A", Low)), 2, true, "", false, ""},
-		"nobody knows the chain":          {panelOf(&scripted{name: "A", chains: []chain.Name{chain.Bitcoin}}), 0, true, "", false, ""},
-		"who does not know is not asked":  {panelOf(&scripted{name: "A", chains: []chain.Name{chain.Bitcoin}}, says("B", Low)), 0, false, Low, true, "B"},
-		"who does not know does not help": {panelOf(&scripted{name: "A", chains: []chain.Name{chain.Bitcoin}}, says("B", Low)), 2, true, "", false, ""},
+		"one":               {panelOf(says("A", Low)), 0, false, Low, true, "A"},
+		"the higher":        {panelOf(says("A", Low), says("B", High)), 0, false, High, true, "B"},
+		"the higher first":  {panelOf(says("A", Severe), says("B", None)), 0, false, Severe, true, "A"},
+		"one does not know": {panelOf(says("A", Unknown), says("B", Low)), 0, false, Low, false, "B"},
+		"nobody knows": {
+			panelOf(says("A", Unknown), says("B", Unknown)), 0, false, Unknown, false, "A",
+		},
+		"one is down":                 {panelOf(says("A", Severe), fails("B", down)), 0, true, Severe, true, "A"},
+		"one is down, one is enough":  {panelOf(says("A", Low), fails("B", down)), 1, false, Low, true, "A"},
+		"one is down, two are needed": {panelOf(says("A", Low), fails("B", down)), 2, true, Low, true, "A"},
+		"all are down":                {panelOf(fails("A", down), fails("B", down)), 1, true, "", false, ""},
+		"nobody":                      {panelOf(), 0, true, "", false, ""},
+		"more needed than there are":  {panelOf(says("A", Low)), 2, true, "", false, ""},
+		"nobody knows the chain": {
+			panelOf(&scripted{name: "A", chains: []chain.Name{chain.Bitcoin}}), 0, true, "", false, "",
+		},
+		"who does not know is not asked": {
+			panelOf(&scripted{name: "A", chains: []chain.Name{chain.Bitcoin}}, says("B", Low)), 0, false, Low, true,
+			"B",
+		},
+		"who does not know does not help": {
+			panelOf(&scripted{name: "A", chains: []chain.Name{chain.Bitcoin}}, says("B", Low)), 2, true, "", false, "",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -106,7 +118,8 @@ func TestTheHighestSeverityOfSeveralCounts(t *testing.T) {
 					t.Errorf("got %v, want unavailable %t", err, c.unavailable)
 				}
 				if got.Severity != c.severity || got.IsKnown != c.known || got.Provider != c.provider {
-					t.Errorf("got %s %t by %s, want %s %t by %s", got.Severity, got.IsKnown, got.Provider, c.severity, c.known, c.provider)
+					t.Errorf("got %s %t by %s, want %s %t by %s", got.Severity, got.IsKnown, got.Provider, c.severity,
+						c.known, c.provider)
 				}
 			})
 		})
@@ -167,7 +180,10 @@ func TestAProviderIsAskedThreeTimesWithinItsTime(t *testing.T) {
 			<-ctx.Done()
 			return Verdict{}, ctx.Err()
 		}, 3, false, 18 * time.Second},
-		"it refuses the key": {func(context.Context, int64) (Verdict, error) { return Verdict{}, NotRetryable("401") }, 1, false, time.Second},
+		"it refuses the key": {
+			func(context.Context, int64) (Verdict, error) { return Verdict{}, NotRetryable("401") }, 1, false,
+			time.Second,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -175,8 +191,10 @@ func TestAProviderIsAskedThreeTimesWithinItsTime(t *testing.T) {
 				s := &scripted{name: "A", answer: c.answer}
 				start := time.Now()
 				_, err := panelOf(s).Screen(t.Context(), sender)
-				if (err == nil) != c.ok || err != nil && !errors.Is(err, ErrUnavailable) || s.asked.Load() != c.tries || time.Since(start) > c.within {
-					t.Errorf("got %v after %d tries and %v, want ok %t, %d tries, at most %v", err, s.asked.Load(), time.Since(start), c.ok, c.tries, c.within)
+				if (err == nil) != c.ok || err != nil && !errors.Is(err, ErrUnavailable) || s.asked.Load() != c.tries ||
+					time.Since(start) > c.within {
+					t.Errorf("got %v after %d tries and %v, want ok %t, %d tries, at most %v", err, s.asked.Load(),
+						time.Since(start), c.ok, c.tries, c.within)
 				}
 			})
 		})
@@ -226,7 +244,9 @@ func TestWhoAsksAgainGetsANewAnswer(t *testing.T) {
 	if a := usual.ScreenProviders(ctx, sender); !a.Verdict.Cached {
 		t.Errorf("got %+v, want the answer of before", a.Verdict)
 	}
-	for what, ask := range map[string]func(context.Context, Subject) *Answer{"providers": usual.WithoutCache().ScreenProviders, "lists": usual.WithoutCache().ScreenLists} {
+	for what, ask := range map[string]func(context.Context, Subject) *Answer{
+		"providers": usual.WithoutCache().ScreenProviders, "lists": usual.WithoutCache().ScreenLists,
+	} {
 		before := s.asked.Load()
 		if a := ask(ctx, sender); a.Verdict.Cached || s.asked.Load() != before+1 || a.Verdict.AnswerID == "" {
 			t.Errorf("%s: got %+v, want a new answer that is kept", what, a.Verdict)
@@ -254,7 +274,8 @@ func TestAnAnswerIsUsedAgainForAWhileAndSaysSo(t *testing.T) {
 	other := sender
 	other.Address = "0x098b716b8aaf21512996dc57eb0615e2383e2f96" // the same in other letters
 	again, err := p.Screen(ctx, other)
-	if err != nil || !again.Cached || !again.GivenAt.Equal(first.GivenAt) || again.Severity != High || again.AnswerID != first.AnswerID || s.asked.Load() != 1 {
+	if err != nil || !again.Cached || !again.GivenAt.Equal(first.GivenAt) || again.Severity != High ||
+		again.AnswerID != first.AnswerID || s.asked.Load() != 1 {
 		t.Errorf("got %+v %v after %d questions, want the answer of %v", again, err, s.asked.Load(), first.GivenAt)
 	}
 	raw, err := p.Answers.LoadRaw(ctx, first.AnswerID)
@@ -351,7 +372,9 @@ func TestAnOldAnswerIsNotMadeYoungInTheDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, later := range []string{"2 hours", "10 years"} {
-		if _, err := pgtest.OwnerPool(t, db).Exec(ctx, `UPDATE risk_answers SET given_at = now() + $1::interval`, later); err != nil {
+		if _, err := pgtest.OwnerPool(t, db).Exec(
+			ctx, `UPDATE risk_answers SET given_at = now() + $1::interval`, later,
+		); err != nil {
 			t.Fatal(err)
 		}
 		now = time.Now().Add(2 * time.Hour)
@@ -375,7 +398,8 @@ func TestTheLocalListTakesNoMistypedAddress(t *testing.T) {
 	db := pgtest.New(t)
 	put := func(address string) error {
 		return db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
-			_, err := SetLocalEntry(ctx, tx, readers, audit.Operator("op"), LocalListEntry{Address: address, Severity: Severe})
+			_, err := SetLocalEntry(ctx, tx, readers, audit.Operator("op"),
+				LocalListEntry{Address: address, Severity: Severe})
 			return err
 		})
 	}
@@ -407,11 +431,15 @@ func TestTheLocalListSaysWhatWasPutOnIt(t *testing.T) {
 	t.Parallel()
 	db, ctx := pgtest.New(t), t.Context()
 	score := 98
-	const listed, silent, odd = "0x098B716B8Aaf21512996dC57EB0615e2383E2f96", "0x198b716b8aaf21512996dc57eb0615e2383e2f96", "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa"
+	const listed, silent, odd = "0x098B716B8Aaf21512996dC57EB0615e2383E2f96",
+		"0x198b716b8aaf21512996dc57eb0615e2383e2f96", "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa"
 	err := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		for _, e := range []LocalListEntry{
 			{Address: listed, Severity: Low},
-			{Address: strings.ToLower(listed), Severity: Severe, Score: &score, Entity: "OFAC SDN: Lazarus", Categories: []string{"SANCTIONS"}},
+			{
+				Address: strings.ToLower(listed), Severity: Severe, Score: &score, Entity: "OFAC SDN: Lazarus",
+				Categories: []string{"SANCTIONS"},
+			},
 			{Address: silent, Outage: true},
 			{Address: odd, Severity: Unknown},
 		} {
@@ -428,10 +456,12 @@ func TestTheLocalListSaysWhatWasPutOnIt(t *testing.T) {
 	ask := func(address string) (Verdict, error) {
 		return p.Screen(ctx, Subject{Chain: chain.Ethereum, Address: chain.Address(address)})
 	}
-	if v, err := ask("0x00000000000000000000000000000000000000aa"); err != nil || v.Severity != Low || !v.IsKnown || v.Provider != LocalName {
+	if v, err := ask("0x00000000000000000000000000000000000000aa"); err != nil || v.Severity != Low || !v.IsKnown ||
+		v.Provider != LocalName {
 		t.Errorf("a fresh sender: got %+v %v, want LOW", v, err)
 	}
-	if v, err := ask(listed); err != nil || v.Severity != Severe || *v.Score != 98 || v.Entity != "OFAC SDN: Lazarus" || len(v.Categories) != 1 {
+	if v, err := ask(listed); err != nil || v.Severity != Severe || *v.Score != 98 || v.Entity != "OFAC SDN: Lazarus" ||
+		len(v.Categories) != 1 {
 		t.Errorf("a listed one: got %+v %v, want what the list says", v, err)
 	}
 	if v, err := ask(odd); err != nil || v.Severity != Unknown || v.IsKnown {

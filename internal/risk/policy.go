@@ -11,23 +11,23 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 )
 
-// Policy is how an installation screens: whom it asks, and what the operator set.
-// Features take it whole.
+// Policy is how an installation screens: its providers, and the operator's settings. Features take
+// it as a whole.
 type Policy struct {
-	// Providers are asked about deposits above the threshold and about every
-	// destination; nil: this installation has none.
+	// Providers screen deposits above the threshold and every destination; nil if this installation
+	// has none.
 	Providers Screener
-	// Lists are asked below the threshold where SanctionsFloor is on; nil: none.
+	// Lists screen deposits below the threshold if SanctionsFloor is on; nil if there are none.
 	Lists          Screener
 	SanctionsFloor bool
 	UnknownAs      UnknownTreatment // "" is HOLD
 	Grace          time.Duration    // how long a deposit may wait for an answer
 }
 
-// GraceDefault is how long a deposit waits where nothing else is set.
+// GraceDefault is how long a deposit waits for an answer by default.
 const GraceDefault = 15 * time.Minute
 
-// Configured tells whether there is anybody to ask.
+// Configured reports whether there is a provider.
 func (p Policy) Configured() bool { return p.Providers != nil }
 
 // ScreenProviders asks the providers, outside any transaction. It takes up to half a minute.
@@ -40,16 +40,17 @@ func (p Policy) ScreenLists(ctx context.Context, s Subject) *Answer {
 	return screenWith(ctx, p.Lists, s)
 }
 
-// SendersMax is of how many senders of one deposit somebody is asked.
+// SendersMax is how many senders of one deposit are screened at most.
 const SendersMax = 20
 
-// screenSenders asks about the sender of a deposit, or at the same time about all of several.
+// screenSenders screens the sender of a deposit, or all of several senders concurrently.
 func (c DepositCase) screenSenders(ask func(Subject) *Answer) *Answer {
 	if len(c.Senders) == 0 {
 		return ask(c.Subject)
 	}
 	if len(c.Senders) > SendersMax {
-		return NewAnswer(Verdict{}, Unavailable("%d have sent it, and %d are asked about at most", len(c.Senders), SendersMax))
+		return NewAnswer(Verdict{}, Unavailable("%d have sent it, and %d are asked about at most", len(c.Senders),
+			SendersMax))
 	}
 	answers := make([]*Answer, len(c.Senders))
 	var asking sync.WaitGroup
@@ -64,8 +65,8 @@ func (c DepositCase) screenSenders(ask func(Subject) *Answer) *Answer {
 	return combineSenders(c.Senders, answers)
 }
 
-// combineSenders is what is known of several senders together: the highest severity, known only
-// when all of them are, and missing what is missing of any. It is pure.
+// combineSenders combines the answers about several senders. It takes the highest severity, which
+// is known only if all are, and lists every missing answer. It is pure.
 func combineSenders(senders []chain.Address, answers []*Answer) *Answer {
 	var out Answer
 	var missing []string
@@ -93,12 +94,13 @@ func combineSenders(senders []chain.Address, answers []*Answer) *Answer {
 			v.IsKnown = v.IsKnown && o.IsKnown
 			v.Cached = v.Cached || o.Cached
 			if o.GivenAt.Before(v.GivenAt) {
-				v.GivenAt = o.GivenAt // an old answer of one makes the whole as old
+				v.GivenAt = o.GivenAt // the oldest answer determines the time of the whole
 			}
 		}
 	}
 	if len(missing) > 0 {
-		out.Unavailable = SanitizeText(fmt.Sprintf("of %d of %d senders: %s", len(missing), len(senders), strings.Join(missing, "; ")))
+		out.Unavailable = SanitizeText(fmt.Sprintf("of %d of %d senders: %s", len(missing), len(senders),
+			strings.Join(missing, "; ")))
 	}
 	return &out
 }
@@ -113,8 +115,8 @@ func screenWith(ctx context.Context, screener Screener, s Subject) *Answer {
 	return NewAnswer(screener.Screen(ctx, s))
 }
 
-// DecideDeposit asks and decides about a deposit until there is an outcome that is not a
-// question. What was asked is in the case that comes back, for keeping.
+// DecideDeposit screens and decides about a deposit until the outcome needs no further screening.
+// The returned record has the case with all answers, for storage.
 func (p Policy) DecideDeposit(ctx context.Context, c DepositCase) DepositRecord {
 	c.UnknownAs, c.SanctionsFloor, c.Grace = p.UnknownAs, p.SanctionsFloor, p.Grace
 	for {
@@ -130,8 +132,8 @@ func (p Policy) DecideDeposit(ctx context.Context, c DepositCase) DepositRecord 
 	}
 }
 
-// DecideDestination asks and decides about a destination. What was asked is in the
-// case that comes back, for keeping.
+// DecideDestination screens and decides about a destination. The returned record has the case with
+// all answers, for storage.
 func (p Policy) DecideDestination(ctx context.Context, c WithdrawalCase) WithdrawalRecord {
 	c.UnknownAs, c.Configured = p.UnknownAs, p.Configured()
 	d := DecideWithdrawal(c)
@@ -142,8 +144,7 @@ func (p Policy) DecideDestination(ctx context.Context, c WithdrawalCase) Withdra
 	return WithdrawalRecord{c, d}
 }
 
-// WithoutCache is the same policy that asks each time and uses no answer again. What it hears
-// is kept as always.
+// WithoutCache returns the same policy without reuse of answers. New answers are stored as always.
 func (p Policy) WithoutCache() Policy {
 	p.Providers, p.Lists = withoutCache(p.Providers), withoutCache(p.Lists)
 	return p

@@ -10,40 +10,45 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// How long answers that nothing refers to are kept: usually, and at least. The database
-// has the least, too: it is longer than any answer is used again.
+// How long unreferenced answers are kept: by default, and at least. The database enforces the
+// minimum too; it is longer than any answer is reused.
 const (
 	RetentionDefault = 30 * 24 * time.Hour
 	RetentionMin     = 8 * 24 * time.Hour
 )
 
 const (
-	pruneBatchSize  = 1000 // answers that are looked at in one transaction
-	pruneBatchesMax = 1000 // transactions in one run: the rest waits for the next
+	pruneBatchSize  = 1000 // answers that one transaction examines
+	pruneBatchesMax = 1000 // transactions in one run; the next run continues
 )
 
-// PruneAnswers takes away answers that are older than kept and that no decision about a
-// deposit or a withdrawal, and no verdict that was shown, refers to. What something
-// refers to stays, and so does what was kept before anybody wrote down what does.
+// PruneAnswers deletes answers that are older than retention and unreferenced: no decision about a
+// deposit or a withdrawal, and no verdict that was shown, refers to them. Answers from before
+// references were recorded stay as well.
 //
-// It is a chore: it may run at any time and in several processes, and each piece is a
-// transaction of its own. What it has looked at once it does not look at again.
+// It is a periodic job: it may run at any time and in several processes, and each batch is a
+// transaction of its own. It examines no answer twice.
 func PruneAnswers(ctx context.Context, db *pg.DB, retention time.Duration) error {
 	for range pruneBatchesMax {
 		looked := 0
 		err := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 			looked = 0
 			var last string
-			if err := tx.QueryRow(ctx, `SELECT answer_id FROM risk_answers_retired FOR UPDATE`).Scan(&last); err != nil {
+			if err := tx.QueryRow(
+				ctx, `SELECT answer_id FROM risk_answers_retired FOR UPDATE`,
+			).Scan(&last); err != nil {
 				return err
 			}
-			rows, err := tx.Query(ctx, `SELECT answer_id, kept_at FROM risk_answers WHERE answer_id > $1 ORDER BY answer_id LIMIT $2`, last, pruneBatchSize)
+			rows, err := tx.Query(
+				ctx, `SELECT answer_id, kept_at FROM risk_answers WHERE answer_id > $1 ORDER BY answer_id LIMIT $2`,
+				last, pruneBatchSize,
+			)
 			if err != nil {
 				return err
 			}
 			type row struct {
 				ID string
-				At *time.Time // nil: from before anybody wrote down what refers to it
+				At *time.Time // nil: from before references were recorded
 			}
 			found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[row])
 			if err != nil {

@@ -35,16 +35,20 @@ func TestAnswersThatSomethingRefersToStay(t *testing.T) {
 		}
 	}
 	// Nobody has a deposit here: what refers to them is beside the point.
-	exec(`ALTER TABLE deposit_decisions DROP CONSTRAINT deposit_decisions_org_id_fkey, DROP CONSTRAINT deposit_decisions_deposit_id_fkey`)
+	exec(
+		`ALTER TABLE deposit_decisions DROP CONSTRAINT deposit_decisions_org_id_fkey, DROP CONSTRAINT deposit_decisions_deposit_id_fkey`,
+	)
 	exec(`ALTER TABLE withdrawal_decisions DROP CONSTRAINT withdrawal_decisions_withdrawal`)
 	exec(`ALTER TABLE sender_verdicts DROP CONSTRAINT sender_verdicts_org_id_fkey`)
 	answer := func(of string) (*risk.Answer, []string) {
 		t.Helper()
 		panel := &risk.Panel{Answers: &risk.AnswerStore{DB: db, Seal: keys}, Log: slog.New(slog.DiscardHandler)}
 		for _, name := range []string{"A", "B"} {
-			panel.Members = append(panel.Members, risk.Member{Screener: &risktest.Provider{ProviderName: name, Behavior: risktest.Behaviors[0]}})
+			panel.Members = append(panel.Members,
+				risk.Member{Screener: &risktest.Provider{ProviderName: name, Behavior: risktest.Behaviors[0]}})
 		}
-		a := risk.Policy{Providers: panel}.ScreenProviders(ctx, risk.Subject{Chain: chain.Ethereum, Address: chain.Address(of), Direction: risk.Incoming})
+		a := risk.Policy{Providers: panel}.ScreenProviders(ctx,
+			risk.Subject{Chain: chain.Ethereum, Address: chain.Address(of), Direction: risk.Incoming})
 		if a.Unavailable != "" || len(a.Verdict.Parts) != 2 {
 			t.Fatalf("got %+v, want both answers", a)
 		}
@@ -75,10 +79,14 @@ func TestAnswersThatSomethingRefersToStay(t *testing.T) {
 		}
 	}
 	a, ids := answer("0xdeposit")
-	exec(`INSERT INTO deposit_decisions (org_id, deposit_id, at, outcome, record) VALUES ('o', 'd', now(), 'FLAG', $1)`, risk.DepositRecord{Case: risk.DepositCase{Answer: a}})
+	exec(`INSERT INTO deposit_decisions (org_id, deposit_id, at, outcome, record) VALUES ('o', 'd', now(), 'FLAG', $1)`,
+		risk.DepositRecord{Case: risk.DepositCase{Answer: a}})
 	keep(ids, true)
 	a, ids = answer("0xlists")
-	exec(`INSERT INTO deposit_decisions (org_id, deposit_id, at, outcome, record) VALUES ('o', 'd', now(), 'CREDIT', $1)`, risk.DepositRecord{Case: risk.DepositCase{Lists: a}})
+	exec(
+		`INSERT INTO deposit_decisions (org_id, deposit_id, at, outcome, record) VALUES ('o', 'd', now(), 'CREDIT', $1)`,
+		risk.DepositRecord{Case: risk.DepositCase{Lists: a}},
+	)
 	keep(ids, true)
 	a, ids = answer("0xwithdrawal")
 	exec(`INSERT INTO withdrawal_decisions (org_id, withdrawal_id, at, act, status, reasons, gates, actor_kind, actor_id, risk)

@@ -1,11 +1,11 @@
-// Package risk asks who is behind an address and decides what follows for the money:
-// the port of the providers, the panel that asks several of them, the rules for
-// deposits and withdrawals, and the list of networks that have no real money.
+// Package risk screens addresses and decides the consequences for the money. It has the interface
+// of the providers, the panel that asks several of them, the rules for deposits and withdrawals,
+// and the local list for networks without real money.
 //
-// What never happens here: a pass because somebody is down, slow, talks nonsense or
-// does not know. Whatever is not an answer is ErrUnavailable, and the rules hold on
-// it. No provider is asked inside a transaction. What a crash leaves: answers that
-// were kept, sealed; an answer that was not is asked for again.
+// A payment never passes because a provider is down, slow, returns invalid data or does not know
+// the address. Anything but an answer is ErrUnavailable, and the rules hold the payment then. No
+// provider is asked inside a transaction. A crash leaves the answers that were stored, sealed; an
+// answer that was not stored is requested again.
 package risk
 
 import (
@@ -21,11 +21,11 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// Severity is how bad what a provider knows is.
+// Severity is a provider's rating of an address.
 type Severity string
 
-// The severities in their order. Unknown stands outside it: it is above nothing
-// and below nothing, and no threshold.
+// The severities in their order. Unknown is outside it: it is above and below no other severity,
+// and cannot be a threshold.
 const (
 	None    Severity = "NONE"
 	Low     Severity = "LOW"
@@ -35,10 +35,10 @@ const (
 	Unknown Severity = "UNKNOWN"
 )
 
-// Severities are those that a threshold can be, in their order.
+// Severities are the possible thresholds, in their order.
 var Severities = []Severity{None, Low, Medium, High, Severe}
 
-// ParseSeverity reads one of the order. Error: any other text, UNKNOWN included.
+// ParseSeverity parses a severity of the order. It refuses any other text, UNKNOWN included.
 func ParseSeverity(s string) (Severity, error) {
 	if v := Severity(s); slices.Contains(Severities, v) {
 		return v, nil
@@ -46,23 +46,24 @@ func ParseSeverity(s string) (Severity, error) {
 	return "", fmt.Errorf("%q is no severity: NONE, LOW, MEDIUM, HIGH or SEVERE", s[:min(len(s), 40)])
 }
 
-// Exceeds tells whether s is above a threshold. What is not in the order is above
-// every threshold, and a threshold that is not in the order is below everything.
+// Exceeds reports whether s is above a threshold. A severity outside the order is above every
+// threshold, and a threshold outside the order is below everything.
 func (s Severity) Exceeds(threshold Severity) bool {
 	rank, limit := slices.Index(Severities, s), slices.Index(Severities, threshold)
 	return rank < 0 || limit < 0 || rank > limit
 }
 
-// Direction is which way the money goes, as seen from here.
+// Direction is the direction of the payment, seen from Coffer.
 type Direction string
 
-// The directions: the subject sent to us, or is to be paid.
+// The directions: the subject paid us, or is to be paid.
 const (
 	Incoming Direction = "INCOMING"
 	Outgoing Direction = "OUTGOING"
 )
 
-// Subject is whom a provider is asked about. Only Chain and Address are needed.
+// Subject is the address about which a provider is asked, with its payment. Only Chain and Address
+// are required.
 type Subject struct {
 	Chain     chain.Name    `json:"chain"`
 	Address   chain.Address `json:"address"`
@@ -73,75 +74,75 @@ type Subject struct {
 	Direction Direction     `json:"direction"`
 }
 
-// Verdict is what a provider says of an address.
+// Verdict is a provider's answer about an address.
 type Verdict struct {
-	Provider string   `json:"provider"` // such as TRM; of several, whose severity it is
-	Severity Severity `json:"severity"` // the highest that is known; UNKNOWN when none is
-	// IsKnown is false when a provider that was asked does not know the address, or
-	// does not know all of what it says, whatever the others say.
+	Provider string   `json:"provider"` // such as TRM; of several, the one with this severity
+	Severity Severity `json:"severity"` // the highest known one; UNKNOWN if there is none
+	// IsKnown is false if one of the providers does not know the address, or does not know all
+	// parts of its answer, independent of the others.
 	IsKnown    bool     `json:"known"`
-	Score      *int     `json:"score"` // 0 to 100, when the provider has such a thing
+	Score      *int     `json:"score"` // 0 to 100, if the provider has one
 	Entity     string   `json:"entity,omitempty"`
 	Categories []string `json:"categories"`
-	// OwnerCategories are those of the categories that say whose the address itself is.
+	// OwnerCategories are the categories that describe the owner of the address itself.
 	OwnerCategories []string `json:"owner,omitempty"`
-	Direct          bool     `json:"direct"` // the address itself, and not somebody it dealt with
-	// Reference finds the answer again: at the provider, or among those kept here.
+	Direct          bool     `json:"direct"` // about the address itself, and not a counterparty
+	// Reference identifies the answer, at the provider or among those stored here.
 	Reference string        `json:"reference,omitempty"`
 	Latency   time.Duration `json:"latency"` // nanoseconds
 	GivenAt   time.Time     `json:"at"`      // when it was given
-	Cached    bool          `json:"cached"`  // it was given before, at At
-	// AnswerID names the sealed row of risk_answers, when there is one.
+	Cached    bool          `json:"cached"`  // it is a reused answer, given at GivenAt
+	// AnswerID names the sealed row of risk_answers, if there is one.
 	AnswerID string `json:"answerId,omitempty"`
-	// Parts are the verdicts of all who answered, when several were asked; about several
-	// senders, of each of them.
+	// Parts are the verdicts of all that answered, if several providers were asked, or of each
+	// sender, if there are several.
 	Parts []Verdict `json:"of,omitempty"`
-	// Address is whom it is about, where several were asked about.
+	// Address is the address of the verdict, if several were screened.
 	Address chain.Address `json:"address,omitempty"`
-	// Missing are those who were asked and did not answer, with why.
+	// Missing lists those that did not answer, with the reason.
 	Missing []MissingAnswer `json:"missing,omitempty"`
-	// Raw is the provider's own answer. It is kept sealed and nowhere else.
+	// Raw is the provider's original answer. It is only stored sealed.
 	Raw json.RawMessage `json:"-"`
 }
 
-// MissingAnswer is a provider that was asked and gave no answer.
+// MissingAnswer is a provider that gave no answer.
 type MissingAnswer struct {
 	Provider string `json:"provider"`
 	Reason   string `json:"reason"`
 }
 
-// ErrUnavailable says that there is no answer to decide by.
+// ErrUnavailable says that there is no answer on which to decide.
 var ErrUnavailable = errors.New("screening unavailable")
 
-// Unavailable makes an ErrUnavailable with its reason, which may quote what a
-// provider said and never a secret.
+// Unavailable returns an ErrUnavailable with its reason, which may quote a provider but never a
+// secret.
 func Unavailable(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrUnavailable, fmt.Errorf(format, args...))
 }
 
-// A Screener says what it knows of an address. It may be asked again after any error,
-// is safe for concurrent use, and changes nothing that counts. An error, whatever it
-// is, means unavailable, and never that the address is clean; a panel returns with it
-// what those said who did answer, which can hold money back and never let it pass.
+// Screener answers what it knows of an address. It may be asked again after any error, is safe for
+// concurrent use, and has no side effects that count. Any error means unavailable, and never that
+// the address is clean. A panel returns the answers of the other providers with the error; they can
+// hold a payment but never let it pass.
 type Screener interface {
-	// Name is the provider as the API tells it, such as TRM.
+	// Name returns the provider's name in the API, such as TRM.
 	Name() string
-	// Covers tells whether it knows addresses of a chain at all.
+	// Covers reports whether it knows addresses of a chain at all.
 	Covers(ch chain.Name) bool
-	// Screen asks. The caller bounds the time.
+	// Screen asks the provider. The caller bounds the time.
 	Screen(ctx context.Context, s Subject) (Verdict, error)
 }
 
-// CanonicalAddress is the form in which addresses are compared: two texts of one address
-// give one form. A list that knows an address matches it on every chain that has the
-// address's form, so no chain is part of it.
+// CanonicalAddress returns the form in which addresses are compared: two texts of one address give
+// the same form. A list entry matches on every chain with addresses of its form, so no chain is
+// part of it.
 func CanonicalAddress(address string) string {
 	lower := strings.ToLower(address)
 	switch {
 	case len(address) == 42 && strings.HasPrefix(lower, "0x") && strings.Trim(lower[2:], "0123456789abcdef") == "":
 		return lower
 	case address != lower && address != strings.ToUpper(address):
-		return address // letters of both cases mean something
+		return address // the case of letters matters
 	}
 	for _, prefix := range []string{"bc1", "tb1", "bcrt1", "ltc1", "bitcoincash:"} {
 		if strings.HasPrefix(lower, prefix) {
@@ -152,11 +153,11 @@ func CanonicalAddress(address string) string {
 }
 
 const (
-	textBytesMax  = 300 // of what a provider says that is passed on
+	textBytesMax  = 300 // of a provider's text that is passed on
 	categoriesMax = 50
 )
 
-// validate refuses a verdict that no adapter may give.
+// validate refuses a verdict that no adapter may return.
 func (v Verdict) validate() error {
 	switch {
 	case v.Provider == "":
@@ -173,7 +174,7 @@ func (v Verdict) validate() error {
 	return nil
 }
 
-// SanitizeText bounds what a stranger said, for a verdict, a log or an error.
+// SanitizeText truncates and cleans untrusted text, for a verdict, a log or an error.
 func SanitizeText(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -184,7 +185,7 @@ func SanitizeText(s string) string {
 	return strings.ToValidUTF8(s[:min(len(s), textBytesMax)], "")
 }
 
-// normalize bounds the texts of a verdict and puts its categories in order.
+// normalize truncates the texts of a verdict and sorts its categories.
 func (v *Verdict) normalize() {
 	v.Entity, v.Reference = SanitizeText(v.Entity), SanitizeText(v.Reference)
 	v.Categories = normalizeTexts(v.Categories)
@@ -194,7 +195,7 @@ func (v *Verdict) normalize() {
 	v.GivenAt = v.GivenAt.UTC()
 }
 
-// normalizeTexts are bounded texts in order, each once.
+// normalizeTexts returns the texts truncated, sorted and without duplicates.
 func normalizeTexts(texts []string) []string {
 	out := make([]string, 0, len(texts))
 	for _, c := range texts {

@@ -12,15 +12,15 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// Prover tells whether a wallet's address was attested by our signer for
-// exactly its owner: wallet.ErrProof when not. *wallet.Service is the real one.
+// Prover checks whether our signer attested a wallet's address for exactly its owner; otherwise it
+// returns wallet.ErrProof. *wallet.Service implements it.
 type Prover interface {
 	VerifyAttestation(w wallet.Wallet) error
 }
 
-// CheckAddresses checks the proof of every wallet there is, also of those that
-// nobody has asked for since somebody altered them. It takes time where there
-// are many; once a day is enough, for a proof is checked at every use.
+// CheckAddresses checks the proof of every wallet, including those that were not used since their
+// row was altered. It takes time where there are many. Once a day is enough, because a proof is
+// checked at every use.
 func CheckAddresses(ctx context.Context, db *pg.DB, prover Prover) (Report, error) {
 	c := Check{ID: "I-15", Promise: "every address was issued by our signer to the one it stands for"}
 	r, began := Report{CheckedAt: db.Clock()().UTC()}, time.Now()
@@ -44,7 +44,9 @@ func CheckAddresses(ctx context.Context, db *pg.DB, prover Prover) (Report, erro
 					err := prover.VerifyAttestation(w)
 					if errors.Is(err, wallet.ErrProof) {
 						if count++; count <= breachesShownMax {
-							found = append(found, Breach{OrgID: o.ID, Subject: "wallet " + w.ID, Detail: fmt.Sprintf("%s is not what was issued to %s %q", w.Address, w.Purpose, w.Subject)})
+							found = append(found, Breach{OrgID: o.ID, Subject: "wallet " + w.ID, Detail: fmt.Sprintf(
+								"%s is not what was issued to %s %q", w.Address, w.Purpose, w.Subject,
+							)})
 						}
 					} else if err != nil {
 						return fmt.Errorf("prove wallet %s: %w", w.ID, err)

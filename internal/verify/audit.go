@@ -8,8 +8,8 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// checkAuditChain computes the end of the chain of the audit log anew, and another part of
-// the rest each minute, and compares it with what the signer signed.
+// checkAuditChain recomputes the end of the audit log's chain, and another range of its earlier
+// part each minute, and compares it with what the signer signed.
 func checkAuditChain(ctx context.Context, tx pg.Tx) (found []Breach, err error) {
 	end, err := audit.LoadEnd(ctx, tx)
 	if err != nil {

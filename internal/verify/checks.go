@@ -1,31 +1,31 @@
 package verify
 
-// What the tables mean to the checks. Whoever changes how an order reserves
-// changes these lines with it.
+// The meaning of the tables for the checks. A change of how an order reserves changes these lines
+// too.
 const (
-	// An order in one of these has a slot and has not ended.
+	// An order in one of these states has a slot and has not ended.
 	openOrders      = `('SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK')`
 	flaggedStatuses = `'FLAGGED', 'REJECTING', 'REDIRECTING', 'RESOLUTION_STUCK', 'REJECTED', 'REDIRECTED'`
-	// An order that never had a slot, or has none yet.
+	// An order in one of these states never had a slot, or has none yet.
 	statusesWithoutSlot = `('QUEUED', 'REFUSED', 'WITHDRAWN')`
-	// A withdrawal in one of these holds its amount.
+	// A withdrawal in one of these states holds its amount.
 	openWithdrawals = `('AWAITING_APPROVAL', 'PROCESSING', 'BROADCAST')`
-	// Whose a withdrawal is: the kinds of the accounts that it takes from and is held in,
-	// and their subject.
+	// The owner of a withdrawal: the kinds of the accounts from which it takes and in which it is
+	// held, and their subject.
 	debitKindSQL       = `CASE WHEN product IS NULL THEN 'CUSTOMER' ELSE 'PRODUCT' END`
 	holdKindSQL        = `CASE WHEN product IS NULL THEN 'WITHDRAWING' ELSE 'PRODUCT_WITHDRAWING' END`
 	withdrawalOwnerSQL = `coalesce(product, customer_id)`
-	// At which wallet deposit d counts: where accounts are coins, what is credited is the
-	// treasury's wherever it lies.
+	// The wallet at which deposit d counts. On UTXO chains a credited deposit counts at the
+	// treasury, at whatever address it is.
 	creditWalletSQL = `CASE WHEN pooled(d.chain) AND d.status IN ('CREDITED', 'REVERSED') THEN (
 					SELECT t.wallet_id FROM wallets t JOIN wallets a ON a.wallet_id = d.wallet_id
 					WHERE t.org_id = d.org_id AND t.family = a.family AND t.purpose = 'TREASURY' AND t.subject = '') ELSE d.wallet_id END`
-	// What kind of account a deposit is credited to.
+	// The kind of account to which a deposit is credited.
 	creditKindSQL = `CASE purpose WHEN 'CUSTOMER_DEPOSIT' THEN 'CUSTOMER' WHEN 'ORGANIZATION_DEPOSIT' THEN 'PRODUCT'
 					ELSE CASE contract WHEN '' THEN 'GAS' ELSE 'SUSPENSE' END END`
 )
 
-// checks are all that Run looks at, in the order of the report.
+// checks are all checks of RunChecks, in the order of the report.
 var checks = []Check{
 	{ID: "I-01", Promise: "every transfer joins two accounts of its own organization and mint", breachSQL: `
 		SELECT t.org_id, 'transfer ' || t.transfer_id,
@@ -37,11 +37,21 @@ var checks = []Check{
 		WHERE (d.org_id, d.mint_id, c.org_id, c.mint_id) IS DISTINCT FROM (t.org_id, t.mint_id, t.org_id, t.mint_id)
 			OR t.amount <= 0 OR t.debit_account = t.credit_account`},
 
-	{ID: "I-02-triggers", Promise: "triggers, functions, views and rules are as the migrations made them, and the triggers fire", guardKind: kindTrigger},
+	{
+		ID:        "I-02-triggers",
+		Promise:   "triggers, functions, views and rules are as the migrations made them, and the triggers fire",
+		guardKind: kindTrigger,
+	},
 
-	{ID: "I-02-rights", Promise: "the program's roles may do what the migrations granted them, and nothing else", guardKind: kindPrivilege},
+	{
+		ID: "I-02-rights", Promise: "the program's roles may do what the migrations granted them, and nothing else",
+		guardKind: kindPrivilege,
+	},
 
-	{ID: "I-02-constraints", Promise: "constraints and unique indexes are as the migrations made them", guardKind: kindConstraint},
+	{
+		ID: "I-02-constraints", Promise: "constraints and unique indexes are as the migrations made them",
+		guardKind: kindConstraint,
+	},
 
 	{ID: "I-03", Promise: "no account with a floor is below it", breachSQL: `
 		SELECT a.org_id, format('%s %s in mint %s', a.kind, a.subject, a.mint_id), 'holds ' || b.balance
@@ -62,7 +72,9 @@ var checks = []Check{
 		LEFT JOIN sums s ON s.account_id = coalesce(a.account_id, b.account_id)
 		WHERE a.account_id IS NULL OR b.balance IS DISTINCT FROM coalesce(s.total, 0)`},
 
-	{ID: "I-04-totals", Promise: "an organization's totals, with the differences that are not folded yet, are the sums of its customers' balances and of what its addresses hold", breachSQL: `
+	{
+		ID:      "I-04-totals",
+		Promise: "an organization's totals, with the differences that are not folded yet, are the sums of its customers' balances and of what its addresses hold", breachSQL: `
 		WITH kept AS (
 			SELECT org_id, mint_id, sum(available) AS available, sum(withdrawing) AS withdrawing, sum(addresses) AS addresses, sum(treasuries) AS treasuries, sum(dust) AS dust
 			FROM (SELECT org_id, mint_id, available, withdrawing, addresses, treasuries, dust FROM organization_totals
@@ -83,9 +95,13 @@ var checks = []Check{
 				coalesce(c.available, 0), coalesce(c.withdrawing, 0), coalesce(h.addresses, 0), coalesce(h.treasuries, 0), coalesce(h.dust, 0))
 		FROM kept k FULL JOIN customers c USING (org_id, mint_id) FULL JOIN held h USING (org_id, mint_id)
 		WHERE (coalesce(k.available, 0), coalesce(k.withdrawing, 0), coalesce(k.addresses, 0), coalesce(k.treasuries, 0), coalesce(k.dust, 0))
-			IS DISTINCT FROM (coalesce(c.available, 0), coalesce(c.withdrawing, 0), coalesce(h.addresses, 0), coalesce(h.treasuries, 0), coalesce(h.dust, 0))`},
+			IS DISTINCT FROM (coalesce(c.available, 0), coalesce(c.withdrawing, 0), coalesce(h.addresses, 0), coalesce(h.treasuries, 0), coalesce(h.dust, 0))`,
+	},
 
-	{ID: "I-18-held", Promise: "what is held for withdrawals is the sum of the open ones, by customer or product and mint", breachSQL: `
+	{
+		ID:      "I-18-held",
+		Promise: "what is held for withdrawals is the sum of the open ones, by customer or product and mint",
+		breachSQL: `
 		SELECT coalesce(h.org_id, w.org_id), format('%s %s in mint %s', coalesce(h.kind, w.kind), coalesce(h.subject, w.subject), coalesce(h.mint_id, w.mint_id)),
 			format('%s held, %s in open withdrawals', coalesce(h.balance, 0), coalesce(w.amount, 0))
 		FROM (SELECT a.org_id, a.kind, a.subject, a.mint_id, b.balance
@@ -93,9 +109,12 @@ var checks = []Check{
 		FULL JOIN (SELECT org_id, ` + holdKindSQL + ` AS kind, ` + withdrawalOwnerSQL + ` AS subject, mint_id, sum(amount + charge_held) AS amount
 			FROM withdrawals WHERE status IN ` + openWithdrawals + ` GROUP BY 1, 2, 3, 4) w
 			ON w.org_id = h.org_id AND w.kind = h.kind AND w.subject = h.subject AND w.mint_id = h.mint_id
-		WHERE coalesce(h.balance, 0) <> coalesce(w.amount, 0)`},
+		WHERE coalesce(h.balance, 0) <> coalesce(w.amount, 0)`,
+	},
 
-	{ID: "I-18-ended", Promise: "every withdrawal was held once and, if it ended, ended once and as it says", breachSQL: `
+	{
+		ID: "I-18-ended", Promise: "every withdrawal was held once and, if it ended, ended once and as it says",
+		breachSQL: `
 		WITH posted AS (
 			SELECT t.cause_kind, t.cause_id, count(*) AS legs, sum(t.amount) AS amount, min(t.org_id) AS org_id, min(t.mint_id) AS mint_id,
 				min(d.kind) AS from_kind, min(d.subject) AS from_subject, min(c.kind) AS to_kind, min(c.subject) AS to_subject
@@ -122,9 +141,12 @@ var checks = []Check{
 					p.from_kind, p.from_subject, p.to_kind, p.to_subject, w.status, w.amount, w.mint_id) END
 		FROM due w FULL JOIN posted p ON p.cause_kind = w.cause_kind AND p.cause_id = w.cause_id
 		WHERE (p.legs, p.org_id, p.mint_id, p.amount, p.from_kind, p.from_subject, p.to_kind, p.to_subject)
-			IS DISTINCT FROM (1::bigint, w.org_id, w.mint_id, w.amount, w.from_kind, w.from_subject, w.to_kind, w.to_subject)`},
+			IS DISTINCT FROM (1::bigint, w.org_id, w.mint_id, w.amount, w.from_kind, w.from_subject, w.to_kind, w.to_subject)`,
+	},
 
-	{ID: "I-18-fee", Promise: "the fee that was held of a paid withdrawal is the organization's, or of its own the operator's and off its bill, and nothing else came that way", breachSQL: `
+	{
+		ID:      "I-18-fee",
+		Promise: "the fee that was held of a paid withdrawal is the organization's, or of its own the operator's and off its bill, and nothing else came that way", breachSQL: `
 		WITH posted AS (
 			SELECT t.cause_kind, t.cause_id, count(*) AS legs, sum(t.amount) AS amount, min(t.org_id) AS org_id, min(t.mint_id) AS mint_id,
 				min(d.kind) AS from_kind, min(c.kind) AS to_kind, min(c.subject) AS to_subject
@@ -147,9 +169,12 @@ var checks = []Check{
 					w.fee_deducted, w.mint_id, p.cause_kind, p.legs, p.amount, p.mint_id, p.from_kind, p.to_kind, p.to_subject) END
 		FROM due w FULL JOIN posted p ON p.cause_kind = w.cause_kind AND p.cause_id = w.cause_id
 		WHERE (p.legs, p.org_id, p.mint_id, p.amount, p.from_kind, p.to_kind, p.to_subject)
-			IS DISTINCT FROM (1::bigint, w.org_id, w.mint_id, w.fee_deducted, w.from_kind, w.to_kind, w.to_subject)`},
+			IS DISTINCT FROM (1::bigint, w.org_id, w.mint_id, w.fee_deducted, w.from_kind, w.to_kind, w.to_subject)`,
+	},
 
-	{ID: "I-18-charge", Promise: "what a customer was charged of the costs of a withdrawal is what was shown and what it cost, and was posted once with the rest of what was held for it", breachSQL: `
+	{
+		ID:      "I-18-charge",
+		Promise: "what a customer was charged of the costs of a withdrawal is what was shown and what it cost, and was posted once with the rest of what was held for it", breachSQL: `
 		WITH posted AS (
 			SELECT t.cause_kind, t.cause_id, count(*) AS legs, sum(t.amount) AS amount, min(t.org_id) AS org_id, min(t.mint_id) AS mint_id,
 				min(d.kind) AS from_kind, min(d.subject) AS from_subject, min(c.kind) AS to_kind, min(c.subject) AS to_subject
@@ -180,9 +205,13 @@ var checks = []Check{
 				div(charge_cost * trunc(charge_coin_price * 1e18) * ('1e' || m.decimals)::numeric + trunc(charge_mint_price * 1e18) * ('1e' || n.decimals)::numeric - 1,
 					trunc(charge_mint_price * 1e18) * ('1e' || n.decimals)::numeric) END AS worth
 			FROM withdrawals w JOIN mints m USING (mint_id) JOIN mints n ON n.chain = w.chain AND n.kind = 'NATIVE') w
-		WHERE charged <> least(worth, CASE status WHEN 'COMPLETED' THEN charge_held WHEN 'FAILED' THEN coalesce(charge_failure_max, 0) ELSE 0 END)`},
+		WHERE charged <> least(worth, CASE status WHEN 'COMPLETED' THEN charge_held WHEN 'FAILED' THEN coalesce(charge_failure_max, 0) ELSE 0 END)`,
+	},
 
-	{ID: "I-18-transfers", Promise: "every transfer was posted once and whole, between the balances that it names, and told once", breachSQL: `
+	{
+		ID:      "I-18-transfers",
+		Promise: "every transfer was posted once and whole, between the balances that it names, and told once",
+		breachSQL: `
 		WITH posted AS (
 			SELECT t.cause_id, count(*) AS legs, sum(t.amount) AS amount, min(t.org_id) AS org_id, min(t.mint_id) AS mint_id,
 				min(d.kind) AS from_kind, min(d.subject) AS from_subject, min(c.kind) AS to_kind, min(c.subject) AS to_subject
@@ -209,9 +238,12 @@ var checks = []Check{
 		FROM transfers d
 		FULL JOIN (SELECT org_id, resource_id, count(*) AS times FROM events WHERE type = 'TRANSFER_COMPLETED' GROUP BY 1, 2) e
 			ON e.org_id = d.org_id AND e.resource_id = d.transfer_id
-		WHERE d.transfer_id IS NULL OR e.times IS DISTINCT FROM 1`},
+		WHERE d.transfer_id IS NULL OR e.times IS DISTINCT FROM 1`,
+	},
 
-	{ID: "I-06-custody", Promise: "what the books own is what the addresses hold, by organization and mint", breachSQL: `
+	{
+		ID: "I-06-custody", Promise: "what the books own is what the addresses hold, by organization and mint",
+		breachSQL: `
 		SELECT coalesce(b.org_id, f.org_id), 'mint ' || coalesce(b.mint_id, f.mint_id),
 			format('the books own %s, the addresses hold %s', coalesce(b.owned, 0), coalesce(f.holds, 0))
 		FROM (SELECT a.org_id, a.mint_id, sum(moved.delta) AS owned
@@ -222,7 +254,8 @@ var checks = []Check{
 			WHERE a.kind = 'CUSTODY' GROUP BY 1, 2) b
 		FULL JOIN (SELECT org_id, mint_id, sum(credited - swept + gas) AS holds FROM address_funds GROUP BY 1, 2) f
 			ON f.org_id = b.org_id AND f.mint_id = b.mint_id
-		WHERE coalesce(b.owned, 0) <> coalesce(f.holds, 0)`},
+		WHERE coalesce(b.owned, 0) <> coalesce(f.holds, 0)`,
+	},
 
 	{ID: "I-06-funds", Promise: "what each address holds follows from what arrived and what ended", breachSQL: `
 		WITH native AS (SELECT chain, mint_id FROM mints WHERE contract = ''),
@@ -261,7 +294,9 @@ var checks = []Check{
 		WHERE (coalesce(f.credited, 0), coalesce(f.swept, 0), coalesce(f.gas, 0), coalesce(f.dust, 0))
 			IS DISTINCT FROM (coalesce(m.credited, 0), coalesce(m.swept, 0), coalesce(m.gas, 0), coalesce(m.dust, 0))`},
 
-	{ID: "I-06-reserved", Promise: "what is reserved is promised to open payments and sweeps, by address and mint", breachSQL: `
+	{
+		ID: "I-06-reserved", Promise: "what is reserved is promised to open payments and sweeps, by address and mint",
+		breachSQL: `
 		SELECT coalesce(f.org_id, o.org_id), format('wallet %s in mint %s', coalesce(f.wallet_id, o.wallet_id), coalesce(f.mint_id, o.mint_id)),
 			format('%s reserved, %s promised', coalesce(f.reserved, 0), coalesce(o.amount, 0))
 		FROM address_funds f
@@ -274,7 +309,8 @@ var checks = []Check{
 				WHERE s.status = 'OPEN' AND NOT EXISTS (SELECT FROM dispatch_orders o WHERE o.order_id = s.sweep_id AND o.funds_pending)) promised
 			GROUP BY 1, 2, 3) o
 			ON o.wallet_id = f.wallet_id AND o.mint_id = f.mint_id AND o.org_id = f.org_id
-		WHERE coalesce(f.reserved, 0) <> coalesce(o.amount, 0)`},
+		WHERE coalesce(f.reserved, 0) <> coalesce(o.amount, 0)`,
+	},
 
 	{ID: "I-25", Promise: "what is flagged is held on its address, by address and mint", breachSQL: `
 		SELECT coalesce(f.org_id, d.org_id), format('wallet %s in mint %s', coalesce(f.wallet_id, d.wallet_id), coalesce(f.mint_id, d.mint_id)),
@@ -291,7 +327,10 @@ var checks = []Check{
 			ON d.wallet_id = f.wallet_id AND d.mint_id = f.mint_id AND d.org_id = f.org_id
 		WHERE coalesce(f.held, 0) <> coalesce(d.amount, 0)`},
 
-	{ID: "I-27", Promise: "every flagged deposit has the resolution that its state says, once, and is in the books as that says", breachSQL: `
+	{
+		ID:      "I-27",
+		Promise: "every flagged deposit has the resolution that its state says, once, and is in the books as that says",
+		breachSQL: `
 		SELECT d.org_id, 'deposit ' || d.deposit_id,
 			format('is %s, resolved %s times, held %s times in the books and released %s times', d.status, n.resolved, n.holds, n.releases)
 		FROM deposits d
@@ -300,7 +339,8 @@ var checks = []Check{
 			(SELECT count(*) FROM ledger_transfers t WHERE t.cause_kind = 'DEPOSIT_HOLD' AND t.cause_id = d.deposit_id AND t.amount = d.amount) AS holds,
 			(SELECT count(*) FROM ledger_transfers t WHERE t.cause_kind = 'DEPOSIT_RELEASE' AND t.cause_id = d.deposit_id AND t.amount = d.amount) AS releases) n
 		WHERE d.is_flagged AND (n.holds <> 1 OR n.resolved <> CASE WHEN d.status IN ('FLAGGED', 'ORPHANED') THEN 0 ELSE 1 END
-			OR n.releases <> CASE WHEN d.status IN ('ORPHANED', 'CREDITED', 'REVERSED', 'REJECTED', 'REDIRECTED') THEN 1 ELSE 0 END)`},
+			OR n.releases <> CASE WHEN d.status IN ('ORPHANED', 'CREDITED', 'REVERSED', 'REJECTED', 'REDIRECTED') THEN 1 ELSE 0 END)`,
+	},
 
 	{ID: "I-30", Promise: "what is flagged goes back to who sent it", breachSQL: `
 		SELECT org_id, 'deposit ' || deposit_id, format('came from %s and would go back to %s', from_address, return_to)
@@ -326,7 +366,9 @@ var checks = []Check{
 			ON o.wallet_id = f.wallet_id AND o.mint_id = f.mint_id AND o.org_id = f.org_id
 		WHERE coalesce(f.gas_reserved, 0) <> coalesce(o.amount, 0)`},
 
-	{ID: "I-47", Promise: "where accounts are coins, the coins of an organization are together what its addresses hold by the books", breachSQL: `
+	{
+		ID:      "I-47",
+		Promise: "where accounts are coins, the coins of an organization are together what its addresses hold by the books", breachSQL: `
 		WITH counted AS (
 			SELECT c.org_id, c.mint_id, sum(CASE
 				WHEN c.status = 'SPENT' THEN CASE WHEN d.status = 'REVERSED' OR d.lost_at IS NOT NULL THEN -c.amount ELSE 0 END
@@ -343,9 +385,13 @@ var checks = []Check{
 			FROM address_funds f JOIN mints m USING (mint_id) WHERE pooled(m.chain) GROUP BY 1, 2) f
 		FULL JOIN counted c ON c.org_id = f.org_id AND c.mint_id = f.mint_id
 		WHERE coalesce(f.amount, 0) <> coalesce(c.amount, 0)
-			AND NOT EXISTS (SELECT FROM dispatch_in_question q WHERE q.org_id = coalesce(f.org_id, c.org_id) AND pooled(q.chain))`},
+			AND NOT EXISTS (SELECT FROM dispatch_in_question q WHERE q.org_id = coalesce(f.org_id, c.org_id) AND pooled(q.chain))`,
+	},
 
-	{ID: "I-47-state", Promise: "every final output of ours is a coin that may be used for what its deposit or its order says", breachSQL: `
+	{
+		ID:      "I-47-state",
+		Promise: "every final output of ours is a coin that may be used for what its deposit or its order says",
+		breachSQL: `
 		SELECT d.org_id, 'deposit ' || d.deposit_id, format('is %s, and its coin is %s', d.status, coalesce(c.status, 'not there'))
 		FROM deposits d LEFT JOIN coins c ON c.deposit_id = d.deposit_id
 		WHERE pooled(d.chain) AND d.mint_id IS NOT NULL AND d.chain_status = 'FINALIZED'
@@ -367,7 +413,8 @@ var checks = []Check{
 		UNION ALL
 		SELECT c.org_id, 'coin ' || c.outpoint, format('is %s and stands on a block that is not proven', c.status)
 		FROM coins c LEFT JOIN finality_live p ON p.proof_id = c.proof_id
-		WHERE c.proof_id IS NOT NULL AND c.status IN ('HELD', 'FREE') AND (p.chain, p.height) IS DISTINCT FROM (c.chain, c.height)`},
+		WHERE c.proof_id IS NOT NULL AND c.status IN ('HELD', 'FREE') AND (p.chain, p.height) IS DISTINCT FROM (c.chain, c.height)`,
+	},
 
 	{ID: "I-47-slot", Promise: "every coin that an order has is in its slot, and is spent when it ended", breachSQL: `
 		SELECT c.org_id, 'coin ' || c.outpoint, format('is %s for order %s, which is %s%s', c.status, c.order_id, o.status,
@@ -380,7 +427,10 @@ var checks = []Check{
 		SELECT s.org_id, 'order ' || s.order_id, 'has a slot and no coin in it'
 		FROM dispatch_slots s WHERE pooled(s.chain) AND NOT EXISTS (SELECT FROM coins c WHERE c.order_id = s.order_id)`},
 
-	{ID: "I-47-rest", Promise: "what a slot leaves of its coins comes back to a wallet of its own, which the seed and a number name", breachSQL: `
+	{
+		ID:      "I-47-rest",
+		Promise: "what a slot leaves of its coins comes back to a wallet of its own, which the seed and a number name",
+		breachSQL: `
 		WITH rests AS (
 			SELECT s.org_id, s.order_id, split_part(s.lease, ' ', -1) AS address FROM dispatch_slots s WHERE pooled(s.chain))
 		SELECT r.org_id, 'order ' || r.order_id, format('its rest comes back to %s, which is no wallet of its organization for change', r.address)
@@ -395,7 +445,8 @@ var checks = []Check{
 		UNION ALL
 		-- Those of before have an order as their subject.
 		SELECT org_id, 'wallets for change', format('are %s, and the last is number %s', count(*), max(subject::bigint))
-		FROM wallets WHERE purpose = 'CHANGE' AND subject ~ '^[1-9][0-9]{0,17}$' GROUP BY org_id, family HAVING count(*) <> max(subject::bigint)`},
+		FROM wallets WHERE purpose = 'CHANGE' AND subject ~ '^[1-9][0-9]{0,17}$' GROUP BY org_id, family HAVING count(*) <> max(subject::bigint)`,
+	},
 
 	{ID: "I-09", Promise: "nothing counts whose very block is not proven final", breachSQL: `
 		SELECT d.org_id, 'deposit ' || d.deposit_id,
@@ -405,7 +456,9 @@ var checks = []Check{
 		WHERE (d.status IN ('SCREENING', 'BELOW_MINIMUM') OR d.status = 'CREDITED' AND d.chain_status <> 'REORGED' OR d.chain_status = 'FINALIZED')
 			AND (p.chain, p.height, p.hash) IS DISTINCT FROM (d.chain, d.height, d.block_hash)`},
 
-	{ID: "I-10", Promise: "every credited deposit was posted once, whole, to whom it belongs, and nothing else was", breachSQL: `
+	{
+		ID: "I-10", Promise: "every credited deposit was posted once, whole, to whom it belongs, and nothing else was",
+		breachSQL: `
 		WITH posted AS (
 			SELECT t.cause_id, count(*) AS legs, sum(t.amount) AS amount, min(t.org_id) AS org_id, min(t.mint_id) AS mint_id,
 				min(d.kind) AS from_kind, min(c.kind) AS to_kind, min(c.subject) AS to_subject
@@ -424,15 +477,22 @@ var checks = []Check{
 					p.amount, p.mint_id, p.to_kind, p.to_subject, p.legs, d.amount, d.mint_id, d.to_kind, d.to_subject) END
 		FROM due d FULL JOIN posted p ON p.cause_id = d.deposit_id
 		WHERE (p.legs, p.org_id, p.mint_id, p.amount, p.from_kind, p.to_kind, p.to_subject)
-			IS DISTINCT FROM (1::bigint, d.org_id, d.mint_id, d.amount, 'CUSTODY', d.to_kind, d.to_subject)`},
+			IS DISTINCT FROM (1::bigint, d.org_id, d.mint_id, d.amount, 'CUSTODY', d.to_kind, d.to_subject)`,
+	},
 
-	{ID: "I-14-question", Promise: "what was credited on a block that is gone is in question, and nothing else is", breachSQL: `
+	{
+		ID: "I-14-question", Promise: "what was credited on a block that is gone is in question, and nothing else is",
+		breachSQL: `
 		SELECT d.org_id, 'deposit ' || d.deposit_id,
 			format('is %s and %s, and its proof is %s', d.status, d.chain_status, CASE WHEN p.proof_id IS NULL THEN 'dead' ELSE 'alive' END)
 		FROM deposits d LEFT JOIN finality_live p ON p.proof_id = d.proof_id
-		WHERE d.status IN ('CREDITED', 'REVERSED') AND (p.proof_id IS NULL) <> (d.chain_status = 'REORGED')`},
+		WHERE d.status IN ('CREDITED', 'REVERSED') AND (p.proof_id IS NULL) <> (d.chain_status = 'REORGED')`,
+	},
 
-	{ID: "I-14-reversed", Promise: "what the chain took back was posted back whole, from whom it was credited to and as a loss", breachSQL: `
+	{
+		ID:      "I-14-reversed",
+		Promise: "what the chain took back was posted back whole, from whom it was credited to and as a loss",
+		breachSQL: `
 		WITH posted AS (
 			SELECT split_part(t.cause_id, '/', 1) AS deposit_id, min(t.org_id) AS org_id, min(t.mint_id) AS mint_id, count(DISTINCT t.mint_id) AS mints,
 				coalesce(sum(t.amount) FILTER (WHERE d.kind IN ('CUSTOMER', 'PRODUCT', 'GAS', 'SUSPENSE')), 0) AS taken,
@@ -457,7 +517,8 @@ var checks = []Check{
 		FROM due d FULL JOIN posted p ON p.deposit_id = d.deposit_id
 		WHERE (p.org_id, p.mint_id, p.mints, p.taken, p.lost, p.back, p.causes)
 				IS DISTINCT FROM (d.org_id, d.mint_id, 1::bigint, d.taken_back, d.amount - d.taken_back, d.amount, d.claims + 1::bigint)
-			OR p.owners <> ARRAY[d.owner]`},
+			OR p.owners <> ARRAY[d.owner]`,
+	},
 
 	{ID: "I-14-short", Promise: "what addresses lack is what the chain took back, and is counted", openSQL: `
 		SELECT org_id, format('wallet %s in mint %s', wallet_id, mint_id), format('lacks %s of %s', open, part) FROM reorg_shortfalls`, breachSQL: `
@@ -496,7 +557,9 @@ var checks = []Check{
 		SELECT NULL, format('%s block %s', p.chain, max(p.height)), 'is proven and the chain has no cursor'
 		FROM finality_proofs p WHERE NOT EXISTS (SELECT FROM scan_cursors c WHERE c.chain = p.chain) GROUP BY p.chain`},
 
-	{ID: "I-16-slot", Promise: "every order has one slot from the moment it may be signed, and no payment has two", breachSQL: `
+	{
+		ID: "I-16-slot", Promise: "every order has one slot from the moment it may be signed, and no payment has two",
+		breachSQL: `
 		SELECT o.org_id, 'order ' || o.order_id,
 			CASE WHEN s.order_id IS NULL AND o.status NOT IN ` + statusesWithoutSlot + ` THEN format('is %s without a slot', o.status)
 				WHEN s.order_id IS NOT NULL AND o.status IN ` + statusesWithoutSlot + ` THEN format('is %s with slot %s', o.status, s.nonce)
@@ -520,7 +583,8 @@ var checks = []Check{
 			OR count(DISTINCT (o.tx_hash, o.purpose)) > 1
 		UNION ALL
 		SELECT s.org_id, 'order ' || s.order_id, format('has a slot, and rides with %s', o.rides_id)
-		FROM dispatch_slots s JOIN dispatch_orders o USING (order_id) WHERE o.rides_id IS NOT NULL`},
+		FROM dispatch_slots s JOIN dispatch_orders o USING (order_id) WHERE o.rides_id IS NOT NULL`,
+	},
 
 	{ID: "I-16-bytes", Promise: "nothing is out whose bytes are not stored", breachSQL: `
 		SELECT o.org_id, 'order ' || o.order_id,
@@ -555,13 +619,17 @@ var checks = []Check{
 				OR w.status = 'BROADCAST' AND o.status NOT IN ('BROADCAST', 'STUCK')
 				OR w.status IN ('AWAITING_APPROVAL', 'REJECTED', 'CANCELLED') AND o.status NOT IN ('REFUSED', 'WITHDRAWN'))`},
 
-	{ID: "I-16-void", Promise: "what people took back is void in the signer's journal before its hold ends, and stays taken back", breachSQL: `
+	{
+		ID:      "I-16-void",
+		Promise: "what people took back is void in the signer's journal before its hold ends, and stays taken back",
+		breachSQL: `
 		SELECT v.org_id, 'order ' || v.order_id, format('was taken back and is %s, its withdrawal is %s, and its void is in entry %s',
 			o.status, coalesce(w.status, 'missing'), coalesce(v.journal_seq::text, 'none'))
 		FROM dispatch_voids v JOIN dispatch_orders o USING (order_id) LEFT JOIN withdrawals w ON w.withdrawal_id = v.order_id
 		WHERE o.status <> 'WITHDRAWN' OR v.journal_seq IS NULL AND coalesce(w.status, 'AWAITING_APPROVAL') NOT IN ('AWAITING_APPROVAL', 'PROCESSING')
 			OR w.status = 'PROCESSING' AND w.ends_as IS NULL
-			OR v.journal_seq IS NOT NULL AND w.ends_as IS NOT NULL AND w.status <> w.ends_as`},
+			OR v.journal_seq IS NOT NULL AND w.ends_as IS NOT NULL AND w.status <> w.ends_as`,
+	},
 
 	{ID: "I-16-sweep", Promise: "every sweep and top-up is its order, and ended with it", breachSQL: `
 		SELECT coalesce(s.org_id, o.org_id), coalesce(s.what || ' ' || s.id, 'order ' || o.order_id),
@@ -650,7 +718,9 @@ var checks = []Check{
 			OR o.fee <> coalesce(p.paid, 0) OR o.fee <> coalesce(p.due, 0)
 			OR p.cause_id IS NOT NULL AND (p.legs, p.org_id, p.chain) IS DISTINCT FROM (2::bigint, o.org_id, o.chain)`},
 
-	{ID: "I-17-question", Promise: "an order that ended on a block that is gone is listed until it is proven again", openSQL: `
+	{
+		ID: "I-17-question", Promise: "an order that ended on a block that is gone is listed until it is proven again",
+		openSQL: `
 		SELECT o.org_id, 'order ' || o.order_id, format('is %s on a block that is gone and waits for %s: %s', o.status, coalesce(o.waiting_for, 'a look'), coalesce(o.last_error, ''))
 		FROM dispatch_in_question q JOIN dispatch_orders o USING (order_id)`, breachSQL: `
 		SELECT o.org_id, 'order ' || o.order_id, format('is %s on a block that is gone, and nothing lists it', o.status)
@@ -658,11 +728,14 @@ var checks = []Check{
 		WHERE o.status IN ('PAID', 'FAILED') AND o.proof_id IS NOT NULL AND p.proof_id IS NULL AND q.order_id IS NULL
 		UNION ALL
 		SELECT q.org_id, 'order ' || q.order_id, 'is listed as in question, and its proof is alive'
-		FROM dispatch_in_question q JOIN dispatch_orders o USING (order_id) JOIN finality_live p ON p.proof_id = o.proof_id`},
+		FROM dispatch_in_question q JOIN dispatch_orders o USING (order_id) JOIN finality_live p ON p.proof_id = o.proof_id`,
+	},
 
-	// The names of the events are made of the purpose, so that an organization's own
-	// deposit is never told as a customer's.
-	{ID: "I-36-deposit", Promise: "every credit to a customer or product was told once, as such, and nothing was told that was not credited", breachSQL: `
+	// The names of the events are derived from the purpose, so that an organization's own deposit
+	// is never announced as a customer's.
+	{
+		ID:      "I-36-deposit",
+		Promise: "every credit to a customer or product was told once, as such, and nothing was told that was not credited", breachSQL: `
 		SELECT coalesce(d.org_id, e.org_id), 'deposit ' || coalesce(d.deposit_id, e.resource_id),
 			CASE WHEN d.deposit_id IS NULL THEN format('was told of by %s and is not credited so', e.type) ELSE format('was told of by %s %s times', d.purpose, coalesce(e.times, 0)) END
 		FROM (SELECT org_id, deposit_id, purpose,
@@ -680,9 +753,12 @@ var checks = []Check{
 		FULL JOIN (SELECT org_id, resource_id, type, count(*) AS times FROM events
 			WHERE type IN ('CUSTOMER_DEPOSIT_REVERSED', 'ORGANIZATION_DEPOSIT_REVERSED') GROUP BY 1, 2, 3) e
 			ON e.org_id = d.org_id AND e.resource_id = d.deposit_id AND e.type = d.type
-		WHERE d.deposit_id IS NULL OR e.times IS DISTINCT FROM 1`},
+		WHERE d.deposit_id IS NULL OR e.times IS DISTINCT FROM 1`,
+	},
 
-	{ID: "I-31", Promise: "between its flag and its resolution nothing is told of a deposit, and the resolution is told once, as what it was", breachSQL: `
+	{
+		ID:      "I-31",
+		Promise: "between its flag and its resolution nothing is told of a deposit, and the resolution is told once, as what it was", breachSQL: `
 		SELECT coalesce(d.org_id, e.org_id), 'deposit ' || coalesce(d.deposit_id, e.resource_id),
 			format('is %s; was told of by %s', coalesce(d.status, 'not resolved so'), coalesce(e.types, 'nothing'))
 		FROM (SELECT org_id, deposit_id, status, CASE status WHEN 'REJECTED' THEN 'CUSTOMER_DEPOSIT_REJECTED' WHEN 'REDIRECTED' THEN 'CUSTOMER_DEPOSIT_REDIRECTED'
@@ -691,15 +767,21 @@ var checks = []Check{
 		FULL JOIN (SELECT org_id, resource_id, string_agg(type, ' ') AS types FROM events
 			WHERE type IN ('CUSTOMER_DEPOSIT_APPROVED', 'CUSTOMER_DEPOSIT_REJECTED', 'CUSTOMER_DEPOSIT_REDIRECTED') GROUP BY 1, 2) e
 			ON e.org_id = d.org_id AND e.resource_id = d.deposit_id
-		WHERE e.types IS DISTINCT FROM d.types`},
+		WHERE e.types IS DISTINCT FROM d.types`,
+	},
 
-	{ID: "I-36-seen", Promise: "what was told before it was final was told once, first, and of a customer's deposit", breachSQL: `
+	{
+		ID: "I-36-seen", Promise: "what was told before it was final was told once, first, and of a customer's deposit",
+		breachSQL: `
 		SELECT e.org_id, 'deposit ' || e.resource_id, format('was told of as seen %s times, at place %s', e.times, e.place)
 		FROM (SELECT org_id, resource_id, count(*) AS times, max(resource_seq) AS place FROM events WHERE type = 'CUSTOMER_DEPOSIT_SEEN' GROUP BY 1, 2) e
 		LEFT JOIN deposits d ON d.org_id = e.org_id AND d.deposit_id = e.resource_id AND d.purpose = 'CUSTOMER_DEPOSIT'
-		WHERE d.deposit_id IS NULL OR (e.times, e.place) <> (1, 1)`},
+		WHERE d.deposit_id IS NULL OR (e.times, e.place) <> (1, 1)`,
+	},
 
-	{ID: "I-36-withdrawal", Promise: "every broadcast, end and wait of a withdrawal was told, and as whose it was", breachSQL: `
+	{
+		ID: "I-36-withdrawal", Promise: "every broadcast, end and wait of a withdrawal was told, and as whose it was",
+		breachSQL: `
 		SELECT w.org_id, 'withdrawal ' || w.withdrawal_id, format('is %s; %s was told of %s times', w.status, w.prefix || due.type, due.told)
 		FROM (SELECT *, CASE WHEN product IS NULL THEN 'CUSTOMER' ELSE 'ORGANIZATION' END AS prefix FROM withdrawals) w
 		LEFT JOIN (SELECT org_id, resource_id, split_part(type, '_', 1) AS prefix,
@@ -725,9 +807,12 @@ var checks = []Check{
 		SELECT e.org_id, 'withdrawal ' || e.resource_id, format('was told of by %s, and is not such a one', e.type)
 		FROM events e LEFT JOIN withdrawals w ON w.org_id = e.org_id AND w.withdrawal_id = e.resource_id
 		WHERE e.type LIKE ANY (ARRAY['CUSTOMER\_WITHDRAW%', 'ORGANIZATION\_WITHDRAW%'])
-			AND (w.withdrawal_id IS NULL OR (w.product IS NULL) <> starts_with(e.type, 'CUSTOMER'))`},
+			AND (w.withdrawal_id IS NULL OR (w.product IS NULL) <> starts_with(e.type, 'CUSTOMER'))`,
+	},
 
-	{ID: "I-45-owed", Promise: "what customers and products owe for restored payments is what their withdrawals say", breachSQL: `
+	{
+		ID: "I-45-owed", Promise: "what customers and products owe for restored payments is what their withdrawals say",
+		breachSQL: `
 		SELECT coalesce(l.org_id, w.org_id), format('%s %s in mint %s', coalesce(l.kind, w.kind), coalesce(l.subject, w.subject), coalesce(l.mint_id, w.mint_id)),
 			format('the books say %s, the withdrawals %s', coalesce(l.owed, 0), coalesce(w.owed, 0))
 		FROM (SELECT a.org_id, a.kind, a.subject, a.mint_id, sum(m.delta) AS owed
@@ -739,7 +824,8 @@ var checks = []Check{
 		FULL JOIN (SELECT org_id, CASE WHEN product IS NULL THEN 'RESTORED' ELSE 'PRODUCT_RESTORED' END AS kind, ` + withdrawalOwnerSQL + ` AS subject, mint_id, sum(owed) AS owed
 			FROM withdrawals WHERE owed > 0 GROUP BY 1, 2, 3, 4) w
 			ON w.org_id = l.org_id AND w.kind = l.kind AND w.subject = l.subject AND w.mint_id = l.mint_id
-		WHERE coalesce(l.owed, 0) <> coalesce(w.owed, 0)`},
+		WHERE coalesce(l.owed, 0) <> coalesce(w.owed, 0)`,
+	},
 
 	{ID: "I-36-order", Promise: "events are numbered without gaps, by resource and by organization", breachSQL: `
 		SELECT org_id, 'resource ' || resource_id, format('%s events, numbered %s to %s', count(*), min(resource_seq), max(resource_seq))
@@ -795,8 +881,8 @@ var checks = []Check{
 		FROM due d LEFT JOIN audit_log a ON a.resource_id = d.resource_id AND a.action = d.action AND a.org_id IS NOT DISTINCT FROM d.org_id
 		WHERE a.audit_id IS NULL`},
 
-	// A key of an operator comes into the world, and leaves it, alone or by one row that
-	// names both.
+	// An operator's key is created or revoked by one row of the audit log. A roll has one row that
+	// names both keys.
 	{ID: "I-40-keys", Promise: "every key that was made or ended has its row in the audit log", breachSQL: `
 		SELECT NULL::text, 'operator key ' || k.key_id, 'was made and the audit log does not say so'
 		FROM operator_keys k
@@ -829,7 +915,9 @@ var checks = []Check{
 		LEFT JOIN LATERAL (SELECT count(*) AS n FROM audit_log a WHERE a.resource_id = k.org_id AND a.org_id = k.org_id AND a.action IN ('api_key.rolled', 'api_key.revoked')) a ON true
 		WHERE k.n > coalesce(a.n, 0)`},
 
-	{ID: "I-40-whitelist", Promise: "every whitelisted address is in the audit log as it was added, and so is its removal", breachSQL: `
+	{
+		ID:      "I-40-whitelist",
+		Promise: "every whitelisted address is in the audit log as it was added, and so is its removal", breachSQL: `
 		SELECT w.org_id, 'whitelisted address ' || w.whitelisted_address_id, 'was added, and the audit log does not say so'
 		FROM whitelisted_addresses w
 		WHERE NOT EXISTS (SELECT FROM audit_log a WHERE a.resource_id = w.whitelisted_address_id AND a.org_id = w.org_id AND a.action = 'whitelist.added'
@@ -837,7 +925,8 @@ var checks = []Check{
 		UNION ALL
 		SELECT w.org_id, 'whitelisted address ' || w.whitelisted_address_id, CASE WHEN w.removed_at IS NULL THEN 'was removed by the audit log, and is on the list' ELSE 'was removed, and the audit log does not say so' END
 		FROM whitelisted_addresses w
-		WHERE (w.removed_at IS NOT NULL) <> EXISTS (SELECT FROM audit_log a WHERE a.resource_id = w.whitelisted_address_id AND a.org_id = w.org_id AND a.action = 'whitelist.removed')`},
+		WHERE (w.removed_at IS NOT NULL) <> EXISTS (SELECT FROM audit_log a WHERE a.resource_id = w.whitelisted_address_id AND a.org_id = w.org_id AND a.action = 'whitelist.removed')`,
+	},
 
 	{ID: "I-40-settings", Promise: "every setting is what the audit log says that somebody set it to", breachSQL: `
 		SELECT s.org_id, 'setting ' || n.name, format('is %s, and the audit log says %s', n.is_now, coalesce(l.value::text, 'that nobody set it'))
@@ -874,12 +963,15 @@ var checks = []Check{
 				THEN ARRAY(SELECT x::cidr FROM jsonb_array_elements_text(w.should) x) <> s.ip_allowlist
 			ELSE w.should <> w.is_now END`},
 
-	{ID: "I-40-chain", Promise: "the audit log is the chain that was sealed, and what the signer signed of it", inspect: checkAuditChain, openSQL: `
+	{
+		ID: "I-40-chain", Promise: "the audit log is the chain that was sealed, and what the signer signed of it",
+		inspect: checkAuditChain, openSQL: `
 		SELECT a.org_id, 'row ' || a.audit_id, format('of the audit log was written at %s and has no place in the chain yet', a.at)
 		FROM audit_log a
 		WHERE a.audit_id > (SELECT settled FROM audit_chain) AND a.at < now() - interval '1 minute'
 			AND NOT EXISTS (SELECT FROM audit_seal s WHERE s.audit_id = a.audit_id)
-		ORDER BY a.audit_id LIMIT 1000`},
+		ORDER BY a.audit_id LIMIT 1000`,
+	},
 
 	{ID: "I-40-decided", Promise: "every withdrawal stands where the last decision about it put it", breachSQL: `
 		SELECT w.org_id, 'withdrawal ' || w.withdrawal_id, format('is %s, and the last decision about it made it %s', w.status, coalesce(d.status, 'nothing'))
@@ -889,7 +981,9 @@ var checks = []Check{
 		WHERE CASE WHEN d.status IS NULL THEN w.decision IS NULL
 			ELSE d.status <> CASE WHEN w.status IN ('AWAITING_APPROVAL', 'REJECTED', 'CANCELLED', 'BLOCKED') THEN w.status ELSE 'PROCESSING' END END`},
 
-	{ID: "I-40-approved", Promise: "every withdrawal that people let go had the approvals of as many as it needed, and none of whoever asked for it", breachSQL: `
+	{
+		ID:      "I-40-approved",
+		Promise: "every withdrawal that people let go had the approvals of as many as it needed, and none of whoever asked for it", breachSQL: `
 		SELECT w.org_id, 'withdrawal ' || w.withdrawal_id, format('was let go by %s of %s people', a.people, greatest(w.approvals_required, 1))
 		FROM withdrawals w
 		CROSS JOIN LATERAL (SELECT count(DISTINCT (a.approver_kind, a.approver_id)) FILTER (WHERE a.approver_kind IN ('USER', 'OPERATOR') AND NOT EXISTS (
@@ -906,7 +1000,8 @@ var checks = []Check{
 		UNION ALL
 		SELECT a.org_id, 'withdrawal ' || a.withdrawal_id, format('was approved by %s %s, who asked for it', a.approver_kind, a.approver_id)
 		FROM withdrawal_approvals a JOIN withdrawal_decisions d ON d.withdrawal_id = a.withdrawal_id AND d.act = 'REQUESTED'
-			AND (d.actor_kind, d.actor_id) = (a.approver_kind, a.approver_id)`},
+			AND (d.actor_kind, d.actor_id) = (a.approver_kind, a.approver_id)`,
+	},
 
 	{ID: "I-41", Promise: "every table with an organization's rows is fenced", breachSQL: `
 		SELECT NULL::text, 'table ' || c.relname, 'has no row level security, or not for its owner'
@@ -918,7 +1013,14 @@ var checks = []Check{
 
 	{ID: "I-41-policies", Promise: "row level security is as the migrations made it", guardKind: kindPolicy},
 
-	{ID: "I-45-journal", Promise: "the copy of the signer's journal is unbroken up to where it was imported", inspect: checkJournal},
+	{
+		ID: "I-45-journal", Promise: "the copy of the signer's journal is unbroken up to where it was imported",
+		inspect: checkJournal,
+	},
 
-	{ID: "I-45-whitelist", Promise: "every whitelisted address is what the signer endorsed, and is on the list until it was revoked", inspect: checkWhitelist},
+	{
+		ID:      "I-45-whitelist",
+		Promise: "every whitelisted address is what the signer endorsed, and is on the list until it was revoked",
+		inspect: checkWhitelist,
+	},
 }

@@ -35,7 +35,9 @@ var apart = regexp.MustCompile(`^(river_|goose_)`)
 // A form is a state of a row that stands in another column than status, or that needs more
 // than its status to be one.
 var forms = map[string]map[string]string{
-	"api_keys": {"live": "rolled_at = NULL, ends_at = NULL", "rolled": "rolled_at = now(), ends_at = now() + interval '1 hour'"},
+	"api_keys": {
+		"live": "rolled_at = NULL, ends_at = NULL", "rolled": "rolled_at = now(), ends_at = now() + interval '1 hour'",
+	},
 	"additional_api_keys": {
 		"live":    "deleted_at = NULL, rolls = 0, rolled_at = NULL, former_hash = NULL, former_ends_at = NULL",
 		"deleted": "deleted_at = now()",
@@ -152,12 +154,20 @@ func TestEveryColumnChangesOnlyWhereTheListSaysSo(t *testing.T) {
 // strangers are other rows to refer to, so that a reference can be moved to something that is there.
 func (h *testEnv) strangers() {
 	h.t.Helper()
-	h.exec(`INSERT INTO organizations SELECT (jsonb_populate_record(o, '{"org_id": "org_other"}')).* FROM organizations o WHERE org_id = $1`, h.org)
-	h.exec(`INSERT INTO customers SELECT (jsonb_populate_record(c, '{"customer_id": "bob"}')).* FROM customers c WHERE customer_id = 'ann'`)
-	h.exec(`INSERT INTO customers SELECT (jsonb_populate_record(c, '{"org_id": "org_other"}')).* FROM customers c WHERE customer_id = 'ann'`)
+	h.exec(
+		`INSERT INTO organizations SELECT (jsonb_populate_record(o, '{"org_id": "org_other"}')).* FROM organizations o WHERE org_id = $1`,
+		h.org,
+	)
+	h.exec(
+		`INSERT INTO customers SELECT (jsonb_populate_record(c, '{"customer_id": "bob"}')).* FROM customers c WHERE customer_id = 'ann'`,
+	)
+	h.exec(
+		`INSERT INTO customers SELECT (jsonb_populate_record(c, '{"org_id": "org_other"}')).* FROM customers c WHERE customer_id = 'ann'`,
+	)
 	h.exec(`INSERT INTO freezes SELECT (jsonb_populate_record(f, jsonb_build_object('freeze_id', 'frz_ann', 'scope', 'CUSTOMER', 'org_id', $1::text, 'customer_id', 'ann', 'chain', NULL))).*
 		FROM freezes f LIMIT 1`, h.org)
-	h.exec(`INSERT INTO wallets VALUES ('we_bob', $1, 'EVM', 'CUSTOMER_DEPOSIT', 'bob', 'bob', '0xwe_bob', '', now())`, h.org)
+	h.exec(`INSERT INTO wallets VALUES ('we_bob', $1, 'EVM', 'CUSTOMER_DEPOSIT', 'bob', 'bob', '0xwe_bob', '', now())`,
+		h.org)
 }
 
 // blind asks that triggers cannot tell coffer_system from the owner: no function and no
@@ -323,7 +333,10 @@ func (h *testEnv) changeable(table string, columns []columnOf, found map[string]
 				}
 				var answer string
 				var nth int
-				if err := tx.QueryRow(ctx, `SELECT answer, nth FROM tried.change($1, $2::text::tid, $3, $4, $5, $6)`, table, at, name, values, also, deferred).Scan(&answer, &nth); err != nil {
+				if err := tx.QueryRow(
+					ctx, `SELECT answer, nth FROM tried.change($1, $2::text::tid, $3, $4, $5, $6)`, table, at, name,
+					values, also, deferred,
+				).Scan(&answer, &nth); err != nil {
 					answer = err.Error()
 				}
 				if answer == "yes" {
@@ -383,13 +396,16 @@ func (h *testEnv) row(tx pgx.Tx, table string, columns []columnOf, state, set st
 	if hasStatus {
 		order += "status = '" + state + "' DESC, "
 	}
-	err := one(fmt.Sprintf(`SELECT ctid::text FROM public.%s r ORDER BY %sto_jsonb(r)::text COLLATE "C" LIMIT 1`, table, order))
+	err := one(fmt.Sprintf(`SELECT ctid::text FROM public.%s r ORDER BY %sto_jsonb(r)::text COLLATE "C" LIMIT 1`, table,
+		order))
 	if err == pgx.ErrNoRows {
 		var names, values []string
 		for _, c := range columns {
-			names, values = append(names, `"`+c.Name+`"`), append(values, "'"+strings.ReplaceAll(h.madeUp(c), "'", "''")+"'")
+			names, values = append(names, `"`+c.Name+`"`),
+				append(values, "'"+strings.ReplaceAll(h.madeUp(c), "'", "''")+"'")
 		}
-		err = one(fmt.Sprintf(`INSERT INTO public.%s (%s) OVERRIDING SYSTEM VALUE VALUES (%s) RETURNING ctid::text`, table, strings.Join(names, ", "), strings.Join(values, ", ")))
+		err = one(fmt.Sprintf(`INSERT INTO public.%s (%s) OVERRIDING SYSTEM VALUE VALUES (%s) RETURNING ctid::text`,
+			table, strings.Join(names, ", "), strings.Join(values, ", ")))
 	}
 	if err == nil && set != "" {
 		err = one(fmt.Sprintf(`UPDATE public.%s SET %s WHERE ctid = '%s' RETURNING ctid::text`, table, set, at))
@@ -457,7 +473,8 @@ func (h *testEnv) values(tx pgx.Tx, c columnOf) (all []string) {
 	case "boolean":
 		all = append(all, "NOT coalesce("+column+", false)")
 	case "timestamp with time zone":
-		all = append(all, "coalesce("+column+", now()) + interval '1 hour'", "coalesce("+column+", now()) - interval '1 hour'", "now()")
+		all = append(all, "coalesce("+column+", now()) + interval '1 hour'",
+			"coalesce("+column+", now()) - interval '1 hour'", "now()")
 	case "bytea":
 		all = append(all, `'\x01'`, `'\x'`)
 	case "uuid":
@@ -474,7 +491,10 @@ func (h *testEnv) values(tx pgx.Tx, c columnOf) (all []string) {
 			all = append(all, quoted("{"+w+"}"))
 		}
 	}
-	rows, err := tx.Query(h.t.Context(), `SELECT value FROM tried_pool WHERE $1 = name OR $1 LIKE '%\_' || name ORDER BY value COLLATE "C"`, c.Name)
+	rows, err := tx.Query(
+		h.t.Context(),
+		`SELECT value FROM tried_pool WHERE $1 = name OR $1 LIKE '%\_' || name ORDER BY value COLLATE "C"`, c.Name,
+	)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -498,10 +518,15 @@ func (h *testEnv) pool(tables map[string][]columnOf) {
 			if !strings.HasSuffix(c.Name, "_id") && c.Name != "chain" && c.Name != "outpoint" {
 				continue
 			}
-			h.exec(fmt.Sprintf(`INSERT INTO tried_pool SELECT DISTINCT '%s', left("%s"::text, 200) FROM public.%s WHERE "%s" IS NOT NULL ORDER BY 2 LIMIT 12`, c.Name, c.Name, table, c.Name))
+			h.exec(fmt.Sprintf(
+				`INSERT INTO tried_pool SELECT DISTINCT '%s', left("%s"::text, 200) FROM public.%s WHERE "%s" IS NOT NULL ORDER BY 2 LIMIT 12`,
+				c.Name, c.Name, table, c.Name,
+			))
 		}
 	}
-	h.exec(`DELETE FROM tried_pool a USING tried_pool b WHERE a.ctid < b.ctid AND (a.name, a.value) = (b.name, b.value)`)
+	h.exec(
+		`DELETE FROM tried_pool a USING tried_pool b WHERE a.ctid < b.ctid AND (a.name, a.value) = (b.name, b.value)`,
+	)
 }
 
 // readWritable reads the list: a table alone on a line with a colon begins it; under it stand

@@ -9,11 +9,12 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// newFlagCheck compares each flag with its MAC, in words of its own. A flag from before
-// there were any has none; the tables take no new one without.
+// newFlagCheck compares each flag with its MAC. A flag from before the MACs has none; the tables
+// accept no new one without a MAC.
 func newFlagCheck(k *signer.GrantKey) Check {
 	return Check{
-		ID: "I-30-bound", Promise: "every flagged deposit is in the words that it was flagged with, by the service's own key",
+		ID:      "I-30-bound",
+		Promise: "every flagged deposit is in the words that it was flagged with, by the service's own key",
 		inspect: func(ctx context.Context, tx pg.Tx) (found []Breach, err error) {
 			rows, err := tx.Query(ctx, `
 				SELECT org_id, deposit_id, chain, wallet_id, mint_id, amount, coalesce(return_to, ''), coalesce(return_risk, ''), senders, flag_reason, return_mac
@@ -26,7 +27,10 @@ func newFlagCheck(k *signer.GrantKey) Check {
 				var f signer.FlaggedDeposit
 				var reason struct{ Sanctioned bool }
 				var text, mac []byte
-				if err := rows.Scan(&f.OrgID, &f.DepositID, &f.Chain, &f.WalletID, &f.MintID, &f.Amount, &f.ReturnTo, &f.ReturnRisk, &f.Senders, &text, &mac); err != nil {
+				if err := rows.Scan(
+					&f.OrgID, &f.DepositID, &f.Chain, &f.WalletID, &f.MintID, &f.Amount, &f.ReturnTo, &f.ReturnRisk,
+					&f.Senders, &text, &mac,
+				); err != nil {
 					return nil, err
 				}
 				err := json.Unmarshal(text, &reason)
@@ -34,7 +38,8 @@ func newFlagCheck(k *signer.GrantKey) Check {
 				if err != nil || !k.VerifyFlag(f, mac) {
 					found = append(found, Breach{
 						OrgID: f.OrgID, Subject: "deposit " + f.DepositID,
-						Detail: fmt.Sprintf("was flagged with other words than %v of mint %d that go back to %q", f.Amount, f.MintID, f.ReturnTo),
+						Detail: fmt.Sprintf("was flagged with other words than %v of mint %d that go back to %q",
+							f.Amount, f.MintID, f.ReturnTo),
 					})
 				}
 			}

@@ -17,9 +17,15 @@ func TestAFlagThatWasChangedIsSeenByWhoHasTheKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.exec(`UPDATE deposits SET is_flagged = true, flagged_at = now(), risk_of_funds = 'HIGH', flag_reason = '{"sanctioned": true}', return_to = from_address, return_risk = 'NONE' WHERE deposit_id = 'dep_token'`)
-	f := signer.FlaggedDeposit{OrgID: h.org, DepositID: "dep_token", Chain: chain.Ethereum, ReturnRisk: "NONE", Sanctioned: true}
-	if err := h.owner.QueryRow(t.Context(), `SELECT wallet_id, mint_id, amount, return_to FROM deposits WHERE deposit_id = 'dep_token'`).
+	h.exec(
+		`UPDATE deposits SET is_flagged = true, flagged_at = now(), risk_of_funds = 'HIGH', flag_reason = '{"sanctioned": true}', return_to = from_address, return_risk = 'NONE' WHERE deposit_id = 'dep_token'`,
+	)
+	f := signer.FlaggedDeposit{
+		OrgID: h.org, DepositID: "dep_token", Chain: chain.Ethereum, ReturnRisk: "NONE", Sanctioned: true,
+	}
+	if err := h.owner.QueryRow(
+		t.Context(), `SELECT wallet_id, mint_id, amount, return_to FROM deposits WHERE deposit_id = 'dep_token'`,
+	).
 		Scan(&f.WalletID, &f.MintID, &f.Amount, &f.ReturnTo); err != nil {
 		t.Fatal(err)
 	}
@@ -30,14 +36,22 @@ func TestAFlagThatWasChangedIsSeenByWhoHasTheKey(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return slices.ContainsFunc(r.Breaches, func(b Breach) bool { return b.Check == "I-30-bound" && b.Subject == "deposit dep_token" })
+		return slices.ContainsFunc(r.Breaches, func(b Breach) bool {
+			return b.Check == "I-30-bound" && b.Subject == "deposit dep_token"
+		})
 	}
 	if seen() {
 		t.Error("as it was flagged: got a breach, want none")
 	}
 	for name, c := range map[string][2]string{
-		"sender":     {`return_to = 'thief', from_address = 'thief'`, `return_to = '` + f.ReturnTo + `', from_address = '` + f.ReturnTo + `'`},
-		"senders":    {`senders = ARRAY['somebody', 'thief'], from_address = ''`, `senders = NULL, from_address = '` + f.ReturnTo + `'`},
+		"sender": {
+			`return_to = 'thief', from_address = 'thief'`,
+			`return_to = '` + f.ReturnTo + `', from_address = '` + f.ReturnTo + `'`,
+		},
+		"senders": {
+			`senders = ARRAY['somebody', 'thief'], from_address = ''`,
+			`senders = NULL, from_address = '` + f.ReturnTo + `'`,
+		},
 		"amount":     {`amount = amount + 1`, `amount = amount - 1`},
 		"the list":   {`flag_reason = '{}'`, `flag_reason = '{"sanctioned": true}'`},
 		"unreadable": {`flag_reason = '7'`, `flag_reason = '{"sanctioned": true}'`},

@@ -74,7 +74,8 @@ func freezable(t *testing.T) (s *service, flagged []string) {
 	s = newServiceWith(t, risk.Policy{Providers: lister{thief}, UnknownAs: risk.TreatUnknownAsHold, Grace: time.Hour})
 	s.must(s.db.InSystem(s.ctx, func(ctx context.Context, tx pg.Tx) error {
 		_, err := org.ChangeSettings(ctx, tx, audit.Operator("op_1"), s.org, org.Changes{
-			"screeningSeverityThreshold": json.RawMessage(`"MEDIUM"`), "screeningUsdThreshold": json.RawMessage(`"0.01"`),
+			"screeningSeverityThreshold": json.RawMessage(`"MEDIUM"`),
+			"screeningUsdThreshold":      json.RawMessage(`"0.01"`),
 		})
 		return err
 	}))
@@ -112,8 +113,11 @@ func TestEachFreezeStopsAtOnceWhatItNames(t *testing.T) {
 	t.Parallel()
 	s, flagged := freezable(t)
 	// Beside the service's own, which plans no sweep of so little.
-	sweeper := sweep.New(s.db, s.net.ToChain(), s.book, price.Fixed{Clock: s.clock}, sweep.Config{}, slog.New(slog.DiscardHandler))
-	ann, err := s.book.Address(s.ctx, signer.WalletRef{OrgID: s.org, Family: chain.EVM, Purpose: wallet.CustomerDeposit, Subject: "ann"})
+	sweeper := sweep.New(s.db, s.net.ToChain(), s.book, price.Fixed{Clock: s.clock}, sweep.Config{},
+		slog.New(slog.DiscardHandler))
+	ann, err := s.book.Address(
+		s.ctx, signer.WalletRef{OrgID: s.org, Family: chain.EVM, Purpose: wallet.CustomerDeposit, Subject: "ann"},
+	)
 	s.must(err)
 	shop, rich := sim.Address("shop"), sim.Address("rich")
 	operator := audit.Operator("op_1")
@@ -121,7 +125,11 @@ func TestEachFreezeStopsAtOnceWhatItNames(t *testing.T) {
 	status := func(orderID string) (status string) {
 		t.Helper()
 		s.must(s.db.ReadSystem(s.ctx, func(ctx context.Context, tx pg.Tx) error {
-			return tx.QueryRow(ctx, `SELECT status || CASE WHEN status = 'QUEUED' THEN ' ' || coalesce(waiting_for, '') ELSE '' END FROM dispatch_orders WHERE order_id = $1`, orderID).Scan(&status)
+			return tx.QueryRow(
+				ctx,
+				`SELECT status || CASE WHEN status = 'QUEUED' THEN ' ' || coalesce(waiting_for, '') ELSE '' END FROM dispatch_orders WHERE order_id = $1`,
+				orderID,
+			).Scan(&status)
 		}))
 		return status
 	}
@@ -132,10 +140,26 @@ func TestEachFreezeStopsAtOnceWhatItNames(t *testing.T) {
 		approve fault.Code
 		returns bool // queued returns and sweeps wait, too
 	}{
-		{freeze.Freeze{Scope: freeze.ScopeCustomer, OrgID: s.org, CustomerID: "ann"}, fault.CustomerFrozen, fault.CustomerFrozen, fault.CustomerFrozen, false},
-		{freeze.Freeze{Scope: freeze.ScopeOrganization, OrgID: s.org}, fault.OrganizationFrozen, fault.OrganizationFrozen, fault.OrganizationFrozen, true},
-		{freeze.Freeze{Scope: freeze.ScopeChain, Chain: chain.Ethereum}, fault.WithdrawalsSuspended, fault.WithdrawalsSuspended, fault.WithdrawalsSuspended, true},
-		{freeze.Freeze{Scope: freeze.ScopeAll}, fault.WithdrawalsSuspended, fault.WithdrawalsSuspended, fault.WithdrawalsSuspended, true},
+		{
+			freeze.Freeze{Scope: freeze.ScopeCustomer, OrgID: s.org, CustomerID: "ann"},
+			fault.CustomerFrozen,
+			fault.CustomerFrozen, fault.CustomerFrozen, false,
+		},
+		{
+			freeze.Freeze{Scope: freeze.ScopeOrganization, OrgID: s.org},
+			fault.OrganizationFrozen,
+			fault.OrganizationFrozen, fault.OrganizationFrozen, true,
+		},
+		{
+			freeze.Freeze{Scope: freeze.ScopeChain, Chain: chain.Ethereum},
+			fault.WithdrawalsSuspended,
+			fault.WithdrawalsSuspended, fault.WithdrawalsSuspended, true,
+		},
+		{
+			freeze.Freeze{Scope: freeze.ScopeAll},
+			fault.WithdrawalsSuspended, fault.WithdrawalsSuspended,
+			fault.WithdrawalsSuspended, true,
+		},
 	} {
 		name := string(c.f.Scope)
 		s.net.Pay(rich, ann.Address, "", 1_000_000_000_000_000)
@@ -150,7 +174,8 @@ func TestEachFreezeStopsAtOnceWhatItNames(t *testing.T) {
 		}
 		var sends, sweeps string
 		s.must(s.db.ReadSystem(s.ctx, func(ctx context.Context, tx pg.Tx) error {
-			return tx.QueryRow(ctx, `SELECT (SELECT order_id FROM dispatch_orders WHERE purpose = 'RETURN' AND status = 'QUEUED'),
+			return tx.QueryRow(ctx,
+				`SELECT (SELECT order_id FROM dispatch_orders WHERE purpose = 'RETURN' AND status = 'QUEUED'),
 				(SELECT order_id FROM dispatch_orders WHERE purpose = 'SWEEP' AND status = 'QUEUED')`).Scan(&sends, &sweeps)
 		}))
 		c.f.Source, c.f.Reason, c.f.Actor = freeze.SourceOperator, "because of "+name, operator
@@ -161,12 +186,15 @@ func TestEachFreezeStopsAtOnceWhatItNames(t *testing.T) {
 		}))
 
 		before := s.count(`SELECT count(*) FROM ledger_transfers`)
-		_, _, err = s.pay.Request(s.ctx, s.org, withdrawal.Request{MintID: 1, CustomerID: "ann", Amount: "1000000", ToAddress: string(shop), Actor: audit.APIKey(s.org)})
+		_, _, err = s.pay.Request(s.ctx, s.org, withdrawal.Request{
+			MintID: 1, CustomerID: "ann", Amount: "1000000", ToAddress: string(shop), Actor: audit.APIKey(s.org),
+		})
 		if got := codeOf(err); got != c.request {
 			t.Errorf("%s: a withdrawal: got %v, want %s", name, err, c.request)
 		}
 		_, err = transfers.Request(s.ctx, s.org, transfer.Request{
-			MintID: 1, Amount: "5", From: transfer.Party{CustomerID: new("ann")}, To: transfer.Party{CustomerID: new("bob")}, IdempotencyKey: "k" + name, Actor: audit.APIKey(s.org),
+			MintID: 1, Amount: "5", From: transfer.Party{CustomerID: new("ann")},
+			To: transfer.Party{CustomerID: new("bob")}, IdempotencyKey: "k" + name, Actor: audit.APIKey(s.org),
 		})
 		if got := codeOf(err); got != c.move {
 			t.Errorf("%s: a transfer: got %v, want %s", name, err, c.move)
@@ -187,7 +215,10 @@ func TestEachFreezeStopsAtOnceWhatItNames(t *testing.T) {
 				t.Errorf("%s: a %s in the queue is %s, stopped: want %t", name, what, got, o.stops)
 			}
 		}
-		if n := s.count(`SELECT count(*) FROM audit_log WHERE action = 'freeze.put' AND resource_id = $1 AND actor_id = 'op_1'`, put.ID); n != 1 {
+		if n := s.count(
+			`SELECT count(*) FROM audit_log WHERE action = 'freeze.put' AND resource_id = $1 AND actor_id = 'op_1'`,
+			put.ID,
+		); n != 1 {
 			t.Errorf("%s: got %d audit rows of who put it, want one", name, n)
 		}
 
@@ -195,13 +226,18 @@ func TestEachFreezeStopsAtOnceWhatItNames(t *testing.T) {
 			_, err := freeze.LiftByOperator(ctx, tx, put.ID, operator)
 			return err
 		}))
-		if n := s.count(`SELECT count(*) FROM audit_log WHERE action = 'freeze.lifted' AND resource_id = $1 AND actor_id = 'op_1'`, put.ID); n != 1 {
+		if n := s.count(
+			`SELECT count(*) FROM audit_log WHERE action = 'freeze.lifted' AND resource_id = $1 AND actor_id = 'op_1'`,
+			put.ID,
+		); n != 1 {
 			t.Errorf("%s: got %d audit rows of who lifted it, want one", name, n)
 		}
 		_, err = s.pay.Approve(s.ctx, s.org, held, audit.User("usr_1"))
 		s.must(err)
 		s.work(40)
-		for what, id := range map[string]string{"payment": pays, "approved one": held, "return": sends, "sweep": sweeps} {
+		for what, id := range map[string]string{
+			"payment": pays, "approved one": held, "return": sends, "sweep": sweeps,
+		} {
 			if got := status(id); got != "PAID" {
 				t.Errorf("%s, lifted: the %s is %s, want PAID", name, what, got)
 			}

@@ -66,7 +66,9 @@ func (h *testEnv) system(fn func(context.Context, pg.Tx) error) {
 func (h *testEnv) recordAudit(action, resource string) {
 	h.t.Helper()
 	h.system(func(ctx context.Context, tx pg.Tx) error {
-		return audit.Record(ctx, tx, audit.Entry{OrgID: h.org, Actor: audit.System("test"), Action: action, ResourceKind: "TEST", ResourceID: resource})
+		return audit.Record(ctx, tx, audit.Entry{
+			OrgID: h.org, Actor: audit.System("test"), Action: action, ResourceKind: "TEST", ResourceID: resource,
+		})
 	})
 }
 
@@ -103,7 +105,8 @@ func newTestEnv(t testing.TB) *testEnv {
 	}
 	h.org = o.ID
 	token := mint.Mint{
-		ID: 1, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: tokenContract, Symbol: "USDC", Name: "USD Coin",
+		ID: 1, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: tokenContract, Symbol: "USDC",
+		Name:     "USD Coin",
 		Decimals: 6, MinDeposit: money.Units(1), MinWithdraw: money.Units(1), Finality: "FINALIZED",
 	}
 	coin := token
@@ -117,7 +120,10 @@ func newTestEnv(t testing.TB) *testEnv {
 		_, _, err := customer.Ensure(ctx, tx, h.org, "ann", "")
 		return err
 	})
-	for id, w := range map[string][2]string{"we_dep": {"CUSTOMER_DEPOSIT", "ann"}, "we_tre": {"TREASURY", ""}, "we_own": {"ORGANIZATION_DEPOSIT", "CHECKOUT"}} {
+	for id, w := range map[string][2]string{
+		"we_dep": {"CUSTOMER_DEPOSIT", "ann"},
+		"we_tre": {"TREASURY", ""}, "we_own": {"ORGANIZATION_DEPOSIT", "CHECKOUT"},
+	} {
 		h.exec(`INSERT INTO wallets VALUES ($1, $2, 'EVM', $3, $4, $1, '0x' || $1, '', now())`, id, h.org, w[0], w[1])
 		h.recordAudit("wallet.issued", id)
 	}
@@ -133,7 +139,9 @@ func newTestEnv(t testing.TB) *testEnv {
 	h.exec(`INSERT INTO scan_cursors VALUES ('ETHEREUM', 14, 'h14', now())`)
 
 	// What arrived.
-	arrived := func(id, wallet, purpose, contract string, mintID *int, amount, height int, status, chainStatus, action string) {
+	arrived := func(id, wallet, purpose, contract string, mintID *int, amount, height int, status, chainStatus,
+		action string,
+	) {
 		t.Helper()
 		var who, product *string
 		switch ann, checkout := "ann", "CHECKOUT"; purpose {
@@ -155,19 +163,30 @@ func newTestEnv(t testing.TB) *testEnv {
 		h.recordAudit("deposit."+action, id)
 	}
 	one, two := 1, 2
-	arrived("dep_token", "we_dep", "CUSTOMER_DEPOSIT", tokenContract, &one, 1000, 11, "CREDITED", "FINALIZED", "credited")
+	arrived("dep_token", "we_dep", "CUSTOMER_DEPOSIT", tokenContract, &one, 1000, 11, "CREDITED", "FINALIZED",
+		"credited")
 	arrived("dep_gas", "we_tre", "TREASURY", "", &two, 500, 10, "CREDITED", "FINALIZED", "credited")
-	arrived("dep_own", "we_own", "ORGANIZATION_DEPOSIT", tokenContract, &one, 70, 11, "CREDITED", "FINALIZED", "credited")
-	arrived("dep_dust", "we_dep", "CUSTOMER_DEPOSIT", tokenContract, &one, 1, 12, "BELOW_MINIMUM", "FINALIZED", "below_minimum")
-	arrived("dep_waits", "we_dep", "CUSTOMER_DEPOSIT", tokenContract, &one, 300, 14, "SCREENING", "FINALIZED", "finalized")
+	arrived("dep_own", "we_own", "ORGANIZATION_DEPOSIT", tokenContract, &one, 70, 11, "CREDITED", "FINALIZED",
+		"credited")
+	arrived("dep_dust", "we_dep", "CUSTOMER_DEPOSIT", tokenContract, &one, 1, 12, "BELOW_MINIMUM", "FINALIZED",
+		"below_minimum")
+	arrived("dep_waits", "we_dep", "CUSTOMER_DEPOSIT", tokenContract, &one, 300, 14, "SCREENING", "FINALIZED",
+		"finalized")
 	arrived("dep_alien", "we_dep", "CUSTOMER_DEPOSIT", "0xalien", nil, 9, 14, "UNSUPPORTED", "FINALIZED", "unsupported")
 	arrived("dep_seen", "we_dep", "CUSTOMER_DEPOSIT", tokenContract, &one, 8, 15, "CONFIRMING", "INCLUDED", "seen")
 	arrived("dep_gone", "we_dep", "CUSTOMER_DEPOSIT", tokenContract, &one, 8, 15, "ORPHANED", "REORGED", "orphaned")
 	u := func(n int) money.Amount { return money.Units(uint64(n)) }
-	h.post(ledger.Deposit, "dep_token", ledger.Leg{Debit: h.account(1, ledger.Custody, ""), Credit: h.account(1, ledger.Customer, "ann"), Amount: u(1000)})
-	h.post(ledger.Deposit, "dep_gas", ledger.Leg{Debit: h.account(2, ledger.Custody, ""), Credit: h.account(2, ledger.Gas, ""), Amount: u(500)})
+	h.post(ledger.Deposit, "dep_token", ledger.Leg{
+		Debit: h.account(1, ledger.Custody, ""), Credit: h.account(1, ledger.Customer, "ann"), Amount: u(1000),
+	})
+	h.post(
+		ledger.Deposit, "dep_gas",
+		ledger.Leg{Debit: h.account(2, ledger.Custody, ""), Credit: h.account(2, ledger.Gas, ""), Amount: u(500)},
+	)
 	h.insertEvent("CUSTOMER_DEPOSIT", "dep_token", 1, 1)
-	h.post(ledger.Deposit, "dep_own", ledger.Leg{Debit: h.account(1, ledger.Custody, ""), Credit: h.account(1, ledger.Product, "CHECKOUT"), Amount: u(70)})
+	h.post(ledger.Deposit, "dep_own", ledger.Leg{
+		Debit: h.account(1, ledger.Custody, ""), Credit: h.account(1, ledger.Product, "CHECKOUT"), Amount: u(70),
+	})
 	h.insertEvent("ORGANIZATION_DEPOSIT", "dep_own", 1, 0)
 	// Of what was taken back a part was spent before.
 	h.exec(`INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, mint_id, chain, contract, amount, address, from_address,
@@ -176,9 +195,13 @@ func newTestEnv(t testing.TB) *testEnv {
 			'tx_back', kind, position, log_index, 10, 'h10gone', (SELECT proof_id FROM finality_proofs WHERE hash = 'h10gone'), 'REVERSED', 'REORGED', now(), now(), now(), 25
 		FROM deposits WHERE deposit_id = 'dep_token'`)
 	h.recordAudit("deposit.reversed", "dep_back")
-	h.post(ledger.Deposit, "dep_back", ledger.Leg{Debit: h.account(1, ledger.Custody, ""), Credit: h.account(1, ledger.Customer, "ann"), Amount: u(40)})
+	h.post(ledger.Deposit, "dep_back", ledger.Leg{
+		Debit: h.account(1, ledger.Custody, ""), Credit: h.account(1, ledger.Customer, "ann"), Amount: u(40),
+	})
 	h.post(ledger.DepositReversal, "dep_back",
-		ledger.Leg{Debit: h.account(1, ledger.Customer, "ann"), Credit: h.account(1, ledger.Custody, ""), Amount: u(25)},
+		ledger.Leg{
+			Debit: h.account(1, ledger.Customer, "ann"), Credit: h.account(1, ledger.Custody, ""), Amount: u(25),
+		},
 		ledger.Leg{Debit: h.account(1, ledger.ReorgLoss, ""), Credit: h.account(1, ledger.Custody, ""), Amount: u(15)})
 	h.insertEvent("CUSTOMER_DEPOSIT", "dep_back", 1, 0)
 	h.insertEvent("CUSTOMER_DEPOSIT_REVERSED", "dep_back", 2, 0)
@@ -205,7 +228,8 @@ func newTestEnv(t testing.TB) *testEnv {
 		if status == "QUEUED" || status == "REFUSED" || status == "WITHDRAWN" {
 			return
 		}
-		h.exec(`INSERT INTO dispatch_slots VALUES ($1, 'ETHEREUM', $2, $3, $4, $5, now())`, wallet, nonce[wallet], h.org, id, gasReserved)
+		h.exec(`INSERT INTO dispatch_slots VALUES ($1, 'ETHEREUM', $2, $3, $4, $5, now())`, wallet, nonce[wallet],
+			h.org, id, gasReserved)
 		nonce[wallet]++
 		h.exec(`INSERT INTO dispatch_attempts (order_id, version, org_id, act, gas_limit, tip_cap, fee_cap, payload, raw, tx_hash, created_at, signed_at, sent_at)
 			VALUES ($1, 1, $2, 'PAY', 1, 1, 1, 'p', CASE WHEN $3 THEN 'r'::bytea END, CASE WHEN $3 THEN 'hash_' || $1 END, now(),
@@ -214,22 +238,36 @@ func newTestEnv(t testing.TB) *testEnv {
 		if ended {
 			h.recordAudit("order.ended", id)
 			h.post(ledger.NetworkFee, id,
-				ledger.Leg{Debit: h.account(2, ledger.Gas, ""), Credit: h.account(2, ledger.Custody, ""), Amount: u(fee)},
-				ledger.Leg{Debit: h.account(2, ledger.FeesDue, ""), Credit: h.account(2, ledger.FeesBilled, ""), Amount: u(fee)})
+				ledger.Leg{
+					Debit: h.account(2, ledger.Gas, ""), Credit: h.account(2, ledger.Custody, ""), Amount: u(fee),
+				},
+				ledger.Leg{
+					Debit: h.account(2, ledger.FeesDue, ""), Credit: h.account(2, ledger.FeesBilled, ""),
+					Amount: u(fee),
+				})
 		}
 	}
 	dep, tre := "we_dep", "we_tre"
-	h.exec(`INSERT INTO gas_top_ups VALUES ('gas_done', $1, 'ETHEREUM', 'we_dep', 50, 'DONE', now(), now()), ('gas_open', $1, 'ETHEREUM', 'we_dep', 40, 'OPEN', now(), NULL)`, h.org)
+	h.exec(
+		`INSERT INTO gas_top_ups VALUES ('gas_done', $1, 'ETHEREUM', 'we_dep', 50, 'DONE', now(), now()), ('gas_open', $1, 'ETHEREUM', 'we_dep', 40, 'OPEN', now(), NULL)`,
+		h.org,
+	)
 	ordered("gas_done", "GAS", tre, &dep, 2, 50, "PAID", 3, 9)
 	ordered("gas_open", "GAS", tre, &dep, 2, 40, "SLOTTED", 0, 6)
 	h.exec(`INSERT INTO sweeps (sweep_id, org_id, chain, wallet_id, to_wallet_id, mint_id, amount, trigger, status, created_at) VALUES
 		('sw_done', $1, 'ETHEREUM', 'we_dep', 'we_tre', 1, 600, 'VALUE', 'DONE', now()), ('sw_open', $1, 'ETHEREUM', 'we_dep', 'we_tre', 1, 100, 'VALUE', 'OPEN', now())`, h.org)
 	ordered("sw_done", "SWEEP", dep, &tre, 1, 600, "PAID", 5, 9)
 	ordered("sw_open", "SWEEP", dep, &tre, 1, 100, "QUEUED", 0, 0)
-	h.exec(`INSERT INTO places (place_id, org_id, chain, wallet_id, address, amount, status, created_at) VALUES ('pl_open', $1, 'ETHEREUM', 'we_tre', '0xsomebody', 7, 'OPEN', now())`, h.org)
+	h.exec(
+		`INSERT INTO places (place_id, org_id, chain, wallet_id, address, amount, status, created_at) VALUES ('pl_open', $1, 'ETHEREUM', 'we_tre', '0xsomebody', 7, 'OPEN', now())`,
+		h.org,
+	)
 	ordered("pl_open", "PLACE", tre, nil, 2, 7, "QUEUED", 0, 0)
 
-	h.exec(`INSERT INTO closes (close_id, org_id, chain, wallet_id, to_wallet_id, mint_id, amount, status, created_at) VALUES ('cl_open', $1, 'ETHEREUM', 'we_dep', 'we_tre', 1, 8, 'OPEN', now())`, h.org)
+	h.exec(
+		`INSERT INTO closes (close_id, org_id, chain, wallet_id, to_wallet_id, mint_id, amount, status, created_at) VALUES ('cl_open', $1, 'ETHEREUM', 'we_dep', 'we_tre', 1, 8, 'OPEN', now())`,
+		h.org,
+	)
 	h.exec(`INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, from_wallet_id, to_wallet_id, to_address, mint_id, contract, amount, status, attempt_after, created_at)
 		VALUES ('cl_open', $1, 'CLOSE', 'ETHEREUM', 'we_tre', 'we_dep', 'we_tre', '0xwe_tre', 1, $2, 8, 'QUEUED', now(), now())`, h.org, tokenContract)
 
@@ -243,7 +281,10 @@ func newTestEnv(t testing.TB) *testEnv {
 				CASE WHEN $6 THEN 'hash_' || $1 END, now(), CASE WHEN $5 AND $6 THEN now() END, CASE WHEN $6 THEN now() END)`,
 			id, h.org, amount, status, held, out, mintID)
 		h.recordAudit("withdrawal.requested", id)
-		h.post(ledger.WithdrawalHold, id, ledger.Leg{Debit: h.account(mintID, ledger.Customer, "ann"), Credit: h.account(mintID, ledger.Withdrawing, "ann"), Amount: u(amount)})
+		h.post(ledger.WithdrawalHold, id, ledger.Leg{
+			Debit: h.account(mintID, ledger.Customer, "ann"), Credit: h.account(mintID, ledger.Withdrawing, "ann"),
+			Amount: u(amount),
+		})
 		if held && out {
 			h.recordAudit("withdrawal.approved", id)
 		}
@@ -252,16 +293,26 @@ func newTestEnv(t testing.TB) *testEnv {
 		}
 		to := h.account(mintID, ledger.Customer, "ann")
 		if n := charged[id]; n > 0 {
-			h.exec(`UPDATE withdrawals SET charge_costs = 'RENT_AND_FAILURES', charge_failure_max = $2, charge_coin_price = 1e15, charge_mint_price = 1, charge_cost = 2, charged = $2 WHERE withdrawal_id = $1`, id, n)
-			h.post(ledger.WithdrawalCharge, id, ledger.Leg{Debit: h.account(mintID, ledger.Withdrawing, "ann"), Credit: h.account(mintID, ledger.Product, "CUSTODIAL"), Amount: u(n)})
+			h.exec(
+				`UPDATE withdrawals SET charge_costs = 'RENT_AND_FAILURES', charge_failure_max = $2, charge_coin_price = 1e15, charge_mint_price = 1, charge_cost = 2, charged = $2 WHERE withdrawal_id = $1`,
+				id, n,
+			)
+			h.post(ledger.WithdrawalCharge, id, ledger.Leg{
+				Debit:  h.account(mintID, ledger.Withdrawing, "ann"),
+				Credit: h.account(mintID, ledger.Product, "CUSTODIAL"), Amount: u(n),
+			})
 		}
 		switch status {
 		case "COMPLETED":
 			to = h.account(mintID, ledger.Custody, "")
 			fallthrough
 		case "FAILED", "REJECTED", "CANCELLED":
-			h.post(ledger.WithdrawalEnd, id, ledger.Leg{Debit: h.account(mintID, ledger.Withdrawing, "ann"), Credit: to, Amount: u(amount - charged[id])})
-			h.recordAudit("withdrawal."+map[string]string{"COMPLETED": "completed", "FAILED": "failed", "REJECTED": "removed", "CANCELLED": "cancelled"}[status], id)
+			h.post(ledger.WithdrawalEnd, id, ledger.Leg{
+				Debit: h.account(mintID, ledger.Withdrawing, "ann"), Credit: to, Amount: u(amount - charged[id]),
+			})
+			h.recordAudit("withdrawal."+map[string]string{
+				"COMPLETED": "completed", "FAILED": "failed", "REJECTED": "removed", "CANCELLED": "cancelled",
+			}[status], id)
 		}
 		for i, e := range events {
 			h.insertEvent("CUSTOMER_WITHDRAW"+e, id, i+1, 0)
@@ -285,13 +336,19 @@ func newTestEnv(t testing.TB) *testEnv {
 
 	// A coin whose customer paid the network fee, of which less was taken.
 	arrived("dep_coin", "we_dep", "CUSTOMER_DEPOSIT", "", &two, 100, 12, "CREDITED", "FINALIZED", "credited")
-	h.post(ledger.Deposit, "dep_coin", ledger.Leg{Debit: h.account(2, ledger.Custody, ""), Credit: h.account(2, ledger.Customer, "ann"), Amount: u(100)})
+	h.post(ledger.Deposit, "dep_coin", ledger.Leg{
+		Debit: h.account(2, ledger.Custody, ""), Credit: h.account(2, ledger.Customer, "ann"), Amount: u(100),
+	})
 	h.insertEvent("CUSTOMER_DEPOSIT", "dep_coin", 1, 0)
 	withdrawnOf(2, "wd_less", 100, "COMPLETED", false, "", "_COMPLETED")
 	ordered("wd_less", "PAYMENT", dep, nil, 2, 90, "PAID", 4, 9)
-	h.exec(`UPDATE withdrawals SET fee_mode = 'DEDUCTED', fee_deducted = 10, max_network_fee = 12, decision = NULL WHERE withdrawal_id = 'wd_less'`)
+	h.exec(
+		`UPDATE withdrawals SET fee_mode = 'DEDUCTED', fee_deducted = 10, max_network_fee = 12, decision = NULL WHERE withdrawal_id = 'wd_less'`,
+	)
 	h.exec(`UPDATE dispatch_orders SET fee_deducted = 10, fee_max = 12 WHERE order_id = 'wd_less'`)
-	h.post(ledger.WithdrawalFee, "wd_less", ledger.Leg{Debit: h.account(2, ledger.Custody, ""), Credit: h.account(2, ledger.Product, "CUSTODIAL"), Amount: u(10)})
+	h.post(ledger.WithdrawalFee, "wd_less", ledger.Leg{
+		Debit: h.account(2, ledger.Custody, ""), Credit: h.account(2, ledger.Product, "CUSTODIAL"), Amount: u(10),
+	})
 	h.exec(`INSERT INTO withdrawal_decisions (org_id, withdrawal_id, at, act, status, reasons, gates, actor_kind, actor_id)
 		VALUES ($1, 'wd_less', now(), 'REQUESTED', 'PROCESSING', '{}', '[]', 'API_KEY', $1)`, h.org)
 	// One that was taken back.
@@ -311,12 +368,24 @@ func newTestEnv(t testing.TB) *testEnv {
 	for i, e := range []string{"_AWAITING_APPROVAL", "_APPROVED", "", "_COMPLETED"} {
 		h.insertEvent("ORGANIZATION_WITHDRAW"+e, "wd_own", i+1, 0)
 	}
-	h.post(ledger.WithdrawalHold, "wd_own", ledger.Leg{Debit: h.account(2, ledger.Product, "CUSTODIAL"), Credit: h.account(2, ledger.ProductWithdrawing, "CUSTODIAL"), Amount: u(8)})
-	h.post(ledger.WithdrawalEnd, "wd_own", ledger.Leg{Debit: h.account(2, ledger.ProductWithdrawing, "CUSTODIAL"), Credit: h.account(2, ledger.Custody, ""), Amount: u(8)})
-	h.post(ledger.WithdrawalFee, "wd_own", ledger.Leg{Debit: h.account(2, ledger.Custody, ""), Credit: h.account(2, ledger.Gas, ""), Amount: u(2)})
-	h.post(ledger.FeePrepaid, "wd_own", ledger.Leg{Debit: h.account(2, ledger.FeesBilled, ""), Credit: h.account(2, ledger.FeesDue, ""), Amount: u(2)})
+	h.post(ledger.WithdrawalHold, "wd_own", ledger.Leg{
+		Debit: h.account(2, ledger.Product, "CUSTODIAL"), Credit: h.account(2, ledger.ProductWithdrawing, "CUSTODIAL"),
+		Amount: u(8),
+	})
+	h.post(ledger.WithdrawalEnd, "wd_own", ledger.Leg{
+		Debit: h.account(2, ledger.ProductWithdrawing, "CUSTODIAL"), Credit: h.account(2, ledger.Custody, ""),
+		Amount: u(8),
+	})
+	h.post(ledger.WithdrawalFee, "wd_own",
+		ledger.Leg{Debit: h.account(2, ledger.Custody, ""), Credit: h.account(2, ledger.Gas, ""), Amount: u(2)})
+	h.post(
+		ledger.FeePrepaid, "wd_own",
+		ledger.Leg{Debit: h.account(2, ledger.FeesBilled, ""), Credit: h.account(2, ledger.FeesDue, ""), Amount: u(2)},
+	)
 	ordered("wd_own", "PAYMENT", dep, nil, 2, 6, "PAID", 1, 9)
-	h.exec(`UPDATE dispatch_orders SET customer_id = NULL, product = 'CUSTODIAL', whitelisted_address_id = 'wla_1', fee_deducted = 2 WHERE order_id = 'wd_own'`)
+	h.exec(
+		`UPDATE dispatch_orders SET customer_id = NULL, product = 'CUSTODIAL', whitelisted_address_id = 'wla_1', fee_deducted = 2 WHERE order_id = 'wd_own'`,
+	)
 	h.exec(`INSERT INTO withdrawal_decisions (org_id, withdrawal_id, at, act, status, reasons, gates, actor_kind, actor_id)
 		VALUES ($1, 'wd_own', now(), 'REQUESTED', 'AWAITING_APPROVAL', '{USD_THRESHOLD}', '[]', 'USER', 'usr_maker'),
 			($1, 'wd_own', now(), 'APPROVAL_ADDED', 'AWAITING_APPROVAL', '{}', '[]', 'USER', 'usr_a'),
@@ -325,7 +394,9 @@ func newTestEnv(t testing.TB) *testEnv {
 		VALUES ($1, 'wd_own', 0, 'USER', 'usr_a', now(), '', ''), ($1, 'wd_own', 0, 'USER', 'usr_b', now(), '', '')`, h.org)
 	h.exec(`INSERT INTO transfers (transfer_id, org_id, idempotency_key, request_digest, mint_id, amount, from_customer, to_product, created_at)
 		VALUES ('tr_made', $1, 'k', '', 1, 3, 'ann', 'CUSTODIAL', now())`, h.org)
-	h.post(ledger.Transfer, "tr_made", ledger.Leg{Debit: h.account(1, ledger.Customer, "ann"), Credit: h.account(1, ledger.Product, "CUSTODIAL"), Amount: u(3)})
+	h.post(ledger.Transfer, "tr_made", ledger.Leg{
+		Debit: h.account(1, ledger.Customer, "ann"), Credit: h.account(1, ledger.Product, "CUSTODIAL"), Amount: u(3),
+	})
 	h.insertEvent("TRANSFER_COMPLETED", "tr_made", 1, 0)
 	h.recordAudit("transfer.made", "tr_made")
 
@@ -346,14 +417,19 @@ func newTestEnv(t testing.TB) *testEnv {
 	h.exec(`INSERT INTO event_sequences SELECT $1, max(sequence) FROM events`, h.org)
 
 	h.system(func(ctx context.Context, tx pg.Tx) error {
-		return freeze.Create(ctx, tx, freeze.Freeze{Scope: freeze.ScopeChain, Chain: chain.Base, Source: freeze.SourceOperator, Reason: "test", Actor: audit.Operator("op")})
+		return freeze.Create(ctx, tx, freeze.Freeze{
+			Scope: freeze.ScopeChain, Chain: chain.Base, Source: freeze.SourceOperator, Reason: "test",
+			Actor: audit.Operator("op"),
+		})
 	})
 
 	prev := ""
 	for seq := uint64(1); seq <= 4; seq++ {
-		e := signer.Entry{JournalID: "journal", Seq: seq, Prev: prev, Body: json.RawMessage(fmt.Sprintf(`{"n":%d}`, seq))}
+		e := signer.Entry{JournalID: "journal", Seq: seq, Prev: prev, Body: json.RawMessage(fmt.Sprintf(`{"n":%d}`,
+			seq))}
 		e.Hash = e.ComputeHash()
-		h.exec(`INSERT INTO signer_journal VALUES ($1, $2, $3, $4, $5, now())`, e.JournalID, seq, e.Prev, e.Hash, []byte(e.Body))
+		h.exec(`INSERT INTO signer_journal VALUES ($1, $2, $3, $4, $5, now())`, e.JournalID, seq, e.Prev, e.Hash,
+			[]byte(e.Body))
 		if prev = e.Hash; seq == 3 {
 			h.exec(`INSERT INTO signer_identity VALUES (true, 'journal', 3, $1)`, e.Hash)
 		}
@@ -398,23 +474,29 @@ func (h *testEnv) whitelisted(prev string) {
 	}
 	for _, id := range []string{"wla_gone", "wla_cools"} {
 		e := signer.EndorseBody{Endorsement: signer.Endorsement{
-			OrgID: h.org, ID: id, Chain: chain.Ethereum, Address: "0xExchange", LabelHash: signer.HashLabel("exchange"), NotBefore: signer.FormatMicros(at),
+			OrgID: h.org, ID: id, Chain: chain.Ethereum, Address: "0xExchange", LabelHash: signer.HashLabel("exchange"),
+			NotBefore: signer.FormatMicros(at),
 		}, UsableFrom: signer.FormatMicros(at.Add(time.Hour)), Proof: []byte("proof of " + id)}
 		told := []string{"whitelist.added"}
 		h.exec(`INSERT INTO whitelisted_addresses (whitelisted_address_id, org_id, chain, address, label, created_at, created_by, not_before, request_mac,
 				usable_from, proof, journal_id, journal_seq)
 			VALUES ($1, $2, $3, $4, 'exchange', $5, 'opk_1', $5, '', $6, $7, 'journal', $8)`,
-			id, h.org, e.Chain, e.Address, at, at.Add(time.Hour), e.Proof, record(signer.Record{Kind: signer.RecordEndorse, Endorse: &e}))
+			id, h.org, e.Chain, e.Address, at, at.Add(time.Hour), e.Proof,
+			record(signer.Record{Kind: signer.RecordEndorse, Endorse: &e}))
 		if id == "wla_gone" {
 			h.exec(`UPDATE whitelisted_addresses SET removed_at = $2, removed_by = 'opk_1', revoked_seq = $3 WHERE whitelisted_address_id = $1`,
-				id, at, record(signer.Record{Kind: signer.RecordRevoke, Revoke: &signer.Revocation{OrgID: h.org, ID: id}}))
+				id, at,
+				record(signer.Record{Kind: signer.RecordRevoke, Revoke: &signer.Revocation{OrgID: h.org, ID: id}}))
 			told = append(told, "whitelist.removed")
 		}
 		h.system(func(ctx context.Context, tx pg.Tx) error {
 			for _, action := range told {
 				if err := audit.Record(ctx, tx, audit.Entry{
-					OrgID: h.org, Actor: audit.Operator("opk_1"), Action: action, ResourceKind: "WHITELISTED_ADDRESS", ResourceID: id,
-					Detail: map[string]string{"chain": string(e.Chain), "address": string(e.Address), "label": "exchange"},
+					OrgID: h.org, Actor: audit.Operator("opk_1"), Action: action, ResourceKind: "WHITELISTED_ADDRESS",
+					ResourceID: id,
+					Detail: map[string]string{
+						"chain": string(e.Chain), "address": string(e.Address), "label": "exchange",
+					},
 				}); err != nil {
 					return err
 				}
@@ -444,7 +526,8 @@ func (h *testEnv) addDecisions() {
 		h.t.Fatal(err)
 	}
 	h.system(func(ctx context.Context, tx pg.Tx) error {
-		_, err := org.ChangeSettings(ctx, tx, audit.Operator("cli"), h.org, org.Changes{"additionalApiKeys": []byte(`true`)})
+		_, err := org.ChangeSettings(ctx, tx, audit.Operator("cli"), h.org,
+			org.Changes{"additionalApiKeys": []byte(`true`)})
 		return err
 	})
 	main, err := org.NewAuthenticator(h.db).Authenticate(ctx, key.Reveal(), netip.Addr{})
@@ -464,12 +547,22 @@ func (h *testEnv) addDecisions() {
 		}
 	}
 	h.system(func(ctx context.Context, tx pg.Tx) error {
-		if _, err := people.AddPerson(ctx, tx, audit.Operator("cli"), h.org, "eve@example.com", "eve", people.Owner); err != nil {
+		if _, err := people.AddPerson(
+			ctx, tx, audit.Operator("cli"), h.org, "eve@example.com", "eve", people.Owner,
+		); err != nil {
 			return err
 		}
 		for _, c := range []org.Changes{
-			{"customerWithdrawUsdThreshold": []byte(`"10.50"`), "screeningSeverityThreshold": []byte(`"LOW"`), "ipAllowlist": []byte(`["10.0.0.0/8", "::1.2.3.4"]`), "approvalQuorum": []byte(`3`)},
-			{"customerWithdrawUsdThreshold": []byte(`"20"`), "approvalAllowlist": []byte(`[{"email":"Z@example.com"},{"email":"a@example.com","customerId":"ann"}]`), "swappableMintIds": []byte(`[2,1]`), "screeningSeverityThreshold": []byte(`null`)},
+			{
+				"customerWithdrawUsdThreshold": []byte(`"10.50"`),
+				"screeningSeverityThreshold":   []byte(`"LOW"`), "ipAllowlist": []byte(`["10.0.0.0/8", "::1.2.3.4"]`),
+				"approvalQuorum": []byte(`3`),
+			},
+			{
+				"customerWithdrawUsdThreshold": []byte(`"20"`),
+				"approvalAllowlist":            []byte(`[{"email":"Z@example.com"},{"email":"a@example.com","customerId":"ann"}]`),
+				"swappableMintIds":             []byte(`[2,1]`), "screeningSeverityThreshold": []byte(`null`),
+			},
 		} {
 			if _, err := org.ChangeSettings(ctx, tx, audit.Operator("cli"), h.org, c); err != nil {
 				return err
@@ -507,8 +600,8 @@ func (h *testEnv) sealAudit() {
 	}
 }
 
-// runTampered runs the checks in a transaction of somebody whom no trigger and no
-// privilege stops, and takes back what was done.
+// runTampered runs the checks in a transaction of a role that no trigger and no privilege stops,
+// and rolls the changes back.
 func (h *testEnv) runTampered(sql ...string) (Report, error) {
 	tx, err := h.owner.Begin(h.t.Context())
 	if err != nil {
@@ -520,7 +613,9 @@ func (h *testEnv) runTampered(sql ...string) (Report, error) {
 			return Report{}, fmt.Errorf("%.80s: %w", s, err)
 		}
 	}
-	if _, err := tx.Exec(h.t.Context(), `SET LOCAL session_replication_role = origin; SET LOCAL ROLE coffer_reader`); err != nil {
+	if _, err := tx.Exec(
+		h.t.Context(), `SET LOCAL session_replication_role = origin; SET LOCAL ROLE coffer_reader`,
+	); err != nil {
 		return Report{}, err
 	}
 	return examineSnapshot(h.t.Context(), pg.Tx{Tx: tx, Now: time.Now()}, checks)
@@ -528,37 +623,57 @@ func (h *testEnv) runTampered(sql ...string) (Report, error) {
 
 // coins is what happened where accounts are coins: one that was credited is in the slot of
 // a payment that is out, the operator's own may be chosen, and one is dust.
-func (h *testEnv) coins(arrived func(id, wallet, purpose, contract string, mintID *int, amount, height int, status, chainStatus, action string),
+func (h *testEnv) coins(arrived func(
+	id, wallet, purpose, contract string, mintID *int, amount, height int, status, chainStatus, action string,
+),
 	withdrawn func(mintID int, id string, amount int, status string, held bool, events ...string),
 	ordered func(id, purpose, wallet string, to *string, mintID, amount int, status string, fee, gasReserved int),
 ) {
 	h.t.Helper()
-	for id, w := range map[string][2]string{"we_bdep": {"CUSTOMER_DEPOSIT", "ann"}, "we_btre": {"TREASURY", ""}, "we_brest": {"CHANGE", "1"}, "we_bone": {"CHANGE", "2"}, "we_bnext": {"CHANGE", "3"}} {
-		h.exec(`INSERT INTO wallets VALUES ($1, $2, 'BITCOIN', $3, $4, $1, '0x' || $1, '', now())`, id, h.org, w[0], w[1])
+	for id, w := range map[string][2]string{
+		"we_bdep": {"CUSTOMER_DEPOSIT", "ann"},
+		"we_btre": {"TREASURY", ""}, "we_brest": {"CHANGE", "1"}, "we_bone": {"CHANGE", "2"},
+		"we_bnext": {"CHANGE", "3"},
+	} {
+		h.exec(`INSERT INTO wallets VALUES ($1, $2, 'BITCOIN', $3, $4, $1, '0x' || $1, '', now())`, id, h.org, w[0],
+			w[1])
 		h.recordAudit("wallet.issued", id)
 	}
 	three := 3
 	arrived("dep_btc", "we_bdep", "CUSTOMER_DEPOSIT", "", &three, 1000, 11, "CREDITED", "FINALIZED", "credited")
 	arrived("dep_sats", "we_btre", "TREASURY", "", &three, 100, 12, "CREDITED", "FINALIZED", "credited")
-	arrived("dep_grain", "we_bdep", "CUSTOMER_DEPOSIT", "", &three, 1, 13, "BELOW_MINIMUM", "FINALIZED", "below_minimum")
+	arrived("dep_grain", "we_bdep", "CUSTOMER_DEPOSIT", "", &three, 1, 13, "BELOW_MINIMUM", "FINALIZED",
+		"below_minimum")
 	h.exec(`INSERT INTO finality_proofs (chain, height, hash, parent, block_time, providers, verified, created_at, fork)
 		SELECT 'BITCOIN', height, hash, parent, block_time, providers, verified, created_at, 0 FROM finality_proofs WHERE fork = 1`)
 	h.exec(`INSERT INTO scan_cursors VALUES ('BITCOIN', 14, 'h14', now())`)
-	h.exec(`UPDATE deposits d SET chain = 'BITCOIN', position = '0', proof_id = p.proof_id FROM finality_proofs p WHERE p.chain = 'BITCOIN' AND p.height = d.height AND d.mint_id = 3`)
-	h.post(ledger.Deposit, "dep_btc", ledger.Leg{Debit: h.account(3, ledger.Custody, ""), Credit: h.account(3, ledger.Customer, "ann"), Amount: money.Units(1000)})
-	h.post(ledger.Deposit, "dep_sats", ledger.Leg{Debit: h.account(3, ledger.Custody, ""), Credit: h.account(3, ledger.Gas, ""), Amount: money.Units(100)})
+	h.exec(
+		`UPDATE deposits d SET chain = 'BITCOIN', position = '0', proof_id = p.proof_id FROM finality_proofs p WHERE p.chain = 'BITCOIN' AND p.height = d.height AND d.mint_id = 3`,
+	)
+	h.post(ledger.Deposit, "dep_btc", ledger.Leg{
+		Debit: h.account(3, ledger.Custody, ""), Credit: h.account(3, ledger.Customer, "ann"),
+		Amount: money.Units(1000),
+	})
+	h.post(ledger.Deposit, "dep_sats", ledger.Leg{
+		Debit: h.account(3, ledger.Custody, ""), Credit: h.account(3, ledger.Gas, ""), Amount: money.Units(100),
+	})
 	h.insertEvent("CUSTOMER_DEPOSIT", "dep_btc", 1, 0)
 	withdrawn(3, "wd_coin", 400, "BROADCAST", false, "")
 	ordered("wd_coin", "PAYMENT", "we_btre", nil, 3, 400, "BROADCAST", 0, 20)
 	h.exec(`UPDATE withdrawals SET chain = 'BITCOIN' WHERE withdrawal_id = 'wd_coin'`)
 	h.exec(`UPDATE dispatch_orders SET chain = 'BITCOIN' WHERE order_id = 'wd_coin'`)
-	h.exec(`UPDATE dispatch_slots SET chain = 'BITCOIN', lease = 'tx_dep_btc:0:1000:0xwe_bdep 0xwe_brest' WHERE order_id = 'wd_coin'`)
+	h.exec(
+		`UPDATE dispatch_slots SET chain = 'BITCOIN', lease = 'tx_dep_btc:0:1000:0xwe_bdep 0xwe_brest' WHERE order_id = 'wd_coin'`,
+	)
 	h.exec(`INSERT INTO coins (chain, outpoint, org_id, wallet_id, mint_id, amount, status, deposit_id, order_id, proof_id, height, created_at)
 		SELECT chain, tx_hash || ':0', org_id, wallet_id, mint_id, amount, CASE deposit_id WHEN 'dep_btc' THEN 'RESERVED' WHEN 'dep_sats' THEN 'FREE' ELSE 'HELD' END,
 			deposit_id, CASE deposit_id WHEN 'dep_btc' THEN 'wd_coin' END, proof_id, height, now() FROM deposits WHERE mint_id = 3`)
 	h.exec(`INSERT INTO address_funds (wallet_id, mint_id, org_id, credited, reserved, gas, gas_reserved, dust) VALUES
 		('we_btre', 3, $1, 1000, 400, 100, 20, 0), ('we_bdep', 3, $1, 0, 0, 0, 0, 1)`, h.org)
-	h.exec(`INSERT INTO merges (merge_id, org_id, chain, wallet_id, status, created_at) VALUES ('mg_open', $1, 'BITCOIN', 'we_btre', 'OPEN', now())`, h.org)
+	h.exec(
+		`INSERT INTO merges (merge_id, org_id, chain, wallet_id, status, created_at) VALUES ('mg_open', $1, 'BITCOIN', 'we_btre', 'OPEN', now())`,
+		h.org,
+	)
 	h.exec(`INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_wallet_id, to_address, mint_id, contract, amount, status, attempt_after, created_at)
 		VALUES ('mg_open', $1, 'MERGE', 'BITCOIN', 'we_btre', 'we_bone', '0xwe_bone', 3, '', 0, 'QUEUED', now(), now())`, h.org)
 }

@@ -11,19 +11,23 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// checkJournal walks the copied entries from the first to the last imported one and
-// computes every hash anew.
+// checkJournal walks the copied entries from the first to the last imported one and recomputes
+// every hash.
 func checkJournal(ctx context.Context, tx pg.Tx) (found []Breach, err error) {
 	var head signer.Head
 	var lastImported int64
-	err = tx.QueryRow(ctx, `SELECT journal_id, imported_seq, imported_hash FROM signer_identity`).Scan(&head.JournalID, &lastImported, &head.Hash)
+	err = tx.QueryRow(ctx, `SELECT journal_id, imported_seq, imported_hash FROM signer_identity`).
+		Scan(&head.JournalID, &lastImported, &head.Hash)
 	if errors.Is(err, pgx.ErrNoRows) {
 		var entries int
 		if err := tx.QueryRow(ctx, `SELECT count(*) FROM signer_journal`).Scan(&entries); err != nil {
 			return nil, err
 		}
 		if entries > 0 {
-			found = append(found, Breach{Subject: "journal", Detail: fmt.Sprintf("%d entries are copied and the database belongs to no journal", entries)})
+			found = append(found, Breach{
+				Subject: "journal",
+				Detail:  fmt.Sprintf("%d entries are copied and the database belongs to no journal", entries),
+			})
 		}
 		return found, nil
 	}
@@ -37,7 +41,10 @@ func checkJournal(ctx context.Context, tx pg.Tx) (found []Breach, err error) {
 	}
 	defer rows.Close()
 	add := func(seq int64, format string, args ...any) {
-		found = append(found, Breach{Subject: fmt.Sprintf("entry %d of %s", seq, head.JournalID), Detail: fmt.Sprintf(format, args...)})
+		found = append(
+			found,
+			Breach{Subject: fmt.Sprintf("entry %d of %s", seq, head.JournalID), Detail: fmt.Sprintf(format, args...)},
+		)
 	}
 	last, lastHash := int64(0), ""
 	for rows.Next() {

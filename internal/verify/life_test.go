@@ -63,7 +63,7 @@ func (s *service) must(err error) {
 
 func newService(t *testing.T) *service { return newServiceWith(t, risk.Policy{}) }
 
-// newServiceWith is newService with somebody who is asked about senders.
+// newServiceWith builds the service with a screener of senders.
 func newServiceWith(t *testing.T, screens risk.Policy) *service {
 	s := &service{T: t, ctx: t.Context(), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), amid: func() {}}
 	s.db = pgtest.NewWithClock(t, s.clock)
@@ -74,8 +74,10 @@ func newServiceWith(t *testing.T, screens risk.Policy) *service {
 	s.book = wallet.New(s.db, sign, attest)
 	s.must(mirror.ImportJournal(s.ctx, s.db, sign, s.book))
 	token := mint.Mint{
-		ID: 1, Chain: ch.Name, Network: chain.Local, Kind: mint.Token, Contract: signertest.Token, Symbol: "USDC", Name: "USD Coin", Decimals: 6,
-		DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(10), MinWithdraw: money.Units(10), ConfirmationsRequired: 3, Finality: "FINALIZED",
+		ID: 1, Chain: ch.Name, Network: chain.Local, Kind: mint.Token, Contract: signertest.Token, Symbol: "USDC",
+		Name: "USD Coin", Decimals: 6,
+		DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(10), MinWithdraw: money.Units(10),
+		ConfirmationsRequired: 3, Finality: "FINALIZED",
 	}
 	coin := token
 	coin.ID, coin.Kind, coin.Contract, coin.Symbol, coin.Name, coin.Decimals = 2, mint.Native, "", "ETH", "Ether", 18
@@ -84,8 +86,12 @@ func newServiceWith(t *testing.T, screens risk.Policy) *service {
 	s.must(err)
 	s.org = o.ID
 
-	prices := price.Fixed{Prices: map[int]money.USD{1: money.MustParseUSD("1"), 2: money.MustParseUSD("3000")}, Clock: s.clock}
-	parts := works.NewHarness(works.HarnessConfig{DB: s.db, Chain: ch, Signer: sign, AttestKey: attest, Prices: prices, RiskPolicy: screens})
+	prices := price.Fixed{
+		Prices: map[int]money.USD{1: money.MustParseUSD("1"), 2: money.MustParseUSD("3000")}, Clock: s.clock,
+	}
+	parts := works.NewHarness(
+		works.HarnessConfig{DB: s.db, Chain: ch, Signer: sign, AttestKey: attest, Prices: prices, RiskPolicy: screens},
+	)
 	s.pay, s.flags = parts.Withdrawals, parts.Resolutions
 	s.steps = parts.ListSteps(func(step string) {
 		if s.serial {
@@ -146,7 +152,8 @@ func (s *service) address(customerID string) chain.Address {
 func (s *service) withdraw(customerID string, mintID int, amount string, to chain.Address, approval bool) string {
 	s.Helper()
 	w, _, err := s.pay.Request(s.ctx, s.org, withdrawal.Request{
-		MintID: mintID, CustomerID: customerID, Amount: amount, ToAddress: string(to), RequireApproval: approval, Actor: audit.APIKey(s.org),
+		MintID: mintID, CustomerID: customerID, Amount: amount, ToAddress: string(to), RequireApproval: approval,
+		Actor: audit.APIKey(s.org),
 	})
 	s.must(err)
 	s.look("a request")
@@ -157,7 +164,8 @@ func (s *service) withdraw(customerID string, mintID int, amount string, to chai
 func (s *service) deducted(customerID, amount string, to chain.Address) string {
 	s.Helper()
 	w, _, err := s.pay.Request(s.ctx, s.org, withdrawal.Request{
-		MintID: 2, CustomerID: customerID, Amount: amount, ToAddress: string(to), FeeMode: withdrawal.FeeDeducted, Actor: audit.APIKey(s.org),
+		MintID: 2, CustomerID: customerID, Amount: amount, ToAddress: string(to), FeeMode: withdrawal.FeeDeducted,
+		Actor: audit.APIKey(s.org),
 	})
 	s.must(err)
 	s.look("a request with the fee deducted")
@@ -183,7 +191,8 @@ func (s *service) kept(withdrawalID string, to chain.Address, amount, others str
 		s.Errorf("%s received %v, want %v", to, got, want)
 	}
 	s.must(s.db.ReadOrg(s.ctx, s.org, func(ctx context.Context, tx pg.Tx) error {
-		got, err := ledger.Balance(ctx, tx, ledger.Account{OrgID: s.org, MintID: 2, Kind: ledger.Product, Subject: "CUSTODIAL"})
+		got, err := ledger.Balance(ctx, tx,
+			ledger.Account{OrgID: s.org, MintID: 2, Kind: ledger.Product, Subject: "CUSTODIAL"})
 		if err == nil && got != fee {
 			s.Errorf("the organization has %v, want the fee of %v", got, fee)
 		}
@@ -203,7 +212,8 @@ func (s *service) want(withdrawalID, status string) {
 func (s *service) owed(customerID string, mintID int, want uint64) {
 	s.Helper()
 	s.must(s.db.ReadOrg(s.ctx, s.org, func(ctx context.Context, tx pg.Tx) error {
-		got, err := ledger.Balance(ctx, tx, ledger.Account{OrgID: s.org, MintID: mintID, Kind: ledger.Customer, Subject: customerID})
+		got, err := ledger.Balance(ctx, tx,
+			ledger.Account{OrgID: s.org, MintID: mintID, Kind: ledger.Customer, Subject: customerID})
 		if err == nil && got != money.Units(want) {
 			s.Errorf("%s in mint %d: got %v, want %v", customerID, mintID, got, want)
 		}
@@ -231,7 +241,7 @@ func TestAWorkingHouseIsSoundAtEveryStep(t *testing.T) {
 	s.net.Pay(rich, bob, "", coin/2)
 	s.net.Pay(rich, ann, signertest.Token, 3) // below the minimum
 	s.net.Pay(rich, ann, sim.Address("alien"), 7)
-	s.net.Pay(rich, treasury.Address, signertest.Token, 90) // nobody's in particular
+	s.net.Pay(rich, treasury.Address, signertest.Token, 90) // of no particular sender
 	s.pass(24)                                              // until the sweeps are through
 	s.owed("ann", 1, 500_000_000)
 	s.owed("bob", 2, coin/2)
@@ -308,7 +318,8 @@ func TestManyAtOnceLeaveTheBooksSound(t *testing.T) {
 		wg.Go(func() {
 			for ctx.Err() == nil {
 				_, _, err := s.pay.Request(ctx, s.org, withdrawal.Request{
-					MintID: 1, CustomerID: name, Amount: fmt.Sprint(10 + i), ToAddress: string(sim.Address("shop")), Actor: audit.APIKey(s.org),
+					MintID: 1, CustomerID: name, Amount: fmt.Sprint(10 + i), ToAddress: string(sim.Address("shop")),
+					Actor: audit.APIKey(s.org),
 				})
 				if err != nil && !fault.HasCode(err, fault.InsufficientBalance) && ctx.Err() == nil {
 					t.Errorf("request: %v", err)

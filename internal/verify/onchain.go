@@ -16,29 +16,30 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// holdingsMax is how many balances are asked for at once.
+// holdingsMax bounds the balances of one query.
 const holdingsMax = 500
 
-// CompareWithChains compares what our addresses hold by our own account with the balances
-// in the highest block that each chain's final walk has taken in. Left out are mints and
-// deposits that are in doubt, which stand in the findings already.
+// CompareWithChains compares the expected holdings of our addresses with their balances in the
+// highest block that each chain's final walk has processed. It leaves out mints and deposits that
+// are in doubt, which the findings already name.
 //
-// What an open order may have moved by that block nobody knows yet, so its wallets are
-// compared with bounds: at most everything that was signed is gone, with its dearest
-// fee, and at most everything of ours that was signed towards it has come. Bytes that
-// are signed later cannot be in a block that was final before; an order that ended did
-// so by a block that was walked. So the bounds hold whatever happens meanwhile.
+// It is unknown what an open order has moved by that block, so its wallets are compared with
+// bounds. At most, everything that was signed is gone, with its maximum fee. At most, everything of
+// ours that was signed towards a wallet has arrived. A transaction that is signed later cannot be
+// in a block that was final before; an order that ended did so by a block that was walked. The
+// bounds therefore hold whatever happens meanwhile.
 //
-// A token that does not give balances, as its contract reverts, is in doubt too: it
-// must not stop the comparison of everything else. Watch puts it under quarantine.
+// A token whose contract reverts on a balance query is in doubt too: it must not stop the
+// comparison of the others. CheckAndFreeze puts it under quarantine.
 //
-// A chain that cannot be asked has no breach but an error; the report of the
-// other chains is returned with it.
+// A chain that cannot be asked gives an error and no breach; the report of the other chains is
+// returned with it.
 func CompareWithChains(ctx context.Context, db *pg.DB, chains chain.Chains) (Report, error) {
 	r := Report{CheckedAt: db.Clock()().UTC(), doubtful: map[int]string{}}
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(chains)) {
-		check := Check{ID: "I-06-" + string(name), Promise: fmt.Sprintf("what our addresses hold is what %s says", name)}
+		check := Check{ID: "I-06-" + string(name), Promise: fmt.Sprintf("what our addresses hold is what %s says",
+			name)}
 		began := time.Now()
 		found, count, note, err := compareChain(ctx, db, chains[name], r.doubtful)
 		if err != nil {
@@ -50,19 +51,21 @@ func CompareWithChains(ctx context.Context, db *pg.DB, chains chain.Chains) (Rep
 	return r, errors.Join(errs...)
 }
 
-// expectedHolding is what an address should hold.
+// expectedHolding is the expected balance of an address.
 type expectedHolding struct {
 	wallet, org string
 	mint        int
 	holding     chain.Holding
 	units       money.Amount
-	// What open orders may have taken from it, or brought, by that block.
+	// The most that open orders may have taken from the address, or brought to it, by that block.
 	maxOut, maxIn money.Amount
-	// surplusExplained says that a finding stands which explains that it holds more.
+	// surplusExplained says that a finding explains a higher balance.
 	surplusExplained bool
 }
 
-func compareChain(ctx context.Context, db *pg.DB, c chain.Chain, doubts map[int]string) (found []Breach, count int, note string, err error) {
+func compareChain(
+	ctx context.Context, db *pg.DB, c chain.Chain, doubts map[int]string,
+) (found []Breach, count int, note string, err error) {
 	var block *chain.Block
 	var holdings []expectedHolding
 	var skipped int
@@ -85,7 +88,7 @@ func compareChain(ctx context.Context, db *pg.DB, c chain.Chain, doubts map[int]
 		return nil, 0, "", err
 	}
 	if unsettled != "" {
-		// The books still say what the fork that is gone said.
+		// The books still contain the state of the fork that was replaced.
 		return nil, 0, "not compared: " + unsettled, nil
 	}
 	if block == nil {
@@ -108,7 +111,7 @@ func compareChain(ctx context.Context, db *pg.DB, c chain.Chain, doubts map[int]
 			}
 			minimum, maximum := e.units, e.units
 			if minimum, err = e.units.Sub(e.maxOut); err != nil {
-				minimum = money.Zero // fees are bounded by what they may cost, not by what is there
+				minimum = money.Zero // fees are bounded by their maximum, not by the balance
 			}
 			if maximum, err = e.units.Add(e.maxIn); err != nil {
 				return nil, 0, "", fmt.Errorf("what wallet %s may hold: %w", e.wallet, err)
@@ -123,7 +126,8 @@ func compareChain(ctx context.Context, db *pg.DB, c chain.Chain, doubts map[int]
 			if count++; count <= breachesShownMax {
 				found = append(found, Breach{
 					OrgID: e.org, Subject: fmt.Sprintf("wallet %s in mint %d", e.wallet, e.mint),
-					Detail: fmt.Sprintf("%s holds %v in block %d, by our own account %s", e.holding.Address, balances[e.holding], block.Height, bookText),
+					Detail: fmt.Sprintf("%s holds %v in block %d, by our own account %s", e.holding.Address,
+						balances[e.holding], block.Height, bookText),
 				})
 			}
 		}
@@ -144,9 +148,9 @@ func compareChain(ctx context.Context, db *pg.DB, c chain.Chain, doubts map[int]
 	return found, count, note, nil
 }
 
-// lastWalkedBlock is the highest block that the final walk has taken in, or nil before
-// its start. That is not its cursor when a person has set it back to read blocks
-// again: what those brought is in the books already.
+// lastWalkedBlock returns the highest block that the final walk has processed, or nil before its
+// start. That differs from the cursor when a person has set it back to read blocks again: their
+// content is in the books already.
 func lastWalkedBlock(ctx context.Context, tx pg.Tx, name chain.Name) (*chain.Block, error) {
 	var b chain.Block
 	var height int64
@@ -165,9 +169,11 @@ func lastWalkedBlock(ctx context.Context, tx pg.Tx, name chain.Name) (*chain.Blo
 	return &b, nil
 }
 
-// expectOutputs are what the addresses of a pooled chain hold: the coins that lie there. Those
-// that are signed for may be spent by that block.
-func expectOutputs(ctx context.Context, tx pg.Tx, name chain.Name) (holdings []expectedHolding, skipped int, err error) {
+// expectOutputs returns the expected holdings of a UTXO chain's addresses: their outputs. Outputs
+// of signed transactions may be spent by that block.
+func expectOutputs(
+	ctx context.Context, tx pg.Tx, name chain.Name,
+) (holdings []expectedHolding, skipped int, err error) {
 	rows, err := tx.Query(ctx, `
 		SELECT w.wallet_id, w.org_id, w.address, c.mint_id,
 			coalesce(sum(c.amount) FILTER (WHERE c.status IN ('HELD', 'FREE', 'RESERVED')), 0),
@@ -185,7 +191,9 @@ func expectOutputs(ctx context.Context, tx pg.Tx, name chain.Name) (holdings []e
 	for rows.Next() {
 		var e expectedHolding
 		var doubt bool
-		if err := rows.Scan(&e.wallet, &e.org, &e.holding.Address, &e.mint, &e.units, &e.maxOut, &e.surplusExplained, &doubt); err != nil {
+		if err := rows.Scan(
+			&e.wallet, &e.org, &e.holding.Address, &e.mint, &e.units, &e.maxOut, &e.surplusExplained, &doubt,
+		); err != nil {
 			return nil, 0, fmt.Errorf("read the coins of %s: %w", name, err)
 		}
 		if doubt {
@@ -200,7 +208,9 @@ func expectOutputs(ctx context.Context, tx pg.Tx, name chain.Name) (holdings []e
 	return holdings, skipped, nil
 }
 
-func expectHoldings(ctx context.Context, tx pg.Tx, name chain.Name) (holdings []expectedHolding, skipped int, err error) {
+func expectHoldings(
+	ctx context.Context, tx pg.Tx, name chain.Name,
+) (holdings []expectedHolding, skipped int, err error) {
 	rows, err := tx.Query(ctx, `
 		WITH waiting AS (
 			SELECT wallet_id, mint_id, sum(amount) AS amount FROM deposits
@@ -248,7 +258,8 @@ func expectHoldings(ctx context.Context, tx pg.Tx, name chain.Name) (holdings []
 	for rows.Next() {
 		var e expectedHolding
 		var doubt bool
-		err := rows.Scan(&e.wallet, &e.org, &e.holding.Address, &e.mint, &e.holding.Contract, &e.units, &e.maxOut, &e.maxIn, &e.surplusExplained, &doubt)
+		err := rows.Scan(&e.wallet, &e.org, &e.holding.Address, &e.mint, &e.holding.Contract, &e.units, &e.maxOut,
+			&e.maxIn, &e.surplusExplained, &doubt)
 		if err != nil {
 			return nil, 0, fmt.Errorf("read what the addresses of %s hold: %w", name, err)
 		}
@@ -257,7 +268,7 @@ func expectHoldings(ctx context.Context, tx pg.Tx, name chain.Name) (holdings []
 			continue
 		}
 		if e.holding.Contract == "" && !e.maxOut.IsZero() && name != chain.Ethereum {
-			// A rollup may charge more than its gas, so nothing bounds what is gone.
+			// A rollup may charge more than its gas, so the fee has no bound.
 			e.maxOut = e.units
 		}
 		holdings = append(holdings, e)

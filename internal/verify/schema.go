@@ -28,16 +28,16 @@ const (
 	kindPrivilege  = "right"  // of the program's roles
 )
 
-// A guard is an object of the schema as the catalog of PostgreSQL tells it.
+// guard is an object of the schema, as the catalog of PostgreSQL describes it.
 type guard struct {
 	Kind, Name, Definition string
 }
 
-// objectKey names an object, whatever it is defined as.
+// objectKey returns the name of an object, independent of its definition.
 func (g guard) objectKey() string { return g.Kind + " " + g.Name }
 
-// sameDefinition compares definitions without blanks and parentheses: those are all that differs
-// between the versions of PostgreSQL in how it prints an expression.
+// sameDefinition compares definitions without blanks and parentheses. The versions of PostgreSQL
+// differ only in these when they print an expression.
 func (g guard) sameDefinition(expected guard) bool {
 	return stripDefinition(g.Definition) == stripDefinition(expected.Definition)
 }
@@ -46,15 +46,18 @@ func stripDefinition(definition string) string {
 	return strings.NewReplacer(" ", "", "\n", "", "\t", "", "(", "", ")", "").Replace(definition)
 }
 
-// disabledPrefix is the first word of the definition of what is there and does not act.
+// disabledPrefix is the first word of the definition of an object that exists but is disabled.
 const disabledPrefix = "off"
 
-// selectGuards lists every guard with the search path set to pg_catalog, so that each name
-// has its schema. What belongs to an extension is the operator's. Foreign keys are kept by
-// triggers of PostgreSQL's own, which their owner can switch off as well; a setting of the
-// login role can do so for all triggers of a session. From 16 on PostgreSQL
-// names no table before the columns of a view that reads one table, so none is compared
-// there; the schema of a table, unless it is public, goes with it and then differs.
+// selectGuards lists every guard with the search path set to pg_catalog, so that each name has its
+// schema. Objects of an extension belong to the operator.
+//
+// Foreign keys are enforced by PostgreSQL's own triggers, which their owner can disable as well. A
+// setting of the login role can disable all triggers of a session.
+//
+// From version 16 on PostgreSQL names no table before the columns of a view that reads one table,
+// so none is compared there. The schema of a table, unless it is public, is removed with it and
+// then differs.
 const selectGuards = `
 	WITH tables AS (SELECT oid, relname::text AS name, relrowsecurity, relforcerowsecurity, pg_get_userbyid(relowner) AS owner FROM pg_class
 			WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')),
@@ -116,7 +119,7 @@ const selectGuards = `
 		FROM pg_auth_members m JOIN pg_roles g ON g.oid = m.roleid WHERE m.member = r.oid), 'no role')
 	FROM roles r`
 
-// readGuards lists what the database has, in the order of the text.
+// readGuards lists the guards of the database, in the order of the text.
 func readGuards(ctx context.Context, tx pg.Tx) (guards []guard, err error) {
 	var path string
 	if err := tx.QueryRow(ctx, `SELECT current_setting('search_path')`).Scan(&path); err != nil {
@@ -140,7 +143,7 @@ func readGuards(ctx context.Context, tx pg.Tx) (guards []guard, err error) {
 	return guards, setPath(path)
 }
 
-// writeGuards is schemaText of a list.
+// writeGuards formats a list as schemaText.
 func writeGuards(guards []guard) string {
 	var b strings.Builder
 	for _, g := range guards {
@@ -149,7 +152,7 @@ func writeGuards(guards []guard) string {
 	return b.String()
 }
 
-// knownGuards reads schemaText.
+// knownGuards parses schemaText.
 func knownGuards() (guards []guard) {
 	for line := range strings.Lines(schemaText) {
 		word := strings.SplitN(strings.TrimSuffix(line, "\n"), "\t", 3)
@@ -161,11 +164,11 @@ func knownGuards() (guards []guard) {
 	return guards
 }
 
-// A schema is what a database has, compared with what this program knows.
+// schema is the schema of a database, to be compared with the one that this program knows.
 type schema struct {
 	guards map[string]guard
-	// Steps that were made by a newer program, as during a rolling upgrade. What they have
-	// changed cannot be told from what somebody else has.
+	// The steps that a newer program applied, as during a rolling upgrade. Their changes cannot be
+	// distinguished from tampering.
 	unknownSteps []int64
 }
 
@@ -178,7 +181,8 @@ func readSchema(ctx context.Context, tx pg.Tx) (s schema, err error) {
 	for _, g := range guards {
 		s.guards[g.objectKey()] = g
 	}
-	err = tx.QueryRow(ctx, `SELECT coalesce(array_agg(DISTINCT version_id ORDER BY version_id), '{}') FROM goose_db_version
+	err = tx.QueryRow(ctx,
+		`SELECT coalesce(array_agg(DISTINCT version_id ORDER BY version_id), '{}') FROM goose_db_version
 		WHERE is_applied AND version_id > 0 AND version_id <> ALL ($1)`, migrations.Versions()).Scan(&s.unknownSteps)
 	if err != nil {
 		return s, fmt.Errorf("read the schema's version: %w", err)
@@ -186,10 +190,10 @@ func readSchema(ctx context.Context, tx pg.Tx) (s schema, err error) {
 	return s, nil
 }
 
-// compareGuards finds what is not as the migrations made it. On a newer schema it looks only
-// whether the triggers that this program knows are there and fire.
+// compareGuards finds objects that differ from the migrations' result. On a newer schema it only
+// checks that the triggers that this program knows exist and are enabled.
 func (s schema) compareGuards(kind string) (found []Breach) {
-	ownObjects := map[string]bool{} // tables, functions by name: whatever carries guards
+	ownObjects := map[string]bool{} // names of tables and functions that carry guards
 	expectedKeys := map[string]bool{}
 	for _, want := range knownGuards() {
 		expectedKeys[want.objectKey()] = true
@@ -206,15 +210,20 @@ func (s schema) compareGuards(kind string) (found []Breach) {
 		case !fires:
 			found = append(found, Breach{Subject: want.objectKey(), Detail: "is switched off"})
 		case !actual.sameDefinition(want):
-			found = append(found, Breach{Subject: want.objectKey(), Detail: fmt.Sprintf("is %q, and the migrations made %q", actual.Definition, want.Definition)})
+			found = append(found, Breach{
+				Subject: want.objectKey(),
+				Detail:  fmt.Sprintf("is %q, and the migrations made %q", actual.Definition, want.Definition),
+			})
 		}
 	}
-	if len(s.unknownSteps) > 0 || kind == kindConstraint { // one constraint more only refuses more
+	if len(s.unknownSteps) > 0 || kind == kindConstraint { // an additional constraint only refuses more
 		return found
 	}
 	for _, actual := range s.guards {
 		if actual.Kind == kind && !expectedKeys[actual.objectKey()] && ownObjects[guardedObject(actual)] {
-			found = append(found, Breach{Subject: actual.objectKey(), Detail: fmt.Sprintf("is %q, and no migration made it", actual.Definition)})
+			found = append(found, Breach{
+				Subject: actual.objectKey(), Detail: fmt.Sprintf("is %q, and no migration made it", actual.Definition),
+			})
 		}
 	}
 	slices.SortFunc(found, func(a, b Breach) int { return cmp.Compare(a.Subject, b.Subject) })
@@ -225,8 +234,8 @@ func isTrigger(g guard) bool {
 	return strings.HasPrefix(g.Definition, "on: ") || strings.HasPrefix(g.Definition, disabledPrefix+": ")
 }
 
-// guardedObject is what a guard stands on: its table, or the name of its function. What stands on
-// a table or overloads a function of the operator's own is no concern of ours.
+// guardedObject returns the object that carries a guard: its table, or the name of its function.
+// Guards on a table, or overloads of a function, that belong to the operator are ignored.
 func guardedObject(g guard) string {
 	name := g.Name
 	if _, table, ok := strings.Cut(name, " on "); ok {

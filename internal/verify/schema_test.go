@@ -43,12 +43,18 @@ func TestTheCheckerKnowsTheDrawnSchema(t *testing.T) {
 	has, knows := lines(text), lines(schemaText)
 	for _, line := range slices.Sorted(maps.Keys(has)) {
 		if !knows[line] {
-			t.Errorf("a migration made this, and the checker does not know it. Add the line to internal/verify/schema.txt, or write the file anew with COFFER_UPDATE=1 go test ./internal/verify -run Drawn (make generate does):\n%s", line)
+			t.Errorf(
+				"a migration made this, and the checker does not know it. Add the line to internal/verify/schema.txt, or write the file anew with COFFER_UPDATE=1 go test ./internal/verify -run Drawn (make generate does):\n%s",
+				line,
+			)
 		}
 	}
 	for _, line := range slices.Sorted(maps.Keys(knows)) {
 		if !has[line] {
-			t.Errorf("no migration makes this any more, and the checker wants it. Was it to go? Then take the line out of internal/verify/schema.txt, or write the file anew with COFFER_UPDATE=1 go test ./internal/verify -run Drawn (make generate does):\n%s", line)
+			t.Errorf(
+				"no migration makes this any more, and the checker wants it. Was it to go? Then take the line out of internal/verify/schema.txt, or write the file anew with COFFER_UPDATE=1 go test ./internal/verify -run Drawn (make generate does):\n%s",
+				line,
+			)
 		}
 	}
 	if triggers := strings.Count(schemaText, "\ton: "); triggers < 110 {
@@ -66,11 +72,18 @@ func TestOnANewerSchemaTheTriggersStillFireAndThePersonIsTold(t *testing.T) {
 		sql   string
 		sound bool
 	}{
-		"a function of the newer program":   {`CREATE OR REPLACE FUNCTION withdrawals_keep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'`, true},
-		"a constraint of the newer program": {`ALTER TABLE ledger_balances DROP CONSTRAINT ledger_balances_not_overdrawn`, true},
-		"a trigger of the newer program":    {`CREATE TRIGGER more BEFORE UPDATE ON withdrawals FOR EACH ROW EXECUTE FUNCTION withdrawals_keep()`, true},
-		"a trigger that is off":             {`ALTER TABLE withdrawals DISABLE TRIGGER withdrawals_keep`, false},
-		"a trigger that is gone":            {`DROP TRIGGER withdrawals_keep ON withdrawals`, false},
+		"a function of the newer program": {
+			`CREATE OR REPLACE FUNCTION withdrawals_keep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'`,
+			true,
+		},
+		"a constraint of the newer program": {
+			`ALTER TABLE ledger_balances DROP CONSTRAINT ledger_balances_not_overdrawn`, true,
+		},
+		"a trigger of the newer program": {
+			`CREATE TRIGGER more BEFORE UPDATE ON withdrawals FOR EACH ROW EXECUTE FUNCTION withdrawals_keep()`, true,
+		},
+		"a trigger that is off":  {`ALTER TABLE withdrawals DISABLE TRIGGER withdrawals_keep`, false},
+		"a trigger that is gone": {`DROP TRIGGER withdrawals_keep ON withdrawals`, false},
 	} {
 		r, err := h.runTampered(step, c.sql)
 		if err != nil {
@@ -79,13 +92,16 @@ func TestOnANewerSchemaTheTriggersStillFireAndThePersonIsTold(t *testing.T) {
 		if r.IsIntact() != c.sound {
 			t.Errorf("%s: got %+v, want sound=%v", name, r.Breaches, c.sound)
 		}
-		if i := slices.IndexFunc(r.Outcomes, func(o Outcome) bool { return o.ID == "I-02-triggers" }); !strings.Contains(r.Outcomes[i].Note, "99999") {
+		if i := slices.IndexFunc(
+			r.Outcomes, func(o Outcome) bool { return o.ID == "I-02-triggers" },
+		); !strings.Contains(r.Outcomes[i].Note, "99999") {
 			t.Errorf("%s: got the note %q, want the step that is not known", name, r.Outcomes[i].Note)
 		}
 	}
 	h.exec(step)
 	var log bytes.Buffer
-	if r, err := CheckAndFreeze(t.Context(), h.db, nil, slog.New(slog.NewTextHandler(&log, nil))); err != nil || !r.IsIntact() || !strings.Contains(log.String(), "level=WARN") || !strings.Contains(log.String(), "99999") {
+	if r, err := CheckAndFreeze(t.Context(), h.db, nil, slog.New(slog.NewTextHandler(&log, nil))); err != nil ||
+		!r.IsIntact() || !strings.Contains(log.String(), "level=WARN") || !strings.Contains(log.String(), "99999") {
 		t.Errorf("got %+v, %v and\n%s\nwant a warning alone", r.Breaches, err, log.String())
 	}
 }
@@ -96,7 +112,9 @@ func TestASessionWithoutTriggersIsABreach(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	tx := pgtest.BeginOwner(t, h.db)
-	if _, err := tx.Exec(t.Context(), `SET LOCAL session_replication_role = replica; SET LOCAL ROLE coffer_reader`); err != nil {
+	if _, err := tx.Exec(
+		t.Context(), `SET LOCAL session_replication_role = replica; SET LOCAL ROLE coffer_reader`,
+	); err != nil {
 		t.Fatal(err)
 	}
 	r, err := examineSnapshot(t.Context(), pg.Tx{Tx: tx, Now: time.Now()}, checks)

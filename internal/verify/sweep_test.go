@@ -23,7 +23,8 @@ import (
 // that sweeps on demand alone: it knows no prices.
 func (s *service) sweeper() *sweep.Sweeper {
 	s.steps = slices.DeleteFunc(s.steps, func(st works.Step) bool { return st.Name == "sweeps" })
-	return sweep.New(s.db, s.net.ToChain(), s.book, price.Fixed{Clock: s.clock}, sweep.Config{}, slog.New(slog.DiscardHandler))
+	return sweep.New(s.db, s.net.ToChain(), s.book, price.Fixed{Clock: s.clock}, sweep.Config{},
+		slog.New(slog.DiscardHandler))
 }
 
 // funded is a service whose treasury has gas and whose customers have tokens.
@@ -44,7 +45,9 @@ func funded(t *testing.T, customers map[string]uint64) *service {
 
 func (s *service) count(sql string, args ...any) (n int) {
 	s.Helper()
-	s.must(s.db.ReadSystem(s.ctx, func(ctx context.Context, tx pg.Tx) error { return tx.QueryRow(ctx, sql, args...).Scan(&n) }))
+	s.must(s.db.ReadSystem(s.ctx, func(ctx context.Context, tx pg.Tx) error {
+		return tx.QueryRow(ctx, sql, args...).Scan(&n)
+	}))
 	return n
 }
 
@@ -83,7 +86,9 @@ func TestAPaymentDoesNotWaitForASweepThatWouldRevert(t *testing.T) {
 	plan("1 0")
 	plan("1 0") // it is on its way
 	s.must(s.db.InSystem(s.ctx, func(ctx context.Context, tx pg.Tx) error {
-		_, err := tx.Exec(ctx, `UPDATE dispatch_orders SET waiting_for = 'SIMULATION', short_by = NULL WHERE purpose = 'SWEEP'`)
+		_, err := tx.Exec(
+			ctx, `UPDATE dispatch_orders SET waiting_for = 'SIMULATION', short_by = NULL WHERE purpose = 'SWEEP'`,
+		)
 		return err
 	}))
 	plan("1 1")

@@ -1,14 +1,13 @@
-// Package verify is the checker: it reads everything the service has written
-// down and says where the parts contradict one another, or the chain.
+// Package verify checks the books: it reads everything that the service has recorded and reports
+// where the parts contradict each other or the chain.
 //
-// Run looks at one snapshot of the database under the role that can only read;
-// CompareWithChains compares what our addresses hold by our own account with what a
-// final block says. Watch does both on a schedule and stops everything outgoing
-// when something does not add up.
+// RunChecks reads one snapshot of the database under the read-only role. CompareWithChains compares
+// the expected holdings of our addresses with their balances in a final block. CheckAndFreeze does
+// both on a schedule and stops all outgoing payments when something does not match.
 //
-// What never happens here: a repair, a write other than that freeze and the quarantine of
-// a mint whose token gives no balance, a freeze
-// that is lifted again. What a crash leaves: nothing; the next run looks again.
+// It never repairs anything and never lifts a freeze. It writes only that freeze, and the
+// quarantine of a mint whose token returns no balance. A crash leaves nothing; the next run checks
+// again.
 package verify
 
 import (
@@ -24,33 +23,33 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// breachesShownMax is how many breaches of one check a report names; all are counted.
+// breachesShownMax is how many breaches of one check a report lists; all are counted.
 const breachesShownMax = 20
 
-// Check is one promise and how to look whether it is kept.
+// Check is one promise, and how to check it.
 type Check struct {
-	ID      string // stable, by the invariant that it guards
-	Promise string // what holds when nothing is found
-	// breachSQL gives a row (organization, subject, detail) for every breach.
+	ID      string // stable, named after the invariant
+	Promise string // what holds if nothing is found
+	// breachSQL returns a row (organization, subject, detail) for every breach.
 	breachSQL string
-	// openSQL gives a row like that for everything that is no breach and waits for a
-	// person; the report counts them.
+	// openSQL returns such a row for everything that is no breach and waits for a person; the
+	// report counts them.
 	openSQL string
-	// inspect is for what SQL cannot say.
+	// inspect makes checks that SQL cannot express.
 	inspect func(ctx context.Context, tx pg.Tx) ([]Breach, error)
-	// guardKind is the kind of guards that are compared with what the migrations made.
+	// guardKind is the kind of guards that are compared with the result of the migrations.
 	guardKind string
 }
 
-// Breach is something that must never be.
+// Breach is a state that must never exist.
 type Breach struct {
 	Check   string // its id
-	OrgID   string // "" when none in particular
+	OrgID   string // "" if it concerns no single one
 	Subject string // the row or account
-	Detail  string // what is and what should be
+	Detail  string // the actual and the expected state
 }
 
-// Outcome is what one check found.
+// Outcome is the result of one check.
 type Outcome struct {
 	ID, Promise string
 	Breaches    int
@@ -58,17 +57,17 @@ type Outcome struct {
 	Duration    time.Duration
 }
 
-// Report is what a run found.
+// Report is the result of a run.
 type Report struct {
 	CheckedAt time.Time
 	Outcomes  []Outcome
 	Breaches  []Breach // at most breachesShownMax of each check
 
-	doubtful     map[int]string // mints whose token gives no balances, and why
+	doubtful     map[int]string // mints whose token returns no balances, and why
 	unknownSteps []int64        // steps of the schema that this program does not know
 }
 
-// IsIntact tells whether nothing was found.
+// IsIntact reports whether no breach was found.
 func (r Report) IsIntact() bool { return len(r.Breaches) == 0 }
 
 func (r *Report) addOutcome(c Check, found []Breach, count int, note string, took time.Duration) {
@@ -79,11 +78,11 @@ func (r *Report) addOutcome(c Check, found []Breach, count int, note string, too
 	r.Breaches = append(r.Breaches, found...)
 }
 
-// Option changes how it is looked.
+// Option changes the list of checks.
 type Option func(*[]Check)
 
-// WithGrants compares what was let go and what was flagged with the MACs of the service's
-// own key. nil changes nothing.
+// WithGrants adds the check that needs the service's own key: it compares every flagged deposit
+// with its MAC. With nil it changes nothing.
 func WithGrants(k *signer.GrantKey) Option {
 	return func(checks *[]Check) {
 		if k != nil {
@@ -92,14 +91,14 @@ func WithGrants(k *signer.GrantKey) Option {
 	}
 }
 
-// WithoutSchema leaves out the checks of the schema, which take as long as all others
-// together: for a trial that looks after every step and never changes the schema.
+// WithoutSchema leaves out the checks of the schema, which take as long as all others together. It
+// is for a trial that checks after every step and never changes the schema.
 func WithoutSchema(checks *[]Check) { *checks = slices.DeleteFunc(*checks, isSchemaCheck) }
 
 func isSchemaCheck(c Check) bool { return c.guardKind != "" }
 
-// RunChecks makes every check on one snapshot. An error means that it could not look,
-// and says nothing about what it would have found.
+// RunChecks makes every check on one snapshot. An error means that it could not check, and does not
+// say what it would have found.
 func RunChecks(ctx context.Context, db *pg.DB, options ...Option) (Report, error) {
 	var r Report
 	checks := AllChecks()
@@ -113,8 +112,8 @@ func RunChecks(ctx context.Context, db *pg.DB, options ...Option) (Report, error
 		})
 	}
 	err := runOnce()
-	// PostgreSQL prints a definition as it is now, whatever the snapshot. A migration that
-	// commits meanwhile therefore looks like a tampering, and the second time like what it is.
+	// PostgreSQL prints the present definition, independent of the snapshot. A migration that
+	// commits meanwhile therefore looks like tampering. The second run shows what it is.
 	if err == nil && slices.ContainsFunc(checks, func(c Check) bool {
 		return isSchemaCheck(c) && slices.ContainsFunc(r.Breaches, func(b Breach) bool { return b.Check == c.ID })
 	}) {
@@ -184,7 +183,7 @@ func queryBreaches(ctx context.Context, tx pg.Tx, sql string) (found []Breach, c
 	return found, count, err
 }
 
-// WriteTo writes the report for a person.
+// WriteTo writes the report as text for a person.
 func (r Report) WriteTo(w io.Writer) (int64, error) {
 	var n int64
 	var err error
@@ -232,10 +231,11 @@ func (r Report) WriteTo(w io.Writer) (int64, error) {
 				broken++
 			}
 		}
-		print("\n%d of %d checks are broken: stop, and find out why before anything goes out\n", broken, len(r.Outcomes))
+		print("\n%d of %d checks are broken: stop, and find out why before anything goes out\n", broken,
+			len(r.Outcomes))
 	}
 	return n, err
 }
 
-// AllChecks lists what Run looks at, for documentation and tests.
+// AllChecks lists the checks of RunChecks, for documentation and tests.
 func AllChecks() []Check { return append([]Check(nil), checks...) }

@@ -13,17 +13,18 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// reasonBreachesMax is how many breaches the reason of a freeze names.
+// reasonBreachesMax is how many breaches the reason of a freeze lists.
 const reasonBreachesMax = 3
 
-// noBalance is why a mint is under quarantine whose token cannot be asked.
+// noBalance is the reason of a quarantine if the token's balances cannot be read.
 const noBalance = "NO_BALANCE"
 
-// CheckAndFreeze makes every check once, those against the chains included, and is
-// called on a schedule. When something does not add up it stops everything that
-// goes out: a freeze of all, by VERIFY, which only an operator lifts. An error
-// means that it could not look, or could not freeze.
-func CheckAndFreeze(ctx context.Context, db *pg.DB, chains chain.Chains, log *slog.Logger, options ...Option) (Report, error) {
+// CheckAndFreeze makes every check once, including those against the chains; it is called on a
+// schedule. If it finds a breach, it stops all outgoing payments: a freeze of scope ALL by VERIFY,
+// which only an operator lifts. An error means that it could not check, or could not freeze.
+func CheckAndFreeze(
+	ctx context.Context, db *pg.DB, chains chain.Chains, log *slog.Logger, options ...Option,
+) (Report, error) {
 	r, err := RunChecks(ctx, db, options...)
 	onChain, chainErr := CompareWithChains(ctx, db, chains)
 	err = errors.Join(err, chainErr)
@@ -33,7 +34,10 @@ func CheckAndFreeze(ctx context.Context, db *pg.DB, chains chain.Chains, log *sl
 		r.CheckedAt = onChain.CheckedAt
 	}
 	if len(r.unknownSteps) > 0 {
-		log.Warn("verify: the schema has steps that this program does not know, so its guards are not compared; replace the program, or find out who wrote them", "steps", r.unknownSteps)
+		log.Warn(
+			"verify: the schema has steps that this program does not know, so its guards are not compared; replace the program, or find out who wrote them",
+			"steps", r.unknownSteps,
+		)
 	}
 	r.doubtful = onChain.doubtful
 	for mintID, detail := range r.doubtful {
@@ -46,14 +50,14 @@ func CheckAndFreeze(ctx context.Context, db *pg.DB, chains chain.Chains, log *sl
 	return r, errors.Join(err, freezeOnBreach(ctx, db, log, r))
 }
 
-// CheckAddressesAndFreeze checks every address there is, as Addresses does, and stops everything
-// as Watch does.
+// CheckAddressesAndFreeze checks every address as CheckAddresses does, and freezes everything as
+// CheckAndFreeze does.
 func CheckAddressesAndFreeze(ctx context.Context, db *pg.DB, prover Prover, log *slog.Logger) (Report, error) {
 	r, err := CheckAddresses(ctx, db, prover)
 	return r, errors.Join(err, freezeOnBreach(ctx, db, log, r))
 }
 
-// freezeOnBreach tells of breaches and freezes everything; without any it does nothing.
+// freezeOnBreach logs breaches and freezes everything. Without a breach it does nothing.
 func freezeOnBreach(ctx context.Context, db *pg.DB, log *slog.Logger, r Report) error {
 	if r.IsIntact() {
 		return nil
@@ -62,7 +66,9 @@ func freezeOnBreach(ctx context.Context, db *pg.DB, log *slog.Logger, r Report) 
 		log.Error("verify: breach", "check", b.Check, "org", b.OrgID, "subject", b.Subject, "detail", b.Detail)
 	}
 	err := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		return freeze.Create(ctx, tx, freeze.Freeze{Scope: freeze.ScopeAll, Source: freeze.SourceVerify, Reason: freezeReason(r)})
+		return freeze.Create(
+			ctx, tx, freeze.Freeze{Scope: freeze.ScopeAll, Source: freeze.SourceVerify, Reason: freezeReason(r)},
+		)
 	})
 	if err != nil {
 		log.Error("verify: breach found and nothing was stopped", "error", err)

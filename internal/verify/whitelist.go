@@ -13,10 +13,9 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// checkWhitelist compares every whitelisted address with the copy of the signer's journal:
-// what the signer endorsed is what the row says, word for word, and what it revoked is
-// on no list. That the proof is the signer's own is asked whenever an address is used,
-// with a key that is not in the database.
+// checkWhitelist compares every whitelisted address with the copy of the signer's journal. What the
+// signer endorsed must equal the row exactly, and what it revoked must be on no list. The signer's
+// own proof is checked at every use of an address, with a key that is not in the database.
 func checkWhitelist(ctx context.Context, tx pg.Tx) (found []Breach, err error) {
 	type place struct {
 		journal string
@@ -34,7 +33,10 @@ func checkWhitelist(ctx context.Context, tx pg.Tx) (found []Breach, err error) {
 	_, err = pgx.ForEachRow(rows, []any{&entry.journal, &entry.seq, &body}, func() error {
 		var r signer.Record
 		if err := json.Unmarshal(body, &r); err != nil {
-			found = append(found, Breach{Subject: fmt.Sprintf("entry %d of %s", entry.seq, entry.journal), Detail: "cannot be read: " + err.Error()})
+			found = append(found, Breach{
+				Subject: fmt.Sprintf("entry %d of %s", entry.seq, entry.journal),
+				Detail:  "cannot be read: " + err.Error(),
+			})
 		}
 		switch {
 		case r.Endorse != nil:
@@ -58,21 +60,31 @@ func checkWhitelist(ctx context.Context, tx pg.Tx) (found []Breach, err error) {
 	var label string
 	var notBefore, usableFrom time.Time
 	var isEndorsed, isRefused, isRemoved, isRevoked bool
-	_, err = pgx.ForEachRow(rows, []any{&e.ID, &e.OrgID, &e.Chain, &e.Address, &label, &notBefore, &usableFrom, &e.Proof, &entry.journal, &entry.seq, &isEndorsed, &isRefused, &isRemoved, &isRevoked}, func() error {
-		e.LabelHash, e.NotBefore, e.UsableFrom = signer.HashLabel(label), signer.FormatMicros(notBefore), signer.FormatMicros(usableFrom)
-		add := func(format string, args ...any) {
-			found = append(found, Breach{OrgID: e.OrgID, Subject: "whitelisted address " + e.ID, Detail: fmt.Sprintf(format, args...)})
-		}
-		if attested, ok := endorsed[entry]; isEndorsed && (!ok || !attested.HasSameWords(e.Endorsement) || attested.UsableFrom != e.UsableFrom || !bytes.Equal(attested.Proof, e.Proof)) {
-			add("says something else than the signer endorsed in entry %d of %s", entry.seq, entry.journal)
-		}
-		switch {
-		case !isRemoved && revoked[e.ID] && !isRefused:
-			add("is on the list, and the signer has revoked it")
-		case isRevoked && !revoked[e.ID]:
-			add("is removed, and the signer's journal has no word of it")
-		}
-		return nil
-	})
+	_, err = pgx.ForEachRow(rows,
+		[]any{
+			&e.ID, &e.OrgID, &e.Chain, &e.Address, &label, &notBefore, &usableFrom, &e.Proof, &entry.journal,
+			&entry.seq, &isEndorsed, &isRefused, &isRemoved, &isRevoked,
+		}, func() error {
+			e.LabelHash, e.NotBefore, e.UsableFrom = signer.HashLabel(label), signer.FormatMicros(notBefore),
+				signer.FormatMicros(usableFrom)
+			add := func(format string, args ...any) {
+				found = append(
+					found,
+					Breach{OrgID: e.OrgID, Subject: "whitelisted address " + e.ID, Detail: fmt.Sprintf(format, args...)},
+				)
+			}
+			if attested, ok := endorsed[entry]; isEndorsed && (!ok || !attested.HasSameWords(
+				e.Endorsement,
+			) || attested.UsableFrom != e.UsableFrom || !bytes.Equal(attested.Proof, e.Proof)) {
+				add("says something else than the signer endorsed in entry %d of %s", entry.seq, entry.journal)
+			}
+			switch {
+			case !isRemoved && revoked[e.ID] && !isRefused:
+				add("is on the list, and the signer has revoked it")
+			case isRevoked && !revoked[e.ID]:
+				add("is removed, and the signer's journal has no word of it")
+			}
+			return nil
+		})
 	return found, err
 }

@@ -1,10 +1,14 @@
-// Package local runs a PostgreSQL of our own under a data directory: for a program
-// that was given no database URL, and for tests.
+// Package local runs a private PostgreSQL server in a data directory. It serves programs that were
+// given no database URL, and tests.
 //
-// What never happens here: a server that listens beyond loopback, one that runs as
-// root, one that outlives its parent, one that trades durability for speed. What a
-// crash leaves: the directory, which the next Start recovers; the server itself goes
-// down with the program, however that ends (see watch).
+// The server never:
+//   - listens beyond loopback
+//   - runs as root
+//   - outlives its parent process
+//   - trades durability for speed
+//
+// A crash leaves the data directory, which the next Start recovers. The server ends with the
+// program, however that ends (see watchScript).
 package local
 
 import (
@@ -39,7 +43,7 @@ import (
 	"github.com/cofferpay/coffer/internal/loopback"
 )
 
-// Names inside a cluster.
+// Names of the database and the roles inside a cluster.
 const (
 	Database  = "coffer"
 	Owner     = "coffer_owner" // owns Database, may create roles
@@ -57,15 +61,15 @@ const (
 	configName    = "coffer.json"
 )
 
-// Options say where a cluster lives. Only Dir is required.
+// Options configure a cluster. Only Dir is required.
 type Options struct {
-	// Dir is made when missing. When we are root it is handed to an unprivileged user,
-	// who must be able to reach it; if that is impossible the cluster goes under
+	// Dir is created when it is missing. If the program runs as root, an unprivileged user gets the
+	// directory and must be able to reach it. If that is impossible, the cluster goes under
 	// os.TempDir and a warning says so (see Cluster.Dir).
 	Dir string
 	// Ephemeral removes Dir when the cluster stops or the program ends.
 	Ephemeral bool
-	// TCP also listens on 127.0.0.1, with password. Port 0 takes a free one.
+	// TCP makes the server listen on 127.0.0.1 too, with a password. Port 0 takes a free port.
 	TCP  bool
 	Port int
 	// Settings are added to the server's command line.
@@ -83,22 +87,24 @@ type Cluster struct {
 	cred   *syscall.Credential
 	conf   config
 
-	port        int
-	cmd         *exec.Cmd
-	tether      io.WriteCloser // the server stops when this closes, also by our death
-	janitor     io.WriteCloser // Dir is removed when this closes, also by our death
+	port int
+	cmd  *exec.Cmd
+	// The server stops when this closes, which the death of this process does too.
+	tether io.WriteCloser
+	// Dir is removed when this closes, which the death of this process does too.
+	janitor     io.WriteCloser
 	waitJanitor func() error
 	exited      chan struct{}
 }
 
-// config is what must survive a restart: the passwords.
+// config holds the passwords, which must survive a restart.
 type config struct {
 	Super string `json:"super"`
 	Owner string `json:"owner"`
 	Login string `json:"login"`
 }
 
-// Start makes the cluster when Dir is empty, and starts it. It returns when the server
+// Start creates the cluster when Dir is empty and starts the server. It returns when the server
 // answers.
 func Start(ctx context.Context, opts Options) (*Cluster, error) {
 	if opts.Log == nil {
@@ -127,10 +133,10 @@ func Start(ctx context.Context, opts Options) (*Cluster, error) {
 	return c, nil
 }
 
-// Dir is where the cluster really is; see Options.Dir.
+// Dir returns the directory that the cluster really uses; see Options.Dir.
 func (c *Cluster) Dir() string { return c.dir }
 
-// Port is the TCP port on 127.0.0.1, or 0.
+// Port returns the TCP port on 127.0.0.1, or 0.
 func (c *Cluster) Port() int {
 	if !c.opts.TCP {
 		return 0
@@ -138,14 +144,14 @@ func (c *Cluster) Port() int {
 	return c.port
 }
 
-// URL logs in to the named database as the role that the program uses; an empty name
+// URL returns the URL by which the program's role logs in to the named database. An empty name
 // means Database.
 func (c *Cluster) URL(database string) string { return c.roleURL(Login, c.conf.Login, database) }
 
-// OwnerURL logs in as the owner of Database.
+// OwnerURL returns the URL by which the owner of Database logs in.
 func (c *Cluster) OwnerURL(database string) string { return c.roleURL(Owner, c.conf.Owner, database) }
 
-// SuperURL logs in as the superuser, which nothing but tests and first aid should be.
+// SuperURL returns the URL of the superuser. Only tests and first aid may use it.
 func (c *Cluster) SuperURL(database string) string {
 	if database == "" {
 		database = "postgres"
@@ -153,11 +159,11 @@ func (c *Cluster) SuperURL(database string) string {
 	return c.roleURL(superuser, c.conf.Super, database)
 }
 
-// Done is closed when the server process has ended, wanted or not.
+// Done returns a channel that closes when the server process ends, whether it was stopped or died.
 func (c *Cluster) Done() <-chan struct{} { return c.exited }
 
-// Stop shuts the server down: clients are disconnected, a checkpoint is written. It
-// waits for the end, removes an ephemeral directory, and may be called again.
+// Stop shuts the server down: it disconnects clients and writes a checkpoint. It waits for the end,
+// removes an ephemeral directory, and may be called again.
 func (c *Cluster) Stop() error {
 	err := c.stopServer()
 	if c.socket != c.dir {
@@ -177,12 +183,12 @@ func (c *Cluster) Kill() error {
 	}
 	<-c.exited
 	c.tether.Close()
-	// Its children notice within moments; a new server must not meet them.
+	// The server's child processes notice within moments; a new server must not meet them.
 	return c.waitForOrphans()
 }
 
-// Restart starts the server again, after Kill or a stop of its own, on the same port.
-// A running server is shut down first.
+// Restart starts the server again on the same port, after Kill or after the server ended. It shuts
+// down a running server first.
 func (c *Cluster) Restart(ctx context.Context) error {
 	if err := c.stopServer(); err != nil {
 		return err
@@ -207,7 +213,7 @@ func (c *Cluster) roleURL(role, password, database string) string {
 	return u.String()
 }
 
-// binaryPatterns are where packagers put servers of several versions side by side.
+// binaryPatterns are the directories in which packagers install several versions of the server.
 var binaryPatterns = []string{
 	"/usr/lib/postgresql/*/bin",
 	"/usr/pgsql-*/bin",
@@ -215,8 +221,8 @@ var binaryPatterns = []string{
 	"/usr/local/opt/postgresql@*/bin",
 }
 
-// FindBinaries finds the directory that holds initdb and postgres: on PATH, or where
-// Debian, Red Hat and Homebrew put them. The newest version wins outside PATH.
+// FindBinaries returns the directory that holds initdb and postgres: on PATH, or where Debian, Red
+// Hat and Homebrew install them. The newest version wins outside PATH.
 func FindBinaries() (string, error) {
 	if path, err := exec.LookPath("initdb"); err == nil {
 		if real, err := filepath.EvalSymlinks(path); err == nil && hasBinaries(filepath.Dir(real)) {
@@ -231,8 +237,8 @@ func FindBinaries() (string, error) {
 		"or give the URL of a running server")
 }
 
-// binariesFor finds the binaries that can open data of a version: an upgrade of the
-// system puts a newer server beside the old one, which cannot read the old one's files.
+// binariesFor finds the binaries that can open data of a version. An upgrade of the system may
+// install a newer server, which cannot read the files of the old one.
 func binariesFor(version string, first string, patterns []string) (string, error) {
 	for _, bin := range append([]string{first}, binariesIn(patterns)...) {
 		output, err := exec.Command(filepath.Join(bin, "postgres"), "--version").Output()
@@ -241,7 +247,9 @@ func binariesFor(version string, first string, patterns []string) (string, error
 			return bin, nil
 		}
 	}
-	return "", fmt.Errorf("the data is of PostgreSQL %s, which is not installed: install it, or move the data with pg_upgrade", version)
+	return "", fmt.Errorf(
+		"the data is of PostgreSQL %s, which is not installed: install it, or move the data with pg_upgrade", version,
+	)
 }
 
 // binariesIn lists the usable directories that match, the newest version first.
@@ -275,7 +283,8 @@ func versionIn(path string) int {
 	return n
 }
 
-// prepareDir settles who runs the server and where, and makes the cluster if there is none.
+// prepareDir decides which user runs the server and where, and creates the cluster if there is
+// none.
 func (c *Cluster) prepareDir(ctx context.Context) error {
 	dir, err := filepath.Abs(c.opts.Dir)
 	if err != nil {
@@ -287,7 +296,8 @@ func (c *Cluster) prepareDir(ctx context.Context) error {
 			return err
 		}
 		if blocked := blockingParent(dir, int(c.cred.Uid)); blocked != "" {
-			// The name follows from the wish, so that the same wish finds it again.
+			// The name is derived from the wanted directory, so the same directory always gets the
+			// same cluster.
 			sum := sha256.Sum256([]byte(dir))
 			c.dir = filepath.Join(os.TempDir(), "coffer-pg-"+hex.EncodeToString(sum[:6]))
 			c.opts.Log.Warn("PostgreSQL cannot run as root and its user cannot reach the data directory; using a temporary place",
@@ -329,7 +339,7 @@ func (c *Cluster) dirPath(parts ...string) string {
 	return filepath.Join(append([]string{c.dir}, parts...)...)
 }
 
-// unprivilegedUser is the user that root starts the server as.
+// unprivilegedUser returns the user as which root starts the server.
 func unprivilegedUser() (*syscall.Credential, error) {
 	for _, name := range []string{"postgres", "nobody"} {
 		u, err := user.Lookup(name)
@@ -350,7 +360,7 @@ func unprivilegedUser() (*syscall.Credential, error) {
 		"run this program as an ordinary user")
 }
 
-// blockingParent names the first parent that the user cannot pass through, or "".
+// blockingParent returns the first parent that the user cannot pass through, or "".
 func blockingParent(dir string, uid int) string {
 	for parent := filepath.Dir(dir); ; parent = filepath.Dir(parent) {
 		info, err := os.Stat(parent)
@@ -367,8 +377,8 @@ func blockingParent(dir string, uid int) string {
 	}
 }
 
-// makeDir makes the directory and hands it over. It refuses one that is somebody
-// else's: the name under the temporary directory can be guessed.
+// makeDir creates the directory and gives it to the server's user. It refuses a directory of
+// another user, because the name under the temporary directory can be guessed.
 func (c *Cluster) makeDir() error {
 	if err := os.MkdirAll(filepath.Dir(c.dir), 0o755); err != nil {
 		return err
@@ -401,8 +411,8 @@ func (c *Cluster) chownToServer(path string) error {
 	return os.Chown(path, int(c.cred.Uid), int(c.cred.Gid))
 }
 
-// chooseSocketDir keeps the socket beside the data unless the path is longer than a socket
-// address may be.
+// chooseSocketDir keeps the socket in the cluster's directory, unless the path is longer than a
+// socket address may be.
 func (c *Cluster) chooseSocketDir() error {
 	if len(c.dir) <= socketPathMax-len("/.s.PGSQL.65535") {
 		c.socket = c.dir
@@ -416,8 +426,8 @@ func (c *Cluster) chooseSocketDir() error {
 	return c.chownToServer(c.socket)
 }
 
-// initCluster runs initdb into a directory beside the final one and renames it, so that
-// a crash leaves either no cluster or a whole one. The passwords are written first.
+// initCluster runs initdb in a temporary directory next to the final one and renames it. A crash
+// therefore leaves either no cluster or a complete one. The passwords are written first.
 func (c *Cluster) initCluster(ctx context.Context) error {
 	c.conf = config{Super: rand.Text(), Owner: rand.Text(), Login: rand.Text()}
 	content, err := json.Marshal(c.conf)
@@ -462,7 +472,7 @@ func (c *Cluster) launchServer(ctx context.Context) error {
 			return nil
 		}
 		if c.opts.TCP && c.opts.Port == 0 && try < portTries && strings.Contains(c.logTail(), "could not bind") {
-			c.port = 0 // Somebody took the free port between our look and the server's bind.
+			c.port = 0 // Another process took the free port before the server bound it.
 			continue
 		}
 		return err
@@ -490,7 +500,8 @@ func (c *Cluster) launchOnce(ctx context.Context) error {
 		"log_min_error_statement": "panic",
 		"timezone":                "UTC",
 		"log_timezone":            "UTC",
-		"jit":                     "off", // as in every session of the service, for whoever else connects
+		// As in every session of the service, for other clients.
+		"jit": "off",
 	}
 	if c.opts.TCP {
 		settings["listen_addresses"] = "127.0.0.1"
@@ -514,8 +525,8 @@ func (c *Cluster) launchOnce(ctx context.Context) error {
 	cmd.Dir = c.dir
 	cmd.Env = serverEnv()
 	cmd.Stdout, cmd.Stderr = log, log
-	// A process group of its own: Ctrl-C at the terminal is for the program, which
-	// then stops the server when it has finished with it.
+	// The server gets a process group of its own. Ctrl-C at the terminal reaches only the program,
+	// which stops the server once it needs it no more.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: c.cred, Setpgid: true}
 	tether, err := cmd.StdinPipe()
 	if err != nil {
@@ -537,11 +548,11 @@ func (c *Cluster) launchOnce(ctx context.Context) error {
 	return nil
 }
 
-// watchScript is the parent of the server. Its standard input is a pipe of which only our
-// program holds the other end: when the program ends, in whatever way, reading it ends
-// too, and the server is asked for a fast shutdown - repeatedly, because a server that
-// has only just been started ignores the first request. Linux's parent-death signal
-// would follow the thread that forked instead of the process, and macOS has none.
+// watchScript is the parent of the server. Its standard input is a pipe whose other end only our
+// program holds. When the program ends, in whatever way, the read ends too, and the script asks the
+// server for a fast shutdown. It asks repeatedly, because a server that has only just started
+// ignores the first request. Linux's parent-death signal would follow the thread that forked
+// instead of the process, and macOS has none.
 const watchScript = `
 exec 3<&0 </dev/null
 "$@" 3<&- &
@@ -614,21 +625,22 @@ func (c *Cluster) choosePort() (int, error) {
 	return loopback.FreePort()
 }
 
-// waitReady returns when the server answers a login.
+// waitReady waits until the server answers a login.
 func (c *Cluster) waitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startMax)
 	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		// The state file says ready before a login is worth trying; each failed login
-		// would be a line in the server's log.
+		// The state file says "ready" before a login is worth a try. Each failed login would be a
+		// line in the server's log.
 		if c.stateReady() {
 			conn, err := pgconn.Connect(ctx, c.SuperURL(""))
 			if err == nil {
 				return conn.Close(ctx)
 			}
-			// 57P03: it still recovers, whatever the state file of its former life says.
+			// 57P03 means that the server still recovers, even if the state file of its previous
+			// run says "ready".
 			if refused, isPgErr := errors.AsType[*pgconn.PgError](err); isPgErr && refused.Code != "57P03" {
 				return fmt.Errorf("log in: %w", err)
 			}
@@ -669,7 +681,7 @@ func (c *Cluster) readPID() (int, error) {
 	return pid, nil
 }
 
-// stopServer ends the server: a fast shutdown first, then harder.
+// stopServer ends the server: first by a fast shutdown, then by SIGQUIT and SIGKILL.
 func (c *Cluster) stopServer() error {
 	if c.tether == nil {
 		return nil
@@ -684,7 +696,7 @@ func (c *Cluster) stopServer() error {
 	}
 	for _, sig := range []syscall.Signal{syscall.SIGQUIT, syscall.SIGKILL} {
 		c.opts.Log.Warn("the private PostgreSQL does not stop", "pid", pid, "sending", sig.String())
-		_ = syscall.Kill(pid, sig) // It may have gone in this moment.
+		_ = syscall.Kill(pid, sig) // It may just have ended.
 		if waitEnded(c.exited, stopHarderMax) {
 			return nil
 		}
@@ -701,23 +713,23 @@ func waitEnded(ended <-chan struct{}, d time.Duration) bool {
 	}
 }
 
-// clearStale deals with what a crash left: a pid file of a process that is gone, or a
-// server that is still shutting down because its parent has just died. A server that
-// another program holds is an error.
+// clearStale cleans up after a crash. It removes a pid file whose process is gone, and waits for a
+// server that still shuts down because its parent has just died. It fails if another program runs
+// the server.
 func (c *Cluster) clearStale() error {
 	noticeDeadline := time.Now().Add(noticeMax)
 	deadline := time.Now().Add(stopMax)
 	for {
 		pid, err := c.readPID()
 		if err != nil {
-			return nil // No file, or none that names a process: postgres judges it itself.
+			return nil // No file, or none that names a process: postgres decides about it.
 		}
 		if syscall.Kill(pid, 0) != nil {
 			return c.waitForOrphans()
 		}
 		if !c.isOwnServer(pid) {
-			// The number was given to some other program since. PostgreSQL would take
-			// that for a running server if it belongs to the same user.
+			// The process id now belongs to another program. PostgreSQL would take that for a
+			// running server if it belongs to the same user.
 			return os.Remove(c.dirPath("data", "postmaster.pid"))
 		}
 		if c.stateReady() && time.Now().After(noticeDeadline) || time.Now().After(deadline) {
@@ -727,8 +739,8 @@ func (c *Cluster) clearStale() error {
 	}
 }
 
-// isOwnServer tells a server on our data directory from a stranger with its number. Where
-// the question cannot be answered the cautious answer is yes.
+// isOwnServer reports whether the process serves our data directory, as opposed to a foreign
+// process with the same id. If it cannot find out, it answers true, to be safe.
 func (c *Cluster) isOwnServer(pid int) bool {
 	var commandLine []byte
 	var err error
@@ -740,10 +752,10 @@ func (c *Cluster) isOwnServer(pid int) bool {
 	return err != nil || bytes.Contains(commandLine, []byte(c.dirPath("data")))
 }
 
-// waitForOrphans waits until no process is left in the shared memory of a server that
-// was killed. They leave by themselves as soon as they notice. PostgreSQL makes the
-// same check at start and refuses, where we would rather wait; on what it knows we
-// rely on its refusal, and try again.
+// waitForOrphans waits until no process is left in the shared memory of a killed server. Such
+// processes end by themselves once they notice. PostgreSQL makes the same check at start and
+// refuses, where this function waits. On other systems than Linux the caller relies on that refusal
+// and tries again.
 func (c *Cluster) waitForOrphans() error {
 	if runtime.GOOS != "linux" {
 		return nil
@@ -760,8 +772,8 @@ func (c *Cluster) waitForOrphans() error {
 	}
 }
 
-// hasOrphans looks for processes that work in our data directory: PostgreSQL makes it the
-// working directory of each of its processes.
+// hasOrphans looks for processes that work in the data directory. PostgreSQL makes it the working
+// directory of each of its processes.
 func (c *Cluster) hasOrphans() bool {
 	links, _ := filepath.Glob("/proc/[0-9]*/cwd")
 	for _, link := range links {
@@ -772,8 +784,8 @@ func (c *Cluster) hasOrphans() bool {
 	return false
 }
 
-// createRoles makes the database and the two roles. Each statement is skipped when it was
-// done before, so a crash in between is continued.
+// createRoles creates the database and the two roles. It skips what exists, so a run after a crash
+// continues.
 func (c *Cluster) createRoles(ctx context.Context) error {
 	conn, err := pgx.Connect(ctx, c.SuperURL(""))
 	if err != nil {
@@ -785,19 +797,25 @@ func (c *Cluster) createRoles(ctx context.Context) error {
 		{Login, "LOGIN NOINHERIT NOSUPERUSER NOBYPASSRLS", c.conf.Login},
 	} {
 		var exists bool
-		if err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $1)`, role.name).Scan(&exists); err != nil {
+		if err := conn.QueryRow(
+			ctx, `SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $1)`, role.name,
+		).Scan(&exists); err != nil {
 			return err
 		}
 		if exists {
 			continue
 		}
-		// The password is our own base32 text: nothing in it needs quoting.
-		if _, err := conn.Exec(ctx, fmt.Sprintf("CREATE ROLE %s %s PASSWORD '%s'", role.name, role.attributes, role.password)); err != nil {
+		// The password is our own base32 text, which needs no quoting.
+		if _, err := conn.Exec(
+			ctx, fmt.Sprintf("CREATE ROLE %s %s PASSWORD '%s'", role.name, role.attributes, role.password),
+		); err != nil {
 			return fmt.Errorf("create the role %s: %w", role.name, err)
 		}
 	}
 	var exists bool
-	if err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)`, Database).Scan(&exists); err != nil {
+	if err := conn.QueryRow(
+		ctx, `SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)`, Database,
+	).Scan(&exists); err != nil {
 		return err
 	}
 	if !exists {
@@ -808,8 +826,8 @@ func (c *Cluster) createRoles(ctx context.Context) error {
 	return nil
 }
 
-// serverEnv is what the server's programs may know of ours: nothing that would steer
-// them (PGDATA, PGPORT), nothing secret.
+// serverEnv returns the environment of the server's programs. It holds no variable that would
+// change their behavior (PGDATA, PGPORT) and no secret.
 func serverEnv() []string {
 	env := []string{"LC_ALL=C", "TZ=UTC", "PATH=" + os.Getenv("PATH")}
 	if path, ok := os.LookupEnv("LD_LIBRARY_PATH"); ok {

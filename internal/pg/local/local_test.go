@@ -113,7 +113,7 @@ func TestAStartAfterACrashDoesNotMindItsRemains(t *testing.T) {
 	if err := c.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	// The number in the pid file now belongs to somebody else: this test.
+	// The process id in the pid file now belongs to another process: this test.
 	pidFile := filepath.Join(dir, "data", "postmaster.pid")
 	content, err := os.ReadFile(pidFile)
 	if err != nil {
@@ -198,10 +198,13 @@ func TestTheServerIsPrivate(t *testing.T) {
 			t.Errorf("%s: got %v, want on", setting, got)
 		}
 	}
-	if got := query(t, c, `SELECT string_agg(DISTINCT auth_method, ',') FROM pg_hba_file_rules`); got != "scram-sha-256" {
+	if got := query(
+		t, c, `SELECT string_agg(DISTINCT auth_method, ',') FROM pg_hba_file_rules`,
+	); got != "scram-sha-256" {
 		t.Errorf("login methods: got %v, want scram-sha-256", got)
 	}
-	if got := query(t, c, `SELECT string_agg(rolname || ':' || rolsuper || rolbypassrls || rolinherit || rolcreaterole, ' ' ORDER BY rolname)
+	if got := query(t, c,
+		`SELECT string_agg(rolname || ':' || rolsuper || rolbypassrls || rolinherit || rolcreaterole, ' ' ORDER BY rolname)
 		FROM pg_roles WHERE rolname ~ '^coffer'`); got != "coffer:falsefalsefalsefalse coffer_owner:falsefalsetruetrue" {
 		t.Errorf("roles: got %v", got)
 	}
@@ -258,7 +261,7 @@ func TestADirectoryOutOfReachIsReplacedAndSaid(t *testing.T) {
 		t.Errorf("for a stranger: got blocked by %q, want %s", got, closed)
 	}
 	if os.Getuid() != 0 {
-		return // Only root has to hand its directory to somebody.
+		return // Only root has to give its directory to another user.
 	}
 	var said strings.Builder
 	c := start(t, Options{Dir: wanted, Ephemeral: true, Log: slog.New(slog.NewTextHandler(&said, nil))})
@@ -290,7 +293,9 @@ func TestBinariesOfTheRightVersionAreFound(t *testing.T) {
 			}
 		}
 	}
-	for path, want := range map[string]int{"/usr/lib/postgresql/15/bin": 15, "/opt/homebrew/opt/postgresql@17/bin": 17, "/none": 0} {
+	for path, want := range map[string]int{
+		"/usr/lib/postgresql/15/bin": 15, "/opt/homebrew/opt/postgresql@17/bin": 17, "/none": 0,
+	} {
 		if got := versionIn(path); got != want {
 			t.Errorf("%s: got %d, want %d", path, got, want)
 		}
@@ -313,7 +318,8 @@ func TestWithoutBinariesTheErrorSaysWhatToInstall(t *testing.T) {
 	defer func(before []string) { binaryPatterns = before }(binaryPatterns)
 	binaryPatterns = nil
 	t.Setenv("PATH", t.TempDir())
-	if _, err := Start(t.Context(), Options{Dir: workplace(t), Log: quiet}); err == nil || !strings.Contains(err.Error(), "apt install postgresql") {
+	if _, err := Start(t.Context(), Options{Dir: workplace(t), Log: quiet}); err == nil ||
+		!strings.Contains(err.Error(), "apt install postgresql") {
 		t.Errorf("got %v, want how to install", err)
 	}
 }
@@ -423,7 +429,7 @@ func alive(t *testing.T, c *Cluster) bool {
 	return err == nil
 }
 
-// ended reports that the process is gone, or is a zombie that nobody has collected yet.
+// ended reports that the process is gone, or is a zombie that its parent has not collected yet.
 func ended(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return true

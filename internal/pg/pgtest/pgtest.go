@@ -1,17 +1,16 @@
 // Package pgtest gives every test a PostgreSQL database of its own, migrated and empty.
 //
-// One server runs per test binary, started by the first test that asks (tests that kill
-// a server start their own, see Cluster). It is a copy
-// of a cluster that was initialized and migrated once per state of the migrations, so
-// that starting costs a copy of files; each test then clones a template database. The
-// settings are the durable ones of a real server, which is why a test may also start
-// the real program on its database: what makes it quick is a directory in memory where
-// the machine has one.
+// One server runs per test binary. The first test that asks starts it; tests that kill a server
+// start their own (see StartCluster). The server is a copy of a cluster that was initialized and
+// migrated once per state of the migrations, so a start costs a copy of files. Each test then
+// clones a template database. The settings are the durable ones of a real server, which is why a
+// test may also start the real program on its database. Speed comes from a directory in memory,
+// where the machine has one.
 //
-// What never happens here: a mock, a database that two tests share. What a crash
-// leaves: nothing that runs. The server and its directory go away with the test
-// binary, however that ends (see local). The initialized cluster stays in the
-// temporary directory for the next run and is thrown away when it is a day old.
+// It never uses a mock, and two tests never share a database. A crash leaves no process: the server
+// and its directory go away with the test binary, however that ends (see package local). The
+// initialized cluster stays in the temporary directory for the next run and is removed when it is a
+// day old.
 package pgtest
 
 import (
@@ -49,13 +48,13 @@ import (
 
 const (
 	templateDatabase = "coffer_template"
-	templateVersion  = "3" // raised when what furnish does changes
+	templateVersion  = "3" // raised when the content of the template changes
 	templateAgeMax   = 24 * time.Hour
 	memoryBytesMin   = 1 << 30 // below this a directory in memory is not used
 	connsPerTest     = 8
 )
 
-// Database is a test's database, for tests that start a program on it.
+// Database describes a test's database, for tests that start a program on it.
 type Database struct {
 	Name     string
 	URL      string // the login role's
@@ -74,7 +73,9 @@ func NewDatabase(t testing.TB) Database {
 		t.Fatalf("clone a database: %v", err)
 	}
 	t.Cleanup(func() {
-		if _, err := s.admin.Exec(context.WithoutCancel(ctx), "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)"); err != nil {
+		if _, err := s.admin.Exec(
+			context.WithoutCancel(ctx), "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)",
+		); err != nil {
 			t.Errorf("drop the test's database: %v", err)
 		}
 	})
@@ -86,18 +87,21 @@ func NewDatabase(t testing.TB) Database {
 	}
 }
 
-// CopyDatabase is a copy of a database as it is now, dropped at the end of the test: a backup
-// that somebody restores later. Connections to the original are cut; pools of package
-// pg open new ones by themselves.
+// CopyDatabase copies a database as it is now: a backup that the test restores later. The copy is
+// dropped at the end of the test. Connections to the original are cut; pools of package pg open new
+// ones by themselves.
 func CopyDatabase(t testing.TB, original Database) Database {
 	t.Helper()
 	s := sharedServer(t)
 	name := "test_" + strconv.FormatInt(s.count.Add(1), 10)
 	ctx := t.Context()
 	Eventually(t, func() bool {
-		_, err := s.admin.Exec(ctx, `SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity WHERE datname = $1`, original.Name)
+		_, err := s.admin.Exec(ctx, `SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity WHERE datname = $1`,
+			original.Name)
 		if err == nil {
-			_, err = s.admin.Exec(ctx, "CREATE DATABASE "+name+" TEMPLATE "+original.Name+" STRATEGY file_copy OWNER "+local.Owner)
+			_, err = s.admin.Exec(
+				ctx, "CREATE DATABASE "+name+" TEMPLATE "+original.Name+" STRATEGY file_copy OWNER "+local.Owner,
+			)
 		}
 		var busy *pgconn.PgError
 		if err != nil && !(errors.As(err, &busy) && busy.Code == "55006") {
@@ -106,28 +110,31 @@ func CopyDatabase(t testing.TB, original Database) Database {
 		return err == nil
 	}, "the database is in use and cannot be copied")
 	t.Cleanup(func() {
-		if _, err := s.admin.Exec(context.WithoutCancel(ctx), "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)"); err != nil {
+		if _, err := s.admin.Exec(
+			context.WithoutCancel(ctx), "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)",
+		); err != nil {
 			t.Errorf("drop the copy of the test's database: %v", err)
 		}
 	})
-	return Database{Name: name, URL: s.cluster.URL(name), OwnerURL: s.cluster.OwnerURL(name), SuperURL: s.cluster.SuperURL(name)}
+	return Database{
+		Name: name, URL: s.cluster.URL(name), OwnerURL: s.cluster.OwnerURL(name), SuperURL: s.cluster.SuperURL(name),
+	}
 }
 
-// New opens a database of the test's own, on the system's clock.
+// New opens a new database for the test, on the system's clock.
 func New(t testing.TB) *pg.DB {
 	t.Helper()
 	return NewWithClock(t, time.Now)
 }
 
-// NewWithClock opens a database of the test's own whose transactions take place at the
-// times that clock says.
+// NewWithClock opens a new database for the test whose transactions take their time from clock.
 func NewWithClock(t testing.TB, clock func() time.Time) *pg.DB {
 	t.Helper()
 	return Open(t, NewDatabase(t), clock)
 }
 
-// Open opens a database that Fresh made, once more or with another clock. The pool is
-// closed at the end of the test.
+// Open opens a database that NewDatabase made, once more or with another clock. The pool is closed
+// at the end of the test.
 func Open(t testing.TB, d Database, clock func() time.Time) *pg.DB {
 	t.Helper()
 	db, err := pg.Open(t.Context(), pg.Config{URL: d.URL, OwnerURL: d.OwnerURL, MaxConns: connsPerTest}, clock)
@@ -142,7 +149,7 @@ func Open(t testing.TB, d Database, clock func() time.Time) *pg.DB {
 
 var openDatabases sync.Map // *pg.DB -> Database
 
-// DatabaseOf finds the database behind a DB that this package opened.
+// DatabaseOf returns the database behind a DB that this package opened.
 func DatabaseOf(t testing.TB, db *pg.DB) Database {
 	t.Helper()
 	d, ok := openDatabases.Load(db)
@@ -152,14 +159,14 @@ func DatabaseOf(t testing.TB, db *pg.DB) Database {
 	return d.(Database)
 }
 
-// LoginURL is the login role's URL of the database behind db.
+// LoginURL returns the login role's URL of the database behind db.
 func LoginURL(t testing.TB, db *pg.DB) string {
 	t.Helper()
 	return DatabaseOf(t, db).URL
 }
 
-// OwnerPool is a pool without row level security and with every privilege, on the database
-// behind db: for tests that tamper, and for looking at what no role may see.
+// OwnerPool opens a pool on the database behind db that has every privilege and no row level
+// security. It is for tests that tamper, and for reading what no role may see.
 func OwnerPool(t testing.TB, db *pg.DB) *pgxpool.Pool {
 	t.Helper()
 	conf, err := pgxpool.ParseConfig(DatabaseOf(t, db).SuperURL)
@@ -176,8 +183,8 @@ func OwnerPool(t testing.TB, db *pg.DB) *pgxpool.Pool {
 	return pool
 }
 
-// BeginOwner is a transaction of Owner, for a test that holds something up. However the
-// test ends, it is rolled back: a pool waits for its connections before it closes.
+// BeginOwner begins a transaction of OwnerPool, for a test that blocks other transactions. It is
+// rolled back however the test ends, because a pool waits for its connections before it closes.
 func BeginOwner(t testing.TB, db *pg.DB) pgx.Tx {
 	t.Helper()
 	tx, err := OwnerPool(t, db).Begin(t.Context())
@@ -193,8 +200,8 @@ const (
 	eventuallyInterval = 10 * time.Millisecond
 )
 
-// Eventually waits until holds does, asking again and again, and fails the test when it
-// has not for 20 seconds. The words say what was awaited.
+// Eventually waits until holds returns true, asking again and again. It fails the test after 20
+// seconds. The words name what was awaited.
 func Eventually(t testing.TB, holds func() bool, words string, args ...any) {
 	t.Helper()
 	deadline := time.Now().Add(eventuallyMax)
@@ -208,16 +215,21 @@ func Eventually(t testing.TB, holds func() bool, words string, args ...any) {
 	}
 }
 
-// RaceBehindLock holds the rows that a statement locks, such as SELECT FROM t FOR UPDATE, until
-// act waits for one of them; then begins change, and lets go once that has ended or
-// waits for an advisory lock. It returns when both have ended: so what has to wait for
-// act must have waited, whatever the machine's mood.
+// RaceBehindLock makes change run while act waits. It holds the rows that the statement lock locks,
+// such as SELECT FROM t FOR UPDATE, until act waits for one of them. It then begins change, and
+// releases the rows once change has ended or waits for an advisory lock. It returns when both have
+// ended. A change that has to wait for act has therefore waited, independent of the machine's
+// timing.
 func RaceBehindLock(t testing.TB, db *pg.DB, lock string, act, change func()) {
 	t.Helper()
 	owner := OwnerPool(t, db)
 	waiting := func(events ...string) bool {
 		var n int
-		err := owner.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = ANY ($1)`, events).Scan(&n)
+		err := owner.QueryRow(
+			t.Context(),
+			`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = ANY ($1)`,
+			events,
+		).Scan(&n)
 		if err != nil {
 			t.Fatalf("look who waits: %v", err)
 		}
@@ -265,8 +277,8 @@ var (
 	startErr  error
 )
 
-// sharedServer is the one server of this test binary. Nothing stops it but the end of the
-// process: a binary has no last test.
+// sharedServer returns the one server of this test binary. Only the end of the process stops it,
+// because a binary has no last test.
 func sharedServer(t testing.TB) *server {
 	t.Helper()
 	startOnce.Do(func() { running, startErr = startServer() })
@@ -288,9 +300,9 @@ func startServer() (*server, error) {
 	return &server{cluster: cluster, admin: admin}, nil
 }
 
-// StartCluster starts a server of the test's own, for tests that kill it or need other
-// settings. Its database local.Database is migrated and empty. It costs a copy of
-// files and a start; New is cheaper.
+// StartCluster starts a separate server for the test, for tests that kill it or need other
+// settings. Its database local.Database is migrated and empty. It costs a copy of files and a
+// start; New is cheaper.
 func StartCluster(t testing.TB, settings map[string]string) *local.Cluster {
 	t.Helper()
 	cluster, err := launchCopy(settings)
@@ -305,8 +317,8 @@ func StartCluster(t testing.TB, settings map[string]string) *local.Cluster {
 	return cluster
 }
 
-// FillDataDir fills the folder of a cluster that somebody else starts, which is missing or
-// empty, with one whose database local.Database is migrated and empty.
+// FillDataDir fills the missing or empty directory of a cluster that another program starts. The
+// database local.Database in it is migrated and empty.
 func FillDataDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -346,7 +358,7 @@ func copyTemplate(ctx context.Context, dir string) error {
 		return fmt.Errorf("prepare the template: %w", err)
 	}
 	defer template.unlock()
-	// The copy takes over owners and modes: the files belong to the server's user.
+	// The copy keeps owners and modes: the files belong to the server's user.
 	if output, err := exec.Command("cp", "-Rp", template.dir+"/.", dir).CombinedOutput(); err != nil {
 		return fmt.Errorf("copy the template: %w: %s", err, output)
 	}
@@ -359,7 +371,7 @@ func clusterOptions(dir string) local.Options {
 		Settings: map[string]string{
 			"max_connections": "400",
 			"shared_buffers":  "64MB",
-			// In memory the log should stay small; nobody reads it again.
+			// In memory the log should stay small; it is never read again.
 			"wal_level":            "minimal",
 			"max_wal_senders":      "0",
 			"min_wal_size":         "32MB",
@@ -367,13 +379,13 @@ func clusterOptions(dir string) local.Options {
 			"autovacuum_naptime":   "1h",
 			"deadlock_timeout":     "200ms",
 			"max_worker_processes": "2",
-			// What tests ask by themselves is as short as what the program asks, see pg.Open.
+			// Statements of the tests are as short as those of the program; see pg.Open.
 			"jit": "off",
 		},
 	}
 }
 
-// workDir is where servers run: memory if there is enough of it.
+// workDir returns the directory in which servers run: in memory if there is enough of it.
 func workDir() (string, error) {
 	base := os.TempDir()
 	if runtime.GOOS == "linux" {
@@ -386,8 +398,8 @@ func workDir() (string, error) {
 	return ownDir(filepath.Join(base, fmt.Sprintf("coffer-pgtest-%d", os.Getuid())))
 }
 
-// ownDir makes a directory that others may pass through but not write to, and refuses
-// one that somebody else put there.
+// ownDir creates a directory that other users may pass through but not write to. It refuses a
+// directory of another user.
 func ownDir(dir string) (string, error) {
 	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", err
@@ -403,15 +415,15 @@ func ownDir(dir string) (string, error) {
 	return dir, os.Chmod(dir, 0o755)
 }
 
-// lockedTemplate is an initialized, migrated and stopped cluster. The lock keeps it
-// from being thrown away during the copy.
+// lockedTemplate is an initialized, migrated and stopped cluster. The lock keeps it from being
+// removed during the copy.
 type lockedTemplate struct {
 	dir    string
 	unlock func()
 }
 
-// lockTemplate finds or makes the cluster for this state of the migrations and this
-// version of PostgreSQL. The first process makes it while the others wait.
+// lockTemplate finds or creates the cluster for this state of the migrations and this version of
+// PostgreSQL. The first process creates it while the others wait.
 func lockTemplate(ctx context.Context) (lockedTemplate, error) {
 	cache, err := ownDir(filepath.Join(os.TempDir(), fmt.Sprintf("coffer-pgtest-cache-%d", os.Getuid())))
 	if err != nil {
@@ -445,7 +457,7 @@ func lockTemplate(ctx context.Context) (lockedTemplate, error) {
 	dir := filepath.Join(cache, name)
 	if _, err := os.Stat(dir); err == nil {
 		now := time.Now()
-		_ = os.Chtimes(dir, now, now) // Being used keeps it young.
+		_ = os.Chtimes(dir, now, now) // Use keeps it young.
 		return lockedTemplate{dir, unlock}, nil
 	}
 	discardOld(cache)
@@ -456,9 +468,9 @@ func lockTemplate(ctx context.Context) (lockedTemplate, error) {
 	return lockedTemplate{dir, unlock}, nil
 }
 
-// discardOld removes what nobody can be using any more: templates of older migrations,
-// and directories whose janitor was killed together with everything else. A directory
-// that resists is left; it is only space.
+// discardOld removes what is out of use: templates of older migrations, and directories whose
+// janitor was killed together with everything else. A directory that cannot be removed stays; it
+// only takes space.
 func discardOld(dir string) {
 	entries, _ := os.ReadDir(dir)
 	for _, entry := range entries {
@@ -469,7 +481,7 @@ func discardOld(dir string) {
 	}
 }
 
-// buildTemplate makes the template under another name and renames it when it is whole.
+// buildTemplate builds the template under another name and renames it when it is complete.
 func buildTemplate(ctx context.Context, cache, dir string) (err error) {
 	fresh := filepath.Join(cache, "making")
 	if err := os.RemoveAll(fresh); err != nil {
@@ -515,9 +527,9 @@ func migrateTemplate(ctx context.Context, cluster *local.Cluster) error {
 	return nil
 }
 
-// cheapenPassword stores the password of an address's role as SCRAM's verifier of one round. A
-// server's own are of 4096, against guessing, and each connection computes them: with the
-// race detector that was most of what a test cost, and ours are of 128 random bits.
+// cheapenPassword stores the password of a URL's role as a SCRAM verifier of one round. A server's
+// own verifiers have 4096 rounds, against guessing, and each connection computes them. With the
+// race detector that was most of a test's cost, and our passwords have 128 random bits.
 func cheapenPassword(ctx context.Context, admin *pgx.Conn, address string) error {
 	parsed, err := url.Parse(address)
 	if err != nil {
@@ -536,7 +548,7 @@ func cheapenPassword(ctx context.Context, admin *pgx.Conn, address string) error
 	}
 	stored, text := sha256.Sum256(keyed("Client Key")), base64.StdEncoding.EncodeToString
 	verifier := "SCRAM-SHA-256$1:" + text(salt) + "$" + text(stored[:]) + ":" + text(keyed("Server Key"))
-	// Neither the name nor the verifier has anything in it that needs quoting.
+	// Neither the name nor the verifier needs quoting.
 	if _, err := admin.Exec(ctx, "ALTER ROLE "+parsed.User.Username()+" PASSWORD '"+verifier+"'"); err != nil {
 		return fmt.Errorf("shorten the password of %s: %w", parsed.User.Username(), err)
 	}

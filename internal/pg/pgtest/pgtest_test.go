@@ -18,7 +18,9 @@ func TestEachTestHasADatabaseOfItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	var there bool
-	if err := pgtest.OwnerPool(t, b).QueryRow(t.Context(), `SELECT to_regclass('only_here') IS NOT NULL`).Scan(&there); err != nil || there {
+	if err := pgtest.OwnerPool(t, b).QueryRow(
+		t.Context(), `SELECT to_regclass('only_here') IS NOT NULL`,
+	).Scan(&there); err != nil || there {
 		t.Errorf("got the table in the other database %v, %v, want it in one", there, err)
 	}
 }
@@ -36,7 +38,9 @@ func TestADatabaseGoesWithItsTest(t *testing.T) {
 		}
 	})
 	var there bool
-	if err := admin.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)`, name).Scan(&there); err != nil || there {
+	if err := admin.QueryRow(
+		t.Context(), `SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)`, name,
+	).Scan(&there); err != nil || there {
 		t.Errorf("got the database %v, %v, want it gone", there, err)
 	}
 }
@@ -91,7 +95,7 @@ func TestAKilledServerComesBackWithWhatItAcknowledged(t *testing.T) {
 	if err := cluster.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// The pool's connections are dead, and nobody has to know.
+	// The pool's connections are dead, and the caller does not notice.
 	var n int
 	if err := db.ReadSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
 		return tx.QueryRow(ctx, `SELECT n FROM kept`).Scan(&n)

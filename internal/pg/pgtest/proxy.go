@@ -11,22 +11,27 @@ import (
 	"testing"
 )
 
-// What a Proxy takes away of a COMMIT. The caller cannot tell one from the other.
+// What a Proxy does to a COMMIT. The caller cannot tell CommitLost from AnswerLost.
 const (
 	CommitPasses int32 = iota
 	CommitLost         // the connection ends before the server has the COMMIT
 	AnswerLost         // the connection ends after the server has answered it
-	CommitHeld         // the connection ends, and the server has the COMMIT when the test calls Up; with Lose alone
-	AnswerHeard        // the client has the answer, and loses nothing; for what Down does afterwards
+	// The connection ends, and the server gets the COMMIT when the test calls Restore; only with
+	// LoseNext.
+	CommitHeld
+	// The client gets the answer and loses nothing; for the effect of KeepDown afterwards.
+	AnswerHeard
 )
 
-// CommitLosses are the two ways in which the outcome of a COMMIT is unknown, by name.
-var CommitLosses = map[string]int32{"COMMIT lost on the way there": CommitLost, "answer lost on the way back": AnswerLost}
+// CommitLosses maps names to the two ways in which the outcome of a COMMIT is unknown.
+var CommitLosses = map[string]int32{
+	"COMMIT lost on the way there": CommitLost, "answer lost on the way back": AnswerLost,
+}
 
 // Proxy stands between a test and PostgreSQL and misbehaves on demand.
 type Proxy struct {
-	CommitAction atomic.Int32 // what becomes of every COMMIT: CommitPasses, CommitLost or AnswerLost
-	// FakePID answers every login with a process id that is not the backend's, as
+	CommitAction atomic.Int32 // what happens to every COMMIT: CommitPasses, CommitLost or AnswerLost
+	// FakePID makes the proxy answer every login with a process id that is not the backend's, as
 	// pooling proxies do.
 	FakePID bool
 
@@ -41,11 +46,12 @@ type Proxy struct {
 	held   *heldCommit
 }
 
-// Loss is one COMMIT whose outcome the client never hears, or after which it hears no more.
+// Loss is one COMMIT whose outcome the client never learns, or after which it reaches the server no
+// more.
 type Loss struct {
 	Action   int32 // CommitLost, AnswerLost, CommitHeld or AnswerHeard
-	Nth      int   // how many COMMITs it takes: 1 loses the next one
-	KeepDown bool  // from then on the server cannot be reached, until Up
+	Nth      int   // counts COMMITs: 1 loses the next one
+	KeepDown bool  // from then on the server cannot be reached, until Restore
 }
 
 // connPair is a client's connection and the one to the server that belongs to it.
@@ -56,21 +62,21 @@ func (c *connPair) closeBoth() { c.client.Close(); c.server.Close() }
 // heldCommit is a COMMIT that the server does not have yet.
 type heldCommit struct{ pass, answered chan struct{} }
 
-// LoseNext lets one COMMIT come to nothing that the client hears of.
+// LoseNext arms the loss of one COMMIT.
 func (p *Proxy) LoseNext(l Loss) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.loss, p.lost = l, false
 }
 
-// HasLost tells whether the Loss of the last Lose has happened.
+// HasLost reports whether the Loss of the last LoseNext has happened.
 func (p *Proxy) HasLost() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.lost
 }
 
-// Restore ends what Lose began: the server can be reached, has a COMMIT that was held, and has
+// Restore ends a Loss. Afterwards the server can be reached, has a COMMIT that was held, and has
 // answered it.
 func (p *Proxy) Restore() {
 	p.mu.Lock()
@@ -83,7 +89,7 @@ func (p *Proxy) Restore() {
 	}
 }
 
-// nextLoss decides about a COMMIT.
+// nextLoss returns the Loss that applies to this COMMIT, or the zero Loss.
 func (p *Proxy) nextLoss() (l Loss) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -93,7 +99,7 @@ func (p *Proxy) nextLoss() (l Loss) {
 	return l
 }
 
-// dropOthers ends every connection but that of c, and lets no other begin.
+// dropOthers ends every connection but c and refuses new ones.
 func (p *Proxy) dropOthers(c *connPair) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -161,7 +167,8 @@ func (p *Proxy) serveClient(client net.Conn) {
 			if last.Load() {
 				return false
 			}
-			if !bytes.Contains(chunk, []byte("commit\x00")) || bytes.Contains(chunk, []byte("commit\x00commit\x00")) { // it is only prepared
+			// It is only prepared.
+			if !bytes.Contains(chunk, []byte("commit\x00")) || bytes.Contains(chunk, []byte("commit\x00commit\x00")) {
 				return true
 			}
 			l := Loss{Action: p.CommitAction.Load()}

@@ -1,9 +1,9 @@
-// Package chainalysis asks Chainalysis about addresses: its address screening, with a
-// key that is paid for, and its free list of sanctioned addresses.
+// Package chainalysis asks Chainalysis about addresses: its paid address screening, and its free
+// list of sanctioned addresses.
 //
-// Written by its documentation and tested on answers written by hand; never tried
-// against the live service. What never happens here: an answer about another address,
-// of another type or with a level that is not known taken for a verdict.
+// It follows the documentation and is tested with hand-written answers; it was never tried against
+// the live service. It never accepts as a verdict an answer about another address, of another type,
+// or with an unknown level.
 package chainalysis
 
 import (
@@ -22,31 +22,31 @@ import (
 	"github.com/cofferpay/coffer/internal/seal"
 )
 
-// Where the two services are.
+// The URLs of the two services.
 const (
 	ScreeningURL = "https://api.chainalysis.com"
 	SanctionsURL = "https://public.chainalysis.com"
 )
 
-// The providers, as the API tells them.
+// The names of the providers in the API.
 const (
 	ScreeningName = "CHAINALYSIS"
 	SanctionsName = "CHAINALYSIS_SANCTIONS"
 )
 
-// Screening is the address screening: an address is registered, then asked for.
+// Screening is the address screening: it registers an address, then asks for it.
 type Screening struct {
 	Client *outside.Client
 	Key    seal.Secret
 }
 
-// Name is CHAINALYSIS.
+// Name returns CHAINALYSIS.
 func (Screening) Name() string { return ScreeningName }
 
-// Covers every chain: it is asked by the address alone.
+// Covers returns true for every chain: the service needs only the address.
 func (Screening) Covers(ch chain.Name) bool { return ch.Family() != "" }
 
-// entity is an answer, as documented. What is a Value is kept and decides nothing.
+// entity is an answer, as documented. A field of type jsontext.Value is stored and decides nothing.
 type entity struct {
 	Address     *string          `json:"address"`
 	Risk        *string          `json:"risk"`
@@ -84,11 +84,10 @@ type trigger struct {
 	Rule       jsontext.Value `json:"ruleTriggered"`
 }
 
-// levels are those that are documented, by the text of the answer.
+// levels are the documented levels, by the text of the answer.
 var levels = map[string]risk.Severity{"Severe": risk.Severe, "High": risk.High, "Medium": risk.Medium, "Low": risk.Low}
 
-// Screen registers the address and asks for it. An address that is not known is
-// UNKNOWN.
+// Screen registers the address and asks for it. An unknown address is UNKNOWN.
 func (s Screening) Screen(ctx context.Context, subject risk.Subject) (risk.Verdict, error) {
 	header := http.Header{"Token": {s.Key.Reveal()}}
 	body, err := json.Marshal(map[string]string{"address": string(subject.Address)})
@@ -171,15 +170,16 @@ type Sanctions struct {
 	Key    seal.Secret
 }
 
-// Name is CHAINALYSIS_SANCTIONS.
+// Name returns CHAINALYSIS_SANCTIONS.
 func (Sanctions) Name() string { return SanctionsName }
 
-// Covers every chain: it is asked by the address alone.
+// Covers returns true for every chain: the service needs only the address.
 func (Sanctions) Covers(ch chain.Name) bool { return ch.Family() != "" }
 
-// Screen asks for an address: SEVERE when it is on the list, NONE when not.
+// Screen asks for an address: SEVERE if it is on the list, otherwise NONE.
 func (s Sanctions) Screen(ctx context.Context, subject risk.Subject) (risk.Verdict, error) {
-	got, err := s.Client.SendRequest(ctx, http.MethodGet, "/api/v1/address/"+url.PathEscape(string(subject.Address)), http.Header{"X-Api-Key": {s.Key.Reveal()}}, nil)
+	got, err := s.Client.SendRequest(ctx, http.MethodGet, "/api/v1/address/"+url.PathEscape(string(subject.Address)),
+		http.Header{"X-Api-Key": {s.Key.Reveal()}}, nil)
 	if err != nil {
 		return asUnavailable(err)
 	}
@@ -199,7 +199,10 @@ func decodeSanctions(got outside.Reply) (risk.Verdict, error) {
 	if answer.Identifications == nil {
 		return risk.Verdict{}, risk.Unavailable("an answer without identifications")
 	}
-	v := risk.Verdict{Provider: SanctionsName, Severity: risk.None, IsKnown: true, Direct: true, GivenAt: time.Now(), Raw: []byte(got.Body)}
+	v := risk.Verdict{
+		Provider: SanctionsName, Severity: risk.None, IsKnown: true, Direct: true, GivenAt: time.Now(),
+		Raw: []byte(got.Body),
+	}
 	for _, i := range *answer.Identifications {
 		v.Severity = risk.Severe
 		if i.Category != nil {
@@ -215,7 +218,8 @@ func decodeSanctions(got outside.Reply) (risk.Verdict, error) {
 	return v, nil
 }
 
-// asUnavailable says whether it helps to ask again at once.
+// asUnavailable converts an error to ErrUnavailable, marked as not retryable if the service refused
+// the request.
 func asUnavailable(err error) (risk.Verdict, error) {
 	if outside.IsRefused(err) {
 		return risk.Verdict{}, risk.NotRetryable("%w", err)

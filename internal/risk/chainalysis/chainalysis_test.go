@@ -38,7 +38,8 @@ func service(t *testing.T, get func(w http.ResponseWriter)) *outside.Client {
 				t.Errorf("got %s, want the address", body)
 			}
 			answer(w, 201, `{"address":"`+lazarus+`"}`)
-		case r.Method == "GET" && (r.URL.Path == "/api/risk/v2/entities/"+lazarus || r.URL.Path == "/api/v1/address/"+lazarus):
+		case r.Method == "GET" && (r.URL.Path == "/api/risk/v2/entities/"+lazarus ||
+			r.URL.Path == "/api/v1/address/"+lazarus):
 			get(w)
 		default:
 			t.Errorf("got %s %s", r.Method, r.URL)
@@ -63,17 +64,24 @@ func TestScreeningSaysWhatItWasAnswered(t *testing.T) {
 	t.Parallel()
 	c := service(t, func(w http.ResponseWriter) { answer(w, 200, severe) })
 	v, err := Screening{c, seal.NewSecret("k")}.Screen(t.Context(), subject)
-	if err != nil || v.Severity != risk.Severe || !v.IsKnown || !v.Direct || v.Entity != "Lazarus Group" || !slices.Equal(v.Categories, []string{"sanctioned entity", "mixing", "sanctions"}) || !slices.Equal(v.OwnerCategories, []string{"sanctioned entity", "sanctions"}) || v.Provider != ScreeningName {
+	if err != nil || v.Severity != risk.Severe || !v.IsKnown || !v.Direct || v.Entity != "Lazarus Group" ||
+		!slices.Equal(
+			v.Categories, []string{"sanctioned entity", "mixing", "sanctions"},
+		) || !slices.Equal(v.OwnerCategories, []string{"sanctioned entity", "sanctions"}) || v.Provider != ScreeningName {
 		t.Errorf("got %+v %v, want what was answered", v, err)
 	}
-	for level, want := range map[string]risk.Severity{"Severe": risk.Severe, "High": risk.High, "Medium": risk.Medium, "Low": risk.Low} {
+	for level, want := range map[string]risk.Severity{
+		"Severe": risk.Severe, "High": risk.High, "Medium": risk.Medium, "Low": risk.Low,
+	} {
 		c := service(t, func(w http.ResponseWriter) { answer(w, 200, `{"address":"`+lazarus+`","risk":"`+level+`"}`) })
-		if v, err := (Screening{c, seal.NewSecret("k")}).Screen(t.Context(), subject); err != nil || v.Severity != want || !v.IsKnown {
+		if v, err := (Screening{c, seal.NewSecret("k")}).Screen(t.Context(), subject); err != nil ||
+			v.Severity != want || !v.IsKnown {
 			t.Errorf("%s: got %+v %v, want %s", level, v, err, want)
 		}
 	}
 	unknown := service(t, func(w http.ResponseWriter) { answer(w, 404, `{"message":"not found"}`) })
-	if v, err := (Screening{unknown, seal.NewSecret("k")}).Screen(t.Context(), subject); err != nil || v.Severity != risk.Unknown || v.IsKnown {
+	if v, err := (Screening{unknown, seal.NewSecret("k")}).Screen(t.Context(), subject); err != nil ||
+		v.Severity != risk.Unknown || v.IsKnown {
 		t.Errorf("404: got %+v %v, want UNKNOWN", v, err)
 	}
 }
@@ -97,7 +105,9 @@ func TestWhatIsNoAnswerOfScreeningIsUnavailable(t *testing.T) {
 		"a message":            `{"message":"Too many requests"}`,
 	} {
 		c := service(t, func(w http.ResponseWriter) { answer(w, 200, body) })
-		if v, err := (Screening{c, seal.NewSecret("k")}).Screen(t.Context(), subject); !errors.Is(err, risk.ErrUnavailable) {
+		if v, err := (Screening{c, seal.NewSecret("k")}).Screen(t.Context(), subject); !errors.Is(
+			err, risk.ErrUnavailable,
+		) {
 			t.Errorf("%s: got %+v %v, want unavailable", name, v, err)
 		}
 	}
@@ -116,15 +126,21 @@ func TestWhatIsNoAnswerOfScreeningIsUnavailable(t *testing.T) {
 		"500": func(w http.ResponseWriter) { answer(w, 500, severe) },
 	} {
 		c := service(t, get)
-		if v, err := (Screening{c, seal.NewSecret("k")}).Screen(t.Context(), subject); !errors.Is(err, risk.ErrUnavailable) {
+		if v, err := (Screening{c, seal.NewSecret("k")}).Screen(t.Context(), subject); !errors.Is(
+			err, risk.ErrUnavailable,
+		) {
 			t.Errorf("%s: got %+v %v, want unavailable", name, v, err)
 		}
-		if v, err := (Sanctions{c, seal.NewSecret("k")}).Screen(t.Context(), subject); !errors.Is(err, risk.ErrUnavailable) {
+		if v, err := (Sanctions{c, seal.NewSecret("k")}).Screen(t.Context(), subject); !errors.Is(
+			err, risk.ErrUnavailable,
+		) {
 			t.Errorf("%s, sanctions: got %+v %v, want unavailable", name, v, err)
 		}
 	}
 	c := service(t, func(w http.ResponseWriter) { answer(w, 200, severe) })
-	if _, err := (Screening{c, seal.NewSecret("wrong")}).Screen(t.Context(), subject); !errors.Is(err, risk.ErrUnavailable) || strings.Contains(err.Error(), "wrong") {
+	if _, err := (Screening{c, seal.NewSecret("wrong")}).Screen(t.Context(), subject); !errors.Is(
+		err, risk.ErrUnavailable,
+	) || strings.Contains(err.Error(), "wrong") {
 		t.Errorf("a wrong key: got %v, want unavailable, without the key", err)
 	}
 }
@@ -135,7 +151,10 @@ func TestTheFreeListSaysOnOrOff(t *testing.T) {
 		body string
 		want risk.Severity // "": unavailable
 	}{
-		"on it":         {`{"identifications":[{"category":"sanctions","name":"SANCTIONS: OFAC SDN Lazarus Group","description":"d","url":"https://home.treasury.gov/"}]}`, risk.Severe},
+		"on it": {
+			`{"identifications":[{"category":"sanctions","name":"SANCTIONS: OFAC SDN Lazarus Group","description":"d","url":"https://home.treasury.gov/"}]}`,
+			risk.Severe,
+		},
 		"on it somehow": {`{"identifications":[{}]}`, risk.Severe},
 		"not on it":     {`{"identifications":[]}`, risk.None},
 		"null":          {`{"identifications":null}`, ""},
@@ -146,14 +165,18 @@ func TestTheFreeListSaysOnOrOff(t *testing.T) {
 	} {
 		client := service(t, func(w http.ResponseWriter) { answer(w, 200, c.body) })
 		v, err := Sanctions{client, seal.NewSecret("k")}.Screen(t.Context(), subject)
-		if c.want == "" && !errors.Is(err, risk.ErrUnavailable) || c.want != "" && (err != nil || v.Severity != c.want || !v.IsKnown) {
+		if c.want == "" && !errors.Is(err, risk.ErrUnavailable) ||
+			c.want != "" && (err != nil || v.Severity != c.want || !v.IsKnown) {
 			t.Errorf("%s: got %+v %v, want %q", name, v, err, c.want)
 		}
 	}
 }
 
 func FuzzDecode(f *testing.F) {
-	for _, seed := range []string{severe, `{"identifications":[]}`, `{"identifications":[{"category":"x"}]}`, `{"address":"` + lazarus + `","risk":"Low"}`, `null`, `[]`} {
+	for _, seed := range []string{
+		severe, `{"identifications":[]}`, `{"identifications":[{"category":"x"}]}`,
+		`{"address":"` + lazarus + `","risk":"Low"}`, `null`, `[]`,
+	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {

@@ -1,10 +1,9 @@
-// Package elliptic asks Elliptic what an address was exposed to.
+// Package elliptic asks Elliptic about the exposure of an address.
 //
-// Written by its documentation and open clients and tested on answers written by hand;
-// never tried against the live service: whether the time of a signature is in seconds
-// or milliseconds differs between its clients and is a setting. What never happens
-// here: an answer without a score, or one that is still being worked on, taken for a
-// low one.
+// It follows the documentation and open clients, and is tested with hand-written answers; it was
+// never tried against the live service. The clients differ in whether the time of a signature is in
+// seconds or milliseconds, so that is a setting. The package never counts an answer without a
+// score, or one that is still being processed, as a low one.
 package elliptic
 
 import (
@@ -28,10 +27,10 @@ import (
 	"github.com/cofferpay/coffer/internal/seal"
 )
 
-// URL is where the service is.
+// URL is the address of the service.
 const URL = "https://aml-api.elliptic.co"
 
-// Name is the provider, as the API tells it.
+// Name is the name of the provider in the API.
 const Name = "ELLIPTIC"
 
 const (
@@ -39,16 +38,17 @@ const (
 	scoreMax = 10
 )
 
-// Thresholds are the scores, from 0 to 10 with a fraction, from which on something has a
-// severity. What is above 0 and below Medium is LOW.
+// Thresholds are the scores, from 0 to 10 with a fraction, from which a severity applies. A score
+// above 0 and below Medium is LOW.
 type Thresholds struct{ Medium, High, Severe *big.Rat }
 
 // DefaultThresholds are 2, 5 and 8.
 var DefaultThresholds = Thresholds{big.NewRat(2, 1), big.NewRat(5, 1), big.NewRat(8, 1)}
 
-// Validate refuses cuts that are not in order.
+// Validate refuses thresholds that are not in order.
 func (c Thresholds) Validate() error {
-	if c.Medium.Sign() <= 0 || c.Medium.Cmp(c.High) >= 0 || c.High.Cmp(c.Severe) >= 0 || c.Severe.Cmp(big.NewRat(scoreMax, 1)) > 0 {
+	if c.Medium.Sign() <= 0 || c.Medium.Cmp(c.High) >= 0 || c.High.Cmp(c.Severe) >= 0 ||
+		c.Severe.Cmp(big.NewRat(scoreMax, 1)) > 0 {
 		return errors.New("medium, high and severe rise from above 0 to at most 10")
 	}
 	return nil
@@ -74,15 +74,15 @@ type Screener struct {
 	Key        seal.Secret
 	Secret     seal.Secret // base64, as the vendor gives it
 	Thresholds Thresholds
-	// Milliseconds is the unit of the time that is signed, instead of seconds.
+	// Milliseconds signs the time in milliseconds instead of seconds.
 	Milliseconds bool
-	Clock        func() time.Time // nil: the system's
+	Clock        func() time.Time // nil means the system's clock
 }
 
-// Name is ELLIPTIC.
+// Name returns ELLIPTIC.
 func (Screener) Name() string { return Name }
 
-// Covers every chain: it is asked by the address alone.
+// Covers returns true for every chain: the service needs only the address.
 func (Screener) Covers(ch chain.Name) bool { return ch.Family() != "" }
 
 type walletSubject struct {
@@ -98,7 +98,8 @@ type request struct {
 	Reference string        `json:"customer_reference"`
 }
 
-// answer has the members that are documented; a Value decides nothing.
+// answer has the documented members. A field of type jsontext.Value other than the score decides
+// nothing.
 type answer struct {
 	Subject       *walletSubject  `json:"subject"`
 	Score         jsontext.Value  `json:"risk_score"`
@@ -137,10 +138,14 @@ type cluster struct {
 	AfterSanction jsontext.Value `json:"is_after_sanction_date"`
 }
 
-// Screen asks for one address. An address that is on no chain yet, and one without a
-// score, is UNKNOWN.
+// Screen asks about one address. An address that is on no chain yet, and one without a score, is
+// UNKNOWN.
 func (s Screener) Screen(ctx context.Context, subject risk.Subject) (risk.Verdict, error) {
-	body, err := json.Marshal(request{walletSubject{"holistic", "holistic", "address", string(subject.Address)}, "wallet_exposure", risk.CanonicalAddress(string(subject.Address))})
+	body, err := json.Marshal(request{
+		walletSubject{"holistic", "holistic", "address", string(subject.Address)},
+		"wallet_exposure",
+		risk.CanonicalAddress(string(subject.Address)),
+	})
 	if err != nil {
 		return risk.Verdict{}, risk.Unavailable("write the request: %w", err)
 	}
@@ -171,7 +176,7 @@ func (s Screener) Screen(ctx context.Context, subject risk.Subject) (risk.Verdic
 	return s.decodeExposure(got, subject)
 }
 
-// signRequest is over exactly what is sent.
+// signRequest signs exactly what is sent.
 func (s Screener) signRequest(stamp, method, path string, body []byte) (string, error) {
 	secret, err := base64.StdEncoding.DecodeString(s.Secret.Reveal())
 	if err != nil || len(secret) == 0 {
@@ -190,7 +195,8 @@ func (s Screener) decodeExposure(got outside.Reply, subject risk.Subject) (risk.
 	}
 	wanted := risk.CanonicalAddress(string(subject.Address))
 	switch {
-	case a.Subject != nil && risk.CanonicalAddress(a.Subject.Hash) != wanted, a.Reference != nil && *a.Reference != wanted:
+	case a.Subject != nil && risk.CanonicalAddress(a.Subject.Hash) != wanted, a.Reference != nil &&
+		*a.Reference != wanted:
 		return risk.Verdict{}, risk.Unavailable("an answer about another address")
 	case a.Process == nil || *a.Process != "complete":
 		return risk.Verdict{}, risk.Unavailable("an answer that is not complete")
@@ -223,8 +229,8 @@ func (s Screener) decodeExposure(got outside.Reply, subject risk.Subject) (risk.
 	return v, nil
 }
 
-// readScore reads the score; ok is false when the vendor has none, which it says with null.
-// Error: there is no such member, or it is no score.
+// readScore reads the score; ok is false if the vendor has none, which it reports as null. It fails
+// if the member is missing or is no score.
 func (a answer) readScore() (score *big.Rat, ok bool, err error) {
 	if len(a.Score) == 0 {
 		return nil, false, risk.Unavailable("an answer without a score")
@@ -243,7 +249,7 @@ func (a answer) readScore() (score *big.Rat, ok bool, err error) {
 	return score, true, nil
 }
 
-// scaleToHundred is a score of 10 as one of 100, rounded up.
+// scaleToHundred converts a score out of 10 to one out of 100, rounded up.
 func scaleToHundred(score *big.Rat) *int {
 	scaled := new(big.Rat).Mul(score, big.NewRat(10, 1))
 	n := new(big.Int).Add(scaled.Num(), new(big.Int).Sub(scaled.Denom(), big.NewInt(1)))
@@ -251,7 +257,8 @@ func scaleToHundred(score *big.Rat) *int {
 	return &v
 }
 
-// asUnavailable says whether it helps to ask again at once.
+// asUnavailable converts an error to ErrUnavailable, marked as not retryable if the service refused
+// the request.
 func asUnavailable(err error) (risk.Verdict, error) {
 	if outside.IsRefused(err) {
 		return risk.Verdict{}, risk.NotRetryable("%w", err)

@@ -24,10 +24,10 @@ import (
 )
 
 const (
-	// Name is the provider, as the API tells it.
+	// Name is the name of the provider in the API.
 	Name = "OFAC"
 
-	// AgeMaxDefault is how old a list may be: it is published about every week.
+	// AgeMaxDefault is the maximum age of a list, which is published about every week.
 	AgeMaxDefault = 14 * 24 * time.Hour
 
 	source         = "OFAC_SDN"
@@ -36,14 +36,14 @@ const (
 	unpackBytesMax = 64 << 20
 )
 
-// Store keeps lists, each sealed whole: nobody who writes the database takes an
-// address off one.
+// Store stores lists, each sealed as a whole. A party that can write the database can therefore not
+// remove an address from a list.
 type Store struct {
 	DB   *pg.DB
 	Seal *seal.Keyset
 }
 
-// StoredList is a list that was imported.
+// StoredList is an imported list.
 type StoredList struct {
 	ID        string    `json:"id"`
 	Published time.Time `json:"published"`
@@ -56,41 +56,58 @@ func partBinding(listID string, part int) seal.Binding {
 	return seal.Binding{Kind: "sanctions_list", ID: listID, Version: part}
 }
 
-// Import keeps a list from now on. Errors: INVALID_STATE for one that is older than
-// the one that is there or has less than half of its addresses, unless shrunk says
-// that this is meant, and INVALID_REQUEST for a date in the future.
+// Import stores a list, which applies from then on. Errors: INVALID_STATE for a list that is older
+// than the present one or, unless allowShrunk is set, has less than half of its addresses;
+// INVALID_REQUEST for a date in the future.
 func (s *Store) Import(ctx context.Context, actor audit.Actor, l List, allowShrunk bool) (StoredList, error) {
 	now := s.DB.Clock()()
 	if l.Published.Sub(now) > futureMax {
-		return StoredList{}, fault.New(fault.Invalid, fault.InvalidRequest, "The list is of %s, which is to come. Nothing was changed. Check the file and this machine's clock.", l.Published.Format(time.DateOnly))
+		return StoredList{}, fault.New(
+			fault.Invalid, fault.InvalidRequest,
+			"The list is of %s, which is to come. Nothing was changed. Check the file and this machine's clock.",
+			l.Published.Format(time.DateOnly),
+		)
 	}
 	current, err := s.LoadNewest(ctx)
 	switch {
 	case errors.Is(err, errNoList):
-	case errors.Is(err, seal.ErrUnsealed): // it can only be replaced
+	case errors.Is(err, seal.ErrUnsealed): // an unreadable list can only be replaced
 	case err != nil:
 		return StoredList{}, err
 	case l.Published.Before(current.Published):
-		return StoredList{}, fault.New(fault.Conflict, fault.InvalidState, "The list is of %s and the one that is there of %s. Nothing was changed. Download the list again.",
-			l.Published.Format(time.DateOnly), current.Published.Format(time.DateOnly))
+		return StoredList{},
+			fault.New(fault.Conflict, fault.InvalidState,
+				"The list is of %s and the one that is there of %s. Nothing was changed. Download the list again.",
+				l.Published.Format(time.DateOnly), current.Published.Format(time.DateOnly))
 	case len(l.Entries) < len(current.Entries)/2 && !allowShrunk:
-		return StoredList{}, fault.New(fault.Conflict, fault.InvalidState, "The list has %d addresses and the one that is there %d. Nothing was changed. Check the file; --shrunk takes it.", len(l.Entries), len(current.Entries))
+		return StoredList{}, fault.New(
+			fault.Conflict, fault.InvalidState,
+			"The list has %d addresses and the one that is there %d. Nothing was changed. Check the file; --shrunk takes it.",
+			len(l.Entries), len(current.Entries),
+		)
 	}
 	var stored StoredList
 	err = s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		stored = StoredList{ID: id.New(listPrefix, tx.Now), Published: l.Published, Imported: tx.Now, Digest: hex.EncodeToString(l.Digest[:]), Entries: l.Entries}
+		stored = StoredList{
+			ID: id.New(listPrefix, tx.Now), Published: l.Published, Imported: tx.Now,
+			Digest: hex.EncodeToString(l.Digest[:]), Entries: l.Entries,
+		}
 		sealed, err := s.sealList(stored)
 		if err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, `INSERT INTO sanctions_lists (list_id, source, published_at, imported_at, addresses, digest, sealed) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+		_, err = tx.Exec(ctx,
+			`INSERT INTO sanctions_lists (list_id, source, published_at, imported_at, addresses, digest, sealed) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
 			stored.ID, source, stored.Published, stored.Imported, len(stored.Entries), l.Digest[:], sealed)
 		if err != nil {
 			return fmt.Errorf("keep the list of sanctions: %w", err)
 		}
 		return audit.Record(ctx, tx, audit.Entry{
 			Actor: actor, Action: "sanctions_list.imported", ResourceKind: "SANCTIONS_LIST", ResourceID: stored.ID,
-			Detail: map[string]any{"source": source, "published": stored.Published, "addresses": len(stored.Entries), "digest": stored.Digest},
+			Detail: map[string]any{
+				"source":    source,
+				"published": stored.Published, "addresses": len(stored.Entries), "digest": stored.Digest,
+			},
 		})
 	})
 	return stored, err
@@ -129,7 +146,7 @@ func (s *Store) unsealList(listID string, parts [][]byte) (k StoredList, err err
 	if err != nil {
 		return k, fmt.Errorf("unpack the list %s: %w", listID, err)
 	}
-	text, err := io.ReadAll(io.LimitReader(z, unpackBytesMax)) // to the checksum at its end
+	text, err := io.ReadAll(io.LimitReader(z, unpackBytesMax)) // up to the checksum at its end
 	if err != nil {
 		return k, fmt.Errorf("unpack the list %s: %w", listID, err)
 	}
@@ -144,11 +161,13 @@ func (s *Store) unsealList(listID string, parts [][]byte) (k StoredList, err err
 
 var errNoList = errors.New("no list of sanctions was imported yet: coffer risk import FILE")
 
-// newestID finds the list that counts: the one that was imported last. Ids rise with
-// the time they are made at.
+// newestID finds the list in force, which is the last imported one. Ids rise with the time of their
+// creation.
 func (s *Store) newestID(ctx context.Context) (listID string, err error) {
 	err = s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		return tx.QueryRow(ctx, `SELECT list_id FROM sanctions_lists WHERE source = $1 ORDER BY list_id DESC LIMIT 1`, source).Scan(&listID)
+		return tx.QueryRow(
+			ctx, `SELECT list_id FROM sanctions_lists WHERE source = $1 ORDER BY list_id DESC LIMIT 1`, source,
+		).Scan(&listID)
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return "", errNoList
@@ -159,7 +178,7 @@ func (s *Store) newestID(ctx context.Context) (listID string, err error) {
 	return listID, nil
 }
 
-// LoadNewest is the list that counts. Errors: there is none, it does not open.
+// LoadNewest returns the list in force. It fails if there is none or if it cannot be unsealed.
 func (s *Store) LoadNewest(ctx context.Context) (StoredList, error) {
 	listID, err := s.newestID(ctx)
 	if err != nil {
@@ -182,7 +201,7 @@ func (s *Store) loadByID(ctx context.Context, listID string) (StoredList, error)
 // Screener answers from the list that was imported last.
 type Screener struct {
 	Store  *Store
-	AgeMax time.Duration // a list that is older is no answer
+	AgeMax time.Duration // an older list gives no answer
 
 	mu     sync.Mutex
 	listID string
@@ -190,23 +209,24 @@ type Screener struct {
 	byAddr map[string]Entry
 }
 
-// Name is OFAC.
+// Name returns OFAC.
 func (*Screener) Name() string { return Name }
 
-// Covers every chain: an address counts on all that have addresses of its form.
+// Covers returns true for every chain: an entry applies on all chains with addresses of its form.
 func (*Screener) Covers(ch chain.Name) bool { return ch.Family() != "" }
 
-// Screen looks for the address: SEVERE when it is on the list, NONE when not.
+// Screen looks up the address: SEVERE if it is on the list, otherwise NONE.
 func (s *Screener) Screen(ctx context.Context, subject risk.Subject) (risk.Verdict, error) {
 	list, entry, listed, err := s.findEntry(ctx, risk.CanonicalAddress(string(subject.Address)))
 	if err != nil {
 		return risk.Verdict{}, risk.NotRetryable("%w", err)
 	}
 	now := s.Store.DB.Clock()()
-	// On the list is on the list, however old it is.
+	// A listed address counts, however old the list is.
 	if age := now.Sub(list.Published); !listed && (age > s.AgeMax || age < -futureMax) {
-		return risk.Verdict{}, risk.NotRetryable("the list of sanctions is of %s, and may be at most %s old: download it and import it with coffer risk import",
-			list.Published.Format(time.DateOnly), s.AgeMax)
+		return risk.Verdict{},
+			risk.NotRetryable("the list of sanctions is of %s, and may be at most %s old: download it and import it with coffer risk import",
+				list.Published.Format(time.DateOnly), s.AgeMax)
 	}
 	v := risk.Verdict{
 		Provider: Name, Severity: risk.None, IsKnown: true, Direct: true, GivenAt: now,
@@ -223,7 +243,7 @@ func (s *Screener) Screen(ctx context.Context, subject risk.Subject) (risk.Verdi
 	return v, nil
 }
 
-// findEntry reads the list again when another was imported.
+// findEntry looks up an address and reloads the list if another was imported.
 func (s *Screener) findEntry(ctx context.Context, address string) (list StoredList, e Entry, listed bool, err error) {
 	newest, err := s.Store.newestID(ctx)
 	if err != nil {

@@ -63,26 +63,30 @@ func TestAFileThatIsNoWholeListIsRefused(t *testing.T) {
 		return strings.Replace(whole, old, text, 1)
 	}
 	for name, text := range map[string]string{
-		"nothing":                   "",
-		"a page":                    "<!DOCTYPE html><html><body>Access denied</body></html>",
-		"another root":              "<sdnList><sdnEntry/></sdnList>",
-		"JSON":                      "{}",
-		"without its end":           whole[:len(whole)-20],
-		"cut at an address":         whole[:strings.Index(whole, "149w62")],
-		"no date":                   with("<DateOfIssue", "<Other"),
-		"a date that is none":       with("<Day>28</Day>", "<Day>31</Day>") + "",
-		"a date without its day":    with("<Day>28</Day>", ""),
-		"no kinds of addresses":     strings.ReplaceAll(whole, "Digital Currency Address", "Website"),
-		"another kind of address":   with("Digital Currency Address - ARB", "Digital Currency Addresses (ARB)"),
-		"no addresses":              strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(whole, `FeatureTypeID="344"`, `FeatureTypeID="8"`), `FeatureTypeID="345"`, `FeatureTypeID="8"`), `FeatureTypeID="887"`, `FeatureTypeID="8"`), `FeatureTypeID="992"`, `FeatureTypeID="8"`),
+		"nothing":                 "",
+		"a page":                  "<!DOCTYPE html><html><body>Access denied</body></html>",
+		"another root":            "<sdnList><sdnEntry/></sdnList>",
+		"JSON":                    "{}",
+		"without its end":         whole[:len(whole)-20],
+		"cut at an address":       whole[:strings.Index(whole, "149w62")],
+		"no date":                 with("<DateOfIssue", "<Other"),
+		"a date that is none":     with("<Day>28</Day>", "<Day>31</Day>") + "",
+		"a date without its day":  with("<Day>28</Day>", ""),
+		"no kinds of addresses":   strings.ReplaceAll(whole, "Digital Currency Address", "Website"),
+		"another kind of address": with("Digital Currency Address - ARB", "Digital Currency Addresses (ARB)"),
+		"no addresses": strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(
+			strings.ReplaceAll(whole, `FeatureTypeID="344"`, `FeatureTypeID="8"`), `FeatureTypeID="345"`,
+			`FeatureTypeID="8"`,
+		), `FeatureTypeID="887"`, `FeatureTypeID="8"`), `FeatureTypeID="992"`, `FeatureTypeID="8"`),
 		"an address without a text": with("0x098B716B8Aaf21512996dC57EB0615e2383E2f96", " "),
 		"a document type":           with(`<?xml version="1.0" encoding="utf-8"?>`, `<!DOCTYPE s [<!ENTITY a "b">]>`),
 		"an entity of its own":      with("LAZARUS GROUP", "&lazarus;"),
 		"two lists":                 whole + strings.TrimPrefix(whole, `<?xml version="1.0" encoding="utf-8"?>`),
-		"very deep":                 with("<Locations>", "<Locations>"+strings.Repeat("<a>", 100)+strings.Repeat("</a>", 100)),
-		"very deep in a party":      with("<Comment/>", strings.Repeat("<a>", 100)+strings.Repeat("</a>", 100)),
-		"no UTF-8":                  with("LAZARUS", "LAZ\xffRUS"),
-		"another encoding":          with("utf-8", "utf-16"),
+		"very deep": with("<Locations>",
+			"<Locations>"+strings.Repeat("<a>", 100)+strings.Repeat("</a>", 100)),
+		"very deep in a party": with("<Comment/>", strings.Repeat("<a>", 100)+strings.Repeat("</a>", 100)),
+		"no UTF-8":             with("LAZARUS", "LAZ\xffRUS"),
+		"another encoding":     with("utf-8", "utf-16"),
 	} {
 		if name == "a date that is none" {
 			text = strings.Replace(text, "<Month>1</Month>", "<Month>2</Month>", 1)
@@ -91,7 +95,8 @@ func TestAFileThatIsNoWholeListIsRefused(t *testing.T) {
 			t.Errorf("%s: got %d addresses, want an error", name, len(l.Entries))
 		}
 	}
-	if l, err := ReadList(strings.NewReader(with("149w62rY42aZBox8fGcmqNsXUzSStKeq8C", "149w62 rY42"))); err != nil || len(l.Unreadable) != 1 {
+	if l, err := ReadList(strings.NewReader(with("149w62rY42aZBox8fGcmqNsXUzSStKeq8C", "149w62 rY42"))); err != nil ||
+		len(l.Unreadable) != 1 {
 		t.Errorf("an odd address: got %q %v, want it told", l.Unreadable, err)
 	}
 	if _, err := ReadList(io.MultiReader(strings.NewReader(whole[:1000]), broken{})); err == nil {
@@ -154,7 +159,8 @@ func TestWhoIsOnTheListIsSevereOnEveryChainOfTheForm(t *testing.T) {
 		{chain.Ethereum, "0x198B716B8Aaf21512996dC57EB0615e2383E2f96", risk.None},
 	} {
 		v, err := ask(c.chain, c.address)
-		if err != nil || v.Severity != c.want || !v.IsKnown || !strings.Contains(v.Reference, k.ID) || !strings.Contains(v.Reference, "2026-01-28") {
+		if err != nil || v.Severity != c.want || !v.IsKnown || !strings.Contains(v.Reference, k.ID) ||
+			!strings.Contains(v.Reference, "2026-01-28") {
 			t.Errorf("%s on %s: got %+v %v, want %s", c.address, c.chain, v, err, c.want)
 		}
 		if c.address == lazarus && (v.Entity != "OFAC SDN 25307: LAZARUS GROUP" || !v.Direct) {
@@ -170,14 +176,17 @@ func TestAListThatIsTooOldIsNoAnswer(t *testing.T) {
 	s := store(t, now)
 	imported(t, s)
 	clean := risk.Subject{Chain: chain.Ethereum, Address: "0x198B716B8Aaf21512996dC57EB0615e2383E2f96"}
-	if v, err := (&Screener{Store: s, AgeMax: AgeMaxDefault}).Screen(t.Context(), clean); err != nil || v.Severity != risk.None {
+	if v, err := (&Screener{Store: s, AgeMax: AgeMaxDefault}).Screen(t.Context(), clean); err != nil ||
+		v.Severity != risk.None {
 		t.Errorf("just young enough: got %+v %v, want NONE", v, err)
 	}
 	old := &Screener{Store: s, AgeMax: AgeMaxDefault - time.Second}
-	if _, err := old.Screen(t.Context(), clean); !errors.Is(err, risk.ErrUnavailable) || !strings.Contains(err.Error(), "coffer risk import") {
+	if _, err := old.Screen(t.Context(), clean); !errors.Is(err, risk.ErrUnavailable) ||
+		!strings.Contains(err.Error(), "coffer risk import") {
 		t.Errorf("too old: got %v, want unavailable with what to do", err)
 	}
-	if v, err := old.Screen(t.Context(), risk.Subject{Chain: chain.Ethereum, Address: lazarus}); err != nil || v.Severity != risk.Severe {
+	if v, err := old.Screen(t.Context(), risk.Subject{Chain: chain.Ethereum, Address: lazarus}); err != nil ||
+		v.Severity != risk.Severe {
 		t.Errorf("on an old list: got %+v %v, want SEVERE", v, err)
 	}
 }
@@ -196,8 +205,10 @@ func TestAnOlderOrAShrunkListReplacesNone(t *testing.T) {
 		code   fault.Code // "": taken
 		shrunk bool
 	}{
-		"the same again":     {func(*List) {}, "", false},
-		"older":              {func(l *List) { l.Published = l.Published.Add(-24 * time.Hour) }, fault.InvalidState, true},
+		"the same again": {func(*List) {}, "", false},
+		"older": {
+			func(l *List) { l.Published = l.Published.Add(-24 * time.Hour) }, fault.InvalidState, true,
+		},
 		"of next year":       {func(l *List) { l.Published = now.AddDate(1, 0, 0) }, fault.InvalidRequest, true},
 		"less than half":     {func(l *List) { l.Entries = l.Entries[:2] }, fault.InvalidState, false},
 		"less than half, so": {func(l *List) { l.Entries = l.Entries[:2] }, "", true},
@@ -232,7 +243,9 @@ func TestAListThatWasChangedInTheDatabaseIsNoAnswer(t *testing.T) {
 				t.Fatal(err)
 			}
 			subject := risk.Subject{Chain: chain.Ethereum, Address: "0x198B716B8Aaf21512996dC57EB0615e2383E2f96"}
-			if v, err := (&Screener{Store: s, AgeMax: AgeMaxDefault}).Screen(context.WithoutCancel(t.Context()), subject); !errors.Is(err, risk.ErrUnavailable) {
+			if v, err := (&Screener{Store: s, AgeMax: AgeMaxDefault}).Screen(
+				context.WithoutCancel(t.Context()), subject,
+			); !errors.Is(err, risk.ErrUnavailable) {
 				t.Errorf("got %+v %v, want unavailable", v, err)
 			}
 		})
@@ -243,7 +256,9 @@ func FuzzRead(f *testing.F) {
 	whole := extract(f)
 	f.Add([]byte(whole))
 	f.Add([]byte(whole[:3000]))
-	f.Add([]byte(`<Sanctions><DateOfIssue><Year>2026</Year><Month>1</Month><Day>2</Day></DateOfIssue><FeatureType ID="1">Digital Currency Address - XBT</FeatureType><DistinctParty><Feature FeatureTypeID="1"><FeatureVersion><VersionDetail>a</VersionDetail></FeatureVersion></Feature></DistinctParty></Sanctions>`))
+	f.Add([]byte(
+		`<Sanctions><DateOfIssue><Year>2026</Year><Month>1</Month><Day>2</Day></DateOfIssue><FeatureType ID="1">Digital Currency Address - XBT</FeatureType><DistinctParty><Feature FeatureTypeID="1"><FeatureVersion><VersionDetail>a</VersionDetail></FeatureVersion></Feature></DistinctParty></Sanctions>`,
+	))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		l, err := ReadList(strings.NewReader(string(text)))
 		if err != nil {

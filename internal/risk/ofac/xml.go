@@ -1,10 +1,9 @@
-// Package ofac is the list of sanctions that the United States' Treasury publishes,
-// imported from its file (SDN advanced XML) and kept as one sealed snapshot.
+// Package ofac holds the sanctions list that the United States' Treasury publishes, imported from
+// its file (SDN advanced XML) and stored as one sealed snapshot.
 //
-// It needs no contract and no network, and knows listed addresses alone: who is on it
-// is SEVERE, who is not is NONE. What never happens here: a list that is too old, cut
-// off or changed in the database taken for one that does not have an address. What a
-// crash leaves: the former list or the new one, whole.
+// It needs no contract and no network, and knows only listed addresses: a listed address is SEVERE,
+// any other is NONE. A list that is too old, truncated or changed in the database never counts as
+// one that lacks an address. A crash leaves either the former list or the new one, complete.
 package ofac
 
 import (
@@ -21,42 +20,43 @@ import (
 	"github.com/cofferpay/coffer/internal/risk"
 )
 
-// The bounds of a file; the real one had some 130 MB and 1000 addresses in 2026.
+// The limits of a file; the real one had some 130 MB and 1000 addresses in 2026.
 const (
-	fileBytesMax   = 1 << 30
-	addressesMax   = 100_000
-	textBytesMax   = 4096 // of one text that is kept
-	addressMax     = 200
-	depthMax       = 64
-	featuresMax    = 1000 // of types of features
-	typePrefix     = "Digital Currency Address - "
-	nameUnknown    = "unnamed"
-	futureMax      = 48 * time.Hour // of its date, for another time zone and a file of tomorrow
+	fileBytesMax = 1 << 30
+	addressesMax = 100_000
+	textBytesMax = 4096 // of one stored text
+	addressMax   = 200
+	depthMax     = 64
+	featuresMax  = 1000 // feature types
+	typePrefix   = "Digital Currency Address - "
+	nameUnknown  = "unnamed"
+	// How far its date may be in the future, for another time zone and a file of tomorrow.
+	futureMax      = 48 * time.Hour
 	nameBytesMax   = 160
 	symbolBytesMax = 20
 )
 
-// symbols are the list's own words for coins that are called otherwise.
+// symbols maps the list's own symbols of coins to the usual ones.
 var symbols = map[string]string{"XBT": "BTC"}
 
 // Entry is an address of the list.
 type Entry struct {
-	Address  string `json:"address"`  // as the list has it
-	Currency string `json:"currency"` // BTC, ETH, USDT; it matches whatever is sent
-	Party    string `json:"party"`    // the list's number for whom it belongs to
+	Address  string `json:"address"`  // as in the list
+	Currency string `json:"currency"` // BTC, ETH, USDT; the entry matches any token
+	Party    string `json:"party"`    // the list's number for the owner
 	Name     string `json:"name"`
 }
 
-// List is what was read of a file.
+// List is the content of a file.
 type List struct {
 	Published  time.Time // the day that the file names
 	Digest     [32]byte  // SHA-256 of the file
 	Entries    []Entry   // sorted
-	Unreadable []string  // texts that stand where addresses do and are none
+	Unreadable []string  // texts in the place of addresses that are none
 }
 
-// ReadList reads a file to its end. Error: it is no such file, it is cut off, it has no
-// date or no address, or more than any such file would have.
+// ReadList reads a complete file. It fails if the file has another format, is truncated, has no
+// date or no address, or exceeds the limits of such a file.
 func ReadList(r io.Reader) (List, error) {
 	hash := sha256.New()
 	bounded := &io.LimitedReader{R: io.TeeReader(r, hash), N: fileBytesMax}
@@ -87,11 +87,11 @@ func ReadList(r io.Reader) (List, error) {
 	return p.list, nil
 }
 
-// parser walks the file once.
+// parser reads the file in one pass.
 type parser struct {
 	dec     *xml.Decoder
 	sawRoot bool
-	types   map[string]string // of features, by their id: the symbol
+	types   map[string]string // feature types, by their id: the symbol
 	list    List
 }
 
@@ -132,7 +132,7 @@ func (p *parser) parseFile() error {
 	}
 }
 
-// parseElement reads an element that matters to its end; done tells whether it did.
+// parseElement reads a relevant element to its end; consumed says whether it did.
 func (p *parser) parseElement(t xml.StartElement, depth int) (consumed bool, err error) {
 	switch {
 	case t.Name.Local == "DateOfIssue" && depth == 2:
@@ -159,7 +159,8 @@ func (p *parser) parseDate(t xml.StartElement) error {
 		parts[i] = n
 	}
 	day := time.Date(parts[0], time.Month(parts[1]), parts[2], 0, 0, 0, 0, time.UTC)
-	if day.Year() != parts[0] || int(day.Month()) != parts[1] || day.Day() != parts[2] || parts[0] < 2000 || parts[0] > 9999 {
+	if day.Year() != parts[0] || int(day.Month()) != parts[1] || day.Day() != parts[2] || parts[0] < 2000 ||
+		parts[0] > 9999 {
 		return errors.New("its date of issue is none")
 	}
 	p.list.Published = day
@@ -192,8 +193,8 @@ func (p *parser) parseFeatureType(t xml.StartElement) error {
 	return nil
 }
 
-// parseParty reads one listed person or company. It is decoded piece by piece: most have
-// thousands of bytes and no address.
+// parseParty reads one listed person or company. It decodes piece by piece, because most parties
+// have thousands of bytes and no address.
 func (p *parser) parseParty(t xml.StartElement) error {
 	ref := attributeValue(t, "FixedRef")
 	name, primary := "", false
@@ -242,7 +243,7 @@ func (p *parser) parseParty(t xml.StartElement) error {
 	return nil
 }
 
-// parseAlias is the parts of a name, in their order.
+// parseAlias returns the parts of a name, in their order.
 func (p *parser) parseAlias(t xml.StartElement) (string, error) {
 	var a struct {
 		Parts []string `xml:"DocumentedName>DocumentedNamePart>NamePartValue"`
@@ -270,7 +271,8 @@ func (p *parser) parseFeature(t xml.StartElement, symbol, party string) error {
 		case len(text) > addressMax || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }):
 			p.list.Unreadable = append(p.list.Unreadable, risk.SanitizeText(text))
 		default:
-			p.list.Entries = append(p.list.Entries, Entry{Address: text, Currency: symbol, Party: risk.SanitizeText(party)})
+			p.list.Entries = append(p.list.Entries,
+				Entry{Address: text, Currency: symbol, Party: risk.SanitizeText(party)})
 		}
 		found = true
 	}
@@ -292,7 +294,7 @@ func attributeValue(t xml.StartElement, name string) string {
 	return ""
 }
 
-// asUnexpectedEnd says of an end that comes too soon what it is.
+// asUnexpectedEnd converts an early end of the file to io.ErrUnexpectedEOF.
 func asUnexpectedEnd(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

@@ -1,9 +1,9 @@
-// Package oracle reads the contract of sanctioned addresses that Chainalysis keeps on
-// chains of the EVM family.
+// Package oracle reads the contract of sanctioned addresses that Chainalysis maintains on chains of
+// the EVM family.
 //
-// It needs no key and is no provider to stand alone: it knows listed addresses of that
-// family, and is brought up to date late. What never happens here: a chain without the
-// contract, or a node that is behind, taken for one that says no.
+// It needs no key, and is not sufficient as the only provider: it knows only listed addresses of
+// that family, and is updated late. A chain without the contract, or a node that is behind, never
+// counts as the answer "not sanctioned".
 package oracle
 
 import (
@@ -18,10 +18,10 @@ import (
 	"github.com/cofferpay/coffer/internal/risk"
 )
 
-// Name is the provider, as the API tells it.
+// Name is the name of the provider in the API.
 const Name = "SANCTIONS_ORACLE"
 
-// The contract is at one address on most chains, and at another on Base.
+// The contract has one address on most chains, and another on Base.
 const (
 	DefaultContract = "0x40C57923924B5c5c5455c48D93317139ADDaC8fb"
 	BaseContract    = "0x3A91A31cB3dC49b4db9Ce721F50a9D076c8D739B"
@@ -30,7 +30,7 @@ const (
 // headAgeMax is how far behind a node may be.
 const headAgeMax = 15 * time.Minute
 
-// selector begins a call of isSanctioned(address).
+// selector is the function selector of isSanctioned(address).
 var selector = []byte{0xdf, 0x59, 0x2f, 0x7d}
 
 const (
@@ -47,17 +47,17 @@ type Feed struct {
 // Screener asks the contract on the subject's chain.
 type Screener struct {
 	Feeds map[chain.Name]Feed
-	Clock func() time.Time // nil: the system's
+	Clock func() time.Time // nil means the system's clock
 }
 
-// Name is SANCTIONS_ORACLE.
+// Name returns SANCTIONS_ORACLE.
 func (Screener) Name() string { return Name }
 
-// Covers the chains that have the contract.
+// Covers reports whether the chain has the contract.
 func (s Screener) Covers(ch chain.Name) bool { _, ok := s.Feeds[ch]; return ok }
 
-// Screen asks whether an address is sanctioned: SEVERE when one node says so, NONE when
-// all that answer say no, and as many do as have to agree.
+// Screen asks whether an address is sanctioned. It is SEVERE if one node says so. It is NONE if all
+// nodes that answer say no, and a quorum answers.
 func (s Screener) Screen(ctx context.Context, subject risk.Subject) (risk.Verdict, error) {
 	feed, ok := s.Feeds[subject.Chain]
 	if !ok {
@@ -96,7 +96,8 @@ func (s Screener) Screen(ctx context.Context, subject risk.Subject) (risk.Verdic
 			v.Severity, v.Categories, v.Entity = risk.Severe, []string{"SANCTIONS"}, "on the sanctions oracle"
 		}
 		if age := now.Sub(a.At.Time); age > headAgeMax || age < -headAgeMax {
-			staleErr = risk.Unavailable("a node of %s is at a block of %s", subject.Chain, a.At.Time.UTC().Format(time.RFC3339))
+			staleErr = risk.Unavailable("a node of %s is at a block of %s", subject.Chain,
+				a.At.Time.UTC().Format(time.RFC3339))
 		}
 	}
 	if v.Severity == risk.None && staleErr != nil {
@@ -109,7 +110,7 @@ func (s Screener) Screen(ctx context.Context, subject risk.Subject) (risk.Verdic
 	return v, nil
 }
 
-// encodeCall is the call.
+// encodeCall encodes the call of the contract.
 func encodeCall(address chain.Address) ([]byte, error) {
 	text := risk.CanonicalAddress(string(address))
 	if len(text) != 2+2*addressBytes || text[:2] != "0x" {
@@ -122,7 +123,7 @@ func encodeCall(address chain.Address) ([]byte, error) {
 	return slices.Concat(selector, make([]byte, wordBytes-addressBytes), raw), nil
 }
 
-// decodeBool reads one word that is yes or no, and nothing else.
+// decodeBool decodes one word, which must be exactly true or false.
 func decodeBool(data []byte) (bool, error) {
 	if len(data) != wordBytes {
 		return false, fmt.Errorf("an answer of %d bytes: there is no such contract", len(data))

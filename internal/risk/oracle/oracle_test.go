@@ -20,7 +20,9 @@ var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 type nodes []chain.CallResult
 
 func (n nodes) Call(_ context.Context, to chain.Address, data []byte) ([]chain.CallResult, error) {
-	if to != DefaultContract || hex.EncodeToString(data) != "df592f7d000000000000000000000000098b716b8aaf21512996dc57eb0615e2383e2f96" {
+	if to != DefaultContract || hex.EncodeToString(
+		data,
+	) != "df592f7d000000000000000000000000098b716b8aaf21512996dc57eb0615e2383e2f96" {
 		return nil, errors.New("another question")
 	}
 	if n == nil {
@@ -59,15 +61,23 @@ func TestOnlyAWordThatIsYesOrNoIsAnAnswer(t *testing.T) {
 		"nobody":                        {nodes{}, ""},
 		"an error":                      {nil, ""},
 	} {
-		s := Screener{Feeds: map[chain.Name]Feed{chain.Ethereum: {c.nodes, DefaultContract}}, Clock: func() time.Time { return noon }}
+		s := Screener{Feeds: map[chain.Name]Feed{chain.Ethereum: {c.nodes, DefaultContract}}, Clock: func() time.Time {
+			return noon
+		}}
 		v, err := s.Screen(t.Context(), risk.Subject{Chain: chain.Ethereum, Address: lazarus})
-		if c.want == "" && !errors.Is(err, risk.ErrUnavailable) || c.want != "" && (err != nil || v.Severity != c.want || !v.IsKnown) {
+		if c.want == "" && !errors.Is(err, risk.ErrUnavailable) ||
+			c.want != "" && (err != nil || v.Severity != c.want || !v.IsKnown) {
 			t.Errorf("%s: got %+v %v, want %q", name, v, err, c.want)
 		}
 	}
 	s := Screener{Feeds: map[chain.Name]Feed{chain.Ethereum: {nodes{at(0, word(0))}, DefaultContract}}}
-	for ch, address := range map[chain.Name]chain.Address{chain.Base: lazarus, chain.Bitcoin: "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa", chain.Ethereum: "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa"} {
-		if v, err := s.Screen(t.Context(), risk.Subject{Chain: ch, Address: address}); !errors.Is(err, risk.ErrUnavailable) {
+	for ch, address := range map[chain.Name]chain.Address{
+		chain.Base: lazarus, chain.Bitcoin: "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa",
+		chain.Ethereum: "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa",
+	} {
+		if v, err := s.Screen(
+			t.Context(), risk.Subject{Chain: ch, Address: address},
+		); !errors.Is(err, risk.ErrUnavailable) {
 			t.Errorf("%s on %s: got %+v %v, want unavailable", address, ch, v, err)
 		}
 	}

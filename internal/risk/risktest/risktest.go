@@ -1,8 +1,7 @@
-// Package risktest has providers that behave as a test wants: they answer, are down,
-// hang, talk nonsense, or come back at the second or third try.
+// Package risktest provides screeners with the behavior that a test needs: they answer, are down,
+// hang, return invalid data, or recover at the second or third try.
 //
-// What never happens here: a network, a wait that a context does not end. It leaves
-// nothing behind.
+// It uses no network, and its context ends every wait. It leaves nothing behind.
 package risktest
 
 import (
@@ -14,16 +13,16 @@ import (
 	"github.com/cofferpay/coffer/internal/risk"
 )
 
-// A Way is how a provider behaves, and what is known through it in the end.
+// Behavior is how a provider behaves, and the result that follows from it.
 type Behavior struct {
 	Name string
-	// Result is the severity that comes out of it after all tries, UNKNOWN for an address
-	// that it does not know; "" when it gives no answer.
+	// Result is the severity after all tries, UNKNOWN for an unknown address; "" if there is no
+	// answer.
 	Result risk.Severity
 	screen func(ctx context.Context, name string, try int) (risk.Verdict, error)
 }
 
-// HasAnswer tells whether an answer comes out of it.
+// HasAnswer reports whether the behavior leads to an answer.
 func (w Behavior) HasAnswer() bool { return w.Result != "" }
 
 var errServer = errors.New("status 503")
@@ -45,7 +44,7 @@ func recoversAt(firstSuccess int) func(context.Context, string, int) (risk.Verdi
 	}
 }
 
-// Behaviors are all there are.
+// Behaviors lists all behaviors.
 var Behaviors = []Behavior{
 	{"LOW", risk.Low, answersWith(risk.Low)},
 	{"SEVERE", risk.Severe, answersWith(risk.Severe)},
@@ -73,7 +72,7 @@ var Behaviors = []Behavior{
 	{"would come back at the fourth try", "", recoversAt(4)},
 }
 
-// Provider behaves in one way. It is for one question.
+// Provider behaves in one way. It serves one question.
 type Provider struct {
 	ProviderName string
 	Behavior     Behavior
@@ -88,7 +87,7 @@ func (p *Provider) Name() string { return p.ProviderName }
 // Covers implements risk.Screener.
 func (p *Provider) Covers(chain.Name) bool { return true }
 
-// Screen implements risk.Screener. It is asked one try at a time.
+// Screen implements risk.Screener. Its tries must not be concurrent.
 func (p *Provider) Screen(ctx context.Context, _ risk.Subject) (risk.Verdict, error) {
 	p.tries++
 	return p.Behavior.screen(ctx, p.ProviderName, p.tries)

@@ -1,9 +1,9 @@
-// Package trm asks TRM Labs about addresses: its screening, with a key that is paid
-// for, and its free list of sanctioned addresses.
+// Package trm asks TRM Labs about addresses: its paid screening, and its free list of sanctioned
+// addresses.
 //
-// Written by its documentation and tested on answers written by hand; never tried
-// against the live service. What never happens here: an answer about another address
-// or chain, or with a level that is not documented, taken for a verdict.
+// It follows the documentation and is tested with hand-written answers; it was never tried against
+// the live service. It never accepts as a verdict an answer about another address or chain, or with
+// an undocumented level.
 package trm
 
 import (
@@ -22,19 +22,21 @@ import (
 	"github.com/cofferpay/coffer/internal/seal"
 )
 
-// URL is where the service is.
+// URL is the address of the service.
 const URL = "https://api.trmlabs.com"
 
-// The providers, as the API tells them.
+// The names of the providers in the API.
 const (
 	ScreeningName = "TRM"
 	SanctionsName = "TRM_SANCTIONS"
 )
 
-// chains are its words for those it covers.
+// chains are the provider's names of the chains that it covers.
 var chains = map[chain.Name]string{
-	chain.Ethereum: "ethereum", chain.Base: "base", chain.Arbitrum: "arbitrum", chain.Optimism: "optimism", chain.Polygon: "polygon",
-	chain.BSC: "binance_smart_chain", chain.Avalanche: "avalanche_c_chain", chain.Solana: "solana", chain.Bitcoin: "bitcoin", chain.Tron: "tron",
+	chain.Ethereum: "ethereum", chain.Base: "base", chain.Arbitrum: "arbitrum", chain.Optimism: "optimism",
+	chain.Polygon: "polygon",
+	chain.BSC:     "binance_smart_chain", chain.Avalanche: "avalanche_c_chain", chain.Solana: "solana",
+	chain.Bitcoin: "bitcoin", chain.Tron: "tron",
 }
 
 const (
@@ -42,11 +44,11 @@ const (
 	percentAll = 100
 )
 
-// levels are those that are documented; 0 says that it does not know.
+// levels are the documented levels; 0 means unknown.
 var levels = map[int]risk.Severity{15: risk.Severe, 10: risk.High, 5: risk.Medium, 1: risk.Low, 0: risk.Unknown}
 
-// weightedSeverity is that of a level which was weighed: that of the highest level it reaches,
-// and LOW for what is above nothing.
+// weightedSeverity returns the severity of a weighted level: that of the highest level it reaches,
+// and LOW for any other level above 0.
 func weightedSeverity(level int) risk.Severity {
 	for _, l := range []int{15, 10, 5} {
 		if level >= l {
@@ -63,17 +65,18 @@ func weightedSeverity(level int) risk.Severity {
 type Screening struct {
 	Client *outside.Client
 	Key    seal.Secret
-	// EmptyPassword sends the key as the user alone; the documentation has it as both.
+	// EmptyPassword sends the key as the user with an empty password; the documentation sends it as
+	// both.
 	EmptyPassword bool
-	// CounterpartyPercent is how much counts of what an address dealt with, beside what
-	// it is itself: 100 for all of it.
+	// CounterpartyPercent weighs the exposure to counterparties, relative to the address's own
+	// rating; 100 counts all of it.
 	CounterpartyPercent int
 }
 
-// Name is TRM.
+// Name returns TRM.
 func (Screening) Name() string { return ScreeningName }
 
-// Covers the chains that it has a word for.
+// Covers reports whether the provider has a name for the chain.
 func (Screening) Covers(ch chain.Name) bool { return chains[ch] != "" }
 
 type screeningRequest struct {
@@ -112,7 +115,7 @@ type entity struct {
 	URN        *string         `json:"trmUrn"`
 }
 
-// Screen asks for one address.
+// Screen asks about one address.
 func (s Screening) Screen(ctx context.Context, subject risk.Subject) (risk.Verdict, error) {
 	name, ok := chains[subject.Chain]
 	if !ok {
@@ -126,7 +129,8 @@ func (s Screening) Screen(ctx context.Context, subject risk.Subject) (risk.Verdi
 	if !s.EmptyPassword {
 		login += s.Key.Reveal()
 	}
-	got, err := s.Client.SendRequest(ctx, http.MethodPost, "/public/v2/screening/addresses", http.Header{"Authorization": {"Basic " + base64.StdEncoding.EncodeToString([]byte(login))}}, body)
+	got, err := s.Client.SendRequest(ctx, http.MethodPost, "/public/v2/screening/addresses",
+		http.Header{"Authorization": {"Basic " + base64.StdEncoding.EncodeToString([]byte(login))}}, body)
 	if err != nil {
 		return asUnavailable(err)
 	}
@@ -146,15 +150,18 @@ func (s Screening) decodeScreening(got outside.Reply, subject risk.Subject) (ris
 	}
 	a, wanted := answers[0], risk.CanonicalAddress(string(subject.Address))
 	switch {
-	case a.Address == nil || risk.CanonicalAddress(*a.Address) != wanted, a.Submitted != nil && risk.CanonicalAddress(*a.Submitted) != wanted:
+	case a.Address == nil || risk.CanonicalAddress(*a.Address) != wanted, a.Submitted != nil &&
+		risk.CanonicalAddress(*a.Submitted) != wanted:
 		return risk.Verdict{}, risk.Unavailable("an answer about another address")
 	case a.Chain == nil || *a.Chain != chains[subject.Chain]:
 		return risk.Verdict{}, risk.Unavailable("an answer about another chain")
 	case a.Indicators == nil || a.Entities == nil:
 		return risk.Verdict{}, risk.Unavailable("an answer without indicators or entities")
 	}
-	// Nothing against an address is an answer; a level of 0 says that there is none.
-	v := risk.Verdict{Provider: ScreeningName, Severity: risk.None, IsKnown: true, GivenAt: time.Now(), Raw: []byte(got.Body)}
+	// An address without indicators is an answer; a level of 0 means that there is none.
+	v := risk.Verdict{
+		Provider: ScreeningName, Severity: risk.None, IsKnown: true, GivenAt: time.Now(), Raw: []byte(got.Body),
+	}
 	highest, named := 0, -1
 	if a.URL != nil {
 		v.Reference = *a.URL
@@ -174,7 +181,7 @@ func (s Screening) decodeScreening(got outside.Reply, subject risk.Subject) (ris
 			v.IsKnown = false
 			return 0, nil
 		}
-		// Rounded up: what counts a little is not nothing.
+		// Rounded up, because a small weight is not zero.
 		level = (level*percent + percentAll - 1) / percentAll
 		if level > highest {
 			highest, v.Direct = level, isOwner
@@ -224,16 +231,16 @@ func (s Screening) decodeScreening(got outside.Reply, subject risk.Subject) (ris
 // Sanctions is the free list: an address is on it or not.
 type Sanctions struct {
 	Client *outside.Client
-	Key    seal.Secret // may be empty: then it answers a hundred times a day
+	Key    seal.Secret // may be empty; the service then answers a hundred times a day
 }
 
-// Name is TRM_SANCTIONS.
+// Name returns TRM_SANCTIONS.
 func (Sanctions) Name() string { return SanctionsName }
 
-// Covers every chain: it is asked by the address alone.
+// Covers returns true for every chain: the service needs only the address.
 func (Sanctions) Covers(ch chain.Name) bool { return ch.Family() != "" }
 
-// Screen asks for an address: SEVERE when it is on the list, NONE when not.
+// Screen asks for an address: SEVERE if it is on the list, otherwise NONE.
 func (s Sanctions) Screen(ctx context.Context, subject risk.Subject) (risk.Verdict, error) {
 	body, err := json.Marshal([]screeningRequest{{Address: string(subject.Address)}})
 	if err != nil {
@@ -264,19 +271,25 @@ func decodeSanctions(got outside.Reply, subject risk.Subject) (risk.Verdict, err
 	switch {
 	case len(answers) != 1:
 		return risk.Verdict{}, risk.Unavailable("%d answers about one address", len(answers))
-	case answers[0].Address == nil || risk.CanonicalAddress(*answers[0].Address) != risk.CanonicalAddress(string(subject.Address)):
+	case answers[0].Address == nil || risk.CanonicalAddress(*answers[0].Address) != risk.CanonicalAddress(
+		string(subject.Address),
+	):
 		return risk.Verdict{}, risk.Unavailable("an answer about another address")
 	case answers[0].Sanctioned == nil:
 		return risk.Verdict{}, risk.Unavailable("an answer that does not say whether it is sanctioned")
 	}
-	v := risk.Verdict{Provider: SanctionsName, Severity: risk.None, IsKnown: true, Direct: true, GivenAt: time.Now(), Raw: []byte(got.Body)}
+	v := risk.Verdict{
+		Provider: SanctionsName, Severity: risk.None, IsKnown: true, Direct: true, GivenAt: time.Now(),
+		Raw: []byte(got.Body),
+	}
 	if *answers[0].Sanctioned {
 		v.Severity, v.Categories = risk.Severe, []string{"SANCTIONS"}
 	}
 	return v, nil
 }
 
-// asUnavailable says whether it helps to ask again at once.
+// asUnavailable converts an error to ErrUnavailable, marked as not retryable if the service refused
+// the request.
 func asUnavailable(err error) (risk.Verdict, error) {
 	if outside.IsRefused(err) {
 		return risk.Verdict{}, risk.NotRetryable("%w", err)
