@@ -154,6 +154,9 @@ func runWorkers(ctx context.Context, t task) (result, error) {
 			Prices: price.Fixed{Prices: map[int]money.USD{token: money.MustParseUSD("1")}},
 		},
 	}
+	looking, stop := context.WithCancel(ctx)
+	defer stop()
+	go p.lookAtOrders(looking)
 	var wg sync.WaitGroup
 	for w := range workers {
 		wg.Go(func() {
@@ -280,6 +283,27 @@ func (p *process) postWithRetry(ctx context.Context, postings []ledger.Posting) 
 			p.commits.Add(1)
 		}
 		return err
+	}
+}
+
+// lookAtOrders stands in for dispatch, which looks at every order within seconds. Without it, the
+// order of an approved withdrawal would count as waiting after a while, and could be removed.
+func (p *process) lookAtOrders(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := p.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+			_, err := tx.Exec(ctx, `
+				UPDATE dispatch_orders SET attempt_after = $1
+				WHERE order_id IN (SELECT order_id FROM dispatch_orders
+					WHERE status = 'QUEUED' AND attempt_after < $2 FOR UPDATE SKIP LOCKED)`, tx.Now.Add(time.Hour), tx.Now)
+			return err
+		})
+		if err != nil && ctx.Err() == nil {
+			p.addComplaint("look at the orders: %v", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
 	}
 }
 
