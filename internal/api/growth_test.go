@@ -46,8 +46,9 @@ type statements struct {
 func TestNoReadGrowsWithTheNumberOfCustomers(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.StartCluster(t, map[string]string{
-		"shared_preload_libraries": "auto_explain", "auto_explain.log_min_duration": "0",
-		"auto_explain.log_analyze": "on", "auto_explain.log_buffers": "on",
+		"shared_preload_libraries": "auto_explain,pg_stat_statements", "pg_stat_statements.track_planning": "on",
+		"auto_explain.log_min_duration": "0",
+		"auto_explain.log_analyze":      "on", "auto_explain.log_buffers": "on",
 		"auto_explain.log_timing": "off", "auto_explain.log_format": "json", "auto_explain.log_nested_statements": "on",
 	})
 	db, err := pg.Open(
@@ -173,7 +174,54 @@ func TestNoReadGrowsWithTheNumberOfCustomers(t *testing.T) {
 			}
 		}
 	}
+
+	// Planning takes longer than running. PostgreSQL keeps the plan of a statement only if the
+	// plans for given values are not much cheaper, as they are for a limit that is a parameter.
+	if _, err := conn.Exec(t.Context(), `CREATE EXTENSION pg_stat_statements`); err != nil {
+		t.Fatal(err)
+	}
+	for _, side := range []struct {
+		house *testEnv
+		who   tenant
+	}{{h, h.one}, {o.desk, o.ann}} {
+		for _, r := range side.house.face.routes {
+			if r.method != http.MethodGet || strings.Contains(r.path, "{") {
+				continue
+			}
+			request := func(times int) {
+				for range times {
+					if got := side.house.call(side.who, "GET", r.path, nil); got.status != 200 {
+						t.Fatalf("GET %s: got %d %.300s", r.path, got.status, got.raw)
+					}
+				}
+			}
+			request(12) // PostgreSQL plans a statement five times before it keeps the plan
+			if _, err := conn.Exec(t.Context(), `SELECT pg_stat_statements_reset()`); err != nil {
+				t.Fatal(err)
+			}
+			const times = 8
+			request(times)
+			rows, err := conn.Query(t.Context(), `
+				SELECT query, plans FROM pg_stat_statements(true) s JOIN pg_roles r ON r.oid = s.userid
+				WHERE r.rolname <> 'postgres' AND plans > $1 AND query !~ $2`, times/2, byIDs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var text string
+			var plans int
+			if _, err := pgx.ForEachRow(rows, []any{&text, &plans}, func() error {
+				t.Errorf("GET %s %s: %d plans for %d requests: %s", side.house.face.header, r.path, plans, times, strings.Join(strings.Fields(text), " "))
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 }
+
+// byIDs matches the statements that read the rows of one page by their ids. PostgreSQL plans them
+// again for lists with few ids, with any number of customers.
+const byIDs = `_id = ANY ?\(\$1\)`
 
 // middle is the cursor of a list for a place in the middle of what was seeded: the cursor of
 // a second page with another time. A list is known to its cursors by its name.

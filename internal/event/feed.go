@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cofferpay/coffer/internal/page"
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
@@ -33,7 +34,7 @@ func ReadFeed(ctx context.Context, tx pg.Tx, org string, afterSeq int64, types [
 	}
 	const stretch = `SELECT sequence, body FROM events
 		WHERE org_id = $1 AND sequence > greatest($2, (SELECT expired FROM event_sequences WHERE org_id = $1))`
-	args := []any{org, afterSeq, limit + 1}
+	args, rowsMax := []any{org, afterSeq}, page.Page{Limit: limit}.LimitSQL()
 	sql := stretch
 	if len(names) > 0 {
 		// Each type is read by its own index, so that a rare type is not searched for among all
@@ -42,30 +43,30 @@ func ReadFeed(ctx context.Context, tx pg.Tx, org string, afterSeq int64, types [
 		var parts []string
 		for _, name := range slices.Compact(names) {
 			args = append(args, name)
-			parts = append(parts, fmt.Sprintf("(%s AND type = $%d ORDER BY sequence LIMIT $3)", stretch, len(args)))
+			parts = append(parts, fmt.Sprintf("(%s AND type = $%d ORDER BY sequence LIMIT %s)", stretch, len(args), rowsMax))
 		}
 		sql = "SELECT sequence, body FROM (" + strings.Join(parts, " UNION ALL ") + ") AS found"
 	}
-	rows, err := tx.Query(ctx, sql+" ORDER BY sequence LIMIT $3", pg.Planned(len(names) > 0, args)...)
+	rows, err := tx.Query(ctx, sql+" ORDER BY sequence LIMIT "+rowsMax, pg.Planned(len(names) > 0, args)...)
 	if err != nil {
 		return Page{}, fmt.Errorf("read the events of %s: %w", org, err)
 	}
-	page := Page{Bodies: []json.RawMessage{}, NextAfter: afterSeq}
+	found := Page{Bodies: []json.RawMessage{}, NextAfter: afterSeq}
 	var sequence int64
 	var body []byte
 	_, err = pgx.ForEachRow(rows, []any{&sequence, &body}, func() error {
-		if len(page.Bodies) == limit {
-			page.HasMore = true
+		if len(found.Bodies) == limit {
+			found.HasMore = true
 			return nil
 		}
-		page.Bodies = append(page.Bodies, append(json.RawMessage(nil), body...))
-		page.NextAfter = sequence
+		found.Bodies = append(found.Bodies, append(json.RawMessage(nil), body...))
+		found.NextAfter = sequence
 		return nil
 	})
 	if err != nil {
 		return Page{}, fmt.Errorf("read the events of %s: %w", org, err)
 	}
-	return page, nil
+	return found, nil
 }
 
 // LastSequence returns the number of the organization's newest event, or 0.

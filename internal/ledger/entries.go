@@ -87,7 +87,7 @@ func (f Filter) paged(org string, p page.Page) (sql string, args []any) {
 	if p.Desc {
 		order, than = "DESC", "<"
 	}
-	orgID, limit := arg(org), arg(p.RowsMax())
+	orgID, limit := arg(org), p.LimitSQL()
 	narrow := ""
 	if f.MintID != 0 {
 		narrow += " AND m.mint_id = " + arg(f.MintID)

@@ -60,9 +60,23 @@ func (p Page) effectiveLimit() int {
 	return p.Limit
 }
 
-// RowsMax is how many rows a page reads at most: one more than it has, by which Cut knows
-// that something follows.
-func (p Page) RowsMax() int { return p.effectiveLimit() + 1 }
+// LimitSQL returns the number of rows that a statement reads for the page, as SQL text. It is at
+// least one more than the page has, by which CutPage knows that something follows.
+//
+// The number is part of the text and not a parameter: for an unknown limit PostgreSQL expects a
+// tenth of the list, so it plans the statement again for each request of a long list. The number is
+// rounded up to one of a few, so that the limits of callers make few statements.
+func (p Page) LimitSQL() string {
+	limit := p.effectiveLimit()
+	for _, rows := range statementLimits {
+		if limit <= rows {
+			return strconv.Itoa(rows + 1)
+		}
+	}
+	return strconv.Itoa(LimitMax + 1)
+}
+
+var statementLimits = [...]int{10, 25, LimitDefault, 100, LimitMax}
 
 // Query is a SELECT with its WHERE that grows by the filters a caller gave.
 // Each ? in its text is a parameter; text never comes from outside.
@@ -124,8 +138,7 @@ func (q *Query) Among(column, array string, arg any) *Query {
 	return q
 }
 
-// BuildPage ends the query with the page's place, order and limit. It asks for one
-// row more than the page has, by which Cut knows that something follows. The
+// BuildPage ends the query with the page's place, order and limit. The
 // arguments after the page name the two columns of the order.
 func (q *Query) BuildPage(p Page, timeColumn, idColumn string) (sql string, args []any) {
 	operator, order := ">", "ASC"
@@ -137,12 +150,11 @@ func (q *Query) BuildPage(p Page, timeColumn, idColumn string) (sql string, args
 		q.appendSQL(" AND (("+timeColumn+", "+idColumn+") "+operator+" (?, ?))", []any{p.Cursor.CreatedAt, p.Cursor.ID})
 	}
 	if q.among == "" && q.either == nil {
-		q.appendSQL(" ORDER BY "+timeColumn+" "+order+", "+idColumn+" "+order+" LIMIT ?", []any{p.RowsMax()})
+		q.appendSQL(" ORDER BY "+timeColumn+" "+order+", "+idColumn+" "+order+" LIMIT "+p.LimitSQL(), nil)
 		return q.sql.String(), q.args
 	}
-	q.args = append(q.args, p.RowsMax())
 	sorted := func(timeColumn, idColumn string) string {
-		return " ORDER BY " + timeColumn + " " + order + ", " + idColumn + " " + order + " LIMIT $" + strconv.Itoa(len(q.args))
+		return " ORDER BY " + timeColumn + " " + order + ", " + idColumn + " " + order + " LIMIT " + p.LimitSQL()
 	}
 	conditions := q.either
 	if conditions == nil {
@@ -198,9 +210,8 @@ func (q *Query) BuildAcrossOrgs(p Page, org, timeColumn, idColumn string) (sql s
 		args = append(args, org)
 		orgFilter = " WHERE o.org_id = $" + strconv.Itoa(len(args))
 	}
-	args = append(args, p.RowsMax())
 	return "SELECT o.org_id, at, id FROM organizations o CROSS JOIN LATERAL (" + inner + ") AS found (at, id)" + orgFilter +
-		" ORDER BY at " + order + ", id " + order + " LIMIT $" + strconv.Itoa(len(args)), args
+		" ORDER BY at " + order + ", id " + order + " LIMIT " + p.LimitSQL(), args
 }
 
 func (q *Query) appendSQL(sql string, args []any) {

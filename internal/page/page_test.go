@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -68,11 +69,11 @@ func TestQueryNumbersItsParameters(t *testing.T) {
 	t.Parallel()
 	sql, args := NewQuery("SELECT a FROM t WHERE org_id = ?", "o").AddCondition("s = ?", "S").
 		BuildPage(Page{Limit: 2, Cursor: &place, Desc: true}, "created_at", "a")
-	wantSQL := "SELECT a FROM t WHERE org_id = $1 AND (s = $2) AND ((created_at, a) < ($3, $4)) ORDER BY created_at DESC, a DESC LIMIT $5"
+	wantSQL := "SELECT a FROM t WHERE org_id = $1 AND (s = $2) AND ((created_at, a) < ($3, $4)) ORDER BY created_at DESC, a DESC LIMIT 11"
 	if sql != wantSQL {
 		t.Errorf("got %v, want %v", sql, wantSQL)
 	}
-	if want := []any{"o", "S", place.CreatedAt, place.ID, 3}; !reflect.DeepEqual(args, want) {
+	if want := []any{"o", "S", place.CreatedAt, place.ID}; !reflect.DeepEqual(args, want) {
 		t.Errorf("got %v, want %v", args, want)
 	}
 }
@@ -86,6 +87,22 @@ func TestCutKnowsWhetherMoreFollows(t *testing.T) {
 	got := CutPage(Page{Limit: 2}, []string{"a", "b", "c"}, at)
 	if got.NextCursor == nil || got.NextCursor.ID != "b" || len(got.Items) != 2 {
 		t.Errorf("got %v, want two items and the place of b", got)
+	}
+}
+
+func TestAStatementReadsAtLeastOneRowMoreThanItsPageHas(t *testing.T) {
+	t.Parallel()
+	statements := map[string]bool{}
+	for limit := -1; limit <= LimitMax+1; limit++ {
+		p := Page{Limit: limit}
+		rows, err := strconv.Atoi(p.LimitSQL())
+		if err != nil || rows <= p.effectiveLimit() || rows > LimitMax+1 {
+			t.Errorf("limit %d: the statement reads %s rows, want more than %d", limit, p.LimitSQL(), p.effectiveLimit())
+		}
+		statements[p.LimitSQL()] = true
+	}
+	if len(statements) > 5 {
+		t.Errorf("got %d statements for one list, want at most 5", len(statements))
 	}
 }
 
@@ -103,15 +120,15 @@ func TestAPageOfSeveralConditionsReadsEachByItself(t *testing.T) {
 	t.Parallel()
 	p := Page{Limit: 2, Cursor: &Cursor{CreatedAt: time.Unix(1, 0), ID: "x"}}
 	sql, args := NewQuery("SELECT * FROM t WHERE t.o = ?", "org").Either("ann", "t.a = ?", "t.b = ?").BuildPage(p, "t.at", "t.id")
-	const part = "(SELECT * FROM t WHERE t.o = $1 AND ((t.at, t.id) > ($3, $4)) AND (t.%s = $2) ORDER BY t.at ASC, t.id ASC LIMIT $5)"
-	want := "SELECT found.* FROM (" + fmt.Sprintf(part, "a") + " UNION ALL " + fmt.Sprintf(part, "b") + ") AS found ORDER BY found.at ASC, found.id ASC LIMIT $5"
-	if sql != want || len(args) != 5 || args[4] != 3 {
+	const part = "(SELECT * FROM t WHERE t.o = $1 AND ((t.at, t.id) > ($3, $4)) AND (t.%s = $2) ORDER BY t.at ASC, t.id ASC LIMIT 11)"
+	want := "SELECT found.* FROM (" + fmt.Sprintf(part, "a") + " UNION ALL " + fmt.Sprintf(part, "b") + ") AS found ORDER BY found.at ASC, found.id ASC LIMIT 11"
+	if sql != want || len(args) != 4 {
 		t.Errorf("either:\n got %s %v\nwant %s", sql, args, want)
 	}
 	sql, args = NewQuery("SELECT * FROM t WHERE t.o = ?", "org").Among("t.m", "?::int[]", []int{1, 2}).BuildPage(Page{Limit: 2, Desc: true}, "t.at", "t.id")
 	want = "SELECT found.* FROM unnest($2::int[]) AS chosen (value) CROSS JOIN LATERAL ((SELECT * FROM t WHERE t.o = $1 AND (true) AND t.m = chosen.value" +
-		" ORDER BY t.at DESC, t.id DESC LIMIT $3)) AS found ORDER BY found.at DESC, found.id DESC LIMIT $3"
-	if sql != want || len(args) != 3 {
+		" ORDER BY t.at DESC, t.id DESC LIMIT 11)) AS found ORDER BY found.at DESC, found.id DESC LIMIT 11"
+	if sql != want || len(args) != 2 {
 		t.Errorf("among:\n got %s %v\nwant %s", sql, args, want)
 	}
 	// A table reads all of them at once.

@@ -92,7 +92,7 @@ func LoadReserves(ctx context.Context, tx pg.Tx, org string) ([]Reserve, error) 
 			FROM chosen CROSS JOIN LATERAL (
 				SELECT a.mint_id, a.kind, (SELECT b.balance FROM ledger_balances b WHERE b.account_id = a.account_id) AS balance
 				FROM ledger_accounts a
-				WHERE a.org_id = chosen.org_id AND a.subject = ANY ($2) AND a.kind IN ('PRODUCT', 'PRODUCT_WITHDRAWING', 'GAS', 'SUSPENSE')) o
+				WHERE a.org_id = chosen.org_id AND `+ledger.OwnAccountsSQL+`) o
 			GROUP BY 1),
 		way AS (
 			SELECT o.mint_id,
@@ -115,7 +115,7 @@ func LoadReserves(ctx context.Context, tx pg.Tx, org string) ([]Reserve, error) 
 				UNION ALL (SELECT height, hash FROM finality_live WHERE chain = m.chain ORDER BY height DESC LIMIT 1)
 			) AS known ORDER BY height DESC LIMIT 1) AS walked ON true
 		WHERE num_nonnulls(t.mint_id, w.mint_id, o.mint_id, y.mint_id) > 0
-		ORDER BY m.mint_id`, org, append([]string{""}, ledger.Products...))
+		ORDER BY m.mint_id`, org)
 	if err != nil {
 		return nil, fmt.Errorf("read the reserves: %w", err)
 	}

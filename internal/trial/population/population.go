@@ -84,28 +84,28 @@ var statements = []string{
 	`INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, product, mint_id, chain, contract, amount, address, from_address, tx_hash, kind, position, log_index,
 		height, block_hash, proof_id, status, chain_status, created_at, confirmed_at, credited_at, is_flagged, flagged_at, risk_of_funds, flag_reason, return_risk)
 	SELECT 'dep_' || lpad(n::text, 26, '0'), $ORG, 'adr_' || lpad(n::text, 26, '0'), CASE WHEN own THEN 'ORGANIZATION_DEPOSIT' ELSE 'CUSTOMER_DEPOSIT' END,
-		CASE WHEN NOT own THEN 'crowd_' || n END, CASE WHEN own THEN 'CHECKOUT' END, CASE WHEN n % 500 = 7 THEN 2 ELSE 1 END, 'ETHEREUM', '0x1', 1000,
+		CASE WHEN NOT own THEN 'crowd_' || n END, CASE WHEN own THEN 'CHECKOUT' END, CASE WHEN n % 100 = 7 THEN 2 ELSE 1 END, 'ETHEREUM', '0x1', 1000,
 		'0x' || lpad(to_hex(n + 1), 40, '0'), '0xpayer', '0xd' || lpad(to_hex(n), 63, '0'), 'TOKEN', '1', 1,
 		n / 100 + 1, 'h' || n / 100, CASE WHEN status <> 'DETECTED' THEN 1 END, status, CASE WHEN status = 'DETECTED' THEN 'INCLUDED' ELSE 'FINALIZED' END,
 		made, made, CASE status WHEN 'CREDITED' THEN made END,
 		status = 'REJECTED', CASE status WHEN 'REJECTED' THEN made END, CASE status WHEN 'REJECTED' THEN 'HIGH' END, CASE status WHEN 'REJECTED' THEN '{}'::jsonb END, CASE status WHEN 'REJECTED' THEN 'NONE' END
-	FROM (SELECT n, n % 400 = 3 AS own, '2026-01-01Z'::timestamptz + n * interval '1 second' AS made, CASE WHEN n % 300 = 1 THEN 'REJECTED' WHEN n < 20 THEN 'DETECTED' ELSE 'CREDITED' END AS status FROM $N) s`,
+	FROM (SELECT n, n % 100 = 3 AS own, '2026-01-01Z'::timestamptz + n * interval '1 second' AS made, CASE WHEN n % 300 = 1 THEN 'REJECTED' WHEN n < 20 THEN 'DETECTED' ELSE 'CREDITED' END AS status FROM $N) s`,
 	`INSERT INTO ledger_transfers (org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, leg, created_at)
 	SELECT $ORG, 1, 1000011, 2000000 + n * 2, 1000, 'DEPOSIT', 'dep_' || lpad(n::text, 26, '0'), 0, '2026-01-01Z'::timestamptz + n * interval '1 second' FROM $N`,
 	`INSERT INTO ledger_transfers (org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, leg, created_at)
 	SELECT $ORG, 1, 2000000 + n * 2, 2000001 + n * 2, 100, 'WITHDRAWAL_HOLD', 'wd_' || lpad(n::text, 26, '0'), 0, '2026-01-01Z'::timestamptz + n * interval '1 second' FROM $N`,
 	`INSERT INTO ledger_transfers (org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, leg, created_at)
-	SELECT $ORG, 2, 1000021, 1000022, 10, 'DEPOSIT', 'own_' || n, 0, '2026-01-01Z'::timestamptz + n * interval '1 second' FROM $N WHERE n % 500 = 7`,
+	SELECT $ORG, 2, 1000021, 1000022, 10, 'DEPOSIT', 'own_' || n, 0, '2026-01-01Z'::timestamptz + n * interval '1 second' FROM $N WHERE n % 100 = 7`,
 	`INSERT INTO ledger_transfers (org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, leg, created_at)
 	SELECT $ORG, 2, 1000024, 1000021, 1, 'NETWORK_FEE', 'wd_' || lpad(n::text, 26, '0'), 0, '2026-01-01Z'::timestamptz + n * interval '1 second' FROM $N`,
 
 	`INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, product, whitelisted_address_id, mint_id, chain, amount, to_address, idempotency_key, request_digest, reference, status,
 		requires_approval, approval_reasons, tx_hash, created_at)
 	SELECT 'wd_' || lpad(n::text, 26, '0'), $ORG, CASE WHEN NOT own THEN 'crowd_' || n END, CASE WHEN own THEN 'CUSTODIAL' END, CASE WHEN own THEN 'wla_x' END,
-		CASE WHEN n % 500 = 7 THEN 2 ELSE 1 END, 'ETHEREUM', 100, CASE WHEN n % 4 = 0 THEN '0xexchange' ELSE '0x' || lpad(to_hex(n + 1), 40, 'a') END,
+		CASE WHEN n % 100 = 7 THEN 2 ELSE 1 END, 'ETHEREUM', 100, CASE WHEN n % 4 = 0 THEN '0xexchange' ELSE '0x' || lpad(to_hex(n + 1), 40, 'a') END,
 		'key_' || n, '', CASE WHEN n % 3 = 0 THEN 'monthly' END, CASE WHEN held THEN 'AWAITING_APPROVAL' ELSE 'COMPLETED' END,
 		held, CASE WHEN held THEN '{POLICY}'::text[] ELSE '{}' END, CASE WHEN NOT held THEN '0xe' || lpad(to_hex(n), 63, '0') END, '2026-01-01Z'::timestamptz + n * interval '1 second'
-	FROM (SELECT n, n % 400 = 5 AS own, n % 300 = 2 AS held FROM $N) s`,
+	FROM (SELECT n, n % 100 = 5 AS own, n % 300 = 2 AS held FROM $N) s`,
 	`INSERT INTO withdrawal_decisions (org_id, withdrawal_id, at, act, status, reasons, gates, actor_kind, actor_id)
 	SELECT $ORG, 'wd_' || lpad(n::text, 26, '0'), '2026-01-01Z', 'REQUESTED', 'PROCESSING', '{}', '[]', 'API_KEY', $ORG FROM $N`,
 	`INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_address, mint_id, contract, amount, customer_id, status, attempt_after, created_at, tx_hash, fee, proof_id)
@@ -115,13 +115,13 @@ var statements = []string{
 	SELECT 'wd_' || lpad(n::text, 26, '0'), 1, $ORG, 'PAY', 1, 1, 1, '', '', '0xe' || lpad(to_hex(n), 63, '0'), '2026-01-01Z', '2026-01-01Z' FROM $N`,
 
 	`INSERT INTO transfers (transfer_id, org_id, idempotency_key, request_digest, mint_id, amount, from_customer, from_product, to_customer, to_product, reference, created_at)
-	SELECT 'tr_' || lpad(n::text, 26, '0'), $ORG, 'key_' || n, '', CASE WHEN n % 500 = 7 THEN 2 ELSE 1 END, 5,
+	SELECT 'tr_' || lpad(n::text, 26, '0'), $ORG, 'key_' || n, '', CASE WHEN n % 100 = 7 THEN 2 ELSE 1 END, 5,
 		CASE WHEN n % 3 > 0 THEN 'crowd_' || n END, CASE WHEN n % 3 = 0 THEN CASE WHEN n % 900 = 3 THEN 'CHECKOUT' ELSE 'CUSTODIAL' END END,
 		CASE WHEN n % 3 <> 1 THEN 'crowd_' || n + 1 END, CASE WHEN n % 3 = 1 THEN 'CUSTODIAL' END,
 		CASE WHEN n % 5 = 0 THEN 'monthly' END, '2026-01-01Z'::timestamptz + n * interval '1 second' FROM $N`,
 
 	`INSERT INTO events (event_id, org_id, type, resource_kind, resource_id, resource_seq, data, created_at, sequence, body)
-	SELECT 'evt_' || lpad(n::text, 26, '0'), $ORG, CASE WHEN n % 500 = 3 THEN 'CUSTOMER_WITHDRAW_CANCELLED' ELSE 'CUSTOMER_DEPOSIT' END, 'DEPOSIT', 'dep_' || lpad(n::text, 26, '0'), 1, '{}',
+	SELECT 'evt_' || lpad(n::text, 26, '0'), $ORG, CASE WHEN n % 100 = 3 THEN 'CUSTOMER_WITHDRAW_CANCELLED' ELSE 'CUSTOMER_DEPOSIT' END, 'DEPOSIT', 'dep_' || lpad(n::text, 26, '0'), 1, '{}',
 		'2026-01-01Z', n + 1000, convert_to(format('{"id":"evt_%s","type":"CUSTOMER_DEPOSIT","timestamp":"2026-01-01T00:00:00.000Z","apiVersion":"2026-01-31","environment":"TEST","organizationId":%s,"data":{}}',
 			lpad(n::text, 26, '0'), to_json($ORG::text)), 'UTF8') FROM $N`,
 	`UPDATE event_sequences SET last = (SELECT max(n) + 1000 FROM $N) WHERE org_id = $ORG`,
