@@ -53,7 +53,8 @@ func newSimilarCustomers(t *testing.T) *similarCustomers {
 		if _, err := pgtest.OwnerPool(t, x.db).Exec(t.Context(), `
 			WITH off AS (SELECT set_config('session_replication_role', 'replica', true))
 			INSERT INTO deposits SELECT (jsonb_populate_record(d, jsonb_build_object('deposit_id', 'dep_' || lpad($1::text, 26, '0'), 'customer_id', $2::text, 'tx_hash', 'tx' || $1,
-				'status', 'BELOW_MINIMUM', 'is_flagged', false, 'flagged_at', NULL, 'risk_of_funds', NULL, 'flag_reason', NULL))).* FROM deposits d, off WHERE deposit_id = $3`, strconv.Itoa(i), id, x.held[0]); err != nil {
+				'status', 'BELOW_MINIMUM', 'is_flagged', false, 'flagged_at', NULL, 'risk_of_funds', NULL, 'flag_reason', NULL))).* FROM deposits d, off WHERE deposit_id = $3`,
+			strconv.Itoa(i), id, x.held[0]); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -409,7 +410,8 @@ var places = map[string]func(x *similarCustomers){
 			var told, others int
 			if err := pgtest.OwnerPool(x.t, x.db).QueryRow(x.t.Context(), `
 				SELECT count(*) FILTER (WHERE e.customer_id = $2), count(*) FILTER (WHERE e.customer_id IS DISTINCT FROM $2)
-				FROM deliveries d JOIN events e USING (event_id) WHERE d.endpoint_id = $1`, made.text("endpointId"), id).Scan(&told, &others); err != nil || told != 1 || others != 0 {
+				FROM deliveries d JOIN events e USING (event_id) WHERE d.endpoint_id = $1`,
+				made.text("endpointId"), id).Scan(&told, &others); err != nil || told != 1 || others != 0 {
 				x.t.Errorf("%q: got %d and %d of others %v, want 1 and none", id, told, others, err)
 			}
 			x.wantStatus(x.call(x.one, "DELETE", path, nil), 204)

@@ -278,7 +278,8 @@ func (d *desks) froze(freezeID, customerID string) (of bool) {
 func (d *desks) logged(after int64) (rows []audit.Row, last int64) {
 	d.t.Helper()
 	found, err := pgtest.OwnerPool(d.t, d.db).Query(d.t.Context(), `
-		SELECT audit_id, coalesce(org_id, ''), actor_kind, actor_id, action, resource_kind, resource_id FROM audit_log WHERE audit_id > $1 ORDER BY audit_id`, after)
+		SELECT audit_id, coalesce(org_id, ''), actor_kind, actor_id, action, resource_kind, resource_id FROM audit_log WHERE audit_id > $1 ORDER BY audit_id`,
+		after)
 	if err != nil {
 		d.t.Fatal(err)
 	}

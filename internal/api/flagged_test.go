@@ -489,7 +489,8 @@ func (q *queue) never() string {
 		INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, chain, contract, address, from_address, amount, tx_hash, kind, position, log_index,
 			height, block_hash, proof_id, status, chain_status, reason, screening, created_at, confirmed_at)
 		SELECT $1, org_id, wallet_id, purpose, customer_id, chain, '0x01', address, from_address, amount, '0x02', kind, position, log_index,
-			height, block_hash, proof_id, 'UNSUPPORTED', chain_status, 'UNKNOWN_TOKEN', '{"status":"NOT_CONFIGURED"}', created_at, confirmed_at FROM deposits WHERE deposit_id = $2`, id, q.held[0])
+			height, block_hash, proof_id, 'UNSUPPORTED', chain_status, 'UNKNOWN_TOKEN', '{"status":"NOT_CONFIGURED"}', created_at, confirmed_at FROM deposits WHERE deposit_id = $2`,
+		id, q.held[0])
 	if err != nil {
 		q.t.Fatal(err)
 	}

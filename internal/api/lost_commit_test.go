@@ -469,7 +469,8 @@ func (p *process) state(s *subject) (text string) {
 			(SELECT string_agg(cause_kind || ' ' || amount, ', ' ORDER BY cause_kind, amount) FROM ledger_transfers WHERE cause_id IN (TABLE of)),
 			(SELECT string_agg(type, ', ' ORDER BY resource_id, resource_seq) FROM events WHERE resource_id IN (TABLE of)),
 			(SELECT string_agg(act, ', ' ORDER BY act) FROM withdrawal_decisions WHERE withdrawal_id IN (TABLE of)),
-			(SELECT count(*) FROM freezes WHERE customer_id = $1 AND lifted_at IS NULL))`, s.name, s.deposit).Scan(&text)
+			(SELECT count(*) FROM freezes WHERE customer_id = $1 AND lifted_at IS NULL))`,
+		s.name, s.deposit).Scan(&text)
 	if err != nil {
 		p.t.Fatal(err)
 	}

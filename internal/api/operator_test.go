@@ -288,7 +288,8 @@ func TestOperatorsMakeOrganizationsAndRollTheirKeys(t *testing.T) {
 	o.desk.wantRefusal("refused", refused, 400, "UNKNOWN_FIELD", "nmae")
 	if err := pgtest.OwnerPool(t, o.db).QueryRow(t.Context(), `
 		SELECT count(*), count(*) FILTER (WHERE resource_id = $2 AND detail->>'call' = 'listOrganizations' AND detail->>'key' = 'ann')
-		FROM audit_log WHERE action = 'operator.called' AND actor_id = $1 AND org_id IS NULL`, o.key.ID, refused.header.Get("X-Request-Id")).Scan(&calls, &told); err != nil || calls != 23 || told != 1 {
+		FROM audit_log WHERE action = 'operator.called' AND actor_id = $1 AND org_id IS NULL`,
+		o.key.ID, refused.header.Get("X-Request-Id")).Scan(&calls, &told); err != nil || calls != 23 || told != 1 {
 		t.Errorf("calls: got %v and %v of the last %v, want all of them and 1", calls, told, err)
 	}
 }
@@ -305,7 +306,8 @@ func TestSettingsAreChangedWholeOrNotAtAll(t *testing.T) {
 	}
 	set := o.desk.wantStatus(o.desk.call(o.ann, "PATCH", path, map[string]any{
 		"customerWithdrawUsdThreshold": "0.0005",
-		"swapFeeBps":                   0, "customerSwapsEnabled": false, "screeningUsdThreshold": nil, "swappableMintIds": []int{},
+		"swapFeeBps":                   0, "customerSwapsEnabled": false, "screeningUsdThreshold": nil,
+		"swappableMintIds": []int{},
 	}), 200)
 	if set.text("customerWithdrawUsdThreshold") != "0.0005" {
 		t.Errorf("set: got %s", set.raw)

@@ -44,7 +44,8 @@ func TestTheServiceFoldsTheTotals(t *testing.T) {
 	pgtest.Eventually(t, func() bool {
 		var total string
 		err := conn.QueryRow(t.Context(), `
-			SELECT coalesce((SELECT available FROM organization_totals WHERE org_id = $1), 0) || ' and ' || (SELECT count(*) FROM organization_total_changes)`, made.ID).Scan(&total)
+			SELECT coalesce((SELECT available FROM organization_totals WHERE org_id = $1), 0) || ' and ' || (SELECT count(*) FROM organization_total_changes)`,
+			made.ID).Scan(&total)
 		if err != nil {
 			t.Fatal(err)
 		}

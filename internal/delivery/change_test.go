@@ -301,9 +301,11 @@ func TestARestartOfManyDeliveriesEnds(t *testing.T) {
 	w.sequence()
 	const many = 2*restartMax + 7
 	w.exec(`INSERT INTO events (event_id, org_id, type, resource_kind, resource_id, resource_seq, data, created_at, sequence, body)
-		SELECT 'evt_' || n, 'org_1', 'CUSTOMER_DEPOSIT', 'deposit', 'dep_' || n, 1, '{}', $2, n, '{}' FROM generate_series(2, $1::int) n`, many, w.clock.now())
+		SELECT 'evt_' || n, 'org_1', 'CUSTOMER_DEPOSIT', 'deposit', 'dep_' || n, 1, '{}', $2, n, '{}' FROM generate_series(2, $1::int) n`,
+		many, w.clock.now())
 	w.exec(`INSERT INTO deliveries (org_id, endpoint_id, event_id, resource_id, resource_seq, status, attempts, created_at, attempt_after, first_attempt_at)
-		SELECT 'org_1', $1, event_id, resource_id, 1, 'PENDING', 5, $2, $2::timestamptz + interval '9 hours', $2 FROM events WHERE sequence > 1`, e.ID, w.clock.now())
+		SELECT 'org_1', $1, event_id, resource_id, 1, 'PENDING', 5, $2, $2::timestamptz + interval '9 hours', $2 FROM events WHERE sequence > 1`,
+		e.ID, w.clock.now())
 	w.clock.move(time.Second)
 	w.change(e.ID, Change{Status: pointer(Paused)})
 	w.change(e.ID, Change{Status: pointer(Enabled)})

@@ -60,7 +60,8 @@ func TestAnEndpointThatFailsForFiveDaysIsDisabledAndCanBeEnabledAgain(t *testing
 	var acts int
 	var since time.Time
 	err := w.owner.QueryRow(t.Context(), `SELECT count(*), min((detail->>'failingSince')::timestamptz) FROM audit_log
-		WHERE action = 'webhook_endpoint.disabled' AND resource_id = $1 AND actor_kind = 'SYSTEM'`, e.ID).Scan(&acts, &since)
+		WHERE action = 'webhook_endpoint.disabled' AND resource_id = $1 AND actor_kind = 'SYSTEM'`,
+		e.ID).Scan(&acts, &since)
 	if err != nil || acts != 1 || !since.Equal(start) {
 		t.Errorf("got %v acts since %v, %v, want one, failing since %v", acts, since, err, start)
 	}

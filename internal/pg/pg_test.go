@@ -172,11 +172,14 @@ func TestMigrateRefusesADatabaseThatStepsOfThePastMadeInPart(t *testing.T) {
 		step    int
 		refused bool
 	}{{62, true}, {80, false}} {
-		if _, err := super.Exec(t.Context(), `INSERT INTO goose_db_version (version_id, is_applied) VALUES ($1, true)`, c.step); err != nil {
+		if _, err := super.Exec(
+			t.Context(), `INSERT INTO goose_db_version (version_id, is_applied) VALUES ($1, true)`, c.step,
+		); err != nil {
 			t.Fatal(err)
 		}
 		err := pg.Migrate(t.Context(), pg.Config{URL: d.URL, OwnerURL: d.OwnerURL})
-		if refused := err != nil && strings.Contains(err.Error(), "unreleased version"); refused != c.refused || !c.refused && err != nil {
+		if refused := err != nil && strings.Contains(err.Error(), "unreleased version"); refused != c.refused ||
+			!c.refused && err != nil {
 			t.Errorf("with step %d: got %v, want refused %v", c.step, err, c.refused)
 		}
 	}

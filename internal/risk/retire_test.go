@@ -90,7 +90,8 @@ func TestAnswersThatSomethingRefersToStay(t *testing.T) {
 	keep(ids, true)
 	a, ids = answer("0xwithdrawal")
 	exec(`INSERT INTO withdrawal_decisions (org_id, withdrawal_id, at, act, status, reasons, gates, actor_kind, actor_id, risk)
-		VALUES ('o', 'w', now(), 'REQUESTED', 'PROCESSING', '{}', '[]', 'SYSTEM', 's', $1)`, risk.WithdrawalRecord{Case: risk.WithdrawalCase{Answer: a}})
+		VALUES ('o', 'w', now(), 'REQUESTED', 'PROCESSING', '{}', '[]', 'SYSTEM', 's', $1)`,
+		risk.WithdrawalRecord{Case: risk.WithdrawalCase{Answer: a}})
 	keep(ids, true)
 	a, ids = answer("0xsender")
 	exec(`INSERT INTO sender_verdicts (org_id, chain, address, at, severity, provider, categories, given_at, above, credited, alert, record)

@@ -158,7 +158,8 @@ func TestAChangedRowIsRefusedAndTold(t *testing.T) {
 func TestARowThatNobodyAskedForIsNotEndorsed(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
-	h.exec(t, `INSERT INTO whitelisted_addresses (whitelisted_address_id, org_id, chain, address, label, created_at, created_by, not_before, request_mac)
+	h.exec(t,
+		`INSERT INTO whitelisted_addresses (whitelisted_address_id, org_id, chain, address, label, created_at, created_by, not_before, request_mac)
 		VALUES ('wla_01jd7z3cxq0000000000000000', $1, 'ETHEREUM', $2, 'mine', $3, 'opk_1', $3, '\x00')`,
 		org, signertest.LimitedToken, h.clock())
 	before, err := h.signer.Head(t.Context())
@@ -416,17 +417,36 @@ func TestAnAddressThatNoPaymentMayGoToIsNotAdded(t *testing.T) {
 		code   fault.Code
 		param  string
 	}{
-		"no chain":           {func(w *whitelist.EntryRequest) { w.Chain = "" }, fault.InvalidRequest, "chain"},
-		"another chain":      {func(w *whitelist.EntryRequest) { w.Chain = "BASE" }, fault.InvalidRequest, "chain"},
-		"no address":         {func(w *whitelist.EntryRequest) { w.Address = "" }, fault.InvalidAddress, "address"},
-		"a wrong checksum":   {func(w *whitelist.EntryRequest) { w.Address = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAeD" }, fault.InvalidAddress, "address"},
-		"a long one":         {func(w *whitelist.EntryRequest) { w.Address = strings.Repeat("0x", 100) }, fault.InvalidAddress, "address"},
-		"nobody's":           {func(w *whitelist.EntryRequest) { w.Address = "0x0000000000000000000000000000000000000000" }, fault.DestinationNotAllowed, "address"},
-		"its own treasury":   {func(w *whitelist.EntryRequest) { w.Address = string(treasury.Address) }, fault.DestinationNotAllowed, "address"},
-		"another tenant's":   {func(w *whitelist.EntryRequest) { w.Address = string(theirs.Address) }, fault.DestinationNotAllowed, "address"},
-		"a token":            {func(w *whitelist.EntryRequest) { w.Address = string(signertest.Token) }, fault.DestinationNotAllowed, "address"},
-		"no label":           {func(w *whitelist.EntryRequest) { w.Label = " " }, fault.InvalidRequest, "label"},
-		"a long label":       {func(w *whitelist.EntryRequest) { w.Label = strings.Repeat("é", 101) }, fault.InvalidRequest, "label"},
+		"no chain":      {func(w *whitelist.EntryRequest) { w.Chain = "" }, fault.InvalidRequest, "chain"},
+		"another chain": {func(w *whitelist.EntryRequest) { w.Chain = "BASE" }, fault.InvalidRequest, "chain"},
+		"no address":    {func(w *whitelist.EntryRequest) { w.Address = "" }, fault.InvalidAddress, "address"},
+		"a wrong checksum": {
+			func(w *whitelist.EntryRequest) { w.Address = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAeD" },
+			fault.InvalidAddress, "address",
+		},
+		"a long one": {
+			func(w *whitelist.EntryRequest) { w.Address = strings.Repeat("0x", 100) }, fault.InvalidAddress, "address",
+		},
+		"nobody's": {
+			func(w *whitelist.EntryRequest) { w.Address = "0x0000000000000000000000000000000000000000" },
+			fault.DestinationNotAllowed, "address",
+		},
+		"its own treasury": {
+			func(w *whitelist.EntryRequest) { w.Address = string(treasury.Address) }, fault.DestinationNotAllowed,
+			"address",
+		},
+		"another tenant's": {
+			func(w *whitelist.EntryRequest) { w.Address = string(theirs.Address) }, fault.DestinationNotAllowed,
+			"address",
+		},
+		"a token": {
+			func(w *whitelist.EntryRequest) { w.Address = string(signertest.Token) }, fault.DestinationNotAllowed,
+			"address",
+		},
+		"no label": {func(w *whitelist.EntryRequest) { w.Label = " " }, fault.InvalidRequest, "label"},
+		"a long label": {
+			func(w *whitelist.EntryRequest) { w.Label = strings.Repeat("é", 101) }, fault.InvalidRequest, "label",
+		},
 		"a label of a line":  {func(w *whitelist.EntryRequest) { w.Label = "a\nb" }, fault.InvalidRequest, "label"},
 		"a label of no text": {func(w *whitelist.EntryRequest) { w.Label = "a\xc3" }, fault.InvalidRequest, "label"},
 	} {

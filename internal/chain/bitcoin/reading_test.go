@@ -170,7 +170,9 @@ func TestOnlyWhatABlockHoldsIsSeen(t *testing.T) {
 			t.Fatal(err)
 		}
 		bare,
-			err := txscript.NewScriptBuilder().AddData(newKey(t).PubKey().SerializeCompressed()).AddOp(txscript.OP_CHECKSIG).Script()
+			err := txscript.NewScriptBuilder().AddData(
+			newKey(t).PubKey().SerializeCompressed(),
+		).AddOp(txscript.OP_CHECKSIG).Script()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -330,9 +332,13 @@ func wallets(t *testing.T) map[string]wallet {
 	keyHash := address.Hash160(public)
 	checks := script(t, txscript.NewScriptBuilder().AddData(public).AddOp(txscript.OP_CHECKSIG))
 	multi := script(t,
-		txscript.NewScriptBuilder().AddInt64(1).AddData(public).AddData(newKey(t).PubKey().SerializeCompressed()).AddInt64(2).AddOp(txscript.OP_CHECKMULTISIG))
+		txscript.NewScriptBuilder().AddInt64(1).AddData(public).AddData(
+			newKey(t).PubKey().SerializeCompressed(),
+		).AddInt64(2).AddOp(txscript.OP_CHECKMULTISIG))
 	p2pkh := script(t,
-		txscript.NewScriptBuilder().AddOp(txscript.OP_DUP).AddOp(txscript.OP_HASH160).AddData(keyHash).AddOp(txscript.OP_EQUALVERIFY).AddOp(txscript.OP_CHECKSIG))
+		txscript.NewScriptBuilder().AddOp(txscript.OP_DUP).AddOp(txscript.OP_HASH160).AddData(keyHash).AddOp(
+			txscript.OP_EQUALVERIFY,
+		).AddOp(txscript.OP_CHECKSIG))
 	program := script(t, txscript.NewScriptBuilder().AddOp(txscript.OP_0).AddData(keyHash))
 	inScript := func(s []byte) []byte {
 		return script(t,

@@ -156,7 +156,9 @@ func FuzzHeader(f *testing.F) {
 
 // FuzzTraces likewise.
 func FuzzTraces(f *testing.F) {
-	f.Add([]byte(`{"type":"CALL","calls":[{"type":"CALL","value":"0x1","from":"0x00000000000000000000000000000000000000aa","to":"0x00000000000000000000000000000000000000bb"}]}`))
+	f.Add([]byte(
+		`{"type":"CALL","calls":[{"type":"CALL","value":"0x1","from":"0x00000000000000000000000000000000000000aa","to":"0x00000000000000000000000000000000000000bb"}]}`,
+	))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		moved, err := calls(string(b))
 		if err != nil {

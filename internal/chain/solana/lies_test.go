@@ -228,7 +228,9 @@ func TestABlockThatIsNotGivenStopsTheWalk(t *testing.T) {
 		}), nil},
 		"the answer to another question": {whole(func(e *exchange) {
 			r := string(e.Result)
-			e.WriteRaw(func(w http.ResponseWriter) { fmt.Fprintf(w, `{"jsonrpc":"2.0","id":987654321,"result":%s}`, r) })
+			e.WriteRaw(
+				func(w http.ResponseWriter) { fmt.Fprintf(w, `{"jsonrpc":"2.0","id":987654321,"result":%s}`, r) },
+			)
 		}), nil},
 		"a redirect": {whole(func(e *exchange) {
 			e.WriteRaw(func(w http.ResponseWriter) {

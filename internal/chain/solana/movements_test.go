@@ -223,7 +223,8 @@ func TestBalancesAreTakenBack(t *testing.T) {
 	l.send(t, surfpool.Transaction{
 		Keys: []ed25519.PrivateKey{l.payer, l.keys[rich]},
 		Instructions: []surfpool.Instruction{
-			usdc.CreateAccount(payer, poor), usdc.TransferTokens(usdc.AssociatedAccount(rich), usdc.AssociatedAccount(poor),
+			usdc.CreateAccount(payer, poor),
+			usdc.TransferTokens(usdc.AssociatedAccount(rich), usdc.AssociatedAccount(poor),
 				rich, 100),
 			usdc.CloseAccount(usdc.AssociatedAccount(rich), rich, rich), usdc.SetOwner(at, rich,
 				poor), surfpool.TransferLamports(rich, poor, 151),

@@ -780,7 +780,9 @@ func TestAnOutcomeIsNoOnesWordAlone(t *testing.T) {
 	}
 	two.SetRule("getBlock", func(e *exchange) {
 		e.EditResult(t,
-			editTx(func(m map[string]any) { m["meta"].(map[string]any)["err"] = map[string]any{"InstructionError": 3} }))
+			editTx(
+				func(m map[string]any) { m["meta"].(map[string]any)["err"] = map[string]any{"InstructionError": 3} },
+			))
 	})
 	if o, err := c.Outcome(t.Context(), txs, p); !errors.Is(err, chain.ErrDisagreement) {
 		t.Errorf("one says that it failed: got %+v, %v, want ErrDisagreement", o, err)

@@ -67,7 +67,8 @@ func TestScreeningSaysWhatItWasAnswered(t *testing.T) {
 	if err != nil || v.Severity != risk.Severe || !v.IsKnown || !v.Direct || v.Entity != "Lazarus Group" ||
 		!slices.Equal(
 			v.Categories, []string{"sanctioned entity", "mixing", "sanctions"},
-		) || !slices.Equal(v.OwnerCategories, []string{"sanctioned entity", "sanctions"}) || v.Provider != ScreeningName {
+		) || !slices.Equal(v.OwnerCategories, []string{"sanctioned entity", "sanctions"}) ||
+		v.Provider != ScreeningName {
 		t.Errorf("got %+v %v, want what was answered", v, err)
 	}
 	for level, want := range map[string]risk.Severity{

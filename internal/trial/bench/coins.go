@@ -38,7 +38,9 @@ func benchOutputs(ctx context.Context, w *benchEnv) error {
 		if err != nil {
 			return fmt.Errorf("%d withdrawals: %w", n, err)
 		}
-		w.table.addRow(compareToNaive(fmt.Sprintf("for a deposit that is withdrawn on Bitcoin, %d at once in %d transaction", n, txs),
+		w.table.addRow(compareToNaive(fmt.Sprintf(
+			"for a deposit that is withdrawn on Bitcoin, %d at once in %d transaction", n, txs,
+		),
 			n, "virtual bytes", ownBytes, naive*uint64(n), "less than the naive way"))
 	}
 	return nil
@@ -62,7 +64,9 @@ func (w *benchEnv) benchOutputsOf(ctx context.Context, count int) (sum uint64, t
 		return 0, 0, err
 	}
 	u.User = url.UserPassword(btcd.User, n.Password)
-	chainConf, err := bitcoin.New(ctx, bitcoin.Config{Network: chain.Local, Endpoints: []string{u.String()}, Quorum: 1, Confirmations: btcConfirmations})
+	chainConf, err := bitcoin.New(ctx, bitcoin.Config{
+		Network: chain.Local, Endpoints: []string{u.String()}, Quorum: 1, Confirmations: btcConfirmations,
+	})
 	if err != nil {
 		return 0, 0, err
 	}
@@ -72,9 +76,16 @@ func (w *benchEnv) benchOutputsOf(ctx context.Context, count int) (sum uint64, t
 	}
 	costMax := money.Units(bitcoin.CostMaxDefault)
 	h, err := w.newServiceEnv(ctx, envConfig{
-		name: fmt.Sprint("coins", count), chainConf: chainConf, startHeight: uint64(start), mineBlock: func(ctx context.Context) error { _, err := n.MineBlocks(ctx, 1); return err },
-		policy: local.ChainPolicy{SignerID: chaincfg.RegressionNetParams.GenesisHash.String(), FeeMax: costMax, GasMax: costMax, Unlimited: true},
-		mints:  []mint.Mint{{ID: btcMint, Kind: mint.Native, Symbol: "BTC", Name: "Bitcoin", Decimals: 8, Finality: "DEPTH", ConfirmationsRequired: btcConfirmations}},
+		name: fmt.Sprint("coins", count), chainConf: chainConf, startHeight: uint64(start),
+		mineBlock: func(ctx context.Context) error { _, err := n.MineBlocks(ctx, 1); return err },
+		policy: local.ChainPolicy{
+			SignerID: chaincfg.RegressionNetParams.GenesisHash.String(), FeeMax: costMax, GasMax: costMax,
+			Unlimited: true,
+		},
+		mints: []mint.Mint{{
+			ID: btcMint, Kind: mint.Native, Symbol: "BTC", Name: "Bitcoin", Decimals: 8, Finality: "DEPTH",
+			ConfirmationsRequired: btcConfirmations,
+		}},
 		prices: map[int]money.USD{btcMint: money.MustParseUSD("1")},
 	})
 	if err != nil {
@@ -93,7 +104,9 @@ func (w *benchEnv) benchOutputsOf(ctx context.Context, count int) (sum uint64, t
 			return 0, 0, err
 		}
 	}
-	if err := h.stepUntil(ctx, count+1, "coins are there", `SELECT count(*) FROM coins WHERE status = 'FREE'`); err != nil {
+	if err := h.stepUntil(
+		ctx, count+1, "coins are there", `SELECT count(*) FROM coins WHERE status = 'FREE'`,
+	); err != nil {
 		return 0, 0, err
 	}
 	for i := range count {
@@ -101,11 +114,15 @@ func (w *benchEnv) benchOutputsOf(ctx context.Context, count int) (sum uint64, t
 		if err != nil {
 			return 0, 0, err
 		}
-		if err := h.requestWithdrawal(ctx, fmt.Sprint("c", i), btcMint, withdrawalSatoshi, btcd.KeyAddress(k)); err != nil {
+		if err := h.requestWithdrawal(
+			ctx, fmt.Sprint("c", i), btcMint, withdrawalSatoshi, btcd.KeyAddress(k),
+		); err != nil {
 			return 0, 0, err
 		}
 	}
-	if err := h.stepUntil(ctx, count, "withdrawals are paid", `SELECT count(*) FROM dispatch_orders WHERE status = 'PAID'`); err != nil {
+	if err := h.stepUntil(
+		ctx, count, "withdrawals are paid", `SELECT count(*) FROM dispatch_orders WHERE status = 'PAID'`,
+	); err != nil {
 		return 0, 0, err
 	}
 	hashes, err := h.listTxHashes(ctx, signer.Payment)
@@ -148,7 +165,9 @@ func naiveOutputs(ctx context.Context) (sum uint64, err error) {
 		if err != nil {
 			return 0, err
 		}
-		if paid, err = n.BuildSpend(key, []btcd.Output{{OutPoint: wire.OutPoint{Hash: paid.TxHash()}, TxOut: *paid.TxOut[0]}}, fee, output); err != nil {
+		if paid, err = n.BuildSpend(
+			key, []btcd.Output{{OutPoint: wire.OutPoint{Hash: paid.TxHash()}, TxOut: *paid.TxOut[0]}}, fee, output,
+		); err != nil {
 			return 0, err
 		}
 		if err := n.SendTx(ctx, paid); err != nil {

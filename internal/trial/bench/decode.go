@@ -27,12 +27,15 @@ const (
 func benchDecoding(ctx context.Context, w *benchEnv) error {
 	for _, d := range []decodeBench{
 		{
-			title: "decode of a Bitcoin block of 3,000 transactions, one core", dir: "./internal/chain/bitcoin", ownBenchmark: "BenchmarkBlock",
+			title: "decode of a Bitcoin block of 3,000 transactions, one core", dir: "./internal/chain/bitcoin",
+			ownBenchmark: "BenchmarkBlock",
 			minBenchmark: "BenchmarkSHA256", minTitle: "one SHA-256 over the same bytes", goal: 20 * time.Millisecond,
 		},
 		{
-			title: "decode of a Solana block of 2,000 transactions, one core", dir: "./internal/chain/solana", ownBenchmark: "BenchmarkDecode2000",
-			minBenchmark: "BenchmarkScan2000", minTitle: "a look whether the same bytes are JSON", goal: 30 * time.Millisecond,
+			title: "decode of a Solana block of 2,000 transactions, one core", dir: "./internal/chain/solana",
+			ownBenchmark: "BenchmarkDecode2000",
+			minBenchmark: "BenchmarkScan2000", minTitle: "a look whether the same bytes are JSON",
+			goal: 30 * time.Millisecond,
 		},
 	} {
 		cpu, clock, size, err := d.runBenchmarks(ctx)
@@ -41,10 +44,15 @@ func benchDecoding(ctx context.Context, w *benchEnv) error {
 		}
 		took, minTime := cpu[d.ownBenchmark].percentile(0), cpu[d.minBenchmark].percentile(0)
 		w.table.addRow(row{
-			figure:   d.title,
-			result:   fmt.Sprintf("%s of CPU for %.1f MB; by the clock %s", formatDuration(took), size/1e6, formatDuration(clock[d.ownBenchmark].percentile(0))),
-			compared: fmt.Sprintf("%.1f times %s, %s", float64(took)/float64(minTime), d.minTitle, formatDuration(minTime)),
-			target:   formatTarget(took < d.goal, "< "+d.goal.String()),
+			figure: d.title,
+			result: fmt.Sprintf(
+				"%s of CPU for %.1f MB; by the clock %s", formatDuration(took), size/1e6,
+				formatDuration(clock[d.ownBenchmark].percentile(0)),
+			),
+			compared: fmt.Sprintf(
+				"%.1f times %s, %s", float64(took)/float64(minTime), d.minTitle, formatDuration(minTime),
+			),
+			target: formatTarget(took < d.goal, "< "+d.goal.String()),
 		})
 	}
 	return nil
@@ -55,7 +63,8 @@ func benchDecoding(ctx context.Context, w *benchEnv) error {
 var benchLine = regexp.MustCompile(`(?m)^(Benchmark\w+)\s+\d+\s+([0-9.]+) ns/op\s+([0-9.]+) MB/s\s+([0-9.]+) cpu-ns/op`)
 
 func (d decodeBench) runBenchmarks(ctx context.Context) (cpu, clock map[string]durations, size float64, err error) {
-	output, err := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "^("+d.ownBenchmark+"|"+d.minBenchmark+")$",
+	output, err := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench",
+		"^("+d.ownBenchmark+"|"+d.minBenchmark+")$",
 		"-cpu", "1", "-count", decodeRepeats, "-benchtime", decodeIterations, d.dir).CombinedOutput()
 	if err != nil {
 		return nil, nil, 0, fmt.Errorf("go test -bench in %s: %w\n%s", d.dir, err, output)
@@ -66,7 +75,9 @@ func (d decodeBench) runBenchmarks(ctx context.Context) (cpu, clock map[string]d
 		if _, err := fmt.Sscan(m[2]+" "+m[3]+" "+m[4], &nanoseconds, &speed, &processor); err != nil {
 			return nil, nil, 0, fmt.Errorf("go test -bench in %s says %q", d.dir, m[0])
 		}
-		cpu[m[1]], clock[m[1]] = append(cpu[m[1]], time.Duration(processor)), append(clock[m[1]], time.Duration(nanoseconds))
+		cpu[m[1]], clock[m[1]] = append(cpu[m[1]], time.Duration(processor)), append(
+			clock[m[1]], time.Duration(nanoseconds),
+		)
 		size = nanoseconds * speed / 1e3 // nanoseconds by megabytes a second
 	}
 	if len(cpu[d.ownBenchmark]) == 0 || len(cpu[d.minBenchmark]) == 0 {

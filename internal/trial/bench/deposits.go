@@ -67,7 +67,8 @@ func (p *payingChain) Final(_ context.Context, height uint64) (chain.Contents, e
 	for i := range c.Transfers {
 		c.Transfers[i] = chain.Transfer{
 			Tx: chain.TxHash(fmt.Sprintf("0x%056x%08x", height, i)), Kind: chain.Token, Position: "0", Contract: "0x1",
-			From: "0xsomebody", To: p.recipients[int(height%blockTurn)*blockDeposits+i], Amount: money.Units(1), LogIndex: uint64(i),
+			From: "0xsomebody", To: p.recipients[int(height%blockTurn)*blockDeposits+i], Amount: money.Units(1),
+			LogIndex: uint64(i),
 		}
 	}
 	return c, nil
@@ -124,8 +125,13 @@ func benchDeposits(ctx context.Context, w *benchEnv) error {
 	}
 	start := uint64(0)
 	log := slog.New(slog.DiscardHandler)
-	service := deposit.New(w.db, wallet.New(w.db, nil, public), price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}}, risk.Policy{}, log)
-	walker := scan.New(w.db, scan.Config{Chain: chain.Ethereum, Reader: p, Start: &start, PollInterval: idlePause}, service, log)
+	service := deposit.New(
+		w.db, wallet.New(w.db, nil, public), price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}},
+		risk.Policy{}, log,
+	)
+	walker := scan.New(
+		w.db, scan.Config{Chain: chain.Ethereum, Reader: p, Start: &start, PollInterval: idlePause}, service, log,
+	)
 	if _, err := walker.StepFinal(ctx); err != nil {
 		return err
 	}
@@ -209,13 +215,19 @@ func benchDeposits(ctx context.Context, w *benchEnv) error {
 	}
 	latency := "no block was whole by then"
 	if len(took) > 0 {
-		latency = fmt.Sprintf("a block p50 %s, p99 %s", formatDuration(took.percentile(0.5)), formatDuration(took.percentile(0.99)))
+		latency = fmt.Sprintf(
+			"a block p50 %s, p99 %s", formatDuration(took.percentile(0.5)), formatDuration(took.percentile(0.99)),
+		)
 	}
 	n, perDeposit := perSecond(count, counted), time.Duration(max(1, count))
 	w.table.addRow(row{
 		figure: "deposits from block to committed credit with event, blocks of 1,000",
-		result: fmt.Sprintf("%.0f/s, %s; heap at most %d MB in the first half, %d MB in the second", n, latency, early>>20, late>>20),
-		compared: fmt.Sprintf("%s; %s; CPU each: %s here, %s in the database", formatRatio(n, w.table.tpcb8, "pgbench at 8 clients"), formatRatio(n, w.table.bareWriter, "the bare writer"),
+		result: fmt.Sprintf(
+			"%.0f/s, %s; heap at most %d MB in the first half, %d MB in the second", n, latency, early>>20, late>>20,
+		),
+		compared: fmt.Sprintf("%s; %s; CPU each: %s here, %s in the database", formatRatio(
+			n, w.table.tpcb8, "pgbench at 8 clients",
+		), formatRatio(n, w.table.bareWriter, "the bare writer"),
 			formatDuration(used.process/perDeposit), formatDuration(used.database/perDeposit)),
 		target: formatTarget(n >= 5_000, "5,000/s"),
 	})
@@ -242,9 +254,13 @@ func (w *benchEnv) countCredited(ctx context.Context) (n int, err error) {
 
 // createAddresses gives every customer a deposit address, attested like any other.
 func (w *benchEnv) createAddresses(ctx context.Context, attest ed25519.PrivateKey, payees []chain.Address) error {
-	ids, subjects, addresses, proofs := make([]string, len(payees)), make([]string, len(payees)), make([]string, len(payees)), make([][]byte, len(payees))
+	ids, subjects, addresses, proofs := make([]string, len(payees)), make([]string, len(payees)), make(
+		[]string, len(payees),
+	), make([][]byte, len(payees))
 	for i := range payees {
-		ids[i], subjects[i], addresses[i] = fmt.Sprintf("adr_bench%d", i), fmt.Sprint("c", i), fmt.Sprintf("0xbench%d", i)
+		ids[i], subjects[i], addresses[i] = fmt.Sprintf("adr_bench%d", i), fmt.Sprint("c", i), fmt.Sprintf(
+			"0xbench%d", i,
+		)
 		payees[i] = chain.Address(addresses[i])
 		ref := signer.WalletRef{OrgID: w.org, Family: chain.EVM, Purpose: wallet.CustomerDeposit, Subject: subjects[i]}
 		proofs[i] = ed25519.Sign(attest, signer.AttestedBytes(ref, "m/bench", payees[i]))

@@ -58,7 +58,9 @@ func benchGas(ctx context.Context, w *benchEnv) (err error) {
 		if c.each > 1 {
 			target = "less than the naive way"
 		}
-		w.table.addRow(compareToNaive("to sweep a deposit on Ethereum, "+c.what, n, "gas", ownGas, naive*uint64(n), target))
+		w.table.addRow(compareToNaive(
+			"to sweep a deposit on Ethereum, "+c.what, n, "gas", ownGas, naive*uint64(n), target,
+		))
 	}
 	return nil
 }
@@ -74,7 +76,9 @@ func newTokenChain(ctx context.Context) (s tokenChain, err error) {
 		return s, err
 	}
 	if s.token, err = s.DeployContract(ctx, evmtoken.Token, "A token", "TOK", uint8(6)); err == nil {
-		_, err = s.SendAndWait(ctx, s.token, nil, evmtoken.Token.CallData("mint", s.FaucetAddress(), big.NewInt(params.Ether)))
+		_, err = s.SendAndWait(
+			ctx, s.token, nil, evmtoken.Token.CallData("mint", s.FaucetAddress(), big.NewInt(params.Ether)),
+		)
 	}
 	if err != nil {
 		return s, errors.Join(err, s.Stop())
@@ -94,14 +98,17 @@ func (s tokenChain) payDeposit(ctx context.Context, mintID int, recipient chain.
 }
 
 // benchGasOf is the gas of all that the service sent until everything was at the treasury.
-func (w *benchEnv) benchGasOf(ctx context.Context, name string, mintID, addresses, perAddress, rounds int, dollars string) (sum uint64, err error) {
+func (w *benchEnv) benchGasOf(
+	ctx context.Context, name string, mintID, addresses, perAddress, rounds int, dollars string,
+) (sum uint64, err error) {
 	s, err := newTokenChain(ctx)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, s.Stop()) }()
 	chainConf, err := evm.New(ctx, evm.Config{
-		Name: chain.Ethereum, Network: chain.Local, ChainID: anvil.DefaultChainID, Endpoints: []string{s.URL}, Quorum: 1,
+		Name: chain.Ethereum, Network: chain.Local, ChainID: anvil.DefaultChainID, Endpoints: []string{s.URL},
+		Quorum: 1,
 		FeeCap: money.Units(100 * params.GWei), TipCap: money.Units(params.GWei),
 	})
 	if err != nil {
@@ -112,11 +119,18 @@ func (w *benchEnv) benchGasOf(ctx context.Context, name string, mintID, addresse
 		return 0, err
 	}
 	h, err := w.newServiceEnv(ctx, envConfig{
-		name: name, chainConf: chainConf, startHeight: start, mineBlock: func(ctx context.Context) error { return s.MineBlocks(ctx, 1) },
-		policy: local.ChainPolicy{SignerID: fmt.Sprint(anvil.DefaultChainID), FeeMax: money.Units(params.Ether / 100), GasMax: money.Units(params.Ether), Unlimited: true},
+		name: name, chainConf: chainConf, startHeight: start,
+		mineBlock: func(ctx context.Context) error { return s.MineBlocks(ctx, 1) },
+		policy: local.ChainPolicy{
+			SignerID: fmt.Sprint(anvil.DefaultChainID), FeeMax: money.Units(params.Ether / 100),
+			GasMax: money.Units(params.Ether), Unlimited: true,
+		},
 		mints: []mint.Mint{
 			{ID: gasNativeMint, Kind: mint.Native, Symbol: "ETH", Name: "Ether", Decimals: 18, Finality: "FINALIZED"},
-			{ID: gasTokenMint, Kind: mint.Token, Contract: evmtx.Canonical(s.token), Symbol: "USDC", Name: "USD Coin", Decimals: 6, Finality: "FINALIZED"},
+			{
+				ID: gasTokenMint, Kind: mint.Token, Contract: evmtx.Canonical(s.token), Symbol: "USDC",
+				Name: "USD Coin", Decimals: 6, Finality: "FINALIZED",
+			},
 		},
 		prices: map[int]money.USD{gasNativeMint: money.MustParseUSD(dollars), gasTokenMint: money.MustParseUSD("1")},
 	})

@@ -98,9 +98,12 @@ func (w *benchEnv) newServiceEnv(ctx context.Context, p envConfig) (h *serviceEn
 	if err != nil {
 		return h, err
 	}
-	signs := local.Config{Journal: filepath.Join(w.dir, p.name+".journal"), Clock: h.readClock, Grants: grants, Policy: local.Policy{
-		WhitelistCoolingOff: "0s", Chains: map[chain.Name]local.ChainPolicy{p.chainConf.Name: p.policy},
-	}}
+	signs := local.Config{
+		Journal: filepath.Join(w.dir, p.name+".journal"), Clock: h.readClock, Grants: grants,
+		Policy: local.Policy{
+			WhitelistCoolingOff: "0s", Chains: map[chain.Name]local.ChainPolicy{p.chainConf.Name: p.policy},
+		},
+	}
 	if err := local.CreateJournal(signs, seed); err != nil {
 		return h, err
 	}
@@ -108,7 +111,8 @@ func (w *benchEnv) newServiceEnv(ctx context.Context, p envConfig) (h *serviceEn
 		return h, err
 	}
 	h.Harness = works.NewHarness(works.HarnessConfig{
-		DB: h.db, Chain: p.chainConf, Start: p.startHeight, Signer: h.signer, AttestKey: seed.AttestKey().PublicKey(), Grants: grants,
+		DB: h.db, Chain: p.chainConf, Start: p.startHeight, Signer: h.signer, AttestKey: seed.AttestKey().PublicKey(),
+		Grants: grants,
 		Prices: price.Fixed{Prices: p.prices, Clock: h.readClock},
 	})
 	if err := mirror.ImportJournal(ctx, h.db, h.signer, h.Wallets); err != nil {
@@ -137,13 +141,18 @@ func (h *serviceEnv) createDepositAddress(ctx context.Context, customerID string
 	if err != nil {
 		return wallet.Wallet{}, err
 	}
-	return h.Wallets.Address(ctx, signer.WalletRef{OrgID: h.org, Family: h.treasury.Family, Purpose: wallet.CustomerDeposit, Subject: customerID})
+	return h.Wallets.Address(ctx, signer.WalletRef{
+		OrgID: h.org, Family: h.treasury.Family, Purpose: wallet.CustomerDeposit, Subject: customerID,
+	})
 }
 
-func (h *serviceEnv) requestWithdrawal(ctx context.Context, customerID string, mintID int, amount uint64, recipient chain.Address) error {
+func (h *serviceEnv) requestWithdrawal(
+	ctx context.Context, customerID string, mintID int, amount uint64, recipient chain.Address,
+) error {
 	key := "to-" + string(recipient)
 	_, _, err := h.Withdrawals.Request(ctx, h.org, withdrawal.Request{
-		MintID: mintID, CustomerID: customerID, Amount: fmt.Sprint(amount), ToAddress: string(recipient), IdempotencyKey: &key, Actor: audit.APIKey(h.org),
+		MintID: mintID, CustomerID: customerID, Amount: fmt.Sprint(amount), ToAddress: string(recipient),
+		IdempotencyKey: &key, Actor: audit.APIKey(h.org),
 	})
 	return err
 }
@@ -157,7 +166,9 @@ func (h *serviceEnv) stepUntil(ctx context.Context, want int, title, sql string)
 				return fmt.Errorf("%s: %w", s.Name, err)
 			}
 		}
-		err := h.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error { return tx.QueryRow(ctx, sql).Scan(&got) })
+		err := h.db.ReadSystem(
+			ctx, func(ctx context.Context, tx pg.Tx) error { return tx.QueryRow(ctx, sql).Scan(&got) },
+		)
 		if err != nil || got >= want {
 			return err
 		}
@@ -173,7 +184,8 @@ func (h *serviceEnv) stepUntil(ctx context.Context, want int, title, sql string)
 func (h *serviceEnv) listTxHashes(ctx context.Context, purposes ...signer.Purpose) (hashes []string, err error) {
 	err = h.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		return tx.QueryRow(ctx, `
-			SELECT coalesce(array_agg(DISTINCT tx_hash), '{}') FROM dispatch_orders WHERE status = 'PAID' AND purpose = ANY ($1)`, purposes).Scan(&hashes)
+			SELECT coalesce(array_agg(DISTINCT tx_hash), '{}') FROM dispatch_orders WHERE status = 'PAID' AND purpose = ANY ($1)`,
+			purposes).Scan(&hashes)
 	})
 	return hashes, err
 }

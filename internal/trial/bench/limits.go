@@ -41,7 +41,12 @@ func benchDisk(_ context.Context, w *benchEnv) error {
 		took = append(took, time.Since(began))
 	}
 	w.table.syncMedian = took.percentile(0.5)
-	w.table.addRow(row{figure: "fdatasync of one page", result: fmt.Sprintf("p50 %s, p99 %s", formatDuration(took.percentile(0.5)), formatDuration(took.percentile(0.99)))})
+	w.table.addRow(row{
+		figure: "fdatasync of one page",
+		result: fmt.Sprintf(
+			"p50 %s, p99 %s", formatDuration(took.percentile(0.5)), formatDuration(took.percentile(0.99)),
+		),
+	})
 	return nil
 }
 
@@ -62,7 +67,10 @@ func benchPgbench(ctx context.Context, w *benchEnv) error {
 		return fmt.Errorf("%w: %s", err, output)
 	}
 	for _, clients := range []int{1, 8} {
-		args := []string{"-c", strconv.Itoa(clients), "-j", strconv.Itoa(min(clients, 2)), "-T", strconv.Itoa(max(1, int(w.duration.Seconds()))), url}
+		args := []string{
+			"-c", strconv.Itoa(clients), "-j", strconv.Itoa(min(clients, 2)), "-T",
+			strconv.Itoa(max(1, int(w.duration.Seconds()))), url,
+		}
 		cpuBefore := w.readCPUTime()
 		output, err := exec.CommandContext(ctx, program, args...).CombinedOutput()
 		if err != nil {
@@ -80,7 +88,10 @@ func benchPgbench(ctx context.Context, w *benchEnv) error {
 		perTransaction := time.Duration(max(1, n*max(1, w.duration.Seconds())))
 		w.table.addRow(row{
 			figure: fmt.Sprintf("pgbench, tpcb-like, %d clients", clients), result: fmt.Sprintf("%.0f/s", n),
-			compared: fmt.Sprintf("CPU each: %s here, %s in the database", formatDuration(work.process/perTransaction), formatDuration(work.database/perTransaction)),
+			compared: fmt.Sprintf(
+				"CPU each: %s here, %s in the database", formatDuration(work.process/perTransaction),
+				formatDuration(work.database/perTransaction),
+			),
 		})
 		w.table.tpcb8 = n
 	}
@@ -150,7 +161,9 @@ func benchBareWriter(ctx context.Context, w *benchEnv) error {
 		}
 		w.table.addRow(row{
 			figure: "bare group-commit writer, 64 callers, " + c.name, result: fmt.Sprintf("%.0f/s", n),
-			compared: fmt.Sprintf("p50 %s, p99 %s", formatDuration(took.percentile(0.5)), formatDuration(took.percentile(0.99))),
+			compared: fmt.Sprintf(
+				"p50 %s, p99 %s", formatDuration(took.percentile(0.5)), formatDuration(took.percentile(0.99)),
+			),
 		})
 		if !c.hot {
 			w.table.bareWriter = n
@@ -176,8 +189,14 @@ func writeTransfers(ctx context.Context, conn *pgx.Conn, asked [][2]int64) error
 	b := &pgx.Batch{}
 	b.Queue(`BEGIN`)
 	b.Queue(`SELECT balance FROM accounts WHERE id = ANY ($1) ORDER BY id FOR UPDATE`, ids)
-	b.Queue(`INSERT INTO transfers (debit, credit, amount, at) SELECT d, c, a, now() FROM unnest($1::bigint[], $2::bigint[], $3::numeric[]) AS t (d, c, a)`, debits, credits, amounts)
-	b.Queue(`UPDATE accounts SET balance = balance + m.d FROM unnest($1::bigint[], $2::bigint[]) AS m (id, d) WHERE accounts.id = m.id`, ids, deltas)
+	b.Queue(
+		`INSERT INTO transfers (debit, credit, amount, at) SELECT d, c, a, now() FROM unnest($1::bigint[], $2::bigint[], $3::numeric[]) AS t (d, c, a)`,
+		debits, credits, amounts,
+	)
+	b.Queue(
+		`UPDATE accounts SET balance = balance + m.d FROM unnest($1::bigint[], $2::bigint[]) AS m (id, d) WHERE accounts.id = m.id`,
+		ids, deltas,
+	)
 	b.Queue(`COMMIT`)
 	return conn.SendBatch(ctx, b).Close()
 }

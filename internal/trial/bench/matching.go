@@ -70,7 +70,10 @@ func benchMatching(ctx context.Context, w *benchEnv) (err error) {
 	used, heapMax, perQuery := w.readCPUTime().subtract(cpuBefore), heap.stopWatch(), time.Duration(max(1, asked))
 	w.table.addRow(row{
 		figure: fmt.Sprintf("a block's 1,000 recipients, half of them ours, against %d addresses", watched),
-		result: fmt.Sprintf("p50 %s, p99 %s; heap at most %d MB", formatDuration(took.percentile(0.5)), formatDuration(took.percentile(0.99)), heapMax>>20),
+		result: fmt.Sprintf(
+			"p50 %s, p99 %s; heap at most %d MB", formatDuration(took.percentile(0.5)),
+			formatDuration(took.percentile(0.99)), heapMax>>20,
+		),
 		compared: fmt.Sprintf("CPU each: %s here, %s in the database; nothing is kept in memory for it",
 			formatDuration(used.process/perQuery), formatDuration(used.database/perQuery)),
 		target: formatTarget(took.percentile(0.5) < 5*time.Millisecond, "at most 5 ms"),
@@ -107,7 +110,8 @@ func (w *benchEnv) createWatchedDatabase(ctx context.Context, name string, conf 
 	}
 	printProgress("      write %d addresses", watched)
 	_, err = conn.CopyFrom(ctx, pgx.Identifier{"wallets"},
-		[]string{"wallet_id", "org_id", "family", "purpose", "subject", "path", "address", "proof", "created_at"}, &watchedRows{n: -1, count: watched})
+		[]string{"wallet_id", "org_id", "family", "purpose", "subject", "path", "address", "proof", "created_at"},
+		&watchedRows{n: -1, count: watched})
 	if err != nil {
 		return err
 	}
@@ -132,7 +136,9 @@ func (r *watchedRows) Err() error { return nil }
 
 func (r *watchedRows) Values() ([]any, error) {
 	return []any{
-		fmt.Sprintf("adr_%026d", r.n), "org_01J9ZW3M8Q4S5T6V7W8X9YZABC", "EVM", "CUSTOMER_DEPOSIT", fmt.Sprint("customer ", r.n),
-		"m/44'/60'/1745023765'/543518224'/1377603941'/211528283'", watchedAddress(r.n), make([]byte, 64), time.Unix(0, 0).UTC(),
+		fmt.Sprintf("adr_%026d", r.n), "org_01J9ZW3M8Q4S5T6V7W8X9YZABC", "EVM", "CUSTOMER_DEPOSIT",
+		fmt.Sprint("customer ", r.n),
+		"m/44'/60'/1745023765'/543518224'/1377603941'/211528283'", watchedAddress(r.n), make([]byte, 64),
+		time.Unix(0, 0).UTC(),
 	}, nil
 }

@@ -67,8 +67,11 @@ func reads(ctx context.Context, w *benchEnv) (err error) {
 			figure: fmt.Sprintf("%s, database time with %d and with %d customers", name, readersFew, many),
 			result: fmt.Sprintf("%s and %s", formatDuration(small), formatDuration(large)),
 			compared: fmt.Sprintf("%.2f times; %.1f times a look-up of one customer by its key, %s",
-				float64(large)/float64(small), float64(large)/float64(took[1][lookUp]), formatDuration(took[1][lookUp])),
-			target: formatTarget(large <= small*3/2 || large <= small+100*time.Microsecond, "at most 1.5 times, or 0.1 ms more"),
+				float64(large)/float64(small), float64(large)/float64(took[1][lookUp]),
+				formatDuration(took[1][lookUp])),
+			target: formatTarget(
+				large <= small*3/2 || large <= small+100*time.Microsecond, "at most 1.5 times, or 0.1 ms more",
+			),
 		})
 	}
 	return nil
@@ -78,11 +81,14 @@ const lookUp = "a look-up by key"
 
 // readAll makes every GET with so many customers. The names are in the order of the
 // documents.
-func (w *benchEnv) readAll(ctx context.Context, customers int) (names []string, took map[string]time.Duration, err error) {
+func (w *benchEnv) readAll(
+	ctx context.Context, customers int,
+) (names []string, took map[string]time.Duration, err error) {
 	cluster, err := local.Start(ctx, local.Options{
 		Dir: filepath.Join(w.dir, fmt.Sprint("readers", customers)), Ephemeral: true, TCP: true,
 		Settings: map[string]string{
-			"shared_preload_libraries": "pg_stat_statements", "pg_stat_statements.track_planning": "on", "max_wal_size": "8GB",
+			"shared_preload_libraries": "pg_stat_statements", "pg_stat_statements.track_planning": "on",
+			"max_wal_size": "8GB",
 		},
 	})
 	if err != nil {
@@ -108,7 +114,8 @@ func (w *benchEnv) readAll(ctx context.Context, customers int) (names []string, 
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	token := mint.Mint{
-		ID: 1, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: "0x1", Symbol: "USDC", Name: "USD Coin",
+		ID: 1, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: "0x1", Symbol: "USDC",
+		Name:     "USD Coin",
 		Decimals: 6, MinDeposit: money.Units(1), MinWithdraw: money.Units(1), Finality: "FINALIZED",
 	}
 	coin := token
@@ -133,7 +140,9 @@ func (w *benchEnv) readAll(ctx context.Context, customers int) (names []string, 
 		return nil, nil, err
 	}
 	var build, drop, b, d string
-	if _, err := pgx.ForEachRow(rows, []any{&b, &d}, func() error { build, drop = build+b+";", drop+d+";"; return nil }); err != nil {
+	if _, err := pgx.ForEachRow(
+		rows, []any{&b, &d}, func() error { build, drop = build+b+";", drop+d+";"; return nil },
+	); err != nil {
 		return nil, nil, err
 	}
 	if _, err := conn.Exec(ctx, "SET maintenance_work_mem = '512MB'; SET synchronous_commit = off; "+drop); err != nil {
@@ -184,7 +193,10 @@ func (w *benchEnv) readAll(ctx context.Context, customers int) (names []string, 
 	took[lookUp], err = measure(func() error {
 		return db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 			var at time.Time
-			return tx.QueryRow(ctx, `SELECT created_at FROM customers WHERE org_id = $1 AND customer_id = $2`, made.ID, population.Customer(n)).Scan(&at)
+			return tx.QueryRow(
+				ctx, `SELECT created_at FROM customers WHERE org_id = $1 AND customer_id = $2`, made.ID,
+				population.Customer(n),
+			).Scan(&at)
 		})
 	})
 	if err != nil {
@@ -192,7 +204,8 @@ func (w *benchEnv) readAll(ctx context.Context, customers int) (names []string, 
 	}
 	attest := make([]byte, 32) // endorses no address here
 	values := map[string]string{
-		"mintId": "1", "depositId": population.ID("dep", n), "withdrawalId": population.ID("wd", n), "transferId": population.ID("tr", n),
+		"mintId": "1", "depositId": population.ID("dep", n), "withdrawalId": population.ID("wd", n),
+		"transferId": population.ID("tr", n),
 		"customerId": population.Customer(n), "endpointId": population.Endpoint, "organizationId": made.ID,
 	}
 	for _, side := range []struct {
@@ -200,11 +213,15 @@ func (w *benchEnv) readAll(ctx context.Context, customers int) (names []string, 
 		handler           http.Handler
 	}{
 		{"", "x-api-key", key.Reveal(), api.New(api.Config{
-			DB: db, Chains: chains, Withdrawals: withdrawals, Transfers: transfer.New(db), CursorKey: []byte("the key of this run's cursors"), BaseURL: "http://127.0.0.1/v1", Log: log,
+			DB: db, Chains: chains, Withdrawals: withdrawals, Transfers: transfer.New(db),
+			CursorKey: []byte("the key of this run's cursors"), BaseURL: "http://127.0.0.1/v1", Log: log,
 		})},
 		{"operator: ", "x-operator-key", operatorKey.Reveal(), api.NewOperator(api.OperatorConfig{
-			DB: db, Chains: chains, Withdrawals: withdrawals, Whitelist: whitelist.New(db, nil, whitelist.Config{AttestKey: attest, Chains: chains}, log), AllowedPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
-			CursorKey: []byte("the key of this run's cursors"), BaseURL: "http://127.0.0.1/v1", LocalRisk: true, Log: log,
+			DB: db, Chains: chains, Withdrawals: withdrawals,
+			Whitelist:       whitelist.New(db, nil, whitelist.Config{AttestKey: attest, Chains: chains}, log),
+			AllowedPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+			CursorKey:       []byte("the key of this run's cursors"), BaseURL: "http://127.0.0.1/v1", LocalRisk: true,
+			Log: log,
 		})},
 	} {
 		server := httptest.NewServer(side.handler)
@@ -237,7 +254,10 @@ func (w *benchEnv) readAll(ctx context.Context, customers int) (names []string, 
 }
 
 // unread are reads that touch rows which a bench has not, or none.
-var unread = []string{"/webhook-jobs/{jobId}", "/change-requests/{changeRequestId}", "/local-risk/{address}", "/openapi.json", "/.well-known/webhook-keys"}
+var unread = []string{
+	"/webhook-jobs/{jobId}", "/change-requests/{changeRequestId}", "/local-risk/{address}", "/openapi.json",
+	"/.well-known/webhook-keys",
+}
 
 type namedPath struct{ name, path string }
 
@@ -275,14 +295,18 @@ func pathsOf(document []byte, values map[string]string) (paths []namedPath, err 
 	}
 	slices.Sort(templates)
 	for _, template := range templates {
-		path := regexp.MustCompile(`\{(\w+)\}`).ReplaceAllStringFunc(template, func(place string) string { return values[strings.Trim(place, "{}")] })
+		path := regexp.MustCompile(`\{(\w+)\}`).ReplaceAllStringFunc(
+			template, func(place string) string { return values[strings.Trim(place, "{}")] },
+		)
 		if strings.Contains(path, "//") || strings.HasSuffix(path, "/") {
 			return nil, fmt.Errorf("GET %s has no value to be read with", template)
 		}
 		paths = append(paths, namedPath{template, path})
 		for _, p := range d.Paths[template].Get.Parameters {
 			if p.Name == "customerId" && p.In == "query" {
-				paths = append(paths, namedPath{template + "?customerId=", path + "?customerId=" + values["customerId"]})
+				paths = append(paths, namedPath{
+					template + "?customerId=", path + "?customerId=" + values["customerId"],
+				})
 			}
 		}
 	}

@@ -26,10 +26,14 @@ const (
 // with a database that is there, one chain, and every role in one process.
 func benchStart(ctx context.Context, w *benchEnv) (err error) {
 	program := filepath.Join(w.dir, "coffer")
-	if output, err := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", program, "github.com/cofferpay/coffer/cmd/coffer").CombinedOutput(); err != nil {
+	if output, err := exec.CommandContext(
+		ctx, "go", "build", "-trimpath", "-o", program, "github.com/cofferpay/coffer/cmd/coffer",
+	).CombinedOutput(); err != nil {
 		return fmt.Errorf("build: %w\n%s", err, output)
 	}
-	localWorld, err := localworld.Start(ctx, localworld.Options{Dir: w.dir, WithoutService: true, Log: slog.New(slog.DiscardHandler)})
+	localWorld, err := localworld.Start(ctx, localworld.Options{
+		Dir: w.dir, WithoutService: true, Log: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		return err
 	}
@@ -48,7 +52,8 @@ func benchStart(ctx context.Context, w *benchEnv) (err error) {
 	}
 	median := took.percentile(0.5)
 	w.table.addRow(row{
-		figure: "cold start of `coffer serve` to ready", result: "median " + formatDuration(median) + ", slowest " + formatDuration(took.percentile(1)),
+		figure: "cold start of `coffer serve` to ready",
+		result: "median " + formatDuration(median) + ", slowest " + formatDuration(took.percentile(1)),
 		target: formatTarget(median < startGoal, "< 1 s"),
 	})
 	return nil

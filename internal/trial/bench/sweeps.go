@@ -69,7 +69,8 @@ func benchLamports(ctx context.Context, w *benchEnv) (err error) {
 			}
 		}
 		r := row{
-			figure: fmt.Sprintf("lamports to sweep a deposit on Solana, %s, %d in a transaction", c.what, n), result: fmt.Sprint(cost / n),
+			figure:   fmt.Sprintf("lamports to sweep a deposit on Solana, %s, %d in a transaction", c.what, n),
+			result:   fmt.Sprint(cost / n),
 			compared: fmt.Sprintf("%.2f of the naive way, %d", float64(cost)/float64(naive), naive/n),
 		}
 		if n > 1 && c.tokens > 0 {
@@ -81,7 +82,10 @@ func benchLamports(ctx context.Context, w *benchEnv) (err error) {
 }
 
 func newSweepEnv(ctx context.Context) (s *sweepEnv, err error) {
-	s = &sweepEnv{token: surfpool.Mint{Address: surfpool.USDC, Program: solanatx.TokenProgram, Decimals: 6}, keys: map[chain.Address]ed25519.PrivateKey{}}
+	s = &sweepEnv{
+		token: surfpool.Mint{Address: surfpool.USDC, Program: solanatx.TokenProgram, Decimals: 6},
+		keys:  map[chain.Address]ed25519.PrivateKey{},
+	}
 	if s.node, err = surfpool.Start(ctx, surfpool.Config{}); err != nil {
 		return nil, err
 	}
@@ -142,7 +146,9 @@ func (s *sweepEnv) newDeposit(ctx context.Context, contract chain.Address) (chai
 	} else {
 		err = s.node.MintTo(ctx, s.token, depositAddress, units)
 	}
-	return chain.Payment{From: depositAddress, To: s.treasury, Payer: s.treasury, Contract: contract, Amount: money.Units(units)}, err
+	return chain.Payment{
+		From: depositAddress, To: s.treasury, Payer: s.treasury, Contract: contract, Amount: money.Units(units),
+	}, err
 }
 
 // sweepBatch sweeps as many deposits as fit of so many.
@@ -249,13 +255,18 @@ func (s *sweepEnv) sweepNaively(ctx context.Context, contract chain.Address) (ui
 	} else {
 		const gas = solanatx.WalletRent + solanatx.SignatureFee
 		if _, err := s.node.SendAndCheck(ctx, surfpool.Transaction{
-			Keys: []ed25519.PrivateKey{s.keys[s.treasury]}, Instructions: []surfpool.Instruction{surfpool.TransferLamports(s.treasury, p.From, gas)},
+			Keys:         []ed25519.PrivateKey{s.keys[s.treasury]},
+			Instructions: []surfpool.Instruction{surfpool.TransferLamports(s.treasury, p.From, gas)},
 		}); err != nil {
 			return 0, err
 		}
-		sweep = s.token.TransferTokens(s.token.AssociatedAccount(p.From), s.token.AssociatedAccount(s.treasury), p.From, units)
+		sweep = s.token.TransferTokens(
+			s.token.AssociatedAccount(p.From), s.token.AssociatedAccount(s.treasury), p.From, units,
+		)
 	}
-	if _, err := s.node.SendAndCheck(ctx, surfpool.Transaction{Keys: []ed25519.PrivateKey{s.keys[p.From]}, Instructions: []surfpool.Instruction{sweep}}); err != nil {
+	if _, err := s.node.SendAndCheck(ctx, surfpool.Transaction{
+		Keys: []ed25519.PrivateKey{s.keys[p.From]}, Instructions: []surfpool.Instruction{sweep},
+	}); err != nil {
 		return 0, err
 	}
 	balanceAfter, err := s.readLamports(ctx, s.treasury)

@@ -47,7 +47,10 @@ func formatTarget(ok bool, target string) string {
 
 func (t *table) formatMarkdown(machine string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, %s.\n\n| Figure | Here | Compared | Target |\n|---|---|---|---|\n", machine, time.Now().UTC().Format(time.DateOnly))
+	fmt.Fprintf(
+		&b, "%s, %s.\n\n| Figure | Here | Compared | Target |\n|---|---|---|---|\n", machine,
+		time.Now().UTC().Format(time.DateOnly),
+	)
 	for _, r := range t.rows {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", r.figure, r.result, r.compared, r.target)
 	}

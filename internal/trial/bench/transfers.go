@@ -27,7 +27,9 @@ const (
 
 // runCallers lets n callers call as often as they can, and counts what was answered
 // after a warm-up. do gets the number of its caller.
-func runCallers(ctx context.Context, n int, duration time.Duration, call func(ctx context.Context, caller int) error) (durations, float64, error) {
+func runCallers(
+	ctx context.Context, n int, duration time.Duration, call func(ctx context.Context, caller int) error,
+) (durations, float64, error) {
 	var counting, finished atomic.Bool
 	took := make([]durations, n)
 	errs := make([]error, n)
@@ -91,7 +93,10 @@ func (w *benchEnv) newCaller(ctx context.Context, name string) (*httpCaller, err
 		return nil, err
 	}
 	reader := bufio.NewReader(conn)
-	return &httpCaller{conn: conn, reader: reader, headerReader: textproto.NewReader(reader), key: w.key.Reveal(), name: name, made: &w.made}, nil
+	return &httpCaller{
+		conn: conn, reader: reader, headerReader: textproto.NewReader(reader), key: w.key.Reveal(), name: name,
+		made: &w.made,
+	}, nil
 }
 
 type party struct {
@@ -103,12 +108,17 @@ type party struct {
 func (c *httpCaller) postTransfer(sender, recipient party) error {
 	c.n++
 	body, err := json.Marshal(map[string]any{
-		"idempotencyKey": c.name + "-" + strconv.Itoa(c.n), "mintId": usdc, "amount": "1", "from": sender, "to": recipient,
+		"idempotencyKey": c.name + "-" + strconv.Itoa(c.n), "mintId": usdc, "amount": "1", "from": sender,
+		"to": recipient,
 	})
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(c.conn, "POST /v1/transfers HTTP/1.1\r\nHost: bench\r\nX-Api-Key: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", c.key, len(body), body); err != nil {
+	if _, err := fmt.Fprintf(
+		c.conn,
+		"POST /v1/transfers HTTP/1.1\r\nHost: bench\r\nX-Api-Key: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		c.key, len(body), body,
+	); err != nil {
 		return err
 	}
 	status, err := c.headerReader.ReadLine()
@@ -215,8 +225,13 @@ func benchTransfers(ctx context.Context, w *benchEnv) error {
 		}
 		r := row{
 			figure: "POST /transfers, 64 connections, " + c.name,
-			result: fmt.Sprintf("%.0f/s, p50 %s, p99 %s", n, formatDuration(took.percentile(0.5)), formatDuration(took.percentile(0.99))),
-			compared: fmt.Sprintf("%s; %s; CPU each: %s here, %s in the database", formatRatio(n, w.table.tpcb8, "pgbench at 8 clients"), formatRatio(n, w.table.bareWriter, "the bare writer"),
+			result: fmt.Sprintf(
+				"%.0f/s, p50 %s, p99 %s", n, formatDuration(took.percentile(0.5)),
+				formatDuration(took.percentile(0.99)),
+			),
+			compared: fmt.Sprintf("%s; %s; CPU each: %s here, %s in the database", formatRatio(
+				n, w.table.tpcb8, "pgbench at 8 clients",
+			), formatRatio(n, w.table.bareWriter, "the bare writer"),
 				formatDuration(work.process/perTransfer), formatDuration(work.database/perTransfer)),
 		}
 		switch {
@@ -226,7 +241,10 @@ func benchTransfers(ctx context.Context, w *benchEnv) error {
 			r.target = formatTarget(n >= 0.9*w.table.spread, "0.9 of spread")
 		default:
 			w.table.spread = n
-			r.target = formatTarget(n >= 0.7*w.table.tpcb8 && took.percentile(0.99) < 25*time.Millisecond, "0.7 of pgbench, p99 under 25 ms")
+			r.target = formatTarget(
+				n >= 0.7*w.table.tpcb8 && took.percentile(0.99) < 25*time.Millisecond,
+				"0.7 of pgbench, p99 under 25 ms",
+			)
 		}
 		w.table.addRow(r)
 	}
@@ -272,9 +290,14 @@ func benchSingleCaller(ctx context.Context, w *benchEnv) error {
 	perTransfer := time.Duration(max(1, w.made.Load()-made))
 	median := took.percentile(0.5)
 	r := row{
-		figure:   "POST /transfers, one caller alone",
-		result:   fmt.Sprintf("p50 %s, p99 %s, %.0f/s", formatDuration(median), formatDuration(took.percentile(0.99)), n),
-		compared: fmt.Sprintf("CPU each: %s here, %s in the database", formatDuration(work.process/perTransfer), formatDuration(work.database/perTransfer)),
+		figure: "POST /transfers, one caller alone",
+		result: fmt.Sprintf(
+			"p50 %s, p99 %s, %.0f/s", formatDuration(median), formatDuration(took.percentile(0.99)), n,
+		),
+		compared: fmt.Sprintf(
+			"CPU each: %s here, %s in the database", formatDuration(work.process/perTransfer),
+			formatDuration(work.database/perTransfer),
+		),
 	}
 	if w.table.syncMedian > 0 {
 		r.compared += fmt.Sprintf("; %.1f times the median fdatasync", median.Seconds()/w.table.syncMedian.Seconds())

@@ -83,7 +83,10 @@ func newWebhookEnv(ctx context.Context, w *benchEnv) (h *webhookEnv, err error) 
 	h.sequencer.OnNumbered = h.dispatcher.Wake
 	endpoints := &delivery.Endpoints{Seal: sealed, Development: true}
 	return h, w.db.InOrg(ctx, h.org, func(ctx context.Context, tx pg.Tx) error {
-		_, _, err := endpoints.Create(ctx, tx, h.org, audit.APIKey(h.org), delivery.NewEndpoint{URL: "http://" + h.listener.Addr().String() + "/hooks"})
+		_, _, err := endpoints.Create(
+			ctx, tx, h.org, audit.APIKey(h.org),
+			delivery.NewEndpoint{URL: "http://" + h.listener.Addr().String() + "/hooks"},
+		)
 		return err
 	})
 }
@@ -179,9 +182,12 @@ func benchWebhookRate(ctx context.Context, w *benchEnv) error {
 	took, work := time.Since(began), w.readCPUTime().subtract(cpuBefore)
 	n := perSecond(stock, took)
 	w.table.addRow(row{
-		figure:   "Webhooks, events numbered, each with its delivery",
-		result:   fmt.Sprintf("%.0f/s", n),
-		compared: fmt.Sprintf("%s; CPU each: %s here, %s in the database", formatRatio(n, w.table.tpcb8, "pgbench at 8 clients"), formatDuration(work.process/time.Duration(stock)), formatDuration(work.database/time.Duration(stock))),
+		figure: "Webhooks, events numbered, each with its delivery",
+		result: fmt.Sprintf("%.0f/s", n),
+		compared: fmt.Sprintf(
+			"%s; CPU each: %s here, %s in the database", formatRatio(n, w.table.tpcb8, "pgbench at 8 clients"),
+			formatDuration(work.process/time.Duration(stock)), formatDuration(work.database/time.Duration(stock)),
+		),
 	})
 
 	running, stop := context.WithCancel(ctx)
@@ -212,8 +218,11 @@ func benchWebhookRate(ctx context.Context, w *benchEnv) error {
 	w.table.addRow(row{
 		figure: "Webhooks, signed and posted to a receiver that answers at once, every attempt recorded",
 		result: fmt.Sprintf("%.0f/s", n),
-		compared: fmt.Sprintf("%s; %s; CPU each: %s here, receiver included, %s in the database", formatRatio(n, w.table.tpcb8, "pgbench at 8 clients"),
-			formatRatio(n, w.table.bareWriter, "the bare writer"), formatDuration(work.process/perDelivery), formatDuration(work.database/perDelivery)),
+		compared: fmt.Sprintf("%s; %s; CPU each: %s here, receiver included, %s in the database", formatRatio(
+			n, w.table.tpcb8, "pgbench at 8 clients",
+		),
+			formatRatio(n, w.table.bareWriter, "the bare writer"), formatDuration(work.process/perDelivery),
+			formatDuration(work.database/perDelivery)),
 		target: formatTarget(n >= deliveriesTarget, "5,000/s"),
 	})
 	return nil
@@ -259,8 +268,9 @@ func benchWebhookLatency(ctx context.Context, w *benchEnv) error {
 				var id string
 				errs[lane] = w.db.InOrg(ctx, h.org, func(ctx context.Context, tx pg.Tx) (err error) {
 					id, err = event.Record(ctx, tx, event.Event{
-						OrgID: h.org, Type: event.CustomerDeposit, ResourceKind: "deposit", ResourceID: fmt.Sprint("dep_calm_", lane, "_", tx.Now.UnixMicro()),
-						Data: webhook.Deposit{DepositID: "dep_calm", Amount: "5000000"},
+						OrgID: h.org, Type: event.CustomerDeposit, ResourceKind: "deposit",
+						ResourceID: fmt.Sprint("dep_calm_", lane, "_", tx.Now.UnixMicro()),
+						Data:       webhook.Deposit{DepositID: "dep_calm", Amount: "5000000"},
 					})
 					return err
 				})
@@ -303,7 +313,9 @@ func benchWebhookLatency(ctx context.Context, w *benchEnv) error {
 	}
 	w.table.addRow(row{
 		figure: fmt.Sprintf("Webhooks, from the commit of an event to its arrival, %d events a second", calmRate),
-		result: fmt.Sprintf("p50 %s, p99 %s", formatDuration(took.percentile(0.5)), formatDuration(took.percentile(0.99))),
+		result: fmt.Sprintf(
+			"p50 %s, p99 %s", formatDuration(took.percentile(0.5)), formatDuration(took.percentile(0.99)),
+		),
 	})
 	return nil
 }

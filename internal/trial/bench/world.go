@@ -62,7 +62,9 @@ func newBenchEnv(ctx context.Context, duration time.Duration) (w *benchEnv, err 
 	if err := os.Chmod(w.dir, 0o755); err != nil { // the server's user passes through
 		return w, err
 	}
-	if w.cluster, err = local.Start(ctx, local.Options{Dir: filepath.Join(w.dir, "postgres"), Ephemeral: true, TCP: true}); err != nil {
+	if w.cluster, err = local.Start(ctx, local.Options{
+		Dir: filepath.Join(w.dir, "postgres"), Ephemeral: true, TCP: true,
+	}); err != nil {
 		return w, err
 	}
 	conf := pg.Config{URL: w.cluster.URL(local.Database), OwnerURL: w.cluster.OwnerURL(local.Database)}
@@ -103,7 +105,8 @@ func (w *benchEnv) execAsSuperuser(ctx context.Context, database, sql string) er
 // createCustomers makes an organization whose customers have money.
 func (w *benchEnv) createCustomers(ctx context.Context) error {
 	err := mint.Sync(ctx, w.db, []mint.Mint{{
-		ID: usdc, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: "0x1", Symbol: "USDC", Name: "USD Coin",
+		ID: usdc, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: "0x1", Symbol: "USDC",
+		Name:     "USD Coin",
 		Decimals: 6, MinDeposit: money.Units(1), MinWithdraw: money.Units(1), Finality: "FINALIZED",
 	}})
 	if err != nil {
@@ -127,7 +130,10 @@ func (w *benchEnv) createCustomers(ctx context.Context) error {
 			postings = append(postings, ledger.Posting{
 				Cause: ledger.Cause{Kind: ledger.Deposit, ID: fmt.Sprint("dep_", i)},
 				Legs: []ledger.Leg{{
-					Debit: custody, Credit: ledger.Account{OrgID: w.org, MintID: usdc, Kind: ledger.Customer, Subject: fmt.Sprint("c", i)},
+					Debit: custody,
+					Credit: ledger.Account{
+						OrgID: w.org, MintID: usdc, Kind: ledger.Customer, Subject: fmt.Sprint("c", i),
+					},
 					Amount: money.Units(customerUnits),
 				}},
 			})
@@ -144,8 +150,9 @@ func (w *benchEnv) startAPI(ctx context.Context) error {
 	}
 	w.address = l.Addr().String()
 	w.server = &http.Server{ReadHeaderTimeout: time.Minute, Handler: api.New(api.Config{
-		DB: w.db, Chains: chain.Chains{}, Transfers: transfer.New(w.db), CursorKey: []byte("the key of this run's cursors"),
-		BaseURL: "http://" + w.address + "/v1", Log: slog.New(slog.DiscardHandler),
+		DB: w.db, Chains: chain.Chains{}, Transfers: transfer.New(w.db),
+		CursorKey: []byte("the key of this run's cursors"),
+		BaseURL:   "http://" + w.address + "/v1", Log: slog.New(slog.DiscardHandler),
 	})}
 	go func() {
 		if err := w.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {

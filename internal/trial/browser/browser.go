@@ -41,7 +41,10 @@ type Page struct {
 // --test; a test that cannot run fails.
 func findBrowser(t testing.TB) string {
 	t.Helper()
-	for _, name := range []string{os.Getenv("COFFER_CHROMIUM"), "chromium", "chromium-browser", "google-chrome", "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"} {
+	for _, name := range []string{
+		os.Getenv("COFFER_CHROMIUM"), "chromium", "chromium-browser", "google-chrome",
+		"/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+	} {
 		if name == "" {
 			continue
 		}
@@ -129,7 +132,9 @@ func (p *Page) OpenURL(url string, look Appearance) {
 	if look.Dark {
 		scheme = "dark"
 	}
-	p.runActions(chromedp.EmulateViewport(look.Width, look.Height), func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
+	p.runActions(chromedp.EmulateViewport(look.Width, look.Height), func(ctx context.Context, t *chromedp.Target) (
+		chromedp.Void, error,
+	) {
 		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
 		})
@@ -140,7 +145,9 @@ func (p *Page) OpenURL(url string, look Appearance) {
 // WaitUntil waits until an expression of the page is true.
 func (p *Page) WaitUntil(expression string) {
 	p.t.Helper()
-	if _, err := chromedp.Run(p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(patience))); err != nil {
+	if _, err := chromedp.Run(
+		p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(patience)),
+	); err != nil {
 		p.t.Fatalf("wait until %s: %v; the page complained: %q", expression, err, p.ListComplaints())
 	}
 }

@@ -16,7 +16,9 @@ import (
 // as in go build -tags, or with none.
 func BuildProgram(ctx context.Context, folder, target, tags string) error {
 	// What go run has linked is copied instead of run.
-	cmd := exec.CommandContext(ctx, "go", "run", "-exec", "cp", "-tags", tags, "github.com/cofferpay/coffer/cmd/coffer", target)
+	cmd := exec.CommandContext(
+		ctx, "go", "run", "-exec", "cp", "-tags", tags, "github.com/cofferpay/coffer/cmd/coffer", target,
+	)
 	cmd.Dir = folder
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the program of %s: %w\n%s", folder, err, output)

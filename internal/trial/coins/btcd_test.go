@@ -66,9 +66,15 @@ func newBtcdEnvWith(t *testing.T, conf bitcoin.Config) btcdEnv {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := buildTestEnv(t, on, uint64(height), local.Policy{WhitelistCoolingOff: "0s", Chains: map[chain.Name]local.ChainPolicy{
-		chain.Bitcoin: {SignerID: chaincfg.RegressionNetParams.GenesisHash.String(), FeeMax: money.Units(200_000), GasMax: money.Units(200_000), Unlimited: true},
-	}}, func(s *local.Signer, _ signer.Entry) signer.Signer { return s })
+	h := buildTestEnv(t, on, uint64(height), local.Policy{
+		WhitelistCoolingOff: "0s",
+		Chains: map[chain.Name]local.ChainPolicy{
+			chain.Bitcoin: {
+				SignerID: chaincfg.RegressionNetParams.GenesisHash.String(), FeeMax: money.Units(200_000),
+				GasMax: money.Units(200_000), Unlimited: true,
+			},
+		},
+	}, func(s *local.Signer, _ signer.Entry) signer.Signer { return s })
 	return btcdEnv{h, n, u.String(), uint64(height)}
 }
 
@@ -93,7 +99,9 @@ func (n btcdEnv) payWallet(to wallet.Wallet, satoshi int64) {
 func (n btcdEnv) spentAmounts(id string) (all []money.Amount) {
 	n.Helper()
 	var lease string
-	n.mustSucceed(pgtest.OwnerPool(n.T, n.db).QueryRow(n.ctx, `SELECT lease FROM dispatch_slots WHERE order_id = $1`, id).Scan(&lease))
+	n.mustSucceed(pgtest.OwnerPool(n.T, n.db).QueryRow(
+		n.ctx, `SELECT lease FROM dispatch_slots WHERE order_id = $1`, id,
+	).Scan(&lease))
 	coins, err := n.plan.Chain.UTXO.Inputs(lease)
 	n.mustSucceed(err)
 	for _, c := range coins {
@@ -149,7 +157,9 @@ func TestOnARealChainADepositsOutputPaysAndItsRestPaysTheNext(t *testing.T) {
 	if got := n.finalBalance(to); got != money.Units(10_000_000) {
 		t.Errorf("the first payee has %v, want 10000000", got)
 	}
-	if got := queryCount(n.testEnv, `SELECT count(*) FROM coins WHERE status = 'FREE' AND amount > 14000000`); got != 1 {
+	if got := queryCount(
+		n.testEnv, `SELECT count(*) FROM coins WHERE status = 'FREE' AND amount > 14000000`,
+	); got != 1 {
 		t.Errorf("got %d free coins of the rest, want one", got)
 	}
 	n.checkBooks()
@@ -163,7 +173,9 @@ func TestOnARealChainADepositsOutputPaysAndItsRestPaysTheNext(t *testing.T) {
 	if got := n.finalBalance(to); got != money.Units(12_000_000) {
 		t.Errorf("the second payee has %v, want 12000000", got)
 	}
-	if got := queryCount(n.testEnv, `SELECT count(*) FROM coins WHERE order_id = $1 AND status = 'SPENT'`, second); got == 0 {
+	if got := queryCount(
+		n.testEnv, `SELECT count(*) FROM coins WHERE order_id = $1 AND status = 'SPENT'`, second,
+	); got == 0 {
 		t.Error("no coin is the second payment's")
 	}
 	n.checkBooks()
@@ -211,7 +223,9 @@ func TestOnARealChainALargeDepositIsCreditedWhenItIsDeep(t *testing.T) {
 		case blocks == deep:
 			big = "CREDITED"
 		}
-		want := map[string][3]any{fmt.Sprint(large): {small, blocks, int64(depth)}, fmt.Sprint(large + 1): {big, blocks, int64(deep)}}
+		want := map[string][3]any{fmt.Sprint(large): {small, blocks, int64(depth)}, fmt.Sprint(large + 1): {
+			big, blocks, int64(deep),
+		}}
 		n.mustSucceed(n.db.ReadOrg(n.ctx, n.org, func(ctx context.Context, tx pg.Tx) error {
 			found, err := deposit.List(ctx, tx, n.org, deposit.Filter{CustomerID: "alice"}, page.Page{})
 			if len(found.Items) != len(want) {
@@ -255,7 +269,9 @@ func TestOnARealChainAFlaggedDepositGoesBackByItsOwnCoin(t *testing.T) {
 		t.Fatalf("got %s, want a payment that waits for its slot", n.withdrawalStatus(paid))
 	}
 	n.runAllSteps()
-	if got := queryCount(n.testEnv, `SELECT count(*) FROM coins WHERE status = 'HELD' AND amount = $1`, units); got != 1 {
+	if got := queryCount(
+		n.testEnv, `SELECT count(*) FROM coins WHERE status = 'HELD' AND amount = $1`, units,
+	); got != 1 {
 		t.Error("the flagged coin is not held any more")
 	}
 	n.finalizeAll()
@@ -272,7 +288,9 @@ func TestOnARealChainAFlaggedDepositGoesBackByItsOwnCoin(t *testing.T) {
 	n.finalizeAll()
 	n.wantStatus(id, "PAID")
 	var tx string
-	n.mustSucceed(pgtest.OwnerPool(t, n.db).QueryRow(n.ctx, `SELECT tx_hash FROM dispatch_orders WHERE order_id = $1`, id).Scan(&tx))
+	n.mustSucceed(pgtest.OwnerPool(t, n.db).QueryRow(
+		n.ctx, `SELECT tx_hash FROM dispatch_orders WHERE order_id = $1`, id,
+	).Scan(&tx))
 	var sent struct {
 		Vout []struct {
 			Value        json.Number
@@ -289,7 +307,9 @@ func TestOnARealChainAFlaggedDepositGoesBackByItsOwnCoin(t *testing.T) {
 	if back != "0.25" {
 		t.Errorf("got %s BTC back at its sender by %+v, want 0.25", back, sent)
 	}
-	if got := queryCount(n.testEnv, `SELECT count(*) FROM coins WHERE status = 'SPENT' AND amount = $1 AND order_id = $2`, units, id); got != 1 {
+	if got := queryCount(
+		n.testEnv, `SELECT count(*) FROM coins WHERE status = 'SPENT' AND amount = $1 AND order_id = $2`, units, id,
+	); got != 1 {
 		t.Error("the flagged coin is not spent by its return")
 	}
 	if d := n.onlyDeposit("REJECTED"); d.Amount != fmt.Sprint(units) {
@@ -325,8 +345,12 @@ func TestOnARealChainAnOrganizationsOwnDepositsAreItsProducts(t *testing.T) {
 	for range 3 * len(ledger.Products) {
 		a := <-answers
 		n.mustSucceed(a.err)
-		if is, err := n.plan.Chain.AddressCodec.Parse(string(a.given.Address)); err != nil || is != a.given.Address || a.given.PaymentURI != "bitcoin:"+string(is) {
-			t.Errorf("%s: got %q and %q, %v, want an address of the chain", a.product, a.given.Address, a.given.PaymentURI, err)
+		if is, err := n.plan.Chain.AddressCodec.Parse(string(a.given.Address)); err != nil || is != a.given.Address ||
+			a.given.PaymentURI != "bitcoin:"+string(is) {
+			t.Errorf(
+				"%s: got %q and %q, %v, want an address of the chain", a.product, a.given.Address, a.given.PaymentURI,
+				err,
+			)
 		}
 		if before, known := at[a.product]; known && before != a.given.Address {
 			t.Errorf("%s: got %s and %s, want one address", a.product, before, a.given.Address)
@@ -343,7 +367,9 @@ func TestOnARealChainAnOrganizationsOwnDepositsAreItsProducts(t *testing.T) {
 	n.finalizeAll()
 	for _, product := range ledger.Products {
 		n.mustSucceed(n.db.ReadOrg(n.ctx, o.ID, func(ctx context.Context, tx pg.Tx) error {
-			got, err := ledger.Balance(ctx, tx, ledger.Account{OrgID: o.ID, MintID: btc, Kind: ledger.Product, Subject: product})
+			got, err := ledger.Balance(ctx, tx, ledger.Account{
+				OrgID: o.ID, MintID: btc, Kind: ledger.Product, Subject: product,
+			})
 			if err == nil && got != money.Units(1_000_000) {
 				t.Errorf("%s has %v, want 1000000", product, got)
 			}

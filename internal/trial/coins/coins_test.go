@@ -131,13 +131,17 @@ func newTestEnvWith(t *testing.T, conf sim.Config) *testEnv {
 }
 
 // buildTestEnv furnishes the service on a chain, whose walk begins behind a block.
-func buildTestEnv(t *testing.T, on chain.Chain, start uint64, policy local.Policy, signs func(*local.Signer, signer.Entry) signer.Signer) *testEnv {
+func buildTestEnv(
+	t *testing.T, on chain.Chain, start uint64, policy local.Policy,
+	signs func(*local.Signer, signer.Entry) signer.Signer,
+) *testEnv {
 	t.Helper()
 	h := &testEnv{T: t, ctx: t.Context(), clockTime: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	h.severities = map[chain.Address]risk.Severity{payer: risk.Low}
 	h.db = pgtest.NewWithClock(t, h.readClock)
 	h.mustSucceed(mint.Sync(h.ctx, h.db, []mint.Mint{{
-		ID: btc, Chain: chain.Bitcoin, Network: chain.Local, Kind: mint.Native, Symbol: "BTC", Name: "Bitcoin", Decimals: 0, Finality: "DEPTH", ConfirmationsRequired: 3,
+		ID: btc, Chain: chain.Bitcoin, Network: chain.Local, Kind: mint.Native, Symbol: "BTC", Name: "Bitcoin",
+		Decimals: 0, Finality: "DEPTH", ConfirmationsRequired: 3,
 		DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(5), MinWithdraw: money.Units(1),
 	}}))
 	o, _, err := org.Create(h.ctx, h.db, "Acme")
@@ -149,12 +153,16 @@ func buildTestEnv(t *testing.T, on chain.Chain, start uint64, policy local.Polic
 	}))
 	h.mustSucceed(h.db.InSystem(h.ctx, func(ctx context.Context, tx pg.Tx) error {
 		_, err := org.ChangeSettings(ctx, tx, audit.Operator("trial"), h.org, org.Changes{
-			"screeningSeverityThreshold": json.RawMessage(`"MEDIUM"`), "screeningUsdThreshold": json.RawMessage(`"5000"`),
+			"screeningSeverityThreshold": json.RawMessage(`"MEDIUM"`),
+			"screeningUsdThreshold":      json.RawMessage(`"5000"`),
 		})
 		return err
 	}))
 	h.dir = t.TempDir()
-	files := keys.Files{Key: filepath.Join(h.dir, "seed.sealed"), KEK: filepath.Join(h.dir, "seed.key"), Attest: filepath.Join(h.dir, "attest.pub")}
+	files := keys.Files{
+		Key: filepath.Join(h.dir, "seed.sealed"), KEK: filepath.Join(h.dir, "seed.key"),
+		Attest: filepath.Join(h.dir, "attest.pub"),
+	}
 	_, err = keys.CreateSeed(files, time.Now())
 	h.mustSucceed(err)
 	seed, err := keys.OpenSeed(files)
@@ -168,18 +176,24 @@ func buildTestEnv(t *testing.T, on chain.Chain, start uint64, policy local.Polic
 	s, err := local.Open(conf, seed)
 	h.mustSucceed(err)
 	t.Cleanup(func() { s.Close() })
-	issued, err := s.IssueAddress(h.ctx, signer.WalletRef{OrgID: h.org, Family: chain.BitcoinFamily, Purpose: wallet.Treasury})
+	issued, err := s.IssueAddress(h.ctx, signer.WalletRef{
+		OrgID: h.org, Family: chain.BitcoinFamily, Purpose: wallet.Treasury,
+	})
 	h.mustSucceed(err)
 	h.plan = works.HarnessConfig{
 		Grants: grants,
-		DB:     h.db, Chain: on, Start: start, Signer: signs(s, issued.Entry), AttestKey: seed.AttestKey().PublicKey(), RiskPolicy: risk.Policy{Providers: &h.fakeScreener, UnknownAs: risk.TreatUnknownAsHold},
-		Prices: price.Fixed{Prices: map[int]money.USD{btc: money.MustParseUSD("1")}}, Dispatch: dispatch.Config{BumpAfter: time.Hour},
+		DB:     h.db, Chain: on, Start: start, Signer: signs(s, issued.Entry), AttestKey: seed.AttestKey().PublicKey(),
+		RiskPolicy: risk.Policy{Providers: &h.fakeScreener, UnknownAs: risk.TreatUnknownAsHold},
+		Prices:     price.Fixed{Prices: map[int]money.USD{btc: money.MustParseUSD("1")}},
+		Dispatch:   dispatch.Config{BumpAfter: time.Hour},
 	}
 	h.Harness = works.NewHarness(h.plan)
 	h.mustSucceed(mirror.ImportJournal(h.ctx, h.db, s, h.Wallets))
 	h.treasury, err = h.Wallets.Treasury(h.ctx, h.org, chain.BitcoinFamily)
 	h.mustSucceed(err)
-	h.alice, err = h.Wallets.Address(h.ctx, signer.WalletRef{OrgID: h.org, Family: chain.BitcoinFamily, Purpose: wallet.CustomerDeposit, Subject: "alice"})
+	h.alice, err = h.Wallets.Address(h.ctx, signer.WalletRef{
+		OrgID: h.org, Family: chain.BitcoinFamily, Purpose: wallet.CustomerDeposit, Subject: "alice",
+	})
 	h.mustSucceed(err)
 	return h
 }
@@ -223,7 +237,8 @@ func (h *testEnv) requestWithdrawalTo(units uint64, to chain.Address) string {
 	h.Helper()
 	key := fmt.Sprint("key-", to)
 	got, _, err := h.Withdrawals.Request(h.ctx, h.org, withdrawal.Request{
-		MintID: btc, CustomerID: "alice", Amount: fmt.Sprint(units), ToAddress: string(to), IdempotencyKey: &key, Actor: audit.APIKey(h.org),
+		MintID: btc, CustomerID: "alice", Amount: fmt.Sprint(units), ToAddress: string(to), IdempotencyKey: &key,
+		Actor: audit.APIKey(h.org),
 	})
 	h.mustSucceed(err)
 	return got.WithdrawalID
@@ -234,7 +249,9 @@ func (h *testEnv) latestPayee() chain.Address { return sim.Address(fmt.Sprint("p
 
 func (h *testEnv) withdrawalStatus(id string) (s string) {
 	h.Helper()
-	h.mustSucceed(pgtest.OwnerPool(h.T, h.db).QueryRow(h.ctx, `SELECT status || coalesce(' ' || waiting_for, '') FROM dispatch_orders WHERE order_id = $1`, id).Scan(&s))
+	h.mustSucceed(pgtest.OwnerPool(h.T, h.db).QueryRow(
+		h.ctx, `SELECT status || coalesce(' ' || waiting_for, '') FROM dispatch_orders WHERE order_id = $1`, id,
+	).Scan(&s))
 	return s
 }
 
@@ -242,7 +259,9 @@ func (h *testEnv) wantStatus(id, status string) {
 	h.Helper()
 	if got := h.withdrawalStatus(id); got != status {
 		var why string
-		_ = pgtest.OwnerPool(h.T, h.db).QueryRow(h.ctx, `SELECT coalesce(last_error, '') FROM dispatch_orders WHERE order_id = $1`, id).Scan(&why)
+		_ = pgtest.OwnerPool(h.T, h.db).QueryRow(
+			h.ctx, `SELECT coalesce(last_error, '') FROM dispatch_orders WHERE order_id = $1`, id,
+		).Scan(&why)
 		h.Fatalf("order %s is %q (%s), want %q", id, got, why, status)
 	}
 }
@@ -324,7 +343,10 @@ func TestCoinsOfAFrozenWalletPayNothing(t *testing.T) {
 	h.depositOutputs(h.treasury, 400)
 	frozen := freeze.Target{OrgID: h.org, Chain: chain.Bitcoin, WalletID: h.alice.ID}
 	h.inSystem(func(ctx context.Context, tx pg.Tx) error {
-		return freeze.Create(ctx, tx, freeze.Freeze{Scope: freeze.ScopeWallet, OrgID: h.org, WalletID: h.alice.ID, Chain: chain.Bitcoin, Source: freeze.SourceOperator, Reason: "trial"})
+		return freeze.Create(ctx, tx, freeze.Freeze{
+			Scope: freeze.ScopeWallet, OrgID: h.org, WalletID: h.alice.ID, Chain: chain.Bitcoin,
+			Source: freeze.SourceOperator, Reason: "trial",
+		})
 	})
 	h.depositOutputs(h.alice, 1000, 40, 40, 40)
 	first := h.requestWithdrawal(300)
@@ -376,7 +398,9 @@ func TestAPaymentWhoseCoinsAreUsedUpKeepsItsFeeAndIsPaid(t *testing.T) {
 	h.advanceClock(2 * time.Hour)
 	h.runAllSteps()
 	h.wantStatus(id, "BROADCAST")
-	if _, err := h.DispatchWorker.BumpFee(h.ctx, id, audit.Operator("trial")); !fault.HasCode(err, fault.InvalidState) || !strings.Contains(err.Error(), "leave too little") {
+	if _, err := h.DispatchWorker.BumpFee(
+		h.ctx, id, audit.Operator("trial"),
+	); !fault.HasCode(err, fault.InvalidState) || !strings.Contains(err.Error(), "leave too little") {
 		t.Errorf("a higher fee by a person: got %v, want it refused for its coins", err)
 	}
 	if n := queryCount(h, `SELECT count(*) FROM dispatch_attempts`); n != 1 {
@@ -438,7 +462,9 @@ func TestWalletsForChangeAreTakenInTheirOrder(t *testing.T) {
 	h := newTestEnv(t)
 	h.depositOutputs(h.treasury, 500)
 	h.depositOutputs(h.alice, 100, 100, 100, 100)
-	if _, err := h.Wallets.Address(h.ctx, signer.WalletRef{OrgID: h.org, Family: chain.BitcoinFamily, Purpose: wallet.Change, Subject: "1"}); err != nil {
+	if _, err := h.Wallets.Address(h.ctx, signer.WalletRef{
+		OrgID: h.org, Family: chain.BitcoinFamily, Purpose: wallet.Change, Subject: "1",
+	}); err != nil {
 		t.Fatal(err)
 	}
 	other := works.NewHarness(h.plan)
@@ -455,7 +481,8 @@ func TestWalletsForChangeAreTakenInTheirOrder(t *testing.T) {
 		}
 		wg.Wait()
 		h.runAllSteps()
-		if got := queryCount(h, `SELECT count(*) FROM dispatch_slots s JOIN wallets w ON w.address = split_part(s.lease, ' ', -1)
+		if got := queryCount(h,
+			`SELECT count(*) FROM dispatch_slots s JOIN wallets w ON w.address = split_part(s.lease, ' ', -1)
 			WHERE w.purpose = 'CHANGE' AND w.subject = (s.nonce + 1)::text`); got != n+1 {
 			t.Fatalf("got %d slots with the number of their turn, want %d", got, n+1)
 		}
@@ -514,14 +541,18 @@ func TestAFlaggedDepositGoesBackByItsOwnCoin(t *testing.T) {
 
 func (h *testEnv) onlyFlagged() (id string) {
 	h.Helper()
-	h.mustSucceed(pgtest.OwnerPool(h.T, h.db).QueryRow(h.ctx, `SELECT deposit_id FROM deposits WHERE status = 'FLAGGED'`).Scan(&id))
+	h.mustSucceed(pgtest.OwnerPool(h.T, h.db).QueryRow(
+		h.ctx, `SELECT deposit_id FROM deposits WHERE status = 'FLAGGED'`,
+	).Scan(&id))
 	return id
 }
 
 // returnOrder is the order that sends a deposit away.
 func (h *testEnv) returnOrder(depositID string) (id string) {
 	h.Helper()
-	h.mustSucceed(pgtest.OwnerPool(h.T, h.db).QueryRow(h.ctx, `SELECT resolution_id FROM deposit_resolutions WHERE deposit_id = $1 AND status <> 'FAILED'`, depositID).Scan(&id))
+	h.mustSucceed(pgtest.OwnerPool(h.T, h.db).QueryRow(
+		h.ctx, `SELECT resolution_id FROM deposit_resolutions WHERE deposit_id = $1 AND status <> 'FAILED'`, depositID,
+	).Scan(&id))
 	return id
 }
 
@@ -568,25 +599,35 @@ func TestARestoredOrderHasTheCoinsThatTheJournalSignedFor(t *testing.T) {
 	restore := func(id, lease string, n uint64) error {
 		payee := sim.Address("payee of " + id)
 		payment := chain.Payment{From: h.treasury.Address, To: payee, Amount: money.Units(300)}
-		payload, err := h.plan.Chain.Sender.Build(h.treasury.Address, chain.Slot{Nonce: n, Key: lease}, chain.Fees{NonGas: money.Units(fee)}, payment)
+		payload, err := h.plan.Chain.Sender.Build(
+			h.treasury.Address, chain.Slot{Nonce: n, Key: lease}, chain.Fees{NonGas: money.Units(fee)}, payment,
+		)
 		h.mustSucceed(err)
 		raw, hash := sim.SignPayload(payload)
 		return h.db.InSystem(h.ctx, func(ctx context.Context, tx pg.Tx) error {
 			return journal.Restore(ctx, tx, []mirror.JournaledIntent{{
 				ID: id, AdmittedAt: tx.Now,
 				Intent: &signer.Intent{
-					ID: id, Purpose: signer.Payment, Chain: chain.Bitcoin, From: h.treasury.Ref(), To: payee, Amount: money.Units(300), MintID: btc, CustomerID: "alice",
+					ID: id, Purpose: signer.Payment, Chain: chain.Bitcoin, From: h.treasury.Ref(), To: payee,
+					Amount: money.Units(300), MintID: btc, CustomerID: "alice",
 					IdempotencyKeyHash: fmt.Sprintf("%064x", n+1),
 				},
 				Signed: []mirror.Signature{{
-					SignBody: signer.SignBody{IntentID: id, Slot: chain.Slot{Nonce: n, Key: lease}, Act: signer.Pay, Payload: payload, Hash: hash}, SignedAt: tx.Now, Raw: raw,
+					SignBody: signer.SignBody{
+						IntentID: id, Slot: chain.Slot{Nonce: n, Key: lease}, Act: signer.Pay, Payload: payload,
+						Hash: hash,
+					}, SignedAt: tx.Now, Raw: raw,
 				}},
 			}})
 		})
 	}
 	var had string
-	h.mustSucceed(pgtest.OwnerPool(t, h.db).QueryRow(h.ctx, `SELECT outpoint FROM coins WHERE amount = 1000`).Scan(&had))
-	rest, err := h.Wallets.Address(h.ctx, signer.WalletRef{OrgID: h.org, Family: chain.BitcoinFamily, Purpose: wallet.Change, Subject: "1"})
+	h.mustSucceed(pgtest.OwnerPool(t, h.db).QueryRow(h.ctx, `SELECT outpoint FROM coins WHERE amount = 1000`).Scan(
+		&had,
+	))
+	rest, err := h.Wallets.Address(h.ctx, signer.WalletRef{
+		OrgID: h.org, Family: chain.BitcoinFamily, Purpose: wallet.Change, Subject: "1",
+	})
 	h.mustSucceed(err)
 	// One that the backup has, and one that arrived after it.
 	later := h.net.Pay(payer, h.alice.Address, "", 200)
@@ -602,7 +643,9 @@ func TestARestoredOrderHasTheCoinsThatTheJournalSignedFor(t *testing.T) {
 	}
 	h.mustSucceed(restore("wd_01ARZ3NDEKTSV4RRFFQ69G5FAV", lease, 0))
 	h.wantOutputs("FREE 100", "RESERVED 200", "RESERVED 1000")
-	if err := restore("wd_01ARZ3NDEKTSV4RRFFQ69G5FAW", fmt.Sprintf("%s:1000:%s %s", had, h.alice.Address, h.alice.Address), 1); err == nil {
+	if err := restore(
+		"wd_01ARZ3NDEKTSV4RRFFQ69G5FAW", fmt.Sprintf("%s:1000:%s %s", had, h.alice.Address, h.alice.Address), 1,
+	); err == nil {
 		t.Error("a coin was restored to two orders")
 	}
 	h.mineUntilFinal(4)
@@ -662,7 +705,8 @@ func (h *testEnv) findOutput(amount int) (f coin.Output) {
 	h.Helper()
 	var outpoint string
 	h.mustSucceed(pgtest.OwnerPool(h.T, h.db).QueryRow(h.ctx, `
-		SELECT chain, outpoint, org_id, wallet_id, mint_id, amount, deposit_id, proof_id, height FROM coins WHERE amount = $1`, amount).
+		SELECT chain, outpoint, org_id, wallet_id, mint_id, amount, deposit_id, proof_id, height FROM coins WHERE amount = $1`,
+		amount).
 		Scan(&f.Chain, &outpoint, &f.OrgID, &f.WalletID, &f.MintID, &f.Amount, &f.DepositID, &f.ProofID, &f.Height))
 	hash, position, _ := strings.Cut(outpoint, ":")
 	f.Tx, f.Position, f.IsFree = chain.TxHash(hash), position, true

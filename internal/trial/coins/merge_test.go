@@ -44,7 +44,12 @@ func (h *testEnv) queryText(sql string, args ...any) (s string) {
 func (h *testEnv) wantConsolidations(want string) {
 	h.Helper()
 	if got := h.queryText(merges); got != want {
-		h.Errorf("merges: got %q, want %q (%s)", got, want, h.queryText(`SELECT coalesce(string_agg(last_error, '; '), '') FROM dispatch_orders WHERE purpose = 'MERGE'`))
+		h.Errorf(
+			"merges: got %q, want %q (%s)", got, want,
+			h.queryText(
+				`SELECT coalesce(string_agg(last_error, '; '), '') FROM dispatch_orders WHERE purpose = 'MERGE'`,
+			),
+		)
 	}
 }
 
@@ -66,7 +71,9 @@ func TestSmallCoinsBecomeOneThatPays(t *testing.T) {
 	if n := queryCount(h, `SELECT count(*) FROM dispatch_attempts`); n != 1 {
 		t.Errorf("got %d transactions while nobody waits, want one", n)
 	}
-	if _, err := h.DispatchWorker.CancelOrder(h.ctx, merge, audit.Operator("trial")); !fault.HasCode(err, fault.InvalidState) || !strings.Contains(err.Error(), "the same transaction again") {
+	if _, err := h.DispatchWorker.CancelOrder(
+		h.ctx, merge, audit.Operator("trial"),
+	); !fault.HasCode(err, fault.InvalidState) || !strings.Contains(err.Error(), "the same transaction again") {
 		t.Errorf("a cancel: got %v, want it refused", err)
 	}
 	// A payment that needs its coins has its fee raised.
@@ -82,7 +89,9 @@ func TestSmallCoinsBecomeOneThatPays(t *testing.T) {
 	h.wantStatus(waits, "PAID")
 	h.wantConsolidations("DONE PAID")
 	h.checkBooks()
-	if n := queryCount(h, `SELECT count(*) FROM coins WHERE change_of = $1 AND status = 'FREE' AND amount = 80`, merge); n != 1 {
+	if n := queryCount(
+		h, `SELECT count(*) FROM coins WHERE change_of = $1 AND status = 'FREE' AND amount = 80`, merge,
+	); n != 1 {
 		t.Errorf("got %d coins of the merge, want one of 80", n)
 	}
 	if got := h.queryText(`SELECT fee::text FROM dispatch_orders WHERE order_id = $1`, merge); got != "10" {
@@ -109,7 +118,9 @@ func TestAMergeThatSomebodyWaitsForIsRaised(t *testing.T) {
 	h.wantStatus(second, "QUEUED COINS")
 	h.advanceClock(2 * time.Hour)
 	h.runAllSteps()
-	if n := queryCount(h, `SELECT count(*) FROM dispatch_attempts WHERE order_id = $1 AND act = 'PAY' AND made_for = 'FEE'`, merge); n == 0 {
+	if n := queryCount(
+		h, `SELECT count(*) FROM dispatch_attempts WHERE order_id = $1 AND act = 'PAY' AND made_for = 'FEE'`, merge,
+	); n == 0 {
 		t.Error("the fee of a merge that a payment waits for is not raised")
 	}
 	for range 3 {
@@ -131,7 +142,9 @@ func TestNothingIsMergedThatIsNotWorthItOrNotToBeTouched(t *testing.T) {
 	h.depositOutputs(h.alice, 40)
 	h.wantConsolidations("") // the rate is too high
 	h.mustSucceed(h.db.InSystem(h.ctx, func(ctx context.Context, tx pg.Tx) error {
-		_, err := org.ChangeSettings(ctx, tx, audit.Operator("trial"), h.org, org.Changes{"screeningUsdThreshold": json.RawMessage(`"1"`)})
+		_, err := org.ChangeSettings(
+			ctx, tx, audit.Operator("trial"), h.org, org.Changes{"screeningUsdThreshold": json.RawMessage(`"1"`)},
+		)
 		return err
 	}))
 	h.severities[payer] = risk.Severe
@@ -144,15 +157,22 @@ func TestNothingIsMergedThatIsNotWorthItOrNotToBeTouched(t *testing.T) {
 	h.advanceClock(11 * time.Minute)
 	h.runAllSteps()
 	h.wantConsolidations("OPEN BROADCAST")
-	h.wantOutputs("FREE 10", "RESERVED 11", "RESERVED 40", "RESERVED 40", "RESERVED 40", "HELD 60", "HELD 70", "FREE 1000")
+	h.wantOutputs(
+		"FREE 10", "RESERVED 11", "RESERVED 40", "RESERVED 40", "RESERVED 40", "HELD 60", "HELD 70", "FREE 1000",
+	)
 	h.mineUntilFinal(4)
 	h.wantConsolidations("DONE PAID")
-	h.wantOutputs("FREE 10", "SPENT 11", "SPENT 40", "SPENT 40", "SPENT 40", "HELD 60", "HELD 70", "FREE 121", "FREE 1000")
+	h.wantOutputs(
+		"FREE 10", "SPENT 11", "SPENT 40", "SPENT 40", "SPENT 40", "HELD 60", "HELD 70", "FREE 121", "FREE 1000",
+	)
 	h.checkBooks()
 
 	// Half of what there is stays for payments.
 	h.mustSucceed(h.db.InSystem(h.ctx, func(ctx context.Context, tx pg.Tx) error {
-		return freeze.Create(ctx, tx, freeze.Freeze{Scope: freeze.ScopeWallet, OrgID: h.org, WalletID: h.treasury.ID, Chain: chain.Bitcoin, Source: freeze.SourceOperator, Reason: "trial"})
+		return freeze.Create(ctx, tx, freeze.Freeze{
+			Scope: freeze.ScopeWallet, OrgID: h.org, WalletID: h.treasury.ID, Chain: chain.Bitcoin,
+			Source: freeze.SourceOperator, Reason: "trial",
+		})
 	}))
 	h.severities[payer] = risk.Low
 	h.depositOutputs(h.alice, 80, 80, 80)
@@ -334,12 +354,16 @@ func (m crashingSender) Send(ctx context.Context, raw []byte) (a chain.Answer, w
 	return a, words
 }
 
-func (m crashingSender) Account(ctx context.Context, of chain.Address, open ...chain.Slot) (out chain.Account, err error) {
+func (m crashingSender) Account(
+	ctx context.Context, of chain.Address, open ...chain.Slot,
+) (out chain.Account, err error) {
 	err = m.runCall(func() (err error) { out, err = m.Sender.Account(ctx, of, open...); return err })
 	return out, err
 }
 
-func (m crashingSender) Outcome(ctx context.Context, txs []chain.TxHash, ps ...chain.Payment) (out *chain.Outcome, err error) {
+func (m crashingSender) Outcome(
+	ctx context.Context, txs []chain.TxHash, ps ...chain.Payment,
+) (out *chain.Outcome, err error) {
 	err = m.runCall(func() (err error) { out, err = m.Sender.Outcome(ctx, txs, ps...); return err })
 	return out, err
 }
@@ -378,7 +402,9 @@ func TestAMergeIsMadeOnceWhereverTheServiceDies(t *testing.T) {
 			if got := queryCount(h, `SELECT count(*) FROM merges WHERE status = 'DONE'`); got != done {
 				t.Fatalf("%s: got %d merges, want %d: %s", what, got, done, h.queryText(merges))
 			}
-			if got, want := h.queryText(`SELECT sum(amount)::text FROM coins WHERE status = 'FREE'`), fmt.Sprint(5000+done*(3*60-fee)); got != want {
+			if got, want := h.queryText(
+				`SELECT sum(amount)::text FROM coins WHERE status = 'FREE'`,
+			), fmt.Sprint(5000+done*(3*60-fee)); got != want {
 				t.Fatalf("%s: the free coins hold %s, want %s", what, got, want)
 			}
 			if !f.dead {
@@ -455,24 +481,32 @@ func TestARestoredMergeHasItsCoinsAndEnds(t *testing.T) {
 	}
 	const id, never = "merge_01ARZ3NDEKTSV4RRFFQ69G5FAV", "merge_01ARZ3NDEKTSV4RRFFQ69G5FAW"
 	remembered := func(id, number string) (mirror.JournaledIntent, wallet.Wallet) {
-		to, err := h.Wallets.Address(h.ctx, signer.WalletRef{OrgID: h.org, Family: chain.BitcoinFamily, Purpose: wallet.Change, Subject: number})
+		to, err := h.Wallets.Address(h.ctx, signer.WalletRef{
+			OrgID: h.org, Family: chain.BitcoinFamily, Purpose: wallet.Change, Subject: number,
+		})
 		h.mustSucceed(err)
 		ref := to.Ref()
 		return mirror.JournaledIntent{ID: id, AdmittedAt: h.readClock(), Intent: &signer.Intent{
-			ID: id, Purpose: signer.Consolidate, Chain: chain.Bitcoin, From: h.treasury.Ref(), To: to.Address, ToWallet: &ref, MintID: btc,
+			ID: id, Purpose: signer.Consolidate, Chain: chain.Bitcoin, From: h.treasury.Ref(), To: to.Address,
+			ToWallet: &ref, MintID: btc,
 		}}, to
 	}
 	signed, to := remembered(id, "1")
 	unsigned, _ := remembered(never, "2")
 	var lease strings.Builder
-	for _, c := range strings.Split(h.queryText(`SELECT string_agg(outpoint || ':' || amount, ' ') FROM coins WHERE amount < 100`), " ") {
+	for _, c := range strings.Split(
+		h.queryText(`SELECT string_agg(outpoint || ':' || amount, ' ') FROM coins WHERE amount < 100`), " ",
+	) {
 		fmt.Fprintf(&lease, "%s:%s ", c, h.alice.Address)
 	}
 	at := chain.Slot{Key: lease.String() + string(to.Address)}
 	payload, err := h.plan.Chain.Sender.Build(h.treasury.Address, at, chain.Fees{NonGas: money.Units(fee)})
 	h.mustSucceed(err)
 	raw, hash := sim.SignPayload(payload)
-	signed.Signed = []mirror.Signature{{SignBody: signer.SignBody{IntentID: id, Slot: at, Act: signer.Pay, Payload: payload, Hash: hash}, SignedAt: h.readClock(), Raw: raw}}
+	signed.Signed = []mirror.Signature{{
+		SignBody: signer.SignBody{IntentID: id, Slot: at, Act: signer.Pay, Payload: payload, Hash: hash},
+		SignedAt: h.readClock(), Raw: raw,
+	}}
 	h.mustSucceed(h.db.InSystem(h.ctx, func(ctx context.Context, tx pg.Tx) error {
 		return journal.Restore(ctx, tx, []mirror.JournaledIntent{signed, unsigned})
 	}))
@@ -506,10 +540,14 @@ func TestOnARealChainThirtySmallDepositsBecomeOneCoinThatPays(t *testing.T) {
 	n.checkBooks()
 	n.finalizeAll()
 	n.wantConsolidations("DONE PAID")
-	if got := queryCount(n.testEnv, `SELECT count(*) FROM coins WHERE change_of = $1 AND status = 'FREE'`, merge); got != 1 {
+	if got := queryCount(
+		n.testEnv, `SELECT count(*) FROM coins WHERE change_of = $1 AND status = 'FREE'`, merge,
+	); got != 1 {
 		t.Fatalf("got %d coins of the merge, want one", got)
 	}
-	if got := queryCount(n.testEnv, `SELECT count(*) FROM coins WHERE order_id = $1 AND status = 'SPENT'`, merge); got != 30 {
+	if got := queryCount(
+		n.testEnv, `SELECT count(*) FROM coins WHERE order_id = $1 AND status = 'SPENT'`, merge,
+	); got != 30 {
 		t.Errorf("got %d spent coins, want thirty", got)
 	}
 	// 30 inputs and one output weigh 30·272 + 42 + 124, which is 2082 virtual bytes, at a satoshi each.
@@ -529,7 +567,9 @@ func TestOnARealChainThirtySmallDepositsBecomeOneCoinThatPays(t *testing.T) {
 	n.runAllSteps()
 	n.finalizeAll()
 	n.wantStatus(last, "PAID")
-	if got := queryCount(n.testEnv, `SELECT count(*) FROM coins WHERE change_of = $1 AND status = 'SPENT'`, merge); got != 1 {
+	if got := queryCount(
+		n.testEnv, `SELECT count(*) FROM coins WHERE change_of = $1 AND status = 'SPENT'`, merge,
+	); got != 1 {
 		t.Errorf("got %d, want the merged coin spent by a payment", got)
 	}
 	n.checkBooks()

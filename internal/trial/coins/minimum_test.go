@@ -26,7 +26,8 @@ const dust = 294
 // deductedRequest is a request whose fee comes out of the amount.
 func deductedRequest(h *testEnv, amount money.Amount, to chain.Address) withdrawal.Request {
 	return withdrawal.Request{
-		MintID: btc, CustomerID: "alice", Amount: amount.String(), ToAddress: string(to), FeeMode: withdrawal.FeeDeducted, Actor: audit.APIKey(h.org),
+		MintID: btc, CustomerID: "alice", Amount: amount.String(), ToAddress: string(to),
+		FeeMode: withdrawal.FeeDeducted, Actor: audit.APIKey(h.org),
 	}
 }
 
@@ -126,7 +127,9 @@ func (h *testEnv) wantWithdrawal(id, status string, reasons ...string) {
 	h.Helper()
 	w, err := h.Harness.Withdrawals.ByID(h.ctx, h.org, id)
 	h.mustSucceed(err)
-	if got, want := w.Status+" "+strings.Join(w.ApprovalReasons, ","), status+" "+strings.Join(reasons, ","); got != want {
+	if got, want := w.Status+" "+strings.Join(
+		w.ApprovalReasons, ",",
+	), status+" "+strings.Join(reasons, ","); got != want {
 		h.Errorf("withdrawal %s: got %s, want %s", id, got, want)
 	}
 }
@@ -158,7 +161,9 @@ func TestOnARealChainAPaymentOfDustGoesBackToPeople(t *testing.T) {
 	n.wantStatus(bad, "REFUSED")
 	n.wantWithdrawal(bad, "AWAITING_APPROVAL", "DESTINATION_ADDRESS")
 	n.wantNoApproval(newPayee(t))
-	if _, err := n.Harness.Withdrawals.Approve(n.ctx, n.org, bad, audit.User("ann")); !fault.HasCode(err, fault.ApprovalRefused) || !strings.Contains(err.Error(), fmt.Sprint(dust)) {
+	if _, err := n.Harness.Withdrawals.Approve(
+		n.ctx, n.org, bad, audit.User("ann"),
+	); !fault.HasCode(err, fault.ApprovalRefused) || !strings.Contains(err.Error(), fmt.Sprint(dust)) {
 		t.Errorf("an approval: got %v, want it refused with the smallest amount", err)
 	}
 	before := queryCount(n.testEnv, `SELECT count(*) FROM ledger_transfers WHERE cause_id = $1`, bad)
@@ -187,7 +192,9 @@ func TestAnApprovalAsksWhetherTheAmountStillReachesThePayee(t *testing.T) {
 	w, _, err := h.Harness.Withdrawals.Request(h.ctx, h.org, r)
 	h.mustSucceed(err)
 	h.net.SetBaseFee(21)
-	if _, err := h.Harness.Withdrawals.Approve(h.ctx, h.org, w.WithdrawalID, audit.User("ann")); !fault.HasCode(err, fault.ApprovalRefused) || !strings.Contains(err.Error(), "it would receive 39") {
+	if _, err := h.Harness.Withdrawals.Approve(
+		h.ctx, h.org, w.WithdrawalID, audit.User("ann"),
+	); !fault.HasCode(err, fault.ApprovalRefused) || !strings.Contains(err.Error(), "it would receive 39") {
 		t.Errorf("with a fee of 21: got %v, want it refused, for 39 of 40 would arrive", err)
 	}
 	h.wantWithdrawal(w.WithdrawalID, "AWAITING_APPROVAL", "REQUIRE_APPROVAL")
@@ -217,7 +224,9 @@ func TestEndingAnOrderAndItsSlotHaveOneWinner(t *testing.T) {
 	for i := range 12 {
 		// The chain did not answer, and does now.
 		id := h.requestWithdrawal(50)
-		_, err := pgtest.OwnerPool(t, h.db).Exec(h.ctx, `UPDATE dispatch_orders SET waiting_for = 'CHAIN' WHERE order_id = $1`, id)
+		_, err := pgtest.OwnerPool(t, h.db).Exec(
+			h.ctx, `UPDATE dispatch_orders SET waiting_for = 'CHAIN' WHERE order_id = $1`, id,
+		)
 		h.mustSucceed(err)
 		h.advanceClock(3 * time.Second)
 		var wg sync.WaitGroup

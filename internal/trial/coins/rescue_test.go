@@ -30,11 +30,16 @@ func (n btcdEnv) loseEverything() app.Config {
 	conf.Network = chain.Local
 	conf.Keys, conf.Signer = app.KeyFiles(n.dir)
 	n.mustSucceed(os.Rename(conf.Signer.Journal, filepath.Join(n.T.TempDir(), "lost")))
-	n.mustSucceed(os.WriteFile(conf.Signer.Policy, fmt.Appendf(nil, `{"chains": {"BITCOIN": {"signerId": %q, "feeMax": "200000", "gasMax": "0", "unlimited": true}}}`,
+	n.mustSucceed(os.WriteFile(conf.Signer.Policy, fmt.Appendf(nil,
+		`{"chains": {"BITCOIN": {"signerId": %q, "feeMax": "200000", "gasMax": "0", "unlimited": true}}}`,
 		chaincfg.RegressionNetParams.GenesisHash), 0o600))
 	// Three coins or so cost as much as one transaction may here.
-	conf.Chains = map[chain.Name]app.Chain{chain.Bitcoin: {Endpoints: []string{n.url}, Agree: 1, Depth: depth, CostMax: "2500", RateMin: 10_000, StartHeight: n.start}}
-	conf.Mints = []app.Mint{{ID: btc, Chain: chain.Bitcoin, Symbol: "BTC", Name: "Bitcoin", Decimals: 8, MinDeposit: "1", MinWithdraw: "1"}}
+	conf.Chains = map[chain.Name]app.Chain{chain.Bitcoin: {
+		Endpoints: []string{n.url}, Agree: 1, Depth: depth, CostMax: "2500", RateMin: 10_000, StartHeight: n.start,
+	}}
+	conf.Mints = []app.Mint{{
+		ID: btc, Chain: chain.Bitcoin, Symbol: "BTC", Name: "Bitcoin", Decimals: 8, MinDeposit: "1", MinWithdraw: "1",
+	}}
 	return conf
 }
 
@@ -48,7 +53,9 @@ func TestFromTheSeedAloneAllBitcoinsComeOut(t *testing.T) {
 	n := newBtcdEnv(t)
 	n.payWallet(n.treasury, 100_000)
 	n.payWallet(n.alice, 25_000_000)
-	checkout, err := n.Wallets.Address(n.ctx, signer.WalletRef{OrgID: n.org, Family: chain.BitcoinFamily, Purpose: wallet.OrganizationDeposit, Subject: "CHECKOUT"})
+	checkout, err := n.Wallets.Address(n.ctx, signer.WalletRef{
+		OrgID: n.org, Family: chain.BitcoinFamily, Purpose: wallet.OrganizationDeposit, Subject: "CHECKOUT",
+	})
 	n.mustSucceed(err)
 	n.payWallet(checkout, 3_000_000)
 	bob := n.issueAddress("bob", chain.Taproot)
@@ -68,7 +75,9 @@ func TestFromTheSeedAloneAllBitcoinsComeOut(t *testing.T) {
 	n.payWallet(n.alice, small) // not worth its fee
 	n.finalizeAll()
 	n.checkBooks()
-	if got := n.queryText(`SELECT string_agg(subject, ' ' ORDER BY subject) FROM wallets WHERE purpose = 'CHANGE'`); got != "1 2 3" {
+	if got := n.queryText(
+		`SELECT string_agg(subject, ' ' ORDER BY subject) FROM wallets WHERE purpose = 'CHANGE'`,
+	); got != "1 2 3" {
 		t.Fatalf("got wallets for change %q, want 1 2 3", got)
 	}
 	lost, err := money.Parse(n.queryText(`SELECT sum(amount)::text FROM coins WHERE status IN ('FREE', 'HELD')`))
@@ -77,7 +86,9 @@ func TestFromTheSeedAloneAllBitcoinsComeOut(t *testing.T) {
 
 	conf := n.loseEverything()
 	safe := newPayee(t)
-	order := app.RescueOrder{Org: n.org, Customers: []string{"alice", "bob"}, Chain: chain.Bitcoin, Destination: string(safe)}
+	order := app.RescueOrder{
+		Org: n.org, Customers: []string{"alice", "bob"}, Chain: chain.Bitcoin, Destination: string(safe),
+	}
 	rescue := func(ctx context.Context, tell func(string)) (held money.Amount, err error) {
 		r, err := app.PrepareRescue(n.ctx, conf, order)
 		n.mustSucceed(err)
@@ -134,7 +145,9 @@ func TestFromTheSeedAloneAllBitcoinsComeOut(t *testing.T) {
 				continue
 			}
 			moves++
-			out, err := n.plan.Chain.Sender.Outcome(n.ctx, []chain.TxHash{moved.Tx}, chain.Payment{To: safe, Amount: moved.Amount})
+			out, err := n.plan.Chain.Sender.Outcome(n.ctx, []chain.TxHash{moved.Tx}, chain.Payment{
+				To: safe, Amount: moved.Amount,
+			})
 			n.mustSucceed(err)
 			if out == nil || !out.Paid {
 				t.Fatalf("%s: got %+v, want it paid", moved.Tx, out)
@@ -144,7 +157,9 @@ func TestFromTheSeedAloneAllBitcoinsComeOut(t *testing.T) {
 		}
 	}
 	if sum != lost || moves < 2 {
-		t.Errorf("got %v with fees by %d transactions, want %v by several\n%s", sum, moves, lost, strings.Join(told, "\n"))
+		t.Errorf(
+			"got %v with fees by %d transactions, want %v by several\n%s", sum, moves, lost, strings.Join(told, "\n"),
+		)
 	}
 	if !strings.Contains(strings.Join(told, "\n"), "1 coins are left that are not worth their fee") {
 		t.Errorf("got told %q, want what is left", told)
@@ -156,7 +171,9 @@ func TestFromTheSeedAloneAllBitcoinsComeOut(t *testing.T) {
 
 	// More customers are looked for from the beginning, and a look-ahead finds numbers that
 	// nothing before them was paid to.
-	far, err := n.seed.DeriveWallet(signer.WalletRef{OrgID: n.org, Family: chain.BitcoinFamily, Purpose: wallet.Change, Subject: strconv.Itoa(900)})
+	far, err := n.seed.DeriveWallet(signer.WalletRef{
+		OrgID: n.org, Family: chain.BitcoinFamily, Purpose: wallet.Change, Subject: strconv.Itoa(900),
+	})
 	n.mustSucceed(err)
 	_, err = n.PayAddress(n.ctx, far.Address(), 1_000_000)
 	n.mustSucceed(err)

@@ -36,7 +36,9 @@ func (n btcdEnv) restoreBackup(backup pgtest.Database) {
 	n.db = pgtest.Open(n.T, backup, n.readClock)
 	n.plan.DB = n.db
 	n.Harness = works.NewHarness(n.plan)
-	_, err := mirror.RestoreDatabase(n.ctx, n.db, n.plan.Signer, n.Wallets, app.NewRestorer(n.Harness.Withdrawals, audit.Operator("op")), false)
+	_, err := mirror.RestoreDatabase(
+		n.ctx, n.db, n.plan.Signer, n.Wallets, app.NewRestorer(n.Harness.Withdrawals, audit.Operator("op")), false,
+	)
 	n.mustSucceed(err)
 }
 
@@ -44,7 +46,9 @@ func (n btcdEnv) restoreBackup(backup pgtest.Database) {
 func (n btcdEnv) countForms(id string) (taproot, segwit int) {
 	n.Helper()
 	var lease string
-	n.mustSucceed(pgtest.OwnerPool(n.T, n.db).QueryRow(n.ctx, `SELECT lease FROM dispatch_slots WHERE order_id = $1`, id).Scan(&lease))
+	n.mustSucceed(pgtest.OwnerPool(n.T, n.db).QueryRow(
+		n.ctx, `SELECT lease FROM dispatch_slots WHERE order_id = $1`, id,
+	).Scan(&lease))
 	coins, err := n.plan.Chain.UTXO.Inputs(lease)
 	n.mustSucceed(err)
 	for _, c := range coins {
@@ -85,7 +89,8 @@ func TestTaprootAndSegWitCoinsPayTogether(t *testing.T) {
 	to := newPayee(t)
 	key := "bobs"
 	asked, _, err := n.Harness.Withdrawals.Request(n.ctx, n.org, withdrawal.Request{
-		MintID: btc, CustomerID: "bob", Amount: "7000000", ToAddress: string(to), IdempotencyKey: &key, Actor: audit.APIKey(n.org),
+		MintID: btc, CustomerID: "bob", Amount: "7000000", ToAddress: string(to), IdempotencyKey: &key,
+		Actor: audit.APIKey(n.org),
 	})
 	n.mustSucceed(err)
 	id := asked.WithdrawalID
@@ -97,7 +102,9 @@ func TestTaprootAndSegWitCoinsPayTogether(t *testing.T) {
 
 	n.restoreBackup(backup)
 	var form string
-	n.mustSucceed(pgtest.OwnerPool(t, n.db).QueryRow(n.ctx, `SELECT form FROM wallets WHERE address = $1`, string(bob.Address)).Scan(&form))
+	n.mustSucceed(pgtest.OwnerPool(t, n.db).QueryRow(
+		n.ctx, `SELECT form FROM wallets WHERE address = $1`, string(bob.Address),
+	).Scan(&form))
 	if form != string(chain.Taproot) {
 		t.Errorf("after the restore: got form %q, want %s", form, chain.Taproot)
 	}
@@ -138,7 +145,10 @@ func TestTaprootAndSegWitCoinsPayTogether(t *testing.T) {
 	}
 	n.finalizeAll()
 	n.wantStatus(back, "PAID")
-	if got := queryCount(n.testEnv, `SELECT count(*) FROM dispatch_orders WHERE order_id = $1 AND to_address = $2 AND amount = 20000`, back, string(from)); got != 1 {
+	if got := queryCount(
+		n.testEnv, `SELECT count(*) FROM dispatch_orders WHERE order_id = $1 AND to_address = $2 AND amount = 20000`,
+		back, string(from),
+	); got != 1 {
 		t.Error("the return does not bring what came to whoever sent it")
 	}
 	n.checkBooks()

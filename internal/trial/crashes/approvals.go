@@ -97,7 +97,11 @@ func (s *cellRun) decideUntilDone(ctx context.Context, p *payment, repeat func()
 // checkDecidedOnce counts what ended the wait of a payment.
 func (s *cellRun) checkDecidedOnce(ctx context.Context, p *payment) error {
 	var n int
-	err := s.queryRow(ctx, `SELECT count(*) FROM withdrawal_decisions WHERE withdrawal_id = $1 AND act IN ('APPROVED', 'REMOVED', 'CANCELLED')`, []any{p.created.WithdrawalID}, &n)
+	err := s.queryRow(
+		ctx,
+		`SELECT count(*) FROM withdrawal_decisions WHERE withdrawal_id = $1 AND act IN ('APPROVED', 'REMOVED', 'CANCELLED')`,
+		[]any{p.created.WithdrawalID}, &n,
+	)
 	if err == nil && n != 1 {
 		err = fmt.Errorf("%s was decided about %d times, want once", p.created.WithdrawalID, n)
 	}
@@ -142,7 +146,9 @@ func playApproveAndRemove(ctx context.Context, s *cellRun) error {
 	if err != nil {
 		return err
 	}
-	if err := s.decideUntilDone(ctx, p, func() (*process, error) { return s.decideByCommand("remove", s.ownerEmail(), p) }); err != nil {
+	if err := s.decideUntilDone(
+		ctx, p, func() (*process, error) { return s.decideByCommand("remove", s.ownerEmail(), p) },
+	); err != nil {
 		return err
 	}
 	return errors.Join(s.waitPaymentEnd(ctx, p, paid, removed), s.checkDecidedOnce(ctx, p))
@@ -152,7 +158,10 @@ func playApproveAndRemove(ctx context.Context, s *cellRun) error {
 func (s *cellRun) addApprover(ctx context.Context) error {
 	return s.retryUntilDone(ctx, "there is a second person", func(ctx context.Context) error {
 		err := s.tools.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-			_, err := people.AddPerson(ctx, tx, audit.Operator("trial"), s.world.Info.OrganizationID, secondApprover, "Second", people.Approver)
+			_, err := people.AddPerson(
+				ctx, tx, audit.Operator("trial"), s.world.Info.OrganizationID, secondApprover, "Second",
+				people.Approver,
+			)
 			return err
 		})
 		if fault.HasCode(err, fault.InvalidState) {
@@ -166,7 +175,9 @@ func (s *cellRun) addApprover(ctx context.Context) error {
 // transaction, the second waits for it, when the fault comes. Each counts once, and only
 // both together let it go.
 func playTwoApprovals(ctx context.Context, s *cellRun) error {
-	if err := errors.Join(s.addApprover(ctx), s.changeSettings(ctx, org.Changes{"approvalQuorum": json.RawMessage("2")})); err != nil {
+	if err := errors.Join(
+		s.addApprover(ctx), s.changeSettings(ctx, org.Changes{"approvalQuorum": json.RawMessage("2")}),
+	); err != nil {
 		return err
 	}
 	p, err := s.requestHeldPayment(ctx)
@@ -207,7 +218,10 @@ func playTwoApprovals(ctx context.Context, s *cellRun) error {
 		return err
 	}
 	var n, approvers int
-	err = s.queryRow(ctx, `SELECT count(*), count(DISTINCT approver_id) FROM withdrawal_approvals WHERE withdrawal_id = $1`, []any{p.created.WithdrawalID}, &n, &approvers)
+	err = s.queryRow(
+		ctx, `SELECT count(*), count(DISTINCT approver_id) FROM withdrawal_approvals WHERE withdrawal_id = $1`,
+		[]any{p.created.WithdrawalID}, &n, &approvers,
+	)
 	if err != nil {
 		return err
 	}
@@ -227,7 +241,8 @@ func playChangedPayee(ctx context.Context, s *cellRun) error {
 	}
 	setPayee := func(ctx context.Context, recipient string) error {
 		return s.queryRow(ctx, fmt.Sprintf(`BEGIN; SET LOCAL session_replication_role = replica;
-			UPDATE withdrawals SET to_address = '%s' WHERE withdrawal_id = '%s'; COMMIT`, recipient, p.created.WithdrawalID), nil)
+			UPDATE withdrawals SET to_address = '%s' WHERE withdrawal_id = '%s'; COMMIT`,
+			recipient, p.created.WithdrawalID), nil)
 	}
 	thief := s.newUnusedAddress()
 	s.atPoint = func(ctx context.Context) error { return setPayee(ctx, thief) }
@@ -241,7 +256,12 @@ func playChangedPayee(ctx context.Context, s *cellRun) error {
 	}
 	<-repeated.exited
 	if status, err := s.readStatus(ctx, p); err != nil || status != "AWAITING_APPROVAL" || repeated.err() == nil {
-		return errors.Join(err, fmt.Errorf("it goes to somebody else now, is %s, and approving it ends with %w", status, orClean(repeated.err())))
+		return errors.Join(
+			err,
+			fmt.Errorf(
+				"it goes to somebody else now, is %s, and approving it ends with %w", status, orClean(repeated.err()),
+			),
+		)
 	}
 	if err := setPayee(ctx, p.recipient); err != nil {
 		return err

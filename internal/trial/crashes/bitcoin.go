@@ -121,7 +121,10 @@ func (*bitcoin) paymentsPerTx() int { return 3 }
 
 func (*bitcoin) releasePayments(ctx context.Context, t *scenario) error {
 	return waitUntil(ctx, "payments are let go", answerMax, func(ctx context.Context) (bool, error) {
-		err := t.queryRow(ctx, `UPDATE dispatch_orders SET attempt_after = now() WHERE attempt_after > now() + interval '1 hour'`, nil)
+		err := t.queryRow(
+			ctx, `UPDATE dispatch_orders SET attempt_after = now() WHERE attempt_after > now() + interval '1 hour'`,
+			nil,
+		)
 		return err == nil, err
 	})
 }
@@ -167,7 +170,9 @@ func (b *bitcoin) newStranger(ctx context.Context, _ string, units *big.Int) (ex
 		return externalAccount{}, err
 	}
 	coin := btcd.Output{OutPoint: btcwire.OutPoint{Hash: funding.TxHash()}, TxOut: *funding.TxOut[0]}
-	return externalAccount{string(address), func(ctx context.Context, _, recipient string, units *big.Int) (string, error) {
+	return externalAccount{string(address), func(ctx context.Context, _, recipient string, units *big.Int) (
+		string, error,
+	) {
 		output, err := btcd.NewOutput(chain.Address(recipient), units.Int64())
 		if err != nil {
 			return "", err
@@ -253,14 +258,18 @@ func (*bitcoin) settleRun(context.Context, string) error { return nil }
 // corruptAnswer has the bytes of a block in which the script of the address is.
 func (*bitcoin) corruptAnswer(method string, answer []byte, address string) (json.RawMessage, bool) {
 	script, err := bitcointx.Script(chain.Local, chain.Address(address))
-	return json.RawMessage(`"00"`), err == nil && method == "getblock" && bytes.Contains(answer, []byte(hex.EncodeToString(script)))
+	return json.RawMessage(`"00"`), err == nil && method == "getblock" &&
+		bytes.Contains(answer, []byte(hex.EncodeToString(script)))
 }
 
 // topUpFees adds coin for fees to a treasury that has been paying with it, and waits until it
 // is in the books.
 func (b *bitcoin) topUpFees(ctx context.Context, t *scenario) error {
 	var treasury string
-	if err := t.queryRow(ctx, `SELECT address FROM wallets WHERE family = $1 AND purpose = 'TREASURY'`, []any{t.site.chain.Family()}, &treasury); err != nil {
+	if err := t.queryRow(
+		ctx, `SELECT address FROM wallets WHERE family = $1 AND purpose = 'TREASURY'`, []any{t.site.chain.Family()},
+		&treasury,
+	); err != nil {
 		return err
 	}
 	tx, err := b.node.PayAddress(ctx, chain.Address(treasury), topUpUnits)
@@ -270,7 +279,9 @@ func (b *bitcoin) topUpFees(ctx context.Context, t *scenario) error {
 	b.fuel.Add(b.fuel, big.NewInt(topUpUnits))
 	return waitUntil(ctx, "the operator's coin is in the books", drainMax, func(ctx context.Context) (bool, error) {
 		var n int
-		err := t.queryRow(ctx, `SELECT count(*) FROM deposits WHERE tx_hash = $1 AND status = 'CREDITED'`, []any{tx.TxID()}, &n)
+		err := t.queryRow(
+			ctx, `SELECT count(*) FROM deposits WHERE tx_hash = $1 AND status = 'CREDITED'`, []any{tx.TxID()}, &n,
+		)
 		return n == 1, err
 	})
 }
@@ -304,7 +315,10 @@ func (b *bitcoin) compareOutputs(ctx context.Context, t *scenario, ownAddresses 
 	slices.Sort(onChain)
 	slices.Sort(inBooks)
 	if !slices.Equal(onChain, inBooks) {
-		return fmt.Errorf("oracle: the outputs that are ours are\n%s\nand the coins are\n%s", strings.Join(onChain, "\n"), strings.Join(inBooks, "\n"))
+		return fmt.Errorf(
+			"oracle: the outputs that are ours are\n%s\nand the coins are\n%s", strings.Join(onChain, "\n"),
+			strings.Join(inBooks, "\n"),
+		)
 	}
 	return nil
 }

@@ -91,8 +91,12 @@ func TestEveryPointStandsAndIsPlayed(t *testing.T) {
 				continue
 			}
 			p := s.adaptPoint(points[is])
-			if !source[p.sourceName()] || p.commit != commits[p.sourceName()] && p.sourcePoint == "" || p.play == nil || p.title == "" {
-				t.Errorf("%s on %s: its place is not in the source as the table has it, or it has no scene or no words", name, s.chain)
+			if !source[p.sourceName()] || p.commit != commits[p.sourceName()] && p.sourcePoint == "" ||
+				p.play == nil || p.title == "" {
+				t.Errorf(
+					"%s on %s: its place is not in the source as the table has it, or it has no scene or no words",
+					name, s.chain,
+				)
 			}
 		}
 	}
@@ -110,7 +114,17 @@ func TestEveryPointStandsAndIsPlayed(t *testing.T) {
 	for _, family := range []struct {
 		letter      string
 		first, last int
-	}{{"W", 1, 30}, {"A", 1, 6}, {"D", 1, 14}, {"F", 1, 12}, {"S", 1, 10}, {"K", 1, 8}, {"O", 5, 8}, {"T", 1, 2}, {"V", 1, 7}} {
+	}{
+		{"W", 1, 30},
+		{"A", 1, 6},
+		{"D", 1, 14},
+		{"F", 1, 12},
+		{"S", 1, 10},
+		{"K", 1, 8},
+		{"O", 5, 8},
+		{"T", 1, 2},
+		{"V", 1, 7},
+	} {
 		for n := family.first; n <= family.last; n++ {
 			name := family.letter + string(rune('0'+n/10)) + string(rune('0'+n%10))
 			if !played[name] {
@@ -138,7 +152,10 @@ func TestAChoiceThatMeansNothingIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"W14 kill ETHEREUM", "W14 kill SOLANA", "D01 cut SOLANA", "S05 stop SOLANA", "W28 cut BITCOIN", "F12 postgres BITCOIN", "K08 stop ETHEREUM"} {
+	for _, want := range []string{
+		"W14 kill ETHEREUM", "W14 kill SOLANA", "D01 cut SOLANA", "S05 stop SOLANA", "W28 cut BITCOIN",
+		"F12 postgres BITCOIN", "K08 stop ETHEREUM",
+	} {
 		if !slices.ContainsFunc(all, func(c cell) bool { return c.cellName() == want }) {
 			t.Errorf("%s is not among all cells", want)
 		}
@@ -157,8 +174,10 @@ func TestMoneyMovesOnceWhateverIsKilled(t *testing.T) {
 	}
 	for name, only := range map[string][]string{
 		"ethereum": {
-			"W03 cut ETHEREUM", "W11 signer ETHEREUM", "W14 kill ETHEREUM", "W18 postgres ETHEREUM", "W27 cut ETHEREUM", "Q13 cut ETHEREUM", "Q25 kill ETHEREUM", "D08 cut ETHEREUM",
-			"F01 cut ETHEREUM", "S04 kill ETHEREUM", "S07 kill ETHEREUM", "T01 kill ETHEREUM", "T02 kill ETHEREUM", "T02 cut ETHEREUM", "V05 cut ETHEREUM", "V06 kill ETHEREUM",
+			"W03 cut ETHEREUM", "W11 signer ETHEREUM", "W14 kill ETHEREUM", "W18 postgres ETHEREUM",
+			"W27 cut ETHEREUM", "Q13 cut ETHEREUM", "Q25 kill ETHEREUM", "D08 cut ETHEREUM",
+			"F01 cut ETHEREUM", "S04 kill ETHEREUM", "S07 kill ETHEREUM", "T01 kill ETHEREUM", "T02 kill ETHEREUM",
+			"T02 cut ETHEREUM", "V05 cut ETHEREUM", "V06 kill ETHEREUM",
 		},
 		"solana":  {"W11 signer SOLANA", "W14 kill SOLANA", "S05 kill SOLANA", "V03 signer SOLANA"},
 		"bitcoin": {"W08 cut BITCOIN", "W11 signer BITCOIN", "F12 kill BITCOIN"},
@@ -172,7 +191,10 @@ func TestMoneyMovesOnceWhateverIsKilled(t *testing.T) {
 			}
 			t.Logf("%s\n%s", time.Since(began).Round(time.Second), report)
 			if report.Failed > 0 || report.Cells != len(only) {
-				t.Errorf("%d of %d cells failed, want %d played:\n%s", report.Failed, report.Cells, len(only), report.Failures())
+				t.Errorf(
+					"%d of %d cells failed, want %d played:\n%s", report.Failed, report.Cells, len(only),
+					report.Failures(),
+				)
 			}
 		})
 	}

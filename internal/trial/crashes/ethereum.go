@@ -57,7 +57,9 @@ func (e ethereum) readBalance(ctx context.Context, token, account string) (*big.
 }
 
 func (e ethereum) refuseRecipient(ctx context.Context, token, account string) error {
-	_, err := e.node.SendAndWait(ctx, common.HexToAddress(token), nil, evmtoken.FiatToken.CallData("blacklist", common.HexToAddress(account)))
+	_, err := e.node.SendAndWait(
+		ctx, common.HexToAddress(token), nil, evmtoken.FiatToken.CallData("blacklist", common.HexToAddress(account)),
+	)
 	return err
 }
 
@@ -71,8 +73,13 @@ func (e ethereum) newStranger(ctx context.Context, token string, units *big.Int)
 		return externalAccount{}, err
 	}
 	_, err = e.node.PayToken(ctx, common.HexToAddress(token), address, units)
-	return externalAccount{address.Hex(), func(ctx context.Context, token, recipient string, units *big.Int) (string, error) {
-		tx, err := e.node.SendTxFrom(ctx, key, pointerTo(common.HexToAddress(token)), nil, evmtoken.Token.CallData("transfer", common.HexToAddress(recipient), units))
+	return externalAccount{address.Hex(), func(ctx context.Context, token, recipient string, units *big.Int) (
+		string, error,
+	) {
+		tx, err := e.node.SendTxFrom(
+			ctx, key, pointerTo(common.HexToAddress(token)), nil,
+			evmtoken.Token.CallData("transfer", common.HexToAddress(recipient), units),
+		)
 		return tx.Hex(), err
 	}}, err
 }

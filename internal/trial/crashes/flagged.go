@@ -43,7 +43,10 @@ func (s *cellRun) flagDeposit(ctx context.Context, d *deposit) (depositID string
 	err = s.sendDeposit(ctx, d)
 	if err == nil {
 		err = waitUntil(ctx, "the deposit is flagged", sceneMax, func(ctx context.Context) (bool, error) {
-			err := s.queryRow(ctx, `SELECT coalesce(max(deposit_id), '') FROM deposits WHERE customer_id = $1 AND status = 'FLAGGED'`, []any{d.customer}, &depositID)
+			err := s.queryRow(
+				ctx, `SELECT coalesce(max(deposit_id), '') FROM deposits WHERE customer_id = $1 AND status = 'FLAGGED'`,
+				[]any{d.customer}, &depositID,
+			)
 			return depositID != "", err
 		})
 	}
@@ -54,7 +57,8 @@ func (s *cellRun) flagDeposit(ctx context.Context, d *deposit) (depositID string
 // answered. It may be asked again: the same decision is answered the same.
 func (s *cellRun) decideDeposit(ctx context.Context, depositID, verb string) error {
 	status, err := s.decideOnce(ctx, depositID, verb)
-	if want := map[string]int{"approve": http.StatusOK, "reject": http.StatusAccepted}[verb]; err == nil && status != want {
+	if want := map[string]int{"approve": http.StatusOK, "reject": http.StatusAccepted}[verb]; err == nil &&
+		status != want {
 		err = fmt.Errorf("POST /deposits/%s/%s: got %d, want %d", depositID, verb, status, want)
 	}
 	return err
@@ -93,23 +97,33 @@ func (s *cellRun) waitDepositStatus(ctx context.Context, depositID, status strin
 
 // waitSentAway waits until a flagged deposit was sent to an address, as the decision says, and
 // is claimed there. left is what its customer has then.
-func (s *cellRun) waitSentAway(ctx context.Context, d *deposit, depositID, status string, recipient string, left *big.Int) error {
+func (s *cellRun) waitSentAway(
+	ctx context.Context, d *deposit, depositID, status string, recipient string, left *big.Int,
+) error {
 	if err := s.waitDepositStatus(ctx, depositID, status); err != nil {
 		return err
 	}
 	var hash string
-	err := s.queryRow(ctx, `SELECT tx_hash FROM deposit_resolutions WHERE deposit_id = $1 AND status = 'DONE'`, []any{depositID}, &hash)
+	err := s.queryRow(
+		ctx, `SELECT tx_hash FROM deposit_resolutions WHERE deposit_id = $1 AND status = 'DONE'`, []any{depositID},
+		&hash,
+	)
 	if err != nil {
 		return err
 	}
-	s.sentAway = append(s.sentAway, oracle.Claim{ID: depositID, Asset: s.assetID(), To: recipient, Amount: d.units, Paid: true, Tx: hash})
+	s.sentAway = append(s.sentAway, oracle.Claim{
+		ID: depositID, Asset: s.assetID(), To: recipient, Amount: d.units, Paid: true, Tx: hash,
+	})
 	return errors.Join(s.checkBalance(ctx, d.customer, left), s.checkResolvedOnce(ctx, depositID))
 }
 
 // checkResolvedOnce counts the resolutions of a deposit that stand.
 func (s *cellRun) checkResolvedOnce(ctx context.Context, depositID string) error {
 	var n int
-	err := s.queryRow(ctx, `SELECT count(*) FROM deposit_resolutions WHERE deposit_id = $1 AND status <> 'FAILED'`, []any{depositID}, &n)
+	err := s.queryRow(
+		ctx, `SELECT count(*) FROM deposit_resolutions WHERE deposit_id = $1 AND status <> 'FAILED'`, []any{depositID},
+		&n,
+	)
 	if err == nil && n != 1 {
 		err = fmt.Errorf("%d resolutions of %s stand, want one", n, depositID)
 	}
@@ -118,7 +132,9 @@ func (s *cellRun) checkResolvedOnce(ctx context.Context, depositID string) error
 
 // waitBalanceKept asks the chain whether an address has what is flagged there, and nothing else.
 func (s *cellRun) waitBalanceKept(ctx context.Context, d *deposit) error {
-	return waitUntil(ctx, "the address has what is flagged, and no more", drainMax, func(ctx context.Context) (bool, error) {
+	return waitUntil(ctx, "the address has what is flagged, and no more", drainMax, func(ctx context.Context) (
+		bool, error,
+	) {
 		got, err := s.net.readBalance(ctx, s.contractAddress(), d.address)
 		if err == nil && got.Cmp(d.units) != 0 {
 			err = fmt.Errorf("it has %s, and %s is flagged", got, d.units)
@@ -141,7 +157,9 @@ func playApprovedDeposit(ctx context.Context, s *cellRun) error {
 	if err := s.waitAsync(ctx); err != nil {
 		return err
 	}
-	return errors.Join(s.decideDeposit(ctx, depositID, "approve"), s.waitCredited(ctx, d), s.checkResolvedOnce(ctx, depositID))
+	return errors.Join(
+		s.decideDeposit(ctx, depositID, "approve"), s.waitCredited(ctx, d), s.checkResolvedOnce(ctx, depositID),
+	)
 }
 
 // playRejectedDeposit is a flagged deposit that the organization sends back, through the point:
@@ -161,12 +179,16 @@ func playRejectedDeposit(ctx context.Context, s *cellRun) error {
 	if err := s.waitAsync(ctx); err != nil {
 		return err
 	}
-	return errors.Join(s.decideDeposit(ctx, depositID, "reject"), s.waitSentAway(ctx, d, depositID, "REJECTED", sender, new(big.Int)))
+	return errors.Join(
+		s.decideDeposit(ctx, depositID, "reject"), s.waitSentAway(ctx, d, depositID, "REJECTED", sender, new(big.Int)),
+	)
 }
 
 // prepareReturn is a deposit that is being sent back and whose gas has arrived: what passes a
 // point of dispatch next is the return itself. go lets it go on.
-func (s *cellRun) prepareReturn(ctx context.Context) (d *deposit, depositID string, sender string, goOn func(context.Context) error, err error) {
+func (s *cellRun) prepareReturn(
+	ctx context.Context,
+) (d *deposit, depositID string, sender string, goOn func(context.Context) error, err error) {
 	if d, sender, err = s.newStrangerDeposit(ctx, smallUnits); err != nil {
 		return d, "", sender, nil, err
 	}
@@ -180,7 +202,9 @@ func (s *cellRun) prepareReturn(ctx context.Context) (d *deposit, depositID stri
 	if s.site.chain.IsUTXO() { // the treasury's coins pay for it
 		return d, depositID, sender, s.startDeciding(depositID, "reject"), nil
 	}
-	release, err := s.holdAtFailpoint(ctx, "S03", func(ctx context.Context) error { return s.decideDeposit(ctx, depositID, "reject") })
+	release, err := s.holdAtFailpoint(
+		ctx, "S03", func(ctx context.Context) error { return s.decideDeposit(ctx, depositID, "reject") },
+	)
 	return d, depositID, sender, func(context.Context) error { return release() }, err
 }
 
@@ -230,7 +254,9 @@ func playCancelledReturn(ctx context.Context, s *cellRun) error {
 		return err
 	}
 	err = s.retryUntilDone(ctx, "it is completed", func(ctx context.Context) error {
-		_, err := s.tools.FlaggedDeposits().Complete(ctx, depositID, coffer.Actor{Actor: audit.Operator("trial")}, "the transaction was cancelled")
+		_, err := s.tools.FlaggedDeposits().Complete(
+			ctx, depositID, coffer.Actor{Actor: audit.Operator("trial")}, "the transaction was cancelled",
+		)
 		return err
 	})
 	if err != nil {
@@ -275,7 +301,10 @@ func (s *cellRun) setBlacklisted(ctx context.Context, account string, blackliste
 	if !blacklisted {
 		act = "unBlacklist"
 	}
-	_, err := s.world.EthereumNode().SendAndWait(ctx, common.HexToAddress(s.contractAddress()), nil, evmtoken.FiatToken.CallData(act, common.HexToAddress(account)))
+	_, err := s.world.EthereumNode().SendAndWait(
+		ctx, common.HexToAddress(s.contractAddress()), nil,
+		evmtoken.FiatToken.CallData(act, common.HexToAddress(account)),
+	)
 	return err
 }
 
@@ -296,7 +325,9 @@ func playRevertedReturn(ctx context.Context, s *cellRun) error {
 	if err := s.playThrough(ctx, s.point.sourceName(), func(context.Context) error { return release() }); err != nil {
 		return err
 	}
-	if err := errors.Join(s.waitDepositStatus(ctx, depositID, "RESOLUTION_STUCK"), s.waitBalanceKept(ctx, d)); err != nil {
+	if err := errors.Join(
+		s.waitDepositStatus(ctx, depositID, "RESOLUTION_STUCK"), s.waitBalanceKept(ctx, d),
+	); err != nil {
 		return err
 	}
 	for _, verb := range []string{"approve", "reject"} {
@@ -308,7 +339,9 @@ func playRevertedReturn(ctx context.Context, s *cellRun) error {
 		return err
 	}
 	err = s.retryUntilDone(ctx, "it is completed", func(ctx context.Context) error {
-		_, err := s.tools.FlaggedDeposits().Complete(ctx, depositID, coffer.Actor{Actor: audit.Operator("trial")}, "the token takes it again")
+		_, err := s.tools.FlaggedDeposits().Complete(
+			ctx, depositID, coffer.Actor{Actor: audit.Operator("trial")}, "the token takes it again",
+		)
 		return err
 	})
 	if err != nil {
@@ -335,7 +368,9 @@ func playRedirectedDeposit(ctx context.Context, s *cellRun) error {
 		return err
 	}
 	recipient := s.newUnusedAddress()
-	if err := s.playThrough(ctx, s.point.name, func(ctx context.Context) error { return s.redirectDeposit(ctx, depositID, recipient) }); err != nil {
+	if err := s.playThrough(
+		ctx, s.point.name, func(ctx context.Context) error { return s.redirectDeposit(ctx, depositID, recipient) },
+	); err != nil {
 		return err
 	}
 	return s.waitSentAway(ctx, d, depositID, "REDIRECTED", recipient, new(big.Int))
@@ -353,20 +388,28 @@ func playRefusedReturn(ctx context.Context, s *cellRun) error {
 	if err := s.setBlacklisted(ctx, foe, true); err != nil {
 		return err
 	}
-	if err := s.playThrough(ctx, s.point.name, func(ctx context.Context) error { return s.redirectDeposit(ctx, depositID, foe) }); err != nil {
+	if err := s.playThrough(
+		ctx, s.point.name, func(ctx context.Context) error { return s.redirectDeposit(ctx, depositID, foe) },
+	); err != nil {
 		return err
 	}
 	if err := s.waitDepositStatus(ctx, depositID, "FLAGGED"); err != nil {
 		return err
 	}
 	var tried int
-	if err := s.queryRow(ctx, `SELECT count(*) FROM deposit_resolutions WHERE deposit_id = $1 AND status = 'FAILED'`, []any{depositID}, &tried); err != nil {
+	if err := s.queryRow(
+		ctx, `SELECT count(*) FROM deposit_resolutions WHERE deposit_id = $1 AND status = 'FAILED'`, []any{depositID},
+		&tried,
+	); err != nil {
 		return err
 	}
 	if tried != 1 {
 		return fmt.Errorf("%d attempts are kept, want one", tried)
 	}
-	if err := s.retryUntilDone(ctx, "it is redirected again", func(ctx context.Context) error { return s.redirectDeposit(ctx, depositID, recipient) }); err != nil {
+	if err := s.retryUntilDone(
+		ctx, "it is redirected again",
+		func(ctx context.Context) error { return s.redirectDeposit(ctx, depositID, recipient) },
+	); err != nil {
 		return err
 	}
 	return s.waitSentAway(ctx, d, depositID, "REDIRECTED", recipient, new(big.Int))
@@ -406,7 +449,9 @@ func playTwoDecisions(ctx context.Context, s *cellRun) error {
 		return err
 	}
 	var depositStatus string
-	if err := s.queryRow(ctx, `SELECT status FROM deposits WHERE deposit_id = $1`, []any{depositID}, &depositStatus); err != nil {
+	if err := s.queryRow(
+		ctx, `SELECT status FROM deposits WHERE deposit_id = $1`, []any{depositID}, &depositStatus,
+	); err != nil {
 		return err
 	}
 	switch {
@@ -415,12 +460,18 @@ func playTwoDecisions(ctx context.Context, s *cellRun) error {
 	case status == http.StatusConflict && depositStatus != "CREDITED" && rival.err() == nil:
 		return s.waitSentAway(ctx, d, depositID, "REJECTED", sender, new(big.Int))
 	}
-	return fmt.Errorf("the organization was answered %d, the operator %w, and the deposit is %s", status, orClean(rival.err()), depositStatus)
+	return fmt.Errorf(
+		"the organization was answered %d, the operator %w, and the deposit is %s", status, orClean(rival.err()),
+		depositStatus,
+	)
 }
 
 // startCommand gives a command in a process of its own.
 func (s *cellRun) startCommand(noun, verb string, args ...string) (*process, error) {
-	return launchProcess(noun+" "+verb, s.program, nil, s.failpointEnv(), append([]string{noun, verb, "--config", s.configPath("service")}, args...)...)
+	return launchProcess(
+		noun+" "+verb, s.program, nil, s.failpointEnv(),
+		append([]string{noun, verb, "--config", s.configPath("service")}, args...)...,
+	)
 }
 
 // waitLockWaiter waits until somebody waits for a lock.
@@ -460,7 +511,9 @@ func playFlaggedSameAddress(ctx context.Context, s *cellRun) error {
 	if err := s.playThrough(ctx, s.point.sourceName(), pay); err != nil {
 		return err
 	}
-	if err := errors.Join(s.waitBooked(ctx, d), s.checkBalance(ctx, d.customer, d.units), s.waitBalanceKept(ctx, bad)); err != nil {
+	if err := errors.Join(
+		s.waitBooked(ctx, d), s.checkBalance(ctx, d.customer, d.units), s.waitBalanceKept(ctx, bad),
+	); err != nil {
 		return err
 	}
 	if s.fault == Kill || s.fault == Postgres {
@@ -468,7 +521,10 @@ func playFlaggedSameAddress(ctx context.Context, s *cellRun) error {
 			return err
 		}
 		d.creditedCount = 2
-		return errors.Join(s.waitBooked(ctx, d), s.checkBalance(ctx, d.customer, new(big.Int).Add(d.units, bad.units)), s.waitSwept(ctx, d), s.checkResolvedOnce(ctx, depositID))
+		return errors.Join(
+			s.waitBooked(ctx, d), s.checkBalance(ctx, d.customer, new(big.Int).Add(d.units, bad.units)),
+			s.waitSwept(ctx, d), s.checkResolvedOnce(ctx, depositID),
+		)
 	}
 	if err := s.decideDeposit(ctx, depositID, "reject"); err != nil {
 		return err

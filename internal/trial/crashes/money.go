@@ -48,7 +48,8 @@ func (s *cellRun) addPayment(key string) *payment {
 	p := &payment{amount: big.NewInt(paymentUnits)}
 	p.recipient = s.net.unusedAddress([]byte(s.dir + key))
 	p.body = map[string]any{
-		"mintId": s.mint.ID, "customerId": richCustomer, "amount": p.amount.String(), "toAddress": p.recipient, "idempotencyKey": key,
+		"mintId": s.mint.ID, "customerId": richCustomer, "amount": p.amount.String(), "toAddress": p.recipient,
+		"idempotencyKey": key,
 	}
 	s.claims = append(s.claims, p)
 	return p
@@ -71,7 +72,10 @@ func (s *cellRun) startPayments(ps ...*payment) func(context.Context) error {
 
 // findTxLead is the order whose slot a payment is in.
 func (s *cellRun) findTxLead(ctx context.Context, p *payment) (orderID string, err error) {
-	err = s.queryRow(ctx, `SELECT coalesce(rides_id, order_id) FROM dispatch_orders WHERE order_id = $1`, []any{p.created.WithdrawalID}, &orderID)
+	err = s.queryRow(
+		ctx, `SELECT coalesce(rides_id, order_id) FROM dispatch_orders WHERE order_id = $1`,
+		[]any{p.created.WithdrawalID}, &orderID,
+	)
 	return orderID, err
 }
 
@@ -90,9 +94,13 @@ func (s *cellRun) waitPaymentsEnd(ctx context.Context, ps payments, ends ...stri
 	}
 	err := s.queryRow(ctx, `
 		SELECT count(DISTINCT coalesce(o.rides_id, o.order_id)), count(DISTINCT o.tx_hash), count(DISTINCT w.status)
-		FROM dispatch_orders o JOIN withdrawals w ON w.withdrawal_id = o.order_id WHERE o.order_id = ANY ($1)`, []any{ids}, &slots, &txs, &statuses)
+		FROM dispatch_orders o JOIN withdrawals w ON w.withdrawal_id = o.order_id WHERE o.order_id = ANY ($1)`,
+		[]any{ids}, &slots, &txs, &statuses)
 	if err == nil && s.point.name >= "W08" && (slots != 1 || txs != 1 || statuses != 1) {
-		err = fmt.Errorf("%d payments had %d slots and %d transactions and ended in %d ways, want one of each", len(ps), slots, txs, statuses)
+		err = fmt.Errorf(
+			"%d payments had %d slots and %d transactions and ended in %d ways, want one of each", len(ps), slots, txs,
+			statuses,
+		)
 	}
 	return err
 }
@@ -102,8 +110,12 @@ func (s *cellRun) waitPaymentEnd(ctx context.Context, p *payment, ends ...string
 	if err := s.waitAsync(ctx); err != nil {
 		return err
 	}
-	err := waitUntil(ctx, "the withdrawal is "+strings.Join(ends, " or "), drainMax, func(ctx context.Context) (bool, error) {
-		if _, err := s.callAPI(ctx, http.MethodGet, "/withdrawals/"+p.created.WithdrawalID, nil, &p.current); err != nil {
+	err := waitUntil(ctx, "the withdrawal is "+strings.Join(ends, " or "), drainMax, func(ctx context.Context) (
+		bool, error,
+	) {
+		if _, err := s.callAPI(
+			ctx, http.MethodGet, "/withdrawals/"+p.created.WithdrawalID, nil, &p.current,
+		); err != nil {
 			return false, err
 		}
 		if !slices.Contains(ends, p.current.Status) {
@@ -148,7 +160,9 @@ func (s *cellRun) newDeposit(units int64) *deposit {
 // createDepositAddress gets the address, before anything is armed.
 func (t *scenario) createDepositAddress(ctx context.Context, d *deposit) error {
 	var got struct{ Address string }
-	status, err := t.callAPI(ctx, http.MethodPost, "/deposit", map[string]any{"mintId": t.mint.ID, "customerId": d.customer}, &got)
+	status, err := t.callAPI(
+		ctx, http.MethodPost, "/deposit", map[string]any{"mintId": t.mint.ID, "customerId": d.customer}, &got,
+	)
 	if err != nil || status != http.StatusOK {
 		return fmt.Errorf("POST /deposit: %d %w", status, err)
 	}
@@ -262,7 +276,10 @@ func (s *cellRun) checkOracle(ctx context.Context) error {
 	left := new(big.Int).Set(s.deposited)
 	balance := new(big.Int).Sub(big.NewInt(s.site.richUnits), s.transferredOut)
 	for _, p := range s.claims {
-		c := oracle.Claim{ID: p.created.WithdrawalID, Asset: s.assetID(), To: p.recipient, Amount: p.amount, Paid: p.current.Status == paid}
+		c := oracle.Claim{
+			ID: p.created.WithdrawalID, Asset: s.assetID(), To: p.recipient, Amount: p.amount,
+			Paid: p.current.Status == paid,
+		}
 		if c.Paid {
 			if p.current.TxHash == nil {
 				return fmt.Errorf("%s is completed without a transaction", c.ID)
@@ -291,9 +308,15 @@ func (s *cellRun) checkOracle(ctx context.Context) error {
 		held.Add(held, units)
 	}
 	if held.Cmp(left) != 0 {
-		errs = append(errs, fmt.Errorf("oracle: our addresses hold %s, and what was paid in less what was paid out is %s", held, left))
+		errs = append(
+			errs,
+			fmt.Errorf("oracle: our addresses hold %s, and what was paid in less what was paid out is %s", held, left),
+		)
 	}
-	errs = append(errs, s.checkBooks(ctx, held), s.net.compareOutputs(ctx, s.scenario, ownAddresses), s.checkBalance(ctx, richCustomer, balance))
+	errs = append(
+		errs, s.checkBooks(ctx, held), s.net.compareOutputs(ctx, s.scenario, ownAddresses),
+		s.checkBalance(ctx, richCustomer, balance),
+	)
 	return errors.Join(errs...)
 }
 
@@ -306,9 +329,13 @@ func (s *cellRun) checkBooks(ctx context.Context, held *big.Int) error {
 				FROM (SELECT debit_account AS account_id, amount AS delta FROM ledger_transfers
 					UNION ALL SELECT credit_account, -amount FROM ledger_transfers) moved
 				JOIN ledger_accounts a USING (account_id) WHERE a.kind = 'CUSTODY' AND a.mint_id = $1),
-			(SELECT coalesce(sum(credited - swept + gas), 0)::text FROM address_funds WHERE mint_id = $1)`, []any{s.mint.ID}, &custodySum, &addressSum)
+			(SELECT coalesce(sum(credited - swept + gas), 0)::text FROM address_funds WHERE mint_id = $1)`,
+		[]any{s.mint.ID}, &custodySum, &addressSum)
 	if err == nil && (custodySum != held.String() || addressSum != held.String()) {
-		err = fmt.Errorf("oracle: our addresses hold %s, the books own %s, and the addresses hold %s by them", held, custodySum, addressSum)
+		err = fmt.Errorf(
+			"oracle: our addresses hold %s, the books own %s, and the addresses hold %s by them", held, custodySum,
+			addressSum,
+		)
 	}
 	return err
 }
@@ -326,7 +353,9 @@ func (s *cellRun) checkEvents(ctx context.Context) error {
 			Data    []json.RawMessage
 			HasMore bool
 		}
-		if _, err := s.callAPI(ctx, http.MethodGet, fmt.Sprintf("/events?limit=100&after=%d", sequence), nil, &page); err != nil {
+		if _, err := s.callAPI(
+			ctx, http.MethodGet, fmt.Sprintf("/events?limit=100&after=%d", sequence), nil, &page,
+		); err != nil {
 			return err
 		}
 		for _, body := range page.Data {
@@ -352,7 +381,9 @@ func (s *cellRun) checkEvents(ctx context.Context) error {
 			case len(got) == 0:
 				errs = append(errs, fmt.Errorf("%s, %s, was never delivered", e.ID, eventKey))
 			case string(got[0]) != string(body):
-				errs = append(errs, fmt.Errorf("%s was delivered as\n%s\nand stands in the feed as\n%s", e.ID, got[0], body))
+				errs = append(
+					errs, fmt.Errorf("%s was delivered as\n%s\nand stands in the feed as\n%s", e.ID, got[0], body),
+				)
 			}
 		}
 		if !page.HasMore {

@@ -128,17 +128,25 @@ type site struct {
 // sites are all of them, in the order of the table. What belongs to no chain, such as an
 // approval or a webhook, is played on the first alone.
 var sites = []site{
-	{chain: chain.Ethereum, mintSymbol: "USDC", richUnits: 1_000_000_000_000, openNetwork: openEthereum, families: "WQADFTVSKO"},
-	{chain: chain.Solana, mintSymbol: "USDC", richUnits: 1_000_000_000_000, openNetwork: openSolana, families: "WDVS", excluded: map[string]string{
-		"V07": "no flagged deposit is played there",
-		"W25": "surfpool has no forks; internal/chain/solana plays them against a node of its own making",
-		"D12": "surfpool has no forks", "D13": "surfpool has no forks",
-		"S02": "the treasury pays for what is swept: there are no top-ups", "S03": "there are no top-ups", "S07": "it stands where a top-up ends",
-	}},
+	{
+		chain: chain.Ethereum, mintSymbol: "USDC", richUnits: 1_000_000_000_000, openNetwork: openEthereum,
+		families: "WQADFTVSKO",
+	},
+	{
+		chain: chain.Solana, mintSymbol: "USDC", richUnits: 1_000_000_000_000, openNetwork: openSolana, families: "WDVS",
+		excluded: map[string]string{
+			"V07": "no flagged deposit is played there",
+			"W25": "surfpool has no forks; internal/chain/solana plays them against a node of its own making",
+			"D12": "surfpool has no forks", "D13": "surfpool has no forks",
+			"S02": "the treasury pays for what is swept: there are no top-ups", "S03": "there are no top-ups",
+			"S07": "it stands where a top-up ends",
+		},
+	},
 	{
 		chain: chain.Bitcoin, mintSymbol: "BTC", richUnits: 1_000_000_000, openNetwork: openBitcoin, families: "WDFVS",
 		excluded: map[string]string{
-			"S01": noSweeps, "S02": noSweeps, "S03": noSweeps, "S04": noSweeps, "S05": noSweeps, "S06": noSweeps, "S05b": noSweeps, "S06b": noSweeps,
+			"S01": noSweeps, "S02": noSweeps, "S03": noSweeps, "S04": noSweeps, "S05": noSweeps, "S06": noSweeps,
+			"S05b": noSweeps, "S06b": noSweeps,
 			"S07": noSweeps, "S09": noSweeps, "F10": noSweeps,
 			"F03": "a return needs no gas at its address: the treasury's coins pay for it",
 			"F06": "nobody can refuse a payment there",

@@ -89,7 +89,9 @@ func (t *scenario) releaseFailpoint(name string) error {
 
 // holdAtFailpoint stops whoever passes a point next, without a fault, and returns how to
 // let it go on.
-func (t *scenario) holdAtFailpoint(ctx context.Context, name string, begin func(ctx context.Context) error) (func() error, error) {
+func (t *scenario) holdAtFailpoint(
+	ctx context.Context, name string, begin func(ctx context.Context) error,
+) (func() error, error) {
 	if err := t.armFailpoint(name, "wait"); err != nil {
 		return nil, err
 	}
@@ -247,7 +249,9 @@ func (s *cellRun) inflictStop(ctx context.Context, release func() error) error {
 	} else if err == nil {
 		_ = s.waitDrained(ctx, secondServiceMax) // what is not done by then goes on with both
 	}
-	err = errors.Join(err, release(), s.service.sendSignal(syscall.SIGCONT), waitReady(ctx, s.service, s.conf.Ops.Listen))
+	err = errors.Join(
+		err, release(), s.service.sendSignal(syscall.SIGCONT), waitReady(ctx, s.service, s.conf.Ops.Listen),
+	)
 	if err == nil {
 		err = s.waitDrained(ctx, drainMax)
 	}

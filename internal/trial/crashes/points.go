@@ -49,7 +49,10 @@ var points = []point{
 	{name: "W13", title: "store's commit: answer lost", commit: true, play: playPayment},
 	{name: "W14", title: "stored, before broadcast", play: playPayment},
 	{name: "W15", title: "sent, reply unread", location: outsideService, play: playProviderFault},
-	{name: "W16", title: "taken by the provider, which answers an error", location: outsideService, play: playProviderFault},
+	{
+		name: "W16", title: "taken by the provider, which answers an error", location: outsideService,
+		play: playProviderFault,
+	},
 	{name: "W17", title: "taken by the provider, which forgets it", location: outsideService, play: playProviderFault},
 	{name: "W18", title: "taken, before the state's commit", play: playPayment},
 	{name: "W19", title: "state's commit: answer lost", commit: true, play: playPayment},
@@ -75,11 +78,26 @@ var points = []point{
 	{name: "Q25", title: "the last block of dozens forked away", play: playDeepFork},
 	{name: "Q27", title: "settlement's commit of one of dozens: answer lost", commit: true, play: playDeepPipeline},
 
-	{name: "A01", title: "approval decided, before commit", location: inCommand, play: playApproval, faults: singleServiceFaults},
-	{name: "A02", title: "approval's commit: answer lost", location: inCommand, commit: true, play: playApproval, faults: singleServiceFaults},
-	{name: "A03", title: "approved and removed at once, one in its transaction, the other waiting", location: inCommand, play: playApproveAndRemove, faults: singleServiceFaults},
-	{name: "A04", title: "two who have to approve, at once, one in its transaction, the other waiting", location: inCommand, play: playTwoApprovals, faults: singleServiceFaults},
-	{name: "A06", title: "the payee changed in the database between display and approval", location: inCommand, play: playChangedPayee, faults: singleServiceFaults},
+	{
+		name: "A01", title: "approval decided, before commit", location: inCommand, play: playApproval,
+		faults: singleServiceFaults,
+	},
+	{
+		name: "A02", title: "approval's commit: answer lost", location: inCommand, commit: true, play: playApproval,
+		faults: singleServiceFaults,
+	},
+	{
+		name: "A03", title: "approved and removed at once, one in its transaction, the other waiting",
+		location: inCommand, play: playApproveAndRemove, faults: singleServiceFaults,
+	},
+	{
+		name: "A04", title: "two who have to approve, at once, one in its transaction, the other waiting",
+		location: inCommand, play: playTwoApprovals, faults: singleServiceFaults,
+	},
+	{
+		name: "A06", title: "the payee changed in the database between display and approval", location: inCommand,
+		play: playChangedPayee, faults: singleServiceFaults,
+	},
 
 	{name: "D01", title: "block fetched", play: playDeposit},
 	{name: "D02", title: "rows written, cursor not committed", play: playDeposit},
@@ -94,7 +112,10 @@ var points = []point{
 	{name: "D11", title: "two walkers at one block", play: playTwoWalkers, faults: singleServiceFaults},
 	{name: "D12", title: "fork found, before deposits are orphaned", play: playForkedDeposit},
 	{name: "D13", title: "included again in another block, before commit", play: playReincludedDeposit},
-	{name: "D14", title: "a block that cannot be decoded", location: outsideService, play: playUndecodableBlock, faults: singleServiceFaults},
+	{
+		name: "D14", title: "a block that cannot be decoded", location: outsideService, play: playUndecodableBlock,
+		faults: singleServiceFaults,
+	},
 
 	{name: "F01", title: "approval's commit: answer lost", commit: true, play: playApprovedDeposit},
 	{name: "F01b", title: "approval in its transaction, before commit", play: playApprovedDeposit},
@@ -103,25 +124,52 @@ var points = []point{
 	{name: "F03", title: "gas for a return sent, reply not acted upon", play: playRejectedDeposit},
 	{name: "F04", title: "return journaled by the signer, before returning", location: inSigner, play: playReturn},
 	{name: "F05", title: "return sent, reply unread", location: outsideService, play: playReturnProviderFault},
-	{name: "F05b", title: "return taken by the provider, which answers an error", location: outsideService, play: playReturnProviderFault},
-	{name: "F05c", title: "return taken by the provider, which forgets it", location: outsideService, play: playReturnProviderFault},
-	{name: "F06", title: "a return that its payee refuses, before the deposit is in the queue again", play: playRefusedReturn},
+	{
+		name: "F05b", title: "return taken by the provider, which answers an error", location: outsideService,
+		play: playReturnProviderFault,
+	},
+	{
+		name: "F05c", title: "return taken by the provider, which forgets it", location: outsideService,
+		play: playReturnProviderFault,
+	},
+	{
+		name: "F06", title: "a return that its payee refuses, before the deposit is in the queue again",
+		play: playRefusedReturn,
+	},
 	{name: "F07", title: "a return that is final, before its event and the commit", play: playRedirectedDeposit},
-	{name: "F08", title: "organization and operator decide at once, one in its transaction, the other waiting", play: playTwoDecisions},
-	{name: "F10", title: "another deposit flagged while the signer signs a sweep of its address", location: inSigner, play: playFlaggedSameAddress},
+	{
+		name: "F08", title: "organization and operator decide at once, one in its transaction, the other waiting",
+		play: playTwoDecisions,
+	},
+	{
+		name: "F10", title: "another deposit flagged while the signer signs a sweep of its address", location: inSigner,
+		play: playFlaggedSameAddress,
+	},
 	{name: "F11", title: "return reverted on chain, before the books", play: playRevertedReturn},
-	{name: "F12", title: "commit of a return's end, its release and its event: answer lost", commit: true, play: playReturn},
+	{
+		name: "F12", title: "commit of a return's end, its release and its event: answer lost", commit: true,
+		play: playReturn,
+	},
 
 	{name: "T01", title: "transfers written together, before commit", play: playTransfer},
 	{name: "T02", title: "commit of transfers: answer lost", commit: true, play: playTransfer},
 
-	{name: "V01", title: "payment taken back, its end decided: answer lost, before the signer is asked", commit: true, play: playRecall},
+	{
+		name: "V01", title: "payment taken back, its end decided: answer lost, before the signer is asked",
+		commit: true, play: playRecall,
+	},
 	{name: "V02", title: "void in the signer, before the journal's fsync", location: inSigner, play: playRecall},
 	{name: "V03", title: "void journaled, before returning", location: inSigner, play: playRecall},
 	{name: "V04", title: "void answered, before the end and the release", play: playRecall},
 	{name: "V05", title: "commit of the end and the release: answer lost", commit: true, play: playRecall},
-	{name: "V06", title: "payment ended by the operator: answer lost, before the signer is asked", location: inCommand, commit: true, play: playOperatorEnd, faults: singleServiceFaults},
-	{name: "V07", title: "return ended by the operator: answer lost, before the signer is asked", location: inCommand, commit: true, play: playOperatorReturnEnd, faults: singleServiceFaults},
+	{
+		name: "V06", title: "payment ended by the operator: answer lost, before the signer is asked",
+		location: inCommand, commit: true, play: playOperatorEnd, faults: singleServiceFaults,
+	},
+	{
+		name: "V07", title: "return ended by the operator: answer lost, before the signer is asked",
+		location: inCommand, commit: true, play: playOperatorReturnEnd, faults: singleServiceFaults,
+	},
 
 	{name: "S01", title: "planned, before commit", play: playSweep},
 	{name: "S02", title: "gas top-up stored, before broadcast", play: playSweep},
@@ -130,8 +178,14 @@ var points = []point{
 	{name: "S05", title: "sweep sent, reply not acted upon", play: playSweep},
 	{name: "S06", title: "another deposit credited between plan and signature", play: playSecondDeposit},
 	{name: "S05b", title: "sweep sent, and another deposit at its address flagged", play: playFlaggedSameAddress},
-	{name: "S06b", title: "sweep about to be signed, and another deposit at its address flagged", play: playFlaggedSameAddress},
-	{name: "S07", title: "another deposit flagged between plan and signature, before the signer admits the sweep", play: playFlaggedSameAddress},
+	{
+		name: "S06b", title: "sweep about to be signed, and another deposit at its address flagged",
+		play: playFlaggedSameAddress,
+	},
+	{
+		name: "S07", title: "another deposit flagged between plan and signature, before the signer admits the sweep",
+		play: playFlaggedSameAddress,
+	},
 	{name: "S09", title: "sweep final, before the books and the fee", play: playSweep},
 
 	{name: "K01", title: "event in its transaction", play: playPayment},
@@ -139,8 +193,14 @@ var points = []point{
 	{name: "K03", title: "posted, reply not acted upon", play: playPayment},
 	{name: "K04", title: "2xx, before the attempt is recorded", play: playPayment},
 	{name: "K05", title: "record's commit: answer lost", commit: true, play: playPayment},
-	{name: "K07", title: "endpoint deleted between two attempts", location: outsideService, play: playDeletedEndpoint, faults: singleServiceFaults},
-	{name: "K08", title: "stopped with a claim for longer than its lease", play: playExpiredLease, faults: []Fault{Stop}},
+	{
+		name: "K07", title: "endpoint deleted between two attempts", location: outsideService,
+		play: playDeletedEndpoint, faults: singleServiceFaults,
+	},
+	{
+		name: "K08", title: "stopped with a claim for longer than its lease", play: playExpiredLease,
+		faults: []Fault{Stop},
+	},
 
 	{name: "O06", title: "audit row written, before commit", play: playPayment},
 	{name: "O09", title: "rows of the audit log sealed: answer lost", commit: true, play: playDeposit},
@@ -150,12 +210,14 @@ var points = []point{
 // sourcePoints names the point of the source that a point is played at on every chain, where that
 // is another.
 var sourcePoints = map[string]string{
-	"Q07": "W07", "Q08": "W08", "Q11": "W11", "Q13": "W13", "Q14": "W14", "Q19": "W19", "Q22": "W22", "Q25": "W22", "Q27": "W27",
+	"Q07": "W07", "Q08": "W08", "Q11": "W11", "Q13": "W13", "Q14": "W14", "Q19": "W19", "Q22": "W22", "Q25": "W22",
+	"Q27": "W27",
 	"W25": "W22", "D10": "D06", "D11": "D02", "K08": "K04",
 	"A03": "A02.commit", "A04": "A02.commit", "A06": "A01",
 	// A decision that stands before its commit, and what everything that leaves passes,
 	// once the gas of a return is there.
-	"F01b": "F01.commit", "F02b": "F02.commit", "F04": "W11", "F08": "F01.commit", "F10": "W11", "F11": "W28", "F12": "W27",
+	"F01b": "F01.commit", "F02b": "F02.commit", "F04": "W11", "F08": "F01.commit", "F10": "W11", "F11": "W28",
+	"F12":  "W27",
 	"V07":  "V06",
 	"S05b": "S05", "S06b": "S06", "S07": "S03",
 }
@@ -163,15 +225,27 @@ var sourcePoints = map[string]string{
 // unplayed are the points of the list that have no place here, and why: most belong
 // to what the service cannot do yet, some are no crash and are tried elsewhere.
 var unplayed = []struct{ name, why string }{
-	{"A05", "approval and order are one transaction, and the table says so: withdrawals_follow (withdrawals_as_ordered) refuses a commit with one and not the other; A02 plays its ends"},
-	{"S08", "a fork below what is final freezes the chain for a person to decide: nothing drains by itself; played on anvil by internal/deposit"},
+	{
+		"A05",
+		"approval and order are one transaction, and the table says so: withdrawals_follow (withdrawals_as_ordered) refuses a commit with one and not the other; A02 plays its ends",
+	},
+	{
+		"S08",
+		"a fork below what is final freezes the chain for a person to decide: nothing drains by itself; played on anvil by internal/deposit",
+	},
 	{"S10", "a token that returns false is no crash: trial/tokens plays it"},
 	{"K06", "an endpoint's secret cannot be rotated yet"},
-	{"F09", "the organization may not redirect, whatever else happens: a refusal and no crash. TestNobodyButTheOperatorSendsAFlaggedDepositElsewhere of internal/api has every credential try it, trial/flags the code below"},
+	{
+		"F09",
+		"the organization may not redirect, whatever else happens: a refusal and no crash. TestNobodyButTheOperatorSendsAFlaggedDepositElsewhere of internal/api has every credential try it, trial/flags the code below",
+	},
 	{"X01-X10", "there are no swaps yet"},
 	{"O01", "a key is rolled by one statement of a command; whoever loses its answer rolls it again"},
 	{"O02", "each request reads its key's row anew; the tests of org have it"},
-	{"O03", "the row of an address is written with the approval that adds it, and the signer is asked afterwards, again and again; the tests of whitelist cut it off in between"},
+	{
+		"O03",
+		"the row of an address is written with the approval that adds it, and the signer is asked afterwards, again and again; the tests of whitelist cut it off in between",
+	},
 	{"O04", "the threshold is read in the transaction that decides; make soak changes it between requests"},
 	{"O05", "the policy is a file that the signer reads when it starts; nothing is pushed"},
 	{"O07", "make drill"},

@@ -121,7 +121,8 @@ func (p *process) waitKilled(ctx context.Context) error {
 	}
 	var exit *exec.ExitError
 	if errors.As(p.err(), &exit) {
-		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() && status.Signal() == syscall.SIGKILL {
+		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() &&
+			status.Signal() == syscall.SIGKILL {
 			return nil
 		}
 	}
@@ -129,7 +130,9 @@ func (p *process) waitKilled(ctx context.Context) error {
 }
 
 // waitUntil looks until something is so. The error is the last one it was told.
-func waitUntil(ctx context.Context, title string, patience time.Duration, condition func(ctx context.Context) (bool, error)) error {
+func waitUntil(
+	ctx context.Context, title string, patience time.Duration, condition func(ctx context.Context) (bool, error),
+) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var last error

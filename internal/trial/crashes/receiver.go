@@ -30,7 +30,8 @@ func newReceiver() (*receiver, error) {
 		return nil, err
 	}
 	r := &receiver{
-		url: "http://" + l.Addr().String(), secrets: map[string]string{}, fails: map[string]bool{}, bodies: map[string][][]byte{},
+		url: "http://" + l.Addr().String(), secrets: map[string]string{}, fails: map[string]bool{},
+		bodies: map[string][][]byte{},
 	}
 	r.server = &http.Server{Handler: r, ReadHeaderTimeout: 10 * time.Second}
 	go func() { _ = r.server.Serve(l) }() // it ends with close

@@ -103,7 +103,10 @@ func Run(ctx context.Context, opts Options) (Report, error) {
 		if c.err != nil {
 			verdict = "FAILED: " + c.err.Error()
 		}
-		fmt.Fprintf(opts.Output, "%4d/%d  %6.1fs  %-8s  %-4s %-9s %s\n", doneCount, len(cells), c.took.Seconds(), c.site.chain, c.point.name, c.fault, verdict)
+		fmt.Fprintf(
+			opts.Output, "%4d/%d  %6.1fs  %-8s  %-4s %-9s %s\n", doneCount, len(cells), c.took.Seconds(), c.site.chain,
+			c.point.name, c.fault, verdict,
+		)
 		if c.err != nil && c.log != "" {
 			fmt.Fprintf(opts.Output, "--- end of the log\n%s---\n", c.log)
 		}

@@ -96,22 +96,24 @@ func (s *cellRun) waitBroadcast(ctx context.Context, p *payment, versions int) e
 	if err := s.waitAsync(ctx); err != nil {
 		return err
 	}
-	return waitUntil(ctx, fmt.Sprintf("version %d is out", versions), sceneMax, func(ctx context.Context) (bool, error) {
-		lead, err := s.findTxLead(ctx, p)
-		if err != nil {
-			return false, err
-		}
-		var n int
-		var answers string
-		err = s.queryRow(ctx, `
+	return waitUntil(ctx, fmt.Sprintf("version %d is out", versions), sceneMax,
+		func(ctx context.Context) (bool, error) {
+			lead, err := s.findTxLead(ctx, p)
+			if err != nil {
+				return false, err
+			}
+			var n int
+			var answers string
+			err = s.queryRow(ctx, `
 			SELECT count(*) FILTER (WHERE a.last_answer ~ 'accepted|already (imported|have)' AND o.status = 'BROADCAST'),
 			       coalesce(string_agg(a.version || ' at ' || a.fee_cap || ': ' || coalesce(a.last_answer, ''), '; '), '')
-			FROM dispatch_attempts a JOIN dispatch_orders o USING (order_id) WHERE order_id = $1`, []any{lead}, &n, &answers)
-		if err == nil && n < versions {
-			err = errors.New(answers)
-		}
-		return err == nil, err
-	})
+			FROM dispatch_attempts a JOIN dispatch_orders o USING (order_id) WHERE order_id = $1`,
+				[]any{lead}, &n, &answers)
+			if err == nil && n < versions {
+				err = errors.New(answers)
+			}
+			return err == nil, err
+		})
 }
 
 // holdBroadcasts has what is sent wait; releaseBroadcasts ends that.
@@ -224,7 +226,10 @@ func playCancel(ctx context.Context, s *cellRun) error {
 		return err
 	}
 	s.afterFault = s.releaseBroadcasts
-	err := s.playThrough(ctx, s.point.sourceName(), func(ctx context.Context) error { return s.cancelOrder(ctx, ps[0].created.WithdrawalID) })
+	err := s.playThrough(
+		ctx, s.point.sourceName(),
+		func(ctx context.Context) error { return s.cancelOrder(ctx, ps[0].created.WithdrawalID) },
+	)
 	if err != nil {
 		return err
 	}
@@ -233,7 +238,9 @@ func playCancel(ctx context.Context, s *cellRun) error {
 
 // cancelOrder has the operator take an order back.
 func (s *cellRun) cancelOrder(ctx context.Context, orderID string) error {
-	desk := dispatch.New(s.tools.DB(), s.tools.Chains()[s.site.chain], nil, nil, nil, dispatch.Config{}, slog.New(slog.DiscardHandler))
+	desk := dispatch.New(
+		s.tools.DB(), s.tools.Chains()[s.site.chain], nil, nil, nil, dispatch.Config{}, slog.New(slog.DiscardHandler),
+	)
 	return waitUntil(ctx, "the cancel is ordered", sceneMax, func(ctx context.Context) (bool, error) {
 		return desk.CancelOrder(ctx, orderID, audit.Operator("trial"))
 	})
@@ -243,7 +250,11 @@ func (s *cellRun) cancelOrder(ctx context.Context, orderID string) error {
 func (s *cellRun) waitCancelSent(ctx context.Context, orderID string) error {
 	return waitUntil(ctx, "the cancel is out", sceneMax, func(ctx context.Context) (bool, error) {
 		var n int
-		err := s.queryRow(ctx, `SELECT count(*) FROM dispatch_attempts WHERE order_id = $1 AND act = 'CANCEL' AND last_answer ~ 'accepted|already'`, []any{orderID}, &n)
+		err := s.queryRow(
+			ctx,
+			`SELECT count(*) FROM dispatch_attempts WHERE order_id = $1 AND act = 'CANCEL' AND last_answer ~ 'accepted|already'`,
+			[]any{orderID}, &n,
+		)
 		return n > 0, err
 	})
 }
@@ -273,7 +284,9 @@ func playDeposit(ctx context.Context, s *cellRun) error {
 	if err := s.createDepositAddress(ctx, d); err != nil {
 		return err
 	}
-	if err := s.playThrough(ctx, s.point.sourceName(), func(ctx context.Context) error { return s.sendDeposit(ctx, d) }); err != nil {
+	if err := s.playThrough(
+		ctx, s.point.sourceName(), func(ctx context.Context) error { return s.sendDeposit(ctx, d) },
+	); err != nil {
 		return err
 	}
 	if err := s.net.topUpFees(ctx, s.scenario); err != nil {
@@ -293,7 +306,9 @@ func playScreenedDeposit(ctx context.Context, s *cellRun) error {
 
 // setThresholds are set as the operator sets them.
 func (t *scenario) setThresholds(ctx context.Context, severity, usd string) error {
-	return t.changeSettings(ctx, org.Changes{"screeningSeverityThreshold": json.RawMessage(severity), "screeningUsdThreshold": json.RawMessage(usd)})
+	return t.changeSettings(ctx, org.Changes{
+		"screeningSeverityThreshold": json.RawMessage(severity), "screeningUsdThreshold": json.RawMessage(usd),
+	})
 }
 
 // changeSettings changes settings of the organization as the operator does. The pool may hold
@@ -319,9 +334,14 @@ func (s *cellRun) waitCredited(ctx context.Context, d *deposit) error {
 // playRescan sets the walk back below a deposit while it is being credited.
 func playRescan(ctx context.Context, s *cellRun) error {
 	s.atPoint = func(ctx context.Context) error {
-		walker := scan.New(s.tools.DB(), scan.Config{Chain: s.site.chain, Reader: s.tools.Chains()[s.site.chain].Reader}, nil, slog.New(slog.DiscardHandler))
+		walker := scan.New(
+			s.tools.DB(), scan.Config{Chain: s.site.chain, Reader: s.tools.Chains()[s.site.chain].Reader}, nil,
+			slog.New(slog.DiscardHandler),
+		)
 		var height uint64
-		if err := s.queryRow(ctx, `SELECT height - 8 FROM scan_cursors WHERE chain = $1`, []any{s.site.chain}, &height); err != nil {
+		if err := s.queryRow(
+			ctx, `SELECT height - 8 FROM scan_cursors WHERE chain = $1`, []any{s.site.chain}, &height,
+		); err != nil {
 			return err
 		}
 		return walker.Rewind(ctx, height, audit.Operator("crash trial"))
@@ -362,7 +382,10 @@ func (s *cellRun) showDeposit(ctx context.Context, d *deposit) ([]byte, error) {
 func (s *cellRun) waitShown(ctx context.Context, d *deposit, status string) error {
 	return waitUntil(ctx, "the deposit is "+status, sceneMax, func(ctx context.Context) (bool, error) {
 		var current string
-		err := s.queryRow(ctx, `SELECT coalesce(string_agg(status, ','), '') FROM deposits WHERE customer_id = $1`, []any{d.customer}, &current)
+		err := s.queryRow(
+			ctx, `SELECT coalesce(string_agg(status, ','), '') FROM deposits WHERE customer_id = $1`, []any{d.customer},
+			&current,
+		)
 		if err == nil && current != status {
 			err = fmt.Errorf("it is %q", current)
 		}
@@ -433,7 +456,9 @@ func playUndecodableBlock(ctx context.Context, s *cellRun) error {
 				return false, err
 			}
 			var height uint64
-			if err := s.queryRow(ctx, `SELECT height FROM scan_cursors WHERE chain = $1`, []any{s.site.chain}, &height); err != nil {
+			if err := s.queryRow(
+				ctx, `SELECT height FROM scan_cursors WHERE chain = $1`, []any{s.site.chain}, &height,
+			); err != nil {
 				return false, err
 			}
 			if height >= block {
@@ -461,7 +486,9 @@ func playSweep(ctx context.Context, s *cellRun) error {
 	if err := s.createDepositAddress(ctx, d); err != nil {
 		return err
 	}
-	if err := s.playThrough(ctx, s.point.name, func(ctx context.Context) error { return s.sendDeposit(ctx, d) }); err != nil {
+	if err := s.playThrough(
+		ctx, s.point.name, func(ctx context.Context) error { return s.sendDeposit(ctx, d) },
+	); err != nil {
 		return err
 	}
 	if err := s.waitCredited(ctx, d); err != nil {
@@ -495,7 +522,9 @@ func playSecondDeposit(ctx context.Context, s *cellRun) error {
 		d.creditedCount = 2
 		return s.waitBooked(ctx, d)
 	}
-	if err := s.playThrough(ctx, s.point.name, func(ctx context.Context) error { return s.sendDeposit(ctx, d) }); err != nil {
+	if err := s.playThrough(
+		ctx, s.point.name, func(ctx context.Context) error { return s.sendDeposit(ctx, d) },
+	); err != nil {
 		return err
 	}
 	if err := s.waitBooked(ctx, d); err != nil {
@@ -523,7 +552,10 @@ func playDeletedEndpoint(ctx context.Context, s *cellRun) error {
 	if err := s.startPayments(p)(ctx); err != nil {
 		return err
 	}
-	err = waitUntil(ctx, "the second webhook was tried", reachMax, func(context.Context) (bool, error) { return s.receiver.countPosts(path) > 0, nil })
+	err = waitUntil(
+		ctx, "the second webhook was tried", reachMax,
+		func(context.Context) (bool, error) { return s.receiver.countPosts(path) > 0, nil },
+	)
 	if err != nil {
 		return err
 	}
@@ -556,7 +588,8 @@ func playExpiredLease(ctx context.Context, s *cellRun) error {
 	}
 	for _, eventID := range []webhook.Type{webhook.CustomerWithdraw} {
 		var attempts int
-		err := s.queryRow(ctx, `SELECT coalesce(max(attempts), 0) FROM deliveries d JOIN events e USING (event_id) WHERE e.resource_id = $1 AND e.type = $2`,
+		err := s.queryRow(ctx,
+			`SELECT coalesce(max(attempts), 0) FROM deliveries d JOIN events e USING (event_id) WHERE e.resource_id = $1 AND e.type = $2`,
 			[]any{p.created.WithdrawalID, string(eventID)}, &attempts)
 		if err != nil {
 			return err

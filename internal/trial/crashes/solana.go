@@ -63,7 +63,11 @@ func (s solana) waitHeight(ctx context.Context, tx string) (slot uint64, err err
 func (solana) waitReady(ctx context.Context, t *scenario) error {
 	return waitUntil(ctx, "the treasury has its places", drainMax, func(ctx context.Context) (bool, error) {
 		var counts string
-		err := t.queryRow(ctx, `SELECT concat_ws(' ', count(*) FILTER (WHERE status = 'DONE'), count(*) FILTER (WHERE status = 'OPEN')) FROM places`, nil, &counts)
+		err := t.queryRow(
+			ctx,
+			`SELECT concat_ws(' ', count(*) FILTER (WHERE status = 'DONE'), count(*) FILTER (WHERE status = 'OPEN')) FROM places`,
+			nil, &counts,
+		)
 		if err == nil && (counts == "0 0" || counts[len(counts)-2:] != " 0") {
 			err = errors.New("done and open: " + counts)
 		}
@@ -88,8 +92,10 @@ func tokenMint(mint string) surfpool.Mint {
 func (s solana) refuseRecipient(ctx context.Context, mint, account string) error {
 	m, faucet, owner := tokenMint(mint), s.node.FaucetAddress(), chain.Address(account)
 	_, err := s.node.SendAndCheck(ctx, surfpool.Transaction{
-		Keys:         []ed25519.PrivateKey{s.node.FaucetPrivateKey()},
-		Instructions: []surfpool.Instruction{m.CreateAccount(faucet, owner), m.FreezeAccount(m.AssociatedAccount(owner), faucet)},
+		Keys: []ed25519.PrivateKey{s.node.FaucetPrivateKey()},
+		Instructions: []surfpool.Instruction{
+			m.CreateAccount(faucet, owner), m.FreezeAccount(m.AssociatedAccount(owner), faucet),
+		},
 	})
 	return err
 }
@@ -104,11 +110,16 @@ func (s solana) newStranger(ctx context.Context, mint string, units *big.Int) (e
 		return externalAccount{}, err
 	}
 	_, err = s.node.PayToken(ctx, m.Address, sender, units.Uint64())
-	return externalAccount{string(sender), func(ctx context.Context, _, recipient string, units *big.Int) (string, error) {
+	return externalAccount{string(sender), func(ctx context.Context, _, recipient string, units *big.Int) (
+		string, error,
+	) {
 		owner := chain.Address(recipient)
 		tx, err := s.node.SendAndCheck(ctx, surfpool.Transaction{
-			Keys:         []ed25519.PrivateKey{key},
-			Instructions: []surfpool.Instruction{m.CreateAccount(sender, owner), m.TransferTokens(m.AssociatedAccount(sender), m.AssociatedAccount(owner), sender, units.Uint64())},
+			Keys: []ed25519.PrivateKey{key},
+			Instructions: []surfpool.Instruction{
+				m.CreateAccount(sender, owner),
+				m.TransferTokens(m.AssociatedAccount(sender), m.AssociatedAccount(owner), sender, units.Uint64()),
+			},
 		})
 		return string(tx), err
 	}}, err

@@ -83,7 +83,9 @@ type scenario struct {
 
 // newScenario starts everything and makes one customer rich.
 func newScenario(ctx context.Context, program string, chainSite site) (t *scenario, err error) {
-	t = &scenario{site: chainSite, program: program, log: &tail{}, deposited: new(big.Int), transferredOut: new(big.Int)}
+	t = &scenario{
+		site: chainSite, program: program, log: &tail{}, deposited: new(big.Int), transferredOut: new(big.Int),
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, t.stopAll())
@@ -97,7 +99,10 @@ func newScenario(ctx context.Context, program string, chainSite site) (t *scenar
 	if err := os.Mkdir(t.points, 0o700); err != nil {
 		return t, err
 	}
-	t.world, err = localworld.Start(ctx, localworld.Options{PrepareDatabase: pgtest.FillDataDir, Dir: t.dir, WithoutService: true, ManualBlocks: true, Chains: []chain.Name{chainSite.chain}, Log: slog.New(slog.DiscardHandler)})
+	t.world, err = localworld.Start(ctx, localworld.Options{
+		PrepareDatabase: pgtest.FillDataDir, Dir: t.dir, WithoutService: true, ManualBlocks: true,
+		Chains: []chain.Name{chainSite.chain}, Log: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		return t, err
 	}
@@ -123,11 +128,16 @@ func newScenario(ctx context.Context, program string, chainSite site) (t *scenar
 	}
 	var hook struct{ EndpointID, Secret string }
 	eventTypes := []webhook.Type{
-		webhook.CustomerDeposit, webhook.CustomerDepositApproved, webhook.CustomerDepositRejected, webhook.CustomerDepositRedirected, webhook.CustomerWithdrawAwaitingApproval, webhook.CustomerWithdraw,
-		webhook.CustomerWithdrawApproved, webhook.CustomerWithdrawRejected, webhook.CustomerWithdrawCancelled, webhook.CustomerWithdrawFailed, webhook.CustomerWithdrawCompleted,
+		webhook.CustomerDeposit, webhook.CustomerDepositApproved, webhook.CustomerDepositRejected,
+		webhook.CustomerDepositRedirected, webhook.CustomerWithdrawAwaitingApproval, webhook.CustomerWithdraw,
+		webhook.CustomerWithdrawApproved, webhook.CustomerWithdrawRejected, webhook.CustomerWithdrawCancelled,
+		webhook.CustomerWithdrawFailed, webhook.CustomerWithdrawCompleted,
 		webhook.TransferCompleted,
 	}
-	if status, err := t.callAPI(ctx, http.MethodPost, "/webhook-endpoints", map[string]any{"url": t.receiver.url + hookPath, "events": eventTypes}, &hook); err != nil || status != http.StatusCreated {
+	if status, err := t.callAPI(
+		ctx, http.MethodPost, "/webhook-endpoints",
+		map[string]any{"url": t.receiver.url + hookPath, "events": eventTypes}, &hook,
+	); err != nil || status != http.StatusCreated {
 		return t, fmt.Errorf("register the webhook: %d %w", status, err)
 	}
 	t.receiver.expectPath(hookPath, hook.Secret, false)
@@ -219,7 +229,8 @@ func (t *scenario) configPath(name string) string { return filepath.Join(t.dir, 
 // services have its socket; the first service has the wires.
 func (t *scenario) writeConfigs() error {
 	t.conf.Intervals = app.Intervals{
-		Scan: tenth, Dispatch: tenth, Sweep: 3 * tenth, Verify: 50 * tenth, Resend: 10 * tenth, Bump: 20 * tenth, Anchor: 20 * tenth,
+		Scan: tenth, Dispatch: tenth, Sweep: 3 * tenth, Verify: 50 * tenth, Resend: 10 * tenth, Bump: 20 * tenth,
+		Anchor: 20 * tenth,
 	}
 	if err := app.WriteConfig(t.configPath("signer"), t.conf); err != nil {
 		return err
@@ -255,7 +266,10 @@ const tenth = app.Duration(100 * time.Millisecond)
 func (t *scenario) failpointEnv() []string { return []string{"COFFER_CRASH_DIR=" + t.points} }
 
 func (t *scenario) startSigner(ctx context.Context) (err error) {
-	t.signer, err = launchProcess("signer", t.program, t.log, t.failpointEnv(), "signer", "serve", "--config", t.configPath("signer"), "--socket", t.socket)
+	t.signer, err = launchProcess(
+		"signer", t.program, t.log, t.failpointEnv(), "signer", "serve", "--config", t.configPath("signer"), "--socket",
+		t.socket,
+	)
 	if err != nil {
 		return err
 	}
@@ -273,7 +287,9 @@ func (t *scenario) startSigner(ctx context.Context) (err error) {
 }
 
 func (t *scenario) startService(ctx context.Context) (err error) {
-	t.service, err = launchProcess("service", t.program, t.log, t.failpointEnv(), "serve", "--config", t.configPath("service"))
+	t.service, err = launchProcess(
+		"service", t.program, t.log, t.failpointEnv(), "serve", "--config", t.configPath("service"),
+	)
 	if err != nil {
 		return err
 	}
@@ -285,7 +301,9 @@ func (t *scenario) startSecond(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if t.second, err = launchProcess("second service", t.program, nil, t.failpointEnv(), "serve", "--config", t.configPath("second")); err != nil {
+	if t.second, err = launchProcess(
+		"second service", t.program, nil, t.failpointEnv(), "serve", "--config", t.configPath("second"),
+	); err != nil {
 		return err
 	}
 	return waitReady(ctx, t.second, conf.Ops.Listen)
@@ -453,7 +471,8 @@ func (t *scenario) describeOpen(ctx context.Context) error {
 	var description string
 	err := t.queryRow(ctx, `
 		SELECT coalesce(string_agg(concat_ws(' ', order_id, o.status, waiting_for, 'version', a.version, a.act, a.tx_hash, a.last_answer), '; '), '')
-		FROM dispatch_orders o LEFT JOIN dispatch_attempts a USING (order_id) WHERE o.status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK')`, nil, &description)
+		FROM dispatch_orders o LEFT JOIN dispatch_attempts a USING (order_id) WHERE o.status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK')`,
+		nil, &description)
 	if err == nil && description != "" {
 		err = errors.New("open: " + description)
 	}
@@ -477,13 +496,18 @@ func (t *scenario) waitDrained(ctx context.Context, patience time.Duration) erro
 // expireLeases lets the leases of deliveries run out, as a minute does: who held them
 // is dead.
 func (t *scenario) expireLeases(ctx context.Context) error {
-	return t.queryRow(ctx, `UPDATE deliveries SET leased_until = now(), attempt_after = now() WHERE status = 'PENDING' AND lease IS NOT NULL`, nil)
+	return t.queryRow(
+		ctx,
+		`UPDATE deliveries SET leased_until = now(), attempt_after = now() WHERE status = 'PENDING' AND lease IS NOT NULL`,
+		nil,
+	)
 }
 
 // loadOwnAddresses are the addresses on the town's chain that our keys control.
 func (t *scenario) loadOwnAddresses(ctx context.Context) (map[string]bool, error) {
 	var addresses []string
-	err := t.queryRow(ctx, `SELECT array_agg(address) FROM (SELECT address FROM wallets WHERE family = $1 UNION SELECT address FROM places WHERE chain = $2) AS ours`,
+	err := t.queryRow(ctx,
+		`SELECT array_agg(address) FROM (SELECT address FROM wallets WHERE family = $1 UNION SELECT address FROM places WHERE chain = $2) AS ours`,
 		[]any{t.site.chain.Family(), t.site.chain}, &addresses)
 	if err != nil {
 		return nil, err

@@ -26,7 +26,10 @@ func (s *cellRun) payWithoutSlot(ctx context.Context) (*payment, error) {
 func (s *cellRun) waitWithoutSlot(ctx context.Context, orderID string) error {
 	return waitUntil(ctx, "the order waits without a slot", sceneMax, func(ctx context.Context) (bool, error) {
 		var status, lacks string
-		err := s.queryRow(ctx, `SELECT status, coalesce(waiting_for, '') FROM dispatch_orders WHERE order_id = $1`, []any{orderID}, &status, &lacks)
+		err := s.queryRow(
+			ctx, `SELECT status, coalesce(waiting_for, '') FROM dispatch_orders WHERE order_id = $1`, []any{orderID},
+			&status, &lacks,
+		)
 		if err == nil && (status != "QUEUED" || lacks == "") {
 			err = fmt.Errorf("it is %s and waits for %q", status, lacks)
 		}
@@ -56,7 +59,9 @@ func playRecall(ctx context.Context, s *cellRun) error {
 // recallPayment cancels a payment through the API until it is answered. A repetition of a cancel
 // that is done is answered 409.
 func (s *cellRun) recallPayment(ctx context.Context, p *payment) error {
-	status, err := s.callAPI(ctx, http.MethodPost, "/withdrawals/"+p.created.WithdrawalID+"/cancel", map[string]any{}, nil)
+	status, err := s.callAPI(
+		ctx, http.MethodPost, "/withdrawals/"+p.created.WithdrawalID+"/cancel", map[string]any{}, nil,
+	)
 	if err == nil && status != http.StatusOK && status != http.StatusConflict {
 		err = fmt.Errorf("POST /withdrawals/%s/cancel: got %d, want 200 or 409", p.created.WithdrawalID, status)
 	}
@@ -117,7 +122,10 @@ func playOperatorReturnEnd(ctx context.Context, s *cellRun) error {
 		return err
 	}
 	var orderID string
-	err = s.queryRow(ctx, `SELECT resolution_id FROM deposit_resolutions WHERE deposit_id = $1 AND status = 'OPEN'`, []any{depositID}, &orderID)
+	err = s.queryRow(
+		ctx, `SELECT resolution_id FROM deposit_resolutions WHERE deposit_id = $1 AND status = 'OPEN'`,
+		[]any{depositID}, &orderID,
+	)
 	if err := errors.Join(err, s.waitWithoutSlot(ctx, orderID)); err != nil {
 		return err
 	}
@@ -125,10 +133,14 @@ func playOperatorReturnEnd(ctx context.Context, s *cellRun) error {
 		return err
 	}
 	s.provider.setDown(false)
-	if err := errors.Join(s.waitDepositStatus(ctx, depositID, "FLAGGED"), s.decideDeposit(ctx, depositID, "reject")); err != nil {
+	if err := errors.Join(
+		s.waitDepositStatus(ctx, depositID, "FLAGGED"), s.decideDeposit(ctx, depositID, "reject"),
+	); err != nil {
 		return err
 	}
-	return errors.Join(s.waitSentAway(ctx, d, depositID, "REJECTED", sender, new(big.Int)), s.checkSignerRefuses(ctx, orderID))
+	return errors.Join(
+		s.waitSentAway(ctx, d, depositID, "REJECTED", sender, new(big.Int)), s.checkSignerRefuses(ctx, orderID),
+	)
 }
 
 // checkVoided checks the end of a payment that was taken back: it was decided about once, its
@@ -140,9 +152,14 @@ func (s *cellRun) checkVoided(ctx context.Context, p *payment) error {
 			(SELECT count(*) FROM dispatch_slots WHERE order_id = $1)
 		FROM ledger_transfers WHERE cause_id = $1`, []any{p.created.WithdrawalID}, &held, &released, &slots)
 	if err == nil && (held != 1 || released != 1 || slots != 0) {
-		err = fmt.Errorf("%s has %d holds, %d releases and %d slots, want one, one and none", p.created.WithdrawalID, held, released, slots)
+		err = fmt.Errorf(
+			"%s has %d holds, %d releases and %d slots, want one, one and none", p.created.WithdrawalID, held, released,
+			slots,
+		)
 	}
-	if err := errors.Join(err, s.checkDecidedOnce(ctx, p), s.checkSignerRefuses(ctx, p.created.WithdrawalID)); err != nil {
+	if err := errors.Join(
+		err, s.checkDecidedOnce(ctx, p), s.checkSignerRefuses(ctx, p.created.WithdrawalID),
+	); err != nil {
 		return err
 	}
 	// A payment that is asked for later is paid, so dispatch has been through its queue since.
@@ -163,19 +180,25 @@ func (s *cellRun) checkSignerRefuses(ctx context.Context, orderID string) error 
 		SELECT o.status, (SELECT count(*) FROM signer_journal WHERE convert_from(body, 'UTF8')::jsonb -> 'void' ->> 'id' = o.order_id),
 			o.purpose, o.chain, w.org_id, w.family, w.purpose, w.subject, w.form, coalesce(o.customer_id, ''), o.to_address, o.contract, o.amount, o.mint_id, o.key_hash, o.fee_deducted, o.authority
 		FROM dispatch_orders o JOIN wallets w USING (wallet_id)
-		WHERE o.order_id = $1 AND EXISTS (SELECT FROM dispatch_voids v WHERE v.order_id = o.order_id AND v.journal_seq IS NOT NULL)`, []any{orderID},
-		&status, &entries, &i.Purpose, &i.Chain, &i.From.OrgID, &i.From.Family, &i.From.Purpose, &i.From.Subject, &i.From.Form,
+		WHERE o.order_id = $1 AND EXISTS (SELECT FROM dispatch_voids v WHERE v.order_id = o.order_id AND v.journal_seq IS NOT NULL)`,
+		[]any{orderID},
+		&status, &entries, &i.Purpose, &i.Chain, &i.From.OrgID, &i.From.Family, &i.From.Purpose, &i.From.Subject,
+		&i.From.Form,
 		&i.CustomerID, &i.To, &i.Contract, &i.Amount, &i.MintID, &i.IdempotencyKeyHash, &i.FeeDeducted, &i.Grant)
 	if err != nil {
 		return fmt.Errorf("the void of %s: %w", orderID, err)
 	}
 	if status != "WITHDRAWN" || entries != 1 {
-		return fmt.Errorf("%s is %s and the journal voids it %d times, want WITHDRAWN and once", orderID, status, entries)
+		return fmt.Errorf(
+			"%s is %s and the journal voids it %d times, want WITHDRAWN and once", orderID, status, entries,
+		)
 	}
 	_, err = remote.DialSocket(s.socket).AdmitIntent(ctx, i)
 	var refusal *signer.Refusal
 	if !errors.As(err, &refusal) || refusal.Code != signer.RefusedVoid {
-		return fmt.Errorf("the signer is asked for %s, which is void: got %w, want %s", orderID, orClean(err), signer.RefusedVoid)
+		return fmt.Errorf(
+			"the signer is asked for %s, which is void: got %w, want %s", orderID, orClean(err), signer.RefusedVoid,
+		)
 	}
 	return nil
 }

@@ -156,16 +156,22 @@ func newProviderProxy(target network) (*providerProxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &providerProxy{net: target, url: "http://" + l.Addr().String(), conns: map[net.Conn]bool{}, client: &http.Client{Timeout: 30 * time.Second}}
-	p.server = &http.Server{Handler: http.HandlerFunc(p.serveRequest), ReadHeaderTimeout: 10 * time.Second, ConnState: func(c net.Conn, s http.ConnState) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if s == http.StateClosed || s == http.StateHijacked {
-			delete(p.conns, c)
-		} else {
-			p.conns[c] = true
-		}
-	}}
+	p := &providerProxy{
+		net: target, url: "http://" + l.Addr().String(), conns: map[net.Conn]bool{},
+		client: &http.Client{Timeout: 30 * time.Second},
+	}
+	p.server = &http.Server{
+		Handler: http.HandlerFunc(p.serveRequest), ReadHeaderTimeout: 10 * time.Second,
+		ConnState: func(c net.Conn, s http.ConnState) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if s == http.StateClosed || s == http.StateHijacked {
+				delete(p.conns, c)
+			} else {
+				p.conns[c] = true
+			}
+		},
+	}
 	go func() { _ = p.server.Serve(l) }() // it ends with close
 	return p, nil
 }
@@ -286,7 +292,8 @@ func (p *providerProxy) forwardRequest(body []byte) ([]byte, error) {
 // settleRun has the chain do what its node does not with a transaction that it took.
 func (p *providerProxy) settleRun(ctx context.Context, call request, answer []byte) error {
 	var response struct{ Error json.RawMessage }
-	if err := json.Unmarshal(answer, &response); err != nil || len(call.Params) == 0 || len(response.Error) > 0 && string(response.Error) != "null" {
+	if err := json.Unmarshal(answer, &response); err != nil || len(call.Params) == 0 || len(response.Error) > 0 &&
+		string(response.Error) != "null" {
 		return nil // it was not taken, and whoever asked sees why
 	}
 	text, _ := call.Params[0].(string)

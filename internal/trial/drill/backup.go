@@ -15,7 +15,10 @@ const notImported = "the database is older than the journal"
 func (h *drillEnv) setUpMoney(ctx context.Context) (held *payment, err error) {
 	err = h.playSteps(
 		"customers pay in, one is paid out", func() error {
-			return errors.Join(h.payIn(ctx, "ann", h.wholeUnits(5_000)), h.payIn(ctx, "bob", h.wholeUnits(300)), h.payAndWait(ctx, "early", "ann", h.wholeUnits(100)))
+			return errors.Join(
+				h.payIn(ctx, "ann", h.wholeUnits(5_000)), h.payIn(ctx, "bob", h.wholeUnits(300)),
+				h.payAndWait(ctx, "early", "ann", h.wholeUnits(100)),
+			)
 		},
 		"a payment waits for a person", func() (err error) {
 			held, err = h.requestPayment(ctx, "held", "bob", h.wholeUnits(20), true)
@@ -35,12 +38,16 @@ func (h *drillEnv) approvePayment(ctx context.Context, p *payment) error {
 func (h *drillEnv) lostHour(ctx context.Context, held *payment) error {
 	return h.playSteps(
 		"after it: deposits are credited, on a new customer's address and on the organization's own", func() error {
-			return errors.Join(h.payIn(ctx, "ann", h.wholeUnits(700)), h.payIn(ctx, "cid", h.wholeUnits(4_000)), h.payIn(ctx, orgProduct, h.wholeUnits(60)))
+			return errors.Join(
+				h.payIn(ctx, "ann", h.wholeUnits(700)), h.payIn(ctx, "cid", h.wholeUnits(4_000)),
+				h.payIn(ctx, orgProduct, h.wholeUnits(60)),
+			)
 		},
 		"after it: payments are done, one of them approved, one with money that the backup lacks", func() error {
 			return errors.Join(
 				h.approvePayment(ctx, held), h.waitPaymentStatus(ctx, held, "COMPLETED"),
-				h.payAndWait(ctx, "late", "ann", h.wholeUnits(5_200)), h.payAndWait(ctx, "newcomer", "cid", h.wholeUnits(1_000)))
+				h.payAndWait(ctx, "late", "ann", h.wholeUnits(5_200)),
+				h.payAndWait(ctx, "newcomer", "cid", h.wholeUnits(1_000)))
 		},
 		"after it: a payment is in the pool and a deposit in sight when everything stops", func() error {
 			h.mining.Store(false)
@@ -95,7 +102,9 @@ func playOldBackup(ctx context.Context, h *drillEnv, k backupMethod) error {
 	if err != nil {
 		return err
 	}
-	if err := h.playStep("PostgreSQL is backed up", func() error { return k.backUpCluster(ctx, h, backup) }); err != nil {
+	if err := h.playStep(
+		"PostgreSQL is backed up", func() error { return k.backUpCluster(ctx, h, backup) },
+	); err != nil {
 		return err
 	}
 	if err := h.lostHour(ctx, held); err != nil {
@@ -108,11 +117,15 @@ func playOldBackup(ctx context.Context, h *drillEnv, k backupMethod) error {
 			if cid, err = h.depositAddress(ctx, "cid"); err != nil {
 				return err
 			}
-			return h.queryRow(ctx, `SELECT (SELECT count(*) FROM audit_log), (SELECT max(sequence) FROM events)`, nil, &audited, &lastNumber)
+			return h.queryRow(
+				ctx, `SELECT (SELECT count(*) FROM audit_log), (SELECT max(sequence) FROM events)`, nil, &audited,
+				&lastNumber,
+			)
 		},
 		"the service is stopped", h.world.StopService,
 		"the backup is restored", func() error { return h.restoreBackup(ctx, k, backup) },
-		"the service refuses to start and the API stays closed", func() error { return h.checkStartRefused(ctx, notImported) },
+		"the service refuses to start and the API stays closed",
+		func() error { return h.checkStartRefused(ctx, notImported) },
 		"coffer signer import says what it would do, then does it", func() error { return h.importJournal(ctx) },
 		"the service starts", func() error { return h.world.RestartService(ctx) },
 		"every key of the lost hour leads to its payment", func() error { return h.replayPayments(ctx) },
@@ -134,11 +147,15 @@ func playOldBackup(ctx context.Context, h *drillEnv, k backupMethod) error {
 			h.mining.Store(true)
 			return h.waitPaymentsDone(ctx)
 		},
-		"every deposit is found again and credited once, under its id", func() error { return h.waitDepositsCredited(ctx) },
+		"every deposit is found again and credited once, under its id",
+		func() error { return h.waitDepositsCredited(ctx) },
 		"books, chain, oracle and integrator agree", func() error { return h.checkEverything(ctx) },
 		"event numbers go on past the lost ones", func() error {
 			var first int64
-			err := h.queryRow(ctx, `SELECT min(sequence) FROM events WHERE sequence > (SELECT max(after) FROM event_gaps)`, nil, &first)
+			err := h.queryRow(
+				ctx, `SELECT min(sequence) FROM events WHERE sequence > (SELECT max(after) FROM event_gaps)`, nil,
+				&first,
+			)
 			if err == nil && first <= lastNumber {
 				err = fmt.Errorf("they go on at %d, and %d was given", first, lastNumber)
 			}
@@ -147,7 +164,8 @@ func playOldBackup(ctx context.Context, h *drillEnv, k backupMethod) error {
 		"the service goes on: old and new customers pay in and are paid", func() error {
 			return errors.Join(
 				h.payIn(ctx, "dan", h.wholeUnits(900)), h.payIn(ctx, "cid", h.wholeUnits(10)),
-				h.payAndWait(ctx, "after", "dan", h.wholeUnits(350)), h.payAndWait(ctx, "after-too", "cid", h.wholeUnits(3_000)))
+				h.payAndWait(ctx, "after", "dan", h.wholeUnits(350)),
+				h.payAndWait(ctx, "after-too", "cid", h.wholeUnits(3_000)))
 		},
 		"books, chain, oracle and integrator still agree", func() error { return h.checkEverything(ctx) },
 	)

@@ -33,14 +33,31 @@ type Drill struct {
 
 // Drills are all of them.
 var Drills = []Drill{
-	{Name: "backup", Title: "the database goes back to an older base backup", play: func(ctx context.Context, h *drillEnv) error { return playOldBackup(ctx, h, baseBackup{}) }},
-	{Name: "dump", Title: "the database goes back to an older dump, on an empty cluster", play: func(ctx context.Context, h *drillEnv) error { return playOldBackup(ctx, h, dump{}) }},
-	{Name: "solana", Title: "the database goes back to an older base backup, with payments on Solana", chainName: chain.Solana, play: func(ctx context.Context, h *drillEnv) error { return playOldBackup(ctx, h, baseBackup{}) }},
-	{Name: "bitcoin", Title: "the database goes back to an older base backup, with payments on Bitcoin", chainName: chain.Bitcoin, play: func(ctx context.Context, h *drillEnv) error { return playOldBackup(ctx, h, baseBackup{}) }},
+	{
+		Name: "backup", Title: "the database goes back to an older base backup",
+		play: func(ctx context.Context, h *drillEnv) error { return playOldBackup(ctx, h, baseBackup{}) },
+	},
+	{
+		Name: "dump", Title: "the database goes back to an older dump, on an empty cluster",
+		play: func(ctx context.Context, h *drillEnv) error { return playOldBackup(ctx, h, dump{}) },
+	},
+	{
+		Name: "solana", Title: "the database goes back to an older base backup, with payments on Solana",
+		chainName: chain.Solana,
+		play:      func(ctx context.Context, h *drillEnv) error { return playOldBackup(ctx, h, baseBackup{}) },
+	},
+	{
+		Name: "bitcoin", Title: "the database goes back to an older base backup, with payments on Bitcoin",
+		chainName: chain.Bitcoin,
+		play:      func(ctx context.Context, h *drillEnv) error { return playOldBackup(ctx, h, baseBackup{}) },
+	},
 	{Name: "journal", Title: "the signer's journal is lost", play: playLostJournal},
 	{Name: "seed", Title: "everything is lost but the seed's backup", play: playEmptyMachine},
 	{Name: "standby", Title: "the primary dies under load, and a synchronous standby is promoted", play: playStandby},
-	{Name: "lagging", Title: "the primary dies, and an asynchronous standby that lacks the last hour is promoted", play: playLaggingStandby},
+	{
+		Name: "lagging", Title: "the primary dies, and an asynchronous standby that lacks the last hour is promoted",
+		play: playLaggingStandby,
+	},
 	{Name: "swap", Title: "the database goes back to an older base backup under a running service", play: playSwap},
 }
 
@@ -106,7 +123,9 @@ func playDrill(ctx context.Context, opts Options, d Drill) (err error) {
 			fmt.Fprintf(opts.Output, "  stopping: %v\n", stopped)
 		}
 	}()
-	if err := h.playStep("a local chain, PostgreSQL and the service are up", func() error { return h.startWorld(ctx) }); err != nil {
+	if err := h.playStep(
+		"a local chain, PostgreSQL and the service are up", func() error { return h.startWorld(ctx) },
+	); err != nil {
 		return err
 	}
 	return d.play(ctx, h)

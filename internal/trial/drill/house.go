@@ -91,7 +91,8 @@ func (h *drillEnv) startWorld(ctx context.Context) (err error) {
 		return err
 	}
 	h.world, err = localworld.Start(ctx, localworld.Options{
-		Dir: h.dir, StateDir: filepath.Join(h.dir, "world"), Program: h.program, ManualBlocks: true, SingleRun: true, Chains: []chain.Name{h.chainName}, Log: slog.New(slog.DiscardHandler),
+		Dir: h.dir, StateDir: filepath.Join(h.dir, "world"), Program: h.program, ManualBlocks: true, SingleRun: true,
+		Chains: []chain.Name{h.chainName}, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		return err
@@ -208,7 +209,9 @@ func (h *drillEnv) runCommand(ctx context.Context, code int, args ...string) (ou
 		return "", err
 	}
 	if got := cmd.ProcessState.ExitCode(); got != code {
-		return string(printed), fmt.Errorf("coffer %s: got exit code %d, want %d:\n%s", strings.Join(args, " "), got, code, printed)
+		return string(printed), fmt.Errorf(
+			"coffer %s: got exit code %d, want %d:\n%s", strings.Join(args, " "), got, code, printed,
+		)
 	}
 	return string(printed), nil
 }

@@ -50,8 +50,14 @@ func (i *integrator) closeServer() { _ = i.server.Close() }
 // registerWebhook registers the integrator's webhook.
 func (h *drillEnv) registerWebhook(ctx context.Context) error {
 	var made struct{ Secret string }
-	types := []webhook.Type{webhook.CustomerDeposit, webhook.OrganizationDeposit, webhook.CustomerWithdrawFailed, webhook.CustomerWithdrawCompleted}
-	err := h.callAPI(ctx, http.StatusCreated, http.MethodPost, "/webhook-endpoints", map[string]any{"url": h.integrator.url, "events": types}, &made)
+	types := []webhook.Type{
+		webhook.CustomerDeposit, webhook.OrganizationDeposit, webhook.CustomerWithdrawFailed,
+		webhook.CustomerWithdrawCompleted,
+	}
+	err := h.callAPI(
+		ctx, http.StatusCreated, http.MethodPost, "/webhook-endpoints",
+		map[string]any{"url": h.integrator.url, "events": types}, &made,
+	)
 	if err != nil {
 		return err
 	}
@@ -139,12 +145,16 @@ func (i *integrator) compareBooks(deposits []*deposit, payments []*payment) erro
 	}
 	for customer, units := range want {
 		if got := i.credited[customer]; got == nil || got.Cmp(units) != 0 {
-			errs = append(errs, fmt.Errorf("the integrator has credited %s with %s, and %s was paid in", customer, got, units))
+			errs = append(
+				errs, fmt.Errorf("the integrator has credited %s with %s, and %s was paid in", customer, got, units),
+			)
 		}
 	}
 	for _, p := range payments {
 		if p.completed && i.ended[p.id] != "COMPLETED" {
-			errs = append(errs, fmt.Errorf("the integrator has heard %q of the end of %s, which is paid", i.ended[p.id], p.key))
+			errs = append(
+				errs, fmt.Errorf("the integrator has heard %q of the end of %s, which is paid", i.ended[p.id], p.key),
+			)
 		}
 	}
 	return errors.Join(errs...)

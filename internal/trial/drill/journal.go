@@ -44,7 +44,10 @@ func playLostJournal(ctx context.Context, h *drillEnv) error {
 			return errors.Join(h.waitPaymentStatus(ctx, flying, "BROADCAST"), h.world.StopService())
 		},
 		"an older copy of the journal: the service refuses to start", func() error {
-			return errors.Join(os.Rename(journal, journal+".newest"), copyFile(older, journal), h.checkStartRefused(ctx, "journal is older than the database"))
+			return errors.Join(
+				os.Rename(journal, journal+".newest"), copyFile(older, journal),
+				h.checkStartRefused(ctx, "journal is older than the database"),
+			)
 		},
 		"no journal: the service and the signer refuse to start", func() error {
 			if err := errors.Join(os.Remove(journal), h.checkStartRefused(ctx, "coffer signer adopt")); err != nil {
@@ -77,14 +80,19 @@ func playLostJournal(ctx context.Context, h *drillEnv) error {
 					}
 				}
 			}
-			return errors.Join(h.payIn(ctx, "cid", h.wholeUnits(300)), h.payAndWait(ctx, "after", "cid", h.wholeUnits(250)))
+			return errors.Join(
+				h.payIn(ctx, "cid", h.wholeUnits(300)), h.payAndWait(ctx, "after", "cid", h.wholeUnits(250)),
+			)
 		},
 		"books, chain, oracle and integrator agree", func() error { return h.checkEverything(ctx) },
 		"the signer answers what it signed with the same bytes, or refuses", func() error {
 			return errors.Join(h.world.StopService(), h.checkSignedAgain(ctx))
 		},
 		"the older journal is not taken back", func() error {
-			return errors.Join(os.Rename(journal, journal+".adopted"), os.Rename(journal+".newest", journal), h.checkStartRefused(ctx, "not the signer journal"))
+			return errors.Join(
+				os.Rename(journal, journal+".adopted"), os.Rename(journal+".newest", journal),
+				h.checkStartRefused(ctx, "not the signer journal"),
+			)
 		},
 	)
 }
@@ -118,7 +126,9 @@ func (h *drillEnv) checkSignedAgain(ctx context.Context) (err error) {
 		<-exited
 	}()
 	signerClient := remote.DialSocket(h.socketPath())
-	err = retryUntilDone(ctx, "the signer answers", func(ctx context.Context) error { _, err := signerClient.Head(ctx); return err })
+	err = retryUntilDone(
+		ctx, "the signer answers", func(ctx context.Context) error { _, err := signerClient.Head(ctx); return err },
+	)
 	if err != nil {
 		return err
 	}
@@ -137,7 +147,10 @@ func (h *drillEnv) checkSignedAgain(ctx context.Context) (err error) {
 		a.Slot.Nonce++
 		var refusal *signer.Refusal
 		if got, err := signerClient.Sign(ctx, a.SignRequest); !errors.As(err, &refusal) {
-			return fmt.Errorf("%s in slot %d, which is not its own: got %x, %w, want a refusal", a.IntentID, a.Slot.Nonce, got.Raw, err)
+			return fmt.Errorf(
+				"%s in slot %d, which is not its own: got %x, %w, want a refusal", a.IntentID, a.Slot.Nonce, got.Raw,
+				err,
+			)
 		}
 	}
 	return nil

@@ -42,8 +42,12 @@ func (p *payment) requestBody(h *drillEnv) map[string]any {
 }
 
 // requestPayment asks for a payment.
-func (h *drillEnv) requestPayment(ctx context.Context, key, customer string, units *big.Int, held bool) (*payment, error) {
-	p := &payment{key: key, customer: customer, units: units, held: held, recipient: h.net.unusedAddress([]byte(h.dir + key))}
+func (h *drillEnv) requestPayment(
+	ctx context.Context, key, customer string, units *big.Int, held bool,
+) (*payment, error) {
+	p := &payment{
+		key: key, customer: customer, units: units, held: held, recipient: h.net.unusedAddress([]byte(h.dir + key)),
+	}
 	h.payments = append(h.payments, p)
 	var w webhook.Withdrawal
 	err := h.callAPI(ctx, http.StatusAccepted, http.MethodPost, "/withdraw", p.requestBody(h), &w)
@@ -246,7 +250,9 @@ func (h *drillEnv) checkOracle(ctx context.Context) error {
 	}
 	var claims []oracle.Claim
 	for _, p := range h.payments {
-		claims = append(claims, oracle.Claim{ID: p.key, Asset: asset, To: p.recipient, Amount: p.units, Paid: p.completed, Tx: p.tx})
+		claims = append(claims, oracle.Claim{
+			ID: p.key, Asset: asset, To: p.recipient, Amount: p.units, Paid: p.completed, Tx: p.tx,
+		})
 		if p.completed {
 			left.Sub(left, p.units)
 		}
@@ -265,7 +271,10 @@ func (h *drillEnv) checkOracle(ctx context.Context) error {
 		held.Add(held, units)
 	}
 	if held.Cmp(left) != 0 {
-		errs = append(errs, fmt.Errorf("oracle: our addresses hold %s, and what was paid in less what was paid out is %s", held, left))
+		errs = append(
+			errs,
+			fmt.Errorf("oracle: our addresses hold %s, and what was paid in less what was paid out is %s", held, left),
+		)
 	}
 	return errors.Join(errs...)
 }
@@ -274,7 +283,8 @@ func (h *drillEnv) checkOracle(ctx context.Context) error {
 // among them.
 func (h *drillEnv) loadOwnAddresses(ctx context.Context) (map[string]bool, error) {
 	var addresses []string
-	err := h.queryRow(ctx, `SELECT array_agg(address) FROM (SELECT address FROM wallets WHERE family = $1 UNION SELECT address FROM places WHERE chain = $2) AS ours`,
+	err := h.queryRow(ctx,
+		`SELECT array_agg(address) FROM (SELECT address FROM wallets WHERE family = $1 UNION SELECT address FROM places WHERE chain = $2) AS ours`,
 		[]any{h.chainName.Family(), h.chainName}, &addresses)
 	if err != nil {
 		return nil, err
@@ -301,5 +311,7 @@ func (h *drillEnv) checkEverything(ctx context.Context) error {
 		return err
 	}
 	_, verified := h.runCoffer(ctx, 0, "verify")
-	return errors.Join(verified, h.checkBalances(ctx), h.checkOracle(ctx), h.integrator.compareBooks(h.deposits, h.payments))
+	return errors.Join(
+		verified, h.checkBalances(ctx), h.checkOracle(ctx), h.integrator.compareBooks(h.deposits, h.payments),
+	)
 }

@@ -145,7 +145,9 @@ func (b *bitcoin) openOracle() truth                           { return bitcoinT
 
 func (*bitcoin) unusedAddress(seed []byte) string {
 	sum := sha256.Sum256(seed)
-	return string(bitcointx.KeyAddress(&chaincfg.RegressionNetParams, [bitcointx.KeyBytes]byte(append([]byte{2}, sum[:]...))))
+	return string(bitcointx.KeyAddress(
+		&chaincfg.RegressionNetParams, [bitcointx.KeyBytes]byte(append([]byte{2}, sum[:]...)),
+	))
 }
 
 // waitFunded waits for the coin that the operator has put in.

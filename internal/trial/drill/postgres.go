@@ -75,7 +75,9 @@ func (baseBackup) restoreCluster(ctx context.Context, h *drillEnv, folder string
 		if err := os.MkdirAll(part[1], 0o700); err != nil {
 			return err
 		}
-		if err := runQuietly(exec.CommandContext(ctx, "tar", "-xf", filepath.Join(folder, part[0]), "-C", part[1])); err != nil {
+		if err := runQuietly(
+			exec.CommandContext(ctx, "tar", "-xf", filepath.Join(folder, part[0]), "-C", part[1]),
+		); err != nil {
 			return err
 		}
 	}
@@ -84,7 +86,9 @@ func (baseBackup) restoreCluster(ctx context.Context, h *drillEnv, folder string
 		return err
 	}
 	if credential != nil {
-		if err := runQuietly(exec.CommandContext(ctx, "chown", "-R", fmt.Sprintf("%d:%d", credential.Uid, credential.Gid), h.dataDir())); err != nil {
+		if err := runQuietly(exec.CommandContext(
+			ctx, "chown", "-R", fmt.Sprintf("%d:%d", credential.Uid, credential.Gid), h.dataDir(),
+		)); err != nil {
 			return err
 		}
 	}
@@ -98,8 +102,13 @@ func (dump) backUpCluster(ctx context.Context, h *drillEnv, folder string) error
 	super := h.world.DatabaseCluster().SuperURL
 	return errors.Join(
 		os.Mkdir(folder, 0o700),
-		runTool(ctx, nil, "pg_dumpall", "--dbname", super(""), "--roles-only", "--file", filepath.Join(folder, "roles.sql")),
-		runTool(ctx, nil, "pg_dump", "--dbname", super(local.Database), "--format", "custom", "--file", filepath.Join(folder, "coffer.dump")),
+		runTool(
+			ctx, nil, "pg_dumpall", "--dbname", super(""), "--roles-only", "--file", filepath.Join(folder, "roles.sql"),
+		),
+		runTool(
+			ctx, nil, "pg_dump", "--dbname", super(local.Database), "--format", "custom", "--file",
+			filepath.Join(folder, "coffer.dump"),
+		),
 	)
 }
 
@@ -124,7 +133,8 @@ func (dump) restoreCluster(ctx context.Context, h *drillEnv, folder string) erro
 			return err
 		}
 	}
-	err = runTool(ctx, credential, "initdb", "--pgdata", h.dataDir(), "--username", super.User.Username(), "--pwfile", secret,
+	err = runTool(ctx, credential, "initdb", "--pgdata", h.dataDir(), "--username", super.User.Username(), "--pwfile",
+		secret,
 		"--auth", "scram-sha-256", "--encoding", "UTF8", "--locale", "C", "--data-checksums")
 	if err != nil {
 		return err
@@ -134,9 +144,14 @@ func (dump) restoreCluster(ctx context.Context, h *drillEnv, folder string) erro
 	}
 	// The roles file makes the superuser as well, who is there: that one line fails.
 	return errors.Join(
-		runTool(ctx, nil, "psql", "--dbname", cluster.SuperURL(""), "--quiet", "--file", filepath.Join(folder, "roles.sql")),
+		runTool(
+			ctx, nil, "psql", "--dbname", cluster.SuperURL(""), "--quiet", "--file", filepath.Join(folder, "roles.sql"),
+		),
 		runTool(ctx, nil, "createdb", "--maintenance-db", cluster.SuperURL(""), "--owner", local.Owner, local.Database),
-		runTool(ctx, nil, "pg_restore", "--exit-on-error", "--dbname", cluster.SuperURL(local.Database), filepath.Join(folder, "coffer.dump")),
+		runTool(
+			ctx, nil, "pg_restore", "--exit-on-error", "--dbname", cluster.SuperURL(local.Database),
+			filepath.Join(folder, "coffer.dump"),
+		),
 	)
 }
 

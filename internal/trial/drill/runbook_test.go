@@ -34,7 +34,9 @@ func TestTheCommandsOfTheRunbookAreThoseOfTheDrills(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines := regexp.MustCompile(`(?m)^ {4,}(coffer|pg_\w+|initdb|psql|createdb) (.*)$`).FindAllStringSubmatch(string(book), -1)
+	lines := regexp.MustCompile(
+		`(?m)^ {4,}(coffer|pg_\w+|initdb|psql|createdb) (.*)$`,
+	).FindAllStringSubmatch(string(book), -1)
 	if len(lines) < 12 {
 		t.Fatalf("got %d commands in the runbook, want them all", len(lines))
 	}

@@ -29,7 +29,9 @@ func playEmptyMachine(ctx context.Context, h *drillEnv) error {
 	left := new(big.Int).Sub(h.wholeUnits(5_000+300+60+70), h.wholeUnits(100))
 	addresses := map[string]bool{}
 	command := func(extra ...string) []string {
-		return append([]string{"rescue", "--config", conf, "--org", h.world.Info.OrganizationID, "--customers", list}, extra...)
+		return append(
+			[]string{"rescue", "--config", conf, "--org", h.world.Info.OrganizationID, "--customers", list}, extra...,
+		)
 	}
 	rescue := func(code int, extra ...string) (err error) {
 		output, err = h.runCommand(ctx, code, command(extra...)...)
@@ -40,11 +42,17 @@ func playEmptyMachine(ctx context.Context, h *drillEnv) error {
 			if err := os.WriteFile(secret, []byte("correct horse battery staple\n"), 0o600); err != nil {
 				return err
 			}
-			_, err := h.runCommand(ctx, 0, "keys", "backup", filepath.Dir(h.conf.Signer.Seed), "--to", backup, "--passphrase-file", secret)
+			_, err := h.runCommand(
+				ctx, 0, "keys", "backup", filepath.Dir(h.conf.Signer.Seed), "--to", backup, "--passphrase-file", secret,
+			)
 			return err
 		},
 		"customers pay in, are swept and paid", func() error {
-			return errors.Join(h.payIn(ctx, "ann", h.wholeUnits(5_000)), h.payIn(ctx, "bob", h.wholeUnits(300)), h.payIn(ctx, orgProduct, h.wholeUnits(60)), h.payAndWait(ctx, "early", "ann", h.wholeUnits(100)), h.waitDrained(ctx))
+			return errors.Join(
+				h.payIn(ctx, "ann", h.wholeUnits(5_000)), h.payIn(ctx, "bob", h.wholeUnits(300)),
+				h.payIn(ctx, orgProduct, h.wholeUnits(60)), h.payAndWait(ctx, "early", "ann", h.wholeUnits(100)),
+				h.waitDrained(ctx),
+			)
 		},
 		"what is on paper: the organization and its customers", func() (err error) {
 			if cid, err = h.depositAddress(ctx, "cid"); err != nil {
@@ -55,7 +63,10 @@ func playEmptyMachine(ctx context.Context, h *drillEnv) error {
 				h.queryRow(ctx, `SELECT string_agg(lower(address), ' ') FROM wallets`, nil, &walletAddresses))
 		},
 		"everything else is lost: service, database, journal, keys", func() error {
-			return errors.Join(h.world.StopService(), h.world.DatabaseCluster().Stop(), os.RemoveAll(h.dataDir()), os.RemoveAll(filepath.Dir(h.conf.Signer.Seed)))
+			return errors.Join(
+				h.world.StopService(), h.world.DatabaseCluster().Stop(), os.RemoveAll(h.dataDir()),
+				os.RemoveAll(filepath.Dir(h.conf.Signer.Seed)),
+			)
 		},
 		"a customer pays in all the same", func() error {
 			_, err := h.world.Info.PayAddress(ctx, h.mint, cid, h.wholeUnits(70))

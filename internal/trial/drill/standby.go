@@ -62,11 +62,15 @@ func (h *drillEnv) startStandby(ctx context.Context) (err error) {
 		return err
 	}
 	if credential != nil {
-		if err := runQuietly(exec.CommandContext(ctx, "chown", "-R", fmt.Sprintf("%d:%d", credential.Uid, credential.Gid), dir)); err != nil {
+		if err := runQuietly(exec.CommandContext(
+			ctx, "chown", "-R", fmt.Sprintf("%d:%d", credential.Uid, credential.Gid), dir,
+		)); err != nil {
 			return err
 		}
 	}
-	if h.standby, err = local.Start(ctx, local.Options{Dir: dir, TCP: true, Log: slog.New(slog.DiscardHandler)}); err != nil {
+	if h.standby, err = local.Start(
+		ctx, local.Options{Dir: dir, TCP: true, Log: slog.New(slog.DiscardHandler)},
+	); err != nil {
 		return err
 	}
 	return h.waitReplication(ctx, "state = 'streaming'")
@@ -76,7 +80,10 @@ func (h *drillEnv) startStandby(ctx context.Context) (err error) {
 func (h *drillEnv) waitReplication(ctx context.Context, condition string) error {
 	return retryUntilDone(ctx, "the standby's "+condition, func(ctx context.Context) error {
 		var n int
-		err := h.queryRow(ctx, `SELECT count(*) FROM pg_stat_replication WHERE application_name = $1 AND `+condition, []any{standbyName}, &n)
+		err := h.queryRow(
+			ctx, `SELECT count(*) FROM pg_stat_replication WHERE application_name = $1 AND `+condition,
+			[]any{standbyName}, &n,
+		)
 		if err == nil && n != 1 {
 			err = fmt.Errorf("the primary has %d such", n)
 		}
@@ -147,7 +154,9 @@ func (h *drillEnv) promoteStandby(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := runTool(ctx, credential, "pg_ctl", "promote", "--pgdata", filepath.Join(h.standby.Dir(), "data")); err != nil {
+	if err := runTool(
+		ctx, credential, "pg_ctl", "promote", "--pgdata", filepath.Join(h.standby.Dir(), "data"),
+	); err != nil {
 		return err
 	}
 	h.promoted = h.standby
@@ -177,7 +186,10 @@ func (h *drillEnv) startLoad(ctx context.Context, customer string) *paymentLoad 
 			for n := 0; ctx.Err() == nil; n++ {
 				<-pace.C
 				key := fmt.Sprintf("load-%d-%d", caller, n)
-				p := &payment{key: key, customer: customer, units: new(big.Int).Add(h.wholeUnits(1), big.NewInt(int64(n))), recipient: h.net.unusedAddress([]byte(h.dir + key))}
+				p := &payment{
+					key: key, customer: customer, units: new(big.Int).Add(h.wholeUnits(1), big.NewInt(int64(n))),
+					recipient: h.net.unusedAddress([]byte(h.dir + key)),
+				}
 				for asking.Err() == nil {
 					var w webhook.Withdrawal
 					status, err := h.callOnce(asking, http.MethodPost, "/withdraw", p.requestBody(h), &w)
@@ -257,7 +269,10 @@ func playStandby(ctx context.Context, h *drillEnv) error {
 			if err := h.startStandby(ctx); err != nil {
 				return err
 			}
-			err := execStatements(ctx, h.world.DatabaseCluster(), "ALTER SYSTEM SET synchronous_standby_names = '"+standbyName+"'", "SELECT pg_reload_conf()")
+			err := execStatements(
+				ctx, h.world.DatabaseCluster(), "ALTER SYSTEM SET synchronous_standby_names = '"+standbyName+"'",
+				"SELECT pg_reload_conf()",
+			)
 			return errors.Join(err, h.waitReplication(ctx, "sync_state = 'sync'"))
 		},
 		"the service starts with both servers in its configuration", func() error {
@@ -273,13 +288,19 @@ func playStandby(ctx context.Context, h *drillEnv) error {
 		"the service goes on by itself, and callers are served", func() error { return l.waitAccepted(ctx, 20) },
 		"callers are done", func() error { return l.stopLoad(h) },
 		"people approve the payment that waited, and those that could not be screened meanwhile", func() error {
-			return errors.Join(h.approvePayment(ctx, held), h.waitPaymentStatus(ctx, held, "COMPLETED"), h.approveHeld(ctx))
+			return errors.Join(
+				h.approvePayment(ctx, held), h.waitPaymentStatus(ctx, held, "COMPLETED"), h.approveHeld(ctx),
+			)
 		},
-		"every payment that was acknowledged is made, once", func() error { return errors.Join(h.replayPayments(ctx), h.waitPaymentsDone(ctx)) },
+		"every payment that was acknowledged is made, once",
+		func() error { return errors.Join(h.replayPayments(ctx), h.waitPaymentsDone(ctx)) },
 		"every deposit is there", func() error { return h.waitDepositsCredited(ctx) },
 		"books, chain, oracle and integrator agree", func() error { return h.checkEverything(ctx) },
 		"customers pay in and are paid", func() error {
-			return errors.Join(h.payIn(ctx, "dan", h.wholeUnits(900)), h.payAndWait(ctx, "after", "dan", h.wholeUnits(350)), h.checkEverything(ctx))
+			return errors.Join(
+				h.payIn(ctx, "dan", h.wholeUnits(900)), h.payAndWait(ctx, "after", "dan", h.wholeUnits(350)),
+				h.checkEverything(ctx),
+			)
 		},
 	)
 }
@@ -318,7 +339,8 @@ func playLaggingStandby(ctx context.Context, h *drillEnv) error {
 		"the primary dies, the service is stopped, the standby is promoted", func() error {
 			return errors.Join(h.world.DatabaseCluster().Kill(), h.world.StopService(), h.promoteStandby(ctx))
 		},
-		"the service refuses to start and the API stays closed", func() error { return h.checkStartRefused(ctx, notImported) },
+		"the service refuses to start and the API stays closed",
+		func() error { return h.checkStartRefused(ctx, notImported) },
 		"coffer signer import says what it would do, then does it", func() error { return h.importJournal(ctx) },
 		"the service starts", func() error { return h.world.RestartService(ctx) },
 		"every key of the lost hour leads to its payment", func() error { return h.replayPayments(ctx) },
@@ -328,7 +350,10 @@ func playLaggingStandby(ctx context.Context, h *drillEnv) error {
 		},
 		"books, chain, oracle and integrator agree", func() error { return h.checkEverything(ctx) },
 		"customers pay in and are paid", func() error {
-			return errors.Join(h.payIn(ctx, "dan", h.wholeUnits(900)), h.payAndWait(ctx, "after", "dan", h.wholeUnits(350)), h.checkEverything(ctx))
+			return errors.Join(
+				h.payIn(ctx, "dan", h.wholeUnits(900)), h.payAndWait(ctx, "after", "dan", h.wholeUnits(350)),
+				h.checkEverything(ctx),
+			)
 		},
 	)
 }

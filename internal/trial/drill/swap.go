@@ -16,14 +16,17 @@ func playSwap(ctx context.Context, h *drillEnv) error {
 	if err != nil {
 		return err
 	}
-	if err := h.playStep("PostgreSQL is backed up", func() error { return (baseBackup{}).backUpCluster(ctx, h, backup) }); err != nil {
+	if err := h.playStep(
+		"PostgreSQL is backed up", func() error { return (baseBackup{}).backUpCluster(ctx, h, backup) },
+	); err != nil {
 		return err
 	}
 	if err := h.lostHour(ctx, held); err != nil {
 		return err
 	}
 	return h.playSteps(
-		"the backup is restored under the running service", func() error { return h.restoreBackup(ctx, baseBackup{}, backup) },
+		"the backup is restored under the running service",
+		func() error { return h.restoreBackup(ctx, baseBackup{}, backup) },
 		"callers send everything again, until the service has stopped by itself", func() error {
 			h.mining.Store(true)
 			return h.resendUntilStopped(ctx)
@@ -33,14 +36,20 @@ func playSwap(ctx context.Context, h *drillEnv) error {
 			if err := h.world.StopService(); err != nil {
 				return fmt.Errorf("end the service: %w", err)
 			}
-			return errors.Join(h.restoreBackup(ctx, baseBackup{}, backup), h.checkStartRefused(ctx, notImported), h.importJournal(ctx))
+			return errors.Join(
+				h.restoreBackup(ctx, baseBackup{}, backup), h.checkStartRefused(ctx, notImported), h.importJournal(ctx),
+			)
 		},
 		"the service starts", func() error { return h.world.RestartService(ctx) },
 		"every key leads to its payment", func() error { return h.replayPayments(ctx) },
-		"every payment and deposit comes to its end", func() error { return errors.Join(h.waitPaymentsDone(ctx), h.waitDepositsCredited(ctx)) },
+		"every payment and deposit comes to its end",
+		func() error { return errors.Join(h.waitPaymentsDone(ctx), h.waitDepositsCredited(ctx)) },
 		"books, chain, oracle and integrator agree", func() error { return h.checkEverything(ctx) },
 		"the service goes on", func() error {
-			return errors.Join(h.payIn(ctx, "dan", h.wholeUnits(900)), h.payAndWait(ctx, "after", "dan", h.wholeUnits(350)), h.checkEverything(ctx))
+			return errors.Join(
+				h.payIn(ctx, "dan", h.wholeUnits(900)), h.payAndWait(ctx, "after", "dan", h.wholeUnits(350)),
+				h.checkEverything(ctx),
+			)
 		},
 	)
 }
@@ -60,7 +69,9 @@ func (h *drillEnv) resendUntilStopped(ctx context.Context) error {
 // checkHalted tells whether the service has ended, or has frozen everything.
 func (h *drillEnv) checkHalted(ctx context.Context) error {
 	var n int
-	if err := h.queryRow(ctx, `SELECT count(*) FROM freezes WHERE scope = 'ALL' AND lifted_at IS NULL`, nil, &n); err != nil {
+	if err := h.queryRow(
+		ctx, `SELECT count(*) FROM freezes WHERE scope = 'ALL' AND lifted_at IS NULL`, nil, &n,
+	); err != nil {
 		return err
 	}
 	if n == 0 && h.checkClosed(ctx) != nil {

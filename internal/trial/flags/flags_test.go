@@ -75,10 +75,13 @@ func TestARejectedTokenGoesBackWholeToWhoSentIt(t *testing.T) {
 	h.runAllSteps()
 	h.wantEvents(id, "CUSTOMER_DEPOSIT", "CUSTOMER_DEPOSIT_REJECTED")
 	got := h.oracle.ReceivedBy(lowerHex(h.token), lowerHex(keyAddress(bad)))
-	if len(got) != 2 || got[1].Amount.Cmp(big.NewInt(700*dollars)) != 0 || d.Resolution.TxHash == nil || *d.Resolution.TxHash != got[1].Tx {
+	if len(got) != 2 || got[1].Amount.Cmp(big.NewInt(700*dollars)) != 0 || d.Resolution.TxHash == nil ||
+		*d.Resolution.TxHash != got[1].Tx {
 		t.Errorf("the sender received %+v, want all of it once, in %v", got, d.Resolution.TxHash)
 	}
-	if n := h.queryNumber(`SELECT count(*) FROM gas_top_ups WHERE status = 'DONE' AND wallet_id = $1`, h.walletID("ann")); n != 1 {
+	if n := h.queryNumber(
+		`SELECT count(*) FROM gas_top_ups WHERE status = 'DONE' AND wallet_id = $1`, h.walletID("ann"),
+	); n != 1 {
 		t.Errorf("got %d top-ups, want one", n)
 	}
 	h.wantBalance("ann", usdc, 0)
@@ -128,7 +131,8 @@ func TestADepositSmallerThanTheFeeStaysInTheQueue(t *testing.T) {
 		_, err := h.Resolutions.Reject(h.ctx, id, h.organizationDecider(), "")
 		h.wantFault(err, fault.InsufficientGas)
 		d := h.loadDeposit(id)
-		if d.Status != "FLAGGED" || len(d.ResolutionAttempts) != n+1 || d.ResolutionAttempts[n].Reason != "INSUFFICIENT_GAS" || d.Resolution != nil {
+		if d.Status != "FLAGGED" || len(d.ResolutionAttempts) != n+1 ||
+			d.ResolutionAttempts[n].Reason != "INSUFFICIENT_GAS" || d.Resolution != nil {
 			t.Errorf("got %s with %+v, want it in the queue with its attempts", d.Status, d.ResolutionAttempts)
 		}
 		h.checkBooks()
@@ -167,7 +171,10 @@ func TestARedirectedDepositGoesWhereTheOperatorSays(t *testing.T) {
 // Rule DEP-32: the signer's refusal comes before anything can reach the chain.
 func TestWhatTheSignerRefusesIsInTheQueueAgain(t *testing.T) {
 	t.Parallel()
-	h := newTestEnv(t, &local.Limit{PaymentMax: money.Units(800 * dollars), OrganizationMax: money.Units(1000 * dollars), OverallMax: money.Units(1000 * dollars)})
+	h := newTestEnv(t, &local.Limit{
+		PaymentMax: money.Units(800 * dollars), OrganizationMax: money.Units(1000 * dollars),
+		OverallMax: money.Units(1000 * dollars),
+	})
 	bad, worse := h.newStranger(risk.Severe), h.newStranger(risk.High)
 	first, second := h.flagDeposit(bad, usdc, "ann", 700*dollars), h.flagDeposit(worse, usdc, "bob", 600*dollars)
 	_, err := h.Resolutions.Reject(h.ctx, first, h.organizationDecider(), "")
@@ -176,14 +183,18 @@ func TestWhatTheSignerRefusesIsInTheQueueAgain(t *testing.T) {
 	_, err = h.Resolutions.Reject(h.ctx, second, h.organizationDecider(), "")
 	h.mustSucceed(err)
 	d := h.waitStatus(second, "FLAGGED")
-	if len(d.ResolutionAttempts) != 1 || d.ResolutionAttempts[0].Reason == "" || d.ResolutionAttempts[0].Action != "REJECT" {
+	if len(d.ResolutionAttempts) != 1 || d.ResolutionAttempts[0].Reason == "" ||
+		d.ResolutionAttempts[0].Action != "REJECT" {
 		t.Fatalf("got %+v, want the attempt kept", d.ResolutionAttempts)
 	}
 	if n := h.queryNumber(`SELECT count(*) FROM dispatch_orders o JOIN deposit_resolutions r ON r.resolution_id = o.order_id
 		WHERE r.deposit_id = $1 AND o.status = 'REFUSED'`, second); n != 1 {
 		t.Errorf("got %d refused orders, want one", n)
 	}
-	if n := h.queryNumber(`SELECT count(*) FROM dispatch_attempts a JOIN deposit_resolutions r ON r.resolution_id = a.order_id WHERE r.deposit_id = $1`, second); n != 0 {
+	if n := h.queryNumber(
+		`SELECT count(*) FROM dispatch_attempts a JOIN deposit_resolutions r ON r.resolution_id = a.order_id WHERE r.deposit_id = $1`,
+		second,
+	); n != 0 {
 		t.Errorf("got %d transactions, want none", n)
 	}
 	h.wantEvents(second, "CUSTOMER_DEPOSIT")
@@ -210,7 +221,8 @@ func (h *testEnv) overtakePayment(id string, happens func()) {
 func (h *testEnv) returnTx(id string) common.Hash {
 	h.Helper()
 	return common.HexToHash(h.queryText(`SELECT coalesce((SELECT a.tx_hash FROM dispatch_attempts a JOIN deposit_resolutions r ON r.resolution_id = a.order_id
-		WHERE r.deposit_id = $1 AND r.status <> 'FAILED' AND a.sent_at IS NOT NULL ORDER BY a.version DESC LIMIT 1), '')`, id))
+		WHERE r.deposit_id = $1 AND r.status <> 'FAILED' AND a.sent_at IS NOT NULL ORDER BY a.version DESC LIMIT 1), '')`,
+		id))
 }
 
 // waitReturnSent lets blocks go by until a return is in the pool.
@@ -246,7 +258,9 @@ func TestAReturnThatRevertsIsTheOperatorsToComplete(t *testing.T) {
 		"approve": func() error { _, err := h.Resolutions.Approve(h.ctx, id, operatorDecider(), ""); return err },
 		"reject":  func() error { _, err := h.Resolutions.Reject(h.ctx, id, operatorDecider(), ""); return err },
 		"redirect": func() error {
-			_, err := h.Resolutions.Redirect(h.ctx, id, operatorDecider(), deposit.Redirection{ToAddress: keyAddress(bad).Hex(), Reason: deposit.ComplianceHold, Reference: "x"})
+			_, err := h.Resolutions.Redirect(h.ctx, id, operatorDecider(), deposit.Redirection{
+				ToAddress: keyAddress(bad).Hex(), Reason: deposit.ComplianceHold, Reference: "x",
+			})
 			return err
 		},
 	} {
@@ -266,7 +280,8 @@ func TestAReturnThatRevertsIsTheOperatorsToComplete(t *testing.T) {
 	h.waitStatus(id, "REJECTED")
 	h.runAllSteps()
 	h.wantEvents(id, "CUSTOMER_DEPOSIT", "CUSTOMER_DEPOSIT_REJECTED")
-	if got := h.oracle.ReceivedBy(lowerHex(h.token), lowerHex(keyAddress(bad))); len(got) != 2 || got[1].Amount.Cmp(big.NewInt(700*dollars)) != 0 {
+	if got := h.oracle.ReceivedBy(lowerHex(h.token), lowerHex(keyAddress(bad))); len(got) != 2 ||
+		got[1].Amount.Cmp(big.NewInt(700*dollars)) != 0 {
 		t.Errorf("the sender received %+v, want all of it once", got)
 	}
 }
@@ -328,7 +343,10 @@ func TestADepositFlaggedWhileItsAddressIsSweptStays(t *testing.T) {
 			h.mineBlocks(finality + 1)
 			h.advanceClock(turn)
 			h.runStepsUpTo("sweeps")
-			if n := h.queryNumber(`SELECT count(*) FROM sweeps WHERE status = 'OPEN' AND wallet_id = $1 AND amount = $2`, h.walletID("ann"), 500*dollars); n != 1 {
+			if n := h.queryNumber(
+				`SELECT count(*) FROM sweeps WHERE status = 'OPEN' AND wallet_id = $1 AND amount = $2`,
+				h.walletID("ann"), 500*dollars,
+			); n != 1 {
 				t.Fatalf("got %d sweeps of what was credited, want one", n)
 			}
 			switch at {
@@ -336,11 +354,15 @@ func TestADepositFlaggedWhileItsAddressIsSweptStays(t *testing.T) {
 				flag()
 			case "after the broadcast":
 				for range 40 {
-					if h.queryNumber(`SELECT count(*) FROM dispatch_orders WHERE purpose = 'SWEEP' AND status = 'BROADCAST'`) == 1 {
+					if h.queryNumber(
+						`SELECT count(*) FROM dispatch_orders WHERE purpose = 'SWEEP' AND status = 'BROADCAST'`,
+					) == 1 {
 						break
 					}
 					h.runAllSteps()
-					if h.queryNumber(`SELECT count(*) FROM dispatch_orders WHERE purpose = 'SWEEP' AND status = 'BROADCAST'`) == 0 {
+					if h.queryNumber(
+						`SELECT count(*) FROM dispatch_orders WHERE purpose = 'SWEEP' AND status = 'BROADCAST'`,
+					) == 0 {
 						h.mineBlocks(1)
 						h.advanceClock(turn)
 					}
@@ -368,7 +390,9 @@ func TestAFlaggedCoinPaysNoGas(t *testing.T) {
 	h.settleAll()
 	h.settleAll()
 	h.wantHolds(usdc, ann, 0)
-	if n := h.queryNumber(`SELECT count(*) FROM gas_top_ups WHERE status = 'DONE' AND wallet_id = $1`, h.walletID("ann")); n != 1 {
+	if n := h.queryNumber(
+		`SELECT count(*) FROM gas_top_ups WHERE status = 'DONE' AND wallet_id = $1`, h.walletID("ann"),
+	); n != 1 {
 		t.Errorf("got %d top-ups, want one: the coin on the address pays nothing", n)
 	}
 	if got := h.chainBalance(eth, ann); got.Cmp(big.NewInt(params.Ether)) < 0 {
@@ -392,11 +416,14 @@ func TestAContractThatTakesNothingBackLeavesTheDepositInTheQueue(t *testing.T) {
 	h.mustSucceed(err)
 	bad := h.newStranger(risk.Severe)
 	id := h.flagDeposit(bad, eth, "ann", params.Ether)
-	_, err = h.Resolutions.Redirect(h.ctx, id, operatorDecider(), deposit.Redirection{ToAddress: refuser.Hex(), Reason: deposit.ComplianceHold, Reference: "case 3"})
+	_, err = h.Resolutions.Redirect(h.ctx, id, operatorDecider(), deposit.Redirection{
+		ToAddress: refuser.Hex(), Reason: deposit.ComplianceHold, Reference: "case 3",
+	})
 	h.mustSucceed(err)
 	h.passBlocks(1)
 	d := h.waitStatus(id, "FLAGGED")
-	if len(d.ResolutionAttempts) != 1 || d.ResolutionAttempts[0].Action != "REDIRECT" || d.ResolutionAttempts[0].Reason != "PAYEE" {
+	if len(d.ResolutionAttempts) != 1 || d.ResolutionAttempts[0].Action != "REDIRECT" ||
+		d.ResolutionAttempts[0].Reason != "PAYEE" {
 		t.Errorf("got %+v, want the attempt kept", d.ResolutionAttempts)
 	}
 	_, err = h.Resolutions.Reject(h.ctx, id, operatorDecider(), "")

@@ -137,7 +137,8 @@ func newTestEnv(t *testing.T, limit *local.Limit) *testEnv {
 	}
 	h.mineBlocks(finality)
 	ch, err := evm.New(h.ctx, evm.Config{
-		Name: chain.Ethereum, Network: chain.Local, ChainID: anvil.DefaultChainID, Endpoints: []string{h.node.URL}, Quorum: 1,
+		Name: chain.Ethereum, Network: chain.Local, ChainID: anvil.DefaultChainID, Endpoints: []string{h.node.URL},
+		Quorum: 1,
 		FeeCap: money.Units(100 * params.GWei), TipCap: money.Units(params.GWei),
 	})
 	h.mustSucceed(err)
@@ -158,8 +159,13 @@ func newTestEnv(t *testing.T, limit *local.Limit) *testEnv {
 	sign, attest := signertest.Open(t, policy, h.readClock)
 	h.plan = works.HarnessConfig{
 		DB: h.db, Chain: ch, Signer: sign, AttestKey: attest,
-		Prices:     price.Fixed{Prices: map[int]money.USD{eth: money.MustParseUSD("3000"), usdc: money.MustParseUSD("1")}, Clock: h.readClock},
-		RiskPolicy: risk.Policy{Providers: &h.fakeScreener, UnknownAs: risk.TreatUnknownAsHold, Grace: risk.GraceDefault},
+		Prices: price.Fixed{
+			Prices: map[int]money.USD{eth: money.MustParseUSD("3000"), usdc: money.MustParseUSD("1")},
+			Clock:  h.readClock,
+		},
+		RiskPolicy: risk.Policy{
+			Providers: &h.fakeScreener, UnknownAs: risk.TreatUnknownAsHold, Grace: risk.GraceDefault,
+		},
 	}
 	h.Harness = works.NewHarness(h.plan)
 	h.steps = h.ListSteps(nil)
@@ -295,7 +301,10 @@ func (h *testEnv) walletID(customerID string) string {
 
 func (h *testEnv) wantBalance(customerID string, mintID int, want int64) {
 	h.Helper()
-	h.holdsAccount(ledger.Account{OrgID: h.org, MintID: mintID, Kind: ledger.Customer, Subject: customerID}, money.Units(uint64(want)))
+	h.holdsAccount(
+		ledger.Account{OrgID: h.org, MintID: mintID, Kind: ledger.Customer, Subject: customerID},
+		money.Units(uint64(want)),
+	)
 }
 
 func (h *testEnv) holdsAccount(a ledger.Account, want money.Amount) {
@@ -342,26 +351,35 @@ func (h *testEnv) flagDeposit(from *ecdsa.PrivateKey, mintID int, customerID str
 			}
 		}
 	}
-	h.Fatalf("%d of mint %d to %s is not flagged: %+v", units, mintID, customerID, h.listDeposits(deposit.Filter{CustomerID: customerID}))
+	h.Fatalf(
+		"%d of mint %d to %s is not flagged: %+v", units, mintID, customerID,
+		h.listDeposits(deposit.Filter{CustomerID: customerID}),
+	)
 	return ""
 }
 
 func (h *testEnv) queryNumber(sql string, args ...any) (n int64) {
 	h.Helper()
-	h.mustSucceed(h.db.ReadSystem(h.ctx, func(ctx context.Context, tx pg.Tx) error { return tx.QueryRow(ctx, sql, args...).Scan(&n) }))
+	h.mustSucceed(h.db.ReadSystem(
+		h.ctx, func(ctx context.Context, tx pg.Tx) error { return tx.QueryRow(ctx, sql, args...).Scan(&n) },
+	))
 	return n
 }
 
 func (h *testEnv) queryText(sql string, args ...any) (s string) {
 	h.Helper()
-	h.mustSucceed(h.db.ReadSystem(h.ctx, func(ctx context.Context, tx pg.Tx) error { return tx.QueryRow(ctx, sql, args...).Scan(&s) }))
+	h.mustSucceed(h.db.ReadSystem(
+		h.ctx, func(ctx context.Context, tx pg.Tx) error { return tx.QueryRow(ctx, sql, args...).Scan(&s) },
+	))
 	return s
 }
 
 // wantEvents checks the events of a deposit, in their order.
 func (h *testEnv) wantEvents(id string, want ...string) {
 	h.Helper()
-	got := h.queryText(`SELECT coalesce(string_agg(type, ' ' ORDER BY sequence), '') FROM events WHERE resource_id = $1`, id)
+	got := h.queryText(
+		`SELECT coalesce(string_agg(type, ' ' ORDER BY sequence), '') FROM events WHERE resource_id = $1`, id,
+	)
 	if got != strings.Join(want, " ") {
 		h.Errorf("deposit %s: got the events %q, want %q", id, got, want)
 	}
@@ -464,7 +482,9 @@ func (h *testEnv) compareOutflows() {
 	for _, m := range h.oracle.MovedOut(ours) {
 		is := fmt.Sprintf("%s|%s|%v", m.Asset, m.To, m.Amount)
 		if once[is]--; once[is] < 0 {
-			h.Fatalf("%v of %q went from %s to %s in %s, and no resolution says so", m.Amount, m.Asset, m.From, m.To, m.Tx)
+			h.Fatalf(
+				"%v of %q went from %s to %s in %s, and no resolution says so", m.Amount, m.Asset, m.From, m.To, m.Tx,
+			)
 		}
 	}
 	done := int(h.queryNumber(`SELECT count(*) FROM deposit_resolutions WHERE status = 'DONE' AND sent IS NOT NULL`))

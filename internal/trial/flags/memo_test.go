@@ -16,9 +16,11 @@ func TestOnSolanaADepositShowsThePayersMemo(t *testing.T) {
 	ann, bob := s.customerWallet("ann"), s.customerWallet("bob")
 	key, at := s.newStranger(risk.Low)
 	s.sendInstructions(key, surfpool.TransferLamports(at, ann.Address, 2_000_000_000), surfpool.Memo("order 7"))
-	s.sendInstructions(key, usdCoin.CreateAccount(at, ann.Address), usdCoin.CreateAccount(at, bob.Address), surfpool.Memo("orders 8"),
+	s.sendInstructions(key, usdCoin.CreateAccount(at, ann.Address), usdCoin.CreateAccount(at, bob.Address),
+		surfpool.Memo("orders 8"),
 		usdCoin.TransferTokens(usdCoin.AssociatedAccount(at), usdCoin.AssociatedAccount(ann.Address), at, 100*dollars),
-		usdCoin.TransferTokens(usdCoin.AssociatedAccount(at), usdCoin.AssociatedAccount(bob.Address), at, 100*dollars), surfpool.Memo("and 9"))
+		usdCoin.TransferTokens(usdCoin.AssociatedAccount(at), usdCoin.AssociatedAccount(bob.Address), at, 100*dollars),
+		surfpool.Memo("and 9"))
 	s.sendInstructions(key, surfpool.TransferLamports(at, bob.Address, 3_000_000_000))
 	s.finalizeAll()
 	want := map[string]string{"2000000000": "order 7", "100000000": "orders 8\nand 9", "3000000000": ""}
@@ -39,7 +41,13 @@ func TestOnSolanaADepositShowsThePayersMemo(t *testing.T) {
 	for _, d := range got {
 		check("deposit", d)
 		var told webhook.Deposit
-		s.mustSucceed(json.Unmarshal([]byte(s.queryText(`SELECT convert_from(data, 'UTF8') FROM events WHERE resource_id = $1 AND type = 'CUSTOMER_DEPOSIT'`, d.DepositID)), &told))
+		s.mustSucceed(json.Unmarshal(
+			[]byte(s.queryText(
+				`SELECT convert_from(data, 'UTF8') FROM events WHERE resource_id = $1 AND type = 'CUSTOMER_DEPOSIT'`,
+				d.DepositID,
+			)),
+			&told,
+		))
 		check("event", told)
 	}
 	if n := s.queryText(`SELECT count(*)::text FROM transaction_memos WHERE status = 'READ'`); n != "3" {

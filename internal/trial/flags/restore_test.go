@@ -51,7 +51,9 @@ func TestAReturnInTheJournalOutlivesTheDatabase(t *testing.T) {
 			h.plan.DB = h.db
 			h.Harness = works.NewHarness(h.plan)
 			h.steps = h.ListSteps(nil)
-			_, err := mirror.RestoreDatabase(h.ctx, h.db, h.plan.Signer, h.Wallets, app.NewRestorer(h.Withdrawals, audit.Operator("op")), false)
+			_, err := mirror.RestoreDatabase(
+				h.ctx, h.db, h.plan.Signer, h.Wallets, app.NewRestorer(h.Withdrawals, audit.Operator("op")), false,
+			)
 			h.mustSucceed(err)
 			if d := h.loadDeposit(id); d.Status != "REJECTING" {
 				t.Fatalf("got %s, want REJECTING", d.Status)
@@ -65,7 +67,8 @@ func TestAReturnInTheJournalOutlivesTheDatabase(t *testing.T) {
 			d := h.waitStatus(id, "REJECTED")
 			h.settleAll()
 			got := h.oracle.ReceivedBy(lowerHex(h.token), lowerHex(keyAddress(bad)))
-			if len(got) != 2 || got[1].Amount.Cmp(big.NewInt(700*dollars)) != 0 || d.Resolution == nil || *d.Resolution.TxHash != got[1].Tx {
+			if len(got) != 2 || got[1].Amount.Cmp(big.NewInt(700*dollars)) != 0 || d.Resolution == nil ||
+				*d.Resolution.TxHash != got[1].Tx {
 				t.Errorf("the sender received %+v, want all of it once", got)
 			}
 			if f := h.loadFunds("ann", usdc); !f.Held.IsZero() || !f.Reserved.IsZero() || !f.Spendable().IsZero() {

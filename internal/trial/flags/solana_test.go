@@ -78,13 +78,17 @@ func (s *solanaEnv) mustSucceed(err error) {
 // whose treasury has coin and places to pay from.
 func newSolanaEnv(t *testing.T) *solanaEnv {
 	t.Helper()
-	s := &solanaEnv{T: t, ctx: t.Context(), clockTime: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), node: surfpooltest.Borrow(t)}
+	s := &solanaEnv{
+		T: t, ctx: t.Context(), clockTime: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), node: surfpooltest.Borrow(t),
+	}
 	s.severities = map[chain.Address]risk.Severity{}
 	var err error
 	s.seed, err = keys.NewSeed()
 	s.mustSucceed(err)
 	conf := local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Clock: s.readClock, Policy: local.Policy{
-		Chains: map[chain.Name]local.ChainPolicy{chain.Solana: {SignerID: genesis, FeeMax: money.Units(10_000_000), GasMax: money.Units(1), Unlimited: true}},
+		Chains: map[chain.Name]local.ChainPolicy{chain.Solana: {
+			SignerID: genesis, FeeMax: money.Units(10_000_000), GasMax: money.Units(1), Unlimited: true,
+		}},
 	}}
 	s.mustSucceed(local.CreateJournal(conf, s.seed))
 	sign, err := local.Open(conf, s.seed)
@@ -92,8 +96,10 @@ func newSolanaEnv(t *testing.T) *solanaEnv {
 	t.Cleanup(func() { _ = sign.Close() })
 	s.db = pgtest.NewWithClock(t, s.readClock)
 	coin := mint.Mint{
-		ID: sol, Kind: mint.Native, Symbol: "SOL", Name: "Solana", Decimals: 9, Chain: chain.Solana, Network: chain.Local, Finality: "FINALIZED",
-		DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(1_000_000), MinWithdraw: money.Units(1_000_000),
+		ID: sol, Kind: mint.Native, Symbol: "SOL", Name: "Solana", Decimals: 9, Chain: chain.Solana,
+		Network: chain.Local, Finality: "FINALIZED",
+		DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(1_000_000),
+		MinWithdraw: money.Units(1_000_000),
 	}
 	token := coin
 	token.ID, token.Kind, token.Contract, token.Symbol, token.Name, token.Decimals = solUSDC, mint.Token, usdCoin.Address, "USDC", "USD Coin", 6
@@ -125,8 +131,15 @@ func newSolanaEnv(t *testing.T) *solanaEnv {
 	s.mustSucceed(err)
 	s.Harness = works.NewHarness(works.HarnessConfig{
 		DB: s.db, Chain: c.Chain(), Start: heads.Final.Height, Signer: sign, AttestKey: s.seed.AttestKey().PublicKey(),
-		Prices:     price.Fixed{Prices: map[int]money.USD{sol: money.MustParseUSD("1000"), solUSDC: money.MustParseUSD("1"), solOdd: money.MustParseUSD("1")}, Clock: s.readClock},
-		RiskPolicy: risk.Policy{Providers: &s.fakeScreener, UnknownAs: risk.TreatUnknownAsHold, Grace: risk.GraceDefault},
+		Prices: price.Fixed{
+			Prices: map[int]money.USD{
+				sol: money.MustParseUSD("1000"), solUSDC: money.MustParseUSD("1"), solOdd: money.MustParseUSD("1"),
+			},
+			Clock: s.readClock,
+		},
+		RiskPolicy: risk.Policy{
+			Providers: &s.fakeScreener, UnknownAs: risk.TreatUnknownAsHold, Grace: risk.GraceDefault,
+		},
 	})
 	s.steps = s.ListSteps(nil)
 	s.mustSucceed(mirror.ImportJournal(s.ctx, s.db, sign, s.Wallets))
@@ -149,7 +162,9 @@ func (s *solanaEnv) token2022(extensions ...surfpool.Extension) surfpool.Mint {
 	s.Helper()
 	k, err := surfpool.NewKey()
 	s.mustSucceed(err)
-	m := surfpool.Mint{Address: surfpool.AddressOf(k), Program: solanatx.Token2022Program, Decimals: 6, Extensions: extensions}
+	m := surfpool.Mint{
+		Address: surfpool.AddressOf(k), Program: solanatx.Token2022Program, Decimals: 6, Extensions: extensions,
+	}
 	s.mustSucceed(s.node.PlaceMint(s.ctx, m))
 	return m
 }
@@ -192,7 +207,9 @@ func (s *solanaEnv) customerWallet(id string) wallet.Wallet {
 		_, _, err := customer.Ensure(ctx, tx, s.org, id, "")
 		return err
 	}))
-	w, err := s.Wallets.Address(s.ctx, signer.WalletRef{OrgID: s.org, Family: chain.SolanaFamily, Purpose: wallet.CustomerDeposit, Subject: id})
+	w, err := s.Wallets.Address(s.ctx, signer.WalletRef{
+		OrgID: s.org, Family: chain.SolanaFamily, Purpose: wallet.CustomerDeposit, Subject: id,
+	})
 	s.mustSucceed(err)
 	return w
 }
@@ -287,13 +304,22 @@ func TestOnSolanaTheTreasuryPaysForWhatGoesBack(t *testing.T) {
 				return d
 			}
 		}
-		t.Fatalf("deposit %s is %s, want it REJECTED; its order waits: %s", id, s.queryText(`SELECT status FROM deposits WHERE deposit_id = $1`, id),
-			s.queryText(`SELECT concat_ws(' ', status, waiting_for, last_error) FROM dispatch_orders WHERE purpose = 'RETURN' ORDER BY order_id DESC LIMIT 1`))
+		t.Fatalf("deposit %s is %s, want it REJECTED; its order waits: %s", id, s.queryText(
+			`SELECT status FROM deposits WHERE deposit_id = $1`, id,
+		),
+			s.queryText(
+				`SELECT concat_ws(' ', status, waiting_for, last_error) FROM dispatch_orders WHERE purpose = 'RETURN' ORDER BY order_id DESC LIMIT 1`,
+			))
 		return webhook.Deposit{}
 	}
 
 	// A token.
-	s.sendInstructions(bad, usdCoin.CreateAccount(badAt, ann.Address), usdCoin.TransferTokens(usdCoin.AssociatedAccount(badAt), usdCoin.AssociatedAccount(ann.Address), badAt, 700*dollars))
+	s.sendInstructions(
+		bad, usdCoin.CreateAccount(badAt, ann.Address),
+		usdCoin.TransferTokens(
+			usdCoin.AssociatedAccount(badAt), usdCoin.AssociatedAccount(ann.Address), badAt, 700*dollars,
+		),
+	)
 	s.finalizeAll()
 	had := s.accountBalance(usdCoin.AssociatedAccount(badAt), true)
 	d := reject(s.onlyFlagged().DepositID)
@@ -344,11 +370,16 @@ func TestOnSolanaATokenCountsWhereItCanBePaidFromAndWhileItIsMoney(t *testing.T)
 	ann, bob := s.customerWallet("ann"), s.customerWallet("bob")
 	key, at := s.newStranger(risk.Low)
 	statuses := func(customerID string) string {
-		return s.queryText(`SELECT coalesce(string_agg(concat_ws(' ', (amount / 1000000)::bigint, status, reason), ', ' ORDER BY amount), '') FROM deposits WHERE customer_id = $1`, customerID)
+		return s.queryText(
+			`SELECT coalesce(string_agg(concat_ws(' ', (amount / 1000000)::bigint, status, reason), ', ' ORDER BY amount), '') FROM deposits WHERE customer_id = $1`,
+			customerID,
+		)
 	}
 
 	// The catalogue was looked at before anything came.
-	if got := s.queryText(`SELECT string_agg(concat_ws(' ', mint_id, quarantine_reason), ', ' ORDER BY mint_id) FROM mints WHERE quarantined_at IS NOT NULL`); !strings.HasPrefix(got, fmt.Sprint(solBad)) ||
+	if got := s.queryText(
+		`SELECT string_agg(concat_ws(' ', mint_id, quarantine_reason), ', ' ORDER BY mint_id) FROM mints WHERE quarantined_at IS NOT NULL`,
+	); !strings.HasPrefix(got, fmt.Sprint(solBad)) ||
 		!strings.Contains(got, "a permanent delegate") || strings.Contains(got, ", 1") {
 		t.Errorf("got %q under quarantine, want the one with a delegate and why", got)
 	}
@@ -360,20 +391,38 @@ func TestOnSolanaATokenCountsWhereItCanBePaidFromAndWhileItIsMoney(t *testing.T)
 	given, err := surfpool.NewKey()
 	s.mustSucceed(err)
 	for account, owner := range map[*ed25519.PrivateKey]chain.Address{&made: ann.Address, &given: at} {
-		_, err := s.node.SendAndCheck(s.ctx, surfpool.Transaction{Keys: []ed25519.PrivateKey{key, *account}, Instructions: []surfpool.Instruction{
-			surfpool.CreateAccount(at, surfpool.AddressOf(*account), solanatx.TokenProgram, surfpool.RentOfTokenAccount, 165),
-			usdCoin.InitializeAccount(surfpool.AddressOf(*account), owner),
-		}})
+		_, err := s.node.SendAndCheck(s.ctx, surfpool.Transaction{
+			Keys: []ed25519.PrivateKey{key, *account},
+			Instructions: []surfpool.Instruction{
+				surfpool.CreateAccount(
+					at, surfpool.AddressOf(*account), solanatx.TokenProgram, surfpool.RentOfTokenAccount, 165,
+				),
+				usdCoin.InitializeAccount(surfpool.AddressOf(*account), owner),
+			},
+		})
 		s.mustSucceed(err)
 	}
-	s.sendInstructions(key, usdCoin.CreateAccount(at, ann.Address), usdCoin.TransferTokens(usdCoin.AssociatedAccount(at), usdCoin.AssociatedAccount(ann.Address), at, 100*dollars))
-	s.sendInstructions(key, usdCoin.TransferTokens(usdCoin.AssociatedAccount(at), surfpool.AddressOf(made), at, 200*dollars))
-	s.sendInstructions(key, usdCoin.TransferTokens(usdCoin.AssociatedAccount(at), surfpool.AddressOf(given), at, 300*dollars))
+	s.sendInstructions(
+		key, usdCoin.CreateAccount(at, ann.Address),
+		usdCoin.TransferTokens(usdCoin.AssociatedAccount(at), usdCoin.AssociatedAccount(ann.Address), at, 100*dollars),
+	)
+	s.sendInstructions(
+		key, usdCoin.TransferTokens(usdCoin.AssociatedAccount(at), surfpool.AddressOf(made), at, 200*dollars),
+	)
+	s.sendInstructions(
+		key, usdCoin.TransferTokens(usdCoin.AssociatedAccount(at), surfpool.AddressOf(given), at, 300*dollars),
+	)
 	s.sendInstructions(key, usdCoin.SetOwner(surfpool.AddressOf(given), at, ann.Address))
 
 	// Bob's account is frozen by the issuer when his has come.
-	s.sendInstructions(key, usdCoin.CreateAccount(at, bob.Address), usdCoin.TransferTokens(usdCoin.AssociatedAccount(at), usdCoin.AssociatedAccount(bob.Address), at, 100*dollars))
-	s.sendInstructions(s.node.FaucetPrivateKey(), usdCoin.FreezeAccount(usdCoin.AssociatedAccount(bob.Address), s.node.FaucetAddress()))
+	s.sendInstructions(
+		key, usdCoin.CreateAccount(at, bob.Address),
+		usdCoin.TransferTokens(usdCoin.AssociatedAccount(at), usdCoin.AssociatedAccount(bob.Address), at, 100*dollars),
+	)
+	s.sendInstructions(
+		s.node.FaucetPrivateKey(),
+		usdCoin.FreezeAccount(usdCoin.AssociatedAccount(bob.Address), s.node.FaucetAddress()),
+	)
 	s.finalizeAll()
 	s.finalizeAll()
 	if got, want := statuses("ann"), "100 CREDITED, 200 UNSUPPORTED TOKEN_ACCOUNT, 300 UNSUPPORTED TOKEN_ACCOUNT"; got != want {
@@ -381,20 +430,33 @@ func TestOnSolanaATokenCountsWhereItCanBePaidFromAndWhileItIsMoney(t *testing.T)
 	}
 	s.wantBalance("ann's account", usdCoin.AssociatedAccount(ann.Address), true, 0)
 	s.wantBalance("the treasury's account", usdCoin.AssociatedAccount(s.treasury.Address), true, 100*dollars)
-	if got := s.queryText(`SELECT concat_ws(' ', status, waiting_for, last_error) FROM dispatch_orders WHERE from_wallet_id = $1`, bob.ID); !strings.HasPrefix(got, "QUEUED SIMULATION") || !strings.Contains(got, "frozen") {
+	if got := s.queryText(
+		`SELECT concat_ws(' ', status, waiting_for, last_error) FROM dispatch_orders WHERE from_wallet_id = $1`, bob.ID,
+	); !strings.HasPrefix(got, "QUEUED SIMULATION") || !strings.Contains(got, "frozen") {
 		t.Errorf("the sweep of what is frozen: got %s, want it to wait and say why", got)
 	}
-	s.sendInstructions(s.node.FaucetPrivateKey(), surfpool.Instruction{Program: usdCoin.Program, Accounts: []surfpool.Meta{
-		{Address: usdCoin.AssociatedAccount(bob.Address), Writable: true}, {Address: usdCoin.Address}, {Address: s.node.FaucetAddress(), Signer: true},
-	}, Data: []byte{11}}) // ThawAccount
+	s.sendInstructions(s.node.FaucetPrivateKey(), surfpool.Instruction{
+		Program: usdCoin.Program,
+		Accounts: []surfpool.Meta{
+			{Address: usdCoin.AssociatedAccount(bob.Address), Writable: true},
+			{Address: usdCoin.Address},
+			{Address: s.node.FaucetAddress(), Signer: true},
+		}, Data: []byte{11},
+	}) // ThawAccount
 	s.finalizeAll()
 	s.finalizeAll()
-	s.wantBalance("the treasury's account, when bob's is thawed", usdCoin.AssociatedAccount(s.treasury.Address), true, 200*dollars)
+	s.wantBalance(
+		"the treasury's account, when bob's is thawed", usdCoin.AssociatedAccount(s.treasury.Address), true,
+		200*dollars,
+	)
 
 	// A token changes after it was reviewed: what came before is credited, what comes then
 	// is kept until a person has looked.
 	s.mustSucceed(s.node.MintTo(s.ctx, s.odd, at, 1000*dollars))
-	s.sendInstructions(key, s.odd.CreateAccount(at, bob.Address), s.odd.TransferTokens(s.odd.AssociatedAccount(at), s.odd.AssociatedAccount(bob.Address), at, 400*dollars))
+	s.sendInstructions(
+		key, s.odd.CreateAccount(at, bob.Address),
+		s.odd.TransferTokens(s.odd.AssociatedAccount(at), s.odd.AssociatedAccount(bob.Address), at, 400*dollars),
+	)
 	s.finalizeAll()
 	s.odd.Extensions = append(s.odd.Extensions, surfpool.TransferFee(100, 5))
 	s.mustSucceed(s.node.PlaceMint(s.ctx, s.odd))
@@ -403,7 +465,9 @@ func TestOnSolanaATokenCountsWhereItCanBePaidFromAndWhileItIsMoney(t *testing.T)
 	if got, want := statuses("bob"), "100 CREDITED, 400 CREDITED, 500 SCREENING"; got != want {
 		t.Errorf("bob's: got %s, want %s", got, want)
 	}
-	if got := s.queryText(`SELECT quarantine_reason FROM mints WHERE mint_id = $1`, solOdd); !strings.Contains(got, "a fee on transfers") {
+	if got := s.queryText(
+		`SELECT quarantine_reason FROM mints WHERE mint_id = $1`, solOdd,
+	); !strings.Contains(got, "a fee on transfers") {
 		t.Errorf("got quarantine for %q, want the fee", got)
 	}
 }

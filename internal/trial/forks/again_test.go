@@ -87,7 +87,10 @@ func TestWhatABrokenFinalityTookBackIsOnTheChainOnce(t *testing.T) {
 	_, first := w.requestWithdrawal(1_000_000)
 	_, second := w.requestWithdrawal(2_000_000)
 	w.runRounds(6)
-	if n := w.queryNumber(`SELECT count(*) FROM dispatch_orders WHERE status = 'PAID' AND proof_id > (SELECT max(proof_id) FROM finality_proofs WHERE height = $1)`, above); n < 3 {
+	if n := w.queryNumber(
+		`SELECT count(*) FROM dispatch_orders WHERE status = 'PAID' AND proof_id > (SELECT max(proof_id) FROM finality_proofs WHERE height = $1)`,
+		above,
+	); n < 3 {
 		t.Fatalf("got %d orders, want a sweep and two payments", n)
 	}
 	bytes, told := w.queryNumber(`SELECT count(*) FROM dispatch_attempts`), w.queryNumber(`SELECT count(*) FROM events`)
@@ -144,7 +147,8 @@ func TestAPaymentOfADepositThatWasDoubleSpentIsNotSentAgain(t *testing.T) {
 	w.runRounds(1)
 	eves, key := common.BigToAddress(big.NewInt(0xe4e4e4e4e4e4e4)), "eve-1"
 	_, _, err = w.Withdrawals.Request(w.ctx, w.org, withdrawal.Request{
-		MintID: tokenID, CustomerID: "eve", Amount: fmt.Sprint(5_000_000), ToAddress: eves.Hex(), IdempotencyKey: &key, Actor: audit.APIKey(w.org),
+		MintID: tokenID, CustomerID: "eve", Amount: fmt.Sprint(5_000_000), ToAddress: eves.Hex(), IdempotencyKey: &key,
+		Actor: audit.APIKey(w.org),
 	})
 	w.mustSucceed(err)
 	w.runRounds(6)
@@ -152,13 +156,25 @@ func TestAPaymentOfADepositThatWasDoubleSpentIsNotSentAgain(t *testing.T) {
 		t.Fatalf("got %d and %d payments, want one each", w.countReceived(anns), w.countReceived(eves))
 	}
 
-	w.replaceAbove(above, reorgTransaction(w.signTransaction(w.payers[1], nonce, w.token, 0, transferData(common.BigToAddress(big.NewInt(0xacc0)), 5_000_000)), 0))
+	w.replaceAbove(
+		above,
+		reorgTransaction(
+			w.signTransaction(
+				w.payers[1], nonce, w.token, 0, transferData(common.BigToAddress(big.NewInt(0xacc0)), 5_000_000),
+			),
+			0,
+		),
+	)
 	w.liftFreeze(freeze.ScopeChain)
 	w.runRounds(15)
 	if w.countReceived(anns) != 1 || w.countReceived(eves) != 0 {
-		t.Errorf("got %d payments for ann and %d for eve, want ann's alone", w.countReceived(anns), w.countReceived(eves))
+		t.Errorf(
+			"got %d payments for ann and %d for eve, want ann's alone", w.countReceived(anns), w.countReceived(eves),
+		)
 	}
-	if n := w.queryNumber(`SELECT count(*) FROM dispatch_orders o JOIN dispatch_in_question USING (order_id) WHERE o.customer_id = 'eve' AND o.waiting_for = 'FREEZE'`); n != 1 {
+	if n := w.queryNumber(
+		`SELECT count(*) FROM dispatch_orders o JOIN dispatch_in_question USING (order_id) WHERE o.customer_id = 'eve' AND o.waiting_for = 'FREEZE'`,
+	); n != 1 {
 		t.Errorf("got %d payments of eve that wait for a person, want one", n)
 	}
 	r, err := verify.RunChecks(w.ctx, w.db)

@@ -81,19 +81,28 @@ func TestAForkMayRemoveMoveOrReplaceADeposit(t *testing.T) {
 
 		paysLess := w.signTransaction(w.payers[3], less.Nonce(), w.token, 0, transferData(ann, units+3))
 		paysElsewhere := w.signTransaction(w.payers[4], away.Nonce(), w.token, 0, transferData(elsewhere, units+5))
-		w.replaceBlocks(depth, reorgTransaction(noise, 0), reorgTransaction(stays, 0), reorgTransaction(behind, 0), reorgTransaction(paysLess, 0), reorgTransaction(paysElsewhere, 0), reorgTransaction(later, depth-1), reorgTransaction(inside, depth-1))
+		w.replaceBlocks(
+			depth, reorgTransaction(noise, 0), reorgTransaction(stays, 0), reorgTransaction(behind, 0),
+			reorgTransaction(paysLess, 0), reorgTransaction(paysElsewhere, 0), reorgTransaction(later, depth-1),
+			reorgTransaction(inside, depth-1),
+		)
 		w.walkHead()
 		w.mineBlocks(confirmations)
 		w.walkAll()
-		for tx, what := range map[*types.Transaction]string{removed: "removed", less: "replaced by less", away: "replaced by another payment"} {
+		for tx, what := range map[*types.Transaction]string{
+			removed: "removed", less: "replaced by less", away: "replaced by another payment",
+		} {
 			if got := w.depositsByTx(tx.Hash()); len(got) != 1 || got[0].Status != "ORPHANED" {
 				t.Errorf("depth %d, %s: got %+v, want it ORPHANED", depth, what, got)
 			}
 		}
-		for tx, want := range map[*types.Transaction]int64{stays: units + 2, later: units + 3, inside: units + 6, behind: units + 7, paysLess: units + 3} {
+		for tx, want := range map[*types.Transaction]int64{
+			stays: units + 2, later: units + 3, inside: units + 6, behind: units + 7, paysLess: units + 3,
+		} {
 			w.wantCredited(tx, want)
 		}
-		if is := w.depositsByTx(behind.Hash()); is[0].DepositID != was[0].DepositID || *is[0].LogIndex == *was[0].LogIndex {
+		if is := w.depositsByTx(behind.Hash()); is[0].DepositID != was[0].DepositID ||
+			*is[0].LogIndex == *was[0].LogIndex {
 			t.Errorf("depth %d: got %+v, want %+v at another place of its block", depth, is[0], was[0])
 		}
 	}
@@ -107,7 +116,8 @@ func (w *forkEnv) wantCredited(tx *types.Transaction, units int64) {
 	receipt, err := w.node.WaitReceipt(w.ctx, tx.Hash())
 	w.mustSucceed(err)
 	got := w.depositsByTx(tx.Hash())
-	if len(got) != 1 || got[0].Status != "CREDITED" || got[0].Amount != fmt.Sprint(units) || *got[0].BlockNumber != receipt.BlockNumber.Int64() {
+	if len(got) != 1 || got[0].Status != "CREDITED" || got[0].Amount != fmt.Sprint(units) ||
+		*got[0].BlockNumber != receipt.BlockNumber.Int64() {
 		w.Errorf("%s: got %+v, want %d CREDITED in block %v", tx.Hash(), got, units, receipt.BlockNumber)
 		return
 	}
@@ -147,7 +157,9 @@ func TestAPaymentThatAForkTakesBackIsPaidOnce(t *testing.T) {
 		w.runSteps()
 		// And once more, at another place.
 		var again []anvil.ReorgTx
-		noise := w.signTransaction(w.payers[0], w.pendingNonce(w.payers[0]), w.token, 0, transferData(w.node.FaucetAddress(), 1))
+		noise := w.signTransaction(
+			w.payers[0], w.pendingNonce(w.payers[0]), w.token, 0, transferData(w.node.FaucetAddress(), 1),
+		)
 		again = append(again, reorgTransaction(noise, 0))
 		for _, tx := range w.ourLatest(2) {
 			again = append(again, reorgTransaction(tx, 0))
@@ -163,7 +175,9 @@ func TestAPaymentThatAForkTakesBackIsPaidOnce(t *testing.T) {
 		}
 		w.checkOracle()
 	}
-	if n := w.queryNumber(`SELECT count(*) FROM dispatch_attempts a JOIN dispatch_orders o USING (order_id) WHERE o.purpose = 'PAYMENT'`); n != 4 {
+	if n := w.queryNumber(
+		`SELECT count(*) FROM dispatch_attempts a JOIN dispatch_orders o USING (order_id) WHERE o.purpose = 'PAYMENT'`,
+	); n != 4 {
 		t.Errorf("got %d transactions signed for 4 payments, want the same bytes each time", n)
 	}
 	w.checkBooks()
@@ -225,10 +239,14 @@ func (w *forkEnv) signedVersions(id string) (raws [][]byte) {
 	w.Helper()
 	for v := 1; ; v++ {
 		var b []byte
-		if w.queryNumber(`SELECT count(*) FROM dispatch_attempts WHERE order_id = $1 AND version = $2 AND raw IS NOT NULL`, id, v) == 0 {
+		if w.queryNumber(
+			`SELECT count(*) FROM dispatch_attempts WHERE order_id = $1 AND version = $2 AND raw IS NOT NULL`, id, v,
+		) == 0 {
 			return raws
 		}
-		w.mustSucceed(pgOwner(w).QueryRow(w.ctx, `SELECT raw FROM dispatch_attempts WHERE order_id = $1 AND version = $2`, id, v).Scan(&b))
+		w.mustSucceed(pgOwner(w).QueryRow(
+			w.ctx, `SELECT raw FROM dispatch_attempts WHERE order_id = $1 AND version = $2`, id, v,
+		).Scan(&b))
 		raws = append(raws, b)
 	}
 }
@@ -283,7 +301,9 @@ func TestAForkBelowACreditStopsTheChain(t *testing.T) {
 	if got := w.loadWithdrawal(out).Status; got != "BROADCAST" {
 		t.Errorf("got %s, want what was out to stay so: no proof counts now", got)
 	}
-	if n := w.queryNumber(`SELECT count(*) FROM freezes WHERE scope = 'CHAIN' AND source = 'FINALITY' AND lifted_at IS NULL`); n != 1 {
+	if n := w.queryNumber(
+		`SELECT count(*) FROM freezes WHERE scope = 'CHAIN' AND source = 'FINALITY' AND lifted_at IS NULL`,
+	); n != 1 {
 		t.Errorf("got %d freezes of the chain, want one", n)
 	}
 	if n := w.queryNumber(`SELECT count(*) FROM scan_findings WHERE kind = 'FINALITY_BROKEN'`); n == 0 {
@@ -327,7 +347,10 @@ func TestRandomForksNeitherLoseNorDouble(t *testing.T) {
 		seed = uint64(time.Now().UnixNano())
 	}
 	rng := rand.New(rand.NewPCG(seed, 0))
-	t.Logf("seed %d (again: go test ./internal/trial/forks -run Random -forks.seed %d -forks.rounds %d)", seed, seed, *roundsFlag)
+	t.Logf(
+		"seed %d (again: go test ./internal/trial/forks -run Random -forks.seed %d -forks.rounds %d)", seed, seed,
+		*roundsFlag,
+	)
 	const final = 6
 	w := newFundedEnv(t, final)
 	ann := *addressOf(w.ann.Address)
@@ -377,8 +400,11 @@ func TestRandomForksNeitherLoseNorDouble(t *testing.T) {
 	if t.Failed() {
 		t.Fatalf("seed %d", seed)
 	}
-	t.Logf("%d deposits credited, %d orphaned, %d payments", w.queryNumber(`SELECT count(*) FROM deposits WHERE status = 'CREDITED'`),
-		w.queryNumber(`SELECT count(*) FROM deposits WHERE status = 'ORPHANED'`), w.queryNumber(`SELECT count(*) FROM dispatch_orders WHERE status = 'PAID'`))
+	t.Logf("%d deposits credited, %d orphaned, %d payments", w.queryNumber(
+		`SELECT count(*) FROM deposits WHERE status = 'CREDITED'`,
+	),
+		w.queryNumber(`SELECT count(*) FROM deposits WHERE status = 'ORPHANED'`),
+		w.queryNumber(`SELECT count(*) FROM dispatch_orders WHERE status = 'PAID'`))
 }
 
 // shuffleBlocks replaces the last blocks. Each of their transactions stays, moves to
@@ -411,7 +437,9 @@ func (w *forkEnv) shuffleBlocks(rng *rand.Rand, depth int) {
 				to += rng.IntN(depth - to)
 			case what < 7:
 				if key := w.payerOf(from); key != nil {
-					tx = w.signTransaction(key, tx.Nonce(), w.token, 0, transferData(*addressOf(w.ann.Address), 1+rng.Int64N(1_000_000)))
+					tx = w.signTransaction(
+						key, tx.Nonce(), w.token, 0, transferData(*addressOf(w.ann.Address), 1+rng.Int64N(1_000_000)),
+					)
 				}
 			}
 			last[from] = to

@@ -109,8 +109,10 @@ func newForkEnv(t testing.TB, final uint64) *forkEnv {
 	w.sign, w.attest = signertest.New(t)
 	w.mustSucceed(mirror.ImportJournal(w.ctx, w.db, w.sign, wallet.New(w.db, w.sign, w.attest)))
 	token := mint.Mint{
-		ID: tokenID, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: evmtx.Canonical(w.token), Symbol: "USDC", Name: "USD Coin", Decimals: 6,
-		DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(1), MinWithdraw: money.Units(1), ConfirmationsRequired: confirmations, Finality: "DEPTH",
+		ID: tokenID, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: evmtx.Canonical(w.token),
+		Symbol: "USDC", Name: "USD Coin", Decimals: 6,
+		DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(1), MinWithdraw: money.Units(1),
+		ConfirmationsRequired: confirmations, Finality: "DEPTH",
 	}
 	native := token
 	native.ID, native.Kind, native.Contract, native.Symbol, native.Name, native.Decimals = nativeID, mint.Native, "", "ETH", "Ether", 18
@@ -135,12 +137,18 @@ func newForkEnv(t testing.TB, final uint64) *forkEnv {
 func (w *forkEnv) buildHarness(final uint64) {
 	w.Helper()
 	c, err := evm.New(w.ctx, evm.Config{
-		Name: chain.Ethereum, Network: chain.Local, ChainID: anvil.DefaultChainID, Endpoints: []string{w.node.URL}, Quorum: 1,
+		Name: chain.Ethereum, Network: chain.Local, ChainID: anvil.DefaultChainID, Endpoints: []string{w.node.URL},
+		Quorum:   1,
 		Finality: evm.Finality{Depth: final}, FeeCap: money.Units(100 * params.GWei), TipCap: money.Units(params.GWei),
 	})
 	w.mustSucceed(err)
-	prices := price.Fixed{Prices: map[int]money.USD{tokenID: money.MustParseUSD("1"), nativeID: money.MustParseUSD("3000")}, Clock: w.readClock}
-	w.Harness = works.NewHarness(works.HarnessConfig{DB: w.db, Chain: c, Signer: w.sign, AttestKey: w.attest, Prices: prices})
+	prices := price.Fixed{
+		Prices: map[int]money.USD{tokenID: money.MustParseUSD("1"), nativeID: money.MustParseUSD("3000")},
+		Clock:  w.readClock,
+	}
+	w.Harness = works.NewHarness(works.HarnessConfig{
+		DB: w.db, Chain: c, Signer: w.sign, AttestKey: w.attest, Prices: prices,
+	})
 }
 
 // newFundedEnv gives ann a million dollars, swept into the treasury, and the treasury
@@ -150,7 +158,9 @@ func newFundedEnv(t testing.TB, final uint64) *forkEnv {
 	w := newForkEnv(t, 2)
 	_, err := w.node.SendTx(w.ctx, addressOf(w.treasury.Address), big.NewInt(10*params.Ether/2), nil)
 	w.mustSucceed(err)
-	_, err = w.node.SendTx(w.ctx, &w.token, nil, evmtoken.Token.CallData("transfer", addressOf(w.ann.Address), big.NewInt(millionUnits)))
+	_, err = w.node.SendTx(
+		w.ctx, &w.token, nil, evmtoken.Token.CallData("transfer", addressOf(w.ann.Address), big.NewInt(millionUnits)),
+	)
 	w.mustSucceed(err)
 	for range 20 {
 		w.mineBlocks(1)
@@ -227,7 +237,9 @@ func (w *forkEnv) runSteps() {
 }
 
 // signTransaction is a transaction of a stranger that nobody has seen.
-func (w *forkEnv) signTransaction(key *ecdsa.PrivateKey, nonce uint64, recipient common.Address, value int64, data []byte) *types.Transaction {
+func (w *forkEnv) signTransaction(
+	key *ecdsa.PrivateKey, nonce uint64, recipient common.Address, value int64, data []byte,
+) *types.Transaction {
 	return types.MustSignNewTx(key, types.LatestSignerForChainID(w.node.ChainID), &types.DynamicFeeTx{
 		ChainID: w.node.ChainID, Nonce: nonce, To: &recipient, Value: big.NewInt(value), Data: data, Gas: gasOfPay,
 		GasTipCap: big.NewInt(params.GWei), GasFeeCap: big.NewInt(1000 * params.GWei),
@@ -290,7 +302,9 @@ func (w *forkEnv) depositsByTx(hash common.Hash) (found []webhook.Deposit) {
 
 func (w *forkEnv) queryNumber(sql string, args ...any) (n int) {
 	w.Helper()
-	w.mustSucceed(w.db.ReadSystem(w.ctx, func(ctx context.Context, tx pg.Tx) error { return tx.QueryRow(ctx, sql, args...).Scan(&n) }))
+	w.mustSucceed(w.db.ReadSystem(
+		w.ctx, func(ctx context.Context, tx pg.Tx) error { return tx.QueryRow(ctx, sql, args...).Scan(&n) },
+	))
 	return n
 }
 
@@ -315,7 +329,8 @@ func (w *forkEnv) requestWithdrawal(units int64) (withdrawalID string, recipient
 	recipient = common.BytesToAddress(crypto.Keccak256([]byte(fmt.Sprint("payee ", w.requestCount)))[:20])
 	key := fmt.Sprint("withdrawal-", w.requestCount)
 	got, _, err := w.Withdrawals.Request(w.ctx, w.org, withdrawal.Request{
-		MintID: tokenID, CustomerID: "ann", Amount: fmt.Sprint(units), ToAddress: recipient.Hex(), IdempotencyKey: &key, Actor: audit.APIKey(w.org),
+		MintID: tokenID, CustomerID: "ann", Amount: fmt.Sprint(units), ToAddress: recipient.Hex(),
+		IdempotencyKey: &key, Actor: audit.APIKey(w.org),
 	})
 	w.mustSucceed(err)
 	return got.WithdrawalID, recipient
@@ -330,7 +345,9 @@ func (w *forkEnv) loadWithdrawal(id string) webhook.Withdrawal {
 
 // ownAddresses are the addresses whose keys the signer holds, as the oracle writes them.
 func (w *forkEnv) ownAddresses() map[string]bool {
-	addresses := map[string]bool{strings.ToLower(string(w.ann.Address)): true, strings.ToLower(string(w.treasury.Address)): true}
+	addresses := map[string]bool{
+		strings.ToLower(string(w.ann.Address)): true, strings.ToLower(string(w.treasury.Address)): true,
+	}
 	if w.eve.Address != "" {
 		addresses[strings.ToLower(string(w.eve.Address))] = true
 	}
@@ -390,7 +407,10 @@ func (w *forkEnv) checkOracle() {
 	w.mustSucceed(err)
 	var claims []oracle.Claim
 	w.mustSucceed(w.db.ReadSystem(w.ctx, func(ctx context.Context, tx pg.Tx) error {
-		rows, err := tx.Query(ctx, `SELECT order_id, to_address, amount::text, status, coalesce(tx_hash, '') FROM dispatch_orders WHERE purpose = 'PAYMENT' ORDER BY order_id`)
+		rows, err := tx.Query(
+			ctx,
+			`SELECT order_id, to_address, amount::text, status, coalesce(tx_hash, '') FROM dispatch_orders WHERE purpose = 'PAYMENT' ORDER BY order_id`,
+		)
 		if err != nil {
 			return err
 		}

@@ -23,7 +23,10 @@ func TestTheTypeScriptClientInstallsOutsideTheRepository(t *testing.T) {
 	run := func(dir, name string, args ...string) string {
 		t.Helper()
 		c := exec.CommandContext(t.Context(), name, args...)
-		c.Dir, c.Env = dir, append(os.Environ(), "npm_config_offline=true", "npm_config_audit=false", "npm_config_fund=false", "npm_config_update_notifier=false")
+		c.Dir, c.Env = dir, append(
+			os.Environ(), "npm_config_offline=true", "npm_config_audit=false", "npm_config_fund=false",
+			"npm_config_update_notifier=false",
+		)
 		out, err := c.CombinedOutput()
 		if err != nil {
 			t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
@@ -60,7 +63,9 @@ func TestTheTypeScriptClientInstallsOutsideTheRepository(t *testing.T) {
 const coffer = new Coffer({ baseUrl: "http://coffer:8080/v1", apiKey: "ck_secret", allowPlainHttp: true });
 console.log(typeof coffer.createWithdrawal, typeof receive, units("12.5", 6));
 `
-		for file, text := range map[string]string{"package.json": `{"name": "backend", "private": true, "type": "module"}`, "backend.js": program} {
+		for file, text := range map[string]string{
+			"package.json": `{"name": "backend", "private": true, "type": "module"}`, "backend.js": program,
+		} {
 			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644); err != nil {
 				t.Fatal(err)
 			}

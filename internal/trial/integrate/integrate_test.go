@@ -40,7 +40,9 @@ type block struct{ language, name, text string }
 // findBlocks are the pieces of code, in their order.
 func findBlocks(markdown string) []block {
 	var out []block
-	for _, m := range regexp.MustCompile("(?ms)^```([a-z]*) ?([a-z.]*)\n(.*?)^```$").FindAllStringSubmatch(markdown, -1) {
+	for _, m := range regexp.MustCompile(
+		"(?ms)^```([a-z]*) ?([a-z.]*)\n(.*?)^```$",
+	).FindAllStringSubmatch(markdown, -1) {
 		out = append(out, block{m[1], m[2], m[3]})
 	}
 	return out
@@ -75,7 +77,10 @@ func newWorkspace(t *testing.T) *workspace {
 	if err := built.BuildProgram(ctx, root, filepath.Join(p.dir, "bin", "coffer"), ""); err != nil {
 		t.Fatal(err)
 	}
-	w, err := localworld.Start(ctx, localworld.Options{PrepareDatabase: pgtest.FillDataDir, Dir: p.dir, BlockTime: 250 * time.Millisecond, Log: slog.New(slog.DiscardHandler)})
+	w, err := localworld.Start(ctx, localworld.Options{
+		PrepareDatabase: pgtest.FillDataDir, Dir: p.dir, BlockTime: 250 * time.Millisecond,
+		Log: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +244,9 @@ func TestTheOperatorsPageStandsOnItsOwnListener(t *testing.T) {
 	p := newWorkspace(t)
 	page := browser.Open(t)
 	page.OpenURL(p.info.OperatorURL+"/docs", browser.Appearance{Width: 1440, Height: 900})
-	page.WaitUntil(`document.title.includes("the operator's interface") && document.body.innerText.includes("The same at a terminal")`)
+	page.WaitUntil(
+		`document.title.includes("the operator's interface") && document.body.innerText.includes("The same at a terminal")`,
+	)
 	browser.Evaluate[bool](page, `(location.hash = "#tag/reserves/GET/reserves", true)`)
 	page.WaitUntil(`document.body.innerText.includes("/reserves")`)
 	for _, r := range page.ListRequests() {
@@ -261,7 +268,9 @@ func TestTheGuideHoldsFromTheFirstLineToTheLast(t *testing.T) {
 	p := newWorkspace(t)
 	site := strings.TrimSuffix(p.info.BaseURL, "/v1")
 	page := browser.Open(t)
-	for name, look := range map[string]browser.Appearance{"narrow-dark": {Width: 390, Height: 844, Dark: true}, "wide": {Width: 1440, Height: 900}} {
+	for name, look := range map[string]browser.Appearance{
+		"narrow-dark": {Width: 390, Height: 844, Dark: true}, "wide": {Width: 1440, Height: 900},
+	} {
 		page.OpenURL(site+"/docs", look)
 		page.WaitUntil(`document.body.innerText.includes("A credited deposit in five minutes")`)
 		if fits := browser.Evaluate[bool](page, `document.documentElement.scrollWidth <= innerWidth`); !fits {
@@ -274,7 +283,9 @@ func TestTheGuideHoldsFromTheFirstLineToTheLast(t *testing.T) {
 	}
 	browser.Evaluate[bool](page, `(location.hash = "#tag/withdrawals/POST/withdraw", true)`)
 	page.WaitUntil(`[...document.querySelectorAll("h2,h3")].some((h) => h.textContent.includes("Withdraw from"))`)
-	shown := browser.Evaluate[[]string](page, `[...document.querySelectorAll(".markdown pre")].map((e) => e.textContent.trimEnd())`)
+	shown := browser.Evaluate[[]string](
+		page, `[...document.querySelectorAll(".markdown pre")].map((e) => e.textContent.trimEnd())`,
+	)
 	written := findBlocks(docs.Integrate)
 	for i, b := range written {
 		if i >= len(shown) || shown[i] != strings.TrimRight(b.text, "\n") {
@@ -391,7 +402,10 @@ func (p *workspace) runTypeScript(env []string) {
 	if err != nil || len(tests) == 0 {
 		p.Fatalf("the TypeScript client has no tests: %v", err)
 	}
-	out := p.runCommand(build, append(env, "COFFER_LOCAL="+filepath.Join(p.dir, localworld.InfoFile), "COFFER_PROGRAM="+filepath.Join(p.dir, "bin", "coffer")),
+	out := p.runCommand(build, append(
+		env, "COFFER_LOCAL="+filepath.Join(p.dir, localworld.InfoFile),
+		"COFFER_PROGRAM="+filepath.Join(p.dir, "bin", "coffer"),
+	),
 		"node", append([]string{"--test"}, tests...)...)
 	if !strings.Contains(out, "# fail 0") && !strings.Contains(out, "ℹ fail 0") {
 		p.Errorf("the tests of the TypeScript client: got %s", out)
@@ -411,7 +425,8 @@ func (p *workspace) runTypeScript(env []string) {
 		}
 	}
 	p.runCommand(guide, nil, "node", tsc)
-	if out := p.runCommand(guide, env, "node", "payout.js"); !strings.Contains(out, "taken: ") || !strings.Contains(out, "CREDITED 250 USDC\n") {
+	if out := p.runCommand(guide, env, "node", "payout.js"); !strings.Contains(out, "taken: ") ||
+		!strings.Contains(out, "CREDITED 250 USDC\n") {
 		p.Errorf("payout.ts: got %s", out)
 	}
 
@@ -426,15 +441,21 @@ func (p *workspace) runTypeScript(env []string) {
 		p.Fatal(err)
 	}
 	_, number, _ := strings.Cut(address, ":")
-	received := p.startProgram(guide, []string{"WEBHOOK_SECRET=" + endpoint.Secret, "PORT=" + number}, "node", "receiver.js")
+	received := p.startProgram(
+		guide, []string{"WEBHOOK_SECRET=" + endpoint.Secret, "PORT=" + number}, "node", "receiver.js",
+	)
 	p.waitListening(address)
 	_, err = c.CreateWithdrawal(p.ctx, client.WithdrawRequest{
-		MintID: 1, CustomerID: "user_42", Amount: "20000", ToAddress: "0x71C7656EC7ab88b098defB751B7401B5f6d8976F", IdempotencyKey: "for-the-receiver",
+		MintID: 1, CustomerID: "user_42", Amount: "20000", ToAddress: "0x71C7656EC7ab88b098defB751B7401B5f6d8976F",
+		IdempotencyKey: "for-the-receiver",
 	})
 	if err != nil {
 		p.Fatal(err)
 	}
-	p.waitUntil("the receiver in TypeScript has the payment", func() bool { return strings.Contains(received.String(), "on its way: wd_") })
+	p.waitUntil(
+		"the receiver in TypeScript has the payment",
+		func() bool { return strings.Contains(received.String(), "on its way: wd_") },
+	)
 }
 
 // The table of finality has the chains that the catalogue has, and no others.
@@ -445,7 +466,9 @@ func TestTheGuideTellsEveryChainsFinality(t *testing.T) {
 		t.Fatal("docs/integrate.md has no section about finality")
 	}
 	var told []string
-	for _, m := range regexp.MustCompile("`([A-Z]+)`").FindAllStringSubmatch(strings.Join(regexp.MustCompile(`(?m)^\|.*$`).FindAllString(section, -1), "\n"), -1) {
+	for _, m := range regexp.MustCompile("`([A-Z]+)`").FindAllStringSubmatch(
+		strings.Join(regexp.MustCompile(`(?m)^\|.*$`).FindAllString(section, -1), "\n"), -1,
+	) {
 		told = append(told, m[1])
 	}
 	var known []string

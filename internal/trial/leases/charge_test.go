@@ -38,7 +38,10 @@ func newChargingEnv(t *testing.T) *testEnv {
 		w.settleAll()
 	}
 	w.mustSucceed(w.db.InSystem(w.ctx, func(ctx context.Context, tx pg.Tx) error {
-		_, err := org.ChangeSettings(ctx, tx, audit.Operator("op"), w.org, org.Changes{"chargeCustomerCosts": json.RawMessage(`"RENT_AND_FAILURES"`)})
+		_, err := org.ChangeSettings(
+			ctx, tx, audit.Operator("op"), w.org,
+			org.Changes{"chargeCustomerCosts": json.RawMessage(`"RENT_AND_FAILURES"`)},
+		)
 		return err
 	}))
 	return w
@@ -48,7 +51,11 @@ const charged = `SELECT concat_ws(' ', status, charge_rent, charge_held, charge_
 
 func (w *testEnv) wantBalance(kind, subject, want string) {
 	w.Helper()
-	w.wantText(kind+" "+subject, want, `SELECT b.balance FROM ledger_balances b JOIN ledger_accounts a USING (account_id) WHERE a.kind = $1 AND a.subject = $2 AND a.mint_id = $3`, kind, subject, usdc)
+	w.wantText(
+		kind+" "+subject, want,
+		`SELECT b.balance FROM ledger_balances b JOIN ledger_accounts a USING (account_id) WHERE a.kind = $1 AND a.subject = $2 AND a.mint_id = $3`,
+		kind, subject, usdc,
+	)
 }
 
 // askFor is ask for an address that is known.
@@ -57,7 +64,8 @@ func (w *testEnv) askFor(to chain.Address, units int64) string {
 	w.asked++
 	key := fmt.Sprint("withdrawal-", w.asked)
 	got, _, err := w.Withdrawals.Request(w.ctx, w.org, withdrawal.Request{
-		MintID: usdc, CustomerID: "ann", Amount: fmt.Sprint(units), ToAddress: string(to), IdempotencyKey: &key, Actor: audit.APIKey(w.org),
+		MintID: usdc, CustomerID: "ann", Amount: fmt.Sprint(units), ToAddress: string(to), IdempotencyKey: &key,
+		Actor: audit.APIKey(w.org),
 	})
 	w.mustSucceed(err)
 	return got.WithdrawalID
@@ -68,9 +76,12 @@ func (w *testEnv) closeTokenAccount(k ed25519.PrivateKey) {
 	w.Helper()
 	of := surfpool.AddressOf(k)
 	m := surfpool.Mint{Address: surfpool.USDC, Program: solanatx.TokenProgram, Decimals: 6}
-	_, err := w.node.SendAndCheck(w.ctx, surfpool.Transaction{Keys: []ed25519.PrivateKey{k}, Instructions: []surfpool.Instruction{
-		m.BurnTokens(m.AssociatedAccount(of), of, 1), m.CloseAccount(m.AssociatedAccount(of), of, of),
-	}})
+	_, err := w.node.SendAndCheck(w.ctx, surfpool.Transaction{
+		Keys: []ed25519.PrivateKey{k},
+		Instructions: []surfpool.Instruction{
+			m.BurnTokens(m.AssociatedAccount(of), of, 1), m.CloseAccount(m.AssociatedAccount(of), of, of),
+		},
+	})
 	w.mustSucceed(err)
 }
 
@@ -79,13 +90,19 @@ func TestTheRentOfATokenAccountIsItsCustomers(t *testing.T) {
 	t.Parallel()
 	w := newChargingEnv(t)
 	first, to := w.requestWithdrawal(usdc, 10_000)
-	w.wantText("held", "417856", `SELECT b.balance FROM ledger_balances b JOIN ledger_accounts a USING (account_id) WHERE a.kind = 'WITHDRAWING' AND a.mint_id = $1`, usdc)
+	w.wantText(
+		"held", "417856",
+		`SELECT b.balance FROM ledger_balances b JOIN ledger_accounts a USING (account_id) WHERE a.kind = 'WITHDRAWING' AND a.mint_id = $1`,
+		usdc,
+	)
 	// Requested together: the first of them makes the account, and the other did not cost it.
 	second := w.askFor(to, 10_000)
 	for range 3 {
 		w.settleAll()
 	}
-	paid, not := fmt.Sprintf("COMPLETED 2039280 %s 2039280 %s", rentInUSDC, rentInUSDC), fmt.Sprintf("COMPLETED 2039280 %s 0 0", rentInUSDC)
+	paid, not := fmt.Sprintf(
+		"COMPLETED 2039280 %s 2039280 %s", rentInUSDC, rentInUSDC,
+	), fmt.Sprintf("COMPLETED 2039280 %s 0 0", rentInUSDC)
 	a, b := w.queryText(charged, first), w.queryText(charged, second)
 	if !(a == paid && b == not || a == not && b == paid) {
 		t.Errorf("got %q and %q, want one that is charged %s", a, b, rentInUSDC)
@@ -121,7 +138,10 @@ func TestAnAccountThatIsClosedAfterTheRequestIsNotMadeUnasked(t *testing.T) {
 	w.wantText("its account is there", "PROCESSING 0 0 0 0", charged, id)
 	w.closeTokenAccount(k)
 	w.settleAll()
-	w.wantText("back with people", "AWAITING_APPROVAL {POLICY_LIMIT}", `SELECT concat_ws(' ', status, approval_reasons) FROM withdrawals WHERE withdrawal_id = $1`, id)
+	w.wantText(
+		"back with people", "AWAITING_APPROVAL {POLICY_LIMIT}",
+		`SELECT concat_ws(' ', status, approval_reasons) FROM withdrawals WHERE withdrawal_id = $1`, id,
+	)
 
 	_, err = w.Withdrawals.Approve(w.ctx, w.org, id, audit.Operator("op"))
 	w.mustSucceed(err)
@@ -153,7 +173,10 @@ func TestAChargeIsPostedOnceWhereverTheServiceDies(t *testing.T) {
 		w.settleAll()
 	}
 	w.wantText("charged", fmt.Sprintf("COMPLETED 2039280 %s 2039280 %s", rentInUSDC, rentInUSDC), charged, id)
-	w.wantText("postings", "3", `SELECT count(*) FROM ledger_transfers WHERE cause_id = $1 AND cause_kind LIKE 'WITHDRAWAL%'`, id)
+	w.wantText(
+		"postings", "3", `SELECT count(*) FROM ledger_transfers WHERE cause_id = $1 AND cause_kind LIKE 'WITHDRAWAL%'`,
+		id,
+	)
 	if got := w.chainBalance(to, usdc); got != 10_000 {
 		t.Errorf("the payee has %d, want 10000", got)
 	}

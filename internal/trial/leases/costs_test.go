@@ -30,15 +30,22 @@ func TestTokenAccountsForNewWalletsAreLimitedByCustomer(t *testing.T) {
 	}
 	w.Withdrawals.HasPriceSource = func(int) bool { return true }
 	w.mustSucceed(w.db.InSystem(w.ctx, func(ctx context.Context, tx pg.Tx) error {
-		_, err := org.ChangeSettings(ctx, tx, audit.Operator("op"), w.org, org.Changes{"customerFeeDayUsd": json.RawMessage(`"1.00"`)})
+		_, err := org.ChangeSettings(
+			ctx, tx, audit.Operator("op"), w.org, org.Changes{"customerFeeDayUsd": json.RawMessage(`"1.00"`)},
+		)
 		return err
 	}))
 	const status = `SELECT concat_ws(' ', status, nullif(array_to_string(approval_reasons, ','), '')) FROM withdrawals WHERE withdrawal_id = $1`
-	for i, want := range []string{"COMPLETED", "COMPLETED", "AWAITING_APPROVAL POLICY_LIMIT", "AWAITING_APPROVAL POLICY_LIMIT"} {
+	for i, want := range []string{
+		"COMPLETED", "COMPLETED", "AWAITING_APPROVAL POLICY_LIMIT", "AWAITING_APPROVAL POLICY_LIMIT",
+	} {
 		id, _ := w.requestWithdrawal(usdc, 10_000)
 		w.settleAll()
 		w.wantText(string(rune('1'+i))+". withdrawal", want, status, id)
 	}
-	w.wantText("rent that was told beforehand", "2039280 2039280 2039280 2039280", `SELECT string_agg(cost_rent::text, ' ') FROM withdrawals`)
+	w.wantText(
+		"rent that was told beforehand", "2039280 2039280 2039280 2039280",
+		`SELECT string_agg(cost_rent::text, ' ') FROM withdrawals`,
+	)
 	w.checkBooks()
 }

@@ -84,7 +84,8 @@ func TestATreasuryMakesItsPlacesAndPaysFromThem(t *testing.T) {
 			all = append(all, to)
 		}
 		w.mustRunAll()
-		w.wantText("at once", "2 3", `SELECT concat_ws(' ', count(*) FILTER (WHERE status = 'BROADCAST'), count(*) FILTER (WHERE status = 'QUEUED' AND waiting_for = 'SLOT'))
+		w.wantText("at once", "2 3",
+			`SELECT concat_ws(' ', count(*) FILTER (WHERE status = 'BROADCAST'), count(*) FILTER (WHERE status = 'QUEUED' AND waiting_for = 'SLOT'))
 			FROM dispatch_orders WHERE status IN ('QUEUED', 'BROADCAST')`)
 		for range 3 {
 			w.settleAll()
@@ -193,7 +194,9 @@ func TestATreasuryMakesItsPlacesAndPaysFromThem(t *testing.T) {
 		w.wantText("when it cannot", "PAY, PAY LAPSE", tries, id)
 		var old []byte
 		w.mustSucceed(w.db.ReadSystem(w.ctx, func(ctx context.Context, tx pg.Tx) error {
-			return tx.QueryRow(ctx, `SELECT raw FROM dispatch_attempts WHERE order_id = $1 AND version = 1`, id).Scan(&old)
+			return tx.QueryRow(
+				ctx, `SELECT raw FROM dispatch_attempts WHERE order_id = $1 AND version = 1`, id,
+			).Scan(&old)
 		}))
 		if _, err := w.node.SendRaw(w.ctx, old); err != nil {
 			t.Logf("the node does not take what is too old: %v", err)
@@ -265,7 +268,8 @@ func TestATreasuryMakesItsPlacesAndPaysFromThem(t *testing.T) {
 		}
 		w.wantText("their slots", "1 5", `SELECT concat_ws(' ', count(*), sum(orders)) FROM dispatch_slots
 			WHERE order_id IN (SELECT sweep_id FROM sweeps ORDER BY created_at DESC LIMIT 5)`)
-		w.wantText("nobody topped the treasury up", "0", `SELECT count(*) FROM deposits d JOIN wallets w USING (wallet_id)
+		w.wantText("nobody topped the treasury up", "0",
+			`SELECT count(*) FROM deposits d JOIN wallets w USING (wallet_id)
 			WHERE w.purpose = 'TREASURY' AND d.tx_hash IN (SELECT a.tx_hash FROM dispatch_attempts a JOIN sweeps s ON s.sweep_id = a.order_id)`)
 		spent := before + 2*surfpool.LamportsPerSOL - w.chainBalance(w.treasury.Address, sol)
 		t.Logf("five deposits swept for %d lamports, %d each", spent, spent/5)
@@ -295,13 +299,18 @@ func TestATreasuryMakesItsPlacesAndPaysFromThem(t *testing.T) {
 		w.settleAll()
 		w.settleAll()
 		w.wantText("in time", "4 0 0", closes)
-		w.wantText("in one transaction", "1 4", `SELECT concat_ws(' ', count(*), sum(orders)) FROM dispatch_slots WHERE order_id IN (SELECT close_id FROM closes)`)
+		w.wantText(
+			"in one transaction", "1 4",
+			`SELECT concat_ws(' ', count(*), sum(orders)) FROM dispatch_slots WHERE order_id IN (SELECT close_id FROM closes)`,
+		)
 		for _, of := range idle {
 			if account(of) {
 				t.Errorf("%s: got an account still, want it closed", of.Subject)
 			}
 		}
-		came, fee := w.chainBalance(w.treasury.Address, sol)-before, uint64(w.queryNumber(`SELECT sum(fee) FROM dispatch_orders WHERE purpose = 'CLOSE'`))
+		came, fee := w.chainBalance(w.treasury.Address, sol)-before, uint64(w.queryNumber(
+			`SELECT sum(fee) FROM dispatch_orders WHERE purpose = 'CLOSE'`,
+		))
 		if want := 4*solanatx.TokenAccountRent - fee; came != want || fee < 5*solanatx.SignatureFee {
 			t.Errorf("got %d lamports home for a fee of %d, want %d", came, fee, want)
 		}
@@ -314,7 +323,10 @@ func TestATreasuryMakesItsPlacesAndPaysFromThem(t *testing.T) {
 		w.mustSucceed(err)
 		w.settleAll()
 		w.settleAll()
-		w.wantText("swept again", "DONE", `SELECT status FROM sweeps WHERE wallet_id = $1 AND mint_id = 1 ORDER BY created_at DESC LIMIT 1`, w.ann.ID)
+		w.wantText(
+			"swept again", "DONE",
+			`SELECT status FROM sweeps WHERE wallet_id = $1 AND mint_id = 1 ORDER BY created_at DESC LIMIT 1`, w.ann.ID,
+		)
 		w.checkBooks()
 
 		// Something comes when its close is planned: nothing is lost.
@@ -325,7 +337,10 @@ func TestATreasuryMakesItsPlacesAndPaysFromThem(t *testing.T) {
 		w.mustSucceed(err)
 		w.mineBlocks(1)
 		w.mustRunAll()
-		w.wantText("with something in it", "WITHDRAWN", `SELECT status FROM dispatch_orders WHERE purpose = 'CLOSE' ORDER BY created_at DESC LIMIT 1`)
+		w.wantText(
+			"with something in it", "WITHDRAWN",
+			`SELECT status FROM dispatch_orders WHERE purpose = 'CLOSE' ORDER BY created_at DESC LIMIT 1`,
+		)
 		w.mineBlocks(surfpool.Finality + 1)
 		w.settleAll()
 		w.settleAll()
@@ -344,7 +359,9 @@ func TestATreasuryMakesItsPlacesAndPaysFromThem(t *testing.T) {
 		w.crashPlan.silent = false
 		w.mustRunAll()
 		last := `SELECT %s FROM dispatch_orders o JOIN dispatch_slots s USING (order_id) WHERE purpose = 'CLOSE' ORDER BY o.created_at DESC LIMIT 1`
-		w.mustSucceed(w.node.AdvanceFailedNonce(w.ctx, chain.TxHash(w.queryText(fmt.Sprintf(last, "tx_hash"))), w.queryText(fmt.Sprintf(last, "lease"))))
+		w.mustSucceed(w.node.AdvanceFailedNonce(
+			w.ctx, chain.TxHash(w.queryText(fmt.Sprintf(last, "tx_hash"))), w.queryText(fmt.Sprintf(last, "lease")),
+		))
 		w.settleAll()
 		w.settleAll()
 		w.wantText("refused by the chain", "4 2 0", closes)
@@ -358,8 +375,10 @@ func TestATreasuryMakesItsPlacesAndPaysFromThem(t *testing.T) {
 		w.mustSucceed(w.db.InSystem(w.ctx, func(ctx context.Context, tx pg.Tx) error {
 			for _, signed := range []bool{false, true} {
 				o := dispatch.Order{
-					ID: fmt.Sprint("cl_signed_", signed), OrgID: w.org, Purpose: signer.CloseTokenAccount, Chain: chain.Solana, WalletID: w.treasury.ID, FromWalletID: w.ann.ID,
-					ToWalletID: w.treasury.ID, To: w.treasury.Address, MintID: usdc, Contract: surfpool.USDC, Amount: money.Units(1), CreatedAt: tx.Now,
+					ID: fmt.Sprint("cl_signed_", signed), OrgID: w.org, Purpose: signer.CloseTokenAccount,
+					Chain: chain.Solana, WalletID: w.treasury.ID, FromWalletID: w.ann.ID,
+					ToWalletID: w.treasury.ID, To: w.treasury.Address, MintID: usdc, Contract: surfpool.USDC,
+					Amount: money.Units(1), CreatedAt: tx.Now,
 				}
 				if err := dispatch.Submit(ctx, tx, o); err != nil {
 					return err
@@ -369,7 +388,9 @@ func TestATreasuryMakesItsPlacesAndPaysFromThem(t *testing.T) {
 						return err
 					}
 				}
-				if _, err := (sweep.CloseListener{}).OnRestored(ctx, tx, []dispatch.RestoredOrder{{Order: o, IsNew: true, Signed: signed}}); err != nil {
+				if _, err := (sweep.CloseListener{}).OnRestored(ctx, tx, []dispatch.RestoredOrder{{
+					Order: o, IsNew: true, Signed: signed,
+				}}); err != nil {
 					return err
 				}
 			}
@@ -377,7 +398,9 @@ func TestATreasuryMakesItsPlacesAndPaysFromThem(t *testing.T) {
 		}))
 		w.settleAll()
 		w.settleAll()
-		w.wantText("restored", "FAILED DONE", `SELECT string_agg(status, ' ' ORDER BY close_id) FROM closes WHERE restored`)
+		w.wantText(
+			"restored", "FAILED DONE", `SELECT string_agg(status, ' ' ORDER BY close_id) FROM closes WHERE restored`,
+		)
 		w.checkBooks()
 		w.closeAfter = 0
 		w.startParts()
@@ -413,7 +436,10 @@ func TestATreasuryMakesItsPlacesAndPaysFromThem(t *testing.T) {
 		w.mineBlocks(surfpool.Finality + 1)
 		w.advanceClock(2 * time.Minute)
 		w.mustRunAll()
-		w.wantText("when it is", w.treasury.ID+" "+string(thief), `SELECT wallet_id || ' ' || substring(reason FROM '[1-9A-HJ-NP-Za-km-z]{80,}') FROM freezes WHERE lifted_at IS NULL`)
+		w.wantText(
+			"when it is", w.treasury.ID+" "+string(thief),
+			`SELECT wallet_id || ' ' || substring(reason FROM '[1-9A-HJ-NP-Za-km-z]{80,}') FROM freezes WHERE lifted_at IS NULL`,
+		)
 		for _, started := range []bool{false, true} {
 			w.mustSucceed(w.db.InSystem(w.ctx, func(ctx context.Context, tx pg.Tx) error {
 				all, err := freeze.List(ctx, tx)
@@ -451,6 +477,9 @@ func TestATreasuryMakesItsPlacesAndPaysFromThem(t *testing.T) {
 		w.wantText("at first", "0", standing)
 		w.advanceClock(2 * time.Minute)
 		w.mustRunAll()
-		w.wantText("when it stays so", w.treasury.ID, `SELECT wallet_id FROM freezes WHERE scope = 'WALLET' AND lifted_at IS NULL`)
+		w.wantText(
+			"when it stays so", w.treasury.ID,
+			`SELECT wallet_id FROM freezes WHERE scope = 'WALLET' AND lifted_at IS NULL`,
+		)
 	})
 }

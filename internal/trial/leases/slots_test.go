@@ -149,7 +149,9 @@ func (w *testEnv) nonceValue(n int) (at chain.Address, value string) {
 
 // replayOnBank replays all that a provider was given on the bank of a validator, on which the
 // treasury's first place has a value, and is what the payee has then.
-func (w *testEnv) replayOnBank(bank *banktest.Bank, at chain.Address, value string, sent [][]byte, payee chain.Address) uint64 {
+func (w *testEnv) replayOnBank(
+	bank *banktest.Bank, at chain.Address, value string, sent [][]byte, payee chain.Address,
+) uint64 {
 	w.Helper()
 	bank.SetAccount(w.treasury.Address, surfpool.LamportsPerSOL, solanatx.SystemProgram, nil)
 	authority, err := solanatx.Bytes(w.treasury.Address)
@@ -186,7 +188,9 @@ func TestALyingProviderGetsNoSecondPayment(t *testing.T) {
 			w.mustRunAll()
 			w.advanceClock(2 * time.Minute)
 		}
-		if got := w.queryText(waits, id); !strings.HasPrefix(got, "QUEUED SLOT no free place of its wallet on the chain is proven yet: no provider") {
+		if got := w.queryText(waits, id); !strings.HasPrefix(
+			got, "QUEUED SLOT no free place of its wallet on the chain is proven yet: no provider",
+		) {
 			t.Errorf("got %q, want it to wait for a place that is proven", got)
 		}
 		if got := w.replayOnBank(bank, at, value, p.sent, to); got != 0 || len(p.sent) != 0 {
@@ -215,7 +219,9 @@ func TestALyingProviderGetsNoSecondPayment(t *testing.T) {
 			w.advanceClock(2 * time.Minute)
 		}
 		if len(p.sent) < 3 {
-			t.Fatalf("got %d transactions of %q, want the payment and its replacements", len(p.sent), w.queryText(tries, id))
+			t.Fatalf(
+				"got %d transactions of %q, want the payment and its replacements", len(p.sent), w.queryText(tries, id),
+			)
 		}
 		if got := w.replayOnBank(banktest.Start(t), at, value, p.sent, to); got != units {
 			t.Errorf("got %d lamports paid by %d transactions of one order, want %d", got, len(p.sent), units)
@@ -264,12 +270,15 @@ func TestAPlaceThatNothingProvesIsLeftOut(t *testing.T) {
 	w.useNonceAccount(second, value)
 	w.mineBlocks(surfpool.Finality + 1)
 	id := pay()
-	if got := w.queryText(waits, id); !strings.HasPrefix(got, "QUEUED SLOT no free place of its wallet on the chain is proven yet: no provider") {
+	if got := w.queryText(waits, id); !strings.HasPrefix(
+		got, "QUEUED SLOT no free place of its wallet on the chain is proven yet: no provider",
+	) {
 		t.Errorf("got %q, want it to wait for a place that is proven", got)
 	}
 	// A provider shows a block later than what it changed, so that is no alarm at once.
 	alarmed := func() bool {
-		return strings.Contains(w.log.String(), `level=ERROR msg="a place of a wallet is not used`) && strings.Contains(w.log.String(), "place="+string(second))
+		return strings.Contains(w.log.String(), `level=ERROR msg="a place of a wallet is not used`) &&
+			strings.Contains(w.log.String(), "place="+string(second))
 	}
 	if alarmed() {
 		t.Errorf("got an alarm about %s at the first look in vain", second)
@@ -333,7 +342,9 @@ func TestASlotThatWasChangedIsNotSignedIn(t *testing.T) {
 		}
 	}
 
-	constraint := w.queryText(`SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = 'dispatch_slots_proven'`)
+	constraint := w.queryText(
+		`SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = 'dispatch_slots_proven'`,
+	)
 	w.mustSucceed(exec(`ALTER TABLE dispatch_slots DROP CONSTRAINT dispatch_slots_proven`))
 	var payload []byte
 	w.mustSucceed(owner.QueryRow(w.ctx, `SELECT payload FROM dispatch_attempts WHERE order_id = $1`, id).Scan(&payload))
@@ -345,7 +356,9 @@ func TestASlotThatWasChangedIsNotSignedIn(t *testing.T) {
 		t.Helper()
 		bytes, err := tx.Payload()
 		w.mustSucceed(err)
-		w.mustSucceed(exec(`UPDATE dispatch_slots SET lease = $2, proof = $3 WHERE order_id = $1`, id, tx.SlotKey(), proof))
+		w.mustSucceed(exec(
+			`UPDATE dispatch_slots SET lease = $2, proof = $3 WHERE order_id = $1`, id, tx.SlotKey(), proof,
+		))
 		w.mustSucceed(exec(`UPDATE dispatch_attempts SET payload = $2 WHERE order_id = $1`, id, bytes))
 	}
 	w.crashPlan.mute = false
@@ -387,7 +400,11 @@ func TestASlotThatWasChangedIsNotSignedIn(t *testing.T) {
 	w.startParts()
 	w.settleAll()
 	w.settleAll()
-	w.wantText("in the end", "PAID "+proof, `SELECT o.status || ' ' || s.proof FROM dispatch_orders o JOIN dispatch_slots s USING (order_id) WHERE order_id = $1`, id)
+	w.wantText(
+		"in the end", "PAID "+proof,
+		`SELECT o.status || ' ' || s.proof FROM dispatch_orders o JOIN dispatch_slots s USING (order_id) WHERE order_id = $1`,
+		id,
+	)
 	if got := w.chainBalance(to, sol); got != units {
 		t.Errorf("got %d lamports paid, want %d", got, units)
 	}

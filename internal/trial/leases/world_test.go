@@ -74,7 +74,10 @@ type testEnv struct {
 
 func newTestEnv(t *testing.T, places int) *testEnv {
 	t.Helper()
-	w := &testEnv{T: t, ctx: t.Context(), node: surfpooltest.Start(t, surfpool.Config{}), clockTime: time.Now(), nonceAccounts: places, crashPlan: &crashPlan{}}
+	w := &testEnv{
+		T: t, ctx: t.Context(), node: surfpooltest.Start(t, surfpool.Config{}), clockTime: time.Now(),
+		nonceAccounts: places, crashPlan: &crashPlan{},
+	}
 	w.mustSucceed(w.node.MineBlocks(w.ctx, 2))
 	w.first = w.node.CurrentSlot() - 1
 	client, err := solana.New(w.ctx, solana.Config{
@@ -89,7 +92,8 @@ func newTestEnv(t *testing.T, places int) *testEnv {
 	w.conf = local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Clock: w.readClock, Policy: local.Policy{
 		WhitelistCoolingOff: "0s",
 		Chains: map[chain.Name]local.ChainPolicy{chain.Solana: {
-			SignerID: genesis, FeeMax: money.Units(10_000_000), GasMax: money.Units(surfpool.LamportsPerSOL), Unlimited: true,
+			SignerID: genesis, FeeMax: money.Units(10_000_000), GasMax: money.Units(surfpool.LamportsPerSOL),
+			Unlimited: true,
 		}},
 	}}
 	w.mustSucceed(local.CreateJournal(w.conf, w.seed))
@@ -97,8 +101,10 @@ func newTestEnv(t *testing.T, places int) *testEnv {
 	t.Cleanup(func() { w.mustSucceed(w.sign.Close()) })
 	w.mustSucceed(mirror.ImportJournal(w.ctx, w.db, w.sign, w.Wallets))
 	token := mint.Mint{
-		ID: usdc, Chain: chain.Solana, Network: chain.Local, Kind: mint.Token, Contract: surfpool.USDC, Symbol: "USDC", Name: "USD Coin", Decimals: 6,
-		DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(1), MinWithdraw: money.Units(1), ConfirmationsRequired: surfpool.Finality, Finality: "FINALIZED",
+		ID: usdc, Chain: chain.Solana, Network: chain.Local, Kind: mint.Token, Contract: surfpool.USDC, Symbol: "USDC",
+		Name: "USD Coin", Decimals: 6,
+		DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(1), MinWithdraw: money.Units(1),
+		ConfirmationsRequired: surfpool.Finality, Finality: "FINALIZED",
 	}
 	native := token
 	native.ID, native.Kind, native.Contract, native.Symbol, native.Name, native.Decimals = sol, mint.Native, "", "SOL", "Solana", 9
@@ -117,7 +123,9 @@ func (w *testEnv) newCustomer(name string) wallet.Wallet {
 		_, _, err := customer.Ensure(ctx, tx, w.org, name, "")
 		return err
 	}))
-	of, err := w.Wallets.Address(w.ctx, signer.WalletRef{OrgID: w.org, Family: chain.SolanaFamily, Purpose: "CUSTOMER_DEPOSIT", Subject: name})
+	of, err := w.Wallets.Address(w.ctx, signer.WalletRef{
+		OrgID: w.org, Family: chain.SolanaFamily, Purpose: "CUSTOMER_DEPOSIT", Subject: name,
+	})
 	w.mustSucceed(err)
 	w.customers = append(w.customers, of)
 	return of
@@ -134,12 +142,18 @@ func (w *testEnv) startParts() {
 	w.mustSucceed(err)
 	w.crashPlan = &crashPlan{}
 	c := w.chainConf
-	c.Sender, c.NonceAccounts, c.SlotProver = crashingSender{c.Sender, w.crashPlan}, crashingNonceAccounts{c.NonceAccounts, w.crashPlan}, crashingProver{c.SlotProver, w.crashPlan}
-	prices := price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1"), sol: money.MustParseUSD("200")}, Clock: w.readClock}
+	c.Sender, c.NonceAccounts, c.SlotProver = crashingSender{c.Sender, w.crashPlan}, crashingNonceAccounts{
+		c.NonceAccounts, w.crashPlan,
+	}, crashingProver{c.SlotProver, w.crashPlan}
+	prices := price.Fixed{
+		Prices: map[int]money.USD{usdc: money.MustParseUSD("1"), sol: money.MustParseUSD("200")}, Clock: w.readClock,
+	}
 	w.Harness = works.NewHarness(works.HarnessConfig{
-		DB: w.db, Chain: c, Start: w.first, Signer: crashingSigner{w.sign, w.crashPlan}, AttestKey: w.seed.AttestKey().PublicKey(), Prices: prices,
+		DB: w.db, Chain: c, Start: w.first, Signer: crashingSigner{w.sign, w.crashPlan},
+		AttestKey: w.seed.AttestKey().PublicKey(), Prices: prices,
 		Log:      slog.New(slog.NewTextHandler(&w.log, nil)),
-		Dispatch: dispatch.Config{ResendAfter: time.Second, RetryAfter: time.Millisecond}, Sweep: sweep.Config{NonceAccounts: w.nonceAccounts, CloseAfter: w.closeAfter},
+		Dispatch: dispatch.Config{ResendAfter: time.Second, RetryAfter: time.Millisecond},
+		Sweep:    sweep.Config{NonceAccounts: w.nonceAccounts, CloseAfter: w.closeAfter},
 	})
 }
 
@@ -190,7 +204,9 @@ func (w *testEnv) settleAll() {
 
 func (w *testEnv) queryNumber(sql string, args ...any) (n int) {
 	w.Helper()
-	w.mustSucceed(w.db.ReadSystem(w.ctx, func(ctx context.Context, tx pg.Tx) error { return tx.QueryRow(ctx, sql, args...).Scan(&n) }))
+	w.mustSucceed(w.db.ReadSystem(
+		w.ctx, func(ctx context.Context, tx pg.Tx) error { return tx.QueryRow(ctx, sql, args...).Scan(&n) },
+	))
 	return n
 }
 
@@ -218,7 +234,8 @@ func (w *testEnv) requestWithdrawal(mintID int, units int64) (withdrawalID strin
 	to = surfpool.AddressOf(k)
 	key := fmt.Sprint("withdrawal-", w.asked)
 	got, _, err := w.Withdrawals.Request(w.ctx, w.org, withdrawal.Request{
-		MintID: mintID, CustomerID: "ann", Amount: fmt.Sprint(units), ToAddress: string(to), IdempotencyKey: &key, Actor: audit.APIKey(w.org),
+		MintID: mintID, CustomerID: "ann", Amount: fmt.Sprint(units), ToAddress: string(to), IdempotencyKey: &key,
+		Actor: audit.APIKey(w.org),
 	})
 	w.mustSucceed(err)
 	return got.WithdrawalID, to
@@ -229,13 +246,16 @@ func (w *testEnv) chainBalance(a chain.Address, mintID int) uint64 {
 	w.Helper()
 	var got struct{ Value uint64 }
 	if mintID == sol {
-		w.mustSucceed(w.node.RPC.CallContext(w.ctx, &got, "getBalance", a, map[string]string{"commitment": "processed"}))
+		w.mustSucceed(w.node.RPC.CallContext(
+			w.ctx, &got, "getBalance", a, map[string]string{"commitment": "processed"},
+		))
 		return got.Value
 	}
 	at, err := solanatx.AssociatedAccount(a, surfpool.USDC, solanatx.TokenProgram)
 	w.mustSucceed(err)
 	var tokens struct{ Value struct{ Amount money.Amount } }
-	if err := w.node.RPC.CallContext(w.ctx, &tokens, "getTokenAccountBalance", at); err != nil && strings.HasSuffix(err.Error(), "not found") {
+	if err := w.node.RPC.CallContext(w.ctx, &tokens, "getTokenAccountBalance", at); err != nil &&
+		strings.HasSuffix(err.Error(), "not found") {
 		return 0
 	} else if err != nil {
 		w.Fatal(err)
@@ -255,11 +275,16 @@ func (w *testEnv) checkBooks() {
 	}
 	for _, of := range append(slices.Clone(w.customers), w.treasury) {
 		for _, m := range []int{sol, usdc} {
-			w.wantText(fmt.Sprintf("mint %d of %s in the books", m, of.Purpose), fmt.Sprint(w.chainBalance(of.Address, m)), `
-				SELECT coalesce(sum(credited - swept + gas + dust), 0) FROM address_funds WHERE wallet_id = $1 AND mint_id = $2`, of.ID, m)
+			w.wantText(fmt.Sprintf("mint %d of %s in the books", m, of.Purpose), fmt.Sprint(w.chainBalance(
+				of.Address, m,
+			)), `
+				SELECT coalesce(sum(credited - swept + gas + dust), 0) FROM address_funds WHERE wallet_id = $1 AND mint_id = $2`,
+				of.ID, m)
 		}
 	}
-	w.wantText("reserved", "0 0 0", `SELECT concat_ws(' ', sum(reserved), sum(gas_reserved), sum(held)) FROM address_funds`)
+	w.wantText(
+		"reserved", "0 0 0", `SELECT concat_ws(' ', sum(reserved), sum(gas_reserved), sum(held)) FROM address_funds`,
+	)
 }
 
 // crashPlan is what becomes of a service: it dies before or after one of the calls that it
@@ -342,7 +367,9 @@ func (s crashingSender) Send(ctx context.Context, raw []byte) (a chain.Answer, s
 	return a, said
 }
 
-func (s crashingSender) Outcome(ctx context.Context, txs []chain.TxHash, ps ...chain.Payment) (o *chain.Outcome, err error) {
+func (s crashingSender) Outcome(
+	ctx context.Context, txs []chain.TxHash, ps ...chain.Payment,
+) (o *chain.Outcome, err error) {
 	err = s.runCall("outcome", func() (err error) { o, err = s.Sender.Outcome(ctx, txs, ps...); return err })
 	return o, err
 }
@@ -362,7 +389,9 @@ type crashingProver struct {
 	*crashPlan
 }
 
-func (p crashingProver) ProveSlot(ctx context.Context, account chain.Address, lease string, known ...string) (string, error) {
+func (p crashingProver) ProveSlot(
+	ctx context.Context, account chain.Address, lease string, known ...string,
+) (string, error) {
 	proof, err := p.SlotProver.ProveSlot(ctx, account, lease, known...)
 	p.mu.Lock()
 	defer p.mu.Unlock()

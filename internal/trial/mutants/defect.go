@@ -169,7 +169,9 @@ func (d defect) plantFiles(root, dir string) (string, error) {
 	for name, text := range files {
 		// The name stays, because the embedded migrations are found by theirs.
 		copied := filepath.Join(dir, "planted", name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(copied), 0o755), os.WriteFile(copied, []byte(text), 0o644)); err != nil {
+		if err := errors.Join(
+			os.MkdirAll(filepath.Dir(copied), 0o755), os.WriteFile(copied, []byte(text), 0o644),
+		); err != nil {
 			return "", err
 		}
 		replace[filepath.Join(root, name)] = copied
@@ -201,7 +203,10 @@ func redraw(root string, files map[string]string) error {
 		return err
 	}
 	if len(migrations) != 1 {
-		return fmt.Errorf("got %d migrations: the first one is no longer generated, so plant the defect in a migration", len(migrations))
+		return fmt.Errorf(
+			"got %d migrations: the first one is no longer generated, so plant the defect in a migration",
+			len(migrations),
+		)
 	}
 	names, err := filepath.Glob(filepath.Join(root, "schema", "*.sql"))
 	if err != nil {

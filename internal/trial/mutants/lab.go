@@ -122,7 +122,9 @@ func (l *lab) findTest(ctx context.Context, d defect) (finder string, err error)
 
 // testPackage runs a package's tests, those that args choose, with the defect and names the
 // one that fails.
-func (l *lab) testPackage(ctx context.Context, env []string, dir, pkg string, args ...string) (finder string, err error) {
+func (l *lab) testPackage(
+	ctx context.Context, env []string, dir, pkg string, args ...string,
+) (finder string, err error) {
 	fmt.Fprintf(os.Stderr, "%s: %s\n", filepath.Base(dir), pkg)
 	program := filepath.Join(dir, strings.ReplaceAll(strings.TrimPrefix(pkg, "./"), "/", "-")+".test")
 	if err := l.buildTests(ctx, env, program, pkg); err != nil {
@@ -158,7 +160,10 @@ func (l *lab) testPackage(ctx context.Context, env []string, dir, pkg string, ar
 		case len(selection) == 0 || len(spoiled) == spoiledMax:
 			return "", fmt.Errorf("%s %s fails without the defect too", pkg, cleanFailure)
 		}
-		fmt.Fprintf(os.Stderr, "%s: %s %s fails without the defect too and is left out\n", filepath.Base(dir), pkg, cleanFailure)
+		fmt.Fprintf(
+			os.Stderr, "%s: %s %s fails without the defect too and is left out\n", filepath.Base(dir), pkg,
+			cleanFailure,
+		)
 		spoiled = append(spoiled, name)
 	}
 }
@@ -183,7 +188,9 @@ func (l *lab) buildCleanTests(ctx context.Context, pkg string) (string, error) {
 	l.mu.Lock()
 	c := l.clean[pkg]
 	if c == nil {
-		c = &cleanTests{file: filepath.Join(l.home, "clean-"+strings.ReplaceAll(strings.TrimPrefix(pkg, "./"), "/", "-")+".test")}
+		c = &cleanTests{file: filepath.Join(
+			l.home, "clean-"+strings.ReplaceAll(strings.TrimPrefix(pkg, "./"), "/", "-")+".test",
+		)}
 		l.clean[pkg] = c
 	}
 	l.mu.Unlock()
@@ -200,7 +207,9 @@ var (
 
 // runTests runs a test program until its first failure and names that; "" when all
 // tests pass. The program alone is killed: what it started watches it and ends.
-func (l *lab) runTests(ctx context.Context, env []string, program, pkg string, args ...string) (failed string, err error) {
+func (l *lab) runTests(
+	ctx context.Context, env []string, program, pkg string, args ...string,
+) (failed string, err error) {
 	tests := exec.CommandContext(ctx, program, append([]string{
 		"-test.v", "-test.failfast", "-test.paniconexit0", "-test.timeout=" + packageTimeout.String(),
 	}, args...)...)
@@ -269,7 +278,9 @@ func (l *lab) listDependents(ctx context.Context, d defect) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list what is edited: %w", err)
 	}
-	list := exec.CommandContext(ctx, "go", "list", "-test", "-f", `{{if .ForTest}}{{else}}{{.ImportPath}} {{join .Deps " "}}{{end}}`, "./...")
+	list := exec.CommandContext(
+		ctx, "go", "list", "-test", "-f", `{{if .ForTest}}{{else}}{{.ImportPath}} {{join .Deps " "}}{{end}}`, "./...",
+	)
 	list.Dir = l.root
 	output, err := list.Output()
 	if err != nil {

@@ -47,7 +47,9 @@ func run(ctx context.Context, args []string) error {
 	jobs := flags.Int("jobs", 2, "defects that are tried at once")
 	list := flags.Bool("list", false, "list the defects and do nothing")
 	nearOnly := flags.Bool("near", false, "run only the packages that a defect names, not the rest")
-	packageList := flags.String("in", "", "packages, separated by commas: whether these find the defects; nothing is kept")
+	packageList := flags.String(
+		"in", "", "packages, separated by commas: whether these find the defects; nothing is kept",
+	)
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -127,7 +129,9 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	if caught < len(results) {
-		return errors.New("a defect passes all tests: write the test that finds it, in the package whose promise it breaks")
+		return errors.New(
+			"a defect passes all tests: write the test that finds it, in the package whose promise it breaks",
+		)
 	}
 	return nil
 }

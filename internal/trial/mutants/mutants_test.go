@@ -112,7 +112,11 @@ func TestADefectThatTheCodeHasLeftBehindIsAnError(t *testing.T) {
 func TestADefectOfTheSchemaIsPlantedInTheFirstMigration(t *testing.T) {
 	t.Parallel()
 	const lines = "CREATE TRIGGER transfers_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON transfers\n"
-	found, err := parseDefects("== it\nbreaks: a promise\nfirst: ./x\n@@ schema/19_transfers.sql\n-" + lines + "+" + strings.Replace(lines, "UPDATE OR ", "", 1))
+	found, err := parseDefects(
+		"== it\nbreaks: a promise\nfirst: ./x\n@@ schema/19_transfers.sql\n-" + lines + "+" + strings.Replace(
+			lines, "UPDATE OR ", "", 1,
+		),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +132,8 @@ func TestADefectOfTheSchemaIsPlantedInTheFirstMigration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(is) != strings.Replace(string(was), lines, strings.Replace(lines, "UPDATE OR ", "", 1), 1) || string(is) == string(was) {
+	if string(is) != strings.Replace(string(was), lines, strings.Replace(lines, "UPDATE OR ", "", 1), 1) ||
+		string(is) == string(was) {
 		t.Errorf("got a planted %s with other changes than the defect's", schema.InitialFile)
 	}
 	if got := found[0].listPackages(); len(got) != 1 || got[0] != "./migrations" {

@@ -43,7 +43,9 @@ func saveResults(file string, results []result) error {
 	date, machineText := time.Now().UTC().Format(time.DateOnly), describeMachine()
 	for _, r := range results {
 		verdict, _, _ := strings.Cut(strings.TrimPrefix(r.formatVerdict(), "caught by "), "\n")
-		rows[r.name] = fmt.Sprintf("| %s | %s | %s | %d | %s | %s |", r.name, r.breaks, verdict, int(r.took.Seconds()+1), date, machineText)
+		rows[r.name] = fmt.Sprintf(
+			"| %s | %s | %s | %d | %s | %s |", r.name, r.breaks, verdict, int(r.took.Seconds()+1), date, machineText,
+		)
 	}
 	defects, err := loadDefects()
 	if err != nil {
@@ -71,7 +73,8 @@ func rowsOf(file string) (map[string]string, error) {
 	}
 	rows := map[string]string{}
 	for line := range strings.Lines(string(text)) {
-		if cells := strings.Split(line, "|"); len(cells) == 8 && !strings.HasPrefix(cells[1], "-") && strings.TrimSpace(cells[1]) != "Defect" {
+		if cells := strings.Split(line, "|"); len(cells) == 8 && !strings.HasPrefix(cells[1], "-") &&
+			strings.TrimSpace(cells[1]) != "Defect" {
 			rows[strings.TrimSpace(cells[1])] = strings.TrimSpace(line)
 		}
 	}

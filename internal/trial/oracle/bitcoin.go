@@ -37,7 +37,9 @@ type Output struct {
 // OpenBitcoin prepares to read the Bitcoin chain at a JSON-RPC URL, with the user in it,
 // from a block on. What was paid before that, and who spends it, is asked for.
 func OpenBitcoin(url string, first uint64) *Bitcoin {
-	return &Bitcoin{History{node: node{url}, normalize: func(s string) string { return s }}, first, map[Outpoint]Output{}}
+	return &Bitcoin{
+		History{node: node{url}, normalize: func(s string) string { return s }}, first, map[Outpoint]Output{},
+	}
 }
 
 type bitcoinTx struct {
@@ -130,7 +132,9 @@ func (c *Bitcoin) readBlock(ctx context.Context, height uint64) (block, error) {
 		for _, o := range tx.Vout {
 			output := c.outputs[Outpoint{tx.TxID, o.N}]
 			s.Fee.Sub(s.Fee, output.Amount)
-			result.movements = append(result.movements, Movement{Tx: tx.TxID, Block: height, From: s.From, To: output.Address, Amount: output.Amount})
+			result.movements = append(result.movements, Movement{
+				Tx: tx.TxID, Block: height, From: s.From, To: output.Address, Amount: output.Amount,
+			})
 		}
 		result.sent = append(result.sent, s)
 	}

@@ -151,7 +151,10 @@ func (c *Chain) readBlock(ctx context.Context, height uint64, b rawBlock) (block
 		if err != nil {
 			return result, err
 		}
-		s := Sent{Hash: toLower(tx.Hash), Block: height, From: toLower(tx.From), Nonce: nonce, Succeeded: r.Status == "0x1", Fee: new(big.Int).Mul(used, price)}
+		s := Sent{
+			Hash: toLower(tx.Hash), Block: height, From: toLower(tx.From), Nonce: nonce, Succeeded: r.Status == "0x1",
+			Fee: new(big.Int).Mul(used, price),
+		}
 		if tx.To != nil {
 			s.To = toLower(*tx.To)
 		}
@@ -186,7 +189,8 @@ func tokenMovements(s Sent, r rawReceipt) (movements []Movement, err error) {
 			return nil, err
 		}
 		movements = append(movements, Movement{
-			Tx: s.Hash, Block: s.Block, Asset: toLower(l.Address), From: topicAddress(l.Topics[1]), To: topicAddress(l.Topics[2]), Amount: amount,
+			Tx: s.Hash, Block: s.Block, Asset: toLower(l.Address), From: topicAddress(l.Topics[1]),
+			To: topicAddress(l.Topics[2]), Amount: amount,
 		})
 	}
 	return movements, nil
@@ -204,7 +208,9 @@ func coinMovements(s Sent, f rawFrame, movements *[]Movement) error {
 			return err
 		}
 		if amount.Sign() > 0 {
-			*movements = append(*movements, Movement{Tx: s.Hash, Block: s.Block, From: toLower(f.From), To: toLower(f.To), Amount: amount})
+			*movements = append(*movements, Movement{
+				Tx: s.Hash, Block: s.Block, From: toLower(f.From), To: toLower(f.To), Amount: amount,
+			})
 		}
 	}
 	for _, inner := range f.Calls {
@@ -288,19 +294,38 @@ func (c *History) Judge(claims []Claim, ownAddresses map[string]bool) (wrong []s
 	for _, claim := range claims {
 		recipient := c.normalize(claim.To)
 		claimed[[2]string{claim.Asset, recipient}] = true
-		got := slices.DeleteFunc(c.ReceivedBy(claim.Asset, recipient), func(m Movement) bool { return !ownAddresses[m.From] })
+		got := slices.DeleteFunc(
+			c.ReceivedBy(claim.Asset, recipient), func(m Movement) bool { return !ownAddresses[m.From] },
+		)
 		switch {
 		case !claim.Paid && len(got) > 0:
-			wrong = append(wrong, fmt.Sprintf("%s was not paid, says the service, and %s received %s in %s", claim.ID, recipient, got[0].Amount, got[0].Tx))
+			wrong = append(
+				wrong,
+				fmt.Sprintf(
+					"%s was not paid, says the service, and %s received %s in %s", claim.ID, recipient, got[0].Amount,
+					got[0].Tx,
+				),
+			)
 		case claim.Paid && len(got) != 1:
 			wrong = append(wrong, fmt.Sprintf("%s: %s was paid %d times, want once", claim.ID, recipient, len(got)))
 		case claim.Paid && (got[0].Amount.Cmp(claim.Amount) != 0 || got[0].Tx != c.normalize(claim.Tx)):
-			wrong = append(wrong, fmt.Sprintf("%s: %s received %s in %s from %s, want %s in %s from us", claim.ID, recipient, got[0].Amount, got[0].Tx, got[0].From, claim.Amount, claim.Tx))
+			wrong = append(
+				wrong,
+				fmt.Sprintf(
+					"%s: %s received %s in %s from %s, want %s in %s from us", claim.ID, recipient, got[0].Amount,
+					got[0].Tx, got[0].From, claim.Amount, claim.Tx,
+				),
+			)
 		}
 	}
 	for _, m := range c.MovedOut(ownAddresses) {
 		if !claimed[[2]string{m.Asset, m.To}] {
-			wrong = append(wrong, fmt.Sprintf("%s of %q went from %s to %s in %s, and nobody asked for it", m.Amount, m.Asset, m.From, m.To, m.Tx))
+			wrong = append(
+				wrong,
+				fmt.Sprintf(
+					"%s of %q went from %s to %s in %s, and nobody asked for it", m.Amount, m.Asset, m.From, m.To, m.Tx,
+				),
+			)
 		}
 	}
 	return wrong

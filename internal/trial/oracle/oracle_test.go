@@ -34,7 +34,9 @@ func TestTheOracleSeesWhatTheChainHas(t *testing.T) {
 	twice, never, coins := common.HexToAddress("0xa1"), common.HexToAddress("0xa2"), common.HexToAddress("0xa3")
 	var hash common.Hash
 	for range 2 {
-		if hash, err = n.SendTx(ctx, &tokens.USDC.Address, nil, tokens.USDC.Contract.CallData("transfer", twice, big.NewInt(5))); err != nil {
+		if hash, err = n.SendTx(
+			ctx, &tokens.USDC.Address, nil, tokens.USDC.Contract.CallData("transfer", twice, big.NewInt(5)),
+		); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -68,7 +70,8 @@ func TestTheOracleSeesWhatTheChainHas(t *testing.T) {
 	if wrong := c.Judge(claims[:2], us); !strings.Contains(strings.Join(wrong, "\n"), "nobody asked") {
 		t.Errorf("a payment without a claim: got %q, want it named", wrong)
 	}
-	if got, err := c.Holds(ctx, usdc, strings.ToLower(twice.Hex()), height); err != nil || got.Cmp(big.NewInt(10)) != 0 {
+	if got, err := c.Holds(ctx, usdc, strings.ToLower(twice.Hex()), height); err != nil ||
+		got.Cmp(big.NewInt(10)) != 0 {
 		t.Errorf("balance: got %v %v, want 10", got, err)
 	}
 

@@ -73,11 +73,20 @@ func readSolana(slot uint64, b solanaBlock) (block, error) {
 	result := block{hash: b.Blockhash}
 	for _, t := range b.Transactions {
 		m := t.Meta
-		accounts := append(append(t.Transaction.Message.AccountKeys, m.LoadedAddresses.Writable...), m.LoadedAddresses.Readonly...)
-		if len(t.Transaction.Signatures) == 0 || len(accounts) == 0 || len(m.PreBalances) != len(accounts) || len(m.PostBalances) != len(accounts) {
-			return result, fmt.Errorf("a transaction of %d accounts has %d balances before and %d after", len(accounts), len(m.PreBalances), len(m.PostBalances))
+		accounts := append(
+			append(t.Transaction.Message.AccountKeys, m.LoadedAddresses.Writable...), m.LoadedAddresses.Readonly...,
+		)
+		if len(t.Transaction.Signatures) == 0 || len(accounts) == 0 || len(m.PreBalances) != len(accounts) ||
+			len(m.PostBalances) != len(accounts) {
+			return result, fmt.Errorf(
+				"a transaction of %d accounts has %d balances before and %d after", len(accounts), len(m.PreBalances),
+				len(m.PostBalances),
+			)
 		}
-		s := Sent{Hash: t.Transaction.Signatures[0], Block: slot, From: accounts[0], Succeeded: m.Err == nil, Fee: big.NewInt(m.Fee)}
+		s := Sent{
+			Hash: t.Transaction.Signatures[0], Block: slot, From: accounts[0], Succeeded: m.Err == nil,
+			Fee: big.NewInt(m.Fee),
+		}
 		result.sent = append(result.sent, s)
 		if !s.Succeeded {
 			continue
@@ -88,7 +97,10 @@ func readSolana(slot uint64, b solanaBlock) (block, error) {
 			for _, balance := range side {
 				amount, ok := new(big.Int).SetString(balance.UITokenAmount.Amount, 10)
 				if !ok || balance.AccountIndex >= len(accounts) {
-					return result, fmt.Errorf("%s: account %d has %q of %s", s.Hash, balance.AccountIndex, balance.UITokenAmount.Amount, balance.Mint)
+					return result, fmt.Errorf(
+						"%s: account %d has %q of %s", s.Hash, balance.AccountIndex, balance.UITokenAmount.Amount,
+						balance.Mint,
+					)
 				}
 				holdersOf(changes, balance.Mint).addChange(balance.Owner, amount.Mul(amount, big.NewInt(sign)))
 				owner[balance.AccountIndex] = balance.Owner
@@ -142,7 +154,9 @@ func (h holders) listMovements(s Sent, asset string) (movements []Movement) {
 	}
 	for holder, change := range h {
 		if change.Sign() > 0 {
-			movements = append(movements, Movement{Tx: s.Hash, Block: s.Block, Asset: asset, From: payer, To: holder, Amount: change})
+			movements = append(movements, Movement{
+				Tx: s.Hash, Block: s.Block, Asset: asset, From: payer, To: holder, Amount: change,
+			})
 		}
 	}
 	return movements

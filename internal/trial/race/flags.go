@@ -28,7 +28,9 @@ func resolveAllFlagged(ctx context.Context, t task) (result, error) {
 	}
 	defer db.Close()
 	ch := sim.New(sim.Config{}).ToChain()
-	flags := deposit.NewResolutions(db, chain.Chains{ch.Name: ch}, wallet.New(db, nil, t.Attest), slog.New(slog.DiscardHandler))
+	flags := deposit.NewResolutions(
+		db, chain.Chains{ch.Name: ch}, wallet.New(db, nil, t.Attest), slog.New(slog.DiscardHandler),
+	)
 	p := &process{task: t, db: db, decided: map[string]string{}}
 	var wg sync.WaitGroup
 	for w := range workers {
@@ -40,8 +42,9 @@ func resolveAllFlagged(ctx context.Context, t task) (result, error) {
 	}
 	wg.Wait()
 	return result{
-		Decisions: p.decisions.Load(), DecisionsLate: p.decisionsLate.Load(), Vain: p.vain.Load(), Deadlocks: db.Counts().Deadlocks,
-		Accepted: map[string]string{}, Resolved: p.decided, Wrong: p.wrong,
+		Decisions: p.decisions.Load(), DecisionsLate: p.decisionsLate.Load(), Vain: p.vain.Load(),
+		Deadlocks: db.Counts().Deadlocks,
+		Accepted:  map[string]string{}, Resolved: p.decided, Wrong: p.wrong,
 	}, nil
 }
 
@@ -58,7 +61,9 @@ func (p *process) resolveOnce(ctx context.Context, flags *deposit.Resolutions, w
 	case "rejected":
 		_, err = flags.Reject(ctx, id, decider, "")
 	default:
-		_, err = flags.Redirect(ctx, id, decider, deposit.Redirection{ToAddress: string(sim.Address("court")), Reason: deposit.LawEnforcement, Reference: "case 1"})
+		_, err = flags.Redirect(ctx, id, decider, deposit.Redirection{
+			ToAddress: string(sim.Address("court")), Reason: deposit.LawEnforcement, Reference: "case 1",
+		})
 	}
 	switch {
 	case err == nil:

@@ -78,10 +78,14 @@ func TestSixtyFourDecidersOfTwoProcessesResolveEachDepositOnce(t *testing.T) {
 	}
 	for what, got := range map[string]int{
 		"deposits that somebody was told are decided": len(sum.Resolved),
-		"resolutions":                num(`SELECT count(*) FROM deposit_resolutions`),
-		"deposits with one":          num(`SELECT count(DISTINCT deposit_id) FROM deposit_resolutions WHERE status IN ('OPEN', 'DONE')`),
-		"approved, or with an order": num(`SELECT count(*) FROM deposit_resolutions r WHERE (decision = 'APPROVED') <> EXISTS (SELECT FROM dispatch_orders o WHERE o.order_id = r.resolution_id AND o.purpose = 'RETURN')`),
-		"credits and holds":          num(`SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'DEPOSIT_HOLD'`),
+		"resolutions": num(`SELECT count(*) FROM deposit_resolutions`),
+		"deposits with one": num(
+			`SELECT count(DISTINCT deposit_id) FROM deposit_resolutions WHERE status IN ('OPEN', 'DONE')`,
+		),
+		"approved, or with an order": num(
+			`SELECT count(*) FROM deposit_resolutions r WHERE (decision = 'APPROVED') <> EXISTS (SELECT FROM dispatch_orders o WHERE o.order_id = r.resolution_id AND o.purpose = 'RETURN')`,
+		),
+		"credits and holds": num(`SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'DEPOSIT_HOLD'`),
 	} {
 		if got != n {
 			t.Errorf("%s: got %d, want %d", what, got, n)
@@ -89,14 +93,18 @@ func TestSixtyFourDecidersOfTwoProcessesResolveEachDepositOnce(t *testing.T) {
 	}
 	for id, verb := range sum.Resolved {
 		var is string
-		if err := owner.QueryRow(ctx, `SELECT lower(decision) FROM deposit_resolutions WHERE deposit_id = $1`, id).Scan(&is); err != nil {
+		if err := owner.QueryRow(
+			ctx, `SELECT lower(decision) FROM deposit_resolutions WHERE deposit_id = $1`, id,
+		).Scan(&is); err != nil {
 			t.Fatal(err)
 		}
 		if is != verb {
 			t.Errorf("%s: somebody was told that it is %s, and it is %s", id, verb, is)
 		}
 	}
-	if got, want := num(`SELECT coalesce(sum(b.balance), 0)::bigint FROM ledger_balances b JOIN ledger_accounts a USING (account_id) WHERE a.kind = 'CUSTOMER'`),
+	if got, want := num(
+		`SELECT coalesce(sum(b.balance), 0)::bigint FROM ledger_balances b JOIN ledger_accounts a USING (account_id) WHERE a.kind = 'CUSTOMER'`,
+	),
 		500*num(`SELECT count(*) FROM deposit_resolutions WHERE decision = 'APPROVED'`); got != want {
 		t.Errorf("customers have %d, want %d: what was approved", got, want)
 	}
@@ -127,16 +135,20 @@ func flagMany(t *testing.T, db *pg.DB, n int) task {
 	}
 	net := sim.New(sim.Config{})
 	check(mint.Sync(ctx, db, []mint.Mint{{
-		ID: token, Chain: net.ToChain().Name, Network: chain.Local, Kind: mint.Token, Contract: signertest.Token, Symbol: "USDC", Name: "USD Coin", Decimals: 6,
-		DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(1), MinWithdraw: money.Units(1), ConfirmationsRequired: 3, Finality: "FINALIZED",
+		ID: token, Chain: net.ToChain().Name, Network: chain.Local, Kind: mint.Token, Contract: signertest.Token,
+		Symbol: "USDC", Name: "USD Coin", Decimals: 6,
+		DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(1), MinWithdraw: money.Units(1),
+		ConfirmationsRequired: 3, Finality: "FINALIZED",
 	}}))
 	o, _, err := org.Create(ctx, db, "Acme")
 	check(err)
 	sign, attest := signertest.New(t)
 	w := works.NewHarness(works.HarnessConfig{
 		DB: db, Chain: net.ToChain(), Signer: sign, AttestKey: attest,
-		Prices:     price.Fixed{Prices: map[int]money.USD{token: money.MustParseUSD("1")}},
-		RiskPolicy: risk.Policy{Providers: severeScreener{}, UnknownAs: risk.TreatUnknownAsHold, Grace: risk.GraceDefault},
+		Prices: price.Fixed{Prices: map[int]money.USD{token: money.MustParseUSD("1")}},
+		RiskPolicy: risk.Policy{
+			Providers: severeScreener{}, UnknownAs: risk.TreatUnknownAsHold, Grace: risk.GraceDefault,
+		},
 	})
 	check(mirror.ImportJournal(ctx, db, sign, w.Wallets))
 	check(db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {

@@ -148,7 +148,8 @@ func runWorkers(ctx context.Context, t task) (result, error) {
 	defer cancel()
 	ch := sim.New(sim.Config{}).ToChain()
 	p := &process{
-		task: t, db: db, deadline: deadline, startedAt: time.Now(), accepted: map[string]string{}, decided: map[string]string{},
+		task: t, db: db, deadline: deadline, startedAt: time.Now(), accepted: map[string]string{},
+		decided: map[string]string{},
 		pay: &withdrawal.Service{
 			DB: db, Chains: chain.Chains{ch.Name: ch}, Wallets: addresses{t.Treasury},
 			Prices: price.Fixed{Prices: map[int]money.USD{token: money.MustParseUSD("1")}},
@@ -173,9 +174,12 @@ func runWorkers(ctx context.Context, t task) (result, error) {
 	wg.Go(func() { p.watchCommits(ctx) })
 	wg.Wait()
 	return result{
-		Holds: p.holds.Load(), HoldsRefused: p.holdsRefused.Load(), HoldsTaken: p.holdsTaken.Load(), Ends: p.ends.Load(), EndsTaken: p.endsTaken.Load(),
-		Requests: p.requests.Load(), Conflicts: p.conflicts.Load(), Decisions: p.decisions.Load(), DecisionsLate: p.decisionsLate.Load(),
-		Reserves: p.reserves.Load(), ReservesShort: p.short.Load(), Looks: p.looks.Load(), Commits: p.commits.Load(), Deadlocks: db.Counts().Deadlocks, Vain: p.vain.Load(),
+		Holds: p.holds.Load(), HoldsRefused: p.holdsRefused.Load(), HoldsTaken: p.holdsTaken.Load(),
+		Ends: p.ends.Load(), EndsTaken: p.endsTaken.Load(),
+		Requests: p.requests.Load(), Conflicts: p.conflicts.Load(), Decisions: p.decisions.Load(),
+		DecisionsLate: p.decisionsLate.Load(),
+		Reserves:      p.reserves.Load(), ReservesShort: p.short.Load(), Looks: p.looks.Load(), Commits: p.commits.Load(),
+		Deadlocks: db.Counts().Deadlocks, Vain: p.vain.Load(),
 		Accepted: p.accepted, Decided: p.decided, Wrong: p.wrong,
 	}, nil
 }
@@ -214,7 +218,9 @@ func (p *process) runWorker(ctx context.Context, w int, ownTask func(ctx context
 // spendOnce makes holds on the one balance and ends them. Its twin in the other process
 // wants the same ones.
 func (p *process) spendOnce(ctx context.Context, worker, round int) bool {
-	customer, held, owned := ledgerAccount(p.Org, ledger.Customer, spender), ledgerAccount(p.Org, ledger.Withdrawing, spender), ledgerAccount(p.Org, ledger.Custody, "")
+	customer, held, owned := ledgerAccount(
+		p.Org, ledger.Customer, spender,
+	), ledgerAccount(p.Org, ledger.Withdrawing, spender), ledgerAccount(p.Org, ledger.Custody, "")
 	// Both twins draw the same.
 	dice := rand.New(rand.NewPCG(uint64(worker), uint64(round)))
 	n, amount, settles := 1+dice.IntN(batchMax), money.Units(1+dice.Uint64N(amountMax)), dice.IntN(8) == 0
@@ -274,7 +280,10 @@ func isLockTimeout(err error) bool {
 // postWithRetry posts, and again after it was given up.
 func (p *process) postWithRetry(ctx context.Context, postings []ledger.Posting) error {
 	for {
-		err := p.db.InOrg(ctx, p.Org, func(ctx context.Context, tx pg.Tx) error { return ledgertest.PostWithCauses(ctx, tx, postings...) })
+		err := p.db.InOrg(
+			ctx, p.Org,
+			func(ctx context.Context, tx pg.Tx) error { return ledgertest.PostWithCauses(ctx, tx, postings...) },
+		)
 		if isLockTimeout(err) && ctx.Err() == nil {
 			p.vain.Add(1)
 			continue
@@ -294,7 +303,8 @@ func (p *process) lookAtOrders(ctx context.Context) {
 			_, err := tx.Exec(ctx, `
 				UPDATE dispatch_orders SET attempt_after = $1
 				WHERE order_id IN (SELECT order_id FROM dispatch_orders
-					WHERE status = 'QUEUED' AND attempt_after < $2 FOR UPDATE SKIP LOCKED)`, tx.Now.Add(time.Hour), tx.Now)
+					WHERE status = 'QUEUED' AND attempt_after < $2 FOR UPDATE SKIP LOCKED)`,
+				tx.Now.Add(time.Hour), tx.Now)
 			return err
 		})
 		if err != nil && ctx.Err() == nil {
@@ -396,9 +406,13 @@ func (p *process) watchCommits(ctx context.Context) {
 			var sum, lowest, reserved int64
 			err := tx.QueryRow(ctx, `
 				SELECT (SELECT sum(b.balance) FROM ledger_balances b JOIN ledger_accounts a USING (account_id) WHERE a.subject = $1),
-					(SELECT min(balance) FROM ledger_balances), (SELECT sum(reserved) FROM address_funds)`, spender).Scan(&sum, &lowest, &reserved)
+					(SELECT min(balance) FROM ledger_balances), (SELECT sum(reserved) FROM address_funds)`,
+				spender).Scan(&sum, &lowest, &reserved)
 			if err == nil && (sum != balance || lowest < 0 || reserved < 0 || reserved > funds) {
-				p.addComplaint("a commit has %d of %d, a least balance of %d, %d of %d reserved", sum, balance, lowest, reserved, funds)
+				p.addComplaint(
+					"a commit has %d of %d, a least balance of %d, %d of %d reserved", sum, balance, lowest, reserved,
+					funds,
+				)
 			}
 			return err
 		})

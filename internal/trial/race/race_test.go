@@ -69,7 +69,8 @@ func TestSixtyFourWorkersOfTwoProcessesNeitherOverdrawNorDouble(t *testing.T) {
 		"wal_level": "logical", "max_wal_size": "2GB", "shared_buffers": "256MB", "checkpoint_timeout": "30min",
 	})
 	data := pgtest.Database{
-		Name: local.Database, URL: cluster.URL(""), OwnerURL: cluster.OwnerURL(""), SuperURL: cluster.SuperURL(local.Database),
+		Name: local.Database, URL: cluster.URL(""), OwnerURL: cluster.OwnerURL(""),
+		SuperURL: cluster.SuperURL(local.Database),
 	}
 	db := pgtest.Open(t, data, time.Now)
 	tk := prepareTask(t, db)
@@ -142,8 +143,10 @@ func prepareTask(t *testing.T, db *pg.DB) task {
 	}
 	ch := sim.New(sim.Config{}).ToChain()
 	m := mint.Mint{
-		ID: token, Chain: ch.Name, Network: chain.Local, Kind: mint.Token, Contract: signertest.Token, Symbol: "USDC", Name: "USD Coin", Decimals: 6,
-		DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(1), MinWithdraw: money.Units(1), ConfirmationsRequired: 3, Finality: "FINALIZED",
+		ID: token, Chain: ch.Name, Network: chain.Local, Kind: mint.Token, Contract: signertest.Token, Symbol: "USDC",
+		Name: "USD Coin", Decimals: 6,
+		DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(1), MinWithdraw: money.Units(1),
+		ConfirmationsRequired: 3, Finality: "FINALIZED",
 	}
 	check(mint.Sync(ctx, db, []mint.Mint{m}))
 	o, _, err := org.Create(ctx, db, "Acme")
@@ -161,10 +164,15 @@ func prepareTask(t *testing.T, db *pg.DB) task {
 			}
 			postings = append(postings, ledger.Posting{
 				Cause: ledger.Cause{Kind: ledger.Deposit, ID: "first of " + name},
-				Legs:  []ledger.Leg{{Debit: ledgerAccount(o.ID, ledger.Custody, ""), Credit: ledgerAccount(o.ID, ledger.Customer, name), Amount: money.Units(units)}},
+				Legs: []ledger.Leg{{
+					Debit: ledgerAccount(o.ID, ledger.Custody, ""), Credit: ledgerAccount(o.ID, ledger.Customer, name),
+					Amount: money.Units(units),
+				}},
 			})
 		}
-		if err := wallet.MoveFunds(ctx, tx, wallet.Movement{WalletID: treasury.ID, OrgID: o.ID, MintID: token, Part: wallet.Credited, Plus: money.Units(funds)}); err != nil {
+		if err := wallet.MoveFunds(ctx, tx, wallet.Movement{
+			WalletID: treasury.ID, OrgID: o.ID, MintID: token, Part: wallet.Credited, Plus: money.Units(funds),
+		}); err != nil {
 			return err
 		}
 		return ledgertest.PostWithCauses(ctx, tx, postings...)
@@ -264,13 +272,33 @@ func checkSettled(t *testing.T, db *pg.DB, tk task, sum result) {
 		SELECT count(*) FROM ledger_balances b WHERE b.balance <>
 			coalesce((SELECT sum(amount) FROM ledger_transfers WHERE credit_account = b.account_id), 0)
 			- coalesce((SELECT sum(amount) FROM ledger_transfers WHERE debit_account = b.account_id), 0)`), 0)
-	want("what ann has", num(`SELECT b.balance::bigint FROM ledger_balances b JOIN ledger_accounts a USING (account_id) WHERE a.kind = 'CUSTOMER' AND a.subject = $1`, spender), balance)
+	want(
+		"what ann has",
+		num(
+			`SELECT b.balance::bigint FROM ledger_balances b JOIN ledger_accounts a USING (account_id) WHERE a.kind = 'CUSTOMER' AND a.subject = $1`,
+			spender,
+		),
+		balance,
+	)
 	want("withdrawals", num(`SELECT count(*) FROM withdrawals WHERE customer_id = $1`, payer), int64(len(sum.Accepted)))
-	want("decisions", num(`SELECT count(*) FROM withdrawals WHERE status <> 'AWAITING_APPROVAL' AND customer_id = $1`, payer), int64(len(sum.Decided)))
+	want(
+		"decisions",
+		num(`SELECT count(*) FROM withdrawals WHERE status <> 'AWAITING_APPROVAL' AND customer_id = $1`, payer),
+		int64(len(sum.Decided)),
+	)
 	want("decisions that won", int64(sum.Decisions), int64(len(sum.Decided)))
-	want("orders", num(`SELECT count(*) FROM dispatch_orders`), num(`SELECT count(*) FROM withdrawals WHERE status = 'PROCESSING'`))
-	want("what bob has", num(`SELECT b.balance::bigint FROM ledger_balances b JOIN ledger_accounts a USING (account_id) WHERE a.kind = 'CUSTOMER' AND a.subject = $1`, payer),
-		fortune-num(`SELECT coalesce(sum(amount), 0)::bigint FROM withdrawals WHERE status <> 'REJECTED' AND customer_id = $1`, payer))
+	want(
+		"orders", num(`SELECT count(*) FROM dispatch_orders`),
+		num(`SELECT count(*) FROM withdrawals WHERE status = 'PROCESSING'`),
+	)
+	want("what bob has", num(
+		`SELECT b.balance::bigint FROM ledger_balances b JOIN ledger_accounts a USING (account_id) WHERE a.kind = 'CUSTOMER' AND a.subject = $1`,
+		payer,
+	),
+		fortune-num(
+			`SELECT coalesce(sum(amount), 0)::bigint FROM withdrawals WHERE status <> 'REJECTED' AND customer_id = $1`,
+			payer,
+		))
 	want("reserved", num(`SELECT reserved::bigint FROM address_funds WHERE wallet_id = $1`, tk.Treasury.ID), 0)
 	want("deadlocks", sum.Deadlocks, 0)
 	// How often they met is a figure: a machine that is busy lets them meet less.

@@ -50,7 +50,9 @@ func openWAL(ctx context.Context, superURL string) (*walTail, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &walTail{conn: conn, balances: map[string]*big.Int{}, isSpender: map[string]bool{}, kinds: map[uint32]relation{}}
+	w := &walTail{
+		conn: conn, balances: map[string]*big.Int{}, isSpender: map[string]bool{}, kinds: map[uint32]relation{},
+	}
 	for _, sql := range []string{
 		`CREATE PUBLICATION race FOR TABLE ` + balancesName,
 		`SELECT pg_create_logical_replication_slot('` + walSlot + `', 'pgoutput')`,
@@ -89,7 +91,9 @@ func (w *walTail) classifyAccount(ctx context.Context, account string) error {
 		return nil
 	}
 	var isSpender bool
-	err := w.conn.QueryRow(ctx, `SELECT subject = $2 FROM ledger_accounts WHERE account_id = $1::text::bigint`, account, spender).Scan(&isSpender)
+	err := w.conn.QueryRow(
+		ctx, `SELECT subject = $2 FROM ledger_accounts WHERE account_id = $1::text::bigint`, account, spender,
+	).Scan(&isSpender)
 	w.isSpender[account] = isSpender
 	return err
 }
@@ -121,7 +125,8 @@ func (w *walTail) followLog(ctx context.Context, stop <-chan struct{}) error {
 // readPiece reads what has been committed since, whole transactions at a time.
 func (w *walTail) readPiece(ctx context.Context) (n int, err error) {
 	rows, err := w.conn.Query(ctx, `
-		SELECT data FROM pg_logical_slot_get_binary_changes($1, NULL, $2, 'proto_version', '1', 'publication_names', 'race')`, walSlot, walPiece)
+		SELECT data FROM pg_logical_slot_get_binary_changes($1, NULL, $2, 'proto_version', '1', 'publication_names', 'race')`,
+		walSlot, walPiece)
 	if err != nil {
 		return 0, err
 	}

@@ -105,7 +105,9 @@ func NewHost(dir string, role app.Role, source app.Config) (Host, error) {
 	err := copyKey(keys.Attest, &c.Keys.Attest)
 	switch role {
 	case app.RoleAPI:
-		err = errors.Join(err, copyKey(keys.Seal, &c.Keys.Seal), copyKey(keys.Cursor, &c.Keys.Cursor), copyKey(keys.Approvals, &c.Keys.Approvals),
+		err = errors.Join(err, copyKey(keys.Seal, &c.Keys.Seal), copyKey(keys.Cursor, &c.Keys.Cursor), copyKey(
+			keys.Approvals, &c.Keys.Approvals,
+		),
 			copyKey(filepath.Join(filepath.Dir(keys.Webhook), "webhook.pub"), &c.Keys.WebhookPublic))
 		c.Chains = map[chain.Name]app.Chain{}
 		for name, ch := range source.Chains {
@@ -113,7 +115,10 @@ func NewHost(dir string, role app.Role, source app.Config) (Host, error) {
 			c.Chains[name] = ch
 		}
 	case app.RoleWorkers:
-		err = errors.Join(err, copyKey(keys.Seal, &c.Keys.Seal), copyKey(keys.Webhook, &c.Keys.Webhook), copyKey(keys.Approvals, &c.Keys.Approvals))
+		err = errors.Join(
+			err, copyKey(keys.Seal, &c.Keys.Seal), copyKey(keys.Webhook, &c.Keys.Webhook),
+			copyKey(keys.Approvals, &c.Keys.Approvals),
+		)
 	case app.RoleSigner:
 		c.Database.URL = ""
 		err = errors.Join(err, copyKey(keys.Approvals, &c.Keys.Approvals))
@@ -152,7 +157,8 @@ func (p *Process) waitReady(ctx context.Context, h Host) error {
 	ctx, cancel := context.WithTimeout(ctx, startMax)
 	defer cancel()
 	for {
-		if h.Role == app.RoleSigner && Reachable(ctx, h.Conf.Signer.Serve.Listen) || h.Role != app.RoleSigner && isReady(ctx, p.Ops) {
+		if h.Role == app.RoleSigner && Reachable(ctx, h.Conf.Signer.Serve.Listen) || h.Role != app.RoleSigner &&
+			isReady(ctx, p.Ops) {
 			return nil
 		}
 		select {

@@ -54,7 +54,8 @@ func buildProgram(t *testing.T) string {
 
 // signerRights is what each role has of the signer.
 var signerRights = map[app.Role]remote.Permission{
-	app.RoleAPI: remote.PermissionIssue, app.RoleWorkers: remote.PermissionIssue, app.RoleScan: remote.PermissionIssue, app.RoleDispatch: remote.PermissionPay,
+	app.RoleAPI: remote.PermissionIssue, app.RoleWorkers: remote.PermissionIssue, app.RoleScan: remote.PermissionIssue,
+	app.RoleDispatch: remote.PermissionPay,
 }
 
 func newScenario(t *testing.T) *scenario {
@@ -63,7 +64,10 @@ func newScenario(t *testing.T) *scenario {
 	var cancel context.CancelFunc
 	n.ctx, cancel = context.WithTimeout(t.Context(), 8*time.Minute)
 	t.Cleanup(cancel)
-	w, err := localworld.Start(n.ctx, localworld.Options{PrepareDatabase: pgtest.FillDataDir, Dir: t.TempDir(), BlockTime: 250 * time.Millisecond, WithoutService: true, Log: slog.New(slog.DiscardHandler)})
+	w, err := localworld.Start(n.ctx, localworld.Options{
+		PrepareDatabase: pgtest.FillDataDir, Dir: t.TempDir(), BlockTime: 250 * time.Millisecond, WithoutService: true,
+		Log: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,10 +112,14 @@ func (n *scenario) startHosts() {
 	signs.Signer.Serve = app.SignerServe{Listen: listen, Certificate: own.Certificate, Key: own.Key, CA: own.CA}
 	for role, of := range signerRights {
 		name := "coffer-" + string(role)
-		signs.Signer.Serve.Clients = append(signs.Signer.Serve.Clients, app.SignerClient{Name: name, Permission: string(of)})
+		signs.Signer.Serve.Clients = append(signs.Signer.Serve.Clients, app.SignerClient{
+			Name: name, Permission: string(of),
+		})
 		shown := ca.IssueLeaf(n.T, name, x509.ExtKeyUsageClientAuth, time.Now().Add(time.Hour))
 		conf := n.conf
-		conf.Signer = app.Signer{Address: listen, TLS: app.SignerTLS{Certificate: shown.Certificate, Key: shown.Key, CA: shown.CA, Name: "signer.internal"}}
+		conf.Signer = app.Signer{Address: listen, TLS: app.SignerTLS{
+			Certificate: shown.Certificate, Key: shown.Key, CA: shown.CA, Name: "signer.internal",
+		}}
 		n.addHost(role, conf)
 	}
 	n.addHost(app.RoleSigner, signs)
@@ -159,10 +167,14 @@ func (n *scenario) waitRetry(last error) {
 func (n *scenario) payIn(customer string, units int64) {
 	n.Helper()
 	var address struct{ Address string }
-	if status := n.callAPI(http.MethodPost, "/deposit", map[string]any{"mintId": n.usdc.ID, "customerId": customer}, &address); status != http.StatusOK {
+	if status := n.callAPI(
+		http.MethodPost, "/deposit", map[string]any{"mintId": n.usdc.ID, "customerId": customer}, &address,
+	); status != http.StatusOK {
 		n.Fatalf("POST /deposit: got %d, want 200", status)
 	}
-	if _, err := n.Info.SendFromFaucet(n.ctx, n.usdc, common.HexToAddress(address.Address), big.NewInt(units)); err != nil {
+	if _, err := n.Info.SendFromFaucet(
+		n.ctx, n.usdc, common.HexToAddress(address.Address), big.NewInt(units),
+	); err != nil {
 		n.Fatal(err)
 	}
 }
@@ -177,7 +189,8 @@ func (n *scenario) payOut(customer, key string, to common.Address, units int64) 
 	n.Helper()
 	var w webhook.Withdrawal
 	status := n.callAPI(http.MethodPost, "/withdraw", map[string]any{
-		"mintId": n.usdc.ID, "customerId": customer, "amount": fmt.Sprint(units), "toAddress": to.Hex(), "idempotencyKey": key,
+		"mintId": n.usdc.ID, "customerId": customer, "amount": fmt.Sprint(units), "toAddress": to.Hex(),
+		"idempotencyKey": key,
 	}, &w)
 	if status != http.StatusAccepted {
 		n.Fatalf("POST /withdraw: got %d, want 202", status)
@@ -237,7 +250,9 @@ func (n *scenario) readBalance(a common.Address) *big.Int {
 	}
 	defer eth.Close()
 	contract := common.HexToAddress(*n.usdc.ContractAddress)
-	out, err := eth.CallContract(n.ctx, ethereum.CallMsg{To: &contract, Data: evmtoken.Token.CallData("balanceOf", a)}, nil)
+	out, err := eth.CallContract(
+		n.ctx, ethereum.CallMsg{To: &contract, Data: evmtoken.Token.CallData("balanceOf", a)}, nil,
+	)
 	if err != nil {
 		n.Fatal(err)
 	}
@@ -265,15 +280,20 @@ func TestEachRoleRunsByItselfAndASecondOneTakesOver(t *testing.T) {
 		}
 	}
 	// A second signer would be a second journal's owner.
-	second, err := Start(n.program, "a second signer", "serve", "--config", filepath.Join(n.hosts[app.RoleSigner].Dir, "signer-0.toml"))
+	second, err := Start(
+		n.program, "a second signer", "serve", "--config", filepath.Join(n.hosts[app.RoleSigner].Dir, "signer-0.toml"),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := second.WaitEnded(n.ctx); err == nil || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(second.LogText(), "journal") {
+	if err := second.WaitEnded(n.ctx); err == nil || errors.Is(err, context.DeadlineExceeded) ||
+		!strings.Contains(second.LogText(), "journal") {
 		t.Errorf("a second signer: got %v, want it refused for the journal\n%s", err, second.LogText())
 	}
 
-	first, next := common.HexToAddress("0x00000000000000000000000000000000c0ffee01"), common.HexToAddress("0x00000000000000000000000000000000c0ffee02")
+	first, next := common.HexToAddress("0x00000000000000000000000000000000c0ffee01"), common.HexToAddress(
+		"0x00000000000000000000000000000000c0ffee02",
+	)
 	n.payIn("user_1", 250_000_000)
 	n.waitPaidIn("user_1")
 	n.waitPaidOut(n.payOut("user_1", "one", first, 100_000_000))

@@ -110,7 +110,10 @@ func (w *soakRun) makeDeposit() {
 	case kind < 58:
 		moves = append(moves, internal())
 	case kind < 63: // dust
-		moves = append(moves, sim.Move{Contract: tokens[drawFrom(w, []int{tokenID, nativeID})], To: recipient, Amount: money.Units(uint64(1 + w.drawNumber(dustBelow-1)))})
+		moves = append(moves, sim.Move{
+			Contract: tokens[drawFrom(w, []int{tokenID, nativeID})], To: recipient,
+			Amount: money.Units(uint64(1 + w.drawNumber(dustBelow-1))),
+		})
 	case kind < 68:
 		moves = append(moves, sim.Move{Contract: unlistedToken, To: recipient, Amount: w.amountOf(tokenID)})
 	case kind < 82: // several in one
@@ -140,7 +143,9 @@ func (w *soakRun) makeDeposit() {
 		w.payers++
 		payer := sim.Address(fmt.Sprintf("payer %d", w.payers))
 		w.net.Mint(payer, tokens[tokenID], money.Units(1000))
-		hash := w.net.SubmitFailing(payer, sim.Move{Contract: tokens[tokenID], To: recipient, Amount: money.Units(1000)})
+		hash := w.net.SubmitFailing(payer, sim.Move{
+			Contract: tokens[tokenID], To: recipient, Amount: money.Units(1000),
+		})
 		w.addTrace("a payment to %s that reverts %s", payee, hash[:12])
 		return
 	}
@@ -319,7 +324,10 @@ func (w *soakRun) repeatRequest() {
 
 // decideWithdrawal approves or removes something that waits, or that does not any more.
 func (w *soakRun) decideWithdrawal() {
-	ids := w.queryColumn(`SELECT withdrawal_id FROM withdrawals WHERE status = 'AWAITING_APPROVAL' OR $1 ORDER BY created_at`, w.drawChance(15))
+	ids := w.queryColumn(
+		`SELECT withdrawal_id FROM withdrawals WHERE status = 'AWAITING_APPROVAL' OR $1 ORDER BY created_at`,
+		w.drawChance(15),
+	)
 	if len(ids) == 0 {
 		return
 	}
@@ -385,10 +393,15 @@ func (w *soakRun) addFreeze() {
 }
 
 func (w *soakRun) liftFreezes() {
-	for _, id := range w.queryColumn(`SELECT freeze_id FROM freezes WHERE lifted_at IS NULL AND $1 ORDER BY created_at`, true) {
+	for _, id := range w.queryColumn(
+		`SELECT freeze_id FROM freezes WHERE lifted_at IS NULL AND $1 ORDER BY created_at`, true,
+	) {
 		w.addTrace("lift")
 		s := w.runWithFaults(func(ctx context.Context) error {
-			return w.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error { return freeze.Lift(ctx, tx, id, audit.Operator("op_1")) })
+			return w.db.InSystem(
+				ctx,
+				func(ctx context.Context, tx pg.Tx) error { return freeze.Lift(ctx, tx, id, audit.Operator("op_1")) },
+			)
 		})
 		w.recordError("lift", s.err, w.isCalm() && !s.struck)
 	}
@@ -396,7 +409,9 @@ func (w *soakRun) liftFreezes() {
 
 // cancelOrder fills the slot of something that is out.
 func (w *soakRun) cancelOrder() {
-	ids := w.queryColumn(`SELECT order_id FROM dispatch_orders WHERE status IN ('SIGNED', 'BROADCAST') AND $1 ORDER BY created_at`, true)
+	ids := w.queryColumn(
+		`SELECT order_id FROM dispatch_orders WHERE status IN ('SIGNED', 'BROADCAST') AND $1 ORDER BY created_at`, true,
+	)
 	if len(ids) == 0 {
 		return
 	}
@@ -448,7 +463,9 @@ func (w *soakRun) changeThreshold() {
 
 func (w *soakRun) sweepAll() {
 	w.addTrace("sweep everything")
-	s := w.runWithFaults(func(ctx context.Context) error { _, err := drawFrom(w, w.processes).Sweeper.SweepAll(ctx); return err })
+	s := w.runWithFaults(
+		func(ctx context.Context) error { _, err := drawFrom(w, w.processes).Sweeper.SweepAll(ctx); return err },
+	)
 	w.recordError("sweep", s.err, w.isCalm() && !s.struck)
 }
 
@@ -472,11 +489,17 @@ func (w *soakRun) runPart() {
 	process := w.processes[h]
 	switch n := w.drawNumber(len(process.steps) + 3); n {
 	case len(process.steps) + 2:
-		w.runStep(h, "stuck returns", func(ctx context.Context) error { _, err := process.Resolutions.MarkOverdueStuck(ctx); return err })
+		w.runStep(
+			h, "stuck returns",
+			func(ctx context.Context) error { _, err := process.Resolutions.MarkOverdueStuck(ctx); return err },
+		)
 	case len(process.steps):
 		w.deliverDue(h)
 	case len(process.steps) + 1:
-		w.runStep(h, "mirror", func(ctx context.Context) error { return mirror.ImportJournal(ctx, w.db, w.signer, process.Wallets) })
+		w.runStep(
+			h, "mirror",
+			func(ctx context.Context) error { return mirror.ImportJournal(ctx, w.db, w.signer, process.Wallets) },
+		)
 	default:
 		w.runStep(h, process.steps[n].Name, process.steps[n].Run)
 	}
@@ -646,7 +669,9 @@ func (w *soakRun) dropTransaction() {
 
 // deliverSwallowed lets something that was swallowed reach the chain after all.
 func (w *soakRun) deliverSwallowed() {
-	for _, hash := range w.queryColumn(`SELECT tx_hash FROM dispatch_attempts WHERE tx_hash IS NOT NULL AND $1 ORDER BY created_at, version`, true) {
+	for _, hash := range w.queryColumn(
+		`SELECT tx_hash FROM dispatch_attempts WHERE tx_hash IS NOT NULL AND $1 ORDER BY created_at, version`, true,
+	) {
 		if w.net.DeliverSwallowed(chain.TxHash(hash)) {
 			w.faults.addOne("provider: swallowed, late")
 			w.addTrace("%s surfaces", hash[:12])

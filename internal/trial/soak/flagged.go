@@ -55,7 +55,9 @@ func (o *externalServices) Screen(_ context.Context, s risk.Subject) (risk.Verdi
 		o.faults.addOne(screenerAway)
 		return risk.Verdict{}, risk.Unavailable("nobody is there")
 	}
-	return risk.Verdict{Provider: o.Name(), Severity: severityOf(o.seed, s.Address), IsKnown: true, GivenAt: o.prices.Clock()}, nil
+	return risk.Verdict{
+		Provider: o.Name(), Severity: severityOf(o.seed, s.Address), IsKnown: true, GivenAt: o.prices.Clock(),
+	}, nil
 }
 
 // USD is the price.
@@ -127,7 +129,8 @@ func (w *soakRun) changeSettings(ctx context.Context, c org.Changes) error {
 func (w *soakRun) changeScreening() {
 	c := w.drawScreening()
 	s := w.runWithFaults(func(ctx context.Context) error { return w.changeSettings(ctx, c) })
-	w.addTrace("screening of deposits above %s and %s, of withdrawals above %s, %s approve, customers pay %s%s", c["screeningSeverityThreshold"], c["screeningUsdThreshold"],
+	w.addTrace("screening of deposits above %s and %s, of withdrawals above %s, %s approve, customers pay %s%s",
+		c["screeningSeverityThreshold"], c["screeningUsdThreshold"],
 		c["withdrawSeverityThreshold"], c["approvalQuorum"], c["chargeCustomerCosts"], s.describeResult())
 	w.recordError("screening", s.err, w.isCalm() && !s.struck)
 }
@@ -147,12 +150,19 @@ type flaggedDeposit struct {
 func (w *soakRun) listFlagged(statuses ...string) (deposits []flaggedDeposit) {
 	rows, err := w.superPool.Query(w.ctx, `
 		SELECT deposit_id, status, tx_hash, kind, position, address, contract, amount, coalesce(return_to, ''), coalesce(risk_of_funds, '') FROM deposits
-		WHERE is_flagged AND (status = ANY ($1) OR $1 = '{}') ORDER BY height, tx_hash, position`, append([]string{}, statuses...))
+		WHERE is_flagged AND (status = ANY ($1) OR $1 = '{}') ORDER BY height, tx_hash, position`,
+		append([]string{}, statuses...))
 	w.mustSucceed(err, "look at what is flagged")
 	defer rows.Close()
 	for rows.Next() {
 		var h flaggedDeposit
-		w.mustSucceed(rows.Scan(&h.id, &h.status, &h.movement.tx, &h.movement.kind, &h.movement.position, &h.address, &h.contract, &h.amount, &h.returnTo, &h.risk), "look at what is flagged")
+		w.mustSucceed(
+			rows.Scan(
+				&h.id, &h.status, &h.movement.tx, &h.movement.kind, &h.movement.position, &h.address, &h.contract,
+				&h.amount, &h.returnTo, &h.risk,
+			),
+			"look at what is flagged",
+		)
 		deposits = append(deposits, h)
 	}
 	w.mustSucceed(rows.Err(), "look at what is flagged")
@@ -180,14 +190,19 @@ var operatorOfFlags = deposit.Actor{Actor: audit.Operator("op_1")}
 var personOfFlags = deposit.Actor{Actor: audit.User("usr_1"), OrgID: orgID}
 
 // decideAbout has somebody decide about a flagged deposit, in one of the processes.
-func (w *soakRun) decideAbout(ctx context.Context, process *serviceProcess, d flaggedDeposit, verb string, decider deposit.Actor, recipient chain.Address) (webhook.Deposit, error) {
+func (w *soakRun) decideAbout(
+	ctx context.Context, process *serviceProcess, d flaggedDeposit, verb string, decider deposit.Actor,
+	recipient chain.Address,
+) (webhook.Deposit, error) {
 	switch verb {
 	case approve:
 		return process.Resolutions.Approve(ctx, d.id, decider, "")
 	case reject:
 		return process.Resolutions.Reject(ctx, d.id, decider, "")
 	}
-	return process.Resolutions.Redirect(ctx, d.id, decider, deposit.Redirection{ToAddress: string(recipient), Reason: deposit.ComplianceHold, Reference: "case 1"})
+	return process.Resolutions.Redirect(ctx, d.id, decider, deposit.Redirection{
+		ToAddress: string(recipient), Reason: deposit.ComplianceHold, Reference: "case 1",
+	})
 }
 
 // resolveDeposit has somebody decide about something that is flagged, or was, and sometimes
@@ -209,7 +224,9 @@ func (w *soakRun) resolveDeposit() {
 }
 
 func (w *soakRun) resolveAs(process *serviceProcess, d flaggedDeposit) {
-	verb, decider := drawFrom(w, []string{approve, approve, reject, reject, reject, redirect}), drawFrom(w, []deposit.Actor{operatorOfFlags, personOfFlags})
+	verb, decider := drawFrom(w, []string{approve, approve, reject, reject, reject, redirect}), drawFrom(
+		w, []deposit.Actor{operatorOfFlags, personOfFlags},
+	)
 	var recipient chain.Address
 	var countBefore int
 	switch verb {
@@ -401,10 +418,15 @@ func (w *soakRun) checkResolved(payouts []payout) (status map[movementID]string,
 			w.approved++
 		case "REJECTED":
 			w.sentBack++
-			add(wanted, chain.Holding{Address: w.arrivals.expected[d.movement].sender, Contract: d.contract}, d.amount, 1)
+			add(
+				wanted, chain.Holding{Address: w.arrivals.expected[d.movement].sender, Contract: d.contract}, d.amount,
+				1,
+			)
 		case "REDIRECTED":
 			w.sentElsewhere++
-			target := chain.Address(w.queryColumn(`SELECT to_address FROM deposit_resolutions WHERE deposit_id = $1 AND status = 'DONE'`, d.id)[0])
+			target := chain.Address(w.queryColumn(
+				`SELECT to_address FROM deposit_resolutions WHERE deposit_id = $1 AND status = 'DONE'`, d.id,
+			)[0])
 			if !w.decisions[decidedPayout{d.movement, target, d.contract, d.amount}] {
 				w.failRun("a deposit was redirected to %s, and nobody said so", target)
 			}

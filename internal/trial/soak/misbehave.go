@@ -55,7 +55,10 @@ var troubles = []trouble{
 		}
 		return w.startLie(w.drawNumber(w.providers), true)
 	}},
-	{"provider: leaves out movements", func(w *soakRun) (func(), bool) { return w.startLie(w.drawNumber(w.providers), false) }},
+	{
+		"provider: leaves out movements",
+		func(w *soakRun) (func(), bool) { return w.startLie(w.drawNumber(w.providers), false) },
+	},
 	{"provider: forgets old state", func(w *soakRun) (func(), bool) {
 		p := w.net.Provider(w.drawNumber(w.providers))
 		p.Prune(true)
@@ -82,7 +85,10 @@ var troubles = []trouble{
 		}, true
 	}},
 	{"provider: refuses to send", func(w *soakRun) (func(), bool) {
-		words := drawFrom(w, []string{"nonce too low", "insufficient funds for gas * price + value", "replacement transaction underpriced", "internal error"})
+		words := drawFrom(w, []string{
+			"nonce too low", "insufficient funds for gas * price + value", "replacement transaction underpriced",
+			"internal error",
+		})
 		for i := range w.providers {
 			w.net.Provider(i).RefuseSend(words)
 		}
@@ -108,7 +114,8 @@ var troubles = []trouble{
 		}
 		contract := tokens[drawFrom(w, []int{tokenID, limitedID})]
 		if orders := w.queryColumn(`SELECT to_address || ' ' || contract FROM dispatch_orders
-			WHERE status IN ('SLOTTED', 'SIGNED', 'BROADCAST') AND contract <> '' AND $1 ORDER BY created_at`, true); len(orders) > 0 {
+			WHERE status IN ('SLOTTED', 'SIGNED', 'BROADCAST') AND contract <> '' AND $1 ORDER BY created_at`,
+			true); len(orders) > 0 {
 			words := strings.Fields(drawFrom(w, orders)) // too late to be simulated: it reverts on the chain
 			recipient, contract = chain.Address(words[0]), chain.Address(words[1])
 		}
@@ -202,7 +209,8 @@ func (w *soakRun) refuseReturn() {
 	var hashes []chain.TxHash
 	waiting, found := w.net.Mempool(), false
 	_, err = pgx.ForEachRow(rows, []any{&h.Address, &h.Contract, &hashes}, func() error {
-		mined := len(hashes) > 0 && !slices.ContainsFunc(hashes, func(hash chain.TxHash) bool { return slices.Contains(waiting, hash) })
+		mined := len(hashes) > 0 &&
+			!slices.ContainsFunc(hashes, func(hash chain.TxHash) bool { return slices.Contains(waiting, hash) })
 		if !found && !mined {
 			found = true
 			w.refusals = append(w.refusals, h)
@@ -217,7 +225,9 @@ func (w *soakRun) refuseReturn() {
 	w.net.RefuseTransfers(h.Contract, h.Address, "it takes nothing")
 	w.faults.addOne("a return is refused too late")
 	w.addTrace("%.8s takes nothing any more", h.Address)
-	w.standing[payeeOfReturn] = lastingFault{endStep: w.step + 40, end: func() { w.net.RefuseTransfers(h.Contract, h.Address, "") }}
+	w.standing[payeeOfReturn] = lastingFault{
+		endStep: w.step + 40, end: func() { w.net.RefuseTransfers(h.Contract, h.Address, "") },
+	}
 	w.spite = false
 }
 

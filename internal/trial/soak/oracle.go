@@ -63,13 +63,20 @@ func (w *soakRun) checkStep() {
 			(SELECT count(*) FROM ledger_balances WHERE balance < 0)
 				+ (SELECT count(*) FROM address_funds WHERE least(credited, held, reserved, swept, gas, gas_reserved, dust) < 0
 					OR held + reserved + swept > credited OR gas_reserved > gas),
-			(SELECT count(*) FROM freezes WHERE source NOT IN ('OPERATOR', 'ORGANIZATION'))`).Scan(&cursor, &negative, &frozen)
+			(SELECT count(*) FROM freezes WHERE source NOT IN ('OPERATOR', 'ORGANIZATION'))`).Scan(
+		&cursor, &negative, &frozen,
+	)
 	w.mustSucceed(err, "look")
 	if negative > 0 {
 		w.failRun("%d balances are below nothing", negative)
 	}
 	if frozen > 0 {
-		w.failRun("the service froze itself: %v", w.queryColumn(`SELECT source || ': ' || reason FROM freezes WHERE source NOT IN ('OPERATOR', 'ORGANIZATION')`))
+		w.failRun(
+			"the service froze itself: %v",
+			w.queryColumn(
+				`SELECT source || ': ' || reason FROM freezes WHERE source NOT IN ('OPERATOR', 'ORGANIZATION')`,
+			),
+		)
 	}
 	w.followChain(cursor)
 	w.lookAtDeposits()
@@ -90,7 +97,10 @@ func (w *soakRun) lookAtDeposits() {
 		var a arrival
 		var status string
 		var flagged bool
-		w.mustSucceed(rows.Scan(&p.tx, &p.kind, &p.position, &a.sender, &a.recipient, &a.contract, &a.amount, &status, &flagged), "read a deposit")
+		w.mustSucceed(
+			rows.Scan(&p.tx, &p.kind, &p.position, &a.sender, &a.recipient, &a.contract, &a.amount, &status, &flagged),
+			"read a deposit",
+		)
 		if want, ok := w.arrivals.expected[p]; !ok || want != a {
 			w.failRun("a deposit counts that did not arrive: %+v, %+v", p, a)
 		}
@@ -131,7 +141,9 @@ func (w *soakRun) lookAtDestinations() (others []payout) {
 		case r.bad || r.refused:
 			w.failRun("request #%d was refused and %v went to %s", r.n, received, r.recipient)
 		case severityOf(w.seed, r.recipient).Exceeds(risk.High):
-			w.failRun("request #%d paid %v to %s, who is %s", r.n, received, r.recipient, severityOf(w.seed, r.recipient))
+			w.failRun(
+				"request #%d paid %v to %s, who is %s", r.n, received, r.recipient, severityOf(w.seed, r.recipient),
+			)
 		case received != r.amount:
 			w.failRun("request #%d was for %v and %s received %v", r.n, r.amount, r.recipient, received)
 		}
@@ -187,7 +199,10 @@ func (w *soakRun) checkSettled() {
 	ended, feesKept := w.checkResolved(w.lookAtDestinations())
 	paid := map[string]*big.Int{} // by customer and mint, what left by the chain
 	balanceKey := func(owner string, mintID int) string { return fmt.Sprintf("%s in mint %d", owner, mintID) }
-	rows, err := w.superPool.Query(w.ctx, `SELECT withdrawal_id, coalesce(customer_id, product), mint_id, amount, to_address, status, coalesce(idempotency_key, ''), charged FROM withdrawals ORDER BY created_at`)
+	rows, err := w.superPool.Query(
+		w.ctx,
+		`SELECT withdrawal_id, coalesce(customer_id, product), mint_id, amount, to_address, status, coalesce(idempotency_key, ''), charged FROM withdrawals ORDER BY created_at`,
+	)
 	w.mustSucceed(err, "read the withdrawals")
 	defer rows.Close()
 	earned := map[string]*big.Int{} // by mint, what customers were charged
@@ -217,10 +232,15 @@ func (w *soakRun) checkSettled() {
 		received := w.net.Received(address, tokens[mintID])
 		if !charged.IsZero() {
 			if status != "FAILED" { // no account here takes rent
-				w.failRun("withdrawal %s (%s) is %s and its customer was charged %v", id, w.requestName(id), status, charged)
+				w.failRun(
+					"withdrawal %s (%s) is %s and its customer was charged %v", id, w.requestName(id), status, charged,
+				)
 			}
 			if amount.Less(charged) {
-				w.failRun("withdrawal %s (%s) held %v and its customer was charged %v", id, w.requestName(id), amount, charged)
+				w.failRun(
+					"withdrawal %s (%s) held %v and its customer was charged %v", id, w.requestName(id), amount,
+					charged,
+				)
 			}
 			for _, k := range []struct {
 				of map[string]*big.Int
@@ -236,7 +256,10 @@ func (w *soakRun) checkSettled() {
 		case "COMPLETED":
 			w.payments++
 			if received != amount {
-				w.failRun("withdrawal %s (%s) is COMPLETED for %v and %s received %v", id, w.requestName(id), amount, address, received)
+				w.failRun(
+					"withdrawal %s (%s) is COMPLETED for %v and %s received %v", id, w.requestName(id), amount, address,
+					received,
+				)
 			}
 			if paid[balanceKey(owner, mintID)] == nil {
 				paid[balanceKey(owner, mintID)] = new(big.Int)
@@ -247,7 +270,9 @@ func (w *soakRun) checkSettled() {
 				w.failed++
 			}
 			if !received.IsZero() {
-				w.failRun("withdrawal %s (%s) is %s and %s received %v", id, w.requestName(id), status, address, received)
+				w.failRun(
+					"withdrawal %s (%s) is %s and %s received %v", id, w.requestName(id), status, address, received,
+				)
 			}
 		default:
 			w.failRun("withdrawal %s (%s) is still %s", id, w.requestName(id), status)
@@ -306,7 +331,9 @@ func (w *soakRun) checkSettled() {
 				want.Sub(want, n)
 			}
 			if got := w.loadBalance(c, mintID); got.Big().Cmp(want) != 0 {
-				w.failRun("%s has %v, and by the chain and the transfers it should be %v", balanceKey(c, mintID), got, want)
+				w.failRun(
+					"%s has %v, and by the chain and the transfers it should be %v", balanceKey(c, mintID), got, want,
+				)
 			}
 		}
 	}
@@ -334,7 +361,9 @@ func (w *soakRun) compareAddresses() {
 		}
 	}
 	w.mustSucceed(rows.Err(), "read what the addresses hold")
-	if n := w.queryCount(`SELECT count(*) FROM ledger_balances b JOIN ledger_accounts a USING (account_id) WHERE a.kind IN ('WITHDRAWING', 'PRODUCT_WITHDRAWING') AND b.balance <> 0`); n > 0 {
+	if n := w.queryCount(
+		`SELECT count(*) FROM ledger_balances b JOIN ledger_accounts a USING (account_id) WHERE a.kind IN ('WITHDRAWING', 'PRODUCT_WITHDRAWING') AND b.balance <> 0`,
+	); n > 0 {
 		w.failRun("%d holds are left and nothing is open", n)
 	}
 }

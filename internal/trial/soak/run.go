@@ -179,7 +179,9 @@ func (w *soakRun) requestUntilAnswered(r *request) {
 
 // decideAll ends every wait for a person.
 func (w *soakRun) decideAll(removeAll bool) {
-	for _, id := range w.queryColumn(`SELECT withdrawal_id FROM withdrawals WHERE status = 'AWAITING_APPROVAL' AND $1 ORDER BY created_at`, true) {
+	for _, id := range w.queryColumn(
+		`SELECT withdrawal_id FROM withdrawals WHERE status = 'AWAITING_APPROVAL' AND $1 ORDER BY created_at`, true,
+	) {
 		if removeAll || w.drawChance(30) {
 			_, err := w.processes[0].Withdrawals.Remove(w.ctx, orgID, id, audit.User("usr_1"), "no")
 			w.mustSucceed(err, "remove "+w.requestName(id))
@@ -199,9 +201,18 @@ func (w *soakRun) decideAll(removeAll bool) {
 func (w *soakRun) describeOpen() string {
 	var parts []string
 	for _, q := range []struct{ what, sql string }{
-		{"orders", `SELECT count(*) FROM dispatch_orders WHERE status NOT IN ('PAID', 'FAILED', 'WITHDRAWN', 'REFUSED')`},
-		{"withdrawals", `SELECT count(*) FROM withdrawals WHERE status IN ('AWAITING_APPROVAL', 'PROCESSING', 'BROADCAST')`},
-		{"deposits", `SELECT count(*) FROM deposits WHERE status IN ('SCREENING', 'CONFIRMING', 'FLAGGED', 'REJECTING', 'REDIRECTING', 'RESOLUTION_STUCK')`},
+		{
+			"orders",
+			`SELECT count(*) FROM dispatch_orders WHERE status NOT IN ('PAID', 'FAILED', 'WITHDRAWN', 'REFUSED')`,
+		},
+		{
+			"withdrawals",
+			`SELECT count(*) FROM withdrawals WHERE status IN ('AWAITING_APPROVAL', 'PROCESSING', 'BROADCAST')`,
+		},
+		{
+			"deposits",
+			`SELECT count(*) FROM deposits WHERE status IN ('SCREENING', 'CONFIRMING', 'FLAGGED', 'REJECTING', 'REDIRECTING', 'RESOLUTION_STUCK')`,
+		},
 		{"sweeps", `SELECT count(*) FROM sweeps WHERE status = 'OPEN'`},
 		{"top-ups", `SELECT count(*) FROM gas_top_ups WHERE status = 'OPEN'`},
 		{"events without a number", `SELECT count(*) FROM events WHERE sequence IS NULL`},

@@ -92,7 +92,10 @@ func TestSoak(t *testing.T) {
 				}
 				if time.Since(said) > 5*time.Second {
 					said = time.Now()
-					fmt.Printf("  %d of %d runs, %d steps, %d payments, %v\n", sum.runs, *runsFlag, sum.steps, sum.payments, time.Since(began).Round(time.Second))
+					fmt.Printf(
+						"  %d of %d runs, %d steps, %d payments, %v\n", sum.runs, *runsFlag, sum.steps, sum.payments,
+						time.Since(began).Round(time.Second),
+					)
 				}
 			})
 		}

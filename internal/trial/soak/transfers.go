@@ -75,7 +75,10 @@ func (w *soakRun) sendTransfer(h *transferRequest) {
 		made, err = drawFrom(w, w.processes).transfers.Request(ctx, orgID, h.ask)
 		return err
 	})
-	w.addTrace("transfer %d: %v of mint %d from %s to %s: %s", h.n, h.amount, h.mint, h.sender, h.recipient, outcomeCode(s.err))
+	w.addTrace(
+		"transfer %d: %v of mint %d from %s to %s: %s", h.n, h.amount, h.mint, h.sender, h.recipient,
+		outcomeCode(s.err),
+	)
 	w.recordAnswer(h, made, s.err)
 	if s.err != nil && fault.Find(s.err) == nil {
 		w.recordError("transfer", s.err, w.isCalm() && !s.struck)

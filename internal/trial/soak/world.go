@@ -199,7 +199,8 @@ func newSoakRun(t testing.TB, seed uint64) *soakRun {
 		t: t, ctx: t.Context(), seed: seed, rng: rand.New(rand.NewPCG(seed, 0x50a4)),
 		base: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), statistics: newStatistics(),
 		addresses: map[string]chain.Address{}, ownAddresses: map[chain.Address]bool{}, byID: map[string]*request{},
-		standing: map[string]lastingFault{}, errs: map[string]int{}, approvals: map[movementID]bool{}, decisions: map[decidedPayout]bool{},
+		standing: map[string]lastingFault{}, errs: map[string]int{}, approvals: map[movementID]bool{},
+		decisions: map[decidedPayout]bool{},
 	}
 	w.strict, w.spite = w.drawChance(60), w.drawChance(50)
 	w.external = &externalServices{seed: seed, faults: w.faults, prices: price.Fixed{Prices: map[int]money.USD{
@@ -231,14 +232,20 @@ func newSoakRun(t testing.TB, seed uint64) *soakRun {
 	w.mustSucceed(err, "make the seed")
 	w.grants, err = signer.NewGrantKey(entropy[:])
 	w.mustSucceed(err, "make the key of grants")
-	w.policy = local.Config{Journal: filepath.Join(home, "journal"), Clock: w.readClock, Grants: w.grants, Policy: local.Policy{
-		Chains: map[chain.Name]local.ChainPolicy{chain.Ethereum: {
-			SignerID: "31337", FeeMax: money.Units(wei / 100), GasMax: money.Units(wei), Unlimited: true,
-			Assets: map[chain.Address]local.Limit{
-				tokens[limitedID]: {PaymentMax: money.Units(300_000_000), OrganizationMax: money.Units(600_000_000), OverallMax: money.Units(600_000_000)},
-			},
-		}},
-	}}
+	w.policy = local.Config{
+		Journal: filepath.Join(home, "journal"), Clock: w.readClock, Grants: w.grants,
+		Policy: local.Policy{
+			Chains: map[chain.Name]local.ChainPolicy{chain.Ethereum: {
+				SignerID: "31337", FeeMax: money.Units(wei / 100), GasMax: money.Units(wei), Unlimited: true,
+				Assets: map[chain.Address]local.Limit{
+					tokens[limitedID]: {
+						PaymentMax: money.Units(300_000_000), OrganizationMax: money.Units(600_000_000),
+						OverallMax: money.Units(600_000_000),
+					},
+				},
+			}},
+		},
+	}
 	w.mustSucceed(local.CreateJournal(w.policy, w.seedKeys), "create the journal")
 	w.mustSucceed(seal.CreateKeyset(filepath.Join(home, "seal")), "create the sealing key")
 	w.seal, err = seal.OpenKeyset(filepath.Join(home, "seal"))
@@ -274,8 +281,10 @@ func (w *soakRun) openProcesses() {
 	w.processes = nil
 	for range 2 {
 		parts := works.NewHarness(works.HarnessConfig{
-			DB: w.db, Chain: w.net.ToChain(), Signer: w.signer, AttestKey: w.seedKeys.AttestKey().PublicKey(), Prices: w.external,
-			RiskPolicy: risk.Policy{Providers: w.external, UnknownAs: risk.TreatUnknownAsHold, Grace: screeningGrace}, Grants: w.grants,
+			DB: w.db, Chain: w.net.ToChain(), Signer: w.signer, AttestKey: w.seedKeys.AttestKey().PublicKey(),
+			Prices:     w.external,
+			RiskPolicy: risk.Policy{Providers: w.external, UnknownAs: risk.TreatUnknownAsHold, Grace: screeningGrace},
+			Grants:     w.grants,
 			// One wallet at a time: what is sent first is the seed's to say.
 			Dispatch: dispatch.Config{WalletsMax: 1, InFlightMax: 4}, Sweep: sweep.Config{RetryAfterFail: time.Minute},
 		})
@@ -315,14 +324,19 @@ func (w *soakRun) createOrganization() {
 	w.syncMints(0)
 	// Its id is fixed: keys, and so addresses and transactions, follow from it.
 	w.mustSucceed(w.db.InSystem(w.ctx, func(ctx context.Context, tx pg.Tx) error {
-		if _, err := tx.Exec(ctx, `INSERT INTO organizations (org_id, name, created_at) VALUES ($1, 'Soak', $2)`, orgID, tx.Now); err != nil {
+		if _, err := tx.Exec(
+			ctx, `INSERT INTO organizations (org_id, name, created_at) VALUES ($1, 'Soak', $2)`, orgID, tx.Now,
+		); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, `INSERT INTO organization_settings (org_id, updated_at) VALUES ($1, $2)`, orgID, tx.Now); err != nil {
+		if _, err := tx.Exec(
+			ctx, `INSERT INTO organization_settings (org_id, updated_at) VALUES ($1, $2)`, orgID, tx.Now,
+		); err != nil {
 			return err
 		}
 		return audit.Record(ctx, tx, audit.Entry{
-			OrgID: orgID, Actor: audit.System("soak"), Action: "organization.created", ResourceKind: "ORGANIZATION", ResourceID: orgID,
+			OrgID: orgID, Actor: audit.System("soak"), Action: "organization.created", ResourceKind: "ORGANIZATION",
+			ResourceID: orgID,
 		})
 	}), "make the organization")
 	if w.drawChance(50) {
@@ -336,7 +350,9 @@ func (w *soakRun) createOrganization() {
 	}
 	endpoints := &delivery.Endpoints{Seal: w.seal, Development: true}
 	w.mustSucceed(w.db.InOrg(w.ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
-		_, _, err := endpoints.Create(ctx, tx, orgID, audit.APIKey(orgID), delivery.NewEndpoint{URL: w.hooks.URL, Events: event.AllTypes()})
+		_, _, err := endpoints.Create(ctx, tx, orgID, audit.APIKey(orgID), delivery.NewEndpoint{
+			URL: w.hooks.URL, Events: event.AllTypes(),
+		})
 		return err
 	}), "make the webhook endpoint")
 	w.customers = []string{}
@@ -356,8 +372,10 @@ func (w *soakRun) createOrganization() {
 func (w *soakRun) syncMints(disabledID int) {
 	ch := w.net.ToChain()
 	token := mint.Mint{
-		ID: tokenID, Chain: ch.Name, Network: chain.Local, Kind: mint.Token, Contract: tokens[tokenID], Symbol: "USDC", Name: "USD Coin", Decimals: 6,
-		DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(dustBelow), MinWithdraw: money.Units(10), ConfirmationsRequired: 3, Finality: "FINALIZED",
+		ID: tokenID, Chain: ch.Name, Network: chain.Local, Kind: mint.Token, Contract: tokens[tokenID], Symbol: "USDC",
+		Name: "USD Coin", Decimals: 6,
+		DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(dustBelow), MinWithdraw: money.Units(10),
+		ConfirmationsRequired: 3, Finality: "FINALIZED",
 	}
 	native, second := token, token
 	native.ID, native.Kind, native.Contract, native.Symbol, native.Name, native.Decimals = nativeID, mint.Native, "", "ETH", "Ether", 18

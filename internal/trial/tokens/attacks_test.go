@@ -100,7 +100,9 @@ func endForwarding(p *program, destroy bool) []byte {
 		p.pushNumber(opSelfDestruct).pushNumber(21).appendOps(opMStore8)
 		return p.pushNumber(22).pushNumber(0).appendOps(opSelfBalance, opCreate).orFail()
 	}
-	return p.pushNumber(0).appendOps(opDup1, opDup1, opDup1, opSelfBalance).pushNumber(0).appendOps(opCallDataLoad, opGas, opCall).orFail()
+	return p.pushNumber(0).appendOps(
+		opDup1, opDup1, opDup1, opSelfBalance,
+	).pushNumber(0).appendOps(opCallDataLoad, opGas, opCall).orFail()
 }
 
 // repeatCalls repeats one kind of call with much memory as its input.
@@ -109,11 +111,17 @@ func repeatCalls(kind byte, n, size int) func(*program) {
 		repeatBody(p, n, func(p *program) {
 			switch kind {
 			case opCall:
-				p.pushNumber(0).pushNumber(0).pushNumber(size).pushNumber(0).pushNumber(0).pushBytes(emptyAccount[:]).appendOps(opGas, opCall, opPop)
+				p.pushNumber(0).pushNumber(0).pushNumber(size).pushNumber(0).pushNumber(0).pushBytes(
+					emptyAccount[:],
+				).appendOps(opGas, opCall, opPop)
 			case opStaticCall, opDelegateCall:
-				p.pushNumber(0).pushNumber(0).pushNumber(size).pushNumber(0).pushBytes(emptyAccount[:]).appendOps(opGas, kind, opPop)
+				p.pushNumber(0).pushNumber(0).pushNumber(size).pushNumber(0).pushBytes(emptyAccount[:]).appendOps(
+					opGas, kind, opPop,
+				)
 			case opCallCode:
-				p.pushNumber(0).pushNumber(0).pushNumber(size).pushNumber(0).pushNumber(0).pushBytes(emptyAccount[:]).appendOps(opGas, opCallCode, opPop)
+				p.pushNumber(0).pushNumber(0).pushNumber(size).pushNumber(0).pushNumber(0).pushBytes(
+					emptyAccount[:],
+				).appendOps(opGas, opCallCode, opPop)
 			case opCreate: // the memory is zero: the init code stops at once
 				p.pushNumber(size).pushNumber(0).pushNumber(0).appendOps(opCreate, opPop)
 			}
@@ -140,8 +148,12 @@ func payStrangers(n int) func(*program) {
 	return func(p *program) {
 		repeatBody(p, n, func(p *program) {
 			// The counter is the lower part of the address.
-			p.appendOps(opDup1).pushBytes(common.HexToAddress("0x7700000000000000000000000000000000000000").Bytes()).appendOps(opAdd)
-			p.pushNumber(0).appendOps(opDup1, opDup1, opDup1).pushNumber(1).appendOps(opDup1+5, opGas, opCall, opPop, opPop)
+			p.appendOps(opDup1).pushBytes(
+				common.HexToAddress("0x7700000000000000000000000000000000000000").Bytes(),
+			).appendOps(opAdd)
+			p.pushNumber(0).appendOps(opDup1, opDup1, opDup1).pushNumber(1).appendOps(
+				opDup1+5, opGas, opCall, opPop, opPop,
+			)
 		})
 	}
 }
@@ -171,7 +183,9 @@ func drawAttacks(seed uint64) []attack {
 		p := new(program)
 		k.body(p)
 		destroy := r.IntN(2) == 1
-		all = append(all, attack{fmt.Sprintf("%s, destroys itself %v", k.name, destroy), endForwarding(p, destroy), k.keeps})
+		all = append(all, attack{
+			fmt.Sprintf("%s, destroys itself %v", k.name, destroy), endForwarding(p, destroy), k.keeps,
+		})
 	}
 	return all
 }

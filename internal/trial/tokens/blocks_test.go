@@ -30,7 +30,9 @@ func TestBlocksThatAnAttackerFillsStopNoDeposit(t *testing.T) {
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
-			h := newTestEnv(t, tokenList{usdc: newUsualToken(evmtoken.Token)}, func(c *evm.Config) { c.AnswerBytesMax = 2 << 20 })
+			h := newTestEnv(
+				t, tokenList{usdc: newUsualToken(evmtoken.Token)}, func(c *evm.Config) { c.AnswerBytesMax = 2 << 20 },
+			)
 			const value = params.Ether / 1000
 			all := drawAttacks(seed)
 			for i, a := range all {
@@ -67,7 +69,10 @@ func TestBlocksThatAnAttackerFillsStopNoDeposit(t *testing.T) {
 			}
 			for i, a := range all {
 				want := int64(value) - a.keeps
-				if got := h.number(`SELECT coalesce(sum(amount), 0)::bigint FROM deposits WHERE customer_id = $1 AND status = 'CREDITED'`, fmt.Sprint("inside ", i)); got != want {
+				if got := h.number(
+					`SELECT coalesce(sum(amount), 0)::bigint FROM deposits WHERE customer_id = $1 AND status = 'CREDITED'`,
+					fmt.Sprint("inside ", i),
+				); got != want {
 					t.Errorf("%s: got %d credited of its internal deposit, want %d", a.name, got, want)
 				}
 			}

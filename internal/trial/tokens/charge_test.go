@@ -21,9 +21,14 @@ import (
 // for one ether.
 func (h *testEnv) chargeCosts() {
 	h.Helper()
-	h.Withdrawals.Prices = price.Fixed{Prices: map[int]money.USD{eth: money.MustParseUSD("30"), usdc: money.MustParseUSD("1")}, Clock: h.readClock}
+	h.Withdrawals.Prices = price.Fixed{
+		Prices: map[int]money.USD{eth: money.MustParseUSD("30"), usdc: money.MustParseUSD("1")}, Clock: h.readClock,
+	}
 	h.mustSucceed(h.db.InSystem(h.ctx, func(ctx context.Context, tx pg.Tx) error {
-		_, err := org.ChangeSettings(ctx, tx, audit.Operator("op"), h.org, org.Changes{"chargeCustomerCosts": json.RawMessage(`"RENT_AND_FAILURES"`)})
+		_, err := org.ChangeSettings(
+			ctx, tx, audit.Operator("op"), h.org,
+			org.Changes{"chargeCustomerCosts": json.RawMessage(`"RENT_AND_FAILURES"`)},
+		)
 		return err
 	}))
 }
@@ -95,7 +100,10 @@ func TestATokensFailureIsChargedOnlyWhereItIsThePayees(t *testing.T) {
 	}{
 		{"the payee is blocked", func(h *testEnv) { h.callToken(usdc, evmtoken.FiatToken, "blacklist", shop) }, true},
 		{"the token is paused", func(h *testEnv) { h.callToken(usdc, evmtoken.FiatToken, "pause") }, false},
-		{"our treasury is blocked", func(h *testEnv) { h.callToken(usdc, evmtoken.FiatToken, "blacklist", raw(h.treasury.Address)) }, false},
+		{
+			"our treasury is blocked",
+			func(h *testEnv) { h.callToken(usdc, evmtoken.FiatToken, "blacklist", raw(h.treasury.Address)) }, false,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -114,7 +122,9 @@ func TestATokensFailureIsChargedOnlyWhereItIsThePayees(t *testing.T) {
 			}
 			h.wantCharged(id, usdc, want)
 			h.wantBalance("ann", usdc, 500_000-want.Uint64())
-			if got := h.word(`SELECT payee_failed::text FROM dispatch_orders WHERE order_id = $1`, id); got != fmt.Sprint(c.charged) {
+			if got := h.word(
+				`SELECT payee_failed::text FROM dispatch_orders WHERE order_id = $1`, id,
+			); got != fmt.Sprint(c.charged) {
 				t.Errorf("because of its payee: got %s, want %v", got, c.charged)
 			}
 		})

@@ -30,7 +30,9 @@ const (
 func (h *testEnv) deployCode(runtime string) common.Address {
 	h.Helper()
 	size := len(runtime) / 2
-	hash, err := h.node.SendTx(h.ctx, nil, nil, hexutil.MustDecode(fmt.Sprintf("0x61%04x600e60003961%04x6000f3%s", size, size, runtime)))
+	hash, err := h.node.SendTx(
+		h.ctx, nil, nil, hexutil.MustDecode(fmt.Sprintf("0x61%04x600e60003961%04x6000f3%s", size, size, runtime)),
+	)
 	h.mustSucceed(err)
 	h.mine(1)
 	r, err := h.node.WaitReceipt(h.ctx, hash)
@@ -43,10 +45,11 @@ func (h *testEnv) callFirst(to common.Address, data byte) {
 	h.Helper()
 	nonce, err := h.node.Eth.PendingNonceAt(h.ctx, h.node.FaucetAddress())
 	h.mustSucceed(err)
-	tx := types.MustSignNewTx(h.node.FaucetPrivateKey(), types.LatestSignerForChainID(h.node.ChainID), &types.DynamicFeeTx{
-		ChainID: h.node.ChainID, Nonce: nonce, To: &to, Data: []byte{data}, Gas: 100_000,
-		GasTipCap: big.NewInt(50 * params.GWei), GasFeeCap: big.NewInt(1000 * params.GWei),
-	})
+	tx := types.MustSignNewTx(h.node.FaucetPrivateKey(), types.LatestSignerForChainID(h.node.ChainID),
+		&types.DynamicFeeTx{
+			ChainID: h.node.ChainID, Nonce: nonce, To: &to, Data: []byte{data}, Gas: 100_000,
+			GasTipCap: big.NewInt(50 * params.GWei), GasFeeCap: big.NewInt(1000 * params.GWei),
+		})
 	h.mustSucceed(h.node.Eth.SendTransaction(h.ctx, tx))
 }
 
@@ -76,7 +79,9 @@ func TestAContractThatFailsOnlyWhenItIsPaidCostsNothing(t *testing.T) {
 		h.waitWithdrawalEnd(id)
 		h.wantWithdrawal(id, "AWAITING_APPROVAL", "DESTINATION_ADDRESS")
 	}
-	if n := h.number(`SELECT count(*) FROM dispatch_slots s JOIN dispatch_orders o USING (order_id) WHERE o.purpose = 'PAYMENT'`); n != 0 {
+	if n := h.number(
+		`SELECT count(*) FROM dispatch_slots s JOIN dispatch_orders o USING (order_id) WHERE o.purpose = 'PAYMENT'`,
+	); n != 0 {
 		t.Errorf("got %d payments signed, want none", n)
 	}
 	h.checkBooks()
@@ -147,7 +152,8 @@ func (h *testEnv) freezeCustomer(customerID string) string {
 	h.Helper()
 	h.mustSucceed(h.db.InSystem(h.ctx, func(ctx context.Context, tx pg.Tx) error {
 		return freeze.Create(ctx, tx, freeze.Freeze{
-			Scope: freeze.ScopeCustomer, OrgID: h.org, CustomerID: customerID, Source: freeze.SourceOperator, Reason: "trial", Actor: audit.Operator("op"),
+			Scope: freeze.ScopeCustomer, OrgID: h.org, CustomerID: customerID, Source: freeze.SourceOperator,
+			Reason: "trial", Actor: audit.Operator("op"),
 		})
 	}))
 	return h.word(`SELECT freeze_id FROM freezes WHERE lifted_at IS NULL`)

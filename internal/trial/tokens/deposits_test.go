@@ -24,7 +24,8 @@ func TestWhatATokenSaysIsCreditedOnlyAsItsBalancesMoved(t *testing.T) {
 		doubt  bool
 	}{
 		{
-			name: "says false and moves nothing", token: evmtoken.FalseToken, call: "transfer", args: []any{big.NewInt(500)},
+			name: "says false and moves nothing", token: evmtoken.FalseToken, call: "transfer",
+			args:   []any{big.NewInt(500)},
 			before: func(h *testEnv, mintID int) { h.callToken(mintID, evmtoken.FalseToken, "refuse", true) },
 		},
 		{
@@ -33,7 +34,8 @@ func TestWhatATokenSaysIsCreditedOnlyAsItsBalancesMoved(t *testing.T) {
 			shows:  []string{"CREDITED"}, has: 500,
 		},
 		{
-			name: "says nothing and moves, like USDT", token: evmtoken.Tether, call: "transfer", args: []any{big.NewInt(500)},
+			name: "says nothing and moves, like USDT", token: evmtoken.Tether, call: "transfer",
+			args:  []any{big.NewInt(500)},
 			shows: []string{"CREDITED"}, has: 500,
 		},
 		{
@@ -41,11 +43,13 @@ func TestWhatATokenSaysIsCreditedOnlyAsItsBalancesMoved(t *testing.T) {
 			shows: []string{"UNSUPPORTED BALANCE_DELTA"}, doubt: true,
 		},
 		{
-			name: "announces and moves nothing", token: evmtoken.LyingToken, call: "transfer", args: []any{big.NewInt(500)},
+			name: "announces and moves nothing", token: evmtoken.LyingToken, call: "transfer",
+			args:  []any{big.NewInt(500)},
 			shows: []string{"UNSUPPORTED BALANCE_DELTA"}, doubt: true,
 		},
 		{
-			name: "announces more than it moves", token: evmtoken.LyingToken, call: "exaggerate", args: []any{big.NewInt(500), big.NewInt(499)},
+			name: "announces more than it moves", token: evmtoken.LyingToken, call: "exaggerate",
+			args:  []any{big.NewInt(500), big.NewInt(499)},
 			shows: []string{"UNSUPPORTED BALANCE_DELTA"}, doubt: true,
 		},
 		{name: "moves without a word", token: evmtoken.LyingToken, call: "whisper", args: []any{big.NewInt(500)}},
@@ -125,7 +129,9 @@ func TestATokenThatIsUpgradedIsFoundOutByItsNextDeposit(t *testing.T) {
 			t.Errorf("became %s: got no quarantine of mint %d", becomes, id)
 		}
 		// And nothing is paid of it while nobody has looked.
-		if _, err := h.requestWithdrawal("ann", id, "1000", common.HexToAddress("0x1111111111111111111111111111111111111111")); err == nil {
+		if _, err := h.requestWithdrawal(
+			"ann", id, "1000", common.HexToAddress("0x1111111111111111111111111111111111111111"),
+		); err == nil {
 			t.Errorf("became %s: got a withdrawal accepted, want it refused", becomes)
 		}
 	}
@@ -158,20 +164,46 @@ func TestCoinIsCreditedAsItMovedWhateverATraceOrALogSays(t *testing.T) {
 		coin     uint64
 		shows    []string
 	}{
-		{"forwarded", func(to common.Address) { h.sendTransaction(batch, 777, evmtoken.Batch.CallData("forward", to)) }, 777, []string{"CREDITED"}},
-		{"selfdestruct", func(to common.Address) { h.sendTransaction(batch, 777, evmtoken.Batch.CallData("destroyTowards", to)) }, 777, []string{"CREDITED"}},
-		{"undone and caught", func(to common.Address) { h.sendTransaction(batch, 777, evmtoken.Batch.CallData("payAndUndo", to)) }, 0, nil},
-		{"undone with all", func(to common.Address) { h.sendTransaction(batch, 777, evmtoken.Batch.CallData("payThenRevert", to)) }, 0, nil},
-		{"delegatecall", func(to common.Address) { h.sendTransaction(batch, 777, evmtoken.Batch.CallData("delegate", to)) }, 0, nil},
+		{
+			"forwarded",
+			func(to common.Address) { h.sendTransaction(batch, 777, evmtoken.Batch.CallData("forward", to)) }, 777,
+			[]string{"CREDITED"},
+		},
+		{
+			"selfdestruct",
+			func(to common.Address) { h.sendTransaction(batch, 777, evmtoken.Batch.CallData("destroyTowards", to)) },
+			777,
+			[]string{"CREDITED"},
+		},
+		{
+			"undone and caught",
+			func(to common.Address) { h.sendTransaction(batch, 777, evmtoken.Batch.CallData("payAndUndo", to)) }, 0,
+			nil,
+		},
+		{
+			"undone with all",
+			func(to common.Address) { h.sendTransaction(batch, 777, evmtoken.Batch.CallData("payThenRevert", to)) }, 0,
+			nil,
+		},
+		{
+			"delegatecall",
+			func(to common.Address) { h.sendTransaction(batch, 777, evmtoken.Batch.CallData("delegate", to)) }, 0, nil,
+		},
 		{"token undone and caught", func(to common.Address) {
-			h.sendTransaction(batch, 0, evmtoken.Batch.CallData("sendTokenAndUndo", h.tokenAddresses[usdc], to, big.NewInt(777)))
+			h.sendTransaction(
+				batch, 0, evmtoken.Batch.CallData("sendTokenAndUndo", h.tokenAddresses[usdc], to, big.NewInt(777)),
+			)
 		}, 0, nil},
 		{"coin with its log", func(to common.Address) {
 			h.sendCoin(to, 777)
-			h.sendTransaction(native, 0, evmtoken.LyingToken.CallData("pretend", h.node.FaucetAddress(), to, big.NewInt(777)))
+			h.sendTransaction(
+				native, 0, evmtoken.LyingToken.CallData("pretend", h.node.FaucetAddress(), to, big.NewInt(777)),
+			)
 		}, 777, []string{"CREDITED"}},
 		{"log alone", func(to common.Address) {
-			h.sendTransaction(native, 0, evmtoken.LyingToken.CallData("pretend", h.node.FaucetAddress(), to, big.NewInt(777)))
+			h.sendTransaction(
+				native, 0, evmtoken.LyingToken.CallData("pretend", h.node.FaucetAddress(), to, big.NewInt(777)),
+			)
 		}, 0, nil},
 	}
 	for _, c := range cases {
@@ -214,7 +246,9 @@ func TestABatchIsAsManyDepositsAsItPaysAndOnlyTheListedContractCounts(t *testing
 	h.sendTransaction(second, 0, evmtoken.Token.CallData("transfer", h.customerAddress("bob"), big.NewInt(5000)))
 	h.sendTransaction(twin, 0, evmtoken.Token.CallData("transfer", h.customerAddress("cleo"), big.NewInt(5000)))
 	h.sendTokens(usdc, h.customerAddress("dora"), 0)
-	h.callToken(usdc, evmtoken.Token, "transferFrom", h.customerAddress("dora"), h.customerAddress("dora"), big.NewInt(0))
+	h.callToken(
+		usdc, evmtoken.Token, "transferFrom", h.customerAddress("dora"), h.customerAddress("dora"), big.NewInt(0),
+	)
 	h.settleAll()
 
 	h.wantDeposits("ann", "CREDITED", "CREDITED", "CREDITED")
@@ -297,12 +331,15 @@ func TestAFloodOfDustIsKeptAndMovesNothing(t *testing.T) {
 		sql  string
 		want int64
 	}{
-		"deposits":         {`SELECT count(*) FROM deposits WHERE status = 'BELOW_MINIMUM'`, each * times},
-		"of them all dust": {`SELECT dust::bigint FROM address_funds f JOIN wallets USING (wallet_id) WHERE subject = 'ann' AND mint_id = 2`, each * times},
-		"events":           {`SELECT count(*) FROM events`, 1},
-		"postings":         {`SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'DEPOSIT' AND mint_id = 2`, 1},
-		"sweeps":           {`SELECT count(*) FROM sweeps`, 0},
-		"audit":            {`SELECT count(*) FROM audit_log WHERE action = 'deposit.below_minimum'`, each * times},
+		"deposits": {`SELECT count(*) FROM deposits WHERE status = 'BELOW_MINIMUM'`, each * times},
+		"of them all dust": {
+			`SELECT dust::bigint FROM address_funds f JOIN wallets USING (wallet_id) WHERE subject = 'ann' AND mint_id = 2`,
+			each * times,
+		},
+		"events":   {`SELECT count(*) FROM events`, 1},
+		"postings": {`SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'DEPOSIT' AND mint_id = 2`, 1},
+		"sweeps":   {`SELECT count(*) FROM sweeps`, 0},
+		"audit":    {`SELECT count(*) FROM audit_log WHERE action = 'deposit.below_minimum'`, each * times},
 	} {
 		if got := h.number(c.sql); got != c.want {
 			t.Errorf("%s: got %d, want %d", what, got, c.want)

@@ -21,7 +21,8 @@ import (
 func (h *testEnv) requestDeducted(customerID, amount string, to common.Address, most *string) webhook.Withdrawal {
 	h.Helper()
 	w, _, err := h.Withdrawals.Request(h.ctx, h.org, withdrawal.Request{
-		MintID: eth, CustomerID: customerID, Amount: amount, ToAddress: to.Hex(), FeeMode: withdrawal.FeeDeducted, MaxNetworkFee: most, Actor: audit.APIKey(h.org),
+		MintID: eth, CustomerID: customerID, Amount: amount, ToAddress: to.Hex(), FeeMode: withdrawal.FeeDeducted,
+		MaxNetworkFee: most, Actor: audit.APIKey(h.org),
 	})
 	h.mustSucceed(err)
 	return w
@@ -31,7 +32,9 @@ func (h *testEnv) requestDeducted(customerID, amount string, to common.Address, 
 func (h *testEnv) organizationBalance() (own money.Amount) {
 	h.Helper()
 	h.mustSucceed(h.db.ReadOrg(h.ctx, h.org, func(ctx context.Context, tx pg.Tx) (err error) {
-		own, err = ledger.Balance(ctx, tx, ledger.Account{OrgID: h.org, MintID: eth, Kind: ledger.Product, Subject: "CUSTODIAL"})
+		own, err = ledger.Balance(ctx, tx, ledger.Account{
+			OrgID: h.org, MintID: eth, Kind: ledger.Product, Subject: "CUSTODIAL",
+		})
 		return err
 	}))
 	return own
@@ -74,7 +77,9 @@ func TestADestinationReceivesTheAmountLessTheFeeThatWasDecided(t *testing.T) {
 			t.Errorf("%s: got %d transactions", c.name, attempts)
 		}
 		if now := h.loadWithdrawal(w.WithdrawalID); *now.NetworkFee != *w.NetworkFee || now.Amount != text {
-			t.Errorf("%s: got a fee of %s of %s, want %s of %s", c.name, *now.NetworkFee, now.Amount, *w.NetworkFee, text)
+			t.Errorf(
+				"%s: got a fee of %s of %s, want %s of %s", c.name, *now.NetworkFee, now.Amount, *w.NetworkFee, text,
+			)
 		}
 		fee := money.MustParse(*w.NetworkFee)
 		received += amount - fee.Big().Int64()

@@ -108,21 +108,30 @@ func newFiatToken(h *testEnv) common.Address {
 // how the service speaks to the chain.
 func newTestEnv(t *testing.T, tokens tokenList, with ...func(*evm.Config)) *testEnv {
 	t.Helper()
-	h := &testEnv{T: t, ctx: t.Context(), tokenAddresses: map[int]common.Address{}, clockTime: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	h := &testEnv{
+		T: t, ctx: t.Context(), tokenAddresses: map[int]common.Address{},
+		clockTime: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
+	}
 	h.node = anviltest.Start(t, anvil.Config{Manual: true, SlotsInEpoch: finality / 2})
 	mints := []mint.Mint{{ID: eth, Kind: mint.Native, Symbol: "ETH", Name: "Ether", Decimals: 18}}
 	for id, deploy := range tokens {
 		h.tokenAddresses[id] = deploy(h)
-		mints = append(mints, mint.Mint{ID: id, Kind: mint.Token, Contract: evmtx.Canonical(h.tokenAddresses[id]), Symbol: "TOK", Name: "A token", Decimals: 6})
+		mints = append(mints, mint.Mint{
+			ID: id, Kind: mint.Token, Contract: evmtx.Canonical(h.tokenAddresses[id]), Symbol: "TOK", Name: "A token",
+			Decimals: 6,
+		})
 	}
 	for i := range mints {
 		m := &mints[i]
 		m.Chain, m.Network, m.Finality = chain.Ethereum, chain.Local, "FINALIZED"
-		m.DepositEnabled, m.WithdrawEnabled, m.MinDeposit, m.MinWithdraw = true, true, money.Units(least), money.Units(1)
+		m.DepositEnabled, m.WithdrawEnabled, m.MinDeposit, m.MinWithdraw = true, true, money.Units(least), money.Units(
+			1,
+		)
 	}
 	h.mine(finality)
 	conf := evm.Config{
-		Name: chain.Ethereum, Network: chain.Local, ChainID: anvil.DefaultChainID, Endpoints: []string{h.node.URL}, Quorum: 1,
+		Name: chain.Ethereum, Network: chain.Local, ChainID: anvil.DefaultChainID, Endpoints: []string{h.node.URL},
+		Quorum: 1,
 		FeeCap: money.Units(100 * params.GWei), TipCap: money.Units(params.GWei),
 	}
 	for _, change := range with {
@@ -138,7 +147,9 @@ func newTestEnv(t *testing.T, tokens tokenList, with ...func(*evm.Config)) *test
 	sign, attest := signertest.New(t)
 	h.sign = sign
 	prices := price.Fixed{Prices: map[int]money.USD{}, Clock: h.readClock}
-	h.Harness = works.NewHarness(works.HarnessConfig{DB: h.db, Chain: ch, Signer: sign, AttestKey: attest, Prices: prices})
+	h.Harness = works.NewHarness(works.HarnessConfig{
+		DB: h.db, Chain: ch, Signer: sign, AttestKey: attest, Prices: prices,
+	})
 	h.steps = h.ListSteps(nil)
 	h.mustSucceed(mirror.ImportJournal(h.ctx, h.db, sign, h.Wallets))
 	h.treasury, err = h.Wallets.Treasury(h.ctx, h.org, chain.EVM)
@@ -229,7 +240,9 @@ func (h *testEnv) customerAddress(id string) common.Address {
 func (h *testEnv) wantBalance(customerID string, mintID int, want uint64) {
 	h.Helper()
 	h.mustSucceed(h.db.ReadOrg(h.ctx, h.org, func(ctx context.Context, tx pg.Tx) error {
-		got, err := ledger.Balance(ctx, tx, ledger.Account{OrgID: h.org, MintID: mintID, Kind: ledger.Customer, Subject: customerID})
+		got, err := ledger.Balance(ctx, tx, ledger.Account{
+			OrgID: h.org, MintID: mintID, Kind: ledger.Customer, Subject: customerID,
+		})
 		if err == nil && got != money.Units(want) {
 			h.Errorf("%s in mint %d: got a balance of %v, want %d", customerID, mintID, got, want)
 		}
@@ -273,13 +286,17 @@ func (h *testEnv) wantDeposits(customerID string, want ...string) {
 
 func (h *testEnv) number(sql string, args ...any) (n int64) {
 	h.Helper()
-	h.mustSucceed(h.db.ReadSystem(h.ctx, func(ctx context.Context, tx pg.Tx) error { return tx.QueryRow(ctx, sql, args...).Scan(&n) }))
+	h.mustSucceed(h.db.ReadSystem(
+		h.ctx, func(ctx context.Context, tx pg.Tx) error { return tx.QueryRow(ctx, sql, args...).Scan(&n) },
+	))
 	return n
 }
 
 func (h *testEnv) word(sql string, args ...any) (s string) {
 	h.Helper()
-	h.mustSucceed(h.db.ReadSystem(h.ctx, func(ctx context.Context, tx pg.Tx) error { return tx.QueryRow(ctx, sql, args...).Scan(&s) }))
+	h.mustSucceed(h.db.ReadSystem(
+		h.ctx, func(ctx context.Context, tx pg.Tx) error { return tx.QueryRow(ctx, sql, args...).Scan(&s) },
+	))
 	return s
 }
 
@@ -342,7 +359,9 @@ func (h *testEnv) checkOnChain() verify.Report {
 }
 
 // requestWithdrawal requests a withdrawal.
-func (h *testEnv) requestWithdrawal(customerID string, mintID int, amount string, to common.Address) (webhook.Withdrawal, error) {
+func (h *testEnv) requestWithdrawal(
+	customerID string, mintID int, amount string, to common.Address,
+) (webhook.Withdrawal, error) {
 	w, _, err := h.Withdrawals.Request(h.ctx, h.org, withdrawal.Request{
 		MintID: mintID, CustomerID: customerID, Amount: amount, ToAddress: to.Hex(), Actor: audit.APIKey(h.org),
 	})

@@ -28,7 +28,9 @@ type shopOnly struct{}
 
 func (shopOnly) Usable(_ context.Context, _ pg.Tx, _, id string) (withdrawal.WhitelistEntry, error) {
 	if id != vault {
-		return withdrawal.WhitelistEntry{}, fault.New(fault.Unprocessable, fault.AddressNotWhitelisted, "It is not on the list.")
+		return withdrawal.WhitelistEntry{}, fault.New(
+			fault.Unprocessable, fault.AddressNotWhitelisted, "It is not on the list.",
+		)
 	}
 	return withdrawal.WhitelistEntry{Chain: chain.Ethereum, Address: evmtx.Canonical(shop)}, nil
 }
@@ -37,7 +39,9 @@ func (shopOnly) Usable(_ context.Context, _ pg.Tx, _, id string) (withdrawal.Whi
 func (h *testEnv) productBalance(name string, mintID int) (units string) {
 	h.Helper()
 	h.mustSucceed(h.db.ReadOrg(h.ctx, h.org, func(ctx context.Context, tx pg.Tx) error {
-		got, err := ledger.Balance(ctx, tx, ledger.Account{OrgID: h.org, MintID: mintID, Kind: ledger.Product, Subject: name})
+		got, err := ledger.Balance(ctx, tx, ledger.Account{
+			OrgID: h.org, MintID: mintID, Kind: ledger.Product, Subject: name,
+		})
 		units = got.String()
 		return err
 	}))
@@ -57,7 +61,9 @@ func TestAllOfAProductsBalanceIsPaidToTheListedAddress(t *testing.T) {
 		ann, err = people.AddPerson(ctx, tx, audit.Operator("op"), h.org, "ann@example.com", "Ann", people.Owner)
 		return err
 	}))
-	own, err := h.Wallets.Address(h.ctx, signer.WalletRef{OrgID: h.org, Family: chain.EVM, Purpose: wallet.OrganizationDeposit, Subject: "CHECKOUT"})
+	own, err := h.Wallets.Address(h.ctx, signer.WalletRef{
+		OrgID: h.org, Family: chain.EVM, Purpose: wallet.OrganizationDeposit, Subject: "CHECKOUT",
+	})
 	h.mustSucceed(err)
 	h.sendCoin(raw(own.Address), params.Ether)
 	h.sendTokens(usdc, raw(own.Address), 700_000)

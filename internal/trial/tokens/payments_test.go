@@ -39,7 +39,9 @@ func (h *testEnv) fundTreasury(mintID int, c evmtoken.Contract) {
 // overtakePayment has something happen on the chain before a payment that is in the pool.
 func (h *testEnv) overtakePayment(id string, happens func()) {
 	h.Helper()
-	hash := common.HexToHash(h.word(`SELECT tx_hash FROM dispatch_attempts WHERE order_id = $1 AND sent_at IS NOT NULL`, id))
+	hash := common.HexToHash(h.word(
+		`SELECT tx_hash FROM dispatch_attempts WHERE order_id = $1 AND sent_at IS NOT NULL`, id,
+	))
 	h.mustSucceed(h.node.DropTransaction(h.ctx, hash))
 	happens()
 	h.mine(1)
@@ -49,7 +51,9 @@ func (h *testEnv) overtakePayment(id string, happens func()) {
 // orderStatus is the status of an order and what it waits for.
 func (h *testEnv) orderStatus(id string) string {
 	h.Helper()
-	return strings.TrimSpace(h.word(`SELECT status || ' ' || coalesce(waiting_for, '') FROM dispatch_orders WHERE order_id = $1`, id))
+	return strings.TrimSpace(h.word(
+		`SELECT status || ' ' || coalesce(waiting_for, '') FROM dispatch_orders WHERE order_id = $1`, id,
+	))
 }
 
 // H-54 and H-72. Rules WD-9 and WD-15.
@@ -77,10 +81,18 @@ func TestAPaymentThatTheBalancesDoNotShowIsNeitherPaidNorFailed(t *testing.T) {
 			name: "false without a word", token: newUsualToken(evmtoken.FalseToken), contract: evmtoken.FalseToken,
 			overtake: func(h *testEnv) { h.callToken(usdc, evmtoken.FalseToken, "refuse", true) },
 		},
-		{name: "less a fee, since an upgrade", token: newFiatToken, contract: evmtoken.FiatToken, changes: become(evmtoken.FeeToken), arrives: 99_000},
 		{
-			name: "in the block of a rebase", token: newUsualToken(evmtoken.RebasingToken), contract: evmtoken.RebasingToken,
-			beside: func(h *testEnv) { h.callToken(usdc, evmtoken.RebasingToken, "rebase", big.NewInt(1), big.NewInt(2)) }, arrives: 100_000,
+			name: "less a fee, since an upgrade", token: newFiatToken, contract: evmtoken.FiatToken,
+			changes: become(evmtoken.FeeToken), arrives: 99_000,
+		},
+		{
+			name: "in the block of a rebase", token: newUsualToken(evmtoken.RebasingToken),
+			contract: evmtoken.RebasingToken,
+			beside: func(h *testEnv) {
+				h.callToken(
+					usdc, evmtoken.RebasingToken, "rebase", big.NewInt(1), big.NewInt(2),
+				)
+			}, arrives: 100_000,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -121,7 +133,10 @@ func TestAPaymentThatTheBalancesDoNotShowIsNeitherPaidNorFailed(t *testing.T) {
 			}
 			paid := c.arrives > 0
 			decide := func() error {
-				return dispatch.DecideStuck(h.ctx, h.db, map[signer.Purpose]dispatch.Listener{signer.Payment: h.Withdrawals}, id, paid, audit.Operator("op"), "looked at the chain")
+				return dispatch.DecideStuck(
+					h.ctx, h.db, map[signer.Purpose]dispatch.Listener{signer.Payment: h.Withdrawals}, id, paid,
+					audit.Operator("op"), "looked at the chain",
+				)
 			}
 			h.mustSucceed(decide())
 			if err := decide(); !errors.Is(err, dispatch.ErrNotStuck) {
@@ -184,7 +199,9 @@ func TestASweepThatTheBalancesDoNotShowIsLeftToAPerson(t *testing.T) {
 	h.mustSucceed(err)
 	h.settleAll()
 	h.settleAll()
-	if n := h.number(`SELECT count(*) FROM sweeps s JOIN dispatch_orders o ON o.order_id = s.sweep_id WHERE s.status = 'OPEN' AND o.status = 'STUCK'`); n != 1 {
+	if n := h.number(
+		`SELECT count(*) FROM sweeps s JOIN dispatch_orders o ON o.order_id = s.sweep_id WHERE s.status = 'OPEN' AND o.status = 'STUCK'`,
+	); n != 1 {
 		t.Errorf("got %d sweeps stuck, want one", n)
 	}
 	h.wantQuarantine(usdc)
@@ -233,7 +250,10 @@ func TestATokenThatIsPausedHoldsUpItsPaymentsAndNothingElse(t *testing.T) {
 			h.wantWithdrawal(other, "COMPLETED")
 			h.settleAll()
 			h.wantIlliquid(usdc, h.treasury.ID)
-			if n := h.number(`SELECT count(*) FROM dispatch_slots s JOIN dispatch_orders o USING (order_id) WHERE o.mint_id = $1`, usdc); n != 0 {
+			if n := h.number(
+				`SELECT count(*) FROM dispatch_slots s JOIN dispatch_orders o USING (order_id) WHERE o.mint_id = $1`,
+				usdc,
+			); n != 0 {
 				t.Errorf("got %d slots, want none: nothing is signed that would revert", n)
 			}
 			c.resume(h)
@@ -341,7 +361,9 @@ func TestADestinationThatTheTokenBlocksIsHeldAndNothingIsSigned(t *testing.T) {
 	h.wantWithdrawal(out, "FAILED")
 	h.wantBalance("ann", usdc, 500_000)
 	h.settleAll()
-	if n := h.number(`SELECT count(*) FROM ledger_transfers WHERE cause_id = $1 AND cause_kind = 'WITHDRAWAL_END'`, out); n != 1 {
+	if n := h.number(
+		`SELECT count(*) FROM ledger_transfers WHERE cause_id = $1 AND cause_kind = 'WITHDRAWAL_END'`, out,
+	); n != 1 {
 		t.Errorf("got %d ends of the hold, want 1", n)
 	}
 	h.wantChainBalance(usdc, shop, 0)

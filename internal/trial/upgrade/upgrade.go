@@ -79,12 +79,14 @@ func StartLoad(ctx context.Context, base, key string, mint int, customers []stri
 				id := fmt.Sprintf("%s-%d", customer, n)
 				if n%40 == 0 {
 					l.callUntilDone(ctx, http.MethodPost, "/withdraw", map[string]any{
-						"mintId": mint, "customerId": customer, "amount": "20000", "toAddress": recipient, "idempotencyKey": id,
+						"mintId": mint, "customerId": customer, "amount": "20000", "toAddress": recipient,
+						"idempotencyKey": id,
 					}, http.StatusAccepted)
 					continue
 				}
 				l.callUntilDone(ctx, http.MethodPost, "/transfers", map[string]any{
-					"mintId": mint, "amount": "1", "idempotencyKey": id, "from": map[string]any{"customerId": customer}, "to": map[string]any{"customerId": payee},
+					"mintId": mint, "amount": "1", "idempotencyKey": id,
+					"from": map[string]any{"customerId": customer}, "to": map[string]any{"customerId": payee},
 				}, http.StatusCreated)
 			}
 		})

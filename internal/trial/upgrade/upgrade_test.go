@@ -156,7 +156,9 @@ func TestAnUpgradeUnderLoadLosesNothing(t *testing.T) {
 	}
 	// One chain is enough to be upgraded on, and the sources of the version before have
 	// only the local chain that they are told.
-	first, err := roles.Start("env", "the old world", "-C", place, "COFFER_ANVIL="+node, old, "local", "--keep", keep, "--chains", "ETHEREUM")
+	first, err := roles.Start(
+		"env", "the old world", "-C", place, "COFFER_ANVIL="+node, old, "local", "--keep", keep, "--chains", "ETHEREUM",
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +193,8 @@ func TestAnUpgradeUnderLoadLosesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	w, err := localworld.Start(ctx, localworld.Options{
-		Dir: place, StateDir: keep, WithoutService: true, ExistingDatabase: true, BlockTime: 250 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
+		Dir: place, StateDir: keep, WithoutService: true, ExistingDatabase: true, BlockTime: 250 * time.Millisecond,
+		Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -215,7 +218,9 @@ func TestAnUpgradeUnderLoadLosesNothing(t *testing.T) {
 	}
 	defer super.Close(context.WithoutCancel(ctx))
 	version := func() (v int64) {
-		if err := super.QueryRow(ctx, `SELECT max(version_id) FROM goose_db_version WHERE is_applied`).Scan(&v); err != nil {
+		if err := super.QueryRow(
+			ctx, `SELECT max(version_id) FROM goose_db_version WHERE is_applied`,
+		).Scan(&v); err != nil {
 			t.Fatal(err)
 		}
 		return v
@@ -224,7 +229,9 @@ func TestAnUpgradeUnderLoadLosesNothing(t *testing.T) {
 		t.Fatalf("the old program left version %d, want one before %d", v, migrations.Latest())
 	}
 	completed := func() (n int) {
-		if err := super.QueryRow(ctx, `SELECT count(*) FROM withdrawals WHERE status = 'COMPLETED'`).Scan(&n); err != nil {
+		if err := super.QueryRow(
+			ctx, `SELECT count(*) FROM withdrawals WHERE status = 'COMPLETED'`,
+		).Scan(&n); err != nil {
 			t.Fatal(err)
 		}
 		return n
@@ -234,7 +241,9 @@ func TestAnUpgradeUnderLoadLosesNothing(t *testing.T) {
 	usdc := w.Info.Mints[0]
 	customers := []string{"user_1", "user_2", "user_3"}
 	for _, c := range customers {
-		_, text, err := CallAPI(ctx, http.MethodPost, w.Info.BaseURL+"/deposit", w.Info.APIKey, map[string]any{"mintId": usdc.ID, "customerId": c})
+		_, text, err := CallAPI(ctx, http.MethodPost, w.Info.BaseURL+"/deposit", w.Info.APIKey, map[string]any{
+			"mintId": usdc.ID, "customerId": c,
+		})
 		var got struct{ Address string }
 		if err == nil {
 			err = json.Unmarshal([]byte(text), &got)
@@ -242,16 +251,22 @@ func TestAnUpgradeUnderLoadLosesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.Info.SendFromFaucet(ctx, usdc, common.HexToAddress(got.Address), big.NewInt(250_000_000)); err != nil {
+		if _, err := w.Info.SendFromFaucet(
+			ctx, usdc, common.HexToAddress(got.Address), big.NewInt(250_000_000),
+		); err != nil {
 			t.Fatal(err)
 		}
 	}
 	waitUntil(ctx, t, "the deposits are credited", func() (bool, error) {
 		var n int
-		err := super.QueryRow(ctx, `SELECT count(*) FROM deposits WHERE status = 'CREDITED' AND purpose = 'CUSTOMER_DEPOSIT'`).Scan(&n)
+		err := super.QueryRow(
+			ctx, `SELECT count(*) FROM deposits WHERE status = 'CREDITED' AND purpose = 'CUSTOMER_DEPOSIT'`,
+		).Scan(&n)
 		return n == len(customers), err
 	})
-	load := StartLoad(ctx, w.Info.BaseURL, w.Info.APIKey, usdc.ID, customers, "0x00000000000000000000000000000000c0ffee07")
+	load := StartLoad(
+		ctx, w.Info.BaseURL, w.Info.APIKey, usdc.ID, customers, "0x00000000000000000000000000000000c0ffee07",
+	)
 	more := func(who string) {
 		t.Helper()
 		paid, done := completed(), load.Accepted.Load()
@@ -275,7 +290,8 @@ func TestAnUpgradeUnderLoadLosesNothing(t *testing.T) {
 		most := 0.0
 		for {
 			var waits float64
-			if err := watcher.QueryRow(ctx, `SELECT coalesce(max(extract(epoch FROM clock_timestamp() - waitstart)), 0)::float8
+			if err := watcher.QueryRow(ctx,
+				`SELECT coalesce(max(extract(epoch FROM clock_timestamp() - waitstart)), 0)::float8
 				FROM pg_locks WHERE NOT granted AND locktype = 'relation'`).Scan(&waits); err == nil {
 				most = max(most, waits)
 			}

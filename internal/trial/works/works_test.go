@@ -19,7 +19,10 @@ func TestTheServiceTakesEveryStepOnEveryChain(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
-	w, err := localworld.Start(ctx, localworld.Options{PrepareDatabase: pgtest.FillDataDir, Dir: t.TempDir(), Chains: localworld.AllChains, WithoutService: true, Log: slog.New(slog.DiscardHandler)})
+	w, err := localworld.Start(ctx, localworld.Options{
+		PrepareDatabase: pgtest.FillDataDir, Dir: t.TempDir(), Chains: localworld.AllChains, WithoutService: true,
+		Log: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +48,10 @@ func TestTheServiceTakesEveryStepOnEveryChain(t *testing.T) {
 		families[name.Family()] = true
 		for _, step := range new(Harness).ListSteps(nil) {
 			if !slices.Contains(loops, step.Loop) && !slices.Contains(loops, step.Loop+" "+string(name)) {
-				t.Errorf("%s: the trials take the step %q, and no loop %q of the service does: wire it in internal/app; it runs %q", name, step.Name, step.Loop, loops)
+				t.Errorf(
+					"%s: the trials take the step %q, and no loop %q of the service does: wire it in internal/app; it runs %q",
+					name, step.Name, step.Loop, loops,
+				)
 			}
 		}
 	}

@@ -49,7 +49,9 @@ func run(ctx context.Context) (ok bool, err error) {
 		}
 	}
 	fmt.Println("building coffer with its crash points armed")
-	build := exec.CommandContext(ctx, "go", "build", "-tags", "crash", "-o", opts.Program, "github.com/cofferpay/coffer/cmd/coffer")
+	build := exec.CommandContext(
+		ctx, "go", "build", "-tags", "crash", "-o", opts.Program, "github.com/cofferpay/coffer/cmd/coffer",
+	)
 	if output, err := build.CombinedOutput(); err != nil {
 		return false, fmt.Errorf("build: %w\n%s", err, output)
 	}
