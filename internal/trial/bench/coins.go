@@ -25,9 +25,9 @@ const (
 	withdrawalSatoshi = 600_000
 )
 
-// benchOutputs has the service on a real node pay withdrawals out of what customers paid in, as
-// it does by itself, and counts the virtual bytes that the node says its transactions
-// have. The naive way sweeps every deposit to the treasury first and pays from there.
+// benchOutputs lets the service pay withdrawals on a real node out of what customers paid in. It
+// counts the virtual bytes that the node reports for its transactions. The naive way sweeps every
+// deposit to the treasury first and pays from there.
 func benchOutputs(ctx context.Context, w *benchEnv) error {
 	naive, err := naiveOutputs(ctx)
 	if err != nil {
@@ -52,7 +52,8 @@ func txSize(ctx context.Context, n *btcd.Node, hash string) (uint64, error) {
 	return tx.Vsize, err
 }
 
-// benchOutputsOf is the size of all that the service sent until so many deposits were withdrawn.
+// benchOutputsOf returns the size of all transactions that the service sent until count deposits
+// were withdrawn.
 func (w *benchEnv) benchOutputsOf(ctx context.Context, count int) (sum uint64, txs int, err error) {
 	n, err := btcd.Start(ctx, btcd.Config{})
 	if err != nil {
@@ -139,8 +140,8 @@ func (w *benchEnv) benchOutputsOf(ctx context.Context, count int) (sum uint64, t
 	return sum, len(hashes), nil
 }
 
-// naiveOutputs is what a deposit that is withdrawn costs the naive way: swept to the
-// treasury, whose coin pays then and gets the rest back.
+// naiveOutputs returns the virtual bytes that a withdrawn deposit costs the naive way: the deposit
+// is swept to the treasury, whose output then pays and receives the change.
 func naiveOutputs(ctx context.Context) (sum uint64, err error) {
 	n, err := btcd.Start(ctx, btcd.Config{})
 	if err != nil {

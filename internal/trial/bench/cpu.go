@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// cpuTime is the processor time that was spent: by this process and what it starts, which is
-// service and callers, and by the server's processes. It does not depend on who else is on the
-// machine, and says what a figure is made of.
+// cpuTime is the processor time spent by this process and its children (the service and its
+// callers) and by the server's processes. Other programs on the machine do not change it, and it
+// shows what a figure is made of.
 type cpuTime struct{ process, database time.Duration }
 
 func (c cpuTime) subtract(start cpuTime) cpuTime {
 	return cpuTime{c.process - start.process, c.database - start.database}
 }
 
-// readCPUTime reads it; what an operating system does not tell is zero.
+// readCPUTime reads the processor time; a value that the operating system does not report is zero.
 func (w *benchEnv) readCPUTime() (c cpuTime) {
 	for _, usageKind := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
 		var used syscall.Rusage
@@ -37,13 +37,14 @@ func (w *benchEnv) readCPUTime() (c cpuTime) {
 		if err != nil {
 			continue
 		}
-		// The name, in brackets, may hold anything; what follows it does not.
+		// The name, in brackets, may contain any character; the text after it does not contain
+		// brackets.
 		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
 		const parent, user, childrensSystem = 1, 11, 14
 		if len(fields) <= childrensSystem {
 			continue
 		}
-		// Of the server's first process also what its ended children have spent.
+		// The server's first process also counts what its ended children have spent.
 		count := fields[user : user+2]
 		if filepath.Base(filepath.Dir(path)) == postmaster {
 			count = fields[user : childrensSystem+1]

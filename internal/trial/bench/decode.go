@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// decodeBench is a block of a chain from a node's answer to its movements, on one core. The
-// packages measure it themselves; here it stands beside the least that could be done with
-// the same bytes, in the same run. Both are processor time, which is what they take where
-// nothing else runs.
+// decodeBench measures a block of a chain from a node's answer to its movements, on one core. The
+// packages measure it themselves. The bench compares it with the least that could be done with the
+// same bytes, in the same run. Both are processor time, which is what they take on an otherwise
+// idle machine.
 type decodeBench struct {
 	title, dir                 string
 	ownBenchmark, minBenchmark string // benchmarks of the package
@@ -58,8 +58,8 @@ func benchDecoding(ctx context.Context, w *benchEnv) error {
 	return nil
 }
 
-// benchLine is a line of go test -bench: the name, nanoseconds of each, megabytes a second,
-// and nanoseconds of the processor.
+// benchLine matches a line of go test -bench: the name, nanoseconds per operation, megabytes a
+// second, and nanoseconds of processor time.
 var benchLine = regexp.MustCompile(`(?m)^(Benchmark\w+)\s+\d+\s+([0-9.]+) ns/op\s+([0-9.]+) MB/s\s+([0-9.]+) cpu-ns/op`)
 
 func (d decodeBench) runBenchmarks(ctx context.Context) (cpu, clock map[string]durations, size float64, err error) {
@@ -78,7 +78,7 @@ func (d decodeBench) runBenchmarks(ctx context.Context) (cpu, clock map[string]d
 		cpu[m[1]], clock[m[1]] = append(cpu[m[1]], time.Duration(processor)), append(
 			clock[m[1]], time.Duration(nanoseconds),
 		)
-		size = nanoseconds * speed / 1e3 // nanoseconds by megabytes a second
+		size = nanoseconds * speed / 1e3 // nanoseconds times megabytes a second
 	}
 	if len(cpu[d.ownBenchmark]) == 0 || len(cpu[d.minBenchmark]) == 0 {
 		return nil, nil, 0, fmt.Errorf("go test -bench in %s says nothing of both:\n%s", d.dir, output)

@@ -23,16 +23,16 @@ import (
 )
 
 const (
-	blockDeposits      = 1_000 // in every block
+	blockDeposits      = 1_000 // in each block
 	blockTurn          = customers / blockDeposits
-	blocksAhead        = 6 // that the walk may be ahead of the credits
+	blocksAhead        = 6 // how far the walk may be ahead of the credits
 	idlePause          = 2 * time.Millisecond
-	creditPollInterval = 50 * time.Millisecond // between two looks for what has been credited
+	creditPollInterval = 50 * time.Millisecond // between two queries for what has been credited
 )
 
-// payingChain is a chain whose every block pays a thousand customers, each of them again
-// in every tenth block. It reads nothing and keeps nothing: what is measured is what
-// the service does with a block.
+// payingChain is a chain whose every block pays a thousand customers; a customer is paid again in
+// every tenth block. It reads and stores nothing: the bench measures what the service does with a
+// block.
 type payingChain struct {
 	recipients  []chain.Address
 	finalHeight atomic.Uint64 // the highest final block
@@ -112,8 +112,9 @@ func (p *payingChain) Balances(_ context.Context, block chain.Block, holdings []
 	return balances, nil
 }
 
-// benchDeposits is the whole way of a block: who received, what the balances say, the rows,
-// and the credit of each with the proof of its address, posting, event and audit.
+// benchDeposits measures the whole way of a block: the recipients, the reconciliation, the rows,
+// and the credit of each deposit with the proof of its address, its posting, its event and its
+// audit entry.
 func benchDeposits(ctx context.Context, w *benchEnv) error {
 	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -234,7 +235,7 @@ func benchDeposits(ctx context.Context, w *benchEnv) error {
 	return nil
 }
 
-// readCreditedHeight is up to which block everything is credited.
+// readCreditedHeight returns the height up to which every deposit is credited.
 func (w *benchEnv) readCreditedHeight(ctx context.Context) (height uint64, err error) {
 	err = w.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		return tx.QueryRow(ctx, `
@@ -244,7 +245,7 @@ func (w *benchEnv) readCreditedHeight(ctx context.Context) (height uint64, err e
 	return height, err
 }
 
-// countCredited counts what has committed: a call that credits returns when nothing waits.
+// countCredited counts the committed credits: a call that credits returns only when nothing waits.
 func (w *benchEnv) countCredited(ctx context.Context) (n int, err error) {
 	err = w.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		return tx.QueryRow(ctx, `SELECT count(*) FROM deposits WHERE status = 'CREDITED'`).Scan(&n)
@@ -275,7 +276,7 @@ func (w *benchEnv) createAddresses(ctx context.Context, attest ed25519.PrivateKe
 	})
 }
 
-// heapWatch watches how much memory this process holds.
+// heapWatch records how much memory this process uses.
 type heapWatch struct {
 	stop    chan struct{}
 	maximum chan uint64

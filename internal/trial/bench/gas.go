@@ -24,22 +24,21 @@ import (
 const (
 	gasNativeMint = 1
 	gasTokenMint  = 2
-	// What a deposit is of. One of dollars is worth no sweep, several are: a sweep moves
+	// The amount of a deposit. A deposit of dollars is worth no sweep, several are: a sweep moves
 	// ten times its fee.
 	depositDollars = 50_000_000 // units
 	depositWei     = params.Ether / 10
 )
 
-// benchGas has the service on a real node take what customers pay to their addresses to the
-// treasury, as it does by itself, and counts the gas in the receipts of all its
-// transactions, those that bring gas to addresses among them. The naive way has a
-// transaction bring gas for every deposit, and another one move it.
+// benchGas lets the service on a real node sweep what customers pay to their addresses to the
+// treasury. It counts the gas in the receipts of all its transactions, gas top-ups among them. The
+// naive way sends a gas top-up for every deposit, and sweeps it with another transaction.
 func benchGas(ctx context.Context, w *benchEnv) (err error) {
 	for i, c := range []struct {
 		what                    string
 		mintID                  int
 		addresses, each, rounds int
-		dollars                 string // of the coin: what makes a sweep dear or cheap
+		dollars                 string // the price of the coin: it makes a sweep expensive or cheap
 	}{
 		{"USDC, each on an address of its own", gasTokenMint, 5, 1, 1, "1"},
 		{"USDC, 24 to each address", gasTokenMint, 5, 4, 6, "300000"},
@@ -86,7 +85,7 @@ func newTokenChain(ctx context.Context) (s tokenChain, err error) {
 	return s, nil
 }
 
-// payDeposit is a deposit.
+// payDeposit pays one deposit.
 func (s tokenChain) payDeposit(ctx context.Context, mintID int, recipient chain.Address) (err error) {
 	address := common.HexToAddress(string(recipient))
 	if mintID == gasNativeMint {
@@ -97,7 +96,7 @@ func (s tokenChain) payDeposit(ctx context.Context, mintID int, recipient chain.
 	return err
 }
 
-// benchGasOf is the gas of all that the service sent until everything was at the treasury.
+// benchGasOf returns the gas of all that the service sent until everything was at the treasury.
 func (w *benchEnv) benchGasOf(
 	ctx context.Context, name string, mintID, addresses, perAddress, rounds int, dollars string,
 ) (sum uint64, err error) {
@@ -142,7 +141,7 @@ func (w *benchEnv) benchGasOf(
 	if _, err := s.PayCoin(ctx, treasury, big.NewInt(params.Ether)); err != nil {
 		return 0, err
 	}
-	if _, err := s.PayToken(ctx, s.token, treasury, big.NewInt(1)); err != nil { // as every treasury but a new one
+	if _, err := s.PayToken(ctx, s.token, treasury, big.NewInt(1)); err != nil { // as at every treasury but a new one
 		return 0, err
 	}
 	var depositAddresses []chain.Address
@@ -180,7 +179,7 @@ func (w *benchEnv) benchGasOf(
 	return sum, nil
 }
 
-// naiveGas is what one deposit costs the naive way.
+// naiveGas returns the gas that one deposit costs the naive way.
 func naiveGas(ctx context.Context, mintID int) (sum uint64, err error) {
 	s, err := newTokenChain(ctx)
 	if err != nil {
@@ -205,7 +204,8 @@ func naiveGas(ctx context.Context, mintID int) (sum uint64, err error) {
 	if err := s.payDeposit(ctx, mintID, evmtx.Canonical(depositAddress)); err != nil {
 		return 0, err
 	}
-	topUp, err := s.PayCoin(ctx, depositAddress, big.NewInt(params.Ether)) // more than it needs: what counts is the gas
+	// More than it needs: the bench counts the gas.
+	topUp, err := s.PayCoin(ctx, depositAddress, big.NewInt(params.Ether))
 	if err != nil {
 		return 0, err
 	}

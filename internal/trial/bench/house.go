@@ -26,25 +26,25 @@ import (
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
-// serviceEnv is the service on a real chain, with a database and a signer of its own, driven
-// one turn at a time by a clock of its own.
+// serviceEnv is the service on a real chain, with its own database and signer. Its own clock drives
+// it one turn at a time.
 type serviceEnv struct {
 	*works.Harness
 	db        *pg.DB
 	signer    *local.Signer
 	org       string
 	treasury  wallet.Wallet
-	mineBlock func(context.Context) error // a block
+	mineBlock func(context.Context) error // mines a block
 
 	mu        sync.Mutex
 	clockTime time.Time
 }
 
-// envConfig is what a house is built on.
+// envConfig configures a serviceEnv.
 type envConfig struct {
 	name        string
 	chainConf   chain.Chain
-	startHeight uint64 // the block after which it looks
+	startHeight uint64 // the block after which the walk begins
 	policy      local.ChainPolicy
 	mints       []mint.Mint
 	prices      map[int]money.USD
@@ -132,7 +132,7 @@ func (h *serviceEnv) closeAll() error {
 	return nil
 }
 
-// createDepositAddress is a new customer's.
+// createDepositAddress creates the deposit address of a new customer.
 func (h *serviceEnv) createDepositAddress(ctx context.Context, customerID string) (wallet.Wallet, error) {
 	err := h.db.InOrg(ctx, h.org, func(ctx context.Context, tx pg.Tx) error {
 		_, _, err := customer.Ensure(ctx, tx, h.org, customerID, "")
@@ -157,7 +157,7 @@ func (h *serviceEnv) requestWithdrawal(
 	return err
 }
 
-// stepUntil has every part work and makes blocks, until a statement counts so many.
+// stepUntil runs every part and makes blocks until the statement counts want rows.
 func (h *serviceEnv) stepUntil(ctx context.Context, want int, title, sql string) error {
 	var got int
 	for range 200 {
@@ -180,7 +180,7 @@ func (h *serviceEnv) stepUntil(ctx context.Context, want int, title, sql string)
 	return fmt.Errorf("%d of %d %s", got, want, title)
 }
 
-// listTxHashes are those of the transactions that orders of these purposes came to.
+// listTxHashes lists the hashes of the transactions of the orders with these purposes.
 func (h *serviceEnv) listTxHashes(ctx context.Context, purposes ...signer.Purpose) (hashes []string, err error) {
 	err = h.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		return tx.QueryRow(ctx, `
@@ -190,8 +190,8 @@ func (h *serviceEnv) listTxHashes(ctx context.Context, purposes ...signer.Purpos
 	return hashes, err
 }
 
-// compareToNaive is what each of n came to, beside the naive way. The target, unless empty, is
-// that it is less.
+// compareToNaive formats what each of n deposits cost and what the naive way costs. The target,
+// unless empty, is that it costs less than the naive way.
 func compareToNaive(title string, n int, unit string, own, naive uint64, target string) row {
 	r := row{
 		figure: unit + " " + title, result: fmt.Sprint(own / uint64(n)),

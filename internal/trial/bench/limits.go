@@ -21,7 +21,7 @@ import (
 
 const pageBytes = 8 << 10
 
-// benchDisk writes a page over itself and waits until it is on the disk.
+// benchDisk overwrites a page and waits until it is on the disk.
 func benchDisk(_ context.Context, w *benchEnv) error {
 	f, err := os.Create(filepath.Join(w.dir, "page"))
 	if err != nil {
@@ -52,7 +52,7 @@ func benchDisk(_ context.Context, w *benchEnv) error {
 
 var tps = regexp.MustCompile(`(?m)^tps = ([0-9.]+)`)
 
-// benchPgbench runs the benchmark that comes with PostgreSQL, where it is installed.
+// benchPgbench runs the benchmark that PostgreSQL ships, where it is installed.
 func benchPgbench(ctx context.Context, w *benchEnv) error {
 	program, err := benchProgram()
 	if err != nil {
@@ -98,7 +98,7 @@ func benchPgbench(ctx context.Context, w *benchEnv) error {
 	return nil
 }
 
-// benchProgram looks beside the server's other programs and then in the path.
+// benchProgram looks for pgbench next to the server's other programs and then in the path.
 func benchProgram() (string, error) {
 	if dir, err := local.FindBinaries(); err == nil {
 		if path := filepath.Join(dir, "pgbench"); exec.Command(path, "--version").Run() == nil {
@@ -112,8 +112,8 @@ func benchProgram() (string, error) {
 	return path, nil
 }
 
-// benchBareWriter is the least that a writer of transfers can do: one connection, two
-// tables, no organization, no key, no event, no HTTP.
+// benchBareWriter measures the least that a writer of transfers can do: one connection, two tables,
+// no organization, no key, no event, no HTTP.
 func benchBareWriter(ctx context.Context, w *benchEnv) error {
 	if err := w.execAsSuperuser(ctx, local.Database, `CREATE DATABASE bare`); err != nil {
 		return err
@@ -172,7 +172,7 @@ func benchBareWriter(ctx context.Context, w *benchEnv) error {
 	return nil
 }
 
-// writeTransfers is one transaction of the bare writer.
+// writeTransfers writes one transaction of the bare writer.
 func writeTransfers(ctx context.Context, conn *pgx.Conn, asked [][2]int64) error {
 	n := len(asked)
 	debits, credits, amounts := make([]int64, n), make([]int64, n), make([]money.Amount, n)

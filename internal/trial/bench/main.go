@@ -1,12 +1,14 @@
-// Command bench measures the service on this machine, beside the machine's own
-// limits in the same minutes, and prints a Markdown table: make bench.
+// Command bench measures the service on this machine and the machine's own limits in the same
+// minutes, and prints a Markdown table: make bench.
 //
-// Absolute figures do not carry to another machine, ratios do. Nothing here is a
-// test and nothing is asserted; a figure that misses its target says so in its row.
+// Absolute figures do not carry to another machine, ratios do. Nothing here is a test and nothing
+// is asserted; the row of a figure that misses its target says so.
 //
-// ONLY=transfers,alone chooses, FOR=15s says how long each figure is taken, WATCHED
-// how many addresses are watched where that is not ten million, and BENCH_CUSTOMERS
-// how many customers the reads are taken with where that is not a million.
+// Environment variables choose what runs:
+//   - ONLY=transfers,alone: the figures
+//   - FOR=15s: how long each figure is taken
+//   - WATCHED: how many addresses are watched, if not ten million
+//   - BENCH_CUSTOMERS: with how many customers the reads are taken, if not a million
 package main
 
 import (
@@ -21,16 +23,15 @@ import (
 	"time"
 )
 
-// A figure is one thing that is measured. One without a way to take it stands in
-// the table as missing.
+// figure is one thing that is measured. The table shows a figure without measure as missing.
 type figure struct {
 	name    string // for ONLY
 	title   string
 	measure func(ctx context.Context, w *benchEnv) error // adds rows to w.table
 }
 
-// figures in the order in which they are taken: what the machine can do first,
-// for the rest is compared with it.
+// figures are in the order in which they are taken: the limits of the machine first, because the
+// others are compared with them.
 var figures = []figure{
 	{"disk", "fdatasync of one page", benchDisk},
 	{"pgbench", "pgbench, tpcb-like", benchPgbench},

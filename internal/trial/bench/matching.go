@@ -17,12 +17,13 @@ import (
 
 const (
 	watchedDefault = 10_000_000
-	recipients     = 1_000 // of a block
+	recipients     = 1_000 // in a block
 )
 
-// benchMatching asks whose a block's recipients are, as the walk does: one query, whatever
-// is watched. The table has the rows of a real one; of its indexes only the one that
-// the query uses is built, the others would take as long again and change nothing here.
+// benchMatching asks which recipients of a block are addresses of Coffer, as the walk does: one
+// query, for any number of watched addresses. The table has the rows of a real one, but only the
+// index that the query uses. The other indexes would take as long again to build and change nothing
+// here.
 func benchMatching(ctx context.Context, w *benchEnv) (err error) {
 	watched := watchedDefault
 	if s := os.Getenv("WATCHED"); s != "" {
@@ -49,7 +50,7 @@ func benchMatching(ctx context.Context, w *benchEnv) (err error) {
 		for i := range block {
 			n := rand.IntN(watched)
 			if i%2 == 0 {
-				n += watched // nobody's
+				n += watched // addresses without an owner
 			}
 			block[i] = chain.Address(watchedAddress(n))
 		}
@@ -81,12 +82,12 @@ func benchMatching(ctx context.Context, w *benchEnv) (err error) {
 	return nil
 }
 
-// watchedAddress is the address of a number, the same here and in the statement below.
+// watchedAddress returns the address of a number, the same as the statement below.
 func watchedAddress(n int) string {
 	return fmt.Sprintf("0x%016x%024x", uint64(n)*0x9e3779b97f4a7c15, n)
 }
 
-// createWatchedDatabase makes a database with that many addresses.
+// createWatchedDatabase creates a database with so many watched addresses.
 func (w *benchEnv) createWatchedDatabase(ctx context.Context, name string, conf pg.Config, watched int) error {
 	if err := w.execAsSuperuser(ctx, "postgres", `CREATE DATABASE `+name); err != nil {
 		return err
@@ -127,7 +128,7 @@ func (w *benchEnv) createWatchedDatabase(ctx context.Context, name string, conf 
 	return nil
 }
 
-// watchedRows are wallets for COPY.
+// watchedRows produces wallets for COPY.
 type watchedRows struct{ n, count int }
 
 func (r *watchedRows) Next() bool { r.n++; return r.n < r.count }

@@ -37,14 +37,14 @@ import (
 const (
 	readersFew     = 1_000
 	readersDefault = 1_000_000
-	readsWarm      = 12 // requests before those that count: by then plans are kept
+	readsWarm      = 12 // requests before those that count: the server has cached its plans by then
 	readsCounted   = 31
 	seedChunk      = 50_000
 )
 
-// reads takes the time that the database spends on each GET, with a thousand customers
-// and with a million, or with as many as BENCH_CUSTOMERS says. It is the time in which
-// statements were planned and run, without the way there and back.
+// reads measures the time that the database spends on each GET, with a thousand customers and with
+// a million, or with BENCH_CUSTOMERS. It is the time in which statements are planned and run,
+// without the time on the network.
 func reads(ctx context.Context, w *benchEnv) (err error) {
 	many := readersDefault
 	if s := os.Getenv("BENCH_CUSTOMERS"); s != "" {
@@ -79,8 +79,7 @@ func reads(ctx context.Context, w *benchEnv) (err error) {
 
 const lookUp = "a look-up by key"
 
-// readAll makes every GET with so many customers. The names are in the order of the
-// documents.
+// readAll sends every GET with so many customers. The names are in the order of the documents.
 func (w *benchEnv) readAll(
 	ctx context.Context, customers int,
 ) (names []string, took map[string]time.Duration, err error) {
@@ -132,7 +131,7 @@ func (w *benchEnv) readAll(
 		return nil, nil, err
 	}
 	printProgress("      write %d customers", customers)
-	// An index is built in a fraction of the time that its entries take one by one.
+	// Building an index takes a fraction of the time of its single entries.
 	rows, err := conn.Query(ctx, `
 		SELECT pg_get_indexdef(i.indexrelid), 'DROP INDEX ' || i.indexrelid::regclass FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
 		WHERE c.relnamespace = 'public'::regnamespace AND c.relname !~ '^(river|goose)' AND NOT i.indisunique`)
@@ -202,7 +201,7 @@ func (w *benchEnv) readAll(
 	if err != nil {
 		return nil, nil, err
 	}
-	attest := make([]byte, 32) // endorses no address here
+	attest := make([]byte, 32) // this bench endorses no address
 	values := map[string]string{
 		"mintId": "1", "depositId": population.ID("dep", n), "withdrawalId": population.ID("wd", n),
 		"transferId": population.ID("tr", n),
@@ -253,7 +252,7 @@ func (w *benchEnv) readAll(
 	return names, took, nil
 }
 
-// unread are reads that touch rows which a bench has not, or none.
+// unread lists reads that touch rows which a bench does not have, or none.
 var unread = []string{
 	"/webhook-jobs/{jobId}", "/change-requests/{changeRequestId}", "/local-risk/{address}", "/openapi.json",
 	"/.well-known/webhook-keys",
@@ -261,7 +260,7 @@ var unread = []string{
 
 type namedPath struct{ name, path string }
 
-// answered is the body of an answer that is 200.
+// answered returns the body of a 200 response.
 func answered(r *http.Request) ([]byte, error) {
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
@@ -275,7 +274,7 @@ func answered(r *http.Request) ([]byte, error) {
 	return body, err
 }
 
-// pathsOf are the reads of a document, and those of one customer again with that filter.
+// pathsOf returns the reads of a document, and once more those of one customer with that filter.
 func pathsOf(document []byte, values map[string]string) (paths []namedPath, err error) {
 	var d struct {
 		Paths map[string]struct {

@@ -22,8 +22,8 @@ const (
 	startWorst        = 60 * time.Second
 )
 
-// benchStart takes the time from the program's first instruction to its first "ready":
-// with a database that is there, one chain, and every role in one process.
+// benchStart measures the time from the program's first instruction to its first "ready": with an
+// existing database, one chain, and every role in one process.
 func benchStart(ctx context.Context, w *benchEnv) (err error) {
 	program := filepath.Join(w.dir, "coffer")
 	if output, err := exec.CommandContext(

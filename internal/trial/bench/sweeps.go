@@ -13,8 +13,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// sweepEnv is a chain of Solana with a treasury that has one place and an account for
-// the token.
+// sweepEnv is a Solana chain with a treasury that has one nonce account and a token account.
 type sweepEnv struct {
 	node     *surfpool.Node
 	chain    chain.Chain
@@ -24,8 +23,8 @@ type sweepEnv struct {
 	slots    uint64
 }
 
-// benchSweeps tells on each family of chains what it costs to have at the treasury, or to pay
-// out, what lies on deposit addresses.
+// benchSweeps measures, for each family of chains, what it costs to sweep the balances of deposit
+// addresses to the treasury or to pay them out.
 func benchSweeps(ctx context.Context, w *benchEnv) error {
 	for _, take := range []func(context.Context, *benchEnv) error{benchLamports, benchGas, benchOutputs} {
 		if err := take(ctx, w); err != nil {
@@ -35,9 +34,9 @@ func benchSweeps(ctx context.Context, w *benchEnv) error {
 	return nil
 }
 
-// benchLamports has a real node take what lies on deposit addresses to a treasury, as the desk's
-// transactions do it and the naive way, in which each address pays for itself. The figures
-// are of the balances before and after.
+// benchLamports lets a real node move the balances of deposit addresses to a treasury, with the
+// worker's transactions and the naive way, in which each address pays its own fee. The figures come
+// from the balances before and after.
 func benchLamports(ctx context.Context, w *benchEnv) (err error) {
 	s, err := newSweepEnv(ctx)
 	if err != nil {
@@ -134,7 +133,7 @@ func (s *sweepEnv) newAccount() (chain.Address, error) {
 	return a, nil
 }
 
-// newDeposit is a new address with something on it, and what sweeps it.
+// newDeposit pays something to a new address, and returns the payment that sweeps it.
 func (s *sweepEnv) newDeposit(ctx context.Context, contract chain.Address) (chain.Payment, error) {
 	const units = 1_000_000_000
 	depositAddress, err := s.newAccount()
@@ -151,7 +150,7 @@ func (s *sweepEnv) newDeposit(ctx context.Context, contract chain.Address) (chai
 	}, err
 }
 
-// sweepBatch sweeps as many deposits as fit of so many.
+// sweepBatch sweeps, in one transaction, as many of the deposits as fit.
 func (s *sweepEnv) sweepBatch(ctx context.Context, tokens, coin int) (ps []chain.Payment, cost uint64, err error) {
 	for _, kind := range []struct {
 		contract chain.Address
@@ -182,8 +181,8 @@ func (s *sweepEnv) sweepBatch(ctx context.Context, tokens, coin int) (ps []chain
 	return ps, cost, err
 }
 
-// sendPayments does what the desk and the signer do, and tells by the balance what the treasury
-// has less for it than the payments say.
+// sendPayments does what the worker and the signer do. It returns how much more the treasury lost
+// than the payments say, by its balance.
 func (s *sweepEnv) sendPayments(ctx context.Context, slot chain.Slot, ps ...chain.Payment) (cost uint64, err error) {
 	s.slots++
 	balanceBefore, err := s.readLamports(ctx, s.treasury)
@@ -236,9 +235,9 @@ func (s *sweepEnv) sendPayments(ctx context.Context, slot chain.Slot, ps ...chai
 	return balanceBefore - balanceAfter, nil
 }
 
-// sweepNaively is what a deposit costs where its own address has to pay. Of a token: coin is sent
-// there, enough for the fee and for what has to stay, and then it pays. Of SOL: the fee is
-// taken from it.
+// sweepNaively returns what a deposit costs when its own address pays. For a token, coin is sent to
+// the address for the fee and the minimum balance, and then the address pays. For SOL, the fee is
+// taken from the deposit.
 func (s *sweepEnv) sweepNaively(ctx context.Context, contract chain.Address) (uint64, error) {
 	p, err := s.newDeposit(ctx, contract)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 // row is one line of the table.
 type row struct{ figure, result, compared, target string }
 
-// table is what is printed, with the limits that later rows are compared with.
+// table is the printed table, with the limits that later rows are compared with.
 type table struct {
 	rows []row
 
@@ -29,7 +29,7 @@ func (t *table) addRow(r row) {
 
 func (t *table) addMissing(title string) { t.addRow(row{figure: title, result: "not measured yet"}) }
 
-// formatRatio is a ratio of two figures, or nothing where the other was not taken.
+// formatRatio formats the ratio of two figures; it is empty if the other figure was not taken.
 func formatRatio(a, b float64, reference string) string {
 	if b == 0 {
 		return ""
@@ -57,7 +57,7 @@ func (t *table) formatMarkdown(machine string) string {
 	return b.String()
 }
 
-// thisMachine is what a reader needs to know of it.
+// thisMachine describes the machine to a reader of the table.
 func thisMachine(postgres string) string {
 	cpu := "an unknown processor"
 	if info, err := os.ReadFile("/proc/cpuinfo"); err == nil {
@@ -72,10 +72,10 @@ func thisMachine(postgres string) string {
 		runtime.NumCPU(), cpu, runtime.GOOS, runtime.GOARCH, runtime.Version(), postgres)
 }
 
-// durations is how long each of many things took.
+// durations lists how long each of many operations took.
 type durations []time.Duration
 
-// percentile is the time that this part of them, 0.5 or 0.99, stayed under.
+// percentile returns the time that this part of the operations, 0.5 or 0.99, stayed under.
 func (s durations) percentile(p float64) time.Duration {
 	if len(s) == 0 {
 		return 0

@@ -22,11 +22,11 @@ import (
 
 const (
 	connections = 64
-	warmUp      = 3 // a part of the time before anything counts
+	warmUp      = 3 // the part of the time before the count begins
 )
 
-// runCallers lets n callers call as often as they can, and counts what was answered
-// after a warm-up. do gets the number of its caller.
+// runCallers lets n callers call as often as they can, and counts the answers after a warm-up. do
+// gets the number of its caller.
 func runCallers(
 	ctx context.Context, n int, duration time.Duration, call func(ctx context.Context, caller int) error,
 ) (durations, float64, error) {
@@ -75,8 +75,8 @@ func sleepContext(ctx context.Context, d time.Duration) {
 	}
 }
 
-// httpCaller is a connection that posts transfers, with as little work as one can
-// have: what is measured is the service.
+// httpCaller is a connection that posts transfers with as little work as possible: the bench
+// measures the service.
 type httpCaller struct {
 	conn         net.Conn
 	reader       *bufio.Reader
@@ -104,7 +104,7 @@ type party struct {
 	Product    string `json:"product,omitempty"`
 }
 
-// postTransfer asks for one transfer under a key of its own and reads the answer.
+// postTransfer requests one transfer under its own key and reads the answer.
 func (c *httpCaller) postTransfer(sender, recipient party) error {
 	c.n++
 	body, err := json.Marshal(map[string]any{
@@ -188,7 +188,7 @@ func (w *benchEnv) newCallers(ctx context.Context, n int, name string) ([]*httpC
 
 func randomCustomer() party { return party{CustomerID: fmt.Sprint("c", rand.IntN(customers))} }
 
-// benchTransfers is the whole way of a transfer, from many connections.
+// benchTransfers measures the whole way of a transfer, from many connections.
 func benchTransfers(ctx context.Context, w *benchEnv) error {
 	for _, c := range []struct {
 		key, name      string
@@ -251,7 +251,7 @@ func benchTransfers(ctx context.Context, w *benchEnv) error {
 	return nil
 }
 
-// startSequencer numbers events, as the service does all the time, until it is stopped.
+// startSequencer numbers events, as the service does all the time, until stop is called.
 func (w *benchEnv) startSequencer(ctx context.Context) (stop func() error) {
 	ctx, cancel := context.WithCancel(ctx)
 	result := make(chan error, 1)
@@ -265,10 +265,10 @@ func (w *benchEnv) startSequencer(ctx context.Context) (stop func() error) {
 
 type nopListener struct{}
 
-// OnSequenced tells nobody.
+// OnSequenced does nothing.
 func (nopListener) OnSequenced(context.Context, pg.Tx, []event.Sequenced) error { return nil }
 
-// benchSingleCaller is one caller with nobody beside it: how long a transfer takes.
+// benchSingleCaller measures how long a transfer takes for a single caller.
 func benchSingleCaller(ctx context.Context, w *benchEnv) error {
 	callers, hangUp, err := w.newCallers(ctx, 1, "alone")
 	if err != nil {

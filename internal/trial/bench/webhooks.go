@@ -27,12 +27,12 @@ import (
 const (
 	deliveriesTarget = 5000 // a second
 	deliveriesStock  = 9000 // events written ahead for each second that is measured
-	calmRate         = 200  // events a second while the way from commit to receiver is timed
+	calmRate         = 200  // events a second while the time from commit to receiver is measured
 	calmLanes        = 8
 )
 
-// webhookEnv is a receiver that does as little as one can, with an organization's endpoint
-// that leads to it and what carries events there, as the service wires it.
+// webhookEnv is a receiver that does as little as possible, with an organization's endpoint that
+// leads to it and the deliveries in between, wired as in the service.
 type webhookEnv struct {
 	w          *benchEnv
 	org        string
@@ -44,7 +44,7 @@ type webhookEnv struct {
 	conns      sync.Map
 }
 
-// newWebhookEnv makes an organization of its own, so that figures do not share a feed.
+// newWebhookEnv creates its own organization, so that figures do not share a feed.
 func newWebhookEnv(ctx context.Context, w *benchEnv) (h *webhookEnv, err error) {
 	h = &webhookEnv{w: w}
 	if h.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0"); err != nil {
@@ -96,7 +96,7 @@ func (h *webhookEnv) closeConns() {
 	h.conns.Range(func(conn, _ any) bool { _ = conn.(net.Conn).Close(); return true })
 }
 
-// answerPosts answers 204 to whatever comes.
+// answerPosts answers 204 to every request.
 func (h *webhookEnv) answerPosts(conn net.Conn) {
 	defer conn.Close()
 	reader := bufio.NewReader(conn)
@@ -135,7 +135,8 @@ func (h *webhookEnv) answerPosts(conn net.Conn) {
 	}
 }
 
-// writeEvents writes events as Record does, at once; a body has about 1.5 kB, as a deposit's.
+// writeEvents writes events as Record does, in one statement; a body has about 1.5 kB, as a
+// deposit's.
 func (h *webhookEnv) writeEvents(ctx context.Context, n int) error {
 	for i := 0; i < n; i += 10_000 {
 		err := h.w.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
@@ -153,7 +154,7 @@ func (h *webhookEnv) writeEvents(ctx context.Context, n int) error {
 	return h.w.execAsSuperuser(ctx, local.Database, `ANALYZE`)
 }
 
-// benchWebhooks is the way of an event from its commit to a receiver on loopback.
+// benchWebhooks measures the way of an event from its commit to a receiver on loopback.
 func benchWebhooks(ctx context.Context, w *benchEnv) error {
 	if err := benchWebhookRate(ctx, w); err != nil {
 		return err
@@ -161,7 +162,7 @@ func benchWebhooks(ctx context.Context, w *benchEnv) error {
 	return benchWebhookLatency(ctx, w)
 }
 
-// benchWebhookRate has more events waiting than can be sent.
+// benchWebhookRate measures with more events waiting than can be sent.
 func benchWebhookRate(ctx context.Context, w *benchEnv) error {
 	h, err := newWebhookEnv(ctx, w)
 	if err != nil {
@@ -228,7 +229,7 @@ func benchWebhookRate(ctx context.Context, w *benchEnv) error {
 	return nil
 }
 
-// benchWebhookLatency times events that have nothing before them.
+// benchWebhookLatency measures events that wait behind no other.
 func benchWebhookLatency(ctx context.Context, w *benchEnv) error {
 	h, err := newWebhookEnv(ctx, w)
 	if err != nil {
@@ -309,7 +310,7 @@ func benchWebhookLatency(ctx context.Context, w *benchEnv) error {
 		if !ok {
 			return fmt.Errorf("event %s was committed and never arrived", id)
 		}
-		took = append(took, max(0, arrival.Sub(committedAt))) // it may arrive before its writer is told of the commit
+		took = append(took, max(0, arrival.Sub(committedAt))) // it may arrive before its writer sees the commit
 	}
 	w.table.addRow(row{
 		figure: fmt.Sprintf("Webhooks, from the commit of an event to its arrival, %d events a second", calmRate),

@@ -33,7 +33,7 @@ const (
 	customerUnits = 1_000_000_000_000 // units that each customer has
 )
 
-// benchEnv is a PostgreSQL of its own with the service in front of it.
+// benchEnv is its own PostgreSQL with the service in front of it.
 type benchEnv struct {
 	duration time.Duration // of each figure
 	table    table
@@ -59,7 +59,7 @@ func newBenchEnv(ctx context.Context, duration time.Duration) (w *benchEnv, err 
 	if w.dir, err = os.MkdirTemp("", "coffer-bench-"); err != nil {
 		return w, err
 	}
-	if err := os.Chmod(w.dir, 0o755); err != nil { // the server's user passes through
+	if err := os.Chmod(w.dir, 0o755); err != nil { // the server's user has to pass through
 		return w, err
 	}
 	if w.cluster, err = local.Start(ctx, local.Options{
@@ -102,7 +102,7 @@ func (w *benchEnv) execAsSuperuser(ctx context.Context, database, sql string) er
 	return err
 }
 
-// createCustomers makes an organization whose customers have money.
+// createCustomers creates an organization whose customers have money.
 func (w *benchEnv) createCustomers(ctx context.Context) error {
 	err := mint.Sync(ctx, w.db, []mint.Mint{{
 		ID: usdc, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: "0x1", Symbol: "USDC",
@@ -138,11 +138,11 @@ func (w *benchEnv) createCustomers(ctx context.Context) error {
 				}},
 			})
 		}
-		return ledgertest.PostWithCauses(ctx, tx, postings...) // the books take no deposit that is not there
+		return ledgertest.PostWithCauses(ctx, tx, postings...) // the books refuse deposits that do not exist
 	})
 }
 
-// startAPI puts the whole interface in front of it, on a listener of its own.
+// startAPI serves the whole interface from its own listener.
 func (w *benchEnv) startAPI(ctx context.Context) error {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -1,10 +1,9 @@
-// Package browser opens pages of the service in a real Chromium, for tests that
-// say what a person sees and what the page asks of the network.
+// Package browser opens pages of the service in a real Chromium, for tests that check what a person
+// sees and what the page requests from the network.
 //
-// What never happens here: a page that only seems to be fine. Every message that
-// the page writes to the console as an error, every exception and everything that
-// its policy refuses is kept, and every request that it makes. What a crash leaves:
-// nothing; the browser ends with the test.
+// It keeps every error message that the page writes to the console, every exception, everything
+// that its policy refuses, and every request that it makes. So a broken page never passes for a
+// good one. A crash leaves nothing; the browser ends with the test.
 package browser
 
 import (
@@ -24,7 +23,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// patience is how long anything on a page may take, on a machine that is busy.
+// patience is the longest that an action on a page may take on a busy machine.
 const patience = 90 * time.Second
 
 // Page is a tab with what it did.
@@ -37,8 +36,8 @@ type Page struct {
 	complaints []string
 }
 
-// findBrowser finds the browser. A machine without one is set up by scripts/setup
-// --test; a test that cannot run fails.
+// findBrowser returns the path of the browser. scripts/setup --test installs it; a test that cannot
+// run fails.
 func findBrowser(t testing.TB) string {
 	t.Helper()
 	for _, name := range []string{
@@ -56,7 +55,7 @@ func findBrowser(t testing.TB) string {
 	return ""
 }
 
-// Open starts a browser with an empty tab, which the test ends.
+// Open starts a browser with an empty tab. The browser ends with the test.
 func Open(t testing.TB) *Page {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
@@ -68,7 +67,7 @@ func Open(t testing.TB) *Page {
 	))
 	t.Cleanup(stop)
 	p := &Page{t: t, ctx: ctx}
-	// The tab has to be there before anything can be heard of it.
+	// The tab has to exist before its events arrive.
 	p.runActions(chromedp.Navigate("about:blank"))
 	if err := chromedp.Listen(ctx, p.recordEvent); err != nil {
 		t.Fatalf("listen to the page: %v", err)
@@ -119,7 +118,7 @@ func (p *Page) recordEvent(ev any) {
 	}
 }
 
-// Appearance is how a page is looked at.
+// Appearance says how a page is shown.
 type Appearance struct {
 	Width, Height int64
 	Dark          bool
@@ -162,7 +161,7 @@ func Evaluate[T any](p *Page, expression string) T {
 	return got
 }
 
-// SaveScreenshot writes what is to be seen into a file.
+// SaveScreenshot writes the visible page into a file.
 func (p *Page) SaveScreenshot(file string) {
 	p.t.Helper()
 	raw, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
@@ -174,14 +173,14 @@ func (p *Page) SaveScreenshot(file string) {
 	}
 }
 
-// ListRequests are the URLs that the page asked for so far.
+// ListRequests lists the URLs that the page has requested so far.
 func (p *Page) ListRequests() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.requests)
 }
 
-// ListComplaints are the errors and warnings of the page so far.
+// ListComplaints lists the errors and warnings of the page so far.
 func (p *Page) ListComplaints() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

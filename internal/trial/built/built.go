@@ -1,9 +1,9 @@
-// Package built gives trials the program as a file of their own, linked once per state
-// of the sources: go run keeps what it has linked in Go's build cache, go build links
-// anew each time, and half a dozen trials in one run of the tests want the same program.
+// Package built links the program into a file for trials, once per state of the sources. go run
+// keeps what it links in Go's build cache; go build links anew each time, and half a dozen trials
+// in one run of the tests want the same program.
 //
-// What never happens here: a cache of our own, which somebody else's build could be
-// taken from. What a crash leaves: a file, in the folder that the trial throws away.
+// The package has no cache of its own, because that could give out another build's program. A crash
+// leaves a file in the folder that the trial deletes.
 package built
 
 import (
@@ -12,10 +12,10 @@ import (
 	"os/exec"
 )
 
-// BuildProgram puts the coffer of the source tree around folder into a file, built with tags
-// as in go build -tags, or with none.
+// BuildProgram writes the coffer program of the source tree around folder into a file. tags are as
+// in go build -tags; empty means none.
 func BuildProgram(ctx context.Context, folder, target, tags string) error {
-	// What go run has linked is copied instead of run.
+	// Copies what go run has linked instead of running it.
 	cmd := exec.CommandContext(
 		ctx, "go", "run", "-exec", "cp", "-tags", tags, "github.com/cofferpay/coffer/cmd/coffer", target,
 	)

@@ -34,20 +34,20 @@ import (
 const (
 	depth = 3 // blocks until final
 	large = 30_000_000
-	deep  = 6 // blocks until what is above that is credited
+	deep  = 6 // blocks until a deposit above that amount is credited
 )
 
-// btcdEnv is the house on a real chain, with the signer that a service has.
+// btcdEnv is the service on a real chain, with the signer that a service has.
 type btcdEnv struct {
 	*testEnv
 	*btcd.Node
 	url   string // with user and password
-	start uint64 // the block from which on everything happens
+	start uint64 // the height of the first block that the walk reads
 }
 
 func newBtcdEnv(t *testing.T) btcdEnv { return newBtcdEnvWith(t, bitcoin.Config{}) }
 
-// newBtcdEnvWith is newBtcdEnv with rates of its own.
+// newBtcdEnvWith is newBtcdEnv with its own chain configuration.
 func newBtcdEnvWith(t *testing.T, conf bitcoin.Config) btcdEnv {
 	t.Helper()
 	n := btcdtest.Start(t, btcd.Config{})
@@ -78,7 +78,7 @@ func newBtcdEnvWith(t *testing.T, conf bitcoin.Config) btcdEnv {
 	return btcdEnv{h, n, u.String(), uint64(height)}
 }
 
-// finalizeAll makes what waits final.
+// finalizeAll mines blocks until what waits is final.
 func (n btcdEnv) finalizeAll() {
 	n.Helper()
 	for range depth {
@@ -95,7 +95,7 @@ func (n btcdEnv) payWallet(to wallet.Wallet, satoshi int64) {
 	n.mustSucceed(err)
 }
 
-// spentAmounts are the amounts of the coins of an order's slot.
+// spentAmounts lists the amounts of the inputs of an order's slot.
 func (n btcdEnv) spentAmounts(id string) (all []money.Amount) {
 	n.Helper()
 	var lease string
@@ -110,7 +110,7 @@ func (n btcdEnv) spentAmounts(id string) (all []money.Amount) {
 	return all
 }
 
-// finalBalance is what an address holds finally.
+// finalBalance returns the final balance of an address.
 func (n btcdEnv) finalBalance(a chain.Address) money.Amount {
 	n.Helper()
 	heads, err := n.plan.Chain.Reader.Heads(n.ctx)
@@ -129,8 +129,8 @@ func newPayee(t *testing.T) chain.Address {
 	return btcd.KeyAddress(k)
 }
 
-// Rules COIN-1, COIN-4 and COIN-5, on a real chain with the real signer, and a payment
-// whose fee is raised while it waits.
+// Rules COIN-1, COIN-4 and COIN-5, on a real chain with the real signer, and with a fee bump of a
+// payment that waits.
 func TestOnARealChainADepositsOutputPaysAndItsRestPaysTheNext(t *testing.T) {
 	t.Parallel()
 	n := newBtcdEnv(t)
@@ -147,7 +147,7 @@ func TestOnARealChainADepositsOutputPaysAndItsRestPaysTheNext(t *testing.T) {
 	if got := n.spentAmounts(first); !slices.Contains(got, money.Units(25_000_000)) {
 		t.Errorf("the first payment spends %v, want the customer's deposit", got)
 	}
-	n.advanceClock(2 * time.Hour) // nobody mines
+	n.advanceClock(2 * time.Hour) // no block is mined
 	n.runAllSteps()
 	if got := queryCount(n.testEnv, `SELECT count(*) FROM dispatch_attempts WHERE tx_hash IS NOT NULL`); got < 2 {
 		t.Errorf("got %d transactions after two hours without a block, want a dearer one", got)
@@ -184,7 +184,7 @@ func TestOnARealChainADepositsOutputPaysAndItsRestPaysTheNext(t *testing.T) {
 	}
 }
 
-// mineBlock makes one.
+// mineBlock mines one block.
 func (n btcdEnv) mineBlock() {
 	n.Helper()
 	_, err := n.MineBlocks(n.ctx, 1)
@@ -192,7 +192,7 @@ func (n btcdEnv) mineBlock() {
 	n.runAllSteps()
 }
 
-// onlyDeposit is what the organization is shown of its only deposit in these states.
+// onlyDeposit returns the organization's only deposit in these states, as the organization sees it.
 func (n btcdEnv) onlyDeposit(states ...string) (d webhook.Deposit) {
 	n.Helper()
 	n.mustSucceed(n.db.ReadOrg(n.ctx, n.org, func(ctx context.Context, tx pg.Tx) error {
@@ -264,7 +264,7 @@ func TestOnARealChainAFlaggedDepositGoesBackByItsOwnCoin(t *testing.T) {
 	n.finalizeAll()
 	n.wantOutputs("FREE 100000", "FREE 20000000", "HELD 25000000")
 	d := n.onlyDeposit("FLAGGED")
-	// Nothing else is paid with it.
+	// No other payment spends the output.
 	if paid := n.requestWithdrawalTo(15_000_000, newPayee(t)); n.withdrawalStatus(paid) != "QUEUED" {
 		t.Fatalf("got %s, want a payment that waits for its slot", n.withdrawalStatus(paid))
 	}
@@ -318,8 +318,8 @@ func TestOnARealChainAFlaggedDepositGoesBackByItsOwnCoin(t *testing.T) {
 	n.checkBooks()
 }
 
-// Rule COIN-1, of what an organization pays in for itself, which nobody has given an
-// address on this chain before, whoever asks at the same moment.
+// Rule COIN-1, for an organization's own deposits: the first caller creates the address, and
+// callers at the same moment get the same one.
 func TestOnARealChainAnOrganizationsOwnDepositsAreItsProducts(t *testing.T) {
 	t.Parallel()
 	n := newBtcdEnv(t)

@@ -1,6 +1,6 @@
-// Package coins tries the service on a chain where accounts are coins: payments that want
-// the same coins at once, change that is not final, blocks that go away, coins that
-// somebody else spends. The chain is simulated, so that its worst days can be had.
+// Package coins tests the service on a chain with unspent outputs: payments that want the same
+// outputs at once, change that is not final, blocks that disappear, and outputs that another owner
+// of the key spends. The chain is simulated, so that a test can produce its worst cases.
 //
-// What never happens here: a signature. What a crash leaves: nothing, the tests own it.
+// The simulated tests sign nothing. A crash leaves nothing; the tests own everything.
 package coins

@@ -47,8 +47,8 @@ const (
 
 var payer = sim.Address("payer")
 
-// fakeSigner is a signer that issues real addresses and signs whatever it is given: the chain
-// asks for no signature. What it journals beside addresses is one entry.
+// fakeSigner issues real addresses and signs everything that it is given: the chain checks no
+// signature. Apart from addresses it journals one entry.
 type fakeSigner struct {
 	*local.Signer
 	entry signer.Entry
@@ -63,7 +63,7 @@ func (s *fakeSigner) Sign(_ context.Context, r signer.SignRequest) (signer.Signe
 	return signer.SignedTx{Raw: raw, Hash: hash, Entry: s.entry}, nil
 }
 
-// fakeScreener say of an address what a test wants.
+// fakeScreener returns the verdicts about addresses that a test sets.
 type fakeScreener struct {
 	mu         sync.Mutex
 	severities map[chain.Address]risk.Severity
@@ -96,7 +96,7 @@ type testEnv struct {
 	clockTime       time.Time
 	asked           int
 	seed            keys.Seed
-	dir             string // where the seed's files and the journal are
+	dir             string // has the seed's files and the journal
 }
 
 func (h *testEnv) readClock() time.Time { h.mu.Lock(); defer h.mu.Unlock(); return h.clockTime }
@@ -116,21 +116,22 @@ func (h *testEnv) mustSucceed(err error) {
 
 func newTestEnv(t *testing.T) *testEnv { return newTestEnvWith(t, sim.Config{}) }
 
-// newTestEnvWith is open where the chain has more to it.
+// newTestEnvWith is newTestEnv on a chain with this configuration.
 func newTestEnvWith(t *testing.T, conf sim.Config) *testEnv {
 	t.Helper()
 	conf.Name, conf.UTXO, conf.BaseFee, conf.FeeCap = chain.Bitcoin, true, fee, 1000
 	net := sim.New(conf)
 	net.Mint(payer, "", money.Units(1_000_000))
 	h := buildTestEnv(t, net.ToChain(), 0, local.Policy{Chains: map[chain.Name]local.ChainPolicy{
-		chain.Ethereum: {SignerID: "31337", FeeMax: money.Units(1), GasMax: money.Units(1), Unlimited: true}, // a policy names a chain; the stamp asks it nothing
+		// A policy names a chain; the signer never asks it.
+		chain.Ethereum: {SignerID: "31337", FeeMax: money.Units(1), GasMax: money.Units(1), Unlimited: true},
 	}}, func(s *local.Signer, entry signer.Entry) signer.Signer { return &fakeSigner{s, entry} })
 	h.net = net
 	h.runAllSteps()
 	return h
 }
 
-// buildTestEnv furnishes the service on a chain, whose walk begins behind a block.
+// buildTestEnv builds the service on a chain whose walk begins after a block.
 func buildTestEnv(
 	t *testing.T, on chain.Chain, start uint64, policy local.Policy,
 	signs func(*local.Signer, signer.Entry) signer.Signer,
@@ -198,7 +199,7 @@ func buildTestEnv(
 	return h
 }
 
-// runAllSteps has every part work until nothing changes by itself.
+// runAllSteps runs every part until nothing changes by itself.
 func (h *testEnv) runAllSteps() {
 	h.Helper()
 	for range 3 {
@@ -211,14 +212,14 @@ func (h *testEnv) runAllSteps() {
 	}
 }
 
-// mineUntilFinal makes blocks until what waits is final, or one.
+// mineUntilFinal mines n blocks, which makes what waits final, and then runs every part.
 func (h *testEnv) mineUntilFinal(n int) {
 	h.Helper()
 	h.net.Mine(n)
 	h.runAllSteps()
 }
 
-// depositOutputs brings coins to a wallet, finally.
+// depositOutputs pays outputs to a wallet and makes them final.
 func (h *testEnv) depositOutputs(to wallet.Wallet, units ...uint64) {
 	h.Helper()
 	for _, u := range units {
@@ -244,7 +245,7 @@ func (h *testEnv) requestWithdrawalTo(units uint64, to chain.Address) string {
 	return got.WithdrawalID
 }
 
-// latestPayee is who the latest withdrawal pays.
+// latestPayee returns the payee of the latest withdrawal.
 func (h *testEnv) latestPayee() chain.Address { return sim.Address(fmt.Sprint("payee ", h.asked)) }
 
 func (h *testEnv) withdrawalStatus(id string) (s string) {
@@ -266,7 +267,7 @@ func (h *testEnv) wantStatus(id, status string) {
 	}
 }
 
-// wantOutputs are all coins as "status amount", the smallest first.
+// wantOutputs compares all outputs, as "status amount", the smallest first.
 func (h *testEnv) wantOutputs(want ...string) {
 	h.Helper()
 	rows, err := pgtest.OwnerPool(h.T, h.db).Query(h.ctx, `SELECT status || ' ' || amount FROM coins ORDER BY amount`)
@@ -283,7 +284,7 @@ func (h *testEnv) wantOutputs(want ...string) {
 	}
 }
 
-// checkBooks has the checker look at all there is.
+// checkBooks runs all checks of the books.
 func (h *testEnv) checkBooks() {
 	h.Helper()
 	r, err := verify.RunChecks(h.ctx, h.db)
@@ -310,7 +311,7 @@ func TestAPaymentIsMadeOfADepositsOutputAndItsRestPaysTheNext(t *testing.T) {
 	h.checkBooks()
 	second := h.requestWithdrawal(400)
 	h.runAllSteps()
-	h.wantStatus(second, "QUEUED COINS") // the books have it, and its coin is not final
+	h.wantStatus(second, "QUEUED COINS") // the books have it, and its output is not final
 	h.net.Mine(1)
 	h.runAllSteps()
 	h.wantOutputs("FREE 100", "RESERVED 1000")
@@ -335,8 +336,8 @@ func TestAPaymentIsMadeOfADepositsOutputAndItsRestPaysTheNext(t *testing.T) {
 	}
 }
 
-// Coins of a wallet that is frozen are offered to no payment, however large they are, and to
-// no merge; those of other wallets of the organization are, and all of them when it is lifted.
+// Outputs of a frozen wallet pay nothing, however large they are, and no consolidation spends them.
+// The outputs of the organization's other wallets do, and all of them after the freeze is lifted.
 func TestCoinsOfAFrozenWalletPayNothing(t *testing.T) {
 	t.Parallel()
 	h := newTestEnvWith(t, merging)
@@ -384,8 +385,8 @@ func queryCount(h *testEnv, sql string, args ...any) (n int) {
 	return n
 }
 
-// Rule COIN-4. A slot takes no further coins, so where they are used up the first fee is
-// the last, and the payment is made at it.
+// Rule COIN-4. A slot takes no further outputs. Where they are used up, the first fee is the last,
+// and the payment is made at it.
 func TestAPaymentWhoseCoinsAreUsedUpKeepsItsFeeAndIsPaid(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -455,8 +456,8 @@ func TestTwoProcessesThatPayAtOnceSpendNoCoinTwice(t *testing.T) {
 	h.checkBooks()
 }
 
-// Rule COIN-9. A wallet for change that a crash left without its slot is the next order's;
-// after that each order has the next, whoever asks at the same moment.
+// Rule COIN-9. The next order takes a change wallet that a crash left without its slot. After that
+// each order takes the next one, also when two workers ask at the same moment.
 func TestWalletsForChangeAreTakenInTheirOrder(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -518,7 +519,8 @@ func TestAFlaggedDepositGoesBackByItsOwnCoin(t *testing.T) {
 	h.wantStatus(returned, "BROADCAST")
 	h.wantOutputs("FREE 100", "RESERVED 990", "SPENT 4000", "RESERVED 6000")
 	h.checkBooks()
-	// It is cancelled: what came back is the deposit's still, and the next attempt sends it.
+	// The return is cancelled: its change still belongs to the deposit, and the next attempt sends
+	// it.
 	_, err = h.DispatchWorker.CancelOrder(h.ctx, returned, audit.Operator("op_1"))
 	h.mustSucceed(err)
 	h.runAllSteps()
@@ -547,7 +549,7 @@ func (h *testEnv) onlyFlagged() (id string) {
 	return id
 }
 
-// returnOrder is the order that sends a deposit away.
+// returnOrder returns the id of the order that returns a deposit.
 func (h *testEnv) returnOrder(depositID string) (id string) {
 	h.Helper()
 	h.mustSucceed(pgtest.OwnerPool(h.T, h.db).QueryRow(
@@ -573,7 +575,7 @@ func TestACoinThatSomebodyElseSpendsFreezesTheTreasury(t *testing.T) {
 	h.mineUntilFinal(4)
 	h.advanceClock(2 * time.Minute)
 	h.runAllSteps()
-	h.wantStatus(id, "BROADCAST") // nothing is given back
+	h.wantStatus(id, "BROADCAST") // the order keeps its outputs
 	h.wantOutputs("FREE 100", "RESERVED 1000")
 	h.mustSucceed(h.db.ReadSystem(h.ctx, func(ctx context.Context, tx pg.Tx) error {
 		f, err := freeze.Active(ctx, tx, freeze.Target{OrgID: h.org, Chain: chain.Bitcoin, WalletID: h.treasury.ID})
@@ -629,7 +631,7 @@ func TestARestoredOrderHasTheCoinsThatTheJournalSignedFor(t *testing.T) {
 		OrgID: h.org, Family: chain.BitcoinFamily, Purpose: wallet.Change, Subject: "1",
 	})
 	h.mustSucceed(err)
-	// One that the backup has, and one that arrived after it.
+	// One deposit that the backup has, and one that arrived after it.
 	later := h.net.Pay(payer, h.alice.Address, "", 200)
 	lease := fmt.Sprintf("%s:1000:%s %s:0:200:%s %s", had, h.alice.Address, later, h.alice.Address, rest.Address)
 	for name, wrong := range map[string]string{
@@ -682,7 +684,7 @@ func TestAPaymentKeepsItsCoinThroughABrokenFinality(t *testing.T) {
 	h.runAllSteps()
 	h.wantStatus(id, "BROADCAST")
 	h.wantOutputs("FREE 100", "GONE 1000")
-	h.net.Mine(1) // the deposit is there again, and the payment after it
+	h.net.Mine(1) // the deposit exists again, and then the payment
 	h.mineUntilFinal(6)
 	h.wantOutputs("FREE 100", "HELD 690", "RESERVED 1000")
 	h.mustSucceed(h.db.InSystem(h.ctx, func(ctx context.Context, tx pg.Tx) error {
@@ -700,7 +702,7 @@ func TestAPaymentKeepsItsCoinThroughABrokenFinality(t *testing.T) {
 	h.checkBooks()
 }
 
-// findOutput is what the walk knows of the coin of an amount.
+// findOutput returns what the walk knows of the output with an amount.
 func (h *testEnv) findOutput(amount int) (f coin.Output) {
 	h.Helper()
 	var outpoint string
@@ -718,7 +720,8 @@ func (h *testEnv) inSystem(do func(context.Context, pg.Tx) error) {
 	h.mustSucceed(h.db.InSystem(h.ctx, do))
 }
 
-// Rule COIN-3. The order's transaction is the proof, whoever finds the coin when.
+// Rule COIN-3. The order's transaction proves that the output is spent, whichever scan finds the
+// output again.
 func TestACoinThatIsFoundAgainAfterItsOrderEndedIsSpent(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -741,7 +744,7 @@ func TestACoinThatIsFoundAgainAfterItsOrderEndedIsSpent(t *testing.T) {
 		h.checkBooks()
 	}
 	again()
-	// A database that an older program left with it.
+	// An older program left a database with the output in that state.
 	owner, err := pgtest.OwnerPool(t, h.db).Begin(h.ctx)
 	h.mustSucceed(err)
 	_, err = owner.Exec(h.ctx, `SET LOCAL session_replication_role = replica`)
@@ -752,7 +755,7 @@ func TestACoinThatIsFoundAgainAfterItsOrderEndedIsSpent(t *testing.T) {
 	again()
 }
 
-// Rule COIN-7. Who may write orders ends none whose coins are not spent with it.
+// Rule COIN-7. A role that may write orders cannot end one whose outputs are not spent with it.
 func TestAnOrderDoesNotEndBeforeItsCoins(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)

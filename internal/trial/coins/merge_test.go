@@ -30,7 +30,7 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// merging is a chain on which three coins of up to a hundred units become one.
+// merging is a chain that consolidates three outputs of up to a hundred units into one.
 var merging = sim.Config{ConsolidationMin: 3, ConsolidationFeeMax: fee}
 
 const merges = `SELECT coalesce(string_agg(m.status || ' ' || o.status, ', ' ORDER BY m.created_at, m.merge_id), '') FROM merges m JOIN dispatch_orders o ON o.order_id = m.merge_id`
@@ -63,7 +63,8 @@ func TestSmallCoinsBecomeOneThatPays(t *testing.T) {
 	h.advanceClock(11 * time.Minute)
 	h.depositOutputs(h.alice, 40, 3, 200)
 	h.wantConsolidations("OPEN BROADCAST")
-	h.wantOutputs("HELD 3", "RESERVED 20", "RESERVED 30", "RESERVED 40", "FREE 200", "FREE 1000") // no dust, and nothing that is not small
+	// No dust, and only small outputs.
+	h.wantOutputs("HELD 3", "RESERVED 20", "RESERVED 30", "RESERVED 40", "FREE 200", "FREE 1000")
 	h.checkBooks()
 	merge := h.queryText(`SELECT merge_id FROM merges`)
 	h.advanceClock(2 * time.Hour)
@@ -76,7 +77,7 @@ func TestSmallCoinsBecomeOneThatPays(t *testing.T) {
 	); !fault.HasCode(err, fault.InvalidState) || !strings.Contains(err.Error(), "the same transaction again") {
 		t.Errorf("a cancel: got %v, want it refused", err)
 	}
-	// A payment that needs its coins has its fee raised.
+	// A payment that needs other outputs does not cause a fee bump of the consolidation.
 	waits := h.requestWithdrawal(290)
 	h.runAllSteps()
 	h.wantStatus(waits, "BROADCAST")
@@ -102,7 +103,7 @@ func TestSmallCoinsBecomeOneThatPays(t *testing.T) {
 	}
 }
 
-// Rule COIN-8. Nobody waits for a merge unless it has the coins.
+// Rule COIN-8. A payment waits for a consolidation only if it needs the outputs in it.
 func TestAMergeThatSomebodyWaitsForIsRaised(t *testing.T) {
 	t.Parallel()
 	h := newTestEnvWith(t, merging)
@@ -167,7 +168,7 @@ func TestNothingIsMergedThatIsNotWorthItOrNotToBeTouched(t *testing.T) {
 	)
 	h.checkBooks()
 
-	// Half of what there is stays for payments.
+	// Half of the outputs stay available for payments.
 	h.mustSucceed(h.db.InSystem(h.ctx, func(ctx context.Context, tx pg.Tx) error {
 		return freeze.Create(ctx, tx, freeze.Freeze{
 			Scope: freeze.ScopeWallet, OrgID: h.org, WalletID: h.treasury.ID, Chain: chain.Bitcoin,
@@ -197,7 +198,7 @@ func TestAPaymentThatComesBeforeAMergeHasItsCoinsGoesFirst(t *testing.T) {
 	if n, err := works.NewHarness(h.plan).Sweeper.Plan(h.ctx); n != 0 || err != nil {
 		t.Errorf("a second process: got %d, %v, want nothing planned beside it", n, err)
 	}
-	// Rule COIN-9. The wallet that it is to have is nobody else's while it waits.
+	// Rule COIN-9. No other order gets the change wallet of the consolidation while that waits.
 	h.mustSucceed(h.db.ReadSystem(h.ctx, func(ctx context.Context, tx pg.Tx) error {
 		next, err := dispatch.NextChangeWallet(ctx, tx, chain.Bitcoin, h.org)
 		if next.Subject != "2" {
@@ -220,7 +221,7 @@ func TestAPaymentThatComesBeforeAMergeHasItsCoinsGoesFirst(t *testing.T) {
 	h.wantStatus(id, "PAID")
 	h.checkBooks()
 
-	// What was low when it was planned is not, when it is looked at.
+	// The rate was low when the consolidation was planned, and is high when the worker looks at it.
 	h.depositOutputs(h.alice, 50, 50, 50)
 	h.mineUntilFinal(4)
 	h.net.SetBaseFee(fee + 1)
@@ -292,7 +293,7 @@ func TestAMergeAndPaymentsThatWantItsCoinsAtOnceShareNone(t *testing.T) {
 	h.checkBooks()
 }
 
-// crashPlan is what becomes of a service: it dies before or after one of the calls that it makes.
+// crashPlan says at which of its calls a service dies, and whether before or after the call.
 type crashPlan struct {
 	mu    sync.Mutex
 	at, n int
@@ -368,8 +369,8 @@ func (m crashingSender) Outcome(
 	return out, err
 }
 
-// Rule COIN-8. Whoever dies with a call half done is followed by somebody who knows
-// nothing of it.
+// Rule COIN-8. After a service dies in the middle of a call, the next one starts without its
+// memory.
 func TestAMergeIsMadeOnceWhereverTheServiceDies(t *testing.T) {
 	t.Parallel()
 	h := newTestEnvWith(t, merging)
@@ -390,7 +391,7 @@ func TestAMergeIsMadeOnceWhereverTheServiceDies(t *testing.T) {
 			for range 4 {
 				h.advanceClock(3 * time.Second)
 				for _, s := range mortal.ListSteps(nil) {
-					_ = s.Run(h.ctx) // what fails is carried on by who comes after
+					_ = s.Run(h.ctx) // the next service continues what fails
 				}
 				h.net.Mine(2)
 			}
@@ -525,7 +526,7 @@ func TestARestoredMergeHasItsCoinsAndEnds(t *testing.T) {
 func TestOnARealChainThirtySmallDepositsBecomeOneCoinThatPays(t *testing.T) {
 	t.Parallel()
 	n := newBtcdEnvWith(t, bitcoin.Config{})
-	_, err := n.MineBlocks(n.ctx, 30) // for a faucet of so many coins
+	_, err := n.MineBlocks(n.ctx, 30) // for a faucet with enough outputs
 	n.mustSucceed(err)
 	n.payWallet(n.treasury, 700_000)
 	for range 30 {

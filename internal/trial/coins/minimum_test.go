@@ -20,10 +20,10 @@ import (
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
-// dust is the least that the network passes on to the address of a key (P2WPKH).
+// dust is the least amount that the network relays to the address of a key (P2WPKH).
 const dust = 294
 
-// deductedRequest is a request whose fee comes out of the amount.
+// deductedRequest returns a request whose fee is deducted from the amount.
 func deductedRequest(h *testEnv, amount money.Amount, to chain.Address) withdrawal.Request {
 	return withdrawal.Request{
 		MintID: btc, CustomerID: "alice", Amount: amount.String(), ToAddress: string(to),
@@ -31,14 +31,14 @@ func deductedRequest(h *testEnv, amount money.Amount, to chain.Address) withdraw
 	}
 }
 
-// fullAmountRequest is a request of an amount that the destination receives.
+// fullAmountRequest returns a request whose destination receives the full amount.
 func fullAmountRequest(h *testEnv, amount uint64, to chain.Address) withdrawal.Request {
 	r := deductedRequest(h, money.Units(amount), to)
 	r.FeeMode = ""
 	return r
 }
 
-// wantNoApproval wants another withdrawal of the organization to need nobody.
+// wantNoApproval checks that another withdrawal of the organization needs no approval.
 func (h *testEnv) wantNoApproval(to chain.Address) {
 	h.Helper()
 	got, err := h.Harness.Withdrawals.Preview(h.ctx, h.org, fullAmountRequest(h, 100_000, to))
@@ -64,8 +64,8 @@ func addUnits(t *testing.T, a money.Amount, b uint64) money.Amount {
 	return sum
 }
 
-// Rules WD-41 and WD-42, on a real chain. At 70 satoshi a virtual byte the fee leaves an
-// amount that the network does not pass on.
+// Rules WD-41 and WD-42, on a real chain. At 70 satoshi a virtual byte the fee leaves an amount
+// that the network does not relay.
 func TestOnARealChainWhatTheFeeLeavesHasToReachThePayee(t *testing.T) {
 	t.Parallel()
 	n := newBtcdEnvWith(t, bitcoin.Config{RateMin: 70_000})
@@ -73,7 +73,8 @@ func TestOnARealChainWhatTheFeeLeavesHasToReachThePayee(t *testing.T) {
 	n.payWallet(n.alice, 25_000_000)
 	n.finalizeAll()
 	to, other := newPayee(t), newPayee(t)
-	// The fee of a payment depends on whether there is a treasury, so it is asked when there is one.
+	// The fee of a payment depends on whether there is a treasury, so the test asks for it after
+	// there is one.
 	first := n.requestWithdrawalTo(1_000_000, other)
 	n.runAllSteps()
 	n.wantStatus(first, "BROADCAST")
@@ -99,7 +100,7 @@ func TestOnARealChainWhatTheFeeLeavesHasToReachThePayee(t *testing.T) {
 	n.runAllSteps()
 	n.wantNoApproval(other)
 
-	// What just reaches the payee is paid.
+	// The smallest amount that reaches the payee is paid.
 	w, _, err := n.Harness.Withdrawals.Request(n.ctx, n.org, deductedRequest(n.testEnv, addUnits(t, fee, dust), to))
 	n.mustSucceed(err)
 	n.runAllSteps()
@@ -113,8 +114,8 @@ func TestOnARealChainWhatTheFeeLeavesHasToReachThePayee(t *testing.T) {
 	n.checkBooks()
 }
 
-// skipPrechecks takes withdrawals of which nobody asks beforehand whether they reach the payee,
-// as when the chain did not say, or as they were taken before it was asked.
+// skipPrechecks creates withdrawals without the check that the amount reaches the payee, as when
+// the chain does not answer, or as before that check existed. again switches the check on.
 func (h *testEnv) skipPrechecks() (again func()) {
 	on := h.Harness.Withdrawals.Chains
 	blind := on[chain.Bitcoin]
@@ -134,8 +135,8 @@ func (h *testEnv) wantWithdrawal(id, status string, reasons ...string) {
 	}
 }
 
-// Rules WD-41 and WD-42, on a real chain: what cannot reach its payee goes back to people
-// and makes nobody wait, also those that would share its transaction.
+// Rules WD-41 and WD-42, on a real chain: a payment that cannot reach its payee goes back to people
+// and delays no other, not even one that would share its transaction.
 func TestOnARealChainAPaymentOfDustGoesBackToPeople(t *testing.T) {
 	t.Parallel()
 	n := newBtcdEnv(t)
@@ -180,8 +181,8 @@ func TestOnARealChainAPaymentOfDustGoesBackToPeople(t *testing.T) {
 	n.checkBooks()
 }
 
-// Rule WD-41. What the fee leaves of a held withdrawal is asked again when it is approved:
-// the fee may have risen since.
+// Rule WD-41. An approval checks again what the fee leaves of a held withdrawal: the fee may have
+// risen since.
 func TestAnApprovalAsksWhetherTheAmountStillReachesThePayee(t *testing.T) {
 	t.Parallel()
 	h := newTestEnvWith(t, sim.Config{MinPayment: 40})
@@ -201,7 +202,7 @@ func TestAnApprovalAsksWhetherTheAmountStillReachesThePayee(t *testing.T) {
 	h.net.SetBaseFee(20)
 	_, err = h.Harness.Withdrawals.Approve(h.ctx, h.org, w.WithdrawalID, audit.User("ann"))
 	h.mustSucceed(err)
-	h.net.SetBaseFee(30) // what reaches the payee is decided now
+	h.net.SetBaseFee(30) // the approval has fixed what reaches the payee
 	h.runAllSteps()
 	h.wantStatus(w.WithdrawalID, "BROADCAST")
 	h.mineUntilFinal(4)
@@ -212,7 +213,8 @@ func TestAnApprovalAsksWhetherTheAmountStillReachesThePayee(t *testing.T) {
 	h.checkBooks()
 }
 
-// Rule WD-43. Of ending an order and giving it a slot one wins, whoever ends it.
+// Rule WD-43. When an order ends and gets a slot at the same moment, one of the two wins, for each
+// way to end it.
 func TestEndingAnOrderAndItsSlotHaveOneWinner(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -222,7 +224,7 @@ func TestEndingAnOrderAndItsSlotHaveOneWinner(t *testing.T) {
 	}
 	slots, ends := 0, 0
 	for i := range 12 {
-		// The chain did not answer, and does now.
+		// The chain did not answer, and answers now.
 		id := h.requestWithdrawal(50)
 		_, err := pgtest.OwnerPool(t, h.db).Exec(
 			h.ctx, `UPDATE dispatch_orders SET waiting_for = 'CHAIN' WHERE order_id = $1`, id,
@@ -265,11 +267,12 @@ func TestEndingAnOrderAndItsSlotHaveOneWinner(t *testing.T) {
 	t.Logf("%d had their slot first, %d ended first", slots, ends)
 }
 
-// Rule COIN-10. More coins than one transaction spends are no reason to wait without end:
-// some become one at the rate of payments, and the payment is made.
+// Rule COIN-10. A payment that needs more outputs than one transaction spends does not wait without
+// end: some are consolidated at the fee rate of payments, and the payment is made.
 func TestAPaymentOfMoreCoinsThanATransactionSpendsHasThemMerged(t *testing.T) {
 	t.Parallel()
-	h := newTestEnvWith(t, sim.Config{InputsMax: 3, ConsolidationMin: 100, ConsolidationFeeMax: 1}) // never low, and never many
+	// The rate is never low, and there are never many outputs.
+	h := newTestEnvWith(t, sim.Config{InputsMax: 3, ConsolidationMin: 100, ConsolidationFeeMax: 1})
 	h.depositOutputs(h.treasury, 150)
 	h.depositOutputs(h.alice, 100, 100, 100, 100, 100, 100)
 	id := h.requestWithdrawal(560)
@@ -285,8 +288,8 @@ func TestAPaymentOfMoreCoinsThanATransactionSpendsHasThemMerged(t *testing.T) {
 	}
 	h.runAllSteps()
 	h.wantConsolidations("OPEN BROADCAST")
-	h.wantStatus(id, "QUEUED COINS") // until what they became is final
-	// Those that a payment reaches are left to payments.
+	h.wantStatus(id, "QUEUED COINS") // until the consolidated output is final
+	// Outputs that a payment can reach are left for payments.
 	small := h.requestWithdrawal(30)
 	h.advanceClock(3 * time.Second)
 	h.runAllSteps()

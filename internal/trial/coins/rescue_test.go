@@ -22,8 +22,8 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// loseEverything takes database and journal away: what is left is the seed, and a configuration
-// that is written anew.
+// loseEverything deletes database and journal. What is left is the seed, and a configuration that
+// is written anew.
 func (n btcdEnv) loseEverything() app.Config {
 	n.Helper()
 	var conf app.Config
@@ -33,7 +33,7 @@ func (n btcdEnv) loseEverything() app.Config {
 	n.mustSucceed(os.WriteFile(conf.Signer.Policy, fmt.Appendf(nil,
 		`{"chains": {"BITCOIN": {"signerId": %q, "feeMax": "200000", "gasMax": "0", "unlimited": true}}}`,
 		chaincfg.RegressionNetParams.GenesisHash), 0o600))
-	// Three coins or so cost as much as one transaction may here.
+	// About three outputs cost as much as one transaction may cost here.
 	conf.Chains = map[chain.Name]app.Chain{chain.Bitcoin: {
 		Endpoints: []string{n.url}, Agree: 1, Depth: depth, CostMax: "2500", RateMin: 10_000, StartHeight: n.start,
 	}}
@@ -43,11 +43,11 @@ func (n btcdEnv) loseEverything() app.Config {
 	return conf
 }
 
-// small is a coin that costs more to spend than it holds, at the rate of the rescue.
+// small is an output that costs more to spend than its amount, at the fee rate of the rescue.
 const small = 600
 
-// Rule COIN-9, on a real chain: deposits in both forms, withdrawals whose rests come back,
-// and then nothing but the seed and the customers' ids.
+// Rule COIN-9, on a real chain: deposits in both forms, withdrawals with change outputs, and then
+// only the seed and the customers' ids are left.
 func TestFromTheSeedAloneAllBitcoinsComeOut(t *testing.T) {
 	t.Parallel()
 	n := newBtcdEnv(t)
@@ -99,14 +99,14 @@ func TestFromTheSeedAloneAllBitcoinsComeOut(t *testing.T) {
 		}
 		return held, r.Run(ctx, tell)
 	}
-	// It ends before any block has what it sent, and goes on.
+	// The first run ends before any block has what it sent, and the second goes on.
 	short, cancel := context.WithTimeout(n.ctx, 3*time.Second)
 	defer cancel()
 	held, err := rescue(short, func(string) {})
 	if held != lost || !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("got %v found and %v, want %v, and no end before a block is mined", held, err, lost)
 	}
-	var told []string // none of what an earlier run sent and a block had before this one looked
+	var told []string // nothing that an earlier run sent and that was mined before this run looked
 	done := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -131,7 +131,7 @@ func TestFromTheSeedAloneAllBitcoinsComeOut(t *testing.T) {
 		_, err := n.MineBlocks(n.ctx, 1)
 		n.mustSucceed(err)
 	}
-	// Difference nothing but fees, and what is not worth one.
+	// The difference is only fees, and outputs that are not worth their fee.
 	sum, moves := money.Units(small), 0
 	sum, err = sum.Add(n.finalBalance(safe))
 	n.mustSucceed(err)
@@ -169,8 +169,8 @@ func TestFromTheSeedAloneAllBitcoinsComeOut(t *testing.T) {
 		t.Errorf("afterwards: got %v, %v, want nothing but what is not worth its fee", left, err)
 	}
 
-	// More customers are looked for from the beginning, and a look-ahead finds numbers that
-	// nothing before them was paid to.
+	// A search from the beginning covers more customers, and a look-ahead finds numbers although no
+	// number before them was paid.
 	far, err := n.seed.DeriveWallet(signer.WalletRef{
 		OrgID: n.org, Family: chain.BitcoinFamily, Purpose: wallet.Change, Subject: strconv.Itoa(900),
 	})

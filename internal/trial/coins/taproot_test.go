@@ -19,7 +19,7 @@ import (
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
-// issueAddress gives a customer's address as the service does where new ones have a form.
+// issueAddress issues a customer's address as a service does whose new addresses have a form.
 func (n btcdEnv) issueAddress(customer string, f chain.Form) deposit.IssuedAddress {
 	n.Helper()
 	on := n.plan.Chain
@@ -30,7 +30,7 @@ func (n btcdEnv) issueAddress(customer string, f chain.Form) deposit.IssuedAddre
 	return given
 }
 
-// restoreBackup has the service go on with a backup and the signer's journal.
+// restoreBackup restarts the service with a backup and the signer's journal.
 func (n btcdEnv) restoreBackup(backup pgtest.Database) {
 	n.Helper()
 	n.db = pgtest.Open(n.T, backup, n.readClock)
@@ -42,7 +42,7 @@ func (n btcdEnv) restoreBackup(backup pgtest.Database) {
 	n.mustSucceed(err)
 }
 
-// countForms are the forms of the coins of an order's slot.
+// countForms counts the outputs of an order's slot by their form.
 func (n btcdEnv) countForms(id string) (taproot, segwit int) {
 	n.Helper()
 	var lease string
@@ -61,9 +61,9 @@ func (n btcdEnv) countForms(id string) (taproot, segwit int) {
 	return taproot, segwit
 }
 
-// Rules DEP-44, COIN-1, COIN-2 and COIN-6, on a real chain with the real signer: a taproot
-// deposit is credited, pays beside a SegWit one, outlives a database that never knew its
-// address, and goes back when it is flagged.
+// Rules DEP-44, COIN-1, COIN-2 and COIN-6, on a real chain with the real signer. A taproot deposit
+// is credited, pays together with a SegWit output, survives a restore to a database without its
+// address, and returns when it is flagged.
 func TestTaprootAndSegWitCoinsPayTogether(t *testing.T) {
 	t.Parallel()
 	n := newBtcdEnv(t)

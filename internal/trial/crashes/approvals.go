@@ -14,25 +14,25 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// secondApprover is a person beside the one of the local world.
+// secondApprover is the e-mail address of a second person, next to the one of the local world.
 const secondApprover = "second@approvers.test"
 
-// requestHeldPayment is a payment that a person has to allow.
+// requestHeldPayment requests a payment that a person has to approve.
 func (s *cellRun) requestHeldPayment(ctx context.Context) (*payment, error) {
 	p := s.newPayment()
 	p.body["requireApproval"] = true
 	return p, s.requestPayment(ctx, p)
 }
 
-// decideByCommand has somebody decide about a payment in a process of its own.
+// decideByCommand starts a process in which a person decides about a payment.
 func (s *cellRun) decideByCommand(verb, email string, p *payment) (*process, error) {
 	return s.startCommand("withdrawals", verb, "--as", email, p.created.WithdrawalID)
 }
 
 func (s *cellRun) ownerEmail() string { return s.world.Info.Users[0].Email }
 
-// playThroughCommand has a command pass the point, where it dies, is cut off, or stands while the
-// fault happens. held, unless nil, is done while it stands there.
+// playThroughCommand starts a command that reaches the point. There the command dies, loses its
+// connection, or waits while the fault happens. atPoint, unless nil, runs while the command waits.
 func (s *cellRun) playThroughCommand(ctx context.Context, start func() (*process, error)) error {
 	file, action := s.point.sourceName(), "wait"
 	switch {
@@ -73,13 +73,13 @@ func (s *cellRun) playThroughCommand(ctx context.Context, start func() (*process
 	return nil
 }
 
-// readStatus asks how a payment stands.
+// readStatus reads the status of a payment.
 func (s *cellRun) readStatus(ctx context.Context, p *payment) (string, error) {
 	_, err := s.callAPI(ctx, http.MethodGet, "/withdrawals/"+p.created.WithdrawalID, nil, &p.current)
 	return p.current.Status, err
 }
 
-// decideUntilDone gives a command again until the payment does not wait any more.
+// decideUntilDone repeats a command until the payment no longer waits.
 func (s *cellRun) decideUntilDone(ctx context.Context, p *payment, repeat func() (*process, error)) error {
 	return waitUntil(ctx, "the decision has come through", sceneMax, func(ctx context.Context) (bool, error) {
 		if status, err := s.readStatus(ctx, p); err != nil || status != "AWAITING_APPROVAL" {
@@ -94,7 +94,7 @@ func (s *cellRun) decideUntilDone(ctx context.Context, p *payment, repeat func()
 	})
 }
 
-// checkDecidedOnce counts what ended the wait of a payment.
+// checkDecidedOnce checks that one decision ended the wait of a payment.
 func (s *cellRun) checkDecidedOnce(ctx context.Context, p *payment) error {
 	var n int
 	err := s.queryRow(
@@ -108,8 +108,8 @@ func (s *cellRun) checkDecidedOnce(ctx context.Context, p *payment) error {
 	return err
 }
 
-// playApproval is a payment that a person allows, with the command, which dies or
-// is cut off; it is given again until it is done.
+// playApproval plays the approval of a payment by a command. The command dies or loses its
+// connection, and is repeated until it succeeds.
 func playApproval(ctx context.Context, s *cellRun) error {
 	p, err := s.requestHeldPayment(ctx)
 	if err != nil {
@@ -125,8 +125,8 @@ func playApproval(ctx context.Context, s *cellRun) error {
 	return errors.Join(s.waitPaymentEnd(ctx, p, paid), s.checkDecidedOnce(ctx, p))
 }
 
-// playApproveAndRemove is decided by two processes at once, one of which stands in its
-// transaction, and the other waits for it, when the fault comes. It ends in one way.
+// playApproveAndRemove plays two processes that decide about one payment at once. One waits in its
+// transaction and the other waits for it when the fault comes. The payment ends in one way.
 func playApproveAndRemove(ctx context.Context, s *cellRun) error {
 	p, err := s.requestHeldPayment(ctx)
 	if err != nil {
@@ -154,7 +154,7 @@ func playApproveAndRemove(ctx context.Context, s *cellRun) error {
 	return errors.Join(s.waitPaymentEnd(ctx, p, paid, removed), s.checkDecidedOnce(ctx, p))
 }
 
-// addApprover makes the second person, once in a town.
+// addApprover creates the second person, once in a scenario.
 func (s *cellRun) addApprover(ctx context.Context) error {
 	return s.retryUntilDone(ctx, "there is a second person", func(ctx context.Context) error {
 		err := s.tools.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
@@ -171,9 +171,9 @@ func (s *cellRun) addApprover(ctx context.Context) error {
 	})
 }
 
-// playTwoApprovals needs two people, who approve at once: the first stands in its
-// transaction, the second waits for it, when the fault comes. Each counts once, and only
-// both together let it go.
+// playTwoApprovals plays a payment that needs two people, who approve at once. The first waits in
+// its transaction and the second waits for it when the fault comes. Each counts once, and only both
+// together release the payment.
 func playTwoApprovals(ctx context.Context, s *cellRun) error {
 	if err := errors.Join(
 		s.addApprover(ctx), s.changeSettings(ctx, org.Changes{"approvalQuorum": json.RawMessage("2")}),
@@ -211,7 +211,7 @@ func playTwoApprovals(ctx context.Context, s *cellRun) error {
 		if err != nil {
 			return false, err
 		}
-		<-c.exited // whoever has approved is refused, and the other is next
+		<-c.exited // a person who has approved is refused, and the other is next
 		return false, c.err()
 	})
 	if err != nil {
@@ -231,9 +231,8 @@ func playTwoApprovals(ctx context.Context, s *cellRun) error {
 	return errors.Join(s.waitPaymentEnd(ctx, p, paid), s.checkDecidedOnce(ctx, p))
 }
 
-// playChangedPayee has the payee of a payment changed in the database, by whoever can, after
-// the person saw it and before the approval: it does not go out, to anybody, until it says
-// again what was asked for.
+// playChangedPayee changes the payee of a payment in the database, after the person saw it and
+// before the approval. The payment goes to no address until the row has the requested payee again.
 func playChangedPayee(ctx context.Context, s *cellRun) error {
 	p, err := s.requestHeldPayment(ctx)
 	if err != nil {

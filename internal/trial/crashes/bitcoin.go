@@ -26,12 +26,12 @@ import (
 
 const (
 	bitcoinDepth = 3       // blocks until what they pay is final
-	strangerFee  = 20_000  // satoshi that a stranger's payment costs
+	strangerFee  = 20_000  // satoshi that an external payment costs
 	topUpUnits   = 300_000 // what the operator adds for fees
 )
 
-// bitcoin is btcd. Payments of one moment share a transaction there, and the coin that is
-// paid is the one that pays fees.
+// bitcoin is btcd. Payments requested together share a transaction there, and the payments' own
+// coin pays the fees.
 type bitcoin struct {
 	node   *btcd.Node
 	oracle *oracle.Bitcoin
@@ -40,7 +40,8 @@ type bitcoin struct {
 
 func openBitcoin(w *localworld.World) network {
 	b := &bitcoin{node: w.BitcoinNode(), fuel: new(big.Int)}
-	// What our addresses ever have comes after what the chain began with.
+	// The oracle opens before our addresses receive anything, and after the chain's own first
+	// blocks.
 	b.oracle = oracle.OpenBitcoin(b.nodeURL(), btcd.Maturity)
 	return b
 }
@@ -83,9 +84,9 @@ func (b *bitcoin) waitHeight(ctx context.Context, tx string) (height uint64, err
 	return height, err
 }
 
-// waitReady waits for the coin that the operator put in. From then on payments wait until
-// they are let go, so that those of one moment are those that a scene asks for. The trigger
-// for that is one that the checker does not know, as if a newer program had made it.
+// waitReady waits for the coin that the operator put in. From then on payments wait until they are
+// released, so that a scene decides which payments are sent together. The trigger for that is
+// unknown to the checker, as if a newer program had created it.
 func (b *bitcoin) waitReady(ctx context.Context, t *scenario) error {
 	err := waitUntil(ctx, "the treasury has coins", drainMax, func(ctx context.Context) (bool, error) {
 		var n int
@@ -185,7 +186,7 @@ func (b *bitcoin) newStranger(ctx context.Context, _ string, units *big.Int) (ex
 	}}, nil
 }
 
-// mineInstead mines it past what waits in the pool.
+// mineInstead mines the transaction instead of those in the mempool.
 func (b *bitcoin) mineInstead(ctx context.Context, raw []byte, _ string) error {
 	tx := new(btcwire.MsgTx)
 	if err := tx.Deserialize(bytes.NewReader(raw)); err != nil {
@@ -195,8 +196,8 @@ func (b *bitcoin) mineInstead(ctx context.Context, raw []byte, _ string) error {
 	return err
 }
 
-// forkBlock leaves what it takes away waiting. What the new block has comes behind a payment of
-// somebody else, so that it is at another place.
+// forkBlock leaves the transactions of the removed block in the mempool. The transactions of the
+// new block come after a payment of an external account, so their position differs.
 func (b *bitcoin) forkBlock(ctx context.Context, rawTxs ...[]byte) error {
 	height, err := b.node.TipHeight(ctx)
 	if err != nil {
@@ -255,15 +256,15 @@ func (*bitcoin) transactionID(text string) (string, error) {
 
 func (*bitcoin) settleRun(context.Context, string) error { return nil }
 
-// corruptAnswer has the bytes of a block in which the script of the address is.
+// corruptAnswer corrupts the bytes of a block that has the script of the address.
 func (*bitcoin) corruptAnswer(method string, answer []byte, address string) (json.RawMessage, bool) {
 	script, err := bitcointx.Script(chain.Local, chain.Address(address))
 	return json.RawMessage(`"00"`), err == nil && method == "getblock" &&
 		bytes.Contains(answer, []byte(hex.EncodeToString(script)))
 }
 
-// topUpFees adds coin for fees to a treasury that has been paying with it, and waits until it
-// is in the books.
+// topUpFees adds coin for fees to a treasury that has paid with it, and waits until the books have
+// it.
 func (b *bitcoin) topUpFees(ctx context.Context, t *scenario) error {
 	var treasury string
 	if err := t.queryRow(
@@ -286,7 +287,7 @@ func (b *bitcoin) topUpFees(ctx context.Context, t *scenario) error {
 	})
 }
 
-// operatorFunds is what the operator put in, less what every transaction of ours has cost.
+// operatorFunds returns what the operator put in, less the cost of every transaction of ours.
 func (b *bitcoin) operatorFunds(ownAddresses map[string]bool) *big.Int {
 	left := new(big.Int).Set(b.fuel)
 	for _, s := range b.oracle.SentBy(ownAddresses) {
@@ -295,7 +296,7 @@ func (b *bitcoin) operatorFunds(ownAddresses map[string]bool) *big.Int {
 	return left
 }
 
-// compareOutputs compares the coins of the database with the outputs that nobody has spent.
+// compareOutputs compares the outputs in the database with the unspent outputs on the chain.
 func (b *bitcoin) compareOutputs(ctx context.Context, t *scenario, ownAddresses map[string]bool) error {
 	outputs, err := b.oracle.UnspentOutputs(ctx, ownAddresses)
 	if err != nil {
@@ -323,10 +324,10 @@ func (b *bitcoin) compareOutputs(ctx context.Context, t *scenario, ownAddresses 
 	return nil
 }
 
-// bitcoinTruth knows no past balances: nothing moves while it is asked.
+// bitcoinTruth knows no past balances: nothing moves while a scene reads it.
 type bitcoinTruth struct{ *oracle.Bitcoin }
 
-// Holds is what an address has now.
+// Holds returns the present balance of an address.
 func (t bitcoinTruth) Holds(ctx context.Context, _, holder string, _ uint64) (*big.Int, error) {
 	return t.Bitcoin.Holds(ctx, holder)
 }

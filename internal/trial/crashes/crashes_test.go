@@ -19,7 +19,7 @@ const root = "../../.."
 
 var placed = regexp.MustCompile(`crash\.(Hit|HitBeforeCommit)\("([A-Z]\d\d)"\)`)
 
-// inSource finds the points of the source, and those with a commit before them.
+// inSource finds the points in the source, and those after a commit.
 func inSource(t *testing.T) (points, commits map[string]bool) {
 	t.Helper()
 	points, commits = map[string]bool{}, map[string]bool{}
@@ -46,9 +46,9 @@ func inSource(t *testing.T) (points, commits map[string]bool) {
 	return points, commits
 }
 
-// The list, the source and the table say the same: a point that is played
-// stands in the source, or outside of it; a point of the source is played; what
-// is not played says why. That a point is reached is part of every cell.
+// The list, the source and the table agree. A played point is in the source, or outside of the
+// service; a point of the source is played; a point that is not played has its reason. Every cell
+// checks that its point is reached.
 func TestEveryPointStandsAndIsPlayed(t *testing.T) {
 	t.Parallel()
 	source, commits := inSource(t)
@@ -162,10 +162,10 @@ func TestAChoiceThatMeansNothingIsRefused(t *testing.T) {
 	}
 }
 
-// Rules WD-7, WD-10, IDEM-1, TR-6, TR-9 and DEP-30: the service, its signer or the database dies, or
-// the answer to a commit is lost, at the steps where most is at stake, on each chain; the
-// receiver gets the amount once, and the books agree with the chain. make crash
-// plays all points with all faults.
+// Rules WD-7, WD-10, IDEM-1, TR-6, TR-9 and DEP-30. The service, its signer or the database dies,
+// or the answer to a commit is lost, at the steps where most is at stake, on each chain. The
+// receiver gets the amount once, and the books agree with the chain. make crash plays all points
+// with all faults.
 func TestMoneyMovesOnceWhateverIsKilled(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "coffer")

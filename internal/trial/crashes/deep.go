@@ -5,12 +5,12 @@ import (
 	"fmt"
 )
 
-// deepPayments are more than a wallet has in no block at a time: dozens are in flight when
+// deepPayments is more than the unmined payments that a wallet may have: dozens are in flight when
 // the point is reached, most of them in blocks that are not final.
 const deepPayments = 40
 
-// fillPipeline asks for payments and mines a block whenever a mempool's worth of them is out, until
-// all are; then nothing more is mined.
+// fillPipeline requests payments and mines a block whenever the mempool has as many as it takes,
+// until all are broadcast. Then it mines no more.
 func (s *cellRun) fillPipeline(ctx context.Context) (ps payments, err error) {
 	s.holdBroadcasts()
 	for n := range deepPayments {
@@ -49,8 +49,8 @@ func (s *cellRun) fillPipeline(ctx context.Context) (ps payments, err error) {
 	return ps, nil
 }
 
-// playDeepPipeline plays a point while dozens of payments are in flight: a payment behind them, or the
-// next block and the end of all, comes through it.
+// playDeepPipeline plays a point while dozens of payments are in flight. Another payment after
+// them, or the next block and the end of all, reaches it.
 func playDeepPipeline(ctx context.Context, s *cellRun) error {
 	earlier, err := s.fillPipeline(ctx)
 	if err != nil {
@@ -84,7 +84,7 @@ func playDeepPipeline(ctx context.Context, s *cellRun) error {
 	return nil
 }
 
-// playDeepFork is deep with a fork that takes the last block back.
+// playDeepFork is playDeepPipeline with a fork that removes the last block.
 func playDeepFork(ctx context.Context, s *cellRun) error {
 	s.atPoint = func(ctx context.Context) error { return s.net.forkBlock(ctx) }
 	return playDeepPipeline(ctx, s)

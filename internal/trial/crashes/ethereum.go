@@ -107,7 +107,8 @@ func (ethereum) transactionID(text string) (string, error) {
 	return tx.Hash().Hex(), nil
 }
 
-// corruptAnswer has the receipts of a block, which are asked for where there are movements.
+// corruptAnswer corrupts the receipts of a block, which the service reads where there are
+// movements.
 func (ethereum) corruptAnswer(method string, _ []byte, _ string) (json.RawMessage, bool) {
 	return json.RawMessage(`[{"logs": "none"}]`), method == "eth_getBlockReceipts"
 }

@@ -16,14 +16,14 @@ import (
 	"github.com/cofferpay/coffer/internal/trial/oracle"
 )
 
-// newUnusedAddress is an address that nothing was ever sent to.
+// newUnusedAddress returns an address that never received anything.
 func (s *cellRun) newUnusedAddress() string {
 	s.strangers++
 	return s.net.unusedAddress(fmt.Appendf(nil, "%s%s%d", s.dir, s.name, s.strangers))
 }
 
-// newStrangerDeposit is a deposit that a stranger is about to make, so that what goes back to
-// its sender is told from everything else.
+// newStrangerDeposit returns a deposit from a new external account, so that a scene can tell what
+// returns to its sender from every other payment.
 func (s *cellRun) newStrangerDeposit(ctx context.Context, units int64) (d *deposit, sender string, err error) {
 	d = s.newDeposit(units)
 	account, err := s.net.newStranger(ctx, s.contractAddress(), d.units)
@@ -31,7 +31,7 @@ func (s *cellRun) newStrangerDeposit(ctx context.Context, units int64) (d *depos
 	return d, account.address, err
 }
 
-// flagDeposit makes a deposit while everybody is above the threshold, and waits until it is
+// flagDeposit makes a deposit while every sender is above the threshold, and waits until it is
 // flagged.
 func (s *cellRun) flagDeposit(ctx context.Context, d *deposit) (depositID string, err error) {
 	if err := s.createDepositAddress(ctx, d); err != nil {
@@ -53,8 +53,8 @@ func (s *cellRun) flagDeposit(ctx context.Context, d *deposit) (depositID string
 	return depositID, errors.Join(err, s.setThresholds(context.WithoutCancel(ctx), "null", "null"))
 }
 
-// decideDeposit has the organization decide about a flagged deposit through the API, until it is
-// answered. It may be asked again: the same decision is answered the same.
+// decideDeposit decides about a flagged deposit as the organization, through the API, until it is
+// answered. It may be repeated: the same decision has the same answer.
 func (s *cellRun) decideDeposit(ctx context.Context, depositID, verb string) error {
 	status, err := s.decideOnce(ctx, depositID, verb)
 	if want := map[string]int{"approve": http.StatusOK, "reject": http.StatusAccepted}[verb]; err == nil &&
@@ -68,7 +68,7 @@ func (s *cellRun) decideOnce(ctx context.Context, depositID, verb string) (statu
 	return s.callAPI(ctx, http.MethodPost, "/deposits/"+depositID+"/"+verb, map[string]any{}, nil)
 }
 
-// startDeciding starts decide, which may be held up at a point.
+// startDeciding starts decideDeposit, which may wait at a point.
 func (s *cellRun) startDeciding(depositID, verb string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		s.startAsync(func() error { return s.decideDeposit(ctx, depositID, verb) })
@@ -76,7 +76,7 @@ func (s *cellRun) startDeciding(depositID, verb string) func(context.Context) er
 	}
 }
 
-// redirectDeposit has the operator send a flagged deposit to an address.
+// redirectDeposit redirects a flagged deposit to an address, as the operator.
 func (s *cellRun) redirectDeposit(ctx context.Context, depositID string, recipient string) error {
 	_, err := s.tools.FlaggedDeposits().Redirect(ctx, depositID, coffer.Actor{Actor: audit.Operator("trial")},
 		coffer.Redirection{ToAddress: recipient, Reason: coffer.ComplianceHold, Reference: s.name})
@@ -96,7 +96,7 @@ func (s *cellRun) waitDepositStatus(ctx context.Context, depositID, status strin
 }
 
 // waitSentAway waits until a flagged deposit was sent to an address, as the decision says, and
-// is claimed there. left is what its customer has then.
+// claims it there. left is the customer's balance then.
 func (s *cellRun) waitSentAway(
 	ctx context.Context, d *deposit, depositID, status string, recipient string, left *big.Int,
 ) error {
@@ -117,7 +117,7 @@ func (s *cellRun) waitSentAway(
 	return errors.Join(s.checkBalance(ctx, d.customer, left), s.checkResolvedOnce(ctx, depositID))
 }
 
-// checkResolvedOnce counts the resolutions of a deposit that stand.
+// checkResolvedOnce checks that a deposit has one resolution that did not fail.
 func (s *cellRun) checkResolvedOnce(ctx context.Context, depositID string) error {
 	var n int
 	err := s.queryRow(
@@ -130,7 +130,7 @@ func (s *cellRun) checkResolvedOnce(ctx context.Context, depositID string) error
 	return err
 }
 
-// waitBalanceKept asks the chain whether an address has what is flagged there, and nothing else.
+// waitBalanceKept asks the chain whether an address has the flagged amount and nothing else.
 func (s *cellRun) waitBalanceKept(ctx context.Context, d *deposit) error {
 	return waitUntil(ctx, "the address has what is flagged, and no more", drainMax, func(ctx context.Context) (
 		bool, error,
@@ -143,7 +143,7 @@ func (s *cellRun) waitBalanceKept(ctx context.Context, d *deposit) error {
 	})
 }
 
-// playApprovedDeposit is a flagged deposit that the organization approves, through the point: it
+// playApprovedDeposit plays a flagged deposit that the organization approves, through the point: it
 // is credited once.
 func playApprovedDeposit(ctx context.Context, s *cellRun) error {
 	d := s.newDeposit(smallUnits)
@@ -162,8 +162,8 @@ func playApprovedDeposit(ctx context.Context, s *cellRun) error {
 	)
 }
 
-// playRejectedDeposit is a flagged deposit that the organization sends back, through the point:
-// its sender receives it once.
+// playRejectedDeposit plays a flagged deposit that the organization rejects, through the point: its
+// sender receives it once.
 func playRejectedDeposit(ctx context.Context, s *cellRun) error {
 	d, sender, err := s.newStrangerDeposit(ctx, smallUnits)
 	if err != nil {
@@ -184,8 +184,8 @@ func playRejectedDeposit(ctx context.Context, s *cellRun) error {
 	)
 }
 
-// prepareReturn is a deposit that is being sent back and whose gas has arrived: what passes a
-// point of dispatch next is the return itself. go lets it go on.
+// prepareReturn prepares a deposit whose return has its gas: the next order that reaches a point of
+// dispatch is the return itself. goOn releases it.
 func (s *cellRun) prepareReturn(
 	ctx context.Context,
 ) (d *deposit, depositID string, sender string, goOn func(context.Context) error, err error) {
@@ -195,11 +195,11 @@ func (s *cellRun) prepareReturn(
 	if depositID, err = s.flagDeposit(ctx, d); err != nil {
 		return d, "", sender, nil, err
 	}
-	// A sweep of what an earlier cell left has its gas, too.
+	// A sweep of what an earlier cell left has its gas by then, too.
 	if err := s.waitDrained(ctx, drainMax); err != nil {
 		return d, depositID, sender, nil, err
 	}
-	if s.site.chain.IsUTXO() { // the treasury's coins pay for it
+	if s.site.chain.IsUTXO() { // outputs of the treasury pay its fee
 		return d, depositID, sender, s.startDeciding(depositID, "reject"), nil
 	}
 	release, err := s.holdAtFailpoint(
@@ -208,7 +208,7 @@ func (s *cellRun) prepareReturn(
 	return d, depositID, sender, func(context.Context) error { return release() }, err
 }
 
-// playReturn is a return that passes a point which everything that leaves passes.
+// playReturn plays a return through a point that every outgoing payment passes.
 func playReturn(ctx context.Context, s *cellRun) error {
 	d, depositID, sender, goOn, err := s.prepareReturn(ctx)
 	if err != nil {
@@ -223,8 +223,8 @@ func playReturn(ctx context.Context, s *cellRun) error {
 	return s.waitSentAway(ctx, d, depositID, "REJECTED", sender, new(big.Int))
 }
 
-// playCancelledReturn is taken back while it waits in the pool: the deposit is in no queue any
-// more, and the operator has what came back sent again, to the same address.
+// playCancelledReturn cancels a return in the mempool. The deposit is in no queue any more, and the
+// operator sends the amount again, to the same address.
 func playCancelledReturn(ctx context.Context, s *cellRun) error {
 	d, depositID, sender, goOn, err := s.prepareReturn(ctx)
 	if err != nil {
@@ -265,10 +265,10 @@ func playCancelledReturn(ctx context.Context, s *cellRun) error {
 	return s.waitSentAway(ctx, d, depositID, "REJECTED", sender, new(big.Int))
 }
 
-// returnFaults are the points at which a provider does not say what it does with a return.
+// returnFaults are the points at which a provider hides what it does with a return.
 var returnFaults = map[string]providerFault{"F05": answerUnread, "F05b": answerError, "F05c": answerForgotten}
 
-// playReturnProviderFault is a return whose provider does not say what it does.
+// playReturnProviderFault plays a return whose provider hides what it does.
 func playReturnProviderFault(ctx context.Context, s *cellRun) error {
 	d, depositID, sender, goOn, err := s.prepareReturn(ctx)
 	if err != nil {
@@ -295,7 +295,7 @@ func playReturnProviderFault(ctx context.Context, s *cellRun) error {
 	return s.waitSentAway(ctx, d, depositID, "REJECTED", sender, new(big.Int))
 }
 
-// setBlacklisted has the token refuse an address, or take it back.
+// setBlacklisted lets the token block an address, or unblock it.
 func (s *cellRun) setBlacklisted(ctx context.Context, account string, blacklisted bool) error {
 	act := "blacklist"
 	if !blacklisted {
@@ -308,8 +308,8 @@ func (s *cellRun) setBlacklisted(ctx context.Context, account string, blackliste
 	return err
 }
 
-// playRevertedReturn is refused by the token after it was signed: it is in no queue any more,
-// and the operator has it sent again, to the same address.
+// playRevertedReturn plays a return that the token refuses after it was signed. The deposit is in
+// no queue any more, and the operator sends it again, to the same address.
 func playRevertedReturn(ctx context.Context, s *cellRun) error {
 	d, depositID, sender, goOn, err := s.prepareReturn(ctx)
 	if err != nil {
@@ -350,8 +350,8 @@ func playRevertedReturn(ctx context.Context, s *cellRun) error {
 	return s.waitSentAway(ctx, d, depositID, "REJECTED", sender, new(big.Int))
 }
 
-// retryUntilDone does something until it is done: the pool may hold connections of a server that
-// is gone.
+// retryUntilDone repeats an attempt until it succeeds: the pool may have connections of a server
+// that is gone.
 func (s *cellRun) retryUntilDone(ctx context.Context, title string, attempt func(context.Context) error) error {
 	return waitUntil(ctx, title, sceneMax, func(ctx context.Context) (bool, error) {
 		err := attempt(ctx)
@@ -359,7 +359,7 @@ func (s *cellRun) retryUntilDone(ctx context.Context, title string, attempt func
 	})
 }
 
-// playRedirectedDeposit is a flagged deposit that is sent away through the point: its payee
+// playRedirectedDeposit plays a flagged deposit that is redirected through the point: its payee
 // receives it once.
 func playRedirectedDeposit(ctx context.Context, s *cellRun) error {
 	d := s.newDeposit(smallUnits)
@@ -376,8 +376,9 @@ func playRedirectedDeposit(ctx context.Context, s *cellRun) error {
 	return s.waitSentAway(ctx, d, depositID, "REDIRECTED", recipient, new(big.Int))
 }
 
-// playRefusedReturn goes to somebody whom the token blocks: it is found out before anything
-// is signed, the deposit is in the queue again, and goes elsewhere then.
+// playRefusedReturn redirects a deposit to an address that the token blocks. Dispatch finds that
+// out before anything is signed. The deposit is in the queue again, and is then redirected
+// elsewhere.
 func playRefusedReturn(ctx context.Context, s *cellRun) error {
 	d := s.newDeposit(smallUnits)
 	depositID, err := s.flagDeposit(ctx, d)
@@ -415,9 +416,9 @@ func playRefusedReturn(ctx context.Context, s *cellRun) error {
 	return s.waitSentAway(ctx, d, depositID, "REDIRECTED", recipient, new(big.Int))
 }
 
-// playTwoDecisions has the organization approve and the operator reject at once, in two
-// processes: the first stands in its transaction with the deposit locked, the second
-// waits for that, and then the fault comes. One of them comes about.
+// playTwoDecisions lets the organization approve and the operator reject at once, in two processes.
+// The first waits in its transaction with the deposit locked, the second waits for that, and then
+// the fault comes. One of the two takes effect.
 func playTwoDecisions(ctx context.Context, s *cellRun) error {
 	d, sender, err := s.newStrangerDeposit(ctx, smallUnits)
 	if err != nil {
@@ -466,7 +467,7 @@ func playTwoDecisions(ctx context.Context, s *cellRun) error {
 	)
 }
 
-// startCommand gives a command in a process of its own.
+// startCommand runs a command in its own process.
 func (s *cellRun) startCommand(noun, verb string, args ...string) (*process, error) {
 	return launchProcess(
 		noun+" "+verb, s.program, nil, s.failpointEnv(),
@@ -474,7 +475,7 @@ func (s *cellRun) startCommand(noun, verb string, args ...string) (*process, err
 	)
 }
 
-// waitLockWaiter waits until somebody waits for a lock.
+// waitLockWaiter waits until a session waits for a lock.
 func (s *cellRun) waitLockWaiter(ctx context.Context) error {
 	return waitUntil(ctx, "somebody waits for a lock", sceneMax, func(ctx context.Context) (bool, error) {
 		var n int
@@ -483,9 +484,9 @@ func (s *cellRun) waitLockWaiter(ctx context.Context) error {
 	})
 }
 
-// playFlaggedSameAddress has a deposit at the same address flagged while a sweep of it is at the
-// point. The sweep takes what was credited, and what is flagged stays until it is
-// decided about: half of the cells approve it, half send it back.
+// playFlaggedSameAddress flags a deposit while a sweep from the same address is at the point. The
+// sweep takes what was credited, and the flagged amount stays until it is decided: half of the
+// cells approve it, half reject it.
 func playFlaggedSameAddress(ctx context.Context, s *cellRun) error {
 	d := s.newDeposit(largeUnits)
 	if err := s.createDepositAddress(ctx, d); err != nil {
@@ -496,7 +497,7 @@ func playFlaggedSameAddress(ctx context.Context, s *cellRun) error {
 		return err
 	}
 	pay := func(ctx context.Context) error { return s.sendDeposit(ctx, d) }
-	if s.point.location == inSigner { // what the signer sees first is the gas
+	if s.point.location == inSigner { // the signer sees the gas top-up first
 		release, err := s.holdAtFailpoint(ctx, "S03", pay)
 		if err != nil {
 			return err

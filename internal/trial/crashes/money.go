@@ -27,13 +27,13 @@ type payment struct {
 
 const paymentUnits = 1_000_000
 
-// payments are those that a scene is about: several where they share a transaction.
+// payments are the payments of a scene: several where they share a transaction.
 type payments []*payment
 
-// newPayment is a payment that was not asked for yet.
+// newPayment returns a payment that is not requested yet.
 func (s *cellRun) newPayment() *payment { return s.addPayment(s.name) }
 
-// newPayments are as many as a scene needs. Before there is an order each is alone.
+// newPayments returns as many payments as a scene needs. Before there is an order each is alone.
 func (s *cellRun) newPayments() (ps payments) {
 	if s.point.name < "W05" {
 		return payments{s.newPayment()}
@@ -55,7 +55,7 @@ func (s *cellRun) addPayment(key string) *payment {
 	return p
 }
 
-// startPayments asks for payments, and does not wait for the answers.
+// startPayments requests payments, and does not wait for the answers.
 func (s *cellRun) startPayments(ps ...*payment) func(context.Context) error {
 	return func(ctx context.Context) error {
 		s.startAsync(func() error {
@@ -70,7 +70,7 @@ func (s *cellRun) startPayments(ps ...*payment) func(context.Context) error {
 	}
 }
 
-// findTxLead is the order whose slot a payment is in.
+// findTxLead returns the order whose slot a payment is in.
 func (s *cellRun) findTxLead(ctx context.Context, p *payment) (orderID string, err error) {
 	err = s.queryRow(
 		ctx, `SELECT coalesce(rides_id, order_id) FROM dispatch_orders WHERE order_id = $1`,
@@ -79,8 +79,8 @@ func (s *cellRun) findTxLead(ctx context.Context, p *payment) (orderID string, e
 	return orderID, err
 }
 
-// waitPaymentsEnd waits for the end of all payments, which is the same one. Those that were to share
-// a transaction did, unless the fault came before they had their slot.
+// waitPaymentsEnd waits for the end of all payments, which is the same for all. Payments that were
+// to share a transaction did, unless the fault came before they had their slot.
 func (s *cellRun) waitPaymentsEnd(ctx context.Context, ps payments, ends ...string) error {
 	for _, p := range ps {
 		if err := s.waitPaymentEnd(ctx, p, ends...); err != nil {
@@ -105,7 +105,8 @@ func (s *cellRun) waitPaymentsEnd(ctx context.Context, ps payments, ends ...stri
 	return err
 }
 
-// waitPaymentEnd waits for the end of a payment; the same key asks for the same one.
+// waitPaymentEnd waits for the end of a payment; a request with the same key returns the same
+// payment.
 func (s *cellRun) waitPaymentEnd(ctx context.Context, p *payment, ends ...string) error {
 	if err := s.waitAsync(ctx); err != nil {
 		return err
@@ -143,12 +144,12 @@ const (
 	recalled = "CANCELLED"
 )
 
-// deposit is an amount that somebody pays a customer.
+// deposit is an amount that an external account pays a customer.
 type deposit struct {
 	customer      string
 	units         *big.Int
 	address       string
-	sender        *externalAccount // who pays; nil: the chain's account that has plenty
+	sender        *externalAccount // the payer; nil: the chain's account with a large balance
 	tx            string
 	creditedCount int // how many deposits of the customer to expect; 1
 }
@@ -157,7 +158,7 @@ func (s *cellRun) newDeposit(units int64) *deposit {
 	return &deposit{customer: "user_" + s.name, units: big.NewInt(units)}
 }
 
-// createDepositAddress gets the address, before anything is armed.
+// createDepositAddress creates the address before anything is armed.
 func (t *scenario) createDepositAddress(ctx context.Context, d *deposit) error {
 	var got struct{ Address string }
 	status, err := t.callAPI(
@@ -170,7 +171,7 @@ func (t *scenario) createDepositAddress(ctx context.Context, d *deposit) error {
 	return nil
 }
 
-// sendDeposit pays it on the chain.
+// sendDeposit pays the deposit on the chain.
 func (t *scenario) sendDeposit(ctx context.Context, d *deposit) (err error) {
 	if d.sender != nil {
 		d.tx, err = d.sender.pay(ctx, t.contractAddress(), d.address, d.units)
@@ -184,7 +185,7 @@ func (t *scenario) sendDeposit(ctx context.Context, d *deposit) (err error) {
 	return nil
 }
 
-// waitBooked waits until it is credited.
+// waitBooked waits until the deposit is credited.
 func (t *scenario) waitBooked(ctx context.Context, d *deposit) error {
 	return waitUntil(ctx, "the deposit is credited", drainMax, func(ctx context.Context) (bool, error) {
 		var list struct{ Data []webhook.Deposit }
@@ -216,7 +217,7 @@ func (t *scenario) payIn(ctx context.Context, d *deposit) error {
 	return t.waitBooked(ctx, d)
 }
 
-// checkBalance compares a customer's balance with what it has to be.
+// checkBalance compares a customer's balance with the expected one.
 func (t *scenario) checkBalance(ctx context.Context, customer string, want *big.Int) error {
 	var list struct {
 		Data []struct {
@@ -235,13 +236,13 @@ func (t *scenario) checkBalance(ctx context.Context, customer string, want *big.
 	return fmt.Errorf("the balance of %s is %+v, want %s", customer, list.Data, want)
 }
 
-// checkEverything compares everything with everything: the books with each other and with
-// the chain, what was paid with what was asked for, the webhooks with the feed.
+// checkEverything compares the books with each other and with the chain, the payments with the
+// requests, and the webhooks with the feed.
 func (s *cellRun) checkEverything(ctx context.Context) error {
 	var errs []error
 	books, err := verify.RunChecks(ctx, s.tools.DB(), verify.WithGrants(s.tools.GrantKey()))
 	if err != nil {
-		// The pool may hold connections of a server that is gone.
+		// The pool may have connections of a server that is gone.
 		if books, err = verify.RunChecks(ctx, s.tools.DB(), verify.WithGrants(s.tools.GrantKey())); err != nil {
 			return err
 		}
@@ -262,7 +263,7 @@ func (s *cellRun) checkEverything(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// checkOracle is the oracle's judgement.
+// checkOracle returns what the oracle finds wrong.
 func (s *cellRun) checkOracle(ctx context.Context) error {
 	height, err := s.oracle.Walk(ctx)
 	if err != nil {
@@ -320,8 +321,8 @@ func (s *cellRun) checkOracle(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// checkBooks compares what the oracle found at our addresses with the journal of the books and
-// with what the addresses hold by it.
+// checkBooks compares what the oracle found at our addresses with the journal of the books, and
+// with the balances that the books give the addresses.
 func (s *cellRun) checkBooks(ctx context.Context, held *big.Int) error {
 	var custodySum, addressSum string
 	err := s.queryRow(ctx, `

@@ -12,77 +12,76 @@ import (
 	"github.com/cofferpay/coffer/internal/trial/oracle"
 )
 
-// network is the chain of a town: how it is steered and looked at, and what its node
-// is asked in what words. Everything else of a town is the same on all.
+// network is the chain of a scenario: it steers and reads the chain, and knows the methods of its
+// node. Everything else in a scenario is the same on all chains.
 type network interface {
-	// nodeURL is where its node answers.
+	// nodeURL returns the URL of the node.
 	nodeURL() string
-	// mineBlock makes one block, and every says how often the town does.
+	// mineBlock mines one block. The scenario mines one every blockInterval.
 	mineBlock(ctx context.Context) error
 	blockInterval() time.Duration
-	// blocksAheadMax is how far the newest block may be from where the service has walked to until
-	// the town waits with the next; 0: it never waits.
+	// blocksAheadMax is how far the newest block may be ahead of the service's walk before the
+	// scenario stops mining; 0: it never stops.
 	blocksAheadMax() uint64
-	// readHead is the height of the newest block, and how far the final one is behind it.
+	// readHead returns the height of the newest block, and how far the final one is behind it.
 	readHead(ctx context.Context) (height, lag uint64, err error)
-	// waitHeight is that of the block which a transaction is in.
+	// waitHeight waits until a transaction is in a block, and returns its height.
 	waitHeight(ctx context.Context, tx string) (uint64, error)
-	// waitReady waits, in a service that has begun, until it can pay at once.
+	// waitReady waits, after the service has started, until it can pay at once.
 	waitReady(ctx context.Context, t *scenario) error
 
-	// unusedAddress is an address that nothing was ever sent to, the same for the same seed.
+	// unusedAddress returns an address that never received anything, the same for the same seed.
 	unusedAddress(seed []byte) string
-	// newStranger is somebody with coin and so many units of the town's token, who never
-	// paid before.
+	// newStranger returns a new external account with coin and so many units of the scenario's
+	// token.
 	newStranger(ctx context.Context, token string, units *big.Int) (externalAccount, error)
-	// payUnits pays units of the town's mint from the account that has plenty.
+	// payUnits pays units of the scenario's mint from the account with a large balance.
 	payUnits(ctx context.Context, t *scenario, recipient string, units *big.Int) (tx string, err error)
-	// readBalance is what an address has of a token, as the node says.
+	// readBalance returns the balance of an address in a token, as the node reports it.
 	readBalance(ctx context.Context, token, account string) (*big.Int, error)
-	// refuseRecipient has the token refuse every payment to an address from now on.
+	// refuseRecipient lets the token refuse every payment to an address from now on.
 	refuseRecipient(ctx context.Context, token, account string) error
 
-	// paymentsPerTx is how many payments a scene asks for at once where it needs one: those that
-	// share a transaction. releasePayments lets all go that were asked for.
+	// paymentsPerTx is how many payments a scene requests at once where it needs one: those share a
+	// transaction. releasePayments releases all that were requested.
 	paymentsPerTx() int
 	releasePayments(ctx context.Context, t *scenario) error
 
-	// holdPool has what the service sends wait before it is mined, or go on.
+	// holdPool holds what the service sends before it is mined, or releases it.
 	holdPool(t *scenario, waits bool)
 	// mineInstead mines a transaction that waits, and not the other one in its slot.
 	mineInstead(ctx context.Context, raw []byte, replacedHash string) error
-	// forkBlock puts another block in the place of the newest, which has these transactions alone;
-	// what the one before had is in none until it is sent again or waits again.
+	// forkBlock replaces the newest block by one with these transactions alone. The other
+	// transactions of the old block are in no block until they are sent again or wait again.
 	forkBlock(ctx context.Context, rawTxs ...[]byte) error
-	// rawTransaction are the bytes of a transaction in a block, and again sends them again.
+	// rawTransaction returns the bytes of a transaction in a block; resendTransaction sends them
+	// again.
 	rawTransaction(ctx context.Context, tx string) ([]byte, error)
 	resendTransaction(ctx context.Context, raw []byte) error
 
-	// sendMethod is the method that a transaction is sent with, and id the answer to it: what
-	// identifies the transaction, of which text is the first parameter.
+	// sendMethod is the method that sends a transaction. transactionID returns its answer, the id
+	// of the transaction whose text is the first parameter.
 	sendMethod() string
 	transactionID(text string) (string, error)
-	// settleRun does what a chain would have done with a transaction that the node took, as far as
-	// the node does not; nobody has heard yet that it was taken.
+	// settleRun does what a real chain does with an accepted transaction and the node does not. It
+	// runs before the service sees that the transaction was accepted.
 	settleRun(ctx context.Context, text string) error
-	// corruptAnswer makes the answer to a question nonsense, if it is a block with something for an
-	// address in it.
+	// corruptAnswer corrupts an answer if it is a block with something for an address.
 	corruptAnswer(method string, answer []byte, address string) (json.RawMessage, bool)
 
-	// openOracle is the oracle, which reads from now on.
+	// openOracle opens the oracle, which reads from now on.
 	openOracle() truth
-	// topUpFees is coin for fees that the operator adds where it is that of the town's mint,
-	// and beside what our addresses have of the mint that no customer brought, as the
-	// oracle says that has walked.
+	// topUpFees adds coin for fees, where that is the scenario's mint. operatorFunds returns what
+	// our addresses have of the mint that no customer paid in, by the oracle after its walk.
 	topUpFees(ctx context.Context, t *scenario) error
 	operatorFunds(ownAddresses map[string]bool) *big.Int
-	// compareOutputs compares what is kept of a chain beside the books with the oracle that has
-	// walked.
+	// compareOutputs compares what the database has of a chain apart from the books with the oracle
+	// after its walk.
 	compareOutputs(ctx context.Context, t *scenario, ownAddresses map[string]bool) error
 }
 
-// simpleNetwork is a chain whose fees are not paid in the town's mint, and where each payment has
-// a transaction of its own.
+// simpleNetwork is a chain whose fees are not paid in the scenario's mint, and where each payment
+// has its own transaction.
 type simpleNetwork struct{}
 
 func (simpleNetwork) paymentsPerTx() int                               { return 1 }
@@ -100,17 +99,17 @@ func (simpleNetwork) payUnits(ctx context.Context, t *scenario, recipient string
 	return t.world.Info.PayAddress(ctx, t.mint, recipient, units)
 }
 
-// externalAccount is somebody who pays from an account of their own.
+// externalAccount is an account outside of Coffer that can pay.
 type externalAccount struct {
 	address string
 	pay     func(ctx context.Context, token, recipient string, units *big.Int) (tx string, err error)
 }
 
-// truth is what an oracle is asked.
+// truth is the interface of an oracle.
 type truth interface {
 	Walk(ctx context.Context) (height uint64, err error)
 	Judge(claims []oracle.Claim, ownAddresses map[string]bool) (wrong []string)
-	// Holds is asked at the height that Walk stands at.
+	// Holds returns a balance at the height that Walk returned.
 	Holds(ctx context.Context, asset, holder string, height uint64) (*big.Int, error)
 }
 
@@ -120,12 +119,12 @@ type site struct {
 	mintSymbol  string // the symbol of what is paid
 	richUnits   int64  // units of it that the payments are made from
 	openNetwork func(w *localworld.World) network
-	families    string            // the letters of the points that are played there
-	excluded    map[string]string // those of them that are not, and why
-	overrides   map[string]point  // those that are played in another way there
+	families    string            // the letters of the points that are played on this chain
+	excluded    map[string]string // points that are not played, and why
+	overrides   map[string]point  // points that are played in another way
 }
 
-// sites are all of them, in the order of the table. What belongs to no chain, such as an
+// sites are all chains, in the order of the table. A point that belongs to no chain, such as an
 // approval or a webhook, is played on the first alone.
 var sites = []site{
 	{
@@ -161,7 +160,7 @@ var sites = []site{
 
 const noSweeps = "nothing is swept there: what is credited pays from the address where it is"
 
-// adaptPoint is a point as it is played there.
+// adaptPoint returns a point as it is played on this chain.
 func (s site) adaptPoint(p point) point {
 	if o, ok := s.overrides[p.name]; ok {
 		p.title, p.play, p.sourcePoint = o.title, o.play, o.sourcePoint
@@ -169,7 +168,7 @@ func (s site) adaptPoint(p point) point {
 	return p
 }
 
-// siteOf is the site of a chain.
+// siteOf returns the site of a chain.
 func siteOf(name chain.Name) site {
 	for _, s := range sites {
 		if s.chain == name {
@@ -179,7 +178,7 @@ func siteOf(name chain.Name) site {
 	panic("crashes: no site is on " + string(name))
 }
 
-// playsPoint tells whether a point is played there.
+// playsPoint reports whether a point is played on this chain.
 func (s site) playsPoint(p point) bool {
 	return strings.Contains(s.families, p.name[:1]) && s.excluded[p.name] == ""
 }

@@ -29,26 +29,26 @@ var Faults = []Fault{Kill, Signer, Postgres, Cut, Stop}
 const (
 	reachMax         = time.Minute
 	muteMax          = 10 * time.Second
-	muteMore         = 100 * time.Millisecond // after the first answer that was taken away, for the other connections
+	muteMore         = 100 * time.Millisecond // after the first lost answer, for the other connections
 	secondServiceMax = 6 * time.Second        // how long the second service has for the work of the first
 )
 
-// cellRun is one point with one fault in one town.
+// cellRun plays one point with one fault in one scenario.
 type cellRun struct {
 	*scenario
 	point point
 	fault Fault
-	name  string // unique in the town, for customers and keys
+	name  string // unique in the scenario, for customers and keys
 
-	// atPoint is done while the process stands at the point, before the fault.
+	// atPoint runs while the process waits at the point, before the fault.
 	atPoint func(ctx context.Context) error
-	// afterFault is done once the fault is there, before anything is waited for.
+	// afterFault runs after the fault, before the scene waits for anything.
 	afterFault func(ctx context.Context) error
 	// stopDuration is how long a stopped service stays stopped; zero until all is done.
 	stopDuration time.Duration
 
 	reached     bool
-	asyncResult chan error // of what begin started
+	asyncResult chan error // the result of startAsync
 }
 
 func (t *scenario) failpointFile(name, state string) string {
@@ -87,8 +87,8 @@ func (t *scenario) releaseFailpoint(name string) error {
 	return os.WriteFile(t.failpointFile(name, "go"), nil, 0o600)
 }
 
-// holdAtFailpoint stops whoever passes a point next, without a fault, and returns how to
-// let it go on.
+// holdAtFailpoint stops the next process that reaches a point, without a fault, and returns the
+// function that releases it.
 func (t *scenario) holdAtFailpoint(
 	ctx context.Context, name string, begin func(ctx context.Context) error,
 ) (func() error, error) {
@@ -137,7 +137,7 @@ func (s *cellRun) playThrough(ctx context.Context, name string, begin func(ctx c
 	return s.inflictFault(ctx, func() error { return s.releaseFailpoint(file) })
 }
 
-// killsAtPoint tells that the process that stands at the point is the one to be killed.
+// killsAtPoint reports whether the fault kills the process at the point.
 func (s *cellRun) killsAtPoint() bool {
 	if s.point.location == inSigner {
 		return s.fault == Signer
@@ -176,7 +176,7 @@ func (s *cellRun) runAfterFault(ctx context.Context) error {
 	return s.afterFault(ctx)
 }
 
-// loseCommitAnswer lets a commit through whose answer never comes.
+// loseCommitAnswer lets a commit succeed and drops its answer.
 func (s *cellRun) loseCommitAnswer(ctx context.Context, file string) error {
 	droppedBefore := s.databaseProxy.droppedAnswers.Load()
 	s.databaseProxy.dropAnswers.Store(true)
@@ -191,8 +191,8 @@ func (s *cellRun) loseCommitAnswer(ctx context.Context, file string) error {
 		return err
 	}
 	sleepContext(ctx, muteMore)
-	// Its answer is gone. What is asked anew over other connections is to be heard:
-	// a repetition that is not would hang until its caller gives up.
+	// The answer is lost. Answers to repeated statements on other connections have to arrive: a
+	// repetition without an answer would hang until its caller gives up.
 	s.databaseProxy.dropAnswers.Store(false)
 	if err := s.inflictFault(ctx, func() error { return nil }); err != nil {
 		return err
@@ -200,8 +200,8 @@ func (s *cellRun) loseCommitAnswer(ctx context.Context, file string) error {
 	return s.expireLeases(ctx) // a claim of deliveries may have been among the commits
 }
 
-// inflictFault plays the fault while a process stands somewhere, or nowhere, and
-// makes everything whole again; release lets it go on.
+// inflictFault plays the fault, whether or not a process waits at a point, and restarts what it
+// stopped. release lets the waiting process go on.
 func (s *cellRun) inflictFault(ctx context.Context, release func() error) error {
 	s.reached = true
 	switch s.fault {
@@ -224,7 +224,7 @@ func (s *cellRun) inflictFault(ctx context.Context, release func() error) error 
 	case Cut:
 		s.databaseProxy.cutConns()
 		s.provider.cutConns()
-		// Whoever could not record a delivery leaves its lease behind, as the dead do.
+		// A service that could not record a delivery leaves its lease behind, as a dead one does.
 		return errors.Join(release(), s.runAfterFault(ctx), s.expireLeases(ctx))
 	case Stop:
 		return s.inflictStop(ctx, release)
@@ -232,9 +232,9 @@ func (s *cellRun) inflictFault(ctx context.Context, release func() error) error 
 	return fmt.Errorf("no fault is called %q", s.fault)
 }
 
-// inflictStop stops the service where it stands. Its connections end, as they do when
-// a machine is away, so the locks they held are free; a second service does the
-// work. Then the first wakes up in the middle of its step.
+// inflictStop stops the service at the point. Its connections end, as they do when a machine is
+// unreachable, so its locks are free; a second service does the work. Then the first continues in
+// the middle of its step.
 func (s *cellRun) inflictStop(ctx context.Context, release func() error) error {
 	if err := s.startSecond(ctx); err != nil {
 		return err
@@ -247,7 +247,7 @@ func (s *cellRun) inflictStop(ctx context.Context, release func() error) error {
 	if err == nil && s.stopDuration > 0 {
 		sleepContext(ctx, s.stopDuration)
 	} else if err == nil {
-		_ = s.waitDrained(ctx, secondServiceMax) // what is not done by then goes on with both
+		_ = s.waitDrained(ctx, secondServiceMax) // both services do what is not done by then
 	}
 	err = errors.Join(
 		err, release(), s.service.sendSignal(syscall.SIGCONT), waitReady(ctx, s.service, s.conf.Ops.Listen),
@@ -267,13 +267,13 @@ func sleepContext(ctx context.Context, d time.Duration) {
 	}
 }
 
-// startAsync starts something that may be held up at a point, and goes on.
+// startAsync starts a task that may wait at a point, and returns.
 func (s *cellRun) startAsync(task func() error) {
 	s.asyncResult = make(chan error, 1)
 	go func() { s.asyncResult <- task() }()
 }
 
-// waitAsync waits for it.
+// waitAsync waits for the task.
 func (s *cellRun) waitAsync(ctx context.Context) error {
 	if s.asyncResult == nil {
 		return nil
@@ -287,7 +287,7 @@ func (s *cellRun) waitAsync(ctx context.Context) error {
 	}
 }
 
-// playCell plays the stage and checks everything afterwards.
+// playCell plays the scene and checks everything afterwards.
 func (s *cellRun) playCell(ctx context.Context) error {
 	if err := s.point.play(ctx, s); err != nil {
 		return err
@@ -301,12 +301,12 @@ func (s *cellRun) playCell(ctx context.Context) error {
 	return s.checkEverything(ctx)
 }
 
-// inflictOutside plays the fault where nothing of ours stands.
+// inflictOutside plays the fault while no process of ours waits at a point.
 func (s *cellRun) inflictOutside(ctx context.Context) error {
 	return s.inflictFault(ctx, func() error { return nil })
 }
 
-// requestPayment asks for a payment until it is answered.
+// requestPayment requests a payment until it is answered.
 func (t *scenario) requestPayment(ctx context.Context, p *payment) error {
 	status, err := t.callAPI(ctx, http.MethodPost, "/withdraw", p.body, &p.created)
 	if err != nil {

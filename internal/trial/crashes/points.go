@@ -6,33 +6,33 @@ import (
 	"time"
 )
 
-// pointLocation is where a point stands.
+// pointLocation says in which process a point is.
 type pointLocation int
 
 const (
 	inService pointLocation = iota
 	inSigner
 	inCommand      // in the process of a person's command
-	outsideService // at the provider, on the chain or with the operator: played by this package
+	outsideService // at the provider, on the chain or with the operator: this package plays it
 )
 
-// point is a place where a crash must be survived.
+// point is a step at which a crash must be survived.
 type point struct {
 	name        string
 	title       string
 	location    pointLocation
-	commit      bool // what it comes after is a commit whose answer can be lost
+	commit      bool // the step before it is a commit whose answer can be lost
 	play        func(ctx context.Context, s *cellRun) error
 	faults      []Fault // nil means all
-	sourcePoint string  // the point of the source that it is played at, where that is another
+	sourcePoint string  // the point of the source at which it is played, if that differs
 }
 
 func (p point) acceptsFault(f Fault) bool { return p.faults == nil || slices.Contains(p.faults, f) }
 
-// singleServiceFaults are the faults of points that a second service has no part in.
+// singleServiceFaults are the faults of points that do not involve a second service.
 var singleServiceFaults = []Fault{Kill, Signer, Postgres, Cut}
 
-// points are all that are played.
+// points are all points that are played.
 var points = []point{
 	{name: "W01", title: "parsed, before the gates", play: playPayment},
 	{name: "W02", title: "decided, before commit", play: playPayment},
@@ -207,23 +207,23 @@ var points = []point{
 	{name: "O10", title: "chain anchored by the signer, answer not acted upon", play: playDeposit},
 }
 
-// sourcePoints names the point of the source that a point is played at on every chain, where that
-// is another.
+// sourcePoints names the point of the source at which a point is played on every chain, if that
+// differs.
 var sourcePoints = map[string]string{
 	"Q07": "W07", "Q08": "W08", "Q11": "W11", "Q13": "W13", "Q14": "W14", "Q19": "W19", "Q22": "W22", "Q25": "W22",
 	"Q27": "W27",
 	"W25": "W22", "D10": "D06", "D11": "D02", "K08": "K04",
 	"A03": "A02.commit", "A04": "A02.commit", "A06": "A01",
-	// A decision that stands before its commit, and what everything that leaves passes,
-	// once the gas of a return is there.
+	// A decision before its commit, and the points that every outgoing payment passes, after the
+	// gas of a return has arrived.
 	"F01b": "F01.commit", "F02b": "F02.commit", "F04": "W11", "F08": "F01.commit", "F10": "W11", "F11": "W28",
 	"F12":  "W27",
 	"V07":  "V06",
 	"S05b": "S05", "S06b": "S06", "S07": "S03",
 }
 
-// unplayed are the points of the list that have no place here, and why: most belong
-// to what the service cannot do yet, some are no crash and are tried elsewhere.
+// unplayed are the points of the list that are not played, and why. Most belong to features that
+// the service does not have yet; some are no crash and have other tests.
 var unplayed = []struct{ name, why string }{
 	{
 		"A05",
@@ -252,10 +252,10 @@ var unplayed = []struct{ name, why string }{
 	{"O08", "make drill"},
 }
 
-// overslept outlives the lease of a delivery.
+// leaseAndMore is longer than the lease of a delivery.
 const leaseAndMore = 70 * time.Second
 
-// sourceName names the point of the source that a point is played at.
+// sourceName returns the point of the source at which a point is played.
 func (p point) sourceName() string {
 	if p.sourcePoint != "" {
 		return p.sourcePoint

@@ -16,8 +16,8 @@ import (
 
 const (
 	tailBytesMax    = 64 << 10
-	stopMax         = 30 * time.Second // for a process that is asked to end
-	dieMax          = 20 * time.Second // for one that has to die by itself
+	stopMax         = 30 * time.Second // for a process that was asked to end
+	dieMax          = 20 * time.Second // for a process that has to die at its point
 	pollIntervalMin = 5 * time.Millisecond
 )
 
@@ -36,7 +36,7 @@ type tail struct {
 	buf bytes.Buffer
 }
 
-// Write keeps the last bytes.
+// Write appends, and keeps the last bytes.
 func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -47,14 +47,14 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String is what was kept.
+// String returns what was kept.
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.buf.String()
 }
 
-// launchProcess starts the program; log goes on from an earlier life when there was one.
+// launchProcess starts the program; log continues that of an earlier process, if there was one.
 func launchProcess(name, program string, log *tail, env []string, args ...string) (*process, error) {
 	if log == nil {
 		log = &tail{}
@@ -87,7 +87,7 @@ func (p *process) killProcess() error {
 	return nil
 }
 
-// stopProcess asks it to stop in order.
+// stopProcess asks the process to shut down in order.
 func (p *process) stopProcess() error {
 	if !p.isAlive() {
 		return nil
@@ -110,7 +110,7 @@ func (p *process) sendSignal(s syscall.Signal) error {
 	return nil
 }
 
-// waitKilled waits until it was killed by a signal; any other end is an error.
+// waitKilled waits until a signal has killed the process; any other end is an error.
 func (p *process) waitKilled(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, dieMax)
 	defer cancel()
@@ -129,7 +129,7 @@ func (p *process) waitKilled(ctx context.Context) error {
 	return fmt.Errorf("the %s ended with %w", p.name, p.err())
 }
 
-// waitUntil looks until something is so. The error is the last one it was told.
+// waitUntil polls until a condition is true. The error is the last one that the check returned.
 func waitUntil(
 	ctx context.Context, title string, patience time.Duration, condition func(ctx context.Context) (bool, error),
 ) error {

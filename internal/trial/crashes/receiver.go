@@ -12,7 +12,7 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// receiver is the organization's backend: it takes webhooks and remembers them.
+// receiver is the organization's backend: it receives webhooks and remembers them.
 type receiver struct {
 	server *http.Server
 	url    string
@@ -20,7 +20,7 @@ type receiver struct {
 	mu      sync.Mutex
 	secrets map[string]string   // path -> secret of the endpoint
 	fails   map[string]bool     // paths that answer 500
-	bodies  map[string][][]byte // path and event id -> bodies that came
+	bodies  map[string][][]byte // path and event id -> bodies that arrived
 	wrong   []string
 }
 
@@ -40,8 +40,8 @@ func newReceiver() (*receiver, error) {
 
 func (r *receiver) closeServer() { _ = r.server.Close() }
 
-// ServeHTTP takes an event: the signature has to be good and the body the one
-// that came before under the same id.
+// ServeHTTP receives an event. Its signature has to be valid and its body the same as before under
+// the same id.
 func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	body, err := io.ReadAll(req.Body)
 	if err != nil {
@@ -67,21 +67,21 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// expectPath says which secret signs for a path, and whether it fails.
+// expectPath sets the secret that signs for a path, and whether the path fails.
 func (r *receiver) expectPath(path, secret string, fails bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.secrets[path], r.fails[path] = secret, fails
 }
 
-// receivedBodies is what came to a path under an event's id.
+// receivedBodies returns the bodies that arrived at a path under an event's id.
 func (r *receiver) receivedBodies(path, eventID string) [][]byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.bodies[path+" "+eventID]
 }
 
-// countPosts is how many posts came to a path.
+// countPosts counts the posts to a path.
 func (r *receiver) countPosts(path string) (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,7 +93,7 @@ func (r *receiver) countPosts(path string) (n int) {
 	return n
 }
 
-// listComplaints is what was wrong with what came.
+// listComplaints lists what was wrong with the posts.
 func (r *receiver) listComplaints() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,13 +1,17 @@
-// Package crashes plays every place where a crash must be survived, with every
-// fault, against the real program on real chains, anvil, surfpool and btcd: the
-// service, its signer and PostgreSQL as processes of their own, wires between them that can
-// be cut, and an oracle that reads the chain by its own code.
+// Package crashes plays every point at which a crash must be survived, with every fault, against
+// the real program on real chains: anvil, surfpool and btcd. The service, its signer and PostgreSQL
+// are processes of their own, with connections between them that the trial can cut. An oracle reads
+// the chain with its own code.
 //
-// A cell of the table is one point with one fault on one chain. It passes when the
-// point was reached, everything that was open came to its end within a minute, who
-// was to be paid received the amount once, the books agree with the chain, and every
-// event was delivered with one body. What a crash of the trial itself leaves: no
-// process; its folders in the system's temporary directory.
+// A cell of the table is one point with one fault on one chain. It passes when
+//   - the point was reached
+//   - everything open came to its end within a minute
+//   - each payee received its amount once
+//   - the books agree with the chain
+//   - every event was delivered with one body
+//
+// A crash of the trial itself leaves no process; its folders are in the system's temporary
+// directory.
 package crashes
 
 import (
@@ -34,12 +38,12 @@ type Options struct {
 	Points  []string     // empty: all
 	Faults  []Fault      // empty: all
 	Chains  []chain.Name // empty: all
-	Cells   []string     // "W14 kill ETHEREUM": these cells alone; empty: all that the others leave
-	Worlds  int          // at once; 0: one for each core, and one more since they mostly wait
+	Cells   []string     // "W14 kill ETHEREUM": these cells alone; empty: all that the other options leave
+	Worlds  int          // at once; 0: one for each core, and one more because they mostly wait
 	Output  io.Writer
 }
 
-// cell is one point with one fault on one chain, and how it went.
+// cell is one point with one fault on one chain, and its result.
 type cell struct {
 	site  site
 	point point
@@ -49,7 +53,7 @@ type cell struct {
 	log   string
 }
 
-// Report is what came of a run.
+// Report is the result of a run.
 type Report struct {
 	Cells  int
 	Failed int
@@ -58,14 +62,14 @@ type Report struct {
 	table, failures string
 }
 
-// Failures are the errors and the ends of the logs of the cells that failed.
+// Failures returns the errors and the ends of the logs of the cells that failed.
 func (r Report) Failures() string { return r.failures }
 
-// String is the table and the verdict.
+// String returns the table and the verdict.
 func (r Report) String() string { return r.table }
 
-// Run plays what the options ask for. The error is about the trial itself; what
-// the trial found is in the report.
+// Run plays what the options select. The error is about the trial itself; the report has what the
+// trial found.
 func Run(ctx context.Context, opts Options) (Report, error) {
 	cells, err := chooseCells(opts)
 	if err != nil {
@@ -126,8 +130,8 @@ func Run(ctx context.Context, opts Options) (Report, error) {
 	return r, ctx.Err()
 }
 
-// runWorker plays cells in a town of its own, and in a new one on another chain and after a
-// failure: what went wrong must not be seen twice.
+// runWorker plays cells in its own scenario. It starts a new one for another chain and after a
+// failure, so that one failure does not show in two cells.
 func runWorker(ctx context.Context, program string, takeCell func() *cell, reportCell func(*cell)) {
 	var t *scenario
 	for c := takeCell(); c != nil; c = takeCell() {
@@ -173,10 +177,11 @@ func (t *scenario) playPoint(ctx context.Context, p point, f Fault) error {
 	return s.playCell(ctx)
 }
 
-// cellName is how Only and failures name it.
+// cellName returns the name of a cell in Options.Cells and in failures.
 func (c cell) cellName() string { return fmt.Sprintf("%s %s %s", c.point.name, c.fault, c.site.chain) }
 
-// chooseCells are the cells that the options ask for, fault by fault of each point, chain by chain.
+// chooseCells lists the cells that the options select, fault by fault of each point, chain by
+// chain.
 func chooseCells(opts Options) (cells []cell, err error) {
 	for _, name := range opts.Points {
 		if !slices.ContainsFunc(points, func(p point) bool { return p.name == name }) {
@@ -212,7 +217,7 @@ func chooseCells(opts Options) (cells []cell, err error) {
 	if len(cells) == 0 {
 		return nil, fmt.Errorf("nothing is played at these points with these faults")
 	}
-	// The longest goes first, so that nobody waits for it in the end.
+	// The longest cells start first, so that the run does not end with one worker on a long cell.
 	slices.SortStableFunc(cells, func(a, b cell) int {
 		long := func(c cell) int {
 			if c.point.name == "K08" {
@@ -225,7 +230,7 @@ func chooseCells(opts Options) (cells []cell, err error) {
 	return cells, nil
 }
 
-// cellsOf is how a point went on a chain, fault by fault, and whether it was asked for.
+// cellsOf returns the results of a point on a chain, fault by fault, and whether it was selected.
 func cellsOf(cells []cell, s site, p point) (row string, played bool) {
 	for _, f := range Faults {
 		text := "-"
@@ -248,7 +253,7 @@ func cellsOf(cells []cell, s site, p point) (row string, played bool) {
 	return row, played
 }
 
-// formatTable is the result for a person.
+// formatTable formats the result for a person.
 func formatTable(cells []cell, opts Options, r Report) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)

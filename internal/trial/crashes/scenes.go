@@ -19,12 +19,12 @@ import (
 )
 
 const (
-	smallUnits = 1_000_000     // not worth a sweep
-	largeUnits = 5_000_000_000 // worth one
+	smallUnits = 1_000_000     // too little for a sweep
+	largeUnits = 5_000_000_000 // enough for a sweep
 	sceneMax   = 30 * time.Second
 )
 
-// playPayment is a payment through the point.
+// playPayment plays a payment through the point.
 func playPayment(ctx context.Context, s *cellRun) error {
 	ps := s.newPayments()
 	if err := s.playThrough(ctx, s.point.sourceName(), s.startPayments(ps...)); err != nil {
@@ -33,8 +33,8 @@ func playPayment(ctx context.Context, s *cellRun) error {
 	return s.waitPaymentsEnd(ctx, ps, paid)
 }
 
-// playTransfer is a transfer through the point, to a customer who was never seen. The
-// same key shows the same transfer, whichever of its callers has made it.
+// playTransfer plays a transfer through the point, to a new customer. The same key returns the same
+// transfer, whichever of its callers created it.
 func playTransfer(ctx context.Context, s *cellRun) error {
 	recipient := "user_" + s.name
 	body := map[string]any{
@@ -70,7 +70,7 @@ func playTransfer(ctx context.Context, s *cellRun) error {
 	return s.checkBalance(ctx, recipient, big.NewInt(paymentUnits))
 }
 
-// playProviderFault is a payment whose provider does not say what it does.
+// playProviderFault plays a payment whose provider hides what it does.
 func playProviderFault(ctx context.Context, s *cellRun) error {
 	ps := s.newPayments()
 	reached, restore := s.provider.armFault(providerFault(s.point.name))
@@ -91,7 +91,7 @@ func playProviderFault(ctx context.Context, s *cellRun) error {
 	return s.waitPaymentsEnd(ctx, ps, paid)
 }
 
-// waitBroadcast waits until a payment's newest version, at least so many of them, was sent.
+// waitBroadcast waits until the newest version of a payment, at least the versions-th, was sent.
 func (s *cellRun) waitBroadcast(ctx context.Context, p *payment, versions int) error {
 	if err := s.waitAsync(ctx); err != nil {
 		return err
@@ -116,7 +116,7 @@ func (s *cellRun) waitBroadcast(ctx context.Context, p *payment, versions int) e
 		})
 }
 
-// holdBroadcasts has what is sent wait; releaseBroadcasts ends that.
+// holdBroadcasts holds what is sent in the mempool; releaseBroadcasts ends that.
 func (s *cellRun) holdBroadcasts() { s.net.holdPool(s.scenario, true) }
 
 func (s *cellRun) releaseBroadcasts(context.Context) error {
@@ -124,7 +124,7 @@ func (s *cellRun) releaseBroadcasts(context.Context) error {
 	return nil
 }
 
-// leaveWaiting asks for payments and leaves them in the pool.
+// leaveWaiting requests payments and leaves them in the mempool.
 func (s *cellRun) leaveWaiting(ctx context.Context, ps payments) error {
 	s.holdBroadcasts()
 	if err := s.startPayments(ps...)(ctx); err != nil {
@@ -133,7 +133,7 @@ func (s *cellRun) leaveWaiting(ctx context.Context, ps payments) error {
 	return s.waitBroadcast(ctx, ps[0], 1)
 }
 
-// playReplacement waits in the pool until its fee is raised.
+// playReplacement plays a payment that waits in the mempool until a fee bump.
 func playReplacement(ctx context.Context, s *cellRun) error {
 	ps := s.newPayments()
 	s.afterFault = s.releaseBroadcasts
@@ -144,7 +144,7 @@ func playReplacement(ctx context.Context, s *cellRun) error {
 	return s.waitPaymentsEnd(ctx, ps, paid)
 }
 
-// playOlderVersion has the first version mined after the second was sent.
+// playOlderVersion mines the first version after the second was sent.
 func playOlderVersion(ctx context.Context, s *cellRun) error {
 	ps := s.newPayments()
 	if err := s.leaveWaiting(ctx, ps); err != nil {
@@ -185,7 +185,7 @@ func playOlderVersion(ctx context.Context, s *cellRun) error {
 	return nil
 }
 
-// playForkedPayment is in a block that a fork takes away.
+// playForkedPayment plays a payment in a block that a fork removes.
 func playForkedPayment(ctx context.Context, s *cellRun) error {
 	ps := s.newPayments()
 	if err := s.leaveWaiting(ctx, ps); err != nil {
@@ -200,7 +200,7 @@ func playForkedPayment(ctx context.Context, s *cellRun) error {
 	return s.waitPaymentsEnd(ctx, ps, paid)
 }
 
-// playRevertedPayment is refused by the token after it was signed.
+// playRevertedPayment plays a payment that the token refuses after it was signed.
 func playRevertedPayment(ctx context.Context, s *cellRun) error {
 	p := s.newPayment()
 	release, err := s.holdAtFailpoint(ctx, "W14", s.startPayments(p))
@@ -218,8 +218,7 @@ func playRevertedPayment(ctx context.Context, s *cellRun) error {
 
 func pointerTo[T any](v T) *T { return &v }
 
-// playCancel is taken back while it waits in the pool: it ends either way, and
-// in only one.
+// playCancel cancels a payment in the mempool: it ends either way, and in only one.
 func playCancel(ctx context.Context, s *cellRun) error {
 	ps := s.newPayments()
 	if err := s.leaveWaiting(ctx, ps); err != nil {
@@ -236,7 +235,7 @@ func playCancel(ctx context.Context, s *cellRun) error {
 	return s.waitPaymentsEnd(ctx, ps, paid, failed)
 }
 
-// cancelOrder has the operator take an order back.
+// cancelOrder cancels an order as the operator.
 func (s *cellRun) cancelOrder(ctx context.Context, orderID string) error {
 	desk := dispatch.New(
 		s.tools.DB(), s.tools.Chains()[s.site.chain], nil, nil, nil, dispatch.Config{}, slog.New(slog.DiscardHandler),
@@ -246,7 +245,7 @@ func (s *cellRun) cancelOrder(ctx context.Context, orderID string) error {
 	})
 }
 
-// waitCancelSent waits until the providers have the cancel of an order's slot.
+// waitCancelSent waits until the providers have the cancel transaction of an order's slot.
 func (s *cellRun) waitCancelSent(ctx context.Context, orderID string) error {
 	return waitUntil(ctx, "the cancel is out", sceneMax, func(ctx context.Context) (bool, error) {
 		var n int
@@ -259,7 +258,7 @@ func (s *cellRun) waitCancelSent(ctx context.Context, orderID string) error {
 	})
 }
 
-// playMinedCancel is taken back while it waits in the pool, and the cancel is what is mined.
+// playMinedCancel cancels a payment in the mempool, and the cancel transaction is mined.
 func playMinedCancel(ctx context.Context, s *cellRun) error {
 	ps := s.newPayments()
 	if err := s.leaveWaiting(ctx, ps); err != nil {
@@ -278,7 +277,7 @@ func playMinedCancel(ctx context.Context, s *cellRun) error {
 	return s.waitPaymentsEnd(ctx, ps, failed)
 }
 
-// playDeposit is a deposit through the point.
+// playDeposit plays a deposit through the point.
 func playDeposit(ctx context.Context, s *cellRun) error {
 	d := s.newDeposit(smallUnits)
 	if err := s.createDepositAddress(ctx, d); err != nil {
@@ -295,8 +294,8 @@ func playDeposit(ctx context.Context, s *cellRun) error {
 	return s.waitCredited(ctx, d)
 }
 
-// playScreenedDeposit is a deposit through the point whose sender is asked about: it is above the
-// thresholds that its organization has for so long.
+// playScreenedDeposit plays a deposit through the point whose sender is screened: it is above the
+// thresholds that its organization has for that time.
 func playScreenedDeposit(ctx context.Context, s *cellRun) error {
 	if err := s.setThresholds(ctx, `"MEDIUM"`, `"0.01"`); err != nil {
 		return err
@@ -304,15 +303,15 @@ func playScreenedDeposit(ctx context.Context, s *cellRun) error {
 	return errors.Join(playDeposit(ctx, s), s.setThresholds(context.WithoutCancel(ctx), "null", "null"))
 }
 
-// setThresholds are set as the operator sets them.
+// setThresholds sets the thresholds as the operator does.
 func (t *scenario) setThresholds(ctx context.Context, severity, usd string) error {
 	return t.changeSettings(ctx, org.Changes{
 		"screeningSeverityThreshold": json.RawMessage(severity), "screeningUsdThreshold": json.RawMessage(usd),
 	})
 }
 
-// changeSettings changes settings of the organization as the operator does. The pool may hold
-// connections of a server that is gone, so it is tried until it is done.
+// changeSettings changes settings of the organization as the operator does. The pool may have
+// connections of a server that is gone, so it tries until it succeeds.
 func (t *scenario) changeSettings(ctx context.Context, c org.Changes) error {
 	return waitUntil(ctx, "the settings are changed", sceneMax, func(ctx context.Context) (bool, error) {
 		err := t.tools.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
@@ -331,7 +330,7 @@ func (s *cellRun) waitCredited(ctx context.Context, d *deposit) error {
 	return s.checkBalance(ctx, d.customer, d.units)
 }
 
-// playRescan sets the walk back below a deposit while it is being credited.
+// playRescan resets the walk to below a deposit while that is being credited.
 func playRescan(ctx context.Context, s *cellRun) error {
 	s.atPoint = func(ctx context.Context) error {
 		walker := scan.New(
@@ -349,7 +348,7 @@ func playRescan(ctx context.Context, s *cellRun) error {
 	return playScreenedDeposit(ctx, s)
 }
 
-// playTwoWalkers has a second service alive: one walks, the other waits for it to fall.
+// playTwoWalkers runs a second service: one walks, the other waits until the first dies.
 func playTwoWalkers(ctx context.Context, s *cellRun) error {
 	if err := s.startSecond(ctx); err != nil {
 		return err
@@ -361,7 +360,8 @@ func playTwoWalkers(ctx context.Context, s *cellRun) error {
 	return errors.Join(err, s.endSecond())
 }
 
-// showDeposit is a deposit in the newest block, shown and not final, with its bytes.
+// showDeposit makes a deposit in the newest block, waits until it is shown as not final, and
+// returns its transaction's bytes.
 func (s *cellRun) showDeposit(ctx context.Context, d *deposit) ([]byte, error) {
 	if err := s.createDepositAddress(ctx, d); err != nil {
 		return nil, err
@@ -393,7 +393,7 @@ func (s *cellRun) waitShown(ctx context.Context, d *deposit, status string) erro
 	})
 }
 
-// playForkedDeposit is a deposit that a fork takes away and that comes back.
+// playForkedDeposit plays a deposit that a fork removes and that is mined again.
 func playForkedDeposit(ctx context.Context, s *cellRun) error {
 	d := s.newDeposit(smallUnits)
 	raw, err := s.showDeposit(ctx, d)
@@ -410,7 +410,8 @@ func playForkedDeposit(ctx context.Context, s *cellRun) error {
 	return s.waitCredited(ctx, d)
 }
 
-// playReincludedDeposit is in another block, at another place of it, after a fork.
+// playReincludedDeposit plays a deposit that is in another block, at another position, after a
+// fork.
 func playReincludedDeposit(ctx context.Context, s *cellRun) error {
 	d := s.newDeposit(smallUnits)
 	raw, err := s.showDeposit(ctx, d)
@@ -433,8 +434,8 @@ func playReincludedDeposit(ctx context.Context, s *cellRun) error {
 	return s.waitCredited(ctx, d)
 }
 
-// playUndecodableBlock is a block whose receipts are nonsense for a while: the walk
-// stands before it, over the fault, and does not skip it.
+// playUndecodableBlock plays a block whose receipts are invalid for a while: the walk waits before
+// it, also during the fault, and does not skip it.
 func playUndecodableBlock(ctx context.Context, s *cellRun) error {
 	d := s.newDeposit(smallUnits)
 	if err := s.createDepositAddress(ctx, d); err != nil {
@@ -480,7 +481,7 @@ func playUndecodableBlock(ctx context.Context, s *cellRun) error {
 	return s.waitCredited(ctx, d)
 }
 
-// playSweep is a deposit that is worth a sweep, which needs gas first.
+// playSweep plays a deposit that is worth a sweep, which needs gas first.
 func playSweep(ctx context.Context, s *cellRun) error {
 	d := s.newDeposit(largeUnits)
 	if err := s.createDepositAddress(ctx, d); err != nil {
@@ -497,7 +498,7 @@ func playSweep(ctx context.Context, s *cellRun) error {
 	return s.waitSwept(ctx, d)
 }
 
-// waitSwept waits until nothing is left at a deposit's address, as the chain says.
+// waitSwept waits until the chain shows an empty deposit address.
 func (t *scenario) waitSwept(ctx context.Context, d *deposit) error {
 	return waitUntil(ctx, "the address is swept", drainMax, func(ctx context.Context) (bool, error) {
 		left, err := t.net.readBalance(ctx, t.contractAddress(), d.address)
@@ -508,8 +509,8 @@ func (t *scenario) waitSwept(ctx context.Context, d *deposit) error {
 	})
 }
 
-// playSecondDeposit gets a second deposit at the same address while the sweep of the
-// first is about to be signed.
+// playSecondDeposit pays a second deposit to the same address while the sweep of the first is about
+// to be signed.
 func playSecondDeposit(ctx context.Context, s *cellRun) error {
 	d := s.newDeposit(largeUnits)
 	if err := s.createDepositAddress(ctx, d); err != nil {
@@ -536,7 +537,7 @@ func playSecondDeposit(ctx context.Context, s *cellRun) error {
 	return s.waitSwept(ctx, d)
 }
 
-// playDeletedEndpoint deletes an endpoint that has failed once: nothing more goes there.
+// playDeletedEndpoint deletes an endpoint that has failed once: nothing more is sent to it.
 func playDeletedEndpoint(ctx context.Context, s *cellRun) error {
 	var hook struct{ EndpointID, Secret string }
 	path := "/gone-" + s.name
@@ -574,9 +575,9 @@ func playDeletedEndpoint(ctx context.Context, s *cellRun) error {
 	return nil
 }
 
-// playExpiredLease is stopped with a delivery that was answered and not recorded, for
-// longer than its lease: the second service delivers again, with the same body,
-// and the first's record comes too late to count.
+// playExpiredLease stops the service with a delivery that was answered and not recorded, for longer
+// than its lease. The second service delivers again, with the same body, and the first one's record
+// comes too late to count.
 func playExpiredLease(ctx context.Context, s *cellRun) error {
 	s.stopDuration = leaseAndMore
 	p := s.newPayment()

@@ -19,8 +19,8 @@ import (
 	"github.com/cofferpay/coffer/internal/trial/oracle"
 )
 
-// solana is surfpool. It runs what it is sent at once, so what waits there waits at the
-// provider, as on a network that is too full for it.
+// solana is surfpool. It executes every transaction at once, so transactions wait at the provider
+// proxy instead, as on a network that is too full for them.
 type solana struct {
 	simpleNetwork
 	node *surfpool.Node
@@ -32,8 +32,8 @@ func (s solana) nodeURL() string                     { return s.node.URL }
 func (s solana) mineBlock(ctx context.Context) error { return s.node.MineBlocks(ctx, 1) }
 func (solana) blockInterval() time.Duration          { return 40 * time.Millisecond } // 31 blocks until one is final
 
-// blocksAheadMax is more than the walk is behind at any time, and less than what the state of a
-// block is kept for: blocks this quick are more than a busy machine can walk.
+// blocksAheadMax is more than the walk is ever behind, and less than how long the state of a block
+// is available: a busy machine cannot walk blocks at this rate.
 func (solana) blocksAheadMax() uint64 { return 4 * surfpool.Finality }
 
 func (solana) sendMethod() string               { return "sendTransaction" }
@@ -59,7 +59,7 @@ func (s solana) waitHeight(ctx context.Context, tx string) (slot uint64, err err
 	return slot, err
 }
 
-// waitReady waits for the treasury's places.
+// waitReady waits for the treasury's nonce accounts.
 func (solana) waitReady(ctx context.Context, t *scenario) error {
 	return waitUntil(ctx, "the treasury has its places", drainMax, func(ctx context.Context) (bool, error) {
 		var counts string
@@ -88,7 +88,7 @@ func tokenMint(mint string) surfpool.Mint {
 	return surfpool.Mint{Address: chain.Address(mint), Program: solanatx.TokenProgram, Decimals: 6}
 }
 
-// refuseRecipient freezes the token account, which is made where there is none.
+// refuseRecipient freezes the token account, and creates it if there is none.
 func (s solana) refuseRecipient(ctx context.Context, mint, account string) error {
 	m, faucet, owner := tokenMint(mint), s.node.FaucetAddress(), chain.Address(account)
 	_, err := s.node.SendAndCheck(ctx, surfpool.Transaction{
@@ -125,7 +125,7 @@ func (s solana) newStranger(ctx context.Context, mint string, units *big.Int) (e
 	}}, err
 }
 
-// mineInstead needs to do nothing about the other: it reached nobody.
+// mineInstead can ignore the other transaction: the proxy never passed it on.
 func (s solana) mineInstead(ctx context.Context, raw []byte, _ string) error {
 	if _, err := s.node.SendRaw(ctx, raw); err != nil {
 		return err
@@ -147,8 +147,8 @@ func (solana) transactionID(text string) (string, error) {
 	return string(hash), err
 }
 
-// settleRun gives what failed the next nonce. Later would be too late: surfpool would run what
-// replaces it in the same place as well, and charge for both.
+// settleRun advances the nonce of a failed transaction. Later would be too late: surfpool would
+// execute its replacement with the same nonce as well, and charge for both.
 func (s solana) settleRun(ctx context.Context, text string) error {
 	raw, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
@@ -156,7 +156,7 @@ func (s solana) settleRun(ctx context.Context, text string) error {
 	}
 	tx, hash, err := solanatx.DecodeSigned(raw)
 	if err != nil {
-		return nil // it makes a place and is in none
+		return nil // it creates a nonce account and uses none
 	}
 	return s.node.AdvanceFailedNonce(ctx, hash, solanatx.SlotKey(tx.NonceAccount, tx.NonceValue))
 }
@@ -165,10 +165,10 @@ func (solana) corruptAnswer(method string, answer []byte, address string) (json.
 	return json.RawMessage(`{"transactions": "none"}`), method == "getBlock" && bytes.Contains(answer, []byte(address))
 }
 
-// solanaTruth knows no past balances: nothing moves while it is asked.
+// solanaTruth knows no past balances: nothing moves while a scene reads it.
 type solanaTruth struct{ *oracle.Solana }
 
-// Holds is what an address has now.
+// Holds returns the present balance of an address.
 func (t solanaTruth) Holds(ctx context.Context, asset, holder string, _ uint64) (*big.Int, error) {
 	got, err := t.Solana.Holds(ctx, asset, holder)
 	if err != nil {

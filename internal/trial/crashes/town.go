@@ -36,26 +36,26 @@ import (
 const (
 	callMax         = 20 * time.Second // one call of the API
 	farPollInterval = 300 * time.Millisecond
-	answerMax       = 60 * time.Second // until the API has answered, over restarts
+	answerMax       = 60 * time.Second // until the API has answered, restarts included
 	drainMax        = 60 * time.Second // until nothing is open any more
 	serviceStartMax = 30 * time.Second // for a process to answer
 	hookPath        = "/hooks"
 	richCustomer    = "user_rich" // the customer whose money the payments are
 )
 
-// scenario is a world with the service as real processes: a signer, a service, now
-// and then a second one, and wires between them that can be cut. Its clock of
-// blocks is ours, so that the chain can be stopped.
+// scenario is a world with the service as real processes: a signer, a service, sometimes a second
+// service, and connections between them that can be cut. The scenario mines the blocks, so it can
+// stop the chain.
 type scenario struct {
 	site          site
 	net           network
 	world         *localworld.World
-	conf          app.Config // as the world has it: the signer's files, no wires
+	conf          app.Config // the world's own: the signer's files, no proxies
 	dir           string
 	program       string
-	points        string // the folder that arms the processes
+	points        string // the folder with the files that arm the processes
 	socket        string
-	log           *tail // of the service, over its lives
+	log           *tail // of the service, over all its processes
 	signer        *process
 	service       *process
 	second        *process
@@ -69,19 +69,19 @@ type scenario struct {
 	mining        atomic.Bool
 	stopMine      context.CancelFunc
 	miningDone    sync.WaitGroup
-	farAhead      bool // as of asked; both are the miner's
+	farAhead      bool // as of asked; only the miner uses both
 	farCheckedAt  time.Time
 
-	mint           localworld.Mint // what is paid
+	mint           localworld.Mint // what the scenes pay
 	claims         []*payment
-	sentAway       []oracle.Claim // flagged deposits that went to somebody
-	transferredOut *big.Int       // of it, that the rich customer has transferred to others
-	deposited      *big.Int       // of it, that was sent to addresses of ours
-	cells          int            // played here
-	strangers      int            // addresses that were made up here
+	sentAway       []oracle.Claim // flagged deposits that were sent to an address
+	transferredOut *big.Int       // of the mint, what the rich customer has transferred to others
+	deposited      *big.Int       // of the mint, what was sent to our addresses
+	cells          int            // how many cells were played
+	strangers      int            // how many addresses were made up
 }
 
-// newScenario starts everything and makes one customer rich.
+// newScenario starts everything and gives one customer money.
 func newScenario(ctx context.Context, program string, chainSite site) (t *scenario, err error) {
 	t = &scenario{
 		site: chainSite, program: program, log: &tail{}, deposited: new(big.Int), transferredOut: new(big.Int),
@@ -148,8 +148,8 @@ func newScenario(ctx context.Context, program string, chainSite site) (t *scenar
 	if err := t.payIn(ctx, d); err != nil {
 		return t, err
 	}
-	// What the payments are made from has to be in the treasury: a scene that lets nothing
-	// be mined would hold up its sweep, and wait for it.
+	// The treasury has to have what the payments are made from: a scene that stops mining would
+	// stop its sweep, and wait for it.
 	if !chainSite.chain.IsUTXO() {
 		if err := t.waitSwept(ctx, d); err != nil {
 			return t, err
@@ -161,7 +161,7 @@ func newScenario(ctx context.Context, program string, chainSite site) (t *scenar
 	return t, t.waitDrained(ctx, drainMax)
 }
 
-// startMining makes a block now and then while mining is on.
+// startMining mines blocks at the chain's interval while mining is on.
 func (t *scenario) startMining(ctx context.Context) {
 	ctx, t.stopMine = context.WithCancel(ctx)
 	t.mining.Store(true)
@@ -181,8 +181,8 @@ func (t *scenario) startMining(ctx context.Context) {
 	})
 }
 
-// isTooFarAhead tells whether the service has to walk before there are more blocks. What cannot
-// be known changes nothing: the chain does not stop for a database that is down.
+// isTooFarAhead reports whether the service has to walk before the next block is mined. An error
+// changes nothing: the chain does not stop for a database that is down.
 func (t *scenario) isTooFarAhead(ctx context.Context) bool {
 	aheadMax := t.net.blocksAheadMax()
 	if aheadMax == 0 || time.Since(t.farCheckedAt) < farPollInterval {
@@ -225,8 +225,8 @@ func (t *scenario) openProxies() (err error) {
 
 func (t *scenario) configPath(name string) string { return filepath.Join(t.dir, name+".toml") }
 
-// writeConfigs writes what each process runs with: the signer has the keys, the
-// services have its socket; the first service has the wires.
+// writeConfigs writes the configuration of each process. The signer has the keys, the services have
+// its socket; the first service uses the proxies.
 func (t *scenario) writeConfigs() error {
 	t.conf.Intervals = app.Intervals{
 		Scan: tenth, Dispatch: tenth, Sweep: 3 * tenth, Verify: 50 * tenth, Resend: 10 * tenth, Bump: 20 * tenth,
@@ -359,7 +359,7 @@ func (t *scenario) stopAll() error {
 		t.miningDone.Wait()
 	}
 	if t.superConn != nil {
-		_ = t.superConn.Close(context.Background()) // it was for looking
+		_ = t.superConn.Close(context.Background()) // it only read
 	}
 	if t.tools != nil {
 		errs = append(errs, t.tools.Close())
@@ -384,8 +384,8 @@ func (t *scenario) stopAll() error {
 
 var impatient = &http.Client{Timeout: callMax}
 
-// callAPI calls the API until it answers: the service may be dead at any moment,
-// and the same request with the same key may always be sent again.
+// callAPI calls the API until it answers: the service may be dead at any moment, and the same
+// request with the same key may always be sent again.
 func (t *scenario) callAPI(ctx context.Context, method, path string, body, target any) (status int, err error) {
 	payload, err := json.Marshal(body)
 	if err != nil {
@@ -425,9 +425,9 @@ func (t *scenario) callOnce(ctx context.Context, method, path string, payload []
 	return resp.StatusCode, json.Unmarshal(b, target)
 }
 
-// queryRow reads one row from the database as its superuser, or changes something. The
-// connection is kept; one that fails is given up, and what it was for is asked once
-// more, because the server may have been killed since.
+// queryRow reads one row from the database as its superuser, or changes something. It keeps the
+// connection. After an error it opens a new one and repeats the statement once, because the server
+// may have been killed since.
 func (t *scenario) queryRow(ctx context.Context, sql string, args []any, target ...any) (err error) {
 	t.superConnMu.Lock()
 	defer t.superConnMu.Unlock()
@@ -445,7 +445,7 @@ func (t *scenario) queryRow(ctx context.Context, sql string, args []any, target 
 		if err == nil {
 			return nil
 		}
-		_ = t.superConn.Close(context.WithoutCancel(ctx)) // it has failed
+		_ = t.superConn.Close(context.WithoutCancel(ctx)) // the connection has failed
 		t.superConn = nil
 		if !retry {
 			return err
@@ -453,7 +453,7 @@ func (t *scenario) queryRow(ctx context.Context, sql string, args []any, target 
 	}
 }
 
-// open is what is still under way, by kind; empty when nothing is.
+// openWork selects what is still under way, by kind; it is empty when nothing is.
 const openWork = `
 	SELECT coalesce(string_agg(kind || ' ' || n, ', '), '') FROM (
 		SELECT 'order ' || status AS kind, count(*) AS n FROM dispatch_orders WHERE status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK') GROUP BY status
@@ -466,7 +466,7 @@ const openWork = `
 		UNION ALL SELECT 'freeze: ' || reason, 1 FROM freezes WHERE lifted_at IS NULL
 	) AS open WHERE n > 0`
 
-// describeOpen is what has not ended, with the last words of the providers.
+// describeOpen lists what has not ended, with the providers' last words.
 func (t *scenario) describeOpen(ctx context.Context) error {
 	var description string
 	err := t.queryRow(ctx, `
@@ -479,7 +479,7 @@ func (t *scenario) describeOpen(ctx context.Context) error {
 	return err
 }
 
-// waitDrained waits until nothing is under way any more.
+// waitDrained waits until nothing is under way.
 func (t *scenario) waitDrained(ctx context.Context, patience time.Duration) error {
 	return waitUntil(ctx, "everything is done", patience, func(ctx context.Context) (bool, error) {
 		var left string
@@ -493,8 +493,7 @@ func (t *scenario) waitDrained(ctx context.Context, patience time.Duration) erro
 	})
 }
 
-// expireLeases lets the leases of deliveries run out, as a minute does: who held them
-// is dead.
+// expireLeases ends the leases of deliveries, as a minute does: their holders are dead.
 func (t *scenario) expireLeases(ctx context.Context) error {
 	return t.queryRow(
 		ctx,
@@ -503,7 +502,7 @@ func (t *scenario) expireLeases(ctx context.Context) error {
 	)
 }
 
-// loadOwnAddresses are the addresses on the town's chain that our keys control.
+// loadOwnAddresses loads the addresses on the scenario's chain whose keys are ours.
 func (t *scenario) loadOwnAddresses(ctx context.Context) (map[string]bool, error) {
 	var addresses []string
 	err := t.queryRow(ctx,
@@ -519,7 +518,7 @@ func (t *scenario) loadOwnAddresses(ctx context.Context) (map[string]bool, error
 	return result, nil
 }
 
-// normalizeAddress is an address as the oracle has it.
+// normalizeAddress returns an address in the oracle's form.
 func (t *scenario) normalizeAddress(address string) string {
 	if t.site.chain.Family() == chain.EVM {
 		return strings.ToLower(address)
@@ -529,7 +528,7 @@ func (t *scenario) normalizeAddress(address string) string {
 
 func (t *scenario) assetID() string { return t.normalizeAddress(t.contractAddress()) }
 
-// contractAddress is the contract or the mint of what is paid; "" for the chain's own coin.
+// contractAddress returns the contract or the mint of what is paid; "" for the native coin.
 func (t *scenario) contractAddress() string {
 	if t.mint.ContractAddress == nil {
 		return ""

@@ -11,8 +11,8 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/remote"
 )
 
-// payWithoutSlot asks for a payment while the providers are away, and waits until its order
-// waits for them. The order has a grant and no slot, so people can take the payment back.
+// payWithoutSlot requests a payment while the providers are unreachable, and waits until its order
+// waits for them. The order has a grant and no slot, so people can cancel the payment.
 func (s *cellRun) payWithoutSlot(ctx context.Context) (*payment, error) {
 	s.provider.setDown(true)
 	p := s.newPayment()
@@ -22,7 +22,7 @@ func (s *cellRun) payWithoutSlot(ctx context.Context) (*payment, error) {
 	return p, s.waitWithoutSlot(ctx, p.created.WithdrawalID)
 }
 
-// waitWithoutSlot waits until dispatch has written down what an order waits for.
+// waitWithoutSlot waits until dispatch has recorded the wait reason of an order.
 func (s *cellRun) waitWithoutSlot(ctx context.Context, orderID string) error {
 	return waitUntil(ctx, "the order waits without a slot", sceneMax, func(ctx context.Context) (bool, error) {
 		var status, lacks string
@@ -37,8 +37,8 @@ func (s *cellRun) waitWithoutSlot(ctx context.Context, orderID string) error {
 	})
 }
 
-// playRecall is a payment that its organization takes back through the point. The providers
-// answer again once the fault has happened, so a payment that was not void would go out.
+// playRecall plays a payment that its organization cancels through the point. The providers answer
+// again after the fault, so a payment without a void would go out.
 func playRecall(ctx context.Context, s *cellRun) error {
 	defer s.provider.setDown(false)
 	s.afterFault = func(context.Context) error { s.provider.setDown(false); return nil }
@@ -56,8 +56,8 @@ func playRecall(ctx context.Context, s *cellRun) error {
 	return errors.Join(s.waitPaymentEnd(ctx, p, recalled), s.checkVoided(ctx, p))
 }
 
-// recallPayment cancels a payment through the API until it is answered. A repetition of a cancel
-// that is done is answered 409.
+// recallPayment cancels a payment through the API until it is answered. A repetition of a completed
+// cancel is answered 409.
 func (s *cellRun) recallPayment(ctx context.Context, p *payment) error {
 	status, err := s.callAPI(
 		ctx, http.MethodPost, "/withdrawals/"+p.created.WithdrawalID+"/cancel", map[string]any{}, nil,
@@ -68,8 +68,8 @@ func (s *cellRun) recallPayment(ctx context.Context, p *payment) error {
 	return err
 }
 
-// playOperatorEnd is a payment that the operator ends with a command, which dies or is cut off.
-// The service has it voided.
+// playOperatorEnd plays a payment that the operator ends with a command. The command dies or loses
+// its connection, and the service voids the payment.
 func playOperatorEnd(ctx context.Context, s *cellRun) error {
 	defer s.provider.setDown(false)
 	p, err := s.payWithoutSlot(ctx)
@@ -83,8 +83,8 @@ func playOperatorEnd(ctx context.Context, s *cellRun) error {
 	return errors.Join(s.waitPaymentEnd(ctx, p, removed), s.checkVoided(ctx, p))
 }
 
-// endByCommand has the operator end an order that has no slot, through the point, and again
-// until it is ended.
+// endByCommand ends an order without a slot with the operator's command, through the point, and
+// repeats it until the order has ended.
 func (s *cellRun) endByCommand(ctx context.Context, orderID string) error {
 	end := func() (*process, error) { return s.startCommand("dispatch", "cancel", orderID) }
 	if err := s.playThroughCommand(ctx, end); err != nil {
@@ -105,8 +105,8 @@ func (s *cellRun) endByCommand(ctx context.Context, orderID string) error {
 	})
 }
 
-// playOperatorReturnEnd is a return that the operator ends with a command, which dies or is cut
-// off. The deposit is in the queue again, and is sent back with the next decision, once.
+// playOperatorReturnEnd plays a return that the operator ends with a command, which dies or loses
+// its connection. The deposit is in the queue again, and the next decision returns it, once.
 func playOperatorReturnEnd(ctx context.Context, s *cellRun) error {
 	defer s.provider.setDown(false)
 	d, sender, err := s.newStrangerDeposit(ctx, smallUnits)
@@ -143,8 +143,8 @@ func playOperatorReturnEnd(ctx context.Context, s *cellRun) error {
 	)
 }
 
-// checkVoided checks the end of a payment that was taken back: it was decided about once, its
-// hold is released once, and nothing of it is paid afterwards.
+// checkVoided checks the end of a cancelled payment: one decision ended it, its hold is released
+// once, and nothing of it is paid afterwards.
 func (s *cellRun) checkVoided(ctx context.Context, p *payment) error {
 	var held, released, slots int
 	err := s.queryRow(ctx, `
@@ -162,7 +162,7 @@ func (s *cellRun) checkVoided(ctx context.Context, p *payment) error {
 	); err != nil {
 		return err
 	}
-	// A payment that is asked for later is paid, so dispatch has been through its queue since.
+	// A later payment is paid, so dispatch has walked its queue since.
 	nextPayment := s.addPayment(s.name + "-next")
 	if err := s.startPayments(nextPayment)(ctx); err != nil {
 		return err
@@ -170,8 +170,8 @@ func (s *cellRun) checkVoided(ctx context.Context, p *payment) error {
 	return s.waitPaymentEnd(ctx, nextPayment, paid)
 }
 
-// checkSignerRefuses checks that the signer has voided an order with one entry of its journal,
-// and refuses to admit it with the grant that it had.
+// checkSignerRefuses checks that the signer has voided an order with one entry of its journal, and
+// refuses to admit the order's grant.
 func (s *cellRun) checkSignerRefuses(ctx context.Context, orderID string) error {
 	i := signer.Intent{ID: orderID}
 	var status string

@@ -13,14 +13,13 @@ import (
 	"time"
 )
 
-// databaseProxy stands between the service and PostgreSQL. It can cut every connection,
-// and it can take away the answers to COMMIT: the server has them, the service
-// never hears.
+// databaseProxy stands between the service and PostgreSQL. It can cut every connection, and it can
+// drop the answers to COMMIT: the server sends them, and the service never receives them.
 type databaseProxy struct {
 	listener       net.Listener
 	target         string
-	dropAnswers    atomic.Bool  // answers to COMMIT do not come through
-	droppedAnswers atomic.Int64 // how many did not
+	dropAnswers    atomic.Bool  // drops the answers to COMMIT
+	droppedAnswers atomic.Int64 // how many were dropped
 
 	mu    sync.Mutex
 	conns map[net.Conn]bool
@@ -124,14 +123,14 @@ func (w *databaseProxy) proxyConn(client net.Conn) {
 	delete(w.conns, server)
 }
 
-// providerFault is what a provider does with a transaction that it is given.
+// providerFault is what a provider does with a transaction that it receives.
 type providerFault string
 
 const (
 	noFault         providerFault = ""
-	answerUnread    providerFault = "W15" // takes it, and the answer is not read
-	answerError     providerFault = "W16" // takes it and answers with an error
-	answerForgotten providerFault = "W17" // answers that it took it, and forgets it
+	answerUnread    providerFault = "W15" // accepts it, and the answer is not read
+	answerError     providerFault = "W16" // accepts it and answers with an error
+	answerForgotten providerFault = "W17" // answers that it accepted it, and forgets it
 )
 
 // providerProxy stands between the service and the chain.
@@ -144,10 +143,10 @@ type providerProxy struct {
 	mu             sync.Mutex
 	conns          map[net.Conn]bool
 	fault          providerFault
-	reached        chan struct{} // closed when a lie was reached
-	released       chan struct{} // closed to let the lie go on
-	corruptAddress string        // blocks with something for this address are nonsense
-	forgets        bool          // takes transactions, and forgets them all
+	reached        chan struct{} // closed when a fault was reached
+	released       chan struct{} // closed to let the faulty call go on
+	corruptAddress string        // corrupts blocks with something for this address
+	forgets        bool          // accepts transactions, and forgets them all
 	isDown         bool
 }
 
@@ -188,8 +187,8 @@ func (p *providerProxy) cutConns() {
 	}
 }
 
-// armFault arms a lie for the next transaction; met is closed when it came, and
-// calling honestly lets it go on and makes the provider honest.
+// armFault arms a fault for the next transaction. reached is closed when that arrives; restore lets
+// it go on and makes the provider correct again.
 func (p *providerProxy) armFault(l providerFault) (reached <-chan struct{}, restore func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -198,14 +197,14 @@ func (p *providerProxy) armFault(l providerFault) (reached <-chan struct{}, rest
 	return p.reached, sync.OnceFunc(func() { close(released) })
 }
 
-// corruptBlocks makes blocks with something for an address nonsense; "" ends it.
+// corruptBlocks corrupts blocks with something for an address; "" ends it.
 func (p *providerProxy) corruptBlocks(address string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.corruptAddress = address
 }
 
-// setForgetting has transactions taken and forgotten, until it is over.
+// setForgetting lets the provider accept and forget transactions, or ends that.
 func (p *providerProxy) setForgetting(enabled bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -221,7 +220,7 @@ func (p *providerProxy) setDown(down bool) {
 	}
 }
 
-// request is a JSON-RPC call as far as the provider cares.
+// request is a JSON-RPC call, as far as the proxy reads it.
 type request struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
@@ -234,7 +233,7 @@ func (p *providerProxy) serveRequest(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var call request
-	_ = json.Unmarshal(body, &call) // a batch is passed on as it is
+	_ = json.Unmarshal(body, &call) // the proxy passes a batch on unread
 	p.mu.Lock()
 	isDown, fault, reached, released := p.isDown, noFault, p.reached, p.released
 	sends := call.Method == p.net.sendMethod()
@@ -289,12 +288,12 @@ func (p *providerProxy) forwardRequest(body []byte) ([]byte, error) {
 	return io.ReadAll(resp.Body)
 }
 
-// settleRun has the chain do what its node does not with a transaction that it took.
+// settleRun does with an accepted transaction what a real chain does and the node does not.
 func (p *providerProxy) settleRun(ctx context.Context, call request, answer []byte) error {
 	var response struct{ Error json.RawMessage }
 	if err := json.Unmarshal(answer, &response); err != nil || len(call.Params) == 0 || len(response.Error) > 0 &&
 		string(response.Error) != "null" {
-		return nil // it was not taken, and whoever asked sees why
+		return nil // it was not accepted, and the caller sees why
 	}
 	text, _ := call.Params[0].(string)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.client.Timeout)
@@ -302,7 +301,7 @@ func (p *providerProxy) settleRun(ctx context.Context, call request, answer []by
 	return p.net.settleRun(ctx, text)
 }
 
-// fakeAccepted is the answer of a provider that took a transaction.
+// fakeAccepted returns the answer of a provider that accepted a transaction.
 func (p *providerProxy) fakeAccepted(call request) ([]byte, error) {
 	if len(call.Params) == 0 {
 		return nil, errors.New("a transaction was sent without parameters")

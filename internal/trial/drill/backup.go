@@ -10,8 +10,8 @@ import (
 
 const notImported = "the database is older than the journal"
 
-// setUpMoney is what every backup of these drills has in it: two customers with money,
-// one of it swept, a payment that is done and one that waits for a person.
+// setUpMoney makes what every backup of these drills contains: two customers with money, a sweep, a
+// completed payment and one that waits for a person.
 func (h *drillEnv) setUpMoney(ctx context.Context) (held *payment, err error) {
 	err = h.playSteps(
 		"customers pay in, one is paid out", func() error {
@@ -34,7 +34,7 @@ func (h *drillEnv) approvePayment(ctx context.Context, p *payment) error {
 	return err
 }
 
-// lostHour is what happens after the backup.
+// lostHour plays the payments that happen after the backup.
 func (h *drillEnv) lostHour(ctx context.Context, held *payment) error {
 	return h.playSteps(
 		"after it: deposits are credited, on a new customer's address and on the organization's own", func() error {

@@ -1,12 +1,11 @@
-// Package drill plays the restores of docs/runbooks/restore.md with the real
-// program on a real chain: the database goes back to an old backup, the signer's
-// journal is lost, a seed comes to an empty machine, the database is swapped under
-// a running service. An oracle that reads the chain by its own code, and an
-// integrator that keeps books of its own, say whether money was lost or doubled.
+// Package drill plays the restores of docs/runbooks/restore.md with the real program on a real
+// chain: the database goes back to an old backup, the signer's journal is lost, a seed is restored
+// on an empty machine, the database is replaced under a running service. An oracle reads the chain
+// with its own code, and an integrator keeps its own books; both say whether money was lost or
+// doubled.
 //
-// What never happens here: a step that the runbook does not tell a person to do.
-// What a crash of the trial itself leaves: no process; its folders in the system's
-// temporary directory.
+// Every step is one that the runbook tells a person to do. A crash of the trial itself leaves no
+// process; its folders are in the system's temporary directory.
 package drill
 
 import (
@@ -31,7 +30,7 @@ type Drill struct {
 	play      func(ctx context.Context, h *drillEnv) error
 }
 
-// Drills are all of them.
+// Drills are all drills.
 var Drills = []Drill{
 	{
 		Name: "backup", Title: "the database goes back to an older base backup",
@@ -63,13 +62,13 @@ var Drills = []Drill{
 
 // Options say what is played.
 type Options struct {
-	Program string    // the coffer to play with
+	Program string    // path of the coffer program
 	Names   []string  // names of drills; empty: all
-	Output  io.Writer // is told each step; nil: nobody
+	Output  io.Writer // receives a line for each step; nil: none
 }
 
-// Run plays drills one after another, each in a world of its own, and returns how
-// many failed. The error is about the choice; what failed is told.
+// Run plays drills one after another, each in its own world, and returns how many failed. The error
+// is about the choice; Output has what failed.
 func Run(ctx context.Context, opts Options) (failed int, err error) {
 	for _, name := range opts.Names {
 		if !slices.ContainsFunc(Drills, func(d Drill) bool { return d.Name == name }) {

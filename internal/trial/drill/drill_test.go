@@ -8,9 +8,9 @@ import (
 	"github.com/cofferpay/coffer/internal/trial/built"
 )
 
-// Rules WD-7, IDEM-1 and COIN-6: with the signer's journal lost and rebuilt, and with an
-// old backup restored where accounts are coins, every payment is made once. make drill
-// plays the other drills.
+// Rules WD-7, IDEM-1 and COIN-6. After the signer's journal is lost and rebuilt, and after an old
+// backup is restored on a chain with unspent outputs, every payment is made once. make drill plays
+// the other drills.
 func TestAfterARestoreNothingIsPaidTwice(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "coffer")

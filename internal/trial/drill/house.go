@@ -31,12 +31,12 @@ import (
 const (
 	blockEvery = 100 * time.Millisecond
 	callMax    = 20 * time.Second // one call of the API
-	patience   = 60 * time.Second // for what has to come about
+	patience   = 60 * time.Second // for a condition to come true
 	commandMax = 60 * time.Second
 )
 
-// drillEnv is a kept local world, whose service is a real process, and everybody
-// around it.
+// drillEnv is a kept local world whose service is a real process, with its integrator and its
+// oracle.
 type drillEnv struct {
 	program string
 	output  io.Writer
@@ -46,13 +46,13 @@ type drillEnv struct {
 	conf       app.Config
 	oracle     *oracle.Chain // of Ethereum
 	integrator *integrator
-	mint       localworld.Mint // what is paid
+	mint       localworld.Mint // the mint of all payments
 	chainName  chain.Name
 	net        network
 	key        string // of the API
 
-	standby  *local.Cluster // follows the world's database, where a drill has one
-	promoted *local.Cluster // the standby, once it takes the writes
+	standby  *local.Cluster // replicates the world's database, where a drill has one
+	promoted *local.Cluster // the standby, once it is the primary
 
 	mining     atomic.Bool
 	stopMine   context.CancelFunc
@@ -62,7 +62,7 @@ type drillEnv struct {
 	deposits []*deposit
 }
 
-// playStep does something and tells how long it took.
+// playStep runs a step and prints how long it took.
 func (h *drillEnv) playStep(title string, task func() error) error {
 	began := time.Now()
 	if err := task(); err != nil {
@@ -86,7 +86,7 @@ func (h *drillEnv) startWorld(ctx context.Context) (err error) {
 	if h.dir, err = os.MkdirTemp("", "coffer-drill-"); err != nil {
 		return err
 	}
-	// PostgreSQL runs as another user when we are root and has to get through.
+	// PostgreSQL runs as another user when the trial is root, and has to pass through the folder.
 	if err := os.Chmod(h.dir, 0o755); err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (h *drillEnv) startWorld(ctx context.Context) (err error) {
 	return h.net.waitFunded(ctx, h)
 }
 
-// startMining makes a block now and then while mining is on.
+// startMining mines blocks at the chain's interval while mining is on.
 func (h *drillEnv) startMining(ctx context.Context) {
 	ctx, h.stopMine = context.WithCancel(ctx)
 	h.mining.Store(true)
@@ -174,13 +174,13 @@ func (h *drillEnv) readLog() string {
 	return text
 }
 
-// runCoffer runs a command as a person does, with the configuration of the world.
-// The error has what it said when it did not end with that code.
+// runCoffer runs a command as a person does, with the configuration of the world. The error has its
+// output if it did not end with that code.
 func (h *drillEnv) runCoffer(ctx context.Context, code int, args ...string) (output string, err error) {
 	return h.runCommand(ctx, code, append(args, "--config", h.world.Info.Config)...)
 }
 
-// killCommand runs a command and kills it after a while.
+// killCommand runs a command and kills it after a delay.
 func (h *drillEnv) killCommand(ctx context.Context, delay time.Duration, args ...string) error {
 	cmd := exec.CommandContext(ctx, h.program, args...)
 	cmd.Dir = h.dir
@@ -216,7 +216,7 @@ func (h *drillEnv) runCommand(ctx context.Context, code int, args ...string) (ou
 	return string(printed), nil
 }
 
-// checkStartRefused starts the service, which has to end by itself, and say so.
+// checkStartRefused checks that the service ends by itself at its start, and says why.
 func (h *drillEnv) checkStartRefused(ctx context.Context, reason string) error {
 	err := h.world.RestartService(ctx)
 	switch {
@@ -228,7 +228,7 @@ func (h *drillEnv) checkStartRefused(ctx context.Context, reason string) error {
 	return h.checkClosed(ctx)
 }
 
-// checkClosed tells whether the API is closed.
+// checkClosed checks that the API is closed.
 func (h *drillEnv) checkClosed(ctx context.Context) error {
 	if status, err := h.callOnce(ctx, http.MethodGet, "/mints", nil, nil); err == nil {
 		return fmt.Errorf("the API answered %d", status)
@@ -269,7 +269,7 @@ func (h *drillEnv) callOnce(ctx context.Context, method, path string, body, targ
 	return resp.StatusCode, err
 }
 
-// callAPI calls the API until it answers, and wants that status.
+// callAPI calls the API until it answers, and requires that status.
 func (h *drillEnv) callAPI(ctx context.Context, want int, method, path string, body, target any) error {
 	var status int
 	err := retryUntilDone(ctx, method+" "+path+" is answered", func(ctx context.Context) (err error) {
@@ -295,7 +295,7 @@ func (h *drillEnv) queryRow(ctx context.Context, sql string, args []any, target 
 	return conn.QueryRow(ctx, sql, args...).Scan(target...)
 }
 
-// openWork is what is still under way, by kind; empty when nothing is.
+// openWork selects what is still under way, by kind; it is empty when nothing is.
 const openWork = `
 	SELECT coalesce(string_agg(kind || ' ' || n, ', '), '') FROM (
 		SELECT 'order ' || status AS kind, count(*) AS n FROM dispatch_orders WHERE status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK') GROUP BY status
@@ -310,7 +310,7 @@ const openWork = `
 		UNION ALL SELECT 'freeze: ' || reason, 1 FROM freezes WHERE lifted_at IS NULL
 	) AS open WHERE n > 0`
 
-// waitDrained waits until nothing is under way any more.
+// waitDrained waits until nothing is under way.
 func (h *drillEnv) waitDrained(ctx context.Context) error {
 	return retryUntilDone(ctx, "everything is done", func(ctx context.Context) error {
 		var left string
@@ -324,7 +324,7 @@ func (h *drillEnv) waitDrained(ctx context.Context) error {
 	})
 }
 
-// retryUntilDone tries until there is no error, which is the last one when patience ends.
+// retryUntilDone repeats a task until it succeeds. After the patience it returns the last error.
 func retryUntilDone(ctx context.Context, title string, task func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -347,7 +347,7 @@ func retryUntilDone(ctx context.Context, title string, task func(ctx context.Con
 	}
 }
 
-// wholeUnits is an amount as the drills count it.
+// wholeUnits returns n of the units that the drills count in.
 func (h *drillEnv) wholeUnits(n int64) *big.Int {
 	return new(big.Int).Mul(big.NewInt(n), big.NewInt(h.net.baseUnit()))
 }

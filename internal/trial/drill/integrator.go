@@ -15,9 +15,9 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// integrator is the organization's backend. It keeps books of its own, by the
-// webhooks alone, as the interface tells it to: an event counts once by its id, and
-// a deposit once by its id. Its memory is not restored with the database.
+// integrator is the organization's backend. It keeps its own books from the webhooks alone, as the
+// interface requires: an event counts once by its id, and a deposit once by its id. A restore of
+// the database does not change them.
 type integrator struct {
 	server *http.Server
 	url    string
@@ -26,7 +26,7 @@ type integrator struct {
 	secret   string
 	events   map[string]webhook.Type // by event id
 	deposits map[string]string       // deposit id -> transaction
-	credited map[string]*big.Int     // by customer, and its own
+	credited map[string]*big.Int     // by customer, and the organization's own
 	ended    map[string]string       // withdrawal id -> status
 	wrong    []error
 }
@@ -67,7 +67,7 @@ func (h *drillEnv) registerWebhook(ctx context.Context) error {
 	return nil
 }
 
-// ServeHTTP takes an event.
+// ServeHTTP receives an event.
 func (i *integrator) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	body, err := io.ReadAll(req.Body)
 	if err != nil {
@@ -131,7 +131,7 @@ func (i *integrator) applyEvent(body []byte, header http.Header) error {
 	return nil
 }
 
-// compareBooks compares the integrator's books with what was really paid in and out.
+// compareBooks compares the integrator's books with the real deposits and payments.
 func (i *integrator) compareBooks(deposits []*deposit, payments []*payment) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()

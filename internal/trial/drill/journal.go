@@ -20,8 +20,8 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/remote"
 )
 
-// playLostJournal plays the loss of the signer's journal, first of its end, then of all
-// of it, with a database that is up to date.
+// playLostJournal plays the loss of the signer's journal, first of its end, then of all of it, with
+// a current database.
 func playLostJournal(ctx context.Context, h *drillEnv) error {
 	journal := h.conf.Signer.Journal
 	older := filepath.Join(h.dir, "journal.older")
@@ -107,8 +107,8 @@ func copyFile(source, target string) error {
 
 func (h *drillEnv) socketPath() string { return filepath.Join(h.dir, "signer.sock") }
 
-// checkSignedAgain starts the signer's own process and asks it again for every transaction
-// that the database has, and for each of them in a slot that is not its own.
+// checkSignedAgain starts the signer's own process. It asks again for every transaction that the
+// database has, and for each of them in a slot of another order.
 func (h *drillEnv) checkSignedAgain(ctx context.Context) (err error) {
 	signerConf := app.DefaultConfig()
 	signerConf.Keys.Attest, signerConf.Keys.Approvals, signerConf.Signer = h.conf.Keys.Attest, h.conf.Keys.Approvals, h.conf.Signer
@@ -156,7 +156,7 @@ func (h *drillEnv) checkSignedAgain(ctx context.Context) (err error) {
 	return nil
 }
 
-// attempt is a signed transaction as the database has it.
+// attempt is a signed transaction in the database.
 type attempt struct {
 	signer.SignRequest
 	raw []byte

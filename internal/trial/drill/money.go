@@ -12,7 +12,7 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// payment is a withdrawal to a destination that nothing else is sent to.
+// payment is a withdrawal to a destination that receives nothing else.
 type payment struct {
 	key, customer string
 	units         *big.Int
@@ -20,15 +20,15 @@ type payment struct {
 	held          bool // waits for a person
 	id            string
 	tx            string
-	completed     bool // the chain has to show it, once
+	completed     bool // the chain must show it once
 }
 
-// orgProduct is the product that the organization pays in to itself.
+// orgProduct is the product whose deposits the organization makes itself.
 const orgProduct = "CHECKOUT"
 
-// deposit is an amount that somebody pays a customer, or the organization itself.
+// deposit is an amount paid to a customer, or to the organization itself.
 type deposit struct {
-	customer string // or own
+	customer string // or orgProduct
 	units    *big.Int
 	tx       string
 	id       string
@@ -41,7 +41,7 @@ func (p *payment) requestBody(h *drillEnv) map[string]any {
 	}
 }
 
-// requestPayment asks for a payment.
+// requestPayment requests a payment.
 func (h *drillEnv) requestPayment(
 	ctx context.Context, key, customer string, units *big.Int, held bool,
 ) (*payment, error) {
@@ -73,7 +73,7 @@ func (h *drillEnv) waitPaymentStatus(ctx context.Context, p *payment, status str
 	})
 }
 
-// payAndWait asks for a payment and waits until it is done.
+// payAndWait requests a payment and waits until it is completed.
 func (h *drillEnv) payAndWait(ctx context.Context, key, customer string, units *big.Int) error {
 	p, err := h.requestPayment(ctx, key, customer, units, false)
 	if err != nil {
@@ -82,8 +82,8 @@ func (h *drillEnv) payAndWait(ctx context.Context, key, customer string, units *
 	return h.waitPaymentStatus(ctx, p, "COMPLETED")
 }
 
-// replayPayments asks for every payment again with its key: each leads to the payment
-// that it led to before.
+// replayPayments requests every payment again with its key: each key returns the same payment as
+// before.
 func (h *drillEnv) replayPayments(ctx context.Context) error {
 	for _, p := range h.payments {
 		var w webhook.Withdrawal
@@ -97,7 +97,7 @@ func (h *drillEnv) replayPayments(ctx context.Context) error {
 	return nil
 }
 
-// depositAddress is where a customer, or the organization itself, pays in.
+// depositAddress returns the deposit address of a customer, or of the organization itself.
 func (h *drillEnv) depositAddress(ctx context.Context, customer string) (string, error) {
 	var got struct{ Address string }
 	path, body := "/deposit", map[string]any{"mintId": h.mint.ID, "customerId": customer}
@@ -123,7 +123,7 @@ func (h *drillEnv) sendDeposit(ctx context.Context, customer string, units *big.
 	return d, nil
 }
 
-// payIn pays a customer and waits until it is credited.
+// payIn pays a customer and waits until the deposit is credited.
 func (h *drillEnv) payIn(ctx context.Context, customer string, units *big.Int) error {
 	d, err := h.sendDeposit(ctx, customer, units)
 	if err != nil {
@@ -132,8 +132,8 @@ func (h *drillEnv) payIn(ctx context.Context, customer string, units *big.Int) e
 	return h.waitDepositStatus(ctx, d, "CREDITED")
 }
 
-// waitDepositStatus waits until there is one deposit of the transaction, with that status, and
-// under the id that it was first seen with.
+// waitDepositStatus waits until the transaction has one deposit, with that status, and under the id
+// that it first had.
 func (h *drillEnv) waitDepositStatus(ctx context.Context, d *deposit, status string) error {
 	return retryUntilDone(ctx, "the deposit of "+d.customer+" is "+status, func(ctx context.Context) error {
 		var list struct{ Data []webhook.Deposit }
@@ -168,7 +168,7 @@ func (h *drillEnv) waitDepositStatus(ctx context.Context, d *deposit, status str
 	})
 }
 
-// waitDepositsCredited waits until every deposit is credited under the id that it had.
+// waitDepositsCredited waits until every deposit is credited under its first id.
 func (h *drillEnv) waitDepositsCredited(ctx context.Context) error {
 	for _, d := range h.deposits {
 		if err := h.waitDepositStatus(ctx, d, "CREDITED"); err != nil {
@@ -178,7 +178,7 @@ func (h *drillEnv) waitDepositsCredited(ctx context.Context) error {
 	return nil
 }
 
-// waitPaymentsDone waits until every payment is done, the held ones aside.
+// waitPaymentsDone waits until every payment is completed, except the held ones.
 func (h *drillEnv) waitPaymentsDone(ctx context.Context) error {
 	for _, p := range h.payments {
 		if err := h.waitPaymentStatus(ctx, p, "COMPLETED"); err != nil {
@@ -188,7 +188,7 @@ func (h *drillEnv) waitPaymentsDone(ctx context.Context) error {
 	return nil
 }
 
-// checkBalances compares what every customer has with what they paid in and out.
+// checkBalances compares every customer's balance with their deposits and payments.
 func (h *drillEnv) checkBalances(ctx context.Context) error {
 	want := map[string]*big.Int{}
 	for _, d := range h.deposits {
@@ -231,8 +231,8 @@ func (h *drillEnv) checkBalances(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// checkOracle is the oracle's judgement: every destination received its amount once or
-// nothing, nothing went anywhere else, and our addresses hold the rest.
+// checkOracle returns what the oracle finds wrong. Every destination received its amount once or
+// nothing, no other address received anything, and our addresses have the remainder.
 func (h *drillEnv) checkOracle(ctx context.Context) error {
 	judge := h.net.openOracle()
 	height, err := judge.Walk(ctx)
@@ -279,8 +279,8 @@ func (h *drillEnv) checkOracle(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// loadOwnAddresses are the addresses of the chain that are the service's, the places of its treasury
-// among them.
+// loadOwnAddresses loads the service's addresses on the chain, with the nonce accounts of its
+// treasury.
 func (h *drillEnv) loadOwnAddresses(ctx context.Context) (map[string]bool, error) {
 	var addresses []string
 	err := h.queryRow(ctx,
@@ -305,7 +305,7 @@ func (h *drillEnv) assetID() string {
 
 func toLower(s string) string { return strings.ToLower(s) }
 
-// checkEverything compares everything with everything, when nothing is under way.
+// checkEverything runs all comparisons when nothing is under way.
 func (h *drillEnv) checkEverything(ctx context.Context) error {
 	if err := h.waitDrained(ctx); err != nil {
 		return err

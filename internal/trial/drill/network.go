@@ -20,32 +20,32 @@ import (
 	"github.com/cofferpay/coffer/internal/trial/oracle"
 )
 
-// network is the chain of a drill. Everything else of a drill is the same on all.
+// network is the chain of a drill. Everything else in a drill is the same on all chains.
 type network interface {
-	mineBlock(ctx context.Context) error // a block
+	mineBlock(ctx context.Context) error // one block
 	blockInterval() time.Duration
-	// isTooFarAhead says that blocks have to wait for the service: what they are checked against
-	// is not kept for ever.
+	// isTooFarAhead reports whether mining has to wait for the service: the node does not keep the
+	// state that blocks are checked against for long.
 	isTooFarAhead(ctx context.Context, h *drillEnv) bool
-	// mintSymbol and unit are what is paid: the mint, and what the drills count in.
+	// mintSymbol is the mint of all payments; baseUnit is what the drills count in.
 	mintSymbol() string
 	baseUnit() int64
-	// unusedAddress is an address that nothing was ever sent to, the same for the same seed.
+	// unusedAddress returns an address that never received anything, the same for the same seed.
 	unusedAddress(seed []byte) string
-	// normalize is an address or a hash as the oracle has it.
+	// normalize returns an address or a hash in the oracle's form.
 	normalize(text string) string
 	openOracle() truth
-	// beside is what our addresses have beside what was paid in and out, as the oracle says
-	// that has walked. begin is called when the world stands.
+	// waitFunded waits for the operator's funds once the world runs. operatorFunds returns what our
+	// addresses have apart from deposits and payments, by the oracle after its walk.
 	waitFunded(ctx context.Context, h *drillEnv) error
 	operatorFunds(ownAddresses map[string]bool) *big.Int
 }
 
-// truth is what an oracle is asked.
+// truth is the interface of an oracle.
 type truth interface {
 	Walk(ctx context.Context) (height uint64, err error)
 	Judge(claims []oracle.Claim, ownAddresses map[string]bool) (wrong []string)
-	// Holds is asked at the height that Walk stands at.
+	// Holds returns a balance at the height that Walk returned.
 	Holds(ctx context.Context, asset, holder string, height uint64) (*big.Int, error)
 }
 
@@ -84,15 +84,17 @@ func (ethereum) unusedAddress(seed []byte) string {
 	return common.BytesToAddress(crypto.Keccak256(seed)).Hex()
 }
 
-// solana is surfpool, which keeps what a block is checked against for some hundred blocks.
+// solana is surfpool, which keeps the state that blocks are checked against for some hundred
+// blocks.
 type solana struct {
 	node         *surfpool.Node
 	oracle       *oracle.Solana
-	farCheckedAt time.Time // as of which far is
+	farCheckedAt time.Time // when farAhead was read
 	farAhead     bool
 }
 
-func (*solana) blockInterval() time.Duration                { return 60 * time.Millisecond } // 31 blocks until one is final
+// 31 blocks until one is final.
+func (*solana) blockInterval() time.Duration                { return 60 * time.Millisecond }
 func (s *solana) mineBlock(ctx context.Context) error       { return s.node.MineBlocks(ctx, 1) }
 func (*solana) mintSymbol() string                          { return "USDC" }
 func (*solana) baseUnit() int64                             { return 1_000_000 }
@@ -118,18 +120,18 @@ func (*solana) unusedAddress(seed []byte) string {
 	return string(surfpool.AddressOf(ed25519.NewKeyFromSeed(sum[:])))
 }
 
-// solanaTruth knows no past balances: nothing moves while it is asked.
+// solanaTruth knows no past balances: nothing moves while a drill reads it.
 type solanaTruth struct{ *oracle.Solana }
 
 func (t solanaTruth) Holds(ctx context.Context, asset, holder string, _ uint64) (*big.Int, error) {
 	return t.Solana.Holds(ctx, asset, holder)
 }
 
-// bitcoin is btcd, where fees are paid in what is paid.
+// bitcoin is btcd, where the paid mint also pays the fees.
 type bitcoin struct {
 	node   *btcd.Node
 	oracle *oracle.Bitcoin
-	fuel   *big.Int // that the operator has put in
+	fuel   *big.Int // what the operator has put in
 }
 
 func (*bitcoin) blockInterval() time.Duration { return 2 * blockEvery }
@@ -178,7 +180,7 @@ func (b *bitcoin) waitFunded(ctx context.Context, h *drillEnv) error {
 	})
 }
 
-// operatorFunds is what the operator put in, less what every transaction of ours has cost.
+// operatorFunds returns what the operator put in, less the cost of every transaction of ours.
 func (b *bitcoin) operatorFunds(ownAddresses map[string]bool) *big.Int {
 	left := new(big.Int).Set(b.fuel)
 	for _, s := range b.oracle.SentBy(ownAddresses) {
@@ -187,7 +189,7 @@ func (b *bitcoin) operatorFunds(ownAddresses map[string]bool) *big.Int {
 	return left
 }
 
-// bitcoinTruth knows no past balances: nothing moves while it is asked.
+// bitcoinTruth knows no past balances: nothing moves while a drill reads it.
 type bitcoinTruth struct{ *oracle.Bitcoin }
 
 func (t bitcoinTruth) Holds(ctx context.Context, _, holder string, _ uint64) (*big.Int, error) {

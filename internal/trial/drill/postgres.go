@@ -15,17 +15,18 @@ import (
 	"github.com/cofferpay/coffer/internal/pg/local"
 )
 
-// backupMethod is a way to back a cluster up and to restore it, as the runbook has it.
+// backupMethod is a way to back up a cluster and to restore it, as in the runbook.
 type backupMethod interface {
 	backUpCluster(ctx context.Context, h *drillEnv, folder string) error
-	// restoreCluster finds the server stopped and its data moved away, and leaves it running.
+	// restoreCluster starts when the server is stopped and its data is moved away. It leaves the
+	// server running.
 	restoreCluster(ctx context.Context, h *drillEnv, folder string) error
 }
 
 // dataDir is the folder of the server's data, DATA in the runbook.
 func (h *drillEnv) dataDir() string { return filepath.Join(h.world.DatabaseCluster().Dir(), "data") }
 
-// runTool runs one of PostgreSQL's programs. as is who runs it: nil for us.
+// runTool runs one of PostgreSQL's programs as the user of credential; nil: the trial's own user.
 func runTool(ctx context.Context, credential *syscall.Credential, name string, args ...string) error {
 	bin, err := local.FindBinaries()
 	if err != nil {
@@ -48,7 +49,7 @@ func runQuietly(cmd *exec.Cmd) error {
 	return nil
 }
 
-// fileOwner is whose the server's files are: it refuses root's.
+// fileOwner returns the owner of the server's files: the server refuses to run as root.
 func fileOwner(path string) (*syscall.Credential, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -142,7 +143,7 @@ func (dump) restoreCluster(ctx context.Context, h *drillEnv, folder string) erro
 	if err := cluster.Restart(ctx); err != nil {
 		return err
 	}
-	// The roles file makes the superuser as well, who is there: that one line fails.
+	// The roles file also creates the superuser, which exists already: that one line fails.
 	return errors.Join(
 		runTool(
 			ctx, nil, "psql", "--dbname", cluster.SuperURL(""), "--quiet", "--file", filepath.Join(folder, "roles.sql"),

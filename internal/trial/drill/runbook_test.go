@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// What the runbook tells a person to type is what a drill has run: each command of
-// ours and of PostgreSQL, with each of its options.
+// A drill runs every command that the runbook tells a person to type: each command of ours and of
+// PostgreSQL, with each of its options.
 func TestTheCommandsOfTheRunbookAreThoseOfTheDrills(t *testing.T) {
 	t.Parallel()
 	var source strings.Builder

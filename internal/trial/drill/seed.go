@@ -17,8 +17,8 @@ import (
 	"github.com/cofferpay/coffer/internal/trial/oracle"
 )
 
-// playEmptyMachine plays the loss of everything but the seed's backup and what is on
-// paper: the organization's id and the customers' ids.
+// playEmptyMachine plays the loss of everything but the seed's backup and the paper with the
+// organization's id and the customers' ids.
 func playEmptyMachine(ctx context.Context, h *drillEnv) error {
 	backup, secret := filepath.Join(h.dir, "seed.age"), filepath.Join(h.dir, "passphrase")
 	fresh := filepath.Join(h.dir, "fresh")
@@ -158,7 +158,7 @@ func playEmptyMachine(ctx context.Context, h *drillEnv) error {
 	)
 }
 
-// rescuePolicy is written anew: the old one is lost with everything else.
+// rescuePolicy is written anew: the old policy is lost with everything else.
 const rescuePolicy = `{"chains": {"ETHEREUM": {
   "signerId": "31337", "feeMax": "1000000000000000000", "gasMax": "1000000000000000000", "unlimited": true
 }}}

@@ -21,13 +21,13 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// loadEvery is between two payments of one caller.
+// loadEvery is the time between two payments of one caller.
 const loadEvery = 100 * time.Millisecond
 
-// standbyName is how the standby calls itself at the primary.
+// standbyName is the name under which the standby connects to the primary.
 const standbyName = "standby"
 
-// writeCluster is the server that the service writes to.
+// writeCluster returns the server that the service writes to.
 func (h *drillEnv) writeCluster() *local.Cluster {
 	if h.promoted != nil {
 		return h.promoted
@@ -52,7 +52,8 @@ func (h *drillEnv) startStandby(ctx context.Context) (err error) {
 	err = errors.Join(
 		runTool(ctx, nil, "pg_basebackup", "--dbname", primaryURL.String(), "--pgdata", filepath.Join(dir, "data"),
 			"--wal-method", "stream", "--checkpoint", "fast", "--write-recovery-conf"),
-		runQuietly(exec.CommandContext(ctx, "cp", filepath.Join(primary.Dir(), "coffer.json"), dir)), // the passwords are the primary's
+		// The passwords are the primary's.
+		runQuietly(exec.CommandContext(ctx, "cp", filepath.Join(primary.Dir(), "coffer.json"), dir)),
 	)
 	if err != nil {
 		return err
@@ -76,7 +77,7 @@ func (h *drillEnv) startStandby(ctx context.Context) (err error) {
 	return h.waitReplication(ctx, "state = 'streaming'")
 }
 
-// waitReplication waits until the primary says so of its standby.
+// waitReplication waits until the condition holds for the primary's row about its standby.
 func (h *drillEnv) waitReplication(ctx context.Context, condition string) error {
 	return retryUntilDone(ctx, "the standby's "+condition, func(ctx context.Context) error {
 		var n int
@@ -106,7 +107,8 @@ func execStatements(ctx context.Context, server *local.Cluster, statements ...st
 	return nil
 }
 
-// configureBothServers has the configuration name both servers; whichever takes writes is used.
+// configureBothServers writes both servers into the configuration; the service uses the one that
+// accepts writes.
 func (h *drillEnv) configureBothServers() error {
 	text, err := os.ReadFile(h.world.Info.Config)
 	if err != nil {
@@ -130,7 +132,7 @@ func (h *drillEnv) configureBothServers() error {
 	return os.WriteFile(h.world.Info.Config, []byte(config), 0o600)
 }
 
-// eitherOf is one URL of two servers that differ in host and port.
+// eitherOf joins the URLs of two servers that differ in host and port.
 func eitherOf(firstURL, secondURL string) (string, error) {
 	first, err := url.Parse(firstURL)
 	if err != nil {
@@ -163,8 +165,8 @@ func (h *drillEnv) promoteStandby(ctx context.Context) error {
 	return nil
 }
 
-// paymentLoad asks for small payments, each again and again until it is answered, by several
-// callers at once.
+// paymentLoad requests small payments from several callers at once. Each caller repeats a request
+// until it is answered.
 type paymentLoad struct {
 	stop    context.CancelFunc
 	callers sync.WaitGroup
@@ -175,7 +177,7 @@ type paymentLoad struct {
 }
 
 func (h *drillEnv) startLoad(ctx context.Context, customer string) *paymentLoad {
-	// What a caller has begun it repeats until it is answered, also after stop.
+	// A caller repeats its request until it is answered, also after stop.
 	asking := ctx
 	ctx, stop := context.WithCancel(ctx)
 	l := &paymentLoad{stop: stop}
@@ -215,7 +217,7 @@ func (h *drillEnv) startLoad(ctx context.Context, customer string) *paymentLoad 
 	return l
 }
 
-// waitAccepted waits until so many payments were accepted beyond those that are.
+// waitAccepted waits until n more payments are accepted.
 func (l *paymentLoad) waitAccepted(ctx context.Context, n int) error {
 	l.mu.Lock()
 	want := len(l.accepted) + n
@@ -230,8 +232,8 @@ func (l *paymentLoad) waitAccepted(ctx context.Context, n int) error {
 	})
 }
 
-// stopLoad stops the callers, each after the answer to its last payment, and gives the house what
-// was accepted.
+// stopLoad stops the callers, each after the answer to its last payment, and adds the accepted
+// payments to the drill's.
 func (l *paymentLoad) stopLoad(h *drillEnv) error {
 	l.stop()
 	l.callers.Wait()
@@ -239,8 +241,8 @@ func (l *paymentLoad) stopLoad(h *drillEnv) error {
 	return l.failed
 }
 
-// approveHeld approves what the service kept for a person: where the answer of a screening
-// could not be written down it lets nothing go by itself.
+// approveHeld approves the payments that wait for a person: the service holds a payment when it
+// could not record the verdict of a screening.
 func (h *drillEnv) approveHeld(ctx context.Context) error {
 	for _, p := range h.payments {
 		var w webhook.Withdrawal
@@ -256,8 +258,8 @@ func (h *drillEnv) approveHeld(ctx context.Context) error {
 	return nil
 }
 
-// playStandby loses the primary under load. A synchronous standby has all that was
-// acknowledged, so the service goes on with it by itself.
+// playStandby loses the primary under load. A synchronous standby has all acknowledged writes, so
+// the service continues with it by itself.
 func playStandby(ctx context.Context, h *drillEnv) error {
 	held, err := h.setUpMoney(ctx)
 	if err != nil {
@@ -305,8 +307,9 @@ func playStandby(ctx context.Context, h *drillEnv) error {
 	)
 }
 
-// playLaggingStandby loses the primary when its asynchronous standby lacks the last hour. The signer's
-// journal has it, and the restore of an older backup begins with the promoted standby.
+// playLaggingStandby loses the primary while its asynchronous standby lacks the last hour. The
+// signer's journal has that hour, and the restore of an older backup begins with the promoted
+// standby.
 func playLaggingStandby(ctx context.Context, h *drillEnv) error {
 	held, err := h.setUpMoney(ctx)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// playSwap restores an older backup while the service runs, which the runbook
-// forbids: the service has to notice, and nothing may be paid twice until it does.
+// playSwap restores an older backup while the service runs, which the runbook forbids. The service
+// has to notice, and must pay nothing twice until it does.
 func playSwap(ctx context.Context, h *drillEnv) error {
 	backup := filepath.Join(h.dir, "backup")
 	held, err := h.setUpMoney(ctx)
@@ -54,9 +54,9 @@ func playSwap(ctx context.Context, h *drillEnv) error {
 	)
 }
 
-// resendUntilStopped sends every payment of the lost hour again, as callers do who got no
-// answer, until the service has stopped. The database does not know them, so it may
-// take each as a new one; what counts is what the chain shows.
+// resendUntilStopped repeats every payment of the lost hour, as callers without an answer do, until
+// the service has stopped. The database does not know them, so it may accept each as new; the chain
+// decides whether the drill passes.
 func (h *drillEnv) resendUntilStopped(ctx context.Context) error {
 	return retryUntilDone(ctx, "the service stops", func(ctx context.Context) error {
 		for _, p := range h.payments {
@@ -66,7 +66,7 @@ func (h *drillEnv) resendUntilStopped(ctx context.Context) error {
 	})
 }
 
-// checkHalted tells whether the service has ended, or has frozen everything.
+// checkHalted checks that the service has ended, or has frozen everything.
 func (h *drillEnv) checkHalted(ctx context.Context) error {
 	var n int
 	if err := h.queryRow(
@@ -80,7 +80,7 @@ func (h *drillEnv) checkHalted(ctx context.Context) error {
 	return nil
 }
 
-// checkPaidOnce is the oracle's look at a chain whose books are in no state to be asked.
+// checkPaidOnce asks the oracle about a chain while the books cannot be read.
 func (h *drillEnv) checkPaidOnce(ctx context.Context) error {
 	if _, err := h.oracle.Walk(ctx); err != nil {
 		return err

@@ -18,8 +18,8 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/local"
 )
 
-// Rules DEP-28, DEP-29 and RISK-3: what a provider thinks ill of stays where it is until
-// somebody approves it, and is swept then like any other.
+// Rules DEP-28, DEP-29 and RISK-3. A deposit from a risky sender stays where it is until a person
+// approves it, and is swept then like any other.
 func TestAnApprovedDepositIsSweptAndAFlaggedOneIsNot(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t, nil)
@@ -48,7 +48,8 @@ func TestAnApprovedDepositIsSweptAndAFlaggedOneIsNot(t *testing.T) {
 	h.wantEvents(id, "CUSTOMER_DEPOSIT", "CUSTOMER_DEPOSIT_APPROVED")
 }
 
-// Rule DEP-31: all of a token, by gas from the treasury, and told when it is final.
+// Rule DEP-31. A return of a token sends the whole amount, with gas from the treasury, and is
+// announced when it is final.
 func TestARejectedTokenGoesBackWholeToWhoSentIt(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t, nil)
@@ -61,7 +62,8 @@ func TestARejectedTokenGoesBackWholeToWhoSentIt(t *testing.T) {
 	}
 	h.checkBooks()
 	for range 40 {
-		if len(h.oracle.ReceivedBy(lowerHex(h.token), lowerHex(keyAddress(bad)))) > 1 { // the first is of the token's making
+		// The first is from the creation of the token.
+		if len(h.oracle.ReceivedBy(lowerHex(h.token), lowerHex(keyAddress(bad)))) > 1 {
 			break
 		}
 		h.wantEvents(id, "CUSTOMER_DEPOSIT")
@@ -91,8 +93,8 @@ func TestARejectedTokenGoesBackWholeToWhoSentIt(t *testing.T) {
 	}
 }
 
-// Rule DEP-31: what is kept of a native coin is what the network may take, and belongs
-// to the organization, whom the network's fee is billed to.
+// Rule DEP-31. A return of native coin keeps what the network may take. What is kept belongs to the
+// organization, which is charged the network's fee.
 func TestARejectedCoinGoesBackLessTheFee(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t, nil)
@@ -111,7 +113,7 @@ func TestARejectedCoinGoesBackLessTheFee(t *testing.T) {
 	}
 	h.holdsAccount(ledger.Account{OrgID: h.org, MintID: eth, Kind: ledger.Product, Subject: "CUSTODIAL"}, kept)
 	h.wantBalance("ann", eth, 0)
-	_, err = h.Sweeper.SweepAll(h.ctx) // what was kept is swept as anything of the organization's
+	_, err = h.Sweeper.SweepAll(h.ctx) // the kept amount is swept like the organization's other funds
 	h.mustSucceed(err)
 	h.settleAll()
 	if f := h.loadFunds("ann", eth); !f.Held.IsZero() || !f.Spendable().IsZero() {
@@ -143,7 +145,7 @@ func TestADepositSmallerThanTheFeeStaysInTheQueue(t *testing.T) {
 	h.wantBalance("ann", eth, 5_000_000_000_000)
 }
 
-// Rule DEP-31: only the operator sends a deposit elsewhere.
+// Rule DEP-31. Only the operator redirects a deposit.
 func TestARedirectedDepositGoesWhereTheOperatorSays(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t, nil)
@@ -168,7 +170,7 @@ func TestARedirectedDepositGoesWhereTheOperatorSays(t *testing.T) {
 	h.wantEvents(id, "CUSTOMER_DEPOSIT", "CUSTOMER_DEPOSIT_REDIRECTED")
 }
 
-// Rule DEP-32: the signer's refusal comes before anything can reach the chain.
+// Rule DEP-32. The signer refuses before anything can reach the chain.
 func TestWhatTheSignerRefusesIsInTheQueueAgain(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t, &local.Limit{
@@ -198,7 +200,7 @@ func TestWhatTheSignerRefusesIsInTheQueueAgain(t *testing.T) {
 		t.Errorf("got %d transactions, want none", n)
 	}
 	h.wantEvents(second, "CUSTOMER_DEPOSIT")
-	h.advanceClock(25 * time.Hour) // the limit is of a day
+	h.advanceClock(25 * time.Hour) // the limit is per day
 	_, err = h.Resolutions.Reject(h.ctx, second, h.organizationDecider(), "")
 	h.mustSucceed(err)
 	d = h.waitStatus(second, "REJECTED")
@@ -207,8 +209,8 @@ func TestWhatTheSignerRefusesIsInTheQueueAgain(t *testing.T) {
 	}
 }
 
-// overtakePayment has something happen on the chain before what is in the pool, which goes
-// out again afterwards.
+// overtakePayment lets something happen on the chain before the transaction in the mempool, which
+// is sent again afterwards.
 func (h *testEnv) overtakePayment(id string, happens func()) {
 	h.Helper()
 	h.mustSucceed(h.node.DropTransaction(h.ctx, h.returnTx(id)))
@@ -217,7 +219,7 @@ func (h *testEnv) overtakePayment(id string, happens func()) {
 	h.advanceClock(6 * turn)
 }
 
-// returnTx is the transaction of a deposit's return that is out, "" when none is.
+// returnTx returns the broadcast transaction of a deposit's return, or "" if there is none.
 func (h *testEnv) returnTx(id string) common.Hash {
 	h.Helper()
 	return common.HexToHash(h.queryText(`SELECT coalesce((SELECT a.tx_hash FROM dispatch_attempts a JOIN deposit_resolutions r ON r.resolution_id = a.order_id
@@ -225,7 +227,7 @@ func (h *testEnv) returnTx(id string) common.Hash {
 		id))
 }
 
-// waitReturnSent lets blocks go by until a return is in the pool.
+// waitReturnSent mines blocks until a return is in the mempool.
 func (h *testEnv) waitReturnSent(id string) {
 	h.Helper()
 	for range 40 {
@@ -239,8 +241,8 @@ func (h *testEnv) waitReturnSent(id string) {
 	h.Fatalf("the return of %s is not out", id)
 }
 
-// Rule DEP-32, F11: what may have reached the chain is in no queue any more. The operator
-// has it sent again.
+// Rule DEP-32, F11. A return that may have reached the chain is in no queue any more. The operator
+// sends it again.
 func TestAReturnThatRevertsIsTheOperatorsToComplete(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t, nil)
@@ -286,8 +288,8 @@ func TestAReturnThatRevertsIsTheOperatorsToComplete(t *testing.T) {
 	}
 }
 
-// Rule DEP-32: what is not final after an hour is for the operator to look at, and is
-// resolved all the same when it becomes final.
+// Rule DEP-32. The operator is asked to look at a return that is not final after an hour, and the
+// return still resolves the deposit when it becomes final.
 func TestAReturnThatIsOutForAnHourIsResolvedWhenItIsFinal(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t, nil)
@@ -317,8 +319,8 @@ func TestAReturnThatIsOutForAnHourIsResolvedWhenItIsFinal(t *testing.T) {
 	}
 }
 
-// I-25, S07 and F10: whatever a sweep of the address is at, it takes what was credited
-// and nothing of what is flagged.
+// I-25, S07 and F10. At every stage of a sweep from the address, the sweep takes what was credited
+// and nothing that is flagged.
 func TestADepositFlaggedWhileItsAddressIsSweptStays(t *testing.T) {
 	t.Parallel()
 	for _, at := range []string{"before the plan", "between plan and signature", "after the broadcast"} {
@@ -378,8 +380,8 @@ func TestADepositFlaggedWhileItsAddressIsSweptStays(t *testing.T) {
 	}
 }
 
-// I-26: the gas for what is clean comes from the treasury, and the coin that is flagged
-// beside it is all there.
+// I-26. The gas for credited deposits comes from the treasury, and the flagged coin at the same
+// address stays whole.
 func TestAFlaggedCoinPaysNoGas(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t, nil)
@@ -407,8 +409,8 @@ func TestAFlaggedCoinPaysNoGas(t *testing.T) {
 	h.wantBalance("ann", eth, params.Ether)
 }
 
-// Rules DEP-31 and DEP-32: a contract that takes no coin back is found out before
-// anything is signed.
+// Rules DEP-31 and DEP-32. Dispatch finds out before it signs anything that a contract accepts no
+// coin.
 func TestAContractThatTakesNothingBackLeavesTheDepositInTheQueue(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t, nil)
@@ -431,7 +433,7 @@ func TestAContractThatTakesNothingBackLeavesTheDepositInTheQueue(t *testing.T) {
 	h.waitStatus(id, "REJECTED")
 }
 
-// Rule RISK-4: nobody's silence passes, however long it lasts.
+// Rule RISK-4. A provider's silence never lets a deposit pass, however long it lasts.
 func TestSilenceOfTheProviderFlagsInTheEnd(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t, nil)

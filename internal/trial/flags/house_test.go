@@ -54,7 +54,7 @@ const (
 	dollars  = 1_000_000 // units of the token
 )
 
-// fakeScreener say of an address what a test wants; of any other nobody answers.
+// fakeScreener returns the verdicts that a test sets; about any other address it does not answer.
 type fakeScreener struct {
 	mu         sync.Mutex
 	severities map[chain.Address]risk.Severity
@@ -80,7 +80,7 @@ func (o *fakeScreener) Screen(_ context.Context, s risk.Subject) (risk.Verdict, 
 	return risk.Verdict{Provider: "OPINIONS", Severity: severity, IsKnown: true, GivenAt: time.Now()}, nil
 }
 
-// testEnv is the service and a chain of its own, which makes a block when it is told to.
+// testEnv is the service and its own chain, which makes a block when a test tells it to.
 type testEnv struct {
 	*testing.T
 	*works.Harness
@@ -114,8 +114,8 @@ func (h *testEnv) mustSucceed(err error) {
 	}
 }
 
-// newTestEnv makes a house whose organization has deposits above ten dollars looked at.
-// limit is the signer's, of the token; nil: none.
+// newTestEnv creates a service whose organization screens deposits above ten dollars. limit is the
+// signer's limit of the token; nil: none.
 func newTestEnv(t *testing.T, limit *local.Limit) *testEnv {
 	t.Helper()
 	h := &testEnv{T: t, ctx: t.Context(), clockTime: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
@@ -198,8 +198,8 @@ func (h *testEnv) mineBlocks(blocks int) {
 	h.mustSucceed(h.node.MineBlocks(h.ctx, blocks))
 }
 
-// newStranger is an account with coin and tokens, of which a provider thinks so. The coin
-// comes by no transaction, so that what it receives later is ours alone.
+// newStranger creates an external account with coin and tokens and a severity. The coin arrives
+// without a transaction, so that later payments to the account come from us alone.
 func (h *testEnv) newStranger(s risk.Severity) *ecdsa.PrivateKey {
 	h.Helper()
 	key, err := crypto.GenerateKey()
@@ -214,14 +214,14 @@ func (h *testEnv) newStranger(s risk.Severity) *ecdsa.PrivateKey {
 
 func keyAddress(key *ecdsa.PrivateKey) common.Address { return crypto.PubkeyToAddress(key.PublicKey) }
 
-// callToken has the owner of the token call it.
+// callToken calls the token as its owner.
 func (h *testEnv) callToken(method string, args ...any) {
 	h.Helper()
 	_, err := h.node.SendTx(h.ctx, &h.token, nil, evmtoken.FiatToken.CallData(method, args...))
 	h.mustSucceed(err)
 }
 
-// sendPayment leaves a payment of somebody's in the pool.
+// sendPayment leaves a payment of an external account in the mempool.
 func (h *testEnv) sendPayment(from *ecdsa.PrivateKey, mintID int, to common.Address, units int64) {
 	h.Helper()
 	at, value, data := to, big.NewInt(units), []byte(nil)
@@ -232,7 +232,7 @@ func (h *testEnv) sendPayment(from *ecdsa.PrivateKey, mintID int, to common.Addr
 	h.mustSucceed(err)
 }
 
-// runStepsUpTo has the parts of the service do what there is to do, up to the one of this name.
+// runStepsUpTo runs the parts of the service in order, up to the one with this name.
 func (h *testEnv) runStepsUpTo(name string) {
 	h.Helper()
 	for _, s := range h.steps {
@@ -244,7 +244,7 @@ func (h *testEnv) runStepsUpTo(name string) {
 	h.Fatalf("no part of the service is called %s", name)
 }
 
-// runAllSteps has every part of the service do what there is to do, and checks everything.
+// runAllSteps runs every part of the service, and checks everything.
 func (h *testEnv) runAllSteps() {
 	h.Helper()
 	for _, s := range h.steps {
@@ -257,7 +257,7 @@ func (h *testEnv) runAllSteps() {
 	h.checkBooks()
 }
 
-// passBlocks lets so many blocks go by, with a turn before each and one after the last.
+// passBlocks mines so many blocks, and runs the service before each and after the last.
 func (h *testEnv) passBlocks(blocks int) {
 	h.Helper()
 	for range blocks {
@@ -270,7 +270,7 @@ func (h *testEnv) passBlocks(blocks int) {
 
 func (h *testEnv) settleAll() { h.Helper(); h.passBlocks(2 * (finality + 2)) }
 
-// waitStatus lets blocks go by until a deposit has a status.
+// waitStatus mines blocks until a deposit has a status.
 func (h *testEnv) waitStatus(id, status string) webhook.Deposit {
 	h.Helper()
 	for range 40 {
@@ -339,7 +339,7 @@ func (h *testEnv) loadDeposit(id string) webhook.Deposit {
 	return webhook.Deposit{}
 }
 
-// flagDeposit pays in and waits until that is flagged; it is the newest that is.
+// flagDeposit makes a deposit and waits until it is flagged. It returns the newest flagged deposit.
 func (h *testEnv) flagDeposit(from *ecdsa.PrivateKey, mintID int, customerID string, units int64) string {
 	h.Helper()
 	h.sendPayment(from, mintID, h.customerAddress(customerID), units)
@@ -394,7 +394,7 @@ func (h *testEnv) loadFunds(customerID string, mintID int) (f wallet.Funds) {
 	return f
 }
 
-// chainBalance is what an address has on the newest block.
+// chainBalance returns the balance of an address at the newest block.
 func (h *testEnv) chainBalance(mintID int, a common.Address) *big.Int {
 	h.Helper()
 	asset := ""
@@ -415,8 +415,8 @@ func (h *testEnv) wantHolds(mintID int, a common.Address, want int64) {
 	}
 }
 
-// checkBooks checks the books against themselves, against the chain, and what the oracle
-// sees against both.
+// checkBooks checks the books against themselves and against the chain, and the oracle's view
+// against both.
 func (h *testEnv) checkBooks() {
 	h.Helper()
 	books, err := verify.RunChecks(h.ctx, h.db)
@@ -436,7 +436,7 @@ func (h *testEnv) checkBooks() {
 	h.compareOutflows()
 }
 
-// wantFlaggedKept asks of every deposit that nobody has sent away that it is still there.
+// wantFlaggedKept checks that every deposit without a decision to send it is still at its address.
 func (h *testEnv) wantFlaggedKept() {
 	h.Helper()
 	type place struct {
@@ -462,8 +462,8 @@ func (h *testEnv) wantFlaggedKept() {
 	}
 }
 
-// compareOutflows compares what went from addresses of ours to strangers with the resolutions: each
-// sends at most once, what it says, and nothing else has left.
+// compareOutflows compares the payments from our addresses to external ones with the resolutions:
+// each sends at most once, what it says, and nothing else has left.
 func (h *testEnv) compareOutflows() {
 	h.Helper()
 	_, err := h.oracle.Walk(h.ctx)

@@ -12,9 +12,9 @@ import (
 	"github.com/cofferpay/coffer/internal/trial/works"
 )
 
-// Rules DEP-28 and DEP-32, from a backup that lacks the return or has it unsigned: it is
-// brought to its end with the bytes that were signed, nothing of it is swept meanwhile,
-// and the sender receives it once.
+// Rules DEP-28 and DEP-32, from a backup without the return or with the return unsigned. The
+// service completes it with the signed bytes, sweeps nothing of it meanwhile, and the sender
+// receives it once.
 func TestAReturnInTheJournalOutlivesTheDatabase(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

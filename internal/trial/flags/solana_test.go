@@ -40,14 +40,14 @@ import (
 const (
 	sol     = 11
 	solUSDC = 12
-	solOdd  = 13                                             // a token of Token-2022 that is as good as any, for now
-	solBad  = 14                                             // one whose issuer may take what anybody has
-	genesis = "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG" // nobody compares it here
+	solOdd  = 13                                             // a Token-2022 token that is sound, for now
+	solBad  = 14                                             // one whose issuer may seize any balance
+	genesis = "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG" // no code compares it here
 )
 
 var usdCoin = surfpool.Mint{Address: surfpool.USDC, Program: solanatx.TokenProgram, Decimals: 6}
 
-// solanaEnv is the service and a chain of Solana, whose blocks come when they are told to.
+// solanaEnv is the service and a Solana chain, which makes blocks when a test tells it to.
 type solanaEnv struct {
 	*testing.T
 	*works.Harness
@@ -74,8 +74,8 @@ func (s *solanaEnv) mustSucceed(err error) {
 	}
 }
 
-// newSolanaEnv makes a shore whose organization has all deposits above a dollar looked at, and
-// whose treasury has coin and places to pay from.
+// newSolanaEnv creates a service whose organization screens all deposits above a dollar, and whose
+// treasury has coin and nonce accounts.
 func newSolanaEnv(t *testing.T) *solanaEnv {
 	t.Helper()
 	s := &solanaEnv{
@@ -148,7 +148,7 @@ func newSolanaEnv(t *testing.T) *solanaEnv {
 	_, err = s.node.PayLamports(s.ctx, s.treasury.Address, 10*surfpool.LamportsPerSOL)
 	s.mustSucceed(err)
 	s.finalizeAll()
-	s.finalizeAll() // with that it makes its places
+	s.finalizeAll() // which pays for its nonce accounts
 	return s
 }
 
@@ -157,7 +157,7 @@ func (s *solanaEnv) mineBlocks(blocks int) {
 	s.mustSucceed(s.node.MineBlocks(s.ctx, blocks))
 }
 
-// token2022 places a mint of Token-2022.
+// token2022 creates a mint of Token-2022.
 func (s *solanaEnv) token2022(extensions ...surfpool.Extension) surfpool.Mint {
 	s.Helper()
 	k, err := surfpool.NewKey()
@@ -169,7 +169,7 @@ func (s *solanaEnv) token2022(extensions ...surfpool.Extension) surfpool.Mint {
 	return m
 }
 
-// runAllSteps has every part of the service do what there is to do, and checks the books.
+// runAllSteps runs every part of the service, and checks the books.
 func (s *solanaEnv) runAllSteps() {
 	s.Helper()
 	for _, step := range s.steps {
@@ -188,7 +188,7 @@ func (s *solanaEnv) runAllSteps() {
 	}
 }
 
-// finalizeAll lets what was sent become final, and all that follows from it be sent.
+// finalizeAll makes what was sent final, and lets the service send all that follows from it.
 func (s *solanaEnv) finalizeAll() {
 	s.Helper()
 	for range 2 {
@@ -214,7 +214,7 @@ func (s *solanaEnv) customerWallet(id string) wallet.Wallet {
 	return w
 }
 
-// newStranger has coin and tokens.
+// newStranger creates an external account with coin and tokens.
 func (s *solanaEnv) newStranger(severity risk.Severity) (ed25519.PrivateKey, chain.Address) {
 	s.Helper()
 	k, err := surfpool.NewKey()
@@ -234,7 +234,7 @@ func (s *solanaEnv) sendInstructions(by ed25519.PrivateKey, ins ...surfpool.Inst
 	s.mustSucceed(err)
 }
 
-// accountBalance is what an account holds, in lamports, and a token account in units.
+// accountBalance returns the balance of an account in lamports, or of a token account in units.
 func (s *solanaEnv) accountBalance(account chain.Address, units bool) uint64 {
 	s.Helper()
 	if !units {
@@ -268,7 +268,7 @@ func (s *solanaEnv) listDeposits(status string) (items []webhook.Deposit) {
 	return items
 }
 
-// onlyFlagged is the one deposit that waits for a decision.
+// onlyFlagged returns the one deposit that waits for a decision.
 func (s *solanaEnv) onlyFlagged() webhook.Deposit {
 	s.Helper()
 	got := s.listDeposits("FLAGGED")
@@ -287,8 +287,8 @@ func (s *solanaEnv) queryText(sql string, args ...any) string {
 	return word
 }
 
-// Rules DEP-31, DEP-39 and DEP-40 on a real chain, and invariant I-26: what is flagged goes
-// back whole, the treasury pays, and nobody's coin is spent on a fee.
+// Rules DEP-31, DEP-39 and DEP-40 on a real chain, and invariant I-26. A return sends a flagged
+// deposit whole, the treasury pays, and no fee is paid with a customer's coin.
 func TestOnSolanaTheTreasuryPaysForWhatGoesBack(t *testing.T) {
 	t.Parallel()
 	s := newSolanaEnv(t)
@@ -330,7 +330,7 @@ func TestOnSolanaTheTreasuryPaysForWhatGoesBack(t *testing.T) {
 		t.Errorf("got %+v, want all of it and what the network took", d.Resolution)
 	}
 
-	// The coin, all of it: nothing stays on the address, which is no account then.
+	// All of the coin: nothing stays at the address, which then has no account.
 	s.sendInstructions(bad, surfpool.TransferLamports(badAt, ann.Address, 2_000_000_000))
 	s.finalizeAll()
 	had = s.accountBalance(badAt, false)
@@ -338,8 +338,9 @@ func TestOnSolanaTheTreasuryPaysForWhatGoesBack(t *testing.T) {
 	s.wantBalance("the sender's coin", badAt, false, had+2_000_000_000)
 	s.wantBalance("ann's coin", ann.Address, false, 0)
 
-	// Somebody left a lamport there that does not count: as much stays as the chain wants.
-	// It is told, it is the organization's, and no sweep ever takes it.
+	// An external account left a lamport there that does not count, so the address keeps the
+	// minimum balance. The event reports it, it belongs to the organization, and no sweep ever
+	// takes it.
 	s.sendInstructions(bad, surfpool.TransferLamports(badAt, ann.Address, 2_000_000_000))
 	s.sendInstructions(bad, surfpool.TransferLamports(badAt, ann.Address, 1))
 	s.finalizeAll()
@@ -376,7 +377,7 @@ func TestOnSolanaATokenCountsWhereItCanBePaidFromAndWhileItIsMoney(t *testing.T)
 		)
 	}
 
-	// The catalogue was looked at before anything came.
+	// The catalogue was checked before any deposit arrived.
 	if got := s.queryText(
 		`SELECT string_agg(concat_ws(' ', mint_id, quarantine_reason), ', ' ORDER BY mint_id) FROM mints WHERE quarantined_at IS NOT NULL`,
 	); !strings.HasPrefix(got, fmt.Sprint(solBad)) ||
@@ -384,8 +385,8 @@ func TestOnSolanaATokenCountsWhereItCanBePaidFromAndWhileItIsMoney(t *testing.T)
 		t.Errorf("got %q under quarantine, want the one with a delegate and why", got)
 	}
 
-	// Ann gets one as usual, one in an account that a stranger made for her, and one that
-	// was the stranger's and was handed over.
+	// Ann gets one as usual, one in an account that a stranger created for her, and one in an
+	// account that the stranger handed over to her.
 	made, err := surfpool.NewKey()
 	s.mustSucceed(err)
 	given, err := surfpool.NewKey()
@@ -414,7 +415,7 @@ func TestOnSolanaATokenCountsWhereItCanBePaidFromAndWhileItIsMoney(t *testing.T)
 	)
 	s.sendInstructions(key, usdCoin.SetOwner(surfpool.AddressOf(given), at, ann.Address))
 
-	// Bob's account is frozen by the issuer when his has come.
+	// The issuer freezes Bob's account after his deposit has arrived.
 	s.sendInstructions(
 		key, usdCoin.CreateAccount(at, bob.Address),
 		usdCoin.TransferTokens(usdCoin.AssociatedAccount(at), usdCoin.AssociatedAccount(bob.Address), at, 100*dollars),
@@ -450,8 +451,8 @@ func TestOnSolanaATokenCountsWhereItCanBePaidFromAndWhileItIsMoney(t *testing.T)
 		200*dollars,
 	)
 
-	// A token changes after it was reviewed: what came before is credited, what comes then
-	// is kept until a person has looked.
+	// A token changes after its review. Earlier deposits are credited; later ones wait until a
+	// person has looked.
 	s.mustSucceed(s.node.MintTo(s.ctx, s.odd, at, 1000*dollars))
 	s.sendInstructions(
 		key, s.odd.CreateAccount(at, bob.Address),

@@ -22,7 +22,7 @@ import (
 
 const shallow = 4 // blocks until a block is final, where finality breaks
 
-// runRounds turns everything until it comes to rest.
+// runRounds runs every part for so many rounds, until nothing changes.
 func (w *forkEnv) runRounds(rounds int) {
 	w.Helper()
 	for range rounds {
@@ -34,8 +34,8 @@ func (w *forkEnv) runRounds(rounds int) {
 	w.runSteps()
 }
 
-// replaceAbove takes every block above this one away, has a person decide for the fork
-// with these transactions, and walks until that is settled.
+// replaceAbove replaces every block above this one by a fork with these transactions, lets a person
+// decide for the fork, and walks until that is settled.
 func (w *forkEnv) replaceAbove(above uint64, txs ...anvil.ReorgTx) {
 	w.Helper()
 	head, err := w.node.Eth.BlockNumber(w.ctx)
@@ -53,7 +53,7 @@ func (w *forkEnv) replaceAbove(above uint64, txs ...anvil.ReorgTx) {
 	w.runRounds(1)
 }
 
-// liftFreeze lets go what a freeze of this scope stops.
+// liftFreeze lifts the freeze with this scope.
 func (w *forkEnv) liftFreeze(scope freeze.Scope) {
 	w.Helper()
 	w.mustSucceed(w.db.InSystem(w.ctx, func(ctx context.Context, tx pg.Tx) error {
@@ -67,7 +67,7 @@ func (w *forkEnv) liftFreeze(scope freeze.Scope) {
 	}))
 }
 
-// countReceived is how often an address received dollars, as the oracle sees it.
+// countReceived returns how often an address received dollars, by the oracle.
 func (w *forkEnv) countReceived(to common.Address) int {
 	w.Helper()
 	_, err := w.chainOracle.Walk(w.ctx)
@@ -75,7 +75,7 @@ func (w *forkEnv) countReceived(to common.Address) int {
 	return len(w.chainOracle.ReceivedBy(strings.ToLower(w.token.Hex()), strings.ToLower(to.Hex())))
 }
 
-// Rule WD-18: on a real chain, of all that goes out.
+// Rule WD-18, on a real chain, for every kind of outgoing payment.
 func TestWhatABrokenFinalityTookBackIsOnTheChainOnce(t *testing.T) {
 	t.Parallel()
 	w := newFundedEnv(t, shallow)
@@ -125,8 +125,8 @@ func TestWhatABrokenFinalityTookBackIsOnTheChainOnce(t *testing.T) {
 	w.checkOracle()
 }
 
-// Rule WD-19: the fork has the payer's coins go elsewhere, and the payment that was
-// made of them has to leave from what is the others'.
+// Rule WD-19. On the fork the payer's coins go elsewhere, and the payment that spends them would
+// have to come from other customers' funds.
 func TestAPaymentOfADepositThatWasDoubleSpentIsNotSentAgain(t *testing.T) {
 	t.Parallel()
 	w := newFundedEnv(t, shallow)

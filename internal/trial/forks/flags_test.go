@@ -21,7 +21,7 @@ func pgOwner(w *forkEnv) *pgxpool.Pool { return pgtest.OwnerPool(w, w.db) }
 
 func newInt(n uint64) *big.Int { return new(big.Int).SetUint64(n) }
 
-// payerOf is the key of a stranger, or nil.
+// payerOf returns the key of an external account, or nil.
 func (w *forkEnv) payerOf(a common.Address) *ecdsa.PrivateKey {
 	for _, k := range w.payers {
 		if crypto.PubkeyToAddress(k.PublicKey) == a {

@@ -16,7 +16,7 @@ import (
 	"github.com/cofferpay/coffer/internal/scan"
 )
 
-// Rules DEP-3 and DEP-9: at every depth below finality.
+// Rules DEP-3 and DEP-9, at every depth below finality.
 func TestADepositThatAForkOfAnyDepthRemovesIsNeverCredited(t *testing.T) {
 	t.Parallel()
 	w := newForkEnv(t, confirmations)
@@ -55,8 +55,8 @@ func TestADepositThatAForkOfAnyDepthRemovesIsNeverCredited(t *testing.T) {
 	w.checkBooks()
 }
 
-// Rules DEP-4, DEP-5 and DEP-9: one fork, and seven things that it may do to a
-// transfer. What is credited has the attributes of its last place.
+// Rules DEP-4, DEP-5 and DEP-9: one fork, and seven things that it may do to a transfer. A credit
+// has the attributes of the transfer's last position.
 func TestAForkMayRemoveMoveOrReplaceADeposit(t *testing.T) {
 	t.Parallel()
 	w := newForkEnv(t, confirmations)
@@ -109,8 +109,8 @@ func TestAForkMayRemoveMoveOrReplaceADeposit(t *testing.T) {
 	w.checkBooks()
 }
 
-// wantCredited checks that a transaction's deposit is credited, once, as the block has it
-// that the transaction is in now.
+// wantCredited checks that a transaction's deposit is credited once, with the attributes of the
+// block that has the transaction now.
 func (w *forkEnv) wantCredited(tx *types.Transaction, units int64) {
 	w.Helper()
 	receipt, err := w.node.WaitReceipt(w.ctx, tx.Hash())
@@ -130,7 +130,7 @@ func (w *forkEnv) wantCredited(tx *types.Transaction, units int64) {
 	}
 }
 
-// Rules WD-7 and WD-9, step W25: our own payment, in a block that a fork takes away.
+// Rules WD-7 and WD-9, step W25: our own payment, in a block that a fork removes.
 func TestAPaymentThatAForkTakesBackIsPaidOnce(t *testing.T) {
 	t.Parallel()
 	w := newFundedEnv(t, confirmations)
@@ -143,8 +143,8 @@ func TestAPaymentThatAForkTakesBackIsPaidOnce(t *testing.T) {
 		}
 		w.mineBlocks(depth)
 		w.runSteps()
-		// Both go, and the second one is back in another block without the first:
-		// its nonce is not due, so that the node does not take it.
+		// Both payments are removed, and the second one is in another block without the first: the
+		// node refuses it, because its nonce is too high.
 		w.replaceBlocks(depth)
 		w.mineBlocks(1)
 		w.runSteps()
@@ -155,7 +155,7 @@ func TestAPaymentThatAForkTakesBackIsPaidOnce(t *testing.T) {
 		w.runSteps()
 		w.mineBlocks(1)
 		w.runSteps()
-		// And once more, at another place.
+		// And once more, at another position.
 		var again []anvil.ReorgTx
 		noise := w.signTransaction(
 			w.payers[0], w.pendingNonce(w.payers[0]), w.token, 0, transferData(w.node.FaucetAddress(), 1),
@@ -183,7 +183,7 @@ func TestAPaymentThatAForkTakesBackIsPaidOnce(t *testing.T) {
 	w.checkBooks()
 }
 
-// ourLatest are the last transactions of the treasury, in the order of their nonces.
+// ourLatest returns the last transactions of the treasury, in the order of their nonces.
 func (w *forkEnv) ourLatest(n int) (txs []*types.Transaction) {
 	w.Helper()
 	b, err := w.node.Eth.BlockByNumber(w.ctx, nil)
@@ -201,8 +201,8 @@ func (w *forkEnv) ourLatest(n int) (txs []*types.Transaction) {
 	return txs
 }
 
-// Rule WD-7: two versions of a payment, each mined on a fork of its own. Whichever
-// is final has paid, and the other one never does.
+// Rule WD-7. Two versions of a payment are each mined on their own fork. The final one has paid,
+// and the other one never does.
 func TestOfTwoVersionsOfAPaymentOneIsFinal(t *testing.T) {
 	t.Parallel()
 	w := newFundedEnv(t, 8)
@@ -234,7 +234,7 @@ func TestOfTwoVersionsOfAPaymentOneIsFinal(t *testing.T) {
 	w.checkBooks()
 }
 
-// signedVersions are the signed transactions of a withdrawal.
+// signedVersions returns the signed transactions of a withdrawal.
 func (w *forkEnv) signedVersions(id string) (raws [][]byte) {
 	w.Helper()
 	for v := 1; ; v++ {
@@ -251,8 +251,8 @@ func (w *forkEnv) signedVersions(id string) (raws [][]byte) {
 	}
 }
 
-// Rule DEP-11: deeper than what was final, by 1 to 64 blocks. Nothing is taken back
-// on its own, nothing is credited or paid any more.
+// Rule DEP-11. A fork is 1 to 64 blocks deeper than finality. The service reverses nothing by
+// itself, and credits and pays nothing more.
 func TestAForkBelowACreditStopsTheChain(t *testing.T) {
 	t.Parallel()
 	const final = 4
@@ -268,14 +268,15 @@ func TestAForkBelowACreditStopsTheChain(t *testing.T) {
 	w.runSteps()
 	w.mineBlocks(1)
 	w.runSteps()
-	if n := w.queryNumber(`SELECT count(*) FROM deposits WHERE status = 'CREDITED'`); n != confirmations+2 { // and the gas and the million
+	// And the gas and the million.
+	if n := w.queryNumber(`SELECT count(*) FROM deposits WHERE status = 'CREDITED'`); n != confirmations+2 {
 		t.Fatalf("got %d credited, want all", n)
 	}
 	waits, _ := w.requestWithdrawal(2_000_000)
 	before := w.dumpMoney()
 	for depth := 1; depth <= confirmations; depth++ {
-		// The fork brings some of the same transfers again, in other blocks, as a
-		// double credit would need.
+		// The fork has some of the same transfers again, in other blocks, as a double credit would
+		// need.
 		var again []anvil.ReorgTx
 		for i := confirmations - depth; i < min(confirmations-depth+outsiders, confirmations); i++ {
 			again = append(again, reorgTransaction(paid[i], 0))
@@ -314,7 +315,7 @@ func TestAForkBelowACreditStopsTheChain(t *testing.T) {
 	}
 }
 
-// restHead lets the head walk complain of what does not fit, and come to rest.
+// restHead lets the head walk report the contradiction, and runs it until nothing changes.
 func (w *forkEnv) restHead() {
 	w.Helper()
 	for range 4 * confirmations {
@@ -325,7 +326,7 @@ func (w *forkEnv) restHead() {
 	w.Fatal("the head walk does not come to rest")
 }
 
-// runOtherSteps is a turn of every part but the walks, which stand.
+// runOtherSteps runs every part but the walks, which have stopped.
 func (w *forkEnv) runOtherSteps() {
 	w.Helper()
 	for _, step := range w.ListSteps(nil) {
@@ -338,8 +339,8 @@ func (w *forkEnv) runOtherSteps() {
 	}
 }
 
-// TestRandomForksNeitherLoseNorDouble plays forks at random, below finality, over
-// deposits and payments. Print its seed with -v; play it again with -forks.seed.
+// TestRandomForksNeitherLoseNorDouble plays random forks, below finality, over deposits and
+// payments. -v prints its seed; -forks.seed plays it again.
 func TestRandomForksNeitherLoseNorDouble(t *testing.T) {
 	t.Parallel()
 	seed := *seedFlag
@@ -407,8 +408,8 @@ func TestRandomForksNeitherLoseNorDouble(t *testing.T) {
 		w.queryNumber(`SELECT count(*) FROM dispatch_orders WHERE status = 'PAID'`))
 }
 
-// shuffleBlocks replaces the last blocks. Each of their transactions stays, moves to
-// another block, is gone or, of a stranger's, has another one in its nonce.
+// shuffleBlocks replaces the last blocks. Each of their transactions stays, moves to another block
+// or is dropped. One of an external account may also get another transaction with its nonce.
 func (w *forkEnv) shuffleBlocks(rng *rand.Rand, depth int) {
 	w.Helper()
 	head, err := w.node.Eth.BlockNumber(w.ctx)
@@ -431,7 +432,7 @@ func (w *forkEnv) shuffleBlocks(rng *rand.Rand, depth int) {
 			case gone[from]:
 				continue
 			case what < 3:
-				gone[from] = true // what follows in its nonces cannot be mined either
+				gone[from] = true // its later nonces cannot be mined either
 				continue
 			case what < 6:
 				to += rng.IntN(depth - to)

@@ -1,10 +1,9 @@
-// Package forks plays forks on anvil, a real Ethereum node, against everything
-// that moves money: deposits that a fork removes, moves or replaces, payments of
-// ours that it takes back, and forks below what was final. An oracle that reads
-// the chain on its own says what is true.
+// Package forks plays forks on anvil, a real Ethereum node, against everything that moves money:
+// deposits that a fork removes, moves or replaces, payments of ours that it removes, and forks
+// below finality. An oracle that reads the chain on its own says what is true.
 //
-// What never happens here: a fork that the scan is told of. A crash leaves a
-// database server and a node that end with the test.
+// The tests never tell the scan about a fork. A crash leaves a database server and a node that end
+// with the test.
 package forks
 
 import (
@@ -54,13 +53,13 @@ const (
 	tokenID  = 1 // a token
 	nativeID = 2 // native
 
-	confirmations = 64 // blocks that a fork may take away before they are final
+	confirmations = 64 // blocks that a fork may remove before they are final
 	outsiders     = 8
 	gasOfPay      = 300_000
 	millionUnits  = 1_000_000_000_000 // dollars, in atomic units
 )
 
-// forkEnv is the service in parts beside a chain that makes blocks when told.
+// forkEnv is the service in parts, with a chain that makes blocks when told.
 type forkEnv struct {
 	testing.TB
 	ctx         context.Context
@@ -72,11 +71,11 @@ type forkEnv struct {
 	org         string
 	*works.Harness
 	token, batch common.Address
-	// payers are strangers. Each one pays once a scene, so that no payment of one
-	// waits for another's nonce when a fork takes it away.
+	// payers are external accounts. Each one pays once a scene, so that no payment waits for
+	// another's nonce when a fork removes it.
 	payers       []*ecdsa.PrivateKey
 	ann          wallet.Wallet
-	eve          wallet.Wallet // of the scenes that have her
+	eve          wallet.Wallet // in scenes with her
 	treasury     wallet.Wallet
 	requestCount int // withdrawals so far
 
@@ -84,7 +83,7 @@ type forkEnv struct {
 	clockTime time.Time
 }
 
-// newForkEnv makes a world whose chain is final so many blocks behind its head.
+// newForkEnv creates a world whose chain is final so many blocks behind its head.
 func newForkEnv(t testing.TB, final uint64) *forkEnv {
 	t.Helper()
 	w := &forkEnv{TB: t, ctx: t.Context(), clockTime: time.Now()}
@@ -132,8 +131,8 @@ func newForkEnv(t testing.TB, final uint64) *forkEnv {
 	return w
 }
 
-// buildHarness makes the parts of the service, with a chain that is final so many blocks
-// behind its head. Doing so again is a restart with another configuration.
+// buildHarness creates the parts of the service, with a chain that is final so many blocks behind
+// its head. A second call is a restart with another configuration.
 func (w *forkEnv) buildHarness(final uint64) {
 	w.Helper()
 	c, err := evm.New(w.ctx, evm.Config{
@@ -151,8 +150,8 @@ func (w *forkEnv) buildHarness(final uint64) {
 	})
 }
 
-// newFundedEnv gives ann a million dollars, swept into the treasury, and the treasury
-// gas: what payments need. The chain is final two blocks behind until then.
+// newFundedEnv gives ann a million dollars, swept into the treasury, and the treasury gas, as
+// payments need. The chain is final two blocks behind until then.
 func newFundedEnv(t testing.TB, final uint64) *forkEnv {
 	t.Helper()
 	w := newForkEnv(t, 2)
@@ -200,7 +199,7 @@ func (w *forkEnv) mineBlocks(blocks int) {
 	w.mustSucceed(w.node.MineBlocks(w.ctx, blocks))
 }
 
-// walkAll takes in what is new and credits it.
+// walkAll walks the new blocks and credits their deposits.
 func (w *forkEnv) walkAll() {
 	w.Helper()
 	w.walkHead()
@@ -226,7 +225,7 @@ func (w *forkEnv) walkFinal() error {
 	}
 }
 
-// runSteps is a turn of every part.
+// runSteps runs every part once.
 func (w *forkEnv) runSteps() {
 	w.Helper()
 	for _, step := range w.ListSteps(nil) {
@@ -236,7 +235,7 @@ func (w *forkEnv) runSteps() {
 	}
 }
 
-// signTransaction is a transaction of a stranger that nobody has seen.
+// signTransaction signs a transaction of an external account and sends it to no node.
 func (w *forkEnv) signTransaction(
 	key *ecdsa.PrivateKey, nonce uint64, recipient common.Address, value int64, data []byte,
 ) *types.Transaction {
@@ -253,7 +252,7 @@ func (w *forkEnv) pendingNonce(key *ecdsa.PrivateKey) uint64 {
 	return n
 }
 
-// sendPayment puts a stranger's transaction into the pool.
+// sendPayment sends an external account's transaction to the mempool.
 func (w *forkEnv) sendPayment(payer int, recipient common.Address, value int64, data []byte) *types.Transaction {
 	w.Helper()
 	tx := w.signTransaction(w.payers[payer], w.pendingNonce(w.payers[payer]), recipient, value, data)
@@ -261,7 +260,7 @@ func (w *forkEnv) sendPayment(payer int, recipient common.Address, value int64, 
 	return tx
 }
 
-// transferData is the call that moves tokens.
+// transferData returns the call data of a token transfer.
 func transferData(recipient common.Address, units int64) []byte {
 	return evmtoken.Token.CallData("transfer", recipient, big.NewInt(units))
 }
@@ -289,7 +288,7 @@ func (w *forkEnv) listDeposits() (found []webhook.Deposit) {
 	return found
 }
 
-// depositsByTx are ann's deposits by a transaction.
+// depositsByTx returns ann's deposits in a transaction.
 func (w *forkEnv) depositsByTx(hash common.Hash) (found []webhook.Deposit) {
 	w.Helper()
 	for _, d := range w.listDeposits() {
@@ -308,8 +307,8 @@ func (w *forkEnv) queryNumber(sql string, args ...any) (n int) {
 	return n
 }
 
-// dumpMoney is every figure of the books in one text: what may not change while
-// nothing may be credited or paid.
+// dumpMoney returns every figure of the books in one text: it must not change while nothing may be
+// credited or paid.
 func (w *forkEnv) dumpMoney() (text string) {
 	w.Helper()
 	w.mustSucceed(w.db.ReadSystem(w.ctx, func(ctx context.Context, tx pg.Tx) error {
@@ -322,7 +321,7 @@ func (w *forkEnv) dumpMoney() (text string) {
 	return text
 }
 
-// requestWithdrawal makes a withdrawal of ann's to an address that nothing was ever sent to.
+// requestWithdrawal requests a withdrawal of ann's to an address that never received anything.
 func (w *forkEnv) requestWithdrawal(units int64) (withdrawalID string, recipient common.Address) {
 	w.Helper()
 	w.requestCount++
@@ -343,7 +342,7 @@ func (w *forkEnv) loadWithdrawal(id string) webhook.Withdrawal {
 	return got
 }
 
-// ownAddresses are the addresses whose keys the signer holds, as the oracle writes them.
+// ownAddresses returns the addresses whose keys the signer has, in the oracle's form.
 func (w *forkEnv) ownAddresses() map[string]bool {
 	addresses := map[string]bool{
 		strings.ToLower(string(w.ann.Address)): true, strings.ToLower(string(w.treasury.Address)): true,
@@ -354,8 +353,8 @@ func (w *forkEnv) ownAddresses() map[string]bool {
 	return addresses
 }
 
-// checkBooks compares the books with themselves, with the balances of the chain, and
-// ann's deposits with what the oracle saw arrive. The chain has to be at rest.
+// checkBooks compares the books with themselves and with the balances on the chain, and ann's
+// deposits with the arrivals that the oracle saw. Nothing may be under way on the chain.
 func (w *forkEnv) checkBooks() {
 	w.Helper()
 	r, err := verify.RunChecks(w.ctx, w.db)
@@ -400,7 +399,7 @@ func (w *forkEnv) checkBooks() {
 	}
 }
 
-// checkOracle compares every withdrawal with what the oracle saw leave.
+// checkOracle compares every withdrawal with the payments that the oracle saw.
 func (w *forkEnv) checkOracle() {
 	w.Helper()
 	_, err := w.chainOracle.Walk(w.ctx)

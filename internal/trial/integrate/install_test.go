@@ -8,9 +8,8 @@ import (
 	"testing"
 )
 
-// The client is installed as a backend in another repository does it, from an archive and
-// from the folder, and works at its first import. The compiler is that of the repository;
-// npm asks no registry.
+// The client is installed as a backend in another repository does it, from an archive and from the
+// folder, and works at its first import. The compiler is the repository's; npm asks no registry.
 func TestTheTypeScriptClientInstallsOutsideTheRepository(t *testing.T) {
 	t.Parallel()
 	own, err := filepath.Abs(typescript)
@@ -33,7 +32,7 @@ func TestTheTypeScriptClientInstallsOutsideTheRepository(t *testing.T) {
 		}
 		return string(out)
 	}
-	// As it is after a clone, with the compiler that setup installs.
+	// The folder after a clone, with the compiler that setup installs.
 	copied := func() string {
 		t.Helper()
 		dir := filepath.Join(t.TempDir(), "client")

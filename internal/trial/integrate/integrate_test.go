@@ -31,13 +31,13 @@ import (
 const (
 	root       = "../../.."
 	typescript = root + "/clients/typescript"
-	port       = "127.0.0.1:8787" // where the page has its receiver
+	port       = "127.0.0.1:8787" // of the receiver on the page
 )
 
 // block is a piece of code on the page. name is the file of a program.
 type block struct{ language, name, text string }
 
-// findBlocks are the pieces of code, in their order.
+// findBlocks returns the pieces of code in their order.
 func findBlocks(markdown string) []block {
 	var out []block
 	for _, m := range regexp.MustCompile(
@@ -57,8 +57,7 @@ func program(t *testing.T, name string) string {
 	return findBlocks(docs.Integrate)[i].text
 }
 
-// workspace is a folder with a running world and the program, as a person has who ran
-// make run.
+// workspace is a folder with a running world and the program, as after make run.
 type workspace struct {
 	*testing.T
 	ctx  context.Context
@@ -140,10 +139,10 @@ func (p *workspace) startProgram(dir string, env []string, name string, args ...
 	return out
 }
 
-// patience is how long anything may take that is not a program's whole run.
+// patience is the longest that a single action may take, other than a whole run of a program.
 const patience = 3 * time.Minute
 
-// waitUntil waits for something that is not so yet.
+// waitUntil waits until a condition holds.
 func (p *workspace) waitUntil(what string, holds func() bool) {
 	p.Helper()
 	late := time.NewTimer(patience)
@@ -161,7 +160,7 @@ func (p *workspace) waitUntil(what string, holds func() bool) {
 	}
 }
 
-// waitListening waits until a program that was started takes connections.
+// waitListening waits until a started program accepts connections.
 func (p *workspace) waitListening(address string) {
 	p.Helper()
 	p.waitUntil("somebody listens on "+address, func() bool {
@@ -199,7 +198,7 @@ func (p *workspace) newShell() *shell {
 	}
 	p.Cleanup(func() {
 		in.Close()
-		_ = c.Wait() // what it ended with was looked at after every command
+		_ = c.Wait() // every command's exit code was checked
 	})
 	return &shell{p: p, in: in, out: bufio.NewReader(out)}
 }
@@ -237,8 +236,7 @@ func freeAddress(t *testing.T) string {
 	return address
 }
 
-// The operator's page as a browser shows it: its guide, its calls, and nothing that
-// comes from elsewhere.
+// The operator's page in a browser: its guide, its calls, and no request to another host.
 func TestTheOperatorsPageStandsOnItsOwnListener(t *testing.T) {
 	t.Parallel()
 	p := newWorkspace(t)
@@ -259,9 +257,8 @@ func TestTheOperatorsPageStandsOnItsOwnListener(t *testing.T) {
 	}
 }
 
-// The guide, from its first line to its last, as a browser shows it at /docs: what
-// is pasted from the page credits a deposit, its programs verify and pay, and its
-// page asks nobody else.
+// The guide from its first line to its last, as a browser shows it at /docs. The pasted commands
+// credit a deposit, its programs verify and pay, and its page sends no request to another host.
 // Rule DOC-3.
 func TestTheGuideHoldsFromTheFirstLineToTheLast(t *testing.T) {
 	t.Parallel()
@@ -276,7 +273,7 @@ func TestTheGuideHoldsFromTheFirstLineToTheLast(t *testing.T) {
 		if fits := browser.Evaluate[bool](page, `document.documentElement.scrollWidth <= innerWidth`); !fits {
 			t.Errorf("%s: got a page that is wider than its window", name)
 		}
-		// For whoever changes how it looks.
+		// For a person who changes the page's look.
 		if dir := os.Getenv("COFFER_SHOTS"); dir != "" {
 			page.SaveScreenshot(filepath.Join(dir, name+".png"))
 		}
@@ -354,7 +351,8 @@ func TestTheGuideHoldsFromTheFirstLineToTheLast(t *testing.T) {
 		t.Errorf("got %s, want no event from before the endpoint", received)
 	}
 	env := []string{"COFFER_URL=" + p.info.BaseURL, "COFFER_API_KEY=" + p.info.APIKey}
-	for _, out := range []string{p.runCommand(p.dir, env, payout), p.runCommand(p.dir, env, payout)} { // the key makes the second harmless
+	// The key makes the second call harmless.
+	for _, out := range []string{p.runCommand(p.dir, env, payout), p.runCommand(p.dir, env, payout)} {
 		if !strings.Contains(out, "taken: ") || !strings.Contains(out, "CREDITED 250 USDC\n") {
 			t.Errorf("payout.go: got %s", out)
 		}
@@ -430,7 +428,7 @@ func (p *workspace) runTypeScript(env []string) {
 		p.Errorf("payout.ts: got %s", out)
 	}
 
-	// Its receiver is told of the payment that the other program has made.
+	// Its receiver gets the event of the payment that the other program made.
 	address := freeAddress(p.T)
 	c, err := client.New(p.info.BaseURL, p.info.APIKey)
 	if err != nil {
@@ -458,7 +456,7 @@ func (p *workspace) runTypeScript(env []string) {
 	)
 }
 
-// The table of finality has the chains that the catalogue has, and no others.
+// The table of finality has the chains of the catalogue, and no others.
 func TestTheGuideTellsEveryChainsFinality(t *testing.T) {
 	t.Parallel()
 	_, section, found := strings.Cut(docs.Integrate, "## When a deposit is final\n")

@@ -17,11 +17,11 @@ import (
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
-// An account of a token takes 2,039,280 lamports, which are 407,856 units of a dollar coin at
-// 200 dollars for one SOL.
+// A token account takes 2,039,280 lamports, which are 407,856 units of a dollar coin at 200 dollars
+// for one SOL.
 const rentInUSDC = "407856"
 
-// newChargingEnv is a world whose treasury has coin and whose customer has ten dollars, of an
+// newChargingEnv creates a world whose treasury has coin and whose customer has ten dollars, in an
 // organization that charges its customers for accounts.
 func newChargingEnv(t *testing.T) *testEnv {
 	t.Helper()
@@ -58,7 +58,7 @@ func (w *testEnv) wantBalance(kind, subject, want string) {
 	)
 }
 
-// askFor is ask for an address that is known.
+// askFor is requestWithdrawal to a given address.
 func (w *testEnv) askFor(to chain.Address, units int64) string {
 	w.Helper()
 	w.asked++
@@ -71,7 +71,7 @@ func (w *testEnv) askFor(to chain.Address, units int64) string {
 	return got.WithdrawalID
 }
 
-// closeTokenAccount has a payee burn the unit in their token account, and close it for its rent.
+// closeTokenAccount lets a payee burn the unit in their token account, and close it for its rent.
 func (w *testEnv) closeTokenAccount(k ed25519.PrivateKey) {
 	w.Helper()
 	of := surfpool.AddressOf(k)
@@ -95,7 +95,8 @@ func TestTheRentOfATokenAccountIsItsCustomers(t *testing.T) {
 		`SELECT b.balance FROM ledger_balances b JOIN ledger_accounts a USING (account_id) WHERE a.kind = 'WITHDRAWING' AND a.mint_id = $1`,
 		usdc,
 	)
-	// Requested together: the first of them makes the account, and the other did not cost it.
+	// Two withdrawals are requested together: the first creates the account, and the other causes
+	// no rent.
 	second := w.askFor(to, 10_000)
 	for range 3 {
 		w.settleAll()
@@ -110,7 +111,7 @@ func TestTheRentOfATokenAccountIsItsCustomers(t *testing.T) {
 	if got := w.chainBalance(to, usdc); got != 20_000 {
 		t.Errorf("the payee has %d, want 20000", got)
 	}
-	// It has an account: there is nothing to hold.
+	// The payee has an account, so no rent is held.
 	third := w.askFor(to, 10_000)
 	for range 2 {
 		w.settleAll()
@@ -154,7 +155,7 @@ func TestAnAccountThatIsClosedAfterTheRequestIsNotMadeUnasked(t *testing.T) {
 	w.checkBooks()
 }
 
-// Rule WD-54. It dies at one call after the other between the block and the books, and
+// Rule WD-54. The service dies at one call after the other between the block and the books, and
 // starts again.
 func TestAChargeIsPostedOnceWhereverTheServiceDies(t *testing.T) {
 	t.Parallel()

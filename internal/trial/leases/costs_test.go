@@ -12,8 +12,8 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// Rule WD-53. A token account for a new wallet costs 2,039,280 lamports, which are 0.41
-// dollars here, and the payee may close it and keep them.
+// Rule WD-53. A token account for a new wallet costs 2,039,280 lamports, which are 0.41 dollars
+// here, and the payee may close it and keep them.
 func TestTokenAccountsForNewWalletsAreLimitedByCustomer(t *testing.T) {
 	t.Parallel()
 	w := newTestEnv(t, 2)

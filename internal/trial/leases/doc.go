@@ -1,7 +1,7 @@
-// Package leases plays everything that moves money on a chain that numbers nothing:
-// surfpool, a real Solana, where transactions are sent in places that the service makes
-// for itself. The services that die are played by ports that answer no more.
+// Package leases plays everything that moves money on a chain without account nonces: surfpool, a
+// real Solana node, where transactions use nonce accounts that the service creates for itself. A
+// service that dies is played by ports that answer no more.
 //
-// What never happens here: a place that the test makes for the service. What a crash
-// leaves: a database server and a node that end with the test.
+// No test creates a nonce account for the service. A crash leaves a database server and a node that
+// end with the test.
 package leases

@@ -26,10 +26,10 @@ const (
 	made  = `SELECT string_agg(status, ' ' ORDER BY created_at, place_id) FROM places`
 	tries = `SELECT string_agg(act || coalesce(' ' || made_for, ''), ', ' ORDER BY version) FROM dispatch_attempts WHERE order_id = $1`
 	state = `SELECT concat_ws(' ', status, waiting_for) FROM dispatch_orders WHERE order_id = $1`
-	cost  = solanatx.NonceRent + solanatx.SignatureFee // of a place
+	cost  = solanatx.NonceRent + solanatx.SignatureFee // of a nonce account
 )
 
-// Everything that leaves an organization on Solana, from an empty treasury on.
+// Every outgoing payment of an organization on Solana, starting with an empty treasury.
 func TestATreasuryMakesItsPlacesAndPaysFromThem(t *testing.T) {
 	t.Parallel()
 	w := newTestEnv(t, 2)
@@ -177,7 +177,7 @@ func TestATreasuryMakesItsPlacesAndPaysFromThem(t *testing.T) {
 		w.mustRunAll()
 		id := w.queryText(`SELECT place_id FROM places WHERE status = 'OPEN'`)
 		w.wantText("sent to nobody", "SIGNED", state, id)
-		for _, sql := range []string{ // as a restore leaves it
+		for _, sql := range []string{ // the state after a restore
 			`ALTER TABLE dispatch_attempts DISABLE TRIGGER dispatch_attempts_written_once`,
 			`UPDATE dispatch_attempts SET good_until = NULL WHERE order_id = '` + id + `'`,
 			`ALTER TABLE dispatch_attempts ENABLE TRIGGER dispatch_attempts_written_once`,
@@ -218,7 +218,7 @@ func TestATreasuryMakesItsPlacesAndPaysFromThem(t *testing.T) {
 			_, err = w.node.PayLamports(w.ctx, p.To, surfpool.LamportsPerSOL)
 			w.mustSucceed(err)
 		}
-		for n := range solana.NonceAccountsMax { // wherever one could still be
+		for n := range solana.NonceAccountsMax { // wherever a nonce account could still be created
 			if n >= w.nonceAccounts {
 				gift(n)
 			}
@@ -234,7 +234,7 @@ func TestATreasuryMakesItsPlacesAndPaysFromThem(t *testing.T) {
 		w.startParts()
 		w.crashPlan.silent = true
 		w.mustRunAll()
-		gift(w.nonceAccounts - 1) // when it is signed
+		gift(w.nonceAccounts - 1) // after it is signed
 		w.crashPlan.silent = false
 		w.settleAll()
 		w.settleAll()
@@ -259,7 +259,7 @@ func TestATreasuryMakesItsPlacesAndPaysFromThem(t *testing.T) {
 			}
 			w.mustSucceed(err)
 		}
-		// All of them are planned before the desk looks.
+		// All of them are planned before the worker looks.
 		w.mineBlocks(surfpool.Finality + 1)
 		w.settleAll()
 		w.settleAll()
@@ -288,7 +288,8 @@ func TestATreasuryMakesItsPlacesAndPaysFromThem(t *testing.T) {
 			w.mustSucceed(err)
 			return w.chainBalance(at, sol) > 0
 		}
-		idle := []wallet.Wallet{w.ann, w.customers[1], w.customers[2], w.customers[3]} // what they got of it was swept
+		// What they received of it was swept.
+		idle := []wallet.Wallet{w.ann, w.customers[1], w.customers[2], w.customers[3]}
 		w.closeAfter = month
 		w.startParts()
 		w.advanceClock(month - time.Hour)
@@ -318,7 +319,7 @@ func TestATreasuryMakesItsPlacesAndPaysFromThem(t *testing.T) {
 			WHERE status = 'CREDITED' AND tx_hash IN (SELECT tx_hash FROM dispatch_orders WHERE purpose = 'CLOSE')`)
 		w.checkBooks()
 
-		// A customer is paid again: the payer makes the account, and nothing is missing.
+		// A customer is paid again: the payer creates the account, and nothing is missing.
 		_, err := w.node.PayToken(w.ctx, surfpool.USDC, w.ann.Address, 50_000_000)
 		w.mustSucceed(err)
 		w.settleAll()
@@ -329,7 +330,7 @@ func TestATreasuryMakesItsPlacesAndPaysFromThem(t *testing.T) {
 		)
 		w.checkBooks()
 
-		// Something comes when its close is planned: nothing is lost.
+		// A deposit arrives after its account's close is planned: nothing is lost.
 		w.advanceClock(month + time.Hour)
 		w.mustSucceed(w.planSweeps())
 		w.wantText("planned again", "4 0 1", closes)
@@ -349,7 +350,8 @@ func TestATreasuryMakesItsPlacesAndPaysFromThem(t *testing.T) {
 			t.Errorf("got %d units left, want all of them swept and the account there", got)
 		}
 		w.checkBooks()
-		// Something comes when its close is signed: the chain refuses, for a fee.
+		// A deposit arrives after its account's close is signed: the chain refuses the close, for a
+		// fee.
 		w.advanceClock(month + time.Hour)
 		w.crashPlan.silent = true
 		w.mustRunAll()
@@ -371,7 +373,7 @@ func TestATreasuryMakesItsPlacesAndPaysFromThem(t *testing.T) {
 		}
 		w.checkBooks()
 
-		// Made again from the signer's journal: what was never signed closed nothing.
+		// Restored from the signer's journal: a close that was never signed closed nothing.
 		w.mustSucceed(w.db.InSystem(w.ctx, func(ctx context.Context, tx pg.Tx) error {
 			for _, signed := range []bool{false, true} {
 				o := dispatch.Order{
@@ -416,7 +418,7 @@ func TestATreasuryMakesItsPlacesAndPaysFromThem(t *testing.T) {
 		w.mustSucceed(err)
 		w.advanceClock(2 * time.Minute)
 		w.mustRunAll()
-		// A stranger may name a place, which takes a fee and no key of ours.
+		// A stranger may name a nonce account, which costs a fee and needs no key of ours.
 		_, err = w.node.PayLamports(w.ctx, first, 1_000_000)
 		w.mustSucceed(err)
 		paid, _ := w.requestWithdrawal(sol, 100_000_000)

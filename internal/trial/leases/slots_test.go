@@ -22,14 +22,14 @@ import (
 
 const waits = `SELECT concat_ws(' ', status, waiting_for, last_error) FROM dispatch_orders WHERE order_id = $1`
 
-// provider is the only one that the service asks. It can tell another value of the nonce
-// accounts than they have, hide what was mined, and keep what it is given to send.
+// provider is the only one that the service asks. It can report a false value of the nonce
+// accounts, hide what was mined, and keep what it is given to send.
 type provider struct {
 	*liar.Node
 	mu     sync.Mutex
-	tells  string   // of every nonce account; "" the truth
-	hides  bool     // no transaction that it was sent is anywhere
-	sent   [][]byte // what came here, each once
+	tells  string   // the value that it reports for every nonce account; "" for the true one
+	hides  bool     // reports no transaction that it was sent
+	sent   [][]byte // what it was sent, each once
 	nonces []chain.Address
 }
 
@@ -112,14 +112,14 @@ func (p *provider) answerFalsely(t *testing.T, e *liar.Exchange) {
 	})
 }
 
-// setFalseValue sets what it tells and hides.
+// setFalseValue sets what the provider reports and hides.
 func (p *provider) setFalseValue(value string, hides bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.tells, p.hides = value, hides
 }
 
-// fundTreasury makes the treasury with its places, and coin on them.
+// fundTreasury creates the treasury with its nonce accounts, and coin on them.
 func (w *testEnv) fundTreasury() {
 	w.Helper()
 	w.mustRunAll()
@@ -137,7 +137,7 @@ func (w *testEnv) fundTreasury() {
 	w.wantText("sweeps", "DONE", `SELECT string_agg(status, ' ') FROM sweeps`)
 }
 
-// nonceValue is the lease of the treasury's nth place on the chain.
+// nonceValue returns the treasury's nth nonce account and its value on the chain.
 func (w *testEnv) nonceValue(n int) (at chain.Address, value string) {
 	w.Helper()
 	acct, err := w.chainConf.Sender.Account(w.ctx, w.treasury.Address)
@@ -148,7 +148,7 @@ func (w *testEnv) nonceValue(n int) (at chain.Address, value string) {
 }
 
 // replayOnBank replays all that a provider was given on the bank of a validator, on which the
-// treasury's first place has a value, and is what the payee has then.
+// treasury's first nonce account has a value. It returns the payee's balance then.
 func (w *testEnv) replayOnBank(
 	bank *banktest.Bank, at chain.Address, value string, sent [][]byte, payee chain.Address,
 ) uint64 {
@@ -170,8 +170,8 @@ func (w *testEnv) replayOnBank(
 	return bank.LamportsAt(payee)
 }
 
-// The only provider tells a recent block in place of a nonce's value, and that nothing that
-// it was sent is anywhere. An honest desk then replaces a payment that was made.
+// The only provider reports a recent blockhash as a nonce's value, and reports nothing that it was
+// sent. An honest worker then replaces a payment that was made.
 func TestALyingProviderGetsNoSecondPayment(t *testing.T) {
 	t.Parallel()
 	const units = 100_000_000
@@ -237,8 +237,8 @@ func TestALyingProviderGetsNoSecondPayment(t *testing.T) {
 	})
 }
 
-// Providers forget. What our own orders ended in proves their places, and a place that
-// nothing proves is left out while others go on.
+// Providers forget. The final transactions of our own orders prove their nonce accounts. A nonce
+// account without a proof is left out while others are used.
 func TestAPlaceThatNothingProvesIsLeftOut(t *testing.T) {
 	t.Parallel()
 	w := newTestEnv(t, 2)
@@ -259,7 +259,7 @@ func TestAPlaceThatNothingProvesIsLeftOut(t *testing.T) {
 	}
 	first, value := w.nonceValue(0)
 	second, _ := w.nonceValue(1)
-	w.useNonceAccount(first, value) // no order of ours has it
+	w.useNonceAccount(first, value) // no order of ours has this transaction
 	w.mineBlocks(surfpool.Finality + 1)
 	for range 2 {
 		id := pay()
@@ -275,7 +275,7 @@ func TestAPlaceThatNothingProvesIsLeftOut(t *testing.T) {
 	) {
 		t.Errorf("got %q, want it to wait for a place that is proven", got)
 	}
-	// A provider shows a block later than what it changed, so that is no alarm at once.
+	// A provider shows a block later than its effects, so a contradiction is no alarm at once.
 	alarmed := func() bool {
 		return strings.Contains(w.log.String(), `level=ERROR msg="a place of a wallet is not used`) &&
 			strings.Contains(w.log.String(), "place="+string(second))
@@ -290,7 +290,7 @@ func TestAPlaceThatNothingProvesIsLeftOut(t *testing.T) {
 	}
 }
 
-// The owner of the database can put another place, or another proof, into a slot, and the
+// The owner of the database can write another nonce account, or another proof, into a slot, and the
 // signer signs nothing in it.
 func TestASlotThatWasChangedIsNotSignedIn(t *testing.T) {
 	t.Parallel()
@@ -317,7 +317,7 @@ func TestASlotThatWasChangedIsNotSignedIn(t *testing.T) {
 	recent := w.queryText(`SELECT hash FROM finality_proofs ORDER BY height DESC LIMIT 1`)
 	other := w.queryText(`SELECT hash FROM finality_proofs ORDER BY height LIMIT 1`)
 
-	// Whoever is not the owner changes nothing, and who is does not come past the constraint.
+	// A role that is not the owner changes nothing, and the constraint refuses the owner.
 	for _, to := range []string{"", other} {
 		err := w.db.InSystem(w.ctx, func(ctx context.Context, tx pg.Tx) error {
 			_, err := tx.Exec(ctx, `UPDATE dispatch_slots SET proof = $2 WHERE order_id = $1`, id, to)
@@ -386,7 +386,8 @@ func TestASlotThatWasChangedIsNotSignedIn(t *testing.T) {
 		t.Fatalf("got %d lamports paid, want none", got)
 	}
 
-	// A slot of before has no proof. It is looked up, also by who died before it was kept.
+	// A slot of an older program has no proof. The service looks it up, also after it died before
+	// it stored the proof.
 	put(honest, "")
 	w.mustSucceed(exec(`ALTER TABLE dispatch_slots ADD CONSTRAINT dispatch_slots_proven ` + constraint))
 	w.mustSucceed(exec(`ALTER TABLE dispatch_slots ENABLE TRIGGER USER`))

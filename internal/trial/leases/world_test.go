@@ -42,11 +42,12 @@ const (
 	usdc = 1
 	sol  = 2
 
-	genesis = "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG" // of a test network: any will do
-	longAgo = 200                                            // blocks after which nothing can name the one before
+	genesis = "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG" // of a test network: any value works
+	// Blocks after which no transaction can name the earlier one.
+	longAgo = 200
 )
 
-// testEnv is the service in parts beside a chain that makes blocks when told.
+// testEnv is the service in parts, with a chain that makes blocks when told.
 type testEnv struct {
 	*testing.T
 	ctx       context.Context
@@ -61,7 +62,7 @@ type testEnv struct {
 	crashPlan     *crashPlan
 	nonceAccounts int
 	closeAfter    time.Duration
-	first         uint64 // the block that the walk begins at
+	first         uint64 // the first block of the walk
 	ann, treasury wallet.Wallet
 	customers     []wallet.Wallet
 	asked         int
@@ -116,7 +117,7 @@ func newTestEnv(t *testing.T, places int) *testEnv {
 	return w
 }
 
-// newCustomer is a new one's deposit wallet.
+// newCustomer returns the deposit wallet of a new customer.
 func (w *testEnv) newCustomer(name string) wallet.Wallet {
 	w.Helper()
 	w.mustSucceed(w.db.InOrg(w.ctx, w.org, func(ctx context.Context, tx pg.Tx) error {
@@ -131,7 +132,7 @@ func (w *testEnv) newCustomer(name string) wallet.Wallet {
 	return of
 }
 
-// startParts makes the parts of the service; again it is a restart after they died.
+// startParts creates the parts of the service; a second call is a restart after they died.
 func (w *testEnv) startParts() {
 	w.Helper()
 	if w.sign != nil {
@@ -172,7 +173,7 @@ func (w *testEnv) mustSucceed(err error) {
 	}
 }
 
-// runAllSteps is one of every part.
+// runAllSteps runs every part once.
 func (w *testEnv) runAllSteps() error {
 	for _, step := range w.ListSteps(nil) {
 		if err := step.Run(w.ctx); err != nil {
@@ -193,7 +194,7 @@ func (w *testEnv) mineBlocks(blocks int) {
 	w.mustSucceed(w.node.MineBlocks(w.ctx, blocks))
 }
 
-// settleAll works and makes blocks until what is under way has ended.
+// settleAll runs the parts and mines blocks until everything under way has ended.
 func (w *testEnv) settleAll() {
 	w.Helper()
 	w.mustRunAll()
@@ -225,7 +226,7 @@ func (w *testEnv) wantText(what, want, sql string, args ...any) {
 	}
 }
 
-// requestWithdrawal makes a withdrawal of ann's to an address that nothing was ever sent to.
+// requestWithdrawal requests a withdrawal of ann's to an address that never received anything.
 func (w *testEnv) requestWithdrawal(mintID int, units int64) (withdrawalID string, to chain.Address) {
 	w.Helper()
 	w.asked++
@@ -241,7 +242,7 @@ func (w *testEnv) requestWithdrawal(mintID int, units int64) (withdrawalID strin
 	return got.WithdrawalID, to
 }
 
-// chainBalance is what an address has of a mint by the chain, as it is now.
+// chainBalance returns the present balance of an address in a mint, by the chain.
 func (w *testEnv) chainBalance(a chain.Address, mintID int) uint64 {
 	w.Helper()
 	var got struct{ Value uint64 }
@@ -264,8 +265,8 @@ func (w *testEnv) chainBalance(a chain.Address, mintID int) uint64 {
 	return n
 }
 
-// checkBooks compares all books with one another, and with what the chain has as it is now:
-// nothing may be under way.
+// checkBooks compares all books with one another, and with the present state of the chain: nothing
+// may be under way.
 func (w *testEnv) checkBooks() {
 	w.Helper()
 	r, err := verify.RunChecks(w.ctx, w.db)
@@ -287,24 +288,24 @@ func (w *testEnv) checkBooks() {
 	)
 }
 
-// crashPlan is what becomes of a service: it dies before or after one of the calls that it
-// makes to the signer and the chain, and nothing that it does afterwards leaves it.
+// crashPlan says at which call to the signer or the chain the service dies, and whether before or
+// after it. Nothing that it does afterwards leaves it.
 type crashPlan struct {
 	mu    sync.Mutex
 	calls []string
-	at    int // 0: it lives on
+	at    int // 0: it survives
 	after bool
 	dead  bool
 
-	silent bool // what is sent reaches nobody
-	lost   bool // what is sent is taken, and the answer is lost
-	mute   bool // the signer does not answer when it is to sign
-	knows  bool // it dies when it has the proof of a place
+	silent bool // what is sent reaches no provider
+	lost   bool // what is sent is accepted, and the answer is lost
+	mute   bool // the signer does not answer a request to sign
+	knows  bool // it dies after it has read the proof of a nonce account
 }
 
 var errDead = errors.New("the service has died")
 
-// runCall is a call, and what comes of it.
+// runCall makes a call, or fails as the plan says.
 func (f *crashPlan) runCall(name string, do func() error) error {
 	f.mu.Lock()
 	f.calls = append(f.calls, name)
@@ -404,7 +405,7 @@ func (p crashingProver) ProveSlot(
 	return proof, err
 }
 
-// walletKey is the key of one of our wallets: whoever has it as well is a thief.
+// walletKey returns the key of one of our wallets, which a thief would have.
 func (w *testEnv) walletKey(of wallet.Wallet) keys.WalletKey {
 	w.Helper()
 	k, err := w.seed.DeriveWallet(of.Ref())
@@ -412,14 +413,14 @@ func (w *testEnv) walletKey(of wallet.Wallet) keys.WalletKey {
 	return k
 }
 
-// planSweeps is a turn of what plans alone.
+// planSweeps runs the parts that only plan.
 func (w *testEnv) planSweeps() error {
 	w.advanceClock(5 * time.Second)
 	_, err := w.Sweeper.Plan(w.ctx)
 	return err
 }
 
-// useNonceAccount fills a place of the treasury, as somebody with its key would.
+// useNonceAccount uses a nonce account of the treasury, as a thief with its key would.
 func (w *testEnv) useNonceAccount(at chain.Address, value string) chain.TxHash {
 	w.Helper()
 	payload, err := solanatx.Tx{Payer: w.treasury.Address, NonceAccount: at, NonceValue: value, Limit: 10_000}.Payload()

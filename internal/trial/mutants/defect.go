@@ -19,15 +19,15 @@ import (
 //go:embed defects/*.txt
 var lists embed.FS
 
-// A defect is one deliberate mistake.
+// defect is one deliberate mistake.
 type defect struct {
-	name   string   // what it breaks, in a few words with dashes
+	name   string   // what it breaks, in a few words joined by hyphens
 	breaks string   // the promise, in a sentence
 	first  []string // the packages whose tests should find it, nearest first
 	edits  []edit
 }
 
-// An edit replaces whole lines of one file of the module.
+// edit replaces whole lines of one file of the module.
 type edit struct {
 	file     string
 	old, new string
@@ -118,9 +118,9 @@ func parseDefects(text string) ([]defect, error) {
 	return defects, nil
 }
 
-// applyEdits gives the files as the defect leaves them, by their place under root.
-// Every edit must match exactly once: a list that the code has left behind is an
-// error, not a defect that nobody plants any more.
+// applyEdits returns the files with the defect, by their path under root. Every edit must match
+// exactly once: a list that no longer fits the code is an error, because its defect would never be
+// planted.
 func (d defect) applyEdits(root string) (map[string]string, error) {
 	files := map[string]string{}
 	for _, e := range d.edits {
@@ -144,7 +144,7 @@ func (d defect) applyEdits(root string) (map[string]string, error) {
 	return files, nil
 }
 
-// countOccurrences counts also what overlaps: two equal lines share the end between them.
+// countOccurrences also counts overlaps: two equal lines share the newline between them.
 func countOccurrences(text, lines string) (n int) {
 	for {
 		i := strings.Index(text, lines)
@@ -155,8 +155,8 @@ func countOccurrences(text, lines string) (n int) {
 	}
 }
 
-// plantFiles writes the edited files and the overlay that puts them in the place of
-// the real ones, and returns the overlay's path. Nothing in the module changes.
+// plantFiles writes the edited files and the overlay that replaces the real ones by them, and
+// returns the overlay's path. Nothing in the module changes.
 func (d defect) plantFiles(root, dir string) (string, error) {
 	files, err := d.applyEdits(root)
 	if err != nil {
@@ -167,7 +167,7 @@ func (d defect) plantFiles(root, dir string) (string, error) {
 	}
 	replace := map[string]string{}
 	for name, text := range files {
-		// The name stays, because the embedded migrations are found by theirs.
+		// The file keeps its name, because the program finds embedded migrations by name.
 		copied := filepath.Join(dir, "planted", name)
 		if err := errors.Join(
 			os.MkdirAll(filepath.Dir(copied), 0o755), os.WriteFile(copied, []byte(text), 0o644),
@@ -184,8 +184,9 @@ func (d defect) plantFiles(root, dir string) (string, error) {
 	return file, os.WriteFile(file, overlay, 0o644)
 }
 
-// redraw adds the first migration to the files of a defect that edits the schema, which it is
-// generated from: a database has the defect, and the tests of the generator find nothing.
+// redraw adds the first migration to the files of a defect that edits the schema, from which that
+// migration is generated. Then a database has the defect, and the tests of the generator find
+// nothing.
 func redraw(root string, files map[string]string) error {
 	edited := false
 	all := fstest.MapFS{}
@@ -227,7 +228,7 @@ func redraw(root string, files map[string]string) error {
 	return err
 }
 
-// listPackages are the folders that the defect edits, as patterns of the go command. The schema
+// listPackages returns the folders that the defect edits, as patterns of the go command. The schema
 // reaches a program through the migrations.
 func (d defect) listPackages() []string {
 	var dirs []string

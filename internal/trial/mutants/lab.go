@@ -19,32 +19,32 @@ import (
 
 const (
 	packageTimeout = 10 * time.Minute // of one package's tests
-	pipePatience   = 5 * time.Second  // for what a killed test program has started
-	spoiledMax     = 3                // tests of a package that may fail by themselves
+	pipePatience   = 5 * time.Second  // for the child processes of a killed test program
+	spoiledMax     = 3                // tests of a package that may fail without the defect
 )
 
-// A lab tries defects. Safe for concurrent use.
+// lab tries defects. It is safe for concurrent use.
 type lab struct {
 	root, home string
 	nearOnly   bool
-	findings   map[string]finding // by defect: what found it the last time
+	findings   map[string]finding // by defect: the test that found it last time
 
 	mu    sync.Mutex
 	clean map[string]*cleanTests
 }
 
-// cleanTests is a package's test program without any defect.
+// cleanTests is a package's test program without a defect.
 type cleanTests struct {
 	buildOnce sync.Once
 	file      string
 	err       error
 }
 
-// result is what came of one defect.
+// result is the result of one defect.
 type result struct {
 	defect
 	finder string // the package and the test that found it
-	err    error  // why nothing can be said
+	err    error  // why there is no result
 	took   time.Duration
 }
 
@@ -83,13 +83,14 @@ func (l *lab) findTest(ctx context.Context, d defect) (finder string, err error)
 	if err != nil {
 		return "", err
 	}
-	// Programs that a test builds have the defect too. Databases that are made of
-	// changed migrations are cached in the temporary directory: this one goes away.
+	// Programs that a test builds have the defect too. Databases with changed migrations are cached
+	// in the temporary directory, which is deleted.
 	env := append(os.Environ(), "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -overlay="+overlay))
 	if slices.Contains(d.listPackages(), "./migrations") {
 		env = append(env, "TMPDIR="+dir)
 	}
-	// What found it before is asked alone; when it finds nothing any more, all are.
+	// The test that found the defect before runs alone. If it finds nothing any more, all tests
+	// run.
 	if k, ok := l.findings[d.name]; ok {
 		if finder, err := l.testPackage(ctx, env, dir, k.pkg, "-test.run=^"+k.test+"$"); err != nil || finder != "" {
 			return finder, err
@@ -120,8 +121,8 @@ func (l *lab) findTest(ctx context.Context, d defect) (finder string, err error)
 	return "", nil
 }
 
-// testPackage runs a package's tests, those that args choose, with the defect and names the
-// one that fails.
+// testPackage runs a package's tests, those that args choose, with the defect and returns the name
+// of the one that fails.
 func (l *lab) testPackage(
 	ctx context.Context, env []string, dir, pkg string, args ...string,
 ) (finder string, err error) {
@@ -134,8 +135,8 @@ func (l *lab) testPackage(
 		return "", nil // it has no tests
 	}
 	defer os.Remove(program)
-	// A test that fails as well without the defect has found nothing: it is left
-	// out, and the rest may still find it.
+	// A test that also fails without the defect has found nothing: it is left out, and the other
+	// tests may still find the defect.
 	var spoiled []string
 	for {
 		failed, err := l.runTests(ctx, env, program, pkg, append(leaveOut(spoiled), args...)...)
@@ -205,8 +206,8 @@ var (
 	testInTrace = regexp.MustCompile(`\.(Test\w+)\(`)
 )
 
-// runTests runs a test program until its first failure and names that; "" when all
-// tests pass. The program alone is killed: what it started watches it and ends.
+// runTests runs a test program until its first failure and returns that test; "" when all tests
+// pass. It kills the program alone: its child processes watch it and end.
 func (l *lab) runTests(
 	ctx context.Context, env []string, program, pkg string, args ...string,
 ) (failed string, err error) {
@@ -215,7 +216,7 @@ func (l *lab) runTests(
 	}, args...)...)
 	tests.Dir, tests.Env, tests.WaitDelay = filepath.Join(l.root, pkg), env, pipePatience
 	read, write := io.Pipe()
-	var tail bytes.Buffer // of the end, for a program that dies without naming a test
+	var tail bytes.Buffer // the end of the output, for a program that dies without naming a test
 	tests.Stdout, tests.Stderr = write, write
 	if err := tests.Start(); err != nil {
 		return "", fmt.Errorf("run the tests of %s: %w", pkg, err)
@@ -258,7 +259,7 @@ func (l *lab) runTests(
 	return "", fmt.Errorf("run the tests of %s: %w", pkg, err)
 }
 
-// nameDeadTest names the test during which the program ended, if its last words tell.
+// nameDeadTest returns the test during which the program ended, if its last output has it.
 func nameDeadTest(words string) string {
 	for _, pattern := range []*regexp.Regexp{testRunning, testInTrace} {
 		for line := range strings.Lines(words) {
@@ -270,7 +271,7 @@ func nameDeadTest(words string) string {
 	return "(the test program died)"
 }
 
-// listDependents are the packages whose tests depend on what a defect edits.
+// listDependents returns the packages whose tests depend on the files that a defect edits.
 func (l *lab) listDependents(ctx context.Context, d defect) ([]string, error) {
 	targets := exec.CommandContext(ctx, "go", append([]string{"list"}, d.listPackages()...)...)
 	targets.Dir = l.root
@@ -296,7 +297,7 @@ func (l *lab) listDependents(ctx context.Context, d defect) ([]string, error) {
 		}
 		pkg := strings.TrimSuffix(words[0], ".test")
 		for _, target := range strings.Fields(string(edited)) {
-			// A package that is tested from inside is recompiled: "path [path.test]".
+			// A package with tests of its own package is recompiled: "path [path.test]".
 			if pkg == target || slices.Contains(words, target) || strings.Contains(line, " "+target+" [") {
 				found = append(found, "."+strings.TrimPrefix(pkg, module))
 				break

@@ -5,14 +5,14 @@
 //	make mutants MUTANTS=a,b       these
 //	make mutants IN=./internal/trial/soak    whether the tests of one package find them
 //
-// A defect is a few lines of a patch in defects/. It is compiled in with an
-// overlay of the go command, so that no planted mistake ever stands in the
-// sources; see docs/design/operations.md#planted-defects. The test that RESULTS.md
-// names is run first, then the tests of the packages that a defect names, whole; when
-// all of them pass, every other package that depends on what was edited. A test counts
+// A defect is a few lines of a patch in defects/. An overlay of the go command compiles it in, so
+// no planted defect is ever in the sources; see docs/design/operations.md#planted-defects. The test
+// that RESULTS.md names runs first, then all tests of the packages that the defect names. When all
+// of them pass, the tests of every other package that depends on the edited files run. A test
+// counts only if it passes without the defect.
 // only if it passes without the defect.
-//
-// What never happens here: a file of the module that changes, except RESULTS.md,
+// No file of the module changes, except RESULTS.md, which has the measurements. A crash leaves a
+// temporary directory.
 // which keeps what was measured. What a crash leaves: a temporary directory.
 package main
 
@@ -87,7 +87,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	defer os.RemoveAll(home)
-	if err := os.Chmod(home, 0o755); err != nil { // PostgreSQL runs as somebody else and has to pass
+	if err := os.Chmod(home, 0o755); err != nil { // PostgreSQL runs as another user and has to pass through
 		return err
 	}
 	lab := &lab{root: root, home: home, nearOnly: *nearOnly, clean: map[string]*cleanTests{}}

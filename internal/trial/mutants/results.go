@@ -25,8 +25,8 @@ Seconds include compiling, and say as much about what else the machine did.
 |---|---|---|---|---|---|
 `
 
-// saveResults puts results in their rows. The rows of other defects stay, those of
-// defects that are gone go. Two runs at once do not lose each other's rows.
+// saveResults writes results into their rows. The rows of other defects stay; rows of deleted
+// defects are removed. Two runs at once keep each other's rows.
 func saveResults(file string, results []result) error {
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -86,7 +86,7 @@ type finding struct{ pkg, test string }
 
 var caughtBy = regexp.MustCompile(`\| (internal/[\w/]+|client|migrations|webhook) ((?:Test|Fuzz)\w+)[^|]* \| \d+ \|`)
 
-// loadFindings are the tests that found the defects when they were planted the last time.
+// loadFindings returns the tests that found the defects when they were last planted.
 func loadFindings(file string) (map[string]finding, error) {
 	rows, err := rowsOf(file)
 	if err != nil {
@@ -101,7 +101,7 @@ func loadFindings(file string) (map[string]finding, error) {
 	return findings, nil
 }
 
-// describeMachine says what the figures were taken on.
+// describeMachine describes the machine of the measurements.
 func describeMachine() string {
 	version := runtime.Version()
 	if output, err := exec.Command("go", "env", "GOVERSION").Output(); err == nil {

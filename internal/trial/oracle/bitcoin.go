@@ -10,12 +10,12 @@ import (
 	"slices"
 )
 
-// Bitcoin is a Bitcoin chain, and its history from some block on. It keeps every output
-// that it has read and who may spend it, as the node says, and reads no script.
+// Bitcoin is a Bitcoin chain, with its history from one block on. It keeps every output that it has
+// read and the address that may spend it, as the node reports it, and reads no script.
 type Bitcoin struct {
 	History
 	first   uint64
-	outputs map[Outpoint]Output // those of blocks that a fork took away too
+	outputs map[Outpoint]Output // with those in blocks that a fork removed
 }
 
 // Outpoint names an output: the hash of its transaction, and its number there.
@@ -24,18 +24,18 @@ type Outpoint struct {
 	N  uint32
 }
 
-// String is it as people write it.
+// String returns the usual text of an outpoint.
 func (o Outpoint) String() string { return fmt.Sprintf("%s:%d", o.Tx, o.N) }
 
-// Output is an amount that an address was paid, and that is spent whole.
+// Output is an amount paid to an address, which one transaction spends whole.
 type Output struct {
 	Outpoint
-	Address string // "" when it has none
+	Address string // "" if it has none
 	Amount  *big.Int
 }
 
-// OpenBitcoin prepares to read the Bitcoin chain at a JSON-RPC URL, with the user in it,
-// from a block on. What was paid before that, and who spends it, is asked for.
+// OpenBitcoin prepares to read the Bitcoin chain at a JSON-RPC URL, with the user in it, from a
+// block on. It asks the node for earlier outputs and the addresses that spend them.
 func OpenBitcoin(url string, first uint64) *Bitcoin {
 	return &Bitcoin{
 		History{node: node{url}, normalize: func(s string) string { return s }}, first, map[Outpoint]Output{},
@@ -59,14 +59,14 @@ type bitcoinTx struct {
 	}
 }
 
-// Walk reads on to the newest block, and reads again what a fork has replaced. It returns
-// the height that it stands at.
+// Walk reads up to the newest block, and reads again what a fork has replaced. It returns the
+// height that it reached.
 func (c *Bitcoin) Walk(ctx context.Context) (height uint64, err error) {
 	var newest uint64
 	if err := c.callRPC(ctx, &newest, "getblockcount"); err != nil {
 		return 0, err
 	}
-	// From the newest that was read back to the first that is still there.
+	// From the newest block that was read back to the first that is still on the chain.
 	for n := len(c.blocks); n > 0; n-- {
 		blockHeight := c.first + uint64(n) - 1
 		var hash string
@@ -95,7 +95,7 @@ func (c *Bitcoin) readBlock(ctx context.Context, height uint64) (block, error) {
 	if err := c.callRPC(ctx, &result.hash, "getblockhash", height); err != nil {
 		return result, err
 	}
-	// With all of each transaction: Bitcoin Core has them in tx, btcd in rawtx.
+	// With every transaction in full: Bitcoin Core returns them in tx, btcd in rawtx.
 	var b struct{ Tx, RawTx json.RawMessage }
 	if err := c.callRPC(ctx, &b, "getblock", result.hash, 2); err != nil {
 		return result, err
@@ -177,7 +177,7 @@ func (c *Bitcoin) findOutput(ctx context.Context, hash string, n uint32) (Output
 	return output, err
 }
 
-// parseSatoshi is an amount in whole bitcoins as nodes write it, which is a number of JSON.
+// parseSatoshi parses an amount in whole bitcoins, which nodes write as a JSON number.
 func parseSatoshi(value json.Number) (*big.Int, error) {
 	r, ok := new(big.Rat).SetString(value.String())
 	if ok {
@@ -189,8 +189,8 @@ func parseSatoshi(value json.Number) (*big.Int, error) {
 	return r.Num(), nil
 }
 
-// UnspentOutputs are the outputs that any of the addresses was paid in the blocks that were read
-// and that no block spends, by transaction, asked of the chain's state one by one.
+// UnspentOutputs returns the unspent outputs of the addresses in the blocks that were read, by
+// transaction. It asks the chain's state about each of them.
 func (c *Bitcoin) UnspentOutputs(ctx context.Context, addresses map[string]bool) ([]Output, error) {
 	made := map[string]bool{}
 	for _, b := range c.blocks {
@@ -219,7 +219,7 @@ func (c *Bitcoin) UnspentOutputs(ctx context.Context, addresses map[string]bool)
 	return outputs, nil
 }
 
-// Holds is what an address has now.
+// Holds returns the present balance of an address.
 func (c *Bitcoin) Holds(ctx context.Context, holder string) (*big.Int, error) {
 	outputs, err := c.UnspentOutputs(ctx, map[string]bool{holder: true})
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/cofferpay/coffer/internal/trial/oracle"
 )
 
-// What comes back of a coin is no payment, what a transaction lacks is its fee, and after a
-// fork the new branch counts.
+// A change output is no payment, what the outputs lack is the fee, and after a fork the new branch
+// counts.
 func TestTheOracleJudgesABitcoinChain(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

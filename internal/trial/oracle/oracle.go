@@ -1,10 +1,9 @@
-// Package oracle reads a chain with its own few lines, an EVM chain or Solana, to
-// say what really happened: what every address received, what our addresses sent,
-// what they hold. It shares no code with the product, so that a mistake in reading
-// the chain cannot hide itself.
+// Package oracle reads a chain with its own few lines (an EVM chain, Solana or Bitcoin), to say
+// what really happened: what every address received, what our addresses sent, and their balances.
+// It shares no code with the product, so that a mistake in reading the chain cannot hide itself.
 //
-// What never happens here: an answer taken from the service or its database. A
-// crash leaves nothing; it keeps what it read in memory.
+// It takes no answer from the service or its database. A crash leaves nothing; it keeps what it
+// read in memory.
 package oracle
 
 import (
@@ -24,9 +23,9 @@ import (
 // transferTopic is the first topic of the ERC-20 event Transfer(address,address,uint256).
 const transferTopic = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
 
-// Movement is an amount that changed its address, in atomic units. An asset is
-// the address of a token's contract or mint, or "" for the native coin. Addresses
-// and hashes are lower-case hex on EVM, and as they are on Solana.
+// Movement is an amount that moved between addresses, in atomic units. An asset is the address of a
+// token's contract or mint, or "" for the native coin. Addresses and hashes are lower-case hex on
+// EVM chains, and unchanged on Solana.
 type Movement struct {
 	Tx       string
 	Block    uint64
@@ -55,10 +54,10 @@ type block struct {
 type History struct {
 	node
 	blocks    []block
-	normalize func(string) string // an address or a hash as the movements have it
+	normalize func(string) string // returns an address or a hash in the form of the movements
 }
 
-// Chain is an EVM chain, and its history from its first block on.
+// Chain is an EVM chain, with its history from its first block on.
 type Chain struct{ History }
 
 // Open prepares to read the EVM chain at a JSON-RPC URL.
@@ -85,8 +84,8 @@ type rawFrame struct {
 	Calls                        []rawFrame
 }
 
-// Walk reads on to the newest block, and reads again what a fork has replaced.
-// It returns the height it stands at.
+// Walk reads up to the newest block, and reads again what a fork has replaced. It returns the
+// height that it reached.
 func (c *Chain) Walk(ctx context.Context) (height uint64, err error) {
 	var head struct{ Number, Hash string }
 	if err := c.callRPC(ctx, &head, "eth_getBlockByNumber", "latest", false); err != nil {
@@ -196,8 +195,8 @@ func tokenMovements(s Sent, r rawReceipt) (movements []Movement, err error) {
 	return movements, nil
 }
 
-// coinMovements adds what a call and the calls inside it moved of the native
-// coin. A call that failed took everything inside it back.
+// coinMovements adds the native coin that a call and its inner calls moved. A failed call reverts
+// everything inside it.
 func coinMovements(s Sent, f rawFrame, movements *[]Movement) error {
 	if f.Error != "" {
 		return nil
@@ -221,7 +220,7 @@ func coinMovements(s Sent, f rawFrame, movements *[]Movement) error {
 	return nil
 }
 
-// ReceivedBy is what came to an address of an asset, in the order of the chain.
+// ReceivedBy returns what an address received of an asset, in the order of the chain.
 func (c *History) ReceivedBy(asset, recipient string) (movements []Movement) {
 	for _, b := range c.blocks {
 		for _, m := range b.movements {
@@ -233,7 +232,7 @@ func (c *History) ReceivedBy(asset, recipient string) (movements []Movement) {
 	return movements
 }
 
-// SentBy are the transactions of any of the addresses, in the order of the chain.
+// SentBy returns the transactions of any of the addresses, in the order of the chain.
 func (c *History) SentBy(senders map[string]bool) (transactions []Sent) {
 	for _, b := range c.blocks {
 		for _, s := range b.sent {
@@ -245,7 +244,7 @@ func (c *History) SentBy(senders map[string]bool) (transactions []Sent) {
 	return transactions
 }
 
-// MovedOut is what went from any of the addresses to an address that is not one of them.
+// MovedOut returns what went from any of the addresses to an address that is not one of them.
 func (c *History) MovedOut(ownAddresses map[string]bool) (movements []Movement) {
 	for _, b := range c.blocks {
 		for _, m := range b.movements {
@@ -257,8 +256,8 @@ func (c *History) MovedOut(ownAddresses map[string]bool) (movements []Movement) 
 	return movements
 }
 
-// Holds is what an address has of an asset at a height, asked of the chain's
-// state and not of its movements.
+// Holds returns the balance of an address in an asset at a height. It asks the chain's state and
+// not the movements.
 func (c *Chain) Holds(ctx context.Context, asset, holder string, height uint64) (*big.Int, error) {
 	var answer string
 	if asset == "" {
@@ -275,20 +274,21 @@ func (c *Chain) Holds(ctx context.Context, asset, holder string, height uint64) 
 	return parseInteger(answer)
 }
 
-// Claim is what the service says of a payment to a destination that none of our
-// addresses ever sent anything else to.
+// Claim is the service's statement about a payment to a destination that receives nothing else from
+// our addresses.
 type Claim struct {
 	ID     string
 	Asset  string
 	To     string
 	Amount *big.Int
 	Paid   bool
-	Tx     string // of the payment, when Paid
+	Tx     string // of the payment, if Paid
 }
 
-// Judge compares claims with the chain: who was paid received exactly the
-// amount, once, in the transaction that is named; who was not received nothing;
-// and nothing left our addresses for anybody else. It returns what is wrong.
+// Judge compares claims with the chain and returns what is wrong:
+//   - a paid destination received exactly the amount, once, in the named transaction
+//   - any other destination received nothing
+//   - our addresses sent nothing to any other address
 func (c *History) Judge(claims []Claim, ownAddresses map[string]bool) (wrong []string) {
 	claimed := map[[2]string]bool{}
 	for _, claim := range claims {
@@ -331,10 +331,10 @@ func (c *History) Judge(claims []Claim, ownAddresses map[string]bool) (wrong []s
 	return wrong
 }
 
-// node is where a chain is asked.
+// node is the URL of a chain's node.
 type node struct{ url string }
 
-// callRPC is one JSON-RPC call.
+// callRPC makes one JSON-RPC call.
 func (c node) callRPC(ctx context.Context, target any, method string, params ...any) error {
 	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 	if err != nil {
@@ -386,7 +386,7 @@ func parseInteger(text string) (*big.Int, error) {
 	return n, nil
 }
 
-// topicAddress is the address in the last twenty bytes of a topic.
+// topicAddress returns the address in the last twenty bytes of a topic.
 func topicAddress(topic string) string {
 	if len(topic) != 66 {
 		return topic

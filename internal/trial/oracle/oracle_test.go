@@ -11,8 +11,8 @@ import (
 	"github.com/cofferpay/coffer/internal/trial/oracle"
 )
 
-// The oracle finds what is wrong: a payment that came twice, one that never
-// came, one that nobody asked for; and after a fork it believes the new branch.
+// The oracle finds what is wrong: a payment that arrived twice, one that never arrived, and one
+// without a request. After a fork it believes the new branch.
 func TestTheOracleSeesWhatTheChainHas(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

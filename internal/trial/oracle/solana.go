@@ -6,19 +6,19 @@ import (
 	"math/big"
 )
 
-// rentOfTokenAccount is what a new token account without extensions has to hold, in
-// lamports: a fee of who makes it, and no payment to its owner.
+// rentOfTokenAccount is the minimum balance of a new token account without extensions, in lamports.
+// It is a cost of the account that creates it, and no payment to the owner.
 const rentOfTokenAccount = 2_039_280
 
-// Solana is a Solana chain, and its history from some slot on. It believes the
-// balances that each transaction had before and after, and reads no instruction.
+// Solana is a Solana chain, with its history from one slot on. It believes the balances before and
+// after each transaction, and reads no instruction.
 type Solana struct {
 	History
 	nextSlot uint64 // the slot to read on from
 }
 
-// OpenSolana prepares to read the Solana chain at a JSON-RPC URL from a slot on. Every
-// slot from there on has to have its block, as a local chain's have; there are no forks.
+// OpenSolana prepares to read the Solana chain at a JSON-RPC URL from a slot on. Every later slot
+// must have its block, as on a local chain; there are no forks.
 func OpenSolana(url string, first uint64) *Solana {
 	return &Solana{History{node: node{url}, normalize: func(s string) string { return s }}, first}
 }
@@ -46,7 +46,7 @@ type solanaTokens struct {
 	UITokenAmount struct{ Amount string }
 }
 
-// Walk reads on to the newest block. It returns the slot that it stands at.
+// Walk reads up to the newest block. It returns the slot that it reached.
 func (c *Solana) Walk(ctx context.Context) (slot uint64, err error) {
 	commitment := map[string]any{"commitment": "confirmed"}
 	var newest uint64
@@ -126,7 +126,7 @@ func readSolana(slot uint64, b solanaBlock) (block, error) {
 	return result, nil
 }
 
-// holders are the changes of what each has of an asset in a transaction.
+// holders has the change of each holder's balance of an asset in a transaction.
 type holders map[string]*big.Int
 
 func holdersOf(byAsset map[string]holders, asset string) holders {
@@ -143,8 +143,8 @@ func (h holders) addChange(holder string, change *big.Int) {
 	h[holder].Add(h[holder], change)
 }
 
-// listMovements are from who lost most to each who got something. What is lost beyond that
-// went to nobody: it is a fee.
+// listMovements returns movements from the holder that lost most to each holder that gained. What
+// was lost in addition went to no holder: it is a fee.
 func (h holders) listMovements(s Sent, asset string) (movements []Movement) {
 	payer := ""
 	for holder, change := range h {
@@ -162,8 +162,8 @@ func (h holders) listMovements(s Sent, asset string) (movements []Movement) {
 	return movements
 }
 
-// Holds is what an address has of a token now, in all of its token accounts, asked of
-// the chain's state and not of its movements.
+// Holds returns the present balance of an address in a token, in all of its token accounts. It asks
+// the chain's state and not the movements.
 func (c *Solana) Holds(ctx context.Context, mint, owner string) (*big.Int, error) {
 	var answer struct {
 		Value []struct {

@@ -11,8 +11,8 @@ import (
 	"github.com/cofferpay/coffer/internal/trial/oracle"
 )
 
-// A payment to somebody without a token account makes one, whose rent is no payment;
-// coins that nobody asked for are one.
+// A payment to an owner without a token account creates one, whose rent is no payment; coin without
+// a claim is one.
 func TestTheOracleJudgesASolanaChain(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

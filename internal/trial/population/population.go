@@ -1,10 +1,9 @@
-// Package population fills a database with the customers of an organization and with what each
-// of them leaves behind: an address, balances, a deposit, a withdrawal, a transfer, events
-// and their deliveries. It is for looking at what reads cost with very many of them.
+// Package population fills a database with the customers of an organization and with what each of
+// them leaves in it: an address, balances, a deposit, a withdrawal, a transfer, events and their
+// deliveries. It serves to measure what reads cost with very many customers.
 //
-// What never happens here: a row that the service itself would write. No trigger and no
-// foreign key is asked, so the checker may find fault with the rows. What a crash leaves:
-// nothing that outlives a test or a benchmark.
+// The service itself writes none of these rows, and no trigger or foreign key checks them, so the
+// checker may find fault with them. A crash leaves nothing that outlives a test or a benchmark.
 package population
 
 import (
@@ -16,24 +15,24 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Endpoint is the webhook endpoint to which the events were delivered.
+// Endpoint is the webhook endpoint that received the events.
 const Endpoint = "we_00000000000000000000000000"
 
-// Customer is the id of a customer.
+// Customer returns the id of a customer.
 func Customer(n int) string { return "crowd_" + strconv.Itoa(n) }
 
-// ID is the id of what belongs to a customer, such as "dep", "wd" or "tr".
+// ID returns the id of a customer's row of a kind, such as "dep", "wd" or "tr".
 func ID(kind string, n int) string { return fmt.Sprintf("%s_%026d", kind, n) }
 
-// Address is a customer's address.
+// Address returns a customer's address.
 func Address(n int) string { return fmt.Sprintf("0x%040x", n+1) }
 
-// Hash is the transaction of a customer's deposit or, with another mark, withdrawal.
+// Hash returns the transaction of a customer's deposit or, with another mark, withdrawal.
 func Hash(mark byte, n int) string { return fmt.Sprintf("0x%c%063x", mark, n) }
 
-// Seed adds the customers from one number to another, the latter excluded, as a
-// superuser. Most of what they did was done in mint 1 on Ethereum; some things are rare,
-// and some have not ended. Mint 2 is the coin of that chain.
+// Seed adds the customers from one number to another, the latter excluded, as a superuser. Most of
+// their rows are in mint 1 on Ethereum; some things are rare, and some have not ended. Mint 2 is
+// the coin of that chain.
 func Seed(ctx context.Context, conn *pgx.Conn, org string, from, to int) error {
 	tx, err := conn.Begin(ctx)
 	if err != nil {
@@ -130,8 +129,8 @@ var statements = []string{
 	`INSERT INTO delivery_attempts (delivery_id, attempt, org_id, at, status_code, duration_ms, endpoint_id, url)
 	SELECT n + 1000000, 1, $ORG, '2026-01-01Z'::timestamptz + n * interval '1 second', CASE WHEN n % 100 = 9 THEN 500 ELSE 200 END, 1, '` + Endpoint + `', 'https://crowd.example' FROM $N`,
 
-	// No customer from 2000 to 12000 is frozen, so a list of the frozen ones that looks for them
-	// among all customers reads these too.
+	// No customer from 2000 to 12000 is frozen, so a list of the frozen customers that searches all
+	// customers reads these too.
 	`INSERT INTO freezes (freeze_id, scope, org_id, customer_id, source, reason, created_at, lifted_at, lifted_by, customer_created_at)
 	SELECT 'frz_' || lpad(n::text, 26, '0'), 'CUSTOMER', $ORG, 'crowd_' || n, CASE n % 100 WHEN 0 THEN 'ORGANIZATION' ELSE 'OPERATOR' END, 'because', '2026-01-01Z'::timestamptz + n * interval '1 second',
 		CASE WHEN lifted THEN '2026-02-01Z'::timestamptz END, CASE WHEN lifted THEN 'OPERATOR x' END, '2026-01-01Z'::timestamptz + n * interval '1 second'

@@ -16,11 +16,11 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// What becomes of a flagged deposit, by who was first.
+// resolutionVerbs are the possible results of a flagged deposit.
 var resolutionVerbs = []string{"approved", "rejected", "redirected"}
 
-// resolveAllFlagged has every worker decide about every deposit, in the same order, each in its
-// own way. Whoever made a decision that stands already is answered as if it were theirs.
+// resolveAllFlagged lets every worker decide about every deposit, in the same order, each with its
+// own decision. A worker that repeats the standing decision gets the answer of the first.
 func resolveAllFlagged(ctx context.Context, t task) (result, error) {
 	db, err := pg.Open(ctx, pg.Config{URL: t.URL, MaxConns: workers}, time.Now)
 	if err != nil {

@@ -25,26 +25,25 @@ import (
 	"github.com/cofferpay/coffer/internal/verify"
 )
 
-// severeScreener thinks ill of everybody.
+// severeScreener returns the worst severity for every address.
 type severeScreener struct{}
 
 func (severeScreener) Name() string           { return "GRIM" }
 func (severeScreener) Covers(chain.Name) bool { return true }
 
-// Screen says the worst.
+// Screen returns the worst severity.
 func (severeScreener) Screen(context.Context, risk.Subject) (risk.Verdict, error) {
 	return risk.Verdict{Provider: "GRIM", Severity: risk.Severe, IsKnown: true, GivenAt: time.Now()}, nil
 }
 
-// How many deposits are decided about.
+// How many deposits are decided.
 const (
 	flaggedShort = 6
 	flaggedLong  = 400
 )
 
-// I-27: of 64 workers in two processes who approve, reject and redirect the same deposit,
-// for the organization and for the operator, one comes about, in the tables and in the
-// books.
+// I-27. 64 workers in two processes approve, reject and redirect the same deposit, for the
+// organization and for the operator. One decision takes effect, in the tables and in the books.
 func TestSixtyFourDecidersOfTwoProcessesResolveEachDepositOnce(t *testing.T) {
 	t.Parallel()
 	n := flaggedShort
@@ -123,7 +122,7 @@ func TestSixtyFourDecidersOfTwoProcessesResolveEachDepositOnce(t *testing.T) {
 	}
 }
 
-// flagMany makes deposits that are flagged.
+// flagMany creates flagged deposits.
 func flagMany(t *testing.T, db *pg.DB, n int) task {
 	t.Helper()
 	ctx := t.Context()
@@ -172,7 +171,7 @@ func flagMany(t *testing.T, db *pg.DB, n int) task {
 	}
 	net.Mine(10)
 	tk := task{Org: o.ID, Attest: attest}
-	for range 1 + n { // a turn asks about so many
+	for range 1 + n { // the deposits that a turn screens
 		for _, s := range w.ListSteps(nil) {
 			check(s.Run(ctx))
 			if s.Name == "credits" {

@@ -1,19 +1,19 @@
-// Package race has two processes of 32 workers each go for the same things: one
-// balance, one idempotency key, one approval, one wallet. All of them speak to one
-// PostgreSQL, through the code that the service uses.
+// Package race lets two processes of 32 workers each compete for the same things: one balance, one
+// idempotency key, one approval, one wallet. All of them use one PostgreSQL, through the service's
+// own code.
 //
-// A long race goes in rounds: for most of each, all 64 workers spend the one balance;
-// in the rest, some ask for withdrawals and decide on them, and some reserve what the
-// wallet holds, while the others go on spending. The balances after every commit are
-// read from the server's log (see wal.go), so that no moment is missed.
+// A long race has rounds. For most of each round, all 64 workers spend the one balance. In the
+// remaining time, some request withdrawals and decide about them, some reserve the wallet's funds,
+// and the others go on spending. The balances after every commit are read from the server's log
+// (see wal.go), so that no moment is missed.
 //
-// Both processes mean the same holds by the same names, so that every hold, every end
-// of one, every key and every decision is wanted by two at least. What each won is
-// added up and compared with what the database has. Beside that all 64 decide about
-// flagged deposits, one after the other, each in a way of its own (see flags.go).
+// Both processes give the same holds the same names, so at least two workers want every hold, every
+// end of one, every key and every decision. The winners' counts are added up and compared with the
+// database. In addition, all 64 workers decide about flagged deposits, one after the other, each in
+// its own way (see flags.go).
 //
-// What never happens here: a worker that waits its turn. What a crash leaves: a
-// database of a cluster that ends with the test; the second process dies with the first.
+// No worker waits for its turn. A crash leaves a database of a cluster that ends with the test; the
+// second process dies with the first.
 package race
 
 import (
@@ -43,14 +43,14 @@ import (
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
-// What everybody goes for.
+// What all workers compete for.
 const (
 	token   = 1     // the mint
-	spender = "ann" // whose balance is spent
-	payer   = "bob" // whose withdrawals are asked for
-	balance = 2_500 // what ann has; never more, never less, held or not
+	spender = "ann" // the customer whose balance is spent
+	payer   = "bob" // the customer whose withdrawals are requested
+	balance = 2_500 // ann's balance with her holds; it never changes
 	fortune = 1_000_000_000
-	funds   = 1_000 // what the wallet holds
+	funds   = 1_000 // the funds of the wallet
 )
 
 // The workers of one process.
@@ -61,55 +61,56 @@ const (
 	workers   = spenders + askers + reservers
 )
 
-// batchMax is how many holds one transaction makes at most, amountMax what each takes
-// at most: some of those who spend at once find enough, and some do not.
+// batchMax is how many holds one transaction makes at most, amountMax what each takes at most: some
+// workers that spend at once find enough, and some do not.
 const (
 	batchMax  = 128
 	amountMax = 3
 )
 
-// A round of a long race, and for how much of it everybody spends. A short one is too
-// short for that: everybody has a task of their own from the first moment.
+// The length of a round in a long race, and the part of it in which all workers spend. A short race
+// has no rounds: every worker starts with its own task.
 const (
 	roundLength  = 10 * time.Second
 	spendingPart = 8 * time.Second
 )
 
-// watchInterval is the pause between two looks; what is between them the log shows.
+// watchInterval is the pause between two queries; the log shows what happens in between.
 const watchInterval = 50 * time.Millisecond
 
-// roundsMin is how often everybody tries, however short the time.
+// roundsMin is how often every worker tries at least, however short the race.
 const roundsMin = 2
 
-// task is what a process is told.
+// task is a process's input.
 type task struct {
 	URL      string
 	Org      string
-	Rounds   bool // everybody spends for most of the time
+	Rounds   bool // all workers spend for most of the time
 	Treasury wallet.Wallet
 	For      time.Duration
 	Process  int
 
-	// Flagged are deposits to decide about, instead of all else.
+	// Flagged are deposits to decide about, instead of everything else.
 	Flagged []string
 	Attest  ed25519.PublicKey
 }
 
-// result is what a process has won and seen.
+// result is what a process has done and seen.
 type result struct {
 	Holds, HoldsRefused, HoldsTaken uint64 // made; lacked the money; a rival was first
 	Ends, EndsTaken                 uint64
 	Requests, Conflicts             uint64
 	Decisions, DecisionsLate        uint64
-	Vain                            uint64 // waits for a lock that were given up
+	Vain                            uint64 // statements that gave up waiting for a lock
 	Reserves, ReservesShort         uint64
 	Commits                         uint64 // that moved the one balance
 	Looks                           uint64
 	Deadlocks                       int64
 	Accepted                        map[string]string // by key: the withdrawal
-	Decided                         map[string]string // by withdrawal: what won
-	Resolved                        map[string]string // by flagged deposit: what won, or stood when it was asked for again
-	Wrong                           []string
+	Decided                         map[string]string // by withdrawal: the decision that won
+	// By flagged deposit: the decision that won, or that stood when it was repeated.
+	Resolved map[string]string
+	Wrong    []string
 }
 
 // process is one of the two.
@@ -130,14 +131,14 @@ type process struct {
 	wrong    []string
 }
 
-// addresses has the one wallet that there is.
+// addresses has the only wallet.
 type addresses struct{ treasury wallet.Wallet }
 
 func (a addresses) Address(context.Context, signer.WalletRef) (wallet.Wallet, error) {
 	return a.treasury, nil
 }
 
-// runWorkers hammers until the time is up.
+// runWorkers runs the workers until the time is up.
 func runWorkers(ctx context.Context, t task) (result, error) {
 	db, err := pg.Open(ctx, pg.Config{URL: t.URL, MaxConns: workers + 2}, time.Now)
 	if err != nil {
@@ -196,8 +197,8 @@ func ledgerAccount(org string, kind ledger.Kind, subject string) ledger.Account 
 	return ledger.Account{OrgID: org, MintID: token, Kind: kind, Subject: subject}
 }
 
-// runWorker does its own task, or spends when it has none or when all do. A task is
-// over with the first thing that must not be.
+// runWorker runs its own task, or spends when it has none or when all spend. It ends with the first
+// broken invariant.
 func (p *process) runWorker(ctx context.Context, w int, ownTask func(ctx context.Context, worker, round int) bool) {
 	spent, ownRounds := 0, 0
 	for p.deadline.Err() == nil || ownRounds < roundsMin && (ownTask != nil || spent < roundsMin) {
@@ -215,13 +216,13 @@ func (p *process) runWorker(ctx context.Context, w int, ownTask func(ctx context
 	}
 }
 
-// spendOnce makes holds on the one balance and ends them. Its twin in the other process
-// wants the same ones.
+// spendOnce makes holds on the one balance and ends them. The worker with the same number in the
+// other process wants the same holds.
 func (p *process) spendOnce(ctx context.Context, worker, round int) bool {
 	customer, held, owned := ledgerAccount(
 		p.Org, ledger.Customer, spender,
 	), ledgerAccount(p.Org, ledger.Withdrawing, spender), ledgerAccount(p.Org, ledger.Custody, "")
-	// Both twins draw the same.
+	// Both workers draw the same numbers.
 	dice := rand.New(rand.NewPCG(uint64(worker), uint64(round)))
 	n, amount, settles := 1+dice.IntN(batchMax), money.Units(1+dice.Uint64N(amountMax)), dice.IntN(8) == 0
 	var holds, ends []ledger.Posting
@@ -236,7 +237,8 @@ func (p *process) spendOnce(ctx context.Context, worker, round int) bool {
 			Legs:  []ledger.Leg{{Debit: held, Credit: customer, Amount: amount}},
 		}
 		if settles {
-			// What leaves comes in again at once: at every commit it is the same sum.
+			// An amount that leaves is deposited again at once, so that the sum is the same at
+			// every commit.
 			end.Legs[0].Credit = owned
 			ends = append(ends, ledger.Posting{
 				Cause: ledger.Cause{Kind: ledger.Deposit, ID: id},
@@ -261,7 +263,7 @@ func (p *process) spendOnce(ctx context.Context, worker, round int) bool {
 	case err == nil:
 		p.ends.Add(uint64(n))
 	case errors.Is(err, ledger.ErrPosted), errors.Is(err, ledger.ErrOverdraft):
-		p.endsTaken.Add(uint64(n)) // the twin was first
+		p.endsTaken.Add(uint64(n)) // the other worker was first
 	default:
 		p.addComplaint("end: %v", err)
 		return false
@@ -269,15 +271,15 @@ func (p *process) spendOnce(ctx context.Context, worker, round int) bool {
 	return true
 }
 
-// isLockTimeout tells that PostgreSQL gave a statement up: it waited too long for one lock, or,
+// isLockTimeout reports that PostgreSQL gave a statement up: it waited too long for one lock or,
 // for several in turn, longer than a statement may take. Its transaction is rolled back. That
-// happens on a machine with too much else to do.
+// happens on a machine with too much other work.
 func isLockTimeout(err error) bool {
 	gaveUp, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && (gaveUp.Code == "55P03" || gaveUp.Code == "57014")
 }
 
-// postWithRetry posts, and again after it was given up.
+// postWithRetry posts, and repeats a posting that PostgreSQL gave up.
 func (p *process) postWithRetry(ctx context.Context, postings []ledger.Posting) error {
 	for {
 		err := p.db.InOrg(
@@ -295,8 +297,8 @@ func (p *process) postWithRetry(ctx context.Context, postings []ledger.Posting) 
 	}
 }
 
-// lookAtOrders stands in for dispatch, which looks at every order within seconds. Without it, the
-// order of an approved withdrawal would count as waiting after a while, and could be removed.
+// lookAtOrders replaces dispatch, which looks at every order within seconds. Without it, the order
+// of an approved withdrawal would count as waiting after a while, and could be removed.
 func (p *process) lookAtOrders(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := p.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
@@ -317,8 +319,8 @@ func (p *process) lookAtOrders(ctx context.Context) {
 	}
 }
 
-// askOnce requests withdrawals under keys that all askers of both processes use, in the
-// same order, and then decides on them.
+// askOnce requests withdrawals under keys that all workers of this task in both processes use, in
+// the same order, and then decides about them.
 func (p *process) askOnce(ctx context.Context, worker, round int) bool {
 	const asked = "7"
 	key := fmt.Sprintf("key-%d", round)
@@ -375,7 +377,7 @@ func (p *process) checkSameID(ids map[string]string, key, id string) {
 	ids[key] = id
 }
 
-// reserveOnce promises what the wallet holds, and takes the promise back.
+// reserveOnce reserves the wallet's funds, and releases them.
 func (p *process) reserveOnce(ctx context.Context, _, _ int) bool {
 	amount := money.Units(1 + rand.Uint64N(funds/2))
 	move := func(m wallet.Movement) error {
@@ -398,8 +400,8 @@ func (p *process) reserveOnce(ctx context.Context, _, _ int) bool {
 	return true
 }
 
-// watchCommits looks at what is committed, again and again: the sum is the same at every
-// commit, and nothing is below nothing.
+// watchCommits reads the committed balances again and again: the sum is the same at every commit,
+// and no balance is negative.
 func (p *process) watchCommits(ctx context.Context) {
 	for round := 0; round < roundsMin || p.deadline.Err() == nil; round++ {
 		err := p.db.Snapshot(ctx, func(ctx context.Context, tx pg.Tx) error {
@@ -428,7 +430,7 @@ func (p *process) watchCommits(ctx context.Context) {
 	}
 }
 
-// addResult puts what two processes won together.
+// addResult adds the result of the other process.
 func (r *result) addResult(o result) {
 	r.Holds += o.Holds
 	r.HoldsRefused += o.HoldsRefused

@@ -64,7 +64,7 @@ func TestSixtyFourWorkersOfTwoProcessesNeitherOverdrawNorDouble(t *testing.T) {
 	if length == 0 {
 		length = shortRace
 	}
-	// A server of its own, whose log can be read.
+	// Its own server, whose log can be read.
 	cluster := pgtest.StartCluster(t, map[string]string{
 		"wal_level": "logical", "max_wal_size": "2GB", "shared_buffers": "256MB", "checkpoint_timeout": "30min",
 	})
@@ -131,7 +131,7 @@ func TestSixtyFourWorkersOfTwoProcessesNeitherOverdrawNorDouble(t *testing.T) {
 	}
 }
 
-// prepareTask makes what everybody goes for.
+// prepareTask creates what all workers compete for.
 func prepareTask(t *testing.T, db *pg.DB) task {
 	t.Helper()
 	ctx := t.Context()
@@ -180,7 +180,7 @@ func prepareTask(t *testing.T, db *pg.DB) task {
 	return task{Org: o.ID, Treasury: treasury}
 }
 
-// runBothProcesses runs both processes and reads what they say.
+// runBothProcesses runs both processes and reads their results.
 func runBothProcesses(t *testing.T, tk task) []result {
 	t.Helper()
 	self, err := os.Executable()
@@ -214,7 +214,7 @@ func runBothProcesses(t *testing.T, tk task) []result {
 	return all
 }
 
-// printProgress tells now and then how far it is.
+// printProgress prints now and then how far the race is.
 func printProgress(t *testing.T, db *pg.DB, on bool) (stop func()) {
 	if !on {
 		return func() {}
@@ -244,7 +244,7 @@ func printProgress(t *testing.T, db *pg.DB, on bool) (stop func()) {
 	return func() { cancel(); <-ended }
 }
 
-// checkSettled compares what was won with what is there.
+// checkSettled compares the results with the database.
 func checkSettled(t *testing.T, db *pg.DB, tk task, sum result) {
 	t.Helper()
 	owner := pgtest.OwnerPool(t, db)
@@ -301,7 +301,7 @@ func checkSettled(t *testing.T, db *pg.DB, tk task, sum result) {
 		))
 	want("reserved", num(`SELECT reserved::bigint FROM address_funds WHERE wallet_id = $1`, tk.Treasury.ID), 0)
 	want("deadlocks", sum.Deadlocks, 0)
-	// How often they met is a figure: a machine that is busy lets them meet less.
+	// How often the workers met is a figure and no assertion: on a busy machine they meet less.
 	if sum.Holds == 0 || sum.Requests == 0 || sum.Reserves == 0 || sum.Looks == 0 {
 		t.Errorf("somebody did nothing: %s", encodeJSON(sum))
 	}

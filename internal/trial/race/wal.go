@@ -12,20 +12,20 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// walTail reads the server's own log of what was committed, and has the balances as
-// they were after every commit, in the order of the commits. It asks no table and no
-// code of the service: what it sees is what the server would recover after a crash.
+// walTail reads the server's own log of commits, and has the balances after every commit, in the
+// order of the commits. It reads no table and uses no code of the service: it sees what the server
+// would recover after a crash.
 type walTail struct {
 	conn      *pgx.Conn
 	isSpender map[string]bool // by account: whether it is one of those whose sum never changes
 
 	balances      map[string]*big.Int // by account, as of the last commit
-	touched       bool                // the spender's, by the transaction that is being read
+	touched       bool                // the current transaction has changed the spender's balance
 	inTransaction bool
 	kinds         map[uint32]relation
 
-	commits uint64 // that moved the spender's balance
-	moves   uint64 // balances written by them and others
+	commits uint64 // commits that changed the spender's balance
+	moves   uint64 // balances that these and other commits wrote
 	lowest  *big.Int
 	wrong   []string
 }
@@ -35,16 +35,17 @@ type relation struct {
 	columns []string
 }
 
-// What the log is read by.
+// The limits of reading the log.
 const (
-	walSlot         = "race"
-	walPiece        = 200_000          // changes that are read at once, and the rest of a transaction
-	walPollInterval = 10 * time.Second // each look reads some seconds again, from the last place that the server can begin at
+	walSlot  = "race"
+	walPiece = 200_000 // changes that are read at once, and then the end of their transaction
+	// Each read starts some seconds back, at the last position at which the server can begin.
+	walPollInterval = 10 * time.Second
 	walWrongMax     = 10
 	balancesName    = "ledger_balances"
 )
 
-// openWAL begins to read before anything is committed that is to be seen.
+// openWAL starts to read before the first commit that matters.
 func openWAL(ctx context.Context, superURL string) (*walTail, error) {
 	conn, err := pgx.Connect(ctx, superURL)
 	if err != nil {
@@ -98,7 +99,7 @@ func (w *walTail) classifyAccount(ctx context.Context, account string) error {
 	return err
 }
 
-// followLog reads until stop is closed, and then all that is left.
+// followLog reads until stop is closed, and then the remaining log.
 func (w *walTail) followLog(ctx context.Context, stop <-chan struct{}) error {
 	for {
 		last := false
@@ -149,13 +150,13 @@ const (
 	walRelation = 'R'
 	walInsert   = 'I'
 	walUpdate   = 'U'
-	walText     = 't' // a column in words
-	walNew      = 'N' // the row as it is now
+	walText     = 't' // a column as text
+	walNew      = 'N' // the row after the change
 )
 
 var errTorn = errors.New("a message of the log ends too soon")
 
-// applyMessage takes in one message.
+// applyMessage applies one message.
 func (w *walTail) applyMessage(ctx context.Context, m []byte) error {
 	if len(m) == 0 {
 		return errTorn
@@ -213,7 +214,7 @@ func (w *walTail) applyMessage(ctx context.Context, m []byte) error {
 	return nil
 }
 
-// checkBalances looks at every balance as it was after a commit.
+// checkBalances checks every balance after a commit.
 func (w *walTail) checkBalances() {
 	sum := new(big.Int)
 	for account, b := range w.balances {
@@ -241,13 +242,13 @@ func (w *walTail) addComplaint(format string, args ...any) {
 	}
 }
 
-// reader takes a message apart.
+// reader reads the fields of a message.
 type reader struct {
 	remaining []byte
 	torn      bool
 }
 
-// takeBytes are the next ones; zeros when there are not so many.
+// takeBytes returns the next n bytes, or zeros if there are fewer.
 func (r *reader) takeBytes(n int) []byte {
 	if n < 0 || n > len(r.remaining) {
 		r.torn, r.remaining = true, nil

@@ -1,9 +1,8 @@
-// Package roles runs the service as many processes, each with one role and no more
-// files than it needs, and kills some of them.
+// Package roles runs the service as many processes, each with one role and no more files than it
+// needs, and kills some of them.
 //
-// What never happens here: wiring. Every process is the program with a configuration
-// that an operator could have written. A crash leaves files in a test's folder; the
-// processes end with the test.
+// It wires nothing itself. Every process is the program with a configuration that an operator could
+// have written. A crash leaves files in a test's folder; the processes end with the test.
 package roles
 
 import (
@@ -28,14 +27,14 @@ import (
 
 const (
 	startMax     = 2 * time.Minute // for a process to be ready
-	stopMax      = time.Minute     // for it to stop when it is asked to
+	stopMax      = time.Minute     // for it to stop on request
 	pollInterval = 50 * time.Millisecond
 )
 
-// Process is the program, running.
+// Process is a running program.
 type Process struct {
 	Name string
-	API  string // where its API would be
+	API  string // address of its API, if it has one
 	Ops  string
 
 	cmd    *exec.Cmd
@@ -50,14 +49,14 @@ type logBuffer struct {
 	buf bytes.Buffer
 }
 
-// Write keeps it.
+// Write appends to the buffer.
 func (l *logBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.buf.Write(p)
 }
 
-// LogText is what the process has written.
+// LogText returns what the process has written.
 func (p *Process) LogText() string {
 	p.log.mu.Lock()
 	defer p.log.mu.Unlock()
@@ -82,8 +81,8 @@ type Host struct {
 	Conf app.Config
 }
 
-// NewHost makes the folder of a role from a configuration that has everything: what
-// the role does not use is neither named nor there.
+// NewHost creates the folder of a role from a configuration that has everything. The new
+// configuration and folder lack what the role does not use.
 func NewHost(dir string, role app.Role, source app.Config) (Host, error) {
 	h := Host{role, filepath.Join(dir, string(role)), source}
 	c := &h.Conf
@@ -152,7 +151,7 @@ func (h Host) RunProcess(ctx context.Context, program string, n int) (*Process, 
 	return p, p.waitReady(ctx, h)
 }
 
-// waitReady waits until the process answers: at its own port, or at the signer's.
+// waitReady waits until the process answers, at its own port or at the signer's.
 func (p *Process) waitReady(ctx context.Context, h Host) error {
 	ctx, cancel := context.WithTimeout(ctx, startMax)
 	defer cancel()
@@ -180,7 +179,7 @@ func isReady(ctx context.Context, ops string) bool {
 	return err == nil && resp.Body.Close() == nil && resp.StatusCode == http.StatusOK
 }
 
-// Reachable tells whether somebody listens at an address.
+// Reachable reports whether a process listens at an address.
 func Reachable(ctx context.Context, address string) bool {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "tcp", address)
@@ -196,7 +195,7 @@ func (p *Process) KillProcess() error {
 	return nil
 }
 
-// Stop asks it to end and says how it did.
+// Stop asks the process to end and returns how it ended.
 func (p *Process) Stop() error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("stop %s: %w", p.Name, err)
@@ -212,7 +211,7 @@ func (p *Process) Stop() error {
 	}
 }
 
-// WaitEnded waits for a process that has to end by itself, and says how it did.
+// WaitEnded waits for a process that has to end by itself, and returns how it ended.
 func (p *Process) WaitEnded(ctx context.Context) error {
 	select {
 	case <-p.exited:

@@ -40,7 +40,7 @@ type scenario struct {
 	hosts   map[app.Role]Host
 	runs    map[app.Role][]*Process
 	usdc    localworld.Mint
-	api     int // which of the processes with the role is called
+	api     int // number of the API process that is called
 }
 
 func buildProgram(t *testing.T) string {
@@ -52,7 +52,7 @@ func buildProgram(t *testing.T) string {
 	return file
 }
 
-// signerRights is what each role has of the signer.
+// signerRights is each role's permission at the signer.
 var signerRights = map[app.Role]remote.Permission{
 	app.RoleAPI: remote.PermissionIssue, app.RoleWorkers: remote.PermissionIssue, app.RoleScan: remote.PermissionIssue,
 	app.RoleDispatch: remote.PermissionPay,
@@ -99,7 +99,7 @@ func newScenario(t *testing.T) *scenario {
 	return n
 }
 
-// startHosts gives each role its host, with the signer on one of its own.
+// startHosts gives each role its host, with the signer on its own.
 func (n *scenario) startHosts() {
 	n.Helper()
 	ca := remotetest.NewAuthority(n.T)
@@ -145,7 +145,7 @@ func (n *scenario) startRole(role app.Role) {
 	}
 }
 
-// newCaller are what an organization calls, of the process whose turn it is.
+// newCaller returns a client of the process whose turn it is, with the organization's key.
 func (n *scenario) newCaller() caller.Caller {
 	return caller.Caller{
 		T: n.T, Ctx: n.ctx, Key: n.Info.APIKey,
@@ -184,7 +184,7 @@ func (n *scenario) waitPaidIn(customer string) {
 	n.newCaller().WaitCredited(customer, false)
 }
 
-// payOut asks for a withdrawal; waitPaidOut waits until it is completed.
+// payOut requests a withdrawal; waitPaidOut waits until it is completed.
 func (n *scenario) payOut(customer, key string, to common.Address, units int64) string {
 	n.Helper()
 	var w webhook.Withdrawal
@@ -203,7 +203,7 @@ func (n *scenario) waitPaidOut(id string) {
 	n.newCaller().WaitCompleted(id)
 }
 
-// waitEvents waits until so many events of each type have a number, which the workers give.
+// waitEvents waits until so many events of each type have a number, which the workers assign.
 func (n *scenario) waitEvents(want int, types ...webhook.Type) {
 	n.Helper()
 	for {
@@ -259,9 +259,8 @@ func (n *scenario) readBalance(a common.Address) *big.Int {
 	return new(big.Int).SetBytes(out)
 }
 
-// Every role runs twice, in a process of its own and with no more than it needs; the
-// first of each is killed with money on its way in and out; the second takes over and
-// everything is paid once.
+// Every role runs twice, in its own process and with no more than it needs. The first of each is
+// killed with money on its way in and out. The second takes over, and everything is paid once.
 func TestEachRoleRunsByItselfAndASecondOneTakesOver(t *testing.T) {
 	t.Parallel()
 	n := newScenario(t)
@@ -279,7 +278,7 @@ func TestEachRoleRunsByItselfAndASecondOneTakesOver(t *testing.T) {
 			}
 		}
 	}
-	// A second signer would be a second journal's owner.
+	// A second signer would be a second owner of the journal.
 	second, err := Start(
 		n.program, "a second signer", "serve", "--config", filepath.Join(n.hosts[app.RoleSigner].Dir, "signer-0.toml"),
 	)

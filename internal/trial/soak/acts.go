@@ -32,7 +32,7 @@ var discardLog = slog.New(slog.NewTextHandler(io.Discard, nil))
 // dustBelow is the smallest deposit that counts.
 const dustBelow = 10
 
-// act is something that happens in a step; weight says how often.
+// act is something that can happen in a step; weight is its relative frequency.
 type act struct {
 	name   string
 	weight int
@@ -74,7 +74,7 @@ var actsWeight = func() (sum int) {
 	return sum
 }()
 
-// runAct lets one thing happen.
+// runAct runs one random act.
 func (w *soakRun) runAct() {
 	n := w.drawNumber(actsWeight)
 	for _, a := range acts {
@@ -92,7 +92,7 @@ func (w *soakRun) amountOf(mintID int) money.Amount {
 	return money.Units(uint64(dustBelow + w.drawNumber(400_000_000)))
 }
 
-// makeDeposit pays something in, in one of the ways in which money arrives.
+// makeDeposit makes a payment, in one of the ways in which money arrives.
 func (w *soakRun) makeDeposit() {
 	payee := drawFrom(w, w.drawPayees())
 	recipient := w.addresses[payee]
@@ -116,7 +116,7 @@ func (w *soakRun) makeDeposit() {
 		})
 	case kind < 68:
 		moves = append(moves, sim.Move{Contract: unlistedToken, To: recipient, Amount: w.amountOf(tokenID)})
-	case kind < 82: // several in one
+	case kind < 82: // several in one transaction
 		for range 2 + w.drawNumber(4) {
 			otherRecipient := w.addresses[drawFrom(w, w.drawPayees())]
 			m := drawFrom(w, []int{tokenID, limitedID, nativeID})
@@ -127,13 +127,13 @@ func (w *soakRun) makeDeposit() {
 			moves = append(moves, move)
 		}
 		moves = append(moves, sim.Move{Contract: unlistedToken, To: recipient, Amount: w.amountOf(tokenID)})
-	case kind < 87: // nobody's in particular
+	case kind < 87: // to the treasury, for no customer
 		moves = append(moves, sim.Move{Contract: tokens[tokenID], To: w.addresses[""], Amount: w.amountOf(tokenID)})
-	case kind < 92: // a call that is undone inside a transaction that goes on
+	case kind < 92: // a call that reverts inside a transaction that succeeds
 		undone := internal()
 		undone.Reverted = true
 		moves = append(moves, undone, internal())
-	case kind < 95: // through another of ours, in one transaction
+	case kind < 95: // through another address, in one transaction
 		otherRecipient := w.addresses[drawFrom(w, w.drawPayees())]
 		amount := w.amountOf(tokenID)
 		middle := sim.Address("splitter")
@@ -155,25 +155,25 @@ func (w *soakRun) makeDeposit() {
 	}
 }
 
-// request is a withdrawal as it was asked for.
+// request is a withdrawal as it was requested.
 type request struct {
 	n         int
 	call      withdrawal.Request
 	recipient chain.Address
 	mint      int
 	amount    money.Amount
-	bad       bool   // to where nothing may go
-	id        string // once it is accepted
-	refused   bool   // a definite no
-	blocked   bool   // by risk screening, for ever
+	bad       bool   // to a forbidden destination
+	id        string // set once it is accepted
+	refused   bool   // definitely refused
+	blocked   bool   // refused by risk screening, for every repetition
 }
 
-// requestWithdrawal asks for a payment.
+// requestWithdrawal requests a withdrawal.
 func (w *soakRun) requestWithdrawal() {
 	r := &request{n: len(w.requests) + 1}
 	var customer string
 	var balance money.Amount
-	for range 4 { // somebody who has something, if that is found
+	for range 4 { // looks for a customer with a balance
 		customer, r.mint = drawFrom(w, w.customers), drawFrom(w, []int{tokenID, tokenID, nativeID, limitedID})
 		if balance = w.loadBalance(customer, r.mint); !balance.IsZero() {
 			break
@@ -182,7 +182,7 @@ func (w *soakRun) requestWithdrawal() {
 	switch n, small := balance.Uint64(); {
 	case w.drawChance(10) || balance.IsZero():
 		if w.drawChance(70) {
-			return // nothing to ask for
+			return // no balance to request
 		}
 		r.amount = w.amountOf(r.mint)
 	case w.drawChance(25):
@@ -224,14 +224,14 @@ func (w *soakRun) requestWithdrawal() {
 	w.sendRequest(r)
 }
 
-// lookalikeAddress begins and ends like an address and is another.
+// lookalikeAddress returns another address with the same beginning and end.
 func lookalikeAddress(a chain.Address, n int) chain.Address {
 	b := common.HexToAddress(string(a))
 	b[8], b[9] = b[8]^0x5a, byte(n)
 	return evmtx.Canonical(b)
 }
 
-// sendRequest makes a request, perhaps not for the first time, and remembers the answer.
+// sendRequest sends a request, perhaps not for the first time, and remembers the answer.
 func (w *soakRun) sendRequest(r *request) {
 	var replayed bool
 	spoiled := w.runWithFaults(func(ctx context.Context) error {
@@ -255,7 +255,8 @@ func (w *soakRun) sendRequest(r *request) {
 	}
 }
 
-// recordRefused remembers a refusal. Who is blocked once is blocked for ever under that key.
+// recordRefused remembers a refusal. A request that screening blocked once stays blocked under its
+// key.
 func (w *soakRun) recordRefused(r *request, f *fault.Fault) {
 	isBlocked := f.Code == fault.WithdrawalRiskBlocked
 	switch {
@@ -293,7 +294,7 @@ func (w *soakRun) repeatRequest() {
 	}
 	r := drawFrom(w, w.requests)
 	if r.call.IdempotencyKey == nil {
-		return // every call is a payment of its own
+		return // without a key every call is its own payment
 	}
 	w.replays++
 	if r.id == "" || w.drawChance(50) {
@@ -322,7 +323,7 @@ func (w *soakRun) repeatRequest() {
 	}
 }
 
-// decideWithdrawal approves or removes something that waits, or that does not any more.
+// decideWithdrawal approves or removes a withdrawal that waits, or that has stopped waiting.
 func (w *soakRun) decideWithdrawal() {
 	ids := w.queryColumn(
 		`SELECT withdrawal_id FROM withdrawals WHERE status = 'AWAITING_APPROVAL' OR $1 ORDER BY created_at`,
@@ -348,7 +349,7 @@ func (w *soakRun) decideWithdrawal() {
 	}
 }
 
-// requestName is a withdrawal without its id, which is another in every run.
+// requestName names a withdrawal without its id, which differs in every run.
 func (w *soakRun) requestName(id string) string {
 	if r := w.byID[id]; r != nil {
 		return fmt.Sprintf("#%d", r.n)
@@ -407,7 +408,7 @@ func (w *soakRun) liftFreezes() {
 	}
 }
 
-// cancelOrder fills the slot of something that is out.
+// cancelOrder cancels an order that is broadcast, which fills its slot.
 func (w *soakRun) cancelOrder() {
 	ids := w.queryColumn(
 		`SELECT order_id FROM dispatch_orders WHERE status IN ('SIGNED', 'BROADCAST') AND $1 ORDER BY created_at`, true,
@@ -423,12 +424,12 @@ func (w *soakRun) cancelOrder() {
 	})
 	w.addTrace("cancel %s: %v", w.requestName(id), cancelled)
 	if s.err != nil {
-		w.errs["cancel"]++ // the cap may forbid it, another may have been quicker
+		w.errs["cancel"]++ // the cap may forbid it, or another process was quicker
 	}
 	w.faults.addOne("cancel of what is out")
 }
 
-// rewindWalk has the final walk read blocks again that it has read.
+// rewindWalk lets the final walk read blocks again that it has read.
 func (w *soakRun) rewindWalk() {
 	var lowest, highest uint64
 	err := w.superPool.QueryRow(w.ctx, `
@@ -446,7 +447,7 @@ func (w *soakRun) rewindWalk() {
 	w.faults.addOne("blocks read again")
 }
 
-// changeThreshold changes from where on a person has to allow a withdrawal.
+// changeThreshold changes the amount from which a person has to approve a withdrawal.
 func (w *soakRun) changeThreshold() {
 	var usd *money.USD
 	if w.drawChance(70) {
@@ -469,7 +470,7 @@ func (w *soakRun) sweepAll() {
 	w.recordError("sweep", s.err, w.isCalm() && !s.struck)
 }
 
-// payGas is the operator's coin on the treasury.
+// payGas pays the operator's coin to the treasury.
 func (w *soakRun) payGas() {
 	amount := money.Units(uint64(1+w.drawNumber(20)) * wei / 2000)
 	w.addTrace("gas %v", amount)
@@ -483,7 +484,7 @@ func (w *soakRun) newCustomer() {
 	}
 }
 
-// runPart gives one part of one of the processes its turn.
+// runPart runs one part of one of the processes once.
 func (w *soakRun) runPart() {
 	h := w.drawNumber(len(w.processes))
 	process := w.processes[h]
@@ -511,15 +512,15 @@ func (w *soakRun) runStep(h int, name string, step func(context.Context) error) 
 	w.recordError(name, s.err, w.isCalm() && !s.struck)
 }
 
-// deliverDue delivers what is due. What it comes to depends on when and on jitter that no
-// seed knows, so it leaves no trace but that it was done.
+// deliverDue delivers due events. The result depends on the time and on jitter that the seed does
+// not determine, so the trace has only that it ran.
 func (w *soakRun) deliverDue(h int) {
 	s := w.runWithFaults(func(ctx context.Context) error { _, err := w.processes[h].posts.Step(ctx); return err })
 	w.addTrace("deliveries (%d)", h)
 	w.recordError("deliveries", s.err, w.isCalm() && !s.struck)
 }
 
-// runRound gives every part its turn.
+// runRound runs every part once.
 func (w *soakRun) runRound() {
 	h := w.drawNumber(len(w.processes))
 	for _, step := range w.processes[h].steps {
@@ -529,7 +530,7 @@ func (w *soakRun) runRound() {
 	w.deliverDue(h)
 }
 
-// faultResult is what came of something that the database may have spoiled.
+// faultResult is the result of a task that the database may have disturbed.
 type faultResult struct {
 	err    error
 	struck bool
@@ -547,10 +548,10 @@ func (s faultResult) describeResult() string {
 	return ""
 }
 
-// runWithFaults does something, and in some cases the database or the signer fails in
-// the middle of it.
+// runWithFaults runs a task, and in some cases the database or the signer fails in the middle of
+// it.
 func (w *soakRun) runWithFaults(task func(context.Context) error) faultResult {
-	const percent = 12 // in a hundred
+	const percent = 12 // of a hundred
 	if !w.drawChance(percent) {
 		return faultResult{err: task(w.ctx)}
 	}
@@ -575,7 +576,8 @@ func (w *soakRun) runWithFaults(task func(context.Context) error) faultResult {
 	return faultResult{err, struck}
 }
 
-// mineBlocks makes blocks: of all that waits, of some of it in another order, of nothing.
+// mineBlocks mines blocks: of all waiting transactions, of some of them in another order, or of
+// none.
 func (w *soakRun) mineBlocks() {
 	waiting := w.net.Mempool()
 	switch n := w.drawNumber(10); {
@@ -590,8 +592,8 @@ func (w *soakRun) mineBlocks() {
 	w.recordBlock()
 }
 
-// forkChain takes blocks away that are not final, and sometimes drops what was in them,
-// or has it do something else the next time.
+// forkChain replaces blocks that are not final. Sometimes it drops their transactions, or changes
+// what they do when they are mined again.
 func (w *soakRun) forkChain() {
 	latest := w.net.Latest().Height
 	deepest := int(latest) - int(w.highest-min(w.highest, w.finalLag))
@@ -623,8 +625,8 @@ func (w *soakRun) forkChain() {
 	}
 }
 
-// replayPayment has a dropped payment come back under its hash and do something else, as
-// a contract may that looks at its block.
+// replayPayment resubmits a dropped payment under its hash with other effects, as a contract may
+// that depends on its block.
 func (w *soakRun) replayPayment(hash chain.TxHash) {
 	for i, p := range w.madePayments {
 		if p.hash != hash {
@@ -655,7 +657,7 @@ func (w *soakRun) halveAmount(a money.Amount) money.Amount {
 	return h
 }
 
-// dropTransaction loses something that waits.
+// dropTransaction removes a transaction from the mempool.
 func (w *soakRun) dropTransaction() {
 	waiting := w.net.Mempool()
 	if len(waiting) == 0 {
@@ -667,7 +669,7 @@ func (w *soakRun) dropTransaction() {
 	w.addTrace("%s dropped", hash[:12])
 }
 
-// deliverSwallowed lets something that was swallowed reach the chain after all.
+// deliverSwallowed lets a swallowed transaction reach the chain after all.
 func (w *soakRun) deliverSwallowed() {
 	for _, hash := range w.queryColumn(
 		`SELECT tx_hash FROM dispatch_attempts WHERE tx_hash IS NOT NULL AND $1 ORDER BY created_at, version`, true,
@@ -680,7 +682,7 @@ func (w *soakRun) deliverSwallowed() {
 	}
 }
 
-// restartProcesses throws away all that is in memory.
+// restartProcesses discards all memory of the processes.
 func (w *soakRun) restartProcesses() {
 	w.closeSigner()
 	w.openProcesses()
@@ -689,7 +691,7 @@ func (w *soakRun) restartProcesses() {
 	w.addTrace("restart")
 }
 
-// queryColumn reads one column of text, with the oracle's eye.
+// queryColumn reads one column of text as the superuser.
 func (w *soakRun) queryColumn(sql string, args ...any) []string {
 	rows, err := w.superPool.Query(w.ctx, sql, args...)
 	w.mustSucceed(err, "look")
@@ -698,7 +700,7 @@ func (w *soakRun) queryColumn(sql string, args ...any) []string {
 	return found
 }
 
-// loadBalance is what a customer, or a product of the organization, has.
+// loadBalance returns the balance of a customer, or of a product of the organization.
 func (w *soakRun) loadBalance(owner string, mintID int) money.Amount {
 	var a money.Amount
 	kind := ledger.Customer

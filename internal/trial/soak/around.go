@@ -13,15 +13,15 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// errLostAnswer is what is heard of a call that may have been made.
+// errLostAnswer is the error of a call that may have been made.
 var errLostAnswer = errors.New("the answer was lost")
 
-// faultySigner is a signer whose answers get lost, on the way there or on the way back.
+// faultySigner is a signer whose calls or answers get lost.
 type faultySigner struct {
 	signer.Signer
 	mu           sync.Mutex
-	lostIn       int  // calls until one does not arrive; 0: none
-	unansweredIn int  // calls until one is not answered; 0: none
+	lostIn       int  // calls until one does not arrive; 0: never
+	unansweredIn int  // calls until one is not answered; 0: never
 	deaf         bool // no call arrives
 	mute         bool // none is answered
 	faults       *counter
@@ -82,10 +82,10 @@ func (s *faultySigner) Sign(ctx context.Context, r signer.SignRequest) (signer.S
 	return callWithFaults(s, func() (signer.SignedTx, error) { return s.Signer.Sign(ctx, r) })
 }
 
-// receiverMode is how a receiver of webhooks is disposed.
+// receiverMode is how a receiver of webhooks behaves.
 type receiverMode string
 
-// The moods; every other than well is a fault.
+// The modes; every mode other than well is a fault.
 const (
 	modeOK      receiverMode = ""
 	modeRefuses receiverMode = "receiver: answers 500"
@@ -95,14 +95,14 @@ const (
 
 var receiverModes = []receiverMode{modeRefuses, modeHangsUp, modeBusy}
 
-// receiver is where the organization's events go. It remembers all that arrived,
-// whatever it answered.
+// receiver is the organization's webhook endpoint. It remembers everything that arrived, whatever
+// it answered.
 type receiver struct {
 	*httptest.Server
 	mu      sync.Mutex
 	mood    receiverMode
 	taken   map[string][]byte // by event: the body that was answered 2xx
-	first   map[string][]byte // by event: the body as it came first
+	first   map[string][]byte // by event: the body that arrived first
 	posts   int
 	faults  *counter
 	trouble []string
@@ -149,14 +149,14 @@ func (r *receiver) setMood(m receiverMode) {
 	r.mood = m
 }
 
-// armLoss arms: the there-th call does not arrive, the back-th is not answered.
+// armLoss arms the faults: the lostIn-th call does not arrive, the unansweredIn-th is not answered.
 func (s *faultySigner) armLoss(lostIn, unansweredIn int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lostIn, s.unansweredIn = lostIn, unansweredIn
 }
 
-// setAway is how the signer is for a while.
+// setAway sets whether the signer receives and answers calls.
 func (s *faultySigner) setAway(deaf, mute bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,7 +169,7 @@ func (s *faultySigner) isAway() bool {
 	return s.deaf || s.mute
 }
 
-// disarmLoss takes back what did not strike, and tells whether it had.
+// disarmLoss disarms a fault that has not struck, and reports whether it had.
 func (s *faultySigner) disarmLoss() (struck bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

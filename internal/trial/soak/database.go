@@ -10,20 +10,20 @@ import (
 	"testing"
 )
 
-// What a database does to a statement or a commit. The line is real, the server is
-// real; only what passes between them is tampered with.
+// The faults of a statement or a commit. Connection and server are real; only their messages are
+// changed.
 const (
 	faultDeadlock      = "db: deadlock"         // the transaction is rolled back and run again
 	faultStatement     = "db: statement failed" // one statement is refused
 	faultCut           = "db: connection cut"
-	faultCommitAnswer  = "db: commit, answer lost" // committed, and nobody hears
+	faultCommitAnswer  = "db: commit, answer lost" // committed, and the client does not learn it
 	faultCommitRequest = "db: commit lost"         // never reached the server
 )
 
 var databaseFaults = []string{faultDeadlock, faultStatement, faultCut, faultCommitAnswer, faultCommitRequest}
 
-// databaseProxy is a proxy in front of PostgreSQL that understands enough of its protocol to
-// spoil exactly one exchange and to leave everything else as a server would.
+// databaseProxy is a proxy in front of PostgreSQL. It understands enough of the protocol to disturb
+// exactly one exchange and to leave everything else as a server would.
 type databaseProxy struct {
 	listener net.Listener
 	target   string
@@ -33,12 +33,12 @@ type databaseProxy struct {
 	kind      string // the fault that is armed, or ""
 	passFirst int    // exchanges of its kind that pass before it strikes
 	fired     map[string]int
-	wrote     int // commits that reached the server, of transactions that could write and said something
+	wrote     int // commits that reached the server, of writing transactions with statements
 	total     *counter
 }
 
-// openDatabaseProxy puts a line in front of the server of a URL and returns the URL that
-// leads through it.
+// openDatabaseProxy starts a proxy in front of the server of a URL and returns the URL that leads
+// through it.
 func openDatabaseProxy(t testing.TB, databaseURL string, total *counter) (*databaseProxy, string) {
 	t.Helper()
 	u, err := url.Parse(databaseURL)
@@ -68,14 +68,14 @@ func (l *databaseProxy) closeProxy() {
 	l.pumps.Wait()
 }
 
-// armFault makes a fault strike once, after so many exchanges that it could strike.
+// armFault arms a fault that strikes once, after passFirst exchanges of its kind.
 func (l *databaseProxy) armFault(kind string, passFirst int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.kind, l.passFirst = kind, passFirst
 }
 
-// disarmFault takes back a fault that has not struck, and tells whether it had.
+// disarmFault disarms a fault that has not struck, and reports whether it had.
 func (l *databaseProxy) disarmFault() (struck bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -90,7 +90,7 @@ func (l *databaseProxy) countFired(kind string) int {
 	return l.fired[kind]
 }
 
-// countCommits counts what may have changed the database.
+// countCommits counts the commits that may have changed the database.
 func (l *databaseProxy) countCommits() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -103,8 +103,8 @@ func (l *databaseProxy) addCommit() {
 	l.wrote++
 }
 
-// drawFault tells what happens to an exchange: a statement inside a transaction, or
-// the commit of one that writes.
+// drawFault returns what happens to an exchange: a statement inside a transaction, or the commit of
+// one that writes.
 func (l *databaseProxy) drawFault(commit bool) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,16 +122,16 @@ func (l *databaseProxy) drawFault(commit bool) string {
 	return kind
 }
 
-// connection is one session through the line.
+// connection is one session through the proxy.
 type connection struct {
 	proxy          *databaseProxy
 	client, server net.Conn
 
 	mu            sync.Mutex
-	drop          bool // the next answer is for nobody
-	inTransaction bool // a transaction
+	drop          bool // drops the next answer
+	inTransaction bool // in a transaction
 	writing       bool
-	failed        bool // the transaction, as far as the client knows
+	failed        bool // the client sees the transaction as failed
 }
 
 func (l *databaseProxy) serveConn(client net.Conn) {
@@ -220,8 +220,8 @@ func (c *connection) pumpRequests() {
 	}
 }
 
-// passExchange passes one group on, or does to it what is armed. It is false when the
-// session is over.
+// passExchange passes one group on, or applies the armed fault. It returns false when the session
+// is over.
 func (c *connection) passExchange(group []byte, text string, executes bool) bool {
 	pass := func() bool { _, err := c.server.Write(group); return err == nil }
 	switch {
@@ -273,7 +273,7 @@ func (c *connection) passExchange(group []byte, text string, executes bool) bool
 	return pass()
 }
 
-// refuseStatement answers in the server's place; the transaction is over for the client.
+// refuseStatement answers instead of the server; for the client the transaction is over.
 func (c *connection) refuseStatement(code, words string) bool {
 	c.failed = true
 	answer := encodeMessage('E', []byte("SERROR\x00VERROR\x00C"+code+"\x00M"+words+"\x00\x00"))

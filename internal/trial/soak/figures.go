@@ -32,7 +32,7 @@ func (c *counter) cloneCounts() map[string]int {
 	return maps.Clone(c.n)
 }
 
-// statistics are what happened in a run, or in many.
+// statistics counts what happened in a run, or in many.
 type statistics struct {
 	runs, steps, blocks           int
 	deposits, credited            int // movements made, and those that counted in the end
@@ -44,7 +44,7 @@ type statistics struct {
 	sentBack, sentElsewhere       int
 	stuck                         int // returns that failed on the chain and were sent again
 	events, posts                 int
-	looks, audits, checks         int // of the oracle; full ones of the books; checks that those made
+	looks, audits, checks         int // of the oracle; full checks of the books; the single checks in those
 	faults                        *counter
 }
 

@@ -24,8 +24,8 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// externalServices is whom the service asks about the world: what somebody thinks of an address,
-// which follows from the seed, and what a token is worth. Either may be away.
+// externalServices answers what the service asks the outside world: the severity of an address,
+// which follows from the seed, and the price of a token. Either may be unavailable.
 type externalServices struct {
 	seed   uint64
 	prices price.Fixed
@@ -35,16 +35,16 @@ type externalServices struct {
 	deaf, penniless bool
 }
 
-// The faults of whom the service asks.
+// The faults of the external services.
 const (
 	screenerAway = "screening: no answer"
 	priceAway    = "price: none"
 )
 
-// Name is the provider's.
+// Name returns the provider's name.
 func (o *externalServices) Name() string { return "SEED" }
 
-// Covers says that every chain is known.
+// Covers reports every chain as covered.
 func (o *externalServices) Covers(chain.Name) bool { return true }
 
 // Screen answers from the seed.
@@ -60,7 +60,7 @@ func (o *externalServices) Screen(_ context.Context, s risk.Subject) (risk.Verdi
 	}, nil
 }
 
-// USD is the price.
+// USD returns the price.
 func (o *externalServices) USD(ctx context.Context, mintID int) (price.Quote, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -77,7 +77,7 @@ func (o *externalServices) setAway(deaf, penniless bool) {
 	o.deaf, o.penniless = deaf, penniless
 }
 
-// severityOf is what is thought of an address on the day of a seed.
+// severityOf returns the severity of an address in the run of a seed.
 func severityOf(seed uint64, a chain.Address) risk.Severity {
 	sum := sha256.Sum256(append(binary.BigEndian.AppendUint64(nil, seed), strings.ToLower(string(a))...))
 	switch n := int(sum[0]) * 100 / 256; {
@@ -93,8 +93,8 @@ func severityOf(seed uint64, a chain.Address) risk.Severity {
 	return risk.Severe
 }
 
-// The thresholds of a strict day are always among these, so that the oracle knows what
-// has to be flagged whichever of them holds.
+// The thresholds of a strict run are always among these, so that the oracle knows what has to be
+// flagged under any of them.
 var (
 	severities = []string{`"LOW"`, `"MEDIUM"`, `"HIGH"`}
 	dollars    = []string{`"0"`, `"10"`, `"100"`}
@@ -102,8 +102,8 @@ var (
 
 const dollarsMax = 100
 
-// drawScreening draws from where on a deposit is looked at and a withdrawal is refused, and
-// how many have to approve one.
+// drawScreening draws the amounts from which a deposit is screened and a withdrawal is refused, and
+// how many people have to approve one.
 func (w *soakRun) drawScreening() org.Changes {
 	c := org.Changes{
 		"screeningSeverityThreshold": json.RawMessage(drawFrom(w, severities)),
@@ -135,7 +135,7 @@ func (w *soakRun) changeScreening() {
 	w.recordError("screening", s.err, w.isCalm() && !s.struck)
 }
 
-// flaggedDeposit is a deposit that was flagged, as the database has it.
+// flaggedDeposit is a flagged deposit in the database.
 type flaggedDeposit struct {
 	id, status string
 	movement   movementID
@@ -146,7 +146,7 @@ type flaggedDeposit struct {
 	risk       string
 }
 
-// listFlagged are the deposits that ever were, in the order of the chain.
+// listFlagged lists the deposits that were ever flagged, in the order of the chain.
 func (w *soakRun) listFlagged(statuses ...string) (deposits []flaggedDeposit) {
 	rows, err := w.superPool.Query(w.ctx, `
 		SELECT deposit_id, status, tx_hash, kind, position, address, contract, amount, coalesce(return_to, ''), coalesce(risk_of_funds, '') FROM deposits
@@ -169,8 +169,7 @@ func (w *soakRun) listFlagged(statuses ...string) (deposits []flaggedDeposit) {
 	return deposits
 }
 
-// decidedPayout is that a deposit goes to an address: somebody decided so, whether it came about
-// or not.
+// decidedPayout is a decision that a deposit goes to an address, whether or not it took effect.
 type decidedPayout struct {
 	movement  movementID
 	recipient chain.Address
@@ -189,7 +188,7 @@ var operatorOfFlags = deposit.Actor{Actor: audit.Operator("op_1")}
 
 var personOfFlags = deposit.Actor{Actor: audit.User("usr_1"), OrgID: orgID}
 
-// decideAbout has somebody decide about a flagged deposit, in one of the processes.
+// decideAbout decides about a flagged deposit in one of the processes.
 func (w *soakRun) decideAbout(
 	ctx context.Context, process *serviceProcess, d flaggedDeposit, verb string, decider deposit.Actor,
 	recipient chain.Address,
@@ -205,8 +204,8 @@ func (w *soakRun) decideAbout(
 	})
 }
 
-// resolveDeposit has somebody decide about something that is flagged, or was, and sometimes
-// somebody else about the same, in the other process, right after.
+// resolveDeposit decides about a deposit that is flagged, or was. Sometimes another actor decides
+// about the same one, in the other process, right after.
 func (w *soakRun) resolveDeposit() {
 	candidates := w.listFlagged("FLAGGED")
 	if w.drawChance(15) {
@@ -258,7 +257,7 @@ func (w *soakRun) resolveAs(process *serviceProcess, d flaggedDeposit) {
 	}
 }
 
-// completeResolution has the operator send again what failed on the chain.
+// completeResolution sends a return that failed on the chain again, as the operator.
 func (w *soakRun) completeResolution() {
 	candidates := w.listFlagged("RESOLUTION_STUCK")
 	if len(candidates) == 0 {
@@ -275,7 +274,7 @@ func (w *soakRun) completeResolution() {
 	}
 }
 
-// resolveAll ends every wait for a person's decision about a deposit.
+// resolveAll decides about every deposit that waits for a person.
 func (w *soakRun) resolveAll(approveAll bool) {
 	for _, d := range w.listFlagged("FLAGGED") {
 		verb := drawFrom(w, []string{approve, reject, redirect})
@@ -307,8 +306,8 @@ func (w *soakRun) resolveAll(approveAll bool) {
 	}
 }
 
-// lookAtFlags holds what is flagged to what the chain says: it is still where it arrived,
-// whole; its sender is who sent it; and on a strict day it is not flagged for nothing.
+// lookAtFlags compares flagged deposits with the chain. Each is whole and still at its address, and
+// its sender is the chain's. In a strict run none is flagged without a reason.
 func (w *soakRun) lookAtFlags() {
 	sums := map[chain.Holding]money.Amount{}
 	for _, d := range w.listFlagged("FLAGGED") {
@@ -331,8 +330,8 @@ func (w *soakRun) lookAtFlags() {
 	}
 }
 
-// checkCredited judges a deposit that is credited: nobody may think ill of who sent it, or a
-// person has approved it.
+// checkCredited checks a credited deposit: its sender has no high severity, or a person has
+// approved it.
 func (w *soakRun) checkCredited(id movementID, a arrival, wasFlagged bool) {
 	switch {
 	case wasFlagged && !w.approvals[id]:
@@ -343,7 +342,7 @@ func (w *soakRun) checkCredited(id movementID, a arrival, wasFlagged bool) {
 	}
 }
 
-// dollarValue is an amount in whole dollars, rounded down.
+// dollarValue returns an amount in whole dollars, rounded down.
 func (w *soakRun) dollarValue(a arrival) uint64 {
 	n := a.amount.Big()
 	switch a.contract {
@@ -357,16 +356,17 @@ func (w *soakRun) dollarValue(a arrival) uint64 {
 	return n.Uint64()
 }
 
-// payout is what an address of ours sent to somebody else.
+// payout is what one of our addresses sent to an external one.
 type payout struct {
 	recipient, contract chain.Address
 	amount              money.Amount
 }
 
-// keptMax is more than the network's fee ever is, which is kept of a coin.
+// keptMax is more than the largest network fee that a return of coin keeps.
 const keptMax = wei / 50
 
-// takeDecision takes from wishes one that a payout may be; false when there is none.
+// takeDecision removes from wishes one decision that a payout may carry out; false if there is
+// none.
 func takeDecision(wishes map[chain.Holding][]money.Amount, p payout) bool {
 	k := chain.Holding{Address: p.recipient, Contract: p.contract}
 	i := slices.IndexFunc(wishes[k], func(amountMax money.Amount) bool {
@@ -383,7 +383,7 @@ func takeDecision(wishes map[chain.Holding][]money.Amount, p payout) bool {
 	return true
 }
 
-// listDecisions are the amounts that somebody decided to send to an address, in ascending order.
+// listDecisions returns the amounts that were decided for each address, in ascending order.
 func (w *soakRun) listDecisions() map[chain.Holding][]money.Amount {
 	amountsByHolding := map[chain.Holding][]money.Amount{}
 	for i := range w.decisions {
@@ -396,9 +396,9 @@ func (w *soakRun) listDecisions() map[chain.Holding][]money.Amount {
 	return amountsByHolding
 }
 
-// checkResolved is the last look at what was flagged: each is the customer's or was sent, once,
-// to where it came from or where the operator said. It returns what became of each, and
-// what was kept of the coin that was sent.
+// checkResolved is the last check of flagged deposits. Each belongs to the customer or was sent
+// once, to its sender or to the operator's address. It returns the status of each, and what was
+// kept of the coin that was sent.
 func (w *soakRun) checkResolved(payouts []payout) (status map[movementID]string, feesKept *big.Int) {
 	status, feesKept = map[movementID]string{}, new(big.Int)
 	wanted, sent := map[chain.Holding]*big.Int{}, map[chain.Holding]*big.Int{}
@@ -455,6 +455,6 @@ func (w *soakRun) checkResolved(payouts []payout) (status map[movementID]string,
 	return status, feesKept
 }
 
-// chargesProduct is the product that gets what is kept of a coin that is sent back, and what customers
-// are charged.
+// chargesProduct is the product that receives what a return of coin keeps, and what customers are
+// charged.
 const chargesProduct = "CUSTODIAL"

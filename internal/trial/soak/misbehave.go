@@ -11,7 +11,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 )
 
-// trouble is a fault that lasts: what begins it, and what ends it.
+// trouble is a fault that lasts: begin starts it and returns what ends it.
 type trouble struct {
 	name  string
 	begin func(w *soakRun) (end func(), ok bool)
@@ -21,7 +21,7 @@ const payeeOfReturn = "payee of a return refuses"
 
 var errDown = errors.New("connection refused")
 
-// troubles are all that can go wrong for a while around the service.
+// troubles are all lasting faults around the service.
 var troubles = []trouble{
 	{"provider: lags", func(w *soakRun) (func(), bool) {
 		p := w.net.Provider(w.drawNumber(w.providers))
@@ -116,7 +116,7 @@ var troubles = []trouble{
 		if orders := w.queryColumn(`SELECT to_address || ' ' || contract FROM dispatch_orders
 			WHERE status IN ('SLOTTED', 'SIGNED', 'BROADCAST') AND contract <> '' AND $1 ORDER BY created_at`,
 			true); len(orders) > 0 {
-			words := strings.Fields(drawFrom(w, orders)) // too late to be simulated: it reverts on the chain
+			words := strings.Fields(drawFrom(w, orders)) // after the simulation: it reverts on the chain
 			recipient, contract = chain.Address(words[0]), chain.Address(words[1])
 		}
 		h := chain.Holding{Address: recipient, Contract: contract}
@@ -155,7 +155,7 @@ var troubles = []trouble{
 	}},
 }
 
-// startLie has one provider say something untrue of blocks now and to come.
+// startLie lets one provider give false answers about present and future blocks.
 func (w *soakRun) startLie(i int, hash bool) (func(), bool) {
 	p := w.net.Provider(i)
 	latest := w.net.Latest().Height
@@ -176,14 +176,14 @@ func (w *soakRun) startLie(i int, hash bool) (func(), bool) {
 	return func() { tell(false) }, true
 }
 
-// startTrouble begins a trouble that does not stand already.
+// startTrouble starts a trouble that is not active.
 func (w *soakRun) startTrouble() {
 	t := drawFrom(w, troubles)
 	lasts := 3 + w.drawNumber(40)
 	if _, active := w.standing[t.name]; active {
 		return
 	}
-	// Two liars may agree, and two stories about one provider would end each other.
+	// Two false providers may agree, and two troubles of one provider would end each other.
 	end, ok := t.begin(w)
 	if !ok {
 		return
@@ -195,8 +195,7 @@ func (w *soakRun) startTrouble() {
 	w.addTrace("%s, for %d steps", t.name, lasts)
 }
 
-// refuseReturn has the payee of a return refuse as soon as that is too late to be simulated: it
-// reverts on the chain.
+// refuseReturn lets the payee of a return refuse it after its simulation: it reverts on the chain.
 func (w *soakRun) refuseReturn() {
 	if !w.spite {
 		return
@@ -231,7 +230,7 @@ func (w *soakRun) refuseReturn() {
 	w.spite = false
 }
 
-// endDueTroubles ends what has lasted long enough.
+// endDueTroubles ends the troubles whose time is over.
 func (w *soakRun) endDueTroubles() {
 	for _, name := range sortedKeys(w.standing) {
 		if s := w.standing[name]; w.step >= s.endStep {

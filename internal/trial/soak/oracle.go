@@ -13,15 +13,14 @@ import (
 	"github.com/cofferpay/coffer/internal/verify"
 )
 
-// movementID names a movement for ever.
+// movementID identifies a movement.
 type movementID struct {
 	tx       chain.TxHash
 	kind     chain.Kind
 	position string
 }
 
-// arrival is a movement to an address of ours in a final block, found by looking at
-// the chain itself.
+// arrival is a movement to one of our addresses in a final block, read from the chain itself.
 type arrival struct {
 	sender, recipient chain.Address
 	contract          chain.Address
@@ -30,13 +29,13 @@ type arrival struct {
 
 // arrivalOracle is what the chain says, read without any code of the service.
 type arrivalOracle struct {
-	height   uint64                 // up to where the final walk has come and this has followed
-	expected map[movementID]arrival // what has to count
+	height   uint64                 // the height up to which this has followed the final walk
+	expected map[movementID]arrival // the arrivals that have to count
 }
 
 func newOracle() arrivalOracle { return arrivalOracle{expected: map[movementID]arrival{}} }
 
-// followChain takes in the final blocks up to a height. Nothing changes them any more.
+// followChain reads the final blocks up to a height. Nothing changes them any more.
 func (w *soakRun) followChain(height uint64) {
 	for o := &w.arrivals; o.height < height; {
 		o.height++
@@ -53,7 +52,7 @@ func (w *soakRun) followChain(height uint64) {
 	}
 }
 
-// checkStep is the oracle's cheap look after every step.
+// checkStep is the oracle's cheap check after every step.
 func (w *soakRun) checkStep() {
 	w.looks++
 	var cursor uint64
@@ -84,7 +83,7 @@ func (w *soakRun) checkStep() {
 	w.lookAtDestinations()
 }
 
-// lookAtDeposits compares what counts with what arrived for good.
+// lookAtDeposits compares the credited deposits with the final arrivals.
 func (w *soakRun) lookAtDeposits() {
 	rows, err := w.superPool.Query(w.ctx, `
 		SELECT tx_hash, kind, position, from_address, address, contract, amount, status, is_flagged FROM deposits
@@ -115,9 +114,9 @@ func (w *soakRun) lookAtDeposits() {
 	}
 }
 
-// lookAtDestinations holds every destination to nothing or the amount that was
-// accepted for it, on whatever fork the chain is, and whatever else leaves to what
-// somebody decided about a flagged deposit. It returns what those received.
+// lookAtDestinations checks that every destination has nothing or the amount that was accepted for
+// it, on every fork. Every other payment that leaves must be a decision about a flagged deposit. It
+// returns those other payments.
 func (w *soakRun) lookAtDestinations() (others []payout) {
 	got := map[chain.Address]money.Amount{}
 	payouts := map[chain.Address][]payout{}
@@ -163,8 +162,8 @@ func (w *soakRun) lookAtDestinations() (others []payout) {
 	return others
 }
 
-// auditIfWritten makes every check unless nothing was committed since the last: what
-// was found then is so still.
+// auditIfWritten runs every check unless nothing was committed since the last one: its result still
+// holds.
 func (w *soakRun) auditIfWritten() {
 	if n := w.databaseProxy.countCommits(); n != w.audited {
 		w.audited = n
@@ -172,7 +171,7 @@ func (w *soakRun) auditIfWritten() {
 	}
 }
 
-// checkBooks makes every check that the service has itself.
+// checkBooks runs every check of the service itself.
 func (w *soakRun) checkBooks() {
 	w.audits++
 	r, err := verify.RunChecks(w.ctx, w.check, verify.WithGrants(w.grants), verify.WithoutSchema)
@@ -192,12 +191,12 @@ func (w *soakRun) checkBooks() {
 	}
 }
 
-// checkSettled is the last look: everything has ended, and it ended as the chain says.
+// checkSettled is the last check: everything has ended as the chain says.
 func (w *soakRun) checkSettled() {
 	w.checkStep()
 	w.checkBooks()
 	ended, feesKept := w.checkResolved(w.lookAtDestinations())
-	paid := map[string]*big.Int{} // by customer and mint, what left by the chain
+	paid := map[string]*big.Int{} // by customer and mint, what left on the chain
 	balanceKey := func(owner string, mintID int) string { return fmt.Sprintf("%s in mint %d", owner, mintID) }
 	rows, err := w.superPool.Query(
 		w.ctx,
@@ -231,7 +230,7 @@ func (w *soakRun) checkSettled() {
 		withdrawalByAddress[address] = id
 		received := w.net.Received(address, tokens[mintID])
 		if !charged.IsZero() {
-			if status != "FAILED" { // no account here takes rent
+			if status != "FAILED" { // no account takes rent on this chain
 				w.failRun(
 					"withdrawal %s (%s) is %s and its customer was charged %v", id, w.requestName(id), status, charged,
 				)
@@ -288,8 +287,8 @@ func (w *soakRun) checkSettled() {
 		}
 	}
 
-	// What every customer and every product has is what arrived for good less what
-	// left, and what was handed over.
+	// The balance of every customer and every product is what arrived less what left, with the
+	// transfers.
 	owners := append(slices.Clone(w.customers), ledger.Products...)
 	arrived := map[string]*big.Int{}
 	owner := map[chain.Address]string{}
@@ -341,8 +340,8 @@ func (w *soakRun) checkSettled() {
 	w.checkEvents()
 }
 
-// compareAddresses compares every address with the chain, to the unit, and asks for nothing
-// that is still promised.
+// compareAddresses compares the balance of every address with the chain, to the unit, and checks
+// that nothing is still reserved.
 func (w *soakRun) compareAddresses() {
 	rows, err := w.superPool.Query(w.ctx, `
 		SELECT w.address, m.contract, coalesce(f.credited - f.swept + f.gas + f.dust, 0), coalesce(f.reserved + f.gas_reserved, 0)
@@ -368,7 +367,7 @@ func (w *soakRun) compareAddresses() {
 	}
 }
 
-// checkEvents compares the events with what the receiver took.
+// checkEvents compares the events with those that the receiver accepted.
 func (w *soakRun) checkEvents() {
 	rows, err := w.superPool.Query(w.ctx, `SELECT event_id, type, body FROM events`)
 	w.mustSucceed(err, "read the events")

@@ -1,16 +1,15 @@
-// Package soak puts the service through random days. A seed draws customers,
-// deposits, withdrawals, decisions, freezes and everything that can go wrong around
-// them: forks, liars, lost answers, dropped transactions, a database that fails in
-// the middle, a signer that does not answer, restarts. Everything that moves money is
-// the real code; the chain is simulated and time is virtual.
+// Package soak runs the service through random days. A seed draws customers, deposits, withdrawals,
+// decisions, freezes and everything that can go wrong around them: forks, false providers, lost
+// answers, dropped transactions, a database that fails in the middle, a signer that does not
+// answer, restarts. Everything that moves money is the real code; the chain is simulated and time
+// is virtual.
 //
-// A run has two phases. With faults on, nothing may ever be wrong: after every step an
-// oracle that reads the chain itself compares it with the books. With faults off,
-// everything has to end: every order, every hold, every event.
+// A run has two phases. With faults on, nothing may ever be wrong: after every step an oracle that
+// reads the chain itself compares it with the books. With faults off, everything has to end: every
+// order, every hold, every event.
 //
-// What never happens here: a choice that is not the seed's. The same seed makes the
-// same blocks. What a crash leaves: a directory in memory, and a database of a
-// cluster that ends with the process.
+// Every choice is the seed's: the same seed makes the same blocks. A crash leaves a directory in
+// memory, and a database of a cluster that ends with the process.
 package soak
 
 import (
@@ -32,11 +31,11 @@ import (
 
 const (
 	shownSteps = 40  // lines of the trace that a failure shows
-	drainMax   = 500 // rounds that everything has to end in
-	lurkRounds = 24  // of them, in which the payee of a return may still begin to refuse
+	drainMax   = 500 // rounds within which everything has to end
+	lurkRounds = 24  // of them, in which the payee of a return may still start to refuse
 )
 
-// outcome is what came of a run.
+// outcome is the result of a run.
 type outcome struct {
 	statistics
 	digest string
@@ -77,7 +76,8 @@ func playSeed(t testing.TB, seed uint64, steps int) (o outcome) {
 	return o
 }
 
-// describeFailure is a failure for a person: what, where, what led to it, how to see it again.
+// describeFailure describes a failure for a person: what, where, what led to it, and how to repeat
+// it.
 func (o outcome) describeFailure(seed uint64, steps int) string {
 	first := max(0, len(o.trace)-shownSteps)
 	return fmt.Sprintf("seed %d, step %d: %s\n\nwhat happened last:\n%s\n\nto play it again: make soak SEED=%d RUNS=1 STEPS=%d\n",
@@ -127,7 +127,7 @@ func (w *soakRun) drainAll() {
 			_, err = process.posts.Step(w.ctx)
 			w.mustSucceed(err, "deliver")
 		}
-		if round < lurkRounds { // most returns are decided late, and a payee is no fault of ours
+		if round < lurkRounds { // most returns are decided late, and a payee's refusal is no fault of the service
 			w.refuseReturn()
 		}
 		w.net.Mine(1)
@@ -143,7 +143,7 @@ func (w *soakRun) drainAll() {
 			rested = 0
 			continue
 		}
-		// What failed is tried again after a rest: at rest is what stays so.
+		// A failed part tries again after a pause, so a state is settled only if it lasts.
 		w.advanceClock(2 * time.Minute)
 		if rested++; rested > 3 && round > int(w.finalLag)+2 {
 			w.addTrace("drained in %d rounds", round)
@@ -153,7 +153,7 @@ func (w *soakRun) drainAll() {
 	w.failRun("not everything has ended after %d rounds without faults: %s", drainMax, left)
 }
 
-// drainPause is how far time is moved on: webhooks may rest for hours.
+// drainPause returns how far the clock moves on: webhooks may pause for hours.
 func (w *soakRun) drainPause(round int) time.Duration {
 	switch {
 	case round < 30:
@@ -164,7 +164,7 @@ func (w *soakRun) drainPause(round int) time.Duration {
 	return 20 * time.Minute
 }
 
-// requestUntilAnswered sends a request whose fate is open until it has one.
+// requestUntilAnswered repeats a request without an answer until it has one.
 func (w *soakRun) requestUntilAnswered(r *request) {
 	made, _, err := w.processes[0].Withdrawals.Request(w.ctx, orgID, r.call)
 	switch {
@@ -177,7 +177,7 @@ func (w *soakRun) requestUntilAnswered(r *request) {
 	}
 }
 
-// decideAll ends every wait for a person.
+// decideAll decides about every withdrawal that waits for a person.
 func (w *soakRun) decideAll(removeAll bool) {
 	for _, id := range w.queryColumn(
 		`SELECT withdrawal_id FROM withdrawals WHERE status = 'AWAITING_APPROVAL' AND $1 ORDER BY created_at`, true,
@@ -188,7 +188,8 @@ func (w *soakRun) decideAll(removeAll bool) {
 			continue
 		}
 		for _, person := range []string{"usr_1", "usr_2", "usr_3"} {
-			// Refused where its destination is, where they have approved before, and where others were enough.
+			// Refused if its destination is refused, if the person has approved before, or if other
+			// approvals were enough.
 			_, err := w.processes[0].Withdrawals.Approve(w.ctx, orgID, id, audit.User(person))
 			if err != nil && fault.Find(err) == nil {
 				w.failRun("approve %s: %v", w.requestName(id), err)
@@ -197,7 +198,7 @@ func (w *soakRun) decideAll(removeAll bool) {
 	}
 }
 
-// describeOpen says what has not ended.
+// describeOpen lists what has not ended.
 func (w *soakRun) describeOpen() string {
 	var parts []string
 	for _, q := range []struct{ what, sql string }{
@@ -228,7 +229,7 @@ func (w *soakRun) describeOpen() string {
 	return strings.Join(parts, ", ")
 }
 
-// restartAtRest restarts everything at rest: nothing moves.
+// restartAtRest restarts everything when nothing is under way, and checks that nothing moves.
 func (w *soakRun) restartAtRest() {
 	moves := w.queryCount(`SELECT count(*) FROM ledger_transfers`)
 	attempts := w.queryCount(`SELECT count(*) FROM dispatch_attempts`)

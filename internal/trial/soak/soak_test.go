@@ -18,13 +18,13 @@ var (
 
 const shortSteps = 110
 
-// The seeds that every `make test` plays.
+// selection are the seeds that every `make test` plays.
 var selection = []uint64{1, 2}
 
 func TestRandomDaysLoseAndDoubleNothing(t *testing.T) {
 	t.Parallel()
 	if *runsFlag > 0 {
-		return // the long run below has the machine
+		return // the long run below uses the machine
 	}
 	for _, seed := range selection {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestSoak(t *testing.T) {
 				defer mu.Unlock()
 				sum.addFigures(o.statistics)
 				if o.broken != "" {
-					fmt.Println(o.describeFailure(seed, *stepsFlag)) // now: the other runs take long
+					fmt.Println(o.describeFailure(seed, *stepsFlag)) // at once: the other runs take long
 					t.Errorf("seed %d is broken", seed)
 				}
 				if time.Since(said) > 5*time.Second {

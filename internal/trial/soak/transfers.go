@@ -13,19 +13,19 @@ import (
 	"github.com/cofferpay/coffer/internal/transfer"
 )
 
-// transferRequest is a transfer between two customers, or a product of the organization
-// and a customer, as it was asked for.
+// transferRequest is a requested transfer between two customers, or between a product of the
+// organization and a customer.
 type transferRequest struct {
 	n                 int
 	ask               transfer.Request
 	sender, recipient string
 	mint              int
 	amount            money.Amount
-	id                string // once it was made
-	open              bool   // nobody knows whether it was
+	id                string // set once it was made
+	open              bool   // the answer was lost
 }
 
-// makeTransfer asks for a transfer, or for one that was asked for before.
+// makeTransfer requests a transfer, or repeats an earlier request.
 func (w *soakRun) makeTransfer() {
 	if len(w.transferRequests) > 0 && w.drawChance(25) {
 		w.replays++
@@ -34,13 +34,13 @@ func (w *soakRun) makeTransfer() {
 	}
 	h := &transferRequest{n: len(w.transferRequests) + 1, recipient: drawFrom(w, w.drawPayees())}
 	var balance money.Amount
-	for range 4 { // from somebody who has something, if that is found
+	for range 4 { // looks for a sender with a balance
 		h.mint, h.sender = drawFrom(w, []int{tokenID, tokenID, nativeID, limitedID}), drawFrom(w, w.drawPayees())
 		if balance = w.loadBalance(h.sender, h.mint); !balance.IsZero() {
 			break
 		}
 	}
-	for h.recipient == h.sender { // there are two at least
+	for h.recipient == h.sender { // there are at least two
 		h.recipient = drawFrom(w, w.drawPayees())
 	}
 	if balance.IsZero() && w.drawChance(50) {
@@ -85,7 +85,7 @@ func (w *soakRun) sendTransfer(h *transferRequest) {
 	}
 }
 
-// recordAnswer keeps what became of a transfer.
+// recordAnswer records the answer to a transfer request.
 func (w *soakRun) recordAnswer(h *transferRequest, made transfer.Outcome, err error) {
 	switch {
 	case err == nil:
@@ -102,7 +102,7 @@ func (w *soakRun) recordAnswer(h *transferRequest, made transfer.Outcome, err er
 	}
 }
 
-// askOpen asks for the transfers whose fate nobody knows.
+// askOpen repeats the requests whose answer was lost.
 func (w *soakRun) askOpen() {
 	for _, h := range w.transferRequests {
 		if h.open {
@@ -115,8 +115,8 @@ func (w *soakRun) askOpen() {
 	}
 }
 
-// sumTransfers compares the rows with what was answered, and adds what every
-// customer got and gave, by customer and mint.
+// sumTransfers compares the rows with the answers, and adds up what every customer got and gave, by
+// customer and mint.
 func (w *soakRun) sumTransfers(balanceKey func(owner string, mintID int) string) map[string]*big.Int {
 	got := map[string]*big.Int{}
 	add := func(k string, n *big.Int) {

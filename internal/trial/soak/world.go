@@ -55,21 +55,21 @@ const (
 
 const orgID = "org_soak"
 
-// screeningGrace is how long a deposit waits for somebody to say something: shorter than
-// a fault may last, so that silence flags now and then.
+// screeningGrace is how long a deposit waits for a verdict: shorter than a fault may last, so that
+// silence sometimes flags a deposit.
 const screeningGrace = 45 * time.Second
 
 // wei is one whole native coin.
 const wei = 1_000_000_000_000_000_000
 
-// tokens are the contracts; a contract is its name's address.
+// tokens are the contracts of the mints; the address of a contract follows from its name.
 var tokens = map[int]chain.Address{tokenID: sim.Address("dollar"), nativeID: "", limitedID: sim.Address("limited")}
 
-// unlistedToken is a token that is in no catalogue.
+// unlistedToken is a token that no catalogue lists.
 var unlistedToken = sim.Address("alien")
 
-// soakRun is one run: the service in parts, what surrounds it, and what the
-// generator remembers of what it asked for.
+// soakRun is one run: the service in parts, its surroundings, and the requests that the generator
+// remembers.
 type soakRun struct {
 	t    testing.TB
 	ctx  context.Context
@@ -79,15 +79,15 @@ type soakRun struct {
 
 	net       *sim.Chain
 	finalLag  uint64
-	liars     bool // a liar would be found out
+	liars     bool // a false provider would be found out
 	providers int
-	highest   uint64 // the highest block that ever was
+	highest   uint64 // the highest block so far
 
 	data          pgtest.Database
 	databaseProxy *databaseProxy
-	superPool     *pgxpool.Pool // sees all, past the line and every role
+	superPool     *pgxpool.Pool // superuser without proxy, which sees every row
 	db            *pg.DB
-	check         *pg.DB // past the line, for the service's own checks
+	check         *pg.DB // without proxy, for the service's own checks
 
 	seedKeys keys.Seed
 	policy   local.Config
@@ -106,15 +106,15 @@ type soakRun struct {
 	requests         []*request
 	transferRequests []*transferRequest
 	byID             map[string]*request
-	madePayments     []madePayment // deposits made, for forks to play with
+	madePayments     []madePayment // deposits made, for forks to change
 	refusals         []chain.Holding
 	standing         map[string]lastingFault // faults that last, by name
 	external         *externalServices
 	grants           *signer.GrantKey
-	spite            bool                   // the payee of the next return that is out refuses it
-	strict           bool                   // the day's thresholds are set at every time
-	approvals        map[movementID]bool    // flagged deposits that somebody approved, or meant to
-	decisions        map[decidedPayout]bool // and that somebody sent away, or meant to
+	spite            bool                   // the payee of the next broadcast return refuses it
+	strict           bool                   // every drawn setting has the strict run's thresholds
+	approvals        map[movementID]bool    // flagged deposits that were approved, or for which that was tried
+	decisions        map[decidedPayout]bool // and those that were sent away, or for which that was tried
 	arrivals         arrivalOracle
 
 	mu    sync.Mutex
@@ -127,7 +127,7 @@ type soakRun struct {
 	errs    map[string]int
 }
 
-// serviceProcess is a process: all it has in memory.
+// serviceProcess is a process: everything that it has in memory.
 type serviceProcess struct {
 	*works.Harness
 	steps     []works.Step
@@ -147,8 +147,8 @@ type madePayment struct {
 	moves []sim.Move
 }
 
-// tickClock moves by a millisecond with every look, so that nothing happens at once and
-// everything has one order; a step has its second for that.
+// tickClock returns the time and moves it by a millisecond, so that no two events are simultaneous
+// and their order is unique. A step has a second for that.
 func (w *soakRun) tickClock() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -156,7 +156,7 @@ func (w *soakRun) tickClock() time.Time {
 	return w.base.Add(time.Duration(w.ticks) * time.Millisecond)
 }
 
-// readClock is the time without moving it.
+// readClock returns the time without moving it.
 func (w *soakRun) readClock() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -173,7 +173,7 @@ func (w *soakRun) addTrace(format string, args ...any) {
 	w.trace = append(w.trace, fmt.Sprintf("%4d  ", w.step)+fmt.Sprintf(format, args...))
 }
 
-// failure is a run that broke a promise. It travels as a panic to the run's end.
+// failure is a broken promise. It travels as a panic to the end of the run.
 type failure struct{ message string }
 
 func (w *soakRun) failRun(format string, args ...any) {
@@ -186,7 +186,7 @@ func (w *soakRun) mustSucceed(err error, act string) {
 	}
 }
 
-// drawNumber is a number below n.
+// drawNumber draws a number below n.
 func (w *soakRun) drawNumber(n int) int { return w.rng.IntN(n) }
 
 // drawChance is true in so many cases of a hundred.
@@ -218,7 +218,7 @@ func newSoakRun(t testing.TB, seed uint64) *soakRun {
 	eye, err := pgxpool.New(w.ctx, w.data.SuperURL)
 	w.mustSucceed(err, "open the oracle's eye")
 	w.superPool = eye
-	// The same statements come thousands of times, and planning them costs more than they do.
+	// The same statements run thousands of times, and planning them costs more than running them.
 	_, err = eye.Exec(w.ctx, `ALTER DATABASE `+w.data.Name+` SET plan_cache_mode = force_generic_plan`)
 	w.mustSucceed(err, "keep the plans")
 	w.check, err = pg.Open(w.ctx, pg.Config{URL: straight, MaxConns: 1}, w.readClock)
@@ -257,8 +257,8 @@ func newSoakRun(t testing.TB, seed uint64) *soakRun {
 	return w
 }
 
-// makeTempDir is a directory in memory where there is one: a run waits for its
-// journal's disk thousands of times.
+// makeTempDir creates a directory in memory, if the machine has one: a run waits for its journal's
+// disk thousands of times.
 func makeTempDir(t testing.TB) string {
 	t.Helper()
 	if dir, err := os.MkdirTemp("/dev/shm", "coffer-soak-"); err == nil {
@@ -268,7 +268,7 @@ func makeTempDir(t testing.TB) string {
 	return t.TempDir()
 }
 
-// openProcesses starts both processes: every object anew, the journal read from its file.
+// openProcesses starts both processes: every object is new, and the journal is read from its file.
 func (w *soakRun) openProcesses() {
 	var err error
 	w.inner, err = local.Open(w.policy, w.seedKeys)
@@ -285,7 +285,7 @@ func (w *soakRun) openProcesses() {
 			Prices:     w.external,
 			RiskPolicy: risk.Policy{Providers: w.external, UnknownAs: risk.TreatUnknownAsHold, Grace: screeningGrace},
 			Grants:     w.grants,
-			// One wallet at a time: what is sent first is the seed's to say.
+			// One wallet at a time, so that the seed decides what is sent first.
 			Dispatch: dispatch.Config{WalletsMax: 1, InFlightMax: 4}, Sweep: sweep.Config{RetryAfterFail: time.Minute},
 		})
 		w.processes = append(w.processes, &serviceProcess{
@@ -298,9 +298,8 @@ func (w *soakRun) openProcesses() {
 	w.mustSucceed(mirror.ImportJournal(w.ctx, w.db, w.inner, w.processes[0].Wallets), "import the journal")
 }
 
-// closeSigner throws away everything in memory but the connections, which remember nothing
-// and cost the server more than all that is asked through them: faults of their own
-// cut them.
+// closeSigner discards everything in memory but the connections. They remember nothing, and opening
+// one costs the server more than all its statements; separate faults cut them.
 func (w *soakRun) closeSigner() {
 	if w.inner != nil {
 		w.mustSucceed(w.inner.Close(), "close the signer")
@@ -319,10 +318,10 @@ func (w *soakRun) closeAll() {
 	w.superPool.Close()
 }
 
-// createOrganization makes the organization, its customers and their addresses.
+// createOrganization creates the organization, its customers and their addresses.
 func (w *soakRun) createOrganization() {
 	w.syncMints(0)
-	// Its id is fixed: keys, and so addresses and transactions, follow from it.
+	// Its id is fixed, because keys, and so addresses and transactions, follow from it.
 	w.mustSucceed(w.db.InSystem(w.ctx, func(ctx context.Context, tx pg.Tx) error {
 		if _, err := tx.Exec(
 			ctx, `INSERT INTO organizations (org_id, name, created_at) VALUES ($1, 'Soak', $2)`, orgID, tx.Now,
@@ -363,12 +362,12 @@ func (w *soakRun) createOrganization() {
 	for range 2 + w.drawNumber(3) {
 		w.addCustomer()
 	}
-	// Sometimes too little for what is to come.
+	// Sometimes too little for the run.
 	w.makePayment(sim.Move{To: w.addresses[""], Amount: money.Units(uint64(1+w.drawNumber(30)) * wei / 2000)})
 	w.net.Mine(1)
 }
 
-// syncMints writes the catalogue, one of its mints switched off or, with 0, none.
+// syncMints writes the catalogue with one mint disabled or, with 0, none.
 func (w *soakRun) syncMints(disabledID int) {
 	ch := w.net.ToChain()
 	token := mint.Mint{
@@ -387,8 +386,7 @@ func (w *soakRun) syncMints(disabledID int) {
 	w.mustSucceed(mint.Sync(w.ctx, w.db, mints), "sync the mints")
 }
 
-// drawPayees are whoever may be paid at an address of ours: customers, and now and
-// then the organization itself.
+// drawPayees lists the payees of deposits: customers, and sometimes the organization itself.
 func (w *soakRun) drawPayees() []string {
 	if w.drawChance(20) {
 		return ledger.Products
@@ -421,7 +419,7 @@ func (w *soakRun) issueAddress(name string) {
 	w.advanceClock(time.Second)
 }
 
-// makePayment has somebody who never paid before make one transaction.
+// makePayment makes one transaction from a new external account.
 func (w *soakRun) makePayment(moves ...sim.Move) chain.TxHash {
 	w.payers++
 	payer := sim.Address(fmt.Sprintf("payer %d", w.payers))
@@ -434,21 +432,21 @@ func (w *soakRun) makePayment(moves ...sim.Move) chain.TxHash {
 	return hash
 }
 
-// recordBlock keeps the trace and the highest block.
+// recordBlock records the block in the trace, and the highest block.
 func (w *soakRun) recordBlock() {
 	b := w.net.Latest()
 	w.highest = max(w.highest, b.Height)
 	w.addTrace("  block %d %s, %d waiting", b.Height, b.Hash[:12], len(w.net.Mempool()))
 }
 
-// traceDigest is what two runs of one seed must agree on.
+// traceDigest is equal for two runs of one seed.
 func (w *soakRun) traceDigest() string {
 	sum := sha256.Sum256([]byte(strings.Join(w.trace, "\n")))
 	return hex.EncodeToString(sum[:8])
 }
 
-// recordError counts an error of a part. While nothing misbehaves there is no reason for
-// one; and some may never come.
+// recordError counts an error of a part. It fails the run for an error while nothing misbehaves,
+// and for errors that are never allowed.
 func (w *soakRun) recordError(part string, err error, calm bool) {
 	if err == nil {
 		return
@@ -462,7 +460,7 @@ func (w *soakRun) recordError(part string, err error, calm bool) {
 	w.errs[part]++
 }
 
-// isCalm tells that nothing misbehaves.
+// isCalm reports that nothing misbehaves.
 func (w *soakRun) isCalm() bool { return len(w.standing) == 0 }
 
 func sortedKeys[V any](m map[string]V) []string {

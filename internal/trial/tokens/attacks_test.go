@@ -43,7 +43,7 @@ const (
 	opSelfDestruct = 0xff
 )
 
-// A program is code under construction.
+// program is code under construction.
 type program struct{ code []byte }
 
 func (p *program) appendOps(ops ...byte) *program {
@@ -51,7 +51,7 @@ func (p *program) appendOps(ops ...byte) *program {
 	return p
 }
 
-// pushNumber puts a number on the stack, in as few bytes as it takes and one at least.
+// pushNumber pushes a number, with as few bytes as it needs and at least one.
 func (p *program) pushNumber(n int) *program { return p.pushBytes(big.NewInt(int64(n)).Bytes()) }
 
 func (p *program) pushBytes(b []byte) *program {
@@ -61,16 +61,15 @@ func (p *program) pushBytes(b []byte) *program {
 	return p.appendOps(opPush1 + byte(len(b)) - 1).appendOps(b...)
 }
 
-// orFail ends the code: it stops when the stack has a number other than zero, and otherwise
-// burns all gas and fails.
+// orFail ends the code: it stops if the top of the stack is not zero, and otherwise burns all gas
+// and fails.
 func (p *program) orFail() []byte {
 	stop := len(p.code) + 5
 	return p.appendOps(opPush1+1, byte(stop>>8), byte(stop), opJumpI, opInvalid, opJumpDest, opStop).code
 }
 
-// An attack is a contract that makes a cheap transaction expensive to look at. It first
-// inflates what nodes answer about its transaction, and then forwards its value to the
-// address in the call data.
+// attack is a contract that makes a cheap transaction expensive to trace. It first inflates what
+// nodes answer about its transaction, and then forwards its value to the address in the call data.
 type attack struct {
 	name  string
 	code  []byte
@@ -93,8 +92,8 @@ func repeatBody(p *program, n int, body func(p *program)) {
 // first word of the call data, by a call or by a contract that destroys itself.
 func endForwarding(p *program, destroy bool) []byte {
 	if destroy {
-		// The value goes into a contract that destroys itself in favour of the address: PUSH20,
-		// the address, SELFDESTRUCT.
+		// The value goes into a contract that destroys itself in favour of the address: PUSH20, the
+		// address, SELFDESTRUCT.
 		p.pushNumber(opPush1 + 19).pushNumber(0).appendOps(opMStore8)
 		p.pushNumber(0).appendOps(opCallDataLoad).pushNumber(96).appendOps(opShl).pushNumber(1).appendOps(opMStore)
 		p.pushNumber(opSelfDestruct).pushNumber(21).appendOps(opMStore8)
@@ -136,14 +135,14 @@ func repeatLogs(n, size int) func(*program) {
 	}
 }
 
-// writeSlots writes storage, which the tracers of state would show.
+// writeSlots writes storage slots, which the tracers of state would show.
 func writeSlots(n int) func(*program) {
 	return func(p *program) {
 		repeatBody(p, n, func(p *program) { p.appendOps(opDup1, opNumber, opDup1+1, opSStore, opPop) })
 	}
 }
 
-// payStrangers sends one wei each to accounts that change their balance by it.
+// payStrangers sends one wei each to accounts, which changes their balances.
 func payStrangers(n int) func(*program) {
 	return func(p *program) {
 		repeatBody(p, n, func(p *program) {
@@ -158,7 +157,7 @@ func payStrangers(n int) func(*program) {
 	}
 }
 
-// drawAttacks are drawn from a seed: every kind once, in random order and size.
+// drawAttacks draws attacks from a seed: every kind once, in random order and size.
 func drawAttacks(seed uint64) []attack {
 	r := rand.New(rand.NewPCG(seed, 14))
 	between := func(from, to int) int { return from + r.IntN(to-from+1) }
@@ -190,14 +189,14 @@ func drawAttacks(seed uint64) []attack {
 	return all
 }
 
-// A trap is a payee that takes a payment cheaply when it believes to be simulated, and
-// burns all gas and fails in a block.
+// trap is a payee that accepts a payment cheaply when it detects a simulation, and burns all gas
+// and fails in a block.
 type trap struct {
 	name      string
-	simulated func(p *program) // leaves 1 on the stack when it believes so
+	simulated func(p *program) // leaves 1 on the stack when it detects a simulation
 }
 
-// trapCode accepts when simulated says so, and otherwise runs into an invalid instruction.
+// trapCode accepts if simulated says so, and otherwise runs into an invalid instruction.
 func trapCode(simulated func(p *program)) []byte {
 	p := new(program)
 	simulated(p)

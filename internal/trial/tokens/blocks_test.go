@@ -13,18 +13,18 @@ import (
 	"github.com/cofferpay/coffer/internal/localworld/evmtoken"
 )
 
-// attemptsMax is how often an attack is traced until it has to be known: each attempt may
+// attemptsMax is the number of attempts within which an attack must be traced: each attempt may
 // read twice as much.
 const attemptsMax = 8
 
-// attackerAt is where the attack of a number lies.
+// attackerAt returns the address of the attack with a number.
 func attackerAt(n int) common.Address {
 	return common.BigToAddress(big.NewInt(0xA77AC4<<20 + int64(n)))
 }
 
-// An attacker fills blocks with transactions that are cheap to send and costly to look at.
-// Deposits in the same blocks and after them are credited, and so is every internal one
-// that such a transaction makes.
+// An attacker fills blocks with transactions that are cheap to send and expensive to trace.
+// Deposits in the same blocks and after them are credited, and so is every internal one that such a
+// transaction makes.
 func TestBlocksThatAnAttackerFillsStopNoDeposit(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(3) {
@@ -53,7 +53,8 @@ func TestBlocksThatAnAttackerFillsStopNoDeposit(t *testing.T) {
 				h.wantBalance(fmt.Sprint("beside ", i), eth, value)
 				h.wantBalance(fmt.Sprint("token ", i), usdc, 500)
 			}
-			// What is too long to trace at once is a row, and every attempt at it may read more.
+			// A transaction that is too long to trace at once gets a row, and every attempt at it
+			// may read more.
 			if h.number(`SELECT count(*) FROM scan_untraced`) == 0 {
 				t.Error("got no transaction that is to be traced later, want one at least")
 			}
@@ -82,15 +83,15 @@ func TestBlocksThatAnAttackerFillsStopNoDeposit(t *testing.T) {
 	}
 }
 
-// A payee that tells a simulation from a block costs at most one failed payment, of a
-// bounded amount of gas. The next payment to it waits for people. Rules WD-51, WD-52.
+// A payee that detects simulations costs at most one failed payment, of a bounded amount of gas.
+// The next payment to it waits for people. Rules WD-51, WD-52.
 func TestAPayeeThatTellsSimulationsApartCostsOneBoundedFailure(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t, tokenList{})
 	h.sendCoin(h.customerAddress("ann"), 2*params.Ether)
 	h.sendCoin(raw(h.treasury.Address), 2*params.Ether)
 	h.settleAll()
-	// What a transfer costs on this chain, and what a payee may take beside it.
+	// The gas of a transfer on this chain, and the gas that a payee may use in addition.
 	const gasMax = 21_000 + 100_000
 	sprung := 0
 	for i, c := range traps {

@@ -17,8 +17,8 @@ import (
 	"github.com/cofferpay/coffer/internal/price"
 )
 
-// chargeCosts has the organization charge its customers what their payments cost, at 30 dollars
-// for one ether.
+// chargeCosts lets the organization charge its customers for the costs of their payments, at 30
+// dollars for one ether.
 func (h *testEnv) chargeCosts() {
 	h.Helper()
 	h.Withdrawals.Prices = price.Fixed{
@@ -33,7 +33,7 @@ func (h *testEnv) chargeCosts() {
 	}))
 }
 
-// networkCost is what the network took for a withdrawal.
+// networkCost returns what the network took for a withdrawal.
 func (h *testEnv) networkCost(id string) *big.Int {
 	h.Helper()
 	fee, ok := new(big.Int).SetString(h.word(`SELECT fee::text FROM dispatch_orders WHERE order_id = $1`, id), 10)
@@ -43,8 +43,8 @@ func (h *testEnv) networkCost(id string) *big.Int {
 	return fee
 }
 
-// wantCharged compares what a withdrawal was charged, and that the organization has it and
-// nothing of what is not charged.
+// wantCharged checks what a withdrawal was charged, and that the organization has that and nothing
+// else.
 func (h *testEnv) wantCharged(id string, mintID int, want *big.Int) {
 	h.Helper()
 	c := h.loadWithdrawal(id).CustomerCharge
@@ -71,7 +71,7 @@ func TestAContractThatFailsItsPaymentCostsItsCustomer(t *testing.T) {
 	h.waitBroadcast(failed)
 	h.callFirst(payee, 1)
 	h.mine(1)
-	h.callFirst(payee, 0) // and when it is asked, it takes coin
+	h.callFirst(payee, 0) // at its simulation it accepts coin
 	h.mine(1)
 	h.waitWithdrawalEnd(failed)
 	h.wantWithdrawal(failed, "FAILED")
@@ -79,7 +79,7 @@ func TestAContractThatFailsItsPaymentCostsItsCustomer(t *testing.T) {
 	h.wantCharged(failed, eth, cost)
 	h.wantBalance("ann", eth, params.Ether-cost.Uint64())
 
-	// One that is paid costs its customer nothing.
+	// A payment that succeeds costs its customer nothing.
 	paid := h.mustWithdraw("ann", eth, "10000000000000000", shop)
 	h.waitWithdrawalEnd(paid)
 	h.wantWithdrawal(paid, "COMPLETED")

@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// twoFaced is the code of a payee that uses 800,000 gas and succeeds where nothing is
-	// offered for gas, and fails where something is.
+	// twoFaced is the code of a payee that uses 800,000 gas and succeeds where the gas price is
+	// zero, and fails where it is not.
 	twoFaced = "3a15600657fe5b620075305b6001900380600b5700"
-	// switched is the code of a payee that any sender switches by a byte of data: at 0 it takes
+	// switched is the code of a payee that any sender switches by a byte of data: at 0 it accepts
 	// coin, at 1 it fails and uses all gas.
 	switched = "36600b57600054601657005b60003560f81c600055005bfe"
 	payeeGas = 121_000 // 21,000 for the transaction itself
@@ -40,7 +40,7 @@ func (h *testEnv) deployCode(runtime string) common.Address {
 	return r.ContractAddress
 }
 
-// callFirst has the faucet call a contract in front of every other transaction of the next block.
+// callFirst lets the faucet call a contract before every other transaction of the next block.
 func (h *testEnv) callFirst(to common.Address, data byte) {
 	h.Helper()
 	nonce, err := h.node.Eth.PendingNonceAt(h.ctx, h.node.FaucetAddress())
@@ -53,7 +53,7 @@ func (h *testEnv) callFirst(to common.Address, data byte) {
 	h.mustSucceed(h.node.Eth.SendTransaction(h.ctx, tx))
 }
 
-// waitBroadcast has the service work until a payment is out, and makes no block with it.
+// waitBroadcast runs the service until a payment is broadcast, and mines no block with it.
 func (h *testEnv) waitBroadcast(id string) {
 	h.Helper()
 	for range 40 {
@@ -107,7 +107,7 @@ func TestAContractThatFailsItsPaymentCostsLittleAndOnce(t *testing.T) {
 	}
 	h.wantBalance("ann", eth, params.Ether)
 
-	// It takes coin again, and nothing goes to it by itself.
+	// It accepts coin again, and no payment goes to it without a person.
 	h.callFirst(payee, 0)
 	h.mine(1)
 	second := h.mustWithdraw("ann", eth, "10000000000000", payee)
@@ -126,8 +126,8 @@ func TestOfPaymentsOrderedTogetherTheFirstFailureStopsTheRest(t *testing.T) {
 	first := h.mustWithdraw("ann", eth, "10000000000000", payee)
 	h.waitBroadcast(first)
 	h.callFirst(payee, 1)
-	// The second waits, and the payee takes coin again when it is looked at: nothing but the
-	// failure is against it.
+	// The second payment waits, and the payee accepts coin again in the simulation: only the
+	// earlier failure is against it.
 	second := h.mustWithdraw("ann", eth, "10000000000000", payee)
 	stopped := h.freezeCustomer("ann")
 	h.mine(1)
@@ -147,7 +147,7 @@ func TestOfPaymentsOrderedTogetherTheFirstFailureStopsTheRest(t *testing.T) {
 	h.checkBooks()
 }
 
-// freezeCustomer freezes a customer and tells the freeze's id.
+// freezeCustomer freezes a customer and returns the freeze's id.
 func (h *testEnv) freezeCustomer(customerID string) string {
 	h.Helper()
 	h.mustSucceed(h.db.InSystem(h.ctx, func(ctx context.Context, tx pg.Tx) error {

@@ -83,7 +83,7 @@ func TestWhatATokenSaysIsCreditedOnlyAsItsBalancesMoved(t *testing.T) {
 	}
 }
 
-// H-54. Rule DEP-5: nothing is credited from a rebase.
+// H-54. Rule DEP-5: a rebase causes no credit.
 func TestARebaseIsCreditedToNobodyAndTheReconcilerSeesIt(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -108,8 +108,8 @@ func TestARebaseIsCreditedToNobodyAndTheReconcilerSeesIt(t *testing.T) {
 	}
 }
 
-// H-45, behind a proxy: what was credited stands, what comes after the change is
-// believed only as its balances show.
+// H-45, behind a proxy: earlier credits stand, and deposits after the upgrade count only as their
+// balances show.
 func TestATokenThatIsUpgradedIsFoundOutByItsNextDeposit(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t, tokenList{usdc: newFiatToken, 3: newFiatToken})
@@ -128,7 +128,7 @@ func TestATokenThatIsUpgradedIsFoundOutByItsNextDeposit(t *testing.T) {
 		if !h.isQuarantined(id) {
 			t.Errorf("became %s: got no quarantine of mint %d", becomes, id)
 		}
-		// And nothing is paid of it while nobody has looked.
+		// And no payment of it is made until a person has looked.
 		if _, err := h.requestWithdrawal(
 			"ann", id, "1000", common.HexToAddress("0x1111111111111111111111111111111111111111"),
 		); err == nil {
@@ -230,7 +230,7 @@ func TestABatchIsAsManyDepositsAsItPaysAndOnlyTheListedContractCounts(t *testing
 	h.mustSucceed(err)
 	second, err := h.node.DeployContract(h.ctx, evmtoken.Alias, h.tokenAddresses[usdc])
 	h.mustSucceed(err)
-	twin := newUsualToken(evmtoken.Token)(h) // of the same name, symbol and decimals
+	twin := newUsualToken(evmtoken.Token)(h) // with the same name, symbol and decimals
 	h.callToken(usdc, evmtoken.Token, "approve", batch, big.NewInt(1_000_000))
 	h.callToken(usdc, evmtoken.Token, "approve", second, big.NewInt(1_000_000))
 	h.mine(1)
@@ -268,7 +268,7 @@ func TestABatchIsAsManyDepositsAsItPaysAndOnlyTheListedContractCounts(t *testing
 	h.checkBooks()
 }
 
-// H-37 and H-52. Rule WD-12: what stands in a history is no known destination.
+// H-37 and H-52. Rule WD-12: an address in a history is no known destination.
 func TestAPoisonedHistoryMakesNoDestinationKnown(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t, tokenList{usdc: newUsualToken(evmtoken.Token)})
@@ -279,8 +279,8 @@ func TestAPoisonedHistoryMakesNoDestinationKnown(t *testing.T) {
 	first := h.mustWithdraw("ann", usdc, "1000", shop)
 	h.waitWithdrawalEnd(first)
 	h.wantWithdrawal(first, "COMPLETED")
-	// The poisoner writes the look-alike into the history of our treasury in all the
-	// ways there are: a transfer of nothing in our name, a false token's event, dust.
+	// The poisoner writes the look-alike into the history of our treasury in every way: a transfer
+	// of zero in our name, a false token's event, dust.
 	liar, err := h.node.DeployContract(h.ctx, evmtoken.LyingToken, "A token", "TOK", uint8(6))
 	h.mustSucceed(err)
 	h.callToken(usdc, evmtoken.Token, "transferFrom", raw(h.treasury.Address), fake, big.NewInt(0))
@@ -297,8 +297,8 @@ func TestAPoisonedHistoryMakesNoDestinationKnown(t *testing.T) {
 	h.wantChainBalance(usdc, shop, 2000)
 }
 
-// H-51. Rule DEP-6: ten thousand transfers of a unit are kept as dust, a row each,
-// and nothing else comes of them.
+// H-51. Rule DEP-6: ten thousand transfers of a unit are kept as dust, a row each, and have no
+// other effect.
 func TestAFloodOfDustIsKeptAndMovesNothing(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t, tokenList{usdc: newUsualToken(evmtoken.Token)})

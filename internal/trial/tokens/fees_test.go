@@ -17,7 +17,7 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// requestDeducted asks for coin whose fee comes out of the amount.
+// requestDeducted requests a withdrawal of coin whose fee is deducted from the amount.
 func (h *testEnv) requestDeducted(customerID, amount string, to common.Address, most *string) webhook.Withdrawal {
 	h.Helper()
 	w, _, err := h.Withdrawals.Request(h.ctx, h.org, withdrawal.Request{
@@ -28,7 +28,7 @@ func (h *testEnv) requestDeducted(customerID, amount string, to common.Address, 
 	return w
 }
 
-// organizationBalance is what the organization has of the coin itself.
+// organizationBalance returns the organization's own balance of the coin.
 func (h *testEnv) organizationBalance() (own money.Amount) {
 	h.Helper()
 	h.mustSucceed(h.db.ReadOrg(h.ctx, h.org, func(ctx context.Context, tx pg.Tx) (err error) {
@@ -59,7 +59,7 @@ func TestADestinationReceivesTheAmountLessTheFeeThatWasDecided(t *testing.T) {
 			t.Fatalf("%s: got %+v, want it ordered with its fee", c.name, w)
 		}
 		if c.replaced {
-			// Until it is out, and in no block: what it is paid from may have to come first.
+			// Until it is broadcast and in no block: a sweep may have to come first.
 			for range 40 {
 				if h.runAllSteps(); h.loadWithdrawal(w.WithdrawalID).Status == "BROADCAST" {
 					break

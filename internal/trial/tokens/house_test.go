@@ -46,7 +46,7 @@ const (
 	turn     = 5 * time.Second // of the service's time, from one block to the next
 )
 
-// testEnv is the service and a chain of its own, which makes a block when it is told to.
+// testEnv is the service and its own chain, which makes a block when a test tells it to.
 type testEnv struct {
 	*testing.T
 	*works.Harness
@@ -78,10 +78,10 @@ func (h *testEnv) mustSucceed(err error) {
 	}
 }
 
-// tokenList are tokens to be made and put into the catalogue.
+// tokenList has the tokens that a test deploys and lists in the catalogue.
 type tokenList map[int]func(h *testEnv) common.Address
 
-// newUsualToken is a token of one of the contracts, with plenty of it at the faucet.
+// newUsualToken deploys a token of one of the contracts, with a large balance at the faucet.
 func newUsualToken(c evmtoken.Contract) func(h *testEnv) common.Address {
 	return func(h *testEnv) common.Address {
 		h.Helper()
@@ -92,7 +92,7 @@ func newUsualToken(c evmtoken.Contract) func(h *testEnv) common.Address {
 	}
 }
 
-// newFiatToken is a token like USDC: behind a proxy, with a pause and a list of the blocked.
+// newFiatToken deploys a token like USDC: behind a proxy, with a pause and a block list.
 func newFiatToken(h *testEnv) common.Address {
 	h.Helper()
 	code, err := h.node.DeployContract(h.ctx, evmtoken.FiatToken)
@@ -104,8 +104,8 @@ func newFiatToken(h *testEnv) common.Address {
 	return at
 }
 
-// newTestEnv makes a house with an organization whose treasury has gas. Each of with changes
-// how the service speaks to the chain.
+// newTestEnv creates a service with an organization whose treasury has gas. with changes how the
+// service connects to the chain.
 func newTestEnv(t *testing.T, tokens tokenList, with ...func(*evm.Config)) *testEnv {
 	t.Helper()
 	h := &testEnv{
@@ -166,7 +166,7 @@ func (h *testEnv) mine(blocks int) {
 	h.mustSucceed(h.node.MineBlocks(h.ctx, blocks))
 }
 
-// sendTransaction leaves a transaction of the faucet in the pool.
+// sendTransaction leaves a transaction of the faucet in the mempool.
 func (h *testEnv) sendTransaction(to common.Address, value int64, data []byte) common.Hash {
 	h.Helper()
 	hash, err := h.node.SendTx(h.ctx, &to, big.NewInt(value), data)
@@ -176,19 +176,19 @@ func (h *testEnv) sendTransaction(to common.Address, value int64, data []byte) c
 
 func (h *testEnv) sendCoin(to common.Address, wei int64) { h.Helper(); h.sendTransaction(to, wei, nil) }
 
-// callToken has the faucet call a token of the catalogue, of which it is the owner.
+// callToken calls a token of the catalogue as the faucet, which owns it.
 func (h *testEnv) callToken(mintID int, c evmtoken.Contract, method string, args ...any) {
 	h.Helper()
 	h.sendTransaction(h.tokenAddresses[mintID], 0, c.CallData(method, args...))
 }
 
-// sendTokens has the faucet transfer units of a token to an address.
+// sendTokens transfers units of a token from the faucet to an address.
 func (h *testEnv) sendTokens(mintID int, to common.Address, units int64) {
 	h.Helper()
 	h.callToken(mintID, evmtoken.Token, "transfer", to, big.NewInt(units))
 }
 
-// runAllSteps has every part of the service do what there is to do.
+// runAllSteps runs every part of the service.
 func (h *testEnv) runAllSteps() {
 	h.Helper()
 	for _, s := range h.steps {
@@ -198,8 +198,7 @@ func (h *testEnv) runAllSteps() {
 	}
 }
 
-// passBlocks lets so many blocks go by, with a turn of the service before each and one
-// after the last.
+// passBlocks mines so many blocks, and runs the service before each and after the last.
 func (h *testEnv) passBlocks(blocks int) {
 	h.Helper()
 	for range blocks {
@@ -210,10 +209,10 @@ func (h *testEnv) passBlocks(blocks int) {
 	h.runAllSteps()
 }
 
-// settleAll lets blocks go by until what was sent has been credited or has ended.
+// settleAll mines blocks until what was sent has been credited or has ended.
 func (h *testEnv) settleAll() { h.Helper(); h.passBlocks(2 * (finality + 2)) }
 
-// waitWithdrawalEnd lets blocks go by until a withdrawal is neither on its way nor out.
+// waitWithdrawalEnd mines blocks until a withdrawal is no longer on its way.
 func (h *testEnv) waitWithdrawalEnd(id string) {
 	h.Helper()
 	for range 40 {
@@ -224,7 +223,7 @@ func (h *testEnv) waitWithdrawalEnd(id string) {
 	}
 }
 
-// customerAddress is a customer's deposit address.
+// customerAddress returns a customer's deposit address.
 func (h *testEnv) customerAddress(id string) common.Address {
 	h.Helper()
 	h.mustSucceed(h.db.InOrg(h.ctx, h.org, func(ctx context.Context, tx pg.Tx) error {
@@ -236,7 +235,7 @@ func (h *testEnv) customerAddress(id string) common.Address {
 	return raw(w.Address)
 }
 
-// wantBalance checks what a customer may spend.
+// wantBalance checks a customer's available balance.
 func (h *testEnv) wantBalance(customerID string, mintID int, want uint64) {
 	h.Helper()
 	h.mustSucceed(h.db.ReadOrg(h.ctx, h.org, func(ctx context.Context, tx pg.Tx) error {
@@ -250,7 +249,7 @@ func (h *testEnv) wantBalance(customerID string, mintID int, want uint64) {
 	}))
 }
 
-// listDeposits are what the organization is shown of a customer, newest last.
+// listDeposits returns a customer's deposits as the organization sees them, newest last.
 func (h *testEnv) listDeposits(f deposit.Filter) (items []webhook.Deposit) {
 	h.Helper()
 	h.mustSucceed(h.db.ReadOrg(h.ctx, h.org, func(ctx context.Context, tx pg.Tx) error {
@@ -328,7 +327,7 @@ func (h *testEnv) wantQuarantine(want ...int) {
 	}
 }
 
-// releaseMint is what an operator does who has looked at a mint.
+// releaseMint releases a mint, as an operator does after looking at it.
 func (h *testEnv) releaseMint(mintID int) {
 	h.Helper()
 	h.mustSucceed(h.db.InSystem(h.ctx, func(ctx context.Context, tx pg.Tx) error {
@@ -395,7 +394,7 @@ func (h *testEnv) wantWithdrawal(id, status string, reasons ...string) {
 	}
 }
 
-// wantChainBalance is what an address holds of a token (or of the coin) on the latest block.
+// wantChainBalance checks the balance of an address in a token (or the coin) at the latest block.
 func (h *testEnv) wantChainBalance(mintID int, a common.Address, want int64) {
 	h.Helper()
 	var got *big.Int

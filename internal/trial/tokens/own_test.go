@@ -23,7 +23,7 @@ import (
 
 const vault = "wla_01J9ZW3M8Q4S5T6V7W8X9YZABC"
 
-// shopOnly is a list with the shop's address on it.
+// shopOnly is a whitelist with only the shop's address.
 type shopOnly struct{}
 
 func (shopOnly) Usable(_ context.Context, _ pg.Tx, _, id string) (withdrawal.WhitelistEntry, error) {
@@ -35,7 +35,7 @@ func (shopOnly) Usable(_ context.Context, _ pg.Tx, _, id string) (withdrawal.Whi
 	return withdrawal.WhitelistEntry{Chain: chain.Ethereum, Address: evmtx.Canonical(shop)}, nil
 }
 
-// productBalance is the balance of a product, in units.
+// productBalance returns the balance of a product, in units.
 func (h *testEnv) productBalance(name string, mintID int) (units string) {
 	h.Helper()
 	h.mustSucceed(h.db.ReadOrg(h.ctx, h.org, func(ctx context.Context, tx pg.Tx) error {
@@ -48,9 +48,8 @@ func (h *testEnv) productBalance(name string, mintID int) (units string) {
 	return units
 }
 
-// Of a token and of a coin all that a product has goes out, to the unit, and what
-// customers have stays.
-// Rules OW-3, OW-4.
+// The whole balance of a product, of a token and of a coin, is paid out to the unit, and customers'
+// balances stay. Rules OW-3, OW-4.
 func TestAllOfAProductsBalanceIsPaidToTheListedAddress(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t, tokenList{usdc: newUsualToken(evmtoken.Token)})
@@ -67,7 +66,7 @@ func TestAllOfAProductsBalanceIsPaidToTheListedAddress(t *testing.T) {
 	h.mustSucceed(err)
 	h.sendCoin(raw(own.Address), params.Ether)
 	h.sendTokens(usdc, raw(own.Address), 700_000)
-	customers := h.customerAddress("CHECKOUT") // who has the product's name
+	customers := h.customerAddress("CHECKOUT") // a customer with the product's name
 	h.sendCoin(customers, params.Ether)
 	h.sendTokens(usdc, customers, 300_000)
 	h.settleAll()
@@ -97,7 +96,8 @@ func TestAllOfAProductsBalanceIsPaidToTheListedAddress(t *testing.T) {
 	if got := h.productBalance("CHECKOUT", eth); got != "0" {
 		t.Errorf("CHECKOUT has %s of the coin, want nothing", got)
 	}
-	// What the network took of all orders is billed, less what was paid of it already.
+	// The organization is billed what the network took for all orders, less what it has paid of
+	// that.
 	took := h.word(`SELECT coalesce(sum(fee), 0)::text FROM dispatch_orders WHERE status = 'PAID'`)
 	due, _ := new(big.Int).SetString(took, 10)
 	due.Sub(fee, due)

@@ -21,8 +21,8 @@ import (
 
 var shop = common.HexToAddress("0x5405405405405405405405405405405405405405")
 
-// fundTreasury credits 500,000 to ann on her address and as much to nobody on the
-// treasury, from where it is paid without a sweep.
+// fundTreasury credits 500,000 to ann at her address, and pays as much to the treasury for no
+// customer, from where it is paid without a sweep.
 func (h *testEnv) fundTreasury(mintID int, c evmtoken.Contract) {
 	h.Helper()
 	for _, to := range []common.Address{h.customerAddress("ann"), raw(h.treasury.Address)} {
@@ -36,7 +36,7 @@ func (h *testEnv) fundTreasury(mintID int, c evmtoken.Contract) {
 	h.wantBalance("ann", mintID, 500_000)
 }
 
-// overtakePayment has something happen on the chain before a payment that is in the pool.
+// overtakePayment lets something happen on the chain before a payment in the mempool.
 func (h *testEnv) overtakePayment(id string, happens func()) {
 	h.Helper()
 	hash := common.HexToHash(h.word(
@@ -48,7 +48,7 @@ func (h *testEnv) overtakePayment(id string, happens func()) {
 	h.advanceClock(6 * turn) // until it is sent again
 }
 
-// orderStatus is the status of an order and what it waits for.
+// orderStatus returns the status of an order and its wait reason.
 func (h *testEnv) orderStatus(id string) string {
 	h.Helper()
 	return strings.TrimSpace(h.word(
@@ -71,7 +71,7 @@ func TestAPaymentThatTheBalancesDoNotShowIsNeitherPaidNorFailed(t *testing.T) {
 		name     string
 		token    func(h *testEnv) common.Address
 		contract evmtoken.Contract
-		changes  func(h *testEnv) // before the payment is asked for
+		changes  func(h *testEnv) // before the payment is requested
 		overtake func(h *testEnv) // before it is mined
 		beside   func(h *testEnv) // in its block
 		arrives  int64
@@ -174,7 +174,7 @@ func TestWhatATokenAnswersToAPaymentThatItMadeDoesNotMatter(t *testing.T) {
 	h.wantChainBalance(3, shop, 100_000)
 	h.wantQuarantine()
 	h.checkBooks()
-	// A token that says beforehand that it will not transfer is not asked to.
+	// A token whose simulated transfer fails is not asked to make it.
 	held := h.mustWithdraw("ann", 3, "100000", shop)
 	h.settleAll()
 	h.wantWithdrawal(held, "PROCESSING")
@@ -211,8 +211,8 @@ func TestASweepThatTheBalancesDoNotShowIsLeftToAPerson(t *testing.T) {
 	h.wantBalance("ann", usdc, 500_000)
 }
 
-// H-55. Rules WD-13 and WD-17: what a token keeps us from moving is known to be
-// illiquid, costs nothing, and moves on when it may.
+// H-55. Rules WD-13 and WD-17: an amount that a token blocks is known to be illiquid, costs
+// nothing, and is moved once that is allowed.
 func TestATokenThatIsPausedHoldsUpItsPaymentsAndNothingElse(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -270,7 +270,7 @@ func TestATokenThatIsPausedHoldsUpItsPaymentsAndNothingElse(t *testing.T) {
 	}
 }
 
-// wantIlliquid checks of which wallets the service knows that they cannot part with a token.
+// wantIlliquid checks which wallets the service knows as unable to send a token.
 func (h *testEnv) wantIlliquid(mintID int, want ...string) {
 	h.Helper()
 	var got []string
@@ -317,7 +317,7 @@ func TestAnAddressThatTheTokenBlocksIsSweptWhenItMayBe(t *testing.T) {
 	h.wantIlliquid(usdc, blocked)
 	h.wantChainBalance(eth, ann, 0)
 	h.wantBalance("ann", usdc, 300_000)
-	// What lies there pays nobody meanwhile.
+	// Meanwhile the blocked amount pays no withdrawal.
 	h.wantWithdrawal(h.mustWithdraw("bob", usdc, "100000", shop), "PROCESSING")
 	h.wantWithdrawal(h.mustWithdraw("ann", usdc, "250000", shop), "AWAITING_APPROVAL", "LOW_LIQUIDITY")
 	h.callToken(usdc, evmtoken.FiatToken, "unBlacklist", ann)
@@ -352,7 +352,7 @@ func TestADestinationThatTheTokenBlocksIsHeldAndNothingIsSigned(t *testing.T) {
 	h.mustSucceed(err)
 	h.wantBalance("ann", usdc, 500_000)
 
-	// Blocked when the payment is out already: it reverts, and the amount comes back once.
+	// Blocked after the payment is broadcast: it reverts, and the amount is returned once.
 	out := h.mustWithdraw("ann", usdc, "1000", shop)
 	h.runAllSteps()
 	h.wantWithdrawal(out, "BROADCAST")
@@ -370,7 +370,7 @@ func TestADestinationThatTheTokenBlocksIsHeldAndNothingIsSigned(t *testing.T) {
 	h.wantQuarantine()
 	h.checkBooks()
 
-	// A contract that takes no coin is a destination that cannot be paid, too.
+	// A contract that accepts no coin is a destination that cannot be paid, too.
 	refuser, err := h.node.DeployContract(h.ctx, evmtoken.Refuser)
 	h.mustSucceed(err)
 	h.sendCoin(h.customerAddress("ann"), 1_000_000)

@@ -1,8 +1,8 @@
-// Package upgrade replaces the program as it was before the newest migration by this
-// one, under load, as an operator would.
+// Package upgrade replaces the program before the newest migration by this one, under load, as an
+// operator would.
 //
-// What never happens here: a database that was made for the test. The old program made
-// it and filled it. A crash leaves files in a test's folder; the processes end with it.
+// The old program creates and fills the database. A crash leaves files in a test's folder; the
+// processes end with it.
 package upgrade
 
 import (
@@ -20,14 +20,14 @@ import (
 	"time"
 )
 
-// SourcesBefore puts the sources as they were before the newest migration into a folder, from
-// the history around root. ok is false where there is no history to be had.
+// SourcesBefore writes the sources before the newest migration into a folder, from the history
+// around root. ok is false if there is no history.
 func SourcesBefore(ctx context.Context, root, newest, folder string) (commit string, ok bool, err error) {
 	git := func(args ...string) (string, error) {
 		output, err := exec.CommandContext(ctx, "git", append([]string{"-C", root}, args...)...).Output()
 		return strings.TrimSpace(string(output)), err
 	}
-	// A merge that brought it counts as the commit with which it came.
+	// A merge with the migration counts as the commit that added it.
 	came, err := git("log", "-1", "-m", "--first-parent", "--format=%H", "--diff-filter=A", "--", newest)
 	if err != nil {
 		return "", false, nil // no git, or no repository
@@ -37,7 +37,7 @@ func SourcesBefore(ctx context.Context, root, newest, folder string) (commit str
 		parent = "HEAD" // not committed yet
 	}
 	if commit, err = git("rev-parse", "--verify", parent+"^{commit}"); err != nil {
-		return "", false, nil // a history that was cut short
+		return "", false, nil // a shallow history
 	}
 	file := filepath.Join(folder, "sources.tar")
 	if _, err := git("archive", "--output", file, commit); err != nil {
@@ -49,8 +49,8 @@ func SourcesBefore(ctx context.Context, root, newest, folder string) (commit str
 	return commit, true, nil
 }
 
-// Load calls the API without a pause until it is stopped. A call whose answer does not
-// come, or says that it was not done, is made again with the same key.
+// Load calls the API without a pause until it is stopped. It repeats a call with the same key if
+// there is no answer, or if the answer says that it was not done.
 type Load struct {
 	base, key string
 	mint      int
@@ -62,7 +62,7 @@ type Load struct {
 	ended    sync.WaitGroup
 }
 
-// StartLoad lets customers who have money pay each other and pay out.
+// StartLoad lets customers with money pay each other and pay out.
 func StartLoad(ctx context.Context, base, key string, mint int, customers []string, recipient string) *Load {
 	l := &Load{base: base, key: key, mint: mint, stop: make(chan struct{})}
 	for i, customer := range customers {
@@ -94,7 +94,7 @@ func StartLoad(ctx context.Context, base, key string, mint int, customers []stri
 	return l
 }
 
-// callUntilDone makes a call until it is done.
+// callUntilDone repeats a call until it is done.
 func (l *Load) callUntilDone(ctx context.Context, method, path string, body any, want int) {
 	for {
 		status, text, err := CallAPI(ctx, method, l.base+path, l.key, body)
@@ -118,7 +118,7 @@ func (l *Load) callUntilDone(ctx context.Context, method, path string, body any,
 	}
 }
 
-// Stop ends the load and says which answers were wrong.
+// Stop ends the load and returns the wrong answers.
 func (l *Load) Stop() []string {
 	close(l.stop)
 	l.ended.Wait()

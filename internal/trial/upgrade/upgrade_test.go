@@ -46,8 +46,8 @@ func waitUntil(ctx context.Context, t *testing.T, what string, is func() (bool, 
 	}
 }
 
-// newestStep is the file of the newest migration; ok is false while there is none after the
-// first two steps, which make the schema of a new database.
+// newestStep returns the file of the newest migration. ok is false while there are only the first
+// two steps, which create the schema of a new database.
 func newestStep(t *testing.T) (file string, ok bool) {
 	t.Helper()
 	if migrations.Latest() < migrations.FirstLater {
@@ -60,8 +60,8 @@ func newestStep(t *testing.T) (file string, ok bool) {
 	return filepath.Join("migrations", filepath.Base(found[0])), true
 }
 
-// oldConfig is the configuration that the old program wrote, for a world whose ports
-// are others now. Settings that only the new program knows are not in it.
+// oldConfig writes the old program's configuration for a world with other ports. It lacks the
+// settings that only the new program knows.
 func oldConfig(t *testing.T, from []byte, conf app.Config, into string) {
 	t.Helper()
 	var c map[string]any
@@ -111,10 +111,9 @@ func startServing(ctx context.Context, t *testing.T, program, name, file, ops st
 	return p
 }
 
-// The program of the version before makes a world and works in it; the schema is brought
-// to this version while it does; it works on, on a schema that is newer than it; then
-// this program takes over. Nobody is told anything but to try again, nobody waits long
-// for a table, and the books and the chain agree in the end.
+// The program before the migration creates a world and works in it. The schema is migrated while it
+// works, and it works on with a newer schema; then this program takes over. Callers only have to
+// try again, no statement waits long for a table, and the books and the chain agree in the end.
 func TestAnUpgradeUnderLoadLosesNothing(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 9*time.Minute)
@@ -149,13 +148,13 @@ func TestAnUpgradeUnderLoadLosesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// The old program's own world, which it makes, funds and leaves.
+	// The old program's own world, which it creates, funds and leaves.
 	keep, place := filepath.Join(dir, "keep"), filepath.Join(dir, "place")
 	if err := os.Mkdir(place, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	// One chain is enough to be upgraded on, and the sources of the version before have
-	// only the local chain that they are told.
+	// One chain is enough for the upgrade, and the old sources have only the local chain that they
+	// are told.
 	first, err := roles.Start(
 		"env", "the old world", "-C", place, "COFFER_ANVIL="+node, old, "local", "--keep", keep, "--chains", "ETHEREUM",
 	)
@@ -169,8 +168,7 @@ func TestAnUpgradeUnderLoadLosesNothing(t *testing.T) {
 		}
 		return err == nil, err
 	})
-	// A chain that is started again keeps no state of earlier blocks, so what came in
-	// has to be taken in before.
+	// A restarted chain keeps no state of earlier blocks, so the deposits have to be walked before.
 	login, err := pgx.Connect(ctx, info.Database.URL)
 	if err != nil {
 		t.Fatal(err)
@@ -279,7 +277,7 @@ func TestAnUpgradeUnderLoadLosesNothing(t *testing.T) {
 	}
 	more("the old service")
 
-	// How long anybody waits for a table while the steps run.
+	// The longest wait for a table while the steps run.
 	watching, watched := make(chan struct{}), make(chan time.Duration, 1)
 	watcher, err := pgx.Connect(ctx, w.DatabaseCluster().SuperURL(local.Database))
 	if err != nil {

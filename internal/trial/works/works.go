@@ -1,9 +1,8 @@
-// Package works wires everything that moves money, real but for what a trial puts
-// in place of the chain and the signer, and lets it be driven one step at a time.
+// Package works wires everything that moves money, real except for a trial's chain and signer, and
+// lets a trial drive it one step at a time.
 //
-// What never happens here: a loop, a clock of its own, a decision. What a crash
-// leaves: rows, from which other works on the same database go on; that is how
-// trials play a restart.
+// It has no loop, no clock of its own and makes no decision. A crash leaves rows, from which
+// another Harness on the same database continues; trials play a restart like that.
 package works
 
 import (
@@ -29,22 +28,22 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// HarnessConfig is what the works stand on.
+// HarnessConfig configures a Harness.
 type HarnessConfig struct {
 	DB         *pg.DB
 	Chain      chain.Chain
 	Start      uint64 // the block after which the first walk begins
 	Signer     signer.Signer
-	AttestKey  ed25519.PublicKey // checks the signer's addresses
+	AttestKey  ed25519.PublicKey // checks the signer's attestations of addresses
 	Prices     price.Source
 	RiskPolicy risk.Policy
 	Grants     *signer.GrantKey // nil: none
 	Dispatch   dispatch.Config
 	Sweep      sweep.Config
-	Log        *slog.Logger // nil: nobody listens
+	Log        *slog.Logger // nil: no log
 }
 
-// Harness are the parts of the service, made by Wire and run by nobody.
+// Harness has the parts of the service. It runs none of them by itself.
 type Harness struct {
 	Chains         chain.Chains
 	Wallets        *wallet.Service
@@ -57,7 +56,7 @@ type Harness struct {
 	Sequencer      *event.Sequencer
 }
 
-// NewHarness makes the works of one chain.
+// NewHarness wires the parts of one chain.
 func NewHarness(p HarnessConfig) *Harness {
 	if p.Log == nil {
 		p.Log = slog.New(slog.DiscardHandler)
@@ -94,16 +93,16 @@ func NewHarness(p HarnessConfig) *Harness {
 type Step struct {
 	Name string
 	// Loop is the loop of the service that takes this step, by its name in app.App.LoopNames
-	// without the chain. A step that the service takes nowhere would prove nothing.
+	// without the chain. A step that the service never takes would prove nothing.
 	Loop string
 	Run  func(context.Context) error
 }
 
-// turnsMax bounds how often a part is asked on while it says that there is more.
+// turnsMax bounds how often a part is called while it reports more work.
 const turnsMax = 100
 
-// ListSteps are a turn of every part, in the order in which money passes through
-// them. amid, unless nil, is called between the moves inside a long turn.
+// ListSteps lists a turn of every part, in the order in which money passes through them.
+// betweenMoves, unless nil, is called between the moves inside a long turn.
 func (w *Harness) ListSteps(betweenMoves func(name string)) []Step {
 	repeatStep := func(name, loop string, step func(context.Context) (bool, error)) Step {
 		return Step{name, loop, func(ctx context.Context) error {

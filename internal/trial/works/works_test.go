@@ -13,8 +13,8 @@ import (
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
-// The trials wire the parts of the service themselves. A step that they take and the
-// service does not would be proven and never run, as the consolidation of UTXOs once was.
+// The trials wire the parts of the service themselves. A step that they take and the service does
+// not would be proven and never run, as the consolidation of UTXOs once was.
 func TestTheServiceTakesEveryStepOnEveryChain(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)

@@ -1,4 +1,4 @@
-// Command run plays the crash points and prints the table: make crash.
+// Command run plays the failpoints and prints the table: make crash.
 //
 // POINTS=W11,W14, FAULTS=kill,cut and CHAINS=solana choose, WORLDS says how many at once.
 package main

@@ -1,4 +1,4 @@
-// Command run plays the restore drills and says which passed: make drill.
+// Command run plays the restore drills and prints which passed: make drill.
 //
 // DRILL=backup,journal chooses.
 package main
