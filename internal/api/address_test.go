@@ -27,7 +27,7 @@ func TestWhoCallsIsWhoTheLastTrustedProxySays(t *testing.T) {
 	for name, c := range map[string]struct {
 		peer      string
 		forwarded []string
-		want      string // "" for nobody knows
+		want      string // "" for unknown
 	}{
 		"no proxy":                     {"203.0.113.9:4000", nil, "203.0.113.9"},
 		"a stranger's word":            {"203.0.113.9:4000", []string{"198.51.100.1"}, "203.0.113.9"},
@@ -78,8 +78,8 @@ func TestWhoCallsIsWhoTheLastTrustedProxySays(t *testing.T) {
 	}
 }
 
-// FuzzForwarded promises that what stands left of a stranger's address never
-// counts, whatever it is, and that nothing makes the reading panic.
+// FuzzForwarded promises that the part of the header that a stranger wrote never counts, and that
+// no header makes the parser panic.
 func FuzzForwarded(f *testing.F) {
 	for _, seed := range []string{
 		"",
@@ -155,7 +155,7 @@ func TestAKeyIsTakenFromTheAddressesOfItsListAlone(t *testing.T) {
 	} {
 		h.wantStatus(h.call(h.one, "GET", "/mints", nil, "X-Forwarded-For", from), 200)
 	}
-	// A wrong key is told nothing of a list, and another organization has its own.
+	// A wrong key learns nothing about a list, and another organization has its own.
 	h.wantRefusal("wrong key", h.call(tenant{key: "ck_wrong"}, "GET", "/mints", nil), 401, "UNAUTHORIZED", "")
 	h.wantStatus(h.call(h.two, "GET", "/mints", nil), 200)
 	h.wantStatus(h.call(tenant{}, "GET", "/openapi.json", nil), 200)
@@ -166,8 +166,7 @@ func TestAKeyIsTakenFromTheAddressesOfItsListAlone(t *testing.T) {
 	h.wantStatus(h.call(h.one, "GET", "/mints", nil, "X-Forwarded-For", "203.0.113.1"), 200)
 }
 
-// Wrong keys are counted by who sent them, and an IPv6 network is one sender.
-// Rule LIM-2.
+// Wrong keys are counted by their sender's address, and an IPv6 network is one sender. Rule LIM-2.
 func TestWrongKeysAreCountedBySenderBehindAProxy(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t, Limits{Failures: UsualLimits.Failures})
@@ -185,7 +184,7 @@ func TestWrongKeysAreCountedBySenderBehindAProxy(t *testing.T) {
 			!strings.Contains(got.text("error"), "says nothing about earlier attempts") {
 			t.Errorf("got %v %s, want when to come back and nothing about before", got.header, got.raw)
 		}
-		// Whoever has a key is let in from there.
+		// A request with a valid key is admitted from there.
 		h.wantStatus(h.call(h.one, "GET", "/mints", nil, "X-Forwarded-For", from), 200)
 	}
 	h.wantRefusal("elsewhere", h.call(wrong, "GET", "/mints", nil, "X-Forwarded-For", "203.0.113.8"), 401,

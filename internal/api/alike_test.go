@@ -21,15 +21,16 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// similarCustomers is a house whose first organization has a customer of each id that is easily taken
-// for another one, each with a balance of its own; the second has them too, with nothing.
+// similarCustomers is an environment whose first organization has a customer for each id that is
+// easily mistaken for another one, each with its own balance. The second has the same customers,
+// with nothing.
 type similarCustomers struct {
 	*queue
 	ids    []string
-	owns   map[string]int    // what each has available
+	owns   map[string]int    // available balance of each
 	at     map[string]string // its deposit address
 	ear    *webhookReceiver
-	listen string // the endpoint that leads there
+	listen string // the endpoint of the address
 	last   int    // of keys that say nothing
 }
 
@@ -49,7 +50,7 @@ func newSimilarCustomers(t *testing.T) *similarCustomers {
 		x.wantStatus(x.call(x.two, "POST", "/deposit", body), 200)
 		x.owns[id] = 10_000 + 100*i
 		x.deposit(x.one, id, uint64(x.owns[id]))
-		// A row of the list of deposits, beside the posting.
+		// A row of the list of deposits, next to the posting.
 		if _, err := pgtest.OwnerPool(t, x.db).Exec(t.Context(), `
 			WITH off AS (SELECT set_config('session_replication_role', 'replica', true))
 			INSERT INTO deposits SELECT (jsonb_populate_record(d, jsonb_build_object('deposit_id', 'dep_' || lpad($1::text, 26, '0'), 'customer_id', $2::text, 'tx_hash', 'tx' || $1,
@@ -62,13 +63,13 @@ func newSimilarCustomers(t *testing.T) *similarCustomers {
 	return x
 }
 
-// near are the ids before and behind one in the list, which are the likeliest to be taken for it.
+// near returns the ids before and after one in the list, which are the most easily mistaken for it.
 func (x *similarCustomers) near(i int) []string {
 	n := len(x.ids)
 	return []string{x.ids[(i+n-1)%n], x.ids[(i+1)%n]}
 }
 
-// key is an id as an idempotency key, or another key where it cannot be one.
+// key returns an id as an idempotency key, or another key if it cannot be one.
 func (x *similarCustomers) key(i int) string {
 	if strings.ContainsFunc(x.ids[i], func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return fmt.Sprint("key-", i)
@@ -80,7 +81,7 @@ func atCustomer(path, id string) string {
 	return strings.Replace(path, "{customerId}", url.PathEscape(id), 1)
 }
 
-// pay is a transfer to a product.
+// pay makes a transfer to a product.
 func (x *similarCustomers) pay(id, key string, more ...any) {
 	x.t.Helper()
 	x.wantStatus(x.call(
@@ -90,7 +91,7 @@ func (x *similarCustomers) pay(id, key string, more ...any) {
 	x.owns[id]--
 }
 
-// only calls a list with each id as a filter: the answer has items, and all are of that id.
+// only calls a list with each id as a filter: the answer has items, and all have that id.
 func (x *similarCustomers) only(at *testEnv, who tenant, list, filter string, of func(item map[string]any) []any) {
 	x.t.Helper()
 	for i, id := range x.ids {
@@ -124,14 +125,14 @@ func (x *similarCustomers) only(at *testEnv, who tenant, list, filter string, of
 	}
 }
 
-// headings are the columns of tables that show what a filter compares.
+// headings maps filters to the columns of tables that show what they compare.
 var headings = map[string][]string{
 	"customerId":     {"customerId", "fromCustomerId", "toCustomerId"},
 	"reference":      {"reference"},
 	"idempotencyKey": {"idempotencyKey"},
 }
 
-// fieldsOf names members of an item, the inner ones with a dot.
+// fieldsOf returns the members of an item, the inner ones with a dot.
 func fieldsOf(names ...string) func(map[string]any) []any {
 	return func(item map[string]any) (all []any) {
 		for _, name := range names {
@@ -147,7 +148,7 @@ func fieldsOf(names ...string) func(map[string]any) []any {
 	}
 }
 
-// balances compares what each has with what it should have.
+// balances compares every balance with the expected one.
 func (x *similarCustomers) balances(when string) {
 	x.t.Helper()
 	for _, id := range x.ids {
@@ -167,7 +168,7 @@ func (x *similarCustomers) available(id string) string {
 	return ""
 }
 
-// frozen are the customers that the list of an organization shows as frozen.
+// frozen returns the customers that the list of an organization shows as frozen.
 func (x *similarCustomers) frozen(who tenant) (ids []string) {
 	x.t.Helper()
 	for _, c := range x.wantStatus(x.call(who, "GET", "/customers?status=FROZEN&limit=200", nil), 200).list() {
@@ -176,7 +177,8 @@ func (x *similarCustomers) frozen(who tenant) (ids []string) {
 	return ids
 }
 
-// stopped looks at who is stopped while one is: that one, and no other of either organization.
+// stopped checks who is stopped while one customer is frozen: that one, and no other of either
+// organization.
 func (x *similarCustomers) stopped(i int) {
 	x.t.Helper()
 	id := x.ids[i]
@@ -194,8 +196,8 @@ func (x *similarCustomers) stopped(i int) {
 	}
 }
 
-// places are where a call takes an id of a customer, and what shows that it takes no other for
-// it. The test finds the calls; one that is not here fails it.
+// places lists where a call takes a customer's id, and what shows that it takes no other customer
+// for it. The test finds the calls; one that is missing here fails it.
 var places = map[string]func(x *similarCustomers){
 	"organization createDepositAddress body customerId": func(x *similarCustomers) {
 		seen := map[string]string{}
@@ -239,7 +241,7 @@ var places = map[string]func(x *similarCustomers){
 				fmt.Sprint("too-much-", i))
 			x.wantRefusal(id, x.call(x.one, "POST", "/withdraw", body), 422, "INSUFFICIENT_BALANCE", "amount")
 			body = payment("customerId", id, "amount", strconv.Itoa(10+i), "idempotencyKey", x.key(i), "reference", id)
-			for range 2 { // again it is the same one
+			for range 2 { // a repetition returns the same one
 				if got := x.wantStatus(x.call(x.one, "POST", "/withdraw", body), 202); got.text("customerId") != id ||
 					got.text("idempotencyKey") != x.key(i) {
 					x.t.Errorf("%q: got %s, want its own withdrawal", id, got.raw)
@@ -287,7 +289,7 @@ var places = map[string]func(x *similarCustomers){
 	"organization createTransfer body from.customerId": func(x *similarCustomers) {
 		for i, id := range x.ids {
 			x.pay(id, x.key(i), "reference", id)
-			// Another of the same key is refused, and one of a look-alike is another one.
+			// Another body with the same key is refused, and a look-alike key is another key.
 			x.wantRefusal(id, x.call(
 				x.one, "POST", "/transfers",
 				charge(x.key(i), "amount", "1", "from", map[string]any{"customerId": x.near(i)[0]}, "reference", id),
@@ -321,7 +323,7 @@ var places = map[string]func(x *similarCustomers){
 	},
 	"organization listCustomers query customerId": func(x *similarCustomers) {
 		x.only(x.testEnv, x.one, "/customers?", "customerId", fieldsOf("customerId"))
-		// Page by page each is there once.
+		// Page by page each is listed once.
 		seen := map[string]int{}
 		for path := "/customers?limit=1&order=asc"; ; {
 			page := x.wantStatus(x.call(x.one, "GET", path, nil), 200)
@@ -472,10 +474,8 @@ var places = map[string]func(x *similarCustomers){
 	},
 }
 
-// TestCustomersWithIdsAlikeShareNothing finds every call that takes an id of a customer, or a
-// text of the organization's own by which a list is narrowed, and passes the awkward ones
-// through it.
-// Rule IDEM-1.
+// TestCustomersWithIdsAlikeShareNothing finds every call that takes a customer's id, or an
+// organization's own text that filters a list, and passes the awkward ids through it. Rule IDEM-1.
 func TestCustomersWithIdsAlikeShareNothing(t *testing.T) {
 	t.Parallel()
 	x := newSimilarCustomers(t)
@@ -496,7 +496,7 @@ func TestCustomersWithIdsAlikeShareNothing(t *testing.T) {
 	for name := range left {
 		t.Errorf("%s stands in places and in no call", name)
 	}
-	// What is written comes before what is read, and the balances last.
+	// Writes come before reads, and the balances last.
 	slices.SortStableFunc(order, func(a, b string) int {
 		rank := func(s string) int {
 			switch {
@@ -525,7 +525,7 @@ func TestCustomersWithIdsAlikeShareNothing(t *testing.T) {
 	}
 }
 
-// A taker is a place of a call that takes an id.
+// taker is a place of a call that takes an id.
 type taker struct {
 	face, call, where, name, path string
 	r                             route
@@ -590,7 +590,7 @@ func eachText(of reflect.Type, at string, found func(path string)) {
 	}
 }
 
-// spelled are other spellings of an id that the service made, none of which is one.
+// spelled returns other spellings of an id that the service made, none of which is an id.
 func spelled(id string) (all []string) {
 	for _, s := range []string{
 		strings.ToLower(id), strings.ToUpper(id), strings.Replace(id, "_", "%", 1), strings.Replace(id, "_", "X", 1),
@@ -603,8 +603,8 @@ func spelled(id string) (all []string) {
 	return all
 }
 
-// otherTexts are places of other texts than a customer's id, with the reason for which other
-// spellings may find the same.
+// otherTexts are places of texts other than a customer's id, with the reason why other spellings
+// may find the same row.
 var otherTexts = map[string]string{
 	"address": "an address is read by the grammar of its chain, and one in hexadecimal has several spellings",
 	"txHash":  "a hash in hexadecimal is the same in either case",
@@ -643,7 +643,7 @@ func TestAnotherSpellingOfAnIdFindsNothing(t *testing.T) {
 		"whitelistedAddressId": q.desk.wantStatus(
 			q.desk.call(q.ann, "POST", "/organizations/"+q.one.id+"/whitelisted-addresses", adding(stranger, "x")), 201,
 		).text("whitelistedAddressId"),
-		"changeRequestId": "chg_01J9ZW3M8Q4S5T6V7W8X9YZABC", // none is there, so none is found
+		"changeRequestId": "chg_01J9ZW3M8Q4S5T6V7W8X9YZABC", // the row does not exist, so it is not found
 	}
 	written := q.written() + q.decided()
 	for _, p := range taking() {
@@ -714,7 +714,7 @@ func TestAnotherSpellingOfAnIdFindsNothing(t *testing.T) {
 	}
 }
 
-// fanOutEvents numbers the events and makes their deliveries, without sending one.
+// fanOutEvents numbers the events and creates their deliveries, without sending one.
 func (h *testEnv) fanOutEvents() {
 	h.t.Helper()
 	s := &event.Sequencer{DB: h.db, Environment: webhook.Test, Listener: delivery.FanOut{}}

@@ -56,8 +56,7 @@ func TestDepositAddressIsStable(t *testing.T) {
 	}
 }
 
-// The whole way of a caller, through every call.
-// Rules WD-1, IDEM-1, CUS-3, MINT-2.
+// The whole way of a caller, through every call. Rules WD-1, IDEM-1, CUS-3, MINT-2.
 func TestCallsWorkTogether(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -405,7 +404,7 @@ func TestKeyIsReadFromOneHeaderAlone(t *testing.T) {
 	h.one.key = h.rollKey(h.one)
 	first := h.call(nobody, "GET", "/mints", nil, "x-api-key", "ck_nothing")
 	h.wantRefusal("wrong", first, 401, "UNAUTHORIZED", "")
-	// What the request shows openly is said; which kind of wrong a key is, is not.
+	// The answer says what the request shows anyway; it does not say in which way a key is wrong.
 	for name, c := range map[string]struct {
 		path, want string
 		headers    []string
@@ -454,7 +453,7 @@ func TestKeyIsReadFromOneHeaderAlone(t *testing.T) {
 	}
 }
 
-// rollKey gives an organization another key.
+// rollKey rolls the API key of an organization and returns the new one.
 func (h *testEnv) rollKey(who tenant) string {
 	h.t.Helper()
 	key, err := org.RollKey(h.t.Context(), h.db, audit.Operator("test"), who.id)
@@ -464,7 +463,7 @@ func (h *testEnv) rollKey(who tenant) string {
 	return key.Reveal()
 }
 
-// raw asks for a path that need not be one of the interface, and follows nothing.
+// raw requests a path that need not be one of the interface, and follows no redirect.
 func (h *testEnv) raw(who tenant, method, path string, headers ...string) reply {
 	h.t.Helper()
 	r, err := http.NewRequestWithContext(h.t.Context(), method, h.server.URL+path, nil)
@@ -491,7 +490,7 @@ func (h *testEnv) raw(who tenant, method, path string, headers ...string) reply 
 	return out
 }
 
-// The first mistakes that are made with a path are named. Rule REQ-10.
+// The answer names the usual mistakes in a path. Rule REQ-10.
 func TestAWrongPathNamesTheOneThatWasMeant(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -520,7 +519,7 @@ func TestAWrongPathNamesTheOneThatWasMeant(t *testing.T) {
 	) {
 		t.Errorf("the operator's: got %s", got.raw)
 	}
-	// Without a key the paths under the prefix tell nothing.
+	// Without a key the paths under the prefix reveal nothing.
 	if got := o.testEnv.raw(tenant{}, "GET", "/v1/mint"); got.status != 401 {
 		t.Errorf("without a key: got %d %s, want 401", got.status, got.raw)
 	}
@@ -601,7 +600,7 @@ func TestCustomerIDsAreData(t *testing.T) {
 			t.Errorf("read: got %q, want %q", got.text("customerId"), id)
 		}
 	}
-	// As a part of a path these would be other calls.
+	// In a path these ids would lead to other calls.
 	for i, id := range []string{".", "..", "%2e%2E", "x/../alice", `x\..\alice`, "x%2F%2e%2e%2Falice", "../../x"} {
 		h.wantRefusal(id, h.call(h.one, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": id}), 400,
 			"INVALID_REQUEST", "customerId")

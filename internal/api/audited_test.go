@@ -17,24 +17,24 @@ import (
 	"github.com/cofferpay/coffer/internal/risk"
 )
 
-// desks is what the calls of the list below are made on: a queue of flagged deposits, an
-// endpoint that listens, and a second listener of the operators that wants four eyes.
+// desks is what the calls of the list below need: a queue of flagged deposits, an endpoint that
+// listens, and a second operators' listener that requires dual control.
 type desks struct {
 	*queue
 	ear, event string
 	eyes       *testEnv
 	bob        tenant // a second operator
 	bobKey     operator.Key
-	next       int // of the deposits that are held
+	next       int // of the flagged deposits
 }
 
-// flagged is a deposit that is not decided.
+// flagged returns a deposit without a decision.
 func (d *desks) flagged() string {
 	d.next++
 	return d.held[d.next-1]
 }
 
-// waits is a change request of ann's.
+// waits returns a change request of ann's.
 func (d *desks) waits() string {
 	d.t.Helper()
 	path := "/organizations/" + d.one.id + "/settings"
@@ -46,7 +46,7 @@ func (d *desks) waits() string {
 	return got[0]["changeRequestId"].(string)
 }
 
-// An act is one call of the table and the rows that it leaves in the audit log.
+// act is one call of the table and the rows that it writes into the audit log.
 type act struct {
 	id   func(d *desks) string // for the placeholder of the path; nil: it has none
 	body func(d *desks) any    // nil: none
@@ -57,7 +57,7 @@ type act struct {
 	rows   []string
 	why    string // why there is no row
 	status int    // 0: any below 300
-	eyes   string // who calls the listener that wants four eyes: ann or bob; "": not there
+	eyes   string // who calls the listener with dual control: ann or bob; "": the other listener
 }
 
 func of(id string) func(*desks) string { return func(*desks) string { return id } }
@@ -66,8 +66,8 @@ func said(body any) func(*desks) any { return func(*desks) any { return body } }
 
 const elsewhereTo = "0x71C7656EC7ab88b098defB751B7401B5f6d8976F"
 
-// acts is what each mutating call has to leave in the audit log, by the surface and the call.
-// A call that is new needs a line.
+// acts has what each mutating call writes into the audit log, by the surface and the call. A new
+// call needs a line.
 var acts = map[string]act{
 	"organization createDepositAddress": {
 		body: said(map[string]any{"mintId": usdc, "customerId": "new"}),
@@ -206,7 +206,7 @@ var acts = map[string]act{
 			d.stuck(id)
 			return id
 		},
-		rows: []string{"caller deposit.rejecting DEPOSIT id"}, // again, by an order of its own
+		rows: []string{"caller deposit.rejecting DEPOSIT id"}, // sent again, by its own order
 	},
 	"operator rescreenDeposit": {
 		id:  func(d *desks) string { d.later.severity = risk.Low; return d.flagged() },
@@ -248,7 +248,7 @@ func (d *desks) otherKey() string {
 		text("apiKeyId")
 }
 
-// stuck makes a deposit's transfer one that ended without paying.
+// stuck changes a deposit's transfer to one that ended without paying.
 func (d *desks) stuck(id string) {
 	d.t.Helper()
 	if _, err := pgtest.OwnerPool(d.t, d.db).Exec(d.t.Context(), `
@@ -260,7 +260,7 @@ func (d *desks) stuck(id string) {
 	}
 }
 
-// froze tells whether a freeze is of a customer.
+// froze reports whether a freeze is of a customer.
 func (d *desks) froze(freezeID, customerID string) (of bool) {
 	d.t.Helper()
 	if err := pgtest.OwnerPool(
@@ -273,8 +273,8 @@ func (d *desks) froze(freezeID, customerID string) (of bool) {
 	return of
 }
 
-// logged is the audit log behind a row, each row as a line, without what each call of an
-// operator's leaves; and the last row's number.
+// logged returns the audit log after a row, each row as a line, without the row of each operator's
+// call; and the last row's number.
 func (d *desks) logged(after int64) (rows []audit.Row, last int64) {
 	d.t.Helper()
 	found, err := pgtest.OwnerPool(d.t, d.db).Query(d.t.Context(), `

@@ -10,7 +10,7 @@ import (
 	"github.com/cofferpay/coffer/internal/risk"
 )
 
-// list puts the destination of payment on the local list, which screens.
+// list puts a payment's destination on the local list, which screens.
 func (h *testEnv) list(e risk.LocalListEntry) {
 	h.t.Helper()
 	h.conf.Withdrawals.Risk = risk.Policy{Providers: risk.LocalScreener{DB: h.db}, UnknownAs: risk.TreatUnknownAsHold}
@@ -24,8 +24,8 @@ func (h *testEnv) list(e risk.LocalListEntry) {
 	}
 }
 
-// What the operator's document says of withdrawSeverityThreshold: above it is refused,
-// exactly at it passes, and null is HIGH, not no screening. Rule RISK-6.
+// What the operator's document says about withdrawSeverityThreshold: a severity above it is
+// refused, one equal to it passes, and null means HIGH, not no screening. Rule RISK-6.
 func TestTheSeverityThresholdOfWithdrawalsRefuses(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)

@@ -50,7 +50,7 @@ func TestEntriesAreAStatement(t *testing.T) {
 	if got := h.wantStatus(h.call(h.two, "GET", "/ledger/entries", nil), 200).list(); len(got) != 0 {
 		t.Errorf("another organization: got %v, want nothing", got)
 	}
-	// Credits less debits of every balance are what it has.
+	// Credits less debits of every balance equal the balance.
 	seen, sum := map[string]bool{}, map[string]int{}
 	for cursor := ""; ; {
 		page := h.wantStatus(h.call(h.one, "GET", "/ledger/entries?order=asc&limit=2"+cursor, nil), 200)

@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// Every bound of a request at its edge, where it is taken, and one beyond, where it
-// is refused and says which field is at fault.
-// Rule REQ-7.
+// Every bound of a request, at its limit, where it is accepted, and one beyond, where it is refused
+// with the name of the field. Rule REQ-7.
 func TestBoundsAreTakenAtTheirEdgeAndRefusedBeyond(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
-// watched is an office that wants four eyes, with as many operators more as are named.
+// watched is an office that requires dual control, with the named additional operators.
 func watched(t testing.TB, names ...string) (o *office, others []tenant) {
 	t.Helper()
 	o = newOffice(t)
@@ -36,7 +36,7 @@ func watched(t testing.TB, names ...string) (o *office, others []tenant) {
 	return o, others
 }
 
-// waiting are the change requests that an answer with settings shows.
+// waiting returns the change requests in an answer with settings.
 func waiting(r reply) (all []map[string]any) {
 	list, _ := r.body["changeRequests"].([]any)
 	for _, one := range list {
@@ -124,7 +124,7 @@ func TestWhatLoosensAControlNeedsASecondOperator(t *testing.T) {
 			"INVALID_STATE", "")
 	}
 
-	// What is named beside it holds at once, and what waits is what was asked for.
+	// Other settings in the request apply at once, and the change request has the requested values.
 	waits := waiting(o.desk.wantStatus(
 		o.desk.call(o.ann, "PATCH", path, map[string]any{"customerWithdrawUsdThreshold": "50.50", "approvalQuorum": 5}),
 		200,
@@ -146,7 +146,7 @@ func TestWhatLoosensAControlNeedsASecondOperator(t *testing.T) {
 	ann := tenant{key: rolled.Reveal()}
 	o.desk.wantRefusal("her own, by another key", o.desk.call(ann, "POST", "/change-requests/"+id+"/approve", nil), 409,
 		"APPROVAL_REFUSED", "")
-	// Many times at once it is decided once.
+	// Many approvals at once decide it once.
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	done := map[int]int{}
@@ -204,7 +204,7 @@ func TestWhatLoosensAControlNeedsASecondOperator(t *testing.T) {
 		t.Errorf("got %s, want one", next.raw)
 	}
 
-	// What was changed meanwhile is not what was agreed to.
+	// A setting that was changed meanwhile is not the agreed one.
 	waits = waiting(o.desk.wantStatus(o.desk.call(ann, "PATCH", path, map[string]any{"approvalQuorum": 2}), 200))[0]
 	o.desk.wantStatus(o.desk.call(bob, "PATCH", path, map[string]any{"approvalQuorum": 6}), 200)
 	o.desk.wantRefusal(
@@ -234,7 +234,7 @@ func TestWhatLoosensAControlNeedsASecondOperator(t *testing.T) {
 	)
 }
 
-// Where the threshold is not set, HIGH holds. SEVERE holds nothing, whatever was set before.
+// Where the threshold is not set, HIGH applies. SEVERE refuses nothing, with any earlier value.
 // Rule OP-7.
 func TestTheThresholdThatHoldsUnsetIsLoosenedByTwoOperators(t *testing.T) {
 	t.Parallel()
@@ -312,7 +312,7 @@ func TestFourEyesNeedTwoOperators(t *testing.T) {
 	}
 }
 
-// Rule OP-7. A writer of the tables cannot be both operators either.
+// Rule OP-7. A program that writes the tables cannot be both operators either.
 func TestTheDatabaseKeepsFourEyesApart(t *testing.T) {
 	t.Parallel()
 	o, _ := watched(t, "bob")

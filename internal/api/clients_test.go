@@ -27,7 +27,7 @@ func current(t *testing.T) *contract.Document {
 	return d
 }
 
-// drawn compares a file with what the document says, or writes it.
+// drawn compares a file with the text from the document, or writes it.
 func drawn(t *testing.T, file string, want []byte) {
 	t.Helper()
 	if os.Getenv("COFFER_UPDATE") == "1" {
@@ -56,7 +56,7 @@ func TestTheTypeScriptClientIsDrawnFromTheDocument(t *testing.T) {
 	drawn(t, tsClient, contract.GenerateTypeScript(current(t)))
 }
 
-// fields are the struct types of some folders, with their JSON names.
+// fields returns the struct types of some folders, with their JSON names.
 type fields map[string]map[string]bool
 
 func (f fields) names() map[string]bool {

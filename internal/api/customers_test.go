@@ -127,7 +127,7 @@ func TestAFrozenCustomerReceivesAndPaysNothing(t *testing.T) {
 	if got := h.rowCounts(); got != before {
 		t.Errorf("rows: got %v, want %v", got, before)
 	}
-	// What came before is shown as it is, and nothing else of alice stops.
+	// Earlier rows are shown as they are, and nothing else of alice's stops.
 	if got := h.wantStatus(
 		h.call(h.one, "POST", "/withdraw", payment("requireApproval", true, "idempotencyKey", "before")), 202,
 	); got.text("withdrawalId") != held.text("withdrawalId") {
@@ -141,7 +141,7 @@ func TestAFrozenCustomerReceivesAndPaysNothing(t *testing.T) {
 	)), 201)
 	h.wantStatus(h.call(h.one, "PATCH", "/customers/alice", `{"metadata":{"case":"7"}}`), 200)
 
-	// The operator's stays when the organization lifts its own.
+	// The operator's freeze stays when the organization lifts its own.
 	err := h.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
 		return freeze.Create(ctx, tx, freeze.Freeze{
 			Scope: freeze.ScopeCustomer, OrgID: h.one.id, CustomerID: alice, Source: freeze.SourceOperator,

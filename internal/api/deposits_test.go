@@ -18,9 +18,8 @@ import (
 	"github.com/cofferpay/coffer/internal/scan"
 )
 
-// What arrives on a chain is shown by the API as the document says, from the
-// first block to the credit, and the event carries the very same object.
-// Rules CUS-3, DEP-6, DEP-7, DEP-12, LIST-3.
+// The API shows an arrival as the document says, from the first block to the credit, and the event
+// has the same object. Rules CUS-3, DEP-6, DEP-7, DEP-12, LIST-3.
 func TestDepositsAreShownOnTheirWay(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -55,13 +54,13 @@ func TestDepositsAreShownOnTheirWay(t *testing.T) {
 	walk()
 	hash := c.Pay(payer, address, usdcAddress, 500_000)
 	c.Pay(payer, address, "", 100)
-	c.Pay(payer, address, usdcAddress, 3) // less than is credited
+	c.Pay(payer, address, usdcAddress, 3) // less than the smallest credit
 	c.Pay(payer, address, sim.Address("spoof"), 100)
 	c.Mine(1)
 	walk()
 
 	seen := h.wantStatus(h.call(h.one, "GET", "/deposits?customerId=bob", nil), 200).list()
-	if len(seen) != 2 { // a token that is not in the catalogue and dust are shown once they are final
+	if len(seen) != 2 { // a token outside the catalogue and dust are shown once they are final
 		t.Fatalf("seen: got %v, want 2 deposits", seen)
 	}
 	for _, d := range seen {
@@ -122,7 +121,7 @@ func TestDepositsAreShownOnTheirWay(t *testing.T) {
 	if !reflect.DeepEqual(one.body, credited[0]) {
 		t.Errorf("one and in a list: got %v, want %v", one.body, credited[0])
 	}
-	// A payer's memo is a stranger's text: whole in JSON, and no formula in a table.
+	// A payer's memo is an untrusted text: unchanged in JSON, and no formula in a table.
 	memo := formula + "\n<b>order 7</b>, ☕"
 	err := h.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
 		_, err := tx.Exec(
@@ -166,7 +165,7 @@ func TestDepositsAreShownOnTheirWay(t *testing.T) {
 	for _, e := range events {
 		if data := e["data"].(map[string]any); data["depositId"] == id {
 			told = true
-			// Confirmations go on counting.
+			// Confirmations continue to increase.
 			delete(data, "confirmations")
 			delete(one.body, "confirmations")
 			if !reflect.DeepEqual(data, one.body) {

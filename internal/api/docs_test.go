@@ -37,8 +37,8 @@ func TestTheReferenceMayRunItsOwnFilesAlone(t *testing.T) {
 	}
 }
 
-// ownFilesAlone reads the page of a surface and all that it loads, the document
-// having what has says.
+// ownFilesAlone checks that the page of a surface and everything that it loads come from the
+// service, and that its document contains has.
 func ownFilesAlone(t *testing.T, face *surface, has []string) {
 	t.Helper()
 	s := docsServer(t, face)

@@ -138,7 +138,7 @@ func examplesFit(t *testing.T, doc *openapi3.T) {
 	}
 }
 
-// Every code that a route names has words, and every route its own status.
+// Every code that a route names has its description, and every route its own status.
 func TestEveryRefusalIsDescribed(t *testing.T) {
 	t.Parallel()
 	for face := range published {

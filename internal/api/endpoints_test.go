@@ -50,7 +50,7 @@ func (e *webhookReceiver) bodies() []string {
 	return slices.Clone(e.heard)
 }
 
-// endpoint registers one that leads to this machine, which the interface refuses.
+// endpoint registers an endpoint on this machine, which the interface refuses.
 func (h *testEnv) endpoint(to string, body map[string]any) (id, secret string) {
 	h.t.Helper()
 	body["url"] = "https://example.com/hook"
@@ -63,7 +63,7 @@ func (h *testEnv) endpoint(to string, body map[string]any) (id, secret string) {
 	return made.text("endpointId"), made.text("secret")
 }
 
-// deliverEvents numbers what there is and sends it.
+// deliverEvents numbers the events and sends them.
 func (h *testEnv) deliverEvents() {
 	h.t.Helper()
 	h.fanOutEvents()

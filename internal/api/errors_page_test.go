@@ -13,7 +13,7 @@ import (
 
 const errorsPage = "../../docs/errors.md"
 
-// cures are what a caller does about each code.
+// cures say what a caller does about each code.
 var cures = map[fault.Code]string{
 	fault.InvalidJSON:            "Send one JSON document in UTF-8. `error` names the byte at which it stops being one.",
 	fault.InvalidRequest:         "Correct the field or parameter that `param` names. `error` says which values are possible.",
@@ -56,7 +56,7 @@ var cures = map[fault.Code]string{
 	fault.CodeUnavailable:        "Wait as many seconds as `Retry-After` says and repeat the request with the same `idempotencyKey`.",
 }
 
-// seldom are the causes of codes that the document has with no call of an organization.
+// seldom has the causes of codes that no call of an organization documents.
 var seldom = map[fault.Code]problemDoc{
 	fault.ScopeMissing: {
 		kind: fault.Forbidden, text: "who asks may not do this: of people, who need a role for it",
@@ -71,7 +71,7 @@ var seldom = map[fault.Code]problemDoc{
 	},
 }
 
-// allCodes are the codes that package fault has.
+// allCodes returns the codes of package fault.
 func allCodes(t *testing.T) []fault.Code {
 	t.Helper()
 	var all []fault.Code

@@ -32,7 +32,7 @@ func (sanctions) Screen(context.Context, risk.Subject) (risk.Verdict, error) {
 	}, nil
 }
 
-// delayedScreener gives the test's answer for every address.
+// delayedScreener returns the test's verdict for every address.
 type delayedScreener struct{ severity risk.Severity }
 
 func (*delayedScreener) Name() string           { return "LATER" }
@@ -46,13 +46,13 @@ func (l *delayedScreener) Screen(context.Context, risk.Subject) (risk.Verdict, e
 	}, nil
 }
 
-// queue is an office whose first organization has deposits that are held.
+// queue is an office whose first organization has flagged deposits.
 type queue struct {
 	*office
 	payer chain.Address
 	held  []string         // of bob's, of one dollar each
-	later *delayedScreener // who is asked again
-	pays  func()           // pays one more, which is flagged
+	later *delayedScreener // whose sender is screened again
+	pays  func()           // makes one more deposit, which is flagged
 }
 
 func newQueue(t *testing.T, n int, options ...deposit.ResolutionsOption) *queue {
@@ -112,7 +112,7 @@ func (q *queue) setting(who tenant, name string, value any) {
 		200)
 }
 
-// decided is everything that a decision about a deposit writes.
+// decided counts everything that a decision about a deposit writes.
 func (q *queue) decided() string {
 	q.t.Helper()
 	var text string

@@ -10,9 +10,8 @@ import (
 	"github.com/cofferpay/coffer/internal/fault"
 )
 
-// FuzzDecode promises that no body makes decoding panic or fail with anything
-// but a refusal, and that what it accepts means one thing: printed again and
-// read again it is the same request.
+// FuzzDecode promises that no body makes decoding panic or fail with anything but a refusal. What
+// it accepts means one thing: printed and decoded again it is the same request.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{
 		`{"mintId":1,"customerId":"a","amount":"1","toAddress":"0x"}`,
@@ -47,8 +46,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzWithdraw promises that no body, whatever it says, is answered with an
-// error of ours or with something the document does not have.
+// FuzzWithdraw promises that no body is answered with an internal error or with something that the
+// document does not have.
 func FuzzWithdraw(f *testing.F) {
 	for _, seed := range []string{
 		`{"mintId":1,"customerId":"alice","amount":"10","toAddress":"` + stranger + `"}`,
@@ -70,7 +69,7 @@ func FuzzWithdraw(f *testing.F) {
 	})
 }
 
-// FuzzQuery promises the same of a query.
+// FuzzQuery promises the same for a query.
 func FuzzQuery(f *testing.F) {
 	for _, seed := range []string{
 		"",

@@ -35,7 +35,7 @@ const (
 // statements is what the statements of one request read.
 type statements struct {
 	rows, blocks float64
-	whole        []string // tables that were read from beginning to end
+	whole        []string // tables that were read completely
 	dearest      string   // the statement that read the most rows
 	most         float64
 }
@@ -108,8 +108,8 @@ func TestNoReadGrowsWithTheNumberOfCustomers(t *testing.T) {
 					continue
 				}
 				paths := requests(t, h.one.id, r)
-				// PostgreSQL plans a statement for its values at first, and later for any. Both
-				// plans count: the second round is after the change, if there is one.
+				// PostgreSQL plans a statement for its values at first, and later for any values.
+				// Both plans count: the second round is after the change, if there is one.
 				for _, path := range slices.Concat(paths, paths) {
 					get := func(from, which string) (got reply) {
 						name := side.house.face.header + " " + path + which
@@ -135,7 +135,8 @@ func TestNoReadGrowsWithTheNumberOfCustomers(t *testing.T) {
 					}
 					query.Set("cursor", next)
 					get(start+"?"+query.Encode(), " (second page)")
-					// The events have the parameter after for that, and a cursor lies before createdBefore.
+					// The events have the parameter after for that, and a cursor is before
+					// createdBefore.
 					if r.path != "/events" && !query.Has("createdBefore") {
 						query.Set("cursor", middle(t, h.conf.CursorKey, h.one.id, path, next, to/2))
 						get(start+"?"+query.Encode(), " (page in the middle)")
@@ -223,8 +224,8 @@ func TestNoReadGrowsWithTheNumberOfCustomers(t *testing.T) {
 // again for lists with few ids, with any number of customers.
 const byIDs = `_id = ANY ?\(\$1\)`
 
-// middle is the cursor of a list for a place in the middle of what was seeded: the cursor of
-// a second page with another time. A list is known to its cursors by its name.
+// middle returns the cursor of a list in the middle of the seeded rows: the cursor of a second page
+// with another time. A cursor names its list.
 func middle(t *testing.T, key []byte, org, path, next string, n int) string {
 	t.Helper()
 	query, err := url.ParseQuery(path[strings.Index(path, "?")+1:])
@@ -254,8 +255,8 @@ func middle(t *testing.T, key []byte, org, path, next string, n int) string {
 	return ""
 }
 
-// requests are the paths of a read: bare, with each of its parameters and each of the words
-// that one may have, and with a customer beside each of the others.
+// requests returns the paths of a read: bare, with each of its parameters and each value that one
+// may have, and with a customer together with each of the others.
 func requests(t *testing.T, org string, r route) []string {
 	t.Helper()
 	const n = 1503
@@ -328,7 +329,7 @@ func requests(t *testing.T, org string, r route) []string {
 	return append(paths, pairs...)
 }
 
-// unwatched are reads whose statements are not looked at, and why.
+// unwatched lists reads whose statements are not measured, and why.
 var unwatched = map[string]string{
 	"/webhook-jobs/{jobId}":              "one row by its key, and the organization's deliveries of that job",
 	"/change-requests/{changeRequestId}": "one row by its key, of a table that operators write",
@@ -337,8 +338,7 @@ var unwatched = map[string]string{
 	"/webhook-endpoints/{endpointId}/deliveries?type": "looks through the attempts of the endpoint, which are kept for 30 days",
 }
 
-// readBy are the rows and blocks that the statements read which PostgreSQL wrote into its log
-// meanwhile.
+// readBy returns the rows and blocks that statements read, from PostgreSQL's log of that time.
 func readBy(t *testing.T, log, name string, act func()) (s statements) {
 	t.Helper()
 	size := func() int64 {
@@ -376,7 +376,7 @@ func readBy(t *testing.T, log, name string, act func()) (s statements) {
 	return s
 }
 
-// plan is a node of a plan with what it did.
+// plan is a node of a plan with its figures.
 type plan struct {
 	Node    string  `json:"Node Type"`
 	Table   string  `json:"Relation Name"`
@@ -389,7 +389,7 @@ type plan struct {
 	Plans   []plan
 }
 
-// read is how many rows of tables the node and those below it read.
+// read returns how many rows of tables the node and those below it read.
 func (p plan) read(s *statements) (rows float64) {
 	if p.Table != "" && strings.Contains(p.Node, "Scan") {
 		rows = (p.Rows + p.Removed + p.Checked) * p.Loops

@@ -277,8 +277,7 @@ func TestHostileBodiesAreRefusedAndWriteNothing(t *testing.T) {
 	}
 }
 
-// H-40: what belongs to this installation, whoever's it is.
-// Rule WD-11.
+// H-40: an address of this installation, of any owner. Rule WD-11.
 func TestOwnAddressesAreNoDestination(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)

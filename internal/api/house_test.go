@@ -62,8 +62,8 @@ const (
 // tenant is an organization with its key.
 type tenant struct{ id, key string }
 
-// testEnv is the interface on a real database and a real signer, with two
-// organizations, behind a real listener.
+// testEnv is the interface on a real database and a real signer, with two organizations, behind a
+// real listener.
 type testEnv struct {
 	t      testing.TB
 	db     *pg.DB
@@ -80,8 +80,8 @@ type testEnv struct {
 	signer *local.Signer
 	attest ed25519.PublicKey
 
-	face  *surface // which of the two it calls
-	fails bool     // answers that speak of an error of ours are what the test is about
+	face  *surface // which of the two the test calls
+	fails bool     // the test is about answers with internal errors
 }
 
 // logs keeps what the interface logs.
@@ -107,7 +107,7 @@ func newTestEnv(t testing.TB, limits ...Limits) *testEnv {
 	return newHouseOn(t, pgtest.New(t), limits...)
 }
 
-// newHouseOn is a house on a database that is empty.
+// newHouseOn creates an environment on an empty database.
 func newHouseOn(t testing.TB, db *pg.DB, limits ...Limits) *testEnv {
 	t.Helper()
 	token := mint.Mint{
@@ -148,7 +148,8 @@ func newHouseOn(t testing.TB, db *pg.DB, limits ...Limits) *testEnv {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A dispatcher may reach this machine; no endpoint can be registered that leads here.
+	// A dispatcher may reach this machine; the API registers no endpoint with an address of this
+	// machine.
 	h.posts = &delivery.Dispatcher{DB: db, Seal: keyset, Key: key, Development: true, Log: newLogger(h.logs)}
 	chains := chain.Chains{chain.Ethereum: {
 		Name: chain.Ethereum, Network: chain.Local, CAIP2: "eip155:31337",
@@ -176,13 +177,13 @@ func newHouseOn(t testing.TB, db *pg.DB, limits ...Limits) *testEnv {
 	return h
 }
 
-// restart serves with the configuration as it is now.
+// restart serves with the present configuration.
 func (h *testEnv) restart() {
 	handler := New(h.conf)
 	h.serves.Store(&handler)
 }
 
-// deposit gives a customer an address and credits it as a deposit would.
+// deposit gives a customer an address and credits it like a deposit.
 func (h *testEnv) deposit(who tenant, customerID string, n uint64) {
 	h.t.Helper()
 	h.wantStatus(h.call(who, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": customerID}), 200)
@@ -229,7 +230,7 @@ type nobody struct{}
 
 func (nobody) OnSequenced(context.Context, pg.Tx, []event.Sequenced) error { return nil }
 
-// rowCounts counts everything that a request could have written.
+// rowCounts counts all rows that a request could have written.
 func (h *testEnv) rowCounts() string {
 	h.t.Helper()
 	var counts string
@@ -245,7 +246,7 @@ func (h *testEnv) rowCounts() string {
 	return counts
 }
 
-// reply is an answer, read and compared with the document.
+// reply is an answer that was read and compared with the document.
 type reply struct {
 	status int
 	header http.Header
@@ -371,16 +372,15 @@ func publish(s *surface) func() (*openapi3.T, error) {
 	})
 }
 
-// judges hold answers against the documents.
+// judges compare answers with the documents.
 var judges = map[*surface]func() (*schemaChecker, error){
 	&organizations: newSchemaChecker(&organizations), &operators: newSchemaChecker(&operators),
 }
 
-// schemaChecker is a document that thousands of bodies are held against. The filters of
-// kin-openapi compile a schema of OpenAPI 3.1 anew for each value, which took more of
-// the machine than everything else that the tests here do. So they get the document as
-// one of 3.0, which they read without compiling, and what only JSON Schema 2020-12 has
-// is left to schemas that are compiled once.
+// schemaChecker is a document against which thousands of bodies are checked. The filters of
+// kin-openapi compile a schema of OpenAPI 3.1 anew for each value, which took more time than
+// everything else in these tests. So they get the document as one of 3.0, which they read without
+// compiling. What only JSON Schema 2020-12 has is left to schemas that are compiled once.
 type schemaChecker struct {
 	doc, plain *openapi3.T
 	mu         sync.Mutex // of compiler and compiled
@@ -451,10 +451,8 @@ func (j *schemaChecker) strict(schema *openapi3.Schema) (*jsonschema.Schema, err
 	return done, err
 }
 
-// conforms checks an answer against the document: its status, headers and body.
-// Every answer that a test here gets goes through it, so that one that is not as
-// documented fails whatever the test is about.
-// Rules REQ-4, REQ-6.
+// conforms checks an answer against the document: its status, headers and body. It checks every
+// answer that a test here receives, so an undocumented answer fails every test. Rules REQ-4, REQ-6.
 func conforms(face *surface, r *http.Request, sent []byte, got reply) error {
 	if id := got.header.Get("X-Request-Id"); !strings.HasPrefix(id, "req_") {
 		return fmt.Errorf("no request id but %q", id)
@@ -487,7 +485,7 @@ func conforms(face *surface, r *http.Request, sent []byte, got reply) error {
 		Options: &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, MultiError: true},
 	}
 	if got.status < 400 {
-		// What is taken has to be allowed: the document is no stricter than the code.
+		// What the code accepts has to be allowed: the document is no stricter than the code.
 		r.Body = io.NopCloser(bytes.NewReader(sent))
 		err := openapi3filter.ValidateRequest(context.Background(), asked)
 		if err == nil && op.RequestBody != nil && len(sent) > 0 {
@@ -508,7 +506,7 @@ func conforms(face *surface, r *http.Request, sent []byte, got reply) error {
 	return j.content(answer.Value.Content, got.header, got.raw)
 }
 
-// content checks a body against the schema of its type; kin-openapi has found one.
+// content checks a body against the schema of its type, which kin-openapi has found.
 func (j *schemaChecker) content(types openapi3.Content, header http.Header, raw []byte) error {
 	if m := types.Get(header.Get("Content-Type")); m != nil && m.Schema != nil {
 		return j.checkSchema(m.Schema.Value, raw)
@@ -536,7 +534,7 @@ func documented(doc *openapi3.T, path string) (string, *openapi3.PathItem, map[s
 	return "", nil, nil
 }
 
-// payment is a withdrawal that passes every gate.
+// payment returns a withdrawal that passes every gate.
 func payment(change ...any) map[string]any {
 	body := map[string]any{"mintId": usdc, "customerId": alice, "amount": "1000", "toAddress": stranger}
 	for i := 0; i < len(change); i += 2 {

@@ -30,7 +30,7 @@ func (h *testEnv) allowKeys(who tenant, on bool) {
 	}
 }
 
-// key makes an additional key, and tells its id.
+// key creates an additional key, and returns its id.
 func (h *testEnv) key(who tenant, scope org.Scope) (tenant, string) {
 	h.t.Helper()
 	made := h.wantStatus(
@@ -39,8 +39,7 @@ func (h *testEnv) key(who tenant, scope org.Scope) (tenant, string) {
 	return tenant{who.id, made.text("apiKey")}, made.text("apiKeyId")
 }
 
-// A call that is added has to say which keys make it.
-// Rule KEY-2.
+// A new call has to say which keys may make it. Rule KEY-2.
 func TestEveryCallOfAnOrganizationSaysItsScope(t *testing.T) {
 	t.Parallel()
 	full := []string{
@@ -79,9 +78,8 @@ func TestEveryCallOfAnOrganizationSaysItsScope(t *testing.T) {
 	}
 }
 
-// Every call by a key of every scope: refused without the scope and writing nothing, and else
-// not refused for it.
-// Rules KEY-2, KEY-3.
+// Every call with a key of every scope: refused without the scope, with nothing written, and
+// otherwise not refused for it. Rules KEY-2, KEY-3.
 func TestAKeyMakesTheCallsOfItsScopeAndNoOthers(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -200,7 +198,7 @@ func TestAdditionalKeysThroughTheInterface(t *testing.T) {
 			t.Errorf("%s: shows the key", name)
 		}
 	}
-	// Pages of them, in one order.
+	// Pages of keys, in one order.
 	first := h.wantStatus(h.call(h.one, "GET", "/api-keys?order=asc&limit=2", nil), 200)
 	rest := h.wantStatus(h.call(h.one, "GET", "/api-keys?order=asc&limit=2&cursor="+first.text("nextCursor"), nil), 200)
 	if len(first.list()) != 2 || first.list()[0]["apiKeyId"] != "key_main" || len(rest.list()) != 1 ||
@@ -208,7 +206,7 @@ func TestAdditionalKeysThroughTheInterface(t *testing.T) {
 		t.Errorf("pages: got %s and %s, want the main key first and three keys", first.raw, rest.raw)
 	}
 
-	// The other organization has nothing of it.
+	// The other organization has no part in it.
 	h.allowKeys(h.two, true)
 	h.wantRefusal("another organization rolls", h.call(h.two, "POST", "/api-keys/"+id+"/roll", nil), 404, "NOT_FOUND",
 		"")
@@ -224,7 +222,7 @@ func TestAdditionalKeysThroughTheInterface(t *testing.T) {
 	o.desk.wantRefusal("twice", o.desk.call(o.ann, "DELETE", path+"/"+id, nil), 404, "NOT_FOUND", "")
 	h.wantRefusal("revoked", h.call(tenant{key: last.text("apiKey")}, "GET", "/mints", nil), 401, "UNAUTHORIZED", "")
 
-	// The main key with an overlap: an answer that was lost is repaired by the former value.
+	// The main key with an overlap: the former value repairs a lost answer.
 	h.wantStatus(h.call(h.one, "POST", "/api-keys/key_main/roll", map[string]any{"overlapSeconds": 3600}), 201)
 	again := h.wantStatus(h.call(h.one, "POST", "/api-keys/key_main/roll", map[string]any{"overlapSeconds": 0}), 201)
 	h.wantRefusal("the former main key", h.call(h.one, "GET", "/mints", nil), 401, "UNAUTHORIZED", "")
@@ -246,14 +244,14 @@ func TestAdditionalKeysThroughTheInterface(t *testing.T) {
 	h.wantRefusal("deleted while it was off", h.call(all, "GET", "/mints", nil), 401, "UNAUTHORIZED", "")
 }
 
-// 401, the address, the replay, the scope, the rate, the rest.
-// Rules KEY-3, LIM-1, IDEM-3, AUTH-3.
+// In this order: 401, the address, the replay, the scope, the rate, everything else. Rules KEY-3,
+// LIM-1, IDEM-3, AUTH-3.
 func TestTheScopeStandsBehindTheReplayAndBeforeTheRate(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t, Limits{Writes: Rate{Count: 1, Period: time.Hour, Burst: 5}})
 	h.allowKeys(h.one, true)
 	read, _ := h.key(h.one, org.ScopeRead)
-	still, _ := h.key(h.one, org.ScopeNoMoneyOut) // with alice's address, three writes are gone
+	still, _ := h.key(h.one, org.ScopeNoMoneyOut) // with alice's address, three writes are used
 	first := h.wantStatus(h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k")), 202)
 	before := h.rowCounts()
 	for _, key := range []tenant{read, still} {
@@ -290,7 +288,8 @@ func TestTheScopeStandsBehindTheReplayAndBeforeTheRate(t *testing.T) {
 	); got.header.Get("RateLimit-Remaining") != "0" {
 		t.Errorf("metadata: got %v left, want the last write", got.header.Get("RateLimit-Remaining"))
 	}
-	// With the rate used up, the scope still comes first, and what may pass it is 429.
+	// With the rate used up, the scope is still checked first, and a call that passes it is
+	// answered 429.
 	h.wantRefusal("without the scope", h.call(read, "POST", "/withdraw", payment("idempotencyKey", "m")), 403,
 		"SCOPE_MISSING", "")
 	h.wantRefusal(
@@ -306,7 +305,7 @@ func TestTheScopeStandsBehindTheReplayAndBeforeTheRate(t *testing.T) {
 	)
 	h.wantStatus(h.call(read, "POST", "/withdraw", payment("idempotencyKey", "k")), 202)
 
-	// The list of addresses is every key's, and comes before the scope and the replay.
+	// The list of addresses applies to every key, and is checked before the scope and the replay.
 	err := h.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
 		return org.SetIPAllowlist(ctx, tx, audit.Operator("test"), h.one.id,
 			[]netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")})
@@ -382,8 +381,8 @@ func TestTheAuditLogNamesTheKey(t *testing.T) {
 	}
 }
 
-// Who may not change an e-mail may name the first one, which the allowlist trusts a day later.
-// Rule KEY-10.
+// A key that may not change an e-mail may set the first one, which the allowlist trusts a day
+// later. Rule KEY-10.
 func TestAFirstEmailByAKeyThatMovesNoMoneyCoolsOff(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)

@@ -45,7 +45,7 @@ func TestLimiterTakesABurstAndThenItsRate(t *testing.T) {
 	}
 }
 
-// It holds for any number of addresses of one party, even while each of them has to wait.
+// The limit holds for any number of addresses of one party, even while each of them waits.
 func TestLimiterRemembersSoManyCallersAtMost(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
@@ -63,12 +63,11 @@ func TestLimiterRemembersSoManyCallersAtMost(t *testing.T) {
 	}
 }
 
-// Rates come after the replay and before everything else that can refuse.
-// Rule IDEM-3.
+// Rates are checked after the replay and before every other refusal. Rule IDEM-3.
 func TestReplayIsAnsweredWhateverTheRate(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t, Limits{Writes: Rate{Count: 1, Period: time.Hour, Burst: 2}})
-	// One write is gone for alice's address.
+	// One write of alice's address is used.
 	first := h.wantStatus(h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k")), 202)
 	if first.header.Get("RateLimit-Limit") != "2" || first.header.Get("RateLimit-Remaining") != "0" {
 		t.Errorf("headers: got %v, want nothing left of 2", first.header)
@@ -100,7 +99,7 @@ func TestReplayIsAnsweredWhateverTheRate(t *testing.T) {
 	}
 }
 
-// H-34: what a client says of its own address changes nothing.
+// H-34: a client's statement about its own address changes nothing.
 func TestWrongKeysAreCountedByPeer(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t, Limits{Failures: Rate{Count: 1, Period: time.Hour, Burst: 3}})
@@ -117,13 +116,12 @@ func TestWrongKeysAreCountedByPeer(t *testing.T) {
 	h.wantStatus(h.call(h.one, "GET", "/mints", nil), 200)
 }
 
-// Each class of requests has a rate of its own, and says how it stands.
-// Rule LIM-1.
+// Each class of requests has its own rate, and reports its state. Rule LIM-1.
 func TestEachClassOfRequestsHasItsRate(t *testing.T) {
 	t.Parallel()
 	few := func(n int) Rate { return Rate{Count: 1, Period: time.Hour, Burst: n} }
 	h := newTestEnv(t, Limits{Reads: few(2), Writes: few(3), Quotes: few(2), Exports: few(1)})
-	// One write is gone for alice's address.
+	// One write of alice's address is used.
 	classes := []struct {
 		name, method, path string
 		body               any
@@ -182,7 +180,7 @@ func TestTheUsualRatesAreThoseOfTheContract(t *testing.T) {
 	}
 }
 
-// A refused caller cannot keep the service waiting for a body that does not come: the server of
+// A refused caller cannot keep the service waiting for a body that never arrives: the server of
 // this test sets no limit of its own. Rule REQ-9.
 func TestABodyThatNobodyWantsIsNotWaitedFor(t *testing.T) {
 	t.Parallel()

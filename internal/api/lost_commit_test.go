@@ -27,8 +27,8 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// process is the two interfaces of one process, and what the commands of the program call,
-// on connections of its own to the database.
+// process is the two interfaces of one process, and what the program's commands call, with their
+// own connections to the database.
 type process struct {
 	*queue
 	org, desk *testEnv
@@ -37,7 +37,7 @@ type process struct {
 	owner     *pgxpool.Pool
 }
 
-// A subject is what one call is about. Each call has one of its own.
+// subject is what one call is about. Each call has its own.
 type subject struct {
 	name       string // its customer and its idempotency key
 	withdrawal string
@@ -45,15 +45,15 @@ type subject struct {
 	freeze     string
 }
 
-// moving are the calls that move money or let it move, by interface and name: those of the
-// two documents, and what commands call that no document has. internal/cli has the commands.
+// moving are the calls that move money or let it move, by interface and name: those of the two
+// documents, and what commands call that no document has. internal/cli has the commands.
 var moving = map[string]struct {
-	prepare func(p *process, s *subject) // by a process that loses nothing
+	prepare func(p *process, s *subject) // by a process that loses no answer
 	call    func(p *process, s *subject) reply
-	// finds says that the call itself looks for what it has written when its COMMIT gets no
-	// answer. Then it answers with that as soon as it can be seen.
+	// finds says that the call itself looks for what it has written when its COMMIT gets no answer.
+	// It then answers with that as soon as it is visible.
 	finds bool
-	// half is a state between before and after that the service finishes by itself.
+	// half is a state between before and after that the service completes by itself.
 	half string
 }{
 	"organizations createWithdrawal": {
@@ -180,10 +180,10 @@ var unmoving = []string{
 	"operators setLocalRisk", "operators clearLocalRisk",
 }
 
-// Rules IDEM-7, TR-6: a call that moves money and never hears about one of its COMMITs says what
-// it can prove: that it is done, or that it does not know and is to be repeated. It never says
-// that nothing happened, whether what it wrote can be seen, cannot be seen yet or cannot be
-// looked for. Repeated, it comes about once.
+// Rules IDEM-7, TR-6. A call that moves money and gets no answer to one of its COMMITs says what it
+// can prove: that it is done, or that it does not know and is to be repeated. It never says that
+// nothing happened, whether what it wrote is visible, not visible yet or cannot be read. A
+// repetition takes effect once.
 func TestACallWhoseCommitIsUnknownNeverSaysThatNothingHappened(t *testing.T) {
 	t.Parallel()
 	for face, s := range map[string]*surface{"organizations": &organizations, "operators": &operators} {
@@ -226,7 +226,7 @@ func TestACallWhoseCommitIsUnknownNeverSaysThatNothingHappened(t *testing.T) {
 				if l.Action == pgtest.CommitHeld {
 					settled = direct.state(s)
 				} else if lost {
-					// The server may still be at work on what it received.
+					// The server may still be processing what it received.
 					pgtest.Eventually(t, func() bool { settled = direct.state(s); return direct.idle() },
 						"the server ends what it received")
 				}
@@ -262,7 +262,7 @@ func TestACallWhoseCommitIsUnknownNeverSaysThatNothingHappened(t *testing.T) {
 				case verb.finds && !l.KeepDown && seen == done:
 					t.Errorf("%+v: got %s, and what it wrote could be seen", l, got.raw)
 				}
-				// A caller that repeats it, in a process that loses nothing, has it once.
+				// A caller that repeats it, in a process that loses no answer, has it once.
 				again := verb.call(direct, s)
 				if again.status >= 300 && (again.status != 409 || again.text("code") != "INVALID_STATE") {
 					t.Errorf("%+v, repeated: got %v %s, want it done or the state that it has", l, again.status,
@@ -277,14 +277,14 @@ func TestACallWhoseCommitIsUnknownNeverSaysThatNothingHappened(t *testing.T) {
 				t.Fatal("a COMMIT was lost that was to pass")
 			}
 			for _, l := range []pgtest.Loss{
-				// What it wrote can be seen, or cannot be looked for.
+				// What it wrote is visible, or cannot be read.
 				{Action: pgtest.AnswerLost},
 				{Action: pgtest.AnswerLost, KeepDown: true},
 				{Action: pgtest.CommitLost},
-				{Action: pgtest.CommitLost, KeepDown: true}, // it never comes
+				{Action: pgtest.CommitLost, KeepDown: true}, // it never arrives
 				{Action: pgtest.CommitHeld},
-				{Action: pgtest.CommitHeld, KeepDown: true},  // it comes later
-				{Action: pgtest.AnswerHeard, KeepDown: true}, // what comes after it fails
+				{Action: pgtest.CommitHeld, KeepDown: true},  // it arrives later
+				{Action: pgtest.AnswerHeard, KeepDown: true}, // the statement after it fails
 			} {
 				const commitsMax = 50
 				for l.Nth = 1; try(l); l.Nth++ {
@@ -300,7 +300,7 @@ func TestACallWhoseCommitIsUnknownNeverSaysThatNothingHappened(t *testing.T) {
 	}
 }
 
-// process is another process on the same database.
+// process starts another process on the same database.
 func (q *queue) process(db *pg.DB) *process {
 	q.t.Helper()
 	p := &process{queue: q, owner: pgtest.OwnerPool(q.t, q.db)}
@@ -342,7 +342,7 @@ func (q *queue) process(db *pg.DB) *process {
 	return p
 }
 
-// says is what the interface would answer to what a command has heard.
+// says returns what the interface would answer to the error of a command.
 func (p *process) says(w webhook.Withdrawal, err error) reply {
 	p.t.Helper()
 	recorder := newRecorder()
@@ -370,7 +370,7 @@ func (p *process) fundsProduct(s *subject) {
 	), 201)
 }
 
-// withdraws has the subject's customer withdraw.
+// withdraws requests a withdrawal of the subject's customer.
 func (p *process) withdraws(s *subject, change ...any) {
 	p.t.Helper()
 	p.funds(s)
@@ -380,7 +380,7 @@ func (p *process) withdraws(s *subject, change ...any) {
 	), 202).text("withdrawalId")
 }
 
-// flags has a deposit held.
+// flags creates a flagged deposit.
 func (p *process) flags(s *subject) {
 	p.t.Helper()
 	p.pays()
@@ -391,14 +391,14 @@ func (p *process) flags(s *subject) {
 	}
 }
 
-// sticks has a deposit whose way back failed on the chain.
+// sticks creates a deposit whose return failed on the chain.
 func (p *process) sticks(s *subject) {
 	p.t.Helper()
 	p.flags(s)
 	p.wantStatus(p.call(p.one, "POST", "/deposits/"+s.deposit+"/reject", nil), 202)
 	tx := pgtest.BeginOwner(p.t, p.db)
 	for _, change := range []string{
-		`SET LOCAL session_replication_role = replica`, // the triggers know that no chain has it
+		`SET LOCAL session_replication_role = replica`, // the triggers see that no chain has it
 		`UPDATE dispatch_orders SET status = 'FAILED', tx_hash = 'hash', fee = 1, proof_id = (SELECT max(proof_id) FROM finality_proofs), broadcast_at = now(), ended_at = now()
 			WHERE order_id = (SELECT resolution_id FROM deposit_resolutions WHERE deposit_id = $1)`,
 		`UPDATE address_funds SET reserved = reserved - 1000000, held = held + 1000000 WHERE wallet_id = (SELECT wallet_id FROM deposits WHERE deposit_id = $1) AND mint_id = 1`,
@@ -440,7 +440,7 @@ func freezes(verb string) func(p *process, s *subject) reply {
 	}
 }
 
-// idle tells whether no transaction of another process runs.
+// idle reports whether no transaction of another process runs.
 func (p *process) idle() (idle bool) {
 	p.t.Helper()
 	err := p.owner.QueryRow(p.t.Context(), `
@@ -451,7 +451,7 @@ func (p *process) idle() (idle bool) {
 	return idle
 }
 
-// state is everything of a subject that a call may change, without ids.
+// state returns everything of a subject that a call may change, without ids.
 func (p *process) state(s *subject) (text string) {
 	p.t.Helper()
 	err := p.owner.QueryRow(p.t.Context(), `

@@ -23,12 +23,12 @@ import (
 
 var here = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 
-// office is a house with its operators' listener.
+// office is an environment with its operators' listener.
 type office struct {
-	*testEnv          // what organizations call
-	desk     *testEnv // what operators call
+	*testEnv          // the listener of organizations
+	desk     *testEnv // the listener of operators
 	key      operator.Key
-	ann      tenant // an operator, by her key
+	ann      tenant // an operator, with her key
 }
 
 func newOffice(t testing.TB, limits ...Limits) *office {
@@ -43,7 +43,7 @@ func newOffice(t testing.TB, limits ...Limits) *office {
 	return o
 }
 
-// opened is an operators' listener of another process, on the same database.
+// opened starts an operators' listener of another process, on the same database.
 func (o *office) opened(t testing.TB, from []netip.Prefix, limits Limits) *testEnv {
 	t.Helper()
 	desk := *o.testEnv
@@ -57,7 +57,7 @@ func (o *office) opened(t testing.TB, from []netip.Prefix, limits Limits) *testE
 	return &desk
 }
 
-// written is everything that an operator's call could have changed.
+// written counts everything that an operator's call could have changed.
 func (o *office) written() string {
 	o.t.Helper()
 	var text string
@@ -136,7 +136,8 @@ func TestOperatorsAreTakenFromTheirListAlone(t *testing.T) {
 		desk.wantRefusal(name+" reads the document", desk.call(o.ann, "GET", "/openapi.json", nil), 403,
 			"IP_NOT_ALLOWED", "")
 	}
-	// Behind a proxy that is named, who calls is who it says; behind any other, the proxy.
+	// Behind a named proxy, the caller's address is the one that the proxy reports; behind any
+	// other, it is the proxy's.
 	behind := *o.testEnv
 	behind.t, behind.face = t, &operators
 	behind.server = httptest.NewServer(NewOperator(OperatorConfig{
@@ -154,7 +155,7 @@ func TestOperatorsAreTakenFromTheirListAlone(t *testing.T) {
 	behind.wantRefusal("forwarded for nobody", behind.call(o.ann, "GET", "/organizations", nil), 403, "IP_NOT_ALLOWED",
 		"")
 	pages := []string{"/openapi.json", "/docs", "/docs/", "/docs/openapi.json", "/docs/start.js", "/docs/" + renderer}
-	// An address of version 4 that comes as one of version 6 is the same.
+	// An IPv4 address in the form of IPv6 is the same address.
 	handler := NewOperator(
 		OperatorConfig{DB: o.db, AllowedPrefixes: here, CursorKey: []byte("k"), Log: newLogger(o.logs)},
 	)
@@ -231,7 +232,7 @@ func TestOperatorsMakeOrganizationsAndRollTheirKeys(t *testing.T) {
 		o.testEnv.call(third, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": "first"}), 200,
 	)
 
-	another := *o.testEnv // another process, that has seen the old key
+	another := *o.testEnv // another process, which has seen the old key
 	another.server = httptest.NewServer(New(o.conf))
 	t.Cleanup(another.server.Close)
 	another.wantStatus(another.call(third, "GET", "/mints", nil), 200)
@@ -272,7 +273,7 @@ func TestOperatorsMakeOrganizationsAndRollTheirKeys(t *testing.T) {
 			404, "NOT_FOUND", "",
 		)
 	}
-	// Every call is told of, by whose key it was; what it changed beside it.
+	// Every call is logged with its key, and what it changed as well.
 	for action, want := range map[string]int{"organization.created": 1, "api_key.rolled": 1} {
 		var n int
 		if err := pgtest.OwnerPool(
@@ -334,7 +335,7 @@ func TestSettingsAreChangedWholeOrNotAtAll(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", name, got, want)
 		}
 	}
-	// What is kept and changes nothing yet is told as that.
+	// A setting that is stored and has no effect yet is reported as such.
 	if got := fmt.Sprint(kept.body["unavailable"]); got != fmt.Sprint(
 		slices.Sorted(maps.Keys(org.UnavailableSettings)),
 	) {
@@ -682,7 +683,7 @@ func TestHostileBodiesOfOperatorsWriteNothing(t *testing.T) {
 	for _, path := range []string{"/organizations", "/freezes", "/deposits", "/withdrawals"} {
 		o.desk.wantRefusal(path, o.desk.call(o.ann, "GET", path+"?cursor=AAAA", nil), 400, "INVALID_CURSOR", "cursor")
 	}
-	// A cursor of an organization's list is none of an operator's.
+	// A cursor of an organization's list is not one of an operator's.
 	for range 2 {
 		o.testEnv.wantStatus(o.testEnv.call(o.one, "POST", "/withdraw", payment()), 202)
 	}

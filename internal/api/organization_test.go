@@ -15,8 +15,8 @@ import (
 	"github.com/cofferpay/coffer/internal/scan"
 )
 
-// An organization pays in for itself, from the first block to the statement.
-// Rules DEP-24, DEP-25, BAL-1, BAL-2.
+// An organization makes its own deposit, from the first block to the statement. Rules DEP-24,
+// DEP-25, BAL-1, BAL-2.
 func TestAnOrganizationPaysInForItself(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -120,7 +120,7 @@ func TestAnOrganizationPaysInForItself(t *testing.T) {
 		events[0]["data"].(map[string]any)["depositId"] != id {
 		t.Errorf("events: got %v, want ORGANIZATION_DEPOSIT", events)
 	}
-	// It is the organization's to use.
+	// The organization may use it.
 	h.wantStatus(h.call(h.one, "POST", "/transfers", charge(
 		"k",
 		"amount", "400000", "from", map[string]any{"product": "BATCH_PAYOUT"}, "to",

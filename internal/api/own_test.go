@@ -21,8 +21,8 @@ func (onlyVault) Usable(context.Context, pg.Tx, string, string) (withdrawal.Whit
 	return withdrawal.WhitelistEntry{Chain: chain.Ethereum, Address: stranger}, nil
 }
 
-// What a person withdraws is seen by the key of the API, which makes none itself.
-// Rules OW-1, BAL-1, BAL-2.
+// The API key shows what a person withdraws, and creates no withdrawal itself. Rules OW-1, BAL-1,
+// BAL-2.
 func TestAnOrganizationsOwnWithdrawalIsShownAndNotMadeByAKey(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)

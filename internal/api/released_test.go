@@ -14,9 +14,8 @@ var released = map[*surface]string{
 	&organizations: "openapi.released.json", &operators: "openapi-operator.released.json",
 }
 
-// Clients of yesterday work tomorrow, and so do the operators' scripts. A change that
-// would break them is named here, and stands only after a person said so.
-// Rule DOC-1.
+// Existing clients keep working, and so do the operators' scripts. A change that would break them
+// is named here, and needs a person's approval. Rule DOC-1.
 func TestNoClientIsBroken(t *testing.T) {
 	t.Parallel()
 	for face, file := range released {

@@ -20,8 +20,8 @@ import (
 // The share of one organization in the pool of these tests.
 const smallPool, smallShare = 6, 2
 
-// small serves the house from a small pool, whose statements wait for locks for longer
-// than the test does.
+// small serves the interface from a small pool, whose statements wait for locks longer than the
+// test takes.
 func (h *testEnv) small(turn time.Duration) {
 	h.t.Helper()
 	db, err := pg.Open(h.t.Context(), pg.Config{
@@ -39,9 +39,9 @@ func (h *testEnv) small(turn time.Duration) {
 	h.restart()
 }
 
-// stuck keeps everybody from reading withdrawals until the test lets go: what asks for
-// one keeps its connection for so long. waiting counts the connections that it has. The
-// databases of tests are copies, so the same table of another one has the same number.
+// stuck stops all reads of withdrawals until the test releases them: such a request keeps its
+// connection for that time. waiting counts those connections. The databases of tests are copies, so
+// the same table has the same number in another one.
 func (h *testEnv) stuck() (waiting func() int, letGo func()) {
 	h.t.Helper()
 	hold := pgtest.BeginOwner(h.t, h.db)
@@ -67,9 +67,8 @@ func (h *testEnv) stuck() (waiting func() int, letGo func()) {
 	}
 }
 
-// An organization that repeats one request as often as it can, which no rate limits,
-// has its share of the connections and no more; every replay is answered in its turn.
-// Rules LIM-3, IDEM-3.
+// An organization that repeats one request as often as it can, without a rate limit, gets its share
+// of the connections and no more. Every replay is answered in its turn. Rules LIM-3, IDEM-3.
 func TestReplaysOfOneOrganizationLeaveConnectionsToTheOthers(t *testing.T) {
 	t.Parallel()
 	const replays = 24
@@ -122,9 +121,8 @@ func TestReplaysOfOneOrganizationLeaveConnectionsToTheOthers(t *testing.T) {
 	}
 }
 
-// A request whose turn does not come is not refused with a 4xx, which would say that its
-// key has made nothing; it has done nothing, and may be repeated.
-// Rule LIM-3.
+// A request whose turn never comes is not refused with a 4xx, which would say that its key has made
+// nothing. It has done nothing, and may be repeated. Rule LIM-3.
 func TestARequestWhoseTurnDoesNotComeMayBeRepeated(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)

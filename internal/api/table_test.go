@@ -21,7 +21,7 @@ import (
 
 const formula = "=cmd|' /C calc'!A0"
 
-// table asks for a list as CSV.
+// table requests a list as CSV.
 func (h *testEnv) table(who tenant, path string) (*http.Response, error) {
 	h.t.Helper()
 	r, err := http.NewRequestWithContext(h.t.Context(), http.MethodGet, h.server.URL+pathPrefix+path, nil)
@@ -33,7 +33,7 @@ func (h *testEnv) table(who tenant, path string) (*http.Response, error) {
 	return h.server.Client().Do(r)
 }
 
-// cells are the rows of a table, each by the names of its columns.
+// cells returns the rows of a table, each by the names of its columns.
 func (h *testEnv) cells(who tenant, path string) []map[string]string {
 	h.t.Helper()
 	got, err := h.table(who, path)
@@ -60,7 +60,7 @@ func (h *testEnv) cells(who tenant, path string) []map[string]string {
 	return out
 }
 
-// crowded gives an organization as many customers as do not fit a page.
+// crowded gives an organization more customers than fit a page.
 func (h *testEnv) crowded(n int) {
 	h.t.Helper()
 	err := h.db.InOrg(h.t.Context(), h.one.id, func(ctx context.Context, tx pg.Tx) error {
@@ -75,8 +75,8 @@ func (h *testEnv) crowded(n int) {
 	}
 }
 
-// A read without a table says so instead of answering with JSON; a write answers with
-// JSON, as of a payment that is known. Rule LIST-2.
+// A read without a table says so instead of answering with JSON; a write answers with JSON, like a
+// payment that is known. Rule LIST-2.
 func TestAReadWithoutATableRefusesTheWishForOne(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -194,7 +194,7 @@ func TestATableThatBreaksOffIsCut(t *testing.T) {
 	if !errors.Is(err, io.ErrUnexpectedEOF) || got.StatusCode != 200 || len(text) == 0 {
 		t.Errorf("got %v, %d bytes and %v, want the beginning and then an error", got.StatusCode, len(text), err)
 	}
-	// One that breaks before its first byte is an answer like any other.
+	// A table that fails before its first byte has an answer like any other failure.
 	got, err = h.table(h.one, "/customers?customerId=customer%201999")
 	if err != nil {
 		t.Fatal(err)
@@ -206,7 +206,7 @@ func TestATableThatBreaksOffIsCut(t *testing.T) {
 	}
 }
 
-// The older protocol cannot tell an end from a break.
+// The older protocol cannot distinguish an end from a broken connection.
 func TestATableNeedsAProtocolThatShowsItsEnd(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -298,8 +298,8 @@ func TestCellsAreNoFormulas(t *testing.T) {
 	}
 }
 
-// FuzzHarmless promises that no cell begins with what a spreadsheet calculates,
-// and that nothing else about it is changed.
+// FuzzHarmless promises that no cell begins with what a spreadsheet calculates, and that nothing
+// else in it is changed.
 func FuzzHarmless(f *testing.F) {
 	for _, seed := range []string{"=1", " \t@x", "a", "", "＋", "\xff="} {
 		f.Add(seed)

@@ -81,7 +81,7 @@ func TestNothingOfAnotherOrganizationIsThereInAnyCall(t *testing.T) {
 				t.Errorf("%s %s: this test has no %s of another organization", r.method, r.path, n[1])
 				continue
 			}
-			// The kind that belongs there, and every other.
+			// The kind of the parameter, and every other.
 			for kind, id := range ids {
 				foreign := q.call(q.two, r.method, strings.Replace(r.path, n[0], url.PathEscape(id), 1), body)
 				absent := q.call(q.two, r.method, strings.Replace(r.path, n[0], url.PathEscape(absentID(id)), 1), body)
@@ -100,7 +100,7 @@ func TestNothingOfAnotherOrganizationIsThereInAnyCall(t *testing.T) {
 		if r.method != http.MethodGet || len(names) > 0 {
 			continue
 		}
-		// Lists, and every filter of theirs that takes an id.
+		// Lists, and each of their filters that takes an id.
 		paths := []string{r.path}
 		for _, p := range r.query {
 			if id, ok := ids[p.name]; ok {
@@ -127,12 +127,12 @@ func TestNothingOfAnotherOrganizationIsThereInAnyCall(t *testing.T) {
 	}
 }
 
-// bare404 is an answer without what is the request's own.
+// bare404 returns an answer without the request's own values.
 func bare404(r reply, id string) string {
 	return strings.NewReplacer(r.text("requestId"), "", id, "").Replace(string(r.raw))
 }
 
-// Rule OP-1 (I-41): no call of the operators' is one of an organization's, by any key.
+// Rule OP-1 (I-41). No key of an organization reaches a call of the operators.
 func TestNoOrganizationReachesACallOfTheOperators(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, 1)

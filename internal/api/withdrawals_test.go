@@ -16,7 +16,7 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// threshold sets what a tenant's customers may withdraw without a person.
+// threshold sets the amount up to which a tenant's customers withdraw without a person.
 func (h *testEnv) threshold(who tenant, usd string) {
 	h.t.Helper()
 	limit := money.MustParseUSD(usd)
@@ -275,8 +275,7 @@ func ids(h *testEnv, order string) (out []string) {
 	return out
 }
 
-// A demand for keys is no reason to refuse what has a key that is known.
-// Rule IDEM-6.
+// A later requirement of keys does not refuse a request whose key is known. Rule IDEM-6.
 func TestAWithdrawalWithoutAKeyIsRefusedWhereOneIsDemanded(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)

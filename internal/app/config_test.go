@@ -15,7 +15,7 @@ import (
 	"github.com/cofferpay/coffer/internal/seal"
 )
 
-// newSoundConfig is a configuration that nothing is wrong with.
+// newSoundConfig returns a valid configuration.
 func newSoundConfig() Config {
 	c := DefaultConfig()
 	c.Network = chain.Mainnet
@@ -68,14 +68,14 @@ func TestASoundConfigurationIsTaken(t *testing.T) {
 	}
 }
 
-// mistake is a change of a sound configuration, with the setting that it has to be
-// told by and a word of the fix.
+// mistake is a change of a valid configuration, with the setting that the error has to name and a
+// word of the fix.
 type mistake struct {
 	setting, fix string
 	change       func(*Config)
 }
 
-// mistakes are told together when all of them are made.
+// mistakes are reported together when all of them are made.
 var mistakes = []mistake{
 	{"network", "MAINNET, TESTNET or LOCAL", func(c *Config) { c.Network = "MAIN" }},
 	{"database.url", "database.url_file", func(c *Config) { c.Database.URL = "" }},
@@ -182,7 +182,7 @@ var mistakes = []mistake{
 	{"log.level", "debug, info, warn or error", func(c *Config) { c.Log.Level = "loud" }},
 }
 
-// alone are mistakes that each need a section for themselves.
+// alone are mistakes that each need their own section.
 var alone = []mistake{
 	{"ops.listen", "ops.public", func(c *Config) { c.Ops.Listen = "0.0.0.0:8082" }},
 	{"ops.listen", "ops.public", func(c *Config) { c.Ops.Listen = ":8082" }},
@@ -226,7 +226,7 @@ var alone = []mistake{
 	}},
 }
 
-// feed adds a sound feed and changes it.
+// feed adds a valid feed and changes it.
 func feed(c *Config, change func(*PriceFeed)) {
 	f := PriceFeed{
 		Chain: chain.Ethereum, Contract: "0x5f4eC3Df9cbd43714FE2740f5E3616155c5b8419", Heartbeat: Duration(time.Hour),
@@ -305,7 +305,7 @@ func TestAMistakeIsToldByItsSettingAndItsFix(t *testing.T) {
 	}
 }
 
-// three is a sound configuration with a chain of each family.
+// three returns a valid configuration with a chain of each family.
 func three() Config {
 	c := newSoundConfig()
 	c.Chains[chain.Solana] = Chain{
@@ -331,8 +331,8 @@ func three() Config {
 	return c
 }
 
-// Each family has settings of its own, and a network is known by its first block where
-// it has no chain id.
+// Each family has its own settings, and a network without a chain id is identified by its first
+// block.
 func TestWhatIsWrongWithSolanaAndBitcoinIsTold(t *testing.T) {
 	t.Parallel()
 	if err := three().Check(); err != nil {
@@ -501,7 +501,7 @@ func TestNewAddressesHaveTheFormThatIsConfigured(t *testing.T) {
 		if err := c.Check(); err != nil {
 			t.Errorf("%q: got %v, want no error", word, err)
 		}
-		// Who issues addresses need not ask the chain.
+		// A process that issues addresses need not ask the chain.
 		c.Roles, c.Chains = []Role{RoleAPI}, map[chain.Name]Chain{chain.Bitcoin: {Addresses: word}}
 		a := newApp(c, slog.New(slog.DiscardHandler), func() error { return nil })
 		if err := a.openChains(t.Context()); err != nil {
@@ -513,7 +513,7 @@ func TestNewAddressesHaveTheFormThatIsConfigured(t *testing.T) {
 	}
 }
 
-// The signer's policy names the networks in the same words as the service has them.
+// The signer's policy and the service use the same names for networks.
 func TestASignerOfAnotherNetworkIsRefused(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "policy.json")
@@ -554,8 +554,8 @@ func TestASignerOfAnotherNetworkIsRefused(t *testing.T) {
 	}
 }
 
-// The signer knows a main network by its id where the program has it in its list; the
-// configuration says what any other network is.
+// The signer knows a main network by its id if the program lists it; the configuration says what
+// every other network is.
 func TestAPolicyWithoutLimitsIsRefusedOnAMainNetwork(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "policy.json")
@@ -655,7 +655,7 @@ func TestAnUnknownSettingIsShownWithItsLine(t *testing.T) {
 	}
 }
 
-// settle writes a sound configuration whose secrets stand in files.
+// settle writes a valid configuration whose secrets are in files.
 func settle(t *testing.T, dir string) string {
 	t.Helper()
 	c := newSoundConfig()

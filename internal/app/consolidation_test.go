@@ -24,7 +24,7 @@ import (
 	"github.com/cofferpay/coffer/internal/verify"
 )
 
-// onBitcoin is the configuration of a service on a Bitcoin node and a database of this
+// onBitcoin returns the configuration of a service on a Bitcoin node and a database of this
 // machine.
 func onBitcoin(t *testing.T, node *btcd.Node) Config {
 	t.Helper()
@@ -92,8 +92,9 @@ func TestTheServiceConsolidatesSmallCoins(t *testing.T) {
 	t.Parallel()
 	node := btcdtest.Start(t, btcd.Config{BlockTime: 200 * time.Millisecond})
 	conf := onBitcoin(t, node)
-	// A treasury whose coins are not worth it when it is looked at rests for ten minutes: so
-	// the service that receives them one after the other does not look.
+	// After a look at a treasury whose outputs are not worth a consolidation, the next look follows
+	// ten minutes later. The service that receives the outputs one after the other therefore does
+	// not look.
 	receives := conf
 	receives.Chains = maps.Clone(conf.Chains)
 	bitcoin := conf.Chains[chain.Bitcoin]

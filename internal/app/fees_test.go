@@ -11,8 +11,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// What a journal signed is read back with the most that it can cost, on every chain that
-// pays.
+// The maximum cost in a signed journal entry is read back, on every chain that pays.
 func TestTheFeesOfASignedTransactionAreReadBack(t *testing.T) {
 	t.Parallel()
 	const treasury, payee chain.Address = "FPP21sbqhr2LPjSnJkw5NBetPubeFG4PsQFBxHj8noTq",

@@ -10,8 +10,8 @@ import (
 	"github.com/cofferpay/coffer/internal/app"
 )
 
-// A journal knows what was paid, and money that is moved past it is missing in its
-// books: what it is kept for cannot be rescued. The drill of the seed plays the rest.
+// A journal knows what was paid, and money that is moved past it is missing in its books. So the
+// rescue refuses a seed that has a journal. The drill of the seed plays everything else.
 func TestARescueIsRefusedWhereAJournalMayBe(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -42,7 +42,7 @@ func TestARescueIsRefusedWhereAJournalMayBe(t *testing.T) {
 	}
 }
 
-// A seed whose money was moved has signed: no service begins with it.
+// A seed whose money was moved has signed: no service starts with it.
 func TestARescuedSeedGetsNoNewJournal(t *testing.T) {
 	t.Parallel()
 	keys, sign := app.KeyFiles(filepath.Join(t.TempDir(), "keys"))

@@ -45,8 +45,8 @@ import (
 
 const coin = 1_000_000_000_000_000_000
 
-// restoreEnv is what no backup of the database holds: the chain, the signer with its
-// journal, and the time.
+// restoreEnv is what no backup of the database contains: the chain, the signer with its journal,
+// and the time.
 type restoreEnv struct {
 	*testing.T
 	net    *sim.Chain
@@ -65,7 +65,7 @@ func (o *restoreEnv) must(err error) {
 	}
 }
 
-// refusingSigner is a signer that cannot be asked to sign some intents.
+// refusingSigner is a signer that refuses to sign some intents.
 type refusingSigner struct {
 	signer.Signer
 	mu     sync.Mutex
@@ -117,8 +117,8 @@ func newRestoreEnv(t *testing.T) *restoreEnv {
 	}
 }
 
-// restoredService is the service on one database, one step at a time, with a look at the books
-// after each.
+// restoredService is the service on one database. A test runs it one step at a time, with a check
+// of the books after each.
 type restoredService struct {
 	*restoreEnv
 	ctx    context.Context
@@ -128,7 +128,7 @@ type restoredService struct {
 	chains chain.Chains
 	pay    *withdrawal.Service
 	steps  []func(context.Context) error
-	quick  bool // no look after each step
+	quick  bool // no check after each step
 }
 
 func (o *restoreEnv) on(d pgtest.Database, orgID string) *restoredService {
@@ -271,8 +271,8 @@ func (s *restoredService) number(sql string, args ...any) (n int64) {
 	return n
 }
 
-// readEvents are the ids of the deposits by their movement, and those of the events that
-// told of each.
+// readEvents returns the ids of the deposits by their movement, and the ids of the events about
+// each.
 func (s *restoredService) readEvents() (deposits, events map[string]string) {
 	s.Helper()
 	deposits, events = map[string]string{}, map[string]string{}
@@ -293,7 +293,7 @@ func (s *restoredService) readEvents() (deposits, events map[string]string) {
 	return deposits, events
 }
 
-// start furnishes a house: two customers with money that was swept, one payment made.
+// start creates a service: two customers with money that was swept, and one completed payment.
 func start(t *testing.T) (*restoredService, pgtest.Database) {
 	t.Helper()
 	o := newRestoreEnv(t)
@@ -330,9 +330,8 @@ func start(t *testing.T) (*restoredService, pgtest.Database) {
 	return s, d
 }
 
-// I-16, I-20 and O08: a backup from before several payments is restored. Nothing is
-// paid twice, every key leads to its payment, and the books come out where the lost
-// ones would have.
+// I-16, I-20 and O08. A backup from before several payments is restored. Nothing is paid twice,
+// every key returns its payment, and the books become what the lost ones would have become.
 func TestARestoredBackupPaysNothingTwice(t *testing.T) {
 	t.Parallel()
 	live, d := start(t)
@@ -340,7 +339,7 @@ func TestARestoredBackupPaysNothingTwice(t *testing.T) {
 	held := live.withdraw("held", "bob", "5000000", sim.Address("held"), true)
 	backup := pgtest.CopyDatabase(t, d)
 
-	// What only the lost database saw.
+	// Payments that only the lost database has.
 	cid := live.address("cid")
 	live.net.Pay(rich, cid, signertest.Token, 300_000_000)
 	live.net.Pay(rich, live.address("ann"), signertest.Token, 200_000_000)
@@ -355,7 +354,7 @@ func TestARestoredBackupPaysNothingTwice(t *testing.T) {
 	flying := live.withdraw("flying", "bob", "60000000", sim.Address("flying"), false)
 	live.pass(1)
 	live.want(flying, "BROADCAST")
-	live.net.Provider(0).Swallow(true) // accepted and forgotten
+	live.net.Provider(0).Swallow(true) // accepted, with no effect
 	unsent := live.withdraw("unsent", "cid", "20000000", sim.Address("unsent"), false)
 	for _, step := range live.steps {
 		live.must(step(live.ctx))
@@ -415,7 +414,7 @@ func TestARestoredBackupPaysNothingTwice(t *testing.T) {
 		return err
 	}))
 
-	// The keys lead to their payments, and the money that is owed cannot be spent.
+	// The keys return their payments, and the owed money cannot be spent.
 	for key, c := range map[string]struct {
 		id, customer, amount, to string
 	}{
@@ -455,7 +454,7 @@ func TestARestoredBackupPaysNothingTwice(t *testing.T) {
 			t.Errorf("%s received %v, want %d", to, got, want)
 		}
 	}
-	s.has("ann", 40_000_000) // 10,000,000 wait with the payment that was never signed
+	s.has("ann", 40_000_000) // the payment that was never signed holds 10,000,000
 	s.has("bob", 15_000_000)
 	s.has("cid", 160_000_000)
 	for what, sql := range map[string]string{
@@ -475,7 +474,7 @@ func TestARestoredBackupPaysNothingTwice(t *testing.T) {
 		t.Errorf("numbers go on at %d, and the lost database gave up to %d", first, lastNumber)
 	}
 
-	// Rule DEP-13: what is found again has the ids that integrators know it by.
+	// Rule DEP-13. A deposit that is found again has the ids that integrators know.
 	foundAgain, toldAgain := s.readEvents()
 	if !maps.Equal(foundAgain, deposits) || len(deposits) == 0 {
 		t.Errorf("deposits: got %v, want %v as before", foundAgain, deposits)
@@ -484,7 +483,7 @@ func TestARestoredBackupPaysNothingTwice(t *testing.T) {
 		t.Errorf("events of deposits: got %v, want %v as before", toldAgain, tellings)
 	}
 
-	// A person decides about what was never signed.
+	// A person decides about payments that were never signed.
 	_, err = s.pay.Approve(s.ctx, s.org, unsigned, audit.User("usr_1"))
 	s.must(err)
 	s.pass(8)
@@ -493,7 +492,8 @@ func TestARestoredBackupPaysNothingTwice(t *testing.T) {
 		t.Errorf("the approved payment moved %v, want 10000000", got)
 	}
 
-	// Rule of paths: an address that the lost database gave out is its customer's.
+	// The path of an address decides its owner: an address that the lost database issued is its
+	// customer's.
 	if got := s.address("cid"); got != cid {
 		t.Errorf("cid's address is %s, was %s", got, cid)
 	}
@@ -505,8 +505,8 @@ func TestARestoredBackupPaysNothingTwice(t *testing.T) {
 	s.want(after, "COMPLETED")
 }
 
-// A customer made two payments after the backup: the restored balance covers each of them,
-// and not both. Both have their holds, and what lacks is owed once.
+// A customer made two payments after the backup: the restored balance covers each of them, and not
+// both. Both have their holds, and the missing amount is owed once.
 func TestTwoLostPaymentsThatTogetherExceedTheRestoredBalanceAreBothHeld(t *testing.T) {
 	t.Parallel()
 	live, d := start(t) // ann has 450
@@ -555,15 +555,15 @@ func TestTwoLostPaymentsThatTogetherExceedTheRestoredBalanceAreBothHeld(t *testi
 	}
 }
 
-// The database is restored under a service that goes on: a caller that repeats its
-// request gets a new id, and nothing is paid again before anybody looks.
+// The database is restored under a running service. A caller that repeats its request gets a new
+// id, and nothing is paid again before a person looks.
 func TestARequestRepeatedOnARestoredDatabaseIsNotPaidAgain(t *testing.T) {
 	t.Parallel()
 	live, d := start(t)
 	backup := pgtest.CopyDatabase(t, d)
 	shop := sim.Address("shop")
 	lost := live.withdraw("again", "ann", "30000000", shop, false)
-	live.signer.deaf(lost) // admitted: its slot is free to be taken by somebody else
+	live.signer.deaf(lost) // admitted: another order may take its slot
 	for _, step := range live.steps {
 		live.must(step(live.ctx))
 	}
@@ -599,17 +599,17 @@ func TestARequestRepeatedOnARestoredDatabaseIsNotPaidAgain(t *testing.T) {
 	if got := s.net.Received(shop, signertest.Token); got != paid {
 		t.Errorf("the shop has %v, want %v: the payment went out again", got, paid)
 	}
-	// What the database made after the restore cannot be brought together with what the
-	// journal knows; the error says to restore it once more.
+	// Rows that the database created after the restore contradict the journal; the error says to
+	// restore it once more.
 	_, err = mirror.RestoreDatabase(s.ctx, s.db, s.signer, s.book, app.NewRestorer(s.pay, audit.Operator("op")), true)
 	if err == nil || !strings.Contains(err.Error(), "restore the backup once more") {
 		t.Errorf("import: got %v, want it to ask for the backup once more", err)
 	}
 }
 
-// A backup has a payment in the queue, and another that waits for its first approval. Both
-// were refused for a limit and taken back after it was made: the import refuses to go on
-// without an operator, and neither is ever paid.
+// A backup has a queued payment, and another that waits for its first approval. Both were refused
+// for a limit and cancelled after the backup. The import refuses to go on without an operator, and
+// neither is ever paid.
 func TestABackupFromBeforeAPaymentWasTakenBackPaysItNever(t *testing.T) {
 	t.Parallel()
 	live, d := start(t)
@@ -649,7 +649,7 @@ func TestABackupFromBeforeAPaymentWasTakenBackPaysItNever(t *testing.T) {
 	if _, err := s.pay.Approve(s.ctx, s.org, gone, audit.User("usr_1")); !fault.HasCode(err, fault.InvalidState) {
 		t.Errorf("approve what was taken back: got %v, want %s", err, fault.InvalidState)
 	}
-	// The journal knows this one alone, so it can be approved once more, and is not paid.
+	// The journal knows only this payment, so it can be approved once more, and is not paid.
 	if _, err := s.pay.Approve(s.ctx, s.org, held, audit.User("usr_1")); err != nil {
 		t.Fatal(err)
 	}
@@ -667,8 +667,8 @@ func TestABackupFromBeforeAPaymentWasTakenBackPaysItNever(t *testing.T) {
 	}
 }
 
-// A backup that was made between the decision and the signer's word is finished like any
-// other: the import leaves the void to the loop, which gives the hold back.
+// A backup from between the decision and the signer's answer is completed like any other: the
+// import leaves the void to the loop, which releases the hold.
 func TestABackupFromBeforeTheSignerVoidedAPaymentEndsItOnce(t *testing.T) {
 	t.Parallel()
 	live, d := start(t)

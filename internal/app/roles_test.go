@@ -12,7 +12,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 )
 
-// bare is a sound configuration without anything that only some roles need.
+// bare is a valid configuration without anything that only some roles need.
 func bare(roles ...Role) Config {
 	c := newSoundConfig()
 	c.Roles = roles
@@ -22,7 +22,7 @@ func bare(roles ...Role) Config {
 	return c
 }
 
-// settings are the names that an error tells of, sorted.
+// settings returns the settings that an error names, sorted.
 func settings(err error) []string {
 	if err == nil {
 		return nil
@@ -151,7 +151,7 @@ func TestASignerElsewhereIsNamedWholly(t *testing.T) {
 	}
 }
 
-// One file may serve every host: a secret that a role does not use may be missing there.
+// One file may configure every host: a host may lack a secret that its role does not use.
 func TestARoleDoesNotLookForFilesOfOthers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -189,7 +189,7 @@ func TestAProcessWithoutEndpointsAsksNobody(t *testing.T) {
 	if answer, said := c.Sender.Send(t.Context(), nil); answer != chain.Unknown || said == "" {
 		t.Errorf("got %v %q, want that nothing is known", answer, said)
 	}
-	// What such a process says of addresses and networks is what the adapters say.
+	// Such a process describes addresses and networks as the adapters do.
 	for name, want := range map[chain.Name]chain.Chain{
 		chain.Ethereum: {CAIP2: "eip155:1", SignerID: "1"},
 		chain.Solana: {

@@ -23,7 +23,7 @@ import (
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
-// onThisMachine is the configuration of a service on a chain and a database of this machine.
+// onThisMachine returns the configuration of a service on a chain and a database of this machine.
 func onThisMachine(t *testing.T, node *anvil.Node) Config {
 	t.Helper()
 	c := DefaultConfig()
@@ -48,17 +48,18 @@ func onThisMachine(t *testing.T, node *anvil.Node) Config {
 	return c
 }
 
-// whatRuns are the goroutines that are no concern of what is started next.
+// whatRuns lists the goroutines that the check for leaks ignores: those that already run, and idle
+// connections.
 func whatRuns() []goleak.Option {
 	return []goleak.Option{
 		goleak.IgnoreCurrent(),
-		// Connections to a chain's providers that nobody uses close by themselves.
+		// Idle connections to a chain's providers close by themselves.
 		goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
 		goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
 	}
 }
 
-// It runs alone, since it looks for goroutines that are left.
+// It runs alone, because it looks for leaked goroutines.
 func TestAStopFinishesWhatIsUnderWayAndLeavesNothing(t *testing.T) {
 	conf := onThisMachine(t, anviltest.Start(t, anvil.Config{BlockTime: 100 * time.Millisecond, SlotsInEpoch: 1}))
 	before := whatRuns()
@@ -82,8 +83,8 @@ func TestAStopFinishesWhatIsUnderWayAndLeavesNothing(t *testing.T) {
 
 	via := &http.Transport{ExpectContinueTimeout: time.Minute}
 	client := &http.Client{Transport: via}
-	// A request whose body arrives in two halves, with the wish to stop between
-	// them. The first half leaves only when the service has asked for the body.
+	// A request whose body arrives in two halves, with the request to stop between them. The first
+	// half leaves only when the service has asked for the body.
 	body, send := io.Pipe()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
 		"http://"+a.apiListener.Addr().String()+"/v1/deposit", body)
@@ -177,7 +178,7 @@ func TestEveryListenerRefusesTwoLengths(t *testing.T) {
 		if _, err := io.WriteString(conn, request); err != nil {
 			t.Fatal(err)
 		}
-		// The status is there whether or not the server closes with a reset.
+		// The status arrives whether or not the server closes with a reset.
 		got, err := io.ReadAll(conn)
 		if err != nil && !errors.Is(err, syscall.ECONNRESET) || !strings.HasPrefix(string(got), "HTTP/1.1 400") ||
 			strings.Count(string(got), "HTTP/1.1") != 1 {

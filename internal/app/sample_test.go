@@ -37,7 +37,7 @@ func filled(t *testing.T, text []byte) string {
 	return path
 }
 
-// readable are the chains of a network that this version runs.
+// readable lists the chains of a network that this version runs.
 func readable(network chain.Network) []chain.Name {
 	var names []chain.Name
 	for _, n := range networks.List() {
@@ -105,7 +105,7 @@ func TestTheSampleIsSoundOnceItsSecretsAreThere(t *testing.T) {
 	}
 }
 
-// amount is how a setting has it: not at all when there is none.
+// amount formats an amount like a setting: empty when there is none.
 func amount(a money.Amount) string {
 	if a.IsZero() {
 		return ""
@@ -126,7 +126,7 @@ func sortedNames(names []chain.Name) []chain.Name {
 	return names
 }
 
-// What a comment of the sample says of a value that is not set has to be its default.
+// A comment of the sample about an unset value has to give its default.
 func TestTheSampleShowsTheDefaults(t *testing.T) {
 	t.Parallel()
 	text, err := SampleConfig(chain.Mainnet)
@@ -141,7 +141,7 @@ func TestTheSampleShowsTheDefaults(t *testing.T) {
 		got.Database.MaxConns != want.Database.MaxConns || got.Log.Level != want.Log.Level {
 		t.Errorf("got %+v, want the defaults", got)
 	}
-	// Every setting there is stands in the sample, set or as a comment.
+	// Every existing setting is in the sample, set or as a comment.
 	var missing func(at string, typ reflect.Type)
 	missing = func(at string, typ reflect.Type) {
 		for field := range typ.Fields() {
@@ -155,7 +155,7 @@ func TestTheSampleShowsTheDefaults(t *testing.T) {
 				continue
 			}
 			if slices.Contains([]string{"url", "owner_url", "endpoints", "archives", "development", "depth"}, name) {
-				continue // a file stands for it, or it is of other chains alone
+				continue // a file replaces it, or it belongs to other chains alone
 			}
 			if !strings.Contains(string(text), name+" = ") && name != "fixed" {
 				t.Errorf("%s%s: got nothing of it in the sample", at, name)
@@ -245,7 +245,7 @@ func TestWhatTheListKnowsCannotBeConfiguredWrong(t *testing.T) {
 	if err := conf.Check(); err != nil {
 		t.Errorf("ids of the list and one beside them: got %v, want no error", err)
 	}
-	// Another test network than the list's is one all the same.
+	// A test network outside the list is a test network as well.
 	conf = newSoundConfig()
 	conf.Network = chain.Testnet
 	changeChain(&conf, func(ch *Chain) { ch.ChainID = 560048 })

@@ -27,12 +27,12 @@ import (
 	"github.com/cofferpay/coffer/internal/seal"
 )
 
-// Two small contracts in bytes of the machine, for they do next to nothing.
+// Two small contracts in EVM bytecode, because they do almost nothing.
 const (
-	// isSanctioned(address) gives the slot of that address; any other call sets it.
+	// isSanctioned(address) returns the slot of that address; any other call sets it.
 	sanctionsCode = "60003560e01c" + "63df592f7d14601657" + "600160043555" + "00" + "5b60043554600052" + "60206000f3"
-	// latestRoundData() gives slots 0 to 4, decimals() slot 5; any other call (slot,
-	// value) sets one.
+	// latestRoundData() returns slots 0 to 4, decimals() slot 5; any other call (slot, value) sets
+	// one.
 	feedCode = "60003560e01c" + "8063feaf968c14602157" + "63313ce56714604557" + "602435600435" + "5500" +
 		"5b" + "600054600052" + "600154602052" + "600254604052" + "600354606052" + "600454608052" + "60a06000f3" +
 		"5b600554600052" + "60206000f3"
@@ -161,7 +161,7 @@ func TestContractsOnAChainSayWhoIsSanctionedAndWhatItCosts(t *testing.T) {
 	}
 }
 
-// What a configuration names is what is asked, with its key, and its answer counts.
+// The configured provider is asked, with its key, and its answer counts.
 func TestAConfigurationIsWhoScreens(t *testing.T) {
 	t.Parallel()
 	var paths []string
@@ -195,7 +195,7 @@ func TestAConfigurationIsWhoScreens(t *testing.T) {
 	subject := risk.Subject{
 		Chain: chain.Bitcoin, Address: "149w62rY42aZBox8fGcmqNsXUzSStKeq8C", Direction: risk.Outgoing,
 	}
-	for range 2 { // the second time from what was kept
+	for range 2 { // the second time from the cache
 		got := p.DecideDestination(t.Context(), risk.WithdrawalCase{Subject: subject, Now: time.Now()})
 		if got.Decision.Outcome != risk.Block || got.Decision.Verdict.Provider != "CHAINALYSIS_SANCTIONS" ||
 			len(got.Case.Answer.Verdict.Missing) != 1 {

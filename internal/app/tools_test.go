@@ -15,9 +15,9 @@ import (
 	"github.com/cofferpay/coffer/internal/localworld/anvil/anviltest"
 )
 
-// Rule WD-43. An order waits for CHAIN because its providers are away, and that is when an
-// operator ends it or freezes: a command opens without them, whichever chain they are of. A
-// service does not begin its work without them, and nothing opens on another network.
+// Rule WD-43. An order waits for CHAIN because its providers do not answer, and then an operator
+// ends it or freezes: a command opens without the providers of any chain. A service does not start
+// without them, and nothing opens on another network.
 func TestACommandOpensWhileTheProvidersAreAway(t *testing.T) {
 	t.Parallel()
 	node := anviltest.Start(t, anvil.Config{})
@@ -43,7 +43,7 @@ func TestACommandOpensWhileTheProvidersAreAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.Close()
-	// It reads and writes the database, and what asks the chain fails.
+	// The command reads and writes the database, and what asks the chain fails.
 	if _, err := a.DispatchWorker(chain.Ethereum).CancelOrder(
 		t.Context(), "wd_none", audit.Operator("op"),
 	); !fault.HasCode(err, fault.CodeNotFound) {

@@ -14,7 +14,7 @@ import (
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
-// A difference that a posting left is folded by the service that runs.
+// The running service folds a difference that a posting left.
 func TestTheServiceFoldsTheTotals(t *testing.T) {
 	t.Parallel()
 	conf, d := onThisMachine(t, anviltest.Start(t, anvil.Config{BlockTime: 100 * time.Millisecond, SlotsInEpoch: 1})),

@@ -23,24 +23,23 @@ import (
 	"github.com/cofferpay/coffer/internal/cli"
 )
 
-// A deed is what a command leaves in the audit log.
+// deed is what a command writes into the audit log.
 type deed struct {
 	name, args string
-	// Each row is "ACTOR action RESOURCE_KIND subject". An actor is cli, who is the operator at a
-	// terminal, person, who is named by --as, or ann or bob, two operators with keys. A subject
-	// is a word, or * where only the program knows it.
+	// Each row is "ACTOR action RESOURCE_KIND subject". An actor is cli (the operator at a
+	// terminal), person (named by --as), or ann or bob (two operators with keys). A subject is a
+	// word, or * where only the program knows it.
 	rows  []string
-	again bool   // it is repeated until it works: the world has to get there, and what is refused leaves no row
-	reads bool   // it is played and leaves none of a person's: it reads, or plans what the service does
-	none  string // why it is not played and leaves none
-	// What cannot be played on a world that runs names the test that plays it: its file, in
-	// which the action stands.
+	again bool   // repeated until it succeeds: the world has to reach that state, and a refusal writes no row
+	reads bool   // it is played and writes no row of a person's: it reads, or plans what the service does
+	none  string // why it is not played and writes no row
+	// The test that plays a command which a running world cannot play: its file, which has the
+	// action.
 	file, action string
 }
 
-// deeds is what each command has to leave in the audit log, in the order in which a world plays
-// them. A command that is new needs a line. Words in capitals stand for what the world made:
-// see acting.word.
+// deeds has what each command writes into the audit log, in the order in which a world plays them.
+// A new command needs a line. Words in capitals stand for ids of the world: see acting.word.
 var deeds = []deed{
 	{name: "org create", args: "Second", rows: []string{"cli organization.created ORGANIZATION ORG2"}},
 	{name: "org list", reads: true},
@@ -162,7 +161,7 @@ var deeds = []deed{
 	{name: "signer clock confirm", none: "the signer's journal has it"},
 }
 
-// leaves are the commands of a tree, by their words.
+// leaves returns the commands of a tree, by their words.
 func leaves(n *kong.Node, words string, found map[string]*kong.Node) {
 	children := 0
 	for _, c := range n.Children {
@@ -176,8 +175,8 @@ func leaves(n *kong.Node, words string, found map[string]*kong.Node) {
 	}
 }
 
-// TestEveryCommandHasItsLineInTheAuditLog walks the tree of commands: each stands in the list,
-// and what another test plays stands there with its action.
+// TestEveryCommandHasItsLineInTheAuditLog walks the tree of commands: each is in the list, and the
+// named test of another command has its action.
 func TestEveryCommandHasItsLineInTheAuditLog(t *testing.T) {
 	t.Parallel()
 	root, err := cli.Tree()
@@ -218,11 +217,11 @@ type acting struct {
 	*dispatchEnv
 	db    *pgx.Conn
 	words map[string]string
-	eyes  string // the world's configuration, with four eyes
-	out   bool   // no block comes any more
+	eyes  string // the world's configuration, with dual control
+	out   bool   // no more blocks are mined
 }
 
-// word is what a word of the list stands for.
+// word returns what a word of the list stands for.
 func (a *acting) word(w string) string {
 	a.Helper()
 	token := a.usdc()
@@ -262,14 +261,14 @@ func (a *acting) word(w string) string {
 	return w
 }
 
-// made are the ids that an answer names, by their words.
+// made returns the ids that an answer names, by their words.
 var made = map[string]*regexp.Regexp{
 	"ORG2": regexp.MustCompile(`organization +(org_[0-9A-Z]{26})`), "FREEZE": regexp.MustCompile(`(frz_[0-9A-Z]{26})`),
 	"LISTED": regexp.MustCompile(`(wla_[0-9A-Z]{26})`), "CHANGE": regexp.MustCompile(`(chg_[0-9A-Z]{26})`),
 	"WD": regexp.MustCompile(`(wd_[0-9A-Z]{26})`),
 }
 
-// play runs a command that works, now or after a while, and remembers the ids that it names.
+// play runs a command until it succeeds, and remembers the ids that it names.
 func (a *acting) play(args []string, again bool) {
 	a.Helper()
 	var said string
@@ -288,7 +287,7 @@ func (a *acting) play(args []string, again bool) {
 	}
 }
 
-// logged are the rows of the audit log behind one that a person left, and the last one's number.
+// logged returns the rows of the audit log that a person left after one, and the last one's number.
 func (a *acting) logged(after int64) (rows [][4]string, last int64) {
 	a.Helper()
 	found, err := a.db.Query(a.ctx,

@@ -60,7 +60,7 @@ func TestAWrongArgumentIsAnsweredWithWhatThereIs(t *testing.T) {
 			}
 		}
 	}
-	// Alone it lists, and so needs a world first.
+	// Without a verb it lists, and so needs a world first.
 	if code, _, err := run(t, "freezes"); code != 1 || !strings.Contains(err, "no local world runs here") {
 		t.Errorf("coffer freezes: got %d %q, want its list", code, err)
 	}
@@ -147,15 +147,15 @@ func TestSettingsAreReadWholeBeforeOneIsWritten(t *testing.T) {
 	}
 }
 
-// Every flag and every word of a command that takes the id of a customer takes it as it is. One
-// that is new fails.
+// Every flag and every argument that takes a customer's id takes it unchanged. A new one fails the
+// test.
 func TestTheCommandLineTakesNoCustomerForAnother(t *testing.T) {
 	t.Parallel()
 	root, err := Tree()
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Each with the test that passes awkward ids through it, or the reason for which it compares none.
+	// Each with the test that passes awkward ids through it, or the reason why it compares none.
 	takes := map[string]string{
 		"freezes put --customer":                 "it is the freeze of the operator's interface: TestCustomersWithIdsAlikeShareNothing",
 		"withdrawals list --customer":            "it is the filter of the interface's list: TestCustomersWithIdsAlikeShareNothing",

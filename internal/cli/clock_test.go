@@ -12,8 +12,8 @@ import (
 	signerlocal "github.com/cofferpay/coffer/internal/signer/local"
 )
 
-// A signer that was stopped for three days has its clock confirmed at its host. While it runs, a
-// confirmation is refused.
+// The clock of a signer that was stopped for three days is confirmed at its host. A running signer
+// refuses a confirmation.
 func TestAPersonConfirmsTheClockOfAStoppedSigner(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -25,7 +25,7 @@ func deployed(t *testing.T, name string) string {
 	return string(text)
 }
 
-// runs complains unless a command line is one of the program.
+// runs fails the test unless a command line is one of the program's.
 func runs(t *testing.T, where string, words []string) {
 	t.Helper()
 	parser, err := kong.New(new(commands))
@@ -92,7 +92,7 @@ func TestTheUnitsRunTheProgramAndLetItDoLittle(t *testing.T) {
 			t.Errorf("the signer's unit: %s: got %q, want %q", key, got, want)
 		}
 	}
-	// They find each other where the sample of the configuration says.
+	// The units find each other where the sample of the configuration says.
 	sample, err := app.SampleConfig(chain.Mainnet)
 	if err != nil {
 		t.Fatal(err)
@@ -131,8 +131,8 @@ func TestSystemdTakesTheUnits(t *testing.T) {
 	}
 }
 
-// The signer on a host of its own answers where its configuration says, asks nobody, and
-// is otherwise the unit that it is beside the service.
+// The signer on its own host answers at the address of its configuration, connects to no chain, and
+// is otherwise the same unit as on the service's host.
 func TestTheSignersDropInOpensItsPortAndNothingElse(t *testing.T) {
 	t.Parallel()
 	settings := unit(t, "coffer-signer-network.conf")
@@ -245,7 +245,7 @@ func TestTheImageIsTheProgramAlone(t *testing.T) {
 	runs(t, "Containerfile", strings.Fields(strings.NewReplacer(`"`, "", ",", " ").Replace(m[1])))
 }
 
-// The script of the database's image makes what the document says by hand.
+// The script in the database's image does what the document describes for a person.
 func TestTheRolesAreThoseOfTheDocument(t *testing.T) {
 	t.Parallel()
 	document, err := os.ReadFile("../../docs/running.md")

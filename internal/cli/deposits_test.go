@@ -21,8 +21,9 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// flaggedDeposits are what a payer sent whom screening knows: held and told, and then
-// approved, sent back and sent elsewhere at a terminal, until the chain has it.
+// flaggedDeposits plays deposits from a sender whom screening knows: they are flagged and
+// announced, and then approved, rejected and redirected at a terminal, until the chain has the
+// result.
 func flaggedDeposits(t *testing.T, w *localworld.World) {
 	t.Helper()
 	info := w.Info

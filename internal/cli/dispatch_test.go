@@ -59,7 +59,7 @@ func (s *dispatchEnv) coffer(want int, args ...string) string {
 	return out.String()
 }
 
-// until looks until something is so.
+// until polls until a condition holds.
 func (s *dispatchEnv) until(what string, holds func() (bool, string)) {
 	s.Helper()
 	for {
@@ -149,9 +149,9 @@ func (s *dispatchEnv) withdraw(key string) string {
 	return w.WithdrawalID
 }
 
-// H-75 and H-76 on a chain of its own, as the person sees them who runs the service: a
-// payment that a fee spike leaves in the pool is shown, bumped and cancelled, and a
-// transaction that somebody else made with the treasury's key stops the wallet.
+// H-75 and H-76 on a chain of its own, as the operator sees them. A payment that a fee spike leaves
+// in the mempool is shown, bumped and cancelled. A transaction that another holder of the
+// treasury's key made stops the wallet.
 func TestAPersonSeesAndSteersWhatIsOnItsWayOut(t *testing.T) {
 	t.Parallel()
 	s := newDispatchEnv(t)
@@ -169,7 +169,7 @@ func TestAPersonSeesAndSteersWhatIsOnItsWayOut(t *testing.T) {
 		t.Errorf("got %q, want nothing that has ended", said)
 	}
 
-	// Blocks stop; then comes one that is too dear for what is out.
+	// Blocks stop; then one has a base fee too high for the broadcast payment.
 	node := s.EthereumNode()
 	s.must(node.SetIntervalMining(s.ctx, 0))
 	second := s.withdraw("second")
@@ -212,7 +212,7 @@ func TestAPersonSeesAndSteersWhatIsOnItsWayOut(t *testing.T) {
 	s.must(node.SetIntervalMining(s.ctx, time.Second))
 	s.shows(second, `state +PAID`)
 
-	// A person takes back what waits in the pool.
+	// A person cancels what waits in the mempool.
 	s.must(node.SetIntervalMining(s.ctx, 0))
 	back := s.withdraw("back")
 	s.shows(back, `state +BROADCAST`)

@@ -14,7 +14,7 @@ import (
 	policies "github.com/cofferpay/coffer/internal/signer/local"
 )
 
-// sample is a block of docs/running.md, by the name behind its language.
+// sample returns a block of docs/running.md, by the name after its language.
 func sample(t *testing.T, name string) string {
 	t.Helper()
 	return sampleOf(t, "../../docs/running.md", name)
@@ -34,7 +34,7 @@ func sampleOf(t *testing.T, file, name string) string {
 	return m[1]
 }
 
-// The two sides of a signer on a host of its own, as its runbook has them.
+// The two sides of a signer on its own host, as in its runbook.
 func TestTheSamplesOfTheSignersRunbookAreTaken(t *testing.T) {
 	t.Parallel()
 	const runbook = "../../docs/runbooks/signer-host.md"
@@ -46,7 +46,7 @@ func TestTheSamplesOfTheSignersRunbookAreTaken(t *testing.T) {
 	if conf, err := app.ReadSignerConfig(path); err != nil || len(conf.Signer.Serve.Clients) != 4 {
 		t.Errorf("signer.toml: got %+v %v, want it taken", conf.Signer.Serve, err)
 	}
-	// The other side is a part of a configuration: the sample without its socket.
+	// The other side is part of a configuration: the sample without its socket.
 	whole := regexp.MustCompile(`(?s)\[signer\]\n.*?\n\n`).
 		ReplaceAllString(sample(t, "coffer.toml"), sampleOf(t, runbook, "coffer.toml")+"\n\n")
 	for name, text := range map[string]string{
@@ -67,7 +67,7 @@ func TestTheSamplesOfTheSignersRunbookAreTaken(t *testing.T) {
 	}
 }
 
-// What a person copies out of the document is what the program takes.
+// The program accepts what a person copies out of the document.
 func TestTheSamplesOfTheDocumentAreTaken(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -104,7 +104,7 @@ func TestTheSamplesOfTheDocumentAreTaken(t *testing.T) {
 	}
 }
 
-// Every command that a document quotes is one of the program, with its options.
+// Every quoted command in a document is one of the program's, with its options.
 func TestTheCommandsOfTheDocumentsAreTaken(t *testing.T) {
 	t.Parallel()
 	parser, err := kong.New(new(commands))

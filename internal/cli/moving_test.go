@@ -10,8 +10,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// moving are the commands that move money or let it move, with where internal/api plays what
-// they call while the answer of a COMMIT is lost.
+// moving are the commands that move money or let it move, with where internal/api plays their calls
+// while the answer of a COMMIT is lost.
 var moving = map[string]string{
 	"withdrawals approve":      "commands withdrawals approve",
 	"withdrawals remove":       "commands withdrawals remove",
@@ -26,17 +26,17 @@ var moving = map[string]string{
 	"org unfreeze":             "operators liftFreeze",
 }
 
-// steering are the commands that steer orders there are, or what may be swept or followed.
-// What they write is a change of one state, so a repetition finds the state that it has, and
-// an error of a COMMIT reaches the terminal as what it is.
+// steering are the commands that steer existing orders, or what may be swept or followed. Each
+// changes one state, so a repetition finds the new state, and an error of a COMMIT reaches the
+// terminal unchanged.
 var steering = []string{
 	"dispatch bump", "dispatch cancel", "dispatch resolve", "sweep", "mints quarantine", "mints release",
 	"chain repoint",
 	"changes approve", "changes withdraw", "settings set", "whitelist add", "whitelist remove", "signer clock confirm",
 }
 
-// apart are the commands that work without the service's database, or on one that no service
-// uses yet.
+// apart are the commands that work without the service's database, or on one that no service uses
+// yet.
 var apart = []string{
 	"serve", "migrate", "signer serve", "signer init", "signer adopt", "signer import", "rescue",
 	"local run", "local tour", "local faucet", "local trigger failed-payout", "local trigger reorg",
@@ -57,7 +57,7 @@ var reading = []string{
 	"events tail", "version",
 }
 
-// Every command stands in one of the lists, so that a new one that moves money is played.
+// Every command is in one of the lists, so that a new command that moves money is played.
 func TestEveryCommandThatMovesMoneyIsPlayedWithALostCommit(t *testing.T) {
 	t.Parallel()
 	parser, err := kong.New(new(commands))

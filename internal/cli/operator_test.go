@@ -42,7 +42,7 @@ func TestTheOperatorsCommandsDoAsTheirScriptSays(t *testing.T) {
 	}
 	id, frozen := regexp.MustCompile(`org_[0-9A-Z]{26}`), regexp.MustCompile(`frz_[0-9A-Z]{26}`)
 	listed := regexp.MustCompile(`wla_[0-9A-Z]{26}`)
-	// A group of its own, so that the world stands until the scripts have ended.
+	// A group of its own, so that the world lives until the scripts have ended.
 	t.Run("scripts", func(t *testing.T) {
 		testscript.Run(t, testscript.Params{
 			Dir: "testdata/world",
@@ -52,7 +52,7 @@ func TestTheOperatorsCommandsDoAsTheirScriptSays(t *testing.T) {
 				return nil
 			},
 			Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-				// second remembers the organization that was just made.
+				// second remembers the organization that was just created.
 				"second": func(ts *testscript.TestScript, _ bool, _ []string) {
 					ts.Setenv("SECOND", id.FindString(ts.ReadFile("stdout")))
 				},
@@ -72,8 +72,8 @@ func TestTheOperatorsCommandsDoAsTheirScriptSays(t *testing.T) {
 	anEmptyTreasury(t, w)
 }
 
-// anEmptyTreasury is asked for by the command once something has to be paid from
-// it: how much, of what, to which address and why.
+// anEmptyTreasury checks what the command says when an empty treasury has to pay: how much, of
+// what, to which address and why.
 func anEmptyTreasury(t *testing.T, w *localworld.World) {
 	t.Helper()
 	ask := func(base, header, key, method, path string, body, into any) int {
@@ -127,7 +127,7 @@ func anEmptyTreasury(t *testing.T, w *localworld.World) {
 		call("GET", "/customers/c/balances", nil, &b)
 		return len(b.Data) == 1 && b.Data[0].Available == "250000000"
 	})
-	// As dear as the chain may be: a transaction promises the most that it may cost.
+	// The highest fee that the chain may have: a transaction promises the most that it may cost.
 	eth, err := ethclient.DialContext(t.Context(), w.Info.Chains["ETHEREUM"].RPCURL)
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +145,7 @@ func anEmptyTreasury(t *testing.T, w *localworld.World) {
 		head, err := eth.HeaderByNumber(t.Context(), nil)
 		return err == nil && head.BaseFee.Cmp(base) == 0
 	})
-	// At that price one payment may cost more than a customer causes in a day.
+	// At that price one payment may cost more than the limit of a customer's costs in a day.
 	if got := ask(
 		desk, "x-operator-key", w.Info.Operator.APIKey, "PATCH", "/organizations/"+made.OrganizationID+"/settings",
 		map[string]any{"customerFeeDayUsd": nil}, &struct{}{},
@@ -159,7 +159,7 @@ func anEmptyTreasury(t *testing.T, w *localworld.World) {
 	}, &paid); got != 202 || paid.Status != "PROCESSING" {
 		t.Fatalf("got %v %+v, want it on its way", got, paid)
 	}
-	// What it says is sent, as it is said and once, and nothing else is done.
+	// The operator sends what the command asks for, exactly and once, and does nothing else.
 	type asked struct{ Cause, Symbol, Amount, Why string }
 	var address string
 	var needs []asked

@@ -15,8 +15,8 @@ import (
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
-// What the commands of the guide read has the key that is valid: after a roll at the
-// terminal, after one through the operator's interface, and after a restart.
+// The commands of the guide read the valid key: after a roll at the terminal, after one through the
+// operators' interface, and after a restart.
 func TestARolledKeyStandsInTheDescription(t *testing.T) {
 	t.Parallel()
 	opts := localworld.Options{
@@ -90,7 +90,7 @@ func TestARolledKeyStandsInTheDescription(t *testing.T) {
 	valid("after a restart", described())
 }
 
-// request calls, wants a status and reads the answer.
+// request makes a call, checks the status and reads the answer.
 func request(t *testing.T, method, url, header, key string, want int, into any) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, nil)

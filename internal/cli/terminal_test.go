@@ -40,9 +40,8 @@ func (s *screen) String() string {
 	return s.text.String()
 }
 
-// The terminal of make run: a line for each event, one when an endpoint begins to fail
-// however often it does, and one when it answers again. The world has the limits that it
-// was asked for.
+// The terminal of make run: a line for each event, one when an endpoint begins to fail, however
+// often it does, and one when it answers again. The world has the requested limits.
 func TestTheTerminalTellsWhatHappens(t *testing.T) {
 	node, err := anvil.Find()
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
-// The whole story, from the first address to the last check, on the three real chains
-// of make run: the one world of the tests that has them all.
+// The whole tour, from the first address to the last check, on the three real chains of make run.
+// It is the only world in the tests with all of them.
 func TestTheTourHolds(t *testing.T) {
 	t.Parallel()
 	w, err := localworld.Start(t.Context(), localworld.Options{
@@ -63,7 +63,8 @@ func TestTheTourHolds(t *testing.T) {
 	})
 }
 
-// depositBefore lets a customer pay in before the tour: an event whose webhook the tour never gets.
+// depositBefore makes a customer's deposit before the tour: an event whose webhook the tour never
+// receives.
 func depositBefore(t *testing.T, info localworld.Info) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, info.BaseURL+"/deposit",
@@ -100,7 +101,7 @@ func depositBefore(t *testing.T, info localworld.Info) {
 	}
 }
 
-// described looks at what a test outside this repository plays the customer with.
+// described checks what a test outside this repository needs to play the customer.
 func described(t *testing.T, info localworld.Info) {
 	solana, bitcoin := info.Chains["SOLANA"], info.Chains["BITCOIN"]
 	if key, err := base58.Decode(solana.FaucetKey); err != nil || len(key) != 64 || solana.RPCURL == "" ||
@@ -114,7 +115,7 @@ func described(t *testing.T, info localworld.Info) {
 	) != 33 || bitcoin.RPCURL == "" || bitcoin.User == "" || bitcoin.Password == "" {
 		t.Errorf("BITCOIN: got %+v (%v), want its RPC with user and password, and a key in WIF", bitcoin, err)
 	}
-	// What the local chains have at real addresses is what the catalogue has there.
+	// The local chains have at the real addresses what the catalogue has there.
 	solanas, _ := networks.Find(chain.Mainnet, chain.Solana)
 	for _, m := range solanas.Mints {
 		if m.Contract != "" && !slices.ContainsFunc(info.Mints, func(l localworld.Mint) bool {

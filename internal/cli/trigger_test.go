@@ -19,8 +19,8 @@ import (
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
-// The triggers on a real chain: a payout that fails, a reorganization, and a provider that
-// is out and comes back; and the lists in which a person finds what came of them.
+// The triggers on a real chain: a payout that fails, a reorganization, and a provider that is down
+// and returns; and the lists in which a person finds the results.
 func TestTheTriggersCauseWhatTheySay(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)

@@ -20,8 +20,8 @@ import (
 	"github.com/cofferpay/coffer/internal/report"
 )
 
-// The address that is said is the one where the operator's coins are, and an
-// organization that has no treasury yet is not given one by looking.
+// The printed address is the one with the operator's coins. Printing it does not create a treasury
+// for an organization that has none.
 func TestWalletsSayWhereGasGoes(t *testing.T) {
 	t.Parallel()
 	w, err := localworld.Start(t.Context(), localworld.Options{
@@ -70,7 +70,7 @@ func TestWalletsSayWhereGasGoes(t *testing.T) {
 // Payments that share a transaction share its fee.
 func TestCoinIsAskedForByTransactions(t *testing.T) {
 	t.Parallel()
-	const most = 200_000 // of a transaction where there is no gas
+	const most = 200_000 // of a transaction, on a chain without gas
 	cost := func(gas uint64) (money.Amount, error) { return money.Units(gas), nil }
 	flat := func(uint64) (money.Amount, error) { return money.Units(most), nil }
 	for name, c := range map[string]struct {

@@ -11,8 +11,8 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// BenchmarkSequencedAndDelivered is one event: numbered, posted to a receiver on
-// loopback, and recorded with its attempt.
+// BenchmarkSequencedAndDelivered measures one event: numbered, posted to a receiver on loopback,
+// and recorded with its attempt.
 func BenchmarkSequencedAndDelivered(b *testing.B) {
 	w := newWorld(b, false)
 	received := make(chan struct{}, 1<<20)
@@ -21,7 +21,8 @@ func BenchmarkSequencedAndDelivered(b *testing.B) {
 	for range 4 {
 		w.endpoint(server.URL)
 	}
-	// A real process has looked many times, and cached its plans, before there is much.
+	// A real process has run its queries many times, and cached its plans, before there are many
+	// rows.
 	s := &event.Sequencer{DB: w.db, Environment: webhook.Test, Listener: FanOut{}}
 	d := w.dispatcher()
 	for i := range 10 {
@@ -35,8 +36,8 @@ func BenchmarkSequencedAndDelivered(b *testing.B) {
 			<-received
 		}
 	}
-	// As Record writes them, at once; a payload has about 1.5 kB. Each event goes to
-	// four endpoints.
+	// As Record writes them, in one statement; a payload has about 1.5 kB. Each event goes to four
+	// endpoints.
 	events := (b.N + 3) / 4
 	w.exec(`
 		INSERT INTO events (event_id, org_id, type, resource_kind, resource_id, resource_seq, data, created_at)

@@ -135,7 +135,7 @@ func TestAChangedSubscriptionDecidesAboutWhatIsNumberedAfterIt(t *testing.T) {
 	for _, r := range rc.requests() {
 		got = append(got, r.eventID)
 	}
-	slices.Sort(got) // nothing orders different resources
+	slices.Sort(got) // different resources have no order
 	want := []string{before, after}
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
@@ -200,8 +200,7 @@ func TestAPausedEndpointKeepsItsDeliveriesAndResumesInOrder(t *testing.T) {
 	}
 }
 
-// What failed up to its last attempt has the whole schedule again.
-// Rule EVT-9.
+// A delivery that failed in its last attempt has the whole schedule again. Rule EVT-9.
 func TestEnablingStartsTheScheduleAnew(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
@@ -274,9 +273,9 @@ func TestAnotherURLGetsAllThatWaitsAtOnce(t *testing.T) {
 	if err := d.recordOutcomes(t.Context(), []outcome{o}); err != nil {
 		t.Fatal(err)
 	}
-	w.clock.move(leaseLength) // of what was claimed and never posted
+	w.clock.move(leaseLength) // for deliveries that were claimed and never posted
 	w.drain(d)
-	w.clock.move(delays[attemptsMax-1]) // of the one that was in flight when the URL changed
+	w.clock.move(delays[attemptsMax-1]) // for the delivery that was in flight when the URL changed
 	w.drain(d)
 	w.want("DELIVERED", 60)
 	if got := len(old.requests()); got != before {
@@ -290,8 +289,7 @@ func TestAnotherURLGetsAllThatWaitsAtOnce(t *testing.T) {
 	}
 }
 
-// More deliveries than one transaction moves, while they fail as quickly as they can.
-// Rule EVT-9.
+// More deliveries than one transaction moves, while they fail as fast as possible. Rule EVT-9.
 func TestARestartOfManyDeliveriesEnds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
@@ -344,8 +342,7 @@ func TestARestartOfManyDeliveriesEnds(t *testing.T) {
 	}
 }
 
-// The guard stands before every attempt, whatever the URL was before.
-// Rule EVT-6.
+// The guard checks every attempt, for every earlier URL. Rule EVT-6.
 func TestAChangedURLIsGuardedToo(t *testing.T) {
 	t.Parallel()
 	port, hits, resolver := trap(t)
@@ -462,8 +459,8 @@ func TestAReplacedSecretSignsBesideItsSuccessorForADay(t *testing.T) {
 	}
 }
 
-// A click whose answer was lost is repeated, and no secret goes before its day is over.
-// Rule EVT-10.
+// A rotation whose answer was lost is repeated, and no secret ends before its day is over. Rule
+// EVT-10.
 func TestRotationsWithinADayEndNoSecretEarly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)

@@ -27,7 +27,7 @@ import (
 
 const org = "org_1"
 
-// clock stands still until it is moved.
+// clock stands still until a test moves it.
 type clock struct {
 	mu sync.Mutex
 	at time.Time
@@ -327,7 +327,7 @@ func status(code int) func(http.ResponseWriter, request) {
 	return func(w http.ResponseWriter, _ request) { w.WriteHeader(code) }
 }
 
-// verify fails unless the request verifies with every key at the time it came.
+// verify fails unless the request verifies with every key at the time it arrived.
 func verify(t testing.TB, r request, keys ...string) {
 	t.Helper()
 	for _, k := range keys {
@@ -337,8 +337,8 @@ func verify(t testing.TB, r request, keys ...string) {
 	}
 }
 
-// Rule EVT-4: the bytes that are sent and signed are the stored ones, even if the same JSON could
-// be written differently.
+// Rule EVT-4. The sent and signed bytes are the stored ones, even if the same JSON could be written
+// differently.
 func TestTheStoredBytesAreSentAndSigned(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
@@ -455,15 +455,14 @@ func TestEndpointsGetTheEventsTheyWant(t *testing.T) {
 	}
 }
 
-// A receiver fails k times and then takes the event, for every k that the schedule
-// allows and the one that it does not.
-// Rules EVT-2, EVT-5.
+// A receiver fails k times and then accepts the event, for every k that the schedule allows and the
+// first that it does not. Rules EVT-2, EVT-5.
 func TestEveryAttemptIsTheSameMessageOnTheSchedule(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
 	receivers := make([]*receiver, attemptsMax+1)
 	secrets := make([]string, len(receivers))
-	// Thirteen endpoints are more than an organization may have through the door.
+	// The API does not let an organization create as many as thirteen endpoints.
 	w.exec(
 		`INSERT INTO organizations (org_id, name, created_at) SELECT 'org_k' || n, 'k', now() FROM generate_series(0, 12) n`,
 	)
@@ -604,9 +603,8 @@ func TestTheNextEventOfAResourceWaitsForTheOneBefore(t *testing.T) {
 	}
 }
 
-// Every resource's events in their order, whatever fails: the property itself, over
-// many resources and a receiver that fails every third time.
-// Rule EVT-3.
+// Every resource's events arrive in order, also after failures. This tests the property itself,
+// over many resources and a receiver that fails every third time. Rule EVT-3.
 func TestOrderWithinAResourceHoldsWhateverFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)

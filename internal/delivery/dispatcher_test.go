@@ -310,7 +310,7 @@ func TestAnAnswerIsReadWithinBounds(t *testing.T) {
 	d := w.dispatcher()
 	d.answerMax = 300 * time.Millisecond
 	w.drain(d)
-	// The status came in time: the rest of an answer changes nothing.
+	// The status arrived in time: the remaining answer changes nothing.
 	w.want("DELIVERED", 2)
 	for _, got := range w.deliveries() {
 		if got.Response == nil || len(*got.Response) == 0 || len(*got.Response) > 3*responseKeptBytesMax ||

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// forbidden lists the addresses to which no endpoint may lead, whatever its name is.
+// forbidden lists the addresses to which no endpoint may lead, under any name.
 var forbidden = []string{
 	"127.0.0.1", "127.255.255.254", "0.0.0.0", "0.1.2.3", // this machine
 	"10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.1.1", // private
@@ -27,12 +27,12 @@ var forbidden = []string{
 	"64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "64:ff9b:1::7f00:1", // NAT64
 	"2002:7f00:1::", "2002:a9fe:a9fe::", // 6to4
 	"2001::1", "2001:0:7f00:1::", // Teredo
-	// Clouds' own services, inside them.
+	// Services of cloud providers, inside their networks.
 	"168.63.129.16", "::ffff:168.63.129.16", "161.26.0.10", "166.8.0.1", "166.11.255.255",
-	"192.31.196.1", "192.52.193.1", "192.175.48.1", "2620:4f:8000::1", // name servers and relays of no one site
+	"192.31.196.1", "192.52.193.1", "192.175.48.1", "2620:4f:8000::1", // name servers and relays of no single site
 	"3ffe::1", "3ffe:ffff::1", "5f00::1", "100::1", "3fff::1", // the 6bone, segment routing, discard, documentation
-	"2001:10::1", "2001:20::1", "2001:3::1", "2001:1ff:ffff::1", // ORCHID, AMT and what else is for protocols
-	// ISATAP of what is refused.
+	"2001:10::1", "2001:20::1", "2001:3::1", "2001:1ff:ffff::1", // ORCHID, AMT and other addresses for protocols
+	// ISATAP forms of refused addresses.
 	"2a00::5efe:127.0.0.1", "2a00::5efe:10.0.0.1", "2a00::5efe:169.254.169.254", "2606:4700::5efe:168.63.129.16",
 	"2a00::200:5efe:127.0.0.1", "2a00::200:5efe:192.168.1.1", // the same with the bit of globally unique addresses
 	"2a00::5efe:224.0.0.1", "2a00::5efe:0.0.0.0",
@@ -84,9 +84,8 @@ func TestDevelopmentHTTPReachesLoopbackAlone(t *testing.T) {
 	}
 }
 
-// A receiver on loopback that must never be reached, and a name service that sends
-// every name to the addresses in their turn, and to the last one from then on; without
-// any, to this machine.
+// A receiver on loopback that must never be reached, and a name service. It resolves every name to
+// the addresses in turn, and to the last one from then on; without addresses, to this machine.
 func trap(t *testing.T, turns ...[4]byte) (port string, hits *atomic.Int32, resolver *net.Resolver) {
 	t.Helper()
 	if len(turns) == 0 {
@@ -130,8 +129,8 @@ func trap(t *testing.T, turns ...[4]byte) (port string, hits *atomic.Int32, reso
 	return port, hits, resolver
 }
 
-// answered answers a DNS question for an A record with an address, which may not be
-// kept, and any other with nothing.
+// answered answers a DNS question for an A record with an address that may not be cached, and any
+// other with nothing.
 func answered(query []byte, ip [4]byte) (answer []byte, used bool) {
 	end := 12
 	for query[end] != 0 {
@@ -202,7 +201,7 @@ func TestNoPostReachesAForbiddenAddress(t *testing.T) {
 	}
 	w := newWorld(t, true)
 	w.endpoints.Development = false
-	// Past the check of the URL: what protects is the guard.
+	// This passes the check of the URL, so only the guard protects.
 	for range urls {
 		w.exec(`INSERT INTO webhook_endpoints (endpoint_id, org_id, url, events, status, api_version, created_at, updated_at)
 			SELECT 'we_' || count(*), 'org_1', 'x', '{}', 'ENABLED', '', now(), now() FROM webhook_endpoints`)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The guide says when attempts come, as the code has it.
+// The guide gives the times of attempts as the code has them.
 func TestTheGuideHasTheScheduleOfAttempts(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/integrate.md")

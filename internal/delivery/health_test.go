@@ -13,7 +13,7 @@ import (
 	"github.com/cofferpay/coffer/internal/event"
 )
 
-// Days of a receiver, with an event every so often.
+// Days of a receiver, with an event at regular intervals.
 func (w *world) days(d *Dispatcher, n int, every time.Duration) {
 	w.t.Helper()
 	for end := w.clock.now().Add(time.Duration(n) * 24 * time.Hour); w.clock.now().Before(end); w.clock.move(every) {
@@ -50,7 +50,7 @@ func TestAnEndpointThatFailsForFiveDaysIsDisabledAndCanBeEnabledAgain(t *testing
 	if got := w.statusOf(e.ID); got != Enabled {
 		t.Errorf("before five days have passed: got %v, want %v", got, Enabled)
 	}
-	w.days(w.restarted(d), 1, 6*time.Hour) // no memory is needed
+	w.days(w.restarted(d), 1, 6*time.Hour) // without stored state
 	if got := w.statusOf(e.ID); got != DisabledByFailure {
 		t.Fatalf("after five days: got %v, want %v", got, DisabledByFailure)
 	}
@@ -66,7 +66,7 @@ func TestAnEndpointThatFailsForFiveDaysIsDisabledAndCanBeEnabledAgain(t *testing
 		t.Errorf("got %v acts since %v, %v, want one, failing since %v", acts, since, err, start)
 	}
 
-	// Nothing is sent, and nothing is lost that was on its way.
+	// Nothing is sent, and no delivery that was on its way is lost.
 	before := len(rc.requests())
 	waiting := 0
 	for _, d := range w.deliveries() {
@@ -111,8 +111,7 @@ func TestAnEndpointThatSometimesAnswersIsNeverDisabled(t *testing.T) {
 	}
 }
 
-// A failure long ago and one now are not five days of failures.
-// Rule EVT-11.
+// A failure long ago and one now are not five days of failures. Rule EVT-11.
 func TestAnEndpointWithoutEventsIsNotDisabled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
@@ -133,8 +132,7 @@ func TestAnEndpointWithoutEventsIsNotDisabled(t *testing.T) {
 	}
 }
 
-// Two processes record in another order than they posted.
-// Rule EVT-11.
+// Two processes record in another order than they posted. Rule EVT-11.
 func TestASuccessThatWasRecordedFirstStillCounts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)

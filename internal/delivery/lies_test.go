@@ -51,9 +51,8 @@ func liar(t *testing.T, answer, drip string) string {
 	return "http://" + l.Addr().String()
 }
 
-// What a receiver says is believed as far as its status line, and costs no more than
-// the time and bytes that an attempt has.
-// Rule EVT-5.
+// A receiver's answer counts up to its status line, and costs no more than the time and bytes of an
+// attempt. Rule EVT-5.
 func TestReceiversThatLieCostAnAttemptAtMost(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -117,7 +116,7 @@ func TestReceiversThatLieCostAnAttemptAtMost(t *testing.T) {
 	}
 }
 
-// Over TLS, with a certificate that its name and authority vouch for, and not otherwise.
+// Over TLS, only with a certificate that is valid for its name and signed by a known authority.
 // Rule EVT-5.
 func TestACertificateDecidesWhetherAnythingIsSent(t *testing.T) {
 	t.Parallel()

@@ -160,9 +160,9 @@ func TestWhatCannotBeResentIsRefused(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// What failed for good, what was cancelled and what happened while the endpoint was
-// disabled comes in the order of each resource; what was delivered does not come again.
-// Rules EVT-3, EVT-11, EVT-14.
+// Events that failed for good, that were cancelled and that happened while the endpoint was
+// disabled are sent in the order of each resource. Delivered events are not sent again. Rules
+// EVT-3, EVT-11, EVT-14.
 func TestARecoveryBringsWhatWasMissedInOrder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
@@ -201,7 +201,7 @@ func TestARecoveryBringsWhatWasMissedInOrder(t *testing.T) {
 	if err != nil || job.Status != Running {
 		t.Fatalf("got %+v, %v, want a running job", job, err)
 	}
-	tell() // meanwhile life goes on
+	tell() // further events meanwhile
 	same, err := w.recover(e.ID, start, true)
 	if err != nil || same.ID != job.ID {
 		t.Errorf("a second click: got %v, %v, want %v", same.ID, err, job.ID)
@@ -240,9 +240,8 @@ func TestARecoveryBringsWhatWasMissedInOrder(t *testing.T) {
 	}
 }
 
-// More events than one transaction looks at, some of them outside of the time asked for,
-// and a process that stops between two windows.
-// Rule EVT-14.
+// More events than one transaction reads, some of them outside of the requested time, and a process
+// that stops between two windows. Rule EVT-14.
 func TestARecoveryOfManyEventsGoesOnWhereItStopped(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
@@ -285,7 +284,7 @@ func TestARecoveryOfManyEventsGoesOnWhereItStopped(t *testing.T) {
 	}
 }
 
-// The beginning of a recovery is found without walking the feed, gaps or not.
+// The beginning of a recovery is found without walking the feed, with gaps or without.
 func TestTheStretchOfARecoveryBeginsBeforeItsFirstEvent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
@@ -449,8 +448,7 @@ func countSince(all []Attempt, at time.Time) (n int) {
 	return n
 }
 
-// A sample of every type, also to an endpoint that is paused or names other events.
-// Rule EVT-12.
+// A sample of every type, also to an endpoint that is paused or names other events. Rule EVT-12.
 func TestASampleOfEveryTypeIsSentToOneEndpointAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
@@ -500,8 +498,8 @@ func TestASampleOfEveryTypeIsSentToOneEndpointAlone(t *testing.T) {
 	}
 }
 
-// The rules of every attempt hold for a sample, and it says nothing of the endpoint.
-// Rules EVT-6, EVT-12.
+// The rules of every attempt hold for a sample, and a sample changes nothing about the endpoint's
+// health. Rules EVT-6, EVT-12.
 func TestASampleIsGuardedAndDoesNotCount(t *testing.T) {
 	t.Parallel()
 	port, hits, resolver := trap(t)

@@ -88,9 +88,8 @@ func TestTheFeedKeepsNinetyDaysAndTheLogThirty(t *testing.T) {
 	}
 }
 
-// What waits for an endpoint that lives is never taken from it, and neither is what is
-// younger; what waits for one that does not goes.
-// Rule EVT-15.
+// Pending deliveries of a live endpoint are never deleted, and neither are young ones; pending
+// deliveries of a deleted endpoint are. Rule EVT-15.
 func TestWhatWaitsForAPausedEndpointIsKept(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)

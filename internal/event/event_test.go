@@ -19,8 +19,8 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// seed makes organizations with a few customers, whose rows stand for the resources
-// that a writer locks.
+// seed creates organizations with a few customers, whose rows stand for the resources that a writer
+// locks.
 func seed(t *testing.T, db *pg.DB, orgs ...string) {
 	t.Helper()
 	owner := pgtest.OwnerPool(t, db)
@@ -246,7 +246,7 @@ func TestSequencersOfTwoProcessesLeaveNoGap(t *testing.T) {
 			if err := sequencers.Wait(); err != nil {
 				t.Fatal(err)
 			}
-			// Both may have stepped aside for each other at the end.
+			// Both may have given way to each other at the end.
 			for range 100 {
 				if _, err := (&Sequencer{DB: db, Environment: webhook.Test, Listener: listener}).Step(
 					t.Context(),
@@ -305,8 +305,8 @@ func TestAnEventThatIsCommittedLaterWithASmallerIDIsNumbered(t *testing.T) {
 	}
 }
 
-// A writer whose clock is behind gives a later event of a resource the smaller id. With
-// batches of one the later one is what the sequencer meets first.
+// A writer whose clock is behind gives a later event of a resource the smaller id. With batches of
+// one the sequencer reads the later one first.
 func TestEventsOfAResourceAreNumberedInItsOrderWhateverTheirIDs(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)

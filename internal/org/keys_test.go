@@ -20,7 +20,7 @@ import (
 	"github.com/cofferpay/coffer/internal/seal"
 )
 
-// keyring is an organization whose main key calls.
+// keyring is an organization that calls with its main key.
 type keyring struct {
 	t    *testing.T
 	db   *pg.DB
@@ -54,7 +54,7 @@ func (k *keyring) admit(value seal.Secret) (org.Caller, error) {
 	return org.NewAuthenticator(k.db).Authenticate(k.t.Context(), value.Reveal(), netip.Addr{})
 }
 
-// caller is the main key as it was admitted.
+// caller returns the main key as it was admitted.
 func (k *keyring) caller() org.Caller {
 	k.t.Helper()
 	c, err := k.admit(k.main)
@@ -94,7 +94,7 @@ func (k *keyring) exec(sql string, args ...any) {
 	}
 }
 
-// refused checks that a value is refused like one that never was.
+// refused checks that a value is refused like one that never existed.
 func (k *keyring) refused(name string, value seal.Secret) {
 	k.t.Helper()
 	_, unknown := k.admit(seal.NewSecret("ck_" + strings.Repeat("A", 43)))
@@ -172,8 +172,7 @@ func TestAdditionalKeysWorkWhereTheOperatorAllowsThem(t *testing.T) {
 	}
 }
 
-// Of a key with each scope, and of each call's need.
-// Rule KEY-2.
+// A key with each scope, and the scope that each call needs. Rule KEY-2.
 func TestAScopeHasThoseBelowIt(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t, true)
@@ -309,7 +308,7 @@ func TestAKeyThatWasDeletedOrRevokedNeverWorksAgain(t *testing.T) {
 	if err := org.DeleteKey(ctx, k.db, k.caller(), org.MainKeyID); !fault.HasCode(err, fault.InvalidState) {
 		t.Errorf("the main key: got %v, want %v", err, fault.InvalidState)
 	}
-	// Another organization's key is none.
+	// A key of another organization is not found.
 	other, main, err := org.Create(ctx, k.db, "Other")
 	if err != nil {
 		t.Fatal(err)
@@ -402,8 +401,7 @@ func TestRollsAndADeleteAtOnceAgree(t *testing.T) {
 	}
 }
 
-// Two rolls that read the same value: the row is held until both wait for it.
-// Rule KEY-5.
+// Two rolls that read the same value: a lock on the row is held until both wait for it. Rule KEY-5.
 func TestOfTwoRollsThatSawTheSameValueOneIsDone(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t, true)
@@ -438,7 +436,7 @@ func TestOfTwoRollsThatSawTheSameValueOneIsDone(t *testing.T) {
 				}
 			})
 		}
-		// On another connection: a transaction keeps the sessions as it first saw them.
+		// On another connection, because a transaction caches the sessions that it first saw.
 		for waiting := 0; waiting < 2; {
 			err := owner.QueryRow(
 				t.Context(),
@@ -482,7 +480,7 @@ func TestAnOrganizationHasABoundedNumberOfKeys(t *testing.T) {
 	if made.Load() != org.AdditionalKeysMax || refused.Load() != 10 {
 		t.Errorf("got %d keys and %d refusals, want %d and 10", made.Load(), refused.Load(), org.AdditionalKeysMax)
 	}
-	// A roll adds none, and what is deleted or expired makes room.
+	// A roll adds no key, and a deleted or expired key makes room.
 	all := slices.DeleteFunc(k.list(), org.Key.IsMain)
 	if _, _, err := org.RollAPIKey(t.Context(), k.db, actor, all[0].ID, 3600); err != nil {
 		t.Errorf("roll at the limit: got %v", err)
@@ -501,8 +499,8 @@ func TestAnOrganizationHasABoundedNumberOfKeys(t *testing.T) {
 	}
 }
 
-// A main key that leaked is rolled: what its holder began before makes no key after it.
-// Rule KEY-3.
+// A leaked main key is rolled: a request that its holder began before creates no key after the
+// roll. Rule KEY-3.
 func TestAValueThatWasRolledManagesNoKeys(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t, true)

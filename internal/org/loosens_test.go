@@ -8,17 +8,16 @@ import (
 	"github.com/cofferpay/coffer/internal/risk"
 )
 
-// scale has values of a setting, the tightest first. Values with the same effect share a
-// group, and null stands where its effect stands.
+// scale has values of a setting, the tightest first. Values with the same effect share a group, and
+// null is in the group of its effect.
 type scale [][]string
 
 func (s scale) place(value string) int {
 	return slices.IndexFunc(s, func(group []string) bool { return slices.Contains(group, value) })
 }
 
-// A setting without a scale controls nothing. Of one with two scales the installation
-// decides which applies: a change that loosens the control by either is one that loosens it.
-// Rule OP-7.
+// A setting without a scale controls nothing. For one with two scales the installation decides
+// which applies: a change that loosens the control by either is one that loosens it. Rule OP-7.
 func TestEveryPairOfValuesOfASettingIsComparedByItsEffect(t *testing.T) {
 	t.Parallel()
 	entry := func(customer, active string) string {
@@ -32,7 +31,7 @@ func TestEveryPairOfValuesOfASettingIsComparedByItsEffect(t *testing.T) {
 		"customerWithdrawUsdThreshold": dollars,
 		"twoFactorUsdThreshold":        dollars,
 		"withdrawSeverityThreshold": {
-			// Unset, HIGH holds where the installation screens: SEVERE destinations are refused.
+			// Unset, HIGH applies where the installation screens: SEVERE destinations are refused.
 			{{`"NONE"`}, {`"LOW"`}, {`"MEDIUM"`}, {`"HIGH"`, `null`}, {`"SEVERE"`}},
 			// Where it does not screen, a threshold holds every withdrawal and null holds none.
 			{{`"NONE"`, `"LOW"`, `"MEDIUM"`, `"HIGH"`, `"SEVERE"`}, {`null`}},

@@ -22,7 +22,8 @@ import (
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
-// What is named as without effect has none: no package that acts reads it. Rule OP-4.
+// A setting that is documented as without effect has none: no package that acts reads it. Rule
+// OP-4.
 func TestSettingsForLaterAreReadByNoOtherPackage(t *testing.T) {
 	t.Parallel()
 	read := regexp.MustCompile(`\.([A-Z]\w+)`)
@@ -54,7 +55,7 @@ func TestSettingsForLaterAreReadByNoOtherPackage(t *testing.T) {
 	}
 }
 
-// newOrganization is one with two mints in the catalogue, 1 and 2.
+// newOrganization creates an organization with two mints in the catalogue, 1 and 2.
 func newOrganization(t *testing.T) (*pg.DB, org.Organization) {
 	t.Helper()
 	db := pgtest.New(t)
@@ -166,7 +167,7 @@ additionalApiKeys=true
 	if got := settingsOf(t, db, o.ID); shown(told) != set || shown(got) != set || !got.UpdatedAt.Equal(told.UpdatedAt) {
 		t.Errorf("got %s, told %s, want %s", shown(got), shown(told), set)
 	}
-	// The same again changes nothing and is no change.
+	// The same values again change nothing and write no change.
 	again, err := changeTo(t, db, o.ID, everySetting)
 	if err != nil || shown(again) != set || !again.UpdatedAt.Equal(told.UpdatedAt) {
 		t.Errorf("again: got %s %v, want what was", shown(again), err)
@@ -196,7 +197,7 @@ additionalApiKeys=true
 	}
 }
 
-// plain is a JSON text as Go reads it.
+// plain returns a JSON text as Go reads it.
 func plain(text []byte) string {
 	var v any
 	if err := json.Unmarshal(text, &v); err != nil {
@@ -270,7 +271,7 @@ func TestSettingsOutOfTheirBoundsAreRefusedWhole(t *testing.T) {
 		{"flaggedDepositApiEnabled", `1`},
 		{"requireWithdrawIdempotency", `"true"`},
 	} {
-		// What could be set stands beside it and is not set either.
+		// A valid setting in the same request is not set either.
 		other := `"autoRestoreFailedSwaps":true`
 		_, err := changeTo(t, db, o.ID, `{`+other+`,"`+c.setting+`":`+c.value+`}`)
 		if !fault.HasCode(err, fault.InvalidRequest) || fault.Find(err).Param != c.setting {

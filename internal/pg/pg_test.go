@@ -162,8 +162,8 @@ func TestMigrateMayRunAnywhereAtOnce(t *testing.T) {
 	}
 }
 
-// Step 1 was made of the steps 3 to 80, which exist no more: a database that has some of them
-// would pass for a new one.
+// Step 1 was made of steps 3 to 80, which no longer exist: a database with some of them would pass
+// for a new one.
 func TestMigrateRefusesADatabaseThatStepsOfThePastMadeInPart(t *testing.T) {
 	t.Parallel()
 	d := pgtest.NewDatabase(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
-// Every way into a transaction takes its connection out of the share of its context.
+// Every kind of transaction takes its connection out of the share of its context.
 func TestACallerHasItsShareOfTheConnectionsAndNoMore(t *testing.T) {
 	t.Parallel()
 	const conns, share = 6, 2
@@ -62,8 +62,8 @@ func TestACallerHasItsShareOfTheConnectionsAndNoMore(t *testing.T) {
 				t.Errorf("%s of %s: got %v, want its turn", name, who, err)
 			}
 		}
-		// A request that did something before is not refused in its middle: it waits
-		// for its turn, and for its context.
+		// A request that has already run statements is not refused in its middle: it waits for its
+		// turn, until its context ends.
 		left, leave := context.WithCancelCause(begun)
 		leave(errEnough)
 		if err := way(left); !errors.Is(err, errEnough) {
@@ -85,7 +85,7 @@ func TestACallerHasItsShareOfTheConnectionsAndNoMore(t *testing.T) {
 			t.Errorf("begun: got %v, want its turn", err)
 		}
 	}
-	// All slots were given back.
+	// All slots were returned.
 	for range share + 1 {
 		for name, way := range ways {
 			if err := way(late); err != nil {

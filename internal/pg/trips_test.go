@@ -102,7 +102,7 @@ func TestALostAnswerToRowsWithTheirCommitIsUnknownAndNotRunAgain(t *testing.T) {
 				t.Errorf("got %d runs, %d counted, want 1 and 1", runs, db.Counts().CommitsUnknown)
 			}
 			p.CommitAction.Store(pgtest.CommitPasses)
-			// The server may still be at work on what it received.
+			// The server may still be processing what it received.
 			pgtest.Eventually(t, func() bool { return bodies(t, direct) == committed }, "the row is %q", committed)
 		})
 	}
@@ -127,7 +127,7 @@ func TestARefusalOfRowsOrOfTheirCommitIsKnownToHaveRolledBack(t *testing.T) {
 		t.Errorf("got %v after %d runs, want a violation of notes_body_once after 1", err, runs)
 	}
 
-	// What the server asks to be tried again is: it has rolled back.
+	// A transaction that the server asks to repeat is repeated: it has rolled back.
 	runs = 0
 	_, err = both(t.Context(), db, func(_ context.Context, _ pg.Tx, b *pgx.Batch) error {
 		if runs++; runs == 1 {

@@ -215,8 +215,8 @@ func TestADeadlockIsRunAgain(t *testing.T) {
 	insert(t, db, "org_a", "1", "2")
 	ctx := t.Context()
 
-	// Each transaction locks one row and, in its first run, waits until the other has
-	// locked its own; then each wants the other's.
+	// Each transaction locks one row and, in its first run, waits until the other has locked its
+	// own; then each tries to lock the other's.
 	var runs atomic.Int32
 	var both sync.WaitGroup
 	both.Add(2)
@@ -244,8 +244,8 @@ func TestADeadlockIsRunAgain(t *testing.T) {
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
-	// PostgreSQL looks for a deadlock in each waiter when its own timeout ends. Two that end
-	// together may both find it and both give up, so one victim is usual and not promised.
+	// PostgreSQL looks for a deadlock in each waiter when its own timeout ends. If two timeouts end
+	// together, both may find it and both give up. So one victim is usual and not promised.
 	deadlocks := db.Counts().Deadlocks
 	if deadlocks < 1 {
 		t.Errorf("deadlocks counted: got %d, want at least 1", deadlocks)
@@ -390,7 +390,7 @@ func TestARefusedCommitIsKnownToHaveRolledBack(t *testing.T) {
 		t.Errorf("got %v after %d runs, want a violation of notes_body_once after 1", err, runs)
 	}
 
-	// An error that fn kept to itself still aborts: COMMIT then answers ROLLBACK.
+	// An error that fn hides still aborts: COMMIT then answers ROLLBACK.
 	err = db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
 		_, _ = tx.Exec(ctx, `SELECT 1/0`)
 		return nil
@@ -515,7 +515,7 @@ func insert(t *testing.T, db *pg.DB, org string, ids ...string) {
 	}
 }
 
-// bodies are the bodies of all notes, comma separated.
+// bodies returns the bodies of all notes, comma separated.
 func bodies(t *testing.T, db *pg.DB) (all string) {
 	t.Helper()
 	err := db.ReadSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
@@ -544,7 +544,7 @@ func code(err error) string {
 	return ""
 }
 
-// What was handed on cannot be taken back, so nothing is handed on twice.
+// A row that was handed on cannot be taken back, so none is handed on twice.
 func TestASnapshotOfAnOrganizationIsReadOnce(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
@@ -565,7 +565,7 @@ func TestRowsAreHandedOnUntilSomebodyHasEnough(t *testing.T) {
 	sum, most := 0, 0
 	for _, stop := range []int{0, 1, 3} {
 		err := db.SnapshotOrg(ctx, "org_1", func(ctx context.Context, tx pg.Tx) error {
-			// Too long to read to its end; the server generates it on the way.
+			// Too long to read to its end; the server generates it while sending.
 			return pg.ForEachRow(ctx, tx, `SELECT generate_series(1, CASE WHEN $1 = 0 THEN 1000 ELSE 1000000000 END)`,
 				[]any{stop}, pgx.RowTo[int], func(n int) error {
 					if sum, most = sum+n, max(most, n); stop != 0 && n == stop {

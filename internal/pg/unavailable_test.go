@@ -52,7 +52,7 @@ func TestWhatPassesHasItsReason(t *testing.T) {
 	if pg.UnavailableReason(look) == "" {
 		t.Errorf("a look: got %v, want a reason", look)
 	}
-	// Who writes where it only reads makes a mistake, and that does not pass.
+	// A write in a read-only transaction is a programming error, and a retry does not help.
 	err := db.ReadSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
 		_, err := tx.Exec(ctx, `UPDATE organizations SET name = 'x'`)
 		return err
@@ -131,7 +131,7 @@ func TestCheckWritesNeedsSpaceOnTheDisk(t *testing.T) {
 	if err := db.CheckWrites(t.Context()); err != nil {
 		t.Fatalf("got %v, want a database that takes writes", err)
 	}
-	// Nothing may be written beside the tables, as on a disk that is full.
+	// The server can write its tables and nothing else, as on a full disk.
 	if _, err := pgtest.OwnerPool(t, db).Exec(
 		t.Context(), "ALTER DATABASE "+d.Name+" SET temp_file_limit = 0",
 	); err != nil {
@@ -143,7 +143,7 @@ func TestCheckWritesNeedsSpaceOnTheDisk(t *testing.T) {
 	}
 }
 
-// standby is a server that has lost its primary: it reads and takes no writes.
+// standby is a server that has lost its primary: it answers reads and refuses writes.
 func standby(t *testing.T) *local.Cluster {
 	t.Helper()
 	cluster := pgtest.StartCluster(t, map[string]string{"wal_level": "replica"})
@@ -159,7 +159,7 @@ func standby(t *testing.T) *local.Cluster {
 	return cluster
 }
 
-// Rule REQ-14. A standby answers to everything that reads.
+// Rule REQ-14. A standby answers every read.
 func TestAStandbyIsUnavailableForWrites(t *testing.T) {
 	t.Parallel()
 	db, err := pg.Open(t.Context(), pg.Config{URL: standby(t).URL(local.Database)}, time.Now)
@@ -179,8 +179,8 @@ func TestAStandbyIsUnavailableForWrites(t *testing.T) {
 	}
 }
 
-// A URL with two servers leads to the one that takes writes, and to the other one once that
-// was promoted: pools and locks find it by themselves.
+// A URL with two servers leads to the one that accepts writes, and to the other one after its
+// promotion: pools and locks find it by themselves.
 func TestOfTwoServersTheOneThatTakesWritesIsUsed(t *testing.T) {
 	t.Parallel()
 	second, first := standby(t), pgtest.StartCluster(t, nil)

@@ -17,7 +17,7 @@ import (
 	"github.com/cofferpay/coffer/migrations"
 )
 
-// An installation is upgraded while its service runs. A step that cannot lock a table steps back,
+// An installation is upgraded while its service runs. A step that cannot lock a table gives way,
 // lets other transactions pass, and tries again.
 func TestAMigrationThatHasToWaitStandsAsideAndComesBack(t *testing.T) {
 	t.Parallel()
@@ -31,7 +31,7 @@ func TestAMigrationThatHasToWaitStandsAsideAndComesBack(t *testing.T) {
 		t.Errorf("the new program on the old schema: got %v, want it to say what to do", err)
 	}
 	reader, watcher := connect(t, cluster.SuperURL(local.Database)), connect(t, cluster.SuperURL(local.Database))
-	// Every step writes into this table, whatever else the newest one does.
+	// Every step writes into this table, in addition to what the newest one does.
 	if _, err := reader.Exec(ctx, `BEGIN; LOCK TABLE goose_db_version IN SHARE MODE`); err != nil {
 		t.Fatal(err)
 	}
@@ -65,8 +65,8 @@ func TestAMigrationThatHasToWaitStandsAsideAndComesBack(t *testing.T) {
 	}
 	db.Close()
 
-	// Migrations only add, so a program goes on with a schema that is newer than it is:
-	// that is what an upgrade looks like between its first and its last process.
+	// Migrations only add, so a program works with a newer schema than its own: that is the state
+	// of an upgrade between its first and its last process.
 	if _, err := reader.Exec(
 		ctx, `INSERT INTO goose_db_version (version_id, is_applied) VALUES ($1, true)`, migrations.Latest()+1,
 	); err != nil {
@@ -78,8 +78,8 @@ func TestAMigrationThatHasToWaitStandsAsideAndComesBack(t *testing.T) {
 	db.Close()
 }
 
-// Numbers of two branches may cross. A step with a lower number than the newest applied one is
-// reported as missing, and applied.
+// Two branches may use numbers in another order. A step with a lower number than the newest applied
+// one is reported as missing, and applied.
 func TestAStepThatCameLateIsMissedAndBrought(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -99,14 +99,14 @@ func TestAStepThatCameLateIsMissedAndBrought(t *testing.T) {
 		!strings.Contains(err.Error(), fmt.Sprintf("([%d])", late)) {
 		t.Errorf("got %v, want it to miss step %d", err, late)
 	}
-	// The step itself is there, so that it is tried is all that can be seen.
+	// The step's changes exist already, so the test can only see that it is tried.
 	if err := pg.Migrate(ctx, conf); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("version:%d)", late)) {
 		t.Errorf("got %v, want step %d to be tried", err, late)
 	}
 }
 
-// A step that sets its own lock timeout and breaks off leaves the setting on its connection. The
-// next step there has the migration's timeout again.
+// A step that sets its own lock timeout and fails leaves the setting on its connection. The next
+// step on it has the migration's timeout again.
 func TestNoStepInheritsThePatienceOfAnother(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

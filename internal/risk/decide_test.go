@@ -19,7 +19,7 @@ func verdict(s Severity) *Answer {
 	}
 }
 
-// deposit is one of 100 dollars, with thresholds of MEDIUM and 50 dollars.
+// deposit returns a case of 100 dollars, with thresholds of MEDIUM and 50 dollars.
 func deposit(change func(*DepositCase)) DepositCase {
 	severity, usd := Medium, money.MustParseUSD("50")
 	c := DepositCase{
@@ -37,8 +37,8 @@ func deposit(change func(*DepositCase)) DepositCase {
 	return c
 }
 
-// The table of the interface, and what it leaves to the careful. Rules RISK-1,
-// RISK-2, RISK-3, RISK-4 and RISK-5.
+// The table of the interface, and the cases that the cautious choice decides. Rules RISK-1, RISK-2,
+// RISK-3, RISK-4 and RISK-5.
 func TestADepositIsDecidedByTheTable(t *testing.T) {
 	t.Parallel()
 	partial := verdict(High)
@@ -260,7 +260,7 @@ var half = money.Units(50_000_000) // worth exactly the threshold
 
 var top = money.MustParse("115792089237316195423570985008687907853269984665640564039457584007913129639935")
 
-// withUnknown has another provider not know the address.
+// withUnknown adds a provider that does not know the address.
 func withUnknown(c *DepositCase) {
 	c.Answer.Verdict.IsKnown, c.Answer.Verdict.Parts = false,
 		[]Verdict{*c.Answer.Verdict, {Provider: "ELLIPTIC", Severity: Unknown, GivenAt: noon}}
@@ -332,8 +332,7 @@ func TestADestinationIsDecidedByTheTable(t *testing.T) {
 	}
 }
 
-// Decisions that an earlier program kept are decided the same by this one.
-// Rule RISK-7.
+// Decisions that an earlier program stored are decided the same by this one. Rule RISK-7.
 func TestKeptDecisionsAreDecidedTheSame(t *testing.T) {
 	t.Parallel()
 	read := func(name string) []byte {

@@ -17,7 +17,7 @@ import (
 
 const mintOfTable = 7
 
-// quoting is a source that says one price of some age, or nothing.
+// quoting is a source that returns one price of some age, or nothing.
 type quoting struct {
 	usd string
 	age time.Duration
@@ -30,7 +30,7 @@ func (q quoting) USD(context.Context, int) (price.Quote, error) {
 	return price.Quote{Price: money.MustParseUSD(q.usd), QuotedAt: time.Now().Add(-q.age)}, nil
 }
 
-// The prices of two sources, of which both are needed. One is a price: the first.
+// The prices of two sources, both of which are required. One is a price: the first.
 var prices = []struct {
 	name string
 	of   [2]quoting
@@ -58,8 +58,8 @@ func newQuotes(ctx context.Context, of [2]quoting) *risk.Quote {
 	return risk.NewQuote(q, age)
 }
 
-// knows says what a table of two providers knows: whether enough answered, whether any
-// of them knows of something above a threshold, and whether one does not know the address.
+// knows evaluates a table of two providers: whether enough answered, whether any of them reports a
+// severity above a threshold, and whether one does not know the address.
 func knows(a, b risktest.Behavior, quorum int, threshold risk.Severity) (enough, above, unknown bool) {
 	n := 0
 	for _, w := range []risktest.Behavior{a, b} {
@@ -76,8 +76,8 @@ func knows(a, b risktest.Behavior, quorum int, threshold risk.Severity) (enough,
 	return n >= quorum, above, unknown
 }
 
-// Rules RISK-1, RISK-2, RISK-3, RISK-4, RISK-8: every order in which things can be out.
-// What is expected here is said once more in other words than the code's.
+// Rules RISK-1, RISK-2, RISK-3, RISK-4, RISK-8: every order in which providers can fail. The
+// expected results are computed in another way than in the code.
 func TestNothingIsCreditedWhileAnythingThatIsNeededIsUnknown(t *testing.T) {
 	t.Parallel()
 	medium, dollars := risk.Medium, money.MustParseUSD("2")

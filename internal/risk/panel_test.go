@@ -27,7 +27,7 @@ import (
 	"github.com/cofferpay/coffer/internal/seal"
 )
 
-// scripted answers what a test wants.
+// scripted answers what a test sets.
 type scripted struct {
 	name   string
 	chains []chain.Name // nil: all
@@ -272,7 +272,7 @@ func TestAnAnswerIsUsedAgainForAWhileAndSaysSo(t *testing.T) {
 	}
 	now = now.Add(30 * time.Minute)
 	other := sender
-	other.Address = "0x098b716b8aaf21512996dc57eb0615e2383e2f96" // the same in other letters
+	other.Address = "0x098b716b8aaf21512996dc57eb0615e2383e2f96" // the same with other capitals
 	again, err := p.Screen(ctx, other)
 	if err != nil || !again.Cached || !again.GivenAt.Equal(first.GivenAt) || again.Severity != High ||
 		again.AnswerID != first.AnswerID || s.asked.Load() != 1 {
@@ -385,7 +385,7 @@ func TestAnOldAnswerIsNotMadeYoungInTheDatabase(t *testing.T) {
 	}
 }
 
-// readers are chains of two families, as far as their addresses are concerned.
+// readers are chains of two families, with their address codecs alone.
 var readers = chain.Chains{
 	chain.Ethereum: {Name: chain.Ethereum, AddressCodec: evmtx.AddressCodec{ChainID: 1}},
 	chain.Bitcoin:  {Name: chain.Bitcoin, AddressCodec: bitcointx.AddressCodec{Network: chain.Mainnet}},
@@ -405,8 +405,8 @@ func TestTheLocalListTakesNoMistypedAddress(t *testing.T) {
 	}
 	for _, address := range []string{
 		"nonsense", "a", strings.Repeat("a", 200),
-		"0x098B716B8Aaf21512996dC57EB0615e2383E2f9",     // a digit short
-		"0x098B716B8Aaf21512996dC57EB0615e2383E2F96",    // one letter's case, so the checksum, is wrong
+		"0x098B716B8Aaf21512996dC57EB0615e2383E2f9",     // one digit too few
+		"0x098B716B8Aaf21512996dC57EB0615e2383E2F96",    // one letter with the wrong case, so the checksum is wrong
 		"1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNb",            // a wrong checksum
 		"tb1qw508d6qejxtdg4y5r3zarvary0c5xw7kxpjzsx",    // of another network
 		"TNPeeaaFB7K9cmo4uQpcU32zGK8G1NYqeL",            // of a chain that is not configured

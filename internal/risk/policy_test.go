@@ -95,7 +95,7 @@ func TestOfSeveralSendersTheWorstIsKnown(t *testing.T) {
 		severity  Severity // "": no verdict
 		known     bool
 		missing   bool
-		hold, low comparison // against MEDIUM, with what is unknown held, and taken for LOW
+		hold, low comparison // against MEDIUM, with an unknown result held, and taken as LOW
 	}{
 		"all clean": {
 			[]*Answer{verdict(None), verdict(Low)}, Low, true, false, withinThreshold, withinThreshold,

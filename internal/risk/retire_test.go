@@ -34,7 +34,7 @@ func TestAnswersThatSomethingRefersToStay(t *testing.T) {
 			t.Fatalf("%s: %v", sql, err)
 		}
 	}
-	// Nobody has a deposit here: what refers to them is beside the point.
+	// No row of deposits is needed here: the foreign keys to them are dropped.
 	exec(
 		`ALTER TABLE deposit_decisions DROP CONSTRAINT deposit_decisions_org_id_fkey, DROP CONSTRAINT deposit_decisions_deposit_id_fkey`,
 	)
@@ -118,7 +118,7 @@ func TestAnswersThatSomethingRefersToStay(t *testing.T) {
 		}
 	}
 
-	// The database keeps them, too, from a program that is wrong.
+	// The database refuses to delete them, even by a faulty program.
 	for id, stays := range want {
 		err := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 			_, err := tx.Exec(ctx, `DELETE FROM risk_answers WHERE answer_id = $1`, id)
@@ -128,7 +128,7 @@ func TestAnswersThatSomethingRefersToStay(t *testing.T) {
 			t.Errorf("delete %s: got %v, want it refused %t", id, err, stays)
 		}
 	}
-	if err := risk.PruneAnswers(ctx, db, 0); err != nil { // as much as it may: the young stay
+	if err := risk.PruneAnswers(ctx, db, 0); err != nil { // as many as it may: the young ones stay
 		t.Fatalf("Retire: %v", err)
 	}
 	if got := there(); !got[young[0]] || !got[young[1]] {

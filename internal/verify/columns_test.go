@@ -19,21 +19,21 @@ import (
 //go:embed testdata/columns.txt
 var writable string
 
-// The writers are the roles of the program that may write, and the owner, whom no right stops
-// but the triggers do.
+// The writers are the roles of the program that may write, and the owner, whom only triggers can
+// refuse.
 //
-// The owner comes first: what the triggers refuse the owner they refuse coffer_system, which
-// sees the same rows, so that role is tried with the rest alone. See blind.
+// The owner comes first. What a trigger refuses the owner it also refuses coffer_system, which sees
+// the same rows, so that role is tried with the other columns alone. See blind.
 var writers = []string{"owner", "coffer_app", "coffer_system"}
 
-// moving marks a change that the triggers allow only together with a move of the status.
+// moving marks a change that the triggers allow only together with a change of the status.
 const moving = "+status"
 
-// apart are the tables of libraries: the queue of chores and the list of migrations.
+// apart are the tables of libraries: the job queue and the list of migrations.
 var apart = regexp.MustCompile(`^(river_|goose_)`)
 
-// A form is a state of a row that stands in another column than status, or that needs more
-// than its status to be one.
+// forms are states of a row that are in another column than status, or that need more than its
+// status.
 var forms = map[string]map[string]string{
 	"api_keys": {
 		"live": "rolled_at = NULL, ends_at = NULL", "rolled": "rolled_at = now(), ends_at = now() + interval '1 hour'",
@@ -67,16 +67,16 @@ const (
 	isFlagged  = "is_flagged = true"
 )
 
-// A column of a table as the catalog has it.
+// columnOf is a column of a table in the catalog.
 type columnOf struct {
 	Table, Name, Type string
-	Words             []string // the texts that constraints of the table name beside this column
+	Words             []string // other texts that constraints of the table name
 }
 
-// TestEveryColumnChangesOnlyWhereTheListSaysSo tries to change each column of each table in
-// each state, by each writer. Foreign keys, unique keys and constraints of several columns
-// are dropped meanwhile, so that no value is refused for what else the row has: what refuses is a
-// right or a trigger. A value that a column's own constraint refuses counts for nothing.
+// TestEveryColumnChangesOnlyWhereTheListSaysSo tries to change each column of each table in each
+// state, by each writer. Foreign keys, unique keys and constraints over several columns are dropped
+// meanwhile, so that only a right or a trigger refuses a value. A value that the column's own
+// constraint refuses does not count.
 func TestEveryColumnChangesOnlyWhereTheListSaysSo(t *testing.T) {
 	t.Parallel()
 	want, known, never := readWritable(t)
@@ -92,7 +92,8 @@ func TestEveryColumnChangesOnlyWhereTheListSaysSo(t *testing.T) {
 			delete(known, table+"."+c.Name)
 		}
 	}
-	// The tables with the most columns and states take most of the time, each in a house of its own.
+	// The tables with the most columns and states take most of the time, each with its own
+	// database.
 	parts := map[string][]string{"deposits": nil, "dispatch_orders": nil, "withdrawals": nil, "others": nil}
 	for _, table := range slices.Sorted(maps.Keys(tables)) {
 		part := "others"
@@ -101,7 +102,7 @@ func TestEveryColumnChangesOnlyWhereTheListSaysSo(t *testing.T) {
 		}
 		parts[part] = append(parts[part], table)
 	}
-	got := map[string]map[string]bool{} // "table state writer" to what may change
+	got := map[string]map[string]bool{} // "table state writer" to the columns that may change
 	var mu sync.Mutex
 	t.Run("parts", func(t *testing.T) {
 		for part, of := range parts {
@@ -151,7 +152,7 @@ func TestEveryColumnChangesOnlyWhereTheListSaysSo(t *testing.T) {
 	}
 }
 
-// strangers are other rows to refer to, so that a reference can be moved to something that is there.
+// strangers are additional rows, so that a reference can be changed to an existing one.
 func (h *testEnv) strangers() {
 	h.t.Helper()
 	h.exec(
@@ -170,8 +171,8 @@ func (h *testEnv) strangers() {
 		h.org)
 }
 
-// blind asks that triggers cannot tell coffer_system from the owner: no function and no
-// condition of a trigger asks who writes, and no policy hides a row from the role.
+// blind checks that triggers cannot distinguish coffer_system from the owner: no function and no
+// condition of a trigger asks for the writer, and no policy hides a row from the role.
 func (h *testEnv) blind() {
 	h.t.Helper()
 	const asks = `'(current|session)_(user|role)|pg_has_role|has_\w+_privilege|\yuser\y'`
@@ -223,9 +224,9 @@ func (h *testEnv) columns() map[string][]columnOf {
 	return tables
 }
 
-// tryChange tells whether one of several values may be written in a row's column: "yes",
-// "no", or what went wrong before a trigger or a right could refuse, and which value it was
-// that may. Each attempt is undone.
+// tryChange reports whether one of several values may be written in a row's column: "yes", "no", or
+// what went wrong before a trigger or a right could refuse; and which value was accepted. It undoes
+// each attempt.
 const tryChange = `
 	CREATE FUNCTION tried.change(tbl text, at tid, col text, vals text[], also text, deferred boolean, OUT answer text, OUT nth int) LANGUAGE plpgsql AS $$
 	DECLARE
@@ -265,7 +266,7 @@ const tryChange = `
 		END LOOP;
 	END $$`
 
-// changeable finds what may change in one table.
+// changeable returns what may change in one table.
 func (h *testEnv) changeable(table string, columns []columnOf, found map[string]map[string]bool) {
 	h.t.Helper()
 	ctx := h.t.Context()
@@ -280,7 +281,7 @@ func (h *testEnv) changeable(table string, columns []columnOf, found map[string]
 			h.t.Fatalf("%s: %.300s: %v", table, sql, err)
 		}
 	}
-	// Of a table without a row nothing stays, since its row is made up.
+	// A table without rows loses all constraints, because its row is made up.
 	exec(fmt.Sprintf(`
 		DO $do$ DECLARE c record; bare boolean := NOT EXISTS (SELECT FROM public.%[1]s); BEGIN
 			FOR c IN SELECT conname FROM pg_constraint WHERE conrelid = 'public.%[1]s'::regclass AND (contype IN ('f', 'u', 'x') OR contype = 'c' AND (bare OR cardinality(conkey) > 1)) LOOP
@@ -342,7 +343,7 @@ func (h *testEnv) changeable(table string, columns []columnOf, found map[string]
 				if answer == "yes" {
 					wrote[what] = values[nth-1]
 				}
-				// Of a truth value both were tried, and its own constraint refuses one.
+				// For a boolean both values were tried, and its own constraint refuses one.
 				if answer != "yes" && answer != "no" && c.Type != "boolean" {
 					h.t.Errorf("%s: no value that this test knows for %s meets a guard: %s", key, name, answer)
 				}
@@ -380,8 +381,8 @@ func (h *testEnv) changeable(table string, columns []columnOf, found map[string]
 	}
 }
 
-// row is where a row of a table in a state stands: one of the house, put into the state if no
-// row is in it, or one that is made up where the house has none.
+// row finds a row of a table in a state: one of the database, changed into the state if no row is
+// in it, or a made-up row if there is none.
 func (h *testEnv) row(tx pgx.Tx, table string, columns []columnOf, state, set string, hasStatus bool) (at string) {
 	h.t.Helper()
 	ctx := h.t.Context()
@@ -420,7 +421,7 @@ func (h *testEnv) row(tx pgx.Tx, table string, columns []columnOf, state, set st
 	return at
 }
 
-// madeUp is a value for a column of a table of which the house has no row.
+// madeUp returns a value for a column of a table without rows.
 func (h *testEnv) madeUp(c columnOf) string {
 	switch {
 	case c.Name == "org_id":
@@ -452,8 +453,9 @@ func (h *testEnv) madeUp(c columnOf) string {
 	return ""
 }
 
-// values are what a column might become: what its constraints name, what columns of that name
-// hold anywhere, and the neighbours of what it is. NULL comes first, for what may be filled once.
+// values returns what a column might become: the values in its constraints, values of columns with
+// the same name, and the neighbours of its value. NULL comes first, for columns that may be filled
+// once.
 func (h *testEnv) values(tx pgx.Tx, c columnOf) (all []string) {
 	h.t.Helper()
 	all = []string{"NULL"}
@@ -508,7 +510,7 @@ func (h *testEnv) values(tx pgx.Tx, c columnOf) (all []string) {
 	return all
 }
 
-// pool collects what references hold, so that each can be tried with another that is there.
+// pool collects the values of references, so that each can be tried with another existing one.
 func (h *testEnv) pool(tables map[string][]columnOf) {
 	h.t.Helper()
 	h.exec(`CREATE TABLE tried_pool (name text, value text)`)
@@ -529,14 +531,14 @@ func (h *testEnv) pool(tables map[string][]columnOf) {
 	)
 }
 
-// readWritable reads the list: a table alone on a line with a colon begins it; under it stand
-// what never changes and, for states and writers, what may. known has every column that it names,
-// and never those that never change.
+// readWritable reads the list. A table alone on a line with a colon begins it; under it are the
+// columns that never change and, for states and writers, those that may. known has every named
+// column, and never those that never change.
 func readWritable(t *testing.T) (want map[string]map[string]bool, known, never map[string]bool) {
 	t.Helper()
 	want, known, never = map[string]map[string]bool{}, map[string]bool{}, map[string]bool{}
 	table := ""
-	// A line that is indented further goes on with the one before.
+	// A line with a deeper indent continues the one before.
 	for line := range strings.Lines(strings.ReplaceAll(writable, "\n      ", " ")) {
 		line = strings.TrimSpace(line)
 		head, rest, ok := strings.Cut(line, ":")
@@ -583,7 +585,7 @@ func readWritable(t *testing.T) (want map[string]map[string]bool, known, never m
 	return want, known, never
 }
 
-// drawWritable is what was found, in the form of the list.
+// drawWritable writes the result in the form of the list.
 func drawWritable(tables map[string][]columnOf, found map[string]map[string]bool) string {
 	var b strings.Builder
 	for _, table := range slices.Sorted(maps.Keys(tables)) {

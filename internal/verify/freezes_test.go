@@ -28,7 +28,7 @@ import (
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
-// lister says SEVERE of one address and LOW of all others.
+// lister returns SEVERE for one address and LOW for all others.
 type lister struct{ thief chain.Address }
 
 func (lister) Name() string           { return "LISTER" }
@@ -42,7 +42,7 @@ func (l lister) Screen(_ context.Context, s risk.Subject) (risk.Verdict, error) 
 	return v, nil
 }
 
-// work has every part do its turns for some blocks, with no look at the books.
+// work runs every part for some blocks, without checking the books.
 func (s *service) work(blocks int) {
 	s.Helper()
 	for range blocks {
@@ -66,8 +66,8 @@ func codeOf(err error) fault.Code {
 	return ""
 }
 
-// freezable has ann with a balance, four deposits of hers that are flagged, one for each
-// freeze, and a treasury with gas and tokens.
+// freezable creates ann with a balance, four flagged deposits of hers, one for each freeze, and a
+// treasury with gas and tokens.
 func freezable(t *testing.T) (s *service, flagged []string) {
 	const coin = 1_000_000_000_000_000_000
 	thief, rich := sim.Address("thief"), sim.Address("rich")
@@ -91,7 +91,7 @@ func freezable(t *testing.T) (s *service, flagged []string) {
 	for n := range uint64(4) {
 		s.net.Pay(thief, ann, signertest.Token, 1_000_000+n)
 	}
-	s.work(24) // until the sweep is through
+	s.work(24) // until the sweep has ended
 	s.owed("ann", 1, 500_000_000)
 	s.must(s.db.ReadOrg(s.ctx, s.org, func(ctx context.Context, tx pg.Tx) error {
 		held, err := deposit.List(ctx, tx, s.org, deposit.Filter{Status: "FLAGGED"}, page.Page{})
@@ -106,13 +106,13 @@ func freezable(t *testing.T) (s *service, flagged []string) {
 	return s, flagged
 }
 
-// Rules OP-5, CUS-6, TR-8 and WD-38: what each freeze stops from its commit on, and what
-// it does not. What is not a customer's, such as a deposit that is sent back or the way of
-// coins to the treasury, goes on while the customer is frozen.
+// Rules OP-5, CUS-6, TR-8 and WD-38: what each freeze stops from its commit on, and what it does
+// not. Payments that are not the customer's, such as the return of a deposit or a sweep to the
+// treasury, go on while the customer is frozen.
 func TestEachFreezeStopsAtOnceWhatItNames(t *testing.T) {
 	t.Parallel()
 	s, flagged := freezable(t)
-	// Beside the service's own, which plans no sweep of so little.
+	// In addition to the service's sweeper, which plans no sweep of so small an amount.
 	sweeper := sweep.New(s.db, s.net.ToChain(), s.book, price.Fixed{Clock: s.clock}, sweep.Config{},
 		slog.New(slog.DiscardHandler))
 	ann, err := s.book.Address(
@@ -164,7 +164,7 @@ func TestEachFreezeStopsAtOnceWhatItNames(t *testing.T) {
 		name := string(c.f.Scope)
 		s.net.Pay(rich, ann.Address, "", 1_000_000_000_000_000)
 		s.work(6)
-		// What is in the queue when it is put.
+		// Orders that are in the queue when the freeze is created.
 		pays := s.withdraw("ann", 1, "1000000", shop, false)
 		held := s.withdraw("ann", 1, "2000000", shop, true)
 		_, err := s.flags.Reject(s.ctx, flagged[n], deposit.Actor{Actor: operator}, "")

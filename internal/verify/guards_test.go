@@ -11,7 +11,7 @@ import (
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
-// moved posts between two accounts of the house, as if for a cause.
+// moved posts between two accounts, as if for a cause.
 func moved(cause, id, mint, from, to, amount, leg string) string {
 	return `INSERT INTO ledger_transfers (org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, leg, created_at)
 		SELECT d.org_id, d.mint_id, d.account_id, c.account_id, ` + amount + `, '` + cause + `', '` + id + `', ` + leg + `, now()
@@ -19,15 +19,15 @@ func moved(cause, id, mint, from, to, amount, leg string) string {
 		WHERE d.kind = '` + from + `' AND c.kind = '` + to + `' AND d.mint_id = ` + mint
 }
 
-// ordered inserts an order like the one that waits, but for one column.
+// ordered inserts an order like the waiting one, except for one column.
 func ordered(id, column, value string) string {
 	return `INSERT INTO dispatch_orders SELECT (jsonb_populate_record(o, jsonb_build_object('order_id', '` + id +
 		`', '` + column + `', ` + value + `))).*
 		FROM dispatch_orders o WHERE order_id = 'wd_queued'`
 }
 
-// What the role of the system could undo with a statement or two, on the house where
-// everything has happened once.
+// Changes that the system role could make with a statement or two, on the database where everything
+// has happened once.
 func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -375,7 +375,7 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 	}
 }
 
-// Rows to which others refer without a foreign key stay, for every role.
+// No role deletes rows to which others refer without a foreign key.
 func TestWhatIsReferredToStays(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -406,7 +406,7 @@ func TestWhatIsReferredToStays(t *testing.T) {
 	}
 }
 
-// What a role never writes it may not write.
+// A role may not write what it never writes.
 func TestARoleMayWriteWhatItsWorkNeeds(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)

@@ -28,8 +28,8 @@ import (
 
 const tokenContract = "0xT"
 
-// testEnv is a small installation in which everything has happened once and all of
-// it adds up: the ground on which the tests break one thing at a time.
+// testEnv is a small installation in which everything has happened once and all of it adds up. The
+// tests break one thing in it at a time.
 type testEnv struct {
 	t     testing.TB
 	db    *pg.DB
@@ -37,7 +37,7 @@ type testEnv struct {
 	org   string
 }
 
-// exec writes rows one by one, past the triggers that ask for the others.
+// exec writes rows one by one, past the triggers that require the others.
 func (h *testEnv) exec(sql string, args ...any) {
 	h.t.Helper()
 	tx, err := h.owner.Begin(h.t.Context())
@@ -127,7 +127,7 @@ func newTestEnv(t testing.TB) *testEnv {
 		h.exec(`INSERT INTO wallets VALUES ($1, $2, 'EVM', $3, $4, $1, '0x' || $1, '', now())`, id, h.org, w[0], w[1])
 		h.recordAudit("wallet.issued", id)
 	}
-	// Finality broke once: what was walked above block 9 is gone.
+	// Finality broke once: the blocks above block 9 were walked and are gone.
 	h.exec(`INSERT INTO finality_proofs (chain, height, hash, parent, block_time, providers, verified, created_at)
 		VALUES ('ETHEREUM', 10, 'h10gone', 'h9', now(), 1, 'test', now())`)
 	h.exec(`INSERT INTO finality_breaks (chain, fork, ancestor_height, ancestor_hash, tip_height, tip_hash, settle_height, reason, decided_by, created_at)
@@ -138,7 +138,7 @@ func newTestEnv(t testing.TB) *testEnv {
 	}
 	h.exec(`INSERT INTO scan_cursors VALUES ('ETHEREUM', 14, 'h14', now())`)
 
-	// What arrived.
+	// Arrivals.
 	arrived := func(id, wallet, purpose, contract string, mintID *int, amount, height int, status, chainStatus,
 		action string,
 	) {
@@ -188,7 +188,7 @@ func newTestEnv(t testing.TB) *testEnv {
 		Debit: h.account(1, ledger.Custody, ""), Credit: h.account(1, ledger.Product, "CHECKOUT"), Amount: u(70),
 	})
 	h.insertEvent("ORGANIZATION_DEPOSIT", "dep_own", 1, 0)
-	// Of what was taken back a part was spent before.
+	// A part of a reversed deposit was spent before.
 	h.exec(`INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, mint_id, chain, contract, amount, address, from_address,
 			tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, created_at, credited_at, reversed_at, taken_back)
 		SELECT 'dep_back', org_id, wallet_id, purpose, customer_id, mint_id, chain, contract, 40, address, from_address,
@@ -206,7 +206,7 @@ func newTestEnv(t testing.TB) *testEnv {
 	h.insertEvent("CUSTOMER_DEPOSIT", "dep_back", 1, 0)
 	h.insertEvent("CUSTOMER_DEPOSIT_REVERSED", "dep_back", 2, 0)
 
-	// What went out.
+	// Outgoing payments.
 	nonce := map[string]int{}
 	ordered := func(id, purpose, wallet string, to *string, mintID, amount int, status string, fee, gasReserved int) {
 		t.Helper()
@@ -336,7 +336,7 @@ func newTestEnv(t testing.TB) *testEnv {
 	withdrawn("wd_queued", 30, "PROCESSING", false)
 	ordered("wd_queued", "PAYMENT", tre, nil, 1, 30, "QUEUED", 0, 0)
 
-	// A coin whose customer paid the network fee, of which less was taken.
+	// A withdrawal of coin whose customer paid the network fee, which was lower than the hold.
 	arrived("dep_coin", "we_dep", "CUSTOMER_DEPOSIT", "", &two, 100, 12, "CREDITED", "FINALIZED", "credited")
 	h.post(ledger.Deposit, "dep_coin", ledger.Leg{
 		Debit: h.account(2, ledger.Custody, ""), Credit: h.account(2, ledger.Customer, "ann"), Amount: u(100),
@@ -353,13 +353,14 @@ func newTestEnv(t testing.TB) *testEnv {
 	})
 	h.exec(`INSERT INTO withdrawal_decisions (org_id, withdrawal_id, at, act, status, reasons, gates, actor_kind, actor_id)
 		VALUES ($1, 'wd_less', now(), 'REQUESTED', 'PROCESSING', '{}', '[]', 'API_KEY', $1)`, h.org)
-	// One that was taken back.
+	// A cancelled withdrawal.
 	withdrawn("wd_back", 15, "CANCELLED", true, "_AWAITING_APPROVAL", "_CANCELLED")
 	h.exec(`UPDATE withdrawals SET decision = NULL WHERE withdrawal_id = 'wd_back'`)
 	h.exec(`INSERT INTO withdrawal_decisions (org_id, withdrawal_id, at, act, status, reasons, gates, actor_kind, actor_id)
 		VALUES ($1, 'wd_back', now(), 'REQUESTED', 'AWAITING_APPROVAL', '{REQUIRE_APPROVAL}', '[]', 'API_KEY', $1),
 			($1, 'wd_back', now(), 'CANCELLED', 'CANCELLED', '{}', '[]', 'API_KEY', $1)`, h.org)
-	// One of the organization's own coin, whose fee came from the same balance, and which two people let go.
+	// A withdrawal of the organization's own coin, whose fee came from the same balance, and which
+	// two people approved.
 	h.exec(`INSERT INTO withdrawals (withdrawal_id, org_id, product, whitelisted_address_id, mint_id, chain, amount, to_address, request_digest, status, requires_approval,
 			approval_reasons, tx_hash, created_at, approved_at, broadcast_at, fee_mode, fee_deducted, approvals_required, request_mac)
 		VALUES ('wd_own', $1, 'CUSTODIAL', 'wla_1', 2, 'ETHEREUM', 8, '0xsomebody', '', 'COMPLETED', true,
@@ -441,7 +442,7 @@ func newTestEnv(t testing.TB) *testEnv {
 	h.whitelisted(prev)
 	h.addDecisions()
 	h.sealAudit()
-	// The triggers that keep the totals did not see the rows that were written past them.
+	// The triggers that maintain the totals did not see the rows that were written past them.
 	h.exec(`
 		INSERT INTO organization_totals (org_id, mint_id, available, withdrawing, addresses, treasuries, dust)
 		SELECT org_id, mint_id, sum(available), sum(withdrawing), sum(addresses), sum(treasuries), sum(dust)
@@ -458,8 +459,8 @@ func newTestEnv(t testing.TB) *testEnv {
 	return h
 }
 
-// whitelisted are an address that cools off and one that was removed, as the signer has
-// them in the entries after prev.
+// whitelisted adds an address in its cooling-off and one that was removed, as the signer has them
+// in the entries after prev.
 func (h *testEnv) whitelisted(prev string) {
 	h.t.Helper()
 	at := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
@@ -510,7 +511,7 @@ func (h *testEnv) whitelisted(prev string) {
 	}
 }
 
-// addDecisions are keys, settings and what else is decided by people.
+// addDecisions adds keys, settings and the other decisions of people.
 func (h *testEnv) addDecisions() {
 	h.t.Helper()
 	ctx := h.t.Context()
@@ -538,7 +539,7 @@ func (h *testEnv) addDecisions() {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	// Two keys of which one is rolled and one deleted.
+	// Two keys, of which one is rolled and one deleted.
 	for i := range 2 {
 		made, _, err := org.CreateKey(ctx, h.db, main, org.NewKey{Name: "reporting", Scope: org.ScopeRead})
 		if err == nil && i == 0 {
@@ -587,8 +588,8 @@ func (h *testEnv) addDecisions() {
 	h.recordAudit("change.withdrawn", "chg_1")
 }
 
-// sealAudit gives every row of the audit log its place, and has the end of the chain
-// anchored by a signer.
+// sealAudit gives every row of the audit log its place in the chain, and anchors the end of the
+// chain with a signer.
 func (h *testEnv) sealAudit() {
 	h.t.Helper()
 	sealer := audit.Sealer{DB: h.db}
@@ -628,8 +629,8 @@ func (h *testEnv) runTampered(sql ...string) (Report, error) {
 	return examineSnapshot(h.t.Context(), pg.Tx{Tx: tx, Now: time.Now()}, checks)
 }
 
-// coins is what happened where accounts are coins: one that was credited is in the slot of
-// a payment that is out, the operator's own may be chosen, and one is dust.
+// coins adds what happened on a chain with unspent outputs. A credited output is in the slot of a
+// broadcast payment, the operator's own is free, and one is dust.
 func (h *testEnv) coins(arrived func(
 	id, wallet, purpose, contract string, mintID *int, amount, height int, status, chainStatus, action string,
 ),

@@ -32,8 +32,8 @@ import (
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
-// service is everything that moves money, real but for the chain, and taken one
-// step at a time with a look at the books after each.
+// service is everything that moves money, real except for the chain. A test runs it one step at a
+// time, with a check of the books after each.
 type service struct {
 	*testing.T
 	ctx    context.Context
@@ -49,7 +49,7 @@ type service struct {
 	mu     sync.Mutex
 	now    time.Time
 	amid   func() // before a block is mined
-	serial bool   // one step at a time, with a look inside the long ones
+	serial bool   // one step at a time, with a check inside the long ones
 }
 
 func (s *service) clock() time.Time { s.mu.Lock(); defer s.mu.Unlock(); return s.now }
@@ -101,7 +101,7 @@ func newServiceWith(t *testing.T, screens risk.Policy) *service {
 	return s
 }
 
-// look makes every check and fails with the report if one does not hold.
+// look runs every check and fails with the report if one does not hold.
 func (s *service) look(when string) {
 	s.Helper()
 	s.looks++
@@ -119,7 +119,7 @@ func (s *service) look(when string) {
 	}
 }
 
-// pass lets time go by: every part works, a block is mined, and so on.
+// pass lets time pass: every part runs, a block is mined, and so on.
 func (s *service) pass(blocks int) {
 	s.Helper()
 	for range blocks {
@@ -160,7 +160,7 @@ func (s *service) withdraw(customerID string, mintID int, amount string, to chai
 	return w.WithdrawalID
 }
 
-// deducted asks for a coin's payment whose fee comes out of the amount.
+// deducted requests a withdrawal of coin whose fee is deducted from the amount.
 func (s *service) deducted(customerID, amount string, to chain.Address) string {
 	s.Helper()
 	w, _, err := s.pay.Request(s.ctx, s.org, withdrawal.Request{
@@ -172,9 +172,8 @@ func (s *service) deducted(customerID, amount string, to chain.Address) string {
 	return w.WithdrawalID
 }
 
-// kept compares what became of such a payment: the destination has the amount less
-// the fee that was decided, the organization has that fee, beside others the
-// destination received.
+// kept checks such a payment: the destination has the amount less the decided fee, the organization
+// has that fee, and others is what the destination received in addition.
 func (s *service) kept(withdrawalID string, to chain.Address, amount, others string) {
 	s.Helper()
 	w, err := s.pay.ByID(s.ctx, s.org, withdrawalID)
@@ -241,8 +240,8 @@ func TestAWorkingHouseIsSoundAtEveryStep(t *testing.T) {
 	s.net.Pay(rich, bob, "", coin/2)
 	s.net.Pay(rich, ann, signertest.Token, 3) // below the minimum
 	s.net.Pay(rich, ann, sim.Address("alien"), 7)
-	s.net.Pay(rich, treasury.Address, signertest.Token, 90) // of no particular sender
-	s.pass(24)                                              // until the sweeps are through
+	s.net.Pay(rich, treasury.Address, signertest.Token, 90) // without a sender
+	s.pass(24)                                              // until the sweeps have ended
 	s.owed("ann", 1, 500_000_000)
 	s.owed("bob", 2, coin/2)
 
@@ -256,7 +255,7 @@ func TestAWorkingHouseIsSoundAtEveryStep(t *testing.T) {
 		w, err := s.pay.ByID(s.ctx, s.org, refused)
 		s.must(err)
 		if w.Status == "BROADCAST" {
-			// The token changes its mind while the payment is out.
+			// The token changes its behaviour while the payment is broadcast.
 			s.net.RefuseTransfers(signertest.Token, foe, "blacklisted")
 		}
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
-// The list of guards that the checker compares with is what the migrations make. make
-// generate writes it anew.
+// The migrations create the list of guards that the checker compares with. make generate writes it
+// anew.
 func TestTheCheckerKnowsTheDrawnSchema(t *testing.T) {
 	t.Parallel()
 	var all []guard
@@ -62,8 +62,8 @@ func TestTheCheckerKnowsTheDrawnSchema(t *testing.T) {
 	}
 }
 
-// During a rolling upgrade a newer program's steps may change any definition. What is never
-// theirs is a trigger that is gone or off.
+// During a rolling upgrade a newer program's steps may change any definition. They never drop or
+// disable a trigger.
 func TestOnANewerSchemaTheTriggersStillFireAndThePersonIsTold(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -123,7 +123,7 @@ func TestASessionWithoutTriggersIsABreach(t *testing.T) {
 	}
 }
 
-// What an operator adds for himself is no tampering.
+// Objects that an operator adds are no tampering.
 func TestWhatAnOperatorAddsIsNoBreach(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)

@@ -19,15 +19,15 @@ import (
 	"github.com/cofferpay/coffer/internal/trial/works"
 )
 
-// sweeper takes the service's own away and gives one that only the test runs and
-// that sweeps on demand alone: it knows no prices.
+// sweeper replaces the service's sweeper by one that only the test runs and that sweeps on demand
+// alone: it knows no prices.
 func (s *service) sweeper() *sweep.Sweeper {
 	s.steps = slices.DeleteFunc(s.steps, func(st works.Step) bool { return st.Name == "sweeps" })
 	return sweep.New(s.db, s.net.ToChain(), s.book, price.Fixed{Clock: s.clock}, sweep.Config{},
 		slog.New(slog.DiscardHandler))
 }
 
-// funded is a service whose treasury has gas and whose customers have tokens.
+// funded creates a service whose treasury has gas and whose customers have tokens.
 func funded(t *testing.T, customers map[string]uint64) *service {
 	const coin = 1_000_000_000_000_000_000
 	s := newService(t)
@@ -84,7 +84,7 @@ func TestAPaymentDoesNotWaitForASweepThatWouldRevert(t *testing.T) {
 		}
 	}
 	plan("1 0")
-	plan("1 0") // it is on its way
+	plan("1 0") // the sweep is on its way
 	s.must(s.db.InSystem(s.ctx, func(ctx context.Context, tx pg.Tx) error {
 		_, err := tx.Exec(
 			ctx, `UPDATE dispatch_orders SET waiting_for = 'SIMULATION', short_by = NULL WHERE purpose = 'SWEEP'`,
@@ -116,7 +116,7 @@ func TestATopUpThatFailedRests(t *testing.T) {
 	s.pass(6)
 	_, err := sweeper.SweepAll(s.ctx)
 	s.must(err)
-	s.pass(1) // the sweep is found short of gas
+	s.pass(1) // the sweep lacks gas
 	plan := func(want int) {
 		t.Helper()
 		_, err := sweeper.Plan(s.ctx)

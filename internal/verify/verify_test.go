@@ -18,8 +18,8 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// unaudited are columns of states that the checks on the audit log do not look at,
-// each with what vouches for it instead.
+// unaudited are status columns that the checks of the audit log do not read, each with what checks
+// it instead.
 var unaudited = map[string]string{
 	"sweeps.status":                 "its order, by I-16",
 	"gas_top_ups.status":            "its order, by I-16",
@@ -38,8 +38,8 @@ var unaudited = map[string]string{
 	"webhook_endpoints.disabled_at": "told by webhook_endpoint.disabled or .changed; it is in no balance",
 }
 
-// Rule AUDIT-5. Every table with a state is one whose changes the checks look for in the log. A new
-// one has to be added to a check, or say here what vouches for it.
+// Rule AUDIT-5. Every table with a status is one whose changes the checks look for in the log. A
+// new one has to be added to a check, or name here what checks it.
 func TestEveryTableWithAStateIsLookedForInTheAuditLog(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -1082,14 +1082,13 @@ func TestEveryTamperingIsSeen(t *testing.T) {
 	wantSeen(t, func(c Check) bool { return !isSchemaCheck(c) })
 }
 
-// Tamperings with the schema have a test of their own: they are few, and the others take
-// minutes.
+// Tamperings with the schema have their own test: they are few, and the others take minutes.
 func TestEveryTamperingWithTheSchemaIsSeen(t *testing.T) {
 	t.Parallel()
 	wantSeen(t, isSchemaCheck)
 }
 
-// wantSeen tries the tamperings that the chosen checks have to see.
+// wantSeen tries the tamperings that the chosen checks have to detect.
 func wantSeen(t *testing.T, chosen func(Check) bool) {
 	t.Helper()
 	h := newTestEnv(t)
@@ -1125,9 +1124,9 @@ func wantSeen(t *testing.T, chosen func(Check) bool) {
 	}
 }
 
-// A restored database has coins reserved for what the signer's journal signed. One of them may
-// be the change of an order that is final on the chain and that dispatch has not ended yet:
-// everything would be stopped in that moment, after each restore with such payments.
+// A restored database has outputs reserved for the journal's signed orders. One of them may be the
+// change of an order that is final on the chain and that dispatch has not ended yet. A breach here
+// would stop everything in that moment, after each restore with such payments.
 func TestTheChangeOfAnOpenOrderInARestoredSlotIsNoBreach(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -1245,7 +1244,8 @@ func TestAnAddressHoldsTheCoinsThatLieThere(t *testing.T) {
 	}
 	h.exec(`UPDATE scan_cursors SET hash = $1 WHERE chain = 'BITCOIN'`, head.Hash)
 	h.exec(`UPDATE finality_proofs SET hash = $1 WHERE chain = 'BITCOIN' AND height = 14`, head.Hash)
-	// A payment of a coin of 1000 is out: it may be there still or gone. A unit is dust.
+	// A payment that spends an output of 1000 is broadcast: the output may be unspent still or
+	// spent. A unit is dust.
 	for _, step := range []struct {
 		more  uint64
 		sound bool
@@ -1272,9 +1272,9 @@ func TestOnlyAnUnexplainedBalanceOnChainIsABreach(t *testing.T) {
 		`UPDATE wallets SET address = CASE wallet_id WHEN 'we_dep' THEN $1 WHEN 'we_own' THEN $3 ELSE $2 END WHERE family = 'EVM'`,
 		string(dep), string(tre), string(own),
 	)
-	// The deposit address holds 1000 - 600, a unit of dust and 300 that wait for
-	// their credit; its coin is 4 of fees that were held and not taken, and 40 of gas. Of what the treasury holds,
-	// 100 and a fee of 20 may be gone: a payment is out.
+	// The deposit address has 1000 - 600, a unit of dust and 300 that wait for their credit. Its
+	// coin is 4 of fees that were held and not taken, and 40 of gas. Of the treasury's balance, 100
+	// and a fee of 20 may be gone: a payment is broadcast.
 	net.Mint(dep, token, money.Units(701))
 	net.Mint(dep, "", money.Units(44))
 	net.Mint(tre, token, money.Units(400))
@@ -1298,7 +1298,7 @@ func TestOnlyAnUnexplainedBalanceOnChainIsABreach(t *testing.T) {
 		}
 	}
 	want("sound", 0, "5 balances in block 17, 2 within bounds")
-	// The top-up that goes from the treasury to the other is signed.
+	// The top-up from the treasury to the other wallet is signed.
 	h.exec(
 		`UPDATE dispatch_attempts SET raw = 'r', tx_hash = 'hash_gas_open', signed_at = now() WHERE order_id = 'gas_open'`,
 	)
@@ -1319,7 +1319,7 @@ func TestOnlyAnUnexplainedBalanceOnChainIsABreach(t *testing.T) {
 		`gas = gas - 40, credited = credited - 1 WHERE wallet_id = 'we_dep' AND mint_id = 2`, 1)
 	busy("what pays for the top-up is missing", `gas = gas + 1 WHERE wallet_id = 'we_dep' AND mint_id = 2`, 1)
 	h.exec(`UPDATE dispatch_attempts SET raw = NULL, tx_hash = NULL, signed_at = NULL WHERE order_id = 'gas_open'`)
-	// The books keep what was walked when the walk is set back to read it again.
+	// The books keep the walked deposits when the walk is set back to read the blocks again.
 	early, err := net.Final(t.Context(), heads.Final.Height-4)
 	if err != nil {
 		t.Fatal(err)
@@ -1370,7 +1370,7 @@ func TestOnlyAnUnexplainedBalanceOnChainIsABreach(t *testing.T) {
 	}
 }
 
-// What is missing after a broken finality is no breach: it waits for money, in sight.
+// What is missing after a broken finality is no breach: it waits for money, and is listed.
 func TestWhatIsMissingIsCountedAndIsNoBreach(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -1393,8 +1393,8 @@ func TestWhatIsMissingIsCountedAndIsNoBreach(t *testing.T) {
 	}
 }
 
-// Rule WD-18: an order that ended on a block that is gone is no breach while it is
-// in sight, and what it has cost more later belongs to its fee.
+// Rule WD-18. An order that ended on a removed block is no breach while it is listed, and what it
+// costs in addition later belongs to its fee.
 func TestAnOrderInQuestionIsListedAndIsNoBreach(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)

@@ -23,7 +23,7 @@ func TestAnEmptyAccountIsClosedForItsPayerAndAFullOneForNobody(t *testing.T) {
 	cfg := config(l.front.URL)
 	cfg.Mints[newer.Address] = solana.Mint{Program: newer.Program, Decimals: newer.Decimals}
 	l.chain = open(t, cfg)
-	// As it is made on a real network, with its rent.
+	// The account as on a real network, with its rent.
 	for of, m := range map[chain.Address]surfpool.Mint{one: usdc, two: newer, full: usdc} {
 		l.do(t, m.CreateAccount(surfpool.AddressOf(l.payer), of))
 		l.do(t, surfpool.TransferLamports(surfpool.AddressOf(l.stranger), m.AssociatedAccount(of),
@@ -135,7 +135,7 @@ func TestAnEmptyAccountIsClosedForItsPayerAndAFullOneForNobody(t *testing.T) {
 	if freed != came {
 		t.Errorf("the block: got %v freed, want %v", freed, came)
 	}
-	// Something came between the trial and the block.
+	// A deposit arrived between the simulation and the block.
 	if o := send(1, shut(full, usdc)); o.Paid || o.Succeeded || o.Fee.IsZero() {
 		t.Errorf("a full one: got %+v, want it failed, for its fee", o)
 	}

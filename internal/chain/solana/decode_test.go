@@ -23,14 +23,14 @@ import (
 
 const token, token2022 = tokenProgram, token2022Program
 
-// addressOf is an address, of nobody.
+// addressOf returns an address without a key.
 func addressOf(of string) string {
 	sum := sha256.Sum256([]byte(of))
 	return base58.Encode(sum[:])
 }
 
-// txSpec is a transaction as getBlock gives it. Accounts are names, changes go from what
-// was before to what is after.
+// txSpec is a transaction as getBlock returns it. Accounts are names; changes have the states
+// before and after.
 type txSpec struct {
 	accounts []string
 	change   [][2]uint64 // lamports of each
@@ -41,7 +41,7 @@ type txSpec struct {
 	looked   int // how many accounts, at the end, come from a lookup table
 }
 
-// A change is that of a token account; an owner "" is no account then.
+// A change of a token account; an owner "" means that the account does not exist then.
 type change struct {
 	account           string
 	mint, program     string
@@ -91,7 +91,7 @@ func (s txSpec) signature(n int) string {
 	return addressOf(fmt.Sprint("signed", n)) + addressOf("again")
 }
 
-// accountsForm is the transaction as "transactionDetails":"accounts" has it.
+// accountsForm returns the transaction as "transactionDetails":"accounts" has it.
 func (s txSpec) accountsForm(n int) string {
 	var keys []string
 	for _, a := range s.accounts {
@@ -105,8 +105,8 @@ func (s txSpec) accountsForm(n int) string {
 		s.signature(n), strings.Join(keys, ","), s.meta(""), s.version)
 }
 
-// fullForm is the transaction as "transactionDetails":"full" has it, with accounts of
-// lookup tables beside the others.
+// fullForm returns the transaction as "transactionDetails":"full" has it, with the accounts of
+// lookup tables in addition to the others.
 func (s txSpec) fullForm(n int) string {
 	quoted := func(of []string) string {
 		var q []string
@@ -138,7 +138,7 @@ func readMovements(raw []byte) (*movements, error) {
 	return m, err
 }
 
-// transferSpec is a transfer, told by names.
+// transferSpec is a transfer, written with names.
 type transferSpec struct {
 	kind               chain.Kind
 	position, contract string
@@ -165,7 +165,7 @@ func native(from, to string, units uint64) transferSpec {
 	return transferSpec{chain.Native, to, "", from, to, units, false}
 }
 
-// freed is what native is where it came out of token accounts.
+// freed is native for coin that came out of token accounts.
 func freed(from, to string, units uint64) transferSpec {
 	return transferSpec{chain.Native, to, "", from, to, units, true}
 }
@@ -461,7 +461,7 @@ func TestFeesAreOnePayerEach(t *testing.T) {
 	}
 }
 
-// H-66, H-67: what is not understood stops the walk, and nothing is read as nothing.
+// H-66, H-67: an unknown form stops the walk, and is never read as empty.
 func TestABlockThatLacksAnythingIsNotDecoded(t *testing.T) {
 	t.Parallel()
 	whole := txSpec{
@@ -549,8 +549,8 @@ func manyAccounts(n int) string {
 	return s.accountsForm(0)
 }
 
-// FuzzDecode compares with the standard library: what is decoded is JSON, and says of
-// amounts what that reads; nobody's money is made on the way.
+// FuzzDecode compares with the standard library. What is decoded is JSON, its amounts equal those
+// that the library reads, and no money is created.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte("null"))
 	f.Add(blockOf())
@@ -601,7 +601,7 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 		if !json.Valid(raw) {
-			return // what is skipped is not read closely
+			return // what is skipped is not checked
 		}
 		if err := json.Unmarshal(raw, &other); err != nil {
 			return // other casings fit there
@@ -612,8 +612,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// busyBlock is as busy as one of the main network: six in ten transactions are votes,
-// the others name 20 accounts, eight of them for tokens.
+// busyBlock is as busy as one of the main network: six in ten transactions are votes, the others
+// name 20 accounts, eight of them token accounts.
 func busyBlock(transactions int) []byte {
 	var txs []string
 	for i := range transactions {
@@ -645,8 +645,8 @@ func busyBlock(transactions int) []byte {
 	return blockOf(txs...)
 }
 
-// Nodes write no spaces, and the quick way of reading is for that: with spaces everywhere
-// the same is read, and the same refused.
+// Nodes write no spaces, and the fast path relies on that. With spaces everywhere the same is read,
+// and the same refused.
 func TestSpacesChangeNothing(t *testing.T) {
 	t.Parallel()
 	block := busyBlock(9)
@@ -668,7 +668,7 @@ func TestSpacesChangeNothing(t *testing.T) {
 		}
 		var spaced bytes.Buffer
 		if json.Indent(&spaced, b, " ", "\t") != nil {
-			continue // no JSON, and where a space belongs in it nobody knows
+			continue // no JSON, and no place in it where a space belongs
 		}
 		quick, errQuick := readMovements(b)
 		slow, errSlow := readMovements(spaced.Bytes())
@@ -685,8 +685,8 @@ func TestSpacesChangeNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkDecode2000 is a busy block of 2,000 transactions from a provider's answer to
-// its movements.
+// BenchmarkDecode2000 measures a busy block of 2,000 transactions from a provider's answer to its
+// movements.
 func BenchmarkDecode2000(b *testing.B) {
 	raw := busyBlock(2000)
 	b.SetBytes(int64(len(raw)))
@@ -698,8 +698,7 @@ func BenchmarkDecode2000(b *testing.B) {
 	})
 }
 
-// BenchmarkScan2000 is what a look through the same bytes costs, which says no more than
-// that they are JSON.
+// BenchmarkScan2000 measures a scan of the same bytes that only checks that they are JSON.
 func BenchmarkScan2000(b *testing.B) {
 	raw := jsontext.Value(busyBlock(2000))
 	b.SetBytes(int64(len(raw)))
@@ -710,8 +709,8 @@ func BenchmarkScan2000(b *testing.B) {
 	})
 }
 
-// metered reports the processor time of each round, the garbage collector's with it: it
-// says the same whoever else is on the machine.
+// metered reports the processor time of each round, with the garbage collector's: other processes
+// on the machine do not change it.
 func metered(b *testing.B, round func()) {
 	b.Helper()
 	spent := func() time.Duration {

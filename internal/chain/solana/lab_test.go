@@ -21,7 +21,7 @@ import (
 
 const (
 	priceMax = 1_000_000
-	places   = 5 // that a payer has
+	places   = 5 // the payer's balance
 )
 
 var usdc = surfpool.Mint{Address: surfpool.USDC, Program: solanatx.TokenProgram, Decimals: 6}
@@ -42,11 +42,11 @@ type lab struct {
 	mu     sync.Mutex
 	nonces map[chain.Address][]accountState // nonce accounts, oldest first
 
-	// Whoever pays the fee is not who sends.
+	// The fee payer is not the sender.
 	payer, stranger ed25519.PrivateKey
 }
 
-// accountState is what an account was from a slot on.
+// accountState is the state of an account from a slot on.
 type accountState struct {
 	slot    uint64
 	account json.RawMessage
@@ -71,8 +71,8 @@ func newLab(t testing.TB) *lab {
 	return l
 }
 
-// settled mends what comes of stopping the clock: the node tells balances of the slot
-// that it is filling, which elsewhere is a block in no time.
+// settled corrects an effect of stopping the clock: the node returns balances of the slot that it
+// is filling, which elsewhere becomes a block at once.
 func (l *lab) settled(t testing.TB) rule {
 	return func(e *exchange) {
 		switch e.Method {
@@ -91,8 +91,8 @@ func (l *lab) settled(t testing.TB) rule {
 	}
 }
 
-// past answers about nonce accounts as they were when the node asks for it: it tells
-// everything as it is now, whatever block is asked for.
+// past answers about nonce accounts with their state at the slot that the question names: the node
+// itself returns the present state for every slot.
 func (l *lab) past(t testing.TB, e *exchange) {
 	t.Helper()
 	var of []chain.Address
@@ -123,7 +123,7 @@ func (l *lab) past(t testing.TB, e *exchange) {
 	})
 }
 
-// remember keeps what became of the nonce accounts in the newest block.
+// remember records the state of the nonce accounts in the newest block.
 func (l *lab) remember(t testing.TB) {
 	t.Helper()
 	l.mu.Lock()
@@ -141,10 +141,11 @@ func (l *lab) remember(t testing.TB) {
 	}
 }
 
-// free takes the rent away, so that accounts can hold as little as the suite likes.
+// free sets the rent to almost nothing, so that accounts can have balances as small as the suite
+// needs.
 func (l *lab) free(t testing.TB) {
 	t.Helper()
-	rent := make([]byte, 17) // lamports a byte and year, years, part that is burnt
+	rent := make([]byte, 17) // lamports per byte and year, years, burnt share
 	if err := l.node.SetAccount(t.Context(), "SysvarRent111111111111111111111111111111111", 1,
 		"Sysvar1111111111111111111111111111111111111", rent); err != nil {
 		t.Fatal(err)
@@ -195,7 +196,7 @@ func (l *lab) Account(t testing.TB) chain.Address {
 	for {
 		k := newKey(t)
 		a := surfpool.AddressOf(k)
-		// There is no checksum: of some addresses the beginning is one too, and the suite
+		// There is no checksum: for some addresses the beginning is an address too, and the suite
 		// wants it refused.
 		if _, err := solanatx.Parse(string(a[:len(a)-1])); err != nil {
 			l.keys[a] = k
@@ -219,7 +220,7 @@ func (l *lab) Fund(t testing.TB, to, contract chain.Address, amount money.Amount
 	l.Mine(t, 1)
 }
 
-// moves are the instructions of a payment of the stranger's.
+// moves returns the instructions of a payment from an external account.
 func (l *lab) moves(kind chain.Kind, to chain.Address, units uint64) []surfpool.Instruction {
 	from := surfpool.AddressOf(l.stranger)
 	if kind == chain.Native {
@@ -243,7 +244,7 @@ func (l *lab) PayReverted(t testing.TB, kind chain.Kind, to chain.Address, amoun
 	return l.send(t, surfpool.Transaction{Keys: []ed25519.PrivateKey{l.payer, l.stranger}, Instructions: ins})
 }
 
-// do sends a transaction of the stranger's that has to succeed.
+// do sends a transaction of the external account that has to succeed.
 func (l *lab) do(t testing.TB, ins ...surfpool.Instruction) chain.TxHash {
 	t.Helper()
 	l.waits.Store(true)
@@ -312,7 +313,7 @@ func (l *lab) Payer(t testing.TB) chain.Address {
 	return a
 }
 
-// nonce makes a nonce account, which is there with the next block.
+// nonce creates a nonce account, which exists from the next block on.
 func (l *lab) nonce(t testing.TB, treasury chain.Address, n uint32) {
 	t.Helper()
 	p, err := l.chain.NonceAccounts.Creation(treasury, int(n))

@@ -15,8 +15,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// proxiedLab is a chain with a final block in which one payment of each kind stands, seen
-// through proxies.
+// proxiedLab is a chain whose final block has one payment of each kind, read through proxies.
 type proxiedLab struct {
 	*lab
 	proxies []*proxy
@@ -50,7 +49,7 @@ func (s *proxiedLab) open(t *testing.T, agree int) chain.Reader {
 	return open(t, cfg).Reader
 }
 
-// details is which form of a block is asked for.
+// details returns the form of a block that a request asks for.
 func details(e *exchange) string {
 	var o struct{ TransactionDetails string }
 	if len(e.Params) < 2 || json.Unmarshal(e.Params[1], &o) != nil {
@@ -59,7 +58,7 @@ func details(e *exchange) string {
 	return o.TransactionDetails
 }
 
-// inBlock changes a block in whichever form it is given.
+// inBlock changes a block in the requested form.
 func inBlock(t *testing.T, slot uint64, change func(map[string]any)) rule {
 	return func(e *exchange) {
 		if slotOf(t, e) == slot {
@@ -90,7 +89,8 @@ func (s *proxiedLab) truth(t *testing.T) chain.Contents {
 	return c
 }
 
-// refused wants an error, of a kind if it is not nil, that keeps the endpoint's secret.
+// refused checks for an error, of a kind if that is not nil, that does not reveal the endpoint's
+// secret.
 func refused(t *testing.T, what string, got any, err, want error) {
 	t.Helper()
 	if err == nil || want != nil && !errors.Is(err, want) {
@@ -153,7 +153,7 @@ func TestWhatIsInABlockIsAgreedUponToo(t *testing.T) {
 	}
 }
 
-// H-67: a block that a provider does not give is never an empty one.
+// H-67: a block that a provider does not return is never an empty one.
 func TestABlockThatIsNotGivenStopsTheWalk(t *testing.T) {
 	t.Parallel()
 	s := newProxiedLab(t, 1)
@@ -244,7 +244,7 @@ func TestABlockThatIsNotGivenStopsTheWalk(t *testing.T) {
 		got, err := c.Final(t.Context(), s.height)
 		refused(t, "final, "+what, got, err, c2.want)
 		got, err = c.Recent(t.Context(), s.height)
-		if what != "another block" { // of a recent one nobody says which
+		if what != "another block" { // no provider says which recent block is meant
 			refused(t, "recent, "+what, got, err, c2.want)
 		}
 	}
@@ -260,7 +260,7 @@ func editTx(change func(map[string]any)) func(map[string]any) {
 	}
 }
 
-// skip plays that there is no block in a slot: the one after stands on the one before.
+// skip simulates a slot without a block: the next block has the previous one as its parent.
 func (s *proxiedLab) skip(t *testing.T, p *proxy, slot uint64, truthful bool) {
 	t.Helper()
 	var before struct{ Blockhash string }
@@ -303,12 +303,12 @@ func TestASlotWithoutABlockIsProvenByTheNext(t *testing.T) {
 	if got, err := c.Recent(t.Context(), s.height+1); err != nil || got.Height != s.height+2 {
 		t.Errorf("recent, a slot that was skipped: got %+v, %v, want block %d", got.Block, err, s.height+2)
 	}
-	// One of them alone says so.
+	// One of them alone reports that.
 	b.SetRule("getBlock", nil)
 	b.SetRule("getBlocksWithLimit", nil)
 	got, err = c.Final(t.Context(), s.height+1)
 	refused(t, "one skips", got, err, chain.ErrDisagreement)
-	// Its next block stands on the one that it leaves out.
+	// Its next block has the omitted block as its parent.
 	one := open(t, config(a.URL)).Reader
 	s.skip(t, a, s.height, false)
 	got, err = one.Final(t.Context(), s.height)
@@ -362,7 +362,7 @@ func TestWhatTooFewCallFinalIsNotYetFinal(t *testing.T) {
 	if h, err := c.Heads(t.Context()); err != nil || h.Latest.Height == top-5 {
 		t.Errorf("one that calls final what it does not have: got %+v, %v, want it left out", h, err)
 	}
-	// Its newest block may come to it later than its slot.
+	// Its newest block may reach it later than its slot.
 	one := open(t, config(s.proxies[2].URL)).Reader
 	s.proxies[2].SetRule("getSlot", nil)
 	newest := truth.Latest.Height
@@ -483,7 +483,7 @@ func TestBalancesAreNoOnesWordAlone(t *testing.T) {
 	s.proxies[0].SetRule("getMultipleAccounts", nil)
 	s.proxies[1].SetRule("getMultipleAccounts", nil)
 
-	// A mint may be closed. One that says so alone is not believed.
+	// A mint may be closed. A provider that reports that alone is not believed.
 	closed := func(e *exchange) { e.SetError(`{"code":-32602,"message":"Invalid param: could not find mint"}`) }
 	s.proxies[0].SetRule("getTokenAccountsByOwner", closed)
 	right("one knows no such mint")
@@ -523,7 +523,7 @@ func TestBalancesAreNoOnesWordAlone(t *testing.T) {
 		refused(t, what, got, err, c2.want)
 		p.SetRule(c2.method, nil)
 	}
-	// A block since is left out.
+	// A later block is left out.
 	p.SetRule("getBlocksWithLimit", func(e *exchange) {
 		var slots []uint64
 		if json.Unmarshal(e.Result, &slots) == nil && len(slots) > 2 {

@@ -11,7 +11,7 @@ import (
 	"github.com/cofferpay/coffer/internal/localworld/surfpool"
 )
 
-// Rule DEP-54, with a provider that is honest and one before it that is not.
+// Rule DEP-54, with an honest provider and a false one asked before it.
 func TestAPayersMemoIsReadWhateverOneProviderSays(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

@@ -11,9 +11,8 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// recoverNested has the associated-token program move what was sent to the token
-// account of a token account, to its owner: a transfer that is no instruction of the
-// transaction.
+// recoverNested lets the associated-token program move a balance from the token account of a token
+// account to its owner: a transfer that is no instruction of the transaction.
 func recoverNested(owner chain.Address) surfpool.Instruction {
 	account := usdc.AssociatedAccount(owner)
 	return surfpool.Instruction{Program: solanatx.AssociatedProgram, Accounts: []surfpool.Meta{
@@ -27,7 +26,7 @@ func recoverNested(owner chain.Address) surfpool.Instruction {
 	}, Data: []byte{2}}
 }
 
-// H-63, H-64, H-66: what strangers do, on a chain that runs it.
+// H-63, H-64, H-66: actions of external accounts, on a chain that executes them.
 func TestDepositsAreFoundHoweverTheyCome(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -59,7 +58,8 @@ func TestDepositsAreFoundHoweverTheyCome(t *testing.T) {
 
 	// One transaction, three owners.
 	a, b, c := l.Account(t), l.Account(t), l.Account(t)
-	l.do(t, usdc.CreateAccount(payer, b), usdc.CreateAccount(payer, c)) // rent in the same one would be of two senders
+	// Rent in the same transaction would have two senders.
+	l.do(t, usdc.CreateAccount(payer, b), usdc.CreateAccount(payer, c))
 	l.do(t, slices.Concat(l.moves(chain.Native, a, 11), l.moves(chain.Token, b, 12), l.moves(chain.Token, c, 13),
 		l.moves(chain.Native, c, 14))...)
 	expect("lamports among others", a, one(11, "", stranger, a))
@@ -72,7 +72,7 @@ func TestDepositsAreFoundHoweverTheyCome(t *testing.T) {
 	l.PayReverted(t, chain.Token, a, money.Units(21))
 	expect("a failed transaction", a, nil)
 
-	// Another token that calls itself so.
+	// Another token with the same name.
 	a = l.Account(t)
 	spoof := surfpool.Mint{Address: l.Account(t), Program: solanatx.TokenProgram, Decimals: 6}
 	l.place(t, spoof)
@@ -92,7 +92,7 @@ func TestDepositsAreFoundHoweverTheyCome(t *testing.T) {
 	expect("what arrived of a token with a fee", a,
 		one(990, withholds.Address, stranger, withholds.AssociatedAccount(a)))
 
-	// Accounts out of a lookup table.
+	// Accounts from a lookup table.
 	a = l.Account(t)
 	table := l.Account(t)
 	in := []chain.Address{usdc.AssociatedAccount(a), usdc.AssociatedAccount(stranger), a, usdc.Address}
@@ -107,7 +107,7 @@ func TestDepositsAreFoundHoweverTheyCome(t *testing.T) {
 	expect("version 0 with a lookup table", a, slices.Concat(one(42, "", stranger, a),
 		one(41, usdc.Address, stranger, usdc.AssociatedAccount(a))))
 
-	// A program moves it inside of an instruction.
+	// A program moves it inside an instruction.
 	a = l.Account(t)
 	account := usdc.AssociatedAccount(a)
 	l.do(t, usdc.CreateAccount(payer, a), usdc.CreateAccount(payer, account),
@@ -128,7 +128,7 @@ func TestDepositsAreFoundHoweverTheyCome(t *testing.T) {
 		usdc.TransferTokens(usdc.AssociatedAccount(stranger), at, stranger, 61))
 	expect("a token account of one's own making", a, one(61, usdc.Address, stranger, at))
 
-	// A token account with all that is in it.
+	// The authority of a token account changes, with its whole balance.
 	a = l.Account(t)
 	other = newKey(t)
 	at = surfpool.AddressOf(other)
@@ -137,7 +137,7 @@ func TestDepositsAreFoundHoweverTheyCome(t *testing.T) {
 	l.do(t, usdc.SetOwner(at, stranger, a))
 	expect("a token account that changes hands", a, one(71, usdc.Address, stranger, at))
 
-	// Out of nothing.
+	// Minted.
 	a = l.Account(t)
 	if err := l.node.MintTo(t.Context(), usdc, a, 81); err != nil {
 		t.Fatal(err)
@@ -151,7 +151,7 @@ func TestDepositsAreFoundHoweverTheyCome(t *testing.T) {
 		wrapped.AssociatedAccount(stranger), 1000), surfpool.SyncNative(wrapped.AssociatedAccount(stranger)))
 	l.do(t, wrapped.CreateAccount(payer, a), wrapped.TransferTokens(wrapped.AssociatedAccount(stranger),
 		wrapped.AssociatedAccount(a), stranger, 91))
-	// Without a rent that is kept apart, the lamport of the account is wrapped too.
+	// Without a separate rent, the lamport of the account is wrapped too.
 	expect("wrapped SOL", a, one(91+1, wrapped.Address, stranger, wrapped.AssociatedAccount(a)))
 	a = l.Account(t)
 	l.do(t, wrapped.CloseAccount(wrapped.AssociatedAccount(stranger), a, stranger))
@@ -187,8 +187,8 @@ func TestDepositsAreFoundHoweverTheyCome(t *testing.T) {
 			t.Errorf("%s: got %+v, want %+v", x.what, in, x.want)
 		}
 	}
-	// All that the payer lost but the rent of accounts, which is a lamport each here: with
-	// the priority fee, that the node does not count.
+	// All that the payer lost except the rent of accounts, which is a lamport each here, with the
+	// priority fee that the node does not count.
 	had := money.Units(1000 * surfpool.LamportsPerSOL)
 	has, err := l.chain.Reader.Balances(t.Context(), l.latest(t), []chain.Holding{{Address: payer}})
 	if err != nil {
@@ -203,7 +203,7 @@ func TestDepositsAreFoundHoweverTheyCome(t *testing.T) {
 	}
 }
 
-// A balance in a block is what it was then, whatever became of the accounts since.
+// A balance in a block is the balance at that time, after any later change of the accounts.
 func TestBalancesAreTakenBack(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -213,7 +213,7 @@ func TestBalancesAreTakenBack(t *testing.T) {
 	l.Mine(t, 1)
 	then := l.latest(t)
 
-	// An account more, one less, one that changes hands, lamports that go.
+	// One more account, one account less, one with a new owner, and lamports that leave.
 	other := newKey(t)
 	at := surfpool.AddressOf(other)
 	l.do2(t, other, surfpool.CreateAccount(payer, at, usdc.Program, 1, 165), usdc.InitializeAccount(at, rich),
@@ -265,7 +265,7 @@ func TestBalancesAreTakenBack(t *testing.T) {
 	}
 }
 
-// Who can send from it: a key, unless there is none or a program has it.
+// An address can send if it has a key: not without one, and not if a program owns it.
 func TestAnAddressWithoutAKeyOfItsOwnIsAPrograms(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -291,7 +291,7 @@ func TestAnAddressWithoutAKeyOfItsOwnIsAPrograms(t *testing.T) {
 	}
 }
 
-// place puts a mint in its place and gives the stranger some of it.
+// place creates a mint and gives the external account a balance of it.
 func (l *lab) place(t testing.TB, m surfpool.Mint) {
 	t.Helper()
 	l.waits.Store(true)

@@ -9,7 +9,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// proves asks for the proof of a place and sees that it is one.
+// proves asks for the proof of a nonce account and checks it.
 func proves(t *testing.T, c chain.Chain, treasury chain.Address, lease string, known ...string) string {
 	t.Helper()
 	proof, err := c.SlotProver.ProveSlot(t.Context(), treasury, lease, known...)
@@ -26,8 +26,8 @@ func proves(t *testing.T, c chain.Chain, treasury chain.Address, lease string, k
 	return proof
 }
 
-// The proof of a place is the block before the one that made it, or that it was used in last,
-// whoever used it and whatever else names it.
+// The proof of a nonce account is the block before the one that created it, or before its last use,
+// by any user and in spite of other transactions that name it.
 func TestAPlaceIsProvenByTheBlockBefore(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -49,7 +49,7 @@ func TestAPlaceIsProvenByTheBlockBefore(t *testing.T) {
 	if next.Key == at.Key {
 		t.Fatal("got the same place, want it used")
 	}
-	for range 3 { // strangers name it
+	for range 3 { // other transactions name it
 		l.Pay(t, chain.Native, account, money.Units(1))
 		l.Mine(t, 1)
 	}
@@ -62,7 +62,7 @@ func TestAPlaceIsProvenByTheBlockBefore(t *testing.T) {
 		t.Errorf("what it was before: got %s, want %s", got, made)
 	}
 
-	// What the caller has is compared first, and nobody is asked.
+	// The caller's own proof is compared first, and no provider is asked.
 	before := l.front.CallCount("getSignaturesForAddress")
 	if got := proves(t, l.chain, from, next.Key, "", made, "no hash", used); got != used ||
 		l.front.CallCount("getSignaturesForAddress") != before {
@@ -80,8 +80,8 @@ func TestAPlaceIsProvenByTheBlockBefore(t *testing.T) {
 	}
 }
 
-// Nobody can make a proof up, so one provider that has it is enough, and any number of those
-// that lie or have forgotten do no harm.
+// A proof cannot be forged, so one provider that has it is enough, and any number of false or
+// forgetful providers do no harm.
 func TestAProofIsFoundWhereSomebodyHasIt(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

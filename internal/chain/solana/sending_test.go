@@ -21,7 +21,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// slot is the nth place of a treasury.
+// slot returns the nth nonce account of a treasury.
 func (l *lab) slot(t testing.TB, treasury chain.Address, n int) chain.Slot {
 	t.Helper()
 	acct, err := l.chain.Sender.Account(t.Context(), treasury)
@@ -54,7 +54,7 @@ func only(p *chain.Payment) []chain.Payment {
 	return []chain.Payment{*p}
 }
 
-// signed is a payment in a place, ready to send.
+// signed returns a payment with a nonce account, ready to send.
 func (l *lab) signed(
 	t testing.TB, p *chain.Payment, by chain.Address, s chain.Slot, f chain.Fees,
 ) ([]byte, chain.TxHash) {
@@ -114,7 +114,7 @@ func TestAPlaceIsSpentOnceAndOnlyByWhatTookIt(t *testing.T) {
 	two := chain.Payment{From: from, To: l.Account(t), Amount: money.Units(1_000_000)}
 	fees := l.quote(t, one)
 
-	// The chain refuses a second payment in the place.
+	// The chain refuses a second payment with the same nonce.
 	at := l.slot(t, from, 0)
 	first, h1 := l.signed(t, &one, from, at, fees)
 	second, h2 := l.signed(t, &two, from, at, fees)
@@ -136,7 +136,7 @@ func TestAPlaceIsSpentOnceAndOnlyByWhatTookIt(t *testing.T) {
 	}
 	l.used(t, from, at, true, true)
 
-	// What somebody else did there is seen as used, and as nothing of ours.
+	// Another transaction there is seen as a use, and not as one of ours.
 	at = l.slot(t, from, 1)
 	_, ours := l.signed(t, &two, from, at, fees)
 	dearer, ok, err := l.chain.Sender.Bump(t.Context(), fees)
@@ -152,7 +152,7 @@ func TestAPlaceIsSpentOnceAndOnlyByWhatTookIt(t *testing.T) {
 		t.Errorf("ours: got %+v, want it nowhere", o)
 	}
 
-	// An answer that is lost leaves open what became of it, and sending again pays once.
+	// A lost answer leaves the result open, and sending again pays once.
 	at = l.slot(t, from, 2)
 	raw, hash := l.signed(t, &two, from, at, fees)
 	l.front.SetRule("sendTransaction", func(e *exchange) { e.DropConnection() })
@@ -229,7 +229,8 @@ func TestAPaymentMakesTheAccountThatIsMissingAndABuilderRemembersNothing(t *test
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Started again, the adapter has seen nothing and reaches nobody but for the greeting.
+		// After a restart the adapter has no state, and no provider answers anything but its first
+		// question.
 		deaf := newProxy(t, l.node.URL, nil)
 		again := open(t, config(deaf.URL))
 		deaf.SetRule("*", (*exchange).HangUntilCancelled)
@@ -283,7 +284,7 @@ func TestAQuoteSaysWhyAPaymentIsHopeless(t *testing.T) {
 	}
 	taxed := place(surfpool.Mint{Decimals: 6, Extensions: []surfpool.Extension{surfpool.TransferFee(100, 50)}})
 	watched := place(surfpool.Mint{Decimals: 6, Extensions: []surfpool.Extension{surfpool.PermanentDelegate(other)}})
-	// As much text as is looked at hides what stands behind it.
+	// As much text as is read hides what follows it.
 	long := place(surfpool.Mint{
 		Decimals:   6,
 		Extensions: []surfpool.Extension{{Type: 18, Data: make([]byte, 8192-166-4)}, surfpool.TransferFee(100, 50)},
@@ -408,7 +409,7 @@ func TestAQuoteSaysWhyAPaymentIsHopeless(t *testing.T) {
 	if fees, err := c.Sender.Quote(ctx, chain.Payment{From: other, To: to, Amount: money.Units(1)}); err == nil {
 		t.Errorf("a payer without a place: got %+v, want an error", fees)
 	}
-	// A provider in trouble proves nothing about a payment.
+	// A failing provider proves nothing about a payment.
 	for _, method := range []string{
 		"getMultipleAccounts", "getMinimumBalanceForRentExemption", "simulateTransaction",
 		"getRecentPrioritizationFees",
@@ -557,7 +558,7 @@ func TestAPriceFollowsTheMarketWithinItsBounds(t *testing.T) {
 	}
 }
 
-// edited changes the nth nonce account in what a provider says at a commitment.
+// edited changes the nth nonce account in a provider's answers at a commitment.
 func edited(t testing.TB, n int, commitment string, change func(any) any) rule {
 	return func(e *exchange) {
 		var how struct{ Commitment string }
@@ -571,7 +572,7 @@ func edited(t testing.TB, n int, commitment string, change func(any) any) rule {
 	}
 }
 
-// valued is a nonce account with another value.
+// valued returns a nonce account with another value.
 func valued(t testing.TB, value byte) func(any) any {
 	return withData(t, func(b []byte) { copy(b[40:72], bytes.Repeat([]byte{value}, 32)) })
 }
@@ -628,8 +629,8 @@ func TestAPlaceIsFreeByTheWordOfEnoughAndUsedByTheWordOfAll(t *testing.T) {
 	for _, tt := range []struct {
 		what            string
 		one, two, three rule
-		free            int  // places; -1: an error
-		still           bool // the place may be mined still
+		free            int  // nonce accounts; -1: an error
+		still           bool // a transaction with the nonce may be mined still
 	}{
 		{"nobody differs", nil, nil, nil, places, true},
 		{"one shows another value", nil, edited(t, 0, "", valued(t, 9)), nil, places, true},
@@ -669,7 +670,7 @@ func TestAPlaceIsFreeByTheWordOfEnoughAndUsedByTheWordOfAll(t *testing.T) {
 		}
 	}
 
-	// An account that is not as ours are is named, and is no place.
+	// An account that differs from ours is named in the error, and is no nonce account.
 	single := open(t, config(one.URL))
 	address, err := solanatx.NonceAccount(treasury, 1)
 	if err != nil {
@@ -690,7 +691,7 @@ func TestAPlaceIsFreeByTheWordOfEnoughAndUsedByTheWordOfAll(t *testing.T) {
 		}
 	}
 
-	// A provider whose state is old has no say: what it does not know yet looks used.
+	// A provider with an old state does not count: a value that it does not know yet looks used.
 	cfg = config(one.URL)
 	cfg.LagMax = 10 * time.Minute
 	timed := open(t, cfg)
@@ -757,7 +758,7 @@ func TestAnOutcomeIsNoOnesWordAlone(t *testing.T) {
 		one.SetRule("getSignatureStatuses", r)
 		two.SetRule("getSignatureStatuses", r)
 	}
-	// A node that is not asked to search its history knows of the last minutes alone.
+	// A node that is not asked to search its history knows the last minutes alone.
 	both(func(e *exchange) {
 		var asked struct{ SearchTransactionHistory bool }
 		if len(e.Params) != 2 || json.Unmarshal(e.Params[1], &asked) != nil || !asked.SearchTransactionHistory {
@@ -798,7 +799,8 @@ func TestAnOutcomeIsNoOnesWordAlone(t *testing.T) {
 	}
 }
 
-// What makes a place is good for some blocks, and nobody alone says that it is over.
+// The creation of a nonce account is valid for some blocks, and no single provider decides that it
+// has expired.
 func TestAPlaceIsMadeAgainWhenAsManyAsHaveToAgreeSayThatItLapsed(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -849,7 +851,7 @@ func TestAPlaceIsMadeAgainWhenAsManyAsHaveToAgreeSayThatItLapsed(t *testing.T) {
 	})
 	lapsed("one has it", false)
 	two.SetRule("getSignatureStatuses", nil)
-	l.take(t, raw) // and nobody mines it
+	l.take(t, raw) // and it is not mined
 	l.Mine(t, 1)
 	if o, err := c.Sender.Outcome(t.Context(), txs, p); err != nil || o != nil {
 		t.Errorf("too old and sent: got %+v, %v, want it nowhere", o, err)
@@ -916,16 +918,16 @@ func TestAPlaceIsMadeAgainWhenAsManyAsHaveToAgreeSayThatItLapsed(t *testing.T) {
 	}
 }
 
-// What fails has used its place and costs what its payer lost; nothing else is run there.
-// surfpool by itself leaves the place as it was, and runs and charges a replacement, too:
-// AfterFailure is what it lacks.
+// A failed transaction has used its nonce and costs what its payer lost; no other transaction uses
+// that nonce. surfpool by itself leaves the nonce unchanged, and executes and charges a
+// replacement, too: AfterFailure does what it lacks.
 func TestWhatFailedHasUsedItsPlace(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	from, to := l.Payer(t), l.Account(t)
 	l.Fund(t, from, surfpool.USDC, money.Units(10))
 	p := chain.Payment{From: from, To: to, Contract: surfpool.USDC, Amount: money.Units(5)}
-	l.Fund(t, to, surfpool.USDC, money.Units(1)) // its account is there: no rent
+	l.Fund(t, to, surfpool.USDC, money.Units(1)) // the payee's account exists: no rent
 	fees := l.quote(t, p)
 	dearer, ok, err := l.chain.Sender.Bump(t.Context(), fees)
 	if err != nil || !ok {

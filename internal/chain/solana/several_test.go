@@ -13,8 +13,8 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// deposits are payments of new addresses to a treasury that pays for them, of each
-// contract in turn.
+// deposits returns payments from new addresses to a treasury that pays their fees, of each contract
+// in turn.
 func (l *lab) deposits(t testing.TB, treasury chain.Address, contracts ...chain.Address) (ps []chain.Payment) {
 	t.Helper()
 	for i, contract := range contracts {
@@ -132,7 +132,7 @@ func TestSweepsThatGoTogetherMakeTheTreasurysAccountsOnceAndCostAPart(t *testing
 		t.Fatal(err)
 	}
 	for method, n := range asked {
-		if n > 2 || n != 1 && method != "getMultipleAccounts" { // and the places
+		if n > 2 || n != 1 && method != "getMultipleAccounts" { // and the nonce accounts
 			t.Errorf("%s: got it asked %d times, want once for all", method, n)
 		}
 		l.front.SetRule(method, nil)
@@ -163,7 +163,8 @@ func TestSweepsThatGoTogetherMakeTheTreasurysAccountsOnceAndCostAPart(t *testing
 	if !o.Paid || fees.NonGas.Less(o.Fee) {
 		t.Errorf("got %+v, want it paid for at most %v", o, fees.NonGas)
 	}
-	// The rent of the accounts is part of the cost, though the treasury has more coin than before.
+	// The rent of the accounts is part of the cost, although the treasury has more coin than
+	// before.
 	all, err := before.Add(ps[1].Amount)
 	if err != nil {
 		t.Fatal(err)
@@ -192,7 +193,7 @@ func TestSweepsThatGoTogetherMakeTheTreasurysAccountsOnceAndCostAPart(t *testing
 			t.Errorf("%s: got %+v, want it unpaid", what, o)
 		}
 	}
-	// All who sent it are told, so that the sum is known for ours.
+	// All senders are returned, so that ours get the whole sum.
 	l.Finalize(t)
 	c, err := l.chain.Reader.Final(ctx, o.Block.Height)
 	if err != nil {
@@ -233,7 +234,7 @@ func TestSweepsThatGoTogetherMakeTheTreasurysAccountsOnceAndCostAPart(t *testing
 		t.Errorf("got %d movements of the token to the treasury, want one sum", found)
 	}
 
-	// The accounts are there now, and each costs a part of what it would alone.
+	// The accounts exist now, and each sweep costs a part of what it would cost alone.
 	next := l.deposits(t, treasury, usdc.Address, usdc.Address, usdc.Address, "", "")
 	var alone uint64
 	for _, p := range next {

@@ -32,14 +32,14 @@ func TestWhoSignedForAPlaceIsFoundThoughOneProviderHidesIt(t *testing.T) {
 		l.Finalize(t)
 		return hash
 	}
-	l.do(t, surfpool.TransferLamports(surfpool.AddressOf(l.stranger), at, 1)) // names it, and takes nothing
+	l.do(t, surfpool.TransferLamports(surfpool.AddressOf(l.stranger), at, 1)) // names it, and does not use it
 	one := pay()
 	two := pay()
 	hides := newProxy(t, l.node.URL, l.settled(t))
 	cfg := config(l.front.URL, hides.URL)
 	c := open(t, cfg)
 	hides.SetRule("getSignaturesForAddress", func(e *exchange) { e.Result = []byte("[]") })
-	var mu sync.Mutex // several providers ask at once
+	var mu sync.Mutex // several providers are asked at once
 	var asked []chain.TxHash
 	knows := func(known ...chain.TxHash) func(context.Context, chain.TxHash, string) (bool, error) {
 		mu.Lock()
@@ -86,7 +86,8 @@ func TestWhoSignedForAPlaceIsFoundThoughOneProviderHidesIt(t *testing.T) {
 	if _, _, err := c.NonceAccounts.FindUnknownUse(t.Context(), l.Account(t), lease, "", knows()); err == nil {
 		t.Error("a place of somebody else: got no error")
 	}
-	// What another has signed is not the treasury's, whatever a provider says.
+	// A transaction that another key has signed is not the treasury's, in spite of any provider's
+	// answer.
 	l.front.SetRule("getTransaction", func(e *exchange) {
 		e.EditResult(t, func(m map[string]any) {
 			of := m["transaction"].([]any)

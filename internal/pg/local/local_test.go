@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// initialized is a stopped cluster that most tests start a copy of: initdb is slow.
+// initialized is a stopped cluster; most tests start a copy of it, because initdb is slow.
 var initialized struct {
 	once sync.Once
 	dir  string
@@ -162,14 +162,14 @@ func TestNothingOutlivesAKilledProgram(t *testing.T) {
 	if err := child.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = child.Wait() // Killed, as it says.
+	_ = child.Wait() // Killed, as the server reports.
 	eventually(t, "the server ends", func() bool { return ended(pid) })
 	eventually(t, "its directory goes", func() bool { _, err := os.Lstat(dir); return os.IsNotExist(err) })
 }
 
 func TestAnEphemeralClusterLeavesNothing(t *testing.T) {
 	t.Parallel()
-	// The socket's path is too long here and lies elsewhere; it goes as well.
+	// The socket's path is too long here, so the socket is elsewhere; it is removed as well.
 	dir := filepath.Join(workplace(t), strings.Repeat("long", 20))
 	c := start(t, Options{Dir: dir, Ephemeral: true})
 	socket := c.socket
@@ -274,8 +274,8 @@ func TestADirectoryOutOfReachIsReplacedAndSaid(t *testing.T) {
 	stop(t, c)
 }
 
-// Not parallel: a program that was just written cannot be started while another test's
-// fork still holds it open.
+// Not parallel: a newly written program cannot be started while another test's fork still has it
+// open.
 func TestBinariesOfTheRightVersionAreFound(t *testing.T) {
 	root := t.TempDir()
 	for _, version := range []string{"9", "15", "17", "18"} {
@@ -300,7 +300,7 @@ func TestBinariesOfTheRightVersionAreFound(t *testing.T) {
 			t.Errorf("%s: got %d, want %d", path, got, want)
 		}
 	}
-	// The directory's own name holds digits as well; what counts is the last part.
+	// The directory's own name has digits as well; the last part counts.
 	patterns := []string{filepath.Join(root, "*", "bin")}
 	got := binariesIn(patterns)
 	if len(got) != 3 || got[0] != filepath.Join(root, "17", "bin") || got[2] != filepath.Join(root, "9", "bin") {
@@ -344,7 +344,7 @@ func stop(t *testing.T, c *Cluster) {
 	}
 }
 
-// copied is a directory that holds a cluster already.
+// copied returns a directory that has a cluster already.
 func copied(t *testing.T) string {
 	t.Helper()
 	i := &initialized
@@ -367,8 +367,8 @@ func copied(t *testing.T) string {
 	return dir
 }
 
-// memory is a directory in memory where the machine has one: a disk that others use as
-// well makes each start and stop take seconds.
+// memory returns a directory in memory where the machine has one: on a disk under other load each
+// start and stop takes seconds.
 func memory() string {
 	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
 		return "/dev/shm"
@@ -376,8 +376,8 @@ func memory() string {
 	return ""
 }
 
-// workplace is a directory that the server's user can reach; t.TempDir is closed to it
-// in some versions of Go.
+// workplace returns a directory that the server's user can reach; t.TempDir is closed to it in some
+// versions of Go.
 func workplace(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(memory(), "coffer-local-")

@@ -25,7 +25,7 @@ const severe = `{"address":"0x098b716b8aaf21512996dc57eb0615e2383e2f96","risk":"
 	"exposures":[{"category":"stolen funds","value":19829.5}],
 	"triggers":[{"category":"mixing","percentage":12.5,"message":"m","ruleTriggered":{"risk":"High","minThreshold":1,"maxThreshold":2.5,"exposureType":"INDIRECT","direction":"OUTGOING"}}]}`
 
-// service answers as the two documented calls do.
+// service answers like the two documented calls.
 func service(t *testing.T, get func(w http.ResponseWriter)) *outside.Client {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

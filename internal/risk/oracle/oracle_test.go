@@ -16,7 +16,7 @@ const lazarus = "0x098B716B8Aaf21512996dC57EB0615e2383E2f96"
 
 var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 
-// nodes answer as a test wants; they are asked for one address.
+// nodes answer what a test sets; they are asked about one address.
 type nodes []chain.CallResult
 
 func (n nodes) Call(_ context.Context, to chain.Address, data []byte) ([]chain.CallResult, error) {

@@ -18,7 +18,7 @@ const lazarus = "0x098B716B8Aaf21512996dC57EB0615e2383E2f96"
 
 var subject = risk.Subject{Chain: chain.Ethereum, Address: lazarus}
 
-// of is an answer with these indicators and entities.
+// of returns an answer with these indicators and entities.
 func of(indicators, entities string) string {
 	return `[{"accountExternalId":null,"address":"` + strings.ToLower(lazarus) + `","addressSubmitted":"` + lazarus +
 		`","chain":"ethereum",

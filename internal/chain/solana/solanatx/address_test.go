@@ -17,12 +17,12 @@ const (
 	alice = "FPP21sbqhr2LPjSnJkw5NBetPubeFG4PsQFBxHj8noTq" // keys of sha256(alice) and so on
 	bob   = "GwCXyJ8AesaucFMTUSZmiFVMhVngpeBxaBC7mQJiZct3"
 	carol = "3c3imtz1kJytsMjCPRz6LsZRaxCm1MNke1V9Ura3NB5f"
-	usdx  = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGkZwyTDt1v"  // a mint off the curve, as a program's is
+	usdx  = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGkZwyTDt1v"  // a mint off the curve, as a program's address is
 	usdc  = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v" // the mints of the main network
 	usdt  = "Es9vMFrzaCERmJfrF4H2FYD4KCoNkY11McCe8BenwNYB"
 )
 
-// keyOf is the key of a test's person.
+// keyOf returns the key of a test's person.
 func keyOf(name string) (ed25519.PrivateKey, chain.Address) {
 	seed := sha256.Sum256([]byte(name))
 	k := ed25519.NewKeyFromSeed(seed[:])
@@ -83,7 +83,7 @@ func TestParseRefusesWhatIsNoWallet(t *testing.T) {
 		"3J98t1WpEZ73CNmQviecrnyiWrnqRhWNLy":                             "Bitcoin",
 		"TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t":                             "Tron",
 		usdx:                                                             "only a program",
-		"BjCJo95E6TEZ9JtvB62TzrNpggL6DEjLFYSXBDTVJdCT":                   "only a program", // alice's account of it
+		"BjCJo95E6TEZ9JtvB62TzrNpggL6DEjLFYSXBDTVJdCT":                   "only a program", // alice's account for it
 		string(SystemProgram):                                            "the System program",
 		string(TokenProgram):                                             "the Token program",
 		string(Token2022Program):                                         "the Token-2022 program",
@@ -200,7 +200,7 @@ func TestBurnsKnowsAddressesWithoutAKey(t *testing.T) {
 		"written by somebody": "CofferBurn111111111111111111111111111111111",
 	} {
 		if !onCurve(mustBytes(a)) {
-			continue // nobody has its key, and Parse says so
+			continue // it has no key, and Parse says so
 		}
 		if !g.IsUnspendable(a) {
 			t.Errorf("%s, %s: got false, want true", name, a)
@@ -224,9 +224,9 @@ func TestPaymentURIIsSolanaPay(t *testing.T) {
 	}
 }
 
-// What another implementation makes of the same words, github.com/gagliardetto/solana-go
-// v1.14.0: FindAssociatedTokenAddress, FindProgramAddress (which it needs for
-// Token-2022) and CreateWithSeed.
+// The results of another implementation for the same input, github.com/gagliardetto/solana-go
+// v1.14.0: FindAssociatedTokenAddress, FindProgramAddress (which it needs for Token-2022) and
+// CreateWithSeed.
 func TestDerivedAccountsAreThoseOfAnotherImplementation(t *testing.T) {
 	t.Parallel()
 	for _, v := range []struct{ owner, usdx, usdt, usdx2022, nonce0, nonce1, nonceLast chain.Address }{
@@ -260,7 +260,7 @@ func TestDerivedAccountsAreThoseOfAnotherImplementation(t *testing.T) {
 			}
 		}
 	}
-	// The curve, by the same implementation: so many of these thousand.
+	// The curve, by the same implementation: the number of these thousand that are on it.
 	n := 0
 	for i := range 1000 {
 		if onCurve(sha256.Sum256(fmt.Appendf(nil, "point %d", i))) {

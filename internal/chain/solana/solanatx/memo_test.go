@@ -37,7 +37,7 @@ func memoV1(payer [keyBytes]byte, ins ...instruction) []byte {
 	return b
 }
 
-// sign puts the signatures where a message's version has them.
+// sign writes the signatures where a message's version has them.
 func sign(message []byte, signatures ...[]byte) []byte {
 	all := slices.Concat(signatures...)
 	if message[0] == version1 {
@@ -93,7 +93,7 @@ func TestAMemoIsReadFromEveryFormOfTransaction(t *testing.T) {
 	}
 }
 
-// Rule DEP-54: a provider that answers another memo than the payer's is refused.
+// Rule DEP-54. A provider that returns another memo than the payer's is refused.
 func TestAMemoIsProvenByTheTransactionsId(t *testing.T) {
 	t.Parallel()
 	key, _ := keyOf("alice")
@@ -140,7 +140,7 @@ func TestAMemoIsProvenByTheTransactionsId(t *testing.T) {
 	}
 }
 
-// A provider may send any bytes: the worst of them is an error.
+// A provider may send any bytes: the worst result is an error.
 func TestNoBytesOfAProviderStopTheReadingOfMemos(t *testing.T) {
 	t.Parallel()
 	key, _ := keyOf("alice")
@@ -166,7 +166,7 @@ func TestNoBytesOfAProviderStopTheReadingOfMemos(t *testing.T) {
 	})
 }
 
-// A transaction of another's in any form that names an account of ours is read.
+// A transaction of another sender, in any form, that names one of our accounts is read.
 func TestTheSignerIsFoundInEveryFormOfTransaction(t *testing.T) {
 	t.Parallel()
 	key, _ := keyOf("alice")

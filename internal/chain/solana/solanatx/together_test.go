@@ -11,8 +11,8 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// Sweeps of several deposit addresses share what each transaction costs once: the
-// treasury's signature and the compute of the nonce and the budget.
+// Sweeps of several deposit addresses share what each transaction costs once: the treasury's
+// signature and the compute units of the nonce and the budget.
 func TestSeveralSweepsInATransactionCostLessEach(t *testing.T) {
 	t.Parallel()
 	key := func(name string) chain.Address {
