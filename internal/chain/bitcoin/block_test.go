@@ -29,8 +29,8 @@ import (
 
 var local = &chaincfg.RegressionNetParams
 
-// made is a block with its proof of work: transactions of two inputs and two outputs
-// each, in the forms that blocks of the main network have most.
+// made returns a block with its proof of work: transactions of two inputs and two outputs each, in
+// the most frequent forms of the main network.
 func made(tb testing.TB, payments int) ([]byte, chainhash.Hash) {
 	tb.Helper()
 	key, err := hex.DecodeString("0279be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798")
@@ -151,7 +151,7 @@ func TestWorkIsChecked(t *testing.T) {
 	}
 }
 
-// What the roots do not cover, or would cover twice.
+// Data that the roots do not cover, or would cover twice.
 func TestWhatNoNodeWouldHaveIsNoBlock(t *testing.T) {
 	t.Parallel()
 	raw, hash := made(t, 3)
@@ -217,7 +217,7 @@ func TestAmountsOfNodesAreReadExactly(t *testing.T) {
 	}
 }
 
-// whole reads a block as the library does, and says of it what seal says.
+// whole reads a block with the library, and returns what seal returns for it.
 func whole(raw []byte, want chainhash.Hash) (*verifiedBlock, error) {
 	h, err := readHeader(local, raw, want)
 	if err != nil {
@@ -268,7 +268,7 @@ func whole(raw []byte, want chainhash.Hash) (*verifiedBlock, error) {
 	return s, nil
 }
 
-// same fails where our way of reading a block and the library's differ.
+// same fails if our decoder and the library's read a block differently.
 func same(t *testing.T, raw []byte, hash chainhash.Hash) {
 	t.Helper()
 	got, err := verifyBlock(local, raw, hash)
@@ -304,8 +304,8 @@ func same(t *testing.T, raw []byte, hash chainhash.Hash) {
 	}
 }
 
-// resealed gives a block the root of its transactions and the work for it, so that what
-// was changed in it gets further than its header.
+// resealed gives a block the root of its transactions and its proof of work, so that a change in it
+// passes the check of the header.
 func resealed(raw []byte) ([]byte, chainhash.Hash) {
 	raw = bytes.Clone(raw)
 	s := &verifiedBlock{raw: raw}
@@ -328,7 +328,7 @@ func resealed(raw []byte) ([]byte, chainhash.Hash) {
 	}
 }
 
-// Our way of reading a block and the library's say the same of whatever is in it.
+// Our decoder and the library's read every block the same.
 func TestABlockIsReadAsTheLibraryReadsIt(t *testing.T) {
 	t.Parallel()
 	raw, hash := made(t, 600) // several parts
@@ -361,8 +361,8 @@ func TestABlockIsReadAsTheLibraryReadsIt(t *testing.T) {
 	}
 }
 
-// FuzzBlock shows that no answer of a node makes the adapter fall over, and that it reads
-// every one as the library does.
+// FuzzBlock shows that no node's answer makes the adapter panic, and that it reads every block like
+// the library.
 func FuzzBlock(f *testing.F) {
 	for _, n := range []int{0, 1, 5} {
 		raw, _ := made(f, n)
@@ -375,7 +375,7 @@ func FuzzBlock(f *testing.F) {
 	})
 }
 
-// BenchmarkBlock is a block of 3,000 payments from a node's digits to its movements.
+// BenchmarkBlock measures a block of 3,000 payments from a node's digits to its movements.
 func BenchmarkBlock(b *testing.B) {
 	raw, hash := made(b, 3000)
 	digits := []byte(`"` + hex.EncodeToString(raw) + `"`)
@@ -392,15 +392,15 @@ func BenchmarkBlock(b *testing.B) {
 	})
 }
 
-// BenchmarkSHA256 is what one hash of the same bytes costs.
+// BenchmarkSHA256 measures one hash of the same bytes.
 func BenchmarkSHA256(b *testing.B) {
 	raw, _ := made(b, 3000)
 	b.SetBytes(int64(len(raw)))
 	metered(b, func() { sha256.Sum256(raw) })
 }
 
-// metered reports the processor time of each round, the garbage collector's with it: it
-// says the same whoever else is on the machine.
+// metered reports the processor time of each round, with the garbage collector's: other processes
+// on the machine do not change it.
 func metered(b *testing.B, round func()) {
 	b.Helper()
 	spent := func() time.Duration {

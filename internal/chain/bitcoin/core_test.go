@@ -17,22 +17,21 @@ import (
 	"github.com/cofferpay/coffer/internal/localworld/btcd"
 )
 
-// A call is one request of the protocol.
+// call is one request of the protocol.
 type call struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
 	Params []any           `json:"params"`
 }
 
-// A reply is what answers one.
+// reply is the answer to a call.
 type reply struct {
 	Result any             `json:"result"`
 	Error  *btcd.RPCError  `json:"error"`
 	ID     json.RawMessage `json:"id"`
 }
 
-// front stands in front of a node: change may answer in its place, or change what it
-// answers.
+// front is a proxy before a node: change may answer instead, or change the answer.
 func front(t *testing.T, n *btcd.Node, change func(call, func() (any, error)) (any, error)) string {
 	t.Helper()
 	ask := func(c call) reply {
@@ -71,7 +70,7 @@ func front(t *testing.T, n *btcd.Node, change func(call, func() (any, error)) (a
 			}
 			one := ask(c)
 			if one.Error != nil {
-				w.WriteHeader(http.StatusInternalServerError) // as bitcoind does
+				w.WriteHeader(http.StatusInternalServerError) // like bitcoind
 			}
 			out = one
 		}
@@ -95,8 +94,8 @@ func asRefusal(err error) *btcd.RPCError {
 	return &btcd.RPCError{Code: -32603, Message: err.Error()}
 }
 
-// core is a btcd that answers as bitcoind does: without an index of addresses, with a
-// look through all unspent outputs, and with what a block spends.
+// core is a btcd that answers like bitcoind: without an index of addresses, with a scan of all
+// unspent outputs, and with the outputs that a block spends.
 func core(t *testing.T, n *btcd.Node) string {
 	t.Helper()
 	type out struct {
@@ -107,7 +106,7 @@ func core(t *testing.T, n *btcd.Node) string {
 	amount := func(satoshi int64) json.RawMessage {
 		return json.RawMessage(fmt.Sprintf("%d.%08d", satoshi/1e8, satoshi%1e8))
 	}
-	// walk shows every transaction of the chain and all outputs before it.
+	// walk passes every transaction of the chain and all outputs before it.
 	walk := func(show func(height int, hash chainhash.Hash, b *wire.MsgBlock,
 		before map[wire.OutPoint]out),
 	) (map[wire.OutPoint]out, int, error) {
@@ -146,7 +145,7 @@ func core(t *testing.T, n *btcd.Node) string {
 		case c.Method == "searchrawtransactions":
 			return nil, &btcd.RPCError{Code: -32601, Message: "Method not found"}
 		case c.Method == "gettxout" && c.Params[2] != any(false):
-			// What waits has spent it; btcd looks at blocks alone.
+			// A transaction in the mempool has spent it; btcd looks at blocks alone.
 			var waits []string
 			if err := n.CallRPC(t.Context(), &waits, "getrawmempool"); err != nil {
 				return nil, err

@@ -22,14 +22,14 @@ import (
 	"github.com/cofferpay/coffer/internal/localworld/btcd"
 )
 
-// A page is what a server answers to one request.
+// page is a server's answer to one request.
 type page struct {
 	status int
 	body   string
 }
 
-// An explorer answers as electrs does, which serves Esplora's interface, out of what a
-// btcd has. It was written from the interface's description and the source of electrs.
+// explorer answers like electrs, which serves Esplora's interface, from the data of a btcd. It was
+// written from the interface's description and the source of electrs.
 type explorer struct {
 	node *btcd.Node
 
@@ -37,8 +37,8 @@ type explorer struct {
 	chain []*wire.MsgBlock // the first is at height 1
 }
 
-// newExplorer serves a node's chain; change may answer in its place, or change what it
-// answers. nil changes nothing.
+// newExplorer serves a node's chain; change may answer instead, or change the answer. nil changes
+// nothing.
 func newExplorer(t testing.TB, n *btcd.Node, change func(r *http.Request, path string, pass func() page) page) string {
 	t.Helper()
 	e := &explorer{node: n}
@@ -177,7 +177,7 @@ func (e *explorer) answer(ctx context.Context, method, path, body string) page {
 	return page{http.StatusNotFound, "endpoint does not exist"}
 }
 
-// at is the height of a block on the chain.
+// at returns the height of a block on the chain.
 func (e *explorer) at(ctx context.Context, hash string) (int, bool) {
 	var h struct {
 		Height int `json:"height"`
@@ -201,7 +201,7 @@ func (e *explorer) status(ctx context.Context, tx string) map[string]any {
 	return map[string]any{"confirmed": false}
 }
 
-// walk shows every transaction of the chain, the oldest first, until show says no.
+// walk passes every transaction of the chain, the oldest first, until show returns false.
 func (e *explorer) walk(
 	ctx context.Context, top int, show func(height int, hash chainhash.Hash, i int, tx *wire.MsgTx) bool,
 ) error {
@@ -211,7 +211,7 @@ func (e *explorer) walk(
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	// Down to where the chain of the last time was left.
+	// Down to the block where the chain was left last time.
 	kept := e.chain[:min(len(e.chain), top)]
 	var fresh []*wire.MsgBlock
 	for hash := tip; len(kept)+len(fresh) < top || len(kept) > 0 && kept[len(kept)-1].BlockHash() != hash; {
@@ -275,7 +275,7 @@ func (e *explorer) spend(ctx context.Context, top int, tx string, n uint32) (map
 	return out, nil
 }
 
-// history is what blocks did to an address, the newest first.
+// history returns what blocks did to an address, the newest first.
 func (e *explorer) history(ctx context.Context, top int, a chain.Address) ([]map[string]any, error) {
 	script, err := bitcointx.Script(chain.Local, a)
 	if err != nil {

@@ -37,7 +37,7 @@ func TestBitcoinKeepsThePromisesWithEsplora(t *testing.T) {
 	})
 }
 
-// Nobody may run it so, beyond a local network; but it can do all that a node can.
+// This configuration is unsafe beyond a local network, but it can do all that a node can.
 func TestBitcoinKeepsThePromisesWithEsploraAlone(t *testing.T) {
 	t.Parallel()
 	chaintest.Run(t, func(t *testing.T) chaintest.Lab {
@@ -59,7 +59,7 @@ type lab struct {
 
 var _ chaintest.UTXOLab = (*lab)(nil)
 
-// endpoint is where a node answers, with its password.
+// endpoint returns a node's URL, with its password.
 func endpoint(n *btcd.Node) string {
 	u, err := url.Parse(n.URL)
 	if err != nil {
@@ -69,7 +69,7 @@ func endpoint(n *btcd.Node) string {
 	return u.String()
 }
 
-// rateMax is what the laboratory pays for a thousand virtual bytes at the most.
+// rateMax is the most that the tests pay for a thousand virtual bytes.
 const rateMax = 100_000
 
 func config(endpoints ...string) bitcoin.Config {
@@ -120,7 +120,7 @@ func (l *lab) Account(t testing.TB) chain.Address {
 	return btcd.KeyAddress(k)
 }
 
-// Payer is an address with five coins.
+// Payer returns an address with five outputs.
 func (l *lab) Payer(t testing.TB) chain.Address {
 	t.Helper()
 	a := l.Account(t)
@@ -128,7 +128,7 @@ func (l *lab) Payer(t testing.TB) chain.Address {
 	return a
 }
 
-// fund makes coins of an address.
+// fund creates outputs of an address.
 func (l *lab) fund(t testing.TB, a chain.Address, amounts ...uint64) []chain.Output {
 	t.Helper()
 	var made []chain.Output
@@ -181,8 +181,8 @@ func (l *lab) Pay(t testing.TB, _ chain.Kind, to chain.Address, amount money.Amo
 	return chain.TxHash(l.pay(t, to, amount).TxHash().String())
 }
 
-// PayReverted replaces the payment by another before a block holds it: no chain of
-// Bitcoin has a transaction that failed.
+// PayReverted replaces the payment by another before a block has it: no Bitcoin chain has a
+// transaction that failed.
 func (l *lab) PayReverted(t testing.TB, _ chain.Kind, to chain.Address, amount money.Amount) chain.TxHash {
 	t.Helper()
 	tx := l.pay(t, to, amount)

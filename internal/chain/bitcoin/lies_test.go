@@ -20,7 +20,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// A pageLie changes what Esplora answers to paths that begin and end in some way.
+// pageLie changes Esplora's answer to paths with a prefix and a suffix.
 type pageLie struct {
 	from, to string
 	change   func(r *http.Request, pass func() page) page
@@ -35,12 +35,12 @@ func (p pageLie) tell(t *testing.T, l *lab) string {
 	})
 }
 
-// says answers with a text whatever is true.
+// says always answers with this text.
 func says(format string, args ...any) func(*http.Request, func() page) page {
 	return func(*http.Request, func() page) page { return text(format, args...) }
 }
 
-// proxies are what stands before a server and answers for it. None of it says anything.
+// proxies are intermediaries that answer instead of a server. None of their answers counts.
 var proxies = map[string]func(*http.Request, func() page) page{
 	"too many requests": func(*http.Request, func() page) page {
 		return page{http.StatusTooManyRequests, "<html><h1>429 Too Many Requests</h1></html>"}
@@ -61,7 +61,7 @@ var proxies = map[string]func(*http.Request, func() page) page{
 	"without end": says("%s", strings.Repeat("1", 1<<20)),
 }
 
-// hasty does not wait long for what hangs, nor take what has no end.
+// hasty has a short timeout for what hangs, and refuses what has no end.
 func hasty(cfg bitcoin.Config, name string) bitcoin.Config {
 	if strings.HasPrefix(name, "hangs") {
 		cfg.Timeout = 2 * time.Second
@@ -164,7 +164,7 @@ func TestALyingEsploraIsNotBelieved(t *testing.T) {
 	}
 }
 
-// A second opinion that differs stops the walk as a node does.
+// A contradicting second provider stops the walk, as a node does.
 func TestAnEsploraThatDisagreesStopsTheWalk(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -197,8 +197,7 @@ func TestAnEsploraThatDisagreesStopsTheWalk(t *testing.T) {
 		errors.Is(err, chain.ErrDisagreement) {
 		t.Errorf("is busy, both needed: got %+v, %v, want that nothing is known", got.Block, err)
 	}
-	// That there is no block yet is a server's own word, and not the page of what stands
-	// before it.
+	// A server itself says that there is no block yet; an intermediary's page does not count.
 	if _, err := open(t, config(newExplorer(t, l.node, nil))).Reader.Recent(t.Context(), height+100); !errors.Is(err,
 		chain.ErrNotYet) {
 		t.Errorf("beyond the newest: got %v, want %v", err, chain.ErrNotYet)
@@ -209,8 +208,8 @@ func TestAnEsploraThatDisagreesStopsTheWalk(t *testing.T) {
 	}
 }
 
-// What Esplora says of a coin: a slot is not taken by its word where anything about that
-// word does not fit, and never by its word alone where two have to agree.
+// Esplora's answers about an output. A slot does not count as used if any part of the answer does
+// not fit, and never by one answer alone where two have to agree.
 func TestACoinIsNotSpentByAWordOfEsplora(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -237,7 +236,7 @@ func TestACoinIsNotSpentByAWordOfEsplora(t *testing.T) {
 	final, latest := heads.Final, heads.Latest
 	for name, c := range map[string]struct {
 		outspend string
-		taken    bool // by that word alone
+		taken    bool // by that answer alone
 		failed   bool
 	}{
 		"as it is": {`{"spent":false}`, false, false},
@@ -289,7 +288,7 @@ func TestACoinIsNotSpentByAWordOfEsplora(t *testing.T) {
 		}
 	}
 
-	never := coins[0] // Esplora calls unspent what nobody made
+	never := coins[0] // Esplora reports as unspent an output that was never created
 	never.Outpoint = bitcointx.FormatOutpoint(chain.TxHash(strings.Repeat("ab", 32)), 0)
 	none := l.draft(t, []chain.Output{never}, l.Account(t), 2000, pays(from, to, 50_000))
 	if acct, err := open(t, config(newExplorer(t, l.node, nil))).Sender.Account(t.Context(), "",
@@ -297,8 +296,8 @@ func TestACoinIsNotSpentByAWordOfEsplora(t *testing.T) {
 		t.Errorf("a coin that never was: got %+v, want an error", acct)
 	}
 
-	// Spent coins that it calls unspent keep their order waiting, and what it says of a
-	// transaction it has to show in the block.
+	// Spent outputs that it reports as unspent keep their order waiting, and it has to show a
+	// transaction in its block.
 	_, vout, err := bitcointx.ParseOutpoint(coins[1].Outpoint)
 	if err != nil {
 		t.Fatal(err)
@@ -378,7 +377,7 @@ func TestTheRatesOfEsploraAreReadExactly(t *testing.T) {
 	for name, c := range map[string]struct {
 		said   string
 		target int
-		want   uint64 // satoshi for a thousand virtual bytes; 0: an error
+		want   uint64 // satoshi per thousand virtual bytes; 0: an error
 	}{
 		"for its target":     {`{"2":87.882,"3":12.5,"6":1.0270001}`, 3, 12_500},
 		"for the one before": {`{"2":87.882,"3":12.5,"6":1.0270001}`, 5, 12_500},

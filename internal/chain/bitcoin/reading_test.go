@@ -43,7 +43,7 @@ func (l *lab) final(t *testing.T, height uint64) chain.Contents {
 	return c
 }
 
-// tip is the newest block.
+// tip returns the newest block.
 func (l *lab) tip(t *testing.T) chain.Contents {
 	t.Helper()
 	c, err := l.chain.Reader.Recent(t.Context(), l.heads(t).Latest.Height)
@@ -53,7 +53,7 @@ func (l *lab) tip(t *testing.T) chain.Contents {
 	return c
 }
 
-// senders are who sent one movement of a block.
+// senders returns the senders of one movement of a block.
 func (l *lab) senders(t *testing.T, c chain.Contents, tr chain.Transfer) []chain.Address {
 	t.Helper()
 	got, err := l.chain.Reader.Senders(t.Context(), c.Block, []chain.Transfer{tr})
@@ -76,7 +76,7 @@ func out(t *testing.T, a chain.Address, satoshi int64) *wire.TxOut {
 	return o
 }
 
-// coin is an output of a transaction.
+// coin returns an output of a transaction.
 func coin(tx *wire.MsgTx, n int) btcd.Output {
 	return btcd.Output{OutPoint: wire.OutPoint{Hash: tx.TxHash(), Index: uint32(n)}, TxOut: *tx.TxOut[n]}
 }
@@ -106,7 +106,7 @@ func TestOnlyWhatABlockHoldsIsSeen(t *testing.T) {
 			t.Errorf("got %+v, want it proven by its root, and fees of nobody", c)
 		}
 	})
-	// H-69: its sender gave it so small a fee that nodes drop it, and it comes back.
+	// H-69: its fee is so low that nodes drop it, and it is sent again.
 	t.Run("a payment that waits, goes and returns", func(t *testing.T) {
 		a := l.Account(t)
 		was := l.heads(t).Latest.Height
@@ -309,7 +309,7 @@ func hashOf(t *testing.T, s string) chainhash.Hash {
 	return *h
 }
 
-// A wallet is an address of some form and how it is spent from.
+// wallet is an address of some form, with how it is spent.
 type wallet struct {
 	script []byte
 	sign   func(tx *wire.MsgTx, n int, hashes *txscript.TxSigHashes, spent *wire.TxOut) error
@@ -324,7 +324,7 @@ func script(t *testing.T, b *txscript.ScriptBuilder) []byte {
 	return s
 }
 
-// wallets are one of each form.
+// wallets returns one wallet of each form.
 func wallets(t *testing.T) map[string]wallet {
 	t.Helper()
 	key := newKey(t)
@@ -419,8 +419,8 @@ func wallets(t *testing.T) map[string]wallet {
 	return all
 }
 
-// Every form of output that a transaction spends names its sender, as that was paid and
-// not as the input shows itself; who asks is told of all of them.
+// Every form of output that a transaction spends names its sender, from the output as it was paid
+// and not from the input. The caller gets all of them.
 func TestAllSendersAreNamed(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -494,7 +494,7 @@ func TestAllSendersAreNamed(t *testing.T) {
 			expect(name+" and another", append(from, another), coin(paid, 4*i+3), coin(paid, 4*len(names)+i))
 		}
 	}
-	// What it spends is made in the same block.
+	// The spent output is created in the same block.
 	tap := all["P2TR by its key"].script
 	made := spend(tap, coin(paid, 4*slices.Index(names, "another")+3))
 	a := l.Account(t)
@@ -525,8 +525,8 @@ func TestAllSendersAreNamed(t *testing.T) {
 	}
 }
 
-// A miner can spend a taproot output of his by a rule that is not in use yet, which no
-// node passes on, so that the input looks like a signature and somebody else's key.
+// A miner can spend their own taproot output by a rule that is not in use yet, which no node
+// relays. The input then looks like a signature and another owner's key.
 func TestAnInputThatLooksLikeSomebodysNamesItsOutput(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -570,7 +570,7 @@ func TestAnInputThatLooksLikeSomebodysNamesItsOutput(t *testing.T) {
 	}
 }
 
-// A node that says something else than what is true. None of it may be believed.
+// A node with false answers. None of them may be believed.
 func TestALyingNodeIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -705,7 +705,7 @@ func TestALyingNodeIsNotBelieved(t *testing.T) {
 			if !strings.Contains(err.Error(), lie.says) {
 				t.Errorf("got %q, want it to say %q", err, lie.says)
 			}
-			// Two who tell the truth are enough, whatever the third says.
+			// Two honest providers are enough, in spite of any answer of the third.
 			honest := config(endpoint(l.node), liar, endpoint(l.node)+"/")
 			honest.Quorum = 2
 			if name == "no hash" {
@@ -752,7 +752,7 @@ func TestAFinalBlockSaysHowDeepItIs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// The node's own count of what it calls confirmations.
+			// The node's own count of confirmations.
 			if has := h.Latest.Height - b.Height + 1; b.Depth != want || has < b.Depth {
 				t.Errorf("block %d says %d deep and is %d, want %d", b.Height, b.Depth, has, want)
 			}
@@ -773,7 +773,7 @@ func TestNodesHaveToAgreeOnWhatIsFinal(t *testing.T) {
 	height := l.heads(t).Final.Height
 	behind := front(t, l.node, func(c call, pass func() (any, error)) (any, error) {
 		if c.Method == "getblockcount" {
-			return height, nil // two blocks behind: the final one is its newest
+			return height, nil // two blocks behind: its newest block is the final one
 		}
 		return pass()
 	})
@@ -818,7 +818,7 @@ func TestNodesHaveToAgreeOnWhatIsFinal(t *testing.T) {
 			t.Errorf("%s: got %+v, %v, want %v", name, got.Block, err, v.want)
 		}
 	}
-	// Heads: the final one is the highest that enough have reached.
+	// Heads: the final block is the highest that enough providers have reached.
 	cfg := config(endpoint(l.node), behind)
 	h, err := open(t, cfg).Reader.Heads(t.Context())
 	if err != nil || h.Final.Height != height-2 || h.Latest.Height != height+2 {

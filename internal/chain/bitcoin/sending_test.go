@@ -25,12 +25,12 @@ type sentTx struct {
 	hash chain.TxHash
 }
 
-// pays is a payment of an account.
+// pays returns a payment of an account.
 func pays(from, to chain.Address, satoshi uint64) chain.Payment {
 	return chain.Payment{From: from, To: to, Amount: money.Units(satoshi)}
 }
 
-// draft chooses coins for payments, and builds and signs what spends them.
+// draft selects outputs for payments, and builds and signs the transaction that spends them.
 func (l *lab) draft(t testing.TB, coins []chain.Output, change chain.Address, rate uint64, ps ...chain.Payment) sentTx {
 	t.Helper()
 	lease, fees, err := l.chain.UTXO.SelectOutputs(coins, nil, change, chain.Fees{TipCap: money.Units(rate)}, ps...)
@@ -61,7 +61,7 @@ func (l *lab) send(t testing.TB, s sentTx) {
 	}
 }
 
-// stands tells whether slots are used, in the latest block and finally.
+// stands reports whether slots are used, in the latest block and finally.
 func stands(t testing.TB, c chain.Chain, slots ...chain.Slot) (latest, final []bool) {
 	t.Helper()
 	acct, err := c.Sender.Account(t.Context(), "", slots...)
@@ -146,7 +146,7 @@ func TestManyArePaidByOneTransaction(t *testing.T) {
 	}
 }
 
-// The node took it and its answer was lost: the same bytes are sent again.
+// The node accepted it and its answer was lost: the same bytes are sent again.
 func TestALostAnswerIsAskedAgain(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -179,8 +179,8 @@ func TestALostAnswerIsAskedAgain(t *testing.T) {
 	}
 }
 
-// Two slots that share a coin: what takes one of them takes both, and finally only when
-// it is deep enough; a fork gives them back.
+// Two slots share an output: a transaction that uses one of them uses both, finally only when it is
+// deep enough; a fork frees them.
 func TestACoinThatIsSpentTakesItsSlots(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -201,8 +201,8 @@ func TestACoinThatIsSpentTakesItsSlots(t *testing.T) {
 	no := [3]bool{}
 	want("before", no, no)
 	l.send(t, first)
-	// A dearer one of the same coin takes its place while it waits, or is told off: either
-	// way one of them is mined.
+	// A transaction of the same output with a higher fee replaces it in the mempool, or is refused:
+	// either way one of them is mined.
 	if _, said := l.chain.Sender.Send(t.Context(), second.raw); said == "" {
 		t.Error("got nothing said")
 	}
@@ -230,13 +230,13 @@ func TestACoinThatIsSpentTakesItsSlots(t *testing.T) {
 	if o := outcome(t, l.chain, won.hash); o != nil {
 		t.Errorf("forked away: got %+v, want nothing", o)
 	}
-	// A node whose index still has the block that went is not believed.
+	// A node whose index still has the removed block is not believed.
 	stale := open(t, config(front(t, l.node, func(c call, pass func() (any, error)) (any, error) {
 		if c.Method == "getrawtransaction" && len(c.Params) == 2 && c.Params[0] == string(won.hash) {
 			return map[string]any{"blockhash": gone.String()}, nil
 		}
 		if c.Method == "getblockheader" && c.Params[0] == gone.String() {
-			return map[string]any{"hash": gone.String(), "height": height, "confirmations": -1}, nil // as bitcoind does
+			return map[string]any{"hash": gone.String(), "height": height, "confirmations": -1}, nil // like bitcoind
 		}
 		return pass()
 	})))
@@ -257,7 +257,7 @@ func TestACoinThatIsSpentTakesItsSlots(t *testing.T) {
 	}
 }
 
-// Somebody else who has a key spends a coin: the slot is taken, and none of ours did it.
+// Another holder of a key spends an output: the slot is used, and not by a transaction of ours.
 func TestAForeignSpendTakesTheSlot(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -296,7 +296,7 @@ func TestAForeignSpendTakesTheSlot(t *testing.T) {
 	if latest, final := stands(t, l.chain, ours.slot); !latest[0] || !final[0] {
 		t.Errorf("deep enough: got the slot used: %v, finally: %v, want it taken", latest, final)
 	}
-	// A coin that never was is no coin that somebody spent.
+	// An output that never existed is not a spent output.
 	never := coins[0]
 	never.Outpoint = bitcointx.FormatOutpoint(chain.TxHash(strings.Repeat("ab", 32)), 0)
 	s := l.draft(t, []chain.Output{never}, l.Account(t), 2000, pays(from, to, 50_000))
@@ -306,7 +306,7 @@ func TestAForeignSpendTakesTheSlot(t *testing.T) {
 	if acct, err := l.chain.Sender.Account(t.Context(), from, chain.Slot{Key: "no lease"}); err == nil {
 		t.Errorf("no lease: got %+v, want an error", acct)
 	}
-	// A node that calls a coin spent is alone with that where two have to agree.
+	// A node that reports an output as spent is alone with that where two have to agree.
 	free := l.fund(t, from, 700_000)
 	open2 := l.draft(t, free, l.Account(t), 2000, pays(from, to, 50_000))
 	liar := front(t, l.node, func(c call, pass func() (any, error)) (any, error) {
@@ -320,8 +320,8 @@ func TestAForeignSpendTakesTheSlot(t *testing.T) {
 	}
 }
 
-// What is offered follows the nodes' estimate between the bounds; where they have none it
-// is the least.
+// The offered rate follows the nodes' estimate between the bounds; without an estimate it is the
+// lowest.
 func TestThePriceIsEstimatedWithinBounds(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -421,7 +421,7 @@ func TestCoinsAreMergedWhileADayCostsLittle(t *testing.T) {
 		`{"feerate":0.00000900,"blocks":144}`: {1000, true},
 		`{"feerate":0.00002000,"blocks":144}`: {2000, true},
 		`{"feerate":0.00002001,"blocks":144}`: {2001, false},
-		`{"feerate":0.05000000,"blocks":144}`: {100_000, false}, // the most that is offered
+		`{"feerate":0.05000000,"blocks":144}`: {100_000, false}, // the highest that is offered
 		"down":                                {},
 	} {
 		answer.Store(said)
@@ -437,7 +437,7 @@ func TestCoinsAreMergedWhileADayCostsLittle(t *testing.T) {
 		}
 	}
 	price := chain.Fees{TipCap: money.Units(2000)}
-	// 68 virtual bytes spend one: 136 satoshi now, and 680 in usual times.
+	// 68 virtual bytes spend one output: 136 satoshi now, and 680 in usual times.
 	if over, upto := c.Consolidator.ConsolidationRange(price); over != money.Units(136) || upto != money.Units(68_000) {
 		t.Errorf("got coins of more than %v up to %v, want more than 136 up to 68000", over, upto)
 	}
@@ -475,7 +475,7 @@ func TestCoinsAreMergedWhileADayCostsLittle(t *testing.T) {
 	}
 }
 
-// A replacement pays for itself by BIP-125, out of the change, until that is used up.
+// A replacement pays its own relay fee by BIP-125, out of the change, until that is used up.
 func TestAReplacementPaysOutOfTheChange(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -508,7 +508,7 @@ func TestAReplacementPaysOutOfTheChange(t *testing.T) {
 	if len(versions) < 5 {
 		t.Errorf("got %d replacements, want several", len(versions)-1)
 	}
-	// A cancel has the whole of it to pay with.
+	// A cancel transaction has the whole amount to pay with.
 	next, _, err := l.chain.Sender.Bump(t.Context(), fees)
 	if err != nil {
 		t.Fatal(err)
@@ -530,7 +530,7 @@ func TestAReplacementPaysOutOfTheChange(t *testing.T) {
 	}
 }
 
-// Rule WD-41. What an output has to hold depends on what its address is.
+// Rule WD-41. The minimum of an output depends on its address.
 func TestTheSmallestPaymentIsThatOfTheAddressesForm(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

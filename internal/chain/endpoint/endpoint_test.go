@@ -19,7 +19,7 @@ import (
 
 const most = 1000
 
-// newServer is an endpoint that is answered by a handler, with a secret in its URL.
+// newServer starts an endpoint with a handler that answers, and with a secret in its URL.
 func newServer(t *testing.T, h http.HandlerFunc) *endpoint.Endpoint {
 	t.Helper()
 	srv := httptest.NewServer(h)

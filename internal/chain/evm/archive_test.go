@@ -49,7 +49,7 @@ func TestStateThatNodesNoLongerKeepComesFromArchives(t *testing.T) {
 			}
 		}
 	}
-	// Nothing that decides what is final, and nothing that is sent, goes through one.
+	// No question about finality, and no transaction, goes to an archive provider.
 	before := one.CallCount("eth_getBlockByNumber")
 	if _, err := alone.Final(t.Context(), s.height); err != nil {
 		t.Fatal(err)

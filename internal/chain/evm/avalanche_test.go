@@ -21,8 +21,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// A header of Avalanche's test network as a node of it gave it on 2026-10-01, after
-// Helicon.
+// A header of Avalanche's test network as a node returned it on 2026-10-01, after Helicon.
 func TestARealHeaderOfAvalancheGivesItsHash(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("testdata/avalanche-fuji-0x3830386.json")
@@ -44,7 +43,7 @@ func TestARealHeaderOfAvalancheGivesItsHash(t *testing.T) {
 	if err := json.Unmarshal(raw, &fields); err != nil {
 		t.Fatal(err)
 	}
-	// Whatever of it is another is another header.
+	// A change of any of its fields gives another header.
 	for name, was := range fields {
 		if name == "blockExtraData" || name == "size" || name == "totalDifficulty" || name == "uncles" {
 			continue // of the block, and in no header
@@ -74,8 +73,8 @@ func TestARealHeaderOfAvalancheGivesItsHash(t *testing.T) {
 	}
 }
 
-// lateSettlingNode is a node of a chain that accepts blocks before it runs them. Its blocks begin
-// at the first one that has its own results.
+// lateSettlingNode is a node of a chain that accepts blocks before it executes them. Its blocks
+// begin at the first one that has its own results.
 type lateSettlingNode struct {
 	t      *testing.T
 	mu     sync.Mutex
@@ -85,7 +84,7 @@ type lateSettlingNode struct {
 	final  uint64
 }
 
-// lateSettledBlock is a block whose results stand in another.
+// lateSettledBlock is a block whose results are in another block.
 type lateSettledBlock struct {
 	head     types.Header
 	fields   avalancheFields
@@ -97,7 +96,7 @@ type lateSettledBlock struct {
 const (
 	firstLater = 10 // height of the block with results of its own
 	baseMost   = 30 // the base fee in the headers
-	baseTaken  = 12 // and what it was
+	baseTaken  = 12 // and the actual base fee
 )
 
 func (n *lateSettlingNode) at(height uint64) *lateSettledBlock {
@@ -289,8 +288,8 @@ func (n *lateSettlingNode) serve() string {
 	return srv.URL
 }
 
-// newLagging has blocks 10 to 17; final is 16. Block 14 settles 12 and 13, which have
-// payments, and 16 settles 14.
+// newLagging creates a node with blocks 10 to 17; final is 16. Block 14 settles 12 and 13, which
+// have payments, and 16 settles 14.
 func newLagging(t *testing.T, key *ecdsa.PrivateKey) *lateSettlingNode {
 	t.Helper()
 	n := &lateSettlingNode{t: t, key: key, final: 16}
@@ -322,8 +321,8 @@ func arrived(c chain.Contents) string {
 	return strings.Join(all, " ")
 }
 
-// What a block came to stands in the header of one that settles it, together with
-// others, and is given once that one is final too.
+// The result of a block is in the header of the block that settles it, together with others, and is
+// returned once that block is final too.
 func TestABlockOfAvalancheIsReadWhenOneThatSettlesItIsFinal(t *testing.T) {
 	t.Parallel()
 	key, _ := keyOfTests(t)
@@ -352,7 +351,7 @@ func TestABlockOfAvalancheIsReadWhenOneThatSettlesItIsFinal(t *testing.T) {
 	}
 }
 
-// newLaggingAs is another node with the same blocks.
+// newLaggingAs creates another node with the same blocks.
 func newLaggingAs(t *testing.T, n *lateSettlingNode) *lateSettlingNode {
 	t.Helper()
 	other := &lateSettlingNode{t: t, key: n.key, nonce: n.nonce, final: n.final}
@@ -372,8 +371,8 @@ func newLaggingAs(t *testing.T, n *lateSettlingNode) *lateSettlingNode {
 	return other
 }
 
-// One node can neither change a result nor move it to another transaction, nor make up
-// the block that settles.
+// One node can neither change a result nor move it to another transaction, nor invent the settling
+// block.
 func TestResultsOfAvalancheCannotBeMadeUp(t *testing.T) {
 	t.Parallel()
 	key, _ := keyOfTests(t)
@@ -419,8 +418,7 @@ func TestResultsOfAvalancheCannotBeMadeUp(t *testing.T) {
 	}
 }
 
-// Two of three are enough, and the third, which has made up the block that settles, is
-// asked first.
+// Two of three are enough, and the third, which has invented the settling block, is asked first.
 func TestTheBlockThatSettlesIsAgreedUpon(t *testing.T) {
 	t.Parallel()
 	key, _ := keyOfTests(t)
@@ -432,7 +430,7 @@ func TestTheBlockThatSettlesIsAgreedUpon(t *testing.T) {
 	liar.add(13)
 	liar.blocks = append(liar.blocks, was[5:]...)
 	urls := []string{liar.serve(), n.serve(), newLaggingAs(t, n).serve()}
-	// What is recent is asked of the first one first, what is final of whoever agreed.
+	// For recent blocks the first provider is asked first, for final ones those that agreed.
 	for name, read := range map[string]func(chain.Reader) (chain.Contents, error){
 		"recent": func(r chain.Reader) (chain.Contents, error) { return r.Recent(t.Context(), 12) },
 		"final":  func(r chain.Reader) (chain.Contents, error) { return r.Final(t.Context(), 12) },
@@ -450,8 +448,8 @@ func TestTheBlockThatSettlesIsAgreedUpon(t *testing.T) {
 	}
 }
 
-// What gas cost stands in no header, so as many have to say the same, and it is never
-// more than the header and the transaction allow.
+// No header has the cost of gas, so as many providers have to report the same, and it is never more
+// than the header and the transaction allow.
 func TestAFeeOfAvalancheIsWhatEnoughProvidersSay(t *testing.T) {
 	t.Parallel()
 	key, _ := keyOfTests(t)
@@ -473,7 +471,7 @@ func TestAFeeOfAvalancheIsWhatEnoughProvidersSay(t *testing.T) {
 			t.Errorf("a price of %d: got %s, %v, want %v", price, fmt.Sprint(got), err, want)
 		}
 	}
-	// One that lags, and has neither the block nor what settles it, changes nothing.
+	// A lagging provider, with neither the block nor the settling one, changes nothing.
 	behind := newLaggingAs(t, n)
 	behind.blocks = behind.blocks[:3]
 	behind.final = 11

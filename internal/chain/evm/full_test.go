@@ -22,13 +22,13 @@ func spam(logs uint16) []byte {
 	return code
 }
 
-// Anybody may fill a block with logs and with data.
+// Any sender may fill a block with logs and with data.
 func TestABlockOfMoreThanAnAnswerMayHaveIsRead(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	payee := l.Account(t)
 	l.Pay(t, chain.Token, payee, money.Units(1000))
-	for range 3 { // of 1.5 MB of receipts, each with data of 20 KB
+	for range 3 { // 1.5 MB of receipts each, with 20 KB of data each
 		if _, err := l.node.SendTx(t.Context(), nil, big.NewInt(0),
 			append(spam(4000), make([]byte, 20_000)...)); err != nil {
 			t.Fatal(err)

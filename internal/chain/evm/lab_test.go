@@ -44,8 +44,8 @@ type lab struct {
 	tokens anvil.Tokens
 	batch  common.Address
 	keys   map[chain.Address]*ecdsa.PrivateKey
-	// others pay each in turn, so that no payment of one depends on another's
-	// nonce when a fork takes it away.
+	// others pay in turn, so that no payment of one depends on another's nonce when a fork removes
+	// it.
 	others []*ecdsa.PrivateKey
 	paid   int
 }
@@ -220,8 +220,8 @@ func (l *lab) Fork(t testing.TB, depth int, keep ...chain.TxHash) {
 
 func (l *lab) other() *ecdsa.PrivateKey { return l.others[l.paid%len(l.others)] }
 
-// send sends a call of anybody's, whatever becomes of it. Each one offers a
-// little less than the one before, so that a block has them in this order.
+// send sends a call of an external account and ignores its result. Each call offers a slightly
+// lower fee than the one before, so that a block has them in this order.
 func (l *lab) send(t testing.TB, key *ecdsa.PrivateKey, to common.Address, value *big.Int, data []byte) chain.TxHash {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())

@@ -17,8 +17,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// proxiedLab is a chain with a final block in which one of each kind of movement
-// stands, seen through proxies.
+// proxiedLab is a chain whose final block has one movement of each kind, read through proxies.
 type proxiedLab struct {
 	*lab
 	proxies []*proxy
@@ -26,8 +25,8 @@ type proxiedLab struct {
 	to      chain.Address
 }
 
-// traced and untraced are how many movements are in that block: an internal one
-// begins with a native one to the contract.
+// traced and untraced are the numbers of movements in that block: an internal one begins with a
+// native one to the contract.
 const traced, untraced = 4, 3
 
 func newProxiedLab(t *testing.T, proxies int) *proxiedLab {
@@ -134,7 +133,7 @@ func TestWhatTooFewCallFinalIsNotYetFinal(t *testing.T) {
 	}
 }
 
-// block is the block at a height as anvil has it.
+// block returns the block at a height as anvil has it.
 func block(t testing.TB, s *proxiedLab, height uint64) []byte {
 	t.Helper()
 	var raw rawJSON
@@ -152,7 +151,7 @@ func (r *rawJSON) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// receiptLies are what a provider may say about receipts when it should not.
+// receiptLies are false answers that a provider may give about receipts.
 func receiptLies(t testing.TB) map[string]rule {
 	list := func(change func([]map[string]any) []map[string]any) rule {
 		return func(e *exchange) { e.EditList(t, change) }
@@ -206,7 +205,7 @@ func TestReceiptsThatAreWrongAreAnErrorAndNeverAnEmptyBlock(t *testing.T) {
 		if got, err := recent(t, alone, s.height); err == nil {
 			t.Errorf("%s, recent: got %+v, want an error", name, got)
 		}
-		// Another provider helps out, in an adapter that has nothing kept.
+		// Another provider answers, in an adapter with an empty cache.
 		both := s.open(t, 2, nil)
 		if got, err := final(t, both, s.height); err != nil || len(got.Transfers) != traced {
 			t.Errorf("%s, with an honest one: got %+v, %v, want all transfers", name, got, err)
@@ -309,7 +308,7 @@ func TestWhatNobodyTracesIsSaidAndNeverLeftOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// One does not answer at all: nothing is known. The others answer, and not about this.
+	// One does not answer at all: nothing is known. The others answer, and say nothing about it.
 	for name, lie := range map[string]rule{
 		"refused": func(e *exchange) { e.SetError(`{"code":-32005,"message":"daily limit exceeded"}`) },
 		"gone":    func(e *exchange) { e.SetError(`{"code":-32601,"message":"the method does not exist"}`) },
@@ -422,7 +421,7 @@ func TestWithoutATracerOfChangesTheCallsAreTraced(t *testing.T) {
 	}
 }
 
-// A trace is one provider's word. Where several have to agree, they do on this too.
+// A trace is one provider's word. Where several have to agree, they have to agree on this too.
 func TestTracesOfCallsAreAgreedUponAndFit(t *testing.T) {
 	t.Parallel()
 	s := newProxiedLab(t, 3)
@@ -492,7 +491,7 @@ func TestWithoutTracesTheContentsSaySo(t *testing.T) {
 	if _, err := evm.New(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "debug_traceBlockByHash") {
 		t.Errorf("on: got %v, want an error that names the method", err)
 	}
-	// One that is busy has not said no.
+	// A busy provider has not denied it.
 	s.proxies[0].SetRule("debug_traceBlockByHash",
 		func(e *exchange) { e.SetError(`{"code":-32005,"message":"limit exceeded"}`) })
 	cfg.Trace = evm.TraceAuto
@@ -541,7 +540,7 @@ func TestBalancesComeFromAProviderThatHasTheBlock(t *testing.T) {
 	}
 }
 
-// A deposit by a contract is a provider's word; so are the balances that confirm it.
+// A deposit by a contract is one provider's word; balances confirm it.
 func TestOneLiarCannotConfirmItsOwnTraces(t *testing.T) {
 	t.Parallel()
 	s := newProxiedLab(t, 3)
@@ -615,7 +614,7 @@ func TestATokenWithoutBalancesHidesNoOther(t *testing.T) {
 			t.Errorf("%v: got no reason", h)
 		}
 	}
-	// One liar cannot put a sound token under quarantine, nor can a provider's bad day.
+	// One false provider cannot put a sound token under quarantine, nor can a provider's failures.
 	s.proxies[0].SetRule("eth_call", func(e *exchange) { e.SetError(`{"code":3,"message":"execution reverted"}`) })
 	if have, silent, err := chain.Balances(t.Context(), c.Reader, at.Block, of[:2]); err != nil ||
 		have[sound] != money.Units(1000) {
@@ -702,7 +701,7 @@ func TestASilentProviderIsMetWhenItAnswers(t *testing.T) {
 	if got, err := final(t, c, s.height); err != nil || got.Providers != 1 {
 		t.Errorf("agree 1: got %+v, %v, want the block by one", got, err)
 	}
-	// It comes back as what it should not be: it is not asked anything.
+	// It reconnects as another chain: it is not asked anything.
 	s.proxies[1].SetRule("*", nil)
 	s.proxies[1].SetRule("eth_chainId", func(e *exchange) { e.SetResult(`"0x1"`) })
 	before := s.proxies[1].CallCount("eth_getBlockByNumber")
@@ -722,7 +721,7 @@ func TestASilentProviderIsMetWhenItAnswers(t *testing.T) {
 	})
 }
 
-// until asks again and again, for a while.
+// until repeats a check for a while.
 func until(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -755,13 +754,13 @@ func TestAConfigurationIsCheckedWhole(t *testing.T) {
 func TestABlockOfHundredsGivesItsRoots(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	const payments = 300 // above 127, where places take two bytes
+	const payments = 300 // above 127, where indexes take two bytes
 	for i := range payments {
 		l.Pay(t, chain.Native, numbered(i), money.Units(uint64(i+1)))
 	}
 	l.Mine(t, 1)
 	cfg := config(l.node.URL)
-	cfg.Trace = evm.TraceOff // anvil takes the square of their number for it
+	cfg.Trace = evm.TraceOff // anvil's time for it grows with the square of their number
 	c := newChain(t, cfg)
 	h, err := c.Reader.Heads(t.Context())
 	if err != nil {
@@ -781,7 +780,7 @@ func TestABlockOfHundredsGivesItsRoots(t *testing.T) {
 	}
 }
 
-// numbered is an address that nobody has.
+// numbered returns an address without an owner.
 func numbered(i int) chain.Address {
 	return evmtx.Canonical(common.BigToAddress(big.NewInt(int64(1_000_000 + i))))
 }

@@ -24,9 +24,9 @@ import (
 // answerBytesMaxDefault is read.
 const heapMax = 32 << 20
 
-// heap watches how much memory is in use. What is measured is of the whole process, so
-// its tests run alone, before those that are parallel. Safe for concurrent use: a question
-// that is repeated is answered while the first answer is still written.
+// heap watches how much memory is in use. It measures the whole process, so its tests run alone,
+// before the parallel ones. It is safe for concurrent use: a repeated request is answered while the
+// first answer is still written.
 type heap struct {
 	base uint64
 	mu   sync.Mutex
@@ -60,7 +60,7 @@ func (h *heap) check(t *testing.T, what string, read int) {
 	}
 }
 
-// signedCall is a call of a contract by a key, with so much data.
+// signedCall returns a call of a contract by a key, with so much data.
 func signedCall(t *testing.T, n *scriptedNode, nonce uint64, data []byte) (m map[string]any, encoded []byte) {
 	t.Helper()
 	signed := types.MustSignNewTx(n.key, types.LatestSignerForChainID(big.NewInt(chainIDOfTests)), &types.DynamicFeeTx{
@@ -81,8 +81,8 @@ func signedCall(t *testing.T, n *scriptedNode, nonce uint64, data []byte) (m map
 	return m, encoded
 }
 
-// A log costs 375 gas and makes an answer some 400 characters longer, so whoever fills a
-// block with them decides how long its receipts are.
+// A log costs 375 gas and makes an answer some 400 characters longer, so a sender that fills a
+// block with logs decides how long its receipts are.
 func TestABlockFullOfLogsIsReadInLittleMemory(t *testing.T) {
 	const logs = 220_000
 	n := newNode(t)
@@ -118,7 +118,7 @@ func TestABlockFullOfLogsIsReadInLittleMemory(t *testing.T) {
 		[]json.RawMessage){"eth_getBlockReceipts": func(w *bufio.Writer, _ []json.RawMessage) {
 		_, _ = w.WriteString(`[{"logs":[`)
 		for i := range logs {
-			k, _ := w.WriteString(doc + ",") // the asker may have left
+			k, _ := w.WriteString(doc + ",") // the caller may have disconnected
 			if wrote += k; i%20_000 == 0 {
 				watched.look()
 			}
@@ -146,7 +146,7 @@ func TestABlockFullOfDataIsReadInLittleMemory(t *testing.T) {
 	n := newNode(t)
 	n.key, _ = keyOfTests(t)
 	data := make([]byte, bytesOfEach)
-	// The input is the same in all of them, and is put back where they are written.
+	// The input is the same in all of them, and is inserted where they are written.
 	var input any
 	bare := make([]map[string]any, calls)
 	var root listRoot
@@ -174,7 +174,7 @@ func TestABlockFullOfDataIsReadInLittleMemory(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		_, _ = w.Write(head[:len(head)-1]) // the asker may have left
+		_, _ = w.Write(head[:len(head)-1]) // the caller may have disconnected
 		_, _ = w.WriteString(`,"transactions":[`)
 		sent := 0
 		for i := range calls {
@@ -207,7 +207,7 @@ func TestABlockFullOfDataIsReadInLittleMemory(t *testing.T) {
 	runtime.KeepAlive(c)
 }
 
-// partly is a block of many payments and a call with an event.
+// partly returns a block of many payments and a call with an event.
 func partly(t *testing.T) *scriptedNode {
 	n := newNode(t)
 	n.key, _ = keyOfTests(t)
@@ -225,7 +225,8 @@ func partly(t *testing.T) *scriptedNode {
 	return n
 }
 
-// refusals are how providers say that an answer is too long for them, or give a part of it.
+// refusals are the ways in which providers report that an answer is too long, or return a part of
+// it.
 var refusals = map[string]func(w http.ResponseWriter, id json.RawMessage){
 	"geth":    func(w http.ResponseWriter, id json.RawMessage) { refuse(w, id, -32003, "response too large") },
 	"reth":    func(w http.ResponseWriter, id json.RawMessage) { refuse(w, id, -32008, "Response is too big") },

@@ -16,7 +16,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// The promises hold as well when finality is a depth, and with two providers.
+// The promises also hold when finality is a depth, and with two providers.
 func TestEthereumKeepsThePromisesInItsOtherForms(t *testing.T) {
 	t.Parallel()
 	chaintest.Run(t, func(t *testing.T) chaintest.Lab {
@@ -28,8 +28,8 @@ func TestEthereumKeepsThePromisesInItsOtherForms(t *testing.T) {
 	})
 }
 
-// pay mines one transaction of a stranger and gives its block as it is shown
-// before it is final.
+// pay mines one transaction of an external account and returns its block as it is before it is
+// final.
 func (l *lab) pay(t testing.TB, to common.Address, value int64, data []byte) (chain.TxHash, chain.Contents) {
 	t.Helper()
 	tx := l.send(t, l.other(), to, big.NewInt(value), data)
@@ -50,7 +50,7 @@ func (l *lab) latest(t testing.TB) chain.Contents {
 	return c
 }
 
-// final and recent are blocks with what moved inside their transactions.
+// final and recent return blocks with the internal movements of their transactions.
 func final(t testing.TB, c chain.Chain, height uint64) (chain.Contents, error) {
 	t.Helper()
 	got, err := c.Reader.Final(t.Context(), height)
@@ -69,7 +69,7 @@ func recent(t testing.TB, c chain.Chain, height uint64) (chain.Contents, error) 
 	return chaintest.WithInternal(t.Context(), c.Reader, got)
 }
 
-// to tells what arrived at an address, in the order of the block.
+// to returns what arrived at an address, in the order of the block.
 func to(c chain.Contents, a chain.Address) (in []string) {
 	for _, tr := range c.Transfers {
 		if tr.To == a {
@@ -149,7 +149,7 @@ func TestAContractThatIsCreatedWithCoinIsPaid(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	created := crypto.CreateAddress(l.node.FaucetAddress(), l.nonceOfFaucet(t))
-	// 0x00 is STOP: a contract with no code, that takes what comes with it.
+	// 0x00 is STOP: a contract that does nothing and accepts coin.
 	if _, err := l.node.SendTx(t.Context(), nil, big.NewInt(5), []byte{0}); err != nil {
 		t.Fatal(err)
 	}
@@ -166,8 +166,8 @@ func (l *lab) nonceOfFaucet(t testing.TB) uint64 {
 	return n
 }
 
-// hostile.md H-45 and invariant I-11: what a token says and what it does are
-// two things, and both can be asked for.
+// hostile.md H-45 and invariant I-11: a token's logs and its balances differ, and the adapter reads
+// both.
 func TestBalancesShowWhatTokensDoNotSay(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -235,8 +235,8 @@ func TestBalancesShowWhatTokensDoNotSay(t *testing.T) {
 	}
 }
 
-// Invariant I-10: a fork that puts other logs before ours changes the index of
-// the log in its block and not what names it.
+// Invariant I-10. A fork that puts other logs before ours changes the index of the log in its block
+// and not the identity of the transfer.
 func TestAForkThatShiftsLogsKeepsPositions(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

@@ -17,11 +17,11 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// twoFaced is the code of a payee that uses 800,000 gas and succeeds where nothing is
-// offered for gas, as in a simulation without fees, and fails where something is.
+// twoFaced is the code of a payee that uses 800,000 gas and succeeds where the gas price is zero,
+// as in a simulation without fees, and fails where it is not.
 const twoFaced = "3a15600657fe5b620075305b6001900380600b5700"
 
-// burner is the code of a payee that takes 26 gas for each of so many rounds.
+// burner returns the code of a payee that uses 26 gas in each of so many rounds.
 func burner(rounds int) string { return fmt.Sprintf("62%06x5b600190038060045700", rounds) }
 
 // deploy puts a contract with this code on the chain.
@@ -145,8 +145,8 @@ func TestANativePaymentIsSimulatedWithTheFieldsThatAreSent(t *testing.T) {
 	}
 }
 
-// A payment with its real fees is tried out only where the payer could pay them. Then it
-// is gas that lacks, and the payee has not refused.
+// A payment is simulated with its real fees only where the payer could pay them. Otherwise gas is
+// missing, and the payee has not refused.
 func TestAPayerWithoutCoinForTheFeeIsShortAndNotRefused(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

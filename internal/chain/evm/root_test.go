@@ -13,16 +13,16 @@ import (
 	"github.com/ethereum/go-ethereum/rlp"
 )
 
-// rootOf is the root of a list as go-ethereum orders its keys, of a trie that is built at
-// once: what listRoot is compared with.
+// rootOf returns the root of a list as go-ethereum orders its keys, from a trie that is built at
+// once. The tests compare listRoot with it.
 func rootOf(list types.DerivableList) common.Hash { return types.DeriveSha(list, new(listTrie)) }
 
-// A listTrie gathers keys and values; no key is the beginning of another one.
+// listTrie collects keys and values; no key is the beginning of another one.
 type listTrie struct{ leaves []leaf }
 
 type leaf struct{ path, value []byte } // path: a nibble a byte
 
-// Reset forgets everything.
+// Reset deletes all values.
 func (t *listTrie) Reset() { t.leaves = nil }
 
 // Update adds a value.
@@ -35,7 +35,7 @@ func (t *listTrie) Update(key, value []byte) error {
 	return nil
 }
 
-// Hash is the root.
+// Hash returns the root.
 func (t *listTrie) Hash() common.Hash {
 	if len(t.leaves) == 0 {
 		return types.EmptyRootHash
@@ -44,8 +44,7 @@ func (t *listTrie) Hash() common.Hash {
 	return crypto.Keccak256Hash(node(t.leaves, 0))
 }
 
-// node encodes the part of the trie with some leaves, whose paths are the same
-// up to depth.
+// node encodes the part of the trie with some leaves, whose paths are equal up to depth.
 func node(leaves []leaf, depth int) []byte {
 	path := leaves[0].path
 	if len(leaves) == 1 {
@@ -75,10 +74,10 @@ func node(leaves []leaf, depth int) []byte {
 	return encodeRLP(branch)
 }
 
-// A plainList is of items as a root has them.
+// plainList is the list of items of a root.
 type plainList [][]byte
 
-// Len is how many there are.
+// Len returns the number of items.
 func (l plainList) Len() int { return len(l) }
 
 // EncodeIndex writes the i-th one.
@@ -133,7 +132,7 @@ func TestARootIsComputedItemByItem(t *testing.T) {
 		var root listRoot
 		list := make(plainList, n)
 		for i := range list {
-			// Some are so short that they stand in their parent, some are not.
+			// Some items are so short that their parent contains them, some are not.
 			list[i] = bytes.Repeat([]byte{byte(i), byte(i >> 8)}, 1+i%40)
 			root.addItem(list[i])
 		}

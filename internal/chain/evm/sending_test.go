@@ -21,7 +21,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// ready is a payment that is signed and not sent.
+// ready returns a payment that is signed and not sent.
 func (l *lab) ready(
 	t testing.TB, c chain.Chain, contract chain.Address,
 ) (p chain.Payment, signed []byte, tx chain.TxHash) {
@@ -43,7 +43,7 @@ func (l *lab) ready(
 	return p, signed, tx
 }
 
-// Case W1 of chains.md: the node took the bytes and its answer was lost.
+// Case W1 of chains.md: the node accepted the bytes and its answer was lost.
 func TestALostAnswerToSendIsUnknownAndTheSameBytesPayOnce(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -111,8 +111,8 @@ func TestSendGoesToEveryProvider(t *testing.T) {
 	dead.SetRule("eth_sendRawTransaction",
 		func(e *exchange) { e.SetError(`{"code":-32000,"message":"txpool is full"}`) })
 	a, said := c.Sender.Send(t.Context(), signed)
-	// The first proxy passes on what it is given and says otherwise, so anvil
-	// may know the bytes when the second one brings them.
+	// The first proxy passes on what it receives and denies it, so anvil may know the bytes when
+	// the second one sends them.
 	if a == chain.Unknown || !strings.Contains(said, "txpool is full") {
 		t.Errorf("got %v %q, want it taken and both answers", a, said)
 	}
@@ -121,7 +121,7 @@ func TestSendGoesToEveryProvider(t *testing.T) {
 	}
 }
 
-// A provider that invents a failure would have a payment refunded that arrived.
+// A false provider that reports a failure would cause a refund of a payment that arrived.
 func TestAnInventedOutcomeIsAnError(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -181,7 +181,7 @@ func TestNowhereIsOnlySaidWhenEnoughHaveLooked(t *testing.T) {
 	}
 }
 
-// ahead has a provider claim a chain that is far longer, and the nonce of every account.
+// ahead lets a provider report a much longer chain, and a higher nonce of every account.
 func ahead(t testing.TB, p *proxy, nonce string) {
 	p.SetRule("eth_getBlockByNumber", func(e *exchange) {
 		e.EditResult(t, func(m map[string]any) {
@@ -195,7 +195,7 @@ func ahead(t testing.TB, p *proxy, nonce string) {
 	p.SetRule("eth_getTransactionCount", func(e *exchange) { e.SetResult(nonce) })
 }
 
-// behind has a provider show the chain as it was at a height, final and latest alike.
+// behind lets a provider report the chain at a height, as final and as latest.
 func behind(t testing.TB, l *lab, p *proxy, height uint64) {
 	at := hexutil.EncodeUint64(height)
 	old := func(e *exchange) {
@@ -220,7 +220,7 @@ func behind(t testing.TB, l *lab, p *proxy, height uint64) {
 	p.SetRule("eth_getTransactionCount", old)
 }
 
-// records has a provider keep what it answers, and repeat it once the chain is another.
+// records lets a provider keep its answers, and repeat them after the chain has changed.
 func records(p *proxy) {
 	var mu sync.Mutex
 	said := map[string]json.RawMessage{}
@@ -236,7 +236,7 @@ func records(p *proxy) {
 	})
 }
 
-// A block that one provider makes up is never proven final: a provider that gives it for the block
+// A block that one provider invents is never proven final: a provider that returns it as the block
 // of a payment of ours keeps that payment from being settled.
 func TestOneProviderAloneDoesNotSayWhichBlockHasOurTransaction(t *testing.T) {
 	t.Parallel()
@@ -306,7 +306,7 @@ func TestAnAccountStandsWhereEnoughProvidersHaveIt(t *testing.T) {
 		{"one of two lags", 1, []func(*proxy){true1, lags}, used},
 		{"one of three lags", 2, []func(*proxy){lags, true1, true1}, used},
 		{"one of three lags, one is enough", 1, []func(*proxy){lags, true1, true1}, used},
-		// One that is alone ahead of two may be right, and may have made it up.
+		// A provider that is alone ahead of two may be right, and may be false.
 		{"two of three lag, one is enough", 1, []func(*proxy){lags, true1, lags}, unused},
 		{"two of three lag", 2, []func(*proxy){lags, true1, lags}, unused},
 		{"both have to say so, one lags", 2, []func(*proxy){true1, lags}, unused},
@@ -328,8 +328,8 @@ func TestAnAccountStandsWhereEnoughProvidersHaveIt(t *testing.T) {
 		{"a liar ahead of two, where one is enough", 1, []func(*proxy){far(`"0x7"`), true1, true1}, used},
 		{"a liar ahead of two denies, where one is enough", 1, []func(*proxy){far(`"0x0"`), true1, true1}, used},
 		{"a liar ahead of one denies, where one is enough", 1, []func(*proxy){far(`"0x0"`), true1}, unused},
-		// With two providers of which one is enough, the one that is ahead is believed: the
-		// other may lag. So is the only one.
+		// With two providers of which one is enough, the one that is ahead is believed, because the
+		// other may lag. So is a single provider.
 		{"a liar ahead of one, where one is enough", 1, []func(*proxy){far(`"0x7"`), true1}, invented},
 		{"a liar alone", 1, []func(*proxy){says(`"0x7"`)}, invented},
 		{"a liar, and two who answer with errors", 1, []func(*proxy){says(`"0x7"`), lost, lost}, invented},
@@ -359,7 +359,7 @@ func TestAnAccountStandsWhereEnoughProvidersHaveIt(t *testing.T) {
 				t.Errorf("%s, depth %d: got %+v, %v, want %+v", c.name, depth, got, err, *c.want)
 				continue
 			}
-			// A payment whose nonce is used is settled, and its fee is not raised.
+			// A payment whose nonce is used is settled, and gets no fee bump.
 			first := chain.Slot{}
 			if latest, final := got.IsUsed(first); latest != (c.want != unused) || final != latest ||
 				got.IsNext(first) == latest {
@@ -370,8 +370,8 @@ func TestAnAccountStandsWhereEnoughProvidersHaveIt(t *testing.T) {
 	}
 }
 
-// Of two providers one has not seen the block of a payment, and says so for a lower final
-// block too: that denies the payment in the latest block only.
+// One of two providers has not seen the block of a payment, and says so for a lower final block
+// too. That denies the payment in the latest block only.
 func TestWhatIsFinalIsInTheLatestBlockToo(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -475,7 +475,7 @@ func TestATroubledProviderProvesNoRevert(t *testing.T) {
 	}
 }
 
-// A sweep is quoted to know how much gas has to be brought to its address.
+// A sweep is quoted to find how much gas its address needs.
 func TestATokenPaymentIsQuotedBeforeItsGasIsThere(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

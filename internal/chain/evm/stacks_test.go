@@ -26,7 +26,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// A block of Arbitrum One as a node of it gives it.
+// A block of Arbitrum One as one of its nodes returns it.
 func TestARealBlockOfArbitrumGivesItsHashAndItsRoot(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("testdata/arbitrum-0x14e8a59a.json")
@@ -50,7 +50,7 @@ func TestARealBlockOfArbitrumGivesItsHashAndItsRoot(t *testing.T) {
 	}
 }
 
-// What begins a block of OP Mainnet, as a node of it gives it.
+// The first part of a block of OP Mainnet, as one of its nodes returns it.
 func TestARealDepositTransactionGivesItsHash(t *testing.T) {
 	t.Parallel()
 	const raw = `{"blockHash":"0x9d86bb313ebeedf4f9f82bf8a19b426be656a365648a7c089b618771311db9f9","blockNumber":"0x798ad0b","hash":"0xbc9329afac05556497441e2b3ee4c5d4da7ca0b2a4c212c212d0739e94a24df9","transactionIndex":"0x0","type":"0x7e","nonce":"0x152ea95","input":"0x440a5e200000146b000f79c50000000000000003000000006725333f000000000141e287000000000000000000000000000000000000000000000000000000012439ee7e0000000000000000000000000000000000000000000000000000000063f363e973e96e7145ff001c81b9562cba7b6104eeb12a2bc4ab9f07c27d45cd81a986620000000000000000000000006887246668a3b87f54deb3b94ba47a6f63f32985","mint":"0x0","sourceHash":"0x04e9a69416471ead93b02f0c279ab11ca0b635db5c1726a56faf22623bafde52","r":"0x0","s":"0x0","v":"0x0","yParity":"0x0","gas":"0xf4240","from":"0xdeaddeaddeaddeaddeaddeaddeaddeaddead0001","to":"0x4200000000000000000000000000000000000015","depositReceiptVersion":"0x1","value":"0x0","gasPrice":"0x0"}`
@@ -93,25 +93,25 @@ func TestRealReceiptsOfTheOPStackGiveTheirRoot(t *testing.T) {
 	}
 }
 
-// scriptedNode is a provider with one block, which it calls latest and final, that was
-// written by hand in the shape that nodes of its stack give.
+// scriptedNode is a provider with one block, which it reports as latest and final. The block was
+// written by hand in the form of the nodes of its stack.
 type scriptedNode struct {
 	t        *testing.T
 	mu       sync.Mutex
 	header   types.Header
 	txs      []map[string]any
-	list     plainList // what the root is of
+	list     plainList // the list that the root covers
 	receipts []map[string]any
 	left     []map[string]any // receipts that no root covers
 	answers  map[string]func(params []json.RawMessage) any
 	gas      uint64
 
-	// What stands for lists that are too long for a test to hold.
+	// Replacements for lists that are too long for a test.
 	txRoot, receiptRoot *common.Hash
 	streams             map[string]func(w *bufio.Writer, params []json.RawMessage)
-	batchMax            int // questions at once that it answers; 0: any number
+	batchMax            int // how many questions it answers at once; 0: any number
 	key                 *ecdsa.PrivateKey
-	// refuse answers instead to questions by themselves about a whole block.
+	// refuse answers single questions about a whole block instead.
 	refuse map[string]func(w http.ResponseWriter, id json.RawMessage)
 }
 
@@ -124,8 +124,8 @@ func newNode(t *testing.T) *scriptedNode {
 
 const chainIDOfTests = 31337
 
-// add puts a transaction into the block, with the list of fields that its hash is of
-// when no key signed it.
+// add adds a transaction to the block, with the list of fields whose hash it has when no key signed
+// it.
 func (n *scriptedNode) add(m map[string]any, fields []any, ok bool, gas uint64, logs ...*types.Log) common.Hash {
 	kind := byte(hexutil.MustDecodeUint64(m["type"].(string)))
 	var raw []byte
@@ -180,7 +180,7 @@ func (n *scriptedNode) pay(key *ecdsa.PrivateKey, nonce uint64, to common.Addres
 	return n.add(m, nil, true, 21_000)
 }
 
-// serve answers for the block as it is now.
+// serve answers with the present block.
 func (n *scriptedNode) serve() string {
 	n.t.Helper()
 	marshal := func(v any) json.RawMessage {
@@ -280,12 +280,12 @@ func (n *scriptedNode) serve() string {
 				fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":`, one.ID)
 				stream(out, one.Params)
 				_, _ = out.WriteString(`}`)
-				_ = out.Flush() // the asker may have left
+				_ = out.Flush() // the caller may have disconnected
 				return
 			}
 			said = reply(one)
 		}
-		_ = json.NewEncoder(w).Encode(said) // the asker may have left
+		_ = json.NewEncoder(w).Encode(said) // the caller may have disconnected
 	}))
 	n.t.Cleanup(srv.Close)
 	return srv.URL
@@ -318,7 +318,7 @@ func keyOfTests(t *testing.T) (*ecdsa.PrivateKey, common.Address) {
 	return k, crypto.PubkeyToAddress(k.PublicKey)
 }
 
-// moved is what a block moved, in its order.
+// moved returns the movements of a block, in its order.
 func moved(c chain.Contents) (found []string) {
 	for _, tr := range c.Transfers {
 		found = append(found, fmt.Sprintf("%s %s>%s %v", tr.Kind, short4(tr.From), short4(tr.To), tr.Amount))
@@ -335,8 +335,8 @@ func wantMoved(t *testing.T, c chain.Contents, want ...string) {
 	}
 }
 
-// opBlock is a block of the OP stack: its system transaction, a deposit from the layer
-// below to us, one that failed, and a payment of ours with a fee for its data.
+// opBlock is a block of the OP stack: its system transaction, a deposit from the layer below to us,
+// one that failed, and a payment of ours with a fee for its data.
 func opBlock(t *testing.T, key *ecdsa.PrivateKey) (n *scriptedNode, paid common.Hash) {
 	n = newNode(t)
 	deposit := func(source byte, to common.Address, mint, value int64, system, ok bool) {
@@ -347,7 +347,7 @@ func opBlock(t *testing.T, key *ecdsa.PrivateKey) (n *scriptedNode, paid common.
 			"input": "0x01", "nonce": "0x5", "gasPrice": "0x0", "r": "0x0", "s": "0x0", "v": "0x0",
 			"depositReceiptVersion": "0x1",
 		}
-		// As op-geth writes them: left out unless they say something.
+		// As op-geth writes them: left out if empty.
 		if mint > 0 {
 			m["mint"] = (*hexutil.Big)(big.NewInt(mint))
 		}
@@ -398,8 +398,7 @@ func TestOnTheOPStackDepositsFromBelowAreCountedAndFeesForDataToo(t *testing.T) 
 	}
 }
 
-// What a transaction costs for its data is in no root. One provider's word would go
-// into the books.
+// No root covers what a transaction costs for its data. One provider's word would enter the books.
 func TestOneProviderCannotInventTheFeeForData(t *testing.T) {
 	t.Parallel()
 	key, _ := keyOfTests(t)
@@ -473,7 +472,7 @@ func TestOnArbitrumTheChainsOwnTransactionsAreReadAndTipsAreNotPaid(t *testing.T
 	key, from := keyOfTests(t)
 	for _, tips := range []bool{false, true} {
 		n := newNode(t)
-		n.header.Difficulty, n.header.MixDigest[23] = big.NewInt(1), 40 // the version of its system
+		n.header.Difficulty, n.header.MixDigest[23] = big.NewInt(1), 40 // the version of its system transaction
 		if tips {
 			n.header.MixDigest[25] = 1
 		}
@@ -557,7 +556,7 @@ func TestOnArbitrumTheChainsOwnTransactionsAreReadAndTipsAreNotPaid(t *testing.T
 	}
 }
 
-// event is a token's transfer in a log.
+// event returns a token's transfer as a log.
 func event(token, to common.Address, units int64) *types.Log {
 	return &types.Log{
 		Address: token, Topics: []common.Hash{
@@ -574,7 +573,7 @@ func TestOnPolygonWhatComesFromBelowIsReadWithItsBlock(t *testing.T) {
 	n := newNode(t)
 	token := common.HexToAddress("0x7070")
 	n.pay(key, 0, elsewhere, 77, 3)
-	n.gas = 30_000 // so much that a contract may have run
+	n.gas = 30_000 // enough gas that a contract may have run
 	n.receipts[0]["cumulativeGasUsed"] = hexutil.Uint64(n.gas)
 	sync := map[string]any{
 		"type": "0x7f", "from": common.Address{}, "to": common.Address{}, "value": "0x0", "gas": "0x0",
@@ -613,8 +612,8 @@ func TestOnPolygonWhatComesFromBelowIsReadWithItsBlock(t *testing.T) {
 	}
 }
 
-// Before its blocks held them, nodes showed what came from below behind their
-// transactions. Nothing of that can be checked, so nothing of it is believed.
+// Before blocks contained deposits from the layer below, nodes showed them after the transactions.
+// They cannot be checked, so they are not believed.
 func TestOnPolygonWhatNoRootCoversIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	key, from := keyOfTests(t)

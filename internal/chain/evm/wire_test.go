@@ -18,7 +18,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// wireLies are what stands between a node and us may answer: proxies, caches, bombs.
+// wireLies are answers of what stands between a node and us: proxies, caches, bombs.
 func wireLies(sent *atomic.Int64) map[string]func(http.ResponseWriter) {
 	return map[string]func(http.ResponseWriter){
 		"a page": func(w http.ResponseWriter) {
@@ -111,8 +111,7 @@ func TestWhatIsNoAnswerIsAnErrorAndTheNextProviderIsAsked(t *testing.T) {
 		}
 		s.proxies[0].SetRule("*", nil)
 	}
-	// Six endless answers were asked for; a little more than what is allowed of each
-	// lies in buffers.
+	// Six endless answers were requested; buffers have a little more than the limit of each.
 	if n := sent.Load(); n > 6*(16<<20) {
 		t.Errorf("got %d MB taken of answers without end, want them cut off", n>>20)
 	}
@@ -145,8 +144,8 @@ func TestAProviderThatAsksForAPauseIsLeftAlone(t *testing.T) {
 	}
 }
 
-// A provider that calls final what it does not have would make blocks final that can
-// still be forked away.
+// A provider that reports unproven blocks as final would make blocks final that a fork can still
+// replace.
 func TestFinalBeyondTheHeadIsALie(t *testing.T) {
 	t.Parallel()
 	s := newProxiedLab(t, 2)
@@ -173,7 +172,7 @@ func TestFinalBeyondTheHeadIsALie(t *testing.T) {
 	}
 }
 
-// made is a block's header with another height, and the hash that this gives.
+// made returns a block's header with another height, and its hash.
 func made(t testing.TB, like json.RawMessage, height uint64) string {
 	t.Helper()
 	var h types.Header
@@ -209,7 +208,7 @@ func TestAHeadThatGoesBackwardsIsReportedAsItIs(t *testing.T) {
 	if got, err := final(t, c, truth.Final.Height); !errors.Is(err, chain.ErrNotYet) {
 		t.Errorf("got %+v, %v, want ErrNotYet", got, err)
 	}
-	// The one that went back is not asked first any more, for what is not final.
+	// The provider that went back is not asked first any more about recent blocks.
 	c.Reader.Demote()
 	if h, err := c.Reader.Heads(t.Context()); err != nil || h.Latest != truth.Latest {
 		t.Errorf("distrusted: got %+v, %v, want the latest of the other", h, err)
@@ -236,7 +235,7 @@ func TestReceiptsAndLogsOfAnotherBlockAreNotTaken(t *testing.T) {
 	if got, err := final(t, s.open(t, 1, nil), s.height); err == nil {
 		t.Errorf("receipts of block %d: got %+v, want an error", other, got)
 	}
-	// What a log says of where it stands is in no root, and nothing is taken from it.
+	// No root covers a log's own position fields, and the adapter reads none of them.
 	s.proxies[0].SetRule("eth_getBlockReceipts", func(e *exchange) {
 		e.EditList(t, func(l []map[string]any) []map[string]any {
 			for _, r := range l {

@@ -97,7 +97,7 @@ func TestTracesGiveWhatMovedAndWhere(t *testing.T) {
 	}
 }
 
-// calls are what a trace says has moved.
+// calls returns the movements in a trace.
 func calls(trace string) ([]chain.Transfer, error) {
 	tr := traced{isWanted: func(common.Address) bool { return true }, budget: transfersMax}
 	err := newRawReader([]byte(trace)).readCalls(&tr)
@@ -106,7 +106,7 @@ func calls(trace string) ([]chain.Transfer, error) {
 
 func TestTheRootOfTheFirstTransactionOfEthereum(t *testing.T) {
 	t.Parallel()
-	// Block 46147 of the main network holds one transaction, the first there was.
+	// Block 46147 of the main network has one transaction, the first of the chain.
 	number := func(s string) *big.Int { n, _ := new(big.Int).SetString(s, 0); return n }
 	to := common.HexToAddress("0x5df9b87991262f6ba471f09758cde1c0fc1de734")
 	tx := types.NewTx(&types.LegacyTx{
@@ -142,7 +142,7 @@ func TestADepthNeverReachesBelowTheFirstBlock(t *testing.T) {
 	}
 }
 
-// FuzzHeader shows that no answer of a provider makes the adapter fall over.
+// FuzzHeader shows that no provider's answer makes the adapter panic.
 func FuzzHeader(f *testing.F) {
 	f.Add([]byte(`{"hash":"0x00","number":"0x1"}`))
 	f.Add([]byte(`null`))
@@ -154,7 +154,7 @@ func FuzzHeader(f *testing.F) {
 	})
 }
 
-// FuzzTraces likewise.
+// FuzzTraces shows the same for traces.
 func FuzzTraces(f *testing.F) {
 	f.Add([]byte(
 		`{"type":"CALL","calls":[{"type":"CALL","value":"0x1","from":"0x00000000000000000000000000000000000000aa","to":"0x00000000000000000000000000000000000000bb"}]}`,
@@ -174,7 +174,7 @@ func FuzzTraces(f *testing.F) {
 	})
 }
 
-// fakeRPCError is an error as a node words it.
+// fakeRPCError is an error in a node's words.
 type fakeRPCError struct {
 	code int
 	text string

@@ -12,7 +12,7 @@ import (
 
 var errSilent = errors.New("silent")
 
-// answers is a question that every node answers in a word, "!" with an error.
+// answers is a question that every node answers with a word, or "!" for an error.
 func answers(values map[node]string) func(context.Context, node) (string, error) {
 	return func(_ context.Context, n node) (string, error) {
 		if values[n] == "!" {
@@ -120,7 +120,7 @@ func TestEnoughHaveToBeGreeted(t *testing.T) {
 	t.Parallel()
 	wrong := &WrongNetworkError{"1", "chain 5", "1"}
 	for name, c := range map[string]struct {
-		said   []error // of two providers and one beside them
+		said   []error // of two providers and an additional one
 		failed error
 	}{
 		"all":                                {[]error{nil, nil, nil}, nil},

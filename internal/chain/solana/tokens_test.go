@@ -11,7 +11,7 @@ import (
 	"github.com/cofferpay/coffer/internal/localworld/surfpool"
 )
 
-// Hostile H-64: what a token of Token-2022 can be made to do is read off its mint.
+// Hostile H-64: what a Token-2022 token allows is read from its mint.
 func TestATokenThatIsNoMoneyIsTold(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -45,7 +45,7 @@ func TestATokenThatIsNoMoneyIsTold(t *testing.T) {
 		place(nil, of(16, 129)):                     "confidential fees",
 		place(nil, of(26, 33)):                      "pause",
 		place(nil, of(999, 3)):                      "not known to be harmless",
-		// behind what is harmless
+		// After harmless extensions.
 		place(nil, of(18, 64), surfpool.TransferFee(100, 50)):                               "a fee on transfers",
 		place([]uint16{12}, surfpool.PermanentDelegate(who)):                                "",
 		place([]uint16{12}, surfpool.PermanentDelegate(who), surfpool.TransferFee(100, 50)): "a fee on transfers",

@@ -24,8 +24,8 @@ func unhex(t testing.TB, s string) []byte {
 	return b
 }
 
-// The valid addresses of BIP-173, BIP-350 and BIP-86 that have a form which is in
-// use, and the older ones of each network, with their scripts.
+// The valid addresses of BIP-173, BIP-350 and BIP-86 of a form that is in use, and the older ones
+// of each network, with their scripts.
 var known = []struct {
 	network         chain.Network
 	address, script string
@@ -158,8 +158,7 @@ func TestWhatIsNoAddressOfTheNetworkIsRefusedWithItsReason(t *testing.T) {
 	}
 }
 
-// Outputs of these are in blocks of the main network. None of them is anybody's
-// deposit.
+// Blocks of the main network have such outputs. None of them is a deposit.
 func TestWhatIsNoFormOfAddressHasNone(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{
@@ -264,8 +263,8 @@ func TestAddressesThatNobodyHoldsAreKnown(t *testing.T) {
 	}
 }
 
-// padded ends the bytes of a taproot key with the first byte from that on which makes
-// it no point of the curve.
+// padded ends the bytes of a taproot key with the first byte from that on which makes it no point
+// of the curve.
 func (d destination) padded(from byte) destination {
 	for b := from; ; b++ {
 		if p := (destination{d.form, append(bytes.Clone(d.hash), b)}); p.isUnspendable() {
@@ -274,8 +273,8 @@ func (d destination) padded(from byte) destination {
 	}
 }
 
-// Whatever is parsed has one form, and the library that Bitcoin's nodes are made of
-// reads the same script out of it.
+// Every parsed address has one form, and the library of Bitcoin's nodes reads the same script from
+// it.
 func FuzzAddress(f *testing.F) {
 	for _, k := range known {
 		f.Add(k.address)
@@ -312,7 +311,7 @@ func FuzzAddress(f *testing.F) {
 	})
 }
 
-// Every script of a form has the address that the library gives it.
+// Every script of a form has the address that the library returns.
 func FuzzWritten(f *testing.F) {
 	f.Add(make([]byte, programBytes))
 	f.Add(append([]byte{0, 0, 0, 1}, make([]byte, programBytes)...))

@@ -23,7 +23,7 @@ import (
 
 const local = chain.Local
 
-// keyOf is the nth key, with its two addresses.
+// keyOf returns the nth key, with its two addresses.
 func keyOf(t testing.TB, n byte) (*btcec.PrivateKey, chain.Address, chain.Address) {
 	t.Helper()
 	k, _ := btcec.PrivKeyFromBytes(bytes.Repeat([]byte{n}, 32))
@@ -37,7 +37,7 @@ func keyOf(t testing.TB, n byte) (*btcec.PrivateKey, chain.Address, chain.Addres
 
 func segwitOf(t testing.TB, n byte) chain.Address { _, a, _ := keyOf(t, n); return a }
 
-// coinOf is output n of the transaction whose hash repeats a digit.
+// coinOf returns output n of the transaction whose hash repeats a digit.
 func coinOf(digit string, n uint32, amount uint64, holder chain.Address) chain.Output {
 	return chain.Output{
 		Outpoint: FormatOutpoint(chain.TxHash(strings.Repeat(digit, 64)), n), Owner: holder,
@@ -45,7 +45,7 @@ func coinOf(digit string, n uint32, amount uint64, holder chain.Address) chain.O
 	}
 }
 
-// lease is one of two coins, of native SegWit and of taproot.
+// lease is the slot key of two outputs, of native SegWit and of taproot.
 func lease(t testing.TB) SlotKey {
 	t.Helper()
 	_, a, _ := keyOf(t, 1)
@@ -65,7 +65,7 @@ func feesOf(rate, most uint64) chain.Fees {
 	return chain.Fees{TipCap: money.Units(rate), NonGas: money.Units(most)}
 }
 
-// built is what is built at a rate, with its own fees.
+// built returns the transaction that is built at a rate, with its own fees.
 func built(l SlotKey, ps []chain.Payment, rate uint64) (Tx, error) {
 	fees, err := FitFees(l.network(), l, ps, feesOf(rate, 0))
 	if err != nil {
@@ -161,7 +161,7 @@ func TestWhatIsBuiltPaysInOrderAndKeepsTheRest(t *testing.T) {
 	if tx.CheckPayments(two) == nil || tx.CheckPayments(nil) == nil || tx.CheckCancel() == nil {
 		t.Error("got other payments taken for those")
 	}
-	// The fee is what the fees say, not less than their rate and no satoshi more.
+	// The fee is the quoted one, not less than its rate and no satoshi more.
 	if more, err := Build(local, l, two, feesOf(10_000, fee+500)); err != nil || more.Fee() != money.Units(fee+500) {
 		t.Errorf("got %+v, %v, want a fee of %d", more, err, fee+500)
 	}
@@ -169,7 +169,8 @@ func TestWhatIsBuiltPaysInOrderAndKeepsTheRest(t *testing.T) {
 		t.Error("a fee below its rate: got no error")
 	}
 
-	// What would be dust as change is left to the fee: worth it, and one less.
+	// An amount that would be dust as change goes to the fee: the smallest change, and one satoshi
+	// less.
 	least, _ := Dust(must(t, l.Change)).Uint64()
 	var short *chain.InsufficientOutputsError
 	for _, c := range []struct{ more, rest uint64 }{{rest - least, least}, {rest - least + 1, 0}} {
@@ -339,7 +340,7 @@ func FuzzEveryPayloadThatIsReadIsWrittenAgain(f *testing.F) {
 	})
 }
 
-// sign signs as the signer's keys do.
+// sign signs like the signer's keys.
 func sign(k *btcec.PrivateKey, s SigningInput) []byte {
 	if s.Taproot {
 		signature, err := schnorr.Sign(txscript.TweakTaprootPrivKey(*k, nil), s.Hash[:])
@@ -424,7 +425,7 @@ func TestTheNetworksOwnEngineTakesWhatIsSigned(t *testing.T) {
 			t.Errorf("got %d virtual bytes, want %d or a little less", size, tx.VirtualSize())
 		}
 
-		// Neither another key's nor another transaction's.
+		// Neither the signature of another key nor of another transaction.
 		k, _, _ := keyOf(t, 249)
 		for i, s := range spends {
 			other := slices.Clone(signatures)
@@ -507,7 +508,7 @@ func TestWhatIsSignedIsWhatTheStandardsSay(t *testing.T) {
 			}
 		}
 	}
-	// The signatures of those two inputs, whose keys the standards give, are taken.
+	// The signatures of those two inputs, whose keys the standards give, are accepted.
 	k, _ := btcec.PrivKeyFromBytes(unhex(t, "619c335025c7f4012e556c2a58b2506e30b8511b53ade95ea316fd8c3286feb9"))
 	holder := KeyAddress(&chaincfg.RegressionNetParams, [KeyBytes]byte(k.PubKey().SerializeCompressed()))
 	s := SigningInput{

@@ -35,7 +35,7 @@ func order(rate, usual uint64, amounts ...uint64) Request {
 	return o
 }
 
-// purse is some coins of both kinds, of amounts that are near to one another often.
+// purse returns some outputs of both kinds, often with amounts that are close to one another.
 func purse(rnd *rand.Rand, n int) []chain.Output {
 	var all []chain.Output
 	for i := range n {
@@ -55,7 +55,7 @@ func purse(rnd *rand.Rand, n int) []chain.Output {
 	return all
 }
 
-// checkSelection checks what is true of every choice.
+// checkSelection checks what is true of every selection.
 func checkSelection(t *testing.T, o Request, from []chain.Output, c Selection) bitcointx.Tx {
 	t.Helper()
 	tx, err := bitcointx.Build(o.Network, c.SlotKey, o.Payments, c.Fees)
@@ -117,7 +117,7 @@ func mustProblem(t *testing.T, o Request, from []chain.Output) (*problem, []cand
 	return r, all
 }
 
-// least is the least waste of all sets, by trying each.
+// least returns the lowest waste of all sets, by trying each.
 func least(r *problem, all []candidate) (best int64, ok bool) {
 	best = math.MaxInt64
 	for set := uint(0); set < 1<<len(all); set++ {
@@ -150,7 +150,7 @@ func TestTheChoiceWastesLeast(t *testing.T) {
 			o.Required = []chain.Output{coin(5000, 400+rnd.Uint64N(200_000), taproot), coin(5001, 200, mainnet)}
 		}
 		if n%3 == 0 {
-			// One that some of the coins pay exactly, but for what the next digits are.
+			// An amount that some of the outputs pay exactly, except for the last digits.
 			var sum uint64
 			r, all, err := newProblem(o, from)
 			if err != nil {
@@ -182,7 +182,7 @@ func TestTheChoiceWastesLeast(t *testing.T) {
 		case ok:
 			t.Errorf("%d: got %v, want a choice", n, err)
 		case true:
-			// What is said to be missing is what is missing: with so much more it is chosen.
+			// The reported shortfall is exact: with so much more the selection succeeds.
 			by["short"]++
 			more := append(slices.Clone(from), coin(9999, 1_000_000, mainnet))
 			by, _ := short.Missing.Uint64()
@@ -204,7 +204,7 @@ func TestTheChoiceWastesLeast(t *testing.T) {
 	}
 }
 
-// Each algorithm by itself, in times when spending now is cheap as well.
+// Each algorithm by itself, also while spending now is cheap.
 func TestEveryAlgorithmKeepsToTheOrder(t *testing.T) {
 	t.Parallel()
 	rnd := rand.New(rand.NewPCG(5, 6))
@@ -245,7 +245,7 @@ func TestEveryAlgorithmKeepsToTheOrder(t *testing.T) {
 			c.Algorithm = name
 			checkSelection(t, o, from, c)
 		}
-		// The same coins in another order are the same choice.
+		// The same outputs in another order give the same selection.
 		a, errA := Select(o, from)
 		rnd.Shuffle(len(from), func(i, j int) { from[i], from[j] = from[j], from[i] })
 		b, errB := Select(o, from)
@@ -255,7 +255,7 @@ func TestEveryAlgorithmKeepsToTheOrder(t *testing.T) {
 	}
 }
 
-// Where too little would come back and too much is over for a set without change.
+// The change would be too small, and the excess is too large for a set without change.
 func TestWhatCannotComeBackIsTheMiners(t *testing.T) {
 	t.Parallel()
 	from := []chain.Output{coin(1, 100_000, mainnet)}

@@ -139,7 +139,7 @@ func key(t testing.TB) (*ecdsa.PrivateKey, chain.Address) {
 	return k, Canonical(crypto.PubkeyToAddress(k.PublicKey))
 }
 
-// geth is the same transaction as the reference library has it.
+// geth returns the same transaction as the reference library has it.
 func geth(tx Tx) *types.Transaction {
 	to := common.HexToAddress(string(tx.To))
 	return types.NewTx(&types.DynamicFeeTx{

@@ -490,7 +490,7 @@ func TestOnlyOurNonceAccountsAreMade(t *testing.T) {
 	ready := func(init []byte, at [keyBytes]byte) instruction {
 		return instruction{system, init, []meta{writableMeta(at), readOnly(blockhashes), readOnly(rent)}}
 	}
-	// what differs from a good one of either form
+	// made has what differs from a valid instruction of either form.
 	type made struct {
 		base            [keyBytes]byte
 		seed            string
