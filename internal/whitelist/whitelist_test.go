@@ -109,7 +109,8 @@ func TestAnAddressIsUsableWhenItHasCooledOffAndUntilItIsRemoved(t *testing.T) {
 		}
 		acts = append(acts, act)
 	}
-	if got, want := strings.Join(acts, ", "), "whitelist.added opk_1, whitelist.endorsed whitelist, whitelist.removed opk_1"; got != want {
+	if got, want := strings.Join(acts, ", "),
+		"whitelist.added opk_1, whitelist.endorsed whitelist, whitelist.removed opk_1"; got != want {
 		t.Errorf("audit: got %s, want %s", got, want)
 	}
 }

@@ -78,7 +78,8 @@ func (w *benchEnv) newServiceEnv(ctx context.Context, p envConfig) (h *serviceEn
 	}
 	for i := range p.mints {
 		m := &p.mints[i]
-		m.Chain, m.Network, m.DepositEnabled, m.WithdrawEnabled, m.MinDeposit, m.MinWithdraw = p.chainConf.Name, chain.Local, true, true, money.Units(1), money.Units(1)
+		m.Chain, m.Network, m.DepositEnabled, m.WithdrawEnabled, m.MinDeposit, m.MinWithdraw =
+			p.chainConf.Name, chain.Local, true, true, money.Units(1), money.Units(1)
 	}
 	if err := mint.Sync(ctx, h.db, p.mints); err != nil {
 		return h, err

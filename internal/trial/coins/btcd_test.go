@@ -56,7 +56,8 @@ func newBtcdEnvWith(t *testing.T, conf bitcoin.Config) btcdEnv {
 		t.Fatal(err)
 	}
 	u.User = url.UserPassword(btcd.User, n.Password)
-	conf.Network, conf.Endpoints, conf.Quorum, conf.Confirmations, conf.CostMax = chain.Local, []string{u.String()}, 1, depth, money.Units(200_000)
+	conf.Network, conf.Endpoints, conf.Quorum, conf.Confirmations, conf.CostMax =
+		chain.Local, []string{u.String()}, 1, depth, money.Units(200_000)
 	conf.Tiers = chain.Tiers{{Above: money.Units(large), Depth: deep}}
 	on, err := bitcoin.New(t.Context(), conf)
 	if err != nil {

@@ -132,7 +132,8 @@ var sites = []site{
 		families: "WQADFTVSKO",
 	},
 	{
-		chain: chain.Solana, mintSymbol: "USDC", richUnits: 1_000_000_000_000, openNetwork: openSolana, families: "WDVS",
+		chain: chain.Solana, mintSymbol: "USDC", richUnits: 1_000_000_000_000,
+		openNetwork: openSolana, families: "WDVS",
 		excluded: map[string]string{
 			"V07": "no flagged deposit is played there",
 			"W25": "surfpool has no forks; internal/chain/solana plays them against a node of its own making",

@@ -111,7 +111,8 @@ func (h *drillEnv) socketPath() string { return filepath.Join(h.dir, "signer.soc
 // database has, and for each of them in a slot of another order.
 func (h *drillEnv) checkSignedAgain(ctx context.Context) (err error) {
 	signerConf := app.DefaultConfig()
-	signerConf.Keys.Attest, signerConf.Keys.Approvals, signerConf.Signer = h.conf.Keys.Attest, h.conf.Keys.Approvals, h.conf.Signer
+	signerConf.Keys.Attest, signerConf.Keys.Approvals, signerConf.Signer =
+		h.conf.Keys.Attest, h.conf.Keys.Approvals, h.conf.Signer
 	file := filepath.Join(h.dir, "signer.toml")
 	if err := app.WriteConfig(file, signerConf); err != nil {
 		return err

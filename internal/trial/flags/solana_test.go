@@ -102,11 +102,13 @@ func newSolanaEnv(t *testing.T) *solanaEnv {
 		MinWithdraw: money.Units(1_000_000),
 	}
 	token := coin
-	token.ID, token.Kind, token.Contract, token.Symbol, token.Name, token.Decimals = solUSDC, mint.Token, usdCoin.Address, "USDC", "USD Coin", 6
+	token.ID, token.Kind, token.Contract, token.Symbol, token.Name, token.Decimals =
+		solUSDC, mint.Token, usdCoin.Address, "USDC", "USD Coin", 6
 	s.odd = s.token2022(surfpool.Extension{Type: 18, Data: make([]byte, 64)})
 	bad := s.token2022(surfpool.PermanentDelegate(s.node.FaucetAddress()))
 	odd, worse := token, token
-	odd.ID, odd.Contract, odd.Symbol, worse.ID, worse.Contract, worse.Symbol = solOdd, s.odd.Address, "ODD", solBad, bad.Address, "BAD"
+	odd.ID, odd.Contract, odd.Symbol, worse.ID, worse.Contract, worse.Symbol =
+		solOdd, s.odd.Address, "ODD", solBad, bad.Address, "BAD"
 	s.mustSucceed(mint.Sync(s.ctx, s.db, []mint.Mint{coin, token, odd, worse}))
 	o, _, err := org.Create(s.ctx, s.db, "Acme")
 	s.mustSucceed(err)
@@ -426,7 +428,8 @@ func TestOnSolanaATokenCountsWhereItCanBePaidFromAndWhileItIsMoney(t *testing.T)
 	)
 	s.finalizeAll()
 	s.finalizeAll()
-	if got, want := statuses("ann"), "100 CREDITED, 200 UNSUPPORTED TOKEN_ACCOUNT, 300 UNSUPPORTED TOKEN_ACCOUNT"; got != want {
+	if got, want := statuses("ann"),
+		"100 CREDITED, 200 UNSUPPORTED TOKEN_ACCOUNT, 300 UNSUPPORTED TOKEN_ACCOUNT"; got != want {
 		t.Errorf("ann's: got %s, want %s", got, want)
 	}
 	s.wantBalance("ann's account", usdCoin.AssociatedAccount(ann.Address), true, 0)

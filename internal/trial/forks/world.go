@@ -114,7 +114,8 @@ func newForkEnv(t testing.TB, final uint64) *forkEnv {
 		ConfirmationsRequired: confirmations, Finality: "DEPTH",
 	}
 	native := token
-	native.ID, native.Kind, native.Contract, native.Symbol, native.Name, native.Decimals = nativeID, mint.Native, "", "ETH", "Ether", 18
+	native.ID, native.Kind, native.Contract, native.Symbol, native.Name, native.Decimals =
+		nativeID, mint.Native, "", "ETH", "Ether", 18
 	w.mustSucceed(mint.Sync(w.ctx, w.db, []mint.Mint{token, native}))
 	o, _, err := org.Create(w.ctx, w.db, "Acme")
 	w.mustSucceed(err)

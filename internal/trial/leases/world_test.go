@@ -108,7 +108,8 @@ func newTestEnv(t *testing.T, places int) *testEnv {
 		ConfirmationsRequired: surfpool.Finality, Finality: "FINALIZED",
 	}
 	native := token
-	native.ID, native.Kind, native.Contract, native.Symbol, native.Name, native.Decimals = sol, mint.Native, "", "SOL", "Solana", 9
+	native.ID, native.Kind, native.Contract, native.Symbol, native.Name, native.Decimals =
+		sol, mint.Native, "", "SOL", "Solana", 9
 	w.mustSucceed(mint.Sync(w.ctx, w.db, []mint.Mint{token, native}))
 	o, _, err := org.Create(w.ctx, w.db, "Acme")
 	w.mustSucceed(err)

@@ -179,7 +179,8 @@ func runWorkers(ctx context.Context, t task) (result, error) {
 		Ends: p.ends.Load(), EndsTaken: p.endsTaken.Load(),
 		Requests: p.requests.Load(), Conflicts: p.conflicts.Load(), Decisions: p.decisions.Load(),
 		DecisionsLate: p.decisionsLate.Load(),
-		Reserves:      p.reserves.Load(), ReservesShort: p.short.Load(), Looks: p.looks.Load(), Commits: p.commits.Load(),
+		Reserves:      p.reserves.Load(), ReservesShort: p.short.Load(),
+		Looks: p.looks.Load(), Commits: p.commits.Load(),
 		Deadlocks: db.Counts().Deadlocks, Vain: p.vain.Load(),
 		Accepted: p.accepted, Decided: p.decided, Wrong: p.wrong,
 	}, nil

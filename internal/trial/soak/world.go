@@ -377,7 +377,8 @@ func (w *soakRun) syncMints(disabledID int) {
 		ConfirmationsRequired: 3, Finality: "FINALIZED",
 	}
 	native, second := token, token
-	native.ID, native.Kind, native.Contract, native.Symbol, native.Name, native.Decimals = nativeID, mint.Native, "", "ETH", "Ether", 18
+	native.ID, native.Kind, native.Contract, native.Symbol, native.Name, native.Decimals =
+		nativeID, mint.Native, "", "ETH", "Ether", 18
 	second.ID, second.Contract, second.Symbol, second.Name = limitedID, tokens[limitedID], "LIM", "Limited"
 	mints := []mint.Mint{token, native, second}
 	for i := range mints {
