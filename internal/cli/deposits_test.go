@@ -195,9 +195,8 @@ func flaggedDeposits(t *testing.T, w *localworld.World) {
 		}
 		return len(types) == 4
 	})
-	if got, want := fmt.Sprint(
-		types,
-	), "map[CUSTOMER_DEPOSIT:3 CUSTOMER_DEPOSIT_APPROVED:1 CUSTOMER_DEPOSIT_REDIRECTED:1 CUSTOMER_DEPOSIT_REJECTED:1]"; got != want {
+	if got, want := fmt.Sprint(types),
+		"map[CUSTOMER_DEPOSIT:3 CUSTOMER_DEPOSIT_APPROVED:1 CUSTOMER_DEPOSIT_REDIRECTED:1 CUSTOMER_DEPOSIT_REJECTED:1]"; got != want {
 		t.Errorf("events: got %v, want %v", got, want)
 	}
 	coffer(0, "local", "risk", "clear", faucet.Hex())

@@ -19,9 +19,8 @@ func TestAnOrderInQuestionIsShownWithWhatItWaitsFor(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	q.WaitsFor, q.LastError = "FREEZE", "frozen (CUSTOMER): lost a deposit"
-	if got, want := formatReorged(
-		mint.Catalogue{}, q,
-	), first+"waits for FREEZE: frozen (CUSTOMER): lost a deposit"; got != want {
+	if got, want := formatReorged(mint.Catalogue{}, q),
+		first+"waits for FREEZE: frozen (CUSTOMER): lost a deposit"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

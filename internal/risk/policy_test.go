@@ -140,9 +140,8 @@ func TestOfSeveralSendersTheWorstIsKnown(t *testing.T) {
 			v.Parts[0].Address == "") {
 			t.Errorf("%s: got %+v, want severity %s, known %t", name, v, c.severity, c.known)
 		}
-		if hold, low := got.compareWith(
-			Medium, TreatUnknownAsHold,
-		), got.compareWith(Medium, TreatUnknownAsLow); hold != c.hold || low != c.low {
+		if hold, low := got.compareWith(Medium, TreatUnknownAsHold),
+			got.compareWith(Medium, TreatUnknownAsLow); hold != c.hold || low != c.low {
 			t.Errorf("%s: got %v and %v, want %v and %v", name, hold, low, c.hold, c.low)
 		}
 	}

@@ -169,10 +169,8 @@ func TestOnlyWhatABlockHoldsIsSeen(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		bare,
-			err := txscript.NewScriptBuilder().AddData(
-			newKey(t).PubKey().SerializeCompressed(),
-		).AddOp(txscript.OP_CHECKSIG).Script()
+		bare, err := txscript.NewScriptBuilder().
+			AddData(newKey(t).PubKey().SerializeCompressed()).AddOp(txscript.OP_CHECKSIG).Script()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -331,14 +329,10 @@ func wallets(t *testing.T) map[string]wallet {
 	public := key.PubKey().SerializeCompressed()
 	keyHash := address.Hash160(public)
 	checks := script(t, txscript.NewScriptBuilder().AddData(public).AddOp(txscript.OP_CHECKSIG))
-	multi := script(t,
-		txscript.NewScriptBuilder().AddInt64(1).AddData(public).AddData(
-			newKey(t).PubKey().SerializeCompressed(),
-		).AddInt64(2).AddOp(txscript.OP_CHECKMULTISIG))
-	p2pkh := script(t,
-		txscript.NewScriptBuilder().AddOp(txscript.OP_DUP).AddOp(txscript.OP_HASH160).AddData(keyHash).AddOp(
-			txscript.OP_EQUALVERIFY,
-		).AddOp(txscript.OP_CHECKSIG))
+	multi := script(t, txscript.NewScriptBuilder().AddInt64(1).AddData(public).
+		AddData(newKey(t).PubKey().SerializeCompressed()).AddInt64(2).AddOp(txscript.OP_CHECKMULTISIG))
+	p2pkh := script(t, txscript.NewScriptBuilder().AddOp(txscript.OP_DUP).AddOp(txscript.OP_HASH160).
+		AddData(keyHash).AddOp(txscript.OP_EQUALVERIFY).AddOp(txscript.OP_CHECKSIG))
 	program := script(t, txscript.NewScriptBuilder().AddOp(txscript.OP_0).AddData(keyHash))
 	inScript := func(s []byte) []byte {
 		return script(t,

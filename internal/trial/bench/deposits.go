@@ -255,9 +255,8 @@ func (w *benchEnv) countCredited(ctx context.Context) (n int, err error) {
 
 // createAddresses gives every customer a deposit address, attested like any other.
 func (w *benchEnv) createAddresses(ctx context.Context, attest ed25519.PrivateKey, payees []chain.Address) error {
-	ids, subjects, addresses, proofs := make([]string, len(payees)), make([]string, len(payees)), make(
-		[]string, len(payees),
-	), make([][]byte, len(payees))
+	ids, subjects, addresses, proofs := make([]string, len(payees)), make([]string, len(payees)),
+		make([]string, len(payees)), make([][]byte, len(payees))
 	for i := range payees {
 		ids[i], subjects[i], addresses[i] = fmt.Sprintf("adr_bench%d", i), fmt.Sprint("c", i), fmt.Sprintf(
 			"0xbench%d", i,

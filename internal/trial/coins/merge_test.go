@@ -403,9 +403,8 @@ func TestAMergeIsMadeOnceWhereverTheServiceDies(t *testing.T) {
 			if got := queryCount(h, `SELECT count(*) FROM merges WHERE status = 'DONE'`); got != done {
 				t.Fatalf("%s: got %d merges, want %d: %s", what, got, done, h.queryText(merges))
 			}
-			if got, want := h.queryText(
-				`SELECT sum(amount)::text FROM coins WHERE status = 'FREE'`,
-			), fmt.Sprint(5000+done*(3*60-fee)); got != want {
+			if got, want := h.queryText(`SELECT sum(amount)::text FROM coins WHERE status = 'FREE'`),
+				fmt.Sprint(5000+done*(3*60-fee)); got != want {
 				t.Fatalf("%s: the free coins hold %s, want %s", what, got, want)
 			}
 			if !f.dead {

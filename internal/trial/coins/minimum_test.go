@@ -128,9 +128,8 @@ func (h *testEnv) wantWithdrawal(id, status string, reasons ...string) {
 	h.Helper()
 	w, err := h.Harness.Withdrawals.ByID(h.ctx, h.org, id)
 	h.mustSucceed(err)
-	if got, want := w.Status+" "+strings.Join(
-		w.ApprovalReasons, ",",
-	), status+" "+strings.Join(reasons, ","); got != want {
+	if got, want := w.Status+" "+strings.Join(w.ApprovalReasons, ","),
+		status+" "+strings.Join(reasons, ","); got != want {
 		h.Errorf("withdrawal %s: got %s, want %s", id, got, want)
 	}
 }

@@ -101,9 +101,8 @@ func TestTheRentOfATokenAccountIsItsCustomers(t *testing.T) {
 	for range 3 {
 		w.settleAll()
 	}
-	paid, not := fmt.Sprintf(
-		"COMPLETED 2039280 %s 2039280 %s", rentInUSDC, rentInUSDC,
-	), fmt.Sprintf("COMPLETED 2039280 %s 0 0", rentInUSDC)
+	paid, not := fmt.Sprintf("COMPLETED 2039280 %s 2039280 %s", rentInUSDC, rentInUSDC),
+		fmt.Sprintf("COMPLETED 2039280 %s 0 0", rentInUSDC)
 	a, b := w.queryText(charged, first), w.queryText(charged, second)
 	if !(a == paid && b == not || a == not && b == paid) {
 		t.Errorf("got %q and %q, want one that is charged %s", a, b, rentInUSDC)

@@ -220,9 +220,8 @@ func (p *process) runWorker(ctx context.Context, w int, ownTask func(ctx context
 // spendOnce makes holds on the one balance and ends them. The worker with the same number in the
 // other process wants the same holds.
 func (p *process) spendOnce(ctx context.Context, worker, round int) bool {
-	customer, held, owned := ledgerAccount(
-		p.Org, ledger.Customer, spender,
-	), ledgerAccount(p.Org, ledger.Withdrawing, spender), ledgerAccount(p.Org, ledger.Custody, "")
+	customer, held, owned := ledgerAccount(p.Org, ledger.Customer, spender),
+		ledgerAccount(p.Org, ledger.Withdrawing, spender), ledgerAccount(p.Org, ledger.Custody, "")
 	// Both workers draw the same numbers.
 	dice := rand.New(rand.NewPCG(uint64(worker), uint64(round)))
 	n, amount, settles := 1+dice.IntN(batchMax), money.Units(1+dice.Uint64N(amountMax)), dice.IntN(8) == 0
