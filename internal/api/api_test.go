@@ -23,9 +23,9 @@ func TestDepositAddressIsStable(t *testing.T) {
 	h := newTestEnv(t)
 	body := map[string]any{"mintId": usdc, "customerId": "user_42", "customerEmail": "a@example.com"}
 	first := h.wantStatus(h.call(h.one, "POST", "/deposit", body), 200)
-	if first.text("chain") != "ETHEREUM" || first.text("customerId") != "user_42" || first.text(
-		"minDepositAmount",
-	) != "5" || !strings.HasPrefix(first.text("paymentUri"), "ethereum:"+string(usdcAddress)) {
+	if first.text("chain") != "ETHEREUM" || first.text("customerId") != "user_42" ||
+		first.text("minDepositAmount") != "5" ||
+		!strings.HasPrefix(first.text("paymentUri"), "ethereum:"+string(usdcAddress)) {
 		t.Errorf("got %s, want the address of user_42", first.raw)
 	}
 	before := h.rowCounts()

@@ -110,9 +110,8 @@ func TestDepositsAreShownOnTheirWay(t *testing.T) {
 		}
 	}
 	table := h.cells(h.one, "/deposits?customerId=bob&status=CREDITED&mintId=1")
-	if len(table) != 1 || table[0]["txHash"] != string(
-		hash,
-	) || table[0]["amountDecimal"] != "0.5" || table[0]["symbol"] != "USDC" ||
+	if len(table) != 1 || table[0]["txHash"] != string(hash) || table[0]["amountDecimal"] != "0.5" ||
+		table[0]["symbol"] != "USDC" ||
 		table[0]["customerEmail"] != "bob@example.com" || table[0]["creditedAt"] != credited[0]["creditedAt"] {
 		t.Errorf("got %v, want the payment", table)
 	}

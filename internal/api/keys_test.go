@@ -115,9 +115,8 @@ func TestAdditionalKeysThroughTheInterface(t *testing.T) {
 	h := o.testEnv
 	wanted := map[string]any{"name": "reporting", "scope": "READ"}
 	h.wantRefusal("off", h.call(h.one, "POST", "/api-keys", wanted), 403, "FEATURE_DISABLED", "")
-	if all := h.wantStatus(h.call(h.one, "GET", "/api-keys", nil), 200).list(); len(
-		all,
-	) != 1 || all[0]["apiKeyId"] != "key_main" || all[0]["isMain"] != true || all[0]["scope"] != "FULL" ||
+	if all := h.wantStatus(h.call(h.one, "GET", "/api-keys", nil), 200).list(); len(all) != 1 ||
+		all[0]["apiKeyId"] != "key_main" || all[0]["isMain"] != true || all[0]["scope"] != "FULL" ||
 		all[0]["status"] != "ACTIVE" {
 		t.Errorf("off: got %v, want the main key", all)
 	}

@@ -45,7 +45,7 @@ func TestLimiterTakesABurstAndThenItsRate(t *testing.T) {
 	}
 }
 
-// The limit holds for any number of addresses of one party, even while each of them waits.
+// The bound holds for any number of addresses of one party, even while each of them waits.
 func TestLimiterRemembersSoManyCallersAtMost(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
@@ -146,9 +146,9 @@ func TestEachClassOfRequestsHasItsRate(t *testing.T) {
 	for _, c := range classes {
 		got := h.call(h.one, c.method, c.path, c.body, c.headers...)
 		h.wantRefusal(c.name, got, 429, "RATE_LIMITED", "")
-		if got.header.Get("RateLimit-Remaining") != "0" || got.header.Get("Retry-After") == "" || got.header.Get(
-			"Retry-After",
-		) == "0" || !strings.Contains(got.text("error"), "says nothing about earlier attempts") {
+		if got.header.Get("RateLimit-Remaining") != "0" || got.header.Get("Retry-After") == "" ||
+			got.header.Get("Retry-After") == "0" ||
+			!strings.Contains(got.text("error"), "says nothing about earlier attempts") {
 			t.Errorf("%s: got %v %s, want when to come back and nothing about before", c.name, got.header, got.raw)
 		}
 	}

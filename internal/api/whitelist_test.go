@@ -21,9 +21,9 @@ func TestTheOperatorKeepsWhatOrganizationsMayBePaidOutTo(t *testing.T) {
 	added := o.desk.wantStatus(o.desk.call(o.ann, "POST", path, adding(strings.ToLower(stranger), " our exchange ")),
 		201)
 	id := added.text("whitelistedAddressId")
-	if added.text("status") != "COOLING_OFF" || added.text("address") != stranger || added.text(
-		"label",
-	) != "our exchange" || added.text("createdBy") != o.key.ID || added.text("organizationId") != o.one.id {
+	if added.text("status") != "COOLING_OFF" || added.text("address") != stranger ||
+		added.text("label") != "our exchange" || added.text("createdBy") != o.key.ID ||
+		added.text("organizationId") != o.one.id {
 		t.Errorf("added: got %s", added.raw)
 	}
 	again := o.desk.call(o.ann, "POST", path, adding(stranger, "another name"))

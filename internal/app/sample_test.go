@@ -70,9 +70,7 @@ func TestTheSampleIsSoundOnceItsSecretsAreThere(t *testing.T) {
 				if ch, ok := got.Chains[n.Chain]; !ok || n.Network != network {
 					continue
 				} else if ch.ChainID != n.ChainID || ch.Genesis != n.Genesis || ch.Depth != n.Depth ||
-					ch.PriceMax != n.PriceMax || ch.FeeCap != amount(
-					n.FeeCap,
-				) || ch.TipCap != amount(n.TipCap) ||
+					ch.PriceMax != n.PriceMax || ch.FeeCap != amount(n.FeeCap) || ch.TipCap != amount(n.TipCap) ||
 					ch.CostMax != amount(n.CostMax) {
 					t.Errorf("%s: got %+v, want what the list has", n.Name, ch)
 				}

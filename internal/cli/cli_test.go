@@ -140,9 +140,8 @@ func TestSettingsAreReadWholeBeforeOneIsWritten(t *testing.T) {
 		"approvalAllowlist=ann@example.com,bob@example.com:user_42",
 	})
 	got, _ := json.Marshal(changes)
-	if want := `{"approvalAllowlist":[{"email":"ann@example.com"},{"customerId":"user_42","email":"bob@example.com"}],"approvalQuorum":2,"customerWithdrawUsdThreshold":"10000.00","ipAllowlist":[],"requireWithdrawIdempotency":false,"screeningSeverityThreshold":null,"swappableMintIds":[2,1],"twoFactorUsdThreshold":null,"withdrawSeverityThreshold":null}`; err != nil || string(
-		got,
-	) != want {
+	if want := `{"approvalAllowlist":[{"email":"ann@example.com"},{"customerId":"user_42","email":"bob@example.com"}],"approvalQuorum":2,"customerWithdrawUsdThreshold":"10000.00","ipAllowlist":[],"requireWithdrawIdempotency":false,"screeningSeverityThreshold":null,"swappableMintIds":[2,1],"twoFactorUsdThreshold":null,"withdrawSeverityThreshold":null}`; err != nil ||
+		string(got) != want {
 		t.Errorf("got %s and %v, want %s", got, err, want)
 	}
 }

@@ -108,11 +108,9 @@ func described(t *testing.T, info localworld.Info) {
 		solana.WSURL == "" || solana.ChainID != 0 {
 		t.Errorf("SOLANA: got %+v (%v), want its RPC and a secret of 64 bytes", solana, err)
 	}
-	if key, version, err := bitcoin58.CheckDecode(
-		bitcoin.FaucetKey,
-	); err != nil || version != chaincfg.RegressionNetParams.PrivateKeyID || len(
-		key,
-	) != 33 || bitcoin.RPCURL == "" || bitcoin.User == "" || bitcoin.Password == "" {
+	if key, version, err := bitcoin58.CheckDecode(bitcoin.FaucetKey); err != nil ||
+		version != chaincfg.RegressionNetParams.PrivateKeyID || len(key) != 33 ||
+		bitcoin.RPCURL == "" || bitcoin.User == "" || bitcoin.Password == "" {
 		t.Errorf("BITCOIN: got %+v (%v), want its RPC with user and password, and a key in WIF", bitcoin, err)
 	}
 	// The local chains have at the real addresses what the catalogue has there.

@@ -367,11 +367,9 @@ func TestTheLogHasEveryAttemptAndPagesThroughThem(t *testing.T) {
 			1: {Failed, "redirects are not followed", 302}, 2: {Failed, "503 service unavailable", 503},
 			3: {Delivered, "", 201},
 		}[a.Number]
-		if a.Outcome() != want.outcome || a.Status != want.status || !strings.Contains(
-			a.Error, want.says,
-		) || (a.Error == "") != (want.says == "") || len(
-			a.Response,
-		) > responseKeptBytesMax || a.Delivery != "DELIVERED" || a.NextAt != nil {
+		if a.Outcome() != want.outcome || a.Status != want.status || !strings.Contains(a.Error, want.says) ||
+			(a.Error == "") != (want.says == "") || len(a.Response) > responseKeptBytesMax ||
+			a.Delivery != "DELIVERED" || a.NextAt != nil {
 			t.Errorf("attempt %d: got %v %q, %v bytes, %v, %v, want %+v", a.Number, a.Status, a.Error, len(a.Response),
 				a.Delivery, a.NextAt, want)
 		}

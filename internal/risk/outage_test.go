@@ -101,12 +101,13 @@ func TestNothingIsCreditedWhileAnythingThatIsNeededIsUnknown(t *testing.T) {
 										if waited > 0 && (quorum > 0 || treat == risk.TreatUnknownAsLow) {
 											continue // the time that it waited counts once
 										}
-										panel := &risk.Panel{Quorum: quorum, Log: slog.New(
-											slog.DiscardHandler,
-										), Members: []risk.Member{
-											{Screener: &risktest.Provider{ProviderName: "A", Behavior: a}},
-											{Screener: &risktest.Provider{ProviderName: "B", Behavior: b}},
-										}}
+										panel := &risk.Panel{
+											Quorum: quorum,
+											Log:    slog.New(slog.DiscardHandler), Members: []risk.Member{
+												{Screener: &risktest.Provider{ProviderName: "A", Behavior: a}},
+												{Screener: &risktest.Provider{ProviderName: "B", Behavior: b}},
+											},
+										}
 										policy := risk.Policy{
 											Providers: panel, UnknownAs: treat, Grace: risk.GraceDefault,
 										}

@@ -20,9 +20,8 @@ var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 type nodes []chain.CallResult
 
 func (n nodes) Call(_ context.Context, to chain.Address, data []byte) ([]chain.CallResult, error) {
-	if to != DefaultContract || hex.EncodeToString(
-		data,
-	) != "df592f7d000000000000000000000000098b716b8aaf21512996dc57eb0615e2383e2f96" {
+	if to != DefaultContract ||
+		hex.EncodeToString(data) != "df592f7d000000000000000000000000098b716b8aaf21512996dc57eb0615e2383e2f96" {
 		return nil, errors.New("another question")
 	}
 	if n == nil {

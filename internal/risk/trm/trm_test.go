@@ -44,9 +44,8 @@ func service(t *testing.T, status int, kind, body string) *outside.Client {
 			r.Header.Get("Content-Type") != "application/json" {
 			t.Errorf("got %s as %s", r.Method, user)
 		}
-		if want := `[{"address":"` + lazarus + `","chain":"ethereum"}]`; r.URL.Path == "/public/v2/screening/addresses" && string(
-			sent,
-		) != want {
+		if want := `[{"address":"` + lazarus + `","chain":"ethereum"}]`; r.URL.Path == "/public/v2/screening/addresses" &&
+			string(sent) != want {
 			t.Errorf("got %s, want %s", sent, want)
 		}
 		w.Header().Set("Content-Type", kind)

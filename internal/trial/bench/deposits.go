@@ -258,9 +258,8 @@ func (w *benchEnv) createAddresses(ctx context.Context, attest ed25519.PrivateKe
 	ids, subjects, addresses, proofs := make([]string, len(payees)), make([]string, len(payees)),
 		make([]string, len(payees)), make([][]byte, len(payees))
 	for i := range payees {
-		ids[i], subjects[i], addresses[i] = fmt.Sprintf("adr_bench%d", i), fmt.Sprint("c", i), fmt.Sprintf(
-			"0xbench%d", i,
-		)
+		ids[i], subjects[i], addresses[i] = fmt.Sprintf("adr_bench%d", i), fmt.Sprint("c", i),
+			fmt.Sprintf("0xbench%d", i)
 		payees[i] = chain.Address(addresses[i])
 		ref := signer.WalletRef{OrgID: w.org, Family: chain.EVM, Purpose: wallet.CustomerDeposit, Subject: subjects[i]}
 		proofs[i] = ed25519.Sign(attest, signer.AttestedBytes(ref, "m/bench", payees[i]))

@@ -69,7 +69,7 @@ type scenario struct {
 	mining        atomic.Bool
 	stopMine      context.CancelFunc
 	miningDone    sync.WaitGroup
-	farAhead      bool // as of asked; only the miner uses both
+	farAhead      bool // at farCheckedAt; only the miner uses these two
 	farCheckedAt  time.Time
 
 	mint           localworld.Mint // what the scenes pay

@@ -53,7 +53,7 @@ func (w *forkEnv) replaceAbove(above uint64, txs ...anvil.ReorgTx) {
 	w.runRounds(1)
 }
 
-// liftFreeze lifts the freeze with this scope.
+// liftFreeze lifts all freezes with this scope.
 func (w *forkEnv) liftFreeze(scope freeze.Scope) {
 	w.Helper()
 	w.mustSucceed(w.db.InSystem(w.ctx, func(ctx context.Context, tx pg.Tx) error {

@@ -277,9 +277,8 @@ func (w *testEnv) checkBooks() {
 	}
 	for _, of := range append(slices.Clone(w.customers), w.treasury) {
 		for _, m := range []int{sol, usdc} {
-			w.wantText(fmt.Sprintf("mint %d of %s in the books", m, of.Purpose), fmt.Sprint(w.chainBalance(
-				of.Address, m,
-			)), `
+			w.wantText(fmt.Sprintf("mint %d of %s in the books", m, of.Purpose),
+				fmt.Sprint(w.chainBalance(of.Address, m)), `
 				SELECT coalesce(sum(credited - swept + gas + dust), 0) FROM address_funds WHERE wallet_id = $1 AND mint_id = $2`,
 				of.ID, m)
 		}

@@ -110,17 +110,14 @@ func repeatCalls(kind byte, n, size int) func(*program) {
 		repeatBody(p, n, func(p *program) {
 			switch kind {
 			case opCall:
-				p.pushNumber(0).pushNumber(0).pushNumber(size).pushNumber(0).pushNumber(0).pushBytes(
-					emptyAccount[:],
-				).appendOps(opGas, opCall, opPop)
+				p.pushNumber(0).pushNumber(0).pushNumber(size).pushNumber(0).pushNumber(0).
+					pushBytes(emptyAccount[:]).appendOps(opGas, opCall, opPop)
 			case opStaticCall, opDelegateCall:
-				p.pushNumber(0).pushNumber(0).pushNumber(size).pushNumber(0).pushBytes(emptyAccount[:]).appendOps(
-					opGas, kind, opPop,
-				)
+				p.pushNumber(0).pushNumber(0).pushNumber(size).pushNumber(0).
+					pushBytes(emptyAccount[:]).appendOps(opGas, kind, opPop)
 			case opCallCode:
-				p.pushNumber(0).pushNumber(0).pushNumber(size).pushNumber(0).pushNumber(0).pushBytes(
-					emptyAccount[:],
-				).appendOps(opGas, opCallCode, opPop)
+				p.pushNumber(0).pushNumber(0).pushNumber(size).pushNumber(0).pushNumber(0).
+					pushBytes(emptyAccount[:]).appendOps(opGas, opCallCode, opPop)
 			case opCreate: // the memory is zero: the init code stops at once
 				p.pushNumber(size).pushNumber(0).pushNumber(0).appendOps(opCreate, opPop)
 			}

@@ -124,9 +124,8 @@ func newTestEnv(t *testing.T, tokens tokenList, with ...func(*evm.Config)) *test
 	for i := range mints {
 		m := &mints[i]
 		m.Chain, m.Network, m.Finality = chain.Ethereum, chain.Local, "FINALIZED"
-		m.DepositEnabled, m.WithdrawEnabled, m.MinDeposit, m.MinWithdraw = true, true, money.Units(least), money.Units(
-			1,
-		)
+		m.DepositEnabled, m.WithdrawEnabled, m.MinDeposit, m.MinWithdraw =
+			true, true, money.Units(least), money.Units(1)
 	}
 	h.mine(finality)
 	conf := evm.Config{
