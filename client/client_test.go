@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// told is one thing that a scripted service does to a request.
+// told is what a scripted service does with one request.
 type told struct {
 	status int
 	code   string
@@ -25,7 +25,7 @@ type told struct {
 	refuse bool   // no connection at all
 }
 
-// script plays a list of answers and keeps what was asked.
+// script plays a list of answers and records the requests.
 type script struct {
 	mu    sync.Mutex
 	plan  []told
@@ -84,8 +84,7 @@ func scripted(t *testing.T, plan ...told) (*Client, *script) {
 	return c, s
 }
 
-// What is repeated, and what each ending says of the money.
-// Rule DOC-4.
+// Which calls are repeated, and what each ending says about the money. Rule DOC-4.
 func TestPaymentsAreRepeatedWithTheirKeyAlone(t *testing.T) {
 	t.Parallel()
 	const insufficient, limited, internal, unauthorized = "INSUFFICIENT_BALANCE", "RATE_LIMITED", "INTERNAL", "UNAUTHORIZED"
@@ -173,7 +172,7 @@ func TestAThingThatIsGoneOnTheSecondAttemptWasDeleted(t *testing.T) {
 	}
 }
 
-// The context ends the waiting too, and a wait that would outlast it is not begun.
+// The end of the context also ends a pause, and no pause begins that would outlast it.
 func TestTheContextBoundsAllAttempts(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -189,7 +188,7 @@ func TestTheContextBoundsAllAttempts(t *testing.T) {
 	}
 }
 
-// An answer that a proxy wrote has no code, and its status decides.
+// A proxy's answer has no code, and its status decides.
 func TestAnswersOfOthersAreNotTakenForOurs(t *testing.T) {
 	t.Parallel()
 	hits := 0
@@ -297,7 +296,7 @@ func TestTheKeyStaysInItsHeader(t *testing.T) {
 	}
 }
 
-// What is left out and what is empty differ where the interface tells them apart.
+// Missing and empty values differ where the interface distinguishes them.
 func TestRequestsSayWhatIsMeant(t *testing.T) {
 	t.Parallel()
 	raw, err := json.Marshal(WithdrawRequest{MintID: 1, CustomerID: "a", Amount: "5", ToAddress: "0x1"})

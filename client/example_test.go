@@ -10,8 +10,8 @@ import (
 	"github.com/cofferpay/coffer/client"
 )
 
-// A payment as a backend makes it: the key was stored before, and every ending has
-// its own consequence.
+// A payment as a backend makes it: the backend has stored the key before, and every ending has its
+// own consequence.
 func Example() {
 	answers := []func(http.ResponseWriter){
 		func(w http.ResponseWriter) { w.WriteHeader(http.StatusServiceUnavailable) }, // repeated, with the same key

@@ -7,7 +7,7 @@ import (
 	"github.com/pressly/goose/v3"
 )
 
-// Steps are the steps one by one, for tests that run one again.
+// Steps are the single steps, for tests that run one again.
 func Steps(db *sql.DB, pool *pgxpool.Pool) (*goose.Provider, error) { return steps(db, pool, files) }
 
 // StepsOf are the steps of other files.

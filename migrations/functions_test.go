@@ -11,11 +11,11 @@ import (
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
-// A function without a search_path of its own looks for its tables where its caller says,
-// and among the caller's temporary tables first. Two kinds are exempt, because nothing in
-// them is looked up when they run: functions with a body that PostgreSQL parsed at their
-// creation (RETURN, BEGIN ATOMIC), and IMMUTABLE functions in SQL, which read no table and
-// which the planner can inline only while they have no settings.
+// A function without its own search_path looks for its tables in its caller's search_path, and
+// among the caller's temporary tables first. Two kinds are exempt, because they look nothing up
+// when they run: functions with a body that PostgreSQL parsed at their creation (RETURN, BEGIN
+// ATOMIC), and IMMUTABLE functions in SQL, which read no table and which the planner can inline
+// only while they have no settings.
 func TestEveryFunctionOfTheSchemaHasItsSearchPath(t *testing.T) {
 	t.Parallel()
 	rows, err := pgtest.OwnerPool(t, pgtest.New(t)).Query(t.Context(), `
@@ -37,7 +37,7 @@ func TestEveryFunctionOfTheSchemaHasItsSearchPath(t *testing.T) {
 	}
 }
 
-// A role that makes a temporary table with the name of one of ours shows it to no guard.
+// A guard never reads a temporary table that a role created with the name of one of ours.
 func TestATemporaryTableStandsInForNoTable(t *testing.T) {
 	t.Parallel()
 	d, ctx := pgtest.NewDatabase(t), t.Context()
@@ -60,7 +60,7 @@ func TestATemporaryTableStandsInForNoTable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The clone of a database has not its rights: see TestNoRoleMakesTemporaryTables.
+		// The clone of a database lacks its rights: see TestNoRoleMakesTemporaryTables.
 		for _, sql := range append([]string{`SET LOCAL ROLE coffer_system`}, temporary...) {
 			if _, err := tx.Exec(ctx, sql); err != nil {
 				t.Fatalf("%s: %s: %v", name, sql, err)
@@ -75,8 +75,8 @@ func TestATemporaryTableStandsInForNoTable(t *testing.T) {
 	}
 }
 
-// The right to temporary tables belongs to the database and is in no copy or dump of it, so
-// every migration takes it away again.
+// The right to temporary tables belongs to the database and is in no copy or dump of it, so every
+// migration revokes it again.
 func TestNoRoleMakesTemporaryTables(t *testing.T) {
 	t.Parallel()
 	d, ctx := pgtest.NewDatabase(t), t.Context()

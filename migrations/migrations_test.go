@@ -17,8 +17,8 @@ var (
 	drops    = regexp.MustCompile(`(?i)DROP (?:TABLE|COLUMN|VIEW|FUNCTION)`)
 )
 
-// unkind tells what in a step holds a table that the service uses for long, or takes
-// away what a program of the version before still reads.
+// unkind returns what in a step locks a table of the service for long, or removes what the version
+// before still reads.
 func unkind(sql string) (all []string) {
 	sql = comments.ReplaceAllString(sql, "")
 	own := map[string]bool{}

@@ -53,8 +53,8 @@ func TestTheSchemaFilesAreWhatTheMigrationsMake(t *testing.T) {
 	}
 }
 
-// dumped is the text of a database that was migrated by files, in a cluster of its own, with
-// the roles of that cluster.
+// dumped returns the text of a database that the files migrated, in its own cluster, with the roles
+// of that cluster.
 func dumped(t *testing.T, bin string, files fs.FS) string {
 	t.Helper()
 	ctx := t.Context()
@@ -91,7 +91,7 @@ func dumped(t *testing.T, bin string, files fs.FS) string {
 	settle(ctx, t, owner)
 	super := cluster.SuperURL(local.Database)
 	roles := run(t, bin, "pg_dumpall", "--roles-only", "--no-role-passwords", "--dbname", super)
-	// The list of the migrations themselves differs, and River notes when it made its tables.
+	// The list of the migrations themselves differs, and River records when it created its tables.
 	database := run(t, bin, "pg_dump", "--create", "--inserts", "--exclude-table-data", "goose_db_version*",
 		"--exclude-table-data", "river_migration", "--dbname", super)
 	return withoutChance(ctx, t, owner, roles+database)
@@ -126,8 +126,8 @@ var (
 	chainRow   = regexp.MustCompile(`(?m)^(INSERT INTO public\.audit_chain VALUES \(true, )'aud_[0-9a-f]{32}', 0, '\\x[0-9a-f]{64}', 0\);$`)
 )
 
-// withoutChance takes out of a dump what differs between two runs: the name of the audit
-// chain, and its first hash, which is computed from that.
+// withoutChance removes from a dump what differs between two runs: the name of the audit chain, and
+// its first hash, which is computed from that.
 func withoutChance(ctx context.Context, t *testing.T, owner *pgxpool.Pool, dump string) string {
 	t.Helper()
 	var sound bool
@@ -152,7 +152,7 @@ func run(t *testing.T, bin, tool string, args ...string) string {
 	return string(out)
 }
 
-// difference is what diff says of two texts, cut after a hundred lines.
+// difference returns the output of diff for two texts, cut after a hundred lines.
 func difference(t *testing.T, before, after string) string {
 	t.Helper()
 	if before == after {

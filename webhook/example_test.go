@@ -13,8 +13,8 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// A receiver: it takes the raw body, verifies it, drops what it has seen, and credits
-// its user when a deposit is credited and not held.
+// A receiver: it reads the raw body, verifies it, drops known events, and credits its user when a
+// deposit is credited and not flagged.
 func Example() {
 	const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw" // given once, when the endpoint was created
 	seen := map[string]bool{}                               // a table with a unique key in a real receiver
@@ -53,7 +53,7 @@ func Example() {
 		w.WriteHeader(http.StatusNoContent)
 	}
 
-	// What Coffer sends, twice.
+	// A delivery of Coffer, sent twice.
 	body := `{"id":"evt_1","type":"CUSTOMER_DEPOSIT","timestamp":"2026-01-31T12:00:00.000Z","sequence":1,
 		"data":{"customerId":"user_42","amountDecimal":"5","isFlagged":false,"createdAt":"2026-01-31T12:00:00.000Z",
 		"mint":{"id":1,"symbol":"USDC","decimals":6}}}`
@@ -81,7 +81,7 @@ func Example() {
 	// 204
 }
 
-// With the installation's public keys a receiver keeps no secret. It fetches them from
+// With the installation's public keys a receiver stores no secret. It fetches them from
 // /.well-known/webhook-keys, and again when none of them matches.
 func ExampleVerifyAny() {
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -100,7 +100,7 @@ func ExampleVerifyAny() {
 		panic(err)
 	}
 
-	// What arrives: the body, and the headers that say who signed it.
+	// A delivery: the body, and the headers with the signature.
 	body := []byte(`{"id":"evt_1","type":"CUSTOMER_DEPOSIT"}`)
 	key, err := webhook.ParseKey("whsk_nWGxne/9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A=")
 	if err != nil {
@@ -123,7 +123,7 @@ func ExampleVerifyAny() {
 	// true
 }
 
-// A sample of every event is at hand, to try a receiver without a service.
+// A sample of every event is available, to test a receiver without a service.
 func ExampleSample() {
 	data, ok := webhook.Sample(webhook.CustomerDeposit)
 	deposit := data.(webhook.Deposit)

@@ -114,8 +114,8 @@ func broadcast() Withdrawal {
 	return w
 }
 
-// Rules of the contract's payloads: what is null is present, isFlagged, riskOfFunds and
-// swap always; a list is never null; a time has milliseconds.
+// Rules of the contract's payloads: null members are present, isFlagged, riskOfFunds and swap
+// always; a list is never null; a time has milliseconds.
 func TestPayloadsPrintTheContractsJSON(t *testing.T) {
 	t.Parallel()
 	credit := deposit()

@@ -85,7 +85,7 @@ func (d *desk) count(sql string, args ...any) (n int) {
 	return n
 }
 
-// tamper does what no role of the program may.
+// tamper changes what no role of the program may change.
 func (d *desk) tamper(sql ...string) {
 	d.t.Helper()
 	c, err := d.super.Acquire(d.t.Context())
@@ -154,7 +154,7 @@ func TestEveryRowGetsOnePlaceAfterItsCommit(t *testing.T) {
 	if got := d.sealed(); got != 3 {
 		t.Errorf("got %d places, want 3", got)
 	}
-	// A transaction that has its ids and is not committed yet, and one that is given up.
+	// A transaction that has its ids and is not committed yet, and one that is rolled back.
 	late, err := d.super.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -188,7 +188,7 @@ func TestEveryRowGetsOnePlaceAfterItsCommit(t *testing.T) {
 		t.Errorf("got %d places, want 7: those that were committed late, too", got)
 	}
 	d.sealed()
-	// What is settled is not looked at again, and nothing that may still come is.
+	// Settled rows are not read again, and no row that may still be committed is settled.
 	settled, last := d.count(`SELECT settled FROM audit_chain`), d.count(`SELECT max(audit_id) FROM audit_log`)
 	if settled != last {
 		t.Errorf("got settled up to %d, want %d", settled, last)
@@ -267,7 +267,7 @@ func TestWhatIsChangedBehindTheServicesBackIsSeen(t *testing.T) {
 	for name, c := range map[string]struct {
 		tamper []string
 		want   string // of the export
-		live   bool   // Step sees it as well, which looks at the last anchor alone
+		live   bool   // Step detects it as well; it reads the last anchor alone
 	}{
 		"a row deleted": {
 			[]string{`DELETE FROM audit_log WHERE audit_id = 4`}, "row 4 (id 4) was deleted", false,
@@ -362,7 +362,7 @@ func TestWhatIsChangedBehindTheServicesBackIsSeen(t *testing.T) {
 			if got := errors.Is(err, audit.ErrContradicted); got != c.live {
 				t.Errorf("the next anchor: got %v, want it refused: %v", err, c.live)
 			}
-			// What is written over it does not cover it up.
+			// Later rows do not hide the change.
 			d.write("more", "and more")
 			d.sealed()
 			if err := d.anchorer.Step(t.Context()); c.live && !errors.Is(err, audit.ErrContradicted) {
@@ -392,7 +392,7 @@ func TestAnAnswerOfTheSignerThatWasLostIsReadAgain(t *testing.T) {
 	if n := d.count(`SELECT count(*) FROM audit_anchors`); n != 2 {
 		t.Errorf("got %d copies, want 2", n)
 	}
-	d.anchor() // nothing went on: nothing is signed
+	d.anchor() // there are no new rows, so nothing is signed
 	if got := d.anchors(); len(got) != 2 {
 		t.Errorf("got %d anchors, want 2", len(got))
 	}
@@ -429,7 +429,7 @@ func TestARestoredBackupIsToldAndBegunAgainByAnOperatorAlone(t *testing.T) {
 		!strings.Contains(err.Error(), "restored from a backup") {
 		t.Fatalf("got %v, want it told that the backup is older", err)
 	}
-	// It goes on, and gets as long as it was: that is another log.
+	// The log continues and becomes as long as it was: that is another log.
 	d.write("x", "y", "z")
 	d.sealed()
 	if err := d.anchorer.Step(t.Context()); !errors.Is(err, audit.ErrContradicted) {
@@ -547,7 +547,7 @@ func TestAnExportIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-// Every column of the log is in the hash: one that is added later has to be, too.
+// The hash covers every column of the log, and has to cover a new column, too.
 func TestNoColumnOfTheLogIsOutsideOfItsHash(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -563,12 +563,12 @@ func TestNoColumnOfTheLogIsOutsideOfItsHash(t *testing.T) {
 	}
 }
 
-// Two rows that differ anywhere never have the same bytes.
+// Two different rows never have the same bytes.
 func FuzzNoTwoRowsAreEncodedAlike(f *testing.F) {
 	f.Add(int64(1), "o", true, "t", "k", "a", "c", "r", "i", "d", int64(1), "o", true, "t", "k", "a", "c", "r", "id",
 		"", "x")
 	f.Add(int64(1), "", false, "", "", "", "", "", "", "", int64(1), "", true, "", "", "", "", "", "", "", "")
-	// A word that looks like the end of it and the beginning of the next.
+	// A text that looks like its own end and the beginning of the next.
 	f.Add(int64(1), "o", true, "t", "k", "a", "c", "r", "x\x00y", "z", int64(1), "o", true, "t", "k", "a", "c", "r",
 		"x", "y\x00z", "")
 	f.Fuzz(func(t *testing.T, id1 int64, o1 string, has1 bool, at1, k1, a1, c1, r1, i1, d1 string, id2 int64, o2 string,
@@ -592,7 +592,7 @@ func FuzzNoTwoRowsAreEncodedAlike(f *testing.F) {
 			return a == b
 		}
 		one, two := line(id1, o1, has1, at1, k1, a1, c1, r1, i1, d1), line(id2, o2, has2, at2, k2, a2, c2, r2, i2, d2)
-		// What moves from one column to the next is not the same row.
+		// A row whose text moves from one column to the next is another row.
 		moved := one
 		moved.Detail, moved.ResourceID = one.Detail+shift, strings.TrimSuffix(one.ResourceID, shift)
 		for _, other := range []audit.Line{two, moved, one} {

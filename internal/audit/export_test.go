@@ -1,4 +1,4 @@
 package audit
 
-// Hasten makes batches small and turns off the lock that keeps two sealers from the same work.
+// Hasten makes batches small and disables the lock that keeps two sealers from the same work.
 func (s *Sealer) Hasten(batch int) { s.batch, s.skipLock = batch, true }

@@ -30,15 +30,15 @@ func without(list any, name string) []any {
 	return slices.DeleteFunc(slices.Clone(list.([]any)), func(v any) bool { return v == name })
 }
 
-// Every kind of change, planted into the document that is published, and what is
-// said of it. An empty want is a change that breaks nobody.
+// Every kind of change, made in the published document, and the expected message. An empty want is
+// a change that breaks no client.
 func TestBreakingChangesAreNamed(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("../api/openapi.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if raw, err = StripTexts(raw); err != nil { // words are most of it, and break nobody
+	if raw, err = StripTexts(raw); err != nil { // most changes are in texts, and break no client
 		t.Fatal(err)
 	}
 	before, err := ParseDocument(raw)
@@ -275,8 +275,8 @@ func TestBreakingChangesAreNamed(t *testing.T) {
 	}
 }
 
-// What the comparison does not read it cannot miss: a keyword that the document
-// begins to use has to be added here and to the comparison.
+// The comparison misses changes of a keyword that it does not read. So a new keyword of the
+// document has to be added here and to the comparison.
 func TestNothingOfTheDocumentIsPassedOver(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("../api/openapi.json")
@@ -330,8 +330,8 @@ func TestNothingOfTheDocumentIsPassedOver(t *testing.T) {
 	}
 }
 
-// A list of words in one text is held to the direction like one word: what is sent
-// may be of more of them, what is answered only of those that were there.
+// A list of words in one text follows the direction like one word: a request may have more of them,
+// an answer only those that existed.
 func TestAListOfWordsGrowsWhereItIsAsked(t *testing.T) {
 	t.Parallel()
 	doc := func(asked, answered string) *Document {

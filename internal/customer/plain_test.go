@@ -112,7 +112,7 @@ func TestOnlyPlainEmailsAreWrittenAndTrusted(t *testing.T) {
 	if _, _, err := ensure("vip", "vip@example.com"); err != nil {
 		t.Fatal(err)
 	}
-	// A row from before e-mails had to be plain.
+	// A row from before the rule about plain e-mails.
 	const old = "\uff56ip@example.com"
 	super, err := pgx.Connect(ctx, pgtest.DatabaseOf(t, db).SuperURL)
 	if err != nil {

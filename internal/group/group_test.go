@@ -13,7 +13,7 @@ import (
 	"github.com/cofferpay/coffer/internal/group"
 )
 
-// echo is a line whose work takes a second and answers each with its question.
+// echo returns a writer whose work takes a second and answers each item with the item.
 func echo(groups *[][]int) *group.Writer[int, int] {
 	return &group.Writer[int, int]{
 		WorkMax: time.Minute, GroupMax: 10, WaitingMax: 20,
@@ -85,8 +85,8 @@ func TestASecondGroupIsServedOnlyWhenEnoughWait(t *testing.T) {
 			})
 			synctest.Wait()
 		}
-		// The first alone; three beside it; the rest, though they are three again, after
-		// one of the two.
+		// The first alone; three next to it; the others, although they are three again, after one
+		// of the two.
 		for q := range 7 {
 			ask(q)
 		}
@@ -99,7 +99,7 @@ func TestASecondGroupIsServedOnlyWhenEnoughWait(t *testing.T) {
 				t.Errorf("%d: got %v, want %ds", q, took[q], want)
 			}
 		}
-		// Whoever is left when both have ended is served, however few they are.
+		// The items that are left when both have ended are served, in any number.
 		began = time.Now()
 		for q := range 5 {
 			ask(q)

@@ -13,7 +13,7 @@ func TestWhatIsFoundAgainHasTheSameId(t *testing.T) {
 	if again := id.Derive("dep", "org_1", "0xab", "3"); again != first {
 		t.Errorf("got %v, want %v", again, first)
 	}
-	// For ever: integrators keep these.
+	// The form never changes, because integrators store these ids.
 	if want := "dep_4VCWZN37R22H95MR52K5S7CW2Q"; first != want {
 		t.Errorf("got %v, want %v", first, want)
 	}

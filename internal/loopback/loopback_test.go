@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A connection that goes out never has a port of this package's.
+// An outgoing connection never has a port of this package.
 func TestAPortIsNoneOfThoseThatConnectionsGet(t *testing.T) {
 	t.Parallel()
 	for range 20 {

@@ -17,11 +17,11 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
 )
 
-// order is that of the API's list of chains; ids are counted by it.
+// order is the order of the API's list of chains; it gives the ids.
 var order = chain.Names
 
-// Addresses of EVM chains have a checksum. Those of Solana have none: what can be shown
-// is their form. Bitcoin has no tokens.
+// Addresses of EVM chains have a checksum. Those of Solana have none, so the test checks their
+// form. Bitcoin has no tokens.
 func TestEveryContractHasTheFormOfItsFamily(t *testing.T) {
 	t.Parallel()
 	for _, n := range List() {
@@ -48,7 +48,7 @@ func TestEveryContractHasTheFormOfItsFamily(t *testing.T) {
 	}
 }
 
-// The first block tells networks apart that have no chain id.
+// The first block identifies a network without a chain id.
 func TestEveryOtherNetworkIsKnownByItsFirstBlock(t *testing.T) {
 	t.Parallel()
 	bitcoin := map[chain.Network]string{chain.Mainnet: chaincfg.MainNetParams.GenesisHash.String(), chain.Testnet: chaincfg.TestNet4Params.GenesisHash.String()}
@@ -72,8 +72,7 @@ func TestEveryOtherNetworkIsKnownByItsFirstBlock(t *testing.T) {
 	}
 }
 
-// Rule MINT-3. The file is added to and never changed: what stands in it stands in
-// the books of installations.
+// Rule MINT-3. The file only grows: its entries are in the books of installations.
 func TestAnIDIsOneTokenForEver(t *testing.T) {
 	t.Parallel()
 	var lines []string

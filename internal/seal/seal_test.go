@@ -22,7 +22,7 @@ func TestASecretNeverPrints(t *testing.T) {
 		Keys []Secret
 		Ptr  *Secret
 	}
-	// fmt calls no method on what stands in unexported fields.
+	// fmt calls no method on values in unexported fields.
 	type hidden struct {
 		key  Secret
 		ptr  *Secret

@@ -16,7 +16,7 @@ import (
 
 var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 
-// fakeNode answers of each contract.
+// fakeNode answers for each contract.
 type fakeNode struct {
 	age    time.Duration // of its block
 	places []byte
@@ -54,7 +54,7 @@ func abiWord(n int64) []byte {
 	return v.FillBytes(make([]byte, 32))
 }
 
-// abiRound is an answer of selectorLatestRoundData.
+// abiRound returns an answer to selectorLatestRoundData.
 func abiRound(id, answer int64, started, updated time.Duration, answeredIn int64) []byte {
 	return slices.Concat(abiWord(id), abiWord(answer), abiWord(noon.Add(-started).Unix()), abiWord(noon.Add(-updated).Unix()), abiWord(answeredIn))
 }
