@@ -211,7 +211,10 @@ func TestNoReadGrowsWithTheNumberOfCustomers(t *testing.T) {
 			var text string
 			var plans int
 			if _, err := pgx.ForEachRow(rows, []any{&text, &plans}, func() error {
-				t.Errorf("GET %s %s: %d plans for %d requests: %s", side.house.face.header, r.path, plans, times, strings.Join(strings.Fields(text), " "))
+				t.Errorf(
+					"GET %s %s: %d plans for %d requests: %s", side.house.face.header, r.path, plans, times,
+					strings.Join(strings.Fields(text), " "),
+				)
 				return nil
 			}); err != nil {
 				t.Fatal(err)
