@@ -128,7 +128,7 @@ func TestDepositsAreFoundHoweverTheyCome(t *testing.T) {
 		usdc.TransferTokens(usdc.AssociatedAccount(stranger), at, stranger, 61))
 	expect("a token account of one's own making", a, one(61, usdc.Address, stranger, at))
 
-	// The authority of a token account changes, with its whole balance.
+	// A token account gets another owner, with its whole balance.
 	a = l.Account(t)
 	other = newKey(t)
 	at = surfpool.AddressOf(other)
