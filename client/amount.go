@@ -27,7 +27,10 @@ func Units(tokens string, decimals int) (string, error) {
 	case !digits(whole) || len(whole) > 1 && whole[0] == '0' || point && !digits(fraction):
 		return "", fmt.Errorf("%w: %q; it looks like 12 or 12.5", ErrAmount, tokens)
 	case len(fraction) > decimals:
-		return "", fmt.Errorf("%w: %q has %d digits after the point, the mint has %d decimals", ErrAmount, tokens, len(fraction), decimals)
+		return "", fmt.Errorf(
+			"%w: %q has %d digits after the point, the mint has %d decimals", ErrAmount, tokens, len(fraction),
+			decimals,
+		)
 	}
 	text := strings.TrimLeft(whole+fraction+strings.Repeat("0", decimals-len(fraction)), "0")
 	if text == "" {

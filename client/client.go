@@ -69,7 +69,9 @@ func New(baseURL, apiKey string, opts ...Option) (*Client, error) {
 	if apiKey == "" || strings.ContainsFunc(apiKey, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return nil, errors.New("client: the API key is empty or has characters that no key has")
 	}
-	c := &Client{base: u.String(), key: apiKey, http: &http.Client{}, attempts: attemptsUsual, each: eachUsual, pause: pause}
+	c := &Client{
+		base: u.String(), key: apiKey, http: &http.Client{}, attempts: attemptsUsual, each: eachUsual, pause: pause,
+	}
 	for _, o := range opts {
 		o(c)
 	}
@@ -154,7 +156,10 @@ func (c *Client) do(ctx context.Context, k call, out any, opts []CallOption) err
 	}
 	if err := json.Unmarshal(raw, out); err != nil {
 		// It was taken, and yet the caller has nothing to hold on to.
-		return &NoAnswer{Method: k.method, Path: k.path, Err: fmt.Errorf("the answer %d cannot be read: %w", got.Status, err), unknown: !k.read()}
+		return &NoAnswer{
+			Method: k.method, Path: k.path, Err: fmt.Errorf("the answer %d cannot be read: %w", got.Status, err),
+			unknown: !k.read(),
+		}
 	}
 	return nil
 }
@@ -182,7 +187,8 @@ func (c *Client) settle(ctx context.Context, k call, body []byte) (got Response,
 			}
 			// What a request without its turn or key was told says nothing of the
 			// attempts before; nor does any refusal of one that may still be at work.
-			blind := got.Status == http.StatusTooManyRequests || got.Status == http.StatusUnauthorized || refused.Code == "IP_NOT_ALLOWED"
+			blind := got.Status == http.StatusTooManyRequests || got.Status == http.StatusUnauthorized ||
+				refused.Code == "IP_NOT_ALLOWED"
 			failed = failed || got.Status >= 500
 			refused.unknown = !k.read() && (got.Status >= 500 || silent || failed && blind)
 			if got.Status < 500 && got.Status != http.StatusTooManyRequests {
@@ -229,7 +235,10 @@ func (c *Client) once(ctx context.Context, k call, body []byte) (got Response, r
 		return got, nil, plain(err)
 	}
 	defer answer.Body.Close()
-	got = Response{Status: answer.StatusCode, Header: answer.Header, RequestID: answer.Header.Get("X-Request-Id"), Replayed: answer.Header.Get("Idempotent-Replayed") == "true"}
+	got = Response{
+		Status: answer.StatusCode, Header: answer.Header, RequestID: answer.Header.Get("X-Request-Id"),
+		Replayed: answer.Header.Get("Idempotent-Replayed") == "true",
+	}
 	raw, err = io.ReadAll(io.LimitReader(answer.Body, answerBytesMax+1))
 	if err != nil {
 		return got, nil, fmt.Errorf("read the answer: %w", err)
@@ -282,7 +291,9 @@ func (c *Client) stream(ctx context.Context, k call, opts []CallOption) (io.Read
 	if err != nil {
 		return nil, &NoAnswer{Method: k.method, Path: k.path, Err: plain(err)}
 	}
-	got := Response{Status: answer.StatusCode, Header: answer.Header, RequestID: answer.Header.Get("X-Request-Id"), Attempts: 1}
+	got := Response{
+		Status: answer.StatusCode, Header: answer.Header, RequestID: answer.Header.Get("X-Request-Id"), Attempts: 1,
+	}
 	for _, o := range opts {
 		o(&got)
 	}
@@ -353,7 +364,9 @@ func (p params) time(name string, value time.Time) {
 
 // each walks the pages of a list. A page that fails ends it with the error, and
 // breaking off ends it too.
-func each[T any](ctx context.Context, cursor string, page func(ctx context.Context, cursor string) ([]T, *string, error)) func(yield func(T, error) bool) {
+func each[T any](
+	ctx context.Context, cursor string, page func(ctx context.Context, cursor string) ([]T, *string, error),
+) func(yield func(T, error) bool) {
 	return func(yield func(T, error) bool) {
 		for {
 			items, next, err := page(ctx, cursor)

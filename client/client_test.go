@@ -63,7 +63,11 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	w.WriteHeader(next.status)
 	if next.status >= 400 {
-		fmt.Fprintf(w, `{"error":"Refused. Nothing was sent.","code":%q,"requestId":"req_1","retryable":false,"existingId":"wd_0"}`, next.code)
+		fmt.Fprintf(
+			w,
+			`{"error":"Refused. Nothing was sent.","code":%q,"requestId":"req_1","retryable":false,"existingId":"wd_0"}`,
+			next.code,
+		)
 	} else if next.status != http.StatusNoContent {
 		fmt.Fprint(w, `{"withdrawalId":"wd_1","status":"PROCESSING","createdAt":"2026-01-31T12:00:00.000Z"}`)
 	}
@@ -96,21 +100,59 @@ func TestPaymentsAreRepeatedWithTheirKeyAlone(t *testing.T) {
 		silent  bool // ends without an answer
 		unknown bool
 	}{
-		"taken at once":                   {"k", []told{{status: 202}}, 1, "", false, false},
-		"no answer, then taken":           {"k", []told{{cut: true}, {status: 202}}, 2, "", false, false},
-		"every 5xx, then taken":           {"k", []told{{status: 500, code: internal}, {status: 502}, {status: 503}, {status: 202}}, 4, "", false, false},
-		"limited, then taken":             {"k", []told{{status: 429, code: limited, after: "7"}, {status: 202}}, 2, "", false, false},
-		"refused":                         {"k", []told{{status: 422, code: insufficient}}, 1, insufficient, false, false},
-		"never answered":                  {"k", []told{{cut: true}, {cut: true}, {cut: true}, {cut: true}}, 4, "", true, true},
-		"never reached":                   {"k", []told{{refuse: true}, {refuse: true}, {refuse: true}, {refuse: true}}, 4, "", true, false},
-		"always 5xx":                      {"k", []told{{status: 500, code: internal}, {status: 500, code: internal}, {status: 500, code: internal}, {status: 500, code: internal}}, 4, internal, false, true},
-		"5xx, then refused":               {"k", []told{{status: 500, code: internal}, {status: 422, code: insufficient}}, 2, insufficient, false, false},
-		"no answer, then refused":         {"k", []told{{cut: true}, {status: 422, code: insufficient}}, 2, insufficient, false, true},
-		"not reached, then refused":       {"k", []told{{refuse: true}, {status: 422, code: insufficient}}, 2, insufficient, false, false},
-		"5xx, then the key was rolled":    {"k", []told{{status: 500, code: internal}, {status: 401, code: unauthorized}}, 2, unauthorized, false, true},
-		"limited all the time":            {"k", []told{{status: 429, code: limited}, {status: 429, code: limited}, {status: 429, code: limited}, {status: 429, code: limited}}, 4, limited, false, false},
-		"without a key, no answer":        {"", []told{{cut: true}}, 1, "", true, true},
-		"without a key, 5xx":              {"", []told{{status: 503, code: "UNAVAILABLE"}}, 1, "UNAVAILABLE", false, true},
+		"taken at once":         {"k", []told{{status: 202}}, 1, "", false, false},
+		"no answer, then taken": {"k", []told{{cut: true}, {status: 202}}, 2, "", false, false},
+		"every 5xx, then taken": {
+			"k",
+			[]told{{status: 500, code: internal}, {status: 502}, {status: 503}, {status: 202}},
+			4, "", false,
+			false,
+		},
+		"limited, then taken": {
+			"k", []told{{status: 429, code: limited, after: "7"}, {status: 202}}, 2, "", false, false,
+		},
+		"refused": {
+			"k", []told{{status: 422, code: insufficient}}, 1, insufficient, false, false,
+		},
+		"never answered": {
+			"k", []told{{cut: true}, {cut: true}, {cut: true}, {cut: true}}, 4, "", true, true,
+		},
+		"never reached": {
+			"k", []told{{refuse: true}, {refuse: true}, {refuse: true}, {refuse: true}}, 4, "", true, false,
+		},
+		"always 5xx": {
+			"k",
+			[]told{{status: 500, code: internal}, {status: 500, code: internal}, {status: 500, code: internal}, {
+				status: 500, code: internal,
+			}},
+			4, internal, false, true,
+		},
+		"5xx, then refused": {
+			"k",
+			[]told{{status: 500, code: internal}, {status: 422, code: insufficient}},
+			2, insufficient, false,
+			false,
+		},
+		"no answer, then refused": {
+			"k", []told{{cut: true}, {status: 422, code: insufficient}}, 2, insufficient, false, true,
+		},
+		"not reached, then refused": {
+			"k", []told{{refuse: true}, {status: 422, code: insufficient}}, 2, insufficient, false, false,
+		},
+		"5xx, then the key was rolled": {
+			"k", []told{{status: 500, code: internal}, {status: 401, code: unauthorized}}, 2, unauthorized, false, true,
+		},
+		"limited all the time": {
+			"k",
+			[]told{{status: 429, code: limited}, {status: 429, code: limited}, {status: 429, code: limited}, {
+				status: 429, code: limited,
+			}},
+			4, limited, false, false,
+		},
+		"without a key, no answer": {"", []told{{cut: true}}, 1, "", true, true},
+		"without a key, 5xx": {
+			"", []told{{status: 503, code: "UNAVAILABLE"}}, 1, "UNAVAILABLE", false, true,
+		},
 		"without a key, limited":          {"", []told{{status: 429, code: limited}}, 1, limited, false, false},
 		"without a key, not even reached": {"", []told{{refuse: true}}, 1, "", true, false},
 	} {
@@ -118,7 +160,11 @@ func TestPaymentsAreRepeatedWithTheirKeyAlone(t *testing.T) {
 			t.Parallel()
 			client, s := scripted(t, c.plan...)
 			var r Response
-			w, err := client.CreateWithdrawal(t.Context(), WithdrawRequest{MintID: 1, CustomerID: "a", Amount: "5", ToAddress: "0x1", IdempotencyKey: c.key}, WithResponse(&r))
+			w, err := client.CreateWithdrawal(
+				t.Context(),
+				WithdrawRequest{MintID: 1, CustomerID: "a", Amount: "5", ToAddress: "0x1", IdempotencyKey: c.key},
+				WithResponse(&r),
+			)
 			if len(s.seen) != c.sent || r.Attempts != c.sent {
 				t.Errorf("got %d requests and %d attempts, want %d", len(s.seen), r.Attempts, c.sent)
 			}
@@ -132,7 +178,9 @@ func TestPaymentsAreRepeatedWithTheirKeyAlone(t *testing.T) {
 			}
 			var refused *Error
 			var silent *NoAnswer
-			if c.code != "" && (!errors.Is(err, c.code) || !errors.As(err, &refused) || refused.RequestID != "req_1" || refused.ExistingID != "wd_0") {
+			if c.code != "" &&
+				(!errors.Is(err, c.code) || !errors.As(err, &refused) || refused.RequestID != "req_1" ||
+					refused.ExistingID != "wd_0") {
 				t.Errorf("got %#v, want %v", err, c.code)
 			}
 			if c.silent != errors.As(err, &silent) {
@@ -212,7 +260,8 @@ func TestAnswersOfOthersAreNotTakenForOurs(t *testing.T) {
 		t.Fatal(err)
 	}
 	var refused *Error
-	if _, err := c.CreateWithdrawal(t.Context(), WithdrawRequest{IdempotencyKey: "k"}); !errors.As(err, &refused) || refused.Code != "" || refused.Status != 502 || !errors.Is(err, ErrOutcomeUnknown) {
+	if _, err := c.CreateWithdrawal(t.Context(), WithdrawRequest{IdempotencyKey: "k"}); !errors.As(err, &refused) ||
+		refused.Code != "" || refused.Status != 502 || !errors.Is(err, ErrOutcomeUnknown) {
 		t.Errorf("got %#v, want a 502 whose outcome is unknown", err)
 	}
 	if _, err := c.ListCustomerBalances(t.Context(), "a"); !errors.As(err, &refused) || refused.Status != 307 {
@@ -234,7 +283,10 @@ func TestListsAreWalkedToTheirEnd(t *testing.T) {
 		asked = append(asked, r.URL.RawQuery)
 		switch r.URL.Query().Get("cursor") {
 		case "":
-			fmt.Fprint(w, `{"data":[{"customerId":"a","createdAt":"2026-01-31T12:00:00.000Z","updatedAt":"2026-01-31T12:00:00.000Z"}],"hasMore":true,"nextCursor":"two"}`)
+			fmt.Fprint(
+				w,
+				`{"data":[{"customerId":"a","createdAt":"2026-01-31T12:00:00.000Z","updatedAt":"2026-01-31T12:00:00.000Z"}],"hasMore":true,"nextCursor":"two"}`,
+			)
 		case "two":
 			fmt.Fprint(w, `{"data":[],"hasMore":true,"nextCursor":"three"}`)
 		default:
@@ -260,7 +312,8 @@ func TestListsAreWalkedToTheirEnd(t *testing.T) {
 	if len(names) != 1 || !errors.Is(failed, InvalidCursor) {
 		t.Errorf("got %v and %v, want a and %v", names, failed, InvalidCursor)
 	}
-	if want := "createdAfter=2026-01-31T12%3A00%3A00.005Z&limit=1"; asked[0] != want || asked[1] != strings.Replace(want, "&limit", "&cursor=two&limit", 1) {
+	if want := "createdAfter=2026-01-31T12%3A00%3A00.005Z&limit=1"; asked[0] != want ||
+		asked[1] != strings.Replace(want, "&limit", "&cursor=two&limit", 1) {
 		t.Errorf("got %q, want %q and then its cursor", asked, want)
 	}
 	for range c.Customers(t.Context(), ListCustomersParams{}) {
@@ -273,7 +326,10 @@ func TestListsAreWalkedToTheirEnd(t *testing.T) {
 
 func TestTheKeyStaysInItsHeader(t *testing.T) {
 	t.Parallel()
-	for _, base := range []string{"http://coffer.internal/v1", "ftp://127.0.0.1/v1", "coffer/v1", "https://user:pw@coffer.internal/v1", "https://coffer.internal/v1?key=1", ""} {
+	for _, base := range []string{
+		"http://coffer.internal/v1", "ftp://127.0.0.1/v1", "coffer/v1", "https://user:pw@coffer.internal/v1",
+		"https://coffer.internal/v1?key=1", "",
+	} {
 		if c, err := New(base, "ck_secret"); err == nil {
 			t.Errorf("%q: got %v, want it refused", base, c)
 		}

@@ -21,7 +21,10 @@ func Example() {
 		},
 		func(w http.ResponseWriter) {
 			w.WriteHeader(http.StatusUnprocessableEntity)
-			fmt.Fprint(w, `{"error":"The balance is smaller than the amount.","code":"INSUFFICIENT_BALANCE","requestId":"req_1","retryable":false}`)
+			fmt.Fprint(
+				w,
+				`{"error":"The balance is smaller than the amount.","code":"INSUFFICIENT_BALANCE","requestId":"req_1","retryable":false}`,
+			)
 		},
 	}
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -56,7 +56,8 @@ func TestTheTablesKeepAFlagAndItsResolution(t *testing.T) {
 	}
 	refused("decided twice", "deposit_resolutions_one", `
 		INSERT INTO deposit_resolutions (resolution_id, org_id, deposit_id, decision, status, decided_at, decided_by_kind, decided_by, chain, wallet_id, mint_id, ended_at)
-		SELECT 'res_2', org_id, deposit_id, 'APPROVED', 'DONE', now(), 'USER', 'usr_1', chain, wallet_id, mint_id, now() FROM deposits WHERE deposit_id = $1`, id)
+		SELECT 'res_2', org_id, deposit_id, 'APPROVED', 'DONE', now(), 'USER', 'usr_1', chain, wallet_id, mint_id, now() FROM deposits WHERE deposit_id = $1`,
+		id)
 	refused(
 		"sent elsewhere", "deposit_resolutions_fixed",
 		`UPDATE deposit_resolutions SET to_address = $2 WHERE deposit_id = $1`, id, string(bob),

@@ -359,7 +359,8 @@ func (w *testEnv) transferToCustomer(t *testing.T, product, customer string, uni
 	err := w.db.InOrg(t.Context(), w.org, func(ctx context.Context, tx pg.Tx) error {
 		if _, err := tx.Exec(ctx, `
 			INSERT INTO transfers (transfer_id, org_id, idempotency_key, request_digest, mint_id, amount, from_product, to_customer, created_at)
-			VALUES ('tr_1', $1, 'k', '', $2, $3, $4, $5, now())`, w.org, usdc, money.Units(units), product, customer); err != nil {
+			VALUES ('tr_1', $1, 'k', '', $2, $3, $4, $5, now())`,
+			w.org, usdc, money.Units(units), product, customer); err != nil {
 			return err
 		}
 		return ledger.Post(ctx, tx,

@@ -38,7 +38,8 @@ func TestWhereTheTreasuryMayPayItPaysForEveryReturn(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := w.queryCount(t, `
-			SELECT count(*) FROM dispatch_orders WHERE wallet_id = 'adr_treasury' AND from_wallet_id = 'adr_alice' AND to_address = $1 AND amount = 500`, string(payer)); got != n {
+			SELECT count(*) FROM dispatch_orders WHERE wallet_id = 'adr_treasury' AND from_wallet_id = 'adr_alice' AND to_address = $1 AND amount = 500`,
+			string(payer)); got != n {
 			t.Errorf("got %d orders that the treasury pays for, want %d", got, n)
 		}
 		if got := w.queryCount(t, `SELECT count(*) FROM dispatch_orders`); got != n {

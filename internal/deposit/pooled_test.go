@@ -331,10 +331,12 @@ func TestTheTableGivesACoinToOneOrder(t *testing.T) {
 	for i, id := range []string{"wd_1", "wd_2"} {
 		w.execAsTableOwner(t,
 			`INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_address, mint_id, contract, amount, customer_id, status, attempt_after, created_at)
-			VALUES ($1, $2, 'PAYMENT', 'BITCOIN', 'adr_treasury', 'x', 1, '', 50, 'alice', 'SLOTTED', now(), now())`, id, w.org)
+			VALUES ($1, $2, 'PAYMENT', 'BITCOIN', 'adr_treasury', 'x', 1, '', 50, 'alice', 'SLOTTED', now(), now())`,
+			id, w.org)
 		w.unasked(t,
 			`INSERT INTO dispatch_slots (wallet_id, chain, nonce, lease, org_id, order_id, gas_reserved, created_at)
-			VALUES ('adr_treasury', 'BITCOIN', $1, $2, $3, $4, 0, now())`, i, fmt.Sprintf("%s:100:%s %s:500:%s %d", paid, alice, held, alice, i), w.org, id)
+			VALUES ('adr_treasury', 'BITCOIN', $1, $2, $3, $4, 0, now())`,
+			i, fmt.Sprintf("%s:100:%s %s:500:%s %d", paid, alice, held, alice, i), w.org, id)
 	}
 	take := func(order string, outpoint string) error {
 		return w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
@@ -437,7 +439,8 @@ func newSlotEnv(t *testing.T, orders ...string) (*testEnv, []chain.Output) {
 	for _, id := range orders {
 		w.execAsTableOwner(t,
 			`INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_address, mint_id, contract, amount, customer_id, status, attempt_after, created_at)
-			VALUES ($1, $2, 'PAYMENT', 'BITCOIN', 'adr_treasury', 'x', 1, '', 50, 'alice', 'SLOTTED', now(), now())`, id, w.org)
+			VALUES ($1, $2, 'PAYMENT', 'BITCOIN', 'adr_treasury', 'x', 1, '', 50, 'alice', 'SLOTTED', now(), now())`,
+			id, w.org)
 	}
 	return w, all
 }
@@ -459,12 +462,14 @@ func (w *testEnv) insertSlotWithChange(
 	return w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
 		if _, err := tx.Exec(ctx, `
 			INSERT INTO dispatch_accounts (wallet_id, chain, org_id, next_nonce) VALUES ('adr_treasury', 'BITCOIN', $1, $2)
-			ON CONFLICT (wallet_id, chain) DO UPDATE SET next_nonce = excluded.next_nonce`, w.org, nonce+1); err != nil {
+			ON CONFLICT (wallet_id, chain) DO UPDATE SET next_nonce = excluded.next_nonce`,
+			w.org, nonce+1); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx,
 			`INSERT INTO dispatch_slots (wallet_id, chain, nonce, lease, org_id, order_id, gas_reserved, created_at)
-			VALUES ('adr_treasury', 'BITCOIN', $1, $2, $3, $4, 0, $5)`, nonce, lease+string(back), w.org, order, tx.Now); err != nil {
+			VALUES ('adr_treasury', 'BITCOIN', $1, $2, $3, $4, 0, $5)`,
+			nonce, lease+string(back), w.org, order, tx.Now); err != nil {
 			return err
 		}
 		if len(reserved) == 0 {

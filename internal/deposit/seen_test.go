@@ -14,7 +14,8 @@ func (w *testEnv) wantEvents(t *testing.T, id, status string, events ...string) 
 	t.Helper()
 	_, err := pgtest.OwnerPool(t, w.db).Exec(t.Context(), `
 		INSERT INTO webhook_endpoints (endpoint_id, org_id, url, events, status, api_version, created_at, updated_at)
-		VALUES ($1, $2, 'https://example.com', $3, $4, '', now(), now())`, id, w.org, append([]string{}, events...), status)
+		VALUES ($1, $2, 'https://example.com', $3, $4, '', now(), now())`,
+		id, w.org, append([]string{}, events...), status)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -139,12 +139,16 @@ type jobErrorLogger struct{ log *slog.Logger }
 
 // HandleError logs, and lets River decide.
 func (c jobErrorLogger) HandleError(_ context.Context, job *rivertype.JobRow, err error) *river.ErrorHandlerResult {
-	c.log.Warn("chore failed", "kind", job.Kind, "job", job.ID, "attempt", job.Attempt, "of", job.MaxAttempts, "error", err)
+	c.log.Warn(
+		"chore failed", "kind", job.Kind, "job", job.ID, "attempt", job.Attempt, "of", job.MaxAttempts, "error", err,
+	)
 	return nil
 }
 
 // HandlePanic logs, and lets River decide.
-func (c jobErrorLogger) HandlePanic(_ context.Context, job *rivertype.JobRow, value any, trace string) *river.ErrorHandlerResult {
+func (c jobErrorLogger) HandlePanic(
+	_ context.Context, job *rivertype.JobRow, value any, trace string,
+) *river.ErrorHandlerResult {
 	c.log.Error("chore panicked", "kind", job.Kind, "job", job.ID, "panic", value, "trace", trace)
 	return nil
 }
@@ -164,7 +168,9 @@ func Insert(ctx context.Context, tx pg.Tx, args Args) (err error) {
 	// The table spans organizations, so it belongs to the system's role alone. The
 	// caller's role comes back before anything else is said in its transaction.
 	var role string
-	if err := tx.QueryRow(ctx, `SELECT current_user, set_config('role', 'coffer_system', true)`).Scan(&role, nil); err != nil {
+	if err := tx.QueryRow(
+		ctx, `SELECT current_user, set_config('role', 'coffer_system', true)`,
+	).Scan(&role, nil); err != nil {
 		return fmt.Errorf("insert a %s job: %w", args.Kind(), err)
 	}
 	defer func() {

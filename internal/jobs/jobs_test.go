@@ -79,13 +79,17 @@ func TestAChoreThatFailsIsTriedAgain(t *testing.T) {
 		return nil
 	})
 	run(t, r)
-	if err := db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error { return jobs.Insert(ctx, tx, greet{"a"}) }); err != nil {
+	if err := db.InSystem(
+		t.Context(), func(ctx context.Context, tx pg.Tx) error { return jobs.Insert(ctx, tx, greet{"a"}) },
+	); err != nil {
 		t.Fatal(err)
 	}
 	owner := pgtest.OwnerPool(t, db)
 	pgtest.Eventually(t, func() bool {
 		// River waits a second and then sixteen; what is wanted here is that it comes back.
-		if _, err := owner.Exec(t.Context(), `UPDATE river_job SET scheduled_at = now() WHERE state = 'retryable'`); err != nil {
+		if _, err := owner.Exec(
+			t.Context(), `UPDATE river_job SET scheduled_at = now() WHERE state = 'retryable'`,
+		); err != nil {
 			t.Fatal(err)
 		}
 		var state string
@@ -129,7 +133,9 @@ func TestAStopWaitsForTheChore(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
-	if err := db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error { return jobs.Insert(ctx, tx, greet{"a"}) }); err != nil {
+	if err := db.InSystem(
+		t.Context(), func(ctx context.Context, tx pg.Tx) error { return jobs.Insert(ctx, tx, greet{"a"}) },
+	); err != nil {
 		t.Fatal(err)
 	}
 	<-started
@@ -147,7 +153,8 @@ func TestAStopWaitsForTheChore(t *testing.T) {
 		t.Errorf("got %d chores finished with a living context, want 1", n)
 	}
 	var state string
-	if err := pgtest.OwnerPool(t, db).QueryRow(t.Context(), `SELECT state FROM river_job`).Scan(&state); err != nil || state != "completed" {
+	if err := pgtest.OwnerPool(t, db).QueryRow(t.Context(), `SELECT state FROM river_job`).Scan(&state); err != nil ||
+		state != "completed" {
 		t.Errorf("got %s, %v, want completed", state, err)
 	}
 }

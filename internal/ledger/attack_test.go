@@ -73,24 +73,36 @@ func TestAnUnbalancedEntryCannotBeWrittenDown(t *testing.T) {
 		row
 		want string
 	}{
-		"from another mint":            {row{"org_a", 1, annCoin, bob, "1", "DEPOSIT"}, foreignKey},
-		"into another mint":            {row{"org_a", 1, ann, annCoin, "1", "DEPOSIT"}, foreignKey},
-		"both of another mint":         {row{"org_a", 2, ann, bob, "1", "DEPOSIT"}, foreignKey},
-		"from another organization":    {row{"org_a", 1, eve, bob, "1", "DEPOSIT"}, foreignKey},
-		"into another organization":    {row{"org_a", 1, ann, eve, "1", "DEPOSIT"}, foreignKey},
-		"as another organization":      {row{"org_b", 1, eve, eve, "1", "DEPOSIT"}, noPrivilege},
-		"a negative amount":            {row{"org_a", 1, ann, bob, "-1", "DEPOSIT"}, checkFails},
-		"nothing":                      {row{"org_a", 1, ann, bob, "0", "DEPOSIT"}, checkFails},
-		"less than a unit":             {row{"org_a", 1, ann, bob, "0.4", "DEPOSIT"}, checkFails},
-		"2^256":                        {row{"org_a", 1, own, bob, "115792089237316195423570985008687907853269984665640564039457584007913129639936", "DEPOSIT"}, checkFails},
-		"not a number":                 {row{"org_a", 1, own, bob, "NaN", "DEPOSIT"}, checkFails},
-		"no amount":                    {row{"org_a", 1, ann, bob, nil, "DEPOSIT"}, "23502"},
-		"to itself":                    {row{"org_a", 1, ann, ann, "1", "DEPOSIT"}, checkFails},
-		"without a debit":              {row{"org_a", 1, nil, bob, "1", "DEPOSIT"}, "23502"},
-		"from an account that is not":  {row{"org_a", 1, int64(1 << 40), bob, "1", "DEPOSIT"}, foreignKey},
-		"for a cause that is not":      {row{"org_a", 1, ann, bob, "1", "GIFT"}, checkFails},
-		"more than there is":           {row{"org_a", 1, ann, bob, "101", "DEPOSIT"}, checkFails},
-		"above what a balance may be":  {row{"org_a", 1, own, bob, "115792089237316195423570985008687907853269984665640564039457584007913129639935", "DEPOSIT"}, checkFails},
+		"from another mint":         {row{"org_a", 1, annCoin, bob, "1", "DEPOSIT"}, foreignKey},
+		"into another mint":         {row{"org_a", 1, ann, annCoin, "1", "DEPOSIT"}, foreignKey},
+		"both of another mint":      {row{"org_a", 2, ann, bob, "1", "DEPOSIT"}, foreignKey},
+		"from another organization": {row{"org_a", 1, eve, bob, "1", "DEPOSIT"}, foreignKey},
+		"into another organization": {row{"org_a", 1, ann, eve, "1", "DEPOSIT"}, foreignKey},
+		"as another organization":   {row{"org_b", 1, eve, eve, "1", "DEPOSIT"}, noPrivilege},
+		"a negative amount":         {row{"org_a", 1, ann, bob, "-1", "DEPOSIT"}, checkFails},
+		"nothing":                   {row{"org_a", 1, ann, bob, "0", "DEPOSIT"}, checkFails},
+		"less than a unit":          {row{"org_a", 1, ann, bob, "0.4", "DEPOSIT"}, checkFails},
+		"2^256": {
+			row{
+				"org_a", 1, own, bob, "115792089237316195423570985008687907853269984665640564039457584007913129639936",
+				"DEPOSIT",
+			},
+			checkFails,
+		},
+		"not a number":                {row{"org_a", 1, own, bob, "NaN", "DEPOSIT"}, checkFails},
+		"no amount":                   {row{"org_a", 1, ann, bob, nil, "DEPOSIT"}, "23502"},
+		"to itself":                   {row{"org_a", 1, ann, ann, "1", "DEPOSIT"}, checkFails},
+		"without a debit":             {row{"org_a", 1, nil, bob, "1", "DEPOSIT"}, "23502"},
+		"from an account that is not": {row{"org_a", 1, int64(1 << 40), bob, "1", "DEPOSIT"}, foreignKey},
+		"for a cause that is not":     {row{"org_a", 1, ann, bob, "1", "GIFT"}, checkFails},
+		"more than there is":          {row{"org_a", 1, ann, bob, "101", "DEPOSIT"}, checkFails},
+		"above what a balance may be": {
+			row{
+				"org_a", 1, own, bob, "115792089237316195423570985008687907853269984665640564039457584007913129639935",
+				"DEPOSIT",
+			},
+			checkFails,
+		},
 		"a fraction beyond the digits": {row{"org_a", 1, own, bob, "1e90", "DEPOSIT"}, "22003"},
 	} {
 		err := db.InOrg(ctx, "org_a", func(ctx context.Context, tx pg.Tx) error {
@@ -139,7 +151,10 @@ func TestABalanceMovesThroughTransfersOnly(t *testing.T) {
 		"a replica's triggers":   {[]string{`SET LOCAL session_replication_role = replica`}, noPrivilege},
 		"the trigger's function": {[]string{`SELECT ledger_move_balances()`}, noPrivilege},
 		"a lock on the balances": {[]string{`SELECT FROM ledger_balances FOR UPDATE`}, noPrivilege},
-		"an account with a kind": {[]string{`INSERT INTO ledger_accounts (org_id, mint_id, kind, subject, created_at) VALUES ('org_a', 1, 'FREE', '', now())`}, checkFails},
+		"an account with a kind": {
+			[]string{`INSERT INTO ledger_accounts (org_id, mint_id, kind, subject, created_at) VALUES ('org_a', 1, 'FREE', '', now())`},
+			checkFails,
+		},
 	} {
 		for role, in := range map[string]func(context.Context, func(context.Context, pg.Tx) error) error{
 			"app": func(ctx context.Context, fn func(context.Context, pg.Tx) error) error {
@@ -212,7 +227,8 @@ func TestWhatIsWrittenStaysForEveryRole(t *testing.T) {
 	}
 	for _, table := range []string{"ledger_transfers", "ledger_accounts", "ledger_balances", "audit_log"} {
 		for _, sql := range []string{
-			"UPDATE " + table + " SET org_id = org_id", "DELETE FROM " + table, "TRUNCATE " + table, "TRUNCATE " + table + " CASCADE",
+			"UPDATE " + table + " SET org_id = org_id", "DELETE FROM " + table, "TRUNCATE " + table,
+			"TRUNCATE " + table + " CASCADE",
 			"TRUNCATE organizations CASCADE",
 		} {
 			for role, try := range roles {
@@ -331,13 +347,24 @@ func TestPostRefusesWhatIsNoPosting(t *testing.T) {
 	coin := customerAccount("org_a", "ann")
 	coin.MintID = 2
 	for name, p := range map[string]ledger.Posting{
-		"no legs":           {Cause: cause},
-		"no cause":          {Legs: depositPosting("org_a", "ann", "", 1).Legs},
-		"nothing":           {Cause: cause, Legs: []ledger.Leg{{Debit: custodyAccount("org_a"), Credit: customerAccount("org_a", "ann")}}},
-		"to itself":         {Cause: cause, Legs: []ledger.Leg{{Debit: custodyAccount("org_a"), Credit: custodyAccount("org_a"), Amount: money.Units(1)}}},
-		"two mints":         {Cause: cause, Legs: []ledger.Leg{{Debit: custodyAccount("org_a"), Credit: coin, Amount: money.Units(1)}}},
-		"two organizations": {Cause: cause, Legs: []ledger.Leg{{Debit: custodyAccount("org_a"), Credit: customerAccount("org_b", "ann"), Amount: money.Units(1)}}},
-		"no such mint":      {Cause: cause, Legs: []ledger.Leg{{Debit: ledger.Account{OrgID: "org_a", MintID: 9, Kind: ledger.Custody}, Credit: ledger.Account{OrgID: "org_a", MintID: 9, Kind: ledger.Suspense}, Amount: money.Units(1)}}},
+		"no legs":  {Cause: cause},
+		"no cause": {Legs: depositPosting("org_a", "ann", "", 1).Legs},
+		"nothing": {Cause: cause, Legs: []ledger.Leg{{
+			Debit: custodyAccount("org_a"), Credit: customerAccount("org_a", "ann"),
+		}}},
+		"to itself": {Cause: cause, Legs: []ledger.Leg{{
+			Debit: custodyAccount("org_a"), Credit: custodyAccount("org_a"), Amount: money.Units(1),
+		}}},
+		"two mints": {Cause: cause, Legs: []ledger.Leg{{
+			Debit: custodyAccount("org_a"), Credit: coin, Amount: money.Units(1),
+		}}},
+		"two organizations": {Cause: cause, Legs: []ledger.Leg{{
+			Debit: custodyAccount("org_a"), Credit: customerAccount("org_b", "ann"), Amount: money.Units(1),
+		}}},
+		"no such mint": {Cause: cause, Legs: []ledger.Leg{{
+			Debit:  ledger.Account{OrgID: "org_a", MintID: 9, Kind: ledger.Custody},
+			Credit: ledger.Account{OrgID: "org_a", MintID: 9, Kind: ledger.Suspense}, Amount: money.Units(1),
+		}}},
 	} {
 		if err := post(t.Context(), db, "org_a", p); err == nil {
 			t.Errorf("%s: was posted", name)

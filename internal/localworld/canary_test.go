@@ -71,7 +71,9 @@ func TestNoSecretIsToldAnywhere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, word := range strings.FieldsFunc(string(text), func(r rune) bool { return strings.ContainsRune(" \n\"{}[],:", r) }) {
+		for _, word := range strings.FieldsFunc(
+			string(text), func(r rune) bool { return strings.ContainsRune(" \n\"{}[],:", r) },
+		) {
 			if len(word) >= 32 && !strings.Contains(word, "googleapis") {
 				canaries[name] = word
 			}
@@ -89,11 +91,16 @@ func TestNoSecretIsToldAnywhere(t *testing.T) {
 	receiver := httptest.NewServer(&sent)
 	t.Cleanup(receiver.Close)
 	var endpoint struct{ Secret string }
-	if status := n.call(http.MethodPost, "/webhook-endpoints", map[string]any{"url": receiver.URL}, &endpoint); status != http.StatusCreated {
+	if status := n.call(
+		http.MethodPost, "/webhook-endpoints", map[string]any{"url": receiver.URL}, &endpoint,
+	); status != http.StatusCreated {
 		t.Fatalf("POST /webhook-endpoints: got %d, want 201", status)
 	}
 	canaries["webhook secret"] = endpoint.Secret
-	for _, name := range []string{"API key", "database password", "webhook secret", "cursor.key", "webhook.key", "seal.key", "seed.key", "seed's words", "seed"} {
+	for _, name := range []string{
+		"API key", "database password", "webhook secret", "cursor.key", "webhook.key", "seal.key", "seed.key",
+		"seed's words", "seed",
+	} {
 		if len(canaries[name]) < 8 {
 			t.Fatalf("%s: got no canary", name)
 		}
@@ -103,7 +110,10 @@ func TestNoSecretIsToldAnywhere(t *testing.T) {
 	m := n.mintBySymbol("USDC")
 	var w webhook.Withdrawal
 	to := common.BytesToAddress([]byte("canary receiver"))
-	body := map[string]any{"mintId": m.ID, "customerId": "user_1", "amount": "100000000", "toAddress": to.Hex(), "idempotencyKey": "canary"}
+	body := map[string]any{
+		"mintId": m.ID, "customerId": "user_1", "amount": "100000000", "toAddress": to.Hex(),
+		"idempotencyKey": "canary",
+	}
 	if status := n.call(http.MethodPost, "/withdraw", body, &w); status != http.StatusAccepted {
 		t.Fatalf("POST /withdraw: got %d, want 202", status)
 	}
@@ -137,11 +147,17 @@ func TestNoSecretIsToldAnywhere(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, path := range []string{"/mints", "/deposits", "/withdrawals", "/customers", "/customers/user_1/balances", "/webhook-endpoints", "/events", "/nothing"} {
+	for _, path := range []string{
+		"/mints", "/deposits", "/withdrawals", "/customers", "/customers/user_1/balances", "/webhook-endpoints",
+		"/events", "/nothing",
+	} {
 		ask(http.MethodGet, path, n.Info.APIKey, "")
 		ask(http.MethodGet, path, n.Info.APIKey+"x", "")
 	}
-	for _, refused := range []string{`{`, `{"mintId":1,"customerId":"user_1","amount":"1e9","toAddress":"x"}`, `{"apiKey":"` + n.Info.APIKey[:8] + `"}`} {
+	for _, refused := range []string{
+		`{`, `{"mintId":1,"customerId":"user_1","amount":"1e9","toAddress":"x"}`,
+		`{"apiKey":"` + n.Info.APIKey[:8] + `"}`,
+	} {
 		ask(http.MethodPost, "/withdraw", n.Info.APIKey, refused)
 		ask(http.MethodPost, "/webhook-endpoints", n.Info.APIKey, refused)
 	}
@@ -162,7 +178,9 @@ func TestNoSecretIsToldAnywhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	tables := n.dumpTables()
-	for where, text := range map[string]string{"the log": string(log), "the answers": told.String(), "the webhooks": sent.joinReceived(), "the tables": tables} {
+	for where, text := range map[string]string{
+		"the log": string(log), "the answers": told.String(), "the webhooks": sent.joinReceived(), "the tables": tables,
+	} {
 		if len(text) < 1000 {
 			t.Errorf("%s: got only %d bytes to look through", where, len(text))
 		}

@@ -86,7 +86,9 @@ func (w *World) RestartSigner(ctx context.Context) error {
 		return errors.New("the signer is still running")
 	}
 	var err error
-	if w.signer, err = launchProgram(w.opts.Program, nil, "signer", "serve", "--config", w.signerFile(), "--socket", w.socketPath()); err != nil {
+	if w.signer, err = launchProgram(
+		w.opts.Program, nil, "signer", "serve", "--config", w.signerFile(), "--socket", w.socketPath(),
+	); err != nil {
 		return err
 	}
 	return w.signer.waitReady(ctx, func(ctx context.Context) bool {
@@ -164,7 +166,8 @@ func (w *World) WaitKilled(ctx context.Context) error {
 	}
 	var exit *exec.ExitError
 	if errors.As(w.child.err(), &exit) {
-		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() && status.Signal() == syscall.SIGKILL {
+		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() &&
+			status.Signal() == syscall.SIGKILL {
 			return nil
 		}
 	}

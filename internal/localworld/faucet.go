@@ -25,7 +25,9 @@ import (
 // SendFromFaucet sends an amount of a mint, in atomic units, from the local chain's
 // account that has plenty of everything, as anybody does from a wallet of their
 // own, and returns when the chain has taken the transaction.
-func (i Info) SendFromFaucet(ctx context.Context, m Mint, recipient common.Address, amount *big.Int) (common.Hash, error) {
+func (i Info) SendFromFaucet(
+	ctx context.Context, m Mint, recipient common.Address, amount *big.Int,
+) (common.Hash, error) {
 	key, err := crypto.HexToECDSA(strings.TrimPrefix(i.Chains[m.Chain].FaucetKey, "0x"))
 	if err != nil {
 		return common.Hash{}, fmt.Errorf("read the faucet's key: %w", err)
@@ -104,11 +106,15 @@ func (s ExternalAccount) Address() common.Address { return crypto.PubkeyToAddres
 func (s ExternalAccount) String() string { return s.Address().Hex() }
 
 // PayFrom is Faucet from a stranger's account, which has what it takes.
-func (i Info) PayFrom(ctx context.Context, s ExternalAccount, m Mint, recipient common.Address, amount *big.Int) (common.Hash, error) {
+func (i Info) PayFrom(
+	ctx context.Context, s ExternalAccount, m Mint, recipient common.Address, amount *big.Int,
+) (common.Hash, error) {
 	return i.payWithKey(ctx, s.key, m, recipient, amount)
 }
 
-func (i Info) payWithKey(ctx context.Context, key *ecdsa.PrivateKey, m Mint, recipient common.Address, amount *big.Int) (common.Hash, error) {
+func (i Info) payWithKey(
+	ctx context.Context, key *ecdsa.PrivateKey, m Mint, recipient common.Address, amount *big.Int,
+) (common.Hash, error) {
 	endpoint, ok := i.Chains[m.Chain]
 	if !ok {
 		return common.Hash{}, fmt.Errorf("this world has no chain %s", m.Chain)
@@ -125,11 +131,16 @@ func (i Info) payWithKey(ctx context.Context, key *ecdsa.PrivateKey, m Mint, rec
 	return tx.Hash(), nil
 }
 
-func sendPayment(ctx context.Context, eth *ethclient.Client, key *ecdsa.PrivateKey, m Mint, recipient common.Address, amount *big.Int) (*types.Transaction, error) {
+func sendPayment(
+	ctx context.Context, eth *ethclient.Client, key *ecdsa.PrivateKey, m Mint, recipient common.Address,
+	amount *big.Int,
+) (*types.Transaction, error) {
 	sender := crypto.PubkeyToAddress(key.PublicKey)
 	target, value, data := recipient, amount, []byte(nil)
 	if m.ContractAddress != nil {
-		target, value, data = common.HexToAddress(*m.ContractAddress), new(big.Int), evmtoken.Token.CallData("transfer", recipient, amount)
+		target, value, data = common.HexToAddress(*m.ContractAddress), new(big.Int), evmtoken.Token.CallData(
+			"transfer", recipient, amount,
+		)
 	}
 	id, err := eth.ChainID(ctx)
 	if err != nil {
@@ -149,8 +160,9 @@ func sendPayment(ctx context.Context, eth *ethclient.Client, key *ecdsa.PrivateK
 	}
 	tip := big.NewInt(1e9)
 	tx, err := types.SignNewTx(key, types.LatestSignerForChainID(id), &types.DynamicFeeTx{
-		ChainID: id, Nonce: nonce, GasTipCap: tip, GasFeeCap: new(big.Int).Add(tip, new(big.Int).Mul(head.BaseFee, big.NewInt(2))),
-		Gas: gas + gas/5, To: &target, Value: value, Data: data,
+		ChainID: id, Nonce: nonce, GasTipCap: tip,
+		GasFeeCap: new(big.Int).Add(tip, new(big.Int).Mul(head.BaseFee, big.NewInt(2))),
+		Gas:       gas + gas/5, To: &target, Value: value, Data: data,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("sign the payment: %w", err)

@@ -55,7 +55,9 @@ func (w *World) finalizeBlocks() error {
 		return err
 	}
 	if err := walking.Walker(chain.Ethereum).WalkTo(ctx, last); err != nil {
-		return fmt.Errorf("read the last blocks of Ethereum, without which the kept world in %s may not go on: %w", w.dir, err)
+		return fmt.Errorf(
+			"read the last blocks of Ethereum, without which the kept world in %s may not go on: %w", w.dir, err,
+		)
 	}
 	return nil
 }

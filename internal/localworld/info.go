@@ -71,7 +71,9 @@ func ReadInfo(dir string) (Info, error) {
 	var info Info
 	b, err := os.ReadFile(filepath.Join(dir, InfoFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return info, fmt.Errorf("no local world runs here (%s is missing): start one with make run, or bin/coffer local", InfoFile)
+		return info, fmt.Errorf(
+			"no local world runs here (%s is missing): start one with make run, or bin/coffer local", InfoFile,
+		)
 	}
 	if err == nil {
 		err = json.Unmarshal(b, &info)

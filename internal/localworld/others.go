@@ -72,7 +72,9 @@ func (w *World) dropUnavailableChains() {
 	}
 	leaveOut := func(reason string) {
 		w.opts.Progress("Solana is left out: %s", reason)
-		w.opts.Chains = slices.DeleteFunc(slices.Clone(w.opts.Chains), func(n chain.Name) bool { return n == chain.Solana })
+		w.opts.Chains = slices.DeleteFunc(
+			slices.Clone(w.opts.Chains), func(n chain.Name) bool { return n == chain.Solana },
+		)
 	}
 	if w.opts.StateDir != "" && !w.opts.SingleRun {
 		leaveOut("surfpool, its local chain, forgets everything when it ends, so it is in no world that is kept")
@@ -96,7 +98,9 @@ func (w *World) startOtherChains(ctx context.Context, g *errgroup.Group) {
 	}
 	if w.hasChain(chain.Bitcoin) {
 		g.Go(func() error {
-			slow := time.AfterFunc(3*time.Second, func() { w.opts.Progress("building btcd, the local Bitcoin node: half a minute, once") })
+			slow := time.AfterFunc(
+				3*time.Second, func() { w.opts.Progress("building btcd, the local Bitcoin node: half a minute, once") },
+			)
 			program, err := btcd.Find(ctx)
 			slow.Stop()
 			if err != nil {
@@ -119,7 +123,10 @@ func (w *World) startOtherChains(ctx context.Context, g *errgroup.Group) {
 // a cap on what one transaction and one top-up may cost.
 func (w *World) writePolicy(path string) error {
 	line := func(name chain.Name, id, costMax string) string {
-		return fmt.Sprintf("%q: {\n  \"signerId\": %q, \"feeMax\": %q, \"gasMax\": %q, \"unlimited\": true\n}", name, id, costMax, costMax)
+		return fmt.Sprintf(
+			"%q: {\n  \"signerId\": %q, \"feeMax\": %q, \"gasMax\": %q, \"unlimited\": true\n}", name, id, costMax,
+			costMax,
+		)
 	}
 	chains := []string{line(chain.Ethereum, fmt.Sprint(anvil.DefaultChainID), "1000000000000000000")}
 	if n := w.otherChains.solana; n != nil {
@@ -139,9 +146,12 @@ func (w *World) writePolicy(path string) error {
 // ever.
 func (w *World) configureOtherChains(conf *app.Config) {
 	if n := w.otherChains.solana; n != nil {
-		conf.Chains[chain.Solana] = app.Chain{Genesis: n.Genesis, Endpoints: []string{n.URL}, Agree: 1, StartHeight: n.CurrentSlot() - 1}
+		conf.Chains[chain.Solana] = app.Chain{
+			Genesis: n.Genesis, Endpoints: []string{n.URL}, Agree: 1, StartHeight: n.CurrentSlot() - 1,
+		}
 		baseMint := app.Mint{
-			Chain: chain.Solana, DepositEnabled: true, WithdrawEnabled: true, ConfirmationsRequired: surfpool.Finality, Finality: "FINALIZED",
+			Chain: chain.Solana, DepositEnabled: true, WithdrawEnabled: true, ConfirmationsRequired: surfpool.Finality,
+			Finality: "FINALIZED",
 			Decimals: 6, MinDeposit: "10000", MinWithdraw: "10000", // a cent
 		}
 		usdc, usdt, sol := baseMint, baseMint, baseMint
@@ -153,9 +163,12 @@ func (w *World) configureOtherChains(conf *app.Config) {
 		conf.Prices.Fixed["5"], conf.Prices.Fixed["6"], conf.Prices.Fixed["7"] = "1.00", "1.00", "150.00"
 	}
 	if n := w.otherChains.bitcoin; n != nil {
-		conf.Chains[chain.Bitcoin] = app.Chain{Endpoints: []string{withUser(n.URL, n.Password)}, Agree: 1, StartHeight: btcd.Maturity, CostMax: "200000"}
+		conf.Chains[chain.Bitcoin] = app.Chain{
+			Endpoints: []string{withUser(n.URL, n.Password)}, Agree: 1, StartHeight: btcd.Maturity, CostMax: "200000",
+		}
 		conf.Mints = append(conf.Mints, app.Mint{
-			ID: 8, Chain: chain.Bitcoin, Symbol: "BTC", Name: "Bitcoin", Decimals: bitcoinDecimals, DepositEnabled: true, WithdrawEnabled: true,
+			ID: 8, Chain: chain.Bitcoin, Symbol: "BTC", Name: "Bitcoin", Decimals: bitcoinDecimals,
+			DepositEnabled: true, WithdrawEnabled: true,
 			MinDeposit: "10000", MinWithdraw: "10000", ConfirmationsRequired: 3, Finality: "DEPTH", // 0.0001
 		})
 		conf.Prices.Fixed["8"] = "60000.00"
@@ -194,7 +207,10 @@ func (w *World) fundOtherTreasuries(ctx context.Context) error {
 			used, err = n.IsAddressUsed(ctx, treasury.Address)
 		}
 		if err == nil && !used {
-			w.opts.Progress("the operator sends %s BTC for fees to the treasury %s", money.Units(treasurySatoshi).Decimal(bitcoinDecimals), treasury.Address)
+			w.opts.Progress(
+				"the operator sends %s BTC for fees to the treasury %s",
+				money.Units(treasurySatoshi).Decimal(bitcoinDecimals), treasury.Address,
+			)
 			_, err = n.PayAddress(ctx, treasury.Address, treasurySatoshi)
 		}
 		if err != nil {
@@ -209,7 +225,9 @@ func (w *World) describeOtherChains() {
 		w.Info.Chains[string(chain.Solana)] = Endpoint{RPCURL: n.URL, WSURL: n.WSURL, FaucetKey: surfpool.FaucetKey}
 	}
 	if n := w.otherChains.bitcoin; n != nil {
-		w.Info.Chains[string(chain.Bitcoin)] = Endpoint{RPCURL: n.URL, User: btcd.User, Password: n.Password, FaucetKey: btcd.FaucetWIF()}
+		w.Info.Chains[string(chain.Bitcoin)] = Endpoint{
+			RPCURL: n.URL, User: btcd.User, Password: n.Password, FaucetKey: btcd.FaucetWIF(),
+		}
 	}
 }
 

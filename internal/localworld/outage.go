@@ -91,7 +91,11 @@ func (g *outageProxy) proxyConn(client net.Conn) {
 			return
 		}
 		if outageEnd(g.file).After(time.Now()) {
-			fmt.Fprintf(client, "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", len(outageAnswer), outageAnswer)
+			fmt.Fprintf(
+				client,
+				"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
+				len(outageAnswer), outageAnswer,
+			)
 			return
 		}
 		if _, err := node.Write(request[:n]); err != nil {
@@ -161,7 +165,9 @@ func (i Info) SetOutage(name chain.Name, end time.Time) error {
 	}
 	file := outageFile(i.Config, name)
 	if !i.OutageProxies {
-		return errors.New("this world has nothing between the service and its chains: start it with make run, or bin/coffer local")
+		return errors.New(
+			"this world has nothing between the service and its chains: start it with make run, or bin/coffer local",
+		)
 	}
 	if !end.After(time.Now()) {
 		return endOutage(file)

@@ -42,7 +42,10 @@ func lockFolder(ctx context.Context, opts Options) (lock *os.File, err error) {
 			return lock, fmt.Errorf("lock the folder of the description: %w", err)
 		}
 		if _, err := os.Stat(description); err == nil || waited >= stoppingMax {
-			return lock, fmt.Errorf("a local world runs in %s already: use it (%s describes it), end it with Ctrl-C, or start this one in another folder", opts.Dir, InfoFile)
+			return lock, fmt.Errorf(
+				"a local world runs in %s already: use it (%s describes it), end it with Ctrl-C, or start this one in another folder",
+				opts.Dir, InfoFile,
+			)
 		}
 		if waited == 0 {
 			opts.Progress("waiting for the world that is starting or stopping here")

@@ -77,7 +77,8 @@ func (t *Trigger) FailedPayout(ctx context.Context) (w webhook.Withdrawal, err e
 	}
 	defer func() { err = errors.Join(err, release()) }()
 	w, err = t.api.CreateWithdrawal(ctx, client.WithdrawRequest{
-		MintID: t.nativeMint.ID, CustomerID: t.Customer, Amount: amount, ToAddress: destination.Hex(), IdempotencyKey: "trigger-" + rand.Text(),
+		MintID: t.nativeMint.ID, CustomerID: t.Customer, Amount: amount, ToAddress: destination.Hex(),
+		IdempotencyKey: "trigger-" + rand.Text(),
 	})
 	if err != nil {
 		return w, fmt.Errorf("request a withdrawal: %w", err)
@@ -89,7 +90,10 @@ func (t *Trigger) FailedPayout(ctx context.Context) (w webhook.Withdrawal, err e
 			return false, err
 		}
 		if w.Status == "AWAITING_APPROVAL" {
-			return false, fmt.Errorf("%s waits for a person, for %v: approve it with coffer withdrawals approve, or use another customer", w.WithdrawalID, w.ApprovalReasons)
+			return false, fmt.Errorf(
+				"%s waits for a person, for %v: approve it with coffer withdrawals approve, or use another customer",
+				w.WithdrawalID, w.ApprovalReasons,
+			)
 		}
 		if w.TxHash != nil {
 			return true, nil
@@ -129,7 +133,9 @@ func (t *Trigger) ReorgDeposit(ctx context.Context) (d webhook.Deposit, err erro
 		return d, err
 	}
 	defer t.node.CloseClient()
-	address, err := t.api.CreateDepositAddress(ctx, client.DepositRequest{MintID: t.nativeMint.ID, CustomerID: t.Customer})
+	address, err := t.api.CreateDepositAddress(ctx, client.DepositRequest{
+		MintID: t.nativeMint.ID, CustomerID: t.Customer,
+	})
 	if err != nil {
 		return d, fmt.Errorf("ask for a deposit address: %w", err)
 	}
@@ -200,11 +206,15 @@ func (t *Trigger) ensureBalance(ctx context.Context, amount string) error {
 	if sufficient, err := available(); err != nil || sufficient {
 		return err
 	}
-	address, err := t.api.CreateDepositAddress(ctx, client.DepositRequest{MintID: t.nativeMint.ID, CustomerID: t.Customer})
+	address, err := t.api.CreateDepositAddress(ctx, client.DepositRequest{
+		MintID: t.nativeMint.ID, CustomerID: t.Customer,
+	})
 	if err != nil {
 		return fmt.Errorf("ask for a deposit address: %w", err)
 	}
-	if _, err := t.Info.SendFromFaucet(ctx, t.nativeMint, common.HexToAddress(address.Address), new(big.Int).Mul(want, big.NewInt(10))); err != nil {
+	if _, err := t.Info.SendFromFaucet(
+		ctx, t.nativeMint, common.HexToAddress(address.Address), new(big.Int).Mul(want, big.NewInt(10)),
+	); err != nil {
 		return err
 	}
 	t.Report("the faucet pays 0.01 ETH to %s, so that %s has something to withdraw", address.Address, t.Customer)

@@ -229,7 +229,10 @@ func (w *World) startDependencies(ctx context.Context) (tokens anvil.Tokens, err
 		return err
 	})
 	g.Go(func() (err error) {
-		conf := anvil.Config{BlockTime: w.opts.BlockTime, Manual: w.opts.ManualBlocks, SlotsInEpoch: slotsInEpoch, Port: w.opts.ChainPort}
+		conf := anvil.Config{
+			BlockTime: w.opts.BlockTime, Manual: w.opts.ManualBlocks, SlotsInEpoch: slotsInEpoch,
+			Port: w.opts.ChainPort,
+		}
 		fresh := true
 		if w.opts.StateDir != "" {
 			conf.State = filepath.Join(w.dir, "ethereum.json")
@@ -294,7 +297,8 @@ func (w *World) writeServiceConfig(tokens anvil.Tokens) (conf app.Config, err er
 		conf.Signer = app.Signer{Socket: w.socketPath()}
 	}
 	conf.Chains = map[chain.Name]app.Chain{chain.Ethereum: {
-		ChainID: anvil.DefaultChainID, Endpoints: []string{w.chain.URL}, Agree: 1, FeeCap: "500000000000", StartHeight: 1, Trace: "on",
+		ChainID: anvil.DefaultChainID, Endpoints: []string{w.chain.URL}, Agree: 1, FeeCap: "500000000000",
+		StartHeight: 1, Trace: "on",
 	}}
 	conf.Mints = evmMints(tokens)
 	conf.Prices.Fixed = map[string]string{"1": "1.00", "2": "1.00", "3": "1.00", "4": "3000.00"}
@@ -338,7 +342,10 @@ func findListenAddress(port int) (string, error) {
 
 // evmMints has the mints of the local Ethereum. The ids are for ever.
 func evmMints(tokens anvil.Tokens) []app.Mint {
-	base := app.Mint{Chain: chain.Ethereum, DepositEnabled: true, WithdrawEnabled: true, ConfirmationsRequired: 2 * slotsInEpoch, Finality: "FINALIZED"}
+	base := app.Mint{
+		Chain: chain.Ethereum, DepositEnabled: true, WithdrawEnabled: true, ConfirmationsRequired: 2 * slotsInEpoch,
+		Finality: "FINALIZED",
+	}
 	mints := []app.Mint{}
 	for i, t := range tokens.List() {
 		m := base

@@ -80,7 +80,9 @@ func buildScenario(t *testing.T, opts localworld.Options) *scenario {
 
 // newCaller are what an organization calls.
 func (n *scenario) newCaller() caller.Caller {
-	return caller.Caller{T: n.T, Ctx: n.ctx, Key: n.Info.APIKey, Base: func() string { return n.Info.BaseURL }, Log: n.ServiceLog}
+	return caller.Caller{
+		T: n.T, Ctx: n.ctx, Key: n.Info.APIKey, Base: func() string { return n.Info.BaseURL }, Log: n.ServiceLog,
+	}
 }
 
 func (n *scenario) call(method, path string, body, into any) int {
@@ -109,7 +111,9 @@ func (n *scenario) payIn(customer, symbol string, units int64) {
 	n.Helper()
 	m := n.mintBySymbol(symbol)
 	var address struct{ Address string }
-	if status := n.call(http.MethodPost, "/deposit", map[string]any{"mintId": m.ID, "customerId": customer}, &address); status != http.StatusOK {
+	if status := n.call(
+		http.MethodPost, "/deposit", map[string]any{"mintId": m.ID, "customerId": customer}, &address,
+	); status != http.StatusOK {
 		n.Fatalf("POST /deposit: got %d, want 200", status)
 	}
 	if _, err := n.Info.SendFromFaucet(n.ctx, m, common.HexToAddress(address.Address), big.NewInt(units)); err != nil {
@@ -127,7 +131,9 @@ func (n *scenario) waitCompleted(id string) {
 func (n *scenario) chainBalance(m localworld.Mint, a common.Address) *big.Int {
 	n.Helper()
 	contract := common.HexToAddress(*m.ContractAddress)
-	out, err := n.eth.CallContract(n.ctx, ethereum.CallMsg{To: &contract, Data: evmtoken.Token.CallData("balanceOf", a)}, nil)
+	out, err := n.eth.CallContract(
+		n.ctx, ethereum.CallMsg{To: &contract, Data: evmtoken.Token.CallData("balanceOf", a)}, nil,
+	)
 	if err != nil {
 		n.Fatal(err)
 	}
@@ -171,7 +177,10 @@ func TestASignerOfItsOwnMayBeKilledAtAnyTime(t *testing.T) {
 		t.Helper()
 		to := common.BytesToAddress([]byte("a receiver of " + key))
 		var w webhook.Withdrawal
-		body := map[string]any{"mintId": m.ID, "customerId": "user_1", "amount": "100000000", "toAddress": to.Hex(), "idempotencyKey": strings.ReplaceAll(key, " ", "-")}
+		body := map[string]any{
+			"mintId": m.ID, "customerId": "user_1", "amount": "100000000", "toAddress": to.Hex(),
+			"idempotencyKey": strings.ReplaceAll(key, " ", "-"),
+		}
 		if status := n.call(http.MethodPost, "/withdraw", body, &w); status != http.StatusAccepted {
 			t.Fatalf("%s: POST /withdraw: got %d, want 202", key, status)
 		}
@@ -200,7 +209,8 @@ func TestASignerOfItsOwnMayBeKilledAtAnyTime(t *testing.T) {
 		}
 	}
 	var w webhook.Withdrawal
-	if n.call(http.MethodGet, "/withdrawals/"+id, nil, &w); w.Status != "PROCESSING" || n.chainBalance(m, to).Sign() != 0 {
+	if n.call(http.MethodGet, "/withdrawals/"+id, nil, &w); w.Status != "PROCESSING" ||
+		n.chainBalance(m, to).Sign() != 0 {
 		t.Errorf("without a signer: got %s and %v paid, want it to wait", w.Status, n.chainBalance(m, to))
 	}
 	if err := n.RestartSigner(n.ctx); err != nil {
@@ -233,7 +243,9 @@ func TestALostJournalIsAdopted(t *testing.T) {
 	pay := func(key string) string {
 		t.Helper()
 		var w webhook.Withdrawal
-		body := map[string]any{"mintId": m.ID, "customerId": "user_1", "amount": "100000000", "toAddress": to.Hex(), "idempotencyKey": key}
+		body := map[string]any{
+			"mintId": m.ID, "customerId": "user_1", "amount": "100000000", "toAddress": to.Hex(), "idempotencyKey": key,
+		}
 		if status := n.call(http.MethodPost, "/withdraw", body, &w); status != http.StatusAccepted {
 			t.Fatalf("%s: POST /withdraw: got %d, want 202", key, status)
 		}
@@ -246,7 +258,9 @@ func TestALostJournalIsAdopted(t *testing.T) {
 		t.Fatal(err)
 	}
 	adopt := func(args ...string) (string, error) {
-		out, err := exec.CommandContext(n.ctx, coffer, append([]string{"signer", "adopt", "--config", n.Info.Config}, args...)...).CombinedOutput()
+		out, err := exec.CommandContext(
+			n.ctx, coffer, append([]string{"signer", "adopt", "--config", n.Info.Config}, args...)...,
+		).CombinedOutput()
 		return string(out), err
 	}
 	refused := func(act, want string, args ...string) {
@@ -318,7 +332,8 @@ func TestTheWorldLeavesNothingBehind(t *testing.T) {
 func TestAKeptWorldGoesOnWhereItWas(t *testing.T) {
 	t.Parallel()
 	opts := localworld.Options{
-		PrepareDatabase: pgtest.FillDataDir, Dir: t.TempDir(), StateDir: filepath.Join(t.TempDir(), "world"), BlockTime: 250 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
+		PrepareDatabase: pgtest.FillDataDir, Dir: t.TempDir(), StateDir: filepath.Join(t.TempDir(), "world"),
+		BlockTime: 250 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
 	}
 	var first localworld.Info
 	for life := range 2 {
@@ -350,7 +365,8 @@ func TestAKeptWorldGoesOnWhereItWas(t *testing.T) {
 func TestAKeptWorldGoesOnWithTransactionsInFlight(t *testing.T) {
 	t.Parallel()
 	opts := localworld.Options{
-		PrepareDatabase: pgtest.FillDataDir, Dir: t.TempDir(), StateDir: filepath.Join(t.TempDir(), "world"), Chains: []chain.Name{chain.Ethereum, chain.Bitcoin},
+		PrepareDatabase: pgtest.FillDataDir, Dir: t.TempDir(), StateDir: filepath.Join(t.TempDir(), "world"),
+		Chains:    []chain.Name{chain.Ethereum, chain.Bitcoin},
 		BlockTime: 250 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
@@ -381,7 +397,9 @@ func TestAKeptWorldGoesOnWithTransactionsInFlight(t *testing.T) {
 		t.Helper()
 		m := n.mintBySymbol(symbol)
 		var address struct{ Address string }
-		if status := n.call(http.MethodPost, "/deposit", map[string]any{"mintId": m.ID, "customerId": customer}, &address); status != http.StatusOK {
+		if status := n.call(
+			http.MethodPost, "/deposit", map[string]any{"mintId": m.ID, "customerId": customer}, &address,
+		); status != http.StatusOK {
 			t.Fatalf("POST /deposit: got %d, want 200", status)
 		}
 		hash, err := n.Info.PayAddress(ctx, m, address.Address, big.NewInt(units))
@@ -415,7 +433,10 @@ func TestAKeptWorldGoesOnWithTransactionsInFlight(t *testing.T) {
 		for _, customer := range []string{"user_token", "user_coin", "user_bitcoin"} {
 			n.newCaller().WaitCredited(customer, false)
 		}
-		body := map[string]any{"mintId": n.mintBySymbol("USDC").ID, "customerId": "user_token", "amount": "2000000", "toAddress": to.Hex(), "idempotencyKey": "over-two-lives"}
+		body := map[string]any{
+			"mintId": n.mintBySymbol("USDC").ID, "customerId": "user_token", "amount": "2000000", "toAddress": to.Hex(),
+			"idempotencyKey": "over-two-lives",
+		}
 		var w webhook.Withdrawal
 		if status := n.call(http.MethodPost, "/withdraw", body, &w); status != http.StatusAccepted {
 			t.Fatalf("POST /withdraw: got %d, want 202", status)
@@ -446,7 +467,8 @@ func TestParallelReplaysAreOnePaymentOnTheChain(t *testing.T) {
 	n.payIn("user_1", "USDC", 900_000_000)
 	m, to := n.mintBySymbol("USDC"), common.BytesToAddress([]byte("who is paid once"))
 	body := map[string]any{
-		"mintId": m.ID, "customerId": "user_1", "amount": "100", "useDecimal": true, "toAddress": to.Hex(), "idempotencyKey": "payout-991",
+		"mintId": m.ID, "customerId": "user_1", "amount": "100", "useDecimal": true, "toAddress": to.Hex(),
+		"idempotencyKey": "payout-991",
 	}
 	payload, err := json.Marshal(body)
 	if err != nil {
@@ -457,7 +479,8 @@ func TestParallelReplaysAreOnePaymentOnTheChain(t *testing.T) {
 	for i := range ids {
 		callers.Go(func() {
 			var w webhook.Withdrawal
-			if status, err := n.newCaller().CallOnce(http.MethodPost, "/withdraw", payload, &w); err != nil || status != http.StatusAccepted {
+			if status, err := n.newCaller().CallOnce(http.MethodPost, "/withdraw", payload, &w); err != nil ||
+				status != http.StatusAccepted {
 				t.Errorf("caller %d: got %d %v, want 202", i, status, err)
 			}
 			ids[i] = w.WithdrawalID
@@ -471,15 +494,21 @@ func TestParallelReplaysAreOnePaymentOnTheChain(t *testing.T) {
 	}
 	n.waitCompleted(ids[0])
 	var again webhook.Withdrawal
-	if status := n.call(http.MethodPost, "/withdraw", body, &again); status != http.StatusAccepted || again.Status != "COMPLETED" || again.WithdrawalID != ids[0] {
-		t.Errorf("a replay after the end: got %d %s %s, want 202 and %s COMPLETED", status, again.WithdrawalID, again.Status, ids[0])
+	if status := n.call(http.MethodPost, "/withdraw", body, &again); status != http.StatusAccepted ||
+		again.Status != "COMPLETED" || again.WithdrawalID != ids[0] {
+		t.Errorf(
+			"a replay after the end: got %d %s %s, want 202 and %s COMPLETED", status, again.WithdrawalID, again.Status,
+			ids[0],
+		)
 	}
 	if got := n.chainBalance(m, to); got.Cmp(big.NewInt(100_000_000)) != 0 {
 		t.Errorf("the receiver has %v, want 100000000", got)
 	}
 	paid, err := n.eth.FilterLogs(n.ctx, ethereum.FilterQuery{
 		Addresses: []common.Address{common.HexToAddress(*m.ContractAddress)}, FromBlock: big.NewInt(0),
-		Topics: [][]common.Hash{{crypto.Keccak256Hash([]byte("Transfer(address,address,uint256)"))}, nil, {common.BytesToHash(to.Bytes())}},
+		Topics: [][]common.Hash{
+			{crypto.Keccak256Hash([]byte("Transfer(address,address,uint256)"))}, nil, {common.BytesToHash(to.Bytes())},
+		},
 	})
 	if err != nil || len(paid) != 1 || paid[0].TxHash.Hex() != *again.TxHash {
 		t.Errorf("transfers to the receiver: got %v %v, want the one of %s", paid, err, *again.TxHash)
@@ -492,7 +521,9 @@ func TestAFolderHasOneWorldAndItsDescriptionIsOfALivingOne(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	description := filepath.Join(dir, localworld.InfoFile)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(description), 0o755), os.WriteFile(description, []byte("{}"), 0o600)); err != nil {
+	if err := errors.Join(
+		os.MkdirAll(filepath.Dir(description), 0o755), os.WriteFile(description, []byte("{}"), 0o600),
+	); err != nil {
 		t.Fatal(err)
 	}
 	opts := localworld.Options{PrepareDatabase: pgtest.FillDataDir, Dir: dir, Log: slog.New(slog.DiscardHandler)}

@@ -328,30 +328,35 @@ var gauges = []gauge{
 	newGauge("coffer_webhook_deliveries_pending",
 		"Deliveries to enabled endpoints that are due or wait, by whether an attempt has failed.", `
 		SELECT CASE WHEN d.attempts > 0 THEN 'yes' ELSE 'no' END, count(*)::float8
-		FROM deliveries d JOIN webhook_endpoints e USING (org_id, endpoint_id) WHERE d.status = 'PENDING' AND e.status = 'ENABLED' GROUP BY 1`, "failing"),
+		FROM deliveries d JOIN webhook_endpoints e USING (org_id, endpoint_id) WHERE d.status = 'PENDING' AND e.status = 'ENABLED' GROUP BY 1`,
+		"failing"),
 	newGauge("coffer_webhook_endpoints", "Endpoints, by their status.", `
 		SELECT status, count(*)::float8 FROM webhook_endpoints WHERE deleted_at IS NULL GROUP BY status`, "status"),
 	newGauge("coffer_scan_cursor_age_seconds", "Time since the final walk took in a block.", `
 		SELECT chain, extract(epoch FROM now() - updated_at)::float8 FROM scan_cursors`, "chain"),
 	newGauge("coffer_scan_block_age_seconds", "Age of the newest block that the final walk has taken in.", `
 		SELECT c.chain, extract(epoch FROM now() - p.block_time)::float8
-		FROM scan_cursors c JOIN finality_proofs p ON p.chain = c.chain AND p.height = c.height AND p.hash = c.hash`, "chain"),
+		FROM scan_cursors c JOIN finality_proofs p ON p.chain = c.chain AND p.height = c.height AND p.hash = c.hash`,
+		"chain"),
 	newGauge("coffer_scan_blocks_behind_head",
 		"Blocks between the newest that was seen and the last final one that was taken in.", `
 		SELECT c.chain, greatest(0, (SELECT max(h.height) FROM scan_heads h WHERE h.chain = c.chain) - c.height)::float8
 		FROM scan_cursors c WHERE EXISTS (SELECT FROM scan_heads h WHERE h.chain = c.chain)`, "chain"),
 	newGauge("coffer_scan_untraced", "Transactions, or whole blocks, whose calls are to be traced yet.", `
-		SELECT p.chain, count(*)::float8 FROM scan_untraced u JOIN finality_live p USING (proof_id) WHERE u.status = 'DUE' GROUP BY p.chain`, "chain"),
+		SELECT p.chain, count(*)::float8 FROM scan_untraced u JOIN finality_live p USING (proof_id) WHERE u.status = 'DUE' GROUP BY p.chain`,
+		"chain"),
 	newGauge("coffer_scan_untraced_oldest_seconds", "Age of the oldest of them.", `
 		SELECT p.chain, extract(epoch FROM now() - min(u.created_at))::float8
 		FROM scan_untraced u JOIN finality_live p USING (proof_id) WHERE u.status = 'DUE' GROUP BY p.chain`, "chain"),
 	newGauge("coffer_memos_due", "Transactions whose memo is to be read yet.", `
 		SELECT chain, count(*)::float8 FROM transaction_memos WHERE status = 'DUE' GROUP BY chain`, "chain"),
 	newGauge("coffer_memos_due_oldest_seconds", "Age of the oldest of them.", `
-		SELECT chain, extract(epoch FROM now() - min(created_at))::float8 FROM transaction_memos WHERE status = 'DUE' GROUP BY chain`, "chain"),
+		SELECT chain, extract(epoch FROM now() - min(created_at))::float8 FROM transaction_memos WHERE status = 'DUE' GROUP BY chain`,
+		"chain"),
 	newGauge("coffer_memos_abandoned",
 		"Transactions of whose memo the last day gave up reading: no provider showed them.", `
-		SELECT chain, count(*)::float8 FROM transaction_memos WHERE status = 'ABANDONED' AND ended_at > now() - interval '1 day' GROUP BY chain`, "chain"),
+		SELECT chain, count(*)::float8 FROM transaction_memos WHERE status = 'ABANDONED' AND ended_at > now() - interval '1 day' GROUP BY chain`,
+		"chain"),
 	newGauge("coffer_orders_open",
 		"Payments, sweeps and top-ups that have not ended, by where they stand and what they wait for.", `
 		SELECT o.chain, lower(o.purpose), o.status, coalesce(o.waiting_for, ''), count(*)::float8 FROM `+openOrders,
@@ -361,9 +366,11 @@ var gauges = []gauge{
 		"chain", "purpose", "status", "waiting_for"),
 	newGauge("coffer_orders_in_question",
 		"Payments that ended on a block which finality has taken back, by what they wait for.", `
-		SELECT chain, coalesce(waiting_for, ''), count(*)::float8 FROM dispatch_in_question GROUP BY 1, 2`, "chain", "waiting_for"),
+		SELECT chain, coalesce(waiting_for, ''), count(*)::float8 FROM dispatch_in_question GROUP BY 1, 2`,
+		"chain", "waiting_for"),
 	newGauge("coffer_withdrawals_open", "Withdrawals that have not ended.", `
-		SELECT status, count(*)::float8 FROM withdrawals WHERE status IN ('AWAITING_APPROVAL', 'PROCESSING', 'BROADCAST') GROUP BY status`, "status"),
+		SELECT status, count(*)::float8 FROM withdrawals WHERE status IN ('AWAITING_APPROVAL', 'PROCESSING', 'BROADCAST') GROUP BY status`,
+		"status"),
 	newGauge("coffer_withdrawals_open_oldest_seconds", "Age of the oldest of them.", `
 		SELECT status, extract(epoch FROM now() - min(created_at))::float8 FROM withdrawals
 		WHERE status IN ('AWAITING_APPROVAL', 'PROCESSING', 'BROADCAST') GROUP BY status`, "status"),
@@ -390,7 +397,8 @@ var gauges = []gauge{
 		WHERE w.purpose = 'TREASURY' AND s.spent > 0
 		ORDER BY 3 LIMIT 50`, gasHistoryMax, gasHistoryMax), "chain", "wallet"),
 	newGauge("coffer_freezes", "What is frozen, by what it is and who did it.", `
-		SELECT lower(scope), source, count(*)::float8 FROM freezes WHERE lifted_at IS NULL GROUP BY 1, 2`, "scope", "source"),
+		SELECT lower(scope), source, count(*)::float8 FROM freezes WHERE lifted_at IS NULL GROUP BY 1, 2`,
+		"scope", "source"),
 	newGauge("coffer_verify_breached", "1 while payments are stopped because the books or the chains did not add up.", `
 		SELECT count(*)::float8 FROM (SELECT FROM freezes WHERE lifted_at IS NULL AND source = 'VERIFY' LIMIT 1) AS f`),
 	newGauge("coffer_verify_age_seconds", "Time since the last check of the books that ended; absent before the first.",
@@ -409,7 +417,8 @@ var gauges = []gauge{
 		WHERE a.position > 0 AND NOT EXISTS (SELECT FROM audit_seal s JOIN audit_chain c ON c.chain_id = a.chain_id
 			WHERE s.position = a.position AND encode(s.hash, 'hex') = a.hash)`),
 	newGauge("coffer_jobs_given_up", "Chores of the last day that failed and are not tried again.", `
-		SELECT kind, count(*)::float8 FROM river_job WHERE state = 'discarded' AND finalized_at > now() - interval '24 hours' GROUP BY kind`, "kind"),
+		SELECT kind, count(*)::float8 FROM river_job WHERE state = 'discarded' AND finalized_at > now() - interval '24 hours' GROUP BY kind`,
+		"kind"),
 	newGauge("coffer_sender_alerts",
 		"Senders of credited deposits that were found to be above their organization's threshold in the last day.", `
 		SELECT count(*)::float8 FROM sender_verdicts WHERE alert AND at > now() - interval '24 hours'`),
@@ -418,7 +427,8 @@ var gauges = []gauge{
 		SELECT greatest(0, coalesce(extract(epoch FROM now() - (SELECT min(next_at) FROM sender_watch)), 0))::float8`),
 	newGauge("coffer_unknown_tokens_dropped",
 		"Addresses of ours to which the last day brought transfers of unknown tokens that are not recorded.", `
-		SELECT chain, count(*)::float8 FROM unknown_token_counts WHERE dropped_at > now() - interval '24 hours' GROUP BY 1`, "chain"),
+		SELECT chain, count(*)::float8 FROM unknown_token_counts WHERE dropped_at > now() - interval '24 hours' GROUP BY 1`,
+		"chain"),
 	newGauge("coffer_mints_quarantined", "Mints of which nothing is credited or paid.", `
 		SELECT count(*)::float8 FROM mints WHERE quarantined_at IS NOT NULL`),
 }

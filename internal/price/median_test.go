@@ -39,14 +39,20 @@ func TestAPriceIsWhatFreshSourcesAgreeOn(t *testing.T) {
 		pegged   bool
 		want     string // "": unavailable
 	}{
-		"one":                               {[]fakeSource{{"3000", 0}}, 1, false, "3000"},
-		"none":                              {nil, 1, false, ""},
-		"the middle of three":               {[]fakeSource{{"3010", 0}, {"2990", 0}, {"3001", 0}}, 1, false, "3001"},
-		"between two":                       {[]fakeSource{{"3000", 0}, {"3001", 0}}, 1, false, "3000.5"},
-		"between two, rounded up":           {[]fakeSource{{"0.000000000000000100", 0}, {"0.000000000000000101", 0}}, 1, false, "0.000000000000000101"},
-		"exactly 2 percent off":             {[]fakeSource{{"98", 0}, {"100", 0}, {"102", 0}}, 1, false, "100"},
-		"more than 2 percent above":         {[]fakeSource{{"100", 0}, {"100", 0}, {"102.000000000000000001", 0}}, 1, false, ""},
-		"more than 2 percent below":         {[]fakeSource{{"97.999999999999999999", 0}, {"100", 0}, {"100", 0}}, 1, false, ""},
+		"one":                 {[]fakeSource{{"3000", 0}}, 1, false, "3000"},
+		"none":                {nil, 1, false, ""},
+		"the middle of three": {[]fakeSource{{"3010", 0}, {"2990", 0}, {"3001", 0}}, 1, false, "3001"},
+		"between two":         {[]fakeSource{{"3000", 0}, {"3001", 0}}, 1, false, "3000.5"},
+		"between two, rounded up": {
+			[]fakeSource{{"0.000000000000000100", 0}, {"0.000000000000000101", 0}}, 1, false, "0.000000000000000101",
+		},
+		"exactly 2 percent off": {[]fakeSource{{"98", 0}, {"100", 0}, {"102", 0}}, 1, false, "100"},
+		"more than 2 percent above": {
+			[]fakeSource{{"100", 0}, {"100", 0}, {"102.000000000000000001", 0}}, 1, false, "",
+		},
+		"more than 2 percent below": {
+			[]fakeSource{{"97.999999999999999999", 0}, {"100", 0}, {"100", 0}}, 1, false, "",
+		},
 		"two that contradict":               {[]fakeSource{{"100", 0}, {"110", 0}}, 1, false, ""},
 		"pegged, exactly half a percent":    {[]fakeSource{{"0.995", 0}, {"1", 0}, {"1.005", 0}}, 1, true, "1"},
 		"pegged, more than half":            {[]fakeSource{{"0.994", 0}, {"1", 0}, {"1", 0}}, 1, true, ""},

@@ -77,7 +77,8 @@ type Reversal struct {
 func ListReversals(ctx context.Context, tx pg.Tx, ch chain.Name) (Reversals, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT deposit_id, coalesce(customer_id, product, 'the treasury') || ' of ' || org_id, mint_id, amount, coalesce(taken_back, 0), amount - coalesce(taken_back, 0)
-		FROM deposits WHERE chain = $1 AND (status = 'REVERSED' OR lost_at IS NOT NULL) ORDER BY coalesce(reversed_at, lost_at), deposit_id`, ch)
+		FROM deposits WHERE chain = $1 AND (status = 'REVERSED' OR lost_at IS NOT NULL) ORDER BY coalesce(reversed_at, lost_at), deposit_id`,
+		ch)
 	if err != nil {
 		return nil, fmt.Errorf("read the reversals on %s: %w", ch, err)
 	}

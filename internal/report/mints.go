@@ -81,7 +81,8 @@ func ListMintStates(ctx context.Context, tx pg.Tx) ([]MintState, error) {
 	for _, b := range immovable {
 		funds := ImmovableFunds{OrgID: b.OrgID, WalletID: b.WalletID, LastError: b.LastError}
 		err := tx.QueryRow(ctx, `
-			SELECT coalesce(sum(greatest(credited - swept, 0)), 0) FROM address_funds WHERE wallet_id = $1 AND mint_id = $2`, b.WalletID, b.MintID).Scan(&funds.Amount)
+			SELECT coalesce(sum(greatest(credited - swept, 0)), 0) FROM address_funds WHERE wallet_id = $1 AND mint_id = $2`,
+			b.WalletID, b.MintID).Scan(&funds.Amount)
 		if err != nil {
 			return fail(err)
 		}
@@ -96,11 +97,12 @@ func ListMintStates(ctx context.Context, tx pg.Tx) ([]MintState, error) {
 		return fail(err)
 	}
 	var o StuckOrder
-	_, err = pgx.ForEachRow(rows, []any{&mintID, &o.OrderID, &o.OrgID, &o.TxHash, &o.LastError, &o.Amount}, func() error {
-		s := &states[indexes[mintID]]
-		s.Stuck = append(s.Stuck, o)
-		return nil
-	})
+	_, err = pgx.ForEachRow(rows, []any{&mintID, &o.OrderID, &o.OrgID, &o.TxHash, &o.LastError, &o.Amount},
+		func() error {
+			s := &states[indexes[mintID]]
+			s.Stuck = append(s.Stuck, o)
+			return nil
+		})
 	if err != nil {
 		return fail(err)
 	}

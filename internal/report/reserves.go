@@ -124,7 +124,8 @@ func LoadReserves(ctx context.Context, tx pg.Tx, org string) ([]Reserve, error) 
 		var height *int64
 		var hash *string
 		err = row.Scan(&mintID, &height, &hash, &r.DepositAddresses, &r.Treasuries,
-			&r.Available, &r.Withdrawing, &r.Products, &r.Gas, &r.Suspense, &r.Waiting, &r.Dust, &r.Leaving, &r.Moving, &r.Difference)
+			&r.Available, &r.Withdrawing, &r.Products, &r.Gas, &r.Suspense, &r.Waiting, &r.Dust, &r.Leaving, &r.Moving,
+			&r.Difference)
 		if err != nil {
 			return r, err
 		}

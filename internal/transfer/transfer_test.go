@@ -74,25 +74,40 @@ func TestARefusedTransferWritesNothing(t *testing.T) {
 		code  fault.Code
 		param string
 	}{
-		"no key":               {newRequest("", ann, bob, "10"), fault.InvalidRequest, "idempotencyKey"},
-		"a key with a space":   {newRequest("a b", ann, bob, "10"), fault.InvalidRequest, "idempotencyKey"},
-		"a long key":           {newRequest(strings.Repeat("k", 256), ann, bob, "10"), fault.InvalidRequest, "idempotencyKey"},
-		"to itself":            {newRequest("k", ann, ann, "10"), fault.SameAccount, "to"},
-		"a product to itself":  {newRequest("k", custody, custody, "10"), fault.SameAccount, "to"},
-		"from nobody":          {newRequest("k", transfer.Party{}, bob, "10"), fault.InvalidRequest, "from"},
-		"to two":               {newRequest("k", ann, transfer.Party{CustomerID: bob.CustomerID, Product: custody.Product}, "10"), fault.InvalidRequest, "to"},
-		"an unknown product":   {newRequest("k", ann, product("SAVINGS"), "10"), fault.InvalidRequest, "to.product"},
-		"a customer with NUL":  {newRequest("k", ann, customer("a\x00"), "10"), fault.InvalidRequest, "to.customerId"},
-		"no customer":          {newRequest("k", customer(""), bob, "10"), fault.InvalidRequest, "from.customerId"},
-		"nothing":              {newRequest("k", ann, bob, "0"), fault.InvalidAmount, "amount"},
-		"a fraction of a unit": {with(func(r *transfer.Request) { r.Amount, r.UseDecimal = "0.0000001", true }), fault.InvalidAmount, "amount"},
-		"an unknown mint":      {with(func(r *transfer.Request) { r.MintID = 99 }), fault.MintNotFound, "mintId"},
-		"more than there is":   {newRequest("k", ann, bob, "1001"), fault.InsufficientBalance, "amount"},
-		"from a stranger":      {newRequest("k", customer("nobody"), bob, "1"), fault.InsufficientBalance, "amount"},
-		"from another's":       {newRequest("k", bob, ann, "1"), fault.InsufficientBalance, "amount"},
-		"of another mint":      {with(func(r *transfer.Request) { r.MintID = eth }), fault.InsufficientBalance, "amount"},
-		"a reference with NUL": {with(func(r *transfer.Request) { s := "\x00"; r.Reference = &s }), fault.InvalidRequest, "reference"},
-		"metadata with NUL":    {with(func(r *transfer.Request) { r.Metadata = map[string]string{"a": "\x00"} }), fault.InvalidRequest, "metadata"},
+		"no key":             {newRequest("", ann, bob, "10"), fault.InvalidRequest, "idempotencyKey"},
+		"a key with a space": {newRequest("a b", ann, bob, "10"), fault.InvalidRequest, "idempotencyKey"},
+		"a long key": {
+			newRequest(strings.Repeat("k", 256), ann, bob, "10"), fault.InvalidRequest, "idempotencyKey",
+		},
+		"to itself":           {newRequest("k", ann, ann, "10"), fault.SameAccount, "to"},
+		"a product to itself": {newRequest("k", custody, custody, "10"), fault.SameAccount, "to"},
+		"from nobody":         {newRequest("k", transfer.Party{}, bob, "10"), fault.InvalidRequest, "from"},
+		"to two": {
+			newRequest("k", ann, transfer.Party{CustomerID: bob.CustomerID, Product: custody.Product}, "10"),
+			fault.InvalidRequest, "to",
+		},
+		"an unknown product":  {newRequest("k", ann, product("SAVINGS"), "10"), fault.InvalidRequest, "to.product"},
+		"a customer with NUL": {newRequest("k", ann, customer("a\x00"), "10"), fault.InvalidRequest, "to.customerId"},
+		"no customer":         {newRequest("k", customer(""), bob, "10"), fault.InvalidRequest, "from.customerId"},
+		"nothing":             {newRequest("k", ann, bob, "0"), fault.InvalidAmount, "amount"},
+		"a fraction of a unit": {
+			with(func(r *transfer.Request) { r.Amount, r.UseDecimal = "0.0000001", true }), fault.InvalidAmount,
+			"amount",
+		},
+		"an unknown mint":    {with(func(r *transfer.Request) { r.MintID = 99 }), fault.MintNotFound, "mintId"},
+		"more than there is": {newRequest("k", ann, bob, "1001"), fault.InsufficientBalance, "amount"},
+		"from a stranger":    {newRequest("k", customer("nobody"), bob, "1"), fault.InsufficientBalance, "amount"},
+		"from another's":     {newRequest("k", bob, ann, "1"), fault.InsufficientBalance, "amount"},
+		"of another mint": {
+			with(func(r *transfer.Request) { r.MintID = eth }), fault.InsufficientBalance, "amount",
+		},
+		"a reference with NUL": {
+			with(func(r *transfer.Request) { s := "\x00"; r.Reference = &s }), fault.InvalidRequest, "reference",
+		},
+		"metadata with NUL": {
+			with(func(r *transfer.Request) { r.Metadata = map[string]string{"a": "\x00"} }), fault.InvalidRequest,
+			"metadata",
+		},
 	} {
 		t.Log(name)
 		h.wantFault(c.r, c.code, c.param)
@@ -198,12 +213,32 @@ func TestWhatIsStoppedDoesNotLeaveABalance(t *testing.T) {
 		param  string
 		others bool // another customer's transfers go on
 	}{
-		"the customer":     {freeze.Freeze{Scope: freeze.ScopeCustomer, CustomerID: "ann", Source: freeze.SourceOrganization}, fault.CustomerFrozen, "from.customerId", true},
-		"the organization": {freeze.Freeze{Scope: freeze.ScopeOrganization, Source: freeze.SourceOperator}, fault.OrganizationFrozen, "", false},
-		"the chain":        {freeze.Freeze{Scope: freeze.ScopeChain, Chain: chain.Ethereum, Source: freeze.SourceFinality}, fault.WithdrawalsSuspended, "mintId", false},
-		"everything":       {freeze.Freeze{Scope: freeze.ScopeAll, Source: freeze.SourceVerify}, fault.WithdrawalsSuspended, "mintId", false},
-		"another chain":    {freeze.Freeze{Scope: freeze.ScopeChain, Chain: "SOLANA", Source: freeze.SourceFinality}, "", "", true},
-		"another customer": {freeze.Freeze{Scope: freeze.ScopeCustomer, CustomerID: "carl", Source: freeze.SourceOrganization}, "", "", true},
+		"the customer": {
+			freeze.Freeze{Scope: freeze.ScopeCustomer, CustomerID: "ann", Source: freeze.SourceOrganization},
+			fault.CustomerFrozen, "from.customerId", true,
+		},
+		"the organization": {
+			freeze.Freeze{Scope: freeze.ScopeOrganization, Source: freeze.SourceOperator},
+			fault.OrganizationFrozen, "",
+			false,
+		},
+		"the chain": {
+			freeze.Freeze{Scope: freeze.ScopeChain, Chain: chain.Ethereum, Source: freeze.SourceFinality},
+			fault.WithdrawalsSuspended, "mintId", false,
+		},
+		"everything": {
+			freeze.Freeze{Scope: freeze.ScopeAll, Source: freeze.SourceVerify},
+			fault.WithdrawalsSuspended, "mintId",
+			false,
+		},
+		"another chain": {
+			freeze.Freeze{Scope: freeze.ScopeChain, Chain: "SOLANA", Source: freeze.SourceFinality}, "", "", true,
+		},
+		"another customer": {
+			freeze.Freeze{Scope: freeze.ScopeCustomer, CustomerID: "carl", Source: freeze.SourceOrganization},
+			"", "",
+			true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -254,9 +289,11 @@ func TestTransfersAreListed(t *testing.T) {
 		f    transfer.Filter
 		want int
 	}{
-		"all": {transfer.Filter{}, 6}, "ann": {transfer.Filter{CustomerID: "ann"}, 5}, "bob": {transfer.Filter{CustomerID: "bob"}, 6},
-		"product": {transfer.Filter{Product: "CUSTODIAL"}, 1}, "mint": {transfer.Filter{MintID: &usd}, 6}, "other mint": {transfer.Filter{MintID: &none}, 0},
-		"key": {transfer.Filter{IdempotencyKey: "c"}, 1},
+		"all": {transfer.Filter{}, 6}, "ann": {transfer.Filter{CustomerID: "ann"}, 5},
+		"bob":     {transfer.Filter{CustomerID: "bob"}, 6},
+		"product": {transfer.Filter{Product: "CUSTODIAL"}, 1}, "mint": {transfer.Filter{MintID: &usd}, 6},
+		"other mint": {transfer.Filter{MintID: &none}, 0},
+		"key":        {transfer.Filter{IdempotencyKey: "c"}, 1},
 	} {
 		seen := map[string]bool{}
 		p := page.Page{Limit: 2}

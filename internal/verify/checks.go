@@ -520,15 +520,18 @@ var checks = []Check{
 			OR p.owners <> ARRAY[d.owner]`,
 	},
 
-	{ID: "I-14-short", Promise: "what addresses lack is what the chain took back, and is counted", openSQL: `
-		SELECT org_id, format('wallet %s in mint %s', wallet_id, mint_id), format('lacks %s of %s', open, part) FROM reorg_shortfalls`, breachSQL: `
+	{
+		ID: "I-14-short", Promise: "what addresses lack is what the chain took back, and is counted", openSQL: `
+		SELECT org_id, format('wallet %s in mint %s', wallet_id, mint_id), format('lacks %s of %s', open, part) FROM reorg_shortfalls`,
+		breachSQL: `
 		SELECT f.org_id, format('wallet %s in mint %s', f.wallet_id, f.mint_id),
 			format('lacks %s and gas %s; %s and gas %s were taken back, of deposits %s',
 				f.short, f.gas_short, f.reversed, f.gas_reversed, coalesce(d.amount, 0))
 		FROM address_funds f
 		LEFT JOIN (SELECT ` + creditWalletSQL + ` AS wallet_id, mint_id, sum(amount) AS amount FROM deposits d WHERE status = 'REVERSED' OR lost_at IS NOT NULL OR is_flagged AND status = 'ORPHANED' GROUP BY 1, 2) d USING (wallet_id, mint_id)
 		WHERE f.short <> greatest(0, f.reserved + f.swept + f.held - f.credited) OR f.gas_short <> greatest(0, f.gas_reserved - f.gas)
-			OR f.short > f.reversed OR f.gas_short > f.gas_reversed OR f.reversed + f.gas_reversed < coalesce(d.amount, 0)`},
+			OR f.short > f.reversed OR f.gas_short > f.gas_reversed OR f.reversed + f.gas_reversed < coalesce(d.amount, 0)`,
+	},
 
 	{ID: "I-10-once", Promise: "one movement on a chain is one living deposit", breachSQL: `
 		SELECT min(org_id), format('%s %s %s of %s', chain, kind, position, tx_hash), 'is deposits ' || string_agg(deposit_id, ', ' ORDER BY deposit_id)

@@ -35,7 +35,8 @@ func checkJournal(ctx context.Context, tx pg.Tx) (found []Breach, err error) {
 		return nil, err
 	}
 	rows, err := tx.Query(ctx, `
-		SELECT seq, prev, hash, body FROM signer_journal WHERE journal_id = $1 AND seq <= $2 ORDER BY seq`, head.JournalID, lastImported)
+		SELECT seq, prev, hash, body FROM signer_journal WHERE journal_id = $1 AND seq <= $2 ORDER BY seq`,
+		head.JournalID, lastImported)
 	if err != nil {
 		return nil, err
 	}

@@ -70,7 +70,9 @@ func checkWhitelist(ctx context.Context, tx pg.Tx) (found []Breach, err error) {
 			add := func(format string, args ...any) {
 				found = append(
 					found,
-					Breach{OrgID: e.OrgID, Subject: "whitelisted address " + e.ID, Detail: fmt.Sprintf(format, args...)},
+					Breach{
+						OrgID: e.OrgID, Subject: "whitelisted address " + e.ID, Detail: fmt.Sprintf(format, args...),
+					},
 				)
 			}
 			if attested, ok := endorsed[entry]; isEndorsed && (!ok || !attested.HasSameWords(

@@ -168,12 +168,18 @@ func TestAnAddressOfAnotherFormThanAskedForIsRefused(t *testing.T) {
 	t.Parallel()
 	other := map[chain.Form]chain.Form{chain.Usual: chain.Taproot, chain.Taproot: chain.Usual}
 	for name, answers := range map[string]func(keys.Seed, signer.WalletRef, signer.IssuedAddress) signer.IssuedAddress{
-		"as what it is": func(_ keys.Seed, _ signer.WalletRef, i signer.IssuedAddress) signer.IssuedAddress { return i },
+		"as what it is": func(
+			_ keys.Seed, _ signer.WalletRef, i signer.IssuedAddress,
+		) signer.IssuedAddress {
+			return i
+		},
 		"as what was asked for": func(_ keys.Seed, r signer.WalletRef, i signer.IssuedAddress) signer.IssuedAddress {
 			i.WalletRef = r
 			return i
 		},
-		"with a proof that it is what was asked for": func(seed keys.Seed, r signer.WalletRef, i signer.IssuedAddress) signer.IssuedAddress {
+		"with a proof that it is what was asked for": func(
+			seed keys.Seed, r signer.WalletRef, i signer.IssuedAddress,
+		) signer.IssuedAddress {
 			i.WalletRef, i.Proof = r, seed.AttestKey().AttestAddress(r, i.Path, i.Address)
 			return i
 		},
@@ -186,7 +192,11 @@ func TestAnAddressOfAnotherFormThanAskedForIsRefused(t *testing.T) {
 				w.db,
 				lyingSigner{
 					w.signer,
-					func(r signer.WalletRef, i signer.IssuedAddress) signer.IssuedAddress { return answers(seed, r, i) },
+					func(
+						r signer.WalletRef, i signer.IssuedAddress,
+					) signer.IssuedAddress {
+						return answers(seed, r, i)
+					},
 					other,
 				},
 				public,

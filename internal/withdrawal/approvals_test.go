@@ -40,7 +40,8 @@ func (h *testEnv) newIntent(withdrawalID string) signer.Intent {
 		From: signer.WalletRef{OrgID: h.org, Family: chain.EVM, Purpose: wallet.Treasury},
 	}
 	err := pgtest.OwnerPool(h.t, h.DB).QueryRow(h.t.Context(), `
-		SELECT coalesce(customer_id, ''), coalesce(product, ''), coalesce(whitelisted_address_id, ''), to_address, contract, amount, mint_id, fee_deducted, coalesce(fee_max, 0), authority FROM dispatch_orders WHERE order_id = $1`, withdrawalID).
+		SELECT coalesce(customer_id, ''), coalesce(product, ''), coalesce(whitelisted_address_id, ''), to_address, contract, amount, mint_id, fee_deducted, coalesce(fee_max, 0), authority FROM dispatch_orders WHERE order_id = $1`,
+		withdrawalID).
 		Scan(
 			&i.CustomerID, &i.Product, &i.WhitelistedID, &i.To, &i.Contract, &i.Amount, &i.MintID,
 			&i.FeeDeducted, &i.FeeMax, &i.Grant,
@@ -181,21 +182,43 @@ func TestTheSignerPaysOnlyWhatWasLetGoInTheseWords(t *testing.T) {
 		held bool
 		sql  []string
 	}{
-		"approved, another payee":           {true, both(`to_address = '` + mine + `'`)},
-		"approved, another amount":          {true, both(`amount = amount * 10`)},
-		"approved, another token":           {true, []string{`UPDATE dispatch_orders SET mint_id = 2, contract = ''`}},
-		"approved, a fee kept":              {true, []string{`UPDATE dispatch_orders SET amount = amount - 1, fee_deducted = 1, contract = ''`}},
-		"approved, another limit":           {true, []string{`UPDATE dispatch_orders SET fee_max = 7`}},
-		"approved, fewer had to":            {true, []string{`UPDATE dispatch_orders SET authority = jsonb_set(authority, '{required}', '0') - 'approvals'`}},
-		"approved, approvals gone":          {true, []string{`UPDATE dispatch_orders SET authority = authority - 'approvals'`}},
-		"approved, approver renamed":        {true, []string{`UPDATE dispatch_orders SET authority = jsonb_set(authority, '{approvals,0,by}', '"USER usr_9"')`}},
-		"approved, one counted twice":       {true, []string{`UPDATE dispatch_orders SET authority = jsonb_set(authority, '{approvals}', jsonb_build_array(authority->'approvals'->0, authority->'approvals'->0))`}},
-		"approved, another's grant":         {true, []string{`UPDATE dispatch_orders SET authority = (SELECT authority FROM dispatch_orders o WHERE o.order_id = '` + other.WithdrawalID + `')`}},
-		"approved, the grant of a free one": {true, []string{`UPDATE dispatch_orders SET authority = (SELECT authority FROM dispatch_orders o WHERE o.order_id = '` + free.WithdrawalID + `')`}},
-		"free, another payee":               {false, both(`to_address = '` + mine + `'`)},
-		"free, another amount":              {false, both(`amount = amount * 10`)},
-		"free, no grant":                    {false, []string{`UPDATE dispatch_orders SET authority = NULL`}},
-		"free, a grant of zeros":            {false, []string{`UPDATE dispatch_orders SET authority = '{"feeMode":"ORGANIZATION","round":0,"required":0,"mac":""}'`}},
+		"approved, another payee":  {true, both(`to_address = '` + mine + `'`)},
+		"approved, another amount": {true, both(`amount = amount * 10`)},
+		"approved, another token":  {true, []string{`UPDATE dispatch_orders SET mint_id = 2, contract = ''`}},
+		"approved, a fee kept": {
+			true, []string{`UPDATE dispatch_orders SET amount = amount - 1, fee_deducted = 1, contract = ''`},
+		},
+		"approved, another limit": {true, []string{`UPDATE dispatch_orders SET fee_max = 7`}},
+		"approved, fewer had to": {
+			true,
+			[]string{`UPDATE dispatch_orders SET authority = jsonb_set(authority, '{required}', '0') - 'approvals'`},
+		},
+		"approved, approvals gone": {
+			true, []string{`UPDATE dispatch_orders SET authority = authority - 'approvals'`},
+		},
+		"approved, approver renamed": {
+			true,
+			[]string{`UPDATE dispatch_orders SET authority = jsonb_set(authority, '{approvals,0,by}', '"USER usr_9"')`},
+		},
+		"approved, one counted twice": {
+			true,
+			[]string{`UPDATE dispatch_orders SET authority = jsonb_set(authority, '{approvals}', jsonb_build_array(authority->'approvals'->0, authority->'approvals'->0))`},
+		},
+		"approved, another's grant": {
+			true,
+			[]string{`UPDATE dispatch_orders SET authority = (SELECT authority FROM dispatch_orders o WHERE o.order_id = '` + other.WithdrawalID + `')`},
+		},
+		"approved, the grant of a free one": {
+			true,
+			[]string{`UPDATE dispatch_orders SET authority = (SELECT authority FROM dispatch_orders o WHERE o.order_id = '` + free.WithdrawalID + `')`},
+		},
+		"free, another payee":  {false, both(`to_address = '` + mine + `'`)},
+		"free, another amount": {false, both(`amount = amount * 10`)},
+		"free, no grant":       {false, []string{`UPDATE dispatch_orders SET authority = NULL`}},
+		"free, a grant of zeros": {
+			false,
+			[]string{`UPDATE dispatch_orders SET authority = '{"feeMode":"ORGANIZATION","round":0,"required":0,"mac":""}'`},
+		},
 	} {
 		var w webhook.Withdrawal
 		if c.held {
@@ -225,7 +248,9 @@ func TestTheSignerPaysOnlyWhatWasLetGoInTheseWords(t *testing.T) {
 
 	// A held withdrawal that is changed to look as if it needed no approval.
 	held := h.requestHeld()
-	h.execAsOwner(`UPDATE withdrawals SET status = 'PROCESSING', requires_approval = false, approval_reasons = '{}', approvals_required = 0 WHERE withdrawal_id = '` + held.WithdrawalID + `'`)
+	h.execAsOwner(
+		`UPDATE withdrawals SET status = 'PROCESSING', requires_approval = false, approval_reasons = '{}', approvals_required = 0 WHERE withdrawal_id = '` + held.WithdrawalID + `'`,
+	)
 	forged := h.newIntent(free.WithdrawalID)
 	forged.ID = held.WithdrawalID
 	_, err := s.AdmitIntent(t.Context(), forged)
@@ -303,15 +328,36 @@ func TestTheDatabaseRefusesAHeldPaymentWithTooFewApprovals(t *testing.T) {
 		fn         func(context.Context, pg.Tx) error
 		constraint string
 	}{
-		"one of two":         {goes, "withdrawals_approved_by_enough"},
-		"a lower quorum":     {exec(`UPDATE withdrawals SET approvals_required = 1 WHERE withdrawal_id = $1`), "withdrawals_quorum_kept"},
-		"an earlier round":   {exec(`UPDATE withdrawals SET approval_round = -1 WHERE withdrawal_id = $1`), "withdrawals_quorum_kept"},
-		"none needed":        {exec(`UPDATE withdrawals SET requires_approval = false WHERE withdrawal_id = $1`), "withdrawals_quorum_kept"},
-		"another request":    {exec(`UPDATE withdrawals SET request_mac = NULL WHERE withdrawal_id = $1`), "withdrawals_quorum_kept"},
-		"the same person":    {exec(insert + `0, 'USER', 'usr_1', now(), '', '' FROM withdrawals WHERE withdrawal_id = $1`), "withdrawal_approvals_pkey"},
-		"another round":      {exec(insert + `1, 'USER', 'usr_2', now(), '', '' FROM withdrawals WHERE withdrawal_id = $1`), "withdrawal_approvals_waited_for"},
-		"a program":          {exec(insert + `0, 'SYSTEM', 'scan', now(), '', '' FROM withdrawals WHERE withdrawal_id = $1`), "withdrawal_approvals_by_people"},
-		"the organization's": {exec(insert + `0, 'API_KEY', org_id, now(), '', '' FROM withdrawals WHERE withdrawal_id = $1`), "withdrawal_approvals_not_by_maker"},
+		"one of two": {goes, "withdrawals_approved_by_enough"},
+		"a lower quorum": {
+			exec(`UPDATE withdrawals SET approvals_required = 1 WHERE withdrawal_id = $1`), "withdrawals_quorum_kept",
+		},
+		"an earlier round": {
+			exec(`UPDATE withdrawals SET approval_round = -1 WHERE withdrawal_id = $1`), "withdrawals_quorum_kept",
+		},
+		"none needed": {
+			exec(`UPDATE withdrawals SET requires_approval = false WHERE withdrawal_id = $1`),
+			"withdrawals_quorum_kept",
+		},
+		"another request": {
+			exec(`UPDATE withdrawals SET request_mac = NULL WHERE withdrawal_id = $1`), "withdrawals_quorum_kept",
+		},
+		"the same person": {
+			exec(insert + `0, 'USER', 'usr_1', now(), '', '' FROM withdrawals WHERE withdrawal_id = $1`),
+			"withdrawal_approvals_pkey",
+		},
+		"another round": {
+			exec(insert + `1, 'USER', 'usr_2', now(), '', '' FROM withdrawals WHERE withdrawal_id = $1`),
+			"withdrawal_approvals_waited_for",
+		},
+		"a program": {
+			exec(insert + `0, 'SYSTEM', 'scan', now(), '', '' FROM withdrawals WHERE withdrawal_id = $1`),
+			"withdrawal_approvals_by_people",
+		},
+		"the organization's": {
+			exec(insert + `0, 'API_KEY', org_id, now(), '', '' FROM withdrawals WHERE withdrawal_id = $1`),
+			"withdrawal_approvals_not_by_maker",
+		},
 	} {
 		if err := h.DB.InSystem(t.Context(), c.fn); !pg.ViolatesConstraint(err, c.constraint) {
 			t.Errorf("%s: got %v, want a violation of %s", name, err, c.constraint)
@@ -392,7 +438,9 @@ func TestAFreezeStopsApprovalsAtOnce(t *testing.T) {
 		freeze freeze.Freeze
 		want   fault.Code
 	}{
-		"customer":     {freeze.Freeze{Scope: freeze.ScopeCustomer, OrgID: h.org, CustomerID: alice}, fault.CustomerFrozen},
+		"customer": {
+			freeze.Freeze{Scope: freeze.ScopeCustomer, OrgID: h.org, CustomerID: alice}, fault.CustomerFrozen,
+		},
 		"organization": {freeze.Freeze{Scope: freeze.ScopeOrganization, OrgID: h.org}, fault.OrganizationFrozen},
 		"chain":        {freeze.Freeze{Scope: freeze.ScopeChain, Chain: chain.Ethereum}, fault.WithdrawalsSuspended},
 		"everything":   {freeze.Freeze{Scope: freeze.ScopeAll}, fault.WithdrawalsSuspended},

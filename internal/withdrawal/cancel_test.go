@@ -96,27 +96,33 @@ func TestPeopleEndAWithdrawalWhateverItWaitsFor(t *testing.T) {
 			by                    audit.Actor
 			do                    func(id string) error
 		}{
-			{"CANCELLED", "CUSTOMER_WITHDRAW_CANCELLED", "withdrawal.cancelled", audit.APIKey(h.org), func(id string) error {
-				_, err := h.Cancel(t.Context(), h.org, id, audit.APIKey(h.org))
-				return err
-			}},
+			{
+				"CANCELLED", "CUSTOMER_WITHDRAW_CANCELLED", "withdrawal.cancelled", audit.APIKey(h.org),
+				func(id string) error {
+					_, err := h.Cancel(t.Context(), h.org, id, audit.APIKey(h.org))
+					return err
+				},
+			},
 			{"REJECTED", "CUSTOMER_WITHDRAW_REJECTED", "withdrawal.removed", person, func(id string) error {
 				_, err := h.Remove(t.Context(), h.org, id, person, "why")
 				return err
 			}},
-			{"REJECTED", "CUSTOMER_WITHDRAW_REJECTED", "withdrawal.removed", audit.Operator("op"), func(id string) error {
-				err := h.DB.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
-					taken, err := dispatch.Recall(ctx, tx, id)
-					if err != nil || !taken {
-						return errors.Join(err, fault.New(fault.Conflict, fault.InvalidState, "it is not in the queue"))
+			{
+				"REJECTED", "CUSTOMER_WITHDRAW_REJECTED", "withdrawal.removed", audit.Operator("op"),
+				func(id string) error {
+					err := h.DB.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
+						taken, err := dispatch.Recall(ctx, tx, id)
+						if err != nil || !taken {
+							return errors.Join(err, fault.New(fault.Conflict, fault.InvalidState, "it is not in the queue"))
+						}
+						return h.OnRecalled(ctx, tx, dispatch.Order{ID: id, OrgID: h.org}, audit.Operator("op"))
+					})
+					if err != nil {
+						return err
 					}
-					return h.OnRecalled(ctx, tx, dispatch.Order{ID: id, OrgID: h.org}, audit.Operator("op"))
-				})
-				if err != nil {
-					return err
-				}
-				return h.Voider.FinishVoid(t.Context(), id)
-			}},
+					return h.Voider.FinishVoid(t.Context(), id)
+				},
+			},
 		} {
 			w := h.requestWaiting(want)
 			h.wantBalances("999000", "1000")

@@ -222,7 +222,9 @@ func TestWhatACustomersWithdrawalsCostInADayIsLimited(t *testing.T) {
 	h.wantReasons(h.mustRequest(h.newRequest()), "POLICY_LIMIT")
 
 	// A day later none of it counts.
-	h.execAsOwner(`UPDATE withdrawals SET created_at = created_at - interval '1 day', approved_at = approved_at - interval '1 day'`)
+	h.execAsOwner(
+		`UPDATE withdrawals SET created_at = created_at - interval '1 day', approved_at = approved_at - interval '1 day'`,
+	)
 	h.wantReasons(h.mustRequest(h.newRequest()))
 	h.setSetting("customerFeeDayUsd", `"0"`)
 	h.wantReasons(h.mustRequest(h.newRequest()), "POLICY_LIMIT")

@@ -21,13 +21,17 @@ func TestAnAcceptedWithdrawalCannotBecomeAnotherPayment(t *testing.T) {
 	}
 	owner := pgtest.OwnerPool(t, h.DB)
 	for name, c := range map[string]struct{ set, id, constraint string }{
-		"another amount":      {`amount = amount * 10`, w.WithdrawalID, "withdrawals_payment_fixed"},
-		"another payee":       {`to_address = '0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359'`, w.WithdrawalID, "withdrawals_payment_fixed"},
-		"another token":       {`mint_id = 2`, w.WithdrawalID, "withdrawals_payment_fixed"},
-		"another customer":    {`customer_id = 'bob'`, w.WithdrawalID, "withdrawals_payment_fixed"},
-		"another key":         {`idempotency_key = 'another'`, w.WithdrawalID, "withdrawals_payment_fixed"},
-		"another digest":      {`request_digest = '\x00'`, w.WithdrawalID, "withdrawals_payment_fixed"},
-		"out without a hash":  {`status = 'BROADCAST', approved_at = now()`, w.WithdrawalID, "withdrawals_broadcast_has_hash"},
+		"another amount": {`amount = amount * 10`, w.WithdrawalID, "withdrawals_payment_fixed"},
+		"another payee": {
+			`to_address = '0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359'`, w.WithdrawalID, "withdrawals_payment_fixed",
+		},
+		"another token":    {`mint_id = 2`, w.WithdrawalID, "withdrawals_payment_fixed"},
+		"another customer": {`customer_id = 'bob'`, w.WithdrawalID, "withdrawals_payment_fixed"},
+		"another key":      {`idempotency_key = 'another'`, w.WithdrawalID, "withdrawals_payment_fixed"},
+		"another digest":   {`request_digest = '\x00'`, w.WithdrawalID, "withdrawals_payment_fixed"},
+		"out without a hash": {
+			`status = 'BROADCAST', approved_at = now()`, w.WithdrawalID, "withdrawals_broadcast_has_hash",
+		},
 		"unapproved":          {`status = 'PROCESSING'`, w.WithdrawalID, "withdrawals_approved_before_payment"},
 		"removed, then alive": {`status = 'PROCESSING'`, ended.WithdrawalID, "withdrawals_terminal"},
 	} {

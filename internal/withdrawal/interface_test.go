@@ -58,16 +58,44 @@ func TestCustomersWithdrawalsGoAsTheInterfacesTableSays(t *testing.T) {
 		left    string // available in the end
 		held    string
 	}{
-		"blocked by risk screening":                      {says: risk.Severe, told: []string{"CUSTOMER_WITHDRAW_BLOCKED BLOCKED"}, left: "1000000", held: "0"},
-		"blocked, whoever is trusted":                    {before: []func(*testEnv, *Request){trusted}, says: risk.Severe, told: []string{"CUSTOMER_WITHDRAW_BLOCKED BLOCKED"}, left: "1000000", held: "0"},
-		"requireApproval":                                {before: []func(*testEnv, *Request){asks}, reasons: []string{"REQUIRE_APPROVAL"}, told: []string{waits}, left: "999000", held: "1000"},
-		"above the threshold":                            {before: []func(*testEnv, *Request){large}, reasons: []string{"USD_THRESHOLD"}, told: []string{waits}, left: "999000", held: "1000"},
-		"requireApproval of who is on the list":          {before: []func(*testEnv, *Request){asks, trusted}, goes: true, told: []string{sent}, left: "999000", held: "1000"},
-		"above the threshold, by who is on the list":     {before: []func(*testEnv, *Request){large, trusted}, goes: true, told: []string{sent}, left: "999000", held: "1000"},
-		"low liquidity holds who is on the list as well": {before: []func(*testEnv, *Request){asks, trusted, poor}, reasons: []string{"LOW_LIQUIDITY"}, told: []string{waits}, left: "999000", held: "1000"},
-		"no approval needed":                             {goes: true, told: []string{sent}, left: "999000", held: "1000"},
-		"approved":                                       {before: []func(*testEnv, *Request){asks}, reasons: []string{"REQUIRE_APPROVAL"}, decide: approve, goes: true, told: []string{waits, approved, sent}, left: "999000", held: "1000"},
-		"removed":                                        {before: []func(*testEnv, *Request){large}, reasons: []string{"USD_THRESHOLD"}, decide: remove, told: []string{waits, "CUSTOMER_WITHDRAW_REJECTED REJECTED"}, left: "1000000", held: "0"},
+		"blocked by risk screening": {
+			says: risk.Severe, told: []string{"CUSTOMER_WITHDRAW_BLOCKED BLOCKED"}, left: "1000000", held: "0",
+		},
+		"blocked, whoever is trusted": {
+			before: []func(*testEnv, *Request){trusted}, says: risk.Severe,
+			told: []string{"CUSTOMER_WITHDRAW_BLOCKED BLOCKED"}, left: "1000000", held: "0",
+		},
+		"requireApproval": {
+			before: []func(*testEnv, *Request){asks}, reasons: []string{"REQUIRE_APPROVAL"}, told: []string{waits},
+			left: "999000", held: "1000",
+		},
+		"above the threshold": {
+			before: []func(*testEnv, *Request){large}, reasons: []string{"USD_THRESHOLD"}, told: []string{waits},
+			left: "999000", held: "1000",
+		},
+		"requireApproval of who is on the list": {
+			before: []func(*testEnv, *Request){asks, trusted}, goes: true, told: []string{sent}, left: "999000",
+			held: "1000",
+		},
+		"above the threshold, by who is on the list": {
+			before: []func(*testEnv, *Request){large, trusted}, goes: true, told: []string{sent}, left: "999000",
+			held: "1000",
+		},
+		"low liquidity holds who is on the list as well": {
+			before: []func(*testEnv, *Request){asks, trusted, poor}, reasons: []string{"LOW_LIQUIDITY"},
+			told: []string{waits}, left: "999000", held: "1000",
+		},
+		"no approval needed": {
+			goes: true, told: []string{sent}, left: "999000", held: "1000",
+		},
+		"approved": {
+			before: []func(*testEnv, *Request){asks}, reasons: []string{"REQUIRE_APPROVAL"}, decide: approve,
+			goes: true, told: []string{waits, approved, sent}, left: "999000", held: "1000",
+		},
+		"removed": {
+			before: []func(*testEnv, *Request){large}, reasons: []string{"USD_THRESHOLD"}, decide: remove,
+			told: []string{waits, "CUSTOMER_WITHDRAW_REJECTED REJECTED"}, left: "1000000", held: "0",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

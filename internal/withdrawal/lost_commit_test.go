@@ -87,7 +87,9 @@ func TestAnEndWhoseCommitIsUnknownComesOnce(t *testing.T) {
 				}[taken && c.order != "none"]; got != want {
 					t.Errorf("order: got %s, want %s", got, want)
 				}
-				if got, want := h.loadBalance(ledger.Withdrawing), map[bool]string{false: "1000", true: "0"}[ended]; got != want {
+				if got, want := h.loadBalance(ledger.Withdrawing), map[bool]string{
+					false: "1000", true: "0",
+				}[ended]; got != want {
 					t.Errorf("held: got %s, want %s", got, want)
 				}
 

@@ -56,10 +56,13 @@ func TestNothingIsSentWhileAnythingThatIsNeededIsUnknown(t *testing.T) {
 									f := passingFacts()
 									f.mint.Decimals, f.mint.MinWithdraw = 0, money.Units(1)
 									f.amount, f.balance, f.liquid = money.Units(units), money.Units(10), money.Units(10)
-									panel := &risk.Panel{Quorum: quorum, Log: slog.New(slog.DiscardHandler), Members: []risk.Member{
-										{Screener: &risktest.Provider{ProviderName: "A", Behavior: a}},
-										{Screener: &risktest.Provider{ProviderName: "B", Behavior: b}},
-									}}
+									panel := &risk.Panel{
+										Quorum: quorum, Log: slog.New(slog.DiscardHandler),
+										Members: []risk.Member{
+											{Screener: &risktest.Provider{ProviderName: "A", Behavior: a}},
+											{Screener: &risktest.Provider{ProviderName: "B", Behavior: b}},
+										},
+									}
 									policy := risk.Policy{Providers: panel, UnknownAs: risk.TreatUnknownAsHold}
 									f.screening = policy.DecideDestination(t.Context(), risk.WithdrawalCase{
 										Subject: risk.Subject{

@@ -189,7 +189,8 @@ func TestGatesOfAnOrganizationsOwnMoney(t *testing.T) {
 			[]Reason{ReasonDestinationAddress},
 		},
 		{
-			"holds add up", func(f *facts) { f.usdValue, f.liquid, f.screening = nil, money.Zero, severityRecord("") }, "", AwaitingApproval,
+			"holds add up", func(f *facts) { f.usdValue, f.liquid, f.screening = nil, money.Zero, severityRecord("") },
+			"", AwaitingApproval,
 			[]Reason{ReasonRiskReview, ReasonPriceUnavailable, ReasonLowLiquidity},
 		},
 		{
@@ -668,10 +669,16 @@ func TestTheTablesKeepWhoseAWithdrawalIs(t *testing.T) {
 	w, of := o.mustRequestOrg(newOrgRequest()), o.requestHeld()
 	owner := pgtest.OwnerPool(t, o.DB)
 	for name, c := range map[string]struct{ id, set, constraint string }{
-		"another product":     {w.WithdrawalID, `product = 'CUSTODIAL'`, "withdrawals_payment_fixed"},
-		"another entry":       {w.WithdrawalID, `whitelisted_address_id = 'wla_2'`, "withdrawals_payment_fixed"},
-		"a customer's":        {w.WithdrawalID, `product = NULL, whitelisted_address_id = NULL, customer_id = 'alice'`, "withdrawals_payment_fixed"},
-		"the organization's":  {of.WithdrawalID, `product = 'CUSTODIAL', whitelisted_address_id = 'wla_1', customer_id = NULL`, "withdrawals_payment_fixed"},
+		"another product": {w.WithdrawalID, `product = 'CUSTODIAL'`, "withdrawals_payment_fixed"},
+		"another entry":   {w.WithdrawalID, `whitelisted_address_id = 'wla_2'`, "withdrawals_payment_fixed"},
+		"a customer's": {
+			w.WithdrawalID, `product = NULL, whitelisted_address_id = NULL, customer_id = 'alice'`,
+			"withdrawals_payment_fixed",
+		},
+		"the organization's": {
+			of.WithdrawalID, `product = 'CUSTODIAL', whitelisted_address_id = 'wla_1', customer_id = NULL`,
+			"withdrawals_payment_fixed",
+		},
 		"nobody approved yet": {w.WithdrawalID, `status = 'PROCESSING', approved_at = now()`, "withdrawals_as_ordered"},
 	} {
 		if _, err := owner.Exec(
@@ -681,11 +688,17 @@ func TestTheTablesKeepWhoseAWithdrawalIs(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct{ columns, values, constraint string }{
-		"nobody's":                     {``, ``, "withdrawals_of_one"},
-		"a customer's and a product's": {`, customer_id, product, whitelisted_address_id`, `, 'alice', 'CHECKOUT', 'wla_1'`, "withdrawals_of_one"},
-		"a product's to anywhere":      {`, product`, `, 'CHECKOUT'`, "withdrawals_of_one"},
-		"a customer's on the list":     {`, customer_id, whitelisted_address_id`, `, 'alice', 'wla_1'`, "withdrawals_of_one"},
-		"of an unknown product":        {`, product, whitelisted_address_id`, `, 'alice', 'wla_1'`, "withdrawals_product_known"},
+		"nobody's": {``, ``, "withdrawals_of_one"},
+		"a customer's and a product's": {
+			`, customer_id, product, whitelisted_address_id`, `, 'alice', 'CHECKOUT', 'wla_1'`, "withdrawals_of_one",
+		},
+		"a product's to anywhere": {`, product`, `, 'CHECKOUT'`, "withdrawals_of_one"},
+		"a customer's on the list": {
+			`, customer_id, whitelisted_address_id`, `, 'alice', 'wla_1'`, "withdrawals_of_one",
+		},
+		"of an unknown product": {
+			`, product, whitelisted_address_id`, `, 'alice', 'wla_1'`, "withdrawals_product_known",
+		},
 	} {
 		err := o.DB.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
 			_, err := tx.Exec(ctx, `

@@ -355,7 +355,8 @@ func TestWhatTheCallerGivesAlongComesBackAndTheEventsCarryItsHandles(t *testing.
 
 	for name, raw := range map[string]string{
 		"a list": `[]`, "a text": `"x"`, "null": `null`, "no JSON": `{`, "two members of one name": `{"a":1,"a":2}`,
-		"a zero character": `{"a":"\u0000"}`, "too long": `{"a":"` + strings.Repeat("x", 4096) + `"}`, "a lone surrogate": `{"a":"\ud800"}`,
+		"a zero character": `{"a":"\u0000"}`, "too long": `{"a":"` + strings.Repeat("x", 4096) + `"}`,
+		"a lone surrogate": `{"a":"\ud800"}`,
 	} {
 		r := h.newRequest()
 		r.TravelRule = json.RawMessage(raw)

@@ -129,18 +129,43 @@ func TestADestinationIsScreenedBeforeAWithdrawalIsAccepted(t *testing.T) {
 		result    Result
 		screening string
 	}{
-		"low":                                   {severity: risk.Low, status: Processing, result: ResultPass, screening: "PASSED"},
-		"high, as the threshold":                {severity: risk.High, status: Processing, result: ResultPass, screening: "PASSED"},
-		"severe":                                {severity: risk.Severe, status: Blocked, result: ResultBlock, screening: "BLOCKED"},
-		"medium above the organization's own":   {severity: risk.Medium, threshold: `"LOW"`, status: Blocked, result: ResultBlock, screening: "BLOCKED"},
-		"severe within the organization's own":  {severity: risk.Severe, threshold: `"SEVERE"`, status: Processing, result: ResultPass, screening: "PASSED"},
-		"unknown":                               {severity: risk.Unknown, status: AwaitingApproval, result: ResultHold, screening: "UNAVAILABLE"},
-		"unknown is low":                        {severity: risk.Unknown, unknownAs: risk.TreatUnknownAsLow, status: Processing, result: ResultPass, screening: "PASSED"},
-		"down":                                  {err: errDown, status: AwaitingApproval, result: ResultHold, screening: "UNAVAILABLE"},
-		"an error of any other kind":            {err: errors.New("boom"), status: AwaitingApproval, result: ResultHold, screening: "UNAVAILABLE"},
-		"nonsense":                              {severity: "FINE", status: AwaitingApproval, result: ResultHold, screening: "UNAVAILABLE"},
-		"no provider":                           {none: true, status: Processing, result: ResultNotConfigured, screening: "NOT_CONFIGURED"},
-		"no provider and a threshold to screen": {none: true, threshold: `"HIGH"`, status: AwaitingApproval, result: ResultHold, screening: "UNAVAILABLE"},
+		"low": {
+			severity: risk.Low, status: Processing, result: ResultPass, screening: "PASSED",
+		},
+		"high, as the threshold": {
+			severity: risk.High, status: Processing, result: ResultPass, screening: "PASSED",
+		},
+		"severe": {
+			severity: risk.Severe, status: Blocked, result: ResultBlock, screening: "BLOCKED",
+		},
+		"medium above the organization's own": {
+			severity: risk.Medium, threshold: `"LOW"`, status: Blocked, result: ResultBlock, screening: "BLOCKED",
+		},
+		"severe within the organization's own": {
+			severity: risk.Severe, threshold: `"SEVERE"`, status: Processing, result: ResultPass, screening: "PASSED",
+		},
+		"unknown": {
+			severity: risk.Unknown, status: AwaitingApproval, result: ResultHold, screening: "UNAVAILABLE",
+		},
+		"unknown is low": {
+			severity: risk.Unknown, unknownAs: risk.TreatUnknownAsLow, status: Processing, result: ResultPass,
+			screening: "PASSED",
+		},
+		"down": {
+			err: errDown, status: AwaitingApproval, result: ResultHold, screening: "UNAVAILABLE",
+		},
+		"an error of any other kind": {
+			err: errors.New("boom"), status: AwaitingApproval, result: ResultHold, screening: "UNAVAILABLE",
+		},
+		"nonsense": {
+			severity: "FINE", status: AwaitingApproval, result: ResultHold, screening: "UNAVAILABLE",
+		},
+		"no provider": {
+			none: true, status: Processing, result: ResultNotConfigured, screening: "NOT_CONFIGURED",
+		},
+		"no provider and a threshold to screen": {
+			none: true, threshold: `"HIGH"`, status: AwaitingApproval, result: ResultHold, screening: "UNAVAILABLE",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -254,9 +279,11 @@ func TestWhatIsRefusedAnywayIsNotScreened(t *testing.T) {
 		change func(*Request)
 		want   fault.Code
 	}{
-		"below the minimum":  {func(r *Request) { r.Amount = "9" }, fault.AmountBelowMinimum},
-		"malformed address":  {func(r *Request) { r.ToAddress = "0x1" }, fault.InvalidAddress},
-		"nobody's address":   {func(r *Request) { r.ToAddress = "0x" + strings.Repeat("0", 40) }, fault.DestinationNotAllowed},
+		"below the minimum": {func(r *Request) { r.Amount = "9" }, fault.AmountBelowMinimum},
+		"malformed address": {func(r *Request) { r.ToAddress = "0x1" }, fault.InvalidAddress},
+		"nobody's address": {
+			func(r *Request) { r.ToAddress = "0x" + strings.Repeat("0", 40) }, fault.DestinationNotAllowed,
+		},
 		"more than there is": {func(r *Request) { r.Amount = "1000001" }, fault.InsufficientBalance},
 		"unknown customer":   {func(r *Request) { r.CustomerID = "nobody" }, fault.InsufficientBalance},
 	} {

@@ -26,7 +26,9 @@ func TestAQuorumThatWasLoweredInTheDatabaseLetsNothingGo(t *testing.T) {
 		if got := h.orderStatus(w.WithdrawalID); got != "none" {
 			t.Errorf("%s: order: got %v, want none", name, got)
 		}
-		h.execAsOwner(`UPDATE withdrawals SET approvals_required = 2, requires_approval = true WHERE withdrawal_id = '` + w.WithdrawalID + `'`)
+		h.execAsOwner(
+			`UPDATE withdrawals SET approvals_required = 2, requires_approval = true WHERE withdrawal_id = '` + w.WithdrawalID + `'`,
+		)
 		if got := approvalCount(
 			h.requestApproved(w.WithdrawalID, userActor(1), userActor(2)),
 		); got != "PROCESSING 2 of 2" {

@@ -65,7 +65,11 @@ func TestWhatPeopleTakeBackIsVoidAtTheSigner(t *testing.T) {
 	t.Parallel()
 	h, f := newVoidEnv(t)
 	for status, end := range map[string]func(id string) (webhook.Withdrawal, error){
-		"REJECTED": func(id string) (webhook.Withdrawal, error) { return h.Remove(t.Context(), h.org, id, person, "no") },
+		"REJECTED": func(id string) (
+			webhook.Withdrawal, error,
+		) {
+			return h.Remove(t.Context(), h.org, id, person, "no")
+		},
 		"CANCELLED": func(id string) (webhook.Withdrawal, error) {
 			return h.Cancel(t.Context(), h.org, id, audit.APIKey(h.org))
 		},
@@ -344,7 +348,12 @@ func TestTheTablesEndNothingThatIsStillOrdered(t *testing.T) {
 		"withdrawals_ends_withdrawn": func(ctx context.Context, tx pg.Tx) error {
 			return setEndIntent(ctx, tx, h.org, id, Processing, endIntent{status: Cancelled, actor: person})
 		},
-		"dispatch_orders_caused": func(ctx context.Context, tx pg.Tx) error { _, err := dispatch.Recall(ctx, tx, id); return err },
+		"dispatch_orders_caused": func(
+			ctx context.Context, tx pg.Tx,
+		) error {
+			_, err := dispatch.Recall(ctx, tx, id)
+			return err
+		},
 	} {
 		if err := h.DB.InSystem(t.Context(), do); !pg.ViolatesConstraint(err, what) {
 			t.Errorf("got %v, want %s", err, what)

@@ -169,7 +169,9 @@ func WithInternal(ctx context.Context, r chain.Reader, c chain.Contents) (chain.
 				receivers = append(receivers, change.Address)
 			}
 		}
-		transfers, err := tracer.InternalTransfers(ctx, chain.InternalTransfersQuery{Block: c.Block, Tx: b.Tx, Recipients: receivers, Providers: chain.QuorumOfProviders})
+		transfers, err := tracer.InternalTransfers(ctx, chain.InternalTransfersQuery{
+			Block: c.Block, Tx: b.Tx, Recipients: receivers, Providers: chain.QuorumOfProviders,
+		})
 		if err != nil {
 			return c, err
 		}

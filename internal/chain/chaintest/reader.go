@@ -67,7 +67,8 @@ var readerPromises = []promise{
 			t.Fatalf("got %v, %v, want the senders of two", got, err)
 		}
 		for i, tr := range to {
-			if want := b.readSenders(t, c.Block, tr); len(want) == 0 || !slices.Equal(got[i], want) || !slices.IsSorted(want) {
+			if want := b.readSenders(t, c.Block, tr); len(want) == 0 || !slices.Equal(got[i], want) ||
+				!slices.IsSorted(want) {
 				t.Errorf("of %+v: got %v, want %v in order", tr, got[i], want)
 			}
 		}
@@ -118,7 +119,8 @@ var readerPromises = []promise{
 			t.Errorf("got %+v after %+v, want it on that", before[0].Block, start)
 		}
 		for i, c := range before {
-			if i > 0 && c.Height <= before[i-1].Height || c.Hash == "" || c.Verified == "" || c.Providers < 1 || c.Time.IsZero() {
+			if i > 0 && c.Height <= before[i-1].Height || c.Hash == "" || c.Verified == "" || c.Providers < 1 ||
+				c.Time.IsZero() {
 				t.Errorf("got block %+v, want it above the one before, named and verified", c.Block)
 			}
 			if i > 0 && c.Parent != before[i-1].Hash {
@@ -219,7 +221,9 @@ var readerPromises = []promise{
 		fresh, used := b.Account(t), b.Account(t)
 		b.Fund(t, used, "", units(400))
 		at := b.readHeads(t).Latest
-		for a, want := range map[chain.Address]chain.AccountKind{fresh: chain.KeyAccount, used: chain.KeyAccount, b.Token(): chain.ContractAccount} {
+		for a, want := range map[chain.Address]chain.AccountKind{
+			fresh: chain.KeyAccount, used: chain.KeyAccount, b.Token(): chain.ContractAccount,
+		} {
 			if got, err := b.Chain().Reader.Kind(t.Context(), at, a); err != nil || got != want {
 				t.Errorf("%s: got %q, %v, want %s", a, got, err, want)
 			}

@@ -151,7 +151,10 @@ var senderPromises = []promise{
 		for range 3 {
 			ps = append(ps, p)
 			if n := b.Chain().Sender.BatchSize(ps); n < 1 || n > len(ps) {
-				t.Errorf("of %d payments: got %d in one transaction, want at least one and no more than there are", len(ps), n)
+				t.Errorf(
+					"of %d payments: got %d in one transaction, want at least one and no more than there are", len(ps),
+					n,
+				)
 			}
 		}
 	}},
@@ -172,7 +175,8 @@ var senderPromises = []promise{
 			if err != nil {
 				t.Fatalf("Build(%+v): got %v, want a payload", ps, err)
 			}
-			if again, err := b.Chain().Sender.Build(payer, at, fees, ps...); err != nil || !bytes.Equal(again, payload) {
+			if again, err := b.Chain().Sender.Build(payer, at, fees, ps...); err != nil ||
+				!bytes.Equal(again, payload) {
 				t.Errorf("Build again: got %x, %v, want %x", again, err, payload)
 			}
 			raw, tx := b.Sign(t, payer, payload)
@@ -203,14 +207,18 @@ var senderPromises = []promise{
 			in, out := map[chain.Holding]money.Amount{}, map[chain.Holding]money.Amount{}
 			out[chain.Holding{Address: payer}] = o.Fee
 			for _, p := range ps {
-				to, from := chain.Holding{Address: p.To, Contract: p.Contract}, chain.Holding{Address: p.From, Contract: p.Contract}
+				to, from := chain.Holding{
+					Address: p.To, Contract: p.Contract,
+				}, chain.Holding{Address: p.From, Contract: p.Contract}
 				in[to], out[from] = addAmount(t, in[to], p.Amount), addAmount(t, out[from], p.Amount)
 			}
 			for h := range maps.Keys(out) {
 				in[h] = addAmount(t, in[h], money.Zero)
 			}
 			for h, got := range in {
-				original, current := b.readBalance(t, before, h.Address, h.Contract), b.readBalance(t, after, h.Address, h.Contract)
+				original, current := b.readBalance(
+					t, before, h.Address, h.Contract,
+				), b.readBalance(t, after, h.Address, h.Contract)
 				if addAmount(t, original, got) != addAmount(t, current, out[h]) {
 					t.Errorf("%+v: got %v and then %v, want %v in and %v out", h, original, current, got, out[h])
 				}
@@ -227,7 +235,9 @@ var senderPromises = []promise{
 					t.Errorf("%+v: got nobody who sent it", tr)
 				}
 				for _, s := range senders {
-					if !slices.ContainsFunc(ps, func(p chain.Payment) bool { return p.From == s && p.Contract == tr.Contract }) {
+					if !slices.ContainsFunc(
+						ps, func(p chain.Payment) bool { return p.From == s && p.Contract == tr.Contract },
+					) {
 						t.Errorf("%+v: got it from %v, want it from those who paid", tr, senders)
 					}
 				}
@@ -379,7 +389,8 @@ var senderPromises = []promise{
 		p := b.newPayment(t, chain.Native, 1100)
 		f := b.quoteFees(t, p)
 		for bumps := 0; ; bumps++ {
-			if price := priceOf(f); b.FeeCap().Less(price) || price.Less(f.TipCap) || price.IsZero() || f.GasLimit == 0 {
+			if price := priceOf(f); b.FeeCap().Less(price) || price.Less(f.TipCap) || price.IsZero() ||
+				f.GasLimit == 0 {
 				t.Fatalf("after %d bumps: got %+v, want at most %v", bumps, f, b.FeeCap())
 			}
 			next, ok, err := b.Chain().Sender.Bump(t.Context(), f)
@@ -483,7 +494,8 @@ var senderPromises = []promise{
 			cancel := b.signAndSend(t, p.From, nil, 0, fees)
 			b.sendReplaced(t, pay)
 			b.Mine(t, 1)
-			if o := b.paymentOutcome(t, p, pay, cancel); o == nil || o.Tx != cancel.tx || !o.Succeeded || o.Paid || o.Fee.IsZero() {
+			if o := b.paymentOutcome(t, p, pay, cancel); o == nil || o.Tx != cancel.tx || !o.Succeeded || o.Paid ||
+				o.Fee.IsZero() {
 				t.Errorf("%s: got %+v, want the cancel, unpaid", k, o)
 			}
 			if o := b.readOutcome(t, nil, cancel); o == nil || !o.Succeeded || o.Paid {
@@ -555,7 +567,10 @@ func (b labEnv) batchablePayments(t *testing.T) (groups [][]chain.Payment) {
 		return groups
 	}
 	for i := range 4 {
-		p := chain.Payment{From: b.Account(t), To: payer, Payer: payer, Contract: b.contractOf(kinds[i%len(kinds)]), Amount: units(uint64(1200 + i))}
+		p := chain.Payment{
+			From: b.Account(t), To: payer, Payer: payer, Contract: b.contractOf(kinds[i%len(kinds)]),
+			Amount: units(uint64(1200 + i)),
+		}
 		b.Fund(t, p.From, p.Contract, p.Amount)
 		incoming = append(incoming, p)
 	}
@@ -570,7 +585,9 @@ func feePayer(p chain.Payment) chain.Address {
 }
 
 // batchSlot is a place for payments that go together, with what they cost there.
-func (b labEnv) batchSlot(t *testing.T, payer chain.Address, ps []chain.Payment, fees chain.Fees) (chain.Slot, chain.Fees) {
+func (b labEnv) batchSlot(
+	t *testing.T, payer chain.Address, ps []chain.Payment, fees chain.Fees,
+) (chain.Slot, chain.Fees) {
 	t.Helper()
 	utxo := b.Chain().UTXO
 	if utxo == nil {

@@ -48,7 +48,9 @@ func parseSlotKey(text string) (coins []chain.Output, change chain.Address, err 
 		if err != nil {
 			return nil, "", err
 		}
-		coins = append(coins, chain.Output{Outpoint: parts[0] + ":" + parts[1], Owner: chain.Address(parts[3]), Amount: amount})
+		coins = append(coins, chain.Output{
+			Outpoint: parts[0] + ":" + parts[1], Owner: chain.Address(parts[3]), Amount: amount,
+		})
 	}
 	return coins, chain.Address(words[len(words)-1]), nil
 }
@@ -57,7 +59,9 @@ func parseSlotKey(text string) (coins []chain.Output, change chain.Address, err 
 type utxoModel struct{ inputs int }
 
 // SelectOutputs implements chain.UTXOModel: coins in their order until they suffice.
-func (p utxoModel) SelectOutputs(required, available []chain.Output, change chain.Address, price chain.Fees, ps ...chain.Payment) (string, chain.Fees, error) {
+func (p utxoModel) SelectOutputs(
+	required, available []chain.Output, change chain.Address, price chain.Fees, ps ...chain.Payment,
+) (string, chain.Fees, error) {
 	need := price.NonGas
 	for _, p := range ps {
 		var err error
@@ -113,7 +117,9 @@ func (m consolidator) InputCounts() (countMin, countMax int) {
 
 func (m consolidator) MaxPaymentInputs() int { return m.conf.InputsMax }
 
-func (m consolidator) Consolidate(coins []chain.Output, change chain.Address, price chain.Fees) (string, chain.Fees, error) {
+func (m consolidator) Consolidate(
+	coins []chain.Output, change chain.Address, price chain.Fees,
+) (string, chain.Fees, error) {
 	return formatSlotKey(coins, change), price, nil
 }
 
@@ -255,7 +261,9 @@ func (s utxoSender) Account(ctx context.Context, _ chain.Address, open ...chain.
 			l.Latest = slot.Key
 		}
 		// What is spent in no final block is not spent finally.
-		if final := s.blocks[online[0].finalHeight()].state; !slices.ContainsFunc(coins, func(c chain.Output) bool { return final.spent[c.Outpoint] }) {
+		if final := s.blocks[online[0].finalHeight()].state; !slices.ContainsFunc(
+			coins, func(c chain.Output) bool { return final.spent[c.Outpoint] },
+		) {
 			l.Final = slot.Key
 		}
 		acct.Slots = append(acct.Slots, l)
@@ -272,7 +280,10 @@ func (s utxoSender) Outcome(_ context.Context, txs []chain.TxHash, ps ...chain.P
 			if r, ok := b.receipts[h]; ok {
 				return &chain.Outcome{
 					Tx: h, Block: b.Block, Succeeded: true, Fee: r.fee,
-					Paid: chain.MakesPayments(r.transfers, ps, func(t chain.Transfer, p chain.Payment) bool { return t.To == p.To && t.Amount == p.Amount }),
+					Paid: chain.MakesPayments(
+						r.transfers, ps,
+						func(t chain.Transfer, p chain.Payment) bool { return t.To == p.To && t.Amount == p.Amount },
+					),
 				}, nil
 			}
 		}
@@ -327,7 +338,9 @@ func (c *Chain) runUTXO(b *block, t *tx) {
 		var err error
 		outputSum, err = outputSum.Add(m.Amount)
 		check(err)
-		r.transfers = append(r.transfers, chain.Transfer{Tx: t.hash, Kind: chain.Native, Position: fmt.Sprint(i), From: t.from, To: m.To, Amount: m.Amount})
+		r.transfers = append(r.transfers, chain.Transfer{
+			Tx: t.hash, Kind: chain.Native, Position: fmt.Sprint(i), From: t.from, To: m.To, Amount: m.Amount,
+		})
 	}
 	var err error
 	r.fee, err = inputSum.Sub(outputSum)

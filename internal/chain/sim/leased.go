@@ -70,7 +70,9 @@ func (s *state) useSlot(t *tx, words ...any) {
 		s.nonces[t.from]++
 		return
 	}
-	s.nonceParents[t.nonceAccount] = string(SolanaAddress(hashWords(append(words, string(t.nonceAccount), t.nonceValue)...)))
+	s.nonceParents[t.nonceAccount] = string(SolanaAddress(hashWords(
+		append(words, string(t.nonceAccount), t.nonceValue)...,
+	)))
 	s.valueParents[s.nonceValue(t.nonceAccount)] = s.nonceParents[t.nonceAccount]
 }
 
@@ -85,7 +87,10 @@ func (c *Chain) draftTx(account chain.Address, slotKey string, ps []chain.Paymen
 	if err != nil {
 		return solanatx.Tx{}, err
 	}
-	t := solanatx.Tx{Payer: account, NonceAccount: nonceAccount, NonceValue: value, Limit: unitsPerPayment * uint32(max(1, len(ps))), Price: priceFirst}
+	t := solanatx.Tx{
+		Payer: account, NonceAccount: nonceAccount, NonceValue: value, Limit: unitsPerPayment * uint32(max(1, len(ps))),
+		Price: priceFirst,
+	}
 	for _, p := range ps {
 		if p.Payer != account && (p.Payer != "" || p.From != account) {
 			return t, fmt.Errorf("%s does not pay for %s", account, p.From)
@@ -208,7 +213,10 @@ func (c *Chain) ProveSlot(_ context.Context, _ chain.Address, slotKey string, ca
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, b := range append(slices.Clone(candidates), string(SolanaAddress("value of "+string(nonceAccount))), c.tipBlock().state.valueParents[value]) {
+	for _, b := range append(
+		slices.Clone(candidates), string(SolanaAddress("value of "+string(nonceAccount))),
+		c.tipBlock().state.valueParents[value],
+	) {
 		if v, err := solanatx.NonceValueAfter(b); err == nil && v == value {
 			return b, nil
 		}

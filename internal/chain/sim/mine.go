@@ -49,7 +49,10 @@ func (t *tx) gasUsed() uint64 {
 // what they replace, out of the pool.
 func (c *Chain) mineBlock(candidates []*tx) {
 	parent := c.tipBlock()
-	b := &block{state: parent.state.cloneState(), receipts: map[chain.TxHash]*receipt{}, senders: map[movementKey][]chain.Address{}}
+	b := &block{
+		state: parent.state.cloneState(), receipts: map[chain.TxHash]*receipt{},
+		senders: map[movementKey][]chain.Address{},
+	}
 	b.Height = parent.Height + 1
 	b.Parent = parent.Hash
 	b.Time = parent.Time.Add(c.conf.BlockTime)
@@ -169,7 +172,9 @@ func (c *Chain) runTx(b *block, t *tx) {
 		if err := after.applyMove(m); err != nil {
 			return
 		}
-		moved := chain.Transfer{Tx: t.hash, Kind: m.Kind, Contract: m.Contract, From: m.From, To: m.To, Amount: m.Amount}
+		moved := chain.Transfer{
+			Tx: t.hash, Kind: m.Kind, Contract: m.Contract, From: m.From, To: m.To, Amount: m.Amount,
+		}
 		if c.conf.UTXO {
 			moved.Position = strconv.Itoa(len(transfers))
 		}
@@ -193,7 +198,9 @@ func (c *Chain) runTx(b *block, t *tx) {
 		}
 		if m.MultiSender {
 			moved.From = ""
-			senders[movementKey{moved.Tx, moved.Kind, moved.Position}] = slices.Compact(slices.Sorted(slices.Values(m.Senders)))
+			senders[movementKey{moved.Tx, moved.Kind, moved.Position}] = slices.Compact(slices.Sorted(slices.Values(
+				m.Senders,
+			)))
 		}
 		transfers = append(transfers, moved)
 	}

@@ -107,7 +107,9 @@ func (p *Provider) shownBlock(height uint64) chain.Contents {
 	found := p.c.blocks[height].Contents
 	found.Transfers = slices.Clone(found.Transfers)
 	if p.c.tracesInternal() {
-		found.Transfers = slices.DeleteFunc(found.Transfers, func(t chain.Transfer) bool { return t.Kind == chain.Internal })
+		found.Transfers = slices.DeleteFunc(
+			found.Transfers, func(t chain.Transfer) bool { return t.Kind == chain.Internal },
+		)
 	}
 	found.Fees = slices.Clone(found.Fees)
 	if p.otherHashes[height] {
@@ -137,7 +139,9 @@ func (c *Chain) Heads(ctx context.Context) (chain.Heads, error) {
 		}
 	}
 	if len(finals) < c.conf.Quorum {
-		return chain.Heads{}, fmt.Errorf("%d providers answer, %d must: %w", len(finals), c.conf.Quorum, chain.ErrNotYet)
+		return chain.Heads{}, fmt.Errorf(
+			"%d providers answer, %d must: %w", len(finals), c.conf.Quorum, chain.ErrNotYet,
+		)
 	}
 	slices.Sort(finals)
 	final := finals[len(finals)-c.conf.Quorum]
@@ -167,7 +171,9 @@ func (c *Chain) Final(ctx context.Context, height uint64) (chain.Contents, error
 		}
 	}
 	if available < c.conf.Quorum {
-		return chain.Contents{}, fmt.Errorf("%d providers have block %d, %d must: %w", available, height, c.conf.Quorum, chain.ErrNotYet)
+		return chain.Contents{}, fmt.Errorf(
+			"%d providers have block %d, %d must: %w", available, height, c.conf.Quorum, chain.ErrNotYet,
+		)
 	}
 	for _, p := range c.providers {
 		if p.downErr != nil || p.finalHeight() < height {
@@ -238,7 +244,9 @@ func (c *Chain) Balances(ctx context.Context, named chain.Block, holdings []chai
 		case p.downErr != nil:
 			problem = errors.Join(problem, fmt.Errorf("provider %d: %w", p.index, p.downErr))
 		case p.pruned && b != c.tipBlock():
-			problem = errors.Join(problem, fmt.Errorf("provider %d: missing trie node: %w", p.index, chain.ErrStateGone))
+			problem = errors.Join(
+				problem, fmt.Errorf("provider %d: missing trie node: %w", p.index, chain.ErrStateGone),
+			)
 		default:
 			amounts := make([]money.Amount, len(holdings))
 			silent := &chain.NoBalanceError{Reason: "execution reverted"}
@@ -301,7 +309,9 @@ func (c *Chain) Kind(ctx context.Context, named chain.Block, address chain.Addre
 		case p.downErr != nil:
 			problem = errors.Join(problem, fmt.Errorf("provider %d: %w", p.index, p.downErr))
 		case p.pruned && b != c.tipBlock():
-			problem = errors.Join(problem, fmt.Errorf("provider %d: missing trie node: %w", p.index, chain.ErrStateGone))
+			problem = errors.Join(
+				problem, fmt.Errorf("provider %d: missing trie node: %w", p.index, chain.ErrStateGone),
+			)
 		case b.state.programs[address]:
 			return chain.ContractAccount, nil
 		default:
@@ -309,7 +319,9 @@ func (c *Chain) Kind(ctx context.Context, named chain.Block, address chain.Addre
 		}
 	}
 	if n < c.conf.Quorum {
-		return "", fmt.Errorf("account in block %s: %d providers say, %d must: %w", named.Hash, n, c.conf.Quorum, problem)
+		return "", fmt.Errorf(
+			"account in block %s: %d providers say, %d must: %w", named.Hash, n, c.conf.Quorum, problem,
+		)
 	}
 	return chain.KeyAccount, nil
 }

@@ -30,7 +30,9 @@ func (c *Chain) Quote(ctx context.Context, ps ...chain.Payment) (chain.Fees, err
 		return chain.Fees{}, err
 	}
 	if len(ps) == 0 || len(ps) > max(1, c.fittingCount(ps)) {
-		return chain.Fees{}, fmt.Errorf("quote of %d payments, and a transaction makes %d", len(ps), c.conf.PaymentsPerTx)
+		return chain.Fees{}, fmt.Errorf(
+			"quote of %d payments, and a transaction makes %d", len(ps), c.conf.PaymentsPerTx,
+		)
 	}
 	if _, err := c.onlineProviders(); err != nil {
 		return chain.Fees{}, fmt.Errorf("quote a payment of %s: %w", ps[0].From, err)
@@ -247,7 +249,9 @@ func (c *Chain) acceptTx(t *tx) error {
 		c.mempool = slices.Delete(c.mempool, i, i+1)
 		break
 	}
-	if queued := slices.DeleteFunc(slices.Clone(c.mempool), func(w *tx) bool { return w.from != t.from }); c.conf.MempoolSlots > 0 && len(queued) >= c.conf.MempoolSlots {
+	if queued := slices.DeleteFunc(
+		slices.Clone(c.mempool), func(w *tx) bool { return w.from != t.from },
+	); c.conf.MempoolSlots > 0 && len(queued) >= c.conf.MempoolSlots {
 		return errors.New("txpool is full")
 	}
 	need, err := t.feeCap.Mul(t.gasLimit)
@@ -329,7 +333,8 @@ func (c *Chain) Outcome(ctx context.Context, txs []chain.TxHash, ps ...chain.Pay
 			}
 			o := &chain.Outcome{Tx: h, Block: b.Block, Succeeded: r.succeeded, Fee: r.fee}
 			o.Paid = chain.MakesPayments(r.transfers, ps, func(moved chain.Transfer, p chain.Payment) bool {
-				return moved.From == p.From && moved.To == p.To && moved.Contract == p.Contract && moved.Amount == p.Amount
+				return moved.From == p.From && moved.To == p.To && moved.Contract == p.Contract &&
+					moved.Amount == p.Amount
 			})
 			return o, nil
 		}

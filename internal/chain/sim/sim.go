@@ -139,7 +139,11 @@ type state struct {
 }
 
 func (s *state) cloneState() *state {
-	return &state{nonces: maps.Clone(s.nonces), balances: maps.Clone(s.balances), refusals: maps.Clone(s.refusals), programs: maps.Clone(s.programs), coins: maps.Clone(s.coins), spent: maps.Clone(s.spent), nonceParents: maps.Clone(s.nonceParents), valueParents: s.valueParents}
+	return &state{
+		nonces: maps.Clone(s.nonces), balances: maps.Clone(s.balances), refusals: maps.Clone(s.refusals),
+		programs: maps.Clone(s.programs), coins: maps.Clone(s.coins), spent: maps.Clone(s.spent),
+		nonceParents: maps.Clone(s.nonceParents), valueParents: s.valueParents,
+	}
 }
 
 func (s *state) addBalance(h chain.Holding, a money.Amount) error {
@@ -163,17 +167,22 @@ func New(conf Config) *Chain {
 	c := &Chain{
 		conf: conf.withDefaults(), byHash: map[string]*block{}, swallowed: map[chain.TxHash]*tx{},
 		undecodable: map[uint64]bool{}, balanceLies: map[chain.Holding]money.Amount{},
-		silent: map[chain.Address]bool{}, owners: map[chain.Address]chain.Address{}, transferMaxs: map[chain.Address]money.Amount{}, transferMins: map[chain.Address]money.Amount{},
+		silent: map[chain.Address]bool{}, owners: map[chain.Address]chain.Address{},
+		transferMaxs: map[chain.Address]money.Amount{}, transferMins: map[chain.Address]money.Amount{},
 	}
 	c.baseFee = c.conf.BaseFee
 	for i := range c.conf.Providers {
 		c.providers = append(c.providers, &Provider{c: c, index: i})
 	}
 	genesis := &block{state: &state{
-		nonces: map[chain.Address]uint64{}, balances: map[chain.Holding]money.Amount{}, refusals: map[chain.Holding]string{}, programs: map[chain.Address]bool{},
-		coins: map[string]chain.Output{}, spent: map[string]bool{}, nonceParents: map[chain.Address]string{}, valueParents: map[string]string{},
+		nonces: map[chain.Address]uint64{}, balances: map[chain.Holding]money.Amount{},
+		refusals: map[chain.Holding]string{}, programs: map[chain.Address]bool{},
+		coins: map[string]chain.Output{}, spent: map[string]bool{}, nonceParents: map[chain.Address]string{},
+		valueParents: map[string]string{},
 	}, receipts: map[chain.TxHash]*receipt{}}
-	genesis.Block = chain.Block{Hash: hashWords("genesis", c.conf.ChainID), Parent: hashWords("nothing"), Time: c.conf.Start}
+	genesis.Block = chain.Block{
+		Hash: hashWords("genesis", c.conf.ChainID), Parent: hashWords("nothing"), Time: c.conf.Start,
+	}
 	c.blocks = []*block{genesis}
 	c.byHash[genesis.Hash] = genesis
 	return c
@@ -184,7 +193,8 @@ func (c *Chain) ToChain() chain.Chain {
 	if c.isSolana() {
 		return chain.Chain{
 			Name: c.conf.Name, Network: chain.Local, CAIP2: "solana:sim", SignerID: string(SolanaAddress("network")),
-			AddressCodec: solanatx.AddressCodec{}, Reader: c, Sender: c, SeparateFeePayer: true, MinPayment: c, SlotProver: c,
+			AddressCodec: solanatx.AddressCodec{}, Reader: c, Sender: c, SeparateFeePayer: true, MinPayment: c,
+			SlotProver: c,
 		}
 	}
 	configured := chain.Chain{
@@ -192,7 +202,9 @@ func (c *Chain) ToChain() chain.Chain {
 		SignerID: fmt.Sprint(c.conf.ChainID), AddressCodec: c.AddressCodec(), Reader: c, Sender: c, MinPayment: c,
 	}
 	if c.conf.UTXO {
-		configured.Sender, configured.UTXO, configured.SeparateFeePayer = utxoSender{c}, utxoModel{c.conf.InputsMax}, true
+		configured.Sender, configured.UTXO, configured.SeparateFeePayer = utxoSender{c}, utxoModel{
+			c.conf.InputsMax,
+		}, true
 		if c.conf.ConsolidationMin > 0 {
 			configured.Consolidator = consolidator{c}
 		}
@@ -394,7 +406,9 @@ func (c *Chain) Fork(n int, dropped ...chain.TxHash) {
 	c.blocks = c.blocks[:len(c.blocks)-n]
 	// A waiting transaction with the same nonce loses against the one that was mined.
 	c.mempool = slices.DeleteFunc(c.mempool, func(t *tx) bool {
-		return slices.ContainsFunc(returned, func(b *tx) bool { return haveSameSlot(b, t) && b.inputs == nil || b.sharesInput(t) })
+		return slices.ContainsFunc(
+			returned, func(b *tx) bool { return haveSameSlot(b, t) && b.inputs == nil || b.sharesInput(t) },
+		)
 	})
 	c.mempool = append(returned, c.mempool...)
 }

@@ -131,7 +131,10 @@ func TestAProviderThatLiesAloneIsFoundOut(t *testing.T) {
 		want      error
 	}{
 		{"another hash, two asked", 2, func(c *Chain) { c.Provider(1).LieHash(1, true) }, chain.ErrDisagreement},
-		{"all movements left out, one asked", 1, func(c *Chain) { c.Provider(0).LieEmpty(1, true) }, chain.ErrDisagreement},
+		{
+			"all movements left out, one asked", 1, func(c *Chain) { c.Provider(0).LieEmpty(1, true) },
+			chain.ErrDisagreement,
+		},
 		{"all movements left out, two asked", 2, func(c *Chain) { c.Provider(0).LieEmpty(1, true) }, nil},
 		{"behind, two asked", 2, func(c *Chain) { c.Provider(1).SetLag(5) }, chain.ErrNotYet},
 		{"down, two asked", 2, func(c *Chain) { c.Provider(1).SetDown(errors.New("no route")) }, chain.ErrNotYet},

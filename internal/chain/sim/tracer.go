@@ -81,7 +81,9 @@ func (c *Chain) requiredAnswers(count chain.ProviderCount) int {
 }
 
 // BalanceChanges implements chain.Tracer.
-func (c *Chain) BalanceChanges(ctx context.Context, named chain.Block, count chain.ProviderCount) (chain.BalanceChanges, error) {
+func (c *Chain) BalanceChanges(
+	ctx context.Context, named chain.Block, count chain.ProviderCount,
+) (chain.BalanceChanges, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	b, err := c.namedBlock(ctx, named)

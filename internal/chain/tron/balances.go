@@ -29,9 +29,10 @@ func (c *Client) Balances(ctx context.Context, block chain.Block, holdings []cha
 	if len(holdings) == 0 {
 		return nil, nil
 	}
-	amounts, err := several.AgreeOnBalances(ctx, c.providers, c.Quorum, holdings, func(ctx context.Context, p *provider) ([]money.Amount, error) {
-		return p.readBalances(ctx, block, holdings, c.Internal)
-	})
+	amounts, err := several.AgreeOnBalances(ctx, c.providers, c.Quorum, holdings,
+		func(ctx context.Context, p *provider) ([]money.Amount, error) {
+			return p.readBalances(ctx, block, holdings, c.Internal)
+		})
 	if err != nil {
 		return nil, fmt.Errorf("balances in block %d of %s: %w", block.Height, chain.Tron, err)
 	}
@@ -46,7 +47,9 @@ type balanceEntry struct {
 	silent         string // why the provider says that the token gives no balance
 }
 
-func (p *provider) readBalances(ctx context.Context, block chain.Block, holdings []chain.Holding, internals bool) ([]money.Amount, error) {
+func (p *provider) readBalances(
+	ctx context.Context, block chain.Block, holdings []chain.Holding, internals bool,
+) ([]money.Amount, error) {
 	final, err := p.checkBlock(ctx, block)
 	if err != nil {
 		return nil, err
@@ -72,7 +75,10 @@ func (p *provider) readBalances(ctx context.Context, block chain.Block, holdings
 				return nil, fmt.Errorf("%s: %s in %q: %w", p.name, w.holding.Address, w.holding.Contract, err)
 			}
 			if amounts[i], err = previous.Sub(w.received); err != nil {
-				w.silent = fmt.Sprintf("%s has %v of it, after %v in and %v out: its events do not add up", w.holding.Address, w.current, w.received, w.sent)
+				w.silent = fmt.Sprintf(
+					"%s has %v of it, after %v in and %v out: its events do not add up", w.holding.Address, w.current,
+					w.received, w.sent,
+				)
 			}
 		}
 		switch {
@@ -90,7 +96,9 @@ func (p *provider) readBalances(ctx context.Context, block chain.Block, holdings
 }
 
 // readStable asks for balances between two looks at the head that show the same block.
-func (p *provider) readStable(ctx context.Context, state view, holdings []chain.Holding) ([]balanceEntry, header, error) {
+func (p *provider) readStable(
+	ctx context.Context, state view, holdings []chain.Holding,
+) ([]balanceEntry, header, error) {
 	before, err := p.readHeader(ctx, state, "")
 	if err != nil {
 		return nil, header{}, err
@@ -125,12 +133,17 @@ func (p *provider) readStable(ctx context.Context, state view, holdings []chain.
 
 // rollBack takes back what happened between a block and the head, from the head down: each
 // block names the one before.
-func (p *provider) rollBack(ctx context.Context, state view, block chain.Block, head header, entries []balanceEntry, internals bool) error {
+func (p *provider) rollBack(
+	ctx context.Context, state view, block chain.Block, head header, entries []balanceEntry, internals bool,
+) error {
 	if head.height < block.Height {
 		return fmt.Errorf("%s: its head is %d, below block %d: %w", p.name, head.height, block.Height, chain.ErrNotYet)
 	}
 	if head.height-block.Height > rollBackMax {
-		return fmt.Errorf("%s: tells balances of block %d, %d blocks later: %w", p.name, head.height, head.height-block.Height, chain.ErrStateGone)
+		return fmt.Errorf(
+			"%s: tells balances of block %d, %d blocks later: %w", p.name, head.height, head.height-block.Height,
+			chain.ErrStateGone,
+		)
 	}
 	hash := head.idText()
 	for height := head.height; height > block.Height; height-- {
@@ -146,7 +159,9 @@ func (p *provider) rollBack(ctx context.Context, state view, block chain.Block, 
 		hash = c.Parent
 	}
 	if hash != block.Hash {
-		return fmt.Errorf("%s: came from its head to block %s at height %d, not to %s", p.name, hash, block.Height, block.Hash)
+		return fmt.Errorf(
+			"%s: came from its head to block %s at height %d, not to %s", p.name, hash, block.Height, block.Hash,
+		)
 	}
 	return nil
 }

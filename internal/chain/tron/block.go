@@ -55,7 +55,10 @@ type header struct {
 func (h header) idText() string { return hex.EncodeToString(h.id[:]) }
 
 func (h header) toChainBlock() chain.Block {
-	return chain.Block{Height: h.height, Hash: h.idText(), Parent: hex.EncodeToString(h.parent[:]), Time: time.UnixMilli(h.millis).UTC()}
+	return chain.Block{
+		Height: h.height, Hash: h.idText(), Parent: hex.EncodeToString(h.parent[:]),
+		Time: time.UnixMilli(h.millis).UTC(),
+	}
 }
 
 // A tx is one of a block, by the block's own word.
@@ -86,7 +89,9 @@ func (p *provider) readBlock(ctx context.Context, state view, blockRef string) (
 	return h, txs, nil
 }
 
-func (p *provider) fetchBlock(ctx context.Context, state view, blockRef string, withTxs bool) (header, blockJSON, error) {
+func (p *provider) fetchBlock(
+	ctx context.Context, state view, blockRef string, withTxs bool,
+) (header, blockJSON, error) {
 	params := requestParams{"detail": withTxs}
 	if blockRef != "" {
 		params["id_or_num"] = blockRef
@@ -103,7 +108,9 @@ func (p *provider) fetchBlock(ctx context.Context, state view, blockRef string, 
 	case err != nil:
 		return header{}, blockJSON{}, fmt.Errorf("%s: block %.70q: %w", p.name, g.ID, err)
 	case blockRef != "" && blockRef != h.idText() && blockRef != strconv.FormatUint(h.height, 10):
-		return header{}, blockJSON{}, fmt.Errorf("%s: gave block %d, %s, for %.70q", p.name, h.height, h.idText(), blockRef)
+		return header{}, blockJSON{}, fmt.Errorf(
+			"%s: gave block %d, %s, for %.70q", p.name, h.height, h.idText(), blockRef,
+		)
 	}
 	return h, g, nil
 }
@@ -186,7 +193,8 @@ func (g *blockJSON) verifyTxs(root [idBytes]byte) ([]tx, error) {
 // Names of what came of a transaction's contract, by their numbers.
 var contractResults = map[string]uint64{
 	"DEFAULT": 0, "SUCCESS": 1, "REVERT": 2, "BAD_JUMP_DESTINATION": 3, "OUT_OF_MEMORY": 4, "PRECOMPILED_CONTRACT": 5,
-	"STACK_TOO_SMALL": 6, "STACK_TOO_LARGE": 7, "ILLEGAL_OPERATION": 8, "STACK_OVERFLOW": 9, "OUT_OF_ENERGY": 10, "OUT_OF_TIME": 11,
+	"STACK_TOO_SMALL": 6, "STACK_TOO_LARGE": 7, "ILLEGAL_OPERATION": 8, "STACK_OVERFLOW": 9, "OUT_OF_ENERGY": 10,
+	"OUT_OF_TIME":         11,
 	"JVM_STACK_OVER_FLOW": 12, "UNKNOWN": 13, "TRANSFER_FAILED": 14, "INVALID_CODE": 15,
 }
 

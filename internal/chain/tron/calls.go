@@ -91,7 +91,8 @@ func (t trialCall) explainFailure() (string, error) {
 	}
 	// What the machine throws is the contract's own failure, unless it is for lack of time
 	// or of room at the node.
-	thrown := strings.Contains(message, "vm.program.Program$") && !strings.Contains(message, "OutOfTime") && !strings.Contains(message, "StackOverFlow")
+	thrown := strings.Contains(message, "vm.program.Program$") && !strings.Contains(message, "OutOfTime") &&
+		!strings.Contains(message, "StackOverFlow")
 	if thrown || strings.Contains(message, "Smart contract is not exist") {
 		return message, nil
 	}
@@ -106,7 +107,9 @@ func orElse(s, fallback string) string {
 }
 
 // tryCall has a node try a call of a contract out.
-func (p *provider) tryCall(ctx context.Context, state view, from, contract chain.Address, selector string, words ...[32]byte) (trialCall, error) {
+func (p *provider) tryCall(
+	ctx context.Context, state view, from, contract chain.Address, selector string, words ...[32]byte,
+) (trialCall, error) {
 	const method = "triggerconstantcontract"
 	owner, err := trontx.Hex(from)
 	if err != nil {
@@ -122,13 +125,16 @@ func (p *provider) tryCall(ctx context.Context, state view, from, contract chain
 	}
 	var got trialCall
 	err = p.callMethod(ctx, &got, state, method, requestParams{
-		"owner_address": owner, "contract_address": contractHex, "function_selector": selector, "parameter": hex.EncodeToString(parameter),
+		"owner_address": owner, "contract_address": contractHex, "function_selector": selector,
+		"parameter": hex.EncodeToString(parameter),
 	})
 	return got, err
 }
 
 // readTokenBalance is what an address has of a token. silent is why the token says nothing.
-func (p *provider) readTokenBalance(ctx context.Context, state view, h chain.Holding) (amount money.Amount, silent string, err error) {
+func (p *provider) readTokenBalance(
+	ctx context.Context, state view, h chain.Holding,
+) (amount money.Amount, silent string, err error) {
 	ownerWord, err := trontx.Word(h.Address)
 	if err != nil {
 		return money.Zero, "", err

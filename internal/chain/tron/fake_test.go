@@ -106,7 +106,9 @@ func (s fakeState) clone() fakeState {
 }
 
 func bytesField(b []byte, n protowire.Number, v []byte) []byte {
-	return append(protowire.AppendVarint(append(b, protowire.AppendVarint(nil, uint64(n)<<3|2)...), uint64(len(v))), v...)
+	return append(
+		protowire.AppendVarint(append(b, protowire.AppendVarint(nil, uint64(n)<<3|2)...), uint64(len(v))), v...,
+	)
 }
 
 func intField(b []byte, n protowire.Number, v int64) []byte {
@@ -144,11 +146,16 @@ func (f *fake) write(kind int64, name string, value []byte, feeLimit int64) *fak
 }
 
 func (f *fake) transfer(to chain.Address, sun int64) *fakeTx {
-	return f.write(1, "TransferContract", intField(bytesField(bytesField(nil, 1, f.bytes(f.stranger)), 2, f.bytes(to)), 3, sun), 0)
+	return f.write(
+		1, "TransferContract", intField(bytesField(bytesField(nil, 1, f.bytes(f.stranger)), 2, f.bytes(to)), 3, sun), 0,
+	)
 }
 
 func (f *fake) call(contract chain.Address, data []byte) *fakeTx {
-	return f.write(31, "TriggerSmartContract", bytesField(bytesField(bytesField(nil, 1, f.bytes(f.stranger)), 2, f.bytes(contract)), 4, data), 100_000_000)
+	return f.write(
+		31, "TriggerSmartContract",
+		bytesField(bytesField(bytesField(nil, 1, f.bytes(f.stranger)), 2, f.bytes(contract)), 4, data), 100_000_000,
+	)
 }
 
 func (f *fake) tokenTransfer(to chain.Address, amount money.Amount) *fakeTx {
@@ -173,8 +180,9 @@ func internalTx(f *fake, from, to chain.Address, sun uint64, rejected bool) map[
 		value["callValue"] = sun
 	}
 	in := map[string]any{
-		"hash": "00", "caller_address": hex.EncodeToString(f.bytes(from)), "transferTo_address": hex.EncodeToString(f.bytes(to)),
-		"callValueInfo": []any{value}, "note": "63616c6c",
+		"hash": "00", "caller_address": hex.EncodeToString(f.bytes(from)),
+		"transferTo_address": hex.EncodeToString(f.bytes(to)),
+		"callValueInfo":      []any{value}, "note": "63616c6c",
 	}
 	if rejected {
 		in["rejected"] = true
@@ -184,7 +192,10 @@ func internalTx(f *fake, from, to chain.Address, sun uint64, rejected bool) map[
 
 // run carries a transaction out. ok is false when no block takes it.
 func (f *fake) run(x *fakeTx, s *fakeState, height uint64, at int64) (result string, info map[string]any, ok bool) {
-	info = map[string]any{"id": x.hash, "blockNumber": height, "blockTimeStamp": at, "contractResult": []string{""}, "receipt": map[string]any{}}
+	info = map[string]any{
+		"id": x.hash, "blockNumber": height, "blockTimeStamp": at, "contractResult": []string{""},
+		"receipt": map[string]any{},
+	}
 	seen, err := trontx.ParseTx(x.raw)
 	if err != nil {
 		f.t.Errorf("the fake has a transaction that cannot be read: %v", err)
@@ -232,7 +243,9 @@ func (f *fake) run(x *fakeTx, s *fakeState, height uint64, at int64) (result str
 			info["log"] = []any{transferLog(f, f.token, ours.Owner, ours.To, ours.Amount)}
 		}
 		fee += burnt
-		info["receipt"] = map[string]any{"energy_fee": burnt, "energy_usage_total": energyUsed, "net_fee": size * bytePrice, "result": result}
+		info["receipt"] = map[string]any{
+			"energy_fee": burnt, "energy_usage_total": energyUsed, "net_fee": size * bytePrice, "result": result,
+		}
 		if !spend(ours.Owner, fee) {
 			return "", nil, false
 		}
@@ -272,10 +285,16 @@ func (f *fake) seal(on *fakeBlock, txs []*fakeTx, after fakeState) *fakeBlock {
 		b.plain = append(b.plain, x)
 		b.infos = append(b.infos, info)
 		b.txs = append(b.txs, map[string]any{
-			"ret": []any{map[string]any{"contractRet": result}}, "signature": []string{hex.EncodeToString(x.sig)}, "txID": x.hash,
+			"ret": []any{map[string]any{"contractRet": result}}, "signature": []string{hex.EncodeToString(x.sig)},
+			"txID":     x.hash,
 			"raw_data": map[string]any{"data": "left out"}, "raw_data_hex": hex.EncodeToString(x.raw),
 		})
-		leaves = append(leaves, hash256(bytesField(bytesField(bytesField(nil, 1, x.raw), 2, x.sig), 5, intField(nil, 3, resultNumbers[result]))))
+		leaves = append(
+			leaves,
+			hash256(bytesField(
+				bytesField(bytesField(nil, 1, x.raw), 2, x.sig), 5, intField(nil, 3, resultNumbers[result]),
+			)),
+		)
 	}
 	root := make([]byte, 32)
 	for len(leaves) > 1 {
@@ -300,7 +319,8 @@ func (f *fake) seal(on *fakeBlock, txs []*fakeTx, after fakeState) *fakeBlock {
 	binary.BigEndian.PutUint64(id, b.height)
 	b.id, b.after = hex.EncodeToString(id), after
 	header := map[string]any{
-		"timestamp": b.at, "txTrieRoot": hex.EncodeToString(root), "parentHash": b.parent, "witness_address": hex.EncodeToString(witness), "version": 36,
+		"timestamp": b.at, "txTrieRoot": hex.EncodeToString(root), "parentHash": b.parent,
+		"witness_address": hex.EncodeToString(witness), "version": 36,
 	}
 	if b.height > 0 {
 		header["number"] = b.height
@@ -509,13 +529,19 @@ func (n *node) try(s fakeState, asked map[string]any) any {
 	word := func(b [32]byte) []string { return []string{hex.EncodeToString(b[:])} }
 	switch text(asked["function_selector"]) {
 	case "balanceOf(address)":
-		return map[string]any{"result": map[string]any{"result": true}, "energy_used": 935, "constant_result": word(s.tokens[who].Uint256().Bytes32())}
+		return map[string]any{
+			"result": map[string]any{"result": true}, "energy_used": 935,
+			"constant_result": word(s.tokens[who].Uint256().Bytes32()),
+		}
 	case "transfer(address,uint256)":
 		amount := new(uint256.Int).SetBytes(words[32:64])
 		if s.refused[who] || s.tokens[from].Less(money.FromUint256(amount)) {
 			return map[string]any{
-				"result":      map[string]any{"result": true, "message": hex.EncodeToString([]byte("REVERT opcode executed"))},
-				"energy_used": 600, "constant_result": []string{""}, "transaction": map[string]any{"ret": []any{map[string]any{"ret": "FAILED"}}},
+				"result": map[string]any{
+					"result": true, "message": hex.EncodeToString([]byte("REVERT opcode executed")),
+				},
+				"energy_used": 600, "constant_result": []string{""},
+				"transaction": map[string]any{"ret": []any{map[string]any{"ret": "FAILED"}}},
 			}
 		}
 		// Like that of USDT it returns false.
@@ -524,7 +550,9 @@ func (n *node) try(s fakeState, asked map[string]any) any {
 			"transaction": map[string]any{"ret": []any{map[string]any{}}},
 		}
 	}
-	return failed("OTHER_ERROR", "class org.tron.core.vm.program.Program$BadJumpDestinationException : no such function")
+	return failed(
+		"OTHER_ERROR", "class org.tron.core.vm.program.Program$BadJumpDestinationException : no such function",
+	)
 }
 
 func (n *node) broadcast(digits string) any {

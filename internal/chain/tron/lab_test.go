@@ -76,7 +76,9 @@ func (l *lab) PayReverted(t testing.TB, kind chain.Kind, to chain.Address, amoun
 	return l.pay(t, kind, to, amount, true)
 }
 
-func (l *lab) pay(t testing.TB, kind chain.Kind, to chain.Address, amount money.Amount, inVain bool) (hash chain.TxHash) {
+func (l *lab) pay(
+	t testing.TB, kind chain.Kind, to chain.Address, amount money.Amount, inVain bool,
+) (hash chain.TxHash) {
 	l.locked(func() {
 		var x *fakeTx
 		switch kind {

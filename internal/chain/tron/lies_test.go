@@ -38,7 +38,9 @@ func busy(t *testing.T) (f *fake, to chain.Address, height uint64) {
 	inner.script = func(s *fakeState, info map[string]any) string {
 		s.coins[to] += 7
 		info["receipt"] = object{"result": "SUCCESS"}
-		info["internal_transactions"] = []any{internalTx(f, f.router, to, 7, false), internalTx(f, f.router, to, 8, true)}
+		info["internal_transactions"] = []any{
+			internalTx(f, f.router, to, 7, false), internalTx(f, f.router, to, 8, true),
+		}
 		return "SUCCESS"
 	}
 	f.pending = []*fakeTx{f.transfer(to, 5), f.tokenTransfer(to, money.Units(6)), inner, failed}
@@ -102,7 +104,8 @@ func TestABlockThatDoesNotHoldTogetherIsAnError(t *testing.T) {
 			{Kind: chain.Token, Contract: f.token, To: to, Amount: money.Units(6), Position: "0"},
 			{Kind: chain.Internal, To: to, Amount: money.Units(7), Position: "0"},
 		} {
-			if g := got.Transfers[i]; g.Kind != want.Kind || g.To != to || g.Amount != want.Amount || g.Position != want.Position || g.Contract != want.Contract {
+			if g := got.Transfers[i]; g.Kind != want.Kind || g.To != to || g.Amount != want.Amount ||
+				g.Position != want.Position || g.Contract != want.Contract {
 				t.Errorf("movement %d: got %+v, want %+v", i, g, want)
 			}
 		}
@@ -114,43 +117,89 @@ func TestABlockThatDoesNotHoldTogetherIsAnError(t *testing.T) {
 	zeros := strings.Repeat("00", 32)
 	lies := map[string]lie{
 		"another identifier": {"getblock", func(a any) any { at(a)["blockID"] = zeros; return a }},
-		"another time":       {"getblock", func(a any) any { at(a, "block_header", "raw_data")["timestamp"] = 1; return a }},
-		"another parent":     {"getblock", func(a any) any { at(a, "block_header", "raw_data")["parentHash"] = zeros; return a }},
-		"another root":       {"getblock", func(a any) any { at(a, "block_header", "raw_data")["txTrieRoot"] = zeros; return a }},
-		"another height":     {"getblock", func(a any) any { at(a, "block_header", "raw_data")["number"] = 2; return a }},
-		"no header":          {"getblock", func(a any) any { at(a)["block_header"] = object{}; return a }},
-		"no block":           {"getblock", func(any) any { return object{} }},
-		"an error":           {"getblock", func(any) any { return object{"Error": "class java.lang.Exception"} }},
-		"nothing":            {"getblock", func(any) any { return nil }},
-		"a list":             {"getblock", func(any) any { return []any{} }},
-		"no transactions":    {"getblock", whole(func(b object) { delete(b, "transactions") })},
-		"one left out":       {"getblock", whole(func(b object) { b["transactions"] = list(b["transactions"])[1:] })},
-		"one twice":          {"getblock", whole(func(b object) { b["transactions"] = append(list(b["transactions"]), list(b["transactions"])[3]) })},
+		"another time": {
+			"getblock", func(a any) any { at(a, "block_header", "raw_data")["timestamp"] = 1; return a },
+		},
+		"another parent": {
+			"getblock", func(a any) any { at(a, "block_header", "raw_data")["parentHash"] = zeros; return a },
+		},
+		"another root": {
+			"getblock", func(a any) any { at(a, "block_header", "raw_data")["txTrieRoot"] = zeros; return a },
+		},
+		"another height": {
+			"getblock", func(a any) any { at(a, "block_header", "raw_data")["number"] = 2; return a },
+		},
+		"no header":       {"getblock", func(a any) any { at(a)["block_header"] = object{}; return a }},
+		"no block":        {"getblock", func(any) any { return object{} }},
+		"an error":        {"getblock", func(any) any { return object{"Error": "class java.lang.Exception"} }},
+		"nothing":         {"getblock", func(any) any { return nil }},
+		"a list":          {"getblock", func(any) any { return []any{} }},
+		"no transactions": {"getblock", whole(func(b object) { delete(b, "transactions") })},
+		"one left out":    {"getblock", whole(func(b object) { b["transactions"] = list(b["transactions"])[1:] })},
+		"one twice": {
+			"getblock",
+			whole(func(b object) { b["transactions"] = append(list(b["transactions"]), list(b["transactions"])[3]) }),
+		},
 		"another order": {"getblock", whole(func(b object) {
 			l := list(b["transactions"])
 			l[0], l[1] = l[1], l[0]
 		})},
-		"a failure made a success":      {"getblock", whole(func(b object) { tx(b, 3)["ret"] = []any{object{"contractRet": "SUCCESS"}} })},
-		"a success made a failure":      {"getblock", whole(func(b object) { tx(b, 0)["ret"] = []any{object{"contractRet": "REVERT"}} })},
-		"no outcome":                    {"getblock", whole(func(b object) { delete(tx(b, 0), "ret") })},
-		"an outcome nobody knows":       {"getblock", whole(func(b object) { tx(b, 0)["ret"] = []any{object{"contractRet": "GREAT"}} })},
-		"a result nobody knows":         {"getblock", whole(func(b object) { tx(b, 0)["ret"] = []any{object{"contractRet": "SUCCESS", "x": 1}} })},
-		"two outcomes":                  {"getblock", whole(func(b object) { tx(b, 0)["ret"] = append(list(tx(b, 0)["ret"]), object{}) })},
-		"another signature":             {"getblock", whole(func(b object) { tx(b, 0)["signature"] = []any{"00"} })},
-		"another transaction's bytes":   {"getblock", whole(func(b object) { tx(b, 0)["raw_data_hex"] = tx(b, 1)["raw_data_hex"] })},
+		"a failure made a success": {
+			"getblock", whole(func(b object) { tx(b, 3)["ret"] = []any{object{"contractRet": "SUCCESS"}} }),
+		},
+		"a success made a failure": {
+			"getblock", whole(func(b object) { tx(b, 0)["ret"] = []any{object{"contractRet": "REVERT"}} }),
+		},
+		"no outcome": {"getblock", whole(func(b object) { delete(tx(b, 0), "ret") })},
+		"an outcome nobody knows": {
+			"getblock", whole(func(b object) { tx(b, 0)["ret"] = []any{object{"contractRet": "GREAT"}} }),
+		},
+		"a result nobody knows": {
+			"getblock", whole(func(b object) { tx(b, 0)["ret"] = []any{object{"contractRet": "SUCCESS", "x": 1}} }),
+		},
+		"two outcomes": {
+			"getblock", whole(func(b object) { tx(b, 0)["ret"] = append(list(tx(b, 0)["ret"]), object{}) }),
+		},
+		"another signature": {"getblock", whole(func(b object) { tx(b, 0)["signature"] = []any{"00"} })},
+		"another transaction's bytes": {
+			"getblock", whole(func(b object) { tx(b, 0)["raw_data_hex"] = tx(b, 1)["raw_data_hex"] }),
+		},
 		"a transaction of another name": {"getblock", whole(func(b object) { tx(b, 0)["txID"] = zeros })},
 		"no bytes":                      {"getblock", whole(func(b object) { tx(b, 0)["raw_data_hex"] = "" })},
 		"no results":                    {"gettransactioninfobyblocknum", infos(func([]any) []any { return []any{} })},
 		"results that are none":         {"gettransactioninfobyblocknum", func(any) any { return object{} }},
-		"a result left out":             {"gettransactioninfobyblocknum", infos(func(all []any) []any { return all[1:] })},
-		"a result more":                 {"gettransactioninfobyblocknum", infos(func(all []any) []any { return append(all, object{"id": zeros}) })},
-		"a result twice":                {"gettransactioninfobyblocknum", infos(func(all []any) []any { return append(all, all[0]) })},
-		"results of another block":      {"gettransactioninfobyblocknum", infos(func(all []any) []any { info(all, 0)["blockNumber"] = 1; return all })},
-		"results of another time":       {"gettransactioninfobyblocknum", infos(func(all []any) []any { info(all, 0)["blockTimeStamp"] = 1; return all })},
-		"a fee below zero":              {"gettransactioninfobyblocknum", infos(func(all []any) []any { info(all, 0)["fee"] = -1; return all })},
-		"a result that failed":          {"gettransactioninfobyblocknum", infos(func(all []any) []any { info(all, 1)["result"] = "FAILED"; return all })},
-		"a receipt that failed":         {"gettransactioninfobyblocknum", infos(func(all []any) []any { at(info(all, 1), "receipt")["result"] = "REVERT"; return all })},
-		"a receipt that did not fail":   {"gettransactioninfobyblocknum", infos(func(all []any) []any { at(info(all, 3), "receipt")["result"] = "SUCCESS"; return all })},
+		"a result left out": {
+			"gettransactioninfobyblocknum", infos(func(all []any) []any { return all[1:] }),
+		},
+		"a result more": {
+			"gettransactioninfobyblocknum", infos(func(all []any) []any { return append(all, object{"id": zeros}) }),
+		},
+		"a result twice": {
+			"gettransactioninfobyblocknum", infos(func(all []any) []any { return append(all, all[0]) }),
+		},
+		"results of another block": {
+			"gettransactioninfobyblocknum",
+			infos(func(all []any) []any { info(all, 0)["blockNumber"] = 1; return all }),
+		},
+		"results of another time": {
+			"gettransactioninfobyblocknum",
+			infos(func(all []any) []any { info(all, 0)["blockTimeStamp"] = 1; return all }),
+		},
+		"a fee below zero": {
+			"gettransactioninfobyblocknum", infos(func(all []any) []any { info(all, 0)["fee"] = -1; return all }),
+		},
+		"a result that failed": {
+			"gettransactioninfobyblocknum",
+			infos(func(all []any) []any { info(all, 1)["result"] = "FAILED"; return all }),
+		},
+		"a receipt that failed": {
+			"gettransactioninfobyblocknum",
+			infos(func(all []any) []any { at(info(all, 1), "receipt")["result"] = "REVERT"; return all }),
+		},
+		"a receipt that did not fail": {
+			"gettransactioninfobyblocknum",
+			infos(func(all []any) []any { at(info(all, 3), "receipt")["result"] = "SUCCESS"; return all }),
+		},
 		"a log of nobody": {"gettransactioninfobyblocknum", infos(func(all []any) []any {
 			list(info(all, 1)["log"])[0].(object)["address"] = "41"
 			return all
@@ -222,8 +271,16 @@ func TestWhatOnlyLooksLikeATransferIsNone(t *testing.T) {
 	failed.script = func(_ *fakeState, info map[string]any) string { return "REVERT" }
 	owner := bytesField(nil, 1, f.bytes(f.stranger))
 	f.pending = []*fakeTx{
-		x, failed, f.write(99, "FutureContract", bytesField(owner, 2, f.bytes(to)), 0), f.write(99, "FutureContract", []byte{0xff}, 0),
-		f.write(2, "TransferAssetContract", intField(bytesField(bytesField(bytesField(nil, 1, []byte("1000001")), 2, f.bytes(f.stranger)), 3, f.bytes(to)), 4, 77), 0),
+		x, failed, f.write(99, "FutureContract", bytesField(owner, 2, f.bytes(to)), 0),
+		f.write(99, "FutureContract", []byte{0xff}, 0),
+		f.write(
+			2, "TransferAssetContract",
+			intField(
+				bytesField(bytesField(bytesField(nil, 1, []byte("1000001")), 2, f.bytes(f.stranger)), 3, f.bytes(to)),
+				4, 77,
+			),
+			0,
+		),
 		f.write(10, "AccountUpdateContract", bytesField(bytesField(nil, 1, []byte("name")), 2, f.bytes(f.stranger)), 0),
 	}
 	f.mine(1)
@@ -240,7 +297,10 @@ func TestWhatOnlyLooksLikeATransferIsNone(t *testing.T) {
 	for _, tr := range got.Transfers {
 		seen = append(seen, string(tr.Contract)+" "+tr.Amount.String()+" "+tr.Position)
 	}
-	want := []string{string(other) + " 2 8", string(f.token) + " " + beyond.String() + " 9", string(f.token) + " " + big.String() + " 10"}
+	want := []string{
+		string(other) + " 2 8", string(f.token) + " " + beyond.String() + " 9",
+		string(f.token) + " " + big.String() + " 10",
+	}
 	if strings.Join(seen, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(seen, "\n"), strings.Join(want, "\n"))
 	}
@@ -298,7 +358,9 @@ func TestWhatNoHeaderProvesIsAgreedUpon(t *testing.T) {
 			client := f.open(t, 2, func(cfg *tron.Config) { cfg.Genesis = f.blocks[0].id }, c.nodes...)
 			got, err := client.Final(t.Context(), height)
 			switch {
-			case c.want == nil && (err != nil || len(got.Transfers) != 3 || got.Transfers[1].To != to || got.Transfers[1].Amount != money.Units(6)):
+			case c.want == nil &&
+				(err != nil || len(got.Transfers) != 3 || got.Transfers[1].To != to ||
+					got.Transfers[1].Amount != money.Units(6)):
 				t.Errorf("got %+v, %v, want the block", got, err)
 			case c.want == nil && got.Providers != 2:
 				t.Errorf("got it from %d providers, want from 2", got.Providers)
@@ -327,7 +389,9 @@ func TestABalanceIsOfItsBlockOrAnError(t *testing.T) {
 			t.Errorf("at %d: got %v, %v, want %v", h, got, err, want)
 		}
 	}
-	if got, err := c.Balances(t.Context(), chain.Block{Height: height, Hash: block(height - 1).Hash}, both); err == nil {
+	if got, err := c.Balances(
+		t.Context(), chain.Block{Height: height, Hash: block(height - 1).Hash}, both,
+	); err == nil {
 		t.Errorf("of a block that is not there: got %v, want an error", got)
 	}
 
@@ -341,24 +405,37 @@ func TestABalanceIsOfItsBlockOrAnError(t *testing.T) {
 		}}
 	}
 	var silent *chain.NoBalanceError
-	if got, err := f.open(t, 1, nil, short(5)).Balances(t.Context(), block(height-1), token); !errors.As(err, &silent) || len(silent.Holdings) != 1 {
+	if got, err := f.open(t, 1, nil, short(5)).Balances(
+		t.Context(), block(height-1), token,
+	); !errors.As(err, &silent) || len(silent.Holdings) != 1 {
 		t.Errorf("events that do not add up: got %v, %v, want no balance", got, err)
 	}
-	if got, err := f.open(t, 2, nil, short(7), &node{}, short(8)).Balances(t.Context(), block(height), token); !errors.Is(err, chain.ErrDisagreement) {
+	if got, err := f.open(
+		t, 2, nil, short(7), &node{}, short(8),
+	).Balances(t.Context(), block(height), token); !errors.Is(err, chain.ErrDisagreement) {
 		t.Errorf("three accounts: got %v, %v, want a disagreement", got, err)
 	}
-	if got, err := f.open(t, 2, nil, short(7), &node{}, &node{}).Balances(t.Context(), block(height), token); err != nil || got[0] != money.Units(6) {
+	if got, err := f.open(
+		t, 2, nil, short(7), &node{}, &node{},
+	).Balances(t.Context(), block(height), token); err != nil || got[0] != money.Units(6) {
 		t.Errorf("two of three: got %v, %v, want 6", got, err)
 	}
-	if got, err := f.open(t, 2, nil, short(5), &node{}, &node{lie: func(string, string, map[string]any, any) any { return nil }}).Balances(t.Context(), block(height-1), token); err == nil || errors.As(err, &silent) {
+	if got, err := f.open(
+		t, 2, nil, short(5), &node{}, &node{lie: func(string, string, map[string]any, any) any { return nil }},
+	).Balances(t.Context(), block(height-1), token); err == nil || errors.As(err, &silent) {
 		t.Errorf("one says that it lies, one not: got %v, %v, want an error that settles nothing", got, err)
 	}
-	if got, err := c.Balances(t.Context(), block(height), []chain.Holding{{Address: to, Contract: to}}); !errors.As(err, &silent) {
+	if got, err := c.Balances(
+		t.Context(), block(height), []chain.Holding{{Address: to, Contract: to}},
+	); !errors.As(err, &silent) {
 		t.Errorf("of no token: got %v, %v, want no balance", got, err)
 	}
 	broken := f.open(t, 1, nil, &node{lie: func(_, m string, _ map[string]any, a any) any {
 		if m == "triggerconstantcontract" {
-			return object{"result": object{"code": "CONTRACT_VALIDATE_ERROR", "message": hex.EncodeToString([]byte("this node does not support constant"))}}
+			return object{"result": object{
+				"code":    "CONTRACT_VALIDATE_ERROR",
+				"message": hex.EncodeToString([]byte("this node does not support constant")),
+			}}
 		}
 		return a
 	}})
@@ -387,7 +464,10 @@ func TestAProviderOfAnotherNetworkIsRefusedAndNoSecretIsPrinted(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
 	url := (&node{fake: f}).serve(t)
-	good := tron.Config{Network: chain.Mainnet, Genesis: strings.Repeat("00", 31) + "01", Endpoints: []string{url + "/secret"}, Quorum: 1}
+	good := tron.Config{
+		Network: chain.Mainnet, Genesis: strings.Repeat("00", 31) + "01", Endpoints: []string{url + "/secret"},
+		Quorum: 1,
+	}
 	_, err := tron.New(t.Context(), good)
 	if err == nil || strings.Contains(err.Error(), "secret") {
 		t.Errorf("at a wrong path: got %v, want an error without the path", err)
@@ -397,10 +477,14 @@ func TestAProviderOfAnotherNetworkIsRefusedAndNoSecretIsPrinted(t *testing.T) {
 		t.Errorf("of another network: got %v, want it refused", err)
 	}
 	for name, change := range map[string]func(*tron.Config){
-		"no genesis": func(c *tron.Config) { c.Genesis = "" }, "no endpoint": func(c *tron.Config) { c.Endpoints = nil },
-		"twice": func(c *tron.Config) { c.Endpoints = append(c.Endpoints, url) }, "too many": func(c *tron.Config) { c.Quorum = 2 }, "none": func(c *tron.Config) { c.Quorum = 0 },
-		"no URL": func(c *tron.Config) { c.Endpoints = []string{"node:8090"} }, "a short life": func(c *tron.Config) { c.TxLifetime = 1 },
-		"a long life": func(c *tron.Config) { c.TxLifetime = 24 * 3600e9 }, "a price": func(c *tron.Config) { c.PriceMax = 1 << 40 },
+		"no genesis":  func(c *tron.Config) { c.Genesis = "" },
+		"no endpoint": func(c *tron.Config) { c.Endpoints = nil },
+		"twice":       func(c *tron.Config) { c.Endpoints = append(c.Endpoints, url) },
+		"too many":    func(c *tron.Config) { c.Quorum = 2 }, "none": func(c *tron.Config) { c.Quorum = 0 },
+		"no URL":       func(c *tron.Config) { c.Endpoints = []string{"node:8090"} },
+		"a short life": func(c *tron.Config) { c.TxLifetime = 1 },
+		"a long life":  func(c *tron.Config) { c.TxLifetime = 24 * 3600e9 },
+		"a price":      func(c *tron.Config) { c.PriceMax = 1 << 40 },
 	} {
 		cfg := good
 		change(&cfg)

@@ -18,16 +18,19 @@ func (c *Client) Outcome(ctx context.Context, txs []chain.TxHash, ps ...chain.Pa
 	if len(txs) == 0 {
 		return nil, nil
 	}
-	o, err := several.AgreeOnOutcome(ctx, c.providers, c.Quorum, func(a, b *chain.Outcome) bool { return *a == *b }, func(ctx context.Context, node *provider) (*chain.Outcome, error) {
-		return node.readOutcome(ctx, txs, ps, c.Internal)
-	})
+	o, err := several.AgreeOnOutcome(ctx, c.providers, c.Quorum, func(a, b *chain.Outcome) bool { return *a == *b },
+		func(ctx context.Context, node *provider) (*chain.Outcome, error) {
+			return node.readOutcome(ctx, txs, ps, c.Internal)
+		})
 	if err != nil {
 		return nil, fmt.Errorf("outcome of %s on %s: %w", txs[0], chain.Tron, err)
 	}
 	return o, nil
 }
 
-func (p *provider) readOutcome(ctx context.Context, txs []chain.TxHash, ps []chain.Payment, internals bool) (*chain.Outcome, error) {
+func (p *provider) readOutcome(
+	ctx context.Context, txs []chain.TxHash, ps []chain.Payment, internals bool,
+) (*chain.Outcome, error) {
 	for _, hash := range txs {
 		var info result
 		if err := p.callMethod(ctx, &info, newest, "gettransactioninfobyid", requestParams{"value": hash}); err != nil {
@@ -45,7 +48,9 @@ func (p *provider) readOutcome(ctx context.Context, txs []chain.TxHash, ps []cha
 }
 
 // readOutcomeAt reads a transaction in the block that a provider says it is in.
-func (p *provider) readOutcomeAt(ctx context.Context, height uint64, hash chain.TxHash, ps []chain.Payment, internals bool) (*chain.Outcome, error) {
+func (p *provider) readOutcomeAt(
+	ctx context.Context, height uint64, hash chain.TxHash, ps []chain.Payment, internals bool,
+) (*chain.Outcome, error) {
 	h, txs, err := p.readBlock(ctx, newest, heightText(height))
 	if errors.Is(err, errNoBlock) {
 		return nil, fmt.Errorf("%w: %w", chain.ErrNotYet, err)
@@ -63,7 +68,8 @@ func (p *provider) readOutcomeAt(ctx context.Context, height uint64, hash chain.
 	for _, e := range effects {
 		if e.Hash == hash {
 			return &chain.Outcome{
-				Tx: hash, Block: h.toChainBlock(), Succeeded: e.succeeded, Paid: e.succeeded && chain.MakesPayments(e.transfers, ps, isPayment), Fee: e.fee,
+				Tx: hash, Block: h.toChainBlock(), Succeeded: e.succeeded,
+				Paid: e.succeeded && chain.MakesPayments(e.transfers, ps, isPayment), Fee: e.fee,
 			}, nil
 		}
 	}

@@ -109,7 +109,9 @@ func (p *provider) checkNetwork(ctx context.Context) error {
 	var first struct {
 		ID string `json:"blockID"`
 	}
-	if err := p.sendCall(ctx, &first, newest, "getblock", requestParams{"id_or_num": "0", "detail": false}); err != nil {
+	if err := p.sendCall(
+		ctx, &first, newest, "getblock", requestParams{"id_or_num": "0", "detail": false},
+	); err != nil {
 		return err
 	}
 	if first.ID != p.genesis {

@@ -75,7 +75,9 @@ func (c *Client) Quote(ctx context.Context, ps ...chain.Payment) (chain.Fees, er
 	if len(ps) != 1 {
 		return chain.Fees{}, fmt.Errorf("quote on %s: %d payments, and a transaction makes one", chain.Tron, len(ps))
 	}
-	got, err := several.FirstAnswer(ctx, c.providersByTrust(), func(ctx context.Context, p *provider) (quoteResult, error) {
+	got, err := several.FirstAnswer(ctx, c.providersByTrust(), func(ctx context.Context, p *provider) (
+		quoteResult, error,
+	) {
 		fees, err := c.quotePayment(ctx, p, ps[0])
 		var reverted *chain.RevertedError
 		if errors.As(err, &reverted) {
@@ -98,7 +100,9 @@ func newRefusal(cause chain.Cause, format string, args ...any) error {
 
 func (c *Client) quotePayment(ctx context.Context, p *provider, pay chain.Payment) (chain.Fees, error) {
 	if (trontx.AddressCodec{}).IsUnspendable(pay.To) {
-		return chain.Fees{}, newRefusal(chain.CausePayee, "nobody holds a key of %s: what is sent there is lost", pay.To)
+		return chain.Fees{}, newRefusal(
+			chain.CausePayee, "nobody holds a key of %s: what is sent there is lost", pay.To,
+		)
 	}
 	current, err := p.readPrices(ctx)
 	if err != nil {
@@ -115,7 +119,9 @@ func (c *Client) quotePayment(ctx context.Context, p *provider, pay chain.Paymen
 	left := money.Units(uint64(payer.Balance))
 	if pay.Contract == "" {
 		if left, err = left.Sub(pay.Amount); err != nil {
-			return chain.Fees{}, newRefusal(chain.CauseFunds, "%s has %d sun, less than the amount", pay.From, payer.Balance)
+			return chain.Fees{}, newRefusal(
+				chain.CauseFunds, "%s has %d sun, less than the amount", pay.From, payer.Balance,
+			)
 		}
 		fees, err = c.quoteNative(ctx, p, pay, current)
 	} else {
@@ -137,7 +143,9 @@ func (c *Client) quoteNative(ctx context.Context, p *provider, pay chain.Payment
 		return chain.Fees{}, err
 	}
 	if isContract {
-		return chain.Fees{}, newRefusal(chain.CausePayee, "%s is a contract, and the chain makes no plain transfers to those", pay.To)
+		return chain.Fees{}, newRefusal(
+			chain.CausePayee, "%s is a contract, and the chain makes no plain transfers to those", pay.To,
+		)
 	}
 	payee, err := p.readAccount(ctx, newest, pay.To)
 	if err != nil {
@@ -161,13 +169,17 @@ func (c *Client) quoteToken(ctx context.Context, p *provider, pay chain.Payment,
 	case silent != "":
 		return chain.Fees{}, newRefusal(chain.CauseAccount, "the token gives no balance: %s", silent)
 	case held.Less(pay.Amount):
-		return chain.Fees{}, newRefusal(chain.CauseFunds, "%s has %v of the token, less than the amount", pay.From, held)
+		return chain.Fees{}, newRefusal(
+			chain.CauseFunds, "%s has %v of the token, less than the amount", pay.From, held,
+		)
 	}
 	payeeWord, err := trontx.Word(pay.To)
 	if err != nil {
 		return chain.Fees{}, err
 	}
-	got, err := p.tryCall(ctx, newest, pay.From, pay.Contract, "transfer(address,uint256)", payeeWord, pay.Amount.Uint256().Bytes32())
+	got, err := p.tryCall(
+		ctx, newest, pay.From, pay.Contract, "transfer(address,uint256)", payeeWord, pay.Amount.Uint256().Bytes32(),
+	)
 	if err != nil {
 		return chain.Fees{}, err
 	}
@@ -209,7 +221,9 @@ func (c *Client) boundedFees(units, price uint64, extras ...uint64) (chain.Fees,
 
 // TransferFees are those of a transfer of a token to somebody who has none of it.
 func (c *Client) TransferFees(ctx context.Context) (chain.Fees, error) {
-	fees, err := several.FirstAnswer(ctx, c.providersByTrust(), func(ctx context.Context, p *provider) (chain.Fees, error) {
+	fees, err := several.FirstAnswer(ctx, c.providersByTrust(), func(ctx context.Context, p *provider) (
+		chain.Fees, error,
+	) {
 		current, err := p.readPrices(ctx)
 		if err != nil {
 			return chain.Fees{}, err

@@ -62,12 +62,16 @@ type txEffects struct {
 var errNoResults = errors.New("does not give the results of all its transactions")
 
 // readEffects asks for what the transactions of a block did.
-func (p *provider) readEffects(ctx context.Context, state view, h header, txs []tx, internals bool) ([]txEffects, error) {
+func (p *provider) readEffects(
+	ctx context.Context, state view, h header, txs []tx, internals bool,
+) ([]txEffects, error) {
 	if len(txs) == 0 {
 		return nil, nil
 	}
 	var results []result
-	if err := p.callMethod(ctx, &results, state, "gettransactioninfobyblocknum", requestParams{"num": h.height}); err != nil {
+	if err := p.callMethod(
+		ctx, &results, state, "gettransactioninfobyblocknum", requestParams{"num": h.height},
+	); err != nil {
 		return nil, err
 	}
 	fail := func(err error) ([]txEffects, error) {
@@ -120,7 +124,9 @@ func (r *result) toEffects(t tx, h header, logs uint64, internals bool) (txEffec
 		return e, nil
 	}
 	if t.NativeAmount > 0 {
-		e.transfers = append(e.transfers, chain.Transfer{Tx: t.Hash, Kind: chain.Native, From: t.Owner, To: t.To, Amount: money.Units(t.NativeAmount)})
+		e.transfers = append(e.transfers, chain.Transfer{
+			Tx: t.Hash, Kind: chain.Native, From: t.Owner, To: t.To, Amount: money.Units(t.NativeAmount),
+		})
 	}
 	for i, l := range r.Logs {
 		moved, err := l.toTransfer()
@@ -202,7 +208,9 @@ func (call internalTx) toTransfers(position string) ([]chain.Transfer, error) {
 		if n > 0 {
 			path += "." + strconv.Itoa(n)
 		}
-		out = append(out, chain.Transfer{Kind: chain.Internal, Position: path, From: from, To: to, Amount: money.Units(uint64(v.Sun))})
+		out = append(out, chain.Transfer{
+			Kind: chain.Internal, Position: path, From: from, To: to, Amount: money.Units(uint64(v.Sun)),
+		})
 	}
 	return out, nil
 }
@@ -232,7 +240,9 @@ func newContents(h header, effects []txEffects, internals bool) (chain.Contents,
 }
 
 // readContents asks a provider for a block with all that moved in it.
-func (p *provider) readContents(ctx context.Context, state view, blockRef string, internals bool) (chain.Contents, error) {
+func (p *provider) readContents(
+	ctx context.Context, state view, blockRef string, internals bool,
+) (chain.Contents, error) {
 	h, txs, err := p.readBlock(ctx, state, blockRef)
 	if err != nil {
 		return chain.Contents{}, err

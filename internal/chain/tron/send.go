@@ -21,7 +21,9 @@ func (c *Client) Build(account chain.Address, s chain.Slot, fees chain.Fees, ps 
 	return payload, nil
 }
 
-func (c *Client) buildPayload(account chain.Address, s chain.Slot, fees chain.Fees, ps []chain.Payment) ([]byte, error) {
+func (c *Client) buildPayload(
+	account chain.Address, s chain.Slot, fees chain.Fees, ps []chain.Payment,
+) ([]byte, error) {
 	p, err := chain.SinglePayment(ps)
 	if err != nil {
 		return nil, err
@@ -52,7 +54,10 @@ func (c *Client) buildPayload(account chain.Address, s chain.Slot, fees chain.Fe
 		return nil, err
 	}
 	if fees.NonGas.Less(money.Units(limit)) || c.CostMax.Less(fees.NonGas) {
-		return nil, fmt.Errorf("its energy may cost %d sun, the fees allow %v in all and the configuration %v", limit, fees.NonGas, c.CostMax)
+		return nil, fmt.Errorf(
+			"its energy may cost %d sun, the fees allow %v in all and the configuration %v", limit, fees.NonGas,
+			c.CostMax,
+		)
 	}
 	return t.Payload()
 }
@@ -79,7 +84,9 @@ func (p *provider) sendTx(ctx context.Context, raw []byte, hash chain.TxHash) (c
 		Message string       `json:"message"`
 		Hash    chain.TxHash `json:"txid"`
 	}
-	if err := p.callMethod(ctx, &got, newest, method, requestParams{"transaction": hex.EncodeToString(raw)}); err != nil {
+	if err := p.callMethod(
+		ctx, &got, newest, method, requestParams{"transaction": hex.EncodeToString(raw)},
+	); err != nil {
 		return chain.Unknown, err
 	}
 	switch {

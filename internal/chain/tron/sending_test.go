@@ -218,7 +218,9 @@ func TestNobodyAloneMakesAPlaceLapseOrUsed(t *testing.T) {
 	silent := func() *node {
 		return &node{lie: func(string, string, map[string]any, any) any { return nil }}
 	}
-	if proof, lapsed, err := o.open(t, 2, nil, &node{}, silent(), silent()).ProveExpired(t.Context(), o.slot); lapsed || err == nil {
+	if proof, lapsed, err := o.open(
+		t, 2, nil, &node{}, silent(), silent(),
+	).ProveExpired(t.Context(), o.slot); lapsed || err == nil {
 		t.Errorf("by the word of one: got lapsed %v, %+v, %v, want an error", lapsed, proof, err)
 	}
 	o.locked(func() { behind.lag = solidBehind + 2 })
@@ -260,14 +262,19 @@ func TestPlacesFollowFromTheFinalHeadAlone(t *testing.T) {
 	if err != nil || len(later.Slots) == 0 || seen[later.Slots[0].Final] {
 		t.Errorf("a block later: got %+v, %v, want others", later, err)
 	}
-	for name, s := range map[string]chain.Slot{"of another": {Key: strings.Replace(o.slot.Key, string(o.p.From), string(o.p.To), 1)}, "none": {Key: "x"}, "a number": {Nonce: 1}} {
+	for name, s := range map[string]chain.Slot{
+		"of another": {Key: strings.Replace(o.slot.Key, string(o.p.From), string(o.p.To), 1)}, "none": {Key: "x"},
+		"a number": {Nonce: 1},
+	} {
 		if got, err := o.c.Account(t.Context(), o.p.From, s); err == nil {
 			t.Errorf("a place %s: got %+v, want an error", name, got)
 		}
 		if _, lapsed, err := o.c.ProveExpired(t.Context(), s); lapsed || err == nil && name != "of another" {
 			t.Errorf("a place %s: got lapsed %v, %v, want it not", name, lapsed, err)
 		}
-		if got, err := o.c.Build(o.p.From, s, chain.Fees{GasLimit: 1, TipCap: money.Units(1), NonGas: money.Units(1)}, o.p); err == nil {
+		if got, err := o.c.Build(
+			o.p.From, s, chain.Fees{GasLimit: 1, TipCap: money.Units(1), NonGas: money.Units(1)}, o.p,
+		); err == nil {
 			t.Errorf("a place %s: built %x, want an error", name, got)
 		}
 	}
@@ -325,12 +332,17 @@ func TestAQuoteSaysWhyAPaymentIsHopelessOrOnlyWaits(t *testing.T) {
 		"to where nobody has a key": {o.c, pay(o.p.From, "T9yD14Nj9j7xAB4dbGeiX9h8unkKHxuWwb", "", 5), true},
 		"TRX to a contract":         {o.c, pay(o.p.From, o.token, "", 5), true},
 		"TRX to a contract of which nothing is known but what it is": {o.c, pay(o.p.From, o.router, "", 5), true},
-		"a token to itself":              {o.c, pay(o.p.From, o.token, o.token, 5), true},
-		"a token that is none":           {o.c, pay(o.p.From, o.p.To, o.p.To, 5), true},
-		"more than there is":             {o.c, pay(o.p.From, o.p.To, "", plenty), true},
-		"more of a token than there is":  {o.c, pay(o.p.From, o.p.To, o.token, 5001), true},
-		"what the contract throws at":    {with(says("class org.tron.core.vm.program.Program$IllegalOperationException : Invalid operation code")), o.p, true},
-		"what took the node too long":    {with(says("class org.tron.core.vm.program.Program$OutOfTimeException : CPU timeout")), o.p, false},
+		"a token to itself":             {o.c, pay(o.p.From, o.token, o.token, 5), true},
+		"a token that is none":          {o.c, pay(o.p.From, o.p.To, o.p.To, 5), true},
+		"more than there is":            {o.c, pay(o.p.From, o.p.To, "", plenty), true},
+		"more of a token than there is": {o.c, pay(o.p.From, o.p.To, o.token, 5001), true},
+		"what the contract throws at": {
+			with(says("class org.tron.core.vm.program.Program$IllegalOperationException : Invalid operation code")),
+			o.p, true,
+		},
+		"what took the node too long": {
+			with(says("class org.tron.core.vm.program.Program$OutOfTimeException : CPU timeout")), o.p, false,
+		},
 		"what the node cannot try":       {with(says("this node does not support constant")), o.p, false},
 		"a trial that used nothing":      {with(energy(0)), o.p, false},
 		"energy beyond the cost":         {with(energy(2_000_000)), o.p, false},
@@ -380,7 +392,8 @@ func TestWhatIsBuiltCostsNoMoreThanItsFees(t *testing.T) {
 		t.Fatal(err)
 	}
 	x, err := trontx.Decode(payload)
-	if limit, _ := fees.TipCap.Mul(fees.GasLimit); err != nil || money.Units(x.FeeLimit) != limit || fees.NonGas.Less(x.MaxCost()) {
+	if limit, _ := fees.TipCap.Mul(fees.GasLimit); err != nil || money.Units(x.FeeLimit) != limit ||
+		fees.NonGas.Less(x.MaxCost()) {
 		t.Errorf("got %+v, %v, want a fee limit of %v within %v", x, err, limit, fees.NonGas)
 	}
 	for name, change := range map[string]func(f *chain.Fees){
@@ -514,10 +527,15 @@ func TestWhatIsSentIsBelievedByItsIdentifierOnly(t *testing.T) {
 			return a
 		}})
 	}
-	if a, said := answer(func(a object) { a["txid"] = strings.Repeat("00", 32) }).Send(t.Context(), o.raw); a != chain.Unknown || said == "" {
+	if a, said := answer(
+		func(a object) { a["txid"] = strings.Repeat("00", 32) },
+	).Send(t.Context(), o.raw); a != chain.Unknown || said == "" {
 		t.Errorf("another identifier: got %v %q, want Unknown", a, said)
 	}
-	for code, want := range map[string]chain.Answer{"DUP_TRANSACTION_ERROR": chain.Known, "SERVER_BUSY": chain.Unknown, "TAPOS_ERROR": chain.Unknown, "CONTRACT_VALIDATE_ERROR": chain.Unknown, "": chain.Unknown} {
+	for code, want := range map[string]chain.Answer{
+		"DUP_TRANSACTION_ERROR": chain.Known, "SERVER_BUSY": chain.Unknown, "TAPOS_ERROR": chain.Unknown,
+		"CONTRACT_VALIDATE_ERROR": chain.Unknown, "": chain.Unknown,
+	} {
 		c := answer(func(a object) { a["result"], a["code"] = false, code })
 		if a, said := c.Send(t.Context(), o.raw); a != want || said == "" {
 			t.Errorf("%q: got %v %q, want %v", code, a, said, want)

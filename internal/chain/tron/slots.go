@@ -59,7 +59,9 @@ func (c *Client) readSlots(ctx context.Context, a chain.Address, open []chain.Sl
 	}
 	var views []slotView
 	var errs []error
-	for _, v := range several.AskAll(ctx, c.providers, c.Quorum, func(ctx context.Context, p *provider) (slotView, error) {
+	for _, v := range several.AskAll(ctx, c.providers, c.Quorum, func(ctx context.Context, p *provider) (
+		slotView, error,
+	) {
 		return c.readSlotView(ctx, p, slotRefs)
 	}) {
 		if v.Err != nil {
@@ -131,7 +133,9 @@ func (c *Client) readSlotView(ctx context.Context, p *provider, slotRefs []tront
 
 // isUsed tells whether a place is used in a block: it or one before has its transaction, or
 // it is so late that none on top of it can have it.
-func (c *Client) isUsed(ctx context.Context, p *provider, state view, head header, slotRef trontx.SlotRef) (bool, error) {
+func (c *Client) isUsed(
+	ctx context.Context, p *provider, state view, head header, slotRef trontx.SlotRef,
+) (bool, error) {
 	if isExpired(head, slotRef) {
 		return true, nil
 	}
@@ -144,7 +148,9 @@ func isExpired(h header, slotRef trontx.SlotRef) bool { return h.millis >= slotR
 
 // hasTx tells whether the transaction of a place is in a block or one before it, down to the
 // one that the place refers to.
-func (c *Client) hasTx(ctx context.Context, p *provider, state view, head header, slotRef trontx.SlotRef) (bool, error) {
+func (c *Client) hasTx(
+	ctx context.Context, p *provider, state view, head header, slotRef trontx.SlotRef,
+) (bool, error) {
 	slotKey := slotRef.SlotKey()
 	id := head.idText()
 	for height := head.height; ; height-- {
@@ -230,7 +236,9 @@ func (c *Client) ProveExpired(ctx context.Context, s chain.Slot) (proof chain.Bl
 	}
 	var errs []error
 	var votes int
-	for _, a := range several.AskAll(ctx, c.providers, len(c.providers), func(ctx context.Context, p *provider) (*header, error) {
+	for _, a := range several.AskAll(ctx, c.providers, len(c.providers), func(ctx context.Context, p *provider) (
+		*header, error,
+	) {
 		return c.findExpiry(ctx, p, slotRef)
 	}) {
 		switch {
@@ -242,11 +250,15 @@ func (c *Client) ProveExpired(ctx context.Context, s chain.Slot) (proof chain.Bl
 			proof = a.Value.toChainBlock()
 			votes++
 		default:
-			return fail(fmt.Errorf("it ends with block %s or with %s: %w", proof.Hash, a.Value.idText(), chain.ErrDisagreement))
+			return fail(fmt.Errorf(
+				"it ends with block %s or with %s: %w", proof.Hash, a.Value.idText(), chain.ErrDisagreement,
+			))
 		}
 	}
 	if votes < c.Quorum {
-		return fail(errors.Join(append(errs, fmt.Errorf("%d of the %d providers that have to agree said", votes, c.Quorum))...))
+		return fail(errors.Join(append(
+			errs, fmt.Errorf("%d of the %d providers that have to agree said", votes, c.Quorum),
+		)...))
 	}
 	return proof, true, nil
 }
@@ -299,5 +311,7 @@ func (p *provider) findRefBlock(ctx context.Context, head header, slotRef trontx
 			return h, nil
 		}
 	}
-	return header{}, fmt.Errorf("%s: its chain has not the block that the place %s refers to", p.name, slotRef.SlotKey())
+	return header{}, fmt.Errorf(
+		"%s: its chain has not the block that the place %s refers to", p.name, slotRef.SlotKey(),
+	)
 }

@@ -98,7 +98,9 @@ func (c Config) validate() error {
 		addProblem("agree is %d: it has to be between 1 and the number of endpoints, %d", c.Quorum, len(c.Endpoints))
 	}
 	if c.TxLifetime != 0 && (c.TxLifetime < txLifetimeMin || c.TxLifetime > trontx.LifetimeMax-time.Hour) {
-		addProblem("life is %v: it has to be between %v and %v", c.TxLifetime, txLifetimeMin, trontx.LifetimeMax-time.Hour)
+		addProblem(
+			"life is %v: it has to be between %v and %v", c.TxLifetime, txLifetimeMin, trontx.LifetimeMax-time.Hour,
+		)
 	}
 	if c.PriceMax > priceLimit {
 		addProblem("price is %d: it may not be above %d", c.PriceMax, uint64(priceLimit))
@@ -141,7 +143,9 @@ func New(ctx context.Context, cfg Config) (*Client, error) {
 		}
 		c.providers = append(c.providers, p)
 	}
-	if err := several.HandshakeAll(ctx, c.providers, c.Quorum, func(ctx context.Context, p *provider) error { return p.ensureHandshake(ctx) }); err != nil {
+	if err := several.HandshakeAll(
+		ctx, c.providers, c.Quorum, func(ctx context.Context, p *provider) error { return p.ensureHandshake(ctx) },
+	); err != nil {
 		return c, fmt.Errorf("providers of %s: %w", chain.Tron, err)
 	}
 	return c, nil

@@ -134,7 +134,9 @@ func TestReorgRemovesAndMovesTransactions(t *testing.T) {
 	// Both are the faucet's, so the later one can only move behind the earlier.
 	rawFirst := must(n.RawTransaction(t.Context(), first.TxHash))(t)
 	raw := must(n.RawTransaction(t.Context(), moved.TxHash))(t)
-	if err := n.ReplaceBlocks(t.Context(), 3, anvil.ReorgTx{Raw: rawFirst, Offset: 1}, anvil.ReorgTx{Raw: raw, Offset: 2}); err != nil {
+	if err := n.ReplaceBlocks(t.Context(), 3, anvil.ReorgTx{Raw: rawFirst, Offset: 1}, anvil.ReorgTx{
+		Raw: raw, Offset: 2,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	got := must(n.WaitReceipt(t.Context(), moved.TxHash))(t)
@@ -202,7 +204,9 @@ func TestFaucetHasPlentyOfEveryToken(t *testing.T) {
 	t.Parallel()
 	n, tokens := anviltest.StartWithTokens(t, anvil.Config{BlockTime: time.Hour})
 	for _, token := range tokens.List() {
-		if got, want := must(n.TokenBalance(t.Context(), token.Address, n.FaucetAddress()))(t), token.AtomicUnits(1_000_000_000); got.Cmp(want) != 0 {
+		if got, want := must(
+			n.TokenBalance(t.Context(), token.Address, n.FaucetAddress()),
+		)(t), token.AtomicUnits(1_000_000_000); got.Cmp(want) != 0 {
 			t.Errorf("%s: got %v, want %v", token.Symbol, got, want)
 		}
 		decimals := must(n.CallContract(t.Context(), token.Address, token.Contract, "decimals"))(t)
@@ -213,14 +217,18 @@ func TestFaucetHasPlentyOfEveryToken(t *testing.T) {
 		if got := symbol[0].(string); got != token.Symbol {
 			t.Errorf("got symbol %s, want %s", got, token.Symbol)
 		}
-		hash := must(n.SendTx(t.Context(), &token.Address, nil, evmtoken.Token.CallData("transfer", somebody, token.AtomicUnits(2))))(t)
+		hash := must(n.SendTx(
+			t.Context(), &token.Address, nil, evmtoken.Token.CallData("transfer", somebody, token.AtomicUnits(2)),
+		))(t)
 		if err := n.MineBlocks(t.Context(), 1); err != nil {
 			t.Fatal(err)
 		}
 		if receipt := must(n.WaitReceipt(t.Context(), hash))(t); receipt.Status != 1 || len(receipt.Logs) != 1 {
 			t.Errorf("%s: got status %d and %d logs, want a transfer", token.Symbol, receipt.Status, len(receipt.Logs))
 		}
-		if got, want := must(n.TokenBalance(t.Context(), token.Address, somebody))(t), token.AtomicUnits(2); got.Cmp(want) != 0 {
+		if got, want := must(
+			n.TokenBalance(t.Context(), token.Address, somebody),
+		)(t), token.AtomicUnits(2); got.Cmp(want) != 0 {
 			t.Errorf("%s: got %v at the receiver, want %v", token.Symbol, got, want)
 		}
 	}
@@ -325,7 +333,8 @@ func TestStartSaysWhyItCannot(t *testing.T) {
 	if _, err := fmt.Sscan(port, &number); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := anvil.Start(t.Context(), anvil.Config{Port: number}); err == nil || !strings.Contains(err.Error(), "in use") {
+	if _, err := anvil.Start(t.Context(), anvil.Config{Port: number}); err == nil ||
+		!strings.Contains(err.Error(), "in use") {
 		t.Errorf("got %v, want it to say that the port is in use", err)
 	}
 	if _, err := anvil.Start(t.Context(), anvil.Config{Program: filepath.Join(t.TempDir(), "none")}); err == nil {

@@ -31,13 +31,17 @@ var (
 // SendTx sends a transaction of the faucet and returns its hash as soon as the
 // chain has taken it. A nil to creates a contract. value is in wei and may be
 // nil.
-func (n *Node) SendTx(ctx context.Context, recipient *common.Address, value *big.Int, data []byte) (common.Hash, error) {
+func (n *Node) SendTx(
+	ctx context.Context, recipient *common.Address, value *big.Int, data []byte,
+) (common.Hash, error) {
 	return n.SendTxFrom(ctx, n.faucet, recipient, value, data)
 }
 
 // SendTxFrom is Send for the account of another key. A transaction that would
 // revert is sent all the same, so that a block holds it.
-func (n *Node) SendTxFrom(ctx context.Context, key *ecdsa.PrivateKey, recipient *common.Address, value *big.Int, data []byte) (common.Hash, error) {
+func (n *Node) SendTxFrom(
+	ctx context.Context, key *ecdsa.PrivateKey, recipient *common.Address, value *big.Int, data []byte,
+) (common.Hash, error) {
 	gas := uint64(gasOfCreation)
 	if recipient != nil {
 		estimate, err := n.Eth.EstimateGas(ctx, ethereum.CallMsg{
@@ -51,7 +55,9 @@ func (n *Node) SendTxFrom(ctx context.Context, key *ecdsa.PrivateKey, recipient 
 	return n.sendWithGas(ctx, key, recipient, value, data, gas)
 }
 
-func (n *Node) sendWithGas(ctx context.Context, key *ecdsa.PrivateKey, recipient *common.Address, value *big.Int, data []byte, gas uint64) (common.Hash, error) {
+func (n *Node) sendWithGas(
+	ctx context.Context, key *ecdsa.PrivateKey, recipient *common.Address, value *big.Int, data []byte, gas uint64,
+) (common.Hash, error) {
 	n.sending.Lock()
 	defer n.sending.Unlock()
 	nonce, err := n.Eth.PendingNonceAt(ctx, crypto.PubkeyToAddress(key.PublicKey))
@@ -109,7 +115,9 @@ func (n *Node) PayToken(ctx context.Context, token, recipient common.Address, un
 }
 
 // SendAndWait is Send, Receipt, and an error when the transaction has reverted.
-func (n *Node) SendAndWait(ctx context.Context, recipient common.Address, value *big.Int, data []byte) (*types.Receipt, error) {
+func (n *Node) SendAndWait(
+	ctx context.Context, recipient common.Address, value *big.Int, data []byte,
+) (*types.Receipt, error) {
 	hash, err := n.SendTx(ctx, &recipient, value, data)
 	if err != nil {
 		return nil, err
@@ -126,7 +134,9 @@ func (n *Node) SendAndWait(ctx context.Context, recipient common.Address, value 
 
 // CallContract calls a method of a contract on the latest block, without a transaction,
 // and returns what it answers.
-func (n *Node) CallContract(ctx context.Context, contract common.Address, c evmtoken.Contract, method string, args ...any) ([]any, error) {
+func (n *Node) CallContract(
+	ctx context.Context, contract common.Address, c evmtoken.Contract, method string, args ...any,
+) ([]any, error) {
 	data, err := n.Eth.CallContract(ctx, ethereum.CallMsg{
 		From: n.FaucetAddress(), To: &contract, Data: c.CallData(method, args...),
 	}, nil)
@@ -216,7 +226,9 @@ func (n *Node) DeployTokens(ctx context.Context) (Tokens, error) {
 		{nil, t.DAI.Contract.CreationData(t.DAI.Name, t.DAI.Symbol, t.DAI.Decimals)},
 	}
 	for _, token := range t.List() {
-		steps = append(steps, step{&token.Address, token.Contract.CallData("mint", faucet, token.AtomicUnits(tokensMinted))})
+		steps = append(steps, step{
+			&token.Address, token.Contract.CallData("mint", faucet, token.AtomicUnits(tokensMinted)),
+		})
 	}
 	var hashes []common.Hash
 	for _, s := range steps {

@@ -155,7 +155,11 @@ func (b *Bank) NextBlock() {
 // SetAccount places an account.
 func (b *Bank) SetAccount(address chain.Address, lamports uint64, owner chain.Address, data []byte) {
 	b.tb.Helper()
-	b.sendRequest("set", map[string]any{"at": b.encodeKey(address), "lamports": lamports, "owner": b.encodeKey(owner), "data": data}, nil)
+	b.sendRequest(
+		"set",
+		map[string]any{"at": b.encodeKey(address), "lamports": lamports, "owner": b.encodeKey(owner), "data": data},
+		nil,
+	)
 }
 
 // GetAccount is the account at an address, nil when there is none.

@@ -134,8 +134,12 @@ func TestOneSlotIsMinedOnceWhenItsValueIsANonces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ran, why := w.sent(payload); !ran || why == "" || w.value() == value || money.Units(has-w.bank.LamportsAt(w.address)) != much.MaxFee() {
-		t.Errorf("got it run %v, %q at a cost of %d, want it failed, its nonce advanced, at %v", ran, why, has-w.bank.LamportsAt(w.address), much.MaxFee())
+	if ran, why := w.sent(payload); !ran || why == "" || w.value() == value ||
+		money.Units(has-w.bank.LamportsAt(w.address)) != much.MaxFee() {
+		t.Errorf(
+			"got it run %v, %q at a cost of %d, want it failed, its nonce advanced, at %v", ran, why,
+			has-w.bank.LamportsAt(w.address), much.MaxFee(),
+		)
 	}
 	w.bank.NextBlock()
 	if ran, why := w.sent(w.pays(value, 1)); ran {

@@ -99,7 +99,10 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the folder of btcd: %w", err)
 	}
-	n := &Node{Password: rand.Text(), state: cfg.State, ended: make(chan struct{}), client: http.Client{Timeout: callTimeout}, stopClock: func() {}}
+	n := &Node{
+		Password: rand.Text(), state: cfg.State, ended: make(chan struct{}), client: http.Client{Timeout: callTimeout},
+		stopClock: func() {},
+	}
 	settings := filepath.Join(home, "btcd.conf")
 	if err := os.WriteFile(settings, []byte("rpcuser="+User+"\nrpcpass="+n.Password+"\n"), 0o600); err != nil {
 		return nil, errors.Join(fmt.Errorf("write the settings of btcd: %w", err), os.RemoveAll(home))
@@ -111,7 +114,8 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 		"--configfile="+settings, "--datadir="+filepath.Join(home, "data"), "--logdir="+filepath.Join(home, "logs"),
 		"--regtest", "--rpclisten=127.0.0.1:0", "--notls", "--rpcmaxclients=1000", "--rpcmaxconcurrentreqs=100",
 		"--nolisten", "--nodnsseed", "--noonion", "--nocfilters",
-		"--utxocachemaxsize=8", "--txindex", "--addrindex", "--blockprioritysize=0", "--miningaddr="+string(FaucetAddress()))
+		"--utxocachemaxsize=8", "--txindex", "--addrindex", "--blockprioritysize=0",
+		"--miningaddr="+string(FaucetAddress()))
 	cmd.Env = append(os.Environ(), "HOME="+home)
 	cmd.Stdout, cmd.Stderr = stdout, stdout
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
@@ -348,7 +352,10 @@ func buildProgram(ctx context.Context, tree string) (string, error) {
 	cmd.Stderr = &stderr
 	stdout, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("build btcd, the local Bitcoin node, with the go command in %s: %w\n%s", tree, err, bytes.TrimSpace(stderr.Bytes()))
+		return "", fmt.Errorf(
+			"build btcd, the local Bitcoin node, with the go command in %s: %w\n%s", tree, err,
+			bytes.TrimSpace(stderr.Bytes()),
+		)
 	}
 	return strings.TrimSpace(string(stdout)), nil
 }

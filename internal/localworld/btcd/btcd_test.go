@@ -97,7 +97,9 @@ func TestTheChainDoesWhatItIsTold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		spend, err := n.BuildSpend(key, []btcd.Output{{OutPoint: wire.OutPoint{Hash: tx.TxHash()}, TxOut: *tx.TxOut[0]}}, 1_000, txOut)
+		spend, err := n.BuildSpend(
+			key, []btcd.Output{{OutPoint: wire.OutPoint{Hash: tx.TxHash()}, TxOut: *tx.TxOut[0]}}, 1_000, txOut,
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -178,7 +180,8 @@ func TestTheChainDoesWhatItIsTold(t *testing.T) {
 		if got := tip(t, n, 0).BlockHash(); got != was {
 			t.Errorf("got tip %s, want %s", got, was)
 		}
-		if err := n.CallRPC(t.Context(), nil, "getblock", chainhash.Hash{}.String()); err == nil || !strings.Contains(err.Error(), "not found") {
+		if err := n.CallRPC(t.Context(), nil, "getblock", chainhash.Hash{}.String()); err == nil ||
+			!strings.Contains(err.Error(), "not found") {
 			t.Errorf("got %v, want the node's refusal", err)
 		}
 	})

@@ -58,7 +58,9 @@ func NewKey() (*btcec.PrivateKey, error) { return btcec.NewPrivateKey() }
 
 // KeyAddress is the native SegWit address of a key on the local chain.
 func KeyAddress(key *btcec.PrivateKey) chain.Address {
-	return bitcointx.KeyAddress(&chaincfg.RegressionNetParams, [bitcointx.KeyBytes]byte(key.PubKey().SerializeCompressed()))
+	return bitcointx.KeyAddress(
+		&chaincfg.RegressionNetParams, [bitcointx.KeyBytes]byte(key.PubKey().SerializeCompressed()),
+	)
 }
 
 func faucetScript() []byte { return mustScript(FaucetAddress()) }
@@ -264,7 +266,9 @@ func (n *Node) selectOutputs(ctx context.Context, satoshi int64) ([]Output, erro
 		}
 		// What is said to be there may be spent by what waits: btcd looks at blocks alone.
 		var waiting []struct{ SpendingTxid string }
-		if err := n.CallRPC(ctx, &waiting, "gettxspendingprevout", []any{map[string]any{"txid": c.Hash.String(), "vout": c.Index}}); err != nil {
+		if err := n.CallRPC(ctx, &waiting, "gettxspendingprevout", []any{map[string]any{
+			"txid": c.Hash.String(), "vout": c.Index,
+		}}); err != nil {
 			return nil, err
 		}
 		if len(waiting) != 1 || waiting[0].SpendingTxid != "" {

@@ -185,7 +185,9 @@ func (n *Node) assembleBlock(parent *wire.BlockHeader, height int, txs []*wire.M
 		return nil, fmt.Errorf("script of a coinbase: %w", err)
 	}
 	coinbase := wire.NewMsgTx(2)
-	input := wire.NewTxIn(wire.NewOutPoint(&chainhash.Hash{}, wire.MaxPrevOutIndex), script, [][]byte{make([]byte, chainhash.HashSize)})
+	input := wire.NewTxIn(wire.NewOutPoint(&chainhash.Hash{}, wire.MaxPrevOutIndex), script, [][]byte{make(
+		[]byte, chainhash.HashSize,
+	)})
 	coinbase.AddTxIn(input)
 	reward := int64(50_0000_0000) >> (uint(height) / uint(chaincfg.RegressionNetParams.SubsidyReductionInterval))
 	coinbase.AddTxOut(wire.NewTxOut(reward, faucetScript()))
@@ -198,7 +200,9 @@ func (n *Node) assembleBlock(parent *wire.BlockHeader, height int, txs []*wire.M
 	coinbase.AddTxOut(wire.NewTxOut(0, append(bytes.Clone(commitmentMagic), commitment...)))
 
 	hash := parent.BlockHash()
-	b := wire.NewMsgBlock(&wire.BlockHeader{Version: parent.Version, PrevBlock: hash, Bits: chaincfg.RegressionNetParams.PowLimitBits})
+	b := wire.NewMsgBlock(&wire.BlockHeader{
+		Version: parent.Version, PrevBlock: hash, Bits: chaincfg.RegressionNetParams.PowLimitBits,
+	})
 	// Later than the median of those before, whatever the clock says.
 	b.Header.Timestamp = time.Unix(max(time.Now().Unix(), parent.Timestamp.Unix()+1), 0)
 	var ids []chainhash.Hash

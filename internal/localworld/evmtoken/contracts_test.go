@@ -242,7 +242,9 @@ func TestBatchPaysTheCoinByInnerCalls(t *testing.T) {
 	ten := big.NewInt(10)
 	b.do(batch, ten, evmtoken.Batch, "forward", alice)
 	b.hasCoin(alice, 10)
-	b.do(batch, ten, evmtoken.Batch, "sendNative", []common.Address{alice, bob}, []*big.Int{big.NewInt(3), big.NewInt(4)})
+	b.do(batch, ten, evmtoken.Batch, "sendNative", []common.Address{alice, bob}, []*big.Int{
+		big.NewInt(3), big.NewInt(4),
+	})
 	b.hasCoin(alice, 13)
 	b.hasCoin(bob, 4)
 	b.do(batch, ten, evmtoken.Batch, "payAndUndo", alice)
@@ -272,7 +274,8 @@ func TestUndonePaymentsShowInTheTrace(t *testing.T) {
 		map[string]any{"tracer": "callTracer"}); err != nil {
 		t.Fatal(err)
 	}
-	if len(top.Calls) == 0 || top.Calls[0].Error == "" || len(top.Calls[0].Calls) == 0 || top.Calls[0].Calls[0].To != alice {
+	if len(top.Calls) == 0 || top.Calls[0].Error == "" || len(top.Calls[0].Calls) == 0 ||
+		top.Calls[0].Calls[0].To != alice {
 		t.Errorf("got %+v, want a reverted call that paid %v", top, alice)
 	}
 }

@@ -38,7 +38,8 @@ func TestCompiledContractsBelongToTheSources(t *testing.T) {
 func TestEveryContractCanBeCreatedAndCalled(t *testing.T) {
 	t.Parallel()
 	for _, c := range []Contract{Token, Tether, FeeToken, FalseToken, LyingToken, RebasingToken} {
-		if len(c.CreationData("Some Token", "SOME", uint8(6))) == 0 || len(c.CallData("mint", common.Address{1}, common.Big1)) == 0 {
+		if len(c.CreationData("Some Token", "SOME", uint8(6))) == 0 ||
+			len(c.CallData("mint", common.Address{1}, common.Big1)) == 0 {
 			t.Errorf("%s: got no data, want some", c)
 		}
 	}

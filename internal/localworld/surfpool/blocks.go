@@ -92,7 +92,9 @@ func (n *Node) readClock(ctx context.Context) error {
 			Data []string `json:"data"`
 		} `json:"value"`
 	}
-	if err := n.callRPC(ctx, &account, "getAccountInfo", clockSysvar, map[string]string{"encoding": "base64"}); err != nil {
+	if err := n.callRPC(
+		ctx, &account, "getAccountInfo", clockSysvar, map[string]string{"encoding": "base64"},
+	); err != nil {
 		return err
 	}
 	if len(account.Value.Data) == 0 {

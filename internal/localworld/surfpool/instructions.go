@@ -23,7 +23,9 @@ func le64(b []byte, n uint64) []byte { return binary.LittleEndian.AppendUint64(b
 
 // TransferLamports moves lamports.
 func TransferLamports(sender, recipient chain.Address, lamports uint64) Instruction {
-	return Instruction{solanatx.SystemProgram, []Meta{payerMeta(sender), writableMeta(recipient)}, le64(le32(2), lamports)}
+	return Instruction{
+		solanatx.SystemProgram, []Meta{payerMeta(sender), writableMeta(recipient)}, le64(le32(2), lamports),
+	}
 }
 
 // CreateAccount makes an account of a program, whose key has to sign.
@@ -48,7 +50,8 @@ func (m Mint) AssociatedAccount(owner chain.Address) chain.Address {
 // CreateAccount makes the associated token account of an owner, unless it is there.
 func (m Mint) CreateAccount(payer, owner chain.Address) Instruction {
 	return Instruction{solanatx.AssociatedProgram, []Meta{
-		payerMeta(payer), writableMeta(m.AssociatedAccount(owner)), readonlyMeta(owner), readonlyMeta(m.Address), readonlyMeta(solanatx.SystemProgram), readonlyMeta(m.Program),
+		payerMeta(payer), writableMeta(m.AssociatedAccount(owner)), readonlyMeta(owner), readonlyMeta(m.Address),
+		readonlyMeta(solanatx.SystemProgram), readonlyMeta(m.Program),
 	}, []byte{1}}
 }
 
@@ -72,22 +75,34 @@ func (m Mint) TransferTokens(source, destination, authority chain.Address, units
 
 // MintTo makes units out of nothing.
 func (m Mint) MintTo(account, authority chain.Address, units uint64) Instruction {
-	return Instruction{m.Program, []Meta{writableMeta(m.Address), writableMeta(account), signerMeta(authority)}, le64([]byte{7}, units)}
+	return Instruction{
+		m.Program,
+		[]Meta{writableMeta(m.Address), writableMeta(account), signerMeta(authority)},
+		le64([]byte{7}, units),
+	}
 }
 
 // BurnTokens makes units nothing.
 func (m Mint) BurnTokens(account, authority chain.Address, units uint64) Instruction {
-	return Instruction{m.Program, []Meta{writableMeta(account), writableMeta(m.Address), signerMeta(authority)}, le64([]byte{8}, units)}
+	return Instruction{
+		m.Program,
+		[]Meta{writableMeta(account), writableMeta(m.Address), signerMeta(authority)},
+		le64([]byte{8}, units),
+	}
 }
 
 // CloseAccount ends a token account and gives its lamports to somebody.
 func (m Mint) CloseAccount(account, recipient, authority chain.Address) Instruction {
-	return Instruction{m.Program, []Meta{writableMeta(account), writableMeta(recipient), signerMeta(authority)}, []byte{9}}
+	return Instruction{
+		m.Program, []Meta{writableMeta(account), writableMeta(recipient), signerMeta(authority)}, []byte{9},
+	}
 }
 
 // FreezeAccount stops a token account.
 func (m Mint) FreezeAccount(account, authority chain.Address) Instruction {
-	return Instruction{m.Program, []Meta{writableMeta(account), readonlyMeta(m.Address), signerMeta(authority)}, []byte{10}}
+	return Instruction{
+		m.Program, []Meta{writableMeta(account), readonlyMeta(m.Address), signerMeta(authority)}, []byte{10},
+	}
 }
 
 // SetOwner gives a token account with all that is in it to another owner.

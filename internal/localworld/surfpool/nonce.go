@@ -69,7 +69,9 @@ func (n *Node) advanceNonceAccount(ctx context.Context, nonceAccount chain.Addre
 			Owner    chain.Address
 		}
 	}
-	if err := n.callRPC(ctx, &account, "getAccountInfo", nonceAccount, map[string]string{"encoding": "base64", "commitment": "processed"}); err != nil {
+	if err := n.callRPC(ctx, &account, "getAccountInfo", nonceAccount, map[string]string{
+		"encoding": "base64", "commitment": "processed",
+	}); err != nil {
 		return err
 	}
 	if len(account.Value.Data) == 0 {
@@ -137,7 +139,8 @@ func (n *Node) deriveNonces(ctx context.Context, slot uint64) error {
 			return err
 		}
 		for _, i := range m.Instructions {
-			if len(i.Accounts) == 0 || i.Program >= len(m.Keys) || m.Keys[i.Program] != solanatx.SystemProgram || !givesNonce(i.Data) {
+			if len(i.Accounts) == 0 || i.Program >= len(m.Keys) || m.Keys[i.Program] != solanatx.SystemProgram ||
+				!givesNonce(i.Data) {
 				continue
 			}
 			nonceAccount := m.Keys[i.Accounts[0]]

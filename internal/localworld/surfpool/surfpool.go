@@ -104,7 +104,9 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	}
 	node, err := exec.LookPath("node")
 	if err != nil {
-		return nil, fmt.Errorf("surfpool, the local Solana chain, needs Node.js in PATH: run scripts/setup in the source tree: %w", err)
+		return nil, fmt.Errorf(
+			"surfpool, the local Solana chain, needs Node.js in PATH: run scripts/setup in the source tree: %w", err,
+		)
 	}
 	run, end := context.WithCancel(ctx)
 	n := &Node{faucet: mustKey(FaucetKey), cancel: end, ended: make(chan struct{})}

@@ -83,7 +83,9 @@ func blockAt(t *testing.T, n *surfpool.Node, slot uint64) block {
 
 func slotAt(t *testing.T, n *surfpool.Node, commitment string) (slot uint64) {
 	t.Helper()
-	if err := n.RPC.CallContext(t.Context(), &slot, "getSlot", map[string]string{"commitment": commitment}); err != nil {
+	if err := n.RPC.CallContext(
+		t.Context(), &slot, "getSlot", map[string]string{"commitment": commitment},
+	); err != nil {
 		t.Fatal(err)
 	}
 	return slot
@@ -227,9 +229,13 @@ func TestAMintOfToken2022MayTakeAFee(t *testing.T) {
 		if err := n.MintTo(t.Context(), c.mint, from, 5000); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := n.SendAndCheck(t.Context(), surfpool.Transaction{Keys: []ed25519.PrivateKey{n.FaucetPrivateKey()}, Instructions: []surfpool.Instruction{
-			c.mint.CreateAccount(from, to), c.mint.TransferTokens(c.mint.AssociatedAccount(from), c.mint.AssociatedAccount(to), from, 1000),
-		}}); err != nil {
+		if _, err := n.SendAndCheck(t.Context(), surfpool.Transaction{
+			Keys: []ed25519.PrivateKey{n.FaucetPrivateKey()},
+			Instructions: []surfpool.Instruction{
+				c.mint.CreateAccount(from, to),
+				c.mint.TransferTokens(c.mint.AssociatedAccount(from), c.mint.AssociatedAccount(to), from, 1000),
+			},
+		}); err != nil {
 			t.Fatal(err)
 		}
 		if got := units(t, n, c.mint.AssociatedAccount(to)); got != c.want {
@@ -254,7 +260,9 @@ func TestStrangersSendWhatTheyLike(t *testing.T) {
 	if err := n.PlaceLookupTable(t.Context(), table, a, b); err != nil {
 		t.Fatal(err)
 	}
-	both := []surfpool.Instruction{surfpool.TransferLamports(owning, a, 3_000_000), surfpool.TransferLamports(owning, b, 4_000_000)}
+	both := []surfpool.Instruction{
+		surfpool.TransferLamports(owning, a, 3_000_000), surfpool.TransferLamports(owning, b, 4_000_000),
+	}
 	slot := n.CurrentSlot()
 	for _, tx := range []surfpool.Transaction{
 		{Instructions: both, Price: 1000},
@@ -273,7 +281,8 @@ func TestStrangersSendWhatTheyLike(t *testing.T) {
 		t.Errorf("got %d lamports, want %d", got, want)
 	}
 	got := blockAt(t, n, slot).Transactions
-	if len(got) != 3 || got[0].Meta.Err != nil || got[1].Meta.Err != nil || got[2].Meta.Err == nil || fmt.Sprint(got[1].Version) != "0" {
+	if len(got) != 3 || got[0].Meta.Err != nil || got[1].Meta.Err != nil || got[2].Meta.Err == nil ||
+		fmt.Sprint(got[1].Version) != "0" {
 		t.Errorf("got %+v, want two that succeeded, the second of version 0, and one that failed", got)
 	}
 }

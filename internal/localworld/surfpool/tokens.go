@@ -105,7 +105,9 @@ func (n *Node) PlaceMint(ctx context.Context, m Mint) error {
 }
 
 // SetAccount puts an account in its place, without a transaction: it is in no block.
-func (n *Node) SetAccount(ctx context.Context, address chain.Address, lamports uint64, owner chain.Address, data []byte) error {
+func (n *Node) SetAccount(
+	ctx context.Context, address chain.Address, lamports uint64, owner chain.Address, data []byte,
+) error {
 	return n.callRPC(ctx, nil, "surfnet_setAccount", address, map[string]any{
 		"lamports": lamports, "owner": owner, "data": hex.EncodeToString(data),
 	})
@@ -126,13 +128,20 @@ func (n *Node) PayLamports(ctx context.Context, recipient chain.Address, lamport
 func (n *Node) PayToken(ctx context.Context, mint, recipient chain.Address, units uint64) (chain.TxHash, error) {
 	m := Mint{Address: mint, Program: solanatx.TokenProgram, Decimals: 6}
 	return n.SendAndCheck(ctx, n.faucetTx(m.CreateAccount(n.FaucetAddress(), recipient),
-		m.TransferTokens(m.AssociatedAccount(n.FaucetAddress()), m.AssociatedAccount(recipient), n.FaucetAddress(), units)))
+		m.TransferTokens(
+			m.AssociatedAccount(n.FaucetAddress()), m.AssociatedAccount(recipient), n.FaucetAddress(), units,
+		)))
 }
 
 // MintTo makes units of a token out of nothing in the associated account of an
 // owner, which it makes when there is none.
 func (n *Node) MintTo(ctx context.Context, m Mint, owner chain.Address, units uint64) error {
-	_, err := n.SendAndCheck(ctx, n.faucetTx(m.CreateAccount(n.FaucetAddress(), owner), m.MintTo(m.AssociatedAccount(owner), n.FaucetAddress(), units)))
+	_, err := n.SendAndCheck(
+		ctx,
+		n.faucetTx(
+			m.CreateAccount(n.FaucetAddress(), owner), m.MintTo(m.AssociatedAccount(owner), n.FaucetAddress(), units),
+		),
+	)
 	if err != nil {
 		return fmt.Errorf("mint %s to %s: %w", m.Address, owner, err)
 	}

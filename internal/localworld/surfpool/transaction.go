@@ -203,7 +203,8 @@ func (tx Transaction) encodeSigned(recent string) ([]byte, error) {
 
 // looksUp tells whether an account is taken from the table. Programs never are.
 func (tx Transaction) looksUp(m Meta, programs []chain.Address) bool {
-	return tx.LookupTable != "" && !m.Signer && slices.Contains(tx.TableAddresses, m.Address) && !slices.Contains(programs, m.Address)
+	return tx.LookupTable != "" && !m.Signer && slices.Contains(tx.TableAddresses, m.Address) &&
+		!slices.Contains(programs, m.Address)
 }
 
 func appendAddress(b []byte, a chain.Address) ([]byte, error) {

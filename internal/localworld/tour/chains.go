@@ -107,7 +107,9 @@ func (s *tourRun) depositParts(ctx context.Context, e chainTour) error {
 			return err
 		}
 		if address != "" && depositAddress != address {
-			return fmt.Errorf("the customer's address of %s is %s, and %s for another mint", m.Symbol, depositAddress, address)
+			return fmt.Errorf(
+				"the customer's address of %s is %s, and %s for another mint", m.Symbol, depositAddress, address,
+			)
 		}
 		address = depositAddress
 		s.printStep("a wallet pays %s by %s", m.Symbol, uri)
@@ -126,14 +128,21 @@ func (s *tourRun) depositParts(ctx context.Context, e chainTour) error {
 			return err
 		}
 		var d webhook.Deposit
-		ev, err := s.waitEvent(ctx, webhook.CustomerDeposit, &d, func() bool { return d.TxHash == x.hash && d.MintID != nil && *d.MintID == x.mint.ID })
+		ev, err := s.waitEvent(
+			ctx, webhook.CustomerDeposit, &d,
+			func() bool { return d.TxHash == x.hash && d.MintID != nil && *d.MintID == x.mint.ID },
+		)
 		if err != nil {
 			return err
 		}
-		if d.Amount != x.amount.String() || d.Status != "CREDITED" || *d.CustomerID != s.customer || d.Address != address {
+		if d.Amount != x.amount.String() || d.Status != "CREDITED" || *d.CustomerID != s.customer ||
+			d.Address != address {
 			return fmt.Errorf("CUSTOMER_DEPOSIT tells of another deposit: %+v", d)
 		}
-		s.printStep("final: available is %s %s; CUSTOMER_DEPOSIT number %d, deposit %s", x.whole, x.symbol, ev.Sequence, d.DepositID)
+		s.printStep(
+			"final: available is %s %s; CUSTOMER_DEPOSIT number %d, deposit %s", x.whole, x.symbol, ev.Sequence,
+			d.DepositID,
+		)
 	}
 	return nil
 }
@@ -150,15 +159,20 @@ func (s *tourRun) withdrawPart(ctx context.Context, e chainTour, p tokenAmount) 
 	}
 	var w, sent webhook.Withdrawal
 	if err := s.api.postJSON(ctx, "/withdraw", map[string]any{
-		"mintId": m.ID, "customerId": s.customer, "amount": p.whole, "useDecimal": true, "toAddress": recipient, "idempotencyKey": "tour-" + randomHex(8),
+		"mintId": m.ID, "customerId": s.customer, "amount": p.whole, "useDecimal": true, "toAddress": recipient,
+		"idempotencyKey": "tour-" + randomHex(8),
 	}, &w); err != nil {
 		return err
 	}
 	if w.Status != "PROCESSING" {
-		return fmt.Errorf("withdrawal %s is %s, for %v; nothing should hold it", w.WithdrawalID, w.Status, w.ApprovalReasons)
+		return fmt.Errorf(
+			"withdrawal %s is %s, for %v; nothing should hold it", w.WithdrawalID, w.Status, w.ApprovalReasons,
+		)
 	}
 	s.printStep("withdrawal %s of %s %s to %s: %s", w.WithdrawalID, p.whole, p.symbol, recipient, w.Status)
-	if _, err := s.waitEvent(ctx, webhook.CustomerWithdraw, &sent, func() bool { return sent.WithdrawalID == w.WithdrawalID }); err != nil {
+	if _, err := s.waitEvent(
+		ctx, webhook.CustomerWithdraw, &sent, func() bool { return sent.WithdrawalID == w.WithdrawalID },
+	); err != nil {
 		return err
 	}
 	if sent.TxHash == nil || sent.Status != "BROADCAST" {
@@ -178,6 +192,9 @@ func (s *tourRun) withdrawPart(ctx context.Context, e chainTour, p tokenAmount) 
 	if got.String() != amount.String() {
 		return fmt.Errorf("the receiver has %s on the chain, want exactly %s", got, amount)
 	}
-	s.printStep("final: the receiver has exactly %s %s on the chain; the network fee of %s %s is the organization's", p.whole, p.symbol, orNull(w.NetworkFee), e.coin)
+	s.printStep(
+		"final: the receiver has exactly %s %s on the chain; the network fee of %s %s is the organization's", p.whole,
+		p.symbol, orNull(w.NetworkFee), e.coin,
+	)
 	return nil
 }

@@ -114,7 +114,8 @@ func (s *tourRun) addressAndURI(ctx context.Context, m localworld.Mint) (address
 		PaymentURI string `json:"paymentUri"`
 	}
 	err = s.api.postJSON(ctx, "/deposit", map[string]any{"mintId": m.ID, "customerId": s.customer}, &answer)
-	if err == nil && (answer.Chain != m.Chain || answer.Address == "" || !strings.Contains(answer.PaymentURI, answer.Address)) {
+	if err == nil &&
+		(answer.Chain != m.Chain || answer.Address == "" || !strings.Contains(answer.PaymentURI, answer.Address)) {
 		err = fmt.Errorf("POST /deposit answered %q on %q with %q", answer.Address, answer.Chain, answer.PaymentURI)
 	}
 	return answer.Address, answer.PaymentURI, err
@@ -171,7 +172,9 @@ func (s *tourRun) waitUntil(ctx context.Context, condition string, holds func() 
 
 // waitEvent waits for an event of a type whose data, decoded into into, is the one
 // that is wanted.
-func (s *tourRun) waitEvent(ctx context.Context, t webhook.Type, target any, wanted func() bool) (found webhook.Envelope, err error) {
+func (s *tourRun) waitEvent(
+	ctx context.Context, t webhook.Type, target any, wanted func() bool,
+) (found webhook.Envelope, err error) {
 	err = s.waitUntil(ctx, string(t)+" arrives", func() (bool, error) {
 		for _, e := range s.receiver.listEvents() {
 			if e.Type != t {
@@ -281,7 +284,9 @@ func (r *receiver) hasAll(feed []feedItem, types ...webhook.Type) bool {
 func (r *receiver) closeServer() { r.server.Close() }
 
 // payFromFaucet sends from the faucet, as a customer does from a wallet elsewhere.
-func (s *tourRun) payFromFaucet(ctx context.Context, m localworld.Mint, recipient string, amount *big.Int) (string, error) {
+func (s *tourRun) payFromFaucet(
+	ctx context.Context, m localworld.Mint, recipient string, amount *big.Int,
+) (string, error) {
 	hash, err := s.Info.SendFromFaucet(ctx, m, common.HexToAddress(recipient), amount)
 	if err != nil {
 		return "", fmt.Errorf("pay from the faucet: %w", err)
@@ -295,7 +300,9 @@ func (s *tourRun) chainBalance(ctx context.Context, m localworld.Mint, a common.
 		return s.eth.BalanceAt(ctx, a, nil)
 	}
 	contract := common.HexToAddress(*m.ContractAddress)
-	answer, err := s.eth.CallContract(ctx, ethereum.CallMsg{To: &contract, Data: evmtoken.Token.CallData("balanceOf", a)}, nil)
+	answer, err := s.eth.CallContract(
+		ctx, ethereum.CallMsg{To: &contract, Data: evmtoken.Token.CallData("balanceOf", a)}, nil,
+	)
 	if err != nil {
 		return nil, err
 	}

@@ -36,7 +36,9 @@ func (s *tourRun) tourScreening(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() {
-		err = errors.Join(err, s.operator.sendJSON(context.WithoutCancel(ctx), http.MethodPatch, settings, settingsBefore))
+		err = errors.Join(
+			err, s.operator.sendJSON(context.WithoutCancel(ctx), http.MethodPatch, settings, settingsBefore),
+		)
 	}()
 	s.printStep("the operator has deposits above $%s screened; what is above %s is held", dollars, severity)
 	if err := s.tourFlaggedDeposit(ctx); err != nil {
@@ -57,7 +59,9 @@ func (s *tourRun) listAddress(ctx context.Context, a common.Address) error {
 }
 
 func (s *tourRun) unlistAddress(ctx context.Context, a common.Address, err *error) {
-	*err = errors.Join(*err, s.operator.callAPI(context.WithoutCancel(ctx), http.MethodDelete, "/local-risk/"+a.Hex(), nil, nil))
+	*err = errors.Join(
+		*err, s.operator.callAPI(context.WithoutCancel(ctx), http.MethodDelete, "/local-risk/"+a.Hex(), nil, nil),
+	)
 }
 
 // tourFlaggedDeposit has a clean deposit and a thief's come at the same time, and sends the thief's
@@ -104,20 +108,38 @@ func (s *tourRun) tourFlaggedDeposit(ctx context.Context) (err error) {
 	s.printStep("sent 150 USDC from the faucet, and 400 USDC from the thief")
 
 	var good, bad webhook.Deposit
-	if _, err := s.waitEvent(ctx, webhook.CustomerDeposit, &good, func() bool { return good.TxHash == cleanHash }); err != nil {
+	if _, err := s.waitEvent(
+		ctx, webhook.CustomerDeposit, &good, func() bool { return good.TxHash == cleanHash },
+	); err != nil {
 		return err
 	}
-	if v := good.Screening; good.IsFlagged || good.Status != "CREDITED" || v.Status != "PASSED" || orNull(v.Severity) != "LOW" || orNull(v.Provider) != "LOCAL" {
-		return fmt.Errorf("the clean deposit is %s with the verdict %s %s by %s, flagged: %t", good.Status, v.Status, orNull(v.Severity), orNull(v.Provider), good.IsFlagged)
+	if v := good.Screening; good.IsFlagged || good.Status != "CREDITED" || v.Status != "PASSED" ||
+		orNull(v.Severity) != "LOW" || orNull(v.Provider) != "LOCAL" {
+		return fmt.Errorf(
+			"the clean deposit is %s with the verdict %s %s by %s, flagged: %t", good.Status, v.Status,
+			orNull(v.Severity), orNull(v.Provider), good.IsFlagged,
+		)
 	}
-	s.printStep("the clean one is %s; verdict %s: %s, says %s", good.Status, good.Screening.Status, *good.Screening.Severity, *good.Screening.Provider)
-	if _, err := s.waitEvent(ctx, webhook.CustomerDeposit, &bad, func() bool { return bad.TxHash == stolenHash.Hex() }); err != nil {
+	s.printStep(
+		"the clean one is %s; verdict %s: %s, says %s", good.Status, good.Screening.Status, *good.Screening.Severity,
+		*good.Screening.Provider,
+	)
+	if _, err := s.waitEvent(
+		ctx, webhook.CustomerDeposit, &bad, func() bool { return bad.TxHash == stolenHash.Hex() },
+	); err != nil {
 		return err
 	}
-	if !bad.IsFlagged || bad.Status != "FLAGGED" || orNull(bad.RiskOfFunds) != "SEVERE" || bad.FlagReason == nil || orNull(bad.FlagReason.Entity) != "A thief of the tour" {
-		return fmt.Errorf("the thief's deposit is %s, flagged: %t, riskOfFunds %s", bad.Status, bad.IsFlagged, orNull(bad.RiskOfFunds))
+	if !bad.IsFlagged || bad.Status != "FLAGGED" || orNull(bad.RiskOfFunds) != "SEVERE" || bad.FlagReason == nil ||
+		orNull(bad.FlagReason.Entity) != "A thief of the tour" {
+		return fmt.Errorf(
+			"the thief's deposit is %s, flagged: %t, riskOfFunds %s", bad.Status, bad.IsFlagged,
+			orNull(bad.RiskOfFunds),
+		)
 	}
-	s.printStep("the thief's is %s: CUSTOMER_DEPOSIT says isFlagged true, riskOfFunds %s, entity %q", bad.Status, *bad.RiskOfFunds, *bad.FlagReason.Entity)
+	s.printStep(
+		"the thief's is %s: CUSTOMER_DEPOSIT says isFlagged true, riskOfFunds %s, entity %q", bad.Status,
+		*bad.RiskOfFunds, *bad.FlagReason.Entity,
+	)
 	credited, err := addAmounts(balanceBefore.Available, clean)
 	if err != nil {
 		return err
@@ -133,10 +155,13 @@ func (s *tourRun) tourFlaggedDeposit(ctx context.Context) (err error) {
 }
 
 // rejectDeposit rejects a flagged deposit and finds it where it came from.
-func (s *tourRun) rejectDeposit(ctx context.Context, bad webhook.Deposit, sender common.Address, amount *big.Int, credited string) error {
+func (s *tourRun) rejectDeposit(
+	ctx context.Context, bad webhook.Deposit, sender common.Address, amount *big.Int, credited string,
+) error {
 	path := "/deposits/" + bad.DepositID + "/reject"
 	var refused *apiError
-	if err := s.api.postJSON(ctx, path, map[string]any{}, nil); !errors.As(err, &refused) || refused.Code != "FEATURE_DISABLED" {
+	if err := s.api.postJSON(ctx, path, map[string]any{}, nil); !errors.As(err, &refused) ||
+		refused.Code != "FEATURE_DISABLED" {
 		return fmt.Errorf("the organization's key decided about what is flagged: %w", err)
 	}
 	s.printStep("the organization's key may not decide about it: %d %s", refused.Status, refused.Code)
@@ -148,11 +173,14 @@ func (s *tourRun) rejectDeposit(ctx context.Context, bad webhook.Deposit, sender
 		return fmt.Errorf("rejected, and it is %s", d.Status)
 	}
 	s.printStep("the operator rejects it: %s", d.Status)
-	if _, err := s.waitEvent(ctx, webhook.CustomerDepositRejected, &d, func() bool { return d.DepositID == bad.DepositID }); err != nil {
+	if _, err := s.waitEvent(
+		ctx, webhook.CustomerDepositRejected, &d, func() bool { return d.DepositID == bad.DepositID },
+	); err != nil {
 		return err
 	}
 	r := d.Resolution
-	if d.Status != "REJECTED" || r == nil || r.Decision != "REJECTED" || r.TxHash == nil || orNull(r.ToAddress) != sender.Hex() || orNull(r.Amount) != amount.String() {
+	if d.Status != "REJECTED" || r == nil || r.Decision != "REJECTED" || r.TxHash == nil ||
+		orNull(r.ToAddress) != sender.Hex() || orNull(r.Amount) != amount.String() {
 		return fmt.Errorf("CUSTOMER_DEPOSIT_REJECTED tells of another end: %s %+v", d.Status, r)
 	}
 	receipt, err := s.eth.TransactionReceipt(ctx, common.HexToHash(*r.TxHash))
@@ -160,7 +188,8 @@ func (s *tourRun) rejectDeposit(ctx context.Context, bad webhook.Deposit, sender
 		return fmt.Errorf("look for the transfer back, %s: %w", *r.TxHash, err)
 	}
 	moved := len(receipt.Logs) == 1 && receipt.Logs[0].Topics[0] == evmtoken.Token.ABI().Events["Transfer"].ID &&
-		common.BytesToAddress(receipt.Logs[0].Topics[1][:]) == common.HexToAddress(bad.Address) && common.BytesToAddress(receipt.Logs[0].Topics[2][:]) == sender
+		common.BytesToAddress(receipt.Logs[0].Topics[1][:]) == common.HexToAddress(bad.Address) &&
+		common.BytesToAddress(receipt.Logs[0].Topics[2][:]) == sender
 	if receipt.Status != types.ReceiptStatusSuccessful || !moved {
 		return fmt.Errorf("%s is no transfer from %s back to %s", *r.TxHash, bad.Address, sender)
 	}
@@ -195,9 +224,13 @@ func (s *tourRun) tourBlockedWithdrawal(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	body := map[string]any{"mintId": s.usdc.ID, "customerId": s.customer, "amount": "1000000", "toAddress": thief.Hex(), "idempotencyKey": "tour-" + randomHex(8)}
+	body := map[string]any{
+		"mintId": s.usdc.ID, "customerId": s.customer, "amount": "1000000", "toAddress": thief.Hex(),
+		"idempotencyKey": "tour-" + randomHex(8),
+	}
 	var first, repeated *apiError
-	if err := s.api.postJSON(ctx, "/withdraw", body, nil); !errors.As(err, &first) || first.Status != http.StatusUnavailableForLegalReasons || first.WithdrawalID == "" {
+	if err := s.api.postJSON(ctx, "/withdraw", body, nil); !errors.As(err, &first) ||
+		first.Status != http.StatusUnavailableForLegalReasons || first.WithdrawalID == "" {
 		return fmt.Errorf("got %v, want 451 with a record", err)
 	}
 	s.printStep("%d %s, %q", first.Status, first.Code, first.Message)
@@ -213,9 +246,15 @@ func (s *tourRun) tourBlockedWithdrawal(ctx context.Context) (err error) {
 		return err
 	}
 	if w.Status != "BLOCKED" || w.TxHash != nil || balanceAfter != balanceBefore {
-		return fmt.Errorf("blocked, and it is %s with %v of it sent; the balance went from %+v to %+v", w.Status, w.TxHash, balanceBefore, balanceAfter)
+		return fmt.Errorf(
+			"blocked, and it is %s with %v of it sent; the balance went from %+v to %+v", w.Status, w.TxHash,
+			balanceBefore, balanceAfter,
+		)
 	}
-	s.printStep("the same key gets the same answer; withdrawal %s is %s, pendingWithdraw %s and available %s as before", w.WithdrawalID, w.Status, balanceAfter.PendingWithdraw, balanceAfter.Available)
+	s.printStep(
+		"the same key gets the same answer; withdrawal %s is %s, pendingWithdraw %s and available %s as before",
+		w.WithdrawalID, w.Status, balanceAfter.PendingWithdraw, balanceAfter.Available,
+	)
 	return nil
 }
 

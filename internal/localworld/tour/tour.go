@@ -71,13 +71,18 @@ func Play(ctx context.Context, o Options) (err error) {
 	defer s.eth.Close()
 	defer s.receiver.closeServer()
 	defer func() { err = errors.Join(err, s.unsubscribe(ctx)) }()
-	for _, chapter := range []func(context.Context) error{s.startListening, s.tourDeposit, s.tourNativeCoin, s.tourWithdrawal, s.tourApproval, s.tourRemoval, s.tourRefusals, s.tourScreening, s.tourOtherChains, s.checkFeedOrder, s.checkBooks, s.unsubscribe} {
+	for _, chapter := range []func(context.Context) error{
+		s.startListening, s.tourDeposit, s.tourNativeCoin, s.tourWithdrawal, s.tourApproval, s.tourRemoval,
+		s.tourRefusals, s.tourScreening, s.tourOtherChains, s.checkFeedOrder, s.checkBooks, s.unsubscribe,
+	} {
 		if err := chapter(ctx); err != nil {
 			fmt.Fprintf(s.Output, "\n  x  %v\n", err)
 			return err
 		}
 	}
-	fmt.Fprintf(s.Output, "\nThe tour holds: %d steps in %s.\n", s.steps, time.Since(started).Round(100*time.Millisecond))
+	fmt.Fprintf(
+		s.Output, "\nThe tour holds: %d steps in %s.\n", s.steps, time.Since(started).Round(100*time.Millisecond),
+	)
 	return nil
 }
 
@@ -122,7 +127,9 @@ func (s *tourRun) startListening(ctx context.Context) error {
 		EndpointID string `json:"endpointId"`
 		Secret     string `json:"secret"`
 	}
-	if err := s.api.postJSON(ctx, "/webhook-endpoints", map[string]any{"url": s.receiver.url, "description": "the tour"}, &endpoint); err != nil {
+	if err := s.api.postJSON(
+		ctx, "/webhook-endpoints", map[string]any{"url": s.receiver.url, "description": "the tour"}, &endpoint,
+	); err != nil {
 		return err
 	}
 	s.endpoint = endpoint.EndpointID
@@ -201,7 +208,10 @@ func (s *tourRun) tourDeposit(ctx context.Context) error {
 		return fmt.Errorf("read the receipt of %s: %w", hash, err)
 	}
 	if final.Number.Cmp(receipt.BlockNumber) < 0 {
-		return fmt.Errorf("the deposit of block %d was credited while block %d was the newest final one", receipt.BlockNumber, final.Number)
+		return fmt.Errorf(
+			"the deposit of block %d was credited while block %d was the newest final one", receipt.BlockNumber,
+			final.Number,
+		)
 	}
 	s.printStep("final: available is %s", amount)
 	var d webhook.Deposit
@@ -273,9 +283,13 @@ func (s *tourRun) tourWithdrawal(ctx context.Context) error {
 }
 
 // waitPaid waits for a withdrawal's event, its end, and the tokens at their place.
-func (s *tourRun) waitPaid(ctx context.Context, w webhook.Withdrawal, recipient common.Address, m localworld.Mint, amount *big.Int) error {
+func (s *tourRun) waitPaid(
+	ctx context.Context, w webhook.Withdrawal, recipient common.Address, m localworld.Mint, amount *big.Int,
+) error {
 	var sent webhook.Withdrawal
-	if _, err := s.waitEvent(ctx, webhook.CustomerWithdraw, &sent, func() bool { return sent.WithdrawalID == w.WithdrawalID }); err != nil {
+	if _, err := s.waitEvent(
+		ctx, webhook.CustomerWithdraw, &sent, func() bool { return sent.WithdrawalID == w.WithdrawalID },
+	); err != nil {
 		return err
 	}
 	if sent.TxHash == nil || sent.Status != "BROADCAST" {
@@ -299,7 +313,9 @@ func (s *tourRun) waitPaid(ctx context.Context, w webhook.Withdrawal, recipient 
 	if w.NetworkFee != nil {
 		fee = *w.NetworkFee
 	}
-	s.printStep("final: the receiver has exactly %s on the chain; the network fee of %s wei is the organization's", got, fee)
+	s.printStep(
+		"final: the receiver has exactly %s on the chain; the network fee of %s wei is the organization's", got, fee,
+	)
 	return nil
 }
 
@@ -340,14 +356,20 @@ func (s *tourRun) tourRemoval(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if w.Status != "REJECTED" || balanceAfter.Available != balanceBefore.Available || balanceAfter.PendingWithdraw != balanceBefore.PendingWithdraw {
-		return fmt.Errorf("removed, and it is %s with available %s (before: %s)", w.Status, balanceAfter.Available, balanceBefore.Available)
+	if w.Status != "REJECTED" || balanceAfter.Available != balanceBefore.Available ||
+		balanceAfter.PendingWithdraw != balanceBefore.PendingWithdraw {
+		return fmt.Errorf(
+			"removed, and it is %s with available %s (before: %s)", w.Status, balanceAfter.Available,
+			balanceBefore.Available,
+		)
 	}
 	s.printStep("removed: %s, and available is %s wei as before", w.Status, balanceAfter.Available)
 	return nil
 }
 
-func (s *tourRun) requestHeld(ctx context.Context, recipient common.Address, coins string) (w webhook.Withdrawal, err error) {
+func (s *tourRun) requestHeld(
+	ctx context.Context, recipient common.Address, coins string,
+) (w webhook.Withdrawal, err error) {
 	err = s.api.postJSON(ctx, "/withdraw", map[string]any{
 		"mintId": s.ether.ID, "customerId": s.customer, "amount": coins, "useDecimal": true,
 		"toAddress": recipient.Hex(), "requireApproval": true, "idempotencyKey": "tour-" + randomHex(8),
@@ -359,10 +381,16 @@ func (s *tourRun) requestHeld(ctx context.Context, recipient common.Address, coi
 		return w, fmt.Errorf("requireApproval was true and the withdrawal is %s", w.Status)
 	}
 	var waiting webhook.Withdrawal
-	if _, err := s.waitEvent(ctx, webhook.CustomerWithdrawAwaitingApproval, &waiting, func() bool { return waiting.WithdrawalID == w.WithdrawalID }); err != nil {
+	if _, err := s.waitEvent(
+		ctx, webhook.CustomerWithdrawAwaitingApproval, &waiting,
+		func() bool { return waiting.WithdrawalID == w.WithdrawalID },
+	); err != nil {
 		return w, err
 	}
-	s.printStep("withdrawal %s of %s ETH is %s for %v, and the event says so", w.WithdrawalID, coins, w.Status, w.ApprovalReasons)
+	s.printStep(
+		"withdrawal %s of %s ETH is %s for %v, and the event says so", w.WithdrawalID, coins, w.Status,
+		w.ApprovalReasons,
+	)
 	return w, nil
 }
 
@@ -384,14 +412,19 @@ func (s *tourRun) tourRefusals(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		err = s.api.postJSON(ctx, "/withdraw", map[string]any{"mintId": s.usdc.ID, "customerId": s.customer, "amount": c.amount, "toAddress": c.to}, nil)
+		err = s.api.postJSON(
+			ctx, "/withdraw",
+			map[string]any{"mintId": s.usdc.ID, "customerId": s.customer, "amount": c.amount, "toAddress": c.to}, nil,
+		)
 		var refused *apiError
 		if !errors.As(err, &refused) || refused.Code != c.code {
 			return fmt.Errorf("%s: got %v, want %s", c.what, err, c.code)
 		}
 		balanceAfter, err := s.loadBalance(ctx, s.usdc)
 		if err != nil || balanceAfter != balanceBefore {
-			return fmt.Errorf("%s: refused, and the balance changed from %+v to %+v (%v)", c.what, balanceBefore, balanceAfter, err)
+			return fmt.Errorf(
+				"%s: refused, and the balance changed from %+v to %+v (%v)", c.what, balanceBefore, balanceAfter, err,
+			)
 		}
 		s.printStep("%s: %d %s, %q", c.what, refused.Status, refused.Code, refused.Message)
 	}
@@ -406,12 +439,18 @@ func (s *tourRun) checkFeedOrder(ctx context.Context) error {
 		if events, err = s.readFeed(ctx, s.firstSequence); err != nil {
 			return false, err
 		}
-		return s.receiver.hasAll(events, webhook.CustomerDeposit, webhook.CustomerDepositRejected, webhook.CustomerWithdraw, webhook.CustomerWithdrawAwaitingApproval), nil
+		return s.receiver.hasAll(
+			events, webhook.CustomerDeposit, webhook.CustomerDepositRejected, webhook.CustomerWithdraw,
+			webhook.CustomerWithdrawAwaitingApproval,
+		), nil
 	})
 	if err != nil {
 		return err
 	}
-	s.printStep("GET /events has the numbers %d to %d without a gap, and what was to be delivered was", s.firstSequence+1, s.firstSequence+int64(len(events)))
+	s.printStep(
+		"GET /events has the numbers %d to %d without a gap, and what was to be delivered was", s.firstSequence+1,
+		s.firstSequence+int64(len(events)),
+	)
 	return nil
 }
 
@@ -465,9 +504,15 @@ func (s *tourRun) checkBooks(ctx context.Context) error {
 	for _, r := range reserves.Data {
 		hasUSDC = hasUSDC || r.MintID == s.usdc.ID
 		if r.Difference != "0" || r.Holdings.Total != r.Liabilities.Total {
-			return fmt.Errorf("the reserves of %s on %s differ by %s: %s held, %s owed", r.Symbol, r.Chain, r.Difference, r.Holdings.Total, r.Liabilities.Total)
+			return fmt.Errorf(
+				"the reserves of %s on %s differ by %s: %s held, %s owed", r.Symbol, r.Chain, r.Difference,
+				r.Holdings.Total, r.Liabilities.Total,
+			)
 		}
-		s.printStep("the operator's GET /reserves: %s of %s on %s held at block %d, all of it owed to somebody, difference 0", r.Holdings.Total, r.Symbol, r.Chain, r.Block.Height)
+		s.printStep(
+			"the operator's GET /reserves: %s of %s on %s held at block %d, all of it owed to somebody, difference 0",
+			r.Holdings.Total, r.Symbol, r.Chain, r.Block.Height,
+		)
 	}
 	if !hasUSDC {
 		return errors.New("the reserves say nothing of USDC")

@@ -59,7 +59,13 @@ func (c Client) FetchAll(ctx context.Context) (map[int]price.Quote, error) {
 	} else if key != "" {
 		header.Set("x-cg-demo-api-key", key)
 	}
-	reply, err := c.Client.SendRequest(ctx, http.MethodGet, "/api/v3/simple/price?ids="+url.QueryEscape(strings.Join(slices.Compact(ids), ","))+"&vs_currencies=usd&include_last_updated_at=true", header, nil)
+	reply, err := c.Client.SendRequest(
+		ctx, http.MethodGet,
+		"/api/v3/simple/price?ids="+url.QueryEscape(
+			strings.Join(slices.Compact(ids), ","),
+		)+"&vs_currencies=usd&include_last_updated_at=true",
+		header, nil,
+	)
 	if err != nil {
 		return nil, err
 	}

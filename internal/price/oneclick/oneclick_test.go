@@ -40,7 +40,8 @@ func TestAPriceIsOfTheAssetThatIsConfigured(t *testing.T) {
 	t.Parallel()
 	got, err := newFakeService(t, 200, `[`+other+`,`+ether+`,`+usdc+`]`).FetchAll(t.Context())
 	at := time.Date(2026, 1, 31, 12, 0, 0, 123_000_000, time.UTC)
-	if err != nil || len(got) != 2 || got[4].Price != money.MustParseUSD("3012.5") || !got[4].QuotedAt.Equal(at) || got[1].Price != money.MustParseUSD("0.99981") {
+	if err != nil || len(got) != 2 || got[4].Price != money.MustParseUSD("3012.5") || !got[4].QuotedAt.Equal(at) ||
+		got[1].Price != money.MustParseUSD("0.99981") {
 		t.Errorf("got %+v %v, want what was answered", got, err)
 	}
 }

@@ -506,7 +506,9 @@ func TestACloseIsOfAnAddressAndItsCoinGoesToTheTreasury(t *testing.T) {
 		}, signer.RefusedDestination},
 		"of no token":         {func(i *signer.Intent) { i.Contract = "" }, signer.RefusedDestination},
 		"paid for by its own": {func(i *signer.Intent) { i.Payer = nil }, signer.RefusedWallet},
-		"with holdings":       {func(i *signer.Intent) { i.WalletBalance = &signer.WalletBalance{} }, signer.RefusedMalformed},
+		"with holdings": {
+			func(i *signer.Intent) { i.WalletBalance = &signer.WalletBalance{} }, signer.RefusedMalformed,
+		},
 	} {
 		i := intent("cl_" + name)
 		c.change(&i)

@@ -111,9 +111,10 @@ func TestLostJournalIsRebuiltFromItsCopy(t *testing.T) {
 			return local.AdoptJournal(c, h.seed, copied, at(1))
 		},
 		"a copy without an admission": func() error {
-			return local.AdoptJournal(h.conf, h.seed, slices.DeleteFunc(slices.Clone(copied), func(e signer.Entry) bool {
-				return bytes.Contains(e.Body, []byte(`"ADMIT"`))
-			}), at(1))
+			return local.AdoptJournal(h.conf, h.seed, slices.DeleteFunc(slices.Clone(copied),
+				func(e signer.Entry) bool {
+					return bytes.Contains(e.Body, []byte(`"ADMIT"`))
+				}), at(1))
 		},
 		"an entry twice": func() error {
 			return local.AdoptJournal(h.conf, h.seed, append(slices.Clone(copied), copied[2]), at(1))

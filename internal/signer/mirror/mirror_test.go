@@ -200,7 +200,8 @@ func (b database) slot(t *testing.T, i signer.Intent, nonce uint64) {
 	b.exec(t, `INSERT INTO dispatch_slots VALUES ($1, 'ETHEREUM', $2, $3, $4, 0, now())`, w.ID, int64(nonce), org, i.ID)
 	b.exec(t, `
 		INSERT INTO dispatch_attempts (order_id, version, org_id, act, gas_limit, tip_cap, fee_cap, payload, created_at)
-		VALUES ($1, 1, $2, 'PAY', 1, 1, 1, $3, now())`, i.ID, org, signertest.IntentPayload(t, i, w.Address, nonce, signertest.UsualFees()))
+		VALUES ($1, 1, $2, 'PAY', 1, 1, 1, $3, now())`,
+		i.ID, org, signertest.IntentPayload(t, i, w.Address, nonce, signertest.UsualFees()))
 }
 
 func (b database) frozen(t *testing.T) *freeze.Freeze {

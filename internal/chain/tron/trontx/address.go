@@ -43,7 +43,9 @@ func decodeAddress(s string) (raw [addressBytes]byte, err error) {
 	case s == "":
 		return raw, errors.New("the address is empty: " + addressHint)
 	case strings.HasPrefix(s, "0x"), strings.HasPrefix(s, "0X"):
-		return raw, errors.New("the address begins with 0x, as those of EVM chains do: an address of TRON is wanted, " + addressHint)
+		return raw, errors.New(
+			"the address begins with 0x, as those of EVM chains do: an address of TRON is wanted, " + addressHint,
+		)
 	case len(s) == 2*addressBytes && isHex(s):
 		return raw, errors.New("the address is in hexadecimal, which has no checksum: " + addressHint)
 	case strings.Contains(s, "."):
@@ -51,7 +53,9 @@ func decodeAddress(s string) (raw [addressBytes]byte, err error) {
 	}
 	for i := range len(s) {
 		if strings.IndexByte(base58Letters, s[i]) < 0 {
-			return raw, fmt.Errorf("character %d is none of base58, which is digits and letters without 0, O, I and l", i+1)
+			return raw, fmt.Errorf(
+				"character %d is none of base58, which is digits and letters without 0, O, I and l", i+1,
+			)
 		}
 	}
 	if len(s) != addressChars {

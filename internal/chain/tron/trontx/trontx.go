@@ -148,7 +148,8 @@ func (p SlotRef) validate() error {
 
 // RefersTo tells whether a block is the one that the place refers to.
 func (p SlotRef) RefersTo(height uint64, id [32]byte, millis int64) bool {
-	return p.RefBlockBytes == RefBytesOf(height) && p.RefBlockHash == [refHashBytes]byte(id[8:16]) && p.Timestamp == millis
+	return p.RefBlockBytes == RefBytesOf(height) && p.RefBlockHash == [refHashBytes]byte(id[8:16]) &&
+		p.Timestamp == millis
 }
 
 // RefBytesOf is what a transaction says of the height of a block.
@@ -265,7 +266,9 @@ func Decode(payload []byte) (Tx, error) {
 		return Tx{}, err
 	}
 	if !bytes.Equal(encoded, payload) {
-		return Tx{}, errors.New("there is more in the transaction than a payment of ours has, or it is written otherwise")
+		return Tx{}, errors.New(
+			"there is more in the transaction than a payment of ours has, or it is written otherwise",
+		)
 	}
 	return t, nil
 }
@@ -294,7 +297,9 @@ func parsePayment(payload []byte) (t Tx, err error) {
 		return t, errors.New("the transaction refers to no block")
 	}
 	t.RefBlockBytes, t.RefBlockHash = [refBytes]byte(ref), [refHashBytes]byte(hash)
-	t.Timestamp, t.Expiration, t.FeeLimit = int64(raw.ints[rawTimestamp]), int64(raw.ints[rawExpiration]), raw.ints[rawFeeLimit]
+	t.Timestamp, t.Expiration, t.FeeLimit = int64(raw.ints[rawTimestamp]), int64(
+		raw.ints[rawExpiration],
+	), raw.ints[rawFeeLimit]
 	if t.Owner, err = FromBytes(value.bytes[transferOwner]); err != nil {
 		return t, fmt.Errorf("owner: %w", err)
 	}

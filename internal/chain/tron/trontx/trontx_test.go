@@ -83,7 +83,8 @@ func TestATransferOfThePublicNetworkIsReadAndWrittenTheSame(t *testing.T) {
 			t.Errorf("%s: opened: got %+v, %s, %v, want %+v", v.name, again, hash, err, tx)
 		}
 		seen, err := trontx.ParseTx(payload)
-		if err != nil || seen.SlotKey != tx.SlotKey() || seen.Owner != from || seen.To != to || seen.NativeAmount != v.sun || string(seen.Hash) != v.hash {
+		if err != nil || seen.SlotKey != tx.SlotKey() || seen.Owner != from || seen.To != to ||
+			seen.NativeAmount != v.sun || string(seen.Hash) != v.hash {
 			t.Errorf("%s: seen: got %+v, %v, want what was decoded", v.name, seen, err)
 		}
 	}
@@ -125,9 +126,12 @@ func TestAnAddressIsBase58WithItsChecksum(t *testing.T) {
 		}
 	}
 	for name, s := range map[string]string{
-		"empty": "", "hexadecimal": "41a614f803b6fd780986a42c78ec9c7f77e6ded13c", "EVM": "0xa614f803b6fd780986a42c78ec9c7f77e6ded13c",
-		"mistyped": "TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6T", "swapped": "TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjL6jt", "a letter that base58 has not": "TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj60",
-		"Bitcoin": "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa", "a name": "coffer.trx", "with a space": usdt + " ", "long": strings.Repeat(usdt, 50), "not ASCII": "Ｔ" + usdt[1:],
+		"empty": "", "hexadecimal": "41a614f803b6fd780986a42c78ec9c7f77e6ded13c",
+		"EVM":      "0xa614f803b6fd780986a42c78ec9c7f77e6ded13c",
+		"mistyped": "TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6T", "swapped": "TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjL6jt",
+		"a letter that base58 has not": "TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj60",
+		"Bitcoin":                      "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa", "a name": "coffer.trx", "with a space": usdt + " ",
+		"long": strings.Repeat(usdt, 50), "not ASCII": "Ｔ" + usdt[1:],
 	} {
 		a, err := trontx.Parse(s)
 		switch {
@@ -167,13 +171,18 @@ func key(t testing.TB, n byte) (chain.Address, func(payload []byte) []byte) {
 func place(t testing.TB) trontx.SlotRef {
 	t.Helper()
 	owner, _ := key(t, 1)
-	return trontx.SlotRef{Owner: owner, RefBlockBytes: [2]byte{0xc3, 0x75}, RefBlockHash: [8]byte{1, 2, 3, 4, 5, 6, 7, 8}, Timestamp: 1_684_509_309_000, Expiration: 1_684_509_909_003}
+	return trontx.SlotRef{
+		Owner: owner, RefBlockBytes: [2]byte{0xc3, 0x75}, RefBlockHash: [8]byte{1, 2, 3, 4, 5, 6, 7, 8},
+		Timestamp: 1_684_509_309_000, Expiration: 1_684_509_909_003,
+	}
 }
 
 func token(t testing.TB) trontx.Tx {
 	t.Helper()
 	to, _ := key(t, 2)
-	return trontx.Tx{SlotRef: place(t), Contract: usdt, To: to, Amount: money.MustParse("1000000"), FeeLimit: 30_000_000}
+	return trontx.Tx{
+		SlotRef: place(t), Contract: usdt, To: to, Amount: money.MustParse("1000000"), FeeLimit: 30_000_000,
+	}
 }
 
 func TestAPaymentOfATokenIsWrittenAndReadTheSame(t *testing.T) {
@@ -258,14 +267,22 @@ func rewritten(t *testing.T, payload []byte, change func([]byte) []byte) []byte 
 func TestWhatTheChainWouldRefuseIsNotWritten(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*trontx.Tx){
-		"nothing is moved":         func(x *trontx.Tx) { x.Amount = money.Zero },
-		"to the owner":             func(x *trontx.Tx) { x.To = x.Owner },
-		"to the token":             func(x *trontx.Tx) { x.To = x.Contract },
-		"no fee limit":             func(x *trontx.Tx) { x.FeeLimit = 0 },
-		"a fee limit beyond 2^63":  func(x *trontx.Tx) { x.FeeLimit = math.MaxInt64 + 1 },
-		"TRX with a fee limit":     func(x *trontx.Tx) { x.Contract = "" },
-		"more TRX than 2^63":       func(x *trontx.Tx) { x.Contract, x.FeeLimit, x.Amount = "", 0, money.Units(math.MaxInt64+1) },
-		"more TRX than 2^64":       func(x *trontx.Tx) { x.Contract, x.FeeLimit, x.Amount = "", 0, money.MustParse("18446744073709551617") },
+		"nothing is moved":        func(x *trontx.Tx) { x.Amount = money.Zero },
+		"to the owner":            func(x *trontx.Tx) { x.To = x.Owner },
+		"to the token":            func(x *trontx.Tx) { x.To = x.Contract },
+		"no fee limit":            func(x *trontx.Tx) { x.FeeLimit = 0 },
+		"a fee limit beyond 2^63": func(x *trontx.Tx) { x.FeeLimit = math.MaxInt64 + 1 },
+		"TRX with a fee limit":    func(x *trontx.Tx) { x.Contract = "" },
+		"more TRX than 2^63": func(x *trontx.Tx) {
+			x.Contract, x.FeeLimit, x.Amount = "", 0, money.Units(
+				math.MaxInt64+1,
+			)
+		},
+		"more TRX than 2^64": func(x *trontx.Tx) {
+			x.Contract, x.FeeLimit, x.Amount = "", 0, money.MustParse(
+				"18446744073709551617",
+			)
+		},
 		"it ends before it begins": func(x *trontx.Tx) { x.Expiration = x.Timestamp },
 		"it is good for two days":  func(x *trontx.Tx) { x.Expiration = x.Timestamp + (48 * time.Hour).Milliseconds() },
 		"no owner":                 func(x *trontx.Tx) { x.Owner = "" },
@@ -285,9 +302,12 @@ func TestAPlaceHasOneName(t *testing.T) {
 	good := place(t).SlotKey()
 	parts := strings.Split(good, " ")
 	for name, s := range map[string]string{
-		"empty": "", "four parts": strings.Join(parts[:4], " "), "another case": strings.ToUpper(good), "two spaces": strings.Replace(good, " ", "  ", 1),
-		"a sign": strings.Join(append(parts[:4:4], "+"+parts[4]), " "), "a zero in front": strings.Join(append(parts[:4:4], "0"+parts[4]), " "),
-		"no time left": strings.Join(append(parts[:4:4], parts[3]), " "), "a longer reference": strings.Replace(good, parts[1], parts[1]+"00", 1),
+		"empty": "", "four parts": strings.Join(parts[:4], " "), "another case": strings.ToUpper(good),
+		"two spaces":         strings.Replace(good, " ", "  ", 1),
+		"a sign":             strings.Join(append(parts[:4:4], "+"+parts[4]), " "),
+		"a zero in front":    strings.Join(append(parts[:4:4], "0"+parts[4]), " "),
+		"no time left":       strings.Join(append(parts[:4:4], parts[3]), " "),
+		"a longer reference": strings.Replace(good, parts[1], parts[1]+"00", 1),
 	} {
 		if at, err := trontx.ParseSlotKey(s); err == nil {
 			t.Errorf("%s: got %+v, want an error", name, at)
@@ -310,13 +330,17 @@ func TestASignatureOfAnotherIsRefused(t *testing.T) {
 	}
 	high := append([]byte{}, mine...)
 	high[64] ^= 1
-	for name, s := range map[string][]byte{"of another": other(payload), "the other parity": high, "short": mine[:64], "with 27": append(mine[:64:64], mine[64]+27)} {
+	for name, s := range map[string][]byte{
+		"of another": other(payload), "the other parity": high, "short": mine[:64],
+		"with 27": append(mine[:64:64], mine[64]+27),
+	} {
 		if _, _, err := trontx.AttachSignature(payload, s); err == nil {
 			t.Errorf("%s: got it taken, want an error", name)
 		}
 	}
 	for name, b := range map[string][]byte{
-		"a second signature": withField(raw, 2, mine), "a result": withField(raw, 5, []byte{0x18, 1}), "unsigned": payload, "cut off": raw[:len(raw)-1], "nothing": nil,
+		"a second signature": withField(raw, 2, mine), "a result": withField(raw, 5, []byte{0x18, 1}),
+		"unsigned": payload, "cut off": raw[:len(raw)-1], "nothing": nil,
 	} {
 		if _, _, err := trontx.DecodeSigned(b); err == nil {
 			t.Errorf("%s: got it opened, want an error", name)
@@ -334,8 +358,10 @@ func TestEveryPaymentComesBackAsItWas(t *testing.T) {
 		from := rapid.Int64Range(1, 1<<50).Draw(t, "from")
 		tx := trontx.Tx{
 			SlotRef: trontx.SlotRef{
-				Owner: owner, RefBlockBytes: [2]byte(rapid.SliceOfN(rapid.Byte(), 2, 2).Draw(t, "ref")), RefBlockHash: [8]byte(rapid.SliceOfN(rapid.Byte(), 8, 8).Draw(t, "hash")),
-				Timestamp: from, Expiration: from + rapid.Int64Range(1, trontx.LifetimeMax.Milliseconds()).Draw(t, "life"),
+				Owner: owner, RefBlockBytes: [2]byte(rapid.SliceOfN(rapid.Byte(), 2, 2).Draw(t, "ref")),
+				RefBlockHash: [8]byte(rapid.SliceOfN(rapid.Byte(), 8, 8).Draw(t, "hash")),
+				Timestamp:    from,
+				Expiration:   from + rapid.Int64Range(1, trontx.LifetimeMax.Milliseconds()).Draw(t, "life"),
 			},
 			To: account("to"), Amount: money.Units(rapid.Uint64Range(1, math.MaxInt64).Draw(t, "amount")),
 		}
