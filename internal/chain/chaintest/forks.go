@@ -13,8 +13,8 @@ var forkPromises = []promise{
 			return
 		}
 		start := b.readHeads(t).Final.Height
-		// The first payment shifts whatever a block counts, and does not come
-		// back; the second does, elsewhere.
+		// The first payment changes the position of everything that a block counts, and the fork
+		// drops it. The second one is in another block after the fork.
 		for _, k := range b.Kinds() {
 			a := b.Account(t)
 			b.Pay(t, k, a, units(5))

@@ -1,11 +1,9 @@
-// Package chaintest is the conformance suite of the ports Reader, Sender and
-// Grammar: what package chain promises in prose, proven for one chain. An
-// adapter's tests implement Lab and call Run; a chain that does not pass is not
-// wired.
+// Package chaintest is the conformance suite of the ports Reader, Sender and AddressCodec. It
+// proves for one chain what the comments of package chain promise. An adapter's tests implement Lab
+// and call Run. A chain that does not pass is not wired.
 //
-// Nothing here knows one chain from another. It never waits for time to pass:
-// the laboratory makes every block. A run leaves nothing behind but what the
-// laboratory started.
+// The suite treats all chains alike. It never waits for time to pass: the lab makes every block. A
+// run leaves nothing behind except what the lab started.
 package chaintest
 
 import (
@@ -18,72 +16,71 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// Lab is a chain whose blocks, finality and forks a test holds in its hand. No
-// block is made but by its methods. A method that cannot do what it says ends
-// the test.
+// Lab is a chain whose blocks, finality and forks a test controls. Only its methods make blocks. A
+// method that fails ends the test.
 type Lab interface {
-	// Chain is the adapter under test, reading and writing this laboratory's chain.
+	// Chain returns the adapter under test, which reads and writes this lab's chain.
 	Chain() chain.Chain
-	// FeeCap is the most per unit of gas that the adapter was configured to pay, in the
-	// unit of Fees.FeeCap, or of Fees.TipCap where that is zero.
+	// FeeCap returns the most per unit of gas that the adapter is configured to pay. Its unit is
+	// that of Fees.FeeCap, or of Fees.TipCap where that is zero.
 	FeeCap() money.Amount
-	// CanReplace tells whether a transaction that waits gives way to a dearer one in its
-	// slot. Where it does not, whichever is sent first has the slot.
+	// CanReplace reports whether a transaction with a higher fee replaces a waiting one in its
+	// slot. Where it does not, the transaction that was sent first has the slot.
 	CanReplace() bool
-	// Kinds are the ways in which value moves on this chain.
+	// Kinds returns the kinds of transfers on this chain.
 	Kinds() []chain.Kind
-	// Token is the contract of a token with nothing unusual about it; it is
-	// asked for only when Kinds has chain.Token.
+	// Token returns the contract of an ordinary token. The suite calls it only if Kinds contains
+	// chain.Token.
 	Token() chain.Address
 
-	// Account makes a new address that holds nothing, whose key the laboratory has.
+	// Account makes a new address that holds nothing. The lab has its key.
 	Account(t testing.TB) chain.Address
-	// Payer makes an address that can pay any number of fees, and has at least five slots
-	// that are free. It holds less than 2^63 of the native coin.
+	// Payer makes an address that can pay any number of fees and has at least five free slots. It
+	// holds less than 2^63 of the native coin.
 	Payer(t testing.TB) chain.Address
-	// Fund puts an amount of contract ("" for the native coin) on an address.
-	// It is there in the latest block when Give returns.
+	// Fund transfers an amount of contract ("" for the native coin) to an address. The latest block
+	// contains it when Fund returns.
 	Fund(t testing.TB, to, contract chain.Address, amount money.Amount)
-	// Pay sends a payment from a stranger with enough of everything. It waits
+	// Pay sends a payment from an external account that has enough of everything. The payment waits
 	// for the next block. Payments of one test are mined in the order of Pay.
 	Pay(t testing.TB, kind chain.Kind, to chain.Address, amount money.Amount) chain.TxHash
-	// PayReverted is Pay, but the movement is undone by the chain: the
-	// transaction fails, or it succeeds and an inner call of it was reverted.
+	// PayReverted is Pay, but the chain undoes the transfer: the transaction fails, or it succeeds
+	// and an inner call of it reverts.
 	PayReverted(t testing.TB, kind chain.Kind, to chain.Address, amount money.Amount) chain.TxHash
-	// RefusePayments makes the token refuse every payment to an address from the next
-	// block on, which Refuse makes itself or which the next Mine makes, before
-	// any payment that waits.
+	// RefusePayments makes the token refuse every payment to an address from the next block on.
+	// RefusePayments makes that block itself, or the next Mine makes it, before any waiting
+	// payment.
 	RefusePayments(t testing.TB, to chain.Address)
-	// Sign signs what Build made, with the key of an address of Account.
+	// Sign signs a payload of Build with the key of an address of Account.
 	Sign(t testing.TB, from chain.Address, payload []byte) (raw []byte, tx chain.TxHash)
 
-	// Mine adds blocks; what waits goes into the first.
+	// Mine adds blocks; the first contains the waiting transactions.
 	Mine(t testing.TB, blocks int)
-	// Finalize adds blocks until the block that is the latest now is final.
+	// Finalize adds blocks until the block that is now the latest is final.
 	Finalize(t testing.TB)
-	// CanFork tells whether the laboratory can fork its chain; one that cannot is asked for
-	// nothing that needs it, and its adapter's own tests show what a fork does to it.
+	// CanFork reports whether the lab can fork its chain. Where it cannot, the suite skips the
+	// promises about forks, and the adapter's own tests show them.
 	CanFork() bool
-	// Fork takes the last depth blocks away and puts at least as many others in
-	// their place. Of the transactions that went, those in keep are in the last
-	// block of the new branch and the others are nowhere.
+	// Fork replaces the last depth blocks by at least as many others. Of the transactions in the
+	// removed blocks, those in keep are in the last block of the new branch. The others are in no
+	// block and do not wait.
 	Fork(t testing.TB, depth int, keep ...chain.TxHash)
 }
 
-// A Purse is a Lab of a chain on which accounts are coins (chain.UTXOModel).
+// UTXOLab is a Lab of a chain with outputs (chain.UTXOModel).
 type UTXOLab interface {
 	Lab
-	// Outputs are those that an address of Payer was made with, in the same order each time,
-	// at least five.
+	// Outputs returns the outputs with which an address of Payer was made, at least five, in the
+	// same order each time.
 	Outputs(t testing.TB, of chain.Address) []chain.Output
 }
 
-// Run proves the promises, each in a laboratory of its own.
+// Run proves the promises, each in its own lab.
 func Run(t *testing.T, open func(t *testing.T) Lab) {
 	runPromises(t, open, slices.Concat(addressPromises, readerPromises, forkPromises, senderPromises))
 }
 
-// RunReader proves those that need no Sender.
+// RunReader proves the promises that need no Sender.
 func RunReader(t *testing.T, open func(t *testing.T) Lab) {
 	runPromises(t, open, slices.Concat(addressPromises, readerPromises, forkPromises))
 }
@@ -97,13 +94,13 @@ func runPromises(t *testing.T, open func(t *testing.T) Lab, promises []promise) 
 	}
 }
 
-// A promise is a sentence of package chain and its proof.
+// promise is a statement of package chain with its proof.
 type promise struct {
 	name  string
 	prove func(*testing.T, labEnv)
 }
 
-// labEnv is a laboratory with the moves that proofs share.
+// labEnv is a lab with the helpers that proofs share.
 type labEnv struct{ Lab }
 
 func (b labEnv) hasKind(k chain.Kind) bool { return slices.Contains(b.Kinds(), k) }
@@ -144,8 +141,8 @@ func (b labEnv) withInternal(t *testing.T, c chain.Contents) chain.Contents {
 	return c
 }
 
-// WithInternal is a block with what moved inside its transactions, where its reader is asked for
-// that. As many providers are asked as have to agree.
+// WithInternal returns a block with the transfers inside its transactions, where the reader is a
+// Tracer. It asks as many providers as the quorum.
 func WithInternal(ctx context.Context, r chain.Reader, c chain.Contents) (chain.Contents, error) {
 	tracer, ok := r.(chain.Tracer)
 	if !ok {
@@ -180,7 +177,7 @@ func WithInternal(ctx context.Context, r chain.Reader, c chain.Contents) (chain.
 	return c, nil
 }
 
-// readFinals are the final blocks above a height, oldest first.
+// readFinals returns the final blocks above a height, oldest first.
 func (b labEnv) readFinals(t *testing.T, height uint64) []chain.Contents {
 	t.Helper()
 	var blocks []chain.Contents
@@ -199,7 +196,7 @@ func (b labEnv) readBalance(t *testing.T, block chain.Block, a, contract chain.A
 	return got[0]
 }
 
-// transfersTo are the transfers to an address.
+// transfersTo returns the transfers to an address.
 func transfersTo(blocks []chain.Contents, to chain.Address) []chain.Transfer {
 	var transfers []chain.Transfer
 	for _, c := range blocks {
@@ -212,7 +209,7 @@ func transfersTo(blocks []chain.Contents, to chain.Address) []chain.Transfer {
 	return transfers
 }
 
-// readSenders are who sent one movement of a block.
+// readSenders returns the senders of one transfer of a block.
 func (b labEnv) readSenders(t *testing.T, block chain.Block, tr chain.Transfer) []chain.Address {
 	t.Helper()
 	got, err := b.Chain().Reader.Senders(t.Context(), block, []chain.Transfer{tr})
@@ -222,7 +219,7 @@ func (b labEnv) readSenders(t *testing.T, block chain.Block, tr chain.Transfer) 
 	return got[0]
 }
 
-// findSenders are who sent a movement that is in one of some blocks.
+// findSenders returns the senders of a transfer that one of the blocks contains.
 func (b labEnv) findSenders(t *testing.T, blocks []chain.Contents, tr chain.Transfer) []chain.Address {
 	t.Helper()
 	for _, c := range blocks {
@@ -234,7 +231,7 @@ func (b labEnv) findSenders(t *testing.T, blocks []chain.Contents, tr chain.Tran
 	return nil
 }
 
-// identity is what names a transfer for ever.
+// identity identifies a transfer on every fork.
 type identity struct {
 	tx       chain.TxHash
 	kind     chain.Kind
@@ -243,7 +240,7 @@ type identity struct {
 
 func identityOf(tr chain.Transfer) identity { return identity{tr.Tx, tr.Kind, tr.Position} }
 
-// contractOf is what a kind of movement moves.
+// contractOf returns the contract of what a kind of transfer moves.
 func (b labEnv) contractOf(k chain.Kind) chain.Address {
 	if k == chain.Token {
 		return b.Token()

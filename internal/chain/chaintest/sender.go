@@ -12,12 +12,12 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// AmpleNative is enough native coin for any number of fees here, where its unit is small:
-// 10^18 units.
+// AmpleNative is enough native coin for any number of fees on a chain whose unit is small: 10^18
+// units.
 var AmpleNative = money.MustParse("1000000000000000000")
 
-// newPayment is one from a new account that can afford it to a new account. What is worth
-// less than a thousand units is dust somewhere.
+// newPayment returns a payment from a new account that can afford it to a new account. On some
+// chains an amount below a thousand units is dust.
 func (b labEnv) newPayment(t *testing.T, k chain.Kind, amount uint64) chain.Payment {
 	t.Helper()
 	p := chain.Payment{From: b.Payer(t), To: b.Account(t), Contract: b.contractOf(k), Amount: units(amount)}
@@ -27,7 +27,7 @@ func (b labEnv) newPayment(t *testing.T, k chain.Kind, amount uint64) chain.Paym
 	return p
 }
 
-// payableKinds are those that a payment of ours can have.
+// payableKinds returns the kinds of transfers that Coffer's payments can have.
 func (b labEnv) payableKinds() []chain.Kind {
 	if b.hasKind(chain.Token) {
 		return []chain.Kind{chain.Native, chain.Token}
@@ -41,7 +41,7 @@ type sentTx struct {
 	fees chain.Fees
 }
 
-// paymentList is one payment, or none for a cancel.
+// paymentList returns one payment, or none for a cancel.
 func paymentList(p *chain.Payment) []chain.Payment {
 	if p == nil {
 		return nil
@@ -67,7 +67,7 @@ func (b labEnv) buildPayload(t *testing.T, from chain.Address, p *chain.Payment,
 	return payload
 }
 
-// signAndSend builds, signs and sends; p is nil for a cancel.
+// signAndSend builds, signs and sends a transaction; p is nil for a cancel.
 func (b labEnv) signAndSend(t *testing.T, from chain.Address, p *chain.Payment, nth uint64, f chain.Fees) sentTx {
 	t.Helper()
 	raw, tx := b.Sign(t, from, b.buildPayload(t, from, p, nth, f))
@@ -82,8 +82,8 @@ func (b labEnv) quoteAndSend(t *testing.T, p chain.Payment, nth uint64) sentTx {
 	return b.signAndSend(t, p.From, &p, nth, b.quoteFees(t, p))
 }
 
-// sendReplaceable is a payment that is to give way to another in its slot: it is out, or, where
-// nothing that is out gives way, only signed.
+// sendReplaceable sends a payment that another transaction in its slot will replace. Where no sent
+// transaction can be replaced, it only signs the payment.
 func (b labEnv) sendReplaceable(t *testing.T, p chain.Payment) sentTx {
 	t.Helper()
 	if b.CanReplace() {
@@ -94,7 +94,7 @@ func (b labEnv) sendReplaceable(t *testing.T, p chain.Payment) sentTx {
 	return sentTx{raw, tx, fees}
 }
 
-// sendReplaced sends what was only signed, now that another has its slot.
+// sendReplaced sends a payment that was only signed, after another transaction took its slot.
 func (b labEnv) sendReplaced(t *testing.T, s sentTx) {
 	t.Helper()
 	if !b.CanReplace() {
@@ -120,8 +120,8 @@ func (b labEnv) paymentOutcome(t *testing.T, p chain.Payment, candidates ...sent
 	return b.readOutcome(t, &p, candidates...)
 }
 
-// canOnlyExpire tells whether a transaction gives way to nothing, see chain.ErrExpires: then no
-// other is offered in its place.
+// canOnlyExpire reports whether no transaction replaces a sent one, see chain.ErrExpires. The suite
+// then builds no other in its slot.
 func (b labEnv) canOnlyExpire(t *testing.T, p chain.Payment) bool {
 	t.Helper()
 	fees := b.quoteFees(t, p)
@@ -223,7 +223,7 @@ var senderPromises = []promise{
 					t.Errorf("%+v: got %v and then %v, want %v in and %v out", h, original, current, got, out[h])
 				}
 			}
-			// Whoever sent it is told, so that it is known for ours.
+			// The transfer names its sender, so that Coffer recognizes it as its own.
 			b.Finalize(t)
 			blocks := b.readFinals(t, start)
 			for _, tr := range transfersTo(blocks, ps[0].To) {
@@ -267,7 +267,7 @@ var senderPromises = []promise{
 				p.Amount = subAmount(t, least, units(1))
 				cause(p, chain.CauseAmount)
 			}
-			if ch.UTXO == nil { // whose coins suffice is not the quote's to say
+			if ch.UTXO == nil { // SelectOutputs says whether outputs suffice, not the quote
 				p.Amount = addAmount(t, b.readBalance(t, b.readHeads(t).Latest, p.From, p.Contract), units(1))
 				cause(p, chain.CauseFunds)
 			}
@@ -342,7 +342,7 @@ var senderPromises = []promise{
 			}
 			want = o.Fee
 			if b.Chain().UTXO != nil {
-				want = money.Zero // nobody is charged: coins are worth less than what they pay
+				want = money.Zero // no account is charged: the outputs are worth less than the payments
 			}
 			if got := feesPaidBy(t, blocks, p.From); got != want {
 				t.Errorf("%s: got fees of %v in the blocks, want %v", k, got, want)
@@ -441,7 +441,8 @@ var senderPromises = []promise{
 			t.Errorf("while it waits: got %v %q, want Known or Accepted", a, said)
 		}
 		b.Mine(t, 1)
-		// Mined, a node may say what it likes: the answer is never a refusal.
+		// Once the transaction is mined, a node may answer anything, and Send never reports a
+		// refusal.
 		b.Chain().Sender.Send(t.Context(), s.raw)
 		b.Mine(t, 1)
 		if got := b.readBalance(t, b.readHeads(t).Latest, p.To, ""); got != p.Amount {
@@ -544,7 +545,7 @@ var senderPromises = []promise{
 	}},
 }
 
-// priceOf is the most that a unit of gas may cost.
+// priceOf returns the most that a unit of gas may cost.
 func priceOf(f chain.Fees) money.Amount {
 	if f.FeeCap.IsZero() {
 		return f.TipCap
@@ -552,8 +553,9 @@ func priceOf(f chain.Fees) money.Amount {
 	return f.FeeCap
 }
 
-// batchablePayments are payments of which several may go together: of one payer to anybody, and
-// where others pay, of several to who pays for them.
+// batchablePayments returns groups of payments that may share a transaction: payments of one payer
+// to several payees, and, where the fee payer is separate, payments of several payers to the fee
+// payer.
 func (b labEnv) batchablePayments(t *testing.T) (groups [][]chain.Payment) {
 	t.Helper()
 	kinds := b.payableKinds()
@@ -584,7 +586,7 @@ func feePayer(p chain.Payment) chain.Address {
 	return p.From
 }
 
-// batchSlot is a place for payments that go together, with what they cost there.
+// batchSlot returns a slot for payments that share a transaction, with their fees there.
 func (b labEnv) batchSlot(
 	t *testing.T, payer chain.Address, ps []chain.Payment, fees chain.Fees,
 ) (chain.Slot, chain.Fees) {
@@ -600,7 +602,7 @@ func (b labEnv) batchSlot(
 	return chain.Slot{Key: lease}, fees
 }
 
-// nthSlot is the nth that an account has, from 0.
+// nthSlot returns the nth slot of an account, from 0.
 func (b labEnv) nthSlot(t *testing.T, account chain.Address, n uint64) chain.Slot {
 	t.Helper()
 	if utxo := b.Chain().UTXO; utxo != nil {
@@ -634,7 +636,8 @@ func (b labEnv) wantRefused(t *testing.T, p chain.Payment) {
 	}
 }
 
-// feesPaidBy is what an account paid in blocks, where each names it at most once.
+// feesPaidBy returns the sum of the fees that an account paid in blocks. Each block names the
+// account at most once.
 func feesPaidBy(t *testing.T, blocks []chain.Contents, payer chain.Address) money.Amount {
 	t.Helper()
 	sum := money.Zero

@@ -7,7 +7,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
 )
 
-// decodeTx reads signed bytes and finds out who signed them.
+// decodeTx decodes a signed transaction and recovers its signer.
 func decodeTx(chainID uint64, raw []byte) (*tx, error) {
 	signed, from, hash, err := evmtx.DecodeSigned(raw)
 	if err != nil {
@@ -30,11 +30,11 @@ func decodeTx(chainID uint64, raw []byte) (*tx, error) {
 	}, nil
 }
 
-// AddressCodec reads this chain's addresses.
+// AddressCodec returns the codec of this chain's addresses.
 func (c *Chain) AddressCodec() chain.AddressCodec { return evmtx.AddressCodec{ChainID: c.conf.ChainID} }
 
-// Build implements chain.Sender. The bytes are those of the real family, so
-// that the real signer signs them.
+// Build implements chain.Sender. The bytes are those of the real chain family, so that the real
+// signer signs them.
 func (c *Chain) Build(from chain.Address, s chain.Slot, f chain.Fees, ps ...chain.Payment) ([]byte, error) {
 	if c.isSolana() {
 		return c.buildSolana(from, s, f, ps)

@@ -12,23 +12,24 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// With Config.UTXO accounts are coins: every movement of a transaction is an output, and
-// what is sent with this package's Sender spends the coins of its slot, whole. Nobody has
-// to sign: Signed makes of a payload what a signer would.
+// With Config.UTXO every transfer of a transaction creates an output. A transaction that this
+// package's Sender sends spends the outputs of its slot whole. It needs no signature: SignPayload
+// stands in for the signer.
 
-// utxoTx is a transaction of ours in words; its bytes are these in JSON.
+// utxoTx is a transaction of the Sender; its bytes are its JSON.
 type utxoTx struct {
 	SlotKey  string          `json:"lease"`
 	Payments []chain.Payment `json:"pays"`
 	Fee      money.Amount    `json:"fee"`
 }
 
-// SignPayload are the bytes of a payload and their hash.
+// SignPayload returns the bytes of a payload and their hash.
 func SignPayload(payload []byte) (raw []byte, hash chain.TxHash) {
 	return payload, chain.TxHash(hashWords("coins", string(payload)))
 }
 
-// formatSlotKey names coins as their outpoint, amount and holder, and where their rest goes.
+// formatSlotKey formats outputs as their outpoint, amount and owner, followed by the address that
+// receives the change.
 func formatSlotKey(coins []chain.Output, change chain.Address) string {
 	var b strings.Builder
 	for _, c := range coins {
@@ -55,10 +56,10 @@ func parseSlotKey(text string) (coins []chain.Output, change chain.Address, err 
 	return coins, chain.Address(words[len(words)-1]), nil
 }
 
-// utxoModel spends so many coins at once, and any number with 0.
+// utxoModel spends at most so many outputs at once, or any number if inputs is 0.
 type utxoModel struct{ inputs int }
 
-// SelectOutputs implements chain.UTXOModel: coins in their order until they suffice.
+// SelectOutputs implements chain.UTXOModel: it takes outputs in their order until they suffice.
 func (p utxoModel) SelectOutputs(
 	required, available []chain.Output, change chain.Address, price chain.Fees, ps ...chain.Payment,
 ) (string, chain.Fees, error) {
@@ -123,7 +124,7 @@ func (m consolidator) Consolidate(
 	return formatSlotKey(coins, change), price, nil
 }
 
-// utxoSender is the chain where accounts are coins.
+// utxoSender is the chain with Config.UTXO.
 type utxoSender struct{ *Chain }
 
 // BatchSize implements chain.Sender: a transaction makes any number of payments.
@@ -167,7 +168,7 @@ func (utxoSender) Build(_ chain.Address, slot chain.Slot, fees chain.Fees, ps ..
 	return json.Marshal(t)
 }
 
-// toTx is a transaction as the chain runs it: what it pays, and the rest.
+// toTx returns the transaction as the chain runs it: its payments and its change.
 func (s utxoTx) toTx(hash chain.TxHash) (*tx, error) {
 	coins, change, err := parseSlotKey(s.SlotKey)
 	if err != nil {
@@ -204,8 +205,8 @@ func (s utxoTx) toTx(hash chain.TxHash) (*tx, error) {
 	return t, nil
 }
 
-// Send implements chain.Sender: one that shares a coin with another that waits takes its
-// place when it pays more.
+// Send implements chain.Sender. A transaction that shares an output with a waiting one replaces it
+// if it pays more.
 func (s utxoSender) Send(_ context.Context, raw []byte) (chain.Answer, string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -242,7 +243,7 @@ func (s utxoSender) Send(_ context.Context, raw []byte) (chain.Answer, string) {
 	return chain.Accepted, "accepted"
 }
 
-// Account implements chain.Sender: where the coins of slots are.
+// Account implements chain.Sender: it says where the outputs of slots are spent.
 func (s utxoSender) Account(ctx context.Context, _ chain.Address, open ...chain.Slot) (chain.Account, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -260,7 +261,7 @@ func (s utxoSender) Account(ctx context.Context, _ chain.Address, open ...chain.
 		if s.blocks[online[0].latestHeight()].state.hasUnspent(coins) {
 			l.Latest = slot.Key
 		}
-		// What is spent in no final block is not spent finally.
+		// An output that no final block spends is not finally spent.
 		if final := s.blocks[online[0].finalHeight()].state; !slices.ContainsFunc(
 			coins, func(c chain.Output) bool { return final.spent[c.Outpoint] },
 		) {
@@ -291,7 +292,7 @@ func (s utxoSender) Outcome(_ context.Context, txs []chain.TxHash, ps ...chain.P
 	return nil, nil
 }
 
-// StealOutputs spends coins as somebody would who has their keys.
+// StealOutputs spends outputs as a thief with their keys would.
 func (c *Chain) StealOutputs(to chain.Address, coins ...chain.Output) chain.TxHash {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -311,12 +312,12 @@ func (t *tx) sharesInput(o *tx) bool {
 	})
 }
 
-// hasUnspent tells whether coins are there and not spent.
+// hasUnspent reports whether all outputs exist and are unspent.
 func (s *state) hasUnspent(coins []chain.Output) bool {
 	return !slices.ContainsFunc(coins, func(c chain.Output) bool { return s.coins[c.Outpoint] != c })
 }
 
-// runUTXO executes a transaction that spends coins.
+// runUTXO executes a transaction that spends outputs.
 func (c *Chain) runUTXO(b *block, t *tx) {
 	r := &receipt{succeeded: true}
 	inputSum, outputSum := money.Zero, money.Zero
@@ -350,7 +351,7 @@ func (c *Chain) runUTXO(b *block, t *tx) {
 	b.state.addOutputs(r.transfers)
 }
 
-// addOutputs makes coins of what arrived.
+// addOutputs adds an output for each transfer.
 func (s *state) addOutputs(transfers []chain.Transfer) {
 	for _, t := range transfers {
 		outpoint := string(t.Tx) + ":" + t.Position

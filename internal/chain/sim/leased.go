@@ -12,11 +12,11 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// A chain of the Solana family has places by name in place of numbers, a payer beside who
-// pays the amount, and as many payments in a transaction as Config.PaymentsPerTx. Its bytes are
-// the real ones; it knows no rent, no program and no token account but by its owner.
+// A chain of the Solana family has nonce accounts in place of numbered slots, a separate fee payer,
+// and as many payments in a transaction as Config.PaymentsPerTx. Its bytes are the real ones. It
+// has no rent and no programs, and it identifies a token account by its owner.
 const (
-	nonceAccounts   = 8 // nonce accounts that every account has from the beginning
+	nonceAccounts   = 8 // that every account has from the beginning
 	decimals        = 6 // of every token
 	unitsPerPayment = 30_000
 	priceFirst      = 10_000
@@ -25,13 +25,13 @@ const (
 
 func (c *Chain) isSolana() bool { return c.conf.Name.Family() == chain.SolanaFamily }
 
-// SolanaAddress is Address in the form of that family. No key stands behind it.
+// SolanaAddress is Address in the form of that family. It has no key.
 func SolanaAddress(name string) chain.Address {
 	return solanatx.Canonical(sha256.Sum256([]byte("sim address " + name)))
 }
 
-// nonceValue is what a nonce account has: another one each time that something takes it, and
-// another one on another fork.
+// nonceValue returns the value of a nonce account. It changes each time that a transaction uses it,
+// and it differs between forks.
 func (s *state) nonceValue(account chain.Address) string {
 	v, err := solanatx.NonceValueAfter(s.nonceParent(account))
 	if err != nil {
@@ -40,7 +40,7 @@ func (s *state) nonceValue(account chain.Address) string {
 	return v
 }
 
-// nonceParent is the hash of the block that the value of a nonce account follows from.
+// nonceParent returns the hash of the block from which the value of a nonce account follows.
 func (s *state) nonceParent(account chain.Address) string {
 	if b, ok := s.nonceParents[account]; ok {
 		return b
@@ -48,7 +48,7 @@ func (s *state) nonceParent(account chain.Address) string {
 	return string(SolanaAddress("value of " + string(account)))
 }
 
-// isNext tells whether a transaction is the next in its place.
+// isNext reports whether a transaction is the next one in its slot.
 func (s *state) isNext(t *tx) bool {
 	if t.nonceAccount != "" {
 		return s.nonceValue(t.nonceAccount) == t.nonceValue
@@ -56,7 +56,7 @@ func (s *state) isNext(t *tx) bool {
 	return s.nonces[t.from] == t.nonce
 }
 
-// isPast tells whether its place is another transaction's.
+// isPast reports whether another transaction has used its slot.
 func (s *state) isPast(t *tx) bool {
 	if t.nonceAccount != "" {
 		return s.nonceValue(t.nonceAccount) != t.nonceValue
@@ -64,7 +64,7 @@ func (s *state) isPast(t *tx) bool {
 	return t.nonce < s.nonces[t.from]
 }
 
-// useSlot takes the place of a transaction.
+// useSlot uses the slot of a transaction.
 func (s *state) useSlot(t *tx, words ...any) {
 	if t.nonceAccount == "" {
 		s.nonces[t.from]++
@@ -76,12 +76,12 @@ func (s *state) useSlot(t *tx, words ...any) {
 	s.valueParents[s.nonceValue(t.nonceAccount)] = s.nonceParents[t.nonceAccount]
 }
 
-// haveSameSlot tells whether two transactions are for one place.
+// haveSameSlot reports whether two transactions have the same slot.
 func haveSameSlot(a, b *tx) bool {
 	return a.from == b.from && a.nonceAccount == b.nonceAccount && a.nonceValue == b.nonceValue && a.nonce == b.nonce
 }
 
-// draftTx is the transaction of payments without its fees.
+// draftTx returns the transaction of payments without its fees.
 func (c *Chain) draftTx(account chain.Address, slotKey string, ps []chain.Payment) (solanatx.Tx, error) {
 	nonceAccount, value, err := solanatx.ParseSlotKey(slotKey)
 	if err != nil {
@@ -108,7 +108,7 @@ func (c *Chain) draftTx(account chain.Address, slotKey string, ps []chain.Paymen
 	return t, nil
 }
 
-// fittingCount is how many of payments fit into a packet.
+// fittingCount returns how many of the payments fit into a packet.
 func (c *Chain) fittingCount(ps []chain.Payment) int {
 	for n := min(len(ps), c.conf.PaymentsPerTx); n > 1; n-- {
 		payer := ps[0].Payer
@@ -144,7 +144,7 @@ func (c *Chain) buildSolana(account chain.Address, s chain.Slot, f chain.Fees, p
 	return t.Payload()
 }
 
-// solanaFees is fees of so many payments with signatures of so many.
+// solanaFees returns the fees of so many payments with so many signatures.
 func solanaFees(payments, signatures int) chain.Fees {
 	limit := unitsPerPayment * uint64(max(1, payments))
 	return chain.Fees{
@@ -189,7 +189,7 @@ func (c *Chain) decodeSolana(raw []byte) (*tx, error) {
 	return t, nil
 }
 
-// slotStates are the places of an account at two heights.
+// slotStates returns the slots of an account at two heights.
 func (c *Chain) slotStates(a chain.Address, latest, final uint64) ([]chain.SlotState, error) {
 	var states []chain.SlotState
 	for n := range uint32(nonceAccounts) {
@@ -205,7 +205,8 @@ func (c *Chain) slotStates(a chain.Address, latest, final uint64) ([]chain.SlotS
 	return states, nil
 }
 
-// ProveSlot is what proves a lease that is or was a place's, on whatever fork.
+// ProveSlot returns the block hash from which the nonce value of a slot key follows. The nonce
+// account has that value, or had it, on any fork.
 func (c *Chain) ProveSlot(_ context.Context, _ chain.Address, slotKey string, candidates ...string) (string, error) {
 	nonceAccount, value, err := solanatx.ParseSlotKey(slotKey)
 	if err != nil {

@@ -12,20 +12,20 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// What a transfer costs in gas.
+// Gas of a transfer.
 const (
 	nativeGas = 21_000
 	tokenGas  = 55_000
 )
 
-// tx is a transaction, signed by a key or scripted.
+// tx is a transaction that a key signed or a script made.
 type tx struct {
 	hash         chain.TxHash
 	from         chain.Address
 	nonce        uint64
-	nonceAccount chain.Address // the nonce account, with the value that it has to have; "" where places are numbered
+	nonceAccount chain.Address // its nonce account; "" if slots are numbered
 	nonceValue   string
-	costMax      money.Amount // what it may cost there
+	costMax      money.Amount // the most that it may cost on such a chain
 	moves        []Move
 	fails        bool
 	scripted     bool // pays no fee
@@ -45,8 +45,8 @@ func (t *tx) gasUsed() uint64 {
 	return max(gas, nativeGas)
 }
 
-// mineBlock makes a block of those transactions that can run, and takes them, and
-// what they replace, out of the pool.
+// mineBlock makes a block of those candidates that can run. It removes them, and the transactions
+// that they replace, from the pool.
 func (c *Chain) mineBlock(candidates []*tx) {
 	parent := c.tipBlock()
 	b := &block{
@@ -57,8 +57,8 @@ func (c *Chain) mineBlock(candidates []*tx) {
 	b.Parent = parent.Hash
 	b.Time = parent.Time.Add(c.conf.BlockTime)
 
-	// Replacements first, so that the better paid of two in one nonce wins;
-	// for the rest the order is the caller's.
+	// Of two transactions with one nonce, the one with the higher fee comes first and wins. The
+	// others keep the caller's order.
 	waiting := slices.Clone(candidates)
 	slices.SortStableFunc(waiting, func(x, y *tx) int {
 		if haveSameSlot(x, y) && x.inputs == nil {
@@ -102,7 +102,7 @@ func (c *Chain) mineBlock(candidates []*tx) {
 	})
 }
 
-// canRun tells whether a transaction can run now.
+// canRun reports whether a transaction can run now.
 func (c *Chain) canRun(s *state, t *tx) bool {
 	if t.inputs != nil {
 		return s.hasUnspent(t.inputs)
@@ -110,7 +110,7 @@ func (c *Chain) canRun(s *state, t *tx) bool {
 	return s.isNext(t) && c.canPay(s, t)
 }
 
-// canPay tells whether a block takes the transaction at all.
+// canPay reports whether the sender can pay for the transaction, so that a block contains it.
 func (c *Chain) canPay(s *state, t *tx) bool {
 	if t.scripted {
 		return true
@@ -236,7 +236,7 @@ func (b *block) addFee(payer chain.Address, fee money.Amount) {
 	b.Fees = append(b.Fees, chain.Fee{Payer: payer, Amount: fee})
 }
 
-// applyMove moves what a movement really moves.
+// applyMove moves the amount that a movement actually moves.
 func (s *state) applyMove(m Move) error {
 	payee := chain.Holding{Address: m.To, Contract: m.Contract}
 	if reason, refused := s.refusals[payee]; refused {
@@ -255,7 +255,7 @@ func (s *state) applyMove(m Move) error {
 	return s.addBalance(payee, amount)
 }
 
-// raisePercent is what a node wants of a replacement: a tenth more, rounded up.
+// raisePercent raises an amount by a percentage, rounded up, as nodes demand for a replacement.
 func raisePercent(a money.Amount, percent int64) (money.Amount, error) {
 	n := new(big.Int).Mul(a.Big(), big.NewInt(100+percent))
 	n.Add(n, big.NewInt(99))

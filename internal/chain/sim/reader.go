@@ -10,7 +10,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// Provider is one way to ask the chain. Its faults stay until they are taken back.
+// Provider is one way to ask the chain. Its faults last until the script ends them.
 type Provider struct {
 	c     *Chain
 	index int
@@ -39,44 +39,42 @@ func (p *Provider) update(f func()) {
 	f()
 }
 
-// SetDown makes every question fail with an error; nil brings the provider back.
+// SetDown makes every request fail with an error; nil ends that.
 func (p *Provider) SetDown(err error) { p.update(func() { p.downErr = err }) }
 
-// SetLag shows a head that many blocks behind the real one.
+// SetLag makes the provider show a head so many blocks below the real one.
 func (p *Provider) SetLag(blocks uint64) { p.update(func() { p.lag = blocks }) }
 
-// PinHead shows this height as the latest, even below one that was shown before.
+// PinHead makes the provider show this height as the latest, even if it showed a higher one before.
 func (p *Provider) PinHead(height uint64) { p.update(func() { p.pinned = &height }) }
 
-// UnpinHead shows the real head again.
+// UnpinHead makes the provider show the real head again.
 func (p *Provider) UnpinHead() { p.update(func() { p.pinned = nil }) }
 
-// LieHash makes the provider name another hash for the block at a height.
+// LieHash makes the provider return another hash for the block at a height.
 func (p *Provider) LieHash(height uint64, enabled bool) {
 	p.update(func() { p.otherHashes = withHeight(p.otherHashes, height, enabled) })
 }
 
-// LieEmpty makes the provider leave out all movements of the block at a height.
-// Like receipts that are missing, that does not fit the block's header.
+// LieEmpty makes the provider omit all transfers of the block at a height. Like missing receipts,
+// that does not match the block's header.
 func (p *Provider) LieEmpty(height uint64, enabled bool) {
 	p.update(func() { p.emptyBlocks = withHeight(p.emptyBlocks, height, enabled) })
 }
 
-// Prune makes the provider forget the state of every block but the latest.
+// Prune makes the provider forget the state of every block except the latest.
 func (p *Provider) Prune(enabled bool) { p.update(func() { p.pruned = enabled }) }
 
-// HideSenders makes the provider answer nobody who asks for the senders of what names
-// none itself.
+// HideSenders makes the provider return no senders for transfers that do not name one themselves.
 func (p *Provider) HideSenders(enabled bool) { p.update(func() { p.hidesSenders = enabled }) }
 
-// Swallow makes the provider accept transactions and do nothing with them.
+// Swallow makes the provider accept transactions and not forward them.
 func (p *Provider) Swallow(enabled bool) { p.update(func() { p.swallow = enabled }) }
 
-// LoseAnswers makes the provider take transactions and answer with an error.
+// LoseAnswers makes the provider accept transactions and answer with an error.
 func (p *Provider) LoseAnswers(enabled bool) { p.update(func() { p.losesAnswers = enabled }) }
 
-// RefuseSend makes the provider answer every transaction with this sentence and
-// not take it; "" takes them again.
+// RefuseSend makes the provider refuse every transaction with this sentence; "" ends that.
 func (p *Provider) RefuseSend(sentence string) { p.update(func() { p.sendRefusal = sentence }) }
 
 func withHeight(m map[uint64]bool, height uint64, enabled bool) map[uint64]bool {
@@ -87,7 +85,7 @@ func withHeight(m map[uint64]bool, height uint64, enabled bool) map[uint64]bool 
 	return m
 }
 
-// latestHeight is the height that the provider shows.
+// latestHeight returns the height that the provider shows.
 func (p *Provider) latestHeight() uint64 {
 	h := p.c.tipBlock().Height
 	if p.pinned != nil {
@@ -101,8 +99,8 @@ func (p *Provider) finalHeight() uint64 {
 	return h - min(h, p.c.conf.FinalityDepth)
 }
 
-// shownBlock is the block at a height as the provider shows it; the caller has checked
-// that the provider has it.
+// shownBlock returns the block at a height as the provider shows it. The caller has checked that
+// the provider has the block.
 func (p *Provider) shownBlock(height uint64) chain.Contents {
 	found := p.c.blocks[height].Contents
 	found.Transfers = slices.Clone(found.Transfers)
@@ -148,7 +146,7 @@ func (c *Chain) Heads(ctx context.Context) (chain.Heads, error) {
 	h := chain.Heads{Latest: first.shownBlock(first.latestHeight()).Block}
 	for _, p := range c.providers {
 		if p.downErr == nil && p.finalHeight() >= final {
-			h.Final = p.shownBlock(final).Block // one provider's word, as with any head
+			h.Final = p.shownBlock(final).Block // of one provider, as with any head
 			break
 		}
 	}
@@ -187,7 +185,7 @@ func (c *Chain) Final(ctx context.Context, height uint64) (chain.Contents, error
 			return chain.Contents{}, fmt.Errorf("block %d: transaction of type 0x7f: %w", height, chain.ErrUndecodable)
 		}
 		if p.emptyBlocks[height] && len(c.blocks[height].txs) > 0 {
-			continue // its receipts do not fit the header: somebody else's may
+			continue // its receipts do not match the header; those of another provider may
 		}
 		b.Providers = shown[b.Hash]
 		if height > 0 {

@@ -10,11 +10,11 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// tipPerGas is what a quote offers the block's maker.
+// tipPerGas is the tip that a quote offers to the block's producer.
 const tipPerGas = 1_000_000_000
 
-// BatchSize implements chain.Sender: as on EVM a transaction makes one payment, unless the
-// chain is told otherwise.
+// BatchSize implements chain.Sender. As on EVM chains a transaction makes one payment; on SOLANA,
+// Config.PaymentsPerTx decides.
 func (c *Chain) BatchSize(ps []chain.Payment) int {
 	if c.isSolana() {
 		return c.fittingCount(ps)
@@ -80,8 +80,8 @@ func (c *Chain) minPayment(to chain.Address) money.Amount {
 	return money.Units(1)
 }
 
-// checkPayment refuses an amount that does not reach its payee, and what is more or less than its
-// token transfers at once, which it says without a cause, as tokens do.
+// checkPayment refuses an amount below the payee's minimum. It also refuses an amount outside the
+// limits of a token's transfers, and then gives no cause, as tokens do.
 func (c *Chain) checkPayment(p chain.Payment) error {
 	if maximum, limited := c.transferMaxs[p.Contract]; limited && maximum.Less(p.Amount) {
 		return &chain.RevertedError{Reason: "more than a transfer may be"}
@@ -95,14 +95,14 @@ func (c *Chain) checkPayment(p chain.Payment) error {
 	return nil
 }
 
-// SetTransferMax has a token refuse what is more, when it is quoted.
+// SetTransferMax makes a token refuse a higher amount when it is quoted.
 func (c *Chain) SetTransferMax(contract chain.Address, maximum money.Amount) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.transferMaxs[contract] = maximum
 }
 
-// SetTransferMin has a token refuse what is less, when it is quoted.
+// SetTransferMin makes a token refuse a lower amount when it is quoted.
 func (c *Chain) SetTransferMin(contract chain.Address, minimum money.Amount) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,7 +125,7 @@ func (c *Chain) TransferFees(ctx context.Context) (chain.Fees, error) {
 	return c.newFees(tokenGas)
 }
 
-// newFees is fees that the next blocks take, within the cap.
+// newFees returns fees at which the next blocks contain the transaction, within the cap.
 func (c *Chain) newFees(gas uint64) (chain.Fees, error) {
 	feeCap := money.Units(c.conf.FeeCap)
 	tip := money.Units(min(tipPerGas, c.conf.FeeCap))
@@ -161,7 +161,7 @@ func (c *Chain) Bump(ctx context.Context, last chain.Fees) (chain.Fees, bool, er
 	return chain.Fees{GasLimit: last.GasLimit, TipCap: tip, FeeCap: perGas}, true, nil
 }
 
-// Send implements chain.Sender. The best of the providers' answers counts.
+// Send implements chain.Sender. It returns the best of the providers' answers.
 func (c *Chain) Send(ctx context.Context, raw []byte) (chain.Answer, string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -213,7 +213,7 @@ func (c *Chain) hasTx(h chain.TxHash) bool {
 	return slices.ContainsFunc(c.mempool, func(t *tx) bool { return t.hash == h })
 }
 
-// acceptTx puts a transaction into the pool by the rules of real nodes.
+// acceptTx adds a transaction to the pool by the rules of real nodes.
 func (c *Chain) acceptTx(t *tx) error {
 	if t.nonceAccount != "" {
 		switch s := c.tipBlock().state; {
@@ -222,7 +222,7 @@ func (c *Chain) acceptTx(t *tx) error {
 		case s.balances[chain.Holding{Address: t.from}].Less(t.costMax):
 			return errors.New("attempt to debit an account but found no record of a prior credit")
 		}
-		c.mempool = append(c.mempool, t) // beside others for its place: whichever comes first takes it
+		c.mempool = append(c.mempool, t) // with others for its slot: the first that is mined uses it
 		return nil
 	}
 	if t.nonce < c.tipBlock().state.nonces[t.from] {
@@ -265,7 +265,7 @@ func (c *Chain) acceptTx(t *tx) error {
 	return nil
 }
 
-// onlineProviders is the providers that are up, at least one.
+// onlineProviders returns the providers that answer, at least one.
 func (c *Chain) onlineProviders() ([]*Provider, error) {
 	var online []*Provider
 	var problem error

@@ -1,11 +1,10 @@
-// Package sim is a chain that lives in memory and does what a script tells it:
-// it mines, forks, drops and re-includes transactions, and its providers lag,
-// lie, lose answers and refuse. It implements the ports of package chain with
-// accounts, nonces, tokens and real signed bytes, so that everything above the
-// ports can be driven through the worst days of a chain without a network.
+// Package sim simulates a chain in memory that does what a script says. The chain mines, forks,
+// drops and re-includes transactions. Its providers lag, lie, lose answers and refuse. It
+// implements the ports of package chain with accounts, nonces, tokens and real signed bytes. So a
+// test can drive everything above the ports through the worst days of a chain without a network.
 //
-// What never happens here: a clock that runs by itself, a goroutine, a random
-// choice. The same script gives the same hashes. Nothing is durable.
+// The package has no clock that runs by itself, no goroutine and no random choice: the same script
+// gives the same hashes. It stores nothing durably.
 package sim
 
 import (
@@ -26,7 +25,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// Config says what kind of chain it is. Zero values mean what stands behind them.
+// Config describes the chain. A zero value means the default that its comment ends with.
 type Config struct {
 	Name                chain.Name    // ETHEREUM; any chain of the EVM family, or SOLANA
 	PaymentsPerTx       int           // payments that a transaction makes, on SOLANA; 1
@@ -39,10 +38,10 @@ type Config struct {
 	BaseFee             uint64        // per gas; 1,000,000,000
 	FeeCap              uint64        // most that is paid per gas; 100,000,000,000
 	TracesOff           bool          // internal movements are not looked for
-	UTXO                bool          // accounts are coins; BaseFee is then what a transaction costs
-	ConsolidationMin    int           // so many coins of a hundred units at the most become one; 0 for none
-	ConsolidationFeeMax uint64        // as long as BaseFee is no more than this
-	InputsMax           int           // coins that one transaction spends at the most; 0 for any number
+	UTXO                bool          // the chain has outputs; BaseFee is then the cost of a transaction
+	ConsolidationMin    int           // so many outputs of at most 100 units each are consolidated; 0 for none
+	ConsolidationFeeMax uint64        // while BaseFee is at most this
+	InputsMax           int           // outputs that one transaction spends at most; 0 for any number
 	MempoolSlots        int           // transactions of one account that the pool keeps; 0 for any number
 	MinPayment          uint64        // the smallest payment of the native coin to an address that holds nothing; 0 for any
 }
@@ -81,40 +80,40 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Chain is one simulated chain. Safe for concurrent use.
+// Chain is a simulated chain. It is safe for concurrent use.
 type Chain struct {
 	conf Config
 
 	mu            sync.Mutex
 	blocks        []*block          // the canonical chain, by height
-	byHash        map[string]*block // every block that ever was
+	byHash        map[string]*block // including the blocks of other forks
 	mempool       []*tx             // in the order of arrival
 	swallowed     map[chain.TxHash]*tx
-	owners        map[chain.Address]chain.Address // of token accounts, of which only they stand in bytes
+	owners        map[chain.Address]chain.Address // owners of token accounts, which are all that the bytes name
 	providers     []*Provider
-	firstProvider int // the provider that shows what is not final
+	firstProvider int // the first one asked for blocks that are not final
 	baseFee       uint64
-	forks         uint64 // makes the blocks of another fork other blocks
+	forks         uint64 // makes the hashes of another fork differ
 	scriptCount   uint64 // makes scripted transactions differ
 
 	undecodable  map[uint64]bool
 	balanceLies  map[chain.Holding]money.Amount
 	silent       map[chain.Address]bool
-	transferMaxs map[chain.Address]money.Amount // the most that a token transfers at once
-	transferMins map[chain.Address]money.Amount // and the least
+	transferMaxs map[chain.Address]money.Amount // by token, in one transfer
+	transferMins map[chain.Address]money.Amount // by token, in one transfer
 }
 
-// block is a block with the whole state after it: small chains can afford it,
-// and a fork is then nothing but a shorter slice.
+// block is a block with the whole state after it. Small chains can afford that, and a fork is then
+// only a shorter slice.
 type block struct {
 	chain.Contents
 	txs      []*tx
 	receipts map[chain.TxHash]*receipt
 	state    *state
-	senders  map[movementKey][]chain.Address // of what names none itself
+	senders  map[movementKey][]chain.Address // of transfers that do not name them
 }
 
-// movementKey names a movement of a block.
+// movementKey identifies a transfer of a block.
 type movementKey struct {
 	tx       chain.TxHash
 	kind     chain.Kind
@@ -130,12 +129,12 @@ type receipt struct {
 type state struct {
 	nonces       map[chain.Address]uint64
 	balances     map[chain.Holding]money.Amount
-	refusals     map[chain.Holding]string // a token that will not pay this address, and why
-	programs     map[chain.Address]bool   // where a contract is
-	coins        map[string]chain.Output  // by outpoint, where accounts are coins
+	refusals     map[chain.Holding]string // payees that a token refuses, with the reason
+	programs     map[chain.Address]bool   // addresses of contracts
+	coins        map[string]chain.Output  // by outpoint, with Config.UTXO
 	spent        map[string]bool
-	nonceParents map[chain.Address]string // of nonce accounts that were taken: the block's hash that each follows from
-	valueParents map[string]string        // what each value that ever was follows from, on whatever fork
+	nonceParents map[chain.Address]string // of used nonce accounts: the hash of the block from which the value follows
+	valueParents map[string]string        // by nonce value: the hash from which it follows, on any fork
 }
 
 func (s *state) cloneState() *state {
@@ -162,7 +161,7 @@ func (s *state) subBalance(h chain.Holding, a money.Amount) error {
 	return err
 }
 
-// New makes a chain with its block 0.
+// New returns a chain with its block 0.
 func New(conf Config) *Chain {
 	c := &Chain{
 		conf: conf.withDefaults(), byHash: map[string]*block{}, swallowed: map[chain.TxHash]*tx{},
@@ -188,7 +187,7 @@ func New(conf Config) *Chain {
 	return c
 }
 
-// ToChain is the chain as the program configures one.
+// ToChain returns the chain as the program configures one.
 func (c *Chain) ToChain() chain.Chain {
 	if c.isSolana() {
 		return chain.Chain{
@@ -212,15 +211,14 @@ func (c *Chain) ToChain() chain.Chain {
 	return configured
 }
 
-// Address is an address that belongs to a name: somebody outside, or a contract.
+// Address returns the address that belongs to a name: an external account or a contract.
 func Address(name string) chain.Address {
 	sum := sha256.Sum256([]byte("sim address " + name))
 	return evmtx.Canonical(common.Address(sum[:20]))
 }
 
-// Mint gives an address units of a token ("" for the native coin) that it then
-// has had since the first block, so that no block explains or lacks them and no
-// fork takes them away.
+// Mint gives an address units of a token ("" for the native coin) as if it had them since the first
+// block. So no block explains or lacks them, and no fork removes them.
 func (c *Chain) Mint(to, contract chain.Address, units money.Amount) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -234,8 +232,8 @@ func (c *Chain) Mint(to, contract chain.Address, units money.Amount) {
 	}
 }
 
-// RefuseTransfers makes a token revert every transfer to an address from the next block
-// on, as a blacklist does; an empty reason lets it be paid again.
+// RefuseTransfers makes a token revert every transfer to an address from the next block on, as a
+// blacklist does; an empty reason ends that.
 func (c *Chain) RefuseTransfers(contract, to chain.Address, reason string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -255,33 +253,33 @@ func (c *Chain) DeployContract(address chain.Address) {
 	c.tipBlock().state.programs[address] = true
 }
 
-// SilenceBalance makes a token revert when it is asked for a balance, of any block.
+// SilenceBalance makes a token revert when a provider reads a balance of it, in any block.
 func (c *Chain) SilenceBalance(contract chain.Address, enabled bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.silent[contract] = enabled
 }
 
-// Move is one movement inside a scripted transaction.
+// Move is one transfer inside a scripted transaction.
 type Move struct {
-	Kind     chain.Kind // "" means Token with a contract and Native without
+	Kind     chain.Kind // "" is Token if Contract is set, else Native
 	Contract chain.Address
-	From, To chain.Address // From "" is the sender of the transaction
-	Amount   money.Amount  // what the chain's event or trace says
-	// ActualAmount is what really moves, when the token lies; nil means Amount.
+	From, To chain.Address // From: "" is the sender of the transaction
+	Amount   money.Amount  // that the chain's event or trace shows
+	// ActualAmount is the amount that the token moves when its event lies; nil is Amount.
 	ActualAmount *money.Amount
-	// NoEvent moves without an event: a rebase.
+	// NoEvent moves the amount without an event, as a rebase does.
 	NoEvent bool
-	// Reverted says that the call reverted inside a transaction that went on.
+	// Reverted says that the call reverted inside a transaction that succeeded.
 	Reverted bool
-	// MultiSender says that the movement names nobody who sent it alone: whoever asks for its
-	// senders hears Senders, and where those are none, that nobody can be named.
+	// MultiSender says that the transfer does not name one sender. A request for its senders
+	// returns Senders; if that is empty, the senders are unknown.
 	MultiSender bool
 	Senders     []chain.Address
 }
 
-// SubmitTx puts a transaction of an account into the pool: in its next free nonce,
-// signed by nobody the caller has to know, free of fees.
+// SubmitTx puts a transaction of an account into the pool, in its next free nonce, without a fee.
+// It needs no key.
 func (c *Chain) SubmitTx(from chain.Address, moves ...Move) chain.TxHash {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -294,15 +292,15 @@ func (c *Chain) SubmitTx(from chain.Address, moves ...Move) chain.TxHash {
 	return c.submitScripted(from, nonce, false, moves)
 }
 
-// SubmitFailing is Do for a transaction that reverts as a whole.
+// SubmitFailing is SubmitTx for a transaction that reverts as a whole.
 func (c *Chain) SubmitFailing(from chain.Address, moves ...Move) chain.TxHash {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.submitScripted(from, c.tipBlock().state.nonces[from], true, moves)
 }
 
-// SubmitForeign puts a transaction into the next nonce of an account as somebody who
-// stole its key would: whatever waited in that nonce is thrown out of the pool.
+// SubmitForeign puts a transaction into the next nonce of an account, as a thief with its key
+// would. It removes the transactions that wait in that nonce from the pool.
 func (c *Chain) SubmitForeign(from chain.Address, moves ...Move) chain.TxHash {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -311,8 +309,8 @@ func (c *Chain) SubmitForeign(from chain.Address, moves ...Move) chain.TxHash {
 	return c.submitScripted(from, nonce, false, moves)
 }
 
-// ResubmitTx is Do for a transaction that has been on another fork and does something
-// else on this one, as a contract does that looks at its block.
+// ResubmitTx is SubmitTx for a transaction of another fork that does something else on this one, as
+// a contract does that depends on its block.
 func (c *Chain) ResubmitTx(hash chain.TxHash, from chain.Address, moves ...Move) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -347,12 +345,12 @@ func (c *Chain) submitScripted(from chain.Address, nonce uint64, fails bool, mov
 	return t.hash
 }
 
-// Pay is Do with one movement.
+// Pay is SubmitTx with one transfer.
 func (c *Chain) Pay(from, to, contract chain.Address, units uint64) chain.TxHash {
 	return c.SubmitTx(from, Move{Contract: contract, To: to, Amount: money.Units(units)})
 }
 
-// Mine makes n blocks; the first takes all of the pool that can run.
+// Mine makes n blocks; the first contains every transaction of the pool that can run.
 func (c *Chain) Mine(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -376,7 +374,7 @@ func (c *Chain) MineOnly(hashes ...chain.TxHash) {
 	c.mineBlock(txs)
 }
 
-// MineEmpty makes n blocks with nothing in them.
+// MineEmpty makes n empty blocks.
 func (c *Chain) MineEmpty(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -385,9 +383,8 @@ func (c *Chain) MineEmpty(n int) {
 	}
 }
 
-// Fork takes the last n blocks away. Their transactions are in the pool again,
-// except those that are dropped. What is mined next are other blocks. Nothing
-// stops a script from forking below the final block.
+// Fork removes the last n blocks. Their transactions are in the pool again, except the dropped
+// ones. Blocks that are mined later have other hashes. A script may fork below the final block.
 func (c *Chain) Fork(n int, dropped ...chain.TxHash) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -404,7 +401,7 @@ func (c *Chain) Fork(n int, dropped ...chain.TxHash) {
 		}
 	}
 	c.blocks = c.blocks[:len(c.blocks)-n]
-	// A waiting transaction with the same nonce loses against the one that was mined.
+	// A waiting transaction loses against the one with the same nonce that a block contained.
 	c.mempool = slices.DeleteFunc(c.mempool, func(t *tx) bool {
 		return slices.ContainsFunc(
 			returned, func(b *tx) bool { return haveSameSlot(b, t) && b.inputs == nil || b.sharesInput(t) },
@@ -413,14 +410,14 @@ func (c *Chain) Fork(n int, dropped ...chain.TxHash) {
 	c.mempool = append(returned, c.mempool...)
 }
 
-// DropTx throws a transaction out of the pool.
+// DropTx removes a transaction from the pool.
 func (c *Chain) DropTx(h chain.TxHash) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mempool = slices.DeleteFunc(c.mempool, func(t *tx) bool { return t.hash == h })
 }
 
-// DeliverSwallowed lets a transaction that a provider swallowed reach the pool after all.
+// DeliverSwallowed puts a transaction that a provider swallowed into the pool after all.
 func (c *Chain) DeliverSwallowed(h chain.TxHash) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -432,7 +429,7 @@ func (c *Chain) DeliverSwallowed(h chain.TxHash) bool {
 	return ok
 }
 
-// Mempool is what waits, in the order of arrival.
+// Mempool returns the hashes of the waiting transactions in the order of arrival.
 func (c *Chain) Mempool() []chain.TxHash {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -450,22 +447,22 @@ func (c *Chain) SetBaseFee(perGas uint64) {
 	c.baseFee = perGas
 }
 
-// SetUndecodable makes the block at a height one that cannot be understood, or mends it.
+// SetUndecodable makes the block at a height one that cannot be decoded, or ends that.
 func (c *Chain) SetUndecodable(height uint64, broken bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.undecodable[height] = broken
 }
 
-// Latest is the last block.
+// Latest returns the last block.
 func (c *Chain) Latest() chain.Block {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.tipBlock().Block
 }
 
-// BlockAt is the block at a height with all that moved in it, as it is: for a witness
-// that shares nothing with the books. No provider's fault touches it.
+// BlockAt returns the true block at a height with all its transfers, regardless of the providers'
+// faults. It serves witnesses that share no code with the ledger.
 func (c *Chain) BlockAt(height uint64) chain.Contents {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -474,15 +471,15 @@ func (c *Chain) BlockAt(height uint64) chain.Contents {
 	return b
 }
 
-// Balance is what an address has after the last block.
+// Balance returns the balance of an address after the last block.
 func (c *Chain) Balance(a, contract chain.Address) money.Amount {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.tipBlock().state.balances[chain.Holding{Address: a, Contract: contract}]
 }
 
-// Transfers are all successful movements of a token ("" for the native coin) to
-// an address on the canonical chain: a witness that shares nothing with the books.
+// Transfers returns all successful transfers of a token ("" for the native coin) to an address on
+// the canonical chain. It serves witnesses that share no code with the ledger.
 func (c *Chain) Transfers(to, contract chain.Address) []chain.Transfer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -497,7 +494,7 @@ func (c *Chain) Transfers(to, contract chain.Address) []chain.Transfer {
 	return found
 }
 
-// Received is the sum of Transfers.
+// Received returns the sum of Transfers.
 func (c *Chain) Received(to, contract chain.Address) money.Amount {
 	sum := money.Zero
 	for _, t := range c.Transfers(to, contract) {
@@ -510,12 +507,12 @@ func (c *Chain) Received(to, contract chain.Address) money.Amount {
 	return sum
 }
 
-// Provider is one of the chain's providers, to be told how to misbehave.
+// Provider returns one of the chain's providers, whose faults the script sets.
 func (c *Chain) Provider(i int) *Provider { return c.providers[i] }
 
 func (c *Chain) tipBlock() *block { return c.blocks[len(c.blocks)-1] }
 
-// hashWords is a hash in the form of the family.
+// hashWords returns a hash in the form of the chain family.
 func hashWords(words ...any) string {
 	h := sha256.New()
 	for _, w := range words {

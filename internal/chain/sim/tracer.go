@@ -19,10 +19,10 @@ var (
 	errTraceDisagreement = errors.New("providers do not say the same")
 )
 
-// FailTraces makes the provider answer every question for traces with an error; nil brings them back.
+// FailTraces makes the provider answer every request for traces with an error; nil ends that.
 func (p *Provider) FailTraces(err error) { p.update(func() { p.traceErr = err }) }
 
-// HideChanges makes the provider unable to tell which balances a transaction changed.
+// HideChanges makes the provider unable to say which balances a transaction changed.
 func (p *Provider) HideChanges(tx chain.TxHash, enabled bool) {
 	p.update(func() {
 		p.untraceable = maps.Clone(p.untraceable)
@@ -33,7 +33,7 @@ func (p *Provider) HideChanges(tx chain.TxHash, enabled bool) {
 	})
 }
 
-// SetTraceAttempts makes the calls of a transaction longer than is allowed to so many attempts.
+// SetTraceAttempts makes the trace of a transaction exceed the size limit for so many attempts.
 func (p *Provider) SetTraceAttempts(tx chain.TxHash, attempts int) {
 	p.update(func() {
 		if p.longTraces == nil {
@@ -43,7 +43,7 @@ func (p *Provider) SetTraceAttempts(tx chain.TxHash, attempts int) {
 	})
 }
 
-// HideAddress makes the provider leave out an address where it tells whose balances changed.
+// HideAddress makes the provider omit an address from the balance changes that it reports.
 func (p *Provider) HideAddress(a chain.Address, enabled bool) {
 	p.update(func() {
 		if p.hiddenAddresses == nil {
@@ -53,8 +53,8 @@ func (p *Provider) HideAddress(a chain.Address, enabled bool) {
 	})
 }
 
-// InventTransfers makes the provider say that these moved inside a transaction, whatever did, and that
-// they changed balances; nil takes that back.
+// InventTransfers makes the provider report these transfers inside a transaction in place of the
+// real ones, with the balance changes that belong to them; nil ends that.
 func (p *Provider) InventTransfers(tx chain.TxHash, moved []chain.Transfer) {
 	p.update(func() {
 		if p.invented == nil {
@@ -66,10 +66,10 @@ func (p *Provider) InventTransfers(tx chain.TxHash, moved []chain.Transfer) {
 	})
 }
 
-// tracesInternal tells whether Internal movements are told by Tracer alone.
+// tracesInternal reports whether only Tracer reports transfers of the kind Internal.
 func (c *Chain) tracesInternal() bool { return !c.conf.TracesOff && !c.conf.UTXO && !c.isSolana() }
 
-// requiredAnswers are how many providers have to answer.
+// requiredAnswers returns how many providers have to answer.
 func (c *Chain) requiredAnswers(count chain.ProviderCount) int {
 	switch count {
 	case chain.FirstProvider:
@@ -152,12 +152,12 @@ func (c *Chain) BalanceChanges(
 	return result, nil
 }
 
-// runsContract tells whether a contract can have run.
+// runsContract reports whether a contract can have run.
 func (t *tx) runsContract() bool {
 	return !t.fails && slices.ContainsFunc(t.moves, func(m Move) bool { return m.Kind != chain.Native })
 }
 
-// nativeChanges are the native balances that a transaction changed.
+// nativeChanges returns the native balances that a transaction changed.
 func nativeChanges(t *tx, r *receipt) map[chain.Address]*big.Int {
 	deltas := map[chain.Address]*big.Int{}
 	change := func(a chain.Address, delta *big.Int) {
@@ -177,7 +177,7 @@ func nativeChanges(t *tx, r *receipt) map[chain.Address]*big.Int {
 	return deltas
 }
 
-// namedBlock is the block of a question.
+// namedBlock returns the block that a request names.
 func (c *Chain) namedBlock(ctx context.Context, named chain.Block) (*block, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

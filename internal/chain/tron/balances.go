@@ -10,21 +10,22 @@ import (
 )
 
 const (
-	// rollBackMax is how many blocks a balance is taken back over, ten minutes of the chain.
+	// rollBackMax is the most blocks that a balance is rolled back over: ten minutes of the chain.
 	rollBackMax = 200
-	// stableTries is how often balances are asked until no block comes meanwhile.
+	// stableTries is how often balances are read until no block arrives meanwhile.
 	stableTries = 5
 )
 
-// Balances asks one provider after the other until as many as have to agree on a final
-// block give the same balances.
+// Balances asks one provider after the other until the quorum for final blocks gives the same
+// balances.
 //
-// Nodes tell balances as they are now, and not in which block. So they are asked between
-// two looks at the head that show the same block; behind an endpoint that spreads
-// requests over several nodes that proves nothing, and such endpoints must not be
-// configured. What was in an earlier block is found by undoing all since, by their own
-// results; a token that then comes out below zero has lied, and gives no balance. Over
-// rollBackMax blocks it is chain.ErrStateGone.
+// Nodes return current balances and do not name their block. So the adapter reads them between two
+// reads of the head that show the same block. That proves nothing behind an endpoint that spreads
+// requests over several nodes, and such endpoints must not be configured.
+//
+// To find the balance in an earlier block, the adapter undoes all later transfers by their own
+// results. A token whose balance is then below zero has lied and has no balance. Over more than
+// rollBackMax blocks, the error is chain.ErrStateGone.
 func (c *Client) Balances(ctx context.Context, block chain.Block, holdings []chain.Holding) ([]money.Amount, error) {
 	if len(holdings) == 0 {
 		return nil, nil
@@ -39,7 +40,7 @@ func (c *Client) Balances(ctx context.Context, block chain.Block, holdings []cha
 	return amounts, nil
 }
 
-// A weighing is what somebody holds now, and what came and went since a block.
+// balanceEntry has the current balance of a holding, and what it received and sent since a block.
 type balanceEntry struct {
 	holding        chain.Holding
 	current        money.Amount
@@ -95,7 +96,7 @@ func (p *provider) readBalances(
 	return amounts, nil
 }
 
-// readStable asks for balances between two looks at the head that show the same block.
+// readStable reads balances between two reads of the head that show the same block.
 func (p *provider) readStable(
 	ctx context.Context, state view, holdings []chain.Holding,
 ) ([]balanceEntry, header, error) {
@@ -131,8 +132,8 @@ func (p *provider) readStable(
 	return nil, header{}, fmt.Errorf("%s: its head moved on each time while balances were asked", p.name)
 }
 
-// rollBack takes back what happened between a block and the head, from the head down: each
-// block names the one before.
+// rollBack adds to the entries what happened between a block and the head. It follows the parents
+// from the head down.
 func (p *provider) rollBack(
 	ctx context.Context, state view, block chain.Block, head header, entries []balanceEntry, internals bool,
 ) error {

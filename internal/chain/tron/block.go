@@ -18,7 +18,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/tron/trontx"
 )
 
-// A given block is one as nodes write it.
+// blockJSON is a block as nodes write it.
 type blockJSON struct {
 	ID     string `json:"blockID"`
 	Header struct {
@@ -43,7 +43,7 @@ type txJSON struct {
 	Results    []map[string]jsontext.Value `json:"ret"`
 }
 
-// A header is one that was checked against its block's identifier.
+// header is a header that matches its block's identifier.
 type header struct {
 	id     [idBytes]byte
 	parent [idBytes]byte
@@ -61,7 +61,7 @@ func (h header) toChainBlock() chain.Block {
 	}
 }
 
-// A tx is one of a block, by the block's own word.
+// tx is a transaction of a block, with the result that the block states.
 type tx struct {
 	trontx.ParsedTx
 	succeeded bool
@@ -69,14 +69,14 @@ type tx struct {
 
 var errNoBlock = errors.New("has no such block")
 
-// readHeader asks for a block's header: of a height, of an identifier, or with "" the newest.
-// Error: errNoBlock.
+// readHeader reads a block's header by height or identifier, or the newest one for "". Error:
+// errNoBlock.
 func (p *provider) readHeader(ctx context.Context, state view, blockRef string) (header, error) {
 	h, _, err := p.fetchBlock(ctx, state, blockRef, false)
 	return h, err
 }
 
-// readBlock asks for a block with its transactions.
+// readBlock reads a block with its transactions.
 func (p *provider) readBlock(ctx context.Context, state view, blockRef string) (header, []tx, error) {
 	h, g, err := p.fetchBlock(ctx, state, blockRef, true)
 	if err != nil {
@@ -115,8 +115,8 @@ func (p *provider) fetchBlock(
 	return h, g, nil
 }
 
-// toHeader makes the bytes of the header again and with them the block's identifier, whose
-// first part is the height.
+// toHeader encodes the header again and checks the block's identifier against its hash. The
+// identifier begins with the height.
 func (g *blockJSON) toHeader() (h header, err error) {
 	raw := g.Header.Raw
 	if h.id, err = parseBlockID(g.ID); err != nil {
@@ -167,7 +167,7 @@ func (g *blockJSON) toHeader() (h header, err error) {
 	return h, nil
 }
 
-// verifyTxs are the transactions of the block, when they make the root of its header.
+// verifyTxs returns the transactions of the block if they make the root of its header.
 func (g *blockJSON) verifyTxs(root [idBytes]byte) ([]tx, error) {
 	leaves := make([][idBytes]byte, len(g.Txs))
 	txs := make([]tx, len(g.Txs))
@@ -190,7 +190,7 @@ func (g *blockJSON) verifyTxs(root [idBytes]byte) ([]tx, error) {
 	return txs, nil
 }
 
-// Names of what came of a transaction's contract, by their numbers.
+// contractResults has the number of each result of a transaction's contract.
 var contractResults = map[string]uint64{
 	"DEFAULT": 0, "SUCCESS": 1, "REVERT": 2, "BAD_JUMP_DESTINATION": 3, "OUT_OF_MEMORY": 4, "PRECOMPILED_CONTRACT": 5,
 	"STACK_TOO_SMALL": 6, "STACK_TOO_LARGE": 7, "ILLEGAL_OPERATION": 8, "STACK_OVERFLOW": 9, "OUT_OF_ENERGY": 10,
@@ -200,8 +200,8 @@ var contractResults = map[string]uint64{
 
 const success = "SUCCESS"
 
-// toTx makes the bytes of a transaction again, as the root has them: what was signed, the
-// signatures, and the result.
+// toTx encodes a transaction again, as the root covers it: the signed bytes, the signatures and the
+// result.
 func (t txJSON) toTx() (tx, [idBytes]byte, error) {
 	fail := func(format string, args ...any) (tx, [idBytes]byte, error) {
 		return tx{}, [idBytes]byte{}, fmt.Errorf(format, args...)
@@ -244,8 +244,8 @@ func appendField(b []byte, n protowire.Number, v []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(b, n, protowire.BytesType), v)
 }
 
-// readResult makes the bytes of a result. What it may hold beside these three is not in
-// blocks; a block that has it is not understood.
+// readResult encodes a result. Blocks contain no other members than these three; a block that has
+// one is not understood.
 func readResult(r map[string]jsontext.Value) (b []byte, ok bool, err error) {
 	addNumber := func(n protowire.Number, v uint64) {
 		if v != 0 {
@@ -285,8 +285,8 @@ func readResult(r map[string]jsontext.Value) (b []byte, ok bool, err error) {
 	return b, ok, nil
 }
 
-// merkleRoot is the root of a tree of hashes: pairs are hashed together, and what has no
-// partner goes up as it is.
+// merkleRoot returns the root of a tree of hashes. It hashes pairs together; a hash without a
+// partner moves up unchanged.
 func merkleRoot(level [][idBytes]byte) [idBytes]byte {
 	if len(level) == 0 {
 		return [idBytes]byte{}
@@ -305,5 +305,5 @@ func merkleRoot(level [][idBytes]byte) [idBytes]byte {
 	return level[0]
 }
 
-// heightText is a height as nodes are asked for it; they know none above 2^63.
+// heightText returns a height as requests to nodes write it. Nodes know no height above 2^63.
 func heightText(height uint64) string { return strconv.FormatUint(min(height, math.MaxInt64), 10) }

@@ -15,7 +15,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// An account is one as nodes write it; one that is not there has no address.
+// account is an account as nodes write it. An account that does not exist has no address.
 type account struct {
 	Address string `json:"address"`
 	Balance int64  `json:"balance"`
@@ -39,7 +39,7 @@ func (p *provider) readAccount(ctx context.Context, state view, a chain.Address)
 	return got, nil
 }
 
-// isContract tells whether there is a contract at an address.
+// isContract reports whether an address has a contract.
 func (p *provider) isContract(ctx context.Context, a chain.Address) (bool, error) {
 	digits, err := trontx.Hex(a)
 	if err != nil {
@@ -58,7 +58,7 @@ func (p *provider) isContract(ctx context.Context, a chain.Address) (bool, error
 	return acct.Type == contractAccount, err
 }
 
-// A tried call is one that a node tried out, on the state of a view.
+// trialCall is the result of a call that a node tried out on the state of a view.
 type trialCall struct {
 	Result struct {
 		OK      bool   `json:"result"`
@@ -74,7 +74,8 @@ type trialCall struct {
 	} `json:"transaction"`
 }
 
-// explainFailure is why a call fails on the chain itself, or "". Error: the node could not try it.
+// explainFailure returns why a call fails on the chain itself, or "". Error: the node could not try
+// it.
 func (t trialCall) explainFailure() (string, error) {
 	message := t.Result.Message
 	if b, err := hex.DecodeString(message); err == nil {
@@ -89,8 +90,8 @@ func (t trialCall) explainFailure() (string, error) {
 		}
 		return "", nil
 	}
-	// What the machine throws is the contract's own failure, unless it is for lack of time
-	// or of room at the node.
+	// An exception of the virtual machine is the contract's own failure, unless the node lacked
+	// time or memory.
 	thrown := strings.Contains(message, "vm.program.Program$") && !strings.Contains(message, "OutOfTime") &&
 		!strings.Contains(message, "StackOverFlow")
 	if thrown || strings.Contains(message, "Smart contract is not exist") {
@@ -106,7 +107,7 @@ func orElse(s, fallback string) string {
 	return s
 }
 
-// tryCall has a node try a call of a contract out.
+// tryCall asks a node to try out a call of a contract.
 func (p *provider) tryCall(
 	ctx context.Context, state view, from, contract chain.Address, selector string, words ...[32]byte,
 ) (trialCall, error) {
@@ -131,7 +132,8 @@ func (p *provider) tryCall(
 	return got, err
 }
 
-// readTokenBalance is what an address has of a token. silent is why the token says nothing.
+// readTokenBalance returns the balance of a token at an address. silent is the reason why the token
+// gives no balance.
 func (p *provider) readTokenBalance(
 	ctx context.Context, state view, h chain.Holding,
 ) (amount money.Amount, silent string, err error) {
@@ -162,14 +164,16 @@ func (p *provider) readTokenBalance(
 	return money.FromUint256(new(uint256.Int).SetBytes(word)), "", nil
 }
 
-// Senders answers from the movements: each has one account that sent it.
+// Senders derives the senders from the transfers: one account sent each of them.
 func (c *Client) Senders(_ context.Context, _ chain.Block, transfers []chain.Transfer) ([][]chain.Address, error) {
 	return chain.Senders(transfers), nil
 }
 
-// Kind asks one provider after the other until as many as have to agree say Keyed; the
-// first that says Programmed decides. An account is looked at as it is now, by a provider
-// that has the block: what became a contract since is Programmed, which is what it is.
+// Kind asks one provider after the other until the quorum says KeyAccount. The first provider that
+// says ContractAccount decides.
+//
+// A provider that has the block looks at the account's current state. An address that became a
+// contract after the block is a ContractAccount, which is what it is now.
 func (c *Client) Kind(ctx context.Context, block chain.Block, address chain.Address) (chain.AccountKind, error) {
 	votes := 0
 	var errs []error
@@ -197,7 +201,7 @@ func (c *Client) Kind(ctx context.Context, block chain.Block, address chain.Addr
 		address, block.Height, chain.Tron, votes, c.Quorum, errors.Join(errs...))
 }
 
-// checkBlock sees that a provider has a block, and tells whether it calls it final.
+// checkBlock checks that a provider has a block, and reports whether it calls the block final.
 func (p *provider) checkBlock(ctx context.Context, block chain.Block) (final bool, err error) {
 	head, err := p.readHeader(ctx, solidified, "")
 	if err != nil {

@@ -10,14 +10,14 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/several"
 )
 
-// verified is how what is in a block was checked.
+// verified names how the contents of a block were checked.
 const verified = "block-id,transactions-root,results-agreed"
 
-// heads are the tips of a provider.
+// heads has the newest and the final header of a provider.
 type heads struct{ latest, final header }
 
-// Heads asks all providers at once. The final head is the highest that Agree of them have
-// reached; the latest is of the first one that answers.
+// Heads asks all providers at once. The final head is the highest that the quorum has reached. The
+// latest head is that of the first provider that answers.
 func (c *Client) Heads(ctx context.Context) (chain.Heads, error) {
 	h, err := several.AgreeOnHeads(ctx, c.providersByTrust(), c.Quorum, func(ctx context.Context, p *provider) (
 		chain.Heads, error,
@@ -31,14 +31,14 @@ func (c *Client) Heads(ctx context.Context) (chain.Heads, error) {
 	return h, nil
 }
 
-// agreedFinal is the highest final head that so many have come to.
+// agreedFinal returns the highest final head that so many providers have reached.
 func agreedFinal(tips []heads, quorumSize int) header {
 	tips = slices.Clone(tips)
 	slices.SortStableFunc(tips, func(x, y heads) int { return cmp.Compare(y.final.height, x.final.height) })
 	return tips[quorumSize-1].final
 }
 
-// readHeads asks for the final head first, so that it is never above the newest.
+// readHeads reads the final head first, so that it is never above the newest one.
 func (p *provider) readHeads(ctx context.Context) (h heads, err error) {
 	if h.final, err = p.readHeader(ctx, solidified, ""); err != nil {
 		return h, err
@@ -47,8 +47,8 @@ func (p *provider) readHeads(ctx context.Context) (h heads, err error) {
 	return h, err
 }
 
-// Final finds the identifier that enough providers call final, and takes what is in the
-// block from as many of them.
+// Final finds the identifier that the quorum calls final, and reads the block's contents from as
+// many of these providers.
 func (c *Client) Final(ctx context.Context, height uint64) (chain.Contents, error) {
 	id, voters, err := several.AgreeOnHash(ctx, c.providers, c.Quorum, func(ctx context.Context, p *provider) (
 		several.Vote[string], error,
@@ -69,8 +69,8 @@ func (c *Client) Final(ctx context.Context, height uint64) (chain.Contents, erro
 	return got, nil
 }
 
-// readVote asks a provider for its finality first and then for the block, so that a block
-// which it calls final was so when it was given.
+// readVote asks a provider for its final head first and then for the block. So a block that it
+// calls final was final when it returned it.
 func (p *provider) readVote(ctx context.Context, height uint64) (several.Vote[string], error) {
 	var zero several.Vote[string]
 	final, err := p.readHeader(ctx, solidified, "")
@@ -84,8 +84,8 @@ func (p *provider) readVote(ctx context.Context, height uint64) (several.Vote[st
 	return several.Vote[string]{Final: true, Hash: h.idText()}, nil
 }
 
-// Recent takes the block from the first provider that answers. A fork between its
-// requests is an error: the next call sees the new block whole.
+// Recent reads the block from the first provider that answers. A fork between its requests is an
+// error; the next call reads the new block as a whole.
 func (c *Client) Recent(ctx context.Context, height uint64) (chain.Contents, error) {
 	isPastTip := false
 	got, err := several.FirstAnswer(ctx, c.providersByTrust(), func(ctx context.Context, p *provider) (

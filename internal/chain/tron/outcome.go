@@ -9,11 +9,12 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/several"
 )
 
-// Outcome asks all providers where the transactions are and reads the blocks with the
-// decoder that reads all blocks. As many as have to agree have to give the same, since no
-// header proves what a call did; where fewer have it so far it is ErrNotYet. Nowhere is
-// only said when as many have looked and nobody has it, and is no word about whether it
-// still comes: that is Lapsed's.
+// Outcome asks all providers for the block of the transactions. It reads the blocks with the
+// decoder of all blocks. The quorum has to give the same outcome, since no header proves what a
+// call did. If fewer providers have the transaction so far, the error is ErrNotYet.
+//
+// The result is nil if the quorum has looked and no provider has any of them. That does not say
+// whether one is mined later: ProveExpired does.
 func (c *Client) Outcome(ctx context.Context, txs []chain.TxHash, ps ...chain.Payment) (*chain.Outcome, error) {
 	if len(txs) == 0 {
 		return nil, nil
@@ -47,7 +48,7 @@ func (p *provider) readOutcome(
 	return nil, nil
 }
 
-// readOutcomeAt reads a transaction in the block that a provider says it is in.
+// readOutcomeAt reads a transaction in the block that a provider names for it.
 func (p *provider) readOutcomeAt(
 	ctx context.Context, height uint64, hash chain.TxHash, ps []chain.Payment, internals bool,
 ) (*chain.Outcome, error) {
@@ -76,7 +77,7 @@ func (p *provider) readOutcomeAt(
 	return nil, fmt.Errorf("%s: %s is not in block %d, where it says", p.name, hash, height)
 }
 
-// isPayment tells whether a movement is exactly a payment.
+// isPayment reports whether a transfer is exactly the payment.
 func isPayment(tr chain.Transfer, p chain.Payment) bool {
 	kind := chain.Native
 	if p.Contract != "" {

@@ -13,12 +13,11 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/several"
 )
 
-// A provider is one node. Every request of it is bounded in time and every answer in
-// size.
+// provider is one node. Each of its requests is bounded in time, and each answer in size.
 type provider struct {
 	*endpoint.Endpoint
-	name    string // of it
-	genesis string // identifier of the first block of our network; "" takes any
+	name    string // of the provider
+	genesis string // identifier of the network's first block; "" accepts any
 	timeout time.Duration
 }
 
@@ -30,7 +29,7 @@ func newProvider(cfg Config, i int) (*provider, error) {
 	return &provider{Endpoint: e, name: e.String(), genesis: cfg.Genesis, timeout: cfg.Timeout}, nil
 }
 
-// A view is which state a question is about.
+// view names the state that a request reads.
 type view string
 
 const (
@@ -38,10 +37,10 @@ const (
 	solidified view = "/walletsolidity/"
 )
 
-// Requests of nodes.
+// requestParams are the parameters of a request to a node.
 type requestParams map[string]any
 
-// callMethod makes one request and reads the answer.
+// callMethod sends one request and decodes the answer.
 func (p *provider) callMethod(ctx context.Context, result any, state view, method string, params requestParams) error {
 	if err := p.ensureHandshake(ctx); err != nil {
 		return err
@@ -59,8 +58,8 @@ func (p *provider) sendCall(ctx context.Context, result any, state view, method 
 	return p.WrapError(method, err)
 }
 
-// decodeAnswer reads an answer. Nodes say what is wrong in an object with an error, and mostly
-// with a status that says that all is well.
+// decodeAnswer decodes an answer. Nodes report an error in an object, mostly with an HTTP status
+// that says success.
 func decodeAnswer(answer []byte, result any) error {
 	if answer[0] == '{' {
 		var fault struct {
@@ -96,8 +95,8 @@ func (p *provider) postCall(ctx context.Context, path string, params requestPara
 	return text, nil
 }
 
-// ensureHandshake makes sure, once, that the provider is on our network. Until it has answered,
-// nothing else is asked of it.
+// ensureHandshake checks once that the provider is on the configured network. Before it has
+// answered, it gets no other request.
 func (p *provider) ensureHandshake(ctx context.Context) error {
 	return p.Handshake(ctx, "getblock", p.checkNetwork)
 }

@@ -12,18 +12,19 @@ import (
 )
 
 const (
-	// typicalEnergy is what a transfer of USDT uses when its receiver has none of it yet.
+	// typicalEnergy is what a transfer of USDT uses when its payee has no USDT yet.
 	typicalEnergy = 131_000
-	// energyReserve is added, with a quarter of what a trial used, to its energy: what a
-	// contract uses differs with what accounts hold, and popular ones cost more by the hour.
+	// energyReserve is added to the energy of a trial, together with a quarter of it. A contract's
+	// energy depends on what the accounts hold, and popular contracts cost more from hour to hour.
 	energyReserve = 2_000
-	// priceLimit is above every price that the chain ever had; one above it is a mistake.
+	// priceLimit is above every price that the chain ever had; a configured limit above it is a
+	// mistake.
 	priceLimit = 1_000_000_000
-	// typicalBytes is more than a payment of a token has.
+	// typicalBytes is more than the size of a token payment.
 	typicalBytes = 420
 )
 
-// prices are what the chain takes now, in sun.
+// prices are the chain's current prices, in sun.
 type prices struct{ energy, perByte, account, activation uint64 }
 
 func (p *provider) readPrices(ctx context.Context) (prices, error) {
@@ -54,23 +55,25 @@ func (p *provider) readPrices(ctx context.Context) (prices, error) {
 	return current, nil
 }
 
-// quoteResult is what came of trying a payment out.
+// quoteResult is the result of trying a payment out.
 type quoteResult struct {
 	fees     chain.Fees
 	reverted *chain.RevertedError
 }
 
-// BatchSize is one: a transaction makes one payment.
+// BatchSize returns one: a transaction makes one payment.
 func (c *Client) BatchSize([]chain.Payment) int { return 1 }
 
-// Quote looks at the accounts of a payment, has a call of a token tried out, and proposes
-// its fees: for a token units of energy (GasLimit) at the chain's price (TipCap), which
-// together are the transaction's fee limit; for TRX bytes at theirs. Beside is all that the
-// transaction may cost, as if the account had no bandwidth or energy of its own. A new
-// account has to be activated, which is more.
+// Quote reads the accounts of a payment, tries out the call of a token, and proposes fees:
 //
-// What a token's transfer returns is not looked at: that of USDT returns false when it
-// succeeds. That it moved something shows in its log and in balances.
+//   - For a token they are units of energy (GasLimit) at the chain's price (TipCap). Their product
+//     is the transaction's fee limit.
+//   - For TRX they are bytes at the price of a byte.
+//   - NonGas is all that the transaction may cost, as if the account had no bandwidth or energy of
+//     its own. It includes the activation of a new account.
+//
+// Quote ignores what a token's transfer returns: that of USDT returns false when it succeeds. The
+// log and the balances show whether it moved anything.
 func (c *Client) Quote(ctx context.Context, ps ...chain.Payment) (chain.Fees, error) {
 	if len(ps) != 1 {
 		return chain.Fees{}, fmt.Errorf("quote on %s: %d payments, and a transaction makes one", chain.Tron, len(ps))
@@ -130,13 +133,13 @@ func (c *Client) quotePayment(ctx context.Context, p *provider, pay chain.Paymen
 	if err != nil {
 		return chain.Fees{}, err
 	}
-	if left.Less(fees.NonGas) { // it may get more, so it is no word about the payment
+	if left.Less(fees.NonGas) { // the account may get more, so this does not refuse the payment
 		return chain.Fees{}, fmt.Errorf("%s would have %v sun for a fee of up to %v", pay.From, left, fees.NonGas)
 	}
 	return fees, nil
 }
 
-// quoteNative are the fees of a transfer of TRX.
+// quoteNative returns the fees of a transfer of TRX.
 func (c *Client) quoteNative(ctx context.Context, p *provider, pay chain.Payment, current prices) (chain.Fees, error) {
 	isContract, err := p.isContract(ctx, pay.To)
 	if err != nil {
@@ -157,7 +160,7 @@ func (c *Client) quoteNative(ctx context.Context, p *provider, pay chain.Payment
 	return c.boundedFees(typicalBytes, current.perByte)
 }
 
-// quoteToken are the fees of a call of a token's transfer.
+// quoteToken returns the fees of a call of a token's transfer.
 func (c *Client) quoteToken(ctx context.Context, p *provider, pay chain.Payment, current prices) (chain.Fees, error) {
 	if pay.To == pay.Contract {
 		return chain.Fees{}, newRefusal(chain.CausePayee, "%s is the token's own contract", pay.To)
@@ -199,7 +202,8 @@ func (c *Client) quoteToken(ctx context.Context, p *provider, pay chain.Payment,
 // unitsMax is more energy than a transaction can use.
 const unitsMax = 1_000_000_000
 
-// boundedFees are so many units at a price, and what comes on top.
+// boundedFees returns the fees for so many units at a price, with extra costs. Error: they exceed
+// the configured limits.
 func (c *Client) boundedFees(units, price uint64, extras ...uint64) (chain.Fees, error) {
 	if price > c.PriceMax {
 		return chain.Fees{}, fmt.Errorf("a unit costs %d sun, and no more than %d are paid", price, c.PriceMax)
@@ -219,7 +223,7 @@ func (c *Client) boundedFees(units, price uint64, extras ...uint64) (chain.Fees,
 	return chain.Fees{GasLimit: units, TipCap: money.Units(price), NonGas: cost}, nil
 }
 
-// TransferFees are those of a transfer of a token to somebody who has none of it.
+// TransferFees returns the fees of a token transfer to a payee that has none of the token.
 func (c *Client) TransferFees(ctx context.Context) (chain.Fees, error) {
 	fees, err := several.FirstAnswer(ctx, c.providersByTrust(), func(ctx context.Context, p *provider) (
 		chain.Fees, error,
@@ -236,7 +240,8 @@ func (c *Client) TransferFees(ctx context.Context) (chain.Fees, error) {
 	return fees, nil
 }
 
-// Bump offers nothing: what would replace a transaction would be mined beside it.
+// Bump offers nothing: a replacement would be mined in addition to the transaction that it
+// replaces.
 func (c *Client) Bump(context.Context, chain.Fees) (chain.Fees, bool, error) {
 	return chain.Fees{}, false, nil
 }

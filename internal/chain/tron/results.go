@@ -14,15 +14,15 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// transferTopic begins the log of a token's Transfer(address,address,uint256).
+// transferTopic is the first topic of a token's event Transfer(address,address,uint256).
 const transferTopic = "ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
 
 const (
-	transferTopics = 3 // of a token; one with four is of something that has no amounts
+	transferTopics = 3 // of a token; a log with four topics is of a contract that has no amounts
 	accountDigits  = 40
 )
 
-// A result is what came of a transaction, as nodes write it.
+// result is the result of a transaction as nodes write it.
 type result struct {
 	ID      string `json:"id"`
 	Fee     int64  `json:"fee"`
@@ -52,7 +52,7 @@ type internalTx struct {
 	Rejected bool `json:"rejected"`
 }
 
-// Effects are what a transaction of a block did.
+// txEffects has the fee and the transfers of a transaction in a block.
 type txEffects struct {
 	tx
 	fee       money.Amount
@@ -61,7 +61,7 @@ type txEffects struct {
 
 var errNoResults = errors.New("does not give the results of all its transactions")
 
-// readEffects asks for what the transactions of a block did.
+// readEffects reads the effects of the transactions of a block.
 func (p *provider) readEffects(
 	ctx context.Context, state view, h header, txs []tx, internals bool,
 ) ([]txEffects, error) {
@@ -105,8 +105,8 @@ func (p *provider) readEffects(
 	return out, nil
 }
 
-// toEffects reads what a transaction did. Whether it failed is in the block; a result that says
-// otherwise is of another transaction, or a lie.
+// toEffects reads what a transaction did. The block states whether it failed; a result that
+// contradicts the block is of another transaction, or a lie.
 func (r *result) toEffects(t tx, h header, logs uint64, internals bool) (txEffects, error) {
 	e := txEffects{tx: t}
 	switch {
@@ -155,9 +155,8 @@ func (r *result) toEffects(t tx, h header, logs uint64, internals bool) (txEffec
 	return e, nil
 }
 
-// toTransfer is the movement that a log tells of: of nothing, when it tells of none. What
-// only looks like one (another event, an amount among the topics, more than an address
-// in a word) is none.
+// toTransfer returns the transfer that a log describes, or an empty one. These logs describe none:
+// another event, an amount among the topics, more than an address in a word.
 func (l eventLog) toTransfer() (chain.Transfer, error) {
 	contract, err := hex.DecodeString(l.Address)
 	if err != nil || len(l.Address) != accountDigits {
@@ -183,7 +182,7 @@ func (l eventLog) toTransfer() (chain.Transfer, error) {
 	}, nil
 }
 
-// toTransfers are the TRX that a contract sent.
+// toTransfers returns the TRX that a contract sent.
 func (call internalTx) toTransfers(position string) ([]chain.Transfer, error) {
 	if call.Rejected {
 		return nil, nil
@@ -193,7 +192,7 @@ func (call internalTx) toTransfers(position string) ([]chain.Transfer, error) {
 		switch {
 		case v.Sun < 0:
 			return nil, errors.New("it moves less than nothing")
-		case v.Sun == 0 || v.Token != "": // nothing, or TRC-10
+		case v.Sun == 0 || v.Token != "": // no amount, or TRC-10
 			continue
 		}
 		from, err := trontx.FromHex(call.From)
@@ -215,8 +214,8 @@ func (call internalTx) toTransfers(position string) ([]chain.Transfer, error) {
 	return out, nil
 }
 
-// newContents are all that moved in a block. Fees are those of transfers and calls, which
-// are all that we make.
+// newContents collects all transfers of a block. It has the fees of transfers and calls, the only
+// kinds of transactions that Coffer makes.
 func newContents(h header, effects []txEffects, internals bool) (chain.Contents, error) {
 	c := chain.Contents{Block: h.toChainBlock(), Traced: internals, Providers: 1, Verified: verified}
 	feeIndex := map[chain.Address]int{}
@@ -239,7 +238,7 @@ func newContents(h header, effects []txEffects, internals bool) (chain.Contents,
 	return c, nil
 }
 
-// readContents asks a provider for a block with all that moved in it.
+// readContents reads a block with all its transfers from a provider.
 func (p *provider) readContents(
 	ctx context.Context, state view, blockRef string, internals bool,
 ) (chain.Contents, error) {

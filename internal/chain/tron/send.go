@@ -11,8 +11,8 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// Build encodes the transaction of a payment; it asks nobody. There is no cancel: that is
-// chain.ErrExpires.
+// Build encodes the transaction of a payment without a request to a node. A cancel transaction does
+// not exist: the error is chain.ErrExpires.
 func (c *Client) Build(account chain.Address, s chain.Slot, fees chain.Fees, ps ...chain.Payment) ([]byte, error) {
 	payload, err := c.buildPayload(account, s, fees, ps)
 	if err != nil {
@@ -64,8 +64,8 @@ func (c *Client) buildPayload(
 
 const codeKnown = "DUP_TRANSACTION_ERROR"
 
-// Send gives the bytes to all providers at once. Nothing that one of them says proves that
-// the transaction is not out: one that calls it expired may be ahead of the others.
+// Send sends the bytes to all providers at once. No answer of one provider proves that the
+// transaction is not on its way: a provider that calls it expired may be ahead of the others.
 func (c *Client) Send(ctx context.Context, raw []byte) (chain.Answer, string) {
 	_, hash, err := trontx.DecodeSigned(raw)
 	if err != nil {

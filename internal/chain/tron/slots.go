@@ -16,19 +16,19 @@ import (
 )
 
 const (
-	slotsOffered = 8    // that an account is offered at a time; they differ by a millisecond
-	blocksCached = 4096 // blocks whose places are remembered
-	blockMillis  = 3000 // between two blocks, when none is missed
+	slotsOffered = 8    // offered to an account at a time; their expiries differ by a millisecond
+	blocksCached = 4096 // blocks whose slots are cached
+	blockMillis  = 3000 // between two blocks, if none is missed
 	refPeriod    = 1 << 16
 )
 
-// Account offers places that follow from the newest final block alone, so the same until
-// that is another, and says of the open ones whether they are used: their transaction is
-// in a block, or no further block can have it. A place counts as used when all who answer
-// say so, and as many as have to agree did.
+// Account offers slots that follow from the newest final block alone, so they stay the same until
+// another block is final. For each open slot it says whether it is used: its transaction is in a
+// block, or no further block can contain it. A slot counts as used if all providers that answer say
+// so, and these are at least the quorum.
 //
-// The adapter does not know which places were given out. Whoever asks keeps that; all that
-// are offered are free by what the chain says.
+// The adapter does not know which slots were assigned; the caller stores that. All offered slots
+// are free as far as the chain shows.
 func (c *Client) Account(ctx context.Context, a chain.Address, open ...chain.Slot) (chain.Account, error) {
 	acct, err := c.readSlots(ctx, a, open)
 	if err != nil {
@@ -37,10 +37,10 @@ func (c *Client) Account(ctx context.Context, a chain.Address, open ...chain.Slo
 	return acct, nil
 }
 
-// A standing is what one provider says of places.
+// slotView is what one provider says about slots.
 type slotView struct {
 	heads
-	used [][2]bool // of each, in the newest block and finally
+	used [][2]bool // for each slot: in the newest block, and finally
 }
 
 func (c *Client) readSlots(ctx context.Context, a chain.Address, open []chain.Slot) (chain.Account, error) {
@@ -100,7 +100,7 @@ func (c *Client) readSlots(ctx context.Context, a chain.Address, open []chain.Sl
 	return acct, nil
 }
 
-// offerSlots are the places of an account that refer to a final block.
+// offerSlots returns the slots of an account that refer to a final block.
 func (c *Client) offerSlots(a chain.Address, ref header) []string {
 	keys := make([]string, slotsOffered)
 	for i := range keys {
@@ -131,8 +131,8 @@ func (c *Client) readSlotView(ctx context.Context, p *provider, slotRefs []tront
 	return s, nil
 }
 
-// isUsed tells whether a place is used in a block: it or one before has its transaction, or
-// it is so late that none on top of it can have it.
+// isUsed reports whether a slot is used in a block. The block or an earlier one contains its
+// transaction, or the block is so late that none after it can.
 func (c *Client) isUsed(
 	ctx context.Context, p *provider, state view, head header, slotRef trontx.SlotRef,
 ) (bool, error) {
@@ -142,12 +142,12 @@ func (c *Client) isUsed(
 	return c.hasTx(ctx, p, state, head, slotRef)
 }
 
-// isExpired tells whether no block after this one can have the transaction of a place: a
-// block takes what is good for longer than the one before it.
+// isExpired reports whether no block after this one can contain the transaction of a slot. A block
+// contains a transaction only if the block before it is older than the expiry.
 func isExpired(h header, slotRef trontx.SlotRef) bool { return h.millis >= slotRef.Expiration }
 
-// hasTx tells whether the transaction of a place is in a block or one before it, down to the
-// one that the place refers to.
+// hasTx reports whether the transaction of a slot is in a block or in an earlier one, down to the
+// block that the slot refers to.
 func (c *Client) hasTx(
 	ctx context.Context, p *provider, state view, head header, slotRef trontx.SlotRef,
 ) (bool, error) {
@@ -174,14 +174,14 @@ func (c *Client) hasTx(
 	}
 }
 
-// A takes is a block with the places that its transactions have.
+// blockSlots is a block with the slots that its transactions take.
 type blockSlots struct {
 	header
 	slotKeys []string
 }
 
-// slotCache remembers blocks by their identifiers. What is in a block follows from that, so it
-// does not matter who gave it.
+// slotCache caches blocks by their identifiers. The identifier proves the contents of a block, so
+// it does not matter which provider returned it.
 type slotCache struct {
 	mu     sync.Mutex
 	blocks map[string]blockSlots
@@ -209,7 +209,7 @@ func (c *Client) cachedBlock(ctx context.Context, p *provider, state view, id st
 	if c.blockCache.blocks == nil {
 		c.blockCache.blocks = map[string]blockSlots{}
 	}
-	if len(c.blockCache.blocks) >= blocksCached { // the lower half goes
+	if len(c.blockCache.blocks) >= blocksCached { // removes the lower half
 		ids := slices.SortedFunc(maps.Keys(c.blockCache.blocks), func(x, y string) int {
 			return cmp.Compare(c.blockCache.blocks[x].height, c.blockCache.blocks[y].height)
 		})
@@ -221,11 +221,13 @@ func (c *Client) cachedBlock(ctx context.Context, p *provider, state view, id st
 	return b, nil
 }
 
-// ProveExpired proves that a place has ended without a transaction: then nothing that was signed
-// in it is mined, ever. As many providers as have to agree show, in final blocks that hang
-// together from the one it refers to up to the first that is as late as its expiry, that
-// none has it, and they name the same last block; and nobody shows anything else. The block
-// is the proof; lapsed is false while that is not so. Error: too few could look.
+// ProveExpired proves that a slot has ended without a transaction. A transaction that was signed in
+// it can then never be mined.
+//
+// The quorum has to show this in final blocks that form a chain, from the block that the slot
+// refers to up to the first that reaches its expiry. None of them has the transaction, all name the
+// same last block, and no provider shows anything else. That last block is the proof. Until then
+// expired is false. Error: too few providers could look.
 func (c *Client) ProveExpired(ctx context.Context, s chain.Slot) (proof chain.Block, expired bool, err error) {
 	fail := func(err error) (chain.Block, bool, error) {
 		return chain.Block{}, false, fmt.Errorf("whether %v on %s has lapsed: %w", s, chain.Tron, err)
@@ -245,7 +247,7 @@ func (c *Client) ProveExpired(ctx context.Context, s chain.Slot) (proof chain.Bl
 		case a.Err != nil:
 			errs = append(errs, a.Err)
 		case a.Value == nil:
-			return chain.Block{}, false, nil // it may be mined yet, or is
+			return chain.Block{}, false, nil // the transaction may still be mined, or is
 		case votes == 0 || a.Value.idText() == proof.Hash:
 			proof = a.Value.toChainBlock()
 			votes++
@@ -263,7 +265,7 @@ func (c *Client) ProveExpired(ctx context.Context, s chain.Slot) (proof chain.Bl
 	return proof, true, nil
 }
 
-// findExpiry is the final block with which a place ended, when none has its transaction.
+// findExpiry returns the final block with which a slot expired if no block has its transaction.
 func (c *Client) findExpiry(ctx context.Context, p *provider, slotRef trontx.SlotRef) (*header, error) {
 	head, err := p.readHeader(ctx, solidified, "")
 	if err != nil || !isExpired(head, slotRef) {
@@ -273,7 +275,7 @@ func (c *Client) findExpiry(ctx context.Context, p *provider, slotRef trontx.Slo
 	if err != nil {
 		return nil, err
 	}
-	// The first block that is as late as the expiry: the last that can have it.
+	// The first block that reaches the expiry is the last that can contain the transaction.
 	last := head
 	for lowest, highest := refBlock.height+1, head.height; lowest < highest; {
 		middle := lowest + (highest-lowest)/2
@@ -294,8 +296,9 @@ func (c *Client) findExpiry(ctx context.Context, p *provider, slotRef trontx.Slo
 	return &last, nil
 }
 
-// findRefBlock finds the block that a place refers to. A transaction has only the lowest bytes
-// of its height, and its time; no more blocks than fit were made since.
+// findRefBlock finds the block that a slot refers to. A transaction names only the lowest bytes of
+// its height, and its time. The search starts at the height that results if no block was missed
+// since that time.
 func (p *provider) findRefBlock(ctx context.Context, head header, slotRef trontx.SlotRef) (header, error) {
 	lowest := head.height - min(head.height, uint64(head.millis-slotRef.Timestamp)/blockMillis)
 	first := lowest&^(refPeriod-1) | uint64(slotRef.RefBlockBytes[0])<<8 | uint64(slotRef.RefBlockBytes[1])

@@ -1,23 +1,24 @@
-// Package tron is the adapter of TRON. It reads blocks and makes payments through the HTTP
-// interface of one or more nodes (java-tron's /wallet and /walletsolidity), of which a
-// configured number has to agree on what is final. Final is what nodes call solidified.
+// Package tron adapts TRON to the ports Reader and Sender. It reads blocks and makes payments
+// through the HTTP interface of one or more nodes (java-tron's /wallet and /walletsolidity). A
+// configured number of them has to agree on what is final. A final block is one that nodes call
+// solidified.
 //
-// It was never run against a real node. It was written by the published sources of
-// java-tron, is proven against a scripted fake of its interface (the tests here), and its
-// words against blocks and transactions of the public networks. No installation can
-// configure it yet: decision 0054 says what is missing.
+// It was never run against a real node. It follows the published sources of java-tron. Its tests
+// run it against a scripted fake of that interface and check its encoding against blocks and
+// transactions of the public networks. No installation can configure it yet: decision 0054 says
+// what is missing.
 //
-// A block is checked against its identifier: that is the hash of its header, which names
-// the block before and the root of its transactions with their signatures and with
-// whether each failed. What a transaction did inside contracts (logs, TRX that contracts
-// sent, its fee) no header proves, so as many providers as have to agree have to give the
-// same. With one provider configured that is its word.
+// The adapter checks a block against its identifier, which is the hash of its header. The header
+// names the parent block and the root of the transactions with their signatures, and with whether
+// each one failed. No header proves what a transaction did inside contracts: logs, TRX that
+// contracts sent, and its fee. So the quorum of providers has to give the same results. With one
+// provider configured, that provider is believed.
 //
-// A payment takes one transaction, which nothing replaces and nothing cancels: it is
-// mined or it expires (package trontx, decision 0054). Lapsed proves the latter.
+// A payment takes one transaction, which cannot be replaced or canceled: it is mined or it expires
+// (package trontx, decision 0054). ProveExpired proves the latter.
 //
-// An answer that is missing, short or wrong is an error and never an empty block. No key
-// is held and nothing is written down; a crash loses what was remembered of some blocks.
+// An answer that is missing, short or wrong is an error and never an empty block. The adapter has
+// no keys and stores nothing; a crash loses only its cache of blocks.
 package tron
 
 import (
@@ -48,25 +49,25 @@ const (
 	networkDigits         = 8 // of the end of the first block's identifier, in CAIP-2
 )
 
-// Config is a network of TRON with its providers.
+// Config describes a network of TRON and its providers.
 type Config struct {
 	Network chain.Network
-	// Genesis is the identifier of the network's first block. Only a local network may
-	// leave it out.
+	// Genesis is the identifier of the network's first block. Only a local network may leave it
+	// out.
 	Genesis   string
 	Endpoints []string // URLs before /wallet, http or https; they may hold a secret and are never printed
 	Quorum    int      // how many of the endpoints have to agree on what is final
 
-	// Internal says that all endpoints keep internal transactions (java-tron's
-	// vm.saveInternalTx, which is off by default): then TRX that contracts send is looked
-	// for. No answer tells whether a node does, so it is never assumed.
+	// Internal says that all endpoints store internal transactions (java-tron's vm.saveInternalTx,
+	// which is off by default). The adapter then looks for TRX that contracts send. No answer shows
+	// whether a node stores them, so the adapter never assumes it.
 	Internal bool
 
-	// TxLifetime is how long a payment may be mined after the newest final block of when it was
-	// made; zero: ten minutes.
+	// TxLifetime is the time after the newest final block in which a payment may be mined, counted
+	// from the block that was final when the payment was built; zero: ten minutes.
 	TxLifetime time.Duration
-	// PriceMax is the most sun that is paid for a unit of energy or a byte; zero: 2,000.
-	// Above it nothing is quoted.
+	// PriceMax is the most sun that a unit of energy or a byte may cost; zero: 2,000. Above it the
+	// adapter quotes nothing.
 	PriceMax uint64
 	// CostMax is the most sun that a transaction may cost; zero: 100 TRX.
 	CostMax money.Amount
@@ -75,7 +76,7 @@ type Config struct {
 	AnswerBytesMax int64         // of one answer; zero: 64 MiB
 }
 
-// validate finds every mistake in the configuration.
+// validate returns every mistake in the configuration.
 func (c Config) validate() error {
 	var wrong []error
 	addProblem := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
@@ -112,8 +113,8 @@ func (c Config) validate() error {
 type Client struct {
 	Config
 	providers     []*provider
-	firstProvider atomic.Uint32 // the provider that is asked first for what is not final
-	blockCache    slotCache     // the places that blocks have taken
+	firstProvider atomic.Uint32 // provider that is asked first for blocks that are not final
+	blockCache    slotCache     // blocks with the slots that their transactions take
 }
 
 var (
@@ -121,9 +122,9 @@ var (
 	_ chain.Sender = (*Client)(nil)
 )
 
-// New checks the configuration and the providers. A provider of another network is an
-// error; providers that do not answer are one when fewer than Agree do. Those are checked
-// when they answer later.
+// New checks the configuration and the providers. It returns an error for a provider of another
+// network, and when fewer providers than the quorum answer. A provider that does not answer is
+// checked when it answers later.
 func New(ctx context.Context, cfg Config) (*Client, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("configuration of %s: %w", chain.Tron, err)
@@ -151,9 +152,9 @@ func New(ctx context.Context, cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// Chain is the chain with this client for its reader and its sender.
+// Chain returns the chain with this client as its reader and its sender.
 func (c *Client) Chain() chain.Chain {
-	id := "0x00000000" // nobody but us names a local network
+	id := "0x00000000" // only Coffer names a local network
 	if c.Genesis != "" {
 		id = "0x" + c.Genesis[len(c.Genesis)-networkDigits:]
 	}
@@ -163,15 +164,16 @@ func (c *Client) Chain() chain.Chain {
 	}
 }
 
-// Demote asks another provider first from now on.
+// Demote makes another provider the first that is asked.
 func (c *Client) Demote() { c.firstProvider.Add(1) }
 
-// providersByTrust are the providers in the order in which they are asked for what is not final.
+// providersByTrust returns the providers in the order in which they are asked for blocks that are
+// not final.
 func (c *Client) providersByTrust() []*provider {
 	return several.Rotate(c.providers, c.firstProvider.Load())
 }
 
-// parseBlockID reads the identifier of a block.
+// parseBlockID parses the identifier of a block.
 func parseBlockID(s string) (id [idBytes]byte, err error) {
 	b, err := hex.DecodeString(s)
 	if err != nil || len(b) != idBytes || hex.EncodeToString(b) != s {

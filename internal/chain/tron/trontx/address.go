@@ -27,9 +27,9 @@ const (
 
 const addressHint = "give it in base58: 34 characters that begin with T"
 
-// Parse reads an address in base58 with its checksum. The hexadecimal form, which nodes
-// use, is refused: it has no checksum, and 20 bytes of it are an address of EVM chains
-// too. The error says in words what is wrong and never quotes what was given.
+// Parse reads an address in base58 with its checksum. It refuses the hexadecimal form that nodes
+// use: that has no checksum, and its last 20 bytes are also an address of EVM chains. The error
+// describes the mistake in words and never quotes the input.
 func Parse(s string) (chain.Address, error) {
 	b, err := decodeAddress(s)
 	if err != nil {
@@ -86,26 +86,26 @@ func isHex(s string) bool {
 	return err == nil
 }
 
-// Canonical is the text form of an address: base58 with its checksum.
+// Canonical returns the text form of an address: base58 with its checksum.
 func Canonical(raw [addressBytes]byte) chain.Address {
 	sum := checksum(raw)
 	return chain.Address(base58.Encode(append(raw[:], sum[:]...)))
 }
 
-// FromAccountBytes is the address with these 20 bytes, as contracts and their logs write it.
+// FromAccountBytes returns the address with these 20 bytes, as contracts and their logs write it.
 func FromAccountBytes(b [accountBytes]byte) chain.Address {
 	raw := [addressBytes]byte{prefix}
 	copy(raw[1:], b[:])
 	return Canonical(raw)
 }
 
-// KeyAddress is the address of an uncompressed public key.
+// KeyAddress returns the address of an uncompressed public key.
 func KeyAddress(public [publicBytes]byte) chain.Address {
 	return FromAccountBytes([accountBytes]byte(crypto.Keccak256(public[1:])[12:]))
 }
 
-// Bytes are the 21 bytes of an address in its canonical form. Any other form is an
-// error: it has not been through Parse.
+// Bytes returns the 21 bytes of an address in its canonical form. Any other form is an error: Parse
+// did not return it.
 func Bytes(a chain.Address) ([addressBytes]byte, error) {
 	raw, err := decodeAddress(string(a))
 	if err == nil && Canonical(raw) != a {
@@ -117,13 +117,13 @@ func Bytes(a chain.Address) ([addressBytes]byte, error) {
 	return raw, nil
 }
 
-// Hex is an address as nodes write it: 42 hexadecimal digits that begin with 41.
+// Hex returns an address as nodes write it: 42 hexadecimal digits that begin with 41.
 func Hex(a chain.Address) (string, error) {
 	raw, err := Bytes(a)
 	return hex.EncodeToString(raw[:]), err
 }
 
-// FromBytes reads the 21 bytes of an address as transactions have them.
+// FromBytes reads the 21 bytes of an address as transactions contain them.
 func FromBytes(b []byte) (chain.Address, error) {
 	if len(b) != addressBytes || b[0] != prefix {
 		return "", fmt.Errorf("%x is no address: 21 bytes that begin with 41 are one", b[:min(len(b), 2*addressBytes)])
@@ -151,14 +151,15 @@ func (AddressCodec) Parse(s string) (chain.Address, error) { return Parse(s) }
 // ParseContract is Parse: a contract's address has no other form.
 func (AddressCodec) ParseContract(s string) (chain.Address, error) { return Parse(s) }
 
-// unspendable are addresses known to have no key, beyond those that Burns finds by their form.
+// unspendable has addresses that are known to have no key, beyond those that IsUnspendable finds by
+// their form.
 var unspendable = map[chain.Address]bool{
-	"TLsV52sRDL79HXGGm9yzwKibb6BeruhUzy": true, // where the chain itself puts what is burnt
+	"TLsV52sRDL79HXGGm9yzwKibb6BeruhUzy": true, // where the chain itself sends burnt tokens
 }
 
-// IsUnspendable tells whether nobody holds the key of an address. Those whose 20 bytes are below
-// 0x10000 are the zero address, the contracts that are part of the chain, and 0x…dead;
-// 0x01000000 and up hold contracts of the chain too.
+// IsUnspendable reports whether the key of an address has no holder. The condition covers addresses
+// whose first 16 bytes after the prefix are zero: the zero address, the chain's built-in contracts
+// and 0x…dead. From 0x01000000 on there are contracts of the chain, too.
 func (AddressCodec) IsUnspendable(a chain.Address) bool {
 	raw, err := Bytes(a)
 	if err != nil {
@@ -171,6 +172,6 @@ func (AddressCodec) IsUnspendable(a chain.Address) bool {
 	return low || unspendable[a]
 }
 
-// PaymentURI is the address alone: no form of a link has become usual among wallets of
-// TRON, and they all read an address.
+// PaymentURI returns the address alone: no form of link is common among wallets of TRON, and all of
+// them read an address.
 func (AddressCodec) PaymentURI(a, _ chain.Address) string { return string(a) }

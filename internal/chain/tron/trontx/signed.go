@@ -20,11 +20,11 @@ const (
 	signatureBytes = crypto.SignatureLength
 )
 
-// Digest is what is signed: the hash of the payload.
+// Digest returns the hash of the payload, which the signature covers.
 func Digest(payload []byte) [32]byte { return sha256.Sum256(payload) }
 
-// HashOf is the identifier of the transaction with this payload. The signature is no part
-// of it, so the same payment has the same one however it is signed.
+// HashOf returns the identifier of the transaction with this payload. The identifier does not cover
+// the signature, so a payment has the same one however it is signed.
 func HashOf(payload []byte) chain.TxHash {
 	sum := Digest(payload)
 	return chain.TxHash(hex.EncodeToString(sum[:]))
@@ -34,9 +34,9 @@ func encodeSigned(payload, signature []byte) []byte {
 	return addBytes(addBytes(nil, signedRaw, payload), signedSignature, signature)
 }
 
-// AttachSignature puts a signature (r, s, and 0 or 1, 65 bytes) to a payload of ours and returns
-// the bytes to send and the transaction's identifier. A signature that is not the owner's
-// over these very bytes is an error.
+// AttachSignature adds a signature (r, s, and 0 or 1, 65 bytes) to a payload of Coffer. It returns
+// the bytes to send and the transaction's identifier. A signature that is not the owner's over
+// exactly these bytes is an error.
 func AttachSignature(payload, signature []byte) (raw []byte, hash chain.TxHash, err error) {
 	t, err := Decode(payload)
 	if err != nil {
@@ -52,7 +52,7 @@ func AttachSignature(payload, signature []byte) (raw []byte, hash chain.TxHash, 
 	return encodeSigned(payload, signature), HashOf(payload), nil
 }
 
-// DecodeSigned reads signed bytes of ours. It is as strict as Decode.
+// DecodeSigned decodes the signed bytes of a transaction of Coffer. It is as strict as Decode.
 func DecodeSigned(raw []byte) (t Tx, hash chain.TxHash, err error) {
 	if len(raw) > payloadMax+2*signatureBytes {
 		return Tx{}, "", fmt.Errorf("a transaction of %d bytes is none of ours", len(raw))
@@ -80,7 +80,7 @@ func recoverSigner(payload, signature []byte) (chain.Address, error) {
 		return "", fmt.Errorf("the signature has %d bytes, not %d", len(signature), signatureBytes)
 	}
 	r, s := new(uint256.Int).SetBytes(signature[:32]), new(uint256.Int).SetBytes(signature[32:64])
-	// The upper half of s is refused: we never make it.
+	// The upper half of s is refused: Coffer's signer never produces it.
 	if !crypto.ValidateSignatureValues(signature[64], r.ToBig(), s.ToBig(), true) {
 		return "", errors.New("the signature is out of range")
 	}
@@ -92,22 +92,22 @@ func recoverSigner(payload, signature []byte) (chain.Address, error) {
 	return KeyAddress([publicBytes]byte(key)), nil
 }
 
-// A Seen is a transaction of a block, of anybody: what it takes and what it moves, as far
-// as its own bytes tell.
+// ParsedTx is any transaction of a block: the slot that it takes and the TRX that it moves, as far
+// as its own bytes say.
 type ParsedTx struct {
 	Hash chain.TxHash
-	// Owner pays its fee: of a transfer and of a call; "" of any other kind, which moves
-	// nothing that we look for.
+	// Owner pays the fee of a transfer or a call. It is "" for any other kind, which moves nothing
+	// that Coffer looks for.
 	Owner   chain.Address
-	SlotKey string // of a transfer or call that refers to a block as ours do, else ""
-	// To and Coin are the TRX that it moves: of a transfer, or with a call. A payment of
-	// nothing has Coin zero.
+	SlotKey string // of a transfer or call that refers to a block as Coffer's do, else ""
+	// To and NativeAmount are the TRX that a transfer moves or that a call sends along.
+	// NativeAmount is zero if it moves none.
 	To           chain.Address
 	NativeAmount uint64
 }
 
-// ParseTx reads the raw data of anybody's transaction. Kinds that are unknown are no error.
-// Error: it is no transaction.
+// ParseTx reads the raw data of any transaction. An unknown kind is no error. Error: the data is no
+// transaction.
 func ParseTx(payload []byte) (ParsedTx, error) {
 	s := ParsedTx{Hash: HashOf(payload)}
 	raw, err := parseFields(payload)
@@ -133,7 +133,7 @@ func ParseTx(payload []byte) (ParsedTx, error) {
 	if s.Owner, err = FromBytes(value.bytes[transferOwner]); err != nil {
 		return s, fmt.Errorf("owner: %w", err)
 	}
-	s.NativeAmount = value.ints[transferAmount] // of a call it is what is sent along, by the same number
+	s.NativeAmount = value.ints[transferAmount] // for a call: what it sends along, in a field with the same number
 	if s.To, err = FromBytes(value.bytes[transferTo]); err != nil {
 		return s, fmt.Errorf("receiver: %w", err)
 	}

@@ -21,7 +21,7 @@ const (
 // transferSelector begins every call of transfer(address,uint256).
 var transferSelector = []byte{0xa9, 0x05, 0x9c, 0xbb}
 
-// Word is an address as contracts take it: the 20 bytes after its prefix, in 32.
+// Word returns an address as contracts read it: the 20 bytes after its prefix, in 32.
 func Word(a chain.Address) ([wordBytes]byte, error) {
 	var w [wordBytes]byte
 	raw, err := Bytes(a)
@@ -29,7 +29,7 @@ func Word(a chain.Address) ([wordBytes]byte, error) {
 	return w, err
 }
 
-// FromWord reads an address out of a word. Nothing may stand before its 20 bytes.
+// FromWord reads an address from a word. The padding before its 20 bytes has to be zero.
 func FromWord(w []byte) (chain.Address, error) {
 	if len(w) != wordBytes || !bytes.Equal(w[:paddingBytes], make([]byte, paddingBytes)) {
 		return "", errors.New("a word that is no address")
@@ -37,7 +37,7 @@ func FromWord(w []byte) (chain.Address, error) {
 	return FromAccountBytes([accountBytes]byte(w[paddingBytes:])), nil
 }
 
-// TransferData is the data of a call that moves an amount of a token from the caller to an
+// TransferData returns the data of a call that moves an amount of a token from the caller to an
 // address.
 func TransferData(to chain.Address, amount money.Amount) ([]byte, error) {
 	receiver, err := Word(to)
@@ -49,8 +49,8 @@ func TransferData(to chain.Address, amount money.Amount) ([]byte, error) {
 	return append(append(data, receiver[:]...), value[:]...), nil
 }
 
-// ParseTransfer reads the data of a call of transfer: exactly the selector, the receiver
-// with nothing in its padding, and the amount.
+// ParseTransfer reads the data of a call of transfer: exactly the selector, the payee with zero
+// padding, and the amount.
 func ParseTransfer(data []byte) (to chain.Address, amount money.Amount, err error) {
 	if len(data) < selectorBytes || !bytes.Equal(data[:selectorBytes], transferSelector) {
 		return "", money.Zero, errors.New("the call is not transfer(address,uint256)")

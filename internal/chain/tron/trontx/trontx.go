@@ -1,21 +1,22 @@
-// Package trontx is the words of TRON: addresses, and the two forms of transaction that
-// we make, a transfer of TRX and a call of a token's transfer(address,uint256). It is
-// pure: it asks nobody and remembers nothing.
+// Package trontx encodes addresses of TRON and the two forms of transaction that Coffer makes: a
+// transfer of TRX, and a call of a token's transfer(address,uint256). It is pure: it sends no
+// request and has no state.
 //
-// A transaction of ours is read as strictly as it is written: Decode takes exactly the
-// bytes that Payload makes, so a field that is unknown, there twice, in another order or
-// encoded longer than it has to be is an error and never a detail.
+// Decode reads a transaction of Coffer as strictly as Payload writes it. It accepts exactly the
+// bytes that Payload makes. A field that is unknown, repeated, in another order or encoded longer
+// than necessary is an error.
 //
-// TRON numbers no transactions and has nothing that one of them could use up. What keeps
-// a payment from being mined twice is its identifier, the hash of its bytes, which the
-// chain takes once; and what ends it is its expiry. So the place of a payment (Lease) is
-// everything in it that is neither the payment nor its price: the account, the block
-// that it refers to, and the times from which and until when it is good. One transaction
-// may be signed in a place and no other, neither a dearer one nor a cancel: two would
-// both be mined. See decision 0054.
+// TRON does not number transactions and has nothing that one of them could use up. A payment cannot
+// be mined twice because the chain accepts its identifier, the hash of its bytes, once. Its expiry
+// ends it.
 //
-// Everything here was written by the chain's published sources and checked by what is on
-// the public networks (blocks, transactions, signatures). It was never run against a node.
+// So the slot of a payment (SlotKey) is everything in it that is neither the payment nor its price:
+// the account, the block that it refers to, and the times between which it is valid. At most one
+// transaction may be signed in a slot, neither one with a higher price nor a cancel: both would be
+// mined. See decision 0054.
+//
+// Everything here follows the chain's published sources and was checked against blocks,
+// transactions and signatures of the public networks. It was never run against a node.
 package trontx
 
 import (
@@ -36,7 +37,7 @@ import (
 )
 
 const (
-	// LifetimeMax is how long after its reference a transaction of ours may be good. The chain
+	// LifetimeMax is how long after its reference a transaction of Coffer may be valid. The chain
 	// allows a day from the newest block on.
 	LifetimeMax = 20 * time.Hour
 
@@ -45,7 +46,7 @@ const (
 	payloadMax   = 1024
 )
 
-// Numbers of the fields, and of the kinds of contract, of the chain's protocol.
+// Numbers of the fields and of the contract kinds in the chain's protocol.
 const (
 	rawRef, rawRefHash, rawExpiration, rawContract, rawTimestamp, rawFeeLimit = 1, 4, 8, 11, 14, 18
 
@@ -64,16 +65,16 @@ const (
 	urlTrigger  = "type.googleapis.com/protocol.TriggerSmartContract"
 )
 
-// What the chain takes for a transaction beside its energy, in sun, by its parameters of
-// 2026. They are voted on, and no transaction can bound them.
+// Costs of a transaction in addition to its energy, in sun, by the chain's parameters of 2026. The
+// chain's representatives vote on them, and no transaction can bound them.
 const (
 	SunPerByte  = 1_000     // of bandwidth that is not free
-	AccountFee  = 100_000   // in place of bandwidth when the receiver is a new account
-	Activation  = 1_000_000 // on top of it
+	AccountFee  = 100_000   // in place of bandwidth if the payee is a new account
+	Activation  = 1_000_000 // in addition to AccountFee
 	resultBytes = 64        // that the chain counts for the result
 )
 
-// Tx is one of our transactions: Amount from Owner to To.
+// Tx is a transaction of Coffer: Amount from Owner to To.
 type Tx struct {
 	SlotRef
 	Contract chain.Address // the token, or "" for TRX
@@ -82,24 +83,23 @@ type Tx struct {
 	FeeLimit uint64       // the most that energy may cost, in sun; 0 for TRX, which needs none
 }
 
-// A Place is where on the chain a transaction stands: of one place at most one
-// transaction is ever signed.
+// SlotRef is the slot of a transaction. At most one transaction is ever signed per slot.
 type SlotRef struct {
 	Owner         chain.Address
 	RefBlockBytes [refBytes]byte     // the block that it refers to: the lowest bytes of its height
 	RefBlockHash  [refHashBytes]byte // and a part of its identifier
-	// Timestamp is when that block was made, and Until from when on no block takes the
-	// transaction: milliseconds of Unix time. A block takes it only if the one before is
-	// older than Until.
+	// Timestamp is the time of that block. Expiration is when the transaction expires. Both are
+	// milliseconds of Unix time. A block contains the transaction only if the block before it is
+	// older than Expiration.
 	Timestamp, Expiration int64
 }
 
-// SlotKey is the place's name.
+// SlotKey returns the text that identifies the slot.
 func (p SlotRef) SlotKey() string {
 	return fmt.Sprintf("%s %x %x %d %d", p.Owner, p.RefBlockBytes, p.RefBlockHash, p.Timestamp, p.Expiration)
 }
 
-// ParseSlotKey reads the name of a place. There is one text for each.
+// ParseSlotKey parses the key of a slot. Each slot has exactly one text.
 func ParseSlotKey(s string) (SlotRef, error) {
 	var p SlotRef
 	fail := func(problem string) (SlotRef, error) {
@@ -146,20 +146,20 @@ func (p SlotRef) validate() error {
 	return nil
 }
 
-// RefersTo tells whether a block is the one that the place refers to.
+// RefersTo reports whether a block is the one that the slot refers to.
 func (p SlotRef) RefersTo(height uint64, id [32]byte, millis int64) bool {
 	return p.RefBlockBytes == RefBytesOf(height) && p.RefBlockHash == [refHashBytes]byte(id[8:16]) &&
 		p.Timestamp == millis
 }
 
-// RefBytesOf is what a transaction says of the height of a block.
+// RefBytesOf returns the bytes of a block's height that a transaction contains.
 func RefBytesOf(height uint64) [refBytes]byte {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], height)
 	return [refBytes]byte(b[8-refBytes:])
 }
 
-// NewTx is the transaction of a payment in a place.
+// NewTx returns the transaction of a payment in a slot.
 func NewTx(p chain.Payment, slot SlotRef, feeLimit uint64) (Tx, error) {
 	if p.From != slot.Owner || p.Payer != "" && p.Payer != p.From {
 		return Tx{}, fmt.Errorf("the payment is from %s and its place is one of %s", p.From, slot.Owner)
@@ -167,8 +167,7 @@ func NewTx(p chain.Payment, slot SlotRef, feeLimit uint64) (Tx, error) {
 	return Tx{SlotRef: slot, Contract: p.Contract, To: p.To, Amount: p.Amount, FeeLimit: feeLimit}, nil
 }
 
-// Payload encodes a transaction without its signature. Error: no transaction of ours can
-// be like this.
+// Payload encodes a transaction without its signature. Error: Coffer makes no such transaction.
 func (t Tx) Payload() ([]byte, error) {
 	if err := t.validate(); err != nil {
 		return nil, err
@@ -251,8 +250,8 @@ func addVarint(b []byte, n protowire.Number, v uint64) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(b, n, protowire.VarintType), v)
 }
 
-// Decode reads a transaction of ours without its signature. Whatever else it may be, and
-// whatever else it does, is an error.
+// Decode decodes a transaction of Coffer without its signature. Every other transaction, and every
+// further content, is an error.
 func Decode(payload []byte) (Tx, error) {
 	if len(payload) > payloadMax {
 		return Tx{}, fmt.Errorf("a transaction of %d bytes is none of ours", len(payload))
@@ -273,8 +272,8 @@ func Decode(payload []byte) (Tx, error) {
 	return t, nil
 }
 
-// parsePayment finds what a payment of ours has. What it passes over shows when the transaction
-// is written again.
+// parsePayment reads the fields that a payment of Coffer has. The caller finds the fields that it
+// skips by encoding the transaction again.
 func parsePayment(payload []byte) (t Tx, err error) {
 	raw, err := parseFields(payload)
 	if err != nil {
@@ -317,13 +316,13 @@ func parsePayment(payload []byte) (t Tx, err error) {
 	return t, err
 }
 
-// A message is one of the protocol, as far as it is read: the last value of each field.
+// message is a message of the protocol with the last value of each field.
 type message struct {
 	ints  map[protowire.Number]uint64
 	bytes map[protowire.Number][]byte
 }
 
-// parseFields reads a message of anybody. Kinds of fields that ours have not are passed over.
+// parseFields parses any message. It skips the field types that Coffer's transactions do not have.
 func parseFields(b []byte) (message, error) {
 	m := message{map[protowire.Number]uint64{}, map[protowire.Number][]byte{}}
 	for len(b) > 0 {
@@ -350,8 +349,7 @@ func parseFields(b []byte) (message, error) {
 
 var errCutOff = errors.New("the transaction is cut off, or is none")
 
-// CheckPayment says in which way a transaction is another payment than this one; nil when it is
-// this one.
+// CheckPayment returns an error that describes the transaction if it does not make this payment.
 func (t Tx) CheckPayment(p chain.Payment) error {
 	if t.Owner != p.From || t.Contract != p.Contract || t.To != p.To || t.Amount != p.Amount {
 		return fmt.Errorf("it pays %v of %q from %s to %s", t.Amount, string(t.Contract), t.Owner, t.To)
@@ -359,8 +357,8 @@ func (t Tx) CheckPayment(p chain.Payment) error {
 	return nil
 }
 
-// MaxCost is the most that the transaction may cost, in sun: what its energy may, and
-// beside it what the chain takes by its parameters of 2026, which the transaction cannot
+// MaxCost returns the most that the transaction may cost, in sun. That is the limit for its energy,
+// and what the chain takes in addition by its parameters of 2026, which the transaction cannot
 // bound.
 func (t Tx) MaxCost() money.Amount {
 	nonEnergy := uint64(payloadMax) * SunPerByte
@@ -377,7 +375,7 @@ func (t Tx) MaxCost() money.Amount {
 	return sum
 }
 
-// Bandwidth is how many bytes the chain counts for a payload once it is signed.
+// Bandwidth returns how many bytes the chain counts for a payload once it is signed.
 func Bandwidth(payload []byte) uint64 {
 	return uint64(len(encodeSigned(payload, make([]byte, signatureBytes)))) + resultBytes
 }
