@@ -1,12 +1,10 @@
-// Package jobs does the chores: what is neither money nor ordered, and may be late.
-// Clean-up, periodic checks, mail, exports. It is a thin cover of River, whose table
-// lies in our database, so that a chore is written down in the transaction that wants
-// it done.
+// Package jobs runs background jobs that move no money, need no order and may be late: clean-up,
+// periodic checks, mail, exports. It is a thin layer over River. River's table is in Coffer's
+// database, so a transaction that needs a job inserts it.
 //
-// What never happens here: the movement of money, the delivery of events, anything
-// whose safety rests on running once. A chore may run twice, and at the same time in
-// two processes. What a crash leaves: a row that another process takes up once
-// stuckAfter has passed.
+// The package moves no money and delivers no events, and nothing here may depend for its safety on
+// running once. A job may run twice, also at the same time in two processes. After a crash, a row
+// remains that another process takes over once stuckAfter has passed.
 package jobs
 
 import (
@@ -27,20 +25,20 @@ import (
 )
 
 const (
-	workersMax  = 4                // chores at once in one process
-	connsMax    = workersMax + 4   // listening, fetching, electing, keeping house
-	jobTimeout  = 10 * time.Minute // longest run of one chore
-	stuckAfter  = 15 * time.Minute // then its process is taken for dead
-	stopMax     = 15 * time.Second // how long a chore may go on after the order to stop
-	attemptsMax = 12               // of an inserted chore; with River's spacing, half a day
+	workersMax  = 4                // jobs at the same time in one process
+	connsMax    = workersMax + 4   // listening, fetching, electing, maintenance
+	jobTimeout  = 10 * time.Minute // longest run of one job
+	stuckAfter  = 15 * time.Minute // then its process counts as dead
+	stopMax     = 15 * time.Second // how long a job may run on after the order to stop
+	attemptsMax = 12               // of an inserted job; with River's spacing, half a day
 )
 
-// Args are the arguments of one kind of chore: a struct that marshals to JSON, with a
-// method Kind that names it for ever.
+// Args are the arguments of one kind of job: a struct that marshals to JSON. Its method Kind
+// returns the kind's name, which must never change.
 type Args = river.JobArgs
 
-// Runner works on chores in this process. Register everything with Handle and Every,
-// then Run once.
+// Runner works on jobs in this process. Register everything with Handle and HandlePeriodic, then
+// call Run once.
 type Runner struct {
 	db       *pg.DB
 	log      *slog.Logger
@@ -53,9 +51,9 @@ func New(db *pg.DB, log *slog.Logger) *Runner {
 	return &Runner{db: db, log: log, workers: river.NewWorkers()}
 }
 
-// Handle says how a kind of chore is done. An error makes River try again later, at
-// growing intervals; the arguments are those of the insert. It panics on a kind that is
-// handled already.
+// Handle registers the function for a kind of job. If it returns an error, River tries the job
+// again later, at growing intervals, with the arguments of the insert. Handle panics on a kind that
+// is registered already.
 func Handle[A Args](r *Runner, work func(context.Context, A) error) {
 	river.AddWorker(r.workers, river.WorkFunc(func(ctx context.Context, job *river.Job[A]) error {
 		ctx, span := trace.Start(ctx, "job "+job.Kind)
@@ -65,10 +63,10 @@ func Handle[A Args](r *Runner, work func(context.Context, A) error) {
 	}))
 }
 
-// HandlePeriodic does a chore at the start of the first process and then at each interval, in
-// one of the processes. A run that failed is not repeated: the next one is coming. A
-// run that finds the former still going in its process leaves at once. It panics on a
-// kind that is handled already.
+// HandlePeriodic runs a job when the first process starts and then at each interval, in one of the
+// processes. A failed run is not repeated, since the next one follows. A run returns at once if the
+// previous one is still active in its process. HandlePeriodic panics on a kind that is registered
+// already.
 func HandlePeriodic[A Args](r *Runner, interval time.Duration, args A, work func(context.Context) error) {
 	var going atomic.Bool
 	Handle(r, func(ctx context.Context, _ A) error {
@@ -83,8 +81,8 @@ func HandlePeriodic[A Args](r *Runner, interval time.Duration, args A, work func
 		&river.PeriodicJobOpts{ID: args.Kind(), RunOnStart: true}))
 }
 
-// Run works until ctx ends, then lets running chores finish for a while, cancels the
-// rest and returns. The error is nil unless it could not start.
+// Run works until ctx ends. Then it lets active jobs finish for a while, cancels the remaining ones
+// and returns. It returns an error only if it could not start.
 func (r *Runner) Run(ctx context.Context) error {
 	pool, err := r.db.SystemPool(context.WithoutCancel(ctx), connsMax)
 	if err != nil {
@@ -116,7 +114,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	return nil
 }
 
-// warningHandler drops what is below a warning: River tells of its every step.
+// warningHandler drops entries below a warning: River logs each of its steps.
 type warningHandler struct{ slog.Handler }
 
 // Enabled lets warnings and errors through.
@@ -124,20 +122,20 @@ func (w warningHandler) Enabled(ctx context.Context, level slog.Level) bool {
 	return level >= slog.LevelWarn && w.Handler.Enabled(ctx, level)
 }
 
-// WithAttrs keeps the filter.
+// WithAttrs preserves the filter.
 func (w warningHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return warningHandler{w.Handler.WithAttrs(attrs)}
 }
 
-// WithGroup keeps the filter.
+// WithGroup preserves the filter.
 func (w warningHandler) WithGroup(name string) slog.Handler {
 	return warningHandler{w.Handler.WithGroup(name)}
 }
 
-// jobErrorLogger logs what went wrong in a chore; River's own log is for its inner life.
+// jobErrorLogger logs the errors of jobs; River's own log covers its internals.
 type jobErrorLogger struct{ log *slog.Logger }
 
-// HandleError logs, and lets River decide.
+// HandleError logs the error. River decides about the retry.
 func (c jobErrorLogger) HandleError(_ context.Context, job *rivertype.JobRow, err error) *river.ErrorHandlerResult {
 	c.log.Warn(
 		"chore failed", "kind", job.Kind, "job", job.ID, "attempt", job.Attempt, "of", job.MaxAttempts, "error", err,
@@ -145,7 +143,7 @@ func (c jobErrorLogger) HandleError(_ context.Context, job *rivertype.JobRow, er
 	return nil
 }
 
-// HandlePanic logs, and lets River decide.
+// HandlePanic logs the panic. River decides about the retry.
 func (c jobErrorLogger) HandlePanic(
 	_ context.Context, job *rivertype.JobRow, value any, trace string,
 ) *river.ErrorHandlerResult {
@@ -153,7 +151,7 @@ func (c jobErrorLogger) HandlePanic(
 	return nil
 }
 
-// inserter writes rows and does nothing else: it has no pool of its own.
+// inserter inserts rows and does nothing else: it has no pool of its own.
 var inserter = sync.OnceValue(func() *river.Client[pgx.Tx] {
 	client, err := river.NewClient(riverpgxv5.New(nil), &river.Config{MaxAttempts: attemptsMax})
 	if err != nil {
@@ -162,11 +160,10 @@ var inserter = sync.OnceValue(func() *river.Client[pgx.Tx] {
 	return client
 })
 
-// Insert writes a chore down in the caller's transaction: it will be done if that
-// commits, and not otherwise.
+// Insert inserts a job in the caller's transaction: the job runs if and only if that commits.
 func Insert(ctx context.Context, tx pg.Tx, args Args) (err error) {
-	// The table spans organizations, so it belongs to the system's role alone. The
-	// caller's role comes back before anything else is said in its transaction.
+	// The table spans organizations, so only the system's role may use it. Insert restores the
+	// caller's role before the transaction runs another statement.
 	var role string
 	if err := tx.QueryRow(
 		ctx, `SELECT current_user, set_config('role', 'coffer_system', true)`,

@@ -29,8 +29,8 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// I-43: whatever happens, no secret is in the log, in an answer, in a webhook, or
-// in a table. The one answer that shows a webhook's secret is left out.
+// I-43: no secret is ever in the log, in an answer, in a webhook or in a table. The one answer that
+// shows a webhook's secret is left out.
 func TestNoSecretIsToldAnywhere(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -86,7 +86,7 @@ func TestNoSecretIsToldAnywhere(t *testing.T) {
 	}
 	canaries["seed"] = string(entropy)
 
-	// Every second webhook is taken, the others fail.
+	// Every second webhook succeeds; the others fail.
 	var sent webhookInbox
 	receiver := httptest.NewServer(&sent)
 	t.Cleanup(receiver.Close)
@@ -197,7 +197,7 @@ func TestNoSecretIsToldAnywhere(t *testing.T) {
 	}
 }
 
-// secretForms are the ways in which a secret may stand in a text.
+// secretForms returns the forms in which a text may contain a secret.
 func secretForms(secret string) map[string]string {
 	out := map[string]string{
 		"as it is":  secret,
@@ -214,8 +214,8 @@ func secretForms(secret string) map[string]string {
 	return out
 }
 
-// seedWords are the words of the seed in a folder of keys, the way an operator
-// gets at them: out of a backup.
+// seedWords returns the words of the seed in a folder of keys. It reads them from a backup, as an
+// operator does.
 func seedWords(t *testing.T, dir string) string {
 	t.Helper()
 	own, sign := app.KeyFiles(dir)
@@ -244,8 +244,8 @@ func seedWords(t *testing.T, dir string) string {
 	return backup.Words
 }
 
-// webhookInbox receives webhooks, refuses the first and every second one after it, and
-// keeps what came.
+// webhookInbox receives webhooks and stores them. It refuses the first one and every second one
+// after it.
 type webhookInbox struct {
 	mu   sync.Mutex
 	seen int
@@ -255,7 +255,7 @@ type webhookInbox struct {
 func (i *webhookInbox) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	// A strings.Builder takes everything; a body cut short is what came.
+	// A write to a strings.Builder does not fail; a body that was cut short is stored as it is.
 	_ = r.Header.Write(&i.all)
 	_, _ = io.Copy(&i.all, r.Body)
 	if i.seen++; i.seen%2 == 1 {
@@ -275,7 +275,7 @@ func (i *webhookInbox) joinReceived() string {
 	return i.all.String()
 }
 
-// dumpTables is every row of every table, as text and, where it has bytes, as those.
+// dumpTables returns every row of every table as text, and binary columns also as their bytes.
 func (n *scenario) dumpTables() string {
 	n.Helper()
 	conn, err := pgx.Connect(n.ctx, n.SuperURL())

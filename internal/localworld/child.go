@@ -17,19 +17,19 @@ import (
 )
 
 const (
-	serviceStartMax = 60 * time.Second // for a service to answer
-	serviceStopMax  = 30 * time.Second // for it to stop when it is asked to
+	serviceStartMax = 60 * time.Second // until a service answers
+	serviceStopMax  = 30 * time.Second // until it stops when asked to
 )
 
-// child is the service, or the signer, in a process of its own.
+// child is the service or the signer in its own process.
 type child struct {
 	cmd    *exec.Cmd
 	log    *tail
 	exited <-chan struct{}
-	err    func() error // how it ended, once done is closed
+	err    func() error // how it ended, once exited is closed
 }
 
-// tail keeps the end of what a process writes.
+// tail has the last output of a process.
 type tail struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -37,7 +37,7 @@ type tail struct {
 
 const tailBytesMax = 64 << 10
 
-// Write keeps the last bytes.
+// Write appends to the output and drops the oldest bytes.
 func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -48,15 +48,15 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String is what was kept.
+// String returns the stored output.
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.buf.String()
 }
 
-// RestartService starts the service of a world that has a Program, with env added to
-// its environment, and returns when it answers. What ran before has ended.
+// RestartService starts the service of a world with Options.Program, with env added to its
+// environment. It returns when the service answers. The previous process has to have ended.
 func (w *World) RestartService(ctx context.Context, env ...string) error {
 	if w.child.isRunning() {
 		return errors.New("the service is still running")
@@ -79,8 +79,8 @@ func (w *World) RestartService(ctx context.Context, env ...string) error {
 	})
 }
 
-// RestartSigner starts the signer of a world with Options.SignerProcess and
-// returns when it answers. What ran before has ended.
+// RestartSigner starts the signer of a world with Options.SignerProcess and returns when it
+// answers. The previous process has to have ended.
 func (w *World) RestartSigner(ctx context.Context) error {
 	if w.signer.isRunning() {
 		return errors.New("the signer is still running")
@@ -98,11 +98,11 @@ func (w *World) RestartSigner(ctx context.Context) error {
 	})
 }
 
-// KillSigner ends the signer as kill -9 does and returns when it is gone.
+// KillSigner ends the signer as kill -9 does and returns when it has ended.
 func (w *World) KillSigner() error { return w.signer.killProcess() }
 
-// launchProgram starts the program with env added to its environment. It ends with
-// this process.
+// launchProgram starts the program with env added to its environment. The program ends with this
+// process.
 func launchProgram(program string, env []string, args ...string) (*child, error) {
 	c := &child{cmd: exec.Command(program, args...), log: &tail{}}
 	c.cmd.Env = append(os.Environ(), env...)
@@ -126,7 +126,7 @@ func (c *child) isRunning() bool {
 	}
 }
 
-// waitReady asks until the process is up; the error has the end of its log.
+// waitReady polls until the process is ready. Its error contains the end of the log.
 func (c *child) waitReady(ctx context.Context, isReady func(context.Context) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, serviceStartMax)
 	defer cancel()
@@ -150,14 +150,14 @@ func (c *child) killProcess() error {
 	return nil
 }
 
-// KillService ends the service as kill -9 does and returns when it is gone.
+// KillService ends the service as kill -9 does and returns when it has ended.
 func (w *World) KillService() error { return w.child.killProcess() }
 
-// StopService asks the service to stop, as a person does, and returns when it is gone.
+// StopService asks the service to stop, as a person does, and returns when it has ended.
 func (w *World) StopService() error { return w.child.stopProcess() }
 
-// WaitKilled waits until the service has been killed by a signal; the error says how
-// else it ended, or that it lives.
+// WaitKilled waits until a signal has killed the service. The error says how else it ended, or that
+// it is still running.
 func (w *World) WaitKilled(ctx context.Context) error {
 	select {
 	case <-w.child.exited:
@@ -174,7 +174,7 @@ func (w *World) WaitKilled(ctx context.Context) error {
 	return fmt.Errorf("the service ended with %v:\n%s", w.child.err(), w.child.log)
 }
 
-// ServiceLog is the end of what the service wrote.
+// ServiceLog returns the end of the service's output.
 func (w *World) ServiceLog() string {
 	if w.child == nil {
 		return ""

@@ -2,6 +2,6 @@ package localworld
 
 import "github.com/cofferpay/coffer/internal/pg/local"
 
-// SuperURL logs in to the world's database as its superuser, whom no policy of a
-// row keeps from seeing it.
+// SuperURL returns the URL that logs in to the world's database as its superuser. Row-level
+// security does not hide rows from it.
 func (w *World) SuperURL() string { return w.database.SuperURL(local.Database) }

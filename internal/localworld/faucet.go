@@ -22,9 +22,8 @@ import (
 	"github.com/cofferpay/coffer/internal/localworld/surfpool"
 )
 
-// SendFromFaucet sends an amount of a mint, in atomic units, from the local chain's
-// account that has plenty of everything, as anybody does from a wallet of their
-// own, and returns when the chain has taken the transaction.
+// SendFromFaucet sends an amount of a mint, in atomic units, from the local chain's faucet account,
+// as an external payer does. It returns when the chain has accepted the transaction.
 func (i Info) SendFromFaucet(
 	ctx context.Context, m Mint, recipient common.Address, amount *big.Int,
 ) (common.Hash, error) {
@@ -35,8 +34,8 @@ func (i Info) SendFromFaucet(
 	return i.payWithKey(ctx, key, m, recipient, amount)
 }
 
-// PayAddress is Faucet on any chain of the world, to an address as people write it. What a
-// person would have mistyped is refused before anything is sent.
+// PayAddress is SendFromFaucet for any chain of the world, with an address as people write it. It
+// refuses a mistyped address before it sends anything.
 func (i Info) PayAddress(ctx context.Context, m Mint, recipient string, amount *big.Int) (hash string, err error) {
 	endpoint, ok := i.Chains[m.Chain]
 	if !ok {
@@ -87,10 +86,10 @@ func (i Info) PayAddress(ctx context.Context, m Mint, recipient string, amount *
 	return "", fmt.Errorf("the faucet does not know %s", m.Chain)
 }
 
-// ExternalAccount is an account on a local chain that this installation knows nothing of.
+// ExternalAccount is an account on a local chain that the installation does not know.
 type ExternalAccount struct{ key *ecdsa.PrivateKey }
 
-// NewExternalAccount makes one that has nothing.
+// NewExternalAccount makes an account that has nothing.
 func NewExternalAccount() (ExternalAccount, error) {
 	key, err := crypto.GenerateKey()
 	if err != nil {
@@ -99,13 +98,13 @@ func NewExternalAccount() (ExternalAccount, error) {
 	return ExternalAccount{key}, nil
 }
 
-// Address is the account's.
+// Address returns the account's address.
 func (s ExternalAccount) Address() common.Address { return crypto.PubkeyToAddress(s.key.PublicKey) }
 
 // String hides the key.
 func (s ExternalAccount) String() string { return s.Address().Hex() }
 
-// PayFrom is Faucet from a stranger's account, which has what it takes.
+// PayFrom is SendFromFaucet from an external account, which has to have the amount and the fee.
 func (i Info) PayFrom(
 	ctx context.Context, s ExternalAccount, m Mint, recipient common.Address, amount *big.Int,
 ) (common.Hash, error) {

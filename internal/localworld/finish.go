@@ -12,21 +12,22 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 )
 
-// finishMax is how long a world that is kept takes to read its last blocks.
+// finishMax is how long a kept world may take to read its last blocks.
 const finishMax = time.Minute
 
-// finalizeBlocks prepares a world that is kept for its next start. anvil's state file has neither
-// the transactions that wait for a block nor the traces of those in blocks. So finish puts
-// what waits into a block, makes that block final and has the final walk take it in. The
-// service has ended: nothing new is sent meanwhile, and the next start settles payments by
-// the balances of former blocks, which the file has.
+// finalizeBlocks prepares a kept world for its next start. anvil's state file contains neither the
+// transactions that wait for a block nor the traces of those in blocks. So finalizeBlocks puts the
+// waiting transactions into a block, makes that block final and lets the final walk process it.
+//
+// The service has ended, so it sends nothing new meanwhile. The next start settles payments by the
+// balances of former blocks, which the file contains.
 func (w *World) finalizeBlocks() error {
 	if !w.started || w.opts.StateDir == "" || w.opts.SingleRun || w.opts.WithoutService {
 		return nil
 	}
 	select {
 	case <-w.chain.Done():
-		return nil // Wait has told that it ended by itself
+		return nil // WaitEnd has reported that it ended by itself
 	case <-w.database.Done():
 		return nil
 	default:
@@ -62,15 +63,15 @@ func (w *World) finalizeBlocks() error {
 	return nil
 }
 
-// includeWaiting puts the transactions that wait into blocks and returns the height of the
-// last one, which is final.
+// includeWaiting puts the waiting transactions into blocks and returns the height of the last one,
+// which is final.
 func (w *World) includeWaiting(ctx context.Context) (last uint64, err error) {
 	for previous := -1; ; {
 		waiting, err := w.chain.PendingCount(ctx)
 		if err != nil {
 			return 0, err
 		}
-		if waiting == 0 || waiting == previous { // the rest offers less than the base fee
+		if waiting == 0 || waiting == previous { // the remaining ones offer less than the base fee
 			break
 		}
 		previous = waiting

@@ -9,11 +9,11 @@ import (
 	"path/filepath"
 )
 
-// InfoFile is where a running world describes itself, below the folder that it was
-// started in.
+// InfoFile is the file in which a running world describes itself, relative to the folder in which
+// it was started.
 const InfoFile = ".coffer/local.json"
 
-// Info is what a client needs to know of a running world. It holds its secrets,
+// Info has what a client needs to know about a running world. It includes the world's secrets,
 // which are worth nothing anywhere else.
 type Info struct {
 	BaseURL        string              `json:"baseUrl"`
@@ -28,10 +28,10 @@ type Info struct {
 	Mints          []Mint              `json:"mints"`
 	Database       Database            `json:"database"`
 	Config         string              `json:"config"` // the configuration file that the service runs with
-	OutageProxies  bool                `json:"gates"`  // an outage of a chain's provider can be played
+	OutageProxies  bool                `json:"gates"`  // an outage of a chain's provider can be simulated
 }
 
-// Operator is who runs this world.
+// Operator is the operator of this world.
 type Operator struct {
 	APIKey string `json:"apiKey"` // for the header x-operator-key
 }
@@ -42,7 +42,7 @@ type User struct {
 	Roles []string `json:"roles"`
 }
 
-// Endpoint is a chain's own RPC, and an account with plenty of everything.
+// Endpoint is a chain's own RPC, and an account with plenty of every coin and token.
 type Endpoint struct {
 	RPCURL    string `json:"rpcUrl"`
 	WSURL     string `json:"wsUrl,omitempty"`
@@ -52,7 +52,7 @@ type Endpoint struct {
 	FaucetKey string `json:"faucetKey"` // as wallets of the chain import it
 }
 
-// Mint is a line of the catalogue.
+// Mint is an entry of the catalogue.
 type Mint struct {
 	ID              int     `json:"id"`
 	Symbol          string  `json:"symbol"`
@@ -61,7 +61,7 @@ type Mint struct {
 	ContractAddress *string `json:"contractAddress"`
 }
 
-// Database is the world's private PostgreSQL, as the service logs in.
+// Database is the world's private PostgreSQL, as the service logs in to it.
 type Database struct {
 	URL string `json:"url"`
 }
@@ -84,7 +84,7 @@ func ReadInfo(dir string) (Info, error) {
 	return info, nil
 }
 
-// writeFile puts the description in place in one step, readable by its owner alone.
+// writeFile replaces the description atomically. Only its owner can read it.
 func (i Info) writeFile(dir string) error {
 	b, err := json.MarshalIndent(i, "", "  ")
 	if err != nil {

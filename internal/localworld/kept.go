@@ -11,15 +11,16 @@ import (
 	"github.com/cofferpay/coffer/internal/seal"
 )
 
-// savedWorld is what a world that is kept has to know of its former life.
+// savedWorld is what a kept world remembers from its previous start.
 type savedWorld struct {
 	OrganizationID string `json:"organizationId"`
 	APIKey         string `json:"apiKey"`
 	OperatorKey    string `json:"operatorKey"`
-	Description    string `json:"description"` // where File is while the world runs
+	Description    string `json:"description"` // path of InfoFile while the world runs
 }
 
-// savedWorldFile is in the world's folder, as the configuration file is.
+// savedWorldFile returns the path of savedWorld's file, which is in the world's folder like the
+// configuration file.
 func savedWorldFile(dir string) string { return filepath.Join(dir, "world.json") }
 
 func readSavedWorld(path string) (k savedWorld, err error) {
@@ -41,9 +42,9 @@ func (k savedWorld) writeFile(path string) error {
 	return replaceFile(path, b)
 }
 
-// replaceFile puts a file in place in one step, readable by its owner alone.
+// replaceFile replaces a file atomically. Only its owner can read it.
 func replaceFile(path string, b []byte) error {
-	temp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // which is mode 0600
+	temp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // creates it with mode 0600
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
@@ -57,10 +58,10 @@ func replaceFile(path string, b []byte) error {
 	return nil
 }
 
-// SaveAPIKey writes the new API key of an organization where a local world is described
-// and remembered, so that the commands of the guide go on with it. config names the
-// configuration file that the key was rolled with. stored is false when that is no local
-// world's, or when the organization is not the one that the world was made with.
+// SaveAPIKey stores an organization's new API key in the description and the saved state of a local
+// world, so that the commands of the guide still work. config is the configuration file with which
+// the key was rolled. stored is false if that file belongs to no local world, or if the world was
+// made with another organization.
 func SaveAPIKey(config, org string, key seal.Secret) (stored bool, err error) {
 	return replaceSavedKey(config, func(k *savedWorld) bool {
 		if k.OrganizationID != org {
@@ -71,8 +72,8 @@ func SaveAPIKey(config, org string, key seal.Secret) (stored bool, err error) {
 	})
 }
 
-// SaveOperatorKey is SaveAPIKey for the operator's key that the world was made with, which
-// name names.
+// SaveOperatorKey is SaveAPIKey for the operator's key with which the world was made; name is the
+// key's name.
 func SaveOperatorKey(config, name string, key seal.Secret) (stored bool, err error) {
 	return replaceSavedKey(config, func(k *savedWorld) bool {
 		if name != operatorName {
@@ -100,7 +101,7 @@ func replaceSavedKey(config string, set func(*savedWorld) bool) (stored bool, er
 	if err != nil {
 		return false, err
 	}
-	if info.Config != config { // another world runs there by now
+	if info.Config != config { // another world runs there now
 		return false, nil
 	}
 	info.APIKey, info.Operator.APIKey = k.APIKey, k.OperatorKey

@@ -23,34 +23,34 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// AllChains are those that a local world can have, Ethereum first.
+// AllChains are the chains that a local world can have, Ethereum first.
 var AllChains = []chain.Name{chain.Ethereum, chain.Solana, chain.Bitcoin}
 
 const (
-	// slotTime makes a block final on Solana, which is 31 slots behind, after eight
-	// seconds: a person watches, and a deposit is seen before it is final.
+	// slotTime makes a block final on Solana after eight seconds, since finality is 31 slots
+	// behind. A person watches, and sees a deposit before it is final.
 	slotTime = 250 * time.Millisecond
-	// bitcoinBlockTime makes three confirmations six seconds.
+	// bitcoinBlockTime makes three confirmations take six seconds.
 	bitcoinBlockTime = 2 * time.Second
 
 	bitcoinDecimals = 8
 
-	// What the operator of this world puts into the treasuries.
+	// Amounts that this world's operator sends to the treasuries.
 	treasurySOL = 100
-	// Fees alone, so that payments are made of what customers bring.
+	// It covers fees alone, so that payments spend what customers deposit.
 	treasurySatoshi = 5_000_000
 )
 
-// otherChains are the chains of a world beside Ethereum; what it does not have is nil.
+// otherChains are the chains of a world other than Ethereum; a chain that it does not have is nil.
 type otherChains struct {
 	solana  *surfpool.Node
 	bitcoin *btcd.Node
 }
 
-// hasChain tells whether the world is to have a chain.
+// hasChain reports whether the world shall have a chain.
 func (w *World) hasChain(name chain.Name) bool { return slices.Contains(w.opts.Chains, name) }
 
-// chainList are the chains for a person.
+// chainList returns the names of the chains for a person.
 func (w *World) chainList() string {
 	names := []string{"Ethereum"}
 	if w.hasChain(chain.Solana) {
@@ -65,7 +65,7 @@ func (w *World) chainList() string {
 	return names[0]
 }
 
-// dropUnavailableChains leaves out what cannot be there, and says so.
+// dropUnavailableChains removes chains that this machine cannot run, and says so.
 func (w *World) dropUnavailableChains() {
 	if !w.hasChain(chain.Solana) {
 		return
@@ -83,7 +83,7 @@ func (w *World) dropUnavailableChains() {
 	}
 }
 
-// startOtherChains starts the chains beside Ethereum.
+// startOtherChains starts the chains other than Ethereum.
 func (w *World) startOtherChains(ctx context.Context, g *errgroup.Group) {
 	lasting := context.WithoutCancel(ctx)
 	if w.hasChain(chain.Solana) {
@@ -119,8 +119,8 @@ func (w *World) startOtherChains(ctx context.Context, g *errgroup.Group) {
 	}
 }
 
-// writePolicy writes the signer's: no limits, since nothing here is worth anything, but
-// a cap on what one transaction and one top-up may cost.
+// writePolicy writes the signer's policy. It has no limits, since nothing here has a value, except
+// a cap on the cost of one transaction and one top-up.
 func (w *World) writePolicy(path string) error {
 	line := func(name chain.Name, id, costMax string) string {
 		return fmt.Sprintf(
@@ -142,8 +142,8 @@ func (w *World) writePolicy(path string) error {
 	return nil
 }
 
-// configureOtherChains adds the chains beside Ethereum with their mints. The ids are for
-// ever.
+// configureOtherChains adds the chains other than Ethereum with their mints. The ids must never
+// change.
 func (w *World) configureOtherChains(conf *app.Config) {
 	if n := w.otherChains.solana; n != nil {
 		conf.Chains[chain.Solana] = app.Chain{
@@ -175,7 +175,7 @@ func (w *World) configureOtherChains(conf *app.Config) {
 	}
 }
 
-// withUser puts who calls btcd into its URL.
+// withUser adds the user of btcd to its URL.
 func withUser(nodeURL, password string) string {
 	u, err := url.Parse(nodeURL)
 	if err != nil {
@@ -185,11 +185,11 @@ func withUser(nodeURL, password string) string {
 	return u.String()
 }
 
-// fundOtherTreasuries sends the coin that fees are paid with. Both clocks make the blocks with it,
-// or whoever makes them by hand.
+// fundOtherTreasuries sends the coin for fees to the treasuries. The clocks of the chains make the
+// blocks with these transactions, or the caller makes them with Options.ManualBlocks.
 func (w *World) fundOtherTreasuries(ctx context.Context) error {
 	if n := w.otherChains.solana; n != nil {
-		// surfpool begins anew each time, so the treasury has nothing yet.
+		// surfpool begins anew at each start, so the treasury is empty.
 		treasury, err := w.app.TreasuryWallet(ctx, w.Info.OrganizationID, chain.Solana)
 		if err == nil {
 			w.opts.Progress("the operator sends %d SOL of gas to the treasury %s", treasurySOL, treasury.Address)
@@ -203,7 +203,7 @@ func (w *World) fundOtherTreasuries(ctx context.Context) error {
 		treasury, err := w.app.TreasuryWallet(ctx, w.Info.OrganizationID, chain.Bitcoin)
 		used := false
 		if err == nil {
-			// The top-up of an earlier start may not be deep yet, or spent already.
+			// The top-up of an earlier start may still lack confirmations, or be spent already.
 			used, err = n.IsAddressUsed(ctx, treasury.Address)
 		}
 		if err == nil && !used {
@@ -231,7 +231,7 @@ func (w *World) describeOtherChains() {
 	}
 }
 
-// watchExits tells the name of a node that ended, until ctx does.
+// watchExits sends the name of a node that ended, until ctx ends.
 func (o otherChains) watchExits(ctx context.Context) <-chan string {
 	exits := make(chan string, 2)
 	watch := func(name string, exited <-chan struct{}) {

@@ -18,10 +18,10 @@ import (
 	"github.com/cofferpay/coffer/internal/loopback"
 )
 
-// outageProxy passes the service's connections on to the node of a chain, byte for byte, and
-// answers 503 while a file says that the provider is out.
+// outageProxy forwards the service's connections to the node of a chain, byte for byte. It answers
+// 503 while a file says that the provider has an outage.
 type outageProxy struct {
-	file     string // has the end of an outage
+	file     string // contains the end of an outage
 	node     string // host and port
 	url      string
 	listener net.Listener
@@ -32,13 +32,13 @@ type outageProxy struct {
 	closed bool
 }
 
-// outageFile has the end of a chain's outage. It is in the world's folder, as the
-// configuration file is.
+// outageFile returns the path of the file with the end of a chain's outage. It is in the world's
+// folder, like the configuration file.
 func outageFile(config string, name chain.Name) string {
 	return filepath.Join(filepath.Dir(config), "outage."+strings.ToLower(string(name)))
 }
 
-// openOutageProxy stands before the node at a URL.
+// openOutageProxy opens a proxy in front of the node at a URL.
 func openOutageProxy(node, file string) (*outageProxy, error) {
 	target, err := url.Parse(node)
 	if err != nil {
@@ -68,7 +68,7 @@ func openOutageProxy(node, file string) (*outageProxy, error) {
 
 const outageAnswer = "the provider is out, as coffer local trigger outage asked for\n"
 
-// proxyConn serves one connection until either side ends it, or an outage does.
+// proxyConn serves one connection until either side closes it or an outage begins.
 func (g *outageProxy) proxyConn(client net.Conn) {
 	defer client.Close()
 	node, err := net.Dial("tcp", g.node)
@@ -104,7 +104,7 @@ func (g *outageProxy) proxyConn(client net.Conn) {
 	}
 }
 
-// trackConns notes connections for close; false when the gate is closed.
+// trackConns records connections for close. It returns false if the proxy is closed.
 func (g *outageProxy) trackConns(conns ...net.Conn) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -122,7 +122,7 @@ func (g *outageProxy) untrackConns(conns ...net.Conn) {
 	}
 }
 
-// endOutage has the service reach the node again.
+// endOutage lets the service reach the node again.
 func (g *outageProxy) endOutage() error { return endOutage(g.file) }
 
 func endOutage(file string) error {
@@ -144,7 +144,7 @@ func (g *outageProxy) closeProxy() error {
 	return err
 }
 
-// outageEnd is the end of an outage; the zero time when there is none.
+// outageEnd returns the end of an outage, or the zero time if there is none.
 func outageEnd(file string) time.Time {
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -157,8 +157,8 @@ func outageEnd(file string) time.Time {
 	return end
 }
 
-// SetOutage has the provider of a chain answer 503 to the service until a time; one that has
-// passed ends the outage. Only a world with Options.OutageProxies has what does that.
+// SetOutage makes the provider of a chain answer 503 to the service until a time. A past time ends
+// the outage. Only a world with Options.OutageProxies can do that.
 func (i Info) SetOutage(name chain.Name, end time.Time) error {
 	if _, ok := i.Chains[string(name)]; !ok {
 		return fmt.Errorf("this world has no chain %s", name)
@@ -175,14 +175,14 @@ func (i Info) SetOutage(name chain.Name, end time.Time) error {
 	return replaceFile(file, []byte(end.Format(time.RFC3339Nano)+"\n"))
 }
 
-// proxyChains puts a gate before each chain of a configuration.
+// proxyChains puts a proxy in front of each chain of a configuration.
 func (w *World) proxyChains(conf app.Config) error {
 	if !w.opts.OutageProxies {
 		return nil
 	}
 	for name, c := range conf.Chains {
 		file := outageFile(w.configFile(), name)
-		if err := endOutage(file); err != nil { // of a former life
+		if err := endOutage(file); err != nil { // of an earlier start
 			return err
 		}
 		g, err := openOutageProxy(c.Endpoints[0], file)

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// A world that is stopping has already taken its description away; the next one
-// waits for it this long.
+// stoppingMax is how long a world waits for the lock of one that is stopping and has already
+// removed its description.
 const stoppingMax = 30 * time.Second
 
-// lockFolder makes a folder this world's own until the file that it returns is
-// closed, or the process dies: a lock on the folder of the description, which
-// leaves nothing to clean up. A description that is still there then belongs to
-// a world that was killed, and goes, so that nobody takes it for this one's.
+// lockFolder locks the folder of the description for this world until the caller closes the
+// returned file or the process dies. The lock leaves nothing to clean up. A description that still
+// exists then belongs to a killed world. lockFolder removes it, so that it is not mistaken for this
+// world's.
 func lockFolder(ctx context.Context, opts Options) (lock *os.File, err error) {
 	description := filepath.Join(opts.Dir, InfoFile)
 	if err := os.MkdirAll(filepath.Dir(description), 0o755); err != nil {

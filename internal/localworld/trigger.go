@@ -17,21 +17,21 @@ import (
 )
 
 const (
-	// triggerMax is how long a trigger waits for one thing to become so.
+	// triggerMax is how long a trigger waits for one condition.
 	triggerMax = time.Minute
-	// blockPatience is how long a trigger that holds the blocks back waits for a payment
-	// before it makes one, for a payment that waits for coins to arrive.
+	// blockPatience is how long a trigger that holds back the blocks waits for a payment before it
+	// makes a block. The payment may wait for native coin to arrive.
 	blockPatience       = 3 * time.Second
 	triggerPollInterval = 50 * time.Millisecond
-	// opInvalid is code that takes no coin: INVALID (EIP-141).
+	// opInvalid is code that accepts no native coin: INVALID (EIP-141).
 	opInvalid = 0xfe
 )
 
-// A Trigger makes something happen in the world that goes wrong in real life, with the API
-// and the local Ethereum alone.
+// Trigger makes an incident of real operation happen in the world. It uses the API and the local
+// Ethereum alone.
 type Trigger struct {
 	Info     Info
-	Customer string // whose deposit or withdrawal it is
+	Customer string // the customer of the deposit or withdrawal
 	Report   func(format string, args ...any)
 
 	api        *client.Client
@@ -56,8 +56,8 @@ func (t *Trigger) connect(ctx context.Context) (err error) {
 	return err
 }
 
-// FailedPayout has a withdrawal reverted by the chain: its destination refuses the coin once
-// the transaction is out and before a block takes it. It returns the failed withdrawal.
+// FailedPayout makes the chain revert a withdrawal: its destination refuses the coin after the
+// transaction was sent and before a block contains it. It returns the failed withdrawal.
 func (t *Trigger) FailedPayout(ctx context.Context) (w webhook.Withdrawal, err error) {
 	if err := t.connect(ctx); err != nil {
 		return w, err
@@ -126,8 +126,8 @@ func (t *Trigger) FailedPayout(ctx context.Context) (w webhook.Withdrawal, err e
 	return w, err
 }
 
-// ReorgDeposit has a deposit seen in a block that another block replaces. It returns the deposit,
-// which is never credited.
+// ReorgDeposit makes a block with a deposit, which another block then replaces. It returns the
+// deposit, which is never credited.
 func (t *Trigger) ReorgDeposit(ctx context.Context) (d webhook.Deposit, err error) {
 	if err := t.connect(ctx); err != nil {
 		return d, err
@@ -144,7 +144,7 @@ func (t *Trigger) ReorgDeposit(ctx context.Context) (d webhook.Deposit, err erro
 		return d, err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	if err := t.node.MineBlocks(ctx, 1); err != nil { // what waits already is not to go with it
+	if err := t.node.MineBlocks(ctx, 1); err != nil { // keeps transactions that wait already out of the replaced block
 		return d, err
 	}
 	hash, err := t.Info.SendFromFaucet(ctx, t.nativeMint, common.HexToAddress(address.Address), big.NewInt(1e15))
@@ -184,7 +184,7 @@ func (t *Trigger) ReorgDeposit(ctx context.Context) (d webhook.Deposit, err erro
 	return d, status("the deposit is gone", "ORPHANED")
 }
 
-// ensureBalance gives the customer an amount of the coin, unless it has it.
+// ensureBalance gives the customer an amount of the coin, unless the customer has it.
 func (t *Trigger) ensureBalance(ctx context.Context, amount string) error {
 	want, _ := new(big.Int).SetString(amount, 10)
 	available := func() (bool, error) {
@@ -221,7 +221,7 @@ func (t *Trigger) ensureBalance(ctx context.Context, amount string) error {
 	return t.waitUntil(ctx, "the deposit is credited", available)
 }
 
-// holdBlocks stops the clock that makes blocks. release starts it again, once.
+// holdBlocks stops the clock that makes blocks. release restarts it, once.
 func (t *Trigger) holdBlocks(ctx context.Context) (release func() error, err error) {
 	interval, err := t.node.IntervalMining(ctx)
 	if err != nil {
@@ -242,7 +242,7 @@ func (t *Trigger) holdBlocks(ctx context.Context) (release func() error, err err
 	}, nil
 }
 
-// waitUntil looks until something is so.
+// waitUntil polls until a condition holds.
 func (t *Trigger) waitUntil(ctx context.Context, condition string, holds func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, triggerMax)
 	defer cancel()

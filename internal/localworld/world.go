@@ -1,11 +1,10 @@
-// Package localworld runs the whole service against real chains on this
-// machine: a private PostgreSQL, anvil with tokens of our own, surfpool with USDC
-// and USDT at their real addresses, btcd, an organization with a key and a person,
-// and the same wiring that coffer serve has.
+// Package localworld runs the whole service against real chains on this machine. It starts a
+// private PostgreSQL, anvil with test tokens, surfpool with USDC and USDT at their real addresses,
+// and btcd. It makes an organization with a key and a person, and wires the service as coffer serve
+// does.
 //
-// What never happens here: a connection beyond this machine. What a crash
-// leaves: the children end with their parent; the world's folder and
-// .coffer/local.json may stay and are replaced by the next start.
+// The package never connects beyond this machine. After a crash, the child processes end with their
+// parent. The world's folder and .coffer/local.json may remain, and the next start replaces them.
 package localworld
 
 import (
@@ -40,51 +39,51 @@ import (
 	"github.com/cofferpay/coffer/internal/seal"
 )
 
-// Options say what world to start. The zero value is a fresh one on free ports.
+// Options describe the world to start. The zero value is a new world on free ports.
 type Options struct {
-	Dir          string        // where .coffer/local.json goes; "" is the working directory
-	StateDir     string        // a folder that the world is kept in over restarts; "" throws it away
+	Dir          string        // of .coffer/local.json; "" is the working directory
+	StateDir     string        // folder that preserves the world over restarts; "" deletes the world at its end
 	Port         int           // of the API; 0 is a free one
 	OperatorPort int           // of the operator's interface; 0 is a free one
 	OpsPort      int           // of health and metrics; 0 is a free one
 	ChainPort    int           // of anvil; 0 is a free one
 	DatabasePort int           // of PostgreSQL; 0 is a free one
 	BlockTime    time.Duration // 1 s
-	// Program is a coffer binary that the service runs as, in a process that can
-	// be killed; "" runs it in this one.
+	// Program is a coffer binary. The service runs it in its own process, which can be killed; ""
+	// runs the service in this process.
 	Program string
 	Env     []string // added to the environment of Program
-	// SignerProcess runs the signer as a Program of its own, too, which can be
-	// killed apart from the service.
+	// SignerProcess runs the signer as a separate process of Program, too. It can be killed apart
+	// from the service.
 	SignerProcess bool
-	// WithoutService starts everything but the service: the caller runs it, as often and
-	// in whatever way it wants, with the world's configuration file.
+	// WithoutService starts everything except the service. The caller runs the service with the
+	// world's configuration file, as often as necessary.
 	WithoutService bool
-	// ExistingDatabase starts a kept, Bare world without touching its database: an earlier
-	// program made it, and the caller upgrades it.
+	// ExistingDatabase starts a kept world with WithoutService and does not touch its database: an
+	// earlier program made it, and the caller upgrades it.
 	ExistingDatabase bool
-	// SingleRun is said of a kept world that is started once, so that a chain may be in it which
-	// forgets everything when it ends.
+	// SingleRun says that a kept world is started only once. It may then have a chain that loses
+	// its state when it ends.
 	SingleRun bool
-	// Chains are those that run; none named is Ethereum alone, which is there always.
+	// Chains are the chains to run. Ethereum always runs; an empty list is Ethereum alone.
 	Chains        []chain.Name
-	OutageProxies bool // the service reaches its chains through gates, which Info.SetOutage closes
-	Limits        bool // the API limits its callers as on a main network; else not at all
-	ManualBlocks  bool // blocks are made by the caller alone; BlockTime says nothing then
-	// PrepareDatabase fills the folder of a new world's database before PostgreSQL starts in it:
-	// who starts many worlds copies a cluster that was made and migrated once. nil: it is
-	// made there, and migrated.
+	OutageProxies bool // the service reaches its chains through proxies, which Info.SetOutage controls
+	Limits        bool // the API limits its callers as on a main network; false: no limits
+	ManualBlocks  bool // only the caller makes blocks; BlockTime has no effect then
+	// PrepareDatabase fills the folder of a new world's database before PostgreSQL starts in it. A
+	// caller that starts many worlds can copy a cluster that was made and migrated once. nil: the
+	// world makes and migrates the database.
 	PrepareDatabase func(dir string) error
 	Log             *slog.Logger
-	// Progress is told what is being done, a line each.
+	// Progress receives a line for each step.
 	Progress func(format string, args ...any)
 }
 
 const (
-	// slotsInEpoch puts the finalized block four blocks behind the latest, so
-	// that a deposit is seen before it is final.
+	// slotsInEpoch puts the finalized block four blocks behind the latest, so that a deposit is
+	// seen before it is final.
 	slotsInEpoch = 2
-	// treasuryCoins is the gas that the operator of this world puts in, in whole coins.
+	// treasuryCoins is the gas that this world's operator deposits, in whole coins.
 	treasuryCoins = 100
 	orgName       = "Example Marketplace"
 	ownerEmail    = "owner@example.test"
@@ -97,22 +96,21 @@ type World struct {
 
 	opts          Options
 	dir           string
-	lock          *os.File // the lock on .coffer: this folder's world is this one
+	lock          *os.File // the lock on .coffer: only one world runs in this folder
 	chain         *anvil.Node
 	otherChains   otherChains
 	database      *local.Cluster
 	app           *app.App
 	stop          context.CancelFunc
 	running       bool
-	started       bool // Start has succeeded, and Stop was not called yet
+	started       bool // Start has succeeded, and Stop has not been called
 	serviceEnded  chan error
 	child         *child // with Options.Program
 	signer        *child // with Options.SignerProcess
 	outageProxies []*outageProxy
 }
 
-// Start brings a world up and returns when it can be used. It ends with Stop,
-// or when ctx does.
+// Start starts a world and returns when it is usable. Stop ends it, or the end of ctx.
 func Start(ctx context.Context, opts Options) (w *World, err error) {
 	if opts.BlockTime == 0 {
 		opts.BlockTime = time.Second
@@ -143,7 +141,8 @@ func Start(ctx context.Context, opts Options) (w *World, err error) {
 	} else if w.dir, err = filepath.Abs(w.dir); err != nil {
 		return w, err
 	}
-	// PostgreSQL runs as another user when we are root and has to get through.
+	// If this process is root, PostgreSQL runs as another user, which has to be able to enter the
+	// folder.
 	if err := errors.Join(os.MkdirAll(w.dir, 0o755), os.Chmod(w.dir, 0o755)); err != nil {
 		return w, fmt.Errorf("make the world's folder: %w", err)
 	}
@@ -188,7 +187,7 @@ func Start(ctx context.Context, opts Options) (w *World, err error) {
 	return w, w.Info.writeFile(opts.Dir)
 }
 
-// startService runs the service, here or in a process of its own.
+// startService runs the service, in this process or in its own.
 func (w *World) startService(ctx context.Context) error {
 	if w.opts.Program != "" || w.opts.WithoutService {
 		err := w.app.Close()
@@ -209,7 +208,7 @@ func (w *World) startService(ctx context.Context) error {
 	return w.app.WaitReady(ctx)
 }
 
-// startDependencies starts PostgreSQL and the chains side by side.
+// startDependencies starts PostgreSQL and the chains concurrently.
 func (w *World) startDependencies(ctx context.Context) (tokens anvil.Tokens, err error) {
 	w.dropUnavailableChains()
 	w.opts.Progress("starting PostgreSQL and a local chain for %s", w.chainList())
@@ -222,7 +221,7 @@ func (w *World) startDependencies(ctx context.Context) (tokens anvil.Tokens, err
 				return fmt.Errorf("furnish the world's database: %w", err)
 			}
 		}
-		// The children outlive ctx: the service is stopped before what it stands on.
+		// The children outlive ctx: the service stops before the database and the chains.
 		w.database, err = local.Start(context.WithoutCancel(ctx), local.Options{
 			Dir: dir, Ephemeral: w.opts.StateDir == "", TCP: true, Port: w.opts.DatabasePort, Log: w.opts.Log,
 		})
@@ -262,8 +261,7 @@ func (w *World) startDependencies(ctx context.Context) (tokens anvil.Tokens, err
 	return tokens, g.Wait()
 }
 
-// writeServiceConfig writes the configuration file that the service runs with, and the
-// keys when there are none.
+// writeServiceConfig writes the service's configuration file, and the keys if they do not exist.
 func (w *World) writeServiceConfig(tokens anvil.Tokens) (conf app.Config, err error) {
 	conf = app.DefaultConfig()
 	conf.Network = chain.Local
@@ -279,7 +277,7 @@ func (w *World) writeServiceConfig(tokens anvil.Tokens) (conf app.Config, err er
 	if conf.Ops.Listen, err = findListenAddress(w.opts.OpsPort); err != nil {
 		return conf, err
 	}
-	conf.Operator.WhitelistCoolingOff = "0s" // nobody waits a day here
+	conf.Operator.WhitelistCoolingOff = "0s" // tests and demonstrations cannot wait a day
 	conf.Keys, conf.Signer = app.KeyFiles(filepath.Join(w.dir, "keys"))
 	if err := app.CreateKeys(conf.Keys, conf.Signer); err != nil {
 		return conf, err
@@ -326,8 +324,8 @@ func (w *World) configFile() string { return filepath.Join(w.dir, "coffer.toml")
 func (w *World) signerFile() string { return filepath.Join(w.dir, "signer.toml") }
 func (w *World) socketPath() string { return filepath.Join(w.dir, "signer.sock") }
 
-// findListenAddress is where a server of the world will listen: at the port that was asked
-// for, when it is free, else at any.
+// findListenAddress returns the address on which a server of the world will listen: the requested
+// port, which has to be free, or a free one for 0.
 func findListenAddress(port int) (string, error) {
 	if port == 0 {
 		return loopback.FreeAddress()
@@ -340,7 +338,7 @@ func findListenAddress(port int) (string, error) {
 	return l.Addr().String(), nil
 }
 
-// evmMints has the mints of the local Ethereum. The ids are for ever.
+// evmMints returns the mints of the local Ethereum. The ids must never change.
 func evmMints(tokens anvil.Tokens) []app.Mint {
 	base := app.Mint{
 		Chain: chain.Ethereum, DepositEnabled: true, WithdrawEnabled: true, ConfirmationsRequired: 2 * slotsInEpoch,
@@ -360,8 +358,7 @@ func evmMints(tokens anvil.Tokens) []app.Mint {
 	return append(mints, eth)
 }
 
-// ensureAccounts makes the organization, its key, its person and the operator's key, or
-// finds them again.
+// ensureAccounts makes the organization, its key, its person and the operator's key, or loads them.
 func (w *World) ensureAccounts(ctx context.Context) error {
 	if err := w.loadSavedWorld(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -387,7 +384,7 @@ func (w *World) ensureAccounts(ctx context.Context) error {
 	}
 	if k.OperatorKey == "" {
 		_, key, err := operator.CreateKey(ctx, w.app.DB(), actor, operatorName)
-		if fault.HasCode(err, fault.InvalidState) { // made by a start that was stopped before it had written it down
+		if fault.HasCode(err, fault.InvalidState) { // made by a start that was stopped before it stored it
 			_, key, err = operator.RollKey(ctx, w.app.DB(), actor, operatorName)
 		}
 		if err != nil {
@@ -401,7 +398,7 @@ func (w *World) ensureAccounts(ctx context.Context) error {
 	return w.loadSavedWorld()
 }
 
-// loadSavedWorld reads what a kept world has to know of its former life.
+// loadSavedWorld loads what a kept world remembers from its previous start.
 func (w *World) loadSavedWorld() error {
 	k, err := readSavedWorld(savedWorldFile(w.dir))
 	if err != nil {
@@ -412,8 +409,8 @@ func (w *World) loadSavedWorld() error {
 	return nil
 }
 
-// fundTreasury does what an operator does first: it sends gas to the treasury. The
-// coins go the ordinary way, through a block that becomes final.
+// fundTreasury does what an operator does first: it sends gas to the treasury. The coins arrive in
+// the usual way, in a block that becomes final.
 func (w *World) fundTreasury(ctx context.Context) error {
 	if err := w.fundOtherTreasuries(ctx); err != nil {
 		return err
@@ -459,7 +456,8 @@ func (w *World) fillInfo(conf app.Config, tokens anvil.Tokens) {
 	w.Info.OutageProxies = w.opts.OutageProxies
 }
 
-// ServiceDB is the database of the service that runs in this process; nil when it runs in another.
+// ServiceDB returns the database of the service that runs in this process, or nil if it runs in
+// another.
 func (w *World) ServiceDB() *pg.DB {
 	if w.app == nil {
 		return nil
@@ -467,19 +465,21 @@ func (w *World) ServiceDB() *pg.DB {
 	return w.app.DB()
 }
 
-// DatabaseCluster is the world's PostgreSQL, for who has to stop and start it.
+// DatabaseCluster returns the world's PostgreSQL for callers that stop and start it.
 func (w *World) DatabaseCluster() *local.Cluster { return w.database }
 
-// EthereumNode is the world's Ethereum, for who has to steer it.
+// EthereumNode returns the world's Ethereum node for callers that control it.
 func (w *World) EthereumNode() *anvil.Node { return w.chain }
 
-// SolanaNode is the world's, for who has to steer it; nil when it has none.
+// SolanaNode returns the world's Solana node for callers that control it, or nil if the world has
+// none.
 func (w *World) SolanaNode() *surfpool.Node { return w.otherChains.solana }
 
-// BitcoinNode is the world's, for who has to steer it; nil when it has none.
+// BitcoinNode returns the world's Bitcoin node for callers that control it, or nil if the world has
+// none.
 func (w *World) BitcoinNode() *btcd.Node { return w.otherChains.bitcoin }
 
-// WaitEnd returns when ctx ends or when a part of the world does, which is an error.
+// WaitEnd returns when ctx ends, or with an error when a part of the world ends.
 func (w *World) WaitEnd(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -508,8 +508,8 @@ func (w *World) WaitEnd(ctx context.Context) error {
 	}
 }
 
-// Stop ends the world: the service first, then what it stands on. It may be
-// called at any time, and more than once.
+// Stop ends the world: the service first, then the database and the chains. It may be called at any
+// time and more than once.
 func (w *World) Stop() error {
 	var errs []error
 	if w.lock != nil {

@@ -32,7 +32,7 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// buildProgram builds coffer with its crash points armed.
+// buildProgram builds coffer with its failpoints armed.
 func buildProgram(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "coffer")
@@ -42,7 +42,7 @@ func buildProgram(t *testing.T) string {
 	return file
 }
 
-// scenario is a world with a customer who plays by the API and the chain's RPC.
+// scenario is a world with a customer, driven through the API and the chain's RPC.
 type scenario struct {
 	*testing.T
 	*localworld.World
@@ -78,7 +78,7 @@ func buildScenario(t *testing.T, opts localworld.Options) *scenario {
 	return &scenario{T: t, World: w, ctx: ctx, eth: eth}
 }
 
-// newCaller are what an organization calls.
+// newCaller returns a caller of the API with the organization's key.
 func (n *scenario) newCaller() caller.Caller {
 	return caller.Caller{
 		T: n.T, Ctx: n.ctx, Key: n.Info.APIKey, Base: func() string { return n.Info.BaseURL }, Log: n.ServiceLog,
@@ -140,7 +140,7 @@ func (n *scenario) chainBalance(m localworld.Mint, a common.Address) *big.Int {
 	return new(big.Int).SetBytes(out)
 }
 
-// checkBooks runs the verifier against the books and the chain.
+// checkBooks runs the verifier against the ledger and the chain.
 func (n *scenario) checkBooks() {
 	n.Helper()
 	conf, err := app.ReadConfig(n.Info.Config)
@@ -165,9 +165,8 @@ func (n *scenario) checkBooks() {
 	}
 }
 
-// The signer in a process of its own is killed before it is asked, and again as
-// soon as a withdrawal was taken; nothing is lost and nothing is paid twice.
-// Rule WD-7.
+// Rule WD-7: the signer's process is killed before it gets a request, and again as soon as a
+// withdrawal was accepted. Nothing is lost and nothing is paid twice.
 func TestASignerOfItsOwnMayBeKilledAtAnyTime(t *testing.T) {
 	t.Parallel()
 	n := buildScenario(t, localworld.Options{Program: buildProgram(t), SignerProcess: true})
@@ -231,8 +230,8 @@ func TestASignerOfItsOwnMayBeKilledAtAnyTime(t *testing.T) {
 	n.checkBooks()
 }
 
-// Rule WD-7: a lost journal comes back from the database and the chain, only when
-// its operator says so, and what was paid stays paid once.
+// Rule WD-7: a lost journal is restored from the database and the chain, only when its operator
+// says so. Payments that were made are not made again.
 func TestALostJournalIsAdopted(t *testing.T) {
 	t.Parallel()
 	coffer := buildProgram(t)
@@ -360,8 +359,8 @@ func TestAKeptWorldGoesOnWhereItWas(t *testing.T) {
 	}
 }
 
-// A kept world is stopped while deposits and a withdrawal wait for a block, and goes on
-// with them when it starts again.
+// A kept world is stopped while deposits and a withdrawal wait for a block. It continues with them
+// when it starts again.
 func TestAKeptWorldGoesOnWithTransactionsInFlight(t *testing.T) {
 	t.Parallel()
 	opts := localworld.Options{
@@ -412,7 +411,7 @@ func TestAKeptWorldGoesOnWithTransactionsInFlight(t *testing.T) {
 	var paid []common.Hash // on Ethereum
 	var id string
 	life(func(n *scenario) {
-		// Without the clock of its blocks, Ethereum has the payments in none when the world stops.
+		// Without its clock, Ethereum has the payments in no block when the world stops.
 		if err := n.EthereumNode().SetIntervalMining(ctx, 0); err != nil {
 			t.Fatal(err)
 		}
@@ -459,8 +458,8 @@ func TestAKeptWorldGoesOnWithTransactionsInFlight(t *testing.T) {
 	}
 }
 
-// Rules IDEM-1 and WD-7, up to the chain: 64 callers who repeat one request at
-// once are one withdrawal and one transfer on the chain.
+// Rules IDEM-1 and WD-7, up to the chain: 64 callers that repeat one request at the same time get
+// one withdrawal and one transfer on the chain.
 func TestParallelReplaysAreOnePaymentOnTheChain(t *testing.T) {
 	t.Parallel()
 	n := newScenario(t, "")
@@ -516,7 +515,7 @@ func TestParallelReplaysAreOnePaymentOnTheChain(t *testing.T) {
 	n.checkBooks()
 }
 
-// The description tells of a living world, or there is none.
+// A description exists only for a running world.
 func TestAFolderHasOneWorldAndItsDescriptionIsOfALivingOne(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -553,7 +552,7 @@ func TestAFolderHasOneWorldAndItsDescriptionIsOfALivingOne(t *testing.T) {
 	}
 }
 
-// A world with limits answers as a main network does, one without never.
+// A world with limits answers as a main network does; one without limits never refuses.
 func TestAWorldWithLimitsShowsThem(t *testing.T) {
 	t.Parallel()
 	for _, limited := range []bool{false, true} {
@@ -575,7 +574,7 @@ func TestAWorldWithLimitsShowsThem(t *testing.T) {
 		if told := get("/mints", n.Info.APIKey).Header.Get("RateLimit-Limit"); (told != "") != limited {
 			t.Errorf("with limits %t: got RateLimit-Limit %q", limited, told)
 		}
-		// Wrong keys have the slowest rate, so that a slow machine meets it, too.
+		// Wrong keys have the lowest rate limit, so that even a slow machine reaches it.
 		refused := 0
 		for range 60 {
 			if get("/mints", "a wrong key").StatusCode == http.StatusTooManyRequests {

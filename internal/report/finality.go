@@ -11,7 +11,7 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// Exposure is what stands on final blocks above a height.
+// Exposure has what rests on final blocks above a height.
 type Exposure struct {
 	Deposits []ExposedDeposit
 	Orders   []ExposedOrder
@@ -20,14 +20,14 @@ type Exposure struct {
 // ExposedDeposit is a deposit whose block was proven final.
 type ExposedDeposit struct {
 	DepositID string
-	Owner     string // the customer or product, and the organization, or the organization's treasury
+	Owner     string // the customer or product and the organization, or the organization's treasury
 	MintID    int    // 0 for a token that is not in the catalogue
 	Amount    money.Amount
 	Height    uint64
 	Status    string
 }
 
-// ExposedOrder is a payment, sweep or top-up that ended on a proven block.
+// ExposedOrder is a payment, sweep or top-up whose final block was proven.
 type ExposedOrder struct {
 	OrderID, Purpose string
 	MintID           int
@@ -36,7 +36,7 @@ type ExposedOrder struct {
 	Status           string
 }
 
-// LoadExposure is what of a chain stands on live proofs above a height.
+// LoadExposure returns what rests on valid finality proofs of a chain above a height.
 func LoadExposure(ctx context.Context, tx pg.Tx, ch chain.Name, height uint64) (s Exposure, err error) {
 	rows, err := tx.Query(ctx, `
 		SELECT d.deposit_id, coalesce(d.customer_id, d.product, 'the treasury') || ' of ' || d.org_id, coalesce(d.mint_id, 0), d.amount, d.height, d.status
@@ -61,11 +61,11 @@ func LoadExposure(ctx context.Context, tx pg.Tx, ch chain.Name, height uint64) (
 	return s, nil
 }
 
-// Reversals are deposits that a broken finality took back, and those of which it took
-// back what had been sent back or elsewhere already.
+// Reversals are deposits that a finality break reversed, and deposits whose amount had already been
+// returned or redirected when the finality broke.
 type Reversals []Reversal
 
-// Reversal is one of them.
+// Reversal is one such deposit.
 type Reversal struct {
 	DepositID               string
 	Owner                   string
@@ -73,7 +73,7 @@ type Reversal struct {
 	Amount, TakenBack, Lost money.Amount
 }
 
-// ListReversals are the reversals on a chain, oldest first.
+// ListReversals returns the reversals on a chain, oldest first.
 func ListReversals(ctx context.Context, tx pg.Tx, ch chain.Name) (Reversals, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT deposit_id, coalesce(customer_id, product, 'the treasury') || ' of ' || org_id, mint_id, amount, coalesce(taken_back, 0), amount - coalesce(taken_back, 0)
@@ -89,18 +89,19 @@ func ListReversals(ctx context.Context, tx pg.Tx, ch chain.Name) (Reversals, err
 	return found, nil
 }
 
-// ReorgedOrder is an order that ended on a block that is gone.
+// ReorgedOrder is an order whose final block was replaced.
 type ReorgedOrder struct {
 	OrderID, Purpose    string
 	Owner               string // the customer and organization, or the organization
 	MintID              int
 	Amount              money.Amount
-	Status              string // as the books have it
-	TxHash              string // of the transaction that ended it
-	WaitsFor, LastError string // "" before it was looked at
+	Status              string // in the ledger
+	TxHash              string // of the transaction that ended the order
+	WaitsFor, LastError string // "" before the worker looked at it
 }
 
-// ListReorgedOrders are the orders of a chain that are in question, oldest first.
+// ListReorgedOrders returns the orders of a chain whose settlement is disputed after a reorg,
+// oldest first.
 func ListReorgedOrders(ctx context.Context, tx pg.Tx, ch chain.Name) ([]ReorgedOrder, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT o.order_id, o.purpose, coalesce(o.customer_id || ' of ', '') || o.org_id, o.mint_id, o.amount, o.status, o.tx_hash,

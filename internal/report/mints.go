@@ -13,35 +13,35 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// MintState is what an operator has to know of a mint.
+// MintState has what an operator needs to know about a mint.
 type MintState struct {
 	Mint          mint.Mint
-	QuarantinedAt *time.Time // of its quarantine, or nil
-	Reason        string     // of its quarantine
-	// Waiting are the final deposits that are credited once the quarantine ends.
+	QuarantinedAt *time.Time // nil without a quarantine
+	Reason        string     // of the quarantine
+	// Waiting is the number of final deposits that are credited once the quarantine ends.
 	Waiting int
-	// Immovable is what organizations own of it and the chain does not let go as
-	// things stand, beside what a quarantine stops.
+	// Immovable has the funds of organizations in this mint that the chain does not release at
+	// present. It leaves out what a quarantine stops.
 	Immovable []ImmovableFunds
-	// Stuck are its payments, sweeps and top-ups that contradict themselves on the
-	// chain: neither paid nor failed until a person has decided.
+	// Stuck has the mint's stuck payments, sweeps and top-ups: their transactions contradict
+	// themselves on the chain. They are neither paid nor failed until a person decides.
 	Stuck []StuckOrder
 }
 
-// ImmovableFunds is an address that cannot part with what it holds.
+// ImmovableFunds are the funds at an address from which no transfer succeeds.
 type ImmovableFunds struct {
 	OrgID, WalletID string
 	Amount          money.Amount
-	LastError       string // what the chain or the signer said last
+	LastError       string // the latest answer of the chain or the signer
 }
 
-// StuckOrder is an order that waits for a person.
+// StuckOrder is a stuck order, which waits for a person.
 type StuckOrder struct {
 	OrderID, OrgID, TxHash, LastError string
 	Amount                            money.Amount
 }
 
-// ListMintStates are all mints, by id.
+// ListMintStates returns the state of all mints, by id.
 func ListMintStates(ctx context.Context, tx pg.Tx) ([]MintState, error) {
 	mints, err := mint.LoadCatalogue(ctx, tx)
 	if err != nil {

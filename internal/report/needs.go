@@ -11,29 +11,29 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// TreasuryNeed is what somebody has to send to a wallet, so that what waits goes on.
+// TreasuryNeed is an amount that a wallet has to receive so that its waiting orders continue.
 type TreasuryNeed struct {
 	OrgID    string
 	Chain    chain.Name
 	WalletID string
 	MintID   int
 	Amount   money.Amount // at least, in atomic units
-	Orders   int          // that wait for it; 0 when the chain took it back
+	Orders   int          // that wait for it; 0 if a finality break caused it
 	Cause    Cause
 }
 
-// Cause is why something has to be sent.
+// Cause says why an amount is needed.
 type Cause string
 
-// The causes.
+// Values of Cause.
 const (
-	CauseGas       Cause = "GAS"       // payments, sweeps or top-ups lack the coin for their fee
-	CauseFunds     Cause = "FUNDS"     // payments lack the amount, and no address that can be swept has it
-	CauseShortfall Cause = "SHORTFALL" // finality broke, and what had been promised is gone
+	CauseGas       Cause = "GAS"       // payments, sweeps or top-ups lack the native coin for their fee
+	CauseFunds     Cause = "FUNDS"     // payments lack the amount, and no address with sweepable funds has it
+	CauseShortfall Cause = "SHORTFALL" // finality broke, and amounts that were promised are gone
 )
 
-// ListTreasuryNeeds are what treasuries lack, by organization, chain and mint. The gas of
-// deposit addresses is none of it: the treasury brings that by itself.
+// ListTreasuryNeeds returns what treasuries lack, by organization, chain and mint. It does not
+// include the gas of deposit addresses, which the treasury sends to them itself.
 func ListTreasuryNeeds(ctx context.Context, tx pg.Tx) ([]TreasuryNeed, error) {
 	rows, err := tx.Query(ctx, `
 		WITH native AS (SELECT chain, mint_id FROM mints WHERE contract = ''),
@@ -65,19 +65,20 @@ func ListTreasuryNeeds(ctx context.Context, tx pg.Tx) ([]TreasuryNeed, error) {
 	return found, nil
 }
 
-// GasDemand is the work that takes coin from a treasury: what waits, and what that leads to.
+// GasDemand is the work that takes native coin from a treasury: waiting orders, and those that
+// follow from them.
 type GasDemand struct {
 	OrgID    string
 	Chain    chain.Name
-	Payments int          // that have no transaction yet
-	Sweeps   int          // that wait, or will, for coin that the treasury brings
-	TopUps   int          // planned, without a transaction yet
-	Amount   money.Amount // of those top-ups together
+	Payments int          // without a transaction
+	Sweeps   int          // that wait, or will wait, for a gas top-up
+	TopUps   int          // planned and without a transaction
+	Amount   money.Amount // sum of these top-ups
 }
 
-// ListGasDemand is that work by organization and chain. What is stopped, or would revert,
-// is none of it. How many addresses a payment needs that its treasury cannot cover
-// shows only once the sweeps are planned; until then it counts as one.
+// ListGasDemand returns the gas demand by organization and chain. It leaves out orders that are
+// frozen or would revert. A payment that its treasury cannot cover may need sweeps from several
+// addresses; until they are planned, it counts as one.
 func ListGasDemand(ctx context.Context, tx pg.Tx) ([]GasDemand, error) {
 	rows, err := tx.Query(ctx, `
 		WITH native AS (SELECT chain, mint_id FROM mints WHERE contract = ''),

@@ -1,9 +1,8 @@
-// Package report puts together what several features know, for surfaces to
-// show: balances now, statements and reserves later.
+// Package report combines the data of several features for the surfaces that show it: balances,
+// reserves, needs of treasuries and states of mints.
 //
-// What never happens here: a write, a decision. Everything is read in the
-// caller's transaction, so that what is shown together was true together. A
-// crash leaves nothing.
+// The package writes nothing and decides nothing. It reads everything in the caller's transaction,
+// so that what is shown together was true at the same time. A crash leaves no trace.
 package report
 
 import (
@@ -20,18 +19,18 @@ import (
 	"github.com/cofferpay/coffer/internal/price"
 )
 
-// Balance is what a customer has of one mint, in its atomic units.
+// Balance is a customer's balance of one mint, in its atomic units.
 type Balance struct {
 	Mint            mint.Mint
 	Available       money.Amount // may be spent
 	PendingWithdraw money.Amount // held for withdrawals that have not ended
-	PendingDeposit  money.Amount // seen and not credited yet; nothing of it is certain
-	Held            money.Amount // flagged, and not resolved or not gone yet; in no total
+	PendingDeposit  money.Amount // seen and not credited yet; it may still disappear
+	Held            money.Amount // flagged, and not resolved or not returned yet; part of no total
 	Total           money.Amount // Available and PendingWithdraw
 }
 
-// LoadBalances are a customer's balances, by mint: a row for each mint that
-// anything of the customer's has touched.
+// LoadBalances returns a customer's balances by mint. It has a row for each mint that the customer
+// has used.
 func LoadBalances(ctx context.Context, tx pg.Tx, org, customerID string) ([]Balance, error) {
 	mints, err := mint.LoadCatalogue(ctx, tx)
 	if err != nil {
@@ -89,26 +88,24 @@ func LoadBalances(ctx context.Context, tx pg.Tx, org, customerID string) ([]Bala
 	return balances, nil
 }
 
-// ProductBalance is what an organization has of one mint in one product, in its
-// atomic units.
+// ProductBalance is an organization's balance of one mint in one product, in its atomic units.
 type ProductBalance struct {
 	Product   string
 	Mint      mint.Mint
-	Available money.Amount // may be moved
-	Pending   money.Amount // held for withdrawals of the organization's own that have not ended
-	Total     money.Amount // both
-	// PendingDeposit is seen on its addresses and not credited yet; nothing of it is
-	// certain, and it is no part of Available.
+	Available money.Amount // free to be moved
+	Pending   money.Amount // held for the organization's own withdrawals that have not ended
+	Total     money.Amount // Available and Pending
+	// PendingDeposit is seen at the product's addresses and not credited yet. It may still
+	// disappear, and Available does not include it.
 	PendingDeposit money.Amount
 	Owed           money.Amount // CUSTODIAL: what customers have, available or being withdrawn; it is theirs, and no part of Available
 }
 
-// custodial is the product beside which the customers' money is shown.
+// custodial is the product whose rows also show what customers own.
 const custodial = "CUSTODIAL"
 
-// LoadProductBalances are an organization's own balances, by mint and product: a row for
-// each that anything has touched, and one of CUSTODIAL for each mint that is owed
-// to customers.
+// LoadProductBalances returns an organization's own balances by mint and product. It has a row for
+// each used pair, and a row of CUSTODIAL for each mint of which customers own an amount.
 func LoadProductBalances(ctx context.Context, tx pg.Tx, org string) ([]ProductBalance, error) {
 	mints, err := mint.LoadCatalogue(ctx, tx)
 	if err != nil {
@@ -181,7 +178,7 @@ func LoadProductBalances(ctx context.Context, tx pg.Tx, org string) ([]ProductBa
 	return balances, nil
 }
 
-// USDValue is what an amount is worth, for display; nil when nothing says so.
+// USDValue returns the value of an amount for display, or nil if no source has a price.
 func USDValue(ctx context.Context, prices price.Source, m mint.Mint, a money.Amount) *money.USD {
 	if prices == nil {
 		return nil

@@ -13,39 +13,39 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// Reserve is what there is of a mint and whose it is, in its atomic units. What
-// there is follows from final blocks alone; the rows it is summed up from are
-// those that verify compares with the books and with the chain.
+// Reserve compares the holdings of a mint with their owners, in its atomic units. The holdings
+// follow from final blocks alone. verify compares the rows that are summed here with the ledger and
+// with the chain.
 type Reserve struct {
 	Mint  mint.Mint
-	Block *chain.Block // up to which the chain was walked; nil before the first
+	Block *chain.Block // the last walked block; nil before the first
 
-	// What our addresses hold: those that customers pay to, and the treasuries.
+	// Holdings of Coffer's addresses: those that customers pay to, and the treasuries.
 	DepositAddresses, Treasuries money.Amount
 
-	// Whose it is.
-	Available   money.Amount // customers', to be spent
-	Withdrawing money.Amount // customers', held for withdrawals
-	Products    money.Amount // organizations' own
-	Gas         money.Amount // put in by the operator, for fees
-	Suspense    money.Amount // arrived or restored, and its owner not settled
+	// Owners of the holdings.
+	Available   money.Amount // of customers, free to be spent
+	Withdrawing money.Amount // of customers, held for withdrawals
+	Products    money.Amount // of the organizations themselves
+	Gas         money.Amount // sent by the operator for fees
+	Suspense    money.Amount // arrived or restored, without a decision about the owner
 	Waiting     money.Amount // final and not credited yet
-	Dust        money.Amount // below the minimum, credited to nobody
+	Dust        money.Amount // below the minimum; no balance counts it
 
-	// On its way in transactions that are not final, and still counted above.
-	Leaving, Moving money.Amount // to others; between our own addresses
+	// Amounts in transactions that are not final. The figures above still count them.
+	Leaving, Moving money.Amount // to external addresses; between Coffer's own addresses
 
-	// Difference is what there is less whose it is, with a sign: 0 unless a chain
-	// took back what had been spent.
+	// Difference is the holdings minus the amounts of their owners, with a sign. It is 0 unless a
+	// chain replaced final blocks after their amounts were spent.
 	Difference string
 }
 
-// HeldAmount is what our addresses hold.
+// HeldAmount returns what Coffer's addresses hold.
 func (r Reserve) HeldAmount() (money.Amount, error) {
 	return sumAmounts(r.DepositAddresses, r.Treasuries)
 }
 
-// SumLiabilities is what they hold for somebody.
+// SumLiabilities returns the sum of what the owners have.
 func (r Reserve) SumLiabilities() (money.Amount, error) {
 	return sumAmounts(r.Available, r.Withdrawing, r.Products, r.Gas, r.Suspense, r.Waiting, r.Dust)
 }
@@ -59,9 +59,8 @@ func sumAmounts(amounts ...money.Amount) (total money.Amount, err error) {
 	return total, nil
 }
 
-// LoadReserves are a row for each mint that anything was ever held of, by id, of all
-// organizations or of one. It wants a snapshot: read one after the other the sums
-// would not belong together.
+// LoadReserves returns a row for each mint that Coffer ever held, by id, for all organizations or
+// one. It needs a snapshot: sums that were read one after the other would not match.
 func LoadReserves(ctx context.Context, tx pg.Tx, org string) ([]Reserve, error) {
 	mints, err := mint.LoadCatalogue(ctx, tx)
 	if err != nil {

@@ -92,7 +92,7 @@ func (c Client) decodeQuotes(reply outside.Reply) (map[int]price.Quote, error) {
 		if !ok || coin.USD == nil || coin.Updated == nil {
 			continue
 		}
-		// One that makes no sense is missing, and takes the others' from nobody.
+		// An invalid price counts as missing and does not affect the others.
 		if q, err := parseQuote(*coin.USD, *coin.Updated); err == nil {
 			quotes[mintID] = q
 		}

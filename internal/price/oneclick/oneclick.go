@@ -1,9 +1,8 @@
-// Package oneclick takes prices from the list of tokens of NEAR Intents 1Click, which
-// needs no key.
+// Package oneclick reads prices from the token list of NEAR Intents 1Click, which needs no key.
 //
-// Written by its documentation and tested on answers written by hand; never tried
-// against the live service. What never happens here: a price by a symbol, which
-// anybody can give a token, instead of the asset that is configured.
+// It follows the published documentation and is tested on hand-written answers; it was never tried
+// against the live service. It never takes a price by a symbol, which any issuer can give a token,
+// but by the configured asset.
 package oneclick
 
 import (
@@ -98,7 +97,7 @@ func (c Client) decodeQuotes(reply outside.Reply) (map[int]price.Quote, error) {
 		if t.Price == nil || t.Updated == nil {
 			continue
 		}
-		// One that makes no sense is missing, and takes the others' from nobody.
+		// An invalid price counts as missing and does not affect the others.
 		if q, err := parseQuote(*t.Price, *t.Updated); err == nil {
 			quotes[*t.AssetID] = q
 		}
