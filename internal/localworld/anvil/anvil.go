@@ -1,16 +1,15 @@
-// Package anvil starts and steers anvil, a local Ethereum chain: blocks on a
-// clock, on demand or for each transaction, reorganizations, snapshots, and a
-// faucet account that owns the local tokens.
+// Package anvil starts and controls anvil, a local Ethereum chain. It makes blocks on a clock, on
+// demand or for each transaction, reorganizations and snapshots. Its faucet account owns the local
+// tokens.
 //
-// The node listens on a loopback port that the system chooses, and it never
-// outlives the process that started it: it ends with the context, with Stop,
-// and on Linux with the death of its parent, however that came about. What it
-// held is gone then, unless Config.State names a file for it. A process that
-// was killed may leave the node's cache folder in the system's temporary
-// directory, which nothing reads again.
+// The node listens on a loopback port that the system chooses. It never outlives the process that
+// started it: it ends with the context, with Stop, and on Linux with the death of its parent,
+// however that happens. Its state is then lost, unless Config.State names a file for it. A killed
+// process may leave the node's cache folder in the system's temporary directory, which nothing
+// reads again.
 //
-// For the local world and for tests. The faucet's key is published in anvil's
-// manual; nothing here is for a chain that carries value.
+// The package serves the local world and tests. The faucet's key is published in anvil's manual; no
+// part of this is for a chain that carries value.
 package anvil
 
 import (
@@ -38,11 +37,11 @@ import (
 	"github.com/cofferpay/coffer/internal/localworld/tied"
 )
 
-// FaucetKey is the private key, in hex, of the account that starts with a
-// million coins and deploys the tokens: the first of anvil's own accounts.
+// FaucetKey is the private key, in hex, of the account that starts with a million coins and deploys
+// the tokens: the first of anvil's own accounts.
 const FaucetKey = "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"
 
-// DefaultChainID is the chain id of a node whose Config names none.
+// DefaultChainID is the chain id of a node whose Config does not set one.
 const DefaultChainID = 31337
 
 const (
@@ -53,50 +52,47 @@ const (
 	outputBytesMax = 16 << 10
 )
 
-// A Config says how the chain makes blocks. The zero value mines a block for
-// each transaction.
+// Config says how the chain makes blocks. The zero value mines a block for each transaction.
 type Config struct {
 	// Program is the anvil to start. Empty: the one that Find finds.
 	Program string
-	// BlockTime makes a block on a clock, whether or not there are
-	// transactions. Zero: a block as soon as there is a transaction.
+	// BlockTime makes blocks on a clock, with or without transactions. Zero: a block as soon as
+	// there is a transaction.
 	BlockTime time.Duration
-	// Manual makes blocks only when Mine is called. BlockTime is not looked at
-	// then.
+	// Manual makes blocks only when MineBlocks is called; BlockTime has no effect then.
 	Manual bool
-	// SlotsInEpoch sets finality: the safe block is so many behind the latest
-	// one, the finalized block twice as many. Zero: 2.
+	// SlotsInEpoch sets finality: the safe block is so many blocks behind the latest one, the
+	// finalized block twice as many. Zero: 2.
 	SlotsInEpoch int
 	// ChainID is 31337 when it is zero.
 	ChainID uint64
 	// Port is the loopback port. Zero: a free one.
 	Port int
-	// State is a file that the chain is loaded from, when it exists, and
-	// written to on a clean stop. Empty: a fresh chain that is thrown away.
+	// State is a file from which the chain is loaded, if it exists, and to which a clean stop saves
+	// it. Empty: a new chain that is deleted at its end.
 	State string
 }
 
-// A Node is a running chain. Its methods may be called at the same time from
-// several goroutines.
+// Node is a running chain. Its methods are safe for concurrent use.
 type Node struct {
-	// URL and WSURL are where the chain answers JSON-RPC.
+	// URL and WSURL are the addresses of the chain's JSON-RPC.
 	URL, WSURL string
-	// ChainID is what transactions are signed for.
+	// ChainID is the chain id in signed transactions.
 	ChainID *big.Int
 	// Eth and RPC are clients of the chain, closed by Stop.
 	Eth *ethclient.Client
 	RPC *rpc.Client
 
 	faucet  *ecdsa.PrivateKey
-	sending sync.Mutex // between asking for a nonce and using it
+	sending sync.Mutex // held between reading a nonce and using it
 	process *os.Process
 	cancel  context.CancelFunc
 	ended   chan struct{}
 	err     error // why it ended; valid once ended is closed
 }
 
-// Start runs a chain and returns when it answers. It lives until Stop is
-// called or ctx ends. The error says what to do when there is no anvil.
+// Start starts a chain and returns when it answers. It runs until Stop is called or ctx ends. If
+// there is no anvil, the error says what to do.
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	program := cfg.Program
 	if program == "" {
@@ -132,7 +128,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 		args = append(args, "--block-time", formatSeconds(cfg.BlockTime))
 	}
 	if cfg.State != "" {
-		// With the states of former blocks: who paid is proven by the balances before and after.
+		// Historical states are necessary: the balances before and after a block prove who paid.
 		args = append(args, "--state", cfg.State, "--preserve-historical-states")
 	}
 
@@ -163,7 +159,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 		defer os.RemoveAll(cache)
 		<-ended
 		if run.Err() == nil {
-			// A chain that ends by itself is a defect that has to be seen.
+			// A chain that ends by itself is a defect that must be visible.
 			n.err = fmt.Errorf("anvil ended by itself: %w\n%s", orClean(exitError()), stdout.lastText())
 		}
 	}()
@@ -194,8 +190,8 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	return n, nil
 }
 
-// Stop ends the chain and waits until it is gone. It returns an error when the
-// chain had ended before anyone asked it to. It may be called more than once.
+// Stop ends the chain and waits for its end. It returns an error if the chain had ended before it
+// was asked to. It may be called more than once.
 func (n *Node) Stop() error {
 	n.cancel()
 	<-n.ended
@@ -203,7 +199,8 @@ func (n *Node) Stop() error {
 	return n.err
 }
 
-// Dial is a chain that another process of this program runs. It is not ended here.
+// Dial connects to a chain that another process of this program runs. CloseClient does not end that
+// chain.
 func Dial(ctx context.Context, url string) (*Node, error) {
 	c, err := rpc.DialContext(ctx, url)
 	if err != nil {
@@ -212,24 +209,23 @@ func Dial(ctx context.Context, url string) (*Node, error) {
 	return &Node{URL: url, RPC: c, Eth: ethclient.NewClient(c)}, nil
 }
 
-// CloseClient ends what Dial began.
+// CloseClient closes the connection of Dial.
 func (n *Node) CloseClient() { n.RPC.Close() }
 
-// Done is closed when the chain has ended, for whatever reason.
+// Done is closed when the chain has ended, for any reason.
 func (n *Node) Done() <-chan struct{} { return n.ended }
 
-// PID is the process id of the chain.
+// PID returns the process id of the chain.
 func (n *Node) PID() int { return n.process.Pid }
 
-// FaucetPrivateKey is the key of the account that has plenty of everything.
+// FaucetPrivateKey returns the key of the faucet account, which has plenty of every coin and token.
 func (n *Node) FaucetPrivateKey() *ecdsa.PrivateKey { return n.faucet }
 
-// FaucetAddress is the address of the account that has plenty of everything.
+// FaucetAddress returns the address of the faucet account.
 func (n *Node) FaucetAddress() common.Address { return crypto.PubkeyToAddress(n.faucet.PublicKey) }
 
-// Find looks for the anvil program: where COFFER_ANVIL says, in the Node
-// packages of the source tree that the working directory or the running
-// program is in, then in PATH.
+// Find looks for the anvil program: at COFFER_ANVIL, then in the Node packages of the source tree
+// that contains the working directory or the running program, then in PATH.
 func Find() (string, error) {
 	if named := os.Getenv("COFFER_ANVIL"); named != "" {
 		path, err := exec.LookPath(named)
@@ -267,7 +263,7 @@ func Find() (string, error) {
 		"or install Foundry (https://getfoundry.sh) and have anvil in PATH or named by COFFER_ANVIL")
 }
 
-// formatSeconds prints d as anvil takes it, with a fraction, exactly.
+// formatSeconds formats d as anvil reads it, exactly, with a fraction.
 func formatSeconds(d time.Duration) string {
 	return fmt.Sprintf("%d.%09d", d/time.Second, d%time.Second)
 }
@@ -279,9 +275,8 @@ func orClean(err error) error {
 	return err
 }
 
-// An output reads what anvil prints until it names its address, and keeps the
-// end of it for an error message. Later lines, one for each call of the RPC,
-// are dropped: nobody reads them and the pipe must not fill up.
+// output reads what anvil prints until it names its address, and stores the end of that for an
+// error message. It drops later lines, one for each RPC call, so that the pipe does not fill up.
 type output struct {
 	address chan string
 

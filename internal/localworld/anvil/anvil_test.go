@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 
 var somebody = common.HexToAddress("0x00000000000000000000000000000000000c0ffe")
 
-// eventually asks until the answer is yes.
+// eventually polls until the condition holds.
 func eventually(t *testing.T, what string, yes func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -131,7 +131,7 @@ func TestReorgRemovesAndMovesTransactions(t *testing.T) {
 	if err := n.MineBlocks(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
-	// Both are the faucet's, so the later one can only move behind the earlier.
+	// Both are the faucet's, so only the later one can move behind the earlier one.
 	rawFirst := must(n.RawTransaction(t.Context(), first.TxHash))(t)
 	raw := must(n.RawTransaction(t.Context(), moved.TxHash))(t)
 	if err := n.ReplaceBlocks(t.Context(), 3, anvil.ReorgTx{Raw: rawFirst, Offset: 1}, anvil.ReorgTx{
@@ -295,11 +295,11 @@ func TestChainThatEndsByItselfIsAnError(t *testing.T) {
 	}
 }
 
-// Only Linux ties the two lives together, and CI runs there.
+// Only Linux ends the chain with its parent, and CI runs there.
 func TestChainDiesWithItsParent(t *testing.T) {
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), must(os.Executable())(t))
-	// What the killed parent cannot clean up stays in a folder of the test.
+	// The files that the killed parent cannot remove stay in a folder of the test.
 	cmd.Env = append(os.Environ(), orphanMaker+"=1", "TMPDIR="+t.TempDir())
 	stdout := must(cmd.StdoutPipe())(t)
 	if err := cmd.Start(); err != nil {

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	gasOfCreation       = 4_000_000 // above what the largest contract takes
+	gasOfCreation       = 4_000_000 // more than the largest contract uses
 	gasOfRefused        = 500_000   // for a call that is expected to revert
 	receiptPollInterval = 10 * time.Millisecond
 )
@@ -28,17 +28,16 @@ var (
 	feeCap = big.NewInt(1000 * params.GWei)
 )
 
-// SendTx sends a transaction of the faucet and returns its hash as soon as the
-// chain has taken it. A nil to creates a contract. value is in wei and may be
-// nil.
+// SendTx sends a transaction of the faucet and returns its hash as soon as the chain has accepted
+// it. A nil recipient creates a contract. value is in wei and may be nil.
 func (n *Node) SendTx(
 	ctx context.Context, recipient *common.Address, value *big.Int, data []byte,
 ) (common.Hash, error) {
 	return n.SendTxFrom(ctx, n.faucet, recipient, value, data)
 }
 
-// SendTxFrom is Send for the account of another key. A transaction that would
-// revert is sent all the same, so that a block holds it.
+// SendTxFrom is SendTx for the account of another key. It also sends a transaction that would
+// revert, so that a block contains it.
 func (n *Node) SendTxFrom(
 	ctx context.Context, key *ecdsa.PrivateKey, recipient *common.Address, value *big.Int, data []byte,
 ) (common.Hash, error) {
@@ -77,11 +76,11 @@ func (n *Node) sendWithGas(
 	return tx.Hash(), nil
 }
 
-// NewKey is a key of nobody yet.
+// NewKey returns a new key, whose account is empty.
 func NewKey() (*ecdsa.PrivateKey, error) { return crypto.GenerateKey() }
 
-// WaitReceipt waits until a block holds the transaction, whether it succeeded or
-// not. On a chain that mines by hand somebody has to mine meanwhile.
+// WaitReceipt waits until a block contains the transaction, whether or not it succeeded. With
+// Config.Manual the caller has to make the blocks meanwhile.
 func (n *Node) WaitReceipt(ctx context.Context, hash common.Hash) (*types.Receipt, error) {
 	tick := time.NewTicker(receiptPollInterval)
 	defer tick.Stop()
@@ -103,18 +102,17 @@ func (n *Node) WaitReceipt(ctx context.Context, hash common.Hash) (*types.Receip
 	}
 }
 
-// PayCoin sends coin from the faucet and waits until a block holds the payment.
+// PayCoin sends native coin from the faucet and waits until a block contains the payment.
 func (n *Node) PayCoin(ctx context.Context, recipient common.Address, wei *big.Int) (*types.Receipt, error) {
 	return n.SendAndWait(ctx, recipient, wei, nil)
 }
 
-// PayToken sends units of a token from the faucet and waits until a block
-// holds the payment.
+// PayToken sends units of a token from the faucet and waits until a block contains the payment.
 func (n *Node) PayToken(ctx context.Context, token, recipient common.Address, units *big.Int) (*types.Receipt, error) {
 	return n.SendAndWait(ctx, token, nil, evmtoken.Token.CallData("transfer", recipient, units))
 }
 
-// SendAndWait is Send, Receipt, and an error when the transaction has reverted.
+// SendAndWait calls SendTx and WaitReceipt. It returns an error if the transaction reverted.
 func (n *Node) SendAndWait(
 	ctx context.Context, recipient common.Address, value *big.Int, data []byte,
 ) (*types.Receipt, error) {
@@ -132,8 +130,8 @@ func (n *Node) SendAndWait(
 	return receipt, nil
 }
 
-// CallContract calls a method of a contract on the latest block, without a transaction,
-// and returns what it answers.
+// CallContract calls a method of a contract on the latest block, without a transaction, and returns
+// its answer.
 func (n *Node) CallContract(
 	ctx context.Context, contract common.Address, c evmtoken.Contract, method string, args ...any,
 ) ([]any, error) {
@@ -146,8 +144,7 @@ func (n *Node) CallContract(
 	return c.DecodeAnswer(method, data)
 }
 
-// TokenBalance is how many units of a token an account holds in the latest
-// block.
+// TokenBalance returns how many units of a token an account has in the latest block.
 func (n *Node) TokenBalance(ctx context.Context, token, account common.Address) (*big.Int, error) {
 	values, err := n.CallContract(ctx, token, evmtoken.Token, "balanceOf", account)
 	if err != nil {
@@ -156,8 +153,8 @@ func (n *Node) TokenBalance(ctx context.Context, token, account common.Address) 
 	return values[0].(*big.Int), nil
 }
 
-// DeployContract creates a contract from the faucet and mines a block for it, however
-// the chain makes blocks otherwise.
+// DeployContract creates a contract from the faucet and mines a block for it, whatever Config says
+// about blocks.
 func (n *Node) DeployContract(ctx context.Context, c evmtoken.Contract, args ...any) (common.Address, error) {
 	hash, err := n.SendTx(ctx, nil, nil, c.CreationData(args...))
 	if err != nil {
@@ -176,26 +173,26 @@ func (n *Node) DeployContract(ctx context.Context, c evmtoken.Contract, args ...
 	return receipt.ContractAddress, nil
 }
 
-// A Token is a token of the local world.
+// Token is a token of the local world.
 type Token struct {
 	Symbol, Name string
 	Decimals     uint8
 	Address      common.Address
-	Contract     evmtoken.Contract // the interface that the address answers to
+	Contract     evmtoken.Contract // the interface of the contract
 }
 
-// Tokens are the tokens that the local world offers. The faucet owns them: it
-// may mint and, where there is such a thing, blacklist, pause and upgrade.
+// Tokens are the tokens of the local world. The faucet owns them: it may mint and, where the
+// contract allows it, blacklist, pause and upgrade.
 type Tokens struct{ USDC, USDT, DAI Token }
 
-// List lists the tokens, always in the same order.
+// List returns the tokens, always in the same order.
 func (t Tokens) List() []Token { return []Token{t.USDC, t.USDT, t.DAI} }
 
-// tokensMinted is what the faucet gets of each token, in whole tokens.
+// tokensMinted is what the faucet receives of each token, in whole tokens.
 const tokensMinted = 1_000_000_000
 
-// DeployTokens creates the tokens in one block and mints a thousand million of
-// each to the faucet. On a fresh chain their addresses are always the same.
+// DeployTokens creates the tokens in one block and mints a thousand million of each to the faucet.
+// On a new chain their addresses are always the same.
 func (n *Node) DeployTokens(ctx context.Context) (Tokens, error) {
 	t := Tokens{
 		USDC: Token{Symbol: "USDC", Name: "USD Coin", Decimals: 6, Contract: evmtoken.FiatToken},
@@ -207,8 +204,8 @@ func (n *Node) DeployTokens(ctx context.Context) (Tokens, error) {
 	if err != nil {
 		return Tokens{}, fmt.Errorf("deploy the tokens: %w", err)
 	}
-	// The transactions name each other's results, so the addresses are worked
-	// out ahead and all of them wait for the same block.
+	// The transactions need each other's addresses, so these are computed beforehand and all
+	// transactions wait for the same block.
 	implementation := crypto.CreateAddress(faucet, nonce)
 	t.USDC.Address = crypto.CreateAddress(faucet, nonce+1)
 	t.USDT.Address = crypto.CreateAddress(faucet, nonce+2)
@@ -253,7 +250,7 @@ func (n *Node) DeployTokens(ctx context.Context) (Tokens, error) {
 	return t, nil
 }
 
-// AtomicUnits is an amount of whole tokens in the token's smallest unit.
+// AtomicUnits returns an amount of whole tokens in the token's smallest unit.
 func (t Token) AtomicUnits(whole int64) *big.Int {
 	unit := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(t.Decimals)), nil)
 	return unit.Mul(unit, big.NewInt(whole))

@@ -9,8 +9,8 @@ import (
 	"github.com/cofferpay/coffer/internal/localworld/anvil"
 )
 
-// These tests change the environment and the working directory, so they do
-// not run beside others.
+// These tests change the environment and the working directory, so they do not run in parallel with
+// others.
 
 func TestFindTakesWhatTheEnvironmentNames(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "my-anvil")

@@ -1,13 +1,13 @@
-// Package banktest gives a test the bank of a Solana validator: what decides which
-// transactions are run, and runs them. It is the runtime of Solana 1.18 (npm
-// solana-bankrun), and checks in the order of Agave today: the queue of recent blockhashes
-// first, a nonce account only when the hash is not there
-// (runtime/src/bank/check_transactions.rs, Bank::check_transaction_age); the system program
-// advances a nonce without comparing it with the message
-// (programs/system/src/system_instruction.rs, advance_nonce_account). surfpool refuses what
-// differs there before it runs anything.
+// Package banktest gives a test the bank of a Solana validator, which decides which transactions
+// run and runs them. It is the runtime of Solana 1.18 (npm solana-bankrun).
 //
-// It has no JSON-RPC, no forks and no history. It is imported by tests only, and a bank ends
+// The bank checks in the order of today's Agave. It looks for the blockhash among the recent ones
+// first, and for a nonce account only if it is not there (runtime/src/bank/check_transactions.rs,
+// Bank::check_transaction_age). The system program advances a nonce without comparing it with the
+// message (programs/system/src/system_instruction.rs, advance_nonce_account). surfpool refuses a
+// transaction whose nonce differs from the message before it runs anything.
+//
+// The bank has no JSON-RPC, no forks and no history. Only tests import the package, and a bank ends
 // with its test.
 package banktest
 
@@ -33,23 +33,23 @@ var launcher string
 
 const lineBytesMax = 1 << 20
 
-// A Bank is one chain of blocks. Next makes one, and a new hash comes a few times a second by
-// itself.
+// Bank is a chain of blocks. NextBlock makes one, and a new hash also appears a few times a second
+// by itself.
 type Bank struct {
 	tb     testing.TB
 	mu     sync.Mutex
 	stdin  io.Writer
 	stdout *bufio.Scanner
-	blocks []string // the hashes that were the newest before and after what was sent
+	blocks []string // the newest hashes before and after each request
 }
 
-// An Account is what lies at an address.
+// Account is the account at an address.
 type Account struct {
 	Lamports uint64
 	Data     []byte
 }
 
-// Start runs a bank.
+// Start starts a bank.
 func Start(tb testing.TB) *Bank {
 	tb.Helper()
 	node, err := exec.LookPath("node")
@@ -62,7 +62,7 @@ func Start(tb testing.TB) *Bank {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	read, write, err := os.Pipe() // one that Wait does not close before it is read
+	read, write, err := os.Pipe() // a pipe that Wait does not close before it is read
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func Start(tb testing.TB) *Bank {
 	return &Bank{tb: tb, stdin: stdin, stdout: stdout}
 }
 
-// findAddon is the file of the Node package, in the source tree that the test runs in.
+// findAddon returns the file of the Node package in the source tree of the test.
 func findAddon(tb testing.TB) string {
 	tb.Helper()
 	dir, err := os.Getwd()
@@ -139,20 +139,20 @@ func (b *Bank) sendRequest(method string, args map[string]any, result any) {
 	}
 }
 
-// LatestBlockhash is the newest one.
+// LatestBlockhash returns the newest blockhash.
 func (b *Bank) LatestBlockhash() (hash string) {
 	b.tb.Helper()
 	b.sendRequest("blockhash", nil, &hash)
 	return hash
 }
 
-// NextBlock ends the block that is being filled.
+// NextBlock ends the current block.
 func (b *Bank) NextBlock() {
 	b.tb.Helper()
 	b.sendRequest("next", nil, nil)
 }
 
-// SetAccount places an account.
+// SetAccount sets the account at an address.
 func (b *Bank) SetAccount(address chain.Address, lamports uint64, owner chain.Address, data []byte) {
 	b.tb.Helper()
 	b.sendRequest(
@@ -162,14 +162,14 @@ func (b *Bank) SetAccount(address chain.Address, lamports uint64, owner chain.Ad
 	)
 }
 
-// GetAccount is the account at an address, nil when there is none.
+// GetAccount returns the account at an address, or nil if there is none.
 func (b *Bank) GetAccount(address chain.Address) (a *Account) {
 	b.tb.Helper()
 	b.sendRequest("get", map[string]any{"at": b.encodeKey(address)}, &a)
 	return a
 }
 
-// LamportsAt are what lies at an address.
+// LamportsAt returns the lamports at an address.
 func (b *Bank) LamportsAt(address chain.Address) uint64 {
 	b.tb.Helper()
 	if a := b.GetAccount(address); a != nil {
@@ -178,8 +178,8 @@ func (b *Bank) LamportsAt(address chain.Address) uint64 {
 	return 0
 }
 
-// SendRaw gives the bank a signed transaction, which is run in the block that is being filled or
-// is refused. why is "" when it succeeded.
+// SendRaw sends a signed transaction to the bank, which runs it in the current block or refuses it.
+// reason is "" if it succeeded.
 func (b *Bank) SendRaw(raw []byte) (ran bool, reason string) {
 	b.tb.Helper()
 	var got struct {
@@ -192,7 +192,8 @@ func (b *Bank) SendRaw(raw []byte) (ran bool, reason string) {
 	return got.Ran, got.Err
 }
 
-// ProofBlock is the block that was the newest when a nonce account got its value, by what was sent.
+// ProofBlock returns the hash of the block that was the newest when a nonce account got its value,
+// among the hashes that the bank has recorded.
 func (b *Bank) ProofBlock(value string) string {
 	b.tb.Helper()
 	for _, hash := range b.blocks {

@@ -48,7 +48,7 @@ func newKey(t *testing.T) (ed25519.PrivateKey, chain.Address) {
 	return k, surfpool.AddressOf(k)
 }
 
-// value is what the nonce account has now.
+// value returns the current value of the nonce account.
 func (w *treasury) value() string {
 	w.Helper()
 	a := w.bank.GetAccount(w.nonce)
@@ -78,7 +78,7 @@ func (w *treasury) runs(what string, payload []byte) {
 	}
 }
 
-// pays is a payment of 5,000,000 lamports.
+// pays returns a payment of 5,000,000 lamports.
 func (w *treasury) pays(value string, price uint64) []byte {
 	w.Helper()
 	payload, err := solanatx.Tx{
@@ -91,7 +91,7 @@ func (w *treasury) pays(value string, price uint64) []byte {
 	return payload
 }
 
-// What the signer must never sign: decision 0070.
+// The signer must never sign such a transaction: decision 0070.
 func TestOneSlotIsMinedManyTimesWhenItsValueIsARecentBlock(t *testing.T) {
 	t.Parallel()
 	w := newTreasury(t)
@@ -117,13 +117,13 @@ func TestOneSlotIsMinedOnceWhenItsValueIsANonces(t *testing.T) {
 		if ran != (n == 0) || (why == "") != ran {
 			t.Errorf("variant %d: got it run %v, %q, want the first run and the others refused", n, ran, why)
 		}
-		w.bank.ProofBlock(w.value()) // it follows from the newest block, whatever is in the transaction
+		w.bank.ProofBlock(w.value()) // the value follows from the newest block, whatever the transaction contains
 		w.bank.NextBlock()
 	}
 	if got := w.bank.LamportsAt(w.payee); got != 5_000_000 {
 		t.Errorf("got %d lamports paid, want 5000000", got)
 	}
-	// What fails has used its slot and paid for it.
+	// A failed transaction has used its slot and paid its fee.
 	value = w.value()
 	has := w.bank.LamportsAt(w.address)
 	much := solanatx.Tx{
@@ -147,7 +147,7 @@ func TestOneSlotIsMinedOnceWhenItsValueIsANonces(t *testing.T) {
 	}
 }
 
-// A place is made with a recent block, so each transaction that makes it may be run.
+// A nonce account is created with a recent blockhash, so every transaction that creates it may run.
 func TestAPlaceIsMadeOnceAndPaidForOnce(t *testing.T) {
 	t.Parallel()
 	w := newTreasury(t)

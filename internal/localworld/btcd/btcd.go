@@ -1,14 +1,14 @@
-// Package btcd starts and steers btcd, a real Bitcoin node, as a local chain: blocks
-// on demand, forks, and a faucet that every block pays.
+// Package btcd starts and controls btcd, a real Bitcoin node, as a local chain. It makes blocks on
+// demand and forks, and every block pays its faucet.
 //
-// The node listens on a loopback port that the system chooses and knows no other
-// node. It never outlives the process that started it: it ends with the context, with
-// Stop, and on Linux with the death of its parent, however that came about. What it
-// held is gone then, unless Config.State names a file for it; a process that was killed
-// may leave a folder in the system's temporary directory, which nothing reads again.
+// The node listens on a loopback port that the system chooses and knows no other node. It never
+// outlives the process that started it: it ends with the context, with Stop, and on Linux with the
+// death of its parent, however that happens. Its state is then lost, unless Config.State names a
+// file for it. A killed process may leave a folder in the system's temporary directory, which
+// nothing reads again.
 //
-// For the local world and for tests. The faucet's key is here for all to read; nothing
-// is for a chain that carries value.
+// The package serves the local world and tests. The faucet's key is public in this file; no part of
+// this is for a chain that carries value.
 package btcd
 
 import (
@@ -31,16 +31,15 @@ import (
 	"github.com/cofferpay/coffer/internal/localworld/tied"
 )
 
-// User is who may call the node.
+// User is the user name for the node's RPC.
 const User = "coffer"
 
-// Maturity is how many blocks have to follow a block before what it paid to its miner
-// can be spent, less one: what the block at height h paid may be spent in h + Maturity.
+// Maturity is how long a coinbase output has to wait: the output of the block at height h may be
+// spent in the block at height h + Maturity.
 const Maturity = 100
 
 const (
-	// startBlocks are there from the beginning, so that the faucet has what to pay
-	// with.
+	// startBlocks exist from the beginning, so that the faucet has outputs to spend.
 	startBlocks    = Maturity + 20
 	startTimeout   = 30 * time.Second
 	stopTimeout    = 10 * time.Second
@@ -48,26 +47,23 @@ const (
 	outputBytesMax = 16 << 10
 )
 
-// A Config says how the node is started. The zero value is a chain that is thrown
-// away.
+// Config says how the node is started. The zero value is a chain that is deleted at its end.
 type Config struct {
 	// Program is the btcd to start. Empty: the one that Find finds.
 	Program string
-	// State is a file that the chain's blocks are loaded from, when it exists, and
-	// written to by Stop. Empty: a fresh chain that is thrown away. The node itself
-	// begins every local chain anew.
+	// State is a file from which the chain's blocks are loaded, if it exists, and to which Stop
+	// saves them. Empty: a new chain that is deleted at its end. The node itself begins every local
+	// chain anew.
 	State string
-	// BlockTime makes a block on a clock while there is reason to: a transaction waits,
-	// or one is in a block that is not yet deep. A chain where nothing happens stands
-	// still, since each 150 blocks halve what a block pays. Zero: blocks are made by Mine
-	// alone.
+	// BlockTime makes blocks on a clock while there is a reason: a transaction waits, or its block
+	// has few confirmations. A chain without activity makes no blocks, since every 150 blocks halve
+	// the block reward. Zero: only MineBlocks makes blocks.
 	BlockTime time.Duration
 }
 
-// A Node is a running node. Its methods may be called at the same time from several
-// goroutines.
+// Node is a running node. Its methods are safe for concurrent use.
 type Node struct {
-	// URL is where the node answers JSON-RPC, for User with Password (HTTP Basic).
+	// URL is the address of the node's JSON-RPC, for User with Password (HTTP Basic).
 	URL, Password string
 
 	client  http.Client
@@ -78,15 +74,15 @@ type Node struct {
 	ended   chan struct{}
 	err     error // why it ended; valid once ended is closed
 
-	whole     atomic.Bool // the chain is loaded: what is there may be saved
+	whole     atomic.Bool // the chain is loaded, so it may be saved
 	clock     sync.WaitGroup
 	stopClock context.CancelFunc // stops the clock
 	stopping  sync.Once
 	unsaved   error // why the chain could not be saved; valid after stopping
 }
 
-// Start runs a node and returns when it answers and the faucet can pay. It lives until
-// Stop is called or ctx ends. The error says what to do when there is no btcd.
+// Start starts a node and returns when it answers and the faucet can pay. It runs until Stop is
+// called or ctx ends. If there is no btcd, the error says what to do.
 func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	program := cfg.Program
 	if program == "" {
@@ -94,7 +90,7 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 			return nil, err
 		}
 	}
-	// The node writes its own files below its home, whatever it is told.
+	// The node writes its own files below its home, and no option changes that.
 	home, err := os.MkdirTemp("", "coffer-btcd-")
 	if err != nil {
 		return nil, fmt.Errorf("make the folder of btcd: %w", err)
@@ -132,7 +128,7 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 		defer os.RemoveAll(home)
 		<-ended
 		if run.Err() == nil {
-			// A chain that ends by itself is a defect that has to be seen.
+			// A chain that ends by itself is a defect that must be visible.
 			n.err = fmt.Errorf("btcd ended by itself: %w\n%s", orClean(exitError()), stdout.lastText())
 		}
 	}()
@@ -175,13 +171,13 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	return n, nil
 }
 
-// Dial is a node that another process of this program runs, for paying from its faucet.
-// It is neither saved nor ended here.
+// Dial returns a node that another process of this program runs, for payments from its faucet. This
+// process neither saves nor ends it.
 func Dial(url, password string) *Node {
 	return &Node{URL: url, Password: password, client: http.Client{Timeout: callTimeout}}
 }
 
-// prepareChain loads the blocks that were saved and makes those that are missing.
+// prepareChain loads the saved blocks and makes the missing ones.
 func (n *Node) prepareChain(ctx context.Context) error {
 	if err := n.loadBlocks(ctx); err != nil {
 		return err
@@ -193,9 +189,9 @@ func (n *Node) prepareChain(ctx context.Context) error {
 	return err
 }
 
-// Stop saves the chain where Config.State says, ends the node and waits until it is
-// gone. The end of the context that it was started with does the same. It returns an error when the node had ended before anyone asked it to. It may
-// be called more than once.
+// Stop saves the chain to Config.State, ends the node and waits for its end. The end of the context
+// of Start does the same. Stop returns an error if the node had ended before it was asked to. It
+// may be called more than once.
 func (n *Node) Stop() error {
 	n.stopping.Do(func() {
 		n.stopClock()
@@ -238,12 +234,12 @@ func (n *Node) loadBlocks(ctx context.Context) error {
 	return nil
 }
 
-// saveBlocks writes the blocks of the chain into the state file, whole or not at all.
+// saveBlocks writes the blocks of the chain to the state file, completely or not at all.
 func (n *Node) saveBlocks(ctx context.Context) error {
 	if n.state == "" || !n.whole.Load() {
 		return nil
 	}
-	// The file has blocks alone, so a transaction that waits goes into one.
+	// The file contains blocks alone, so a waiting transaction is put into one.
 	waiting, err := n.mempoolTxs(ctx)
 	if err == nil && len(waiting) > 0 {
 		_, err = n.MineBlocks(ctx, 1)
@@ -274,21 +270,21 @@ func (n *Node) saveBlocks(ctx context.Context) error {
 	return os.Rename(tempFile, n.state)
 }
 
-// Done is closed when the node has ended, for whatever reason.
+// Done is closed when the node has ended, for any reason.
 func (n *Node) Done() <-chan struct{} { return n.ended }
 
-// PID is the process id of the node.
+// PID returns the process id of the node.
 func (n *Node) PID() int { return n.process.Pid }
 
-// found is the program of the source tree, which the go command is asked for once.
+// found caches the program of the source tree, for which the go command is asked once.
 var found = struct {
 	sync.Mutex
 	path string
 }{}
 
-// Find looks for the btcd program: where COFFER_BTCD says, then among the tools of the
-// source tree that the working directory or the running program is in, where the go
-// command builds it when it is used for the first time, then in PATH.
+// Find looks for the btcd program: at COFFER_BTCD, then among the tools of the source tree that
+// contains the working directory or the running program, then in PATH. The go command builds the
+// tool when it is first used.
 func Find(ctx context.Context) (string, error) {
 	if named := os.Getenv("COFFER_BTCD"); named != "" {
 		path, err := exec.LookPath(named)
@@ -317,8 +313,8 @@ func Find(ctx context.Context) (string, error) {
 		"or install it (https://github.com/btcsuite/btcd) and have btcd in PATH or named by COFFER_BTCD")
 }
 
-// sourceTree is the folder above the working directory or the program that has the
-// tools' module.
+// sourceTree returns the folder above the working directory or the program that contains the module
+// of the tools.
 func sourceTree() string {
 	var dirs []string
 	if dir, err := os.Getwd(); err == nil {
@@ -342,11 +338,11 @@ func sourceTree() string {
 	return ""
 }
 
-// buildProgram asks the go command for the program, which it has in its cache or builds.
+// buildProgram asks the go command for the program, which is in its cache or gets built.
 func buildProgram(ctx context.Context, tree string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", "tool", "-modfile="+filepath.Join("tools", "go.mod"), "-n", "btcd")
 	cmd.Dir = tree
-	// As the Makefile has it, so that there are not two of it.
+	// GOFLAGS as in the Makefile, so that the program is built only once.
 	cmd.Env = append(os.Environ(), "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -trimpath"))
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -367,9 +363,8 @@ func orClean(err error) error {
 	return err
 }
 
-// An output reads what btcd prints until it names its address, and keeps the end of it
-// for an error message. Later lines are dropped: nobody reads them and the pipe must
-// not fill up.
+// output reads what btcd prints until it names its address, and stores the end of that for an error
+// message. It drops later lines, so that the pipe does not fill up.
 type output struct {
 	address chan string
 

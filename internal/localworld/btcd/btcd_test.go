@@ -214,7 +214,7 @@ func TestAChainIsKeptAndFoundAgain(t *testing.T) {
 	}
 }
 
-// The state file has blocks alone, and no clock makes one here before the node stops.
+// The state file contains blocks alone, and here no clock makes a block before the node stops.
 func TestAPaymentThatWaitsIsKept(t *testing.T) {
 	t.Parallel()
 	state := filepath.Join(t.TempDir(), "bitcoin")
@@ -268,7 +268,7 @@ func TestTheFaucetsKeyIsOneThatWalletsImport(t *testing.T) {
 	}
 }
 
-// It changes the environment, so it does not run beside others.
+// The test changes the environment, so it does not run in parallel with others.
 func TestFindTakesWhatTheEnvironmentNames(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "my-btcd")
 	t.Setenv("COFFER_BTCD", program)
@@ -283,8 +283,8 @@ func TestFindTakesWhatTheEnvironmentNames(t *testing.T) {
 	}
 }
 
-// A chain that goes on by itself would halve what its blocks pay until the faucet had
-// nothing left; one that did not would leave a person waiting.
+// A chain that always makes blocks would halve its block reward until the faucet had nothing left.
+// A chain that makes none would let a person wait.
 func TestTheClockMakesBlocksWhileSomethingWaits(t *testing.T) {
 	t.Parallel()
 	n := btcdtest.Start(t, btcd.Config{BlockTime: 10 * time.Millisecond})
@@ -296,7 +296,7 @@ func TestTheClockMakesBlocksWhileSomethingWaits(t *testing.T) {
 		}
 		return h
 	}
-	// until reads heights, a clock's step apart, until they hold.
+	// until reads heights, one clock interval apart, until the condition holds.
 	until := func(what string, holds func(before, now int) bool) int {
 		t.Helper()
 		tick := time.NewTicker(100 * time.Millisecond)

@@ -15,17 +15,16 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 )
 
-// An RPCError is what the node refuses with.
+// RPCError is an error that the node returned.
 type RPCError struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
 }
 
-// Error is the node's sentence with its number.
+// Error returns the node's message with its code.
 func (e *RPCError) Error() string { return fmt.Sprintf("%s (%d)", e.Message, e.Code) }
 
-// CallRPC asks the node. result may be nil. Error: *RPCError when the node answered with
-// one.
+// CallRPC calls a method of the node. result may be nil. Error: *RPCError if the node returned one.
 func (n *Node) CallRPC(ctx context.Context, result any, method string, params ...any) error {
 	if params == nil {
 		params = []any{}
@@ -63,12 +62,12 @@ func (n *Node) CallRPC(ctx context.Context, result any, method string, params ..
 	return nil
 }
 
-// TipHeight is that of the newest block.
+// TipHeight returns the height of the newest block.
 func (n *Node) TipHeight(ctx context.Context) (height int, err error) {
 	return height, n.CallRPC(ctx, &height, "getblockcount")
 }
 
-// BlockHash is the block at a height.
+// BlockHash returns the hash of the block at a height.
 func (n *Node) BlockHash(ctx context.Context, height int) (chainhash.Hash, error) {
 	var text string
 	if err := n.CallRPC(ctx, &text, "getblockhash", height); err != nil {
@@ -81,7 +80,7 @@ func (n *Node) BlockHash(ctx context.Context, height int) (chainhash.Hash, error
 	return *h, nil
 }
 
-// ReadBlock is the block with a hash, on the chain or beside it.
+// ReadBlock returns the block with a hash, on the chain or on a fork.
 func (n *Node) ReadBlock(ctx context.Context, hash chainhash.Hash) (*wire.MsgBlock, error) {
 	var text string
 	if err := n.CallRPC(ctx, &text, "getblock", hash.String(), 0); err != nil {
@@ -94,11 +93,11 @@ func (n *Node) ReadBlock(ctx context.Context, hash chainhash.Hash) (*wire.MsgBlo
 	return b, nil
 }
 
-// codeUnused is what the node says of an address that no transaction names.
+// codeUnused is the node's error for an address that no transaction names.
 const codeUnused = -5
 
-// IsAddressUsed tells whether a transaction, in a block or waiting for one, pays an address or
-// spends what it has.
+// IsAddressUsed reports whether a transaction, in a block or waiting for one, pays an address or
+// spends an output of it.
 func (n *Node) IsAddressUsed(ctx context.Context, a chain.Address) (bool, error) {
 	err := n.CallRPC(ctx, nil, "searchrawtransactions", string(a), 0, 0, 1)
 	if refused, ok := errors.AsType[*RPCError](err); ok && refused.Code == codeUnused {
@@ -107,7 +106,7 @@ func (n *Node) IsAddressUsed(ctx context.Context, a chain.Address) (bool, error)
 	return err == nil, err
 }
 
-// SendTx gives a transaction to the node, which keeps it for the next block.
+// SendTx sends a transaction to the node, which stores it for the next block.
 func (n *Node) SendTx(ctx context.Context, tx *wire.MsgTx) error {
 	var raw bytes.Buffer
 	if err := tx.Serialize(&raw); err != nil {

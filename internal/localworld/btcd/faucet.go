@@ -18,20 +18,21 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/bitcoin/bitcointx"
 )
 
-// FaucetKey is the private key, in hex, that every block of the local chain pays to the
-// native SegWit address of.
+// FaucetKey is the private key, in hex, of the native SegWit address that every block of the local
+// chain pays.
 const FaucetKey = "c0ffe2c0ffe2c0ffe2c0ffe2c0ffe2c0ffe2c0ffe2c0ffe2c0ffe2c0ffe2c0ff"
 
 const (
-	// Every payment offers a little less than the one before, so that a block has them
-	// in this order. All are above what nodes ask.
+	// Every payment offers a slightly lower fee than the one before, so that a block contains them
+	// in this order. All fees are above what nodes demand.
 	feeFirst = 100_000
 	feeStep  = 10
 	feeLast  = 2_000
-	// feeBack takes a coin back from a payment: more than any of those.
+	// feeBack is the fee of a transaction that returns an output of a payment to the faucet: more
+	// than any of those.
 	feeBack = 500_000
 
-	// replaceable says in an input that another spend of it may take its place.
+	// replaceable says in an input that another transaction that spends it may replace this one.
 	replaceable = wire.MaxTxInSequenceNum - 2
 )
 
@@ -44,19 +45,19 @@ func faucetKey() *btcec.PrivateKey {
 	return key
 }
 
-// FaucetWIF is the faucet's key as wallets import it.
+// FaucetWIF returns the faucet's key as wallets import it.
 func FaucetWIF() string {
 	key := faucetKey().Serialize()
 	return base58.CheckEncode(append(key, 1), chaincfg.RegressionNetParams.PrivateKeyID)
 }
 
-// FaucetAddress is the address that every block pays.
+// FaucetAddress returns the address that every block pays.
 func FaucetAddress() chain.Address { return KeyAddress(faucetKey()) }
 
-// NewKey is a key of nobody yet.
+// NewKey returns a new key, whose address has no outputs.
 func NewKey() (*btcec.PrivateKey, error) { return btcec.NewPrivateKey() }
 
-// KeyAddress is the native SegWit address of a key on the local chain.
+// KeyAddress returns the native SegWit address of a key on the local chain.
 func KeyAddress(key *btcec.PrivateKey) chain.Address {
 	return bitcointx.KeyAddress(
 		&chaincfg.RegressionNetParams, [bitcointx.KeyBytes]byte(key.PubKey().SerializeCompressed()),
@@ -73,25 +74,25 @@ func mustScript(a chain.Address) []byte {
 	return script
 }
 
-// A Coin is an output that can be spent.
+// Output is an output that can be spent.
 type Output struct {
 	wire.OutPoint
 	wire.TxOut
 }
 
-// faucet knows which coins of it are in blocks.
+// faucet knows which of its outputs are in blocks.
 type faucet struct {
-	paying sync.Mutex // one payment at a time, so that no two take the same coin
+	paying sync.Mutex // allows one payment at a time, so that no two select the same output
 
 	mu            sync.Mutex
-	scannedHeight int // the height up to which blocks were looked at
+	scannedHeight int // the height up to which blocks were scanned
 	outputs       []Output
 	count         int64 // of payments and blocks made
 	fees          int64 // of payments
-	resets        int   // how often blocks went away
+	resets        int   // number of calls of resetScan
 }
 
-// nextNumber is never the same.
+// nextNumber returns a number that it never returned before.
 func (f *faucet) nextNumber() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -99,7 +100,7 @@ func (f *faucet) nextNumber() int64 {
 	return f.count
 }
 
-// resetScan makes the faucet look at all blocks again.
+// resetScan makes the faucet scan all blocks again.
 func (f *faucet) resetScan() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -114,7 +115,7 @@ func (f *faucet) nextFee() int64 {
 	return max(feeFirst-f.fees*feeStep, feeLast)
 }
 
-// NewOutput is an output that pays an amount in satoshi to an address.
+// NewOutput returns an output that pays an amount in satoshi to an address.
 func NewOutput(a chain.Address, satoshi int64) (*wire.TxOut, error) {
 	script, err := bitcointx.Script(chain.Local, a)
 	if err != nil {
@@ -123,8 +124,8 @@ func NewOutput(a chain.Address, satoshi int64) (*wire.TxOut, error) {
 	return wire.NewTxOut(satoshi, script), nil
 }
 
-// PayAddress pays an amount in satoshi from the faucet. The transaction waits for the next
-// block; it may be replaced until then.
+// PayAddress pays an amount in satoshi from the faucet. The transaction waits for the next block;
+// it may be replaced until then.
 func (n *Node) PayAddress(ctx context.Context, recipient chain.Address, satoshi int64) (*wire.MsgTx, error) {
 	txOut, err := NewOutput(recipient, satoshi)
 	if err != nil {
@@ -133,7 +134,7 @@ func (n *Node) PayAddress(ctx context.Context, recipient chain.Address, satoshi 
 	return n.PayOutputs(ctx, txOut)
 }
 
-// PayOutputs is Pay with one transaction that has these outputs first.
+// PayOutputs is PayAddress for one transaction whose first outputs are these.
 func (n *Node) PayOutputs(ctx context.Context, outs ...*wire.TxOut) (*wire.MsgTx, error) {
 	n.faucet.paying.Lock()
 	defer n.faucet.paying.Unlock()
@@ -156,8 +157,8 @@ func (n *Node) PayOutputs(ctx context.Context, outs ...*wire.TxOut) (*wire.MsgTx
 	return tx, nil
 }
 
-// BuildSpend builds and signs a transaction that spends native SegWit coins of one key: to
-// the outputs, and the rest without the fee back to the key. It is sent to nobody.
+// BuildSpend builds and signs a transaction that spends native SegWit outputs of one key. It pays
+// the outputs, and the change after the fee back to the key. It does not send the transaction.
 func (n *Node) BuildSpend(key *btcec.PrivateKey, coins []Output, fee int64, outs ...*wire.TxOut) (*wire.MsgTx, error) {
 	tx := wire.NewMsgTx(2)
 	change := -fee
@@ -191,8 +192,8 @@ func (n *Node) BuildSpend(key *btcec.PrivateKey, coins []Output, fee int64, outs
 	return tx, nil
 }
 
-// ReplacePayment sends another spend of the coins of a payment of the faucet, which may not be
-// in a block yet: they go to the outputs, and back to the faucet what is left.
+// ReplacePayment sends another transaction that spends the inputs of a faucet payment, which may
+// not be in a block yet. It pays the outputs, and the change back to the faucet.
 func (n *Node) ReplacePayment(ctx context.Context, tx *wire.MsgTx, outs ...*wire.TxOut) (*wire.MsgTx, error) {
 	coins, err := n.spentOutputs(ctx, tx)
 	if err != nil {
@@ -205,7 +206,7 @@ func (n *Node) ReplacePayment(ctx context.Context, tx *wire.MsgTx, outs ...*wire
 	return replacement, n.SendTx(ctx, replacement)
 }
 
-// takeBack is a spend of a payment's coins to the faucet itself.
+// takeBack returns a transaction that spends a payment's inputs to the faucet itself.
 func (n *Node) takeBack(ctx context.Context, tx *wire.MsgTx) (*wire.MsgTx, error) {
 	coins, err := n.spentOutputs(ctx, tx)
 	if err != nil {
@@ -216,7 +217,7 @@ func (n *Node) takeBack(ctx context.Context, tx *wire.MsgTx) (*wire.MsgTx, error
 
 var errNotFaucets = errors.New("a transaction that is not the faucet's cannot be undone")
 
-// spentOutputs are the coins that a payment of the faucet spends.
+// spentOutputs returns the outputs that a payment of the faucet spends.
 func (n *Node) spentOutputs(ctx context.Context, tx *wire.MsgTx) ([]Output, error) {
 	var coins []Output
 	for _, input := range tx.TxIn {
@@ -241,8 +242,8 @@ func (n *Node) spentOutputs(ctx context.Context, tx *wire.MsgTx) ([]Output, erro
 	return coins, nil
 }
 
-// selectOutputs finds coins of the faucet for an amount, which nothing spends that is in a block
-// or waits for one.
+// selectOutputs selects outputs of the faucet for an amount. No transaction in a block or waiting
+// for one spends them.
 func (n *Node) selectOutputs(ctx context.Context, satoshi int64) ([]Output, error) {
 	if err := n.scanBlocks(ctx); err != nil {
 		return nil, err
@@ -264,7 +265,8 @@ func (n *Node) selectOutputs(ctx context.Context, satoshi int64) ([]Output, erro
 		if unspent == nil {
 			continue
 		}
-		// What is said to be there may be spent by what waits: btcd looks at blocks alone.
+		// A waiting transaction may spend an output that counts as unspent: btcd looks at blocks
+		// alone.
 		var waiting []struct{ SpendingTxid string }
 		if err := n.CallRPC(ctx, &waiting, "gettxspendingprevout", []any{map[string]any{
 			"txid": c.Hash.String(), "vout": c.Index,
@@ -280,8 +282,8 @@ func (n *Node) selectOutputs(ctx context.Context, satoshi int64) ([]Output, erro
 	return selected, nil
 }
 
-// scanBlocks collects the faucet's coins from the blocks that it has not looked at. What a
-// block pays its miner counts once it may be spent.
+// scanBlocks collects the faucet's outputs from the blocks that it has not scanned. A coinbase
+// output counts once it may be spent.
 func (n *Node) scanBlocks(ctx context.Context) error {
 	height, err := n.TipHeight(ctx)
 	if err != nil {

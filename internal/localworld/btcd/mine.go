@@ -16,8 +16,8 @@ import (
 	"github.com/btcsuite/btcd/wire/v2"
 )
 
-// MineBlocks makes blocks, with the transactions that wait in the first: those first that
-// pay more for their size.
+// MineBlocks makes blocks. The first contains the waiting transactions, in the order of their fee
+// rates.
 func (n *Node) MineBlocks(ctx context.Context, blocks int) ([]chainhash.Hash, error) {
 	var texts []string
 	if err := n.CallRPC(ctx, &texts, "generate", blocks); err != nil {
@@ -34,8 +34,8 @@ func (n *Node) MineBlocks(ctx context.Context, blocks int) ([]chainhash.Hash, er
 	return hashes, nil
 }
 
-// emptyBlocksAfter is how many blocks without transactions the clock makes after one that has
-// some, so that it is deep.
+// emptyBlocksAfter is how many blocks without transactions the clock makes after one that has some,
+// so that it gets enough confirmations.
 const emptyBlocksAfter = 8
 
 // runClock makes blocks as Config.BlockTime says, until ctx ends.
@@ -48,7 +48,8 @@ func (n *Node) runClock(ctx context.Context, interval time.Duration) {
 			return
 		case <-clock.C:
 		}
-		// What does not answer now is asked at the next tick, or its own end tells why.
+		// A node that does not answer now is asked again at the next tick, or its own end reports
+		// the reason.
 		waiting, err := n.mempoolTxs(ctx)
 		if err != nil {
 			continue
@@ -65,7 +66,7 @@ func (n *Node) runClock(ctx context.Context, interval time.Duration) {
 	}
 }
 
-// mempoolTxs are the transactions that wait for a block.
+// mempoolTxs returns the transactions that wait for a block.
 func (n *Node) mempoolTxs(ctx context.Context) (ids []string, err error) {
 	return ids, n.CallRPC(ctx, &ids, "getrawmempool")
 }
@@ -102,11 +103,10 @@ func (n *Node) MineOnly(ctx context.Context, txs ...*wire.MsgTx) (chainhash.Hash
 	return b.BlockHash(), nil
 }
 
-// ForkChain takes the last depth blocks away and puts as many others in their place. Of the
-// transactions that went, those in keep are in the last of the new blocks; in place of
-// each other one the faucet takes its own coin back, so that it can never return. Only
-// transactions of the faucet can be taken away like that: one of anybody else waits for
-// a block again.
+// ForkChain replaces the last depth blocks by as many others. Of the transactions in the replaced
+// blocks, those in keep are in the last of the new blocks. The faucet double-spends the inputs of
+// each other one, so that it can never return. That works only for transactions of the faucet:
+// other transactions wait for a block again.
 func (n *Node) ForkChain(ctx context.Context, depth int, keep ...chainhash.Hash) error {
 	if depth < 1 {
 		return fmt.Errorf("fork of %d blocks: at least one has to go", depth)
@@ -162,14 +162,14 @@ func (n *Node) ForkChain(ctx context.Context, depth int, keep ...chainhash.Hash)
 	return nil
 }
 
-// InvalidateBlock makes the node take a block, and all that follow it, for invalid. Their
+// InvalidateBlock makes the node treat a block and all that follow it as invalid. Their
 // transactions wait for a block again.
 func (n *Node) InvalidateBlock(ctx context.Context, block chainhash.Hash) error {
 	n.faucet.resetScan()
 	return n.CallRPC(ctx, nil, "invalidateblock", block.String())
 }
 
-// ReconsiderBlock undoes Invalidate. The branch with more work is the chain then.
+// ReconsiderBlock undoes InvalidateBlock. The branch with more work is then the chain.
 func (n *Node) ReconsiderBlock(ctx context.Context, block chainhash.Hash) error {
 	n.faucet.resetScan()
 	return n.CallRPC(ctx, nil, "reconsiderblock", block.String())
@@ -178,7 +178,7 @@ func (n *Node) ReconsiderBlock(ctx context.Context, block chainhash.Hash) error 
 // commitmentMagic begins the output that commits to the witnesses of a block (BIP-141).
 var commitmentMagic = []byte{txscript.OP_RETURN, txscript.OP_DATA_36, 0xaa, 0x21, 0xa9, 0xed}
 
-// assembleBlock makes a block with its proof of work, which on this network is two tries.
+// assembleBlock makes a block with its proof of work, which takes two tries on this network.
 func (n *Node) assembleBlock(parent *wire.BlockHeader, height int, txs []*wire.MsgTx) (*wire.MsgBlock, error) {
 	script, err := txscript.NewScriptBuilder().AddInt64(int64(height)).AddInt64(n.faucet.nextNumber()).Script()
 	if err != nil {
@@ -203,7 +203,7 @@ func (n *Node) assembleBlock(parent *wire.BlockHeader, height int, txs []*wire.M
 	b := wire.NewMsgBlock(&wire.BlockHeader{
 		Version: parent.Version, PrevBlock: hash, Bits: chaincfg.RegressionNetParams.PowLimitBits,
 	})
-	// Later than the median of those before, whatever the clock says.
+	// The time is later than the median of the blocks before, whatever the clock says.
 	b.Header.Timestamp = time.Unix(max(time.Now().Unix(), parent.Timestamp.Unix()+1), 0)
 	var ids []chainhash.Hash
 	for _, tx := range append([]*wire.MsgTx{coinbase}, txs...) {

@@ -1,8 +1,8 @@
-// Package caller calls the API of a world under test as a patient client does: a
-// process of the service may be dead at any moment, and the same request with the same
-// key may always be sent again.
+// Package caller calls the API of a world under test as a patient client does. The service's
+// process may be down at any moment, and the client may always send the same request with the same
+// key again.
 //
-// What never happens here: a look at the database. A crash leaves nothing.
+// The package never reads the database. A crash leaves no trace.
 package caller
 
 import (
@@ -18,19 +18,19 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// pollInterval is between two looks at something that is not so yet.
+// pollInterval is the time between two checks of a condition.
 const pollInterval = 50 * time.Millisecond
 
 // Caller is a client with an organization's key.
 type Caller struct {
 	T    testing.TB
-	Ctx  context.Context // its end is the end of all patience
+	Ctx  context.Context // its end ends all waiting
 	Key  string
-	Base func() string // where the API is now, /v1 included
-	Log  func() string // what to tell when the patience ends; nil: nothing
+	Base func() string // current URL of the API, with /v1
+	Log  func() string // text that is reported when the waiting ends; nil: none
 }
 
-// CallAPI calls until it is answered with less than 500, and says with what.
+// CallAPI calls until it gets a status below 500, and returns that status.
 func (c Caller) CallAPI(method, path string, body, target any) int {
 	c.T.Helper()
 	payload, err := json.Marshal(body)
@@ -68,8 +68,8 @@ func (c Caller) CallOnce(method, path string, payload []byte, target any) (int, 
 	return resp.StatusCode, json.Unmarshal(b, target)
 }
 
-// WaitRetry waits for the next look at something that is not so yet, and fails the test
-// with what was seen last when the patience has ended.
+// WaitRetry waits before the next check of a condition. When Ctx ends, it fails the test with the
+// last error.
 func (c Caller) WaitRetry(last error) {
 	c.T.Helper()
 	select {
@@ -83,8 +83,7 @@ func (c Caller) WaitRetry(last error) {
 	}
 }
 
-// WaitCredited waits until a customer has one deposit and it is credited, and swept as well
-// where that is wanted.
+// WaitCredited waits until a customer has one deposit that is credited, and, on request, swept.
 func (c Caller) WaitCredited(customer string, swept bool) {
 	c.T.Helper()
 	for {

@@ -1,11 +1,10 @@
-// Package evmtoken holds the contracts of the local Ethereum chain, compiled:
-// the tokens that the local world offers, ones that misbehave in the ways that
-// real tokens do, and a contract that pays in roundabout ways. Their sources
-// are in localchain/contracts; `make generate` writes contracts.json from them
-// and a test of this package fails when the two have drifted apart.
+// Package evmtoken has the compiled contracts of the local Ethereum chain: the tokens of the local
+// world, tokens that misbehave in the ways of real tokens, and a contract that pays in indirect
+// ways. Their sources are in localchain/contracts. `make generate` writes contracts.json from them,
+// and a test of this package fails if the two differ.
 //
-// It builds and reads call data and never touches a network or a key. It keeps
-// no state, so a crash leaves nothing behind.
+// The package builds and reads call data and never uses a network or a key. It has no state, so a
+// crash leaves no trace.
 package evmtoken
 
 import (
@@ -19,25 +18,25 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 )
 
-// A Contract is one of the compiled contracts, by its name in the sources.
+// Contract is one of the compiled contracts, by its name in the sources.
 type Contract string
 
-// The contracts. Tokens take (name, symbol string, decimals uint8) when they
-// are created, except FiatToken, which Proxy initializes.
+// The contracts. Constructors of tokens take (name, symbol string, decimals uint8). Only FiatToken
+// takes nothing, since Proxy initializes it.
 const (
 	Token     Contract = "Token"     // nothing unusual
-	FiatToken Contract = "FiatToken" // like USDC: blacklist, pause; stands behind Proxy
+	FiatToken Contract = "FiatToken" // like USDC: blacklist, pause; the implementation of Proxy
 	Proxy     Contract = "Proxy"     // (implementation, admin address, call []byte)
 	Tether    Contract = "Tether"    // like USDT: its calls return nothing
 
 	FeeToken      Contract = "FeeToken"      // one percent of a transfer does not arrive
-	FalseToken    Contract = "FalseToken"    // answers false where others revert, or where it did transfer
-	LyingToken    Contract = "LyingToken"    // its events say what did not happen
+	FalseToken    Contract = "FalseToken"    // returns false where others revert, or after a successful transfer
+	LyingToken    Contract = "LyingToken"    // its events describe transfers that did not happen
 	RebasingToken Contract = "RebasingToken" // balances change without a transfer
 
-	Alias   Contract = "Alias"   // a second address of one token (token address)
-	Batch   Contract = "Batch"   // pays many, by inner calls, undone, by selfdestruct
-	Refuser Contract = "Refuser" // takes no coin unless told to
+	Alias   Contract = "Alias"   // a second address of a token (token address)
+	Batch   Contract = "Batch"   // pays many: by inner calls, by reverted calls, by selfdestruct
+	Refuser Contract = "Refuser" // refuses native coin unless told otherwise
 )
 
 //go:embed contracts.json
@@ -54,8 +53,8 @@ type artifacts struct {
 	Contracts map[Contract]artifact `json:"contracts"`
 }
 
-// The file is part of the program: one that cannot be read is a defect of the
-// build, not something that a caller could handle.
+// The file is part of the program. If it cannot be read, the build is defective, and no caller
+// could handle that.
 var compiled = sync.OnceValue(func() artifacts {
 	var loaded artifacts
 	if err := json.Unmarshal(compiledJSON, &loaded); err != nil {
@@ -72,12 +71,11 @@ func (c Contract) loadArtifact() artifact {
 	return a
 }
 
-// ABI is the interface of the contract.
+// ABI returns the interface of the contract.
 func (c Contract) ABI() abi.ABI { return c.loadArtifact().ABI }
 
-// CreationData is the data of the transaction that creates the contract. It panics
-// when args are not what the constructor takes, which is a mistake in the code
-// that calls it.
+// CreationData returns the data of the transaction that creates the contract. It panics if args do
+// not match the constructor, which is a mistake in the calling code.
 func (c Contract) CreationData(args ...any) []byte {
 	packed, err := c.loadArtifact().ABI.Pack("", args...)
 	if err != nil {
@@ -86,8 +84,8 @@ func (c Contract) CreationData(args ...any) []byte {
 	return append(bytes.Clone(c.loadArtifact().Bytecode), packed...)
 }
 
-// CallData is the data of a call of method. It panics when there is no such method
-// or it does not take args.
+// CallData returns the data of a call of method. It panics if the method does not exist or does not
+// take args.
 func (c Contract) CallData(method string, args ...any) []byte {
 	packed, err := c.loadArtifact().ABI.Pack(method, args...)
 	if err != nil {
@@ -96,8 +94,8 @@ func (c Contract) CallData(method string, args ...any) []byte {
 	return packed
 }
 
-// DecodeAnswer decodes what a call of method returned. The error says that the
-// answer does not have the shape that the method declares.
+// DecodeAnswer decodes what a call of method returned. It returns an error if the answer does not
+// match the declaration of the method.
 func (c Contract) DecodeAnswer(method string, data []byte) ([]any, error) {
 	values, err := c.loadArtifact().ABI.Unpack(method, data)
 	if err != nil {

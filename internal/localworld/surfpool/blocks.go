@@ -16,7 +16,7 @@ import (
 const (
 	clockSysvar   chain.Address = "SysvarC1ock11111111111111111111111111111111"
 	clockBytes                  = 40
-	clockTimeByte               = 32 // where the clock's Unix time begins
+	clockTimeByte               = 32 // offset of the clock's Unix time
 	alignSteps                  = 100
 	hashPrefix                  = "SURFNETxSAFEHASH"
 )
@@ -32,12 +32,12 @@ type epoch struct {
 	AbsoluteSlot uint64 `json:"absoluteSlot"`
 }
 
-// alignHashes brings the node to where its blocks make a chain. It numbers hashes by a
-// counter of its own, which begins behind the slots; and a block without
-// transactions, which it never stores, gets the number of its slot instead. Once
-// both numbers are the same and stay so, every block has its parent's hash.
+// alignHashes brings the node to the state in which its blocks form a chain. The node numbers
+// hashes by a counter of its own, which begins behind the slots. A block without transactions,
+// which it never stores, gets the number of its slot instead. Once both numbers are equal and stay
+// so, every block names its parent's hash.
 func (n *Node) alignHashes(ctx context.Context) error {
-	// Its clock would make a block of its own every 150 slots.
+	// The node's clock would make a block of its own every 150 slots.
 	if err := n.callRPC(ctx, nil, "surfnet_pauseClock"); err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (n *Node) alignHashes(ctx context.Context) error {
 	return errors.New("the hashes of surfpool's blocks do not follow its slots: another version than the pinned one?")
 }
 
-// hashNumber is the number that the newest block's hash is made of.
+// hashNumber returns the number from which the newest block's hash is made.
 func (n *Node) hashNumber(ctx context.Context) (uint64, error) {
 	hash, err := n.latestBlockhash(ctx)
 	if err != nil {
@@ -85,7 +85,7 @@ func (n *Node) latestBlockhash(ctx context.Context) (string, error) {
 	return newest.Value.Blockhash, err
 }
 
-// readClock learns the chain's time.
+// readClock reads the chain's time.
 func (n *Node) readClock(ctx context.Context) error {
 	var account struct {
 		Value struct {
@@ -108,7 +108,7 @@ func (n *Node) readClock(ctx context.Context) error {
 	return nil
 }
 
-// loadPosition finds out the slot and the time, unless they are known.
+// loadPosition reads the slot and the time, unless they are known.
 func (n *Node) loadPosition(ctx context.Context) error {
 	if n.slot > 0 {
 		return nil
@@ -124,7 +124,7 @@ func (n *Node) loadPosition(ctx context.Context) error {
 	return nil
 }
 
-// travelTo makes one block and says where the chain has to be then.
+// travelTo makes one block and checks the position of the chain after it.
 func (n *Node) travelTo(ctx context.Context, unit string, target, want uint64) error {
 	var position epoch
 	if err := n.callRPC(ctx, &position, "surfnet_timeTravel", map[string]uint64{unit: target}); err != nil {
@@ -136,12 +136,12 @@ func (n *Node) travelTo(ctx context.Context, unit string, target, want uint64) e
 	return nil
 }
 
-// MineBlocks makes blocks, one a slot, with the transactions that wait in the first.
+// MineBlocks makes blocks, one per slot; the first contains the waiting transactions.
 //
-// Travelling in time is what makes a block at once. To the next slot the chain's
-// time stands still, since surfpool cuts fractions of seconds off; to the next
-// second it is one slot too, since a slot is told to be 600 ms. So the chain's
-// time is a second off at most as long as slots are not longer than that.
+// Time travel makes a block at once. A travel to the next slot does not advance the chain's time,
+// since surfpool truncates fractions of seconds. A travel to the next second is also one slot,
+// since a slot is configured as 600 ms. So the chain's time deviates by at most a second if slots
+// are not longer than that.
 func (n *Node) MineBlocks(ctx context.Context, blocks int) error {
 	n.mining.Lock()
 	defer n.mining.Unlock()
@@ -154,7 +154,7 @@ func (n *Node) MineBlocks(ctx context.Context, blocks int) error {
 			unit, target = "absoluteTimestamp", uint64(later)*1000
 		}
 		if err := n.travelTo(ctx, unit, target, n.slot+1); err != nil {
-			n.slot = 0 // it may have been made all the same
+			n.slot = 0 // the block may exist nevertheless
 			return err
 		}
 		n.slot++
@@ -168,17 +168,17 @@ func (n *Node) MineBlocks(ctx context.Context, blocks int) error {
 	return nil
 }
 
-// FinalizeTip makes blocks until the newest block now is final.
+// FinalizeTip makes blocks until the current newest block is final.
 func (n *Node) FinalizeTip(ctx context.Context) error { return n.MineBlocks(ctx, Finality-1) }
 
-// CurrentSlot is the one that is being filled: the newest block is in the one before.
+// CurrentSlot returns the slot that is being filled; the newest block is in the slot before.
 func (n *Node) CurrentSlot() uint64 {
 	n.mining.Lock()
 	defer n.mining.Unlock()
 	return n.slot
 }
 
-// runClock makes a block now and then until ctx ends or the chain does.
+// runClock makes a block at each interval until ctx ends or the chain ends.
 func (n *Node) runClock(ctx context.Context, interval time.Duration) {
 	clock := time.NewTicker(interval)
 	defer clock.Stop()
@@ -189,8 +189,8 @@ func (n *Node) runClock(ctx context.Context, interval time.Duration) {
 		case <-n.ended:
 			return
 		case <-clock.C:
-			// A block that was not made is made at the next tick, or nobody makes
-			// any more and the chain's own end tells why.
+			// A failed block is made at the next tick, or the chain has ended and reports the
+			// reason.
 			_ = n.MineBlocks(ctx, 1)
 		}
 	}

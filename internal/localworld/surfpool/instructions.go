@@ -21,14 +21,14 @@ func le32(n uint32, suffix ...byte) []byte {
 
 func le64(b []byte, n uint64) []byte { return binary.LittleEndian.AppendUint64(b, n) }
 
-// TransferLamports moves lamports.
+// TransferLamports transfers lamports.
 func TransferLamports(sender, recipient chain.Address, lamports uint64) Instruction {
 	return Instruction{
 		solanatx.SystemProgram, []Meta{payerMeta(sender), writableMeta(recipient)}, le64(le32(2), lamports),
 	}
 }
 
-// CreateAccount makes an account of a program, whose key has to sign.
+// CreateAccount creates an account of a program; the account's key has to sign.
 func CreateAccount(payer, account, program chain.Address, lamports, bytes uint64) Instruction {
 	owner, err := solanatx.Bytes(program)
 	if err != nil {
@@ -38,7 +38,7 @@ func CreateAccount(payer, account, program chain.Address, lamports, bytes uint64
 	return Instruction{solanatx.SystemProgram, []Meta{payerMeta(payer), payerMeta(account)}, data}
 }
 
-// AssociatedAccount is the associated token account of an owner.
+// AssociatedAccount returns the associated token account of an owner.
 func (m Mint) AssociatedAccount(owner chain.Address) chain.Address {
 	a, err := solanatx.AssociatedAccount(owner, m.Address, m.Program)
 	if err != nil {
@@ -47,7 +47,7 @@ func (m Mint) AssociatedAccount(owner chain.Address) chain.Address {
 	return a
 }
 
-// CreateAccount makes the associated token account of an owner, unless it is there.
+// CreateAccount creates the associated token account of an owner, unless it exists.
 func (m Mint) CreateAccount(payer, owner chain.Address) Instruction {
 	return Instruction{solanatx.AssociatedProgram, []Meta{
 		payerMeta(payer), writableMeta(m.AssociatedAccount(owner)), readonlyMeta(owner), readonlyMeta(m.Address),
@@ -55,7 +55,7 @@ func (m Mint) CreateAccount(payer, owner chain.Address) Instruction {
 	}, []byte{1}}
 }
 
-// InitializeAccount makes a token account of an owner out of an account of the program.
+// InitializeAccount makes an account of the token program a token account of an owner.
 func (m Mint) InitializeAccount(account, owner chain.Address) Instruction {
 	o, err := solanatx.Bytes(owner)
 	if err != nil {
@@ -64,7 +64,7 @@ func (m Mint) InitializeAccount(account, owner chain.Address) Instruction {
 	return Instruction{m.Program, []Meta{writableMeta(account), readonlyMeta(m.Address)}, append([]byte{18}, o[:]...)}
 }
 
-// TransferTokens moves units between token accounts.
+// TransferTokens transfers units between token accounts.
 func (m Mint) TransferTokens(source, destination, authority chain.Address, units uint64) Instruction {
 	return Instruction{
 		m.Program,
@@ -73,7 +73,7 @@ func (m Mint) TransferTokens(source, destination, authority chain.Address, units
 	}
 }
 
-// MintTo makes units out of nothing.
+// MintTo mints units to a token account.
 func (m Mint) MintTo(account, authority chain.Address, units uint64) Instruction {
 	return Instruction{
 		m.Program,
@@ -82,7 +82,7 @@ func (m Mint) MintTo(account, authority chain.Address, units uint64) Instruction
 	}
 }
 
-// BurnTokens makes units nothing.
+// BurnTokens burns units of a token account.
 func (m Mint) BurnTokens(account, authority chain.Address, units uint64) Instruction {
 	return Instruction{
 		m.Program,
@@ -91,21 +91,21 @@ func (m Mint) BurnTokens(account, authority chain.Address, units uint64) Instruc
 	}
 }
 
-// CloseAccount ends a token account and gives its lamports to somebody.
+// CloseAccount closes a token account and transfers its lamports to the recipient.
 func (m Mint) CloseAccount(account, recipient, authority chain.Address) Instruction {
 	return Instruction{
 		m.Program, []Meta{writableMeta(account), writableMeta(recipient), signerMeta(authority)}, []byte{9},
 	}
 }
 
-// FreezeAccount stops a token account.
+// FreezeAccount freezes a token account.
 func (m Mint) FreezeAccount(account, authority chain.Address) Instruction {
 	return Instruction{
 		m.Program, []Meta{writableMeta(account), readonlyMeta(m.Address), signerMeta(authority)}, []byte{10},
 	}
 }
 
-// SetOwner gives a token account with all that is in it to another owner.
+// SetOwner makes another owner the owner of a token account with its balance.
 func (m Mint) SetOwner(account, owner, newOwner chain.Address) Instruction {
 	o, err := solanatx.Bytes(newOwner)
 	if err != nil {
@@ -114,12 +114,13 @@ func (m Mint) SetOwner(account, owner, newOwner chain.Address) Instruction {
 	return Instruction{m.Program, []Meta{writableMeta(account), signerMeta(owner)}, append([]byte{6, 2, 1}, o[:]...)}
 }
 
-// SyncNative counts the lamports that came to a token account of wrapped SOL.
+// SyncNative updates the balance of a token account of wrapped SOL by the lamports that it
+// received.
 func SyncNative(account chain.Address) Instruction {
 	return Instruction{solanatx.TokenProgram, []Meta{writableMeta(account)}, []byte{17}}
 }
 
-// Memo has a transaction say something. Of its two programs this is the newer one.
+// Memo adds a text to a transaction. It uses the newer of the two memo programs.
 func Memo(text string) Instruction {
 	return Instruction{Program: "MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr", Data: []byte(text)}
 }

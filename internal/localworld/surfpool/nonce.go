@@ -14,7 +14,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
 )
 
-// nonceValueByte is where the value of a nonce account begins.
+// nonceValueByte is the offset of the value in a nonce account.
 const (
 	nonceValueByte = 40
 	// Instructions of the system program.
@@ -23,12 +23,13 @@ const (
 	statusPollInterval = 5 * time.Millisecond
 )
 
-// AdvanceFailedNonce does what a chain does and surfpool does not: when a transaction that was
-// sent and run has failed, its nonce account gets the next value. surfpool takes the
-// instruction that advances it back with all the others, and would run another
-// transaction of the same value, which no chain does. What succeeded is left alone, and so
-// is what is in no nonce, or in one that has moved on. It waits until the transaction has
-// run, which has to be one that the node took.
+// AdvanceFailedNonce does what a real chain does and surfpool does not: after a transaction that
+// ran and failed, it advances the nonce account. surfpool reverts the instruction that advances it
+// with all the others. It would then run another transaction with the same value, which no real
+// chain does.
+//
+// It does not touch a nonce account if the transaction succeeded, uses no nonce account, or if the
+// account has moved on. It waits until the transaction has run; the node must have accepted it.
 func (n *Node) AdvanceFailedNonce(ctx context.Context, tx chain.TxHash, slotKey string) error {
 	nonceAccount, value, err := solanatx.ParseSlotKey(slotKey)
 	if err != nil {
@@ -47,7 +48,7 @@ func (n *Node) AdvanceFailedNonce(ctx context.Context, tx chain.TxHash, slotKey 
 		if result != nil {
 			break
 		}
-		select { // it may answer before it has run what it was sent
+		select { // it may answer before it has run the transaction
 		case <-ctx.Done():
 			return fmt.Errorf("transaction %s was not run: %w", tx, context.Cause(ctx))
 		case <-tick.C:
@@ -59,8 +60,8 @@ func (n *Node) AdvanceFailedNonce(ctx context.Context, tx chain.TxHash, slotKey 
 	return n.advanceNonceAccount(ctx, nonceAccount, value, "")
 }
 
-// advanceNonceAccount gives a nonce account the value that follows from a block, "" for the newest one,
-// unless it has another than the one that is to go.
+// advanceNonceAccount sets a nonce account to the value that follows from a block, "" for the
+// newest one, unless its value is not the expected one.
 func (n *Node) advanceNonceAccount(ctx context.Context, nonceAccount chain.Address, expected, block string) error {
 	var account struct {
 		Value struct {
@@ -102,9 +103,9 @@ func (n *Node) advanceNonceAccount(ctx context.Context, nonceAccount chain.Addre
 	return n.SetAccount(ctx, nonceAccount, account.Value.Lamports, account.Value.Owner, data)
 }
 
-// deriveNonces gives the nonce accounts that were made or advanced in a block the values that a chain
-// derives: from the hash of the block before. surfpool takes what the transaction carries in
-// place of that. Nothing is built on its own value, since that is in no block before this.
+// deriveNonces sets the nonce accounts that a block created or advanced to the values that a real
+// chain derives from the hash of the block before. surfpool uses the blockhash of the transaction
+// instead. No transaction depends on surfpool's own value, since no earlier block contains it.
 func (n *Node) deriveNonces(ctx context.Context, slot uint64) error {
 	var block *struct {
 		Previous     string `json:"previousBlockhash"`
@@ -152,8 +153,8 @@ func (n *Node) deriveNonces(ctx context.Context, slot uint64) error {
 	return nil
 }
 
-// givesNonce tells whether an instruction of the system program, in base58, gives a nonce
-// account a value.
+// givesNonce reports whether an instruction of the system program, in base58, gives a nonce account
+// a value.
 func givesNonce(data string) bool {
 	b, err := base58.Decode(data)
 	if err != nil || len(b) < 4 {

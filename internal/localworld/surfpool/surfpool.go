@@ -1,17 +1,16 @@
-// Package surfpool starts and steers surfpool, a local Solana chain: blocks on a
-// clock or on demand, accounts placed where a test wants them, USDC and USDT at
-// the addresses of the main network, and a faucet account that mints them.
+// Package surfpool starts and controls surfpool, a local Solana chain. It makes blocks on a clock
+// or on demand, and sets accounts where a test needs them. It has USDC and USDT at the addresses of
+// the main network, and a faucet account that mints them.
 //
-// The node is an addon of Node.js and listens on loopback ports that the system
-// chooses. It never outlives the process that started it: it ends with the
-// context, with Stop, and on Linux with the death of its parent, however that came
-// about. All that it held is gone then; nothing is written to a disk.
+// The node is an addon of Node.js and listens on loopback ports that the system chooses. It never
+// outlives the process that started it: it ends with the context, with Stop, and on Linux with the
+// death of its parent, however that happens. Its state is then lost; it writes nothing to disk.
 //
-// Left to itself surfpool gives blocks whose hashes make no chain. So no block is
-// ever made but by Mine, also on the clock, in the way that is told there.
+// Without help, surfpool makes blocks whose hashes form no chain. So MineBlocks makes every block,
+// also for the clock, as its comment describes.
 //
-// For the local world and for tests. The faucet's key is published here; nothing
-// of this is for a chain that carries value.
+// The package serves the local world and tests. The faucet's key is public in this file; no part of
+// this is for a chain that carries value.
 package surfpool
 
 import (
@@ -43,8 +42,8 @@ import (
 // plenty of lamports and may mint and freeze the tokens.
 const FaucetKey = "3HqWx77ZzJzARr6UYxtW9RVt91M2VNZHGevJAtxtGv4aTCTZ6Ma9LXufbzXiHwjYqXZv6wtrZy8sHXUTfE6jygqD"
 
-// Finality is how many slots the final one is behind the one that is being filled,
-// which is the one after the newest block.
+// Finality is how many slots the final slot is behind the slot that is being filled, which is the
+// one after the newest block.
 const Finality = 31
 
 const (
@@ -54,25 +53,23 @@ const (
 	outputBytesMax = 16 << 10
 )
 
-// LamportsPerSOL is what one SOL is in the chain's smallest unit.
+// LamportsPerSOL is one SOL in the chain's smallest unit.
 const LamportsPerSOL = 1_000_000_000
 
 //go:embed launch.js
 var launcher string
 
-// A Config says how the chain makes blocks. The zero value makes them only when
-// Mine is called.
+// Config says how the chain makes blocks. With the zero value only MineBlocks makes them.
 type Config struct {
 	// Addon is the folder of surfpool's Node package. Empty: the one that Find finds.
 	Addon string
-	// SlotTime makes a block on a clock, whether or not there are transactions.
+	// SlotTime makes blocks on a clock, with or without transactions.
 	SlotTime time.Duration
 }
 
-// A Node is a running chain. Its methods may be called at the same time from
-// several goroutines.
+// Node is a running chain. Its methods are safe for concurrent use.
 type Node struct {
-	// URL and WSURL are where the chain answers JSON-RPC.
+	// URL and WSURL are the addresses of the chain's JSON-RPC.
 	URL, WSURL string
 	// RPC is a client of the chain, closed by Stop.
 	RPC *rpc.Client
@@ -81,8 +78,8 @@ type Node struct {
 
 	faucet    ed25519.PrivateKey
 	sent      atomic.Uint64
-	mining    sync.Mutex // for the two below
-	slot      uint64     // which is being filled; 0 when that is not known
+	mining    sync.Mutex // protects the two fields below
+	slot      uint64     // the slot that is being filled; 0 if unknown
 	chainTime int64      // the chain's own time, in Unix seconds
 	process   *os.Process
 	cancel    context.CancelFunc
@@ -91,9 +88,8 @@ type Node struct {
 	err       error // why it ended; valid once ended is closed
 }
 
-// Start runs a chain and returns when it answers and has a final block. It lives
-// until Stop is called or ctx ends. The error says what to do when there is no
-// surfpool.
+// Start starts a chain and returns when it answers and has a final block. It runs until Stop is
+// called or ctx ends. If there is no surfpool, the error says what to do.
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	addon := cfg.Addon
 	if addon == "" {
@@ -127,7 +123,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 		defer close(n.ended)
 		<-ended
 		if run.Err() == nil {
-			// A chain that ends by itself is a defect that has to be seen.
+			// A chain that ends by itself is a defect that must be visible.
 			n.err = fmt.Errorf("surfpool ended by itself: %w\n%s", orClean(exitError()), stdout.stderr.lastText())
 		}
 	}()
@@ -168,7 +164,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	return n, nil
 }
 
-// prepareChain sets up what every local chain has.
+// prepareChain sets up the accounts and tokens of every local chain.
 func (n *Node) prepareChain(ctx context.Context) error {
 	if err := n.alignHashes(ctx); err != nil {
 		return err
@@ -182,12 +178,12 @@ func (n *Node) prepareChain(ctx context.Context) error {
 	if err := n.callRPC(ctx, &n.Genesis, "getGenesisHash"); err != nil {
 		return err
 	}
-	// What was placed is in no block. It is final with this one.
+	// Accounts that were set are in no block. They are final with this one.
 	return n.MineBlocks(ctx, Finality+1)
 }
 
-// Stop ends the chain and waits until it is gone. It returns an error when the
-// chain had ended before anyone asked it to. It may be called more than once.
+// Stop ends the chain and waits for its end. It returns an error if the chain had ended before it
+// was asked to. It may be called more than once.
 func (n *Node) Stop() error {
 	n.cancel()
 	n.clock.Wait()
@@ -196,41 +192,40 @@ func (n *Node) Stop() error {
 	return n.err
 }
 
-// Dial is a chain that another process of this program runs, for paying from its faucet
-// until Hangup. It is not ended here.
+// Dial connects to a chain that another process of this program runs, for payments from its faucet
+// until CloseClient. It does not end that chain.
 func Dial(ctx context.Context, url string) (*Node, error) {
 	c, err := rpc.DialContext(ctx, url)
 	if err != nil {
 		return nil, fmt.Errorf("reach surfpool: %w", err)
 	}
 	n := &Node{URL: url, RPC: c, faucet: mustKey(FaucetKey)}
-	n.sent.Store(uint64(time.Now().UnixMicro())) // another transaction than that of any process before
+	n.sent.Store(uint64(time.Now().UnixMicro())) // makes its transactions differ from those of every earlier process
 	return n, nil
 }
 
-// CloseClient ends what Dial began.
+// CloseClient closes the connection of Dial.
 func (n *Node) CloseClient() { n.RPC.Close() }
 
-// Done is closed when the chain has ended, for whatever reason.
+// Done is closed when the chain has ended, for any reason.
 func (n *Node) Done() <-chan struct{} { return n.ended }
 
-// PID is the process id of the chain.
+// PID returns the process id of the chain.
 func (n *Node) PID() int { return n.process.Pid }
 
-// FaucetPrivateKey is the key of the account that has plenty of everything.
+// FaucetPrivateKey returns the key of the faucet account, which has plenty of every coin and token.
 func (n *Node) FaucetPrivateKey() ed25519.PrivateKey { return n.faucet }
 
-// FaucetAddress is the address of the account that has plenty of everything.
+// FaucetAddress returns the address of the faucet account.
 func (n *Node) FaucetAddress() chain.Address { return AddressOf(n.faucet) }
 
-// AddressOf is the address of a key.
+// AddressOf returns the address of a key.
 func AddressOf(k ed25519.PrivateKey) chain.Address {
 	return solanatx.Canonical([ed25519.PublicKeySize]byte(k.Public().(ed25519.PublicKey)))
 }
 
-// Find looks for surfpool's Node package: where COFFER_SURFPOOL says, then in the
-// Node packages of the source tree that the working directory or the running
-// program is in.
+// Find looks for surfpool's Node package: at COFFER_SURFPOOL, then in the Node packages of the
+// source tree that contains the working directory or the running program.
 func Find() (string, error) {
 	if named := os.Getenv("COFFER_SURFPOOL"); named != "" {
 		if _, err := os.Stat(filepath.Join(named, "package.json")); err != nil {
@@ -272,7 +267,7 @@ func mustKey(secret string) ed25519.PrivateKey {
 	return b
 }
 
-// bytesOf is a key as the launcher reads it, a list of numbers.
+// bytesOf returns a key as the launcher reads it, a list of numbers.
 func bytesOf(k ed25519.PrivateKey) string {
 	numbers := make([]int, len(k))
 	for i, b := range k {
@@ -292,8 +287,7 @@ func orClean(err error) error {
 	return err
 }
 
-// An output gives the first line that is printed. Later ones are dropped: nobody
-// reads them and the pipe must not fill up.
+// output returns the first printed line. It drops later ones, so that the pipe does not fill up.
 type output struct {
 	first  chan []byte
 	found  bool
@@ -314,7 +308,7 @@ func (o *output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A tail keeps the end of what was printed for an error message.
+// tail stores the end of the output for an error message.
 type tail struct {
 	mu   sync.Mutex
 	text []byte

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	<-n.Done()
 }
 
-// eventually asks until the answer is yes.
+// eventually polls until the condition holds.
 func eventually(t *testing.T, what string, yes func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -122,7 +122,7 @@ func TestBlocksMakeAChainAndComeWhenTold(t *testing.T) {
 	t.Parallel()
 	n := surfpooltest.Borrow(t)
 	first := n.CurrentSlot()
-	for range 3 { // blocks without a transaction are another matter inside of surfpool
+	for range 3 { // surfpool treats blocks without a transaction differently
 		_, to := newKey(t)
 		if _, err := n.PayLamports(t.Context(), to, 1_000_000); err != nil {
 			t.Fatal(err)
@@ -154,7 +154,7 @@ func TestBlocksMakeAChainAndComeWhenTold(t *testing.T) {
 	}
 }
 
-// Of a block without transactions surfpool makes the time up.
+// surfpool invents the time of a block without transactions.
 func TestTransactionsHaveTheTime(t *testing.T) {
 	t.Parallel()
 	n := surfpooltest.Start(t, surfpool.Config{SlotTime: 50 * time.Millisecond})
@@ -176,7 +176,7 @@ func TestTransactionsHaveTheTime(t *testing.T) {
 	})
 }
 
-// slotOf waits until a transaction is in a block.
+// slotOf waits until a block contains a transaction and returns its slot.
 func slotOf(t *testing.T, n *surfpool.Node, tx chain.TxHash) (slot uint64) {
 	t.Helper()
 	eventually(t, "a block with the transaction", func() bool {
@@ -329,13 +329,13 @@ func TestNothingOutlivesAProcessThatIsKilled(t *testing.T) {
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	// It was killed; that is all its end can say.
+	// The process was killed, so Wait can report nothing else.
 	_ = cmd.Wait()
 	eventually(t, "the chain to be gone", func() bool { return !listens(url) })
 }
 
-// These two change the environment and the working directory, so they do not run
-// beside others.
+// These two tests change the environment and the working directory, so they do not run in parallel
+// with others.
 
 func TestFindTakesWhatTheEnvironmentNames(t *testing.T) {
 	dir := t.TempDir()

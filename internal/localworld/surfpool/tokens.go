@@ -10,7 +10,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
 )
 
-// The mints that every local chain has, at their addresses of the main network.
+// Mints of every local chain, at their addresses of the main network.
 const (
 	USDC chain.Address = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"
 	USDT chain.Address = "Es9vMFrzaCERmJfrF4H2FYD4KCoNkY11McCe8BenwNYB"
@@ -20,7 +20,7 @@ const (
 const WrappedSOL chain.Address = "So11111111111111111111111111111111111111112"
 
 const (
-	// RentOfTokenAccount is what a token account without extensions holds to live.
+	// RentOfTokenAccount is the rent-exempt minimum of a token account without extensions.
 	RentOfTokenAccount = 2_039_280
 
 	mintBytes         = 82
@@ -30,7 +30,7 @@ const (
 	tokensMinted      = 1_000_000_000 // to the faucet, in whole tokens
 )
 
-// A Mint is a token as it is placed.
+// Mint is a token that PlaceMint sets up.
 type Mint struct {
 	Address    chain.Address
 	Program    chain.Address // solanatx.TokenProgram or solanatx.Token2022Program
@@ -38,17 +38,17 @@ type Mint struct {
 	Extensions []Extension // of Token-2022 only
 }
 
-// An Extension is what a mint of Token-2022 has beyond the usual.
+// Extension is an extension of a Token-2022 mint.
 type Extension struct {
 	Type uint16
 	Data []byte
 }
 
-// TransferFee takes a part of each transfer, in basis points up to most units.
+// TransferFee takes a part of each transfer, in basis points, at most feeMax units.
 func TransferFee(basisPoints uint16, feeMax uint64) Extension {
-	data := make([]byte, 32+32) // nobody may change it or take what it withheld
+	data := make([]byte, 32+32) // no authority may change the fee or withdraw what it withheld
 	data = binary.LittleEndian.AppendUint64(data, 0)
-	for range 2 { // before and after a change, of which there is none
+	for range 2 { // before and after a change, which never happens
 		data = binary.LittleEndian.AppendUint64(data, 0)
 		data = binary.LittleEndian.AppendUint64(data, feeMax)
 		data = binary.LittleEndian.AppendUint16(data, basisPoints)
@@ -56,7 +56,7 @@ func TransferFee(basisPoints uint16, feeMax uint64) Extension {
 	return Extension{Type: 1, Data: data}
 }
 
-// PermanentDelegate may move everybody's tokens.
+// PermanentDelegate may move the tokens of every owner.
 func PermanentDelegate(delegate chain.Address) Extension {
 	data, err := appendAddress(nil, delegate)
 	if err != nil {
@@ -65,7 +65,7 @@ func PermanentDelegate(delegate chain.Address) Extension {
 	return Extension{Type: 12, Data: data}
 }
 
-// placeTokens puts USDC and USDT in their places and gives the faucet plenty.
+// placeTokens sets up USDC and USDT and gives the faucet plenty of them.
 func (n *Node) placeTokens(ctx context.Context) error {
 	for _, mint := range []chain.Address{USDC, USDT} {
 		m := Mint{Address: mint, Program: solanatx.TokenProgram, Decimals: 6}
@@ -79,7 +79,7 @@ func (n *Node) placeTokens(ctx context.Context) error {
 	return nil
 }
 
-// PlaceMint puts a mint at its address. The faucet may mint and freeze.
+// PlaceMint sets up a mint at its address. The faucet may mint and freeze.
 func (n *Node) PlaceMint(ctx context.Context, m Mint) error {
 	faucet, err := solanatx.Bytes(n.FaucetAddress())
 	if err != nil {
@@ -104,7 +104,7 @@ func (n *Node) PlaceMint(ctx context.Context, m Mint) error {
 	return nil
 }
 
-// SetAccount puts an account in its place, without a transaction: it is in no block.
+// SetAccount sets an account without a transaction: no block contains it.
 func (n *Node) SetAccount(
 	ctx context.Context, address chain.Address, lamports uint64, owner chain.Address, data []byte,
 ) error {
@@ -113,7 +113,7 @@ func (n *Node) SetAccount(
 	})
 }
 
-// SetLamports gives an account so many lamports, without a transaction.
+// SetLamports sets the lamports of an account without a transaction.
 func (n *Node) SetLamports(ctx context.Context, address chain.Address, lamports uint64) error {
 	return n.callRPC(ctx, nil, "surfnet_setAccount", address, map[string]any{"lamports": lamports})
 }
@@ -123,8 +123,8 @@ func (n *Node) PayLamports(ctx context.Context, recipient chain.Address, lamport
 	return n.SendAndCheck(ctx, n.faucetTx(TransferLamports(n.FaucetAddress(), recipient, lamports)))
 }
 
-// PayToken sends units of a token of the Token program from the faucet to the
-// associated account of an owner, which it makes when there is none.
+// PayToken sends units of a token of the Token program from the faucet to the associated account of
+// an owner. It creates that account if there is none.
 func (n *Node) PayToken(ctx context.Context, mint, recipient chain.Address, units uint64) (chain.TxHash, error) {
 	m := Mint{Address: mint, Program: solanatx.TokenProgram, Decimals: 6}
 	return n.SendAndCheck(ctx, n.faucetTx(m.CreateAccount(n.FaucetAddress(), recipient),
@@ -133,8 +133,8 @@ func (n *Node) PayToken(ctx context.Context, mint, recipient chain.Address, unit
 		)))
 }
 
-// MintTo makes units of a token out of nothing in the associated account of an
-// owner, which it makes when there is none.
+// MintTo mints units of a token to the associated account of an owner. It creates that account if
+// there is none.
 func (n *Node) MintTo(ctx context.Context, m Mint, owner chain.Address, units uint64) error {
 	_, err := n.SendAndCheck(
 		ctx,

@@ -18,38 +18,38 @@ import (
 const (
 	budgetProgram chain.Address = "ComputeBudget111111111111111111111111111111"
 	lookupProgram chain.Address = "AddressLookupTab1e1111111111111111111111111"
-	// computeUnits is what a transaction may use; what it may use more makes it
-	// another transaction than the one before.
+	// computeUnits is the compute limit of a transaction. A higher limit makes a transaction differ
+	// from the one before.
 	computeUnits = 400_000
 )
 
-// A Meta is an account as an instruction names it.
+// Meta is an account as an instruction names it.
 type Meta struct {
 	Address          chain.Address
 	Signer, Writable bool
 }
 
-// An Instruction is what a transaction asks of a program.
+// Instruction is a call of a program.
 type Instruction struct {
 	Program  chain.Address
 	Accounts []Meta
 	Data     []byte
 }
 
-// A Transaction is one of anybody's. The first of Keys pays the fee.
+// Transaction is any transaction. The first of Keys pays the fee.
 type Transaction struct {
 	Keys         []ed25519.PrivateKey
 	Instructions []Instruction
 	// Price is in micro-lamports per compute unit.
 	Price uint64
-	// LookupTable names a lookup table (see PlaceLookupTable) and what is in it: accounts that
-	// do not sign are taken from there, and the transaction is one of version 0.
+	// LookupTable names a lookup table (see PlaceLookupTable), and TableAddresses its contents. The
+	// transaction then has version 0 and reads accounts that do not sign from the table.
 	LookupTable    chain.Address
 	TableAddresses []chain.Address
 }
 
-// SendTx sends a transaction and returns its signature as soon as the chain has run
-// it, whether it succeeded or not. It is in the next block.
+// SendTx sends a transaction and returns its signature as soon as the chain has run it, whether or
+// not it succeeded. The next block contains it.
 func (n *Node) SendTx(ctx context.Context, tx Transaction) (chain.TxHash, error) {
 	recent, err := n.latestBlockhash(ctx)
 	if err != nil {
@@ -67,7 +67,7 @@ func (n *Node) SendTx(ctx context.Context, tx Transaction) (chain.TxHash, error)
 	return n.SendRaw(ctx, raw)
 }
 
-// SendRaw is Send for the bytes of a signed transaction.
+// SendRaw is SendTx for the bytes of a signed transaction.
 func (n *Node) SendRaw(ctx context.Context, raw []byte) (chain.TxHash, error) {
 	var signature chain.TxHash
 	err := n.callRPC(ctx, &signature, "sendTransaction", base64.StdEncoding.EncodeToString(raw),
@@ -75,13 +75,13 @@ func (n *Node) SendRaw(ctx context.Context, raw []byte) (chain.TxHash, error) {
 	return signature, err
 }
 
-// SendAndCheck is Send, and an error when the transaction failed.
+// SendAndCheck is SendTx, and returns an error if the transaction failed.
 func (n *Node) SendAndCheck(ctx context.Context, tx Transaction) (chain.TxHash, error) {
 	signature, err := n.SendTx(ctx, tx)
 	if err != nil {
 		return "", err
 	}
-	// Of its status the chain says nothing before there is a block.
+	// The chain reports the status only after the next block.
 	var ran *struct {
 		Meta struct {
 			Err any `json:"err"`
@@ -98,8 +98,8 @@ func (n *Node) SendAndCheck(ctx context.Context, tx Transaction) (chain.TxHash, 
 	return signature, nil
 }
 
-// encodeSigned encodes a transaction: accounts that sign and are written first, then those
-// that sign, then those that are written, then the others.
+// encodeSigned encodes a transaction. Its accounts are ordered: signers that are written, other
+// signers, other accounts that are written, the remaining ones.
 func (tx Transaction) encodeSigned(recent string) ([]byte, error) {
 	if len(tx.Keys) == 0 {
 		return nil, errors.New("nobody pays for the transaction")
@@ -201,7 +201,7 @@ func (tx Transaction) encodeSigned(recent string) ([]byte, error) {
 	return append(raw, msg...), nil
 }
 
-// looksUp tells whether an account is taken from the table. Programs never are.
+// looksUp reports whether an account is read from the table. Programs never are.
 func (tx Transaction) looksUp(m Meta, programs []chain.Address) bool {
 	return tx.LookupTable != "" && !m.Signer && slices.Contains(tx.TableAddresses, m.Address) &&
 		!slices.Contains(programs, m.Address)
@@ -212,7 +212,7 @@ func appendAddress(b []byte, a chain.Address) ([]byte, error) {
 	return append(b, raw[:]...), err
 }
 
-// appendLength appends a length in the chain's short form, seven bits a byte.
+// appendLength appends a length in the chain's short form, seven bits per byte.
 func appendLength(b []byte, n int) []byte { return binary.AppendUvarint(b, uint64(n)) }
 
 func computeLimit(units uint32) Instruction {
@@ -223,7 +223,7 @@ func computePrice(microLamports uint64) Instruction {
 	return Instruction{Program: budgetProgram, Data: binary.LittleEndian.AppendUint64([]byte{3}, microLamports)}
 }
 
-// PlaceLookupTable puts a lookup table at an address, as old as the chain.
+// PlaceLookupTable sets up a lookup table at an address, as old as the chain.
 func (n *Node) PlaceLookupTable(ctx context.Context, address chain.Address, addresses ...chain.Address) error {
 	data := binary.LittleEndian.AppendUint32(nil, 1)          // a table
 	data = binary.LittleEndian.AppendUint64(data, ^uint64(0)) // never deactivated
@@ -238,11 +238,11 @@ func (n *Node) PlaceLookupTable(ctx context.Context, address chain.Address, addr
 	return n.SetAccount(ctx, address, LamportsPerSOL, lookupProgram, data)
 }
 
-// NewKey is a key of nobody yet.
+// NewKey returns a new key, whose account is empty.
 func NewKey() (ed25519.PrivateKey, error) {
 	_, k, err := ed25519.GenerateKey(nil)
 	return k, err
 }
 
-// EncodeKey is a key as wallets and local.json have it.
+// EncodeKey returns a key as wallets and local.json write it.
 func EncodeKey(k ed25519.PrivateKey) string { return base58.Encode(k) }

@@ -1,5 +1,5 @@
-// Package tied starts programs that must not outlive this one. On Linux the
-// kernel ends them with it, however it ends; elsewhere only an orderly stop does.
+// Package tied starts programs that must not outlive this one. On Linux the kernel ends them with
+// it, however it ends; on other systems only an orderly stop does.
 package tied
 
 import (
@@ -7,17 +7,17 @@ import (
 	"runtime"
 )
 
-// Start starts a command whose process dies with this one and which Ctrl-C at
-// the terminal does not reach: this program stops it in order. ended is closed
-// when the process is gone; err, valid then, is how.
+// Start starts a command whose process dies with this one. Ctrl-C at the terminal does not reach
+// it: this program stops it in order. ended is closed when the process has ended; err then returns
+// its result.
 func Start(cmd *exec.Cmd) (ended <-chan struct{}, err func() error, failed error) {
 	cmd.SysProcAttr = attributes()
 	started := make(chan error, 1)
 	exited := make(chan struct{})
 	var exitError error
 	go func() {
-		// The kernel's signal comes when the thread that started the process
-		// ends, so one thread stays with it for all its life.
+		// The kernel sends its signal when the thread that started the process ends, so this
+		// goroutine occupies one thread until the process ends.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		defer close(exited)

@@ -16,16 +16,16 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// An excursion is what the tour does on a chain beside Ethereum, when the world has it.
+// chainTour is what the tour does on a chain other than Ethereum, if the world has it.
 type chainTour struct {
 	chain, title string
-	deposits     []tokenAmount // what comes, from outside
-	withdrawals  []tokenAmount // what is paid out of it then, one after the other
+	deposits     []tokenAmount // from outside
+	withdrawals  []tokenAmount // paid afterwards, one after the other
 	newAddress   func() (string, error)
-	coin         string // that fees are in, as small as it gets
+	coin         string // smallest unit of the coin for fees
 }
 
-// A part is an amount of a token, in whole ones.
+// tokenAmount is an amount of a token, in whole tokens.
 type tokenAmount struct{ symbol, whole string }
 
 var chainTours = []chainTour{
@@ -43,21 +43,20 @@ var chainTours = []chainTour{
 	},
 }
 
-// newSolanaAddress is a wallet that nothing has been sent to yet.
+// newSolanaAddress returns the address of a new wallet, which has received nothing.
 func newSolanaAddress() (string, error) {
 	public, _, err := ed25519.GenerateKey(rand.Reader)
 	return base58.Encode(public), err
 }
 
-// newBitcoinAddress is an address that nothing has been sent to yet, and that nobody has
-// the key of.
+// newBitcoinAddress returns a new address, which has received nothing and whose key does not exist.
 func newBitcoinAddress() (string, error) {
 	var public [bitcointx.KeyBytes]byte
 	_, err := rand.Read(public[:])
 	return string(bitcointx.KeyAddress(&chaincfg.RegressionNetParams, public)), err
 }
 
-// tourOtherChains goes to every chain beside Ethereum that this world has.
+// tourOtherChains runs the tour of every chain other than Ethereum that this world has.
 func (s *tourRun) tourOtherChains(ctx context.Context) error {
 	for _, e := range chainTours {
 		if _, ok := s.Info.Chains[e.chain]; !ok {
@@ -76,7 +75,7 @@ func (s *tourRun) tourOtherChains(ctx context.Context) error {
 	return nil
 }
 
-// mintOf finds a part's mint and what it is in atomic units.
+// mintOf returns the mint of a tokenAmount and its atomic units.
 func (s *tourRun) mintOf(chain string, p tokenAmount) (m localworld.Mint, amount *big.Int, err error) {
 	for _, m = range s.Info.Mints {
 		if m.Chain == chain && m.Symbol == p.symbol {
@@ -87,7 +86,7 @@ func (s *tourRun) mintOf(chain string, p tokenAmount) (m localworld.Mint, amount
 	return m, nil, fmt.Errorf("this world has no %s", p.symbol)
 }
 
-// depositParts pays in from outside and follows it to the event.
+// depositParts makes the deposits from outside and waits for their events.
 func (s *tourRun) depositParts(ctx context.Context, e chainTour) error {
 	type sent struct {
 		tokenAmount
@@ -147,7 +146,7 @@ func (s *tourRun) depositParts(ctx context.Context, e chainTour) error {
 	return nil
 }
 
-// withdrawPart pays out and looks for it on the chain.
+// withdrawPart requests a withdrawal and looks for it on the chain.
 func (s *tourRun) withdrawPart(ctx context.Context, e chainTour, p tokenAmount) error {
 	m, amount, err := s.mintOf(e.chain, p)
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// api is the REST API as an integrator calls it, or as an operator does.
+// api is the REST API as an integrator or an operator calls it.
 type api struct {
 	base, header, key string
 	client            *http.Client
@@ -33,13 +33,13 @@ func newAPI(base, header, key string) *api {
 	return &api{base: base, header: header, key: key, client: &http.Client{Timeout: 20 * time.Second}}
 }
 
-// apiError is an answer that is not 2xx.
+// apiError is an answer whose status is not 2xx.
 type apiError struct {
 	Status  int    `json:"-"`
 	Code    string `json:"code"`
 	Message string `json:"error"`
 
-	WithdrawalID string `json:"withdrawalId"` // of a 451: the record that is kept
+	WithdrawalID string `json:"withdrawalId"` // of a 451: the record of the blocked withdrawal
 }
 
 func (r *apiError) Error() string { return fmt.Sprintf("%d %s: %s", r.Status, r.Code, r.Message) }
@@ -106,7 +106,7 @@ func (s *tourRun) createDepositAddress(ctx context.Context, m localworld.Mint) (
 	return address, err
 }
 
-// addressAndURI is a customer's deposit address and the link that a wallet opens.
+// addressAndURI returns a customer's deposit address and the link that a wallet opens.
 func (s *tourRun) addressAndURI(ctx context.Context, m localworld.Mint) (address, uri string, err error) {
 	var answer struct {
 		Address    string `json:"address"`
@@ -145,7 +145,7 @@ func (s *tourRun) loadBalance(ctx context.Context, m localworld.Mint) (balance, 
 	return balance{MintID: m.ID, Available: "0", PendingDeposit: "0", PendingWithdraw: "0", Total: "0"}, nil
 }
 
-// waitUntil asks again and again until something holds.
+// waitUntil polls until a condition holds.
 func (s *tourRun) waitUntil(ctx context.Context, condition string, holds func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, stepMax)
 	defer cancel()
@@ -170,8 +170,7 @@ func (s *tourRun) waitUntil(ctx context.Context, condition string, holds func() 
 	}
 }
 
-// waitEvent waits for an event of a type whose data, decoded into into, is the one
-// that is wanted.
+// waitEvent waits for an event of a type whose data, decoded into target, is the wanted one.
 func (s *tourRun) waitEvent(
 	ctx context.Context, t webhook.Type, target any, wanted func() bool,
 ) (found webhook.Envelope, err error) {
@@ -228,7 +227,7 @@ func (r *receiver) setSecret(secret string) {
 	r.secret = secret
 }
 
-// ServeHTTP verifies before it believes, and keeps each event once.
+// ServeHTTP verifies an event before it trusts it, and stores each event once.
 func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	body, err := io.ReadAll(io.LimitReader(req.Body, 1<<20))
 	r.mu.Lock()
@@ -265,7 +264,7 @@ func (r *receiver) lastError() error {
 	return r.err
 }
 
-// hasAll tells whether every item of the feed that is of one of the types arrived.
+// hasAll reports whether every item of the feed with one of the types arrived.
 func (r *receiver) hasAll(feed []feedItem, types ...webhook.Type) bool {
 	got := map[string]bool{}
 	for _, e := range r.listEvents() {
@@ -294,7 +293,7 @@ func (s *tourRun) payFromFaucet(
 	return hash.Hex(), nil
 }
 
-// chainBalance is what an address has on the chain, by the chain's own RPC.
+// chainBalance returns the balance of an address, read from the chain's own RPC.
 func (s *tourRun) chainBalance(ctx context.Context, m localworld.Mint, a common.Address) (*big.Int, error) {
 	if m.ContractAddress == nil {
 		return s.eth.BalanceAt(ctx, a, nil)
@@ -309,11 +308,11 @@ func (s *tourRun) chainBalance(ctx context.Context, m localworld.Mint, a common.
 	return new(big.Int).SetBytes(answer), nil
 }
 
-// newAddress is an address that nothing has been sent to yet.
+// newAddress returns a new address, which has received nothing.
 func newAddress() common.Address { return common.HexToAddress("0x" + randomHex(common.AddressLength)) }
 
-// misspellAddress is the address with the case of one letter changed, so that its
-// checksum is wrong.
+// misspellAddress returns the address with the case of one letter changed, so that its checksum is
+// wrong.
 func misspellAddress(a common.Address) string {
 	text := []byte(a.Hex())
 	for i := 2; i < len(text); i++ {

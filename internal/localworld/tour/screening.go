@@ -16,14 +16,14 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// thresholds are the settings that have deposits screened.
+// thresholds are the settings that turn the screening of deposits on.
 type thresholds struct {
 	Severity *string `json:"screeningSeverityThreshold"`
 	USD      *string `json:"screeningUsdThreshold"`
 }
 
-// tourScreening tells what risk screening does, by the local list, and leaves the
-// settings as they were.
+// tourScreening shows what risk screening does with the local list, and restores the settings at
+// the end.
 func (s *tourRun) tourScreening(ctx context.Context) (err error) {
 	s.printTitle("Risk screening is switched on")
 	settings := "/organizations/" + url.PathEscape(s.Info.OrganizationID) + "/settings"
@@ -47,7 +47,7 @@ func (s *tourRun) tourScreening(ctx context.Context) (err error) {
 	return s.tourBlockedWithdrawal(ctx)
 }
 
-// listAddress has the local list say of an address that it is a thief's.
+// listAddress puts an address on the local list as a thief's.
 func (s *tourRun) listAddress(ctx context.Context, a common.Address) error {
 	err := s.operator.sendJSON(ctx, http.MethodPut, "/local-risk/"+a.Hex(), map[string]any{
 		"severity": "SEVERE", "score": 97, "entity": "A thief of the tour", "categories": []string{"THEFT"},
@@ -64,8 +64,7 @@ func (s *tourRun) unlistAddress(ctx context.Context, a common.Address, err *erro
 	)
 }
 
-// tourFlaggedDeposit has a clean deposit and a thief's come at the same time, and sends the thief's
-// back.
+// tourFlaggedDeposit makes a clean deposit and a thief's at the same time, and returns the thief's.
 func (s *tourRun) tourFlaggedDeposit(ctx context.Context) (err error) {
 	thief, err := localworld.NewExternalAccount()
 	if err != nil {
@@ -154,7 +153,7 @@ func (s *tourRun) tourFlaggedDeposit(ctx context.Context) (err error) {
 	return s.rejectDeposit(ctx, bad, thiefAddress, stolen, credited)
 }
 
-// rejectDeposit rejects a flagged deposit and finds it where it came from.
+// rejectDeposit rejects a flagged deposit and finds the amount at its sender.
 func (s *tourRun) rejectDeposit(
 	ctx context.Context, bad webhook.Deposit, sender common.Address, amount *big.Int, credited string,
 ) error {
@@ -212,7 +211,7 @@ func (s *tourRun) rejectDeposit(
 	return nil
 }
 
-// tourBlockedWithdrawal has a withdrawal to a thief's address refused for good.
+// tourBlockedWithdrawal shows that a withdrawal to a thief's address is blocked for good.
 func (s *tourRun) tourBlockedWithdrawal(ctx context.Context) (err error) {
 	s.printTitle("A withdrawal to a thief is blocked")
 	thief := newAddress()
@@ -258,7 +257,7 @@ func (s *tourRun) tourBlockedWithdrawal(ctx context.Context) (err error) {
 	return nil
 }
 
-// orNull is what a member says, or "null".
+// orNull returns the value of a member, or "null".
 func orNull(s *string) string {
 	if s == nil {
 		return "null"
@@ -266,7 +265,7 @@ func orNull(s *string) string {
 	return *s
 }
 
-// addAmounts adds to an amount as the interface writes it.
+// addAmounts adds to an amount in the form of the interface.
 func addAmounts(a string, b *big.Int) (string, error) {
 	sum, ok := new(big.Int).SetString(a, 10)
 	if !ok {

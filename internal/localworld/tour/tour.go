@@ -1,7 +1,7 @@
-// Package tour plays the story of the service against a running local world,
-// with nothing but what an integrator and the operator have: the two interfaces,
-// the chain's own RPC and a webhook receiver. Every step prints what really happened, and the first
-// one that does not hold ends the tour with an error.
+// Package tour runs the story of the service against a running local world. It uses only what an
+// integrator and the operator have: the two interfaces, the chain's own RPC and a webhook receiver.
+// Every step prints what really happened, and the first step that fails ends the tour with an
+// error.
 package tour
 
 import (
@@ -29,23 +29,23 @@ import (
 type Options struct {
 	Info   localworld.Info
 	Output io.Writer
-	// Decide approves or removes a held withdrawal the way a person does, with
-	// the coffer command or the like.
+	// Decide approves or removes a held withdrawal as a person does, for example with the coffer
+	// command.
 	Decide func(ctx context.Context, withdrawalID string, approve bool) error
-	// Check runs the verifier and returns what it found to be broken.
+	// Check runs the verifier and returns the breaches that it found.
 	Check func(ctx context.Context) ([]string, error)
-	// Holds tells what an address has of a mint in the final block, on chains beside
-	// Ethereum, which the tour asks itself.
+	// Holds returns the balance of an address in the final block, on chains other than Ethereum,
+	// which the tour reads itself.
 	Holds func(ctx context.Context, m localworld.Mint, address string) (money.Amount, error)
-	// Interrupt, when set, is called between the withdrawal's request and its
-	// end, to show that nothing depends on a process that stays up.
+	// Interrupt, if set, is called between the request of the withdrawal and its end, to show that
+	// nothing depends on one process that stays up.
 	Interrupt func(ctx context.Context) error
 }
 
-// stepMax is how long one step may take before it counts as not holding.
+// stepMax is how long one step may take before it counts as failed.
 const stepMax = 90 * time.Second
 
-// tourRun is a tour under way.
+// tourRun is a tour in progress.
 type tourRun struct {
 	Options
 	api           *api
@@ -60,7 +60,7 @@ type tourRun struct {
 	operator      *api
 }
 
-// Play tells the story from the first address to the last check.
+// Play runs the tour from the first address to the last check.
 func Play(ctx context.Context, o Options) (err error) {
 	s := &tourRun{Options: o, api: newAPI(o.Info.BaseURL, "x-api-key", o.Info.APIKey), customer: "user_" + randomHex(4)}
 	s.operator = newAPI(o.Info.OperatorURL+"/v1", "x-operator-key", o.Info.Operator.APIKey)
@@ -111,7 +111,7 @@ func (s *tourRun) connect(ctx context.Context) (err error) {
 	return nil
 }
 
-// printTitle opens a chapter, step prints one thing that held.
+// printTitle begins a chapter.
 func (s *tourRun) printTitle(format string, args ...any) {
 	fmt.Fprintf(s.Output, "\n"+format+"\n", args...)
 }
@@ -146,8 +146,8 @@ func (s *tourRun) startListening(ctx context.Context) error {
 // unsubscribeMax is how long unsubscribe waits for its answer.
 const unsubscribeMax = 10 * time.Second
 
-// unsubscribe deletes the endpoint, whose receiver ends with the tour: it would fail from then on.
-// It does so also when the tour was interrupted or did not hold, and once.
+// unsubscribe deletes the endpoint, whose receiver ends with the tour: its deliveries would fail
+// from then on. It also does so once after an interrupted or failed tour.
 func (s *tourRun) unsubscribe(ctx context.Context) error {
 	if s.endpoint == "" {
 		return nil
@@ -163,7 +163,7 @@ func (s *tourRun) unsubscribe(ctx context.Context) error {
 	return nil
 }
 
-// A deposit, from the address to the credited balance and the signed event.
+// tourDeposit shows a deposit, from the address to the credited balance and the signed event.
 func (s *tourRun) tourDeposit(ctx context.Context) error {
 	s.printTitle("A customer pays in")
 	address, err := s.createDepositAddress(ctx, s.usdc)
@@ -198,7 +198,7 @@ func (s *tourRun) tourDeposit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Asked after the balance, so that a slow reader is no alarm.
+	// The final block is read after the balance, so that a slow reader causes no false alarm.
 	final, err := s.eth.HeaderByNumber(ctx, big.NewInt(int64(rpc.FinalizedBlockNumber)))
 	if err != nil {
 		return fmt.Errorf("read the finalized block: %w", err)
@@ -226,7 +226,7 @@ func (s *tourRun) tourDeposit(ctx context.Context) error {
 	return nil
 }
 
-// Native coin, once as a payment and once moved inside a contract's call.
+// tourNativeCoin deposits native coin, once as a payment and once inside a contract call.
 func (s *tourRun) tourNativeCoin(ctx context.Context) error {
 	s.printTitle("Native coin counts too")
 	address, err := s.createDepositAddress(ctx, s.ether)
@@ -249,7 +249,7 @@ func (s *tourRun) tourNativeCoin(ctx context.Context) error {
 	return nil
 }
 
-// A withdrawal that nothing holds: asked for twice, paid once.
+// tourWithdrawal shows a withdrawal that no gate holds: requested twice, paid once.
 func (s *tourRun) tourWithdrawal(ctx context.Context) error {
 	s.printTitle("The customer pays out")
 	recipient := newAddress()
@@ -282,7 +282,7 @@ func (s *tourRun) tourWithdrawal(ctx context.Context) error {
 	return s.waitPaid(ctx, w, recipient, s.usdc, amount)
 }
 
-// waitPaid waits for a withdrawal's event, its end, and the tokens at their place.
+// waitPaid waits for a withdrawal's event, its end, and the tokens at the destination.
 func (s *tourRun) waitPaid(
 	ctx context.Context, w webhook.Withdrawal, recipient common.Address, m localworld.Mint, amount *big.Int,
 ) error {
@@ -319,7 +319,7 @@ func (s *tourRun) waitPaid(
 	return nil
 }
 
-// A held withdrawal that a person approves.
+// tourApproval shows a held withdrawal that a person approves.
 func (s *tourRun) tourApproval(ctx context.Context) error {
 	s.printTitle("A held withdrawal waits for a person")
 	recipient := newAddress()
@@ -334,7 +334,7 @@ func (s *tourRun) tourApproval(ctx context.Context) error {
 	return s.waitPaid(ctx, w, recipient, s.ether, new(big.Int).Div(atomicUnits(1, s.ether), big.NewInt(4)))
 }
 
-// A held withdrawal that a person removes.
+// tourRemoval shows a held withdrawal that a person removes.
 func (s *tourRun) tourRemoval(ctx context.Context) error {
 	s.printTitle("Another one is removed")
 	balanceBefore, err := s.loadBalance(ctx, s.ether)
@@ -394,7 +394,7 @@ func (s *tourRun) requestHeld(
 	return w, nil
 }
 
-// What is refused says why and writes nothing.
+// tourRefusals shows that a refusal gives its reason and writes nothing.
 func (s *tourRun) tourRefusals(ctx context.Context) error {
 	s.printTitle("What cannot be is refused")
 	recipient := newAddress()
@@ -431,7 +431,8 @@ func (s *tourRun) tourRefusals(ctx context.Context) error {
 	return nil
 }
 
-// Every event since the endpoint exists arrived, in order, with the same bytes as the feed has.
+// checkFeedOrder checks that every event since the endpoint's creation arrived, in order, with the
+// same bytes as in the feed.
 func (s *tourRun) checkFeedOrder(ctx context.Context) error {
 	s.printTitle("Nothing was missed")
 	var events []feedItem
@@ -454,7 +455,7 @@ func (s *tourRun) checkFeedOrder(ctx context.Context) error {
 	return nil
 }
 
-// readFeed reads the events after a sequence, and fails where a number is missing or there twice.
+// readFeed reads the events after a sequence. It fails if a number is missing or occurs twice.
 func (s *tourRun) readFeed(ctx context.Context, sequence int64) (events []feedItem, err error) {
 	for {
 		var page struct {
@@ -475,7 +476,7 @@ func (s *tourRun) readFeed(ctx context.Context, sequence int64) (events []feedIt
 	}
 }
 
-// The books agree with themselves and with the chain.
+// checkBooks checks that the ledger agrees with itself and with the chain.
 func (s *tourRun) checkBooks(ctx context.Context) error {
 	s.printTitle("The books agree with the chain")
 	breaches, err := s.Check(ctx)

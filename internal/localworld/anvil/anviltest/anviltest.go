@@ -1,8 +1,7 @@
-// Package anviltest gives a test a chain of its own: a fifth of a second, and
-// no two tests see each other's blocks.
+// Package anviltest gives each test its own chain, which starts in a fifth of a second. No test
+// sees the blocks of another.
 //
-// It is imported by tests only. The chain ends with the test, and with the
-// test's process if that is killed.
+// Only tests import it. The chain ends with the test, or with the test's process if that is killed.
 package anviltest
 
 import (
@@ -11,8 +10,8 @@ import (
 	"github.com/cofferpay/coffer/internal/localworld/anvil"
 )
 
-// Start runs a chain that ends with the test, which fails when there is no
-// anvil or when the chain ended before the test did.
+// Start starts a chain that ends with the test. The test fails if there is no anvil, or if the
+// chain ended before the test.
 func Start(tb testing.TB, cfg anvil.Config) *anvil.Node {
 	tb.Helper()
 	n, err := anvil.Start(tb.Context(), cfg)
@@ -27,7 +26,7 @@ func Start(tb testing.TB, cfg anvil.Config) *anvil.Node {
 	return n
 }
 
-// StartWithTokens runs a chain like Start and deploys the tokens of the local world.
+// StartWithTokens starts a chain like Start and deploys the tokens of the local world.
 func StartWithTokens(tb testing.TB, cfg anvil.Config) (*anvil.Node, anvil.Tokens) {
 	tb.Helper()
 	n := Start(tb, cfg)

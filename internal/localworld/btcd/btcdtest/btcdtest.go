@@ -1,8 +1,7 @@
-// Package btcdtest gives a test a Bitcoin chain of its own: half a second, and no two
-// tests see each other's blocks.
+// Package btcdtest gives each test its own Bitcoin chain, which starts in half a second. No test
+// sees the blocks of another.
 //
-// It is imported by tests only. The chain ends with the test, and with the test's
-// process if that is killed.
+// Only tests import it. The chain ends with the test, or with the test's process if that is killed.
 package btcdtest
 
 import (
@@ -11,8 +10,8 @@ import (
 	"github.com/cofferpay/coffer/internal/localworld/btcd"
 )
 
-// Start runs a chain that ends with the test, which fails when there is no btcd or when
-// the chain ended before the test did.
+// Start starts a chain that ends with the test. The test fails if there is no btcd, or if the chain
+// ended before the test.
 func Start(tb testing.TB, cfg btcd.Config) *btcd.Node {
 	tb.Helper()
 	n, err := btcd.Start(tb.Context(), cfg)

@@ -1,8 +1,8 @@
-// Package surfpooltest gives a test a chain of its own: a second and 90 MB, so that
-// tests which can live with the blocks of an earlier one borrow a chain.
+// Package surfpooltest gives a test its own chain, which costs a second and 90 MB. Tests that
+// tolerate the blocks of an earlier test borrow a chain.
 //
-// It is imported by tests only. A chain ends with its test, or, where it was
-// borrowed, with the test's process; and with that also when it is killed.
+// Only tests import it. A chain ends with its test, and a borrowed one with the test's process,
+// also if that is killed.
 package surfpooltest
 
 import (
@@ -13,8 +13,8 @@ import (
 	"github.com/cofferpay/coffer/internal/localworld/surfpool"
 )
 
-// Start runs a chain that ends with the test, which fails when there is no
-// surfpool or when the chain ended before the test did.
+// Start starts a chain that ends with the test. The test fails if there is no surfpool, or if the
+// chain ended before the test.
 func Start(tb testing.TB, cfg surfpool.Config) *surfpool.Node {
 	tb.Helper()
 	n, err := surfpool.Start(tb.Context(), cfg)
@@ -34,8 +34,8 @@ var free struct {
 	nodes []*surfpool.Node
 }
 
-// Borrow lends a chain whose blocks are made by hand to one test at a time. What
-// earlier tests did is in its blocks, and nothing of it waits for the next one.
+// Borrow lends a chain whose blocks are made by hand to one test at a time. Its blocks contain what
+// earlier tests did, and none of their transactions waits for the next block.
 func Borrow(tb testing.TB) *surfpool.Node {
 	tb.Helper()
 	n := takeFree()
@@ -45,7 +45,7 @@ func Borrow(tb testing.TB) *surfpool.Node {
 			tb.Fatal(err)
 		}
 	}
-	if err := n.MineBlocks(tb.Context(), 1); err != nil { // with what others left waiting
+	if err := n.MineBlocks(tb.Context(), 1); err != nil { // with the waiting transactions of earlier tests
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {
