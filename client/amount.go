@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// ErrAmount refuses a text that is no amount.
+// ErrAmount is the error for a text that is no amount.
 var ErrAmount = errors.New("client: not an amount")
 
 const (
@@ -15,10 +15,9 @@ const (
 	decimalsMax = 36
 )
 
-// Units reads whole tokens, such as 12.5 of a mint with 6 decimals, as the string
-// of atomic units that the interface takes: 12500000. It never rounds: more
-// digits after the point than the mint has are ErrAmount, as are signs,
-// exponents, leading zeros and spaces.
+// Units converts whole tokens, such as 12.5 of a mint with 6 decimals, to the string of atomic
+// units that the interface expects: 12500000. It never rounds. More digits after the point than the
+// mint has are ErrAmount, and so are signs, exponents, leading zeros and spaces.
 func Units(tokens string, decimals int) (string, error) {
 	whole, fraction, point := strings.Cut(tokens, ".")
 	switch {
@@ -42,8 +41,8 @@ func Units(tokens string, decimals int) (string, error) {
 	return text, nil
 }
 
-// Decimal writes atomic units as whole tokens, exactly: 12500000 of a mint with 6
-// decimals is 12.5.
+// Decimal converts atomic units to whole tokens, exactly: 12500000 of a mint with 6 decimals is
+// 12.5.
 func Decimal(units string, decimals int) (string, error) {
 	if _, err := BigInt(units); err != nil {
 		return "", err
@@ -61,8 +60,8 @@ func Decimal(units string, decimals int) (string, error) {
 	return whole + "." + fraction, nil
 }
 
-// BigInt reads atomic units for arithmetic. What the interface would not take is
-// ErrAmount: a sign, a leading zero, more than 2^256-1.
+// BigInt parses atomic units for arithmetic. ErrAmount: a sign, a leading zero or more than
+// 2^256-1, which the interface would refuse.
 func BigInt(units string) (*big.Int, error) {
 	n, ok := new(big.Int), digits(units) && len(units) <= digitsMax && (len(units) == 1 || units[0] != '0')
 	if ok {

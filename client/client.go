@@ -38,8 +38,8 @@ const (
 // Option changes how a Client calls.
 type Option func(*Client)
 
-// WithHTTPClient has calls made by h, for a proxy or certificates of one's own.
-// Redirects are not followed whatever it says.
+// WithHTTPClient makes calls through h, for a proxy or for certificates of one's own. Redirects are
+// not followed, whatever h says.
 func WithHTTPClient(h *http.Client) Option {
 	return func(c *Client) {
 		own := *h
@@ -47,17 +47,17 @@ func WithHTTPClient(h *http.Client) Option {
 	}
 }
 
-// WithAttempts says how often a call that may be repeated is made at most; 4
-// unless given, and 1 repeats nothing.
+// WithAttempts sets how often a repeatable call is made at most. The default is 4, and 1 repeats
+// nothing.
 func WithAttempts(n int) Option { return func(c *Client) { c.attempts = max(n, 1) } }
 
-// WithAttemptTimeout says how long one attempt waits for its answer; 30 s unless
-// given. The context bounds all attempts together.
+// WithAttemptTimeout sets how long one attempt waits for its answer. The default is 30 s. The
+// context bounds all attempts together.
 func WithAttemptTimeout(d time.Duration) Option { return func(c *Client) { c.each = d } }
 
-// New makes a client. The base URL ends with the version, as in
-// https://coffer.internal/v1; plain http is taken for this machine alone, since
-// the key would travel readable. The key is the organization's.
+// New makes a client. The base URL ends with the version, as in https://coffer.internal/v1. Plain
+// http is allowed for this machine alone, since the key would travel readable. The key is the
+// organization's.
 func New(baseURL, apiKey string, opts ...Option) (*Client, error) {
 	u, err := url.Parse(strings.TrimRight(baseURL, "/"))
 	if err != nil || u.Host == "" || u.RawQuery != "" || u.User != nil {
@@ -84,7 +84,7 @@ func thisMachine(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// String does not print the key, and neither do the other ways of printing.
+// String omits the key, as the other ways of printing do.
 func (c *Client) String() string { return "client of " + c.base }
 
 // GoString is String.
@@ -96,24 +96,24 @@ func (c *Client) LogValue() slog.Value { return slog.StringValue(c.String()) }
 // CallOption changes one call.
 type CallOption func(*Response)
 
-// Response is what a call's last answer had beside its body.
+// Response is a call's last answer without its body.
 type Response struct {
 	Status    int
 	Header    http.Header
 	RequestID string // names the request in the service's logs
-	Replayed  bool   // the idempotency key was known: nothing was done again
+	Replayed  bool   // the idempotency key was known, so nothing was done again
 	Attempts  int    // how often the request was sent
 }
 
 // WithResponse fills r when the call returns, also with an error.
 func WithResponse(r *Response) CallOption { return func(to *Response) { *r = *to } }
 
-// repeat says when a call may be made again, as the document has it.
+// repeat says when a call may be made again, as the document defines it.
 type repeat int
 
 const (
 	never   repeat = iota // its effect could happen twice
-	withKey               // with an idempotency key alone
+	withKey               // only with an idempotency key
 	always
 )
 
@@ -125,16 +125,16 @@ type call struct {
 	body         any
 	repeat       repeat
 	key          string // the idempotency key, "" for none
-	open         bool   // takes no API key
+	open         bool   // needs no API key
 	csv          bool
 }
 
 func (k call) mayRepeat() bool { return k.repeat == always || k.repeat == withKey && k.key != "" }
 
-// read tells calls that change nothing whatever comes of them.
+// read reports whether the call changes nothing, whatever its outcome.
 func (k call) read() bool { return k.method == http.MethodGet }
 
-// do makes a call until it is answered for good, and decodes the answer.
+// do makes a call until it has a definitive answer, and decodes that.
 func (c *Client) do(ctx context.Context, k call, out any, opts []CallOption) error {
 	var body []byte
 	if k.body != nil {
@@ -155,7 +155,7 @@ func (c *Client) do(ctx context.Context, k call, out any, opts []CallOption) err
 		return nil
 	}
 	if err := json.Unmarshal(raw, out); err != nil {
-		// It was taken, and yet the caller has nothing to hold on to.
+		// The service accepted the call, but the caller cannot read the result.
 		return &NoAnswer{
 			Method: k.method, Path: k.path, Err: fmt.Errorf("the answer %d cannot be read: %w", got.Status, err),
 			unknown: !k.read(),
@@ -164,7 +164,7 @@ func (c *Client) do(ctx context.Context, k call, out any, opts []CallOption) err
 	return nil
 }
 
-// settle sends the same bytes until they are answered for good.
+// settle sends the same bytes until it has a definitive answer.
 func (c *Client) settle(ctx context.Context, k call, body []byte) (got Response, raw []byte, err error) {
 	silent, failed := false, false // an earlier attempt had no answer, or a 5xx
 	for attempt := 1; ; attempt++ {
@@ -183,10 +183,10 @@ func (c *Client) settle(ctx context.Context, k call, body []byte) (got Response,
 			refused := refusal(k, got, raw)
 			wait, err = refused.RetryAfter, refused
 			if got.Status == http.StatusNotFound && k.method == http.MethodDelete && (silent || failed) {
-				return got, nil, nil // it is gone: an attempt before did it
+				return got, nil, nil // it does not exist any more: an earlier attempt deleted it
 			}
-			// What a request without its turn or key was told says nothing of the
-			// attempts before; nor does any refusal of one that may still be at work.
+			// A refusal for a missing turn or key says nothing about the earlier attempts. No
+			// refusal says anything about an attempt that may still be at work.
 			blind := got.Status == http.StatusTooManyRequests || got.Status == http.StatusUnauthorized ||
 				refused.Code == "IP_NOT_ALLOWED"
 			failed = failed || got.Status >= 500
@@ -279,8 +279,8 @@ func (c *Client) request(ctx context.Context, k call, body []byte) (*http.Reques
 	return r, nil
 }
 
-// stream opens an answer that is read while it arrives. It is not repeated: what
-// was read already cannot be taken back.
+// stream opens an answer that is read while it arrives. It is not repeated, since the part that was
+// read cannot be taken back.
 func (c *Client) stream(ctx context.Context, k call, opts []CallOption) (io.ReadCloser, error) {
 	k.csv = true
 	r, err := c.request(ctx, k, nil)
@@ -308,13 +308,13 @@ func (c *Client) stream(ctx context.Context, k call, opts []CallOption) (io.Read
 	return nil, refusal(k, got, raw)
 }
 
-// unsent tells errors of requests that never left: no connection was made.
+// unsent reports whether a request never left: no connection was made.
 func unsent(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// plain takes the URL out of an error, since a query may name a customer.
+// plain removes the URL from an error, since a query may name a customer.
 func plain(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
@@ -323,8 +323,8 @@ func plain(err error) error {
 	return err
 }
 
-// segment is a value as a part of a path. One that would change the path itself
-// is refused before anything is sent.
+// segment returns a value as a part of a path. It refuses a value that would change the path before
+// anything is sent.
 func segment(name, value string) (string, error) {
 	switch value {
 	case "":
@@ -335,7 +335,7 @@ func segment(name, value string) (string, error) {
 	return url.PathEscape(value), nil
 }
 
-// params collects a query: what is zero is not sent.
+// params collects a query; zero values are not sent.
 type params url.Values
 
 func (p params) text(name, value string) {
@@ -362,8 +362,8 @@ func (p params) time(name string, value time.Time) {
 	}
 }
 
-// each walks the pages of a list. A page that fails ends it with the error, and
-// breaking off ends it too.
+// each walks the pages of a list. A page that fails ends it with the error, and so does a caller
+// that stops.
 func each[T any](
 	ctx context.Context, cursor string, page func(ctx context.Context, cursor string) ([]T, *string, error),
 ) func(yield func(T, error) bool) {

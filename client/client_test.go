@@ -97,7 +97,7 @@ func TestPaymentsAreRepeatedWithTheirKeyAlone(t *testing.T) {
 		plan    []told
 		sent    int
 		code    Code // "": a success
-		silent  bool // ends without an answer
+		silent  bool // the call ends without an answer
 		unknown bool
 	}{
 		"taken at once":         {"k", []told{{status: 202}}, 1, "", false, false},

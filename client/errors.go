@@ -9,37 +9,37 @@ import (
 	"time"
 )
 
-// ErrOutcomeUnknown is what errors.Is finds in the error of a call whose effect
-// nobody can tell yet. It may have happened, it may happen while you read this,
-// or never. Make the same call with the same idempotency key until it is answered.
+// ErrOutcomeUnknown is what errors.Is finds in the error of a call whose effect is
+// not known yet. It may have happened, may still happen, or may never happen. Make
+// the same call with the same idempotency key until it is answered.
 var ErrOutcomeUnknown = errors.New("client: the outcome is not known; repeat the call with the same idempotency key")
 
-// ErrNotModified answers a conditional read whose ETag still holds.
+// ErrNotModified is the error of a conditional read whose ETag is still current.
 var ErrNotModified = errors.New("client: not modified")
 
-// Code names a refusal. Each is an error, so that errors.Is(err,
-// client.InsufficientBalance) asks for it. Codes are added without notice.
+// Code names a refusal. Each Code is an error, so errors.Is(err,
+// client.InsufficientBalance) checks for it. Codes are added without notice.
 type Code string
 
 func (c Code) Error() string { return "client: " + string(c) }
 
-// Error is an answer of the service that is no success.
+// Error is an answer of the service that reports a failure.
 type Error struct {
 	Status        int            `json:"-"`
 	Code          Code           `json:"code"`
-	Message       string         `json:"error"` // a sentence: what is wrong, what happened to the money, what to do
+	Message       string         `json:"error"` // says what is wrong, what happened to the money and what to do
 	RequestID     string         `json:"requestId"`
 	Param         string         `json:"param"` // the field or parameter at fault
 	Details       map[string]any `json:"details"`
 	Retryable     bool           `json:"retryable"`
-	ExistingID    string         `json:"existingId"`    // with IdempotencyConflict: what has the key
+	ExistingID    string         `json:"existingId"`    // with IdempotencyConflict: the id that has the key
 	CurrentStatus string         `json:"currentStatus"` // with InvalidState
 	WithdrawalID  string         `json:"withdrawalId"`  // with WithdrawalRiskBlocked
 
-	RetryAfter time.Duration   `json:"-"` // what the answer asks to wait, 0 when it does not
+	RetryAfter time.Duration   `json:"-"` // the wait that the answer demands, or 0
 	Method     string          `json:"-"`
 	Path       string          `json:"-"`
-	Body       json.RawMessage `json:"-"` // the whole answer, nil when it was no JSON
+	Body       json.RawMessage `json:"-"` // the whole answer; nil if it was no JSON
 
 	unknown bool
 }
@@ -52,7 +52,7 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Is finds the error's Code, and ErrOutcomeUnknown where it holds.
+// Is reports whether target is the error's Code, or ErrOutcomeUnknown if the outcome is unknown.
 func (e *Error) Is(target error) bool {
 	if code, ok := target.(Code); ok {
 		return e.Code == code
@@ -60,7 +60,7 @@ func (e *Error) Is(target error) bool {
 	return target == ErrOutcomeUnknown && e.unknown
 }
 
-// NoAnswer is a call that got no answer, or none that can be read. Err says why.
+// NoAnswer is the error of a call that got no readable answer. Err is the reason.
 type NoAnswer struct {
 	Method, Path string
 	Err          error
@@ -76,14 +76,14 @@ func (e *NoAnswer) Error() string {
 	return text
 }
 
-// Unwrap is why there is no answer, such as context.DeadlineExceeded.
+// Unwrap returns the reason, such as context.DeadlineExceeded.
 func (e *NoAnswer) Unwrap() error { return e.Err }
 
-// Is finds ErrOutcomeUnknown where it holds.
+// Is reports whether target is ErrOutcomeUnknown and the outcome is unknown.
 func (e *NoAnswer) Is(target error) bool { return target == ErrOutcomeUnknown && e.unknown }
 
-// refusal reads the answer of a refused request. A proxy may have written it: an
-// answer that is not ours has no Code and its status decides.
+// refusal decodes the answer to a refused request. A proxy may have written it: an
+// answer that is not the service's has no Code, and its status decides.
 func refusal(k call, got Response, raw []byte) *Error {
 	e := &Error{}
 	if json.Unmarshal(raw, e) != nil || e.Code == "" {

@@ -9,16 +9,17 @@
 // deposit or withdrawal come in their order; across resources the only order is
 // Sequence, which has no gaps, so that a receiver can prove that it missed nothing.
 //
-// A receiver that keeps no secret verifies with the installation's public keys and
-// VerifyAny. While a secret or key is replaced, messages are signed by the former and by
-// the new one, so that whoever knows either goes on. Sample has an event of every type to
-// try a receiver with; the service sends the same on request, with environment TEST and
-// without a sequence: act on no event of an environment that you do not expect.
+// A receiver without a secret verifies with the installation's public keys and
+// VerifyAny. While a secret or key is replaced, messages are signed by the former and the
+// new one, so that a receiver that knows either of them continues. Sample has an event of
+// every type to try a receiver with. The service sends the same on request, with
+// environment TEST and without a sequence: ignore events of an environment that you do
+// not expect.
 //
 // The structs print and read exactly the JSON of the API. A field that is shown as
 // null is always present; unknown keys and unknown values of an open enumeration are
 // to be ignored, because additions are no breaking change.
 //
-// What never happens here: I/O, a dependency outside the standard library, a
-// comparison of secrets whose time tells something.
+// The package does no I/O, depends on the standard library alone, and compares secrets in
+// constant time.
 package webhook

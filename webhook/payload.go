@@ -93,7 +93,7 @@ type Mint struct {
 // What reached a product is told by ORGANIZATION_DEPOSIT and
 // ORGANIZATION_DEPOSIT_REVERSED, and by no event of the interface.
 type Deposit struct {
-	DepositID     string  `json:"depositId"`         // for ever the same for the same transfer, and so is the id of its event
+	DepositID     string  `json:"depositId"`         // the same transfer always has the same one, and its event the same id
 	CustomerID    *string `json:"customerId"`        // null for the organization's own, which has a Product
 	Product       *string `json:"product,omitempty"` // CUSTODIAL, CHECKOUT, BATCH_PAYOUT; absent from a customer's
 	CustomerEmail *string `json:"customerEmail"`
@@ -185,8 +185,8 @@ type FlagReason struct {
 	Entity     *string      `json:"entity"`
 	Categories List[string] `json:"categories"`
 	Provider   *string      `json:"provider"`
-	// Sanctioned says that the sender itself, and not somebody it dealt with, is on a
-	// list of sanctions. To send blocked property back may itself be forbidden.
+	// Sanctioned says that the sender itself, and not a party that it dealt with, is on a
+	// sanctions list. To return blocked property may itself be forbidden.
 	Sanctioned bool `json:"sanctioned,omitempty"`
 }
 

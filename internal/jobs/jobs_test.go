@@ -86,7 +86,7 @@ func TestAChoreThatFailsIsTriedAgain(t *testing.T) {
 	}
 	owner := pgtest.OwnerPool(t, db)
 	pgtest.Eventually(t, func() bool {
-		// River waits a second and then sixteen; what is wanted here is that it comes back.
+		// River waits one second and then sixteen; the test only needs the retry itself.
 		if _, err := owner.Exec(
 			t.Context(), `UPDATE river_job SET scheduled_at = now() WHERE state = 'retryable'`,
 		); err != nil {

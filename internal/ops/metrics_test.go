@@ -47,8 +47,8 @@ func scrape(t *testing.T, m *Metrics) map[string]float64 {
 	return got
 }
 
-// rows of a bad day, one and a half hours old where they have an age. Triggers and
-// foreign keys are off: what is told is a matter of the rows alone.
+// badDay has the rows of a day with many faults; rows with an age are one and a half hours old.
+// Triggers and foreign keys are off: the metrics depend on the rows alone.
 const badDay = `
 SET session_replication_role = replica;
 INSERT INTO organizations (org_id, name, created_at) VALUES ('org_1', 'Acme', $T);
@@ -109,7 +109,7 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 	); err != nil {
 		t.Fatal(err)
 	}
-	m.readAt = time.Time{} // what was seen may be some seconds old otherwise
+	m.readAt = time.Time{} // otherwise the values may be some seconds old
 	m.CountRequest("POST", "/v1/withdraw", 503, time.Second)
 	m.CountRequest("BREW", "", 404, time.Second)
 	m.CountScanError(chain.Ethereum, "final", fmt.Errorf("block 7: %w", chain.ErrDisagreement))
@@ -141,7 +141,7 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 		`coffer_memos_due{chain="SOLANA"}`:                            1,
 		`coffer_memos_due_oldest_seconds{chain="SOLANA"}`:             age,
 		`coffer_memos_abandoned{chain="SOLANA"}`:                      1,
-		// 1200 that are free, 1200 in a day.
+		// 1200 are free, and 1200 are used per day.
 		`coffer_gas_hours_left{chain="ETHEREUM",wallet="adr_1"}`:                                                  24,
 		`coffer_orders_open{chain="ETHEREUM",purpose="payment",status="STUCK",waiting_for=""}`:                    1,
 		`coffer_orders_open{chain="ETHEREUM",purpose="payment",status="QUEUED",waiting_for="GAS"}`:                1,
@@ -177,14 +177,14 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 		}
 	}
 
-	// An alert that names a metric that does not exist never fires.
+	// An alert about a metric that does not exist never fires.
 	names := map[string]bool{"up": true}
 	for name := range got {
 		name, _, _ = strings.Cut(name, "{")
 		names[name] = true
 	}
 	inRules(t, func(rule, name string) {
-		// Rows of a broken finality come from a view over five tables.
+		// The rows of a finality break come from a view over five tables.
 		if !names[name] && name != "coffer_orders_in_question" {
 			t.Errorf("%s: got %s, which is in no scrape", rule, name)
 		}
@@ -200,7 +200,7 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 	}
 }
 
-// refuses is a signer that says no, and then cannot be reached.
+// refuses is a signer that refuses, and then cannot be reached.
 type refuses struct{ signer.Signer }
 
 func (refuses) AdmitIntent(context.Context, signer.Intent) (signer.Entry, error) {
@@ -248,7 +248,7 @@ var (
 	inside = regexp.MustCompile(`\{[^}]*\}`)
 	word   = regexp.MustCompile(`[a-zA-Z_][a-zA-Z0-9_]*`)
 	metric = regexp.MustCompile(`\bcoffer_[a-z_]+\b`)
-	// known are the functions and words of the language that the rules use.
+	// known are the functions and words of the query language that the rules use.
 	known = regexp.MustCompile(
 		`^(absent|min|of|name|increase|rate|sum|by|on|or|offset|histogram_quantile|le|route|chain|code|kind|scope|source|instance|waiting_for|[0-9]*[smhd])$`,
 	)

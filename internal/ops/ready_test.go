@@ -45,7 +45,8 @@ func TestReadyzWaitsForNoCheck(t *testing.T) {
 	}
 }
 
-// ofItsOwn is a server that this test alone hurts, and a check of whether it takes writes.
+// ofItsOwn starts a server that only this test disturbs, and returns a check of whether it accepts
+// writes.
 func ofItsOwn(t *testing.T) (*local.Cluster, map[string]Check) {
 	t.Helper()
 	cluster := pgtest.StartCluster(t, map[string]string{"wal_level": "replica", "max_wal_senders": "2"})
@@ -81,7 +82,7 @@ func TestReadyzSeesAServerThatHangs(t *testing.T) {
 		}
 		for _, child := range strings.Fields(string(children)) {
 			n, _ := strconv.Atoi(child)
-			_ = syscall.Kill(n, s) // one that has ended meanwhile is none
+			_ = syscall.Kill(n, s) // a process that has ended meanwhile is no error
 		}
 		if err := syscall.Kill(pid, s); err != nil {
 			t.Fatal(err)
@@ -96,7 +97,7 @@ func TestReadyzSeesAServerThatHangs(t *testing.T) {
 	pgtest.Eventually(t, func() bool { code, _ := readiness(t, checks); return code == 200 }, "ready again")
 }
 
-// A COMMIT that waits for a standby is a write that is not taken.
+// A COMMIT that waits for a standby is a write that does not succeed.
 func TestReadyzSeesThatTheStandbyIsGone(t *testing.T) {
 	t.Parallel()
 	cluster, checks := ofItsOwn(t)

@@ -15,13 +15,13 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// TestTheSimulatedChainKeepsThePromisesOfEveryChain runs the suite that the
-// real adapters pass, so that a proof on this chain says something about them.
+// TestTheSimulatedChainKeepsThePromisesOfEveryChain runs the suite that the real adapters pass, so
+// that a proof on this chain is meaningful for them.
 func TestTheSimulatedChainKeepsThePromisesOfEveryChain(t *testing.T) {
 	t.Parallel()
 	chaintest.Run(t, func(*testing.T) chaintest.Lab {
 		c := New(Config{})
-		c.Mint(Address("nobody"), Address("token"), money.Zero) // it has been there since the first block
+		c.Mint(Address("nobody"), Address("token"), money.Zero) // it exists since the first block
 		return &lab{c: c, keys: map[chain.Address]*ecdsa.PrivateKey{}}
 	})
 }

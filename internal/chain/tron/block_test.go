@@ -7,8 +7,8 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// Blocks of the public networks as nodes gave them: three without transactions, one of
-// which is of the first day, and one with a single call.
+// Blocks of the public networks as nodes returned them: three without transactions, one of them
+// from the first day, and one with a single call.
 const (
 	publicFirst = `{"blockID":"0000000000000a611841e6cd79f99249d7e974e41c0f5b016eb3c64e43fcb01c","block_header":{"raw_data":{"number":2657,
 		"txTrieRoot":"0000000000000000000000000000000000000000000000000000000000000000","witness_address":"411661f25387370c9cd3a9a5d97e60ca90f4844e7e",
@@ -40,7 +40,7 @@ func TestABlockOfThePublicNetworkIsWhatItsIdentifierSays(t *testing.T) {
 			t.Errorf("block %d: got %s, %v, want %s", g.Header.Raw.Number, h.idText(), err, g.ID)
 		}
 		if text == publicHeader {
-			continue // its transactions are not here
+			continue // its transactions are not in this file
 		}
 		txs, err := g.verifyTxs(h.root)
 		if err != nil || len(txs) != len(g.Txs) {
@@ -54,14 +54,14 @@ func TestABlockOfThePublicNetworkIsWhatItsIdentifierSays(t *testing.T) {
 	}
 }
 
-// The same tree by hand: what has no partner goes up as it is.
+// The same tree computed by hand: a hash without a partner moves up unchanged.
 func TestTheRootOfAnOddNumberOfTransactions(t *testing.T) {
 	t.Parallel()
 	a, b, c := [32]byte{1}, [32]byte{2}, [32]byte{3}
 	if got := merkleRoot([][32]byte{a}); got != a {
 		t.Errorf("of one: got %x, want itself", got)
 	}
-	// sha256(sha256(a|b)|c), reckoned elsewhere.
+	// sha256(sha256(a|b)|c), computed elsewhere.
 	const want = "16d2f27b22df2a263d31938f1e9c9351032e751d1f9d2ffec3b73be67a2ceed7"
 	if got := merkleRoot([][32]byte{a, b, c}); hex.EncodeToString(got[:]) != want {
 		t.Errorf("of three: got %x, want %s", got, want)

@@ -37,9 +37,8 @@ const (
 	plenty      = 1_000_000_000_000_000_000
 )
 
-// A fake is a scripted chain behind the HTTP interface of java-tron, as far as the adapter
-// uses it. It was written by the published sources, not by the adapter: it makes its own
-// bytes, roots and identifiers.
+// fake is a scripted chain behind the HTTP interface of java-tron, as far as the adapter uses it.
+// It follows the published sources, not the adapter: it makes its own bytes, roots and identifiers.
 type fake struct {
 	t testing.TB
 
@@ -49,7 +48,7 @@ type fake struct {
 	keys     map[chain.Address]*ecdsa.PrivateKey
 	count    int
 	branch   byte
-	gap      int64 // milliseconds that the next block comes later
+	gap      int64 // milliseconds by which the next block is later
 	token    chain.Address
 	router   chain.Address
 	stranger chain.Address
@@ -64,7 +63,7 @@ type fakeState struct {
 type fakeTx struct {
 	raw, sig []byte
 	hash     string
-	script   func(s *fakeState, info map[string]any) (result string) // nil: what its bytes say
+	script   func(s *fakeState, info map[string]any) (result string) // nil: the transaction does what its bytes say
 }
 
 type fakeBlock struct {
@@ -129,7 +128,7 @@ func (f *fake) bytes(a chain.Address) []byte {
 	return b
 }
 
-// write makes a transaction of a stranger, of any kind.
+// write makes a transaction of an external account, of any kind.
 func (f *fake) write(kind int64, name string, value []byte, feeLimit int64) *fakeTx {
 	f.count++
 	head := f.blocks[len(f.blocks)-1]
@@ -190,7 +189,7 @@ func internalTx(f *fake, from, to chain.Address, sun uint64, rejected bool) map[
 	return in
 }
 
-// run carries a transaction out. ok is false when no block takes it.
+// run executes a transaction. ok is false if no block contains it.
 func (f *fake) run(x *fakeTx, s *fakeState, height uint64, at int64) (result string, info map[string]any, ok bool) {
 	info = map[string]any{
 		"id": x.hash, "blockNumber": height, "blockTimeStamp": at, "contractResult": []string{""},
@@ -269,7 +268,7 @@ func (f *fake) run(x *fakeTx, s *fakeState, height uint64, at int64) (result str
 
 var resultNumbers = map[string]int64{"SUCCESS": 1, "REVERT": 2, "OUT_OF_ENERGY": 10}
 
-// seal makes a block of transactions on another.
+// seal makes a block of transactions on top of another.
 func (f *fake) seal(on *fakeBlock, txs []*fakeTx, after fakeState) *fakeBlock {
 	b := &fakeBlock{parent: hex.EncodeToString(make([]byte, 32)), at: genesisTime}
 	if on != nil {
@@ -331,8 +330,8 @@ func (f *fake) seal(on *fakeBlock, txs []*fakeTx, after fakeState) *fakeBlock {
 
 func (f *fake) head() *fakeBlock { return f.blocks[len(f.blocks)-1] }
 
-// good tells whether the next block takes a transaction: the rules of the chain for what is
-// signed by us, and that it was not taken before.
+// good returns why the next block does not take a transaction, or "": the chain's rules for
+// Coffer's transactions, and that no block has it already.
 func (f *fake) good(x *fakeTx) string {
 	for _, b := range f.blocks {
 		if slices.ContainsFunc(b.plain, func(o *fakeTx) bool { return o.hash == x.hash }) {
@@ -375,7 +374,7 @@ func (f *fake) locked(do func()) {
 	do()
 }
 
-// A node serves the fake: behind it by some blocks, or with answers of its own.
+// node serves the fake: some blocks behind it, or with answers of its own.
 type node struct {
 	*fake
 	lag int
@@ -404,10 +403,10 @@ func (n *node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// say is a node's answer, lie and all.
+// say returns a node's answer, changed by its lie.
 func (n *node) say(method string, asked map[string]any) any {
 	n.mu.Lock()
-	defer n.mu.Unlock() // also when a lie does not find what it changes
+	defer n.mu.Unlock() // also when the lie fails the test
 	view := "wallet"
 	if rest, ok := bytes.CutPrefix([]byte(method), []byte("walletsolidity/")); ok {
 		view, method = "walletsolidity", string(rest)
@@ -421,7 +420,7 @@ func (n *node) say(method string, asked map[string]any) any {
 	return answer
 }
 
-// clone copies an answer, so that a lie leaves the chain as it is. Numbers stay exact.
+// clone copies an answer, so that a lie does not change the chain. Numbers stay exact.
 func clone(v any) any {
 	b, _ := json.Marshal(v)
 	d := json.NewDecoder(bytes.NewReader(b))
@@ -544,7 +543,7 @@ func (n *node) try(s fakeState, asked map[string]any) any {
 				"transaction": map[string]any{"ret": []any{map[string]any{"ret": "FAILED"}}},
 			}
 		}
-		// Like that of USDT it returns false.
+		// It returns false, as that of USDT does.
 		return map[string]any{
 			"result": map[string]any{"result": true}, "energy_used": energyUsed, "constant_result": word([32]byte{}),
 			"transaction": map[string]any{"ret": []any{map[string]any{}}},
@@ -582,7 +581,7 @@ func (n *node) broadcast(digits string) any {
 	return answer(true, "SUCCESS")
 }
 
-// open is an adapter over nodes.
+// open returns an adapter over nodes.
 func (f *fake) open(t testing.TB, agree int, change func(*tron.Config), nodes ...*node) *tron.Client {
 	t.Helper()
 	cfg := tron.Config{Network: chain.Local, Quorum: agree, Internal: true}

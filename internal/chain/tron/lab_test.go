@@ -11,7 +11,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// lab is the fake as the suite drives it.
+// lab is the fake as the suite controls it.
 type lab struct {
 	*fake
 	ch chain.Chain

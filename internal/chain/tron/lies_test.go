@@ -24,8 +24,8 @@ func at(v any, path ...string) object {
 	return v.(object)
 }
 
-// busy is a chain whose newest block has a transfer, a token's, one of a contract, and one
-// that failed; then it is made final.
+// busy returns a chain whose newest block has a transfer, a token transfer, a transfer inside a
+// contract call and a failed transaction. The block is final.
 func busy(t *testing.T) (f *fake, to chain.Address, height uint64) {
 	f = newFake(t)
 	to = f.account()
@@ -247,13 +247,13 @@ func TestWhatOnlyLooksLikeATransferIsNone(t *testing.T) {
 	x := f.call(f.token, []byte("many"))
 	x.script = func(_ *fakeState, info map[string]any) string {
 		info["log"] = []any{
-			with(func(l object) { l["topics"] = append(topics(l), topics(l)[2]) }),                                     // of something with no amounts
+			with(func(l object) { l["topics"] = append(topics(l), topics(l)[2]) }),                                     // of a contract without amounts
 			with(func(l object) { l["topics"] = topics(l)[:2] }),                                                       // too few
 			with(func(l object) { topics(l)[0] = "8c5be1e5ebec7d5bd14f71427d1e84f3dd0314c0f7b2291e5b200ac8c7c3b925" }), // an approval
 			with(func(l object) { l["data"] = text(l["data"]) + text(l["data"]) }),                                     // two amounts
 			with(func(l object) { delete(l, "data") }),                                                                 // none
 			with(func(l object) { topics(l)[2] = "01" + topics(l)[2][2:] }),                                            // more than an address
-			with(func(l object) { topics(l)[2] = topics(l)[2][:22] + "41" + topics(l)[2][24:] }),                       // its prefix inside
+			with(func(l object) { topics(l)[2] = topics(l)[2][:22] + "41" + topics(l)[2][24:] }),                       // the prefix is inside the address
 			with(func(l object) { delete(l, "topics") }),
 			transferLog(f, other, f.stranger, to, money.Units(2)), // another token, whatever its name
 			transferLog(f, f.token, f.stranger, to, beyond),
@@ -265,8 +265,8 @@ func TestWhatOnlyLooksLikeATransferIsNone(t *testing.T) {
 		info["internal_transactions"] = []any{trc10, internalTx(f, f.router, to, 0, false)}
 		return "SUCCESS"
 	}
-	// A failed call that shows its logs all the same, and kinds that nobody knows or that
-	// move no TRX: an unknown one, TRC-10, an account's name.
+	// A failed call that shows its logs nevertheless, and kinds that are unknown or move no TRX: an
+	// unknown one, TRC-10, an account's name.
 	failed := f.tokenTransfer(to, money.Units(3))
 	failed.script = func(_ *fakeState, info map[string]any) string { return "REVERT" }
 	owner := bytesField(nil, 1, f.bytes(f.stranger))
@@ -308,8 +308,8 @@ func TestWhatOnlyLooksLikeATransferIsNone(t *testing.T) {
 		t.Fatalf("the fake took %d transactions, want 6", len(f.head().txs))
 	}
 
-	// Without the word that nodes keep them, what is inside is not looked for, and not said
-	// to have been.
+	// Without the configured statement that nodes store internal transactions, the adapter neither
+	// looks for them nor claims that it did.
 	untraced := f.open(t, 1, func(cfg *tron.Config) { cfg.Internal = false }, &node{})
 	if got, err := untraced.Recent(t.Context(), height); err != nil || got.Traced {
 		t.Errorf("got %+v, %v, want it untraced", got, err)
@@ -395,7 +395,7 @@ func TestABalanceIsOfItsBlockOrAnError(t *testing.T) {
 		t.Errorf("of a block that is not there: got %v, want an error", got)
 	}
 
-	// A token that keeps a part for itself, and shows the whole in its log.
+	// A token withholds a part of each transfer and shows the whole amount in its log.
 	short := func(units byte) *node {
 		return &node{lie: func(_, m string, asked map[string]any, a any) any {
 			if m == "triggerconstantcontract" && asked["function_selector"] == "balanceOf(address)" {
@@ -443,7 +443,7 @@ func TestABalanceIsOfItsBlockOrAnError(t *testing.T) {
 		t.Errorf("a node that tries nothing: got %v, %v, want an error that is not the token's", got, err)
 	}
 
-	// Blocks come faster than balances can be asked.
+	// Blocks arrive faster than balances can be read.
 	restless := &node{}
 	restless.lie = func(_, m string, _ map[string]any, a any) any {
 		if m == "getaccount" {

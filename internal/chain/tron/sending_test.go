@@ -12,7 +12,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// A payout is a payment that is signed and that nobody has seen.
+// payout is a signed payment that was not sent.
 type payout struct {
 	*lab
 	c    *tron.Client
@@ -56,7 +56,7 @@ func (o *payout) place(t *testing.T) trontx.SlotRef {
 	return at
 }
 
-// until adds blocks while the newest is older than the expiry by more than so much.
+// until adds blocks while the newest one is older than the expiry by more than so much.
 func (o *payout) until(t *testing.T, before int64) {
 	at := o.place(t)
 	o.locked(func() {
@@ -143,8 +143,8 @@ func payloadOf(t *testing.T, raw []byte) []byte {
 	return b
 }
 
-// The last block that can have it is later than its expiry, when the one before is not:
-// blocks are missed.
+// The last block that can contain the transaction is later than its expiry, if the block before is
+// not: blocks were missed.
 func TestWhatTheLastBlockTookHasNotLapsed(t *testing.T) {
 	t.Parallel()
 	for _, gap := range []int64{0, 3 * 3600_000} {
@@ -176,7 +176,7 @@ func TestWhatTheLastBlockTookHasNotLapsed(t *testing.T) {
 
 func TestNobodyAloneMakesAPlaceLapseOrUsed(t *testing.T) {
 	t.Parallel()
-	blind := func(o **payout) *node { // shows the block of the payment without it
+	blind := func(o **payout) *node { // shows the block of the payment without the payment
 		return &node{lie: func(_, m string, _ map[string]any, a any) any {
 			if m == "getblock" && *o != nil {
 				for i := range list(at(a)["transactions"]) {
@@ -445,7 +445,7 @@ func TestAPaymentThatRanOutOfEnergyPaidNothing(t *testing.T) {
 func TestAnOutcomeIsNoOnesWordAlone(t *testing.T) {
 	t.Parallel()
 	var o *payout
-	// It shows the log of another token, under a payment that paid.
+	// The node shows the log of another token for a payment that succeeded.
 	fake := &node{lie: func(_, m string, _ map[string]any, a any) any {
 		if o != nil && m == "gettransactioninfobyblocknum" {
 			for i := range list(a) {
@@ -542,5 +542,5 @@ func TestWhatIsSentIsBelievedByItsIdentifierOnly(t *testing.T) {
 		}
 	}
 	o.Mine(t, 1)
-	o.paid(t, 500) // each of them had taken it, whatever it said
+	o.paid(t, 500) // each of them had accepted it, whatever it answered
 }

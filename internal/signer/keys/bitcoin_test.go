@@ -15,8 +15,8 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// openChild is BIP-32's derivation of a private child that a public key can follow.
-// Wallets never take it; the vectors of the standards end with two such steps.
+// openChild derives a private child that a public key can follow (BIP-32). Coffer's wallets never
+// use it; the standards' vectors end with two such steps.
 func openChild(key, code [32]byte, i byte) (childKey, childCode [32]byte) {
 	left, childCode := splitKey(hmacSHA512(code[:], secp256k1.PrivKeyFromBytes(key[:]).PubKey().SerializeCompressed(),
 		[]byte{0, 0, 0, i}))
@@ -26,7 +26,7 @@ func openChild(key, code [32]byte, i byte) (childKey, childCode [32]byte) {
 	return sum.Add(&parent).Bytes(), childCode
 }
 
-// The vectors of BIP-84 and BIP-86: their account key, by our hardened steps, and the
+// The vectors of BIP-84 and BIP-86: their account key, derived by our hardened steps, and the
 // addresses below it.
 func TestKeysAreThoseOfBIP84AndBIP86(t *testing.T) {
 	t.Parallel()
@@ -78,7 +78,7 @@ func TestKeysAreThoseOfBIP84AndBIP86(t *testing.T) {
 		got, want := hex.EncodeToString(public[:]), v.public
 		address, err := bitcointx.KeyAddress(&chaincfg.MainNetParams, public), error(nil)
 		if v.purpose == 86 {
-			got = got[2:] // BIP-340: the x alone
+			got = got[2:] // BIP-340: only the x coordinate
 			address, err = bitcointx.TaprootAddress(&chaincfg.MainNetParams, public)
 		}
 		if got != want || err != nil || string(address) != v.address {
@@ -142,7 +142,7 @@ func TestBitcoinWalletsStayWhereTheyAre(t *testing.T) {
 	}
 }
 
-// The signatures of BIP-143's example and of the first input of BIP-341's.
+// The signatures of the example in BIP-143, and of the first input of the one in BIP-341.
 func TestSignaturesAreThoseOfBIP143AndBIP341(t *testing.T) {
 	t.Parallel()
 	key := func(text string) func() *secp256k1.PrivateKey {

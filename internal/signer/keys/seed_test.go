@@ -17,7 +17,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// xprv takes an extended private key apart as BIP-32 writes it.
+// xprv decodes an extended private key as BIP-32 writes it.
 func xprv(t *testing.T, s string) (key, code [32]byte) {
 	t.Helper()
 	n := new(big.Int)
@@ -43,8 +43,8 @@ func unhex(t *testing.T, s string) []byte {
 	return b
 }
 
-// The vectors of BIP-32 whose paths are hardened all the way, among them the ones
-// for keys with leading zeros.
+// The vectors of BIP-32 whose paths are hardened throughout, including those for keys with leading
+// zeros.
 func TestHardenedChildrenAreThoseOfBIP32(t *testing.T) {
 	t.Parallel()
 	for _, v := range []struct {
@@ -143,7 +143,7 @@ func TestWalletsStayWhereTheyAre(t *testing.T) {
 			signer.WalletRef{OrgID: "org_1", Family: chain.EVM, Purpose: "CUSTOMER_DEPOSIT", Subject: "alice"},
 			"m/44'/60'/1745023765'/543518224'/1377603941'/211528283'", "0x87b6dF592f1B2FF9722b217Ee2b9FfC544064982",
 		},
-		// The same letters, cut elsewhere, are another wallet.
+		// The same letters, split at another position, are another wallet.
 		{
 			signer.WalletRef{OrgID: "org_1C", Family: chain.EVM, Purpose: "USTOMER_DEPOSIT", Subject: "alice"},
 			"m/44'/60'/1360781730'/985658613'/443469717'/794415663'", "0x89276827CcEDEE557Cd7b701960B09200c6b9c96",
@@ -243,7 +243,7 @@ func TestKeysNeverPrint(t *testing.T) {
 	}
 }
 
-// assertSilent looks for secrets in the forms in which they could come out.
+// assertSilent looks for secrets in every form in which an output could contain them.
 func assertSilent(t *testing.T, out string, secrets [][]byte, words string) {
 	t.Helper()
 	if strings.Contains(out, words) {

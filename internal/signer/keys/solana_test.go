@@ -15,7 +15,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// The vectors of SLIP-10 for ed25519, both to their ends.
+// The vectors of SLIP-10 for ed25519, both completely.
 func TestHardenedChildrenAreThoseOfSLIP10(t *testing.T) {
 	t.Parallel()
 	type step struct {
@@ -103,7 +103,7 @@ func TestHardenedChildrenAreThoseOfSLIP10(t *testing.T) {
 	}
 }
 
-// What the wallets of the trade show first for these words, at m/44'/501'/0'/0'.
+// The first address that common wallets show for these words, at m/44'/501'/0'/0'.
 func TestSolanaAddressesAreThoseOfOtherWallets(t *testing.T) {
 	t.Parallel()
 	s := &secret{master: [64]byte(bip39.NewSeed(strings.Repeat("abandon ", 11)+"about", ""))}
@@ -122,7 +122,7 @@ func TestSolanaWalletsStayWhereTheyAre(t *testing.T) {
 		ref           signer.WalletRef
 		path, address string
 	}{
-		// The places are those of the EVM wallets of the same words.
+		// The key paths are those of the EVM wallets of the same words.
 		{
 			signer.WalletRef{OrgID: "org_1", Family: chain.SolanaFamily, Purpose: "TREASURY"},
 			"m/44'/501'/1646969524'/390021371'/1492476191'/94700355'", "EZT6tc9ptP9RTNxWkM2i5vgBVgDKwxmj53P9fDXnSb1W",
@@ -181,7 +181,7 @@ func TestAKeySignsInTheWayOfItsFamilyOnly(t *testing.T) {
 		}
 	}
 
-	// A treasury signs a payment as the chain wants it.
+	// A treasury signs a payment in the form that the chain demands.
 	c := solanatx.NonceCreation{Treasury: k.Address(), Blockhash: string(k.Address())}
 	b, err := c.Payload()
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// Wallets of TRON have, for the words that every standard is tried with, these addresses
-// at m/44'/195'/0'/0/n.
+// Wallets of TRON have these addresses at m/44'/195'/0'/0/n, for the words that test vectors of the
+// standards use.
 func TestKeysOfTRONAreThoseThatWalletsHave(t *testing.T) {
 	t.Parallel()
 	for n, want := range []chain.Address{
@@ -45,7 +45,7 @@ func TestTRONWalletsStayWhereTheyAre(t *testing.T) {
 		ref           signer.WalletRef
 		path, address string
 	}{
-		// The places are those of the EVM wallets of the same words.
+		// The key paths are those of the EVM wallets of the same words.
 		{
 			signer.WalletRef{OrgID: "org_1", Family: chain.TronFamily, Purpose: "TREASURY"},
 			"m/44'/195'/1646969524'/390021371'/1492476191'/94700355'", "THB2GrwXiYS6BG5ZPTeTeqTNDxrSf523Yf",

@@ -14,15 +14,15 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 )
 
-// The signer takes no organization, customer, intent or whitelisted address for another one
-// with an id alike: neither for its keys, nor in its journal, nor for its limits.
+// The signer never confuses organizations, customers, intents or whitelist entries with similar
+// ids: not for its keys, not in its journal, and not for its limits.
 func TestTheSignerTakesNoIdForAnother(t *testing.T) {
 	t.Parallel()
 	seed, err := keys.NewSeed()
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Which words go together is part of a key's place: each word may end where another begins.
+	// A key's path depends on where its words end: one word may end where another begins.
 	owners := map[chain.Address]signer.WalletRef{}
 	said := map[string]signer.WalletRef{}
 	for i, orgID := range idtest.Alike {
@@ -34,7 +34,7 @@ func TestTheSignerTakesNoIdForAnother(t *testing.T) {
 			}
 			said[bytes] = ref
 			if i%8 != 0 && j%8 != 0 {
-				continue // a key takes its time
+				continue // deriving a key takes time
 			}
 			address, err := local.DeriveAddress(seed, ref)
 			if err != nil {
@@ -57,7 +57,7 @@ func TestTheSignerTakesNoIdForAnother(t *testing.T) {
 		Chains:              map[chain.Name]local.ChainPolicy{signertest.Chain: policy},
 	}, nil)
 	wallets := map[string]signer.IssuedAddress{}
-	for range 2 { // the second time each is found
+	for range 2 { // the second time each one is found
 		for i, id := range idtest.Alike {
 			issued, err := s.IssueAddress(t.Context(), signertest.Deposit(org, id))
 			if err != nil {
@@ -77,7 +77,7 @@ func TestTheSignerTakesNoIdForAnother(t *testing.T) {
 		}
 	}
 
-	// What one organization paid counts for no other, and an intent is known by its whole id.
+	// Payments of one organization count for no other, and an intent is identified by its whole id.
 	signertest.IssueAddress(t, s, signertest.Treasury(org))
 	for i, id := range idtest.Alike {
 		signertest.IssueAddress(t, s, signertest.Treasury(id))
@@ -103,7 +103,7 @@ func TestTheSignerTakesNoIdForAnother(t *testing.T) {
 		}
 	}
 
-	// An address that is removed from the whitelist is the one that is named.
+	// Exactly the named address is removed from the whitelist.
 	for _, id := range idtest.Alike {
 		signertest.EndorseAddress(t, s, org, id, signertest.Stranger)
 	}

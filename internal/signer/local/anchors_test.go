@@ -14,7 +14,7 @@ func auditHeadAt(position uint64) signer.AuditHead {
 	return signer.AuditHead{Chain: "aud_1", Position: position, Hash: strings.Repeat(string(rune('0'+position%10)), 64)}
 }
 
-// newAnchored is an installation with anchors of 1, 2 and 3.
+// newAnchored returns an installation with anchors 1, 2 and 3.
 func newAnchored(t *testing.T) (*installation, []signer.Anchor) {
 	t.Helper()
 	in := newInstallation(t, t.TempDir())
@@ -47,7 +47,7 @@ func TestAnchorsOutliveTheProcess(t *testing.T) {
 	lines := bytes.SplitAfter(whole, []byte("\n"))
 	for name, c := range map[string]struct {
 		text []byte
-		want int // anchors; -1: it is damaged
+		want int // number of anchors; -1: the file is damaged
 	}{
 		"as it was":              {whole, 3},
 		"a torn line":            {append(bytes.Clone(whole), `{"chain":"aud_1","pos`...), 3},
@@ -80,7 +80,7 @@ func TestAnchorsOutliveTheProcess(t *testing.T) {
 			t.Errorf("%s: got %d anchors %v, want %d", name, len(got), err, c.want)
 		}
 		if c.want > 0 {
-			// It goes on from what it has, and from nothing else.
+			// It continues from its latest anchor and from no other.
 			after, back := auditHeadAt(uint64(c.want)), auditHeadAt(uint64(c.want-1))
 			if _, err := s.SignAnchor(t.Context(),
 				signer.AnchorRequest{AuditHead: auditHeadAt(9), Previous: &back}); err == nil {
@@ -95,7 +95,7 @@ func TestAnchorsOutliveTheProcess(t *testing.T) {
 		}
 		closeSigner(t, s)
 	}
-	// What was lost is taken back from a copy, as far as it is the signer's own.
+	// Lost anchors are restored from a copy, if the signer made them.
 	if err := os.WriteFile(file, lines[0], 0o600); err != nil {
 		t.Fatal(err)
 	}

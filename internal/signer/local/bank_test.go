@@ -9,8 +9,8 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// All that is signed for one payment goes to the bank of a validator, which runs one of them:
-// so the dearest is the most that it costs, and that is what the limit of fees counts.
+// Everything that is signed for one payment goes to the bank of a validator, which runs one
+// transaction. So the payment costs at most the highest fee, and the fee limit counts that one.
 func TestOfAllThatIsSignedForAPaymentABankRunsOne(t *testing.T) {
 	t.Parallel()
 	v, bank := newSolanaEnv(t), banktest.Start(t)
@@ -58,7 +58,7 @@ func TestOfAllThatIsSignedForAPaymentABankRunsOne(t *testing.T) {
 		raws = append(raws, v.signs(r).Raw)
 	}
 	ran := 0
-	for range 2 { // again, when each is in a block of its own
+	for range 2 { // again, with each transaction in its own block
 		for _, raw := range raws {
 			bank.NextBlock()
 			if did, _ := bank.SendRaw(raw); did {

@@ -25,14 +25,14 @@ const (
 	btcRegtest               = "0f9188f13cb7b2c71f2a335e3a4fc328bf5beb436012afca590b1a11466e2206"
 )
 
-// bitcoinEnv is a signer with wallets of Bitcoin of two organizations.
+// bitcoinEnv is a signer with Bitcoin wallets of two organizations.
 type bitcoinEnv struct {
 	t                        *testing.T
 	s                        *local.Signer
 	conf                     local.Config
 	seed                     keys.Seed
 	treasury, deposit, other signer.IssuedAddress
-	changes                  int // wallets for change of org_1
+	changes                  int // number of change wallets of org_1
 }
 
 func newBitcoinEnv(t *testing.T) *bitcoinEnv {
@@ -89,7 +89,7 @@ func (c *bitcoinEnv) payment(id string) signer.Intent {
 	}
 }
 
-// admit admits an intent and issues the next wallet for change.
+// admit admits an intent and issues the next change wallet.
 func (c *bitcoinEnv) admit(i signer.Intent) chain.Address {
 	c.t.Helper()
 	if _, err := c.s.AdmitIntent(c.t.Context(), i); err != nil {
@@ -98,7 +98,7 @@ func (c *bitcoinEnv) admit(i signer.Intent) chain.Address {
 	return c.next().Address
 }
 
-// next is the next wallet for change of org_1.
+// next issues the next change wallet of org_1.
 func (c *bitcoinEnv) next() signer.IssuedAddress {
 	c.t.Helper()
 	c.changes++
@@ -112,7 +112,7 @@ func bitcoin(n int, amount uint64, holder chain.Address) chain.Output {
 	}
 }
 
-// request is what asks for a signature that spends coins. A nil to is a cancel.
+// request returns a request for a signature that spends outputs. A nil to is a cancel.
 func (c *bitcoinEnv) request(
 	id string, n uint64, rate uint64, change chain.Address, to *chain.Payment, coins ...chain.Output,
 ) signer.SignRequest {
@@ -167,8 +167,8 @@ func paymentTo(to chain.Address, amount uint64) *chain.Payment {
 	return &chain.Payment{To: to, Amount: money.Units(amount)}
 }
 
-// Any coin of an organization pays anything of it, whichever address it came to; a coin
-// is of one intent for ever, with all that was said of it.
+// Every output of an organization may pay any payment of it, whichever address received it. An
+// output belongs permanently to one intent, with everything that was signed for it.
 func TestABitcoinPaymentSpendsItsOwnCoins(t *testing.T) {
 	t.Parallel()
 	c := newBitcoinEnv(t)
@@ -273,8 +273,8 @@ func TestABitcoinPaymentSpendsItsOwnCoins(t *testing.T) {
 		c.refuses(name, r.request, r.want)
 	}
 
-	// A dearer one in the same slot takes its fee out of the change, and a cancel gives back
-	// what it spends.
+	// A replacement with a higher fee in the same slot takes the fee out of the change. A cancel
+	// returns what it spends.
 	dearer := c.request("wd_1", 0, 5000, change, paymentTo(btcPayee, 60_000), a, b)
 	verify(t, c.signs(dearer), dearer.Payload)
 	cancel := c.request("wd_1", 0, 9000, change, nil, a, b)
@@ -297,7 +297,7 @@ func TestABitcoinPaymentSpendsItsOwnCoins(t *testing.T) {
 		c.request("wd_2", 1, 2000, change2, paymentTo(btcPayee, 60_000), d, a), signer.RefusedSlot)
 	verify(t, c.signs(c.request("wd_2", 1, 2000, change2, paymentTo(btcPayee, 60_000), d)), nil)
 
-	// A journal that continues this one knows the same.
+	// A journal that is adopted from this one has the same index.
 	entries, err := c.s.EntriesAfter(t.Context(), 0, 1000)
 	if err != nil {
 		t.Fatal(err)
@@ -324,7 +324,7 @@ func TestABitcoinPaymentSpendsItsOwnCoins(t *testing.T) {
 	c.refuses("after an adoption, a coin of another intent",
 		c.request("wd_3", 2, 2000, change3, paymentTo(btcPayee, 60_000), d), signer.RefusedSlot)
 
-	// A copy that somebody changed is not adopted.
+	// A copy that was changed is not adopted.
 	for n, e := range entries {
 		if !bytes.Contains(e.Body, []byte(`"SIGN"`)) {
 			continue
@@ -347,7 +347,7 @@ func withLease(r signer.SignRequest, slotKey string) signer.SignRequest {
 	return r
 }
 
-// verify has the network's own engine look at what was signed.
+// verify checks the signatures with the script engine of the network.
 func verify(t *testing.T, s signer.SignedTx, payload []byte) {
 	t.Helper()
 	tx := new(wire.MsgTx)
@@ -426,8 +426,8 @@ func TestWalletsForChangeAreOfBitcoinAlone(t *testing.T) {
 	}
 }
 
-// Rule COIN-8. Whoever has the server can make coins of an organization one of its own,
-// at a rate that is worth it, and nothing else of it.
+// Rule COIN-8. A caller with access to the server can consolidate an organization's outputs into
+// one of its own, at a rate at which that pays, and do nothing else with them.
 func TestAMergeMovesCoinsToItsOwnChangeAlone(t *testing.T) {
 	t.Parallel()
 	c := newBitcoinEnv(t)
@@ -571,7 +571,7 @@ func TestAMergeMovesCoinsToItsOwnChangeAlone(t *testing.T) {
 	verify(t, c.signs(last), last.Payload)
 }
 
-// The largest transaction of ours passes, with every coin named in its slot.
+// The largest transaction of Coffer is signed, with every output named in its slot.
 func TestTheLargestBitcoinTransactionIsSigned(t *testing.T) {
 	t.Parallel()
 	c := newBitcoinEnv(t)
@@ -585,8 +585,8 @@ func TestTheLargestBitcoinTransactionIsSigned(t *testing.T) {
 	verify(t, c.signs(r), nil)
 }
 
-// By the seed and a number alone somebody finds what comes back of coins: so the numbers
-// have no gap, and none is far past those in use.
+// The seed and a number are enough to find a change wallet. So the numbers have no gap, and none is
+// far above those in use.
 func TestWalletsForChangeAreNumberedWithoutAGap(t *testing.T) {
 	t.Parallel()
 	c := newBitcoinEnv(t)
@@ -611,7 +611,7 @@ func TestWalletsForChangeAreNumberedWithoutAGap(t *testing.T) {
 		t.Errorf("asked again: got %s, want %s", again.Address, first)
 	}
 	refused("0", "3", "01")
-	c.issue("org_2", "CHANGE", "1") // each organization has its own
+	c.issue("org_2", "CHANGE", "1") // each organization has its own numbers
 	for n := 2; n <= 500; n++ {
 		if err := issue(fmt.Sprint(n)); err != nil {
 			t.Fatal(err)
@@ -627,8 +627,8 @@ func TestWalletsForChangeAreNumberedWithoutAGap(t *testing.T) {
 	refused("502")
 }
 
-// Whoever has nothing left but the seed sends everything to one address, whatever becomes
-// of an earlier transaction of the same coins; and does not know which form a wallet had.
+// A person who has only the seed sends everything to one address. That works whether or not an
+// earlier transaction of the same outputs is mined, and without knowing the form of each wallet.
 func TestARescueSpendsACoinByWhateverIsMined(t *testing.T) {
 	t.Parallel()
 	c := newBitcoinEnv(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 )
 
-// clockEnv is an installation whose host has a clock that is set, and one that goes on by
-// itself: pass moves both, set only the first.
+// clockEnv is an installation whose host has a clock that can be set, and one that is monotonic:
+// pass moves both, set only the first.
 type clockEnv struct {
 	*installation
 	passed time.Duration
@@ -49,7 +49,7 @@ func wantAdmitted(t *testing.T, s signer.Signer, id string, units uint64, want s
 	}
 }
 
-// spent is a signer that has paid 200 of its 250 a day.
+// spent opens a signer that has paid 200 of its 250 a day.
 func (h *clockEnv) spent(t *testing.T) *local.Signer {
 	t.Helper()
 	s := h.open(t)
@@ -67,8 +67,8 @@ func (h *clockEnv) confirm(t *testing.T, s *local.Signer) *local.Signer {
 	return h.open(t)
 }
 
-// H-79: a clock that somebody sets forward while the signer runs frees nothing, and nothing that
-// is limited by it is paid until it is right again.
+// H-79: a clock that is set forward while the signer runs releases no limit. Payments with limits
+// by time are refused until the clock is right again.
 func TestAClockThatJumpsWhileTheSignerRunsFreesNoLimit(t *testing.T) {
 	t.Parallel()
 	h := newClockEnv(t)
@@ -80,12 +80,12 @@ func TestAClockThatJumpsWhileTheSignerRunsFreesNoLimit(t *testing.T) {
 		if after := headOf(t, s); after != before {
 			t.Errorf("head: got %+v, want %+v: a refusal takes nothing", after, before)
 		}
-		// Addresses are given out, and what they write does not move the time.
+		// Addresses are issued, and their entries do not advance the signer's time.
 		signertest.IssueAddress(t, s, signertest.Deposit(org, jump.String()))
 		h.set(-jump)
 		wantAdmitted(t, s, "wd_3", 51, signer.PolicyLimit)
 	}
-	h.set(50 * time.Minute) // less than what is believed
+	h.set(50 * time.Minute) // less than the signer accepts
 	wantAdmitted(t, s, "wd_3", 51, signer.PolicyLimit)
 	signertest.IssueAddress(t, s, signertest.Deposit(org, "early"))
 	h.set(-50 * time.Minute)
@@ -96,7 +96,7 @@ func TestAClockThatJumpsWhileTheSignerRunsFreesNoLimit(t *testing.T) {
 	wantAdmitted(t, s, "wd_3", 100, "")
 }
 
-// The signer was stopped, and the clock says that this was for longer than it has noted.
+// The signer was stopped, and the clock shows a longer stop than the signer has noted.
 func TestAClockThatJumpsWhileTheSignerIsStoppedIsConfirmedByAPerson(t *testing.T) {
 	t.Parallel()
 	h := newClockEnv(t)
@@ -108,7 +108,7 @@ func TestAClockThatJumpsWhileTheSignerIsStoppedIsConfirmedByAPerson(t *testing.T
 	if now := s.ClockStatus(); now.AheadBy != 25*time.Hour || now.BehindBy != 0 {
 		t.Errorf("got %+v, want 25 hours ahead", now)
 	}
-	// What was signed before is signed again.
+	// A transaction that was signed before is signed again.
 	pay(t, s, payment("wd_1", 100), 0)
 	if _, err := s.ConfirmClock(h.conf.Clock().Add(-6*time.Minute), "why"); err == nil ||
 		!strings.Contains(err.Error(), "set the clock first") {
@@ -127,18 +127,18 @@ func TestAClockThatJumpsWhileTheSignerIsStoppedIsConfirmedByAPerson(t *testing.T
 	wantAdmitted(t, s, "wd_5", 100, signer.PolicyLimit)
 }
 
-// An idle signer writes no entries. It notes its time, so a restart asks nobody.
+// An idle signer writes no entries. It notes its time, so a restart needs no confirmation.
 func TestAnIdleSignerThatIsRestartedAsksNobody(t *testing.T) {
 	t.Parallel()
 	h := newClockEnv(t)
 	s := h.spent(t)
 	h.pass(30 * time.Hour)
 	closeSigner(t, s)
-	h.set(10 * time.Minute) // it was down for so long
+	h.set(10 * time.Minute) // duration of the stop
 	s = h.open(t)
 	wantAdmitted(t, s, "wd_3", 100, "")
 
-	// A note of another journal, or of more entries than there are, says nothing.
+	// A note of another journal, or of more entries than there are, is ignored.
 	h.pass(30 * time.Hour)
 	closeSigner(t, s)
 	file := local.ClockFile(h.conf.Journal)
@@ -170,8 +170,8 @@ func TestAnIdleSignerThatIsRestartedAsksNobody(t *testing.T) {
 	}
 }
 
-// The clock was wrong and a person took it for right, or an older program did: entries are
-// dated in ten years. What they took counts for a day, and cooling-offs go on.
+// The clock was wrong and a person confirmed it, or an older program used it: entries are dated ten
+// years ahead. Their amounts count for a day, and cooling-offs continue.
 func TestTimesThatWereWrongAreRepairedByAPerson(t *testing.T) {
 	t.Parallel()
 	const years = 10 * 365 * 24 * time.Hour
@@ -194,7 +194,7 @@ func TestTimesThatWereWrongAreRepairedByAPerson(t *testing.T) {
 	if got := headOf(t, s).Seq; got != head+1 {
 		t.Errorf("head: got %d, want the repair in entry %d", got, head+1)
 	}
-	// 100 and 100 of an hour ago, which the jump had freed, and 40 that count from now on.
+	// 100 and 100 of an hour ago, which the jump had released, and 40 that count from now on.
 	wantAdmitted(t, s, "wd_4", 11, signer.PolicyLimit)
 	wantAdmitted(t, s, "wd_4", 10, "")
 	closeSigner(t, s)
@@ -224,7 +224,7 @@ func lastRecord(t *testing.T, s signer.Signer) (r signer.Record) {
 	return r
 }
 
-// Without a repair the limits end as well: the time goes on although the clock is behind.
+// The limits also end without a repair: the signer's time advances although the clock is behind.
 func TestAClockThatIsBehindHoldsNoLimitForEver(t *testing.T) {
 	t.Parallel()
 	h := newClockEnv(t)
@@ -265,8 +265,8 @@ func TestAJournalWithARepairIsAdopted(t *testing.T) {
 	wantAdmitted(t, s, "wd_4", 10, "")
 }
 
-// A clock that is set forward ends no cooling-off and frees no fees of a day, whatever
-// else is limited: what depends on the time waits for a person.
+// A clock that is set forward ends no cooling-off and releases no daily fees, whatever else is
+// limited. What depends on the time waits for a person.
 func TestEachLimitOfTimeWaitsForAClockThatJumped(t *testing.T) {
 	t.Parallel()
 	unlimited := func(c *local.ChainPolicy) {
@@ -274,7 +274,7 @@ func TestEachLimitOfTimeWaitsForAClockThatJumped(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		limit func(c *local.ChainPolicy)
-		off   string // the cooling-off
+		off   string // cooling-off
 		want  string
 	}{
 		"the cooling-off alone": {unlimited, "24h", signer.RefusedClock},

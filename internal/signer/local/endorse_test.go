@@ -25,7 +25,7 @@ func orgPayment(id, whitelisted string) signer.Intent {
 	return i
 }
 
-// The server says "at once", and the signer's own policy says a day, by its own clock.
+// The server asks for no cooling-off. The signer's own policy demands a day, by its own clock.
 func TestTheSignerCoolsOffByItsOwnPolicyAndClock(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -60,8 +60,8 @@ func TestTheSignerCoolsOffByItsOwnPolicyAndClock(t *testing.T) {
 	}
 }
 
-// An address that was removed and is added again is a new one to the signer: it cools off
-// from then on, however long it was on the list before.
+// An address that was removed and is added again is new to the signer: its cooling-off begins
+// again, however long it was on the list before.
 func TestAnAddressThatIsAddedAgainCoolsOffAgain(t *testing.T) {
 	t.Parallel()
 	in := newInstallation(t, t.TempDir())
@@ -107,8 +107,8 @@ func TestAnAddressThatIsAddedAgainCoolsOffAgain(t *testing.T) {
 	}
 }
 
-// A policy that asks for more later holds for what was endorsed before; one that asks
-// for less takes nothing from what was said.
+// A later policy with a longer cooling-off also applies to earlier endorsements. One with a shorter
+// cooling-off does not shorten what was announced.
 func TestALongerCoolingOffHoldsForWhatIsEndorsed(t *testing.T) {
 	t.Parallel()
 	in := newInstallation(t, t.TempDir())
@@ -153,7 +153,7 @@ func TestAPolicyRefusesACoolingOffThatIsNone(t *testing.T) {
 	}
 }
 
-// What is endorsed needs the MAC of who asked: a row is not enough.
+// An endorsement needs the MAC of the requesting operator: a row is not enough.
 func TestOnlyWhatAnOperatorAskedForIsEndorsed(t *testing.T) {
 	t.Parallel()
 	in := newInstallation(t, t.TempDir())
@@ -179,9 +179,9 @@ func TestOnlyWhatAnOperatorAskedForIsEndorsed(t *testing.T) {
 	}
 }
 
-// A lost journal that is rebuilt from its copy takes over what this seed endorsed, and
-// nothing that somebody wrote into the copy. All of it cools off anew: the copy may
-// have lost that an address was removed.
+// A lost journal that is rebuilt from its copy takes over what this seed endorsed, and nothing that
+// was written into the copy. Every entry cools off again: the copy may lack the removal of an
+// address.
 func TestAnAdoptedJournalHasOnlyEndorsementsOfItsSeed(t *testing.T) {
 	t.Parallel()
 	in := newInstallation(t, t.TempDir())

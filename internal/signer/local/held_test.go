@@ -9,7 +9,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 )
 
-// Rule DEP-28: the signer compares what a sweep takes with what is flagged, and refuses one
+// Rule DEP-28: the signer compares what a sweep leaves with the flagged amount, and refuses a sweep
 // that leaves less.
 func TestASweepThatLeavesLessThanIsFlaggedIsRefused(t *testing.T) {
 	t.Parallel()
@@ -30,7 +30,8 @@ func TestASweepThatLeavesLessThanIsFlaggedIsRefused(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
 	}
-	// What was flagged after the first time it was admitted counts when it is asked again.
+	// An amount that was flagged after the first admission counts when the intent is admitted
+	// again.
 	i := sweepOf(t, s, "sw_again", "ann")
 	i.WalletBalance = &signer.WalletBalance{Total: money.Units(12), Flagged: money.Units(7)}
 	if _, err := s.AdmitIntent(t.Context(), i); err != nil {

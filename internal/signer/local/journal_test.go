@@ -31,7 +31,7 @@ import (
 
 const org = "org_1"
 
-// An installation is a seed and a journal that signers are opened on.
+// installation is a seed and a journal on which signers are opened.
 type installation struct {
 	conf local.Config
 	seed keys.Seed
@@ -70,14 +70,14 @@ func (in *installation) pass(d time.Duration) {
 func (in *installation) open(t testing.TB) *local.Signer {
 	t.Helper()
 	s, err := local.Open(in.conf, in.seed)
-	// A process that another test starts has our files open for a moment, locks included.
+	// A process that another test starts briefly has our files open, including locks.
 	for deadline := time.Now().Add(10 * time.Second); errors.Is(err, local.ErrLocked) && time.Now().Before(deadline); {
 		s, err = local.Open(in.conf, in.seed)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { s.Close() }) // twice where the test closes it, which is no harm
+	t.Cleanup(func() { s.Close() }) // a second Close by the test is harmless
 	return s
 }
 
@@ -112,7 +112,7 @@ func payment(id string, units uint64) signer.Intent {
 	}
 }
 
-// request is how an intent is paid in a slot.
+// request returns the request that pays an intent in a slot.
 func request(t testing.TB, s signer.Signer, i signer.Intent, nonce uint64) signer.SignRequest {
 	t.Helper()
 	from := signertest.IssueAddress(t, s, i.From)
@@ -122,7 +122,7 @@ func request(t testing.TB, s signer.Signer, i signer.Intent, nonce uint64) signe
 	}
 }
 
-// pay issues, admits and signs.
+// pay issues the wallet, admits the intent and signs.
 func pay(t testing.TB, s signer.Signer, i signer.Intent, nonce uint64) signer.SignedTx {
 	t.Helper()
 	r := request(t, s, i, nonce)
@@ -210,7 +210,7 @@ func TestLimitsOutliveRestartsAndClocksThatGoBack(t *testing.T) {
 	if admit(s, "wd_3", 51) {
 		t.Error("after the clock went back: got 251 of 250")
 	}
-	if !admit(s, "wd_4", 50) { // stands in the journal at the time of wd_2
+	if !admit(s, "wd_4", 50) { // the journal has it at the time of wd_2
 		t.Error("got a refusal of 250 of 250")
 	}
 	reopen()
@@ -219,7 +219,7 @@ func TestLimitsOutliveRestartsAndClocksThatGoBack(t *testing.T) {
 	if admit(s, "wd_5", 1) {
 		t.Error("before the window has passed: got 251 of 250")
 	}
-	in.pass(time.Minute) // wd_1 is a day old, wd_2 and wd_4 are not
+	in.pass(time.Minute) // wd_1 is a day old; wd_2 and wd_4 are not
 	if !admit(s, "wd_5", 100) || admit(s, "wd_6", 1) {
 		t.Error("when the window has passed for one payment: want exactly its amount free")
 	}
@@ -290,7 +290,7 @@ func TestDamagedJournalDoesNotOpen(t *testing.T) {
 		"with another amount":       bytes.Replace(good, []byte(`"amount":"7"`), []byte(`"amount":"8"`), 1),
 		"with a line that is long":  append(bytes.Repeat([]byte("a"), 2<<20), '\n'),
 	}
-	for n := 0; n < len(good)-1; n += 101 { // the very last byte is a torn line's case
+	for n := 0; n < len(good)-1; n += 101 { // a change of the very last byte is a torn line
 		b := bytes.Clone(good)
 		b[n] ^= 1
 		damaged[fmt.Sprintf("with byte %d changed", n)] = b
@@ -304,7 +304,7 @@ func TestDamagedJournalDoesNotOpen(t *testing.T) {
 			t.Errorf("a journal %s: was changed", name)
 		}
 	}
-	// A thief who computes the hashes anew still cannot make it contradict itself.
+	// A thief who computes the hashes anew still cannot make the journal contradict itself.
 	forge := func(change func(*signer.Record)) []byte {
 		var at signer.Head
 		var out []byte
@@ -345,7 +345,8 @@ func TestDamagedJournalDoesNotOpen(t *testing.T) {
 			t.Errorf("a journal %s: got %v, want ErrDamaged", name, err)
 		}
 	}
-	// An address that its key does not have opens, and is never attested or paid from.
+	// A journal with an address that does not belong to its key opens. That address is never
+	// attested, and nothing is paid from it.
 	in.write(t, forge(func(r *signer.Record) {
 		if r.Issue != nil {
 			r.Issue.Address = signertest.Token
@@ -410,7 +411,7 @@ func TestFailedWriteStopsTheSigner(t *testing.T) {
 	if _, err := s.AdmitIntent(t.Context(), payment("wd_2", 7)); !errors.Is(err, signer.ErrUnavailable) {
 		t.Errorf("admit without a disk: got %v, want ErrUnavailable", err)
 	}
-	// Also what it knew well: the index may be ahead of the file.
+	// That includes entries that it knew: the index may be ahead of the file.
 	if _, err := s.AdmitIntent(t.Context(), payment("wd_1", 7)); !errors.Is(err, signer.ErrUnavailable) {
 		t.Errorf("admit again without a disk: got %v, want ErrUnavailable", err)
 	}
@@ -424,8 +425,8 @@ func TestFailedWriteStopsTheSigner(t *testing.T) {
 	pay(t, s, payment("wd_2", 7), 1)
 }
 
-// What a failed fsync was of may be lost although the next one works, so nothing is
-// acknowledged before the signer is started again and reads what is there.
+// An entry whose fsync failed may be lost although the next fsync succeeds. So nothing is
+// acknowledged before the signer is restarted and reads the file.
 func TestAFailedSyncIsNotTriedAgain(t *testing.T) {
 	t.Parallel()
 	in := newInstallation(t, t.TempDir())
@@ -437,7 +438,7 @@ func TestAFailedSyncIsNotTriedAgain(t *testing.T) {
 	if _, err := s.AdmitIntent(t.Context(), payment("wd_2", 7)); !errors.Is(err, lost) {
 		t.Errorf("admit while the sync fails: got %v, want %v", err, lost)
 	}
-	// Every sync from here on works.
+	// Every fsync from here on succeeds.
 	for _, id := range []string{"wd_2", "wd_1", "wd_3"} {
 		if _, err := s.AdmitIntent(t.Context(), payment(id, 7)); !errors.Is(err, lost) {
 			t.Errorf("admit %s after a failed sync: got %v, want %v", id, err, lost)
@@ -460,8 +461,8 @@ func TestAFailedSyncIsNotTriedAgain(t *testing.T) {
 	pay(t, s, payment("wd_2", 7), 1)
 }
 
-// The child process of the test below: it dies between the fsync of the signature
-// and the answer.
+// TestMain is the child process of the test below: it dies between the fsync of the signature and
+// the answer.
 func TestMain(m *testing.M) {
 	dir := os.Getenv("COFFER_TEST_KILL")
 	if dir == "" {
@@ -551,8 +552,8 @@ func TestKilledAfterTheSyncTheAnswerIsTheSame(t *testing.T) {
 	}
 }
 
-// Whatever is asked in whatever order, a restart knows what was known, and a slot has
-// one intent and an intent one slot.
+// After requests in any order, a restarted signer has the same index. A slot has one intent, and an
+// intent one slot.
 func TestReplayedJournalIsTheSameIndex(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
@@ -749,7 +750,7 @@ func TestNoSignatureLeavesWithoutItsEntryOnDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.BreakDisk()
-	for range 2 { // also not when it is asked again and the index knows the entry
+	for range 2 { // also when it is requested again and the index has the entry
 		if signed, err := s.Sign(t.Context(), r); err == nil || signed.Raw != nil || signed.Hash != "" {
 			t.Errorf("sign without a disk: got %x %v, want an error and no bytes", signed.Raw, err)
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 )
 
-// newLooseInstallation is an installation whose policy the test sets.
+// newLooseInstallation returns an installation whose policy the test sets.
 func newLooseInstallation(t *testing.T, change func(*local.ChainPolicy)) *installation {
 	t.Helper()
 	in := newInstallation(t, t.TempDir())
@@ -40,7 +40,7 @@ func sweepOf(t *testing.T, s signer.Signer, id, customer string) signer.Intent {
 	}
 }
 
-// trySign is one transaction of an intent that costs at most so much gas, at 1 wei.
+// trySign signs one transaction of an intent that costs at most so much gas, at 1 wei.
 func trySign(t *testing.T, s signer.Signer, i signer.Intent, act signer.Act, nonce, gas uint64) error {
 	t.Helper()
 	from := signertest.IssueAddress(t, s, i.From)
@@ -67,8 +67,8 @@ func refusal(err error) string {
 	return ""
 }
 
-// What a wallet may burn in a day is limited: a slot counts with the dearest
-// transaction in it, whoever has taken over the service.
+// The daily fees of a wallet are limited, also against an attacker who has taken over the service.
+// A slot counts with the highest fee among its transactions.
 func TestFeesOfAWalletAreLimitedByTheDay(t *testing.T) {
 	t.Parallel()
 	in := &clockEnv{installation: newLooseInstallation(t, func(p *local.ChainPolicy) {
@@ -89,7 +89,7 @@ func TestFeesOfAWalletAreLimitedByTheDay(t *testing.T) {
 			t.Errorf("%s: got %q (%v), want %q", what, got, err, want)
 		}
 	}
-	for range 3 { // the same bytes again cost nothing more
+	for range 3 { // the same bytes again count only once
 		check("60,000 of 250,000", "", trySign(t, s, first, signer.Pay, 0, 60_000))
 	}
 	in.pass(time.Hour)
@@ -106,14 +106,14 @@ func TestFeesOfAWalletAreLimitedByTheDay(t *testing.T) {
 	_, err := s.AdmitIntent(t.Context(), fourth)
 	check("nothing is left to sign for another", signer.FeeLimit, err)
 
-	// Another wallet has fees of its own.
+	// Another wallet has a limit of its own.
 	sweep := sweepOf(t, s, "sw_1", "alice")
 	if _, err := s.AdmitIntent(t.Context(), sweep); err != nil {
 		t.Fatal(err)
 	}
 	check("another wallet", "", trySign(t, s, sweep, signer.Pay, 0, 100_000))
 
-	// Neither a restart nor a clock that goes back frees anything.
+	// Neither a restart nor a clock that is set back releases anything.
 	closeSigner(t, s)
 	s = in.open(t)
 	in.set(-48 * time.Hour)
@@ -151,8 +151,8 @@ func TestAPolicyWithoutAFeeLimitHasOne(t *testing.T) {
 	}
 }
 
-// H-78: what was admitted under another policy is signed only if the one that stands
-// allows it. Once something is signed, it can be replaced and cancelled.
+// H-78: an intent that was admitted under another policy is signed only if the current policy
+// allows it. After the first signature it can be replaced and canceled.
 func TestThePolicyThatStandsIsAskedBeforeTheFirstSignature(t *testing.T) {
 	t.Parallel()
 	in := newInstallation(t, t.TempDir())
@@ -198,7 +198,7 @@ func TestThePolicyThatStandsIsAskedBeforeTheFirstSignature(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
 	}
-	// The slot that cannot be paid from can be filled.
+	// The slot of the refused payment can be canceled.
 	if err := trySign(t, s, waits, signer.Cancel, 1, 60_000); err != nil {
 		t.Errorf("a cancel in the slot of what is refused: got %v", err)
 	}

@@ -25,7 +25,7 @@ func TestTwoNamesForOneNetworkAreRefused(t *testing.T) {
 	}
 }
 
-// The signer tells a main network by its own list, whatever the service says that it runs.
+// The signer recognizes a main network by its own list, whatever the service claims to run.
 func TestNothingIsUnlimitedOnAMainNetwork(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -50,8 +50,8 @@ func TestNothingIsUnlimitedOnAMainNetwork(t *testing.T) {
 	}
 }
 
-// A journal of before the rule of keys may have one twice: it opens, what it admitted
-// is signed, and no third payment gets the key.
+// A journal from before the rule about keys may have a key twice. It opens, its admitted intents
+// are signed, and no third payment gets the key.
 func TestAJournalWithAKeyTwiceOpensAndPaysNoThird(t *testing.T) {
 	t.Parallel()
 	in := newInstallation(t, t.TempDir())
@@ -76,7 +76,7 @@ func TestAJournalWithAKeyTwiceOpensAndPaysNoThird(t *testing.T) {
 	}
 }
 
-// rewrite changes the words of a journal and computes its hashes anew.
+// rewrite replaces text in a journal and computes its hashes anew.
 func (in *installation) rewrite(t *testing.T, old, replacement string) {
 	t.Helper()
 	in.write(t, rewritten(t, in.read(t), old, replacement))

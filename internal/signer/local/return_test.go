@@ -9,8 +9,8 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 )
 
-// Rule DEP-31: a flagged deposit goes where somebody who has the key of grants sent it,
-// whatever the rows of the database say.
+// Rule DEP-31: a flagged deposit goes only where the holder of the grant key sends it, whatever the
+// rows of the database say.
 func TestAReturnGoesOnlyWhereItWasSent(t *testing.T) {
 	t.Parallel()
 	key, err := signer.NewGrantKey(make([]byte, signer.GrantKeyBytes))

@@ -13,7 +13,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/local"
 )
 
-// in puts what is asked for into another slot.
+// in moves a request to another slot.
 func (v *solanaEnv) in(r signer.SignRequest, at chain.Address, value, proof string, price uint64) signer.SignRequest {
 	v.t.Helper()
 	tx, err := solanatx.Decode(r.Payload)
@@ -28,8 +28,8 @@ func (v *solanaEnv) in(r signer.SignRequest, at chain.Address, value, proof stri
 	return r
 }
 
-// A validator takes a transaction that names a recent block for an ordinary one, also when
-// it advances a nonce, so each variant of it would be mined: decision 0070.
+// A validator treats a transaction that names a recent blockhash as an ordinary one, even if it
+// advances a nonce. So it would run each variant of it: decision 0070.
 func TestNothingIsSignedInASlotThatIsNotProven(t *testing.T) {
 	t.Parallel()
 	v := newSolanaEnv(t)
@@ -89,13 +89,13 @@ func TestNothingIsSignedInASlotThatIsNotProven(t *testing.T) {
 			v.refuses(what+" "+why, bad, signer.RefusedPayload)
 		}
 	}
-	// The first five are variants of one payment: none is there, so no slot is taken either.
+	// The first five are variants of one payment: none is signed, so no slot is taken either.
 	v.signs(v.in(v.request(pay, 0, nonceA, nil), last, nonceB, blockB, 2000))
 	v.refuses("in a second slot", v.request(pay, 0, nonceA, nil), signer.RefusedSlot)
 	again := v.in(v.request(pay, 0, nonceA, nil), last, nonceB, "", 2000)
 	v.signs(again)
 	again.Proof = blockA
-	v.signs(again) // the same bytes, whatever is said beside them
+	v.signs(again) // the same bytes, with any other fields of the request
 	v.refuses("a replacement without", v.in(v.request(pay, 0, nonceA, nil), last, nonceB, "", 3000),
 		signer.RefusedPayload)
 
@@ -108,7 +108,8 @@ func TestNothingIsSignedInASlotThatIsNotProven(t *testing.T) {
 	v.refuses("a proof that is too long", creation, signer.RefusedMalformed)
 }
 
-// A journal of before the rule replays; what is new in its slots needs a proof like all.
+// A journal from before the rule replays. A new signature in its slots needs a proof like every
+// other.
 func TestASlotOfAnOldJournalIsProvenWhenItIsSignedInAgain(t *testing.T) {
 	t.Parallel()
 	v := newSolanaEnv(t)
@@ -141,14 +142,14 @@ func TestASlotOfAnOldJournalIsProvenWhenItIsSignedInAgain(t *testing.T) {
 	if err := v.s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	v.rewrite(`"proof":"`+blockA, `"proof":"`+blockB) // no signer has written that
+	v.rewrite(`"proof":"`+blockA, `"proof":"`+blockB) // no signer wrote such an entry
 	if s, err := local.Open(v.conf, v.seed); err == nil {
 		_ = s.Close()
 		t.Error("a false proof in the journal: got it opened, want an error")
 	}
 }
 
-// rewrite changes the words of a closed journal, and its hashes as whoever wrote it would.
+// rewrite replaces text in a closed journal and computes its hashes anew, as a forger would.
 func (v *solanaEnv) rewrite(old, replacement string) {
 	v.t.Helper()
 	was, err := os.ReadFile(v.conf.Journal)

@@ -23,7 +23,7 @@ const (
 	solTokens chain.Address = solanatx.TokenProgram
 )
 
-// nonceA and nonceB are what nonce accounts get after two blocks, which proofs has.
+// nonceA and nonceB are the nonce values that follow from two blocks, which proofs contains.
 var (
 	nonceA, nonceB = durable(blockA), durable(blockB)
 	proofs         = map[string]string{nonceA: blockA, nonceB: blockB}
@@ -91,7 +91,7 @@ func (v *solanaEnv) open() {
 	}
 }
 
-// payment is an intent of the treasury, and sweep one of the deposit wallet.
+// payment returns an intent of the treasury; sweep returns one of the deposit wallet.
 func (v *solanaEnv) payment(id string, contract chain.Address) signer.Intent {
 	return signer.Intent{
 		ID: id, Purpose: signer.Payment, Chain: chain.Solana, From: v.treasury.WalletRef, To: solPayee,
@@ -115,8 +115,8 @@ func (v *solanaEnv) admit(i signer.Intent) {
 	}
 }
 
-// request is what asks for an intent's signature in the nth slot, whose nonce account
-// is the treasury's first.
+// request returns the request for an intent's signature in the nth slot, whose nonce account is the
+// treasury's first.
 func (v *solanaEnv) request(i signer.Intent, n uint64, value string, change func(*solanatx.Tx)) signer.SignRequest {
 	v.t.Helper()
 	account, err := solanatx.NonceAccount(v.treasury.Address, 0)
@@ -169,8 +169,8 @@ func (v *solanaEnv) refuses(what string, r signer.SignRequest, want string) {
 	}
 }
 
-// On a chain that numbers nothing a lease is one intent's for ever, also
-// after a restart, and a payment is signed only as it was admitted.
+// On a chain without numbered slots a slot key belongs permanently to one intent, also after a
+// restart. A payment is signed only as it was admitted.
 func TestASolanaPaymentIsSignedInOneLease(t *testing.T) {
 	t.Parallel()
 	for _, contract := range []chain.Address{"", solUSDC} {
@@ -217,7 +217,7 @@ func TestASolanaPaymentIsSignedInOneLease(t *testing.T) {
 		lied := v.request(second, 1, nonceB, nil)
 		lied.Slot.Key = pays.Slot.Key[:len(pays.Slot.Key)-len(nonceA)] + solUSDCValue
 		v.refuses("a lease that is not in the payload", lied, signer.RefusedPayload)
-		// A dearer one in the same slot, and a cancel that pays nobody.
+		// A replacement with a higher fee in the same slot, and a cancel without payments.
 		v.signs(v.request(first, 0, nonceA, func(tx *solanatx.Tx) { tx.Price = 2000 }))
 		cancel := v.request(first, 0, nonceA, func(tx *solanatx.Tx) { tx.Moves, tx.Price = nil, 3000 })
 		v.refuses("a cancel as a payment", cancel, signer.RefusedPayload)
@@ -234,10 +234,10 @@ func TestASolanaPaymentIsSignedInOneLease(t *testing.T) {
 	}
 }
 
-// solUSDCValue is 32 bytes in base58 that are no nonce of anybody.
+// solUSDCValue is 32 bytes in base58 that are the value of no nonce account.
 const solUSDCValue = string(solUSDC)
 
-// Invariant I-26: a deposit address never pays a fee where somebody else can.
+// Invariant I-26: a deposit address never pays a fee that another wallet can pay.
 func TestTheTreasuryPaysTheFeeOfASolanaSweep(t *testing.T) {
 	t.Parallel()
 	v := newSolanaEnv(t)
@@ -267,8 +267,8 @@ func TestTheTreasuryPaysTheFeeOfASolanaSweep(t *testing.T) {
 	}), signer.RefusedPayload)
 }
 
-// Rule DEP-31 and invariant I-26, together: what goes back from a deposit address is paid
-// for by its organization's treasury, and nothing else of that signs for it.
+// Rule DEP-31 and invariant I-26 together: the organization's treasury pays the fee of a return
+// from a deposit address. No other wallet of the organization signs for it.
 func TestTheTreasuryPaysTheFeeOfASolanaReturn(t *testing.T) {
 	t.Parallel()
 	v := newSolanaEnv(t)
@@ -336,8 +336,8 @@ func payloadOf(t *testing.T, raw []byte) []byte {
 	return payload
 }
 
-// place is an intent that makes the treasury's nth nonce account, and made asks for the
-// signature of what does it.
+// place returns an intent that creates the treasury's nth nonce account; made requests the
+// signature of that transaction.
 func (v *solanaEnv) place(id string, n uint32) signer.Intent {
 	v.t.Helper()
 	at, err := solanatx.NonceAccount(v.treasury.Address, n)
@@ -362,8 +362,8 @@ func (v *solanaEnv) made(i signer.Intent, slot uint64, c solanatx.NonceCreation)
 	}
 }
 
-// A place is the one thing that is paid for at an address without a wallet: there is
-// nothing in it to choose.
+// A nonce account is the only payment to an address without a wallet: its transaction contains
+// nothing to choose.
 func TestAPlaceIsTheTreasurysOwnWithItsRentAndNoMore(t *testing.T) {
 	t.Parallel()
 	v := newSolanaEnv(t)
@@ -420,7 +420,7 @@ func TestAPlaceIsTheTreasurysOwnWithItsRentAndNoMore(t *testing.T) {
 	cancel.Act = signer.Cancel
 	v.refuses("as a cancel", cancel, signer.RefusedPayload)
 	signed := v.signs(v.made(first, 0, creation(0, nonceA)))
-	v.signs(v.made(first, 0, creation(0, nonceB))) // when the first has lapsed
+	v.signs(v.made(first, 0, creation(0, nonceB))) // after the first one has expired
 	v.refuses("in a second slot", v.made(first, 1, creation(0, nonceA)), signer.RefusedPayload)
 	again := v.place("place_again", 0)
 	v.admit(again)
@@ -435,7 +435,7 @@ func TestAPlaceIsTheTreasurysOwnWithItsRentAndNoMore(t *testing.T) {
 	v.signs(v.made(second, 1, creation(1, nonceA)))
 }
 
-// Each of them may be mined, all but one in vain.
+// Each of these transactions may be mined; only one of them succeeds.
 func TestEveryTransactionOfAPlaceCountsToTheFeesOfTheDay(t *testing.T) {
 	t.Parallel()
 	v := newSolanaEnv(t)
@@ -469,8 +469,8 @@ func TestEveryTransactionOfAPlaceCountsToTheFeesOfTheDay(t *testing.T) {
 	}
 }
 
-// A close is what a sweep would be, and has no amount in its payload: so its account and
-// where the rest goes are all that there is to choose, and neither is.
+// A close does what a sweep would, and its payload has no amount. Its account and the recipient of
+// the lamports are fixed, so there is nothing to choose.
 func TestACloseIsOfAnAddressAndItsCoinGoesToTheTreasury(t *testing.T) {
 	t.Parallel()
 	v := newSolanaEnv(t)

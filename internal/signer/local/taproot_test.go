@@ -46,8 +46,8 @@ func (c *bitcoinEnv) reopen() {
 	c.open()
 }
 
-// Coins of both forms are spent together, each as the network wants it, by a payment, by
-// what replaces it, by a cancel and by the return of a taproot deposit.
+// One transaction spends outputs of both forms, each by the rules of the network: a payment, its
+// replacement, a cancel, and the return of a taproot deposit.
 func TestCoinsOfBothFormsAreSpentTogether(t *testing.T) {
 	t.Parallel()
 	c := newBitcoinEnv(t)
@@ -63,7 +63,8 @@ func TestCoinsOfBothFormsAreSpentTogether(t *testing.T) {
 	if again := c.signs(pay); !bytes.Equal(again.Raw, signed.Raw) {
 		t.Error("asked again: got other bytes, want the same")
 	}
-	// The taproot signature is for what every coin holds, so a lie about another one shows.
+	// The taproot signature covers the amounts of all inputs, so a lie about another input is
+	// detected.
 	tx := new(wire.MsgTx)
 	if err := tx.Deserialize(bytes.NewReader(signed.Raw)); err != nil {
 		t.Fatal(err)
@@ -113,7 +114,7 @@ func TestCoinsOfBothFormsAreSpentTogether(t *testing.T) {
 	}
 	next := c.conf
 	next.Journal = filepath.Join(t.TempDir(), "next")
-	// The wallet that a return is from is asked about in its own form.
+	// The wallet of a return is looked up in its own form.
 	nonces := []local.ChainNonce{
 		{Wallet: c.treasury.WalletRef, Chain: chain.Bitcoin},
 		{Wallet: bob.WalletRef, Chain: chain.Bitcoin},
@@ -190,7 +191,7 @@ func TestAWalletHasOneFormForEver(t *testing.T) {
 	} {
 		no(what, w, signer.RefusedMalformed)
 	}
-	// An intent names its wallets in their form.
+	// An intent names its wallets with their form.
 	for what, of := range map[string]func(*signer.Intent){
 		"a return from bob's as SegWit": func(i *signer.Intent) { i.From = bob.WalletRef; i.From.Form = chain.Usual },
 		"a return from ann's as taproot": func(i *signer.Intent) {
@@ -206,7 +207,7 @@ func TestAWalletHasOneFormForEver(t *testing.T) {
 		}
 	}
 
-	// A journal in which a wallet has both was written by nobody of ours.
+	// No signer of Coffer writes a journal in which a wallet has both forms.
 	seq, err := c.s.Head(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -249,8 +250,8 @@ func TestAWalletHasOneFormForEver(t *testing.T) {
 	}
 }
 
-// A change of any of these bytes is a journal that no longer opens, or a proof that no
-// longer holds. The journal was written by the version before there were forms.
+// If any of these bytes changes, a journal no longer opens, or a proof no longer holds. The version
+// before wallet forms wrote this journal.
 func TestAJournalOfBeforeThereWereFormsKeepsItsBytes(t *testing.T) {
 	t.Parallel()
 	written, err := os.ReadFile(filepath.Join("testdata", "journal-before-forms"))
@@ -324,7 +325,7 @@ func TestAJournalOfBeforeThereWereFormsKeepsItsBytes(t *testing.T) {
 		if _, err := c.s.AdmitIntent(t.Context(), i); err != nil {
 			t.Fatal(err)
 		}
-		return c.issue("org_1", "CHANGE", i.ID).Address // as wallets for change were called then
+		return c.issue("org_1", "CHANGE", i.ID).Address // the subject of change wallets at that time
 	}
 	old2 := admit(back)
 	old1 := admit(c.payment("wd_1"))
@@ -337,7 +338,7 @@ func TestAJournalOfBeforeThereWereFormsKeepsItsBytes(t *testing.T) {
 	if err != nil || !bytes.Equal(now, written) {
 		t.Errorf("got a journal of %d bytes, %v, want it untouched: all was asked before", len(now), err)
 	}
-	// What comes after has numbers from 1 on, and what was in a slot stays its own.
+	// Later change wallets have numbers from 1 on, and an output that was in a slot stays there.
 	next := c.admit(c.payment("wd_2"))
 	coin := bitcoin(2, 90_000, c.deposit.Address)
 	c.refuses("the change of a slot of before", c.request("wd_2", 1, 2000, old1, paymentTo(btcPayee, 60_000), coin),

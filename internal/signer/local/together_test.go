@@ -8,7 +8,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// both is a transaction of the moves of two requests in the slot of the first.
+// both returns a transaction with the moves of two requests in the slot of the first.
 func (v *solanaEnv) both(a, b signer.SignRequest, with []string, change func(*solanatx.Tx)) signer.SignRequest {
 	v.t.Helper()
 	first, err := solanatx.Decode(a.Payload)
@@ -21,7 +21,7 @@ func (v *solanaEnv) both(a, b signer.SignRequest, with []string, change func(*so
 	}
 	first.Moves = append(first.Moves, second.Moves...)
 	for i := range first.Moves[1:] {
-		first.Moves[i+1].Owner = "" // the first makes the treasury's account for all
+		first.Moves[i+1].Owner = "" // the first move creates the treasury's account for all
 	}
 	if change != nil {
 		change(&first)
@@ -33,8 +33,8 @@ func (v *solanaEnv) both(a, b signer.SignRequest, with []string, change func(*so
 	return a
 }
 
-// Invariant I-16: who is signed together is so for ever, each as it was admitted, in one
-// slot and by its owner's key.
+// Invariant I-16: intents that are signed together stay together permanently, each as it was
+// admitted, in one slot and with its owner's key.
 func TestSeveralIntentsAreSignedTogetherForEver(t *testing.T) {
 	t.Parallel()
 	v := newSolanaEnv(t)

@@ -17,8 +17,7 @@ const (
 	tronPayee chain.Address = "TUEZSdKsoDHQMeZwihtdoBiN46zxhGWYdH"
 )
 
-// On TRON nothing but its expiry ends a transaction: a second one, for whatever reason it
-// is asked, would pay twice.
+// On TRON only its expiry ends a transaction: a second one, for whatever reason, would pay twice.
 func TestAnIntentHasOneTransactionOnTRON(t *testing.T) {
 	t.Parallel()
 	seed, err := keys.NewSeed()

@@ -19,7 +19,7 @@ func grantKey(t *testing.T, fill byte) *signer.GrantKey {
 	return k
 }
 
-// granted is a payment with the grant that nobody had to approve.
+// granted returns a payment with the grant of a payment that needed no approval.
 func granted(k *signer.GrantKey, id string, units uint64) signer.Intent {
 	i := payment(id, units)
 	i.Grant = k.MakeGrant(signer.Terms{
@@ -29,8 +29,8 @@ func granted(k *signer.GrantKey, id string, units uint64) signer.Intent {
 	return i
 }
 
-// A grant ends with its withdrawal: what people took back is not admitted with the grant
-// that it once had, on no later day.
+// A grant ends with its withdrawal: a withdrawal that people ended is never admitted with its
+// former grant.
 func TestAGrantEndsWhenItsWithdrawalIsVoided(t *testing.T) {
 	t.Parallel()
 	in, k := newInstallation(t, t.TempDir()), grantKey(t, 1)
@@ -57,7 +57,7 @@ func TestAGrantEndsWhenItsWithdrawalIsVoided(t *testing.T) {
 	s = in.open(t)
 	admit(third, signer.RefusedVoid)
 
-	// The same word again gives the same entry, also once the key is another one.
+	// The same void again gives the same entry, also after the key has changed.
 	closeSigner(t, s)
 	in.conf.Grants = grantKey(t, 2)
 	s = in.open(t)
@@ -111,8 +111,8 @@ func TestOnlyWhoHasTheKeyVoidsAndOnlyWithoutASlot(t *testing.T) {
 			t.Errorf("%s: a refusal wrote something", what)
 		}
 	}
-	// What was admitted and has no slot is voided, and then nothing that pays it is signed:
-	// its slot can only be filled.
+	// An intent that was admitted and has no slot is voided. Nothing that pays it is signed
+	// afterwards: its slot can only be canceled.
 	if _, err := s.VoidIntent(t.Context(), k.MakeVoid(org, "wd_2")); err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestOnlyWhoHasTheKeyVoidsAndOnlyWithoutASlot(t *testing.T) {
 		t.Errorf("fill the slot of what was voided: got %v", err)
 	}
 	closeSigner(t, s)
-	s = in.open(t) // the journal is the same to who reads it
+	s = in.open(t) // the journal is the same for its readers
 	if got := refusal(trySign(t, s, payment("wd_2", 10), signer.Pay, 1, 61_000)); got != signer.RefusedVoid {
 		t.Errorf("after a restart: got %q, want %s", got, signer.RefusedVoid)
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// limitedPayment is a payment of the token that has limits.
+// limitedPayment returns a payment of the token that has limits.
 func limitedPayment(id string, units uint64) signer.Intent {
 	return signer.Intent{
 		ID: id, Purpose: signer.Payment, Chain: signertest.Chain, From: signertest.Treasury(org),
@@ -72,8 +72,8 @@ func TestLostJournalIsRebuiltFromItsCopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.mustImport(t)
-	// The last words of the lost journal: one that its change copied, after one that
-	// nobody copied.
+	// The last entries of the lost journal: one that was copied with its change, after one that was
+	// not copied.
 	if _, err := h.s.AdmitIntent(t.Context(), third); err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestLostJournalIsRebuiltFromItsCopy(t *testing.T) {
 	if _, err := h.sign(t, first, 2); !errors.As(err, &no) || no.Code != signer.RefusedSlot {
 		t.Errorf("a second slot: got %v, want a refusal %s", err, signer.RefusedSlot)
 	}
-	// 200 of 250 stay taken; what nobody had copied is admitted anew.
+	// 200 of 250 stay used; an entry that was not copied is admitted anew.
 	if _, err := h.s.AdmitIntent(t.Context(), limitedPayment("wd_4", 51)); !errors.As(err, &no) ||
 		no.Code != signer.PolicyLimit {
 		t.Errorf("past the limit: got %v, want a refusal %s", err, signer.PolicyLimit)
@@ -181,14 +181,14 @@ func TestLostJournalIsRebuiltFromItsCopy(t *testing.T) {
 	}
 	b.importAdopted(t)
 
-	// The lost one is not taken back.
+	// The lost journal is not accepted again.
 	h.swap(t, lost)
 	if err := b.importing(t); !errors.Is(err, mirror.ErrForeign) {
 		t.Errorf("the lost journal: got %v, want ErrForeign", err)
 	}
 }
 
-// importAdopted is mustImport where the copy of the lost journal is there as well.
+// importAdopted is mustImport for a database that also has the copy of the lost journal.
 func (b database) importAdopted(t *testing.T) {
 	t.Helper()
 	if err := b.importing(t); err != nil {
@@ -210,7 +210,7 @@ func (b database) importAdopted(t *testing.T) {
 	}
 }
 
-// forge changes the bodies of a copy, with or without computing the hashes anew.
+// forge changes the bodies of a copy, and optionally computes the hashes anew.
 func forge(t *testing.T, copied []signer.Entry, rehash bool, old, replacement string) []signer.Entry {
 	t.Helper()
 	out := slices.Clone(copied)

@@ -17,7 +17,7 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// remembers is a Restorer that notes which customer each intent is of.
+// remembers is a Restorer that records the customer of each intent.
 type remembers map[string]string
 
 func (remembers) RestoreOrganizations(context.Context, pg.Tx, []string) error { return nil }
@@ -31,7 +31,7 @@ func (r remembers) RestoreOrders(_ context.Context, _ pg.Tx, intents []mirror.Jo
 
 func (remembers) ResumeOperation(context.Context, pg.Tx, time.Time) error { return nil }
 
-// owners compares the wallets of a database with those that customers got.
+// owners compares the wallets of a database with those that customers received.
 func (b database) owners(t *testing.T, when string, want map[string]chain.Address) {
 	t.Helper()
 	rows, err := b.owner.Query(t.Context(), `SELECT subject, address FROM wallets WHERE purpose = 'CUSTOMER_DEPOSIT'`)
@@ -58,7 +58,7 @@ func (b database) owners(t *testing.T, when string, want map[string]chain.Addres
 		if got[customerID] != address {
 			t.Errorf("%s: %q: got the address %q, want %s", when, customerID, got[customerID], address)
 		}
-		// The signer agrees with the row, or the book refuses it.
+		// The signer confirms the row, or the wallet service refuses it.
 		if w, err := b.book.Address(t.Context(), signertest.Deposit(org, customerID)); err != nil ||
 			w.Address != address {
 			t.Errorf("%s: the book has %q %v for %q, want %s", when, w.Address, err, customerID, address)
@@ -66,9 +66,8 @@ func (b database) owners(t *testing.T, when string, want map[string]chain.Addres
 	}
 }
 
-// A journal that is adopted, and a database that is restored from one, give each customer its
-// own addresses and payments again, and no other customer's with an id alike.
-// Rule IDEM-1.
+// An adopted journal, and a database that is restored from one, return each customer's own
+// addresses and payments, and none of a customer with a similar id. Rule IDEM-1.
 func TestAJournalGivesEachCustomerItsOwnAgain(t *testing.T) {
 	t.Parallel()
 	h := newMirrorEnv(t)

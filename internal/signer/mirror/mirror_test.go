@@ -28,7 +28,7 @@ import (
 
 const org = "org_1"
 
-// A house is a signer with its files.
+// mirrorEnv is a signer with its files.
 type mirrorEnv struct {
 	conf local.Config
 	seed keys.Seed
@@ -61,8 +61,7 @@ func (h *mirrorEnv) open(t *testing.T) {
 	}
 }
 
-// swap closes the signer, puts another file in the place of its journal and returns
-// the contents that were there.
+// swap closes the signer, replaces its journal by other contents and returns the former ones.
 func (h *mirrorEnv) swap(t *testing.T, contents []byte) []byte {
 	t.Helper()
 	if err := h.s.Close(); err != nil {
@@ -81,7 +80,7 @@ func (h *mirrorEnv) swap(t *testing.T, contents []byte) []byte {
 	return was
 }
 
-// admit is a payment that the signer admits.
+// admit has the signer admit a payment.
 func (h *mirrorEnv) admit(t *testing.T, id string, units uint64) signer.Entry {
 	t.Helper()
 	signertest.IssueAddress(t, h.s, signertest.Treasury(org))
@@ -96,7 +95,7 @@ func (h *mirrorEnv) admit(t *testing.T, id string, units uint64) signer.Entry {
 	return e
 }
 
-// A base is a database, with the book that keeps its wallets.
+// database is a database with the service that stores its wallets.
 type database struct {
 	db    *pg.DB
 	owner *pgxpool.Pool
@@ -120,7 +119,7 @@ func (h *mirrorEnv) newDatabase(t *testing.T, orgs ...string) database {
 
 func (b database) exec(t *testing.T, sql string, args ...any) {
 	t.Helper()
-	// Past the triggers that ask for the other rows of an order.
+	// This writes past the triggers that require the other rows of an order.
 	tx, err := b.owner.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -177,7 +176,7 @@ func (b database) record(t *testing.T, e signer.Entry) error {
 	})
 }
 
-// order makes an intent known to the database.
+// order inserts an intent's order into the database.
 func (b database) order(t *testing.T, id string) {
 	t.Helper()
 	w, err := b.book.Treasury(t.Context(), org, "EVM")
@@ -189,8 +188,8 @@ func (b database) order(t *testing.T, id string) {
 		VALUES ($1, $2, 'PAYMENT', 'ETHEREUM', $3, '0x', 2, '', 1, 'QUEUED', now(), now())`, id, org, w.ID)
 }
 
-// slot commits the unsigned transaction of a payment to a nonce, as dispatch does
-// before it asks for a signature.
+// slot commits the unsigned transaction of a payment in a nonce, as dispatch does before it
+// requests a signature.
 func (b database) slot(t *testing.T, i signer.Intent, nonce uint64) {
 	t.Helper()
 	w, err := b.book.Treasury(t.Context(), org, "EVM")
@@ -225,7 +224,7 @@ func TestDatabaseBelongsToTheFirstJournalItSees(t *testing.T) {
 	if err := b.record(t, e); !errors.Is(err, mirror.ErrUnbound) {
 		t.Errorf("before the first import: got %v, want ErrUnbound", err)
 	}
-	b = newMirrorEnv(t).newDatabase(t, org) // another one, whose journal has nothing but its beginning
+	b = newMirrorEnv(t).newDatabase(t, org) // another signer, whose journal has only its beginning
 	b.mustImport(t)
 	if _, err := b.book.Address(t.Context(), signertest.Deposit(org, "alice")); err != nil {
 		t.Fatal(err)
@@ -263,7 +262,7 @@ func TestOlderDatabaseStaysClosed(t *testing.T) {
 		}
 	}
 
-	// A database that lacks the addresses gets them back, with their proofs.
+	// A database that lacks the addresses gets them back with their proofs.
 	old := h.newDatabase(t, org)
 	old.mustImport(t)
 	for _, customer := range []string{"alice", "bob"} {
@@ -282,7 +281,7 @@ func TestOlderDatabaseStaysClosed(t *testing.T) {
 		}
 	}
 
-	// One that lacks a payment stays closed, and says which.
+	// A database that lacks a payment stays closed, and says which one.
 	h.admit(t, "wd_1", 1)
 	h.admit(t, "wd_2", 1)
 	for range 2 {
@@ -302,7 +301,7 @@ func TestOlderDatabaseStaysClosed(t *testing.T) {
 	young.order(t, "wd_2")
 	young.mustImport(t)
 
-	// One that has the payment queued, and not what was signed for it, is older too.
+	// A database that has the payment queued, but not its signed transaction, is older too.
 	i := limitedPayment("wd_3", 1)
 	for _, b := range []database{young, old} {
 		b.order(t, i.ID)
@@ -324,7 +323,7 @@ func TestOlderDatabaseStaysClosed(t *testing.T) {
 		t.Errorf("the young database: got %+v, want no freeze", f)
 	}
 
-	// One that lacks even the organization as well.
+	// A database that also lacks the organization.
 	empty := h.newDatabase(t)
 	err := empty.importing(t)
 	var unknown *mirror.UnknownError
@@ -352,7 +351,7 @@ func TestShorterOrForkedJournalHalts(t *testing.T) {
 	if b.frozen(t) == nil {
 		t.Error("got no freeze")
 	}
-	// Grown again to the same length, and further, with other contents.
+	// The journal has grown to the same length and further, with other contents.
 	fork := h.admit(t, "wd_2", 1)
 	if err := b.importing(t); !errors.Is(err, mirror.ErrForeign) {
 		t.Errorf("a forked journal: got %v, want ErrForeign", err)
@@ -379,7 +378,7 @@ func TestShorterOrForkedJournalHalts(t *testing.T) {
 
 	h.swap(t, late)
 	b.mustImport(t)
-	// An entry that was copied with its change, beyond what was imported, is missed too.
+	// An entry that was copied with its change, beyond what was imported, is missed as well.
 	e := h.admit(t, "wd_2", 1)
 	if err := b.record(t, e); err != nil {
 		t.Fatal(err)

@@ -18,7 +18,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 )
 
-// socket is a path short enough for a socket.
+// socket returns a path that is short enough for a socket.
 func socket(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "s")
@@ -29,7 +29,7 @@ func socket(t *testing.T) string {
 	return filepath.Join(dir, "signer.sock")
 }
 
-// serve serves until the test ends or stop is called, which waits for it.
+// serve serves until the test ends or stop is called; stop waits for the end.
 func serve(t *testing.T, path string, s signer.Signer) (c *remote.Client, stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -103,8 +103,8 @@ func TestSocketIsOursAlone(t *testing.T) {
 		t.Errorf("nobody serves: got %v, want an error that is no refusal", err)
 	}
 
-	// A server that was killed leaves its socket; the next one takes it over, and the
-	// same client goes on.
+	// A killed server leaves its socket. The next server replaces it, and the same client
+	// continues.
 	l, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)
@@ -129,7 +129,7 @@ func refusal(err error) bool {
 	return errors.As(err, &no)
 }
 
-// brokenSigner is a signer that knows nothing.
+// brokenSigner is a signer that fails with errors that are no refusals.
 type brokenSigner struct{ signer.Signer }
 
 func (brokenSigner) AdmitIntent(context.Context, signer.Intent) (signer.Entry, error) {
@@ -178,7 +178,7 @@ func (longEntrySigner) EntriesAfter(_ context.Context, after uint64, limit int) 
 	return all, nil
 }
 
-// A slot of Bitcoin can have two hundred coins, and each is named in the entry.
+// A Bitcoin slot can have two hundred outputs, and its entry names each of them.
 func TestLongEntriesComeInSeveralAnswers(t *testing.T) {
 	t.Parallel()
 	c, _ := serve(t, socket(t), longEntrySigner{})

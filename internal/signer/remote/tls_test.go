@@ -27,7 +27,7 @@ import (
 
 var soon = time.Now().Add(time.Hour)
 
-// serveTLS serves on a port of this machine until the test ends, and says which.
+// serveTLS serves on a port of this machine until the test ends, and returns its address.
 func serveTLS(t *testing.T, conf remote.ServerConfig, s signer.Signer) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -276,7 +276,8 @@ func TestCertificatesAreRenewedWithoutARestart(t *testing.T) {
 	}
 	works := func(err error) bool { return err == nil }
 
-	// Another authority in the file: whoever it did not sign is out, connected or not.
+	// The file has another authority: a client whose certificate it did not sign is refused, also
+	// on an open connection.
 	old, err := os.ReadFile(ca.CertificatePath())
 	if err != nil {
 		t.Fatal(err)
@@ -289,7 +290,7 @@ func TestCertificatesAreRenewedWithoutARestart(t *testing.T) {
 	next.IssueLeaf(t, "coffer-dispatch", x509.ExtKeyUsageClientAuth, soon)
 	eventually("both have new certificates: want an answer", works)
 
-	// A file that cannot be read leaves what was.
+	// A file that cannot be read changes nothing.
 	if err := os.WriteFile(server.Certificate, old, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -298,7 +299,7 @@ func TestCertificatesAreRenewedWithoutARestart(t *testing.T) {
 	}
 	until := time.Now().Add(2500 * time.Millisecond)
 	for time.Now().Before(until) {
-		c.Close() // a connection of its own
+		c.Close() // makes a new connection
 		if _, err := c.Head(t.Context()); err != nil {
 			t.Fatalf("broken files: got %v, want an answer with what was read before", err)
 		}
@@ -313,8 +314,8 @@ func TestCertificatesAreRenewedWithoutARestart(t *testing.T) {
 	}
 }
 
-// Each side knows for how long its own certificate, the other's and the authority's
-// count, and a renewed one without a restart.
+// Each side knows how long its own certificate, the other side's and the authority's are valid, and
+// notices a renewed one without a restart.
 func TestBothSidesKnowUntilWhenCertificatesCount(t *testing.T) {
 	t.Parallel()
 	s, _ := signertest.New(t)
@@ -357,7 +358,7 @@ func TestBothSidesKnowUntilWhenCertificatesCount(t *testing.T) {
 	ca.IssueLeaf(t, "signer.internal", x509.ExtKeyUsageServerAuth, later)
 	deadline := time.After(20 * time.Second)
 	for text(c.Certificates()) != of(later, later) || text(watch.Certificates()) != of(later, later) {
-		c.Close() // a connection of its own
+		c.Close() // makes a new connection
 		if _, err := c.Head(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -376,11 +377,11 @@ func TestBothSidesKnowUntilWhenCertificatesCount(t *testing.T) {
 	}
 }
 
-// The commands of the runbook make certificates that both sides take.
+// The commands of the runbook make certificates that both sides accept.
 func TestTheCertificatesOfTheRunbookAreTaken(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("openssl"); err != nil {
-		return // the tests above have made their own
+		return // the tests above made their own
 	}
 	text, err := os.ReadFile("../../../docs/runbooks/signer-host.md")
 	if err != nil {

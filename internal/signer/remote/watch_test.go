@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A client that is gone needs no certificate, and a connection that is always in use
-// hides a renewed one.
+// A client that is gone needs no certificate, and a connection that is always in use hides a
+// renewed one.
 func TestWhatWasMetLongAgoIsForgottenAndLookedAtAgain(t *testing.T) {
 	t.Parallel()
 	w := &CertificateWatch{}

@@ -28,7 +28,7 @@ func unhex(t testing.TB, s string) []byte {
 	return b
 }
 
-// Transactions of the public networks, with what explorers show of them.
+// Transactions of the public networks, with the values that explorers show.
 var public = []struct {
 	name, payload, hash, signature string
 	from, to                       string
@@ -205,7 +205,7 @@ func TestAPaymentOfATokenIsWrittenAndReadTheSame(t *testing.T) {
 	}
 }
 
-// withField puts a field into the payload of a transaction.
+// withField appends a field to the payload of a transaction.
 func withField(b []byte, n protowire.Number, v []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(b, n, protowire.BytesType), v)
 }
@@ -228,8 +228,8 @@ func TestBytesThatSayMoreThanAPaymentAreRefused(t *testing.T) {
 		"a field of 32 bit": append(append([]byte{}, payload...), 0x7d, 0, 0, 0, 0),
 		"too long":          append(append([]byte{}, payload...), make([]byte, 2000)...),
 	}
-	// A number of a permission, which lets other keys sign, and TRX or TRC-10 that go
-	// along with the call, stand deeper.
+	// Nested inside the contract: a permission number, which lets other keys sign, and TRX or
+	// TRC-10 that the call sends along.
 	for name, change := range map[string]func([]byte) []byte{
 		"a permission": func(contract []byte) []byte { return append(contract, 0x28, 2) },
 		"a provider":   func(contract []byte) []byte { return withField(contract, 3, []byte("x")) },
