@@ -8,11 +8,10 @@ import (
 	"strings"
 )
 
-// BreakingChanges tells, a sentence each, what of a change of the document would break
-// a client that was right before. Additions are none: calls, optional fields of
-// requests, fields of answers, events, and codes under the statuses that the
-// document has. Values are added to a field only where the document leaves its
-// values open.
+// BreakingChanges returns a sentence for each change of the document that would break a client
+// which was correct before. These additions break no client: calls, optional fields of requests,
+// fields of answers, events, and codes under the statuses that the document has. A new value of a
+// field breaks no client only if the document leaves the field's values open.
 func BreakingChanges(before, after *Document) []string {
 	c := &comparison{before: before, after: after, compared: map[string]bool{}, found: map[string]bool{}}
 	for _, op := range before.Operations() {
@@ -40,17 +39,17 @@ func BreakingChanges(before, after *Document) []string {
 	return sortedKeys(c.found)
 }
 
-// direction tells who has to understand a value.
+// direction says which side has to understand a value.
 type direction string
 
 const (
-	inRequest direction = "asked"    // clients send it: it must still be taken
+	inRequest direction = "asked"    // clients send it: the service must still accept it
 	inAnswer  direction = "answered" // clients read it: it must still be what they know
 )
 
 type comparison struct {
 	before, after *Document
-	compared      map[string]bool // pairs of named shapes that were compared
+	compared      map[string]bool // pairs of named schemas that were compared
 	found         map[string]bool
 }
 
@@ -69,14 +68,19 @@ func findParameter(op *Operation, location, name string) *Parameter {
 func (c *comparison) compareOperation(before, after *Operation) {
 	name := before.Name()
 	if before.OperationID != after.OperationID {
-		c.addFinding("%s is called %s now and was %s: the clients' methods bear that name", name, after.OperationID, before.OperationID)
+		c.addFinding(
+			"%s is called %s now and was %s: the clients' methods bear that name", name, after.OperationID,
+			before.OperationID,
+		)
 	}
 	if before.IsOpen() && !after.IsOpen() {
 		c.addFinding("%s wants a key now", name)
 	}
 	repeatOrder := []string{"NEVER", "WITH_KEY", "ALWAYS"}
 	if slices.Index(repeatOrder, after.Repeat) < slices.Index(repeatOrder, before.Repeat) {
-		c.addFinding("%s may be repeated %s and was %s: clients repeat it as they learned", name, after.Repeat, before.Repeat)
+		c.addFinding(
+			"%s may be repeated %s and was %s: clients repeat it as they learned", name, after.Repeat, before.Repeat,
+		)
 	}
 	for _, p := range before.Parameters {
 		current := findParameter(after, p.In, p.Name)
@@ -159,8 +163,8 @@ func (c *comparison) compareContent(subject string, before, after map[string]*Co
 	}
 }
 
-// compareShape compares what a value may be. Shapes that have a name are compared once,
-// and named by it, however many calls have them.
+// compareShape compares the allowed values. A named schema is compared once and reported by its
+// name, however many calls use it.
 func (c *comparison) compareShape(subject string, before, after *Schema, d direction) {
 	before, couldBeNull := splitNull(before)
 	after, canBeNull := splitNull(after)
@@ -199,7 +203,8 @@ func (c *comparison) compareShape(subject string, before, after *Schema, d direc
 	if previous.Items != nil && current.Items != nil {
 		c.compareShape(subject+"[]", previous.Items, current.Items, d)
 	}
-	if previous.Additional != nil && previous.Additional.Schema != nil && current.Additional != nil && current.Additional.Schema != nil {
+	if previous.Additional != nil && previous.Additional.Schema != nil && current.Additional != nil &&
+		current.Additional.Schema != nil {
 		c.compareShape(subject+"{}", previous.Additional.Schema, current.Additional.Schema, d)
 	}
 	c.compareMembers(subject, previous, current, d)
@@ -246,7 +251,7 @@ func (c *comparison) compareMembers(subject string, before, after *Schema, d dir
 	}
 }
 
-// compareValues compares closed enumerations. Without one, every value was allowed.
+// compareValues compares closed enumerations. Without an enumeration, every value was allowed.
 func (c *comparison) compareValues(subject string, before, after *Schema, d direction) {
 	allowedValues := func(s *Schema) (values []string) {
 		for _, v := range s.Enum {
@@ -277,8 +282,8 @@ func (c *comparison) compareValues(subject string, before, after *Schema, d dire
 	}
 }
 
-// listedValues are the words of a parameter that takes some of them, separated by
-// commas, which the document draws as the pattern ^(A|B)(,(A|B))*$.
+// listedValues returns the words of a parameter that takes some of them, separated by commas. The
+// document writes it as the pattern ^(A|B)(,(A|B))*$.
 func listedValues(pattern string) []string {
 	alternatives, _, found := strings.Cut(strings.TrimPrefix(pattern, "^("), ")")
 	if !found || pattern != "^("+alternatives+")(,("+alternatives+"))*$" {
@@ -287,14 +292,15 @@ func listedValues(pattern string) []string {
 	return strings.Split(alternatives, "|")
 }
 
-// compareBounds compares what else limits a value: tighter breaks who sends it, looser
-// who reads it.
+// compareBounds compares the other limits of a value. A tighter limit breaks clients that send it,
+// a looser one clients that read it.
 func (c *comparison) compareBounds(subject string, before, after *Schema, d direction) {
 	if before.Format != after.Format && (d == inAnswer && before.Format != "" || d == inRequest && after.Format != "") {
 		c.addFinding("%s has the format %q and had %q", subject, after.Format, before.Format)
 	}
-	isList := listedValues(before.Pattern) != nil && listedValues(after.Pattern) != nil // compared as values
-	if !isList && before.Pattern != after.Pattern && (d == inAnswer && before.Pattern != "" || d == inRequest && after.Pattern != "") {
+	isList := listedValues(before.Pattern) != nil && listedValues(after.Pattern) != nil // compareValues compares it
+	if !isList && before.Pattern != after.Pattern &&
+		(d == inAnswer && before.Pattern != "" || d == inRequest && after.Pattern != "") {
 		c.addFinding("%s has to fit %q and had %q", subject, after.Pattern, before.Pattern)
 	}
 	for _, b := range []struct {
@@ -326,7 +332,7 @@ func (c *comparison) compareBounds(subject string, before, after *Schema, d dire
 	}
 }
 
-// compareNumbers is positive when is is smaller than was.
+// compareNumbers returns a positive number if after is smaller than before.
 func compareNumbers(before, after *json.Number) int {
 	if before == nil || after == nil {
 		return 0
@@ -346,8 +352,8 @@ func formatBound(n *json.Number) string {
 	return n.String()
 }
 
-// StripTexts is a document without its words and examples: what can break, and
-// nothing that a reader of a change would have to look past.
+// StripTexts removes the descriptions and examples from a document. The result has everything that
+// can break a client, and nothing that would distract a reviewer.
 func StripTexts(raw []byte) ([]byte, error) {
 	var d map[string]any
 	decoder := json.NewDecoder(strings.NewReader(string(raw)))
@@ -364,8 +370,8 @@ func StripTexts(raw []byte) ([]byte, error) {
 	return append(encoded, '\n'), nil
 }
 
-// withoutTexts takes descriptions and examples away. The members of properties are names
-// of the interface's own, which stay whatever they are called.
+// withoutTexts removes descriptions and examples. The members of properties are names of the
+// interface itself, which stay whatever they are called.
 func withoutTexts(v any, isProperties bool) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -1,10 +1,8 @@
-// Package contract reads the published document of the REST interface. It draws
-// the clients from it, in Go and in GenerateTypeScript, and tells what of a change of it
-// would break a client that exists.
+// Package contract reads the published document of the REST interface. It generates the clients
+// from it, in Go and in TypeScript, and says which changes of it would break an existing client.
 //
-// What never happens here: a fact about the interface that the document does not
-// have; a client is right because the document is, and the tests of the interface
-// see to that. What a crash leaves: nothing; the files are written by a person's
+// The package adds no fact about the interface. A client is right because the document is, and the
+// interface's tests check the document. A crash leaves no trace: a person writes the files with
 // `make generate`.
 package contract
 
@@ -16,7 +14,7 @@ import (
 	"strings"
 )
 
-// Document is what of an OpenAPI document matters to a client.
+// Document is the part of an OpenAPI document that matters to a client.
 type Document struct {
 	Paths      map[string]map[string]*Operation `json:"paths"`
 	Webhooks   map[string]map[string]*Operation `json:"webhooks"`
@@ -52,7 +50,7 @@ type Parameter struct {
 	Schema      *Schema `json:"schema"`
 }
 
-// Body is what a call takes or answers, by media type.
+// Body is the body of a request, by media type.
 type Body struct {
 	Required bool                `json:"required"`
 	Content  map[string]*Content `json:"content"`
@@ -63,15 +61,15 @@ type Content struct {
 	Schema *Schema `json:"schema"`
 }
 
-// Answer is what a call answers with one status.
+// Answer is the answer of a call with one status.
 type Answer struct {
 	Description string                `json:"description"`
 	Headers     map[string]*Parameter `json:"headers"`
 	Content     map[string]*Content   `json:"content"`
 }
 
-// Schema is the shape of a value. The document uses a part of JSON Schema; what
-// it does not use is not read, and a test sees that nothing else appears.
+// Schema is the schema of a value. The document uses a part of JSON Schema. Only that part is read,
+// and a test checks that no other keyword appears.
 type Schema struct {
 	Ref            string             `json:"$ref"`
 	Type           Types              `json:"type"`
@@ -98,7 +96,7 @@ type Schema struct {
 // Types are the JSON types of a value, sorted.
 type Types []string
 
-// UnmarshalJSON reads one type or a list of them.
+// UnmarshalJSON parses one type or a list of them.
 func (t *Types) UnmarshalJSON(raw []byte) error {
 	var single string
 	if json.Unmarshal(raw, &single) == nil {
@@ -114,13 +112,13 @@ func (t *Types) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// Additional is what an object may have beside its properties.
+// Additional says what an object may have in addition to its properties.
 type Additional struct {
 	AllowsAny bool
 	Schema    *Schema
 }
 
-// UnmarshalJSON reads a boolean or a schema.
+// UnmarshalJSON parses a boolean or a schema.
 func (a *Additional) UnmarshalJSON(raw []byte) error {
 	if json.Unmarshal(raw, &a.AllowsAny) == nil {
 		return nil
@@ -128,7 +126,7 @@ func (a *Additional) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, &a.Schema)
 }
 
-// ParseDocument reads a document.
+// ParseDocument parses a document.
 func ParseDocument(raw []byte) (*Document, error) {
 	d := &Document{}
 	if err := json.Unmarshal(raw, d); err != nil {
@@ -147,7 +145,7 @@ func ParseDocument(raw []byte) (*Document, error) {
 	return d, nil
 }
 
-// Operations are the calls, by their groups and then in alphabetical order.
+// Operations returns the calls, by their groups and then in alphabetical order.
 func (d *Document) Operations() []*Operation {
 	group := map[string]int{}
 	for i, t := range d.Tags {
@@ -168,11 +166,11 @@ func (d *Document) Operations() []*Operation {
 	return operations
 }
 
-// Name is how people call the operation.
+// Name returns the method and path of the operation.
 func (o *Operation) Name() string { return o.Method + " " + o.Path }
 
-// Success is the answer that is no refusal and has a body, and its status; the
-// first without one where none has.
+// Success returns the successful answer that has a body, and its status. If none has a body, it
+// returns the first one.
 func (o *Operation) Success() (string, *Answer) {
 	first := ""
 	for _, status := range sortedKeys(o.Responses) {
@@ -189,8 +187,8 @@ func (o *Operation) Success() (string, *Answer) {
 	return first, o.Responses[first]
 }
 
-// requestBody is the shape of the request's body, or nil for a call that has none, or
-// none with anything in it.
+// requestBody returns the schema of the request's body, or nil for a call without a body or with an
+// empty one.
 func (d *Document) requestBody(o *Operation) *Schema {
 	if o.RequestBody == nil {
 		return nil
@@ -202,12 +200,13 @@ func (d *Document) requestBody(o *Operation) *Schema {
 	return s
 }
 
-// IsOpen tells calls that take no key.
+// IsOpen reports whether the call needs no key.
 func (o *Operation) IsOpen() bool {
-	return o.Security != nil && slices.ContainsFunc(*o.Security, func(s map[string][]string) bool { return len(s) == 0 })
+	return o.Security != nil &&
+		slices.ContainsFunc(*o.Security, func(s map[string][]string) bool { return len(s) == 0 })
 }
 
-// resolveRef follows a reference. The name is "" for a shape that has none.
+// resolveRef follows a reference. The name is "" for a schema without one.
 func (d *Document) resolveRef(s *Schema) (string, *Schema) {
 	if s == nil || s.Ref == "" {
 		return "", s
@@ -220,8 +219,8 @@ func (d *Document) resolveRef(s *Schema) (string, *Schema) {
 	return name, shape
 }
 
-// splitNull splits null off a shape: a list of types with null, or one of a
-// reference and null.
+// splitNull separates null from a schema: a list of types with null, or one of a reference and
+// null.
 func splitNull(s *Schema) (*Schema, bool) {
 	if len(s.OneOf) == 2 && slices.Equal(s.OneOf[1].Type, Types{"null"}) {
 		return s.OneOf[0], true
@@ -235,8 +234,8 @@ func splitNull(s *Schema) (*Schema, bool) {
 	return s, false
 }
 
-// sentSchemas are the names of the schemas that callers send, and whether some PATCH
-// does: there a field that is left out differs from an empty one.
+// sentSchemas returns the names of the schemas that callers send, and whether a PATCH sends them:
+// there an omitted field differs from an empty one.
 func (d *Document) sentSchemas() map[string]bool {
 	schemas := map[string]bool{}
 	var walk func(s *Schema, patch bool)
@@ -267,7 +266,7 @@ func (d *Document) sentSchemas() map[string]bool {
 	return schemas
 }
 
-// refusalCodes are all the codes of refusals.
+// refusalCodes returns the codes of all refusals.
 func (d *Document) refusalCodes() []string {
 	codes := map[string]bool{}
 	for _, op := range d.Operations() {

@@ -8,12 +8,14 @@ import (
 	"strings"
 )
 
-// GenerateGo draws the calls and types of package client. shared are the types of
-// package webhook, which the client has in common with it.
+// GenerateGo generates the calls and types of package client. shared are the types of package
+// webhook, which the client uses as well.
 func GenerateGo(d *Document, shared map[string]bool) ([]byte, error) {
 	g := &goGenerator{Document: d, shared: shared}
 	g.writeLine("// Code generated from internal/api/openapi.json by make generate. DO NOT EDIT.\n\npackage client\n")
-	g.writeLine("import (\n\"context\"\n\"encoding/json\"\n\"errors\"\n\"io\"\n\"iter\"\n\"net/http\"\n\"net/url\"\n\"strconv\"\n\"time\"\n\n\"github.com/cofferpay/coffer/webhook\"\n)\n")
+	g.writeLine(
+		"import (\n\"context\"\n\"encoding/json\"\n\"errors\"\n\"io\"\n\"iter\"\n\"net/http\"\n\"net/url\"\n\"strconv\"\n\"time\"\n\n\"github.com/cofferpay/coffer/webhook\"\n)\n",
+	)
 	g.writeCodes()
 	g.writeTypes()
 	for _, op := range d.Operations() {
@@ -24,7 +26,9 @@ func GenerateGo(d *Document, shared map[string]bool) ([]byte, error) {
 		g.writeOperation(op)
 	}
 	text := g.out.String()
-	for _, imported := range []string{"context", "encoding/json", "errors", "io", "iter", "net/http", "net/url", "strconv", "time"} {
+	for _, imported := range []string{
+		"context", "encoding/json", "errors", "io", "iter", "net/http", "net/url", "strconv", "time",
+	} {
 		short := imported[strings.LastIndex(imported, "/")+1:]
 		if !strings.Contains(text, short+".") {
 			text = strings.Replace(text, "\""+imported+"\"\n", "", 1)
@@ -47,7 +51,7 @@ func (g *goGenerator) writeLine(format string, args ...any) {
 	fmt.Fprintf(&g.out, format+"\n", args...)
 }
 
-// writeComment writes words as a comment that starts with a name, as Go wants it.
+// writeComment writes a text as a comment that begins with a name, as Go expects.
 func (g *goGenerator) writeComment(name, text string) {
 	text = strings.TrimSpace(strings.ReplaceAll(text, "`", ""))
 	if name != "" {
@@ -78,7 +82,8 @@ func wrapText(text string, width int) []string {
 }
 
 var initialisms = map[string]string{
-	"id": "ID", "ids": "IDs", "url": "URL", "uri": "URI", "usd": "USD", "api": "API", "caip": "CAIP", "caip2": "CAIP2", "ip": "IP", "json": "JSON", "csv": "CSV",
+	"id": "ID", "ids": "IDs", "url": "URL", "uri": "URI", "usd": "USD", "api": "API", "caip": "CAIP", "caip2": "CAIP2",
+	"ip": "IP", "json": "JSON", "csv": "CSV",
 }
 
 // goName is the name of a field or code in Go: mintId is MintID, and
@@ -188,7 +193,8 @@ func (g *goGenerator) writeField(s *Schema, field string, request, patch bool) {
 			// is taken and false or 0 differ from it, the three are told apart.
 			tag += ",omitzero"
 			name, _ := g.resolveRef(inner)
-			isDistinct := isNullable && (slices.Contains(inner.Type, "boolean") || slices.Contains(inner.Type, "integer"))
+			isDistinct := isNullable &&
+				(slices.Contains(inner.Type, "boolean") || slices.Contains(inner.Type, "integer"))
 			if kind = g.goType(inner); name != "" || isDistinct {
 				kind = pointerTo(kind)
 			}
@@ -204,7 +210,8 @@ func (g *goGenerator) writeField(s *Schema, field string, request, patch bool) {
 }
 
 func pointerTo(kind string) string {
-	if strings.HasPrefix(kind, "*") || strings.HasPrefix(kind, "map[") || strings.HasPrefix(kind, "[]") || kind == "json.RawMessage" {
+	if strings.HasPrefix(kind, "*") || strings.HasPrefix(kind, "map[") || strings.HasPrefix(kind, "[]") ||
+		kind == "json.RawMessage" {
 		return kind
 	}
 	return "*" + kind
@@ -298,7 +305,10 @@ func (g *goGenerator) writeOperation(op *Operation) {
 		args += ", body " + g.goType(body)
 	}
 	if len(params) > 0 {
-		g.writeLine("// %sParams are the parameters of %s. What is zero is not sent.\ntype %sParams struct {", method, method, method)
+		g.writeLine(
+			"// %sParams are the parameters of %s. What is zero is not sent.\ntype %sParams struct {", method, method,
+			method,
+		)
 		for _, p := range params {
 			g.writeComment("", p.Description)
 			kind := map[string]string{"boolean": "*bool", "integer": "int64", "string": "string"}[p.Schema.Type[0]]
@@ -339,11 +349,22 @@ func (g *goGenerator) writeOperation(op *Operation) {
 		name := walkerName(op)
 		g.writeComment(name, fmt.Sprintf("every item of %s, page after page.", method))
 		g.writeLine("func (c *Client) %s(%s, opts ...CallOption) iter.Seq2[%s, error] {", name, args, item)
-		g.writeLine("return each(ctx, p.Cursor, func(ctx context.Context, cursor string) ([]%s, *string, error) {\np.Cursor = cursor", item)
-		g.writeLine("page, err := c.%s(%s, p, opts...)\nreturn page.Data, page.NextCursor, err\n})\n}\n", method, callArgs)
+		g.writeLine(
+			"return each(ctx, p.Cursor, func(ctx context.Context, cursor string) ([]%s, *string, error) {\np.Cursor = cursor",
+			item,
+		)
+		g.writeLine(
+			"page, err := c.%s(%s, p, opts...)\nreturn page.Data, page.NextCursor, err\n})\n}\n", method, callArgs,
+		)
 	}
 	if success.Content["text/csv"] != nil {
-		g.writeComment(method+"CSV", fmt.Sprintf("what %s has as one table, without limit and cursor. It is read while it arrives; the caller closes it. An error while reading means that the table is not complete.", method))
+		g.writeComment(
+			method+"CSV",
+			fmt.Sprintf(
+				"what %s has as one table, without limit and cursor. It is read while it arrives; the caller closes it. An error while reading means that the table is not complete.",
+				method,
+			),
+		)
 		g.writeLine("func (c *Client) %sCSV(%s, opts ...CallOption) (out io.ReadCloser, err error) {", method, args)
 		g.writeRequest(op, inPath, params, "return out, err")
 		g.writeLine("return c.stream(ctx, k, opts)\n}\n")
@@ -378,7 +399,10 @@ func (g *goGenerator) writeRequest(op *Operation, inPath, params []*Parameter, f
 		path = before + `" + ` + part + ` + "` + after
 	}
 	path = strings.TrimSuffix(path, ` + ""`)
-	fields := fmt.Sprintf("method: %q, path: %s, repeat: %s", op.Method, path, map[string]string{"ALWAYS": "always", "WITH_KEY": "withKey", "NEVER": "never"}[op.Repeat])
+	fields := fmt.Sprintf(
+		"method: %q, path: %s, repeat: %s", op.Method, path,
+		map[string]string{"ALWAYS": "always", "WITH_KEY": "withKey", "NEVER": "never"}[op.Repeat],
+	)
 	if op.IsOpen() {
 		fields += ", open: true"
 	}
@@ -396,7 +420,9 @@ func (g *goGenerator) writeRequest(op *Operation, inPath, params []*Parameter, f
 	g.writeLine("q := params{}")
 	for _, p := range params {
 		if p.In == "header" {
-			g.writeLine("if p.%s != \"\" { k.header = http.Header{%q: {p.%s}} }", goName(p.Name), p.Name, goName(p.Name))
+			g.writeLine(
+				"if p.%s != \"\" { k.header = http.Header{%q: {p.%s}} }", goName(p.Name), p.Name, goName(p.Name),
+			)
 			continue
 		}
 		setter := map[string]string{"boolean": "flag", "integer": "number", "string": "text"}[p.Schema.Type[0]]
@@ -415,7 +441,9 @@ func (g *goGenerator) writeRequest(op *Operation, inPath, params []*Parameter, f
 // writeDocumentCall writes the one call whose answer is read as it is.
 func (g *goGenerator) writeDocumentCall(op *Operation) {
 	g.writeDoc(op, "GetOpenAPI")
-	g.writeLine("func (c *Client) GetOpenAPI(ctx context.Context, opts ...CallOption) (out json.RawMessage, err error) {")
+	g.writeLine(
+		"func (c *Client) GetOpenAPI(ctx context.Context, opts ...CallOption) (out json.RawMessage, err error) {",
+	)
 	g.writeRequest(op, nil, nil, "return out, err")
 	g.writeLine("err = c.do(ctx, k, &out, opts)\nreturn out, err\n}\n")
 }

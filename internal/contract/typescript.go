@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// GenerateTypeScript draws src/api.ts of the GenerateTypeScript client: the types, the events
-// and a class with a method for every call.
+// GenerateTypeScript generates src/api.ts of the TypeScript client: the types, the events and a
+// class with a method for every call.
 func GenerateTypeScript(d *Document) []byte {
 	g := &tsGenerator{Document: d}
 	g.writeLine("// Drawn from internal/api/openapi.json by make generate. Do not edit.\n")
@@ -23,8 +23,12 @@ func GenerateTypeScript(d *Document) []byte {
 	for _, op := range d.Operations() {
 		g.writeParams(op)
 	}
-	g.writeLine("/** One organization's interface. It may be shared: it has no state but its settings. */\nexport class Coffer {")
-	g.writeLine("  readonly #connection: Connection;\n\n  constructor(options: Options) {\n    this.#connection = new Connection(options);\n  }")
+	g.writeLine(
+		"/** One organization's interface. It may be shared: it has no state but its settings. */\nexport class Coffer {",
+	)
+	g.writeLine(
+		"  readonly #connection: Connection;\n\n  constructor(options: Options) {\n    this.#connection = new Connection(options);\n  }",
+	)
 	for _, op := range d.Operations() {
 		g.writeOperation(op)
 	}
@@ -112,7 +116,7 @@ func (g *tsGenerator) tsType(s *Schema) string {
 	panic(fmt.Sprintf("contract: TypeScript has no type for %+v", s))
 }
 
-// writeEvents are what a receiver gets: one type for each event, by its type.
+// writeEvents writes the types that a receiver gets: one for the data of each event type.
 func (g *tsGenerator) writeEvents() {
 	g.writeComment("", "What each type of event carries.")
 	g.writeLine("export interface EventData {")
@@ -126,16 +130,23 @@ func (g *tsGenerator) writeEvents() {
 		g.writeLine("  %s: %s;", name, data)
 	}
 	g.writeLine("}\n")
-	g.writeComment("", "An event, as a webhook and GET /events carry it. Its type tells what its data is. Types are added without notice: pass over what you do not know.")
-	g.writeLine("export type Event = { [T in keyof EventData]: Omit<Envelope, \"type\" | \"data\"> & { type: T; data: EventData[T] } }[keyof EventData];\n")
+	g.writeComment(
+		"",
+		"An event, as a webhook and GET /events carry it. Its type tells what its data is. Types are added without notice: pass over what you do not know.",
+	)
+	g.writeLine(
+		"export type Event = { [T in keyof EventData]: Omit<Envelope, \"type\" | \"data\"> & { type: T; data: EventData[T] } }[keyof EventData];\n",
+	)
 }
 
-// callerParams are the parameters that callers give beside those of the path.
+// callerParams returns the parameters that callers supply, except those of the path.
 func callerParams(op *Operation) []*Parameter {
-	return slices.DeleteFunc(slices.Clone(op.Parameters), func(p *Parameter) bool { return p.In == "path" || p.Name == "Idempotency-Key" })
+	return slices.DeleteFunc(
+		slices.Clone(op.Parameters), func(p *Parameter) bool { return p.In == "path" || p.Name == "Idempotency-Key" },
+	)
 }
 
-// camelName is the name of a header as a member.
+// camelName returns the name of a header as a member name.
 func camelName(name string) string {
 	member := goName(name)
 	return strings.ToLower(member[:1]) + member[1:]
@@ -171,7 +182,9 @@ func (g *tsGenerator) writeOperation(op *Operation) {
 			path = strings.Replace(path, "{"+p.Name+"}", "${segment(\""+p.Name+"\", "+p.Name+")}", 1)
 		}
 	}
-	parts = append(parts, fmt.Sprintf("method: %q", op.Method), "path: `"+path+"`", fmt.Sprintf("repeat: %q", op.Repeat))
+	parts = append(
+		parts, fmt.Sprintf("method: %q", op.Method), "path: `"+path+"`", fmt.Sprintf("repeat: %q", op.Repeat),
+	)
 	if op.IsOpen() {
 		parts = append(parts, "open: true")
 	}
@@ -197,7 +210,9 @@ func (g *tsGenerator) writeOperation(op *Operation) {
 			if p.In == "query" {
 				query = append(query, p.Name+": params."+p.Name)
 			} else {
-				parts = append(parts, fmt.Sprintf("headers: { %q: params.%s }", strings.ToLower(p.Name), camelName(p.Name)))
+				parts = append(
+					parts, fmt.Sprintf("headers: { %q: params.%s }", strings.ToLower(p.Name), camelName(p.Name)),
+				)
 			}
 		}
 		if len(query) > 0 {
@@ -223,12 +238,21 @@ func (g *tsGenerator) writeOperation(op *Operation) {
 		name := walkerName(op)
 		g.writeLine("")
 		g.writeComment("  ", "Every item of "+op.OperationID+", page after page.")
-		g.writeLine("  %s(%s): AsyncGenerator<%s, void, undefined> {", strings.ToLower(name[:1])+name[1:], strings.Join(args, ", "), item)
-		g.writeLine("    return each(params.cursor, (cursor) => this.%s(%s));\n  }", op.OperationID, strings.Join(append(names, "{ ...params, cursor }", "options"), ", "))
+		g.writeLine(
+			"  %s(%s): AsyncGenerator<%s, void, undefined> {", strings.ToLower(name[:1])+name[1:],
+			strings.Join(args, ", "), item,
+		)
+		g.writeLine(
+			"    return each(params.cursor, (cursor) => this.%s(%s));\n  }", op.OperationID,
+			strings.Join(append(names, "{ ...params, cursor }", "options"), ", "),
+		)
 	}
 	if success.Content["text/csv"] != nil {
 		g.writeLine("")
-		g.writeComment("  ", "What "+op.OperationID+" has as one table, without limit and cursor, read while it arrives. An error while reading means that the table is not complete.")
+		g.writeComment(
+			"  ",
+			"What "+op.OperationID+" has as one table, without limit and cursor, read while it arrives. An error while reading means that the table is not complete.",
+		)
 		g.writeLine("  %sCSV(%s): Promise<ReadableStream<Uint8Array>> {", op.OperationID, strings.Join(args, ", "))
 		g.writeLine("    return this.#connection.stream({ %s }, options);\n  }", strings.Join(parts, ", "))
 	}

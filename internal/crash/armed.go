@@ -11,21 +11,19 @@ import (
 	"time"
 )
 
-// What a file of COFFER_CRASH_DIR may ask for.
+// Actions that a file of COFFER_CRASH_DIR may name.
 const (
-	actionKill = "kill" // the process dies there, as by kill -9
-	actionWait = "wait" // the goroutine stands there until the file NAME.go appears
+	actionKill = "kill" // the process dies, as by kill -9
+	actionWait = "wait" // the goroutine waits until the file NAME.go appears
 )
 
 const pollInterval = 2 * time.Millisecond
 
-// Hit kills the process as kill -9 does when it is the place that
-// COFFER_CRASH_AT names.
+// Hit kills the process, as kill -9 does, if COFFER_CRASH_AT names this failpoint.
 //
-// With COFFER_CRASH_DIR it obeys the files of a folder instead, so that a
-// process that runs can be armed. NAME.armed holds "kill" or "wait"; the first
-// process to pass the place takes it, by renaming it to NAME.reached, and the
-// next passes unharmed.
+// With COFFER_CRASH_DIR it reads the files of a folder instead, so that a running process can be
+// armed. NAME.armed contains "kill" or "wait". The first process that reaches the failpoint takes
+// the action by renaming the file to NAME.reached, and the next one passes unharmed.
 func Hit(name string) {
 	if os.Getenv("COFFER_CRASH_AT") == name {
 		killProcess()
@@ -33,9 +31,9 @@ func Hit(name string) {
 	runAction(name)
 }
 
-// HitBeforeCommit is the place inside a transaction that is about to be committed,
-// for a point whose Point stands after the commit. It is armed as NAME.commit:
-// whoever holds the process there can take away the answer to the COMMIT.
+// HitBeforeCommit is a failpoint inside a transaction that is about to be committed, for a
+// failpoint of Hit that follows the commit. It is armed as NAME.commit. A test that stops the
+// process there can remove the answer to the COMMIT.
 func HitBeforeCommit(name string) { runAction(name + ".commit") }
 
 func runAction(name string) {
@@ -52,7 +50,7 @@ func runAction(name string) {
 		return
 	}
 	if err := os.Rename(path("armed"), path("reached")); err != nil {
-		return // somebody else was first
+		return // another goroutine or process was first
 	}
 	switch strings.TrimSpace(string(action)) {
 	case actionKill:

@@ -1,17 +1,19 @@
 //go:build !crash
 
-// Package crash names the places where a crash must be survived. In a build
-// with the tag "crash" the process dies at the place that the variable
-// COFFER_CRASH_AT names, or does there what a file in the folder of
-// COFFER_CRASH_DIR asks for; in every other build a point is nothing and costs
-// nothing. The names are those of the order of durable writes: W for
-// withdrawals, A for approvals, D for deposits, F for flagged ones, S for sweeps, T for transfers, V for voids of
-// payments that people take back, K for webhooks, O for operations. internal/trial/crashes plays all of them.
+// Package crash names the failpoints: places where a crash must be survived. In a build with the
+// tag "crash" the process dies at the failpoint that COFFER_CRASH_AT names, or does there what a
+// file in the folder COFFER_CRASH_DIR says. In every other build a failpoint does nothing and costs
+// nothing.
+//
+// The names follow the order of durable writes. Their first letters are W for withdrawals, A for
+// approvals, D for deposits, F for flagged deposits, S for sweeps, T for transfers, V for voids of
+// payments that people end, K for webhooks and O for operations. internal/trial/crashes runs all of
+// them.
 package crash
 
-// Hit is a place between two durable steps.
+// Hit is a failpoint between two durable steps.
 func Hit(string) {}
 
-// HitBeforeCommit is a place just before the commit that the point of that name
-// comes after.
+// HitBeforeCommit is a failpoint just before a commit; the failpoint of Hit with the same name
+// follows the commit.
 func HitBeforeCommit(string) {}

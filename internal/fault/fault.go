@@ -1,9 +1,9 @@
-// Package fault holds the refusals that a caller may see: a kind that a surface
-// maps to a status, a stable code, the parameter at fault, and a sentence that
-// says what happened to the money and what to do.
+// Package fault has the refusals that a caller may see. A refusal has a kind that a surface maps to
+// a status, a stable code, the parameter at fault, and a sentence. The sentence says what happened
+// to the money and what to do.
 //
-// Only a fault may reach a caller with its text. Every other error is ours: a
-// surface answers it with INTERNAL and logs it.
+// Only a Fault may reach a caller with its text. Every other error is internal: a surface answers
+// it with INTERNAL and logs it.
 package fault
 
 import (
@@ -14,8 +14,7 @@ import (
 // Kind is the class of a refusal. A surface maps each kind to one status.
 type Kind int
 
-// The kinds. Refusals of kind Invalid to Blocked are final for that request;
-// the last three say "not now".
+// Kinds of refusals. Invalid to Blocked are final for that request; the last three say "not now".
 const (
 	Invalid       Kind = iota + 1 // the request itself is wrong (400)
 	Unauthorized                  // no or wrong credential (401)
@@ -25,14 +24,14 @@ const (
 	Unprocessable                 // understood, and not possible now (422)
 	Blocked                       // blocked by risk screening (451)
 	Limited                       // too many requests (429)
-	Unavailable                   // something we need is down or halted (503)
+	Unavailable                   // a dependency is down or halted (503)
 )
 
 // Code is the stable machine-readable name of a refusal, as listed in the API
 // document.
 type Code string
 
-// The codes that this installation can answer.
+// Codes that this installation can return.
 const (
 	InvalidJSON            Code = "INVALID_JSON"
 	InvalidRequest         Code = "INVALID_REQUEST"
@@ -82,10 +81,10 @@ type Fault struct {
 	Message string         // a sentence for a person: what happened to the money, what to do
 	Param   string         // the request field at fault, or ""
 	Details map[string]any // small, caller-visible facts, or nil
-	Extra   map[string]any // top-level members of the answer beside error and code, or nil
+	Extra   map[string]any // top-level members of the answer in addition to error and code, or nil
 }
 
-// Error is the code and the sentence.
+// Error returns the code and the sentence.
 func (f *Fault) Error() string { return string(f.Code) + ": " + f.Message }
 
 // New makes a refusal. The message may use fmt verbs.
@@ -114,7 +113,7 @@ func (f *Fault) WithExtra(key string, value any) *Fault {
 	return f
 }
 
-// Find finds the fault in an error chain, or nil.
+// Find returns the fault in an error chain, or nil.
 func Find(err error) *Fault {
 	var f *Fault
 	if errors.As(err, &f) {
@@ -123,7 +122,7 @@ func Find(err error) *Fault {
 	return nil
 }
 
-// HasCode tells whether an error is a fault with that code.
+// HasCode reports whether an error is a fault with that code.
 func HasCode(err error, code Code) bool {
 	f := Find(err)
 	return f != nil && f.Code == code

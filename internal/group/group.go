@@ -1,12 +1,11 @@
-// Package group lets callers who come at the same time be served together: what
-// has arrived while a group was being served is the next group. Nobody waits for
-// a clock, so a caller who is alone is served alone and at once, and the group
-// grows exactly as far as the work is slower than the callers.
+// Package group serves callers who arrive at the same time together (group commit). The callers who
+// arrive while one group is served are the next group. No caller waits for a clock: a single caller
+// is served alone and at once. The group grows exactly as far as the work is slower than the
+// callers.
 //
-// What never happens here: a queue without an end, an answer for something that
-// was not taken, a caller who leaves without knowing whether it was. What a
-// crash leaves: nothing; a line is memory, and what its work made durable is for
-// the work to say.
+// The queue is always bounded. A request that was not taken gets no answer of the work, and every
+// caller learns whether its request was taken. A crash loses the queue, which is memory alone. The
+// work itself says what it made durable.
 package group
 
 import (
@@ -18,31 +17,31 @@ import (
 	"time"
 )
 
-// ErrFull is the answer to a caller for whom there is no room: nothing was done.
+// ErrFull is the error for a caller for whom the queue has no room: nothing was done.
 var ErrFull = errors.New("too many are waiting")
 
-// ErrAbandoned is the answer to a caller whose context ended before it was its turn:
-// nothing was done. It comes with the context's own error.
+// ErrAbandoned is the error for a caller whose context ended before its request was taken: nothing
+// was done. The context's own error comes with it.
 var ErrAbandoned = errors.New("left before it was taken")
 
-// Answer is what the work says to one caller.
+// Answer is the work's answer to one caller.
 type Answer[A any] struct {
 	Value A
 	Err   error
 }
 
-// Writer serves callers in the order in which they came, one group at a time, or two.
-// Its members are set before its first use. Safe for concurrent use.
+// Writer serves callers in the order of their arrival, one group at a time, or two. Its fields are
+// set before its first use. It is safe for concurrent use.
 type Writer[Q, A any] struct {
-	// ProcessGroup serves a group: one answer for each question, in their order. Its
-	// context ends after WorkMax and with no caller.
+	// ProcessGroup serves a group. It returns one answer for each request, in their order. Its
+	// context ends after WorkMax and is independent of every caller's.
 	ProcessGroup func(ctx context.Context, asked []Q) []Answer[A]
 	WorkMax      time.Duration
-	// GroupMax is how many are served together, WaitingMax how many may wait.
+	// GroupMax is how many requests are served together, and WaitingMax how many may wait.
 	GroupMax, WaitingMax int
-	// SecondGroupMin, unless zero, is how many have to wait for a second group to be served
-	// beside the first: enough that it is worth more to them than what comes with
-	// every group. Then the answers of the two come in no order.
+	// SecondGroupMin is how many requests must wait before a second group is served in parallel to
+	// the first; zero: never. It should be high enough that the second group is worth its fixed
+	// costs. The answers of the two groups then come in no order.
 	SecondGroupMin int
 
 	mu      sync.Mutex
@@ -52,7 +51,7 @@ type Writer[Q, A any] struct {
 
 type caller[Q, A any] struct {
 	question Q
-	answered chan reply[A] // has room for the one answer
+	answered chan reply[A] // has room for one answer
 }
 
 type reply[A any] struct {
@@ -60,13 +59,12 @@ type reply[A any] struct {
 	panicked any
 }
 
-// SubmitAndWait waits in line and for the answer. Once a question was taken into a group
-// only the work answers it, whatever happens to ctx meanwhile. Errors: ErrFull,
-// ErrAbandoned, and those of the work. When the work panics, every caller of the
-// group does.
+// SubmitAndWait waits in the queue and for the answer. Once a request was taken into a group, only
+// the work answers it, whatever happens to ctx meanwhile. Errors: ErrFull, ErrAbandoned, and those
+// of the work. If the work panics, every caller of the group panics.
 //
-// The line works in a goroutine that lives only while somebody waits here: who
-// waits for the callers has waited for it.
+// The Writer works in a goroutine that exists only while a caller waits here. So a process that has
+// waited for its callers has also waited for that goroutine.
 func (l *Writer[Q, A]) SubmitAndWait(ctx context.Context, q Q) (A, error) {
 	c := &caller[Q, A]{question: q, answered: make(chan reply[A], 1)}
 	var zero A
@@ -99,7 +97,7 @@ func (r reply[A]) unwrap() (A, error) {
 	return r.Value, r.Err
 }
 
-// removeWaiting takes a caller out of the line, unless its group is under way.
+// removeWaiting removes a caller from the queue, unless its group is being served.
 func (l *Writer[Q, A]) removeWaiting(c *caller[Q, A]) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -110,10 +108,11 @@ func (l *Writer[Q, A]) removeWaiting(c *caller[Q, A]) bool {
 	return i >= 0
 }
 
-// startGroup tells whether one more group is to be served now, and counts it. Who waits for
-// more is served when the group before is: the last to end never leaves anybody.
+// startGroup reports whether one more group is to be served now, and counts it. Other callers are
+// served after a group ends: the goroutine that ends last leaves no caller behind.
 func (l *Writer[Q, A]) startGroup() bool {
-	isDue := len(l.waiting) > 0 && (l.serving == 0 || l.serving == 1 && l.SecondGroupMin > 0 && len(l.waiting) >= l.SecondGroupMin)
+	isDue := len(l.waiting) > 0 &&
+		(l.serving == 0 || l.serving == 1 && l.SecondGroupMin > 0 && len(l.waiting) >= l.SecondGroupMin)
 	if isDue {
 		l.serving++
 	}
@@ -128,7 +127,7 @@ func (l *Writer[Q, A]) serveGroups() {
 		taken := slices.Clone(l.waiting[:n])
 		l.waiting = slices.Delete(l.waiting, 0, n)
 		l.mu.Unlock()
-		if n > 0 { // else they have left
+		if n > 0 { // 0: the callers have left
 			l.answerGroup(taken)
 		}
 		l.mu.Lock()
@@ -164,7 +163,7 @@ func (l *Writer[Q, A]) answerGroup(taken []*caller[Q, A]) {
 	}
 }
 
-// WaitingCount is how many wait and were not taken yet.
+// WaitingCount returns how many requests wait and were not taken.
 func (l *Writer[Q, A]) WaitingCount() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,6 +1,6 @@
-// Package id makes the identifiers of what callers can name: a prefix that
-// tells the kind, and 26 characters. New makes one that sorts by time and cannot
-// be guessed; Of makes the same one whenever the same thing is found again.
+// Package id makes the identifiers of objects that callers can name: a prefix for the kind, and 26
+// characters. New makes one that sorts by time and cannot be guessed. Derive makes the same one
+// whenever the same object is found again.
 package id
 
 import (
@@ -12,15 +12,15 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// New makes an identifier such as dep_01J9… for something made at that time.
+// New returns an identifier such as dep_01J9… for an object that was created at that time.
 func New(prefix string, createdAt time.Time) string {
 	return prefix + "_" + ulid.MustNew(ulid.Timestamp(createdAt), rand.Reader).String()
 }
 
-// Derive makes the identifier that follows from what names a thing in the world, in the
-// form of New: the same parts give the same one in every database, and no others
-// do. It has no time in it. Who knows all parts knows it, so one part should be
-// something that only its owner knows, such as the organization.
+// Derive returns the identifier that follows from the parts that identify an external object, in
+// the form of New. The same parts give the same identifier in every database, and other parts
+// another one. It contains no time. A reader who knows all parts knows the identifier, so one part
+// should be known to its owner alone, such as the organization.
 func Derive(prefix string, parts ...string) string {
 	h := sha256.New()
 	for _, part := range append([]string{prefix}, parts...) {
@@ -32,8 +32,8 @@ func Derive(prefix string, parts ...string) string {
 	return prefix + "_" + ulid.ULID(h.Sum(nil)[:len(ulid.ULID{})]).String()
 }
 
-// IsValid tells whether s has the form of an identifier with that prefix. What does
-// not is answered like something absent, without asking the database.
+// IsValid reports whether s has the form of an identifier with that prefix. Any other text is
+// answered like an absent object, without a query.
 func IsValid(prefix, s string) bool {
 	if len(s) != len(prefix)+1+ulid.EncodedSize || s[:len(prefix)] != prefix || s[len(prefix)] != '_' {
 		return false

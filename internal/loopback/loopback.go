@@ -1,11 +1,10 @@
-// Package loopback finds addresses of this machine for servers that are told
-// where to listen before they do: a world, a trial, a database of a test.
+// Package loopback finds addresses of this machine for servers that must know their address before
+// they listen: a local world, a trial, a test's database.
 //
-// The kernel's own answer to "any port" is one of those that it gives to
-// outgoing connections, and somebody's connection has it before the server that
-// was told of it listens. So the ports here lie below that range, where nobody
-// is put by chance. Nothing is held: a crash leaves nothing, and two that look in the
-// same moment meet once in some ten thousand times.
+// For "any port" the kernel returns a port of the range that it also gives to outgoing connections.
+// Another connection may then have the port before the server listens. So this package chooses
+// ports below that range, which the kernel assigns to no connection. It reserves nothing: a crash
+// leaves no trace, and two calls at the same moment collide about once in ten thousand times.
 package loopback
 
 import (
@@ -18,25 +17,25 @@ import (
 	"syscall"
 )
 
-// portMin is where ports begin here: below it are the well-known ones of servers
-// that people run beside a test.
+// portMin is the lowest port that is used. Below it are the well-known ports of servers that may
+// run on the same machine.
 const portMin = 20000
 
-// triesMax is how many ports are looked at before it is said that there is none.
+// triesMax is how many ports are tried before an error is returned.
 const triesMax = 100
 
-// FreeAddress is "127.0.0.1:port" of a port that nobody listens at now. The error is
-// of a machine without a free one.
+// FreeAddress returns "127.0.0.1:port" with a port on which no server listens at present. Error:
+// the machine has no free port.
 func FreeAddress() (string, error) {
 	port, err := FreePort()
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), err
 }
 
-// FreePort is the number in [Address].
+// FreePort returns the port of FreeAddress as a number.
 func FreePort() (int, error) {
 	end := firstEphemeralPort()
 	for range triesMax {
-		port := 0 // the kernel's, where its range leaves no room below
+		port := 0 // chosen by the kernel if its range leaves no room below
 		if end > portMin {
 			port = portMin + rand.IntN(end-portMin)
 		}
@@ -49,11 +48,13 @@ func FreePort() (int, error) {
 		}
 		return l.Addr().(*net.TCPAddr).Port, l.Close()
 	}
-	return 0, fmt.Errorf("no free port of %d was found between %d and %d: end what listens there", triesMax, portMin, end)
+	return 0, fmt.Errorf(
+		"no free port of %d was found between %d and %d: end what listens there", triesMax, portMin, end,
+	)
 }
 
-// firstEphemeralPort is the first port that the kernel gives to outgoing connections:
-// Linux's setting (ip(7)), and elsewhere the first of IANA's dynamic ports.
+// firstEphemeralPort returns the first port that the kernel gives to outgoing connections: Linux's
+// setting (ip(7)), and elsewhere the first of IANA's dynamic ports.
 func firstEphemeralPort() int {
 	const dynamic = 49152 // RFC 6335
 	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")

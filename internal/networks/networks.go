@@ -1,10 +1,8 @@
-// Package networks is the catalogue that comes with the program: the chains that
-// were looked at, with their tokens, how they become final and what they cost. A
-// configuration is written from it (coffer config sample) and checked against it;
-// while the service runs, the configuration alone counts.
+// Package networks is the catalogue that comes with the program: the reviewed chains with their
+// tokens, their finality and their costs. coffer config sample writes a configuration from it, and
+// a configuration is checked against it. While the service runs, only the configuration counts.
 //
-// What never happens here: an id that becomes another token. Nothing is written
-// down, so a crash leaves nothing.
+// An id never becomes another token. The package writes nothing, so a crash leaves no trace.
 package networks
 
 import (
@@ -20,22 +18,22 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// CustomIDsFrom is where the ids of tokens begin that an operator adds; the list never
-// gives one from there.
+// CustomIDsFrom is the first id for tokens that an operator adds; the catalogue never uses an id
+// from there.
 const CustomIDsFrom = 100_000
 
-// A Network is a chain on its main or on a test network.
+// Network is a chain on its main or on a test network.
 type Network struct {
 	Network       chain.Network `toml:"-"`
 	Chain         chain.Name    `toml:"chain"`
-	Name          string        `toml:"name"`          // as people call it
+	Name          string        `toml:"name"`          // its common name
 	ChainID       uint64        `toml:"chain_id"`      // of EVM chains
 	Genesis       string        `toml:"genesis"`       // of the others: the hash of the first block
-	BlockTime     Duration      `toml:"block_time"`    // about
-	Confirmations int           `toml:"confirmations"` // until it is usually final; shown to people
+	BlockTime     Duration      `toml:"block_time"`    // approximately
+	Confirmations int           `toml:"confirmations"` // until it is usually final, as shown to people
 	Finality      string        `toml:"finality"`      // FINALIZED, or DEPTH for a chain without the tag
-	Depth         uint64        `toml:"depth"`         // blocks until final, on Bitcoin its own among them; 0 with FINALIZED
-	FinalityNote  string        `toml:"why"`           // why that is final, and how long it takes
+	Depth         uint64        `toml:"depth"`         // blocks until final, with its own on Bitcoin; 0 with FINALIZED
+	FinalityNote  string        `toml:"why"`           // why such a block is final, and how long that takes
 	FeeCap        money.Amount  `toml:"fee_cap"`       // EVM: wei per gas
 	TipCap        money.Amount  `toml:"tip_cap"`       // EVM: wei per gas
 	PriceMax      uint64        `toml:"price_max"`     // Solana: millionths of a lamport for a compute unit
@@ -43,24 +41,24 @@ type Network struct {
 	Mints         []Mint        `toml:"mint"`          // the native coin first
 }
 
-// A Mint is a token of a network.
+// Mint is a token of a network.
 type Mint struct {
-	ID          int           `toml:"id"`       // for ever
+	ID          int           `toml:"id"`       // never changes
 	Contract    chain.Address `toml:"contract"` // "" for the native coin
-	Program     string        `toml:"program"`  // Solana: TOKEN_2022, or "" for the token program of old
+	Program     string        `toml:"program"`  // Solana: TOKEN_2022, or "" for the original token program
 	Symbol      string        `toml:"symbol"`
 	Name        string        `toml:"name"`
 	Decimals    int           `toml:"decimals"`
 	MinDeposit  money.Amount  `toml:"min_deposit"`  // atomic units
 	MinWithdraw money.Amount  `toml:"min_withdraw"` // atomic units
-	PaymentMax  money.Amount  `toml:"payment_max"`  // atomic units: what the sample of the signer's policy lets one payment be
-	Sources     []string      `toml:"sources"`      // that name the contract, two at least
+	PaymentMax  money.Amount  `toml:"payment_max"`  // atomic units: of one payment, in the sample policy of the signer
+	Sources     []string      `toml:"sources"`      // at least two sources that name the contract
 }
 
-// A Span is a length of time in the form of time.ParseDuration.
+// Duration is a duration in the form of time.ParseDuration.
 type Duration time.Duration
 
-// UnmarshalText reads it.
+// UnmarshalText parses a duration.
 func (s *Duration) UnmarshalText(text []byte) error {
 	d, err := time.ParseDuration(string(text))
 	*s = Duration(d)
@@ -88,21 +86,21 @@ func parseNetworks(network chain.Network, text []byte) []Network {
 	return list.Networks
 }
 
-// List are the networks in the order of the list, those of MAINNET first.
+// List returns the networks in the order of the catalogue, those of MAINNET first.
 func List() []Network { return slices.Clone(allNetworks) }
 
-// Find finds a chain on a network.
+// Find returns a chain on a network.
 func Find(network chain.Network, name chain.Name) (Network, bool) {
 	return findNetwork(func(n Network) bool { return n.Network == network && n.Chain == name })
 }
 
-// ByChainID finds an EVM network by its chain id, which no two have.
+// ByChainID returns an EVM network by its chain id, which is unique.
 func ByChainID(id uint64) (Network, bool) {
 	return findNetwork(func(n Network) bool { return id != 0 && n.ChainID == id })
 }
 
-// ByGenesis finds a network by the hash of its first block, which no two have. EVM
-// networks are not known by theirs: forks of one chain share it.
+// ByGenesis returns a network by the hash of its first block, which is unique. It does not find EVM
+// networks: forks of one chain share that hash.
 func ByGenesis(hash string) (Network, bool) {
 	return findNetwork(func(n Network) bool { return hash != "" && n.Genesis == hash })
 }
@@ -115,7 +113,7 @@ func findNetwork(matches func(Network) bool) (Network, bool) {
 	return allNetworks[i], true
 }
 
-// ByID finds the mint with an id, and where it is.
+// ByID returns the mint with an id, and its network.
 func ByID(id int) (Network, Mint, bool) {
 	for _, n := range allNetworks {
 		for _, m := range n.Mints {
@@ -127,7 +125,7 @@ func ByID(id int) (Network, Mint, bool) {
 	return Network{}, Mint{}, false
 }
 
-// ByContract finds the mint of a contract; "" is the native coin.
+// ByContract returns the mint of a contract; "" is the native coin.
 func (n Network) ByContract(contract chain.Address) (Mint, bool) {
 	for _, m := range n.Mints {
 		if m.Contract == contract {

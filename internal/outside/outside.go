@@ -1,9 +1,9 @@
-// Package outside asks third parties over HTTPS for JSON: those who screen addresses
-// and those who know prices.
+// Package outside sends requests for JSON to third parties over HTTPS: risk providers and price
+// sources.
 //
-// What never happens here: an answer that is longer than allowed, of another type than
-// JSON, from a host that nobody configured, or with members that nobody has read
-// about; a key or a URL in an error. Nothing is written down, so a crash leaves nothing.
+// It never accepts an answer that is too long, is not JSON, comes from a host that is not
+// configured, or has unknown members. It never puts a key or a URL into an error. It writes
+// nothing, so a crash leaves no trace.
 package outside
 
 import (
@@ -29,21 +29,21 @@ import (
 const (
 	bytesMaxDefault = 256 << 10
 	timeoutMax      = 30 * time.Second
-	digitsMax       = 60 // of a number, and the largest exponent
+	digitsMax       = 60 // of a number; also the largest exponent
 	messageBytesMax = 120
 )
 
-// A Client asks one party.
+// Client sends requests to one party.
 type Client struct {
-	Base     string // https://host, with a path before those that are asked for
+	Base     string // https://host, with the common path of its requests
 	BytesMax int64  // of one answer; 0: 256 KiB
-	// Ignore are members of answers that were looked at and say nothing that counts.
+	// Ignore are members of answers that were reviewed and do not matter.
 	Ignore []string
 
 	http *http.Client
 }
 
-// NewClient makes a client. Error: the base is no https URL, and not of this machine.
+// NewClient makes a client. Error: the base is neither an https URL nor one of this machine.
 func NewClient(base string, bytesMax int64, ignore ...string) (*Client, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -62,7 +62,7 @@ func NewClient(base string, bytesMax int64, ignore ...string) (*Client, error) {
 			DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
 		},
 		Timeout: timeoutMax,
-		// A redirect would carry the key to a host that nobody configured.
+		// A redirect would carry the key to a host that is not configured.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
 }
@@ -72,15 +72,15 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
-// Reply is an answer of JSON, of any status.
+// Reply is a JSON answer of any status.
 type Reply struct {
 	Status int
 	Body   jsontext.Value
 	ignore []string
 }
 
-// SendRequest sends a request and reads the answer whole. Errors: nobody answers, or not in
-// JSON. They name the status and never the URL or a header.
+// SendRequest sends a request and reads the whole answer. Errors: there is no answer, or it is not
+// JSON. Errors name the status and never the URL or a header.
 func (c *Client) SendRequest(ctx context.Context, method, path string, header http.Header, body []byte) (Reply, error) {
 	r, err := http.NewRequestWithContext(ctx, method, c.Base+path, bytes.NewReader(body))
 	if err != nil {
@@ -121,31 +121,32 @@ func (c *Client) SendRequest(ctx context.Context, method, path string, header ht
 	return reply, nil
 }
 
-// StatusError is an answer that says no.
+// StatusError is an answer that refuses the request.
 type StatusError struct {
 	Status  int
 	Message string
 }
 
-// Error names the status and what was said, short.
+// Error returns the status and the beginning of the answer.
 func (e *StatusError) Error() string { return fmt.Sprintf("status %d: %s", e.Status, e.Message) }
 
-// IsRefused tells whether asking again at once would be refused again: a request, a key
-// or a right that is wrong, not a bad moment of theirs.
+// IsRefused reports whether a repetition would be refused at once: the request, the key or a right
+// is wrong, and it is no temporary failure of the party.
 func IsRefused(err error) bool {
 	var s *StatusError
-	return errors.As(err, &s) && s.Status >= 400 && s.Status < 500 && s.Status != http.StatusRequestTimeout && s.Status != http.StatusTooManyRequests
+	return errors.As(err, &s) && s.Status >= 400 && s.Status < 500 && s.Status != http.StatusRequestTimeout &&
+		s.Status != http.StatusTooManyRequests
 }
 
-// HasStatus tells whether the status is one of these.
+// HasStatus reports whether the status is one of these.
 func (r Reply) HasStatus(status ...int) bool { return slices.Contains(status, r.Status) }
 
-// UnexpectedStatus is the error of an answer whose status is not one that was hoped for.
+// UnexpectedStatus returns the error for an answer with an unexpected status.
 func (r Reply) UnexpectedStatus() error { return &StatusError{r.Status, truncateText(string(r.Body))} }
 
-// Decode reads the answer into a struct. Error: a member that the struct does not
-// have and that is not to be ignored, another type, a name that is there twice. A
-// member of the struct that is missing is left as it is: use pointers.
+// Decode decodes the answer into a struct. Error: a member that the struct lacks and Ignore does
+// not name, a value of another type, or a duplicate name. A missing member leaves its field
+// unchanged: use pointers.
 func (r Reply) Decode(target any) error {
 	body := r.Body
 	if len(r.ignore) > 0 {
@@ -160,7 +161,7 @@ func (r Reply) Decode(target any) error {
 	return nil
 }
 
-// dropMembers leaves members out at every depth. Numbers keep their text.
+// dropMembers removes members at every depth. Numbers keep their text.
 func dropMembers(v jsontext.Value, names []string) (jsontext.Value, error) {
 	switch v.Kind() {
 	case '{':
@@ -197,7 +198,7 @@ func dropMembers(v jsontext.Value, names []string) (jsontext.Value, error) {
 	return v, nil
 }
 
-// safeError keeps what a stranger sent out of an error, but for a member's name.
+// safeError removes the third party's text from an error, except for the name of a member.
 func safeError(err error) error { return errors.New(truncateText(err.Error())) }
 
 func truncateText(s string) string {
@@ -210,10 +211,10 @@ func truncateText(s string) string {
 	return strings.ToValidUTF8(s[:min(len(s), messageBytesMax)], "")
 }
 
-// Number is a JSON number as it was written, so that nothing of it is lost.
+// Number is a JSON number in its original text, so that no digit is lost.
 type Number string
 
-// UnmarshalJSON takes a number, and no text that looks like one.
+// UnmarshalJSON accepts a number, and no string that looks like one.
 func (n *Number) UnmarshalJSON(text []byte) error {
 	if jsontext.Value(text).Kind() != '0' {
 		return errors.New("not a number")
@@ -222,7 +223,7 @@ func (n *Number) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Rat is its exact value. Error: more digits than any value that is meant.
+// Rat returns the exact value. Error: more digits than any sensible value has.
 func (n Number) Rat() (*big.Rat, error) {
 	if v := jsontext.Value(n); v.Kind() != '0' || !v.IsValid() {
 		return nil, errors.New("not a number")
@@ -238,7 +239,7 @@ func (n Number) Rat() (*big.Rat, error) {
 	return v, nil
 }
 
-// Int is its value, when it is a whole number that is small.
+// Int returns the value if it is a small whole number.
 func (n Number) Int() (int, error) {
 	v, err := n.Rat()
 	if err != nil {

@@ -1,10 +1,9 @@
-// Package page walks lists. Every list is sorted by (created at, id), which
-// never changes for a row, so a page starts after a place and not after a
-// count: what is added or leaves meanwhile neither repeats nor hides a row.
+// Package page implements pagination. Every list is sorted by (created at, id), which never changes
+// for a row. A page starts after a position and not after a count. So rows that are added or
+// removed meanwhile neither repeat nor hide a row.
 //
-// A cursor is opaque to callers and carries a MAC over the place and over the
-// list it was made for. What never happens here: I/O, a place taken from a
-// caller unchecked.
+// A cursor is opaque to callers. Its MAC covers the position and the list for which it was made.
+// The package does no I/O, and it never uses a caller's position without checking it.
 package page
 
 import (
@@ -20,7 +19,7 @@ import (
 	"github.com/cofferpay/coffer/internal/fault"
 )
 
-// How many items a page has.
+// Numbers of items of a page.
 const (
 	LimitDefault = 50
 	LimitMax     = 200
@@ -34,20 +33,20 @@ const (
 	cursorBytesMax = (headBytes + idBytesMax + macBytes + 2) / 3 * 4
 )
 
-// Cursor is a place in a list: the row that the last page ended with.
+// Cursor is a position in a list: the last row of the last page.
 type Cursor struct {
-	CreatedAt time.Time // to the microsecond, as PostgreSQL keeps it
+	CreatedAt time.Time // to the microsecond, as PostgreSQL stores it
 	ID        string
 }
 
-// Page asks for the items after a place.
+// Page requests the items after a position.
 type Page struct {
-	Limit  int     // 1 to LimitMax; anything else means LimitDefault
+	Limit  int     // 1 to LimitMax; any other value means LimitDefault
 	Cursor *Cursor // nil: from the beginning
 	Desc   bool    // newest first
 }
 
-// Result is one page. Next is nil when nothing follows.
+// Result is one page. NextCursor is nil if no item follows.
 type Result[T any] struct {
 	Items      []T
 	NextCursor *Cursor
@@ -61,7 +60,7 @@ func (p Page) effectiveLimit() int {
 }
 
 // LimitSQL returns the number of rows that a statement reads for the page, as SQL text. It is at
-// least one more than the page has, by which CutPage knows that something follows.
+// least one more than the page has, so that CutPage knows whether more follow.
 //
 // The number is part of the text and not a parameter: for an unknown limit PostgreSQL expects a
 // tenth of the list, so it plans the statement again for each request of a long list. The number is
@@ -78,26 +77,26 @@ func (p Page) LimitSQL() string {
 
 var statementLimits = [...]int{10, 25, LimitDefault, 100, LimitMax}
 
-// Query is a SELECT with its WHERE that grows by the filters a caller gave.
-// Each ? in its text is a parameter; text never comes from outside.
+// Query is a SELECT whose WHERE clause grows with the caller's filters. Each ? in its text is a
+// parameter; the text never comes from outside.
 type Query struct {
 	sql    strings.Builder
 	args   []any
 	filter bool     // whether a condition was added
 	either []string // conditions of which a row meets exactly one
-	among  string   // the column of Among, and the array of its values
+	among  string   // the column of Among
 	values string
 }
 
-// NewQuery opens a query with everything up to its first conditions, such as
-// SELECT … FROM deposits WHERE org_id = ?
+// NewQuery begins a query with everything up to its first conditions, such as SELECT … FROM
+// deposits WHERE org_id = ?
 func NewQuery(sql string, args ...any) *Query {
 	q := &Query{}
 	q.appendSQL(sql, args)
 	return q
 }
 
-// Of opens a query whose text has its parameters' numbers already.
+// Of begins a query whose text has numbered parameters.
 func Of(sql string, args []any) *Query {
 	q := &Query{args: args}
 	q.sql.WriteString(sql)
@@ -113,13 +112,13 @@ func (q *Query) AddCondition(condition string, args ...any) *Query {
 	return q
 }
 
-// Filtered tells whether a condition was added: which index is the right one then depends
-// on the values, see pg.Planned.
+// Filtered reports whether a condition was added. The right index then depends on the values, see
+// pg.Planned.
 func (q *Query) Filtered() bool { return q.filter }
 
-// Either adds conditions of which a row meets at most one, and one of which it has to
-// meet. A page reads each of them by its own index and merges them: a condition with OR
-// would read all rows that meet it, or all of the list, and sort them.
+// Either adds conditions of which a row meets at most one and must meet one. A page reads each of
+// them by its own index and merges the results. A condition with OR would read all matching rows,
+// or the whole list, and sort them.
 func (q *Query) Either(arg any, conditions ...string) *Query {
 	q.filter = true
 	q.args = append(q.args, arg)
@@ -129,8 +128,8 @@ func (q *Query) Either(arg any, conditions ...string) *Query {
 	return q
 }
 
-// Among adds the condition that a column has one of the values of an array, each of which
-// is there once. A page reads each value by its own index and merges them.
+// Among adds the condition that a column has one of the values of an array without duplicates. A
+// page reads each value by its own index and merges the results.
 func (q *Query) Among(column, array string, arg any) *Query {
 	q.filter = true
 	q.args = append(q.args, arg)
@@ -138,15 +137,15 @@ func (q *Query) Among(column, array string, arg any) *Query {
 	return q
 }
 
-// BuildPage ends the query with the page's place, order and limit. The
-// arguments after the page name the two columns of the order.
+// BuildPage completes the query with the page's position, order and limit. The arguments after the
+// page name the two columns of the order.
 func (q *Query) BuildPage(p Page, timeColumn, idColumn string) (sql string, args []any) {
 	operator, order := ">", "ASC"
 	if p.Desc {
 		operator, order = "<", "DESC"
 	}
 	if p.Cursor != nil {
-		// A row comparison, so that an index on both columns is entered at the place.
+		// A row comparison lets an index on both columns start at the position.
 		q.appendSQL(" AND (("+timeColumn+", "+idColumn+") "+operator+" (?, ?))", []any{p.Cursor.CreatedAt, p.Cursor.ID})
 	}
 	if q.among == "" && q.either == nil {
@@ -176,9 +175,8 @@ func (q *Query) BuildPage(p Page, timeColumn, idColumn string) (sql string, args
 	return "SELECT found.* FROM " + from + sorted(found(timeColumn), found(idColumn)), q.args
 }
 
-// BuildAll ends the query with the order alone: every row that its conditions
-// leave, for whoever hands them on one by one. The arguments after desc name the
-// two columns of the order.
+// BuildAll completes the query with the order alone. It returns every matching row, for callers
+// that stream them. The arguments after desc name the two columns of the order.
 func (q *Query) BuildAll(desc bool, timeColumn, idColumn string) (sql string, args []any) {
 	order := "ASC"
 	if desc {
@@ -194,11 +192,10 @@ func (q *Query) BuildAll(desc bool, timeColumn, idColumn string) (sql string, ar
 	return q.sql.String(), q.args
 }
 
-// BuildAcrossOrgs ends a query of a place and an id, whose text says org_id = o.org_id,
-// with a page over all organizations, or over the one that is named: each is
-// entered by its own index, and what they give is put together. A row is the
-// organization, the time and the id. The arguments after the page name the two
-// columns of the order.
+// BuildAcrossOrgs completes a query of a position and an id, whose text contains org_id = o.org_id,
+// with a page over all organizations or the named one. It reads each organization by its own index
+// and merges the results. A row is the organization, the time and the id. The arguments after the
+// page name the two columns of the order.
 func (q *Query) BuildAcrossOrgs(p Page, org, timeColumn, idColumn string) (sql string, args []any) {
 	inner, args := q.BuildPage(p, timeColumn, idColumn)
 	order := "ASC"
@@ -228,8 +225,8 @@ func (q *Query) appendSQL(sql string, args []any) {
 	}
 }
 
-// CutPage makes a page of the rows that a Sorted query gave; place tells where an
-// item stands.
+// CutPage makes a page of the rows that a query of BuildPage returned; cursorOf returns the
+// position of an item.
 func CutPage[T any](p Page, rows []T, cursorOf func(T) Cursor) Result[T] {
 	if len(rows) <= p.effectiveLimit() {
 		return Result[T]{Items: rows}
@@ -239,9 +236,8 @@ func CutPage[T any](p Page, rows []T, cursorOf func(T) Cursor) Result[T] {
 	return Result[T]{Items: rows, NextCursor: &cursor}
 }
 
-// EncodeCursor writes a cursor for a caller. The scope names the list: organization,
-// resource, order and every filter, so that a cursor continues only the list it
-// came from.
+// EncodeCursor encodes a cursor for a caller. The scope names the list: organization, resource,
+// order and every filter. So a cursor continues only the list from which it came.
 func EncodeCursor(c Cursor, key []byte, scope ...string) string {
 	b := make([]byte, headBytes, headBytes+len(c.ID)+macBytes)
 	b[0] = version
@@ -250,8 +246,8 @@ func EncodeCursor(c Cursor, key []byte, scope ...string) string {
 	return base64.RawURLEncoding.EncodeToString(append(b, computeMAC(b, key, scope)...))
 }
 
-// DecodeCursor reads what Encode wrote with the same key and scope. Everything else
-// is the same refusal, INVALID_CURSOR.
+// DecodeCursor decodes a cursor that EncodeCursor made with the same key and scope. Everything else
+// gets the same refusal, INVALID_CURSOR.
 func DecodeCursor(s string, key []byte, scope ...string) (Cursor, error) {
 	refused := fault.New(fault.Invalid, fault.InvalidCursor,
 		"This cursor does not belong to this list. Nothing was changed and no money moved. Start again without a cursor, and keep filters and order the same between pages.").WithParam("cursor")
@@ -259,7 +255,7 @@ func DecodeCursor(s string, key []byte, scope ...string) (Cursor, error) {
 		return Cursor{}, refused
 	}
 	b, err := base64.RawURLEncoding.DecodeString(s)
-	// The decoder passes over line breaks and loose last bits; a cursor has one spelling.
+	// The decoder ignores line breaks and unused last bits; a cursor has exactly one text.
 	if err != nil || base64.RawURLEncoding.EncodeToString(b) != s || len(b) < headBytes+macBytes || b[0] != version {
 		return Cursor{}, refused
 	}
@@ -278,7 +274,7 @@ func computeMAC(b, key []byte, scope []string) []byte {
 		panic("page: cursors need a key")
 	}
 	h := hmac.New(sha256.New, key)
-	// Every word with its length before it: no two scopes have the same bytes.
+	// The length precedes every word, so no two scopes have the same bytes.
 	for _, s := range scope {
 		fmt.Fprintf(h, "%d:%s", len(s), s)
 	}

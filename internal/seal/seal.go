@@ -1,10 +1,10 @@
-// Package seal keeps secrets: values that never print, and ciphertext for the database
-// that a copy of the database alone does not open.
+// Package seal protects secrets: values that never print, and ciphertext for the database that a
+// copy of the database alone does not open.
 //
-// A sealed value is bound to its place, so that one row's ciphertext opens in no other
-// row and a former version not in place of the present one. What never happens here: a
-// key in the database, a key file that others may read. What a crash leaves: a whole
-// key file or none. Losing the key file loses everything sealed with it.
+// A sealed value is bound to its place. So one row's ciphertext opens in no other row, and a former
+// version does not open in place of the present one. No key is in the database, and no key file is
+// readable by other users. A crash leaves a complete key file or none. The loss of the key file
+// loses everything that is sealed with it.
 package seal
 
 import (
@@ -26,22 +26,22 @@ const (
 	service        = "coffer"
 	keyBytesMax    = 64 << 10
 	bytesMax       = 1 << 20 // of one sealed value, before sealing
-	bindingVersion = 1       // raised when bind writes places in another way
+	bindingVersion = 1       // increases when encodeBinding changes
 )
 
-// ErrUnsealed is every failure to open: another key, another place, damage. Which one
-// it was is not told, because an attacker would be the one to ask.
+// ErrUnsealed is the error of every failure to open: another key, another place, damage. It does
+// not say which one, because an attacker would be the one to ask.
 var ErrUnsealed = errors.New("sealed value does not open here")
 
-// Binding is where a sealed value belongs. All of it must be known again to open it.
+// Binding is the place of a sealed value. All of it must be known again to open the value.
 type Binding struct {
-	Org     string // organization, or empty for the operator's own
-	Kind    string // what it is, for example "webhook_secret"
-	ID      string // which one
-	Version int    // raised with every change of the value
+	Org     string // organization, or "" for the operator's own
+	Kind    string // kind of the value, for example "webhook_secret"
+	ID      string // id of its object
+	Version int    // increases with every change of the value
 }
 
-// encodeBinding writes a place so that no two places give the same bytes.
+// encodeBinding encodes a place. No two places have the same bytes.
 func (p Binding) encodeBinding() []byte {
 	b := []byte{bindingVersion}
 	for _, part := range []string{service, p.Org, p.Kind, p.ID} {
@@ -51,11 +51,11 @@ func (p Binding) encodeBinding() []byte {
 	return binary.BigEndian.AppendUint64(b, uint64(p.Version))
 }
 
-// Keyset seals and unseals. Safe for concurrent use.
+// Keyset seals and unseals. It is safe for concurrent use.
 type Keyset struct{ envelope tink.AEAD }
 
-// CreateKeyset makes a new key in a file that only its owner may read. It never replaces a
-// file: the error is then fs.ErrExist.
+// CreateKeyset makes a new key in a file that only its owner may read. It never replaces a file:
+// the error is then fs.ErrExist.
 func CreateKeyset(path string) error {
 	handle, err := keyset.NewHandle(aead.AES256GCMKeyTemplate())
 	if err != nil {
@@ -65,7 +65,7 @@ func CreateKeyset(path string) error {
 	if err := insecurecleartextkeyset.Write(handle, keyset.NewJSONWriter(&content)); err != nil {
 		return fmt.Errorf("write out the key: %w", err)
 	}
-	// The file appears under its name only when it is whole and on disk.
+	// The file gets its name only when it is complete and on disk.
 	dir := filepath.Dir(path)
 	fresh, err := os.CreateTemp(dir, ".key-") // Mode 0600.
 	if err != nil {
@@ -89,7 +89,7 @@ func CreateKeyset(path string) error {
 	return nil
 }
 
-// OpenKeyset reads a key file. It refuses one that others may read or write.
+// OpenKeyset reads a key file. It refuses a file that other users may read or write.
 func OpenKeyset(path string) (*Keyset, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -104,11 +104,13 @@ func OpenKeyset(path string) (*Keyset, error) {
 		return nil, fmt.Errorf("the key file %s is not a plain file", path)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("the key file %s has mode %#o and others may use it: chmod 600", path, info.Mode().Perm())
+		return nil, fmt.Errorf(
+			"the key file %s has mode %#o and others may use it: chmod 600", path, info.Mode().Perm(),
+		)
 	}
 	handle, err := insecurecleartextkeyset.Read(keyset.NewJSONReader(io.LimitReader(file, keyBytesMax)))
 	if err != nil {
-		// The reader's own words could quote the file.
+		// The reader's own error could quote the file.
 		return nil, fmt.Errorf("the key file %s holds no key", path)
 	}
 	key, err := aead.New(handle)
@@ -118,10 +120,12 @@ func OpenKeyset(path string) (*Keyset, error) {
 	return &Keyset{aead.NewKMSEnvelopeAEAD2(aead.AES256GCMKeyTemplate(), key)}, nil
 }
 
-// Seal encrypts under a key of the value's own, which the key of the file wraps.
+// Seal encrypts with a key that is made for this value, which the key of the file encrypts.
 func (k *Keyset) Seal(plaintext []byte, binding Binding) ([]byte, error) {
 	if len(plaintext) > bytesMax {
-		return nil, fmt.Errorf("seal %s %s: %d bytes are more than %d", binding.Kind, binding.ID, len(plaintext), bytesMax)
+		return nil, fmt.Errorf(
+			"seal %s %s: %d bytes are more than %d", binding.Kind, binding.ID, len(plaintext), bytesMax,
+		)
 	}
 	sealed, err := k.envelope.Encrypt(plaintext, binding.encodeBinding())
 	if err != nil {
@@ -130,7 +134,7 @@ func (k *Keyset) Seal(plaintext []byte, binding Binding) ([]byte, error) {
 	return sealed, nil
 }
 
-// Unseal decrypts what Seal made for the same place. Errors: ErrUnsealed.
+// Unseal decrypts a value that Seal made for the same place. Errors: ErrUnsealed.
 func (k *Keyset) Unseal(sealed []byte, binding Binding) ([]byte, error) {
 	plaintext, err := k.envelope.Decrypt(sealed, binding.encodeBinding())
 	if err != nil {

@@ -6,18 +6,18 @@ import (
 	"log/slog"
 )
 
-// Secret is a text that must not be printed. Whatever formats, logs or marshals it by
-// accident writes ***; only Reveal gives the text.
+// Secret is a text that must not be printed. Formatting, logging or marshalling it by accident
+// writes ***; only Reveal returns the text.
 //
-// The text stands behind a function: of a Secret in an unexported field of another
-// struct fmt calls no method, and would print a string that it finds there. A
-// function it cannot look into. So two secrets are compared with Equal, not with ==.
+// The text is behind a function. For a Secret in an unexported field of another struct, fmt calls
+// no method and would print a string that it finds there. It cannot look into a function. So two
+// secrets are compared with Equal, not with ==.
 type Secret struct{ text func() string }
 
-// NewSecret wraps a text.
+// NewSecret makes a Secret of a text.
 func NewSecret(text string) Secret { return Secret{func() string { return text }} }
 
-// Reveal is the text itself. Each call is a place to look at in a review.
+// Reveal returns the text itself. Each call deserves attention in a review.
 func (s Secret) Reveal() string {
 	if s.text == nil {
 		return ""
@@ -25,10 +25,10 @@ func (s Secret) Reveal() string {
 	return s.text()
 }
 
-// IsEmpty reports that there is no text.
+// IsEmpty reports whether the text is empty.
 func (s Secret) IsEmpty() bool { return s.Reveal() == "" }
 
-// Equal compares in a time that does not tell how much of a guess was right.
+// Equal compares in constant time, so that the time does not say how much of a guess was right.
 func (s Secret) Equal(candidate Secret) bool {
 	return subtle.ConstantTimeCompare([]byte(s.Reveal()), []byte(candidate.Reveal())) == 1
 }
@@ -50,7 +50,7 @@ func (Secret) LogValue() slog.Value { return slog.StringValue(masked) }
 // MarshalText masks the text, for JSON and everything else that marshals.
 func (Secret) MarshalText() ([]byte, error) { return []byte(masked), nil }
 
-// UnmarshalText takes over a text, so that configuration can hold secrets.
+// UnmarshalText stores a text, so that a configuration can contain secrets.
 func (s *Secret) UnmarshalText(text []byte) error {
 	*s = NewSecret(string(text))
 	return nil

@@ -1,5 +1,5 @@
-// Package states draws the transition tables of features, so that the diagram
-// that a newcomer reads is the table that the code obeys. Only tests use it.
+// Package states draws the transition tables of features, so that the diagram that a newcomer reads
+// is the table that the code obeys. Only tests use it.
 package states
 
 import (
@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-// Transition is a row of a transition table: From is "" for how things begin, Event
-// is what the organization is told, or "".
+// Transition is a row of a transition table. From is "" for the first state, and Event is the event
+// that the organization gets, or "".
 type Transition struct{ From, To, Cause, Event string }
 
-// CheckDiagram checks that file shows the moves of what is named title. With
+// CheckDiagram checks that file shows the moves of the object that title names. With
 // COFFER_UPDATE=1 in the environment it writes the file instead.
 func CheckDiagram(t *testing.T, file, title string, moves []Transition) {
 	t.Helper()
@@ -32,7 +32,10 @@ func CheckDiagram(t *testing.T, file, title string, moves []Transition) {
 
 func renderDiagram(title string, moves []Transition) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# The states of %s\n\nDrawn from the table in state.go by its test.\n\n```mermaid\nstateDiagram-v2\n", title)
+	fmt.Fprintf(
+		&b, "# The states of %s\n\nDrawn from the table in state.go by its test.\n\n```mermaid\nstateDiagram-v2\n",
+		title,
+	)
 	hasExit := map[string]bool{}
 	for _, m := range moves {
 		hasExit[m.From] = true

@@ -1,14 +1,12 @@
-// Package trace times pieces of work for whoever wants to see them: requests,
-// transactions, steps of a payment. It is off unless the configuration names where the
-// spans go, and costs nothing then.
+// Package trace times work as spans: requests, transactions, steps of a payment. It is off unless
+// the configuration names a collector, and then costs nothing.
 //
-// A payment outlives the request that asked for it, so a span of it belongs to a trace
-// whose id follows from the payment's own: what any process does about wd_… is found
-// under one trace, after a restart as well, and the request has a link to it.
+// A payment outlives its request. So its spans belong to a trace whose id follows from the
+// payment's own id. Whatever a process does for wd_… is in one trace, also after a restart, and the
+// request has a link to it.
 //
-// What never happens here: a secret, an address, an amount or the text of an error in a
-// span; ids and outcomes are all that one holds. A decision that depends on a span. What
-// a crash leaves: the spans of its last seconds are missing.
+// A span never contains a secret, an address, an amount or the text of an error; it has only ids
+// and outcomes. No decision depends on a span. A crash loses the spans of its last seconds.
 package trace
 
 import (
@@ -24,10 +22,10 @@ import (
 	"github.com/cofferpay/coffer/internal/fault"
 )
 
-// tracer makes the spans; nil while nobody wants them.
+// tracer makes the spans; nil while tracing is off.
 var tracer atomic.Pointer[trace.Tracer]
 
-// SetProvider has spans made from now on; nil has none made.
+// SetProvider turns tracing on; nil turns it off.
 func SetProvider(p trace.TracerProvider) {
 	if p == nil {
 		tracer.Store(nil)
@@ -37,10 +35,10 @@ func SetProvider(p trace.TracerProvider) {
 	tracer.Store(&t)
 }
 
-// Span is a piece of work that is going on. The zero value is one that nobody wants.
+// Span is work in progress. The zero value is the span of work that is not traced.
 type Span struct{ span trace.Span }
 
-// Start begins a piece of work within the one that ctx belongs to.
+// Start starts a span within the span of ctx.
 func Start(ctx context.Context, name string) (context.Context, Span) {
 	t := tracer.Load()
 	if t == nil {
@@ -50,8 +48,7 @@ func Start(ctx context.Context, name string) (context.Context, Span) {
 	return ctx, Span{s}
 }
 
-// StartChild is Start for work that nobody wants to see by itself: it begins nothing when
-// ctx belongs to no other.
+// StartChild is Start for work that has no span of its own: it starts nothing if ctx has no span.
 func StartChild(ctx context.Context, name string) (context.Context, Span) {
 	if tracer.Load() == nil || !trace.SpanContextFromContext(ctx).IsValid() {
 		return ctx, Span{}
@@ -59,9 +56,8 @@ func StartChild(ctx context.Context, name string) (context.Context, Span) {
 	return Start(ctx, name)
 }
 
-// StartSince is Start for work that turned out to be some only now, having begun at a
-// moment: who looks every moment for something to do begins nothing when there is none.
-// What was done meanwhile is not inside it.
+// StartSince is Start for work that has already begun at a moment. A loop that mostly finds nothing
+// to do calls it only if it found something. Spans that started meanwhile are not inside it.
 func StartSince(ctx context.Context, name string, began time.Time) Span {
 	t := tracer.Load()
 	if t == nil {
@@ -71,8 +67,8 @@ func StartSince(ctx context.Context, name string, began time.Time) Span {
 	return Span{s}
 }
 
-// StartAbout begins a piece of work in the trace of a thing that has an id, such as a
-// withdrawal. Where ctx belongs to another trace, the two are linked.
+// StartAbout starts a span in the trace of an object with an id, such as a withdrawal. If ctx
+// belongs to another trace, the two are linked.
 func StartAbout(ctx context.Context, name, id string) (context.Context, Span) {
 	t := tracer.Load()
 	if t == nil {
@@ -91,16 +87,17 @@ func StartAbout(ctx context.Context, name, id string) (context.Context, Span) {
 
 const idKey = "coffer.id"
 
-// ContextOf is where the trace of a thing with an id begins.
+// ContextOf returns the beginning of the trace of an object with an id.
 func ContextOf(id string) trace.SpanContext {
 	sum := sha256.Sum256([]byte("coffer trace " + id))
 	return trace.NewSpanContext(trace.SpanContextConfig{
-		TraceID: trace.TraceID(sum[:16]), SpanID: trace.SpanID(sum[16:24]), TraceFlags: trace.FlagsSampled, Remote: true,
+		TraceID: trace.TraceID(sum[:16]), SpanID: trace.SpanID(sum[16:24]), TraceFlags: trace.FlagsSampled,
+		Remote: true,
 	})
 }
 
-// LinkTo says that the work of ctx is about a thing with an id, and links it to the
-// trace of that.
+// LinkTo says that the work of ctx is about an object with an id, and links it to that object's
+// trace.
 func LinkTo(ctx context.Context, id string) {
 	if tracer.Load() == nil || id == "" {
 		return
@@ -112,23 +109,23 @@ func LinkTo(ctx context.Context, id string) {
 	}
 }
 
-// SetAttribute adds a word of our own to the span, such as a role or a status. It is no place
-// for what somebody sent.
+// SetAttribute adds an attribute of Coffer's own to the span, such as a role or a status. It must
+// not contain text from a caller.
 func (s Span) SetAttribute(key, value string) {
 	if s.span != nil {
 		s.span.SetAttributes(attribute.String("coffer."+key, value))
 	}
 }
 
-// Rename is for a name that is known late, as a request's route is.
+// Rename changes the name of a span, for a name that is known late, such as a request's route.
 func (s Span) Rename(name string) {
 	if s.span != nil {
 		s.span.SetName(name)
 	}
 }
 
-// End ends the piece of work. Of an error it tells the code that a caller would see, or
-// that there was one: its text may hold what a provider's URL holds.
+// End ends the span. For an error it records the code that a caller would see, or only that there
+// was one: its text may contain parts of a provider's URL.
 func (s Span) End(err error) {
 	if s.span == nil {
 		return

@@ -1,9 +1,8 @@
-// Package ledgertest makes what postings follow from: the books take no money
-// without the withdrawal, the deposit or the order that moves it, so a test that is
-// about the books alone has these made for it.
+// Package ledgertest makes the causes of postings. The ledger accepts no posting without the
+// withdrawal, the deposit or the order that causes it. A test of the ledger alone has these made
+// for it.
 //
-// What never happens here: a row of a feature that is more than its place. What a
-// crash leaves: nothing that outlives a test.
+// Its rows have only what the ledger checks. A crash leaves no trace that outlives a test.
 package ledgertest
 
 import (
@@ -18,7 +17,7 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// PostWithCauses is ledger.Post after Causes.
+// PostWithCauses calls InsertCauses and then ledger.Post.
 func PostWithCauses(ctx context.Context, tx pg.Tx, postings ...ledger.Posting) error {
 	if err := InsertCauses(ctx, tx, postings...); err != nil {
 		return err
@@ -26,10 +25,9 @@ func PostWithCauses(ctx context.Context, tx pg.Tx, postings ...ledger.Posting) e
 	return ledger.Post(ctx, tx, postings...)
 }
 
-// InsertCauses makes, in the caller's transaction and whatever its role, the causes of
-// postings as those say that they are: credited deposits, withdrawals that wait for
-// a person, withdrawals that were paid or removed, sweeps that cost a fee. A cause
-// that is there stays as it is, but for a withdrawal that ends.
+// InsertCauses inserts the causes of postings in the caller's transaction, for any role. The causes
+// are credited deposits, withdrawals that wait for a person, withdrawals that were paid or removed,
+// and sweeps that cost a fee. An existing cause stays unchanged, except for a withdrawal that ends.
 func InsertCauses(ctx context.Context, tx pg.Tx, postings ...ledger.Posting) error {
 	var role string
 	if err := tx.QueryRow(ctx, `SELECT current_user`).Scan(&role); err != nil {
@@ -55,21 +53,28 @@ func InsertCauses(ctx context.Context, tx pg.Tx, postings ...ledger.Posting) err
 		if p.Cause.Kind == ledger.WithdrawalEnd {
 			account.Subject = l.Debit.Subject
 		}
-		r.ids, r.orgs, r.mints = append(r.ids, p.Cause.ID), append(r.orgs, account.OrgID), append(r.mints, account.MintID)
-		r.kinds, r.subjects, r.amounts = append(r.kinds, string(account.Kind)), append(r.subjects, account.Subject), append(r.amounts, l.Amount)
+		r.ids, r.orgs, r.mints = append(r.ids, p.Cause.ID), append(r.orgs, account.OrgID), append(
+			r.mints, account.MintID,
+		)
+		r.kinds, r.subjects, r.amounts = append(
+			r.kinds, string(account.Kind),
+		), append(r.subjects, account.Subject), append(r.amounts, l.Amount)
 	}
 	b := &pgx.Batch{}
 	b.Queue(`SET LOCAL ROLE coffer_system`)
-	// A session that began on empty tables would keep its plan for empty tables.
+	// A session that began with empty tables would keep its plan for empty tables.
 	b.Queue(`SET LOCAL enable_seqscan = off`)
-	for _, kind := range []ledger.CauseKind{ledger.Deposit, ledger.WithdrawalHold, ledger.WithdrawalEnd, ledger.NetworkFee} {
+	for _, kind := range []ledger.CauseKind{
+		ledger.Deposit, ledger.WithdrawalHold, ledger.WithdrawalEnd, ledger.NetworkFee,
+	} {
 		r := byKind[kind]
 		if r == nil {
 			continue
 		}
 		for _, sql := range statements[kind] {
 			b.Queue(`WITH c AS (SELECT * FROM unnest($1::text[], $2::text[], $3::int[], $4::text[], $5::text[], $6::numeric[], $7::timestamptz[])
-				AS c (id, org_id, mint_id, kind, subject, amount, at)) `+sql, r.ids, r.orgs, r.mints, r.kinds, r.subjects, r.amounts, repeatNow(tx, len(r.ids)))
+				AS c (id, org_id, mint_id, kind, subject, amount, at)) `+sql,
+				r.ids, r.orgs, r.mints, r.kinds, r.subjects, r.amounts, repeatNow(tx, len(r.ids)))
 		}
 	}
 	b.Queue(`SET LOCAL enable_seqscan = on`)
@@ -88,7 +93,7 @@ func repeatNow(tx pg.Tx, n int) []time.Time {
 	return times
 }
 
-// A wallet of the family TEST stands for every owner, and the first block for all of theirs.
+// A wallet of the family TEST represents every owner, and the first block all of their blocks.
 const (
 	customers = `
 		INSERT INTO customers (org_id, customer_id, created_at, updated_at)
@@ -145,18 +150,18 @@ var statements = map[ledger.CauseKind][]string{
 		ON CONFLICT (wallet_id, chain) DO UPDATE SET next_nonce = excluded.next_nonce`},
 }
 
-// Withdrawal is one that its order is about to pay.
+// Withdrawal is a withdrawal that its order is about to pay.
 type Withdrawal struct {
 	ID, OrgID, CustomerID, ToAddress string
 	MintID                           int
 	Amount                           money.Amount
-	FeeMax                           *money.Amount // the caller's limit of the network fee, or nil
+	FeeMax                           *money.Amount // the caller's limit of the network fee; nil: none
 }
 
-// InsertAccepted makes a withdrawal that was accepted, with the deposit that it is paid from
-// and its hold, in a transaction of the system. One that went back to a person goes on.
+// InsertAccepted inserts an accepted withdrawal with its hold and the deposit that funds it, in a
+// transaction of the system. A withdrawal that was returned to a person continues.
 func InsertAccepted(ctx context.Context, tx pg.Tx, w Withdrawal) error {
-	// One that was sent back is approved again, by somebody new each time.
+	// A returned withdrawal is approved again, by another person each time.
 	if _, err := tx.Exec(ctx, `
 		INSERT INTO withdrawal_approvals (org_id, withdrawal_id, round, approver_kind, approver_id, at, digest, mac)
 		SELECT org_id, withdrawal_id, approval_round, 'USER',
@@ -165,7 +170,8 @@ func InsertAccepted(ctx context.Context, tx pg.Tx, w Withdrawal) error {
 		return fmt.Errorf("approve withdrawal %s: %w", w.ID, err)
 	}
 	tag, err := tx.Exec(ctx, `
-		UPDATE withdrawals SET status = 'PROCESSING', approved_at = $2 WHERE withdrawal_id = $1 AND status = 'AWAITING_APPROVAL'`, w.ID, tx.Now)
+		UPDATE withdrawals SET status = 'PROCESSING', approved_at = $2 WHERE withdrawal_id = $1 AND status = 'AWAITING_APPROVAL'`,
+		w.ID, tx.Now)
 	if err != nil || tag.RowsAffected() == 1 {
 		return err
 	}
@@ -173,9 +179,13 @@ func InsertAccepted(ctx context.Context, tx pg.Tx, w Withdrawal) error {
 		return ledger.Account{OrgID: w.OrgID, MintID: w.MintID, Kind: k, Subject: subject}
 	}
 	newPosting := func(kind ledger.CauseKind, id string, debit, credit ledger.Account) ledger.Posting {
-		return ledger.Posting{Cause: ledger.Cause{Kind: kind, ID: id}, Legs: []ledger.Leg{{Debit: debit, Credit: credit, Amount: w.Amount}}}
+		return ledger.Posting{Cause: ledger.Cause{Kind: kind, ID: id}, Legs: []ledger.Leg{{
+			Debit: debit, Credit: credit, Amount: w.Amount,
+		}}}
 	}
-	deposited := newPosting(ledger.Deposit, "for "+w.ID, account(ledger.Custody, ""), account(ledger.Customer, w.CustomerID))
+	deposited := newPosting(
+		ledger.Deposit, "for "+w.ID, account(ledger.Custody, ""), account(ledger.Customer, w.CustomerID),
+	)
 	if err := InsertCauses(ctx, tx, deposited); err != nil {
 		return err
 	}
@@ -186,9 +196,15 @@ func InsertAccepted(ctx context.Context, tx pg.Tx, w Withdrawal) error {
 		w.ID, w.OrgID, w.CustomerID, w.MintID, w.Amount, w.ToAddress, tx.Now, w.FeeMax); err != nil {
 		return fmt.Errorf("accept withdrawal %s: %w", w.ID, err)
 	}
-	// One balance is posted to after the other: the hold takes what has arrived.
+	// The balances are posted in this order: the hold takes what the deposit brought.
 	if err := ledger.Post(ctx, tx, deposited); err != nil {
 		return err
 	}
-	return ledger.Post(ctx, tx, newPosting(ledger.WithdrawalHold, w.ID, account(ledger.Customer, w.CustomerID), account(ledger.Withdrawing, w.CustomerID)))
+	return ledger.Post(
+		ctx, tx,
+		newPosting(
+			ledger.WithdrawalHold, w.ID, account(ledger.Customer, w.CustomerID),
+			account(ledger.Withdrawing, w.CustomerID),
+		),
+	)
 }

@@ -1,7 +1,7 @@
 // Package otlp sends spans to a collector by OTLP over HTTP.
 //
-// What never happens here: waiting for the collector. Spans that it does not take in
-// time are dropped. What a crash leaves: the spans of its last seconds are missing.
+// It never waits for the collector: it drops spans that the collector does not accept in time. A
+// crash loses the spans of its last seconds.
 package otlp
 
 import (
@@ -24,22 +24,25 @@ const (
 	flushMax = 3 * time.Second // for the last one, when the process ends
 )
 
-// Open has spans sent to a URL such as http://127.0.0.1:4318/v1/traces until close is
-// called. share is which part of the traces is kept, 1 being all. roles says what this
-// process runs.
-func Open(ctx context.Context, url string, share float64, roles string, log *slog.Logger) (close func() error, err error) {
+// Open sends spans to a URL such as http://127.0.0.1:4318/v1/traces until close is called. share is
+// the part of the traces that is sent; 1 is all. roles names the roles that this process runs.
+func Open(
+	ctx context.Context, url string, share float64, roles string, log *slog.Logger,
+) (close func() error, err error) {
 	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(url), otlptracehttp.WithTimeout(sendMax))
 	if err != nil {
 		return nil, fmt.Errorf("trace.endpoint: %w", err)
 	}
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {
-		log.Warn("spans could not be sent") // the library's words may hold the URL
+		log.Warn("spans could not be sent") // the library's text may contain the URL
 	}))
 	provider := sdk.NewTracerProvider(
 		sdk.WithBatcher(exporter),
-		// By the id of the trace alone: every process keeps the same payments.
+		// The trace id alone decides, so every process keeps the same payments.
 		sdk.WithSampler(sdk.TraceIDRatioBased(share)),
-		sdk.WithResource(resource.NewSchemaless(attribute.String("service.name", "coffer"), attribute.String("coffer.roles", roles))),
+		sdk.WithResource(resource.NewSchemaless(
+			attribute.String("service.name", "coffer"), attribute.String("coffer.roles", roles),
+		)),
 	)
 	trace.SetProvider(provider)
 	return func() error {
