@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// A house is the tables and the sources that they are compared with. The
-// tests of the checks put a small house of their own in its place.
+// tree has the tables and the sources that are compared with them. The tests of the checks use a
+// small tree of their own.
 type tree struct {
 	packages   []pkg
 	planned    []string
@@ -28,7 +28,7 @@ func (h tree) findPackage(dir string) (pkg, bool) {
 	return h.packages[i], true
 }
 
-// violations gathers what a check found, each one once.
+// violations collects what a check found, each item once.
 type violations map[string]bool
 
 func (c violations) addf(format string, args ...any) { c[fmt.Sprintf(format, args...)] = true }
@@ -73,7 +73,7 @@ func (h tree) checkImports() []string {
 	for _, s := range h.sources {
 		importer, ok := h.findPackage(s.dir)
 		if !ok {
-			continue // listed complains
+			continue // checkListed reports it
 		}
 		for _, imp := range s.listImports() {
 			if imp.dir == "" || imp.dir == s.dir {
@@ -87,7 +87,9 @@ func (h tree) checkImports() []string {
 			if reason == "" {
 				continue
 			}
-			if i := slices.IndexFunc(h.exceptions, func(d exception) bool { return d.from == importer.dir && d.to == target.dir }); i >= 0 {
+			if i := slices.IndexFunc(
+				h.exceptions, func(d exception) bool { return d.from == importer.dir && d.to == target.dir },
+			); i >= 0 {
 				used[h.exceptions[i]] = true
 				continue
 			}
@@ -105,13 +107,13 @@ func (h tree) checkImports() []string {
 	return c.sortedList()
 }
 
-// explainForbidden says why code of from may not import to, or nothing when it may.
+// explainForbidden returns why code of the importer may not import the target, or "" if it may.
 func (h tree) explainForbidden(importer, target pkg, test bool) string {
 	if target.capabilities&testOnly != 0 && !test {
 		return "it is for tests only"
 	}
 	if test && (target.capabilities&testOnly != 0 || target.layer == adapters) {
-		return "" // a test plugs in what app would
+		return "" // a test supplies what app would
 	}
 	if !test {
 		if allowed, ok := h.importers[target.dir]; ok && !slices.Contains(allowed, importer.dir) {
@@ -125,13 +127,15 @@ func (h tree) explainForbidden(importer, target pkg, test bool) string {
 	case target.layer > importer.layer:
 		return fmt.Sprintf("imports point down, and %v lies above %v", target.layer, importer.layer)
 	case target.layer == importer.layer && !neighbourImports[importer.layer]:
-		return fmt.Sprintf("two packages of the floor %v never meet: declare a small interface and let app wire it", importer.layer)
+		return fmt.Sprintf(
+			"two packages of the floor %v never meet: declare a small interface and let app wire it", importer.layer,
+		)
 	}
 	return ""
 }
 
-// checkFloats finds floating point outside the packages that may show it. A
-// literal such as 1.5 counts: its default type is float64.
+// checkFloats finds floating point outside the packages that may use it. A literal such as 1.5
+// counts: its default type is float64.
 func (h tree) checkFloats() []string {
 	c := violations{}
 	for _, s := range h.sources {
@@ -156,7 +160,10 @@ func (h tree) checkFloats() []string {
 				if x, ok := n.X.(*ast.Ident); ok {
 					pkgPath := calls[x.Name]
 					if floating[pkgPath+"."+n.Sel.Name] || pkgPath == "math" && !wholeLimit.MatchString(n.Sel.Name) {
-						c.addf("%s: %s.%s is a float: money is counted in whole atomic units", s.position(n), x.Name, n.Sel.Name)
+						c.addf(
+							"%s: %s.%s is a float: money is counted in whole atomic units", s.position(n), x.Name,
+							n.Sel.Name,
+						)
 					}
 				}
 			}
@@ -166,7 +173,7 @@ func (h tree) checkFloats() []string {
 	return c.sortedList()
 }
 
-// wholeLimit is what the package math has for whole numbers.
+// wholeLimit matches the constants of package math for whole numbers.
 var wholeLimit = regexp.MustCompile(`^(Max|Min)U?[Ii]nt(8|16|32|64)?$`)
 
 var floating = map[string]bool{
@@ -174,7 +181,7 @@ var floating = map[string]bool{
 	"strconv.ParseFloat": true, "strconv.FormatFloat": true, "strconv.AppendFloat": true,
 }
 
-// checkHTTP finds net/http on the floors that are driven by more than one surface.
+// checkHTTP finds net/http in the layers that more than one surface uses.
 func (h tree) checkHTTP() []string {
 	c := violations{}
 	for _, s := range h.sources {
@@ -184,15 +191,17 @@ func (h tree) checkHTTP() []string {
 		}
 		for _, imp := range s.listImports() {
 			if imp.path == "net/http" || strings.HasPrefix(imp.path, "net/http/") {
-				c.addf("%s: %s on the floor %v: surfaces and adapters speak HTTP, nothing else does", s.position(imp.spec), imp.path, p.layer)
+				c.addf(
+					"%s: %s on the floor %v: surfaces and adapters speak HTTP, nothing else does", s.position(imp.spec),
+					imp.path, p.layer,
+				)
 			}
 		}
 	}
 	return c.sortedList()
 }
 
-// checkKeys finds private key material outside the signer. Tests may make
-// throw-away keys.
+// checkKeys finds private key material outside the signer. Tests may make temporary keys.
 func (h tree) checkKeys() []string {
 	c := violations{}
 	for _, s := range h.sources {
@@ -243,12 +252,15 @@ var keyCalls = newQualifiedNames("github.com/ethereum/go-ethereum/crypto",
 	"Sign", "GenerateKey", "HexToECDSA", "ToECDSA", "ToECDSAUnsafe", "LoadECDSA", "SaveECDSA", "FromECDSA").
 	addNames("github.com/ethereum/go-ethereum/core/types", "SignTx", "SignNewTx", "MustSignNewTx", "SignSetCode").
 	addNames("github.com/btcsuite/btcd/txscript/v2", "SignTxOutput", "SignatureScript", "RawTxInSignature",
-		"WitnessSignature", "RawTxInWitnessSignature", "TaprootWitnessSignature", "RawTxInTaprootSignature", "RawTxInTapscriptSignature", "TweakTaprootPrivKey").
-	addNames("github.com/ethereum/go-ethereum/accounts/abi/bind", "NewKeyedTransactor", "NewKeyedTransactorWithChainID").
+		"WitnessSignature", "RawTxInWitnessSignature", "TaprootWitnessSignature", "RawTxInTaprootSignature",
+		"RawTxInTapscriptSignature", "TweakTaprootPrivKey").
+	addNames(
+		"github.com/ethereum/go-ethereum/accounts/abi/bind", "NewKeyedTransactor", "NewKeyedTransactorWithChainID",
+	).
 	addNames("github.com/ethereum/go-ethereum/accounts/abi/bind/v2", "NewKeyedTransactor")
 
-// chainKeyCalls make or use keys of Solana. Webhooks are signed on the same curve, so
-// they are looked for where chains are.
+// chainKeyCalls make or use keys of Solana. Webhooks are signed on the same curve, so the check
+// looks for these calls only where chains are.
 var chainKeyCalls = newQualifiedNames("crypto/ed25519", "Sign", "NewKeyFromSeed", "GenerateKey")
 
 type qualifiedNames map[string]bool
@@ -273,15 +285,18 @@ func (h tree) checkRandom() []string {
 		}
 		for _, imp := range s.listImports() {
 			if imp.path == "math/rand" || imp.path == "math/rand/v2" {
-				c.addf("%s: %s: ids and secrets come from crypto/rand; for jitter give the package mayRand", s.position(imp.spec), imp.path)
+				c.addf(
+					"%s: %s: ids and secrets come from crypto/rand; for jitter give the package mayRand",
+					s.position(imp.spec), imp.path,
+				)
 			}
 		}
 	}
 	return c.sortedList()
 }
 
-// checkTests finds tests that may pass without having looked: ones that skip,
-// and ones that wait for a time instead of a fact.
+// checkTests finds tests that may pass without checking anything: tests that skip, and tests that
+// wait for a time instead of a condition.
 func (h tree) checkTests() []string {
 	c := violations{}
 	for _, s := range h.sources {
@@ -296,7 +311,8 @@ func (h tree) checkTests() []string {
 			}
 			switch sel.Sel.Name {
 			case "Skip", "Skipf", "SkipNow":
-				if x, ok := sel.X.(*ast.Ident); ok && (x.Name == "t" || x.Name == "b" || x.Name == "f" || x.Name == "tb") {
+				if x, ok := sel.X.(*ast.Ident); ok &&
+					(x.Name == "t" || x.Name == "b" || x.Name == "f" || x.Name == "tb") {
 					c.addf("%s: a test that can't run fails, it does not skip", s.position(sel))
 				}
 			case "Sleep":
@@ -310,8 +326,7 @@ func (h tree) checkTests() []string {
 	return c.sortedList()
 }
 
-// checkDependencies finds imports of modules that the page of dependencies does not
-// give a reason for.
+// checkDependencies finds imports of modules for which the page of dependencies gives no reason.
 func (h tree) checkDependencies(page string) []string {
 	var documented []string
 	for line := range strings.Lines(page) {
@@ -329,8 +344,13 @@ func (h tree) checkDependencies(page string) []string {
 				continue
 			}
 			name := strings.TrimPrefix(imp.path, "github.com/")
-			if !slices.ContainsFunc(documented, func(k string) bool { return name == k || strings.HasPrefix(name, k+"/") }) {
-				c.addf("%s: %s has no line in docs/adr/0002-dependencies.md: give the reason for it", s.position(imp.spec), imp.path)
+			if !slices.ContainsFunc(
+				documented, func(k string) bool { return name == k || strings.HasPrefix(name, k+"/") },
+			) {
+				c.addf(
+					"%s: %s has no line in docs/adr/0002-dependencies.md: give the reason for it", s.position(imp.spec),
+					imp.path,
+				)
 			}
 		}
 	}
@@ -388,7 +408,10 @@ func (h tree) checkTableWriters(migrations string) []string {
 	c := violations{}
 	for table, dirs := range written {
 		if len(dirs) > 1 {
-			c.addf("table %s: written by %s: only the package that owns a table writes it", table, strings.Join(dirs.sortedList(), " and "))
+			c.addf(
+				"table %s: written by %s: only the package that owns a table writes it", table,
+				strings.Join(dirs.sortedList(), " and "),
+			)
 		}
 	}
 	return c.sortedList()
@@ -396,7 +419,9 @@ func (h tree) checkTableWriters(migrations string) []string {
 
 var (
 	tableMade    = regexp.MustCompile(`(?i)\bCREATE TABLE (?:IF NOT EXISTS )?([a-z_]+)`)
-	tableWritten = regexp.MustCompile(`(?i)\b(?:INSERT\s+INTO|UPDATE|DELETE\s+FROM|MERGE\s+INTO)\s+(?:ONLY\s+)?([a-z_]+)`)
+	tableWritten = regexp.MustCompile(
+		`(?i)\b(?:INSERT\s+INTO|UPDATE|DELETE\s+FROM|MERGE\s+INTO)\s+(?:ONLY\s+)?([a-z_]+)`,
+	)
 )
 
 // checkDocumented finds packages without a package comment.

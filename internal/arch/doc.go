@@ -1,17 +1,17 @@
-// Package arch keeps the drawing of the house true. Its tests parse the
-// sources of the whole module and compare what they find with the tables in
-// floors.go: which floor a package stands on, what it may import, where keys,
-// HTTP, floats and random numbers may appear, and whether the rules of the
-// interface and the tests that prove them name each other. Two tests read all
-// texts of the repository: each decision that is cited has an entry in
-// docs/design/README.md, and links between pages lead to pages and headings.
-// One test refuses names with words that docs/glossary.md retires. Another compares
-// small words as names, long lines and vague words with the numbers in testdata.
+// Package arch checks the architecture. Its tests parse the sources of the whole module and compare
+// them with the tables in floors.go: the layer of each package, what it may import, and where keys,
+// HTTP, floats and random numbers may appear. They also check that the rules of the interface and
+// the tests that prove them name each other.
 //
-// Nothing here runs in the program, and nothing here runs another command: a
-// test that asks the go tool could be answered from the test cache although
-// the sources have changed, while files that a test opens itself are part of
-// the cache key. There is no state, so a crash leaves nothing behind.
+// Two tests read all texts of the repository. Each cited decision has an entry in
+// docs/design/README.md, and links between pages lead to existing pages and headings. One test
+// refuses names with words that docs/glossary.md retires. Another compares small words as names,
+// long lines and vague words with the numbers in testdata.
+//
+// The package is not part of the program, and it runs no other command. A test that asks the go
+// tool could be answered from the test cache although the sources have changed. Files that a test
+// opens itself are part of the cache key. The package has no state, so a crash leaves nothing
+// behind.
 //
 // A new package is one line in floors.go.
 package arch

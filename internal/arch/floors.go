@@ -1,24 +1,24 @@
 package arch
 
-// A floor is a height in the house. Code may use what lies below it, never
-// what lies above; beside it only where beside says so.
+// layer is a layer of the architecture. Code may use the layers below its own, never those above,
+// and packages of its own layer only where neighbourImports says so.
 type layer int
 
 const (
-	public      layer = iota // what integrators import; knows nothing of us
+	public      layer = iota // what integrators import; independent of the service
 	words                    // values and vocabulary, pure
-	foundations              // I/O that has never heard of a deposit
-	core                     // what every feature stands on
+	foundations              // I/O that is independent of deposits and payments
+	core                     // used by every feature
 	gates                    // the only ways in and out
-	features                 // the trade
+	features                 // the features of the business
 	reporting                // above the features, reading only
-	adapters                 // a child that plugs into its parent's port
-	surfaces                 // translate, never decide
+	adapters                 // implementations of a port in the parent package
+	surfaces                 // translate and decide nothing
 	wiring                   // app
 	world                    // the local world, which runs app
-	commands                 // the subcommands, above both
+	commands                 // the subcommands, above wiring and world
 	program                  // main
-	watch                    // this package: above everything, used by nothing
+	watch                    // this package: above everything, imported by nothing
 )
 
 var layerNames = [...]string{
@@ -28,15 +28,14 @@ var layerNames = [...]string{
 
 func (f layer) String() string { return layerNames[f] }
 
-// neighbourImports tells on which floors a package may import its neighbours. The other
-// floors are the ones whose members must stay replaceable or readable alone:
-// two features that must meet do so through a one-method interface that app
-// wires.
+// neighbourImports says in which layers a package may import packages of the same layer. In the
+// other layers every package must stay replaceable and readable by itself. Two features that need
+// each other meet through a one-method interface that app wires.
 var neighbourImports = map[layer]bool{
 	public: true, words: true, foundations: true, core: true, world: true, watch: true,
 }
 
-// A permit lets a package do what its floor may not.
+// capability lets a package do what its layer may not.
 type capability uint
 
 const (
@@ -47,18 +46,17 @@ const (
 	testOnly                        // only tests may import it
 )
 
-// httpLayers may import net/http without a permit: they speak to the outside.
+// httpLayers may import net/http without a capability: they communicate with the outside.
 var httpLayers = map[layer]bool{public: true, adapters: true, surfaces: true, wiring: true, world: true, commands: true}
 
-// A place is one package: its folder under the module root, its floor, and
-// what it may do beyond that floor.
+// pkg is one package: its folder under the module root, its layer, and what it may do in addition.
 type pkg struct {
 	dir          string
 	layer        layer
 	capabilities capability
 }
 
-// packages is the drawing. Every folder with Go files stands here once.
+// packages lists every folder with Go files once.
 var packages = []pkg{
 	{"webhook", public, 0},
 	{"client", public, mayRand},
@@ -193,16 +191,21 @@ var packages = []pkg{
 	{"internal/arch", watch, 0},
 }
 
-// A door is an import that the floors forbid and that is right all the same.
-// One that no code uses any more fails the test.
+// exception is a justified import that the layers forbid. An exception that no code uses any more
+// fails the test.
 type exception struct{ from, to, reason string }
 
 var exceptions = []exception{}
 
-// importers names the only packages whose code, tests aside, may import the
-// ones on the left. Adapters need no line here: only app imports them.
+// importers names the only packages whose code, except for tests, may import the ones on the left.
+// Adapters need no line here: only app imports them.
 var importers = map[string][]string{
-	"internal/localworld/anvil":    {"internal/localworld", "internal/localworld/anvil/anviltest", "internal/trial/crashes", "internal/trial/forks"},
-	"internal/localworld/btcd":     {"internal/localworld", "internal/localworld/btcd/btcdtest"},
-	"internal/localworld/evmtoken": {"internal/localworld", "internal/localworld/anvil", "internal/localworld/tour", "internal/trial/crashes", "internal/trial/forks"},
+	"internal/localworld/anvil": {
+		"internal/localworld", "internal/localworld/anvil/anviltest", "internal/trial/crashes", "internal/trial/forks",
+	},
+	"internal/localworld/btcd": {"internal/localworld", "internal/localworld/btcd/btcdtest"},
+	"internal/localworld/evmtoken": {
+		"internal/localworld", "internal/localworld/anvil", "internal/localworld/tour", "internal/trial/crashes",
+		"internal/trial/forks",
+	},
 }

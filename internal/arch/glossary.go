@@ -9,7 +9,7 @@ import (
 // glossaryPage defines the terms of the project.
 const glossaryPage = "docs/glossary.md"
 
-// A glossaryEntry is one paragraph of the page: a term, and the words that it retires.
+// glossaryEntry is one paragraph of the page: a term, and the words that it retires.
 type glossaryEntry struct {
 	term    string
 	retired []string
@@ -17,7 +17,7 @@ type glossaryEntry struct {
 
 var entryForm = regexp.MustCompile(`^\*\*(.+?)\.\*\* [^.]+\. \*Source:\* .+?\.(?: \*Avoid:\* (.+)\.)?$`)
 
-// parseGlossary reads the entries, and finds those that are not in form or in order.
+// parseGlossary parses the entries, and finds those that are malformed or out of order.
 func parseGlossary(page string) ([]glossaryEntry, []string) {
 	c := violations{}
 	var entries []glossaryEntry
@@ -63,7 +63,7 @@ func parseGlossary(page string) ([]glossaryEntry, []string) {
 	return entries, c.sortedList()
 }
 
-// An allowedWord lets a retired word stand in a name. One that no code uses any more fails.
+// allowedWord allows a retired word in a name. An entry that no code uses any more fails the test.
 type allowedWord struct {
 	word   string
 	dir    string // empty: everywhere
@@ -114,7 +114,7 @@ var allowedWords = []allowedWord{
 	{"want", "internal/chain/several", "Want", "renamed Expected with the package"},
 }
 
-// checkGlossary compares the names that the code declares with the words that page retires.
+// checkGlossary compares the names that the code declares with the words that the page retires.
 func (h tree) checkGlossary(page string, allowed []allowedWord) []string {
 	entries, complaints := parseGlossary(page)
 	c := violations{}

@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-// declaredNames are the names that a node declares: of types, functions, methods, fields,
+// declaredNames returns the names that a node declares: of types, functions, methods, fields,
 // parameters, results, constants, variables and locals.
 func declaredNames(root ast.Node) []*ast.Ident {
 	var names []*ast.Ident
@@ -38,8 +38,8 @@ func declaredNames(root ast.Node) []*ast.Ident {
 	return names
 }
 
-// hasCheckedNames tells whether names in the file are checked. Tests are named in sentences,
-// and a generator takes its names from elsewhere.
+// hasCheckedNames reports whether names in the file are checked. Names of tests are sentences, and
+// a generator takes its names from elsewhere.
 func (s source) hasCheckedNames() bool { return !s.test && !ast.IsGenerated(s.file) }
 
 // splitName returns the words of a camelCase name in lower case.
@@ -58,9 +58,9 @@ func splitName(name string) []string {
 	return words
 }
 
-// smallWords are prepositions, pronouns, auxiliaries, conjunctions, adverbs and the like. A
-// reader learns nothing from a variable that has one of them for a name. After, before, now
-// and out are names that the field uses; from and to are allowed together.
+// smallWords are prepositions, pronouns, auxiliaries, conjunctions, adverbs and the like. As the
+// name of a variable, such a word tells a reader nothing. After, before, now and out are names that
+// the field uses; from and to are allowed together.
 var smallWords = wordSet(`
 	about above across again against all along also am among an and another any are around as at
 	back be because been behind being below beneath beside between beyond both but by can could

@@ -20,13 +20,13 @@ const formerFolder = "docs/" + "decisions"
 // indexedFolders have a README.md that links each of their pages.
 var indexedFolders = []string{"docs/adr", "docs/design", "docs/howto"}
 
-// textBytesMax leaves out test programs and profiles that lie around.
+// textBytesMax excludes test programs and profiles in the folder.
 const textBytesMax = 8 << 20
 
-// A library is the text files of the repository by name, and its folders with "" as text.
+// library has the text files of the repository by name, and its folders with "" as text.
 type library map[string]string
 
-// loadTexts reads every text file in fsys that is no program of others.
+// loadTexts reads every text file in fsys, except programs of third parties.
 func loadTexts(fsys fs.FS) (library, error) {
 	texts := library{}
 	err := fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
@@ -62,7 +62,7 @@ func loadTexts(fsys fs.FS) (library, error) {
 	return texts, err
 }
 
-// names are the names of all files and folders, sorted.
+// names returns the names of all files and folders, sorted.
 func (l library) names() []string {
 	names := make([]string, 0, len(l))
 	for name := range l {
@@ -72,7 +72,7 @@ func (l library) names() []string {
 	return names
 }
 
-// at is a place in a text, for a message.
+// at returns a position in a text, for a message.
 func (l library) at(name string, offset int) string {
 	return fmt.Sprintf("%s:%d", name, 1+strings.Count(l[name][:offset], "\n"))
 }
@@ -83,8 +83,10 @@ var (
 	tableRow       = regexp.MustCompile(`(?m)^\| (0\d{3}) \| (.*) \|$`)
 	decisionNumber = regexp.MustCompile(`\b0\d{3}\b`)
 	// citedDecision finds "decision" with a number, and "decisions" with several.
-	citedDecision = regexp.MustCompile(`\b[Dd]ecisions?` + betweenWords + `0\d{3}\b(?:(?:,|` + betweenWords + `(?:and|or|to))` + betweenWords + `0\d{3}\b)*`)
-	formerPage    = regexp.MustCompile(formerFolder + `|\]\([^)\s]*\bdecisions/0\d{3}[^)\s]*\)`)
+	citedDecision = regexp.MustCompile(
+		`\b[Dd]ecisions?` + betweenWords + `0\d{3}\b(?:(?:,|` + betweenWords + `(?:and|or|to))` + betweenWords + `0\d{3}\b)*`,
+	)
+	formerPage = regexp.MustCompile(formerFolder + `|\]\([^)\s]*\bdecisions/0\d{3}[^)\s]*\)`)
 )
 
 // citedDecisions compares the table of decisions with what the repository cites.
@@ -117,17 +119,23 @@ func (l library) citedDecisions() []string {
 			c.addf("%s: decisions stand in docs/design and docs/adr", name)
 		}
 		if !strings.Contains(l[name], "ecision") {
-			continue // the patterns take long
+			continue // the patterns are slow
 		}
 		for _, at := range citedDecision.FindAllStringIndex(l[name], -1) {
 			for _, number := range decisionNumber.FindAllString(l[name][at[0]:at[1]], -1) {
 				if !known[number] {
-					c.addf("%s: cites decision %s, which is not in the table of %s", l.at(name, at[0]), number, decisionTable)
+					c.addf(
+						"%s: cites decision %s, which is not in the table of %s", l.at(name, at[0]), number,
+						decisionTable,
+					)
 				}
 			}
 		}
 		for _, at := range formerPage.FindAllStringIndex(l[name], -1) {
-			c.addf("%s: %s is no page any more: name the page in docs/design or docs/adr, or cite the number", l.at(name, at[0]), l[name][at[0]:at[1]])
+			c.addf(
+				"%s: %s is no page any more: name the page in docs/design or docs/adr, or cite the number",
+				l.at(name, at[0]), l[name][at[0]:at[1]],
+			)
 		}
 	}
 	return c.sortedList()
@@ -135,7 +143,7 @@ func (l library) citedDecisions() []string {
 
 var (
 	markdownLink = regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	// namedPage finds pages that a comment or a text names from the root.
+	// namedPage matches pages that a comment or a text names from the root.
 	namedPage  = regexp.MustCompile(`docs/(?:adr|design|howto)/[\w.-]+\.md(?:#[\w-]+)?`)
 	linkScheme = regexp.MustCompile(`^[a-z]+:`)
 )
@@ -186,7 +194,8 @@ func (l library) links() []string {
 	for _, folder := range indexedFolders {
 		index := folder + "/README.md"
 		for _, name := range l.names() {
-			if path.Dir(name) == folder && strings.HasSuffix(name, ".md") && name != index && !strings.Contains(l[index], "]("+path.Base(name)+")") {
+			if path.Dir(name) == folder && strings.HasSuffix(name, ".md") && name != index &&
+				!strings.Contains(l[index], "]("+path.Base(name)+")") {
 				c.addf("%s: is not linked in %s", name, index)
 			}
 		}

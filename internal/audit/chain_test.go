@@ -23,7 +23,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 )
 
-// desk is a log with its sealer and its anchors.
+// desk is an audit log with its sealer and its anchors.
 type desk struct {
 	t        *testing.T
 	db       *pg.DB
@@ -611,7 +611,8 @@ func BenchmarkSealing(b *testing.B) {
 		b.StopTimer()
 		if _, err := super.Exec(b.Context(), `
 			INSERT INTO audit_log (at, actor_kind, actor_id, action, resource_kind, resource_id, detail)
-			SELECT now(), 'SYSTEM', 'transfer', 'transfer.made', 'TRANSFER', 'tr_' || g, jsonb_build_object('mint', 1, 'amount', '1000000', 'from', 'user_' || g) FROM generate_series(1, $1) g`, rows); err != nil {
+			SELECT now(), 'SYSTEM', 'transfer', 'transfer.made', 'TRANSFER', 'tr_' || g, jsonb_build_object('mint', 1, 'amount', '1000000', 'from', 'user_' || g) FROM generate_series(1, $1) g`,
+			rows); err != nil {
 			b.Fatal(err)
 		}
 		s := audit.Sealer{DB: db}

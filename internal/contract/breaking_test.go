@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// at finds a place in a document by its keys.
+// at returns a part of a document by its keys.
 func at(t *testing.T, v any, path ...string) map[string]any {
 	t.Helper()
 	for _, key := range path {
@@ -49,17 +49,35 @@ func TestBreakingChangesAreNamed(t *testing.T) {
 		plant func(t *testing.T, d map[string]any)
 		want  string
 	}{
-		"nothing":               {func(*testing.T, map[string]any) {}, ""},
-		"a call goes":           {func(t *testing.T, d map[string]any) { delete(at(t, d, "paths", "/transfers"), "post") }, "POST /transfers is gone"},
-		"a path goes":           {func(t *testing.T, d map[string]any) { delete(at(t, d, "paths"), "/balances") }, "GET /balances is gone"},
-		"a call is renamed":     {func(t *testing.T, d map[string]any) { at(t, d, "paths", "/withdraw", "post")["operationId"] = "pay" }, "POST /withdraw is called pay now"},
-		"an open call closes":   {func(t *testing.T, d map[string]any) { delete(at(t, d, "paths", "/openapi.json", "get"), "security") }, "GET /openapi.json wants a key now"},
-		"a repeat is forbidden": {func(t *testing.T, d map[string]any) { at(t, d, "paths", "/deposit", "post")["x-repeat"] = "NEVER" }, "POST /deposit may be repeated NEVER and was ALWAYS"},
-		"a repeat is allowed":   {func(t *testing.T, d map[string]any) { at(t, d, "paths", "/withdraw", "post")["x-repeat"] = "ALWAYS" }, ""},
+		"nothing": {func(*testing.T, map[string]any) {}, ""},
+		"a call goes": {
+			func(t *testing.T, d map[string]any) { delete(at(t, d, "paths", "/transfers"), "post") },
+			"POST /transfers is gone",
+		},
+		"a path goes": {
+			func(t *testing.T, d map[string]any) { delete(at(t, d, "paths"), "/balances") }, "GET /balances is gone",
+		},
+		"a call is renamed": {
+			func(t *testing.T, d map[string]any) { at(t, d, "paths", "/withdraw", "post")["operationId"] = "pay" },
+			"POST /withdraw is called pay now",
+		},
+		"an open call closes": {
+			func(t *testing.T, d map[string]any) { delete(at(t, d, "paths", "/openapi.json", "get"), "security") },
+			"GET /openapi.json wants a key now",
+		},
+		"a repeat is forbidden": {
+			func(t *testing.T, d map[string]any) { at(t, d, "paths", "/deposit", "post")["x-repeat"] = "NEVER" },
+			"POST /deposit may be repeated NEVER and was ALWAYS",
+		},
+		"a repeat is allowed": {
+			func(t *testing.T, d map[string]any) { at(t, d, "paths", "/withdraw", "post")["x-repeat"] = "ALWAYS" }, "",
+		},
 		"a call comes": {func(t *testing.T, d map[string]any) {
 			at(t, d, "paths")["/new"] = map[string]any{"get": at(t, d, "paths", "/balances", "get")}
 		}, ""},
-		"words come": {func(t *testing.T, d map[string]any) { schema(t, d, "Deposit")["description"] = "Other words." }, ""},
+		"words come": {
+			func(t *testing.T, d map[string]any) { schema(t, d, "Deposit")["description"] = "Other words." }, "",
+		},
 
 		"a parameter goes": {func(t *testing.T, d map[string]any) {
 			op := at(t, d, "paths", "/deposits", "get")
@@ -70,11 +88,15 @@ func TestBreakingChangesAreNamed(t *testing.T) {
 		}, "GET /deposits requires the query parameter customerId now"},
 		"a required parameter comes": {func(t *testing.T, d map[string]any) {
 			op := at(t, d, "paths", "/balances", "get")
-			op["parameters"] = []any{map[string]any{"name": "product", "in": "query", "required": true, "schema": map[string]any{"type": "string"}}}
+			op["parameters"] = []any{map[string]any{
+				"name": "product", "in": "query", "required": true, "schema": map[string]any{"type": "string"},
+			}}
 		}, "GET /balances requires the new query parameter product"},
 		"an optional parameter comes": {func(t *testing.T, d map[string]any) {
 			op := at(t, d, "paths", "/balances", "get")
-			op["parameters"] = []any{map[string]any{"name": "product", "in": "query", "schema": map[string]any{"type": "string"}}}
+			op["parameters"] = []any{map[string]any{
+				"name": "product", "in": "query", "schema": map[string]any{"type": "string"},
+			}}
 		}, ""},
 		"a parameter's range shrinks": {func(t *testing.T, d map[string]any) {
 			for _, p := range at(t, d, "paths", "/deposits", "get")["parameters"].([]any) {
@@ -92,12 +114,18 @@ func TestBreakingChangesAreNamed(t *testing.T) {
 		}, ""},
 
 		"a word is not taken": {func(t *testing.T, d map[string]any) {
-			p := at(t, d, "paths", "/events", "get")["parameters"].([]any)[1].(map[string]any)["schema"].(map[string]any)
+			p := at(
+				t, d, "paths", "/events", "get",
+			)["parameters"].([]any)[1].(map[string]any)["schema"].(map[string]any)
 			p["pattern"] = strings.ReplaceAll(p["pattern"].(string), "CUSTOMER_SWAP_FAILED|", "")
 		}, "GET /events, query parameter types does not take CUSTOMER_SWAP_FAILED any more"},
 		"one more word is taken": {func(t *testing.T, d map[string]any) {
-			p := at(t, d, "paths", "/events", "get")["parameters"].([]any)[1].(map[string]any)["schema"].(map[string]any)
-			p["pattern"] = strings.ReplaceAll(p["pattern"].(string), "CUSTOMER_SWAP_FAILED|", "CUSTOMER_SWAP_FAILED|NEW|")
+			p := at(
+				t, d, "paths", "/events", "get",
+			)["parameters"].([]any)[1].(map[string]any)["schema"].(map[string]any)
+			p["pattern"] = strings.ReplaceAll(
+				p["pattern"].(string), "CUSTOMER_SWAP_FAILED|", "CUSTOMER_SWAP_FAILED|NEW|",
+			)
 		}, ""},
 
 		"one more event comes": {func(t *testing.T, d map[string]any) {
@@ -123,7 +151,9 @@ func TestBreakingChangesAreNamed(t *testing.T) {
 			at(t, d, "webhooks")["NEW"] = at(t, d, "webhooks", "CUSTOMER_SWAP_FAILED")
 		}, ""},
 		"any word is taken": {func(t *testing.T, d map[string]any) {
-			p := at(t, d, "paths", "/events", "get")["parameters"].([]any)[1].(map[string]any)["schema"].(map[string]any)
+			p := at(
+				t, d, "paths", "/events", "get",
+			)["parameters"].([]any)[1].(map[string]any)["schema"].(map[string]any)
 			delete(p, "pattern")
 		}, ""},
 		"certain words are taken alone": {func(t *testing.T, d map[string]any) {
@@ -173,7 +203,10 @@ func TestBreakingChangesAreNamed(t *testing.T) {
 			p["enum"] = append(slices.Clone(p["enum"].([]any)), "NEW")
 		}, ""},
 
-		"an answer's field goes": {func(t *testing.T, d map[string]any) { delete(schema(t, d, "Deposit", "properties"), "riskOfFunds") }, "Deposit.riskOfFunds is gone from what is answered"},
+		"an answer's field goes": {
+			func(t *testing.T, d map[string]any) { delete(schema(t, d, "Deposit", "properties"), "riskOfFunds") },
+			"Deposit.riskOfFunds is gone from what is answered",
+		},
 		"an answer's field may miss": {func(t *testing.T, d map[string]any) {
 			s := schema(t, d, "Deposit")
 			s["required"] = without(s["required"], "txHash")
@@ -216,13 +249,19 @@ func TestBreakingChangesAreNamed(t *testing.T) {
 		"a code moves": {func(t *testing.T, d map[string]any) {
 			r := at(t, d, "paths", "/withdraw", "post", "responses")
 			code := func(status string) map[string]any {
-				return at(t, r, status, "content", "application/json", "schema")["allOf"].([]any)[1].(map[string]any)["properties"].(map[string]any)["code"].(map[string]any)
+				return at(
+					t, r, status, "content", "application/json", "schema",
+				)["allOf"].([]any)[1].(map[string]any)["properties"].(map[string]any)["code"].(map[string]any)
 			}
 			code("422")["x-extensible-enum"] = without(code("422")["x-extensible-enum"], "INSUFFICIENT_BALANCE")
-			code("409")["x-extensible-enum"] = append(slices.Clone(code("409")["x-extensible-enum"].([]any)), "INSUFFICIENT_BALANCE")
+			code("409")["x-extensible-enum"] = append(
+				slices.Clone(code("409")["x-extensible-enum"].([]any)), "INSUFFICIENT_BALANCE",
+			)
 		}, "POST /withdraw answers INSUFFICIENT_BALANCE with 409 and did with 422"},
 		"a code comes": {func(t *testing.T, d map[string]any) {
-			code := at(t, d, "paths", "/withdraw", "post", "responses", "422", "content", "application/json", "schema")["allOf"].([]any)[1].(map[string]any)["properties"].(map[string]any)["code"].(map[string]any)
+			code := at(
+				t, d, "paths", "/withdraw", "post", "responses", "422", "content", "application/json", "schema",
+			)["allOf"].([]any)[1].(map[string]any)["properties"].(map[string]any)["code"].(map[string]any)
 			code["x-extensible-enum"] = append(slices.Clone(code["x-extensible-enum"].([]any)), "NEW_CODE")
 		}, ""},
 		"a status of others comes": {func(t *testing.T, d map[string]any) {
@@ -234,7 +273,10 @@ func TestBreakingChangesAreNamed(t *testing.T) {
 			r["418"] = r["400"]
 		}, "GET /balances answers 418, which clients do not know"},
 
-		"an event goes": {func(t *testing.T, d map[string]any) { delete(at(t, d, "webhooks"), "CUSTOMER_DEPOSIT") }, "the event CUSTOMER_DEPOSIT is gone"},
+		"an event goes": {
+			func(t *testing.T, d map[string]any) { delete(at(t, d, "webhooks"), "CUSTOMER_DEPOSIT") },
+			"the event CUSTOMER_DEPOSIT is gone",
+		},
 		"an event comes": {func(t *testing.T, d map[string]any) {
 			at(t, d, "webhooks")["NEW"] = at(t, d, "webhooks", "CUSTOMER_DEPOSIT")
 		}, ""},
@@ -288,7 +330,8 @@ func TestNothingOfTheDocumentIsPassedOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	known := []string{
-		"$ref", "type", "format", "enum", "x-extensible-enum", "pattern", "minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems",
+		"$ref", "type", "format", "enum", "x-extensible-enum", "pattern", "minLength", "maxLength", "minimum",
+		"maximum", "minItems", "maxItems",
 		"maxProperties", "properties", "required", "additionalProperties", "items", "oneOf", "allOf",
 	}
 	var walk func(subject string, v any)

@@ -19,7 +19,7 @@ func echo(groups *[][]int) *group.Writer[int, int] {
 		WorkMax: time.Minute, GroupMax: 10, WaitingMax: 20,
 		ProcessGroup: func(_ context.Context, asked []int) []group.Answer[int] {
 			*groups = append(*groups, slices.Clone(asked))
-			<-time.After(time.Second) // of the bubble: no time passes
+			<-time.After(time.Second) // in the synctest bubble: no real time passes
 			out := make([]group.Answer[int], len(asked))
 			for i, q := range asked {
 				out[i] = group.Answer[int]{Value: q}
@@ -152,7 +152,8 @@ func TestACallerWhoLeavesKnowsWhetherItWasTaken(t *testing.T) {
 		})
 		synctest.Wait()
 		wg.Go(func() {
-			if _, err := l.SubmitAndWait(ctx, 2); !errors.Is(err, group.ErrAbandoned) || !errors.Is(err, context.Canceled) {
+			if _, err := l.SubmitAndWait(ctx, 2); !errors.Is(err, group.ErrAbandoned) ||
+				!errors.Is(err, context.Canceled) {
 				t.Errorf("not taken: got %v, want %v", err, group.ErrAbandoned)
 			}
 		})

@@ -29,20 +29,28 @@ func TestEveryContractHasTheFormOfItsFamily(t *testing.T) {
 			switch {
 			case m.Contract == "":
 			case n.Chain.Family() == chain.EVM:
-				// go-ethereum computes the checksum, so that this does not prove our parser by itself.
+				// go-ethereum computes the checksum, so that the test does not depend on our parser
+				// alone.
 				if want := common.HexToAddress(string(m.Contract)).Hex(); string(m.Contract) != want {
 					t.Errorf("%s on %s: got %s, want %s", m.Symbol, n.Name, m.Contract, want)
 				}
 			case n.Chain == chain.Solana:
 				b, err := base58.Decode(string(m.Contract))
-				if a, parsed := solanatx.ParseMint(string(m.Contract)); err != nil || len(b) != 32 || parsed != nil || a != m.Contract {
-					t.Errorf("%s on %s: got %s (%v, %v), want the address of a mint", m.Symbol, n.Name, m.Contract, err, parsed)
+				if a, parsed := solanatx.ParseMint(string(m.Contract)); err != nil || len(b) != 32 || parsed != nil ||
+					a != m.Contract {
+					t.Errorf(
+						"%s on %s: got %s (%v, %v), want the address of a mint", m.Symbol, n.Name, m.Contract, err,
+						parsed,
+					)
 				}
 			default:
 				t.Errorf("%s on %s: got a contract, want none", m.Symbol, n.Name)
 			}
 			if m.Program != "" && (m.Program != "TOKEN_2022" || n.Chain != chain.Solana || m.Contract == "") {
-				t.Errorf("%s on %s: got program %q, want TOKEN_2022 of a token of Solana, or none", m.Symbol, n.Name, m.Program)
+				t.Errorf(
+					"%s on %s: got program %q, want TOKEN_2022 of a token of Solana, or none", m.Symbol, n.Name,
+					m.Program,
+				)
 			}
 		}
 	}
@@ -51,8 +59,14 @@ func TestEveryContractHasTheFormOfItsFamily(t *testing.T) {
 // The first block identifies a network without a chain id.
 func TestEveryOtherNetworkIsKnownByItsFirstBlock(t *testing.T) {
 	t.Parallel()
-	bitcoin := map[chain.Network]string{chain.Mainnet: chaincfg.MainNetParams.GenesisHash.String(), chain.Testnet: chaincfg.TestNet4Params.GenesisHash.String()}
-	solana := map[chain.Network]string{chain.Mainnet: "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d", chain.Testnet: "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG"}
+	bitcoin := map[chain.Network]string{
+		chain.Mainnet: chaincfg.MainNetParams.GenesisHash.String(),
+		chain.Testnet: chaincfg.TestNet4Params.GenesisHash.String(),
+	}
+	solana := map[chain.Network]string{
+		chain.Mainnet: "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d",
+		chain.Testnet: "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG",
+	}
 	for _, network := range []chain.Network{chain.Mainnet, chain.Testnet} {
 		for name, want := range map[chain.Name]string{chain.Bitcoin: bitcoin[network], chain.Solana: solana[network]} {
 			n, ok := Find(network, name)
@@ -162,15 +176,21 @@ func checkNetwork(t *testing.T, n Network) {
 	if n.Chain == chain.Bitcoin {
 		slowest = 10 * time.Minute
 	}
-	if n.Name == "" || (n.ChainID == 0) == evm || (n.Genesis == "") != evm || n.FinalityNote == "" || n.Confirmations < 1 ||
+	if n.Name == "" || (n.ChainID == 0) == evm || (n.Genesis == "") != evm || n.FinalityNote == "" ||
+		n.Confirmations < 1 ||
 		time.Duration(n.BlockTime) < 100*time.Millisecond || time.Duration(n.BlockTime) > slowest {
 		t.Errorf("%s: got %+v, want no part of it missing", n.Name, n)
 	}
 	if n.Finality != "FINALIZED" && n.Finality != "DEPTH" || (n.Finality == "DEPTH") != (n.Depth > 0) {
 		t.Errorf("%s: got finality %s with depth %d, want the tag, or a depth", n.Name, n.Finality, n.Depth)
 	}
-	if evm && (n.TipCap.IsZero() || n.FeeCap.Less(n.TipCap)) || !evm && (n.CostMax.IsZero() || !n.FeeCap.IsZero() || !n.TipCap.IsZero()) || (n.PriceMax > 0) != (n.Chain == chain.Solana) {
-		t.Errorf("%s: got tip cap %v, fee cap %v, price %d and cost %v, want those of its family", n.Name, n.TipCap, n.FeeCap, n.PriceMax, n.CostMax)
+	if evm && (n.TipCap.IsZero() || n.FeeCap.Less(n.TipCap)) || !evm &&
+		(n.CostMax.IsZero() || !n.FeeCap.IsZero() || !n.TipCap.IsZero()) ||
+		(n.PriceMax > 0) != (n.Chain == chain.Solana) {
+		t.Errorf(
+			"%s: got tip cap %v, fee cap %v, price %d and cost %v, want those of its family", n.Name, n.TipCap,
+			n.FeeCap, n.PriceMax, n.CostMax,
+		)
 	}
 }
 
@@ -199,7 +219,7 @@ func checkMint(t *testing.T, n Network, i int, m Mint) {
 	}
 }
 
-// The contract of the API names the chains; the list knows no other.
+// The document of the API names the chains; the catalogue has no other.
 func TestEveryChainIsOneOfTheAPI(t *testing.T) {
 	t.Parallel()
 	document, err := os.ReadFile("../api/openapi.json")

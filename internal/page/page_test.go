@@ -37,7 +37,9 @@ func TestTamperedCursorIsRefused(t *testing.T) {
 		for bit := range 8 {
 			bad := append([]byte(nil), raw...)
 			bad[i] ^= 1 << bit
-			if _, err := DecodeCursor(base64.RawURLEncoding.EncodeToString(bad), key, "org_1", "deposits"); !fault.HasCode(err, fault.InvalidCursor) {
+			if _, err := DecodeCursor(
+				base64.RawURLEncoding.EncodeToString(bad), key, "org_1", "deposits",
+			); !fault.HasCode(err, fault.InvalidCursor) {
 				t.Fatalf("bit %d of byte %d flipped: got %v, want %v", bit, i, err, fault.InvalidCursor)
 			}
 		}
@@ -55,12 +57,16 @@ func TestTamperedCursorIsRefused(t *testing.T) {
 func TestCursorContinuesOnlyItsOwnList(t *testing.T) {
 	t.Parallel()
 	good := EncodeCursor(place, key, "org_1", "deposits")
-	for _, scope := range [][]string{{"org_2", "deposits"}, {"org_1", "withdrawals"}, {"org_1"}, {"org_1deposits"}, {"org_1", "deposits", ""}, nil} {
+	for _, scope := range [][]string{
+		{"org_2", "deposits"}, {"org_1", "withdrawals"}, {"org_1"}, {"org_1deposits"}, {"org_1", "deposits", ""}, nil,
+	} {
 		if _, err := DecodeCursor(good, key, scope...); !fault.HasCode(err, fault.InvalidCursor) {
 			t.Errorf("scope %q: got %v, want %v", scope, err, fault.InvalidCursor)
 		}
 	}
-	if _, err := DecodeCursor(good, []byte("another key"), "org_1", "deposits"); !fault.HasCode(err, fault.InvalidCursor) {
+	if _, err := DecodeCursor(
+		good, []byte("another key"), "org_1", "deposits",
+	); !fault.HasCode(err, fault.InvalidCursor) {
 		t.Errorf("another key: got %v, want %v", err, fault.InvalidCursor)
 	}
 }
@@ -97,7 +103,9 @@ func TestAStatementReadsAtLeastOneRowMoreThanItsPageHas(t *testing.T) {
 		p := Page{Limit: limit}
 		rows, err := strconv.Atoi(p.LimitSQL())
 		if err != nil || rows <= p.effectiveLimit() || rows > LimitMax+1 {
-			t.Errorf("limit %d: the statement reads %s rows, want more than %d", limit, p.LimitSQL(), p.effectiveLimit())
+			t.Errorf(
+				"limit %d: the statement reads %s rows, want more than %d", limit, p.LimitSQL(), p.effectiveLimit(),
+			)
 		}
 		statements[p.LimitSQL()] = true
 	}
@@ -119,20 +127,26 @@ func FuzzDecode(f *testing.F) {
 func TestAPageOfSeveralConditionsReadsEachByItself(t *testing.T) {
 	t.Parallel()
 	p := Page{Limit: 2, Cursor: &Cursor{CreatedAt: time.Unix(1, 0), ID: "x"}}
-	sql, args := NewQuery("SELECT * FROM t WHERE t.o = ?", "org").Either("ann", "t.a = ?", "t.b = ?").BuildPage(p, "t.at", "t.id")
+	sql, args := NewQuery(
+		"SELECT * FROM t WHERE t.o = ?", "org",
+	).Either("ann", "t.a = ?", "t.b = ?").BuildPage(p, "t.at", "t.id")
 	const part = "(SELECT * FROM t WHERE t.o = $1 AND ((t.at, t.id) > ($3, $4)) AND (t.%s = $2) ORDER BY t.at ASC, t.id ASC LIMIT 11)"
 	want := "SELECT found.* FROM (" + fmt.Sprintf(part, "a") + " UNION ALL " + fmt.Sprintf(part, "b") + ") AS found ORDER BY found.at ASC, found.id ASC LIMIT 11"
 	if sql != want || len(args) != 4 {
 		t.Errorf("either:\n got %s %v\nwant %s", sql, args, want)
 	}
-	sql, args = NewQuery("SELECT * FROM t WHERE t.o = ?", "org").Among("t.m", "?::int[]", []int{1, 2}).BuildPage(Page{Limit: 2, Desc: true}, "t.at", "t.id")
+	sql, args = NewQuery("SELECT * FROM t WHERE t.o = ?", "org").Among("t.m", "?::int[]", []int{1, 2}).BuildPage(
+		Page{Limit: 2, Desc: true}, "t.at", "t.id",
+	)
 	want = "SELECT found.* FROM unnest($2::int[]) AS chosen (value) CROSS JOIN LATERAL ((SELECT * FROM t WHERE t.o = $1 AND (true) AND t.m = chosen.value" +
 		" ORDER BY t.at DESC, t.id DESC LIMIT 11)) AS found ORDER BY found.at DESC, found.id DESC LIMIT 11"
 	if sql != want || len(args) != 2 {
 		t.Errorf("among:\n got %s %v\nwant %s", sql, args, want)
 	}
-	// A table reads all of them at once.
-	sql, _ = NewQuery("SELECT * FROM t WHERE t.o = ?", "org").Either("ann", "t.a = ?", "t.b = ?").Among("t.m", "?::int[]", []int{1}).BuildAll(false, "t.at", "t.id")
+	// BuildAll reads all of them at once.
+	sql, _ = NewQuery(
+		"SELECT * FROM t WHERE t.o = ?", "org",
+	).Either("ann", "t.a = ?", "t.b = ?").Among("t.m", "?::int[]", []int{1}).BuildAll(false, "t.at", "t.id")
 	if want = "SELECT * FROM t WHERE t.o = $1 AND (t.a = $2 OR t.b = $2) AND t.m = ANY ($3::int[]) ORDER BY t.at ASC, t.id ASC"; sql != want {
 		t.Errorf("whole:\n got %s\nwant %s", sql, want)
 	}

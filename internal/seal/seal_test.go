@@ -33,7 +33,9 @@ func TestASecretNeverPrints(t *testing.T) {
 	h.deep.keys = map[string]Secret{"a": s}
 	printed := map[string]string{}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%10s", "%T"} {
-		printed[verb] = fmt.Sprintf(verb, s) + fmt.Sprintf(verb, &s) + fmt.Sprintf(verb, c) + fmt.Sprintf(verb, []any{s, c}) +
+		printed[verb] = fmt.Sprintf(verb, s) + fmt.Sprintf(verb, &s) + fmt.Sprintf(verb, c) + fmt.Sprintf(
+			verb, []any{s, c},
+		) +
 			fmt.Sprintf(verb, h) + fmt.Sprintf(verb, &h) + fmt.Sprintf(verb, []hidden{h})
 	}
 	printed["print"] = fmt.Sprint(s, c) + fmt.Sprintln(s)
@@ -71,7 +73,8 @@ func TestASecretIsReadAndCompared(t *testing.T) {
 	if err := json.Unmarshal([]byte(`{"Key":"abc"}`), &c); err != nil {
 		t.Fatal(err)
 	}
-	if !c.Key.Equal(NewSecret("abc")) || c.Key.Equal(NewSecret("abd")) || c.Key.Equal(NewSecret("ab")) || c.Key.Equal(Secret{}) {
+	if !c.Key.Equal(NewSecret("abc")) || c.Key.Equal(NewSecret("abd")) || c.Key.Equal(NewSecret("ab")) ||
+		c.Key.Equal(Secret{}) {
 		t.Error("got a wrong comparison")
 	}
 	if c.Key.IsEmpty() || !(Secret{}).IsEmpty() {

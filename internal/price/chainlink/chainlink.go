@@ -1,9 +1,9 @@
 // Package chainlink reads prices from feeds on a chain.
 //
-// A feed writes when the price moves by so much, and after its heartbeat at the
-// latest; so what it says holds in the block in which it is read, while its last
-// writing is younger than the heartbeat. What never happens here: a round that is not
-// complete, a price that is zero or below, or a node that is behind, taken for a price.
+// A feed writes when the price moves by a configured share, and after its heartbeat at the latest.
+// So its price is valid in the block in which it is read, as long as its last update is younger
+// than the heartbeat. The package never takes an incomplete round, a price that is not above zero,
+// or the answer of a node that is behind for a price.
 package chainlink
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/cofferpay/coffer/internal/price"
 )
 
-// Name is the source, as a quote tells it.
+// Name is the name of the source in quotes.
 const Name = "CHAINLINK"
 
 const (
@@ -27,7 +27,7 @@ const (
 	// lateMax is how much later than its heartbeat a feed may write.
 	lateMax  = 2 * time.Minute
 	aheadMax = time.Minute
-	// sequencerGrace is how long a chain has to be back before its feeds count again.
+	// sequencerGrace is how long a chain must have been back before its feeds count again.
 	sequencerGrace = time.Hour
 )
 
@@ -36,23 +36,23 @@ var (
 	selectorDecimals        = []byte{0x31, 0x3c, 0xe5, 0x67}
 )
 
-// Feed is the price of a mint in dollars.
+// Feed is the feed of a mint's price in dollars.
 type Feed struct {
 	Caller    chain.ContractCaller
 	Contract  chain.Address
 	Heartbeat time.Duration // after which it writes at the latest
-	// Sequencer is the feed that tells whether the chain's own sequencer works, on
-	// chains that have one; "" elsewhere.
+	// Sequencer is the feed that reports whether the chain's own sequencer works, on chains that
+	// have one; "" elsewhere.
 	Sequencer chain.Address
 }
 
-// Source reads the feed of a mint.
+// Source reads the feeds of mints.
 type Source struct {
 	Feeds map[int]Feed     // by mint
-	Clock func() time.Time // nil: the system's
+	Clock func() time.Time // nil: the system's clock
 }
 
-// USD is what the feed says. Error: price.ErrUnavailable.
+// USD returns the feed's price. Error: price.ErrUnavailable.
 func (s Source) USD(ctx context.Context, mintID int) (price.Quote, error) {
 	f, ok := s.Feeds[mintID]
 	if !ok {
@@ -109,14 +109,14 @@ func (f Feed) readPrice(ctx context.Context, now time.Time) (price.Quote, error)
 	return price.Quote{Price: usd, QuotedAt: blockTime, Source: Name}, nil
 }
 
-// round is what selectorLatestRoundData gives.
+// round is the answer of selectorLatestRoundData.
 type round struct {
 	id, answer, answeredIn *big.Int
 	started, updated       time.Time
 }
 
-// readLatestRound asks every node and takes the round of the one that is furthest behind. Nodes
-// that say different things of one round contradict each other.
+// readLatestRound asks every node and returns the round of the node that is furthest behind. Nodes
+// contradict each other if they return different contents of one round.
 func readLatestRound(ctx context.Context, c chain.ContractCaller, contract chain.Address) (round, time.Time, error) {
 	results, err := c.Call(ctx, contract, selectorLatestRoundData)
 	if err != nil {
@@ -163,7 +163,7 @@ func decodeRound(data []byte) (r round, err error) {
 	return r, nil
 }
 
-// readDecimals is how many digits of the answer stand behind the point; nodes agree on it.
+// readDecimals returns how many digits of the answer are decimals; the nodes have to agree on it.
 func (f Feed) readDecimals(ctx context.Context) (int64, error) {
 	results, err := f.Caller.Call(ctx, f.Contract, selectorDecimals)
 	if err != nil {

@@ -1,8 +1,8 @@
-// Package coingecko asks CoinGecko for prices.
+// Package coingecko reads prices from CoinGecko.
 //
-// Written by its documentation and tested on answers written by hand; never tried
-// against the live service. What never happens here: a price that went through a
-// floating point number, or one without its time.
+// It follows the published documentation and is tested on hand-written answers; it was never tried
+// against the live service. No price passes through a floating-point number, and no price is
+// without its time.
 package coingecko
 
 import (
@@ -20,33 +20,33 @@ import (
 	"github.com/cofferpay/coffer/internal/seal"
 )
 
-// Name is the source, as a quote tells it.
+// Name is the name of the source in quotes.
 const Name = "COINGECKO"
 
-// Where the service is, without and with a paid key.
+// URLs of the service, without and with a paid key.
 const (
 	URL    = "https://api.coingecko.com"
 	ProURL = "https://pro-api.coingecko.com"
 )
 
-// DefaultTTL is how long its answers are kept: it renews them about so often, and counts
-// each request.
+// DefaultTTL is how long its answers are cached. The service updates its prices about so often and
+// counts each request.
 const DefaultTTL = time.Minute
 
-// Client asks for the prices of coins.
+// Client reads the prices of coins.
 type Client struct {
 	Client *outside.Client
 	Key    seal.Secret    // may be empty
-	Pro    bool           // the key is a paid one
-	Coins  map[int]string // by mint: the coin's id there
+	Pro    bool           // whether the key is a paid one
+	Coins  map[int]string // CoinGecko's id of the coin, by mint
 }
 
-// Source keeps answers for a while.
+// Source returns a source that caches answers for ttl.
 func (c Client) Source(ttl time.Duration) *price.CachedTable {
 	return &price.CachedTable{Fetch: c.FetchAll, TTL: ttl}
 }
 
-// FetchAll asks for all of them at once. A coin that it does not price is left out.
+// FetchAll reads all prices in one request. It leaves out coins without a price.
 func (c Client) FetchAll(ctx context.Context) (map[int]price.Quote, error) {
 	var ids []string
 	for _, id := range c.Coins {

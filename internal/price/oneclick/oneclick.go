@@ -18,14 +18,14 @@ import (
 	"github.com/cofferpay/coffer/internal/price"
 )
 
-// Name is the source, as a quote tells it.
+// Name is the name of the source in quotes.
 const Name = "ONECLICK"
 
-// URL is where the service is.
+// URL is the address of the service.
 const URL = "https://1click.chaindefuser.com"
 
 const (
-	// DefaultTTL is how long its answers are kept.
+	// DefaultTTL is how long its answers are cached.
 	DefaultTTL = 30 * time.Second
 	// AnswerBytesMax bounds the list, which has some hundred tokens.
 	AnswerBytesMax = 4 << 20
@@ -33,18 +33,18 @@ const (
 	tokensMax = 20_000
 )
 
-// Client asks for the list.
+// Client reads the list.
 type Client struct {
 	Client *outside.Client
-	Assets map[int]string // by mint: the asset's id there
+	Assets map[int]string // 1Click's id of the asset, by mint
 }
 
-// Source keeps answers for a while.
+// Source returns a source that caches answers for ttl.
 func (c Client) Source(ttl time.Duration) *price.CachedTable {
 	return &price.CachedTable{Fetch: c.FetchAll, TTL: ttl}
 }
 
-// FetchAll asks for the list. A token without a price is left out.
+// FetchAll reads the list. It leaves out tokens without a price.
 func (c Client) FetchAll(ctx context.Context) (map[int]price.Quote, error) {
 	reply, err := c.Client.SendRequest(ctx, http.MethodGet, "/v0/tokens", nil, nil)
 	if err != nil {

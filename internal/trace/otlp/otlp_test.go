@@ -18,7 +18,7 @@ import (
 	"github.com/cofferpay/coffer/internal/trace"
 )
 
-// It runs alone, as the tracer is the process's.
+// It does not run in parallel, since the tracer belongs to the process.
 func TestSpansReachTheCollectorWithIDsAndWithoutTheTextOfErrors(t *testing.T) {
 	var mu sync.Mutex
 	got := map[string]*spans.Span{}
@@ -85,7 +85,8 @@ func TestSpansReachTheCollectorWithIDsAndWithoutTheTextOfErrors(t *testing.T) {
 		t.Error("the transaction: got another parent than its request")
 	}
 	of := trace.ContextOf("wd_1").TraceID()
-	if string(signed.TraceId) != string(of[:]) || len(asked.Links) != 1 || string(asked.Links[0].TraceId) != string(of[:]) {
+	if string(signed.TraceId) != string(of[:]) || len(asked.Links) != 1 ||
+		string(asked.Links[0].TraceId) != string(of[:]) {
 		t.Error("the payment: got a trace of another id, or a request that is not linked to it")
 	}
 	if !strings.Contains(raw, "wd_1") || strings.Contains(raw, "SECRET") || asked.Status.GetMessage() != "error" {
