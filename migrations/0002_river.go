@@ -33,7 +33,9 @@ func river(pool *pgxpool.Pool) *goose.Migration {
 		if err != nil {
 			return fmt.Errorf("prepare river's migrations: %w", err)
 		}
-		if _, err := migrator.Migrate(ctx, rivermigrate.DirectionUp, &rivermigrate.MigrateOpts{TargetVersion: riverVersion}); err != nil {
+		if _, err := migrator.Migrate(
+			ctx, rivermigrate.DirectionUp, &rivermigrate.MigrateOpts{TargetVersion: riverVersion},
+		); err != nil {
 			return fmt.Errorf("migrate river to version %d: %w", riverVersion, err)
 		}
 		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {

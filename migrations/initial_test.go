@@ -27,7 +27,10 @@ func TestTheFirstMigrationIsDrawnFromTheSchema(t *testing.T) {
 	}
 	for _, version := range migrations.Versions() {
 		if version > 2 && version < migrations.FirstLater {
-			t.Errorf("migration %d: got a number that older databases count as applied, want %d or a higher one", version, migrations.FirstLater)
+			t.Errorf(
+				"migration %d: got a number that older databases count as applied, want %d or a higher one", version,
+				migrations.FirstLater,
+			)
 		}
 	}
 	if len(names) > 1 {
@@ -46,11 +49,16 @@ func TestTheFirstMigrationIsDrawnFromTheSchema(t *testing.T) {
 	}
 	got, err := fs.ReadFile(migrations.Files, name)
 	if err != nil || string(got) != want {
-		t.Errorf("%s is not the concatenation of schema/*.sql (%v): run make generate, or COFFER_UPDATE=1 go test ./migrations -run Drawn", name, err)
+		t.Errorf(
+			"%s is not the concatenation of schema/*.sql (%v): run make generate, or COFFER_UPDATE=1 go test ./migrations -run Drawn",
+			name, err,
+		)
 	}
 }
 
-var readsDefinitions = regexp.MustCompile(`(?i)pg_get_(functiondef|function_sqlbody|constraintdef|triggerdef|viewdef|ruledef|indexdef|expr)|\bprosrc\b`)
+var readsDefinitions = regexp.MustCompile(
+	`(?i)pg_get_(functiondef|function_sqlbody|constraintdef|triggerdef|viewdef|ruledef|indexdef|expr)|\bprosrc\b`,
+)
 
 // A migration states the whole text of a function or check. One that patches the text of a
 // live database cannot be read: what it makes depends on the migrations before it.

@@ -81,11 +81,13 @@ func UpTo(ctx context.Context, pool *pgxpool.Pool, version int64) error {
 // replaced: step 1 counts as applied there, and the rest of them exists no more.
 func refuseReplaced(ctx context.Context, pool *pgxpool.Pool) error {
 	var exists bool
-	if err := pool.QueryRow(ctx, `SELECT to_regclass('goose_db_version') IS NOT NULL`).Scan(&exists); err != nil || !exists {
+	if err := pool.QueryRow(ctx, `SELECT to_regclass('goose_db_version') IS NOT NULL`).Scan(&exists); err != nil ||
+		!exists {
 		return err
 	}
 	var last int64
-	err := pool.QueryRow(ctx, `SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied AND version_id > $1 AND version_id < $2`,
+	err := pool.QueryRow(ctx,
+		`SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied AND version_id > $1 AND version_id < $2`,
 		riverStep, FirstLater).Scan(&last)
 	if err != nil {
 		return fmt.Errorf("ask which steps were applied: %w", err)

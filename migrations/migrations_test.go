@@ -11,10 +11,14 @@ import (
 var (
 	comments = regexp.MustCompile(`--[^\n]*`)
 	creates  = regexp.MustCompile(`(?i)CREATE TABLE (?:IF NOT EXISTS )?([a-z_]+)`)
-	onTable  = regexp.MustCompile(`(?i)(?:ALTER TABLE (?:ONLY )?|CREATE (?:UNIQUE )?INDEX (?:IF NOT EXISTS )?[a-z_]+ ON )([a-z_]+)([^;]*)`)
-	holds    = regexp.MustCompile(`(?i)SET NOT NULL|ALTER COLUMN [a-z_]+ (?:SET DATA )?TYPE|^\s*DROP \w+\s*(?:,|;|$)|\bDROP (?:COLUMN|TABLE)\b|RENAME`)
-	checks   = regexp.MustCompile(`(?is)ADD CONSTRAINT.*(?:CHECK|FOREIGN KEY)`)
-	drops    = regexp.MustCompile(`(?i)DROP (?:TABLE|COLUMN|VIEW|FUNCTION)`)
+	onTable  = regexp.MustCompile(
+		`(?i)(?:ALTER TABLE (?:ONLY )?|CREATE (?:UNIQUE )?INDEX (?:IF NOT EXISTS )?[a-z_]+ ON )([a-z_]+)([^;]*)`,
+	)
+	holds = regexp.MustCompile(
+		`(?i)SET NOT NULL|ALTER COLUMN [a-z_]+ (?:SET DATA )?TYPE|^\s*DROP \w+\s*(?:,|;|$)|\bDROP (?:COLUMN|TABLE)\b|RENAME`,
+	)
+	checks = regexp.MustCompile(`(?is)ADD CONSTRAINT.*(?:CHECK|FOREIGN KEY)`)
+	drops  = regexp.MustCompile(`(?i)DROP (?:TABLE|COLUMN|VIEW|FUNCTION)`)
 )
 
 // unkind returns what in a step locks a table of the service for long, or removes what the version
@@ -32,9 +36,13 @@ func unkind(sql string) (all []string) {
 		case strings.Contains(strings.ToUpper(m[0]), " INDEX "):
 			all = append(all, "an index on "+table+" without CONCURRENTLY: writers wait until it is built")
 		case holds.MatchString(rest):
-			all = append(all, "ALTER TABLE "+table+rest+": reads the whole table, or takes away what the older program uses")
+			all = append(
+				all, "ALTER TABLE "+table+rest+": reads the whole table, or takes away what the older program uses",
+			)
 		case checks.MatchString(rest) && !strings.Contains(strings.ToUpper(rest), "NOT VALID"):
-			all = append(all, "a constraint on "+table+" without NOT VALID: reads the whole table; validate it in the next step")
+			all = append(
+				all, "a constraint on "+table+" without NOT VALID: reads the whole table; validate it in the next step",
+			)
 		}
 	}
 	for _, m := range drops.FindAllString(sql, -1) {

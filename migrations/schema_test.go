@@ -49,7 +49,10 @@ func TestTheSchemaFilesAreWhatTheMigrationsMake(t *testing.T) {
 	migrated := dumped(t, bin, before)
 	described := dumped(t, bin, fstest.MapFS{"0001_initial.sql": &fstest.MapFile{Data: []byte(initial)}})
 	if lines := difference(t, migrated, described); lines != "" {
-		t.Errorf("the migrations make (-) another database than schema/ describes (+); the same change belongs in both:\n%s", lines)
+		t.Errorf(
+			"the migrations make (-) another database than schema/ describes (+); the same change belongs in both:\n%s",
+			lines,
+		)
 	}
 }
 
@@ -123,7 +126,9 @@ func settle(ctx context.Context, t *testing.T, owner *pgxpool.Pool) {
 var (
 	// pg_dump's own key against psql's backslash commands.
 	restricted = regexp.MustCompile(`(?m)^\\(un)?restrict .*\n`)
-	chainRow   = regexp.MustCompile(`(?m)^(INSERT INTO public\.audit_chain VALUES \(true, )'aud_[0-9a-f]{32}', 0, '\\x[0-9a-f]{64}', 0\);$`)
+	chainRow   = regexp.MustCompile(
+		`(?m)^(INSERT INTO public\.audit_chain VALUES \(true, )'aud_[0-9a-f]{32}', 0, '\\x[0-9a-f]{64}', 0\);$`,
+	)
 )
 
 // withoutChance removes from a dump what differs between two runs: the name of the audit chain, and
@@ -131,7 +136,9 @@ var (
 func withoutChance(ctx context.Context, t *testing.T, owner *pgxpool.Pool, dump string) string {
 	t.Helper()
 	var sound bool
-	if err := owner.QueryRow(ctx, `SELECT hash = sha256(convert_to('coffer-audit-1' || chr(10) || chain_id, 'UTF8')) FROM audit_chain`).Scan(&sound); err != nil || !sound {
+	if err := owner.QueryRow(
+		ctx, `SELECT hash = sha256(convert_to('coffer-audit-1' || chr(10) || chain_id, 'UTF8')) FROM audit_chain`,
+	).Scan(&sound); err != nil || !sound {
 		t.Errorf("the seed of the audit chain: got %v, %v, want a hash of its name", sound, err)
 	}
 	if n := len(chainRow.FindAllString(dump, -1)); n != 1 {
@@ -164,7 +171,9 @@ func difference(t *testing.T, before, after string) string {
 			t.Fatal(err)
 		}
 	}
-	out, err := exec.CommandContext(t.Context(), "diff", "-U", "2", filepath.Join(dir, "before"), filepath.Join(dir, "after")).Output()
+	out, err := exec.CommandContext(
+		t.Context(), "diff", "-U", "2", filepath.Join(dir, "before"), filepath.Join(dir, "after"),
+	).Output()
 	if len(out) == 0 {
 		return fmt.Sprintf("they differ, and diff says %v", err)
 	}

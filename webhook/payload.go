@@ -5,61 +5,95 @@ import (
 	"encoding/json"
 )
 
-// Type names what an event tells. Types are added without notice.
+// Type names the kind of an event. Types are added without notice.
 type Type string
 
-// The events of the interface. An endpoint that names none receives exactly these.
+// Events of the interface. An endpoint that names none receives exactly these.
 const (
-	CustomerDeposit                  Type = "CUSTOMER_DEPOSIT"                    // Deposit: credited, or held with IsFlagged
-	CustomerDepositApproved          Type = "CUSTOMER_DEPOSIT_APPROVED"           // Deposit with Resolution: now credited
-	CustomerDepositRejected          Type = "CUSTOMER_DEPOSIT_REJECTED"           // Deposit with Resolution: sent back, final on the chain
-	CustomerDepositRedirected        Type = "CUSTOMER_DEPOSIT_REDIRECTED"         // Deposit with Resolution: sent elsewhere, final on the chain
-	CustomerWithdrawAwaitingApproval Type = "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" // Withdrawal: held until a person decides
-	CustomerWithdraw                 Type = "CUSTOMER_WITHDRAW"                   // Withdrawal: broadcast, TxHash set
-	CustomerSwapFailed               Type = "CUSTOMER_SWAP_FAILED"                // SwapFailed
+	// CustomerDeposit has a Deposit: it is credited, or held with IsFlagged.
+	CustomerDeposit Type = "CUSTOMER_DEPOSIT"
+	// CustomerDepositApproved has a Deposit with its Resolution: it is credited now.
+	CustomerDepositApproved Type = "CUSTOMER_DEPOSIT_APPROVED"
+	// CustomerDepositRejected has a Deposit with its Resolution: its return is final on the chain.
+	CustomerDepositRejected Type = "CUSTOMER_DEPOSIT_REJECTED"
+	// CustomerDepositRedirected has a Deposit with its Resolution: its redirection is final on the
+	// chain.
+	CustomerDepositRedirected Type = "CUSTOMER_DEPOSIT_REDIRECTED"
+	// CustomerWithdrawAwaitingApproval has a Withdrawal that is held until a person decides.
+	CustomerWithdrawAwaitingApproval Type = "CUSTOMER_WITHDRAW_AWAITING_APPROVAL"
+	// CustomerWithdraw has a Withdrawal that was broadcast; its TxHash is set.
+	CustomerWithdraw Type = "CUSTOMER_WITHDRAW"
+	// CustomerSwapFailed has a SwapFailed.
+	CustomerSwapFailed Type = "CUSTOMER_SWAP_FAILED"
 )
 
 // Extension events. Only an endpoint that names them receives them.
 const (
-	CustomerDepositReversed   Type = "CUSTOMER_DEPOSIT_REVERSED"   // Deposit with Reversal: finality itself broke, and the credit is taken back
-	CustomerWithdrawBlocked   Type = "CUSTOMER_WITHDRAW_BLOCKED"   // Withdrawal: refused by risk screening
-	CustomerWithdrawApproved  Type = "CUSTOMER_WITHDRAW_APPROVED"  // Withdrawal: a person approved it
-	CustomerWithdrawRejected  Type = "CUSTOMER_WITHDRAW_REJECTED"  // Withdrawal: a person removed it
-	CustomerWithdrawCancelled Type = "CUSTOMER_WITHDRAW_CANCELLED" // Withdrawal: taken back before it was approved
-	CustomerWithdrawFailed    Type = "CUSTOMER_WITHDRAW_FAILED"    // Withdrawal: will never be paid; the money is back
-	CustomerWithdrawCompleted Type = "CUSTOMER_WITHDRAW_COMPLETED" // Withdrawal: final on the chain
+	// CustomerDepositReversed has a Deposit with its Reversal: finality itself broke, and the
+	// credit is reversed.
+	CustomerDepositReversed Type = "CUSTOMER_DEPOSIT_REVERSED"
+	// CustomerWithdrawBlocked has a Withdrawal that risk screening refused.
+	CustomerWithdrawBlocked Type = "CUSTOMER_WITHDRAW_BLOCKED"
+	// CustomerWithdrawApproved has a Withdrawal that a person approved.
+	CustomerWithdrawApproved Type = "CUSTOMER_WITHDRAW_APPROVED"
+	// CustomerWithdrawRejected has a Withdrawal that a person removed.
+	CustomerWithdrawRejected Type = "CUSTOMER_WITHDRAW_REJECTED"
+	// CustomerWithdrawCancelled has a Withdrawal that was taken back before its approval.
+	CustomerWithdrawCancelled Type = "CUSTOMER_WITHDRAW_CANCELLED"
+	// CustomerWithdrawFailed has a Withdrawal that will never be paid; the money is available
+	// again.
+	CustomerWithdrawFailed Type = "CUSTOMER_WITHDRAW_FAILED"
+	// CustomerWithdrawCompleted has a Withdrawal that is final on the chain.
+	CustomerWithdrawCompleted Type = "CUSTOMER_WITHDRAW_COMPLETED"
 
-	CustomerDepositSeen Type = "CUSTOMER_DEPOSIT_SEEN" // Deposit: a block shows it that is not final. It is no money yet, and may never be
+	// CustomerDepositSeen has a Deposit in a block that is not final. It is no money yet, and may
+	// never be.
+	CustomerDepositSeen Type = "CUSTOMER_DEPOSIT_SEEN"
 
-	OrganizationDeposit         Type = "ORGANIZATION_DEPOSIT"          // Deposit: credited to a product of the organization
-	OrganizationDepositReversed Type = "ORGANIZATION_DEPOSIT_REVERSED" // Deposit with Reversal: finality itself broke, and the credit is taken back
+	// OrganizationDeposit has a Deposit that is credited to a product of the organization.
+	OrganizationDeposit Type = "ORGANIZATION_DEPOSIT"
+	// OrganizationDepositReversed has a Deposit with its Reversal: finality itself broke, and the
+	// credit is reversed.
+	OrganizationDepositReversed Type = "ORGANIZATION_DEPOSIT_REVERSED"
 
-	OrganizationWithdraw                 Type = "ORGANIZATION_WITHDRAW"                   // Withdrawal of the organization's own: broadcast, TxHash set
-	OrganizationWithdrawAwaitingApproval Type = "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" // Withdrawal: held until a person decides
-	OrganizationWithdrawBlocked          Type = "ORGANIZATION_WITHDRAW_BLOCKED"           // Withdrawal: refused by risk screening
-	OrganizationWithdrawApproved         Type = "ORGANIZATION_WITHDRAW_APPROVED"          // Withdrawal: a person approved it
-	OrganizationWithdrawRejected         Type = "ORGANIZATION_WITHDRAW_REJECTED"          // Withdrawal: a person removed it
-	OrganizationWithdrawCancelled        Type = "ORGANIZATION_WITHDRAW_CANCELLED"         // Withdrawal: taken back before it was approved
-	OrganizationWithdrawFailed           Type = "ORGANIZATION_WITHDRAW_FAILED"            // Withdrawal: will never be paid; the money is back
-	OrganizationWithdrawCompleted        Type = "ORGANIZATION_WITHDRAW_COMPLETED"         // Withdrawal: final on the chain
+	// OrganizationWithdraw has a Withdrawal of the organization's own money that was broadcast; its
+	// TxHash is set.
+	OrganizationWithdraw Type = "ORGANIZATION_WITHDRAW"
+	// OrganizationWithdrawAwaitingApproval has a Withdrawal that is held until a person decides.
+	OrganizationWithdrawAwaitingApproval Type = "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL"
+	// OrganizationWithdrawBlocked has a Withdrawal that risk screening refused.
+	OrganizationWithdrawBlocked Type = "ORGANIZATION_WITHDRAW_BLOCKED"
+	// OrganizationWithdrawApproved has a Withdrawal that a person approved.
+	OrganizationWithdrawApproved Type = "ORGANIZATION_WITHDRAW_APPROVED"
+	// OrganizationWithdrawRejected has a Withdrawal that a person removed.
+	OrganizationWithdrawRejected Type = "ORGANIZATION_WITHDRAW_REJECTED"
+	// OrganizationWithdrawCancelled has a Withdrawal that was taken back before its approval.
+	OrganizationWithdrawCancelled Type = "ORGANIZATION_WITHDRAW_CANCELLED"
+	// OrganizationWithdrawFailed has a Withdrawal that will never be paid; the money is available
+	// again.
+	OrganizationWithdrawFailed Type = "ORGANIZATION_WITHDRAW_FAILED"
+	// OrganizationWithdrawCompleted has a Withdrawal that is final on the chain.
+	OrganizationWithdrawCompleted Type = "ORGANIZATION_WITHDRAW_COMPLETED"
 
-	TransferCompleted Type = "TRANSFER_COMPLETED" // Transfer: done; there is no other state
+	// TransferCompleted has a Transfer. It is done; a transfer has no other state.
+	TransferCompleted Type = "TRANSFER_COMPLETED"
 )
 
 // Envelope is the body of every webhook.
 type Envelope struct {
-	ID             string          `json:"id"` // evt_…; the same over all attempts: a receiver drops what it has seen
-	Type           Type            `json:"type"`
-	Timestamp      Time            `json:"timestamp"`          // when the change happened, not when it was sent
-	APIVersion     string          `json:"apiVersion"`         // the date of the version that Data follows
-	Environment    string          `json:"environment"`        // LIVE or TEST
-	OrganizationID string          `json:"organizationId"`     // org_…
-	Sequence       int64           `json:"sequence,omitempty"` // 1, 2, … within the organization, without gaps; absent from a sample that was asked for
-	Data           json.RawMessage `json:"data"`               // decode by Type
+	ID             string `json:"id"` // evt_…; the same over all attempts: a receiver drops what it has seen
+	Type           Type   `json:"type"`
+	Timestamp      Time   `json:"timestamp"`      // when the change happened, not when it was sent
+	APIVersion     string `json:"apiVersion"`     // the date of the version that Data follows
+	Environment    string `json:"environment"`    // LIVE or TEST
+	OrganizationID string `json:"organizationId"` // org_…
+	// Sequence is 1, 2, … within the organization, without gaps. A requested sample has none.
+	Sequence int64           `json:"sequence,omitempty"`
+	Data     json.RawMessage `json:"data"` // decode by Type
 }
 
-// The environments of an envelope. TEST is everything that moves no money of the main
-// networks: a test network, the local world, a sample that was asked for.
+// Values of Environment. TEST is everything that moves no money of the main networks: a test
+// network, the local world, a requested sample.
 const (
 	Live = "LIVE"
 	Test = "TEST"
@@ -75,25 +109,26 @@ type Mint struct {
 	ContractAddress *string `json:"contractAddress"` // null for a chain's native coin
 }
 
-// Deposit is a transfer to one of the organization's deposit addresses: of a
-// customer, or of a product of its own. It has one of CustomerID and Product.
+// Deposit is a transfer to one of the organization's deposit addresses: of a customer, or of a
+// product of its own. It has one of CustomerID and Product.
 //
-// Credit a user on CUSTOMER_DEPOSIT with IsFlagged false, or on
-// CUSTOMER_DEPOSIT_APPROVED; never on both. IsFlagged stays true after an approval: it
-// is history, Status says what the books say.
+// Credit a user on CUSTOMER_DEPOSIT with IsFlagged false, or on CUSTOMER_DEPOSIT_APPROVED; never on
+// both. IsFlagged stays true after an approval: it is history, and Status is the current state in
+// the ledger.
 //
-// CUSTOMER_DEPOSIT_REVERSED is sent at most once for a deposit, to endpoints that
-// named it, and only when the finality of its chain itself broke: the credit is
-// taken back, see Reversal. Debit the user, and expect the customer to be frozen.
+// CUSTOMER_DEPOSIT_REVERSED is sent at most once for a deposit, to endpoints that name it, and only
+// if the finality of its chain itself broke. The credit is reversed, see Reversal. Debit the user,
+// and expect the customer to be frozen.
 //
-// CUSTOMER_DEPOSIT_SEEN is sent at most once for a deposit, before any other event
-// of it, to endpoints that named it: something to show, never something to credit.
-// Nothing is sent when a fork takes it away again; DepositID and Status tell.
+// CUSTOMER_DEPOSIT_SEEN is sent at most once for a deposit, before any other event of it, to
+// endpoints that name it. Show it, but never credit it. No event is sent if a fork removes the
+// deposit again; a request with DepositID shows its Status.
 //
-// What reached a product is told by ORGANIZATION_DEPOSIT and
-// ORGANIZATION_DEPOSIT_REVERSED, and by no event of the interface.
+// ORGANIZATION_DEPOSIT and ORGANIZATION_DEPOSIT_REVERSED announce deposits to a product. No event
+// of the interface does.
 type Deposit struct {
-	DepositID     string  `json:"depositId"`         // the same transfer always has the same one, and its event the same id
+	// DepositID is always the same for the same transfer, and so is the id of its event.
+	DepositID     string  `json:"depositId"`
 	CustomerID    *string `json:"customerId"`        // null for the organization's own, which has a Product
 	Product       *string `json:"product,omitempty"` // CUSTODIAL, CHECKOUT, BATCH_PAYOUT; absent from a customer's
 	CustomerEmail *string `json:"customerEmail"`
@@ -104,24 +139,29 @@ type Deposit struct {
 	AmountDecimal *string `json:"amountDecimal"` // whole tokens; null when the decimals are not known
 	USDValue      *string `json:"usdValue"`      // for display
 	Address       string  `json:"address"`
-	Memo          *string `json:"memo"` // what the payer wrote into the transaction, a stranger's text; null where nothing is there or not read yet
+	// Memo is the text that the payer wrote into the transaction, so do not trust it. It is null if
+	// there is none or it was not read yet.
+	Memo *string `json:"memo"`
 
-	FromAddresses         List[string] `json:"fromAddresses"`
-	TxHash                string       `json:"txHash"`
-	LogIndex              *int64       `json:"logIndex"`    // null for a transfer of the native coin
-	OutputIndex           *int64       `json:"outputIndex"` // of the transaction's outputs; null where accounts are no outputs
-	BlockNumber           *int64       `json:"blockNumber"`
-	Confirmations         int64        `json:"confirmations"`
-	ConfirmationsRequired int64        `json:"confirmationsRequired"`
+	FromAddresses List[string] `json:"fromAddresses"`
+	TxHash        string       `json:"txHash"`
+	LogIndex      *int64       `json:"logIndex"` // null for a transfer of the native coin
+	// OutputIndex is the position among the transaction's outputs; null on chains without outputs.
+	OutputIndex           *int64 `json:"outputIndex"`
+	BlockNumber           *int64 `json:"blockNumber"`
+	Confirmations         int64  `json:"confirmations"`
+	ConfirmationsRequired int64  `json:"confirmationsRequired"`
 
 	Source      string `json:"source"`      // EXTERNAL, CUSTOMER_SWAP, DEPOSIT_SWAP, INTERNAL, CHECKOUT
 	Status      string `json:"status"`      // what the books say
 	ChainStatus string `json:"chainStatus"` // what the chain says: PENDING, INCLUDED, FINALIZED, REORGED
 
-	IsFlagged          bool                    `json:"isFlagged"`
-	RiskOfFunds        *string                 `json:"riskOfFunds"` // the severity that flagged it
-	Screening          Screening               `json:"screening"`
-	FreshScreening     *FreshScreening         `json:"freshScreening"` // null unless flagged and asked about again; decides nothing
+	IsFlagged   bool      `json:"isFlagged"`
+	RiskOfFunds *string   `json:"riskOfFunds"` // the severity that flagged it
+	Screening   Screening `json:"screening"`
+	// FreshScreening is null unless the deposit is flagged and its sender was screened again. It
+	// decides nothing.
+	FreshScreening     *FreshScreening         `json:"freshScreening"`
 	FlagReason         *FlagReason             `json:"flagReason"`
 	Resolution         *Resolution             `json:"resolution"`
 	ResolutionAttempts List[ResolutionAttempt] `json:"resolutionAttempts"`
@@ -238,18 +278,25 @@ type Withdrawal struct {
 	// from a customer's.
 	WhitelistedAddressID *string `json:"whitelistedAddressId,omitempty"`
 
-	MintID        int     `json:"mintId"`
-	Mint          Mint    `json:"mint"`
-	Amount        string  `json:"amount"` // atomic units: what the customer pays, and the destination receives unless FeeMode is DEDUCTED. Of the organization's own it is what the destination receives
+	MintID int  `json:"mintId"`
+	Mint   Mint `json:"mint"`
+	// Amount is in atomic units. The customer pays it, and the destination receives it unless
+	// FeeMode is DEDUCTED. For the organization's own money, the destination receives it.
+	Amount        string  `json:"amount"`
 	AmountDecimal string  `json:"amountDecimal"`
 	USDValue      *string `json:"usdValue"` // for display
 	ToAddress     string  `json:"toAddress"`
 	Memo          *string `json:"memo"`
 
-	NetworkFee       *string `json:"networkFee"`              // atomic units of NetworkFeeMintID; null until it is final, or with DEDUCTED decided. Of the organization's own payment of a coin it is taken from the same balance, beside Amount, and decided when it is asked for
-	NetworkFeeMintID *int    `json:"networkFeeMintId"`        // the chain's native coin
-	FeeMode          string  `json:"feeMode"`                 // ORGANIZATION, or DEDUCTED: the destination receives Amount less NetworkFee
-	MaxNetworkFee    *string `json:"maxNetworkFee,omitempty"` // what the caller allowed the network to take
+	// NetworkFee is in atomic units of NetworkFeeMintID. It is null until it is final, or decided
+	// with DEDUCTED. For the organization's own native coin, it is taken from the same balance in
+	// addition to Amount, and decided at the request.
+	NetworkFee       *string `json:"networkFee"`
+	NetworkFeeMintID *int    `json:"networkFeeMintId"` // the chain's native coin
+	// FeeMode is ORGANIZATION or DEDUCTED. With DEDUCTED the destination receives Amount less
+	// NetworkFee.
+	FeeMode       string  `json:"feeMode"`
+	MaxNetworkFee *string `json:"maxNetworkFee,omitempty"` // what the caller allowed the network to take
 	// CustomerCharge is what the customer pays of what the payment costs, beside Amount.
 	// Absent where the organization charged nothing when it was requested.
 	CustomerCharge *CustomerCharge `json:"customerCharge,omitempty"`
@@ -261,8 +308,9 @@ type Withdrawal struct {
 	Approvals        Approvals           `json:"approvals"`
 	Screening        WithdrawalScreening `json:"screening"`
 
-	TxHash           *string      `json:"txHash"`
-	ReplacedTxHashes List[string] `json:"replacedTxHashes"` // earlier versions in the same slot: at most one of all of them pays
+	TxHash *string `json:"txHash"`
+	// ReplacedTxHashes are earlier versions in the same slot: at most one of all versions pays.
+	ReplacedTxHashes List[string] `json:"replacedTxHashes"`
 	ExplorerURL      *string      `json:"explorerUrl"`
 	FailureReason    *string      `json:"failureReason"`
 	RejectedReason   *string      `json:"rejectedReason"`
@@ -282,11 +330,15 @@ type Withdrawal struct {
 // CustomerCharge is what a customer pays of what a withdrawal costs the organization, by the
 // setting and the prices of its request. Amounts are atomic units of MintID.
 type CustomerCharge struct {
-	Costs      string  `json:"costs"`      // RENT, RENT_AND_FAILURES
-	MintID     int     `json:"mintId"`     // the mint that is withdrawn
-	RentMax    string  `json:"rentMax"`    // held beside the amount for an account of the payee; what was not needed is given back
-	FailureMax *string `json:"failureMax"` // the most that is taken out of the hold when the payment fails because of its payee; null: nothing
-	Charged    *string `json:"charged"`    // what was taken; null while the payment has not ended
+	Costs  string `json:"costs"`  // RENT, RENT_AND_FAILURES
+	MintID int    `json:"mintId"` // the mint that is withdrawn
+	// RentMax is held in addition to the amount for an account of the payee. The unused part is
+	// given back.
+	RentMax string `json:"rentMax"`
+	// FailureMax is the most that is taken out of the hold if the payment fails because of its
+	// payee; null: nothing.
+	FailureMax *string `json:"failureMax"`
+	Charged    *string `json:"charged"` // what was taken; null while the payment has not ended
 }
 
 // Approvals is how far the approval of a withdrawal has come.

@@ -241,7 +241,8 @@ func TestMetadataIsReplacedWholeWithinItsBounds(t *testing.T) {
 		many[strings.Repeat("k", len(many)+1)] = "v"
 	}
 	for name, bad := range map[string]map[string]string{
-		"many": many, "no key": {"": "v"}, "long key": {strings.Repeat("k", 41): "v"}, "long value": {"k": strings.Repeat("v", 501)},
+		"many": many, "no key": {"": "v"}, "long key": {strings.Repeat("k", 41): "v"},
+		"long value":  {"k": strings.Repeat("v", 501)},
 		"a zero byte": {"k": "\x00"}, "no text": {"k": "\xff"},
 	} {
 		if _, err := d.editCustomer(

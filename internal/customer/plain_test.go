@@ -17,9 +17,11 @@ import (
 
 // lookAlikes are e-mails that become vip@example.com when folded, or that look like it.
 var lookAlikes = []string{
-	"\uff56ip@example.com", "v\u0130p@example.com", "vip@exampl\u2110.com", "vip@examp\u2113e.com", "v\u2071p@example.com", "\u2174ip@example.com",
+	"\uff56ip@example.com", "v\u0130p@example.com", "vip@exampl\u2110.com", "vip@examp\u2113e.com",
+	"v\u2071p@example.com", "\u2174ip@example.com",
 	"vip@example\uff0ecom", "vip@example\u2024com", "\U0001d42fip@example.com",
-	"vip\u200d@example.com", "vip\u200c@example.com", "v\u034fip@example.com", "vip\ufe0f@example.com", "vip@example.com\u2800", "vip\u115f@example.com", "vip@\U000e0069example.com",
+	"vip\u200d@example.com", "vip\u200c@example.com", "v\u034fip@example.com", "vip\ufe0f@example.com",
+	"vip@example.com\u2800", "vip\u115f@example.com", "vip@\U000e0069example.com",
 }
 
 // Rule CUS-7.

@@ -125,7 +125,8 @@ func (j JournalRestorer) restoreOrder(ctx context.Context, tx pg.Tx, m mirror.Jo
 		return nil, err
 	case m.Intent != nil &&
 		(m.Intent.To != r.To || m.Intent.Amount != r.Amount || m.Intent.Contract != r.Contract ||
-			m.Intent.Purpose != r.Purpose || m.Intent.Product != r.Product || m.Intent.WhitelistedID != r.WhitelistedID):
+			m.Intent.Purpose != r.Purpose || m.Intent.Product != r.Product ||
+			m.Intent.WhitelistedID != r.WhitelistedID):
 		return nil, fmt.Errorf(
 			"it pays %v to %s, and the journal admitted %v to %s", r.Amount, r.To, m.Intent.Amount, m.Intent.To,
 		)

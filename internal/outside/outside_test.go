@@ -21,7 +21,11 @@ func TestWhatIsNotAWholeJSONAnswerIsAnError(t *testing.T) {
 		"two documents":      func(w http.ResponseWriter) { said(w, 200, "application/json", `{"a":1}{"a":1}`) },
 		"the same twice":     func(w http.ResponseWriter) { said(w, 200, "application/json", `{"a":1,"a":2}`) },
 		"no UTF-8":           func(w http.ResponseWriter) { said(w, 200, "application/json", "{\"a\":\"\xff\"}") },
-		"too long":           func(w http.ResponseWriter) { said(w, 200, "application/json", `"`+strings.Repeat("a", 300)+`"`) },
+		"too long": func(w http.ResponseWriter) {
+			said(
+				w, 200, "application/json", `"`+strings.Repeat("a", 300)+`"`,
+			)
+		},
 		"cut off": func(w http.ResponseWriter) {
 			w.Header().Set("Content-Length", "100")
 			said(w, 200, "application/json", `{"a":1}`)
@@ -39,7 +43,9 @@ func TestWhatIsNotAWholeJSONAnswerIsAnError(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, err := c.SendRequest(t.Context(), "GET", "/secret-in-path", http.Header{"Token": {"secret-in-header"}}, nil); err == nil {
+			if got, err := c.SendRequest(
+				t.Context(), "GET", "/secret-in-path", http.Header{"Token": {"secret-in-header"}}, nil,
+			); err == nil {
 				t.Errorf("got %+v, want an error", got)
 			} else if strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), server.URL) {
 				t.Errorf("got %v, want an error without a secret", err)
@@ -62,7 +68,8 @@ func TestNobodyThereIsAnErrorWithoutTheURL(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.SendRequest(t.Context(), "GET", "/secret", nil, nil); err == nil || strings.Contains(err.Error(), "secret") {
+	if _, err := c.SendRequest(t.Context(), "GET", "/secret", nil, nil); err == nil ||
+		strings.Contains(err.Error(), "secret") {
 		t.Errorf("got %v, want an error without the path", err)
 	}
 }
@@ -70,9 +77,12 @@ func TestNobodyThereIsAnErrorWithoutTheURL(t *testing.T) {
 func TestAKeyCrossesNoOpenNetwork(t *testing.T) {
 	t.Parallel()
 	for base, ok := range map[string]bool{
-		"https://api.example.com": true, "https://api.example.com/v1": true, "http://127.0.0.1:9": true, "http://[::1]:9": true, "http://localhost": true,
-		"http://api.example.com": false, "http://127.0.0.1.example.com": false, "ftp://127.0.0.1": false, "": false, "api.example.com": false,
-		"https://user:pw@api.example.com": false, "https://api.example.com?key=1": false, "https://api.example.com/#a": false,
+		"https://api.example.com": true, "https://api.example.com/v1": true, "http://127.0.0.1:9": true,
+		"http://[::1]:9": true, "http://localhost": true,
+		"http://api.example.com": false, "http://127.0.0.1.example.com": false, "ftp://127.0.0.1": false, "": false,
+		"api.example.com":                 false,
+		"https://user:pw@api.example.com": false, "https://api.example.com?key=1": false,
+		"https://api.example.com/#a": false,
 	} {
 		if _, err := outside.NewClient(base, 0); (err == nil) != ok {
 			t.Errorf("%q: got %v, want ok %t", base, err, ok)
@@ -99,7 +109,9 @@ func TestAMemberThatNobodyHasReadAboutIsAnError(t *testing.T) {
 		`{"a":{"b":"1"}}`:           {nil, false},
 		`{"a":[]}`:                  {nil, false},
 	} {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { said(w, 200, "application/json; charset=utf-8", body) }))
+		server := httptest.NewServer(http.HandlerFunc(
+			func(w http.ResponseWriter, _ *http.Request) { said(w, 200, "application/json; charset=utf-8", body) },
+		))
 		defer server.Close()
 		client, err := outside.NewClient(server.URL, 0, c.ignore...)
 		if err != nil {
@@ -138,7 +150,9 @@ func TestANumberKeepsWhatWasWritten(t *testing.T) {
 
 func TestWhoSaysNoIsNotAskedAgainAtOnce(t *testing.T) {
 	t.Parallel()
-	for status, want := range map[int]bool{400: true, 401: true, 403: true, 404: true, 408: false, 429: false, 500: false, 503: false} {
+	for status, want := range map[int]bool{
+		400: true, 401: true, 403: true, 404: true, 408: false, 429: false, 500: false, 503: false,
+	} {
 		if got := outside.IsRefused(&outside.StatusError{Status: status}); got != want {
 			t.Errorf("%d: got %t, want %t", status, got, want)
 		}

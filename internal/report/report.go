@@ -98,7 +98,9 @@ type ProductBalance struct {
 	// PendingDeposit is seen at the product's addresses and not credited yet. It may still
 	// disappear, and Available does not include it.
 	PendingDeposit money.Amount
-	Owed           money.Amount // CUSTODIAL: what customers have, available or being withdrawn; it is theirs, and no part of Available
+	// Owed is set for CUSTODIAL: what customers have, available or being withdrawn. It is theirs,
+	// and Available does not include it.
+	Owed money.Amount
 }
 
 // custodial is the product whose rows also show what customers own.

@@ -43,7 +43,9 @@ type Config struct {
 	ConsolidationFeeMax uint64        // while BaseFee is at most this
 	InputsMax           int           // outputs that one transaction spends at most; 0 for any number
 	MempoolSlots        int           // transactions of one account that the pool keeps; 0 for any number
-	MinPayment          uint64        // the smallest payment of the native coin to an address that holds nothing; 0 for any
+	// MinPayment is the smallest payment of the native coin to an address that holds nothing; 0
+	// allows any.
+	MinPayment uint64
 }
 
 func (c Config) withDefaults() Config {

@@ -247,13 +247,20 @@ func TestWhatOnlyLooksLikeATransferIsNone(t *testing.T) {
 	x := f.call(f.token, []byte("many"))
 	x.script = func(_ *fakeState, info map[string]any) string {
 		info["log"] = []any{
-			with(func(l object) { l["topics"] = append(topics(l), topics(l)[2]) }),                                     // of a contract without amounts
-			with(func(l object) { l["topics"] = topics(l)[:2] }),                                                       // too few
-			with(func(l object) { topics(l)[0] = "8c5be1e5ebec7d5bd14f71427d1e84f3dd0314c0f7b2291e5b200ac8c7c3b925" }), // an approval
-			with(func(l object) { l["data"] = text(l["data"]) + text(l["data"]) }),                                     // two amounts
-			with(func(l object) { delete(l, "data") }),                                                                 // none
-			with(func(l object) { topics(l)[2] = "01" + topics(l)[2][2:] }),                                            // more than an address
-			with(func(l object) { topics(l)[2] = topics(l)[2][:22] + "41" + topics(l)[2][24:] }),                       // the prefix is inside the address
+			// of a contract without amounts
+			with(func(l object) { l["topics"] = append(topics(l), topics(l)[2]) }),
+			// too few
+			with(func(l object) { l["topics"] = topics(l)[:2] }),
+			// an approval
+			with(func(l object) { topics(l)[0] = "8c5be1e5ebec7d5bd14f71427d1e84f3dd0314c0f7b2291e5b200ac8c7c3b925" }),
+			// two amounts
+			with(func(l object) { l["data"] = text(l["data"]) + text(l["data"]) }),
+			// none
+			with(func(l object) { delete(l, "data") }),
+			// more than an address
+			with(func(l object) { topics(l)[2] = "01" + topics(l)[2][2:] }),
+			// the prefix is inside the address
+			with(func(l object) { topics(l)[2] = topics(l)[2][:22] + "41" + topics(l)[2][24:] }),
 			with(func(l object) { delete(l, "topics") }),
 			transferLog(f, other, f.stranger, to, money.Units(2)), // another token, whatever its name
 			transferLog(f, f.token, f.stranger, to, beyond),

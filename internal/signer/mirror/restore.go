@@ -104,7 +104,9 @@ func RestoreDatabase(
 				return fmt.Errorf("move the imported end of the signer's journal to %d: %w", head.Seq, err)
 			}
 			if tag.RowsAffected() != 1 {
-				return errors.New("another process imports the signer's journal: stop every other process of this installation first")
+				return errors.New(
+					"another process imports the signer's journal: stop every other process of this installation first",
+				)
 			}
 		}
 		for _, e := range entries.entries {

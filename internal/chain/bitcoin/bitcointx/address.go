@@ -92,7 +92,9 @@ func refuseLookalikes(p *chaincfg.Params, s string) error {
 	case s == "":
 		return errors.New("the address is empty: " + addressHint(p))
 	case strings.HasPrefix(lower, "bitcoin:"):
-		return errors.New("this is a payment link: give the address in it alone, without bitcoin: and what follows the address")
+		return errors.New(
+			"this is a payment link: give the address in it alone, without bitcoin: and what follows the address",
+		)
 	case strings.HasPrefix(lower, "0x"):
 		return errors.New("this is an address of Ethereum or a chain like it, not of Bitcoin: " + addressHint(p))
 	case strings.HasPrefix(lower, "bitcoincash:"):
@@ -128,7 +130,9 @@ func knownPrefix(prefix string) bool {
 func readSegwit(p *chaincfg.Params, s, prefix string) (destination, error) {
 	if strings.ToLower(s) != s && strings.ToUpper(s) != s {
 		return destination{},
-			errors.New("the address mixes small and capital letters: write it in small letters, and look whether it was copied whole")
+			errors.New(
+				"the address mixes small and capital letters: write it in small letters, and look whether it was copied whole",
+			)
 	}
 	if prefix != p.Bech32HRPSegwit {
 		for _, n := range networks {
@@ -185,7 +189,9 @@ func readBase58(p *chaincfg.Params, s string) (destination, error) {
 		return destination{}, errors.New("this is an address of Solana, not of Bitcoin: " + addressHint(p))
 	case errors.Is(err, base58.ErrChecksum):
 		return destination{},
-			errors.New("the checksum of the address is wrong: a character was mistyped, left out or added, or its case was changed")
+			errors.New(
+				"the checksum of the address is wrong: a character was mistyped, left out or added, or its case was changed",
+			)
 	case err != nil:
 		return destination{}, errors.New("this is not an address of Bitcoin: " + addressHint(p))
 	case len(hash) == programBytes || len(hash) == programBytes+1:

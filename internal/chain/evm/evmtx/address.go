@@ -43,7 +43,9 @@ func Parse(s string) (chain.Address, error) {
 	a := Canonical(common.HexToAddress(digits))
 	if lower && upper && string(a) != s {
 		return "",
-			errors.New("the checksum (EIP-55) of the address is wrong: a character was mistyped, or its case was changed")
+			errors.New(
+				"the checksum (EIP-55) of the address is wrong: a character was mistyped, or its case was changed",
+			)
 	}
 	return a, nil
 }

@@ -34,7 +34,9 @@ func Parse(s string) (chain.Address, error) {
 	}
 	if !onCurve(b) {
 		return "",
-			errors.New("no key can stand behind this address, only a program: it is a token account or a vault; give the address of the wallet itself")
+			errors.New(
+				"no key can stand behind this address, only a program: it is a token account or a vault; give the address of the wallet itself",
+			)
 	}
 	return Canonical(b), nil
 }
