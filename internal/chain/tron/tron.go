@@ -14,7 +14,7 @@
 // contracts sent, and its fee. So the quorum of providers has to give the same results. With one
 // provider configured, that provider is believed.
 //
-// A payment takes one transaction, which cannot be replaced or canceled: it is mined or it expires
+// A payment takes one transaction, which cannot be replaced or cancelled: it is mined or it expires
 // (package trontx, decision 0054). ProveExpired proves the latter.
 //
 // An answer that is missing, short or wrong is an error and never an empty block. The adapter has

@@ -153,7 +153,8 @@ func TestAPolicyRefusesACoolingOffThatIsNone(t *testing.T) {
 	}
 }
 
-// An endorsement needs the MAC of the requesting operator: a row is not enough.
+// An endorsement needs the MAC that the service makes when an operator asks for it: a row is not
+// enough.
 func TestOnlyWhatAnOperatorAskedForIsEndorsed(t *testing.T) {
 	t.Parallel()
 	in := newInstallation(t, t.TempDir())

@@ -152,7 +152,7 @@ func TestAPolicyWithoutAFeeLimitHasOne(t *testing.T) {
 }
 
 // H-78: an intent that was admitted under another policy is signed only if the current policy
-// allows it. After the first signature it can be replaced and canceled.
+// allows it. After the first signature it can be replaced and cancelled.
 func TestThePolicyThatStandsIsAskedBeforeTheFirstSignature(t *testing.T) {
 	t.Parallel()
 	in := newInstallation(t, t.TempDir())
@@ -198,7 +198,7 @@ func TestThePolicyThatStandsIsAskedBeforeTheFirstSignature(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
 	}
-	// The slot of the refused payment can be canceled.
+	// The slot of the refused payment can be cancelled.
 	if err := trySign(t, s, waits, signer.Cancel, 1, 60_000); err != nil {
 		t.Errorf("a cancel in the slot of what is refused: got %v", err)
 	}

@@ -112,7 +112,7 @@ func TestOnlyWhoHasTheKeyVoidsAndOnlyWithoutASlot(t *testing.T) {
 		}
 	}
 	// An intent that was admitted and has no slot is voided. Nothing that pays it is signed
-	// afterwards: its slot can only be canceled.
+	// afterwards: its slot can only be cancelled.
 	if _, err := s.VoidIntent(t.Context(), k.MakeVoid(org, "wd_2")); err != nil {
 		t.Fatal(err)
 	}
