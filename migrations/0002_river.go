@@ -12,21 +12,20 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 )
 
-// riverStep is the one step without a file.
+// riverStep is the only step without a file.
 const riverStep = 2
 
-// riverVersion is the version of River's own schema that step 2 leaves behind. It is
-// named so that an upgrade of the library cannot change what an old step does: a
-// newer schema is a newer step.
+// riverVersion is the version of River's own schema after step 2. It is a constant so that an
+// upgrade of the library cannot change what an old step does: a newer schema is a newer step.
 const riverVersion = 8
 
 // river is step 2.
 //
-// Why: the job queue's tables belong to the same linear history as ours, so that one
-// number says what a database is. The step runs outside goose's transaction because
-// River adds a value to an enum and uses it in a later version, which PostgreSQL
-// before 17 refuses within one transaction. It may be cut off anywhere: River records
-// each of its versions in the transaction that makes it, and continues there.
+// Why: the tables of the job queue belong to the same linear history as Coffer's, so that one
+// number identifies the state of a database. The step runs outside goose's transaction, because
+// River adds a value to an enum and uses it in a later version. PostgreSQL before 17 refuses that
+// within one transaction. The step may be interrupted anywhere: River records each of its versions
+// in the transaction that makes it, and continues there.
 func river(pool *pgxpool.Pool) *goose.Migration {
 	return goose.NewGoMigration(riverStep, &goose.GoFunc{RunDB: func(ctx context.Context, _ *sql.DB) error {
 		migrator, err := rivermigrate.New(riverpgxv5.New(pool), nil)
@@ -39,7 +38,7 @@ func river(pool *pgxpool.Pool) *goose.Migration {
 			return fmt.Errorf("migrate river to version %d: %w", riverVersion, err)
 		}
 		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-			// Only the system role touches jobs: their arguments span organizations.
+			// Only the system role uses jobs: their arguments span organizations.
 			_, err := tx.Exec(ctx, `
 				GRANT SELECT, INSERT, UPDATE, DELETE ON river_job, river_leader, river_queue, river_notification TO coffer_system;
 				GRANT SELECT ON river_migration TO coffer_system;

@@ -10,7 +10,7 @@ import (
 // Steps are the single steps, for tests that run one again.
 func Steps(db *sql.DB, pool *pgxpool.Pool) (*goose.Provider, error) { return steps(db, pool, files) }
 
-// StepsOf are the steps of other files.
+// StepsOf returns the steps of other files.
 var StepsOf = steps
 
 // Files are the embedded migrations.

@@ -12,7 +12,7 @@ import (
 	"github.com/cofferpay/coffer/schema"
 )
 
-// While it is the only SQL file, the first migration is made of schema/: COFFER_UPDATE=1
+// While it is the only SQL file, the first migration is generated from schema/: COFFER_UPDATE=1
 // writes it (make generate does). With the first later migration it is frozen, and
 // TestTheSchemaFilesAreWhatTheMigrationsMake compares the databases instead.
 func TestTheFirstMigrationIsDrawnFromTheSchema(t *testing.T) {
@@ -60,8 +60,8 @@ var readsDefinitions = regexp.MustCompile(
 	`(?i)pg_get_(functiondef|function_sqlbody|constraintdef|triggerdef|viewdef|ruledef|indexdef|expr)|\bprosrc\b`,
 )
 
-// A migration states the whole text of a function or check. One that patches the text of a
-// live database cannot be read: what it makes depends on the migrations before it.
+// A migration contains the whole text of a function or check. One that patches the text of a live
+// database cannot be read: its result depends on the migrations before it.
 func TestNoMigrationReadsTheTextOfTheLiveSchema(t *testing.T) {
 	t.Parallel()
 	for where, files := range map[string]fs.FS{"migrations": migrations.Files, "schema": schema.Files} {

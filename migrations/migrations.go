@@ -1,14 +1,14 @@
-// Package migrations is the history of the schema: one line of numbered steps, only
-// ever extended, embedded in the program that needs them.
+// Package migrations has the history of the schema: numbered steps in one line, which only grows.
+// They are embedded in the program that needs them.
 //
-// Step 1 makes the whole schema of a new database: make generate writes it from the files
-// of schema/. Step 2 adds the tables of River. A later step has the number FirstLater or a
-// higher one, changes a live database, and makes the same change in schema/.
+// Step 1 makes the whole schema of a new database: make generate writes it from the files of
+// schema/. Step 2 adds the tables of River. A later step has the number FirstLater or a higher one,
+// changes a live database, and makes the same change in schema/.
 //
-// No step is edited once it has left a developer's machine, none goes backward, and
-// none deletes what a running older program still reads. A crash leaves the last
-// whole step: each SQL file is one transaction, and Up continues after it. A file that
-// builds indexes concurrently is no transaction; it may be run again from its beginning.
+// No step is edited once it has left a developer's machine, none goes backward, and none deletes
+// what a running older program still reads. A crash leaves the last complete step: each SQL file is
+// one transaction, and Up continues after it. A file that builds indexes concurrently is no
+// transaction; it may be run again from its beginning.
 package migrations
 
 import (
@@ -38,15 +38,16 @@ const FirstLater = 100
 // step 1.
 const lastReplaced = 80
 
-// Up brings the database behind pool to Latest. The pool's role must own the database
-// and may create roles. A session lock makes a second caller wait for the first; the
-// pool therefore needs at least three connections.
+// Up migrates the database behind pool to Latest. The pool's role must own the database and may
+// create roles. A session lock makes a second caller wait for the first, so the pool needs at least
+// three connections.
 func Up(ctx context.Context, pool *pgxpool.Pool) error { return UpTo(ctx, pool, Latest()) }
 
-// UpTo is Up as far as a version: what an older program would have left. The service
-// always goes to the end; this is for looking at the way there.
+// UpTo is Up to a given version: the state that an older program would have left. The service
+// always migrates to the end; UpTo serves tests of
+// the way there.
 func UpTo(ctx context.Context, pool *pgxpool.Pool, version int64) error {
-	// One try a second for ten minutes: a large step of another process may be running.
+	// It tries once per second for ten minutes: another process may be running a long step.
 	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 600))
 	if err != nil {
 		return fmt.Errorf("prepare the migration lock: %w", err)
@@ -68,8 +69,8 @@ func UpTo(ctx context.Context, pool *pgxpool.Pool, version int64) error {
 		if step.State != goose.StatePending || step.Source.Version > version {
 			continue
 		}
-		// Each takes a connection of the pool for itself, so that the pool can undo what
-		// another has set there.
+		// Each step takes a connection of the pool for itself, so that the pool can undo the
+		// settings of another step.
 		if _, err := provider.UpTo(ctx, step.Source.Version); err != nil {
 			return fmt.Errorf("migrate: %w", err)
 		}
@@ -77,8 +78,8 @@ func UpTo(ctx context.Context, pool *pgxpool.Pool, version int64) error {
 	return nil
 }
 
-// refuseReplaced refuses a database of which only a part was made by the steps that step 1
-// replaced: step 1 counts as applied there, and the rest of them exists no more.
+// refuseReplaced refuses a database to which only a part of the steps that step 1 replaced was
+// applied. Step 1 counts as applied there, and the missing steps no longer exist.
 func refuseReplaced(ctx context.Context, pool *pgxpool.Pool) error {
 	var exists bool
 	if err := pool.QueryRow(ctx, `SELECT to_regclass('goose_db_version') IS NOT NULL`).Scan(&exists); err != nil ||
@@ -102,7 +103,7 @@ func refuseReplaced(ctx context.Context, pool *pgxpool.Pool) error {
 func steps(db *sql.DB, pool *pgxpool.Pool, files fs.FS, options ...goose.ProviderOption) (*goose.Provider, error) {
 	provider, err := goose.NewProvider(goose.DialectPostgres, db, files, append(options,
 		goose.WithGoMigrations(river(pool)),
-		goose.WithAllowOutofOrder(true), // numbers of two branches may cross
+		goose.WithAllowOutofOrder(true), // the numbers of two branches may interleave
 		goose.WithDisableGlobalRegistry(true))...)
 	if err != nil {
 		return nil, fmt.Errorf("read the migrations: %w", err)
@@ -110,7 +111,7 @@ func steps(db *sql.DB, pool *pgxpool.Pool, files fs.FS, options ...goose.Provide
 	return provider, nil
 }
 
-// Versions are the numbers of all steps, in their order.
+// Versions returns the numbers of all steps, in their order.
 func Versions() []int64 {
 	all := []int64{riverStep}
 	for _, name := range names() {
@@ -124,13 +125,13 @@ func Versions() []int64 {
 	return all
 }
 
-// Latest is the version that Up leaves.
+// Latest returns the version that Up reaches.
 func Latest() int64 {
 	all := Versions()
 	return all[len(all)-1]
 }
 
-// Digest names the content of the whole history, for caches of migrated databases.
+// Digest identifies the content of the whole history, for caches of migrated databases.
 func Digest() string {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "river %d\n", riverVersion)

@@ -100,8 +100,8 @@ func dumped(t *testing.T, bin string, files fs.FS) string {
 	return withoutChance(ctx, t, owner, roles+database)
 }
 
-// settle validates the constraints that a migration left NOT VALID because the rows of a live
-// table were not to be read. They hold for every row of a new database.
+// settle validates the constraints that a migration left NOT VALID so that it need not read the
+// rows of a live table. Every row of a new database meets them.
 func settle(ctx context.Context, t *testing.T, owner *pgxpool.Pool) {
 	t.Helper()
 	rows, err := owner.Query(ctx, `SELECT format('ALTER TABLE %s VALIDATE CONSTRAINT %I', conrelid::regclass, conname)
@@ -124,7 +124,7 @@ func settle(ctx context.Context, t *testing.T, owner *pgxpool.Pool) {
 }
 
 var (
-	// pg_dump's own key against psql's backslash commands.
+	// restricted matches pg_dump's own protection against psql's backslash commands.
 	restricted = regexp.MustCompile(`(?m)^\\(un)?restrict .*\n`)
 	chainRow   = regexp.MustCompile(
 		`(?m)^(INSERT INTO public\.audit_chain VALUES \(true, )'aud_[0-9a-f]{32}', 0, '\\x[0-9a-f]{64}', 0\);$`,

@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// A tally is how often a breach occurs, by the file or package that has it. A file in
-// testdata lists the tally that the code may have: its numbers may only fall.
+// tally is how often a breach occurs, by the file or package that has it. A file in testdata lists
+// the allowed tally: its numbers may only fall.
 type tally map[string]int
 
 const tallyHead = "# A number here may only fall. " +
@@ -50,7 +50,7 @@ func (t tally) sum() int {
 	return sum
 }
 
-// A ratchet counts one kind of breach and compares it with what its file lists.
+// ratchet counts one kind of breach and compares it with what its file lists.
 type ratchet struct {
 	name  string // of the file in testdata
 	rule  string // what to do instead of the breach

@@ -14,8 +14,7 @@ import (
 
 const module = "github.com/cofferpay/coffer"
 
-// A source is one parsed Go file. dir is the folder of its package under the
-// module root.
+// source is one parsed Go file. dir is the folder of its package under the module root.
 type source struct {
 	name string
 	dir  string
@@ -25,16 +24,16 @@ type source struct {
 	file *ast.File
 }
 
-// position is where node stands, for a message.
+// position returns the position of node, for a message.
 func (s source) position(node ast.Node) string {
 	return fmt.Sprintf("%s:%d", s.name, s.fset.Position(node.Pos()).Line)
 }
 
-// An imported is one import line of a source.
+// importSpec is one import line of a source.
 type importSpec struct {
 	path string // as written
-	dir  string // under the module root, empty when the package is not ours
-	name string // what the file calls it
+	dir  string // under the module root; "" for a package of another module
+	name string // as the file calls it
 	spec *ast.ImportSpec
 }
 
@@ -67,8 +66,8 @@ func importName(p string) string {
 	return strings.TrimPrefix(base, "go-")
 }
 
-// loadSources parses every Go file of the module in fsys. Build constraints are not
-// looked at: a file for another system obeys the same rules.
+// loadSources parses every Go file of the module in fsys, regardless of build constraints: a file
+// for another system obeys the same rules.
 func loadSources(fsys fs.FS) ([]source, error) {
 	fset := token.NewFileSet()
 	var sources []source
@@ -108,7 +107,7 @@ func loadSources(fsys fs.FS) ([]source, error) {
 	return sources, err
 }
 
-// sourceDirs lists the folders that hold Go code, each once, sorted.
+// sourceDirs lists the folders with Go code, each once, sorted.
 func sourceDirs(sources []source) []string {
 	var folders []string
 	for _, s := range sources {

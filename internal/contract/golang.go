@@ -86,8 +86,8 @@ var initialisms = map[string]string{
 	"ip": "IP", "json": "JSON", "csv": "CSV",
 }
 
-// goName is the name of a field or code in Go: mintId is MintID, and
-// INVALID_JSON is InvalidJSON.
+// goName returns the name of a field or code in Go: mintId is MintID, and INVALID_JSON is
+// InvalidJSON.
 func goName(name string) string {
 	var words []string
 	if name == strings.ToUpper(name) || strings.ContainsAny(name, "_-") {
@@ -113,12 +113,12 @@ func goName(name string) string {
 	return out.String()
 }
 
-// goMethod is the name of an operation's method, which keeps its own capitals.
+// goMethod returns the name of an operation's method, which preserves its own capitals.
 func goMethod(op *Operation) string {
 	return strings.ToUpper(op.OperationID[:1]) + op.OperationID[1:]
 }
 
-// argName is the name of an argument.
+// argName returns the name of an argument.
 func argName(p *Parameter) string { return p.Name[:1] + goName(p.Name)[1:] }
 
 func (g *goGenerator) writeCodes() {
@@ -129,7 +129,7 @@ func (g *goGenerator) writeCodes() {
 	g.writeLine(")\n")
 }
 
-// isHandWritten tells the types that are written by hand.
+// isHandWritten reports whether a type is written by hand.
 func isHandWritten(name string) bool { return name == "Problem" }
 
 func (g *goGenerator) writeTypes() {
@@ -169,7 +169,7 @@ func (g *goGenerator) writeTypes() {
 	}
 }
 
-// sharedType is the type of package webhook that a schema is drawn from, or "".
+// sharedType returns the type of package webhook from which a schema is generated, or "".
 func (g *goGenerator) sharedType(name string) string {
 	switch {
 	case name == "EmbeddedMint":
@@ -189,8 +189,8 @@ func (g *goGenerator) writeField(s *Schema, field string, request, patch bool) {
 			tag += ",omitzero"
 			kind = pointerTo(kind)
 		case request:
-			// What is zero is left out: a caller who wants none says none. Where null
-			// is taken and false or 0 differ from it, the three are told apart.
+			// Zero values are omitted: a caller that wants none sends none. Where null is accepted
+			// and false or 0 differ from it, the three are distinguished.
 			tag += ",omitzero"
 			name, _ := g.resolveRef(inner)
 			isDistinct := isNullable &&
@@ -217,7 +217,7 @@ func pointerTo(kind string) string {
 	return "*" + kind
 }
 
-// goType is the Go type of a value.
+// goType returns the Go type of a value.
 func (g *goGenerator) goType(s *Schema) string {
 	if inner, isNullable := splitNull(s); isNullable {
 		return pointerTo(g.goType(inner))
@@ -244,7 +244,7 @@ func (g *goGenerator) goType(s *Schema) string {
 	panic(fmt.Sprintf("contract: Go has no type for %+v", s))
 }
 
-// writeValues names the values of closed enumerations of what is answered.
+// writeValues writes names for the values of closed enumerations in answers.
 func (g *goGenerator) writeValues(name string, s *Schema) {
 	for _, field := range sortedKeys(s.Properties) {
 		p, _ := splitNull(s.Properties[field])
@@ -264,7 +264,7 @@ func (g *goGenerator) writeValues(name string, s *Schema) {
 	}
 }
 
-// pageItemType is the type of a page's items, or "" for what is no page.
+// pageItemType returns the type of a page's items, or "" if the type is no page.
 func (g *goGenerator) pageItemType(op *Operation) string {
 	if !slices.ContainsFunc(op.Parameters, func(p *Parameter) bool { return p.Name == "cursor" }) {
 		return ""
@@ -277,7 +277,7 @@ func (g *goGenerator) pageItemType(op *Operation) string {
 	return g.goType(s.Properties["data"].Items)
 }
 
-// walkerName is the name of the method that walks all pages: Deposits for listDeposits.
+// walkerName returns the name of the method that walks all pages: Deposits for listDeposits.
 func walkerName(op *Operation) string {
 	if suffix, ok := strings.CutPrefix(op.OperationID, "list"); ok {
 		return suffix
@@ -385,7 +385,7 @@ func (g *goGenerator) writeDoc(op *Operation, method string) {
 	g.writeLine("// %s. %s", op.Name(), repeatDoc)
 }
 
-// writeRequest writes how the request is made.
+// writeRequest writes the code that makes the request.
 func (g *goGenerator) writeRequest(op *Operation, inPath, params []*Parameter, failure string) {
 	path := fmt.Sprintf("%q", op.Path)
 	for _, p := range inPath {
@@ -438,7 +438,7 @@ func (g *goGenerator) writeRequest(op *Operation, inPath, params []*Parameter, f
 	g.writeLine("k.query = url.Values(q)")
 }
 
-// writeDocumentCall writes the one call whose answer is read as it is.
+// writeDocumentCall writes the one call whose answer is returned undecoded.
 func (g *goGenerator) writeDocumentCall(op *Operation) {
 	g.writeDoc(op, "GetOpenAPI")
 	g.writeLine(

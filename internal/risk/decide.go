@@ -40,7 +40,7 @@ func NewAnswer(v Verdict, err error) *Answer {
 	return a
 }
 
-// The results of comparing an answer with a threshold.
+// comparison is the result of comparing an answer with a threshold.
 type comparison int
 
 const (

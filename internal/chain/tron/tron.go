@@ -109,7 +109,7 @@ func (c Config) validate() error {
 	return errors.Join(wrong...)
 }
 
-// A Client is the chain with its providers. It implements chain.Reader and chain.Sender.
+// Client is the chain with its providers. It implements chain.Reader and chain.Sender.
 type Client struct {
 	Config
 	providers     []*provider

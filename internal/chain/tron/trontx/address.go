@@ -145,7 +145,7 @@ type AddressCodec struct{}
 
 var _ chain.AddressCodec = AddressCodec{}
 
-// Parse is the function of the same name.
+// Parse calls the function Parse.
 func (AddressCodec) Parse(s string) (chain.Address, error) { return Parse(s) }
 
 // ParseContract is Parse: a contract's address has no other form.
