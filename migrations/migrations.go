@@ -44,8 +44,7 @@ const lastReplaced = 80
 func Up(ctx context.Context, pool *pgxpool.Pool) error { return UpTo(ctx, pool, Latest()) }
 
 // UpTo is Up to a given version: the state that an older program would have left. The service
-// always migrates to the end; UpTo serves tests of
-// the way there.
+// always migrates to the end; UpTo serves tests of the way there.
 func UpTo(ctx context.Context, pool *pgxpool.Pool, version int64) error {
 	// It tries once per second for ten minutes: another process may be running a long step.
 	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 600))

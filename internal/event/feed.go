@@ -43,7 +43,9 @@ func ReadFeed(ctx context.Context, tx pg.Tx, org string, afterSeq int64, types [
 		var parts []string
 		for _, name := range slices.Compact(names) {
 			args = append(args, name)
-			parts = append(parts, fmt.Sprintf("(%s AND type = $%d ORDER BY sequence LIMIT %s)", stretch, len(args), rowsMax))
+			parts = append(
+				parts, fmt.Sprintf("(%s AND type = $%d ORDER BY sequence LIMIT %s)", stretch, len(args), rowsMax),
+			)
 		}
 		sql = "SELECT sequence, body FROM (" + strings.Join(parts, " UNION ALL ") + ") AS found"
 	}
