@@ -1,5 +1,5 @@
-// Package docs holds the pages that the program itself shows. What never happens
-// here: code. What a crash leaves: nothing.
+// Package docs has the pages that the program itself shows. It contains no code, and a crash
+// leaves nothing.
 package docs
 
 import _ "embed" // the pages

@@ -2,11 +2,11 @@
 // constraints, triggers, policies and grants, and the reason for each.
 //
 // The files are applied in the order of their names. Migration 1 is their concatenation
-// (Initial), so a new database and these files are the same thing. A later migration makes
-// the same change in both places, and a test compares the results.
+// (Initial), so these files describe a new database exactly. A later migration makes the same
+// change in both places, and a test compares the results.
 //
-// What never happens here: a statement that reads or patches an existing schema. The files
-// describe one that is empty.
+// No statement reads or patches an existing schema: the files describe a database that is empty
+// before.
 package schema
 
 import (

@@ -3,9 +3,9 @@ package webhook
 import "time"
 
 // Sample is the data of a realistic event of that type, as POST
-// /webhook-endpoints/{id}/test sends it: an object of this package, whose names and
-// amounts are made up and which tells of nothing that happened. ok is false for a type
-// that this version does not know. Use it to try a receiver without a service.
+// /webhook-endpoints/{id}/test sends it: an object of this package with invented names
+// and amounts, about nothing that happened. ok is false for a type that this version does
+// not know. Use it to try a receiver without a service.
 func Sample(t Type) (data any, ok bool) {
 	switch t {
 	case CustomerDeposit:
@@ -92,7 +92,7 @@ const (
 
 func text(s string) *string { return &s }
 
-// later is a moment that long after the sample began, in seconds.
+// later returns the time so many seconds after the sample began.
 func later(seconds int) Time {
 	return At(time.Date(2026, time.January, 31, 12, 0, seconds, 0, time.UTC))
 }

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// The headers of a webhook request. The first three are those of Standard Webhooks.
+// Headers of a webhook request. The first three are those of Standard Webhooks.
 const (
 	HeaderID        = "webhook-id"
 	HeaderTimestamp = "webhook-timestamp" // of this attempt, in seconds since 1970
@@ -33,12 +33,12 @@ const (
 
 	secretBytesMin = 24
 	secretBytesMax = 64
-	secretBytes    = 32 // what NewSecret makes
+	secretBytes    = 32 // of a secret that NewSecret makes
 
 	signaturesMax = 16 // in one header; a sender has two, four while it rotates
 )
 
-// Why Verify refuses. Each is wrapped in a sentence that says what was found.
+// Errors of Verify. Each is wrapped in a sentence that says what was found.
 var (
 	ErrHeaders   = errors.New("webhook: headers are missing or malformed")
 	ErrTimestamp = errors.New("webhook: timestamp is outside the tolerance")
@@ -91,7 +91,7 @@ func ParseKey(s string) (Key, error) {
 	return Key{}, fmt.Errorf("%w: it starts with none of whsec_, whpk_ and whsk_", ErrKey)
 }
 
-// PrivateKey is the key that signs with an ed25519 private key.
+// PrivateKey returns a Key that signs with an ed25519 private key.
 func PrivateKey(private ed25519.PrivateKey) Key {
 	return Key{version: "v1a", private: private, public: private.Public().(ed25519.PublicKey)}
 }
@@ -103,7 +103,7 @@ func NewSecret() string {
 	return prefixSecret + base64.StdEncoding.EncodeToString(raw)
 }
 
-// Public is the printed form of the public key, whpk_…, or "" for a secret.
+// Public returns the printed form of the public key, whpk_…, or "" for a secret.
 func (k Key) Public() string {
 	if k.public == nil {
 		return ""
@@ -163,7 +163,7 @@ func Sign(id string, at time.Time, payload []byte, keys ...Key) (string, error) 
 // constant time. Errors wrap ErrHeaders, ErrTimestamp, ErrSignature or ErrKey; a
 // receiver answers all of them 401 and does not read the payload.
 //
-// Verify does not know which ids were already handled: drop what comes twice.
+// Verify does not know which ids were already handled: drop an event that comes twice.
 func Verify(payload []byte, header http.Header, key string, tolerance time.Duration) error {
 	return VerifyAt(time.Now(), payload, header, key, tolerance)
 }

@@ -11,10 +11,10 @@ const timeLayout = "2006-01-02T15:04:05.000Z"
 // milliseconds, so that equal moments are equal strings and strings sort by time.
 type Time struct{ time.Time }
 
-// At is a moment without what is finer than a millisecond.
+// At returns a time truncated to milliseconds.
 func At(t time.Time) Time { return Time{t.UTC().Truncate(time.Millisecond)} }
 
-// AtOrNil is At for what may not have happened yet.
+// AtOrNil is At for an event that may not have happened yet; nil stays nil.
 func AtOrNil(t *time.Time) *Time {
 	if t == nil {
 		return nil
@@ -23,13 +23,13 @@ func AtOrNil(t *time.Time) *Time {
 	return &at
 }
 
-// String is the printed form.
+// String returns the printed form.
 func (t Time) String() string { return t.UTC().Format(timeLayout) }
 
 // MarshalText prints the time.
 func (t Time) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
-// MarshalJSON prints the time as a JSON string. It stands here so that the method of
+// MarshalJSON prints the time as a JSON string. It exists so that the method of
 // the embedded time.Time, which prints as many digits as it finds, is never used.
 func (t Time) MarshalJSON() ([]byte, error) { return []byte(`"` + t.String() + `"`), nil }
 
