@@ -176,7 +176,9 @@ func TestEachFreezeStopsAtOnceWhatItNames(t *testing.T) {
 		s.must(s.db.ReadSystem(s.ctx, func(ctx context.Context, tx pg.Tx) error {
 			return tx.QueryRow(ctx,
 				`SELECT (SELECT order_id FROM dispatch_orders WHERE purpose = 'RETURN' AND status = 'QUEUED'),
-				(SELECT order_id FROM dispatch_orders WHERE purpose = 'SWEEP' AND status = 'QUEUED')`).Scan(&sends, &sweeps)
+				(SELECT order_id FROM dispatch_orders WHERE purpose = 'SWEEP' AND status = 'QUEUED')`).Scan(
+				&sends, &sweeps,
+			)
 		}))
 		c.f.Source, c.f.Reason, c.f.Actor = freeze.SourceOperator, "because of "+name, operator
 		var put freeze.Freeze

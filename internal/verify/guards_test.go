@@ -32,10 +32,13 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	for name, c := range map[string]struct{ sql, constraint string }{
-		"a deposit on the proof of another block": {`INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, mint_id, chain, contract, amount,
+		"a deposit on the proof of another block": {
+			`INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, mint_id, chain, contract, amount,
 				address, from_address, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, created_at)
 			SELECT 'dep_lie', org_id, wallet_id, purpose, customer_id, mint_id, chain, contract, amount, address, from_address, 'tx_lie', kind, position,
-				log_index, 99, 'h99', proof_id, 'SCREENING', chain_status, created_at FROM deposits WHERE deposit_id = 'dep_waits'`, "deposits_proof"},
+				log_index, 99, 'h99', proof_id, 'SCREENING', chain_status, created_at FROM deposits WHERE deposit_id = 'dep_waits'`,
+			"deposits_proof",
+		},
 		"a final deposit of another mint": {
 			`UPDATE deposits SET mint_id = 2 WHERE deposit_id = 'dep_waits'`, "deposits_final_fixed",
 		},
@@ -56,8 +59,11 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 			`UPDATE dispatch_orders SET from_wallet_id = 'we_dep' WHERE order_id = 'wd_out'`,
 			"dispatch_orders_payment_fixed",
 		},
-		"a payment from a deposit address": {`INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, from_wallet_id, to_address, mint_id, contract, amount, status, attempt_after, created_at)
-			SELECT 'wd_x', org_id, purpose, chain, wallet_id, 'we_dep', to_address, mint_id, contract, amount, 'QUEUED', now(), now() FROM dispatch_orders WHERE order_id = 'wd_queued'`, "dispatch_orders_from_other"},
+		"a payment from a deposit address": {
+			`INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, from_wallet_id, to_address, mint_id, contract, amount, status, attempt_after, created_at)
+			SELECT 'wd_x', org_id, purpose, chain, wallet_id, 'we_dep', to_address, mint_id, contract, amount, 'QUEUED', now(), now() FROM dispatch_orders WHERE order_id = 'wd_queued'`,
+			"dispatch_orders_from_other",
+		},
 		"a lease given out twice": {`INSERT INTO dispatch_slots (wallet_id, chain, nonce, lease, org_id, order_id, gas_reserved, created_at)
 			SELECT wallet_id, chain, 901 + n, 'account value', org_id, CASE n WHEN 0 THEN order_id ELSE 'wd_lock' END, 0, created_at
 			FROM dispatch_orders, generate_series(0, 1) n WHERE order_id = 'wd_queued'`, "dispatch_slots_lease_once"},
@@ -206,8 +212,11 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 		"another order's fee": {
 			`UPDATE dispatch_orders SET fee_deducted = 9 WHERE order_id = 'wd_less'`, "dispatch_orders_payment_fixed",
 		},
-		"a decision that was never made": {`INSERT INTO withdrawal_decisions (org_id, withdrawal_id, at, act, status, reasons, gates, actor_kind, actor_id)
-			SELECT org_id, withdrawal_id, now(), 'APPROVED', 'REJECTED', '{}', '[]', 'USER', 'u' FROM withdrawals WHERE withdrawal_id = 'wd_held'`, "withdrawal_decisions_act_known"},
+		"a decision that was never made": {
+			`INSERT INTO withdrawal_decisions (org_id, withdrawal_id, at, act, status, reasons, gates, actor_kind, actor_id)
+			SELECT org_id, withdrawal_id, now(), 'APPROVED', 'REJECTED', '{}', '[]', 'USER', 'u' FROM withdrawals WHERE withdrawal_id = 'wd_held'`,
+			"withdrawal_decisions_act_known",
+		},
 
 		"a withdrawal that holds nothing": {`INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, mint_id, chain, amount, to_address, request_digest, status,
 				requires_approval, approval_reasons, decision, created_at)
@@ -284,8 +293,11 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 		"a merge that says it is done": {
 			`UPDATE merges SET status = 'DONE', ended_at = now() WHERE merge_id = 'mg_open'`, "merges_as_ordered",
 		},
-		"a merge that nobody planned": {`INSERT INTO dispatch_orders SELECT * FROM jsonb_populate_record(NULL::dispatch_orders,
-			(SELECT to_jsonb(o) || '{"order_id": "wd_coin2", "to_wallet_id": "we_brest", "to_address": "0xwe_brest"}' FROM dispatch_orders o WHERE order_id = 'mg_open'))`, "dispatch_orders_caused"},
+		"a merge that nobody planned": {
+			`INSERT INTO dispatch_orders SELECT * FROM jsonb_populate_record(NULL::dispatch_orders,
+			(SELECT to_jsonb(o) || '{"order_id": "wd_coin2", "to_wallet_id": "we_brest", "to_address": "0xwe_brest"}' FROM dispatch_orders o WHERE order_id = 'mg_open'))`,
+			"dispatch_orders_caused",
+		},
 		"a merge that gives its coins to others": {`INSERT INTO dispatch_slots (wallet_id, chain, nonce, lease, org_id, order_id, gas_reserved, created_at)
 			SELECT wallet_id, chain, 1, 'tx_dep_sats:0:100:0xwe_btre 0xwe_bnext', org_id, order_id, 0, created_at FROM dispatch_orders WHERE order_id = 'mg_open';
 			UPDATE dispatch_accounts SET next_nonce = 2 WHERE wallet_id = 'we_btre';
@@ -324,14 +336,23 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 			`UPDATE signer_identity SET imported_seq = 99`, "signer_identity_imported",
 		},
 
-		"a posting between two mints": {`INSERT INTO ledger_transfers (org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, leg, created_at)
+		"a posting between two mints": {
+			`INSERT INTO ledger_transfers (org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, leg, created_at)
 			SELECT d.org_id, d.mint_id, d.account_id, c.account_id, 1, 'TRANSFER', 'tr_lie', 0, now()
-			FROM ledger_accounts d, ledger_accounts c WHERE (d.mint_id, d.kind, c.mint_id, c.kind) = (1, 'CUSTODY', 2, 'CUSTODY')`, "ledger_transfers_accounts"},
-		"a posting of somebody else's accounts": {`INSERT INTO ledger_transfers (org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, leg, created_at)
+			FROM ledger_accounts d, ledger_accounts c WHERE (d.mint_id, d.kind, c.mint_id, c.kind) = (1, 'CUSTODY', 2, 'CUSTODY')`,
+			"ledger_transfers_accounts",
+		},
+		"a posting of somebody else's accounts": {
+			`INSERT INTO ledger_transfers (org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, leg, created_at)
 			SELECT 'org_none', d.mint_id, d.account_id, c.account_id, 1, 'TRANSFER', 'tr_lie', 0, now()
-			FROM ledger_accounts d, ledger_accounts c WHERE (d.mint_id, d.kind, c.mint_id, c.kind) = (1, 'CUSTODY', 1, 'WITHDRAWING')`, "ledger_transfers_accounts"},
-		"an event for nobody": {`INSERT INTO events (event_id, org_id, type, resource_kind, resource_id, resource_seq, data, created_at)
-			VALUES ('evt_lie', 'org_none', 'CUSTOMER_DEPOSIT', 'DEPOSIT', 'dep_lie', 1, '', now())`, "events_organization"},
+			FROM ledger_accounts d, ledger_accounts c WHERE (d.mint_id, d.kind, c.mint_id, c.kind) = (1, 'CUSTODY', 1, 'WITHDRAWING')`,
+			"ledger_transfers_accounts",
+		},
+		"an event for nobody": {
+			`INSERT INTO events (event_id, org_id, type, resource_kind, resource_id, resource_seq, data, created_at)
+			VALUES ('evt_lie', 'org_none', 'CUSTOMER_DEPOSIT', 'DEPOSIT', 'dep_lie', 1, '', now())`,
+			"events_organization",
+		},
 		"an entry of the audit log for nobody": {`INSERT INTO audit_log (org_id, at, actor_kind, actor_id, action, resource_kind, resource_id)
 			VALUES ('org_none', now(), 'SYSTEM', 'me', 'lie', 'LIE', 'lie')`, "audit_log_organization"},
 		"an operator's key for another": {`INSERT INTO operator_keys VALUES ('opk_1', 'ann', sha256('a'), now(), NULL), ('opk_2', 'bob', sha256('b'), now(), now());

@@ -255,7 +255,8 @@ func newTestEnv(t testing.TB) *testEnv {
 	ordered("gas_done", "GAS", tre, &dep, 2, 50, "PAID", 3, 9)
 	ordered("gas_open", "GAS", tre, &dep, 2, 40, "SLOTTED", 0, 6)
 	h.exec(`INSERT INTO sweeps (sweep_id, org_id, chain, wallet_id, to_wallet_id, mint_id, amount, trigger, status, created_at) VALUES
-		('sw_done', $1, 'ETHEREUM', 'we_dep', 'we_tre', 1, 600, 'VALUE', 'DONE', now()), ('sw_open', $1, 'ETHEREUM', 'we_dep', 'we_tre', 1, 100, 'VALUE', 'OPEN', now())`, h.org)
+		('sw_done', $1, 'ETHEREUM', 'we_dep', 'we_tre', 1, 600, 'VALUE', 'DONE', now()), ('sw_open', $1, 'ETHEREUM', 'we_dep', 'we_tre', 1, 100, 'VALUE', 'OPEN', now())`,
+		h.org)
 	ordered("sw_done", "SWEEP", dep, &tre, 1, 600, "PAID", 5, 9)
 	ordered("sw_open", "SWEEP", dep, &tre, 1, 100, "QUEUED", 0, 0)
 	h.exec(
@@ -269,7 +270,8 @@ func newTestEnv(t testing.TB) *testEnv {
 		h.org,
 	)
 	h.exec(`INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, from_wallet_id, to_wallet_id, to_address, mint_id, contract, amount, status, attempt_after, created_at)
-		VALUES ('cl_open', $1, 'CLOSE', 'ETHEREUM', 'we_tre', 'we_dep', 'we_tre', '0xwe_tre', 1, $2, 8, 'QUEUED', now(), now())`, h.org, tokenContract)
+		VALUES ('cl_open', $1, 'CLOSE', 'ETHEREUM', 'we_tre', 'we_dep', 'we_tre', '0xwe_tre', 1, $2, 8, 'QUEUED', now(), now())`,
+		h.org, tokenContract)
 
 	charged := map[string]int{"wd_failed": 3}
 	withdrawnOf := func(mintID int, id string, amount int, status string, held bool, events ...string) {
@@ -392,7 +394,8 @@ func newTestEnv(t testing.TB) *testEnv {
 			($1, 'wd_own', now(), 'APPROVAL_ADDED', 'AWAITING_APPROVAL', '{}', '[]', 'USER', 'usr_a'),
 			($1, 'wd_own', now(), 'APPROVED', 'PROCESSING', '{}', '[]', 'USER', 'usr_b')`, h.org)
 	h.exec(`INSERT INTO withdrawal_approvals (org_id, withdrawal_id, round, approver_kind, approver_id, at, digest, mac)
-		VALUES ($1, 'wd_own', 0, 'USER', 'usr_a', now(), '', ''), ($1, 'wd_own', 0, 'USER', 'usr_b', now(), '', '')`, h.org)
+		VALUES ($1, 'wd_own', 0, 'USER', 'usr_a', now(), '', ''), ($1, 'wd_own', 0, 'USER', 'usr_b', now(), '', '')`,
+		h.org)
 	h.exec(`INSERT INTO transfers (transfer_id, org_id, idempotency_key, request_digest, mint_id, amount, from_customer, to_product, created_at)
 		VALUES ('tr_made', $1, 'k', '', 1, 3, 'ann', 'CUSTODIAL', now())`, h.org)
 	h.post(ledger.Transfer, "tr_made", ledger.Leg{
@@ -407,7 +410,8 @@ func newTestEnv(t testing.TB) *testEnv {
 	}
 	h.exec(`INSERT INTO address_funds (wallet_id, mint_id, org_id, credited, reserved, swept, gas, gas_reserved, dust) VALUES
 		('we_dep', 1, $1, 1000, 100, 600, 0, 0, 1), ('we_dep', 2, $1, 100, 0, 96, 40, 0, 0),
-		('we_own', 1, $1, 70, 0, 0, 0, 0, 0), ('we_tre', 1, $1, 600, 100, 200, 0, 0, 0), ('we_tre', 2, $1, 0, 0, 0, 438, 66, 0)`, h.org)
+		('we_own', 1, $1, 70, 0, 0, 0, 0, 0), ('we_tre', 1, $1, 600, 100, 200, 0, 0, 0), ('we_tre', 2, $1, 0, 0, 0, 438, 66, 0)`,
+		h.org)
 	h.exec(`UPDATE dispatch_accounts SET chain = 'BITCOIN' WHERE wallet_id = 'we_btre'`)
 	h.exec(`UPDATE address_funds SET reversed = 40 WHERE wallet_id = 'we_dep' AND mint_id = 1`)
 
@@ -561,8 +565,10 @@ func (h *testEnv) addDecisions() {
 			},
 			{
 				"customerWithdrawUsdThreshold": []byte(`"20"`),
-				"approvalAllowlist":            []byte(`[{"email":"Z@example.com"},{"email":"a@example.com","customerId":"ann"}]`),
-				"swappableMintIds":             []byte(`[2,1]`), "screeningSeverityThreshold": []byte(`null`),
+				"approvalAllowlist": []byte(
+					`[{"email":"Z@example.com"},{"email":"a@example.com","customerId":"ann"}]`,
+				),
+				"swappableMintIds": []byte(`[2,1]`), "screeningSeverityThreshold": []byte(`null`),
 			},
 		} {
 			if _, err := org.ChangeSettings(ctx, tx, audit.Operator("cli"), h.org, c); err != nil {
@@ -576,7 +582,8 @@ func (h *testEnv) addDecisions() {
 	h.recordAudit("webhook_endpoint.created", "we_gone")
 	h.recordAudit("webhook_endpoint.deleted", "we_gone")
 	h.exec(`INSERT INTO change_requests (change_id, org_id, kind, was, wanted, author, author_key, created_at, expires_at, status, decided_by, decided_key, decided_at)
-		VALUES ('chg_1', $1, 'SETTINGS', '{"approvalQuorum": 3}', '{"approvalQuorum": 2}', 'ann', 'opk_1', now(), now() + interval '1 day', 'WITHDRAWN', 'ann', 'opk_1', now())`, h.org)
+		VALUES ('chg_1', $1, 'SETTINGS', '{"approvalQuorum": 3}', '{"approvalQuorum": 2}', 'ann', 'opk_1', now(), now() + interval '1 day', 'WITHDRAWN', 'ann', 'opk_1', now())`,
+		h.org)
 	h.recordAudit("change.requested", "chg_1")
 	h.recordAudit("change.withdrawn", "chg_1")
 }
@@ -676,5 +683,6 @@ func (h *testEnv) coins(arrived func(
 		h.org,
 	)
 	h.exec(`INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_wallet_id, to_address, mint_id, contract, amount, status, attempt_after, created_at)
-		VALUES ('mg_open', $1, 'MERGE', 'BITCOIN', 'we_btre', 'we_bone', '0xwe_bone', 3, '', 0, 'QUEUED', now(), now())`, h.org)
+		VALUES ('mg_open', $1, 'MERGE', 'BITCOIN', 'we_btre', 'we_bone', '0xwe_bone', 3, '', 0, 'QUEUED', now(), now())`,
+		h.org)
 }
