@@ -65,9 +65,7 @@ func TestWhatPeopleTakeBackIsVoidAtTheSigner(t *testing.T) {
 	t.Parallel()
 	h, f := newVoidEnv(t)
 	for status, end := range map[string]func(id string) (webhook.Withdrawal, error){
-		"REJECTED": func(id string) (
-			webhook.Withdrawal, error,
-		) {
+		"REJECTED": func(id string) (webhook.Withdrawal, error) {
 			return h.Remove(t.Context(), h.org, id, person, "no")
 		},
 		"CANCELLED": func(id string) (webhook.Withdrawal, error) {

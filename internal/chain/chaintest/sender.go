@@ -216,9 +216,8 @@ var senderPromises = []promise{
 				in[h] = addAmount(t, in[h], money.Zero)
 			}
 			for h, got := range in {
-				original, current := b.readBalance(
-					t, before, h.Address, h.Contract,
-				), b.readBalance(t, after, h.Address, h.Contract)
+				original, current := b.readBalance(t, before, h.Address, h.Contract),
+					b.readBalance(t, after, h.Address, h.Contract)
 				if addAmount(t, original, got) != addAmount(t, current, out[h]) {
 					t.Errorf("%+v: got %v and then %v, want %v in and %v out", h, original, current, got, out[h])
 				}

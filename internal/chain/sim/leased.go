@@ -70,9 +70,9 @@ func (s *state) useSlot(t *tx, words ...any) {
 		s.nonces[t.from]++
 		return
 	}
-	s.nonceParents[t.nonceAccount] = string(SolanaAddress(hashWords(
-		append(words, string(t.nonceAccount), t.nonceValue)...,
-	)))
+	s.nonceParents[t.nonceAccount] = string(
+		SolanaAddress(hashWords(append(words, string(t.nonceAccount), t.nonceValue)...)),
+	)
 	s.valueParents[s.nonceValue(t.nonceAccount)] = s.nonceParents[t.nonceAccount]
 }
 

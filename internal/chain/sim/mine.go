@@ -198,9 +198,9 @@ func (c *Chain) runTx(b *block, t *tx) {
 		}
 		if m.MultiSender {
 			moved.From = ""
-			senders[movementKey{moved.Tx, moved.Kind, moved.Position}] = slices.Compact(slices.Sorted(slices.Values(
-				m.Senders,
-			)))
+			senders[movementKey{moved.Tx, moved.Kind, moved.Position}] = slices.Compact(
+				slices.Sorted(slices.Values(m.Senders)),
+			)
 		}
 		transfers = append(transfers, moved)
 	}

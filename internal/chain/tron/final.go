@@ -19,12 +19,11 @@ type heads struct{ latest, final header }
 // Heads asks all providers at once. The final head is the highest that the quorum has reached. The
 // latest head is that of the first provider that answers.
 func (c *Client) Heads(ctx context.Context) (chain.Heads, error) {
-	h, err := several.AgreeOnHeads(ctx, c.providersByTrust(), c.Quorum, func(ctx context.Context, p *provider) (
-		chain.Heads, error,
-	) {
-		h, err := p.readHeads(ctx)
-		return chain.Heads{Latest: h.latest.toChainBlock(), Final: h.final.toChainBlock()}, err
-	})
+	h, err := several.AgreeOnHeads(ctx, c.providersByTrust(), c.Quorum,
+		func(ctx context.Context, p *provider) (chain.Heads, error) {
+			h, err := p.readHeads(ctx)
+			return chain.Heads{Latest: h.latest.toChainBlock(), Final: h.final.toChainBlock()}, err
+		})
 	if err != nil {
 		return chain.Heads{}, fmt.Errorf("heads of %s: %w", chain.Tron, err)
 	}
@@ -50,18 +49,16 @@ func (p *provider) readHeads(ctx context.Context) (h heads, err error) {
 // Final finds the identifier that the quorum calls final, and reads the block's contents from as
 // many of these providers.
 func (c *Client) Final(ctx context.Context, height uint64) (chain.Contents, error) {
-	id, voters, err := several.AgreeOnHash(ctx, c.providers, c.Quorum, func(ctx context.Context, p *provider) (
-		several.Vote[string], error,
-	) {
-		return p.readVote(ctx, height)
-	})
+	id, voters, err := several.AgreeOnHash(ctx, c.providers, c.Quorum,
+		func(ctx context.Context, p *provider) (several.Vote[string], error) {
+			return p.readVote(ctx, height)
+		})
 	var got chain.Contents
 	if err == nil {
-		got, err = several.AgreeOnContents(ctx, c.providers, voters, c.Quorum, func(ctx context.Context, p *provider) (
-			chain.Contents, error,
-		) {
-			return p.readContents(ctx, solidified, id, c.Internal)
-		})
+		got, err = several.AgreeOnContents(ctx, c.providers, voters, c.Quorum,
+			func(ctx context.Context, p *provider) (chain.Contents, error) {
+				return p.readContents(ctx, solidified, id, c.Internal)
+			})
 	}
 	if err != nil {
 		return chain.Contents{}, fmt.Errorf("final block %d of %s: %w", height, chain.Tron, err)
@@ -88,18 +85,17 @@ func (p *provider) readVote(ctx context.Context, height uint64) (several.Vote[st
 // error; the next call reads the new block as a whole.
 func (c *Client) Recent(ctx context.Context, height uint64) (chain.Contents, error) {
 	isPastTip := false
-	got, err := several.FirstAnswer(ctx, c.providersByTrust(), func(ctx context.Context, p *provider) (
-		chain.Contents, error,
-	) {
-		head, err := p.readHeader(ctx, newest, "")
-		if err != nil {
-			return chain.Contents{}, err
-		}
-		if isPastTip = height > head.height; isPastTip {
-			return chain.Contents{}, nil
-		}
-		return p.readContents(ctx, newest, heightText(height), c.Internal)
-	})
+	got, err := several.FirstAnswer(ctx, c.providersByTrust(),
+		func(ctx context.Context, p *provider) (chain.Contents, error) {
+			head, err := p.readHeader(ctx, newest, "")
+			if err != nil {
+				return chain.Contents{}, err
+			}
+			if isPastTip = height > head.height; isPastTip {
+				return chain.Contents{}, nil
+			}
+			return p.readContents(ctx, newest, heightText(height), c.Internal)
+		})
 	if err == nil && isPastTip {
 		err = chain.ErrNotYet
 	}

@@ -78,16 +78,15 @@ func (c *Client) Quote(ctx context.Context, ps ...chain.Payment) (chain.Fees, er
 	if len(ps) != 1 {
 		return chain.Fees{}, fmt.Errorf("quote on %s: %d payments, and a transaction makes one", chain.Tron, len(ps))
 	}
-	got, err := several.FirstAnswer(ctx, c.providersByTrust(), func(ctx context.Context, p *provider) (
-		quoteResult, error,
-	) {
-		fees, err := c.quotePayment(ctx, p, ps[0])
-		var reverted *chain.RevertedError
-		if errors.As(err, &reverted) {
-			return quoteResult{reverted: reverted}, nil // an answer, not a failure to give one
-		}
-		return quoteResult{fees: fees}, err
-	})
+	got, err := several.FirstAnswer(ctx, c.providersByTrust(),
+		func(ctx context.Context, p *provider) (quoteResult, error) {
+			fees, err := c.quotePayment(ctx, p, ps[0])
+			var reverted *chain.RevertedError
+			if errors.As(err, &reverted) {
+				return quoteResult{reverted: reverted}, nil // an answer, not a failure to give one
+			}
+			return quoteResult{fees: fees}, err
+		})
 	if err != nil {
 		return chain.Fees{}, fmt.Errorf("quote on %s: %w", chain.Tron, err)
 	}
@@ -225,15 +224,14 @@ func (c *Client) boundedFees(units, price uint64, extras ...uint64) (chain.Fees,
 
 // TransferFees returns the fees of a token transfer to a payee that has none of the token.
 func (c *Client) TransferFees(ctx context.Context) (chain.Fees, error) {
-	fees, err := several.FirstAnswer(ctx, c.providersByTrust(), func(ctx context.Context, p *provider) (
-		chain.Fees, error,
-	) {
-		current, err := p.readPrices(ctx)
-		if err != nil {
-			return chain.Fees{}, err
-		}
-		return c.boundedFees(typicalEnergy, current.energy, typicalBytes*current.perByte)
-	})
+	fees, err := several.FirstAnswer(ctx, c.providersByTrust(),
+		func(ctx context.Context, p *provider) (chain.Fees, error) {
+			current, err := p.readPrices(ctx)
+			if err != nil {
+				return chain.Fees{}, err
+			}
+			return c.boundedFees(typicalEnergy, current.energy, typicalBytes*current.perByte)
+		})
 	if err != nil {
 		return chain.Fees{}, fmt.Errorf("fees of a transfer on %s: %w", chain.Tron, err)
 	}

@@ -59,11 +59,10 @@ func (c *Client) readSlots(ctx context.Context, a chain.Address, open []chain.Sl
 	}
 	var views []slotView
 	var errs []error
-	for _, v := range several.AskAll(ctx, c.providers, c.Quorum, func(ctx context.Context, p *provider) (
-		slotView, error,
-	) {
-		return c.readSlotView(ctx, p, slotRefs)
-	}) {
+	for _, v := range several.AskAll(ctx, c.providers, c.Quorum,
+		func(ctx context.Context, p *provider) (slotView, error) {
+			return c.readSlotView(ctx, p, slotRefs)
+		}) {
 		if v.Err != nil {
 			errs = append(errs, v.Err)
 			continue
@@ -238,11 +237,10 @@ func (c *Client) ProveExpired(ctx context.Context, s chain.Slot) (proof chain.Bl
 	}
 	var errs []error
 	var votes int
-	for _, a := range several.AskAll(ctx, c.providers, len(c.providers), func(ctx context.Context, p *provider) (
-		*header, error,
-	) {
-		return c.findExpiry(ctx, p, slotRef)
-	}) {
+	for _, a := range several.AskAll(ctx, c.providers, len(c.providers),
+		func(ctx context.Context, p *provider) (*header, error) {
+			return c.findExpiry(ctx, p, slotRef)
+		}) {
 		switch {
 		case a.Err != nil:
 			errs = append(errs, a.Err)

@@ -53,12 +53,10 @@ func InsertCauses(ctx context.Context, tx pg.Tx, postings ...ledger.Posting) err
 		if p.Cause.Kind == ledger.WithdrawalEnd {
 			account.Subject = l.Debit.Subject
 		}
-		r.ids, r.orgs, r.mints = append(r.ids, p.Cause.ID), append(r.orgs, account.OrgID), append(
-			r.mints, account.MintID,
-		)
-		r.kinds, r.subjects, r.amounts = append(
-			r.kinds, string(account.Kind),
-		), append(r.subjects, account.Subject), append(r.amounts, l.Amount)
+		r.ids, r.orgs, r.mints = append(r.ids, p.Cause.ID), append(r.orgs, account.OrgID),
+			append(r.mints, account.MintID)
+		r.kinds, r.subjects, r.amounts = append(r.kinds, string(account.Kind)), append(r.subjects, account.Subject),
+			append(r.amounts, l.Amount)
 	}
 	b := &pgx.Batch{}
 	b.Queue(`SET LOCAL ROLE coffer_system`)

@@ -129,8 +129,7 @@ func (n *Node) PayToken(ctx context.Context, mint, recipient chain.Address, unit
 	m := Mint{Address: mint, Program: solanatx.TokenProgram, Decimals: 6}
 	return n.SendAndCheck(ctx, n.faucetTx(m.CreateAccount(n.FaucetAddress(), recipient),
 		m.TransferTokens(
-			m.AssociatedAccount(n.FaucetAddress()), m.AssociatedAccount(recipient), n.FaucetAddress(), units,
-		)))
+			m.AssociatedAccount(n.FaucetAddress()), m.AssociatedAccount(recipient), n.FaucetAddress(), units)))
 }
 
 // MintTo mints units of a token to the associated account of an owner. It creates that account if

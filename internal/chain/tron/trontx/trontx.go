@@ -296,9 +296,8 @@ func parsePayment(payload []byte) (t Tx, err error) {
 		return t, errors.New("the transaction refers to no block")
 	}
 	t.RefBlockBytes, t.RefBlockHash = [refBytes]byte(ref), [refHashBytes]byte(hash)
-	t.Timestamp, t.Expiration, t.FeeLimit = int64(raw.ints[rawTimestamp]), int64(
-		raw.ints[rawExpiration],
-	), raw.ints[rawFeeLimit]
+	t.Timestamp, t.Expiration, t.FeeLimit = int64(raw.ints[rawTimestamp]), int64(raw.ints[rawExpiration]),
+		raw.ints[rawFeeLimit]
 	if t.Owner, err = FromBytes(value.bytes[transferOwner]); err != nil {
 		return t, fmt.Errorf("owner: %w", err)
 	}
