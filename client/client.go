@@ -185,8 +185,9 @@ func (c *Client) settle(ctx context.Context, k call, body []byte) (got Response,
 			if got.Status == http.StatusNotFound && k.method == http.MethodDelete && (silent || failed) {
 				return got, nil, nil // it does not exist any more: an earlier attempt deleted it
 			}
-			// A refusal for a missing turn or key says nothing about the earlier attempts. No
-			// refusal says anything about an attempt that may still be at work.
+			// A refusal because of the rate limit, the key or the caller's network says nothing about
+			// the earlier attempts. No refusal says anything about an attempt that may still be at
+			// work.
 			blind := got.Status == http.StatusTooManyRequests || got.Status == http.StatusUnauthorized ||
 				refused.Code == "IP_NOT_ALLOWED"
 			failed = failed || got.Status >= 500

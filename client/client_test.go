@@ -122,9 +122,12 @@ func TestPaymentsAreRepeatedWithTheirKeyAlone(t *testing.T) {
 		},
 		"always 5xx": {
 			"k",
-			[]told{{status: 500, code: internal}, {status: 500, code: internal}, {status: 500, code: internal}, {
-				status: 500, code: internal,
-			}},
+			[]told{
+				{status: 500, code: internal},
+				{status: 500, code: internal},
+				{status: 500, code: internal},
+				{status: 500, code: internal},
+			},
 			4, internal, false, true,
 		},
 		"5xx, then refused": {
@@ -144,9 +147,12 @@ func TestPaymentsAreRepeatedWithTheirKeyAlone(t *testing.T) {
 		},
 		"limited all the time": {
 			"k",
-			[]told{{status: 429, code: limited}, {status: 429, code: limited}, {status: 429, code: limited}, {
-				status: 429, code: limited,
-			}},
+			[]told{
+				{status: 429, code: limited},
+				{status: 429, code: limited},
+				{status: 429, code: limited},
+				{status: 429, code: limited},
+			},
 			4, limited, false, false,
 		},
 		"without a key, no answer": {"", []told{{cut: true}}, 1, "", true, true},

@@ -171,8 +171,7 @@ func TestOnlyPlainEmailsAreWrittenAndTrusted(t *testing.T) {
 	// Another change leaves the old e-mail as it is.
 	err = in(func(ctx context.Context, tx pg.Tx) error {
 		_, err := customer.Edit(
-			ctx, tx, o.ID, "old", audit.APIKey(o.ID),
-			customer.Change{Metadata: map[string]string{"tier": "gold"}},
+			ctx, tx, o.ID, "old", audit.APIKey(o.ID), customer.Change{Metadata: map[string]string{"tier": "gold"}},
 		)
 		return err
 	})

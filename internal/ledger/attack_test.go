@@ -325,14 +325,12 @@ func TestAPostingIsWholeOrAbsent(t *testing.T) {
 		t.Errorf("got %v, want %v", err, ledger.ErrOverdraft)
 	}
 	if err := post(
-		ctx, db, "org_a", depositPosting("org_a", "ann", "dep_5", 1),
-		depositPosting("org_a", "ann", "dep_1", 100),
+		ctx, db, "org_a", depositPosting("org_a", "ann", "dep_5", 1), depositPosting("org_a", "ann", "dep_1", 100),
 	); !errors.Is(err, ledger.ErrPosted) {
 		t.Errorf("got %v, want %v", err, ledger.ErrPosted)
 	}
 	if err := post(
-		ctx, db, "org_a", depositPosting("org_a", "ann", "dep_6", 1),
-		depositPosting("org_a", "bob", "dep_6", 1),
+		ctx, db, "org_a", depositPosting("org_a", "ann", "dep_6", 1), depositPosting("org_a", "bob", "dep_6", 1),
 	); !errors.Is(err, ledger.ErrPosted) {
 		t.Errorf("got %v, want %v", err, ledger.ErrPosted)
 	}

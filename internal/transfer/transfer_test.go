@@ -266,8 +266,7 @@ func TestWhatIsStoppedDoesNotLeaveABalance(t *testing.T) {
 		h := newTestEnv(t)
 		h.fundParty(h.one, ann, 100)
 		if err := h.db.InSystem(
-			t.Context(),
-			func(ctx context.Context, tx pg.Tx) error { return mint.Quarantine(ctx, tx, usdc, "test") },
+			t.Context(), func(ctx context.Context, tx pg.Tx) error { return mint.Quarantine(ctx, tx, usdc, "test") },
 		); err != nil {
 			t.Fatal(err)
 		}

@@ -97,8 +97,7 @@ func TestTheFormOfNewAddressesChangesNoOther(t *testing.T) {
 		}
 		if got := address(bitcoinOf(was.Subject, now)); got.Address != was.Address || got.Form != was.Form {
 			t.Errorf(
-				"%s, whose row was lost: got %s of form %q, want %s", was.Subject, got.Address, got.Form,
-				was.Address,
+				"%s, whose row was lost: got %s of form %q, want %s", was.Subject, got.Address, got.Form, was.Address,
 			)
 		}
 	}
@@ -168,9 +167,7 @@ func TestAnAddressOfAnotherFormThanAskedForIsRefused(t *testing.T) {
 	t.Parallel()
 	other := map[chain.Form]chain.Form{chain.Usual: chain.Taproot, chain.Taproot: chain.Usual}
 	for name, answers := range map[string]func(keys.Seed, signer.WalletRef, signer.IssuedAddress) signer.IssuedAddress{
-		"as what it is": func(
-			_ keys.Seed, _ signer.WalletRef, i signer.IssuedAddress,
-		) signer.IssuedAddress {
+		"as what it is": func(_ keys.Seed, _ signer.WalletRef, i signer.IssuedAddress) signer.IssuedAddress {
 			return i
 		},
 		"as what was asked for": func(_ keys.Seed, r signer.WalletRef, i signer.IssuedAddress) signer.IssuedAddress {
@@ -192,9 +189,7 @@ func TestAnAddressOfAnotherFormThanAskedForIsRefused(t *testing.T) {
 				w.db,
 				lyingSigner{
 					w.signer,
-					func(
-						r signer.WalletRef, i signer.IssuedAddress,
-					) signer.IssuedAddress {
+					func(r signer.WalletRef, i signer.IssuedAddress) signer.IssuedAddress {
 						return answers(seed, r, i)
 					},
 					other,

@@ -298,8 +298,7 @@ func TestAnAccountThatIsMadeForAPayeeCountsWhole(t *testing.T) {
 	h, c := newCostEnv(t)
 	c.fees.Rent = money.Units(19 * milli)
 	if err := h.endOrder(
-		h.loadOrder(h.mustRequest(h.newRequest())),
-		dispatch.End{Paid: true, Hash: "0xaa", Fee: money.Units(milli)},
+		h.loadOrder(h.mustRequest(h.newRequest())), dispatch.End{Paid: true, Hash: "0xaa", Fee: money.Units(milli)},
 	); err != nil {
 		t.Fatal(err)
 	}

@@ -164,8 +164,7 @@ func TestWhatIsTakenBackKeepsItsHoldUntilTheSignerHasVoidedIt(t *testing.T) {
 			}
 			h.wantBalances("1000000", "0")
 			h.wantEvents(
-				id, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL",
-				"CUSTOMER_WITHDRAW_REJECTED REJECTED",
+				id, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL", "CUSTOMER_WITHDRAW_REJECTED REJECTED",
 			)
 			_, err = h.Cancel(t.Context(), h.org, id, audit.APIKey(h.org))
 			wantFault(t, err, fault.InvalidState)
@@ -216,8 +215,7 @@ func TestTheTablesKeepTheHoldOfWhatIsNotVoid(t *testing.T) {
 	_, err := h.Remove(t.Context(), h.org, w.WithdrawalID, person, "")
 	wantFault(t, err, fault.CodeUnavailable)
 	err = h.DB.InSystem(
-		t.Context(),
-		func(ctx context.Context, tx pg.Tx) error { return h.OnVoided(ctx, tx, h.org, w.WithdrawalID) },
+		t.Context(), func(ctx context.Context, tx pg.Tx) error { return h.OnVoided(ctx, tx, h.org, w.WithdrawalID) },
 	)
 	if !pg.ViolatesConstraint(err, "withdrawals_void_first") {
 		t.Errorf("an end without a void: got %v, want it refused", err)
@@ -346,9 +344,7 @@ func TestTheTablesEndNothingThatIsStillOrdered(t *testing.T) {
 		"withdrawals_ends_withdrawn": func(ctx context.Context, tx pg.Tx) error {
 			return setEndIntent(ctx, tx, h.org, id, Processing, endIntent{status: Cancelled, actor: person})
 		},
-		"dispatch_orders_caused": func(
-			ctx context.Context, tx pg.Tx,
-		) error {
+		"dispatch_orders_caused": func(ctx context.Context, tx pg.Tx) error {
 			_, err := dispatch.Recall(ctx, tx, id)
 			return err
 		},

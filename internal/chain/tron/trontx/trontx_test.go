@@ -274,14 +274,10 @@ func TestWhatTheChainWouldRefuseIsNotWritten(t *testing.T) {
 		"a fee limit beyond 2^63": func(x *trontx.Tx) { x.FeeLimit = math.MaxInt64 + 1 },
 		"TRX with a fee limit":    func(x *trontx.Tx) { x.Contract = "" },
 		"more TRX than 2^63": func(x *trontx.Tx) {
-			x.Contract, x.FeeLimit, x.Amount = "", 0, money.Units(
-				math.MaxInt64+1,
-			)
+			x.Contract, x.FeeLimit, x.Amount = "", 0, money.Units(math.MaxInt64+1)
 		},
 		"more TRX than 2^64": func(x *trontx.Tx) {
-			x.Contract, x.FeeLimit, x.Amount = "", 0, money.MustParse(
-				"18446744073709551617",
-			)
+			x.Contract, x.FeeLimit, x.Amount = "", 0, money.MustParse("18446744073709551617")
 		},
 		"it ends before it begins": func(x *trontx.Tx) { x.Expiration = x.Timestamp },
 		"it is good for two days":  func(x *trontx.Tx) { x.Expiration = x.Timestamp + (48 * time.Hour).Milliseconds() },
