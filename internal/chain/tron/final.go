@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 )
 
 // verified is how what is in a block was checked.
@@ -19,7 +19,7 @@ type heads struct{ latest, final header }
 // Heads asks all providers at once. The final head is the highest that Agree of them have
 // reached; the latest is of the first one that answers.
 func (c *Client) Heads(ctx context.Context) (chain.Heads, error) {
-	h, err := several.AgreeOnHeads(ctx, c.providersByTrust(), c.Quorum, func(ctx context.Context, p *provider) (chain.Heads, error) {
+	h, err := quorum.AgreeOnHeads(ctx, c.providersByTrust(), c.Quorum, func(ctx context.Context, p *provider) (chain.Heads, error) {
 		h, err := p.readHeads(ctx)
 		return chain.Heads{Latest: h.latest.toChainBlock(), Final: h.final.toChainBlock()}, err
 	})
@@ -48,12 +48,12 @@ func (p *provider) readHeads(ctx context.Context) (h heads, err error) {
 // Final finds the identifier that enough providers call final, and takes what is in the
 // block from as many of them.
 func (c *Client) Final(ctx context.Context, height uint64) (chain.Contents, error) {
-	id, voters, err := several.AgreeOnHash(ctx, c.providers, c.Quorum, func(ctx context.Context, p *provider) (several.Vote[string], error) {
+	id, voters, err := quorum.AgreeOnHash(ctx, c.providers, c.Quorum, func(ctx context.Context, p *provider) (quorum.Vote[string], error) {
 		return p.readVote(ctx, height)
 	})
 	var got chain.Contents
 	if err == nil {
-		got, err = several.AgreeOnContents(ctx, c.providers, voters, c.Quorum, func(ctx context.Context, p *provider) (chain.Contents, error) {
+		got, err = quorum.AgreeOnContents(ctx, c.providers, voters, c.Quorum, func(ctx context.Context, p *provider) (chain.Contents, error) {
 			return p.readContents(ctx, solidified, id, c.Internal)
 		})
 	}
@@ -65,8 +65,8 @@ func (c *Client) Final(ctx context.Context, height uint64) (chain.Contents, erro
 
 // readVote asks a provider for its finality first and then for the block, so that a block
 // which it calls final was so when it was given.
-func (p *provider) readVote(ctx context.Context, height uint64) (several.Vote[string], error) {
-	var zero several.Vote[string]
+func (p *provider) readVote(ctx context.Context, height uint64) (quorum.Vote[string], error) {
+	var zero quorum.Vote[string]
 	final, err := p.readHeader(ctx, solidified, "")
 	if err != nil || height > final.height {
 		return zero, err
@@ -75,14 +75,14 @@ func (p *provider) readVote(ctx context.Context, height uint64) (several.Vote[st
 	if err != nil {
 		return zero, err
 	}
-	return several.Vote[string]{Final: true, Hash: h.idText()}, nil
+	return quorum.Vote[string]{Final: true, Hash: h.idText()}, nil
 }
 
 // Recent takes the block from the first provider that answers. A fork between its
 // requests is an error: the next call sees the new block whole.
 func (c *Client) Recent(ctx context.Context, height uint64) (chain.Contents, error) {
 	isPastTip := false
-	got, err := several.FirstAnswer(ctx, c.providersByTrust(), func(ctx context.Context, p *provider) (chain.Contents, error) {
+	got, err := quorum.FirstAnswer(ctx, c.providersByTrust(), func(ctx context.Context, p *provider) (chain.Contents, error) {
 		head, err := p.readHeader(ctx, newest, "")
 		if err != nil {
 			return chain.Contents{}, err

@@ -32,7 +32,7 @@ import (
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 	"github.com/cofferpay/coffer/internal/chain/tron/trontx"
 	"github.com/cofferpay/coffer/internal/money"
 )
@@ -141,7 +141,7 @@ func New(ctx context.Context, cfg Config) (*Client, error) {
 		}
 		c.providers = append(c.providers, p)
 	}
-	if err := several.HandshakeAll(ctx, c.providers, c.Quorum, func(ctx context.Context, p *provider) error { return p.ensureHandshake(ctx) }); err != nil {
+	if err := quorum.HandshakeAll(ctx, c.providers, c.Quorum, func(ctx context.Context, p *provider) error { return p.ensureHandshake(ctx) }); err != nil {
 		return c, fmt.Errorf("providers of %s: %w", chain.Tron, err)
 	}
 	return c, nil
@@ -164,7 +164,7 @@ func (c *Client) Demote() { c.firstProvider.Add(1) }
 
 // providersByTrust are the providers in the order in which they are asked for what is not final.
 func (c *Client) providersByTrust() []*provider {
-	return several.Rotate(c.providers, c.firstProvider.Load())
+	return quorum.Rotate(c.providers, c.firstProvider.Load())
 }
 
 // parseBlockID reads the identifier of a block.
