@@ -34,9 +34,9 @@ import (
 	"github.com/cofferpay/coffer/internal/delivery"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/fault"
-	"github.com/cofferpay/coffer/internal/foureyes"
 	"github.com/cofferpay/coffer/internal/id"
-	"github.com/cofferpay/coffer/internal/operator"
+	"github.com/cofferpay/coffer/internal/identity/changerequest"
+	"github.com/cofferpay/coffer/internal/identity/operator"
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/price"
@@ -100,7 +100,7 @@ type api struct {
 	rates  limiterSet
 	tables exportSlots
 
-	fourEyes  foureyes.Rule // only on the operators' listener
+	fourEyes  changerequest.Rule // only on the operators' listener
 	whitelist *whitelist.Service
 
 	localRisk bool // only on the operators' listener: screening uses the local list

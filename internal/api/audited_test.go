@@ -11,8 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/audit"
-	"github.com/cofferpay/coffer/internal/foureyes"
-	"github.com/cofferpay/coffer/internal/operator"
+	"github.com/cofferpay/coffer/internal/identity/changerequest"
+	"github.com/cofferpay/coffer/internal/identity/operator"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/risk"
 )
@@ -312,7 +312,7 @@ func TestEveryMutatingCallLeavesItsRowInTheAuditLog(t *testing.T) {
 	eyes.server = httptest.NewServer(NewOperator(OperatorConfig{
 		DB: d.db, Chains: d.conf.Chains, Withdrawals: d.conf.Withdrawals, Whitelist: d.white, AllowedPrefixes: here,
 		CursorKey: d.conf.CursorKey,
-		BaseURL:   "http://127.0.0.1/v1", FourEyes: foureyes.Rule{Enabled: true}, Log: newLogger(d.logs),
+		BaseURL:   "http://127.0.0.1/v1", FourEyes: changerequest.Rule{Enabled: true}, Log: newLogger(d.logs),
 	}))
 	t.Cleanup(eyes.server.Close)
 	d.eyes = &eyes

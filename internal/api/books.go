@@ -10,7 +10,7 @@ import (
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/report"
 	"github.com/cofferpay/coffer/webhook"
@@ -134,8 +134,8 @@ func (a *api) listLedgerEntries(c *call) (answer, error) {
 }
 
 func (a *api) loadEntries(
-	c *call, f ledger.Filter, p page.Page,
-) (found page.Result[ledger.Entry], mints mint.Catalogue, err error) {
+	c *call, f ledger.Filter, p pagination.Page,
+) (found pagination.Result[ledger.Entry], mints mint.Catalogue, err error) {
 	err = a.conf.DB.ReadOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {
 		if mints, err = mint.LoadCatalogue(ctx, tx); err != nil {
 			return err

@@ -6,11 +6,11 @@ import (
 	"net/http"
 
 	"github.com/cofferpay/coffer/internal/fault"
-	"github.com/cofferpay/coffer/internal/foureyes"
 	"github.com/cofferpay/coffer/internal/id"
-	"github.com/cofferpay/coffer/internal/operator"
+	"github.com/cofferpay/coffer/internal/identity/changerequest"
+	"github.com/cofferpay/coffer/internal/identity/operator"
 	"github.com/cofferpay/coffer/internal/org"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -45,7 +45,7 @@ type ChangeRequest struct {
 	DecidedAt       *webhook.Time   `json:"decidedAt"`
 }
 
-func showChange(r foureyes.Request) ChangeRequest {
+func showChange(r changerequest.Request) ChangeRequest {
 	shown := ChangeRequest{
 		ChangeRequestID: r.ID, OrganizationID: r.OrgID, Kind: string(r.Kind), Status: string(r.Status),
 		Changes:     []ChangedValue{},
@@ -98,7 +98,7 @@ func (a *api) settingsHistory(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	var found page.Result[org.HistoryRow]
+	var found pagination.Result[org.HistoryRow]
 	holders := map[string]string{}
 	err = a.conf.DB.ReadSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
 		if found, err = org.SettingsHistory(ctx, tx, name, p); err != nil {
@@ -132,10 +132,10 @@ func (a *api) listChanges(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	var found page.Result[foureyes.Request]
+	var found pagination.Result[changerequest.Request]
 	err = a.conf.DB.ReadSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
-		found, err = foureyes.List(ctx, tx, foureyes.Filter{
-			OrgID: c.query["organizationId"], Status: foureyes.Status(c.query["status"]),
+		found, err = changerequest.List(ctx, tx, changerequest.Filter{
+			OrgID: c.query["organizationId"], Status: changerequest.Status(c.query["status"]),
 			CreatedAfter:  timeOrZero(c.query.timeValue("createdAfter")),
 			CreatedBefore: timeOrZero(c.query.timeValue("createdBefore")),
 		}, p)
@@ -149,7 +149,7 @@ func (a *api) listChanges(c *call) (answer, error) {
 
 // runChangeVerb runs a verb on the change request that the path names.
 func (a *api) runChangeVerb(
-	c *call, verb func(ctx context.Context, tx pg.Tx, name string) (foureyes.Request, error),
+	c *call, verb func(ctx context.Context, tx pg.Tx, name string) (changerequest.Request, error),
 ) (answer, error) {
 	name := c.pathParam("changeRequestId")
 	if !id.IsValid("chg", name) {
@@ -158,7 +158,7 @@ func (a *api) runChangeVerb(
 			"There is no such change request. Nothing was changed and no money moved. GET /change-requests lists the ones there are.",
 		)
 	}
-	var r foureyes.Request
+	var r changerequest.Request
 	err := a.conf.DB.InSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
 		r, err = verb(ctx, tx, name)
 		return err
@@ -169,15 +169,16 @@ func (a *api) runChangeVerb(
 	return answer{status: http.StatusOK, body: showChange(r)}, nil
 }
 
-func (a *api) getChange(c *call) (answer, error) { return a.runChangeVerb(c, foureyes.ByID) }
+func (a *api) getChange(c *call) (answer, error) { return a.runChangeVerb(c, changerequest.ByID) }
 
 func (a *api) approveChange(c *call) (answer, error) {
-	var approved foureyes.Request
-	result, err := a.runChangeVerb(c, func(ctx context.Context, tx pg.Tx, name string) (_ foureyes.Request, err error) {
-		approved, err = foureyes.Approve(ctx, tx, c.operator, name,
-			map[foureyes.Kind]func(context.Context, pg.Tx, foureyes.Request) error{
-				foureyes.Settings:           org.ApplyApproved(c.operator),
-				foureyes.WhitelistedAddress: a.whitelist.ApplyApproved(c.operator),
+	var approved changerequest.Request
+	result, err := a.runChangeVerb(c, func(ctx context.Context, tx pg.Tx, name string) (changerequest.Request, error) {
+		var err error
+		approved, err = changerequest.Approve(ctx, tx, c.operator, name,
+			map[changerequest.Kind]func(context.Context, pg.Tx, changerequest.Request) error{
+				changerequest.Settings:           org.ApplyApproved(c.operator),
+				changerequest.WhitelistedAddress: a.whitelist.ApplyApproved(c.operator),
 			})
 		return approved, err
 	})
@@ -188,7 +189,7 @@ func (a *api) approveChange(c *call) (answer, error) {
 }
 
 func (a *api) retractChange(c *call) (answer, error) {
-	return a.runChangeVerb(c, func(ctx context.Context, tx pg.Tx, name string) (foureyes.Request, error) {
-		return foureyes.Retract(ctx, tx, c.operator, name)
+	return a.runChangeVerb(c, func(ctx context.Context, tx pg.Tx, name string) (changerequest.Request, error) {
+		return changerequest.Retract(ctx, tx, c.operator, name)
 	})
 }

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/cofferpay/coffer/internal/audit"
-	"github.com/cofferpay/coffer/internal/foureyes"
-	"github.com/cofferpay/coffer/internal/operator"
+	"github.com/cofferpay/coffer/internal/identity/changerequest"
+	"github.com/cofferpay/coffer/internal/identity/operator"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
@@ -22,7 +22,7 @@ func watched(t testing.TB, names ...string) (o *office, others []tenant) {
 	desk.server = httptest.NewServer(NewOperator(OperatorConfig{
 		DB: o.db, Chains: o.conf.Chains, Withdrawals: o.conf.Withdrawals, Whitelist: o.white, AllowedPrefixes: here,
 		CursorKey: o.conf.CursorKey,
-		BaseURL:   "http://127.0.0.1/v1", FourEyes: foureyes.Rule{Enabled: true}, Log: newLogger(o.logs),
+		BaseURL:   "http://127.0.0.1/v1", FourEyes: changerequest.Rule{Enabled: true}, Log: newLogger(o.logs),
 	}))
 	t.Cleanup(desk.server.Close)
 	o.desk = &desk
@@ -300,7 +300,7 @@ func TestFourEyesNeedTwoOperators(t *testing.T) {
 	o.desk.wantRefusal("too late", o.desk.call(
 		tenant{key: secret.Reveal()}, "POST", "/change-requests/"+waits["changeRequestId"].(string)+"/approve", nil,
 	), 409, "INVALID_STATE", "")
-	if err := foureyes.Expire(context.WithoutCancel(t.Context()), o.db); err != nil {
+	if err := changerequest.Expire(context.WithoutCancel(t.Context()), o.db); err != nil {
 		t.Fatal(err)
 	}
 	read("EXPIRED")

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/cofferpay/coffer/internal/customer"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/report"
 	"github.com/cofferpay/coffer/webhook"
@@ -63,7 +63,7 @@ func (a *api) listCustomers(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	var found page.Result[customer.Customer]
+	var found pagination.Result[customer.Customer]
 	err = a.conf.DB.ReadOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {
 		found, err = customer.List(ctx, tx, c.org, f, p)
 		return err

@@ -102,61 +102,61 @@ func mentionsMember(body []byte, name string) bool {
 }
 
 func fillStruct(raw map[string]jsontext.Value, target reflect.Value, path string) error {
-	members := membersOf(target.Type())
+	fields := bodyFieldsOf(target.Type())
 	knownCount := 0
-	for _, m := range members {
-		if _, present := raw[m.name]; present {
+	for _, f := range fields {
+		if _, present := raw[f.name]; present {
 			knownCount++
 		}
 	}
 	if knownCount < len(raw) {
-		return refuseUnexpected(raw, members, path)
+		return refuseUnexpected(raw, fields, path)
 	}
-	for i, m := range members {
-		value, present := raw[m.name]
+	for i, f := range fields {
+		value, present := raw[f.name]
 		if !present {
-			if m.optional {
+			if f.optional {
 				continue
 			}
 			return fault.New(
-				fault.Invalid, fault.InvalidRequest, "The field %s is missing."+nothingWritten+" Add it.", path+m.name,
-			).WithParam(path + m.name)
+				fault.Invalid, fault.InvalidRequest, "The field %s is missing."+nothingWritten+" Add it.", path+f.name,
+			).WithParam(path + f.name)
 		}
-		if err := fillField(value, target.Field(i), path+m.name); err != nil {
+		if err := fillField(value, target.Field(i), path+f.name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// member is a field of a body's struct, as its tag describes it.
-type member struct {
+// bodyField is a field of a body's struct, as its tag describes it.
+type bodyField struct {
 	name     string
 	optional bool
 }
 
-// memberCache caches the members of a type, because every request of a route has the same type.
-var memberCache sync.Map
+// bodyFieldCache caches the members of a type, because every request of a route has the same type.
+var bodyFieldCache sync.Map
 
-func membersOf(t reflect.Type) []member {
-	if cached, ok := memberCache.Load(t); ok {
-		return cached.([]member)
+func bodyFieldsOf(t reflect.Type) []bodyField {
+	if cached, ok := bodyFieldCache.Load(t); ok {
+		return cached.([]bodyField)
 	}
-	members := make([]member, t.NumField())
-	for i := range members {
+	fields := make([]bodyField, t.NumField())
+	for i := range fields {
 		name, options, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		members[i] = member{name, options == "omitempty"}
+		fields[i] = bodyField{name, options == "omitempty"}
 	}
-	memberCache.Store(t, members)
-	return members
+	bodyFieldCache.Store(t, fields)
+	return fields
 }
 
 // refuseUnexpected refuses a name that no member has. It checks the names in sorted order, so that
 // the same body always gets the same answer.
-func refuseUnexpected(raw map[string]jsontext.Value, members []member, path string) error {
+func refuseUnexpected(raw map[string]jsontext.Value, fields []bodyField, path string) error {
 	knownNames := map[string]bool{}
-	for _, m := range members {
-		knownNames[m.name] = true
+	for _, f := range fields {
+		knownNames[f.name] = true
 	}
 	for _, name := range sortedKeys(raw) {
 		if !knownNames[name] {

@@ -10,7 +10,7 @@ import (
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/org"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -171,7 +171,7 @@ func (a *api) listDeposits(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	var found page.Result[webhook.Deposit]
+	var found pagination.Result[webhook.Deposit]
 	err = a.conf.DB.ReadOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {
 		found, err = deposit.List(ctx, tx, c.org, f, p)
 		return err

@@ -9,7 +9,7 @@ import (
 	"github.com/cofferpay/coffer/internal/delivery"
 	"github.com/cofferpay/coffer/internal/event"
 	"github.com/cofferpay/coffer/internal/fault"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/seal"
 	"github.com/cofferpay/coffer/webhook"
@@ -202,7 +202,7 @@ func (a *api) listEndpoints(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	var found page.Result[delivery.Endpoint]
+	var found pagination.Result[delivery.Endpoint]
 	err = a.conf.DB.ReadOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {
 		found, err = a.conf.Endpoints.List(ctx, tx, c.org, p)
 		return err
@@ -312,7 +312,7 @@ func (a *api) listAttempts(c *call) (answer, error) {
 		Outcome: c.query["status"], EventID: c.query["eventId"], Type: event.Type(c.query["type"]),
 		MadeSince: c.query.timeValue("since"),
 	}
-	var found page.Result[delivery.Attempt]
+	var found pagination.Result[delivery.Attempt]
 	err = a.conf.DB.ReadOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {
 		found, err = a.conf.Endpoints.Log(ctx, tx, c.org, endpointID, filter, p)
 		return err

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/cofferpay/coffer/internal/event"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
@@ -54,12 +54,12 @@ func encodeFeed(bodies []json.RawMessage, nextCursor *string) []byte {
 func (c *call) feedScope() []string { return []string{c.org, "events", c.query["types"]} }
 
 func (a *api) listEvents(c *call) (answer, error) {
-	afterSeq, limit := int64(0), page.LimitDefault
+	afterSeq, limit := int64(0), pagination.LimitDefault
 	if n := c.query.numberValue("after"); n != nil {
 		afterSeq = int64(*n)
 	}
 	if text, present := c.query["cursor"]; present {
-		cursor, err := page.DecodeCursor(text, a.conf.CursorKey, c.feedScope()...)
+		cursor, err := pagination.DecodeCursor(text, a.conf.CursorKey, c.feedScope()...)
 		if err != nil {
 			return answer{}, err
 		}
@@ -86,7 +86,7 @@ func (a *api) listEvents(c *call) (answer, error) {
 	}
 	var nextCursor *string
 	if found.HasMore {
-		text := page.EncodeCursor(page.Cursor{ID: strconv.FormatInt(found.NextAfter, 10)}, a.conf.CursorKey,
+		text := pagination.EncodeCursor(pagination.Cursor{ID: strconv.FormatInt(found.NextAfter, 10)}, a.conf.CursorKey,
 			c.feedScope()...)
 		nextCursor = &text
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/audit"
-	"github.com/cofferpay/coffer/internal/operator"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/identity/operator"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/local"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
@@ -248,9 +248,9 @@ func middle(t *testing.T, key []byte, org, path, next string, n int) string {
 	} {
 		for _, of := range []string{org, ""} {
 			scope := append([]string{of, list}, filters...)
-			if at, err := page.DecodeCursor(next, key, scope...); err == nil {
+			if at, err := pagination.DecodeCursor(next, key, scope...); err == nil {
 				at.CreatedAt = time.Date(2026, 1, 1, 0, 0, n, 0, time.UTC)
-				return page.EncodeCursor(at, key, scope...)
+				return pagination.EncodeCursor(at, key, scope...)
 			}
 		}
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/org"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -60,7 +60,7 @@ func (a *api) listKeys(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	var found page.Result[org.Key]
+	var found pagination.Result[org.Key]
 	err = a.conf.DB.ReadOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {
 		found, err = org.ListKeys(ctx, tx, c.org, p)
 		return err
@@ -124,7 +124,7 @@ func (a *api) listOrgKeys(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	var found page.Result[org.Key]
+	var found pagination.Result[org.Key]
 	err = a.conf.DB.ReadSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
 		if _, err = org.ByID(ctx, tx, name); err == nil {
 			found, err = org.ListKeys(ctx, tx, name, p)

@@ -6,7 +6,7 @@ import (
 	"net/http"
 
 	"github.com/cofferpay/coffer/internal/fault"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/webhook"
@@ -108,7 +108,7 @@ func (a *api) listLocalRisk(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	var found page.Result[risk.LocalListEntry]
+	var found pagination.Result[risk.LocalListEntry]
 	err = a.conf.DB.ReadSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
 		found, err = risk.ListLocalEntries(ctx, tx, p)
 		return err

@@ -17,7 +17,7 @@ import (
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/dispatch"
-	"github.com/cofferpay/coffer/internal/people"
+	"github.com/cofferpay/coffer/internal/identity/member"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/signer"
@@ -33,7 +33,7 @@ type process struct {
 	*queue
 	org, desk *testEnv
 	pay       *withdrawal.Service
-	ann       people.Person
+	ann       member.Member
 	owner     *pgxpool.Pool
 }
 
@@ -330,10 +330,10 @@ func (q *queue) process(db *pg.DB) *process {
 		Log: newLogger(q.logs),
 	}))
 	err := q.db.InSystem(q.t.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
-		if p.ann, err = people.ByEmail(ctx, tx, "ann@example.com"); err == nil {
+		if p.ann, err = member.ByEmail(ctx, tx, "ann@example.com"); err == nil {
 			return nil
 		}
-		p.ann, err = people.AddPerson(ctx, tx, audit.Operator("test"), q.one.id, "ann@example.com", "Ann", people.Owner)
+		p.ann, err = member.Add(ctx, tx, audit.Operator("test"), q.one.id, "ann@example.com", "Ann", member.Owner)
 		return err
 	})
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/mint"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -104,9 +104,11 @@ func (a *api) listMints(c *call) (answer, error) {
 		}
 		filtered = slices.DeleteFunc(filtered, func(m mint.Mint) bool { return m.ID <= afterID })
 	}
-	found := page.Result[mint.Mint]{Items: filtered}
+	found := pagination.Result[mint.Mint]{Items: filtered}
 	if p.Limit != 0 {
-		found = page.CutPage(p, filtered, func(m mint.Mint) page.Cursor { return page.Cursor{ID: strconv.Itoa(m.ID)} })
+		found = pagination.CutPage(p, filtered, func(m mint.Mint) pagination.Cursor {
+			return pagination.Cursor{ID: strconv.Itoa(m.ID)}
+		})
 	}
 	body := newPage(a, c, "mints", found, func(m mint.Mint) Mint { return a.showMint(c.Context(), m) })
 	tag := mintsTag(body)

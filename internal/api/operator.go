@@ -14,12 +14,12 @@ import (
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/fault"
-	"github.com/cofferpay/coffer/internal/foureyes"
 	"github.com/cofferpay/coffer/internal/freeze"
 	"github.com/cofferpay/coffer/internal/id"
-	"github.com/cofferpay/coffer/internal/operator"
+	"github.com/cofferpay/coffer/internal/identity/changerequest"
+	"github.com/cofferpay/coffer/internal/identity/operator"
 	"github.com/cofferpay/coffer/internal/org"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/report"
 	"github.com/cofferpay/coffer/internal/seal"
@@ -45,7 +45,7 @@ type OperatorConfig struct {
 	// CursorKey signs the cursors of lists: 32 random bytes that outlive the process.
 	CursorKey []byte
 	// FourEyes says whether a change that loosens a control needs a second operator.
-	FourEyes foureyes.Rule
+	FourEyes changerequest.Rule
 	// BaseURL is the URL at which operators reach this interface, /v1 included, for the document.
 	BaseURL string
 	// LocalRisk says that screening uses the local list, so that its entries have an effect.
@@ -192,7 +192,7 @@ func (a *api) listOrganizations(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	var found page.Result[org.View]
+	var found pagination.Result[org.View]
 	err = a.conf.DB.ReadSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
 		found, err = org.List(ctx, tx, org.Filter{
 			Name: c.query["name"], CreatedAfter: timeOrZero(c.query.timeValue("createdAfter")),
@@ -271,7 +271,7 @@ func (a *api) listAllDeposits(c *call) (answer, error) {
 	if n := c.query.numberValue("mintId"); n != nil {
 		f.MintID = *n
 	}
-	var found page.Result[deposit.OrgDeposit]
+	var found pagination.Result[deposit.OrgDeposit]
 	err = a.conf.DB.ReadSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
 		found, err = deposit.ListAcrossOrgs(ctx, tx, c.query["organizationId"], f, p)
 		return err
@@ -465,7 +465,7 @@ func (a *api) listFreezes(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	var found page.Result[freeze.Freeze]
+	var found pagination.Result[freeze.Freeze]
 	err = a.conf.DB.ReadSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
 		found, err = freeze.ListPage(ctx, tx, freeze.Filter{
 			Scope: freeze.Scope(c.query["scope"]), Source: freeze.Source(c.query["source"]),

@@ -6,7 +6,7 @@ import (
 
 	"github.com/cofferpay/coffer/docs"
 	"github.com/cofferpay/coffer/internal/fault"
-	"github.com/cofferpay/coffer/internal/foureyes"
+	"github.com/cofferpay/coffer/internal/identity/changerequest"
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/transfer"
 )
@@ -207,7 +207,7 @@ var operatorRoutes = []route{
 		method: http.MethodGet, path: "/change-requests", name: "listChangeRequests", group: "Four eyes",
 		summary: "List change requests", text: "What waits for a second operator, and what did.",
 		query: listParameters(organizationFilter,
-			parameter{name: "status", kind: wordParameter, enum: foureyes.Statuses, text: "Only in this status."}),
+			parameter{name: "status", kind: wordParameter, enum: changerequest.Statuses, text: "Only in this status."}),
 		answers: []success{
 			{http.StatusOK, "A page of change requests.", Page[ChangeRequest]{}, examplePage(exampleChange), nil},
 		},
@@ -495,9 +495,9 @@ var operatorFieldDocs = map[string]fieldDoc{
 		text: "The change request; null where nobody else had to agree.", example: "chg_01J9ZW3M8Q4S5T6V7W8X9YZABC",
 	},
 	"ChangeRequest.organizationId": {text: "Whose control it is."},
-	"ChangeRequest.kind":           {text: "What it is that changes.", enum: foureyes.Kinds},
+	"ChangeRequest.kind":           {text: "What it is that changes.", enum: changerequest.Kinds},
 	"ChangeRequest.status": {
-		text: "PENDING waits for another operator. EXPIRED: nobody agreed in time.", enum: foureyes.Statuses,
+		text: "PENDING waits for another operator. EXPIRED: nobody agreed in time.", enum: changerequest.Statuses,
 	},
 	"changeRequests": {
 		text: "What loosens a control of this organization and waits for a second operator. It does not hold yet.",

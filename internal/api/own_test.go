@@ -6,8 +6,8 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/identity/member"
 	"github.com/cofferpay/coffer/internal/org"
-	"github.com/cofferpay/coffer/internal/people"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
@@ -30,14 +30,14 @@ func TestAnOrganizationsOwnWithdrawalIsShownAndNotMadeByAKey(t *testing.T) {
 	h.wantStatus(h.call(
 		h.one, "POST", "/transfers", charge("k", "amount", "100000", "to", map[string]any{"product": "CHECKOUT"}),
 	), 201)
-	var ann people.Person
+	var ann member.Member
 	err := h.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
 		if _, err = org.ChangeSettings(
 			ctx, tx, audit.Operator("test"), h.one.id, org.Changes{"twoFactorUsdThreshold": []byte(`"0"`)},
 		); err != nil {
 			return err
 		}
-		ann, err = people.AddPerson(ctx, tx, audit.Operator("test"), h.one.id, "ann@example.com", "Ann", people.Owner)
+		ann, err = member.Add(ctx, tx, audit.Operator("test"), h.one.id, "ann@example.com", "Ann", member.Owner)
 		return err
 	})
 	if err != nil {

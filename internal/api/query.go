@@ -14,7 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/cofferpay/coffer/internal/fault"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 )
 
 // queryBytesMax bounds the query of a request.
@@ -179,7 +179,8 @@ func (q query) timeValue(name string) *time.Time {
 // The parameters that lists share.
 var (
 	limitParameter = parameter{
-		name: "limit", kind: numberParameter, max: page.LimitMax, text: "How many items a page has; 50 unless given.",
+		name: "limit", kind: numberParameter, max: pagination.LimitMax,
+		text: "How many items a page has; 50 unless given.",
 	}
 	cursorParameter = parameter{
 		name: "cursor", kind: textParameter, max: 1024,
@@ -236,8 +237,8 @@ func (a *api) canonicalAddress(s string) string {
 
 // readPage reads limit, order and cursor. A cursor is bound to the organization,
 // the list, the order and every filter.
-func (a *api) readPage(c *call, list string) (page.Page, error) {
-	p := page.Page{Desc: c.query["order"] != "asc"}
+func (a *api) readPage(c *call, list string) (pagination.Page, error) {
+	p := pagination.Page{Desc: c.query["order"] != "asc"}
 	if n := c.query.numberValue("limit"); n != nil {
 		p.Limit = *n
 	}
@@ -245,7 +246,7 @@ func (a *api) readPage(c *call, list string) (page.Page, error) {
 	if !present {
 		return p, nil
 	}
-	cursor, err := page.DecodeCursor(text, a.conf.CursorKey, c.cursorScope(list)...)
+	cursor, err := pagination.DecodeCursor(text, a.conf.CursorKey, c.cursorScope(list)...)
 	if err != nil {
 		return p, err
 	}
@@ -270,13 +271,13 @@ type Page[T any] struct {
 	NextCursor *string `json:"nextCursor"`
 }
 
-func newPage[T, S any](a *api, c *call, list string, found page.Result[S], show func(S) T) Page[T] {
+func newPage[T, S any](a *api, c *call, list string, found pagination.Result[S], show func(S) T) Page[T] {
 	result := Page[T]{Data: make([]T, 0, len(found.Items))}
 	for _, item := range found.Items {
 		result.Data = append(result.Data, show(item))
 	}
 	if found.NextCursor != nil {
-		nextCursor := page.EncodeCursor(*found.NextCursor, a.conf.CursorKey, c.cursorScope(list)...)
+		nextCursor := pagination.EncodeCursor(*found.NextCursor, a.conf.CursorKey, c.cursorScope(list)...)
 		result.HasMore, result.NextCursor = true, &nextCursor
 	}
 	return result

@@ -10,7 +10,7 @@ import (
 	"unicode"
 
 	"github.com/cofferpay/coffer/internal/fault"
-	"github.com/cofferpay/coffer/internal/foureyes"
+	"github.com/cofferpay/coffer/internal/identity/changerequest"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg"
@@ -76,7 +76,7 @@ type SettingsChange struct {
 	AdditionalAPIKeys            bool              `json:"additionalApiKeys,omitempty"`
 }
 
-func showSettings(orgID string, s org.Settings, waiting []foureyes.Request) OrganizationSettings {
+func showSettings(orgID string, s org.Settings, waiting []changerequest.Request) OrganizationSettings {
 	shown := OrganizationSettings{
 		OrganizationID:               orgID,
 		ScreeningSeverityThreshold:   optionalText(string(s.ScreeningSeverityThreshold)),
@@ -139,10 +139,10 @@ func (a *api) getSettings(c *call) (answer, error) {
 		return answer{}, err
 	}
 	var s org.Settings
-	var waiting []foureyes.Request
+	var waiting []changerequest.Request
 	err = a.conf.DB.ReadSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
 		if s, err = org.SettingsOf(ctx, tx, name); err == nil {
-			waiting, err = foureyes.ListPending(ctx, tx, name)
+			waiting, err = changerequest.ListPending(ctx, tx, name)
 		}
 		return err
 	})
@@ -166,10 +166,10 @@ func (a *api) changeSettings(c *call) (answer, error) {
 		return answer{}, err
 	}
 	var outcome org.Outcome
-	var waiting []foureyes.Request
+	var waiting []changerequest.Request
 	err = a.conf.DB.InSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
 		if outcome, err = org.RequestChange(ctx, tx, c.operator, a.fourEyes, name, wanted); err == nil {
-			waiting, err = foureyes.ListPending(ctx, tx, name)
+			waiting, err = changerequest.ListPending(ctx, tx, name)
 		}
 		return err
 	})

@@ -7,7 +7,7 @@ import (
 	"github.com/cofferpay/coffer/docs"
 	"github.com/cofferpay/coffer/internal/event"
 	"github.com/cofferpay/coffer/internal/fault"
-	"github.com/cofferpay/coffer/internal/operator"
+	"github.com/cofferpay/coffer/internal/identity/operator"
 )
 
 // surface is one interface: a table of routes, a credential, a document. The operators' calls are

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/cofferpay/coffer/internal/fault"
-	"github.com/cofferpay/coffer/internal/foureyes"
+	"github.com/cofferpay/coffer/internal/identity/changerequest"
 	"github.com/cofferpay/coffer/internal/org"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/whitelist"
 	"github.com/cofferpay/coffer/webhook"
@@ -60,7 +60,7 @@ func showWhitelisted(address whitelist.Entry, current time.Time) WhitelistedAddr
 }
 
 // showPending shows an address that waits for a second operator.
-func showPending(w whitelist.EntryRequest, r foureyes.Request) WhitelistedAddress {
+func showPending(w whitelist.EntryRequest, r changerequest.Request) WhitelistedAddress {
 	return WhitelistedAddress{
 		OrganizationID: r.OrgID, Chain: w.Chain, Address: w.Address, Label: w.Label, Status: awaitingApproval,
 		ChangeRequestID: &r.ID, CreatedAt: webhook.At(r.CreatedAt), CreatedBy: r.AuthorKey,
@@ -124,7 +124,7 @@ func (a *api) listWhitelisted(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	var found page.Result[whitelist.Entry]
+	var found pagination.Result[whitelist.Entry]
 	var current time.Time
 	err = a.conf.DB.ReadSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
 		current = tx.Now
@@ -162,8 +162,8 @@ func (a *api) removeWhitelisted(c *call) (answer, error) {
 }
 
 // endorseApproved asks the signer to endorse the address that a change request added.
-func (a *api) endorseApproved(ctx context.Context, r foureyes.Request) {
-	if r.Kind != foureyes.WhitelistedAddress {
+func (a *api) endorseApproved(ctx context.Context, r changerequest.Request) {
+	if r.Kind != changerequest.WhitelistedAddress {
 		return
 	}
 	var name string

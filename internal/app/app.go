@@ -28,7 +28,7 @@ import (
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/event"
 	"github.com/cofferpay/coffer/internal/finality"
-	"github.com/cofferpay/coffer/internal/foureyes"
+	"github.com/cofferpay/coffer/internal/identity/changerequest"
 	"github.com/cofferpay/coffer/internal/inbound"
 	"github.com/cofferpay/coffer/internal/jobs"
 	"github.com/cofferpay/coffer/internal/ledger"
@@ -402,9 +402,9 @@ type expireChangesJob struct{}
 func (expireChangesJob) Kind() string { return "end_change_requests" }
 
 // FourEyes returns whether a change that loosens a control needs a second operator here.
-func (a *App) FourEyes() foureyes.Rule { return a.conf.Operator.fourEyesRule() }
+func (a *App) FourEyes() changerequest.Rule { return a.conf.Operator.fourEyesRule() }
 
-func (o Operator) fourEyesRule() foureyes.Rule { return foureyes.Rule{Enabled: o.FourEyes} }
+func (o Operator) fourEyesRule() changerequest.Rule { return changerequest.Rule{Enabled: o.FourEyes} }
 
 // verifyAddressesInterval is how often every address is verified. A used address is verified on
 // use, so this is for those that wait for a payment.
@@ -509,7 +509,7 @@ func (a *App) wireWorkers() error {
 		return err
 	})
 	jobs.HandlePeriodic(a.jobs, pruneInterval, expireChangesJob{}, func(ctx context.Context) error {
-		return foureyes.Expire(ctx, a.db)
+		return changerequest.Expire(ctx, a.db)
 	})
 	jobs.HandlePeriodic(a.jobs, pruneInterval, pruneAnswersJob{}, func(ctx context.Context) error {
 		return risk.PruneAnswers(ctx, a.db, cmp.Or(time.Duration(a.conf.Risk.AnswersKept), risk.RetentionDefault))

@@ -13,13 +13,13 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/bitcoin"
 	"github.com/cofferpay/coffer/internal/chain/bitcoin/bitcointx"
+	"github.com/cofferpay/coffer/internal/chain/catalogue"
 	"github.com/cofferpay/coffer/internal/chain/evm"
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
 	"github.com/cofferpay/coffer/internal/chain/solana"
 	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/money"
-	"github.com/cofferpay/coffer/internal/networks"
 )
 
 // Chain configures one chain. Settings of one family are refused for the others.
@@ -122,7 +122,7 @@ func (c Config) genesisHash(name chain.Name) string {
 	if set := c.Chains[name].Genesis; set != "" {
 		return set
 	}
-	if n, ok := networks.Find(c.Network, name); ok {
+	if n, ok := catalogue.Find(c.Network, name); ok {
 		return n.Genesis
 	}
 	if p, err := bitcointx.Params(c.Network); err == nil && name == chain.Bitcoin {
@@ -140,11 +140,11 @@ func (c Config) signerID(name chain.Name) string {
 }
 
 // knownNetwork returns the network of a chain in the built-in list.
-func (c Config) knownNetwork(name chain.Name) (networks.Network, bool) {
+func (c Config) knownNetwork(name chain.Name) (catalogue.Network, bool) {
 	if name.Family() == chain.EVM {
-		return networks.ByChainID(c.Chains[name].ChainID)
+		return catalogue.ByChainID(c.Chains[name].ChainID)
 	}
-	return networks.ByGenesis(c.genesisHash(name))
+	return catalogue.ByGenesis(c.genesisHash(name))
 }
 
 // addressCodec returns the codec for addresses of a chain, which needs no provider. It returns nil
@@ -464,8 +464,8 @@ func (ch Chain) checkEVM(path string, errs *configErrors) {
 // checkGenesis compares first blocks with the built-in list, for the reason of checkNetworks.
 func (c Config) checkGenesis(name chain.Name, errs *configErrors) {
 	path, hash := "chains."+string(name)+".genesis", c.genesisHash(name)
-	known, listed := networks.Find(c.Network, name)
-	real, ok := networks.ByGenesis(hash)
+	known, listed := catalogue.Find(c.Network, name)
+	real, ok := catalogue.ByGenesis(hash)
 	switch {
 	case hash == "":
 		errs.addProblem(

@@ -21,11 +21,11 @@ import (
 	"github.com/cofferpay/coffer/internal/api"
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/catalogue"
 	"github.com/cofferpay/coffer/internal/chain/solana"
 	"github.com/cofferpay/coffer/internal/inbound"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
-	"github.com/cofferpay/coffer/internal/networks"
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/seal"
 	"github.com/cofferpay/coffer/internal/signer/remote"
@@ -907,8 +907,8 @@ func (c Config) checkNetworks(errs *configErrors) {
 			bad(path+".chain_id", "is %d, as that of %s is; every chain has its own", id, sameID)
 		}
 		chainsByID[id] = name
-		known, listed := networks.Find(c.Network, name)
-		real, ok := networks.ByChainID(id)
+		known, listed := catalogue.Find(c.Network, name)
+		real, ok := catalogue.ByChainID(id)
 		switch {
 		case c.Network == chain.Mainnet && listed && id != 0 && id != known.ChainID:
 			bad(path+".chain_id", "is %d; %s is %d", id, known.Name, known.ChainID)
@@ -940,12 +940,12 @@ func (c Config) checkReviewed(m Mint, contract chain.Address, path string, errs 
 	if c.Network == chain.Local {
 		return // it has its own tokens and ids
 	}
-	if ownerNetwork, owner, taken := networks.ByID(
+	if ownerNetwork, owner, taken := catalogue.ByID(
 		m.ID,
 	); taken && !(isListed && ownerNetwork.Network == network.Network && ownerNetwork.Chain == network.Chain &&
 		owner.Contract == contract) {
 		errs.addProblem(path+".id", "is %d, which is %s on %s for ever; give this token one from %d on", m.ID,
-			owner.Symbol, ownerNetwork.Name, networks.CustomIDsFrom)
+			owner.Symbol, ownerNetwork.Name, catalogue.CustomIDsFrom)
 	}
 }
 

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/catalogue"
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
+	"github.com/cofferpay/coffer/internal/httpjson"
 	"github.com/cofferpay/coffer/internal/money"
-	"github.com/cofferpay/coffer/internal/networks"
-	"github.com/cofferpay/coffer/internal/outside"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/price/chainlink"
 	"github.com/cofferpay/coffer/internal/price/coingecko"
@@ -105,7 +105,7 @@ func (c Config) checkPrices(errs *configErrors) {
 	for path, url := range map[string]string{
 		"prices.coingecko.url": p.CoinGecko.URL, "prices.oneclick.url": p.OneClick.URL,
 	} {
-		if _, err := outside.NewClient(url, 0); url != "" && err != nil {
+		if _, err := httpjson.NewClient(url, 0); url != "" && err != nil {
 			errs.addProblem(path, "%v", err)
 		}
 	}
@@ -176,7 +176,7 @@ func (c Config) pricedMints() func(mintID int) bool {
 // peggedMints returns a function that reports whether a mint is meant to be worth a dollar.
 func (c Config) peggedMints() func(mintID int) bool {
 	isPegged := map[int]bool{}
-	for _, n := range networks.List() {
+	for _, n := range catalogue.List() {
 		for _, m := range n.Mints {
 			if n.Network == c.Network && m.Contract != "" { // every token of the list is a dollar token
 				isPegged[m.ID] = true
@@ -226,7 +226,7 @@ func (a *App) openPrices() error {
 		if conf.CoinGecko.Pro {
 			url = coingecko.ProURL
 		}
-		client, err := outside.NewClient(cmp.Or(conf.CoinGecko.URL, url), 0)
+		client, err := httpjson.NewClient(cmp.Or(conf.CoinGecko.URL, url), 0)
 		if err != nil {
 			return fmt.Errorf("prices.coingecko.url: %w", err)
 		}
@@ -238,7 +238,7 @@ func (a *App) openPrices() error {
 		})
 	}
 	if len(conf.OneClick.Assets) > 0 {
-		client, err := outside.NewClient(cmp.Or(conf.OneClick.URL, oneclick.URL), oneclick.AnswerBytesMax)
+		client, err := httpjson.NewClient(cmp.Or(conf.OneClick.URL, oneclick.URL), oneclick.AnswerBytesMax)
 		if err != nil {
 			return fmt.Errorf("prices.oneclick.url: %w", err)
 		}

@@ -13,9 +13,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/catalogue"
 	"github.com/cofferpay/coffer/internal/chain/evm"
 	"github.com/cofferpay/coffer/internal/money"
-	"github.com/cofferpay/coffer/internal/networks"
 	"github.com/cofferpay/coffer/internal/signer/local"
 )
 
@@ -23,7 +23,7 @@ import (
 var sampleText string
 
 var sampleTemplate = template.Must(template.New("sample").Funcs(template.FuncMap{
-	"finality": func(n networks.Network) string {
+	"finality": func(n catalogue.Network) string {
 		final := "what the nodes call finalized"
 		switch {
 		case n.Chain == chain.Bitcoin:
@@ -36,7 +36,7 @@ var sampleTemplate = template.Must(template.New("sample").Funcs(template.FuncMap
 	"lower": func(n chain.Name) string { return strings.ToLower(string(n)) },
 	"whole": func(a money.Amount, decimals int) string { return a.Decimal(decimals) },
 	"gwei":  func(a money.Amount) string { return a.Decimal(9) },
-	"pegged": func(m networks.Mint) bool {
+	"pegged": func(m catalogue.Mint) bool {
 		return m.Contract != "" // every token of the list is a dollar token
 	},
 }).Parse(sampleText))
@@ -51,7 +51,7 @@ func SampleConfig(network chain.Network, chains ...chain.Name) ([]byte, error) {
 	var b bytes.Buffer
 	err = sampleTemplate.Execute(&b, map[string]any{
 		"Network": string(network), "Local": network == chain.Local, "Test": network == chain.Testnet,
-		"Networks": list, "OwnIDs": networks.CustomIDsFrom,
+		"Networks": list, "OwnIDs": catalogue.CustomIDsFrom,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("sample of %s: %w", network, err)
@@ -138,12 +138,12 @@ func SamplePolicy(network chain.Network, chains ...chain.Name) ([]byte, error) {
 
 // localNetwork is a chain of a development node. The local world of this program creates its own;
 // this is for an existing node.
-var localNetwork = networks.Network{
+var localNetwork = catalogue.Network{
 	Network: chain.Local, Chain: chain.Ethereum, Name: "a development node", ChainID: 31337, Confirmations: 64,
 	Finality:     "FINALIZED",
 	FinalityNote: "no block of it is worth anything.",
 	FeeCap:       money.MustParse("500000000000"), TipCap: money.MustParse("3000000000"),
-	Mints: []networks.Mint{{
+	Mints: []catalogue.Mint{{
 		ID: 4, Symbol: "ETH", Name: "Ether", Decimals: 18,
 		MinDeposit: money.MustParse("10000000000000"), MinWithdraw: money.MustParse("10000000000000"),
 		PaymentMax: money.MustParse("100000000000000000000"),
@@ -151,21 +151,21 @@ var localNetwork = networks.Network{
 }
 
 // sampleNetworks returns the networks of a sample.
-func sampleNetworks(network chain.Network, chains []chain.Name) ([]networks.Network, error) {
+func sampleNetworks(network chain.Network, chains []chain.Name) ([]catalogue.Network, error) {
 	if network == chain.Local {
 		if len(chains) > 1 || len(chains) == 1 && chains[0] != chain.Ethereum {
 			return nil, fmt.Errorf("network LOCAL has a sample of ETHEREUM alone")
 		}
-		return []networks.Network{localNetwork}, nil
+		return []catalogue.Network{localNetwork}, nil
 	}
-	var list []networks.Network
-	for _, n := range networks.List() {
+	var list []catalogue.Network
+	for _, n := range catalogue.List() {
 		if n.Network == network && (len(chains) == 0 || slices.Contains(chains, n.Chain)) {
 			list = append(list, n)
 		}
 	}
 	for _, name := range chains {
-		if !slices.ContainsFunc(list, func(n networks.Network) bool { return n.Chain == name }) {
+		if !slices.ContainsFunc(list, func(n catalogue.Network) bool { return n.Chain == name }) {
 			return nil, fmt.Errorf("%s is not a chain of %s that this version has in its list", name, network)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/catalogue"
 	"github.com/cofferpay/coffer/internal/money"
-	"github.com/cofferpay/coffer/internal/networks"
 	"github.com/cofferpay/coffer/internal/signer/local"
 )
 
@@ -40,7 +40,7 @@ func filled(t *testing.T, text []byte) string {
 // readable lists the chains of a network that this version runs.
 func readable(network chain.Network) []chain.Name {
 	var names []chain.Name
-	for _, n := range networks.List() {
+	for _, n := range catalogue.List() {
 		if n.Network == network {
 			names = append(names, n.Chain)
 		}
@@ -66,7 +66,7 @@ func TestTheSampleIsSoundOnceItsSecretsAreThere(t *testing.T) {
 				t.Errorf("%s %v: got %v, want it sound", network, names, err)
 				continue
 			}
-			for _, n := range networks.List() {
+			for _, n := range catalogue.List() {
 				if ch, ok := got.Chains[n.Chain]; !ok || n.Network != network {
 					continue
 				} else if ch.ChainID != n.ChainID || ch.Genesis != n.Genesis || ch.Depth != n.Depth ||
@@ -237,7 +237,7 @@ func TestWhatTheListKnowsCannotBeConfiguredWrong(t *testing.T) {
 	conf := newSoundConfig()
 	conf.Mints[0].ID, conf.Mints[1].ID, conf.Prices.Fixed = 102, 101, nil
 	conf.Mints = append(conf.Mints, Mint{
-		ID: networks.CustomIDsFrom, Chain: chain.Ethereum, Contract: "0x6B175474E89094C44Da98b954EedeAC495271d0F",
+		ID: catalogue.CustomIDsFrom, Chain: chain.Ethereum, Contract: "0x6B175474E89094C44Da98b954EedeAC495271d0F",
 		Symbol: "DAI", Name: "Dai", Decimals: 18, MinDeposit: "1", MinWithdraw: "1",
 	})
 	if err := conf.Check(); err != nil {

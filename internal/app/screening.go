@@ -18,7 +18,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
 	"github.com/cofferpay/coffer/internal/deposit"
-	"github.com/cofferpay/coffer/internal/outside"
+	"github.com/cofferpay/coffer/internal/httpjson"
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/risk/chainalysis"
 	"github.com/cofferpay/coffer/internal/risk/elliptic"
@@ -186,7 +186,7 @@ func (e RiskElliptic) severityCuts() (elliptic.Thresholds, error) {
 		if c.text == "" {
 			continue
 		}
-		v, err := outside.Number(c.text).Rat()
+		v, err := httpjson.Number(c.text).Rat()
 		if err != nil {
 			return cuts, fmt.Errorf("%q is not a score such as 7.5", c.text)
 		}
@@ -276,7 +276,7 @@ func (c Config) checkRisk(errs *configErrors) {
 
 func (s RiskService) checkService(path string, errs *configErrors) {
 	if s.URL != "" {
-		if _, err := outside.NewClient(s.URL, 0); err != nil {
+		if _, err := httpjson.NewClient(s.URL, 0); err != nil {
 			errs.addProblem(path+".url", "%v", err)
 		}
 	}
@@ -370,7 +370,7 @@ func (a *App) newMember(provider string, sealed *seal.Keyset) (risk.Member, erro
 	default:
 		panic("app: unchecked configuration: " + provider)
 	}
-	client, err := outside.NewClient(cmp.Or(service.URL, url), 0, service.Ignore...)
+	client, err := httpjson.NewClient(cmp.Or(service.URL, url), 0, service.Ignore...)
 	if err != nil {
 		return m, err
 	}

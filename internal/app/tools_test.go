@@ -9,7 +9,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/localworld/anvil"
 	"github.com/cofferpay/coffer/internal/localworld/anvil/anviltest"
@@ -54,7 +54,7 @@ func TestACommandOpensWhileTheProvidersAreAway(t *testing.T) {
 	}
 	if b, err := OpenTools(
 		t.Context(), on(node.URL, ours.ChainID+1), log,
-	); !errors.As(err, new(*several.WrongNetworkError)) {
+	); !errors.As(err, new(*quorum.WrongNetworkError)) {
 		t.Errorf("another network: got %v %v, want it refused", b, err)
 	}
 }

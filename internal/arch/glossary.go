@@ -111,7 +111,7 @@ var allowedWords = []allowedWord{
 	{"several", "internal/deposit", "returnRiskSeveral", "renamed returnRiskInputs"},
 	{"stays", "internal/signer/local", "stays", "renamed minBalance"},
 	{"twin", "internal/signer/signertest", "twin", "renamed other"},
-	{"want", "internal/chain/several", "Want", "renamed Expected with the package"},
+	{"want", "internal/chain/quorum", "Want", "renamed Expected with the package"},
 }
 
 // checkGlossary compares the names that the code declares with the words that the page retires.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/cofferpay/coffer/internal/crash"
+	"github.com/cofferpay/coffer/internal/failpoint"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/signer"
 )
@@ -105,7 +105,7 @@ func (a *Anchorer) Step(ctx context.Context) error {
 		return nil
 	}
 	made, err := a.Signer.SignAnchor(ctx, request)
-	crash.Hit("O10")
+	failpoint.Hit("O10")
 	var refusal *signer.Refusal
 	if errors.As(err, &refusal) && refusal.Code == signer.RefusedAnchor {
 		// Another process may have had a later end signed; its anchor is then read next time.

@@ -13,8 +13,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/cofferpay/coffer/internal/crash"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/failpoint"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
@@ -61,7 +61,7 @@ func Record(ctx context.Context, tx pg.Tx, entries ...Entry) error {
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("record %d audit rows: %w", len(entries), err)
 	}
-	crash.Hit("O06")
+	failpoint.Hit("O06")
 	return nil
 }
 
@@ -116,8 +116,8 @@ type Filter struct {
 }
 
 // List returns one page of the recorded entries, in the order of (at, id).
-func List(ctx context.Context, tx pg.Tx, f Filter, p page.Page) (page.Result[Row], error) {
-	q := page.NewQuery(`
+func List(ctx context.Context, tx pg.Tx, f Filter, p pagination.Page) (pagination.Result[Row], error) {
+	q := pagination.NewQuery(`
 		SELECT audit_id, coalesce(org_id, ''), at, actor_kind, actor_id, action, resource_kind, resource_id, detail
 		FROM audit_log WHERE true`)
 	if f.OrgID != "" {
@@ -132,7 +132,7 @@ func List(ctx context.Context, tx pg.Tx, f Filter, p page.Page) (page.Result[Row
 	sql, args := q.BuildPage(p, "at", "audit_id")
 	rows, err := tx.Query(ctx, sql, args...)
 	if err != nil {
-		return page.Result[Row]{}, fmt.Errorf("list the audit log: %w", err)
+		return pagination.Result[Row]{}, fmt.Errorf("list the audit log: %w", err)
 	}
 	var found []Row
 	var r Row
@@ -142,14 +142,14 @@ func List(ctx context.Context, tx pg.Tx, f Filter, p page.Page) (page.Result[Row
 			&r.ID, &r.OrgID, &r.RecordedAt, &r.Actor.Kind, &r.Actor.ID, &r.Action, &r.ResourceKind, &r.ResourceID,
 			&r.Detail,
 		); err != nil {
-			return page.Result[Row]{}, fmt.Errorf("read the audit log: %w", err)
+			return pagination.Result[Row]{}, fmt.Errorf("read the audit log: %w", err)
 		}
 		found = append(found, r)
 	}
 	if err := rows.Err(); err != nil {
-		return page.Result[Row]{}, fmt.Errorf("read the audit log: %w", err)
+		return pagination.Result[Row]{}, fmt.Errorf("read the audit log: %w", err)
 	}
-	return page.CutPage(
-		p, found, func(r Row) page.Cursor { return page.Cursor{CreatedAt: r.RecordedAt, ID: fmt.Sprint(r.ID)} },
-	), nil
+	return pagination.CutPage(p, found, func(r Row) pagination.Cursor {
+		return pagination.Cursor{CreatedAt: r.RecordedAt, ID: fmt.Sprint(r.ID)}
+	}), nil
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/cofferpay/coffer/internal/audit"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
@@ -36,7 +36,7 @@ func TestWhatWasDoneIsReadInItsOrderAndByItsOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	var walked []string
-	p := page.Page{Limit: 1}
+	p := pagination.Page{Limit: 1}
 	for {
 		err := db.ReadOrg(ctx, "org_a", func(ctx context.Context, tx pg.Tx) error {
 			r, err := audit.List(ctx, tx, audit.Filter{}, p)
@@ -65,7 +65,7 @@ func TestWhatWasDoneIsReadInItsOrderAndByItsOwner(t *testing.T) {
 	}
 	err = db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		r, err := audit.List(ctx, tx, audit.Filter{ResourceID: "1", Action: "thing.broken", OrgID: "org_a"},
-			page.Page{Desc: true})
+			pagination.Page{Desc: true})
 		if err == nil && len(r.Items) != 1 {
 			t.Errorf("got %+v, want one row", r.Items)
 		}

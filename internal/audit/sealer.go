@@ -11,7 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/cofferpay/coffer/internal/crash"
+	"github.com/cofferpay/coffer/internal/failpoint"
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
@@ -103,7 +103,7 @@ func (s *Sealer) Step(ctx context.Context) (int, error) {
 		return 0, fmt.Errorf("seal the audit log: %w", err)
 	}
 	if n > 0 {
-		crash.Hit("O09")
+		failpoint.Hit("O09")
 	}
 	return n, nil
 }
@@ -205,7 +205,7 @@ func (s *Sealer) sealBatch(ctx context.Context, tx pg.Tx, safe int64) (int, erro
 	if err != nil {
 		return 0, fmt.Errorf("seal %d rows from %d on: %w", len(lines), position+1, err)
 	}
-	crash.HitBeforeCommit("O09")
+	failpoint.HitBeforeCommit("O09")
 	return len(lines), nil
 }
 

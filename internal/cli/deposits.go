@@ -10,9 +10,9 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/identity/member"
 	"github.com/cofferpay/coffer/internal/localworld"
-	"github.com/cofferpay/coffer/internal/page"
-	"github.com/cofferpay/coffer/internal/people"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -54,8 +54,8 @@ func (c depositsFlagged) Run(ctx context.Context, std streams) error {
 	}
 	flagged, n := true, 0
 	for _, status := range statuses {
-		for p := (page.Page{Limit: page.LimitMax}); ; {
-			var found page.Result[deposit.OrgDeposit]
+		for p := (pagination.Page{Limit: pagination.LimitMax}); ; {
+			var found pagination.Result[deposit.OrgDeposit]
 			err := tools.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
 				found, err = deposit.ListAcrossOrgs(ctx, tx, c.Org,
 					deposit.Filter{Status: string(status), IsFlagged: &flagged}, p)
@@ -240,15 +240,15 @@ func (w deciderFlags) findDecider(ctx context.Context, db *pg.DB) (decider depos
 		}
 		email = info.Users[0].Email
 	}
-	var p people.Person
+	var p member.Member
 	err = db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		p, err = people.ByEmail(ctx, tx, email)
+		p, err = member.ByEmail(ctx, tx, email)
 		return err
 	})
 	if err != nil {
 		return decider, fmt.Errorf("%s: %w"+unchanged, email, err)
 	}
-	if !p.IsAllowed(people.Approve) {
+	if !p.IsAllowed(member.Approve) {
 		return decider, fmt.Errorf(
 			"%s may not decide about flagged deposits: that takes the role OWNER, ADMIN or APPROVER"+unchanged, email,
 		)

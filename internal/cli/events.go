@@ -12,7 +12,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/delivery"
 	"github.com/cofferpay/coffer/internal/event"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -65,7 +65,7 @@ func (c eventsList) Run(ctx context.Context, std streams) error {
 	return forOrgs(ctx, tools.DB(), c.Org, func(orgID string) error {
 		shown := 0
 		for afterSeq := c.After; ; {
-			limit := page.LimitMax
+			limit := pagination.LimitMax
 			if c.Limit > 0 {
 				limit = min(c.Limit-shown, limit)
 			}
@@ -170,7 +170,7 @@ func (t *eventTail) setStart(ctx context.Context, last int64) error {
 func (t *eventTail) showNew(ctx context.Context) error {
 	return forOrgs(ctx, t.db, t.org, func(orgID string) error {
 		for {
-			found, err := readFeed(ctx, t.db, orgID, t.lastShown[orgID], t.types, page.LimitMax)
+			found, err := readFeed(ctx, t.db, orgID, t.lastShown[orgID], t.types, pagination.LimitMax)
 			if err != nil {
 				return err
 			}
@@ -282,7 +282,7 @@ func (j *worldLog) printWebhooks(ctx context.Context) error {
 	endpoints := &delivery.Endpoints{}
 	return forOrgs(ctx, j.db, "", func(orgID string) error {
 		return j.db.ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
-			found, err := endpoints.List(ctx, tx, orgID, page.Page{Limit: page.LimitMax})
+			found, err := endpoints.List(ctx, tx, orgID, pagination.Page{Limit: pagination.LimitMax})
 			if err != nil {
 				return err
 			}
@@ -296,7 +296,7 @@ func (j *worldLog) printWebhooks(ctx context.Context) error {
 					fmt.Fprintf(j.out, "%s  webhook delivered again to %s  %s\n", timeText, e.URL, e.ID)
 				} else {
 					attempts, err := endpoints.Log(ctx, tx, orgID, e.ID,
-						delivery.AttemptFilter{Outcome: delivery.Failed}, page.Page{Limit: 1, Desc: true})
+						delivery.AttemptFilter{Outcome: delivery.Failed}, pagination.Page{Limit: 1, Desc: true})
 					if err != nil {
 						return err
 					}

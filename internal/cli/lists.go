@@ -12,7 +12,7 @@ import (
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/org"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 	"github.com/cofferpay/coffer/webhook"
@@ -29,7 +29,7 @@ type listFlags struct {
 // printList prints pages of a list until it ends or the limit is reached. row returns a line of the
 // table, with tabs between its columns, and object returns the line of JSON.
 func printList[T any](
-	out io.Writer, l listFlags, titles, emptyText string, read func(page.Page) (page.Result[T], error),
+	out io.Writer, l listFlags, titles, emptyText string, read func(pagination.Page) (pagination.Result[T], error),
 	row func(T) string, object func(T) any,
 ) error {
 	if l.Limit < 0 {
@@ -39,10 +39,10 @@ func printList[T any](
 	encoder := json.NewEncoder(out)
 	encoder.SetEscapeHTML(false)
 	shown := 0
-	for p := (page.Page{Desc: true}); ; {
-		p.Limit = page.LimitMax
+	for p := (pagination.Page{Desc: true}); ; {
+		p.Limit = pagination.LimitMax
 		if left := l.Limit - shown; l.Limit > 0 {
-			p.Limit = min(left, page.LimitMax)
+			p.Limit = min(left, pagination.LimitMax)
 		}
 		found, err := read(p)
 		if err != nil {
@@ -95,7 +95,7 @@ func (c depositsList) Run(ctx context.Context, std streams) error {
 	}
 	return printList(std.out, c.listFlags, "DEPOSIT\tCUSTOMER\tAMOUNT\tCHAIN\tSTATUS\tCONFIRMATIONS\tSEEN\tTRANSACTION",
 		"There is no such deposit.",
-		func(p page.Page) (found page.Result[deposit.OrgDeposit], err error) {
+		func(p pagination.Page) (found pagination.Result[deposit.OrgDeposit], err error) {
 			return found, tools.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
 				found, err = deposit.ListAcrossOrgs(ctx, tx, c.Org, f, p)
 				return err
@@ -149,7 +149,7 @@ func (c withdrawalsList) Run(ctx context.Context, std streams) error {
 	}
 	return printList(std.out, c.listFlags, "WITHDRAWAL\tFROM\tAMOUNT\tCHAIN\tTO\tSTATUS\tREQUESTED\tTRANSACTION",
 		"There is no such withdrawal.",
-		func(p page.Page) (page.Result[withdrawal.OrgWithdrawal], error) {
+		func(p pagination.Page) (pagination.Result[withdrawal.OrgWithdrawal], error) {
 			return tools.WithdrawalService().ListAcrossOrgs(ctx, c.Org, f, p)
 		},
 		func(o withdrawal.OrgWithdrawal) string {
@@ -209,7 +209,7 @@ func (c customersList) Run(ctx context.Context, std streams) error {
 	return forOrgs(ctx, tools.DB(), c.Org, func(orgID string) error {
 		return printList(std.out, c.listFlags, "CUSTOMER\tSTATUS\tE-MAIL\tSINCE\tORGANIZATION",
 			"There is no such customer of "+orgID+".",
-			func(p page.Page) (found page.Result[customer.Customer], err error) {
+			func(p pagination.Page) (found pagination.Result[customer.Customer], err error) {
 				return found, tools.DB().ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) (err error) {
 					found, err = customer.List(ctx, tx, orgID, f, p)
 					return err

@@ -17,10 +17,10 @@ import (
 	"github.com/cofferpay/coffer/internal/app"
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/identity/member"
 	"github.com/cofferpay/coffer/internal/localworld"
 	"github.com/cofferpay/coffer/internal/localworld/tour"
 	"github.com/cofferpay/coffer/internal/money"
-	"github.com/cofferpay/coffer/internal/people"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/verify"
 )
@@ -174,9 +174,9 @@ func Tour(ctx context.Context, output io.Writer, info localworld.Info) error {
 	return tour.Play(ctx, tour.Options{
 		Info: info, Output: output,
 		Decide: func(ctx context.Context, id string, isApproval bool) error {
-			var p people.Person
+			var p member.Member
 			err := tools.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-				p, err = people.ByEmail(ctx, tx, info.Users[0].Email)
+				p, err = member.ByEmail(ctx, tx, info.Users[0].Email)
 				return err
 			})
 			if err != nil {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	operators "github.com/cofferpay/coffer/internal/identity/operator"
 	"github.com/cofferpay/coffer/internal/localworld"
-	operators "github.com/cofferpay/coffer/internal/operator"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/report"
 	"github.com/cofferpay/coffer/internal/seal"

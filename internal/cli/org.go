@@ -9,10 +9,10 @@ import (
 	"github.com/cofferpay/coffer/internal/app"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/freeze"
+	"github.com/cofferpay/coffer/internal/identity/member"
 	"github.com/cofferpay/coffer/internal/localworld"
 	"github.com/cofferpay/coffer/internal/org"
-	"github.com/cofferpay/coffer/internal/page"
-	"github.com/cofferpay/coffer/internal/people"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
@@ -48,7 +48,7 @@ func (c orgCreate) Run(ctx context.Context, std streams) error {
 	err = tools.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		for _, email := range c.Owner {
 			name, _, _ := strings.Cut(email, "@")
-			if _, err := people.AddPerson(ctx, tx, operator, o.ID, email, name, people.Owner); err != nil {
+			if _, err := member.Add(ctx, tx, operator, o.ID, email, name, member.Owner); err != nil {
 				return err
 			}
 		}
@@ -79,9 +79,9 @@ func (c orgList) Run(ctx context.Context, std streams) error {
 
 // forEachOrg calls fn for every organization, oldest first.
 func forEachOrg(ctx context.Context, db *pg.DB, fn func(org.View)) error {
-	p := page.Page{Limit: page.LimitMax}
+	p := pagination.Page{Limit: pagination.LimitMax}
 	for {
-		var found page.Result[org.View]
+		var found pagination.Result[org.View]
 		err := db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
 			found, err = org.List(ctx, tx, org.Filter{}, p)
 			return err
@@ -126,12 +126,12 @@ func (c orgShow) Run(ctx context.Context, std streams) error {
 		if err != nil {
 			return err
 		}
-		staff, err := people.ListByOrg(ctx, tx, id)
+		staff, err := member.ListByOrg(ctx, tx, id)
 		if err != nil {
 			return err
 		}
 		stopped, err := freeze.ListPage(ctx, tx, freeze.Filter{OrgID: id, IsActive: &onlyStanding},
-			page.Page{Limit: page.LimitMax})
+			pagination.Page{Limit: pagination.LimitMax})
 		if err != nil {
 			return err
 		}
@@ -219,7 +219,7 @@ func (c orgUnfreeze) Run(ctx context.Context, std streams) error {
 		}
 		standing, err := freeze.ListPage(
 			ctx, tx, freeze.Filter{Scope: freeze.ScopeOrganization, OrgID: id, IsActive: &onlyStanding},
-			page.Page{Limit: page.LimitMax},
+			pagination.Page{Limit: pagination.LimitMax},
 		)
 		if err != nil {
 			return err
@@ -321,7 +321,7 @@ func (c keyList) Run(ctx context.Context, std streams) error {
 
 // printKeys prints an organization's keys, the main one first.
 func printKeys(ctx context.Context, std streams, tx pg.Tx, o org.View) error {
-	found, err := org.ListKeys(ctx, tx, o.ID, page.Page{Limit: page.LimitMax})
+	found, err := org.ListKeys(ctx, tx, o.ID, pagination.Page{Limit: pagination.LimitMax})
 	if err != nil {
 		return err
 	}

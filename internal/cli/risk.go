@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/cofferpay/coffer/internal/deposit"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/risk"
 )
@@ -30,8 +30,8 @@ func (c localRiskList) Run(ctx context.Context, std streams) error {
 	}
 	defer tools.Close()
 	shown := 0
-	for p := (page.Page{Limit: page.LimitMax}); ; {
-		var found page.Result[risk.LocalListEntry]
+	for p := (pagination.Page{Limit: pagination.LimitMax}); ; {
+		var found pagination.Result[risk.LocalListEntry]
 		err := tools.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
 			found, err = risk.ListLocalEntries(ctx, tx, p)
 			return err

@@ -15,8 +15,8 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/identity/member"
 	"github.com/cofferpay/coffer/internal/localworld"
-	"github.com/cofferpay/coffer/internal/people"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/seal"
 	"github.com/cofferpay/coffer/internal/signer"
@@ -311,9 +311,9 @@ type decisionFlags struct {
 }
 
 // findPerson finds the member who decides, and checks the permission.
-func (d decisionFlags) findPerson(ctx context.Context, db *pg.DB) (people.Person, error) {
+func (d decisionFlags) findPerson(ctx context.Context, db *pg.DB) (member.Member, error) {
 	p, err := personByEmail(ctx, db, d.As)
-	if err == nil && !p.IsAllowed(people.Approve) {
+	if err == nil && !p.IsAllowed(member.Approve) {
 		return p, fmt.Errorf("%s may not decide about withdrawals: that takes the role OWNER, ADMIN or APPROVER",
 			p.Email)
 	}
@@ -321,7 +321,7 @@ func (d decisionFlags) findPerson(ctx context.Context, db *pg.DB) (people.Person
 }
 
 // personByEmail finds a member by e-mail; without one, the first member of the local world.
-func personByEmail(ctx context.Context, db *pg.DB, email string) (p people.Person, err error) {
+func personByEmail(ctx context.Context, db *pg.DB, email string) (p member.Member, err error) {
 	if email == "" {
 		info, err := localworld.ReadInfo(".")
 		if err != nil || len(info.Users) == 0 {
@@ -330,7 +330,7 @@ func personByEmail(ctx context.Context, db *pg.DB, email string) (p people.Perso
 		email = info.Users[0].Email
 	}
 	err = db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		p, err = people.ByEmail(ctx, tx, email)
+		p, err = member.ByEmail(ctx, tx, email)
 		return err
 	})
 	if err != nil {
@@ -340,7 +340,7 @@ func personByEmail(ctx context.Context, db *pg.DB, email string) (p people.Perso
 }
 
 // describeError adds the given id to an error of a decision if there is no such withdrawal.
-func (d decisionFlags) describeError(err error, p people.Person) error {
+func (d decisionFlags) describeError(err error, p member.Member) error {
 	if fault.HasCode(err, fault.CodeNotFound) {
 		return fault.New(
 			fault.NotFound, fault.CodeNotFound,
@@ -461,7 +461,7 @@ func (c orgWithdraw) Run(ctx context.Context, std streams) error {
 }
 
 func (c orgWithdraw) printPreview(
-	ctx context.Context, std streams, s *withdrawal.Service, p people.Person, r withdrawal.OrganizationRequest,
+	ctx context.Context, std streams, s *withdrawal.Service, p member.Member, r withdrawal.OrganizationRequest,
 ) error {
 	e, err := s.EstimateOrganization(ctx, p, c.Product, c.Mint, c.To)
 	if err != nil {

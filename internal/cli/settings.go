@@ -13,11 +13,11 @@ import (
 
 	"github.com/cofferpay/coffer/internal/app"
 	"github.com/cofferpay/coffer/internal/customer"
-	"github.com/cofferpay/coffer/internal/foureyes"
+	"github.com/cofferpay/coffer/internal/identity/changerequest"
+	operators "github.com/cofferpay/coffer/internal/identity/operator"
 	"github.com/cofferpay/coffer/internal/localworld"
-	operators "github.com/cofferpay/coffer/internal/operator"
 	"github.com/cofferpay/coffer/internal/org"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
@@ -42,9 +42,9 @@ func (c settingsHistory) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	defer tools.Close()
-	p := page.Page{Limit: page.LimitMax}
+	p := pagination.Page{Limit: pagination.LimitMax}
 	for {
-		var found page.Result[org.HistoryRow]
+		var found pagination.Result[org.HistoryRow]
 		err := tools.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
 			found, err = org.SettingsHistory(ctx, tx, id, p)
 			return err
@@ -102,14 +102,14 @@ func (c changesList) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	defer tools.Close()
-	f, p := foureyes.Filter{Status: foureyes.Pending}, page.Page{Limit: page.LimitMax}
+	f, p := changerequest.Filter{Status: changerequest.Pending}, pagination.Page{Limit: pagination.LimitMax}
 	if c.All {
 		f.Status = ""
 	}
 	for {
-		var found page.Result[foureyes.Request]
+		var found pagination.Result[changerequest.Request]
 		err := tools.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-			found, err = foureyes.List(ctx, tx, f, p)
+			found, err = changerequest.List(ctx, tx, f, p)
 			return err
 		})
 		if err != nil {
@@ -125,7 +125,7 @@ func (c changesList) Run(ctx context.Context, std streams) error {
 	}
 }
 
-func printChange(std streams, r foureyes.Request) {
+func printChange(std streams, r changerequest.Request) {
 	fmt.Fprintf(std.out, "%s  %s  %s  asked for by %s, until %s\n", r.ID, r.Status, r.OrgID, r.Author,
 		r.ExpiresAt.UTC().Format(time.RFC3339))
 	for _, name := range r.ChangedNames() {
@@ -141,11 +141,11 @@ type changesApprove struct {
 
 func (c changesApprove) Run(ctx context.Context, std streams) error {
 	return decideChange(ctx, std, c.configFlags, c.operatorFlags,
-		func(ctx context.Context, tx pg.Tx, tools *app.App, approver operators.Key) (foureyes.Request, error) {
-			return foureyes.Approve(ctx, tx, approver, c.ID,
-				map[foureyes.Kind]func(context.Context, pg.Tx, foureyes.Request) error{
-					foureyes.Settings:           org.ApplyApproved(approver),
-					foureyes.WhitelistedAddress: tools.WhitelistService().ApplyApproved(approver),
+		func(ctx context.Context, tx pg.Tx, tools *app.App, approver operators.Key) (changerequest.Request, error) {
+			return changerequest.Approve(ctx, tx, approver, c.ID,
+				map[changerequest.Kind]func(context.Context, pg.Tx, changerequest.Request) error{
+					changerequest.Settings:           org.ApplyApproved(approver),
+					changerequest.WhitelistedAddress: tools.WhitelistService().ApplyApproved(approver),
 				})
 		})
 }
@@ -158,14 +158,14 @@ type changesWithdraw struct {
 
 func (c changesWithdraw) Run(ctx context.Context, std streams) error {
 	return decideChange(ctx, std, c.configFlags, c.operatorFlags,
-		func(ctx context.Context, tx pg.Tx, _ *app.App, author operators.Key) (foureyes.Request, error) {
-			return foureyes.Retract(ctx, tx, author, c.ID)
+		func(ctx context.Context, tx pg.Tx, _ *app.App, author operators.Key) (changerequest.Request, error) {
+			return changerequest.Retract(ctx, tx, author, c.ID)
 		})
 }
 
 func decideChange(
 	ctx context.Context, std streams, i configFlags, flags operatorFlags,
-	verb func(context.Context, pg.Tx, *app.App, operators.Key) (foureyes.Request, error),
+	verb func(context.Context, pg.Tx, *app.App, operators.Key) (changerequest.Request, error),
 ) error {
 	tools, err := i.openTools(ctx)
 	if err != nil {
@@ -176,7 +176,7 @@ func decideChange(
 	if err != nil {
 		return err
 	}
-	var r foureyes.Request
+	var r changerequest.Request
 	err = tools.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
 		r, err = verb(ctx, tx, tools, key)
 		return err

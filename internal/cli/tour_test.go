@@ -15,9 +15,9 @@ import (
 	"github.com/mr-tron/base58"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/catalogue"
 	"github.com/cofferpay/coffer/internal/cli"
 	"github.com/cofferpay/coffer/internal/localworld"
-	"github.com/cofferpay/coffer/internal/networks"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
@@ -114,7 +114,7 @@ func described(t *testing.T, info localworld.Info) {
 		t.Errorf("BITCOIN: got %+v (%v), want its RPC with user and password, and a key in WIF", bitcoin, err)
 	}
 	// The local chains have at the real addresses what the catalogue has there.
-	solanas, _ := networks.Find(chain.Mainnet, chain.Solana)
+	solanas, _ := catalogue.Find(chain.Mainnet, chain.Solana)
 	for _, m := range solanas.Mints {
 		if m.Contract != "" && !slices.ContainsFunc(info.Mints, func(l localworld.Mint) bool {
 			return l.Chain == "SOLANA" && l.Symbol == m.Symbol && l.ContractAddress != nil &&

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/cofferpay/coffer/internal/org"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/whitelist"
 )
@@ -25,9 +25,9 @@ func (c whitelistList) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	defer tools.Close()
-	p := page.Page{Limit: page.LimitMax}
+	p := pagination.Page{Limit: pagination.LimitMax}
 	for {
-		var found page.Result[whitelist.Entry]
+		var found pagination.Result[whitelist.Entry]
 		var readAt time.Time
 		err := tools.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
 			readAt = tx.Now

@@ -24,7 +24,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/fault"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
@@ -291,8 +291,8 @@ type Filter struct {
 	CreatedBefore time.Time // exclusive
 }
 
-func (f Filter) orgQuery(org string) *page.Query {
-	q := page.NewQuery(selectCustomers+` WHERE c.org_id = ?`, org)
+func (f Filter) orgQuery(org string) *pagination.Query {
+	q := pagination.NewQuery(selectCustomers+` WHERE c.org_id = ?`, org)
 	if f.CustomerID != "" {
 		q.AddCondition(`c.customer_id = ?`, f.CustomerID)
 	}
@@ -314,8 +314,8 @@ func (f Filter) orgQuery(org string) *page.Query {
 
 // frozen returns the query for one page of frozen customers. The freezes have the order of the
 // list, so it reads only the frozen customers of the page.
-func (f Filter) frozen(org string, p page.Page) *page.Query {
-	place := page.NewQuery(`
+func (f Filter) frozen(org string, p pagination.Page) *pagination.Query {
+	place := pagination.NewQuery(`
 		SELECT DISTINCT f.customer_created_at, f.customer_id FROM freezes f
 		WHERE f.scope = 'CUSTOMER' AND f.lifted_at IS NULL AND f.org_id = ?`, org)
 	if !f.CreatedAfter.IsZero() {
@@ -325,14 +325,14 @@ func (f Filter) frozen(org string, p page.Page) *page.Query {
 		place.AddCondition(`f.customer_created_at < ?`, f.CreatedBefore)
 	}
 	sql, args := place.BuildPage(p, "f.customer_created_at", "f.customer_id")
-	return page.Of(
+	return pagination.Of(
 		selectCustomers+` JOIN (`+sql+`) AS frozen ON c.org_id = $1 AND c.customer_id = frozen.customer_id WHERE true`,
 		args,
 	)
 }
 
 // List returns one page of an organization's customers in the order of (creation time, id).
-func List(ctx context.Context, tx pg.Tx, org string, f Filter, p page.Page) (page.Result[Customer], error) {
+func List(ctx context.Context, tx pg.Tx, org string, f Filter, p pagination.Page) (pagination.Result[Customer], error) {
 	q := f.orgQuery(org)
 	if f.Status == statusFrozen && f.CustomerID == "" {
 		q = f.frozen(org, p)
@@ -340,14 +340,14 @@ func List(ctx context.Context, tx pg.Tx, org string, f Filter, p page.Page) (pag
 	sql, args := q.BuildPage(p, "c.created_at", "c.customer_id")
 	rows, err := tx.Query(ctx, sql, pg.Planned(q.Filtered(), args)...)
 	if err != nil {
-		return page.Result[Customer]{}, fmt.Errorf("list the customers of %s: %w", org, err)
+		return pagination.Result[Customer]{}, fmt.Errorf("list the customers of %s: %w", org, err)
 	}
 	found, err := pgx.CollectRows(rows, scanCustomer)
 	if err != nil {
-		return page.Result[Customer]{}, fmt.Errorf("list the customers of %s: %w", org, err)
+		return pagination.Result[Customer]{}, fmt.Errorf("list the customers of %s: %w", org, err)
 	}
-	return page.CutPage(
-		p, found, func(c Customer) page.Cursor { return page.Cursor{CreatedAt: c.CreatedAt, ID: c.ID} },
+	return pagination.CutPage(
+		p, found, func(c Customer) pagination.Cursor { return pagination.Cursor{CreatedAt: c.CreatedAt, ID: c.ID} },
 	), nil
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/freeze"
 	"github.com/cofferpay/coffer/internal/org"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
@@ -195,7 +195,7 @@ func TestAListIsWalkedWithoutGapsAndWithoutStrangers(t *testing.T) {
 	}
 	for _, desc := range []bool{false, true} {
 		var got []string
-		p := page.Page{Limit: 2, Desc: desc}
+		p := pagination.Page{Limit: 2, Desc: desc}
 		for {
 			err := db.ReadOrg(ctx, o.ID, func(ctx context.Context, tx pg.Tx) error {
 				r, err := customer.List(ctx, tx, o.ID, customer.Filter{}, p)

@@ -15,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/audit"
-	"github.com/cofferpay/coffer/internal/crash"
+	"github.com/cofferpay/coffer/internal/failpoint"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/seal"
 	"github.com/cofferpay/coffer/webhook"
@@ -352,7 +352,7 @@ func (d *Dispatcher) claimDue(ctx context.Context) ([]claimedDelivery, error) {
 		return nil, err
 	}
 	if len(batch) > 0 {
-		crash.Hit("K02")
+		failpoint.Hit("K02")
 	}
 	for _, c := range batch {
 		d.windows.addInFlight(c.endpoint)
@@ -386,17 +386,17 @@ func newLease() [16]byte {
 func (d *Dispatcher) recordOutcomes(ctx context.Context, batch []outcome) error {
 	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
-	crash.Hit("K04")
+	failpoint.Hit("K04")
 	for {
 		err := d.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 			if err := d.writeOutcomes(ctx, tx, batch); err != nil {
 				return err
 			}
-			crash.HitBeforeCommit("K05")
+			failpoint.HitBeforeCommit("K05")
 			return nil
 		})
 		if err == nil {
-			crash.Hit("K05")
+			failpoint.Hit("K05")
 			return nil
 		}
 		// Writing it twice changes nothing: the second time no lease matches.

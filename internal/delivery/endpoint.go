@@ -21,7 +21,7 @@ import (
 	"github.com/cofferpay/coffer/internal/event"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/id"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/seal"
 )
@@ -296,21 +296,23 @@ const endpointColumns = `endpoint_id, org_id, url, description, events, coalesce
 	status, api_version, failing_since, created_at, updated_at`
 
 // List returns a page of the endpoints that are not deleted.
-func (s *Endpoints) List(ctx context.Context, tx pg.Tx, org string, p page.Page) (page.Result[Endpoint], error) {
-	sql, args := page.NewQuery(
+func (s *Endpoints) List(
+	ctx context.Context, tx pg.Tx, org string, p pagination.Page,
+) (pagination.Result[Endpoint], error) {
+	sql, args := pagination.NewQuery(
 		`SELECT `+endpointColumns+` FROM webhook_endpoints WHERE org_id = ? AND deleted_at IS NULL`, org,
 	).
 		BuildPage(p, "created_at", "endpoint_id")
 	rows, err := tx.Query(ctx, sql, args...)
 	if err != nil {
-		return page.Result[Endpoint]{}, fmt.Errorf("list the endpoints of %s: %w", org, err)
+		return pagination.Result[Endpoint]{}, fmt.Errorf("list the endpoints of %s: %w", org, err)
 	}
 	endpoints, err := pgx.CollectRows(rows, scanEndpoint)
 	if err != nil {
-		return page.Result[Endpoint]{}, fmt.Errorf("list the endpoints of %s: %w", org, err)
+		return pagination.Result[Endpoint]{}, fmt.Errorf("list the endpoints of %s: %w", org, err)
 	}
-	return page.CutPage(
-		p, endpoints, func(e Endpoint) page.Cursor { return page.Cursor{CreatedAt: e.CreatedAt, ID: e.ID} },
+	return pagination.CutPage(
+		p, endpoints, func(e Endpoint) pagination.Cursor { return pagination.Cursor{CreatedAt: e.CreatedAt, ID: e.ID} },
 	), nil
 }
 

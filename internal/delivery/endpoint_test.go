@@ -14,7 +14,7 @@ import (
 	"github.com/cofferpay/coffer/internal/event"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/id"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -38,7 +38,7 @@ func TestAnEndpointCanBeListedReadAndDeletedByItsOwnerAlone(t *testing.T) {
 		})
 		return e, err
 	}
-	list := func(as string, p page.Page) (got page.Result[Endpoint]) {
+	list := func(as string, p pagination.Page) (got pagination.Result[Endpoint]) {
 		t.Helper()
 		if err := in(as, func(ctx context.Context, tx pg.Tx) (err error) {
 			got, err = w.endpoints.List(ctx, tx, as, p)
@@ -58,14 +58,14 @@ func TestAnEndpointCanBeListedReadAndDeletedByItsOwnerAlone(t *testing.T) {
 	if err != nil || fmt.Sprint(got) != fmt.Sprint(second) || len(got.Events) != 2 {
 		t.Errorf("got %+v, %v, want %+v", got, err, second)
 	}
-	one := list(org, page.Page{Limit: 1})
+	one := list(org, pagination.Page{Limit: 1})
 	if len(one.Items) != 1 || one.NextCursor == nil || one.Items[0].ID != min(first.ID, second.ID) {
 		t.Errorf("got %+v, want the first of two", one)
 	}
-	if rest := list(org, page.Page{Cursor: one.NextCursor}); len(rest.Items) != 1 || rest.NextCursor != nil {
+	if rest := list(org, pagination.Page{Cursor: one.NextCursor}); len(rest.Items) != 1 || rest.NextCursor != nil {
 		t.Errorf("got %+v, want the second of two", rest)
 	}
-	if got := list("org_2", page.Page{}); len(got.Items) != 0 {
+	if got := list("org_2", pagination.Page{}); len(got.Items) != 0 {
 		t.Errorf("another organization: got %v, want nothing", got.Items)
 	}
 	for _, c := range []struct{ as, endpoint string }{
@@ -84,7 +84,7 @@ func TestAnEndpointCanBeListedReadAndDeletedByItsOwnerAlone(t *testing.T) {
 	if err := remove(org, first.ID); !fault.HasCode(err, fault.CodeNotFound) {
 		t.Errorf("deleted twice: got %v, want %v", err, fault.CodeNotFound)
 	}
-	if got := list(org, page.Page{}); len(got.Items) != 1 || got.Items[0].ID != second.ID {
+	if got := list(org, pagination.Page{}); len(got.Items) != 1 || got.Items[0].ID != second.ID {
 		t.Errorf("got %v, want the other endpoint", got.Items)
 	}
 

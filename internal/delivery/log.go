@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/event"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -67,18 +67,18 @@ type AttemptFilter struct {
 // samples included. It covers the time for which attempts are kept. Error: NOT_FOUND if there is no
 // such endpoint.
 func (s *Endpoints) Log(
-	ctx context.Context, tx pg.Tx, org, endpointID string, filter AttemptFilter, p page.Page,
-) (page.Result[Attempt], error) {
+	ctx context.Context, tx pg.Tx, org, endpointID string, filter AttemptFilter, p pagination.Page,
+) (pagination.Result[Attempt], error) {
 	if _, err := s.ByID(ctx, tx, org, endpointID); err != nil {
-		return page.Result[Attempt]{}, err
+		return pagination.Result[Attempt]{}, err
 	}
 	attempts, err := readAttempts(ctx, tx, org, endpointID, filter, p)
 	if err != nil {
-		return page.Result[Attempt]{}, err
+		return pagination.Result[Attempt]{}, err
 	}
 	samples, err := readSamples(ctx, tx, org, endpointID, filter, p)
 	if err != nil {
-		return page.Result[Attempt]{}, err
+		return pagination.Result[Attempt]{}, err
 	}
 	combined := append(attempts, samples...)
 	slices.SortFunc(combined, func(a, b Attempt) int {
@@ -88,8 +88,8 @@ func (s *Endpoints) Log(
 		}
 		return order
 	})
-	return page.CutPage(
-		p, combined, func(a Attempt) page.Cursor { return page.Cursor{CreatedAt: a.SentAt, ID: a.sortKey} },
+	return pagination.CutPage(
+		p, combined, func(a Attempt) pagination.Cursor { return pagination.Cursor{CreatedAt: a.SentAt, ID: a.sortKey} },
 	), nil
 }
 
@@ -97,7 +97,7 @@ func (s *Endpoints) Log(
 // has all their digits.
 const sortKeySQL = `(lpad(a.delivery_id::text, 19, '0') || lpad(a.attempt::text, 10, '0')) COLLATE "C"`
 
-func (w AttemptFilter) applyTo(q *page.Query, p page.Page) {
+func (w AttemptFilter) applyTo(q *pagination.Query, p pagination.Page) {
 	switch w.Outcome {
 	case Delivered:
 		q.AddCondition(`a.status_code BETWEEN 200 AND 299`)
@@ -116,9 +116,9 @@ func (w AttemptFilter) applyTo(q *page.Query, p page.Page) {
 }
 
 func readAttempts(
-	ctx context.Context, tx pg.Tx, org, endpointID string, filter AttemptFilter, p page.Page,
+	ctx context.Context, tx pg.Tx, org, endpointID string, filter AttemptFilter, p pagination.Page,
 ) ([]Attempt, error) {
-	q := page.NewQuery(`
+	q := pagination.NewQuery(`
 		SELECT d.event_id, v.type, a.attempt, a.at, a.url, v.body, coalesce(a.status_code, 0), coalesce(a.response, ''), coalesce(a.error, ''), a.duration_ms,
 		       d.status, CASE WHEN d.status = 'PENDING' AND d.attempts = a.attempt THEN d.attempt_after END, `+sortKeySQL+`
 		FROM delivery_attempts a JOIN deliveries d USING (delivery_id) JOIN events v ON v.event_id = d.event_id
@@ -152,10 +152,10 @@ func readAttempts(
 }
 
 func readSamples(
-	ctx context.Context, tx pg.Tx, org, endpointID string, filter AttemptFilter, p page.Page,
+	ctx context.Context, tx pg.Tx, org, endpointID string, filter AttemptFilter, p pagination.Page,
 ) ([]Attempt, error) {
 	const place = `a.event_id COLLATE "C"`
-	q := page.NewQuery(`
+	q := pagination.NewQuery(`
 		SELECT a.event_id, a.type, a.at, a.url, a.body, coalesce(a.status_code, 0), coalesce(a.response, ''), coalesce(a.error, ''), a.duration_ms, `+place+`
 		FROM webhook_tests a WHERE a.org_id = ? AND a.endpoint_id = ?`, org, endpointID)
 	if filter.EventID != "" {

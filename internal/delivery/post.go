@@ -13,7 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/cofferpay/coffer/internal/crash"
+	"github.com/cofferpay/coffer/internal/failpoint"
 	"github.com/cofferpay/coffer/internal/trace"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -93,7 +93,7 @@ func (d *Dispatcher) sendRequest(ctx context.Context, o outcome, signature strin
 	// The status decides. The body is read only so far that a short one is complete and its
 	// connection can be used again. A body that breaks off changes nothing.
 	body, _ := io.ReadAll(io.LimitReader(answer.Body, answerBytesMax))
-	crash.Hit("K03")
+	failpoint.Hit("K03")
 	o.status = answer.StatusCode
 	o.response = truncateText(body, responseKeptBytesMax)
 	o.retryAfter = parseRetryAfter(answer.StatusCode, answer.Header, o.sentAt)

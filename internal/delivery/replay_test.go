@@ -15,7 +15,7 @@ import (
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/event"
 	"github.com/cofferpay/coffer/internal/fault"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -51,9 +51,9 @@ func (w *world) job(jobID string) Job {
 	return j
 }
 
-func (w *world) log(endpointID string, which AttemptFilter, p page.Page) page.Result[Attempt] {
+func (w *world) log(endpointID string, which AttemptFilter, p pagination.Page) pagination.Result[Attempt] {
 	w.t.Helper()
-	var got page.Result[Attempt]
+	var got pagination.Result[Attempt]
 	err := w.db.ReadOrg(w.t.Context(), org, func(ctx context.Context, tx pg.Tx) (err error) {
 		got, err = w.endpoints.Log(ctx, tx, org, endpointID, which, p)
 		return err
@@ -343,7 +343,7 @@ func TestTheLogHasEveryAttemptAndPagesThroughThem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole := w.log(e.ID, AttemptFilter{}, page.Page{Limit: 200}).Items
+	whole := w.log(e.ID, AttemptFilter{}, pagination.Page{Limit: 200}).Items
 	if len(whole) != 13 {
 		t.Fatalf("got %v attempts, want 3 for each of 4 events and a sample", len(whole))
 	}
@@ -386,13 +386,13 @@ func TestTheLogHasEveryAttemptAndPagesThroughThem(t *testing.T) {
 		"since":      {AttemptFilter{MadeSince: pointer(w.clock.now())}, countSince(whole, w.clock.now())},
 		"later":      {AttemptFilter{MadeSince: pointer(w.clock.now().Add(time.Hour))}, 0},
 	} {
-		if got := len(w.log(e.ID, c.which, page.Page{Limit: 200}).Items); got != c.want {
+		if got := len(w.log(e.ID, c.which, pagination.Page{Limit: 200}).Items); got != c.want {
 			t.Errorf("%s: got %v attempts, want %v", name, got, c.want)
 		}
 	}
 	for _, desc := range []bool{false, true} {
 		var walked []string
-		for p := (page.Page{Limit: 4, Desc: desc}); ; {
+		for p := (pagination.Page{Limit: 4, Desc: desc}); ; {
 			got := w.log(e.ID, AttemptFilter{}, p)
 			for _, a := range got.Items {
 				walked = append(walked, fmt.Sprint(a.EventID, " ", a.Number))
@@ -413,11 +413,11 @@ func TestTheLogHasEveryAttemptAndPagesThroughThem(t *testing.T) {
 			t.Errorf("descending %v: got %v, want %v", desc, walked, want)
 		}
 	}
-	if got := len(w.log(other.ID, AttemptFilter{}, page.Page{Limit: 200}).Items); got != 12 {
+	if got := len(w.log(other.ID, AttemptFilter{}, pagination.Page{Limit: 200}).Items); got != 12 {
 		t.Errorf("the other endpoint: got %v attempts, want its own 12", got)
 	}
 	err = w.db.ReadOrg(t.Context(), "org_2", func(ctx context.Context, tx pg.Tx) error {
-		_, err := w.endpoints.Log(ctx, tx, "org_2", e.ID, AttemptFilter{}, page.Page{})
+		_, err := w.endpoints.Log(ctx, tx, "org_2", e.ID, AttemptFilter{}, pagination.Page{})
 		return err
 	})
 	if !fault.HasCode(err, fault.CodeNotFound) {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/cofferpay/coffer/internal/event"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
@@ -63,7 +63,7 @@ func TestTheFeedKeepsNinetyDaysAndTheLogThirty(t *testing.T) {
 	if got := w.feed(); len(got) != 9 || !strings.Contains(got[0], `"sequence":2,`) {
 		t.Errorf("got %v events from %v on, want 9 from the second on", len(got), got[0])
 	}
-	if got := len(w.log(e.ID, AttemptFilter{}, page.Page{}).Items); got != 3 {
+	if got := len(w.log(e.ID, AttemptFilter{}, pagination.Page{}).Items); got != 3 {
 		t.Errorf("got %v attempts in the log, want those of 30 days", got)
 	}
 	if got := len(w.deliveries()); got != 9 {

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/id"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -22,13 +22,15 @@ type OrgDeposit struct {
 
 // ListAcrossOrgs returns one page of the deposits of all organizations, or of one organization if
 // org is set. It needs a system transaction.
-func ListAcrossOrgs(ctx context.Context, tx pg.Tx, org string, f Filter, p page.Page) (page.Result[OrgDeposit], error) {
-	q := f.addConditions(page.NewQuery(
+func ListAcrossOrgs(
+	ctx context.Context, tx pg.Tx, org string, f Filter, p pagination.Page,
+) (pagination.Result[OrgDeposit], error) {
+	q := f.addConditions(pagination.NewQuery(
 		`SELECT created_at, deposit_id FROM deposits WHERE org_id = o.org_id AND purpose NOT IN ('TREASURY', 'CHANGE')`,
 	))
 	sql, args := q.BuildAcrossOrgs(p, org, "created_at", "deposit_id")
-	fail := func(err error) (page.Result[OrgDeposit], error) {
-		return page.Result[OrgDeposit]{}, fmt.Errorf("list the deposits of all organizations: %w", err)
+	fail := func(err error) (pagination.Result[OrgDeposit], error) {
+		return pagination.Result[OrgDeposit]{}, fmt.Errorf("list the deposits of all organizations: %w", err)
 	}
 	rows, err := tx.Query(ctx, sql, pg.Planned(q.Filtered(), args)...)
 	if err != nil {
@@ -43,13 +45,16 @@ func ListAcrossOrgs(ctx context.Context, tx pg.Tx, org string, f Filter, p page.
 	if err != nil {
 		return fail(err)
 	}
-	cut := page.CutPage(p, found, func(key listKey) page.Cursor { return page.Cursor{CreatedAt: key.At, ID: key.ID} })
+	cut := pagination.CutPage(p, found, func(key listKey) pagination.Cursor {
+		return pagination.Cursor{CreatedAt: key.At, ID: key.ID}
+	})
 	ids := make([]string, 0, len(cut.Items))
 	for _, key := range cut.Items {
 		ids = append(ids, key.ID)
 	}
 	rendered, err := renderPage(
-		ctx, tx, page.NewQuery(selectViews+` AND deposit_id = ANY(?)`, ids), page.Page{Limit: page.LimitMax},
+		ctx, tx, pagination.NewQuery(selectViews+` AND deposit_id = ANY(?)`, ids),
+		pagination.Page{Limit: pagination.LimitMax},
 	)
 	if err != nil {
 		return fail(err)
@@ -58,7 +63,7 @@ func ListAcrossOrgs(ctx context.Context, tx pg.Tx, org string, f Filter, p page.
 	for _, o := range rendered.Items {
 		objects[o.DepositID] = o
 	}
-	result := page.Result[OrgDeposit]{NextCursor: cut.NextCursor}
+	result := pagination.Result[OrgDeposit]{NextCursor: cut.NextCursor}
 	for _, key := range cut.Items {
 		result.Items = append(result.Items, OrgDeposit{key.OrgID, objects[key.ID]})
 	}

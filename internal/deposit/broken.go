@@ -10,7 +10,6 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/coin"
 	"github.com/cofferpay/coffer/internal/event"
 	"github.com/cofferpay/coffer/internal/finality"
 	"github.com/cofferpay/coffer/internal/freeze"
@@ -19,6 +18,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/scan"
+	"github.com/cofferpay/coffer/internal/utxo"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
@@ -107,7 +107,7 @@ func (d *Service) OnBroken(ctx context.Context, tx pg.Tx, b finality.Break) erro
 		return err
 	}
 	if b.Chain.IsUTXO() {
-		if err := coin.RemoveReorged(ctx, tx, b.Chain, b.Ancestor.Height); err != nil {
+		if err := utxo.RemoveReorged(ctx, tx, b.Chain, b.Ancestor.Height); err != nil {
 			return err
 		}
 	}

@@ -13,9 +13,8 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/coin"
-	"github.com/cofferpay/coffer/internal/crash"
 	"github.com/cofferpay/coffer/internal/event"
+	"github.com/cofferpay/coffer/internal/failpoint"
 	"github.com/cofferpay/coffer/internal/finality"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
@@ -24,6 +23,7 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/trace"
+	"github.com/cofferpay/coffer/internal/utxo"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
@@ -70,7 +70,7 @@ func (d *Service) CreditWaiting(ctx context.Context) (ended int, err error) {
 		if len(page) == 0 {
 			return ended, itemErr
 		}
-		crash.Hit("D04")
+		failpoint.Hit("D04")
 		afterID = page[len(page)-1].id
 		problems := d.checkCandidates(page)
 		var valid []candidate
@@ -92,7 +92,7 @@ func (d *Service) CreditWaiting(ctx context.Context) (ended int, err error) {
 			toScreen = toScreen[len(batch):]
 			askedCount += len(batch)
 			d.askProviders(ctx, batch)
-			crash.Hit("D05")
+			failpoint.Hit("D05")
 			n, err := d.applyAnswers(ctx, batch)
 			ended, itemErr = ended+n, errors.Join(itemErr, err)
 			if errors.Is(err, pg.ErrCommitUnknown) || ctx.Err() != nil {
@@ -314,7 +314,7 @@ func (d *Service) creditBatch(ctx context.Context, batch []candidate) (credited 
 	}
 	slices.Sort(chains)
 	chains = slices.Compact(chains)
-	crash.Hit("D06")
+	failpoint.Hit("D06")
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		credited = 0
 		// Deposits whose organization changed its settings are decided again later.
@@ -408,14 +408,14 @@ func (d *Service) creditBatch(ctx context.Context, batch []candidate) (credited 
 			return err
 		}
 		credited = len(changes)
-		crash.HitBeforeCommit("D08")
+		failpoint.HitBeforeCommit("D08")
 		return nil
 	})
 	if err != nil {
 		return 0, fmt.Errorf("credit %d deposits from %s on: %w", len(batch), ids[0], err)
 	}
 	if credited > 0 {
-		crash.Hit("D08")
+		failpoint.Hit("D08")
 	}
 	return credited, nil
 }
@@ -502,7 +502,7 @@ func (c credits) writeCredits(
 		defer func() { span.End(err) }()
 	}
 	if len(c.freedDeposits) > 0 {
-		if err := coin.FreeCredited(ctx, tx, c.freedDeposits...); err != nil {
+		if err := utxo.FreeCredited(ctx, tx, c.freedDeposits...); err != nil {
 			return err
 		}
 	}
@@ -521,7 +521,7 @@ func (c credits) writeCredits(
 		return err
 	}
 	if len(c.postings) > 0 {
-		crash.Hit("D07")
+		failpoint.Hit("D07")
 	}
 	return recordAudit(ctx, tx, entries)
 }

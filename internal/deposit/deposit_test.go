@@ -23,7 +23,7 @@ import (
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/org"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/price"
@@ -260,7 +260,7 @@ func (w *testEnv) readOrg(t *testing.T, fn func(ctx context.Context, tx pg.Tx) e
 func (w *testEnv) listDeposits(t *testing.T, f deposit.Filter) (items []webhook.Deposit) {
 	t.Helper()
 	err := w.db.ReadOrg(t.Context(), w.org, func(ctx context.Context, tx pg.Tx) error {
-		found, err := deposit.List(ctx, tx, w.org, f, page.Page{})
+		found, err := deposit.List(ctx, tx, w.org, f, pagination.Page{})
 		items = found.Items
 		return err
 	})
@@ -963,9 +963,9 @@ func TestAListIsFilteredAndWalkedByPlace(t *testing.T) {
 		}
 	}
 	var walked []string
-	p := page.Page{Limit: 3, Desc: true}
+	p := pagination.Page{Limit: 3, Desc: true}
 	for {
-		var found page.Result[webhook.Deposit]
+		var found pagination.Result[webhook.Deposit]
 		err := w.db.ReadOrg(t.Context(), w.org, func(ctx context.Context, tx pg.Tx) (err error) {
 			found, err = deposit.List(ctx, tx, w.org, deposit.Filter{}, p)
 			return err

@@ -16,7 +16,7 @@ import (
 	"github.com/cofferpay/coffer/internal/id"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -83,7 +83,8 @@ func LoadObject(ctx context.Context, tx pg.Tx, org, depositID string) (webhook.D
 		return webhook.Deposit{}, notFound
 	}
 	found, err := renderPage(
-		ctx, tx, page.NewQuery(selectViews+` AND org_id = ? AND deposit_id = ?`, org, depositID), page.Page{Limit: 1},
+		ctx, tx, pagination.NewQuery(selectViews+` AND org_id = ? AND deposit_id = ?`, org, depositID),
+		pagination.Page{Limit: 1},
 	)
 	if err != nil {
 		return webhook.Deposit{}, fmt.Errorf("read deposit %s: %w", depositID, err)
@@ -185,12 +186,12 @@ type Filter struct {
 	IsFlagged     *bool // whether screening ever flagged it; nil: either
 }
 
-func (f Filter) orgQuery(org string) *page.Query {
-	return f.addConditions(page.NewQuery(selectViews+` AND org_id = ?`, org))
+func (f Filter) orgQuery(org string) *pagination.Query {
+	return f.addConditions(pagination.NewQuery(selectViews+` AND org_id = ?`, org))
 }
 
 // addConditions adds the conditions that are set.
-func (f Filter) addConditions(q *page.Query) *page.Query {
+func (f Filter) addConditions(q *pagination.Query) *pagination.Query {
 	for column, value := range map[string]string{
 		"customer_id": f.CustomerID, "product": f.Product, "status": f.Status, "chain": f.Chain, "address": f.Address,
 	} {
@@ -222,10 +223,12 @@ func (f Filter) addConditions(q *page.Query) *page.Query {
 
 // List returns one page of the organization's deposits, sorted by the time at which they were first
 // seen.
-func List(ctx context.Context, tx pg.Tx, org string, f Filter, p page.Page) (page.Result[webhook.Deposit], error) {
+func List(
+	ctx context.Context, tx pg.Tx, org string, f Filter, p pagination.Page,
+) (pagination.Result[webhook.Deposit], error) {
 	found, err := renderPage(ctx, tx, f.orgQuery(org), p)
 	if err != nil {
-		return page.Result[webhook.Deposit]{}, fmt.Errorf("list deposits: %w", err)
+		return pagination.Result[webhook.Deposit]{}, fmt.Errorf("list deposits: %w", err)
 	}
 	return found, nil
 }
@@ -313,17 +316,19 @@ func scanView(r pgx.CollectableRow) (s depositView, err error) {
 	return s, err
 }
 
-func renderPage(ctx context.Context, tx pg.Tx, q *page.Query, p page.Page) (page.Result[webhook.Deposit], error) {
-	var empty page.Result[webhook.Deposit]
+func renderPage(
+	ctx context.Context, tx pg.Tx, q *pagination.Query, p pagination.Page,
+) (pagination.Result[webhook.Deposit], error) {
+	var empty pagination.Result[webhook.Deposit]
 	sql, args := q.BuildPage(p, "created_at", "deposit_id")
 	found, catalogue, err := queryViews(ctx, tx, sql, pg.Planned(q.Filtered(), args)...)
 	if err != nil {
 		return empty, err
 	}
-	cut := page.CutPage(
-		p, found, func(s depositView) page.Cursor { return page.Cursor{CreatedAt: s.createdAt, ID: s.id} },
+	cut := pagination.CutPage(
+		p, found, func(s depositView) pagination.Cursor { return pagination.Cursor{CreatedAt: s.createdAt, ID: s.id} },
 	)
-	result := page.Result[webhook.Deposit]{NextCursor: cut.NextCursor}
+	result := pagination.Result[webhook.Deposit]{NextCursor: cut.NextCursor}
 	for _, s := range cut.Items {
 		object, err := s.toObject(catalogue)
 		if err != nil {

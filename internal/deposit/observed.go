@@ -11,9 +11,9 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/crash"
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/event"
+	"github.com/cofferpay/coffer/internal/failpoint"
 	"github.com/cofferpay/coffer/internal/id"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/pg"
@@ -288,7 +288,7 @@ func applyBlock(
 		}
 	}
 	if reappeared {
-		crash.Hit("D13")
+		failpoint.Hit("D13")
 	}
 	if proof == nil {
 		if err := announceSeen(ctx, tx, changes); err != nil {

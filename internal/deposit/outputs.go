@@ -8,9 +8,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/coin"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/scan"
+	"github.com/cofferpay/coffer/internal/utxo"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
@@ -68,19 +68,19 @@ func creditWalletsOn(ctx context.Context, tx pg.Tx, ch chain.Name, found []scan.
 // recordOutputs records the outputs of final deposits. The output of a credited deposit can be
 // spent at once. Every other output waits until its deposit is decided.
 func recordOutputs(ctx context.Context, tx pg.Tx, changes []change) error {
-	var found []coin.Output
+	var found []utxo.Output
 	for _, c := range changes {
 		after := c.after
 		if after.proofID == nil || after.mintID == nil || after.chainStatus != chainFinalized {
 			continue
 		}
-		found = append(found, coin.Output{
+		found = append(found, utxo.Output{
 			Chain: after.chain, Tx: after.tx, Position: after.position, OrgID: after.orgID,
 			WalletID: after.walletID, MintID: *after.mintID, Amount: after.amount,
 			DepositID: after.id, IsFree: after.status == Credited, ProofID: *after.proofID, Height: after.height,
 		})
 	}
-	return coin.AddFinal(ctx, tx, found...)
+	return utxo.AddFinal(ctx, tx, found...)
 }
 
 // takeChangeOutputs removes the change outputs of our own transactions from the arrivals of a
@@ -98,11 +98,11 @@ func takeChangeOutputs(
 	if len(hashes) == 0 {
 		return found, nil
 	}
-	changes, err := coin.ChangeTargets(ctx, tx, ch, hashes)
+	changes, err := utxo.ChangeTargets(ctx, tx, ch, hashes)
 	if err != nil {
 		return nil, err
 	}
-	var outputs []coin.Output
+	var outputs []utxo.Output
 	for _, f := range found {
 		if f.Wallet.Purpose != wallet.Change || changes[f.Tx].Address != f.Wallet.Address {
 			remaining = append(remaining, f)
@@ -111,13 +111,13 @@ func takeChangeOutputs(
 		if proof == nil || f.Mint == nil {
 			continue
 		}
-		outputs = append(outputs, coin.Output{
+		outputs = append(outputs, utxo.Output{
 			Chain: ch, Tx: f.Tx, Position: f.Position, OrgID: f.Wallet.OrgID, WalletID: f.Wallet.ID,
 			MintID: f.Mint.ID, Amount: f.Amount,
 			ChangeOf: changes[f.Tx].OrderID, ProofID: *proof, Height: b.Height,
 		})
 	}
-	return remaining, coin.AddFinal(ctx, tx, outputs...)
+	return remaining, utxo.AddFinal(ctx, tx, outputs...)
 }
 
 // reserveOutput assigns the output of a flagged deposit to the order that sends it away. If an
@@ -127,7 +127,7 @@ func reserveOutput(ctx context.Context, tx pg.Tx, depositID, orderID string) err
 	if err != nil {
 		return err
 	}
-	return coin.AssignHeld(ctx, tx, depositID, orderID, earlierIDs...)
+	return utxo.AssignHeld(ctx, tx, depositID, orderID, earlierIDs...)
 }
 
 // freeChangeOutputs frees the change outputs of the orders of a deposit from which nothing is sent
@@ -137,7 +137,7 @@ func freeChangeOutputs(ctx context.Context, tx pg.Tx, depositID string) error {
 	if err != nil {
 		return err
 	}
-	return coin.FreeChange(ctx, tx, earlierIDs...)
+	return utxo.FreeChange(ctx, tx, earlierIDs...)
 }
 
 // loadResolutionIDs returns the ids of the resolutions of a deposit, which are also the ids of

@@ -14,7 +14,6 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/sim"
-	"github.com/cofferpay/coffer/internal/coin"
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/finality"
@@ -28,6 +27,7 @@ import (
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/scan"
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/utxo"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
@@ -340,7 +340,7 @@ func TestTheTableGivesACoinToOneOrder(t *testing.T) {
 	}
 	take := func(order string, outpoint string) error {
 		return w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
-			return coin.Reserve(ctx, tx, chain.Bitcoin, order, []chain.Output{{Outpoint: outpoint}})
+			return utxo.Reserve(ctx, tx, chain.Bitcoin, order, []chain.Output{{Outpoint: outpoint}})
 		})
 	}
 	// Of two at the same time the second waits for the first and finds the output reserved.
@@ -475,7 +475,7 @@ func (w *testEnv) insertSlotWithChange(
 		if len(reserved) == 0 {
 			return nil
 		}
-		return coin.Reserve(ctx, tx, chain.Bitcoin, order, reserved)
+		return utxo.Reserve(ctx, tx, chain.Bitcoin, order, reserved)
 	})
 }
 

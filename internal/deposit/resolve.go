@@ -13,10 +13,9 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/coin"
-	"github.com/cofferpay/coffer/internal/crash"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/event"
+	"github.com/cofferpay/coffer/internal/failpoint"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/finality"
 	"github.com/cofferpay/coffer/internal/freeze"
@@ -26,6 +25,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/utxo"
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -209,7 +209,7 @@ func (r *Resolutions) Approve(
 					WalletID: walletID, OrgID: after.orgID, MintID: *after.mintID, Part: wallet.Credited,
 					Plus: after.amount,
 				})
-			if err := coin.FreeCredited(ctx, tx, after.id); err != nil {
+			if err := utxo.FreeCredited(ctx, tx, after.id); err != nil {
 				return err
 			}
 		}
@@ -237,13 +237,13 @@ func (r *Resolutions) Approve(
 		if err := r.loadObject(ctx, tx, after, &object, nil); err != nil {
 			return err
 		}
-		crash.HitBeforeCommit("F01")
+		failpoint.HitBeforeCommit("F01")
 		return nil
 	})
 	if err != nil {
 		return webhook.Deposit{}, r.mapConflict(ctx, depositID, actor, decisionApproved, &object, err)
 	}
-	crash.Hit("F01")
+	failpoint.Hit("F01")
 	return object, nil
 }
 
@@ -536,7 +536,7 @@ func (r *Resolutions) trySendAway(ctx context.Context, depositID string, res res
 		if err := r.startTransfer(ctx, tx, d, res, payerID, &object); err != nil {
 			return err
 		}
-		crash.HitBeforeCommit("F02")
+		failpoint.HitBeforeCommit("F02")
 		return nil
 	})
 	if pg.ViolatesConstraint(err, "deposit_resolutions_void_first") {
@@ -546,7 +546,7 @@ func (r *Resolutions) trySendAway(ctx context.Context, depositID string, res res
 	if err != nil {
 		return webhook.Deposit{}, r.mapConflict(ctx, depositID, res.actor, res.decision, &object, err)
 	}
-	crash.Hit("F02")
+	failpoint.Hit("F02")
 	return object, nil
 }
 

@@ -9,15 +9,15 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/coin"
-	"github.com/cofferpay/coffer/internal/crash"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/event"
+	"github.com/cofferpay/coffer/internal/failpoint"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/utxo"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
@@ -103,7 +103,7 @@ func (r *Resolutions) OnEnded(
 	if after.status == Redirected {
 		eventType = event.CustomerDepositRedirected
 	}
-	crash.Hit("F07")
+	failpoint.Hit("F07")
 	if err := r.publishDecision(ctx, tx, after, eventType); err != nil {
 		return nil, err
 	}
@@ -140,13 +140,13 @@ func (r *Resolutions) OnRefused(ctx context.Context, tx pg.Tx, o dispatch.Order,
 		return err
 	}
 	if d.chain.IsUTXO() {
-		if err := coin.UnassignHeld(ctx, tx, o.ID); err != nil {
+		if err := utxo.UnassignHeld(ctx, tx, o.ID); err != nil {
 			return err
 		}
 	}
 	e := newTransferEntry(after, o.ID, "")
 	e.Action = "deposit.resolution_failed"
-	crash.Hit("F06")
+	failpoint.Hit("F06")
 	return recordAudit(ctx, tx, []audit.Entry{e})
 }
 

@@ -3,20 +3,19 @@ package deposit
 import (
 	"testing"
 
-	"github.com/cofferpay/coffer/internal/states"
+	"github.com/cofferpay/coffer/internal/statediagram"
 	"github.com/cofferpay/coffer/webhook"
 )
 
 func TestTheStatesAreDrawnAsTheTableSays(t *testing.T) {
 	t.Parallel()
-	var moves []states.Transition
+	var moves []statediagram.Transition
 	for _, m := range transitions {
-		moves = append(
-			moves,
-			states.Transition{From: string(m.from), To: string(m.to), Cause: m.trigger, Event: describeEvent(m.event)},
-		)
+		moves = append(moves, statediagram.Transition{
+			From: string(m.from), To: string(m.to), Cause: m.trigger, Event: describeEvent(m.event),
+		})
 	}
-	states.CheckDiagram(t, "states.md", "a deposit", moves)
+	statediagram.CheckDiagram(t, "states.md", "a deposit", moves)
 }
 
 // describeEvent returns the event of a customer's deposit and that of an organization's.

@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/crash"
+	"github.com/cofferpay/coffer/internal/failpoint"
 	"github.com/cofferpay/coffer/internal/freeze"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
@@ -198,7 +198,7 @@ func (d *Worker) admitGroup(
 		added, err := d.admitGroup(ctx, payer, acct, candidateOrders(ready[half:]), limit-slots)
 		return slots + added, err
 	}
-	crash.Hit("W05")
+	failpoint.Hit("W05")
 	var entries []signer.Entry
 	var admitted []Order
 	for _, c := range ordered {
@@ -214,7 +214,7 @@ func (d *Worker) admitGroup(
 		// The remaining orders make another transaction, so the admitted ones are admitted again.
 		return d.admitGroup(ctx, payer, acct, admitted, limit)
 	}
-	crash.Hit("W07")
+	failpoint.Hit("W07")
 	slotted, err := d.assignSlot(ctx, payer, acct, ordered, fees, entries)
 	if errors.Is(err, errSplitGroup) { // fewer outputs, or a smaller fee for one order, may suffice
 		half := (len(ready) + 1) / 2
@@ -404,12 +404,12 @@ func (d *Worker) admitOrder(
 		return false, d.leaveUnderfunded(ctx, o, WaitGas, c.nativeMintID, need, "the wallet cannot pay the fee yet")
 	}
 
-	crash.Hit("W05")
+	failpoint.Hit("W05")
 	entry, err := d.admitIntent(ctx, payer, *c)
 	if entry == nil || err != nil {
 		return false, err
 	}
-	crash.Hit("W07")
+	failpoint.Hit("W07")
 	return d.assignSlot(ctx, payer, acct, []candidate{*c}, fees, []signer.Entry{*entry})
 }
 
@@ -781,11 +781,11 @@ func (d *Worker) tryCreateSlot(
 				return err
 			}
 		}
-		crash.HitBeforeCommit("W08")
+		failpoint.HitBeforeCommit("W08")
 		return nil
 	})
 	if err == nil {
-		crash.Hit("W08")
+		failpoint.Hit("W08")
 	}
 	return err
 }

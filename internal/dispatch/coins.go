@@ -7,10 +7,10 @@ import (
 	"strconv"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/coin"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/utxo"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
@@ -130,7 +130,7 @@ func (d *Worker) selectOutputs(
 	if o.Purpose == signer.Consolidate {
 		return d.selectConsolidation(ctx, tx, o, native, change, price)
 	}
-	reserved, free, err := coin.LockCandidates(ctx, tx, o.Chain, o.OrgID, native, o.ID)
+	reserved, free, err := utxo.LockCandidates(ctx, tx, o.Chain, o.OrgID, native, o.ID)
 	if err != nil {
 		return "", chain.Fees{}, err
 	}
@@ -150,7 +150,7 @@ func (d *Worker) reserveOutputs(ctx context.Context, tx pg.Tx, o Order, chainSlo
 	if err != nil {
 		return fmt.Errorf("read the slot of order %s: %w", o.ID, err)
 	}
-	return coin.Reserve(ctx, tx, o.Chain, o.ID, outputs)
+	return utxo.Reserve(ctx, tx, o.Chain, o.ID, outputs)
 }
 
 // errSplitGroup says that no outputs suffice for the orders together, but may for each alone.
@@ -169,7 +169,7 @@ func (d *Worker) handleNoOutputs(ctx context.Context, orders []Order, native int
 	var notConsolidated *notConsolidatedError
 	switch {
 	case o.Purpose == signer.Consolidate &&
-		(errors.As(cause, &notConsolidated) || errors.As(cause, &insufficientGas) || errors.Is(cause, coin.ErrTaken) ||
+		(errors.As(cause, &notConsolidated) || errors.As(cause, &insufficientGas) || errors.Is(cause, utxo.ErrTaken) ||
 			errors.Is(cause, errChangeWalletTaken)):
 		return nil, d.refuseConsolidation(ctx, o, cause)
 	case errors.As(cause, &changeWallet):
@@ -184,7 +184,7 @@ func (d *Worker) handleNoOutputs(ctx context.Context, orders []Order, native int
 		return nil, d.leaveWaiting(ctx, o, WaitConsolidation, insufficient.Missing, cause.Error())
 	case errors.As(cause, &insufficient):
 		return nil, d.leaveWaiting(ctx, o, WaitOutputs, insufficient.Missing, cause.Error())
-	case errors.As(cause, &selection), errors.Is(cause, errNoFlaggedOutput), errors.Is(cause, coin.ErrTaken),
+	case errors.As(cause, &selection), errors.Is(cause, errNoFlaggedOutput), errors.Is(cause, utxo.ErrTaken),
 		errors.Is(cause, errChangeWalletTaken):
 		for _, o := range orders {
 			err = errors.Join(err, d.leaveWaiting(ctx, o, WaitOutputs, money.Zero, cause.Error()))
@@ -238,7 +238,7 @@ func (j JournalRestorer) claimOutputs(ctx context.Context, tx pg.Tx, o Order, ch
 	if err != nil {
 		return fmt.Errorf("the coins of %v: %w", chainSlot, err)
 	}
-	return coin.ReserveJournaled(ctx, tx, o.Chain, o.OrgID, native, o.ID, o.CreatedAt, outputs)
+	return utxo.ReserveJournaled(ctx, tx, o.Chain, o.OrgID, native, o.ID, o.CreatedAt, outputs)
 }
 
 // chainSlots returns the chain slots of slots, for chains that know a slot by its key alone.

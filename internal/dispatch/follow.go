@@ -11,8 +11,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/coin"
-	"github.com/cofferpay/coffer/internal/crash"
+	"github.com/cofferpay/coffer/internal/failpoint"
 	"github.com/cofferpay/coffer/internal/finality"
 	"github.com/cofferpay/coffer/internal/freeze"
 	"github.com/cofferpay/coffer/internal/ledger"
@@ -21,6 +20,7 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/trace"
+	"github.com/cofferpay/coffer/internal/utxo"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
@@ -152,7 +152,7 @@ func (d *Worker) signSlot(ctx context.Context, payer wallet.Wallet, s *slot) (bu
 		if err := d.storeSigned(ctx, *s, attempt, signed); err != nil {
 			return busy, err
 		}
-		crash.Hit("W13")
+		failpoint.Hit("W13")
 		hitAfterStore(s.Order)
 		s.Attempts[i].Raw, s.Attempts[i].Hash = signed.Raw, signed.Hash
 		if s.Status == Slotted {
@@ -202,7 +202,7 @@ func (d *Worker) storeSigned(ctx context.Context, s slot, attempt attempt, signe
 		if err := d.mirror(ctx, tx, signed.Entry); err != nil {
 			return err
 		}
-		crash.HitBeforeCommit("W13")
+		failpoint.HitBeforeCommit("W13")
 		return nil
 	})
 }
@@ -407,11 +407,11 @@ func (d *Worker) sendAttempt(ctx context.Context, s slot, attempt attempt) (busy
 			s.ID, attempt.Version, truncateError(detail)); err != nil {
 			return fmt.Errorf("keep the answer to attempt %d: %w", attempt.Version, err)
 		}
-		crash.HitBeforeCommit("W19")
+		failpoint.HitBeforeCommit("W19")
 		return nil
 	})
 	if err == nil {
-		crash.Hit("W19")
+		failpoint.Hit("W19")
 	}
 	return taken && s.Status == Signed, err
 }
@@ -637,7 +637,7 @@ func (d *Worker) settleSlot(
 		return false, nil
 	}
 	if proof == 0 {
-		crash.Hit("W22")
+		failpoint.Hit("W22")
 		err := d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 			orders, err := lockSlot(ctx, tx, s.ID)
 			if err != nil || orders[0].Status != Broadcast {
@@ -846,7 +846,7 @@ func (d *Worker) finishOrders(ctx context.Context, tx pg.Tx, ends ...orderEnd) e
 		}
 		moves = append(moves, endMovements(*o, e, native, reserved)...)
 		if o.Chain.IsUTXO() { // the lead's outputs; members have none
-			if err := coin.MarkSpent(ctx, tx, o.ID, e.Hash, o.Purpose == signer.Return && !e.Paid); err != nil {
+			if err := utxo.MarkSpent(ctx, tx, o.ID, e.Hash, o.Purpose == signer.Return && !e.Paid); err != nil {
 				return err
 			}
 		}

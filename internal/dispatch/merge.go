@@ -6,10 +6,10 @@ import (
 	"fmt"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/coin"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/utxo"
 )
 
 // A consolidation order pays no one. Its slot spends small outputs of the organization. All that
@@ -38,12 +38,12 @@ func CanConsolidate(
 	amountAbove, amountMax := ch.Consolidator.ConsolidationRange(price)
 	_, countMax := ch.Consolidator.InputCounts()
 	if demanded {
-		unreachable, err := coin.ListUnreached(
+		unreachable, err := utxo.ListUnreached(
 			ctx, tx, ch.Name, org, native, reachableOutputs(ch.Consolidator), amountAbove, countMax,
 		)
 		return len(unreachable) > 1, err
 	}
-	small, total, err := coin.ListSmall(ctx, tx, ch.Name, org, native, amountAbove, amountMax, countMax)
+	small, total, err := utxo.ListSmall(ctx, tx, ch.Name, org, native, amountAbove, amountMax, countMax)
 	if err != nil {
 		return false, err
 	}
@@ -111,7 +111,7 @@ func (d *Worker) selectConsolidation(
 	} else if demanded {
 		amountAbove, _ := d.chain.Consolidator.ConsolidationRange(price)
 		_, countMax := d.chain.Consolidator.InputCounts()
-		outputs, err := coin.LockUnreached(
+		outputs, err := utxo.LockUnreached(
 			ctx, tx, o.Chain, o.OrgID, native, reachableOutputs(d.chain.Consolidator), amountAbove, countMax,
 		)
 		if err != nil {
@@ -134,7 +134,7 @@ func (d *Worker) selectConsolidation(
 	}
 	amountAbove, amountMax := d.chain.Consolidator.ConsolidationRange(price)
 	_, countMax := d.chain.Consolidator.InputCounts()
-	small, total, err := coin.LockSmall(ctx, tx, o.Chain, o.OrgID, native, amountAbove, amountMax, countMax)
+	small, total, err := utxo.LockSmall(ctx, tx, o.Chain, o.OrgID, native, amountAbove, amountMax, countMax)
 	if err != nil {
 		return "", chain.Fees{}, err
 	}

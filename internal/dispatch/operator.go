@@ -10,7 +10,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/crash"
+	"github.com/cofferpay/coffer/internal/failpoint"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/finality"
 	"github.com/cofferpay/coffer/internal/pg"
@@ -247,7 +247,7 @@ func (d *Worker) recallOrder(ctx context.Context, orderID string, actor audit.Ac
 		if err := recordAuditBy(ctx, tx, actor, o, "withdrawn", map[string]any{"waitedFor": o.WaitingFor}); err != nil {
 			return err
 		}
-		crash.HitBeforeCommit("V06")
+		failpoint.HitBeforeCommit("V06")
 		return nil
 	})
 	if err != nil && fault.Find(err) == nil {
@@ -256,7 +256,7 @@ func (d *Worker) recallOrder(ctx context.Context, orderID string, actor audit.Ac
 	if err != nil || !recalled || !granted || d.voider == nil {
 		return recalled && err == nil, err
 	}
-	crash.Hit("V06")
+	failpoint.Hit("V06")
 	if err := d.voider.FinishVoid(ctx, orderID); err != nil {
 		if ctx.Err() != nil {
 			return true, err

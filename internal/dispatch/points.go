@@ -1,7 +1,7 @@
 package dispatch
 
 import (
-	"github.com/cofferpay/coffer/internal/crash"
+	"github.com/cofferpay/coffer/internal/failpoint"
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
@@ -10,9 +10,9 @@ import (
 
 // hitBeforeSign hits the failpoints before the signer is asked for a signature.
 func hitBeforeSign(o Order) {
-	crash.Hit("W09")
+	failpoint.Hit("W09")
 	if o.Purpose == signer.Sweep {
-		crash.Hit("S06")
+		failpoint.Hit("S06")
 	}
 }
 
@@ -20,11 +20,11 @@ func hitBeforeSign(o Order) {
 func hitAfterSign(attempt attempt) {
 	switch {
 	case attempt.Act == signer.Cancel:
-		crash.Hit("W30")
+		failpoint.Hit("W30")
 	case attempt.Version > 1:
-		crash.Hit("W23")
+		failpoint.Hit("W23")
 	default:
-		crash.Hit("W12")
+		failpoint.Hit("W12")
 	}
 }
 
@@ -32,22 +32,22 @@ func hitAfterSign(attempt attempt) {
 func hitAfterStore(o Order) {
 	switch o.Purpose {
 	case signer.Payment:
-		crash.Hit("W14")
+		failpoint.Hit("W14")
 	case signer.GasTopUp:
-		crash.Hit("S02")
+		failpoint.Hit("S02")
 	case signer.Sweep:
-		crash.Hit("S04")
+		failpoint.Hit("S04")
 	}
 }
 
 // hitAfterSend hits the failpoints between the providers' answer and the database write.
 func hitAfterSend(o Order) {
-	crash.Hit("W18")
+	failpoint.Hit("W18")
 	switch o.Purpose {
 	case signer.Sweep:
-		crash.Hit("S05")
+		failpoint.Hit("S05")
 	case signer.GasTopUp:
-		crash.Hit("F03")
+		failpoint.Hit("F03")
 	}
 }
 
@@ -55,20 +55,20 @@ func hitAfterSend(o Order) {
 func hitAfterProof(o Order, succeeded bool) {
 	switch {
 	case !succeeded:
-		crash.Hit("W28")
+		failpoint.Hit("W28")
 	case o.Purpose == signer.Sweep:
-		crash.Hit("S09")
+		failpoint.Hit("S09")
 	default:
-		crash.Hit("W26")
+		failpoint.Hit("W26")
 	}
 }
 
 // hitBeforeEnd hits the failpoints before the commit of the transaction that ends an order.
 func hitBeforeEnd(e End) {
 	if e.Paid {
-		crash.HitBeforeCommit("W27")
+		failpoint.HitBeforeCommit("W27")
 	} else {
-		crash.HitBeforeCommit("W29")
+		failpoint.HitBeforeCommit("W29")
 	}
 }
 
@@ -76,10 +76,10 @@ func hitBeforeEnd(e End) {
 func hitAfterEnd(o Order, e End) {
 	switch {
 	case !e.Paid:
-		crash.Hit("W29")
+		failpoint.Hit("W29")
 	case o.Purpose == signer.GasTopUp:
-		crash.Hit("S03")
+		failpoint.Hit("S03")
 	default:
-		crash.Hit("W27")
+		failpoint.Hit("W27")
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/cofferpay/coffer/internal/crash"
+	"github.com/cofferpay/coffer/internal/failpoint"
 	"github.com/cofferpay/coffer/internal/freeze"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/signer"
@@ -131,7 +131,7 @@ func (v *Voider) tryFinishVoid(ctx context.Context, orderID string) error {
 	if err != nil {
 		return v.handleSignerError(ctx, orderID, err)
 	}
-	crash.Hit("V04")
+	failpoint.Hit("V04")
 	err = v.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		// The order's lock comes first, as in every transaction that ends it.
 		if _, err := lockOrder(ctx, tx, orderID); err != nil {
@@ -152,13 +152,13 @@ func (v *Voider) tryFinishVoid(ctx context.Context, orderID string) error {
 		if err := v.Listeners[purpose].OnVoided(ctx, tx, orgID, orderID); err != nil {
 			return err
 		}
-		crash.HitBeforeCommit("V05")
+		failpoint.HitBeforeCommit("V05")
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	crash.Hit("V05")
+	failpoint.Hit("V05")
 	return nil
 }
 

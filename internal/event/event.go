@@ -24,7 +24,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/cofferpay/coffer/internal/crash"
+	"github.com/cofferpay/coffer/internal/failpoint"
 	"github.com/cofferpay/coffer/internal/id"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/webhook"
@@ -172,7 +172,7 @@ func Record(ctx context.Context, tx pg.Tx, e Event) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("record %s of %s: %w", e.Type, e.ResourceID, err)
 	}
-	crash.Hit("K01")
+	failpoint.Hit("K01")
 	return eventID, nil
 }
 

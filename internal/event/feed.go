@@ -9,7 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
@@ -34,7 +34,7 @@ func ReadFeed(ctx context.Context, tx pg.Tx, org string, afterSeq int64, types [
 	}
 	const stretch = `SELECT sequence, body FROM events
 		WHERE org_id = $1 AND sequence > greatest($2, (SELECT expired FROM event_sequences WHERE org_id = $1))`
-	args, rowsMax := []any{org, afterSeq}, page.Page{Limit: limit}.LimitSQL()
+	args, rowsMax := []any{org, afterSeq}, pagination.Page{Limit: limit}.LimitSQL()
 	sql := stretch
 	if len(names) > 0 {
 		// Each type is read by its own index, so that a rare type is not searched for among all

@@ -8,7 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/cofferpay/coffer/internal/crash"
+	"github.com/cofferpay/coffer/internal/failpoint"
 	"github.com/cofferpay/coffer/internal/id"
 	"github.com/cofferpay/coffer/internal/pg"
 )
@@ -76,7 +76,7 @@ func RecordMany(ctx context.Context, tx pg.Tx, events ...Event) error {
 	if err != nil {
 		return fmt.Errorf("record %d events from %s of %s on: %w", n, types[0], resources[0], err)
 	}
-	crash.Hit("K01")
+	failpoint.Hit("K01")
 	return nil
 }
 

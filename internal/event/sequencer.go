@@ -11,7 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/cofferpay/coffer/internal/crash"
+	"github.com/cofferpay/coffer/internal/failpoint"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -123,7 +123,7 @@ func (s *Sequencer) Step(ctx context.Context) (int, error) {
 		if !found {
 			return nil
 		}
-		crash.Hit("W20")
+		failpoint.Hit("W20")
 		if !s.skipLock {
 			err := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock(hashtextextended('coffer/event/sequencer', 0))`).
 				Scan(&locked)
@@ -140,7 +140,7 @@ func (s *Sequencer) Step(ctx context.Context) (int, error) {
 		}
 		for _, e := range batch {
 			if e.Type == CustomerDeposit {
-				crash.Hit("D09")
+				failpoint.Hit("D09")
 			}
 		}
 		if err := s.assignSequences(ctx, tx, batch); err != nil {
@@ -160,7 +160,7 @@ func (s *Sequencer) Step(ctx context.Context) (int, error) {
 		return 0, fmt.Errorf("sequence events: %w", err)
 	}
 	if n > 0 {
-		crash.Hit("W21")
+		failpoint.Hit("W21")
 	}
 	return n, nil
 }

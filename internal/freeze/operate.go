@@ -10,7 +10,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/fault"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
@@ -64,8 +64,8 @@ type Filter struct {
 }
 
 // ListPage returns a page of the freezes, including the lifted ones.
-func ListPage(ctx context.Context, tx pg.Tx, f Filter, p page.Page) (page.Result[Freeze], error) {
-	q := page.NewQuery(`SELECT ` + columns + ` FROM freezes WHERE true`)
+func ListPage(ctx context.Context, tx pg.Tx, f Filter, p pagination.Page) (pagination.Result[Freeze], error) {
+	q := pagination.NewQuery(`SELECT ` + columns + ` FROM freezes WHERE true`)
 	for column, value := range map[string]string{
 		"scope": string(f.Scope), "source": string(f.Source), "org_id": f.OrgID, "chain": f.Chain,
 	} {
@@ -88,14 +88,14 @@ func ListPage(ctx context.Context, tx pg.Tx, f Filter, p page.Page) (page.Result
 	sql, args := q.BuildPage(p, "created_at", "freeze_id")
 	rows, err := tx.Query(ctx, sql, pg.Planned(q.Filtered(), args)...)
 	if err != nil {
-		return page.Result[Freeze]{}, fmt.Errorf("list the freezes: %w", err)
+		return pagination.Result[Freeze]{}, fmt.Errorf("list the freezes: %w", err)
 	}
 	found, err := pgx.CollectRows(rows, scanFreeze)
 	if err != nil {
-		return page.Result[Freeze]{}, fmt.Errorf("list the freezes: %w", err)
+		return pagination.Result[Freeze]{}, fmt.Errorf("list the freezes: %w", err)
 	}
-	return page.CutPage(
-		p, found, func(f Freeze) page.Cursor { return page.Cursor{CreatedAt: f.CreatedAt, ID: f.ID} },
+	return pagination.CutPage(
+		p, found, func(f Freeze) pagination.Cursor { return pagination.Cursor{CreatedAt: f.CreatedAt, ID: f.ID} },
 	), nil
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/money"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
@@ -35,8 +35,8 @@ type Filter struct {
 	PostedBefore time.Time // exclusive
 }
 
-func (f Filter) orgQuery(org string) *page.Query {
-	q := page.NewQuery(`
+func (f Filter) orgQuery(org string) *pagination.Query {
+	q := pagination.NewQuery(`
 		SELECT e.transfer_id, a.org_id, a.mint_id, a.kind, a.subject, o.org_id, o.mint_id, o.kind, o.subject,
 			e.credit, e.amount, e.cause_kind, e.cause_id, e.created_at
 		FROM (
@@ -78,7 +78,7 @@ func (f Filter) shows(kinds ...Kind) bool {
 // paged returns the statement for a page. It reads the next rows of each account that the filter
 // selects, or without a subject of each mint, in index order, and merges them. It never reads or
 // sorts the other transfers of the organization.
-func (f Filter) paged(org string, p page.Page) (sql string, args []any) {
+func (f Filter) paged(org string, p pagination.Page) (sql string, args []any) {
 	arg := func(v any) string {
 		args = append(args, v)
 		return "$" + strconv.Itoa(len(args))
@@ -189,22 +189,24 @@ func readEntry(row pgx.CollectableRow) (e Entry, err error) {
 // ListEntries returns a statement: one page of what moved the selected accounts of an organization,
 // each entry with its cause, in the order of (time, id). A transfer between two selected accounts
 // has two entries.
-func ListEntries(ctx context.Context, tx pg.Tx, org string, f Filter, p page.Page) (page.Result[Entry], error) {
+func ListEntries(
+	ctx context.Context, tx pg.Tx, org string, f Filter, p pagination.Page,
+) (pagination.Result[Entry], error) {
 	sql, args := f.paged(org, p)
 	rows, err := tx.Query(ctx, sql, args...)
 	if err != nil {
-		return page.Result[Entry]{}, fmt.Errorf("list the entries of %s: %w", org, err)
+		return pagination.Result[Entry]{}, fmt.Errorf("list the entries of %s: %w", org, err)
 	}
 	found, err := pgx.CollectRows(rows, readEntry)
 	if err != nil {
-		return page.Result[Entry]{}, fmt.Errorf("list the entries of %s: %w", org, err)
+		return pagination.Result[Entry]{}, fmt.Errorf("list the entries of %s: %w", org, err)
 	}
-	return page.CutPage(p, found, func(e Entry) page.Cursor {
+	return pagination.CutPage(p, found, func(e Entry) pagination.Cursor {
 		n := e.ID * 2
 		if e.Credit {
 			n++
 		}
-		return page.Cursor{CreatedAt: e.PostedAt, ID: strconv.FormatInt(n, 10)}
+		return pagination.Cursor{CreatedAt: e.PostedAt, ID: strconv.FormatInt(n, 10)}
 	}), nil
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/cofferpay/coffer/internal/ledger/ledgertest"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
@@ -152,7 +152,7 @@ func TestAWithdrawalIsHeldAndEndsOnce(t *testing.T) {
 			t.Errorf("got %v, want ann's 40 and 0 and bob's 7", all)
 		}
 		var walked []ledger.Entry
-		p := page.Page{Limit: 1}
+		p := pagination.Page{Limit: 1}
 		for {
 			r, err := ledger.ListEntries(ctx, tx, "org_a", ledger.Filter{Subject: "ann"}, p)
 			if err != nil {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/app"
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/loopback"
+	"github.com/cofferpay/coffer/internal/freeport"
 )
 
 // outageProxy forwards the service's connections to the node of a chain, byte for byte. It answers
@@ -44,7 +44,7 @@ func openOutageProxy(node, file string) (*outageProxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the node's URL: %w", err)
 	}
-	address, err := loopback.FreeAddress()
+	address, err := freeport.FindAddress()
 	if err != nil {
 		return nil, err
 	}

@@ -27,13 +27,13 @@ import (
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/freeport"
+	"github.com/cofferpay/coffer/internal/identity/member"
+	"github.com/cofferpay/coffer/internal/identity/operator"
 	"github.com/cofferpay/coffer/internal/localworld/anvil"
 	"github.com/cofferpay/coffer/internal/localworld/btcd"
 	"github.com/cofferpay/coffer/internal/localworld/surfpool"
-	"github.com/cofferpay/coffer/internal/loopback"
-	"github.com/cofferpay/coffer/internal/operator"
 	"github.com/cofferpay/coffer/internal/org"
-	"github.com/cofferpay/coffer/internal/people"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/local"
 	"github.com/cofferpay/coffer/internal/seal"
@@ -328,7 +328,7 @@ func (w *World) socketPath() string { return filepath.Join(w.dir, "signer.sock")
 // port, which has to be free, or a free one for 0.
 func findListenAddress(port int) (string, error) {
 	if port == 0 {
-		return loopback.FreeAddress()
+		return freeport.FindAddress()
 	}
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
@@ -375,7 +375,7 @@ func (w *World) ensureAccounts(ctx context.Context) error {
 		}
 		k.OrganizationID, k.APIKey = o.ID, key.Reveal()
 		err = w.app.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-			_, err := people.AddPerson(ctx, tx, actor, o.ID, ownerEmail, "Olivia Owner", people.Owner)
+			_, err := member.Add(ctx, tx, actor, o.ID, ownerEmail, "Olivia Owner", member.Owner)
 			return err
 		})
 		if err != nil {
@@ -405,7 +405,7 @@ func (w *World) loadSavedWorld() error {
 		return err
 	}
 	w.Info.OrganizationID, w.Info.APIKey, w.Info.Operator = k.OrganizationID, k.APIKey, Operator{APIKey: k.OperatorKey}
-	w.Info.Users = []User{{Email: ownerEmail, Roles: []string{string(people.Owner)}}}
+	w.Info.Users = []User{{Email: ownerEmail, Roles: []string{string(member.Owner)}}}
 	return nil
 }
 

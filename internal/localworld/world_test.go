@@ -27,7 +27,7 @@ import (
 	"github.com/cofferpay/coffer/internal/localworld/caller"
 	"github.com/cofferpay/coffer/internal/localworld/evmtoken"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
-	"github.com/cofferpay/coffer/internal/trial/built"
+	"github.com/cofferpay/coffer/internal/trial/binary"
 	"github.com/cofferpay/coffer/internal/verify"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -36,7 +36,7 @@ import (
 func buildProgram(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "coffer")
-	if err := built.BuildProgram(t.Context(), ".", file, "crash"); err != nil {
+	if err := binary.BuildProgram(t.Context(), ".", file, "crash"); err != nil {
 		t.Fatal(err)
 	}
 	return file

@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/fault"
-	"github.com/cofferpay/coffer/internal/group"
+	"github.com/cofferpay/coffer/internal/groupcommit"
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
@@ -28,7 +28,7 @@ const (
 // look-ups. It is safe for concurrent use.
 type Authenticator struct {
 	db      *pg.DB
-	batcher group.Writer[[sha256.Size]byte, keyHolder]
+	batcher groupcommit.Writer[[sha256.Size]byte, keyHolder]
 
 	mu         sync.Mutex
 	writingUse map[[sha256.Size]byte]bool // hashes of values whose use a request records now
@@ -44,11 +44,11 @@ type keyHolder struct {
 func NewAuthenticator(db *pg.DB) *Authenticator {
 	d := &Authenticator{db: db, writingUse: map[[sha256.Size]byte]bool{}}
 	d.batcher.GroupMax, d.batcher.WaitingMax, d.batcher.WorkMax = lookupBatchMax, lookupsWaitingMax, lookupTimeout
-	d.batcher.ProcessGroup = func(ctx context.Context, hashes [][sha256.Size]byte) []group.Answer[keyHolder] {
+	d.batcher.ProcessGroup = func(ctx context.Context, hashes [][sha256.Size]byte) []groupcommit.Answer[keyHolder] {
 		owners, err := findOwners(ctx, db, hashes)
-		answers := make([]group.Answer[keyHolder], len(hashes))
+		answers := make([]groupcommit.Answer[keyHolder], len(hashes))
 		for i, hash := range hashes {
-			answers[i] = group.Answer[keyHolder]{Value: owners[hash], Err: err}
+			answers[i] = groupcommit.Answer[keyHolder]{Value: owners[hash], Err: err}
 		}
 		return answers
 	}
@@ -110,7 +110,7 @@ func (d *Authenticator) Authenticate(ctx context.Context, presented string, addr
 	// A text that is too long is not hashed completely; it cannot be a key in any case.
 	text := presented[:min(len(presented), keyTextBytes+1)]
 	h, err := d.batcher.SubmitAndWait(ctx, sha256.Sum256([]byte(text)))
-	if errors.Is(err, group.ErrFull) || errors.Is(err, group.ErrAbandoned) {
+	if errors.Is(err, groupcommit.ErrFull) || errors.Is(err, groupcommit.ErrAbandoned) {
 		return Caller{}, fault.New(fault.Unavailable, fault.CodeUnavailable,
 			"More requests are waiting than can be taken in. Nothing was done. Repeat the request after the seconds that Retry-After names, a payment with the same idempotencyKey.")
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/id"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/seal"
 )
@@ -539,19 +539,21 @@ func keyByID(ctx context.Context, tx pg.Tx, org, keyID string) (k Key, rolls int
 }
 
 // ListKeys returns a page of an organization's keys, without the deleted ones.
-func ListKeys(ctx context.Context, tx pg.Tx, org string, p page.Page) (page.Result[Key], error) {
-	q := page.NewQuery(selectKeys+`org_id = ?`, org)
+func ListKeys(ctx context.Context, tx pg.Tx, org string, p pagination.Page) (pagination.Result[Key], error) {
+	q := pagination.NewQuery(selectKeys+`org_id = ?`, org)
 	sql, args := q.BuildPage(p, "created_at", "key_id")
 	rows, err := tx.Query(ctx, sql, args...)
 	if err != nil {
-		return page.Result[Key]{}, fmt.Errorf("list the API keys of %s: %w", org, err)
+		return pagination.Result[Key]{}, fmt.Errorf("list the API keys of %s: %w", org, err)
 	}
 	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Key, error) {
 		k, err := scanKey(row)
 		return k.Key, err
 	})
 	if err != nil {
-		return page.Result[Key]{}, fmt.Errorf("list the API keys of %s: %w", org, err)
+		return pagination.Result[Key]{}, fmt.Errorf("list the API keys of %s: %w", org, err)
 	}
-	return page.CutPage(p, found, func(k Key) page.Cursor { return page.Cursor{CreatedAt: k.CreatedAt, ID: k.ID} }), nil
+	return pagination.CutPage(p, found, func(k Key) pagination.Cursor {
+		return pagination.Cursor{CreatedAt: k.CreatedAt, ID: k.ID}
+	}), nil
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/org"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/seal"
@@ -75,9 +75,9 @@ func (k *keyring) create(scope org.Scope) (org.Key, seal.Secret) {
 
 func (k *keyring) list() []org.Key {
 	k.t.Helper()
-	var found page.Result[org.Key]
+	var found pagination.Result[org.Key]
 	err := k.db.ReadOrg(k.t.Context(), k.org, func(ctx context.Context, tx pg.Tx) (err error) {
-		found, err = org.ListKeys(ctx, tx, k.org, page.Page{})
+		found, err = org.ListKeys(ctx, tx, k.org, pagination.Page{})
 		return err
 	})
 	if err != nil {

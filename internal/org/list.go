@@ -10,7 +10,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/id"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
@@ -64,8 +64,8 @@ type Filter struct {
 }
 
 // List returns a page of the organizations, in a transaction of the system.
-func List(ctx context.Context, tx pg.Tx, f Filter, p page.Page) (page.Result[View], error) {
-	q := page.NewQuery(selectViews)
+func List(ctx context.Context, tx pg.Tx, f Filter, p pagination.Page) (pagination.Result[View], error) {
+	q := pagination.NewQuery(selectViews)
 	if f.Name != "" {
 		q.AddCondition(`o.name = ?`, f.Name)
 	}
@@ -78,13 +78,13 @@ func List(ctx context.Context, tx pg.Tx, f Filter, p page.Page) (page.Result[Vie
 	sql, args := q.BuildPage(p, "o.created_at", "o.org_id")
 	rows, err := tx.Query(ctx, sql, args...)
 	if err != nil {
-		return page.Result[View]{}, fmt.Errorf("list the organizations: %w", err)
+		return pagination.Result[View]{}, fmt.Errorf("list the organizations: %w", err)
 	}
 	found, err := pgx.CollectRows(rows, scanView)
 	if err != nil {
-		return page.Result[View]{}, fmt.Errorf("list the organizations: %w", err)
+		return pagination.Result[View]{}, fmt.Errorf("list the organizations: %w", err)
 	}
-	return page.CutPage(
-		p, found, func(s View) page.Cursor { return page.Cursor{CreatedAt: s.CreatedAt, ID: s.ID} },
+	return pagination.CutPage(
+		p, found, func(s View) pagination.Cursor { return pagination.Cursor{CreatedAt: s.CreatedAt, ID: s.ID} },
 	), nil
 }

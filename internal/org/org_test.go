@@ -14,7 +14,7 @@ import (
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/org"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
@@ -157,7 +157,7 @@ func TestSettingsAreKeptAndAudited(t *testing.T) {
 			!s.RequireWithdrawIdempotency {
 			t.Errorf("got %+v, want the threshold of 10000.50 and the idempotency", s)
 		}
-		rows, err := audit.List(ctx, tx, audit.Filter{Action: "settings.changed"}, page.Page{})
+		rows, err := audit.List(ctx, tx, audit.Filter{Action: "settings.changed"}, pagination.Page{})
 		if err != nil {
 			return err
 		}

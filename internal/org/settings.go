@@ -17,10 +17,10 @@ import (
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/fault"
-	"github.com/cofferpay/coffer/internal/foureyes"
+	"github.com/cofferpay/coffer/internal/identity/changerequest"
+	"github.com/cofferpay/coffer/internal/identity/operator"
 	"github.com/cofferpay/coffer/internal/money"
-	"github.com/cofferpay/coffer/internal/operator"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
@@ -617,14 +617,14 @@ func ChangeSettings(ctx context.Context, tx pg.Tx, actor audit.Actor, org string
 type Outcome struct {
 	Settings Settings
 	// The changes that wait for another operator; nil if none do.
-	Pending *foureyes.Request
+	Pending *changerequest.Request
 }
 
 // RequestChange changes settings for an operator, where a second operator may have to approve.
 // Changes that loosen a control then wait in a change request; the others are written at once.
-// Errors: those of ChangeSettings and of foureyes.CreateRequest.
+// Errors: those of ChangeSettings and of changerequest.CreateRequest.
 func RequestChange(
-	ctx context.Context, tx pg.Tx, author operator.Key, rule foureyes.Rule, org string, c Changes,
+	ctx context.Context, tx pg.Tx, author operator.Key, rule changerequest.Rule, org string, c Changes,
 ) (outcome Outcome, err error) {
 	before, after, err := planChange(ctx, tx, org, c)
 	if err != nil {
@@ -634,7 +634,7 @@ func RequestChange(
 	if err != nil {
 		return outcome, err
 	}
-	held, wanted := foureyes.Values{}, foureyes.Values{}
+	held, wanted := changerequest.Values{}, changerequest.Values{}
 	immediate := Changes{}
 	for _, d := range findDifferences(before, after) {
 		if holds && d.Loosening {
@@ -644,7 +644,7 @@ func RequestChange(
 		}
 	}
 	if len(wanted) > 0 {
-		r, err := foureyes.CreateRequest(ctx, tx, author, org, foureyes.Settings, held, wanted)
+		r, err := changerequest.CreateRequest(ctx, tx, author, org, changerequest.Settings, held, wanted)
 		if err != nil {
 			return outcome, err
 		}
@@ -660,8 +660,8 @@ func RequestChange(
 // ApplyApproved returns the function that applies an approved change request of settings. Error:
 // INVALID_STATE if a setting has changed since the request, because the approver then saw another
 // value.
-func ApplyApproved(approver operator.Key) func(ctx context.Context, tx pg.Tx, r foureyes.Request) error {
-	return func(ctx context.Context, tx pg.Tx, r foureyes.Request) error {
+func ApplyApproved(approver operator.Key) func(ctx context.Context, tx pg.Tx, r changerequest.Request) error {
+	return func(ctx context.Context, tx pg.Tx, r changerequest.Request) error {
 		before, after, err := planChange(ctx, tx, r.OrgID, Changes(r.Wanted))
 		if err != nil {
 			return err
@@ -690,8 +690,8 @@ type HistoryRow struct {
 
 // SettingsHistory returns a page of the changes of an organization's settings. Error: NOT_FOUND.
 func SettingsHistory(
-	ctx context.Context, tx pg.Tx, org string, p page.Page,
-) (result page.Result[HistoryRow], err error) {
+	ctx context.Context, tx pg.Tx, org string, p pagination.Page,
+) (result pagination.Result[HistoryRow], err error) {
 	if _, err := ByID(ctx, tx, org); err != nil {
 		return result, err
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/org"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
@@ -174,7 +174,7 @@ additionalApiKeys=true
 	}
 	var rows []audit.Row
 	err = db.ReadOrg(t.Context(), o.ID, func(ctx context.Context, tx pg.Tx) error {
-		found, err := audit.List(ctx, tx, audit.Filter{Action: org.SettingChanged}, page.Page{Limit: 100})
+		found, err := audit.List(ctx, tx, audit.Filter{Action: org.SettingChanged}, pagination.Page{Limit: 100})
 		rows = found.Items
 		return err
 	})

@@ -17,7 +17,7 @@ import (
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/fault"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
@@ -215,19 +215,19 @@ func LoadLocalEntry(ctx context.Context, tx pg.Tx, address string) (LocalListEnt
 }
 
 // ListLocalEntries returns a page of the local list.
-func ListLocalEntries(ctx context.Context, tx pg.Tx, p page.Page) (page.Result[LocalListEntry], error) {
-	q := page.NewQuery(`SELECT ` + entryColumns + ` FROM local_risk WHERE true`)
+func ListLocalEntries(ctx context.Context, tx pg.Tx, p pagination.Page) (pagination.Result[LocalListEntry], error) {
+	q := pagination.NewQuery(`SELECT ` + entryColumns + ` FROM local_risk WHERE true`)
 	sql, args := q.BuildPage(p, "created_at", "address_key")
 	rows, err := tx.Query(ctx, sql, args...)
 	if err != nil {
-		return page.Result[LocalListEntry]{}, fmt.Errorf("read the local list: %w", err)
+		return pagination.Result[LocalListEntry]{}, fmt.Errorf("read the local list: %w", err)
 	}
 	found, err := pgx.CollectRows(rows, readEntry)
 	if err != nil {
-		return page.Result[LocalListEntry]{}, fmt.Errorf("read the local list: %w", err)
+		return pagination.Result[LocalListEntry]{}, fmt.Errorf("read the local list: %w", err)
 	}
-	return page.CutPage(p, found, func(e LocalListEntry) page.Cursor {
-		return page.Cursor{CreatedAt: e.CreatedAt, ID: CanonicalAddress(e.Address)}
+	return pagination.CutPage(p, found, func(e LocalListEntry) pagination.Cursor {
+		return pagination.Cursor{CreatedAt: e.CreatedAt, ID: CanonicalAddress(e.Address)}
 	}), nil
 }
 

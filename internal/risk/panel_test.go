@@ -21,7 +21,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
 	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
 	"github.com/cofferpay/coffer/internal/fault"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/seal"
@@ -470,9 +470,9 @@ func TestTheLocalListSaysWhatWasPutOnIt(t *testing.T) {
 	if _, err := ask(silent); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("an outage: got %v, want unavailable", err)
 	}
-	var all page.Result[LocalListEntry]
+	var all pagination.Result[LocalListEntry]
 	err = db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		all, err = ListLocalEntries(ctx, tx, page.Page{})
+		all, err = ListLocalEntries(ctx, tx, pagination.Page{})
 		return err
 	})
 	if err != nil || len(all.Items) != 3 {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/crash"
+	"github.com/cofferpay/coffer/internal/failpoint"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/trace"
@@ -106,7 +106,7 @@ func (w *Walker) stepFinalAhead(ctx context.Context, prefetch *prefetcher) (move
 		return false, fmt.Errorf("take in final block %d: %w", b.Height, err)
 	}
 	if len(b.arrivals) > 0 {
-		crash.Hit("D03")
+		failpoint.Hit("D03")
 	}
 	for _, d := range b.pending {
 		w.log.Warn(
@@ -146,7 +146,7 @@ func (w *Walker) prepareBlock(ctx context.Context, height uint64) (b preparedBlo
 		return b
 	}
 	if len(b.Transfers) > 0 {
-		crash.Hit("D01") // a block without movements has nothing to lose
+		failpoint.Hit("D01") // a block without movements has nothing to lose
 	}
 	var balances blockBalances
 	if balances, b.pending, b.err = w.addInternalTransfers(ctx, &b.Contents); b.err != nil {
@@ -258,7 +258,7 @@ func (w *Walker) commitBlock(ctx context.Context, cursor chain.Block, b prepared
 			return err
 		}
 		if len(b.arrivals) > 0 {
-			crash.Hit("D02")
+			failpoint.Hit("D02")
 		}
 		for _, f := range b.findings {
 			if err := recordFinding(ctx, tx, w.conf.Chain, b.Block, f); err != nil {
@@ -266,7 +266,7 @@ func (w *Walker) commitBlock(ctx context.Context, cursor chain.Block, b prepared
 			}
 		}
 		if len(b.arrivals) > 0 {
-			crash.HitBeforeCommit("D03")
+			failpoint.HitBeforeCommit("D03")
 		}
 		return nil
 	})

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/crash"
+	"github.com/cofferpay/coffer/internal/failpoint"
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
@@ -197,7 +197,7 @@ func (w *Walker) rewindHead(ctx context.Context, top chain.Block, from uint64) (
 		w.conf.Reader.Demote()
 		return false, fmt.Errorf("after block %d: %w", top.Height, errContradicted)
 	}
-	crash.Hit("D12")
+	failpoint.Hit("D12")
 	moved, err := w.changeHead(ctx, &top, fmt.Sprintf("rewind the head walk below block %d", from),
 		func(ctx context.Context, tx pg.Tx) error {
 			if _, err := tx.Exec(

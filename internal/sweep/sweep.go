@@ -30,8 +30,8 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/crash"
 	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/failpoint"
 	"github.com/cofferpay/coffer/internal/id"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
@@ -514,7 +514,7 @@ func (s *Sweeper) openSweep(ctx context.Context, src source, trigger Trigger) (b
 		if err != nil {
 			return err
 		}
-		crash.Hit("S01")
+		failpoint.Hit("S01")
 		return nil
 	})
 	if pg.ViolatesConstraint(err, "sweeps_one_open") || errors.Is(err, wallet.ErrInsufficient) {

@@ -11,7 +11,7 @@ import (
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/id"
 	"github.com/cofferpay/coffer/internal/money"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -92,8 +92,8 @@ type Filter struct {
 	CreatedBefore  *time.Time // exclusive
 }
 
-func (f Filter) orgQuery(org string) *page.Query {
-	q := page.NewQuery(selectTransfers+` WHERE t.org_id = ?`, org)
+func (f Filter) orgQuery(org string) *pagination.Query {
+	q := pagination.NewQuery(selectTransfers+` WHERE t.org_id = ?`, org)
 	if f.CustomerID != "" {
 		// A transfer has two different accounts, so it matches at most one of the two conditions.
 		q.Either(f.CustomerID, "t.from_customer = ?", "t.to_customer = ?")
@@ -130,26 +130,30 @@ func (f Filter) orgQuery(org string) *page.Query {
 }
 
 // List returns a page of an organization's transfers in the order of (creation time, id).
-func (s *Service) List(ctx context.Context, org string, f Filter, p page.Page) (page.Result[webhook.Transfer], error) {
+func (s *Service) List(
+	ctx context.Context, org string, f Filter, p pagination.Page,
+) (pagination.Result[webhook.Transfer], error) {
 	q := f.orgQuery(org)
 	sql, args := q.BuildPage(p, "t.created_at", "t.transfer_id")
-	var found page.Result[renderedRow]
+	var found pagination.Result[renderedRow]
 	err := s.db.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, sql, pg.Planned(q.Filtered(), args)...)
 		if err != nil {
 			return err
 		}
 		rendered, err := pgx.CollectRows(rows, scanTransfer)
-		found = page.CutPage(
+		found = pagination.CutPage(
 			p, rendered,
-			func(l renderedRow) page.Cursor { return page.Cursor{CreatedAt: l.created, ID: l.object.TransferID} },
+			func(l renderedRow) pagination.Cursor {
+				return pagination.Cursor{CreatedAt: l.created, ID: l.object.TransferID}
+			},
 		)
 		return err
 	})
 	if err != nil {
-		return page.Result[webhook.Transfer]{}, fmt.Errorf("list transfers: %w", err)
+		return pagination.Result[webhook.Transfer]{}, fmt.Errorf("list transfers: %w", err)
 	}
-	result := page.Result[webhook.Transfer]{
+	result := pagination.Result[webhook.Transfer]{
 		Items: make([]webhook.Transfer, 0, len(found.Items)), NextCursor: found.NextCursor,
 	}
 	for _, l := range found.Items {

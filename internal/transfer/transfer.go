@@ -25,7 +25,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/fault"
-	"github.com/cofferpay/coffer/internal/group"
+	"github.com/cofferpay/coffer/internal/groupcommit"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -68,27 +68,27 @@ type Service struct {
 	db      *pg.DB
 	slots   chan struct{} // one token for each writer at work
 	mu      sync.Mutex
-	writers map[string]*group.Writer[*pendingRequest, Outcome] // by organization
+	writers map[string]*groupcommit.Writer[*pendingRequest, Outcome] // by organization
 }
 
 // New returns a Service. It starts nothing: a writer runs only while requests wait.
 func New(db *pg.DB) *Service {
 	return &Service{
 		db: db, slots: make(chan struct{}, writersMax),
-		writers: map[string]*group.Writer[*pendingRequest, Outcome]{},
+		writers: map[string]*groupcommit.Writer[*pendingRequest, Outcome]{},
 	}
 }
 
 // orgWriter returns the writer of an organization. One writer for each organization keeps row-level
 // security between organizations, because a transaction acts for one of them. See decision 0022.
-func (s *Service) orgWriter(org string) *group.Writer[*pendingRequest, Outcome] {
+func (s *Service) orgWriter(org string) *groupcommit.Writer[*pendingRequest, Outcome] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.writers[org]
 	if w == nil {
-		w = &group.Writer[*pendingRequest, Outcome]{
+		w = &groupcommit.Writer[*pendingRequest, Outcome]{
 			GroupMax: groupMax, SecondGroupMin: parallelMin, WaitingMax: waitingMax, WorkMax: workTimeout,
-			ProcessGroup: func(ctx context.Context, requests []*pendingRequest) []group.Answer[Outcome] {
+			ProcessGroup: func(ctx context.Context, requests []*pendingRequest) []groupcommit.Answer[Outcome] {
 				return s.serveGroup(ctx, org, requests)
 			},
 		}
@@ -106,7 +106,7 @@ func (s *Service) Request(ctx context.Context, org string, r Request) (Outcome, 
 		return Outcome{}, err
 	}
 	outcome, err := s.orgWriter(org).SubmitAndWait(ctx, a)
-	if errors.Is(err, group.ErrFull) || errors.Is(err, group.ErrAbandoned) {
+	if errors.Is(err, groupcommit.ErrFull) || errors.Is(err, groupcommit.ErrAbandoned) {
 		return outcome, fault.New(fault.Unavailable, fault.CodeUnavailable,
 			"More transfers of your organization are waiting than can be taken in, and it was not this one's turn. Nothing was moved. Repeat the request with the same idempotencyKey after the seconds that Retry-After names.")
 	}

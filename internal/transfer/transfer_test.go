@@ -10,7 +10,7 @@ import (
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/freeze"
 	"github.com/cofferpay/coffer/internal/mint"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/transfer"
 )
@@ -295,7 +295,7 @@ func TestTransfersAreListed(t *testing.T) {
 		"key":        {transfer.Filter{IdempotencyKey: "c"}, 1},
 	} {
 		seen := map[string]bool{}
-		p := page.Page{Limit: 2}
+		p := pagination.Page{Limit: 2}
 		for {
 			got, err := h.service.List(t.Context(), h.one, c.f, p)
 			if err != nil {
@@ -312,7 +312,7 @@ func TestTransfersAreListed(t *testing.T) {
 			t.Errorf("%s: got %d, want %d", name, len(seen), c.want)
 		}
 	}
-	if got, err := h.service.List(t.Context(), h.two, transfer.Filter{}, page.Page{}); err != nil ||
+	if got, err := h.service.List(t.Context(), h.two, transfer.Filter{}, pagination.Page{}); err != nil ||
 		len(got.Items) != 0 {
 		t.Errorf("another organization: got %v, %v, want none", got.Items, err)
 	}

@@ -12,12 +12,12 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cofferpay/coffer/internal/audit"
-	"github.com/cofferpay/coffer/internal/crash"
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/event"
+	"github.com/cofferpay/coffer/internal/failpoint"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/freeze"
-	"github.com/cofferpay/coffer/internal/group"
+	"github.com/cofferpay/coffer/internal/groupcommit"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
@@ -30,7 +30,9 @@ const resourceKind = "TRANSFER"
 const triesMax = 3
 
 // serveGroup processes a group for the writer of an organization. It waits for one of the slots.
-func (s *Service) serveGroup(ctx context.Context, org string, requests []*pendingRequest) []group.Answer[Outcome] {
+func (s *Service) serveGroup(
+	ctx context.Context, org string, requests []*pendingRequest,
+) []groupcommit.Answer[Outcome] {
 	select {
 	case s.slots <- struct{}{}:
 		s.runGroup(ctx, org, requests)
@@ -41,9 +43,9 @@ func (s *Service) serveGroup(ctx context.Context, org string, requests []*pendin
 				"Every writer was busy with transfers of other organizations."+unmoved+" Repeat the request with the same idempotencyKey shortly.")
 		}
 	}
-	answers := make([]group.Answer[Outcome], len(requests))
+	answers := make([]groupcommit.Answer[Outcome], len(requests))
 	for i, a := range requests {
-		answers[i] = group.Answer[Outcome]{Value: a.outcome, Err: a.err}
+		answers[i] = groupcommit.Answer[Outcome]{Value: a.outcome, Err: a.err}
 	}
 	return answers
 }
@@ -150,15 +152,15 @@ func (s *Service) writeGroup(ctx context.Context, org string, requests []*pendin
 			if err := queueInserts(ctx, tx, b, org, rows, f.accounts); err != nil {
 				return err
 			}
-			crash.Hit("T01")
-			crash.HitBeforeCommit("T02")
+			failpoint.Hit("T01")
+			failpoint.HitBeforeCommit("T02")
 			return nil
 		})
 	if err != nil {
 		return fmt.Errorf("write %d transfers of %s: %w", len(requests), org, ledger.MapRefusal(err))
 	}
 	if hasRows {
-		crash.Hit("T02")
+		failpoint.Hit("T02")
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/cofferpay/coffer/internal/org"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
@@ -33,7 +33,7 @@ func CheckAddresses(ctx context.Context, db *pg.DB, prover Prover) (Report, erro
 			return err
 		}
 		for _, o := range orgs {
-			p := page.Page{Limit: page.LimitMax}
+			p := pagination.Page{Limit: pagination.LimitMax}
 			for {
 				wallets, err := wallet.List(ctx, tx, o.ID, p)
 				if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/cofferpay/coffer/internal/freeze"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/org"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/risk"
@@ -94,7 +94,7 @@ func freezable(t *testing.T) (s *service, flagged []string) {
 	s.work(24) // until the sweep has ended
 	s.owed("ann", 1, 500_000_000)
 	s.must(s.db.ReadOrg(s.ctx, s.org, func(ctx context.Context, tx pg.Tx) error {
-		held, err := deposit.List(ctx, tx, s.org, deposit.Filter{Status: "FLAGGED"}, page.Page{})
+		held, err := deposit.List(ctx, tx, s.org, deposit.Filter{Status: "FLAGGED"}, pagination.Page{})
 		for _, d := range held.Items {
 			flagged = append(flagged, d.DepositID)
 		}

@@ -14,12 +14,12 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/freeze"
+	"github.com/cofferpay/coffer/internal/identity/member"
+	"github.com/cofferpay/coffer/internal/identity/operator"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
-	"github.com/cofferpay/coffer/internal/operator"
 	"github.com/cofferpay/coffer/internal/org"
-	"github.com/cofferpay/coffer/internal/people"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/signer"
@@ -552,8 +552,8 @@ func (h *testEnv) addDecisions() {
 		}
 	}
 	h.system(func(ctx context.Context, tx pg.Tx) error {
-		if _, err := people.AddPerson(
-			ctx, tx, audit.Operator("cli"), h.org, "eve@example.com", "eve", people.Owner,
+		if _, err := member.Add(
+			ctx, tx, audit.Operator("cli"), h.org, "eve@example.com", "eve", member.Owner,
 		); err != nil {
 			return err
 		}

@@ -26,7 +26,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
-	"github.com/cofferpay/coffer/internal/trial/works"
+	"github.com/cofferpay/coffer/internal/trial/harness"
 	"github.com/cofferpay/coffer/internal/verify"
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/internal/withdrawal"
@@ -42,7 +42,7 @@ type service struct {
 	chains chain.Chains
 	org    string
 	book   *wallet.Service
-	steps  []works.Step
+	steps  []harness.Step
 	pay    *withdrawal.Service
 	flags  *deposit.Resolutions
 	looks  int
@@ -89,9 +89,9 @@ func newServiceWith(t *testing.T, screens risk.Policy) *service {
 	prices := price.Fixed{
 		Prices: map[int]money.USD{1: money.MustParseUSD("1"), 2: money.MustParseUSD("3000")}, Clock: s.clock,
 	}
-	parts := works.NewHarness(
-		works.HarnessConfig{DB: s.db, Chain: ch, Signer: sign, AttestKey: attest, Prices: prices, RiskPolicy: screens},
-	)
+	parts := harness.New(harness.Config{
+		DB: s.db, Chain: ch, Signer: sign, AttestKey: attest, Prices: prices, RiskPolicy: screens,
+	})
 	s.pay, s.flags = parts.Withdrawals, parts.Resolutions
 	s.steps = parts.ListSteps(func(step string) {
 		if s.serial {

@@ -16,13 +16,13 @@ import (
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 	"github.com/cofferpay/coffer/internal/sweep"
-	"github.com/cofferpay/coffer/internal/trial/works"
+	"github.com/cofferpay/coffer/internal/trial/harness"
 )
 
 // sweeper replaces the service's sweeper by one that only the test runs and that sweeps on demand
 // alone: it knows no prices.
 func (s *service) sweeper() *sweep.Sweeper {
-	s.steps = slices.DeleteFunc(s.steps, func(st works.Step) bool { return st.Name == "sweeps" })
+	s.steps = slices.DeleteFunc(s.steps, func(st harness.Step) bool { return st.Name == "sweeps" })
 	return sweep.New(s.db, s.net.ToChain(), s.book, price.Fixed{Clock: s.clock}, sweep.Config{},
 		slog.New(slog.DiscardHandler))
 }

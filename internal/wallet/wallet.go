@@ -25,7 +25,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/bitcoin/bitcointx"
 	"github.com/cofferpay/coffer/internal/id"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/mirror"
@@ -338,18 +338,18 @@ func ByAddresses(
 
 // List returns an organization's wallets for reports, one page in the order of (created_at, id), as
 // their rows say.
-func List(ctx context.Context, tx pg.Tx, org string, p page.Page) (page.Result[Wallet], error) {
-	q := page.NewQuery(`SELECT `+columns+` FROM wallets WHERE org_id = ?`, org)
+func List(ctx context.Context, tx pg.Tx, org string, p pagination.Page) (pagination.Result[Wallet], error) {
+	q := pagination.NewQuery(`SELECT `+columns+` FROM wallets WHERE org_id = ?`, org)
 	sql, args := q.BuildPage(p, "created_at", "wallet_id")
 	rows, err := tx.Query(ctx, sql, args...)
 	if err != nil {
-		return page.Result[Wallet]{}, fmt.Errorf("list the wallets of %s: %w", org, err)
+		return pagination.Result[Wallet]{}, fmt.Errorf("list the wallets of %s: %w", org, err)
 	}
 	found, err := pgx.CollectRows(rows, scanWallet)
 	if err != nil {
-		return page.Result[Wallet]{}, fmt.Errorf("list the wallets of %s: %w", org, err)
+		return pagination.Result[Wallet]{}, fmt.Errorf("list the wallets of %s: %w", org, err)
 	}
-	return page.CutPage(
-		p, found, func(w Wallet) page.Cursor { return page.Cursor{CreatedAt: w.CreatedAt, ID: w.ID} },
+	return pagination.CutPage(
+		p, found, func(w Wallet) pagination.Cursor { return pagination.Cursor{CreatedAt: w.CreatedAt, ID: w.ID} },
 	), nil
 }

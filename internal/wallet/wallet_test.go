@@ -13,7 +13,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/money"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/signer/local"
@@ -216,7 +216,7 @@ func TestKnownFindsOnlyOurs(t *testing.T) {
 	var got map[chain.Address]wallet.Wallet
 	var byID wallet.Wallet
 	var missing error
-	var listed page.Result[wallet.Wallet]
+	var listed pagination.Result[wallet.Wallet]
 	err := w.db.ReadSystem(t.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
 		if got, err = wallet.ByAddresses(
 			ctx, tx, chain.EVM, []chain.Address{a.Address, signertest.Stranger, b.Address, ""},
@@ -227,7 +227,7 @@ func TestKnownFindsOnlyOurs(t *testing.T) {
 			return err
 		}
 		_, missing = wallet.ByID(ctx, tx, "adr_none")
-		listed, err = wallet.List(ctx, tx, org, page.Page{})
+		listed, err = wallet.List(ctx, tx, org, pagination.Page{})
 		return err
 	})
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/fault"
-	"github.com/cofferpay/coffer/internal/foureyes"
 	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/identity/changerequest"
+	"github.com/cofferpay/coffer/internal/identity/operator"
 	"github.com/cofferpay/coffer/internal/mint"
-	"github.com/cofferpay/coffer/internal/operator"
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/wallet"
@@ -20,9 +20,12 @@ import (
 
 // Outcome is the result of a request for an entry.
 type Outcome struct {
-	Entry         *Entry            // the row, to be endorsed by FinishEntry; nil while a second operator has to agree
-	PendingChange *foureyes.Request // the change request for the second operator, or nil
-	Request       EntryRequest      // in the form in which it is stored
+	// Entry is the row, which FinishEntry endorses; nil while a second operator has to agree.
+	Entry *Entry
+	// PendingChange is the change request for the second operator, or nil.
+	PendingChange *changerequest.Request
+	// Request has the form in which it is stored.
+	Request EntryRequest
 }
 
 const untouched = " Nothing was changed and no money moved."
@@ -34,9 +37,9 @@ const untouched = " Nothing was changed and no money moved."
 //   - INVALID_ADDRESS,
 //   - DESTINATION_NOT_ALLOWED for an address that may not be paid,
 //   - INVALID_STATE for an address that is on the whitelist already,
-//   - those of foureyes.CreateRequest.
+//   - those of changerequest.CreateRequest.
 func (b *Service) RequestEntry(
-	ctx context.Context, tx pg.Tx, operatorKey operator.Key, rule foureyes.Rule, orgID string, w EntryRequest,
+	ctx context.Context, tx pg.Tx, operatorKey operator.Key, rule changerequest.Rule, orgID string, w EntryRequest,
 ) (Outcome, error) {
 	e, err := b.checkRequest(ctx, tx, orgID, w)
 	if err != nil {
@@ -48,7 +51,7 @@ func (b *Service) RequestEntry(
 		return Outcome{}, err
 	}
 	if needsSecond {
-		wanted := foureyes.Values{}
+		wanted := changerequest.Values{}
 		for name, text := range map[string]string{
 			"chain": string(e.Chain), "address": string(e.Address), "label": e.Label,
 		} {
@@ -56,8 +59,8 @@ func (b *Service) RequestEntry(
 				return Outcome{}, fmt.Errorf("write %s of an address for %s: %w", name, orgID, err)
 			}
 		}
-		r, err := foureyes.CreateRequest(
-			ctx, tx, operatorKey, orgID, foureyes.WhitelistedAddress, foureyes.Values{}, wanted,
+		r, err := changerequest.CreateRequest(
+			ctx, tx, operatorKey, orgID, changerequest.WhitelistedAddress, changerequest.Values{}, wanted,
 		)
 		outcome.PendingChange = &r
 		return outcome, err
@@ -71,8 +74,8 @@ func (b *Service) RequestEntry(
 // is checked again, and the cooling-off starts now.
 func (b *Service) ApplyApproved(
 	operatorKey operator.Key,
-) func(ctx context.Context, tx pg.Tx, r foureyes.Request) error {
-	return func(ctx context.Context, tx pg.Tx, r foureyes.Request) error {
+) func(ctx context.Context, tx pg.Tx, r changerequest.Request) error {
+	return func(ctx context.Context, tx pg.Tx, r changerequest.Request) error {
 		var w EntryRequest
 		for name, target := range map[string]*string{"chain": &w.Chain, "address": &w.Address, "label": &w.Label} {
 			if err := json.Unmarshal(r.Wanted[name], target); err != nil {

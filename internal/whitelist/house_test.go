@@ -15,9 +15,9 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
 	"github.com/cofferpay/coffer/internal/fault"
-	"github.com/cofferpay/coffer/internal/foureyes"
-	"github.com/cofferpay/coffer/internal/operator"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/identity/changerequest"
+	"github.com/cofferpay/coffer/internal/identity/operator"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/signer"
@@ -174,7 +174,7 @@ func (h *testEnv) requestEntry(
 ) (out whitelist.Outcome, err error) {
 	t.Helper()
 	err = h.inSystem(t, func(ctx context.Context, tx pg.Tx) (err error) {
-		out, err = h.book.RequestEntry(ctx, tx, by, foureyes.Rule{Enabled: eyes}, orgID, w)
+		out, err = h.book.RequestEntry(ctx, tx, by, changerequest.Rule{Enabled: eyes}, orgID, w)
 		return err
 	})
 	return out, err
@@ -204,7 +204,7 @@ func (h *testEnv) removeEntry(t *testing.T, orgID, name string) error {
 func (h *testEnv) loadEntry(t *testing.T, name string) (e whitelist.Entry) {
 	t.Helper()
 	err := h.inSystem(t, func(ctx context.Context, tx pg.Tx) error {
-		found, err := h.book.List(ctx, tx, org, page.Page{Limit: page.LimitMax})
+		found, err := h.book.List(ctx, tx, org, pagination.Page{Limit: pagination.LimitMax})
 		for _, one := range found.Items {
 			if one.ID == name {
 				e = one

@@ -34,7 +34,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/id"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/signer"
 )
@@ -271,22 +271,24 @@ func (b *Service) markUnproven(e *Entry) {
 
 // List returns a page of an organization's entries, with the removed ones. An entry whose row is
 // not what the signer endorsed is shown as refused.
-func (b *Service) List(ctx context.Context, tx pg.Tx, orgID string, p page.Page) (page.Result[Entry], error) {
-	q := page.NewQuery(`SELECT `+columns+` FROM whitelisted_addresses WHERE org_id = ?`, orgID)
+func (b *Service) List(
+	ctx context.Context, tx pg.Tx, orgID string, p pagination.Page,
+) (pagination.Result[Entry], error) {
+	q := pagination.NewQuery(`SELECT `+columns+` FROM whitelisted_addresses WHERE org_id = ?`, orgID)
 	sql, args := q.BuildPage(p, "created_at", "whitelisted_address_id")
 	rows, err := tx.Query(ctx, sql, args...)
 	if err != nil {
-		return page.Result[Entry]{}, fmt.Errorf("list the whitelisted addresses of %s: %w", orgID, err)
+		return pagination.Result[Entry]{}, fmt.Errorf("list the whitelisted addresses of %s: %w", orgID, err)
 	}
 	found, err := pgx.CollectRows(rows, scanEntry)
 	if err != nil {
-		return page.Result[Entry]{}, fmt.Errorf("list the whitelisted addresses of %s: %w", orgID, err)
+		return pagination.Result[Entry]{}, fmt.Errorf("list the whitelisted addresses of %s: %w", orgID, err)
 	}
 	for n := range found {
 		b.markUnproven(&found[n])
 	}
-	return page.CutPage(
-		p, found, func(e Entry) page.Cursor { return page.Cursor{CreatedAt: e.CreatedAt, ID: e.ID} },
+	return pagination.CutPage(
+		p, found, func(e Entry) pagination.Cursor { return pagination.Cursor{CreatedAt: e.CreatedAt, ID: e.ID} },
 	), nil
 }
 

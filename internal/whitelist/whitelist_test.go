@@ -12,9 +12,9 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/fault"
-	"github.com/cofferpay/coffer/internal/foureyes"
+	"github.com/cofferpay/coffer/internal/identity/changerequest"
+	"github.com/cofferpay/coffer/internal/identity/operator"
 	"github.com/cofferpay/coffer/internal/money"
-	"github.com/cofferpay/coffer/internal/operator"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/signer"
@@ -484,15 +484,15 @@ func TestWhereFourEyesAreWantedAnotherOperatorAgreesToAnAddress(t *testing.T) {
 	ann, bert := people[0], people[1]
 	out, err := h.requestEntry(t, ann, org, newEntryRequest(), true)
 	if err != nil || out.Entry != nil || out.PendingChange == nil ||
-		out.PendingChange.Kind != foureyes.WhitelistedAddress {
+		out.PendingChange.Kind != changerequest.WhitelistedAddress {
 		t.Fatalf("got %+v %v, want a request that waits", out, err)
 	}
 	approve := func(by operator.Key, name string) error {
 		return h.inSystem(t, func(ctx context.Context, tx pg.Tx) error {
-			_, err := foureyes.Approve(
+			_, err := changerequest.Approve(
 				ctx, tx, by, name,
-				map[foureyes.Kind]func(context.Context, pg.Tx, foureyes.Request) error{
-					foureyes.WhitelistedAddress: h.book.ApplyApproved(by),
+				map[changerequest.Kind]func(context.Context, pg.Tx, changerequest.Request) error{
+					changerequest.WhitelistedAddress: h.book.ApplyApproved(by),
 				},
 			)
 			return err
@@ -598,7 +598,7 @@ func TestManyWhoAddOneAddressAddItOnce(t *testing.T) {
 		all.Go(func() {
 			var out whitelist.Outcome
 			got[n] = h.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
-				out, err = h.book.RequestEntry(ctx, tx, op, foureyes.Rule{}, org, newEntryRequest())
+				out, err = h.book.RequestEntry(ctx, tx, op, changerequest.Rule{}, org, newEntryRequest())
 				return err
 			})
 			if got[n] == nil {

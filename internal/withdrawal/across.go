@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -21,10 +21,10 @@ type OrgWithdrawal struct {
 // ListAcrossOrgs returns one page of the withdrawals of all organizations, or of org unless it is
 // "".
 func (s *Service) ListAcrossOrgs(
-	ctx context.Context, org string, f Filter, p page.Page,
-) (page.Result[OrgWithdrawal], error) {
+	ctx context.Context, org string, f Filter, p pagination.Page,
+) (pagination.Result[OrgWithdrawal], error) {
 	q := s.addConditions(
-		page.NewQuery(`SELECT w.created_at, w.withdrawal_id FROM withdrawals w WHERE w.org_id = o.org_id`), f,
+		pagination.NewQuery(`SELECT w.created_at, w.withdrawal_id FROM withdrawals w WHERE w.org_id = o.org_id`), f,
 	)
 	sql, args := q.BuildAcrossOrgs(p, org, "w.created_at", "w.withdrawal_id")
 	type listKey struct {
@@ -32,7 +32,7 @@ func (s *Service) ListAcrossOrgs(
 		At    time.Time
 		ID    string
 	}
-	var cut page.Result[listKey]
+	var cut pagination.Result[listKey]
 	objects := map[string]webhook.Withdrawal{}
 	err := s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, sql, pg.Planned(q.Filtered(), args)...)
@@ -43,8 +43,8 @@ func (s *Service) ListAcrossOrgs(
 		if err != nil {
 			return err
 		}
-		cut = page.CutPage(
-			p, found, func(key listKey) page.Cursor { return page.Cursor{CreatedAt: key.At, ID: key.ID} },
+		cut = pagination.CutPage(
+			p, found, func(key listKey) pagination.Cursor { return pagination.Cursor{CreatedAt: key.At, ID: key.ID} },
 		)
 		ids := make([]string, 0, len(cut.Items))
 		for _, key := range cut.Items {
@@ -60,9 +60,9 @@ func (s *Service) ListAcrossOrgs(
 		return err
 	})
 	if err != nil {
-		return page.Result[OrgWithdrawal]{}, fmt.Errorf("list the withdrawals of all organizations: %w", err)
+		return pagination.Result[OrgWithdrawal]{}, fmt.Errorf("list the withdrawals of all organizations: %w", err)
 	}
-	result := page.Result[OrgWithdrawal]{NextCursor: cut.NextCursor}
+	result := pagination.Result[OrgWithdrawal]{NextCursor: cut.NextCursor}
 	for _, key := range cut.Items {
 		result.Items = append(result.Items, OrgWithdrawal{key.OrgID, objects[key.ID]})
 	}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/crash"
 	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/failpoint"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/id"
 	"github.com/cofferpay/coffer/internal/ledger"
@@ -211,7 +211,7 @@ func (s *Service) ApproveTerms(
 	if err != nil {
 		return empty, err
 	}
-	crash.Hit("A01")
+	failpoint.Hit("A01")
 	var doubtErr error
 	err = s.DB.InOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
 		doubtErr = nil
@@ -249,7 +249,7 @@ func (s *Service) ApproveTerms(
 		if err != nil {
 			return err
 		}
-		crash.HitBeforeCommit("A02")
+		failpoint.HitBeforeCommit("A02")
 		return nil
 	})
 	if err == nil {
@@ -258,7 +258,7 @@ func (s *Service) ApproveTerms(
 	if err != nil {
 		return empty, err
 	}
-	crash.Hit("A02")
+	failpoint.Hit("A02")
 	return approved, nil
 }
 
@@ -484,7 +484,7 @@ func (s *Service) endWaiting(
 		if err := setEndIntent(ctx, tx, org, r.id, r.status, e); err != nil {
 			return err
 		}
-		crash.HitBeforeCommit("V01")
+		failpoint.HitBeforeCommit("V01")
 		return nil
 	}
 	if err = s.DB.InOrg(ctx, org, endOrIntend); errors.Is(err, errReturned) {
@@ -496,7 +496,7 @@ func (s *Service) endWaiting(
 	if err != nil || !mustVoid && !isEnding {
 		return w, err
 	}
-	crash.Hit("V01")
+	failpoint.Hit("V01")
 	if err := s.Voider.FinishVoid(ctx, withdrawalID); err != nil {
 		return w, newEndUnread(ctx, err)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/org"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/signer"
@@ -367,7 +367,7 @@ func TestListWalksAndFilters(t *testing.T) {
 		ids = append(ids, h.mustRequest(r).WithdrawalID)
 	}
 	var walked []string
-	for at := (page.Page{Limit: 2}); ; {
+	for at := (pagination.Page{Limit: 2}); ; {
 		found, err := h.List(t.Context(), h.org, Filter{}, at)
 		if err != nil {
 			t.Fatal(err)
@@ -399,7 +399,7 @@ func TestListWalksAndFilters(t *testing.T) {
 		"hash":           {Filter{TxHash: "0xaa"}, 0},
 		"chain":          {Filter{Chain: "ETHEREUM"}, 5},
 	} {
-		found, err := h.List(t.Context(), h.org, c.f, page.Page{})
+		found, err := h.List(t.Context(), h.org, c.f, pagination.Page{})
 		if err != nil || len(found.Items) != c.want {
 			t.Errorf("%s: got %v %v, want %v", name, len(found.Items), err, c.want)
 		}
@@ -436,12 +436,12 @@ func TestAHashFindsItsPaymentAmongMany(t *testing.T) {
 		"0x777": "wd_many777", "0xold888": "wd_many888", "0xOLD888": "wd_many888", "0xold777": "",
 	} {
 		f := Filter{TxHash: hash}
-		found, err := h.List(t.Context(), h.org, f, page.Page{})
+		found, err := h.List(t.Context(), h.org, f, pagination.Page{})
 		if err != nil || len(found.Items) > 1 || len(found.Items) == 1 != (want != "") ||
 			want != "" && found.Items[0].WithdrawalID != want {
 			t.Errorf("%s: got %v and %v, want %s alone", hash, found.Items, err, want)
 		}
-		sql, args := h.orgQuery(h.org, f).BuildPage(page.Page{}, "w.created_at", "w.withdrawal_id")
+		sql, args := h.orgQuery(h.org, f).BuildPage(pagination.Page{}, "w.created_at", "w.withdrawal_id")
 		err = h.DB.ReadOrg(t.Context(), h.org, func(ctx context.Context, tx pg.Tx) error {
 			rows, err := tx.Query(ctx, "EXPLAIN "+sql, args...)
 			if err != nil {

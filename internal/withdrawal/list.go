@@ -9,7 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -30,12 +30,12 @@ type Filter struct {
 }
 
 // orgQuery returns the query for an organization's withdrawals that match the filter.
-func (s *Service) orgQuery(org string, f Filter) *page.Query {
-	return s.addConditions(page.NewQuery(selectObjects+` WHERE w.org_id = ?`, org), f)
+func (s *Service) orgQuery(org string, f Filter) *pagination.Query {
+	return s.addConditions(pagination.NewQuery(selectObjects+` WHERE w.org_id = ?`, org), f)
 }
 
 // addConditions adds a condition for every field of the filter that is set.
-func (s *Service) addConditions(q *page.Query, f Filter) *page.Query {
+func (s *Service) addConditions(q *pagination.Query, f Filter) *pagination.Query {
 	equal := func(column, value string) {
 		if value != "" {
 			q.AddCondition(column+" = ?", value)
@@ -89,11 +89,11 @@ func (s *Service) addConditions(q *page.Query, f Filter) *page.Query {
 
 // List returns a page of an organization's withdrawals in the order of (creation time, id).
 func (s *Service) List(
-	ctx context.Context, org string, f Filter, p page.Page,
-) (page.Result[webhook.Withdrawal], error) {
+	ctx context.Context, org string, f Filter, p pagination.Page,
+) (pagination.Result[webhook.Withdrawal], error) {
 	q := s.orgQuery(org, f)
 	sql, args := q.BuildPage(p, "w.created_at", "w.withdrawal_id")
-	var found page.Result[renderedRow]
+	var found pagination.Result[renderedRow]
 	err := s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, sql, pg.Planned(q.Filtered(), args)...)
 		if err != nil {
@@ -103,15 +103,15 @@ func (s *Service) List(
 		if err != nil {
 			return err
 		}
-		found = page.CutPage(p, rendered, func(l renderedRow) page.Cursor {
-			return page.Cursor{CreatedAt: l.created, ID: l.object.WithdrawalID}
+		found = pagination.CutPage(p, rendered, func(l renderedRow) pagination.Cursor {
+			return pagination.Cursor{CreatedAt: l.created, ID: l.object.WithdrawalID}
 		})
 		return nil
 	})
 	if err != nil {
-		return page.Result[webhook.Withdrawal]{}, fmt.Errorf("list withdrawals: %w", err)
+		return pagination.Result[webhook.Withdrawal]{}, fmt.Errorf("list withdrawals: %w", err)
 	}
-	result := page.Result[webhook.Withdrawal]{
+	result := pagination.Result[webhook.Withdrawal]{
 		Items: make([]webhook.Withdrawal, 0, len(found.Items)), NextCursor: found.NextCursor,
 	}
 	for _, l := range found.Items {

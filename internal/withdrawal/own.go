@@ -9,10 +9,10 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/identity/member"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
-	"github.com/cofferpay/coffer/internal/people"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -104,8 +104,8 @@ type orgRequest struct {
 }
 
 // toRequest returns the Request for it. Error: fault SCOPE_MISSING.
-func (r OrganizationRequest) toRequest(p people.Person) (Request, error) {
-	if !p.IsAllowed(people.RequestWithdrawal) {
+func (r OrganizationRequest) toRequest(p member.Member) (Request, error) {
+	if !p.IsAllowed(member.RequestWithdrawal) {
 		return Request{}, fault.New(fault.Forbidden, fault.ScopeMissing,
 			"To withdraw the organization's own money takes the role OWNER, ADMIN or FINANCE. Nothing was held and nothing was sent. Ask somebody who has one of them.")
 	}
@@ -121,7 +121,7 @@ func (r OrganizationRequest) toRequest(p people.Person) (Request, error) {
 // approve it. replayed and the errors are those of Request, plus the faults SCOPE_MISSING and
 // ADDRESS_NOT_WHITELISTED.
 func (s *Service) RequestOrganization(
-	ctx context.Context, person people.Person, r OrganizationRequest,
+	ctx context.Context, person member.Member, r OrganizationRequest,
 ) (w webhook.Withdrawal, replayed bool, err error) {
 	request, err := r.toRequest(person)
 	if err != nil {
@@ -132,7 +132,7 @@ func (s *Service) RequestOrganization(
 
 // PreviewOrganization previews a withdrawal of the organization's own money, like Preview.
 func (s *Service) PreviewOrganization(
-	ctx context.Context, person people.Person, r OrganizationRequest,
+	ctx context.Context, person member.Member, r OrganizationRequest,
 ) (Preview, error) {
 	request, err := r.toRequest(person)
 	if err != nil {
@@ -145,7 +145,7 @@ func (s *Service) PreviewOrganization(
 // withdrawal of the whole balance would pay now. to is a whitelist entry, or "" for none in
 // particular.
 func (s *Service) EstimateOrganization(
-	ctx context.Context, person people.Person, product string, mintID int, to string,
+	ctx context.Context, person member.Member, product string, mintID int, to string,
 ) (Estimate, error) {
 	if err := checkProduct(product); err != nil {
 		return Estimate{}, err

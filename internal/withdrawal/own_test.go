@@ -15,9 +15,9 @@ import (
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/freeze"
 	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/identity/member"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/money"
-	"github.com/cofferpay/coffer/internal/people"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/price"
@@ -50,7 +50,7 @@ type orgEnv struct {
 	sim    *sim.Chain
 	signer signer.Signer
 	list   fakeWhitelist
-	ann    people.Person
+	ann    member.Member
 }
 
 func newOrgEnv(t *testing.T) *orgEnv {
@@ -80,7 +80,7 @@ func newOrgEnv(t *testing.T) *orgEnv {
 		}
 	}
 	h.inSystem(func(ctx context.Context, tx pg.Tx) (err error) {
-		o.ann, err = people.AddPerson(ctx, tx, audit.Operator("op"), h.org, "ann@example.com", "Ann", people.Finance)
+		o.ann, err = member.Add(ctx, tx, audit.Operator("op"), h.org, "ann@example.com", "Ann", member.Finance)
 		return err
 	})
 	return o
@@ -356,9 +356,9 @@ func TestAnOrganizationsOwnTokensGoToItsListAndNowhereElse(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", c.name, err, c.want)
 		}
 	}
-	for _, role := range []people.Role{people.Approver, people.Developer, people.Viewer} {
+	for _, role := range []member.Role{member.Approver, member.Developer, member.Viewer} {
 		p := o.ann
-		p.Roles = []people.Role{role}
+		p.Roles = []member.Role{role}
 		if _, _, err := o.RequestOrganization(
 			t.Context(), p, newOrgRequest(),
 		); !fault.HasCode(err, fault.ScopeMissing) {

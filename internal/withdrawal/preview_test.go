@@ -15,7 +15,7 @@ import (
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/org"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 	"github.com/cofferpay/coffer/webhook"
@@ -373,11 +373,11 @@ func TestAKeyFindsAPaymentOfWhichOnlyItsHashIsLeft(t *testing.T) {
 	key := "payout-1"
 	w := h.requestHeld()
 	h.execAsOwner(`UPDATE withdrawals SET restored_at = now(), restored_key_hash = '` + keyHash(&key) + `'`)
-	found, err := h.List(t.Context(), h.org, Filter{IdempotencyKey: key}, page.Page{})
+	found, err := h.List(t.Context(), h.org, Filter{IdempotencyKey: key}, pagination.Page{})
 	if err != nil || len(found.Items) != 1 || found.Items[0].WithdrawalID != w.WithdrawalID {
 		t.Errorf("got %+v %v, want the payment", found.Items, err)
 	}
-	found, err = h.List(t.Context(), h.org, Filter{IdempotencyKey: "payout"}, page.Page{})
+	found, err = h.List(t.Context(), h.org, Filter{IdempotencyKey: "payout"}, pagination.Page{})
 	if err != nil || len(found.Items) != 0 {
 		t.Errorf("another key: got %+v %v, want nothing", found.Items, err)
 	}

@@ -17,9 +17,9 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/crash"
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/failpoint"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/freeze"
 	"github.com/cofferpay/coffer/internal/id"
@@ -417,7 +417,7 @@ func (s *Service) Request(ctx context.Context, org string, r Request) (w webhook
 	if err := q.checkRefusal(r); err != nil {
 		return w, false, err
 	}
-	crash.Hit("W01")
+	failpoint.Hit("W01")
 	w, err = s.createWithdrawal(ctx, org, r, q.parsed)
 	if err == nil || r.IdempotencyKey == nil || fault.HasCode(err, fault.WithdrawalRiskBlocked) {
 		return w, false, err
@@ -556,14 +556,14 @@ func (s *Service) createWithdrawal(ctx context.Context, org string, r Request, p
 		}
 	}
 
-	crash.Hit("W02")
+	failpoint.Hit("W02")
 	withdrawalID := id.New("wd", s.DB.Clock()())
 	var created webhook.Withdrawal
 	err = s.DB.InOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
 		if created, err = s.insertWithdrawal(ctx, tx, org, withdrawalID, r, p, f, treasury); err != nil {
 			return err
 		}
-		crash.HitBeforeCommit("W03")
+		failpoint.HitBeforeCommit("W03")
 		return nil
 	})
 	switch {
@@ -579,8 +579,8 @@ func (s *Service) createWithdrawal(ctx context.Context, org string, r Request, p
 	case err != nil:
 		return empty, err
 	}
-	crash.Hit("W03")
-	crash.Hit("W04")
+	failpoint.Hit("W03")
+	failpoint.Hit("W04")
 	if created.Status == string(Blocked) {
 		return s.loadAnswer(ctx, org, withdrawalID)
 	}

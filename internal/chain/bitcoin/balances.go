@@ -12,7 +12,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/bitcoin/bitcointx"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 	"github.com/cofferpay/coffer/internal/money"
 )
 
@@ -54,7 +54,7 @@ func (a *adapter) Balances(ctx context.Context, block chain.Block, holdings []ch
 		w.positions[string(script)] = append(w.positions[string(script)], i)
 		w.addresses = append(w.addresses, h.Address)
 	}
-	amounts, err := several.AgreeOnBalances(ctx, a.providers, a.Quorum, holdings,
+	amounts, err := quorum.AgreeOnBalances(ctx, a.providers, a.Quorum, holdings,
 		func(ctx context.Context, p *provider) ([]money.Amount, error) {
 			return p.readBalances(ctx, w)
 		})
@@ -323,7 +323,7 @@ func (p *provider) scanOutputs(ctx context.Context, w *wallets) error {
 			return err
 		}
 		if b.Hash != best || b.Height != height {
-			return fmt.Errorf("%s: gave block %s at height %d for %s at %d", p.name, several.TruncateAnswer(b.Hash),
+			return fmt.Errorf("%s: gave block %s at height %d for %s at %d", p.name, quorum.TruncateAnswer(b.Hash),
 				b.Height, best, height)
 		}
 		for i, tx := range b.Txs {
@@ -350,7 +350,7 @@ func (p *provider) scanOutputs(ctx context.Context, w *wallets) error {
 		best = b.Previous
 	}
 	if best != w.hash.String() {
-		return fmt.Errorf("%s: has block %s at height %d, not %s", p.name, several.TruncateAnswer(best), w.height,
+		return fmt.Errorf("%s: has block %s at height %d, not %s", p.name, quorum.TruncateAnswer(best), w.height,
 			w.hash)
 	}
 	for _, c := range coins {
@@ -368,11 +368,11 @@ type btc int64
 func (b *btc) UnmarshalJSON(text []byte) error {
 	amount, err := money.ParseDecimal(string(text), decimals)
 	if err != nil {
-		return fmt.Errorf("amount %s: %w", several.TruncateAnswer(string(text)), err)
+		return fmt.Errorf("amount %s: %w", quorum.TruncateAnswer(string(text)), err)
 	}
 	n, ok := amount.Uint64()
 	if !ok || n > satoshiSupply {
-		return fmt.Errorf("amount %s is more than there is", several.TruncateAnswer(string(text)))
+		return fmt.Errorf("amount %s is more than there is", quorum.TruncateAnswer(string(text)))
 	}
 	*b = btc(n)
 	return nil

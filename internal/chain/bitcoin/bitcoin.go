@@ -34,8 +34,8 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/bitcoin/bitcointx"
-	"github.com/cofferpay/coffer/internal/chain/kept"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/fifo"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 	"github.com/cofferpay/coffer/internal/money"
 )
 
@@ -186,9 +186,9 @@ type adapter struct {
 	Config
 	params    *chaincfg.Params
 	providers []*provider
-	blocks    kept.Cache[chainhash.Hash, *verifiedBlock] // shared by the walks to the head and to the final block
+	blocks    fifo.Cache[chainhash.Hash, *verifiedBlock] // shared by the walks to the head and to the final block
 	// Rewards of miners: each is requested when it is new and when it is a hundred blocks old.
-	rewards       kept.Cache[chainhash.Hash, []chain.Transfer]
+	rewards       fifo.Cache[chainhash.Hash, []chain.Transfer]
 	firstProvider atomic.Uint32 // the provider that is asked first about what is not final
 }
 
@@ -228,7 +228,7 @@ func New(ctx context.Context, cfg Config) (chain.Chain, error) {
 		}
 		a.providers = append(a.providers, n)
 	}
-	err = several.HandshakeAll(ctx, a.providers, a.Quorum, func(ctx context.Context, p *provider) error {
+	err = quorum.HandshakeAll(ctx, a.providers, a.Quorum, func(ctx context.Context, p *provider) error {
 		return p.ensureHandshake(ctx)
 	})
 	if err != nil {
@@ -247,7 +247,7 @@ func (a *adapter) Demote() { a.firstProvider.Add(1) }
 // providersByTrust returns the providers in the order in which they are asked about what is not
 // final.
 func (a *adapter) providersByTrust() []*provider {
-	return several.Rotate(a.providers, a.firstProvider.Load())
+	return quorum.Rotate(a.providers, a.firstProvider.Load())
 }
 
 // finalHeight returns the final height if latest is the newest. The first block is always final.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/bitcoin/bitcointx"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 	"github.com/cofferpay/coffer/internal/money"
 )
 
@@ -27,7 +27,7 @@ func (a *adapter) Outcome(ctx context.Context, txs []chain.TxHash, ps ...chain.P
 	if len(txs) == 0 {
 		return nil, nil
 	}
-	found, missing, err := several.SearchAll(ctx, a.providers,
+	found, missing, err := quorum.SearchAll(ctx, a.providers,
 		func(ctx context.Context, p *provider) (*chain.Outcome, error) {
 			return a.readOutcome(ctx, p, txs, ps)
 		})
@@ -196,7 +196,7 @@ func (a *adapter) Account(ctx context.Context, account chain.Address, open ...ch
 	}
 	var errs []error
 	answered := 0
-	for _, s := range several.AskAll(ctx, a.providers, a.Quorum,
+	for _, s := range quorum.AskAll(ctx, a.providers, a.Quorum,
 		func(ctx context.Context, p *provider) ([]chain.SlotState, error) {
 			return a.readSlots(ctx, p, open, slotKeys)
 		}) {

@@ -17,7 +17,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/endpoint"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 )
 
 const batchItemsMax = 100 // requests in one batch
@@ -252,7 +252,7 @@ func (p *provider) checkNetwork(ctx context.Context) error {
 		return q.err
 	}
 	if first != p.genesis {
-		return p.WrongNetwork("the network that begins with block "+several.TruncateAnswer(first), p.genesis)
+		return p.WrongNetwork("the network that begins with block "+quorum.TruncateAnswer(first), p.genesis)
 	}
 	return nil
 }
@@ -260,11 +260,11 @@ func (p *provider) checkNetwork(ctx context.Context) error {
 // parseHash decodes a hash as nodes write it.
 func parseHash(s string) (chainhash.Hash, error) {
 	if len(s) != chainhash.MaxHashStringSize {
-		return chainhash.Hash{}, fmt.Errorf("%q is not a hash", several.TruncateAnswer(s))
+		return chainhash.Hash{}, fmt.Errorf("%q is not a hash", quorum.TruncateAnswer(s))
 	}
 	h, err := chainhash.NewHashFromStr(s)
 	if err != nil {
-		return chainhash.Hash{}, fmt.Errorf("%q is not a hash", several.TruncateAnswer(s))
+		return chainhash.Hash{}, fmt.Errorf("%q is not a hash", quorum.TruncateAnswer(s))
 	}
 	return *h, nil
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/bitcoin/bitcointx"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 	"github.com/cofferpay/coffer/internal/money"
 )
 
@@ -145,7 +145,7 @@ func (a *adapter) marketRate(ctx context.Context, target int) (uint64, error) {
 
 // estimateRate returns the estimate of the first node that answers, and 0 if it has none.
 func (a *adapter) estimateRate(ctx context.Context, target int) (uint64, error) {
-	return several.FirstAnswer(ctx, a.providersByTrust(), func(ctx context.Context, p *provider) (uint64, error) {
+	return quorum.FirstAnswer(ctx, a.providersByTrust(), func(ctx context.Context, p *provider) (uint64, error) {
 		var got struct {
 			Rate *btc `json:"feerate"` // bitcoins for a thousand virtual bytes
 		}

@@ -8,13 +8,13 @@ import (
 	"github.com/btcsuite/btcd/chainhash/v2"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 )
 
 // Heads asks all nodes at once. The final head is the highest that a quorum of them has reached.
 // The latest head is that of the first node that answers.
 func (a *adapter) Heads(ctx context.Context) (chain.Heads, error) {
-	h, err := several.AgreeOnHeads(ctx, a.providersByTrust(), a.Quorum, a.readHeads)
+	h, err := quorum.AgreeOnHeads(ctx, a.providersByTrust(), a.Quorum, a.readHeads)
 	if err != nil {
 		return chain.Heads{}, fmt.Errorf("heads of %s: %w", chain.Bitcoin, err)
 	}
@@ -89,7 +89,7 @@ func (a *adapter) Final(ctx context.Context, height uint64) (chain.Contents, err
 // error: the next call reads the new block as a whole.
 func (a *adapter) Recent(ctx context.Context, height uint64) (chain.Contents, error) {
 	isPastTip := false
-	c, err := several.FirstAnswer(ctx, a.providersByTrust(),
+	c, err := quorum.FirstAnswer(ctx, a.providersByTrust(),
 		func(ctx context.Context, p *provider) (chain.Contents, error) {
 			hash, ok, err := p.readHashAt(ctx, height)
 			if err != nil {
@@ -126,16 +126,16 @@ func (a *adapter) Recent(ctx context.Context, height uint64) (chain.Contents, er
 
 // agreeOnHash returns the final hash at a height, with the nodes that have it.
 func (a *adapter) agreeOnHash(ctx context.Context, height uint64) (chainhash.Hash, []*provider, error) {
-	return several.AgreeOnHash(ctx, a.providers, a.Quorum,
-		func(ctx context.Context, p *provider) (several.Vote[chainhash.Hash], error) {
+	return quorum.AgreeOnHash(ctx, a.providers, a.Quorum,
+		func(ctx context.Context, p *provider) (quorum.Vote[chainhash.Hash], error) {
 			return a.readVote(ctx, p, height)
 		})
 }
 
 // readVote asks a node for its newest block first and then for the one at a height, so that a block
 // which it calls final was final when it was given.
-func (a *adapter) readVote(ctx context.Context, p *provider, height uint64) (several.Vote[chainhash.Hash], error) {
-	var zero several.Vote[chainhash.Hash]
+func (a *adapter) readVote(ctx context.Context, p *provider, height uint64) (quorum.Vote[chainhash.Hash], error) {
+	var zero quorum.Vote[chainhash.Hash]
 	latest, err := p.readHeight(ctx)
 	if err != nil || height > a.finalHeight(latest) {
 		return zero, err
@@ -147,7 +147,7 @@ func (a *adapter) readVote(ctx context.Context, p *provider, height uint64) (sev
 	if err != nil {
 		return zero, err
 	}
-	return several.Vote[chainhash.Hash]{Final: true, Hash: hash}, nil
+	return quorum.Vote[chainhash.Hash]{Final: true, Hash: hash}, nil
 }
 
 // loadBlock returns the block with a hash at a height, from the first of some nodes that gives all
@@ -158,7 +158,7 @@ func (a *adapter) loadBlock(
 	s, isCached := a.blocks.Get(hash)
 	if !isCached {
 		var err error
-		s, err = several.FirstAnswer(ctx, providers, func(ctx context.Context, p *provider) (*verifiedBlock, error) {
+		s, err = quorum.FirstAnswer(ctx, providers, func(ctx context.Context, p *provider) (*verifiedBlock, error) {
 			var raw rawHex
 			if err := p.callBatch(ctx, newCall(&raw, "getblock", hash.String(), 0)); err != nil {
 				return nil, err
@@ -212,7 +212,7 @@ func (a *adapter) loadMaturedReward(
 	}
 	s, isCached := a.blocks.Get(h)
 	if !isCached {
-		s, err = several.FirstAnswer(ctx, providers, func(ctx context.Context, p *provider) (*verifiedBlock, error) {
+		s, err = quorum.FirstAnswer(ctx, providers, func(ctx context.Context, p *provider) (*verifiedBlock, error) {
 			var raw rawHex
 			if err := p.callBatch(ctx, newCall(&raw, "getblock", h.String(), 0)); err != nil {
 				return nil, err

@@ -9,7 +9,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/bitcoin/bitcointx"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 )
 
 var _ chain.Sender = (*adapter)(nil)
@@ -30,10 +30,10 @@ var knownPhrases = []string{
 func (a *adapter) Send(ctx context.Context, raw []byte) (chain.Answer, string) {
 	hash, err := bitcointx.HashOf(raw)
 	if err != nil {
-		return chain.Unknown, "not sent, since it is no transaction of ours: " + several.TruncateAnswer(err.Error())
+		return chain.Unknown, "not sent, since it is no transaction of ours: " + quorum.TruncateAnswer(err.Error())
 	}
 	text := hex.EncodeToString(raw)
-	return several.SendToAll(ctx, a.providers, func(ctx context.Context, p *provider) (chain.Answer, error) {
+	return quorum.SendToAll(ctx, a.providers, func(ctx context.Context, p *provider) (chain.Answer, error) {
 		var got chain.TxHash
 		if err := p.callBatch(ctx, newCall(&got, "sendrawtransaction", text)); err != nil {
 			return classifySendError(err), err

@@ -13,7 +13,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/bitcoin/bitcointx"
 	"github.com/cofferpay/coffer/internal/chain/endpoint"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 )
 
 // Senders returns the addresses of all outputs that the transaction of a transfer spends. Each
@@ -49,7 +49,7 @@ func (a *adapter) Senders(
 			ids = append(ids, id)
 		}
 	}
-	senders, err := several.FirstAnswer(ctx, a.providersByTrust(),
+	senders, err := quorum.FirstAnswer(ctx, a.providersByTrust(),
 		func(ctx context.Context, p *provider) (map[chain.TxHash][]chain.Address, error) {
 			senders, err := p.readSenders(ctx, s, ids)
 			if err != nil {

@@ -22,7 +22,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 )
 
 const (
@@ -147,7 +147,7 @@ type Answer struct {
 // UnexpectedError returns the error for an answer of another kind than the protocol's, such as a
 // proxy's page.
 func (a Answer) UnexpectedError() error {
-	return fmt.Errorf("answered %d %s: %s", a.Status, http.StatusText(a.Status), several.TruncateAnswer(string(a.Body)))
+	return fmt.Errorf("answered %d %s: %s", a.Status, http.StatusText(a.Status), quorum.TruncateAnswer(string(a.Body)))
 }
 
 // Post sends a JSON document to a path below the URL, "" for the URL itself, and reads the whole
@@ -212,7 +212,7 @@ type requestError struct {
 }
 
 func (e *requestError) Error() string {
-	return e.provider + ": " + e.method + ": " + several.TruncateAnswer(e.err.Error())
+	return e.provider + ": " + e.method + ": " + quorum.TruncateAnswer(e.err.Error())
 }
 
 func (e *requestError) Unwrap() error { return e.err }
@@ -263,5 +263,5 @@ func (e *Endpoint) Handshake(ctx context.Context, method string, check func(cont
 // WrongNetwork returns the error for a provider of another network. actual is its network, such as
 // "chain 5"; want is the configured one.
 func (e *Endpoint) WrongNetwork(actual, want string) error {
-	return &several.WrongNetworkError{Provider: e.name, Actual: actual, Want: want}
+	return &quorum.WrongNetworkError{Provider: e.name, Actual: actual, Want: want}
 }

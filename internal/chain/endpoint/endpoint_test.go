@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain/endpoint"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 )
 
 const most = 1000
@@ -96,7 +96,7 @@ func TestWhatWentWrongIsShortAndWithoutTheURL(t *testing.T) {
 			Body:   []byte(strings.Repeat("<html>", 1000)),
 		}.UnexpectedError(),
 	} {
-		if err == nil || strings.Contains(err.Error(), "a-secret") || len(err.Error()) > several.AnswerBytesMax+100 {
+		if err == nil || strings.Contains(err.Error(), "a-secret") || len(err.Error()) > quorum.AnswerBytesMax+100 {
 			t.Errorf("%s: got %v, want it short and without a secret", name, err)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 )
 
 // Account counts a nonce as used if a quorum of providers says so, and more say so than deny it. A
@@ -23,7 +23,7 @@ func (a *adapter) Account(ctx context.Context, account chain.Address, _ ...chain
 	if err != nil {
 		return chain.Account{}, fmt.Errorf("account on %s: %w", a.Name, err)
 	}
-	answers := several.AskAll(ctx, a.providers, a.Quorum,
+	answers := quorum.AskAll(ctx, a.providers, a.Quorum,
 		func(ctx context.Context, p *provider) (accountNonces, error) {
 			return a.readNonces(ctx, p, address)
 		})

@@ -14,7 +14,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 	"github.com/cofferpay/coffer/internal/money"
 )
 
@@ -89,7 +89,7 @@ func (a *adapter) Balances(ctx context.Context, block chain.Block, holdings []ch
 		return nil, nil
 	}
 	blockRef := blockByHash{common.HexToHash(block.Hash), true}
-	amounts, err := several.AgreeOnBalances(ctx, a.withArchives(), a.Quorum, holdings,
+	amounts, err := quorum.AgreeOnBalances(ctx, a.withArchives(), a.Quorum, holdings,
 		func(ctx context.Context, p *provider) ([]money.Amount, error) {
 			amounts, err := p.readBalances(ctx, blockRef, holdings)
 			if isStateGone(err) {
@@ -136,7 +136,7 @@ func (p *provider) readBalances(ctx context.Context, blockRef any, holdings []ch
 		var err error
 		switch {
 		case h.Contract != "" && isExecutionError(elems[i].Error):
-			silent.Holdings, silent.Reason = append(silent.Holdings, h), several.TruncateAnswer(elems[i].Error.Error())
+			silent.Holdings, silent.Reason = append(silent.Holdings, h), quorum.TruncateAnswer(elems[i].Error.Error())
 		case elems[i].Error != nil:
 			return nil, p.WrapError(elems[i].Method, elems[i].Error)
 		case h.Contract != "" && len(words[i]) != common.HashLength:

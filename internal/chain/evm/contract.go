@@ -10,7 +10,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 )
 
 var _ chain.ContractCaller = (*adapter)(nil)
@@ -22,7 +22,7 @@ func (a *adapter) Call(ctx context.Context, to chain.Address, data []byte) ([]ch
 	if err != nil {
 		return nil, fmt.Errorf("contract %s on %s: %w", to, a.Name, err)
 	}
-	answers := several.AskAll(ctx, a.providers, a.Quorum,
+	answers := quorum.AskAll(ctx, a.providers, a.Quorum,
 		func(ctx context.Context, p *provider) (chain.CallResult, error) {
 			head, err := p.readHead(ctx, "latest")
 			if err != nil {

@@ -27,8 +27,8 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
-	"github.com/cofferpay/coffer/internal/chain/kept"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/fifo"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 	"github.com/cofferpay/coffer/internal/money"
 )
 
@@ -134,7 +134,7 @@ type adapter struct {
 	signer    types.Signer // recovers senders; it signs nothing
 	stack     stack
 	// Shared by the walk to the head, the walk to the final block and the outcomes of payments.
-	blocks        kept.Cache[common.Hash, *verifiedBlock]
+	blocks        fifo.Cache[common.Hash, *verifiedBlock]
 	firstProvider atomic.Uint32 // the provider that is asked first about what is not final
 }
 
@@ -190,7 +190,7 @@ func New(ctx context.Context, cfg Config) (chain.Chain, error) {
 func (a *adapter) withArchives() []*provider { return slices.Concat(a.providers, a.archives) }
 
 func (a *adapter) handshakeAll(ctx context.Context) error {
-	if err := several.HandshakeAll(ctx, a.providers, a.Quorum, func(ctx context.Context, p *provider) error {
+	if err := quorum.HandshakeAll(ctx, a.providers, a.Quorum, func(ctx context.Context, p *provider) error {
 		return p.ensureHandshake(ctx)
 	}, a.archives...); err != nil {
 		return err
@@ -198,7 +198,7 @@ func (a *adapter) handshakeAll(ctx context.Context) error {
 	if a.Trace != TraceOn {
 		return nil
 	}
-	able, err := several.FirstAnswer(ctx, a.withArchives(), func(ctx context.Context, p *provider) (bool, error) {
+	able, err := quorum.FirstAnswer(ctx, a.withArchives(), func(ctx context.Context, p *provider) (bool, error) {
 		able, err := p.offersTraces(ctx)
 		if err == nil && !able {
 			err = fmt.Errorf("%s: does not offer %s", p.name, traceBlockMethod)

@@ -12,7 +12,7 @@ import (
 	"github.com/holiman/uint256"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 	"github.com/cofferpay/coffer/internal/money"
 )
 
@@ -123,7 +123,7 @@ func (a *adapter) nonGasFee(ctx context.Context, p *provider) (money.Amount, err
 
 // TransferFees returns the market's fees, for the gas of a usual token.
 func (a *adapter) TransferFees(ctx context.Context) (chain.Fees, error) {
-	fees, err := several.FirstAnswer(ctx, a.providers, a.marketFees)
+	fees, err := quorum.FirstAnswer(ctx, a.providers, a.marketFees)
 	if err != nil {
 		return chain.Fees{}, fmt.Errorf("fees of a transfer on %s: %w", a.Name, err)
 	}
@@ -145,7 +145,7 @@ func (a *adapter) Bump(ctx context.Context, last chain.Fees) (chain.Fees, bool, 
 	if a.FeeCap.Less(feeCap) {
 		return chain.Fees{}, false, nil
 	}
-	current, err := several.FirstAnswer(ctx, a.providers, a.marketFees)
+	current, err := quorum.FirstAnswer(ctx, a.providers, a.marketFees)
 	if err != nil {
 		return chain.Fees{}, false, fmt.Errorf("bump on %s: %w", a.Name, err)
 	}

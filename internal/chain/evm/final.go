@@ -9,7 +9,7 @@ import (
 	"github.com/ethereum/go-ethereum/rpc"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 )
 
 // Final finds the hash that a quorum of providers calls final, and then takes the block from the
@@ -19,7 +19,7 @@ func (a *adapter) Final(ctx context.Context, height uint64) (chain.Contents, err
 	if err != nil {
 		return chain.Contents{}, fmt.Errorf("final block %d of %s: %w", height, a.Name, err)
 	}
-	s, err := several.FirstAnswer(ctx, voters, func(ctx context.Context, p *provider) (*verifiedBlock, error) {
+	s, err := quorum.FirstAnswer(ctx, voters, func(ctx context.Context, p *provider) (*verifiedBlock, error) {
 		return a.loadBlock(ctx, p, hash)
 	})
 	if err != nil {
@@ -35,7 +35,7 @@ type blockHead struct {
 
 // readVote asks a provider for its final block first and then for the block at a height, so that a
 // block which it calls final was final when it was given.
-func (a *adapter) readVote(ctx context.Context, p *provider, height uint64) (several.Vote[common.Hash], error) {
+func (a *adapter) readVote(ctx context.Context, p *provider, height uint64) (quorum.Vote[common.Hash], error) {
 	var head, block, latest *blockHead
 	elems := []rpc.BatchElem{
 		{Method: "eth_getBlockByNumber", Args: []any{a.Finality.blockTag(), false}, Result: &head},
@@ -49,34 +49,34 @@ func (a *adapter) readVote(ctx context.Context, p *provider, height uint64) (sev
 	}
 	err := p.callBatch(ctx, elems)
 	if err != nil {
-		return several.Vote[common.Hash]{}, err
+		return quorum.Vote[common.Hash]{}, err
 	}
 	if head == nil || head.Number == nil {
-		return several.Vote[common.Hash]{}, fmt.Errorf("%s: has no %s block", p.name, a.Finality.blockTag())
+		return quorum.Vote[common.Hash]{}, fmt.Errorf("%s: has no %s block", p.name, a.Finality.blockTag())
 	}
 	final := uint64(*head.Number)
 	switch {
 	case a.Finality.Depth > 0:
 		final = a.Finality.finalHeight(final)
 	case latest == nil || latest.Number == nil:
-		return several.Vote[common.Hash]{}, fmt.Errorf("%s: has no latest block", p.name)
+		return quorum.Vote[common.Hash]{}, fmt.Errorf("%s: has no latest block", p.name)
 	case final > uint64(*latest.Number):
-		return several.Vote[common.Hash]{}, p.finalAheadError(final, uint64(*latest.Number))
+		return quorum.Vote[common.Hash]{}, p.finalAheadError(final, uint64(*latest.Number))
 	}
 	if height > final {
-		return several.Vote[common.Hash]{}, nil
+		return quorum.Vote[common.Hash]{}, nil
 	}
 	if block == nil || block.Number == nil || uint64(*block.Number) != height {
-		return several.Vote[common.Hash]{}, fmt.Errorf("%s: calls block %d final and does not have block %d", p.name,
+		return quorum.Vote[common.Hash]{}, fmt.Errorf("%s: calls block %d final and does not have block %d", p.name,
 			final, height)
 	}
-	return several.Vote[common.Hash]{Final: true, Hash: block.Hash}, nil
+	return quorum.Vote[common.Hash]{Final: true, Hash: block.Hash}, nil
 }
 
 // agreeOnHash returns the final hash at a height, with the providers that have it.
 func (a *adapter) agreeOnHash(ctx context.Context, height uint64) (common.Hash, []*provider, error) {
-	return several.AgreeOnHash(ctx, a.providers, a.Quorum,
-		func(ctx context.Context, p *provider) (several.Vote[common.Hash], error) {
+	return quorum.AgreeOnHash(ctx, a.providers, a.Quorum,
+		func(ctx context.Context, p *provider) (quorum.Vote[common.Hash], error) {
 			return a.readVote(ctx, p, height)
 		})
 }

@@ -8,13 +8,13 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 )
 
 // Heads asks all providers at once. The final head is the highest that a quorum of them has
 // reached. The latest head is that of the first provider that answers.
 func (a *adapter) Heads(ctx context.Context) (chain.Heads, error) {
-	h, err := several.AgreeOnHeads(ctx, a.providersByTrust(), a.Quorum, a.readHeads)
+	h, err := quorum.AgreeOnHeads(ctx, a.providersByTrust(), a.Quorum, a.readHeads)
 	if err != nil {
 		return chain.Heads{}, fmt.Errorf("heads of %s: %w", a.Name, err)
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/chain/endpoint/liar"
+	"github.com/cofferpay/coffer/internal/chain/endpoint/fakerpc"
 	"github.com/cofferpay/coffer/internal/money"
 )
 
@@ -26,7 +26,7 @@ func TestALongTraceIsNotHeld(t *testing.T) {
 			from = string(tr.From)
 		}
 	}
-	p := liar.New(t, l.node.URL, nil)
+	p := fakerpc.New(t, l.node.URL, nil)
 	c := newChain(t, config(p.URL))
 	// No block has the gas for the memory that a longer input needs.
 	input := bytes.Repeat([]byte("0"), 4<<20)

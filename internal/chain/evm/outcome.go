@@ -10,7 +10,7 @@ import (
 	"github.com/ethereum/go-ethereum/rpc"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 )
 
 // Outcome asks all providers where the transactions are and then reads the block itself, checked
@@ -24,7 +24,7 @@ func (a *adapter) Outcome(ctx context.Context, txs []chain.TxHash, ps ...chain.P
 	if len(txs) == 0 {
 		return nil, nil
 	}
-	found, missing, err := several.SearchAll(ctx, a.providers,
+	found, missing, err := quorum.SearchAll(ctx, a.providers,
 		func(ctx context.Context, node *provider) (*chain.Outcome, error) {
 			return a.readOutcome(ctx, node, txs, p)
 		})

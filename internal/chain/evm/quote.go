@@ -14,7 +14,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 	"github.com/cofferpay/coffer/internal/money"
 )
 
@@ -58,7 +58,7 @@ func (a *adapter) Quote(ctx context.Context, ps ...chain.Payment) (chain.Fees, e
 	if err != nil {
 		return chain.Fees{}, fmt.Errorf("quote on %s: %w", a.Name, err)
 	}
-	fees, err := several.FirstAnswer(ctx, a.providers, func(ctx context.Context, node *provider) (quoteResult, error) {
+	fees, err := quorum.FirstAnswer(ctx, a.providers, func(ctx context.Context, node *provider) (quoteResult, error) {
 		fees, err := a.quotePayment(ctx, node, p, c)
 		var reverted *chain.RevertedError
 		if errors.As(err, &reverted) {
@@ -215,7 +215,7 @@ func explainRefusal(err error, amount, held money.Amount, maxFees chain.Fees) er
 	case held.Less(need):
 		return &chain.InsufficientFeeError{Fee: fee}
 	case isExecutionError(err), strings.Contains(strings.ToLower(rpcErr.Error()), "exceeds allowance"):
-		return &chain.RevertedError{Reason: several.TruncateAnswer(rpcErr.Error())}
+		return &chain.RevertedError{Reason: quorum.TruncateAnswer(rpcErr.Error())}
 	default:
 		return err
 	}
@@ -285,12 +285,12 @@ func asRevert(err error) error {
 		if data, ok := dataErr.ErrorData().(string); ok {
 			if raw, err := hexutil.Decode(data); err == nil {
 				if reason, err := abi.UnpackRevert(raw); err == nil && reason != "" {
-					return &chain.RevertedError{Reason: several.TruncateAnswer(reason)}
+					return &chain.RevertedError{Reason: quorum.TruncateAnswer(reason)}
 				}
 			}
 		}
 	}
-	return &chain.RevertedError{Reason: several.TruncateAnswer(rpcErr.Error())}
+	return &chain.RevertedError{Reason: quorum.TruncateAnswer(rpcErr.Error())}
 }
 
 // Build encodes the transaction of a payment; it asks no provider.

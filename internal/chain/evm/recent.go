@@ -9,7 +9,7 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 )
 
 // Demote makes another provider the first one from now on.
@@ -18,13 +18,13 @@ func (a *adapter) Demote() { a.firstProvider.Add(1) }
 // providersByTrust returns the providers in the order in which they are asked about what is not
 // final.
 func (a *adapter) providersByTrust() []*provider {
-	return several.Rotate(a.providers, a.firstProvider.Load())
+	return quorum.Rotate(a.providers, a.firstProvider.Load())
 }
 
 // Recent takes the block from the first provider that answers. A reorg between its requests is an
 // error: the next call reads the new block as a whole.
 func (a *adapter) Recent(ctx context.Context, height uint64) (chain.Contents, error) {
-	s, err := several.FirstAnswer(ctx, a.providersByTrust(),
+	s, err := quorum.FirstAnswer(ctx, a.providersByTrust(),
 		func(ctx context.Context, p *provider) (*verifiedBlock, error) {
 			return a.blockAtHeight(ctx, p, height)
 		})

@@ -12,7 +12,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 )
 
 // knownPhrases are the texts of nodes that already have these bytes.
@@ -25,7 +25,7 @@ var knownPhrases = []string{
 // transaction is not out, so there is no answer that says so.
 func (a *adapter) Send(ctx context.Context, raw []byte) (chain.Answer, string) {
 	hash := evmtx.HashOf(raw)
-	return several.SendToAll(ctx, a.providers, func(ctx context.Context, p *provider) (chain.Answer, error) {
+	return quorum.SendToAll(ctx, a.providers, func(ctx context.Context, p *provider) (chain.Answer, error) {
 		var got common.Hash
 		err := p.callMethod(ctx, &got, "eth_sendRawTransaction", hexutil.Bytes(raw))
 		if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/cofferpay/coffer/internal/chain/endpoint"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 )
 
 // Any sender of transactions decides how long the answers about a whole block are: one byte of log
@@ -336,7 +336,7 @@ func (p *provider) readStream(
 		text, _ := io.ReadAll(io.LimitReader(answer, errorBytesMax)) // as much of it as arrives
 		return rpc.HTTPError{
 			StatusCode: status, Status: fmt.Sprintf("%d %s", status, http.StatusText(status)),
-			Body: []byte(several.TruncateAnswer(string(text))),
+			Body: []byte(quorum.TruncateAnswer(string(text))),
 		}
 	}
 	r := newReader(answer, p.answerBytesMax, func(read int64) {

@@ -19,7 +19,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/endpoint"
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 	"github.com/cofferpay/coffer/internal/money"
 )
 
@@ -197,7 +197,7 @@ func (s *verifiedBlock) txIndex(hash common.Hash) (int, bool) {
 // loadNamedBlock returns a block by its hash, with its receipts.
 func (a *adapter) loadNamedBlock(ctx context.Context, block chain.Block) (*verifiedBlock, error) {
 	hash := common.HexToHash(block.Hash)
-	return several.FirstAnswer(ctx, a.providersByTrust(),
+	return quorum.FirstAnswer(ctx, a.providersByTrust(),
 		func(ctx context.Context, p *provider) (*verifiedBlock, error) {
 			return a.loadBlock(ctx, p, hash)
 		})
@@ -230,7 +230,7 @@ func (a *adapter) readBalanceChanges(
 	for need := a.requiredAnswers(count, len(able)); need > 0 && len(able) > 0 && !merged.isEmpty(); {
 		batch := able[:min(need, len(able))]
 		able = able[len(batch):]
-		for _, reply := range several.AskAll(ctx, batch, len(batch),
+		for _, reply := range quorum.AskAll(ctx, batch, len(batch),
 			func(ctx context.Context, p *provider) (*balanceChanges, error) { return p.readChanges(ctx, s) }) {
 			if reply.Err != nil {
 				errs = append(errs, reply.Err)
@@ -690,7 +690,7 @@ func (a *adapter) readInternalTransfers(ctx context.Context, q chain.InternalTra
 	for _, a := range q.Recipients {
 		receivers[common.HexToAddress(string(a))] = true
 	}
-	return several.AgreeOnAnswer(ctx, able, a.requiredAnswers(q.Providers, len(able)), 1,
+	return quorum.AgreeOnAnswer(ctx, able, a.requiredAnswers(q.Providers, len(able)), 1,
 		slices.Equal[[]chain.Transfer], func(ctx context.Context, p *provider) ([]chain.Transfer, error) {
 			if err := p.ensureHandshake(ctx); err != nil {
 				return nil, err

@@ -13,7 +13,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/endpoint"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 )
 
 func TestOnlyTheStandardEventIsATransfer(t *testing.T) {
@@ -212,8 +212,8 @@ func TestOnlyARevertProvesARevert(t *testing.T) {
 	}
 	long := fakeRPCError{3, strings.Repeat("é", 10_000), nil}
 	var r *chain.RevertedError
-	if !errors.As(asRevert(long), &r) || len(r.Reason) > several.AnswerBytesMax {
-		t.Errorf("a long reason: got %d bytes, want at most %d", len(r.Reason), several.AnswerBytesMax)
+	if !errors.As(asRevert(long), &r) || len(r.Reason) > quorum.AnswerBytesMax {
+		t.Errorf("a long reason: got %d bytes, want at most %d", len(r.Reason), quorum.AnswerBytesMax)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
 	"github.com/cofferpay/coffer/internal/money"
 )
@@ -42,7 +42,7 @@ func (c *Client) Balances(ctx context.Context, block chain.Block, holdings []cha
 	if len(holdings) == 0 {
 		return nil, nil
 	}
-	amounts, err := several.AgreeOnBalances(ctx, c.providers, c.Quorum, holdings,
+	amounts, err := quorum.AgreeOnBalances(ctx, c.providers, c.Quorum, holdings,
 		func(ctx context.Context, p *provider) ([]money.Amount, error) {
 			return p.readBalances(ctx, block, holdings)
 		})
@@ -196,7 +196,7 @@ func (p *provider) readTokenUnits(ctx context.Context, w *balanceEntry, slot uin
 	err := p.callMethod(ctx, &got, method, w.holding.Address, map[string]chain.Address{"mint": w.holding.Contract},
 		accountOptions(slot, commitment, tokenBytes))
 	if errorCode(err) == codeInvalidParams {
-		w.silent = several.TruncateAnswer(err.Error())
+		w.silent = quorum.TruncateAnswer(err.Error())
 		return nil
 	}
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 )
 
 // The commitments that a provider is asked for. No provider gives the contents of blocks that are
@@ -157,7 +157,7 @@ func (p *provider) firstBlock(ctx context.Context, from uint64, commitment strin
 	}
 	if h, err = p.readHeader(ctx, slots[0], commitment); err != nil {
 		return slotBlock{}, fmt.Errorf("%s: names slot %d and does not give its block: %s", p.name, slots[0],
-			several.TruncateAnswer(err.Error()))
+			quorum.TruncateAnswer(err.Error()))
 	}
 	if h.parentSlot >= from {
 		return slotBlock{},
@@ -211,7 +211,7 @@ func (p *provider) toChainBlock(ctx context.Context, found slotBlock) (chain.Blo
 // Recent takes the block from the first provider that answers. A reorg between its requests is an
 // error: the next call reads the new block as a whole.
 func (c *Client) Recent(ctx context.Context, height uint64) (chain.Contents, error) {
-	got, err := several.FirstAnswer(ctx, c.providersByTrust(),
+	got, err := quorum.FirstAnswer(ctx, c.providersByTrust(),
 		func(ctx context.Context, p *provider) (*chain.Contents, error) {
 			found, err := p.firstBlock(ctx, height, confirmed)
 			if errors.Is(err, errNoBlock) {
@@ -238,7 +238,7 @@ func (c *Client) Recent(ctx context.Context, height uint64) (chain.Contents, err
 // Heads asks all providers at once. The final head is the highest that a quorum of them has
 // reached. The latest head is the confirmed one of the first provider that answers.
 func (c *Client) Heads(ctx context.Context) (chain.Heads, error) {
-	h, err := several.AgreeOnHeads(ctx, c.providersByTrust(), c.Quorum,
+	h, err := quorum.AgreeOnHeads(ctx, c.providersByTrust(), c.Quorum,
 		func(ctx context.Context, p *provider) (chain.Heads, error) { return p.readHeads(ctx) })
 	if err != nil {
 		return chain.Heads{}, fmt.Errorf("heads of %s: %w", chain.Solana, err)

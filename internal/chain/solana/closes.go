@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
 	"github.com/cofferpay/coffer/internal/money"
 )
@@ -53,7 +53,7 @@ func (c *Client) ReclaimableRent(ctx context.Context, holdings []chain.Holding) 
 	}
 	var answers [][]uint64
 	var errs []error
-	for _, a := range several.AskAll(ctx, c.providers, c.Quorum,
+	for _, a := range quorum.AskAll(ctx, c.providers, c.Quorum,
 		func(ctx context.Context, p *provider) ([]uint64, error) {
 			return c.readReclaimable(ctx, p, holdings, accounts)
 		}) {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 )
 
 // verified says how the contents of a block were checked.
@@ -17,8 +17,8 @@ const finalHashesCached = 64
 // Final returns the block that a quorum of providers calls final. It checks that its parent is the
 // block before it, and takes its contents from a quorum.
 func (c *Client) Final(ctx context.Context, height uint64) (chain.Contents, error) {
-	agreed, voters, err := several.AgreeOnHash(ctx, c.providers, c.Quorum,
-		func(ctx context.Context, p *provider) (several.Vote[vote], error) {
+	agreed, voters, err := quorum.AgreeOnHash(ctx, c.providers, c.Quorum,
+		func(ctx context.Context, p *provider) (quorum.Vote[vote], error) {
 			return p.readVote(ctx, height)
 		})
 	if err == nil {
@@ -26,7 +26,7 @@ func (c *Client) Final(ctx context.Context, height uint64) (chain.Contents, erro
 	}
 	var got chain.Contents
 	if err == nil {
-		got, err = several.AgreeOnContents(ctx, c.providers, voters, c.Quorum,
+		got, err = quorum.AgreeOnContents(ctx, c.providers, voters, c.Quorum,
 			func(ctx context.Context, p *provider) (chain.Contents, error) {
 				return p.readContents(ctx, agreed, finalized)
 			})
@@ -41,8 +41,8 @@ func (c *Client) Final(ctx context.Context, height uint64) (chain.Contents, erro
 
 // readVote asks a provider for its final slot first and then for the block, so that a block which
 // it calls final was final when it was given.
-func (p *provider) readVote(ctx context.Context, height uint64) (several.Vote[vote], error) {
-	var zero several.Vote[vote]
+func (p *provider) readVote(ctx context.Context, height uint64) (quorum.Vote[vote], error) {
+	var zero quorum.Vote[vote]
 	final, err := p.newestSlot(ctx, finalized)
 	if err != nil || height > final {
 		return zero, err
@@ -50,12 +50,12 @@ func (p *provider) readVote(ctx context.Context, height uint64) (several.Vote[vo
 	found, err := p.firstBlock(ctx, height, finalized)
 	if errors.Is(err, errNoBlock) {
 		return zero, fmt.Errorf("%s: calls block %d final and has none at or above %d: %s", p.name, final, height,
-			several.TruncateAnswer(err.Error()))
+			quorum.TruncateAnswer(err.Error()))
 	}
 	if err != nil {
 		return zero, err
 	}
-	return several.Vote[vote]{Final: true, Hash: found.toVote()}, nil
+	return quorum.Vote[vote]{Final: true, Hash: found.toVote()}, nil
 }
 
 // checkParent checks that the block before has the hash that a block names as its parent. Usually
@@ -68,7 +68,7 @@ func (c *Client) checkParent(ctx context.Context, block vote, voters []*provider
 	}
 	hash, isCached := c.finalHashes.Get(parentSlot)
 	if !isCached {
-		h, err := several.FirstAnswer(ctx, voters, func(ctx context.Context, p *provider) (header, error) {
+		h, err := quorum.FirstAnswer(ctx, voters, func(ctx context.Context, p *provider) (header, error) {
 			return p.readHeader(ctx, parentSlot, finalized)
 		})
 		if err != nil {

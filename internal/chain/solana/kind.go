@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
 )
 
@@ -20,7 +20,7 @@ func (c *Client) Senders(
 	if !slices.ContainsFunc(transfers, func(t chain.Transfer) bool { return t.From == "" }) {
 		return chain.Senders(transfers), nil
 	}
-	senders, err := several.AgreeOnAnswer(ctx, c.providers, c.Quorum, 1, func(a, b [][]chain.Address) bool {
+	senders, err := quorum.AgreeOnAnswer(ctx, c.providers, c.Quorum, 1, func(a, b [][]chain.Address) bool {
 		return slices.EqualFunc(a, b, slices.Equal[[]chain.Address])
 	}, func(ctx context.Context, p *provider) ([][]chain.Address, error) {
 		return p.readSenders(ctx, block, transfers)

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
 	"github.com/cofferpay/coffer/internal/money"
 )
@@ -226,7 +226,7 @@ func (s accountsView) checkAffordable(ps []chain.Payment, cost money.Amount) err
 // MinNativePayment returns the minimum of an account without data if there is nothing at the
 // address yet, and one unit otherwise.
 func (c *Client) MinNativePayment(ctx context.Context, to chain.Address) (money.Amount, error) {
-	minimum, err := several.FirstAnswer(ctx, c.providersByTrust(),
+	minimum, err := quorum.FirstAnswer(ctx, c.providersByTrust(),
 		func(ctx context.Context, p *provider) (uint64, error) {
 			got, err := p.readAccounts(ctx, []chain.Address{to}, confirmed)
 			if err != nil {

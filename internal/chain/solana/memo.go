@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
 )
 
@@ -15,7 +15,7 @@ var _ chain.Memos = (*Client)(nil)
 // Memo asks one provider after the other for the bytes of a transaction until the transaction's id
 // proves them. Blocks are read without those bytes, which would be most of a block.
 func (c *Client) Memo(ctx context.Context, tx chain.TxHash) (memo string, refused, err error) {
-	memo, err = several.FirstAnswer(ctx, c.providersByTrust(), func(ctx context.Context, p *provider) (string, error) {
+	memo, err = quorum.FirstAnswer(ctx, c.providersByTrust(), func(ctx context.Context, p *provider) (string, error) {
 		raw, err := p.readSigned(ctx, tx, confirmed)
 		if err != nil {
 			return "", err

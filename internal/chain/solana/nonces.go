@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
 )
 
@@ -52,7 +52,7 @@ func (c *Client) Account(ctx context.Context, treasury chain.Address, _ ...chain
 	}
 	var views []view
 	var errs []error
-	for _, v := range several.AskAll(ctx, c.providers, c.Quorum, func(ctx context.Context, p *provider) (view, error) {
+	for _, v := range quorum.AskAll(ctx, c.providers, c.Quorum, func(ctx context.Context, p *provider) (view, error) {
 		return c.readView(ctx, p, treasury, addresses)
 	}) {
 		if v.Err != nil {

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 	"github.com/cofferpay/coffer/internal/money"
 )
 
@@ -25,7 +25,7 @@ func (c *Client) Outcome(ctx context.Context, txs []chain.TxHash, ps ...chain.Pa
 	if len(txs) == 0 {
 		return nil, nil
 	}
-	o, err := several.AgreeOnOutcome(ctx, c.providers, c.Quorum, sameOutcome,
+	o, err := quorum.AgreeOnOutcome(ctx, c.providers, c.Quorum, sameOutcome,
 		func(ctx context.Context, node *provider) (*chain.Outcome, error) {
 			return node.readOutcome(ctx, txs, ps)
 		})

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
 	"github.com/cofferpay/coffer/internal/money"
 )
@@ -105,7 +105,7 @@ func (c *Client) quoteCreation(ctx context.Context, node *provider, p chain.Paym
 func (c *Client) lastValidBlock(ctx context.Context) (uint64, error) {
 	var heights []uint64
 	var errs []error
-	for _, a := range several.AskAll(ctx, c.providers, c.Quorum,
+	for _, a := range quorum.AskAll(ctx, c.providers, c.Quorum,
 		func(ctx context.Context, p *provider) (uint64, error) {
 			return p.readBlockHeight(ctx, confirmed)
 		}) {
@@ -155,7 +155,7 @@ func (c *Client) buildCreation(account chain.Address, p chain.Payment, s chain.S
 func (c *Client) Expired(ctx context.Context, txs []chain.TxHash, lastValid uint64) (bool, error) {
 	var errs []error
 	expired := 0
-	for _, a := range several.AskAll(ctx, c.providers, len(c.providers),
+	for _, a := range quorum.AskAll(ctx, c.providers, len(c.providers),
 		func(ctx context.Context, p *provider) (bool, error) {
 			final, err := p.readBlockHeight(ctx, finalized)
 			if err != nil || final <= lastValid {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain/endpoint"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 )
 
 // provider is one JSON-RPC endpoint. Every request to it is bounded in time and every answer in
@@ -39,7 +39,7 @@ type rpcError struct {
 }
 
 func (e *rpcError) Error() string {
-	return strconv.Itoa(e.Code) + ": " + several.TruncateAnswer(e.Message)
+	return strconv.Itoa(e.Code) + ": " + quorum.TruncateAnswer(e.Message)
 }
 
 // callRaw makes one request and returns the undecoded result.

@@ -4,16 +4,16 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/cofferpay/coffer/internal/chain/endpoint/liar"
+	"github.com/cofferpay/coffer/internal/chain/endpoint/fakerpc"
 )
 
 type (
-	proxy    = liar.Node
-	rule     = liar.Rule
-	exchange = liar.Exchange
+	proxy    = fakerpc.Node
+	rule     = fakerpc.Rule
+	exchange = fakerpc.Exchange
 )
 
-var newProxy = liar.New
+var newProxy = fakerpc.New
 
 // slotOf is the first parameter, for methods that ask about a slot.
 func slotOf(t testing.TB, e *exchange) (slot uint64) {

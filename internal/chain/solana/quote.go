@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
 	"github.com/cofferpay/coffer/internal/money"
 )
@@ -51,7 +51,7 @@ func (c *Client) Quote(ctx context.Context, ps ...chain.Payment) (chain.Fees, er
 	if err != nil {
 		return chain.Fees{}, fmt.Errorf("quote on %s: %w", chain.Solana, err)
 	}
-	got, err := several.FirstAnswer(ctx, c.providersByTrust(),
+	got, err := quorum.FirstAnswer(ctx, c.providersByTrust(),
 		func(ctx context.Context, node *provider) (quoteResult, error) {
 			fees, err := c.quotePayments(ctx, node, ps)
 			var reverted *chain.RevertedError
@@ -188,7 +188,7 @@ func (c *Client) marketPrice(ctx context.Context, p *provider, writes ...chain.A
 // TransferFees returns the fees of a token transfer to an existing account, from an address whose
 // fee another account pays.
 func (c *Client) TransferFees(ctx context.Context) (chain.Fees, error) {
-	price, err := several.FirstAnswer(ctx, c.providersByTrust(),
+	price, err := quorum.FirstAnswer(ctx, c.providersByTrust(),
 		func(ctx context.Context, p *provider) (uint64, error) {
 			return c.marketPrice(ctx, p)
 		})
@@ -253,16 +253,16 @@ func (p *provider) explainFailure(failure json.RawMessage, logs []string) error 
 		case "BlockhashNotFound":
 			return fmt.Errorf("%s: %w", p.name, errNonceTaken)
 		case "InvalidRentPayingAccount", "ProgramAccountNotFound":
-			return newRefusal(chain.CauseUnknown, "the chain would refuse it: %s", several.TruncateAnswer(name))
+			return newRefusal(chain.CauseUnknown, "the chain would refuse it: %s", quorum.TruncateAnswer(name))
 		}
-		return fmt.Errorf("%s: a simulation failed: %s", p.name, several.TruncateAnswer(name))
+		return fmt.Errorf("%s: a simulation failed: %s", p.name, quorum.TruncateAnswer(name))
 	}
 	var detail struct {
 		Instruction []json.RawMessage `json:"InstructionError"`
 		Rent        json.RawMessage   `json:"InsufficientFundsForRent"`
 	}
 	if err := json.Unmarshal(failure, &detail); err != nil || len(detail.Instruction) != 2 && detail.Rent == nil {
-		return fmt.Errorf("%s: a simulation failed: %s", p.name, several.TruncateAnswer(string(failure)))
+		return fmt.Errorf("%s: a simulation failed: %s", p.name, quorum.TruncateAnswer(string(failure)))
 	}
 	if detail.Rent != nil {
 		return newRefusal(chain.CauseAmount,
@@ -273,9 +273,9 @@ func (p *provider) explainFailure(failure json.RawMessage, logs []string) error 
 	}
 	for _, line := range slices.Backward(logs) {
 		if _, message, ok := strings.Cut(line, "Error: "); ok {
-			return newRefusal(chain.CauseUnknown, "%s (%s)", several.TruncateAnswer(message),
-				several.TruncateAnswer(string(detail.Instruction[1])))
+			return newRefusal(chain.CauseUnknown, "%s (%s)", quorum.TruncateAnswer(message),
+				quorum.TruncateAnswer(string(detail.Instruction[1])))
 		}
 	}
-	return newRefusal(chain.CauseUnknown, "%s", several.TruncateAnswer(string(detail.Instruction[1])))
+	return newRefusal(chain.CauseUnknown, "%s", quorum.TruncateAnswer(string(detail.Instruction[1])))
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
 	"github.com/cofferpay/coffer/internal/money"
 )
@@ -25,9 +25,9 @@ var knownPhrases = []string{"already been processed", "alreadyprocessed", "alrea
 func (c *Client) Send(ctx context.Context, raw []byte) (chain.Answer, string) {
 	_, hash, err := solanatx.VerifySigned(raw)
 	if err != nil {
-		return chain.Unknown, "not sent, since it is no transaction of ours: " + several.TruncateAnswer(err.Error())
+		return chain.Unknown, "not sent, since it is no transaction of ours: " + quorum.TruncateAnswer(err.Error())
 	}
-	return several.SendToAll(ctx, c.providers, func(ctx context.Context, p *provider) (chain.Answer, error) {
+	return quorum.SendToAll(ctx, c.providers, func(ctx context.Context, p *provider) (chain.Answer, error) {
 		var got chain.TxHash
 		err := p.callMethod(ctx, &got, "sendTransaction", base64.StdEncoding.EncodeToString(raw),
 			options{"encoding": "base64", "skipPreflight": true, "maxRetries": 0})

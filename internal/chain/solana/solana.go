@@ -43,8 +43,8 @@ import (
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/chain/kept"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/fifo"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
 	"github.com/cofferpay/coffer/internal/money"
 )
@@ -142,7 +142,7 @@ type Client struct {
 	Config
 	providers     []*provider
 	firstProvider atomic.Uint32              // the provider that is asked first about what is not final
-	finalHashes   kept.Cache[uint64, string] // the hashes that were agreed on last, by slot
+	finalHashes   fifo.Cache[uint64, string] // the hashes that were agreed on last, by slot
 }
 
 var _ chain.Reader = (*Client)(nil)
@@ -176,7 +176,7 @@ func New(ctx context.Context, cfg Config) (*Client, error) {
 		}
 		c.providers = append(c.providers, p)
 	}
-	if err := several.HandshakeAll(ctx, c.providers, c.Quorum, func(ctx context.Context, p *provider) error {
+	if err := quorum.HandshakeAll(ctx, c.providers, c.Quorum, func(ctx context.Context, p *provider) error {
 		return p.ensureHandshake(ctx)
 	}); err != nil {
 		return c, fmt.Errorf("providers of %s: %w", chain.Solana, err)
@@ -204,5 +204,5 @@ func (c *Client) Demote() { c.firstProvider.Add(1) }
 // providersByTrust returns the providers in the order in which they are asked about what is not
 // final.
 func (c *Client) providersByTrust() []*provider {
-	return several.Rotate(c.providers, c.firstProvider.Load())
+	return quorum.Rotate(c.providers, c.firstProvider.Load())
 }

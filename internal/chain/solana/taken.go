@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
 )
 
@@ -31,7 +31,7 @@ func (c *Client) FindUnknownUse(
 	}
 	var errs []error
 	answered := 0
-	for _, a := range several.AskAll(ctx, c.providers, c.Quorum,
+	for _, a := range quorum.AskAll(ctx, c.providers, c.Quorum,
 		func(ctx context.Context, p *provider) (unknownUse, error) {
 			return p.findUnknownUse(ctx, treasury, nonceAccount, lastKnown, isOwnTx)
 		}) {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 	"github.com/cofferpay/coffer/internal/money"
 )
 
@@ -30,7 +30,7 @@ func (c *Client) Balances(ctx context.Context, block chain.Block, holdings []cha
 	if len(holdings) == 0 {
 		return nil, nil
 	}
-	amounts, err := several.AgreeOnBalances(ctx, c.providers, c.Quorum, holdings,
+	amounts, err := quorum.AgreeOnBalances(ctx, c.providers, c.Quorum, holdings,
 		func(ctx context.Context, p *provider) ([]money.Amount, error) {
 			return p.readBalances(ctx, block, holdings, c.Internal)
 		})

@@ -10,7 +10,7 @@ import (
 	"github.com/holiman/uint256"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 	"github.com/cofferpay/coffer/internal/chain/tron/trontx"
 	"github.com/cofferpay/coffer/internal/money"
 )
@@ -81,7 +81,7 @@ func (t trialCall) explainFailure() (string, error) {
 	if b, err := hex.DecodeString(message); err == nil {
 		message = string(b)
 	}
-	message = several.TruncateAnswer(message)
+	message = quorum.TruncateAnswer(message)
 	if t.Result.OK {
 		for _, r := range t.Tx.Ret {
 			if r.Ret == "FAILED" {

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 )
 
 // verified names how the contents of a block were checked.
@@ -19,7 +19,7 @@ type heads struct{ latest, final header }
 // Heads asks all providers at once. The final head is the highest that the quorum has reached. The
 // latest head is that of the first provider that answers.
 func (c *Client) Heads(ctx context.Context) (chain.Heads, error) {
-	h, err := several.AgreeOnHeads(ctx, c.providersByTrust(), c.Quorum,
+	h, err := quorum.AgreeOnHeads(ctx, c.providersByTrust(), c.Quorum,
 		func(ctx context.Context, p *provider) (chain.Heads, error) {
 			h, err := p.readHeads(ctx)
 			return chain.Heads{Latest: h.latest.toChainBlock(), Final: h.final.toChainBlock()}, err
@@ -49,13 +49,13 @@ func (p *provider) readHeads(ctx context.Context) (h heads, err error) {
 // Final finds the identifier that the quorum calls final, and reads the block's contents from as
 // many of these providers.
 func (c *Client) Final(ctx context.Context, height uint64) (chain.Contents, error) {
-	id, voters, err := several.AgreeOnHash(ctx, c.providers, c.Quorum,
-		func(ctx context.Context, p *provider) (several.Vote[string], error) {
+	id, voters, err := quorum.AgreeOnHash(ctx, c.providers, c.Quorum,
+		func(ctx context.Context, p *provider) (quorum.Vote[string], error) {
 			return p.readVote(ctx, height)
 		})
 	var got chain.Contents
 	if err == nil {
-		got, err = several.AgreeOnContents(ctx, c.providers, voters, c.Quorum,
+		got, err = quorum.AgreeOnContents(ctx, c.providers, voters, c.Quorum,
 			func(ctx context.Context, p *provider) (chain.Contents, error) {
 				return p.readContents(ctx, solidified, id, c.Internal)
 			})
@@ -68,8 +68,8 @@ func (c *Client) Final(ctx context.Context, height uint64) (chain.Contents, erro
 
 // readVote asks a provider for its final head first and then for the block. So a block that it
 // calls final was final when it returned it.
-func (p *provider) readVote(ctx context.Context, height uint64) (several.Vote[string], error) {
-	var zero several.Vote[string]
+func (p *provider) readVote(ctx context.Context, height uint64) (quorum.Vote[string], error) {
+	var zero quorum.Vote[string]
 	final, err := p.readHeader(ctx, solidified, "")
 	if err != nil || height > final.height {
 		return zero, err
@@ -78,14 +78,14 @@ func (p *provider) readVote(ctx context.Context, height uint64) (several.Vote[st
 	if err != nil {
 		return zero, err
 	}
-	return several.Vote[string]{Final: true, Hash: h.idText()}, nil
+	return quorum.Vote[string]{Final: true, Hash: h.idText()}, nil
 }
 
 // Recent reads the block from the first provider that answers. A fork between its requests is an
 // error; the next call reads the new block as a whole.
 func (c *Client) Recent(ctx context.Context, height uint64) (chain.Contents, error) {
 	isPastTip := false
-	got, err := several.FirstAnswer(ctx, c.providersByTrust(),
+	got, err := quorum.FirstAnswer(ctx, c.providersByTrust(),
 		func(ctx context.Context, p *provider) (chain.Contents, error) {
 			head, err := p.readHeader(ctx, newest, "")
 			if err != nil {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 )
 
 // Outcome asks all providers for the block of the transactions. It reads the blocks with the
@@ -19,7 +19,7 @@ func (c *Client) Outcome(ctx context.Context, txs []chain.TxHash, ps ...chain.Pa
 	if len(txs) == 0 {
 		return nil, nil
 	}
-	o, err := several.AgreeOnOutcome(ctx, c.providers, c.Quorum, func(a, b *chain.Outcome) bool { return *a == *b },
+	o, err := quorum.AgreeOnOutcome(ctx, c.providers, c.Quorum, func(a, b *chain.Outcome) bool { return *a == *b },
 		func(ctx context.Context, node *provider) (*chain.Outcome, error) {
 			return node.readOutcome(ctx, txs, ps, c.Internal)
 		})

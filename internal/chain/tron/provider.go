@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/cofferpay/coffer/internal/chain/endpoint"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 )
 
 // provider is one node. Each of its requests is bounded in time, and each answer in size.
@@ -114,7 +114,7 @@ func (p *provider) checkNetwork(ctx context.Context) error {
 		return err
 	}
 	if first.ID != p.genesis {
-		return p.WrongNetwork("the network that began with block "+several.TruncateAnswer(first.ID), p.genesis)
+		return p.WrongNetwork("the network that began with block "+quorum.TruncateAnswer(first.ID), p.genesis)
 	}
 	return nil
 }

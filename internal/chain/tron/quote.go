@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 	"github.com/cofferpay/coffer/internal/chain/tron/trontx"
 	"github.com/cofferpay/coffer/internal/money"
 )
@@ -78,7 +78,7 @@ func (c *Client) Quote(ctx context.Context, ps ...chain.Payment) (chain.Fees, er
 	if len(ps) != 1 {
 		return chain.Fees{}, fmt.Errorf("quote on %s: %d payments, and a transaction makes one", chain.Tron, len(ps))
 	}
-	got, err := several.FirstAnswer(ctx, c.providersByTrust(),
+	got, err := quorum.FirstAnswer(ctx, c.providersByTrust(),
 		func(ctx context.Context, p *provider) (quoteResult, error) {
 			fees, err := c.quotePayment(ctx, p, ps[0])
 			var reverted *chain.RevertedError
@@ -224,7 +224,7 @@ func (c *Client) boundedFees(units, price uint64, extras ...uint64) (chain.Fees,
 
 // TransferFees returns the fees of a token transfer to a payee that has none of the token.
 func (c *Client) TransferFees(ctx context.Context) (chain.Fees, error) {
-	fees, err := several.FirstAnswer(ctx, c.providersByTrust(),
+	fees, err := quorum.FirstAnswer(ctx, c.providersByTrust(),
 		func(ctx context.Context, p *provider) (chain.Fees, error) {
 			current, err := p.readPrices(ctx)
 			if err != nil {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 	"github.com/cofferpay/coffer/internal/chain/tron/trontx"
 	"github.com/cofferpay/coffer/internal/money"
 )
@@ -69,9 +69,9 @@ const codeKnown = "DUP_TRANSACTION_ERROR"
 func (c *Client) Send(ctx context.Context, raw []byte) (chain.Answer, string) {
 	_, hash, err := trontx.DecodeSigned(raw)
 	if err != nil {
-		return chain.Unknown, "not sent, since it is no transaction of ours: " + several.TruncateAnswer(err.Error())
+		return chain.Unknown, "not sent, since it is no transaction of ours: " + quorum.TruncateAnswer(err.Error())
 	}
-	return several.SendToAll(ctx, c.providers, func(ctx context.Context, p *provider) (chain.Answer, error) {
+	return quorum.SendToAll(ctx, c.providers, func(ctx context.Context, p *provider) (chain.Answer, error) {
 		return p.sendTx(ctx, raw, hash)
 	})
 }

@@ -11,7 +11,7 @@ import (
 	"sync"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 	"github.com/cofferpay/coffer/internal/chain/tron/trontx"
 )
 
@@ -59,7 +59,7 @@ func (c *Client) readSlots(ctx context.Context, a chain.Address, open []chain.Sl
 	}
 	var views []slotView
 	var errs []error
-	for _, v := range several.AskAll(ctx, c.providers, c.Quorum,
+	for _, v := range quorum.AskAll(ctx, c.providers, c.Quorum,
 		func(ctx context.Context, p *provider) (slotView, error) {
 			return c.readSlotView(ctx, p, slotRefs)
 		}) {
@@ -237,7 +237,7 @@ func (c *Client) ProveExpired(ctx context.Context, s chain.Slot) (proof chain.Bl
 	}
 	var errs []error
 	var votes int
-	for _, a := range several.AskAll(ctx, c.providers, len(c.providers),
+	for _, a := range quorum.AskAll(ctx, c.providers, len(c.providers),
 		func(ctx context.Context, p *provider) (*header, error) {
 			return c.findExpiry(ctx, p, slotRef)
 		}) {

@@ -33,7 +33,7 @@ import (
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 	"github.com/cofferpay/coffer/internal/chain/tron/trontx"
 	"github.com/cofferpay/coffer/internal/money"
 )
@@ -144,7 +144,7 @@ func New(ctx context.Context, cfg Config) (*Client, error) {
 		}
 		c.providers = append(c.providers, p)
 	}
-	if err := several.HandshakeAll(
+	if err := quorum.HandshakeAll(
 		ctx, c.providers, c.Quorum, func(ctx context.Context, p *provider) error { return p.ensureHandshake(ctx) },
 	); err != nil {
 		return c, fmt.Errorf("providers of %s: %w", chain.Tron, err)
@@ -170,7 +170,7 @@ func (c *Client) Demote() { c.firstProvider.Add(1) }
 // providersByTrust returns the providers in the order in which they are asked for blocks that are
 // not final.
 func (c *Client) providersByTrust() []*provider {
-	return several.Rotate(c.providers, c.firstProvider.Load())
+	return quorum.Rotate(c.providers, c.firstProvider.Load())
 }
 
 // parseBlockID parses the identifier of a block.

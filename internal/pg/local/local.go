@@ -40,7 +40,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/cofferpay/coffer/internal/loopback"
+	"github.com/cofferpay/coffer/internal/freeport"
 )
 
 // Names of the database and the roles inside a cluster.
@@ -622,7 +622,7 @@ func (c *Cluster) choosePort() (int, error) {
 		}
 		return c.opts.Port, nil
 	}
-	return loopback.FreePort()
+	return freeport.FindPort()
 }
 
 // waitReady waits until the server answers a login.

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cofferpay/coffer/internal/outside"
+	"github.com/cofferpay/coffer/internal/httpjson"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/seal"
 )
@@ -35,7 +35,7 @@ const DefaultTTL = time.Minute
 
 // Client reads the prices of coins.
 type Client struct {
-	Client *outside.Client
+	Client *httpjson.Client
 	Key    seal.Secret    // may be empty
 	Pro    bool           // whether the key is a paid one
 	Coins  map[int]string // CoinGecko's id of the coin, by mint
@@ -75,10 +75,10 @@ func (c Client) FetchAll(ctx context.Context) (map[int]price.Quote, error) {
 	return c.decodeQuotes(reply)
 }
 
-func (c Client) decodeQuotes(reply outside.Reply) (map[int]price.Quote, error) {
+func (c Client) decodeQuotes(reply httpjson.Reply) (map[int]price.Quote, error) {
 	var coins map[string]struct {
-		USD     *outside.Number `json:"usd"`
-		Updated *outside.Number `json:"last_updated_at"`
+		USD     *httpjson.Number `json:"usd"`
+		Updated *httpjson.Number `json:"last_updated_at"`
 	}
 	if reply.Body.Kind() != '{' {
 		return nil, errors.New("not a list of coins")
@@ -100,7 +100,7 @@ func (c Client) decodeQuotes(reply outside.Reply) (map[int]price.Quote, error) {
 	return quotes, nil
 }
 
-func parseQuote(usd, updated outside.Number) (price.Quote, error) {
+func parseQuote(usd, updated httpjson.Number) (price.Quote, error) {
 	v, err := usd.Rat()
 	if err != nil {
 		return price.Quote{}, err

@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cofferpay/coffer/internal/httpjson"
 	"github.com/cofferpay/coffer/internal/money"
-	"github.com/cofferpay/coffer/internal/outside"
 	"github.com/cofferpay/coffer/internal/seal"
 )
 
-func newFakeService(t *testing.T, status int, body string, look func(r *http.Request)) *outside.Client {
+func newFakeService(t *testing.T, status int, body string, look func(r *http.Request)) *httpjson.Client {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/api/v3/simple/price" || r.URL.RawQuery != "ids=ethereum%2Cusd-coin&vs_currencies=usd&include_last_updated_at=true" {
@@ -26,7 +26,7 @@ func newFakeService(t *testing.T, status int, body string, look func(r *http.Req
 		_, _ = w.Write([]byte(body))
 	}))
 	t.Cleanup(server.Close)
-	c, err := outside.NewClient(server.URL, 0)
+	c, err := httpjson.NewClient(server.URL, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		got, err := Client{Coins: coins}.decodeQuotes(outside.Reply{Status: 200, Body: body})
+		got, err := Client{Coins: coins}.decodeQuotes(httpjson.Reply{Status: 200, Body: body})
 		for mintID, q := range got {
 			if err != nil || q.Price == (money.USD{}) || q.QuotedAt.Unix() <= 0 || coins[mintID] == "" {
 				t.Fatalf("%q: got %+v %v", body, got, err)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/cofferpay/coffer/internal/outside"
+	"github.com/cofferpay/coffer/internal/httpjson"
 	"github.com/cofferpay/coffer/internal/price"
 )
 
@@ -35,7 +35,7 @@ const (
 
 // Client reads the list.
 type Client struct {
-	Client *outside.Client
+	Client *httpjson.Client
 	Assets map[int]string // 1Click's id of the asset, by mint
 }
 
@@ -57,17 +57,17 @@ func (c Client) FetchAll(ctx context.Context) (map[int]price.Quote, error) {
 }
 
 type token struct {
-	AssetID    *string         `json:"assetId"`
-	Decimals   jsontext.Value  `json:"decimals"`
-	Blockchain jsontext.Value  `json:"blockchain"`
-	Symbol     jsontext.Value  `json:"symbol"`
-	Price      *outside.Number `json:"price"`
-	Updated    *string         `json:"priceUpdatedAt"`
-	Contract   jsontext.Value  `json:"contractAddress"`
-	CoinGecko  jsontext.Value  `json:"coingeckoId"`
+	AssetID    *string          `json:"assetId"`
+	Decimals   jsontext.Value   `json:"decimals"`
+	Blockchain jsontext.Value   `json:"blockchain"`
+	Symbol     jsontext.Value   `json:"symbol"`
+	Price      *httpjson.Number `json:"price"`
+	Updated    *string          `json:"priceUpdatedAt"`
+	Contract   jsontext.Value   `json:"contractAddress"`
+	CoinGecko  jsontext.Value   `json:"coingeckoId"`
 }
 
-func (c Client) decodeQuotes(reply outside.Reply) (map[int]price.Quote, error) {
+func (c Client) decodeQuotes(reply httpjson.Reply) (map[int]price.Quote, error) {
 	var tokens []token
 	if reply.Body.Kind() != '[' {
 		return nil, errors.New("not a list of tokens")
@@ -111,7 +111,7 @@ func (c Client) decodeQuotes(reply outside.Reply) (map[int]price.Quote, error) {
 	return byMint, nil
 }
 
-func parseQuote(usd outside.Number, updated string) (price.Quote, error) {
+func parseQuote(usd httpjson.Number, updated string) (price.Quote, error) {
 	v, err := usd.Rat()
 	if err != nil {
 		return price.Quote{}, err

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cofferpay/coffer/internal/httpjson"
 	"github.com/cofferpay/coffer/internal/money"
-	"github.com/cofferpay/coffer/internal/outside"
 )
 
 const (
@@ -29,7 +29,7 @@ func newFakeService(t *testing.T, status int, body string) Client {
 		_, _ = w.Write([]byte(body))
 	}))
 	t.Cleanup(server.Close)
-	c, err := outside.NewClient(server.URL, AnswerBytesMax)
+	c, err := httpjson.NewClient(server.URL, AnswerBytesMax)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		got, err := Client{Assets: assets}.decodeQuotes(outside.Reply{Status: 200, Body: body})
+		got, err := Client{Assets: assets}.decodeQuotes(httpjson.Reply{Status: 200, Body: body})
 		for mintID, q := range got {
 			if err != nil || q.Price == (money.USD{}) || assets[mintID] == "" {
 				t.Fatalf("%q: got %+v %v", body, got, err)

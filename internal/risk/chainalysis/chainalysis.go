@@ -17,7 +17,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/outside"
+	"github.com/cofferpay/coffer/internal/httpjson"
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/seal"
 )
@@ -36,7 +36,7 @@ const (
 
 // Screening is the address screening: it registers an address, then asks for it.
 type Screening struct {
-	Client *outside.Client
+	Client *httpjson.Client
 	Key    seal.Secret
 }
 
@@ -73,15 +73,15 @@ type identification struct {
 }
 
 type exposure struct {
-	Category *string        `json:"category"`
-	Value    outside.Number `json:"value"`
+	Category *string         `json:"category"`
+	Value    httpjson.Number `json:"value"`
 }
 
 type trigger struct {
-	Category   *string        `json:"category"`
-	Percentage outside.Number `json:"percentage"`
-	Message    *string        `json:"message"`
-	Rule       jsontext.Value `json:"ruleTriggered"`
+	Category   *string         `json:"category"`
+	Percentage httpjson.Number `json:"percentage"`
+	Message    *string         `json:"message"`
+	Rule       jsontext.Value  `json:"ruleTriggered"`
 }
 
 // levels are the documented levels, by the text of the answer.
@@ -116,7 +116,7 @@ func (s Screening) Screen(ctx context.Context, subject risk.Subject) (risk.Verdi
 	return decodeEntity(got, subject, v)
 }
 
-func decodeEntity(got outside.Reply, subject risk.Subject, v risk.Verdict) (risk.Verdict, error) {
+func decodeEntity(got httpjson.Reply, subject risk.Subject, v risk.Verdict) (risk.Verdict, error) {
 	var e entity
 	if err := got.Decode(&e); err != nil {
 		return risk.Verdict{}, risk.Unavailable("%w", err)
@@ -166,7 +166,7 @@ func decodeEntity(got outside.Reply, subject risk.Subject, v risk.Verdict) (risk
 
 // Sanctions is the free list: an address is on it or not.
 type Sanctions struct {
-	Client *outside.Client
+	Client *httpjson.Client
 	Key    seal.Secret
 }
 
@@ -189,7 +189,7 @@ func (s Sanctions) Screen(ctx context.Context, subject risk.Subject) (risk.Verdi
 	return decodeSanctions(got)
 }
 
-func decodeSanctions(got outside.Reply) (risk.Verdict, error) {
+func decodeSanctions(got httpjson.Reply) (risk.Verdict, error) {
 	var answer struct {
 		Identifications *[]identification `json:"identifications"`
 	}
@@ -221,7 +221,7 @@ func decodeSanctions(got outside.Reply) (risk.Verdict, error) {
 // asUnavailable converts an error to ErrUnavailable, marked as not retryable if the service refused
 // the request.
 func asUnavailable(err error) (risk.Verdict, error) {
-	if outside.IsRefused(err) {
+	if httpjson.IsRefused(err) {
 		return risk.Verdict{}, risk.NotRetryable("%w", err)
 	}
 	return risk.Verdict{}, fmt.Errorf("%w: %w", risk.ErrUnavailable, err)

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/outside"
+	"github.com/cofferpay/coffer/internal/httpjson"
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/seal"
 )
@@ -26,7 +26,7 @@ const severe = `{"address":"0x098b716b8aaf21512996dc57eb0615e2383e2f96","risk":"
 	"triggers":[{"category":"mixing","percentage":12.5,"message":"m","ruleTriggered":{"risk":"High","minThreshold":1,"maxThreshold":2.5,"exposureType":"INDIRECT","direction":"OUTGOING"}}]}`
 
 // service answers like the two documented calls.
-func service(t *testing.T, get func(w http.ResponseWriter)) *outside.Client {
+func service(t *testing.T, get func(w http.ResponseWriter)) *httpjson.Client {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -47,7 +47,7 @@ func service(t *testing.T, get func(w http.ResponseWriter)) *outside.Client {
 		}
 	}))
 	t.Cleanup(server.Close)
-	c, err := outside.NewClient(server.URL, 0)
+	c, err := httpjson.NewClient(server.URL, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		reply := outside.Reply{Status: 200, Body: body}
+		reply := httpjson.Reply{Status: 200, Body: body}
 		if v, err := decodeEntity(reply, subject, risk.Verdict{Provider: ScreeningName}); err == nil {
 			if v.Severity == risk.None || !v.IsKnown || !strings.Contains(strings.ToLower(string(body)), "address") {
 				t.Fatalf("%q: got %+v", body, v)

@@ -22,7 +22,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/outside"
+	"github.com/cofferpay/coffer/internal/httpjson"
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/seal"
 )
@@ -70,7 +70,7 @@ func (c Thresholds) severityOf(score *big.Rat) risk.Severity {
 
 // Screener asks for the exposure of a wallet.
 type Screener struct {
-	Client     *outside.Client
+	Client     *httpjson.Client
 	Key        seal.Secret
 	Secret     seal.Secret // base64, as the vendor gives it
 	Thresholds Thresholds
@@ -188,7 +188,7 @@ func (s Screener) signRequest(stamp, method, path string, body []byte) (string, 
 	return base64.StdEncoding.EncodeToString(mac.Sum(nil)), nil
 }
 
-func (s Screener) decodeExposure(got outside.Reply, subject risk.Subject) (risk.Verdict, error) {
+func (s Screener) decodeExposure(got httpjson.Reply, subject risk.Subject) (risk.Verdict, error) {
 	var a answer
 	if err := got.Decode(&a); err != nil {
 		return risk.Verdict{}, risk.Unavailable("%w", err)
@@ -238,7 +238,7 @@ func (a answer) readScore() (score *big.Rat, ok bool, err error) {
 	if a.Score.Kind() == 'n' {
 		return nil, false, nil
 	}
-	var n outside.Number
+	var n httpjson.Number
 	if err := n.UnmarshalJSON(a.Score); err != nil {
 		return nil, false, risk.Unavailable("a score: %w", err)
 	}
@@ -260,7 +260,7 @@ func scaleToHundred(score *big.Rat) *int {
 // asUnavailable converts an error to ErrUnavailable, marked as not retryable if the service refused
 // the request.
 func asUnavailable(err error) (risk.Verdict, error) {
-	if outside.IsRefused(err) {
+	if httpjson.IsRefused(err) {
 		return risk.Verdict{}, risk.NotRetryable("%w", err)
 	}
 	return risk.Verdict{}, fmt.Errorf("%w: %w", risk.ErrUnavailable, err)

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/outside"
+	"github.com/cofferpay/coffer/internal/httpjson"
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/seal"
 )
@@ -57,7 +57,7 @@ func service(t *testing.T, status int, body string) Screener {
 		_, _ = w.Write([]byte(body))
 	}))
 	t.Cleanup(server.Close)
-	c, err := outside.NewClient(server.URL, 0)
+	c, err := httpjson.NewClient(server.URL, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		v, err := Screener{Thresholds: DefaultThresholds}.decodeExposure(outside.Reply{Status: 200, Body: body},
+		v, err := Screener{Thresholds: DefaultThresholds}.decodeExposure(httpjson.Reply{Status: 200, Body: body},
 			subject)
 		if err == nil && (v.IsKnown == (v.Severity == risk.Unknown) || v.Score != nil && (*v.Score < 0 ||
 			*v.Score > 100) || (v.Score == nil) == v.IsKnown) {

@@ -17,7 +17,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/outside"
+	"github.com/cofferpay/coffer/internal/httpjson"
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/seal"
 )
@@ -63,7 +63,7 @@ func weightedSeverity(level int) risk.Severity {
 
 // Screening is the screening of addresses.
 type Screening struct {
-	Client *outside.Client
+	Client *httpjson.Client
 	Key    seal.Secret
 	// EmptyPassword sends the key as the user with an empty password; the documentation sends it as
 	// both.
@@ -95,24 +95,24 @@ type answer struct {
 }
 
 type indicator struct {
-	Category   *string         `json:"category"`
-	CategoryID *jsontext.Value `json:"categoryId"`
-	Level      *outside.Number `json:"categoryRiskScoreLevel"`
-	Label      *string         `json:"categoryRiskScoreLevelLabel"`
-	Incoming   *string         `json:"incomingVolumeUsd"`
-	Outgoing   *string         `json:"outgoingVolumeUsd"`
-	Total      *string         `json:"totalVolumeUsd"`
-	Type       *string         `json:"riskType"`
+	Category   *string          `json:"category"`
+	CategoryID *jsontext.Value  `json:"categoryId"`
+	Level      *httpjson.Number `json:"categoryRiskScoreLevel"`
+	Label      *string          `json:"categoryRiskScoreLevelLabel"`
+	Incoming   *string          `json:"incomingVolumeUsd"`
+	Outgoing   *string          `json:"outgoingVolumeUsd"`
+	Total      *string          `json:"totalVolumeUsd"`
+	Type       *string          `json:"riskType"`
 }
 
 type entity struct {
-	Category   *string         `json:"category"`
-	CategoryID *jsontext.Value `json:"categoryId"`
-	Entity     *string         `json:"entity"`
-	Level      *outside.Number `json:"riskScoreLevel"`
-	Label      *string         `json:"riskScoreLevelLabel"`
-	URL        *string         `json:"trmAppUrl"`
-	URN        *string         `json:"trmUrn"`
+	Category   *string          `json:"category"`
+	CategoryID *jsontext.Value  `json:"categoryId"`
+	Entity     *string          `json:"entity"`
+	Level      *httpjson.Number `json:"riskScoreLevel"`
+	Label      *string          `json:"riskScoreLevelLabel"`
+	URL        *string          `json:"trmAppUrl"`
+	URN        *string          `json:"trmUrn"`
 }
 
 // Screen asks about one address.
@@ -140,7 +140,7 @@ func (s Screening) Screen(ctx context.Context, subject risk.Subject) (risk.Verdi
 	return s.decodeScreening(got, subject)
 }
 
-func (s Screening) decodeScreening(got outside.Reply, subject risk.Subject) (risk.Verdict, error) {
+func (s Screening) decodeScreening(got httpjson.Reply, subject risk.Subject) (risk.Verdict, error) {
 	var answers []answer
 	if err := got.Decode(&answers); err != nil {
 		return risk.Verdict{}, risk.Unavailable("%w", err)
@@ -166,7 +166,7 @@ func (s Screening) decodeScreening(got outside.Reply, subject risk.Subject) (ris
 	if a.URL != nil {
 		v.Reference = *a.URL
 	}
-	addLevel := func(n *outside.Number, percent int, isOwner bool) (level int, err error) {
+	addLevel := func(n *httpjson.Number, percent int, isOwner bool) (level int, err error) {
 		if n == nil {
 			return 0, risk.Unavailable("an answer without a level")
 		}
@@ -230,7 +230,7 @@ func (s Screening) decodeScreening(got outside.Reply, subject risk.Subject) (ris
 
 // Sanctions is the free list: an address is on it or not.
 type Sanctions struct {
-	Client *outside.Client
+	Client *httpjson.Client
 	Key    seal.Secret // may be empty; the service then answers a hundred times a day
 }
 
@@ -260,7 +260,7 @@ func (s Sanctions) Screen(ctx context.Context, subject risk.Subject) (risk.Verdi
 	return decodeSanctions(got, subject)
 }
 
-func decodeSanctions(got outside.Reply, subject risk.Subject) (risk.Verdict, error) {
+func decodeSanctions(got httpjson.Reply, subject risk.Subject) (risk.Verdict, error) {
 	var answers []struct {
 		Address    *string `json:"address"`
 		Sanctioned *bool   `json:"isSanctioned"`
@@ -291,7 +291,7 @@ func decodeSanctions(got outside.Reply, subject risk.Subject) (risk.Verdict, err
 // asUnavailable converts an error to ErrUnavailable, marked as not retryable if the service refused
 // the request.
 func asUnavailable(err error) (risk.Verdict, error) {
-	if outside.IsRefused(err) {
+	if httpjson.IsRefused(err) {
 		return risk.Verdict{}, risk.NotRetryable("%w", err)
 	}
 	return risk.Verdict{}, fmt.Errorf("%w: %w", risk.ErrUnavailable, err)

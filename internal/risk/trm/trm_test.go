@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/outside"
+	"github.com/cofferpay/coffer/internal/httpjson"
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/seal"
 )
@@ -35,7 +35,7 @@ func is(level, name string) string {
 		`,"riskScoreLevelLabel":"L","trmAppUrl":"https://my.trmlabs.com/entities/x","trmUrn":"/entity/x"}`
 }
 
-func service(t *testing.T, status int, kind, body string) *outside.Client {
+func service(t *testing.T, status int, kind, body string) *httpjson.Client {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		user, password, _ := r.BasicAuth()
@@ -53,7 +53,7 @@ func service(t *testing.T, status int, kind, body string) *outside.Client {
 		_, _ = w.Write([]byte(body))
 	}))
 	t.Cleanup(server.Close)
-	c, err := outside.NewClient(server.URL, 0)
+	c, err := httpjson.NewClient(server.URL, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +210,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		reply := outside.Reply{Status: 200, Body: body}
+		reply := httpjson.Reply{Status: 200, Body: body}
 		if v, err := (Screening{CounterpartyPercent: 100}).decodeScreening(reply, subject); err == nil {
 			named := strings.Contains(strings.ToLower(string(body)), strings.ToLower(lazarus[2:])) ||
 				strings.Contains(string(body), `\u`)

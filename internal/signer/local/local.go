@@ -29,7 +29,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/crash"
+	"github.com/cofferpay/coffer/internal/failpoint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/keys"
@@ -235,7 +235,7 @@ func (s *Signer) AdmitIntent(ctx context.Context, intent signer.Intent) (signer.
 	if err != nil {
 		return signer.Entry{}, err
 	}
-	crash.Hit("W06")
+	failpoint.Hit("W06")
 	return e, nil
 }
 
@@ -577,12 +577,12 @@ func (s *Signer) Sign(ctx context.Context, r signer.SignRequest) (signer.SignedT
 	if err != nil {
 		return signer.SignedTx{}, err
 	}
-	crash.Hit("W10")
+	failpoint.Hit("W10")
 	e, err := s.journal.waitDurable(seq)
 	if err != nil {
 		return signer.SignedTx{}, err
 	}
-	crash.Hit("W11")
+	failpoint.Hit("W11")
 	return signer.SignedTx{Raw: raw, Hash: hash, Entry: e}, nil
 }
 

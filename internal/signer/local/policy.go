@@ -12,8 +12,8 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/catalogue"
 	"github.com/cofferpay/coffer/internal/money"
-	"github.com/cofferpay/coffer/internal/networks"
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
@@ -188,9 +188,9 @@ func (c ChainPolicy) unlimitedSetting() string {
 // isMainNetwork reports whether a signerId is that of a main network which this program knows. For
 // other networks the configuration decides: see Unlimited.
 func isMainNetwork(signerID string) bool {
-	network, ok := networks.ByGenesis(signerID)
+	network, ok := catalogue.ByGenesis(signerID)
 	if id, err := strconv.ParseUint(signerID, 10, 64); err == nil {
-		network, ok = networks.ByChainID(id)
+		network, ok = catalogue.ByChainID(id)
 	}
 	return ok && network.Network == chain.Mainnet
 }

@@ -3,7 +3,7 @@ package local
 import (
 	"context"
 
-	"github.com/cofferpay/coffer/internal/crash"
+	"github.com/cofferpay/coffer/internal/failpoint"
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
@@ -26,12 +26,12 @@ func (s *Signer) VoidIntent(ctx context.Context, v signer.Void) (signer.Entry, e
 	if err != nil {
 		return signer.Entry{}, err
 	}
-	crash.Hit("V02")
+	failpoint.Hit("V02")
 	e, err := s.journal.waitDurable(seq)
 	if err != nil {
 		return signer.Entry{}, err
 	}
-	crash.Hit("V03")
+	failpoint.Hit("V03")
 	return e, nil
 }
 

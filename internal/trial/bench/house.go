@@ -21,7 +21,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/keys"
 	"github.com/cofferpay/coffer/internal/signer/local"
 	"github.com/cofferpay/coffer/internal/signer/mirror"
-	"github.com/cofferpay/coffer/internal/trial/works"
+	"github.com/cofferpay/coffer/internal/trial/harness"
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
@@ -29,7 +29,7 @@ import (
 // serviceEnv is the service on a real chain, with its own database and signer. Its own clock drives
 // it one turn at a time.
 type serviceEnv struct {
-	*works.Harness
+	*harness.Harness
 	db        *pg.DB
 	signer    *local.Signer
 	org       string
@@ -111,7 +111,7 @@ func (w *benchEnv) newServiceEnv(ctx context.Context, p envConfig) (h *serviceEn
 	if h.signer, err = local.Open(signs, seed); err != nil {
 		return h, err
 	}
-	h.Harness = works.NewHarness(works.HarnessConfig{
+	h.Harness = harness.New(harness.Config{
 		DB: h.db, Chain: p.chainConf, Start: p.startHeight, Signer: h.signer, AttestKey: seed.AttestKey().PublicKey(),
 		Grants: grants,
 		Prices: price.Fixed{Prices: p.prices, Clock: h.readClock},

@@ -14,7 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/cofferpay/coffer/internal/group"
+	"github.com/cofferpay/coffer/internal/groupcommit"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg/local"
 )
@@ -132,9 +132,9 @@ func benchBareWriter(ctx context.Context, w *benchEnv) error {
 	if err != nil {
 		return err
 	}
-	line := group.Writer[[2]int64, struct{}]{GroupMax: 256, WaitingMax: 1024, WorkMax: time.Minute}
-	line.ProcessGroup = func(ctx context.Context, asked [][2]int64) []group.Answer[struct{}] {
-		answers := make([]group.Answer[struct{}], len(asked))
+	line := groupcommit.Writer[[2]int64, struct{}]{GroupMax: 256, WaitingMax: 1024, WorkMax: time.Minute}
+	line.ProcessGroup = func(ctx context.Context, asked [][2]int64) []groupcommit.Answer[struct{}] {
+		answers := make([]groupcommit.Answer[struct{}], len(asked))
 		if err := writeTransfers(ctx, conn, asked); err != nil {
 			for i := range answers {
 				answers[i].Err = err

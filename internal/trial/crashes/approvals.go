@@ -9,8 +9,8 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/identity/member"
 	"github.com/cofferpay/coffer/internal/org"
-	"github.com/cofferpay/coffer/internal/people"
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
@@ -158,9 +158,9 @@ func playApproveAndRemove(ctx context.Context, s *cellRun) error {
 func (s *cellRun) addApprover(ctx context.Context) error {
 	return s.retryUntilDone(ctx, "there is a second person", func(ctx context.Context) error {
 		err := s.tools.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-			_, err := people.AddPerson(
+			_, err := member.Add(
 				ctx, tx, audit.Operator("trial"), s.world.Info.OrganizationID, secondApprover, "Second",
-				people.Approver,
+				member.Approver,
 			)
 			return err
 		})

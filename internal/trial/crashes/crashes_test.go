@@ -11,13 +11,13 @@ import (
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/trial/built"
+	"github.com/cofferpay/coffer/internal/trial/binary"
 )
 
 // root is the folder of the source tree.
 const root = "../../.."
 
-var placed = regexp.MustCompile(`crash\.(Hit|HitBeforeCommit)\("([A-Z]\d\d)"\)`)
+var placed = regexp.MustCompile(`failpoint\.(Hit|HitBeforeCommit)\("([A-Z]\d\d)"\)`)
 
 // inSource finds the points in the source, and those after a commit.
 func inSource(t *testing.T) (points, commits map[string]bool) {
@@ -169,7 +169,7 @@ func TestAChoiceThatMeansNothingIsRefused(t *testing.T) {
 func TestMoneyMovesOnceWhateverIsKilled(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "coffer")
-	if err := built.BuildProgram(t.Context(), ".", program, "crash"); err != nil {
+	if err := binary.BuildProgram(t.Context(), ".", program, "crash"); err != nil {
 		t.Fatal(err)
 	}
 	for name, only := range map[string][]string{

@@ -24,8 +24,8 @@ import (
 
 	"github.com/cofferpay/coffer/internal/app"
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/freeport"
 	"github.com/cofferpay/coffer/internal/localworld"
-	"github.com/cofferpay/coffer/internal/loopback"
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg/local"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
@@ -241,7 +241,7 @@ func (t *scenario) writeConfigs() error {
 	first := second
 	var err error
 	for _, listen := range []*string{&second.API.Listen, &second.Ops.Listen, &second.Operator.Listen} {
-		if *listen, err = loopback.FreeAddress(); err != nil {
+		if *listen, err = freeport.FindAddress(); err != nil {
 			return err
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cofferpay/coffer/internal/trial/built"
+	"github.com/cofferpay/coffer/internal/trial/binary"
 )
 
 // Rules WD-7, IDEM-1 and COIN-6. After the signer's journal is lost and rebuilt, and after an old
@@ -14,7 +14,7 @@ import (
 func TestAfterARestoreNothingIsPaidTwice(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "coffer")
-	if err := built.BuildProgram(t.Context(), ".", program, ""); err != nil {
+	if err := binary.BuildProgram(t.Context(), ".", program, ""); err != nil {
 		t.Fatal(err)
 	}
 	var told strings.Builder

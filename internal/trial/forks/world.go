@@ -34,15 +34,15 @@ import (
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/org"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
+	"github.com/cofferpay/coffer/internal/trial/harness"
 	"github.com/cofferpay/coffer/internal/trial/oracle"
-	"github.com/cofferpay/coffer/internal/trial/works"
 	"github.com/cofferpay/coffer/internal/verify"
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/internal/withdrawal"
@@ -69,7 +69,7 @@ type forkEnv struct {
 	sign        signer.Signer
 	attest      []byte
 	org         string
-	*works.Harness
+	*harness.Harness
 	token, batch common.Address
 	// payers are external accounts. Each one pays once a scene, so that no payment waits for
 	// another's nonce when a fork removes it.
@@ -146,7 +146,7 @@ func (w *forkEnv) buildHarness(final uint64) {
 		Prices: map[int]money.USD{tokenID: money.MustParseUSD("1"), nativeID: money.MustParseUSD("3000")},
 		Clock:  w.readClock,
 	}
-	w.Harness = works.NewHarness(works.HarnessConfig{
+	w.Harness = harness.New(harness.Config{
 		DB: w.db, Chain: c, Signer: w.sign, AttestKey: w.attest, Prices: prices,
 	})
 }
@@ -282,7 +282,7 @@ func (w *forkEnv) replaceBlocks(depth int, txs ...anvil.ReorgTx) {
 func (w *forkEnv) listDeposits() (found []webhook.Deposit) {
 	w.Helper()
 	w.mustSucceed(w.db.ReadOrg(w.ctx, w.org, func(ctx context.Context, tx pg.Tx) error {
-		l, err := deposit.List(ctx, tx, w.org, deposit.Filter{CustomerID: "ann"}, page.Page{Limit: page.LimitMax})
+		l, err := deposit.List(ctx, tx, w.org, deposit.Filter{CustomerID: "ann"}, pagination.Page{Limit: pagination.LimitMax})
 		found = l.Items
 		return err
 	}))

@@ -20,12 +20,12 @@ import (
 	"github.com/cofferpay/coffer/client"
 	"github.com/cofferpay/coffer/docs"
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/catalogue"
+	"github.com/cofferpay/coffer/internal/freeport"
 	"github.com/cofferpay/coffer/internal/localworld"
-	"github.com/cofferpay/coffer/internal/loopback"
-	"github.com/cofferpay/coffer/internal/networks"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/trial/binary"
 	"github.com/cofferpay/coffer/internal/trial/browser"
-	"github.com/cofferpay/coffer/internal/trial/built"
 )
 
 const (
@@ -73,7 +73,7 @@ func newWorkspace(t *testing.T) *workspace {
 	if err := os.Mkdir(filepath.Join(p.dir, "bin"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := built.BuildProgram(ctx, root, filepath.Join(p.dir, "bin", "coffer"), ""); err != nil {
+	if err := binary.BuildProgram(ctx, root, filepath.Join(p.dir, "bin", "coffer"), ""); err != nil {
 		t.Fatal(err)
 	}
 	w, err := localworld.Start(ctx, localworld.Options{
@@ -229,7 +229,7 @@ func (s *shell) runBlock(text string) string {
 
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	address, err := loopback.FreeAddress()
+	address, err := freeport.FindAddress()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -470,7 +470,7 @@ func TestTheGuideTellsEveryChainsFinality(t *testing.T) {
 		told = append(told, m[1])
 	}
 	var known []string
-	for _, n := range networks.List() {
+	for _, n := range catalogue.List() {
 		if n.Network == chain.Mainnet {
 			known = append(known, string(n.Chain))
 		}

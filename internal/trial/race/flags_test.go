@@ -21,7 +21,7 @@ import (
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
-	"github.com/cofferpay/coffer/internal/trial/works"
+	"github.com/cofferpay/coffer/internal/trial/harness"
 	"github.com/cofferpay/coffer/internal/verify"
 )
 
@@ -142,7 +142,7 @@ func flagMany(t *testing.T, db *pg.DB, n int) task {
 	o, _, err := org.Create(ctx, db, "Acme")
 	check(err)
 	sign, attest := signertest.New(t)
-	w := works.NewHarness(works.HarnessConfig{
+	w := harness.New(harness.Config{
 		DB: db, Chain: net.ToChain(), Signer: sign, AttestKey: attest,
 		Prices: price.Fixed{Prices: map[int]money.USD{token: money.MustParseUSD("1")}},
 		RiskPolicy: risk.Policy{

@@ -21,8 +21,8 @@ import (
 
 	"github.com/cofferpay/coffer/internal/app"
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/freeport"
 	"github.com/cofferpay/coffer/internal/localworld/tied"
-	"github.com/cofferpay/coffer/internal/loopback"
 )
 
 const (
@@ -131,7 +131,7 @@ func (h Host) RunProcess(ctx context.Context, program string, n int) (*Process, 
 	conf.Operator = app.Operator{} // two processes of a role cannot share its address
 	var err error
 	for _, listen := range []*string{&conf.API.Listen, &conf.Ops.Listen} {
-		if *listen, err = loopback.FreeAddress(); err != nil {
+		if *listen, err = freeport.FindAddress(); err != nil {
 			return nil, err
 		}
 	}

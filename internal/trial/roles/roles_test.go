@@ -18,14 +18,14 @@ import (
 	"github.com/ethereum/go-ethereum/ethclient"
 
 	"github.com/cofferpay/coffer/internal/app"
+	"github.com/cofferpay/coffer/internal/freeport"
 	"github.com/cofferpay/coffer/internal/localworld"
 	"github.com/cofferpay/coffer/internal/localworld/caller"
 	"github.com/cofferpay/coffer/internal/localworld/evmtoken"
-	"github.com/cofferpay/coffer/internal/loopback"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/signer/remote"
 	"github.com/cofferpay/coffer/internal/signer/remote/remotetest"
-	"github.com/cofferpay/coffer/internal/trial/built"
+	"github.com/cofferpay/coffer/internal/trial/binary"
 	"github.com/cofferpay/coffer/internal/verify"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -46,7 +46,7 @@ type scenario struct {
 func buildProgram(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "coffer")
-	if err := built.BuildProgram(t.Context(), ".", file, ""); err != nil {
+	if err := binary.BuildProgram(t.Context(), ".", file, ""); err != nil {
 		t.Fatal(err)
 	}
 	return file
@@ -104,7 +104,7 @@ func (n *scenario) startHosts() {
 	n.Helper()
 	ca := remotetest.NewAuthority(n.T)
 	own := ca.IssueLeaf(n.T, "signer.internal", x509.ExtKeyUsageServerAuth, time.Now().Add(time.Hour))
-	listen, err := loopback.FreeAddress()
+	listen, err := freeport.FindAddress()
 	if err != nil {
 		n.Fatal(err)
 	}

@@ -41,7 +41,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/sweep"
 	"github.com/cofferpay/coffer/internal/transfer"
-	"github.com/cofferpay/coffer/internal/trial/works"
+	"github.com/cofferpay/coffer/internal/trial/harness"
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -129,8 +129,8 @@ type soakRun struct {
 
 // serviceProcess is a process: everything that it has in memory.
 type serviceProcess struct {
-	*works.Harness
-	steps     []works.Step
+	*harness.Harness
+	steps     []harness.Step
 	posts     *delivery.Dispatcher
 	transfers *transfer.Service
 }
@@ -280,7 +280,7 @@ func (w *soakRun) openProcesses() {
 	}
 	w.processes = nil
 	for range 2 {
-		parts := works.NewHarness(works.HarnessConfig{
+		parts := harness.New(harness.Config{
 			DB: w.db, Chain: w.net.ToChain(), Signer: w.signer, AttestKey: w.seedKeys.AttestKey().PublicKey(),
 			Prices:     w.external,
 			RiskPolicy: risk.Policy{Providers: w.external, UnknownAs: risk.TreatUnknownAsHold, Grace: screeningGrace},

@@ -24,14 +24,14 @@ import (
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/org"
-	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
-	"github.com/cofferpay/coffer/internal/trial/works"
+	"github.com/cofferpay/coffer/internal/trial/harness"
 	"github.com/cofferpay/coffer/internal/verify"
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/internal/withdrawal"
@@ -49,14 +49,14 @@ const (
 // testEnv is the service and its own chain, which makes a block when a test tells it to.
 type testEnv struct {
 	*testing.T
-	*works.Harness
+	*harness.Harness
 	ctx            context.Context
 	node           *anvil.Node
 	db             *pg.DB
 	org            string
 	treasury       wallet.Wallet
 	tokenAddresses map[int]common.Address // tokens in the catalogue
-	steps          []works.Step
+	steps          []harness.Step
 	sign           signer.Signer
 
 	mu        sync.Mutex
@@ -146,7 +146,7 @@ func newTestEnv(t *testing.T, tokens tokenList, with ...func(*evm.Config)) *test
 	sign, attest := signertest.New(t)
 	h.sign = sign
 	prices := price.Fixed{Prices: map[int]money.USD{}, Clock: h.readClock}
-	h.Harness = works.NewHarness(works.HarnessConfig{
+	h.Harness = harness.New(harness.Config{
 		DB: h.db, Chain: ch, Signer: sign, AttestKey: attest, Prices: prices,
 	})
 	h.steps = h.ListSteps(nil)
@@ -252,7 +252,7 @@ func (h *testEnv) wantBalance(customerID string, mintID int, want uint64) {
 func (h *testEnv) listDeposits(f deposit.Filter) (items []webhook.Deposit) {
 	h.Helper()
 	h.mustSucceed(h.db.ReadOrg(h.ctx, h.org, func(ctx context.Context, tx pg.Tx) error {
-		found, err := deposit.List(ctx, tx, h.org, f, page.Page{})
+		found, err := deposit.List(ctx, tx, h.org, f, pagination.Page{})
 		items = found.Items
 		return err
 	}))

@@ -11,9 +11,9 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/identity/member"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/localworld/evmtoken"
-	"github.com/cofferpay/coffer/internal/people"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
@@ -55,9 +55,9 @@ func TestAllOfAProductsBalanceIsPaidToTheListedAddress(t *testing.T) {
 	h := newTestEnv(t, tokenList{usdc: newUsualToken(evmtoken.Token)})
 	h.Withdrawals.Whitelist = shopOnly{}
 	signertest.EndorseAddress(t, h.sign, h.org, vault, evmtx.Canonical(shop))
-	var ann people.Person
+	var ann member.Member
 	h.mustSucceed(h.db.InSystem(h.ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		ann, err = people.AddPerson(ctx, tx, audit.Operator("op"), h.org, "ann@example.com", "Ann", people.Owner)
+		ann, err = member.Add(ctx, tx, audit.Operator("op"), h.org, "ann@example.com", "Ann", member.Owner)
 		return err
 	}))
 	own, err := h.Wallets.Address(h.ctx, signer.WalletRef{

@@ -21,7 +21,7 @@ import (
 	"github.com/cofferpay/coffer/internal/localworld"
 	"github.com/cofferpay/coffer/internal/localworld/anvil"
 	"github.com/cofferpay/coffer/internal/pg/local"
-	"github.com/cofferpay/coffer/internal/trial/built"
+	"github.com/cofferpay/coffer/internal/trial/binary"
 	"github.com/cofferpay/coffer/internal/trial/roles"
 	"github.com/cofferpay/coffer/internal/verify"
 	"github.com/cofferpay/coffer/migrations"
@@ -137,10 +137,10 @@ func TestAnUpgradeUnderLoadLosesNothing(t *testing.T) {
 		return
 	}
 	old, new := filepath.Join(dir, "old"), filepath.Join(dir, "new")
-	if err := built.BuildProgram(ctx, sources, old, ""); err != nil {
+	if err := binary.BuildProgram(ctx, sources, old, ""); err != nil {
 		t.Fatalf("%s: %v", commit, err)
 	}
-	if err := built.BuildProgram(ctx, root, new, ""); err != nil {
+	if err := binary.BuildProgram(ctx, root, new, ""); err != nil {
 		t.Fatal(err)
 	}
 	node, err := anvil.Find()

@@ -1,0 +1,156 @@
+// Package member stores the members of an organization and decides what their roles allow.
+//
+// It never grants a right that no role gives. A crash leaves a complete member or none.
+package member
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/customer"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/jackc/pgx/v5"
+)
+
+// Role is a role of a member in the organization. A member may have several.
+type Role string
+
+// The roles.
+const (
+	Owner     Role = "OWNER"
+	Admin     Role = "ADMIN"
+	Approver  Role = "APPROVER"
+	Finance   Role = "FINANCE"
+	Developer Role = "DEVELOPER"
+	Viewer    Role = "VIEWER"
+)
+
+// Permission is an action that needs a role.
+type Permission string
+
+// The permissions.
+const (
+	Approve           Permission = "APPROVE"  // approve or remove a withdrawal that waits for approval
+	Settings          Permission = "SETTINGS" // change thresholds
+	RequestWithdrawal Permission = "WITHDRAW" // ask for a withdrawal of the organization's own money
+)
+
+var rolesByPermission = map[Permission][]Role{
+	Approve:           {Owner, Admin, Approver},
+	Settings:          {Owner, Admin},
+	RequestWithdrawal: {Owner, Admin, Finance},
+}
+
+// Member is a member of one organization.
+type Member struct {
+	ID        string // usr_…
+	OrgID     string
+	Email     string // NFKC, lower case
+	Name      string
+	Roles     []Role
+	CreatedAt time.Time
+}
+
+// IsAllowed reports whether one of the member's roles allows the action.
+func (p Member) IsAllowed(permission Permission) bool {
+	return slices.ContainsFunc(p.Roles, func(r Role) bool { return slices.Contains(rolesByPermission[permission], r) })
+}
+
+// Actor returns the member as an actor of the audit log.
+func (p Member) Actor() audit.Actor { return audit.User(p.ID) }
+
+// Add creates a member, in a transaction of the system. Errors: INVALID_REQUEST for an
+// invalid e-mail or invalid roles, INVALID_STATE if the organization has a member with that e-mail.
+func Add(
+	ctx context.Context, tx pg.Tx, actor audit.Actor, org, email, name string, roles ...Role,
+) (Member, error) {
+	email = strings.TrimSpace(email)
+	if !customer.PlainEmail(email) {
+		return Member{}, fault.New(fault.Invalid, fault.InvalidRequest,
+			"%+q has a character that looks like another one or is not shown. Nothing was written. Write the address in plain letters.", email).
+			WithParam("email")
+	}
+	p := Member{
+		ID: id.New("usr", tx.Now), OrgID: org, Email: customer.FoldEmail(email), Name: name, Roles: roles,
+		CreatedAt: tx.Now,
+	}
+	if atSign := strings.IndexByte(p.Email, '@'); atSign < 1 || atSign == len(p.Email)-1 {
+		return Member{}, fault.New(fault.Invalid, fault.InvalidRequest, "%q is not an e-mail address.", email).
+			WithParam("email")
+	}
+	texts := make([]string, len(roles))
+	for i, r := range roles {
+		texts[i] = string(r)
+	}
+	_, err := tx.Exec(ctx, `
+		INSERT INTO people (user_id, org_id, email, name, roles, created_at) VALUES ($1, $2, $3, $4, $5, $6)`,
+		p.ID, p.OrgID, p.Email, p.Name, texts, p.CreatedAt)
+	switch {
+	case pg.ViolatesConstraint(err, "people_email_unique"):
+		return Member{}, fault.New(
+			fault.Conflict, fault.InvalidState, "The organization has a person with the e-mail %s.", p.Email,
+		).WithParam("email")
+	case pg.ViolatesConstraint(err, "people_roles_known"):
+		return Member{}, fault.New(fault.Invalid, fault.InvalidRequest,
+			"Give at least one role of OWNER, ADMIN, APPROVER, FINANCE, DEVELOPER and VIEWER.").WithParam("roles")
+	case err != nil:
+		return Member{}, fmt.Errorf("add a person to %s: %w", org, err)
+	}
+	return p, audit.Record(ctx, tx, audit.Entry{
+		OrgID: org, Actor: actor, Action: "person.added", ResourceKind: "USER", ResourceID: p.ID,
+		Detail: map[string]any{"email": p.Email, "roles": texts},
+	})
+}
+
+// ByEmail finds a member of the transaction's organization. A transaction of the system sees
+// several organizations, and finding two members is an error. Error: NOT_FOUND.
+func ByEmail(ctx context.Context, tx pg.Tx, email string) (Member, error) {
+	notFound := fault.New(fault.NotFound, fault.CodeNotFound, "Nobody here has the e-mail %s.", email)
+	if email = strings.TrimSpace(email); !customer.PlainEmail(email) {
+		return Member{}, notFound
+	}
+	rows, err := tx.Query(ctx, `
+		SELECT user_id, org_id, email, name, roles, created_at FROM people WHERE email = $1`, customer.FoldEmail(email))
+	if err != nil {
+		return Member{}, fmt.Errorf("look for a person by e-mail: %w", err)
+	}
+	p, err := pgx.CollectExactlyOneRow(rows, scanPerson)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return Member{}, notFound
+	case err != nil:
+		return Member{}, fmt.Errorf("look for a person by e-mail: %w", err)
+	}
+	return p, nil
+}
+
+func scanPerson(row pgx.CollectableRow) (p Member, err error) {
+	var roles []string
+	err = row.Scan(&p.ID, &p.OrgID, &p.Email, &p.Name, &roles, &p.CreatedAt)
+	for _, r := range roles {
+		p.Roles = append(p.Roles, Role(r))
+	}
+	return p, err
+}
+
+// ListByOrg returns the members of an organization, ordered by e-mail.
+func ListByOrg(ctx context.Context, tx pg.Tx, org string) ([]Member, error) {
+	rows, err := tx.Query(
+		ctx, `SELECT user_id, org_id, email, name, roles, created_at FROM people WHERE org_id = $1 ORDER BY email`, org,
+	)
+	if err != nil {
+		return nil, fmt.Errorf("list the people of %s: %w", org, err)
+	}
+	found, err := pgx.CollectRows(rows, scanPerson)
+	if err != nil {
+		return nil, fmt.Errorf("list the people of %s: %w", org, err)
+	}
+	return found, nil
+}
