@@ -1,6 +1,6 @@
-// Package arch keeps the drawing of the house true. Its tests parse the
+// Package arch checks the structure of the module. Its tests parse the
 // sources of the whole module and compare what they find with the tables in
-// floors.go: which floor a package stands on, what it may import, where keys,
+// layers.go: the layer of each package, what it may import, where keys,
 // HTTP, floats and random numbers may appear, and whether the rules of the
 // interface and the tests that prove them name each other. Two tests read all
 // texts of the repository: each decision that is cited has an entry in
@@ -13,5 +13,5 @@
 // the sources have changed, while files that a test opens itself are part of
 // the cache key. There is no state, so a crash leaves nothing behind.
 //
-// A new package is one line in floors.go.
+// A new package is one line in layers.go.
 package arch

@@ -10,7 +10,7 @@
 // Both processes mean the same holds by the same names, so that every hold, every end
 // of one, every key and every decision is wanted by two at least. What each won is
 // added up and compared with what the database has. Beside that all 64 decide about
-// flagged deposits, one after the other, each in a way of its own (see flags.go).
+// flagged deposits, one after the other, each in a way of its own (see flagged.go).
 //
 // What never happens here: a worker that waits its turn. What a crash leaves: a
 // database of a cluster that ends with the test; the second process dies with the first.

@@ -1,7 +1,7 @@
 package arch
 
-// A floor is a height in the house. Code may use what lies below it, never
-// what lies above; beside it only where beside says so.
+// A layer groups packages. Code may import packages of lower layers, never of higher ones, and of
+// its own layer only where neighbourImports says so.
 type layer int
 
 const (
@@ -22,21 +22,21 @@ const (
 )
 
 var layerNames = [...]string{
-	"public", "words", "foundations", "core", "gates", "features", "over", "adapters",
+	"public", "words", "foundations", "core", "gates", "features", "reporting", "adapters",
 	"surfaces", "wiring", "world", "commands", "program", "watch",
 }
 
 func (f layer) String() string { return layerNames[f] }
 
-// neighbourImports tells on which floors a package may import its neighbours. The other
-// floors are the ones whose members must stay replaceable or readable alone:
+// neighbourImports tells in which layers a package may import its neighbours. The other
+// layers are the ones whose packages must stay replaceable or readable alone:
 // two features that must meet do so through a one-method interface that app
 // wires.
 var neighbourImports = map[layer]bool{
 	public: true, words: true, foundations: true, core: true, world: true, watch: true,
 }
 
-// A permit lets a package do what its floor may not.
+// A capability lets a package do what its layer may not.
 type capability uint
 
 const (
@@ -47,18 +47,18 @@ const (
 	testOnly                        // only tests may import it
 )
 
-// httpLayers may import net/http without a permit: they speak to the outside.
+// httpLayers may import net/http without a capability: they speak to the outside.
 var httpLayers = map[layer]bool{public: true, adapters: true, surfaces: true, wiring: true, world: true, commands: true}
 
-// A place is one package: its folder under the module root, its floor, and
-// what it may do beyond that floor.
+// A pkg is one package: its folder under the module root, its layer, and
+// what it may do beyond that layer.
 type pkg struct {
 	dir          string
 	layer        layer
 	capabilities capability
 }
 
-// packages is the drawing. Every folder with Go files stands here once.
+// packages has every folder with Go files once.
 var packages = []pkg{
 	{"webhook", public, 0},
 	{"client", public, mayRand},
@@ -193,7 +193,7 @@ var packages = []pkg{
 	{"internal/arch", watch, 0},
 }
 
-// A door is an import that the floors forbid and that is right all the same.
+// An exception is an import that the layers forbid and that is right all the same.
 // One that no code uses any more fails the test.
 type exception struct{ from, to, reason string }
 
