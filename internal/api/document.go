@@ -21,7 +21,7 @@ import (
 func organizationsDocument(baseURL string) []byte { return organizations.drawDocument(baseURL) }
 
 // drawDocument draws the published description from the table of routes and from the types that are
-// read and answered, so that the two cannot differ. Only the texts come from notes.go. The document
+// read and answered, so that the two cannot differ. Only the texts come from field_docs.go. The document
 // is the same bytes for every caller.
 func (s *surface) drawDocument(baseURL string) []byte {
 	d := &drawing{surface: s, schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)}

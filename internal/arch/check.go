@@ -42,12 +42,12 @@ func (h tree) checkListed() []string {
 	listed := map[string]bool{}
 	for _, p := range h.packages {
 		if listed[p.dir] {
-			c.addf("%s: stands twice in floors.go", p.dir)
+			c.addf("%s: stands twice in layers.go", p.dir)
 		}
 		listed[p.dir] = true
 		exists, planned := slices.Contains(existing, p.dir), slices.Contains(h.planned, p.dir)
 		if !exists && !planned {
-			c.addf("%s: stands in floors.go and holds no Go code: take the line out", p.dir)
+			c.addf("%s: stands in layers.go and holds no Go code: take the line out", p.dir)
 		}
 		if exists && planned {
 			c.addf("%s: exists now: delete its line in planned.txt", p.dir)
@@ -55,12 +55,12 @@ func (h tree) checkListed() []string {
 	}
 	for _, dir := range existing {
 		if !listed[dir] {
-			c.addf("%s: is not in floors.go: add a line that says which floor it stands on", dir)
+			c.addf("%s: is not in layers.go: add a line that names its layer", dir)
 		}
 	}
 	for _, dir := range h.planned {
 		if !listed[dir] {
-			c.addf("%s: is planned but not in floors.go", dir)
+			c.addf("%s: is planned but not in layers.go", dir)
 		}
 	}
 	return c.sortedList()
@@ -98,10 +98,10 @@ func (h tree) checkImports() []string {
 	}
 	for _, d := range h.exceptions {
 		if !used[d] {
-			c.addf("door from %s to %s: nothing goes through it: take it out of floors.go", d.from, d.to)
+			c.addf("exception from %s to %s: no import needs it: take it out of layers.go", d.from, d.to)
 		}
 		if d.reason == "" {
-			c.addf("door from %s to %s: give the reason", d.from, d.to)
+			c.addf("exception from %s to %s: give the reason", d.from, d.to)
 		}
 	}
 	return c.sortedList()
@@ -128,7 +128,7 @@ func (h tree) explainForbidden(importer, target pkg, test bool) string {
 		return fmt.Sprintf("imports point down, and %v lies above %v", target.layer, importer.layer)
 	case target.layer == importer.layer && !neighbourImports[importer.layer]:
 		return fmt.Sprintf(
-			"two packages of the floor %v never meet: declare a small interface and let app wire it", importer.layer,
+			"two packages of the layer %v never meet: declare a small interface and let app wire it", importer.layer,
 		)
 	}
 	return ""
@@ -192,7 +192,7 @@ func (h tree) checkHTTP() []string {
 		for _, imp := range s.listImports() {
 			if imp.path == "net/http" || strings.HasPrefix(imp.path, "net/http/") {
 				c.addf(
-					"%s: %s on the floor %v: surfaces and adapters speak HTTP, nothing else does", s.position(imp.spec),
+					"%s: %s in the layer %v: surfaces and adapters speak HTTP, nothing else does", s.position(imp.spec),
 					imp.path, p.layer,
 				)
 			}

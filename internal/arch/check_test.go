@@ -8,7 +8,7 @@ import (
 	"testing/fstest"
 )
 
-// newSmallTree builds a house from file texts, on floors of its own.
+// newSmallTree builds a tree from file texts, with layers of its own.
 func newSmallTree(t *testing.T, files map[string]string) tree {
 	t.Helper()
 	fsys := fstest.MapFS{}
@@ -52,7 +52,7 @@ func TestChecksFindWhatIsPlanted(t *testing.T) {
 		check            func(tree) []string
 		want             string // empty: no complaint
 	}{
-		{"unlisted", "internal/other/a.go", "package other", tree.checkListed, "is not in floors.go"},
+		{"unlisted", "internal/other/a.go", "package other", tree.checkListed, "is not in layers.go"},
 		{"up", "internal/money/a.go", imports("money", module+"/internal/deposit"), tree.checkImports, "imports point down"},
 		{"up from a test", "internal/money/a_test.go", imports("money", module+"/internal/deposit"), tree.checkImports, "imports point down"},
 		{"down", "internal/deposit/a.go", imports("deposit", module+"/internal/money"), tree.checkImports, ""},
@@ -137,9 +137,9 @@ func TestChecksFindStaleEntries(t *testing.T) {
 	got := slices.Concat(h.checkListed(), h.checkImports())
 	for _, want := range []string{
 		"internal/money: exists now",
-		"internal/nowhere: is planned but not in floors.go",
-		"internal/sweep: stands in floors.go and holds no Go code",
-		"door from internal/deposit to internal/app: nothing goes through it",
+		"internal/nowhere: is planned but not in layers.go",
+		"internal/sweep: stands in layers.go and holds no Go code",
+		"exception from internal/deposit to internal/app: no import needs it",
 	} {
 		if !slices.ContainsFunc(got, func(s string) bool { return strings.HasPrefix(s, want) }) {
 			t.Errorf("got %q, want one that says %q", got, want)
@@ -147,7 +147,7 @@ func TestChecksFindStaleEntries(t *testing.T) {
 	}
 	for _, complaint := range got {
 		if strings.Contains(complaint, "chain/evm") || strings.Contains(complaint, "never meet") {
-			t.Errorf("got %q, want a planned package and an open door to pass", complaint)
+			t.Errorf("got %q, want a planned package and an exception to pass", complaint)
 		}
 	}
 }

@@ -1,5 +1,5 @@
 // Package arch checks the architecture. Its tests parse the sources of the whole module and compare
-// them with the tables in floors.go: the layer of each package, what it may import, and where keys,
+// them with the tables in layers.go: the layer of each package, what it may import, and where keys,
 // HTTP, floats and random numbers may appear. They also check that the rules of the interface and
 // the tests that prove them name each other.
 //
@@ -13,5 +13,5 @@
 // opens itself are part of the cache key. The package has no state, so a crash leaves nothing
 // behind.
 //
-// A new package is one line in floors.go.
+// A new package is one line in layers.go.
 package arch

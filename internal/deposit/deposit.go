@@ -14,7 +14,7 @@
 //   - credits a movement twice
 //   - calls the network inside a transaction
 //
-// It takes a credit back only if finality itself broke: see broken.go. A crash leaves deposits in
+// It takes a credit back only if finality itself broke: see reorg.go. A crash leaves deposits in
 // the state of their last commit, and the next run continues from there.
 package deposit
 

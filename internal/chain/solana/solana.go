@@ -9,7 +9,7 @@
 //
 // Blocks come from getBlock. A stream (Yellowstone, Geyser) could feed the same decoder and would
 // change nothing of this. Histories of addresses are no evidence of money here. They serve only to
-// look up who signed for a nonce account, see taken.go.
+// look up who signed for a nonce account, see nonce_history.go.
 //
 // Payments have a durable nonce (package solanatx), so none expires and none is ever signed again
 // because of time. Their slot is the nonce account with its value. Of a payment and its
@@ -18,7 +18,7 @@
 // Several payments share a transaction if they go to the account that pays for them; see BatchSize.
 //
 // The creation of a nonce account is the one exception: it names a recent block, expires, and is
-// built again in the slot that is the account's address; see places.go.
+// built again in the slot that is the account's address; see nonce_creation.go.
 //
 // Build asks no provider and remembers nothing, and a payment lacks three facts.
 //   - The program of a token and its decimals are reviewed facts of Config.Mints. Quote refuses a

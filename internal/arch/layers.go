@@ -22,7 +22,7 @@ const (
 )
 
 var layerNames = [...]string{
-	"public", "words", "foundations", "core", "gates", "features", "over", "adapters",
+	"public", "words", "foundations", "core", "gates", "features", "reporting", "adapters",
 	"surfaces", "wiring", "world", "commands", "program", "watch",
 }
 

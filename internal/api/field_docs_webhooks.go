@@ -1,6 +1,6 @@
 package api
 
-// webhookFieldDocs are the texts for the types of endpoints.go, in addition to those in notes.go.
+// webhookFieldDocs are the texts for the types of endpoints.go, in addition to those in field_docs.go.
 var webhookFieldDocs = map[string]fieldDoc{
 	"EndpointChange.":      {text: "Changes a webhook endpoint; what is left out stays."},
 	"EndpointFilters.":     {text: "Leaves out events. What is not given leaves out nothing."},
