@@ -68,7 +68,7 @@ func redirectBrowser(fallback http.HandlerFunc) http.HandlerFunc {
 func docsFile(name string) []byte {
 	raw, err := docsFiles.ReadFile("docs/" + name)
 	if err != nil {
-		panic("api: a page for people is missing: " + err.Error())
+		panic("api: a page of the documentation is missing: " + err.Error())
 	}
 	return raw
 }
@@ -96,7 +96,7 @@ func insertGuide(document []byte, guide string, pages ...string) []byte {
 		raw, err = json.Marshal(d)
 	}
 	if err != nil {
-		panic("api: the document cannot be read again: " + err.Error())
+		panic("api: cannot read the document that was drawn: " + err.Error())
 	}
 	return raw
 }
@@ -108,7 +108,7 @@ func (a *api) serveDocsPage(w http.ResponseWriter, _ *http.Request) {
 	if err := docsPage.Execute(&page, map[string]string{
 		"Title": a.surface.page, "Renderer": renderer, "Nonce": base64.RawURLEncoding.EncodeToString(nonce),
 	}); err != nil {
-		panic("api: the page cannot be drawn: " + err.Error())
+		panic("api: cannot draw the page: " + err.Error())
 	}
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
@@ -145,7 +145,7 @@ func serveAsset(kind string, raw []byte) http.HandlerFunc {
 		}
 		reader, err := gzip.NewReader(bytes.NewReader(raw))
 		if err != nil {
-			panic("api: a file for people is damaged: " + err.Error())
+			panic("api: a file of the documentation is damaged: " + err.Error())
 		}
 		_, _ = io.Copy(w, reader)
 	}

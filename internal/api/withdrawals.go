@@ -159,7 +159,7 @@ func readFeeMode(text *string) (string, error) {
 	if *text == "" {
 		return "", fault.New(
 			fault.Invalid, fault.InvalidRequest,
-			"feeMode is ORGANIZATION or DEDUCTED."+nothingWritten+" Leave feeMode out or send one of them.",
+			"feeMode has to be ORGANIZATION or DEDUCTED."+nothingWritten+" Leave feeMode out or send one of them.",
 		).WithParam("feeMode")
 	}
 	return *text, nil
@@ -250,7 +250,7 @@ func showGates(steps []withdrawal.Step) (results webhook.List[GateResult]) {
 		err = read.Decode(&results)
 	}
 	if err != nil {
-		panic("api: what a gate looked at cannot be shown: " + err.Error())
+		panic("api: cannot show the facts of a rule: " + err.Error())
 	}
 	return results
 }

@@ -211,7 +211,8 @@ func Approve(
 	}
 	if r.Author == key.Name || r.AuthorKey == key.ID {
 		return r, fault.New(fault.Conflict, fault.ApprovalRefused,
-			"Who asks for a change cannot approve it: another operator does. Nothing was changed. You may withdraw it.")
+			"The operator who requests a change cannot approve it: another operator has to. Nothing was changed. You "+
+				"can withdraw your request.")
 	}
 	if r, err = r.decideRequest(ctx, tx, key, Approved); err != nil {
 		return r, err
