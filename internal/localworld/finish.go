@@ -32,7 +32,7 @@ func (w *World) finalizeBlocks() error {
 		return nil
 	default:
 	}
-	w.opts.Progress("reading the last blocks, so that the next start goes on with what is on its way")
+	w.opts.Progress("reading the last blocks, so that the next start continues with everything that is in progress")
 	for _, g := range w.outageProxies {
 		if err := g.endOutage(); err != nil {
 			return err

@@ -57,7 +57,7 @@ func lockFolder(ctx context.Context, opts Options) (lock *os.File, err error) {
 		}
 	}
 	if err := os.Remove(description); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return lock, fmt.Errorf("remove the description of a world that is gone: %w", err)
+		return lock, fmt.Errorf("remove the description of a world that has ended: %w", err)
 	}
 	return lock, nil
 }

@@ -289,7 +289,7 @@ func Find(ctx context.Context) (string, error) {
 	if named := os.Getenv("COFFER_BTCD"); named != "" {
 		path, err := exec.LookPath(named)
 		if err != nil {
-			return "", fmt.Errorf("COFFER_BTCD names %q, which is no program: %w", named, err)
+			return "", fmt.Errorf("COFFER_BTCD names %q, which is not a program: %w", named, err)
 		}
 		return path, nil
 	}

@@ -30,13 +30,13 @@ type tokenAmount struct{ symbol, whole string }
 
 var chainTours = []chainTour{
 	{
-		chain: "SOLANA", title: "Solana: its coin and a token, one address for both",
+		chain: "SOLANA", title: "Solana: native coin and a token, one address for both",
 		deposits:    []tokenAmount{{"SOL", "1.5"}, {"USDC", "80"}},
 		withdrawals: []tokenAmount{{"SOL", "0.4"}, {"USDC", "25"}},
 		newAddress:  newSolanaAddress, coin: "lamports",
 	},
 	{
-		chain: "BITCOIN", title: "Bitcoin: paid out of what came in, and then out of what was left of it",
+		chain: "BITCOIN", title: "Bitcoin: a payment from a deposit, and then from its change output",
 		deposits:    []tokenAmount{{"BTC", "0.25"}},
 		withdrawals: []tokenAmount{{"BTC", "0.1"}, {"BTC", "0.12"}},
 		newAddress:  newBitcoinAddress, coin: "satoshi",

@@ -310,7 +310,7 @@ func RestoreSeed(f Files, credential BackupIdentity, path string) (SeedInfo, err
 	// A seed is restored on a host that has no files yet.
 	for _, file := range []string{f.Key, f.KEK, f.Attest} {
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			return SeedInfo{}, fmt.Errorf("make the folder of the keys: %w", err)
+			return SeedInfo{}, fmt.Errorf("create the folder of the keys: %w", err)
 		}
 	}
 	return writeFiles(f, s, b.CreatedAt)

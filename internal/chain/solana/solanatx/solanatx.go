@@ -621,7 +621,7 @@ func (c NonceCreation) CheckPayment(p chain.Payment) error {
 	case err != nil:
 		return err
 	case !p.CreatesNonceAccount || p.Contract != "":
-		return errors.New("it makes a nonce account and is no other payment")
+		return errors.New("it creates a nonce account and is no other payment")
 	case p.From != c.Treasury || p.Payer != "" && p.Payer != c.Treasury:
 		return fmt.Errorf("%s pays for it, not %s", c.Treasury, p.From)
 	case p.To != account:
