@@ -257,7 +257,7 @@ func TestACallWhoseCommitIsUnknownNeverSaysThatNothingHappened(t *testing.T) {
 						t.Errorf("%+v: got %s, and something happened: %s", l, got.raw, settled)
 					}
 				case got.status != 500 || got.body["retryable"] != true ||
-					!strings.Contains(words, "tell whether this took effect"):
+					!strings.Contains(words, "not known whether"):
 					t.Errorf("%+v: got %v %s, want it done or unknown", l, got.status, got.raw)
 				case verb.finds && !l.KeepDown && seen == done:
 					t.Errorf("%+v: got %s, and what it wrote could be seen", l, got.raw)

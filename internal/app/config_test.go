@@ -196,7 +196,7 @@ var alone = []mistake{
 	}},
 	{"operator.listen", "127.0.0.1:8081", func(c *Config) { c.Operator.Listen = "8081" }},
 	{"operator.listen", "remove them", func(c *Config) { c.Operator.Allow = []string{"10.0.0.0/8"} }},
-	{"operator.allow", "beyond this machine", func(c *Config) {
+	{"operator.allow", "not on this machine", func(c *Config) {
 		c.Operator = Operator{Listen: "0.0.0.0:8081", URL: "https://ops.example.com"}
 	}},
 	{"operator.allow", "everybody", func(c *Config) {

@@ -215,7 +215,7 @@ func TestWhatTheListKnowsCannotBeConfiguredWrong(t *testing.T) {
 		}},
 		"an id of another token": {
 			"mints[0] (USDC on ETHEREUM).id",
-			"which is USDT on Ethereum for ever; give this token one from 100000", func(c *Config) {
+			"which is always USDT on Ethereum; give this token an id from 100000", func(c *Config) {
 				c.Mints[0].ID = 103
 			},
 		},

@@ -64,7 +64,7 @@ func TestAPersonConfirmsTheClockOfAStoppedSigner(t *testing.T) {
 	if err := running.Close(); err != nil {
 		t.Fatal(err)
 	}
-	step(true, "further than the time that the signer has seen pass")
+	step(true, "ahead of the time that the signer has seen pass")
 	step(false, "set the clock first", "confirm", at(-time.Hour), "--because", "why")
 	step(true, "Confirmed in entry 2 of the journal", "confirm", at(0), "--because", "it was stopped")
 	step(true, "They agree")

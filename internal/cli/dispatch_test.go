@@ -241,8 +241,8 @@ func TestAPersonSeesAndSteersWhatIsOnItsWayOut(t *testing.T) {
 	})
 	third := s.withdraw("third")
 	s.shows(third, `slot +none: nothing is signed`, `waits for +somebody to lift what stops it: frozen \(WALLET\)`)
-	if said := s.coffer(0, "dispatch", "cancel", third); !strings.Contains(said, "nothing is out") ||
-		!strings.Contains(said, "REJECTED and its amount may be spent again") {
+	if said := s.coffer(0, "dispatch", "cancel", third); !strings.Contains(said, "nothing of it was signed or sent") ||
+		!strings.Contains(said, "REJECTED and its amount is available again") {
 		t.Errorf("got %q, want where the money is", said)
 	}
 	if said := s.coffer(1, "dispatch", "cancel", third); !strings.Contains(said, "WITHDRAWN") {

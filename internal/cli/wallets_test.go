@@ -120,7 +120,7 @@ func aQuarantine(t *testing.T, coffer func(args ...string) string, config string
 		{"quarantine", "under quarantine", 0},
 		{"quarantine", "already", 1},
 		{"release", "is released", 0},
-		{"release", "not under quarantine", 1},
+		{"release", "is not quarantined", 1},
 	} {
 		var out, errs bytes.Buffer
 		code := cli.Run(

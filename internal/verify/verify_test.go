@@ -1352,7 +1352,7 @@ func TestOnlyAnUnexplainedBalanceOnChainIsABreach(t *testing.T) {
 	h.exec(`UPDATE address_funds SET dust = dust + 2 WHERE wallet_id = 'we_dep' AND mint_id = 1`)
 	want("a token missing", 1, "")
 	net.SilenceBalance(token, true)
-	want("a token that gives no balance", 0, "2 within bounds as orders are under way, 3 left out")
+	want("a token that gives no balance", 0, "2 within bounds as orders are in progress, 3 left out")
 	if _, err := CheckAndFreeze(t.Context(), h.db, chains, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatalf("Watch: %v", err)
 	}
