@@ -240,7 +240,7 @@ func TestAPersonSeesAndSteersWhatIsOnItsWayOut(t *testing.T) {
 		return n > before, fmt.Sprint(n)
 	})
 	third := s.withdraw("third")
-	s.shows(third, `slot +none: nothing is signed`, `waits for +somebody to lift what stops it: frozen \(WALLET\)`)
+	s.shows(third, `slot +none: nothing is signed`, `waits for +an operator who lifts what stops it: frozen \(WALLET\)`)
 	if said := s.coffer(0, "dispatch", "cancel", third); !strings.Contains(said, "nothing of it was signed or sent") ||
 		!strings.Contains(said, "REJECTED and its amount is available again") {
 		t.Errorf("got %q, want where the money is", said)

@@ -256,7 +256,7 @@ func TestTheListSaysWhatEachOrderWaitsFor(t *testing.T) {
 	got, more := list(10)
 	want := []struct{ id, waits string }{
 		{"wd_1", "a final block"},
-		{"wd_2", "a provider that takes it: the node is busy"},
+		{"wd_2", "a provider that accepts it: the node is busy"},
 		{"wd_3", "a signature"},
 		{"wd_4", "funds on its wallet"},
 	}

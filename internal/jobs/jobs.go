@@ -155,7 +155,7 @@ func (c jobErrorLogger) HandlePanic(
 var inserter = sync.OnceValue(func() *river.Client[pgx.Tx] {
 	client, err := river.NewClient(riverpgxv5.New(nil), &river.Config{MaxAttempts: attemptsMax})
 	if err != nil {
-		panic("jobs: a client that only inserts is refused: " + err.Error())
+		panic("jobs: the insert-only client is invalid: " + err.Error())
 	}
 	return client
 })

@@ -109,7 +109,7 @@ func (f Filter) paged(org string, p pagination.Page) (sql string, args []any) {
 	if p.Cursor != nil {
 		n, err := strconv.ParseInt(p.Cursor.ID, 10, 64)
 		if err != nil {
-			panic("ledger: a cursor that was checked is none: " + p.Cursor.ID)
+			panic("ledger: a checked cursor is invalid: " + p.Cursor.ID)
 		}
 		// The first condition is where the index scan starts. The second skips the entry of a
 		// transfer that the page before has already shown.

@@ -59,7 +59,7 @@ type Keyset struct{ envelope tink.AEAD }
 func CreateKeyset(path string) error {
 	handle, err := keyset.NewHandle(aead.AES256GCMKeyTemplate())
 	if err != nil {
-		return fmt.Errorf("make a key: %w", err)
+		return fmt.Errorf("create a key: %w", err)
 	}
 	var content bytes.Buffer
 	if err := insecurecleartextkeyset.Write(handle, keyset.NewJSONWriter(&content)); err != nil {

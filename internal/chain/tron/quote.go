@@ -169,7 +169,7 @@ func (c *Client) quoteToken(ctx context.Context, p *provider, pay chain.Payment,
 	case err != nil:
 		return chain.Fees{}, err
 	case silent != "":
-		return chain.Fees{}, newRefusal(chain.CauseAccount, "the token gives no balance: %s", silent)
+		return chain.Fees{}, newRefusal(chain.CauseAccount, "the token returns no balance: %s", silent)
 	case held.Less(pay.Amount):
 		return chain.Fees{}, newRefusal(
 			chain.CauseFunds, "%s has %v of the token, less than the amount", pay.From, held,
