@@ -39,7 +39,7 @@ func (a *adapter) Send(ctx context.Context, raw []byte) (chain.Answer, string) {
 			return classifySendError(err), err
 		}
 		if got != hash {
-			return chain.Unknown, fmt.Errorf("%s: took %s for %.90q", p.name, hash, string(got))
+			return chain.Unknown, fmt.Errorf("%s: accepted %s for %.90q", p.name, hash, string(got))
 		}
 		return chain.Accepted, nil
 	})

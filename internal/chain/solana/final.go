@@ -77,7 +77,7 @@ func (c *Client) checkParent(ctx context.Context, block vote, voters []*provider
 		hash = h.hash
 	}
 	if hash != block.parent {
-		return fmt.Errorf("block %d stands on %.44q, and block %d is %.44q: %w", block.slot, block.parent, parentSlot,
+		return fmt.Errorf("block %d has the parent %.44q, and block %d is %.44q: %w", block.slot, block.parent, parentSlot,
 			hash, chain.ErrDisagreement)
 	}
 	return nil

@@ -129,7 +129,7 @@ func (p *provider) readStable(
 		}
 		before = after
 	}
-	return nil, header{}, fmt.Errorf("%s: its head moved on each time while balances were asked", p.name)
+	return nil, header{}, fmt.Errorf("%s: its head moved each time during the question about balances", p.name)
 }
 
 // rollBack adds to the entries what happened between a block and the head. It follows the parents

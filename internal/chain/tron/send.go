@@ -36,14 +36,14 @@ func (c *Client) buildPayload(
 		return nil, err
 	}
 	if slotRef.Owner != account {
-		return nil, fmt.Errorf("%v is a place of %s, not of %s", s, slotRef.Owner, account)
+		return nil, fmt.Errorf("%v is a slot of %s, not of %s", s, slotRef.Owner, account)
 	}
 	if !fees.FeeCap.IsZero() {
-		return nil, fmt.Errorf("a fee cap of %v, and what it may cost stands beside it here", fees.FeeCap)
+		return nil, fmt.Errorf("a fee cap of %v, although the cost is separate here", fees.FeeCap)
 	}
 	price, ok := fees.TipCap.Uint64()
 	if !ok || fees.GasLimit > unitsMax || price > c.PriceMax {
-		return nil, fmt.Errorf("%d units at %v sun are above what is configured", fees.GasLimit, fees.TipCap)
+		return nil, fmt.Errorf("%d units at %v sun are above the configuration", fees.GasLimit, fees.TipCap)
 	}
 	limit := uint64(0)
 	if p.Contract != "" {
@@ -91,7 +91,7 @@ func (p *provider) sendTx(ctx context.Context, raw []byte, hash chain.TxHash) (c
 	}
 	switch {
 	case got.Hash != hash:
-		return chain.Unknown, p.WrapError(method, fmt.Errorf("took %s for %.70q", hash, string(got.Hash)))
+		return chain.Unknown, p.WrapError(method, fmt.Errorf("accepted %s for %.70q", hash, string(got.Hash)))
 	case got.OK:
 		return chain.Accepted, nil
 	}
