@@ -189,7 +189,7 @@ func VerifyAt(now time.Time, payload []byte, header http.Header, key string, tol
 	}
 	switch age := now.Sub(time.Unix(seconds, 0)); {
 	case age > tolerance:
-		return fmt.Errorf("%w: it is %v old, allowed are %v: a request played again, or this machine's clock is fast", ErrTimestamp, age.Truncate(time.Second), tolerance)
+		return fmt.Errorf("%w: it is %v old, allowed are %v: a replayed request, or this machine's clock is fast", ErrTimestamp, age.Truncate(time.Second), tolerance)
 	case age < -tolerance:
 		return fmt.Errorf("%w: it is %v ahead, allowed are %v: this machine's clock may be slow", ErrTimestamp, -age.Truncate(time.Second), tolerance)
 	}
@@ -214,7 +214,7 @@ func VerifyAt(now time.Time, payload []byte, header http.Header, key string, tol
 		}
 	}
 	if tried == 0 {
-		return fmt.Errorf("%w: %s has no readable %s signature, which is what this key verifies", ErrSignature, HeaderSignature, k.version)
+		return fmt.Errorf("%w: %s has no valid %s signature, which this key verifies", ErrSignature, HeaderSignature, k.version)
 	}
 	return fmt.Errorf("%w: %d tried; the key is another endpoint's or was rotated, or the payload is not the raw body", ErrSignature, tried)
 }

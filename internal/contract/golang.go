@@ -347,7 +347,7 @@ func (g *goGenerator) writeOperation(op *Operation) {
 	}
 	if item := g.pageItemType(op); item != "" {
 		name := walkerName(op)
-		g.writeComment(name, fmt.Sprintf("every item of %s, page after page.", method))
+		g.writeComment(name, fmt.Sprintf("every item of %s, over all pages.", method))
 		g.writeLine("func (c *Client) %s(%s, opts ...CallOption) iter.Seq2[%s, error] {", name, args, item)
 		g.writeLine(
 			"return each(ctx, p.Cursor, func(ctx context.Context, cursor string) ([]%s, *string, error) {\np.Cursor = cursor",
@@ -375,9 +375,10 @@ func (g *goGenerator) writeDoc(op *Operation, method string) {
 	g.writeComment(method, op.Summary+". "+op.Description)
 	g.writeLine("//")
 	repeatDoc := map[string]string{
-		"ALWAYS":   "It is repeated when no answer comes.",
-		"WITH_KEY": "It is repeated when no answer comes and it has an IdempotencyKey; without one it is sent once.",
-		"NEVER":    "It is sent once.",
+		"ALWAYS": "The client repeats the call if no answer comes.",
+		"WITH_KEY": "The client repeats the call if no answer comes and it has an IdempotencyKey; without one it " +
+			"sends the call once.",
+		"NEVER": "The client sends the call once.",
 	}[op.Repeat]
 	if repeatDoc == "" {
 		panic("contract: " + op.Name() + " does not say whether it may be repeated")

@@ -226,9 +226,10 @@ func (g *tsGenerator) writeOperation(op *Operation) {
 		result = g.tsType(c.Schema)
 	}
 	repeatDoc := map[string]string{
-		"ALWAYS":   "It is repeated when no answer comes.",
-		"WITH_KEY": "It is repeated when no answer comes and it has an idempotencyKey; without one it is sent once.",
-		"NEVER":    "It is sent once.",
+		"ALWAYS": "The client repeats the call if no answer comes.",
+		"WITH_KEY": "The client repeats the call if no answer comes and it has an idempotencyKey; without one it " +
+			"sends the call once.",
+		"NEVER": "The client sends the call once.",
 	}[op.Repeat]
 	g.writeLine("")
 	g.writeComment("  ", op.Summary+". "+op.Description+"\n\n"+op.Name()+". "+repeatDoc)

@@ -1804,7 +1804,7 @@ export class Coffer {
   /**
    * Read a mint. One token of the catalogue.
    *
-   * GET /mints/{mintId}. It is repeated when no answer comes.
+   * GET /mints/{mintId}. The client repeats the call if no answer comes.
    */
   getMint(mintId: string, options: CallOptions = {}): Promise<Mint> {
     return this.#connection.call<Mint>({ method: "GET", path: `/mints/${segment("mintId", mintId)}`, repeat: "ALWAYS" }, options);
@@ -1814,7 +1814,7 @@ export class Coffer {
    * List mints. The tokens of this installation, by id. Without limit the whole catalogue is one
    * page. Read decimals before converting an amount, and swappable before offering a swap.
    *
-   * GET /mints. It is repeated when no answer comes.
+   * GET /mints. The client repeats the call if no answer comes.
    */
   listMints(params: ListMintsParams = {}, options: CallOptions = {}): Promise<MintPage> {
     return this.#connection.call<MintPage>({ method: "GET", path: `/mints`, repeat: "ALWAYS", headers: { "if-none-match": params.ifNoneMatch }, query: { chain: params.chain, symbol: params.symbol, swappable: params.swappable, depositEnabled: params.depositEnabled, limit: params.limit, cursor: params.cursor } }, options);
@@ -1830,7 +1830,7 @@ export class Coffer {
    * out are 403 CUSTOMER_FROZEN, and a payment that is not on its way yet waits. What arrives is
    * credited and told as usual. Again it changes nothing. The body may be left out.
    *
-   * POST /customers/{customerId}/freeze. It is repeated when no answer comes.
+   * POST /customers/{customerId}/freeze. The client repeats the call if no answer comes.
    */
   freezeCustomer(customerId: string, body: FreezeRequest = {}, options: CallOptions = {}): Promise<Customer> {
     return this.#connection.call<Customer>({ method: "POST", path: `/customers/${segment("customerId", customerId)}/freeze`, repeat: "ALWAYS", body }, options);
@@ -1839,7 +1839,7 @@ export class Coffer {
   /**
    * Read a customer. One customer, by your own id, escaped for a URL.
    *
-   * GET /customers/{customerId}. It is repeated when no answer comes.
+   * GET /customers/{customerId}. The client repeats the call if no answer comes.
    */
   getCustomer(customerId: string, options: CallOptions = {}): Promise<Customer> {
     return this.#connection.call<Customer>({ method: "GET", path: `/customers/${segment("customerId", customerId)}`, repeat: "ALWAYS" }, options);
@@ -1849,7 +1849,7 @@ export class Coffer {
    * Read a customer's balances. One row for each mint that anything of the customer's has touched.
    * total is available + pendingWithdraw + inSwap; pendingDeposit and held stand outside it.
    *
-   * GET /customers/{customerId}/balances. It is repeated when no answer comes.
+   * GET /customers/{customerId}/balances. The client repeats the call if no answer comes.
    */
   listCustomerBalances(customerId: string, options: CallOptions = {}): Promise<Balances> {
     return this.#connection.call<Balances>({ method: "GET", path: `/customers/${segment("customerId", customerId)}/balances`, repeat: "ALWAYS" }, options);
@@ -1861,7 +1861,7 @@ export class Coffer {
    * as of one moment, without limit and cursor; one that breaks off is cut, never ended. A cell that
    * a spreadsheet would take for a formula has an apostrophe before it.
    *
-   * GET /customers. It is repeated when no answer comes.
+   * GET /customers. The client repeats the call if no answer comes.
    */
   listCustomers(params: ListCustomersParams = {}, options: CallOptions = {}): Promise<CustomerPage> {
     return this.#connection.call<CustomerPage>({ method: "GET", path: `/customers`, repeat: "ALWAYS", query: { customerId: params.customerId, status: params.status, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
@@ -1886,7 +1886,7 @@ export class Coffer {
    * another one and stays: the customer is then still FROZEN, and 403 OPERATOR_ONLY when there was
    * none of yours. Again it changes nothing. The body may be left out.
    *
-   * POST /customers/{customerId}/unfreeze. It is repeated when no answer comes.
+   * POST /customers/{customerId}/unfreeze. The client repeats the call if no answer comes.
    */
   unfreezeCustomer(customerId: string, options: CallOptions = {}): Promise<Customer> {
     return this.#connection.call<Customer>({ method: "POST", path: `/customers/${segment("customerId", customerId)}/unfreeze`, repeat: "ALWAYS" }, options);
@@ -1897,7 +1897,7 @@ export class Coffer {
    * metadata is replaced whole. An e-mail decides whose withdrawals an allowlist lets pass, so a
    * changed one does not count there for 24 hours. The same e-mail in other letters is no change.
    *
-   * PATCH /customers/{customerId}. It is repeated when no answer comes.
+   * PATCH /customers/{customerId}. The client repeats the call if no answer comes.
    */
   updateCustomer(customerId: string, body: CustomerChange, options: CallOptions = {}): Promise<Customer> {
     return this.#connection.call<Customer>({ method: "PATCH", path: `/customers/${segment("customerId", customerId)}`, repeat: "ALWAYS", body }, options);
@@ -1910,7 +1910,7 @@ export class Coffer {
    * deposit one comes about; the same one again is answered the same, every other 409 with
    * currentStatus. The body may be left out.
    *
-   * POST /deposits/{depositId}/approve. It is repeated when no answer comes.
+   * POST /deposits/{depositId}/approve. The client repeats the call if no answer comes.
    */
   approveDeposit(depositId: string, body: DecisionNote = {}, options: CallOptions = {}): Promise<Deposit> {
     return this.#connection.call<Deposit>({ method: "POST", path: `/deposits/${segment("depositId", depositId)}/approve`, repeat: "ALWAYS", body }, options);
@@ -1921,7 +1921,7 @@ export class Coffer {
    * call, for every mint of that chain. The customer is made on first use. What arrives is credited
    * when its block is final, and told with CUSTOMER_DEPOSIT.
    *
-   * POST /deposit. It is repeated when no answer comes.
+   * POST /deposit. The client repeats the call if no answer comes.
    */
   createDepositAddress(body: DepositRequest, options: CallOptions = {}): Promise<DepositAddress> {
     return this.#connection.call<DepositAddress>({ method: "POST", path: `/deposit`, repeat: "ALWAYS", body }, options);
@@ -1942,7 +1942,7 @@ export class Coffer {
   /**
    * Read a deposit. One deposit as it is now.
    *
-   * GET /deposits/{depositId}. It is repeated when no answer comes.
+   * GET /deposits/{depositId}. The client repeats the call if no answer comes.
    */
   getDeposit(depositId: string, options: CallOptions = {}): Promise<Deposit> {
     return this.#connection.call<Deposit>({ method: "GET", path: `/deposits/${segment("depositId", depositId)}`, repeat: "ALWAYS" }, options);
@@ -1955,7 +1955,7 @@ export class Coffer {
    * breaks off is cut, never ended. A cell that a spreadsheet would take for a formula has an
    * apostrophe before it.
    *
-   * GET /deposits. It is repeated when no answer comes.
+   * GET /deposits. The client repeats the call if no answer comes.
    */
   listDeposits(params: ListDepositsParams = {}, options: CallOptions = {}): Promise<DepositPage> {
     return this.#connection.call<DepositPage>({ method: "GET", path: `/deposits`, repeat: "ALWAYS", query: { customerId: params.customerId, product: params.product, status: params.status, isFlagged: params.isFlagged, mintId: params.mintId, chain: params.chain, txHash: params.txHash, address: params.address, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
@@ -1986,7 +1986,7 @@ export class Coffer {
    * currentStatus. The body may be left out. To send it elsewhere is the operator's alone: POST
    * /deposits/{depositId}/redirect is 403 OPERATOR_ONLY.
    *
-   * POST /deposits/{depositId}/reject. It is repeated when no answer comes.
+   * POST /deposits/{depositId}/reject. The client repeats the call if no answer comes.
    */
   rejectDeposit(depositId: string, body: DecisionNote = {}, options: CallOptions = {}): Promise<Deposit> {
     return this.#connection.call<Deposit>({ method: "POST", path: `/deposits/${segment("depositId", depositId)}/reject`, repeat: "ALWAYS", body }, options);
@@ -2030,7 +2030,7 @@ export class Coffer {
    * needed; customerId, amount, toAddress and feeMode make the answer better, the other fields are
    * read over. It holds nothing and promises nothing: ask again after expiresAt.
    *
-   * POST /withdraw/estimate. It is repeated when no answer comes.
+   * POST /withdraw/estimate. The client repeats the call if no answer comes.
    */
   estimateWithdrawal(body: EstimateRequest, options: CallOptions = {}): Promise<Estimate> {
     return this.#connection.call<Estimate>({ method: "POST", path: `/withdraw/estimate`, repeat: "ALWAYS", body, key: body.idempotencyKey }, options);
@@ -2039,7 +2039,7 @@ export class Coffer {
   /**
    * Read a withdrawal. One withdrawal as it is now.
    *
-   * GET /withdrawals/{withdrawalId}. It is repeated when no answer comes.
+   * GET /withdrawals/{withdrawalId}. The client repeats the call if no answer comes.
    */
   getWithdrawal(withdrawalId: string, options: CallOptions = {}): Promise<Withdrawal> {
     return this.#connection.call<Withdrawal>({ method: "GET", path: `/withdrawals/${segment("withdrawalId", withdrawalId)}`, repeat: "ALWAYS" }, options);
@@ -2050,7 +2050,7 @@ export class Coffer {
    * gates and what they looked at, approval, removal, cancellation, and what the signer or the chain
    * sent back. Each was written with what it decided, and nobody can change it.
    *
-   * GET /withdrawals/{withdrawalId}/decisions. It is repeated when no answer comes.
+   * GET /withdrawals/{withdrawalId}/decisions. The client repeats the call if no answer comes.
    */
   listWithdrawalDecisions(withdrawalId: string, options: CallOptions = {}): Promise<Decisions> {
     return this.#connection.call<Decisions>({ method: "GET", path: `/withdrawals/${segment("withdrawalId", withdrawalId)}/decisions`, repeat: "ALWAYS" }, options);
@@ -2063,7 +2063,7 @@ export class Coffer {
    * off is cut, never ended. A cell that a spreadsheet would take for a formula has an apostrophe
    * before it.
    *
-   * GET /withdrawals. It is repeated when no answer comes.
+   * GET /withdrawals. The client repeats the call if no answer comes.
    */
   listWithdrawals(params: ListWithdrawalsParams = {}, options: CallOptions = {}): Promise<WithdrawalPage> {
     return this.#connection.call<WithdrawalPage>({ method: "GET", path: `/withdrawals`, repeat: "ALWAYS", query: { customerId: params.customerId, type: params.type, status: params.status, mintId: params.mintId, chain: params.chain, txHash: params.txHash, address: params.address, reference: params.reference, idempotencyKey: params.idempotencyKey, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
@@ -2091,7 +2091,7 @@ export class Coffer {
    * installation screens nobody and your organization has set no threshold. With a known
    * idempotencyKey nothing would be made: wouldBe is then the status of the withdrawal that has it.
    *
-   * POST /withdraw/preview. It is repeated when no answer comes.
+   * POST /withdraw/preview. The client repeats the call if no answer comes.
    */
   previewWithdrawal(body: WithdrawRequest, options: CallOptions = {}): Promise<Preview> {
     return this.#connection.call<Preview>({ method: "POST", path: `/withdraw/preview`, repeat: "ALWAYS", body, key: body.idempotencyKey }, options);
@@ -2115,7 +2115,7 @@ export class Coffer {
   /**
    * Read a transfer. One transfer.
    *
-   * GET /transfers/{transferId}. It is repeated when no answer comes.
+   * GET /transfers/{transferId}. The client repeats the call if no answer comes.
    */
   getTransfer(transferId: string, options: CallOptions = {}): Promise<Transfer> {
     return this.#connection.call<Transfer>({ method: "GET", path: `/transfers/${segment("transferId", transferId)}`, repeat: "ALWAYS" }, options);
@@ -2126,7 +2126,7 @@ export class Coffer {
    * customers have is not yours: it stands beside CUSTODIAL as owedToCustomers and in no total.
    * total is available + pending.
    *
-   * GET /balances. It is repeated when no answer comes.
+   * GET /balances. The client repeats the call if no answer comes.
    */
   listBalances(options: CallOptions = {}): Promise<ProductBalances> {
     return this.#connection.call<ProductBalances>({ method: "GET", path: `/balances`, repeat: "ALWAYS" }, options);
@@ -2140,7 +2140,7 @@ export class Coffer {
    * off is cut, never ended. A cell that a spreadsheet would take for a formula has an apostrophe
    * before it.
    *
-   * GET /ledger/entries. It is repeated when no answer comes.
+   * GET /ledger/entries. The client repeats the call if no answer comes.
    */
   listLedgerEntries(params: ListLedgerEntriesParams = {}, options: CallOptions = {}): Promise<EntryPage> {
     return this.#connection.call<EntryPage>({ method: "GET", path: `/ledger/entries`, repeat: "ALWAYS", query: { customerId: params.customerId, product: params.product, mintId: params.mintId, chain: params.chain, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
@@ -2165,7 +2165,7 @@ export class Coffer {
    * limit and cursor; one that breaks off is cut, never ended. A cell that a spreadsheet would take
    * for a formula has an apostrophe before it.
    *
-   * GET /transfers. It is repeated when no answer comes.
+   * GET /transfers. The client repeats the call if no answer comes.
    */
   listTransfers(params: ListTransfersParams = {}, options: CallOptions = {}): Promise<TransferPage> {
     return this.#connection.call<TransferPage>({ method: "GET", path: `/transfers`, repeat: "ALWAYS", query: { customerId: params.customerId, product: params.product, mintId: params.mintId, chain: params.chain, reference: params.reference, idempotencyKey: params.idempotencyKey, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
@@ -2201,7 +2201,7 @@ export class Coffer {
    * Delete an additional API key. Every value of the key is refused by every request that starts
    * after this one is answered. The main key is not deleted: 409.
    *
-   * DELETE /api-keys/{apiKeyId}. It is repeated when no answer comes.
+   * DELETE /api-keys/{apiKeyId}. The client repeats the call if no answer comes.
    */
   deleteApiKey(apiKeyId: string, options: CallOptions = {}): Promise<void> {
     return this.#connection.call<void>({ method: "DELETE", path: `/api-keys/${segment("apiKeyId", apiKeyId)}`, repeat: "ALWAYS" }, options);
@@ -2211,7 +2211,7 @@ export class Coffer {
    * List API keys. The main key and every additional one that was not deleted, without what is sent
    * in the header.
    *
-   * GET /api-keys. It is repeated when no answer comes.
+   * GET /api-keys. The client repeats the call if no answer comes.
    */
   listApiKeys(params: ListApiKeysParams = {}, options: CallOptions = {}): Promise<ScopedKeyPage> {
     return this.#connection.call<ScopedKeyPage>({ method: "GET", path: `/api-keys`, repeat: "ALWAYS", query: { order: params.order, limit: params.limit, cursor: params.cursor } }, options);
@@ -2252,7 +2252,7 @@ export class Coffer {
    * Delete a webhook endpoint. Nothing more is sent there. What was not delivered stays readable
    * with GET /events.
    *
-   * DELETE /webhook-endpoints/{endpointId}. It is repeated when no answer comes.
+   * DELETE /webhook-endpoints/{endpointId}. The client repeats the call if no answer comes.
    */
   deleteWebhookEndpoint(endpointId: string, options: CallOptions = {}): Promise<void> {
     return this.#connection.call<void>({ method: "DELETE", path: `/webhook-endpoints/${segment("endpointId", endpointId)}`, repeat: "ALWAYS" }, options);
@@ -2261,7 +2261,7 @@ export class Coffer {
   /**
    * Read a webhook endpoint. One endpoint, without its secret.
    *
-   * GET /webhook-endpoints/{endpointId}. It is repeated when no answer comes.
+   * GET /webhook-endpoints/{endpointId}. The client repeats the call if no answer comes.
    */
   getWebhookEndpoint(endpointId: string, options: CallOptions = {}): Promise<Endpoint> {
     return this.#connection.call<Endpoint>({ method: "GET", path: `/webhook-endpoints/${segment("endpointId", endpointId)}`, repeat: "ALWAYS" }, options);
@@ -2271,7 +2271,7 @@ export class Coffer {
    * Read the progress of a resend or recovery. It is COMPLETED when everything has been made due;
    * pending, delivered and failed tell what came of it since.
    *
-   * GET /webhook-jobs/{jobId}. It is repeated when no answer comes.
+   * GET /webhook-jobs/{jobId}. The client repeats the call if no answer comes.
    */
   getWebhookJob(jobId: string, options: CallOptions = {}): Promise<WebhookJob> {
     return this.#connection.call<WebhookJob>({ method: "GET", path: `/webhook-jobs/${segment("jobId", jobId)}`, repeat: "ALWAYS" }, options);
@@ -2283,7 +2283,7 @@ export class Coffer {
    * can prove that it missed nothing; a first sequence above after + 1 tells that something older
    * has left the feed. Continue with the last sequence you have seen.
    *
-   * GET /events. It is repeated when no answer comes.
+   * GET /events. The client repeats the call if no answer comes.
    */
   listEvents(params: ListEventsParams = {}, options: CallOptions = {}): Promise<EnvelopePage> {
     return this.#connection.call<EnvelopePage>({ method: "GET", path: `/events`, repeat: "ALWAYS", query: { after: params.after, types: params.types, limit: params.limit, cursor: params.cursor } }, options);
@@ -2298,7 +2298,7 @@ export class Coffer {
    * Read the delivery attempts of a webhook endpoint. Every attempt with its request, without the signature,
    * and what came back: the status and the first 1024 bytes. Attempts are kept for 30 days.
    *
-   * GET /webhook-endpoints/{endpointId}/deliveries. It is repeated when no answer comes.
+   * GET /webhook-endpoints/{endpointId}/deliveries. The client repeats the call if no answer comes.
    */
   listWebhookDeliveries(endpointId: string, params: ListWebhookDeliveriesParams = {}, options: CallOptions = {}): Promise<DeliveryAttemptPage> {
     return this.#connection.call<DeliveryAttemptPage>({ method: "GET", path: `/webhook-endpoints/${segment("endpointId", endpointId)}/deliveries`, repeat: "ALWAYS", query: { status: params.status, eventId: params.eventId, type: params.type, since: params.since, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
@@ -2312,7 +2312,7 @@ export class Coffer {
   /**
    * List webhook endpoints. The webhook endpoints of this organization, without their secrets.
    *
-   * GET /webhook-endpoints. It is repeated when no answer comes.
+   * GET /webhook-endpoints. The client repeats the call if no answer comes.
    */
   listWebhookEndpoints(params: ListWebhookEndpointsParams = {}, options: CallOptions = {}): Promise<EndpointPage> {
     return this.#connection.call<EndpointPage>({ method: "GET", path: `/webhook-endpoints`, repeat: "ALWAYS", query: { order: params.order, limit: params.limit, cursor: params.cursor } }, options);
@@ -2327,7 +2327,7 @@ export class Coffer {
    * Read the keys that sign webhooks. The public keys of the v1a signatures, newest first. A
    * signature by any of them is good.
    *
-   * GET /.well-known/webhook-keys. It is repeated when no answer comes.
+   * GET /.well-known/webhook-keys. The client repeats the call if no answer comes.
    */
   listWebhookKeys(options: CallOptions = {}): Promise<WebhookKeys> {
     return this.#connection.call<WebhookKeys>({ method: "GET", path: `/.well-known/webhook-keys`, repeat: "ALWAYS", open: true }, options);
@@ -2390,7 +2390,7 @@ export class Coffer {
    * about what happens from now on; what waits is still sent. What happened while an endpoint was
    * disabled was not queued for it: ask for that with recover.
    *
-   * PATCH /webhook-endpoints/{endpointId}. It is repeated when no answer comes.
+   * PATCH /webhook-endpoints/{endpointId}. The client repeats the call if no answer comes.
    */
   updateWebhookEndpoint(endpointId: string, body: EndpointChange, options: CallOptions = {}): Promise<Endpoint> {
     return this.#connection.call<Endpoint>({ method: "PATCH", path: `/webhook-endpoints/${segment("endpointId", endpointId)}`, repeat: "ALWAYS", body }, options);
@@ -2399,7 +2399,7 @@ export class Coffer {
   /**
    * Read this document. This description of every call, OpenAPI 3.1.
    *
-   * GET /openapi.json. It is repeated when no answer comes.
+   * GET /openapi.json. The client repeats the call if no answer comes.
    */
   getOpenAPI(options: CallOptions = {}): Promise<Record<string, unknown>> {
     return this.#connection.call<Record<string, unknown>>({ method: "GET", path: `/openapi.json`, repeat: "ALWAYS", open: true }, options);

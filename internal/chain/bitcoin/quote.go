@@ -212,7 +212,7 @@ func (a *adapter) buildPayload(
 		return nil, err
 	}
 	if i := slices.IndexFunc(ps, func(p chain.Payment) bool { return feePayer(p) != account }); i >= 0 {
-		return nil, fmt.Errorf("the fee payer is %s, not %s", feePayer(ps[i]), i, account)
+		return nil, fmt.Errorf("%s is the payer of payment %d, not %s", feePayer(ps[i]), i, account)
 	}
 	if rate, ok := fees.TipCap.Uint64(); !ok || rate > a.RateMax {
 		return nil, fmt.Errorf("the rate of %v is above the configured %d", fees.TipCap, a.RateMax)

@@ -372,7 +372,7 @@ func (p *process) checkSameID(ids map[string]string, key, id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if earlier, ok := ids[key]; ok && earlier != id {
-		p.wrong = append(p.wrong, fmt.Sprintf("%s is %s and %s", key, earlier, id))
+		p.wrong = append(p.wrong, fmt.Sprintf("%s is both %s and %s", key, earlier, id))
 	}
 	ids[key] = id
 }
