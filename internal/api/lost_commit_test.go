@@ -248,7 +248,7 @@ func TestACallWhoseCommitIsUnknownNeverSaysThatNothingHappened(t *testing.T) {
 					}
 				case !lost:
 					t.Errorf("nothing was lost: got %v %s, want it done", got.status, got.raw)
-				case got.status == 503 && strings.Contains(words, "is taken back"):
+				case got.status == 503 && strings.Contains(words, "is being cancelled"):
 					if settled == before {
 						t.Errorf("%+v: got %s, and it is not taken back", l, got.raw)
 					}

@@ -172,7 +172,7 @@ func TestASampleIsOfWhatThisVersionRuns(t *testing.T) {
 	}{
 		{"MAIN", nil, "MAINNET, TESTNET or LOCAL"},
 		{chain.Mainnet, []chain.Name{chain.Tron}, "TRON is not a chain"},
-		{chain.Local, []chain.Name{chain.Base}, "ETHEREUM alone"},
+		{chain.Local, []chain.Name{chain.Base}, "ETHEREUM only"},
 	} {
 		if _, err := SampleConfig(c.network, c.chains...); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s %v: got %v, want %q", c.network, c.chains, err, c.want)

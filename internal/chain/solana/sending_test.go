@@ -330,7 +330,7 @@ func TestAQuoteSaysWhyAPaymentIsHopeless(t *testing.T) {
 		}, "token account of " + string(other)},
 		"a program": {
 			chain.Payment{To: solanatx.TokenProgram, Amount: money.Units(1_000_000)},
-			"nobody holds a key",
+			"has no holder",
 		},
 		"a mint": {
 			chain.Payment{To: usdc.Address, Amount: money.Units(1_000_000)},
