@@ -158,7 +158,7 @@ func (c *Client) do(ctx context.Context, k call, out any, opts []CallOption) err
 	if err := json.Unmarshal(raw, out); err != nil {
 		// The service accepted the call, but the caller cannot read the result.
 		return &NoAnswer{
-			Method: k.method, Path: k.path, Err: fmt.Errorf("the answer %d cannot be read: %w", got.Status, err),
+			Method: k.method, Path: k.path, Err: fmt.Errorf("cannot read the answer %d: %w", got.Status, err),
 			unknown: !k.read(),
 		}
 	}

@@ -69,7 +69,7 @@ func (c *comparison) compareOperation(before, after *Operation) {
 	name := before.Name()
 	if before.OperationID != after.OperationID {
 		c.addFinding(
-			"%s is called %s now and was %s: the clients' methods bear that name", name, after.OperationID,
+			"%s is named %s now and was %s: the methods of the clients have this name", name, after.OperationID,
 			before.OperationID,
 		)
 	}
@@ -79,7 +79,7 @@ func (c *comparison) compareOperation(before, after *Operation) {
 	repeatOrder := []string{"NEVER", "WITH_KEY", "ALWAYS"}
 	if slices.Index(repeatOrder, after.Repeat) < slices.Index(repeatOrder, before.Repeat) {
 		c.addFinding(
-			"%s may be repeated %s and was %s: clients repeat it as they learned", name, after.Repeat, before.Repeat,
+			"%s may be repeated %s and was %s: clients repeat it as before", name, after.Repeat, before.Repeat,
 		)
 	}
 	for _, p := range before.Parameters {

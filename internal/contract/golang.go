@@ -306,7 +306,7 @@ func (g *goGenerator) writeOperation(op *Operation) {
 	}
 	if len(params) > 0 {
 		g.writeLine(
-			"// %sParams are the parameters of %s. What is zero is not sent.\ntype %sParams struct {", method, method,
+			"// %sParams are the parameters of %s. Zero values are not sent.\ntype %sParams struct {", method, method,
 			method,
 		)
 		for _, p := range params {
@@ -361,7 +361,8 @@ func (g *goGenerator) writeOperation(op *Operation) {
 		g.writeComment(
 			method+"CSV",
 			fmt.Sprintf(
-				"what %s has as one table, without limit and cursor. It is read while it arrives; the caller closes it. An error while reading means that the table is not complete.",
+				"everything that %s has as one table, without limit and cursor. The table is read as it arrives; the "+
+					"caller closes it. A read error means that the table is not complete.",
 				method,
 			),
 		)

@@ -132,7 +132,8 @@ func (g *tsGenerator) writeEvents() {
 	g.writeLine("}\n")
 	g.writeComment(
 		"",
-		"An event, as a webhook and GET /events carry it. Its type tells what its data is. Types are added without notice: pass over what you do not know.",
+		"An event, as a webhook and GET /events carry it. Its type says what its data is. Types can be added without "+
+			"notice: ignore a type that you do not know.",
 	)
 	g.writeLine(
 		"export type Event = { [T in keyof EventData]: Omit<Envelope, \"type\" | \"data\"> & { type: T; data: EventData[T] } }[keyof EventData];\n",
@@ -238,7 +239,7 @@ func (g *tsGenerator) writeOperation(op *Operation) {
 	if item := g.pageItemType(op); item != "" {
 		name := walkerName(op)
 		g.writeLine("")
-		g.writeComment("  ", "Every item of "+op.OperationID+", page after page.")
+		g.writeComment("  ", "Every item of "+op.OperationID+", over all pages.")
 		g.writeLine(
 			"  %s(%s): AsyncGenerator<%s, void, undefined> {", strings.ToLower(name[:1])+name[1:],
 			strings.Join(args, ", "), item,
@@ -252,7 +253,8 @@ func (g *tsGenerator) writeOperation(op *Operation) {
 		g.writeLine("")
 		g.writeComment(
 			"  ",
-			"What "+op.OperationID+" has as one table, without limit and cursor, read while it arrives. An error while reading means that the table is not complete.",
+			"What "+op.OperationID+" has as one table, without limit and cursor. The table is read as it arrives. A "+
+				"read error means that the table is not complete.",
 		)
 		g.writeLine("  %sCSV(%s): Promise<ReadableStream<Uint8Array>> {", op.OperationID, strings.Join(args, ", "))
 		g.writeLine("    return this.#connection.stream({ %s }, options);\n  }", strings.Join(parts, ", "))

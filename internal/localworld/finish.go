@@ -57,7 +57,7 @@ func (w *World) finalizeBlocks() error {
 	}
 	if err := walking.Walker(chain.Ethereum).WalkTo(ctx, last); err != nil {
 		return fmt.Errorf(
-			"read the last blocks of Ethereum, without which the kept world in %s may not go on: %w", w.dir, err,
+			"read the last blocks of Ethereum, without which the kept world in %s cannot continue: %w", w.dir, err,
 		)
 	}
 	return nil

@@ -166,7 +166,7 @@ func (i Info) SetOutage(name chain.Name, end time.Time) error {
 	file := outageFile(i.Config, name)
 	if !i.OutageProxies {
 		return errors.New(
-			"this world has nothing between the service and its chains: start it with make run, or bin/coffer local",
+			"this world has no proxy between the service and its chains: start it with make run, or bin/coffer local",
 		)
 	}
 	if !end.After(time.Now()) {

@@ -91,7 +91,7 @@ func (t *Trigger) FailedPayout(ctx context.Context) (w webhook.Withdrawal, err e
 		}
 		if w.Status == "AWAITING_APPROVAL" {
 			return false, fmt.Errorf(
-				"%s waits for a person, for %v: approve it with coffer withdrawals approve, or use another customer",
+				"%s waits for an approval, for %v: approve it with coffer withdrawals approve, or use another customer",
 				w.WithdrawalID, w.ApprovalReasons,
 			)
 		}

@@ -342,7 +342,7 @@ var gauges = []gauge{
 		"Blocks between the newest seen block and the last final one that was applied.", `
 		SELECT c.chain, greatest(0, (SELECT max(h.height) FROM scan_heads h WHERE h.chain = c.chain) - c.height)::float8
 		FROM scan_cursors c WHERE EXISTS (SELECT FROM scan_heads h WHERE h.chain = c.chain)`, "chain"),
-	newGauge("coffer_scan_untraced", "Transactions, or whole blocks, whose calls are to be traced yet.", `
+	newGauge("coffer_scan_untraced", "Transactions, or whole blocks, whose calls still have to be traced.", `
 		SELECT p.chain, count(*)::float8 FROM scan_untraced u JOIN finality_live p USING (proof_id) WHERE u.status = 'DUE' GROUP BY p.chain`,
 		"chain"),
 	newGauge("coffer_scan_untraced_oldest_seconds", "Age of the oldest of them.", `
@@ -354,7 +354,7 @@ var gauges = []gauge{
 		SELECT chain, extract(epoch FROM now() - min(created_at))::float8 FROM transaction_memos WHERE status = 'DUE' GROUP BY chain`,
 		"chain"),
 	newGauge("coffer_memos_abandoned",
-		"Transactions of whose memo the last day gave up reading: no provider showed them.", `
+		"Transactions whose memo the service gave up reading in the last day, because no provider showed them.", `
 		SELECT chain, count(*)::float8 FROM transaction_memos WHERE status = 'ABANDONED' AND ended_at > now() - interval '1 day' GROUP BY chain`,
 		"chain"),
 	newGauge("coffer_orders_open",
@@ -365,7 +365,7 @@ var gauges = []gauge{
 		SELECT o.chain, lower(o.purpose), o.status, coalesce(o.waiting_for, ''), extract(epoch FROM now() - min(o.created_at))::float8 FROM `+openOrders,
 		"chain", "purpose", "status", "waiting_for"),
 	newGauge("coffer_orders_in_question",
-		"Payments that ended on a block which finality has taken back, by what they wait for.", `
+		"Payments that ended on a block that the chain replaced after it was final, by wait reason.", `
 		SELECT chain, coalesce(waiting_for, ''), count(*)::float8 FROM dispatch_in_question GROUP BY 1, 2`,
 		"chain", "waiting_for"),
 	newGauge("coffer_withdrawals_open", "Withdrawals that have not ended.", `
@@ -397,10 +397,10 @@ var gauges = []gauge{
 		JOIN address_funds f ON f.wallet_id = s.wallet_id AND f.mint_id = m.mint_id
 		WHERE w.purpose = 'TREASURY' AND s.spent > 0
 		ORDER BY 3 LIMIT 50`, gasHistoryMax, gasHistoryMax), "chain", "wallet"),
-	newGauge("coffer_freezes", "What is frozen, by what it is and who did it.", `
+	newGauge("coffer_freezes", "Freezes in force, by scope and source.", `
 		SELECT lower(scope), source, count(*)::float8 FROM freezes WHERE lifted_at IS NULL GROUP BY 1, 2`,
 		"scope", "source"),
-	newGauge("coffer_verify_breached", "1 while payments are stopped because the books or the chains did not add up.", `
+	newGauge("coffer_verify_breached", "1 while payments are stopped because the books and the chains differ.", `
 		SELECT count(*)::float8 FROM (SELECT FROM freezes WHERE lifted_at IS NULL AND source = 'VERIFY' LIMIT 1) AS f`),
 	newGauge("coffer_verify_age_seconds", "Time since the last completed check of the books; absent before the first.",
 		`
@@ -417,7 +417,7 @@ var gauges = []gauge{
 		SELECT count(*)::float8 FROM (SELECT position, hash, chain_id FROM audit_anchors ORDER BY number DESC LIMIT 1) a
 		WHERE a.position > 0 AND NOT EXISTS (SELECT FROM audit_seal s JOIN audit_chain c ON c.chain_id = a.chain_id
 			WHERE s.position = a.position AND encode(s.hash, 'hex') = a.hash)`),
-	newGauge("coffer_jobs_given_up", "Chores of the last day that failed and are not tried again.", `
+	newGauge("coffer_jobs_given_up", "Jobs of the last day that failed and are not repeated.", `
 		SELECT kind, count(*)::float8 FROM river_job WHERE state = 'discarded' AND finalized_at > now() - interval '24 hours' GROUP BY kind`,
 		"kind"),
 	newGauge("coffer_sender_alerts",
@@ -427,10 +427,10 @@ var gauges = []gauge{
 		"How long the most overdue sender has waited to be screened again; 0 when none is overdue.", `
 		SELECT greatest(0, coalesce(extract(epoch FROM now() - (SELECT min(next_at) FROM sender_watch)), 0))::float8`),
 	newGauge("coffer_unknown_tokens_dropped",
-		"Addresses of ours to which the last day brought transfers of unknown tokens that are not recorded.", `
+		"Addresses that received transfers of unknown tokens in the last day which are not recorded.", `
 		SELECT chain, count(*)::float8 FROM unknown_token_counts WHERE dropped_at > now() - interval '24 hours' GROUP BY 1`,
 		"chain"),
-	newGauge("coffer_mints_quarantined", "Mints of which nothing is credited or paid.", `
+	newGauge("coffer_mints_quarantined", "Quarantined mints, of which nothing is credited or paid.", `
 		SELECT count(*)::float8 FROM mints WHERE quarantined_at IS NOT NULL`),
 }
 

@@ -192,7 +192,7 @@ func completeTraces(ctx context.Context, tx pg.Tx, b untracedBlock, pending []pe
 		UPDATE scan_untraced SET status = 'DONE', done_at = $3
 		WHERE proof_id = $1 AND status = 'DUE' AND tx_hash <> ALL ($2) AND '' <> ALL ($2)`,
 		b.ID, open, tx.Now); err != nil {
-		return false, fmt.Errorf("complete what was traced of block %d: %w", b.Height, err)
+		return false, fmt.Errorf("complete the traces of block %d: %w", b.Height, err)
 	}
 	for _, d := range pending {
 		if _, err := tx.Exec(ctx, `

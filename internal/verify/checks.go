@@ -526,7 +526,7 @@ var checks = []Check{
 	},
 
 	{
-		ID: "I-14-short", Promise: "what addresses lack is what the chain took back, and is counted", openSQL: `
+		ID: "I-14-short", Promise: "what addresses lack is what the chain reversed, and is counted", openSQL: `
 		SELECT org_id, format('wallet %s in mint %s', wallet_id, mint_id), format('lacks %s of %s', open, part) FROM reorg_shortfalls`,
 		breachSQL: `
 		SELECT f.org_id, format('wallet %s in mint %s', f.wallet_id, f.mint_id),

@@ -103,7 +103,7 @@ func newRefusal(cause chain.Cause, format string, args ...any) error {
 func (c *Client) quotePayment(ctx context.Context, p *provider, pay chain.Payment) (chain.Fees, error) {
 	if (trontx.AddressCodec{}).IsUnspendable(pay.To) {
 		return chain.Fees{}, newRefusal(
-			chain.CausePayee, "nobody holds a key of %s: what is sent there is lost", pay.To,
+			chain.CausePayee, "the key of %s has no holder: a payment to it is lost", pay.To,
 		)
 	}
 	current, err := p.readPrices(ctx)
@@ -146,7 +146,7 @@ func (c *Client) quoteNative(ctx context.Context, p *provider, pay chain.Payment
 	}
 	if isContract {
 		return chain.Fees{}, newRefusal(
-			chain.CausePayee, "%s is a contract, and the chain makes no plain transfers to those", pay.To,
+			chain.CausePayee, "%s is a contract, and the chain makes no plain transfers to contracts", pay.To,
 		)
 	}
 	payee, err := p.readAccount(ctx, newest, pay.To)

@@ -191,7 +191,7 @@ func (call internalTx) toTransfers(position string) ([]chain.Transfer, error) {
 	for n, v := range call.Values {
 		switch {
 		case v.Sun < 0:
-			return nil, errors.New("it moves less than nothing")
+			return nil, errors.New("it moves a negative amount")
 		case v.Sun == 0 || v.Token != "": // no amount, or TRC-10
 			continue
 		}

@@ -55,7 +55,7 @@ func (c *Client) buildPayload(
 	}
 	if fees.NonGas.Less(money.Units(limit)) || c.CostMax.Less(fees.NonGas) {
 		return nil, fmt.Errorf(
-			"its energy may cost %d sun, the fees allow %v in all and the configuration %v", limit, fees.NonGas,
+			"its energy can cost %d sun, the fees allow %v in all and the configuration %v", limit, fees.NonGas,
 			c.CostMax,
 		)
 	}

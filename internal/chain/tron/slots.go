@@ -257,7 +257,7 @@ func (c *Client) ProveExpired(ctx context.Context, s chain.Slot) (proof chain.Bl
 	}
 	if votes < c.Quorum {
 		return fail(errors.Join(append(
-			errs, fmt.Errorf("%d of the %d providers that have to agree said", votes, c.Quorum),
+			errs, fmt.Errorf("%d of the %d providers of the quorum answered", votes, c.Quorum),
 		)...))
 	}
 	return proof, true, nil
@@ -313,6 +313,6 @@ func (p *provider) findRefBlock(ctx context.Context, head header, slotRef trontx
 		}
 	}
 	return header{}, fmt.Errorf(
-		"%s: its chain has not the block that the place %s refers to", p.name, slotRef.SlotKey(),
+		"%s: its chain does not have the block to which slot %s refers", p.name, slotRef.SlotKey(),
 	)
 }

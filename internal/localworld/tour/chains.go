@@ -136,7 +136,7 @@ func (s *tourRun) depositParts(ctx context.Context, e chainTour) error {
 		}
 		if d.Amount != x.amount.String() || d.Status != "CREDITED" || *d.CustomerID != s.customer ||
 			d.Address != address {
-			return fmt.Errorf("CUSTOMER_DEPOSIT tells of another deposit: %+v", d)
+			return fmt.Errorf("CUSTOMER_DEPOSIT is about another deposit: %+v", d)
 		}
 		s.printStep(
 			"final: available is %s %s; CUSTOMER_DEPOSIT number %d, deposit %s", x.whole, x.symbol, ev.Sequence,
@@ -165,7 +165,7 @@ func (s *tourRun) withdrawPart(ctx context.Context, e chainTour, p tokenAmount) 
 	}
 	if w.Status != "PROCESSING" {
 		return fmt.Errorf(
-			"withdrawal %s is %s, for %v; nothing should hold it", w.WithdrawalID, w.Status, w.ApprovalReasons,
+			"withdrawal %s is %s, for %v; no rule should hold it", w.WithdrawalID, w.Status, w.ApprovalReasons,
 		)
 	}
 	s.printStep("withdrawal %s of %s %s to %s: %s", w.WithdrawalID, p.whole, p.symbol, recipient, w.Status)

@@ -129,7 +129,7 @@ func (s *tourRun) tourFlaggedDeposit(ctx context.Context) (err error) {
 		return err
 	}
 	if !bad.IsFlagged || bad.Status != "FLAGGED" || orNull(bad.RiskOfFunds) != "SEVERE" || bad.FlagReason == nil ||
-		orNull(bad.FlagReason.Entity) != "A thief of the tour" {
+		orNull(bad.FlagReason.Entity) != "A thief pays in" {
 		return fmt.Errorf(
 			"the thief's deposit is %s, flagged: %t, riskOfFunds %s", bad.Status, bad.IsFlagged,
 			orNull(bad.RiskOfFunds),
@@ -161,7 +161,7 @@ func (s *tourRun) rejectDeposit(
 	var refused *apiError
 	if err := s.api.postJSON(ctx, path, map[string]any{}, nil); !errors.As(err, &refused) ||
 		refused.Code != "FEATURE_DISABLED" {
-		return fmt.Errorf("the organization's key decided about what is flagged: %w", err)
+		return fmt.Errorf("the organization's key decided about a flagged deposit: %w", err)
 	}
 	s.printStep("the organization's key may not decide about it: %d %s", refused.Status, refused.Code)
 	var d webhook.Deposit
@@ -180,7 +180,7 @@ func (s *tourRun) rejectDeposit(
 	r := d.Resolution
 	if d.Status != "REJECTED" || r == nil || r.Decision != "REJECTED" || r.TxHash == nil ||
 		orNull(r.ToAddress) != sender.Hex() || orNull(r.Amount) != amount.String() {
-		return fmt.Errorf("CUSTOMER_DEPOSIT_REJECTED tells of another end: %s %+v", d.Status, r)
+		return fmt.Errorf("CUSTOMER_DEPOSIT_REJECTED has another outcome: %s %+v", d.Status, r)
 	}
 	receipt, err := s.eth.TransactionReceipt(ctx, common.HexToHash(*r.TxHash))
 	if err != nil {

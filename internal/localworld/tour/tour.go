@@ -81,7 +81,7 @@ func Play(ctx context.Context, o Options) (err error) {
 		}
 	}
 	fmt.Fprintf(
-		s.Output, "\nThe tour holds: %d steps in %s.\n", s.steps, time.Since(started).Round(100*time.Millisecond),
+		s.Output, "\nThe tour is complete: %d steps in %s.\n", s.steps, time.Since(started).Round(100*time.Millisecond),
 	)
 	return nil
 }
@@ -449,7 +449,7 @@ func (s *tourRun) checkFeedOrder(ctx context.Context) error {
 		return err
 	}
 	s.printStep(
-		"GET /events has the numbers %d to %d without a gap, and what was to be delivered was", s.firstSequence+1,
+		"GET /events has the numbers %d to %d without a gap, and every delivery arrived", s.firstSequence+1,
 		s.firstSequence+int64(len(events)),
 	)
 	return nil
@@ -511,7 +511,7 @@ func (s *tourRun) checkBooks(ctx context.Context) error {
 			)
 		}
 		s.printStep(
-			"the operator's GET /reserves: %s of %s on %s held at block %d, all of it owed to somebody, difference 0",
+			"the operator's GET /reserves: %s of %s on %s held at block %d, all of it owed, difference 0",
 			r.Holdings.Total, r.Symbol, r.Chain, r.Block.Height,
 		)
 	}

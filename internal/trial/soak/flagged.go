@@ -152,7 +152,7 @@ func (w *soakRun) listFlagged(statuses ...string) (deposits []flaggedDeposit) {
 		SELECT deposit_id, status, tx_hash, kind, position, address, contract, amount, coalesce(return_to, ''), coalesce(risk_of_funds, '') FROM deposits
 		WHERE is_flagged AND (status = ANY ($1) OR $1 = '{}') ORDER BY height, tx_hash, position`,
 		append([]string{}, statuses...))
-	w.mustSucceed(err, "look at what is flagged")
+	w.mustSucceed(err, "look at flagged deposits")
 	defer rows.Close()
 	for rows.Next() {
 		var h flaggedDeposit
@@ -161,7 +161,7 @@ func (w *soakRun) listFlagged(statuses ...string) (deposits []flaggedDeposit) {
 				&h.id, &h.status, &h.movement.tx, &h.movement.kind, &h.movement.position, &h.address, &h.contract,
 				&h.amount, &h.returnTo, &h.risk,
 			),
-			"look at what is flagged",
+			"look at flagged deposits",
 		)
 		deposits = append(deposits, h)
 	}

@@ -56,7 +56,7 @@ var troubles = []trouble{
 		return w.startLie(w.drawNumber(w.providers), true)
 	}},
 	{
-		"provider: leaves out movements",
+		"provider: omits transfers",
 		func(w *soakRun) (func(), bool) { return w.startLie(w.drawNumber(w.providers), false) },
 	},
 	{"provider: forgets old state", func(w *soakRun) (func(), bool) {
@@ -223,7 +223,7 @@ func (w *soakRun) refuseReturn() {
 	h = w.refusals[len(w.refusals)-1]
 	w.net.RefuseTransfers(h.Contract, h.Address, "it accepts nothing")
 	w.faults.addOne("a return is refused too late")
-	w.addTrace("%.8s takes nothing any more", h.Address)
+	w.addTrace("%.8s accepts nothing any more", h.Address)
 	w.standing[payeeOfReturn] = lastingFault{
 		endStep: w.step + 40, end: func() { w.net.RefuseTransfers(h.Contract, h.Address, "") },
 	}

@@ -71,7 +71,7 @@ func (w *soakRun) checkStep() {
 	}
 	if frozen > 0 {
 		w.failRun(
-			"the service froze itself: %v",
+			"the service created a freeze: %v",
 			w.queryColumn(
 				`SELECT source || ': ' || reason FROM freezes WHERE source NOT IN ('OPERATOR', 'ORGANIZATION')`,
 			),
@@ -141,7 +141,7 @@ func (w *soakRun) lookAtDestinations() (others []payout) {
 			w.failRun("request #%d was refused and %v went to %s", r.n, received, r.recipient)
 		case severityOf(w.seed, r.recipient).Exceeds(risk.High):
 			w.failRun(
-				"request #%d paid %v to %s, who is %s", r.n, received, r.recipient, severityOf(w.seed, r.recipient),
+				"request #%d paid %v to %s, which is %s", r.n, received, r.recipient, severityOf(w.seed, r.recipient),
 			)
 		case received != r.amount:
 			w.failRun("request #%d was for %v and %s received %v", r.n, r.amount, r.recipient, received)
@@ -359,7 +359,7 @@ func (w *soakRun) compareAddresses() {
 			w.failRun("%s has %v of %.10q reserved, and nothing is open", address, promised, contract)
 		}
 	}
-	w.mustSucceed(rows.Err(), "read what the addresses hold")
+	w.mustSucceed(rows.Err(), "read the funds of the addresses")
 	if n := w.queryCount(
 		`SELECT count(*) FROM ledger_balances b JOIN ledger_accounts a USING (account_id) WHERE a.kind IN ('WITHDRAWING', 'PRODUCT_WITHDRAWING') AND b.balance <> 0`,
 	); n > 0 {

@@ -231,7 +231,7 @@ func newSoakRun(t testing.TB, seed uint64) *soakRun {
 	w.seedKeys, err = keys.SeedFromWords(phrase)
 	w.mustSucceed(err, "create the seed")
 	w.grants, err = signer.NewGrantKey(entropy[:])
-	w.mustSucceed(err, "make the key of grants")
+	w.mustSucceed(err, "create the key of grants")
 	w.policy = local.Config{
 		Journal: filepath.Join(home, "journal"), Clock: w.readClock, Grants: w.grants,
 		Policy: local.Policy{

@@ -131,7 +131,8 @@ func readSegwit(p *chaincfg.Params, s, prefix string) (destination, error) {
 	if strings.ToLower(s) != s && strings.ToUpper(s) != s {
 		return destination{},
 			errors.New(
-				"the address mixes small and capital letters: write it in small letters, and look whether it was copied whole",
+				"the address mixes small and capital letters: write it in small letters, and check that it was " +
+					"copied completely",
 			)
 	}
 	if prefix != p.Bech32HRPSegwit {

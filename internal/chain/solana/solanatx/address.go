@@ -35,7 +35,8 @@ func Parse(s string) (chain.Address, error) {
 	if !onCurve(b) {
 		return "",
 			errors.New(
-				"no key can stand behind this address, only a program: it is a token account or a vault; give the address of the wallet itself",
+				"this address can have no key, only a program: it is a token account or a vault; give the address of " +
+					"the wallet itself",
 			)
 	}
 	return Canonical(b), nil

@@ -54,7 +54,7 @@ func decodeAddress(s string) (raw [addressBytes]byte, err error) {
 	for i := range len(s) {
 		if strings.IndexByte(base58Letters, s[i]) < 0 {
 			return raw, fmt.Errorf(
-				"character %d is none of base58, which is digits and letters without 0, O, I and l", i+1,
+				"character %d is not base58, which is digits and letters without 0, O, I and l", i+1,
 			)
 		}
 	}

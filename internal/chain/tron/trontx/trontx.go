@@ -266,7 +266,7 @@ func Decode(payload []byte) (Tx, error) {
 	}
 	if !bytes.Equal(encoded, payload) {
 		return Tx{}, errors.New(
-			"there is more in the transaction than a payment of ours has, or it is written otherwise",
+			"the transaction has more content than a payment that the service makes, or another encoding",
 		)
 	}
 	return t, nil
