@@ -13,19 +13,19 @@ import (
 // This file has the texts of the published document. document.go draws its shapes from the Go
 // types.
 
-const aboutOrganizations = `Coffer keeps money for the customers of an organization and pays it out.
+const aboutOrganizations = `Coffer holds balances for the customers of an organization and pays withdrawals from them.
 
 **Units.** An amount is a string of whole atomic units of its mint: with 6 decimals, five tokens are "5000000". Dollar values are for display.
 
-**Repeating.** Give ` + "`idempotencyKey`" + ` with every withdrawal. A 4xx means that the request held nothing and sent nothing. After a 5xx or no answer, send the same request with the same key: it is done at most once, and the answer tells how it stands.
+**Repeating.** Send an ` + "`idempotencyKey`" + ` with every withdrawal. A 4xx means that the request held nothing and sent nothing. After a 5xx or no answer, send the same request with the same key: it takes effect at most once, and the answer shows the result. A call without a key may have taken effect, too: ` + "`error`" + ` names the GET that shows the result.
 
-**Strictness.** Unknown fields and query parameters are refused, names are case-sensitive, and no value is converted from another type.
+**Strictness.** The service refuses unknown fields and query parameters. Names are case-sensitive. No value is converted from another type.
 
-**Rates.** Where an installation limits requests, answers carry RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset (seconds), and one too many is 429 with Retry-After. Replaying a known idempotencyKey is always answered.
+**Rates.** If an installation limits requests, answers have RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset (seconds), and a request above the limit is refused with 429 and Retry-After. The service always answers a replay of a known idempotencyKey.
 
-**Keys.** Every call needs the main key or an additional one with the scope that x-scope names. An additional key without it is refused with 403 SCOPE_MISSING.
+**Keys.** Every call needs the main key, or an additional key with the scope that x-scope names. An additional key without this scope is refused with 403 SCOPE_MISSING.
 
-**Growth.** Fields, values of open enumerations, events and codes under the statuses that there are may be added without notice. Ignore what you do not know.`
+**Growth.** Fields, values of open enumerations, events, and codes under the existing statuses may be added without notice. Ignore those that you do not know.`
 
 var groups = []struct{ name, text string }{
 	{"Mints", "The tokens of this installation."},

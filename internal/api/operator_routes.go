@@ -108,17 +108,17 @@ func mergeMaps[V any](maps ...map[string]V) map[string]V {
 	return merged
 }
 
-const aboutOperators = `What those who run Coffer call: the organizations, their settings and keys, what is stopped, and what there is.
+const aboutOperators = `The interface for the operators of Coffer: organizations, their settings and keys, freezes, and reserves.
 
-**Where.** On a listener of its own, for the addresses that its configuration lists, with keys that no organization has. Every call is in the audit log with the id of its key.
+**Where.** The interface has its own listener, which accepts calls from the configured addresses with operators' keys. The audit log has every call with the id of its key.
 
 **Units.** An amount is a string of whole atomic units of its mint. Dollar values are decimal strings.
 
-**Strictness.** Unknown fields and query parameters are refused, names are case-sensitive, and no value is converted from another type.
+**Strictness.** The service refuses unknown fields and query parameters. Names are case-sensitive. No value is converted from another type.
 
-**Repeating.** After a 5xx or no answer to a write, look with a GET whether it took effect.
+**Repeating.** After a 5xx or no answer to a write, look up with a GET whether it took effect. ` + "`error`" + ` names the GET.
 
-**Growth.** Fields, values of open enumerations and codes under the statuses that there are may be added without notice. Ignore what you do not know.`
+**Growth.** Fields, values of open enumerations, and codes under the existing statuses may be added without notice. Ignore those that you do not know.`
 
 var operatorGroups = []struct{ name, text string }{
 	{"Organizations", "The organizations that use this service, their keys and their settings."},
