@@ -61,7 +61,10 @@ func WithAttemptTimeout(d time.Duration) Option { return func(c *Client) { c.eac
 func New(baseURL, apiKey string, opts ...Option) (*Client, error) {
 	u, err := url.Parse(strings.TrimRight(baseURL, "/"))
 	if err != nil || u.Host == "" || u.RawQuery != "" || u.User != nil {
-		return nil, fmt.Errorf("client: %q is not a base URL; a base URL looks like https://coffer.internal/v1", baseURL)
+		return nil, fmt.Errorf(
+			"client: %q is not a base URL; a base URL looks like https://coffer.internal/v1",
+			baseURL,
+		)
 	}
 	if u.Scheme != "https" && (u.Scheme != "http" || !thisMachine(u.Hostname())) {
 		return nil, fmt.Errorf("client: the base URL has to be https, because the key would travel in plain text to "+

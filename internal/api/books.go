@@ -102,7 +102,8 @@ func (a *api) listLedgerEntries(c *call) (answer, error) {
 	case ofCustomer && ofProduct:
 		return answer{}, fault.New(
 			fault.Invalid, fault.InvalidRequest,
-			"A balance belongs to a customer or to a product, not to both."+nothingWritten+" Give customerId or product, or neither for "+
+			"A balance belongs to a customer or to a product, not to "+
+				"both."+nothingWritten+" Give customerId or product, or neither for "+
 				"all balances.",
 		).WithParam("product")
 	case ofCustomer:

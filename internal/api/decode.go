@@ -318,7 +318,8 @@ func newUnknownField(path, name string, knownNames []string) *fault.Fault {
 		hint = "Did you mean " + path + suggestion + "?"
 	}
 	return fault.New(
-		fault.Invalid, fault.UnknownField, "The field %q is not known here."+nothingWritten+" %s", clipText(path+name), hint,
+		fault.Invalid, fault.UnknownField, "The field %q is not known "+
+			"here."+nothingWritten+" %s", clipText(path+name), hint,
 	).WithParam(clipText(path + name))
 }
 

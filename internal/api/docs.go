@@ -31,7 +31,8 @@ var docsPage = template.Must(template.ParseFS(docsFiles, "docs/page.html"))
 // docsPolicy lets the page load only from this service and run only script files of ours. The
 // renderer sets styles on the elements that it draws, so inline styles are allowed here and nowhere
 // else.
-const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self'; connect-src 'self'; " +
+const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; " +
+	"font-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // serveDocs serves the documentation pages of a surface: its guide above the reference of its

@@ -301,7 +301,8 @@ func (d *drawing) drawProblem() {
 			"code":      text("The error code, for programs. Codes can be added under the existing statuses."),
 			"requestId": text("The id of this request in the service's logs; the header x-request-id has the same."),
 			"param":     text("The field or parameter that is wrong, if there is one."),
-			"details":   {Type: "object", Description: "Further facts, which depend on the code.", AdditionalProperties: true},
+			"details": {Type: "object", Description: "Further facts, which depend on the " +
+				"code.", AdditionalProperties: true},
 			"retryable": {
 				Type: "boolean",
 				Description: "Whether the same request can succeed later without a change. Repeat a payment with its " +

@@ -15,12 +15,13 @@ const errorsPage = "../../docs/errors.md"
 
 // cures say what a caller does about each code.
 var cures = map[fault.Code]string{
-	fault.InvalidJSON:            "Send one JSON document in UTF-8. `error` names the byte of the error.",
-	fault.InvalidRequest:         "Correct the field or parameter that `param` names. `error` says which values are possible.",
-	fault.UnknownField:           "Remove the field or parameter that `param` names, or spell it as `error` suggests. The service refuses unknown names, because it would otherwise ignore a mistyped one.",
-	fault.InvalidAmount:          "Send whole atomic units, or set `useDecimal` and send at most as many digits after the point as the mint has `decimals`.",
-	fault.AmountBelowMinimum:     "Ask for at least `minWithdrawAmount` of the mint, which `GET /mints` has.",
-	fault.InvalidAddress:         "Check the address with your customer: its chain, its length and its checksum. Do not guess a correction.",
+	fault.InvalidJSON:        "Send one JSON document in UTF-8. `error` names the byte of the error.",
+	fault.InvalidRequest:     "Correct the field or parameter that `param` names. `error` says which values are possible.",
+	fault.UnknownField:       "Remove the field or parameter that `param` names, or spell it as `error` suggests. The service refuses unknown names, because it would otherwise ignore a mistyped one.",
+	fault.InvalidAmount:      "Send whole atomic units, or set `useDecimal` and send at most as many digits after the point as the mint has `decimals`.",
+	fault.AmountBelowMinimum: "Ask for at least `minWithdrawAmount` of the mint, which `GET /mints` has.",
+	fault.InvalidAddress: "Check the address with your customer: its chain, its length and its checksum. Do " +
+		"not guess a correction.",
 	fault.MintNotFound:           "Take the `mintId` from `GET /mints`.",
 	fault.InvalidCursor:          "Begin the list again without a cursor, and use each `nextCursor` with the same filters and order.",
 	fault.IdempotencyKeyMismatch: "Give the key in the body or in the header `Idempotency-Key`, or the same one in both.",
@@ -44,16 +45,20 @@ var cures = map[fault.Code]string{
 	fault.ResolutionInProgress:   "Wait for the other decision. The event of its end, or `GET /deposits/{depositId}`, shows which one it was.",
 	fault.ResolutionStuckCode:    "Ask the operator of this service to complete it.",
 	fault.RejectBlockedSanctions: "Ask the operator of this service to redirect the deposit.",
-	fault.InsufficientGas:        "Approve the deposit, or ask the operator to redirect it later: it is worth less than the fee that sends it.",
-	fault.InsufficientBalance:    "Ask for at most `available` of the balance, or wait for a deposit to be credited.",
-	fault.DestinationNotAllowed:  "Give an address of your customer's own, not a deposit address of this service and not a token contract.",
-	fault.AddressNotWhitelisted:  "Pay to an address on the organization's whitelist, or ask the operator to add this one.",
-	fault.DepositsSuspended:      "Try again later, or ask the operator of the service. A deposit that was already sent is not lost.",
-	fault.WithdrawalsSuspended:   "Repeat the request later with the same `idempotencyKey`.",
-	fault.WithdrawalRiskBlocked:  "Do not repeat the request with this destination: ask your customer for another address, or the operator of the service. `withdrawalId` names the record.",
-	fault.RateLimited:            "Wait as many seconds as the header `Retry-After` says, then repeat the request, a payment with the same `idempotencyKey`.",
-	fault.Internal:               "Repeat a payment with the same `idempotencyKey` until another answer comes. For any other call, look the result up with the GET that `error` names. If the error stays, send the `requestId` to the operator.",
-	fault.CodeUnavailable:        "Wait as many seconds as `Retry-After` says. Then repeat a payment with the same `idempotencyKey`; for any other call, look the result up with the GET that `error` names.",
+	fault.InsufficientGas: "Approve the deposit, or ask the operator to redirect it later: it is worth less " +
+		"than the fee that sends it.",
+	fault.InsufficientBalance: "Ask for at most `available` of the balance, or wait for a deposit to be credited.",
+	fault.DestinationNotAllowed: "Give an address of your customer's own, not a deposit address of this service and " +
+		"not a token contract.",
+	fault.AddressNotWhitelisted: "Pay to an address on the organization's whitelist, or ask the operator to add " +
+		"this one.",
+	fault.DepositsSuspended: "Try again later, or ask the operator of the service. A deposit that was already " +
+		"sent is not lost.",
+	fault.WithdrawalsSuspended:  "Repeat the request later with the same `idempotencyKey`.",
+	fault.WithdrawalRiskBlocked: "Do not repeat the request with this destination: ask your customer for another address, or the operator of the service. `withdrawalId` names the record.",
+	fault.RateLimited:           "Wait as many seconds as the header `Retry-After` says, then repeat the request, a payment with the same `idempotencyKey`.",
+	fault.Internal:              "Repeat a payment with the same `idempotencyKey` until another answer comes. For any other call, look the result up with the GET that `error` names. If the error stays, send the `requestId` to the operator.",
+	fault.CodeUnavailable:       "Wait as many seconds as `Retry-After` says. Then repeat a payment with the same `idempotencyKey`; for any other call, look the result up with the GET that `error` names.",
 }
 
 // seldom has the causes of codes that no call of an organization documents.
@@ -63,7 +68,8 @@ var seldom = map[fault.Code]problemDoc{
 	},
 	fault.MethodNotAllowed: {kind: fault.Invalid, text: "the path exists and does not accept this method"},
 	fault.ApprovalRefused: {
-		kind: fault.Conflict, text: "the person or operator may not approve this, or the subject of the approval has changed",
+		kind: fault.Conflict, text: "the person or operator may not approve this, or the subject of the approval has " +
+			"changed",
 	},
 	fault.AddressNotWhitelisted: {
 		kind: fault.Unprocessable,
@@ -125,7 +131,8 @@ the result of any other call up with the GET that ` + "`error`" + ` names.
 		cure := cures[code]
 		if !ok || note.text == "" || cure == "" {
 			t.Errorf(
-				"%s has no cause or no cure: write its note in problems, its cure in cures, and the page with make generate",
+				"%s has no cause or no cure: write its note in problems, its cure in cures, and the page with make "+
+					"generate",
 				code,
 			)
 			continue

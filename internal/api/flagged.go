@@ -46,7 +46,8 @@ func decideAsOrg(resolve resolveFunc, status int) func(*api, *call) (answer, err
 		}
 		if !settings.FlaggedDepositAPIEnabled {
 			return answer{}, fault.New(fault.Forbidden, fault.FeatureDisabled,
-				"Your organization's API key may not decide about flagged deposits: flaggedDepositApiEnabled is off."+nothingWritten+" "+
+				"Your organization's API key may not decide about flagged deposits: flaggedDepositApiEnabled is "+
+					"off."+nothingWritten+" "+
 					"A person of your organization can decide, or the operator of this service can switch the "+
 					"setting on.")
 		}
@@ -66,7 +67,8 @@ func decideAsOrg(resolve resolveFunc, status int) func(*api, *call) (answer, err
 // refuseOperatorOnly refuses decisions that only the operator makes.
 func (a *api) refuseOperatorOnly(*call) (answer, error) {
 	return answer{}, fault.New(fault.Forbidden, fault.OperatorOnly,
-		"Only the operator of this service can redirect a flagged deposit or complete a stuck resolution."+nothingWritten+" Ask the operator of this service.")
+		"Only the operator of this service can redirect a flagged deposit or complete a stuck "+
+			"resolution."+nothingWritten+" Ask the operator of this service.")
 }
 
 // depositDecider returns the calling operator.

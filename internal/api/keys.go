@@ -221,9 +221,10 @@ var operatorKeyRoutes = []route{
 		text: "Every request that starts after this answer refuses each value of the key, and the key never works " +
 			"again. Without its main key, key_main, an organization can make no calls until POST " +
 			"/organizations/{organizationId}/api-key/roll makes a new value of it.",
-		answers: []success{{http.StatusNoContent, "The key is revoked: the service refuses it from now on.", nil, nil, nil}},
-		faults:  []fault.Code{fault.CodeNotFound, fault.InvalidState},
-		handle:  (*api).revokeKey,
+		answers: []success{{http.StatusNoContent, "The key is revoked: the service refuses it from now " +
+			"on.", nil, nil, nil}},
+		faults: []fault.Code{fault.CodeNotFound, fault.InvalidState},
+		handle: (*api).revokeKey,
 	},
 }
 

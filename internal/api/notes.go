@@ -114,11 +114,13 @@ var fieldDocs = map[string]fieldDoc{
 	"DepositRequest.":  {text: "Asks for a deposit address."},
 	"DepositAddress.":  {text: "Where a customer pays in. The address belongs to the customer and the chain."},
 	"Deposit.": {
-		text: "A transfer to an address of one of your customers, or of a product of your own. Credit your user on CUSTOMER_DEPOSIT with isFlagged false, or on CUSTOMER_DEPOSIT_APPROVED; never on both.",
+		text: "A transfer to an address of one of your customers, or of a product of your own. Credit your user on " +
+			"CUSTOMER_DEPOSIT with isFlagged false, or on CUSTOMER_DEPOSIT_APPROVED; never on both.",
 	},
 	"ProductDepositRequest.": {text: "Asks for a deposit address of your own."},
 	"ProductAddress.": {
-		text: "Where your organization pays in for one of its products. The address belongs to the product and the chain.",
+		text: "Where your organization pays in for one of its products. The address belongs to the product and the " +
+			"chain.",
 	},
 	"WithdrawRequest.": {text: "Asks for a payment from a customer's balance."},
 	"Withdrawal.": {
@@ -221,7 +223,8 @@ var fieldDocs = map[string]fieldDoc{
 		bounds: map[string]any{"maxLength": 254}, example: "a@example.com",
 	},
 	"Deposit.customerId": {
-		text: "The customer whose address received the deposit; null for a deposit of your own, which has a product.", example: "user_42",
+		text: "The customer whose address received the deposit; null for a deposit of your own, which has a " +
+			"product.", example: "user_42",
 	},
 	"Deposit.product": {
 		text: "The product of your own whose address received the deposit. Only a deposit of your own has it.",
@@ -250,7 +253,8 @@ var fieldDocs = map[string]fieldDoc{
 	},
 
 	"depositId": {
-		text: "The id of the deposit. The same transfer on the chain always has the same id.", example: "dep_01J9ZW3M8Q4S5T6V7W8X9YZABC",
+		text: "The id of the deposit. The same transfer on the chain always has the same " +
+			"id.", example: "dep_01J9ZW3M8Q4S5T6V7W8X9YZABC",
 	},
 	"mint":           {text: "The symbol of the mint, for people."},
 	"Deposit.mintId": {text: "The mint; null for a token that the catalogue does not list.", example: 1},
@@ -692,7 +696,8 @@ var fieldDocs = map[string]fieldDoc{
 	},
 	"keys": {text: "The keys, newest first."},
 
-	"Envelope.id":   {text: "The id of the event, which is the same in all attempts.", example: "evt_01J9ZW3M8Q4S5T6V7W8X9YZABC"},
+	"Envelope.id": {text: "The id of the event, which is the same in all " +
+		"attempts.", example: "evt_01J9ZW3M8Q4S5T6V7W8X9YZABC"},
 	"Envelope.type": {text: "The type of the event. Types may be added without notice.", example: "CUSTOMER_DEPOSIT"},
 	"timestamp":     {text: "When the change happened."},
 	"environment": {
@@ -734,7 +739,8 @@ var problems = map[fault.Code]problemDoc{
 	},
 	fault.InvalidAmount: {
 		fault.Invalid, "the amount is not in canonical form, is zero, or has too many decimals", "amount",
-		"Without useDecimal the amount is a whole number of atomic units and has no point. Send atomic units, or set useDecimal to true." + nothingHeld,
+		"Without useDecimal the amount is a whole number of atomic units and has no point. Send atomic units, or set " +
+			"useDecimal to true." + nothingHeld,
 		nil,
 	},
 	fault.AmountBelowMinimum: {
@@ -745,7 +751,8 @@ var problems = map[fault.Code]problemDoc{
 	},
 	fault.InvalidAddress: {
 		fault.Invalid, "the destination is not an address on the mint's chain", "toAddress",
-		"This is not an address on ETHEREUM: its checksum is wrong." + nothingHeld + " Check toAddress with your customer.",
+		"This is not an address on ETHEREUM: its checksum is " +
+			"wrong." + nothingHeld + " Check toAddress with your customer.",
 		nil,
 	},
 	fault.MintNotFound: {
@@ -798,7 +805,8 @@ var problems = map[fault.Code]problemDoc{
 	},
 	fault.OperatorOnly: {
 		fault.Forbidden, "only the operator of this service may do this", "",
-		"Your organization did not freeze this customer, so your organization cannot lift the freeze." + nothingWritten +
+		"Your organization did not freeze this customer, so your organization cannot lift the " +
+			"freeze." + nothingWritten +
 			" Ask the operator of this service.",
 		nil,
 	},
@@ -834,11 +842,13 @@ var problems = map[fault.Code]problemDoc{
 	},
 	fault.InvalidState: {
 		fault.Conflict, "the resource is in a state that does not allow the call; the sentence says in which", "",
-		"Only a withdrawal that is AWAITING_APPROVAL can be cancelled, and this one is PROCESSING. This call changed nothing and moved no money.",
+		"Only a withdrawal that is AWAITING_APPROVAL can be cancelled, and this one is PROCESSING. This call changed " +
+			"nothing and moved no money.",
 		map[string]any{"currentStatus": "PROCESSING"},
 	},
 	fault.InsufficientBalance: {
-		fault.Unprocessable, "the customer's balance is smaller than the amount, or the customer is not known", "amount",
+		fault.Unprocessable, "the customer's balance is smaller than the amount, or the customer is not " +
+			"known", "amount",
 		"The customer's available balance is smaller than the amount." + nothingHeld +
 			" Ask for less, or wait for a deposit.",
 		nil,
@@ -847,7 +857,8 @@ var problems = map[fault.Code]problemDoc{
 		fault.Unprocessable,
 		"the destination is an address of this service, a token's contract, or an address without a known key",
 		"toAddress",
-		"Withdrawals to this address are not allowed: its key has no holder, so the money would be lost." + nothingHeld +
+		"Withdrawals to this address are not allowed: its key has no holder, so the money would be " +
+			"lost." + nothingHeld +
 			" Give an address of your customer's own.",
 		nil,
 	},
@@ -901,7 +912,8 @@ var problems = map[fault.Code]problemDoc{
 		nil,
 	},
 	fault.WithdrawalRiskBlocked: {
-		fault.Blocked, "risk screening refuses the destination: no amount is held, and withdrawalId names the record", "",
+		fault.Blocked, "risk screening refuses the destination: no amount is held, and withdrawalId names the " +
+			"record", "",
 		"Withdrawal blocked by risk screening." + nothingHeld +
 			" A repeated request with this destination gets the same answer: ask your customer for another address, " +
 			"or ask the operator of this service.",

@@ -255,7 +255,8 @@ var operatorRoutes = []route{
 			"the resource has changed since the request.",
 		retryable: true,
 		answers: []success{
-			{http.StatusOK, "The change request, now APPROVED: the change is in force.", ChangeRequest{}, exampleApproved, nil},
+			{http.StatusOK, "The change request, now APPROVED: the change is in " +
+				"force.", ChangeRequest{}, exampleApproved, nil},
 		},
 		faults: []fault.Code{fault.CodeNotFound, fault.InvalidState, fault.ApprovalRefused, fault.InvalidRequest},
 		handle: (*api).approveChange,
@@ -267,9 +268,10 @@ var operatorRoutes = []route{
 		text: "Ends a change request of your own. Only its requester can withdraw it. A request without " +
 			"approval ends by itself after seven days.",
 		retryable: true,
-		answers:   []success{{http.StatusOK, "The change request, now WITHDRAWN.", ChangeRequest{}, exampleWithdrawn, nil}},
-		faults:    []fault.Code{fault.CodeNotFound, fault.InvalidState, fault.ApprovalRefused},
-		handle:    (*api).retractChange,
+		answers: []success{{http.StatusOK, "The change request, now " +
+			"WITHDRAWN.", ChangeRequest{}, exampleWithdrawn, nil}},
+		faults: []fault.Code{fault.CodeNotFound, fault.InvalidState, fault.ApprovalRefused},
+		handle: (*api).retractChange,
 	},
 	{
 		method: http.MethodGet, path: "/deposits", name: "listDeposits", group: "Money",
@@ -452,7 +454,8 @@ var operatorFieldDocs = map[string]fieldDoc{
 		text: "When its live main API key was made; null when it has none, as after a restore.",
 	},
 	"apiKey": {
-		text: "The key, for the header x-api-key. It moves money, and the service does not show it again.", example: exampleKey,
+		text: "The key, for the header x-api-key. It moves money, and the service does not show it " +
+			"again.", example: exampleKey,
 	},
 	"OrganizationSettings.": {text: "An organization's settings in force."},
 	"SettingsChange.": {
@@ -467,7 +470,8 @@ var operatorFieldDocs = map[string]fieldDoc{
 	"ApprovalAllowed.active":         {text: "Whether the entry counts; true when it is left out."},
 	"OrganizationSettings.updatedAt": {text: "When one of the settings last changed."},
 	"screeningSeverityThreshold": {
-		text: "The service flags deposits whose sender is above this severity; null for no screening.", enum: severities,
+		text: "The service flags deposits whose sender is above this severity; null for no " +
+			"screening.", enum: severities,
 	},
 	"screeningUsdThreshold": {
 		text: "The service screens deposits above this many dollars; null for no screening.", pattern: decimalPattern,
@@ -582,7 +586,8 @@ var operatorFieldDocs = map[string]fieldDoc{
 	"FreezeOrder.":                   {text: "Freezes something."},
 	"freezeId":                       {text: "The freeze.", example: "frz_01J9ZW3M8Q4S5T6V7W8X9YZABC"},
 	"Freeze.scope": {
-		text: "How much it stops. WALLET is one wallet on one chain; only the program creates such a freeze.", enum: freezeScopes,
+		text: "How much it stops. WALLET is one wallet on one chain; only the program creates such a " +
+			"freeze.", enum: freezeScopes,
 	},
 	"FreezeOrder.scope": {
 		text: "How much to stop: a CUSTOMER of an organization, an ORGANIZATION, a CHAIN, or ALL.",

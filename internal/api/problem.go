@@ -82,11 +82,13 @@ const readOnly = "The call only reads, so nothing was changed and no money moved
 func newInternalFault(method string, err error, repeat string) *fault.Fault {
 	const ask = " If it happens again, give the requestId to the operator of this service."
 	if isRead(method) {
-		return fault.New(kindInternal, fault.Internal, "An internal error stopped this call. "+readOnly+" Try again."+ask)
+		return fault.New(kindInternal, fault.Internal, "An internal error stopped this call. "+
+			""+readOnly+" Try again."+ask)
 	}
 	if errors.Is(err, pg.ErrCommitUnknown) {
 		return fault.New(kindInternal, fault.Internal,
-			"The database connection was lost during the commit, so it is not known whether this call took effect. %s", repeat+ask)
+			"The database connection was lost during the commit, so it is not known whether this call took effect. %s",
+			repeat+ask)
 	}
 	return fault.New(kindInternal, fault.Internal,
 		"An internal error stopped this call, so it is not known whether it took effect. %s", repeat+ask)

@@ -49,7 +49,8 @@ func sortedKeys[K ~string, V any](m map[K]V) []K { return slices.Sorted(maps.Key
 func readQuery(r *http.Request, allowed []parameter) (query, error) {
 	if len(r.URL.RawQuery) > queryBytesMax {
 		return nil, fault.New(fault.Invalid, fault.InvalidRequest,
-			"The query is longer than %d bytes. The call only reads, so nothing was changed. Shorten the query.", queryBytesMax)
+			"The query is longer than %d bytes. The call only reads, so nothing was changed. Shorten the query.",
+			queryBytesMax)
 	}
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -86,7 +87,8 @@ func unknownParameter(name string, allowed []parameter) *fault.Fault {
 		hint = "Did you mean " + suggestion + "?"
 	}
 	return fault.New(
-		fault.Invalid, fault.UnknownField, "The query parameter %q is not known here."+nothingWritten+" %s", clipText(name),
+		fault.Invalid, fault.UnknownField, "The query parameter %q is not known "+
+			"here."+nothingWritten+" %s", clipText(name),
 		hint,
 	).WithParam(clipText(name))
 }

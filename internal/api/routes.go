@@ -101,7 +101,8 @@ var routes = []route{
 		headers: []header{ifNoneMatch},
 		answers: []success{
 			{http.StatusOK, "A page of mints.", Page[Mint]{}, examplePage(exampleMint), []header{etagHeader}},
-			{http.StatusNotModified, "The catalogue has not changed since the answer with that ETag.", nil, nil, []header{etagHeader}},
+			{http.StatusNotModified, "The catalogue has not changed since the answer with that " +
+				"ETag.", nil, nil, []header{etagHeader}},
 		},
 		faults: []fault.Code{fault.InvalidCursor},
 		handle: (*api).listMints,

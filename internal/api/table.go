@@ -44,7 +44,8 @@ func csvExport[T any](
 		if _, present := c.query[paging]; present {
 			return answer{}, fault.New(
 				fault.Invalid, fault.InvalidRequest,
-				"A table has everything that the filters select, without pages."+nothingWritten+" Leave %s out, or ask for JSON.",
+				"A table has everything that the filters select, without "+
+					"pages."+nothingWritten+" Leave %s out, or ask for JSON.",
 				paging,
 			).WithParam(paging)
 		}
@@ -54,7 +55,8 @@ func csvExport[T any](
 	if !c.ProtoAtLeast(1, 1) {
 		return answer{}, fault.New(
 			fault.Invalid, fault.InvalidRequest,
-			"A table needs HTTP/1.1 or later, so that the client notices when it breaks off."+nothingWritten+" Use it in "+
+			"A table needs HTTP/1.1 or later, so that the client notices when it breaks "+
+				"off."+nothingWritten+" Use it in "+
 				"the client, and in the proxy in front of this service.",
 		)
 	}

@@ -291,7 +291,8 @@ func idempotencyKey(h http.Header, inBody *string) (*string, error) {
 	for _, v := range values {
 		if v != values[0] || inBody != nil && v != *inBody {
 			return nil, fault.New(fault.Invalid, fault.IdempotencyKeyMismatch,
-				"The request gives two different idempotency keys, in its body and in the header Idempotency-Key."+nothingWritten+" Give one.").
+				"The request gives two different idempotency keys, in its body and in the header "+
+					"Idempotency-Key."+nothingWritten+" Give one.").
 				WithParam("idempotencyKey")
 		}
 	}

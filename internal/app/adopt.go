@@ -148,7 +148,8 @@ func (a *Adoption) readPaymentCounts(ctx context.Context) error {
 			ch, ok := a.tools.chains[name]
 			if !ok {
 				return fmt.Errorf(
-					"wallets pay on %s, which is not configured: add it under chains, so that the command can ask it", name,
+					"wallets pay on %s, which is not configured: add it under chains, so that the command can ask it",
+					name,
 				)
 			}
 			address, err := local.DeriveAddress(a.seed, p.Wallet)

@@ -807,7 +807,8 @@ func (s SignerServe) checkServe(errs *configErrors) {
 	for i, c := range s.Clients {
 		path := fmt.Sprintf("signer.serve.clients[%d]", i)
 		if c.Name == "" || names[c.Name] {
-			errs.addProblem(path+".name", "is %q; every client needs its own, the common name of its certificate", c.Name)
+			errs.addProblem(path+".name", "is %q; every client needs its own, the common name of its "+
+				"certificate", c.Name)
 		}
 		names[c.Name] = true
 		if !remote.Permission(c.Permission).IsValid() {
@@ -847,7 +848,8 @@ func (c Config) checkMints(errs *configErrors) {
 			if parsed, err := g.ParseContract(contract); err != nil {
 				bad(
 					path+".contract",
-					"%q is not the address of a token there (%v); copy it from the issuer of the token, with its checksum",
+					"%q is not the address of a token there (%v); copy it from the issuer of the token, with its "+
+						"checksum",
 					contract, err,
 				)
 			} else {

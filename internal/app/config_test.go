@@ -728,7 +728,8 @@ func TestTheSignerNeedsItsOwnSettingsAlone(t *testing.T) {
 	path := filepath.Join(dir, "signer.toml")
 	write(
 		t, path,
-		"[keys]\nattest = \"attest.pub\"\n[signer]\nseed = \"seed\"\nwrap = \"wrap\"\njournal = \"journal\"\npolicy = \"policy\"\n",
+		"[keys]\nattest = \"attest.pub\"\n[signer]\nseed = \"seed\"\nwrap = \"wrap\"\njournal = \"journal\"\npolicy "+
+			"= \"policy\"\n",
 	)
 	got, err := ReadSignerConfig(path)
 	if err != nil || got.Signer.Seed != filepath.Join(dir, "seed") ||

@@ -370,7 +370,10 @@ func (r *Rescue) topUpGas(ctx context.Context, w signer.IssuedAddress, fees chai
 	}
 	treasury := r.wallets[0]
 	if w.Address == treasury.Address {
-		return fmt.Errorf("the treasury %s has too little native coin for the fee: send it %s", w.Address, r.nativeMint().Symbol)
+		return fmt.Errorf(
+			"the treasury %s has too little native coin for the fee: send it %s",
+			w.Address, r.nativeMint().Symbol,
+		)
 	}
 	if cost, err = r.feeReserve(fees); err != nil {
 		return err

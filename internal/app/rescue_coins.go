@@ -186,7 +186,10 @@ func (r *Rescue) walkBlocks(ctx context.Context, tell func(string)) error {
 		}
 		if err != nil {
 			return errors.Join(
-				fmt.Errorf("read block %d: %w; repeat the same command to continue from there", h.progress.NextBlock, err),
+				fmt.Errorf(
+					"read block %d: %w; repeat the same command to continue from there",
+					h.progress.NextBlock, err,
+				),
 				h.saveProgress(),
 			)
 		}
@@ -576,7 +579,10 @@ func (r *Rescue) awaitMined(ctx context.Context, pending []*batch, tell func(str
 			b.sentAt = time.Now()
 			if dearer, ok, err := r.chain.Sender.Bump(ctx, b.fees); err == nil && ok {
 				if err := r.sendBatch(ctx, b, dearer); err != nil {
-					tell(fmt.Sprintf("the transaction of %d outputs with a higher fee was not made: %v", len(b.outputs), err))
+					tell(fmt.Sprintf(
+						"the transaction of %d outputs with a higher fee was not made: %v",
+						len(b.outputs), err,
+					))
 				}
 			}
 		}

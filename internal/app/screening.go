@@ -79,7 +79,8 @@ func (r RiskRescreen) checkRescreen(errs *configErrors) {
 	if r.Interval != 0 && time.Duration(r.Interval) < rescreenIntervalMin {
 		errs.addProblem(
 			"risk.rescreen.every",
-			"is %s; set it to %s at least, because every sender is a question to each provider", time.Duration(r.Interval),
+			"is %s; set it to %s at least, because every sender is a question to each provider",
+			time.Duration(r.Interval),
 			rescreenIntervalMin,
 		)
 	}
@@ -201,7 +202,8 @@ func (c Config) checkRisk(errs *configErrors) {
 	for _, p := range r.Providers {
 		switch {
 		case !slices.Contains(riskProviders, p):
-			errs.addProblem("risk.providers", "%q is not a provider; the providers are %s", p, strings.Join(riskProviders, ", "))
+			errs.addProblem("risk.providers", "%q is not a provider; the providers are "+
+				"%s", p, strings.Join(riskProviders, ", "))
 		case named[p]:
 			errs.addProblem("risk.providers", "%q is named twice; name it once", p)
 		case p == riskLocal && c.Network == chain.Mainnet:
@@ -215,7 +217,8 @@ func (c Config) checkRisk(errs *configErrors) {
 		named[p] = true
 	}
 	if r.Quorum < 0 || r.Quorum > len(r.Providers) {
-		errs.addProblem("risk.quorum", "is %d; set it between 0, which means all, and the number of providers", r.Quorum)
+		errs.addProblem("risk.quorum", "is %d; set it between 0, which means all, and the number of "+
+			"providers", r.Quorum)
 	}
 	if !slices.Contains(
 		[]string{"", string(risk.TreatUnknownAsHold), string(risk.TreatUnknownAsLow)}, r.UnknownSeverity,

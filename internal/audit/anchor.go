@@ -59,11 +59,13 @@ func (a *Anchorer) Run(ctx context.Context) error {
 			return nil
 		case errors.Is(err, ErrContradicted):
 			log.LogAttrs(ctx, slog.LevelError,
-				"the audit log differs from what the signer signed: see the runbook of the audit log", slog.Any("error", err))
+				"the audit log differs from what the signer signed: see the runbook of the audit log",
+				slog.Any("error", err))
 			if a.OnContradicted != nil {
 				if err := a.OnContradicted(ctx, err); err != nil {
 					log.LogAttrs(ctx, slog.LevelError,
-						"the audit log differs from what the signer signed and nothing was frozen", slog.Any("error", err))
+						"the audit log differs from what the signer signed and nothing was frozen",
+						slog.Any("error", err))
 				}
 			}
 		case err != nil:

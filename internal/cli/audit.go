@@ -113,7 +113,8 @@ func (c auditVerify) Run(std streams) error {
 	}
 	if !found.IsIntact() {
 		return errors.New(
-			"the audit log is not intact: keep the export and the anchors as they are, and find out who could write to the database",
+			"the audit log is not intact: keep the export and the anchors as they are, and find out who could write " +
+				"to the database",
 		)
 	}
 	return nil

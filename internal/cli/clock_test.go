@@ -44,7 +44,8 @@ func TestAPersonConfirmsTheClockOfAStoppedSigner(t *testing.T) {
 	}
 	file := filepath.Join(dir, "signer.toml")
 	if err := os.WriteFile(file, []byte(
-		"[keys]\nattest = \"attest.pub\"\napprovals = \"approvals.key\"\n[signer]\nseed = \"seed.sealed\"\nwrap = \"seed.key\"\njournal = \"journal\"\npolicy = \"policy.json\"\n",
+		"[keys]\nattest = \"attest.pub\"\napprovals = \"approvals.key\"\n[signer]\nseed = \"seed.sealed\"\nwrap = "+
+			"\"seed.key\"\njournal = \"journal\"\npolicy = \"policy.json\"\n",
 	), 0o600); err != nil {
 		t.Fatal(err)
 	}

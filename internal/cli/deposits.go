@@ -269,7 +269,8 @@ func (c depositsApprove) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(std.out, "%s of %s is %s, approved by %s: it is credited to %s.\n", d.DepositID, formatAmount(d), d.Status,
+	fmt.Fprintf(std.out, "%s of %s is %s, approved by %s: it is credited to "+
+		"%s.\n", d.DepositID, formatAmount(d), d.Status,
 		formatActor(d.Resolution.DecidedBy), balanceOwner(d))
 	return nil
 }

@@ -81,7 +81,8 @@ func (m migrate) Run(ctx context.Context, std streams) error {
 	}
 	if conf.Database.OwnerURL == "" {
 		return errors.New(
-			"database.owner_url: is missing; migrations run as the owner of the database: name a file with --owner-url-file",
+			"database.owner_url: is missing; migrations run as the owner of the database: name a file with " +
+				"--owner-url-file",
 		)
 	}
 	if err := pg.Migrate(ctx, pg.Config{URL: conf.Database.URL, OwnerURL: conf.Database.OwnerURL}); err != nil {
@@ -244,7 +245,10 @@ func (s signerAdopt) Run(ctx context.Context, std streams) error {
 			p.Wallet.OrgID)
 	}
 	if !s.Yes {
-		return fmt.Errorf("nothing was done; if all three conditions hold, repeat the command with --yes to write %s", adoption.Journal)
+		return fmt.Errorf(
+			"nothing was done; if all three conditions hold, repeat the command with --yes to write %s",
+			adoption.Journal,
+		)
 	}
 	if err := adoption.WriteJournal(); err != nil {
 		return err

@@ -24,10 +24,12 @@ func GenerateTypeScript(d *Document) []byte {
 		g.writeParams(op)
 	}
 	g.writeLine(
-		"/** One organization's interface. It may be shared: it has no state but its settings. */\nexport class Coffer {",
+		"/** One organization's interface. It may be shared: it has no state but its settings. */\nexport class " +
+			"Coffer {",
 	)
 	g.writeLine(
-		"  readonly #connection: Connection;\n\n  constructor(options: Options) {\n    this.#connection = new Connection(options);\n  }",
+		"  readonly #connection: Connection;\n\n  constructor(options: Options) {\n    this.#connection = new " +
+			"Connection(options);\n  }",
 	)
 	for _, op := range d.Operations() {
 		g.writeOperation(op)
@@ -136,7 +138,8 @@ func (g *tsGenerator) writeEvents() {
 			"notice: ignore a type that you do not know.",
 	)
 	g.writeLine(
-		"export type Event = { [T in keyof EventData]: Omit<Envelope, \"type\" | \"data\"> & { type: T; data: EventData[T] } }[keyof EventData];\n",
+		"export type Event = { [T in keyof EventData]: Omit<Envelope, \"type\" | \"data\"> & { type: T; data: " +
+			"EventData[T] } }[keyof EventData];\n",
 	)
 }
 

@@ -179,7 +179,8 @@ func (s *Endpoints) Create(
 	}
 	if count >= endpointsMax {
 		return Endpoint{}, noSecret, fault.New(fault.Conflict, fault.InvalidState,
-			"An organization may have at most %d webhook endpoints. Nothing was created. Delete one first.", endpointsMax)
+			"An organization may have at most %d webhook endpoints. Nothing was created. Delete one first.",
+			endpointsMax)
 	}
 
 	e := Endpoint{

@@ -96,7 +96,8 @@ func (s *Endpoints) Resend(
 		}
 		if !(subscription{endpoint.ID, endpoint.Events, endpoint.Filters}).wantsEvent(e) {
 			return Job{}, fault.New(fault.Invalid, fault.InvalidRequest,
-				"This endpoint does not receive this event, by its events or its filters. Nothing was queued. Change them with PATCH, or name another endpoint.").
+				"This endpoint does not receive this event, by its events or its filters. Nothing was queued. Change "+
+					"them with PATCH, or name another endpoint.").
 				WithParam("endpointId")
 		}
 	}

@@ -45,7 +45,8 @@ func (d *Service) OnParted(ctx context.Context, tx pg.Tx, ch chain.Name, ancesto
 		f := freeze.Freeze{
 			Scope: freeze.ScopeCustomer, OrgID: o.OrgID, CustomerID: o.CustomerID, Source: freeze.SourceFinality,
 			Reason: fmt.Sprintf(
-				"received a credit from a block above block %d of %s, and that block is not final any more", ancestorHeight, ch,
+				"received a credit from a block above block %d of %s, and that block is not final any more",
+				ancestorHeight, ch,
 			),
 		}
 		if o.CustomerID == "" {
@@ -393,7 +394,10 @@ func (d *Service) abandonDeposit(ctx context.Context, depositID string) (isAband
 		return false, fmt.Errorf("close deposit %s: %w", depositID, err)
 	}
 	if isAbandoned {
-		d.log.Warn("deposit: closed a flagged deposit that the chain does not have any more", "deposit", depositID, "sentAway", isSentAway)
+		d.log.Warn(
+			"deposit: closed a flagged deposit that the chain does not have any more",
+			"deposit", depositID, "sentAway", isSentAway,
+		)
 	}
 	return isAbandoned, nil
 }

@@ -488,7 +488,8 @@ func (r *Resolutions) trySendAway(ctx context.Context, depositID string, res res
 		minimum, err := ch.MinPaymentTo(ctx, unlocked.contract, res.toAddress)
 		if err != nil {
 			r.log.Warn(
-				"deposit: the chain does not say how much reaches an address", "deposit", depositID, "to", string(res.toAddress),
+				"deposit: the chain does not say how much reaches an address",
+				"deposit", depositID, "to", string(res.toAddress),
 				"error", err,
 			)
 			return object, fault.New(fault.Unavailable, fault.CodeUnavailable,
@@ -499,7 +500,8 @@ func (r *Resolutions) trySendAway(ctx context.Context, depositID string, res res
 		if res.sent.Less(minimum) {
 			return object, r.recordTooSmall(ctx, depositID, res,
 				fmt.Sprintf(
-					"the payment would be %v units, and %s requires at least %v to reach %s", res.sent, ch.Name, minimum,
+					"the payment would be %v units, and %s requires at least %v to reach %s",
+					res.sent, ch.Name, minimum,
 					res.toAddress,
 				),
 				fmt.Sprintf(
@@ -902,7 +904,10 @@ func (r *Resolutions) recordInsufficient(ctx context.Context, ch chain.Chain, de
 	message := fmt.Sprintf("the deposit does not cover the network fee of %s units", res.feeKept)
 	detail := fmt.Sprintf("This deposit is smaller than the network fee for sending it, %s units.", res.feeKept)
 	if ch.SeparateFeePayer {
-		message = fmt.Sprintf("the address also has other money, so the chain requires %s units to stay on it", res.feeKept)
+		message = fmt.Sprintf(
+			"the address also has other money, so the chain requires %s units to stay on it",
+			res.feeKept,
+		)
 		detail = fmt.Sprintf(
 			"The address of this deposit also has other money, and %s refuses an account with less than %v units. %v "+
 				"units would have to stay, and the deposit is no larger than that.",

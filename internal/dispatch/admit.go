@@ -1001,7 +1001,8 @@ func (d *Worker) refuseOrder(ctx context.Context, o Order, refusal *signer.Refus
 		d.log.Info("outputs are not consolidated now", "order", o.ID, "why", refusal.Message)
 	case NonceAccountTaken:
 		d.log.Warn(
-			"cannot create a nonce account: its address is in use, and its number is permanently left out", "order", o.ID,
+			"cannot create a nonce account: its address is in use, and its number is permanently left out",
+			"order", o.ID,
 			"at", string(o.To),
 		)
 	case AmountRefused:

@@ -105,7 +105,8 @@ func compareBalances(
 	switch {
 	case balanceChange(payerBalances).Cmp(reportedChange(from)) != 0:
 		return fmt.Sprintf(
-			"by its block the wallet's balance changed by %v, and it went from %v to %v", reportedChange(from), payerBalances[0],
+			"by its block the wallet's balance changed by %v, and it went from %v to %v",
+			reportedChange(from), payerBalances[0],
 			payerBalances[1],
 		)
 	case balanceChange(payeeBalances).Cmp(reportedChange(to)) < 0:

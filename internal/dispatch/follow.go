@@ -269,7 +269,8 @@ func (d *Worker) fillSlot(ctx context.Context, payer wallet.Wallet, s slot, refu
 	}
 	if err == nil {
 		d.log.Error(
-			"the signer's policy does not allow a payment any more: its slot is cancelled and the payment fails", "order", s.ID,
+			"the signer's policy does not allow a payment any more: its slot is cancelled and the payment fails",
+			"order", s.ID,
 			"code", refusal.Code, "why", refusal.Message,
 		)
 	}
@@ -315,7 +316,10 @@ func (d *Worker) guardNonce(ctx context.Context, payer wallet.Wallet, acct chain
 	}
 	return d.freezeWallet(
 		ctx, payer,
-		fmt.Sprintf("the chain is at nonce %d, and no order of this installation has a nonce above %d", acct.Latest, nextNonce),
+		fmt.Sprintf(
+			"the chain is at nonce %d, and no order of this installation has a nonce above %d",
+			acct.Latest, nextNonce,
+		),
 	)
 }
 

@@ -159,7 +159,8 @@ func (d *Worker) freezeForeignUse(
 	}
 	if lifted {
 		d.log.Warn(
-			"a nonce account is permanently left out: another program has taken it", "wallet", payer.ID, "place", accountAddress,
+			"a nonce account is permanently left out: another program has taken it",
+			"wallet", payer.ID, "place", accountAddress,
 			"hash", string(tx),
 		)
 		return nil

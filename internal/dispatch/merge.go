@@ -90,7 +90,8 @@ func chooseSmallOutputs(m chain.Consolidator, small []chain.Output, total money.
 	}
 	if len(small) < countMin {
 		return nil, &notConsolidatedError{fmt.Sprintf(
-			"there are %d small outputs that payments do not need, and a consolidation is worth it from %d on", len(small),
+			"there are %d small outputs that payments do not need, and a consolidation is worth it from %d on",
+			len(small),
 			countMin,
 		)}
 	}
@@ -177,7 +178,10 @@ func (d *Worker) quoteOrder(ctx context.Context, o Order, account chain.Address)
 	}
 	price, isCheap, err := d.chain.Consolidator.QuoteConsolidation(ctx)
 	if err == nil && !isCheap {
-		err = &notConsolidatedError{fmt.Sprintf("the rate is %v, which is more than a consolidation is worth", price.TipCap)}
+		err = &notConsolidatedError{fmt.Sprintf(
+			"the rate is %v, which is more than a consolidation is worth",
+			price.TipCap,
+		)}
 	}
 	return price, err
 }

@@ -318,7 +318,8 @@ func (d *Worker) ResolveStuck(
 	if err != nil {
 		return "", fault.New(
 			fault.Unavailable, fault.CodeUnavailable,
-			"Order %s stays STUCK and nothing was booked: the providers do not answer for its transaction (%v). Try again.",
+			"Order %s stays STUCK and nothing was booked: the providers do not answer for its transaction (%v). Try "+
+				"again.",
 			o.ID, err,
 		)
 	}

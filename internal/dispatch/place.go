@@ -53,7 +53,8 @@ func (d *Worker) recreate(ctx context.Context, payer wallet.Wallet, s slot) (boo
 	})
 	if errors.Is(err, wallet.ErrInsufficient) {
 		d.raiseAlarm(
-			ctx, s.ID, "cannot create a nonce account again: its wallet lacks the gas", "order", s.ID, "wallet", payer.ID,
+			ctx, s.ID, "cannot create a nonce account again: its wallet lacks the "+
+				"gas", "order", s.ID, "wallet", payer.ID,
 		)
 		return false, d.noteError(ctx, s, "its wallet lacks the gas to create the nonce account again")
 	}

@@ -129,7 +129,10 @@ func (d *Worker) resettleOrder(
 	case outcome == nil && q.Purpose == signer.CreateNonceAccount:
 		// Its transaction names a block that is too old, while the books have the account created.
 		return false, false, d.disputeOrder(
-			ctx, payer, q, fmt.Sprintf("no transaction has %v, and the one that used it cannot be sent again", q.ChainSlot),
+			ctx, payer, q, fmt.Sprintf(
+				"no transaction has %v, and the one that used it cannot be sent again",
+				q.ChainSlot,
+			),
 		)
 	case outcome == nil && !used:
 		if err := d.noteMissing(ctx, q.slot, nil); err != nil {
@@ -171,7 +174,8 @@ func (d *Worker) resettleOrder(
 		return false, false, d.noteWaiting(
 			ctx, q, WaitBlock,
 			fmt.Sprintf(
-				"%s is in block %d, and the head is behind the block that made it final", outcome.Tx, outcome.Block.Height,
+				"%s is in block %d, and the head is behind the block that made it final",
+				outcome.Tx, outcome.Block.Height,
 			),
 		)
 	}

@@ -93,7 +93,8 @@ func (g *outageProxy) proxyConn(client net.Conn) {
 		if outageEnd(g.file).After(time.Now()) {
 			fmt.Fprintf(
 				client,
-				"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
+				"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: "+
+					"close\r\n\r\n%s",
 				len(outageAnswer), outageAnswer,
 			)
 			return

@@ -117,7 +117,8 @@ func Sync(ctx context.Context, db *pg.DB, mints []Mint) error {
 			switch {
 			case errors.Is(err, errOtherToken) || pg.ViolatesConstraint(err, "mints_identity_fixed"):
 				return fmt.Errorf(
-					"mint %d is another token in the database: chain, network, contract and decimals of an id never change; give the new token a new id",
+					"mint %d is another token in the database: chain, network, contract and decimals of an id never "+
+						"change; give the new token a new id",
 					m.ID,
 				)
 			case pg.ViolatesConstraint(err, "mints_contract_unique"):

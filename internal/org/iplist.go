@@ -36,7 +36,8 @@ func ParseIPAllowlist(texts []string) ([]netip.Prefix, error) {
 		p, err := ParsePrefix(text)
 		if err != nil {
 			return nil, refuse(
-				"Entry %d of the IP list is not an address and not a network such as 203.0.113.7 or 2001:db8::/32.", i+1,
+				"Entry %d of the IP list is not an address and not a network such as 203.0.113.7 or 2001:db8::/32.",
+				i+1,
 			)
 		}
 		// The entry would look like a restriction and be none.

@@ -122,7 +122,8 @@ func (n NewKey) checkValues() error {
 	if strings.TrimSpace(n.Name) != n.Name || n.Name == "" || len(n.Name) > nameBytesMax || !utf8.ValidString(n.Name) ||
 		strings.ContainsFunc(n.Name, unicode.IsControl) {
 		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"The name of a key has to have 1 to %d bytes, without control characters and without space around it."+noKeyMadeText+" Give it another name.", nameBytesMax).
+			"The name of a key has to have 1 to %d bytes, without control characters and without space around "+
+				"it."+noKeyMadeText+" Give it another name.", nameBytesMax).
 			WithParam("name")
 	}
 	if !slices.Contains(Scopes, n.Scope) {
@@ -151,7 +152,8 @@ func CreateKey(ctx context.Context, db *pg.DB, caller Caller, n NewKey) (Key, se
 		}
 		if err := requireAdditionalKeys(
 			ctx, tx, caller.OrgID,
-			"Your organization has one API key: additionalApiKeys is off."+noKeyMadeText+" Ask the operator of this service to switch it on.",
+			"Your organization has one API key: additionalApiKeys is "+
+				"off."+noKeyMadeText+" Ask the operator of this service to switch it on.",
 		); err != nil {
 			return err
 		}
@@ -163,11 +165,13 @@ func CreateKey(ctx context.Context, db *pg.DB, caller Caller, n NewKey) (Key, se
 		case pg.ViolatesConstraint(err, "additional_api_keys_ahead"):
 			return fault.New(
 				fault.Invalid, fault.InvalidRequest,
-				"expiresAt has passed."+noKeyMadeText+" Give a later time, or leave it out for a key that does not expire.",
+				"expiresAt has "+
+					"passed."+noKeyMadeText+" Give a later time, or leave it out for a key that does not expire.",
 			).WithParam("expiresAt")
 		case pg.ViolatesConstraint(err, "additional_api_keys_most"):
 			return fault.New(fault.Conflict, fault.InvalidState,
-				"An organization may have at most %d API keys besides its main key."+noKeyMadeText+" Delete a key that no "+
+				"An organization may have at most %d API keys besides its main "+
+					"key."+noKeyMadeText+" Delete a key that no "+
 					"program needs.", AdditionalKeysMax)
 		case err != nil:
 			return fmt.Errorf("create an API key of %s: %w", caller.OrgID, err)
@@ -278,7 +282,8 @@ func RollAPIKey(
 const (
 	rolledMeanwhileText = "Another request rolled or ended the key at the same time. This request changed nothing. " +
 		"List the keys, and roll again if it is still needed."
-	formerWorksText = "The earlier value of this key still works. Nothing was changed. Wait until its overlap ends, or roll with overlapSeconds 0, which ends both values at once."
+	formerWorksText = "The earlier value of this key still works. Nothing was changed. Wait until its overlap ends, " +
+		"or roll with overlapSeconds 0, which ends both values at once."
 )
 
 // rollMain replaces the value of the main key, in a transaction of the system. checkCaller may be
@@ -369,7 +374,8 @@ func rollAdditional(
 	}
 	if err := requireAdditionalKeys(
 		ctx, tx, caller.OrgID,
-		"This key is suspended: additionalApiKeys is off for your organization. Nothing was changed and no money moved. Delete it, or ask the operator of this service to switch additionalApiKeys on.",
+		"This key is suspended: additionalApiKeys is off for your organization. Nothing was changed and no money "+
+			"moved. Delete it, or ask the operator of this service to switch additionalApiKeys on.",
 	); err != nil {
 		return Key{}, err
 	}

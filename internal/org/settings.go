@@ -418,7 +418,8 @@ func readAllowlist(text json.RawMessage, target *Settings) error {
 		if !customer.PlainEmail(entry.Email) {
 			return newSettingFault(
 				name,
-				"Entry %d of approvalAllowlist has a character that looks like another one or is not shown, such as a full-width letter: write the address in plain letters.",
+				"Entry %d of approvalAllowlist has a character that looks like another one or is not shown, such as "+
+					"a full-width letter: write the address in plain letters.",
 				i+1,
 			)
 		}

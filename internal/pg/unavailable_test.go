@@ -35,7 +35,8 @@ func TestWhatPassesHasItsReason(t *testing.T) {
 	db := pgtest.New(t)
 	for state, want := range map[string]string{
 		"53100": "no space left", "53200": "memory", "53400": "lacks a resource", "58030": "read or write its disk",
-		"55P03": "conflicting transaction", "57014": "too long", "57P01": "stopping or starting", "25006": "accepts no writes",
+		"55P03": "conflicting " +
+			"transaction", "57014": "too long", "57P01": "stopping or starting", "25006": "accepts no writes",
 		"23505": "", "42501": "", "P0001": "", "XX001": "",
 	} {
 		if got := pg.UnavailableReason(write(t.Context(), db, raise(state))); want == "" && got != "" ||

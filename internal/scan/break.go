@@ -22,7 +22,10 @@ import (
 func (w *Walker) handleParentMismatch(ctx context.Context, cursor chain.Block) error {
 	c, err := w.conf.Reader.Final(ctx, cursor.Height)
 	if err != nil {
-		return fmt.Errorf("block %d does not continue the chain that the scan has read; read it again: %w", cursor.Height, err)
+		return fmt.Errorf(
+			"block %d does not continue the chain that the scan has read; read it again: %w",
+			cursor.Height, err,
+		)
 	}
 	provenHash, err := w.loadProvenHash(ctx, cursor)
 	if err != nil {

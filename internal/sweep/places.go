@@ -163,7 +163,8 @@ func (s *Sweeper) planMissing(ctx context.Context, l lackingTreasury) (made int,
 		if err != nil {
 			s.postpone(t.ID)
 			s.log.Error(
-				"a treasury has fewer nonce accounts than it should, and no number is left for another one", "treasury", t.ID,
+				"a treasury has fewer nonce accounts than it should, and no number is left for another one",
+				"treasury", t.ID,
 				"lacks", missing-made,
 			)
 			return made, nil

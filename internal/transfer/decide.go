@@ -113,7 +113,8 @@ func checkRefusal(
 			WithParam("from.customerId")
 	case active != nil && active.Scope == freeze.ScopeOrganization:
 		return fault.New(fault.Forbidden, fault.OrganizationFrozen,
-			"Your organization is frozen, so no money can leave its balances."+unmoved+" Ask the operator of this service.")
+			"Your organization is frozen, so no money can leave its "+
+				"balances."+unmoved+" Ask the operator of this service.")
 	case parseErr != nil:
 		return parseErr
 	case checkNewID(f, a) != nil:

@@ -110,7 +110,8 @@ func checkKey(key string) error {
 	}
 	if !ok {
 		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"The idempotencyKey of a transfer has to have 1 to %d printable ASCII characters without a space."+unmoved+" Send "+
+			"The idempotencyKey of a transfer has to have 1 to %d printable ASCII characters without a "+
+				"space."+unmoved+" Send "+
 				"one key for each transfer, and the same key when you repeat it.", keyBytesMax).
 			WithParam("idempotencyKey")
 	}
@@ -122,7 +123,8 @@ func checkHandles(r Request) error {
 	if r.Reference != nil &&
 		(len(*r.Reference) == 0 || len(*r.Reference) > referenceBytesMax || !isPlainText(*r.Reference)) {
 		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"A reference has to have 1 to %d bytes of text without control characters."+unmoved+" Shorten or clean it, or leave it out.", referenceBytesMax).
+			"A reference has to have 1 to %d bytes of text without control "+
+				"characters."+unmoved+" Shorten or clean it, or leave it out.", referenceBytesMax).
 			WithParam("reference")
 	}
 	ok := len(r.Metadata) <= metadataKeysMax
@@ -194,7 +196,10 @@ func parseAmount(s string, decimal bool, m mint.Mint) (money.Amount, error) {
 		return n, refuse("The amount is larger than the largest possible amount (2^256-1 atomic units). Send a " +
 			"smaller one.")
 	case err != nil && !decimal && strings.Contains(s, "."):
-		return n, refuse("Without useDecimal the amount is a whole number of atomic units and has no point. Send atomic units, or set useDecimal to true.")
+		return n, refuse(
+			"Without useDecimal the amount is a whole number of atomic units and has no point. Send atomic units, or " +
+				"set useDecimal to true.",
+		)
 	case err != nil && decimal:
 		return n, refuse("The amount is not a decimal number of whole tokens such as \"1.5\". Use ASCII digits with " +
 			"at most one point, and no sign, exponent, separator or leading zero.")

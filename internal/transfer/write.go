@@ -40,7 +40,8 @@ func (s *Service) serveGroup(
 	case <-ctx.Done():
 		for _, a := range requests {
 			a.err = fault.New(fault.Unavailable, fault.CodeUnavailable,
-				"All workers are busy with transfers of other organizations."+unmoved+" Repeat the request with the same idempotencyKey shortly.")
+				"All workers are busy with transfers of other "+
+					"organizations."+unmoved+" Repeat the request with the same idempotencyKey shortly.")
 		}
 	}
 	answers := make([]groupcommit.Answer[Outcome], len(requests))

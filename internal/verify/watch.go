@@ -35,7 +35,8 @@ func CheckAndFreeze(
 	}
 	if len(r.unknownSteps) > 0 {
 		log.Warn(
-			"verify: the schema has steps that this program does not know, so its guards are not compared; replace the program, or find out who wrote them",
+			"verify: the schema has steps that this program does not know, so its guards are not compared; replace "+
+				"the program, or find out who wrote them",
 			"steps", r.unknownSteps,
 		)
 	}

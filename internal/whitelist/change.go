@@ -136,7 +136,8 @@ func (b *Service) checkRequest(ctx context.Context, tx pg.Tx, orgID string, w En
 	if reason := payee.RefusalReason(); reason != "" {
 		return e, fault.New(
 			fault.Unprocessable, fault.DestinationNotAllowed,
-			"Payments to this address are not allowed: %s."+untouched+" Give an address of the organization outside this "+
+			"Payments to this address are not allowed: "+
+				"%s."+untouched+" Give an address of the organization outside this "+
 				"service.",
 			reason,
 		).WithParam("address")

@@ -186,7 +186,8 @@ func (b *Service) Usable(ctx context.Context, tx pg.Tx, orgID, whitelistedAddres
 	refuse := func(format string, args ...any) error {
 		return fault.New(
 			fault.Unprocessable, fault.AddressNotWhitelisted,
-			format+" Nothing was held and nothing was sent. Choose another address, or ask the operator of this service.",
+			format+" Nothing was held and nothing was sent. Choose another address, or ask the operator of this "+
+				"service.",
 			args...,
 		).
 			WithParam("whitelistedAddressId").WithDetail("status", string(e.Status(tx.Now)))

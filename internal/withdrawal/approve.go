@@ -326,7 +326,8 @@ func (s *Service) addApproval(
 		r.deductedFee = fee
 	}
 	err = setStatus(ctx, tx, org, r.id, AwaitingApproval, Processing,
-		"approved_at = $5, fee_deducted = $6, screening = $7, approvals_required = $8, cost_price = coalesce($9, cost_price)",
+		"approved_at = $5, fee_deducted = $6, screening = $7, approvals_required = $8, cost_price = coalesce($9, "+
+			"cost_price)",
 		tx.Now, r.deductedFee, screeningObject(f.screening.Decision), required, f.costs.recordedPrice())
 	if err != nil {
 		return empty, err

@@ -442,7 +442,9 @@ func checkSuspended(f facts) (Step, *fault.Fault) {
 	s.Result = ResultRefuse
 	s.Inputs = map[string]string{"why": reason}
 	return s, fault.New(fault.Unprocessable, fault.WithdrawalsSuspended,
-		"%s Nothing was held and nothing was sent. Try again later with the same idempotencyKey, or ask the operator of this service.", reason).
+		"%s Nothing was held and nothing was sent. Try again later with the same idempotencyKey, or ask the operator "+
+			"of this service.",
+		reason).
 		WithParam("mintId")
 }
 
@@ -464,7 +466,9 @@ func checkAddress(f facts) (Step, *fault.Fault) {
 			WithParam("whitelistedAddressId")
 	}
 	return s, fault.New(fault.Unprocessable, fault.DestinationNotAllowed,
-		"Withdrawals to this address are not allowed: %s. Nothing was held and nothing was sent. Give an address of your customer's own.", reason).
+		"Withdrawals to this address are not allowed: %s. Nothing was held and nothing was sent. Give an address of "+
+			"your customer's own.",
+		reason).
 		WithParam("toAddress")
 }
 

@@ -131,7 +131,8 @@ func parseRequest(r Request, mints mint.Catalogue, chains chain.Chains) (parsed,
 	}
 	if r.Memo != nil {
 		return p, fault.New(fault.Invalid, fault.InvalidRequest,
-			"Payments on %s have no memo. Nothing was held and nothing was sent. Leave memo out or send null.", m.Chain).
+			"Payments on %s have no memo. Nothing was held and nothing was sent. Leave memo out or send null.",
+			m.Chain).
 			WithParam("memo")
 	}
 	if p.deductsFee, err = parseFeeMode(r.FeeMode, m); err != nil {
@@ -186,7 +187,8 @@ func parseFeeMode(mode string, m mint.Mint) (deductsFee bool, err error) {
 func parseAddress(s string, m mint.Mint, chains chain.Chains) (to chain.Address, isRunning bool, err error) {
 	if len(s) > addressBytesMax {
 		return "", false, fault.New(fault.Invalid, fault.InvalidAddress,
-			"An address may have at most %d characters. Nothing was held and nothing was sent. Check toAddress.", addressBytesMax).
+			"An address may have at most %d characters. Nothing was held and nothing was sent. Check toAddress.",
+			addressBytesMax).
 			WithParam("toAddress")
 	}
 	codec := chains.AddressCodec(m.Chain.Family())
@@ -253,7 +255,10 @@ func parseAmount(s string, decimal bool, m mint.Mint) (money.Amount, error) {
 		return a, refuse("The amount is larger than the largest possible amount (2^256-1 atomic units). Send a " +
 			"smaller one.")
 	case err != nil && !decimal && strings.Contains(s, "."):
-		return a, refuse("Without useDecimal the amount is a whole number of atomic units and has no point. Send atomic units, or set useDecimal to true.")
+		return a, refuse(
+			"Without useDecimal the amount is a whole number of atomic units and has no point. Send atomic units, or " +
+				"set useDecimal to true.",
+		)
 	case err != nil && decimal:
 		return a, refuse("The amount is not a decimal number of whole tokens such as \"1.5\". Use ASCII digits with " +
 			"at most one point, and no sign, exponent, separator or leading zero.")

@@ -377,7 +377,10 @@ func (p *provider) checkCreated(ctx context.Context, outs []string) error {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
 		if _, ok, err := p.readHeightOf(ctx, hash); err != nil || !ok {
-			return errors.Join(fmt.Errorf("%s: block %s, which made an output of this service, is not on its chain", p.name, hash),
+			return errors.Join(fmt.Errorf(
+				"%s: block %s, which made an output of this service, is not on its chain",
+				p.name, hash,
+			),
 				err)
 		}
 	}

@@ -179,7 +179,8 @@ func checkReceiver(to chain.Address, a *account) error {
 	case a.Owner == "Sysvar1111111111111111111111111111111111111":
 		return newRefusal(chain.CausePayee, "%s belongs to the chain itself: a payment to it is lost", to)
 	case a.Owner == string(solanatx.SystemProgram) && len(data) > 0:
-		return newRefusal(chain.CausePayee, "%s is a nonce account and not a wallet: give the address of the wallet", to)
+		return newRefusal(chain.CausePayee, "%s is a nonce account and not a wallet: give the address of the "+
+			"wallet", to)
 	}
 	return nil
 }

@@ -47,7 +47,10 @@ func (c *Client) FindUnknownUse(
 		}
 	}
 	if answered < c.Quorum {
-		return "", "", fmt.Errorf("who used nonce account %s on %s: %w", nonceAccount, chain.Solana, errors.Join(errs...))
+		return "", "", fmt.Errorf(
+			"who used nonce account %s on %s: %w",
+			nonceAccount, chain.Solana, errors.Join(errs...),
+		)
 	}
 	return newest, "", nil
 }

@@ -77,7 +77,8 @@ func (p *provider) readBalances(
 			}
 			if amounts[i], err = previous.Sub(w.received); err != nil {
 				w.silent = fmt.Sprintf(
-					"%s has %v of it, after %v in and %v out: its events do not explain its balance", w.holding.Address, w.current,
+					"%s has %v of it, after %v in and %v out: its events do not explain its balance",
+					w.holding.Address, w.current,
 					w.received, w.sent,
 				)
 			}

@@ -162,7 +162,10 @@ func (c *Client) hasTx(
 		}
 		if b.millis <= slotRef.Timestamp {
 			if !slotRef.RefersTo(b.height, b.id, b.millis) {
-				return false, fmt.Errorf("%s: its chain does not have the block to which slot %s refers", p.name, slotKey)
+				return false, fmt.Errorf(
+					"%s: its chain does not have the block to which slot %s refers",
+					p.name, slotKey,
+				)
 			}
 			return false, nil
 		}

@@ -219,7 +219,8 @@ func (s *Signer) RestartAnchors(m signer.AuditHead, reason string) (signer.Ancho
 		}
 		if len(page) == 0 {
 			return signer.Anchor{}, refuse(signer.RefusedAnchor,
-				"no anchor of %d with the hash %s was signed, so the chain cannot begin again there", m.Position, m.Hash)
+				"no anchor of %d with the hash %s was signed, so the chain cannot begin again there",
+				m.Position, m.Hash)
 		}
 		found = slices.ContainsFunc(page, func(a signer.Anchor) bool { return a.AuditHead == m })
 		lastNumber = page[len(page)-1].Number

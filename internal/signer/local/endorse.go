@@ -153,7 +153,8 @@ func (s *Signer) findEndorsement(intent signer.Intent) (endorsementEntry, *signe
 	case endorsement.OrgID != intent.From.OrgID || endorsement.Chain != intent.Chain ||
 		endorsement.Address != intent.To:
 		return endorsement, refuse(signer.RefusedWhitelist,
-			"payment %s of %s goes to %s on %s, and address %s was endorsed in entry %d for another organization, chain or address",
+			"payment %s of %s goes to %s on %s, and address %s was endorsed in entry %d for another organization, "+
+				"chain or address",
 			intent.ID, intent.From.OrgID, intent.To, intent.Chain, intent.WhitelistedID, endorsement.seq)
 	}
 	return endorsement, nil

@@ -397,14 +397,16 @@ func (x *journalIndex) checkSlot(intents []*intentState, payer chain.Address, sl
 			return refuse(signer.RefusedSlot,
 				"intent %s is not in slot %s, and the members of a slot never change", member.ID, lead.ID)
 		case *member.slot != slot:
-			return refuse(signer.RefusedSlot, "intent %s has %v of %s on %s permanently, not %v", member.ID, *member.slot,
+			return refuse(signer.RefusedSlot, "intent %s has %v of %s on %s permanently, not "+
+				"%v", member.ID, *member.slot,
 				payer, member.Chain, slot)
 		}
 	}
 	if lead.slot != nil && !slices.EqualFunc(intents[1:], lead.txMemberIDs, func(member *intentState, id string) bool {
 		return member.ID == id
 	}) {
-		return refuse(signer.RefusedSlot, "intent %s shares its slot permanently with %q, and with no other intent", lead.ID,
+		return refuse(signer.RefusedSlot, "intent %s shares its slot permanently with %q, and with no other "+
+			"intent", lead.ID,
 			lead.txMemberIDs)
 	}
 	if owner, taken := x.slotOwners[accountSlot{payer, lead.Chain, slot.Nonce}]; taken && owner != lead.ID {

@@ -397,7 +397,8 @@ func (s *Signer) outputKeys(intent *intentState, owners []chain.Address) ([]keys
 			ref, issued := s.index.addressOwners[familyAddress{intent.From.Family, owner}]
 			if !issued || ref.OrgID != intent.From.OrgID {
 				return nil, refuse(signer.RefusedWallet,
-					"the payload of intent %s spends an output of %s, which is not an address of its organization", intent.ID,
+					"the payload of intent %s spends an output of %s, which is not an address of its organization",
+					intent.ID,
 					owner)
 			}
 			key, err := s.seed.DeriveWallet(ref)
@@ -443,7 +444,8 @@ func (s *Signer) checkDestination(intent signer.Intent, policy ChainPolicy) (*si
 				"payments are made from the treasury only; intent %s is from a wallet for %s", intent.ID,
 				intent.From.Purpose), nil
 		case intent.ToWallet != nil:
-			return refuse(signer.RefusedDestination, "payment %s names a wallet of this installation as its payee", intent.ID), nil
+			return refuse(signer.RefusedDestination, "payment %s names a wallet of this installation as its "+
+				"payee", intent.ID), nil
 		}
 		if _, isOwn := s.index.addressOwners[familyAddress{intent.Chain.Family(), intent.To}]; isOwn {
 			return refuse(signer.RefusedDestination, "payment %s goes to %s, which is an address of this installation",
@@ -456,7 +458,8 @@ func (s *Signer) checkDestination(intent signer.Intent, policy ChainPolicy) (*si
 			return refuse(signer.RefusedWallet, "return %s is not from a deposit address",
 				intent.ID), nil
 		case intent.ToWallet != nil:
-			return refuse(signer.RefusedDestination, "return %s names a wallet of this installation as its payee", intent.ID), nil
+			return refuse(signer.RefusedDestination, "return %s names a wallet of this installation as its "+
+				"payee", intent.ID), nil
 		}
 		if _, isOwn := s.index.addressOwners[familyAddress{intent.Chain.Family(), intent.To}]; isOwn {
 			return refuse(signer.RefusedDestination, "return %s goes to %s, which is an address of this installation",
@@ -538,16 +541,20 @@ func (s *Signer) checkNonceAccount(intent signer.Intent, policy ChainPolicy) *si
 	}
 	switch {
 	case intent.From.Purpose != treasuryPurpose:
-		return refuse(signer.RefusedWallet, "only treasuries have nonce accounts; intent %s is from a wallet for %s", intent.ID,
+		return refuse(signer.RefusedWallet, "only treasuries have nonce accounts; intent %s is from a wallet for "+
+			"%s", intent.ID,
 			intent.From.Purpose)
 	case intent.ToWallet != nil || intent.Contract != "" || !ok:
-		return refuse(signer.RefusedDestination, "%s is not a nonce account of the treasury that intent %s names", intent.To,
+		return refuse(signer.RefusedDestination, "%s is not a nonce account of the treasury that intent %s "+
+			"names", intent.To,
 			intent.ID)
 	case intent.Amount != minBalance:
-		return refuse(signer.RefusedDestination, "a nonce account on %s has %v, and intent %s gives it %v", intent.Chain,
+		return refuse(signer.RefusedDestination, "a nonce account on %s has %v, and intent %s gives it "+
+			"%v", intent.Chain,
 			minBalance, intent.ID, intent.Amount)
 	case policy.FeeMax.Less(cost): // before it has a slot in which nothing could be signed
-		return refuse(signer.PolicyLimit, "a nonce account on %s costs %v, and the policy's feeMax is %v", intent.Chain, cost,
+		return refuse(signer.PolicyLimit, "a nonce account on %s costs %v, and the policy's feeMax is "+
+			"%v", intent.Chain, cost,
 			policy.FeeMax)
 	}
 	return nil
@@ -753,7 +760,8 @@ func (s *Signer) matchPayload(intents []*intentState, r signer.SignRequest, poli
 	if err := effect.checkPayments(payments...); err != nil {
 		if len(intents) > 1 {
 			return effect, refuse(signer.RefusedPayload,
-				"the payload of intent %s with %q does not make exactly their payments: %v", lead.ID, r.TxMemberIDs, err)
+				"the payload of intent %s with %q does not make exactly their payments: %v",
+				lead.ID, r.TxMemberIDs, err)
 		}
 		return effect, refuse(signer.RefusedPayload,
 			"the payload of intent %s differs from the payment of %v of %q to %s that was admitted: %v",

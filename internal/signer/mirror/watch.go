@@ -24,7 +24,8 @@ func CheckJournal(ctx context.Context, db *pg.DB, s signer.Signer, keeper Wallet
 		})
 	})
 	if freezeErr != nil {
-		slog.ErrorContext(ctx, "signer journal contradicts the database and the freeze could not be created", "err", err,
+		slog.ErrorContext(ctx, "signer journal contradicts the database and the freeze could not be "+
+			"created", "err", err,
 			"freeze_err", freezeErr)
 	}
 	return err

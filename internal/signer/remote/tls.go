@@ -111,7 +111,10 @@ func (f TLSFiles) loadFiles() (loaded loadedFiles, err error) {
 		return loaded, fmt.Errorf("read the key of the certificate: %w", err)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return loaded, fmt.Errorf("the key %s has mode %#o, so others can read or write it: chmod 600", f.Key, info.Mode().Perm())
+		return loaded, fmt.Errorf(
+			"the key %s has mode %#o, so others can read or write it: chmod 600",
+			f.Key, info.Mode().Perm(),
+		)
 	}
 	if loaded.certificate, err = tls.LoadX509KeyPair(f.Certificate, f.Key); err != nil {
 		return loaded, fmt.Errorf("read the certificate %s and its key: %w", f.Certificate, err)

@@ -412,7 +412,8 @@ func (p *process) watchCommits(ctx context.Context) {
 				spender).Scan(&sum, &lowest, &reserved)
 			if err == nil && (sum != balance || lowest < 0 || reserved < 0 || reserved > funds) {
 				p.addComplaint(
-					"after a commit %d of %d are left, the lowest balance is %d, and %d of %d are reserved", sum, balance, lowest, reserved,
+					"after a commit %d of %d are left, the lowest balance is %d, and %d of %d are reserved",
+					sum, balance, lowest, reserved,
 					funds,
 				)
 			}

@@ -338,7 +338,10 @@ func (w *soakRun) checkCredited(id movementID, a arrival, wasFlagged bool) {
 		w.failRun("a flagged deposit is credited, and no person has approved it: %+v", id)
 	case wasFlagged || !w.strict || a.recipient == w.addresses[""]:
 	case severityOf(w.seed, a.sender).Exceeds(risk.High) && w.dollarValue(a) > dollarsMax:
-		w.failRun("a deposit of %v from %s is credited, and its sender is %s", a.amount, a.sender, severityOf(w.seed, a.sender))
+		w.failRun(
+			"a deposit of %v from %s is credited, and its sender is %s",
+			a.amount, a.sender, severityOf(w.seed, a.sender),
+		)
 	}
 }
 

@@ -100,7 +100,9 @@ func refuseLookalikes(p *chaincfg.Params, s string) error {
 	case strings.HasPrefix(lower, "bitcoincash:"):
 		return errors.New("this is an address of Bitcoin Cash, not of Bitcoin: " + addressHint(p))
 	case strings.HasPrefix(lower, "lnbc"), strings.HasPrefix(lower, "lntb"), strings.HasPrefix(lower, "lnurl"):
-		return errors.New("this is an invoice of the Lightning network, which this service cannot pay: " + addressHint(p))
+		return errors.New(
+			"this is an invoice of the Lightning network, which this service cannot pay: " + addressHint(p),
+		)
 	case len(s) > addressBytesMax && len(s) < 120 && strings.Contains("xyztuv", lower[:1]) &&
 		strings.HasPrefix(lower[1:], "p"):
 		return errors.New("this is an extended key, not an address: " + addressHint(p))
@@ -192,7 +194,8 @@ func readBase58(p *chaincfg.Params, s string) (destination, error) {
 	case errors.Is(err, base58.ErrChecksum):
 		return destination{},
 			errors.New(
-				"the checksum of the address is wrong: a character was mistyped, left out or added, or its case was changed",
+				"the checksum of the address is wrong: a character was mistyped, left out or added, or its case was " +
+					"changed",
 			)
 	case err != nil:
 		return destination{}, errors.New("this is not an address of Bitcoin: " + addressHint(p))

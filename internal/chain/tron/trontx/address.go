@@ -126,7 +126,10 @@ func Hex(a chain.Address) (string, error) {
 // FromBytes reads the 21 bytes of an address as transactions contain them.
 func FromBytes(b []byte) (chain.Address, error) {
 	if len(b) != addressBytes || b[0] != prefix {
-		return "", fmt.Errorf("%x is not an address: an address has 21 bytes and begins with 41", b[:min(len(b), 2*addressBytes)])
+		return "", fmt.Errorf(
+			"%x is not an address: an address has 21 bytes and begins with 41",
+			b[:min(len(b), 2*addressBytes)],
+		)
 	}
 	return Canonical([addressBytes]byte(b)), nil
 }
