@@ -39,7 +39,10 @@ func TestErrorsOfOursSayWhatIsKnown(t *testing.T) {
 			"commit without an answer",
 			"POST", fmt.Errorf("secret: %w", pg.ErrCommitUnknown), 500, "INTERNAL", "it is not known whether",
 		},
-		{"and then no database", "POST", errors.Join(pg.ErrCommitUnknown, unconnected), 500, "INTERNAL", "it is not known whether"},
+		{
+			"and then no database",
+			"POST", errors.Join(pg.ErrCommitUnknown, unconnected), 500, "INTERNAL", "it is not known whether",
+		},
 		{
 			"no database",
 			"POST", fmt.Errorf("begin: %w", unconnected), 503, "UNAVAILABLE",
@@ -78,7 +81,8 @@ func TestErrorsOfOursSayWhatIsKnown(t *testing.T) {
 		a := &api{surface: &organizations, log: newLogger(l)}
 		w := httptest.NewRecorder()
 		r := httptest.NewRequestWithContext(t.Context(), c.method, "/v1/withdraw", nil)
-		a.writeError(w, r.WithContext(context.WithValue(r.Context(), routeKey, findRoute(t, "createWithdrawal"))), c.err)
+		ctx := context.WithValue(r.Context(), routeKey, findRoute(t, "createWithdrawal"))
+		a.writeError(w, r.WithContext(ctx), c.err)
 		if w.Code != c.status || !strings.Contains(w.Body.String(), `"`+c.code+`"`) ||
 			!strings.Contains(w.Body.String(), c.says) || strings.Contains(w.Body.String(), "secret") {
 			t.Errorf("%s: got %v %s, want %v %v saying %q", c.name, w.Code, w.Body, c.status, c.code, c.says)

@@ -24,7 +24,7 @@ type Prices struct {
 	Fixed        map[string]string `toml:"fixed,omitempty" comment:"by mint id: dollars for one whole token"`
 	MaxAge       Duration          `toml:"max_age" comment:"older prices count as missing"`
 	MaxAgePegged Duration          `toml:"max_age_pegged,omitempty" comment:"for tokens pegged to the dollar"`
-	Pegged       []int             `toml:"pegged,omitempty" comment:"mint ids that are pegged, in addition to those of the catalogue"`
+	Pegged       []int             `toml:"pegged,omitempty" comment:"pegged mint ids besides those of the catalogue"`
 	Required     int               `toml:"required,omitempty" comment:"how many sources of a mint need a recent price"`
 
 	Chainlink map[string]PriceFeed `toml:"chainlink,omitempty" comment:"by mint id"`

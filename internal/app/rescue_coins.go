@@ -561,8 +561,9 @@ func (r *Rescue) awaitMined(ctx context.Context, pending []*batch, tell func(str
 			for _, m := range b.transactions {
 				outcome, err := r.chain.Sender.Outcome(ctx, []chain.TxHash{m.hash}, m.payment)
 				if err == nil && outcome != nil && outcome.Paid {
-					tell(fmt.Sprintf("%s %s of %d outputs to %s in %s", m.payment.Amount.Decimal(r.nativeMint().Decimals),
-						r.nativeMint().Symbol, len(b.outputs), r.destination, m.hash))
+					tell(fmt.Sprintf("%s %s of %d outputs to %s in %s",
+						m.payment.Amount.Decimal(r.nativeMint().Decimals), r.nativeMint().Symbol,
+						len(b.outputs), r.destination, m.hash))
 					return true
 				}
 			}

@@ -29,7 +29,7 @@ type local struct {
 	Run     localRun     `cmd:"" default:"withargs" help:"Start the local world and stay until Ctrl-C (the default)."`
 	Tour    localTour    `cmd:"" help:"Play the whole story against the local world that runs here, or against a new one."`
 	Faucet  localFaucet  `cmd:"" help:"Send coins or tokens from the local faucet."`
-	Trigger localTrigger `cmd:"" help:"Cause a failure: a payment that fails, a reorganization, a provider that does not answer."`
+	Trigger localTrigger `cmd:"" help:"Cause a failed payment, a reorganization, or the outage of a provider."`
 	Risk    localRisk    `cmd:"" help:"Set what screening answers for an address."`
 }
 

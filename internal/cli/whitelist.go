@@ -63,7 +63,7 @@ type whitelistAdd struct {
 	operatorFlags
 	Org     string `help:"The organization, org_…; the one of the local world if left out."`
 	Chain   string `arg:"" help:"The chain, such as ETHEREUM."`
-	Address string `arg:"" help:"The address. Compare it with its owner over another channel than the one by which you received it."`
+	Address string `arg:"" help:"The address. Confirm it with its owner over another channel."`
 	Label   string `arg:"" help:"The owner of the address, for people."`
 }
 

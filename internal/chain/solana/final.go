@@ -77,8 +77,8 @@ func (c *Client) checkParent(ctx context.Context, block vote, voters []*provider
 		hash = h.hash
 	}
 	if hash != block.parent {
-		return fmt.Errorf("block %d has the parent %.44q, and block %d is %.44q: %w", block.slot, block.parent, parentSlot,
-			hash, chain.ErrDisagreement)
+		return fmt.Errorf("block %d has the parent %.44q, and block %d is %.44q: %w",
+			block.slot, block.parent, parentSlot, hash, chain.ErrDisagreement)
 	}
 	return nil
 }

@@ -62,8 +62,8 @@ func (c *Client) quoteCreation(ctx context.Context, node *provider, p chain.Paym
 		return chain.Fees{}, err
 	}
 	if rent > solanatx.NonceRent {
-		return chain.Fees{}, fmt.Errorf("%s: a nonce account needs %d lamports, and those of this service have %d", node.name,
-			rent, solanatx.NonceRent)
+		return chain.Fees{}, fmt.Errorf("%s: a nonce account needs %d lamports, and those of this service have %d",
+			node.name, rent, solanatx.NonceRent)
 	}
 	got, err := node.readAccounts(ctx, []chain.Address{p.From}, confirmed)
 	if err != nil {

@@ -124,8 +124,8 @@ func (c *Client) addPayment(t *solanatx.Tx, p chain.Payment) (err error) {
 	if p.ClosesTokenAccount {
 		shut, err := solanatx.NewClose(p, m.Program)
 		if err == nil && p.To != t.Payer {
-			err = fmt.Errorf("the content of the account of %s goes to %s, the fee payer, and not to %s", p.From, t.Payer,
-				p.To)
+			err = fmt.Errorf("the content of the account of %s goes to %s, the fee payer, and not to %s",
+				p.From, t.Payer, p.To)
 		}
 		t.Closes = append(t.Closes, shut)
 		return err

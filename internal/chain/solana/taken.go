@@ -99,8 +99,8 @@ func (p *provider) findUnknownUse(
 		}
 	}
 	if len(listed) >= signaturesMax {
-		return t, fmt.Errorf("%s: more than %d transactions name nonce account %s since the last one of this service", p.name, signaturesMax,
-			nonceAccount)
+		return t, fmt.Errorf("%s: more than %d transactions name nonce account %s since the last one of this service",
+			p.name, signaturesMax, nonceAccount)
 	}
 	return t, nil
 }

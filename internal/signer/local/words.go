@@ -207,8 +207,8 @@ func (solanaCodec) signPayload(payload []byte, signKeys ...keys.WalletKey) ([]by
 	for i, address := range signers {
 		position := slices.IndexFunc(signKeys, func(key keys.WalletKey) bool { return key.Address() == address })
 		if position < 0 {
-			return nil, "", fmt.Errorf("signature %d of the transaction is that of %s, which does not have to sign", i+1,
-				address)
+			return nil, "", fmt.Errorf("signature %d of the transaction is that of %s, which does not have to sign",
+				i+1, address)
 		}
 		signatures[i] = signKeys[position].SignMessage(payload)
 	}

@@ -274,8 +274,8 @@ func (d authenticator) authorize(inner http.Handler) http.Handler {
 		}
 		if required := requiredPermissions[r.URL.Path]; permissionRanks[p.Permission] < permissionRanks[required] ||
 			required == "" {
-			slog.Warn("signer: a client asked for a call that it may not make", "client", p.Name, "may", string(p.Permission),
-				"call", r.URL.Path)
+			slog.Warn("signer: a client asked for a call that it may not make", "client", p.Name,
+				"may", string(p.Permission), "call", r.URL.Path)
 			writeReply(w, http.StatusForbidden,
 				replyBody{Error: fmt.Sprintf("%s may %s, and %s takes %s", p.Name, p.Permission, r.URL.Path, required)})
 			return

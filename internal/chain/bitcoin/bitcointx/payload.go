@@ -387,8 +387,8 @@ func Decode(payload []byte) (Tx, error) {
 	}
 	version, sequence, lock := r.takeUint32(), r.takeUint32(), r.takeUint32()
 	if version != txVersion || sequence != rbfSequence || lock != lockTime {
-		return Tx{}, fmt.Errorf("transaction has version %d, sequence %#x and lock time %d, not those of the service", version,
-			sequence, lock)
+		return Tx{}, fmt.Errorf("transaction has version %d, sequence %#x and lock time %d, not those of the service",
+			version, sequence, lock)
 	}
 	address := func() chain.Address {
 		s := r.takeBytes(int(r.takeByte()))
