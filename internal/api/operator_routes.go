@@ -546,10 +546,10 @@ var operatorFieldDocs = map[string]fieldDoc{
 	"changeRequestId": {
 		text: "The change request; null when no approval was needed.", example: "chg_01J9ZW3M8Q4S5T6V7W8X9YZABC",
 	},
-	"ChangeRequest.organizationId": {text: "Whose control it is."},
-	"ChangeRequest.kind":           {text: "What it is that changes.", enum: changerequest.Kinds},
+	"ChangeRequest.organizationId": {text: "The organization whose control changes."},
+	"ChangeRequest.kind":           {text: "The subject of the change.", enum: changerequest.Kinds},
 	"ChangeRequest.status": {
-		text: "PENDING waits for another operator. EXPIRED: nobody agreed in time.", enum: changerequest.Statuses,
+		text: "PENDING: it waits for another operator. EXPIRED: it was not approved in time.", enum: changerequest.Statuses,
 	},
 	"changeRequests": {
 		text: "Changes that loosen a control of this organization and wait for a second operator. They are not in " +

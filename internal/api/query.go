@@ -182,7 +182,7 @@ func (q query) timeValue(name string) *time.Time {
 var (
 	limitParameter = parameter{
 		name: "limit", kind: numberParameter, max: pagination.LimitMax,
-		text: "How many items a page has; 50 unless given.",
+		text: "The number of items on a page; the default is 50.",
 	}
 	cursorParameter = parameter{
 		name: "cursor", kind: textParameter, max: 1024,

@@ -951,7 +951,7 @@ func (c Config) checkReviewed(m Mint, contract chain.Address, path string, errs 
 		m.ID,
 	); taken && !(isListed && ownerNetwork.Network == network.Network && ownerNetwork.Chain == network.Chain &&
 		owner.Contract == contract) {
-		errs.addProblem(path+".id", "is %d, which is %s on %s for ever; give this token one from %d on", m.ID,
+		errs.addProblem(path+".id", "is %d, which is always %s on %s; give this token an id from %d on", m.ID,
 			owner.Symbol, ownerNetwork.Name, catalogue.CustomIDsFrom)
 	}
 }

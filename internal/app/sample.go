@@ -24,7 +24,7 @@ var sampleText string
 
 var sampleTemplate = template.Must(template.New("sample").Funcs(template.FuncMap{
 	"finality": func(n catalogue.Network) string {
-		final := "what the nodes call finalized"
+		final := "the finalized tag of its nodes"
 		switch {
 		case n.Chain == chain.Bitcoin:
 			final = fmt.Sprintf("with %d confirmations", n.Depth)
@@ -166,7 +166,7 @@ func sampleNetworks(network chain.Network, chains []chain.Name) ([]catalogue.Net
 	}
 	for _, name := range chains {
 		if !slices.ContainsFunc(list, func(n catalogue.Network) bool { return n.Chain == name }) {
-			return nil, fmt.Errorf("%s is not a chain of %s that this version has in its list", name, network)
+			return nil, fmt.Errorf("%s is not a chain of %s in the catalogue of this version", name, network)
 		}
 	}
 	if len(list) == 0 {

@@ -323,7 +323,7 @@ type decisionFlags struct {
 func (d decisionFlags) findPerson(ctx context.Context, db *pg.DB) (member.Member, error) {
 	p, err := personByEmail(ctx, db, d.As)
 	if err == nil && !p.IsAllowed(member.Approve) {
-		return p, fmt.Errorf("%s may not decide about withdrawals: that takes the role OWNER, ADMIN or APPROVER",
+		return p, fmt.Errorf("%s may not decide about withdrawals: this needs the role OWNER, ADMIN or APPROVER",
 			p.Email)
 	}
 	return p, err

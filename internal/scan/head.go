@@ -198,7 +198,7 @@ func (w *Walker) rewindHead(ctx context.Context, top chain.Block, from uint64) (
 		return false, fmt.Errorf("after block %d: %w", top.Height, errContradicted)
 	}
 	failpoint.Hit("D12")
-	moved, err := w.changeHead(ctx, &top, fmt.Sprintf("rewind the head walk below block %d", from),
+	moved, err := w.changeHead(ctx, &top, fmt.Sprintf("rewind the head scan below block %d", from),
 		func(ctx context.Context, tx pg.Tx) error {
 			if _, err := tx.Exec(
 				ctx, `DELETE FROM scan_heads WHERE chain = $1 AND height >= $2`, w.conf.Chain, from,

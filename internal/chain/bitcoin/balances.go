@@ -373,7 +373,7 @@ func (b *btc) UnmarshalJSON(text []byte) error {
 	}
 	n, ok := amount.Uint64()
 	if !ok || n > satoshiSupply {
-		return fmt.Errorf("amount %s is more than there is", quorum.TruncateAnswer(string(text)))
+		return fmt.Errorf("amount %s is larger than the supply", quorum.TruncateAnswer(string(text)))
 	}
 	*b = btc(n)
 	return nil

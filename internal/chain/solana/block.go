@@ -156,7 +156,7 @@ func (p *provider) firstBlock(ctx context.Context, from uint64, commitment strin
 		return slotBlock{}, err
 	}
 	if h, err = p.readHeader(ctx, slots[0], commitment); err != nil {
-		return slotBlock{}, fmt.Errorf("%s: names slot %d and does not give its block: %s", p.name, slots[0],
+		return slotBlock{}, fmt.Errorf("%s: names slot %d and does not have its block: %s", p.name, slots[0],
 			quorum.TruncateAnswer(err.Error()))
 	}
 	if h.parentSlot >= from {

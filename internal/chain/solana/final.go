@@ -49,7 +49,7 @@ func (p *provider) readVote(ctx context.Context, height uint64) (quorum.Vote[vot
 	}
 	found, err := p.firstBlock(ctx, height, finalized)
 	if errors.Is(err, errNoBlock) {
-		return zero, fmt.Errorf("%s: calls block %d final and has none at or above %d: %s", p.name, final, height,
+		return zero, fmt.Errorf("%s: says that block %d is final and has none at or above %d: %s", p.name, final, height,
 			quorum.TruncateAnswer(err.Error()))
 	}
 	if err != nil {
