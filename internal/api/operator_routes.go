@@ -549,7 +549,8 @@ var operatorFieldDocs = map[string]fieldDoc{
 	"ChangeRequest.organizationId": {text: "The organization whose control changes."},
 	"ChangeRequest.kind":           {text: "The subject of the change.", enum: changerequest.Kinds},
 	"ChangeRequest.status": {
-		text: "PENDING: it waits for another operator. EXPIRED: it was not approved in time.", enum: changerequest.Statuses,
+		text: "PENDING: it waits for another operator. EXPIRED: it was not approved in " +
+			"time.", enum: changerequest.Statuses,
 	},
 	"changeRequests": {
 		text: "Changes that loosen a control of this organization and wait for a second operator. They are not in " +

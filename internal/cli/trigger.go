@@ -102,7 +102,8 @@ func (c triggerOutage) Run(std streams) error {
 		return err
 	}
 	fmt.Fprintf(std.out, `The provider of %s does not answer until %s. Until then the service sees no
-deposits, withdrawals are accepted and wait, and POST /withdraw/estimate answers 503 UNAVAILABLE. Everything continues by itself afterwards;
+deposits, withdrawals are accepted and wait, and POST /withdraw/estimate answers 503 UNAVAILABLE. Everything
+continues by itself afterwards;
 coffer local trigger outage --chain %s --end ends it now.
 `, name, endsAt.UTC().Format(time.TimeOnly), name)
 	return nil

@@ -49,8 +49,8 @@ func (p *provider) readVote(ctx context.Context, height uint64) (quorum.Vote[vot
 	}
 	found, err := p.firstBlock(ctx, height, finalized)
 	if errors.Is(err, errNoBlock) {
-		return zero, fmt.Errorf("%s: says that block %d is final and has none at or above %d: %s", p.name, final, height,
-			quorum.TruncateAnswer(err.Error()))
+		return zero, fmt.Errorf("%s: says that block %d is final and has none at or above %d: %s",
+			p.name, final, height, quorum.TruncateAnswer(err.Error()))
 	}
 	if err != nil {
 		return zero, err

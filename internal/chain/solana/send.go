@@ -25,7 +25,8 @@ var knownPhrases = []string{"already been processed", "alreadyprocessed", "alrea
 func (c *Client) Send(ctx context.Context, raw []byte) (chain.Answer, string) {
 	_, hash, err := solanatx.VerifySigned(raw)
 	if err != nil {
-		return chain.Unknown, "not sent, because it is not a transaction of this service: " + quorum.TruncateAnswer(err.Error())
+		return chain.Unknown, "not sent, because it is not a transaction of this service: " +
+			"" + quorum.TruncateAnswer(err.Error())
 	}
 	return quorum.SendToAll(ctx, c.providers, func(ctx context.Context, p *provider) (chain.Answer, error) {
 		var got chain.TxHash

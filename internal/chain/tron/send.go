@@ -69,7 +69,8 @@ const codeKnown = "DUP_TRANSACTION_ERROR"
 func (c *Client) Send(ctx context.Context, raw []byte) (chain.Answer, string) {
 	_, hash, err := trontx.DecodeSigned(raw)
 	if err != nil {
-		return chain.Unknown, "not sent, because it is not a transaction of this service: " + quorum.TruncateAnswer(err.Error())
+		return chain.Unknown, "not sent, because it is not a transaction of this service: " +
+			"" + quorum.TruncateAnswer(err.Error())
 	}
 	return quorum.SendToAll(ctx, c.providers, func(ctx context.Context, p *provider) (chain.Answer, error) {
 		return p.sendTx(ctx, raw, hash)
