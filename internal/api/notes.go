@@ -194,8 +194,8 @@ var fieldDocs = map[string]fieldDoc{
 		text: "The network of the chain that this installation uses.", enum: []string{"MAINNET", "TESTNET", "LOCAL"},
 	},
 	"logoUrl":           {text: "The address of a picture, or null.", format: "uri"},
-	"Mint.name":         {text: "A note for people.", example: "USD Coin"},
-	"EmbeddedMint.name": {text: "A note for people.", example: "USD Coin"},
+	"Mint.name":         {text: "The name, for people.", example: "USD Coin"},
+	"EmbeddedMint.name": {text: "The name, for people.", example: "USD Coin"},
 	"depositEnabled":    {text: "Whether deposit addresses are available."},
 	"withdrawEnabled":   {text: "Whether withdrawals are accepted."},
 	"minDepositAmount": amountDoc("The smallest deposit that is credited, in atomic units. A smaller one is " +

@@ -8,7 +8,7 @@ var webhookFieldDocs = map[string]fieldDoc{
 	"TestRequest.":         {text: "Asks for a sample event."},
 	"DeliveryAttempt.":     {text: "One attempt to deliver an event to an endpoint."},
 	"DeliveryAttemptPage.": {text: "A page of attempts."},
-	"DeliveryRequest.":     {text: "The request."},
+	"DeliveryRequest.":     {text: "The request of the attempt."},
 	"DeliveryResponse.":    {text: "The answer of the receiver."},
 	"ResendRequest.":       {text: "Asks the service to send an event again."},
 	"RecoverRequest.":      {text: "Asks the service to send the events that an endpoint missed."},
@@ -103,6 +103,6 @@ var webhookFieldDocs = map[string]fieldDoc{
 			"extension. * alone: all events, including later ones.",
 		enum: endpointEvents,
 	},
-	"EndpointChange.description": {text: "For people.", bounds: map[string]any{"maxLength": 500}},
+	"EndpointChange.description": {text: "A note for people.", bounds: map[string]any{"maxLength": 500}},
 	"EndpointChange.status":      {text: "ENABLED or PAUSED.", enum: []string{"ENABLED", "PAUSED"}},
 }
