@@ -68,7 +68,7 @@ func BigInt(units string) (*big.Int, error) {
 		n, ok = n.SetString(units, 10)
 	}
 	if !ok || n.BitLen() > 256 {
-		return nil, fmt.Errorf("%w: %q is no number of atomic units", ErrAmount, units)
+		return nil, fmt.Errorf("%w: %q is not a number of atomic units", ErrAmount, units)
 	}
 	return n, nil
 }

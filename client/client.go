@@ -61,13 +61,17 @@ func WithAttemptTimeout(d time.Duration) Option { return func(c *Client) { c.eac
 func New(baseURL, apiKey string, opts ...Option) (*Client, error) {
 	u, err := url.Parse(strings.TrimRight(baseURL, "/"))
 	if err != nil || u.Host == "" || u.RawQuery != "" || u.User != nil {
-		return nil, fmt.Errorf("client: %q is no base URL; it looks like https://coffer.internal/v1", baseURL)
+		return nil, fmt.Errorf(
+			"client: %q is not a base URL; a base URL looks like https://coffer.internal/v1",
+			baseURL,
+		)
 	}
 	if u.Scheme != "https" && (u.Scheme != "http" || !thisMachine(u.Hostname())) {
-		return nil, fmt.Errorf("client: the base URL has to be https, the key would travel readable to %s", u.Host)
+		return nil, fmt.Errorf("client: the base URL has to be https, because the key would travel in plain text to "+
+			"%s", u.Host)
 	}
 	if apiKey == "" || strings.ContainsFunc(apiKey, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return nil, errors.New("client: the API key is empty or has characters that no key has")
+		return nil, errors.New("client: the API key is empty or has invalid characters")
 	}
 	c := &Client{
 		base: u.String(), key: apiKey, http: &http.Client{}, attempts: attemptsUsual, each: eachUsual, pause: pause,
@@ -157,7 +161,7 @@ func (c *Client) do(ctx context.Context, k call, out any, opts []CallOption) err
 	if err := json.Unmarshal(raw, out); err != nil {
 		// The service accepted the call, but the caller cannot read the result.
 		return &NoAnswer{
-			Method: k.method, Path: k.path, Err: fmt.Errorf("the answer %d cannot be read: %w", got.Status, err),
+			Method: k.method, Path: k.path, Err: fmt.Errorf("cannot read the answer %d: %w", got.Status, err),
 			unknown: !k.read(),
 		}
 	}

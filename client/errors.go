@@ -71,7 +71,7 @@ type NoAnswer struct {
 func (e *NoAnswer) Error() string {
 	text := fmt.Sprintf("%s %s: no answer: %v", e.Method, e.Path, e.Err)
 	if e.unknown {
-		text += " (whether it took effect is not known: repeat it with the same idempotency key)"
+		text += " (it is not known whether the call took effect: repeat it with the same idempotency key)"
 	}
 	return text
 }

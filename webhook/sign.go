@@ -69,12 +69,18 @@ func ParseKey(s string) (Key, error) {
 	switch prefix + "_" {
 	case prefixSecret:
 		if len(raw) < secretBytesMin || len(raw) > secretBytesMax {
-			return Key{}, fmt.Errorf("%w: the secret has %d bytes, it must have %d to %d", ErrKey, len(raw), secretBytesMin, secretBytesMax)
+			return Key{}, fmt.Errorf(
+				"%w: the secret has %d bytes, it must have %d to %d",
+				ErrKey, len(raw), secretBytesMin, secretBytesMax,
+			)
 		}
 		return Key{version: "v1", secret: raw}, nil
 	case prefixPublic:
 		if len(raw) != ed25519.PublicKeySize {
-			return Key{}, fmt.Errorf("%w: the public key has %d bytes, it must have %d", ErrKey, len(raw), ed25519.PublicKeySize)
+			return Key{}, fmt.Errorf(
+				"%w: the public key has %d bytes, it must have %d",
+				ErrKey, len(raw), ed25519.PublicKeySize,
+			)
 		}
 		return Key{version: "v1a", public: raw}, nil
 	case prefixPrivate:
@@ -86,7 +92,10 @@ func ParseKey(s string) (Key, error) {
 			// would make signatures that give the private key away.
 			return PrivateKey(ed25519.NewKeyFromSeed(raw[:ed25519.SeedSize])), nil
 		}
-		return Key{}, fmt.Errorf("%w: the private key has %d bytes, it must have %d or %d", ErrKey, len(raw), ed25519.SeedSize, ed25519.PrivateKeySize)
+		return Key{}, fmt.Errorf(
+			"%w: the private key has %d bytes, it must have %d or %d",
+			ErrKey, len(raw), ed25519.SeedSize, ed25519.PrivateKeySize,
+		)
 	}
 	return Key{}, fmt.Errorf("%w: it starts with none of whsec_, whpk_ and whsk_", ErrKey)
 }
@@ -189,9 +198,15 @@ func VerifyAt(now time.Time, payload []byte, header http.Header, key string, tol
 	}
 	switch age := now.Sub(time.Unix(seconds, 0)); {
 	case age > tolerance:
-		return fmt.Errorf("%w: it is %v old, allowed are %v: a request played again, or this machine's clock is fast", ErrTimestamp, age.Truncate(time.Second), tolerance)
+		return fmt.Errorf(
+			"%w: it is %v old, allowed are %v: a replayed request, or this machine's clock is fast",
+			ErrTimestamp, age.Truncate(time.Second), tolerance,
+		)
 	case age < -tolerance:
-		return fmt.Errorf("%w: it is %v ahead, allowed are %v: this machine's clock may be slow", ErrTimestamp, -age.Truncate(time.Second), tolerance)
+		return fmt.Errorf(
+			"%w: it is %v ahead, allowed are %v: this machine's clock may be slow",
+			ErrTimestamp, -age.Truncate(time.Second), tolerance,
+		)
 	}
 
 	message := signed(id, timestamp, payload)
@@ -214,9 +229,15 @@ func VerifyAt(now time.Time, payload []byte, header http.Header, key string, tol
 		}
 	}
 	if tried == 0 {
-		return fmt.Errorf("%w: %s has no readable %s signature, which is what this key verifies", ErrSignature, HeaderSignature, k.version)
+		return fmt.Errorf(
+			"%w: %s has no valid %s signature, which this key verifies",
+			ErrSignature, HeaderSignature, k.version,
+		)
 	}
-	return fmt.Errorf("%w: %d tried; the key is another endpoint's or was rotated, or the payload is not the raw body", ErrSignature, tried)
+	return fmt.Errorf(
+		"%w: %d tried; the key is another endpoint's or was rotated, or the payload is not the raw body",
+		ErrSignature, tried,
+	)
 }
 
 // VerifyAny is Verify with several keys, of which one that matches is enough: all that

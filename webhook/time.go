@@ -37,7 +37,7 @@ func (t Time) MarshalJSON() ([]byte, error) { return []byte(`"` + t.String() + `
 func (t *Time) UnmarshalText(text []byte) error {
 	parsed, err := time.Parse(time.RFC3339Nano, string(text))
 	if err != nil {
-		return fmt.Errorf("webhook: %q is no RFC 3339 time", text)
+		return fmt.Errorf("webhook: %q is not an RFC 3339 time", text)
 	}
 	t.Time = parsed.UTC()
 	return nil
@@ -46,7 +46,7 @@ func (t *Time) UnmarshalText(text []byte) error {
 // UnmarshalJSON reads a JSON string with any RFC 3339 time.
 func (t *Time) UnmarshalJSON(data []byte) error {
 	if len(data) < 2 || data[0] != '"' || data[len(data)-1] != '"' {
-		return fmt.Errorf("webhook: %s is no RFC 3339 time in a JSON string", data)
+		return fmt.Errorf("webhook: %s is not an RFC 3339 time in a JSON string", data)
 	}
 	return t.UnmarshalText(data[1 : len(data)-1])
 }

@@ -147,7 +147,7 @@ func (a *api) newRouter() http.Handler {
 			hint = " Did you mean " + suggestion + "?"
 		}
 		return fault.New(fault.NotFound, fault.CodeNotFound,
-			"There is nothing at this path."+nothingWritten+"%s /openapi.json lists every call.", hint)
+			"This path does not exist."+nothingWritten+"%s /openapi.json lists every call.", hint)
 	})
 	mux.NotFound(notFound)
 	mux.Get("/", redirectBrowser(notFound))
@@ -179,11 +179,22 @@ func allowedMethods(mux chi.Routes, r *http.Request) []string {
 
 type contextKey int
 
-const requestIDKey contextKey = iota
+const (
+	requestIDKey contextKey = iota
+	routeKey
+)
 
 func requestID(r *http.Request) string {
 	s, _ := r.Context().Value(requestIDKey).(string)
 	return s
+}
+
+// servedRoute returns the route that serves a request, and an empty one before the router chose it.
+func servedRoute(r *http.Request) route {
+	if served, ok := r.Context().Value(routeKey).(*route); ok {
+		return *served
+	}
+	return route{}
 }
 
 // middleware wraps every request. It adds the request's id, a deadline, a recovery from panics, and
@@ -195,7 +206,8 @@ func (a *api) middleware(inner http.Handler) http.Handler {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), requestTimeout)
 		defer cancel()
 		name := id.New("req", a.conf.DB.Clock()())
-		r = r.WithContext(context.WithValue(ctx, requestIDKey, name))
+		ctx = context.WithValue(context.WithValue(ctx, requestIDKey, name), routeKey, &route{})
+		r = r.WithContext(ctx)
 		// The router gets one form of path: escaped, so that a customer id may contain a slash.
 		// Routes unescape their own parameters.
 		r.URL.RawPath = r.URL.EscapedPath()
@@ -218,7 +230,7 @@ func (a *api) middleware(inner http.Handler) http.Handler {
 					slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.Any("panic", p),
 					slog.String("stack", string(debug.Stack())))
 				writeJSON(w, http.StatusInternalServerError,
-					problemBody(newInternalFault(r.Method, nil, a.surface.retryAdvice), name))
+					problemBody(newInternalFault(r.Method, nil, a.surface.retryAdvice(servedRoute(r))), name))
 			}
 		}()
 		inner.ServeHTTP(w, r)
@@ -290,6 +302,9 @@ func (c *call) pathParam(name string) string {
 func (a *api) serveRoute(rt route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		serverWriter := w
+		if served, ok := r.Context().Value(routeKey).(*route); ok {
+			*served = rt
+		}
 		if s, observed := w.(*statusRecorder); observed {
 			s.route, serverWriter = pathPrefix+rt.path, s.ResponseWriter
 		}
@@ -316,7 +331,8 @@ func (a *api) serveRoute(rt route) http.Handler {
 			}
 			if rt.jsonOnly() && wantsCSV(r) {
 				return result, fault.New(fault.Invalid, fault.NotAcceptable,
-					"This call has no table, only JSON. You only read, so nothing was changed. Leave Accept out, or send Accept: application/json.")
+					"This call returns JSON only, not a table. The call only reads, so nothing was changed. Leave "+
+						"the header Accept out, or send Accept: application/json.")
 			}
 			if c.query, err = readQuery(r, rt.query); err != nil {
 				return result, err
@@ -455,7 +471,8 @@ func (s *surface) explainKeyRefusal(r *http.Request, refused error) error {
 		)
 	case len(values) == 0 && keyInQuery(r):
 		reason = fmt.Sprintf(
-			"The header %s is missing, and a key in the query is not read: URLs stand in logs. Roll that key, and send the new one in %s.",
+			"The header %s is missing, and a key in the query is not read: logs contain URLs. Roll that key, and "+
+				"send the new one in %s.",
 			header, header,
 		)
 	case len(values) == 0:
@@ -466,7 +483,7 @@ func (s *surface) explainKeyRefusal(r *http.Request, refused error) error {
 		return refused
 	}
 	return fault.New(fault.Unauthorized, fault.CodeUnauthorized,
-		"%s Nothing was done by this request, and this answer says nothing about any other.", reason)
+		"%s This request did nothing, and this answer says nothing about any other request.", reason)
 }
 
 // keyInQuery reports whether a query has a parameter with the name of a key.
@@ -501,7 +518,7 @@ func (a *api) authenticateOrg(w http.ResponseWriter, c *call) (err error) {
 	}
 	c.org = c.key.OrgID
 	if err := a.authenticator.RecordUse(c.Context(), c.key); err != nil {
-		a.log.LogAttrs(c.Context(), slog.LevelWarn, "last use of an API key not written",
+		a.log.LogAttrs(c.Context(), slog.LevelWarn, "cannot write the last use of an API key",
 			slog.String("requestId", requestID(c.Request)), slog.Any("error", err))
 	}
 	return nil
@@ -553,5 +570,6 @@ func newScopeMissing(key org.Caller, needed org.Scope) *fault.Fault {
 			"Only the main API key of your organization manages API keys."+nothingWritten+" Call with the main key.")
 	}
 	return fault.New(fault.Forbidden, fault.ScopeMissing,
-		"This API key has the scope %s, and this call needs %s. Nothing was done by this request, and no money moved. Call with a key that has the scope.", key.Scope, needed)
+		"This API key has the scope %s, and this call needs %s. This request did nothing, and no money moved. Call "+
+			"with a key that has the scope.", key.Scope, needed)
 }

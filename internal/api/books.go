@@ -102,7 +102,9 @@ func (a *api) listLedgerEntries(c *call) (answer, error) {
 	case ofCustomer && ofProduct:
 		return answer{}, fault.New(
 			fault.Invalid, fault.InvalidRequest,
-			"A balance is a customer's or a product's."+nothingWritten+" Give customerId or product, or neither for all.",
+			"A balance belongs to a customer or to a product, not to "+
+				"both."+nothingWritten+" Give customerId or product, or neither for "+
+				"all balances.",
 		).WithParam("product")
 	case ofCustomer:
 		f.Kinds, f.Subject = f.Kinds[:2], customerID

@@ -155,7 +155,8 @@ func (a *api) runChangeVerb(
 	if !id.IsValid("chg", name) {
 		return answer{}, fault.New(
 			fault.NotFound, fault.CodeNotFound,
-			"There is no such change request. Nothing was changed and no money moved. GET /change-requests lists the ones there are.",
+			"This change request does not exist. Nothing was changed and no money moved. GET /change-requests lists "+
+				"the change requests.",
 		)
 	}
 	var r changerequest.Request

@@ -44,7 +44,8 @@ func csvExport[T any](
 		if _, present := c.query[paging]; present {
 			return answer{}, fault.New(
 				fault.Invalid, fault.InvalidRequest,
-				"A table has everything that the filters leave, in one piece."+nothingWritten+" Leave %s out, or ask for JSON.",
+				"A table has everything that the filters select, without "+
+					"pages."+nothingWritten+" Leave %s out, or ask for JSON.",
 				paging,
 			).WithParam(paging)
 		}
@@ -54,7 +55,9 @@ func csvExport[T any](
 	if !c.ProtoAtLeast(1, 1) {
 		return answer{}, fault.New(
 			fault.Invalid, fault.InvalidRequest,
-			"A table needs HTTP/1.1 or later, so that one that breaks off is seen to."+nothingWritten+" Let the client or the proxy before this service speak it.",
+			"A table needs HTTP/1.1 or later, so that the client notices when it breaks "+
+				"off."+nothingWritten+" Use it in "+
+				"the client, and in the proxy in front of this service.",
 		)
 	}
 	release, err := a.tables.acquireSlot(c.org)
@@ -124,7 +127,8 @@ func (t *exportSlots) acquireSlot(org string) (release func(), err error) {
 	defer t.mu.Unlock()
 	if t.perOrg[org] >= tablesPerOrgMax || t.total >= tablesMax {
 		return nil, fault.New(fault.Unavailable, fault.CodeUnavailable,
-			"As many tables are being written as can be at a time. You only read, so nothing was changed. Ask again when one of yours is done, or after the seconds that Retry-After names.")
+			"The service is writing as many tables as it can at a time. The call only reads, so nothing was changed. "+
+				"Ask again when one of your tables is complete, or after the seconds in Retry-After.")
 	}
 	if t.perOrg == nil {
 		t.perOrg = map[string]int{}
@@ -210,7 +214,7 @@ func metadataJSON(m webhook.Metadata) string {
 	}
 	raw, err := json.Marshal(m)
 	if err != nil {
-		panic("api: metadata that cannot be encoded: " + err.Error())
+		panic("api: cannot encode metadata: " + err.Error())
 	}
 	return string(raw)
 }

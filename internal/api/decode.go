@@ -34,10 +34,10 @@ func readBody(w http.ResponseWriter, r *http.Request, optional bool) ([]byte, er
 	switch {
 	case errors.As(err, &large):
 		return nil, fault.New(fault.Invalid, fault.BodyTooLarge,
-			"A body has at most %d bytes."+nothingWritten+" Send a smaller one.", bodyBytesMax)
+			"The body is larger than %d bytes."+nothingWritten+" Send a smaller body.", bodyBytesMax)
 	case err != nil:
 		return nil, fault.New(fault.Invalid, fault.InvalidJSON,
-			"The body did not arrive whole."+nothingWritten+" Send it again.")
+			"The body did not arrive completely."+nothingWritten+" Send it again.")
 	case optional && len(body) == 0:
 		return []byte("{}"), nil
 	case !typed:
@@ -59,7 +59,9 @@ func hasJSONType(r *http.Request) bool {
 
 func newUnsupportedBody() error {
 	return fault.New(fault.Invalid, fault.UnsupportedMediaType,
-		"The body has to be JSON, sent with the one header Content-Type: application/json and without an encoding."+nothingWritten+" Send it so.")
+		"The body has to be JSON. It has to have exactly one header Content-Type: application/json, and no "+
+			"Content-Encoding."+nothingWritten+" "+
+			"Send it in this form.")
 }
 
 // decodeBody reads a JSON object into a struct whose fields all have a json tag.
@@ -75,7 +77,7 @@ func decodeBody(body []byte, target any) error {
 	}
 	if raw == nil {
 		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"The body has to be a JSON object and is null."+nothingWritten+" Send an object.")
+			"The body has to be a JSON object, and it is null."+nothingWritten+" Send an object.")
 	}
 	return fillStruct(raw, reflect.ValueOf(target).Elem(), "")
 }
@@ -84,7 +86,7 @@ func decodeBody(body []byte, target any) error {
 func hasMember(body []byte, name string) bool {
 	var raw map[string]jsontext.Value
 	if err := json.Unmarshal(body, &raw); err != nil {
-		panic("api: a body that was decoded cannot be read: " + err.Error())
+		panic("api: cannot read a decoded body: " + err.Error())
 	}
 	_, ok := raw[name]
 	return ok
@@ -163,7 +165,7 @@ func refuseUnexpected(raw map[string]jsontext.Value, fields []bodyField, path st
 			return newUnknownField(path, name, sortedKeys(knownNames))
 		}
 	}
-	panic("api: a body has more names than it has")
+	panic("api: a body has more fields than its type")
 }
 
 func fillField(value jsontext.Value, destination reflect.Value, name string) error {
@@ -251,7 +253,7 @@ func newWrongType(name string, want reflect.Type) *fault.Fault {
 	}
 	return fault.New(
 		fault.Invalid, code,
-		"The field %s has to be %s; values are never converted."+nothingWritten+" Send it as that.", name,
+		"The field %s has to be %s; the service never converts values."+nothingWritten+" Send this type.", name,
 		describeType(want),
 	).WithParam(name)
 }
@@ -268,7 +270,7 @@ func describeType(t reflect.Type) string {
 	case reflect.Bool:
 		return "true or false"
 	case reflect.Int:
-		return "a whole JSON number without point or exponent"
+		return "a whole JSON number without decimal point or exponent"
 	case reflect.Slice:
 		switch t.Elem().Kind() {
 		case reflect.Struct:
@@ -292,13 +294,14 @@ func newInvalidJSON(err error) *fault.Fault {
 			name := syntax.JSONPointer.LastToken()
 			return fault.New(
 				fault.Invalid, fault.InvalidJSON,
-				"The body names %q twice, and which one counts cannot be known."+nothingWritten+" Send each name once.",
+				"The body contains %q twice, so it is not clear which one counts."+nothingWritten+" Send each field "+
+					"once.",
 				clipText(name),
 			).WithParam(clipText(name))
 		}
 		return fault.New(
 			fault.Invalid, fault.InvalidJSON,
-			"The body is not one JSON document in UTF-8: at byte %d something is wrong."+nothingWritten+" Correct it.",
+			"The body is not one JSON document in UTF-8: there is an error at byte %d."+nothingWritten+" Correct it.",
 			syntax.ByteOffset,
 		)
 	}
@@ -307,15 +310,16 @@ func newInvalidJSON(err error) *fault.Fault {
 }
 
 func newUnknownField(path, name string, knownNames []string) *fault.Fault {
-	hint := "Known are " + strings.Join(knownNames, ", ") + "."
+	hint := "The known fields are " + strings.Join(knownNames, ", ") + "."
 	if len(knownNames) == 0 {
-		hint = "There is none at all: leave it out."
+		hint = "This body has no fields: leave it out."
 	}
 	if suggestion := nearestName(name, knownNames); suggestion != "" {
 		hint = "Did you mean " + path + suggestion + "?"
 	}
 	return fault.New(
-		fault.Invalid, fault.UnknownField, "There is no field %q here."+nothingWritten+" %s", clipText(path+name), hint,
+		fault.Invalid, fault.UnknownField, "The field %q is not known "+
+			"here."+nothingWritten+" %s", clipText(path+name), hint,
 	).WithParam(clipText(path + name))
 }
 

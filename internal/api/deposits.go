@@ -109,7 +109,7 @@ func checkMintID(n int) error {
 	if n < 1 {
 		return fault.New(
 			fault.Invalid, fault.InvalidRequest,
-			"The field mintId is a whole number above zero."+nothingWritten+" GET /mints lists the mints there are.",
+			"The field mintId has to be a whole number above zero."+nothingWritten+" GET /mints lists the mints.",
 		).WithParam("mintId")
 	}
 	return nil

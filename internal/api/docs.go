@@ -31,7 +31,8 @@ var docsPage = template.Must(template.ParseFS(docsFiles, "docs/page.html"))
 // docsPolicy lets the page load only from this service and run only script files of ours. The
 // renderer sets styles on the elements that it draws, so inline styles are allowed here and nowhere
 // else.
-const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self'; connect-src 'self'; " +
+const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; " +
+	"font-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // serveDocs serves the documentation pages of a surface: its guide above the reference of its
@@ -68,7 +69,7 @@ func redirectBrowser(fallback http.HandlerFunc) http.HandlerFunc {
 func docsFile(name string) []byte {
 	raw, err := docsFiles.ReadFile("docs/" + name)
 	if err != nil {
-		panic("api: a page for people is missing: " + err.Error())
+		panic("api: a page of the documentation is missing: " + err.Error())
 	}
 	return raw
 }
@@ -96,7 +97,7 @@ func insertGuide(document []byte, guide string, pages ...string) []byte {
 		raw, err = json.Marshal(d)
 	}
 	if err != nil {
-		panic("api: the document cannot be read again: " + err.Error())
+		panic("api: cannot read the document that was drawn: " + err.Error())
 	}
 	return raw
 }
@@ -108,7 +109,7 @@ func (a *api) serveDocsPage(w http.ResponseWriter, _ *http.Request) {
 	if err := docsPage.Execute(&page, map[string]string{
 		"Title": a.surface.page, "Renderer": renderer, "Nonce": base64.RawURLEncoding.EncodeToString(nonce),
 	}); err != nil {
-		panic("api: the page cannot be drawn: " + err.Error())
+		panic("api: cannot draw the page: " + err.Error())
 	}
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
@@ -145,7 +146,7 @@ func serveAsset(kind string, raw []byte) http.HandlerFunc {
 		}
 		reader, err := gzip.NewReader(bytes.NewReader(raw))
 		if err != nil {
-			panic("api: a file for people is damaged: " + err.Error())
+			panic("api: a file of the documentation is damaged: " + err.Error())
 		}
 		_, _ = io.Copy(w, reader)
 	}

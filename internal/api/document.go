@@ -66,7 +66,7 @@ func (s *surface) drawDocument(baseURL string) []byte {
 		case http.MethodDelete:
 			item.Delete = op
 		default:
-			panic("api: the document draws no " + r.method)
+			panic("api: the document does not contain " + r.method)
 		}
 	}
 	doc.Webhooks = map[string]*huma.PathItem{}
@@ -75,7 +75,7 @@ func (s *surface) drawDocument(baseURL string) []byte {
 	}
 	raw, err := json.MarshalIndent(doc, "", " ")
 	if err != nil {
-		panic("api: the document cannot be encoded: " + err.Error())
+		panic("api: cannot encode the document: " + err.Error())
 	}
 	return raw
 }
@@ -134,7 +134,7 @@ func (d *drawing) drawOperation(r route) *huma.Operation {
 		byStatus[status] = append(byStatus[status], code)
 	}
 	for status, codes := range byStatus {
-		op.Responses[strconv.Itoa(status)] = d.drawRefusal(r.method, codes)
+		op.Responses[strconv.Itoa(status)] = d.drawRefusal(r, codes)
 	}
 	return op
 }
@@ -192,17 +192,19 @@ func eventDataType(t event.Type) reflect.Type {
 
 // drawWebhook draws the request that an endpoint receives.
 func (d *drawing) drawWebhook(t event.Type) *huma.Operation {
-	text := "Sent to every endpoint that names no events, and to those that name it."
+	text := "The service sends this event to each endpoint that names no events, and to each that names this one."
 	if event.IsExtension(t) {
-		text = "An extension: sent only to endpoints that name it."
+		text = "An extension: the service sends this event only to endpoints that name it."
 	}
 	op := &huma.Operation{
 		OperationID: "on_" + string(t), Tags: []string{"Webhooks"}, Summary: string(t),
-		Description: text + " Answer 2xx within 15 seconds; anything else is tried again, and 410 ends the endpoint. The same event may come more than once, always with the same webhook-id and body.",
-		Security:    []map[string][]string{{}},
+		Description: text + " Answer 2xx within 15 seconds. The service repeats the delivery after any other answer, " +
+			"and 410 disables the endpoint. The same event can arrive more than once, always with the same " +
+			"webhook-id and body.",
+		Security: []map[string][]string{{}},
 		Responses: map[string]*huma.Response{
-			"2XX": {Description: "Received. The body is not read."},
-			"410": {Description: "Nothing more is to be sent here: the endpoint is disabled."},
+			"2XX": {Description: "The receiver accepted the event. The service does not read the body."},
+			"410": {Description: "The receiver wants no more events: the service disables the endpoint."},
 		},
 	}
 	for _, h := range webhookHeaders {
@@ -224,7 +226,7 @@ func (d *drawing) drawWebhook(t event.Type) *huma.Operation {
 
 func requestIDHeader() map[string]*huma.Param {
 	return map[string]*huma.Param{"x-request-id": {
-		Description: "Names this request in our logs.", Required: true,
+		Description: "The id of this request in the service's logs.", Required: true,
 		Schema: &huma.Schema{Type: "string", Pattern: "^req_[0-9A-HJKMNP-TV-Z]{26}$"},
 	}}
 }
@@ -242,7 +244,7 @@ func (d *drawing) drawSuccess(s success) *huma.Response {
 	return response
 }
 
-func (d *drawing) drawRefusal(method string, codes []fault.Code) *huma.Response {
+func (d *drawing) drawRefusal(r route, codes []fault.Code) *huma.Response {
 	response := &huma.Response{Headers: requestIDHeader()}
 	var text, names []string
 	examples := map[string]*huma.Example{}
@@ -252,10 +254,10 @@ func (d *drawing) drawRefusal(method string, codes []fault.Code) *huma.Response 
 		names = append(names, string(code))
 		f := fault.New(p.kind, code, "%s", p.example).WithParam(p.param)
 		switch {
-		case code == fault.Internal && isRead(method):
-			f = newInternalFault(method, nil, "")
-		case code == fault.CodeUnavailable && isRead(method):
-			f = newUnavailable(method, "The database cannot be reached", "")
+		case code == fault.Internal:
+			f = newInternalFault(r.method, nil, d.surface.retryAdvice(r))
+		case code == fault.CodeUnavailable:
+			f = newUnavailable(r.method, "The database cannot be reached", d.surface.retryAdvice(r))
 		}
 		for k, v := range p.extra {
 			f.WithExtra(k, v)
@@ -265,7 +267,7 @@ func (d *drawing) drawRefusal(method string, codes []fault.Code) *huma.Response 
 	response.Description = strings.Join(text, "\n\n")
 	if slices.Contains(codes, fault.RateLimited) {
 		response.Headers["Retry-After"] = &huma.Param{
-			Description: "Seconds until the next request is taken.", Required: true,
+			Description: "Seconds until the service accepts the next request.", Required: true,
 			Schema: &huma.Schema{Type: "string", Pattern: "^[0-9]+$"},
 		}
 	}
@@ -295,17 +297,19 @@ func (d *drawing) drawProblem() {
 		Type: "object", Description: "Every answer that is not a success.",
 		Required: []string{"error", "code", "requestId", "retryable"},
 		Properties: map[string]*huma.Schema{
-			"error":     text("A sentence for a person: what is wrong, what happened to the money, what to do."),
-			"code":      text("A name for a program. Codes are added under the statuses that there are."),
-			"requestId": text("Names this request in our logs; the same as the header x-request-id."),
-			"param":     text("The field or parameter at fault, where there is one."),
-			"details":   {Type: "object", Description: "Small facts, by code.", AdditionalProperties: true},
+			"error":     text("A sentence for people: what is wrong, what happened to the money, what to do."),
+			"code":      text("The error code, for programs. Codes can be added under the existing statuses."),
+			"requestId": text("The id of this request in the service's logs; the header x-request-id has the same."),
+			"param":     text("The field or parameter that is wrong, if there is one."),
+			"details": {Type: "object", Description: "Further facts, which depend on the " +
+				"code.", AdditionalProperties: true},
 			"retryable": {
-				Type:        "boolean",
-				Description: "Whether the same request may succeed later without a change. Repeat a POST with its idempotencyKey.",
+				Type: "boolean",
+				Description: "Whether the same request can succeed later without a change. Repeat a payment with its " +
+					"idempotencyKey.",
 			},
 			"existingId":    text("With IDEMPOTENCY_CONFLICT: the withdrawal or transfer that has the key."),
-			"currentStatus": text("With INVALID_STATE: the status it is in."),
+			"currentStatus": text("With INVALID_STATE: the current status of the resource."),
 			"withdrawalId":  text("With WITHDRAWAL_RISK_BLOCKED: the record of the blocked withdrawal."),
 		},
 	}
@@ -394,7 +398,7 @@ func (d *drawing) schemaOf(t reflect.Type, closed bool) *huma.Schema {
 	case reflect.Struct:
 		return d.drawObject(t, closed)
 	}
-	panic(fmt.Sprintf("api: the document draws no %v", t))
+	panic(fmt.Sprintf("api: the document does not contain %v", t))
 }
 
 // schemaName returns a type's name in the document. A page of mints is MintPage.

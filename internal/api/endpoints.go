@@ -379,7 +379,8 @@ func (a *api) resendEvent(c *call) (answer, error) {
 	if body.EndpointID != nil {
 		if endpointID = *body.EndpointID; endpointID == "" {
 			return answer{}, fault.New(fault.Invalid, fault.InvalidRequest,
-				"The endpointId is empty. Nothing was queued. Leave it out to send the event to every endpoint that wants it.").
+				"The endpointId is empty. Nothing was queued. Leave it out to send the event to every endpoint whose "+
+					"events and filters include it.").
 				WithParam("endpointId")
 		}
 	}

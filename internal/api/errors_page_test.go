@@ -15,59 +15,65 @@ const errorsPage = "../../docs/errors.md"
 
 // cures say what a caller does about each code.
 var cures = map[fault.Code]string{
-	fault.InvalidJSON:            "Send one JSON document in UTF-8. `error` names the byte at which it stops being one.",
-	fault.InvalidRequest:         "Correct the field or parameter that `param` names. `error` says which values are possible.",
-	fault.UnknownField:           "Remove the field or parameter that `param` names, or spell it as `error` suggests. A name that is not known is refused so that a mistyped one is not passed over.",
-	fault.InvalidAmount:          "Send whole atomic units, or set `useDecimal` and send at most as many digits after the point as the mint has `decimals`.",
-	fault.AmountBelowMinimum:     "Ask for at least `minWithdrawAmount` of the mint, which `GET /mints` has.",
-	fault.InvalidAddress:         "Check the address with your customer: its chain, its length and its checksum. Correct nothing by guessing.",
+	fault.InvalidJSON:        "Send one JSON document in UTF-8. `error` names the byte of the error.",
+	fault.InvalidRequest:     "Correct the field or parameter that `param` names. `error` says which values are possible.",
+	fault.UnknownField:       "Remove the field or parameter that `param` names, or spell it as `error` suggests. The service refuses unknown names, because it would otherwise ignore a mistyped one.",
+	fault.InvalidAmount:      "Send whole atomic units, or set `useDecimal` and send at most as many digits after the point as the mint has `decimals`.",
+	fault.AmountBelowMinimum: "Ask for at least `minWithdrawAmount` of the mint, which `GET /mints` has.",
+	fault.InvalidAddress: "Check the address with your customer: its chain, its length and its checksum. Do " +
+		"not guess a correction.",
 	fault.MintNotFound:           "Take the `mintId` from `GET /mints`.",
 	fault.InvalidCursor:          "Begin the list again without a cursor, and use each `nextCursor` with the same filters and order.",
 	fault.IdempotencyKeyMismatch: "Give the key in the body or in the header `Idempotency-Key`, or the same one in both.",
 	fault.SameAccount:            "Give two different balances.",
-	fault.CodeUnauthorized:       "Send the organization's key in the header `x-api-key`. After a roll the old key is refused at once. Then repeat the request with the same `idempotencyKey`.",
-	fault.IPNotAllowed:           "Call from an address on the organization's list, or ask the operator to add yours. Then repeat the request with the same `idempotencyKey`.",
+	fault.CodeUnauthorized:       "Send the organization's key in the header `x-api-key`. After a roll the old key is refused at once. Then repeat the request, a payment with the same `idempotencyKey`.",
+	fault.IPNotAllowed:           "Call from an address on the organization's list, or ask the operator to add yours. Then repeat the request, a payment with the same `idempotencyKey`.",
 	fault.ScopeMissing:           "Call with a key whose scope allows it, or with the main key; `error` names what is missing. A person needs the role that it names.",
-	fault.CustomerFrozen:         "Have the freeze lifted by who set it: `POST /customers/{customerId}/unfreeze` for your own, the operator for theirs.",
-	fault.OrganizationFrozen:     "Ask the operator of the service. Deposits are credited all the same.",
-	fault.FeatureDisabled:        "Ask the operator of the service to switch it on.",
-	fault.OperatorOnly:           "Ask the operator of the service to do it.",
-	fault.CodeNotFound:           "Check the id and the path. What belongs to another organization is not found, either.",
+	fault.CustomerFrozen:         "The party that set the freeze has to lift it: `POST /customers/{customerId}/unfreeze` for your own, the operator for theirs.",
+	fault.OrganizationFrozen:     "Ask the operator of this service. Deposits are still credited.",
+	fault.FeatureDisabled:        "Ask the operator of this service to switch it on.",
+	fault.OperatorOnly:           "Ask the operator of this service to do it.",
+	fault.CodeNotFound:           "Check the id and the path. A resource of another organization is not found, either.",
 	fault.MethodNotAllowed:       "Use a method that the header `Allow` names.",
 	fault.NotAcceptable:          "Leave the header `Accept` out, or send `Accept: application/json`.",
 	fault.BodyTooLarge:           "Send a smaller body.",
 	fault.UnsupportedMediaType:   "Send the header `Content-Type: application/json`.",
-	fault.IdempotencyConflict:    "Look at what `existingId` names before anything else: a payment with this key exists. Use a new key for a new payment alone.",
+	fault.IdempotencyConflict:    "Look at what `existingId` names before anything else: a payment with this key exists. Use a new key only for a new payment.",
 	fault.ApprovalRefused:        "Read `error`, which says who has to approve or what to look at first. Nothing was approved.",
-	fault.InvalidState:           "Read it again: `currentStatus` says how it stands. It may have ended meanwhile.",
-	fault.DepositNotFlagged:      "Nothing has to be done: `currentStatus` says how it was resolved.",
-	fault.ResolutionInProgress:   "Wait for the other decision. The event of its end, or `GET /deposits/{depositId}`, tells which it was.",
-	fault.ResolutionStuckCode:    "Ask the operator of the service to complete it.",
-	fault.RejectBlockedSanctions: "Ask the operator of the service to redirect the deposit.",
-	fault.InsufficientGas:        "Approve the deposit, or ask the operator to redirect it later: it is worth less than the fee that sends it.",
-	fault.InsufficientBalance:    "Ask for at most `available` of the balance, or wait for a deposit to be credited.",
-	fault.DestinationNotAllowed:  "Give an address of your customer's own, which is no deposit address of this service and no token contract.",
-	fault.AddressNotWhitelisted:  "Pay to an address on the organization's list, or ask the operator to add this one.",
-	fault.DepositsSuspended:      "Try again later, or ask the operator of the service. What was sent already is not lost.",
-	fault.WithdrawalsSuspended:   "Repeat the request later with the same `idempotencyKey`.",
-	fault.WithdrawalRiskBlocked:  "Do not try this destination again: ask your customer for another address, or the operator of the service. `withdrawalId` names the record.",
-	fault.RateLimited:            "Wait as many seconds as the header `Retry-After` says, then repeat the request with the same `idempotencyKey`.",
-	fault.Internal:               "Repeat the request with the same `idempotencyKey` until another answer comes. Send the `requestId` to the operator when it stays.",
-	fault.CodeUnavailable:        "Wait as many seconds as `Retry-After` says and repeat the request with the same `idempotencyKey`.",
+	fault.InvalidState:           "Read the resource again: `currentStatus` has its status. It may have ended in the meantime.",
+	fault.DepositNotFlagged:      "There is nothing to do: `currentStatus` says how the deposit was resolved.",
+	fault.ResolutionInProgress:   "Wait for the other decision. The event of its end, or `GET /deposits/{depositId}`, shows which one it was.",
+	fault.ResolutionStuckCode:    "Ask the operator of this service to complete it.",
+	fault.RejectBlockedSanctions: "Ask the operator of this service to redirect the deposit.",
+	fault.InsufficientGas: "Approve the deposit, or ask the operator to redirect it later: it is worth less " +
+		"than the fee that sends it.",
+	fault.InsufficientBalance: "Ask for at most `available` of the balance, or wait for a deposit to be credited.",
+	fault.DestinationNotAllowed: "Give an address of your customer's own, not a deposit address of this service and " +
+		"not a token contract.",
+	fault.AddressNotWhitelisted: "Pay to an address on the organization's whitelist, or ask the operator to add " +
+		"this one.",
+	fault.DepositsSuspended: "Try again later, or ask the operator of the service. A deposit that was already " +
+		"sent is not lost.",
+	fault.WithdrawalsSuspended:  "Repeat the request later with the same `idempotencyKey`.",
+	fault.WithdrawalRiskBlocked: "Do not repeat the request with this destination: ask your customer for another address, or the operator of the service. `withdrawalId` names the record.",
+	fault.RateLimited:           "Wait as many seconds as the header `Retry-After` says, then repeat the request, a payment with the same `idempotencyKey`.",
+	fault.Internal:              "Repeat a payment with the same `idempotencyKey` until another answer comes. For any other call, look the result up with the GET that `error` names. If the error stays, send the `requestId` to the operator.",
+	fault.CodeUnavailable:       "Wait as many seconds as `Retry-After` says. Then repeat a payment with the same `idempotencyKey`; for any other call, look the result up with the GET that `error` names.",
 }
 
 // seldom has the causes of codes that no call of an organization documents.
 var seldom = map[fault.Code]problemDoc{
 	fault.ScopeMissing: {
-		kind: fault.Forbidden, text: "who asks may not do this: of people, who need a role for it",
+		kind: fault.Forbidden, text: "the person does not have the role that the call needs",
 	},
-	fault.MethodNotAllowed: {kind: fault.Invalid, text: "the path is there and does not take this method"},
+	fault.MethodNotAllowed: {kind: fault.Invalid, text: "the path exists and does not accept this method"},
 	fault.ApprovalRefused: {
-		kind: fault.Conflict, text: "who approves may not, or what was approved has changed; of people and operators",
+		kind: fault.Conflict, text: "the person or operator may not approve this, or the subject of the approval has " +
+			"changed",
 	},
 	fault.AddressNotWhitelisted: {
 		kind: fault.Unprocessable,
-		text: "the address is not on the organization's list, or not usable yet; of the operator's interface",
+		text: "the address is not on the organization's whitelist, or not usable yet",
 	},
 }
 
@@ -104,13 +110,14 @@ func TestTheErrorPageIsDrawn(t *testing.T) {
 	var page strings.Builder
 	page.WriteString(`# Error codes
 
-Every answer that is no success has the same body: ` + "`error`" + ` is a sentence for a person and says
-what happened to the money, ` + "`code`" + ` is one of the names below, ` + "`param`" + ` names the field at fault,
+Every answer that is not a success has the same body: ` + "`error`" + ` is a sentence for people and says
+what happened to the money, ` + "`code`" + ` is one of the names below, ` + "`param`" + ` names the wrong field,
 ` + "`requestId`" + ` finds the request in the logs, and ` + "`retryable`" + ` says whether the same request can
-succeed later. Codes are added without notice: treat one that you do not know by its status.
+succeed later. Codes are added without notice: handle an unknown code by its status.
 
 A 4xx moved nothing by this request. After 500, 502, 503, 504 or no answer it is **not known**
-whether a payment was taken: repeat the request with the same ` + "`idempotencyKey`" + `.
+whether the call took effect: repeat a payment with the same ` + "`idempotencyKey`" + `, and look
+the result of any other call up with the GET that ` + "`error`" + ` names.
 `)
 	codes := allCodes(t)
 	if len(codes) < 30 {
@@ -124,7 +131,8 @@ whether a payment was taken: repeat the request with the same ` + "`idempotencyK
 		cure := cures[code]
 		if !ok || note.text == "" || cure == "" {
 			t.Errorf(
-				"%s has no cause or no cure: write its note in problems, its cure in cures, and the page with make generate",
+				"%s has no cause or no cure: write its note in problems, its cure in cures, and the page with make "+
+					"generate",
 				code,
 			)
 			continue

@@ -64,7 +64,7 @@ func (a *api) listEvents(c *call) (answer, error) {
 			return answer{}, err
 		}
 		if afterSeq, err = strconv.ParseInt(cursor.ID, 10, 64); err != nil {
-			return answer{}, fmt.Errorf("a cursor that we signed is no sequence: %w", err)
+			return answer{}, fmt.Errorf("a cursor that we signed has no sequence: %w", err)
 		}
 	}
 	if n := c.query.numberValue("limit"); n != nil {

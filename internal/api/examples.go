@@ -196,7 +196,7 @@ func examplePage[T any](item T) Page[T] { return Page[T]{Data: []T{item}} }
 func mustJSON(v any) json.RawMessage {
 	raw, err := json.Marshal(v)
 	if err != nil {
-		panic("api: an example cannot be encoded: " + err.Error())
+		panic("api: cannot encode an example: " + err.Error())
 	}
 	return raw
 }

@@ -46,7 +46,10 @@ func decideAsOrg(resolve resolveFunc, status int) func(*api, *call) (answer, err
 		}
 		if !settings.FlaggedDepositAPIEnabled {
 			return answer{}, fault.New(fault.Forbidden, fault.FeatureDisabled,
-				"Your organization's key may not decide about flagged deposits: flaggedDepositApiEnabled is off."+nothingWritten+" People of your organization decide, or ask the operator of this service to switch it on.")
+				"Your organization's API key may not decide about flagged deposits: flaggedDepositApiEnabled is "+
+					"off."+nothingWritten+" "+
+					"A person of your organization can decide, or the operator of this service can switch the "+
+					"setting on.")
 		}
 		var body DecisionNote
 		if err := decodeBody(c.body, &body); err != nil {
@@ -64,7 +67,8 @@ func decideAsOrg(resolve resolveFunc, status int) func(*api, *call) (answer, err
 // refuseOperatorOnly refuses decisions that only the operator makes.
 func (a *api) refuseOperatorOnly(*call) (answer, error) {
 	return answer{}, fault.New(fault.Forbidden, fault.OperatorOnly,
-		"Only the operator of this service sends a flagged deposit elsewhere, or completes one that is stuck."+nothingWritten+" Ask the operator of this service.")
+		"Only the operator of this service can redirect a flagged deposit or complete a stuck "+
+			"resolution."+nothingWritten+" Ask the operator of this service.")
 }
 
 // depositDecider returns the calling operator.
@@ -125,7 +129,8 @@ func (a *api) answerOwnedDeposit(c *call, status int, resolve func() (webhook.De
 
 var flaggedFilter = parameter{
 	name: "isFlagged", kind: flagParameter,
-	text: "Only what was, or was not, held by risk screening, resolved or not. With status CREDITED, REJECTED or REDIRECTED it is the history of what was decided.",
+	text: "true: only deposits that screening flagged, resolved or not. false: only deposits that it did not flag. " +
+		"With status CREDITED, REJECTED or REDIRECTED, true lists the resolved ones.",
 }
 
 // The refusals of decisions about a flagged deposit.
@@ -142,17 +147,20 @@ var (
 		approvalFaults...)
 )
 
-const decidedOnceText = " Of all decisions about a deposit one comes about; the same one again is answered the same, every other 409 with currentStatus."
+const decidedOnceText = " The first decision about a deposit wins. Repeating it returns the same answer; every other " +
+	"decision is refused with 409 and currentStatus."
 
 var flaggedRoutes = []route{
 	{
 		method: http.MethodPost, path: "/deposits/{depositId}/approve", name: "approveDeposit", scope: org.ScopeFull,
 		group:   "Deposits",
 		summary: "Approve a flagged deposit",
-		text:    "Credits what screening holds: it is your customer's at once, and CUSTOMER_DEPOSIT_APPROVED is sent. No second CUSTOMER_DEPOSIT is. Off until the operator of this service switches flaggedDepositApiEnabled on for your organization." + decidedOnceText + " The body may be left out.",
-		body:    DecisionNote{}, optional: true, retryable: true,
+		text: "Credits the flagged deposit to your customer at once and sends CUSTOMER_DEPOSIT_APPROVED. It sends " +
+			"no second CUSTOMER_DEPOSIT. The call is available once the operator of this service switches " +
+			"flaggedDepositApiEnabled on for your organization." + decidedOnceText + " The body may be left out.",
+		body: DecisionNote{}, optional: true, retryable: true,
 		answers: []success{
-			{http.StatusOK, "The deposit. It is CREDITED.", webhook.Deposit{}, exampleApprovedDeposit, nil},
+			{http.StatusOK, "The deposit, now CREDITED.", webhook.Deposit{}, exampleApprovedDeposit, nil},
 		},
 		faults: append([]fault.Code{fault.FeatureDisabled}, approvalFaults...),
 		handle: decideAsOrg((*deposit.Resolutions).Approve, http.StatusOK),
@@ -161,10 +169,19 @@ var flaggedRoutes = []route{
 		method: http.MethodPost, path: "/deposits/{depositId}/reject", name: "rejectDeposit", scope: org.ScopeFull,
 		group:   "Deposits",
 		summary: "Reject a flagged deposit",
-		text:    "Sends what screening holds back to the address that it came from, a native coin less the network's fee (SOL whole, but for what the network wants to stay on the address). It is REJECTING until the transfer is final; then it is REJECTED, resolution has the hash, and CUSTOMER_DEPOSIT_REJECTED is sent. An attempt that fails before anything could reach the chain is kept in resolutionAttempts, and the deposit is FLAGGED again; after that only the operator completes it. Look at returnAddressRisk and flagReason first. Off until the operator of this service switches flaggedDepositApiEnabled on for your organization." + decidedOnceText + " The body may be left out. To send it elsewhere is the operator's alone: POST /deposits/{depositId}/redirect is 403 OPERATOR_ONLY.",
-		body:    DecisionNote{}, optional: true, retryable: true,
+		text: "Sends the flagged deposit back to the address that it came from. The network fee comes out of a " +
+			"native coin; of SOL the whole amount goes back, except what the network requires to stay on the " +
+			"address. The deposit is REJECTING until the transfer is final. Then it is REJECTED, resolution has the " +
+			"hash, and the service sends CUSTOMER_DEPOSIT_REJECTED. If an attempt fails before anything can reach " +
+			"the chain, the deposit is FLAGGED again and resolutionAttempts has the attempt. After that point only " +
+			"the operator can complete it. Look at returnAddressRisk and flagReason first. The call is available " +
+			"once the operator of this service switches flaggedDepositApiEnabled on for your " +
+			"organization." + decidedOnceText + " " +
+			"The body may be left out. Only the operator can redirect a deposit: POST /deposits/{depositId}/redirect " +
+			"answers 403 OPERATOR_ONLY.",
+		body: DecisionNote{}, optional: true, retryable: true,
 		answers: []success{
-			{http.StatusAccepted, "The deposit. It is REJECTING.", webhook.Deposit{}, exampleRejecting, nil},
+			{http.StatusAccepted, "The deposit, now REJECTING.", webhook.Deposit{}, exampleRejecting, nil},
 		},
 		faults: append([]fault.Code{fault.FeatureDisabled, fault.OperatorOnly}, returnFaults...),
 		handle: decideAsOrg((*deposit.Resolutions).Reject, http.StatusAccepted),
@@ -187,10 +204,11 @@ var operatorFlaggedRoutes = []route{
 	{
 		method: http.MethodPost, path: "/deposits/{depositId}/approve", name: "approveDeposit", group: "Money",
 		summary: "Approve a flagged deposit",
-		text:    "Credits what screening holds to the customer, and tells the organization with CUSTOMER_DEPOSIT_APPROVED." + decidedOnceText + " The body may be left out.",
-		body:    DecisionNote{}, optional: true, retryable: true,
+		text: "Credits the flagged deposit to the customer and sends CUSTOMER_DEPOSIT_APPROVED to the " +
+			"organization." + decidedOnceText + " The body may be left out.",
+		body: DecisionNote{}, optional: true, retryable: true,
 		answers: []success{{
-			http.StatusOK, "The deposit. It is CREDITED.",
+			http.StatusOK, "The deposit, now CREDITED.",
 			OwnedDeposit{},
 			OwnedDeposit{exampleOrganizationID, exampleApprovedDeposit},
 			nil,
@@ -201,10 +219,15 @@ var operatorFlaggedRoutes = []route{
 	{
 		method: http.MethodPost, path: "/deposits/{depositId}/reject", name: "rejectDeposit", group: "Money",
 		summary: "Reject a flagged deposit",
-		text:    "Sends what screening holds back to the address that it came from, a native coin less the network's fee (SOL whole, but for what the network wants to stay on the address), and tells the organization with CUSTOMER_DEPOSIT_REJECTED once the transfer is final. With sanctioned_reject = \"BLOCK\" in the configuration, what came from an address on a list of sanctions is 409 REJECT_BLOCKED_SANCTIONS. A deposit without a single sender is 409 INVALID_STATE: redirect it." + decidedOnceText + " The body may be left out.",
-		body:    DecisionNote{}, optional: true, retryable: true,
+		text: "Sends the flagged deposit back to the address that it came from. The network fee comes out of a " +
+			"native coin; of SOL the whole amount goes back, except what the network requires to stay on the " +
+			"address. The organization receives CUSTOMER_DEPOSIT_REJECTED once the transfer is final. With " +
+			"sanctioned_reject = \"BLOCK\" in the configuration, a deposit from an address on a sanctions list is " +
+			"refused with 409 REJECT_BLOCKED_SANCTIONS. A deposit without a single sender is refused with 409 " +
+			"INVALID_STATE: redirect it." + decidedOnceText + " The body may be left out.",
+		body: DecisionNote{}, optional: true, retryable: true,
 		answers: []success{{
-			http.StatusAccepted, "The deposit. It is REJECTING.",
+			http.StatusAccepted, "The deposit, now REJECTING.",
 			OwnedDeposit{},
 			OwnedDeposit{exampleOrganizationID, exampleRejecting},
 			nil,
@@ -214,11 +237,14 @@ var operatorFlaggedRoutes = []route{
 	},
 	{
 		method: http.MethodPost, path: "/deposits/{depositId}/redirect", name: "redirectDeposit", group: "Money",
-		summary: "Send a flagged deposit elsewhere",
-		text:    "Sends what screening holds to another address, under a hold of compliance or by order of law enforcement, with the reference of the case. It is REDIRECTING until the transfer is final; then it is REDIRECTED, resolution has the hash, and the organization is told with CUSTOMER_DEPOSIT_REDIRECTED." + decidedOnceText,
-		body:    Redirection{}, retryable: true,
+		summary: "Redirect a flagged deposit",
+		text: "Sends the flagged deposit to another address, for a compliance hold or by order of law " +
+			"enforcement, with the reference of the case. The deposit is REDIRECTING until the transfer is final. " +
+			"Then it is REDIRECTED, resolution has the hash, and the organization receives " +
+			"CUSTOMER_DEPOSIT_REDIRECTED." + decidedOnceText,
+		body: Redirection{}, retryable: true,
 		answers: []success{{
-			http.StatusAccepted, "The deposit. It is REDIRECTING.",
+			http.StatusAccepted, "The deposit, now REDIRECTING.",
 			OwnedDeposit{},
 			OwnedDeposit{exampleOrganizationID, exampleRedirecting},
 			nil,
@@ -228,11 +254,14 @@ var operatorFlaggedRoutes = []route{
 	},
 	{
 		method: http.MethodPost, path: "/deposits/{depositId}/complete", name: "completeDeposit", group: "Money",
-		summary: "Complete a resolution that is stuck",
-		text:    "Has a transfer sent again, to the same address, of which the chain has proven that it failed. While what is out may still become final it is 409 RESOLUTION_IN_PROGRESS: nothing may be sent twice. A resolution that is done is answered as it is. The body may be left out.",
-		body:    DecisionNote{}, optional: true, retryable: true,
+		summary: "Complete a stuck resolution",
+		text: "Sends the transfer again, to the same address, after the chain has proven that the previous one " +
+			"failed. While an earlier transaction can still become final, the call is refused with 409 " +
+			"RESOLUTION_IN_PROGRESS, so that nothing is sent twice. For a completed resolution the call returns the " +
+			"deposit as it is. The body may be left out.",
+		body: DecisionNote{}, optional: true, retryable: true,
 		answers: []success{{
-			http.StatusAccepted, "The deposit. It is REJECTING or REDIRECTING again, or done.",
+			http.StatusAccepted, "The deposit: REJECTING or REDIRECTING again, or resolved.",
 			OwnedDeposit{},
 			OwnedDeposit{exampleOrganizationID, exampleRedirecting},
 			nil,
@@ -244,11 +273,13 @@ var operatorFlaggedRoutes = []route{
 	},
 	{
 		method: http.MethodPost, path: "/deposits/{depositId}/rescreen", name: "rescreenDeposit", group: "Money",
-		summary:   "Ask now about a flagged deposit's sender",
-		text:      "Asks the providers what they say of the sender today, and shows it in freshScreening, beside what flagged the deposit. It takes up to half a minute, decides nothing, and no decision waits for it.",
+		summary: "Screen the sender of a flagged deposit again",
+		text: "Asks the risk providers about the sender now and shows the answer in freshScreening, next to the " +
+			"screening that flagged the deposit. The call takes up to half a minute. It decides nothing, and no " +
+			"decision waits for it.",
 		retryable: true,
 		answers: []success{{
-			http.StatusOK, "The deposit. It is FLAGGED.",
+			http.StatusOK, "The deposit, still FLAGGED.",
 			OwnedDeposit{},
 			OwnedDeposit{exampleOrganizationID, exampleRescreened},
 			nil,
@@ -320,9 +351,9 @@ var flaggedExamples = map[string]any{
 }
 
 var flaggedFieldDocs = map[string]fieldDoc{
-	"DecisionNote.": {text: "What is kept with a decision."},
+	"DecisionNote.": {text: "What the service records with a decision."},
 	"DecisionNote.note": {
-		text:   "Why, in a sentence or two, for the record. It stands in resolution.",
+		text:   "The reason, in a sentence or two, for the record. resolution shows it.",
 		bounds: map[string]any{"maxLength": deposit.NoteRunesMax},
 	},
 }
@@ -330,19 +361,19 @@ var flaggedFieldDocs = map[string]fieldDoc{
 var operatorFlaggedFieldDocs = map[string]fieldDoc{
 	"Redirection.": {text: "Where a flagged deposit goes, and why."},
 	"Redirection.toAddress": {
-		text: "An address on the deposit's chain, and none of this service's.", example: exampleHolder,
+		text: "An address on the deposit's chain that does not belong to this service.", example: exampleHolder,
 	},
-	"Redirection.reason": {text: "Why it goes there.", enum: redirectReasons},
+	"Redirection.reason": {text: "The reason for the redirection.", enum: redirectReasons},
 	"Redirection.reference": {
-		text:   "Of the case or the order that it follows.",
+		text:   "The reference of the case or of the order.",
 		bounds: map[string]any{"minLength": 1, "maxLength": deposit.NoteRunesMax}, example: "case 77",
 	},
-	"Redirection.note": {text: "For the record.", bounds: map[string]any{"maxLength": deposit.NoteRunesMax}},
+	"Redirection.note": {text: "A note for the record.", bounds: map[string]any{"maxLength": deposit.NoteRunesMax}},
 }
 
 var operatorFlaggedExamples = map[string]any{
 	"approveDeposit":  flaggedExamples["approveDeposit"],
 	"rejectDeposit":   flaggedExamples["rejectDeposit"],
 	"redirectDeposit": Redirection{ToAddress: exampleHolder, Reason: deposit.LawEnforcement, Reference: "case 77"},
-	"completeDeposit": DecisionNote{Note: pointerTo("Its token was paused, and is not any more.")},
+	"completeDeposit": DecisionNote{Note: pointerTo("The token was paused and works again.")},
 }

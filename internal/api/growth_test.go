@@ -338,7 +338,8 @@ var unwatched = map[string]string{
 	"/change-requests/{changeRequestId}": "one row by its key, of a table that operators write",
 	"/local-risk/{address}":              "one row by its key, of a table that operators write",
 
-	"/webhook-endpoints/{endpointId}/deliveries?type": "looks through the attempts of the endpoint, which are kept for 30 days",
+	"/webhook-endpoints/{endpointId}/deliveries?type": "looks through the attempts of the endpoint, which are kept " +
+		"for 30 days",
 }
 
 // readBy returns the rows and blocks that statements read, from PostgreSQL's log of that time.

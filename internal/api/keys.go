@@ -153,7 +153,7 @@ var keyRoutes = []route{
 	{
 		method: http.MethodGet, path: "/api-keys", name: "listApiKeys", scope: org.ScopeMainKey, group: "API keys",
 		summary: "List API keys",
-		text:    "The main key and every additional one that was not deleted, without what is sent in the header.",
+		text:    "The main key and every additional key that is not deleted, without the values.",
 		query:   []parameter{orderParameter, limitParameter, cursorParameter},
 		answers: []success{{http.StatusOK, "A page of keys.", Page[ScopedKey]{}, examplePage(exampleScopedKey), nil}},
 		faults:  []fault.Code{fault.InvalidCursor},
@@ -162,7 +162,11 @@ var keyRoutes = []route{
 	{
 		method: http.MethodPost, path: "/api-keys", name: "createApiKey", scope: org.ScopeMainKey, group: "API keys",
 		summary: "Make an additional API key",
-		text:    "Makes a key beside the main one, which is shown in this answer and never again. Off until the operator of this service switches additionalApiKeys on for your organization. READ reads; NO_MONEY_OUT also writes what lets no money out; FULL makes every call but those about API keys. At most 20 keys that have not expired. If the answer is lost, GET /api-keys shows the key: delete or roll it.",
+		text: "Makes a key in addition to the main key. Only this answer shows its value. The call is available " +
+			"once the operator of this service switches additionalApiKeys on for your organization. A READ key " +
+			"reads; a NO_MONEY_OUT key also makes changes that send no money out; a FULL key makes every call except " +
+			"those about API keys. An organization can have 20 keys that have not expired. If the answer is lost, " +
+			"GET /api-keys shows the key: delete or roll it.",
 		body:    ScopedKeyRequest{},
 		answers: []success{{http.StatusCreated, "The key.", ScopedKeyWithValue{}, exampleScopedKeyWithValue, nil}},
 		faults:  []fault.Code{fault.FeatureDisabled, fault.InvalidState},
@@ -172,8 +176,13 @@ var keyRoutes = []route{
 		method: http.MethodPost, path: "/api-keys/{apiKeyId}/roll", name: "rollApiKey", scope: org.ScopeMainKey,
 		group:   "API keys",
 		summary: "Replace an API key",
-		text:    "Makes a new value of the key, which is shown in this answer and never again. The former value is refused by every request that starts after this one is answered, or works for overlapSeconds more. An overlap of the main key needs additionalApiKeys, like every roll of another key. Of two rolls at once one is done and the other is 409. If the answer is lost, roll again: of the main key by its former value in its overlap, and without an overlap the operator of this service rolls it. The body may be left out.",
-		body:    KeyRoll{}, optional: true,
+		text: "Makes a new value of the key. Only this answer shows it. Every request that starts after this " +
+			"answer refuses the former value, unless overlapSeconds gives it more time. An overlap of the main key " +
+			"needs additionalApiKeys, and so does every roll of another key. Of two simultaneous rolls one succeeds " +
+			"and the other is refused with 409. If the answer is lost, roll again; with the main key you can do that " +
+			"with the former value during its overlap. Without an overlap, ask the operator of this service to roll " +
+			"the main key. The body may be left out.",
+		body: KeyRoll{}, optional: true,
 		answers: []success{
 			{http.StatusCreated, "The key with its new value.", ScopedKeyWithValue{}, exampleScopedKeyWithValue, nil},
 		},
@@ -184,8 +193,9 @@ var keyRoutes = []route{
 		method: http.MethodDelete, path: "/api-keys/{apiKeyId}", name: "deleteApiKey", scope: org.ScopeMainKey,
 		group:   "API keys",
 		summary: "Delete an additional API key",
-		text:    "Every value of the key is refused by every request that starts after this one is answered. The main key is not deleted: 409.",
-		answers: []success{{http.StatusNoContent, "It is gone.", nil, nil, nil}},
+		text: "Every request that starts after this answer refuses each value of the key. The main key cannot be " +
+			"deleted: 409.",
+		answers: []success{{http.StatusNoContent, "The key is deleted.", nil, nil, nil}},
 		faults:  []fault.Code{fault.CodeNotFound, fault.InvalidState},
 		handle:  (*api).deleteKey,
 	},
@@ -197,7 +207,8 @@ var operatorKeyRoutes = []route{
 		method: http.MethodGet, path: "/organizations/{organizationId}/api-keys", name: "listOrganizationApiKeys",
 		group:   "Organizations",
 		summary: "List an organization's API keys",
-		text:    "The main key and every additional one that was not deleted. Those that are SUSPENDED work again when additionalApiKeys is switched on.",
+		text: "The main key and every additional key that is not deleted. SUSPENDED keys work again when " +
+			"additionalApiKeys is switched on.",
 		query:   []parameter{orderParameter, limitParameter, cursorParameter},
 		answers: []success{{http.StatusOK, "A page of keys.", Page[ScopedKey]{}, examplePage(exampleScopedKey), nil}},
 		faults:  []fault.Code{fault.InvalidCursor, fault.CodeNotFound},
@@ -207,10 +218,13 @@ var operatorKeyRoutes = []route{
 		method: http.MethodDelete, path: "/organizations/{organizationId}/api-keys/{apiKeyId}",
 		name: "revokeOrganizationApiKey", group: "Organizations",
 		summary: "Revoke an organization's API key",
-		text:    "Every value of the key is refused by every request that starts after this one is answered, and the key never works again. Without its main key, key_main, an organization makes no call until POST /organizations/{organizationId}/api-key/roll makes another value of it.",
-		answers: []success{{http.StatusNoContent, "It is refused from now on.", nil, nil, nil}},
-		faults:  []fault.Code{fault.CodeNotFound, fault.InvalidState},
-		handle:  (*api).revokeKey,
+		text: "Every request that starts after this answer refuses each value of the key, and the key never works " +
+			"again. Without its main key, key_main, an organization can make no calls until POST " +
+			"/organizations/{organizationId}/api-key/roll makes a new value of it.",
+		answers: []success{{http.StatusNoContent, "The key is revoked: the service refuses it from now " +
+			"on.", nil, nil, nil}},
+		faults: []fault.Code{fault.CodeNotFound, fault.InvalidState},
+		handle: (*api).revokeKey,
 	},
 }
 
@@ -237,47 +251,52 @@ var keyExamples = map[string]any{
 }
 
 var keyFieldDocs = map[string]fieldDoc{
-	"ScopedKey.":     {text: "An API key of the organization, without what is sent in the header."},
+	"ScopedKey.":     {text: "An API key of the organization, without its value."},
 	"ScopedKeyPage.": {text: "A page of API keys."},
 	"ScopedKeyWithValue.": {
-		text: "An API key with what is sent in the header x-api-key, which is shown this once.",
+		text: "An API key with its value for the header x-api-key, which only this answer shows.",
 	},
 	"ScopedKeyRequest.": {text: "Makes an additional API key."},
-	"KeyRoll.":          {text: "Says how long the former value of a key works after its roll."},
-	"apiKeyId":          {text: "The key; key_main is the main one.", example: exampleKeyID},
-	"ScopedKey.name":    {text: "For people."},
+	"KeyRoll.":          {text: "Says how long the former value of a key works after a roll."},
+	"apiKeyId":          {text: "The id of the key; key_main is the main key.", example: exampleKeyID},
+	"ScopedKey.name":    {text: "A name for people."},
 	"ScopedKey.scope": {
-		text: "What the key may do. READ: every GET. NO_MONEY_OUT: also what changes something and lets no money out. FULL: also what lets money out. Only the main key manages API keys.",
+		text: "What the key may do. READ: every GET. NO_MONEY_OUT: also changes that send no money out. FULL: also " +
+			"payments. Only the main key manages API keys.",
 		enum: scopeNames,
 	},
-	"isMain": {text: "Whether it is the main key, which has every right and manages the others."},
+	"isMain": {text: "Whether it is the main key, which may make every call and manages the other keys."},
 	"ScopedKey.status": {
-		text:    "EXPIRED: expiresAt has passed. SUSPENDED: the operator of this service has switched additionalApiKeys off; the key works again when it is on. REVOKED: the operator ended the main key and has not rolled it. Statuses are added without notice.",
+		text: "EXPIRED: expiresAt has passed. SUSPENDED: the operator of this service has switched " +
+			"additionalApiKeys off; the key works again when the setting is on. REVOKED: the operator ended the main " +
+			"key and has not rolled it. Statuses may be added without notice.",
 		example: "ACTIVE",
 	},
 	"ScopedKeyRequest.scope": {
-		text: "What the key may do. Give each program what it needs and no more.", enum: scopeNames,
+		text: "What the key may do. Give each program only the scope that it needs.", enum: scopeNames,
 	},
-	"ScopedKey.expiresAt": {text: "When it stops working, by the clock of the database; null: never."},
+	"ScopedKey.expiresAt": {text: "When the key expires, by the clock of the database; null: never."},
 	"lastUsedAt": {
-		text: "When a request by its present value was last let in, to the minute; null: not yet.",
+		text: "When a request last used the present value, to the minute; null: not yet.",
 	},
-	"rolledAt":       {text: "When its value was last replaced; null: never."},
-	"formerKeyUntil": {text: "Until when the value before works; null: it does not."},
+	"rolledAt":       {text: "When the value was last replaced; null: never."},
+	"formerKeyUntil": {text: "Until when the former value works; null: it does not work."},
 	"formerKeyLastUsedAt": {
-		text: "When a request by the value before was last let in, to the minute: before formerKeyUntil, whether something still uses it.",
+		text: "When a request last used the former value, to the minute. Before formerKeyUntil it shows whether a " +
+			"program still uses that value.",
 	},
-	"ScopedKey.createdAt": {text: "When the key was made; of the main key, when the organization was."},
+	"ScopedKey.createdAt": {text: "When the key was made; for the main key, when the organization was created."},
 	"ScopedKeyWithValue.apiKey": {
-		text: "The value, for the header x-api-key. It is not shown again.", example: exampleKey,
+		text: "The value, for the header x-api-key. The service does not show it again.", example: exampleKey,
 	},
 	"overlapSeconds": {
-		text:   "How long the former value works; 0, which it is when it is left out, ends it at once, with every value before it. More is refused while an earlier former value works.",
+		text: "How long the former value works. 0, the default, ends it at once, together with every earlier " +
+			"value. While an earlier value still works, only 0 is allowed.",
 		bounds: map[string]any{"minimum": 0, "maximum": org.OverlapSecondsMax},
 	},
 	"ScopedKeyRequest.name": {
-		text:   "For people: what uses it. 1 to 200 bytes without control characters or space around it.",
+		text:   "For people: which program uses the key. 1 to 200 bytes without control characters or space around it.",
 		bounds: map[string]any{"minLength": 1, "maxLength": 200}, example: "reporting",
 	},
-	"ScopedKeyRequest.expiresAt": {text: "When it stops working; null or left out: never.", format: "date-time"},
+	"ScopedKeyRequest.expiresAt": {text: "When the key expires; null or left out: never.", format: "date-time"},
 }

@@ -145,7 +145,8 @@ func (v rateResult) toFault(h http.Header) error {
 	}
 	h.Set("Retry-After", formatSeconds(v.retry))
 	return fault.New(fault.Limited, fault.RateLimited,
-		"Too many requests. Nothing was done, which says nothing about earlier attempts. Wait %s seconds and repeat the request, a withdrawal with the same idempotencyKey.", formatSeconds(
+		"Too many requests. This request did nothing, which says nothing about earlier attempts. Wait %s seconds and "+
+			"repeat the request; repeat a withdrawal with the same idempotencyKey.", formatSeconds(
 			v.retry,
 		))
 }

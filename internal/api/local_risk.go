@@ -55,7 +55,9 @@ func (a *api) setLocalRisk(c *call) (answer, error) {
 	}
 	if !a.localRisk {
 		return answer{}, fault.New(fault.Forbidden, fault.FeatureDisabled,
-			"The local list is not asked by this installation, so an entry would have no effect. Nothing was changed and no money moved. It has to be among risk.providers of the configuration, which a main network refuses.")
+			"This installation does not use the local list, so an entry would have no effect. Nothing was changed "+
+				"and no money moved. Add the local list to risk.providers in the configuration; a main network does "+
+				"not allow it.")
 	}
 	e := risk.LocalListEntry{Address: c.pathParam("address"), Score: body.Score, Categories: body.Categories}
 	if body.Outage != nil {
@@ -123,17 +125,21 @@ func (a *api) listLocalRisk(c *call) (answer, error) {
 var localRiskRoutes = []route{
 	{
 		method: http.MethodPut, path: "/local-risk/{address}", name: "setLocalRisk", group: "Screening",
-		summary: "Say what screening answers of an address",
-		text:    "Puts an address on the local list, or replaces what the list says of it: a severity with what stands beside it, or an outage alone. The next screening answers so, on every chain that has addresses of this form. An installation that does not ask the list answers 403 FEATURE_DISABLED; a main network never asks it. What no configured chain reads as an address is 400 INVALID_ADDRESS.",
-		body:    LocalRiskOrder{}, retryable: true,
-		answers: []success{{http.StatusOK, "What the list says from now on.", LocalRisk{}, exampleLocalRisk, nil}},
+		summary: "Set what screening answers for an address",
+		text: "Adds an address to the local list, or replaces its entry: a severity with its details, or an " +
+			"outage alone. From the next screening on, the list answers with this entry on every chain that has " +
+			"addresses of this form. An installation that does not use the list answers 403 FEATURE_DISABLED; a main " +
+			"network never uses it. An address that no configured chain can parse is refused with 400 " +
+			"INVALID_ADDRESS.",
+		body: LocalRiskOrder{}, retryable: true,
+		answers: []success{{http.StatusOK, "The entry.", LocalRisk{}, exampleLocalRisk, nil}},
 		faults:  []fault.Code{fault.FeatureDisabled, fault.InvalidAddress},
 		handle:  (*api).setLocalRisk,
 	},
 	{
 		method: http.MethodGet, path: "/local-risk", name: "listLocalRisk", group: "Screening",
 		summary: "List the local list",
-		text:    "What screening answers, by address. An address that is not on the list is LOW.",
+		text:    "What screening answers, by address. An address without an entry is LOW.",
 		query:   listParameters(),
 		answers: []success{
 			{http.StatusOK, "A page of entries.", Page[LocalRisk]{}, examplePage(exampleLocalRisk), nil},
@@ -143,16 +149,16 @@ var localRiskRoutes = []route{
 	},
 	{
 		method: http.MethodGet, path: "/local-risk/{address}", name: "getLocalRisk", group: "Screening",
-		summary: "Read what the local list says of an address",
-		text:    "One entry. An address that is not on the list is 404, and LOW.",
+		summary: "Read an entry of the local list",
+		text:    "One entry. For an address without an entry the call answers 404, and screening answers LOW.",
 		answers: []success{{http.StatusOK, "The entry.", LocalRisk{}, exampleLocalRisk, nil}},
 		faults:  []fault.Code{fault.CodeNotFound},
 		handle:  (*api).getLocalRisk,
 	},
 	{
 		method: http.MethodDelete, path: "/local-risk/{address}", name: "clearLocalRisk", group: "Screening",
-		summary: "Take an address off the local list", text: "From now on screening answers LOW for it.",
-		answers: []success{{http.StatusOK, "What the list said.", LocalRisk{}, exampleLocalRisk, nil}},
+		summary: "Remove an address from the local list", text: "From now on screening answers LOW for it.",
+		answers: []success{{http.StatusOK, "The removed entry.", LocalRisk{}, exampleLocalRisk, nil}},
 		faults:  []fault.Code{fault.CodeNotFound},
 		handle:  (*api).clearLocalRisk,
 	},
@@ -166,38 +172,39 @@ var exampleLocalRisk = LocalRisk{
 
 // localRiskFieldDocs are the document's texts about the local list.
 var localRiskFieldDocs = map[string]fieldDoc{
-	"LocalRisk.":     {text: "What the local list says of an address."},
+	"LocalRisk.":     {text: "An entry of the local list."},
 	"LocalRiskPage.": {text: "A page of the local list."},
 	"LocalRiskOrder.": {
-		text: "What the local list is to say: a severity with what stands beside it, or an outage alone.",
+		text: "An entry for the local list: a severity with its details, or an outage alone.",
 	},
-	"LocalRisk.address":     {text: "The address, as it was written.", example: exampleLocalRisk.Address},
-	"LocalRisk.outage":      {text: "Whether screening has no answer for it, as when a provider is down."},
-	"LocalRiskOrder.outage": {text: "Whether screening is to have no answer for it; then nothing else is said."},
+	"LocalRisk.address": {text: "The address, as the caller wrote it.", example: exampleLocalRisk.Address},
+	"LocalRisk.outage":  {text: "Whether screening has no answer for the address, as when a provider is down."},
+	"LocalRiskOrder.outage": {text: "Whether screening shall have no answer for the address; then the entry has no " +
+		"other field."},
 	"LocalRisk.severity": {
 		text: "What screening answers; null with an outage. UNKNOWN: the provider does not know the address.",
 		enum: localSeverities,
 	},
 	"LocalRiskOrder.severity": {
-		text: "What screening is to answer. UNKNOWN: that the provider does not know the address.",
+		text: "What screening shall answer. UNKNOWN: the provider does not know the address.",
 		enum: localSeverities,
 	},
 	"LocalRisk.score": {
-		text: "From 0 to 100; null when there is none.", bounds: map[string]any{"minimum": 0, "maximum": 100},
+		text: "From 0 to 100; null without a score.", bounds: map[string]any{"minimum": 0, "maximum": 100},
 	},
 	"LocalRiskOrder.score": {text: "From 0 to 100.", bounds: map[string]any{"minimum": 0, "maximum": 100}},
-	"LocalRisk.entity":     {text: "Whose address it is; null when nobody is named."},
+	"LocalRisk.entity":     {text: "The owner of the address; null when no owner is named."},
 	"LocalRiskOrder.entity": {
-		text:   "Whose address it is, 1 to 200 bytes of printable text.",
+		text:   "The owner of the address, 1 to 200 bytes of printable text.",
 		bounds: map[string]any{"minLength": 1, "maxLength": 200},
 	},
-	"LocalRisk.categories": {text: "What it is known for."},
+	"LocalRisk.categories": {text: "What the address is known for."},
 	"LocalRiskOrder.categories": {
-		text:   "What it is known for: at most 20, each 1 to 100 bytes of printable text.",
+		text:   "What the address is known for: at most 20 categories, each 1 to 100 bytes of printable text.",
 		bounds: map[string]any{"maxItems": 20},
 	},
-	"LocalRisk.createdAt": {text: "When it was put on the list."},
-	"LocalRisk.updatedAt": {text: "When what the list says last changed."},
+	"LocalRisk.createdAt": {text: "When the entry was made."},
+	"LocalRisk.updatedAt": {text: "When the entry last changed."},
 }
 
 var localRiskExamples = map[string]any{

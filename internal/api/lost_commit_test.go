@@ -248,7 +248,7 @@ func TestACallWhoseCommitIsUnknownNeverSaysThatNothingHappened(t *testing.T) {
 					}
 				case !lost:
 					t.Errorf("nothing was lost: got %v %s, want it done", got.status, got.raw)
-				case got.status == 503 && strings.Contains(words, "is taken back"):
+				case got.status == 503 && strings.Contains(words, "is being cancelled"):
 					if settled == before {
 						t.Errorf("%+v: got %s, and it is not taken back", l, got.raw)
 					}
@@ -257,7 +257,7 @@ func TestACallWhoseCommitIsUnknownNeverSaysThatNothingHappened(t *testing.T) {
 						t.Errorf("%+v: got %s, and something happened: %s", l, got.raw, settled)
 					}
 				case got.status != 500 || got.body["retryable"] != true ||
-					!strings.Contains(words, "tell whether this took effect"):
+					!strings.Contains(words, "not known whether"):
 					t.Errorf("%+v: got %v %s, want it done or unknown", l, got.status, got.raw)
 				case verb.finds && !l.KeepDown && seen == done:
 					t.Errorf("%+v: got %s, and what it wrote could be seen", l, got.raw)

@@ -100,7 +100,7 @@ func (a *api) listMints(c *call) (answer, error) {
 	if p.Cursor != nil {
 		afterID, err := strconv.Atoi(p.Cursor.ID)
 		if err != nil {
-			return answer{}, fmt.Errorf("a cursor that we signed is no mint: %w", err)
+			return answer{}, fmt.Errorf("a cursor that we signed names no mint: %w", err)
 		}
 		filtered = slices.DeleteFunc(filtered, func(m mint.Mint) bool { return m.ID <= afterID })
 	}
@@ -130,7 +130,7 @@ func mintsTag(p Page[Mint]) string {
 	}
 	raw, err := json.Marshal(timeless)
 	if err != nil {
-		panic("api: mints cannot be encoded: " + err.Error())
+		panic("api: cannot encode the mints: " + err.Error())
 	}
 	sum := sha256.Sum256(raw)
 	return `W/"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"`
@@ -163,5 +163,5 @@ func (a *api) getMint(c *call) (answer, error) {
 		}
 	}
 	return answer{}, fault.New(fault.NotFound, fault.CodeNotFound,
-		"There is no such mint. You only read, so nothing was changed. GET /mints lists the ones there are.")
+		"This mint does not exist. The call only reads, so nothing was changed. GET /mints lists the mints.")
 }

@@ -84,7 +84,8 @@ func (a *api) restrictAddresses(listed []netip.Prefix, inner http.Handler) http.
 		}
 		if err != nil || !slices.ContainsFunc(listed, func(p netip.Prefix) bool { return p.Contains(addr) }) {
 			a.writeError(w, r, fault.New(fault.Forbidden, fault.IPNotAllowed,
-				"The operator's interface does not take calls from this address. Nothing was done. Call from an address on its list: operator.allow in the service's configuration."))
+				"The operator's interface accepts no calls from this address. Nothing was done. Call from an address "+
+					"in operator.allow of the service's configuration."))
 			return
 		}
 		inner.ServeHTTP(w, r)
@@ -98,7 +99,7 @@ const operatorHeader = "X-Operator-Key"
 func (a *api) authenticateOperator(w http.ResponseWriter, c *call) (err error) {
 	c.operator, err = operator.Authenticate(c.Context(), a.conf.DB, presentedKey(c.Request, operatorHeader))
 	if fault.HasCode(err, fault.CodeUnauthorized) {
-		a.log.LogAttrs(c.Context(), slog.LevelWarn, "operator's key refused",
+		a.log.LogAttrs(c.Context(), slog.LevelWarn, "refused the key of an operator",
 			slog.String("requestId", requestID(c.Request)), slog.String("peer", c.RemoteAddr))
 		if limited := a.checkFailureRate(c.Request, w.Header()); limited != nil {
 			return limited
@@ -130,7 +131,7 @@ func (a *api) recordCall(c *call, rt route) error {
 		})
 	})
 	if err != nil && !errors.Is(err, pg.ErrCommitUnknown) {
-		return fmt.Errorf("write an operator's call into the audit log: %w", err)
+		return fmt.Errorf("write the call of an operator to the audit log: %w", err)
 	}
 	// An unknown commit is no reason to refuse: the row may be there, and the call has not begun.
 	return nil
@@ -212,7 +213,8 @@ func (c *call) organizationID() (string, error) {
 	if !id.IsValid("org", name) {
 		return "", fault.New(
 			fault.NotFound, fault.CodeNotFound,
-			"There is no such organization. Nothing was changed and no money moved. GET /organizations lists the ones there are.",
+			"This organization does not exist. Nothing was changed and no money moved. GET /organizations lists the "+
+				"organizations.",
 		)
 	}
 	return name, nil
@@ -369,7 +371,7 @@ func (r FreezeOrder) toFreeze(chains chain.Chains) (freeze.Freeze, error) {
 		).WithParam(param)
 	}
 	if !slices.Contains(operatorFreezeScopes, r.Scope) {
-		return refuse("scope", "The scope is CUSTOMER, ORGANIZATION, CHAIN or ALL.")
+		return refuse("scope", "The scope has to be CUSTOMER, ORGANIZATION, CHAIN or ALL.")
 	}
 	f := freeze.Freeze{Scope: freeze.Scope(r.Scope), Source: freeze.SourceOperator}
 	for _, m := range []struct {
@@ -389,7 +391,8 @@ func (r FreezeOrder) toFreeze(chains chain.Chains) (freeze.Freeze, error) {
 		case !needed && m.value != nil:
 			return refuse(
 				m.param,
-				"A freeze of scope %s has no %s, and would stop more than that. Leave it out, or choose another scope.",
+				"A freeze of scope %s takes no %s, and would stop more than that. Leave it out, or choose another "+
+					"scope.",
 				f.Scope, m.param,
 			)
 		case needed:
@@ -485,7 +488,7 @@ func (a *api) liftFreeze(c *call) (answer, error) {
 	name := c.pathParam("freezeId")
 	if !id.IsValid("frz", name) {
 		return answer{}, fault.New(fault.NotFound, fault.CodeNotFound,
-			"There is no such freeze. Nothing was changed and no money moved. GET /freezes lists the ones there are.")
+			"This freeze does not exist. Nothing was changed and no money moved. GET /freezes lists the freezes.")
 	}
 	var lifted freeze.Freeze
 	err := a.conf.DB.InSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {

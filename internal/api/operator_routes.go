@@ -19,63 +19,73 @@ var operators = surface{
 	routes:     concatRoutes(operatorRoutes, operatorKeyRoutes, operatorFlaggedRoutes, localRiskRoutes, whitelistRoutes),
 	groups:     operatorGroups,
 	credential: "operatorKey", header: operatorHeader,
-	credentialText:   "A key of the operator, made with the command coffer operator key create. It reads every organization and decides what they may do: keep it where only the people and programs who run the service read it. It opens nothing of an organization's, and no organization's key opens anything here.",
+	credentialText: "A key of an operator, made with the command coffer operator key create. It reads every " +
+		"organization and decides what each may do: give it only to the people and programs that run the service. " +
+		"Organizations' calls do not accept it, and these calls do not accept an organization's key.",
 	foreignKeyPrefix: org.KeyPrefix,
-	foreignKeyText:   "This is an organization's key, and it opens nothing here. Send an operator's key in x-operator-key, or call the organizations' interface, which has another address, with this one in x-api-key.",
-	authenticate:     (*api).authenticateOperator,
-	beforeRead:       (*api).recordCall,
-	faults:           []fault.Code{fault.IPNotAllowed},
+	foreignKeyText: "This is an organization's key, and operators' calls do not accept it. Send an operator's key " +
+		"in x-operator-key. To use this key, send it in x-api-key to the organizations' interface, which has another " +
+		"address.",
+	authenticate: (*api).authenticateOperator,
+	beforeRead:   (*api).recordCall,
+	faults:       []fault.Code{fault.IPNotAllowed},
 	fieldDocs: mergeMaps(
 		operatorFieldDocs, keyFieldDocs, flaggedFieldDocs, operatorFlaggedFieldDocs, localRiskFieldDocs,
 		whitelistFieldDocs,
 	), examples: mergeMaps(operatorExamples, operatorFlaggedExamples, localRiskExamples, whitelistExamples),
-	retryAdvice: "Look with a GET whether it took effect before you repeat it.",
 	problems: map[fault.Code]problemDoc{
 		fault.InvalidRequest: {
-			fault.Invalid, "a field or parameter is missing or has no possible value", "name",
+			fault.Invalid, "a field or parameter is missing or has an impossible value", "name",
 			"The field name is missing." + nothingWritten + " Add it.", nil,
 		},
 		fault.UnknownField: {
 			fault.Invalid, "a field or query parameter is not known here", "nmae",
-			"There is no field \"nmae\" here." + nothingWritten + " Did you mean name?", nil,
+			"The field \"nmae\" is not known here." + nothingWritten + " Did you mean name?", nil,
 		},
 		fault.CodeUnauthorized: {
 			fault.Unauthorized, "the key is missing, malformed, unknown or revoked", "",
 			"Send a valid operator's key in the header x-operator-key. Nothing was done.", nil,
 		},
 		fault.IPNotAllowed: {
-			fault.Forbidden, "calls are not taken from this address", "",
-			"The operator's interface does not take calls from this address. Nothing was done. Call from an address on its list: operator.allow in the service's configuration.",
+			fault.Forbidden, "the operator's interface accepts no calls from this address", "",
+			"The operator's interface accepts no calls from this address. Nothing was done. Call from an address in " +
+				"operator.allow of the service's configuration.",
 			nil,
 		},
 		fault.CodeNotFound: {
-			fault.NotFound, "there is no such thing", "",
-			"There is no such organization. Nothing was changed and no money moved. GET /organizations lists the ones there are.",
+			fault.NotFound, "the resource does not exist", "",
+			"This organization does not exist. Nothing was changed and no money moved. GET /organizations lists the " +
+				"organizations.",
 			nil,
 		},
 		fault.ApprovalRefused: {
-			fault.Conflict, "who asks cannot approve, and nobody else withdraws", "",
-			"Who asks for a change cannot approve it: another operator does. Nothing was changed. You may withdraw it.",
+			fault.Conflict, "an operator cannot approve their own change request, and only they can withdraw it", "",
+			"The operator who requests a change cannot approve it: another operator has to. Nothing was changed. You " +
+				"can withdraw your request.",
 			nil,
 		},
 		fault.InvalidState: {
-			fault.Conflict, "it is in another state, or somebody else changed it at this moment", "",
+			fault.Conflict, "the resource is in another state, or another caller changed it at this moment", "",
 			"Freeze frz_01J9ZW3M8Q4S5T6V7W8X9YZABC was lifted before. Nothing was changed and no money moved.", nil,
 		},
 		fault.RateLimited: {
 			fault.Limited, "more requests than this key may send, or too many wrong keys", "",
-			"Too many requests. Nothing was done, which says nothing about earlier attempts. Wait 1 seconds and repeat the request.",
+			"Too many requests. This request did nothing, which says nothing about earlier attempts. Wait 1 seconds " +
+				"and repeat the request.",
 			nil,
 		},
 		fault.Internal: {
-			kindInternal, "something of ours failed; look before you repeat a write", "",
-			"Something of ours failed before we could tell whether this took effect. Look with a GET whether it did before you repeat it.",
+			kindInternal, "an internal error; look the result up before you repeat a write", "",
+			"An internal error stopped this call, so it is not known whether it took effect. Look up with a GET " +
+				"whether it took effect before you repeat it.",
 			nil,
 		},
 		fault.CodeUnavailable: {
-			fault.Unavailable, "something we need is down, and the sentence says what; look before you repeat a write",
+			fault.Unavailable, "a part of the service is down, and the sentence says which; look the result up " +
+				"before you repeat a write",
 			"",
-			"The database takes no writes at the moment, so this call was not finished. Look with a GET whether it took effect before you repeat it.",
+			"The database accepts no writes now, so this call was not finished. Look up with a GET whether it took " +
+				"effect before you repeat it.",
 			nil,
 		},
 	},
@@ -90,7 +100,7 @@ func mergeMaps[V any](maps ...map[string]V) map[string]V {
 	for _, m := range maps {
 		for k, v := range m {
 			if _, twice := merged[k]; twice {
-				panic("api: said twice: " + k)
+				panic("api: two texts for the same name: " + k)
 			}
 			merged[k] = v
 		}
@@ -98,31 +108,33 @@ func mergeMaps[V any](maps ...map[string]V) map[string]V {
 	return merged
 }
 
-const aboutOperators = `What those who run Coffer call: the organizations, their settings and keys, what is stopped, and what there is.
+const aboutOperators = `The interface for the operators of Coffer: organizations, their settings and keys, freezes, and reserves.
 
-**Where.** On a listener of its own, for the addresses that its configuration lists, with keys that no organization has. Every call is in the audit log with the id of its key.
+**Where.** The interface has its own listener, which accepts calls from the configured addresses with operators' keys. The audit log has every call with the id of its key.
 
 **Units.** An amount is a string of whole atomic units of its mint. Dollar values are decimal strings.
 
-**Strictness.** Unknown fields and query parameters are refused, names are case-sensitive, and no value is converted from another type.
+**Strictness.** The service refuses unknown fields and query parameters. Names are case-sensitive. No value is converted from another type.
 
-**Repeating.** After a 5xx or no answer to a write, look with a GET whether it took effect.
+**Repeating.** After a 5xx or no answer to a write, look up with a GET whether it took effect. ` + "`error`" + ` names the GET.
 
-**Growth.** Fields, values of open enumerations and codes under the statuses that there are may be added without notice. Ignore what you do not know.`
+**Growth.** Fields, values of open enumerations, and codes under the existing statuses may be added without notice. Ignore those that you do not know.`
 
 var operatorGroups = []struct{ name, text string }{
-	{"Organizations", "Who uses this service, their keys and their settings."},
-	{"Money", "Deposits and withdrawals of all organizations, and what there is against what is owed."},
-	{"Freezes", "What is stopped, by whom and why."},
+	{"Organizations", "The organizations that use this service, their keys and their settings."},
+	{"Money", "Deposits and withdrawals of all organizations, and the reserves against the liabilities."},
+	{"Freezes", "What is frozen, by whom and why."},
 	{
 		"Four eyes",
-		"What loosens a control and waits for a second operator, where the installation wants that: operator.four_eyes in its configuration, and two operators who have keys. What tightens one holds at once.",
+		"Changes that loosen a control and wait for a second operator, if operator.four_eyes in the configuration is " +
+			"on and two operators have keys. A change that tightens a control takes effect at once.",
 	},
 	{
 		"Whitelist",
-		"The addresses that organizations may be paid out to: added by an operator, usable after a cooling-off, endorsed by the signer.",
+		"The addresses that organizations may pay their own money to: an operator adds them, the signer endorses " +
+			"them, and they are usable after a cooling-off.",
 	},
-	{"Screening", "What screening says on networks without real money."},
+	{"Screening", "The answers of screening on networks without real money."},
 	{"Meta", "About this interface."},
 }
 
@@ -134,8 +146,10 @@ var operatorRoutes = []route{
 	{
 		method: http.MethodPost, path: "/organizations", name: "createOrganization", group: "Organizations",
 		summary: "Create an organization",
-		text:    "Makes an organization with its first API key, which is shown in this answer and never again. Its people are added with the command coffer org create --owner; until it has one, nobody can approve what waits for a person.",
-		body:    OrganizationRequest{},
+		text: "Makes an organization with its first API key, which only this answer shows. The command coffer org " +
+			"create --owner adds its people. Until it has a person, its withdrawals that need an approval stay " +
+			"waiting.",
+		body: OrganizationRequest{},
 		answers: []success{
 			{http.StatusCreated, "The organization with its key.", OrganizationWithKey{}, exampleOrganizationKey, nil},
 		},
@@ -143,9 +157,10 @@ var operatorRoutes = []route{
 	},
 	{
 		method: http.MethodGet, path: "/organizations", name: "listOrganizations", group: "Organizations",
-		summary: "List organizations", text: "Who uses this service.",
+		summary: "List organizations", text: "The organizations that use this service.",
 		query: listParameters(
-			parameter{name: "name", kind: textParameter, max: 200, text: "Only with exactly this name."},
+			parameter{name: "name", kind: textParameter, max: 200, text: "Only the organization with exactly this " +
+				"name."},
 		),
 		answers: []success{
 			{http.StatusOK, "A page of organizations.", Page[Organization]{}, examplePage(exampleOrganization), nil},
@@ -163,9 +178,12 @@ var operatorRoutes = []route{
 	},
 	{
 		method: http.MethodPost, path: "/organizations/{organizationId}/api-key/roll", name: "rollApiKey",
-		group:   "Organizations",
-		summary: "Roll an organization's API key",
-		text:    "Makes a new main API key, which is shown in this answer and never again. The old one, and one before it that works on in its overlap, is refused by every request that starts after this one is answered. A lost answer is repaired by rolling again.",
+		group:    "Organizations",
+		resultAt: "/organizations/{organizationId}/api-keys",
+		summary:  "Roll an organization's API key",
+		text: "Makes a new main API key, which only this answer shows. Every request that starts after this " +
+			"answer refuses the old key, and also an earlier one that still worked in its overlap. If the answer is " +
+			"lost, roll again.",
 		answers: []success{{http.StatusCreated, "The new key.", APIKey{}, APIKey{exampleKey}, nil}},
 		faults:  []fault.Code{fault.CodeNotFound, fault.InvalidState},
 		handle:  (*api).rollKey,
@@ -174,7 +192,8 @@ var operatorRoutes = []route{
 		method: http.MethodGet, path: "/organizations/{organizationId}/settings", name: "getSettings",
 		group:   "Organizations",
 		summary: "Read an organization's settings",
-		text:    "The settings as they are in force. Those in unavailable are kept as they were set and change nothing yet: they belong to what this version does not have.",
+		text: "The settings in force. The service stores those in unavailable and does not apply them yet: they " +
+			"belong to features that this version does not have.",
 		answers: []success{{http.StatusOK, "The settings.", OrganizationSettings{}, exampleSettings, nil}},
 		faults:  []fault.Code{fault.CodeNotFound},
 		handle:  (*api).getSettings,
@@ -183,8 +202,11 @@ var operatorRoutes = []route{
 		method: http.MethodPatch, path: "/organizations/{organizationId}/settings", name: "changeSettings",
 		group:   "Organizations",
 		summary: "Change an organization's settings",
-		text:    "Changes what is named, all or nothing, and answers what holds then: a request that is decided after this answer is decided by it. A setting that unavailable names is kept and changes nothing yet. Where the installation wants four eyes, what loosens a control does not hold yet: it stands in changeRequests and waits for a second operator.",
-		body:    SettingsChange{},
+		text: "Changes the settings that the body names, all or none, and returns the settings in force. Every " +
+			"request that is decided after this answer follows them. The service stores a setting that unavailable " +
+			"names and does not apply it yet. If the installation requires four eyes, a change that loosens a " +
+			"control is not in force yet: changeRequests has it, and it waits for a second operator.",
+		body: SettingsChange{},
 		answers: []success{
 			{http.StatusOK, "The settings.", OrganizationSettings{}, exampleSettings, nil},
 		},
@@ -195,8 +217,9 @@ var operatorRoutes = []route{
 		method: http.MethodGet, path: "/organizations/{organizationId}/settings/history", name: "listSettingsHistory",
 		group:   "Organizations",
 		summary: "List changes of an organization's settings",
-		text:    "Every change of a setting: what it was, what it became, who changed it and when. It is read from the audit log, whose rows are never changed.",
-		query:   []parameter{orderParameter, limitParameter, cursorParameter},
+		text: "Every change of a setting: the old value, the new value, who changed it and when. The call reads " +
+			"the audit log, whose rows never change.",
+		query: []parameter{orderParameter, limitParameter, cursorParameter},
 		answers: []success{
 			{http.StatusOK, "A page of changes.", Page[SettingChange]{}, examplePage(exampleSettingChange), nil},
 		},
@@ -205,7 +228,8 @@ var operatorRoutes = []route{
 	},
 	{
 		method: http.MethodGet, path: "/change-requests", name: "listChangeRequests", group: "Four eyes",
-		summary: "List change requests", text: "What waits for a second operator, and what did.",
+		summary: "List change requests", text: "Change requests that wait for a second operator, and those that have " +
+			"ended.",
 		query: listParameters(organizationFilter,
 			parameter{name: "status", kind: wordParameter, enum: changerequest.Statuses, text: "Only in this status."}),
 		answers: []success{
@@ -217,41 +241,46 @@ var operatorRoutes = []route{
 	{
 		method: http.MethodGet, path: "/change-requests/{changeRequestId}", name: "getChangeRequest",
 		group:   "Four eyes",
-		summary: "Read a change request", text: "One change request as it is now. It is never edited.",
+		summary: "Read a change request", text: "One change request. It cannot be edited.",
 		answers: []success{{http.StatusOK, "The change request.", ChangeRequest{}, exampleChange, nil}},
 		faults:  []fault.Code{fault.CodeNotFound},
 		handle:  (*api).getChange,
 	},
 	{
 		method: http.MethodPost, path: "/change-requests/{changeRequestId}/approve", name: "approveChangeRequest",
-		group:     "Four eyes",
-		summary:   "Approve a change request",
-		text:      "Makes the change that another operator asked for. Who asked cannot, whatever key they have. It is refused with 409 INVALID_STATE when it was decided, when its time is over, and when what it changes was changed since.",
+		group:   "Four eyes",
+		summary: "Approve a change request",
+		text: "Makes the change that another operator requested. The requesting operator cannot approve it, " +
+			"with any key. The call is refused with 409 INVALID_STATE after a decision, after the deadline, and when " +
+			"the resource has changed since the request.",
 		retryable: true,
 		answers: []success{
-			{http.StatusOK, "The change request, APPROVED: the change holds.", ChangeRequest{}, exampleApproved, nil},
+			{http.StatusOK, "The change request, now APPROVED: the change is in " +
+				"force.", ChangeRequest{}, exampleApproved, nil},
 		},
 		faults: []fault.Code{fault.CodeNotFound, fault.InvalidState, fault.ApprovalRefused, fault.InvalidRequest},
 		handle: (*api).approveChange,
 	},
 	{
 		method: http.MethodPost, path: "/change-requests/{changeRequestId}/withdraw", name: "withdrawChangeRequest",
-		group:     "Four eyes",
-		summary:   "Withdraw a change request",
-		text:      "Ends a change request of your own. Nobody else withdraws it; what nobody approves within seven days ends by itself.",
+		group:   "Four eyes",
+		summary: "Withdraw a change request",
+		text: "Ends a change request of your own. Only its requester can withdraw it. A request without " +
+			"approval ends by itself after seven days.",
 		retryable: true,
-		answers:   []success{{http.StatusOK, "The change request, WITHDRAWN.", ChangeRequest{}, exampleWithdrawn, nil}},
-		faults:    []fault.Code{fault.CodeNotFound, fault.InvalidState, fault.ApprovalRefused},
-		handle:    (*api).retractChange,
+		answers: []success{{http.StatusOK, "The change request, now " +
+			"WITHDRAWN.", ChangeRequest{}, exampleWithdrawn, nil}},
+		faults: []fault.Code{fault.CodeNotFound, fault.InvalidState, fault.ApprovalRefused},
+		handle: (*api).retractChange,
 	},
 	{
 		method: http.MethodGet, path: "/deposits", name: "listDeposits", group: "Money",
 		summary: "List deposits of all organizations",
-		text:    "What arrived at the addresses of customers and of organizations, also what is not final yet.",
+		text:    "Deposits to the addresses of customers and organizations, including those that are not final yet.",
 		query: listParameters(organizationFilter, customerFilter,
 			parameter{
 				name: "product", kind: wordParameter, enum: transfer.Products,
-				text: "Only of this product of organizations.",
+				text: "Only of this product of an organization.",
 			},
 			parameter{name: "status", kind: wordParameter, enum: depositStatuses, text: "Only in this status."},
 			flaggedFilter,
@@ -267,7 +296,7 @@ var operatorRoutes = []route{
 	{
 		method: http.MethodGet, path: "/withdrawals", name: "listWithdrawals", group: "Money",
 		summary: "List withdrawals of all organizations",
-		text:    "What customers were paid, or will be, and what organizations took out of their own balances.",
+		text:    "Withdrawals of customers and of organizations' own balances, finished and unfinished.",
 		query: listParameters(organizationFilter, customerFilter, typeFilter,
 			parameter{name: "status", kind: wordParameter, enum: withdrawalStatuses, text: "Only in this status."},
 			mintFilter, chainFilter, txHashFilter, addressFilter,
@@ -285,9 +314,12 @@ var operatorRoutes = []route{
 	},
 	{
 		method: http.MethodGet, path: "/reserves", name: "getReserves", group: "Money",
-		summary: "Read what there is and whose it is",
-		text:    "For each mint: what our addresses hold by the final blocks that were walked, what of it is owed to whom, and what of both is in transactions that are not final. All of it is one snapshot of the books, which the verifier compares with the chain at the same block; while it finds a difference, a freeze of scope ALL by VERIFY stands.",
-		query:   []parameter{organizationFilter},
+		summary: "Read reserves and liabilities",
+		text: "For each mint: what the service's addresses hold by the final blocks that it has read, what it " +
+			"owes to whom, and what of both is in transactions that are not final. All numbers come from one " +
+			"snapshot of the books. The verifier compares this snapshot with the chain at the same block. While it " +
+			"finds a difference, a freeze of scope ALL by VERIFY is in force.",
+		query: []parameter{organizationFilter},
 		answers: []success{{
 			http.StatusOK, "The reserves.", Reserves{}, Reserves{AsOf: exampleAt, Data: []Reserve{exampleReserve}}, nil,
 		}},
@@ -297,21 +329,23 @@ var operatorRoutes = []route{
 	{
 		method: http.MethodPost, path: "/freezes", name: "createFreeze", group: "Freezes",
 		summary: "Freeze a customer, an organization, a chain or everything",
-		text:    "Nothing leaves what is frozen: no withdrawal is accepted, signed or sent, and no transfer made. Deposits are credited as usual. What was handed to the network before stays there. While a freeze of the operator's with the same scope stands, it is answered again and its first reason stays.",
-		body:    FreezeOrder{}, retryable: true,
+		text: "Stops payments: the service accepts, signs and sends no withdrawal and makes no transfer. It still " +
+			"credits deposits. Transactions that were sent to the network before stay there. If a freeze by an " +
+			"operator with the same scope is in force, the call returns it with its first reason.",
+		body: FreezeOrder{}, retryable: true,
 		answers: []success{
 			{http.StatusCreated, "The freeze.", Freeze{}, exampleFreeze, nil},
-			{http.StatusOK, "The freeze that stands already. Nothing was changed.", Freeze{}, exampleFreeze, nil},
+			{http.StatusOK, "The freeze that is already in force. Nothing was changed.", Freeze{}, exampleFreeze, nil},
 		},
 		faults: []fault.Code{fault.CodeNotFound},
 		handle: (*api).createFreeze,
 	},
 	{
 		method: http.MethodGet, path: "/freezes", name: "listFreezes", group: "Freezes",
-		summary: "List freezes", text: "What is stopped, and what was.",
+		summary: "List freezes", text: "Freezes in force and freezes that were lifted.",
 		query: listParameters(
 			parameter{
-				name: "standing", kind: flagParameter, text: "Only what is stopped now, or only what was lifted.",
+				name: "standing", kind: flagParameter, text: "true: only freezes in force. false: only lifted freezes.",
 			},
 			parameter{name: "scope", kind: wordParameter, enum: freezeScopes, text: "Only of this scope."},
 			parameter{name: "source", kind: wordParameter, enum: freezeSources, text: "Only by this source."},
@@ -323,8 +357,10 @@ var operatorRoutes = []route{
 	{
 		method: http.MethodDelete, path: "/freezes/{freezeId}", name: "liftFreeze", group: "Freezes",
 		summary: "Lift a freeze",
-		text:    "Ends one freeze; others that stand on the same stay. A freeze by an organization only that organization lifts, and that of a chain whose finality broke not before the break is settled: then 409 says what is open.",
-		answers: []success{{http.StatusOK, "The freeze, lifted.", Freeze{}, exampleLifted, nil}},
+		text: "Ends one freeze. Other freezes of the same scope stay in force. Only the organization can lift its " +
+			"own freeze. A freeze after a finality break can be lifted once the break is settled: until then 409 " +
+			"says what is open.",
+		answers: []success{{http.StatusOK, "The freeze, now lifted.", Freeze{}, exampleLifted, nil}},
 		faults:  []fault.Code{fault.CodeNotFound, fault.InvalidState},
 		handle:  (*api).liftFreeze,
 	},
@@ -402,50 +438,59 @@ var (
 
 // operatorFieldDocs are the texts that only the operators' document has.
 var operatorFieldDocs = map[string]fieldDoc{
-	"Organization.":               {text: "A user of this service."},
-	"OrganizationWithKey.":        {text: "A new organization with its API key, which is shown this once."},
+	"Organization.":               {text: "An organization that uses this service."},
+	"OrganizationWithKey.":        {text: "A new organization with its API key, which only this answer shows."},
 	"OrganizationRequest.":        {text: "Makes an organization."},
 	"OrganizationPage.":           {text: "A page of organizations."},
-	"APIKey.":                     {text: "A new API key, which is shown this once."},
+	"APIKey.":                     {text: "A new API key, which only this answer shows."},
 	"Organization.organizationId": {text: "The organization.", example: exampleOrganizationID},
-	"Organization.name":           {text: "For people."},
+	"Organization.name":           {text: "The name, for people."},
 	"OrganizationRequest.name": {
 		text:   "For people, 1 to 200 bytes without control characters.",
 		bounds: map[string]any{"minLength": 1, "maxLength": 200}, example: "Example Marketplace",
 	},
-	"Organization.status": {text: "FROZEN: nothing leaves it.", enum: []string{"ACTIVE", "FROZEN"}},
+	"Organization.status": {text: "FROZEN: no money leaves the organization.", enum: []string{"ACTIVE", "FROZEN"}},
 	"apiKeyCreatedAt": {
 		text: "When its live main API key was made; null when it has none, as after a restore.",
 	},
 	"apiKey": {
-		text: "The key, for the header x-api-key. It moves money, and is not shown again.", example: exampleKey,
+		text: "The key, for the header x-api-key. It moves money, and the service does not show it " +
+			"again.", example: exampleKey,
 	},
-	"OrganizationSettings.": {text: "An organization's settings as they are in force."},
+	"OrganizationSettings.": {text: "An organization's settings in force."},
 	"SettingsChange.": {
-		text: "Settings to change. What is not named stays; null takes a threshold away; without withdrawSeverityThreshold, HIGH is the threshold.",
+		text: "Settings to change. Settings that are left out stay as they are. null removes a threshold; without " +
+			"withdrawSeverityThreshold the threshold is HIGH.",
 	},
 	"ApprovalAllowed.": {
-		text: "Customers whose withdrawals skip requireApproval and the threshold, by their e-mail.",
+		text: "Customers, by e-mail, whose withdrawals skip requireApproval and the threshold.",
 	},
-	"ApprovalAllowed.email":          {text: "The e-mail, compared in lower case and Unicode NFKC, and kept so."},
-	"ApprovalAllowed.active":         {text: "Whether it counts; true when it is left out."},
-	"OrganizationSettings.updatedAt": {text: "When one of them last changed."},
+	"ApprovalAllowed.email": {text: "The e-mail. The service stores and compares it in lower case and " +
+		"Unicode NFKC."},
+	"ApprovalAllowed.active":         {text: "Whether the entry counts; true when it is left out."},
+	"OrganizationSettings.updatedAt": {text: "When one of the settings last changed."},
 	"screeningSeverityThreshold": {
-		text: "Deposits whose sender is above this severity are held; null for no screening.", enum: severities,
+		text: "The service flags deposits whose sender is above this severity; null for no " +
+			"screening.", enum: severities,
 	},
 	"screeningUsdThreshold": {
-		text: "Deposits above this many dollars are screened; null for no screening.", pattern: decimalPattern,
+		text: "The service screens deposits above this many dollars; null for no screening.", pattern: decimalPattern,
 	},
 	"customerWithdrawUsdThreshold": {
-		text:    "Customers' withdrawals strictly above this many dollars wait for a person; null when none waits for its value.",
+		text: "Customers' withdrawals strictly above this many dollars wait for an approval; null: no withdrawal " +
+			"waits because of its value.",
 		pattern: decimalPattern, example: "10000.00",
 	},
 	"twoFactorUsdThreshold": {
-		text:    "The organization's own withdrawals strictly above this many dollars, or without a price, wait for approvals of others than the requester; null when none waits for its value.",
+		text: "The organization's own withdrawals strictly above this many dollars, or without a price, wait for " +
+			"approvals by people other than the requester; null: no withdrawal waits because of its value.",
 		pattern: decimalPattern, example: "10000.00",
 	},
 	"withdrawSeverityThreshold": {
-		text: "A withdrawal to a destination above this severity is refused with 451 WITHDRAWAL_RISK_BLOCKED; a destination of exactly this severity passes. null means HIGH and does not switch screening off. On an installation without screening providers, null lets every destination pass, and a severity holds every withdrawal for a person.",
+		text: "A withdrawal to a destination above this severity is refused with 451 WITHDRAWAL_RISK_BLOCKED; a " +
+			"destination of exactly this severity passes. null means HIGH and does not switch screening off. On an " +
+			"installation without risk providers, null lets every destination pass, and any severity makes every " +
+			"withdrawal wait for an approval.",
 		enum: severities,
 	},
 	"approvalAllowlist": {
@@ -456,148 +501,161 @@ var operatorFieldDocs = map[string]fieldDoc{
 		bounds: map[string]any{"minimum": 1, "maximum": org.ApprovalQuorumMax},
 	},
 	"ipAllowlist": {
-		text: "Addresses and networks that the organization's keys may call from; empty for all.",
+		text: "Addresses and networks from which the organization's keys may call; empty for all.",
 	},
 	"customerSwapsEnabled":     {text: "Whether customers' balances may be swapped."},
-	"organizationSwapsEnabled": {text: "Whether the organization may swap what it has."},
-	"swappableMintIds":         {text: "Which mints take part in swaps."},
+	"organizationSwapsEnabled": {text: "Whether the organization may swap its own balances."},
+	"swappableMintIds":         {text: "Which mints swaps may use."},
 	"swapFeeBps": {
 		text:   "The fee of a swap in basis points, billed to the organization.",
 		bounds: map[string]any{"minimum": 0, "maximum": org.SwapFeeBpsMax},
 	},
-	"flaggedDepositApiEnabled": {text: "Whether the organization's key may decide about held deposits."},
+	"flaggedDepositApiEnabled": {text: "Whether the organization's API key may decide about flagged deposits."},
 	"autoRestoreFailedSwaps": {
-		text: "Whether what comes back from a failed swap returns to the customer by itself.",
+		text: "Whether the refund of a failed swap goes back to the customer automatically.",
 	},
 	"requireWithdrawIdempotency": {text: "Whether POST /withdraw without an idempotencyKey is refused."},
 	"customerFeeDayUsd": {
-		text:    "What the network may cost you for one customer's withdrawals of the last 24 hours, in dollars: a further withdrawal above it waits for a person as POLICY_LIMIT. 50 unless it is set; null for no limit.",
+		text: "The limit of network fees for one customer's withdrawals in 24 hours, in dollars. A withdrawal " +
+			"that would exceed it waits for an approval as POLICY_LIMIT. The default is 50; null for no limit.",
 		pattern: decimalPattern, example: "50",
 	},
 	"chargeCustomerCosts": {
-		text: "Which costs of their withdrawals your customers pay, in the token that is withdrawn and as estimate and preview show it: the rent of accounts that are made for payees, and the network fees of payments that failed because of their payee. A change counts for requests from then on.",
+		text: "Which costs of a withdrawal the customer pays, in the withdrawn token and as estimate and preview " +
+			"show them: the rent of an account that is created for the payee, and the network fee of a payment that " +
+			"failed because of its payee. A change affects requests from then on.",
 		enum: []string{"NONE", "RENT", "RENT_AND_FAILURES"},
 	},
 	"additionalApiKeys": {
-		text: "Whether the organization may have API keys beside its main one, with a scope and an expiry each, and a former value of the main one may work on in an overlap after its roll. Off: all of these are refused from the next request on, are kept as SUSPENDED, and work again when it is on; revoke a key to end it for good.",
+		text: "Whether the organization may have additional API keys, each with a scope and an expiry, and whether a " +
+			"former value of the main key may work for an overlap after a roll. When it is off, all of these are " +
+			"refused from the next request on and are SUSPENDED. They work again when it is on; revoke a key to end " +
+			"it permanently.",
 	},
 	"unavailable": {
-		text: "The settings that are kept and change nothing yet: they belong to what this version does not have.",
+		text: "Settings that the service stores and does not apply yet: they belong to features that this version " +
+			"does not have.",
 	},
-	"ChangedValue.":      {text: "One thing that a request changes."},
-	"ActingOperator.":    {text: "An operator, by the key that was used."},
+	"ChangedValue.":      {text: "One change of a request."},
+	"ActingOperator.":    {text: "An operator, identified by the key."},
 	"ChangeRequest.":     {text: "A change that loosens a control and needs a second operator."},
 	"ChangeRequestPage.": {text: "A page of change requests."},
-	"SettingChange.":     {text: "A change of a setting that was made."},
+	"SettingChange.":     {text: "One change of a setting."},
 	"SettingChangePage.": {text: "A page of changes of settings."},
 	"Changer.":           {text: "Who changed it."},
 	"changeRequestId": {
-		text: "The change request; null where nobody else had to agree.", example: "chg_01J9ZW3M8Q4S5T6V7W8X9YZABC",
+		text: "The change request; null when no approval was needed.", example: "chg_01J9ZW3M8Q4S5T6V7W8X9YZABC",
 	},
-	"ChangeRequest.organizationId": {text: "Whose control it is."},
-	"ChangeRequest.kind":           {text: "What it is that changes.", enum: changerequest.Kinds},
+	"ChangeRequest.organizationId": {text: "The organization whose control changes."},
+	"ChangeRequest.kind":           {text: "The subject of the change.", enum: changerequest.Kinds},
 	"ChangeRequest.status": {
-		text: "PENDING waits for another operator. EXPIRED: nobody agreed in time.", enum: changerequest.Statuses,
+		text: "PENDING: it waits for another operator. EXPIRED: it was not approved in " +
+			"time.", enum: changerequest.Statuses,
 	},
 	"changeRequests": {
-		text: "What loosens a control of this organization and waits for a second operator. It does not hold yet.",
+		text: "Changes that loosen a control of this organization and wait for a second operator. They are not in " +
+			"force yet.",
 	},
-	"changes":     {text: "What it changes."},
-	"setting":     {text: "Which setting."},
-	"from":        {text: "What it was, in the form in which it is set."},
-	"to":          {text: "What it becomes, in the form in which it is set."},
-	"requestedBy": {text: "Who asked for it."},
-	"expiresAt":   {text: "Until when it can be approved."},
+	"changes":     {text: "The changes."},
+	"setting":     {text: "The setting."},
+	"from":        {text: "The old value, in the form in which it is set."},
+	"to":          {text: "The new value, in the form in which it is set."},
+	"requestedBy": {text: "The operator who requested it."},
+	"expiresAt":   {text: "The deadline of the approval."},
 	"decidedBy": {
-		text: "Who approved or withdrew it; null while it waits, and when its time was over.",
+		text: "The operator who approved or withdrew it; null while it waits, and after it expired.",
 	},
 	"decidedAt":           {text: "When it ended; null while it waits."},
 	"ActingOperator.id":   {text: "The key: opk_…", example: "opk_01J9ZW3M8Q4S5T6V7W8X9YZABC"},
-	"ActingOperator.name": {text: "Whose key it is. A holder whose key is rolled is the same one."},
+	"ActingOperator.name": {text: "The holder of the key. After a roll the holder is the same."},
 	"changedBy":           {text: "Who changed it."},
 	"changedAt":           {text: "When."},
-	"Changer.type":        {text: "What they are.", enum: changerTypes},
+	"Changer.type":        {text: "The kind of actor.", enum: changerTypes},
 	"Changer.id": {
-		text: "The key (an additional one; the main key stands here as its organization), the person, the organization of a key or the part of the program.",
+		text: "The id of the actor: an additional key, the organization for the main key, a person, or a part of the " +
+			"program.",
 	},
-	"Changer.name":                   {text: "The holder of an operator's key; null for everybody else."},
+	"Changer.name":                   {text: "The holder of an operator's key; null for every other actor."},
 	"OwnedDeposit.":                  {text: "A deposit with its organization."},
 	"OwnedDepositPage.":              {text: "A page of deposits."},
-	"OwnedDeposit.organizationId":    {text: "Whose it is."},
+	"OwnedDeposit.organizationId":    {text: "The organization."},
 	"OwnedWithdrawal.":               {text: "A withdrawal with its organization."},
 	"OwnedWithdrawalPage.":           {text: "A page of withdrawals."},
-	"OwnedWithdrawal.organizationId": {text: "Whose it is."},
-	"Freeze.":                        {text: "Something that is stopped, or was."},
+	"OwnedWithdrawal.organizationId": {text: "The organization."},
+	"Freeze.":                        {text: "A freeze, in force or lifted."},
 	"FreezePage.":                    {text: "A page of freezes."},
-	"FreezeOrder.":                   {text: "Stops something."},
+	"FreezeOrder.":                   {text: "Freezes something."},
 	"freezeId":                       {text: "The freeze.", example: "frz_01J9ZW3M8Q4S5T6V7W8X9YZABC"},
 	"Freeze.scope": {
-		text: "How much it stops. WALLET is one wallet on one chain, and put by the program alone.", enum: freezeScopes,
+		text: "How much it stops. WALLET is one wallet on one chain; only the program creates such a " +
+			"freeze.", enum: freezeScopes,
 	},
 	"FreezeOrder.scope": {
 		text: "How much to stop: a CUSTOMER of an organization, an ORGANIZATION, a CHAIN, or ALL.",
 		enum: operatorFreezeScopes,
 	},
-	"Freeze.organizationId":      {text: "Whose; null where the scope names no organization."},
-	"FreezeOrder.organizationId": {text: "With ORGANIZATION and CUSTOMER, and with nothing else."},
-	"Freeze.customerId":          {text: "With CUSTOMER: who."},
+	"Freeze.organizationId":      {text: "The organization; null for a scope without an organization."},
+	"FreezeOrder.organizationId": {text: "The organization. Give it with ORGANIZATION and CUSTOMER only."},
+	"Freeze.customerId":          {text: "The customer of a freeze of scope CUSTOMER."},
 	"FreezeOrder.customerId": {
-		text:   "With CUSTOMER, and with nothing else: a customer that the organization has.",
+		text:   "The customer, which the organization has. Give it with CUSTOMER only.",
 		bounds: map[string]any{"minLength": 1, "maxLength": 128},
 	},
-	"Freeze.chain": {text: "With CHAIN and WALLET: which."},
+	"Freeze.chain": {text: "The chain of a freeze of scope CHAIN or WALLET."},
 	"FreezeOrder.chain": {
-		text: "With CHAIN, and with nothing else: a chain that runs here.", enum: chainNames,
+		text: "The chain, which runs here. Give it with CHAIN only.", enum: chainNames,
 	},
-	"walletId": {text: "With WALLET: which."},
+	"walletId": {text: "The wallet of a freeze of scope WALLET."},
 	"Freeze.source": {
-		text: "Who stopped it. ORGANIZATION lifts its own, an operator everything else.", enum: freezeSources,
+		text: "Who froze it. An ORGANIZATION lifts its own freezes, an operator all others.", enum: freezeSources,
 	},
-	"Freeze.reason": {text: "Why, in a sentence."},
+	"Freeze.reason": {text: "The reason, in a sentence."},
 	"FreezeOrder.reason": {
-		text:   "Why, in a sentence, for whoever has to decide about lifting it.",
+		text:   "The reason, in a sentence, for the person who decides about lifting the freeze.",
 		bounds: map[string]any{"maxLength": reasonBytesMax},
 	},
-	"liftedAt":            {text: "When it was lifted; null while it stands."},
-	"liftedBy":            {text: "Who lifted it: the kind of actor and its id."},
-	"Reserves.":           {text: "What there is and whose it is, by mint."},
-	"asOf":                {text: "The moment of the snapshot."},
-	"Reserve.":            {text: "What there is of a mint. Amounts are atomic units."},
+	"liftedAt":            {text: "When it was lifted; null while it is in force."},
+	"liftedBy":            {text: "Who lifted it: the kind of actor and the id."},
+	"Reserves.":           {text: "Reserves and liabilities, by mint."},
+	"asOf":                {text: "The time of the snapshot."},
+	"Reserve.":            {text: "The reserves and liabilities of a mint, in atomic units."},
 	"ReserveBlock.":       {text: "A block of the mint's chain."},
-	"ReserveHoldings.":    {text: "What our addresses hold by final blocks."},
-	"ReserveLiabilities.": {text: "Whose it is."},
+	"ReserveHoldings.":    {text: "What the service's addresses hold by final blocks."},
+	"ReserveLiabilities.": {text: "What the service owes, by kind of owner."},
 	"ReserveInTransit.": {
-		text: "What transactions that are not final move. It is still counted in holdings and liabilities.",
+		text: "What transactions that are not final move. holdings and liabilities still count it.",
 	},
 	"block": {
-		text: "The final block up to which the chain was walked; null before the first.",
+		text: "The last final block that the service has read; null before the first.",
 	},
-	"height":                   {text: "Its height."},
-	"hash":                     {text: "Its hash."},
-	"holdings":                 {text: "What our addresses hold."},
-	"liabilities":              {text: "Whose it is."},
-	"inTransit":                {text: "What is on its way."},
-	"depositAddresses":         amountDoc("On addresses that customers pay to."),
-	"treasuries":               amountDoc("On treasuries, from which withdrawals are paid."),
-	"ReserveHoldings.total":    amountDoc("depositAddresses + treasuries."),
-	"customersAvailable":       amountDoc("Customers', to be spent."),
-	"customersWithdrawing":     amountDoc("Customers', held for withdrawals."),
-	"products":                 amountDoc("The organizations' own."),
-	"gas":                      amountDoc("Put in for network fees."),
-	"suspense":                 amountDoc("Arrived or restored, and its owner not settled."),
+	"height":                {text: "Its height."},
+	"hash":                  {text: "Its hash."},
+	"holdings":              {text: "What the service's addresses hold."},
+	"liabilities":           {text: "What the service owes, by kind of owner."},
+	"inTransit":             {text: "What is in transactions that are not final."},
+	"depositAddresses":      amountDoc("On deposit addresses."),
+	"treasuries":            amountDoc("On treasuries, from which withdrawals are paid."),
+	"ReserveHoldings.total": amountDoc("depositAddresses + treasuries."),
+	"customersAvailable":    amountDoc("What customers can spend."),
+	"customersWithdrawing":  amountDoc("What is held for customers' withdrawals."),
+	"products":              amountDoc("The organizations' own balances."),
+	"gas":                   amountDoc("Paid in for network fees."),
+	"suspense": amountDoc("On suspense accounts: arrived or restored, with an owner that is not " +
+		"decided yet."),
 	"pendingDeposits":          amountDoc("Final and not credited yet."),
-	"belowMinimum":             amountDoc("Below the mint's minimum: credited to nobody."),
-	"ReserveLiabilities.total": amountDoc("All of them."),
-	"leaving":                  amountDoc("Payments to others."),
-	"moving":                   amountDoc("Between our own addresses."),
+	"belowMinimum":             amountDoc("Below the minimum of the mint, and in no balance."),
+	"ReserveLiabilities.total": amountDoc("The sum of all of them."),
+	"leaving":                  amountDoc("Payments to external addresses."),
+	"moving":                   amountDoc("Transfers between the service's own addresses."),
 	"difference": {
-		text:    "holdings.total less liabilities.total, with a sign. It is 0 unless a chain took back what had been spent.",
+		text: "holdings.total less liabilities.total, with a sign. It is 0 unless a chain replaced final blocks " +
+			"after their amounts were spent.",
 		pattern: `^-?(0|[1-9][0-9]{0,77})$`, example: "0",
 	},
 	"quarantined": {
-		text: "Whether the mint is under quarantine: its token does not do what it says.",
+		text: "Whether the mint is quarantined: its balances contradict its transfers.",
 	},
-	"OrganizationSettings.organizationId": {text: "Whose they are."},
+	"OrganizationSettings.organizationId": {text: "The organization."},
 }
 
 var operatorExamples = map[string]any{

@@ -74,22 +74,24 @@ const kindInternal fault.Kind = 0
 func isRead(method string) bool { return method == http.MethodGet || method == http.MethodHead }
 
 // readOnly is the sentence for calls that read: nothing changed and no money moved.
-const readOnly = "You only read, so nothing was changed and no money moved."
+const readOnly = "The call only reads, so nothing was changed and no money moved."
 
 // newInternalFault hides an error that is no refusal. Its text depends on the method: a read
 // changed nothing, but a write may have, and repeat says how to find out. After ErrCommitUnknown it
 // says that the outcome is unknown.
 func newInternalFault(method string, err error, repeat string) *fault.Fault {
-	const ask = " Give the requestId to the operator of this service if it happens again."
+	const ask = " If it happens again, give the requestId to the operator of this service."
 	if isRead(method) {
-		return fault.New(kindInternal, fault.Internal, "Something of ours failed. "+readOnly+" Try again."+ask)
+		return fault.New(kindInternal, fault.Internal, "An internal error stopped this call. "+
+			""+readOnly+" Try again."+ask)
 	}
 	if errors.Is(err, pg.ErrCommitUnknown) {
 		return fault.New(kindInternal, fault.Internal,
-			"We lost our database at the moment of writing, so we cannot tell whether this took effect. %s", repeat+ask)
+			"The database connection was lost during the commit, so it is not known whether this call took effect. %s",
+			repeat+ask)
 	}
 	return fault.New(kindInternal, fault.Internal,
-		"Something of ours failed before we could tell whether this took effect. %s", repeat+ask)
+		"An internal error stopped this call, so it is not known whether it took effect. %s", repeat+ask)
 }
 
 // describeOutage returns why an error will pass, by itself or after the operator's intervention, as
@@ -128,11 +130,13 @@ func (a *api) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, pg.ErrShareExhausted) {
 		// Not 429: a request whose idempotency key was not yet looked up may be a replay.
 		f = fault.New(fault.Unavailable, fault.CodeUnavailable,
-			"Other requests of yours use your whole share of the database, and the turn of this one did not come. Nothing was done by it, which says nothing about earlier attempts. Send fewer at a time, and repeat it after the seconds that Retry-After names, a payment with the same idempotencyKey.")
+			"Other requests of your organization use its whole share of the database, and this request waited too "+
+				"long. It did nothing, which says nothing about earlier attempts. Send fewer requests at a time. "+
+				"Repeat this one after the seconds in Retry-After; repeat a payment with the same idempotencyKey.")
 	}
 	if f == nil {
-		if f = newInternalFault(r.Method, err, a.surface.retryAdvice); describeOutage(err) != "" {
-			f = newUnavailable(r.Method, describeOutage(err), a.surface.retryAdvice)
+		if f = newInternalFault(r.Method, err, a.surface.retryAdvice(servedRoute(r))); describeOutage(err) != "" {
+			f = newUnavailable(r.Method, describeOutage(err), a.surface.retryAdvice(servedRoute(r)))
 		}
 		a.log.LogAttrs(r.Context(), slog.LevelError, "request failed", slog.String("requestId", requestID(r)),
 			slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.Any("error", err))
@@ -165,7 +169,7 @@ func closeAfterAnswer(w http.ResponseWriter) {
 func writeJSON(w http.ResponseWriter, status int, body any) {
 	raw, err := json.Marshal(body)
 	if err != nil {
-		panic("api: an answer that cannot be encoded: " + err.Error())
+		panic("api: cannot encode an answer: " + err.Error())
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

@@ -33,13 +33,16 @@ func TestErrorsOfOursSayWhatIsKnown(t *testing.T) {
 		status       int
 		code, says   string
 	}{
-		{"read", "GET", errors.New("secret"), 500, "INTERNAL", "only read"},
+		{"read", "GET", errors.New("secret"), 500, "INTERNAL", "only reads"},
 		{"write", "POST", errors.New("secret"), 500, "INTERNAL", "same idempotencyKey"},
 		{
 			"commit without an answer",
-			"POST", fmt.Errorf("secret: %w", pg.ErrCommitUnknown), 500, "INTERNAL", "cannot tell",
+			"POST", fmt.Errorf("secret: %w", pg.ErrCommitUnknown), 500, "INTERNAL", "it is not known whether",
 		},
-		{"and then no database", "POST", errors.Join(pg.ErrCommitUnknown, unconnected), 500, "INTERNAL", "cannot tell"},
+		{
+			"and then no database",
+			"POST", errors.Join(pg.ErrCommitUnknown, unconnected), 500, "INTERNAL", "it is not known whether",
+		},
 		{
 			"no database",
 			"POST", fmt.Errorf("begin: %w", unconnected), 503, "UNAVAILABLE",
@@ -47,7 +50,7 @@ func TestErrorsOfOursSayWhatIsKnown(t *testing.T) {
 		},
 		{
 			"no database for a read",
-			"GET", fmt.Errorf("begin: %w", unconnected), 503, "UNAVAILABLE", "not finished. You only read",
+			"GET", fmt.Errorf("begin: %w", unconnected), 503, "UNAVAILABLE", "not finished. The call only reads",
 		},
 		{
 			"another signer",
@@ -61,12 +64,13 @@ func TestErrorsOfOursSayWhatIsKnown(t *testing.T) {
 		{
 			"a full disk for a read",
 			"GET", full, 503, "UNAVAILABLE",
-			"no space left on its disk, so this call was not finished. You only read, so nothing was changed and no money moved.",
+			"no space left on its disk, so this call was not finished. The call only reads, so nothing was changed " +
+				"and no money moved.",
 		},
-		{"head", "HEAD", errors.New("secret"), 500, "INTERNAL", "only read"},
+		{"head", "HEAD", errors.New("secret"), 500, "INTERNAL", "only reads"},
 		{
 			"a commit without an answer on a full disk",
-			"POST", errors.Join(pg.ErrCommitUnknown, full), 500, "INTERNAL", "cannot tell",
+			"POST", errors.Join(pg.ErrCommitUnknown, full), 500, "INTERNAL", "it is not known whether",
 		},
 		{
 			"a journal that cannot be written",
@@ -76,13 +80,85 @@ func TestErrorsOfOursSayWhatIsKnown(t *testing.T) {
 		l := &logs{}
 		a := &api{surface: &organizations, log: newLogger(l)}
 		w := httptest.NewRecorder()
-		a.writeError(w, httptest.NewRequestWithContext(t.Context(), c.method, "/v1/withdraw", nil), c.err)
+		r := httptest.NewRequestWithContext(t.Context(), c.method, "/v1/withdraw", nil)
+		ctx := context.WithValue(r.Context(), routeKey, findRoute(t, "createWithdrawal"))
+		a.writeError(w, r.WithContext(ctx), c.err)
 		if w.Code != c.status || !strings.Contains(w.Body.String(), `"`+c.code+`"`) ||
 			!strings.Contains(w.Body.String(), c.says) || strings.Contains(w.Body.String(), "secret") {
 			t.Errorf("%s: got %v %s, want %v %v saying %q", c.name, w.Code, w.Body, c.status, c.code, c.says)
 		}
 		if !strings.Contains(l.String(), "level=ERROR") {
 			t.Errorf("%s: got the log %s, want the error in it", c.name, l)
+		}
+	}
+}
+
+func findRoute(t *testing.T, name string) *route {
+	t.Helper()
+	for _, r := range organizations.routes {
+		if r.name == name {
+			return &r
+		}
+	}
+	t.Fatalf("there is no route %s", name)
+	return nil
+}
+
+// Rule REQ-4. Only a payment has an idempotency key: after an internal error of any other call, the
+// text names the GET that shows the result.
+func TestAnInternalErrorNamesWhatShowsTheResult(t *testing.T) {
+	t.Parallel()
+	const (
+		repeat     = "Repeat the request: a repeated one has no further effect."
+		key        = "Repeat the request with the same idempotencyKey"
+		deliveries = "/webhook-endpoints/{endpointId}/deliveries"
+		whitelist  = "/organizations/{organizationId}/whitelisted-addresses"
+	)
+	for face, wants := range map[*surface]map[string]string{
+		&organizations: {
+			"createDepositAddress": repeat, "createOrganizationDepositAddress": repeat,
+			"createWithdrawal": key, "createTransfer": key,
+			"estimateWithdrawal": repeat, "previewWithdrawal": repeat,
+			"cancelWithdrawal": "/withdrawals/{withdrawalId}",
+			"approveDeposit":   "/deposits/{depositId}", "rejectDeposit": "/deposits/{depositId}",
+			"updateCustomer": "/customers/{customerId}",
+			"freezeCustomer": "/customers/{customerId}", "unfreezeCustomer": "/customers/{customerId}",
+			"createWebhookEndpoint": "/webhook-endpoints",
+			"updateWebhookEndpoint": "/webhook-endpoints/{endpointId}",
+			"deleteWebhookEndpoint": "/webhook-endpoints/{endpointId}",
+			"rotateWebhookSecret":   "/webhook-endpoints/{endpointId}",
+			"testWebhookEndpoint":   deliveries, "recoverWebhookEndpoint": deliveries, "resendEvent": deliveries,
+			"createApiKey": "/api-keys", "rollApiKey": "/api-keys", "deleteApiKey": "/api-keys",
+		},
+		&operators: {
+			"createOrganization": "/organizations", "rollApiKey": "/organizations/{organizationId}/api-keys",
+			"revokeOrganizationApiKey": "/organizations/{organizationId}/api-keys",
+			"changeSettings":           "/organizations/{organizationId}/settings",
+			"approveChangeRequest":     "/change-requests/{changeRequestId}",
+			"withdrawChangeRequest":    "/change-requests/{changeRequestId}",
+			"createFreeze":             "/freezes", "liftFreeze": "/freezes",
+			"approveDeposit": "/deposits", "rejectDeposit": "/deposits", "redirectDeposit": "/deposits",
+			"completeDeposit": "/deposits", "rescreenDeposit": "/deposits",
+			"setLocalRisk": "/local-risk/{address}", "clearLocalRisk": "/local-risk/{address}",
+			"addWhitelistedAddress": whitelist, "removeWhitelistedAddress": whitelist,
+		},
+	} {
+		for _, r := range face.routes {
+			if isRead(r.method) {
+				continue
+			}
+			want, ok := wants[r.name]
+			if strings.HasPrefix(want, "/") {
+				want = "Look up with GET " + want + " whether it took effect"
+			}
+			for _, f := range []*fault.Fault{
+				newInternalFault(r.method, nil, face.retryAdvice(r)),
+				newUnavailable(r.method, "The database cannot be reached", face.retryAdvice(r)),
+			} {
+				if !ok || !strings.Contains(f.Message, want) {
+					t.Errorf("%s %s: got %q, want %q in it", r.method, r.path, f.Message, want)
+				}
+			}
 		}
 	}
 }

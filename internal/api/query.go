@@ -49,12 +49,13 @@ func sortedKeys[K ~string, V any](m map[K]V) []K { return slices.Sorted(maps.Key
 func readQuery(r *http.Request, allowed []parameter) (query, error) {
 	if len(r.URL.RawQuery) > queryBytesMax {
 		return nil, fault.New(fault.Invalid, fault.InvalidRequest,
-			"The query has at most %d bytes. You only read, so nothing was changed. Shorten it.", queryBytesMax)
+			"The query is longer than %d bytes. The call only reads, so nothing was changed. Shorten the query.",
+			queryBytesMax)
 	}
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return nil, fault.New(fault.Invalid, fault.InvalidRequest,
-			"The query cannot be read."+nothingWritten+" Escape its values as URLs want it.")
+			"The query cannot be parsed."+nothingWritten+" Escape its values as URLs require.")
 	}
 	q := query{}
 	for _, name := range sortedKeys(values) {
@@ -63,7 +64,7 @@ func readQuery(r *http.Request, allowed []parameter) (query, error) {
 			return nil, unknownParameter(name, allowed)
 		}
 		if len(values[name]) != 1 {
-			return nil, allowed[i].newFault("may be given once")
+			return nil, allowed[i].newFault("may be given only once")
 		}
 		if err := allowed[i].checkValue(values[name][0]); err != nil {
 			return nil, err
@@ -80,13 +81,14 @@ func unknownParameter(name string, allowed []parameter) *fault.Fault {
 	}
 	hint := "This call takes no query parameters."
 	if len(names) > 0 {
-		hint = "Known are " + strings.Join(names, ", ") + "."
+		hint = "The known parameters are " + strings.Join(names, ", ") + "."
 	}
 	if suggestion := nearestName(name, names); suggestion != "" {
 		hint = "Did you mean " + suggestion + "?"
 	}
 	return fault.New(
-		fault.Invalid, fault.UnknownField, "There is no query parameter %q here."+nothingWritten+" %s", clipText(name),
+		fault.Invalid, fault.UnknownField, "The query parameter %q is not known "+
+			"here."+nothingWritten+" %s", clipText(name),
 		hint,
 	).WithParam(clipText(name))
 }
@@ -104,31 +106,31 @@ func (p parameter) checkValue(v string) error {
 	switch p.kind {
 	case textParameter:
 		if len(v) > p.max {
-			return p.newFault("has at most %d bytes", p.max)
+			return p.newFault("may have at most %d bytes", p.max)
 		}
 	case wordParameter:
 		if !slices.Contains(p.enum, v) {
-			return p.newFault("is one of %s", strings.Join(p.enum, ", "))
+			return p.newFault("has to be one of %s", strings.Join(p.enum, ", "))
 		}
 	case wordsParameter:
 		for word := range strings.SplitSeq(v, ",") {
 			if !slices.Contains(p.enum, word) {
-				return p.newFault("is a list, separated by commas, of %s", strings.Join(p.enum, ", "))
+				return p.newFault("has to be a list, separated by commas, of %s", strings.Join(p.enum, ", "))
 			}
 		}
 	case flagParameter:
 		if v != "true" && v != "false" {
-			return p.newFault("is true or false")
+			return p.newFault("has to be true or false")
 		}
 	case numberParameter:
 		n, err := strconv.ParseInt(v, 10, 64)
 		if err != nil || strconv.FormatInt(n, 10) != v || n < p.minNumber() || n > int64(p.max) {
-			return p.newFault("is a whole number from %d to %d", p.minNumber(), p.max)
+			return p.newFault("has to be a whole number from %d to %d", p.minNumber(), p.max)
 		}
 	case timeParameter:
 		// JSON and the database have no time beyond these years.
 		if t, err := time.Parse(time.RFC3339Nano, v); err != nil || t.Year() < 1 || t.Year() > 9999 {
-			return p.newFault("is a time such as 2026-01-31T12:00:00.000Z")
+			return p.newFault("has to be a time such as 2026-01-31T12:00:00.000Z")
 		}
 	}
 	return nil
@@ -150,7 +152,7 @@ func (q query) numberValue(name string) *int {
 	}
 	n, err := strconv.Atoi(v)
 	if err != nil {
-		panic("api: a number that was checked is none: " + v)
+		panic("api: a checked number is not a number: " + v)
 	}
 	return &n
 }
@@ -171,7 +173,7 @@ func (q query) timeValue(name string) *time.Time {
 	}
 	t, err := time.Parse(time.RFC3339Nano, v)
 	if err != nil {
-		panic("api: a time that was checked is none: " + v)
+		panic("api: a checked time is not a time: " + v)
 	}
 	return &t
 }
@@ -180,21 +182,23 @@ func (q query) timeValue(name string) *time.Time {
 var (
 	limitParameter = parameter{
 		name: "limit", kind: numberParameter, max: pagination.LimitMax,
-		text: "How many items a page has; 50 unless given.",
+		text: "The number of items on a page; the default is 50.",
 	}
 	cursorParameter = parameter{
 		name: "cursor", kind: textParameter, max: 1024,
-		text: "Where to continue: the nextCursor of the page before, with the same filters and order.",
+		text: "The nextCursor of the previous page, with the same filters and order.",
 	}
 	orderParameter = parameter{
 		name: "order", kind: wordParameter, enum: []string{"desc", "asc"},
-		text: "By time of creation: newest first (desc, unless given) or oldest first.",
+		text: "The order by time of creation: desc, the default, is newest first; asc is oldest first.",
 	}
 	createdAfter = parameter{
-		name: "createdAfter", kind: timeParameter, text: "Only what was created after this time, which is excluded.",
+		name: "createdAfter", kind: timeParameter, text: "Only items created after this time; the time itself is " +
+			"excluded.",
 	}
 	createdBefore = parameter{
-		name: "createdBefore", kind: timeParameter, text: "Only what was created before this time, which is excluded.",
+		name: "createdBefore", kind: timeParameter, text: "Only items created before this time; the time itself is " +
+			"excluded.",
 	}
 	customerFilter = parameter{
 		name: "customerId", kind: textParameter, max: 128, text: "Only of this customer, compared byte for byte.",

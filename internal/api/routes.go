@@ -30,13 +30,16 @@ type route struct {
 	csv           bool // can also answer with a CSV table
 	// A POST that may be repeated without a key: twice has the same effect as once.
 	retryable bool
-	query     []parameter
-	body      any  // a value of the request's type; nil: no body
-	optional  bool // the body may be left out
-	headers   []header
-	answers   []success
-	faults    []fault.Code // in addition to those of every call
-	handle    func(*api, *call) (answer, error)
+	// resultAt is the path of the GET that shows the result of a write, if neither its own path nor a
+	// path above it does.
+	resultAt string
+	query    []parameter
+	body     any  // a value of the request's type; nil: no body
+	optional bool // the body may be left out
+	headers  []header
+	answers  []success
+	faults   []fault.Code // in addition to those of every call
+	handle   func(*api, *call) (answer, error)
 }
 
 // jsonOnly reports whether a read refuses a request for a table. A write does not refuse it: its
@@ -53,48 +56,53 @@ type success struct {
 }
 
 // csvText says that a list also comes as CSV.
-const csvText = " With Accept: text/csv everything that the filters leave comes as one table, as of one moment, without limit and cursor; one that breaks off is cut, never ended. A cell that a spreadsheet would take for a formula has an apostrophe before it."
+const csvText = " With Accept: text/csv the call returns everything that the filters select as one table, as of one " +
+	"moment, without limit and cursor. If the table breaks off, the connection ends without the end of the answer. A " +
+	"cell that a spreadsheet would read as a formula has an apostrophe in front of it."
 
 // header is a header of a request or of an answer.
 type header struct{ name, text string }
 
 var (
 	idempotencyKeyHeader = header{
-		"Idempotency-Key", "Another way to give idempotencyKey. Given both ways, both have to be the same.",
+		"Idempotency-Key", "Another way to send idempotencyKey. If you send both, they have to be equal.",
 	}
 	replayedHeader = header{
 		"Idempotent-Replayed",
-		"true when the key was known: nothing was done, and the withdrawal is shown as it is now.",
+		"true when the key was known: the call did nothing and returns the withdrawal as it is now.",
 	}
 	replayedTransferHeader = header{
-		"Idempotent-Replayed", "true when the key was known: nothing was done, and the transfer is shown again.",
+		"Idempotent-Replayed", "true when the key was known: the call did nothing and returns the transfer.",
 	}
 	warningHeader = header{
 		"Warning", "customerEmail ignored: another e-mail is known for this customer and stays.",
 	}
-	etagHeader  = header{"ETag", "Changes when the catalogue does. Send it back as If-None-Match."}
-	ifNoneMatch = header{"If-None-Match", "An ETag of an earlier answer: 304 when it still holds."}
+	etagHeader  = header{"ETag", "The version of the catalogue. Send it back as If-None-Match."}
+	ifNoneMatch = header{"If-None-Match", "The ETag of an earlier answer. If it is still valid, the answer is 304."}
 )
 
 var routes = []route{
 	{
 		method: http.MethodGet, path: "/mints", name: "listMints", scope: org.ScopeRead, group: "Mints",
 		summary: "List mints",
-		text:    "The tokens of this installation, by id. Without limit the whole catalogue is one page. Read decimals before converting an amount, and swappable before offering a swap.",
+		text: "The tokens of this installation, by id. Without limit the whole catalogue is one page. Read " +
+			"decimals before you convert an amount, and swappable before you offer a swap.",
 		query: []parameter{
 			chainFilter,
-			{name: "symbol", kind: textParameter, max: 32, text: "Only with exactly this symbol."},
-			{name: "swappable", kind: flagParameter, text: "Only mints that can, or cannot, be swapped."},
+			{name: "symbol", kind: textParameter, max: 32, text: "Only mints with exactly this symbol."},
+			{name: "swappable", kind: flagParameter, text: "true: only mints that can be swapped. false: only those " +
+				"that cannot."},
 			{
 				name: "depositEnabled", kind: flagParameter,
-				text: "Only mints for which addresses are, or are not, given out.",
+				text: "true: only mints with deposit addresses. false: only those without.",
 			},
 			limitParameter, cursorParameter,
 		},
 		headers: []header{ifNoneMatch},
 		answers: []success{
 			{http.StatusOK, "A page of mints.", Page[Mint]{}, examplePage(exampleMint), []header{etagHeader}},
-			{http.StatusNotModified, "The catalogue is still the one with that ETag.", nil, nil, []header{etagHeader}},
+			{http.StatusNotModified, "The catalogue has not changed since the answer with that " +
+				"ETag.", nil, nil, []header{etagHeader}},
 		},
 		faults: []fault.Code{fault.InvalidCursor},
 		handle: (*api).listMints,
@@ -108,9 +116,11 @@ var routes = []route{
 	},
 	{
 		method: http.MethodPost, path: "/deposit", name: "createDepositAddress", scope: org.ScopeNoMoneyOut,
-		group:     "Deposits",
-		summary:   "Get a deposit address",
-		text:      "The address for a customer on the mint's chain: the same one on every call, for every mint of that chain. The customer is made on first use. What arrives is credited when its block is final, and told with CUSTOMER_DEPOSIT.",
+		group:   "Deposits",
+		summary: "Get a deposit address",
+		text: "The address for a customer on the mint's chain. Every call returns the same address, for every " +
+			"mint of that chain. The first call creates the customer. The service credits a deposit when its block " +
+			"is final, and sends CUSTOMER_DEPOSIT.",
 		body:      DepositRequest{},
 		retryable: true,
 		answers: []success{
@@ -122,8 +132,11 @@ var routes = []route{
 	{
 		method: http.MethodPost, path: "/organization-deposit", name: "createOrganizationDepositAddress",
 		scope: org.ScopeNoMoneyOut, group: "Deposits",
-		summary: "Get an address of your own",
-		text:    "The address of one of your products on the mint's chain: the same one on every call, for every mint of that chain. What arrives there is your organization's own. It is credited to the product when its block is final, under the same guards as a customer's deposit, and told with ORGANIZATION_DEPOSIT to endpoints that name it.",
+		summary: "Get a deposit address of your own",
+		text: "The address of one of your products on the mint's chain. Every call returns the same address, for " +
+			"every mint of that chain. Deposits to it belong to your organization. The service credits them to the " +
+			"product when their block is final, under the same guards as a customer's deposit, and sends " +
+			"ORGANIZATION_DEPOSIT to endpoints that name it.",
 		body:    ProductDepositRequest{},
 		answers: []success{{http.StatusOK, "The address.", ProductAddress{}, exampleProductAddress, nil}},
 		faults:  []fault.Code{fault.MintNotFound, fault.DepositsSuspended},
@@ -132,11 +145,13 @@ var routes = []route{
 	{
 		method: http.MethodGet, path: "/deposits", name: "listDeposits", scope: org.ScopeRead, group: "Deposits",
 		summary: "List deposits",
-		text:    "What arrived at the addresses of customers and of your own products, also what is not final yet. A deposit has one of customerId and product." + csvText,
-		csv:     true,
+		text: "Deposits to the addresses of customers and of your own products, including those that are not " +
+			"final yet. A deposit has either customerId or product." + csvText,
+		csv: true,
 		query: listParameters(customerFilter,
 			parameter{
-				name: "product", kind: wordParameter, enum: transfer.Products, text: "Only to this product of yours.",
+				name: "product", kind: wordParameter, enum: transfer.Products, text: "Only deposits to this product " +
+					"of yours.",
 			},
 			parameter{name: "status", kind: wordParameter, enum: depositStatuses, text: "Only in this status."},
 			flaggedFilter,
@@ -150,22 +165,29 @@ var routes = []route{
 	{
 		method: http.MethodGet, path: "/deposits/{depositId}", name: "getDeposit", scope: org.ScopeRead,
 		group:   "Deposits",
-		summary: "Read a deposit", text: "One deposit as it is now.",
+		summary: "Read a deposit", text: "One deposit.",
 		answers: []success{{http.StatusOK, "The deposit.", webhook.Deposit{}, exampleDeposit, nil}},
 		faults:  []fault.Code{fault.CodeNotFound},
 		handle:  (*api).getDeposit,
 	},
 	{
 		method: http.MethodPost, path: "/withdraw", name: "createWithdrawal", scope: org.ScopeFull,
-		group:        "Withdrawals",
-		summary:      "Withdraw from a customer's balance",
-		text:         "Holds the amount and pays it to an address, or waits for a person to approve. Give an idempotencyKey for each payment you mean: the same key and parameters again show the same withdrawal and pay nothing more. A key never expires. Every field but metadata is such a parameter, also reference: another value under a known key is 409 IDEMPOTENCY_CONFLICT. A 4xx means that this request held nothing and sent nothing. A 451 says that risk screening refuses the destination: nothing is held, a record that is BLOCKED is kept, and the same key always gets that answer. After a 5xx or no answer, repeat with the same key.",
+		group:   "Withdrawals",
+		summary: "Withdraw from a customer's balance",
+		text: "Holds the amount and pays it to an address, or waits for an approval. Send an idempotencyKey " +
+			"for each payment: the same key with the same parameters returns the same withdrawal and pays nothing " +
+			"more. A key never expires. Every field except metadata is a parameter, including reference: another " +
+			"value under a known key is refused with 409 IDEMPOTENCY_CONFLICT. A 4xx means that this request held " +
+			"nothing and sent nothing. A 451 means that risk screening refuses the destination: no amount is held, " +
+			"the service records the withdrawal as BLOCKED, and the same key always gets this answer. After a 5xx or " +
+			"no answer, repeat with the same key.",
 		body:         WithdrawRequest{},
 		limitsItself: true,
 		headers:      []header{idempotencyKeyHeader},
 		answers: []success{{
 			http.StatusAccepted,
-			"The withdrawal: PROCESSING, or AWAITING_APPROVAL with the reasons. A known key shows it as it is now.",
+			"The withdrawal: PROCESSING, or AWAITING_APPROVAL with the reasons. For a known key, the withdrawal as " +
+				"it is now.",
 			webhook.Withdrawal{},
 			exampleWithdrawal,
 			[]header{replayedHeader},
@@ -183,8 +205,9 @@ var routes = []route{
 		method: http.MethodGet, path: "/withdrawals", name: "listWithdrawals", scope: org.ScopeRead,
 		group:   "Withdrawals",
 		summary: "List withdrawals",
-		text:    "The organization's withdrawals: its customers' and its own, unless type says which. With idempotencyKey the one that has the key." + csvText,
-		csv:     true,
+		text: "The withdrawals of customers and of the organization itself, unless type selects one of them. " +
+			"idempotencyKey selects the withdrawal with this key." + csvText,
+		csv: true,
 		query: listParameters(customerFilter, typeFilter,
 			parameter{name: "status", kind: wordParameter, enum: withdrawalStatuses, text: "Only in this status."},
 			mintFilter, chainFilter, txHashFilter, addressFilter,
@@ -199,16 +222,19 @@ var routes = []route{
 	{
 		method: http.MethodGet, path: "/withdrawals/{withdrawalId}", name: "getWithdrawal", scope: org.ScopeRead,
 		group:   "Withdrawals",
-		summary: "Read a withdrawal", text: "One withdrawal as it is now.",
+		summary: "Read a withdrawal", text: "One withdrawal.",
 		answers: []success{{http.StatusOK, "The withdrawal.", webhook.Withdrawal{}, exampleWithdrawal, nil}},
 		faults:  []fault.Code{fault.CodeNotFound},
 		handle:  (*api).getWithdrawal,
 	},
 	{
 		method: http.MethodPost, path: "/withdraw/estimate", name: "estimateWithdrawal", scope: org.ScopeNoMoneyOut,
-		group:         "Withdrawals",
-		summary:       "Ask what a withdrawal would cost",
-		text:          "What the network would take at most, as the chain stands, and how much the customer could withdraw. Takes the body of POST /withdraw, of which only mintId is needed; customerId, amount, toAddress and feeMode make the answer better, the other fields are read over. It holds nothing and promises nothing: ask again after expiresAt.",
+		group:   "Withdrawals",
+		summary: "Ask what a withdrawal would cost",
+		text: "Returns the highest fee that the network would take now, and how much the customer could " +
+			"withdraw. It takes the body of POST /withdraw, of which only mintId is required. customerId, amount, " +
+			"toAddress and feeMode make the answer more precise; the call ignores the other fields. It holds nothing " +
+			"and promises nothing: ask again after expiresAt.",
 		countsAsQuote: true,
 		body:          EstimateRequest{},
 		retryable:     true,
@@ -220,15 +246,21 @@ var routes = []route{
 	},
 	{
 		method: http.MethodPost, path: "/withdraw/preview", name: "previewWithdrawal", scope: org.ScopeNoMoneyOut,
-		group:         "Withdrawals",
-		summary:       "Ask what would become of a withdrawal",
-		text:          "Takes the body of POST /withdraw, asks the same gates on the same facts and moves nothing: the answer is what POST /withdraw would make of it now. What POST /withdraw would refuse is refused here with the same status and code; details.gates has the gates up to the one that refused. What it would answer 451 is 200 here, wouldBe is BLOCKED and the gate RISK says BLOCK. The gate RISK is NOT_CONFIGURED, and passes, as long as this installation screens nobody and your organization has set no threshold. With a known idempotencyKey nothing would be made: wouldBe is then the status of the withdrawal that has it.",
+		group:   "Withdrawals",
+		summary: "Ask what a withdrawal request would do",
+		text: "Takes the body of POST /withdraw, evaluates the same rules on the same facts and moves " +
+			"nothing. The answer is what POST /withdraw would do now. A request that POST /withdraw would refuse is " +
+			"refused here with the same status and code; details.gates has the rules up to the one that refused. " +
+			"Where POST /withdraw would answer 451, this call answers 200, wouldBe is BLOCKED and the rule RISK says " +
+			"BLOCK. The rule RISK is NOT_CONFIGURED, and passes, while this installation has no risk provider and " +
+			"your organization has no threshold. With a known idempotencyKey no withdrawal would be made: wouldBe is " +
+			"the status of the withdrawal that has the key.",
 		body:          WithdrawRequest{},
 		retryable:     true,
 		countsAsQuote: true,
 		limitsItself:  true,
 		headers:       []header{idempotencyKeyHeader},
-		answers:       []success{{http.StatusOK, "What would become of it.", Preview{}, examplePreview, nil}},
+		answers:       []success{{http.StatusOK, "What POST /withdraw would do now.", Preview{}, examplePreview, nil}},
 		faults: []fault.Code{
 			fault.InvalidAmount, fault.AmountBelowMinimum, fault.InvalidAddress, fault.MintNotFound,
 			fault.IdempotencyKeyMismatch,
@@ -240,10 +272,17 @@ var routes = []route{
 	{
 		method: http.MethodPost, path: "/withdrawals/{withdrawalId}/cancel", name: "cancelWithdrawal",
 		scope: org.ScopeNoMoneyOut, group: "Withdrawals",
-		summary: "Take a withdrawal back",
-		text:    "Ends a withdrawal that is AWAITING_APPROVAL, or PROCESSING and waits before anything of it is signed: it is CANCELLED, its amount may be spent again, and CUSTOMER_WITHDRAW_CANCELLED is sent, or ORGANIZATION_WITHDRAW_CANCELLED for one of your organization's own. One that had been let go is first voided by the signer: while that does not answer, 503 says that the withdrawal is taken back, is never paid, and has its amount held until it is CANCELLED without another call. Of a cancel, an approval and a removal that race one wins; the others are answered 409 with currentStatus. So is a repetition: currentStatus CANCELLED says that it is done.",
+		summary: "Cancel a withdrawal",
+		text: "Ends a withdrawal that is AWAITING_APPROVAL, or that is PROCESSING and waits before the signer " +
+			"signs anything of it. The withdrawal becomes CANCELLED, its amount is available again, and the service " +
+			"sends CUSTOMER_WITHDRAW_CANCELLED, or ORGANIZATION_WITHDRAW_CANCELLED for a withdrawal of your " +
+			"organization's own. If the withdrawal was released for payment, the signer first voids it. If the " +
+			"signer does not answer, the call answers 503: the withdrawal will never be paid, and its amount stays " +
+			"held until it becomes CANCELLED, without another call. When a cancel, an approval and a removal race, " +
+			"one wins; the others are refused with 409 and currentStatus. So is a repeated cancel: currentStatus " +
+			"CANCELLED says that the withdrawal is cancelled.",
 		answers: []success{
-			{http.StatusOK, "The withdrawal. It is CANCELLED.", webhook.Withdrawal{}, exampleCancelled, nil},
+			{http.StatusOK, "The withdrawal, now CANCELLED.", webhook.Withdrawal{}, exampleCancelled, nil},
 		},
 		faults: []fault.Code{fault.CodeNotFound, fault.InvalidState},
 		handle: (*api).cancelWithdrawal,
@@ -251,8 +290,10 @@ var routes = []route{
 	{
 		method: http.MethodGet, path: "/withdrawals/{withdrawalId}/decisions", name: "listWithdrawalDecisions",
 		scope: org.ScopeRead, group: "Withdrawals",
-		summary: "Read what was decided about a withdrawal",
-		text:    "Every decision, oldest first: the request with all its gates and what they looked at, approval, removal, cancellation, and what the signer or the chain sent back. Each was written with what it decided, and nobody can change it.",
+		summary: "Read the decisions about a withdrawal",
+		text: "Every decision, oldest first: the request with all its rules and the facts that they used, " +
+			"approvals, removal, cancellation, and what the signer or the chain sent back. The service wrote each " +
+			"decision together with its effect, and decisions cannot be changed.",
 		answers: []success{
 			{http.StatusOK, "The decisions.", Decisions{}, Decisions{Data: []Decision{exampleDecision}}, nil},
 		},
@@ -261,13 +302,18 @@ var routes = []route{
 	},
 	{
 		method: http.MethodPost, path: "/transfers", name: "createTransfer", scope: org.ScopeFull, group: "Transfers",
-		summary:      "Move money between balances",
-		text:         "Moves an amount between a customer and a product of yours, two customers or two products: at once, without a chain. An unknown customer who receives is made. The idempotencyKey is required: the same key and parameters again show the same transfer and move nothing more. A key never expires. Every field but metadata is such a parameter, also reference: another value under a known key is 409 IDEMPOTENCY_CONFLICT. A 4xx means that this request moved nothing. After a 5xx or no answer, repeat with the same key.",
+		summary: "Move money between balances",
+		text: "Moves an amount between a customer and a product of yours, two customers or two products: at " +
+			"once, without a chain. It creates an unknown customer who receives. The idempotencyKey is required: the " +
+			"same key with the same parameters returns the same transfer and moves nothing more. A key never " +
+			"expires. Every field except metadata is a parameter, including reference: another value under a known " +
+			"key is refused with 409 IDEMPOTENCY_CONFLICT. A 4xx means that this request moved nothing. After a 5xx " +
+			"or no answer, repeat with the same key.",
 		body:         TransferRequest{},
 		limitsItself: true,
 		headers:      []header{idempotencyKeyHeader},
 		answers: []success{{
-			http.StatusCreated, "The transfer. It is done.",
+			http.StatusCreated, "The transfer, which is complete.",
 			webhook.Transfer{},
 			exampleTransfer,
 			[]header{replayedTransferHeader},
@@ -282,7 +328,7 @@ var routes = []route{
 	{
 		method: http.MethodGet, path: "/transfers", name: "listTransfers", scope: org.ScopeRead, group: "Transfers",
 		summary: "List transfers",
-		text:    "The organization's transfers. With idempotencyKey the one that has the key." + csvText,
+		text:    "The organization's transfers. idempotencyKey selects the transfer with this key." + csvText,
 		csv:     true,
 		query: listParameters(
 			parameter{
@@ -312,7 +358,8 @@ var routes = []route{
 	{
 		method: http.MethodGet, path: "/balances", name: "listBalances", scope: org.ScopeRead, group: "Transfers",
 		summary: "Read your own balances",
-		text:    "One row for each product and mint that anything has touched. What customers have is not yours: it stands beside CUSTODIAL as owedToCustomers and in no total. total is available + pending.",
+		text: "One row for each product and mint that had a movement. Customers' balances are not yours: " +
+			"CUSTODIAL shows them as owedToCustomers, and no total includes them. total is available + pending.",
 		answers: []success{{
 			http.StatusOK, "The balances.",
 			ProductBalances{},
@@ -324,9 +371,11 @@ var routes = []route{
 	{
 		method: http.MethodGet, path: "/ledger/entries", name: "listLedgerEntries", scope: org.ScopeRead,
 		group:   "Transfers",
-		summary: "Read what moved balances",
-		text:    "Every movement of a customer's or product's balance with the resource that caused it: a statement. A transfer between two of them is two entries, a withdrawal moves from AVAILABLE to PENDING_WITHDRAW and then away." + csvText,
-		csv:     true,
+		summary: "Read the movements of balances",
+		text: "A statement: every movement of a customer's or product's balance, with the resource that caused " +
+			"it. A transfer between two balances is two entries. A withdrawal first moves its amount from AVAILABLE " +
+			"to PENDING_WITHDRAW, and then out." + csvText,
+		csv: true,
 		query: listParameters(customerFilter,
 			parameter{name: "product", kind: wordParameter, enum: transfer.Products, text: "Only of this product."},
 			mintFilter, chainFilter),
@@ -337,7 +386,7 @@ var routes = []route{
 	{
 		method: http.MethodGet, path: "/customers", name: "listCustomers", scope: org.ScopeRead, group: "Customers",
 		summary: "List customers",
-		text: "The organization's customers. They are made by their first POST /deposit, or by a transfer to them." +
+		text: "The organization's customers. The first POST /deposit for a customer creates it, or a transfer to it." +
 			csvText,
 		csv: true,
 		query: listParameters(customerFilter,
@@ -351,7 +400,7 @@ var routes = []route{
 	{
 		method: http.MethodGet, path: "/customers/{customerId}", name: "getCustomer", scope: org.ScopeRead,
 		group:   "Customers",
-		summary: "Read a customer", text: "One customer, by your own id of it, escaped for a URL.",
+		summary: "Read a customer", text: "One customer, by your own id, escaped for a URL.",
 		answers: []success{{http.StatusOK, "The customer.", Customer{}, exampleCustomer, nil}},
 		faults:  []fault.Code{fault.CodeNotFound},
 		handle:  (*api).getCustomer,
@@ -360,9 +409,11 @@ var routes = []route{
 		method: http.MethodPatch, path: "/customers/{customerId}", name: "updateCustomer", scope: org.ScopeNoMoneyOut,
 		fieldScopes: map[string]org.Scope{"customerEmail": org.ScopeFull}, group: "Customers",
 		summary: "Change a customer",
-		text:    "Changes the e-mail, the metadata or both; what is not named stays, and metadata is replaced whole. An e-mail decides whose withdrawals an allowlist lets pass, so a changed one does not count there for 24 hours. The same e-mail in other letters is no change.",
+		text: "Changes the e-mail, the metadata or both. Fields that are left out stay as they are; metadata is " +
+			"replaced as a whole. Allowlists go by the e-mail, so a changed e-mail does not count there for 24 " +
+			"hours. The same e-mail in other letter case is no change.",
 		body:    CustomerChange{},
-		answers: []success{{http.StatusOK, "The customer as it is now.", Customer{}, exampleCustomer, nil}},
+		answers: []success{{http.StatusOK, "The customer.", Customer{}, exampleCustomer, nil}},
 		faults:  []fault.Code{fault.CodeNotFound},
 		handle:  (*api).editCustomer,
 	},
@@ -370,9 +421,11 @@ var routes = []route{
 		method: http.MethodPost, path: "/customers/{customerId}/freeze", name: "freezeCustomer",
 		scope: org.ScopeNoMoneyOut, group: "Customers",
 		summary: "Freeze a customer",
-		text:    "Nothing leaves the customer's balances from now on: withdrawals and transfers out are 403 CUSTOMER_FROZEN, and a payment that is not on its way yet waits. What arrives is credited and told as usual. Again it changes nothing. The body may be left out.",
-		body:    FreezeRequest{}, optional: true, retryable: true,
-		answers: []success{{http.StatusOK, "The customer, FROZEN.", Customer{}, exampleFrozen, nil}},
+		text: "Stops payments from the customer's balances: withdrawals and transfers out are refused with 403 " +
+			"CUSTOMER_FROZEN, and a payment that is not sent yet waits. The service still credits deposits and sends " +
+			"their events. A repeated call changes nothing. The body may be left out.",
+		body: FreezeRequest{}, optional: true, retryable: true,
+		answers: []success{{http.StatusOK, "The customer, now FROZEN.", Customer{}, exampleFrozen, nil}},
 		faults:  []fault.Code{fault.CodeNotFound},
 		handle:  (*api).freezeCustomer,
 	},
@@ -380,9 +433,12 @@ var routes = []route{
 		method: http.MethodPost, path: "/customers/{customerId}/unfreeze", name: "unfreezeCustomer",
 		scope: org.ScopeFull, group: "Customers",
 		summary: "Lift your freeze of a customer",
-		text:    "Lifts the freeze that your organization put on the customer. A freeze of the operator's, or of the service itself after the finality of a chain broke, is another one and stays: the customer is then still FROZEN, and 403 OPERATOR_ONLY when there was none of yours. Again it changes nothing. The body may be left out.",
-		body:    UnfreezeRequest{}, optional: true, retryable: true,
-		answers: []success{{http.StatusOK, "The customer as it is now.", Customer{}, exampleCustomer, nil}},
+		text: "Lifts the freeze that your organization put on the customer. A freeze by the operator, or by the " +
+			"service after a finality break, is another freeze and stays: the customer is then still FROZEN. If your " +
+			"organization has no freeze on the customer, the call is refused with 403 OPERATOR_ONLY. A repeated call " +
+			"changes nothing. The body may be left out.",
+		body: UnfreezeRequest{}, optional: true, retryable: true,
+		answers: []success{{http.StatusOK, "The customer.", Customer{}, exampleCustomer, nil}},
 		faults:  []fault.Code{fault.CodeNotFound, fault.OperatorOnly},
 		handle:  (*api).unfreezeCustomer,
 	},
@@ -390,7 +446,8 @@ var routes = []route{
 		method: http.MethodGet, path: "/customers/{customerId}/balances", name: "listCustomerBalances",
 		scope: org.ScopeRead, group: "Customers",
 		summary: "Read a customer's balances",
-		text:    "One row for each mint that anything of the customer's has touched. total is available + pendingWithdraw + inSwap; pendingDeposit and held stand outside it.",
+		text: "One row for each mint of which the customer had a movement. total is available + pendingWithdraw + " +
+			"inSwap; it does not include pendingDeposit and held.",
 		answers: []success{
 			{http.StatusOK, "The balances.", Balances{}, Balances{Data: []Balance{exampleBalance}}, nil},
 		},
@@ -401,8 +458,11 @@ var routes = []route{
 		method: http.MethodPost, path: "/webhook-endpoints", name: "createWebhookEndpoint", scope: org.ScopeNoMoneyOut,
 		group:   "Webhooks",
 		summary: "Register a webhook endpoint",
-		text:    "Events are sent to this URL from now on, signed with a secret that is shown in this answer and never again. Without events it receives the seven events of the interface; extension events are sent only where they are named. With filters only what concerns that customer, or happened on that chain, is sent. At most 10 endpoints.",
-		body:    EndpointRequest{},
+		text: "The service sends events to this URL from now on, signed with a secret that only this answer " +
+			"shows. Without events, the endpoint receives the seven events of the interface; it receives an " +
+			"extension event only if it names it. With filters, it receives only events of that customer or of that " +
+			"chain. An organization can have 10 endpoints.",
+		body: EndpointRequest{},
 		answers: []success{
 			{http.StatusCreated, "The endpoint with its secret.", EndpointWithSecret{}, exampleEndpointSecret, nil},
 		},
@@ -412,7 +472,7 @@ var routes = []route{
 	{
 		method: http.MethodGet, path: "/webhook-endpoints", name: "listWebhookEndpoints", scope: org.ScopeRead,
 		group:   "Webhooks",
-		summary: "List webhook endpoints", text: "Where this organization's events go, without the secrets.",
+		summary: "List webhook endpoints", text: "The webhook endpoints of this organization, without their secrets.",
 		query: []parameter{orderParameter, limitParameter, cursorParameter},
 		answers: []success{
 			{http.StatusOK, "A page of endpoints.", Page[Endpoint]{}, examplePage(exampleEndpoint), nil},
@@ -432,9 +492,13 @@ var routes = []route{
 		method: http.MethodPatch, path: "/webhook-endpoints/{endpointId}", name: "updateWebhookEndpoint",
 		scope: org.ScopeNoMoneyOut, group: "Webhooks",
 		summary: "Change a webhook endpoint",
-		text:    "Changes what is given and nothing else; filters are replaced as a whole, and {} takes them away. While PAUSED its deliveries wait. With ENABLED, which also brings a disabled endpoint back, and with another url, everything that waits is due at once, in the order of each resource and with the whole schedule before it. Other events and filters decide about what happens from now on; what waits is still sent. What happened while an endpoint was disabled was not queued for it: ask for that with recover.",
+		text: "Changes the fields that the body has. filters are replaced as a whole, and {} removes them. While " +
+			"the endpoint is PAUSED, its deliveries wait. With ENABLED, which also enables a disabled endpoint, and " +
+			"with another url, all waiting deliveries are due at once, in the order of each resource and with the " +
+			"whole schedule. New events and filters apply to changes from now on; waiting deliveries are still sent. " +
+			"The service queued nothing for the endpoint while it was disabled: ask for those events with recover.",
 		body:    EndpointChange{},
-		answers: []success{{http.StatusOK, "The endpoint as it is now.", Endpoint{}, exampleEndpoint, nil}},
+		answers: []success{{http.StatusOK, "The endpoint.", Endpoint{}, exampleEndpoint, nil}},
 		faults:  []fault.Code{fault.CodeNotFound},
 		handle:  (*api).changeEndpoint,
 	},
@@ -442,7 +506,9 @@ var routes = []route{
 		method: http.MethodPost, path: "/webhook-endpoints/{endpointId}/rotate-secret", name: "rotateWebhookSecret",
 		scope: org.ScopeFull, group: "Webhooks",
 		summary: "Give a webhook endpoint a new secret",
-		text:    "The new secret is shown in this answer and never again. Every message carries a v1 signature by it from now on, and beside it one by the former secret for 24 hours: replace it at your receiver meanwhile. If the answer is lost, ask again: every secret signs on for 24 hours from its own replacement, at most 4 at once.",
+		text: "Only this answer shows the new secret. From now on every message has a v1 signature by it and, for " +
+			"24 hours, one by the former secret: replace the secret at your receiver in this time. If the answer is " +
+			"lost, call again: each secret signs for 24 hours after its own replacement, at most 4 at once.",
 		answers: []success{{http.StatusOK, "The endpoint with its new secret.", RotatedSecret{}, exampleRotated, nil}},
 		faults:  []fault.Code{fault.CodeNotFound, fault.InvalidState},
 		handle:  (*api).rotateSecret,
@@ -450,11 +516,15 @@ var routes = []route{
 	{
 		method: http.MethodPost, path: "/webhook-endpoints/{endpointId}/test", name: "testWebhookEndpoint",
 		scope: org.ScopeNoMoneyOut, group: "Webhooks",
-		summary: "Send a sample to a webhook endpoint",
-		text:    "Posts a realistic sample of that type to this endpoint alone, also while it is paused or disabled, and answers what came back within 15 seconds. The sample has environment TEST, no sequence, and tells of nothing that happened. It is not tried again, does not count for or against the endpoint, and stands in the log.",
-		body:    TestRequest{},
+		resultAt: "/webhook-endpoints/{endpointId}/deliveries",
+		summary:  "Send a sample to a webhook endpoint",
+		text: "Posts a realistic sample of that type to this endpoint alone, even while it is paused or disabled, " +
+			"and returns the answer if it comes within 15 seconds. The sample has environment TEST and no sequence, " +
+			"and describes nothing that happened. The service does not repeat it and does not count it for or " +
+			"against the endpoint; the log of attempts has it.",
+		body: TestRequest{},
 		answers: []success{{
-			http.StatusOK, "What came back. Look at status: DELIVERED, or FAILED with the error.",
+			http.StatusOK, "The attempt. Look at status: DELIVERED, or FAILED with the error.",
 			DeliveryAttempt{},
 			exampleAttempt, nil,
 		}},
@@ -464,8 +534,9 @@ var routes = []route{
 	{
 		method: http.MethodGet, path: "/webhook-endpoints/{endpointId}/deliveries", name: "listWebhookDeliveries",
 		scope: org.ScopeRead, group: "Webhooks",
-		summary: "Read what was sent to a webhook endpoint",
-		text:    "Every attempt with its request, without the signature, and what came back: the status and the first 1024 bytes. Attempts are kept for 30 days.",
+		summary: "Read the delivery attempts of a webhook endpoint",
+		text: "Every attempt with its request, without the signature, and the answer: the status and the first " +
+			"1024 bytes. The service keeps attempts for 30 days.",
 		query: []parameter{
 			{
 				name: "status", kind: wordParameter, enum: []string{delivery.Delivered, delivery.Failed},
@@ -473,7 +544,7 @@ var routes = []route{
 			},
 			{name: "eventId", kind: textParameter, max: 64, text: "Only attempts to send this event."},
 			{name: "type", kind: wordParameter, enum: eventTypes, text: "Only attempts to send events of this type."},
-			{name: "since", kind: timeParameter, text: "Only attempts made at this time or later."},
+			{name: "since", kind: timeParameter, text: "Only attempts of this time or later."},
 			orderParameter, limitParameter, cursorParameter,
 		},
 		answers: []success{
@@ -485,8 +556,13 @@ var routes = []route{
 	{
 		method: http.MethodPost, path: "/webhook-endpoints/{endpointId}/recover", name: "recoverWebhookEndpoint",
 		scope: org.ScopeNoMoneyOut, group: "Webhooks",
-		summary: "Send a webhook endpoint what it missed",
-		text:    "Makes the events since that time due again, in their order: with onlyFailed, which is the default, those that were never delivered there, also because the endpoint was disabled or did not exist; without it all of them once more. What the endpoint wants is decided by its events and filters as they are now. The job runs behind the answer; the same request within ten minutes answers the same job, and one recovery of an endpoint runs at a time.",
+		resultAt: "/webhook-endpoints/{endpointId}/deliveries",
+		summary:  "Send a webhook endpoint the events that it missed",
+		text: "Queues the events since that time again, in their order. With onlyFailed, the default, it queues " +
+			"only events that were never delivered to the endpoint, also because it was disabled or did not exist; " +
+			"otherwise it queues all events again. The present events and filters of the endpoint decide which " +
+			"events it receives. The job runs after the answer. The same request within ten minutes returns the same " +
+			"job, and an endpoint has one running recovery at a time.",
 		body:    RecoverRequest{},
 		answers: []success{{http.StatusAccepted, "The job.", WebhookJob{}, exampleJob, nil}},
 		faults:  []fault.Code{fault.CodeNotFound, fault.InvalidState},
@@ -494,9 +570,12 @@ var routes = []route{
 	},
 	{
 		method: http.MethodPost, path: "/events/{eventId}/resend", name: "resendEvent", scope: org.ScopeNoMoneyOut,
-		group:   "Webhooks",
-		summary: "Send an event again",
-		text:    "Sends the same bytes under the same webhook-id again: to the endpoint that is named, or to every one that wants the event. The same request within five seconds answers the same job, and what is on its way is not sent twice.",
+		group:    "Webhooks",
+		resultAt: "/webhook-endpoints/{endpointId}/deliveries",
+		summary:  "Send an event again",
+		text: "Sends the same bytes under the same webhook-id again: to the named endpoint, or to every endpoint " +
+			"that receives the event. The same request within five seconds returns the same job, and an event that " +
+			"is already queued is not sent twice.",
 		body:    ResendRequest{},
 		answers: []success{{http.StatusAccepted, "The job.", WebhookJob{}, exampleResend, nil}},
 		faults:  []fault.Code{fault.CodeNotFound, fault.InvalidState},
@@ -505,8 +584,9 @@ var routes = []route{
 	{
 		method: http.MethodGet, path: "/webhook-jobs/{jobId}", name: "getWebhookJob", scope: org.ScopeRead,
 		group:   "Webhooks",
-		summary: "Read how far a resend or recovery has come",
-		text:    "It is COMPLETED when everything has been made due; pending, delivered and failed tell what came of it since.",
+		summary: "Read the progress of a resend or recovery",
+		text: "The job is COMPLETED when it has queued everything; pending, delivered and failed count the " +
+			"outcomes since.",
 		answers: []success{{http.StatusOK, "The job.", WebhookJob{}, exampleJob, nil}},
 		faults:  []fault.Code{fault.CodeNotFound},
 		handle:  (*api).getJob,
@@ -515,19 +595,23 @@ var routes = []route{
 		method: http.MethodDelete, path: "/webhook-endpoints/{endpointId}", name: "deleteWebhookEndpoint",
 		scope: org.ScopeNoMoneyOut, group: "Webhooks",
 		summary: "Delete a webhook endpoint",
-		text:    "Nothing more is sent there. What was not delivered stays readable with GET /events.",
-		answers: []success{{http.StatusNoContent, "It is gone.", nil, nil, nil}},
+		text: "The service sends nothing more to the endpoint. GET /events still has the events that were not " +
+			"delivered.",
+		answers: []success{{http.StatusNoContent, "The endpoint is deleted.", nil, nil, nil}},
 		faults:  []fault.Code{fault.CodeNotFound},
 		handle:  (*api).deleteEndpoint,
 	},
 	{
 		method: http.MethodGet, path: "/events", name: "listEvents", scope: org.ScopeRead, group: "Webhooks",
 		summary: "Read the event feed",
-		text:    "The bodies that webhooks carry, byte for byte, in sequence from after on, for 90 days. Without types it has every event and the sequences have no gap, so that a consumer can prove that it missed nothing; a first sequence above after + 1 tells that something older has left the feed. Continue with the last sequence you have seen.",
+		text: "The bodies of webhooks, byte for byte, in the order of sequence, from after on, for 90 days. " +
+			"Without types the feed has every event and the sequences have no gap, so a consumer can prove that it " +
+			"missed nothing. A first sequence above after + 1 means that older events have left the feed. Continue " +
+			"with the last sequence that you have seen.",
 		query: []parameter{
 			{
 				name: "after", kind: numberParameter, max: sequenceMax,
-				text: "The last sequence that you have; 0, unless given, starts at the first.",
+				text: "The last sequence that you have. The default 0 starts at the first.",
 			},
 			{
 				name: "types", kind: wordsParameter, enum: eventTypes,
@@ -536,19 +620,19 @@ var routes = []route{
 			limitParameter,
 			{
 				name: "cursor", kind: textParameter, max: 1024,
-				text: "Where to continue: the nextCursor of the page before, with the same types. It goes before after.",
+				text: "The nextCursor of the previous page, with the same types. It takes precedence over after.",
 			},
 		},
 		faults: []fault.Code{fault.InvalidCursor},
 		answers: []success{
-			{http.StatusOK, "A stretch of the feed.", Page[webhook.Envelope]{}, examplePage(exampleEnvelope), nil},
+			{http.StatusOK, "One page of the feed.", Page[webhook.Envelope]{}, examplePage(exampleEnvelope), nil},
 		},
 		handle: (*api).listEvents,
 	},
 	{
 		method: http.MethodGet, path: "/.well-known/webhook-keys", name: "listWebhookKeys", group: "Webhooks",
 		summary:    "Read the keys that sign webhooks",
-		text:       "The public keys of the v1a signatures, newest first. A signature by any of them is good.",
+		text:       "The public keys of the v1a signatures, newest first. A signature by any of them is valid.",
 		needsNoKey: true,
 		answers: []success{{
 			http.StatusOK, "The keys.",

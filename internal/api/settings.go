@@ -128,7 +128,7 @@ var severities = func() (words []string) {
 // distinguished.
 func readChanges(body []byte) (wanted org.Changes, err error) {
 	if err := json.Unmarshal(body, &wanted); err != nil {
-		return nil, fmt.Errorf("read settings that were decoded: %w", err)
+		return nil, fmt.Errorf("read decoded settings: %w", err)
 	}
 	return wanted, wanted.Check()
 }
@@ -184,7 +184,7 @@ func checkPlainText(name, s string, bytesMax int) error {
 	if len(s) > bytesMax || strings.ContainsFunc(s, unicode.IsControl) {
 		return fault.New(
 			fault.Invalid, fault.InvalidRequest,
-			"%s has at most %d bytes and no control characters."+nothingWritten+" Correct it.", name, bytesMax,
+			"%s may have at most %d bytes and no control characters."+nothingWritten+" Correct it.", name, bytesMax,
 		).WithParam(name)
 	}
 	return nil

@@ -3,6 +3,7 @@ package api
 import (
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/cofferpay/coffer/docs"
 	"github.com/cofferpay/coffer/internal/event"
@@ -35,10 +36,9 @@ type surface struct {
 
 	faults []fault.Code // of every call, in addition to those of both surfaces
 	// The surface's own texts, which take precedence over the shared ones.
-	problems    map[fault.Code]problemDoc
-	fieldDocs   map[string]fieldDoc
-	examples    map[string]any // of bodies, by the name of the call
-	retryAdvice string         // how to find out whether a call took effect that ended in an internal error
+	problems  map[fault.Code]problemDoc
+	fieldDocs map[string]fieldDoc
+	examples  map[string]any // of bodies, by the name of the call
 }
 
 // findFieldDoc returns the text for a field of a type. typeNames has the type and the types
@@ -58,6 +58,38 @@ func (s *surface) findFieldDoc(typeNames []string, field string) fieldDoc {
 		}
 	}
 	return fieldDoc{}
+}
+
+// retryAdvice says how a caller finds out whether a call took effect that ended in an internal
+// error. Only a payment has an idempotency key; the result of another call is in a GET.
+func (s *surface) retryAdvice(r route) string {
+	switch {
+	case r.path == "":
+		return "Look up with a GET whether it took effect before you repeat it; repeat a payment with the same " +
+			"idempotencyKey."
+	case repeatMode(r) == "WITH_KEY":
+		return "Repeat the request with the same idempotencyKey: it takes effect at most once, and the answer shows " +
+			"the result."
+	}
+	if path := s.resultPath(r); path != "" {
+		return "Look up with GET " + path + " whether it took effect before you repeat it."
+	}
+	return "Repeat the request: a repeated one has no further effect."
+}
+
+// resultPath returns the path of the GET that shows the result of a write, and "" without one.
+func (s *surface) resultPath(r route) string {
+	if r.resultAt != "" {
+		return r.resultAt
+	}
+	for path := r.path; path != ""; path = path[:strings.LastIndexByte(path, '/')] {
+		if slices.ContainsFunc(s.routes, func(other route) bool {
+			return other.method == http.MethodGet && other.path == path
+		}) {
+			return path
+		}
+	}
+	return ""
 }
 
 // requestExample returns the document's example of a call's body.
@@ -90,9 +122,12 @@ var organizations = surface{
 	fieldDocs:  mergeMaps(webhookFieldDocs, flaggedFieldDocs, keyFieldDocs),
 	examples:   mergeMaps(flaggedExamples, keyExamples),
 	credential: "apiKey", header: keyHeader,
-	credentialText:   "An API key of the organization. The main key, and each with the scope FULL, moves money: keep it on your servers. It is never read from the query, and a request that has the header twice is refused.",
+	credentialText: "An API key of the organization. The main key, and each key with the scope FULL, moves money: " +
+		"keep it on your servers. The service does not read it from the query, and refuses a request that has the " +
+		"header twice.",
 	foreignKeyPrefix: operator.KeyPrefix,
-	foreignKeyText:   "This is an operator's key, and organizations' calls do not take it. Send an organization's key in x-api-key, or call the operator's interface, which has another address, with this one in x-operator-key.",
-	authenticate:     (*api).authenticateOrg,
-	retryAdvice:      "Repeat the request with the same idempotencyKey: it is done at most once, and the answer tells.",
+	foreignKeyText: "This is an operator's key, and organizations' calls do not accept it. Send an organization's " +
+		"key in x-api-key. To use this key, send it in x-operator-key to the operator's interface, which has another " +
+		"address.",
+	authenticate: (*api).authenticateOrg,
 }

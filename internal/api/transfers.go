@@ -44,7 +44,8 @@ func (a *api) createTransfer(c *call) (answer, error) {
 	}
 	if key == nil {
 		return answer{}, fault.New(fault.Invalid, fault.InvalidRequest,
-			"A transfer needs an idempotencyKey, in the body or in the header Idempotency-Key."+nothingWritten+" Send one key for each transfer you mean.").
+			"A transfer needs an idempotencyKey, in the body or in the header Idempotency-Key."+nothingWritten+" "+
+				"Send one key for each transfer.").
 			WithParam("idempotencyKey")
 	}
 	r := transfer.Request{

@@ -73,7 +73,7 @@ func (a *api) requestEndorsement(ctx context.Context, name string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), signerTimeout)
 	defer cancel()
 	if err := a.whitelist.FinishEntry(ctx, name); err != nil {
-		a.log.LogAttrs(ctx, slog.LevelWarn, "the signer was not asked about a whitelisted address; it is asked again",
+		a.log.LogAttrs(ctx, slog.LevelWarn, "cannot ask the signer about a whitelist entry; a later cycle asks again",
 			slog.String("whitelisted", name), slog.Any("err", err))
 	}
 }
@@ -172,7 +172,8 @@ func (a *api) endorseApproved(ctx context.Context, r changerequest.Request) {
 		return err
 	})
 	if err != nil {
-		a.log.LogAttrs(ctx, slog.LevelWarn, "the address of a change request was not found; the signer is asked later",
+		a.log.LogAttrs(ctx, slog.LevelWarn, "cannot find the whitelist entry of a change request; a later cycle asks "+
+			"the signer",
 			slog.String("change", r.ID), slog.Any("err", err))
 		return
 	}
@@ -184,10 +185,15 @@ var whitelistRoutes = []route{
 		method: http.MethodPost, path: "/organizations/{organizationId}/whitelisted-addresses",
 		name: "addWhitelistedAddress", group: "Whitelist",
 		summary: "Add an address to an organization's whitelist",
-		text:    "Adds an address that the organization's own money may be paid out to. It cools off first and is COOLING_OFF until usableFrom; the signer endorses it, and never pays it earlier. An address that no payment may go to is refused as a withdrawal's destination is. Where the installation wants four eyes, the answer is AWAITING_APPROVAL without an id: nothing is added until another operator approves changeRequestId, and the cooling-off begins then. After a lost answer, ask again: an address that is there already is 409 INVALID_STATE with its id in the details.",
-		body:    WhitelistedAddressRequest{},
+		text: "Adds an address that the organization may pay its own money to. The entry is COOLING_OFF until " +
+			"usableFrom; the signer endorses it and does not pay it earlier. An address that a withdrawal could not " +
+			"pay is refused. If the installation requires four eyes, the answer is AWAITING_APPROVAL without an id: " +
+			"nothing is added until another operator approves changeRequestId, and the cooling-off starts then. If " +
+			"the answer is lost, call again: an address that has an entry is refused with 409 INVALID_STATE, and " +
+			"details has its id.",
+		body: WhitelistedAddressRequest{},
 		answers: []success{{
-			http.StatusCreated, "The address, or what waits for a second operator.",
+			http.StatusCreated, "The entry, or the change request that waits for a second operator.",
 			WhitelistedAddress{},
 			exampleWhitelisted, nil,
 		}},
@@ -201,8 +207,9 @@ var whitelistRoutes = []route{
 		method: http.MethodGet, path: "/organizations/{organizationId}/whitelisted-addresses",
 		name: "listWhitelistedAddresses", group: "Whitelist",
 		summary: "List an organization's whitelist",
-		text:    "Every address that is or was on it. One whose row is not what the signer endorsed, or that the signer does not know any more, is REFUSED: look at the log at once.",
-		query:   []parameter{orderParameter, limitParameter, cursorParameter},
+		text: "Every entry, including removed ones. An entry is REFUSED when its row differs from what the signer " +
+			"endorsed, or when the signer does not know it any more: look at the log at once.",
+		query: []parameter{orderParameter, limitParameter, cursorParameter},
 		answers: []success{
 			{http.StatusOK, "A page of addresses.", Page[WhitelistedAddress]{}, examplePage(exampleWhitelisted), nil},
 		},
@@ -213,8 +220,10 @@ var whitelistRoutes = []route{
 		method: http.MethodDelete, path: "/organizations/{organizationId}/whitelisted-addresses/{whitelistedAddressId}",
 		name: "removeWhitelistedAddress", group: "Whitelist",
 		summary: "Remove an address from an organization's whitelist",
-		text:    "From this answer on nobody can choose it, and the signer pays it no more, also not what was accepted before and is not signed yet. No second operator is needed. Again it changes nothing. To use the address later, add it again.",
-		answers: []success{{http.StatusOK, "The address, REMOVED.", WhitelistedAddress{}, exampleRemoved, nil}},
+		text: "From this answer on no withdrawal can choose the address, and the signer does not pay it, not even " +
+			"for a withdrawal that was accepted before and is not signed yet. No second operator is needed. A " +
+			"repeated call changes nothing. To use the address later, add it again.",
+		answers: []success{{http.StatusOK, "The entry, now REMOVED.", WhitelistedAddress{}, exampleRemoved, nil}},
 		faults:  []fault.Code{fault.CodeNotFound},
 		handle:  (*api).removeWhitelisted,
 	},
@@ -238,46 +247,48 @@ var (
 // whitelistFieldDocs are the document's texts about the whitelist.
 var whitelistFieldDocs = map[string]fieldDoc{
 	"WhitelistedAddress.": {
-		text: "An address that an organization's own money may be paid out to.",
+		text: "A whitelist entry: an address that an organization may pay its own money to.",
 	},
 	"WhitelistedAddressPage.":    {text: "A page of whitelisted addresses."},
-	"WhitelistedAddressRequest.": {text: "An address to add."},
-	"whitelistedAddressId":       {text: "The address: wla_…", example: "wla_01J9ZW3M8Q4S5T6V7W8X9YZABC"},
+	"WhitelistedAddressRequest.": {text: "A whitelist entry to add."},
+	"whitelistedAddressId":       {text: "The id of the entry: wla_…", example: "wla_01J9ZW3M8Q4S5T6V7W8X9YZABC"},
 	"WhitelistedAddress.whitelistedAddressId": {
 		text: "The address; null while it waits for a second operator.", example: "wla_01J9ZW3M8Q4S5T6V7W8X9YZABC",
 	},
-	"WhitelistedAddress.organizationId": {text: "Whose whitelist it is on."},
-	"WhitelistedAddress.chain":          {text: "The chain that it is paid on.", enum: chainNames},
+	"WhitelistedAddress.organizationId": {text: "The organization."},
+	"WhitelistedAddress.chain":          {text: "The chain of the address.", enum: chainNames},
 	"WhitelistedAddressRequest.chain": {
-		text: "The chain that it is paid on: one that runs here.", enum: chainNames,
+		text: "The chain of the address. It has to run here.", enum: chainNames,
 	},
 	"WhitelistedAddress.address": {
 		text: "The address in the chain's canonical form.", example: "0x71C7656EC7ab88b098defB751B7401B5f6d8976F",
 	},
 	"WhitelistedAddressRequest.address": {
-		text:   "The address. Compare it with its owner over another way than it came.",
+		text:   "The address. Compare it with its owner over another channel than the one by which you received it.",
 		bounds: map[string]any{"minLength": 1, "maxLength": 128}, example: "0x71C7656EC7ab88b098defB751B7401B5f6d8976F",
 	},
-	"WhitelistedAddress.label": {text: "Whose it is, for people."},
+	"WhitelistedAddress.label": {text: "The owner of the address, for people."},
 	"WhitelistedAddressRequest.label": {
-		text:    "Whose it is, for people: 1 to 100 printable characters.",
+		text:    "The owner of the address, for people: 1 to 100 printable characters.",
 		bounds:  map[string]any{"minLength": 1, "maxLength": whitelist.LabelRunesMax},
 		example: "Treasury account at the exchange",
 	},
 	"WhitelistedAddress.status": {
-		text: "AWAITING_APPROVAL: another operator has to agree. WAITING: the signer has not endorsed it yet, and is asked again. COOLING_OFF: not before usableFrom. USABLE. REFUSED: see refusedBecause. REMOVED.",
+		text: "AWAITING_APPROVAL: another operator has to approve. WAITING: the signer has not endorsed it yet, and " +
+			"the service asks again. COOLING_OFF: not usable before usableFrom. USABLE. REFUSED: see refusedBecause. " +
+			"REMOVED.",
 		enum: whitelistStatuses,
 	},
 	"usableFrom": {
-		text: "From when it may be used; null while it waits for a second operator.",
+		text: "From when it is usable; null while it waits for a second operator.",
 	},
 	"refusedBecause": {
 		text: "Why the signer or this program refuses it; null where neither does.",
 	},
 	"WhitelistedAddress.createdAt": {
-		text: "When it was added, or asked for while it waits for a second operator.",
+		text: "When it was added, or requested while it waits for a second operator.",
 	},
-	"WhitelistedAddress.createdBy": {text: "The operator's key that added it, or that agreed to it."},
+	"WhitelistedAddress.createdBy": {text: "The operator's key that added or approved it."},
 	"removedAt":                    {text: "When it was removed; null while it is on the whitelist."},
 	"removedBy": {
 		text: "The operator's key that removed it; null while it is on the whitelist.",

@@ -159,7 +159,7 @@ func readFeeMode(text *string) (string, error) {
 	if *text == "" {
 		return "", fault.New(
 			fault.Invalid, fault.InvalidRequest,
-			"feeMode is ORGANIZATION or DEDUCTED."+nothingWritten+" Leave feeMode out or send one of them.",
+			"feeMode has to be ORGANIZATION or DEDUCTED."+nothingWritten+" Leave feeMode out or send one of them.",
 		).WithParam("feeMode")
 	}
 	return *text, nil
@@ -250,7 +250,7 @@ func showGates(steps []withdrawal.Step) (results webhook.List[GateResult]) {
 		err = read.Decode(&results)
 	}
 	if err != nil {
-		panic("api: what a gate looked at cannot be shown: " + err.Error())
+		panic("api: cannot show the facts of a rule: " + err.Error())
 	}
 	return results
 }
@@ -291,7 +291,8 @@ func idempotencyKey(h http.Header, inBody *string) (*string, error) {
 	for _, v := range values {
 		if v != values[0] || inBody != nil && v != *inBody {
 			return nil, fault.New(fault.Invalid, fault.IdempotencyKeyMismatch,
-				"The request gives two different idempotency keys, in its body and in the header Idempotency-Key."+nothingWritten+" Give one.").
+				"The request gives two different idempotency keys, in its body and in the header "+
+					"Idempotency-Key."+nothingWritten+" Give one.").
 				WithParam("idempotencyKey")
 		}
 	}

@@ -52,13 +52,13 @@ func PrepareAdoption(ctx context.Context, conf Config, log *slog.Logger) (_ *Ado
 	if !conf.hasRole(RoleSigner) {
 		return nil, errors.New(
 			"signer." + conf.Signer.remoteSetting() +
-				": this configuration points to another signer; give one with the seed, the journal and the policy",
+				": this configuration points to another signer; use one with the seed, the journal and the policy",
 		)
 	}
 	switch _, err := os.Stat(conf.Signer.Journal); {
 	case err == nil:
 		return nil, fmt.Errorf(
-			"the journal %s is there: nothing has to be rebuilt; if it is not the right one, move it away first",
+			"the journal %s exists, so it does not have to be rebuilt; if it is not the right one, move it away first",
 			conf.Signer.Journal,
 		)
 	case !errors.Is(err, fs.ErrNotExist):
@@ -90,7 +90,7 @@ func PrepareAdoption(ctx context.Context, conf Config, log *slog.Logger) (_ *Ado
 		return nil, err
 	}
 	if len(adoption.copied) == 0 {
-		return nil, errors.New("the database has no copy of any entry of a journal: it never worked with one")
+		return nil, errors.New("the database has no entry of a journal: it never worked with one")
 	}
 	last := adoption.copied[len(adoption.copied)-1]
 	adoption.Lost, adoption.Entries, adoption.Last = last.JournalID, len(adoption.copied), last.Seq
@@ -102,10 +102,11 @@ func (a *Adoption) lockWorkers(ctx context.Context) error {
 	for name := range a.tools.chains {
 		lock, ok, err := a.tools.db.AdvisoryLock(ctx, dispatch.LockName(name))
 		if err != nil {
-			return fmt.Errorf("make sure that nothing is being paid: %w", err)
+			return fmt.Errorf("make sure that no payment is in progress: %w", err)
 		}
 		if !ok {
-			return fmt.Errorf("a service pays on %s: stop every service and every signer of this installation first",
+			return fmt.Errorf("a service is making payments on %s: stop every service and every signer of this "+
+				"installation first",
 				name)
 		}
 		previous := a.release
@@ -147,7 +148,8 @@ func (a *Adoption) readPaymentCounts(ctx context.Context) error {
 			ch, ok := a.tools.chains[name]
 			if !ok {
 				return fmt.Errorf(
-					"wallets pay on %s, which is not configured: add it under chains, so that it can be asked", name,
+					"wallets pay on %s, which is not configured: add it under chains, so that the command can ask it",
+					name,
 				)
 			}
 			address, err := local.DeriveAddress(a.seed, p.Wallet)
@@ -162,7 +164,8 @@ func (a *Adoption) readPaymentCounts(ctx context.Context) error {
 				// The chain does not count the payments of a wallet. A missing payment in the copy
 				// could not be detected, and would be made again.
 				return fmt.Errorf(
-					"%s does not number the payments of %s: a copy of the journal cannot be shown to be whole, and none is adopted",
+					"%s does not number the payments of %s: it cannot be proven that the mirror is complete, so no "+
+						"journal is rebuilt from it",
 					name, address,
 				)
 			}
@@ -183,7 +186,7 @@ func (a *Adoption) WriteJournal() error {
 	}
 	sign, err := local.Open(a.conf, a.seed)
 	if err != nil {
-		return fmt.Errorf("open the journal that was made: %w", err)
+		return fmt.Errorf("open the rebuilt journal: %w", err)
 	}
 	_, err = sign.RestoreAnchors(a.anchors)
 	return errors.Join(err, sign.Close())

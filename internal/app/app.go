@@ -120,7 +120,7 @@ func New(ctx context.Context, conf Config, log *slog.Logger) (service *App, err 
 		return nil, err
 	}
 	if conf.IsSignerOnly() {
-		return nil, errors.New("this configuration is of a signer alone")
+		return nil, errors.New("this configuration is for a signer only")
 	}
 	sign, attest, closeSigner, err := OpenSigner(conf)
 	if err != nil {
@@ -340,7 +340,8 @@ func (a *App) openChains(ctx context.Context) error {
 			if a.isTool && errors.Is(err, chain.ErrTooFewProviders) {
 				// Commands such as a freeze, or ending an order that waits for these providers, do
 				// not ask them.
-				a.log.WarnContext(ctx, "a command goes on without a chain's providers; what has to ask them fails",
+				a.log.WarnContext(ctx, "a command continues without the providers of a chain; calls that need them "+
+					"fail",
 					"chain", name, "error", err)
 				err = nil
 			}

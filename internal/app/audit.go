@@ -29,7 +29,7 @@ func RestartAudit(ctx context.Context, conf Config, reason string, rehearse bool
 	if !conf.hasRole(RoleSigner) {
 		return r, errors.New(
 			"signer." + conf.Signer.remoteSetting() +
-				": this configuration points to another signer; give one with the seed, the journal and the policy",
+				": this configuration points to another signer; use one with the seed, the journal and the policy",
 		)
 	}
 	tools, err := OpenTools(ctx, conf, slog.New(slog.DiscardHandler))

@@ -24,38 +24,38 @@ import (
 
 // Chain configures one chain. Settings of one family are refused for the others.
 type Chain struct {
-	ChainID       uint64   `toml:"chain_id,omitempty" comment:"of Ethereum and its relatives"`
-	Genesis       string   `toml:"genesis,omitempty" comment:"SOLANA, BITCOIN: hash of the first block; that of the network unless it is set"`
-	Endpoints     []string `toml:"endpoints,omitempty" comment:"JSON-RPC URLs, on BITCOIN also of Esplora as esplora+https://…; or endpoints_file, one a line"`
+	ChainID       uint64   `toml:"chain_id,omitempty" comment:"of EVM chains"`
+	Genesis       string   `toml:"genesis,omitempty" comment:"SOLANA, BITCOIN: hash of the first block; default: that of the network"`
+	Endpoints     []string `toml:"endpoints,omitempty" comment:"JSON-RPC URLs, on BITCOIN also of Esplora as esplora+https://…; or endpoints_file, one per line"`
 	EndpointsFile string   `toml:"endpoints_file,omitempty"`
-	Archives      []string `toml:"archives,omitempty" comment:"further JSON-RPC URLs that keep the state of every block, for balances and traces far back; or archives_file"`
+	Archives      []string `toml:"archives,omitempty" comment:"further JSON-RPC URLs that keep the state of every block, for balances and traces of old blocks; or archives_file"`
 	ArchivesFile  string   `toml:"archives_file,omitempty"`
 	Agree         int      `toml:"agree" comment:"how many endpoints must agree on a final block"`
 	Depth         uint64   `toml:"depth,omitempty" comment:"blocks until final, for a chain without the finalized tag; 0 uses the tag, on BITCOIN 3"`
-	Tiers         []Tier   `toml:"tiers,omitempty" comment:"BITCOIN: amounts whose deposits wait for more than depth; above 1 BTC 6 unless it is set, [] for none"`
-	FeeCap        string   `toml:"fee_cap,omitempty" comment:"most that is paid per gas, in wei"`
-	TipCap        string   `toml:"tip_cap,omitempty" comment:"most that is offered as a tip per gas, in wei; 3 gwei"`
-	PayeeGasMax   uint64   `toml:"payee_gas_max,omitempty" comment:"most gas that a contract may use that native coin is paid to, above what the chain charges for the transaction's data; 100000"`
-	PriceMax      uint64   `toml:"price_max,omitempty" comment:"SOLANA: most that is offered for a compute unit, in millionths of a lamport; 5000000"`
-	CostMax       string   `toml:"cost_max,omitempty" comment:"most that a transaction may cost; SOLANA: in lamports, 10000000; BITCOIN: in satoshi, 5000000"`
-	CloseIdle     string   `toml:"close_idle_after,omitempty" comment:"SOLANA: how long nothing has come to an address' account for a token before that is closed for its rent; 720h, 0s never"`
-	RateMin       uint64   `toml:"rate_min,omitempty" comment:"BITCOIN: least that is offered for a thousand virtual bytes, in satoshi; 1000"`
-	RateMax       uint64   `toml:"rate_max,omitempty" comment:"BITCOIN: most that is offered for them; 500000"`
-	RateUsual     uint64   `toml:"rate_usual,omitempty" comment:"BITCOIN: what they cost in usual times, by which coins are chosen; 10000"`
-	MergeRate     uint64   `toml:"merge_rate,omitempty" comment:"BITCOIN: small coins become one while the nodes expect no more than this for a day; 2000, and below rate_min never"`
-	MergeFrom     int      `toml:"merge_from,omitempty" comment:"BITCOIN: how many small coins there have to be for that; 20"`
-	Target        int      `toml:"target,omitempty" comment:"BITCOIN: within how many blocks a payment shall be mined; 3"`
-	Addresses     string   `toml:"addresses,omitempty" comment:"BITCOIN: what new deposit addresses are, segwit or taproot; segwit. Who has one keeps it"`
-	StartHeight   uint64   `toml:"start_height,omitempty" comment:"first block to look at; 0 begins at the final head of the first start"`
+	Tiers         []Tier   `toml:"tiers,omitempty" comment:"BITCOIN: amounts whose deposits need more than depth; default: 6 above 1 BTC, [] for none"`
+	FeeCap        string   `toml:"fee_cap,omitempty" comment:"highest price per gas, in wei"`
+	TipCap        string   `toml:"tip_cap,omitempty" comment:"highest tip per gas, in wei; 3 gwei"`
+	PayeeGasMax   uint64   `toml:"payee_gas_max,omitempty" comment:"most gas that a contract may use when it receives native coin, in addition to the gas for the transaction's data; 100000"`
+	PriceMax      uint64   `toml:"price_max,omitempty" comment:"SOLANA: highest price of a compute unit, in millionths of a lamport; 5000000"`
+	CostMax       string   `toml:"cost_max,omitempty" comment:"highest cost of a transaction; SOLANA: in lamports, 10000000; BITCOIN: in satoshi, 5000000"`
+	CloseIdle     string   `toml:"close_idle_after,omitempty" comment:"SOLANA: a token account that received nothing for this long is closed for its rent; 720h, 0s never"`
+	RateMin       uint64   `toml:"rate_min,omitempty" comment:"BITCOIN: lowest fee rate, in satoshi per thousand virtual bytes; 1000"`
+	RateMax       uint64   `toml:"rate_max,omitempty" comment:"BITCOIN: highest fee rate; 500000"`
+	RateUsual     uint64   `toml:"rate_usual,omitempty" comment:"BITCOIN: usual fee rate, for coin selection; 10000"`
+	MergeRate     uint64   `toml:"merge_rate,omitempty" comment:"BITCOIN: small outputs are consolidated while the nodes expect no higher rate for a day; 2000, and below rate_min never"`
+	MergeFrom     int      `toml:"merge_from,omitempty" comment:"BITCOIN: least number of small outputs for a consolidation; 20"`
+	Target        int      `toml:"target,omitempty" comment:"BITCOIN: number of blocks within which a payment shall be mined; 3"`
+	Addresses     string   `toml:"addresses,omitempty" comment:"BITCOIN: form of new deposit addresses, segwit or taproot; segwit. Existing addresses stay as they are"`
+	StartHeight   uint64   `toml:"start_height,omitempty" comment:"first block to read; 0 begins at the final block of the first start"`
 	InFlightMax   int      `toml:"in_flight_max,omitempty" comment:"transactions of one wallet that are not final; 1024"`
-	UnminedMax    int      `toml:"unmined_max,omitempty" comment:"of them in no block; 16, which every node keeps of one account"`
-	Trace         string   `toml:"trace,omitempty" comment:"auto, on or off: whether native coin moved inside contracts is looked for"`
+	UnminedMax    int      `toml:"unmined_max,omitempty" comment:"of them in no block; 16, which every node keeps per account"`
+	Trace         string   `toml:"trace,omitempty" comment:"auto, on or off: whether to look for native coin that contracts move"`
 }
 
 // Tier is an amount above which deposits wait for more blocks.
 type Tier struct {
 	AmountAbove string `toml:"above" comment:"satoshi"`
-	Depth       uint64 `toml:"depth" comment:"blocks: its own, and those after it"`
+	Depth       uint64 `toml:"depth" comment:"blocks: the block of the deposit and those after it"`
 }
 
 // confirmationTiers returns the configured tiers of a checked configuration, or nil if there are
@@ -191,7 +191,7 @@ func (c Config) openChain(ctx context.Context, name chain.Name) (chain.Chain, er
 // offlineChain returns a chain without endpoints. It handles addresses completely and asks no
 // provider.
 func (c Config) offlineChain(name chain.Name) chain.Chain {
-	client := offlineClient{fmt.Errorf("this process was given no endpoint of %s", name)}
+	client := offlineClient{fmt.Errorf("this process has no endpoint of %s", name)}
 	id := c.signerID(name)
 	offline := chain.Chain{
 		Name: name, Network: c.Network, CAIP2: "eip155:" + id, SignerID: id, AddressCodec: c.addressCodec(name),
@@ -245,7 +245,8 @@ func (ch Chain) checkChain(path string, name chain.Name, asksChains bool, errs *
 		} else if n.Less(money.Units(solanaCostMin)) {
 			errs.addProblem(
 				path+".cost_max",
-				"is %s lamports; a payment that makes its payee's token account costs %d, and the service's own accounts cost the half: set it to more, 0.01 SOL is \"10000000\"",
+				"is %s lamports; a payment that creates its payee's token account costs %d, and the service's own "+
+					"accounts cost half of that: set it to more, 0.01 SOL is \"10000000\"",
 				ch.CostMax, uint64(solanaCostMin),
 			)
 		}
@@ -253,25 +254,26 @@ func (ch Chain) checkChain(path string, name chain.Name, asksChains bool, errs *
 			(err != nil || d != 0 && d < closeIdleMin) {
 			errs.addProblem(
 				path+".close_idle_after",
-				"%q is no duration of at least %v; a month is \"720h\", and \"0s\" closes no account", ch.CloseIdle,
+				"%q is not a duration of at least %v; a month is \"720h\", and \"0s\" closes no account", ch.CloseIdle,
 				closeIdleMin,
 			)
 		}
 		if ch.PriceMax > solanaPriceLimit {
-			errs.addProblem(path+".price_max", "is %d; it is in millionths of a lamport for a compute unit, at most %d",
+			errs.addProblem(path+".price_max", "is %d; it is in millionths of a lamport per compute unit, at most %d",
 				ch.PriceMax, uint64(solanaPriceLimit))
 		}
 	case chain.BitcoinFamily:
 		if ch.Depth > bitcoinDepthLimit {
 			errs.addProblem(
-				path+".depth", "is %d; set how many blocks make a payment final, its own among them, at most %d",
+				path+".depth", "is %d; set the number of blocks that make a payment final, the block itself "+
+					"included, at most %d",
 				ch.Depth, bitcoinDepthLimit,
 			)
 		}
 		ch.checkTiers(path, errs)
 		if ch.StartHeight == 1 {
 			errs.addProblem(path+".start_height",
-				"is 1; the first block of all does not tell its height: set it to one that is later, or to 0")
+				"is 1; the first block does not have its height in it: set a later block, or 0")
 		}
 		ch.checkRates(path, errs)
 		if _, listed := addressForms[ch.Addresses]; !listed {
@@ -334,26 +336,28 @@ func (ch Chain) checkRates(path string, errs *configErrors) {
 	}
 	low, high := cmp.Or(ch.RateMin, bitcoin.RateMinDefault), cmp.Or(ch.RateMax, bitcoin.RateMaxDefault)
 	if high > bitcointx.RateMax {
-		errs.addProblem(path+".rate_max", "is %d; it is in satoshi for a thousand virtual bytes, at most %d", high,
+		errs.addProblem(path+".rate_max", "is %d; it is in satoshi per thousand virtual bytes, at most %d", high,
 			bitcointx.RateMax)
 	}
 	if low > high {
 		errs.addProblem(path+".rate_min", "is %d, more than rate_max, %d; lower the one or raise the other", low, high)
 	}
 	if ch.RateUsual > bitcointx.RateMax {
-		errs.addProblem(path+".rate_usual", "is %d; it is in satoshi for a thousand virtual bytes, at most %d",
+		errs.addProblem(path+".rate_usual", "is %d; it is in satoshi per thousand virtual bytes, at most %d",
 			ch.RateUsual, bitcointx.RateMax)
 	}
 	if ch.MergeRate > bitcointx.RateMax {
-		errs.addProblem(path+".merge_rate", "is %d; it is in satoshi for a thousand virtual bytes, at most %d",
+		errs.addProblem(path+".merge_rate", "is %d; it is in satoshi per thousand virtual bytes, at most %d",
 			ch.MergeRate, bitcointx.RateMax)
 	}
 	if ch.MergeFrom < 0 || ch.MergeFrom == 1 || ch.MergeFrom > bitcoin.ConsolidationMax {
-		errs.addProblem(path+".merge_from", "is %d; set how many coins are worth becoming one, from 2 to %d",
+		errs.addProblem(path+".merge_from", "is %d; set from how many outputs on a consolidation is worth it, from 2 "+
+			"to %d",
 			ch.MergeFrom, bitcoin.ConsolidationMax)
 	}
 	if ch.Target < 0 || ch.Target > bitcoin.TargetMax {
-		errs.addProblem(path+".target", "is %d; set within how many blocks a payment shall be mined, at most %d",
+		errs.addProblem(path+".target", "is %d; set the number of blocks within which a payment shall be mined, at "+
+			"most %d",
 			ch.Target, bitcoin.TargetMax)
 	}
 }
@@ -397,7 +401,8 @@ func (ch Chain) checkFamily(path string, family chain.Family, errs *configErrors
 		"addresses":        {ch.Addresses != "", []chain.Family{chain.BitcoinFamily}},
 	} {
 		if s.set && family != "" && !slices.Contains(s.of, family) {
-			errs.addProblem(path+"."+setting, "says nothing of this chain: it is of chains of the family %v; remove it",
+			errs.addProblem(path+"."+setting, "does not apply to this chain, only to chains of the family %v; remove "+
+				"it",
 				s.of)
 		}
 	}
@@ -421,7 +426,7 @@ func (ch Chain) checkEndpoints(path string, family chain.Family, asksChains bool
 			setting = path + ".archives"
 		}
 		if slices.Contains(urls[:i], e) {
-			errs.addProblem(setting, "one of them stands twice; a provider cannot agree with itself")
+			errs.addProblem(setting, "contains one of them twice; a provider cannot agree with itself")
 		}
 		if nodeURL, esplora := bitcoin.CutEsploraPrefix(e); esplora && family == chain.BitcoinFamily {
 			e = nodeURL
@@ -429,11 +434,11 @@ func (ch Chain) checkEndpoints(path string, family chain.Family, asksChains bool
 		}
 		// The URL may contain a provider's key, so the error does not repeat it.
 		if u, err := url.Parse(e); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			errs.addProblem(setting, "one of them is not an http or https URL")
+			errs.addProblem(setting, "contains an address that is not an http or https URL")
 		}
 	}
 	if nodes == 0 && len(urls) > 0 {
-		errs.addProblem(path+".endpoints", "are all of Esplora; name at least one node beside them")
+		errs.addProblem(path+".endpoints", "contains only Esplora; add at least one node")
 	}
 }
 
@@ -469,12 +474,12 @@ func (c Config) checkGenesis(name chain.Name, errs *configErrors) {
 	switch {
 	case hash == "":
 		errs.addProblem(
-			path, "is missing; set it to the hash of the network's first block, which a node tells by getGenesisHash",
+			path, "is missing; set it to the hash of the network's first block, by a node's getGenesisHash",
 		)
 	case !validGenesis(name, hash):
 		errs.addProblem(path, "%.80q is not the hash of a first block of this chain", hash)
 	case c.Network == chain.Mainnet && listed && hash != known.Genesis:
-		errs.addProblem(path, "is %s; %s began with %s", hash, known.Name, known.Genesis)
+		errs.addProblem(path, "is %s; the first block of %s is %s", hash, known.Name, known.Genesis)
 	case (c.Network == chain.Testnet || c.Network == chain.Local) && ok && real.Network == chain.Mainnet:
 		errs.addProblem(path, "is that of %s, while network is %s; set network to MAINNET or use a test network",
 			real.Name, c.Network)

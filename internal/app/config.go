@@ -35,8 +35,8 @@ import (
 // Config holds all settings of an installation. It is read from a TOML file; each secret is in a
 // separate file that the configuration names.
 type Config struct {
-	Network   chain.Network        `toml:"network" comment:"MAINNET, TESTNET or LOCAL; every chain below is of this network"`
-	Roles     []Role               `toml:"roles,omitempty" comment:"parts that this process runs: api, workers, scan, dispatch, signer; all when none is named"`
+	Network   chain.Network        `toml:"network" comment:"MAINNET, TESTNET or LOCAL; every chain below belongs to this network"`
+	Roles     []Role               `toml:"roles,omitempty" comment:"parts that this process runs: api, workers, scan, dispatch, signer; default: all"`
 	Database  Database             `toml:"database"`
 	API       API                  `toml:"api"`
 	Operator  Operator             `toml:"operator,omitempty"`
@@ -57,7 +57,7 @@ type Config struct {
 type Database struct {
 	URL          string `toml:"url,omitempty" comment:"the service's login; or url_file"`
 	URLFile      string `toml:"url_file,omitempty"`
-	OwnerURL     string `toml:"owner_url,omitempty" comment:"the owner's login, used by coffer migrate alone; or owner_url_file"`
+	OwnerURL     string `toml:"owner_url,omitempty" comment:"the owner's login, for coffer migrate only; or owner_url_file"`
 	OwnerURLFile string `toml:"owner_url_file,omitempty"`
 	MaxConns     int    `toml:"max_conns" comment:"connections of one process"`
 }
@@ -65,13 +65,13 @@ type Database struct {
 // API configures the organizations' listener.
 type API struct {
 	Listen string `toml:"listen" comment:"address and port, such as 127.0.0.1:8080"`
-	URL    string `toml:"url" comment:"as the outside sees it, without /v1"`
+	URL    string `toml:"url" comment:"the public URL, without /v1"`
 	// TrustedProxies are addresses and networks, such as 10.0.0.0/8.
-	TrustedProxies []string `toml:"trusted_proxies,omitempty" comment:"proxies whose X-Forwarded-For is believed; none: who connects is who calls"`
-	Limits         Limits   `toml:"limits,omitempty" comment:"how many requests are taken; a class that is not named has its usual rate, and none on network LOCAL"`
+	TrustedProxies []string `toml:"trusted_proxies,omitempty" comment:"proxies whose X-Forwarded-For counts; default: none"`
+	Limits         Limits   `toml:"limits,omitempty" comment:"request limits; a class that is left out has its default, and no limit on network LOCAL"`
 	// MaxConnections and MaxConnectionsPerAddress limit open connections; 0 means the default.
-	MaxConnections           int `toml:"max_connections,omitempty" comment:"open at once; 4096 unless it is set"`
-	MaxConnectionsPerAddress int `toml:"max_connections_per_address,omitempty" comment:"of them by one address, trusted proxies and this machine aside; 512 unless it is set"`
+	MaxConnections           int `toml:"max_connections,omitempty" comment:"open at the same time; 4096"`
+	MaxConnectionsPerAddress int `toml:"max_connections_per_address,omitempty" comment:"of them from one address, except trusted proxies and this machine; 512"`
 }
 
 // The default limits of open connections.
@@ -104,7 +104,7 @@ type Limits struct {
 
 // Rate allows Count requests per Period, after a burst.
 type Rate struct {
-	Count  int      `toml:"count" comment:"0 sets no limit"`
+	Count  int      `toml:"count" comment:"0 means no limit"`
 	Period Duration `toml:"every,omitempty"`
 	Burst  int      `toml:"burst,omitempty" comment:"how many at once"`
 }
@@ -176,7 +176,7 @@ func (r Rate) checkRate(path string, errs *configErrors) {
 			r.Count, time.Duration(r.Period))
 	}
 	if r.Burst < 1 || r.Burst > rateCountMax {
-		errs.addProblem(path+".burst", "is %d; set how many requests are taken at once, between 1 and %d", r.Burst,
+		errs.addProblem(path+".burst", "is %d; set how many requests are accepted at once, between 1 and %d", r.Burst,
 			rateCountMax)
 	}
 }
@@ -190,7 +190,7 @@ func parseProxies(names []string) (api.Proxies, error) {
 		case err != nil:
 			return nil, err
 		case p.Bits() == 0:
-			return nil, fmt.Errorf("%q is everybody, who could then call from any address they like", text)
+			return nil, fmt.Errorf("%q contains every address, so a caller could claim any address", text)
 		}
 		prefixes = append(prefixes, p)
 	}
@@ -199,15 +199,15 @@ func parseProxies(names []string) (api.Proxies, error) {
 
 // Operator configures the operators' listener. Without an address there is none.
 type Operator struct {
-	Listen string   `toml:"listen,omitempty" comment:"address and port, such as 127.0.0.1:8081; none: no such listener"`
-	URL    string   `toml:"url,omitempty" comment:"as operators see it, without /v1; http:// and listen unless it is set"`
-	Allow  []string `toml:"allow,omitempty" comment:"addresses and networks that may call; this machine alone unless it is set"`
+	Listen string   `toml:"listen,omitempty" comment:"address and port, such as 127.0.0.1:8081; empty: no such listener"`
+	URL    string   `toml:"url,omitempty" comment:"the URL for operators, without /v1; default: http:// and listen"`
+	Allow  []string `toml:"allow,omitempty" comment:"addresses and networks that may call; default: this machine"`
 	// TrustedProxies are addresses and networks, as for the API.
-	TrustedProxies []string `toml:"trusted_proxies,omitempty" comment:"proxies before this listener whose X-Forwarded-For is believed, for allow as well; none: who connects is who calls"`
+	TrustedProxies []string `toml:"trusted_proxies,omitempty" comment:"proxies of this listener whose X-Forwarded-For counts, also for allow; default: none"`
 	// FourEyes requires two operators for a change that loosens a control, if there are two.
-	FourEyes bool `toml:"four_eyes,omitempty" comment:"what loosens a control waits for a second operator, as soon as two have keys"`
+	FourEyes bool `toml:"four_eyes,omitempty" comment:"a change that loosens a control needs a second operator, as soon as two have keys"`
 	// WhitelistCoolingOff is text, because "0s" differs from an unset value.
-	WhitelistCoolingOff string `toml:"whitelist_cooling_off,omitempty" comment:"how long a new whitelisted address may not be used: 24h unless it is set, 0s for not at all; the signer's policy has one of its own"`
+	WhitelistCoolingOff string `toml:"whitelist_cooling_off,omitempty" comment:"how long a new whitelist entry is not usable: default 24h, 0s for none; the signer's policy has its own"`
 }
 
 // coolingOff returns WhitelistCoolingOff of a checked configuration.
@@ -237,7 +237,7 @@ func (o Operator) allowedPrefixes() (prefixes []netip.Prefix, err error) {
 		case err != nil:
 			return nil, err
 		case p.Bits() == 0:
-			return nil, fmt.Errorf("%q is everybody", name)
+			return nil, fmt.Errorf("%q contains every address", name)
 		}
 		prefixes = append(prefixes, p)
 	}
@@ -260,7 +260,8 @@ func (o Operator) checkOperator(network chain.Network, errs *configErrors) {
 		if o.URL != "" || len(o.Allow) > 0 {
 			errs.addProblem(
 				"operator.listen",
-				"is missing while other settings of operator are there; set it to an address such as 127.0.0.1:8081, or remove them",
+				"is missing although operator has other settings; set it to an address such as 127.0.0.1:8081, or "+
+					"remove them",
 			)
 		}
 		return
@@ -275,18 +276,18 @@ func (o Operator) checkOperator(network chain.Network, errs *configErrors) {
 	}
 	if _, err := parseProxies(o.TrustedProxies); err != nil {
 		errs.addProblem("operator.trusted_proxies",
-			"%v; name the addresses or networks of the proxies before this listener, such as 10.0.0.0/8", err)
+			"%v; name the addresses or networks of the proxies of this listener, such as 10.0.0.0/8", err)
 	}
 	if !isLoopback(host) && len(o.Allow) == 0 {
 		errs.addProblem("operator.allow",
-			"is missing while operator.listen is beyond this machine; name the addresses and networks that may call")
+			"is missing, and operator.listen is not on this machine; name the addresses and networks that may call")
 	}
 	if u, err := url.Parse(o.publicURL()); err != nil || u.Host == "" {
-		errs.addProblem("operator.url", "%q is not a URL; set it to what operators call", o.URL)
+		errs.addProblem("operator.url", "%q is not a URL; set the URL that operators call", o.URL)
 	} else if u.Scheme != "https" && network != chain.Local && !isLoopback(host) {
 		errs.addProblem(
 			"operator.url",
-			"has to be https while operator.listen is beyond this machine: an operator's key crosses it on every call",
+			"has to be https when operator.listen is not on this machine: every call sends an operator's key",
 		)
 	}
 }
@@ -303,7 +304,7 @@ func isLoopback(host string) bool {
 // Ops configures the private listener for health and metrics.
 type Ops struct {
 	Listen string `toml:"listen"`
-	Public bool   `toml:"public,omitempty" comment:"listen may be beyond this machine and private networks: something else keeps strangers from it"`
+	Public bool   `toml:"public,omitempty" comment:"listen may be outside this machine and private networks: another protection keeps others out"`
 }
 
 // isExposed reports whether the listener has an address outside this machine and private networks.
@@ -320,22 +321,22 @@ func (o Ops) isExposed() bool {
 // Keys names the key files that the service itself needs; coffer keys create makes the missing
 // ones.
 type Keys struct {
-	Seal          string `toml:"seal" comment:"keyset for secrets at rest"`
-	Attest        string `toml:"attest" comment:"public key of the signer's address proofs; not secret"`
-	Webhook       string `toml:"webhook" comment:"key that signs webhooks beside each endpoint's secret"`
-	WebhookFormer string `toml:"webhook_former,omitempty" comment:"the key before it: signs beside it until every receiver knows the new one"`
+	Seal          string `toml:"seal" comment:"keyset that encrypts secrets at rest"`
+	Attest        string `toml:"attest" comment:"public key of the signer's attestations; not secret"`
+	Webhook       string `toml:"webhook" comment:"key that signs webhooks, in addition to each endpoint's secret"`
+	WebhookFormer string `toml:"webhook_former,omitempty" comment:"the previous key, which also signs until every receiver has the new one"`
 	// WebhookPublic is enough for a process that answers requests and posts nothing, not even
 	// samples.
-	WebhookPublic string `toml:"webhook_public,omitempty" comment:"public halves of both, for a process that has the role api and not workers"`
-	Cursor        string `toml:"cursor" comment:"key that keeps the cursors of lists from being made up"`
-	Approvals     string `toml:"approvals" comment:"key by which the signer knows what the service let go; both have it, the database has not"`
+	WebhookPublic string `toml:"webhook_public,omitempty" comment:"public halves of both, for a process with the role api and not workers"`
+	Cursor        string `toml:"cursor" comment:"key that protects the cursors of lists with a MAC"`
+	Approvals     string `toml:"approvals" comment:"key that MACs grants; the service and the signer have it, the database does not"`
 }
 
 // Signer locates the signer: at the socket of a separate process, at the address of a separate
 // host, or in this process with its files.
 type Signer struct {
 	Socket  string      `toml:"socket,omitempty" comment:"unix socket of coffer signer; or address; or the four files below for a signer in this process"`
-	Address string      `toml:"address,omitempty" comment:"host and port of a signer on a host of its own, by mutual TLS"`
+	Address string      `toml:"address,omitempty" comment:"host and port of a signer on another host, by mutual TLS"`
 	TLS     SignerTLS   `toml:"tls,omitempty"`
 	Seed    string      `toml:"seed,omitempty"`
 	Wrap    string      `toml:"wrap,omitempty" comment:"key that encrypts the seed file"`
@@ -349,9 +350,9 @@ type Signer struct {
 type SignerTLS struct {
 	Certificate string `toml:"certificate,omitempty" comment:"PEM; read again when it changes"`
 	Key         string `toml:"key,omitempty"`
-	CA          string `toml:"ca,omitempty" comment:"authority that signed the signer's certificate; or pin"`
+	CA          string `toml:"ca,omitempty" comment:"CA of the signer's certificate; or pin"`
 	Pin         string `toml:"pin,omitempty" comment:"sha256/ and the base64 of the hash of the signer's public key"`
-	Name        string `toml:"name,omitempty" comment:"that the signer's certificate is for, when it is not the host of the address"`
+	Name        string `toml:"name,omitempty" comment:"name in the signer's certificate, if it is not the host of the address"`
 }
 
 // SignerServe names where the signer of this process serves other processes.
@@ -360,14 +361,14 @@ type SignerServe struct {
 	Listen      string         `toml:"listen,omitempty" comment:"address and port, for other hosts, by mutual TLS"`
 	Certificate string         `toml:"certificate,omitempty" comment:"PEM; read again when it changes"`
 	Key         string         `toml:"key,omitempty"`
-	CA          string         `toml:"ca,omitempty" comment:"authority that signs the clients' certificates"`
+	CA          string         `toml:"ca,omitempty" comment:"CA of the clients' certificates"`
 	Clients     []SignerClient `toml:"clients,omitempty"`
 }
 
 // SignerClient is a process on another host that the signer serves.
 type SignerClient struct {
 	Name       string `toml:"name" comment:"common name of its certificate"`
-	Pin        string `toml:"pin,omitempty" comment:"instead of the authority: sha256/ and the base64 of the hash of its public key"`
+	Pin        string `toml:"pin,omitempty" comment:"instead of the CA: sha256/ and the base64 of the hash of its public key"`
 	Permission string `toml:"may" comment:"READ, ISSUE or PAY"`
 }
 
@@ -378,9 +379,9 @@ func (s Signer) isRemote() bool { return s.Socket != "" || s.Address != "" }
 type Mint struct {
 	ID                    int        `toml:"id"`
 	Chain                 chain.Name `toml:"chain"`
-	Contract              string     `toml:"contract,omitempty" comment:"none for the native coin"`
-	Program               string     `toml:"program,omitempty" comment:"SOLANA: TOKEN_2022 for a token of that program; the other one unless it is set"`
-	Extensions            []uint16   `toml:"extensions,omitempty" comment:"SOLANA: what a token of TOKEN_2022 may have beside texts and groups, by its numbers; reviewed"`
+	Contract              string     `toml:"contract,omitempty" comment:"empty for the native coin"`
+	Program               string     `toml:"program,omitempty" comment:"SOLANA: TOKEN_2022 for a token of that program; default: the other program"`
+	Extensions            []uint16   `toml:"extensions,omitempty" comment:"SOLANA: the extensions that a token of TOKEN_2022 may have besides metadata and groups, by number; reviewed"`
 	Symbol                string     `toml:"symbol"`
 	Name                  string     `toml:"name"`
 	Decimals              int        `toml:"decimals"`
@@ -404,8 +405,8 @@ type Intervals struct {
 	Dispatch Duration `toml:"dispatch"`
 	Sweep    Duration `toml:"sweep"`
 	Verify   Duration `toml:"verify"`
-	Resend   Duration `toml:"resend" comment:"before bytes that are in no block are sent again"`
-	Bump     Duration `toml:"bump" comment:"before the oldest unmined transaction gets a higher fee"`
+	Resend   Duration `toml:"resend" comment:"until a transaction in no block is broadcast again"`
+	Bump     Duration `toml:"bump" comment:"until the oldest unmined transaction gets a higher fee"`
 	Anchor   Duration `toml:"anchor" comment:"between two anchors of the audit log, which the signer signs"`
 }
 
@@ -418,7 +419,7 @@ type Log struct {
 // Trace configures where spans are sent. Without an endpoint there are none.
 type Trace struct {
 	Endpoint string `toml:"endpoint,omitempty" comment:"OTLP over HTTP, such as http://127.0.0.1:4318/v1/traces"`
-	Percent  int    `toml:"percent,omitempty" comment:"of the traces that are kept; 100"`
+	Percent  int    `toml:"percent,omitempty" comment:"share of the traces that are kept; 100"`
 }
 
 // sampleRatio returns the fraction of the traces that is kept.
@@ -568,7 +569,7 @@ func (c *Config) resolveFiles(dir string) error {
 		text := strings.TrimSpace(string(b))
 		switch {
 		case direct:
-			errs.addProblem(setting, "is set together with %s; remove the one or the other",
+			errs.addProblem(setting, "is set together with %s; remove one of them",
 				strings.TrimSuffix(setting, "_file"))
 		case errors.Is(err, fs.ErrNotExist) && !needed:
 			// All hosts may share one configuration file: a secret is only where its role is.
@@ -625,7 +626,7 @@ func (c Config) Check() error {
 	bad, need := errs.addProblem, errs.requireValue
 	for _, r := range c.Roles {
 		if !slices.Contains(allRoles, r) {
-			bad("roles", "%q is no role; they are %s", r, formatRoles(allRoles))
+			bad("roles", "%q is not a role; the roles are %s", r, formatRoles(allRoles))
 		}
 	}
 	need("keys.attest", c.Keys.Attest, "the attest.pub file that coffer keys create makes")
@@ -665,21 +666,22 @@ func (c Config) Check() error {
 	if c.Ops.isExposed() && !c.Ops.Public {
 		bad(
 			"ops.listen",
-			"%q may be reached from anywhere, and /metrics asks for no key; listen on this machine or a private network, or set ops.public where a container or firewall keeps strangers from it",
+			"%q can be reached from anywhere, and /metrics needs no key; listen on this machine or a private "+
+				"network, or set ops.public where a container or firewall keeps others out",
 			c.Ops.Listen,
 		)
 	}
 	if c.hasRole(RoleAPI) {
 		address("api.listen", c.API.Listen)
 		if u, err := url.Parse(c.API.URL); err != nil || u.Host == "" {
-			bad("api.url", "%q is not a URL; set it to what the outside calls", c.API.URL)
+			bad("api.url", "%q is not a URL; set the public URL", c.API.URL)
 		} else if u.Scheme != "https" && c.Network != chain.Local {
-			bad("api.url", "has to be https: an API key crosses it on every call")
+			bad("api.url", "has to be https: every call sends an API key")
 		}
 		if _, err := parseProxies(c.API.TrustedProxies); err != nil {
 			bad(
 				"api.trusted_proxies",
-				"%v; name the addresses or networks of the proxies before this service, such as 10.0.0.0/8", err,
+				"%v; name the addresses or networks of the proxies in front of this service, such as 10.0.0.0/8", err,
 			)
 		}
 		c.API.Limits.checkLimits(&errs)
@@ -714,7 +716,7 @@ func (c Config) Check() error {
 	c.checkPrices(&errs)
 	c.checkRisk(&errs)
 	if c.Webhooks.Development && c.Network != chain.Local {
-		bad("webhooks.development", "is for network LOCAL alone: it lets webhooks reach this machine")
+		bad("webhooks.development", "is for network LOCAL only: it allows webhooks to this machine")
 	}
 	return errs.joinProblems()
 }
@@ -735,7 +737,8 @@ func (c Config) checkSigner(errs *configErrors) {
 	case len(c.Roles) == 0 && s.isRemote() && files != "":
 		errs.addProblem(
 			"signer."+s.remoteSetting(),
-			"is set together with files of a signer in this process; there is one signer: remove the one or the other, or say which roles this process has",
+			"is set together with files of a signer in this process; there is only one signer: remove one of them, "+
+				"or say which roles this process has",
 		)
 	case c.hasRole(RoleSigner):
 		errs.requireValue("signer.seed", s.Seed, "the seed file that coffer keys create makes, or set signer.socket")
@@ -746,13 +749,14 @@ func (c Config) checkSigner(errs *configErrors) {
 		s.Serve.checkServe(errs)
 	case s.Socket != "" && s.Address != "":
 		errs.addProblem("signer.address",
-			"is set together with signer.socket; there is one signer: remove the one or the other")
+			"is set together with signer.socket; there is only one signer: remove one of them")
 	case s.Address != "":
 		s.checkAddress(errs)
 	case s.Socket == "":
 		errs.addProblem(
 			"signer.socket",
-			"is missing; a process without the role signer has to name where the signer answers: its socket, or signer.address",
+			"is missing; a process without the role signer has to name the address of the signer: its socket, or "+
+				"signer.address",
 		)
 	}
 }
@@ -763,12 +767,12 @@ func (s Signer) checkAddress(errs *configErrors) {
 		errs.addProblem("signer.address", "%q is not a host with a port, such as signer.internal:8090", s.Address)
 	}
 	errs.requireValue("signer.tls.certificate", s.TLS.Certificate,
-		"the certificate that this process shows to the signer; nothing is said to it without TLS")
+		"the certificate of this process; the signer accepts no connection without TLS")
 	errs.requireValue("signer.tls.key", s.TLS.Key, "the key of signer.tls.certificate")
 	switch {
 	case s.TLS.Pin != "" && s.TLS.CA != "":
 		errs.addProblem("signer.tls.pin",
-			"is set together with signer.tls.ca; the signer is known by the one or the other")
+			"is set together with signer.tls.ca; use one of them to recognize the signer")
 	case s.TLS.Pin != "":
 		if err := remote.CheckPin(s.TLS.Pin); err != nil {
 			errs.addProblem("signer.tls.pin", "%v", err)
@@ -776,7 +780,7 @@ func (s Signer) checkAddress(errs *configErrors) {
 	case s.TLS.CA == "":
 		errs.addProblem(
 			"signer.tls.ca",
-			"is missing; set it to the authority that signed the signer's certificate, or signer.tls.pin to its key",
+			"is missing; set it to the CA of the signer's certificate, or signer.tls.pin to its key",
 		)
 	}
 }
@@ -786,7 +790,7 @@ func (s SignerServe) checkServe(errs *configErrors) {
 	if s.Listen == "" {
 		if s.Certificate != "" || s.Key != "" || s.CA != "" || len(s.Clients) > 0 {
 			errs.addProblem("signer.serve.listen",
-				"is missing beside certificates and clients; set it to an address and a port")
+				"is missing although certificates and clients are set; set it to an address and a port")
 		}
 		return
 	}
@@ -794,16 +798,17 @@ func (s SignerServe) checkServe(errs *configErrors) {
 		errs.addProblem("signer.serve.listen", "%q is not an address with a port, such as 10.0.7.2:8090", s.Listen)
 	}
 	errs.requireValue("signer.serve.certificate", s.Certificate,
-		"the certificate of this signer; it answers nobody without TLS")
+		"the certificate of this signer; it accepts no connection without TLS")
 	errs.requireValue("signer.serve.key", s.Key, "the key of signer.serve.certificate")
 	if len(s.Clients) == 0 {
-		errs.addProblem("signer.serve.clients", "is empty; name each process that may ask, with what it may")
+		errs.addProblem("signer.serve.clients", "is empty; name each process that may ask, and what it may do")
 	}
 	names := map[string]bool{}
 	for i, c := range s.Clients {
 		path := fmt.Sprintf("signer.serve.clients[%d]", i)
 		if c.Name == "" || names[c.Name] {
-			errs.addProblem(path+".name", "is %q; every client has its own, the common name of its certificate", c.Name)
+			errs.addProblem(path+".name", "is %q; every client needs its own, the common name of its "+
+				"certificate", c.Name)
 		}
 		names[c.Name] = true
 		if !remote.Permission(c.Permission).IsValid() {
@@ -811,7 +816,7 @@ func (s SignerServe) checkServe(errs *configErrors) {
 		}
 		if c.Pin == "" && s.CA == "" {
 			errs.addProblem(
-				path+".pin", "is missing, and so is signer.serve.ca; a client is known by the one or the other",
+				path+".pin", "is missing, and so is signer.serve.ca; one of them is needed to recognize a client",
 			)
 		}
 		if c.Pin != "" {
@@ -830,7 +835,7 @@ func (c Config) checkMints(errs *configErrors) {
 	for i, m := range c.Mints {
 		path := fmt.Sprintf("mints[%d] (%s on %s)", i, m.Symbol, m.Chain)
 		if m.ID < 1 || ids[m.ID] {
-			bad(path+".id", "is %d; every mint has its own id above 0, for ever", m.ID)
+			bad(path+".id", "is %d; every mint needs its own id above 0, which never changes", m.ID)
 		}
 		ids[m.ID] = true
 		if _, ok := c.Chains[m.Chain]; !ok {
@@ -843,7 +848,8 @@ func (c Config) checkMints(errs *configErrors) {
 			if parsed, err := g.ParseContract(contract); err != nil {
 				bad(
 					path+".contract",
-					"%q is not the address of a token there (%v); copy it from the issuer of the token, with its checksum",
+					"%q is not the address of a token there (%v); copy it from the issuer of the token, with its "+
+						"checksum",
 					contract, err,
 				)
 			} else {
@@ -851,13 +857,14 @@ func (c Config) checkMints(errs *configErrors) {
 			}
 		}
 		if m.Program != "" && (m.Program != token2022 || m.Chain != chain.Solana || m.Contract == "") {
-			bad(path+".program", "is %q; it is %s, of a token of SOLANA, or not set", m.Program, token2022)
+			bad(path+".program", "is %q; it has to be %s, for a token of SOLANA, or empty", m.Program, token2022)
 		}
 		for _, kind := range m.Extensions {
 			if m.Program != token2022 || !solana.CanAllowExtension(kind) {
 				bad(
 					path+".extensions",
-					"has %d; of a token of %s it is 3, 4, 6, 10 or 12, since with any other what is paid is not what arrives",
+					"has %d; a token of %s may have 3, 4, 6, 10 or 12, because with any other the amount that "+
+						"arrives can differ from the payment",
 					kind, token2022,
 				)
 			}
@@ -868,7 +875,7 @@ func (c Config) checkMints(errs *configErrors) {
 			tokens[token] = true
 		}
 		if m.ConfirmationsRequired < 0 {
-			bad(path+".confirmations_required", "is %d; it is shown to callers and cannot be below 0",
+			bad(path+".confirmations_required", "is %d; it is for display and cannot be below 0",
 				m.ConfirmationsRequired)
 		}
 		for setting, units := range map[string]string{"min_deposit": m.MinDeposit, "min_withdraw": m.MinWithdraw} {
@@ -883,7 +890,7 @@ func (c Config) checkMints(errs *configErrors) {
 	}
 	for name := range c.Chains {
 		if !native[name] {
-			bad("mints", "the native coin of %s is missing; it pays the fees, so it has to be in the books", name)
+			bad("mints", "the native coin of %s is missing; it pays the fees, so the books need it", name)
 		}
 	}
 }
@@ -904,7 +911,7 @@ func (c Config) checkNetworks(errs *configErrors) {
 		}
 		id, path := c.Chains[name].ChainID, "chains."+string(name)
 		if sameID, twice := chainsByID[id]; twice && id != 0 {
-			bad(path+".chain_id", "is %d, as that of %s is; every chain has its own", id, sameID)
+			bad(path+".chain_id", "is %d, which %s has, too; every chain has its own", id, sameID)
 		}
 		chainsByID[id] = name
 		known, listed := catalogue.Find(c.Network, name)
@@ -928,7 +935,7 @@ func (c Config) checkReviewed(m Mint, contract chain.Address, path string, errs 
 	known, hasMint := network.ByContract(contract)
 	switch {
 	case m.Decimals < 0 || m.Decimals > 36:
-		errs.addProblem(path+".decimals", "is %d; it is between 0 and 36", m.Decimals)
+		errs.addProblem(path+".decimals", "is %d; it has to be between 0 and 36", m.Decimals)
 	case isListed && hasMint && m.Decimals != known.Decimals:
 		errs.addProblem(path+".decimals", "is %d; %s on %s has %d", m.Decimals, known.Symbol, network.Name,
 			known.Decimals)
@@ -944,7 +951,7 @@ func (c Config) checkReviewed(m Mint, contract chain.Address, path string, errs 
 		m.ID,
 	); taken && !(isListed && ownerNetwork.Network == network.Network && ownerNetwork.Chain == network.Chain &&
 		owner.Contract == contract) {
-		errs.addProblem(path+".id", "is %d, which is %s on %s for ever; give this token one from %d on", m.ID,
+		errs.addProblem(path+".id", "is %d, which is always %s on %s; give this token an id from %d on", m.ID,
 			owner.Symbol, ownerNetwork.Name, catalogue.CustomIDsFrom)
 	}
 }

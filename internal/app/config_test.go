@@ -140,7 +140,7 @@ var mistakes = []mistake{
 	}},
 	{"prices.fixed", "mint id", func(c *Config) { c.Prices.Fixed["USDC"] = "1" }},
 	{"prices.fixed.1", "0.9998", func(c *Config) { c.Prices.Fixed["1"] = "one" }},
-	{"risk.providers", "never for network MAINNET", func(c *Config) {
+	{"risk.providers", "never allowed for network MAINNET", func(c *Config) {
 		c.Risk.Providers = append(c.Risk.Providers, "local")
 	}},
 	{"risk.providers", "no provider", func(c *Config) { c.Risk.Providers = append(c.Risk.Providers, "nobody") }},
@@ -172,13 +172,13 @@ var mistakes = []mistake{
 	}},
 	{"prices.oneclick.url", "URL", func(c *Config) { c.Prices.OneClick.URL = "1click" }},
 	{"prices.coingecko.keep", "at most", func(c *Config) { c.Prices.CoinGecko.Keep = Duration(time.Hour) }},
-	{"prices.required", "4 sources", func(c *Config) { c.Prices.Required = 5 }},
+	{"prices.required", "number of sources", func(c *Config) { c.Prices.Required = 5 }},
 	{"risk.answers_kept", "at least", func(c *Config) { c.Risk.AnswersKept = Duration(24 * time.Hour) }},
 	{"risk.rescreen.for", "at most", func(c *Config) { c.Risk.Rescreen.Window = Duration(367 * 24 * time.Hour) }},
 	{"risk.rescreen.every", "at least", func(c *Config) { c.Risk.Rescreen.Interval = Duration(time.Minute) }},
 	{"risk.rescreen.pace", "at most", func(c *Config) { c.Risk.Rescreen.Pace = Duration(2 * time.Hour) }},
 	{"risk.keep", "at the latest", func(c *Config) { c.Risk.Keep = Duration(8 * 24 * time.Hour) }},
-	{"webhooks.development", "LOCAL alone", func(c *Config) { c.Webhooks.Development = true }},
+	{"webhooks.development", "LOCAL only", func(c *Config) { c.Webhooks.Development = true }},
 	{"log.level", "debug, info, warn or error", func(c *Config) { c.Log.Level = "loud" }},
 }
 
@@ -196,7 +196,7 @@ var alone = []mistake{
 	}},
 	{"operator.listen", "127.0.0.1:8081", func(c *Config) { c.Operator.Listen = "8081" }},
 	{"operator.listen", "remove them", func(c *Config) { c.Operator.Allow = []string{"10.0.0.0/8"} }},
-	{"operator.allow", "beyond this machine", func(c *Config) {
+	{"operator.allow", "not on this machine", func(c *Config) {
 		c.Operator = Operator{Listen: "0.0.0.0:8081", URL: "https://ops.example.com"}
 	}},
 	{"operator.allow", "everybody", func(c *Config) {
@@ -436,7 +436,7 @@ func TestWhatIsWrongWithSolanaAndBitcoinIsTold(t *testing.T) {
 		"a merge elsewhere": {"chains.SOLANA.merge_from", "remove it", of(chain.Solana, func(ch *Chain) {
 			ch.MergeFrom = 3
 		})},
-		"a target of a month": {"chains.BITCOIN.target", "how many blocks", of(chain.Bitcoin, func(ch *Chain) {
+		"a target of a month": {"chains.BITCOIN.target", "number of blocks", of(chain.Bitcoin, func(ch *Chain) {
 			ch.Target = 5000
 		})},
 		"a form that is none": {"chains.BITCOIN.addresses", "segwit or taproot", of(chain.Bitcoin,
@@ -728,7 +728,8 @@ func TestTheSignerNeedsItsOwnSettingsAlone(t *testing.T) {
 	path := filepath.Join(dir, "signer.toml")
 	write(
 		t, path,
-		"[keys]\nattest = \"attest.pub\"\n[signer]\nseed = \"seed\"\nwrap = \"wrap\"\njournal = \"journal\"\npolicy = \"policy\"\n",
+		"[keys]\nattest = \"attest.pub\"\n[signer]\nseed = \"seed\"\nwrap = \"wrap\"\njournal = \"journal\"\npolicy "+
+			"= \"policy\"\n",
 	)
 	got, err := ReadSignerConfig(path)
 	if err != nil || got.Signer.Seed != filepath.Join(dir, "seed") ||

@@ -50,7 +50,7 @@ func KeyFiles(dir string) (Keys, Signer) {
 func CreateKeys(k Keys, s Signer) error {
 	for _, path := range []string{k.Seal, k.Webhook, k.Cursor, k.Approvals, s.Seed, s.Journal} {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			return fmt.Errorf("make the folder of the keys: %w", err)
+			return fmt.Errorf("create the folder of the keys: %w", err)
 		}
 	}
 	for path, create := range map[string]func(string) error{
@@ -71,7 +71,9 @@ func CreateKeys(k Keys, s Signer) error {
 	case err == nil:
 		if _, err := os.Stat(s.Journal); err != nil {
 			return fmt.Errorf(
-				"the seed %s is there and its journal %s is not: put the journal back; if it is lost for good, coffer signer adopt rebuilds it; only for a seed that has never signed, coffer signer init begins one: %w",
+				"the seed %s exists and its journal %s does not: restore the journal; if it is permanently lost, "+
+					"coffer signer adopt rebuilds it; coffer signer init begins a new one only for a seed that has "+
+					"never signed: %w",
 				s.Seed, s.Journal, err,
 			)
 		}
@@ -83,7 +85,8 @@ func CreateKeys(k Keys, s Signer) error {
 	// start would have to be refused.
 	if _, err := os.Stat(s.Journal); !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf(
-			"the journal %s is there and its seed %s is not: restore the seed with coffer keys restore, or name another folder (%v)",
+			"the journal %s exists and its seed %s does not: restore the seed with coffer keys restore, or name "+
+				"another folder (%v)",
 			s.Journal, s.Seed, err,
 		)
 	}
@@ -96,7 +99,7 @@ func CreateKeys(k Keys, s Signer) error {
 // CreateJournal creates the empty journal of a seed that has never signed.
 func CreateJournal(k Keys, s Signer) error {
 	if _, err := os.Stat(s.Journal + rescueJournalSuffix); !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("the money of this seed was moved by coffer rescue (%s is there, %v): begin with a new seed",
+		return fmt.Errorf("coffer rescue has moved the money of this seed (%s exists, %v): begin with a new seed",
 			s.Journal+rescueJournalSuffix, err)
 	}
 	seed, err := keys.OpenSeed(keys.Files{Key: s.Seed, KEK: s.Wrap, Attest: k.Attest})
@@ -141,7 +144,8 @@ func readWebhookPublic(path string) ([]string, error) {
 	}
 	keys := strings.Fields(string(text))
 	if len(keys) == 0 || slices.ContainsFunc(keys, func(k string) bool { return !strings.HasPrefix(k, "whpk_") }) {
-		return nil, fmt.Errorf("keys.webhook_public: %s does not hold public keys of webhooks (whpk_…), one a line",
+		return nil, fmt.Errorf("keys.webhook_public: %s does not contain public keys of webhooks (whpk_…), one per "+
+			"line",
 			path)
 	}
 	return keys, nil
@@ -173,7 +177,7 @@ func readSecret(setting, path string) ([]byte, error) {
 	}
 	b, err := hex.DecodeString(strings.TrimSpace(string(text)))
 	if err != nil || len(b) != secretBytes {
-		return nil, fmt.Errorf("%s: %s does not hold %d bytes in hex", setting, path, secretBytes)
+		return nil, fmt.Errorf("%s: %s does not contain %d bytes in hex", setting, path, secretBytes)
 	}
 	return b, nil
 }
@@ -202,7 +206,7 @@ func OpenSigner(conf Config) (sign signer.Signer, attest ed25519.PublicKey, clos
 	}
 	opened, err := local.Open(signerConf, seed)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("%w: put the journal back; if it is lost for good, coffer signer adopt rebuilds it", err)
+		err = fmt.Errorf("%w: restore the journal; if it is permanently lost, coffer signer adopt rebuilds it", err)
 	}
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("signer.journal: %w", err)
@@ -243,7 +247,8 @@ func (c Config) checkPolicy() error {
 	var errs []error
 	if _, hasBitcoin := policy.Chains[chain.Bitcoin]; hasBitcoin && c.Network == "" {
 		errs = append(errs, errors.New(
-			"network: is missing, and the signer's policy has BITCOIN, whose addresses tell their network; set it to MAINNET, TESTNET or LOCAL",
+			"network: is missing, and the signer's policy has BITCOIN, whose addresses depend on the network; set it "+
+				"to MAINNET, TESTNET or LOCAL",
 		))
 	}
 	// For the main networks that the program knows by their ids, ParsePolicy refuses it.
@@ -259,7 +264,8 @@ func (c Config) checkPolicy() error {
 		}
 		if id := c.signerID(name); allowed.SignerID != id {
 			errs = append(errs, fmt.Errorf(
-				"chains.%s: is the network %s, and the signer's policy has signerId %s: it would sign for another network, or refuse; make both the same",
+				"chains.%s: is the network %s, and the signer's policy has signerId %s: it would sign for another "+
+					"network, or refuse; make both equal",
 				name, id, allowed.SignerID,
 			))
 		}
@@ -274,13 +280,15 @@ func (c Config) checkPolicy() error {
 		}
 		if err != nil || allowed.FeeMax.Less(costMax) {
 			errs = append(errs,
-				fmt.Errorf("chains.%s.%s: %s may cost %v at it, and the signer's feeMax is %v: it would be refused with its slot taken, and all behind it would wait; lower %s or raise feeMax",
+				fmt.Errorf("chains.%s.%s: %s can cost %v with it, and the signer's feeMax is %v: the signer would "+
+					"refuse it after it took a slot, and all later ones would wait; lower %s or raise feeMax",
 					name, setting, subject, costMax, allowed.FeeMax, setting))
 		}
 		if rate := cmp.Or(c.Chains[name].MergeRate, bitcoin.ConsolidationRateDefault); name == chain.Bitcoin &&
 			allowed.EffectiveConsolidationRate().Less(money.Units(rate)) {
 			errs = append(errs,
-				fmt.Errorf("chains.%s.merge_rate: is %d, and the signer's mergeRateMax is %v: a merge would be refused with its coins taken; lower merge_rate or raise mergeRateMax",
+				fmt.Errorf("chains.%s.merge_rate: is %d, and the signer's mergeRateMax is %v: the signer would "+
+					"refuse a consolidation after it took its outputs; lower merge_rate or raise mergeRateMax",
 					name, rate, allowed.EffectiveConsolidationRate()))
 		}
 	}
@@ -314,7 +322,7 @@ func ServeSigner(ctx context.Context, conf Config, onReady func(signer.Head)) er
 	}
 	if conf.Signer.Serve.Socket == "" && conf.Signer.Serve.Listen == "" {
 		return errors.New(
-			"signer.serve: is missing: this signer would answer nobody; set its socket or listen, or give --socket",
+			"signer.serve: is missing: this signer would have no listener; set its socket or listen, or give --socket",
 		)
 	}
 	sign, _, closeSigner, err := OpenSigner(conf)

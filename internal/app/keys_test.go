@@ -89,7 +89,7 @@ func TestASeedAndItsJournalBelongTogether(t *testing.T) {
 		lost func(Signer) string
 		says string
 	}{
-		"the journal is lost": {func(s Signer) string { return s.Journal }, "put the journal back"},
+		"the journal is lost": {func(s Signer) string { return s.Journal }, "restore the journal"},
 		"the seed is lost":    {func(s Signer) string { return s.Seed }, "restore the seed"},
 	} {
 		dir := filepath.Join(t.TempDir(), "keys")

@@ -23,9 +23,9 @@ import (
 type Prices struct {
 	Fixed        map[string]string `toml:"fixed,omitempty" comment:"by mint id: dollars for one whole token"`
 	MaxAge       Duration          `toml:"max_age" comment:"older prices count as missing"`
-	MaxAgePegged Duration          `toml:"max_age_pegged,omitempty" comment:"of what is pegged to the dollar"`
-	Pegged       []int             `toml:"pegged,omitempty" comment:"mint ids that are, beside those of the catalogue"`
-	Required     int               `toml:"required,omitempty" comment:"how many sources of a mint have to be fresh"`
+	MaxAgePegged Duration          `toml:"max_age_pegged,omitempty" comment:"for tokens pegged to the dollar"`
+	Pegged       []int             `toml:"pegged,omitempty" comment:"pegged mint ids besides those of the catalogue"`
+	Required     int               `toml:"required,omitempty" comment:"how many sources of a mint need a recent price"`
 
 	Chainlink map[string]PriceFeed `toml:"chainlink,omitempty" comment:"by mint id"`
 	CoinGecko PriceCoinGecko       `toml:"coingecko,omitempty"`
@@ -36,7 +36,7 @@ type Prices struct {
 type PriceFeed struct {
 	Chain     chain.Name `toml:"chain"`
 	Contract  string     `toml:"contract"`
-	Heartbeat Duration   `toml:"heartbeat" comment:"after which it writes at the latest, by its page"`
+	Heartbeat Duration   `toml:"heartbeat" comment:"longest time between two updates, according to the feed's page"`
 	Sequencer string     `toml:"sequencer,omitempty" comment:"the feed of the chain's sequencer, on a chain that has one"`
 }
 
@@ -45,8 +45,8 @@ type PriceCoinGecko struct {
 	URL     string            `toml:"url,omitempty" comment:"instead of its own"`
 	KeyFile string            `toml:"key_file,omitempty"`
 	Pro     bool              `toml:"pro,omitempty" comment:"the key is a paid one"`
-	Keep    Duration          `toml:"keep,omitempty" comment:"how long its answer is used again"`
-	Coins   map[string]string `toml:"coins,omitempty" comment:"by mint id: the coin's id there"`
+	Keep    Duration          `toml:"keep,omitempty" comment:"how long its answer is reused"`
+	Coins   map[string]string `toml:"coins,omitempty" comment:"by mint id: CoinGecko's id of the coin"`
 
 	key seal.Secret
 }
@@ -54,8 +54,8 @@ type PriceCoinGecko struct {
 // PriceOneClick configures 1Click's list of tokens.
 type PriceOneClick struct {
 	URL    string            `toml:"url,omitempty" comment:"instead of its own"`
-	Keep   Duration          `toml:"keep,omitempty" comment:"how long its answer is used again"`
-	Assets map[string]string `toml:"assets,omitempty" comment:"by mint id: the asset's id there"`
+	Keep   Duration          `toml:"keep,omitempty" comment:"how long its answer is reused"`
+	Assets map[string]string `toml:"assets,omitempty" comment:"by mint id: the id of the asset"`
 }
 
 // maxAgePegged is the maximum age of a price of a token pegged to the dollar.
@@ -87,7 +87,7 @@ func (c Config) checkPrices(errs *configErrors) {
 	for id, f := range p.Chainlink {
 		path := "prices.chainlink." + id
 		if _, ok := c.Chains[f.Chain]; !ok {
-			errs.addProblem(path+".chain", "%q does not stand among chains; a feed is read from one that is configured",
+			errs.addProblem(path+".chain", "%q is not among chains; a feed needs a configured chain",
 				f.Chain)
 		}
 		if _, err := evmtx.Bytes(chain.Address(f.Contract)); err != nil {
@@ -97,7 +97,7 @@ func (c Config) checkPrices(errs *configErrors) {
 			errs.addProblem(path+".sequencer", "%q is not an address with its checksum", f.Sequencer)
 		}
 		if f.Heartbeat == 0 {
-			errs.addProblem(path+".heartbeat", "is missing; the feed's page names it, such as 1h")
+			errs.addProblem(path+".heartbeat", "is missing; see the feed's page, such as 1h")
 		}
 	}
 	ids("prices.coingecko.coins", sortedKeys(p.CoinGecko.Coins))
@@ -117,7 +117,7 @@ func (c Config) checkPrices(errs *configErrors) {
 		}
 	}
 	if p.Required < 0 || p.Required > 4 {
-		errs.addProblem("prices.required", "is %d; set it between 1 and the 4 sources that there are", p.Required)
+		errs.addProblem("prices.required", "is %d; set it between 1 and 4, the number of sources", p.Required)
 		return
 	}
 	for _, id := range sortedInts(sources) {

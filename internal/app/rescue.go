@@ -76,12 +76,13 @@ func PrepareRescue(ctx context.Context, conf Config, order RescueOrder) (_ *Resc
 	if !conf.hasRole(RoleSigner) {
 		return nil, errors.New(
 			"signer." + conf.Signer.remoteSetting() +
-				": this configuration points to another signer; give one with the seed and the policy",
+				": this configuration points to another signer; use one with the seed and the policy",
 		)
 	}
 	if _, err := os.Stat(conf.Signer.Journal); !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf(
-			"the journal %s is there (%v): it knows what was paid, so restore the database and import it; this is for when both are lost",
+			"the journal %s exists (%v): it has the payments that were made, so restore the database and import it; "+
+				"this command is for the loss of both",
 			conf.Signer.Journal, err,
 		)
 	}
@@ -165,7 +166,7 @@ func (r *Rescue) parseDestination(text string) (chain.Address, error) {
 		return "", fmt.Errorf("%s: %w", text, err)
 	}
 	if r.chain.AddressCodec.IsUnspendable(destination) {
-		return "", fmt.Errorf("%s: nobody has the key of this address", destination)
+		return "", fmt.Errorf("%s: the key of this address has no holder", destination)
 	}
 	isOwn := slices.ContainsFunc(r.wallets, func(w signer.IssuedAddress) bool { return w.Address == destination })
 	if r.utxo != nil {
@@ -193,7 +194,7 @@ func (r *Rescue) Close() error { return r.closeSigner() }
 func (r *Rescue) readHoldings(ctx context.Context, wallets []signer.IssuedAddress) (held []Holding, err error) {
 	heads, err := r.chain.Reader.Heads(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("ask %s where it stands: %w", r.chain.Name, err)
+		return nil, fmt.Errorf("ask %s for its head: %w", r.chain.Name, err)
 	}
 	var queries []chain.Holding
 	var candidates []Holding
@@ -205,7 +206,7 @@ func (r *Rescue) readHoldings(ctx context.Context, wallets []signer.IssuedAddres
 	}
 	balances, _, err := chain.Balances(ctx, r.chain.Reader, heads.Latest, queries)
 	if err != nil {
-		return nil, fmt.Errorf("ask %s what the addresses hold: %w", r.chain.Name, err)
+		return nil, fmt.Errorf("ask %s for the balances of the addresses: %w", r.chain.Name, err)
 	}
 	for n, h := range candidates {
 		if h.Amount = balances[queries[n]]; !h.Amount.IsZero() {
@@ -228,7 +229,7 @@ func (r *Rescue) nativeMint() mint.Mint {
 // movement once a block has it. A failure ends it; the same command continues.
 func (r *Rescue) Run(ctx context.Context, tell func(string)) error {
 	if r.destination == "" {
-		return errors.New("say where the money goes")
+		return errors.New("name the destination of the money")
 	}
 	if r.utxo != nil {
 		return r.runUTXO(ctx, tell)
@@ -336,7 +337,7 @@ func (r *Rescue) makePayment(
 	}
 	if account.KeyedSlots {
 		return "", fmt.Errorf(
-			"%s does not number the payments of %s, and money is not brought to safety there without a journal",
+			"%s does not number the payments of %s, so the command cannot move money there safely without a journal",
 			r.chain.Name, source.Address,
 		)
 	}
@@ -369,7 +370,10 @@ func (r *Rescue) topUpGas(ctx context.Context, w signer.IssuedAddress, fees chai
 	}
 	treasury := r.wallets[0]
 	if w.Address == treasury.Address {
-		return fmt.Errorf("the treasury %s has not the coins for the fee: send it %s", w.Address, r.nativeMint().Symbol)
+		return fmt.Errorf(
+			"the treasury %s has too little native coin for the fee: send it %s",
+			w.Address, r.nativeMint().Symbol,
+		)
 	}
 	if cost, err = r.feeReserve(fees); err != nil {
 		return err
@@ -379,7 +383,7 @@ func (r *Rescue) topUpGas(ctx context.Context, w signer.IssuedAddress, fees chai
 		MintID: r.nativeMint().ID,
 	})
 	if err != nil {
-		return fmt.Errorf("give it coins for the fee from the treasury %s: %w", treasury.Address, err)
+		return fmt.Errorf("send it native coin for the fee from the treasury %s: %w", treasury.Address, err)
 	}
 	return nil
 }
@@ -452,7 +456,7 @@ func (r *Rescue) findOutcome(
 	}
 	if outcome == nil && account.Latest > slot.Nonce {
 		return nil, fmt.Errorf(
-			"another transaction of %s has taken nonce %d, one that was sent before everything was lost: begin again",
+			"another transaction of %s has used nonce %d, one that was sent before the loss: begin again",
 			p.From, slot.Nonce,
 		)
 	}

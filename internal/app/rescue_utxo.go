@@ -85,7 +85,7 @@ func (r *Rescue) prepareUTXO(
 	}
 	if startBlock == 0 {
 		return fmt.Errorf(
-			"chains.%s.start_height is not set: say with --from from which block on the addresses have received",
+			"chains.%s.start_height is not set: name with --from the first block that can have paid the addresses",
 			order.Chain,
 		)
 	}
@@ -100,7 +100,7 @@ func (r *Rescue) prepareUTXO(
 	case err == nil:
 		var earlier walkProgress
 		if err := json.Unmarshal(text, &earlier); err != nil {
-			return fmt.Errorf("read how far the walk is, %s: %w; without that file it begins anew", h.path, err)
+			return fmt.Errorf("read the progress of the scan, %s: %w; without that file it begins again", h.path, err)
 		}
 		if earlier.SearchHash == h.progress.SearchHash { // otherwise the customers or the height differ
 			h.progress = earlier
@@ -172,10 +172,10 @@ func (r *Rescue) walkBlocks(ctx context.Context, tell func(string)) error {
 	h := r.utxo
 	heads, err := r.chain.Reader.Heads(ctx)
 	if err != nil {
-		return fmt.Errorf("ask %s where it stands: %w", r.chain.Name, err)
+		return fmt.Errorf("ask %s for its head: %w", r.chain.Name, err)
 	}
 	report := func() {
-		tell(fmt.Sprintf("block %d of %d: %d coins found, wallets for change up to number %d", h.progress.NextBlock-1,
+		tell(fmt.Sprintf("block %d of %d: %d outputs found, change wallets up to number %d", h.progress.NextBlock-1,
 			heads.Final.Height, len(h.progress.Outputs), h.progress.LastChange))
 	}
 	saved := time.Now()
@@ -186,7 +186,10 @@ func (r *Rescue) walkBlocks(ctx context.Context, tell func(string)) error {
 		}
 		if err != nil {
 			return errors.Join(
-				fmt.Errorf("read block %d: %w; the same command goes on from there", h.progress.NextBlock, err),
+				fmt.Errorf(
+					"read block %d: %w; repeat the same command to continue from there",
+					h.progress.NextBlock, err,
+				),
 				h.saveProgress(),
 			)
 		}
@@ -248,7 +251,7 @@ func (h *utxoRescue) saveProgress() error {
 	}
 	fresh := h.path + ".new"
 	if err := os.WriteFile(fresh, text, 0o600); err != nil {
-		return fmt.Errorf("write down how far the walk is: %w", err)
+		return fmt.Errorf("write the progress of the scan: %w", err)
 	}
 	return os.Rename(fresh, h.path)
 }
@@ -267,7 +270,7 @@ func (r *Rescue) listUnspent(ctx context.Context) (unspent []chain.Output, err e
 		}
 		account, err := r.chain.Sender.Account(ctx, chunk[0].Owner, slots...)
 		if err != nil {
-			return nil, fmt.Errorf("ask %s which coins are unspent: %w", r.chain.Name, err)
+			return nil, fmt.Errorf("ask %s which outputs are unspent: %w", r.chain.Name, err)
 		}
 		for i, c := range chunk {
 			if spent, _ := account.IsUsed(slots[i]); !spent {
@@ -310,7 +313,7 @@ func (r *Rescue) loadHoldings(ctx context.Context, unspent []chain.Output) error
 		Subject: strconv.FormatUint(h.progress.LastChange+1, 10),
 	})
 	if err != nil {
-		return fmt.Errorf("derive the wallet for change that leases name: %w", err)
+		return fmt.Errorf("derive the change wallet that slot keys name: %w", err)
 	}
 	h.change = changeWallet.Address
 	indexes := map[chain.Address]int{}
@@ -373,7 +376,7 @@ func (r *Rescue) runUTXO(ctx context.Context, tell func(string)) error {
 		if len(batches) == 0 {
 			if len(uneconomic) > 0 {
 				tell(fmt.Sprintf(
-					"%d coins are left that are not worth their fee now, at %v satoshi for a thousand virtual bytes",
+					"%d outputs are left that are not worth their fee now, at %v satoshi per thousand virtual bytes",
 					len(uneconomic), price.TipCap,
 				))
 			}
@@ -424,7 +427,7 @@ func (r *Rescue) planBatches(
 ) (batches []*batch, uneconomic []chain.Output, err error) {
 	rate, ok := price.TipCap.Uint64()
 	if !ok || rate == 0 {
-		return nil, nil, fmt.Errorf("a rate of %v is none", price.TipCap)
+		return nil, nil, fmt.Errorf("%v is not a fee rate", price.TipCap)
 	}
 	var b *batch
 	for _, c := range unspent {
@@ -558,15 +561,16 @@ func (r *Rescue) awaitMined(ctx context.Context, pending []*batch, tell func(str
 			for _, m := range b.transactions {
 				outcome, err := r.chain.Sender.Outcome(ctx, []chain.TxHash{m.hash}, m.payment)
 				if err == nil && outcome != nil && outcome.Paid {
-					tell(fmt.Sprintf("%s %s of %d coins to %s in %s", m.payment.Amount.Decimal(r.nativeMint().Decimals),
-						r.nativeMint().Symbol, len(b.outputs), r.destination, m.hash))
+					tell(fmt.Sprintf("%s %s of %d outputs to %s in %s",
+						m.payment.Amount.Decimal(r.nativeMint().Decimals), r.nativeMint().Symbol,
+						len(b.outputs), r.destination, m.hash))
 					return true
 				}
 			}
 			if b.missedChecks++; b.missedChecks < 5 {
 				return false
 			}
-			tell("coins were spent by something that was sent before: what is left is looked at again")
+			tell("an earlier transaction has spent outputs: looking at the rest again")
 			return true
 		})
 		for _, b := range pending {
@@ -576,7 +580,10 @@ func (r *Rescue) awaitMined(ctx context.Context, pending []*batch, tell func(str
 			b.sentAt = time.Now()
 			if dearer, ok, err := r.chain.Sender.Bump(ctx, b.fees); err == nil && ok {
 				if err := r.sendBatch(ctx, b, dearer); err != nil {
-					tell(fmt.Sprintf("a dearer transaction of %d coins was not made: %v", len(b.outputs), err))
+					tell(fmt.Sprintf(
+						"the transaction of %d outputs with a higher fee was not made: %v",
+						len(b.outputs), err,
+					))
 				}
 			}
 		}

@@ -115,7 +115,7 @@ func readFees(name chain.Name, payload []byte) (chain.Fees, error) {
 		rate := min(paid*1000/max(size, 1), bitcointx.RateMax)
 		return chain.Fees{GasLimit: size, TipCap: money.Units(rate), NonGas: fee}, nil
 	}
-	return chain.Fees{}, fmt.Errorf("transactions of %s cannot be read", name)
+	return chain.Fees{}, fmt.Errorf("cannot read transactions of %s", name)
 }
 
 // RestoreOrganizations implements mirror.Restorer.

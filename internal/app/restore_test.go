@@ -602,7 +602,7 @@ func TestARequestRepeatedOnARestoredDatabaseIsNotPaidAgain(t *testing.T) {
 	// Rows that the database created after the restore contradict the journal; the error says to
 	// restore it once more.
 	_, err = mirror.RestoreDatabase(s.ctx, s.db, s.signer, s.book, app.NewRestorer(s.pay, audit.Operator("op")), true)
-	if err == nil || !strings.Contains(err.Error(), "restore the backup once more") {
+	if err == nil || !strings.Contains(err.Error(), "restore the backup again") {
 		t.Errorf("import: got %v, want it to ask for the backup once more", err)
 	}
 }

@@ -33,7 +33,7 @@ func ParseRoles(text string) ([]Role, error) {
 	for word := range strings.SplitSeq(text, ",") {
 		r := Role(strings.TrimSpace(word))
 		if !slices.Contains(allRoles, r) {
-			return nil, fmt.Errorf("%q is no role; they are %s", word, formatRoles(allRoles))
+			return nil, fmt.Errorf("%q is not a role; the roles are %s", word, formatRoles(allRoles))
 		}
 		if !slices.Contains(roles, r) {
 			roles = append(roles, r)

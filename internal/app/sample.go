@@ -24,7 +24,7 @@ var sampleText string
 
 var sampleTemplate = template.Must(template.New("sample").Funcs(template.FuncMap{
 	"finality": func(n catalogue.Network) string {
-		final := "what the nodes call finalized"
+		final := "the finalized tag of its nodes"
 		switch {
 		case n.Chain == chain.Bitcoin:
 			final = fmt.Sprintf("with %d confirmations", n.Depth)
@@ -141,7 +141,7 @@ func SamplePolicy(network chain.Network, chains ...chain.Name) ([]byte, error) {
 var localNetwork = catalogue.Network{
 	Network: chain.Local, Chain: chain.Ethereum, Name: "a development node", ChainID: 31337, Confirmations: 64,
 	Finality:     "FINALIZED",
-	FinalityNote: "no block of it is worth anything.",
+	FinalityNote: "its blocks have no value.",
 	FeeCap:       money.MustParse("500000000000"), TipCap: money.MustParse("3000000000"),
 	Mints: []catalogue.Mint{{
 		ID: 4, Symbol: "ETH", Name: "Ether", Decimals: 18,
@@ -154,7 +154,7 @@ var localNetwork = catalogue.Network{
 func sampleNetworks(network chain.Network, chains []chain.Name) ([]catalogue.Network, error) {
 	if network == chain.Local {
 		if len(chains) > 1 || len(chains) == 1 && chains[0] != chain.Ethereum {
-			return nil, fmt.Errorf("network LOCAL has a sample of ETHEREUM alone")
+			return nil, fmt.Errorf("network LOCAL has a sample of ETHEREUM only")
 		}
 		return []catalogue.Network{localNetwork}, nil
 	}
@@ -166,11 +166,11 @@ func sampleNetworks(network chain.Network, chains []chain.Name) ([]catalogue.Net
 	}
 	for _, name := range chains {
 		if !slices.ContainsFunc(list, func(n catalogue.Network) bool { return n.Chain == name }) {
-			return nil, fmt.Errorf("%s is not a chain of %s that this version has in its list", name, network)
+			return nil, fmt.Errorf("%s is not a chain of %s in the catalogue of this version", name, network)
 		}
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("network is %q; it is MAINNET, TESTNET or LOCAL", network)
+		return nil, fmt.Errorf("network is %q; it has to be MAINNET, TESTNET or LOCAL", network)
 	}
 	return list, nil
 }

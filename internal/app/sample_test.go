@@ -172,7 +172,7 @@ func TestASampleIsOfWhatThisVersionRuns(t *testing.T) {
 	}{
 		{"MAIN", nil, "MAINNET, TESTNET or LOCAL"},
 		{chain.Mainnet, []chain.Name{chain.Tron}, "TRON is not a chain"},
-		{chain.Local, []chain.Name{chain.Base}, "ETHEREUM alone"},
+		{chain.Local, []chain.Name{chain.Base}, "ETHEREUM only"},
 	} {
 		if _, err := SampleConfig(c.network, c.chains...); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s %v: got %v, want %q", c.network, c.chains, err, c.want)
@@ -215,7 +215,7 @@ func TestWhatTheListKnowsCannotBeConfiguredWrong(t *testing.T) {
 		}},
 		"an id of another token": {
 			"mints[0] (USDC on ETHEREUM).id",
-			"which is USDT on Ethereum for ever; give this token one from 100000", func(c *Config) {
+			"which is always USDT on Ethereum; give this token an id from 100000", func(c *Config) {
 				c.Mints[0].ID = 103
 			},
 		},

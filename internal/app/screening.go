@@ -30,15 +30,15 @@ import (
 
 // Risk configures which providers screen senders and destinations, and what a missing answer means.
 type Risk struct {
-	Providers       []string `toml:"providers,omitempty" comment:"who is asked; the highest severity counts; none: nothing is screened"`
-	Quorum          int      `toml:"quorum,omitempty" comment:"how many have to answer; 0: all that know addresses of the chain"`
-	UnknownSeverity string   `toml:"unknown_severity,omitempty" comment:"what an address counts as that a provider does not know: HOLD or LOW"`
-	SanctionsFloor  string   `toml:"sanctions_floor,omitempty" comment:"ON: the lists among the providers are asked below an organization's threshold in dollars as well; OFF"`
+	Providers       []string `toml:"providers,omitempty" comment:"the risk providers; the highest severity counts; none: no screening"`
+	Quorum          int      `toml:"quorum,omitempty" comment:"how many providers have to answer; 0: all that support the chain"`
+	UnknownSeverity string   `toml:"unknown_severity,omitempty" comment:"the result for an address that a provider does not know: HOLD or LOW"`
+	SanctionsFloor  string   `toml:"sanctions_floor,omitempty" comment:"ON: also screen against the sanctions lists below an organization's dollar threshold; OFF"`
 	// SanctionedReject is sanctionedRejectPolicy of the interface.
-	SanctionedReject string       `toml:"sanctioned_reject,omitempty" comment:"BLOCK: what came from an address on a list of sanctions is not sent back, only redirected; WARN: people are told"`
+	SanctionedReject string       `toml:"sanctioned_reject,omitempty" comment:"BLOCK: a deposit from an address on a sanctions list is not sent back, only redirected; WARN: the operator sees a warning"`
 	Grace            Duration     `toml:"grace,omitempty" comment:"how long a deposit waits for an answer before it is flagged"`
-	Keep             Duration     `toml:"keep,omitempty" comment:"how long an answer is used again"`
-	AnswersKept      Duration     `toml:"answers_kept,omitempty" comment:"how long an answer is kept that no decision refers to; the others stay"`
+	Keep             Duration     `toml:"keep,omitempty" comment:"how long an answer is reused"`
+	AnswersKept      Duration     `toml:"answers_kept,omitempty" comment:"how long to keep an answer to which no decision refers; the others stay"`
 	Rescreen         RiskRescreen `toml:"rescreen,omitempty"`
 
 	Chainalysis          RiskService  `toml:"chainalysis,omitempty"`
@@ -52,10 +52,10 @@ type Risk struct {
 
 // RiskRescreen configures how senders are screened again.
 type RiskRescreen struct {
-	Disabled bool     `toml:"off,omitempty" comment:"nobody is asked about again by itself; coffer deposits rescreen still asks"`
-	Window   Duration `toml:"for,omitempty" comment:"for how long after its last deposit a sender is asked about again"`
-	Interval Duration `toml:"every,omitempty" comment:"how often each is"`
-	Pace     Duration `toml:"pace,omitempty" comment:"between two senders, for all processes together"`
+	Disabled bool     `toml:"off,omitempty" comment:"no screening again by itself; coffer deposits rescreen still works"`
+	Window   Duration `toml:"for,omitempty" comment:"how long after its last deposit a sender is screened again"`
+	Interval Duration `toml:"every,omitempty" comment:"how often each sender is screened"`
+	Pace     Duration `toml:"pace,omitempty" comment:"between two senders, over all processes"`
 }
 
 // The bounds of rescreening.
@@ -79,7 +79,8 @@ func (r RiskRescreen) checkRescreen(errs *configErrors) {
 	if r.Interval != 0 && time.Duration(r.Interval) < rescreenIntervalMin {
 		errs.addProblem(
 			"risk.rescreen.every",
-			"is %s; set it to %s at least, for every sender is a question to each provider", time.Duration(r.Interval),
+			"is %s; set it to %s at least, because every sender is a question to each provider",
+			time.Duration(r.Interval),
 			rescreenIntervalMin,
 		)
 	}
@@ -92,8 +93,8 @@ func (r RiskRescreen) checkRescreen(errs *configErrors) {
 type RiskService struct {
 	URL     string   `toml:"url,omitempty" comment:"instead of the provider's own"`
 	KeyFile string   `toml:"key_file,omitempty"`
-	Rate    *Rate    `toml:"rate,omitempty" comment:"how often it is asked by one process"`
-	Ignore  []string `toml:"ignore,omitempty" comment:"members of its answers that were looked at and say nothing that counts; any other that is new is no answer"`
+	Rate    *Rate    `toml:"rate,omitempty" comment:"how often one process asks it"`
+	Ignore  []string `toml:"ignore,omitempty" comment:"fields of its answers that you have checked and that do not matter; any other new field makes an answer invalid"`
 
 	key seal.Secret
 }
@@ -101,16 +102,16 @@ type RiskService struct {
 // RiskTRM configures TRM.
 type RiskTRM struct {
 	RiskService
-	EmptyPassword       bool `toml:"empty_password,omitempty" comment:"the key is the user alone"`
-	CounterpartyPercent *int `toml:"counterparty_percent,omitempty" comment:"how much counts of what an address dealt with"`
+	EmptyPassword       bool `toml:"empty_password,omitempty" comment:"the key is the user name, with an empty password"`
+	CounterpartyPercent *int `toml:"counterparty_percent,omitempty" comment:"the share of an address's counterparties that counts"`
 }
 
 // RiskElliptic configures Elliptic.
 type RiskElliptic struct {
 	RiskService
 	SecretFile   string `toml:"secret_file,omitempty"`
-	Milliseconds bool   `toml:"milliseconds,omitempty" comment:"the time that is signed is in milliseconds"`
-	Medium       string `toml:"medium,omitempty" comment:"scores of 10 from which on something is MEDIUM, HIGH and SEVERE"`
+	Milliseconds bool   `toml:"milliseconds,omitempty" comment:"the signed time is in milliseconds"`
+	Medium       string `toml:"medium,omitempty" comment:"the scores of 10 from which on an answer is MEDIUM, HIGH and SEVERE"`
 	High         string `toml:"high,omitempty"`
 	Severe       string `toml:"severe,omitempty"`
 
@@ -119,12 +120,12 @@ type RiskElliptic struct {
 
 // RiskOracle configures the contract of sanctioned addresses.
 type RiskOracle struct {
-	Contracts map[string]string `toml:"contracts,omitempty" comment:"by chain; without it, those that are known"`
+	Contracts map[string]string `toml:"contracts,omitempty" comment:"by chain; default: the known ones"`
 }
 
 // RiskOFAC configures the imported list.
 type RiskOFAC struct {
-	AgeMax Duration `toml:"age_max,omitempty" comment:"an older list is no answer"`
+	AgeMax Duration `toml:"age_max,omitempty" comment:"an older list does not count"`
 }
 
 // The names of the providers.
@@ -201,20 +202,23 @@ func (c Config) checkRisk(errs *configErrors) {
 	for _, p := range r.Providers {
 		switch {
 		case !slices.Contains(riskProviders, p):
-			errs.addProblem("risk.providers", "%q is no provider; they are %s", p, strings.Join(riskProviders, ", "))
+			errs.addProblem("risk.providers", "%q is not a provider; the providers are "+
+				"%s", p, strings.Join(riskProviders, ", "))
 		case named[p]:
-			errs.addProblem("risk.providers", "%q stands there twice; name it once", p)
+			errs.addProblem("risk.providers", "%q is named twice; name it once", p)
 		case p == riskLocal && c.Network == chain.Mainnet:
 			errs.addProblem(
 				"risk.providers",
-				"%q is a list that a person makes up, and never for network MAINNET; name a provider that knows addresses",
+				"%q is a list that you write, and never allowed for network MAINNET; name a provider that knows "+
+					"addresses",
 				p,
 			)
 		}
 		named[p] = true
 	}
 	if r.Quorum < 0 || r.Quorum > len(r.Providers) {
-		errs.addProblem("risk.quorum", "is %d; set it between 0, which is all, and the number of providers", r.Quorum)
+		errs.addProblem("risk.quorum", "is %d; set it between 0, which means all, and the number of "+
+			"providers", r.Quorum)
 	}
 	if !slices.Contains(
 		[]string{"", string(risk.TreatUnknownAsHold), string(risk.TreatUnknownAsLow)}, r.UnknownSeverity,
@@ -229,11 +233,11 @@ func (c Config) checkRisk(errs *configErrors) {
 		errs.addProblem("risk.sanctions_floor", "is %q; set it to ON or OFF", r.SanctionsFloor)
 	case r.SanctionsFloor == "ON" && !slices.ContainsFunc(r.Providers,
 		func(p string) bool { return slices.Contains(riskLists, p) }):
-		errs.addProblem("risk.sanctions_floor", "is ON and no list is among risk.providers; add one of %s",
+		errs.addProblem("risk.sanctions_floor", "is ON and no sanctions list is among risk.providers; add one of %s",
 			strings.Join(riskLists, ", "))
 	}
 	if time.Duration(r.Keep) > keepMax {
-		errs.addProblem("risk.keep", "is %s; an address is asked for again after %s at the latest",
+		errs.addProblem("risk.keep", "is %s; screening asks about an address again after %s at the latest",
 			time.Duration(r.Keep), keepMax)
 	}
 	if c.asksScreening() {
@@ -241,7 +245,7 @@ func (c Config) checkRisk(errs *configErrors) {
 	}
 	r.Rescreen.checkRescreen(errs)
 	if r.AnswersKept != 0 && time.Duration(r.AnswersKept) < risk.RetentionMin {
-		errs.addProblem("risk.answers_kept", "is %s; set it to %s at least, for answers are used again",
+		errs.addProblem("risk.answers_kept", "is %s; set it to %s at least, because answers are reused",
 			time.Duration(r.AnswersKept), risk.RetentionMin)
 	}
 	for p, s := range r.httpProviders() {
@@ -259,18 +263,18 @@ func (c Config) checkRisk(errs *configErrors) {
 		errs.addProblem("risk.elliptic.severe", "%v", err)
 	}
 	if p := r.TRM.CounterpartyPercent; p != nil && (*p < 0 || *p > 100) {
-		errs.addProblem("risk.trm.counterparty_percent", "is %d; it is between 0 and 100", *p)
+		errs.addProblem("risk.trm.counterparty_percent", "is %d; it has to be between 0 and 100", *p)
 	}
 	for name, contract := range r.Oracle.Contracts {
 		if _, ok := c.Chains[chain.Name(name)]; !ok {
 			errs.addProblem("risk.oracle.contracts",
-				"%s does not stand among chains; configure it, or remove the contract", name)
+				"%s is not among chains; configure it, or remove the contract", name)
 		} else if _, err := evmtx.Bytes(chain.Address(contract)); err != nil {
 			errs.addProblem("risk.oracle.contracts", "%q of %s is not an address with its checksum", contract, name)
 		}
 	}
 	if named[riskOracle] && len(r.Oracle.Contracts) == 0 && c.Network != chain.Mainnet {
-		errs.addProblem("risk.oracle.contracts", "is missing; the contracts that are known are those of main networks")
+		errs.addProblem("risk.oracle.contracts", "is missing; the known contracts are those of main networks")
 	}
 }
 
@@ -413,11 +417,11 @@ func (a *App) newMember(provider string, sealed *seal.Keyset) (risk.Member, erro
 func (a *App) contractCaller(name chain.Name) (chain.ContractCaller, error) {
 	ch, ok := a.chains[name]
 	if !ok {
-		return nil, fmt.Errorf("%s does not stand among chains", name)
+		return nil, fmt.Errorf("%s is not among chains", name)
 	}
 	c, ok := ch.Reader.(chain.ContractCaller)
 	if !ok {
-		return nil, fmt.Errorf("its contract on %s cannot be asked: give this process endpoints of the chain", name)
+		return nil, fmt.Errorf("its contract on %s has no endpoint: give this process endpoints of the chain", name)
 	}
 	return c, nil
 }
@@ -466,7 +470,7 @@ func (a *App) ImportSanctions(
 	}
 	f, err := os.Open(file)
 	if err != nil {
-		return ofac.StoredList{}, nil, fmt.Errorf("open the list of sanctions: %w", err)
+		return ofac.StoredList{}, nil, fmt.Errorf("open the sanctions list: %w", err)
 	}
 	defer f.Close()
 	list, err := ofac.ReadList(io.Reader(f))
@@ -489,7 +493,8 @@ func (a *App) SanctionsList(ctx context.Context) (ofac.StoredList, time.Duration
 
 func (a *App) sanctionsStore() (*ofac.Store, error) {
 	if a.conf.Keys.Seal == "" {
-		return nil, errors.New("keys.seal: is missing; the list is kept sealed: run this where the service's keys are")
+		return nil, errors.New("keys.seal: is missing; the list is stored encrypted: run this command where the " +
+			"service's keys are")
 	}
 	sealed, err := a.openSeal()
 	if err != nil {

@@ -24,7 +24,7 @@ const (
 
 // ErrContradicted says that the log differs from what the signer signed: the database is older than
 // its anchors, or the log was tampered with.
-var ErrContradicted = errors.New("the audit log is not what the signer signed")
+var ErrContradicted = errors.New("the audit log differs from what the signer signed")
 
 // Anchorer has the end of the chain signed by a key outside the database, into a file outside the
 // database. It copies the signed anchors and compares them with the chain.
@@ -59,11 +59,13 @@ func (a *Anchorer) Run(ctx context.Context) error {
 			return nil
 		case errors.Is(err, ErrContradicted):
 			log.LogAttrs(ctx, slog.LevelError,
-				"the audit log is not what the signer signed: see the runbook of the audit log", slog.Any("error", err))
+				"the audit log differs from what the signer signed: see the runbook of the audit log",
+				slog.Any("error", err))
 			if a.OnContradicted != nil {
 				if err := a.OnContradicted(ctx, err); err != nil {
 					log.LogAttrs(ctx, slog.LevelError,
-						"the audit log is not what the signer signed and nothing was stopped", slog.Any("error", err))
+						"the audit log differs from what the signer signed and nothing was frozen",
+						slog.Any("error", err))
 				}
 			}
 		case err != nil:
@@ -154,7 +156,7 @@ func (a *Anchorer) storeAnchors(
 			err = anchor.VerifyAfter(last)
 		}
 		if err != nil {
-			return last, fmt.Errorf("%w: the copy of the signer's anchors ends with %d and does not go on: %w",
+			return last, fmt.Errorf("%w: the copy of the signer's anchors ends with %d and does not continue: %w",
 				ErrContradicted, last.Number, err)
 		}
 		last = anchor
@@ -213,7 +215,7 @@ func CompareAnchor(ctx context.Context, tx pg.Tx) error {
 	}
 	if int64(last.Position) > end.Position {
 		return fmt.Errorf(
-			"%w: it had %d rows at %s and has %d: rows were taken away, or the database was restored from a backup that is older than that",
+			"%w: it had %d rows at %s and has %d: rows were removed, or the database was restored from an older backup",
 			ErrContradicted, last.Position, last.SignedAt, end.Position,
 		)
 	}
@@ -221,15 +223,15 @@ func CompareAnchor(ctx context.Context, tx pg.Tx) error {
 	if last.Position > 0 {
 		err = tx.QueryRow(ctx, `SELECT hash FROM audit_seal WHERE position = $1`, last.Position).Scan(hash.scanner())
 		if errors.Is(err, pgx.ErrNoRows) {
-			return fmt.Errorf("%w: place %d was signed at %s and is gone", ErrContradicted, last.Position,
+			return fmt.Errorf("%w: position %d was signed at %s and does not exist any more", ErrContradicted, last.Position,
 				last.SignedAt)
 		}
 		if err != nil {
-			return fmt.Errorf("read place %d of the audit chain: %w", last.Position, err)
+			return fmt.Errorf("read position %d of the audit chain: %w", last.Position, err)
 		}
 	}
 	if hash.String() != last.Hash {
-		return fmt.Errorf("%w: place %d has the hash %s, and %s was signed at %s: rows up to there were changed",
+		return fmt.Errorf("%w: position %d has the hash %s, and %s was signed at %s: rows up to there were changed",
 			ErrContradicted, last.Position, hash, last.Hash, last.SignedAt)
 	}
 	return nil
@@ -263,7 +265,7 @@ func LastAgreedMark(ctx context.Context, tx pg.Tx, anchors []signer.Anchor) (sig
 		var hash Hash
 		err := tx.QueryRow(ctx, `SELECT hash FROM audit_seal WHERE position = $1`, anchor.Position).Scan(hash.scanner())
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-			return agreed, fmt.Errorf("read place %d of the audit chain: %w", anchor.Position, err)
+			return agreed, fmt.Errorf("read position %d of the audit chain: %w", anchor.Position, err)
 		}
 		if err == nil && hash.String() == anchor.Hash {
 			agreed = anchor.AuditHead
@@ -291,7 +293,7 @@ func LoadState(ctx context.Context, tx pg.Tx) (s State, err error) {
 	}
 	err = tx.QueryRow(ctx, OldestUnsealed).Scan(&s.OldestUnsealedAt)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return s, fmt.Errorf("look for what is not sealed: %w", err)
+		return s, fmt.Errorf("look for unsealed rows: %w", err)
 	}
 	return s, nil
 }

@@ -98,7 +98,7 @@ func (l Line) chainHash(prev Hash) Hash {
 func parseHash(text string) (h Hash, err error) {
 	b, err := hex.DecodeString(text)
 	if err != nil || len(b) != len(h) || hex.EncodeToString(b) != text {
-		return h, fmt.Errorf("%.80q is no hash", text)
+		return h, fmt.Errorf("%.80q is not a hash", text)
 	}
 	return Hash(b), nil
 }

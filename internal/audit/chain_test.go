@@ -324,14 +324,14 @@ func TestWhatIsChangedBehindTheServicesBackIsSeen(t *testing.T) {
 		}, "had 6 rows when the signer signed it", true},
 		"the end without its note": {
 			[]string{`DELETE FROM audit_log WHERE audit_id = 6`, `DELETE FROM audit_seal WHERE audit_id = 6`},
-			"rows at the end were taken away", true,
+			"rows at the end were removed", true,
 		},
 		"the copies as well": {[]string{
 			`DELETE FROM audit_log WHERE audit_id = 6`,
 			`DELETE FROM audit_seal WHERE audit_id = 6`, `DELETE FROM audit_anchors`,
 			`UPDATE audit_chain SET position = 5, hash = (SELECT hash FROM audit_seal WHERE position = 5)`,
 		}, "had 6 rows when the signer signed it", true},
-		"made anew": {nil, "the chain was made anew", true},
+		"made anew": {nil, "the chain was built again", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -426,7 +426,7 @@ func TestARestoredBackupIsToldAndBegunAgainByAnOperatorAlone(t *testing.T) {
 	d.sealer, d.anchorer.DB = audit.Sealer{DB: old}, old
 	err := d.anchorer.Step(t.Context())
 	if !errors.Is(err, audit.ErrContradicted) || !strings.Contains(err.Error(), "had 4 rows") ||
-		!strings.Contains(err.Error(), "restored from a backup") {
+		!strings.Contains(err.Error(), "restored from an older backup") {
 		t.Fatalf("got %v, want it told that the backup is older", err)
 	}
 	// The log continues and becomes as long as it was: that is another log.
@@ -494,7 +494,7 @@ func TestAnExportIsReadAsItWasWritten(t *testing.T) {
 		"without anchors":       {export.String(), nil, false, ""},
 		"without its last line": {strings.Join(lines[:5], ""), anchors, true, "cut off"},
 		"without its last row": {
-			strings.Join(slices.Concat(lines[:4], lines[5:]), ""), nil, false, "rows at the end were taken away",
+			strings.Join(slices.Concat(lines[:4], lines[5:]), ""), nil, false, "rows at the end were removed",
 		},
 		"without a row": {
 			strings.Join(slices.Concat(lines[:2], lines[3:]), ""), nil, false, "rows 2 to 2 are missing",
@@ -516,7 +516,7 @@ func TestAnExportIsReadAsItWasWritten(t *testing.T) {
 			strings.Replace(export.String(), `{"position":1,"hash":"`, `{"position":1,"hash":"g`, 1), nil, false,
 			"is no hash",
 		},
-		"something behind it": {export.String() + "{}\n", nil, false, "stands behind"},
+		"something behind it": {export.String() + "{}\n", nil, false, "after the last line"},
 		"anchors of another":  {export.String(), other, true, "another database"},
 		"another name of the log": {
 			strings.Replace(export.String(), `"chain":"aud_`, `"chain":"aud_0`, 1), nil, false, "row 1",

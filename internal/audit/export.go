@@ -43,7 +43,7 @@ func Export(ctx context.Context, db *pg.DB, output io.Writer) (Header, error) {
 	ran := false
 	err := db.Snapshot(ctx, func(ctx context.Context, tx pg.Tx) error {
 		if ran {
-			return errors.New("the snapshot was lost while it was read")
+			return errors.New("the snapshot was lost during the read")
 		}
 		ran = true
 		end, err := LoadEnd(ctx, tx)
@@ -141,14 +141,14 @@ func ExamineRange(ctx context.Context, tx pg.Tx, chain string, first, last int64
 			ctx, `SELECT coalesce((SELECT hash FROM audit_seal WHERE position = $1), $2)`, first-1,
 			make([]byte, len(prevHash)),
 		).Scan(prevHash.scanner()); err != nil {
-			return nil, fmt.Errorf("read place %d of the audit chain: %w", first-1, err)
+			return nil, fmt.Errorf("read position %d of the audit chain: %w", first-1, err)
 		}
 	}
 	expected := first
 	err = pg.ForEachRow(ctx, tx, selectSealed+` WHERE s.position BETWEEN $1 AND $2 ORDER BY s.position`,
 		[]any{first, last}, scanSealed, func(l Line) error {
 			if l.Position > expected {
-				add("places %d to %d are missing", expected, l.Position-1)
+				add("positions %d to %d are missing", expected, l.Position-1)
 			} else if problem := l.describeBreak(expected, prevHash); problem != "" {
 				add("%s", problem)
 			}
@@ -157,10 +157,10 @@ func ExamineRange(ctx context.Context, tx pg.Tx, chain string, first, last int64
 			return nil
 		})
 	if err != nil {
-		return nil, fmt.Errorf("read places %d to %d of the audit chain: %w", first, last, err)
+		return nil, fmt.Errorf("read positions %d to %d of the audit chain: %w", first, last, err)
 	}
 	if expected <= last {
-		add("places %d to %d are missing", expected, last)
+		add("positions %d to %d are missing", expected, last)
 	}
 	rows, err := tx.Query(ctx, `
 		SELECT a.position, a.at, a.hash, coalesce(encode(s.hash, 'hex'), 'nothing')
@@ -175,7 +175,7 @@ func ExamineRange(ctx context.Context, tx pg.Tx, chain string, first, last int64
 	var position int64
 	var signed, want, got string
 	_, err = pgx.ForEachRow(rows, []any{&position, &signed, &want, &got}, func() error {
-		add("place %d has the hash %s, and %s was signed at %s", position, got, want, signed)
+		add("position %d has the hash %s, and %s was signed at %s", position, got, want, signed)
 		return nil
 	})
 	if err != nil {

@@ -59,7 +59,7 @@ func ReadAnchors(file io.Reader, key ed25519.PublicKey) ([]signer.Anchor, error)
 			return anchors, fmt.Errorf("line %d of the anchors: %w", len(anchors)+1, err)
 		}
 		if len(anchors) >= anchorsKeptMax {
-			return anchors, errors.New("there are more anchors than can be")
+			return anchors, errors.New("there are more anchors than possible")
 		}
 		anchors, previous = append(anchors, anchor), anchor
 	}
@@ -122,7 +122,8 @@ func CheckExport(export io.Reader, anchors []signer.Anchor, hasAnchors bool) (Fi
 		}
 		if anchor.Hash != head.String() {
 			f.addBreak(
-				"row %d is not what it was: the signer signed %s at %s, and the chain has %s. Rows up to there were changed and the chain was made anew.",
+				"row %d was changed: the signer signed %s at %s, and the chain has %s. Rows up to there were changed "+
+					"and the chain was built again.",
 				position, anchor.Hash, anchor.SignedAt, head,
 			)
 			return
@@ -139,13 +140,13 @@ func CheckExport(export io.Reader, anchors []signer.Anchor, hasAnchors bool) (Fi
 			}
 			f.Unsealed, ended = t.Unsealed, true
 			if lines.Scan() {
-				f.addBreak("something stands behind the last line of the export")
+				f.addBreak("there is text after the last line of the export")
 			}
 			break
 		}
 		var l Line
 		if err := decodeStrict(lines.Bytes(), &l); err != nil {
-			f.addBreak("the line behind row %d cannot be read: %v", position, err)
+			f.addBreak("the line after row %d cannot be read: %v", position, err)
 			break
 		}
 		if problem := l.describeBreak(position+1, head); problem != "" {
@@ -158,17 +159,18 @@ func CheckExport(export io.Reader, anchors []signer.Anchor, hasAnchors bool) (Fi
 		follow()
 	}
 	if err := lines.Err(); err != nil {
-		return f, fmt.Errorf("read the export behind row %d: %w", position, err)
+		return f, fmt.Errorf("read the export after row %d: %w", position, err)
 	}
 	if !f.IsIntact() {
 		return f, nil
 	}
 	if !ended {
-		f.addBreak("the export ends behind row %d without its last line: it was cut off on the way, or by somebody",
+		f.addBreak("the export ends after row %d without its last line: it is incomplete, or was cut",
 			position)
 	} else if position != h.Position || head.String() != h.Hash {
 		f.addBreak(
-			"the chain ended at row %d with the hash %s when it was exported, and the export ends at %d with %s: rows at the end were taken away",
+			"the chain ended at row %d with the hash %s at the export, and the export ends at %d with %s: rows at "+
+				"the end were removed",
 			h.Position, h.Hash, position, head,
 		)
 	}
@@ -177,7 +179,8 @@ func CheckExport(export io.Reader, anchors []signer.Anchor, hasAnchors bool) (Fi
 		signed, err := time.Parse(time.RFC3339Nano, anchor.SignedAt)
 		if anchor.Chain == h.Chain && int64(anchor.Position) > position && (err != nil || !signed.After(exported)) {
 			f.addBreak(
-				"the log had %d rows when the signer signed it, at %s, and has %d: the rows at its end were taken away, or the database was restored from a backup that is older than that",
+				"the log had %d rows when the signer signed it, at %s, and has %d: the rows at its end were removed, "+
+					"or the database was restored from an older backup",
 				anchor.Position, anchor.SignedAt, position,
 			)
 			break
@@ -192,9 +195,9 @@ func (l Line) describeBreak(expected int64, prevHash Hash) string {
 	case l.Position > expected:
 		return fmt.Sprintf("rows %d to %d are missing from the chain", expected, l.Position-1)
 	case l.Position < expected:
-		return fmt.Sprintf("row %d stands where %d is due: the order was changed", l.Position, expected)
+		return fmt.Sprintf("row %d is in the position of row %d: the order was changed", l.Position, expected)
 	case l.Missing:
-		return fmt.Sprintf("row %d (id %d) was deleted from the log: its place in the chain is there", expected,
+		return fmt.Sprintf("row %d (id %d) was deleted from the log: the chain still has its position", expected,
 			l.AuditID)
 	}
 	if _, err := parseHash(l.Hash); err != nil {
@@ -220,14 +223,15 @@ func (f Findings) WriteTo(w io.Writer) (int64, error) {
 		fmt.Fprintf(&b, ", the last of %s", f.LastRowAt)
 	}
 	if f.Unsealed > 0 {
-		fmt.Fprintf(&b, "; %d more had no place yet", f.Unsealed)
+		fmt.Fprintf(&b, "; %d more were not sealed yet", f.Unsealed)
 	}
 	fmt.Fprintln(&b)
 	switch {
 	case f.NoAnchors:
 		fmt.Fprintln(
 			&b,
-			"  anchors   none given: an end that was cut off, or a chain that was made anew, does not show. Give --anchors.",
+			"  anchors   none given: the check cannot see that rows at the end are missing, or that the chain was "+
+				"built again. Give --anchors.",
 		)
 	case f.Anchors == 0:
 		fmt.Fprintln(&b, "  anchors   none of this chain")

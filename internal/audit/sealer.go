@@ -50,7 +50,7 @@ type probe struct {
 }
 
 // errLostRace says that another sealer was quicker. Nothing was written.
-var errLostRace = errors.New("another sealer was quicker")
+var errLostRace = errors.New("another sealer was faster")
 
 // Run seals until ctx ends.
 func (s *Sealer) Run(ctx context.Context) error {
@@ -83,7 +83,7 @@ func (s *Sealer) Run(ctx context.Context) error {
 func (s *Sealer) Step(ctx context.Context) (int, error) {
 	current, err := s.probeWriters(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("see who writes the audit log: %w", err)
+		return 0, fmt.Errorf("look for writers of the audit log: %w", err)
 	}
 	// All writers of the last probe have ended since. An id up to its maxID that the next statement
 	// does not see will therefore never appear.
@@ -160,7 +160,7 @@ func (s *Sealer) sealBatch(ctx context.Context, tx pg.Tx, safe int64) (int, erro
 	if err := tx.QueryRow(
 		ctx, `SELECT position, hash, settled FROM audit_chain`,
 	).Scan(&position, end.scanner(), &settled); err != nil {
-		return 0, fmt.Errorf("read where the chain ends: %w", err)
+		return 0, fmt.Errorf("read the end of the chain: %w", err)
 	}
 	limit := cmp.Or(s.batch, sealMax)
 	rows, err := tx.Query(ctx, `
@@ -168,11 +168,11 @@ func (s *Sealer) sealBatch(ctx context.Context, tx pg.Tx, safe int64) (int, erro
 		WHERE a.audit_id > $1 AND NOT EXISTS (SELECT FROM audit_seal s WHERE s.audit_id = a.audit_id)
 		ORDER BY a.audit_id LIMIT $2`, settled, limit)
 	if err != nil {
-		return 0, fmt.Errorf("read what is not sealed: %w", err)
+		return 0, fmt.Errorf("read the unsealed rows: %w", err)
 	}
 	lines, err := pgx.CollectRows(rows, scanLine)
 	if err != nil {
-		return 0, fmt.Errorf("read what is not sealed: %w", err)
+		return 0, fmt.Errorf("read the unsealed rows: %w", err)
 	}
 	if len(lines) == limit {
 		safe = min(safe, lines[limit-1].AuditID) // there may be further rows, which were not read
@@ -235,7 +235,7 @@ func LoadEnd(ctx context.Context, tx pg.Tx) (e End, err error) {
 	if err := tx.QueryRow(
 		ctx, `SELECT chain_id, position, hash FROM audit_chain`,
 	).Scan(&e.Chain, &e.Position, e.Hash.scanner()); err != nil {
-		return e, fmt.Errorf("read where the audit chain ends: %w", err)
+		return e, fmt.Errorf("read the end of the audit chain: %w", err)
 	}
 	return e, nil
 }

@@ -162,7 +162,7 @@ var (
 	ErrDisagreement = errors.New("providers disagree")
 	// ErrStateGone says that providers no longer keep the state of a block, so its balances cannot
 	// be queried. Waiting does not help; an archive node does.
-	ErrStateGone = errors.New("the state of the block is no longer kept")
+	ErrStateGone = errors.New("too few providers keep the state of the block")
 	// ErrNotYet says that the requested block is beyond what enough providers have.
 	ErrNotYet = errors.New("not there yet")
 	// ErrTooFewProviders says that fewer providers of a newly opened adapter answered than the
@@ -345,7 +345,7 @@ func (e *NoBalanceError) Error() string {
 	if len(e.Holdings) == 0 {
 		return "no balance"
 	}
-	return fmt.Sprintf("%s gives no balance of %s: %s", e.Holdings[0].Contract, e.Holdings[0].Address, e.Reason)
+	return fmt.Sprintf("%s returns no balance of %s: %s", e.Holdings[0].Contract, e.Holdings[0].Address, e.Reason)
 }
 
 // Balances queries balances in a block and leaves out those that a contract does not give: one
@@ -543,7 +543,7 @@ type InsufficientFeeError struct{ Fee money.Amount } // the most that the fee ma
 
 // Error says what the payer would need.
 func (e *InsufficientFeeError) Error() string {
-	return fmt.Sprintf("the payer does not hold the amount and a fee of up to %v", e.Fee)
+	return fmt.Sprintf("the payer does not have the amount and a fee of up to %v", e.Fee)
 }
 
 // RevertedError says that a simulation on the current state proves that a payment would fail, for
@@ -669,7 +669,7 @@ type InsufficientOutputsError struct {
 
 // Error says how much is missing.
 func (e *InsufficientOutputsError) Error() string {
-	return fmt.Sprintf("the coins that can be spent lack %v", e.Missing)
+	return fmt.Sprintf("the outputs that can be spent lack %v", e.Missing)
 }
 
 // NonceAccounts creates the nonce accounts of an account, on a chain that does not number its

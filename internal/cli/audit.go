@@ -17,10 +17,10 @@ import (
 )
 
 type auditCmd struct {
-	Status  auditStatus  `cmd:"" help:"Show where the audit log stands: its chain, what waits for a place, what the signer signed last."`
-	Export  auditExport  `cmd:"" help:"Write the audit log, one line of JSON a row, to a file or to the standard output."`
-	Verify  auditVerify  `cmd:"" help:"Check an export, without a database: intact, or the first place that is broken."`
-	Restart auditRestart `cmd:"" help:"After a restore: let the chain go on from what the restored log and the signer's anchors agree on."`
+	Status  auditStatus  `cmd:"" help:"Show the state of the audit log: its chain, its unsealed rows, the last anchor of the signer."`
+	Export  auditExport  `cmd:"" help:"Export the audit log, one line of JSON per row, to a file or to the standard output."`
+	Verify  auditVerify  `cmd:"" help:"Check an export, without a database: it is intact, or where it is broken."`
+	Restart auditRestart `cmd:"" help:"After a restore: continue the chain from the last row on which the restored log and the signer's anchors agree."`
 }
 
 type auditStatus struct{ configFlags }
@@ -53,7 +53,7 @@ func (c auditStatus) Run(ctx context.Context, std streams) error {
 
 type auditExport struct {
 	configFlags
-	File string `arg:"" optional:"" type:"path" help:"A file that is not there yet; the standard output when it is not said."`
+	File string `arg:"" optional:"" type:"path" help:"A file that does not exist yet; the standard output if left out."`
 }
 
 func (c auditExport) Run(ctx context.Context, std streams) (err error) {
@@ -80,14 +80,14 @@ func (c auditExport) Run(ctx context.Context, std streams) (err error) {
 }
 
 type auditVerify struct {
-	File    string `arg:"" type:"existingfile" help:"An export: what coffer audit export wrote."`
-	Anchors string `type:"existingfile" help:"What the signer signed: the file beside its journal, which has .anchors behind its name. Without it, an end that was cut off does not show."`
+	File    string `arg:"" type:"existingfile" help:"An export that coffer audit export wrote."`
+	Anchors string `type:"existingfile" help:"The signer's anchors: the file next to its journal, with .anchors after its name. Without it, the check cannot see that rows are missing at the end."`
 	Key     string `type:"existingfile" help:"The public attestation key (keys.attest), for --anchors."`
 }
 
 func (c auditVerify) Run(std streams) error {
 	if (c.Anchors == "") != (c.Key == "") {
-		return errors.New("give --anchors and --key together: the key says whether the anchors are the signer's")
+		return errors.New("give --anchors and --key together: the key shows whether the anchors are the signer's")
 	}
 	var anchors []signer.Anchor
 	if c.Anchors != "" {
@@ -113,7 +113,8 @@ func (c auditVerify) Run(std streams) error {
 	}
 	if !found.IsIntact() {
 		return errors.New(
-			"the audit log is not intact: keep the export and the anchors as they are, and find out who could write to the database",
+			"the audit log is not intact: keep the export and the anchors as they are, and find out who could write " +
+				"to the database",
 		)
 	}
 	return nil
@@ -130,8 +131,8 @@ func readAnchors(file string, key ed25519.PublicKey) ([]signer.Anchor, error) {
 
 type auditRestart struct {
 	configFlags
-	Because string `required:"" help:"Why, for whoever reads the anchors later: which backup was restored, and when."`
-	Yes     bool   `help:"Do it. Without it, nothing is written and what would be is said."`
+	Because string `required:"" help:"The reason, for the readers of the anchors: which backup was restored, and when."`
+	Yes     bool   `help:"Write the change. Without it, the command only shows the change."`
 }
 
 func (c auditRestart) Run(ctx context.Context, std streams) error {
@@ -149,13 +150,14 @@ func (c auditRestart) Run(ctx context.Context, std streams) error {
 	}
 	switch {
 	case r.Last.Number == 0:
-		fmt.Fprintln(std.out, "Nothing of it was ever signed.")
+		fmt.Fprintln(std.out, "The signer has signed no row of it.")
 	case !r.Restarted:
 		fmt.Fprintf(std.out, "The last anchor, of row %d, at %s, agrees with it.\n", r.Last.Position, r.Last.SignedAt)
 	default:
 		fmt.Fprintf(
 			std.out,
-			"It had %d rows when the signer last signed it, at %s. Both agree up to row %d: what stood behind it is lost, and is not in this log.\n",
+			"It had %d rows when the signer last signed it, at %s. Both agree up to row %d: the rows after it are "+
+				"lost, and this log does not have them.\n",
 			r.Last.Position, r.Last.SignedAt, r.AgreedMark.Position,
 		)
 	}
@@ -164,10 +166,11 @@ func (c auditRestart) Run(ctx context.Context, std streams) error {
 		return nil
 	}
 	if !c.Yes {
-		return errors.New("nothing was done; if this is what you restored, the same with --yes lets it go on")
+		return errors.New("nothing was done; if you restored this log, repeat the command with --yes to continue it")
 	}
 	fmt.Fprintln(
-		std.out, "It goes on from there. The anchors of what was lost stay in the signer's file, with the reason.",
+		std.out, "The log continues from there. The anchors of the lost rows stay in the signer's file, with the "+
+			"reason.",
 	)
 	return nil
 }

@@ -17,9 +17,9 @@ import (
 )
 
 type chainCmd struct {
-	Breaks  chainBreaks  `cmd:"" help:"Show where the finality of a chain broke, what is open and what is missing."`
-	Traces  chainTraces  `cmd:"" help:"Show transactions of a chain whose calls are to be traced yet, and why."`
-	Repoint chainRepoint `cmd:"" help:"Go on along the chain that is final now. Without --yes it only says what it would do."`
+	Breaks  chainBreaks  `cmd:"" help:"Show the finality breaks of a chain, and what is open and missing after them."`
+	Traces  chainTraces  `cmd:"" help:"Show transactions of a chain whose calls still have to be traced, and why."`
+	Repoint chainRepoint `cmd:"" help:"Continue on the chain that is final now. Without --yes it only shows what it would do."`
 }
 
 type chainBreaks struct {
@@ -64,16 +64,16 @@ func (c chainBreaks) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	if len(breaks) == 0 {
-		fmt.Fprintf(std.out, "Nothing was ever decided about the finality of %s.\n", c.Chain)
+		fmt.Fprintf(std.out, "%s has no finality break.\n", c.Chain)
 	}
 	for _, b := range breaks {
 		fmt.Fprintf(std.out,
-			"break %d  %s  decided by %s\n  above block %d %s; walked before to %d %s; settled at block %d\n",
+			"break %d  %s  decided by %s\n  above block %d %s; read before up to %d %s; settled at block %d\n",
 			b.Fork, b.CreatedAt.UTC().Format("2006-01-02 15:04:05"), b.DecidedBy, b.Ancestor.Height, b.Ancestor.Hash,
 			b.Tip.Height, b.Tip.Hash, b.SettleHeight)
 	}
 	for _, r := range reversals {
-		fmt.Fprintf(std.out, "reversed  %s  %s  of %s: taken back %s, lost %s\n", r.DepositID, formatMintAmount(
+		fmt.Fprintf(std.out, "reversed  %s  %s  of %s: reversed %s, lost %s\n", r.DepositID, formatMintAmount(
 			mints, r.MintID, r.Amount,
 		), r.Owner,
 			formatMintAmount(mints, r.MintID, r.TakenBack), formatMintAmount(mints, r.MintID, r.Lost))
@@ -98,7 +98,7 @@ func (c chainBreaks) Run(ctx context.Context, std streams) error {
 
 // formatReorged describes what an order waits for after its block was replaced.
 func formatReorged(mints mint.Catalogue, q report.ReorgedOrder) string {
-	state := "was not looked at yet"
+	state := "was not processed yet"
 	if q.WaitsFor != "" {
 		state = fmt.Sprintf("waits for %s: %s", q.WaitsFor, q.LastError)
 	}
@@ -146,15 +146,15 @@ func (c chainTraces) Run(ctx context.Context, std streams) error {
 			u.CreatedAt.UTC().Format(time.DateTime), u.Attempts, u.NextAttemptAt.UTC().Format(time.DateTime),
 			recipients, u.LastError)
 	}
-	fmt.Fprintf(std.out, "%d to be traced\n", len(untraced))
+	fmt.Fprintf(std.out, "%d still to be traced\n", len(untraced))
 	return nil
 }
 
 type chainRepoint struct {
 	configFlags
 	Chain chain.Name `arg:"" help:"Chain, such as ETHEREUM."`
-	Wait  uint64     `default:"64" help:"Blocks above the old tip after which what was not found again is gone for good."`
-	Yes   bool       `help:"Do it."`
+	Wait  uint64     `default:"64" help:"Number of blocks above the old tip after which a deposit that was not found again counts as lost."`
+	Yes   bool       `help:"Write the change."`
 }
 
 func (c chainRepoint) Run(ctx context.Context, std streams) error {
@@ -184,7 +184,7 @@ func (c chainRepoint) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	fmt.Fprintf(std.out,
-		"both chains have  block %d %s\nwalked before     block %d %s\nfinal now         block %d %s\n",
+		"both chains have  block %d %s\nread before       block %d %s\nfinal now         block %d %s\n",
 		p.Ancestor.Height, p.Ancestor.Hash, p.Tip.Height, p.Tip.Hash, p.Final.Height, p.Final.Hash)
 	for _, d := range affected.Deposits {
 		fmt.Fprintf(std.out, "deposit  %s  %s  of %s, block %d, %s\n", d.DepositID,
@@ -194,10 +194,11 @@ func (c chainRepoint) Run(ctx context.Context, std streams) error {
 		fmt.Fprintf(std.out, "%-8s %s  %s  block %d, %s\n", o.Purpose, o.OrderID,
 			formatMintAmount(mints, o.MintID, o.Amount), o.Height, o.Status)
 	}
-	fmt.Fprintf(std.out, "%d deposits and %d payments, sweeps and top-ups stand on blocks that are gone.\n",
+	fmt.Fprintf(std.out, "%d deposits and %d payments, sweeps and top-ups are in blocks that the chain does not have "+
+		"any more.\n",
 		len(affected.Deposits), len(affected.Orders))
 	if !c.Yes {
-		fmt.Fprintln(std.out, "Nothing was changed. With --yes the walk goes on along the chain that is final now.")
+		fmt.Fprintln(std.out, "Nothing was changed. With --yes the service continues on the chain that is final now.")
 		return nil
 	}
 	b, err := w.Repoint(ctx, p, c.Wait, audit.Operator("cli"))
@@ -205,8 +206,9 @@ func (c chainRepoint) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	fmt.Fprintf(std.out,
-		"Done. The walk goes on from block %d; what is not found again up to block %d is taken back then.\n"+
-			"%s stays frozen: coffer chain breaks %s says what is open, coffer freezes lift lets it go.\n",
+		"Done. The service continues at block %d. Deposits that it does not find again up to block %d are reversed "+
+			"then.\n%s stays frozen: coffer chain breaks %s shows what is open, and coffer freezes lift lifts the "+
+			"freeze.\n",
 		b.Ancestor.Height, b.SettleHeight, c.Chain, c.Chain)
 	return nil
 }

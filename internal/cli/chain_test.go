@@ -109,7 +109,7 @@ func TestAPersonDecidesAboutABrokenFinalityWhileTheServiceRuns(t *testing.T) {
 		t.Errorf("got %q, want nothing frozen", said)
 	}
 	if code, _, said := command("chain", "repoint", "ETHEREUM"); code == 0 ||
-		!strings.Contains(said, "Nothing has to be decided") {
+		!strings.Contains(said, "There is nothing to decide") {
 		t.Errorf("got %d %q, want nothing to decide", code, said)
 	}
 	node, err := rpc.DialContext(t.Context(), w.Info.Chains["ETHEREUM"].RPCURL)

@@ -25,33 +25,33 @@ import (
 // commands is the complete command line.
 type commands struct {
 	Serve       serve        `cmd:"" help:"Run the service with a configuration file."`
-	Migrate     migrate      `cmd:"" help:"Bring the database to what this program needs, as its owner."`
-	Signer      signerCmd    `cmd:"" help:"Run the signer as a process of its own, at a unix socket."`
-	Local       local        `cmd:"" help:"Run everything on this machine with real local chains, take the tour, or use the faucet."`
-	Withdrawals withdrawals  `cmd:"" help:"Show withdrawals, and decide about those that wait for a person."`
-	Deposits    depositsCmd  `cmd:"" help:"Show deposits, and decide about those that screening holds."`
+	Migrate     migrate      `cmd:"" help:"Migrate the database to the schema of this program, as its owner."`
+	Signer      signerCmd    `cmd:"" help:"Run the signer as a separate process, at a unix socket."`
+	Local       local        `cmd:"" help:"Run the whole service on this machine with real local chains, take the tour, or use the faucet."`
+	Withdrawals withdrawals  `cmd:"" help:"Show withdrawals, and decide about those that wait for an approval."`
+	Deposits    depositsCmd  `cmd:"" help:"Show deposits, and decide about flagged ones."`
 	Customers   customersCmd `cmd:"" help:"Show the customers of organizations."`
-	Events      eventsCmd    `cmd:"" help:"Show the events of organizations, and follow them."`
+	Events      eventsCmd    `cmd:"" help:"Show and follow the events of organizations."`
 	Settings    settingsCmd  `cmd:"" help:"Show and change an organization's settings."`
-	Whitelist   whitelistCmd `cmd:"" help:"Keep the addresses that an organization may be paid out to."`
-	Changes     changesCmd   `cmd:"" help:"Show, approve and withdraw what loosens a control and waits for a second operator."`
-	Dispatch    dispatchCmd  `cmd:"" help:"Show what is on its way out, raise its fee, cancel it, resolve what is stuck."`
-	Sweep       sweepCmd     `cmd:"" help:"Move everything that may be moved to the treasuries now, whatever it is worth."`
-	Mints       mintsCmd     `cmd:"" help:"Show the mints and what stops them, and end or begin a quarantine."`
-	Wallets     walletsCmd   `cmd:"" help:"Show each organization's treasury on each chain, the gas in it, and what to send where."`
-	Reserves    reservesCmd  `cmd:"" help:"Show what there is of each mint and whose it is."`
-	Chain       chainCmd     `cmd:"" help:"Look at a chain whose finality broke, and decide."`
-	Freezes     freezesCmd   `cmd:"" help:"Stop what leaves, show what is stopped, and let it go."`
+	Whitelist   whitelistCmd `cmd:"" help:"Show, add and remove the addresses that an organization may pay its own money to."`
+	Changes     changesCmd   `cmd:"" help:"Show, approve and withdraw change requests that wait for a second operator."`
+	Dispatch    dispatchCmd  `cmd:"" help:"Show outgoing orders, raise their fee, cancel them, resolve stuck ones."`
+	Sweep       sweepCmd     `cmd:"" help:"Sweep every deposit that can be swept to the treasuries now, whatever its value."`
+	Mints       mintsCmd     `cmd:"" help:"Show the mints and their quarantines, and begin or end a quarantine."`
+	Wallets     walletsCmd   `cmd:"" help:"Show each organization's treasury on each chain, its gas, and what to send to which address."`
+	Reserves    reservesCmd  `cmd:"" help:"Show the reserves and liabilities of each mint."`
+	Chain       chainCmd     `cmd:"" help:"Show the finality breaks of a chain, and decide about them."`
+	Freezes     freezesCmd   `cmd:"" help:"Freeze outgoing payments, show freezes, and lift them."`
 	Verify      verifyCmd    `cmd:"" help:"Check the books against themselves and against the chains."`
 	Keys        keysCmd      `cmd:"" help:"Create, show, back up and restore the keys."`
-	Rescue      rescueCmd    `cmd:"" help:"Find and move the money of a seed of which neither database nor journal is left."`
+	Rescue      rescueCmd    `cmd:"" help:"Find and move the money of a seed whose database and journal are both lost."`
 	Org         orgCmd       `cmd:"" help:"Create, list, freeze and unfreeze organizations."`
 	Key         keyCmd       `cmd:"" help:"Roll and list the API keys of organizations."`
-	Operator    operatorCmd  `cmd:"" help:"Make, roll and revoke the keys of the operator's interface."`
-	Audit       auditCmd     `cmd:"" help:"Export the audit log, check an export, see where it stands."`
-	Risk        riskCmd      `cmd:"" help:"Import the list of sanctions, and show who screens."`
-	Config      configCmd    `cmd:"" help:"Check a configuration file, or print one to begin with."`
-	Version     versionCmd   `cmd:"" help:"Show which commit this program is, what built it, and which API it speaks."`
+	Operator    operatorCmd  `cmd:"" help:"Create, roll and revoke the keys of the operator's interface."`
+	Audit       auditCmd     `cmd:"" help:"Export the audit log, check an export, show its state."`
+	Risk        riskCmd      `cmd:"" help:"Import the sanctions list, and show the risk providers."`
+	Config      configCmd    `cmd:"" help:"Check a configuration file, or print a sample."`
+	Version     versionCmd   `cmd:"" help:"Show the commit of this program, its compiler, and its API version."`
 
 	ShowVersion kong.VersionFlag `name:"version" help:"The same as coffer version."`
 }
@@ -85,7 +85,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		kong.Vars{"version": versionText()}, kong.Writers(stdout, stderr), kong.UsageOnError(),
 		kong.Exit(func(code int) { panic(exitCode(code)) }))
 	if err != nil {
-		panic("cli: impossible grammar: " + err.Error())
+		panic("cli: invalid command structure: " + err.Error())
 	}
 	return runCommand(ctx, parser, args, streams{stdout, stderr})
 }
@@ -120,7 +120,8 @@ func runCommand(ctx context.Context, parser *kong.Kong, args []string, s streams
 	if errors.Is(err, pg.ErrCommitUnknown) {
 		fmt.Fprintf(
 			s.err,
-			"coffer: the database was lost at the moment of writing, so it is unknown whether this took effect. Look before you repeat it. (%v)\n",
+			"coffer: the database connection was lost during the commit, so it is not known whether this command "+
+				"took effect. Look up the result before you repeat it. (%v)\n",
 			err,
 		)
 	} else if f := fault.Find(err); f != nil {
@@ -167,7 +168,7 @@ func usageHint(err error) string {
 			usage += fmt.Sprintf("Usage: %s %s\n", "coffer", node.Summary())
 		}
 	}
-	return usage + fmt.Sprintf("Run %q to see how it is used.\n", words+" --help")
+	return usage + fmt.Sprintf("Run %q to see its usage.\n", words+" --help")
 }
 
 // configFlags finds the configuration of a command: the named file, or that of the local world that
@@ -204,7 +205,7 @@ func (i configFlags) keepKey(std streams, store func(config string) (stored bool
 	}
 	stored, err := store(file)
 	if err != nil {
-		return fmt.Errorf("the key above is valid, but the local world could not write it down: %w", err)
+		return fmt.Errorf("the key above is valid, but the local world could not store it: %w", err)
 	}
 	if stored {
 		fmt.Fprintf(std.out, "%s of the local world has the new key.\n", localworld.InfoFile)

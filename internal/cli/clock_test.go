@@ -44,7 +44,8 @@ func TestAPersonConfirmsTheClockOfAStoppedSigner(t *testing.T) {
 	}
 	file := filepath.Join(dir, "signer.toml")
 	if err := os.WriteFile(file, []byte(
-		"[keys]\nattest = \"attest.pub\"\napprovals = \"approvals.key\"\n[signer]\nseed = \"seed.sealed\"\nwrap = \"seed.key\"\njournal = \"journal\"\npolicy = \"policy.json\"\n",
+		"[keys]\nattest = \"attest.pub\"\napprovals = \"approvals.key\"\n[signer]\nseed = \"seed.sealed\"\nwrap = "+
+			"\"seed.key\"\njournal = \"journal\"\npolicy = \"policy.json\"\n",
 	), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +65,7 @@ func TestAPersonConfirmsTheClockOfAStoppedSigner(t *testing.T) {
 	if err := running.Close(); err != nil {
 		t.Fatal(err)
 	}
-	step(true, "further than the time that the signer has seen pass")
+	step(true, "ahead of the time that the signer has seen pass")
 	step(false, "set the clock first", "confirm", at(-time.Hour), "--because", "why")
 	step(true, "Confirmed in entry 2 of the journal", "confirm", at(0), "--because", "it was stopped")
 	step(true, "They agree")

@@ -18,19 +18,19 @@ import (
 )
 
 type depositsCmd struct {
-	Flagged  depositsFlagged  `cmd:"" default:"withargs" help:"Show the deposits that wait for a decision, and those whose transfer is not done (the default)."`
+	Flagged  depositsFlagged  `cmd:"" default:"withargs" help:"Show the deposits that wait for a decision, and those whose transfer is not final (the default)."`
 	List     depositsList     `cmd:"" help:"Show deposits, newest first."`
-	Approve  depositsApprove  `cmd:"" help:"Approve a flagged deposit: it is credited."`
-	Reject   depositsReject   `cmd:"" help:"Reject a flagged deposit: it goes back to where it came from."`
-	Redirect depositsRedirect `cmd:"" help:"Send a flagged deposit elsewhere, as the operator."`
-	Complete depositsComplete `cmd:"" help:"Have the transfer of a stuck one sent again, as the operator."`
-	Rescreen depositsRescreen `cmd:"" help:"Ask the providers now about the sender of a flagged deposit. It decides nothing."`
+	Approve  depositsApprove  `cmd:"" help:"Approve a flagged deposit: the service credits it."`
+	Reject   depositsReject   `cmd:"" help:"Reject a flagged deposit: the service sends it back to its sender."`
+	Redirect depositsRedirect `cmd:"" help:"Redirect a flagged deposit, as the operator."`
+	Complete depositsComplete `cmd:"" help:"Send the transfer of a stuck resolution again, as the operator."`
+	Rescreen depositsRescreen `cmd:"" help:"Screen the sender of a flagged deposit again. It decides nothing."`
 }
 
 type depositsFlagged struct {
 	configFlags
 	Org     string `help:"Only of this organization, org_…"`
-	History bool   `help:"Show what was decided instead."`
+	History bool   `help:"Show resolved deposits instead."`
 }
 
 // openStatuses are the states of a flagged deposit that is not resolved, and resolvedStatuses those
@@ -76,9 +76,9 @@ func (c depositsFlagged) Run(ctx context.Context, std streams) error {
 	}
 	switch {
 	case n == 0 && c.History:
-		fmt.Fprintln(std.out, "Nothing that was flagged is resolved.")
+		fmt.Fprintln(std.out, "No flagged deposit is resolved.")
 	case n == 0:
-		fmt.Fprintln(std.out, "No deposit is held.")
+		fmt.Fprintln(std.out, "No deposit is flagged.")
 	}
 	return nil
 }
@@ -104,7 +104,7 @@ func printFlagged(out io.Writer, o deposit.OrgDeposit) {
 		fmt.Fprintf(w, "  since\t%s\n", formatFreshScreening(f))
 	}
 	if returnRisk := d.ReturnAddressRisk; returnRisk != nil && *returnRisk != "NONE" {
-		fmt.Fprintf(w, "  to send back\t%s: look before you reject it\n", *returnRisk)
+		fmt.Fprintf(w, "  to send back\t%s: look at it before you reject\n", *returnRisk)
 	}
 	for _, attempt := range d.ResolutionAttempts {
 		fmt.Fprintf(w, "  tried\t%s %s: %s, %s\n", attempt.At, attempt.Action, attempt.Reason, attempt.Message)
@@ -144,7 +144,7 @@ func formatReason(d webhook.Deposit) string {
 			words = append(words, "by "+*f.Provider)
 		}
 		if f.Sanctioned {
-			words = append(words, "ON A LIST OF SANCTIONS")
+			words = append(words, "ON A SANCTIONS LIST")
 		}
 	}
 	return strings.Join(words, "  ")
@@ -198,7 +198,7 @@ func formatTransfer(r *webhook.Resolution) string {
 type flaggedDepositFlags struct {
 	configFlags
 	ID   string `arg:"" help:"The deposit, dep_…"`
-	Note string `help:"Why, for the record."`
+	Note string `help:"The reason, for the record."`
 }
 
 // runDecision makes a decision and returns its result.
@@ -220,7 +220,7 @@ func (c flaggedDepositFlags) runDecision(
 
 // deciderFlags name who decides at a terminal: a member of the organization, or the operator.
 type deciderFlags struct {
-	As       string `xor:"who" placeholder:"EMAIL" help:"Who decides; the first person of the local world when it is not said."`
+	As       string `xor:"who" placeholder:"EMAIL" help:"The person who decides; the first person of the local world if left out."`
 	Operator bool   `xor:"who" help:"Decide as the operator."`
 }
 
@@ -228,7 +228,7 @@ type deciderFlags struct {
 var operatorDecider = deposit.Actor{Actor: operator}
 
 func (w deciderFlags) findDecider(ctx context.Context, db *pg.DB) (decider deposit.Actor, err error) {
-	const unchanged = "; nothing was decided, and the deposit is as it was"
+	const unchanged = "; nothing was decided, and the deposit is unchanged"
 	if w.Operator {
 		return operatorDecider, nil
 	}
@@ -236,7 +236,7 @@ func (w deciderFlags) findDecider(ctx context.Context, db *pg.DB) (decider depos
 	if email == "" {
 		info, err := localworld.ReadInfo(".")
 		if err != nil || len(info.Users) == 0 {
-			return decider, errors.New("say who decides, with --as EMAIL or --operator" + unchanged)
+			return decider, errors.New("name who decides, with --as EMAIL or --operator" + unchanged)
 		}
 		email = info.Users[0].Email
 	}
@@ -250,7 +250,7 @@ func (w deciderFlags) findDecider(ctx context.Context, db *pg.DB) (decider depos
 	}
 	if !p.IsAllowed(member.Approve) {
 		return decider, fmt.Errorf(
-			"%s may not decide about flagged deposits: that takes the role OWNER, ADMIN or APPROVER"+unchanged, email,
+			"%s may not decide about flagged deposits: this needs the role OWNER, ADMIN or APPROVER"+unchanged, email,
 		)
 	}
 	return deposit.Actor{Actor: audit.User(p.ID), Name: p.Email, OrgID: p.OrgID}, nil
@@ -269,7 +269,8 @@ func (c depositsApprove) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(std.out, "%s of %s is %s, approved by %s: it is %s's.\n", d.DepositID, formatAmount(d), d.Status,
+	fmt.Fprintf(std.out, "%s of %s is %s, approved by %s: it is credited to "+
+		"%s.\n", d.DepositID, formatAmount(d), d.Status,
 		formatActor(d.Resolution.DecidedBy), balanceOwner(d))
 	return nil
 }
@@ -297,7 +298,8 @@ func (c depositsReject) Run(ctx context.Context, std streams) error {
 	if d.FlagReason != nil && d.FlagReason.Sanctioned {
 		fmt.Fprintln(
 			std.err,
-			"coffer: its sender is on a list of sanctions. To send blocked property back may be forbidden where you are; sanctioned_reject = \"BLOCK\" refuses it.",
+			"coffer: the sender is on a sanctions list. The law may forbid you to send blocked property back; "+
+				"sanctioned_reject = \"BLOCK\" refuses it.",
 		)
 	}
 	printLeaving(std.out, d, "back")
@@ -306,9 +308,9 @@ func (c depositsReject) Run(ctx context.Context, std streams) error {
 
 func printLeaving(out io.Writer, d webhook.Deposit, direction string) {
 	r := d.Resolution
-	outcome := "the running service sends it, and " + d.DepositID + " has the hash when it is out"
+	outcome := "the running service sends it, and " + d.DepositID + " shows the hash once it is sent"
 	if d.Status == string(deposit.Rejected) || d.Status == string(deposit.Redirected) {
-		outcome = "it is there, in " + textOrDash(r.TxHash)
+		outcome = "the transfer is final, in " + textOrDash(r.TxHash)
 	}
 	fmt.Fprintf(out, "%s of %s is %s by %s: it goes %s to %s; %s.\n", d.DepositID, formatAmount(d), d.Status,
 		formatActor(r.DecidedBy), direction, textOrDash(r.ToAddress), outcome)
@@ -323,10 +325,10 @@ func textOrDash(s *string) string {
 
 type depositsRedirect struct {
 	flaggedDepositFlags
-	To        string `required:"" placeholder:"ADDRESS" help:"Where it goes."`
+	To        string `required:"" placeholder:"ADDRESS" help:"The destination."`
 	Reason    string `default:"COMPLIANCE_HOLD" help:"COMPLIANCE_HOLD or LAW_ENFORCEMENT."`
-	Reference string `required:"" help:"Of the case or the order that it follows."`
-	As        string `placeholder:"EMAIL" help:"Somebody else than the operator, who may not."`
+	Reference string `required:"" help:"The reference of the case or of the order."`
+	As        string `placeholder:"EMAIL" help:"A person, who is not allowed to redirect; only the operator is."`
 }
 
 func (c depositsRedirect) Run(ctx context.Context, std streams) error {
@@ -371,7 +373,7 @@ func (c depositsRescreen) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(std.out, "flagged   %s\nnow       %s\nNothing follows from it: %s is %s, and a person decides.\n",
+	fmt.Fprintf(std.out, "flagged   %s\nnow       %s\nIt has no effect: %s is %s, and a person decides.\n",
 		formatReason(d), formatFreshScreening(d.FreshScreening), d.DepositID, d.Status)
 	return nil
 }

@@ -22,10 +22,10 @@ import (
 const listMax = 200
 
 type dispatchCmd struct {
-	List    dispatchList    `cmd:"" default:"withargs" help:"Show every order that has not ended, and what it waits for (the default)."`
+	List    dispatchList    `cmd:"" default:"withargs" help:"Show every order that has not ended, and its wait reason (the default)."`
 	Show    dispatchShow    `cmd:"" help:"Show one order with every transaction in its slot."`
-	Bump    dispatchBump    `cmd:"" help:"Replace what is out by the same payment with a higher fee, in the same slot."`
-	Cancel  dispatchCancel  `cmd:"" help:"End an order: at once where it has no slot yet, else by a transaction that pays nobody. What is out may still be mined."`
+	Bump    dispatchBump    `cmd:"" help:"Replace the transaction of an order by the same payment with a higher fee, in the same slot."`
+	Cancel  dispatchCancel  `cmd:"" help:"End an order: at once if it has no slot yet, otherwise with a cancel transaction. An earlier transaction can still be mined."`
 	Resolve dispatchResolve `cmd:"" help:"End a stuck order by what the balances of its block prove."`
 }
 
@@ -52,7 +52,7 @@ func (c dispatchList) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	if len(open) == 0 {
-		fmt.Fprintln(std.out, "Nothing is on its way out.")
+		fmt.Fprintln(std.out, "There are no outgoing orders.")
 		return nil
 	}
 	w := tabwriter.NewWriter(std.out, 0, 0, 2, ' ', 0)
@@ -79,7 +79,7 @@ func (c dispatchList) Run(ctx context.Context, std streams) error {
 // orderFlags are the flags of the verbs on one order.
 type orderFlags struct {
 	configFlags
-	ID string `arg:"" help:"The order, which has the id of its withdrawal, sweep, top-up or place: wd_…, sw_…, gas_…, place_…"`
+	ID string `arg:"" help:"The order. It has the id of its withdrawal, sweep, top-up or nonce account: wd_…, sw_…, gas_…, place_…"`
 }
 
 // openWorker opens the tools and finds the dispatch worker of the order's chain.
@@ -144,12 +144,12 @@ func (c dispatchShow) Run(ctx context.Context, std streams) error {
 	line("pays", "%s to %s on %s", amount, s.To, s.Chain)
 	line("from", "%s (%s)", s.Address, s.WalletID)
 	if s.ChainSlot != nil {
-		line("slot", "%v, %s of gas promised", *s.ChainSlot, formatNative(mints, s.Chain, s.GasReserved))
+		line("slot", "%v, %s of gas reserved", *s.ChainSlot, formatNative(mints, s.Chain, s.GasReserved))
 		if len(s.TxMemberIDs) > 0 {
 			line("together", "one transaction pays it and %s, or none of them", strings.Join(s.TxMemberIDs, ", "))
 		}
 	} else {
-		line("slot", "none: nothing is signed and nothing is out")
+		line("slot", "none: nothing is signed and nothing was sent")
 	}
 	line("state", "%s, %s old", s.Status, formatAge(readAt.Sub(s.CreatedAt)))
 	if s.EndedAt != nil {
@@ -159,7 +159,7 @@ func (c dispatchShow) Run(ctx context.Context, std streams) error {
 		line("waits for", "%s", s.DescribeWait())
 	}
 	if s.LastError != "" {
-		line("said last", "%s", s.LastError)
+		line("last error", "%s", s.LastError)
 	}
 	if s.Fee != nil {
 		line("cost", "%s", formatNative(mints, s.Chain, *s.Fee))
@@ -184,7 +184,7 @@ func (c dispatchShow) Run(ctx context.Context, std streams) error {
 		case "OPERATOR":
 			reason = "an operator"
 		case "REFUSAL":
-			reason = "the signer's no"
+			reason = "the signer's refusal"
 		}
 		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%v\t%s ago\t%s\t%s\n", t.Version, t.Act, reason, formatCostMax(
 			mints, s.Chain, t.Fees,
@@ -207,7 +207,8 @@ func (c dispatchBump) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	fmt.Fprintf(std.out,
-		"Order %s gets a transaction of %v a gas in %v, after one of %v. The running service has it signed and sends it; one of them is mined, never both.\n",
+		"Order %s gets a transaction of %v a gas in %v, after one of %v. The running service has the signer sign it, "+
+			"and sends it. At most one of them is mined.\n",
 		c.ID, fees.FeeCap, *s.ChainSlot, s.Transactions[len(s.Transactions)-1].Fees.FeeCap)
 	return nil
 }
@@ -238,24 +239,25 @@ func (c dispatchCancel) Run(ctx context.Context, std streams) error {
 	if s.Status == dispatch.Recalled {
 		fmt.Fprintf(
 			std.out,
-			"Order %s had no slot and has ended: nothing of it is signed, nothing is out, and nobody is paid. %s\n",
+			"Order %s had no slot and has ended: nothing of it was signed or sent, and no payment is made. %s\n",
 			c.ID, describeRecalled(s),
 		)
 		return nil
 	}
-	consequence := "Nothing of it was signed, so nobody is paid"
+	consequence := "Nothing of it was signed, so no payment is made"
 	for _, t := range s.Transactions {
 		if t.Hash != "" && t.Act != "CANCEL" {
-			consequence = "What is out may still be mined first; then it is paid, and this did nothing"
+			consequence = "An earlier transaction can still be mined first; then the payment is made, and the cancel " +
+				"has no effect"
 		}
 	}
 	fmt.Fprintf(
 		std.out,
-		"The slot of order %s, %v, is filled with a transaction that pays nobody. %s. Its amount stays held until either is final.\n",
+		"Order %s gets a cancel transaction in its slot %v. %s. Its amount stays held until one of them is final.\n",
 		c.ID, *s.ChainSlot, consequence,
 	)
 	if len(s.TxMemberIDs) > 0 {
-		fmt.Fprintf(std.out, "That is the slot of %s too: what becomes of one becomes of all.\n",
+		fmt.Fprintf(std.out, "%s uses the same slot: both have the same outcome.\n",
 			strings.Join(s.TxMemberIDs, ", "))
 	}
 	return nil
@@ -266,22 +268,24 @@ func (c dispatchCancel) Run(ctx context.Context, std streams) error {
 func describeRecalled(s dispatch.OrderView) string {
 	switch s.Purpose {
 	case signer.Payment:
-		return "Its withdrawal is REJECTED and its amount may be spent again."
+		return "Its withdrawal is REJECTED and its amount is available again."
 	case signer.Return:
-		return "Its deposit is FLAGGED still and waits for another decision."
+		return "Its deposit is still FLAGGED and waits for another decision."
 	}
-	return "Its amount is where it was, and the service plans it again when it is worth it."
+	return "Its amount stays in its wallet, and the service plans it again when it is worth the fee."
 }
 
 // newCannotCancel describes what happened to the money of an order without an open slot.
 func newCannotCancel(s dispatch.OrderView) error {
 	switch s.Status {
 	case dispatch.Refused:
-		return fmt.Errorf("order %s has no slot to cancel: the signer refused it before it had one. Nothing is out. "+
-			"A withdrawal waits in AWAITING_APPROVAL: coffer withdrawals remove %s gives its amount back", s.ID, s.ID)
+		return fmt.Errorf("order %s has no slot to cancel: the signer refused it before it had one. Nothing was "+
+			"sent. A withdrawal waits in AWAITING_APPROVAL: coffer withdrawals remove %s returns its "+
+			"amount", s.ID, s.ID)
 	case dispatch.Stuck:
 		return fmt.Errorf(
-			"order %s is final on the chain and cannot be cancelled. Its amount stays held; coffer dispatch resolve %s looks at what it did",
+			"order %s is final on the chain and cannot be cancelled. Its amount stays held; coffer dispatch resolve "+
+				"%s checks its outcome",
 			s.ID, s.ID,
 		)
 	}
@@ -290,9 +294,9 @@ func newCannotCancel(s dispatch.OrderView) error {
 
 type dispatchResolve struct {
 	orderFlags
-	Short   bool   `xor:"how" help:"Take a payment of which all left and less arrived for paid."`
-	As      string `xor:"how" enum:"paid,unpaid," default:"" placeholder:"paid|unpaid" help:"End it as you have found it to be, where the balances prove neither; with --because."`
-	Because string `placeholder:"WHY" help:"What you have found, for the audit log."`
+	Short   bool   `xor:"how" help:"Count a payment as paid although less arrived than left."`
+	As      string `xor:"how" enum:"paid,unpaid," default:"" placeholder:"paid|unpaid" help:"End it with the outcome that you found, if the balances prove none; with --because."`
+	Because string `placeholder:"WHY" help:"What you found, for the audit log."`
 }
 
 func (c dispatchResolve) Run(ctx context.Context, std streams) error {
@@ -304,14 +308,14 @@ func (c dispatchResolve) Run(ctx context.Context, std streams) error {
 	switch {
 	case (c.As == "") != (c.Because == ""):
 		return errors.New(
-			"nothing was done: --as paid or --as unpaid goes with --because WHY, and neither without the other",
+			"nothing was done: --as paid or --as unpaid needs --because WHY, and --because needs --as",
 		)
 	case c.As != "":
 		if err := tools.DecideStuck(ctx, c.ID, c.As == "paid", operator, c.Because); err != nil {
 			return err
 		}
 		fmt.Fprintf(
-			std.out, "Order %s has ended as %s, by your word. Run coffer verify to see whether the chain agrees.\n",
+			std.out, "Order %s has ended as %s, by your decision. Run coffer verify to see whether the chain agrees.\n",
 			c.ID, c.As,
 		)
 		return nil
@@ -322,7 +326,7 @@ func (c dispatchResolve) Run(ctx context.Context, std streams) error {
 	}
 	became := "Its amount left the wallet and is booked as paid."
 	if status == dispatch.Failed {
-		became = "Nothing had moved, and its amount was given back."
+		became = "Its amount did not move and is available again."
 	}
 	fmt.Fprintf(std.out, "Order %s is %s by the balances of its block. %s The token stays in quarantine.\n", c.ID,
 		status, became)

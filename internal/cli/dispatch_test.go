@@ -182,7 +182,7 @@ func TestAPersonSeesAndSteersWhatIsOnItsWayOut(t *testing.T) {
 	s.until("a bump", func() (bool, string) {
 		var out, errs bytes.Buffer
 		code := cli.Run(s.ctx, []string{"dispatch", "bump", second, "--config", s.Info.Config}, &out, &errs)
-		return code == 0 && strings.Contains(out.String(), "one of them is mined, never both"), errs.String()
+		return code == 0 && strings.Contains(out.String(), "At most one of them is mined"), errs.String()
 	})
 	s.shows(second, `\d +PAY +an operator .* 0x`)
 	s.must(node.SetNextBlockBaseFee(s.ctx, big.NewInt(1_000_000_000_000)))
@@ -216,7 +216,7 @@ func TestAPersonSeesAndSteersWhatIsOnItsWayOut(t *testing.T) {
 	s.must(node.SetIntervalMining(s.ctx, 0))
 	back := s.withdraw("back")
 	s.shows(back, `state +BROADCAST`)
-	if said := s.coffer(0, "dispatch", "cancel", back); !strings.Contains(said, "may still be mined first") {
+	if said := s.coffer(0, "dispatch", "cancel", back); !strings.Contains(said, "can still be mined first") {
 		t.Errorf("got %q, want what a cancel does", said)
 	}
 	s.shows(back, `\d +CANCEL +an operator .*\d+s ago +0x`)
@@ -240,9 +240,9 @@ func TestAPersonSeesAndSteersWhatIsOnItsWayOut(t *testing.T) {
 		return n > before, fmt.Sprint(n)
 	})
 	third := s.withdraw("third")
-	s.shows(third, `slot +none: nothing is signed`, `waits for +somebody to lift what stops it: frozen \(WALLET\)`)
-	if said := s.coffer(0, "dispatch", "cancel", third); !strings.Contains(said, "nothing is out") ||
-		!strings.Contains(said, "REJECTED and its amount may be spent again") {
+	s.shows(third, `slot +none: nothing is signed`, `waits for +an operator who lifts what stops it: frozen \(WALLET\)`)
+	if said := s.coffer(0, "dispatch", "cancel", third); !strings.Contains(said, "nothing of it was signed or sent") ||
+		!strings.Contains(said, "REJECTED and its amount is available again") {
 		t.Errorf("got %q, want where the money is", said)
 	}
 	if said := s.coffer(1, "dispatch", "cancel", third); !strings.Contains(said, "WITHDRAWN") {

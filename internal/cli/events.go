@@ -22,7 +22,7 @@ const followInterval = 300 * time.Millisecond
 
 type eventsCmd struct {
 	List eventsList `cmd:"" help:"Show the events of each organization in their sequence, as its feed has them."`
-	Tail eventsTail `cmd:"" help:"Show the last events, then each new one as it comes, until Ctrl-C."`
+	Tail eventsTail `cmd:"" help:"Show the last events, then each new one, until Ctrl-C."`
 }
 
 // eventFlags select the events to show.
@@ -30,7 +30,7 @@ type eventFlags struct {
 	configFlags
 	Org  string   `help:"Only of this organization, org_…"`
 	Type []string `placeholder:"TYPE,…" help:"Only of these types, such as CUSTOMER_DEPOSIT."`
-	JSON bool     `name:"json" help:"Write the body that is signed and sent, one a line."`
+	JSON bool     `name:"json" help:"Write the body that is signed and sent, one per line."`
 }
 
 // readTypes returns the requested types.
@@ -39,7 +39,7 @@ func (c eventFlags) readTypes() ([]event.Type, error) {
 	for _, text := range c.Type {
 		t := event.Type(strings.ToUpper(strings.TrimSpace(text)))
 		if !event.IsKnown(t) {
-			return nil, fmt.Errorf("there is no event %s; there are %v", text, event.AllTypes())
+			return nil, fmt.Errorf("there is no event %s; the events are %v", text, event.AllTypes())
 		}
 		types = append(types, t)
 	}
@@ -49,7 +49,7 @@ func (c eventFlags) readTypes() ([]event.Type, error) {
 type eventsList struct {
 	eventFlags
 	After int64 `help:"Only those with a higher sequence number."`
-	Limit int   `default:"50" help:"How many of each organization at most; 0 shows all."`
+	Limit int   `default:"50" help:"At most this many of each organization; 0 shows all."`
 }
 
 func (c eventsList) Run(ctx context.Context, std streams) error {
@@ -84,7 +84,7 @@ func (c eventsList) Run(ctx context.Context, std streams) error {
 			}
 			if c.Limit > 0 && shown >= c.Limit {
 				if !c.JSON {
-					fmt.Fprintf(std.out, "There are more of %s: --after %d shows the next.\n", orgID, afterSeq)
+					fmt.Fprintf(std.out, "%s has more: --after %d shows the next.\n", orgID, afterSeq)
 				}
 				return nil
 			}
@@ -103,7 +103,7 @@ func readFeed(
 
 type eventsTail struct {
 	eventFlags
-	Last int64 `short:"n" default:"10" help:"How many of the events of each organization to begin with."`
+	Last int64 `short:"n" default:"10" help:"Begin with this many events of each organization."`
 }
 
 func (c eventsTail) Run(ctx context.Context, std streams) error {
@@ -269,7 +269,7 @@ func (j *worldLog) runUntilDone(ctx context.Context) {
 		}
 		if err != nil && ctx.Err() == nil && err.Error() != j.lastError {
 			j.lastError = err.Error()
-			fmt.Fprintf(j.out, "the events cannot be read: %v\n", err)
+			fmt.Fprintf(j.out, "cannot read the events: %v\n", err)
 		}
 		if !waitFor(ctx, followInterval) {
 			return
@@ -313,7 +313,7 @@ func (j *worldLog) printWebhooks(ctx context.Context) error {
 // formatAttempts describes why the last attempt failed, and when the next one is due.
 func formatAttempts(last []delivery.Attempt) string {
 	if len(last) == 0 {
-		return "no attempt is kept"
+		return "no attempt is stored"
 	}
 	attempt := last[0]
 	parts := slices.DeleteFunc([]string{attempt.Error, fmt.Sprintf("of %s", attempt.Type)}, func(s string) bool {

@@ -15,7 +15,7 @@ import (
 
 type freezesCmd struct {
 	List freezesList `cmd:"" default:"withargs" help:"Show what is frozen, by whom and why (the default)."`
-	Put  freezesPut  `cmd:"" help:"Stop a customer, an organization, a chain or everything: nothing leaves until it is lifted."`
+	Put  freezesPut  `cmd:"" help:"Freeze a customer, an organization, a chain or everything: no payment leaves until the freeze is lifted."`
 	Lift freezesLift `cmd:"" help:"Lift one freeze."`
 }
 
@@ -62,11 +62,11 @@ func freezeTarget(f freeze.Freeze) string {
 
 type freezesPut struct {
 	configFlags
-	Everything bool   `help:"Stop all that leaves."`
-	Chain      string `help:"Stop this chain."`
-	Org        string `placeholder:"ORG" help:"Stop this organization, or with --customer one customer of it."`
-	Customer   string `help:"Stop this customer of --org."`
-	Because    string `required:"" help:"Why, for whoever has to decide about lifting it."`
+	Everything bool   `help:"Freeze all outgoing payments."`
+	Chain      string `help:"Freeze this chain."`
+	Org        string `placeholder:"ORG" help:"Freeze this organization, or with --customer one customer of it."`
+	Customer   string `help:"Freeze this customer of --org."`
+	Because    string `required:"" help:"The reason, for the person who decides about lifting it."`
 }
 
 // readTarget returns the one target that the flags name.
@@ -136,12 +136,13 @@ func (c freezesPut) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	if !added {
-		fmt.Fprintf(std.out, "%s is frozen since %s already (%s): %s\nNothing was changed; its first reason stays.\n",
+		fmt.Fprintf(std.out, "%s has been frozen since %s (%s): %s\nNothing was changed; the first reason stays.\n",
 			freezeTarget(f), f.CreatedAt.UTC().Format(time.RFC3339), f.ID, f.Reason)
 		return nil
 	}
 	fmt.Fprintf(
-		std.out, "%s is frozen (%s). Deposits are credited as usual; nothing leaves until: coffer freezes lift %s\n",
+		std.out, "%s is frozen (%s). Deposits are credited as usual. To let payments leave again: coffer freezes "+
+			"lift %s\n",
 		freezeTarget(f), f.ID, f.ID,
 	)
 	return nil

@@ -22,8 +22,8 @@ import (
 type listFlags struct {
 	configFlags
 	Org   string `help:"Only of this organization, org_…"`
-	Limit int    `default:"50" help:"How many at most; 0 shows all."`
-	JSON  bool   `name:"json" help:"Write one line of JSON each, as the operator's interface has them, instead of a table."`
+	Limit int    `default:"50" help:"At most this many; 0 shows all."`
+	JSON  bool   `name:"json" help:"Write one line of JSON per row, as in the operator's interface, instead of a table."`
 }
 
 // printList prints pages of a list until it ends or the limit is reached. row returns a line of the

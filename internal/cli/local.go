@@ -27,21 +27,21 @@ import (
 
 type local struct {
 	Run     localRun     `cmd:"" default:"withargs" help:"Start the local world and stay until Ctrl-C (the default)."`
-	Tour    localTour    `cmd:"" help:"Play the whole story against the local world that runs here, or one of its own."`
+	Tour    localTour    `cmd:"" help:"Play the whole story against the local world that runs here, or against a new one."`
 	Faucet  localFaucet  `cmd:"" help:"Send coins or tokens from the local faucet."`
-	Trigger localTrigger `cmd:"" help:"Have something go wrong: a payout that fails, a reorganization, a provider that is out."`
-	Risk    localRisk    `cmd:"" help:"Say what screening answers of an address."`
+	Trigger localTrigger `cmd:"" help:"Cause a failed payment, a reorganization, or the outage of a provider."`
+	Risk    localRisk    `cmd:"" help:"Set what screening answers for an address."`
 }
 
 type localRun struct {
-	Keep         string   `type:"path" placeholder:"DIR" help:"Keep the world in this folder over restarts; else every start is a fresh one."`
-	Port         int      `help:"Port of the API; a free one when 0."`
-	OperatorPort int      `help:"Port of the operator's interface; a free one when 0."`
-	OpsPort      int      `help:"Port of health and metrics; a free one when 0."`
-	ChainPort    int      `help:"Port of the local Ethereum; a free one when 0."`
-	DatabasePort int      `help:"Port of PostgreSQL; a free one when 0."`
-	Chains       []string `placeholder:"CHAIN,…" help:"The chains that run: SOLANA and BITCOIN beside ETHEREUM, which always does; all when none is named."`
-	Limits       bool     `help:"Limit requests as on a main network, so that 429 and the RateLimit headers are seen; else nothing is limited."`
+	Keep         string   `type:"path" placeholder:"DIR" help:"Keep the world in this folder over restarts; without it every start makes a new one."`
+	Port         int      `help:"Port of the API; 0 for a free one."`
+	OperatorPort int      `help:"Port of the operator's interface; 0 for a free one."`
+	OpsPort      int      `help:"Port of health and metrics; 0 for a free one."`
+	ChainPort    int      `help:"Port of the local Ethereum; 0 for a free one."`
+	DatabasePort int      `help:"Port of PostgreSQL; 0 for a free one."`
+	Chains       []string `placeholder:"CHAIN,…" help:"The chains that run: SOLANA and BITCOIN in addition to ETHEREUM, which always runs; all if left out."`
+	Limits       bool     `help:"Limit requests as on a main network, to show 429 and the RateLimit headers; otherwise nothing is limited."`
 	Verbose      bool     `short:"v" help:"Print the service's whole log."`
 }
 
@@ -124,7 +124,7 @@ func printWorld(std streams, info localworld.Info, took time.Duration) {
 	}
 	t.Flush()
 	fmt.Fprintf(std.out, `
-  Everything above stands in %s, too. Try, in another terminal:
+  %s has all of this, too. Try, in another terminal:
 
     bin/coffer local tour
     curl -s %s/deposit -H 'x-api-key: %s' \
@@ -224,7 +224,7 @@ func Tour(ctx context.Context, output io.Writer, info localworld.Info) error {
 }
 
 type localFaucet struct {
-	Chain  string `help:"The chain; that of the mint unless it is named."`
+	Chain  string `help:"The chain; the chain of the mint if left out."`
 	Mint   int    `required:"" help:"The mint's id."`
 	To     string `required:"" help:"Address to pay."`
 	Amount string `required:"" help:"Whole tokens, such as 250 or 0.5."`

@@ -12,9 +12,9 @@ import (
 )
 
 type mintsCmd struct {
-	List       mintsList       `cmd:"" default:"withargs" help:"Show every mint, its quarantine, and what of it cannot be moved (the default)."`
-	Quarantine mintsQuarantine `cmd:"" help:"Stop a mint: nothing of it is credited, swept or paid until it is released."`
-	Release    mintsRelease    `cmd:"" help:"End a quarantine: what only that stopped is credited and paid."`
+	List       mintsList       `cmd:"" default:"withargs" help:"Show every mint, its quarantine, and its amounts that cannot be moved (the default)."`
+	Quarantine mintsQuarantine `cmd:"" help:"Quarantine a mint: the service credits, sweeps and pays nothing of it until it is released."`
+	Release    mintsRelease    `cmd:"" help:"End a quarantine: the service credits and pays what only the quarantine stopped."`
 }
 
 type mintsList struct{ configFlags }
@@ -43,7 +43,7 @@ func printMintStanding(std streams, s report.MintState) {
 	m := s.Mint
 	fmt.Fprintf(std.out, "%d  %s on %s  %s\n", m.ID, m.Symbol, m.Chain, m.Contract)
 	if s.QuarantinedAt != nil {
-		fmt.Fprintf(std.out, "   under quarantine since %s: %s\n   %d deposits wait for its end\n",
+		fmt.Fprintf(std.out, "   quarantined since %s: %s\n   %d deposits wait for its end\n",
 			s.QuarantinedAt.UTC().Format(time.RFC3339), s.Reason, s.Waiting)
 	}
 	for _, i := range s.Immovable {
@@ -60,7 +60,7 @@ func printMintStanding(std streams, s report.MintState) {
 type mintFlags struct {
 	configFlags
 	ID      int    `arg:"" help:"The mint's id."`
-	Because string `required:"" help:"Why, for the audit log."`
+	Because string `required:"" help:"The reason, for the audit log."`
 }
 
 // changeMint changes a mint of the catalogue.
@@ -90,7 +90,7 @@ type mintsQuarantine struct{ mintFlags }
 func (c mintsQuarantine) Run(ctx context.Context, std streams) error {
 	err := c.changeMint(ctx, func(ctx context.Context, tx pg.Tx, m mint.Mint) error {
 		if m.Quarantined {
-			return fmt.Errorf("mint %d is under quarantine already; its first reason stays", m.ID)
+			return fmt.Errorf("mint %d is already quarantined; the first reason stays", m.ID)
 		}
 		return mint.QuarantineBy(ctx, tx, m.ID, audit.Operator("cli"), c.Because)
 	})
@@ -99,7 +99,8 @@ func (c mintsQuarantine) Run(ctx context.Context, std streams) error {
 	}
 	fmt.Fprintf(
 		std.out,
-		"Mint %d is under quarantine. What is signed already goes out; nothing else of it is credited, swept or paid.\n",
+		"Mint %d is quarantined. Signed transactions are still sent; otherwise the service credits, sweeps and pays "+
+			"nothing of it.\n",
 		c.ID,
 	)
 	return nil
@@ -110,7 +111,7 @@ type mintsRelease struct{ mintFlags }
 func (c mintsRelease) Run(ctx context.Context, std streams) error {
 	err := c.changeMint(ctx, func(ctx context.Context, tx pg.Tx, m mint.Mint) error {
 		if !m.Quarantined {
-			return fmt.Errorf("mint %d is not under quarantine", m.ID)
+			return fmt.Errorf("mint %d is not quarantined", m.ID)
 		}
 		return mint.ReleaseQuarantine(ctx, tx, m.ID, audit.Operator("cli"), c.Because)
 	})
@@ -119,7 +120,8 @@ func (c mintsRelease) Run(ctx context.Context, std streams) error {
 	}
 	fmt.Fprintf(
 		std.out,
-		"Mint %d is released. Deposits that the balances of their own blocks confirmed are credited; the others stay UNSUPPORTED.\n",
+		"Mint %d is released. The service credits deposits that the balances of their blocks confirm; the others "+
+			"stay UNSUPPORTED.\n",
 		c.ID,
 	)
 	return nil

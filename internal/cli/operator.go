@@ -17,15 +17,15 @@ type operatorCmd struct {
 }
 
 type operatorKey struct {
-	Create operatorKeyCreate `cmd:"" help:"Make a key for somebody and show it, once."`
-	Roll   operatorKeyRoll   `cmd:"" help:"Give somebody another key; the old one is refused from then on."`
-	Revoke operatorKeyRevoke `cmd:"" help:"End a key."`
-	List   operatorKeyList   `cmd:"" help:"Show whose keys there are, and were."`
+	Create operatorKeyCreate `cmd:"" help:"Make a key for a holder and show it, once."`
+	Roll   operatorKeyRoll   `cmd:"" help:"Give a holder another key; the service refuses the old one from then on."`
+	Revoke operatorKeyRevoke `cmd:"" help:"Revoke a key."`
+	List   operatorKeyList   `cmd:"" help:"Show all keys and their holders, including revoked ones."`
 }
 
 type operatorKeyCreate struct {
 	configFlags
-	Name string `arg:"" help:"Whose it is, as the audit log will know them: a person, a program."`
+	Name string `arg:"" help:"The holder, as the audit log shall show them: a person or a program."`
 }
 
 func (c operatorKeyCreate) Run(ctx context.Context, std streams) error {
@@ -45,7 +45,8 @@ func (c operatorKeyCreate) Run(ctx context.Context, std streams) error {
 func printOperatorKey(std streams, k operators.Key, secret seal.Secret) {
 	fmt.Fprintf(
 		std.out,
-		"key id        %s\noperator key  %s\n\nThe key of %s is shown once. It is sent in the header x-operator-key, and opens every organization.\n",
+		"key id        %s\noperator key  %s\n\nThe key of %s is shown once. Send it in the header x-operator-key. It "+
+			"reads and changes every organization.\n",
 		k.ID, secret.Reveal(), k.Name,
 	)
 }
@@ -53,7 +54,7 @@ func printOperatorKey(std streams, k operators.Key, secret seal.Secret) {
 // keyFlags names a key.
 type keyFlags struct {
 	configFlags
-	Key string `arg:"" help:"The key's id, opk_…, or whose it is."`
+	Key string `arg:"" help:"The key's id, opk_…, or its holder."`
 }
 
 type operatorKeyRoll struct{ keyFlags }
@@ -69,7 +70,7 @@ func (c operatorKeyRoll) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	printOperatorKey(std, k, secret)
-	fmt.Fprintln(std.out, "The old one is refused from now on, by every process.")
+	fmt.Fprintln(std.out, "Every process refuses the old one from now on.")
 	return c.keepKey(std, func(config string) (bool, error) {
 		return localworld.SaveOperatorKey(config, k.Name, secret)
 	})
@@ -87,7 +88,7 @@ func (c operatorKeyRevoke) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(std.out, "Key %s of %s is refused from now on, by every process.\n", k.ID, k.Name)
+	fmt.Fprintf(std.out, "Every process refuses key %s of %s from now on.\n", k.ID, k.Name)
 	return nil
 }
 
@@ -141,7 +142,7 @@ func (c reservesCmd) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	if len(reserves) == 0 {
-		fmt.Fprintln(std.out, "Nothing was ever held.")
+		fmt.Fprintln(std.out, "No address has held anything yet.")
 	}
 	for _, r := range reserves {
 		held, err := r.HeldAmount()
@@ -152,7 +153,7 @@ func (c reservesCmd) Run(ctx context.Context, std streams) error {
 		if err != nil {
 			return err
 		}
-		position := "not walked yet"
+		position := "not read yet"
 		if r.Block != nil {
 			position = fmt.Sprintf("at block %d", r.Block.Height)
 		}
@@ -162,19 +163,22 @@ func (c reservesCmd) Run(ctx context.Context, std streams) error {
 		}
 		d := r.Mint.Decimals
 		fmt.Fprintf(std.out,
-			"%s on %s, %s\n  held %s: %s on deposit addresses, %s in treasuries\n  owed %s: %s to customers, %s of it being withdrawn; %s of organizations, %s of gas, %s unsettled, %s not credited yet, %s below the minimum\n",
+			"%s on %s, %s\n  held %s: %s on deposit addresses, %s in treasuries\n  owed %s: %s to customers, %s of "+
+				"it being withdrawn; %s of organizations, %s of gas, %s in suspense, %s not credited yet, %s below "+
+				"the minimum\n",
 			r.Mint.Symbol, r.Mint.Chain, position, held.Decimal(d), r.DepositAddresses.Decimal(d),
 			r.Treasuries.Decimal(d), owed.Decimal(d),
 			customers.Decimal(d), r.Withdrawing.Decimal(d), r.Products.Decimal(d), r.Gas.Decimal(d),
 			r.Suspense.Decimal(d), r.Waiting.Decimal(d), r.Dust.Decimal(d))
 		if !r.Leaving.IsZero() || !r.Moving.IsZero() {
-			fmt.Fprintf(std.out, "  on its way and still counted: %s to others, %s between our own addresses\n",
+			fmt.Fprintf(std.out, "  in transactions that are not final, and still counted: %s to others, %s between "+
+				"the service's own addresses\n",
 				r.Leaving.Decimal(d), r.Moving.Decimal(d))
 		}
 		if r.Difference != "0" {
 			fmt.Fprintf(std.out, "  !  DIFFERENCE of %s atomic units: coffer verify says more\n", r.Difference)
 		} else {
-			fmt.Fprintln(std.out, "  difference 0: there is exactly what is owed")
+			fmt.Fprintln(std.out, "  difference 0: the reserves are exactly the liabilities")
 		}
 	}
 	return nil

@@ -19,15 +19,15 @@ import (
 type orgCmd struct {
 	Create   orgCreate   `cmd:"" help:"Create an organization and show its API key, once."`
 	List     orgList     `cmd:"" help:"Show the organizations."`
-	Show     orgShow     `cmd:"" help:"Show an organization: its key, its people, its settings, what is frozen."`
-	Freeze   orgFreeze   `cmd:"" help:"Freeze an organization: nothing leaves it until it is unfrozen."`
+	Show     orgShow     `cmd:"" help:"Show an organization: its keys, its people, its settings, its freezes."`
+	Freeze   orgFreeze   `cmd:"" help:"Freeze an organization: no payment leaves until the freeze is lifted."`
 	Unfreeze orgUnfreeze `cmd:"" help:"Lift the operator's freeze of an organization."`
 }
 
 type orgCreate struct {
 	configFlags
 	Name  string   `arg:"" help:"Its name."`
-	Owner []string `placeholder:"EMAIL" help:"People who own it and may approve; may be given several times."`
+	Owner []string `placeholder:"EMAIL" help:"People who own it and may approve; repeat it for several."`
 }
 
 func (c orgCreate) Run(ctx context.Context, std streams) error {
@@ -42,7 +42,8 @@ func (c orgCreate) Run(ctx context.Context, std streams) error {
 	}
 	fmt.Fprintf(
 		std.out,
-		"organization  %s\nAPI key       %s\n\nThe key is shown once and moves money: store it where only the backend reads it.\n",
+		"organization  %s\nAPI key       %s\n\nThe key is shown once and moves money: store it so that only the "+
+			"backend can read it.\n",
 		o.ID, key.Reveal(),
 	)
 	err = tools.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
@@ -55,7 +56,7 @@ func (c orgCreate) Run(ctx context.Context, std streams) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("the organization is made, and has no people: %w", err)
+		return fmt.Errorf("the organization exists, and has no people: %w", err)
 	}
 	return nil
 }
@@ -101,7 +102,7 @@ func forEachOrg(ctx context.Context, db *pg.DB, fn func(org.View)) error {
 // orgFlags are the flags of the verbs on one organization.
 type orgFlags struct {
 	configFlags
-	Org string `arg:"" optional:"" help:"The organization, org_…; the one of the local world when it is not said."`
+	Org string `arg:"" optional:"" help:"The organization, org_…; the one of the local world if left out."`
 }
 
 // openOrg returns the id of the organization and opened tools, which the caller closes.
@@ -145,7 +146,7 @@ func (c orgShow) Run(ctx context.Context, std streams) error {
 			fmt.Fprintf(std.out, "  %s  %s\n", p.Email, strings.Join(roles, " "))
 		}
 		if len(staff) == 0 {
-			fmt.Fprintln(std.out, "  nobody who may approve what waits for a person")
+			fmt.Fprintln(std.out, "  no person who may approve withdrawals")
 		}
 		for _, f := range stopped.Items {
 			fmt.Fprintf(std.out, "  frozen: %s by %s since %s (%s) %s\n", freezeTarget(f), f.Source,
@@ -167,7 +168,7 @@ func formatKeyState(o org.View) string {
 
 type orgFreeze struct {
 	orgFlags
-	Because string `required:"" help:"Why, for whoever has to decide about lifting it."`
+	Because string `required:"" help:"The reason, for the person who decides about lifting it."`
 }
 
 func (c orgFreeze) Run(ctx context.Context, std streams) error {
@@ -192,12 +193,13 @@ func (c orgFreeze) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	if !added {
-		fmt.Fprintf(std.out, "%s is frozen since %s already (%s): %s\nNothing was changed; its first reason stays.\n",
+		fmt.Fprintf(std.out, "%s has been frozen since %s (%s): %s\nNothing was changed; the first reason stays.\n",
 			id, f.CreatedAt.UTC().Format(time.RFC3339), f.ID, f.Reason)
 		return nil
 	}
 	fmt.Fprintf(
-		std.out, "%s is frozen (%s). Deposits are credited as usual; nothing leaves until: coffer org unfreeze %s\n",
+		std.out, "%s is frozen (%s). Deposits are credited as usual. To let payments leave again: coffer org "+
+			"unfreeze %s\n",
 		id, f.ID, id,
 	)
 	return nil
@@ -243,23 +245,23 @@ func (c orgUnfreeze) Run(ctx context.Context, std streams) error {
 		fmt.Fprintf(std.out, "Freeze %s of %s is lifted.\n", f.ID, id)
 	}
 	for _, f := range left {
-		fmt.Fprintf(std.out, "Freeze %s by %s stays: %s\n", f.ID, f.Source, f.Reason)
+		fmt.Fprintf(std.out, "Freeze %s by %s stays in force: %s\n", f.ID, f.Source, f.Reason)
 	}
 	if len(lifted) == 0 && len(left) == 0 {
 		return fault.New(fault.Conflict, fault.InvalidState,
-			"%s is not frozen. Nothing was changed. coffer freezes list shows what is.", id)
+			"%s is not frozen. Nothing was changed. coffer freezes list shows the freezes.", id)
 	}
 	if len(lifted) == 0 {
-		return fault.New(fault.Conflict, fault.InvalidState, "%s has no freeze of the operator's. Nothing was changed.",
+		return fault.New(fault.Conflict, fault.InvalidState, "%s has no freeze by an operator. Nothing was changed.",
 			id)
 	}
 	return nil
 }
 
 type keyCmd struct {
-	Roll   keyRoll   `cmd:"" help:"Make a new main API key for an organization and show it, once; every earlier one is refused from then on."`
+	Roll   keyRoll   `cmd:"" help:"Make a new main API key for an organization and show it, once; the service refuses every earlier one from then on."`
 	List   keyList   `cmd:"" help:"Show the API keys of an organization, or of all."`
-	Revoke keyRevoke `cmd:"" help:"End an API key of an organization for good."`
+	Revoke keyRevoke `cmd:"" help:"Revoke an API key of an organization permanently."`
 }
 
 type keyRoll struct {
@@ -279,7 +281,8 @@ func (c keyRoll) Run(ctx context.Context, std streams) error {
 	}
 	fmt.Fprintf(
 		std.out,
-		"API key  %s\n\nThe old key of %s is refused from now on, by every process. This one is shown once and moves money:\nstore it where only the backend reads it.\n",
+		"API key  %s\n\nEvery process refuses the old key of %s from now on. This one is shown once and moves "+
+			"money:\nstore it so that only the backend can read it.\n",
 		key.Reveal(), c.Org,
 	)
 	return c.keepKey(std, func(config string) (bool, error) { return localworld.SaveAPIKey(config, c.Org, key) })
@@ -287,7 +290,7 @@ func (c keyRoll) Run(ctx context.Context, std streams) error {
 
 type keyList struct {
 	configFlags
-	Org string `arg:"" optional:"" help:"The organization, org_…; all of them when it is not said."`
+	Org string `arg:"" optional:"" help:"The organization, org_…; all of them if left out."`
 }
 
 func (c keyList) Run(ctx context.Context, std streams) error {
@@ -349,7 +352,7 @@ func printKeys(ctx context.Context, std streams, tx pg.Tx, o org.View) error {
 type keyRevoke struct {
 	configFlags
 	Org string `arg:"" help:"The organization, org_…"`
-	Key string `arg:"" help:"The key's id, key_…; key_main is the main one."`
+	Key string `arg:"" help:"The key's id, key_…; key_main is the main key."`
 }
 
 func (c keyRevoke) Run(ctx context.Context, std streams) error {
@@ -361,9 +364,9 @@ func (c keyRevoke) Run(ctx context.Context, std streams) error {
 	if err := org.RevokeKey(ctx, tools.DB(), operator, c.Org, c.Key); err != nil {
 		return err
 	}
-	fmt.Fprintf(std.out, "Key %s of %s is refused from now on, by every process.\n", c.Key, c.Org)
+	fmt.Fprintf(std.out, "Every process refuses key %s of %s from now on.\n", c.Key, c.Org)
 	if c.Key == org.MainKeyID {
-		fmt.Fprintf(std.out, "The organization makes no call until: coffer key roll %s\n", c.Org)
+		fmt.Fprintf(std.out, "The organization can make no calls until: coffer key roll %s\n", c.Org)
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ func TestAnOrderInQuestionIsShownWithWhatItWaitsFor(t *testing.T) {
 		TxHash: "0xabc",
 	}
 	const first = "question  PAYMENT wd_1  5 units of mint 7  for eve of org_1, PAID by 0xabc\n  "
-	if got, want := formatReorged(mint.Catalogue{}, q), first+"was not looked at yet"; got != want {
+	if got, want := formatReorged(mint.Catalogue{}, q), first+"was not processed yet"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	q.WaitsFor, q.LastError = "FREEZE", "frozen (CUSTOMER): lost a deposit"

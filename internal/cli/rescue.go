@@ -12,26 +12,27 @@ import (
 )
 
 type rescueCmd struct {
-	ConfigFile string     `name:"config" short:"c" type:"existingfile" env:"COFFER_CONFIG" required:"" help:"Configuration file with the signer's own files, the chains and the mints. The database is not used."`
+	ConfigFile string     `name:"config" short:"c" type:"existingfile" env:"COFFER_CONFIG" required:"" help:"Configuration file with the signer's own files, the chains and the mints. The command does not use the database."`
 	Org        string     `required:"" placeholder:"ORG" help:"The organization that the addresses were made for, org_…"`
-	Customers  string     `type:"existingfile" help:"File with the ids of its customers, one a line. Without it, the treasury and the organization's own addresses alone."`
+	Customers  string     `type:"existingfile" help:"File with the ids of its customers, one per line. Without it, the command looks only at the treasury and the organization's own addresses."`
 	Chain      chain.Name `default:"ETHEREUM" help:"The chain."`
-	From       uint64     `placeholder:"HEIGHT" help:"BITCOIN: the first block that may have paid an address. Without it, start_height of the configuration. All blocks from there on are read."`
-	To         string     `placeholder:"ADDRESS" help:"Where everything goes."`
-	Yes        bool       `help:"Do it. Without it, what the addresses hold is said and nothing is moved."`
+	From       uint64     `placeholder:"HEIGHT" help:"BITCOIN: the first block that can have paid an address. Without it, start_height of the configuration. The command reads all blocks from there on."`
+	To         string     `placeholder:"ADDRESS" help:"The destination of all money."`
+	Yes        bool       `help:"Move the money. Without it, the command only shows what the addresses hold."`
 }
 
-const rescueExplained = `This is for when the database and the signer's journal are both lost and the seed is
-all that is left. It pays nobody, because nothing here knows who was paid: it moves
-what the addresses hold to one address. Whose it is, the organization's own books say.
+const rescueExplained = `Use this command when the database and the signer's journal are both lost, and only
+the seed is left. It makes no customer's payment, because it cannot know which were
+made: it moves all money of the addresses to one address. The organization's own
+books say to whom it belongs.
 
 No service may ever run with this seed again: begin a new installation with a new
-one, and move what still arrives at the old addresses with this command.
+seed, and move later deposits to the old addresses with this command.
 `
 
 func (c rescueCmd) Run(ctx context.Context, std streams) error {
 	if c.Yes && c.To == "" {
-		return errors.New("say where the money goes, with --to ADDRESS; nothing was done")
+		return errors.New("name the destination of the money, with --to ADDRESS; nothing was done")
 	}
 	conf, err := app.ReadConfig(c.ConfigFile)
 	if err != nil {
@@ -67,14 +68,15 @@ func (c rescueCmd) Run(ctx context.Context, std streams) error {
 		}
 	}
 	if !c.Yes {
-		return errors.New("nothing was done; with --to ADDRESS --yes everything is moved there")
+		return errors.New("nothing was done; with --to ADDRESS --yes the command moves everything there")
 	}
 	if err := r.Run(ctx, func(line string) { fmt.Fprintln(std.out, line) }); err != nil {
-		return fmt.Errorf("%w; the same command goes on", err)
+		return fmt.Errorf("%w; repeat the same command to continue", err)
 	}
 	fmt.Fprintln(
 		std.out,
-		"\nMoved. Run it again without --yes when the blocks are final, to see that nothing is left but coins not worth their fee.",
+		"\nMoved. Run it again without --yes when the blocks are final: only outputs that are not worth their fee "+
+			"are left then.",
 	)
 	return nil
 }

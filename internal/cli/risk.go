@@ -17,8 +17,8 @@ import (
 // localRisk manages the list that screening reads on networks without real money.
 type localRisk struct {
 	List  localRiskList  `cmd:"" help:"Show what screening answers, by address."`
-	Set   localRiskSet   `cmd:"" help:"Say what screening answers of an address from now on."`
-	Clear localRiskClear `cmd:"" help:"Take an address off the list; it is LOW then."`
+	Set   localRiskSet   `cmd:"" help:"Set what screening answers for an address from now on."`
+	Clear localRiskClear `cmd:"" help:"Remove an address from the list; it is LOW then."`
 }
 
 type localRiskList struct{ configFlags }
@@ -76,14 +76,14 @@ type localRiskSet struct {
 	Address    string   `arg:"" help:"The address."`
 	Severity   string   `arg:"" optional:"" help:"NONE, LOW, MEDIUM, HIGH, SEVERE, or UNKNOWN to the provider."`
 	Score      *int     `help:"From 0 to 100."`
-	Entity     string   `help:"Whose address it is."`
-	Categories []string `help:"What it is known for, with commas."`
-	Outage     bool     `help:"Screening has no answer for it, as when the provider is down."`
+	Entity     string   `help:"The owner of the address."`
+	Categories []string `help:"The categories of the address, separated by commas."`
+	Outage     bool     `help:"Screening has no answer for the address, as when the provider is down."`
 }
 
 func (c localRiskSet) Run(ctx context.Context, std streams) error {
 	if c.Severity == "" && !c.Outage {
-		return errors.New("say a severity, or --outage; nothing was changed")
+		return errors.New("give a severity, or --outage; nothing was changed")
 	}
 	conf, err := c.readConfig()
 	if err != nil {
@@ -91,7 +91,8 @@ func (c localRiskSet) Run(ctx context.Context, std streams) error {
 	}
 	if !slices.Contains(conf.Risk.Providers, "local") {
 		return errors.New(
-			"the local list is not asked by this installation, so an entry would have no effect; it has to be among risk.providers, which a main network refuses",
+			"this installation does not use the local list, so an entry would have no effect; nothing was changed. " +
+				"Add the list to risk.providers, which a main network refuses",
 		)
 	}
 	tools, err := c.openTools(ctx)
@@ -138,15 +139,15 @@ func (c localRiskClear) Run(ctx context.Context, std streams) error {
 
 // riskCmd manages the data of screening that a person maintains.
 type riskCmd struct {
-	Import  riskImport  `cmd:"" help:"Import the Treasury's list of sanctions from its file, SDN advanced XML."`
-	Show    riskShow    `cmd:"" help:"Show who screens, and how old the imported list is."`
+	Import  riskImport  `cmd:"" help:"Import the Treasury's sanctions list from its file, SDN advanced XML."`
+	Show    riskShow    `cmd:"" help:"Show the risk providers, and how old the imported list is."`
 	Senders riskSenders `cmd:"" help:"Show the senders of credited deposits that are above the threshold since."`
 }
 
 type riskImport struct {
 	configFlags
 	File   string `arg:"" type:"existingfile" help:"The file: https://www.treasury.gov/ofac/downloads/sanctions/1.0/sdn_advanced.xml"`
-	Shrunk bool   `help:"Take a list that has less than half of the addresses of the one that is there."`
+	Shrunk bool   `help:"Import a list that has less than half of the addresses of the present one."`
 }
 
 func (c riskImport) Run(ctx context.Context, std streams) error {
@@ -159,10 +160,10 @@ func (c riskImport) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(std.out, "The list of %s counts from now on: %d addresses, %s.\n",
+	fmt.Fprintf(std.out, "The list of %s is in use from now on: %d addresses, %s.\n",
 		imported.Published.Format(time.DateOnly), len(imported.Entries), imported.ID)
 	for _, text := range odd {
-		fmt.Fprintf(std.out, "  !  %q stands where an address does and is none: it matches nothing\n", text)
+		fmt.Fprintf(std.out, "  !  %q is listed as an address and is none: it matches nothing\n", text)
 	}
 	return nil
 }
@@ -175,7 +176,7 @@ func (c riskShow) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	if len(conf.Risk.Providers) == 0 {
-		fmt.Fprintln(std.out, "Nobody screens: risk.providers is empty.")
+		fmt.Fprintln(std.out, "There is no screening: risk.providers is empty.")
 	} else {
 		fmt.Fprintf(std.out, "asked     %s\n", strings.Join(conf.Risk.Providers, ", "))
 	}
@@ -197,14 +198,14 @@ func (c riskShow) Run(ctx context.Context, std streams) error {
 		int(age/(24*time.Hour)), len(list.Entries), list.Imported.UTC().Format(time.RFC3339),
 	)
 	if age > ageMax {
-		fmt.Fprintf(std.out, "  !  older than %s: it is no answer for who is not on it\n", ageMax)
+		fmt.Fprintf(std.out, "  !  older than %s: it gives no answer for an address that it does not list\n", ageMax)
 	}
 	return nil
 }
 
 type riskSenders struct {
 	configFlags
-	Days int `default:"30" help:"Those that were found in so many days."`
+	Days int `default:"30" help:"Those that were found in this many days."`
 }
 
 func (c riskSenders) Run(ctx context.Context, std streams) error {

@@ -33,7 +33,7 @@ type serve struct {
 
 // roleFlags select the parts of the service that a process runs.
 type roleFlags struct {
-	Roles string `placeholder:"LIST" help:"Parts that this process runs, such as api,workers: api, workers, scan, dispatch, signer. Without it those of the configuration, which are all when it names none."`
+	Roles string `placeholder:"LIST" help:"Parts that this process runs, such as api,workers: api, workers, scan, dispatch, signer. Without it, the parts in the configuration, or all if it names none."`
 }
 
 func (l roleFlags) readConfig(file string) (app.Config, error) {
@@ -64,7 +64,7 @@ func (s serve) Run(ctx context.Context, std streams) error {
 
 type migrate struct {
 	configFlags
-	OwnerURLFile string `name:"owner-url-file" type:"existingfile" help:"File with the owner's login, instead of one in the configuration, so that the service never has it."`
+	OwnerURLFile string `name:"owner-url-file" type:"existingfile" help:"File with the owner's login. Then the configuration, and so the service, does not have it."`
 }
 
 func (m migrate) Run(ctx context.Context, std streams) error {
@@ -81,7 +81,8 @@ func (m migrate) Run(ctx context.Context, std streams) error {
 	}
 	if conf.Database.OwnerURL == "" {
 		return errors.New(
-			"database.owner_url: is missing; migrations run as the owner of the database: name a file with --owner-url-file",
+			"database.owner_url: is missing; migrations run as the owner of the database: name a file with " +
+				"--owner-url-file",
 		)
 	}
 	if err := pg.Migrate(ctx, pg.Config{URL: conf.Database.URL, OwnerURL: conf.Database.OwnerURL}); err != nil {
@@ -92,16 +93,16 @@ func (m migrate) Run(ctx context.Context, std streams) error {
 }
 
 type signerCmd struct {
-	Serve  signerServe  `cmd:"" default:"withargs" help:"Answer at a unix socket, or other hosts by mutual TLS (the default)."`
+	Serve  signerServe  `cmd:"" default:"withargs" help:"Serve at a unix socket, or other hosts by mutual TLS (the default)."`
 	Init   signerInit   `cmd:"" help:"Begin an empty journal for a seed that has never signed."`
-	Adopt  signerAdopt  `cmd:"" help:"Rebuild a journal that is lost for good, from the database's copy and the chains."`
-	Import signerImport `cmd:"" help:"After a restore: bring the database up to the signer's journal."`
+	Adopt  signerAdopt  `cmd:"" help:"Rebuild a permanently lost journal from its mirror in the database and the chains."`
+	Import signerImport `cmd:"" help:"After a restore: import the signer's journal into the database."`
 	Clock  signerClock  `cmd:"" help:"Show the signer's time, and confirm its clock after a jump."`
 }
 
 type signerServe struct {
 	ConfigFile string `name:"config" short:"c" type:"existingfile" env:"COFFER_CONFIG" required:"" help:"Configuration file with the signer's own files."`
-	Socket     string `type:"path" help:"Unix socket to answer at, instead of the one under signer.serve."`
+	Socket     string `type:"path" help:"Unix socket, instead of the one in signer.serve."`
 }
 
 func (s signerServe) Run(ctx context.Context, std streams) error {
@@ -118,7 +119,7 @@ func (s signerServe) Run(ctx context.Context, std streams) error {
 func serveSigner(ctx context.Context, conf app.Config, std streams) error {
 	endpoints := strings.Fields(conf.Signer.Serve.Socket + " " + conf.Signer.Serve.Listen)
 	return app.ServeSigner(ctx, conf, func(head signer.Head) {
-		fmt.Fprintf(std.err, "signer: journal %s at entry %d, answering at %s\n", head.JournalID, head.Seq,
+		fmt.Fprintf(std.err, "signer: journal %s at entry %d, serving at %s\n", head.JournalID, head.Seq,
 			strings.Join(endpoints, " and "))
 	})
 }
@@ -132,15 +133,16 @@ func (s signerInit) Run(std streams) error {
 	}
 	fmt.Fprintf(
 		std.out,
-		"%s is an empty journal. If this seed ever signed anything, remove it and put the old one back: without it the signer pays again what it paid.\n",
+		"%s is an empty journal. If this seed ever signed anything, remove the file and restore the old journal: "+
+			"without it the signer can make a payment a second time.\n",
 		sign.Journal,
 	)
 	return nil
 }
 
 type signerClock struct {
-	Show    signerClockShow    `cmd:"" default:"withargs" help:"Show how the clock of this host and the journal's time stand (the default)."`
-	Confirm signerClockConfirm `cmd:"" help:"Confirm that the clock of this host is right, after a jump or a time at which it was wrong."`
+	Show    signerClockShow    `cmd:"" default:"withargs" help:"Show the clock of this host and the journal's time (the default)."`
+	Confirm signerClockConfirm `cmd:"" help:"Confirm that the clock of this host is right, after a jump or after it was wrong."`
 }
 
 type signerClockShow struct {
@@ -168,13 +170,15 @@ func printClock(std streams, status app.SignerTime) {
 	case status.AheadBy > 0:
 		fmt.Fprintf(
 			std.out,
-			"The clock is %s further than the time that the signer has seen pass. Payments with a limit wait until the time is confirmed.\n",
+			"The clock is %s ahead of the time that the signer has seen pass. Payments with a limit wait until you "+
+				"confirm the time.\n",
 			status.AheadBy.Round(time.Second),
 		)
 	case status.BehindBy > 0:
 		fmt.Fprintf(
 			std.out,
-			"The clock is %s behind the journal: one of them is or was wrong. Confirming the time makes what is dated later count as made now.\n",
+			"The clock is %s behind the journal: one of them is or was wrong. After a confirmation, entries with a "+
+				"later date count as made now.\n",
 			status.BehindBy.Round(time.Second),
 		)
 	default:
@@ -184,8 +188,8 @@ func printClock(std streams, status app.SignerTime) {
 
 type signerClockConfirm struct {
 	ConfigFile string    `name:"config" short:"c" type:"existingfile" env:"COFFER_CONFIG" required:"" help:"Configuration file with the signer's own files."`
-	Time       time.Time `arg:"" format:"2006-01-02T15:04Z07:00" help:"The time as you read it on another clock, such as 2026-11-23T06:10Z. This host's has to be within five minutes of it."`
-	Because    string    `required:"" help:"Why, for the journal."`
+	Time       time.Time `arg:"" format:"2006-01-02T15:04Z07:00" help:"The time as another clock shows it, such as 2026-11-23T06:10Z. The clock of this host has to be within five minutes of it."`
+	Because    string    `required:"" help:"The reason, for the journal."`
 }
 
 func (c signerClockConfirm) Run(std streams) error {
@@ -199,7 +203,7 @@ func (c signerClockConfirm) Run(std streams) error {
 	}
 	printClock(std, status)
 	fmt.Fprintf(
-		std.out, "\nConfirmed in entry %d of the journal. Start the signer again: its time goes on from here.\n",
+		std.out, "\nConfirmed in entry %d of the journal. Start the signer again: its time continues from here.\n",
 		entry.Seq,
 	)
 	return nil
@@ -207,21 +211,21 @@ func (c signerClockConfirm) Run(std streams) error {
 
 type signerAdopt struct {
 	configFlags
-	Yes bool `help:"Write the journal. Without it, nothing is done and what would be is said."`
+	Yes bool `help:"Write the journal. Without it, the command only shows what it would do."`
 }
 
 const adoptExplained = `The journal is what keeps a payment from being made twice, and it outlives any
 backup of the database. Rebuilding it is safe under three conditions, which only
 you can know:
 
-  1. The journal is lost for good. A copy of it, however you come by it, is better.
+  1. The journal is permanently lost. Any copy of it is better than a rebuilt one.
   2. The database is the one that the lost journal worked with, up to its last
-     transaction. An older backup of it does not know what was signed since, and
-     the service would pay that again.
+     transaction. An older backup does not have the latest signatures, and the
+     service would make those payments again.
   3. No signer and no service of this installation runs anywhere.
 
-The chains were asked how often each wallet has paid. One that has paid more often
-than the copy knows refuses the rebuilding.
+The command asked the chains how often each wallet has paid. It refuses to rebuild
+the journal if a wallet has paid more often than the mirror shows.
 `
 
 func (s signerAdopt) Run(ctx context.Context, std streams) error {
@@ -241,14 +245,18 @@ func (s signerAdopt) Run(ctx context.Context, std streams) error {
 			p.Wallet.OrgID)
 	}
 	if !s.Yes {
-		return fmt.Errorf("nothing was done; when all three hold, the same with --yes writes %s", adoption.Journal)
+		return fmt.Errorf(
+			"nothing was done; if all three conditions hold, repeat the command with --yes to write %s",
+			adoption.Journal,
+		)
 	}
 	if err := adoption.WriteJournal(); err != nil {
 		return err
 	}
 	fmt.Fprintf(
 		std.out,
-		"\n%s is written and continues %s. Start the service: it compares it with the database before anything is paid.\n",
+		"\n%s is written and continues %s. Start the service: it compares the journal with the database before it "+
+			"pays anything.\n",
 		adoption.Journal, adoption.Lost,
 	)
 	return nil
@@ -256,16 +264,16 @@ func (s signerAdopt) Run(ctx context.Context, std streams) error {
 
 type signerImport struct {
 	configFlags
-	Yes bool `help:"Do it. Without it, nothing is written and what would be is said."`
+	Yes bool `help:"Write the change. Without it, the command only shows what it would do."`
 }
 
-const importExplained = `Bringing a restored database up to the signer's journal makes again what the journal
-remembers. Three conditions that only you can know:
+const importExplained = `This command creates again, in a restored database, what the signer's journal
+remembers. Only you can know whether these three conditions hold:
 
-  1. No younger state of the database can be had: with the write-ahead log up to its
-     end nothing is missing, and references, metadata and approvals are kept.
-  2. Nothing has run on this database since it was restored.
-  3. No service of this installation runs anywhere. A signer of its own may.
+  1. No later state of the database is available: with the complete write-ahead log
+     nothing is missing, and references, metadata and approvals are kept.
+  2. Nothing has run on this database since the restore.
+  3. No service of this installation runs anywhere. A separate signer may run.
 `
 
 func (s signerImport) Run(ctx context.Context, std streams) error {
@@ -278,43 +286,44 @@ func (s signerImport) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	fmt.Fprintf(std.out,
-		"%s\nThe database was imported up to entry %d of journal %s, which ends at %d.\nBeyond it: %d addresses, %d payments, sweeps and top-ups.\n",
+		"%s\nThe database has the journal up to entry %d of journal %s, which ends at %d.\nAfter it: %d addresses, "+
+			"%d payments, sweeps and top-ups.\n",
 		importExplained, report.From.Seq, report.To.JournalID, report.To.Seq, report.Wallets, report.Intents)
 	for _, id := range report.Missing.Intents {
-		fmt.Fprintf(std.out, "  %s is made again or completed\n", id)
+		fmt.Fprintf(std.out, "  %s is created again or completed\n", id)
 	}
 	for _, id := range report.Missing.Organizations {
-		fmt.Fprintf(std.out, "  %s is made again, without an API key\n", id)
+		fmt.Fprintf(std.out, "  %s is created again, without an API key\n", id)
 	}
 	if !s.Yes {
-		return errors.New("nothing was done; when all three hold, the same with --yes does it")
+		return errors.New("nothing was done; if all three conditions hold, repeat the command with --yes")
 	}
 	fmt.Fprintln(
 		std.out,
-		"\nImported. The numbers of events go on past every number that may have been given. Start the service.",
+		"\nImported. The sequences of events continue after every number that may have been used. Start the service.",
 	)
 	return nil
 }
 
 type withdrawals struct {
 	List         withdrawalsList `cmd:"" help:"Show withdrawals, newest first."`
-	Approve      approve         `cmd:"" help:"Approve a held withdrawal: it is paid."`
-	Remove       remove          `cmd:"" help:"Remove a held withdrawal: its amount returns to the balance that it came from."`
-	Organization orgWithdraw     `cmd:"" help:"Withdraw the organization's own money to an address on its list."`
+	Approve      approve         `cmd:"" help:"Approve a waiting withdrawal: the service pays it."`
+	Remove       remove          `cmd:"" help:"Remove a waiting withdrawal: its amount returns to the balance that it came from."`
+	Organization orgWithdraw     `cmd:"" help:"Withdraw the organization's own money to an address on its whitelist."`
 }
 
 // decisionFlags are the flags of both verbs.
 type decisionFlags struct {
 	configFlags
 	ID string `arg:"" help:"The withdrawal, wd_…"`
-	As string `placeholder:"EMAIL" help:"Who decides; the first person of the local world when it is not said."`
+	As string `placeholder:"EMAIL" help:"The person who decides; the first person of the local world if left out."`
 }
 
 // findPerson finds the member who decides, and checks the permission.
 func (d decisionFlags) findPerson(ctx context.Context, db *pg.DB) (member.Member, error) {
 	p, err := personByEmail(ctx, db, d.As)
 	if err == nil && !p.IsAllowed(member.Approve) {
-		return p, fmt.Errorf("%s may not decide about withdrawals: that takes the role OWNER, ADMIN or APPROVER",
+		return p, fmt.Errorf("%s may not decide about withdrawals: this needs the role OWNER, ADMIN or APPROVER",
 			p.Email)
 	}
 	return p, err
@@ -325,7 +334,7 @@ func personByEmail(ctx context.Context, db *pg.DB, email string) (p member.Membe
 	if email == "" {
 		info, err := localworld.ReadInfo(".")
 		if err != nil || len(info.Users) == 0 {
-			return p, errors.New("say who decides, with --as EMAIL")
+			return p, errors.New("name who decides, with --as EMAIL")
 		}
 		email = info.Users[0].Email
 	}
@@ -344,7 +353,8 @@ func (d decisionFlags) describeError(err error, p member.Member) error {
 	if fault.HasCode(err, fault.CodeNotFound) {
 		return fault.New(
 			fault.NotFound, fault.CodeNotFound,
-			"The organization of %s has no withdrawal %.64q. Nothing was changed and no money moved. coffer withdrawals list shows the ones there are.",
+			"The organization of %s has no withdrawal %.64q. Nothing was changed and no money moved. coffer "+
+				"withdrawals list shows the withdrawals.",
 			p.Email, d.ID,
 		)
 	}
@@ -379,7 +389,7 @@ func (c approve) Run(ctx context.Context, std streams) error {
 
 type remove struct {
 	decisionFlags
-	Reason string `help:"Why, for the record."`
+	Reason string `help:"The reason, for the record."`
 }
 
 func (c remove) Run(ctx context.Context, std streams) error {
@@ -411,14 +421,14 @@ func balanceName(withdrawn webhook.Withdrawal) string {
 
 type orgWithdraw struct {
 	configFlags
-	Product string `required:"" enum:"CUSTODIAL,CHECKOUT,BATCH_PAYOUT" help:"Whose balance pays: CUSTODIAL, CHECKOUT or BATCH_PAYOUT."`
-	Mint    int    `required:"" help:"What is paid: the number of its mint."`
-	To      string `required:"" placeholder:"wla_…" help:"The entry of the organization's list of addresses that is paid."`
-	Amount  string `xor:"amount" required:"" help:"What the destination receives, in whole tokens such as 1.5. A coin's network fee comes from the same balance, on top."`
-	Max     bool   `xor:"amount" required:"" help:"All of the balance, less the network fee of a coin."`
-	Key     string `help:"Idempotency key: the same command with the same key again shows the same withdrawal. One is made when it is not given, and shown when there is no answer."`
-	As      string `placeholder:"EMAIL" help:"Who asks; the first person of the local world when it is not said."`
-	Preview bool   `help:"Only tell what would become of it."`
+	Product string `required:"" enum:"CUSTODIAL,CHECKOUT,BATCH_PAYOUT" help:"The product whose balance pays: CUSTODIAL, CHECKOUT or BATCH_PAYOUT."`
+	Mint    int    `required:"" help:"The id of the mint to pay."`
+	To      string `required:"" placeholder:"wla_…" help:"The whitelist entry to pay."`
+	Amount  string `xor:"amount" required:"" help:"What the destination receives, in whole tokens such as 1.5. The network fee of a native coin comes from the same balance, on top."`
+	Max     bool   `xor:"amount" required:"" help:"The whole balance, less the network fee of a native coin."`
+	Key     string `help:"Idempotency key: the same command with the same key shows the same withdrawal. Without it the command makes one, and shows it when there is no answer."`
+	As      string `placeholder:"EMAIL" help:"The person who requests it; the first person of the local world if left out."`
+	Preview bool   `help:"Only show what would happen."`
 }
 
 func (c orgWithdraw) Run(ctx context.Context, std streams) error {
@@ -442,19 +452,20 @@ func (c orgWithdraw) Run(ctx context.Context, std streams) error {
 	}
 	w, isReplay, err := tools.WithdrawalService().RequestOrganization(ctx, p, r)
 	if err != nil && fault.Find(err) == nil {
-		return fmt.Errorf("the withdrawal may have been made, and with --key %s the same command makes it once: %w",
+		return fmt.Errorf("it is not known whether the withdrawal was made; with --key %s the same command makes it "+
+			"at most once: %w",
 			key, err)
 	}
 	if err != nil {
 		return err
 	}
 	if isReplay {
-		fmt.Fprintln(std.out, "The key is known: nothing more is paid. This is the withdrawal that has it.")
+		fmt.Fprintln(std.out, "The key is known: nothing more is paid. This is the withdrawal with the key.")
 	}
-	fmt.Fprintf(std.out, "%s of %s %s from %s to %s is %s, asked for by %s.\n", w.WithdrawalID, w.AmountDecimal,
+	fmt.Fprintf(std.out, "%s of %s %s from %s to %s is %s, requested by %s.\n", w.WithdrawalID, w.AmountDecimal,
 		w.Mint.Symbol, balanceName(w), w.ToAddress, w.Status, p.Email)
 	if w.Status == string(withdrawal.AwaitingApproval) {
-		fmt.Fprintf(std.out, "It waits for %d other people to approve it: %v.\n", w.Approvals.Required,
+		fmt.Fprintf(std.out, "It waits for the approval of %d other people: %v.\n", w.Approvals.Required,
 			strings.Join(w.ApprovalReasons, ", "))
 	}
 	return nil
@@ -469,7 +480,7 @@ func (c orgWithdraw) printPreview(
 	}
 	fmt.Fprintf(
 		std.out,
-		"The network takes at most %v atomic units of the chain's coin; all that %s could pay now is %v atomic units.\n",
+		"The network takes at most %v atomic units of the native coin; %s could pay at most %v atomic units now.\n",
 		e.NetworkFee, c.Product, e.MaxAmount,
 	)
 	evaluation, err := s.PreviewOrganization(ctx, p, r)
@@ -502,7 +513,7 @@ func (c sweepCmd) Run(ctx context.Context, std streams) error {
 	s := tools.Sweeper(c.Chain)
 	if s == nil {
 		return fmt.Errorf(
-			"%s is not configured, or nothing is swept on it since payments are made of what lies on deposit addresses",
+			"%s is not configured, or has no sweeps because payments spend deposit addresses directly",
 			c.Chain,
 		)
 	}
@@ -538,7 +549,7 @@ func (c verifyCmd) Run(ctx context.Context, std streams) error {
 	printReport(std, "chains", chains)
 	printReport(std, "addresses", addresses)
 	if n := len(books.Breaches) + len(chains.Breaches) + len(addresses.Breaches); n > 0 {
-		return fmt.Errorf("%d breaches: nothing should go out before they are understood", n)
+		return fmt.Errorf("%d breaches: send no payments before you understand them", n)
 	}
 	return nil
 }
@@ -559,8 +570,8 @@ func printReport(std streams, title string, r verify.Report) {
 }
 
 type keysCmd struct {
-	Create  keysCreate  `cmd:"" help:"Create every key file that is missing, a seed with its journal included."`
-	Show    keysShow    `cmd:"" help:"Show what the seed is, without the seed."`
+	Create  keysCreate  `cmd:"" help:"Create every missing key file, including a seed with its journal."`
+	Show    keysShow    `cmd:"" help:"Show the fingerprints of the seed, without the seed."`
 	Backup  keysBackup  `cmd:"" help:"Back the seed up, encrypted with age."`
 	Restore keysRestore `cmd:"" help:"Restore a seed from its backup."`
 }
@@ -581,7 +592,7 @@ func (k keysCreate) Run(std streams) error {
 	if err := app.CreateKeys(serviceKeys, sign); err != nil {
 		return err
 	}
-	fmt.Fprintf(std.out, "Keys are in %s. Back the seed up before any money arrives: coffer keys backup.\n", k.Dir)
+	fmt.Fprintf(std.out, "Keys are in %s. Back up the seed before any money arrives: coffer keys backup.\n", k.Dir)
 	return keysShow(k).Run(std)
 }
 
@@ -613,7 +624,7 @@ func (k keysBackup) Run(std streams) error {
 	); err != nil {
 		return err
 	}
-	fmt.Fprintf(std.out, "The seed's backup is %s. Restore it somewhere once, to know that it works.\n", k.To)
+	fmt.Fprintf(std.out, "The seed's backup is %s. Restore it somewhere once, to prove that it works.\n", k.To)
 	return nil
 }
 
@@ -637,7 +648,7 @@ func (k keysRestore) Run(std streams) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(std.out, "Restored. Put the journal beside it before anything signs.\n")
+	fmt.Fprintf(std.out, "Restored. Restore the journal next to it before the signer signs anything.\n")
 	printSeed(std, info)
 	return nil
 }
@@ -666,14 +677,14 @@ func secretFile(path string) (seal.Secret, error) {
 }
 
 type configCmd struct {
-	Check  configCheck  `cmd:"" help:"Check a configuration file and say everything that is wrong with it."`
-	Sample configSample `cmd:"" help:"Print a configuration with comments, from the catalogue that comes with the program."`
+	Check  configCheck  `cmd:"" help:"Check a configuration file and list all its errors."`
+	Sample configSample `cmd:"" help:"Print a configuration with comments, from the catalogue of the program."`
 }
 
 type configSample struct {
 	Network chain.Network `default:"MAINNET" enum:"MAINNET,TESTNET,LOCAL" help:"MAINNET, TESTNET or LOCAL."`
-	Chain   []chain.Name  `placeholder:"NAME" help:"Chains, such as ETHEREUM,BASE; without it, all that this version can run."`
-	Policy  bool          `help:"Print the signer's policy that goes with it, instead."`
+	Chain   []chain.Name  `placeholder:"NAME" help:"Chains, such as ETHEREUM,BASE; all that this version can run if left out."`
+	Policy  bool          `help:"Print the signer's policy for it instead."`
 }
 
 func (c configSample) Run(std streams) error {
@@ -698,6 +709,6 @@ func (c configCheck) Run(std streams) error {
 	if _, err := c.readConfig(c.File); err != nil {
 		return err
 	}
-	fmt.Fprintln(std.out, "The configuration is sound.")
+	fmt.Fprintln(std.out, "The configuration is valid.")
 	return nil
 }

@@ -29,7 +29,7 @@ type settingsCmd struct {
 
 type settingsHistory struct {
 	configFlags
-	Org string `arg:"" optional:"" help:"The organization, org_…; the one of the local world when it is not said."`
+	Org string `arg:"" optional:"" help:"The organization, org_…; the one of the local world if left out."`
 }
 
 func (c settingsHistory) Run(ctx context.Context, std streams) error {
@@ -70,7 +70,7 @@ func (c settingsHistory) Run(ctx context.Context, std streams) error {
 // operatorFlags identify the operator. At a terminal that is the person with access to the
 // configuration; under dual control an operator's key identifies them.
 type operatorFlags struct {
-	KeyFile string `type:"existingfile" help:"A file with your operator's key, where the installation wants four eyes on what loosens a control."`
+	KeyFile string `type:"existingfile" help:"A file with your operator's key, if the installation requires four eyes to loosen a control."`
 }
 
 func (i operatorFlags) authenticate(ctx context.Context, tools *app.App) (operators.Key, error) {
@@ -86,14 +86,14 @@ func (i operatorFlags) authenticate(ctx context.Context, tools *app.App) (operat
 }
 
 type changesCmd struct {
-	List     changesList     `cmd:"" help:"Show what waits for a second operator, and what did."`
-	Approve  changesApprove  `cmd:"" help:"Agree to a change that another operator asked for: it holds from then on."`
-	Withdraw changesWithdraw `cmd:"" help:"Take back a change that you asked for."`
+	List     changesList     `cmd:"" help:"Show change requests that wait for a second operator, and those that have ended."`
+	Approve  changesApprove  `cmd:"" help:"Approve a change that another operator requested: it takes effect at once."`
+	Withdraw changesWithdraw `cmd:"" help:"Withdraw your own change request."`
 }
 
 type changesList struct {
 	configFlags
-	All bool `help:"Also what was decided, or whose time is over."`
+	All bool `help:"Also those that were decided or have expired."`
 }
 
 func (c changesList) Run(ctx context.Context, std streams) error {
@@ -126,7 +126,7 @@ func (c changesList) Run(ctx context.Context, std streams) error {
 }
 
 func printChange(std streams, r changerequest.Request) {
-	fmt.Fprintf(std.out, "%s  %s  %s  asked for by %s, until %s\n", r.ID, r.Status, r.OrgID, r.Author,
+	fmt.Fprintf(std.out, "%s  %s  %s  requested by %s, until %s\n", r.ID, r.Status, r.OrgID, r.Author,
 		r.ExpiresAt.UTC().Format(time.RFC3339))
 	for _, name := range r.ChangedNames() {
 		fmt.Fprintf(std.out, "  %s  %s -> %s\n", name, formatSetting(r.Before[name]), formatSetting(r.Wanted[name]))
@@ -214,7 +214,8 @@ func printUntrustedEmails(ctx context.Context, std streams, tx pg.Tx, id string)
 	for _, c := range found {
 		fmt.Fprintf(
 			std.out,
-			"customer %s has the e-mail %+q, which can be mistaken for another one: the approval allowlist does not count it; write another one with PATCH /customers\n",
+			"customer %s has the e-mail %+q, which looks like another one: the approval allowlist does not count it; "+
+				"write another one with PATCH /customers\n",
 			c.ID, c.Email,
 		)
 	}
@@ -224,7 +225,7 @@ func printUntrustedEmails(ctx context.Context, std streams, tx pg.Tx, id string)
 type settingsSet struct {
 	configFlags
 	operatorFlags
-	Words []string `arg:"" name:"org key=value" help:"The organization (left out: the one of the local world), then what to set. Keys are those of coffer settings show. A threshold is dollars such as 10000.00, or a severity, or none, which may also be written null; a list has commas, or is none: ipAllowlist=203.0.113.7,10.0.0.0/8 swappableMintIds=1,2 approvalAllowlist=ann@example.com,bob@example.com:user_42, the last one for that customer only."`
+	Words []string `arg:"" name:"org key=value" help:"The organization (the one of the local world if left out), then the settings. Keys are those of coffer settings show. A threshold is dollars such as 10000.00, or a severity, or none, also written null; a list has commas, or is none: ipAllowlist=203.0.113.7,10.0.0.0/8 swappableMintIds=1,2 approvalAllowlist=ann@example.com,bob@example.com:user_42, where the last entry is for that customer only."`
 }
 
 func (c settingsSet) Run(ctx context.Context, std streams) error {
@@ -256,12 +257,13 @@ func (c settingsSet) Run(ctx context.Context, std streams) error {
 	if outcome.Pending != nil {
 		fmt.Fprintln(
 			std.out,
-			"This loosens a control: it waits until another operator agrees, with coffer changes approve. What else was named holds.",
+			"This loosens a control: it waits until another operator approves it, with coffer changes approve. The "+
+				"other settings are in force.",
 		)
 		printChange(std, *outcome.Pending)
 		return nil
 	}
-	fmt.Fprintln(std.out, "Changed. What is decided from now on is decided by it.")
+	fmt.Fprintln(std.out, "Changed. Every later decision uses the new settings.")
 	return tools.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		return printSettings(ctx, std, tx, id)
 	})
@@ -334,7 +336,7 @@ func readChanges(words []string) (org.Changes, error) {
 			return nil, fmt.Errorf("%s is given twice; nothing was changed", key)
 		}
 		if !slices.Contains(org.SettingNames(), key) {
-			return nil, fmt.Errorf("there is no setting %q: there are %s; nothing was changed", key, keys)
+			return nil, fmt.Errorf("there is no setting %q; the settings are %s; nothing was changed", key, keys)
 		}
 		text := json.RawMessage(value)
 		if form := settingForms[key]; form != nil {
@@ -355,7 +357,7 @@ func resolveOrg(named string) (string, error) {
 	}
 	info, err := localworld.ReadInfo(".")
 	if err != nil {
-		return "", fmt.Errorf("say which organization, org_…: %w", err)
+		return "", fmt.Errorf("name the organization, org_…: %w", err)
 	}
 	return info.OrganizationID, nil
 }
@@ -370,7 +372,7 @@ func printSettings(ctx context.Context, std streams, tx pg.Tx, id string) error 
 	for _, m := range s.ListValues() {
 		line := "  " + m.Name + "\t" + formatSetting(m.Value)
 		if feature, later := org.UnavailableSettings[m.Name]; later {
-			line += "\tkept for later: this version does not have " + feature
+			line += "stored for later: this version does not have " + feature
 		}
 		fmt.Fprintln(w, line)
 	}

@@ -13,15 +13,15 @@ import (
 
 // localTrigger causes failures that a backend meets in production.
 type localTrigger struct {
-	FailedPayout triggerFailedPayout `cmd:"" help:"Have a withdrawal of ETH reverted by the chain. It becomes FAILED, its amount returns to the balance, CUSTOMER_WITHDRAW_FAILED is sent, and the next withdrawal to that address waits for a person."`
-	Reorg        triggerReorg        `cmd:"" help:"Have the block of a deposit of ETH replaced. The deposit is CONFIRMING and then ORPHANED, is never credited, and no event tells of it unless an endpoint named CUSTOMER_DEPOSIT_SEEN."`
-	Outage       triggerOutage       `cmd:"" help:"Have the provider of a chain answer 503. Deposits are not seen, withdrawals are accepted and wait, estimates are 503 UNAVAILABLE; all go on when the time is over or with --end."`
+	FailedPayout triggerFailedPayout `cmd:"" help:"Make the chain revert a withdrawal of ETH. It becomes FAILED, its amount returns to the balance, CUSTOMER_WITHDRAW_FAILED is sent, and the next withdrawal to that address waits for an approval."`
+	Reorg        triggerReorg        `cmd:"" help:"Replace the block of a deposit of ETH. The deposit is CONFIRMING and then ORPHANED, is never credited, and has no event, except for an endpoint that names CUSTOMER_DEPOSIT_SEEN."`
+	Outage       triggerOutage       `cmd:"" help:"Make the provider of a chain answer 503. The service sees no deposits, withdrawals are accepted and wait, estimates are 503 UNAVAILABLE; all continues after the time, or with --end."`
 }
 
 // triggerFlags are the flags of the triggers that act for a customer.
 type triggerFlags struct {
 	Dir      string `hidden:"" default:"." type:"path" help:"The folder in which the local world was started."`
-	Customer string `default:"trigger" help:"The customer that it happens to."`
+	Customer string `default:"trigger" help:"The customer of the deposit or withdrawal."`
 }
 
 func (c triggerFlags) newTrigger(std streams) (*localworld.Trigger, error) {
@@ -46,8 +46,8 @@ func (c triggerFailedPayout) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(std.out, `%s is %s. Its amount is available to %s again, and CUSTOMER_WITHDRAW_FAILED tells of it.
-The next withdrawal to %s waits for a person, for DESTINATION_ADDRESS.
+	fmt.Fprintf(std.out, `%s is %s. Its amount is available to %s again, and CUSTOMER_WITHDRAW_FAILED was sent.
+The next withdrawal to %s waits for an approval, for DESTINATION_ADDRESS.
 `, w.WithdrawalID, formatStatus(w), c.Customer, w.ToAddress)
 	return nil
 }
@@ -63,14 +63,14 @@ func (c triggerReorg) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(std.out, `%s is %s and was never credited. Nothing has to be ended: the chain goes on without it.
+	fmt.Fprintf(std.out, `%s is %s and was never credited. There is nothing to end: the chain continues without it.
 `, d.DepositID, d.Status)
 	return nil
 }
 
 type triggerOutage struct {
 	Dir   string        `hidden:"" default:"." type:"path" help:"The folder in which the local world was started."`
-	Chain string        `default:"ETHEREUM" help:"The chain whose provider is out."`
+	Chain string        `default:"ETHEREUM" help:"The chain whose provider does not answer."`
 	For   time.Duration `default:"30s" help:"How long, at most a day."`
 	End   bool          `help:"End the outage now."`
 }
@@ -101,8 +101,9 @@ func (c triggerOutage) Run(std streams) error {
 	if err := info.SetOutage(name, endsAt); err != nil {
 		return err
 	}
-	fmt.Fprintf(std.out, `The provider of %s is out until %s. Until then deposits are not seen, withdrawals are
-accepted and wait, and POST /withdraw/estimate answers 503 UNAVAILABLE. What waits goes on by itself afterwards;
+	fmt.Fprintf(std.out, `The provider of %s does not answer until %s. Until then the service sees no
+deposits, withdrawals are accepted and wait, and POST /withdraw/estimate answers 503 UNAVAILABLE. Everything
+continues by itself afterwards;
 coffer local trigger outage --chain %s --end ends it now.
 `, name, endsAt.UTC().Format(time.TimeOnly), name)
 	return nil

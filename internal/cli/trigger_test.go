@@ -82,7 +82,7 @@ func TestTheTriggersCauseWhatTheySay(t *testing.T) {
 	}
 	list(`"status":"ORPHANED"`, "deposits", "list", "--status", "orphaned", "--json")
 
-	trigger("is out until", "outage", "--for", "1h")
+	trigger("does not answer until", "outage", "--for", "1h")
 	calls := caller.Caller{
 		T: t, Ctx: ctx, Key: w.Info.APIKey, Base: func() string { return w.Info.BaseURL },
 		Log: func() string { return "" },

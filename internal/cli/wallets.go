@@ -21,7 +21,7 @@ import (
 
 type walletsCmd struct {
 	configFlags
-	JSON bool `name:"json" help:"Print it for a program."`
+	JSON bool `name:"json" help:"Print JSON, for a program."`
 }
 
 // treasury is the command's output about one treasury. Amounts are in atomic units and in whole
@@ -139,7 +139,7 @@ func loadTreasury(
 		}) {
 			t.Needs = append(t.Needs, need{
 				holding: *newHolding(native, wanted), Cause: "EMPTY",
-				Reason: "it has no gas at all, so nothing can be paid or swept",
+				Reason: "it has no gas at all, so it can pay and sweep nothing",
 			})
 		}
 	}
@@ -221,11 +221,11 @@ func gasWanted(
 func describeNeed(n report.TreasuryNeed) string {
 	switch n.Cause {
 	case report.CauseGas:
-		return fmt.Sprintf("%d payments, sweeps or top-ups wait for the coin of their fees", n.Orders)
+		return fmt.Sprintf("%d payments, sweeps or top-ups wait for native coin for their fees", n.Orders)
 	case report.CauseFunds:
-		return fmt.Sprintf("%d payments wait, and no address of the organization's has it any more", n.Orders)
+		return fmt.Sprintf("%d payments wait, and no address of the organization has the money any more", n.Orders)
 	}
-	return "the chain took it back after it had been promised; see: coffer chain breaks " + string(n.Chain)
+	return "the chain replaced final blocks after the amount was reserved; see: coffer chain breaks " + string(n.Chain)
 }
 
 func printTreasuries(std streams, treasuries []treasury) {
@@ -238,14 +238,15 @@ func printTreasuries(std streams, treasuries []treasury) {
 		switch {
 		case t.Address == "":
 			fmt.Fprintf(
-				std.out, "  %-10s no treasury yet: the service makes it with the first deposit that is credited\n",
+				std.out, "  %-10s no treasury yet: the service makes it with the first credited deposit\n",
 				t.Chain,
 			)
 		case t.Gas == nil:
-			fmt.Fprintf(std.out, "  %-10s %s  its coin is not in the catalogue, so no gas is credited\n", t.Chain,
+			fmt.Fprintf(std.out, "  %-10s %s  its native coin is not in the catalogue, so the service credits no "+
+				"gas\n", t.Chain,
 				t.Address)
 		default:
-			fmt.Fprintf(std.out, "  %-10s %s  gas %s %s, of it promised %s\n", t.Chain, t.Address, t.Gas.AmountDecimal,
+			fmt.Fprintf(std.out, "  %-10s %s  gas %s %s, of it reserved %s\n", t.Chain, t.Address, t.Gas.AmountDecimal,
 				t.Gas.Symbol, t.GasPromised.AmountDecimal)
 		}
 		for _, n := range t.Needs {

@@ -117,10 +117,10 @@ func aQuarantine(t *testing.T, coffer func(args ...string) string, config string
 		verb, want string
 		code       int
 	}{
-		{"quarantine", "under quarantine", 0},
+		{"quarantine", "is quarantined", 0},
 		{"quarantine", "already", 1},
 		{"release", "is released", 0},
-		{"release", "not under quarantine", 1},
+		{"release", "is not quarantined", 1},
 	} {
 		var out, errs bytes.Buffer
 		code := cli.Run(

@@ -12,9 +12,9 @@ import (
 )
 
 type whitelistCmd struct {
-	List   whitelistList   `cmd:"" help:"Show every address that is or was on an organization's whitelist."`
-	Add    whitelistAdd    `cmd:"" help:"Add an address. It cools off before it can be used."`
-	Remove whitelistRemove `cmd:"" help:"Remove an address: from now on nobody can choose it."`
+	List   whitelistList   `cmd:"" help:"Show every entry of an organization's whitelist, including removed ones."`
+	Add    whitelistAdd    `cmd:"" help:"Add an address. It is usable after a cooling-off."`
+	Remove whitelistRemove `cmd:"" help:"Remove an address: from now on no withdrawal can choose it."`
 }
 
 type whitelistList struct{ orgFlags }
@@ -61,10 +61,10 @@ func printWhitelisted(std streams, entry whitelist.Entry, readAt time.Time) {
 type whitelistAdd struct {
 	configFlags
 	operatorFlags
-	Org     string `help:"The organization, org_…; the one of the local world when it is not said."`
+	Org     string `help:"The organization, org_…; the one of the local world if left out."`
 	Chain   string `arg:"" help:"The chain, such as ETHEREUM."`
-	Address string `arg:"" help:"The address. Compare it with its owner over another way than it came."`
-	Label   string `arg:"" help:"Whose it is, for people."`
+	Address string `arg:"" help:"The address. Confirm it with its owner over another channel."`
+	Label   string `arg:"" help:"The owner of the address, for people."`
 }
 
 func (c whitelistAdd) Run(ctx context.Context, std streams) error {
@@ -90,12 +90,13 @@ func (c whitelistAdd) Run(ctx context.Context, std streams) error {
 	}
 	if outcome.PendingChange != nil {
 		fmt.Fprintln(
-			std.out, "This loosens a control: it waits until another operator agrees, with coffer changes approve.",
+			std.out, "This loosens a control: it waits until another operator approves it, with coffer changes "+
+				"approve.",
 		)
 		printChange(std, *outcome.PendingChange)
 		return nil
 	}
-	fmt.Fprintln(std.out, "Added. The running service has the signer endorse it.")
+	fmt.Fprintln(std.out, "Added. The running service asks the signer to endorse it.")
 	printWhitelisted(std, *outcome.Entry, readAt)
 	return nil
 }
@@ -103,8 +104,8 @@ func (c whitelistAdd) Run(ctx context.Context, std streams) error {
 type whitelistRemove struct {
 	configFlags
 	operatorFlags
-	Org string `help:"The organization, org_…; the one of the local world when it is not said."`
-	ID  string `arg:"" help:"The address, wla_…"`
+	Org string `help:"The organization, org_…; the one of the local world if left out."`
+	ID  string `arg:"" help:"The entry, wla_…"`
 }
 
 func (c whitelistRemove) Run(ctx context.Context, std streams) error {
@@ -125,7 +126,8 @@ func (c whitelistRemove) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(std.out, "Removed. Nobody can choose it any more; the running service has the signer forget it.")
+	fmt.Fprintln(std.out, "Removed. No withdrawal can choose it any more; the running service has the signer remove "+
+		"it.")
 	printWhitelisted(std, removed, time.Now())
 	return nil
 }

@@ -17,7 +17,7 @@ func BreakingChanges(before, after *Document) []string {
 	for _, op := range before.Operations() {
 		current := after.Paths[op.Path][strings.ToLower(op.Method)]
 		if current == nil {
-			c.addFinding("%s is gone", op.Name())
+			c.addFinding("%s was removed", op.Name())
 			continue
 		}
 		c.compareOperation(op, current)
@@ -25,13 +25,13 @@ func BreakingChanges(before, after *Document) []string {
 	for _, name := range sortedKeys(before.Webhooks) {
 		current := after.Webhooks[name]["post"]
 		if current == nil {
-			c.addFinding("the event %s is gone", name)
+			c.addFinding("the event %s was removed", name)
 			continue
 		}
 		previous := before.Webhooks[name]["post"]
 		for _, p := range previous.Parameters {
 			if findParameter(current, p.In, p.Name) == nil {
-				c.addFinding("the event %s comes without the header %s", name, p.Name)
+				c.addFinding("the event %s has no header %s any more", name, p.Name)
 			}
 		}
 		c.compareContent("the event "+name, previous.RequestBody.Content, current.RequestBody.Content, inAnswer)
@@ -69,23 +69,23 @@ func (c *comparison) compareOperation(before, after *Operation) {
 	name := before.Name()
 	if before.OperationID != after.OperationID {
 		c.addFinding(
-			"%s is called %s now and was %s: the clients' methods bear that name", name, after.OperationID,
+			"%s is named %s now and was %s: the methods of the clients have this name", name, after.OperationID,
 			before.OperationID,
 		)
 	}
 	if before.IsOpen() && !after.IsOpen() {
-		c.addFinding("%s wants a key now", name)
+		c.addFinding("%s needs a key now", name)
 	}
 	repeatOrder := []string{"NEVER", "WITH_KEY", "ALWAYS"}
 	if slices.Index(repeatOrder, after.Repeat) < slices.Index(repeatOrder, before.Repeat) {
 		c.addFinding(
-			"%s may be repeated %s and was %s: clients repeat it as they learned", name, after.Repeat, before.Repeat,
+			"%s may be repeated %s and was %s: clients repeat it as before", name, after.Repeat, before.Repeat,
 		)
 	}
 	for _, p := range before.Parameters {
 		current := findParameter(after, p.In, p.Name)
 		if current == nil {
-			c.addFinding("%s takes no %s parameter %s any more: who sends it is refused", name, p.In, p.Name)
+			c.addFinding("%s has no %s parameter %s any more: a request with it is refused", name, p.In, p.Name)
 			continue
 		}
 		if current.Required && !p.Required {
@@ -102,7 +102,7 @@ func (c *comparison) compareOperation(before, after *Operation) {
 	case before.RequestBody == nil && after.RequestBody != nil && after.RequestBody.Required:
 		c.addFinding("%s requires a body now", name)
 	case before.RequestBody != nil && after.RequestBody == nil:
-		c.addFinding("%s takes no body any more", name)
+		c.addFinding("%s has no body any more", name)
 	case before.RequestBody != nil:
 		if after.RequestBody.Required && !before.RequestBody.Required {
 			c.addFinding("%s requires its body now", name)
@@ -154,9 +154,9 @@ func (c *comparison) compareContent(subject string, before, after map[string]*Co
 	for _, kind := range sortedKeys(before) {
 		switch {
 		case after[kind] == nil && d == inRequest:
-			c.addFinding("%s takes no %s any more", subject, kind)
+			c.addFinding("%s does not accept %s any more", subject, kind)
 		case after[kind] == nil:
-			c.addFinding("%s comes as %s no more", subject, kind)
+			c.addFinding("%s does not have the form %s any more", subject, kind)
 		default:
 			c.compareShape(subject, before[kind].Schema, after[kind].Schema, d)
 		}
@@ -195,7 +195,7 @@ func (c *comparison) compareShape(subject string, before, after *Schema, d direc
 			c.compareShape(subject, previous.AllOf[i], current.AllOf[i], d)
 		}
 	} else {
-		c.addFinding("%s is put together of other parts", subject)
+		c.addFinding("%s consists of other parts", subject)
 	}
 	if len(previous.OneOf) != len(current.OneOf) {
 		c.addFinding("%s has other alternatives", subject)
@@ -212,7 +212,7 @@ func (c *comparison) compareShape(subject string, before, after *Schema, d direc
 
 func typeNames(s *Schema) string {
 	if len(s.Type) == 0 {
-		return "of no single type"
+		return "of several types"
 	}
 	return strings.Join(s.Type, " or ")
 }
@@ -226,15 +226,15 @@ func (c *comparison) compareMembers(subject string, before, after *Schema, d dir
 		current := after.Properties[name]
 		switch {
 		case current == nil && d == inAnswer:
-			c.addFinding("%s is gone from what is answered", field)
+			c.addFinding("%s is missing from the answer now", field)
 			continue
 		case current == nil:
-			c.addFinding("%s is not taken any more: who sends it is refused", field)
+			c.addFinding("%s is not accepted any more: a request with it is refused", field)
 			continue
 		}
 		required, wasRequired := slices.Contains(after.Required, name), slices.Contains(before.Required, name)
 		if d == inAnswer && wasRequired && !required {
-			c.addFinding("%s may be missing from what is answered", field)
+			c.addFinding("%s may be missing from the answer now", field)
 		}
 		if d == inRequest && required && !wasRequired {
 			c.addFinding("%s is required now", field)
@@ -247,7 +247,7 @@ func (c *comparison) compareMembers(subject string, before, after *Schema, d dir
 		}
 	}
 	if d == inRequest && isClosed(after) && !isClosed(before) && len(before.Properties) > 0 {
-		c.addFinding("%s takes no other fields any more", subject)
+		c.addFinding("%s accepts no other fields any more", subject)
 	}
 }
 
@@ -264,19 +264,19 @@ func (c *comparison) compareValues(subject string, before, after *Schema, d dire
 	previous, current := allowedValues(before), allowedValues(after)
 	switch {
 	case d == inRequest && len(current) > 0 && len(previous) == 0:
-		c.addFinding("%s takes certain values alone now", subject)
+		c.addFinding("%s accepts only certain values now", subject)
 	case d == inRequest && len(current) > 0:
 		for _, v := range previous {
 			if !slices.Contains(current, v) {
-				c.addFinding("%s does not take %s any more", subject, v)
+				c.addFinding("%s does not accept %s any more", subject, v)
 			}
 		}
 	case d == inAnswer && len(previous) > 0 && len(current) == 0:
-		c.addFinding("%s may have any value and had certain ones", subject)
+		c.addFinding("%s may have any value now, and had only certain ones", subject)
 	case d == inAnswer && len(previous) > 0:
 		for _, v := range current {
 			if !slices.Contains(previous, v) {
-				c.addFinding("%s may be %s, and its values were closed", subject, v)
+				c.addFinding("%s may be %s now, and its values were closed", subject, v)
 			}
 		}
 	}
@@ -340,7 +340,7 @@ func compareNumbers(before, after *json.Number) int {
 	a, okA := new(big.Int).SetString(before.String(), 10)
 	b, okB := new(big.Int).SetString(after.String(), 10)
 	if !okA || !okB {
-		panic("contract: a bound of the document is no whole number: " + before.String() + ", " + after.String())
+		panic("contract: a bound of the document is not a whole number: " + before.String() + ", " + after.String())
 	}
 	return a.Cmp(b)
 }

@@ -306,7 +306,7 @@ func (g *goGenerator) writeOperation(op *Operation) {
 	}
 	if len(params) > 0 {
 		g.writeLine(
-			"// %sParams are the parameters of %s. What is zero is not sent.\ntype %sParams struct {", method, method,
+			"// %sParams are the parameters of %s. Zero values are not sent.\ntype %sParams struct {", method, method,
 			method,
 		)
 		for _, p := range params {
@@ -347,7 +347,7 @@ func (g *goGenerator) writeOperation(op *Operation) {
 	}
 	if item := g.pageItemType(op); item != "" {
 		name := walkerName(op)
-		g.writeComment(name, fmt.Sprintf("every item of %s, page after page.", method))
+		g.writeComment(name, fmt.Sprintf("every item of %s, over all pages.", method))
 		g.writeLine("func (c *Client) %s(%s, opts ...CallOption) iter.Seq2[%s, error] {", name, args, item)
 		g.writeLine(
 			"return each(ctx, p.Cursor, func(ctx context.Context, cursor string) ([]%s, *string, error) {\np.Cursor = cursor",
@@ -361,7 +361,8 @@ func (g *goGenerator) writeOperation(op *Operation) {
 		g.writeComment(
 			method+"CSV",
 			fmt.Sprintf(
-				"what %s has as one table, without limit and cursor. It is read while it arrives; the caller closes it. An error while reading means that the table is not complete.",
+				"everything that %s has as one table, without limit and cursor. The table is read as it arrives; the "+
+					"caller closes it. A read error means that the table is not complete.",
 				method,
 			),
 		)
@@ -375,9 +376,10 @@ func (g *goGenerator) writeDoc(op *Operation, method string) {
 	g.writeComment(method, op.Summary+". "+op.Description)
 	g.writeLine("//")
 	repeatDoc := map[string]string{
-		"ALWAYS":   "It is repeated when no answer comes.",
-		"WITH_KEY": "It is repeated when no answer comes and it has an IdempotencyKey; without one it is sent once.",
-		"NEVER":    "It is sent once.",
+		"ALWAYS": "The client repeats the call if no answer comes.",
+		"WITH_KEY": "The client repeats the call if no answer comes and it has an IdempotencyKey; without one it " +
+			"sends the call once.",
+		"NEVER": "The client sends the call once.",
 	}[op.Repeat]
 	if repeatDoc == "" {
 		panic("contract: " + op.Name() + " does not say whether it may be repeated")

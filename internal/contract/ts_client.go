@@ -24,10 +24,12 @@ func GenerateTypeScript(d *Document) []byte {
 		g.writeParams(op)
 	}
 	g.writeLine(
-		"/** One organization's interface. It may be shared: it has no state but its settings. */\nexport class Coffer {",
+		"/** One organization's interface. It may be shared: it has no state but its settings. */\nexport class " +
+			"Coffer {",
 	)
 	g.writeLine(
-		"  readonly #connection: Connection;\n\n  constructor(options: Options) {\n    this.#connection = new Connection(options);\n  }",
+		"  readonly #connection: Connection;\n\n  constructor(options: Options) {\n    this.#connection = new " +
+			"Connection(options);\n  }",
 	)
 	for _, op := range d.Operations() {
 		g.writeOperation(op)
@@ -132,10 +134,12 @@ func (g *tsGenerator) writeEvents() {
 	g.writeLine("}\n")
 	g.writeComment(
 		"",
-		"An event, as a webhook and GET /events carry it. Its type tells what its data is. Types are added without notice: pass over what you do not know.",
+		"An event, as a webhook and GET /events carry it. Its type says what its data is. Types can be added without "+
+			"notice: ignore a type that you do not know.",
 	)
 	g.writeLine(
-		"export type Event = { [T in keyof EventData]: Omit<Envelope, \"type\" | \"data\"> & { type: T; data: EventData[T] } }[keyof EventData];\n",
+		"export type Event = { [T in keyof EventData]: Omit<Envelope, \"type\" | \"data\"> & { type: T; data: " +
+			"EventData[T] } }[keyof EventData];\n",
 	)
 }
 
@@ -226,9 +230,10 @@ func (g *tsGenerator) writeOperation(op *Operation) {
 		result = g.tsType(c.Schema)
 	}
 	repeatDoc := map[string]string{
-		"ALWAYS":   "It is repeated when no answer comes.",
-		"WITH_KEY": "It is repeated when no answer comes and it has an idempotencyKey; without one it is sent once.",
-		"NEVER":    "It is sent once.",
+		"ALWAYS": "The client repeats the call if no answer comes.",
+		"WITH_KEY": "The client repeats the call if no answer comes and it has an idempotencyKey; without one it " +
+			"sends the call once.",
+		"NEVER": "The client sends the call once.",
 	}[op.Repeat]
 	g.writeLine("")
 	g.writeComment("  ", op.Summary+". "+op.Description+"\n\n"+op.Name()+". "+repeatDoc)
@@ -237,7 +242,7 @@ func (g *tsGenerator) writeOperation(op *Operation) {
 	if item := g.pageItemType(op); item != "" {
 		name := walkerName(op)
 		g.writeLine("")
-		g.writeComment("  ", "Every item of "+op.OperationID+", page after page.")
+		g.writeComment("  ", "Every item of "+op.OperationID+", over all pages.")
 		g.writeLine(
 			"  %s(%s): AsyncGenerator<%s, void, undefined> {", strings.ToLower(name[:1])+name[1:],
 			strings.Join(args, ", "), item,
@@ -251,7 +256,8 @@ func (g *tsGenerator) writeOperation(op *Operation) {
 		g.writeLine("")
 		g.writeComment(
 			"  ",
-			"What "+op.OperationID+" has as one table, without limit and cursor, read while it arrives. An error while reading means that the table is not complete.",
+			"What "+op.OperationID+" has as one table, without limit and cursor. The table is read as it arrives. A "+
+				"read error means that the table is not complete.",
 		)
 		g.writeLine("  %sCSV(%s): Promise<ReadableStream<Uint8Array>> {", op.OperationID, strings.Join(args, ", "))
 		g.writeLine("    return this.#connection.stream({ %s }, options);\n  }", strings.Join(parts, ", "))

@@ -63,7 +63,8 @@ func (ch Change) validateChange() error {
 	}
 	if !ok {
 		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"Metadata has at most %d keys of 1 to %d characters with values of at most %d characters, without control characters."+unwritten+" Make it smaller.",
+			"Metadata may have at most %d keys of 1 to %d characters with values of at most %d characters, without "+
+				"control characters."+unwritten+" Make it smaller.",
 			metadataKeysMax, metadataKeyRunesMax, metadataValueRunesMax).WithParam("metadata")
 	}
 	return nil
@@ -142,7 +143,8 @@ func Edit(ctx context.Context, tx pg.Tx, org, id string, actor audit.Actor, ch C
 func Freeze(ctx context.Context, tx pg.Tx, org, id string, actor audit.Actor, reason string) (Customer, error) {
 	if utf8.RuneCountInString(reason) > reasonRunesMax || !isPlainText(reason) {
 		return Customer{}, fault.New(fault.Invalid, fault.InvalidRequest,
-			"A reason has at most %d characters, without control characters."+unwritten+" Shorten or clean it, or leave it out.", reasonRunesMax).
+			"A reason may have at most %d characters, without control "+
+				"characters."+unwritten+" Shorten or clean it, or leave it out.", reasonRunesMax).
 			WithParam("reason")
 	}
 	if _, err := ByID(ctx, tx, org, id); err != nil {
@@ -178,7 +180,8 @@ func Unfreeze(ctx context.Context, tx pg.Tx, org, id string, actor audit.Actor) 
 	}
 	if !isOwn && len(active) > 0 {
 		return Customer{}, fault.New(fault.Forbidden, fault.OperatorOnly,
-			"This customer was not frozen by your organization, so your organization cannot lift it."+unwritten+" Ask the operator of this service.")
+			"Your organization did not freeze this customer, so your organization cannot lift the "+
+				"freeze."+unwritten+" Ask the operator of this service.")
 	}
 	if err := freeze.LiftByOrganization(ctx, tx, org, id, actor); err != nil {
 		return Customer{}, err

@@ -130,7 +130,7 @@ func EnsureBy(
 		case pg.ViolatesConstraint(err, "customers_email_plain"):
 			return Customer{}, false, newNotPlain()
 		case err != nil:
-			return Customer{}, false, fmt.Errorf("make customer %q: %w", id, err)
+			return Customer{}, false, fmt.Errorf("create customer %q: %w", id, err)
 		default:
 			action := "customer.email_added"
 			if isNew {
@@ -148,7 +148,7 @@ func EnsureBy(
 			return Customer{}, false, err
 		}
 		if !found {
-			return Customer{}, false, fmt.Errorf("customer %q is not there after it was made", id)
+			return Customer{}, false, fmt.Errorf("customer %q does not exist after its creation", id)
 		}
 	}
 	return c, emailArg != nil && !SameEmail(c.Email, email), nil
@@ -174,11 +174,11 @@ func EnsureAllBy(ctx context.Context, tx pg.Tx, org string, actors map[string]au
 		ON CONFLICT ON CONSTRAINT customers_pkey DO NOTHING
 		RETURNING customer_id`, org, ids, tx.Now)
 	if err != nil {
-		return fmt.Errorf("make %d customers: %w", len(ids), err)
+		return fmt.Errorf("create %d customers: %w", len(ids), err)
 	}
 	created, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
-		return fmt.Errorf("make %d customers: %w", len(ids), err)
+		return fmt.Errorf("create %d customers: %w", len(ids), err)
 	}
 	var entries []audit.Entry
 	for _, id := range created {
@@ -271,7 +271,8 @@ func findCustomer(ctx context.Context, tx pg.Tx, org, id string) (Customer, bool
 func ByID(ctx context.Context, tx pg.Tx, org, id string) (Customer, error) {
 	notFound := fault.New(
 		fault.NotFound, fault.CodeNotFound,
-		"There is no such customer. Nothing was changed and no money moved. A customer is made by its first call of POST /deposit.",
+		"This customer does not exist. Nothing was changed and no money moved. The first call of POST /deposit for a "+
+			"customer creates it.",
 	)
 	if CheckID(id) != nil {
 		return Customer{}, notFound

@@ -30,7 +30,8 @@ func TestIDsThatCouldBeMistakenAreRefused(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{
-		"", " a", "a ", "\u00a0a", "a\n", "a\x00b", "a\u202eb", "a\u2066b", "a\u200fb", "a\u200bb", "\ufeffa", "a\u2028b",
+		"",
+		" a", "a ", "\u00a0a", "a\n", "a\x00b", "a\u202eb", "a\u2066b", "a\u200fb", "a\u200bb", "\ufeffa", "a\u2028b",
 		"e\u0301", "\xff", "a\xc3", strings.Repeat("x", 129), "a\u00adb", "a\u0085b",
 		// A URL library would turn this into another call: GET /customers/../balances.
 		".", "..", "%2e", "%2E", "%2e%2E", ".%2e", "%2e.",

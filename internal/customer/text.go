@@ -33,7 +33,8 @@ func CheckNewID(s string) error {
 		return err
 	}
 	if hasDotSegments(s) {
-		return newInvalidID("has a dot segment of a URL (. or .., alone or between slashes), which URL libraries take out of a path: the call would be another one, or another customer's")
+		return newInvalidID("has a dot segment of a URL (. or .., alone or between slashes), which URL libraries " +
+			"remove from a path: the request would become another call, or concern another customer")
 	}
 	return nil
 }
@@ -72,7 +73,7 @@ func CheckEmail(s string) error {
 	switch {
 	case problem != "":
 	case len(s) < emailBytesMin || atIndex < 1 || atIndex == len(s)-1 || strings.IndexByte(s, '@') != atIndex:
-		problem = "is not an e-mail address: one @ with something on both sides"
+		problem = "is not an e-mail address: it needs one @ with text on both sides"
 	case strings.ContainsFunc(s, unicode.IsSpace) || strings.ContainsAny(s, `<>",;:\()[]`):
 		problem = "is not a plain e-mail address: no spaces, brackets or quotes"
 	default:
@@ -99,8 +100,9 @@ func CheckNewEmail(s string) error {
 
 func newNotPlain() error {
 	return fault.New(fault.Invalid, fault.InvalidRequest,
-		"customerEmail has a character that looks like another one or is not shown, such as a full-width letter, "+
-			"so that two mailboxes could be taken for one. Nothing was written and no money moved. Write the address in plain letters and send the request again.").
+		"customerEmail has a character that looks like another one or is not shown, such as a full-width letter, so "+
+			"that two mailboxes could look the same. Nothing was written and no money moved. Write the address in "+
+			"plain letters and send the request again.").
 		WithParam("customerEmail")
 }
 

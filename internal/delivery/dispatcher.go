@@ -182,7 +182,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		if began.Sub(maintainedAt) >= maintenanceInterval {
 			hasMore, err := d.runMaintenance(ctx)
 			if err != nil && ctx.Err() == nil {
-				d.Log.LogAttrs(ctx, slog.LevelError, "the queues of endpoints could not be kept",
+				d.Log.LogAttrs(ctx, slog.LevelError, "cannot maintain the queues of endpoints",
 					slog.Any("error", err))
 			}
 			if maintainedAt = time.Now(); hasMore {
@@ -192,7 +192,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		batch, err := d.claimDue(ctx)
 		switch {
 		case err != nil && ctx.Err() == nil:
-			d.Log.LogAttrs(ctx, slog.LevelError, "deliveries could not be claimed", slog.Any("error", err))
+			d.Log.LogAttrs(ctx, slog.LevelError, "cannot claim deliveries", slog.Any("error", err))
 			wait = errorPause
 		case len(batch) == claimMax:
 			wait = 0
@@ -260,7 +260,7 @@ func (d *Dispatcher) recordAll(ctx context.Context, outcomes <-chan outcome, rec
 		}
 		if err := d.recordOutcomes(ctx, batch); err != nil {
 			// The leases run out, and the deliveries are posted again.
-			d.Log.LogAttrs(ctx, slog.LevelError, "outcomes of deliveries could not be recorded",
+			d.Log.LogAttrs(ctx, slog.LevelError, "cannot record the outcomes of deliveries",
 				slog.Int("deliveries", len(batch)), slog.Any("error", err))
 		}
 		select {
@@ -459,7 +459,7 @@ func (d *Dispatcher) writeOutcomes(ctx context.Context, tx pg.Tx, batch []outcom
 			goneEndpoints, goneURLs = append(goneEndpoints, o.endpoint), append(goneURLs, o.url)
 		case !canRetry:
 			statuses[i], ended[i] = "FAILED", &tx.Now
-			d.Log.LogAttrs(ctx, slog.LevelWarn, "a delivery has failed for good",
+			d.Log.LogAttrs(ctx, slog.LevelWarn, "a delivery has failed after its whole schedule",
 				slog.String("organization", o.orgID), slog.String("endpoint", o.endpoint),
 				slog.String("event", o.eventID))
 		default:

@@ -104,7 +104,7 @@ func checkDescription(description string) error {
 	if len(description) > descriptionBytesMax || !utf8.ValidString(description) ||
 		strings.ContainsRune(description, 0) {
 		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"The description must be text of at most %d bytes. Nothing was written. Shorten it.",
+			"The description may be text of at most %d bytes. Nothing was written. Shorten it.",
 			descriptionBytesMax).WithParam("description")
 	}
 	return nil
@@ -118,7 +118,7 @@ func checkEvents(named []event.Type) ([]event.Type, error) {
 	if slices.Contains(events, event.EveryType) {
 		if len(events) > 1 {
 			return nil, fault.New(fault.Invalid, fault.InvalidRequest,
-				"The event %s stands for all of them. Nothing was written. Send it alone, or leave it out.",
+				"%s stands for all events. Nothing was written. Send it alone, or leave it out.",
 				event.EveryType).WithParam("events")
 		}
 		return events, nil
@@ -126,7 +126,8 @@ func checkEvents(named []event.Type) ([]event.Type, error) {
 	for _, t := range events {
 		if !event.IsKnown(t) {
 			return nil, fault.New(fault.Invalid, fault.InvalidRequest,
-				"There is no event %.64q. Nothing was written. Leave events out to receive the seven of the interface, send * to receive all, or name some of %s.", t, strings.Join(
+				"There is no event %.64q. Nothing was written. Leave events out to receive the seven events of the "+
+					"interface, send * to receive all, or name some of %s.", t, strings.Join(
 					typeNames(event.AllTypes()), ", ",
 				)).WithParam("events")
 		}
@@ -178,7 +179,8 @@ func (s *Endpoints) Create(
 	}
 	if count >= endpointsMax {
 		return Endpoint{}, noSecret, fault.New(fault.Conflict, fault.InvalidState,
-			"An organization has at most %d webhook endpoints. Delete one first. Nothing was created.", endpointsMax)
+			"An organization may have at most %d webhook endpoints. Nothing was created. Delete one first.",
+			endpointsMax)
 	}
 
 	e := Endpoint{
@@ -370,7 +372,8 @@ func (s *Endpoints) Delete(ctx context.Context, tx pg.Tx, org string, actor audi
 func newNotFound(endpointID string) error {
 	return fault.New(
 		fault.NotFound, fault.CodeNotFound,
-		"Your organization has no webhook endpoint %.64q. Nothing was changed. GET /webhook-endpoints lists the ones there are.",
+		"Your organization has no webhook endpoint %.64q. Nothing was changed. GET /webhook-endpoints lists the "+
+			"endpoints.",
 		endpointID,
 	)
 }
@@ -407,7 +410,7 @@ func checkURL(raw string, development bool) error {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil || u.Opaque != "":
-		return refuse("is not one: give something like https://example.com/webhooks")
+		return refuse("is not a URL: give something like https://example.com/webhooks")
 	case u.User != nil:
 		return refuse("must not contain a user name or password: requests are signed instead")
 	case u.Fragment != "" || strings.HasSuffix(raw, "#"):
@@ -417,7 +420,7 @@ func checkURL(raw string, development bool) error {
 	}
 	if port := u.Port(); port != "" || strings.HasSuffix(u.Host, ":") {
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return refuse("has a port that is no number from 1 to 65535")
+			return refuse("has a port that is not a number from 1 to 65535")
 		}
 	}
 	switch u.Scheme {

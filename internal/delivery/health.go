@@ -97,7 +97,7 @@ func (d *Dispatcher) updateHealth(ctx context.Context, tx pg.Tx, batch []outcome
 			)
 			UPDATE webhook_endpoints e SET failing_since = NULL, failed_at = NULL FROM well WHERE e.endpoint_id = well.endpoint_id`, healthy)
 		if err != nil {
-			return nil, fmt.Errorf("note that endpoints answer: %w", err)
+			return nil, fmt.Errorf("record that endpoints answer: %w", err)
 		}
 	}
 	if len(failing) == 0 {
@@ -115,7 +115,7 @@ func (d *Dispatcher) updateHealth(ctx context.Context, tx pg.Tx, batch []outcome
 		    failing_since = CASE WHEN e.failing_since IS NULL OR e.failed_at < ill.first - make_interval(secs => $6) THEN ill.first ELSE e.failing_since END
 		FROM ill WHERE e.endpoint_id = ill.endpoint_id`, failing, urls, firsts, lasts, failedAtStep.Seconds(), quietGapMax.Seconds())
 	if err != nil {
-		return nil, fmt.Errorf("note that endpoints fail: %w", err)
+		return nil, fmt.Errorf("record that endpoints fail: %w", err)
 	}
 	rows, err := tx.Query(ctx, `
 		UPDATE webhook_endpoints e SET status = 'DISABLED_BY_FAILURE', updated_at = $5
@@ -160,7 +160,7 @@ func (d *Dispatcher) disableGone(ctx context.Context, tx pg.Tx, endpoints, urls 
 		WHERE e.endpoint_id = g.endpoint_id AND e.url = g.url AND e.status IN ('ENABLED', 'PAUSED')
 		RETURNING e.org_id, e.endpoint_id, e.url`, endpoints, urls, tx.Now)
 	if err != nil {
-		return nil, fmt.Errorf("disable endpoints that are gone: %w", err)
+		return nil, fmt.Errorf("disable endpoints that answered 410: %w", err)
 	}
 	var org, endpoint, url string
 	var entries []audit.Entry
@@ -171,7 +171,7 @@ func (d *Dispatcher) disableGone(ctx context.Context, tx pg.Tx, endpoints, urls 
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("disable endpoints that are gone: %w", err)
+		return nil, fmt.Errorf("disable endpoints that answered 410: %w", err)
 	}
 	return entries, nil
 }

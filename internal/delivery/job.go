@@ -79,10 +79,12 @@ func (s *Endpoints) Resend(
 		return Job{}, fmt.Errorf("read event %s: %w", eventID, err)
 	case expired:
 		return Job{}, fault.New(fault.Conflict, fault.InvalidState,
-			"This event is older than the 90 days for which its bytes are kept. Nothing was queued. GET the deposit, withdrawal or transfer that it told of.")
+			"This event is older than 90 days, so its bytes are deleted. Nothing was queued. GET the deposit, "+
+				"withdrawal or transfer of the event.")
 	case e.Sequence == 0:
 		return Job{}, fault.New(fault.Conflict, fault.InvalidState,
-			"This event has not been sent for the first time yet. Nothing was queued, and nothing needs to be: it is on its way.")
+			"The first delivery of this event has not happened yet. Nothing was queued, and nothing has to be: the "+
+				"event will be sent.")
 	}
 	if endpointID != "" {
 		endpoint, err := loadEndpoint(ctx, tx, org, endpointID, "")
@@ -94,7 +96,8 @@ func (s *Endpoints) Resend(
 		}
 		if !(subscription{endpoint.ID, endpoint.Events, endpoint.Filters}).wantsEvent(e) {
 			return Job{}, fault.New(fault.Invalid, fault.InvalidRequest,
-				"This endpoint does not receive this event, by its events or its filters. Nothing was queued. Change them with PATCH, or name another endpoint.").
+				"This endpoint does not receive this event, by its events or its filters. Nothing was queued. Change "+
+					"them with PATCH, or name another endpoint.").
 				WithParam("endpointId")
 		}
 	}
@@ -124,12 +127,12 @@ func (s *Endpoints) Recover(
 	case since.After(tx.Now):
 		return Job{}, fault.New(
 			fault.Invalid, fault.InvalidRequest,
-			"The time since lies in the future. Nothing was queued. Give one that has passed.",
+			"since is in the future. Nothing was queued. Give a time in the past.",
 		).WithParam("since")
 	case until != nil && !until.After(since):
 		return Job{}, fault.New(
 			fault.Invalid, fault.InvalidRequest,
-			"The time until has to be later than since. Nothing was queued. Give a later one, or leave it out.",
+			"until has to be later than since. Nothing was queued. Give a later time, or leave it out.",
 		).WithParam("until")
 	}
 	if err := checkSendable(endpoint); err != nil {
@@ -164,7 +167,7 @@ func checkSendable(e Endpoint) error {
 func newEventNotFound(eventID string) error {
 	return fault.New(
 		fault.NotFound, fault.CodeNotFound,
-		"Your organization has no event %.64q. Nothing was queued. GET /events lists the ones of the last 90 days.",
+		"Your organization has no event %.64q. Nothing was queued. GET /events lists the events of the last 90 days.",
 		eventID,
 	)
 }
@@ -230,7 +233,7 @@ func (s *Endpoints) createJob(
 		return s.JobByID(ctx, tx, org, existing)
 	}
 	if !errors.Is(err, pgx.ErrNoRows) {
-		return Job{}, fmt.Errorf("look for a job like this one: %w", err)
+		return Job{}, fmt.Errorf("look for an equal job: %w", err)
 	}
 	j.ID, j.Status, j.CreatedAt = id.New("wj", tx.Now), Running, tx.Now
 	_, err = tx.Exec(ctx, `
@@ -278,7 +281,7 @@ func (s *Endpoints) JobByID(ctx context.Context, tx pg.Tx, org, jobID string) (J
 	}
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Job{}, fault.New(fault.NotFound, fault.CodeNotFound,
-			"Your organization has no webhook job %.64q. Nothing was changed. Jobs are kept for 90 days.", jobID)
+			"Your organization has no webhook job %.64q. Nothing was changed. Jobs are deleted after 90 days.", jobID)
 	}
 	if err != nil {
 		return Job{}, fmt.Errorf("read job %s: %w", jobID, err)

@@ -21,7 +21,7 @@ import (
 func CreateKey(path string) error {
 	_, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
-		return fmt.Errorf("make the webhook signing key: %w", err)
+		return fmt.Errorf("create the webhook signing key: %w", err)
 	}
 	// The file gets its name only when it is complete and on disk.
 	fresh, err := os.CreateTemp(filepath.Dir(path), ".webhook-key-") // Mode 0600.
@@ -46,7 +46,8 @@ func OpenKey(path string) (webhook.Key, error) {
 		return webhook.Key{}, fmt.Errorf("open the webhook signing key: %w", err)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return webhook.Key{}, fmt.Errorf("the webhook signing key %s has mode %#o and others may use it: chmod 600",
+		return webhook.Key{}, fmt.Errorf("the webhook signing key %s has mode %#o, so others can read or write it: "+
+			"chmod 600",
 			path, info.Mode().Perm())
 	}
 	content, err := os.ReadFile(path)
@@ -56,7 +57,7 @@ func OpenKey(path string) (webhook.Key, error) {
 	text := strings.TrimSuffix(string(content), "\n")
 	key, err := webhook.ParseKey(text)
 	if err != nil || !strings.HasPrefix(text, "whsk_") {
-		return webhook.Key{}, fmt.Errorf("the file %s holds no webhook signing key (whsk_…)", path)
+		return webhook.Key{}, fmt.Errorf("the file %s contains no webhook signing key (whsk_…)", path)
 	}
 	return key, nil
 }

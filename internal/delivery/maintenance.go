@@ -38,11 +38,11 @@ func (d *Dispatcher) cancelOrphaned(ctx context.Context) error {
 			SELECT e.endpoint_id FROM busy JOIN webhook_endpoints e USING (endpoint_id)
 			WHERE e.deleted_at IS NOT NULL OR e.status = 'DISABLED_GONE'`)
 		if err != nil {
-			return fmt.Errorf("look for endpoints that are gone: %w", err)
+			return fmt.Errorf("look for deleted endpoints: %w", err)
 		}
 		removed, err := pgx.CollectRows(rows, pgx.RowTo[string])
 		if err != nil {
-			return fmt.Errorf("look for endpoints that are gone: %w", err)
+			return fmt.Errorf("look for deleted endpoints: %w", err)
 		}
 		if len(removed) == 0 {
 			return nil
@@ -56,7 +56,7 @@ func (d *Dispatcher) cancelOrphaned(ctx context.Context) error {
 			UPDATE deliveries d SET status = 'CANCELLED', ended_at = $2, lease = NULL, leased_until = NULL
 			FROM over WHERE d.delivery_id = over.delivery_id`, removed, tx.Now, cancelMax)
 		if err != nil {
-			return fmt.Errorf("cancel deliveries of endpoints that are gone: %w", err)
+			return fmt.Errorf("cancel deliveries of deleted endpoints: %w", err)
 		}
 		return nil
 	})
@@ -113,7 +113,7 @@ func (d *Dispatcher) restartSchedules(ctx context.Context) (hasMore bool, err er
 			FROM whole LEFT JOIN last ON true
 			WHERE e.endpoint_id = $1`, endpoint, restartAt, tx.Now, restartMax)
 		if err != nil {
-			return fmt.Errorf("restart what waits for endpoint %s: %w", endpoint, err)
+			return fmt.Errorf("restart the deliveries that wait for endpoint %s: %w", endpoint, err)
 		}
 		return nil
 	})

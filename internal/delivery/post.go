@@ -42,9 +42,9 @@ func (d *Dispatcher) postDelivery(ctx context.Context, c claimedDelivery) (o out
 	}
 
 	keys, err := d.openKeys(c.orgID, c.endpoint, c.secrets)
-	o.err, o.ownFault = "the endpoint's secret could not be opened", true
+	o.err, o.ownFault = "cannot decrypt the endpoint's secret", true
 	if err == nil {
-		o.err = "the message could not be signed"
+		o.err = "cannot sign the message"
 		var signature string
 		if signature, err = webhook.Sign(c.eventID, now, c.body, keys...); err == nil {
 			o.err, o.ownFault = "", false
@@ -73,7 +73,7 @@ func (d *Dispatcher) sendRequest(ctx context.Context, o outcome, signature strin
 	defer cancel()
 	r, err := http.NewRequestWithContext(attempt, http.MethodPost, o.url, bytes.NewReader(o.body))
 	if err != nil {
-		o.cause, o.err = "other", "the URL cannot be posted to"
+		o.cause, o.err = "other", "cannot post to the URL"
 		return o
 	}
 	for name, value := range attemptHeaders(o.eventID, o.sentAt, o.attempts+1) {

@@ -44,7 +44,7 @@ func Prune(ctx context.Context, db *pg.DB, log *slog.Logger) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("look for what is old: %w", err)
+		return fmt.Errorf("look for expired rows: %w", err)
 	}
 	var errs []error
 	for _, org := range orgs {
@@ -68,7 +68,7 @@ func Prune(ctx context.Context, db *pg.DB, log *slog.Logger) error {
 		return tx.SendBatch(ctx, b).Close()
 	}))
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("retire what is old: %w", err)
+		return fmt.Errorf("delete expired rows: %w", err)
 	}
 	return nil
 }
@@ -124,11 +124,12 @@ func pruneEvents(ctx context.Context, db *pg.DB, log *slog.Logger, org string) (
 			SELECT min(v.sequence) FROM deliveries d JOIN events v USING (event_id)
 			WHERE d.endpoint_id = ANY ($1) AND d.event_id = ANY ($2) AND d.status = 'PENDING'`, live, ids).Scan(&hold)
 		if err != nil {
-			return fmt.Errorf("look for old deliveries that wait: %w", err)
+			return fmt.Errorf("look for old waiting deliveries: %w", err)
 		}
 		if hold != nil {
 			log.LogAttrs(ctx, slog.LevelWarn,
-				"an event of more than 90 days waits for a webhook endpoint, and keeps what is younger: enable the endpoint or delete it",
+				"an event of more than 90 days waits for a webhook endpoint, so later events are kept, too: enable "+
+					"the endpoint or delete it",
 				slog.String("organization", org), slog.Int64("sequence", *hold))
 			for i, e := range old {
 				if e.Sequence >= *hold {

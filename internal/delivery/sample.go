@@ -30,7 +30,8 @@ func (s *Endpoints) Test(
 ) (Attempt, error) {
 	if s.Posts == nil {
 		return Attempt{}, fault.New(fault.Unavailable, fault.CodeUnavailable,
-			"This installation sends no samples: the process that answers has no key to sign them with. Nothing was sent. Messages of events are not concerned.")
+			"This installation sends no samples: the process that answers has no key to sign them. Nothing was sent. "+
+				"Real events are not affected.")
 	}
 	data, ok := webhook.Sample(t)
 	if !ok || !event.IsKnown(t) {
@@ -60,13 +61,13 @@ func (s *Endpoints) Test(
 		defer func() { <-s.sampleSlots() }()
 	default:
 		return Attempt{}, fault.New(fault.Unavailable, fault.CodeUnavailable,
-			"Too many samples are on their way. Nothing was sent. Try again shortly.")
+			"Too many samples are being sent. Nothing was sent. Try again shortly.")
 	}
 	s.Posts.ensureOpen()
 	o := s.Posts.postDelivery(ctx, c)
 	if o.abandoned {
 		return Attempt{}, fault.New(fault.Unavailable, fault.CodeUnavailable,
-			"The sample could not be sent in time. Nothing more is sent of it. Try again.")
+			"The sample could not be sent in time, and is not sent any more. Try again.")
 	}
 	attempt := Attempt{
 		EventID: c.eventID, Type: t, Test: true, Number: 1, SentAt: o.sentAt, URL: c.url, Body: c.body,

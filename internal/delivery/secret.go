@@ -64,7 +64,8 @@ func (s *Endpoints) Rotate(
 	}
 	if signing >= secretsMax {
 		return e, secret, formerUntil, fault.New(fault.Conflict, fault.InvalidState,
-			"This endpoint was given %d secrets within a day and all of them still sign. Nothing was written. The next can be made after %s, when the oldest retires.",
+			"This endpoint got %d secrets within a day, and all of them still sign. Nothing was written. The next "+
+				"secret can be made after %s, when the oldest one ends.",
 			secretsMax, oldestRetires.UTC().Format(time.RFC3339)).WithExtra("currentStatus", e.Status)
 	}
 	formerUntil = tx.Now.Add(rotationPeriod)
@@ -108,7 +109,7 @@ func readTargets(ctx context.Context, tx pg.Tx, endpoints []string) (map[string]
 		WHERE e.endpoint_id = ANY ($1)
 		ORDER BY e.endpoint_id, s.version DESC`, endpoints, tx.Now)
 	if err != nil {
-		return nil, fmt.Errorf("read where deliveries go: %w", err)
+		return nil, fmt.Errorf("read the destinations of deliveries: %w", err)
 	}
 	defer rows.Close()
 	byEndpoint := map[string]target{}
@@ -119,13 +120,13 @@ func readTargets(ctx context.Context, tx pg.Tx, endpoints []string) (map[string]
 		if err := rows.Scan(
 			&endpoint, &endpointTarget.url, &endpointTarget.failing, &s.version, &s.sealed,
 		); err != nil {
-			return nil, fmt.Errorf("read where deliveries go: %w", err)
+			return nil, fmt.Errorf("read the destinations of deliveries: %w", err)
 		}
 		endpointTarget.secrets = append(byEndpoint[endpoint].secrets, s)
 		byEndpoint[endpoint] = endpointTarget
 	}
 	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("read where deliveries go: %w", err)
+		return nil, fmt.Errorf("read the destinations of deliveries: %w", err)
 	}
 	return byEndpoint, nil
 }

@@ -125,12 +125,13 @@ func (c *AddressService) loadOpenMint(ctx context.Context, org string, mintID in
 	m, ok := mints.ByID(mintID)
 	if !ok {
 		return m, fault.New(fault.Invalid, fault.MintNotFound,
-			"There is no mint %d. No address was given out and no money moved. GET /mints lists the ones there are.",
+			"Mint %d does not exist. No address was given out and no money moved. GET /mints lists the mints.",
 			mintID).WithParam("mintId")
 	}
 	if _, isRunning := c.Chains[m.Chain]; !isRunning || !m.DepositEnabled || m.Quarantined {
 		return m, fault.New(fault.Unprocessable, fault.DepositsSuspended,
-			"No addresses are given out for %s on %s at the moment. No money moved, and addresses that were given out before are still watched. Use another mint, or ask the operator of this service.",
+			"The service gives out no addresses for %s on %s now. No money moved, and deposits to earlier addresses "+
+				"still count. Use another mint, or ask the operator of this service.",
 			m.Symbol, m.Chain).WithParam("mintId")
 	}
 	return m, nil

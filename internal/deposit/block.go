@@ -66,7 +66,7 @@ func (d *Service) OnFinal(ctx context.Context, ch chain.Name, b chain.Block, fou
 // condition names the height as $4.
 func orphanDeposits(ctx context.Context, tx pg.Tx, heights string, ch chain.Name, height uint64) error {
 	if !isAllowed(Confirming, Orphaned) {
-		panic("deposit: nothing can be orphaned")
+		panic("deposit: cannot orphan any deposit")
 	}
 	rows, err := tx.Query(ctx, `
 		UPDATE deposits SET status = $1, chain_status = $2
@@ -205,7 +205,7 @@ func applyBlock(
 			// amount that no final fork has paid.
 			if before.proofID != nil {
 				return fmt.Errorf(
-					"deposit %s is final and block %d has another movement in its place", before.id, b.Height,
+					"deposit %s is final, and block %d has another transfer in its place", before.id, b.Height,
 				)
 			}
 			orphaned := before

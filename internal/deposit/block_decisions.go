@@ -59,7 +59,8 @@ func (d *Service) decideBlock(ctx context.Context, ch chain.Name, b chain.Block,
 	})
 	if err != nil {
 		d.log.Warn(
-			"deposit: a block is taken in without its credits", "chain", string(ch), "height", b.Height, "error", err,
+			"deposit: applied a block without crediting its deposits",
+			"chain", string(ch), "height", b.Height, "error", err,
 		)
 		return blockDecisions{}
 	}

@@ -131,7 +131,7 @@ func (d *Service) creditHalves(ctx context.Context, batch []candidate) (credited
 		d.log.Error("deposit: not credited", "deposit", batch[0].id, "error", err)
 		return 0, err
 	}
-	d.log.Warn("deposit: batch not credited, its halves now", "deposits", len(batch), "error", err)
+	d.log.Warn("deposit: batch not credited; crediting its halves", "deposits", len(batch), "error", err)
 	half := len(batch) / 2
 	first, errFirst := d.creditHalves(ctx, batch[:half])
 	if errors.Is(errFirst, pg.ErrCommitUnknown) {
@@ -266,10 +266,10 @@ func (d *Service) checkCandidate(c candidate) error {
 			"its proof is of block %d %s, not of %d %s", c.proof.height, c.proof.hash, c.height, c.blockHash,
 		)
 	case !c.isReceivedBy(c.wallet):
-		return errors.New("its wallet is another than the one that received")
+		return errors.New("its wallet is not the one that received it")
 	}
 	if err := d.wallets.VerifyAttestation(c.wallet); err != nil {
-		return fmt.Errorf("its wallet is not proven to be ours: %w", err)
+		return fmt.Errorf("its wallet is not proven to belong to this service: %w", err)
 	}
 	return nil
 }

@@ -119,7 +119,7 @@ func (r *Resolutions) Run(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		if _, err := r.MarkOverdueStuck(ctx); err != nil && ctx.Err() == nil {
-			r.log.Warn("deposit: look for resolutions that do not come about", "error", err)
+			r.log.Warn("deposit: cannot look for resolutions that do not finish", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -168,7 +168,7 @@ func (r *Resolutions) Approve(
 			return err
 		}
 		if !d.isReceivedBy(w) {
-			return fmt.Errorf("deposit %s: its wallet is another than the one that received", d.id)
+			return fmt.Errorf("deposit %s: its wallet is not the one that received it", d.id)
 		}
 		if err := r.wallets.VerifyAttestation(w); err != nil {
 			return fmt.Errorf("deposit %s: %w", d.id, err)
@@ -275,15 +275,16 @@ func (r *Resolutions) Redirect(
 	switch {
 	case !actor.isOperator():
 		return webhook.Deposit{}, newOperatorOnly(
-			"Only the operator of the service sends a flagged deposit to another address.",
+			"Only the operator of this service can redirect a flagged deposit.",
 		)
 	case redirection.Reason != ComplianceHold && redirection.Reason != LawEnforcement:
 		return webhook.Deposit{}, fault.New(fault.Invalid, fault.InvalidRequest,
-			"The reason of a redirect is %s or %s. Nothing was decided, and the deposit is still flagged.",
+			"The reason of a redirect has to be %s or %s. Nothing was decided, and the deposit is still flagged.",
 			ComplianceHold, LawEnforcement).WithParam("reason")
 	case redirection.Reference == "" || !isPlainText(redirection.Reference):
 		return webhook.Deposit{}, fault.New(fault.Invalid, fault.InvalidRequest,
-			"A redirect names the case or order that it follows, in at most %d characters of text. Nothing was decided, and the deposit is still flagged.",
+			"A redirect needs the reference of the case or order, in at most %d characters of text. Nothing was "+
+				"decided, and the deposit is still flagged.",
 			NoteRunesMax).WithParam("reference")
 	}
 	return r.sendAway(
@@ -303,7 +304,7 @@ func (r *Resolutions) Complete(
 ) (webhook.Deposit, error) {
 	var object webhook.Deposit
 	if !actor.isOperator() {
-		return object, newOperatorOnly("Only the operator of the service completes a resolution that is stuck.")
+		return object, newOperatorOnly("Only the operator of this service can complete a stuck resolution.")
 	}
 	unlocked, err := r.findFlagged(ctx, depositID, actor, note)
 	if err != nil {
@@ -337,12 +338,14 @@ func (r *Resolutions) Complete(
 		case d.status != ResolutionStuck || previousID == "":
 			return newConflict(
 				d.status, fault.InvalidState,
-				"Only a deposit that is RESOLUTION_STUCK is completed, and this one is %s. Nothing was changed.",
+				"Only a deposit that is RESOLUTION_STUCK can be completed, and this one is %s. Nothing was changed.",
 				d.status,
 			)
 		case orderStatus != string(dispatch.Failed):
 			return newConflict(d.status, fault.ResolutionInProgress,
-				"Its transaction may still become final, so nothing else is sent in its place: `coffer dispatch show %s` tells where it stands, and bumps or cancels it. When it is final the deposit is resolved, or can be completed here.",
+				"Its transaction can still become final, so no other transaction is sent. `coffer dispatch show %s` "+
+					"shows its status, and can bump or cancel it. When the transaction is final, the deposit is "+
+					"resolved or can be completed here.",
 				previousID)
 		}
 		retry, err := loadResolution(ctx, tx, previousID)
@@ -354,7 +357,7 @@ func (r *Resolutions) Complete(
 		}
 		if err := endResolution(
 			ctx, tx, previousID, "STUCK", "FAILED", "", money.Zero, "REVERTED",
-			"its transaction did not do what it was made for",
+			"its transaction did not make the payment that it was made for",
 		); err != nil {
 			return err
 		}
@@ -375,7 +378,7 @@ func (r *Resolutions) loadPayer(ctx context.Context, d Deposit) (ch chain.Chain,
 	if !ok {
 		return ch, "", fault.New(
 			fault.Unavailable, fault.CodeUnavailable,
-			"%s is not run by this installation at the moment. Nothing was decided, and the deposit is %s still.",
+			"This installation does not run %s now. Nothing was decided, and the deposit is still %s.",
 			d.chain, d.status,
 		)
 	}
@@ -384,7 +387,7 @@ func (r *Resolutions) loadPayer(ctx context.Context, d Deposit) (ch chain.Chain,
 	}
 	treasury, err := r.wallets.Treasury(ctx, d.orgID, d.chain.Family())
 	if err != nil {
-		return ch, "", fmt.Errorf("treasury of %s, which pays for what is sent from deposit %s: %w", d.orgID, d.id, err)
+		return ch, "", fmt.Errorf("treasury of %s, which pays the fee of deposit %s: %w", d.orgID, d.id, err)
 	}
 	return ch, treasury.ID, nil
 }
@@ -435,7 +438,8 @@ func (r *Resolutions) sendAway(
 		}
 	}
 	return object, fault.New(fault.Unavailable, fault.CodeUnavailable,
-		"This deposit changes all the time. Nothing was decided here, and no money moved by this call; ask again in a while.")
+		"This deposit changes too often to be decided now. Nothing was decided, and this call moved no money; ask "+
+			"again later.")
 }
 
 // trySendAway decides that a flagged deposit leaves, and submits the order of its transfer. It
@@ -472,9 +476,10 @@ func (r *Resolutions) trySendAway(ctx context.Context, depositID string, res res
 	res.sent = unlocked.amount
 	if unlocked.contract == "" && unlocked.status == Flagged {
 		if res.feeKept, err = r.quoteFeeKept(ctx, ch, unlocked); err != nil {
-			r.log.Warn("deposit: nobody says what a transfer costs", "deposit", depositID, "error", err)
+			r.log.Warn("deposit: the chain does not say what a transfer costs", "deposit", depositID, "error", err)
 			return object, fault.New(fault.Unavailable, fault.CodeUnavailable,
-				"Nobody says at the moment what a transfer on %s costs. Nothing was decided, and the deposit is still flagged; ask again in a while.",
+				"The chain %s does not say what a transfer costs now. Nothing was decided, and the deposit is still "+
+					"flagged; ask again later.",
 				unlocked.chain)
 		}
 		if res.sent, err = unlocked.amount.Sub(res.feeKept); err != nil || res.sent.IsZero() {
@@ -483,21 +488,24 @@ func (r *Resolutions) trySendAway(ctx context.Context, depositID string, res res
 		minimum, err := ch.MinPaymentTo(ctx, unlocked.contract, res.toAddress)
 		if err != nil {
 			r.log.Warn(
-				"deposit: nobody says what reaches an address", "deposit", depositID, "to", string(res.toAddress),
+				"deposit: the chain does not say how much reaches an address",
+				"deposit", depositID, "to", string(res.toAddress),
 				"error", err,
 			)
 			return object, fault.New(fault.Unavailable, fault.CodeUnavailable,
-				"Nobody says at the moment how much has to be sent on %s to reach the address. Nothing was decided, and the deposit is still flagged; ask again in a while.",
+				"The chain %s does not say now how large a payment has to be to reach the address. Nothing was "+
+					"decided, and the deposit is still flagged; ask again later.",
 				unlocked.chain)
 		}
 		if res.sent.Less(minimum) {
 			return object, r.recordTooSmall(ctx, depositID, res,
 				fmt.Sprintf(
-					"%v units would be sent, and %s lets no less than %v reach %s", res.sent, ch.Name, minimum,
+					"the payment would be %v units, and %s requires at least %v to reach %s",
+					res.sent, ch.Name, minimum,
 					res.toAddress,
 				),
 				fmt.Sprintf(
-					"Of this deposit %v units would be sent, and %s lets no less than %v reach %s.", res.sent,
+					"The payment of this deposit would be %v units, and %s requires at least %v to reach %s.", res.sent,
 					ch.Name, minimum, res.toAddress,
 				))
 		}
@@ -571,20 +579,23 @@ func (r *Resolutions) verifyFlag(d Deposit, actor Actor) error {
 		return nil
 	}
 	if d.flag.mac == nil {
-		const reason = "This deposit was flagged before its sender was bound by a key, so nobody can say that the address is still that of its sender."
+		const reason = "This deposit was flagged before the service protected the sender with a MAC, so it is not " +
+			"proven that the address is still the sender's."
 		if !actor.isOperator() {
 			return newOperatorOnly(reason)
 		}
 		return newConflict(
 			d.status, fault.InvalidState,
-			reason+" Nothing was decided, and the deposit is still flagged. Look at the chain for who sent it, and redirect it there.",
+			reason+" Nothing was decided, and the deposit is still flagged. Look up the sender on the chain, and "+
+				"redirect the deposit to it.",
 		)
 	}
-	r.log.Error("deposit: a flag is not in the words that it was made with; somebody changed the database",
+	r.log.Error("deposit: a flag differs from its MAC; the database was changed by hand",
 		"deposit", d.id, "asked", actor.ID, "returnTo", d.flag.returnTo, "error", err)
 	return newConflict(d.status, fault.InvalidState,
-		"This deposit is not in the words that it was flagged with: its sender, its amount or whose it is was changed in the database since. "+
-			"Nothing was decided, no money moved, and the deposit is still flagged. Tell the operator of the service, who looks at who changed it and can redirect the deposit.")
+		"This deposit differs from what was flagged: its sender, its amount or its owner was changed in the "+
+			"database. Nothing was decided, no money moved, and the deposit is still flagged. Tell the operator of "+
+			"this service, who can find out who changed it and can redirect the deposit.")
 }
 
 // verifyDecision refuses to send again if the transfer is not what was decided. It checks the grant
@@ -602,11 +613,12 @@ func (r *Resolutions) verifyDecision(d Deposit, res resolution, actor Actor, gra
 		return nil
 	}
 	r.log.Error(
-		"deposit: a resolution is not in the words that it was decided in; somebody changed the database, or it was restored without them",
+		"deposit: a resolution differs from its MAC; the database was changed by hand, or restored without the "+
+			"decision",
 		"deposit", d.id, "resolution", res.id, "to", string(res.toAddress), "error", checkErr)
 	return newConflict(d.status, fault.InvalidState,
-		"Where this deposit goes is not what was decided, or the decision was restored from the signer's journal and nothing else knows it. "+
-			"Nothing was sent and nothing was changed. Find out who changed it.")
+		"The destination of this deposit differs from the decision, or the decision was restored from the signer's "+
+			"journal and has no other record. Nothing was sent and nothing was changed. Find out who changed it.")
 }
 
 // refuseSanctioned refuses to return a deposit that came from an address on a sanctions list.
@@ -619,7 +631,8 @@ func refuseSanctioned(d Deposit) error {
 		return nil
 	}
 	return newConflict(d.status, fault.RejectBlockedSanctions,
-		"Its sender is on a list of sanctions, and this installation sends nothing back there. Nothing was decided, and the deposit is still flagged. The operator of the service can redirect it.")
+		"The sender is on a sanctions list, and this installation sends nothing back to it. Nothing was decided, and "+
+			"the deposit is still flagged. The operator of this service can redirect it.")
 }
 
 // startTransfer inserts a resolution and submits the order of its transfer. The wallet payerID pays
@@ -684,7 +697,7 @@ func (r *Resolutions) findFlagged(
 ) (d Deposit, err error) {
 	if !isPlainText(note) {
 		return d, fault.New(
-			fault.Invalid, fault.InvalidRequest, "A note has at most %d characters of text. Nothing was decided.",
+			fault.Invalid, fault.InvalidRequest, "A note may have at most %d characters of text. Nothing was decided.",
 			NoteRunesMax,
 		).WithParam("note")
 	}
@@ -722,7 +735,8 @@ func (r *Resolutions) findFlagged(
 func newNotFound() *fault.Fault {
 	return fault.New(
 		fault.NotFound, fault.CodeNotFound,
-		"There is no deposit with this id. Nothing was decided and no money moved. GET /deposits?status=FLAGGED lists those that wait for a decision.",
+		"This deposit does not exist. Nothing was decided and no money moved. GET /deposits?status=FLAGGED lists the "+
+			"deposits that wait for a decision.",
 	)
 }
 
@@ -748,14 +762,16 @@ func (r *Resolutions) checkDecidable(ctx context.Context, tx pg.Tx, d Deposit) e
 
 func newSuspended() *fault.Fault {
 	return fault.New(fault.Unprocessable, fault.DepositsSuspended,
-		"The chain or the token of this deposit is in question at the moment, and a person looks at it. Nothing was decided, and the deposit is still flagged; decide when it is released.")
+		"The chain or the token of this deposit is under review by the operator now. Nothing was decided, and the "+
+			"deposit is still flagged; decide when the review has ended.")
 }
 
 // newNotDeep returns the fault for a flagged deposit that another fork has put into a block with
 // too few confirmations.
 func newNotDeep(d Deposit) *fault.Fault {
 	return fault.New(fault.Unprocessable, fault.DepositsSuspended,
-		"The chain has put this deposit into another block, and an amount like this waits for %d confirmations. Nothing was decided, and the deposit is still flagged; approve it when it has them.",
+		"The chain has moved this deposit to another block, and an amount like this needs %d confirmations. Nothing "+
+			"was decided, and the deposit is still flagged; approve it when it has them.",
 		d.depth)
 }
 
@@ -799,13 +815,15 @@ func (r *Resolutions) lockFlagged(
 		return d, false, nil
 	case Rejecting, Redirecting:
 		return d, false, newConflict(d.status, fault.ResolutionInProgress,
-			"Another decision about this deposit is being carried out: it is %s. This one changed nothing.", d.status)
+			"The service is carrying out another decision about this deposit: it is %s. This decision changed "+
+				"nothing.", d.status)
 	case ResolutionStuck:
 		return d, false, newConflict(d.status, fault.ResolutionStuckCode,
-			"This deposit was decided, and its transfer did not come about. The operator of the service completes it. Nothing was changed.")
+			"This deposit was decided, and its transfer failed. The operator of this service can complete it. "+
+				"Nothing was changed.")
 	default:
 		return d, false, newConflict(
-			d.status, fault.DepositNotFlagged, "This deposit was resolved: it is %s. Nothing was changed.", d.status,
+			d.status, fault.DepositNotFlagged, "This deposit is resolved: it is %s. Nothing was changed.", d.status,
 		)
 	}
 }
@@ -817,19 +835,20 @@ func newConflict(status Status, code fault.Code, format string, args ...any) *fa
 func newOperatorOnly(reason string) *fault.Fault {
 	return fault.New(
 		fault.Forbidden, fault.OperatorOnly,
-		"%s Nothing was decided, and the deposit is as it was. Ask the operator of the service.", reason,
+		"%s Nothing was decided, and the deposit is unchanged. Ask the operator of this service.", reason,
 	)
 }
 
 // newNoSender returns the fault for a rejected deposit that has no single sender. It tells the
 // operator to redirect, and tells an organization to ask the operator.
 func newNoSender(d Deposit, actor Actor) error {
-	const reason = "This deposit has no single sender to whom it could go back."
+	const reason = "This deposit has no single sender to which it could go back."
 	if !actor.isOperator() {
 		return newOperatorOnly(reason)
 	}
 	return newConflict(d.status, fault.InvalidState,
-		reason+" Nothing was decided, and the deposit is still flagged. Send it to an address of your choice with POST /deposits/{depositId}/redirect, or coffer deposits redirect.")
+		reason+" Nothing was decided, and the deposit is still flagged. Redirect it with POST "+
+			"/deposits/{depositId}/redirect, or with coffer deposits redirect.")
 }
 
 // loadObject stores the deposit as it is at the end of the transaction in object. It returns err
@@ -882,12 +901,16 @@ func (r *Resolutions) insertResolution(ctx context.Context, tx pg.Tx, d Deposit,
 // recordInsufficient records a failed attempt: the deposit does not exceed the amount that is not
 // sent. It returns the fault.
 func (r *Resolutions) recordInsufficient(ctx context.Context, ch chain.Chain, depositID string, res resolution) error {
-	message := fmt.Sprintf("the deposit does not cover the network's fee of %s units", res.feeKept)
-	detail := fmt.Sprintf("This deposit is smaller than the network's fee for sending it, %s units.", res.feeKept)
+	message := fmt.Sprintf("the deposit does not cover the network fee of %s units", res.feeKept)
+	detail := fmt.Sprintf("This deposit is smaller than the network fee for sending it, %s units.", res.feeKept)
 	if ch.SeparateFeePayer {
-		message = fmt.Sprintf("something else is on the address, and with it %s units would have to stay", res.feeKept)
+		message = fmt.Sprintf(
+			"the address also has other money, so the chain requires %s units to stay on it",
+			res.feeKept,
+		)
 		detail = fmt.Sprintf(
-			"Something else is on the address of this deposit, and %s leaves no account with less than %v units: %v would have to stay, and the deposit is no more than that.",
+			"The address of this deposit also has other money, and %s refuses an account with less than %v units. %v "+
+				"units would have to stay, and the deposit is no larger than that.",
 			ch.Name, ch.MinBalance, res.feeKept,
 		)
 	}
@@ -914,7 +937,7 @@ func (r *Resolutions) recordTooSmall(
 			res.actor.Kind, res.actor.ID, res.actor.Name, d.chain, d.walletID, *d.mintID, string(res.toAddress), reason,
 			message)
 		if err != nil {
-			return fmt.Errorf("keep the attempt to resolve deposit %s: %w", d.id, err)
+			return fmt.Errorf("record the attempt to resolve deposit %s: %w", d.id, err)
 		}
 		return recordAudit(
 			ctx, tx,
@@ -930,7 +953,7 @@ func (r *Resolutions) recordTooSmall(
 	}
 	return fault.New(
 		fault.Unprocessable, fault.InsufficientGas,
-		"%s The attempt is kept, nothing moved, and the deposit is still flagged.", detail,
+		"%s The attempt is recorded, no money moved, and the deposit is still flagged.", detail,
 	)
 }
 
@@ -940,14 +963,15 @@ func (r *Resolutions) parsePayee(ch chain.Chain, text string, d Deposit) (chain.
 	a, err := ch.AddressCodec.Parse(text)
 	if err != nil {
 		return "", fault.New(
-			fault.Invalid, fault.InvalidAddress, "toAddress is no address of %s: %s. Nothing was decided.", d.chain,
+			fault.Invalid, fault.InvalidAddress, "toAddress is not an address on %s: %s. Nothing was decided.", d.chain,
 			err,
 		).WithParam("toAddress")
 	}
 	if ch.AddressCodec.IsUnspendable(a) || a == d.contract || a == d.address {
 		return "", fault.New(
 			fault.Unprocessable, fault.DestinationNotAllowed,
-			"What goes to %s is lost or stays where it is. Nothing was decided, and the deposit is still flagged.",
+			"Money sent to %s would be lost, or would stay where it is. Nothing was decided, and the deposit is "+
+				"still flagged.",
 			a,
 		).WithParam("toAddress")
 	}

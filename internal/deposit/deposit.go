@@ -116,10 +116,10 @@ func (d *Service) Run(ctx context.Context) error {
 			trace.StartSince(ctx, "deposit credit", began).End(err)
 		}
 		if err != nil && ctx.Err() == nil {
-			d.log.Warn("deposit: crediting stopped short", "error", err)
+			d.log.Warn("deposit: crediting stopped early", "error", err)
 		}
 		if err := d.SettleReorgs(ctx); err != nil && ctx.Err() == nil {
-			d.log.Warn("deposit: settling a broken finality stopped short", "error", err)
+			d.log.Warn("deposit: settling a finality break stopped early", "error", err)
 		}
 		timer.Reset(d.pollInterval)
 		select {

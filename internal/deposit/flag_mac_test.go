@@ -75,7 +75,7 @@ func TestAFlagThatWasChangedInTheDatabaseSendsNothing(t *testing.T) {
 			); n != 0 {
 				t.Errorf("got %d orders and resolutions, want none", n)
 			}
-			if !strings.Contains(w.logs.String(), "somebody changed the database") {
+			if !strings.Contains(w.logs.String(), "the database was changed by hand") {
 				t.Error("nobody was told")
 			}
 		})

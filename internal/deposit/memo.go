@@ -69,7 +69,7 @@ func (d *Service) RunMemos(ctx context.Context) error {
 	defer timer.Stop()
 	for ctx.Err() == nil {
 		if _, err := d.ReadMemos(ctx); err != nil && ctx.Err() == nil {
-			d.log.Warn("deposit: reading memos stopped short", "error", err)
+			d.log.Warn("deposit: reading memos stopped early", "error", err)
 		}
 		timer.Reset(memoPoll)
 		select {
@@ -138,7 +138,7 @@ func (d *Service) readMemo(ctx context.Context, ch chain.Name, memos chain.Memos
 		return ctx.Err() // the service stops, and no provider has failed
 	}
 	if refused != nil {
-		d.log.Warn("deposit: a provider's answer about a memo is refused", "chain", ch, "tx", m.Tx, "error", refused)
+		d.log.Warn("deposit: refused a provider's answer about a memo", "chain", ch, "tx", m.Tx, "error", refused)
 	}
 	attempts := m.Attempts + 1
 	abandoned := failed != nil && attempts >= memoAttemptsMax
@@ -163,7 +163,7 @@ func (d *Service) readMemo(ctx context.Context, ch chain.Name, memos chain.Memos
 	}
 	if abandoned {
 		d.log.Warn(
-			"deposit: the memo of a transaction is given up: its deposits are shown without one", "chain", ch,
+			"deposit: gave up reading the memo of a transaction; its deposits have no memo", "chain", ch,
 			"tx", m.Tx, "error", failed,
 		)
 	}

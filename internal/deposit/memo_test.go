@@ -297,7 +297,7 @@ func TestAMemoThatNoProviderShowsIsGivenUpInTheEnd(t *testing.T) {
 	); n != 1 {
 		t.Errorf("got %d rows that are given up and say why, want one", n)
 	}
-	for _, said := range []string{"is given up", "is refused", "these are the bytes"} {
+	for _, said := range []string{"gave up reading the memo", "refused a provider's answer", "these are the bytes"} {
 		if !strings.Contains(w.logs.String(), said) {
 			t.Errorf("the log does not say %q", said)
 		}

@@ -84,7 +84,7 @@ func OwnerOf(ctx context.Context, tx pg.Tx, depositID string) (org string, err e
 		return "", newNotFound()
 	}
 	if err != nil {
-		return "", fmt.Errorf("ask whose deposit %s is: %w", depositID, err)
+		return "", fmt.Errorf("look up the organization of deposit %s: %w", depositID, err)
 	}
 	return org, nil
 }

@@ -34,18 +34,19 @@ func (d *Service) OnParted(ctx context.Context, tx pg.Tx, ch chain.Name, ancesto
 		WHERE chain = $1 AND height > $2 AND proof_id IS NOT NULL AND status = 'CREDITED' AND (customer_id IS NOT NULL OR product IS NOT NULL)
 		ORDER BY org_id, customer`, ch, ancestorHeight)
 	if err != nil {
-		return fmt.Errorf("look for who was credited above block %d of %s: %w", ancestorHeight, ch, err)
+		return fmt.Errorf("look for customers credited above block %d of %s: %w", ancestorHeight, ch, err)
 	}
 	type owner struct{ OrgID, CustomerID string }
 	owners, err := pgx.CollectRows(rows, pgx.RowToStructByPos[owner])
 	if err != nil {
-		return fmt.Errorf("look for who was credited above block %d of %s: %w", ancestorHeight, ch, err)
+		return fmt.Errorf("look for customers credited above block %d of %s: %w", ancestorHeight, ch, err)
 	}
 	for _, o := range owners {
 		f := freeze.Freeze{
 			Scope: freeze.ScopeCustomer, OrgID: o.OrgID, CustomerID: o.CustomerID, Source: freeze.SourceFinality,
 			Reason: fmt.Sprintf(
-				"was credited with what stood above block %d of %s, which is not final any more", ancestorHeight, ch,
+				"received a credit from a block above block %d of %s, and that block is not final any more",
+				ancestorHeight, ch,
 			),
 		}
 		if o.CustomerID == "" {
@@ -265,7 +266,7 @@ func (d *Service) reverseDeposit(ctx context.Context, depositID string) (isRever
 		return false, fmt.Errorf("reverse deposit %s: %w", depositID, err)
 	}
 	if isReversed {
-		d.log.Warn("deposit: reversed, the chain has taken it back", "deposit", depositID, "taken", taken.String())
+		d.log.Warn("deposit: reversed after a finality break", "deposit", depositID, "taken", taken.String())
 	}
 	return isReversed, nil
 }
@@ -294,7 +295,7 @@ func (d *Service) AbandonFlagged(ctx context.Context) (ended int, err error) {
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("look for flagged deposits to give up: %w", err)
+		return 0, fmt.Errorf("look for flagged deposits to close: %w", err)
 	}
 	return d.settleEach(ctx, depositIDs, d.abandonDeposit)
 }
@@ -390,10 +391,13 @@ func (d *Service) abandonDeposit(ctx context.Context, depositID string) (isAband
 		return recordAudit(ctx, tx, []audit.Entry{e})
 	})
 	if err != nil {
-		return false, fmt.Errorf("give up deposit %s: %w", depositID, err)
+		return false, fmt.Errorf("close deposit %s: %w", depositID, err)
 	}
 	if isAbandoned {
-		d.log.Warn("deposit: flagged, and the chain has taken it back", "deposit", depositID, "sentAway", isSentAway)
+		d.log.Warn(
+			"deposit: closed a flagged deposit that the chain does not have any more",
+			"deposit", depositID, "sentAway", isSentAway,
+		)
 	}
 	return isAbandoned, nil
 }
@@ -404,7 +408,7 @@ func failStuckResolution(ctx context.Context, tx pg.Tx, depositID string) error 
 	if err := tx.QueryRow(
 		ctx, `SELECT resolution_id FROM deposit_resolutions WHERE deposit_id = $1 AND status = 'STUCK'`, depositID,
 	).Scan(&resID); err != nil {
-		return fmt.Errorf("look for its resolution: %w", err)
+		return fmt.Errorf("look up its resolution: %w", err)
 	}
 	return endResolution(
 		ctx, tx, resID, "STUCK", "FAILED", "", money.Zero, "REVERTED",
@@ -461,7 +465,7 @@ func (d *Service) settleEach(
 	for _, depositID := range depositIDs {
 		isSettled, err := settle(ctx, depositID)
 		if err != nil {
-			d.log.Error("deposit: not settled after a broken finality", "deposit", depositID, "error", err)
+			d.log.Error("deposit: not settled after a finality break", "deposit", depositID, "error", err)
 			errs = append(errs, err)
 			continue
 		}
@@ -556,7 +560,7 @@ func (d *Service) LiftFreezes(ctx context.Context) (released int, err error) {
 		// A chain that parts meanwhile waits for these locks and then freezes again, or the query
 		// below sees it.
 		if _, err := tx.Exec(ctx, `SELECT FROM scan_cursors ORDER BY chain FOR KEY SHARE`); err != nil {
-			return fmt.Errorf("hold the finality of every chain: %w", err)
+			return fmt.Errorf("lock the finality of every chain: %w", err)
 		}
 		rows, err := tx.Query(ctx, `
 			SELECT f.freeze_id FROM freezes f

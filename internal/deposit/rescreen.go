@@ -95,7 +95,7 @@ func (r *Rescreener) Run(ctx context.Context) error {
 		}
 		asked, err := r.RescreenNext(ctx)
 		if err != nil && ctx.Err() == nil {
-			r.log.Warn("deposit: asking about senders again stopped short", "error", err)
+			r.log.Warn("deposit: screening senders again stopped early", "error", err)
 		}
 		pause := rescreenIdlePause
 		if asked && err == nil {
@@ -154,7 +154,7 @@ func (r *Rescreener) acquireLease(ctx context.Context) (isHeld bool, enrolled *t
 		return err
 	})
 	if err != nil {
-		return false, nil, fmt.Errorf("take the turn to ask about senders again: %w", err)
+		return false, nil, fmt.Errorf("claim the turn to screen senders again: %w", err)
 	}
 	return isHeld, enrolled, nil
 }
@@ -168,7 +168,7 @@ func (r *Rescreener) releaseLease(ctx context.Context) {
 		return err
 	})
 	if err != nil {
-		r.log.Warn("deposit: the turn to ask about senders was not given back, and runs out", "error", err)
+		r.log.Warn("deposit: cannot release the turn to screen senders again; it expires", "error", err)
 	}
 }
 
@@ -209,7 +209,7 @@ func (r *Rescreener) enrollSenders(ctx context.Context, round time.Time) error {
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("look for senders of what is flagged of %s: %w", o.ID, err)
+			return fmt.Errorf("look for senders of flagged deposits of %s: %w", o.ID, err)
 		}
 	}
 	return r.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
@@ -252,7 +252,7 @@ func (r *Rescreener) loadDueSender(ctx context.Context) (s watchedSender, ok boo
 		return s.loadThreshold(ctx, tx)
 	})
 	if err != nil {
-		return s, false, fmt.Errorf("look for a sender to ask about again: %w", err)
+		return s, false, fmt.Errorf("look for a sender to screen again: %w", err)
 	}
 	return s, ok, nil
 }
@@ -298,11 +298,11 @@ func (r *Rescreener) recordAnswer(ctx context.Context, s watchedSender, a *risk.
 		return r.writeVerdict(ctx, tx, s, a, exceeds)
 	})
 	if err != nil {
-		return false, fmt.Errorf("write down what is known now of %s on %s: %w", s.address, s.chain, err)
+		return false, fmt.Errorf("write the latest screening of %s on %s: %w", s.address, s.chain, err)
 	}
 	if !isAnswered {
 		r.log.Warn(
-			"deposit: nobody can say what is known now of a sender; it is asked again", "organization", s.orgID,
+			"deposit: screening did not answer about a sender; a later cycle asks again", "organization", s.orgID,
 			"chain", string(s.chain), "why", a.Unavailable,
 		)
 	}
@@ -342,7 +342,7 @@ func (r *Rescreener) writeVerdict(ctx context.Context, tx pg.Tx, s watchedSender
 	if err != nil || !alert {
 		return err
 	}
-	r.log.Error("deposit: a sender whose deposits were credited is above the threshold now; nothing was changed",
+	r.log.Error("deposit: a sender of credited deposits is above the threshold now; nothing was changed",
 		"organization", s.orgID,
 		"chain", string(s.chain), "address", string(s.address), "severity", string(v.Severity),
 		"threshold", string(s.threshold))
@@ -369,7 +369,7 @@ func (r *Rescreener) RescreenDeposit(
 	if d.status != Flagged {
 		return object, newConflict(
 			d.status, fault.DepositNotFlagged,
-			"This deposit is %s and waits for no decision, so nobody is asked about its sender. Nothing was changed.",
+			"This deposit is %s and waits for no decision, so its sender is not screened again. Nothing was changed.",
 			d.status,
 		)
 	}
@@ -408,7 +408,7 @@ func (r *Rescreener) rescreenSender(ctx context.Context, d Deposit, sender chain
 		return s.loadThreshold(ctx, tx)
 	})
 	if err != nil {
-		return fmt.Errorf("read what the sender of deposit %s is compared with: %w", d.id, err)
+		return fmt.Errorf("read the first screening of the sender of deposit %s: %w", d.id, err)
 	}
 	a := r.askProviders(ctx, s)
 	isAnswered, err := r.recordAnswer(ctx, s, a)
@@ -417,7 +417,8 @@ func (r *Rescreener) rescreenSender(ctx context.Context, d Deposit, sender chain
 	}
 	if !isAnswered {
 		return fault.New(fault.Unavailable, fault.CodeUnavailable,
-			"Nobody says at the moment what is known of the sender: %s. Nothing was changed, and the deposit is still flagged. It can be decided without; ask again in a while.",
+			"Screening does not answer about the sender now: %s. Nothing was changed, and the deposit is still "+
+				"flagged. It can be decided without the answer; or ask again later.",
 			risk.SanitizeText(a.Unavailable))
 	}
 	return nil
@@ -452,11 +453,11 @@ func ListSenderAlerts(ctx context.Context, tx pg.Tx, foundAfter time.Time) ([]Se
 		FROM found v LEFT JOIN sent s ON s.org_id = v.org_id AND s.chain = v.chain AND s.address = v.address
 		ORDER BY v.at DESC, v.verdict_id DESC`, foundAfter, senderAlertsMax)
 	if err != nil {
-		return nil, fmt.Errorf("list senders that were found: %w", err)
+		return nil, fmt.Errorf("list the senders above the threshold: %w", err)
 	}
 	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[SenderAlert])
 	if err != nil {
-		return nil, fmt.Errorf("list senders that were found: %w", err)
+		return nil, fmt.Errorf("list the senders above the threshold: %w", err)
 	}
 	return found, nil
 }

@@ -31,7 +31,7 @@ func (r *Resolutions) OnBroadcast(ctx context.Context, tx pg.Tx, o dispatch.Orde
 		o.ID, hash,
 	)
 	if err != nil {
-		return fmt.Errorf("resolution %s is out: %w", o.ID, err)
+		return fmt.Errorf("resolution %s is in progress: %w", o.ID, err)
 	}
 	return nil
 }
@@ -63,7 +63,7 @@ func (r *Resolutions) OnEnded(
 			}
 		}
 		r.log.Error(
-			"deposit: a resolution failed on the chain; the operator completes it", "deposit", d.id,
+			"deposit: a resolution failed on the chain; the operator has to complete it", "deposit", d.id,
 			"resolution", o.ID, "hash", string(e.Hash),
 		)
 		return nil, recordAudit(ctx, tx, []audit.Entry{newTransferEntry(after, o.ID, e.Hash)})
@@ -188,16 +188,17 @@ func (r *Resolutions) voidRefused(ctx context.Context, d Deposit) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("look for what was decided about deposit %s before: %w", d.id, err)
+		return fmt.Errorf("look for earlier decisions about deposit %s: %w", d.id, err)
 	}
 	for _, orderID := range orderIDs {
 		if err := r.voider.FinishVoid(ctx, orderID); err != nil {
 			r.log.Warn(
-				"deposit: the signer has not voided what was decided before", "deposit", d.id,
+				"deposit: the signer has not voided the earlier decision", "deposit", d.id,
 				"resolution", orderID, "error", err,
 			)
 			return fault.New(fault.Unavailable, fault.CodeUnavailable,
-				"What was decided about this deposit before has to be voided by the signer first, and it does not answer at the moment. Nothing was decided now, and the deposit is still flagged; ask again in a while.")
+				"The signer first has to void the earlier decision about this deposit, and it does not answer now. "+
+					"This decision was not made, and the deposit is still flagged; ask again later.")
 		}
 	}
 	return nil
@@ -244,8 +245,9 @@ func (r *Resolutions) OnRestored(
 		d, err := pgx.CollectExactlyOneRow(rows, scanDeposit)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil, fmt.Errorf(
-				"the signer's journal has the return %s of a flagged deposit (%v of mint %d to %s), and this database has no such deposit that is flagged: "+
-					"restore a backup that is younger than the flag; see docs/runbooks/restore.md", o.ID, o.Amount,
+				"the signer's journal has the return %s of a flagged deposit (%v of mint %d to %s), and this "+
+					"database has no such flagged deposit: restore a backup from after the deposit was flagged; see "+
+					"docs/runbooks/restore.md", o.ID, o.Amount,
 				o.MintID, o.To)
 		}
 		if err != nil {
@@ -318,7 +320,7 @@ func (r *Resolutions) MarkOverdueStuck(ctx context.Context) (stuck int, err erro
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("look for resolutions that are out for too long: %w", err)
+		return 0, fmt.Errorf("look for overdue resolutions: %w", err)
 	}
 	for _, resID := range overdueIDs {
 		err := r.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
@@ -348,9 +350,9 @@ func (r *Resolutions) MarkOverdueStuck(ctx context.Context) (stuck int, err erro
 			continue // it ended meanwhile
 		}
 		if err != nil {
-			return stuck, fmt.Errorf("leave resolution %s to the operator: %w", resID, err)
+			return stuck, fmt.Errorf("mark resolution %s as stuck: %w", resID, err)
 		}
-		r.log.Error("deposit: a resolution is out for too long; the operator looks at it", "resolution", resID)
+		r.log.Error("deposit: a resolution is overdue; the operator has to look at it", "resolution", resID)
 		stuck++
 	}
 	return stuck, nil

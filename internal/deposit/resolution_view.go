@@ -52,7 +52,7 @@ func (s depositView) addResolution(o *webhook.Deposit) error {
 	if len(s.attempts) > 0 {
 		var attempts []resolutionRecord
 		if err := json.Unmarshal(s.attempts, &attempts); err != nil {
-			return fmt.Errorf("read what was tried to resolve it: %w", err)
+			return fmt.Errorf("read its earlier resolution attempts: %w", err)
 		}
 		for _, a := range attempts {
 			o.ResolutionAttempts = append(o.ResolutionAttempts, webhook.ResolutionAttempt{

@@ -38,7 +38,7 @@ var (
 func mustEncode(v any) json.RawMessage {
 	body, err := json.Marshal(v)
 	if err != nil {
-		panic(fmt.Sprintf("deposit: %T cannot be encoded: %v", v, err))
+		panic(fmt.Sprintf("deposit: cannot encode %T: %v", v, err))
 	}
 	return body
 }
@@ -241,7 +241,7 @@ func (d *Service) isKeyAccount(ctx context.Context, r Deposit) bool {
 	}
 	if err != nil {
 		d.log.Warn(
-			"deposit: nobody says whether the sender is a contract; it is taken for one", "deposit", r.id,
+			"deposit: cannot find out whether the sender is a contract; treating it as a contract", "deposit", r.id,
 			"chain", string(r.chain), "sender", string(r.from), "error", err,
 		)
 	}
@@ -274,7 +274,7 @@ func insertDecisions(ctx context.Context, tx pg.Tx, candidates []candidate) erro
 		SELECT d.org_id, d.deposit_id, $5, d.outcome, d.record::jsonb FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS d (org_id, deposit_id, outcome, record)`,
 		orgs, ids, outcomes, records, tx.Now)
 	if err != nil {
-		return fmt.Errorf("keep %d decisions about deposits: %w", len(ids), err)
+		return fmt.Errorf("record %d decisions about deposits: %w", len(ids), err)
 	}
 	return nil
 }
@@ -292,7 +292,7 @@ func (d *Service) postponeScreening(ctx context.Context, waiting []candidate) er
 				UPDATE deposits SET screen_after = $2, screen_tries = screen_tries + 1, screening = $4::jsonb
 				WHERE deposit_id = $1 AND status = 'SCREENING' AND screen_tries = $3`, w.id, tx.Now.Add(pause), w.screenTries, string(w.screening))
 			if err != nil {
-				return fmt.Errorf("leave deposit %s for later: %w", w.id, err)
+				return fmt.Errorf("postpone deposit %s: %w", w.id, err)
 			}
 			if tag.RowsAffected() == 0 {
 				continue // another process decided about it
@@ -301,7 +301,7 @@ func (d *Service) postponeScreening(ctx context.Context, waiting []candidate) er
 				return err
 			}
 			d.log.Warn(
-				"deposit: nobody can say whether it may be credited; it is asked again", "deposit", w.id,
+				"deposit: screening does not answer about a deposit; a later cycle asks again", "deposit", w.id,
 				"again", pause.String(), "why", unavailableReason(*w.record),
 			)
 		}

@@ -69,55 +69,55 @@ type transition struct {
 var transitions = []transition{
 	{"", Confirming, "a recent block shows it", webhook.CustomerDepositSeen},
 	{"", Screening, "a final block shows it first", ""},
-	{"", Credited, "a final block shows it first, and nobody has to be asked", webhook.CustomerDeposit},
+	{"", Credited, "a final block shows it first, and no screening is needed", webhook.CustomerDeposit},
 	{"", Unsupported, "a final block shows it, and it cannot be credited", ""},
-	{"", BelowMinimum, "a final block shows it, and it is too little", ""},
-	{Confirming, Confirming, "another block has it now", ""},
-	{Confirming, Orphaned, "its block is forked away, or another became final", ""},
+	{"", BelowMinimum, "a final block shows it, and the amount is below the minimum", ""},
+	{Confirming, Confirming, "another block contains it now", ""},
+	{Confirming, Orphaned, "its block was forked away, or another one became final", ""},
 	{Confirming, Screening, "its block is final", ""},
-	{Confirming, Credited, "its block is final, and nobody has to be asked", webhook.CustomerDeposit},
+	{Confirming, Credited, "its block is final, and no screening is needed", webhook.CustomerDeposit},
 	{Confirming, Unsupported, "its block is final, and it cannot be credited", ""},
-	{Confirming, BelowMinimum, "its block is final, and it is too little", ""},
+	{Confirming, BelowMinimum, "its block is final, and the amount is below the minimum", ""},
 	{Orphaned, Confirming, "a recent block shows it again", ""},
 	{Orphaned, Screening, "a final block shows it again", ""},
-	{Orphaned, Credited, "a final block shows it again, and nobody has to be asked", webhook.CustomerDeposit},
+	{Orphaned, Credited, "a final block shows it again, and no screening is needed", webhook.CustomerDeposit},
 	{Orphaned, Unsupported, "a final block shows it again, and it cannot be credited", ""},
-	{Orphaned, BelowMinimum, "a final block shows it again, and it is too little", ""},
-	{Screening, Credited, "screening lets it through", webhook.CustomerDeposit},
-	{Screening, Flagged, "screening is above the threshold, or nobody answers", webhook.CustomerDeposit},
+	{Orphaned, BelowMinimum, "a final block shows it again, and the amount is below the minimum", ""},
+	{Screening, Credited, "screening passes it", webhook.CustomerDeposit},
+	{Screening, Flagged, "screening is above the threshold, or does not answer", webhook.CustomerDeposit},
 	{Flagged, Credited, "a person approves it", webhook.CustomerDepositApproved},
 	{Flagged, Rejecting, "a person rejects it", ""},
 	{Flagged, Redirecting, "the operator redirects it", ""},
-	{Flagged, Orphaned, "finality broke, and the new fork does not have it", ""},
-	{ResolutionStuck, Orphaned, "finality broke, the new fork does not have it, and its transfer failed", ""},
-	{Flagged, Flagged, "finality broke, or a final block of the new fork has it again", ""},
-	{Rejecting, Flagged, "the attempt came to nothing before anything could reach the chain", ""},
+	{Flagged, Orphaned, "finality break, and the new fork does not have it", ""},
+	{ResolutionStuck, Orphaned, "finality break, the new fork does not have it, and its transfer failed", ""},
+	{Flagged, Flagged, "finality break, or a final block of the new fork has it again", ""},
+	{Rejecting, Flagged, "the attempt failed before anything could reach the chain", ""},
 	{Rejecting, ResolutionStuck, "the transfer failed, or is not final after an hour", ""},
 	{Rejecting, Rejected, "the transfer is final", webhook.CustomerDepositRejected},
-	{Redirecting, Flagged, "the attempt came to nothing before anything could reach the chain", ""},
+	{Redirecting, Flagged, "the attempt failed before anything could reach the chain", ""},
 	{Redirecting, ResolutionStuck, "the transfer failed, or is not final after an hour", ""},
 	{Redirecting, Redirected, "the transfer is final", webhook.CustomerDepositRedirected},
-	{ResolutionStuck, Rejecting, "the operator has it sent again", ""},
-	{ResolutionStuck, Redirecting, "the operator has it sent again", ""},
-	{ResolutionStuck, Rejected, "the transfer is final after all", webhook.CustomerDepositRejected},
-	{ResolutionStuck, Redirected, "the transfer is final after all", webhook.CustomerDepositRedirected},
-	{Rejecting, Rejecting, "finality broke, or a final block of the new fork has it again", ""},
-	{Redirecting, Redirecting, "finality broke, or a final block of the new fork has it again", ""},
-	{ResolutionStuck, ResolutionStuck, "finality broke, or a final block of the new fork has it again", ""},
+	{ResolutionStuck, Rejecting, "the operator has the transfer sent again", ""},
+	{ResolutionStuck, Redirecting, "the operator has the transfer sent again", ""},
+	{ResolutionStuck, Rejected, "the transfer became final after all", webhook.CustomerDepositRejected},
+	{ResolutionStuck, Redirected, "the transfer became final after all", webhook.CustomerDepositRedirected},
+	{Rejecting, Rejecting, "finality break, or a final block of the new fork has it again", ""},
+	{Redirecting, Redirecting, "finality break, or a final block of the new fork has it again", ""},
+	{ResolutionStuck, ResolutionStuck, "finality break, or a final block of the new fork has it again", ""},
 	{
 		Rejected, Rejected,
-		"finality broke, or a final block of the new fork has it again, or it is the operator's loss", "",
+		"finality break, or a final block of the new fork has it again, or the operator bears the loss", "",
 	},
 	{
 		Redirected, Redirected,
-		"finality broke, or a final block of the new fork has it again, or it is the operator's loss", "",
+		"finality break, or a final block of the new fork has it again, or the operator bears the loss", "",
 	},
-	{Screening, Orphaned, "finality broke, and its block is gone", ""},
-	{Unsupported, Orphaned, "finality broke, and its block is gone", ""},
-	{BelowMinimum, Orphaned, "finality broke, and its block is gone", ""},
-	{Credited, Credited, "finality broke and its block is gone, or a final block of the new fork has it again", ""},
-	{Credited, Reversed, "finality broke, and the new fork does not have it", webhook.CustomerDepositReversed},
-	{Reversed, Reversed, "more of the loss is taken from a frozen customer", ""},
+	{Screening, Orphaned, "finality break, and its block is gone", ""},
+	{Unsupported, Orphaned, "finality break, and its block is gone", ""},
+	{BelowMinimum, Orphaned, "finality break, and its block is gone", ""},
+	{Credited, Credited, "finality break and its block is gone, or a final block of the new fork has it again", ""},
+	{Credited, Reversed, "finality break, and the new fork does not have it", webhook.CustomerDepositReversed},
+	{Reversed, Reversed, "the service takes more of the loss from a frozen customer", ""},
 }
 
 func isAllowed(from, to Status) bool {
@@ -207,7 +207,7 @@ func (d Deposit) isDeepEnough(ctx context.Context, tx pg.Tx) (ok bool, err error
 	if err := tx.QueryRow(
 		ctx, `SELECT finality_depth($1, $2) >= $3`, d.chain, d.height, d.depth,
 	).Scan(&ok); err != nil {
-		return false, fmt.Errorf("ask how deep the block of deposit %s is: %w", d.id, err)
+		return false, fmt.Errorf("look up the depth of the block of deposit %s: %w", d.id, err)
 	}
 	return ok, nil
 }
@@ -365,7 +365,7 @@ func updateDeposits(ctx context.Context, tx pg.Tx, changes []change) error {
 		return fmt.Errorf("%s: %w", description, err)
 	}
 	if tag.RowsAffected() != int64(n) {
-		return fmt.Errorf("%s: %d are not what they were", description, int64(n)-tag.RowsAffected())
+		return fmt.Errorf("%s: %d have changed since they were read", description, int64(n)-tag.RowsAffected())
 	}
 	return nil
 }

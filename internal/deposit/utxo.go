@@ -145,11 +145,11 @@ func freeChangeOutputs(ctx context.Context, tx pg.Tx, depositID string) error {
 func loadResolutionIDs(ctx context.Context, tx pg.Tx, depositID string) ([]string, error) {
 	rows, err := tx.Query(ctx, `SELECT resolution_id FROM deposit_resolutions WHERE deposit_id = $1`, depositID)
 	if err != nil {
-		return nil, fmt.Errorf("read what was decided about deposit %s: %w", depositID, err)
+		return nil, fmt.Errorf("read the resolution of deposit %s: %w", depositID, err)
 	}
 	found, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
-		return nil, fmt.Errorf("read what was decided about deposit %s: %w", depositID, err)
+		return nil, fmt.Errorf("read the resolution of deposit %s: %w", depositID, err)
 	}
 	return found, nil
 }

@@ -77,7 +77,8 @@ type depositView struct {
 func LoadObject(ctx context.Context, tx pg.Tx, org, depositID string) (webhook.Deposit, error) {
 	notFound := fault.New(
 		fault.NotFound, fault.CodeNotFound,
-		"Your organization has no deposit with this id. Nothing was changed and no money moved. GET /deposits lists the ones there are.",
+		"Your organization has no deposit with this id. Nothing was changed and no money moved. GET /deposits lists "+
+			"the deposits.",
 	)
 	if !id.IsValid("dep", depositID) {
 		return webhook.Deposit{}, notFound
@@ -148,7 +149,7 @@ func freshObjects(ctx context.Context, tx pg.Tx, deposits []Deposit) (map[string
 				(SELECT jsonb_object_agg(m.tx_hash, m.memo) FROM transaction_memos m WHERE m.chain = $1 AND m.tx_hash = ANY ($2) AND m.memo IS NOT NULL)`,
 			ch, txs).Scan(&height, &read)
 		if err != nil {
-			return nil, fmt.Errorf("ask how far %s is: %w", ch, err)
+			return nil, fmt.Errorf("ask for the progress of %s: %w", ch, err)
 		}
 		latestHeights[ch], memos[ch] = height, read
 	}
@@ -407,7 +408,7 @@ func (s depositView) toObject(catalogue mint.Catalogue) (webhook.Deposit, error)
 	if s.status == Reversed {
 		lost, err := s.amount.Sub(*s.takenBack)
 		if err != nil {
-			return webhook.Deposit{}, fmt.Errorf("what was taken back of it: %w", err)
+			return webhook.Deposit{}, fmt.Errorf("read what was reversed of it: %w", err)
 		}
 		o.Reversal = &webhook.Reversal{
 			ReversedAt: webhook.At(*s.reversedAt), TakenBack: s.takenBack.String(), Loss: lost.String(),
@@ -422,7 +423,7 @@ func (s depositView) toObject(catalogue mint.Catalogue) (webhook.Deposit, error)
 		if len(s.freshVerdict) > 0 {
 			o.FreshScreening = &webhook.FreshScreening{}
 			if err := json.Unmarshal(s.freshVerdict, o.FreshScreening); err != nil {
-				return webhook.Deposit{}, fmt.Errorf("read what its sender was found to be since: %w", err)
+				return webhook.Deposit{}, fmt.Errorf("read the later screening of its sender: %w", err)
 			}
 		}
 		if err := s.addResolution(&o); err != nil {

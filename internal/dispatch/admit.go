@@ -102,7 +102,7 @@ func (d *Worker) loadDue(ctx context.Context, payer wallet.Wallet, limit int) (q
 }
 
 // errNoAccountState says that the providers did not return the state of an account.
-var errNoAccountState = errors.New("ask where the account stands")
+var errNoAccountState = errors.New("read the state of the account")
 
 // noteProvidersSilent notes that a wallet's queued orders wait for the providers, which did not
 // answer about the slots before them. So people can end the waiting orders.
@@ -174,7 +174,7 @@ func (d *Worker) admitGroup(
 	for _, o := range group {
 		c, err := d.loadCandidate(ctx, payer, acct, o, promised)
 		if err != nil {
-			return 0, fmt.Errorf("look at order %s: %w", o.ID, err)
+			return 0, fmt.Errorf("examine order %s: %w", o.ID, err)
 		}
 		if c != nil {
 			ready = append(ready, *c)
@@ -241,7 +241,7 @@ func (d *Worker) checkAffordable(candidates []candidate, fees chain.Fees) error 
 	share := signer.MaxFeeShare(need, len(candidates))
 	for _, c := range candidates {
 		if c.exceedsFeeMax(share) {
-			return fmt.Errorf("order %s allows %v, and its part may be %v", c.ID, *c.FeeMax, share)
+			return fmt.Errorf("order %s allows %v, and its part can be %v", c.ID, *c.FeeMax, share)
 		}
 	}
 	if !shortfall(need, candidates[0].gas.GasSpendable()).IsZero() {
@@ -323,12 +323,12 @@ func (d *Worker) loadCandidate(
 		case taken:
 			return nil, d.refuseOrder(ctx, o, &signer.Refusal{
 				Code:    NonceAccountTaken,
-				Message: fmt.Sprintf("there is something at %s already, so no place can be made there", o.To),
+				Message: fmt.Sprintf("%s exists already, so no nonce account can be created there", o.To),
 			})
 		case !free:
 			return nil, d.leaveWaiting(
 				ctx, o, WaitSlot, money.Zero,
-				"it is not final yet whether there is something where it would make a place",
+				"it is not final yet whether the address of its nonce account is free",
 			)
 		}
 	} else if acct.KeyedSlots && d.chain.UTXO == nil {
@@ -339,13 +339,13 @@ func (d *Worker) loadCandidate(
 		if free = d.withoutForeign(free); len(free) == 0 {
 			return nil, d.leaveWaiting(
 				ctx, o, WaitSlot, money.Zero,
-				"every place that its wallet has on the chain is taken until what took it is final",
+				"every nonce account of its wallet on the chain is in use until the transaction in it is final",
 			)
 		}
 		if len(d.provenSlots(acct, free)) == 0 {
 			return nil, d.leaveWaiting(
 				ctx, o, WaitSlot, money.Zero,
-				"no free place of its wallet on the chain is proven yet: "+d.unprovenReason(free),
+				"no free nonce account of its wallet on the chain is proven yet: "+d.unprovenReason(free),
 			)
 		}
 	}
@@ -353,7 +353,7 @@ func (d *Worker) loadCandidate(
 		total, err := promised[o.MintID].Add(o.Amount)
 		if err != nil || !shortfall(total, c.funds.Spendable()).IsZero() {
 			return nil, d.leaveUnderfunded(
-				ctx, o, WaitFunds, o.MintID, o.Amount, "the wallet does not hold the amount yet",
+				ctx, o, WaitFunds, o.MintID, o.Amount, "the wallet does not have the amount yet",
 			)
 		}
 		promised[o.MintID] = total
@@ -384,7 +384,7 @@ func (d *Worker) admitOrder(
 		// here.
 		return false, d.refuseOrder(ctx, o, &signer.Refusal{
 			Code:    FeeRefused,
-			Message: fmt.Sprintf("the network may take up to %v, and the request allows %v", need, *o.FeeMax),
+			Message: fmt.Sprintf("the network fee can be up to %v, and the request allows %v", need, *o.FeeMax),
 		})
 	}
 	if err == nil && !fees.Rent.IsZero() {
@@ -445,13 +445,13 @@ func (d *Worker) admitIntent(ctx context.Context, payer wallet.Wallet, c candida
 	case errors.As(err, &refusal) && refusal.Code == signer.FeeLimit:
 		// This limit passes with time and says nothing about this payment.
 		d.raiseAlarm(
-			ctx, o.ID, "the signer lets a wallet spend nothing more on fees today", "order", o.ID, "wallet", payer.ID,
+			ctx, o.ID, "the signer lets the wallet spend no more on fees today", "order", o.ID, "wallet", payer.ID,
 			"why", refusal.Message,
 		)
 		return nil, d.leaveWaiting(ctx, o, WaitSigner, money.Zero, refusal.Error())
 	case errors.As(err, &refusal) && refusal.Code == signer.RefusedClock:
 		d.raiseAlarm(
-			ctx, o.ID, "the signer's clock has to be confirmed at its host before it pays what is limited by time",
+			ctx, o.ID, "the signer's clock has to be confirmed at its host before it makes payments with a time limit",
 			"order", o.ID, "why", refusal.Message,
 		)
 		return nil, d.leaveWaiting(ctx, o, WaitSigner, money.Zero, refusal.Error())
@@ -488,7 +488,7 @@ func (d *Worker) assignSlot(
 		waitReason, detail = WaitSlot, err.Error()
 	case errors.Is(err, wallet.ErrInsufficient):
 		// Another order of this wallet took the funds since they were read.
-		waitReason, detail = WaitNone, "the wallet's funds are promised to another order"
+		waitReason, detail = WaitNone, "the wallet's funds are reserved for another order"
 	default:
 		return false, err
 	}
@@ -591,7 +591,7 @@ func (d *Worker) findRevertCause(
 		case err == nil:
 			return cause, nil
 		case !errors.As(err, &reverted):
-			return "", fmt.Errorf("%s, and what that is about is unknown: %w", refused.Reason, err)
+			return "", fmt.Errorf("%s, and its mint is unknown: %w", refused.Reason, err)
 		}
 		cause = chain.CauseAmount
 	}
@@ -619,7 +619,7 @@ func (d *Worker) stopReason(ctx context.Context, tx pg.Tx, o Order) (string, err
 		return "", fmt.Errorf("look for a quarantine of mint %d: %w", o.MintID, err)
 	}
 	if quarantine != nil {
-		return "its token is under quarantine: " + *quarantine, nil
+		return "its token is quarantined: " + *quarantine, nil
 	}
 	return "", nil
 }
@@ -803,7 +803,7 @@ func slotDetail(chainSlot chain.Slot, o, lead Order) map[string]any {
 }
 
 // errNoFreeSlotKey says that other orders took the last free slot of a wallet.
-var errNoFreeSlotKey = errors.New("every place that its wallet has on the chain was taken meanwhile")
+var errNoFreeSlotKey = errors.New("every nonce account of its wallet on the chain was taken in the meantime")
 
 // nextSlot returns the wallet's next slot, under the lock of the row that counts them. Where slots
 // have keys, it picks a slot that is finally unused, that no order has, and that is proven. For the
@@ -834,7 +834,7 @@ func (d *Worker) nextSlot(
 // address, in the latest block and finally. taken: something exists there, for good.
 func (d *Worker) checkCreatable(ctx context.Context, acct chain.Account, o Order) (free, taken bool, err error) {
 	if d.chain.NonceAccounts == nil {
-		return false, false, fmt.Errorf("there are no places to be made on %s", d.chain.Name)
+		return false, false, fmt.Errorf("no nonce accounts can be created on %s", d.chain.Name)
 	}
 	chainSlot := chain.Slot{Key: string(o.To)}
 	if latest, final := acct.IsUsed(chainSlot); latest || final {
@@ -848,7 +848,7 @@ func (d *Worker) checkCreatable(ctx context.Context, acct chain.Account, o Order
 		).Scan(&taken)
 	})
 	if err != nil {
-		return false, false, fmt.Errorf("which places on %s are made: %w", o.Chain, err)
+		return false, false, fmt.Errorf("which nonce accounts on %s exist: %w", o.Chain, err)
 	}
 	return !taken, taken, nil
 }
@@ -876,11 +876,11 @@ func queryFreeSlotKeys(ctx context.Context, tx pg.Tx, name chain.Name, acct chai
 		WHERE chain = $1 AND lease <> '' AND md5(lease) = ANY (ARRAY(SELECT md5(l) FROM unnest($2::text[]) l)) AND lease = ANY ($2)`,
 		name, free)
 	if err != nil {
-		return nil, fmt.Errorf("which places on %s are taken: %w", name, err)
+		return nil, fmt.Errorf("which nonce accounts on %s are in use: %w", name, err)
 	}
 	taken, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
-		return nil, fmt.Errorf("which places on %s are taken: %w", name, err)
+		return nil, fmt.Errorf("which nonce accounts on %s are in use: %w", name, err)
 	}
 	return slices.DeleteFunc(free, func(l string) bool { return slices.Contains(taken, l) }), nil
 }
@@ -945,7 +945,7 @@ func (d *Worker) leaveUnderfunded(
 		}
 		missing := shortfall(need, available)
 		if missing.IsZero() {
-			return d.updateWaiting(ctx, tx, o, WaitNone, missing, "what it lacked has come")
+			return d.updateWaiting(ctx, tx, o, WaitNone, missing, "its wait reason has ended")
 		}
 		return d.updateWaiting(ctx, tx, o, waitReason, missing, detail)
 	})
@@ -996,12 +996,13 @@ func (d *Worker) refuseOrder(ctx context.Context, o Order, refusal *signer.Refus
 	case signer.PolicyLimit, signer.CoolingOff:
 		d.log.Warn("the signer's policy refuses an order", "order", o.ID, "why", refusal.Message)
 	case FeeRefused:
-		d.log.Info("an order goes back because of its fee", "order", o.ID, "why", refusal.Message)
+		d.log.Info("an order is returned because of its fee", "order", o.ID, "why", refusal.Message)
 	case ConsolidationRefused:
-		d.log.Info("coins are not merged now", "order", o.ID, "why", refusal.Message)
+		d.log.Info("outputs are not consolidated now", "order", o.ID, "why", refusal.Message)
 	case NonceAccountTaken:
 		d.log.Warn(
-			"a place cannot be made: something is there already, and its number is left out for good", "order", o.ID,
+			"cannot create a nonce account: its address is in use, and its number is permanently left out",
+			"order", o.ID,
 			"at", string(o.To),
 		)
 	case AmountRefused:
@@ -1011,7 +1012,7 @@ func (d *Worker) refuseOrder(ctx context.Context, o Order, refusal *signer.Refus
 		)
 	case PayeeFailed, CustomerCostLimit, RentNotHeld:
 		d.log.Warn(
-			"a payment goes back to a person before it is signed", "order", o.ID, "code", refusal.Code,
+			"a payment is returned to a person before it is signed", "order", o.ID, "code", refusal.Code,
 			"why", refusal.Message,
 		)
 	case PayeeRefused:
@@ -1021,7 +1022,7 @@ func (d *Worker) refuseOrder(ctx context.Context, o Order, refusal *signer.Refus
 		)
 	default:
 		d.log.Error(
-			"the signer refuses an order as contradictory", "order", o.ID, "code", refusal.Code, "why", refusal.Message,
+			"the signer refuses a contradictory order", "order", o.ID, "code", refusal.Code, "why", refusal.Message,
 		)
 	}
 	if refusal.Code == signer.RefusedKey {

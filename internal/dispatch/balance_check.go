@@ -32,7 +32,7 @@ func (d *Worker) findContradictions(ctx context.Context, ps []chain.Payment, out
 	}
 	if c.Hash != outcome.Block.Hash {
 		return nil, fmt.Errorf(
-			"its block %d is %s and is now %s: %w", outcome.Block.Height, outcome.Block.Hash, c.Hash,
+			"its block %d was %s and is %s now: %w", outcome.Block.Height, outcome.Block.Hash, c.Hash,
 			chain.ErrDisagreement,
 		)
 	}
@@ -52,11 +52,11 @@ func (d *Worker) findContradictions(ctx context.Context, ps []chain.Payment, out
 		ctx, d.chain.Reader, chain.Block{Height: c.Height - 1, Hash: c.Parent}, holdings,
 	)
 	if err != nil {
-		return nil, fmt.Errorf("balances before its block (a provider that keeps old state is needed): %w", err)
+		return nil, fmt.Errorf("balances before its block (this needs a provider that keeps old state): %w", err)
 	}
 	after, errorsAfter, err := chain.Balances(ctx, d.chain.Reader, c.Block, holdings)
 	if err != nil {
-		return nil, fmt.Errorf("balances after its block (a provider that keeps old state is needed): %w", err)
+		return nil, fmt.Errorf("balances after its block (this needs a provider that keeps old state): %w", err)
 	}
 	for i, p := range ps {
 		if p.Contract == "" {
@@ -67,7 +67,7 @@ func (d *Worker) findContradictions(ctx context.Context, ps []chain.Payment, out
 		}, chain.Holding{Address: p.To, Contract: p.Contract}
 		for _, tokenError := range []string{errorsBefore[from], errorsAfter[from], errorsBefore[to], errorsAfter[to]} {
 			if tokenError != "" && reasons[i] == "" {
-				reasons[i] = "the token gives no balance: " + tokenError
+				reasons[i] = "the token returns no balance: " + tokenError
 			}
 		}
 		if reasons[i] == "" {
@@ -105,7 +105,8 @@ func compareBalances(
 	switch {
 	case balanceChange(payerBalances).Cmp(reportedChange(from)) != 0:
 		return fmt.Sprintf(
-			"by its block our balance changed by %v, and it went from %v to %v", reportedChange(from), payerBalances[0],
+			"by its block the wallet's balance changed by %v, and it went from %v to %v",
+			reportedChange(from), payerBalances[0],
 			payerBalances[1],
 		)
 	case balanceChange(payeeBalances).Cmp(reportedChange(to)) < 0:

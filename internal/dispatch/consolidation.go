@@ -62,7 +62,7 @@ func ConsolidationDemanded(ctx context.Context, tx pg.Tx, name chain.Name, walle
 		SELECT EXISTS (SELECT FROM dispatch_orders WHERE chain = $1 AND wallet_id = $2 AND status = 'QUEUED' AND waiting_for = 'MERGE')`,
 		name, walletID).Scan(&demanded)
 	if err != nil {
-		return false, fmt.Errorf("whether a payment of wallet %s waits for a merge: %w", walletID, err)
+		return false, fmt.Errorf("check whether a payment of wallet %s waits for a consolidation: %w", walletID, err)
 	}
 	return demanded, nil
 }
@@ -90,7 +90,8 @@ func chooseSmallOutputs(m chain.Consolidator, small []chain.Output, total money.
 	}
 	if len(small) < countMin {
 		return nil, &notConsolidatedError{fmt.Sprintf(
-			"there are %d small coins to merge that payments can do without, and it is worth it from %d on", len(small),
+			"there are %d small outputs that payments do not need, and a consolidation is worth it from %d on",
+			len(small),
 			countMin,
 		)}
 	}
@@ -103,7 +104,7 @@ func (d *Worker) selectConsolidation(
 ) (string, chain.Fees, error) {
 	if change != o.To {
 		return "", chain.Fees{}, fmt.Errorf(
-			"the wallet of merge %s for change is %s, and it was placed for %s", o.ID, change, o.To,
+			"the change wallet of consolidation %s is %s, and it was submitted for %s", o.ID, change, o.To,
 		)
 	}
 	if demanded, err := ConsolidationDemanded(ctx, tx, o.Chain, o.WalletID); err != nil {
@@ -118,7 +119,7 @@ func (d *Worker) selectConsolidation(
 			return "", chain.Fees{}, err
 		}
 		if len(outputs) < 2 {
-			return "", chain.Fees{}, &notConsolidatedError{"every coin is one that payments reach"}
+			return "", chain.Fees{}, &notConsolidatedError{"every output is one that payments use"}
 		}
 		return d.buildConsolidation(outputs, change, price)
 	}
@@ -127,10 +128,10 @@ func (d *Worker) selectConsolidation(
 		SELECT EXISTS (SELECT FROM dispatch_orders WHERE chain = $1 AND wallet_id = $2 AND status = 'QUEUED' AND order_id <> $3 AND waiting_for IS DISTINCT FROM 'FREEZE')`,
 		o.Chain, o.WalletID, o.ID).Scan(&paymentsQueued)
 	if err != nil {
-		return "", chain.Fees{}, fmt.Errorf("what else merge %s would hold up: %w", o.ID, err)
+		return "", chain.Fees{}, fmt.Errorf("check what else consolidation %s would delay: %w", o.ID, err)
 	}
 	if paymentsQueued {
-		return "", chain.Fees{}, &notConsolidatedError{"somebody wants to be paid"}
+		return "", chain.Fees{}, &notConsolidatedError{"a payment waits"}
 	}
 	amountAbove, amountMax := d.chain.Consolidator.ConsolidationRange(price)
 	_, countMax := d.chain.Consolidator.InputCounts()
@@ -162,7 +163,7 @@ func (d *Worker) quoteOrder(ctx context.Context, o Order, account chain.Address)
 		return d.chain.Sender.Quote(ctx, o.chainPayment(account))
 	}
 	if d.chain.Consolidator == nil {
-		return chain.Fees{}, &notConsolidatedError{"no coins are merged on " + string(o.Chain)}
+		return chain.Fees{}, &notConsolidatedError{"no consolidation on " + string(o.Chain)}
 	}
 	var demanded bool
 	err := d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
@@ -177,7 +178,10 @@ func (d *Worker) quoteOrder(ctx context.Context, o Order, account chain.Address)
 	}
 	price, isCheap, err := d.chain.Consolidator.QuoteConsolidation(ctx)
 	if err == nil && !isCheap {
-		err = &notConsolidatedError{fmt.Sprintf("the rate is %v, which is more than a merge is worth", price.TipCap)}
+		err = &notConsolidatedError{fmt.Sprintf(
+			"the rate is %v, which is more than a consolidation is worth",
+			price.TipCap,
+		)}
 	}
 	return price, err
 }
@@ -198,7 +202,7 @@ func (d *Worker) delaysPayments(ctx context.Context, s slot) (delayed bool, err 
 			s.Chain, s.WalletID).Scan(&delayed)
 	})
 	if err != nil {
-		return false, fmt.Errorf("whom merge %s holds up: %w", s.ID, err)
+		return false, fmt.Errorf("check which payments consolidation %s delays: %w", s.ID, err)
 	}
 	return delayed, nil
 }

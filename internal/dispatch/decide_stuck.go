@@ -40,7 +40,7 @@ func DecideStuck(
 		if broken, err := finality.LockShared(ctx, tx, chainName); err != nil {
 			return err
 		} else if broken {
-			return fmt.Errorf("the finality of %s is broken, and its block may be gone", chainName)
+			return fmt.Errorf("%s has a finality break, and its block may be gone", chainName)
 		}
 		o, err := lockOrder(ctx, tx, orderID)
 		if err != nil {

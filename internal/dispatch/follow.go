@@ -196,7 +196,7 @@ func (d *Worker) storeSigned(ctx context.Context, s slot, attempt attempt, signe
 				`UPDATE dispatch_orders SET last_error = NULL WHERE order_id = ANY ($1) AND last_error IS NOT NULL`,
 				orderIDs(orders),
 			); err != nil {
-				return fmt.Errorf("forget what order %s waited for: %w", s.ID, err)
+				return fmt.Errorf("clear the wait reason of order %s: %w", s.ID, err)
 			}
 		}
 		if err := d.mirror(ctx, tx, signed.Entry); err != nil {
@@ -214,7 +214,7 @@ func (d *Worker) storeSigned(ctx context.Context, s slot, attempt attempt, signe
 func (d *Worker) handleSignerRefusal(
 	ctx context.Context, payer wallet.Wallet, s slot, refusal *signer.Refusal,
 ) (filled bool, err error) {
-	message := "the signer refuses to sign in a slot: nothing behind it goes out of this wallet"
+	message := "the signer refuses to sign in a slot: later transactions of this wallet wait"
 	switch {
 	case len(s.signedHashes()) > 0:
 		message = "the signer refuses a replacement" // the transaction that it would replace can still be mined
@@ -252,7 +252,7 @@ func (d *Worker) fillSlot(ctx context.Context, payer wallet.Wallet, s slot, refu
 	}
 	fees, err := d.chain.Sender.Quote(ctx, chain.Payment{From: payer.Address, To: payer.Address})
 	if err != nil {
-		return false, d.noteError(ctx, s, fmt.Sprintf("%v; and its slot cannot be filled yet: %v", refusal, err))
+		return false, d.noteError(ctx, s, fmt.Sprintf("%v; and its slot cannot be cancelled yet: %v", refusal, err))
 	}
 	cost, err := fees.Max()
 	if err != nil {
@@ -269,7 +269,8 @@ func (d *Worker) fillSlot(ctx context.Context, payer wallet.Wallet, s slot, refu
 	}
 	if err == nil {
 		d.log.Error(
-			"the signer's policy does not let a payment pass any more: its slot is filled and it fails", "order", s.ID,
+			"the signer's policy does not allow a payment any more: its slot is cancelled and the payment fails",
+			"order", s.ID,
 			"code", refusal.Code, "why", refusal.Message,
 		)
 	}
@@ -288,7 +289,7 @@ func (d *Worker) noteError(ctx context.Context, s slot, detail string) error {
 			WHERE order_id = ANY ($1) AND status IN ('SLOTTED', 'SIGNED', 'BROADCAST') AND last_error IS DISTINCT FROM $2`,
 			orderIDs(orders), truncateError(detail))
 		if err != nil {
-			return fmt.Errorf("note why order %s waits: %w", s.ID, err)
+			return fmt.Errorf("record the wait reason of order %s: %w", s.ID, err)
 		}
 		return nil
 	})
@@ -315,13 +316,16 @@ func (d *Worker) guardNonce(ctx context.Context, payer wallet.Wallet, acct chain
 	}
 	return d.freezeWallet(
 		ctx, payer,
-		fmt.Sprintf("the chain is at nonce %d, and nothing of ours has a nonce above %d", acct.Latest, nextNonce),
+		fmt.Sprintf(
+			"the chain is at nonce %d, and no order of this installation has a nonce above %d",
+			acct.Latest, nextNonce,
+		),
 	)
 }
 
 func (d *Worker) freezeWallet(ctx context.Context, payer wallet.Wallet, reason string) error {
 	d.log.Error(
-		"wallet frozen: a transaction that is not ours used its key", "wallet", payer.ID,
+		"wallet frozen: a transaction of another program used its key", "wallet", payer.ID,
 		"address", string(payer.Address), "why", reason,
 	)
 	err := d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
@@ -405,7 +409,7 @@ func (d *Worker) sendAttempt(ctx context.Context, s slot, attempt attempt) (busy
 		if _, err := tx.Exec(ctx, `
 			UPDATE dispatch_attempts SET last_answer = $3 WHERE order_id = $1 AND version = $2`,
 			s.ID, attempt.Version, truncateError(detail)); err != nil {
-			return fmt.Errorf("keep the answer to attempt %d: %w", attempt.Version, err)
+			return fmt.Errorf("store the answer to attempt %d: %w", attempt.Version, err)
 		}
 		failpoint.HitBeforeCommit("W19")
 		return nil
@@ -453,16 +457,16 @@ func (d *Worker) bumpHead(ctx context.Context, payer wallet.Wallet, s slot) (boo
 	switch {
 	case errors.Is(err, errFeeCapped), errors.Is(err, errOutputsExhausted):
 		d.raiseAlarm(
-			ctx, s.ID, "a transaction waits and its fee may not be raised further", "order", s.ID,
+			ctx, s.ID, "a transaction waits and its fee is at its limit", "order", s.ID,
 			"hash", string(s.newestAttempt().Hash), "why", err.Error(),
 		)
 		return false, d.noteError(ctx, s, err.Error())
 	case errors.Is(err, wallet.ErrInsufficient):
 		d.raiseAlarm(
-			ctx, s.ID, "a transaction waits and its wallet lacks the gas to raise its fee", "order", s.ID,
+			ctx, s.ID, "a transaction waits and its wallet lacks the gas for a fee bump", "order", s.ID,
 			"wallet", payer.ID,
 		)
-		return false, d.noteError(ctx, s, "its wallet lacks the gas to raise its fee")
+		return false, d.noteError(ctx, s, "its wallet lacks the gas for a fee bump")
 	}
 	return err == nil, err
 }
@@ -475,7 +479,7 @@ var errFeeCapped = errors.New(
 // errOutputsExhausted says that the outputs of a slot, which takes no others, cannot pay a higher
 // fee.
 var errOutputsExhausted = errors.New(
-	"the coins of its slot leave too little for a higher fee, so it is not raised further",
+	"the outputs of its slot leave too little for a higher fee, so it is not raised further",
 )
 
 // systemActor is this package as an actor of the audit log.
@@ -570,7 +574,7 @@ func (d *Worker) commitAttempt(
 				ctx, `UPDATE dispatch_orders SET last_error = $2 WHERE order_id = ANY ($1)`, orderIDs(orders),
 				truncateError(request.note),
 			); err != nil {
-				return fmt.Errorf("note why order %s is replaced: %w", o.ID, err)
+				return fmt.Errorf("record why order %s is replaced: %w", o.ID, err)
 			}
 		}
 		detail := map[string]any{"act": act, "version": version, "feeCap": fees.FeeCap}
@@ -597,7 +601,7 @@ func (d *Worker) settleSlot(
 		return false, nil // no provider has the results of its block yet
 	}
 	if err != nil {
-		return false, fmt.Errorf("look for its transaction: %w", err)
+		return false, fmt.Errorf("look up its transaction: %w", err)
 	}
 	if outcome == nil && s.Purpose == signer.CreateNonceAccount {
 		return d.followExpiring(ctx, payer, s)
@@ -629,7 +633,7 @@ func (d *Worker) settleSlot(
 		return err
 	})
 	if err != nil {
-		return false, fmt.Errorf("look for the proof of its block: %w", err)
+		return false, fmt.Errorf("look up the proof of its block: %w", err)
 	}
 	if broken {
 		// The proven block may not be on the chain any more, and neither a settlement nor a release
@@ -711,7 +715,7 @@ func (d *Worker) noteMissing(ctx context.Context, s slot, missingSince *time.Tim
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("note that nothing of ours is in the slot of order %s: %w", s.ID, err)
+		return fmt.Errorf("record that no transaction of the order is in the slot of order %s: %w", s.ID, err)
 	}
 	return nil
 }
@@ -742,7 +746,7 @@ func (d *Worker) endSlot(
 		if broken, err := finality.LockShared(ctx, tx, s.Chain); err != nil {
 			return err
 		} else if broken {
-			return fmt.Errorf("end order %s while the chain's finality is broken: %w", s.ID, errLostRace)
+			return fmt.Errorf("end order %s during a finality break: %w", s.ID, errLostRace)
 		}
 		orders, err := lockSlot(ctx, tx, s.ID)
 		if err != nil {
@@ -950,7 +954,7 @@ func (d *Worker) markStuck(ctx context.Context, s slot, outcome chain.Outcome, p
 			}
 			reason := reasons[i]
 			if reason == "" {
-				reason = "another payment of its transaction is not what it says"
+				reason = "another payment of its transaction is not as it should be"
 			}
 			if err := setStatus(
 				ctx, tx, o.ID, Broadcast, Stuck, "tx_hash = $4, fee = $5, proof_id = $6, last_error = $7, rent = $8",
@@ -972,7 +976,7 @@ func (d *Worker) markStuck(ctx context.Context, s slot, outcome chain.Outcome, p
 				return err
 			}
 			d.log.Error(
-				"a payment succeeded on chain and did not do what it says", "order", o.ID, "hash", string(outcome.Tx),
+				"a payment succeeded on chain without its effect", "order", o.ID, "hash", string(outcome.Tx),
 				"why", reason,
 			)
 		}

@@ -45,7 +45,7 @@ func (d *Worker) watchNonceAccounts(ctx context.Context) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("find the wallets with places: %w", err)
+		return fmt.Errorf("find the wallets with nonce accounts: %w", err)
 	}
 	now := d.db.Clock()()
 	d.mu.Lock()
@@ -62,7 +62,7 @@ func (d *Worker) watchNonceAccounts(ctx context.Context) error {
 	for i, id := range wallets {
 		wg.Go(func() {
 			if err := d.watchWallet(ctx, id); err != nil {
-				errs[i] = fmt.Errorf("look at the idle places of wallet %s: %w", id, err)
+				errs[i] = fmt.Errorf("examine the idle nonce accounts of wallet %s: %w", id, err)
 			}
 		})
 	}
@@ -136,7 +136,7 @@ func (d *Worker) isOwnTransaction(ctx context.Context, hash chain.TxHash, slotKe
 			d.chain.Name, slotKey, hash).Scan(&isOwn)
 	})
 	if err != nil {
-		return false, fmt.Errorf("whose transaction %s is: %w", hash, err)
+		return false, fmt.Errorf("look up the order of transaction %s: %w", hash, err)
 	}
 	return isOwn, nil
 }
@@ -147,7 +147,8 @@ func (d *Worker) isOwnTransaction(ctx context.Context, hash chain.TxHash, slotKe
 func (d *Worker) freezeForeignUse(
 	ctx context.Context, payer wallet.Wallet, accountAddress string, tx chain.TxHash,
 ) error {
-	reason := fmt.Sprintf("its key has signed %s for its place %s, and no order of ours has", tx, accountAddress)
+	reason := fmt.Sprintf("its key has signed %s for its nonce account %s, and no order of this installation has "+
+		"that transaction", tx, accountAddress)
 	var lifted bool
 	err := d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
 		lifted, err = freeze.WasLifted(ctx, tx, d.newWalletFreeze(payer, reason))
@@ -158,7 +159,8 @@ func (d *Worker) freezeForeignUse(
 	}
 	if lifted {
 		d.log.Warn(
-			"a place is left out for good: somebody else has taken it", "wallet", payer.ID, "place", accountAddress,
+			"a nonce account is permanently left out: another program has taken it",
+			"wallet", payer.ID, "place", accountAddress,
 			"hash", string(tx),
 		)
 		return nil

@@ -47,7 +47,7 @@ func (d *Worker) horizon(ctx context.Context) (h horizon, err error) {
 		return err
 	})
 	if err != nil {
-		return h, fmt.Errorf("read how far %s is proven: %w", d.chain.Name, err)
+		return h, fmt.Errorf("read up to which block %s is proven: %w", d.chain.Name, err)
 	}
 	return h, nil
 }

@@ -88,7 +88,7 @@ func TestAPersonsStepWhoseCommitIsUnknownIsNotSaidToHaveDoneNothing(t *testing.T
 					t.Fatalf("it changed nothing that the test looks at: %v, %s", err, done)
 				}
 				says := err != nil &&
-					(strings.Contains(err.Error(), "is taken back") || strings.Contains(err.Error(), "is raised"))
+					(strings.Contains(err.Error(), "is being cancelled") || strings.Contains(err.Error(), "is raised"))
 				switch {
 				case settled != before && settled != done && (c.half == "" || !strings.HasPrefix(settled, c.half)):
 					t.Errorf("%+v: got %s, want it done or not", l, settled)

@@ -43,7 +43,7 @@ func (d *Worker) recreate(ctx context.Context, payer wallet.Wallet, s slot) (boo
 	fees, err := d.chain.Sender.Quote(ctx, s.chainPayment(payer.Address))
 	if err != nil {
 		d.raiseAlarm(
-			ctx, s.ID, "a place cannot be made again as things stand", "order", s.ID, "wallet", payer.ID,
+			ctx, s.ID, "cannot create a nonce account again now", "order", s.ID, "wallet", payer.ID,
 			"why", err.Error(),
 		)
 		return false, d.noteError(ctx, s, err.Error())
@@ -53,9 +53,10 @@ func (d *Worker) recreate(ctx context.Context, payer wallet.Wallet, s slot) (boo
 	})
 	if errors.Is(err, wallet.ErrInsufficient) {
 		d.raiseAlarm(
-			ctx, s.ID, "a place cannot be made again: its wallet lacks the gas", "order", s.ID, "wallet", payer.ID,
+			ctx, s.ID, "cannot create a nonce account again: its wallet lacks the "+
+				"gas", "order", s.ID, "wallet", payer.ID,
 		)
-		return false, d.noteError(ctx, s, "its wallet lacks the gas to make the place again")
+		return false, d.noteError(ctx, s, "its wallet lacks the gas to create the nonce account again")
 	}
 	return err == nil, err
 }
@@ -74,7 +75,7 @@ func (d *Worker) setExpiry(ctx context.Context, payer wallet.Wallet, s slot) err
 			int64(fees.LastValidBlock),
 		)
 		if err != nil {
-			return fmt.Errorf("date the transactions of order %s: %w", s.ID, err)
+			return fmt.Errorf("set the expiry of the transactions of order %s: %w", s.ID, err)
 		}
 		return nil
 	})

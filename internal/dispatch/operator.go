@@ -39,7 +39,7 @@ func (d *Worker) loadOrderSlot(ctx context.Context, orderID string) (o Order, s 
 			return err
 		}
 		if o.Chain != d.chain.Name {
-			return fmt.Errorf("order %s is on %s, and this is the desk of %s", orderID, o.Chain, d.chain.Name)
+			return fmt.Errorf("order %s is on %s, and this worker is for %s", orderID, o.Chain, d.chain.Name)
 		}
 		slots, err := querySlots(
 			ctx, tx,
@@ -51,8 +51,8 @@ func (d *Worker) loadOrderSlot(ctx context.Context, orderID string) (o Order, s 
 		}
 		if len(slots) == 0 {
 			return fault.New(fault.Conflict, fault.InvalidState,
-				"Order %s is %s and has no slot: nothing of it is signed, nothing is out, and nothing was changed. "+
-					"`coffer dispatch show %s` says what it waits for.", orderID, o.Status, orderID)
+				"Order %s is %s and has no slot: nothing of it was signed or sent, and nothing was changed. `coffer "+
+					"dispatch show %s` shows its wait reason.", orderID, o.Status, orderID)
 		}
 		s = slots[0]
 		payer, err = wallet.ByID(ctx, tx, o.WalletID)
@@ -75,16 +75,20 @@ func (s slot) refuseEnded(o Order) error {
 	case Failed:
 		return fault.New(
 			fault.Conflict, fault.InvalidState,
-			"Order %s is FAILED: its slot is used, nobody was paid, and its amount was given back. Nothing was done.",
+			"Order %s is FAILED: its slot is used without a payment, and its amount is available again. Nothing was "+
+				"done.",
 			o.ID,
 		)
 	case Stuck:
 		return fault.New(fault.Conflict, fault.InvalidState,
-			"Order %s is STUCK: its transaction is final, so it cannot be replaced. Nothing was done and its amount is still held. `coffer dispatch resolve %s` looks on the chain for what it did.", o.ID, o.ID)
+			"Order %s is STUCK: its transaction is final, so it cannot be replaced. Nothing was done and its amount "+
+				"is still held. `coffer dispatch resolve %s` checks its outcome on the chain.", o.ID, o.ID)
 	}
 	if s.FundsPending {
 		return fault.New(fault.Conflict, fault.InvalidState,
-			"Order %s was restored from the signer's journal and its funds are still to be found again. Nothing was done; its transaction is sent and followed as it is. Try again when `coffer dispatch show %s` no longer says so.", o.ID, o.ID)
+			"Order %s was restored from the signer's journal, and the scan still has to find its funds. Nothing was "+
+				"done; its transaction is sent and followed as it is. Try again when `coffer dispatch show %s` does "+
+				"not say so any more.", o.ID, o.ID)
 	}
 	return nil
 }
@@ -96,8 +100,9 @@ func (s slot) refuseReplacement() error {
 		return nil
 	}
 	return fault.New(fault.Conflict, fault.InvalidState,
-		"Order %s makes a place of its wallet on the chain: it has no fee to raise, and nothing can take its slot instead. Nothing was done. "+
-			"What is out is good for some minutes; when it was not mined by then the service makes another by itself.",
+		"Order %s creates a nonce account of its wallet: it has no fee to raise, and no other transaction can take "+
+			"its slot. Nothing was done. Its transaction is valid for some minutes; if it is not mined by then, the "+
+			"service makes another one.",
 		s.ID)
 }
 
@@ -107,24 +112,29 @@ func (s slot) explainFailure(o Order, err error) error {
 	switch {
 	case errors.Is(err, errOutputsExhausted):
 		return fault.New(fault.Unprocessable, fault.InvalidState,
-			"The coins that order %s spends leave too little for a higher fee, and nothing can be added to them. Nothing was done; what is out stays out and can still be mined. "+
-				"Wait for the fees of the chain to fall.", o.ID)
+			"The outputs that order %s spends leave too little for a higher fee, and no other output can be added. "+
+				"Nothing was done; the transaction stays and can still be mined. Wait for the fees of the chain to "+
+				"fall.", o.ID)
 	case errors.Is(err, errFeeCapped) && o.Chain.Family() != chain.EVM:
 		return fault.New(fault.Unprocessable, fault.InvalidState,
-			"The fee of order %s is up to %v and may not be raised further: cost_max or the highest rate of its chain, or the maxNetworkFee of its request, forbids it. Nothing was done; what is out stays out and can still be mined. "+
-				"Wait for the fees of the chain to fall, or raise the limits of its chain, and feeMax of the signer's policy with them.", o.ID, s.newestAttempt().Fees.NonGas)
+			"The fee of order %s is up to %v and may not be raised further: cost_max or the highest rate of its "+
+				"chain, or the maxNetworkFee of its request, forbids it. Nothing was done; the transaction stays and "+
+				"can still be mined. Wait for the fees of the chain to fall, or raise the limits of its chain "+
+				"together with feeMax of the signer's policy.", o.ID, s.newestAttempt().Fees.NonGas)
 	case errors.Is(err, errFeeCapped):
 		return fault.New(fault.Unprocessable, fault.InvalidState,
-			"The fee of order %s is %v a gas and may not be raised further: fee_cap of its chain, or the maxNetworkFee of its request, forbids it. Nothing was done; what is out stays out and can still be mined. "+
-				"Wait for the fees of the chain to fall, or raise fee_cap, and feeMax of the signer's policy with it.",
+			"The fee of order %s is %v a gas and may not be raised further: fee_cap of its chain, or the "+
+				"maxNetworkFee of its request, forbids it. Nothing was done; the transaction stays and can still be "+
+				"mined. Wait for the fees of the chain to fall, or raise fee_cap together with feeMax of the "+
+				"signer's policy.",
 			o.ID, s.newestAttempt().Fees.FeeCap)
 	case errors.Is(err, wallet.ErrInsufficient):
 		return fault.New(fault.Unprocessable, fault.InsufficientBalance,
-			"The wallet of order %s lacks the gas for a dearer transaction. Nothing was done; what is out stays out and can still be mined. "+
-				"Send native coin to it: `coffer wallets` shows where.", o.ID)
+			"The wallet of order %s lacks the gas for a higher fee. Nothing was done; the transaction stays and can "+
+				"still be mined. Send native coin to the wallet: `coffer wallets` shows its address.", o.ID)
 	case errors.Is(err, errLostRace):
 		return fault.New(fault.Conflict, fault.InvalidState,
-			"Order %s moved on while it was looked at. This call did nothing. Look again with `coffer dispatch show %s`.", o.ID, o.ID)
+			"Order %s changed in the meantime. This call did nothing. Look again with `coffer dispatch show %s`.", o.ID, o.ID)
 	}
 	return err
 }
@@ -145,7 +155,8 @@ func (d *Worker) BumpFee(ctx context.Context, orderID string, actor audit.Actor)
 	}
 	if s.newestAttempt().Raw == nil {
 		return chain.Fees{}, fault.New(fault.Conflict, fault.InvalidState,
-			"The newest transaction of order %s is not signed yet, so there is nothing to replace. Nothing was done. `coffer dispatch show %s` says what it waits for.", o.ID, o.ID)
+			"The newest transaction of order %s is not signed yet, so there is nothing to replace. Nothing was done. "+
+				"`coffer dispatch show %s` shows its wait reason.", o.ID, o.ID)
 	}
 	if err := d.addReplacement(ctx, payer, s, s.newestAttempt().Act, replacementRequest{
 		reason: reasonOperator, actor: actor,
@@ -154,7 +165,9 @@ func (d *Worker) BumpFee(ctx context.Context, orderID string, actor audit.Actor)
 	}
 	if _, s, _, err = d.loadOrderSlot(ctx, orderID); err != nil {
 		return chain.Fees{}, fault.New(fault.Unavailable, fault.CodeUnavailable,
-			"The fee of order %s is raised: the running service has the dearer transaction signed and sends it, and one of them is mined, never both. It could not be read again (%v); `coffer dispatch show %s` shows it.", o.ID, err, o.ID)
+			"The fee of order %s is raised: the running service has the signer sign the new transaction, and sends "+
+				"it. At most one of them is mined. The order could not be read again (%v); `coffer dispatch show %s` "+
+				"shows it.", o.ID, err, o.ID)
 	}
 	return s.newestAttempt().Fees, nil
 }
@@ -196,8 +209,9 @@ func (d *Worker) CancelOrder(ctx context.Context, orderID string, actor audit.Ac
 	}
 	if s.Purpose == signer.Consolidate {
 		return false, fault.New(fault.Conflict, fault.InvalidState,
-			"Order %s makes one coin of small ones and pays nobody, so a cancel would be the same transaction again. Nothing was done. "+
-				"It ends when what is out is mined; `coffer dispatch bump %s` raises its fee.", s.ID, s.ID)
+			"Order %s consolidates outputs and makes no payment, so a cancel would be the same transaction again. "+
+				"Nothing was done. The order ends when its transaction is mined; `coffer dispatch bump %s` raises "+
+				"its fee.", s.ID, s.ID)
 	}
 	request := replacementRequest{reason: reasonOperator, actor: actor}
 	if len(s.signedHashes()) > 0 {
@@ -230,7 +244,7 @@ func (d *Worker) recallOrder(ctx context.Context, orderID string, actor audit.Ac
 		case err != nil:
 			return err
 		case o.Chain != d.chain.Name:
-			return fmt.Errorf("order %s is on %s, and this is the desk of %s", orderID, o.Chain, d.chain.Name)
+			return fmt.Errorf("order %s is on %s, and this worker is for %s", orderID, o.Chain, d.chain.Name)
 		case o.Status == Recalled && granted:
 			state, err := LoadVoidState(ctx, tx, o.ID)
 			recalled = state == NotVoided
@@ -262,7 +276,11 @@ func (d *Worker) recallOrder(ctx context.Context, orderID string, actor audit.Ac
 			return true, err
 		}
 		return true, fault.New(fault.Unavailable, fault.CodeUnavailable,
-			"Order %s is taken back: nothing of it is signed, and its payee will not be paid. The signer or the database did not answer when its end was written down, so what was held for it may still be held. It is given back once, as soon as both answer, without another call; `coffer dispatch show %s` says whether it is, and `coffer dispatch cancel %s` asks the signer again.", orderID, orderID, orderID)
+			"Order %s is being cancelled: nothing of it is signed, and its payee will not be paid. The signer or the "+
+				"database did not answer when its end was recorded, so its amount may still be held. The amount "+
+				"becomes available, once, as soon as both answer, without another call. `coffer dispatch show %s` "+
+				"shows whether it has, and `coffer dispatch cancel %s` asks the signer "+
+				"again.", orderID, orderID, orderID)
 	}
 	return true, nil
 }
@@ -287,7 +305,7 @@ func (d *Worker) ResolveStuck(
 	}
 	if o.Status != Stuck {
 		return "", fault.New(
-			fault.Conflict, fault.InvalidState, "Order %s is %s. Only a STUCK order is resolved; nothing was done.",
+			fault.Conflict, fault.InvalidState, "Order %s is %s. Only a STUCK order can be resolved; nothing was done.",
 			o.ID, o.Status,
 		)
 	}
@@ -300,7 +318,8 @@ func (d *Worker) ResolveStuck(
 	if err != nil {
 		return "", fault.New(
 			fault.Unavailable, fault.CodeUnavailable,
-			"Order %s stays STUCK and nothing was booked: the providers do not answer for its transaction (%v). Try again.",
+			"Order %s stays STUCK and nothing was booked: the providers do not answer for its transaction (%v). Try "+
+				"again.",
 			o.ID, err,
 		)
 	}
@@ -316,7 +335,8 @@ func (d *Worker) ResolveStuck(
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return "", refuse(
-			"block %d, which has its transaction %s, is not proven final. Wait for the walk of the chain, or decide about its broken finality first.",
+			"block %d, which has its transaction %s, is not proven final. Wait for the scan of the chain, or decide "+
+				"about its finality break first.",
 			block.Height, outcome.Tx,
 		)
 	}
@@ -327,7 +347,8 @@ func (d *Worker) ResolveStuck(
 	if err != nil {
 		return "", fault.New(
 			fault.Unavailable, fault.CodeUnavailable,
-			"Order %s stays STUCK and nothing was booked: its block %d cannot be weighed (%v). A provider that keeps old state is needed.",
+			"Order %s stays STUCK and nothing was booked: the balances of its block %d cannot be read (%v). This "+
+				"needs a provider that keeps old state.",
 			o.ID, block.Height, err,
 		)
 	}
@@ -361,12 +382,15 @@ func (d *Worker) ResolveStuck(
 		e.Paid = true
 	case isWhole && o.Purpose == signer.Payment:
 		return "", refuse(
-			"all %v left the wallet, and the payee got %v. Settle the difference with the organization; the same with --short then books the payment as paid.",
+			"all %v left the wallet, and the payee received %v. Settle the difference with the organization; repeat "+
+				"the command with --short to book the payment as paid.",
 			debited, arrived,
 		)
 	default:
 		return "", refuse(
-			"its transaction took %v from the wallet and brought the payee %v, and the order is for %v. No end of it would leave the books right; find out why, and --as paid or --as unpaid ends it as you find it.",
+			"its transaction took %v from the wallet and gave the payee %v, and the order is for %v. No outcome "+
+				"would leave the books right. Find out why; --as paid or --as unpaid ends the order with the outcome "+
+				"that you found.",
 			left, arrived, o.Amount,
 		)
 	}
@@ -374,7 +398,7 @@ func (d *Worker) ResolveStuck(
 		if broken, err := finality.LockShared(ctx, tx, s.Chain); err != nil {
 			return err
 		} else if broken {
-			return fmt.Errorf("resolve order %s while the chain's finality is broken: %w", o.ID, errLostRace)
+			return fmt.Errorf("resolve order %s during a finality break: %w", o.ID, errLostRace)
 		}
 		o, err := lockOrder(ctx, tx, o.ID)
 		if err != nil {

@@ -65,7 +65,7 @@ func TestAnOperatorRaisesAFeeWithinTheCap(t *testing.T) {
 	b.wantFault("an unknown order", err, fault.CodeNotFound, "nothing was changed")
 	b.submitOrder(b.newOrder("wd_1", to, 400))
 	_, err = b.worker.BumpFee(b.ctx, "wd_1", operatorActor)
-	b.wantFault("an order without a slot", err, fault.InvalidState, "nothing is out", "QUEUED")
+	b.wantFault("an order without a slot", err, fault.InvalidState, "nothing of it was signed or sent", "QUEUED")
 	b.runRounds()
 	before := b.loadView("wd_1").Transactions[0].Fees
 	fees, err := b.worker.BumpFee(b.ctx, "wd_1", operatorActor)
@@ -256,7 +256,7 @@ func TestTheListSaysWhatEachOrderWaitsFor(t *testing.T) {
 	got, more := list(10)
 	want := []struct{ id, waits string }{
 		{"wd_1", "a final block"},
-		{"wd_2", "a provider that takes it: the node is busy"},
+		{"wd_2", "a provider that accepts it: the node is busy"},
 		{"wd_3", "a signature"},
 		{"wd_4", "funds on its wallet"},
 	}

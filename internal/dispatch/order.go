@@ -166,11 +166,11 @@ func ListImmovableFunds(ctx context.Context, tx pg.Tx, org string, mintID int) (
 		GROUP BY org_id, wallet_id, mint_id
 		ORDER BY 1, 3, 2`, org, mintID)
 	if err != nil {
-		return nil, fmt.Errorf("what cannot be moved: %w", err)
+		return nil, fmt.Errorf("read what cannot be moved: %w", err)
 	}
 	immovable, err := pgx.CollectRows(rows, pgx.RowToStructByPos[ImmovableFunds])
 	if err != nil {
-		return nil, fmt.Errorf("what cannot be moved: %w", err)
+		return nil, fmt.Errorf("read what cannot be moved: %w", err)
 	}
 	return immovable, nil
 }
@@ -245,10 +245,10 @@ func Submit(ctx context.Context, tx pg.Tx, o Order) error {
 		o.MintID, o.Contract, o.Amount, o.CustomerID, o.KeyHash, tx.Now, o.FeeMax, o.FeeDeducted, o.Grant, o.Product,
 		o.WhitelistedID, o.FromWalletID)
 	if err != nil {
-		return fmt.Errorf("place order %s: %w", o.ID, err)
+		return fmt.Errorf("submit order %s: %w", o.ID, err)
 	}
 	if tag.RowsAffected() != 1 {
-		return fmt.Errorf("place order %s: it is placed already", o.ID)
+		return fmt.Errorf("submit order %s: it is already submitted", o.ID)
 	}
 	return nil
 }
@@ -269,7 +269,7 @@ func LockWaiting(ctx context.Context, tx pg.Tx, orderID string) (bool, error) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("ask whether order %s waits: %w", orderID, err)
+		return false, fmt.Errorf("read whether order %s waits: %w", orderID, err)
 	}
 	return waiting, nil
 }
@@ -285,7 +285,7 @@ func Recall(ctx context.Context, tx pg.Tx, orderID string) (bool, error) {
 		UPDATE dispatch_orders SET status = 'WITHDRAWN', waiting_for = NULL, short_by = NULL, ended_at = $2
 		WHERE order_id = $1 AND status IN ('QUEUED', 'REFUSED')`, orderID, tx.Now)
 	if err != nil {
-		return false, fmt.Errorf("withdraw order %s: %w", orderID, err)
+		return false, fmt.Errorf("recall order %s: %w", orderID, err)
 	}
 	if tag.RowsAffected() != 1 {
 		return false, nil
@@ -327,7 +327,7 @@ func IsUnderfunded(ctx context.Context, tx pg.Tx, orderID string, reason WaitRea
 		SELECT EXISTS (SELECT FROM dispatch_orders WHERE order_id = $1 AND status = 'QUEUED' AND waiting_for = $2 AND short_by > 0)`,
 		orderID, reason).Scan(&underfunded)
 	if err != nil {
-		return false, fmt.Errorf("ask what order %s waits for: %w", orderID, err)
+		return false, fmt.Errorf("read the wait reason of order %s: %w", orderID, err)
 	}
 	return underfunded, nil
 }
@@ -347,7 +347,7 @@ func FundsArrived(ctx context.Context, tx pg.Tx, walletID string, name chain.Nam
 			walletID, name, reason, tx.Now)
 	}
 	if err != nil {
-		return fmt.Errorf("have the orders of wallet %s looked at again: %w", walletID, err)
+		return fmt.Errorf("have the worker examine the orders of wallet %s again: %w", walletID, err)
 	}
 	return nil
 }

@@ -183,7 +183,7 @@ func TestACancelThatIsRefusedAsWellWaitsInSight(t *testing.T) {
 		}
 	}
 	attempts(2) // the payment and its cancel, neither signed
-	if n := log.count("nothing behind it goes out"); n != 1 {
+	if n := log.count("later transactions of this wallet wait"); n != 1 {
 		t.Errorf("got %d alarms in 20 seconds, want 1", n)
 	}
 	if said := b.lastError("wd_1"); !strings.Contains(said, "feeMax") {
@@ -195,7 +195,7 @@ func TestACancelThatIsRefusedAsWellWaitsInSight(t *testing.T) {
 	b.clock.advance(2 * time.Minute)
 	b.runRounds()
 	attempts(3)
-	if n := log.count("nothing behind it goes out"); n != 2 {
+	if n := log.count("later transactions of this wallet wait"); n != 2 {
 		t.Errorf("got %d alarms after two minutes, want 2", n)
 	}
 	b.restartWithPolicy(openPolicy())
@@ -229,7 +229,7 @@ func TestTheFeesOfADayHoldPaymentsUpAndFailNone(t *testing.T) {
 	if s, waits := b.orderStatus("wd_2"); s != dispatch.Queued || waits != string(dispatch.WaitSigner) {
 		t.Errorf("got %v waiting for %q, want QUEUED waiting for SIGNER", s, waits)
 	}
-	if log.count("nothing more on fees today") == 0 || !strings.Contains(b.lastError("wd_2"), "feeDayMax") {
+	if log.count("no more on fees today") == 0 || !strings.Contains(b.lastError("wd_2"), "feeDayMax") {
 		t.Errorf("the order says %q, want an alarm and what to do", b.lastError("wd_2"))
 	}
 	// With a part of the limit left, the order gets a slot and waits in it.

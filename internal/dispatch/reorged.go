@@ -61,7 +61,7 @@ func loadReorgedOrders(ctx context.Context, tx pg.Tx, name chain.Name, walletID 
 			AND NOT EXISTS (SELECT FROM scan_cursors c WHERE c.chain = $1 AND c.parted_above IS NOT NULL)
 		ORDER BY s.nonce`, name, walletID)
 	if err != nil {
-		return nil, fmt.Errorf("orders in question: %w", err)
+		return nil, fmt.Errorf("disputed orders: %w", err)
 	}
 	var reorged []reorgedOrder
 	for _, s := range slots {
@@ -76,7 +76,7 @@ func loadReorgedOrders(ctx context.Context, tx pg.Tx, name chain.Name, walletID 
 				continue // already proven again, or a person has not decided about it yet
 			}
 			if err != nil {
-				return nil, fmt.Errorf("how order %s ended: %w", o.ID, err)
+				return nil, fmt.Errorf("read how order %s ended: %w", o.ID, err)
 			}
 			reorged = append(reorged, q)
 		}
@@ -107,7 +107,7 @@ func (d *Worker) resettleOrders(
 		}
 		proven, delays, err := d.resettleOrder(ctx, payer, q, acct, holdBack)
 		if err != nil {
-			return busy, fmt.Errorf("order %s in question: %w", q.EndedOrder.ID, err)
+			return busy, fmt.Errorf("disputed order %s: %w", q.EndedOrder.ID, err)
 		}
 		busy, stopped = busy || proven, stopped || delays
 	}
@@ -122,14 +122,17 @@ func (d *Worker) resettleOrder(
 	payments := q.chainPayments(payer.Address)
 	outcome, err := d.chain.Sender.Outcome(ctx, q.signedHashes(), payments...)
 	if err != nil {
-		return false, false, fmt.Errorf("look for its transaction: %w", err)
+		return false, false, fmt.Errorf("look up its transaction: %w", err)
 	}
 	used, _ := acct.IsUsed(q.ChainSlot)
 	switch {
 	case outcome == nil && q.Purpose == signer.CreateNonceAccount:
 		// Its transaction names a block that is too old, while the books have the account created.
 		return false, false, d.disputeOrder(
-			ctx, payer, q, fmt.Sprintf("nothing has %v, and what made it cannot be sent again", q.ChainSlot),
+			ctx, payer, q, fmt.Sprintf(
+				"no transaction has %v, and the one that used it cannot be sent again",
+				q.ChainSlot,
+			),
 		)
 	case outcome == nil && !used:
 		if err := d.noteMissing(ctx, q.slot, nil); err != nil {
@@ -171,7 +174,8 @@ func (d *Worker) resettleOrder(
 		return false, false, d.noteWaiting(
 			ctx, q, WaitBlock,
 			fmt.Sprintf(
-				"%s is in block %d, and the head is behind what made that final", outcome.Tx, outcome.Block.Height,
+				"%s is in block %d, and the head is behind the block that made it final",
+				outcome.Tx, outcome.Block.Height,
 			),
 		)
 	}
@@ -225,7 +229,7 @@ func (d *Worker) reproveOrder(
 		if parted, err := finality.LockParted(ctx, tx, q.Chain); err != nil {
 			return err
 		} else if parted {
-			return fmt.Errorf("order %s while its chain has parted: %w", q.EndedOrder.ID, errLostRace)
+			return fmt.Errorf("settle order %s after a fork of its chain: %w", q.EndedOrder.ID, errLostRace)
 		}
 		o, err := lockOrder(ctx, tx, q.EndedOrder.ID)
 		if err != nil {
@@ -257,7 +261,7 @@ func (d *Worker) reproveOrder(
 		return true, false, nil // another process was first
 	case errors.Is(err, wallet.ErrInsufficient), errors.Is(err, ledger.ErrOverdraft):
 		return false, false, d.noteWaiting(
-			ctx, q, WaitGas, "it has cost more than before, and the gas for that is not there: "+err.Error(),
+			ctx, q, WaitGas, "it cost more than before, and there is too little gas for that: "+err.Error(),
 		)
 	case err != nil:
 		return false, false, fmt.Errorf("prove it again: %w", err)
@@ -308,7 +312,7 @@ func (d *Worker) resendEnded(
 ) (delays bool, err error) {
 	attempt := q.findAttempt(q.Hash)
 	if holdBack {
-		return true, d.noteWaiting(ctx, q, WaitEarlierNonce, "an earlier nonce of its wallet is not out")
+		return true, d.noteWaiting(ctx, q, WaitEarlierNonce, "an earlier nonce of its wallet is not sent")
 	}
 	var reason string
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
@@ -322,7 +326,7 @@ func (d *Worker) resendEnded(
 		return true, d.noteWaiting(ctx, q, WaitFreeze, reason)
 	}
 	if sinceLastSend(d.db.Clock()(), attempt) < d.conf.ResendAfter {
-		return false, d.noteWaiting(ctx, q, WaitBlock, "it is out")
+		return false, d.noteWaiting(ctx, q, WaitBlock, "it is sent")
 	}
 	if attempt.Act == signer.Pay {
 		_, err := d.chain.Sender.Quote(ctx, q.chainPayments(payer.Address)...)
@@ -339,7 +343,7 @@ func (d *Worker) resendEnded(
 		case ended(Failed):
 			// Its amount was released. Sent now, the transaction would pay as well.
 			return true, d.noteWaiting(
-				ctx, q, WaitSimulation, "it failed, its amount was given back, and it would pay now",
+				ctx, q, WaitSimulation, "it failed, its amount was released, and it would pay now",
 			)
 		}
 	}
@@ -362,7 +366,7 @@ func (d *Worker) noteWaiting(ctx context.Context, q reorgedOrder, waitReason Wai
 		delay = max(delay, operatorRecheck)
 	}
 	if q.EndedOrder.WaitingFor != waitReason {
-		d.log.Warn("order in question", "order", q.EndedOrder.ID, "for", string(waitReason), "why", detail)
+		d.log.Warn("order disputed", "order", q.EndedOrder.ID, "for", string(waitReason), "why", detail)
 	}
 	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		_, err := tx.Exec(ctx, `
@@ -370,7 +374,7 @@ func (d *Worker) noteWaiting(ctx context.Context, q reorgedOrder, waitReason Wai
 			WHERE order_id = $1 AND status IN ('PAID', 'FAILED') AND proof_id = $5`,
 			q.EndedOrder.ID, waitReason, truncateError(detail), tx.Now.Add(delay), q.ProofID)
 		if err != nil {
-			return fmt.Errorf("note what it waits for: %w", err)
+			return fmt.Errorf("record its wait reason: %w", err)
 		}
 		return nil
 	})
@@ -384,7 +388,7 @@ func (d *Worker) disputeOrder(ctx context.Context, payer wallet.Wallet, q reorge
 		return d.noteWaiting(ctx, q, WaitOperator, reason)
 	}
 	d.log.Error(
-		"an order ended in another way after finality broke", "order", q.EndedOrder.ID, "wallet", payer.ID,
+		"an order ended in another way after a finality break", "order", q.EndedOrder.ID, "wallet", payer.ID,
 		"why", reason,
 	)
 	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {

@@ -187,19 +187,19 @@ func restoreVoid(ctx context.Context, tx pg.Tx, r *RestoredOrder, entry signer.H
 		r.Status = Recalled
 	}
 	if r.Status != Recalled {
-		return fmt.Errorf("it is %s, and the journal says that it was taken back before it had a slot", r.Status)
+		return fmt.Errorf("it is %s, and the journal has a void from before it had a slot", r.Status)
 	}
 	_, err := tx.Exec(ctx,
 		`UPDATE dispatch_voids SET journal_id = $2, journal_seq = $3, voided_at = $4 WHERE order_id = $1 AND journal_seq IS NULL`,
 		r.ID, entry.JournalID, int64(entry.Seq), tx.Now)
 	if err != nil {
-		return fmt.Errorf("keep that it is void: %w", err)
+		return fmt.Errorf("record that it is void: %w", err)
 	}
 	return nil
 }
 
 // VoidedAfterBackup is the error text of an order that people recalled after the backup was made.
-const VoidedAfterBackup = "the signer's journal says that people took this payment back after the backup was made"
+const VoidedAfterBackup = "the signer's journal voided this payment after the backup was made"
 
 // restoreMember gives an order the slot of the lead order that it was signed with. The lead was
 // restored first, since its id is lower. restoreMember returns false if nothing of that was
@@ -217,9 +217,9 @@ func (j JournalRestorer) restoreMember(ctx context.Context, tx pg.Tx, r *Restore
 		Scan(&leadStatus, &pending, &memberPending)
 	switch {
 	case err != nil:
-		return false, fmt.Errorf("read order %s, which it was signed with: %w", lead, err)
+		return false, fmt.Errorf("read order %s, with which it was signed: %w", lead, err)
 	case r.TxLeadID != "" && r.TxLeadID != lead:
-		return false, fmt.Errorf("the journal signed it with %s, and it has its slot with %s", lead, r.TxLeadID)
+		return false, fmt.Errorf("the journal signed it with %s, and it shares its slot with %s", lead, r.TxLeadID)
 	case r.TxLeadID == lead && (!pending || memberPending):
 		return false, nil
 	case r.TxLeadID == lead:
@@ -272,7 +272,7 @@ func insertRestored(ctx context.Context, tx pg.Tx, m mirror.JournaledIntent) (Or
 	intent := m.Intent
 	account, err := wallet.ByRef(ctx, tx, intent.Account())
 	if err != nil {
-		return Order{}, fmt.Errorf("the wallet that pays: %w", err)
+		return Order{}, fmt.Errorf("the paying wallet: %w", err)
 	}
 	o := Order{
 		ID: intent.ID, OrgID: intent.From.OrgID, Purpose: intent.Purpose, Chain: intent.Chain, WalletID: account.ID,
@@ -287,14 +287,14 @@ func insertRestored(ctx context.Context, tx pg.Tx, m mirror.JournaledIntent) (Or
 	if intent.Payer != nil {
 		from, err := wallet.ByRef(ctx, tx, intent.From)
 		if err != nil {
-			return o, fmt.Errorf("the wallet that is emptied: %w", err)
+			return o, fmt.Errorf("the emptied wallet: %w", err)
 		}
 		o.FromWalletID = from.ID
 	}
 	if intent.ToWallet != nil {
 		to, err := wallet.ByRef(ctx, tx, *intent.ToWallet)
 		if err != nil {
-			return o, fmt.Errorf("the wallet that receives: %w", err)
+			return o, fmt.Errorf("the receiving wallet: %w", err)
 		}
 		o.ToWalletID = to.ID
 	}
@@ -407,8 +407,8 @@ func restoreSlot(ctx context.Context, tx pg.Tx, o Order, signed mirror.Signature
 		1+len(signed.TxMemberIDs))
 	if pg.ViolatesConstraint(err, "dispatch_slots_pkey") || pg.ViolatesConstraint(err, "dispatch_slots_lease_once") ||
 		pg.ViolatesConstraint(err, "dispatch_slots_change_once") {
-		return fmt.Errorf("%v of its wallet belongs to another order, which this database made after it was restored: "+
-			"restore the backup once more and let nothing run on it before the import: %w", chainSlot, err)
+		return fmt.Errorf("%v of its wallet belongs to another order, which this database made after the restore: "+
+			"restore the backup again and run nothing on it before the import: %w", chainSlot, err)
 	}
 	if err != nil {
 		return fmt.Errorf("%v: %w", chainSlot, err)
@@ -447,7 +447,7 @@ func (j JournalRestorer) storeAttempts(
 		}
 		cost, err := fees.Max()
 		if err != nil {
-			return fmt.Errorf("what transaction %s may cost: %w", s.Hash, err)
+			return fmt.Errorf("read the highest cost of transaction %s: %w", s.Hash, err)
 		}
 		if costMax.Less(cost) {
 			costMax = cost
@@ -468,7 +468,7 @@ func (j JournalRestorer) storeAttempts(
 	if _, err := tx.Exec(
 		ctx, `UPDATE dispatch_slots SET gas_reserved = $2 WHERE order_id = $1`, o.ID, costMax,
 	); err != nil {
-		return fmt.Errorf("note what its slot may cost: %w", err)
+		return fmt.Errorf("record the highest cost of its slot: %w", err)
 	}
 	return nil
 }

@@ -120,7 +120,7 @@ func lockSlot(ctx context.Context, tx pg.Tx, leadID string) ([]Order, error) {
 		return nil, fmt.Errorf("lock the slot of order %s: %w", leadID, err)
 	}
 	if len(orders) == 0 || orders[0].ID != leadID {
-		return nil, fmt.Errorf("lock the slot of order %s: it leads none", leadID)
+		return nil, fmt.Errorf("lock the slot of order %s: it does not lead a transaction", leadID)
 	}
 	return orders, nil
 }
@@ -246,11 +246,11 @@ func loadTxMembers(ctx context.Context, tx pg.Tx, slots []slot) error {
 		ctx, selectOrders+` FROM dispatch_orders WHERE rides_id = ANY ($1) ORDER BY order_id COLLATE "C"`, leadIDs,
 	)
 	if err != nil {
-		return fmt.Errorf("who rides in slots: %w", err)
+		return fmt.Errorf("read the members of slots: %w", err)
 	}
 	members, err := pgx.CollectRows(rows, scanOrder)
 	if err != nil {
-		return fmt.Errorf("who rides in slots: %w", err)
+		return fmt.Errorf("read the members of slots: %w", err)
 	}
 	for _, o := range members {
 		slotsByID[o.TxLeadID].TxMembers = append(slotsByID[o.TxLeadID].TxMembers, o)

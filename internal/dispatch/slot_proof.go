@@ -75,7 +75,7 @@ func (d *Worker) proveFreeSlots(ctx context.Context, payer wallet.Wallet, acct *
 			accountAddress, _, _ := strings.Cut(l.Final, " ")
 			d.raiseAlarm(
 				ctx, accountAddress,
-				"a place of a wallet is not used, since the block that proves its value is not found",
+				"a nonce account of a wallet is not used, because the block that proves its value is not found",
 				"wallet", payer.ID, "place", accountAddress, "why", p.missingReason,
 			)
 		}
@@ -102,7 +102,7 @@ func (d *Worker) unprovenReason(slotKeys []string) string {
 			return p.missingReason
 		}
 	}
-	return "it is not looked for yet"
+	return "it was not looked for yet"
 }
 
 // cachedProof returns what is known of the proof of a slot key, and whether a search for it is due.
@@ -163,11 +163,11 @@ func loadLastUseParents(ctx context.Context, tx pg.Tx, name chain.Name, slotKey 
 		) s JOIN dispatch_orders o USING (order_id) JOIN finality_proofs p ON p.chain = o.chain AND p.proof_id = o.proof_id
 		ORDER BY s.nonce DESC`, name, accountAddress, lastUsesMax)
 	if err != nil {
-		return nil, fmt.Errorf("which blocks place %s was used in: %w", accountAddress, err)
+		return nil, fmt.Errorf("which blocks nonce account %s was used in: %w", accountAddress, err)
 	}
 	parents, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
-		return nil, fmt.Errorf("which blocks place %s was used in: %w", accountAddress, err)
+		return nil, fmt.Errorf("which blocks nonce account %s was used in: %w", accountAddress, err)
 	}
 	return parents, nil
 }
@@ -184,7 +184,7 @@ func (d *Worker) proveSlot(ctx context.Context, payer wallet.Wallet, s *slot) er
 	}
 	if p.text == "" {
 		d.raiseAlarm(
-			ctx, s.ID, "a slot is not proven, so nothing new is signed in it", "order", s.ID,
+			ctx, s.ID, "a slot is not proven, so no new transaction is signed in it", "order", s.ID,
 			"slot", s.ChainSlot.String(), "why", p.missingReason,
 		)
 		return nil
@@ -194,7 +194,7 @@ func (d *Worker) proveSlot(ctx context.Context, payer wallet.Wallet, s *slot) er
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("keep the proof of the slot of order %s: %w", s.ID, err)
+		return fmt.Errorf("write the proof of the slot of order %s: %w", s.ID, err)
 	}
 	s.Proof = p.text
 	return nil

@@ -40,18 +40,19 @@ var transitions = []transition{
 	{Queued, Slotted, "admitted by the signer, funds and gas reserved"},
 	{
 		Queued, Refused,
-		"the signer's policy says no, or the chain would because of the payee or the amount, or has something where it would make a place, or there is nothing to merge now",
+		"the signer's policy refuses it, or the chain would because of the payee or the amount, or its nonce account " +
+			"exists already, or there is nothing to consolidate now",
 	},
-	{Queued, Recalled, "taken back by its feature, or ended by a person"},
-	{Refused, Queued, "placed again"},
-	{Refused, Recalled, "taken back by its feature"},
+	{Queued, Recalled, "recalled by its feature, or ended by a person"},
+	{Refused, Queued, "submitted again"},
+	{Refused, Recalled, "recalled by its feature"},
 	{Slotted, Signed, "the signed bytes are stored"},
-	{Signed, Broadcast, "a provider took them, or a block has them"},
+	{Signed, Broadcast, "a provider accepted them, or a block has them"},
 	{Broadcast, Paid, "final, succeeded, its effects and the balances show the payment"},
-	{Broadcast, Failed, "final, reverted, or our own cancel"},
+	{Broadcast, Failed, "final, reverted, or a cancel transaction of the service"},
 	{Broadcast, Stuck, "final, succeeded, and its effects or the balances do not show the payment"},
-	{Stuck, Paid, "a person has found it paid"},
-	{Stuck, Failed, "a person has found it not paid"},
+	{Stuck, Paid, "a person found it paid"},
+	{Stuck, Failed, "a person found it not paid"},
 }
 
 // errLostRace says that an order was not in the status that a step started from. Another process,

@@ -52,21 +52,25 @@ type (
 	insufficientGasError struct{ cost money.Amount } // the cost of the outputs exceeds the wallet's gas
 )
 
-func (e *selectionError) Error() string    { return e.cause.Error() }
-func (e *selectionError) Unwrap() error    { return e.cause }
-func (e *changeWalletError) Error() string { return "the wallet of its rest: " + e.cause.Error() }
+func (e *selectionError) Error() string { return e.cause.Error() }
+func (e *selectionError) Unwrap() error { return e.cause }
+func (e *changeWalletError) Error() string {
+	return "the wallet of its change output: " + e.cause.Error()
+}
 func (e *changeWalletError) Unwrap() error { return e.cause }
-func (e *feeLimitError) Error() string     { return fmt.Sprintf("its coins cost up to %v", e.cost) }
+func (e *feeLimitError) Error() string     { return fmt.Sprintf("its outputs cost up to %v", e.cost) }
 
-func (e *insufficientGasError) Error() string { return fmt.Sprintf("its coins cost up to %v", e.cost) }
+func (e *insufficientGasError) Error() string {
+	return fmt.Sprintf("its outputs cost up to %v", e.cost)
+}
 
 // errNoFlaggedOutput says that the output of a flagged deposit is not there to be returned.
 var errNoFlaggedOutput = errors.New(
-	"the coin that is to go away is not there: finality broke below it, or it is not final again",
+	"the output that has to be spent is not there: there was a finality break below it, or it is not final again",
 )
 
 // errChangeWalletTaken says that another slot got the change wallet of this one, in every try.
-var errChangeWalletTaken = errors.New("the wallet for its rest was taken by another slot, again and again")
+var errChangeWalletTaken = errors.New("another slot took the change wallet, repeatedly")
 
 // changeLookback is how many of an organization's change wallets, the newest ones, NextChangeWallet
 // considers. An unused one is among them, because every slot takes the first unused one.
@@ -89,7 +93,7 @@ func NextChangeWallet(ctx context.Context, tx pg.Tx, ch chain.Name, org string) 
 				AND NOT EXISTS (SELECT FROM dispatch_orders o WHERE o.to_wallet_id = w.wallet_id AND o.purpose = 'MERGE' AND o.status = 'QUEUED')),
 			(SELECT max(number) + 1 FROM numbered), 1)`, org, string(ch.Family()), ch, changeLookback).Scan(&number)
 	if err != nil {
-		return signer.WalletRef{}, fmt.Errorf("find a wallet for the rest of coins of %s: %w", org, err)
+		return signer.WalletRef{}, fmt.Errorf("find a change wallet for outputs of %s: %w", org, err)
 	}
 	return signer.WalletRef{
 		OrgID: org, Family: ch.Family(), Purpose: wallet.Change, Subject: strconv.FormatUint(number, 10),
@@ -100,7 +104,7 @@ func NextChangeWallet(ctx context.Context, tx pg.Tx, ch chain.Name, org string) 
 // chosen when it was planned.
 func (d *Worker) changeAddress(ctx context.Context, o Order) (chain.Address, error) {
 	if d.changeWallets == nil {
-		return "", &changeWalletError{errors.New("nobody gives it out here")}
+		return "", &changeWalletError{errors.New("this service does not issue it")}
 	}
 	var ref signer.WalletRef
 	err := d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
@@ -154,7 +158,7 @@ func (d *Worker) reserveOutputs(ctx context.Context, tx pg.Tx, o Order, chainSlo
 }
 
 // errSplitGroup says that no outputs suffice for the orders together, but may for each alone.
-var errSplitGroup = errors.New("their coins do not do for all of them")
+var errSplitGroup = errors.New("their outputs are too small for all of them")
 
 // handleNoOutputs leaves orders waiting, or ends one, that got no slot because of the outputs. For
 // several orders it may return errSplitGroup, so that the caller tries them in parts. unhandled is
@@ -193,11 +197,11 @@ func (d *Worker) handleNoOutputs(ctx context.Context, orders []Order, native int
 	case errors.As(cause, &feeLimit):
 		return nil, d.refuseOrder(ctx, o, &signer.Refusal{
 			Code:    FeeRefused,
-			Message: fmt.Sprintf("its coins may cost up to %v, and the request allows %v", feeLimit.cost, *o.FeeMax),
+			Message: fmt.Sprintf("its outputs can cost up to %v, and the request allows %v", feeLimit.cost, *o.FeeMax),
 		})
 	case errors.As(cause, &insufficientGas):
 		return nil, d.leaveUnderfunded(
-			ctx, o, WaitGas, native, insufficientGas.cost, "the wallet cannot pay for the coins yet",
+			ctx, o, WaitGas, native, insufficientGas.cost, "the wallet cannot pay for the outputs yet",
 		)
 	}
 	return cause, nil
@@ -232,11 +236,11 @@ func (j JournalRestorer) claimOutputs(ctx context.Context, tx pg.Tx, o Order, ch
 		return nil
 	}
 	if j.ReadInputs == nil {
-		return fmt.Errorf("%s is not configured, and its coins cannot be read", o.Chain)
+		return fmt.Errorf("%s is not configured, and its outputs cannot be read", o.Chain)
 	}
 	outputs, err := j.ReadInputs(o.Chain, chainSlot.Key)
 	if err != nil {
-		return fmt.Errorf("the coins of %v: %w", chainSlot, err)
+		return fmt.Errorf("read the outputs of %v: %w", chainSlot, err)
 	}
 	return utxo.ReserveJournaled(ctx, tx, o.Chain, o.OrgID, native, o.ID, o.CreatedAt, outputs)
 }

@@ -64,7 +64,7 @@ func (s OrderView) DescribeWait() string {
 		case WaitGas:
 			return withError("gas on its wallet")
 		case WaitFreeze:
-			return withError("somebody to lift what stops it")
+			return withError("an operator who lifts what stops it")
 		case WaitSimulation:
 			return withError("the chain, which says that it would revert")
 		case WaitProviders:
@@ -72,35 +72,35 @@ func (s OrderView) DescribeWait() string {
 		case WaitSigner:
 			return withError("the signer")
 		case WaitSlot:
-			return withError("a free place of its wallet on the chain")
+			return withError("a free nonce account of its wallet on the chain")
 		case WaitOutputs:
-			return withError("coins that can be spent")
+			return withError("outputs that can be spent")
 		case WaitConsolidation:
-			return withError("small coins to become one, for it needs more of them than one transaction spends")
+			return withError("a consolidation, because it needs more outputs than one transaction can spend")
 		}
 	case Refused:
-		return withError("its feature, since the signer said no")
+		return withError("its feature, because the signer refused")
 	case Slotted:
 		return withError("a signature")
 	case Signed:
 		if s.ProviderAnswer != "" {
-			return "a provider that takes it: " + s.ProviderAnswer
+			return "a provider that accepts it: " + s.ProviderAnswer
 		}
-		return withError("a provider that takes it")
+		return withError("a provider that accepts it")
 	case Broadcast:
 		if s.FundsPending {
-			return "its funds, which the walk of the chain has to find again"
+			return "its funds, which the scan of the chain has to find again"
 		}
 		return withError("a final block")
 	case Stuck:
-		return "a person: it contradicts itself on the chain; see coffer dispatch resolve"
+		return "a person: its final transaction does not show its payment; see coffer dispatch resolve"
 	case Paid, Failed:
 		if s.Reorged {
-			return withError("a block that is final, as the one that ended it is gone")
+			return withError("a final block, because the chain replaced the one that ended it")
 		}
 	case Recalled:
 		if s.VoidPending {
-			return "the signer, which has to write down that it was taken back; until then what was held for it is held"
+			return "the signer, which has to journal the void; until then its amount stays held"
 		}
 	}
 	return "nothing"
@@ -184,10 +184,10 @@ func LoadView(ctx context.Context, tx pg.Tx, orderID string) (OrderView, error) 
 		SELECT order_id FROM dispatch_orders WHERE (order_id = $1 OR rides_id = $1) AND order_id <> $2 ORDER BY order_id COLLATE "C"`,
 		lead, orderID)
 	if err != nil {
-		return s, fmt.Errorf("who is in the slot of order %s: %w", orderID, err)
+		return s, fmt.Errorf("read the members of the slot of order %s: %w", orderID, err)
 	}
 	if s.TxMemberIDs, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
-		return s, fmt.Errorf("who is in the slot of order %s: %w", orderID, err)
+		return s, fmt.Errorf("read the members of the slot of order %s: %w", orderID, err)
 	}
 	s.Transactions = nil
 	for _, a := range attempts[lead] {
@@ -201,5 +201,6 @@ func LoadView(ctx context.Context, tx pg.Tx, orderID string) (OrderView, error) 
 
 func newUnknownOrder(orderID string) error {
 	return fault.New(fault.NotFound, fault.CodeNotFound,
-		"There is no order %s; nothing was changed. `coffer dispatch list` names those that are open, and an order has the id of its withdrawal, sweep or top-up.", orderID)
+		"Order %s does not exist; nothing was changed. `coffer dispatch list` lists the open orders. An order has "+
+			"the id of its withdrawal, sweep or top-up.", orderID)
 }

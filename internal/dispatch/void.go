@@ -25,7 +25,7 @@ const (
 
 // ErrVoidPending says that the signer has not journaled yet that an order is void. The order can no
 // longer get a slot. The process that runs the Voider asks again until the signer has done so.
-var ErrVoidPending = errors.New("the signer has not written down yet that the payment was taken back")
+var ErrVoidPending = errors.New("the signer has not journaled the void of the payment yet")
 
 // VoidListener is a feature whose orders have grants.
 type VoidListener interface {
@@ -56,7 +56,7 @@ func requestVoid(ctx context.Context, tx pg.Tx, orderID string) error {
 		SELECT order_id, org_id, $2 FROM dispatch_orders WHERE order_id = $1 AND status = 'WITHDRAWN' AND purpose IN ('PAYMENT', 'RETURN')`,
 		orderID, tx.Now)
 	if err != nil {
-		return fmt.Errorf("have order %s voided: %w", orderID, err)
+		return fmt.Errorf("request the void of order %s: %w", orderID, err)
 	}
 	return nil
 }
@@ -78,7 +78,7 @@ func LoadVoidState(ctx context.Context, tx pg.Tx, orderID string) (state VoidSta
 			WHEN EXISTS (SELECT FROM dispatch_orders WHERE order_id = $1) THEN 'NOT_VOIDED' ELSE 'NOT_ORDERED' END`,
 		orderID).Scan(&state)
 	if err != nil {
-		return state, fmt.Errorf("whether order %s is void: %w", orderID, err)
+		return state, fmt.Errorf("read whether order %s is void: %w", orderID, err)
 	}
 	return state, nil
 }
@@ -120,7 +120,7 @@ func (v *Voider) tryFinishVoid(ctx context.Context, orderID string) error {
 			Scan(&orgID, &purpose, &voided)
 	})
 	if err != nil {
-		return fmt.Errorf("read what of order %s is to be voided: %w", orderID, err)
+		return fmt.Errorf("read what of order %s has to be voided: %w", orderID, err)
 	}
 	if voided {
 		return nil
@@ -144,7 +144,7 @@ func (v *Voider) tryFinishVoid(ctx context.Context, orderID string) error {
 			`UPDATE dispatch_voids SET journal_id = $2, journal_seq = $3, voided_at = $4 WHERE order_id = $1 AND journal_seq IS NULL`,
 			orderID, entry.JournalID, int64(entry.Seq), tx.Now)
 		if err != nil {
-			return fmt.Errorf("keep that order %s is void: %w", orderID, err)
+			return fmt.Errorf("record that order %s is void: %w", orderID, err)
 		}
 		if tag.RowsAffected() == 0 {
 			return nil // another process was first
@@ -170,7 +170,7 @@ func (v *Voider) handleSignerError(ctx context.Context, orderID string, err erro
 		return fmt.Errorf("%w: order %s: %w", ErrVoidPending, orderID, err)
 	}
 	v.Log.ErrorContext(
-		ctx, "the signer refuses to void an order that was taken back; what was held for it stays held",
+		ctx, "the signer refuses to void a cancelled order; its amount stays held",
 		"order", orderID, "code", refusal.Code, "why", refusal.Message,
 	)
 	if refusal.Code == signer.RefusedSlot || refusal.Code == signer.RefusedIntent ||
@@ -205,7 +205,7 @@ func (v *Voider) RunPass(ctx context.Context) error {
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("read which orders are to be voided: %w", err)
+			return fmt.Errorf("read which orders have to be voided: %w", err)
 		}
 		for _, orderID := range open {
 			lastID = orderID
@@ -223,7 +223,7 @@ func (v *Voider) Run(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		if err := v.RunPass(ctx); err != nil && ctx.Err() == nil {
-			v.Log.Warn("payments that were taken back are not void yet; what was held for them stays held", "err", err)
+			v.Log.Warn("cancelled payments are not void yet; their amounts stay held", "err", err)
 		}
 		select {
 		case <-ctx.Done():

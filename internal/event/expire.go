@@ -72,7 +72,7 @@ func Expire(ctx context.Context, tx pg.Tx, org string, old []ExpiringEvent) erro
 	b.Queue(`UPDATE events SET data = '', body = '', expired_at = $2 WHERE event_id = ANY ($1)`, ids, tx.Now)
 	b.Queue(`UPDATE event_sequences SET expired = $2 WHERE org_id = $1 AND expired < $2`, org, old[len(old)-1].Sequence)
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
-		return fmt.Errorf("take the bytes of %d events of %s: %w", len(old), org, err)
+		return fmt.Errorf("remove the bytes of %d events of %s: %w", len(old), org, err)
 	}
 	return nil
 }

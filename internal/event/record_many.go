@@ -49,7 +49,7 @@ func RecordMany(ctx context.Context, tx pg.Tx, events ...Event) error {
 		FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS w (org_id, resource_id, type, nth) ORDER BY w.nth`,
 		orgs, resources, types)
 	if err != nil {
-		return fmt.Errorf("look for what was told of %d resources: %w", n, err)
+		return fmt.Errorf("look up earlier events of %d resources: %w", n, err)
 	}
 	resourceSeqs := make([]int, 0, n)
 	var recorded, resourceSeq int
@@ -63,7 +63,7 @@ func RecordMany(ctx context.Context, tx pg.Tx, events ...Event) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("look for what was told of %d resources: %w", n, err)
+		return fmt.Errorf("look up earlier events of %d resources: %w", n, err)
 	}
 	_, err = tx.Exec(ctx, `
 		INSERT INTO events (event_id, org_id, type, resource_kind, resource_id, resource_seq,
@@ -88,7 +88,7 @@ func SubscribedOrgs(ctx context.Context, tx pg.Tx, t Type, orgs []string) (map[s
 		SELECT DISTINCT org_id FROM webhook_endpoints
 		WHERE org_id = ANY ($1) AND events && $2 AND deleted_at IS NULL AND status IN ('ENABLED', 'PAUSED')`, orgs, []string{string(t), string(EveryType)})
 	if err != nil {
-		return nil, fmt.Errorf("ask who named %s: %w", t, err)
+		return nil, fmt.Errorf("read the subscriptions of %s: %w", t, err)
 	}
 	subscribed := map[string]bool{}
 	var org string
@@ -97,7 +97,7 @@ func SubscribedOrgs(ctx context.Context, tx pg.Tx, t Type, orgs []string) (map[s
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("ask who named %s: %w", t, err)
+		return nil, fmt.Errorf("read the subscriptions of %s: %w", t, err)
 	}
 	return subscribed, nil
 }

@@ -67,7 +67,7 @@ type Sequencer struct {
 }
 
 // errLostRace says that another sequencer was quicker. Nothing was written.
-var errLostRace = errors.New("another sequencer was quicker")
+var errLostRace = errors.New("another sequencer was faster")
 
 // Run numbers events until ctx ends.
 func (s *Sequencer) Run(ctx context.Context) error {
@@ -82,7 +82,7 @@ func (s *Sequencer) Run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			log.LogAttrs(ctx, slog.LevelError, "events could not be sequenced", slog.Any("error", err))
+			log.LogAttrs(ctx, slog.LevelError, "cannot sequence events", slog.Any("error", err))
 			pause = errorPause
 		case n == 0:
 			pause = idlePause

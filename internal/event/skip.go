@@ -30,7 +30,7 @@ func SkipSequences(ctx context.Context, tx pg.Tx, resumedAt time.Time) error {
 		INSERT INTO event_sequences AS s (org_id, last) SELECT org_id, $1 FROM organizations ORDER BY org_id
 		ON CONFLICT (org_id) DO UPDATE SET last = excluded.last WHERE s.last < excluded.last`, sequence)
 	if err != nil {
-		return fmt.Errorf("move the sequences past what was lost: %w", err)
+		return fmt.Errorf("move the sequences past the lost events: %w", err)
 	}
 	return nil
 }

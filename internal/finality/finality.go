@@ -65,7 +65,7 @@ func LockParted(ctx context.Context, tx pg.Tx, ch chain.Name) (isParted bool, er
 		ctx, `SELECT parted_above IS NOT NULL FROM scan_cursors WHERE chain = $1 FOR KEY SHARE`, ch,
 	).Scan(&isParted)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return false, fmt.Errorf("hold the finality of %s: %w", ch, err)
+		return false, fmt.Errorf("lock the finality of %s: %w", ch, err)
 	}
 	return isParted, nil
 }
@@ -121,7 +121,7 @@ func ListBreaks(ctx context.Context, tx pg.Tx, ch chain.Name) ([]Break, error) {
 func UnsettledReason(ctx context.Context, tx pg.Tx, ch chain.Name) (string, error) {
 	var reason *string
 	if err := tx.QueryRow(ctx, `SELECT finality_unsettled($1)`, ch).Scan(&reason); err != nil {
-		return "", fmt.Errorf("ask what is open about the finality of %s: %w", ch, err)
+		return "", fmt.Errorf("read what is open about the finality of %s: %w", ch, err)
 	}
 	if reason == nil {
 		return "", nil

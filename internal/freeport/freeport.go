@@ -49,7 +49,7 @@ func FindPort() (int, error) {
 		return l.Addr().(*net.TCPAddr).Port, l.Close()
 	}
 	return 0, fmt.Errorf(
-		"no free port of %d was found between %d and %d: end what listens there", triesMax, portMin, end,
+		"no free port of %d was found between %d and %d: end the programs that listen there", triesMax, portMin, end,
 	)
 }
 

@@ -195,7 +195,7 @@ func WasLifted(ctx context.Context, tx pg.Tx, f Freeze) (isLifted bool, err erro
 			AND (coalesce(org_id, ''), coalesce(customer_id, ''), coalesce(chain, ''), coalesce(wallet_id, '')) = ($4, $5, $6, $7))`,
 		string(f.Scope), string(f.Source), f.Reason, f.OrgID, f.CustomerID, string(f.Chain), f.WalletID).Scan(&isLifted)
 	if err != nil {
-		return false, fmt.Errorf("ask what a person has lifted: %w", err)
+		return false, fmt.Errorf("look for freezes that a person lifted: %w", err)
 	}
 	return isLifted, nil
 }
@@ -225,7 +225,7 @@ func insertFreeze(ctx context.Context, tx pg.Tx, f Freeze) (isNew bool, err erro
 		emptyAsNull(f.WalletID),
 		string(f.Source), f.Reason, tx.Now)
 	if err != nil {
-		return false, fmt.Errorf("put a freeze of scope %s: %w", f.Scope, err)
+		return false, fmt.Errorf("create a freeze of scope %s: %w", f.Scope, err)
 	}
 	if tag.RowsAffected() == 0 {
 		return false, nil
@@ -271,11 +271,11 @@ func Lift(ctx context.Context, tx pg.Tx, freezeID string, actor audit.Actor) err
 		if exists {
 			return fault.New(
 				fault.Conflict, fault.InvalidState,
-				"Freeze %s was lifted before. Nothing was changed and no money moved.", freezeID,
+				"Freeze %s is already lifted. Nothing was changed and no money moved.", freezeID,
 			)
 		}
 		return fault.New(
-			fault.NotFound, fault.CodeNotFound, "There is no freeze %s. Nothing was changed and no money moved.",
+			fault.NotFound, fault.CodeNotFound, "Freeze %s does not exist. Nothing was changed and no money moved.",
 			freezeID,
 		)
 	}

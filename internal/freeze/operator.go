@@ -26,10 +26,10 @@ func CreateOrFind(ctx context.Context, tx pg.Tx, f Freeze) (active Freeze, isNew
 			AND coalesce(customer_id, '') = $4 AND coalesce(chain, '') = $5 AND coalesce(wallet_id, '') = $6`,
 		string(f.Scope), string(f.Source), f.OrgID, f.CustomerID, string(f.Chain), f.WalletID)
 	if err != nil {
-		return Freeze{}, false, fmt.Errorf("read the freeze that was put: %w", err)
+		return Freeze{}, false, fmt.Errorf("read the new freeze: %w", err)
 	}
 	if active, err = pgx.CollectExactlyOneRow(rows, scanFreeze); err != nil {
-		return Freeze{}, false, fmt.Errorf("read the freeze that was put: %w", err)
+		return Freeze{}, false, fmt.Errorf("read the new freeze: %w", err)
 	}
 	return active, isNew, nil
 }
@@ -43,7 +43,7 @@ func ByID(ctx context.Context, tx pg.Tx, freezeID string) (Freeze, error) {
 	f, err := pgx.CollectExactlyOneRow(rows, scanFreeze)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Freeze{}, fault.New(
-			fault.NotFound, fault.CodeNotFound, "There is no such freeze. Nothing was changed and no money moved.",
+			fault.NotFound, fault.CodeNotFound, "This freeze does not exist. Nothing was changed and no money moved.",
 		)
 	}
 	if err != nil {
@@ -109,7 +109,8 @@ func LiftByOperator(ctx context.Context, tx pg.Tx, freezeID string, actor audit.
 	}
 	if f.Source == SourceOrganization && f.LiftedAt == nil {
 		return f, fault.New(fault.Conflict, fault.InvalidState,
-			"Freeze %s is the organization's own. Nothing was changed and no money moved. Only the organization lifts it.",
+			"Freeze %s belongs to the organization. Nothing was changed and no money moved. Only the organization "+
+				"can lift it.",
 			freezeID)
 	}
 	if err := Lift(ctx, tx, freezeID, actor); err != nil {

@@ -50,7 +50,7 @@ func NewClient(base string, bytesMax int64, ignore ...string) (*Client, error) {
 		return nil, errors.New("is not a URL such as https://api.example.com")
 	}
 	if u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u.Hostname())) {
-		return nil, errors.New("has to be https: a key crosses it on every call")
+		return nil, errors.New("has to be https: every call sends a key")
 	}
 	if bytesMax == 0 {
 		bytesMax = bytesMaxDefault
@@ -116,7 +116,7 @@ func (c *Client) SendRequest(ctx context.Context, method, path string, header ht
 	}
 	reply := Reply{Status: resp.StatusCode, Body: text, ignore: c.Ignore}
 	if !reply.Body.IsValid() {
-		return Reply{}, &StatusError{resp.StatusCode, "no JSON document"}
+		return Reply{}, &StatusError{resp.StatusCode, "not a JSON document"}
 	}
 	return reply, nil
 }

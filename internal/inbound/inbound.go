@@ -83,7 +83,7 @@ func (l *listener) admitConn(addr netip.Addr, prefix netip.Prefix) bool {
 		if now := time.Now(); now.Sub(l.loggedAt) > logInterval {
 			l.loggedAt = now
 			l.log.Warn(
-				"connections turned away", "listener", l.Addr().String(), "open", l.open, "from", prefix.String(),
+				"connections refused", "listener", l.Addr().String(), "open", l.open, "from", prefix.String(),
 				"fromThere", l.byPrefix[prefix],
 			)
 		}

@@ -138,7 +138,7 @@ type jobErrorLogger struct{ log *slog.Logger }
 // HandleError logs the error. River decides about the retry.
 func (c jobErrorLogger) HandleError(_ context.Context, job *rivertype.JobRow, err error) *river.ErrorHandlerResult {
 	c.log.Warn(
-		"chore failed", "kind", job.Kind, "job", job.ID, "attempt", job.Attempt, "of", job.MaxAttempts, "error", err,
+		"job failed", "kind", job.Kind, "job", job.ID, "attempt", job.Attempt, "of", job.MaxAttempts, "error", err,
 	)
 	return nil
 }
@@ -147,7 +147,7 @@ func (c jobErrorLogger) HandleError(_ context.Context, job *rivertype.JobRow, er
 func (c jobErrorLogger) HandlePanic(
 	_ context.Context, job *rivertype.JobRow, value any, trace string,
 ) *river.ErrorHandlerResult {
-	c.log.Error("chore panicked", "kind", job.Kind, "job", job.ID, "panic", value, "trace", trace)
+	c.log.Error("job panicked", "kind", job.Kind, "job", job.ID, "panic", value, "trace", trace)
 	return nil
 }
 
@@ -155,7 +155,7 @@ func (c jobErrorLogger) HandlePanic(
 var inserter = sync.OnceValue(func() *river.Client[pgx.Tx] {
 	client, err := river.NewClient(riverpgxv5.New(nil), &river.Config{MaxAttempts: attemptsMax})
 	if err != nil {
-		panic("jobs: a client that only inserts is refused: " + err.Error())
+		panic("jobs: the insert-only client is invalid: " + err.Error())
 	}
 	return client
 })

@@ -95,7 +95,7 @@ func TestAnUnbalancedEntryCannotBeWrittenDown(t *testing.T) {
 		"without a debit":             {row{"org_a", 1, nil, bob, "1", "DEPOSIT"}, "23502"},
 		"from an account that is not": {row{"org_a", 1, int64(1 << 40), bob, "1", "DEPOSIT"}, foreignKey},
 		"for a cause that is not":     {row{"org_a", 1, ann, bob, "1", "GIFT"}, checkFails},
-		"more than there is":          {row{"org_a", 1, ann, bob, "101", "DEPOSIT"}, checkFails},
+		"more than the balance":       {row{"org_a", 1, ann, bob, "101", "DEPOSIT"}, checkFails},
 		"above what a balance may be": {
 			row{
 				"org_a", 1, own, bob, "115792089237316195423570985008687907853269984665640564039457584007913129639935",

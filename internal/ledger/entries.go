@@ -109,7 +109,7 @@ func (f Filter) paged(org string, p pagination.Page) (sql string, args []any) {
 	if p.Cursor != nil {
 		n, err := strconv.ParseInt(p.Cursor.ID, 10, 64)
 		if err != nil {
-			panic("ledger: a cursor that was checked is none: " + p.Cursor.ID)
+			panic("ledger: a checked cursor is invalid: " + p.Cursor.ID)
 		}
 		// The first condition is where the index scan starts. The second skips the entry of a
 		// transfer that the page before has already shown.
@@ -161,7 +161,8 @@ func (f Filter) paged(org string, p pagination.Page) (sql string, args []any) {
 			// the planner expects to be true for many rows.
 			where += " AND (SELECT a.kind" + kinds + " FROM ledger_accounts a WHERE a.account_id = s.account_id)"
 		}
-		const sides = "ledger_transfers t CROSS JOIN LATERAL (VALUES (false, t.debit_account, t.credit_account), (true, t.credit_account, t.debit_account)) AS s (credit, account_id, other_id)"
+		const sides = "ledger_transfers t CROSS JOIN LATERAL (VALUES (false, t.debit_account, t.credit_account), " +
+			"(true, t.credit_account, t.debit_account)) AS s (credit, account_id, other_id)"
 		from = "mints m CROSS JOIN LATERAL (" + entries(
 			"s.credit", "s.account_id", "s.other_id", sides, where,
 		) + ") e WHERE true" + narrow

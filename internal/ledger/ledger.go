@@ -150,7 +150,7 @@ var (
 	ErrOverdraft = errors.New("account would be overdrawn")
 	// ErrPosted says that one of the causes has posted before. Nothing was posted, and the
 	// transaction has failed.
-	ErrPosted = errors.New("cause has posted before")
+	ErrPosted = errors.New("cause is already posted")
 )
 
 // Post writes postings, all or none, and moves the balances that they touch. It opens accounts that
@@ -285,7 +285,7 @@ func newColumns(found KnownAccounts, postings []Posting) (columns, error) {
 			case l.Debit == l.Credit:
 				return c, fmt.Errorf("post %s %s: %v to itself", p.Cause.Kind, p.Cause.ID, l.Debit)
 			case l.Amount.IsZero():
-				return c, fmt.Errorf("post %s %s: nothing from %v", p.Cause.Kind, p.Cause.ID, l.Debit)
+				return c, fmt.Errorf("post %s %s: an amount of zero from %v", p.Cause.Kind, p.Cause.ID, l.Debit)
 			}
 			debit, isKnown := found[l.Debit]
 			if !isKnown {
@@ -422,11 +422,11 @@ func LoadTotals(ctx context.Context, tx pg.Tx, org string) ([]KindTotal, error) 
 		FROM ledger_accounts a WHERE a.org_id = $1 AND `+OwnAccountsSQL+`
 		ORDER BY 1, 2, 3`, org)
 	if err != nil {
-		return nil, fmt.Errorf("add up the balances of %s: %w", org, err)
+		return nil, fmt.Errorf("sum up the balances of %s: %w", org, err)
 	}
 	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[KindTotal])
 	if err != nil {
-		return nil, fmt.Errorf("add up the balances of %s: %w", org, err)
+		return nil, fmt.Errorf("sum up the balances of %s: %w", org, err)
 	}
 	return found, nil
 }
@@ -449,7 +449,7 @@ func Sum(ctx context.Context, tx pg.Tx, a Account) (*big.Int, error) {
 		return nil, fmt.Errorf("sum the transfers of %v: %w", a, err)
 	}
 	if n.NaN || n.Exp < 0 {
-		panic(fmt.Sprintf("ledger: the sum of %v is no whole number", a))
+		panic(fmt.Sprintf("ledger: the sum of %v is not a whole number", a))
 	}
 	return new(big.Int).Mul(n.Int, new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n.Exp)), nil)), nil
 }

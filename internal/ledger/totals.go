@@ -38,7 +38,7 @@ func (f *Folder) Run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			f.Log.LogAttrs(ctx, slog.LevelError, "the totals could not be folded", slog.Any("error", err))
+			f.Log.LogAttrs(ctx, slog.LevelError, "cannot fold the totals", slog.Any("error", err))
 			pause = foldSick
 		case n == foldMax:
 			pause = 0

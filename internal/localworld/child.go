@@ -162,7 +162,7 @@ func (w *World) WaitKilled(ctx context.Context) error {
 	select {
 	case <-w.child.exited:
 	case <-ctx.Done():
-		return fmt.Errorf("the service lives:\n%s", w.child.log)
+		return fmt.Errorf("the service is running:\n%s", w.child.log)
 	}
 	var exit *exec.ExitError
 	if errors.As(w.child.err(), &exit) {

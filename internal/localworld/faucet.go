@@ -55,7 +55,7 @@ func (i Info) PayAddress(ctx context.Context, m Mint, recipient string, amount *
 			return "", err
 		}
 		if !amount.IsUint64() {
-			return "", fmt.Errorf("nothing on %s is more than 64 bits", name)
+			return "", fmt.Errorf("no amount on %s has more than 64 bits", name)
 		}
 		node, err := surfpool.Dial(ctx, endpoint.RPCURL)
 		if err != nil {
@@ -75,7 +75,7 @@ func (i Info) PayAddress(ctx context.Context, m Mint, recipient string, amount *
 			return "", err
 		}
 		if !amount.IsInt64() {
-			return "", fmt.Errorf("nothing on %s is more than 63 bits", name)
+			return "", fmt.Errorf("no amount on %s has more than 63 bits", name)
 		}
 		tx, err := btcd.Dial(endpoint.RPCURL, endpoint.Password).PayAddress(ctx, a, amount.Int64())
 		if err != nil {

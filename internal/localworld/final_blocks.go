@@ -32,7 +32,7 @@ func (w *World) finalizeBlocks() error {
 		return nil
 	default:
 	}
-	w.opts.Progress("reading the last blocks, so that the next start goes on with what is on its way")
+	w.opts.Progress("reading the last blocks, so that the next start continues with everything that is in progress")
 	for _, g := range w.outageProxies {
 		if err := g.endOutage(); err != nil {
 			return err
@@ -57,7 +57,7 @@ func (w *World) finalizeBlocks() error {
 	}
 	if err := walking.Walker(chain.Ethereum).WalkTo(ctx, last); err != nil {
 		return fmt.Errorf(
-			"read the last blocks of Ethereum, without which the kept world in %s may not go on: %w", w.dir, err,
+			"read the last blocks of Ethereum, without which the kept world in %s cannot continue: %w", w.dir, err,
 		)
 	}
 	return nil

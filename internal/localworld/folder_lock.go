@@ -43,7 +43,8 @@ func lockFolder(ctx context.Context, opts Options) (lock *os.File, err error) {
 		}
 		if _, err := os.Stat(description); err == nil || waited >= stoppingMax {
 			return lock, fmt.Errorf(
-				"a local world runs in %s already: use it (%s describes it), end it with Ctrl-C, or start this one in another folder",
+				"a local world already runs in %s: use it (%s describes it), end it with Ctrl-C, or start this one "+
+					"in another folder",
 				opts.Dir, InfoFile,
 			)
 		}
@@ -57,7 +58,7 @@ func lockFolder(ctx context.Context, opts Options) (lock *os.File, err error) {
 		}
 	}
 	if err := os.Remove(description); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return lock, fmt.Errorf("remove the description of a world that is gone: %w", err)
+		return lock, fmt.Errorf("remove the description of a world that has ended: %w", err)
 	}
 	return lock, nil
 }

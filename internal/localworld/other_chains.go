@@ -77,9 +77,9 @@ func (w *World) dropUnavailableChains() {
 		)
 	}
 	if w.opts.StateDir != "" && !w.opts.SingleRun {
-		leaveOut("surfpool, its local chain, forgets everything when it ends, so it is in no world that is kept")
+		leaveOut("surfpool, its local chain, keeps no state after it ends, so a kept world does not have it")
 	} else if _, err := surfpool.Find(); err != nil && runtime.GOOS+"/"+runtime.GOARCH != "linux/amd64" {
-		leaveOut("surfpool, its local chain, is there for Linux with glibc on x86_64 alone")
+		leaveOut("surfpool, its local chain, runs only on Linux with glibc on x86_64")
 	}
 }
 

@@ -50,7 +50,7 @@ func openOutageProxy(node, file string) (*outageProxy, error) {
 	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("listen before a chain's node: %w", err)
+		return nil, fmt.Errorf("listen in front of a chain's node: %w", err)
 	}
 	proxyURL := url.URL{Scheme: "http", Host: l.Addr().String(), User: target.User}
 	g := &outageProxy{file: file, node: target.Host, url: proxyURL.String(), listener: l, open: map[net.Conn]bool{}}
@@ -66,7 +66,7 @@ func openOutageProxy(node, file string) (*outageProxy, error) {
 	return g, nil
 }
 
-const outageAnswer = "the provider is out, as coffer local trigger outage asked for\n"
+const outageAnswer = "the provider does not answer, as coffer local trigger outage requested\n"
 
 // proxyConn serves one connection until either side closes it or an outage begins.
 func (g *outageProxy) proxyConn(client net.Conn) {
@@ -93,7 +93,8 @@ func (g *outageProxy) proxyConn(client net.Conn) {
 		if outageEnd(g.file).After(time.Now()) {
 			fmt.Fprintf(
 				client,
-				"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
+				"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: "+
+					"close\r\n\r\n%s",
 				len(outageAnswer), outageAnswer,
 			)
 			return
@@ -166,7 +167,7 @@ func (i Info) SetOutage(name chain.Name, end time.Time) error {
 	file := outageFile(i.Config, name)
 	if !i.OutageProxies {
 		return errors.New(
-			"this world has nothing between the service and its chains: start it with make run, or bin/coffer local",
+			"this world has no proxy between the service and its chains: start it with make run, or bin/coffer local",
 		)
 	}
 	if !end.After(time.Now()) {

@@ -85,13 +85,13 @@ func (t *Trigger) FailedPayout(ctx context.Context) (w webhook.Withdrawal, err e
 	}
 	t.Report("%s pays 0.001 ETH of %s to %s", w.WithdrawalID, t.Customer, destination)
 	last := time.Now()
-	err = t.waitUntil(ctx, "the payment is out", func() (bool, error) {
+	err = t.waitUntil(ctx, "the payment is sent", func() (bool, error) {
 		if w, err = t.api.GetWithdrawal(ctx, w.WithdrawalID); err != nil {
 			return false, err
 		}
 		if w.Status == "AWAITING_APPROVAL" {
 			return false, fmt.Errorf(
-				"%s waits for a person, for %v: approve it with coffer withdrawals approve, or use another customer",
+				"%s waits for an approval, for %v: approve it with coffer withdrawals approve, or use another customer",
 				w.WithdrawalID, w.ApprovalReasons,
 			)
 		}
@@ -110,7 +110,7 @@ func (t *Trigger) FailedPayout(ctx context.Context) (w webhook.Withdrawal, err e
 	if err := t.node.SetCode(ctx, destination, []byte{opInvalid}); err != nil {
 		return w, err
 	}
-	t.Report("transaction %s is out, and %s refuses the coin from now on", *w.TxHash, destination)
+	t.Report("transaction %s is sent, and %s refuses native coin from now on", *w.TxHash, destination)
 	if err := release(); err != nil {
 		return w, err
 	}

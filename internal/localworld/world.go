@@ -200,7 +200,7 @@ func (w *World) startService(ctx context.Context) error {
 	service := w.app
 	service.OnKeyRolled(func(ctx context.Context, org string, key seal.Secret) {
 		if _, err := SaveAPIKey(w.configFile(), org, key); err != nil {
-			w.opts.Log.WarnContext(ctx, "the local world could not write down a rolled key", "error", err)
+			w.opts.Log.WarnContext(ctx, "the local world could not store a rolled key", "error", err)
 		}
 	})
 	w.running = true
@@ -218,7 +218,7 @@ func (w *World) startDependencies(ctx context.Context) (tokens anvil.Tokens, err
 		dir := filepath.Join(w.dir, "postgres")
 		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) && w.opts.PrepareDatabase != nil {
 			if err := w.opts.PrepareDatabase(dir); err != nil {
-				return fmt.Errorf("furnish the world's database: %w", err)
+				return fmt.Errorf("set up the world's database: %w", err)
 			}
 		}
 		// The children outlive ctx: the service stops before the database and the chains.
@@ -422,7 +422,7 @@ func (w *World) fundTreasury(ctx context.Context) error {
 	address := common.HexToAddress(string(treasury.Address))
 	balance, err := w.chain.Eth.BalanceAt(ctx, address, nil)
 	if err != nil {
-		return fmt.Errorf("look at the treasury: %w", err)
+		return fmt.Errorf("read the treasury: %w", err)
 	}
 	coins := new(big.Int).Mul(big.NewInt(treasuryCoins), big.NewInt(1e18))
 	if balance.Cmp(new(big.Int).Div(coins, big.NewInt(2))) >= 0 {

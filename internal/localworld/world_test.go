@@ -268,7 +268,7 @@ func TestALostJournalIsAdopted(t *testing.T) {
 			t.Errorf("%s: got %v\n%s\nwant a refusal with %q", act, err, out, want)
 		}
 	}
-	refused("with its journal there", "nothing has to be rebuilt", "--yes")
+	refused("with its journal there", "does not have to be rebuilt", "--yes")
 	lost := conf.Signer.Journal + ".lost"
 	if err := os.Rename(conf.Signer.Journal, lost); err != nil {
 		t.Fatal(err)

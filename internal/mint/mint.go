@@ -96,7 +96,7 @@ func Sync(ctx context.Context, db *pg.DB, mints []Mint) error {
 		errs = append(errs, m.validateMint())
 		tokenKey := [2]string{string(m.Chain), string(m.Contract)}
 		if ids[m.ID] {
-			errs = append(errs, fmt.Errorf("mint %d stands twice in the list", m.ID))
+			errs = append(errs, fmt.Errorf("mint %d is in the list twice", m.ID))
 		} else if firstID, isRepeated := contracts[tokenKey]; isRepeated {
 			errs = append(errs, fmt.Errorf("mints %d and %d are the same token", firstID, m.ID))
 		}
@@ -117,7 +117,8 @@ func Sync(ctx context.Context, db *pg.DB, mints []Mint) error {
 			switch {
 			case errors.Is(err, errOtherToken) || pg.ViolatesConstraint(err, "mints_identity_fixed"):
 				return fmt.Errorf(
-					"mint %d is another token in the database: chain, network, contract and decimals of an id never change; give the new token a new id",
+					"mint %d is another token in the database: chain, network, contract and decimals of an id never "+
+						"change; give the new token a new id",
 					m.ID,
 				)
 			case pg.ViolatesConstraint(err, "mints_contract_unique"):
@@ -312,7 +313,7 @@ func Usable(ctx context.Context, tx pg.Tx, ids []int) (map[int]bool, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT mint_id, quarantined_at IS NULL FROM mints WHERE mint_id = ANY($1) ORDER BY mint_id FOR SHARE`, ids)
 	if err != nil {
-		return nil, fmt.Errorf("hold %d mints: %w", len(ids), err)
+		return nil, fmt.Errorf("lock %d mints: %w", len(ids), err)
 	}
 	usable := map[int]bool{}
 	var id int
@@ -322,7 +323,7 @@ func Usable(ctx context.Context, tx pg.Tx, ids []int) (map[int]bool, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("hold %d mints: %w", len(ids), err)
+		return nil, fmt.Errorf("lock %d mints: %w", len(ids), err)
 	}
 	return usable, nil
 }

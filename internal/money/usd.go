@@ -57,7 +57,7 @@ func ValueOf(a Amount, decimals int, price USD) (USD, error) {
 // rounded up. Error: ErrRange, also where the other token has a price of zero.
 func Convert(a Amount, decimals int, price USD, toDecimals int, toPrice USD) (Amount, error) {
 	if toPrice.n.IsZero() {
-		return Zero, fmt.Errorf("%w: what it is converted to has no value", ErrRange)
+		return Zero, fmt.Errorf("%w: the target of the conversion has no value", ErrRange)
 	}
 	powerOfTen := func(exponent int) *big.Int {
 		return new(big.Int).Exp(

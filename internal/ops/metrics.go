@@ -61,17 +61,17 @@ func NewMetrics(db *pg.DB, roles []string, log *slog.Logger) *Metrics {
 		}, []string{"method", "route", "status"}),
 		scans: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "coffer_scan_errors_total",
-			Help: "Steps of a walk that did not come about, by what stood in the way.",
+			Help: "Failed steps of a scan, by cause.",
 		}, []string{"chain", "walk", "kind"}),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "coffer_signer_calls_total", Help: "What the signer was asked, by what came of it.",
+			Name: "coffer_signer_calls_total", Help: "Calls to the signer, by outcome.",
 		}, []string{"call", "outcome"}),
 		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "coffer_signer_refusals_total", Help: "What the signer refused, by its reason.",
+			Name: "coffer_signer_refusals_total", Help: "Refusals of the signer, by reason.",
 		}, []string{"code"}),
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "coffer_webhook_attempts_total",
-			Help: "Posts of webhooks by this process, samples included, by what came of them.",
+			Help: "Webhook posts of this process, including samples, by outcome.",
 		}, []string{"result"}),
 	}
 	roleGauge := prometheus.NewGaugeVec(
@@ -152,7 +152,7 @@ type certificateCollector func() []Certificate
 
 var daysDesc = newDesc(
 	"coffer_signer_certificate_days_left",
-	"For how many days a certificate between this process and the signer on the network counts; below 0 it has run out.",
+	"Days until a certificate between this process and the signer expires; negative after it has.",
 	"of", "name",
 )
 
@@ -248,7 +248,7 @@ type poolCollector struct{ db *pg.DB }
 
 var (
 	rerunDesc = newDesc("coffer_db_transactions_rerun_total",
-		"Transactions of this process that were run again, by why; a deadlock is a bug in an order of locks.", "cause")
+		"Transactions of this process that were repeated, by cause; a deadlock is a bug in an order of locks.", "cause")
 	unknownDesc = newDesc("coffer_db_commits_unknown_total",
 		"Commits of this process whose outcome had to be looked up.")
 	connDesc = newDesc("coffer_db_connections", "Connections of this process's pool.", "state")
@@ -315,57 +315,57 @@ var gauges = []gauge{
 		SELECT chain, extract(epoch FROM now() - min(created_at))::float8 FROM deposits
 		WHERE status IN ('DETECTED', 'CONFIRMING') GROUP BY chain`, "chain"),
 	newGauge("coffer_deposits_uncredited_oldest_seconds",
-		"Age of the oldest deposit that is final and not decided about.", `
+		"Age of the oldest final deposit without a decision.", `
 		SELECT chain, extract(epoch FROM now() - min(coalesce(confirmed_at, created_at)))::float8 FROM deposits
 		WHERE status = 'SCREENING' GROUP BY chain`, "chain"),
 	newGauge("coffer_events_unnumbered_oldest_seconds",
 		"Age of the oldest event without a number; 0 when there is none.", `
 		SELECT coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8 FROM events WHERE sequence IS NULL`),
 	newGauge("coffer_events_undelivered_oldest_seconds",
-		"Age of the oldest event that an enabled endpoint has not got; 0 when there is none.", `
+		"Age of the oldest event that an enabled endpoint has not received; 0 when there is none.", `
 		SELECT coalesce(extract(epoch FROM now() - min(d.created_at)), 0)::float8
 		FROM deliveries d JOIN webhook_endpoints e USING (org_id, endpoint_id) WHERE d.status = 'PENDING' AND e.status = 'ENABLED'`),
 	newGauge("coffer_webhook_deliveries_pending",
-		"Deliveries to enabled endpoints that are due or wait, by whether an attempt has failed.", `
+		"Deliveries to enabled endpoints that are due or waiting, by whether an attempt has failed.", `
 		SELECT CASE WHEN d.attempts > 0 THEN 'yes' ELSE 'no' END, count(*)::float8
 		FROM deliveries d JOIN webhook_endpoints e USING (org_id, endpoint_id) WHERE d.status = 'PENDING' AND e.status = 'ENABLED' GROUP BY 1`,
 		"failing"),
 	newGauge("coffer_webhook_endpoints", "Endpoints, by their status.", `
 		SELECT status, count(*)::float8 FROM webhook_endpoints WHERE deleted_at IS NULL GROUP BY status`, "status"),
-	newGauge("coffer_scan_cursor_age_seconds", "Time since the final walk took in a block.", `
+	newGauge("coffer_scan_cursor_age_seconds", "Time since the final scan applied a block.", `
 		SELECT chain, extract(epoch FROM now() - updated_at)::float8 FROM scan_cursors`, "chain"),
-	newGauge("coffer_scan_block_age_seconds", "Age of the newest block that the final walk has taken in.", `
+	newGauge("coffer_scan_block_age_seconds", "Age of the newest block that the final scan has applied.", `
 		SELECT c.chain, extract(epoch FROM now() - p.block_time)::float8
 		FROM scan_cursors c JOIN finality_proofs p ON p.chain = c.chain AND p.height = c.height AND p.hash = c.hash`,
 		"chain"),
 	newGauge("coffer_scan_blocks_behind_head",
-		"Blocks between the newest that was seen and the last final one that was taken in.", `
+		"Blocks between the newest seen block and the last final one that was applied.", `
 		SELECT c.chain, greatest(0, (SELECT max(h.height) FROM scan_heads h WHERE h.chain = c.chain) - c.height)::float8
 		FROM scan_cursors c WHERE EXISTS (SELECT FROM scan_heads h WHERE h.chain = c.chain)`, "chain"),
-	newGauge("coffer_scan_untraced", "Transactions, or whole blocks, whose calls are to be traced yet.", `
+	newGauge("coffer_scan_untraced", "Transactions, or whole blocks, whose calls still have to be traced.", `
 		SELECT p.chain, count(*)::float8 FROM scan_untraced u JOIN finality_live p USING (proof_id) WHERE u.status = 'DUE' GROUP BY p.chain`,
 		"chain"),
 	newGauge("coffer_scan_untraced_oldest_seconds", "Age of the oldest of them.", `
 		SELECT p.chain, extract(epoch FROM now() - min(u.created_at))::float8
 		FROM scan_untraced u JOIN finality_live p USING (proof_id) WHERE u.status = 'DUE' GROUP BY p.chain`, "chain"),
-	newGauge("coffer_memos_due", "Transactions whose memo is to be read yet.", `
+	newGauge("coffer_memos_due", "Transactions whose memo still has to be read.", `
 		SELECT chain, count(*)::float8 FROM transaction_memos WHERE status = 'DUE' GROUP BY chain`, "chain"),
 	newGauge("coffer_memos_due_oldest_seconds", "Age of the oldest of them.", `
 		SELECT chain, extract(epoch FROM now() - min(created_at))::float8 FROM transaction_memos WHERE status = 'DUE' GROUP BY chain`,
 		"chain"),
 	newGauge("coffer_memos_abandoned",
-		"Transactions of whose memo the last day gave up reading: no provider showed them.", `
+		"Transactions whose memo the service gave up reading in the last day, because no provider showed them.", `
 		SELECT chain, count(*)::float8 FROM transaction_memos WHERE status = 'ABANDONED' AND ended_at > now() - interval '1 day' GROUP BY chain`,
 		"chain"),
 	newGauge("coffer_orders_open",
-		"Payments, sweeps and top-ups that have not ended, by where they stand and what they wait for.", `
+		"Payments, sweeps and top-ups that have not ended, by status and wait reason.", `
 		SELECT o.chain, lower(o.purpose), o.status, coalesce(o.waiting_for, ''), count(*)::float8 FROM `+openOrders,
 		"chain", "purpose", "status", "waiting_for"),
 	newGauge("coffer_orders_open_oldest_seconds", "Age of the oldest of them.", `
 		SELECT o.chain, lower(o.purpose), o.status, coalesce(o.waiting_for, ''), extract(epoch FROM now() - min(o.created_at))::float8 FROM `+openOrders,
 		"chain", "purpose", "status", "waiting_for"),
 	newGauge("coffer_orders_in_question",
-		"Payments that ended on a block which finality has taken back, by what they wait for.", `
+		"Payments that ended on a block that the chain replaced after it was final, by wait reason.", `
 		SELECT chain, coalesce(waiting_for, ''), count(*)::float8 FROM dispatch_in_question GROUP BY 1, 2`,
 		"chain", "waiting_for"),
 	newGauge("coffer_withdrawals_open", "Withdrawals that have not ended.", `
@@ -377,7 +377,8 @@ var gauges = []gauge{
 	// A wallet spends its fees; the treasury also spends the gas that it sends to other wallets.
 	// The window is a day, or as much of it as the latest payments of the chain cover.
 	newGauge("coffer_gas_hours_left",
-		"For how long the gas of a wallet lasts at the pace of the last day. Wallets that spent nothing are not here.",
+		"How long the gas of a wallet lasts at the consumption of the last day. Wallets without consumption are not "+
+			"listed.",
 		fmt.Sprintf(`
 		SELECT s.chain, s.wallet_id,
 			(greatest(0, f.gas - f.gas_reserved) / (s.spent / greatest(1, extract(epoch FROM now() - CASE WHEN s.n = %d THEN s.since ELSE now() - interval '24 hours' END) / 3600)))::float8
@@ -396,46 +397,46 @@ var gauges = []gauge{
 		JOIN address_funds f ON f.wallet_id = s.wallet_id AND f.mint_id = m.mint_id
 		WHERE w.purpose = 'TREASURY' AND s.spent > 0
 		ORDER BY 3 LIMIT 50`, gasHistoryMax, gasHistoryMax), "chain", "wallet"),
-	newGauge("coffer_freezes", "What is frozen, by what it is and who did it.", `
+	newGauge("coffer_freezes", "Freezes in force, by scope and source.", `
 		SELECT lower(scope), source, count(*)::float8 FROM freezes WHERE lifted_at IS NULL GROUP BY 1, 2`,
 		"scope", "source"),
-	newGauge("coffer_verify_breached", "1 while payments are stopped because the books or the chains did not add up.", `
+	newGauge("coffer_verify_breached", "1 while payments are stopped because the books and the chains differ.", `
 		SELECT count(*)::float8 FROM (SELECT FROM freezes WHERE lifted_at IS NULL AND source = 'VERIFY' LIMIT 1) AS f`),
-	newGauge("coffer_verify_age_seconds", "Time since the last check of the books that ended; absent before the first.",
+	newGauge("coffer_verify_age_seconds", "Time since the last completed check of the books; absent before the first.",
 		`
 		SELECT extract(epoch FROM now() - max(finalized_at))::float8 FROM river_job WHERE kind = 'verify' AND state = 'completed'
 		HAVING max(finalized_at) IS NOT NULL`),
 	newGauge("coffer_audit_unsealed_oldest_seconds",
-		"Age of the oldest row of the audit log without a place in its chain; 0 when there is none.", `
+		"Age of the oldest unsealed row of the audit log; 0 when there is none.", `
 		SELECT coalesce(extract(epoch FROM now() - (`+audit.OldestUnsealed+`)), 0)::float8`),
 	newGauge("coffer_audit_unanchored_oldest_seconds",
 		"Age of the oldest row of the audit log's chain that the signer has not signed; 0 when there is none.", `
 		SELECT coalesce(extract(epoch FROM now() - (`+audit.OldestUnanchored+`)), 0)::float8`),
-	newGauge("coffer_audit_contradicted", "1 while the last anchor of the audit log says something else than the log.",
+	newGauge("coffer_audit_contradicted", "1 while the last anchor of the audit log contradicts the log.",
 		`
 		SELECT count(*)::float8 FROM (SELECT position, hash, chain_id FROM audit_anchors ORDER BY number DESC LIMIT 1) a
 		WHERE a.position > 0 AND NOT EXISTS (SELECT FROM audit_seal s JOIN audit_chain c ON c.chain_id = a.chain_id
 			WHERE s.position = a.position AND encode(s.hash, 'hex') = a.hash)`),
-	newGauge("coffer_jobs_given_up", "Chores of the last day that failed and are not tried again.", `
+	newGauge("coffer_jobs_given_up", "Jobs of the last day that failed and are not repeated.", `
 		SELECT kind, count(*)::float8 FROM river_job WHERE state = 'discarded' AND finalized_at > now() - interval '24 hours' GROUP BY kind`,
 		"kind"),
 	newGauge("coffer_sender_alerts",
-		"Senders of credited deposits that were found to be above their organization's threshold in the last day.", `
+		"Senders of credited deposits that were found above their organization's threshold in the last day.", `
 		SELECT count(*)::float8 FROM sender_verdicts WHERE alert AND at > now() - interval '24 hours'`),
 	newGauge("coffer_rescreening_overdue_seconds",
-		"For how long the sender that has waited longest should have been asked about again; 0 when none is.", `
+		"How long the most overdue sender has waited to be screened again; 0 when none is overdue.", `
 		SELECT greatest(0, coalesce(extract(epoch FROM now() - (SELECT min(next_at) FROM sender_watch)), 0))::float8`),
 	newGauge("coffer_unknown_tokens_dropped",
-		"Addresses of ours to which the last day brought transfers of unknown tokens that are not recorded.", `
+		"Addresses that received transfers of unknown tokens in the last day which are not recorded.", `
 		SELECT chain, count(*)::float8 FROM unknown_token_counts WHERE dropped_at > now() - interval '24 hours' GROUP BY 1`,
 		"chain"),
-	newGauge("coffer_mints_quarantined", "Mints of which nothing is credited or paid.", `
+	newGauge("coffer_mints_quarantined", "Quarantined mints, of which nothing is credited or paid.", `
 		SELECT count(*)::float8 FROM mints WHERE quarantined_at IS NOT NULL`),
 }
 
 var (
-	readOKDesc      = newDesc("coffer_db_look_ok", "1 when the database answered what this scrape needs of it.")
-	readSecondsDesc = newDesc("coffer_db_look_seconds", "How long it took.")
+	readOKDesc      = newDesc("coffer_db_look_ok", "1 when the database answered all queries of this scrape.")
+	readSecondsDesc = newDesc("coffer_db_look_seconds", "Duration of these queries.")
 )
 
 // databaseCollector is Metrics as a collector of the values in the database.

@@ -112,7 +112,8 @@ func (d *Authenticator) Authenticate(ctx context.Context, presented string, addr
 	h, err := d.batcher.SubmitAndWait(ctx, sha256.Sum256([]byte(text)))
 	if errors.Is(err, groupcommit.ErrFull) || errors.Is(err, groupcommit.ErrAbandoned) {
 		return Caller{}, fault.New(fault.Unavailable, fault.CodeUnavailable,
-			"More requests are waiting than can be taken in. Nothing was done. Repeat the request after the seconds that Retry-After names, a payment with the same idempotencyKey.")
+			"More requests are waiting than the service can accept. This request did nothing. Repeat it after the "+
+				"seconds in Retry-After; repeat a payment with the same idempotencyKey.")
 	}
 	if err != nil {
 		return Caller{}, err
@@ -122,7 +123,9 @@ func (d *Authenticator) Authenticate(ctx context.Context, presented string, addr
 	}
 	if !allowsAddr(h.allowedPrefixes, addr) {
 		return Caller{}, fault.New(fault.Forbidden, fault.IPNotAllowed,
-			"This key is not taken from the address that the request came from. Nothing was done by this request, and this answer says nothing about any other. Call from an address on your organization's list, or ask the operator of this service to add this one.")
+			"The organization does not allow this key from the address of the request. This request did nothing, and "+
+				"this answer says nothing about any other request. Call from an address on your organization's list, "+
+				"or ask the operator of this service to add this one.")
 	}
 	return h.Caller, nil
 }
@@ -159,7 +162,7 @@ func (d *Authenticator) RecordUse(ctx context.Context, c Caller) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("write down the use of %s of %s: %w", c.KeyID, c.OrgID, err)
+		return fmt.Errorf("write the last use of %s of %s: %w", c.KeyID, c.OrgID, err)
 	}
 	return nil
 }

@@ -29,20 +29,21 @@ func ParseIPAllowlist(texts []string) ([]netip.Prefix, error) {
 		).WithParam("ipAllowlist")
 	}
 	if len(texts) > ipAllowlistMax {
-		return nil, refuse("An IP list has at most %d entries.", ipAllowlistMax)
+		return nil, refuse("An IP list may have at most %d entries.", ipAllowlistMax)
 	}
 	list := make([]netip.Prefix, 0, len(texts))
 	for i, text := range texts {
 		p, err := ParsePrefix(text)
 		if err != nil {
 			return nil, refuse(
-				"Entry %d of the IP list is no address and no network such as 203.0.113.7 or 2001:db8::/32.", i+1,
+				"Entry %d of the IP list is not an address and not a network such as 203.0.113.7 or 2001:db8::/32.",
+				i+1,
 			)
 		}
 		// The entry would look like a restriction and be none.
 		if p.Bits() == 0 {
 			return nil, refuse(
-				"Entry %d of the IP list is every address there is. An empty list lets every address in.", i+1,
+				"Entry %d of the IP list contains every address. To allow every address, send an empty list.", i+1,
 			)
 		}
 		list = append(list, p)
@@ -64,19 +65,19 @@ func ParsePrefix(text string) (netip.Prefix, error) {
 	if !strings.Contains(text, "/") {
 		addr, err := netip.ParseAddr(text)
 		if err != nil || addr.Zone() != "" {
-			return netip.Prefix{}, fmt.Errorf("%q is no address", text)
+			return netip.Prefix{}, fmt.Errorf("%q is not an address", text)
 		}
 		addr = addr.Unmap()
 		return netip.PrefixFrom(addr, addr.BitLen()), nil
 	}
 	p, err := netip.ParsePrefix(text)
 	if err != nil {
-		return p, fmt.Errorf("%q is no network: %w", text, err)
+		return p, fmt.Errorf("%q is not a network: %w", text, err)
 	}
 	if p.Addr().Is4In6() {
 		const mapped = 96 // bits before the IPv4 address
 		if p.Bits() < mapped {
-			return p, fmt.Errorf("%q is neither an IPv4 network nor an IPv6 one", text)
+			return p, fmt.Errorf("%q is neither an IPv4 nor an IPv6 network", text)
 		}
 		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-mapped)
 	}

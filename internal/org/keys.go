@@ -122,13 +122,14 @@ func (n NewKey) checkValues() error {
 	if strings.TrimSpace(n.Name) != n.Name || n.Name == "" || len(n.Name) > nameBytesMax || !utf8.ValidString(n.Name) ||
 		strings.ContainsFunc(n.Name, unicode.IsControl) {
 		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"A key has a name of 1 to %d bytes without control characters and without space around it."+noKeyMadeText+" Give it another name.", nameBytesMax).
+			"The name of a key has to have 1 to %d bytes, without control characters and without space around "+
+				"it."+noKeyMadeText+" Give it another name.", nameBytesMax).
 			WithParam("name")
 	}
 	if !slices.Contains(Scopes, n.Scope) {
 		return fault.New(
 			fault.Invalid, fault.InvalidRequest,
-			"The scope is READ, NO_MONEY_OUT or FULL."+noKeyMadeText+" Give one of them.",
+			"The scope has to be READ, NO_MONEY_OUT or FULL."+noKeyMadeText+" Give one of them.",
 		).WithParam("scope")
 	}
 	return nil
@@ -151,7 +152,8 @@ func CreateKey(ctx context.Context, db *pg.DB, caller Caller, n NewKey) (Key, se
 		}
 		if err := requireAdditionalKeys(
 			ctx, tx, caller.OrgID,
-			"Your organization has one API key: additionalApiKeys is off."+noKeyMadeText+" Ask the operator of this service to switch it on.",
+			"Your organization has one API key: additionalApiKeys is "+
+				"off."+noKeyMadeText+" Ask the operator of this service to switch it on.",
 		); err != nil {
 			return err
 		}
@@ -163,11 +165,14 @@ func CreateKey(ctx context.Context, db *pg.DB, caller Caller, n NewKey) (Key, se
 		case pg.ViolatesConstraint(err, "additional_api_keys_ahead"):
 			return fault.New(
 				fault.Invalid, fault.InvalidRequest,
-				"expiresAt has passed."+noKeyMadeText+" Give a later time, or leave it out for a key that does not expire.",
+				"expiresAt has "+
+					"passed."+noKeyMadeText+" Give a later time, or leave it out for a key that does not expire.",
 			).WithParam("expiresAt")
 		case pg.ViolatesConstraint(err, "additional_api_keys_most"):
 			return fault.New(fault.Conflict, fault.InvalidState,
-				"An organization has at most %d API keys beside its main one."+noKeyMadeText+" Delete one that is not needed.", AdditionalKeysMax)
+				"An organization may have at most %d API keys besides its main "+
+					"key."+noKeyMadeText+" Delete a key that no "+
+					"program needs.", AdditionalKeysMax)
 		case err != nil:
 			return fmt.Errorf("create an API key of %s: %w", caller.OrgID, err)
 		}
@@ -211,7 +216,7 @@ func (c Caller) checkStillValid(ctx context.Context, tx pg.Tx) error {
 		SELECT EXISTS (SELECT FROM api_keys k JOIN organization_settings s ON s.org_id = k.org_id
 			WHERE k.org_id = $1 AND k.hash = $2 AND (k.rolled_at IS NULL OR k.ends_at > now() AND s.additional_api_keys))`, c.OrgID, c.hash).Scan(&works)
 	if err != nil {
-		return fmt.Errorf("look whether the key of a caller still works: %w", err)
+		return fmt.Errorf("check whether the caller's key still works: %w", err)
 	}
 	if !works {
 		return newUnauthorized()
@@ -246,7 +251,8 @@ func RollAPIKey(
 ) (Key, seal.Secret, error) {
 	if overlapSeconds < 0 || overlapSeconds > OverlapSecondsMax {
 		return Key{}, seal.Secret{}, fault.New(fault.Invalid, fault.InvalidRequest,
-			"overlapSeconds is a whole number from 0 to %d. The key was not rolled and no money moved. Correct it.",
+			"overlapSeconds has to be a whole number from 0 to %d. The key was not rolled and no money moved. "+
+				"Correct it.",
 			OverlapSecondsMax).WithParam("overlapSeconds")
 	}
 	value, hash := newKey()
@@ -274,8 +280,10 @@ func RollAPIKey(
 }
 
 const (
-	rolledMeanwhileText = "Another request rolled or ended the key at this moment. Nothing was changed by this request. List the keys, and roll again if it is still needed."
-	formerWorksText     = "The earlier value of this key still works. Nothing was changed. Wait until its overlap ends, or roll with overlapSeconds 0, which ends both values at once."
+	rolledMeanwhileText = "Another request rolled or ended the key at the same time. This request changed nothing. " +
+		"List the keys, and roll again if it is still needed."
+	formerWorksText = "The earlier value of this key still works. Nothing was changed. Wait until its overlap ends, " +
+		"or roll with overlapSeconds 0, which ends both values at once."
 )
 
 // rollMain replaces the value of the main key, in a transaction of the system. checkCaller may be
@@ -290,7 +298,7 @@ func rollMain(
 	var currentID *int64
 	const present = `SELECT max(api_key_id) FROM api_keys WHERE org_id = $1 AND rolled_at IS NULL`
 	if err := tx.QueryRow(ctx, present, org).Scan(&currentID); err != nil {
-		return Key{}, fmt.Errorf("look for the key of %s: %w", org, err)
+		return Key{}, fmt.Errorf("look up the key of %s: %w", org, err)
 	}
 	if err := pg.LockExclusive(ctx, tx, keysLockName(org)); err != nil {
 		return Key{}, err
@@ -298,7 +306,7 @@ func rollMain(
 	if checkCaller != nil {
 		var latestID *int64
 		if err := tx.QueryRow(ctx, present, org).Scan(&latestID); err != nil {
-			return Key{}, fmt.Errorf("look for the key of %s: %w", org, err)
+			return Key{}, fmt.Errorf("look up the key of %s: %w", org, err)
 		}
 		if latestID == nil || currentID == nil || *latestID != *currentID {
 			return Key{}, fault.New(fault.Conflict, fault.InvalidState, rolledMeanwhileText)
@@ -310,7 +318,9 @@ func rollMain(
 	if overlapSeconds > 0 {
 		if err := requireAdditionalKeys(
 			ctx, tx, org,
-			"Your organization has one API key, whose roll replaces it at once: additionalApiKeys is off. Nothing was changed and no money moved. Roll it with overlapSeconds 0, or ask the operator of this service to switch additionalApiKeys on.",
+			"Your organization has one API key, and its roll ends the old value at once: additionalApiKeys is off. "+
+				"Nothing was changed and no money moved. Roll it with overlapSeconds 0, or ask the operator of this "+
+				"service to switch additionalApiKeys on.",
 		); err != nil {
 			return Key{}, err
 		}
@@ -321,7 +331,7 @@ func rollMain(
 		org, overlapSeconds == 0,
 	)
 	if err != nil {
-		return Key{}, fmt.Errorf("end the earlier key of %s: %w", org, err)
+		return Key{}, fmt.Errorf("end the former key of %s: %w", org, err)
 	}
 	if currentID != nil {
 		tag, err := tx.Exec(ctx, `
@@ -364,7 +374,8 @@ func rollAdditional(
 	}
 	if err := requireAdditionalKeys(
 		ctx, tx, caller.OrgID,
-		"This key is suspended: additionalApiKeys is off for your organization. Nothing was changed and no money moved. Delete it, or ask the operator of this service to switch additionalApiKeys on.",
+		"This key is suspended: additionalApiKeys is off for your organization. Nothing was changed and no money "+
+			"moved. Delete it, or ask the operator of this service to switch additionalApiKeys on.",
 	); err != nil {
 		return Key{}, err
 	}
@@ -407,7 +418,8 @@ func DeleteKey(ctx context.Context, db *pg.DB, caller Caller, keyID string) erro
 	if keyID == MainKeyID {
 		return fault.New(
 			fault.Conflict, fault.InvalidState,
-			"An organization keeps its main key. Nothing was changed and no money moved. Roll it, which ends its value; or have the operator of this service revoke it.",
+			"The main key of an organization cannot be deleted. Nothing was changed and no money moved. Roll it, "+
+				"which ends its value, or ask the operator of this service to revoke it.",
 		)
 	}
 	return db.InOrg(ctx, caller.OrgID, func(ctx context.Context, tx pg.Tx) error {
@@ -454,7 +466,7 @@ func RevokeKey(ctx context.Context, db *pg.DB, actor audit.Actor, org, keyID str
 		if _, err := tx.Exec(
 			ctx, `UPDATE api_keys SET ends_at = NULL WHERE org_id = $1 AND ends_at IS NOT NULL`, org,
 		); err != nil {
-			return fmt.Errorf("end the earlier key of %s: %w", org, err)
+			return fmt.Errorf("end the former key of %s: %w", org, err)
 		}
 		tag, err := tx.Exec(ctx, `UPDATE api_keys SET rolled_at = now() WHERE org_id = $1 AND rolled_at IS NULL`, org)
 		if err != nil {
@@ -463,7 +475,8 @@ func RevokeKey(ctx context.Context, db *pg.DB, actor audit.Actor, org, keyID str
 		if tag.RowsAffected() != 1 {
 			return fault.New(
 				fault.Conflict, fault.InvalidState,
-				"The main key of %s is revoked already. Nothing was changed. Roll it to give the organization another one.",
+				"The main key of %s is already revoked. Nothing was changed. Roll it to give the organization a new "+
+					"value.",
 				org,
 			)
 		}
@@ -473,7 +486,7 @@ func RevokeKey(ctx context.Context, db *pg.DB, actor audit.Actor, org, keyID str
 
 func newKeyNotFound() error {
 	return fault.New(fault.NotFound, fault.CodeNotFound,
-		"There is no such API key. Nothing was changed and no money moved. List the keys to see which there are.")
+		"This API key does not exist. Nothing was changed and no money moved. List the keys.")
 }
 
 // selectKeys reads the keys of an organization that are not deleted. It compares times with the

@@ -53,7 +53,7 @@ func LoadView(ctx context.Context, tx pg.Tx, org string) (View, error) {
 
 func newNotFound() error {
 	return fault.New(fault.NotFound, fault.CodeNotFound,
-		"There is no such organization. Nothing was changed and no money moved.")
+		"This organization does not exist. Nothing was changed and no money moved.")
 }
 
 // Filter narrows a list; zero fields do not.

@@ -64,7 +64,8 @@ func CreateBy(ctx context.Context, db *pg.DB, actor audit.Actor, name string) (O
 	if name == "" || len(name) > nameBytesMax || !utf8.ValidString(name) ||
 		strings.ContainsFunc(name, unicode.IsControl) {
 		return Organization{}, seal.Secret{}, fault.New(fault.Invalid, fault.InvalidRequest,
-			"An organization has a name of 1 to %d bytes without control characters. Nothing was made. Give it another name.", nameBytesMax).
+			"The name of an organization has to have 1 to %d bytes without control characters. No organization was "+
+				"made. Give it another name.", nameBytesMax).
 			WithParam("name")
 	}
 	key, hash := newKey()

@@ -183,7 +183,7 @@ var settings = []setting{
 		"approvalQuorum", func(s Settings) any { return s.ApprovalQuorum },
 		func(text json.RawMessage, target *Settings) error {
 			if err := decodeInt(text, &target.ApprovalQuorum, 1, ApprovalQuorumMax); err != nil {
-				return newSettingFault("approvalQuorum", "approvalQuorum is a whole number from 1 to %d.",
+				return newSettingFault("approvalQuorum", "approvalQuorum has to be a whole number from 1 to %d.",
 					ApprovalQuorumMax)
 			}
 			return nil
@@ -195,7 +195,7 @@ var settings = []setting{
 		func(text json.RawMessage, target *Settings) error {
 			var list []string
 			if err := decodeList(text, &list); err != nil {
-				return newSettingFault("ipAllowlist", "ipAllowlist is a list of addresses and networks.")
+				return newSettingFault("ipAllowlist", "ipAllowlist has to be a list of addresses and networks.")
 			}
 			var err error
 			target.IPAllowlist, err = ParseIPAllowlist(list)
@@ -210,7 +210,8 @@ var settings = []setting{
 		"swapFeeBps", func(s Settings) any { return s.SwapFeeBps },
 		func(text json.RawMessage, target *Settings) error {
 			if err := decodeInt(text, &target.SwapFeeBps, 0, SwapFeeBpsMax); err != nil {
-				return newSettingFault("swapFeeBps", "swapFeeBps is a whole number of basis points from 0 to %d.",
+				return newSettingFault("swapFeeBps", "swapFeeBps has to be a whole number of basis points from 0 to "+
+					"%d.",
 					SwapFeeBpsMax)
 			}
 			return nil
@@ -228,7 +229,7 @@ var settings = []setting{
 			var word *ChargedCosts
 			if err := json.Unmarshal(text, &word); err != nil || word == nil || !slices.Contains(chargedCosts, *word) {
 				return newSettingFault("chargeCustomerCosts",
-					"chargeCustomerCosts is one of NONE, RENT, RENT_AND_FAILURES.")
+					"chargeCustomerCosts has to be one of NONE, RENT, RENT_AND_FAILURES.")
 			}
 			target.ChargeCustomerCosts = *word
 			return nil
@@ -266,7 +267,7 @@ func severitySetting(name string, field func(*Settings) *Severity, unset ...Seve
 		func(text json.RawMessage, target *Settings) error {
 			var word *Severity
 			if err := json.Unmarshal(text, &word); err != nil || word != nil && !slices.Contains(Severities, *word) {
-				return newSettingFault(name, "%s is one of NONE, LOW, MEDIUM, HIGH, SEVERE, or null.", name)
+				return newSettingFault(name, "%s has to be one of NONE, LOW, MEDIUM, HIGH, SEVERE, or null.", name)
 			}
 			*field(target) = ""
 			if word != nil {
@@ -306,7 +307,7 @@ func usdSetting(name string, field func(*Settings) **money.USD) setting {
 			if err != nil {
 				return newSettingFault(
 					name,
-					`%s is an amount of dollars such as "10000.00", without sign or exponent and with at most 18 digits after the point, or null.`,
+					`%s has to be an amount of dollars such as "10000.00", without sign or exponent and with at most 18 digits after the point, or null.`,
 					name,
 				)
 			}
@@ -327,7 +328,7 @@ func boolSetting(name string, field func(*Settings) *bool, loosens func(before, 
 		read: func(text json.RawMessage, target *Settings) error {
 			var v *bool
 			if err := json.Unmarshal(text, &v); err != nil || v == nil {
-				return newSettingFault(name, "%s is true or false.", name)
+				return newSettingFault(name, "%s has to be true or false.", name)
 			}
 			*field(target) = *v
 			return nil
@@ -374,12 +375,12 @@ func decodeList[T any](text json.RawMessage, target *[]T) error {
 		return err
 	}
 	if raw == nil {
-		return errors.New("null is no list")
+		return errors.New("null is not a list")
 	}
 	*target = make([]T, 0, len(raw))
 	for _, v := range raw {
 		if v == nil {
-			return errors.New("null is no entry")
+			return errors.New("null is not an entry")
 		}
 		*target = append(*target, *v)
 	}
@@ -404,11 +405,11 @@ func readAllowlist(text json.RawMessage, target *Settings) error {
 	if err := decodeList(text, &list); err != nil {
 		return newSettingFault(
 			name,
-			`approvalAllowlist is a list of entries such as {"email": "ann@example.com", "customerId": "user_42", "active": true}, of which only email is needed.`,
+			`approvalAllowlist has to be a list of entries such as {"email": "ann@example.com", "customerId": "user_42", "active": true}. Only email is required.`,
 		)
 	}
 	if len(list) > approvalAllowlistMax {
-		return newSettingFault(name, "approvalAllowlist has at most %d entries.", approvalAllowlistMax)
+		return newSettingFault(name, "approvalAllowlist may have at most %d entries.", approvalAllowlistMax)
 	}
 	for i, entry := range list {
 		if customer.CheckEmail(entry.Email) != nil {
@@ -417,12 +418,13 @@ func readAllowlist(text json.RawMessage, target *Settings) error {
 		if !customer.PlainEmail(entry.Email) {
 			return newSettingFault(
 				name,
-				"Entry %d of approvalAllowlist has a character that looks like another one or is not shown, such as a full-width letter: write the address in plain letters.",
+				"Entry %d of approvalAllowlist has a character that looks like another one or is not shown, such as "+
+					"a full-width letter: write the address in plain letters.",
 				i+1,
 			)
 		}
 		if entry.CustomerID != "" && customer.CheckID(entry.CustomerID) != nil {
-			return newSettingFault(name, "Entry %d of approvalAllowlist has a customerId that no customer can have.",
+			return newSettingFault(name, "Entry %d of approvalAllowlist has an invalid customerId.",
 				i+1)
 		}
 		list[i].Email = customer.FoldEmail(entry.Email)
@@ -449,7 +451,7 @@ func readSwappableMints(text json.RawMessage, target *Settings) error {
 	const name = "swappableMintIds"
 	var list []int
 	if err := decodeList(text, &list); err != nil || len(list) > swappableMintsMax {
-		return newSettingFault(name, "swappableMintIds is a list of at most %d ids of mints.", swappableMintsMax)
+		return newSettingFault(name, "swappableMintIds has to be a list of at most %d ids of mints.", swappableMintsMax)
 	}
 	slices.Sort(list)
 	target.SwappableMintIDs = slices.Compact(list)
@@ -480,7 +482,7 @@ func (s Settings) ListValues() []SettingValue {
 	for _, item := range settings {
 		text, err := json.Marshal(item.show(s))
 		if err != nil {
-			panic("org: a setting that cannot be written: " + err.Error())
+			panic("org: cannot encode a setting: " + err.Error())
 		}
 		members = append(members, SettingValue{item.name, text})
 	}
@@ -522,12 +524,12 @@ func (c Changes) applyTo(s Settings) (Settings, error) {
 		if !slices.Contains(names, name) {
 			return s, fault.New(
 				fault.Invalid, fault.UnknownField,
-				"There is no setting %s. Nothing was changed and no money moved. There are %s.", name,
+				"The setting %s does not exist. Nothing was changed and no money moved. The settings are %s.", name,
 				strings.Join(names, ", "),
 			).WithParam(name)
 		}
 	}
-	panic("impossible: every name is known and not all were read")
+	panic("impossible: every name is known, and not all were read")
 }
 
 // Check refuses changes that cannot be read, without a database. Errors: INVALID_REQUEST on the
@@ -668,11 +670,12 @@ func ApplyApproved(approver operator.Key) func(ctx context.Context, tx pg.Tx, r 
 		}
 		requested, err := Changes(r.Before).applyTo(before)
 		if err != nil {
-			return fmt.Errorf("read what held when %s was asked for: %w", r.ID, err)
+			return fmt.Errorf("read the settings at the time of the request of %s: %w", r.ID, err)
 		}
 		if changedSince := findDifferences(before, requested); len(changedSince) > 0 {
 			return fault.New(fault.Conflict, fault.InvalidState,
-				"%s was changed since this was asked for. Nothing was changed by this request. Whoever asked withdraws it, and asks again.", changedSince[0].Setting).
+				"%s has changed since this change request. Nothing was changed by this approval. The requester has "+
+					"to withdraw the request and make a new one.", changedSince[0].Setting).
 				WithParam(changedSince[0].Setting)
 		}
 		_, err = writeSettings(ctx, tx, approver.Actor(), r.OrgID, before, after, r.ID)
@@ -736,7 +739,7 @@ func planChange(ctx context.Context, tx pg.Tx, org string, c Changes) (before, a
 			return before, after, fmt.Errorf("look for the mints of %s: %w", org, err)
 		}
 		if missing != nil {
-			return before, after, newSettingFault("swappableMintIds", "There is no mint %d.", *missing)
+			return before, after, newSettingFault("swappableMintIds", "Mint %d does not exist.", *missing)
 		}
 	}
 	return before, after, nil

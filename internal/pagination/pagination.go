@@ -207,7 +207,8 @@ func (q *Query) BuildAcrossOrgs(p Page, org, timeColumn, idColumn string) (sql s
 		args = append(args, org)
 		orgFilter = " WHERE o.org_id = $" + strconv.Itoa(len(args))
 	}
-	return "SELECT o.org_id, at, id FROM organizations o CROSS JOIN LATERAL (" + inner + ") AS found (at, id)" + orgFilter +
+	return "SELECT o.org_id, at, id FROM organizations o CROSS JOIN LATERAL " +
+		"(" + inner + ") AS found (at, id)" + orgFilter +
 		" ORDER BY at " + order + ", id " + order + " LIMIT " + p.LimitSQL(), args
 }
 
@@ -250,7 +251,8 @@ func EncodeCursor(c Cursor, key []byte, scope ...string) string {
 // gets the same refusal, INVALID_CURSOR.
 func DecodeCursor(s string, key []byte, scope ...string) (Cursor, error) {
 	refused := fault.New(fault.Invalid, fault.InvalidCursor,
-		"This cursor does not belong to this list. Nothing was changed and no money moved. Start again without a cursor, and keep filters and order the same between pages.").WithParam("cursor")
+		"This cursor does not belong to this list. Nothing was changed and no money moved. Start again without a "+
+			"cursor, and keep filters and order the same between pages.").WithParam("cursor")
 	if len(s) > cursorBytesMax {
 		return Cursor{}, refused
 	}

@@ -75,7 +75,8 @@ func TestQueryNumbersItsParameters(t *testing.T) {
 	t.Parallel()
 	sql, args := NewQuery("SELECT a FROM t WHERE org_id = ?", "o").AddCondition("s = ?", "S").
 		BuildPage(Page{Limit: 2, Cursor: &place, Desc: true}, "created_at", "a")
-	wantSQL := "SELECT a FROM t WHERE org_id = $1 AND (s = $2) AND ((created_at, a) < ($3, $4)) ORDER BY created_at DESC, a DESC LIMIT 11"
+	wantSQL := "SELECT a FROM t WHERE org_id = $1 AND (s = $2) AND ((created_at, a) < ($3, $4)) ORDER BY created_at " +
+		"DESC, a DESC LIMIT 11"
 	if sql != wantSQL {
 		t.Errorf("got %v, want %v", sql, wantSQL)
 	}
@@ -130,7 +131,8 @@ func TestAPageOfSeveralConditionsReadsEachByItself(t *testing.T) {
 	sql, args := NewQuery(
 		"SELECT * FROM t WHERE t.o = ?", "org",
 	).Either("ann", "t.a = ?", "t.b = ?").BuildPage(p, "t.at", "t.id")
-	const part = "(SELECT * FROM t WHERE t.o = $1 AND ((t.at, t.id) > ($3, $4)) AND (t.%s = $2) ORDER BY t.at ASC, t.id ASC LIMIT 11)"
+	const part = "(SELECT * FROM t WHERE t.o = $1 AND ((t.at, t.id) > ($3, $4)) AND (t.%s = $2) ORDER BY t.at ASC, " +
+		"t.id ASC LIMIT 11)"
 	want := "SELECT found.* FROM (" + fmt.Sprintf(part, "a") + " UNION ALL " + fmt.Sprintf(part, "b") + ") AS found ORDER BY found.at ASC, found.id ASC LIMIT 11"
 	if sql != want || len(args) != 4 {
 		t.Errorf("either:\n got %s %v\nwant %s", sql, args, want)
@@ -138,7 +140,8 @@ func TestAPageOfSeveralConditionsReadsEachByItself(t *testing.T) {
 	sql, args = NewQuery("SELECT * FROM t WHERE t.o = ?", "org").Among("t.m", "?::int[]", []int{1, 2}).BuildPage(
 		Page{Limit: 2, Desc: true}, "t.at", "t.id",
 	)
-	want = "SELECT found.* FROM unnest($2::int[]) AS chosen (value) CROSS JOIN LATERAL ((SELECT * FROM t WHERE t.o = $1 AND (true) AND t.m = chosen.value" +
+	want = "SELECT found.* FROM unnest($2::int[]) AS chosen (value) CROSS JOIN LATERAL ((SELECT * FROM t WHERE t.o = " +
+		"$1 AND (true) AND t.m = chosen.value" +
 		" ORDER BY t.at DESC, t.id DESC LIMIT 11)) AS found ORDER BY found.at DESC, found.id DESC LIMIT 11"
 	if sql != want || len(args) != 2 {
 		t.Errorf("among:\n got %s %v\nwant %s", sql, args, want)
@@ -147,7 +150,8 @@ func TestAPageOfSeveralConditionsReadsEachByItself(t *testing.T) {
 	sql, _ = NewQuery(
 		"SELECT * FROM t WHERE t.o = ?", "org",
 	).Either("ann", "t.a = ?", "t.b = ?").Among("t.m", "?::int[]", []int{1}).BuildAll(false, "t.at", "t.id")
-	if want = "SELECT * FROM t WHERE t.o = $1 AND (t.a = $2 OR t.b = $2) AND t.m = ANY ($3::int[]) ORDER BY t.at ASC, t.id ASC"; sql != want {
+	if want = "SELECT * FROM t WHERE t.o = $1 AND (t.a = $2 OR t.b = $2) AND t.m = ANY ($3::int[]) ORDER BY t.at " +
+		"ASC, t.id ASC"; sql != want {
 		t.Errorf("whole:\n got %s\nwant %s", sql, want)
 	}
 }

@@ -113,7 +113,7 @@ func closeConn(conn *pgx.Conn) {
 // before. A gate comes before every row that both sides lock.
 func LockShared(ctx context.Context, tx Tx, name string) error {
 	if _, err := tx.Exec(ctx, lockSharedSQL, lockKey("gate "+name)); err != nil {
-		return fmt.Errorf("share the gate %s: %w", name, err)
+		return fmt.Errorf("take the shared gate %s: %w", name, err)
 	}
 	return nil
 }
@@ -128,7 +128,7 @@ const lockSharedSQL = `SELECT pg_advisory_xact_lock_shared($1)`
 // that share it.
 func LockExclusive(ctx context.Context, tx Tx, name string) error {
 	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, lockKey("gate "+name)); err != nil {
-		return fmt.Errorf("take the gate %s alone: %w", name, err)
+		return fmt.Errorf("take the gate %s exclusively: %w", name, err)
 	}
 	return nil
 }

@@ -118,7 +118,7 @@ func forbidTemporary(ctx context.Context, pool *pgxpool.Pool, login string) erro
 				EXISTS (SELECT FROM unnest($1::text[]) AS role (name) WHERE has_database_privilege(role.name, d.oid, 'TEMPORARY'))
 			FROM pg_database d WHERE datname = current_database()`, roles).Scan(&database, &owns, &mayCreate)
 		if err != nil {
-			return fmt.Errorf("ask who may make temporary tables: %w", err)
+			return fmt.Errorf("read who may create temporary tables: %w", err)
 		}
 		if !mayCreate || !owns {
 			return nil
@@ -132,7 +132,7 @@ func forbidTemporary(ctx context.Context, pool *pgxpool.Pool, login string) erro
 			return nil
 		}
 		if refused, ok := errors.AsType[*pgconn.PgError](err); !ok || refused.Code != "XX000" || try == tries {
-			return fmt.Errorf("take the right to temporary tables away: %w", err)
+			return fmt.Errorf("revoke the right to create temporary tables: %w", err)
 		}
 		// Another migration of this database revoked it at the same moment.
 	}
@@ -154,7 +154,7 @@ func grantRoles(ctx context.Context, pool *pgxpool.Pool, login string) error {
 						WHERE m.roleid = r.oid AND l.rolname = $1))`,
 			login, []string{roleApp, roleSystem, roleReader}).Scan(&version, &exists, &missing)
 		if err != nil {
-			return fmt.Errorf("ask for the memberships of %s: %w", login, err)
+			return fmt.Errorf("read the memberships of %s: %w", login, err)
 		}
 		name := pgx.Identifier{login}.Sanitize()
 		if !exists {

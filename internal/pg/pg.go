@@ -203,7 +203,7 @@ func checkServer(ctx context.Context, conn *pgx.Conn) error {
 	// timeouts set at connect would belong to the next client of the connection.
 	var pid uint32
 	if err := conn.QueryRow(ctx, `SELECT pg_backend_pid()`).Scan(&pid); err != nil {
-		return fmt.Errorf("ask for the backend's process id: %w", err)
+		return fmt.Errorf("read the backend's process id: %w", err)
 	}
 	if pid != conn.PgConn().PID() {
 		return errors.New("the database URL leads through a connection pooler: " +
@@ -212,7 +212,7 @@ func checkServer(ctx context.Context, conn *pgx.Conn) error {
 
 	var version int
 	if err := conn.QueryRow(ctx, `SELECT current_setting('server_version_num')::int`).Scan(&version); err != nil {
-		return fmt.Errorf("ask for the server's version: %w", err)
+		return fmt.Errorf("read the server's version: %w", err)
 	}
 	if version/10000 < versionMin {
 		return fmt.Errorf("PostgreSQL %d is too old: version %d or later is needed", version/10000, versionMin)
@@ -221,11 +221,11 @@ func checkServer(ctx context.Context, conn *pgx.Conn) error {
 	for _, setting := range []string{"fsync", "full_page_writes", "synchronous_commit"} {
 		var value string
 		if err := conn.QueryRow(ctx, `SELECT current_setting($1)`, setting).Scan(&value); err != nil {
-			return fmt.Errorf("ask for the setting %s: %w", setting, err)
+			return fmt.Errorf("read the setting %s: %w", setting, err)
 		}
 		if value == "off" {
-			return fmt.Errorf("the server has %s = off and may forget money it has acknowledged: "+
-				"set %s = on (postgresql.conf, ALTER SYSTEM, ALTER DATABASE or ALTER ROLE) and reload", setting,
+			return fmt.Errorf("the server has %s = off and can lose money that it has acknowledged: set %s = on "+
+				"(postgresql.conf, ALTER SYSTEM, ALTER DATABASE or ALTER ROLE) and reload", setting,
 				setting)
 		}
 	}
@@ -240,7 +240,7 @@ func checkLogin(ctx context.Context, conn *pgx.Conn) error {
 	err := conn.QueryRow(ctx, `
 		SELECT rolname, rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = session_user`).Scan(&login, &bypasses)
 	if err != nil {
-		return fmt.Errorf("ask for the login role: %w", err)
+		return fmt.Errorf("read the login role: %w", err)
 	}
 	if bypasses {
 		return fmt.Errorf("the role %s of the database URL bypasses row level security: "+
@@ -253,7 +253,7 @@ func checkLogin(ctx context.Context, conn *pgx.Conn) error {
 			pg_has_role(session_user, oid, 'USAGE')
 		FROM pg_roles WHERE rolname = ANY ($1)`, []string{roleApp, roleSystem, roleReader})
 	if err != nil {
-		return fmt.Errorf("ask for the memberships of %s: %w", login, err)
+		return fmt.Errorf("read the memberships of %s: %w", login, err)
 	}
 	var name string
 	var member, inherits bool
@@ -263,7 +263,7 @@ func checkLogin(ctx context.Context, conn *pgx.Conn) error {
 		switch {
 		case !member:
 			return fmt.Errorf(
-				"the role %s of the database URL is no member of %s: run the migrations, or GRANT %s TO %s",
+				"the role %s of the database URL is not a member of %s: run the migrations, or GRANT %s TO %s",
 				login, name, name, login,
 			)
 		case inherits:
@@ -298,7 +298,7 @@ func checkSchema(ctx context.Context, conn *pgx.Conn) error {
 				return errNotMigrated // The table is missing or not yet granted.
 			}
 			if err != nil {
-				return fmt.Errorf("ask for the schema's version: %w", err)
+				return fmt.Errorf("read the schema's version: %w", err)
 			}
 			if len(missing) > 0 {
 				return fmt.Errorf("the schema lacks steps that this program needs (%v): run the migrations", missing)

@@ -87,9 +87,9 @@ func TestOpenRefusesALoginThatCouldSeeEverything(t *testing.T) {
 	}
 	for _, c := range []struct{ name, url, want string }{
 		{"superuser", d.SuperURL, "bypasses"},
-		{"owner", d.OwnerURL, "no member"},
+		{"owner", d.OwnerURL, "not a member"},
 		{"heir", as("heir"), "inherits"},
-		{"stranger", as("stranger"), "no member"},
+		{"stranger", as("stranger"), "not a member"},
 	} {
 		_, err := pg.Open(t.Context(), pg.Config{URL: c.url}, time.Now)
 		if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -87,7 +87,7 @@ func (db *DB) SnapshotOrg(ctx context.Context, org string, fn func(context.Conte
 		"; set local statement_timeout = '"+long+"'; set local idle_in_transaction_session_timeout = '"+long+"'", false,
 		func(ctx context.Context, tx Tx) error {
 			if ran {
-				return errors.New("the snapshot was lost while it was read")
+				return errors.New("the snapshot was lost during the read")
 			}
 			ran = true
 			return fn(ctx, tx)

@@ -39,13 +39,13 @@ func withReason(err error, writes bool) error {
 var reasons = map[string]string{
 	"53100": "has no space left on its disk",
 	"53200": "is out of memory",
-	"53300": "takes no more connections",
-	"53":    "is short of a resource",
-	"25006": "takes no writes at the moment",
-	"0A000": "takes no writes at the moment", // a standby's answer to BEGIN READ WRITE
-	"40001": "had too many transactions in each other's way",
-	"40P01": "had too many transactions in each other's way",
-	"55P03": "had another transaction in the way for too long",
+	"53300": "accepts no more connections",
+	"53":    "lacks a resource",
+	"25006": "accepts no writes now",
+	"0A000": "accepts no writes now", // a standby's answer to BEGIN READ WRITE
+	"40001": "had too many conflicting transactions",
+	"40P01": "had too many conflicting transactions",
+	"55P03": "had a conflicting transaction for too long",
 	"57014": "took too long to answer",
 	"25P03": "took too long to answer",
 	"57P":   "is stopping or starting",
@@ -68,7 +68,7 @@ func transientReason(err error, writes bool) string {
 		return "cannot be reached"
 	}
 	if errors.Is(err, errNoConnection) {
-		return "gave no connection in time"
+		return "had no free connection in time"
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return "took too long to answer"
@@ -124,7 +124,7 @@ func (db *DB) WritableCheck(interval time.Duration) func(ctx context.Context) er
 		case turn <- struct{}{}:
 			defer func() { <-turn }()
 		case <-ctx.Done():
-			return errors.New("the database has not answered to a write in time")
+			return errors.New("the database has not answered a write in time")
 		}
 		if checkedAt.IsZero() || time.Since(checkedAt) >= interval {
 			// The result serves other callers too, so the check goes on if this caller leaves.

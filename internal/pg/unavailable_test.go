@@ -34,8 +34,9 @@ func TestWhatPassesHasItsReason(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	for state, want := range map[string]string{
-		"53100": "no space left", "53200": "memory", "53400": "short of a resource", "58030": "read or write its disk",
-		"55P03": "in the way", "57014": "too long", "57P01": "stopping or starting", "25006": "takes no writes",
+		"53100": "no space left", "53200": "memory", "53400": "lacks a resource", "58030": "read or write its disk",
+		"55P03": "conflicting " +
+			"transaction", "57014": "too long", "57P01": "stopping or starting", "25006": "accepts no writes",
 		"23505": "", "42501": "", "P0001": "", "XX001": "",
 	} {
 		if got := pg.UnavailableReason(write(t.Context(), db, raise(state))); want == "" && got != "" ||
@@ -173,7 +174,7 @@ func TestAStandbyIsUnavailableForWrites(t *testing.T) {
 	for name, err := range map[string]error{
 		"a write": write(t.Context(), db, `SELECT 1`), "the check": db.CheckWrites(t.Context()),
 	} {
-		if !strings.Contains(pg.UnavailableReason(err), "takes no writes") {
+		if !strings.Contains(pg.UnavailableReason(err), "accepts no writes") {
 			t.Errorf("%s: got %v and the reason %q, want that it takes no writes", name, err, pg.UnavailableReason(err))
 		}
 	}

@@ -78,7 +78,7 @@ func (m Median) USD(ctx context.Context, mintID int) (Quote, error) {
 	}
 	if len(fresh) < max(m.Required, 1) {
 		return Quote{}, fmt.Errorf(
-			"mint %d has %d fresh sources of %d that are needed (%s): %w", mintID, len(fresh),
+			"mint %d has %d recent prices, and %d are required (%s): %w", mintID, len(fresh),
 			max(m.Required, 1), strings.Join(problems, "; "), ErrUnavailable,
 		)
 	}
@@ -111,7 +111,7 @@ func agreedMedian(quotes []Quote, deviationBps int64) (money.USD, error) {
 	for i, q := range quotes {
 		v, ok := new(big.Rat).SetString(q.Price.String())
 		if !ok {
-			panic("price: a price that is no number: " + q.Price.String())
+			panic("price: a price is not a number: " + q.Price.String())
 		}
 		values[i] = v
 	}

@@ -58,7 +58,7 @@ func (f Fixed) USD(_ context.Context, mintID int) (Quote, error) {
 func CheckFresh(q Quote, now time.Time, maxAge time.Duration) error {
 	switch {
 	case q.Price == money.USD{}:
-		return fmt.Errorf("a price of nothing from %q: %w", q.Source, ErrUnavailable)
+		return fmt.Errorf("a price of zero from %q: %w", q.Source, ErrUnavailable)
 	case now.Sub(q.QuotedAt) > maxAge:
 		return fmt.Errorf("the price from %q is older than %v: %w", q.Source, maxAge, ErrUnavailable)
 	case q.QuotedAt.Sub(now) > aheadMax:

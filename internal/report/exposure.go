@@ -109,11 +109,11 @@ func ListReorgedOrders(ctx context.Context, tx pg.Tx, ch chain.Name) ([]ReorgedO
 		FROM dispatch_in_question q JOIN dispatch_orders o USING (order_id)
 		WHERE q.chain = $1 ORDER BY o.created_at, o.order_id`, ch)
 	if err != nil {
-		return nil, fmt.Errorf("read the orders in question on %s: %w", ch, err)
+		return nil, fmt.Errorf("read the disputed orders on %s: %w", ch, err)
 	}
 	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[ReorgedOrder])
 	if err != nil {
-		return nil, fmt.Errorf("read the orders in question on %s: %w", ch, err)
+		return nil, fmt.Errorf("read the disputed orders on %s: %w", ch, err)
 	}
 	return found, nil
 }

@@ -53,7 +53,7 @@ func ListMintStates(ctx context.Context, tx pg.Tx) ([]MintState, error) {
 		indexes[m.ID] = len(states)
 		states = append(states, MintState{Mint: m})
 	}
-	fail := func(err error) ([]MintState, error) { return nil, fmt.Errorf("how the mints stand: %w", err) }
+	fail := func(err error) ([]MintState, error) { return nil, fmt.Errorf("read the state of the mints: %w", err) }
 
 	rows, err := tx.Query(ctx, `
 		SELECT m.mint_id, m.quarantined_at, m.quarantine_reason,

@@ -56,11 +56,11 @@ func ListTreasuryNeeds(ctx context.Context, tx pg.Tx) ([]TreasuryNeed, error) {
 		GROUP BY 1, 2, 3, 4
 		ORDER BY 1, 2, 4, 7`)
 	if err != nil {
-		return nil, fmt.Errorf("read what treasuries lack: %w", err)
+		return nil, fmt.Errorf("read what treasuries need: %w", err)
 	}
 	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[TreasuryNeed])
 	if err != nil {
-		return nil, fmt.Errorf("read what treasuries lack: %w", err)
+		return nil, fmt.Errorf("read what treasuries need: %w", err)
 	}
 	return found, nil
 }
@@ -108,11 +108,11 @@ func ListGasDemand(ctx context.Context, tx pg.Tx) ([]GasDemand, error) {
 		FROM uncovered u FULL JOIN sweeping s USING (org_id, chain) FULL JOIN bringing b USING (org_id, chain)
 		ORDER BY 1, 2`)
 	if err != nil {
-		return nil, fmt.Errorf("read what work takes gas: %w", err)
+		return nil, fmt.Errorf("read the work that needs gas: %w", err)
 	}
 	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[GasDemand])
 	if err != nil {
-		return nil, fmt.Errorf("read what work takes gas: %w", err)
+		return nil, fmt.Errorf("read the work that needs gas: %w", err)
 	}
 	return found, nil
 }

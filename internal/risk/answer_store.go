@@ -46,13 +46,13 @@ func (a *AnswerStore) storeAnswer(ctx context.Context, s Subject, v *Verdict) er
 		raw, _ = json.Marshal(string(raw)) // never fails on a string
 	}
 	if len(raw) > rawBytesMax {
-		return fmt.Errorf("keep an answer of %s: %d bytes are more than %d", v.Provider, len(raw), rawBytesMax)
+		return fmt.Errorf("store an answer of %s: %d bytes are more than %d", v.Provider, len(raw), rawBytesMax)
 	}
 	return a.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		v.AnswerID = id.New(answerPrefix, tx.Now)
 		text, err := json.Marshal(sealedAnswer{s, *v, raw})
 		if err != nil {
-			return fmt.Errorf("keep an answer of %s: %w", v.Provider, err)
+			return fmt.Errorf("store an answer of %s: %w", v.Provider, err)
 		}
 		sealed, err := a.Seal.Seal(text, answerBinding(v.AnswerID))
 		if err != nil {
@@ -62,7 +62,7 @@ func (a *AnswerStore) storeAnswer(ctx context.Context, s Subject, v *Verdict) er
 			`INSERT INTO risk_answers (answer_id, provider, chain, address, given_at, sealed, kept_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
 			v.AnswerID, v.Provider, string(s.Chain), CanonicalAddress(string(s.Address)), v.GivenAt, sealed, tx.Now)
 		if err != nil {
-			return fmt.Errorf("keep an answer of %s: %w", v.Provider, err)
+			return fmt.Errorf("store an answer of %s: %w", v.Provider, err)
 		}
 		return nil
 	})
@@ -85,7 +85,7 @@ func (a *AnswerStore) findLatest(
 		return v, false, nil
 	}
 	if err != nil {
-		return v, false, fmt.Errorf("look for a kept answer of %s: %w", provider, err)
+		return v, false, fmt.Errorf("look for a stored answer of %s: %w", provider, err)
 	}
 	stored, err := a.unsealAnswer(answerID, sealed)
 	if err != nil {

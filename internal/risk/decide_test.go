@@ -147,7 +147,7 @@ func TestADepositIsDecidedByTheTable(t *testing.T) {
 		},
 		"nobody to ask about": {func(c *DepositCase) {
 			c.Subject.Address = ""
-			c.Answer = &Answer{Unavailable: "there is no one sender to ask about"}
+			c.Answer = &Answer{Unavailable: "there is no single sender to screen"}
 		}, Flag, StatusUnavailable, ReasonUnavailable, Unknown},
 		"silence about one of several": {func(c *DepositCase) {
 			c.Subject.Address, c.Senders = "", []chain.Address{"a", "b"}

@@ -51,7 +51,7 @@ func checkText(param, s string, bytesMax int) error {
 		strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) || !unicode.IsPrint(r) }) {
 		return fault.New(
 			fault.Invalid, fault.InvalidRequest,
-			"%s has 1 to %d bytes of printable text. Nothing was changed and no money moved.", param, bytesMax,
+			"%s has to have 1 to %d bytes of printable text. Nothing was changed and no money moved.", param, bytesMax,
 		).WithParam(param)
 	}
 	return nil
@@ -63,7 +63,7 @@ func CheckAddress(address string) error {
 		strings.ContainsFunc(address, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return fault.New(
 			fault.Invalid, fault.InvalidRequest,
-			"An address has 1 to %d letters, digits and signs. Nothing was changed and no money moved.",
+			"An address has to have 1 to %d letters, digits and signs. Nothing was changed and no money moved.",
 			addressBytesMax,
 		).WithParam("address")
 	}
@@ -80,15 +80,15 @@ func (e LocalListEntry) validate() error {
 	}
 	if e.Outage {
 		if e.Severity != "" || e.Score != nil || e.Entity != "" || len(e.Categories) > 0 {
-			return refuse("outage", "An outage says nothing of the address: leave the other fields out.")
+			return refuse("outage", "An outage says nothing about the address: leave the other fields out.")
 		}
 		return nil
 	}
 	if e.Severity != Unknown && !slices.Contains(Severities, e.Severity) {
-		return refuse("severity", "The severity is NONE, LOW, MEDIUM, HIGH, SEVERE or UNKNOWN.")
+		return refuse("severity", "The severity has to be NONE, LOW, MEDIUM, HIGH, SEVERE or UNKNOWN.")
 	}
 	if e.Score != nil && (*e.Score < 0 || *e.Score > 100) {
-		return refuse("score", "The score is a whole number from 0 to 100.")
+		return refuse("score", "The score has to be a whole number from 0 to 100.")
 	}
 	if e.Entity != "" {
 		if err := checkText("entity", e.Entity, entityBytesMax); err != nil {
@@ -96,7 +96,7 @@ func (e LocalListEntry) validate() error {
 		}
 	}
 	if len(e.Categories) > entryCategoriesMax {
-		return refuse("categories", fmt.Sprintf("There are at most %d categories.", entryCategoriesMax))
+		return refuse("categories", fmt.Sprintf("There may be at most %d categories.", entryCategoriesMax))
 	}
 	for _, c := range e.Categories {
 		if err := checkText("categories", c, categoryBytesMax); err != nil {
@@ -127,7 +127,8 @@ func checkReadable(address string, chains chain.Chains) error {
 		}
 	}
 	return fault.New(fault.Invalid, fault.InvalidAddress,
-		"No configured chain reads this as an address, so screening would never find the entry. Nothing was changed and no money moved. Check its letters, its length and its checksum.").
+		"No configured chain can parse this address, so screening would never find the entry. Nothing was changed "+
+			"and no money moved. Check its letters, its length and its checksum.").
 		WithParam("address")
 }
 
@@ -153,11 +154,11 @@ func SetLocalEntry(
 		RETURNING `+entryColumns,
 		CanonicalAddress(e.Address), e.Address, e.Outage, string(e.Severity), e.Score, e.Entity, e.Categories, tx.Now)
 	if err != nil {
-		return LocalListEntry{}, fmt.Errorf("put %s on the local list: %w", e.Address, err)
+		return LocalListEntry{}, fmt.Errorf("write %s to the local list: %w", e.Address, err)
 	}
 	stored, err := pgx.CollectExactlyOneRow(rows, readEntry)
 	if err != nil {
-		return LocalListEntry{}, fmt.Errorf("put %s on the local list: %w", e.Address, err)
+		return LocalListEntry{}, fmt.Errorf("write %s to the local list: %w", e.Address, err)
 	}
 	return stored, audit.Record(ctx, tx, audit.Entry{
 		Actor: actor, Action: "local_risk.set", ResourceKind: "ADDRESS", ResourceID: e.Address,
@@ -177,14 +178,14 @@ func DeleteLocalEntry(ctx context.Context, tx pg.Tx, actor audit.Actor, address 
 	rows, err := tx.Query(ctx, `DELETE FROM local_risk WHERE address_key = $1 RETURNING `+entryColumns,
 		CanonicalAddress(address))
 	if err != nil {
-		return LocalListEntry{}, fmt.Errorf("take %s off the local list: %w", address, err)
+		return LocalListEntry{}, fmt.Errorf("remove %s from the local list: %w", address, err)
 	}
 	removed, err := pgx.CollectExactlyOneRow(rows, readEntry)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return LocalListEntry{}, newNoEntry()
 	}
 	if err != nil {
-		return LocalListEntry{}, fmt.Errorf("take %s off the local list: %w", address, err)
+		return LocalListEntry{}, fmt.Errorf("remove %s from the local list: %w", address, err)
 	}
 	return removed, audit.Record(ctx, tx,
 		audit.Entry{Actor: actor, Action: "local_risk.cleared", ResourceKind: "ADDRESS", ResourceID: address})
@@ -193,7 +194,8 @@ func DeleteLocalEntry(ctx context.Context, tx pg.Tx, actor audit.Actor, address 
 func newNoEntry() error {
 	return fault.New(
 		fault.NotFound, fault.CodeNotFound,
-		"The local list says nothing of this address. Nothing was changed and no money moved. GET /local-risk shows what it has.",
+		"The local list does not have this address. Nothing was changed and no money moved. GET /local-risk shows "+
+			"its entries.",
 	)
 }
 
@@ -202,14 +204,14 @@ func LoadLocalEntry(ctx context.Context, tx pg.Tx, address string) (LocalListEnt
 	rows, err := tx.Query(ctx, `SELECT `+entryColumns+` FROM local_risk WHERE address_key = $1`,
 		CanonicalAddress(address))
 	if err != nil {
-		return LocalListEntry{}, fmt.Errorf("look on the local list for %s: %w", address, err)
+		return LocalListEntry{}, fmt.Errorf("look up %s in the local list: %w", address, err)
 	}
 	e, err := pgx.CollectExactlyOneRow(rows, readEntry)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return LocalListEntry{}, newNoEntry()
 	}
 	if err != nil {
-		return LocalListEntry{}, fmt.Errorf("look on the local list for %s: %w", address, err)
+		return LocalListEntry{}, fmt.Errorf("look up %s in the local list: %w", address, err)
 	}
 	return e, nil
 }

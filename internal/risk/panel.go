@@ -100,11 +100,11 @@ func (p *Panel) Screen(ctx context.Context, s Subject) (Verdict, error) {
 		needed = len(members)
 	}
 	if len(members) == 0 || len(members) < needed {
-		return Verdict{}, Unavailable("%d providers that know addresses of %s are configured, %d are needed",
+		return Verdict{}, Unavailable("%d providers that support %s are configured, and %d are required",
 			len(members), SanitizeText(string(s.Chain)), max(needed, 1))
 	}
 	if s.Address == "" {
-		return Verdict{}, Unavailable("nobody is known who could be asked about")
+		return Verdict{}, Unavailable("there is no address to screen")
 	}
 	start := p.currentTime()
 	answers := make(chan int, len(members))
@@ -155,7 +155,7 @@ func combineAnswers(members []Member, results []memberAnswer, needed int) (Verdi
 		for i, m := range missing {
 			reasons[i] = m.Provider + ": " + m.Reason
 		}
-		return out, Unavailable("%d of %d providers answered, %d have to: %s", len(verdicts), len(results), needed,
+		return out, Unavailable("%d of %d providers answered, and %d have to: %s", len(verdicts), len(results), needed,
 			strings.Join(reasons, "; "))
 	}
 	return out, nil
@@ -175,14 +175,14 @@ func (p *Panel) askMember(ctx context.Context, m Member, s Subject) (v Verdict, 
 	defer func() {
 		if r := recover(); r != nil {
 			v, err = Verdict{}, Unavailable("could not be understood")
-			p.logger().LogAttrs(ctx, slog.LevelError, "a provider's adapter broke", slog.String("provider", name),
+			p.logger().LogAttrs(ctx, slog.LevelError, "a provider's adapter panicked", slog.String("provider", name),
 				slog.Any("panic", r))
 		}
 	}()
 	if m.TTL > 0 && p.Answers != nil {
 		switch stored, ok, err := p.Answers.findLatest(ctx, name, s, p.currentTime().Add(-m.TTL)); {
 		case err != nil: // an unreadable stored answer is requested again
-			p.logger().LogAttrs(ctx, slog.LevelWarn, "a kept answer of a provider cannot be used",
+			p.logger().LogAttrs(ctx, slog.LevelWarn, "cannot use a stored answer of a provider",
 				slog.String("provider", name), slog.Any("error", err))
 		case ok:
 			return stored, nil
@@ -198,7 +198,7 @@ func (p *Panel) askMember(ctx context.Context, m Member, s Subject) (v Verdict, 
 		}
 		select {
 		case <-ctx.Done():
-			err = Unavailable("no answer within its time: %w", err)
+			err = Unavailable("no answer in time: %w", err)
 			p.logFailure(name, s, err)
 			return Verdict{}, err
 		case <-time.After(pause):
@@ -212,7 +212,7 @@ func (p *Panel) askMember(ctx context.Context, m Member, s Subject) (v Verdict, 
 	if p.Answers != nil {
 		// A decision needs a stored answer that can be shown later.
 		if err := p.Answers.storeAnswer(context.WithoutCancel(ctx), s, &v); err != nil {
-			return Verdict{}, Unavailable("its answer was not kept: %w", err)
+			return Verdict{}, Unavailable("its answer was not stored: %w", err)
 		}
 	}
 	return v, nil
@@ -230,7 +230,7 @@ func (p *Panel) logFailure(provider string, s Subject, err error) {
 func (p *Panel) askOnce(ctx context.Context, m Member, s Subject) (Verdict, error) {
 	if m.Limit != nil {
 		if err := m.Limit.Wait(ctx); err != nil {
-			return Verdict{}, Unavailable("asked too often: %w", err)
+			return Verdict{}, Unavailable("the rate limit is reached: %w", err)
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, orDefault(p.tryTimeout, tryTimeout))

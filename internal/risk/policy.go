@@ -49,7 +49,7 @@ func (c DepositCase) screenSenders(ask func(Subject) *Answer) *Answer {
 		return ask(c.Subject)
 	}
 	if len(c.Senders) > SendersMax {
-		return NewAnswer(Verdict{}, Unavailable("%d have sent it, and %d are asked about at most", len(c.Senders),
+		return NewAnswer(Verdict{}, Unavailable("it has %d senders, and at most %d are screened", len(c.Senders),
 			SendersMax))
 	}
 	answers := make([]*Answer, len(c.Senders))
@@ -73,7 +73,7 @@ func combineSenders(senders []chain.Address, answers []*Answer) *Answer {
 	var verdicts []Verdict
 	for i, a := range answers {
 		if !a.IsComplete() {
-			missing = append(missing, string(senders[i])+": "+cmp.Or(a.Unavailable, "no answer that can be used"))
+			missing = append(missing, string(senders[i])+": "+cmp.Or(a.Unavailable, "no usable answer"))
 		}
 		if a.Verdict == nil || a.Verdict.validate() != nil {
 			continue
@@ -99,7 +99,7 @@ func combineSenders(senders []chain.Address, answers []*Answer) *Answer {
 		}
 	}
 	if len(missing) > 0 {
-		out.Unavailable = SanitizeText(fmt.Sprintf("of %d of %d senders: %s", len(missing), len(senders),
+		out.Unavailable = SanitizeText(fmt.Sprintf("for %d of %d senders: %s", len(missing), len(senders),
 			strings.Join(missing, "; ")))
 	}
 	return &out
@@ -110,7 +110,7 @@ func screenWith(ctx context.Context, screener Screener, s Subject) *Answer {
 		return NewAnswer(Verdict{}, Unavailable("no provider is configured"))
 	}
 	if s.Address == "" {
-		return NewAnswer(Verdict{}, Unavailable("there is no one sender to ask about"))
+		return NewAnswer(Verdict{}, Unavailable("there is no single sender to screen"))
 	}
 	return NewAnswer(screener.Screen(ctx, s))
 }

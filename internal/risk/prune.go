@@ -78,7 +78,7 @@ func PruneAnswers(ctx context.Context, db *pg.DB, retention time.Duration) error
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("retire answers of providers: %w", err)
+			return fmt.Errorf("delete answers of providers: %w", err)
 		}
 		if looked < pruneBatchSize {
 			return nil

@@ -43,7 +43,7 @@ func ParseSeverity(s string) (Severity, error) {
 	if v := Severity(s); slices.Contains(Severities, v) {
 		return v, nil
 	}
-	return "", fmt.Errorf("%q is no severity: NONE, LOW, MEDIUM, HIGH or SEVERE", s[:min(len(s), 40)])
+	return "", fmt.Errorf("%q is not a severity: NONE, LOW, MEDIUM, HIGH or SEVERE", s[:min(len(s), 40)])
 }
 
 // Exceeds reports whether s is above a threshold. A severity outside the order is above every
@@ -161,9 +161,9 @@ const (
 func (v Verdict) validate() error {
 	switch {
 	case v.Provider == "":
-		return errors.New("a verdict of nobody")
+		return errors.New("a verdict without a provider")
 	case v.Severity != Unknown && !slices.Contains(Severities, v.Severity):
-		return fmt.Errorf("no severity: %q", v.Severity)
+		return fmt.Errorf("not a severity: %q", v.Severity)
 	case v.IsKnown && v.Severity == Unknown:
 		return fmt.Errorf("severity %s with known %t", v.Severity, v.IsKnown)
 	case v.Score != nil && (*v.Score < 0 || *v.Score > 100):

@@ -93,8 +93,8 @@ func compareBalance(h chain.Holding, f flow, before, after money.Amount) *findin
 // without them: otherwise a transfer would be credited on the word of its token.
 func (w *Walker) wrapBalanceError(moment string, height uint64, err error) error {
 	if errors.Is(err, chain.ErrStateGone) {
-		return fmt.Errorf("balances %s block %d are no longer kept by as many providers as have to agree; "+
-			"name endpoints that keep them in chains.%s.archives, which are asked for nothing else: %w", moment, height,
+		return fmt.Errorf("too few providers keep balances %s block %d; add archive endpoints to chains.%s.archives, "+
+			"which the service asks for nothing else: %w", moment, height,
 			w.conf.Chain, err)
 	}
 	return fmt.Errorf("balances %s block %d: %w", moment, height, err)
@@ -141,7 +141,7 @@ func (w *Walker) reconcileBalances(
 			// This is a defect of the token. None of it is credited, and the walk continues.
 			problem = &finding{
 				kind: DoubtBalanceDelta, holding: h, mint: flows[h].mint, isDoubtful: true,
-				detail: "the token gives no balance: " + reason,
+				detail: "the token returns no balance: " + reason,
 			}
 		}
 		if problem == nil || !problem.isDoubtful && mayExplain(pending, h) {

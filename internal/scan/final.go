@@ -103,7 +103,7 @@ func (w *Walker) stepFinalAhead(ctx context.Context, prefetch *prefetcher) (move
 	case errors.Is(err, ErrFinalityBroken):
 		return false, w.handleParentMismatch(ctx, b.Block)
 	case err != nil:
-		return false, fmt.Errorf("take in final block %d: %w", b.Height, err)
+		return false, fmt.Errorf("apply final block %d: %w", b.Height, err)
 	}
 	if len(b.arrivals) > 0 {
 		failpoint.Hit("D03")
@@ -323,7 +323,7 @@ func (w *Walker) Rewind(ctx context.Context, height uint64, actor audit.Actor) e
 			return err
 		}
 		if moved.RowsAffected() == 0 {
-			return fmt.Errorf("block %d was not walked", height)
+			return fmt.Errorf("block %d was not read", height)
 		}
 		return audit.Record(ctx, tx, audit.Entry{
 			Actor: actor, Action: "scan.rewound", ResourceKind: "CHAIN", ResourceID: string(w.conf.Chain),

@@ -22,7 +22,10 @@ import (
 func (w *Walker) handleParentMismatch(ctx context.Context, cursor chain.Block) error {
 	c, err := w.conf.Reader.Final(ctx, cursor.Height)
 	if err != nil {
-		return fmt.Errorf("block %d does not continue the chain that was walked; read it again: %w", cursor.Height, err)
+		return fmt.Errorf(
+			"block %d does not continue the chain that the scan has read; read it again: %w",
+			cursor.Height, err,
+		)
 	}
 	provenHash, err := w.loadProvenHash(ctx, cursor)
 	if err != nil {
@@ -30,7 +33,7 @@ func (w *Walker) handleParentMismatch(ctx context.Context, cursor chain.Block) e
 	}
 	if c.Hash == provenHash {
 		return fmt.Errorf(
-			"what follows block %d does not name it as its parent: %w", cursor.Height, chain.ErrDisagreement,
+			"the block after block %d does not name it as its parent: %w", cursor.Height, chain.ErrDisagreement,
 		)
 	}
 	detail := fmt.Sprintf("block %d was final as %s and is now final as %s", cursor.Height, provenHash, c.Hash)
@@ -43,10 +46,10 @@ func (w *Walker) handleParentMismatch(ctx context.Context, cursor chain.Block) e
 		return recordFinding(ctx, tx, w.conf.Chain, c.Block, finding{kind: findingFinalityBroken, detail: detail})
 	})
 	if err != nil {
-		return fmt.Errorf("freeze %s because its finality broke: %w", w.conf.Chain, err)
+		return fmt.Errorf("freeze %s after its finality break: %w", w.conf.Chain, err)
 	}
 	if err := w.recordFork(ctx, detail); err != nil {
-		return fmt.Errorf("%w; how far back is not known yet: %w", broken, err)
+		return fmt.Errorf("%w; the fork's height is not known yet: %w", broken, err)
 	}
 	return broken
 }
@@ -79,7 +82,7 @@ func (w *Walker) recordFork(ctx context.Context, detail string) error {
 		_, err := tx.Exec(ctx, `UPDATE scan_cursors SET parted_above = least(parted_above, $2) WHERE chain = $1`,
 			w.conf.Chain, fork.Ancestor.Height)
 		if err != nil {
-			return fmt.Errorf("mark %s as parted above block %d: %w", w.conf.Chain, fork.Ancestor.Height, err)
+			return fmt.Errorf("mark a fork of %s above block %d: %w", w.conf.Chain, fork.Ancestor.Height, err)
 		}
 		for _, c := range w.conf.FinalityListeners {
 			if err := c.OnParted(ctx, tx, w.conf.Chain, fork.Ancestor.Height); err != nil {
@@ -101,7 +104,7 @@ func (w *Walker) isForkRecorded(ctx context.Context) (isRecorded bool, err error
 		).Scan(&isRecorded)
 	})
 	if err != nil {
-		return false, fmt.Errorf("ask whether %s is marked as parted: %w", w.conf.Chain, err)
+		return false, fmt.Errorf("read whether %s has a fork: %w", w.conf.Chain, err)
 	}
 	return isRecorded, nil
 }
@@ -168,12 +171,13 @@ func (w *Walker) FindFork(ctx context.Context) (Fork, error) {
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return fork, fault.New(
-			fault.Conflict, fault.InvalidState, "No final block of %s was walked yet, so none can be gone.",
+			fault.Conflict, fault.InvalidState, "The scan has read no final block of %s yet, so the chain cannot "+
+				"have replaced any.",
 			w.conf.Chain,
 		)
 	}
 	if err != nil {
-		return fork, fmt.Errorf("read what was walked of %s: %w", w.conf.Chain, err)
+		return fork, fmt.Errorf("read the scanned blocks of %s: %w", w.conf.Chain, err)
 	}
 	heads, err := w.conf.Reader.Heads(ctx)
 	if err != nil {
@@ -182,7 +186,7 @@ func (w *Walker) FindFork(ctx context.Context) (Fork, error) {
 	fork.Final = heads.Final
 	if fork.Final.Height+1 < firstProven.Height {
 		return fork, fmt.Errorf(
-			"the final head %d is below the first block that was walked, %d: %w", fork.Final.Height,
+			"the final head %d is below the first scanned block, %d: %w", fork.Final.Height,
 			firstProven.Height, chain.ErrNotYet,
 		)
 	}
@@ -216,7 +220,8 @@ func (w *Walker) FindFork(ctx context.Context) (Fork, error) {
 		}
 		if height < firstProven.Height {
 			return fork, fault.New(fault.Conflict, fault.InvalidState,
-				"The final chain of %s has another block %d than the one that this installation began at. Nothing that was walked is on it: there is nothing to return to.",
+				"The final chain of %s has another block %d than the one at which this installation began. It has "+
+					"none of the scanned blocks: there is no block to return to.",
 				w.conf.Chain, height)
 		}
 		differs = b.Height
@@ -224,7 +229,7 @@ func (w *Walker) FindFork(ctx context.Context) (Fork, error) {
 	}
 	if differs > min(fork.Tip.Height, fork.Final.Height) {
 		return fork, fault.New(fault.Conflict, fault.InvalidState,
-			"The final chain of %s is the one that was walked, up to block %d. Nothing has to be decided.",
+			"The final chain of %s is the scanned one, up to block %d. There is nothing to decide.",
 			w.conf.Chain, fork.Ancestor.Height)
 	}
 	for shared := fork.Ancestor.Height; differs-shared > 1; { // all walked blocks up to shared are on both chains
@@ -275,7 +280,7 @@ func (w *Walker) Repoint(
 	ctx context.Context, fork Fork, settleBlocks uint64, actor audit.Actor,
 ) (b finality.Break, err error) {
 	reason := fmt.Sprintf(
-		"block %d was final as %s, and the final chain leaves it above block %d", fork.Tip.Height, fork.Tip.Hash,
+		"block %d was final as %s, and the final chain has a fork above block %d", fork.Tip.Height, fork.Tip.Hash,
 		fork.Ancestor.Height,
 	)
 	err = w.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
@@ -318,7 +323,7 @@ func (w *Walker) Repoint(
 	if errors.Is(err, errCursorMoved) {
 		return b, fault.New(
 			fault.Conflict, fault.InvalidState,
-			"The walk of %s was moved meanwhile; nothing was changed. Look again.", w.conf.Chain,
+			"Another process moved the scan of %s; nothing was changed. Look again.", w.conf.Chain,
 		)
 	}
 	if err != nil {

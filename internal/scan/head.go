@@ -73,7 +73,7 @@ func (w *Walker) StepHead(ctx context.Context) (moved bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	return w.changeHead(ctx, &top, fmt.Sprintf("take in recent block %d", c.Height),
+	return w.changeHead(ctx, &top, fmt.Sprintf("apply recent block %d", c.Height),
 		func(ctx context.Context, tx pg.Tx) error {
 			if err := w.storeRecentBlock(ctx, tx, c.Block); err != nil {
 				return err
@@ -148,7 +148,7 @@ func (w *Walker) restartHead(ctx context.Context, rows []chain.Block, final chai
 	if len(rows) > 0 {
 		top = &rows[0]
 	}
-	return w.changeHead(ctx, top, fmt.Sprintf("begin the head walk at block %d", base),
+	return w.changeHead(ctx, top, fmt.Sprintf("begin the head scan at block %d", base),
 		func(ctx context.Context, tx pg.Tx) error {
 			if _, err := tx.Exec(ctx, `DELETE FROM scan_heads WHERE chain = $1`, w.conf.Chain); err != nil {
 				return err
@@ -188,7 +188,7 @@ func (w *Walker) followFork(ctx context.Context, rows []chain.Block, final, late
 
 // errContradicted says that a provider's recent blocks contradict each other or the final block.
 // Nothing depends on them; another provider is asked next.
-var errContradicted = errors.New("recent blocks do not continue those that the same provider shows, or what is final")
+var errContradicted = errors.New("recent blocks do not continue those of the same provider, or the final ones")
 
 // rewindHead removes the recent blocks from a height on. If there is nothing to remove, the
 // provider contradicts itself, and a retry at once would loop endlessly.
@@ -198,7 +198,7 @@ func (w *Walker) rewindHead(ctx context.Context, top chain.Block, from uint64) (
 		return false, fmt.Errorf("after block %d: %w", top.Height, errContradicted)
 	}
 	failpoint.Hit("D12")
-	moved, err := w.changeHead(ctx, &top, fmt.Sprintf("rewind the head walk below block %d", from),
+	moved, err := w.changeHead(ctx, &top, fmt.Sprintf("rewind the head scan below block %d", from),
 		func(ctx context.Context, tx pg.Tx) error {
 			if _, err := tx.Exec(
 				ctx, `DELETE FROM scan_heads WHERE chain = $1 AND height >= $2`, w.conf.Chain, from,

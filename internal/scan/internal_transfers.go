@@ -139,7 +139,7 @@ func (w *Walker) addInternalTransfers(
 var errNoTracer = errors.New("no provider traces, or trace is off")
 
 // errNoBalanceChanges says that no provider could tell which balances a block changed.
-var errNoBalanceChanges = errors.New("no provider tells which balances changed")
+var errNoBalanceChanges = errors.New("no provider says which balances changed")
 
 // findInternalTransfers finds the native coin that calls moved to our addresses in a final block.
 //
@@ -201,14 +201,14 @@ func (w *Walker) findUnexplained(
 			{
 				unknown: true,
 				reason: fmt.Sprintf(
-					"no provider tells which balances %d transactions changed", len(changes.Untraceable),
+					"no provider says which balances %d transactions changed", len(changes.Untraceable),
 				),
 			},
 		}
 	} else {
 		for _, tx := range changes.Untraceable {
 			x.pending = append(
-				x.pending, pendingTrace{tx: tx, unknown: true, reason: "no provider tells which balances it changed"},
+				x.pending, pendingTrace{tx: tx, unknown: true, reason: "no provider says which balances it changed"},
 			)
 		}
 	}
@@ -228,7 +228,7 @@ func (w *Walker) findUnexplained(
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("look up whose balances block %d changed: %w", c.Height, err)
+		return nil, fmt.Errorf("look up the balances that block %d changed: %w", c.Height, err)
 	}
 	var raised []chain.BalanceChange
 	addresses := map[chain.Address]bool{}
@@ -355,7 +355,7 @@ func (x *unexplainedGains) checkTrace(
 	}
 	for _, m := range transfers {
 		if sums[m.To] == nil {
-			return fmt.Errorf("a movement to %s was not asked about", m.To)
+			return fmt.Errorf("a transfer to %s was not in the question", m.To)
 		}
 		sums[m.To].Add(sums[m.To], m.Amount.Big())
 	}
@@ -364,7 +364,7 @@ func (x *unexplainedGains) checkTrace(
 		exact := x.unread[a] == 1 && attempt < exactAttempts && !mayExplain(x.pending, chain.Holding{Address: a})
 		if order > 0 || order < 0 && exact {
 			return fmt.Errorf(
-				"calls move %v to %s and its balance leaves %v to be explained: %w", sums[a], a, x.remaining[a],
+				"calls move %v to %s, and %v of its balance stays unexplained: %w", sums[a], a, x.remaining[a],
 				errTraceMismatch,
 			)
 		}
@@ -384,12 +384,12 @@ func (x *unexplainedGains) checkTrace(
 		return err
 	})
 	if err == nil && len(wallets) > 0 {
-		err = fmt.Errorf("calls come from an address of ours, which has no code: %w", errTraceMismatch)
+		err = fmt.Errorf("calls come from an address of this installation, which has no code: %w", errTraceMismatch)
 	}
 	return err
 }
 
-var errTraceMismatch = errors.New("the trace contradicts what is agreed upon")
+var errTraceMismatch = errors.New("the trace contradicts the quorum")
 
 // needsAllProviders reports whether a provider may have given a wrong or an incomplete answer. Then
 // all providers are asked.
@@ -442,7 +442,7 @@ func (w *Walker) addRecentTransfers(ctx context.Context, c *chain.Contents) {
 		w.traceBudget.recentResumesAt = time.Now().Add(recentTracePause)
 		if ctx.Err() == nil {
 			w.log.Debug(
-				"scan: a recent block is shown without what moved inside its transactions", "height", c.Height,
+				"scan: a recent block is shown without its internal transfers", "height", c.Height,
 				"error", err,
 			)
 		}

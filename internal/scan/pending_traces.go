@@ -30,7 +30,7 @@ func storePending(ctx context.Context, tx pg.Tx, proofID int64, traces []pending
 			ON CONFLICT (proof_id, tx_hash) DO NOTHING`,
 			proofID, d.tx, d.touchedAddresses(), d.storableReason(), tx.Now.Add(traceRetryAfter), tx.Now)
 		if err != nil {
-			return fmt.Errorf("note that transaction %q is to be traced: %w", d.tx, err)
+			return fmt.Errorf("record that transaction %q has to be traced: %w", d.tx, err)
 		}
 	}
 	return nil
@@ -101,7 +101,7 @@ func (w *Walker) nextUntraced(ctx context.Context) (b untracedBlock, ok bool, er
 		return err
 	})
 	if err != nil {
-		return b, false, fmt.Errorf("look for what is to be traced: %w", err)
+		return b, false, fmt.Errorf("look for transactions to trace: %w", err)
 	}
 	b.Chain = w.conf.Chain
 	return b, ok, nil
@@ -192,7 +192,7 @@ func completeTraces(ctx context.Context, tx pg.Tx, b untracedBlock, pending []pe
 		UPDATE scan_untraced SET status = 'DONE', done_at = $3
 		WHERE proof_id = $1 AND status = 'DUE' AND tx_hash <> ALL ($2) AND '' <> ALL ($2)`,
 		b.ID, open, tx.Now); err != nil {
-		return false, fmt.Errorf("complete what was traced of block %d: %w", b.Height, err)
+		return false, fmt.Errorf("complete the traces of block %d: %w", b.Height, err)
 	}
 	for _, d := range pending {
 		if _, err := tx.Exec(ctx, `
@@ -200,7 +200,7 @@ func completeTraces(ctx context.Context, tx pg.Tx, b untracedBlock, pending []pe
 			WHERE proof_id = $1 AND tx_hash = $2 AND status = 'DUE'`,
 			b.ID, d.tx, b.attempts+1, d.storableReason(),
 			tx.Now.Add(retryDelay(b.attempts)), d.touchedAddresses()); err != nil {
-			return false, fmt.Errorf("put off transaction %q of block %d: %w", d.tx, b.Height, err)
+			return false, fmt.Errorf("postpone transaction %q of block %d: %w", d.tx, b.Height, err)
 		}
 	}
 	return false, storePending(ctx, tx, b.ID, pending)
@@ -224,7 +224,7 @@ func retryDelay(attempts int) time.Duration {
 
 // runTraces traces pending transactions until ctx ends.
 func (w *Walker) runTraces(ctx context.Context) {
-	problem := &problemLog{log: w.log, message: "scan: transactions are to be traced"}
+	problem := &problemLog{log: w.log, message: "scan: transactions have to be traced"}
 	for ctx.Err() == nil {
 		moved, err := w.StepTraces(ctx)
 		problem.logProblem(ctx, err)
@@ -252,7 +252,7 @@ func ListUntraced(ctx context.Context, tx pg.Tx, ch chain.Name) ([]Untraced, err
 		FROM scan_untraced u JOIN finality_live p USING (proof_id)
 		WHERE p.chain = $1 AND u.status = 'DUE' ORDER BY p.height, u.tx_hash`, ch)
 	if err != nil {
-		return nil, fmt.Errorf("read what is to be traced of %s: %w", ch, err)
+		return nil, fmt.Errorf("read the transactions to trace of %s: %w", ch, err)
 	}
 	return pgx.CollectRows(rows, pgx.RowToStructByPos[Untraced])
 }

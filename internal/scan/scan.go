@@ -90,7 +90,7 @@ type Apply func(ctx context.Context, tx pg.Tx, p Proof) error
 var ErrFinalityBroken = errors.New("finality broken")
 
 // errCursorMoved says that another process moved the cursor meanwhile.
-var errCursorMoved = errors.New("the walk was moved by somebody else")
+var errCursorMoved = errors.New("another process moved the scan")
 
 // Config configures the walks of a chain. A zero value means the default named below.
 type Config struct {
@@ -172,8 +172,8 @@ func (w *Walker) Run(ctx context.Context) error {
 }
 
 func (w *Walker) runWalks(ctx context.Context) {
-	final, head := &problemLog{log: w.log, message: "scan: the final walk stands"},
-		&problemLog{log: w.log, message: "scan: the head walk stands"}
+	final, head := &problemLog{log: w.log, message: "scan: the final scan has stopped"},
+		&problemLog{log: w.log, message: "scan: the head scan has stopped"}
 	progress := &progressLog{walker: w}
 	var headResumesAt time.Time // the head walk pauses until then
 	prefetch := &prefetcher{}
@@ -307,7 +307,7 @@ func (w *Walker) readCursor(ctx context.Context) (block chain.Block, ok bool, er
 func (w *Walker) matchArrivals(ctx context.Context, c chain.Contents) ([]Arrival, error) {
 	arrivals, err := w.findArrivals(ctx, c)
 	if err != nil {
-		return nil, fmt.Errorf("look up who received in block %d: %w", c.Height, err)
+		return nil, fmt.Errorf("look up the receivers in block %d: %w", c.Height, err)
 	}
 	if len(arrivals) == 0 {
 		return nil, nil
@@ -318,13 +318,13 @@ func (w *Walker) matchArrivals(ctx context.Context, c chain.Contents) ([]Arrival
 	}
 	senders, err := w.conf.Reader.Senders(ctx, c.Block, transfers)
 	if err == nil && len(senders) != len(arrivals) {
-		err = fmt.Errorf("asked about %d movements, got the senders of %d", len(arrivals), len(senders))
+		err = fmt.Errorf("asked about %d transfers, got the senders of %d", len(arrivals), len(senders))
 	}
 	if err == nil {
 		err = w.fillSenders(ctx, arrivals, senders)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("look up who sent in block %d: %w", c.Height, err)
+		return nil, fmt.Errorf("look up the senders in block %d: %w", c.Height, err)
 	}
 	return arrivals, nil
 }

@@ -31,7 +31,7 @@ func (w *Walker) inspectMints(ctx context.Context, arrivals []Arrival) (unusable
 		checked[f.Mint.ID] = true
 		reason, err := w.tokens.InspectToken(ctx, f.Mint.Contract)
 		if err != nil {
-			return nil, fmt.Errorf("whether mint %d is what it was: %w", f.Mint.ID, err)
+			return nil, fmt.Errorf("check whether mint %d is unchanged: %w", f.Mint.ID, err)
 		}
 		if reason != "" {
 			if unusable == nil {
@@ -71,13 +71,13 @@ func (w *Walker) reviewCatalogue(ctx context.Context) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(unusable)) {
 		w.log.Error(
-			"scan: a mint is not the money that the catalogue takes it for, and is under quarantine", "mint", id,
+			"scan: a mint differs from the catalogue, so it is quarantined", "mint", id,
 			"why", unusable[id], "error", err,
 		)
 	}
 	if err != nil {
 		nextReview = now.Add(reviewRetryAfter)
-		w.log.Warn("scan: nobody says whether the tokens of the catalogue are what they were", "error", err)
+		w.log.Warn("scan: no provider says whether the tokens of the catalogue are unchanged", "error", err)
 	}
 	w.nextReview.Store(nextReview.Unix())
 }

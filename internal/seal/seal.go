@@ -31,7 +31,7 @@ const (
 
 // ErrUnsealed is the error of every failure to open: another key, another place, damage. It does
 // not say which one, because an attacker would be the one to ask.
-var ErrUnsealed = errors.New("sealed value does not open here")
+var ErrUnsealed = errors.New("cannot decrypt the sealed value here")
 
 // Binding is the place of a sealed value. All of it must be known again to open the value.
 type Binding struct {
@@ -59,7 +59,7 @@ type Keyset struct{ envelope tink.AEAD }
 func CreateKeyset(path string) error {
 	handle, err := keyset.NewHandle(aead.AES256GCMKeyTemplate())
 	if err != nil {
-		return fmt.Errorf("make a key: %w", err)
+		return fmt.Errorf("create a key: %w", err)
 	}
 	var content bytes.Buffer
 	if err := insecurecleartextkeyset.Write(handle, keyset.NewJSONWriter(&content)); err != nil {
@@ -105,13 +105,13 @@ func OpenKeyset(path string) (*Keyset, error) {
 	}
 	if info.Mode().Perm()&0o077 != 0 {
 		return nil, fmt.Errorf(
-			"the key file %s has mode %#o and others may use it: chmod 600", path, info.Mode().Perm(),
+			"the key file %s has mode %#o, so others can read or write it: chmod 600", path, info.Mode().Perm(),
 		)
 	}
 	handle, err := insecurecleartextkeyset.Read(keyset.NewJSONReader(io.LimitReader(file, keyBytesMax)))
 	if err != nil {
 		// The reader's own error could quote the file.
-		return nil, fmt.Errorf("the key file %s holds no key", path)
+		return nil, fmt.Errorf("the key file %s contains no key", path)
 	}
 	key, err := aead.New(handle)
 	if err != nil {

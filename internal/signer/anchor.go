@@ -60,7 +60,7 @@ func (a Anchor) ComputeHash() string {
 func (a Anchor) VerifySignature(key ed25519.PublicKey) error {
 	if sum, err := hex.DecodeString(a.Hash); err != nil || len(sum) != sha256.Size ||
 		hex.EncodeToString(sum) != a.Hash {
-		return fmt.Errorf("anchor %d has a hash that is none", a.Number)
+		return fmt.Errorf("anchor %d has an invalid hash", a.Number)
 	}
 	if len(key) != ed25519.PublicKeySize || !ed25519.Verify(key, a.SignedBytes(), a.Signature) {
 		return fmt.Errorf("anchor %d, of %s, is not signed by this key", a.Number, a.SignedAt)
@@ -77,11 +77,11 @@ func (a Anchor) VerifyAfter(previous Anchor) error {
 	}
 	switch {
 	case a.Number != previous.Number+1:
-		return fmt.Errorf("anchor %d stands where %d is due", a.Number, previous.Number+1)
+		return fmt.Errorf("anchor %d is at the position of anchor %d", a.Number, previous.Number+1)
 	case a.Prev != previousHash:
-		return fmt.Errorf("anchor %d does not follow the anchor %d that stands before it", a.Number, previous.Number)
+		return fmt.Errorf("anchor %d does not follow anchor %d before it", a.Number, previous.Number)
 	case a.Reason == "" && previous.Number > 0 && (a.Chain != previous.Chain || a.Position <= previous.Position):
-		return fmt.Errorf("anchor %d goes back, and nobody let the chain begin again", a.Number)
+		return fmt.Errorf("anchor %d goes back, and no person allowed the chain to begin again", a.Number)
 	}
 	return nil
 }
@@ -102,4 +102,4 @@ func EffectiveAnchors(anchors []Anchor) []Anchor {
 }
 
 // ErrNoAnchors says that the signer is too old to keep anchors.
-var ErrNoAnchors = errors.New("this signer keeps no anchors of the audit log: bring it to the version of this program")
+var ErrNoAnchors = errors.New("this signer has no anchors of the audit log: upgrade it to the version of this program")

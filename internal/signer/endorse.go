@@ -108,7 +108,8 @@ func (k *GrantKey) CheckEndorsement(e Endorsement) *Refusal {
 	}
 	return &Refusal{
 		Code: RefusedGrant,
-		Message: fmt.Sprintf("address %s is not what an operator asked for: its words were changed since, or nobody asked",
+		Message: fmt.Sprintf("address %s differs from what an operator requested: it was changed since, or never "+
+			"requested",
 			e.ID),
 	}
 }

@@ -214,11 +214,11 @@ func (k *GrantKey) CheckGrant(intent Intent) *Refusal {
 	}
 	g := intent.Grant
 	if g == nil {
-		return refuse("comes without a word of who let it go")
+		return refuse("comes without a grant")
 	}
 	amount, err := intent.Amount.Add(intent.FeeDeducted)
 	if err != nil || g.Required < 0 || len(g.Approvals) > approvalsMax {
-		return refuse("has a grant that cannot be")
+		return refuse("has an impossible grant")
 	}
 	t := Terms{
 		OrgID: intent.From.OrgID, WithdrawalID: intent.ID, Chain: intent.Chain, MintID: intent.MintID,
@@ -227,12 +227,12 @@ func (k *GrantKey) CheckGrant(intent Intent) *Refusal {
 		WhitelistedID: intent.WhitelistedID,
 	}
 	if !hmac.Equal(k.grantMAC(t, intent.FeeDeducted, g), g.MAC) {
-		return refuse("is not what was let go: its words, or how many had to approve, were changed since")
+		return refuse("differs from its grant: its content, or the number of needed approvals, was changed since")
 	}
 	var people []string
 	for _, a := range g.Approvals {
 		if !hmac.Equal(k.MakeApproval(t, g.Round, a.Approver).MAC, a.MAC) {
-			return refuse("has an approval by %.80q that is not of these words", a.Approver)
+			return refuse("has an approval by %.80q of another content", a.Approver)
 		}
 		if !slices.Contains(people, a.Approver) {
 			people = append(people, a.Approver)

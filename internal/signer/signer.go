@@ -213,7 +213,7 @@ func (e Entry) VerifyAfter(prev Head) (Record, error) {
 	case e.JournalID == "":
 		return r, fmt.Errorf("entry %d names no journal", e.Seq)
 	case e.Seq != prev.Seq+1:
-		return r, fmt.Errorf("entry %d stands where %d is due", e.Seq, prev.Seq+1)
+		return r, fmt.Errorf("entry %d is at the position of entry %d", e.Seq, prev.Seq+1)
 	case e.Prev != prev.Hash:
 		return r, fmt.Errorf("entry %d does not continue the entry before it", e.Seq)
 	case e.Hash != e.ComputeHash():
@@ -250,7 +250,7 @@ func (e Entry) VerifyAfter(prev Head) (Record, error) {
 		matches = r.Clock != nil && bodies == 1
 	}
 	if !matches || (e.Seq == 1) != (r.Kind == RecordGenesis) {
-		return r, fmt.Errorf("entry %d has a body that is no %s record", e.Seq, r.Kind)
+		return r, fmt.Errorf("entry %d has a body that is not a %s record", e.Seq, r.Kind)
 	}
 	return r, nil
 }

@@ -79,7 +79,7 @@ func (s *Sweeper) planCloses(ctx context.Context) (made int, err error) {
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("find the accounts that are idle: %w", err)
+		return 0, fmt.Errorf("find the idle token accounts: %w", err)
 	}
 	if len(found) > 0 {
 		holdings := make([]chain.Holding, len(found))
@@ -179,7 +179,7 @@ func (s *Sweeper) recallCloses(ctx context.Context) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("find the closes that are given up: %w", err)
+		return fmt.Errorf("find the closes that are abandoned: %w", err)
 	}
 	for _, closeID := range closeIDs {
 		err := s.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
@@ -190,9 +190,9 @@ func (s *Sweeper) recallCloses(ctx context.Context) error {
 			return endClose(ctx, tx, closeID, "FAILED")
 		})
 		if err != nil {
-			return fmt.Errorf("give up close %s: %w", closeID, err)
+			return fmt.Errorf("abandon close %s: %w", closeID, err)
 		}
-		s.log.Info("close given up: its account is in use", "close", closeID)
+		s.log.Info("close abandoned: its account is in use", "close", closeID)
 	}
 	return nil
 }

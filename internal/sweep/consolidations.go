@@ -66,7 +66,7 @@ func (s *Sweeper) planConsolidations(ctx context.Context) (made int, err error) 
 		return nil
 	})
 	if err != nil {
-		return 0, fmt.Errorf("find the treasuries of many coins: %w", err)
+		return 0, fmt.Errorf("find the treasuries with many outputs: %w", err)
 	}
 	if len(candidates) == 0 {
 		return 0, nil
@@ -80,7 +80,7 @@ func (s *Sweeper) planConsolidations(ctx context.Context) (made int, err error) 
 		if isLow || t.isDemanded {
 			var e error
 			if isPlanned, e = s.openConsolidation(ctx, t, native, fees); e != nil {
-				err = errors.Join(err, fmt.Errorf("merge coins of treasury %s: %w", t.ID, e))
+				err = errors.Join(err, fmt.Errorf("consolidate outputs of treasury %s: %w", t.ID, e))
 			}
 		}
 		if isPlanned {
@@ -151,7 +151,7 @@ func (s *Sweeper) openConsolidation(
 	if err != nil {
 		return false, err
 	}
-	s.log.Info("merge of coins planned", "treasury", t.ID, "order", orderID, "rate", fees.TipCap.String())
+	s.log.Info("consolidation planned", "treasury", t.ID, "order", orderID, "rate", fees.TipCap.String())
 	return true, nil
 }
 

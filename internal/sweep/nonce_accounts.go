@@ -75,13 +75,13 @@ func (s *Sweeper) planNonceAccounts(ctx context.Context) (made int, err error) {
 		return nil
 	})
 	if err != nil {
-		return 0, fmt.Errorf("find the treasuries that lack places: %w", err)
+		return 0, fmt.Errorf("find the treasuries that lack nonce accounts: %w", err)
 	}
 	for _, l := range treasuries {
 		n, e := s.planMissing(ctx, l)
 		made += n
 		if e != nil {
-			err = errors.Join(err, fmt.Errorf("places of treasury %s: %w", l.Treasury.ID, e))
+			err = errors.Join(err, fmt.Errorf("nonce accounts of treasury %s: %w", l.Treasury.ID, e))
 		}
 	}
 	return made, err
@@ -163,7 +163,8 @@ func (s *Sweeper) planMissing(ctx context.Context, l lackingTreasury) (made int,
 		if err != nil {
 			s.postpone(t.ID)
 			s.log.Error(
-				"a treasury has fewer places than it should, and there are no more numbers for any", "treasury", t.ID,
+				"a treasury has fewer nonce accounts than it should, and no number is left for another one",
+				"treasury", t.ID,
 				"lacks", missing-made,
 			)
 			return made, nil
@@ -173,7 +174,7 @@ func (s *Sweeper) planMissing(ctx context.Context, l lackingTreasury) (made int,
 		}
 		if isLatest, isFinal := acct.IsUsed(chain.Slot{Key: string(p.To)}); isLatest || isFinal {
 			s.log.Warn(
-				"a number is left out: where its place would be is something already", "treasury", t.ID, "number", n,
+				"a number is left out: the address of its nonce account is in use", "treasury", t.ID, "number", n,
 				"at", string(p.To),
 			)
 			continue
@@ -189,7 +190,7 @@ func (s *Sweeper) planMissing(ctx context.Context, l lackingTreasury) (made int,
 			return made, nil // another planner was first
 		}
 		made++
-		s.log.Info("place planned", "treasury", t.ID, "number", n, "at", string(p.To))
+		s.log.Info("nonce account planned", "treasury", t.ID, "number", n, "at", string(p.To))
 	}
 	if missing <= 0 {
 		s.postpone(t.ID)
@@ -207,7 +208,7 @@ func loadNonceAccounts(
 		name,
 	)
 	if err != nil {
-		return nil, fmt.Errorf("read the places of treasury %s: %w", walletID, err)
+		return nil, fmt.Errorf("read the nonce accounts of treasury %s: %w", walletID, err)
 	}
 	type row struct {
 		At     chain.Address
@@ -215,7 +216,7 @@ func loadNonceAccounts(
 	}
 	accounts, err := pgx.CollectRows(rows, pgx.RowToStructByPos[row])
 	if err != nil {
-		return nil, fmt.Errorf("read the places of treasury %s: %w", walletID, err)
+		return nil, fmt.Errorf("read the nonce accounts of treasury %s: %w", walletID, err)
 	}
 	statuses := map[chain.Address]string{}
 	for r := range slices.Values(accounts) {

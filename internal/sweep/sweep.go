@@ -209,9 +209,9 @@ func (s *Sweeper) recallReverting(ctx context.Context) (int, error) {
 			return wallet.MoveFunds(ctx, tx, m)
 		})
 		if err != nil {
-			return made, fmt.Errorf("give up sweep %s: %w", sweepID, err)
+			return made, fmt.Errorf("abandon sweep %s: %w", sweepID, err)
 		}
-		s.log.Warn("sweep given up: the chain would revert it", "sweep", sweepID)
+		s.log.Warn("sweep abandoned: the chain would revert it", "sweep", sweepID)
 		made++
 	}
 	return made, nil
@@ -289,7 +289,7 @@ func (s *Sweeper) planOnDemand(ctx context.Context) (made int, err error) {
 				order = append(order, k)
 			}
 			if missing[k], err = missing[k].Add(o.Missing); err != nil {
-				return fmt.Errorf("what %s lacks of mint %d: %w", k.org, k.mint, err)
+				return fmt.Errorf("read what %s lacks of mint %d: %w", k.org, k.mint, err)
 			}
 		}
 		for k := range missing { // amounts on their way count already
@@ -301,7 +301,7 @@ func (s *Sweeper) planOnDemand(ctx context.Context) (made int, err error) {
 				WHERE s.org_id = $1 AND s.mint_id = $2 AND s.status = 'OPEN'
 				  AND o.status <> 'STUCK' AND coalesce(o.waiting_for, '') <> $3`,
 				k.org, k.mint, dispatch.WaitSimulation).Scan(&incoming); err != nil {
-				return fmt.Errorf("what is on its way to %s: %w", k.org, err)
+				return fmt.Errorf("read the open transfers to %s: %w", k.org, err)
 			}
 			missing[k] = subOrZero(missing[k], incoming)
 		}
@@ -371,14 +371,14 @@ func (s *Sweeper) planByValue(ctx context.Context) (made int, err error) {
 	}
 	worth, err := s.minWorth(ctx, mints)
 	if err != nil {
-		s.log.Info("cannot tell which sweeps are worth it", "err", err)
+		s.log.Info("cannot decide which sweeps are worth it", "err", err)
 		return 0, nil
 	}
 	for _, m := range mints.List(mint.Filter{Chain: s.chain.Name}) {
 		for _, src := range sourcesByMint[m.ID] {
 			value, e := s.usdValue(ctx, m, src.Movable)
 			if e != nil {
-				s.log.Info("cannot tell whether a sweep is worth it", "mint", m.ID, "err", e)
+				s.log.Info("cannot decide whether a sweep is worth it", "mint", m.ID, "err", e)
 				break
 			}
 			if value.Cmp(worth) < 0 {
@@ -537,7 +537,7 @@ type SweepListener struct{}
 func (SweepListener) OnBroadcast(ctx context.Context, tx pg.Tx, o dispatch.Order, hash chain.TxHash) error {
 	_, err := tx.Exec(ctx, `UPDATE sweeps SET tx_hash = $2 WHERE sweep_id = $1 AND status = 'OPEN'`, o.ID, hash)
 	if err != nil {
-		return fmt.Errorf("sweep %s is out: %w", o.ID, err)
+		return fmt.Errorf("sweep %s is in progress: %w", o.ID, err)
 	}
 	return nil
 }

@@ -69,7 +69,7 @@ func (s *Sweeper) openTopUp(ctx context.Context, o dispatch.UnderfundedOrder, na
 			SELECT EXISTS (SELECT FROM gas_top_ups WHERE wallet_id = $1 AND chain = $2
 				AND (status = 'OPEN' OR status = 'FAILED' AND ended_at > $3))`,
 			o.WalletID, s.chain.Name, tx.Now.Add(-s.conf.RetryAfterFail)).Scan(&hasRecent); err != nil {
-			return fmt.Errorf("look at the last top-ups: %w", err)
+			return fmt.Errorf("read the last top-ups: %w", err)
 		}
 		if hasRecent {
 			return errNoTopUp

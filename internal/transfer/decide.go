@@ -90,7 +90,8 @@ func answerReplay(k storedTransfer, a *pendingRequest, p parsed, parseErr error)
 	sameReference := a.Reference == reference || a.Reference != nil && reference != nil && *a.Reference == *reference
 	if parseErr != nil || !bytes.Equal(k.digest, p.digest) || !sameReference {
 		return Outcome{}, fault.New(fault.Conflict, fault.IdempotencyConflict,
-			"This idempotencyKey belongs to %s, a transfer with other parameters. Nothing was moved by this request. Repeat the original request to see that transfer, or use a new key for a new one.", k.transfer.TransferID).
+			"This idempotencyKey belongs to %s, a transfer with other parameters. This request moved nothing. Repeat "+
+				"the original request to see that transfer, or use a new key for a new one.", k.transfer.TransferID).
 			WithParam("idempotencyKey").WithExtra("existingId", k.transfer.TransferID)
 	}
 	return Outcome{Transfer: k.transfer, Replayed: true}, nil
@@ -107,19 +108,21 @@ func checkRefusal(
 	switch {
 	case active != nil && active.Scope == freeze.ScopeCustomer:
 		return fault.New(fault.Forbidden, fault.CustomerFrozen,
-			"This customer is frozen, so nothing may leave the balance."+unmoved+" Whoever froze the customer has to lift it first.").
+			"This customer is frozen, so no money can leave the balance."+unmoved+" The party that froze the customer "+
+				"has to lift the freeze first.").
 			WithParam("from.customerId")
 	case active != nil && active.Scope == freeze.ScopeOrganization:
 		return fault.New(fault.Forbidden, fault.OrganizationFrozen,
-			"Your organization is frozen, so nothing may leave its balances."+unmoved+" Ask the operator of this service.")
+			"Your organization is frozen, so no money can leave its "+
+				"balances."+unmoved+" Ask the operator of this service.")
 	case parseErr != nil:
 		return parseErr
 	case checkNewID(f, a) != nil:
 		return checkNewID(f, a)
 	case p.mint.Quarantined:
-		return newSuspended("That token behaved against its own rules and is in quarantine.")
+		return newSuspended("The balances of this token contradict its transfers, so it is quarantined.")
 	case active != nil:
-		return newSuspended("What leaves a balance of that mint is stopped at the moment.")
+		return newSuspended("Payments from balances of this mint are stopped now.")
 	}
 	remaining := subOrZero(balances[a.from], f.owed[a.from])
 	if remaining.Less(p.amount) {
@@ -150,7 +153,8 @@ func newSuspended(reason string) error {
 // is unknown, has no balance or spent it in a concurrent request.
 func newInsufficient(m mint.Mint) error {
 	return fault.New(fault.Unprocessable, fault.InsufficientBalance,
-		"The available balance of %s on %s that should pay is smaller than the amount."+unmoved+" Look at the balances and move less, or wait for money to come in.",
+		"The available balance of %s on %s is smaller than the amount."+unmoved+" Look at the "+
+			"balances and move less, or wait for a deposit.",
 		m.Symbol, m.Chain).WithParam("amount")
 }
 

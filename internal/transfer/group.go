@@ -40,7 +40,8 @@ func (s *Service) serveGroup(
 	case <-ctx.Done():
 		for _, a := range requests {
 			a.err = fault.New(fault.Unavailable, fault.CodeUnavailable,
-				"Every writer was busy with transfers of other organizations."+unmoved+" Repeat the request with the same idempotencyKey shortly.")
+				"All workers are busy with transfers of other "+
+					"organizations."+unmoved+" Repeat the request with the same idempotencyKey shortly.")
 		}
 	}
 	answers := make([]groupcommit.Answer[Outcome], len(requests))
@@ -95,11 +96,13 @@ func mapRequestError(a *pendingRequest, err error) error {
 	switch {
 	case errors.Is(err, ledger.ErrOverdraft):
 		return fault.New(fault.Unprocessable, fault.InsufficientBalance,
-			"The available balance that should pay became smaller than the amount while the transfer was made."+unmoved+" Look at the balances and move less, or wait for money to come in.").
+			"The available balance that pays became smaller than the amount during the transfer."+unmoved+" "+
+				"Look at the balances and move less, or wait for a deposit.").
 			WithParam("amount")
 	case pg.ViolatesConstraint(err, "ledger_balances_bounded"):
 		return fault.New(fault.Invalid, fault.InvalidAmount,
-			"With this amount the receiving balance would be larger than any amount can be."+unmoved+" Send less.").
+			"The receiving balance would be larger than the largest possible amount."+unmoved+" Send a "+
+				"smaller amount.").
 			WithParam("amount")
 	}
 	return fmt.Errorf("transfer of key %q: %w", a.IdempotencyKey, err)

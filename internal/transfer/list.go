@@ -57,7 +57,8 @@ func scanTransfer(row pgx.CollectableRow) (renderedRow, error) {
 func (s *Service) ByID(ctx context.Context, org, transferID string) (webhook.Transfer, error) {
 	notFound := fault.New(
 		fault.NotFound, fault.CodeNotFound,
-		"Your organization has no transfer with this id. You only read, so nothing was changed and no money moved.",
+		"Your organization has no transfer with this id. The call only reads, so nothing was changed and no money "+
+			"moved.",
 	)
 	if !id.IsValid("tr", transferID) {
 		return webhook.Transfer{}, notFound

@@ -88,7 +88,7 @@ func parseParty(side string, p Party) (ledger.Kind, string, error) {
 	switch {
 	case (p.CustomerID == nil) == (p.Product == nil):
 		return "", "", fault.New(fault.Invalid, fault.InvalidRequest,
-			"The field %s has to name one customerId or one product."+unmoved+" Give one of the two.", side).
+			"The field %s has to have either one customerId or one product."+unmoved+" Give one of the two.", side).
 			WithParam(side)
 	case p.CustomerID != nil:
 		if err := customer.CheckID(*p.CustomerID); err != nil {
@@ -110,7 +110,9 @@ func checkKey(key string) error {
 	}
 	if !ok {
 		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"A transfer has an idempotencyKey of 1 to %d printable ASCII characters without a space."+unmoved+" Send one key for each transfer you mean, and the same key when you repeat it.", keyBytesMax).
+			"The idempotencyKey of a transfer has to have 1 to %d printable ASCII characters without a "+
+				"space."+unmoved+" Send "+
+				"one key for each transfer, and the same key when you repeat it.", keyBytesMax).
 			WithParam("idempotencyKey")
 	}
 	return nil
@@ -121,7 +123,8 @@ func checkHandles(r Request) error {
 	if r.Reference != nil &&
 		(len(*r.Reference) == 0 || len(*r.Reference) > referenceBytesMax || !isPlainText(*r.Reference)) {
 		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"A reference has 1 to %d bytes of text without control characters."+unmoved+" Shorten or clean it, or leave it out.", referenceBytesMax).
+			"A reference has to have 1 to %d bytes of text without control "+
+				"characters."+unmoved+" Shorten or clean it, or leave it out.", referenceBytesMax).
 			WithParam("reference")
 	}
 	ok := len(r.Metadata) <= metadataKeysMax
@@ -131,7 +134,8 @@ func checkHandles(r Request) error {
 	}
 	if !ok {
 		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"Metadata has at most %d keys of 1 to %d characters with values of at most %d characters, without control characters."+unmoved+" Make it smaller.",
+			"Metadata may have at most %d keys of 1 to %d characters with values of at most %d characters, without "+
+				"control characters."+unmoved+" Make it smaller.",
 			metadataKeysMax, metadataKeyRunesMax, metadataValueRunesMax).WithParam("metadata")
 	}
 	return nil
@@ -169,7 +173,7 @@ func resolveRequest(a *pendingRequest, mints *mint.Catalogue) (p parsed, err err
 
 func newUnknownMint(id int) error {
 	return fault.New(fault.Invalid, fault.MintNotFound,
-		"There is no mint %d."+unmoved+" GET /mints lists the ones there are.", id).WithParam("mintId")
+		"Mint %d does not exist."+unmoved+" GET /mints lists the mints.", id).WithParam("mintId")
 }
 
 func parseAmount(s string, decimal bool, m mint.Mint) (money.Amount, error) {
@@ -184,17 +188,24 @@ func parseAmount(s string, decimal bool, m mint.Mint) (money.Amount, error) {
 	switch {
 	case errors.Is(err, money.ErrFraction):
 		return n, refuse(
-			"%s has %d decimals and the amount has more; it is never rounded. Send at most %d digits after the point.",
+			"%s has %d decimals and the amount has more; the service never rounds. Send at most %d digits after the "+
+				"point.",
 			m.Symbol, m.Decimals, m.Decimals,
 		)
 	case errors.Is(err, money.ErrRange):
-		return n, refuse("The amount is larger than any amount can be (2^256-1 atomic units). Send a smaller one.")
+		return n, refuse("The amount is larger than the largest possible amount (2^256-1 atomic units). Send a " +
+			"smaller one.")
 	case err != nil && !decimal && strings.Contains(s, "."):
-		return n, refuse("Without useDecimal the amount is a whole number of atomic units and has no point. Send atomic units, or set useDecimal to true.")
+		return n, refuse(
+			"Without useDecimal the amount is a whole number of atomic units and has no point. Send atomic units, or " +
+				"set useDecimal to true.",
+		)
 	case err != nil && decimal:
-		return n, refuse("The amount is not a decimal number of whole tokens such as \"1.5\": ASCII digits with at most one point, no sign, exponent, separator or leading zero. Correct it.")
+		return n, refuse("The amount is not a decimal number of whole tokens such as \"1.5\". Use ASCII digits with " +
+			"at most one point, and no sign, exponent, separator or leading zero.")
 	case err != nil:
-		return n, refuse("The amount is not a whole number of atomic units such as \"5000000\": ASCII digits only, no sign, point, exponent, separator or leading zero. Correct it.")
+		return n, refuse("The amount is not a whole number of atomic units such as \"5000000\". Use ASCII digits " +
+			"only, without sign, point, exponent, separator or leading zero.")
 	case n.IsZero():
 		return n, refuse("The amount is zero. Send at least one atomic unit.")
 	}

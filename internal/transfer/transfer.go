@@ -108,7 +108,9 @@ func (s *Service) Request(ctx context.Context, org string, r Request) (Outcome, 
 	outcome, err := s.orgWriter(org).SubmitAndWait(ctx, a)
 	if errors.Is(err, groupcommit.ErrFull) || errors.Is(err, groupcommit.ErrAbandoned) {
 		return outcome, fault.New(fault.Unavailable, fault.CodeUnavailable,
-			"More transfers of your organization are waiting than can be taken in, and it was not this one's turn. Nothing was moved. Repeat the request with the same idempotencyKey after the seconds that Retry-After names.")
+			"More transfers of your organization are waiting than the service can accept, and this one waited too "+
+				"long. Nothing was moved. Repeat the request with the same idempotencyKey after the seconds in "+
+				"Retry-After.")
 	}
 	return outcome, err
 }

@@ -45,21 +45,22 @@ type transition struct {
 
 // transitions lists every allowed change of status.
 var transitions = []transition{
-	{Held, Free, "its deposit is credited, or the order whose rest it is has ended"},
-	{Held, Reserved, "the return that it is kept for has its slot, or the journal says that it was signed for"},
+	{Held, Free, "its deposit is credited, or the order whose change output it is has ended"},
+	{Held, Reserved, "the return for which it is held has its slot, or the journal says that it was signed for that " +
+		"return"},
 	{Free, Reserved, "chosen for an order, with its slot"},
-	{Reserved, Spent, "its order ended, on proof"},
-	{Held, Reorged, "finality broke below its block"},
-	{Free, Reorged, "finality broke below its block"},
-	{Reserved, Reorged, "finality broke below its block"},
+	{Reserved, Spent, "its order ended, with proof"},
+	{Held, Reorged, "finality break below its block"},
+	{Free, Reorged, "finality break below its block"},
+	{Reserved, Reorged, "finality break below its block"},
 	{Reorged, Held, "found again"},
 	{Reorged, Free, "found again"},
 	{Reorged, Reserved, "found again, and an order has it"},
-	{Reorged, Spent, "its order ended, on proof"},
+	{Reorged, Spent, "its order ended, with proof"},
 }
 
 // ErrTaken says that an output changed since it was chosen: another order has it.
-var ErrTaken = errors.New("a coin was taken by another order")
+var ErrTaken = errors.New("another order took an output")
 
 // Output is an output of Coffer in a final block.
 type Output struct {
@@ -101,7 +102,7 @@ func AddFinal(ctx context.Context, tx pg.Tx, outputs ...Output) error {
 				SELECT status IN ('PAID', 'FAILED') AND NOT (purpose = 'RETURN' AND status = 'FAILED')
 				FROM dispatch_orders WHERE order_id = $1`, f.ChangeOf).Scan(&isEnded)
 			if err != nil {
-				return fmt.Errorf("whose rest coin %s is: %w", f.outpoint(), err)
+				return fmt.Errorf("look up the order of change output %s: %w", f.outpoint(), err)
 			}
 			if isEnded {
 				status = Free
@@ -120,10 +121,10 @@ func AddFinal(ctx context.Context, tx pg.Tx, outputs ...Output) error {
 			f.Chain, f.outpoint(), f.OrgID, f.WalletID, f.MintID, f.Amount, status, f.DepositID, f.ChangeOf, f.ProofID,
 			f.Height, tx.Now)
 		if err != nil {
-			return fmt.Errorf("take in coin %s: %w", f.outpoint(), err)
+			return fmt.Errorf("insert output %s: %w", f.outpoint(), err)
 		}
 		if tag.RowsAffected() != 1 {
-			return fmt.Errorf("take in coin %s: it is there as another", f.outpoint())
+			return fmt.Errorf("insert output %s: it exists with other values", f.outpoint())
 		}
 	}
 	return nil
@@ -155,7 +156,7 @@ func ChangeTargets(
 		SELECT a.tx_hash, a.order_id, split_part(s.lease, ' ', -1) FROM dispatch_attempts a JOIN dispatch_slots s USING (order_id)
 		WHERE a.tx_hash = ANY ($1) AND s.chain = $2`, hashes, ch)
 	if err != nil {
-		return nil, fmt.Errorf("which transactions on %s are ours: %w", ch, err)
+		return nil, fmt.Errorf("look up transactions of this installation on %s: %w", ch, err)
 	}
 	targets := map[chain.TxHash]ChangeTarget{}
 	var hash chain.TxHash
@@ -165,7 +166,7 @@ func ChangeTargets(
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("which transactions on %s are ours: %w", ch, err)
+		return nil, fmt.Errorf("look up transactions of this installation on %s: %w", ch, err)
 	}
 	return targets, nil
 }
@@ -177,7 +178,7 @@ func FreeCredited(ctx context.Context, tx pg.Tx, depositIDs ...string) error {
 		WHERE (chain, outpoint) IN (SELECT chain, outpoint FROM coins WHERE deposit_id = ANY ($1) AND status = 'HELD' ORDER BY chain, outpoint FOR UPDATE)`,
 		depositIDs)
 	if err != nil {
-		return fmt.Errorf("free the coins of %d deposits from %s on: %w", len(depositIDs), depositIDs[0], err)
+		return fmt.Errorf("free the outputs of %d deposits from %s on: %w", len(depositIDs), depositIDs[0], err)
 	}
 	return nil
 }
@@ -191,10 +192,10 @@ func AssignHeld(ctx context.Context, tx pg.Tx, depositID, orderID string, earlie
 			WHERE (deposit_id = $1 OR change_of = ANY ($3)) AND status = 'HELD' ORDER BY chain, outpoint FOR UPDATE)`,
 		depositID, orderID, earlier)
 	if err != nil {
-		return fmt.Errorf("keep the coin of deposit %s: %w", depositID, err)
+		return fmt.Errorf("hold the output of deposit %s: %w", depositID, err)
 	}
 	if tag.RowsAffected() == 0 {
-		return fmt.Errorf("keep the coin of deposit %s for order %s: there is none", depositID, orderID)
+		return fmt.Errorf("hold the output of deposit %s for order %s: it does not exist", depositID, orderID)
 	}
 	return nil
 }
@@ -204,7 +205,7 @@ func UnassignHeld(ctx context.Context, tx pg.Tx, orderID string) error {
 	if _, err := tx.Exec(
 		ctx, `UPDATE coins SET order_id = NULL WHERE order_id = $1 AND status IN ('HELD', 'GONE')`, orderID,
 	); err != nil {
-		return fmt.Errorf("let go the coin that was kept for order %s: %w", orderID, err)
+		return fmt.Errorf("release the output that was held for order %s: %w", orderID, err)
 	}
 	return nil
 }
@@ -289,7 +290,7 @@ func querySmall(
 	if err := tx.QueryRow(
 		ctx, `SELECT coalesce(sum(c.amount), 0)`+freeOutputsFrom, org, ch, mintID,
 	).Scan(&total); err != nil {
-		return nil, money.Zero, fmt.Errorf("what the free coins of %s hold: %w", org, err)
+		return nil, money.Zero, fmt.Errorf("sum up the free outputs of %s: %w", org, err)
 	}
 	return small, total, nil
 }
@@ -297,14 +298,14 @@ func querySmall(
 func queryOutputs(ctx context.Context, tx pg.Tx, sql string, args ...any) ([]chain.Output, error) {
 	rows, err := tx.Query(ctx, sql, args...)
 	if err != nil {
-		return nil, fmt.Errorf("read coins: %w", err)
+		return nil, fmt.Errorf("read outputs: %w", err)
 	}
 	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (c chain.Output, err error) {
 		err = row.Scan(&c.Outpoint, &c.Owner, &c.Amount)
 		return c, err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read coins: %w", err)
+		return nil, fmt.Errorf("read outputs: %w", err)
 	}
 	return found, nil
 }
@@ -321,10 +322,10 @@ func Reserve(ctx context.Context, tx pg.Tx, ch chain.Name, orderID string, chose
 		WHERE chain = $1 AND outpoint = ANY ($3) AND (status = 'FREE' OR status = 'HELD' AND order_id = $2)`,
 		ch, orderID, outpoints)
 	if err != nil {
-		return fmt.Errorf("reserve %d coins for order %s: %w", len(chosen), orderID, err)
+		return fmt.Errorf("reserve %d outputs for order %s: %w", len(chosen), orderID, err)
 	}
 	if tag.RowsAffected() != int64(len(chosen)) {
-		return fmt.Errorf("reserve %d coins for order %s: %w", len(chosen), orderID, ErrTaken)
+		return fmt.Errorf("reserve %d outputs for order %s: %w", len(chosen), orderID, ErrTaken)
 	}
 	return nil
 }
@@ -348,11 +349,12 @@ func ReserveJournaled(
 				AND (c.status IN ('FREE', 'HELD', 'GONE') OR c.status = 'RESERVED' AND c.order_id = excluded.order_id)`,
 			ch, l.Outpoint, org, ch.Family(), mintID, l.Amount, orderID, signed, l.Owner)
 		if err != nil {
-			return fmt.Errorf("coin %s, which the journal signed for: %w", l.Outpoint, err)
+			return fmt.Errorf("output %s, for which the journal signed: %w", l.Outpoint, err)
 		}
 		if tag.RowsAffected() != 1 {
 			return fmt.Errorf(
-				"coin %s, which the journal signed for, is another's here, another order's, or not what the journal says",
+				"output %s, for which the journal signed, belongs to another organization or order here, or has "+
+					"other values than in the journal",
 				l.Outpoint,
 			)
 		}
@@ -371,7 +373,7 @@ func MarkSpent(ctx context.Context, tx pg.Tx, orderID string, hash chain.TxHash,
 		WHERE (chain, outpoint) IN (SELECT c.chain, c.outpoint FROM coins c
 			WHERE c.order_id = $1 AND c.status IN ('RESERVED', 'GONE') AND EXISTS (SELECT FROM `+slotJoin+`) ORDER BY c.chain, c.outpoint FOR UPDATE)`,
 		orderID, hash); err != nil {
-		return fmt.Errorf("the coins of order %s are spent: %w", orderID, err)
+		return fmt.Errorf("mark the outputs of order %s as spent: %w", orderID, err)
 	}
 	if holdChange {
 		return nil
@@ -386,7 +388,7 @@ func FreeChange(ctx context.Context, tx pg.Tx, orderIDs ...string) error {
 		WHERE (chain, outpoint) IN (SELECT chain, outpoint FROM coins WHERE change_of = ANY ($1) AND status = 'HELD' ORDER BY chain, outpoint FOR UPDATE)`,
 		orderIDs)
 	if err != nil {
-		return fmt.Errorf("free what came back of order %s: %w", orderIDs, err)
+		return fmt.Errorf("free the change output of order %s: %w", orderIDs, err)
 	}
 	return nil
 }
@@ -400,7 +402,7 @@ func RemoveReorged(ctx context.Context, tx pg.Tx, ch chain.Name, ancestorHeight 
 			WHERE chain = $1 AND height > $2 AND status IN ('HELD', 'FREE', 'RESERVED') ORDER BY chain, outpoint FOR UPDATE)`,
 		ch, ancestorHeight)
 	if err != nil {
-		return fmt.Errorf("take away the coins above block %d of %s: %w", ancestorHeight, ch, err)
+		return fmt.Errorf("remove the outputs above block %d of %s: %w", ancestorHeight, ch, err)
 	}
 	return nil
 }

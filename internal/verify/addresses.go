@@ -22,7 +22,7 @@ type Prover interface {
 // row was altered. It takes time where there are many. Once a day is enough, because a proof is
 // checked at every use.
 func CheckAddresses(ctx context.Context, db *pg.DB, prover Prover) (Report, error) {
-	c := Check{ID: "I-15", Promise: "every address was issued by our signer to the one it stands for"}
+	c := Check{ID: "I-15", Promise: "the service's signer issued every address to its owner"}
 	r, began := Report{CheckedAt: db.Clock()().UTC()}, time.Now()
 	var found []Breach
 	count, total := 0, 0

@@ -27,7 +27,7 @@ const (
 
 // checks are all checks of RunChecks, in the order of the report.
 var checks = []Check{
-	{ID: "I-01", Promise: "every transfer joins two accounts of its own organization and mint", breachSQL: `
+	{ID: "I-01", Promise: "every ledger transfer joins two accounts of its own organization and mint", breachSQL: `
 		SELECT t.org_id, 'transfer ' || t.transfer_id,
 			format('%s of mint %s from account %s (%s, mint %s) to account %s (%s, mint %s)',
 				t.amount, t.mint_id, t.debit_account, d.org_id, d.mint_id, t.credit_account, c.org_id, c.mint_id)
@@ -39,12 +39,12 @@ var checks = []Check{
 
 	{
 		ID:        "I-02-triggers",
-		Promise:   "triggers, functions, views and rules are as the migrations made them, and the triggers fire",
+		Promise:   "triggers, functions, views and rules are as the migrations made them, and the triggers are enabled",
 		guardKind: kindTrigger,
 	},
 
 	{
-		ID: "I-02-rights", Promise: "the program's roles may do what the migrations granted them, and nothing else",
+		ID: "I-02-rights", Promise: "the program's roles have the grants of the migrations, and no others",
 		guardKind: kindPrivilege,
 	},
 
@@ -53,12 +53,12 @@ var checks = []Check{
 		guardKind: kindConstraint,
 	},
 
-	{ID: "I-03", Promise: "no account with a floor is below it", breachSQL: `
+	{ID: "I-03", Promise: "no account with a minimum is below it", breachSQL: `
 		SELECT a.org_id, format('%s %s in mint %s', a.kind, a.subject, a.mint_id), 'holds ' || b.balance
 		FROM ledger_balances b JOIN ledger_accounts a USING (account_id)
 		WHERE b.balance < 0`},
 
-	{ID: "I-04", Promise: "every balance is the sum of its transfers", breachSQL: `
+	{ID: "I-04", Promise: "every balance is the sum of its ledger transfers", breachSQL: `
 		WITH sums AS (
 			SELECT account_id, sum(delta) AS total
 			FROM (SELECT credit_account AS account_id, amount AS delta FROM ledger_transfers
@@ -73,8 +73,9 @@ var checks = []Check{
 		WHERE a.account_id IS NULL OR b.balance IS DISTINCT FROM coalesce(s.total, 0)`},
 
 	{
-		ID:      "I-04-totals",
-		Promise: "an organization's totals, with the differences that are not folded yet, are the sums of its customers' balances and of what its addresses hold", breachSQL: `
+		ID: "I-04-totals",
+		Promise: "an organization's totals, with the differences that are not folded yet, are the sums of its " +
+			"customers' balances and of its addresses' funds", breachSQL: `
 		WITH kept AS (
 			SELECT org_id, mint_id, sum(available) AS available, sum(withdrawing) AS withdrawing, sum(addresses) AS addresses, sum(treasuries) AS treasuries, sum(dust) AS dust
 			FROM (SELECT org_id, mint_id, available, withdrawing, addresses, treasuries, dust FROM organization_totals
@@ -145,8 +146,9 @@ var checks = []Check{
 	},
 
 	{
-		ID:      "I-18-fee",
-		Promise: "the fee that was held of a paid withdrawal is the organization's, or of its own the operator's and off its bill, and nothing else came that way", breachSQL: `
+		ID: "I-18-fee",
+		Promise: "the fee that was held of a paid withdrawal belongs to the organization, or for its own withdrawal " +
+			"to the operator and off its bill, and nothing else was posted in that way", breachSQL: `
 		WITH posted AS (
 			SELECT t.cause_kind, t.cause_id, count(*) AS legs, sum(t.amount) AS amount, min(t.org_id) AS org_id, min(t.mint_id) AS mint_id,
 				min(d.kind) AS from_kind, min(c.kind) AS to_kind, min(c.subject) AS to_subject
@@ -173,8 +175,9 @@ var checks = []Check{
 	},
 
 	{
-		ID:      "I-18-charge",
-		Promise: "what a customer was charged of the costs of a withdrawal is what was shown and what it cost, and was posted once with the rest of what was held for it", breachSQL: `
+		ID: "I-18-charge",
+		Promise: "a customer paid the costs of a withdrawal that were shown and that it had, and they were posted " +
+			"once with the rest of its hold", breachSQL: `
 		WITH posted AS (
 			SELECT t.cause_kind, t.cause_id, count(*) AS legs, sum(t.amount) AS amount, min(t.org_id) AS org_id, min(t.mint_id) AS mint_id,
 				min(d.kind) AS from_kind, min(d.subject) AS from_subject, min(c.kind) AS to_kind, min(c.subject) AS to_subject
@@ -210,7 +213,7 @@ var checks = []Check{
 
 	{
 		ID:      "I-18-transfers",
-		Promise: "every transfer was posted once and whole, between the balances that it names, and told once",
+		Promise: "every transfer was posted once and completely, between the balances that it names, and has one event",
 		breachSQL: `
 		WITH posted AS (
 			SELECT t.cause_id, count(*) AS legs, sum(t.amount) AS amount, min(t.org_id) AS org_id, min(t.mint_id) AS mint_id,
@@ -257,7 +260,7 @@ var checks = []Check{
 		WHERE coalesce(b.owned, 0) <> coalesce(f.holds, 0)`,
 	},
 
-	{ID: "I-06-funds", Promise: "what each address holds follows from what arrived and what ended", breachSQL: `
+	{ID: "I-06-funds", Promise: "the funds of each address follow from its deposits and its ended orders", breachSQL: `
 		WITH native AS (SELECT chain, mint_id FROM mints WHERE contract = ''),
 		moved (wallet_id, mint_id, org_id, credited, swept, gas, dust) AS (
 			SELECT ` + creditWalletSQL + `, d.mint_id, d.org_id, d.amount, 0, 0, 0
@@ -295,7 +298,7 @@ var checks = []Check{
 			IS DISTINCT FROM (coalesce(m.credited, 0), coalesce(m.swept, 0), coalesce(m.gas, 0), coalesce(m.dust, 0))`},
 
 	{
-		ID: "I-06-reserved", Promise: "what is reserved is promised to open payments and sweeps, by address and mint",
+		ID: "I-06-reserved", Promise: "what is reserved is reserved for open payments and sweeps, by address and mint",
 		breachSQL: `
 		SELECT coalesce(f.org_id, o.org_id), format('wallet %s in mint %s', coalesce(f.wallet_id, o.wallet_id), coalesce(f.mint_id, o.mint_id)),
 			format('%s reserved, %s promised', coalesce(f.reserved, 0), coalesce(o.amount, 0))
@@ -328,8 +331,9 @@ var checks = []Check{
 		WHERE coalesce(f.held, 0) <> coalesce(d.amount, 0)`},
 
 	{
-		ID:      "I-27",
-		Promise: "every flagged deposit has the resolution that its state says, once, and is in the books as that says",
+		ID: "I-27",
+		Promise: "every flagged deposit has the one resolution that its state requires, and is in the books " +
+			"accordingly",
 		breachSQL: `
 		SELECT d.org_id, 'deposit ' || d.deposit_id,
 			format('is %s, resolved %s times, held %s times in the books and released %s times', d.status, n.resolved, n.holds, n.releases)
@@ -342,13 +346,13 @@ var checks = []Check{
 			OR n.releases <> CASE WHEN d.status IN ('ORPHANED', 'CREDITED', 'REVERSED', 'REJECTED', 'REDIRECTED') THEN 1 ELSE 0 END)`,
 	},
 
-	{ID: "I-30", Promise: "what is flagged goes back to who sent it", breachSQL: `
+	{ID: "I-30", Promise: "a flagged deposit goes back to its sender", breachSQL: `
 		SELECT org_id, 'deposit ' || deposit_id, format('came from %s and would go back to %s', from_address, return_to)
 		FROM deposits WHERE is_flagged AND return_to <> from_address`, openSQL: `
 		SELECT org_id, 'deposit ' || deposit_id, 'was flagged before its sender was bound by a key: only the operator redirects it'
 		FROM deposits WHERE is_flagged AND return_mac IS NULL AND status IN ('FLAGGED', 'REJECTING', 'REDIRECTING', 'RESOLUTION_STUCK')`},
 
-	{ID: "I-06-gas", Promise: "what gas is reserved is promised to open slots and top-ups, by address", breachSQL: `
+	{ID: "I-06-gas", Promise: "the reserved gas is reserved for open slots and top-ups, by address", breachSQL: `
 		WITH native AS (SELECT chain, mint_id FROM mints WHERE contract = '')
 		SELECT coalesce(f.org_id, o.org_id), format('wallet %s in mint %s', coalesce(f.wallet_id, o.wallet_id), coalesce(f.mint_id, o.mint_id)),
 			format('%s reserved, %s promised', coalesce(f.gas_reserved, 0), coalesce(o.amount, 0))
@@ -368,7 +372,7 @@ var checks = []Check{
 
 	{
 		ID:      "I-47",
-		Promise: "where accounts are coins, the coins of an organization are together what its addresses hold by the books", breachSQL: `
+		Promise: "on UTXO chains, the outputs of an organization are together the funds of its addresses in the books", breachSQL: `
 		WITH counted AS (
 			SELECT c.org_id, c.mint_id, sum(CASE
 				WHEN c.status = 'SPENT' THEN CASE WHEN d.status = 'REVERSED' OR d.lost_at IS NOT NULL THEN -c.amount ELSE 0 END
@@ -390,7 +394,7 @@ var checks = []Check{
 
 	{
 		ID:      "I-47-state",
-		Promise: "every final output of ours is a coin that may be used for what its deposit or its order says",
+		Promise: "every final output of an organization can be used for what its deposit or its order says",
 		breachSQL: `
 		SELECT d.org_id, 'deposit ' || d.deposit_id, format('is %s, and its coin is %s', d.status, coalesce(c.status, 'not there'))
 		FROM deposits d LEFT JOIN coins c ON c.deposit_id = d.deposit_id
@@ -416,7 +420,7 @@ var checks = []Check{
 		WHERE c.proof_id IS NOT NULL AND c.status IN ('HELD', 'FREE') AND (p.chain, p.height) IS DISTINCT FROM (c.chain, c.height)`,
 	},
 
-	{ID: "I-47-slot", Promise: "every coin that an order has is in its slot, and is spent when it ended", breachSQL: `
+	{ID: "I-47-slot", Promise: "every output of an order is in its slot, and is spent once the order has ended", breachSQL: `
 		SELECT c.org_id, 'coin ' || c.outpoint, format('is %s for order %s, which is %s%s', c.status, c.order_id, o.status,
 			CASE WHEN coalesce(strpos(s.lease, c.outpoint || ':'), 0) = 0 THEN ' and has another slot' ELSE '' END)
 		FROM coins c JOIN dispatch_orders o USING (order_id) LEFT JOIN dispatch_slots s ON s.order_id = c.order_id
@@ -429,7 +433,7 @@ var checks = []Check{
 
 	{
 		ID:      "I-47-rest",
-		Promise: "what a slot leaves of its coins comes back to a wallet of its own, which the seed and a number name",
+		Promise: "every change output goes to a change wallet of its own, which the seed and a number determine",
 		breachSQL: `
 		WITH rests AS (
 			SELECT s.org_id, s.order_id, split_part(s.lease, ' ', -1) AS address FROM dispatch_slots s WHERE pooled(s.chain))
@@ -448,7 +452,7 @@ var checks = []Check{
 		FROM wallets WHERE purpose = 'CHANGE' AND subject ~ '^[1-9][0-9]{0,17}$' GROUP BY org_id, family HAVING count(*) <> max(subject::bigint)`,
 	},
 
-	{ID: "I-09", Promise: "nothing counts whose very block is not proven final", breachSQL: `
+	{ID: "I-09", Promise: "nothing counts whose block is not proven final", breachSQL: `
 		SELECT d.org_id, 'deposit ' || d.deposit_id,
 			format('is %s in block %s %s of %s, proven is %s', d.status, d.height, d.block_hash, d.chain,
 				coalesce(format('%s %s of %s', p.height, p.hash, p.chain), 'none'))
@@ -457,7 +461,8 @@ var checks = []Check{
 			AND (p.chain, p.height, p.hash) IS DISTINCT FROM (d.chain, d.height, d.block_hash)`},
 
 	{
-		ID: "I-10", Promise: "every credited deposit was posted once, whole, to whom it belongs, and nothing else was",
+		ID: "I-10", Promise: "every credited deposit was posted once, completely, to its owner, and nothing else was " +
+			"posted",
 		breachSQL: `
 		WITH posted AS (
 			SELECT t.cause_id, count(*) AS legs, sum(t.amount) AS amount, min(t.org_id) AS org_id, min(t.mint_id) AS mint_id,
@@ -481,7 +486,7 @@ var checks = []Check{
 	},
 
 	{
-		ID: "I-14-question", Promise: "what was credited on a block that is gone is in question, and nothing else is",
+		ID: "I-14-question", Promise: "exactly the credits whose blocks the chain replaced are disputed",
 		breachSQL: `
 		SELECT d.org_id, 'deposit ' || d.deposit_id,
 			format('is %s and %s, and its proof is %s', d.status, d.chain_status, CASE WHEN p.proof_id IS NULL THEN 'dead' ELSE 'alive' END)
@@ -491,7 +496,7 @@ var checks = []Check{
 
 	{
 		ID:      "I-14-reversed",
-		Promise: "what the chain took back was posted back whole, from whom it was credited to and as a loss",
+		Promise: "every reversed deposit was posted back completely, from its owner and as a loss",
 		breachSQL: `
 		WITH posted AS (
 			SELECT split_part(t.cause_id, '/', 1) AS deposit_id, min(t.org_id) AS org_id, min(t.mint_id) AS mint_id, count(DISTINCT t.mint_id) AS mints,
@@ -521,7 +526,7 @@ var checks = []Check{
 	},
 
 	{
-		ID: "I-14-short", Promise: "what addresses lack is what the chain took back, and is counted", openSQL: `
+		ID: "I-14-short", Promise: "what addresses lack is what the chain reversed, and is counted", openSQL: `
 		SELECT org_id, format('wallet %s in mint %s', wallet_id, mint_id), format('lacks %s of %s', open, part) FROM reorg_shortfalls`,
 		breachSQL: `
 		SELECT f.org_id, format('wallet %s in mint %s', f.wallet_id, f.mint_id),
@@ -533,12 +538,12 @@ var checks = []Check{
 			OR f.short > f.reversed OR f.gas_short > f.gas_reversed OR f.reversed + f.gas_reversed < coalesce(d.amount, 0)`,
 	},
 
-	{ID: "I-10-once", Promise: "one movement on a chain is one living deposit", breachSQL: `
+	{ID: "I-10-once", Promise: "one transfer on a chain is one deposit at a time", breachSQL: `
 		SELECT min(org_id), format('%s %s %s of %s', chain, kind, position, tx_hash), 'is deposits ' || string_agg(deposit_id, ', ' ORDER BY deposit_id)
 		FROM deposits WHERE chain_status <> 'REORGED'
 		GROUP BY chain, tx_hash, kind, position HAVING count(*) > 1`},
 
-	{ID: "I-12", Promise: "every deposit is of the mint of its contract, on the wallet that received it", breachSQL: `
+	{ID: "I-12", Promise: "every deposit has the mint of its contract, and the wallet that received it", breachSQL: `
 		SELECT d.org_id, 'deposit ' || d.deposit_id,
 			format('mint %s, contract %s on %s; wallet %s %s of %s', d.mint_id, d.contract, d.chain, d.wallet_id, d.address, coalesce(d.customer_id, d.product, d.purpose))
 		FROM deposits d LEFT JOIN mints m ON m.mint_id = d.mint_id LEFT JOIN wallets w ON w.wallet_id = d.wallet_id
@@ -546,7 +551,7 @@ var checks = []Check{
 			OR (w.org_id, w.address, w.purpose, CASE w.purpose WHEN 'CHANGE' THEN '' ELSE w.subject END)
 				IS DISTINCT FROM (d.org_id, d.address, d.purpose, coalesce(d.customer_id, d.product, ''))`},
 
-	{ID: "I-13", Promise: "every final block was walked, each one on top of the one before", breachSQL: `
+	{ID: "I-13", Promise: "every final block was read, each one on top of the one before", breachSQL: `
 		SELECT NULL::text, format('%s block %s', p.chain, p.height),
 			format('stands on %s, and the proof before it is of block %s, %s', p.parent, p.before, p.below)
 		FROM (SELECT chain, height, parent, lag(height) OVER w AS before, lag(hash) OVER w AS below, row_number() OVER w AS nth
@@ -589,7 +594,7 @@ var checks = []Check{
 		FROM dispatch_slots s JOIN dispatch_orders o USING (order_id) WHERE o.rides_id IS NOT NULL`,
 	},
 
-	{ID: "I-16-bytes", Promise: "nothing is out whose bytes are not stored", breachSQL: `
+	{ID: "I-16-bytes", Promise: "every broadcast transaction has its bytes stored", breachSQL: `
 		SELECT o.org_id, 'order ' || o.order_id,
 			CASE WHEN a.attempts IS NULL THEN format('is %s without an unsigned transaction', o.status)
 				ELSE format('is %s, %s of %s attempts are stored, %s', o.status, a.stored, a.attempts, coalesce('it names ' || o.tx_hash, 'it names none')) END
@@ -624,7 +629,7 @@ var checks = []Check{
 
 	{
 		ID:      "I-16-void",
-		Promise: "what people took back is void in the signer's journal before its hold ends, and stays taken back",
+		Promise: "every cancelled payment is void in the signer's journal before its hold ends, and stays void",
 		breachSQL: `
 		SELECT v.org_id, 'order ' || v.order_id, format('was taken back and is %s, its withdrawal is %s, and its void is in entry %s',
 			o.status, coalesce(w.status, 'missing'), coalesce(v.journal_seq::text, 'none'))
@@ -650,7 +655,7 @@ var checks = []Check{
 			OR (s.status = 'DONE') <> (o.status = 'PAID')
 			OR (s.status = 'FAILED') <> (o.status IN ('FAILED', 'REFUSED', 'WITHDRAWN'))`},
 
-	{ID: "I-16-place", Promise: "every place is its order, and ended with it", breachSQL: `
+	{ID: "I-16-place", Promise: "every nonce account creation is its order, and ended with it", breachSQL: `
 		SELECT coalesce(p.org_id, o.org_id), 'place ' || coalesce(p.place_id, o.order_id),
 			CASE WHEN p.place_id IS NULL THEN 'is made by nobody who planned it'
 				WHEN o.order_id IS NULL THEN format('is %s and has no order', p.status)
@@ -662,7 +667,7 @@ var checks = []Check{
 			OR (p.status = 'DONE') <> (o.status = 'PAID')
 			OR (p.status = 'OPEN') <> (o.status NOT IN ('PAID', 'FAILED', 'REFUSED', 'WITHDRAWN'))`},
 
-	{ID: "I-16-merge", Promise: "every merge of coins is its order, pays nobody, and ended with it", breachSQL: `
+	{ID: "I-16-merge", Promise: "every consolidation is its order, makes no payment, and ended with it", breachSQL: `
 		SELECT coalesce(m.org_id, o.org_id), 'merge ' || coalesce(m.merge_id, o.order_id),
 			CASE WHEN m.merge_id IS NULL THEN 'is made by nobody who planned it'
 				WHEN o.order_id IS NULL THEN format('is %s and has no order', m.status)
@@ -722,7 +727,7 @@ var checks = []Check{
 			OR p.cause_id IS NOT NULL AND (p.legs, p.org_id, p.chain) IS DISTINCT FROM (2::bigint, o.org_id, o.chain)`},
 
 	{
-		ID: "I-17-question", Promise: "an order that ended on a block that is gone is listed until it is proven again",
+		ID: "I-17-question", Promise: "an order that ended on a replaced block is listed until a block proves it again",
 		openSQL: `
 		SELECT o.org_id, 'order ' || o.order_id, format('is %s on a block that is gone and waits for %s: %s', o.status, coalesce(o.waiting_for, 'a look'), coalesce(o.last_error, ''))
 		FROM dispatch_in_question q JOIN dispatch_orders o USING (order_id)`, breachSQL: `
@@ -737,8 +742,9 @@ var checks = []Check{
 	// The names of the events are derived from the purpose, so that an organization's own deposit
 	// is never announced as a customer's.
 	{
-		ID:      "I-36-deposit",
-		Promise: "every credit to a customer or product was told once, as such, and nothing was told that was not credited", breachSQL: `
+		ID: "I-36-deposit",
+		Promise: "every credit to a customer or product has one event of its own kind, and no deposit has such an " +
+			"event without a credit", breachSQL: `
 		SELECT coalesce(d.org_id, e.org_id), 'deposit ' || coalesce(d.deposit_id, e.resource_id),
 			CASE WHEN d.deposit_id IS NULL THEN format('was told of by %s and is not credited so', e.type) ELSE format('was told of by %s %s times', d.purpose, coalesce(e.times, 0)) END
 		FROM (SELECT org_id, deposit_id, purpose,
@@ -761,7 +767,7 @@ var checks = []Check{
 
 	{
 		ID:      "I-31",
-		Promise: "between its flag and its resolution nothing is told of a deposit, and the resolution is told once, as what it was", breachSQL: `
+		Promise: "a flagged deposit has no event before its resolution, and one event for its resolution", breachSQL: `
 		SELECT coalesce(d.org_id, e.org_id), 'deposit ' || coalesce(d.deposit_id, e.resource_id),
 			format('is %s; was told of by %s', coalesce(d.status, 'not resolved so'), coalesce(e.types, 'nothing'))
 		FROM (SELECT org_id, deposit_id, status, CASE status WHEN 'REJECTED' THEN 'CUSTOMER_DEPOSIT_REJECTED' WHEN 'REDIRECTED' THEN 'CUSTOMER_DEPOSIT_REDIRECTED'
@@ -774,7 +780,7 @@ var checks = []Check{
 	},
 
 	{
-		ID: "I-36-seen", Promise: "what was told before it was final was told once, first, and of a customer's deposit",
+		ID: "I-36-seen", Promise: "every event before finality was sent once, first, and for a customer's deposit",
 		breachSQL: `
 		SELECT e.org_id, 'deposit ' || e.resource_id, format('was told of as seen %s times, at place %s', e.times, e.place)
 		FROM (SELECT org_id, resource_id, count(*) AS times, max(resource_seq) AS place FROM events WHERE type = 'CUSTOMER_DEPOSIT_SEEN' GROUP BY 1, 2) e
@@ -783,7 +789,7 @@ var checks = []Check{
 	},
 
 	{
-		ID: "I-36-withdrawal", Promise: "every broadcast, end and wait of a withdrawal was told, and as whose it was",
+		ID: "I-36-withdrawal", Promise: "every broadcast, end and wait of a withdrawal has its event, for its owner",
 		breachSQL: `
 		SELECT w.org_id, 'withdrawal ' || w.withdrawal_id, format('is %s; %s was told of %s times', w.status, w.prefix || due.type, due.told)
 		FROM (SELECT *, CASE WHEN product IS NULL THEN 'CUSTOMER' ELSE 'ORGANIZATION' END AS prefix FROM withdrawals) w
@@ -814,7 +820,8 @@ var checks = []Check{
 	},
 
 	{
-		ID: "I-45-owed", Promise: "what customers and products owe for restored payments is what their withdrawals say",
+		ID: "I-45-owed", Promise: "the debts of customers and products for restored payments are those of their " +
+			"withdrawals",
 		breachSQL: `
 		SELECT coalesce(l.org_id, w.org_id), format('%s %s in mint %s', coalesce(l.kind, w.kind), coalesce(l.subject, w.subject), coalesce(l.mint_id, w.mint_id)),
 			format('the books say %s, the withdrawals %s', coalesce(l.owed, 0), coalesce(w.owed, 0))
@@ -931,7 +938,7 @@ var checks = []Check{
 		WHERE (w.removed_at IS NOT NULL) <> EXISTS (SELECT FROM audit_log a WHERE a.resource_id = w.whitelisted_address_id AND a.org_id = w.org_id AND a.action = 'whitelist.removed')`,
 	},
 
-	{ID: "I-40-settings", Promise: "every setting is what the audit log says that somebody set it to", breachSQL: `
+	{ID: "I-40-settings", Promise: "every setting is as the audit log says that an actor set it", breachSQL: `
 		SELECT s.org_id, 'setting ' || n.name, format('is %s, and the audit log says %s', n.is_now, coalesce(l.value::text, 'that nobody set it'))
 		FROM organization_settings s
 		CROSS JOIN LATERAL (VALUES
@@ -967,7 +974,7 @@ var checks = []Check{
 			ELSE w.should <> w.is_now END`},
 
 	{
-		ID: "I-40-chain", Promise: "the audit log is the chain that was sealed, and what the signer signed of it",
+		ID: "I-40-chain", Promise: "the audit log is the chain that was sealed, and the signer's anchors agree with it",
 		inspect: checkAuditChain, openSQL: `
 		SELECT a.org_id, 'row ' || a.audit_id, format('of the audit log was written at %s and has no place in the chain yet', a.at)
 		FROM audit_log a
@@ -976,7 +983,7 @@ var checks = []Check{
 		ORDER BY a.audit_id LIMIT 1000`,
 	},
 
-	{ID: "I-40-decided", Promise: "every withdrawal stands where the last decision about it put it", breachSQL: `
+	{ID: "I-40-decided", Promise: "every withdrawal has the state that the last decision gave it", breachSQL: `
 		SELECT w.org_id, 'withdrawal ' || w.withdrawal_id, format('is %s, and the last decision about it made it %s', w.status, coalesce(d.status, 'nothing'))
 		FROM withdrawals w
 		LEFT JOIN LATERAL (SELECT status FROM withdrawal_decisions d WHERE d.withdrawal_id = w.withdrawal_id ORDER BY decision_id DESC LIMIT 1) d ON true
@@ -986,7 +993,7 @@ var checks = []Check{
 
 	{
 		ID:      "I-40-approved",
-		Promise: "every withdrawal that people let go had the approvals of as many as it needed, and none of whoever asked for it", breachSQL: `
+		Promise: "every approved withdrawal had as many approvals as it needed, and none of its requester", breachSQL: `
 		SELECT w.org_id, 'withdrawal ' || w.withdrawal_id, format('was let go by %s of %s people', a.people, greatest(w.approvals_required, 1))
 		FROM withdrawals w
 		CROSS JOIN LATERAL (SELECT count(DISTINCT (a.approver_kind, a.approver_id)) FILTER (WHERE a.approver_kind IN ('USER', 'OPERATOR') AND NOT EXISTS (
@@ -1006,7 +1013,7 @@ var checks = []Check{
 			AND (d.actor_kind, d.actor_id) = (a.approver_kind, a.approver_id)`,
 	},
 
-	{ID: "I-41", Promise: "every table with an organization's rows is fenced", breachSQL: `
+	{ID: "I-41", Promise: "every table with an organization's rows has row level security", breachSQL: `
 		SELECT NULL::text, 'table ' || c.relname, 'has no row level security, or not for its owner'
 		FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'org_id' AND NOT a.attisdropped
 		WHERE c.relkind IN ('r', 'p') AND c.relnamespace = 'public'::regnamespace AND NOT (c.relrowsecurity AND c.relforcerowsecurity)
@@ -1017,13 +1024,13 @@ var checks = []Check{
 	{ID: "I-41-policies", Promise: "row level security is as the migrations made it", guardKind: kindPolicy},
 
 	{
-		ID: "I-45-journal", Promise: "the copy of the signer's journal is unbroken up to where it was imported",
+		ID: "I-45-journal", Promise: "the mirror of the signer's journal is complete up to the last imported entry",
 		inspect: checkJournal,
 	},
 
 	{
 		ID:      "I-45-whitelist",
-		Promise: "every whitelisted address is what the signer endorsed, and is on the list until it was revoked",
+		Promise: "every whitelist entry is what the signer endorsed, and is on the list until it was revoked",
 		inspect: checkWhitelist,
 	},
 }

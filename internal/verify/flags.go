@@ -14,7 +14,7 @@ import (
 func newFlagCheck(k *signer.GrantKey) Check {
 	return Check{
 		ID:      "I-30-bound",
-		Promise: "every flagged deposit is in the words that it was flagged with, by the service's own key",
+		Promise: "every flagged deposit has the content of its flag, by the MAC of the service's own key",
 		inspect: func(ctx context.Context, tx pg.Tx) (found []Breach, err error) {
 			rows, err := tx.Query(ctx, `
 				SELECT org_id, deposit_id, chain, wallet_id, mint_id, amount, coalesce(return_to, ''), coalesce(return_risk, ''), senders, flag_reason, return_mac
@@ -38,7 +38,7 @@ func newFlagCheck(k *signer.GrantKey) Check {
 				if err != nil || !k.VerifyFlag(f, mac) {
 					found = append(found, Breach{
 						OrgID: f.OrgID, Subject: "deposit " + f.DepositID,
-						Detail: fmt.Sprintf("was flagged with other words than %v of mint %d that go back to %q",
+						Detail: fmt.Sprintf("was not flagged as %v of mint %d that go back to %q",
 							f.Amount, f.MintID, f.ReturnTo),
 					})
 				}

@@ -26,7 +26,7 @@ func checkJournal(ctx context.Context, tx pg.Tx) (found []Breach, err error) {
 		if entries > 0 {
 			found = append(found, Breach{
 				Subject: "journal",
-				Detail:  fmt.Sprintf("%d entries are copied and the database belongs to no journal", entries),
+				Detail:  fmt.Sprintf("%d entries are mirrored and the database belongs to no journal", entries),
 			})
 		}
 		return found, nil
@@ -58,7 +58,7 @@ func checkJournal(ctx context.Context, tx pg.Tx) (found []Breach, err error) {
 		if seq != last+1 {
 			add(seq, "follows entry %d", last)
 		} else if last > 0 && prev != lastHash {
-			add(seq, "stands on %s, the entry before is %s", prev, lastHash)
+			add(seq, "has the previous hash %s, and the entry before it has %s", prev, lastHash)
 		}
 		e := signer.Entry{JournalID: head.JournalID, Seq: uint64(seq), Prev: prev, Hash: hash, Body: body}
 		if sum := e.ComputeHash(); sum != hash {
@@ -70,7 +70,7 @@ func checkJournal(ctx context.Context, tx pg.Tx) (found []Breach, err error) {
 		return nil, err
 	}
 	if last != lastImported || lastImported > 0 && lastHash != head.Hash {
-		add(lastImported, "is the last imported one, %s; the copy ends with %d, %s", head.Hash, last, lastHash)
+		add(lastImported, "is the last imported one, %s; the mirror ends with %d, %s", head.Hash, last, lastHash)
 	}
 	return found, nil
 }

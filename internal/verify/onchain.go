@@ -38,12 +38,13 @@ func CompareWithChains(ctx context.Context, db *pg.DB, chains chain.Chains) (Rep
 	r := Report{CheckedAt: db.Clock()().UTC(), doubtful: map[int]string{}}
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(chains)) {
-		check := Check{ID: "I-06-" + string(name), Promise: fmt.Sprintf("what our addresses hold is what %s says",
+		check := Check{ID: "I-06-" + string(name), Promise: fmt.Sprintf("what the service's addresses hold is what "+
+			"%s says",
 			name)}
 		began := time.Now()
 		found, count, note, err := compareChain(ctx, db, chains[name], r.doubtful)
 		if err != nil {
-			note = "not compared: the chain or the database could not be asked"
+			note = "not compared: the chain or the database did not answer"
 			errs = append(errs, fmt.Errorf("compare with %s: %w", name, err))
 		}
 		r.addOutcome(check, found, count, note, time.Since(began))
@@ -92,7 +93,7 @@ func compareChain(
 		return nil, 0, "not compared: " + unsettled, nil
 	}
 	if block == nil {
-		return nil, 0, "not walked yet", nil
+		return nil, 0, "not read yet", nil
 	}
 	for page := range slices.Chunk(holdings, holdingsMax) {
 		queries := make([]chain.Holding, len(page))
@@ -121,12 +122,12 @@ func compareChain(
 			}
 			bookText := e.units.String()
 			if minimum != maximum {
-				bookText = fmt.Sprintf("%v to %v, as orders are under way", minimum, maximum)
+				bookText = fmt.Sprintf("%v to %v, as orders are in progress", minimum, maximum)
 			}
 			if count++; count <= breachesShownMax {
 				found = append(found, Breach{
 					OrgID: e.org, Subject: fmt.Sprintf("wallet %s in mint %d", e.wallet, e.mint),
-					Detail: fmt.Sprintf("%s holds %v in block %d, by our own account %s", e.holding.Address,
+					Detail: fmt.Sprintf("%s has %v in block %d, the books have %s", e.holding.Address,
 						balances[e.holding], block.Height, bookText),
 				})
 			}
@@ -140,10 +141,10 @@ func compareChain(
 		}
 	}
 	if bounded > 0 {
-		note += fmt.Sprintf(", %d within bounds as orders are under way", bounded)
+		note += fmt.Sprintf(", %d within bounds as orders are in progress", bounded)
 	}
 	if skipped > 0 {
-		note += fmt.Sprintf(", %d left out as in doubt", skipped)
+		note += fmt.Sprintf(", %d left out because they are disputed", skipped)
 	}
 	return found, count, note, nil
 }
@@ -185,7 +186,7 @@ func expectOutputs(
 		WHERE c.chain = $1
 		GROUP BY w.wallet_id, c.mint_id ORDER BY w.wallet_id, c.mint_id`, string(name))
 	if err != nil {
-		return nil, 0, fmt.Errorf("read the coins of %s: %w", name, err)
+		return nil, 0, fmt.Errorf("read the outputs of %s: %w", name, err)
 	}
 	defer rows.Close()
 	for rows.Next() {
@@ -194,7 +195,7 @@ func expectOutputs(
 		if err := rows.Scan(
 			&e.wallet, &e.org, &e.holding.Address, &e.mint, &e.units, &e.maxOut, &e.surplusExplained, &doubt,
 		); err != nil {
-			return nil, 0, fmt.Errorf("read the coins of %s: %w", name, err)
+			return nil, 0, fmt.Errorf("read the outputs of %s: %w", name, err)
 		}
 		if doubt {
 			skipped++
@@ -203,7 +204,7 @@ func expectOutputs(
 		holdings = append(holdings, e)
 	}
 	if err := rows.Err(); err != nil {
-		return nil, 0, fmt.Errorf("read the coins of %s: %w", name, err)
+		return nil, 0, fmt.Errorf("read the outputs of %s: %w", name, err)
 	}
 	return holdings, skipped, nil
 }

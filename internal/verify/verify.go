@@ -142,7 +142,7 @@ func examineSnapshot(ctx context.Context, tx pg.Tx, checks []Check) (Report, err
 		case isSchemaCheck(c):
 			found = s.compareGuards(c.guardKind)
 			if len(s.unknownSteps) > 0 {
-				note = fmt.Sprintf("not compared, for the schema has steps of a newer program: %v", s.unknownSteps)
+				note = fmt.Sprintf("not compared, because the schema has steps of a newer program: %v", s.unknownSteps)
 			}
 		case c.inspect != nil:
 			found, err = c.inspect(ctx, tx)
@@ -231,7 +231,7 @@ func (r Report) WriteTo(w io.Writer) (int64, error) {
 				broken++
 			}
 		}
-		print("\n%d of %d checks are broken: stop, and find out why before anything goes out\n", broken,
+		print("\n%d of %d checks fail: stop, and find out why before any payment is sent\n", broken,
 			len(r.Outcomes))
 	}
 	return n, err

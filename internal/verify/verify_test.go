@@ -21,16 +21,17 @@ import (
 // unaudited are status columns that the checks of the audit log do not read, each with what checks
 // it instead.
 var unaudited = map[string]string{
-	"sweeps.status":                 "its order, by I-16",
-	"gas_top_ups.status":            "its order, by I-16",
-	"closes.status":                 "its order, by I-16",
-	"places.status":                 "its order, by I-16",
-	"merges.status":                 "its order, by I-16",
-	"coins.status":                  "its deposit or its order, by I-47-state and I-47-slot",
-	"deliveries.status":             "what was tried is a row of its own; no money and no right hangs on it",
-	"webhook_jobs.status":           "asked for by one row of the audit log, then counted by its deliveries",
-	"scan_untraced.status":          "done without its deposit it is a surplus on the chain, by I-06",
-	"transaction_memos.status":      "a payer's text, proven by the transaction's id; no money and no right hangs on it",
+	"sweeps.status":        "its order, by I-16",
+	"gas_top_ups.status":   "its order, by I-16",
+	"closes.status":        "its order, by I-16",
+	"places.status":        "its order, by I-16",
+	"merges.status":        "its order, by I-16",
+	"coins.status":         "its deposit or its order, by I-47-state and I-47-slot",
+	"deliveries.status":    "what was tried is a row of its own; no money and no right hangs on it",
+	"webhook_jobs.status":  "asked for by one row of the audit log, then counted by its deliveries",
+	"scan_untraced.status": "done without its deposit it is a surplus on the chain, by I-06",
+	"transaction_memos.status": "a payer's text, proven by the transaction's id; no money and no right hangs on " +
+		"it",
 	"deposit_resolutions.status":    "its deposit moves with it, and that is looked for",
 	"withdrawal_decisions.status":   "written once; I-40-decided",
 	"organization_settings":         "I-40-settings",
@@ -1352,7 +1353,7 @@ func TestOnlyAnUnexplainedBalanceOnChainIsABreach(t *testing.T) {
 	h.exec(`UPDATE address_funds SET dust = dust + 2 WHERE wallet_id = 'we_dep' AND mint_id = 1`)
 	want("a token missing", 1, "")
 	net.SilenceBalance(token, true)
-	want("a token that gives no balance", 0, "2 within bounds as orders are under way, 3 left out")
+	want("a token that gives no balance", 0, "2 within bounds as orders are in progress, 3 left out")
 	if _, err := CheckAndFreeze(t.Context(), h.db, chains, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatalf("Watch: %v", err)
 	}

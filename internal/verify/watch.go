@@ -35,13 +35,14 @@ func CheckAndFreeze(
 	}
 	if len(r.unknownSteps) > 0 {
 		log.Warn(
-			"verify: the schema has steps that this program does not know, so its guards are not compared; replace the program, or find out who wrote them",
+			"verify: the schema has steps that this program does not know, so its guards are not compared; replace "+
+				"the program, or find out who wrote them",
 			"steps", r.unknownSteps,
 		)
 	}
 	r.doubtful = onChain.doubtful
 	for mintID, detail := range r.doubtful {
-		log.Error("verify: a token gives no balance, its mint is under quarantine", "mint", mintID, "detail", detail)
+		log.Error("verify: a token returns no balance, so its mint is quarantined", "mint", mintID, "detail", detail)
 		quarantineErr := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 			return mint.Quarantine(ctx, tx, mintID, noBalance)
 		})
@@ -71,8 +72,8 @@ func freezeOnBreach(ctx context.Context, db *pg.DB, log *slog.Logger, r Report) 
 		)
 	})
 	if err != nil {
-		log.Error("verify: breach found and nothing was stopped", "error", err)
-		return fmt.Errorf("stop everything after a breach: %w", err)
+		log.Error("verify: breach found and nothing was frozen", "error", err)
+		return fmt.Errorf("freeze everything after a breach: %w", err)
 	}
 	return nil
 }

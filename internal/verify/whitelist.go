@@ -78,13 +78,13 @@ func checkWhitelist(ctx context.Context, tx pg.Tx) (found []Breach, err error) {
 			if attested, ok := endorsed[entry]; isEndorsed && (!ok || !attested.HasSameWords(
 				e.Endorsement,
 			) || attested.UsableFrom != e.UsableFrom || !bytes.Equal(attested.Proof, e.Proof)) {
-				add("says something else than the signer endorsed in entry %d of %s", entry.seq, entry.journal)
+				add("differs from what the signer endorsed in entry %d of %s", entry.seq, entry.journal)
 			}
 			switch {
 			case !isRemoved && revoked[e.ID] && !isRefused:
 				add("is on the list, and the signer has revoked it")
 			case isRevoked && !revoked[e.ID]:
-				add("is removed, and the signer's journal has no word of it")
+				add("is removed, and the signer's journal does not have the removal")
 			}
 			return nil
 		})

@@ -44,7 +44,7 @@ type Movement struct {
 
 // ErrInsufficient says that a movement would promise or take more than there is. The transaction
 // must be rolled back.
-var ErrInsufficient = errors.New("the wallet does not hold that much")
+var ErrInsufficient = errors.New("the wallet does not have that much")
 
 type partChange struct{ plus, minus money.Amount }
 
@@ -70,10 +70,10 @@ func MoveFunds(ctx context.Context, tx pg.Tx, movements ...Movement) error {
 			return fmt.Errorf("move funds of wallet %s: it belongs to %s or to %s", m.WalletID, orgs[h], m.OrgID)
 		}
 		if !slices.Contains(partOrder, m.Part) {
-			return fmt.Errorf("move funds of wallet %s: %q is no part", m.WalletID, m.Part)
+			return fmt.Errorf("move funds of wallet %s: %q is not a use of funds", m.WalletID, m.Part)
 		}
 		if (m.Part == Reversed || m.Part == GasReversed) && !m.Minus.IsZero() {
-			return fmt.Errorf("move funds of wallet %s: what the chain took back only grows", m.WalletID)
+			return fmt.Errorf("move funds of wallet %s: the reversed amount can only grow", m.WalletID)
 		}
 		c := parts[h][m.Part]
 		var err, errMinus error
@@ -142,10 +142,10 @@ func MoveFunds(ctx context.Context, tx pg.Tx, movements ...Movement) error {
 	results := tx.SendBatch(ctx, &batch)
 	defer results.Close()
 	if _, err := results.Exec(); err != nil {
-		return fmt.Errorf("open what is held by %s: %w", description, err)
+		return fmt.Errorf("open the funds of %s: %w", description, err)
 	}
 	if _, err := results.Exec(); err != nil {
-		return fmt.Errorf("lock what is held by %s: %w", description, err)
+		return fmt.Errorf("lock the funds of %s: %w", description, err)
 	}
 	tag, err := results.Exec()
 	if pg.ViolatesConstraint(err, "address_funds_covered") ||
@@ -158,7 +158,7 @@ func MoveFunds(ctx context.Context, tx pg.Tx, movements ...Movement) error {
 	}
 	if tag.RowsAffected() != int64(n) {
 		return fmt.Errorf(
-			"move funds of %s: %d do not belong to whom they should", description, int64(n)-tag.RowsAffected(),
+			"move funds of %s: %d belong to another owner", description, int64(n)-tag.RowsAffected(),
 		)
 	}
 	if err := results.Close(); err != nil {
@@ -223,7 +223,7 @@ func LoadFunds(ctx context.Context, tx pg.Tx, walletID string, mintID int) (Fund
 			&f.GasShortfall,
 		)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return Funds{}, fmt.Errorf("read what wallet %s holds of mint %d: %w", walletID, mintID, err)
+		return Funds{}, fmt.Errorf("read the funds of wallet %s in mint %d: %w", walletID, mintID, err)
 	}
 	return f, nil
 }
@@ -241,7 +241,7 @@ func ListHoldings(ctx context.Context, tx pg.Tx, org string) ([]Holding, error) 
 		SELECT wallet_id, mint_id, credited, held, reserved, swept, greatest(gas, 0), gas_reserved, dust, short, gas_short
 		FROM address_funds WHERE org_id = $1 ORDER BY wallet_id, mint_id`, org)
 	if err != nil {
-		return nil, fmt.Errorf("read what the wallets of %s hold: %w", org, err)
+		return nil, fmt.Errorf("read the funds of the wallets of %s: %w", org, err)
 	}
 	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (h Holding, err error) {
 		err = row.Scan(
@@ -251,7 +251,7 @@ func ListHoldings(ctx context.Context, tx pg.Tx, org string) ([]Holding, error) 
 		return h, err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read what the wallets of %s hold: %w", org, err)
+		return nil, fmt.Errorf("read the funds of the wallets of %s: %w", org, err)
 	}
 	return found, nil
 }

@@ -11,11 +11,11 @@ type PayeeCheck struct {
 func (p PayeeCheck) RefusalReason() string {
 	switch {
 	case p.IsUnspendable:
-		return "nobody holds its key, so the money would be lost"
+		return "its key has no holder, so the money would be lost"
 	case p.IsOwn:
 		return "it belongs to this installation, which credits no transfer of its own"
 	case p.IsTokenContract:
-		return "it is a token's contract, which would keep the money for ever"
+		return "it is a token's contract, which would keep the money permanently"
 	}
 	return ""
 }

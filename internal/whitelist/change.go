@@ -102,20 +102,20 @@ func (b *Service) checkRequest(ctx context.Context, tx pg.Tx, orgID string, w En
 	if !isRunning || ch.AddressCodec == nil {
 		return e, fault.New(
 			fault.Invalid, fault.InvalidRequest,
-			"This installation does not talk to that chain."+untouched+" GET /mints lists the chains there are.",
+			"The chain does not run on this installation."+untouched+" GET /mints lists the chains.",
 		).WithParam("chain")
 	}
 	var err error
 	if len(w.Address) > addressBytesMax {
 		return e, fault.New(
 			fault.Invalid, fault.InvalidAddress,
-			"An address has at most %d characters."+untouched+" Check it with its owner.", addressBytesMax,
+			"An address may have at most %d characters."+untouched+" Check it with its owner.", addressBytesMax,
 		).WithParam("address")
 	}
 	if e.Address, err = ch.AddressCodec.Parse(w.Address); err != nil {
 		return e, fault.New(
 			fault.Invalid, fault.InvalidAddress,
-			"This is no address on %s: %v."+untouched+" Check it with its owner.", e.Chain, err,
+			"This is not an address on %s: %v."+untouched+" Check it with its owner.", e.Chain, err,
 		).WithParam("address")
 	}
 	if e.Label, err = parseLabel(w.Label); err != nil {
@@ -136,7 +136,9 @@ func (b *Service) checkRequest(ctx context.Context, tx pg.Tx, orgID string, w En
 	if reason := payee.RefusalReason(); reason != "" {
 		return e, fault.New(
 			fault.Unprocessable, fault.DestinationNotAllowed,
-			"Nothing may be paid to this address: %s."+untouched+" Give an address that the organization holds elsewhere.",
+			"Payments to this address are not allowed: "+
+				"%s."+untouched+" Give an address of the organization outside this "+
+				"service.",
 			reason,
 		).WithParam("address")
 	}
@@ -157,13 +159,14 @@ func (b *Service) checkRequest(ctx context.Context, tx pg.Tx, orgID string, w En
 	case existingID != "":
 		return e, fault.New(
 			fault.Conflict, fault.InvalidState,
-			"This address is on the organization's whitelist already."+untouched+" Remove it first if it is to have another label.",
+			"This address is already on the organization's whitelist."+untouched+" Remove it first if you want to "+
+				"give it another label.",
 		).
 			WithParam("address").WithDetail("whitelistedAddressId", existingID)
 	case entryCount >= entriesMax:
 		return e, fault.New(
 			fault.Conflict, fault.InvalidState,
-			"An organization has at most %d whitelisted addresses."+untouched+" Remove some that nobody uses.",
+			"An organization may have at most %d whitelisted addresses."+untouched+" Remove some that are not needed.",
 			entriesMax,
 		)
 	}
@@ -198,10 +201,10 @@ func EntryOfChange(ctx context.Context, tx pg.Tx, changeID string) (string, erro
 		ctx, `SELECT coalesce(max(whitelisted_address_id), '') FROM whitelisted_addresses WHERE change_id = $1`,
 		changeID,
 	).Scan(&name); err != nil {
-		return "", fmt.Errorf("look for the address of %s: %w", changeID, err)
+		return "", fmt.Errorf("look for the whitelist entry of %s: %w", changeID, err)
 	}
 	if name == "" {
-		return "", fault.New(fault.NotFound, fault.CodeNotFound, "This request has added no address."+untouched)
+		return "", fault.New(fault.NotFound, fault.CodeNotFound, "This request added no address."+untouched)
 	}
 	return name, nil
 }

@@ -76,7 +76,7 @@ func (b *Service) endorseEntry(ctx context.Context, e Entry) error {
 				AND (usable_from, proof, journal_id, journal_seq, refusal) IS DISTINCT FROM ($2::timestamptz, $3::bytea, $4::text, $5::bigint, NULL::text)`,
 			e.ID, usableFrom, endorsed.Proof, endorsed.Entry.JournalID, int64(endorsed.Entry.Seq))
 		if err != nil {
-			return fmt.Errorf("keep the endorsement of %s: %w", e.ID, err)
+			return fmt.Errorf("write the endorsement of %s: %w", e.ID, err)
 		}
 		if tag.RowsAffected() == 0 {
 			return nil // a concurrent call wrote it, or it was removed and the signer is told next
@@ -110,7 +110,7 @@ func (b *Service) recordRefusal(ctx context.Context, e Entry, refusal *signer.Re
 			e.ID, reason,
 		)
 		if err != nil {
-			return fmt.Errorf("keep the refusal of %s: %w", e.ID, err)
+			return fmt.Errorf("write the refusal of %s: %w", e.ID, err)
 		}
 		if tag.RowsAffected() == 0 {
 			return nil
@@ -141,7 +141,7 @@ func (b *Service) revokeEntry(ctx context.Context, e Entry) error {
 			`UPDATE whitelisted_addresses SET revoked_seq = $2 WHERE whitelisted_address_id = $1 AND removed_at IS NOT NULL AND revoked_seq IS NULL`,
 			e.ID, int64(entry.Seq))
 		if err != nil {
-			return fmt.Errorf("keep the revocation of %s: %w", e.ID, err)
+			return fmt.Errorf("write the revocation of %s: %w", e.ID, err)
 		}
 		return nil
 	})
@@ -158,7 +158,7 @@ func (b *Service) RunMaintenance(ctx context.Context) error {
 		now := time.Now()
 		isFull := now.Sub(last) >= recheckInterval
 		if err := b.RunPass(ctx, isFull); err != nil && ctx.Err() == nil {
-			b.log.Warn("the whitelist could not be compared with the signer", "err", err)
+			b.log.Warn("cannot compare the whitelist with the signer", "err", err)
 		} else if isFull {
 			last = now
 		}
@@ -189,7 +189,7 @@ func (b *Service) RunPass(ctx context.Context, isFull bool) error {
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("read what the signer has to be asked about: %w", err)
+			return fmt.Errorf("read the entries about which to ask the signer: %w", err)
 		}
 		for _, e := range entries {
 			afterID = e.ID

@@ -154,7 +154,7 @@ func (b *Service) VerifyEndorsement(e Entry) error {
 	}
 	if err := body.VerifyProof(b.conf.AttestKey); err != nil {
 		b.log.Error(
-			"a whitelisted address does not say what the signer endorsed: somebody changed its row",
+			"a whitelist entry differs from what the signer endorsed: the database was changed by hand",
 			"whitelisted", e.ID, "org", e.OrgID,
 		)
 		return fmt.Errorf("whitelisted address %w", err)
@@ -186,7 +186,8 @@ func (b *Service) Usable(ctx context.Context, tx pg.Tx, orgID, whitelistedAddres
 	refuse := func(format string, args ...any) error {
 		return fault.New(
 			fault.Unprocessable, fault.AddressNotWhitelisted,
-			format+" Nothing was held and nothing was sent. Choose another address, or ask the operator of this service.",
+			format+" Nothing was held and nothing was sent. Choose another address, or ask the operator of this "+
+				"service.",
 			args...,
 		).
 			WithParam("whitelistedAddressId").WithDetail("status", string(e.Status(tx.Now)))
@@ -201,7 +202,7 @@ func (b *Service) Usable(ctx context.Context, tx pg.Tx, orgID, whitelistedAddres
 	}
 	err = fault.Find(
 		refuse(
-			"This address was added a short time ago and may be used from %s on.",
+			"This address was added recently and is usable from %s on.",
 			e.UsableFrom.UTC().Format(time.RFC3339),
 		),
 	).
@@ -231,7 +232,7 @@ func ByID(ctx context.Context, tx pg.Tx, orgID, name string) (Entry, error) {
 func readEntry(ctx context.Context, tx pg.Tx, name, condition string, args ...any) (Entry, error) {
 	notFound := fault.New(
 		fault.NotFound, fault.CodeNotFound,
-		"There is no such whitelisted address of this organization. Nothing was changed and no money moved.",
+		"This organization does not have this whitelist entry. Nothing was changed and no money moved.",
 	).WithParam("whitelistedAddressId")
 	if !id.IsValid(idPrefix, name) {
 		return Entry{}, notFound
@@ -265,7 +266,7 @@ func (b *Service) ByID(ctx context.Context, tx pg.Tx, orgID, name string) (Entry
 
 func (b *Service) markUnproven(e *Entry) {
 	if b.VerifyEndorsement(*e) != nil {
-		e.Refusal = "The row is not what the signer endorsed: somebody changed it."
+		e.Refusal = "The row differs from what the signer endorsed: the database was changed by hand."
 	}
 }
 
@@ -316,7 +317,8 @@ func parseLabel(label string) (string, error) {
 	if label == "" || !utf8.ValidString(label) || utf8.RuneCountInString(label) > LabelRunesMax ||
 		strings.ContainsFunc(label, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return "", fault.New(fault.Invalid, fault.InvalidRequest,
-			"label says whose address it is in 1 to %d printable characters. Nothing was changed and no money moved. Correct it.", LabelRunesMax).
+			"label has to name the owner of the address in 1 to %d printable characters. Nothing was changed and no "+
+				"money moved. Correct it.", LabelRunesMax).
 			WithParam("label")
 	}
 	return label, nil

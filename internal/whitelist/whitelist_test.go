@@ -136,7 +136,7 @@ func TestAChangedRowIsRefusedAndTold(t *testing.T) {
 		if e, err := h.loadUsable(t, org, id); !errors.Is(err, whitelist.ErrProof) || fault.Find(err) != nil {
 			t.Errorf("another %s: got %+v %v, want %v", name, e, err, whitelist.ErrProof)
 		}
-		if !h.said.contains("somebody changed its row\" whitelisted=" + id) {
+		if !h.said.contains("the database was changed by hand\" whitelisted=" + id) {
 			t.Errorf("another %s: nobody was told", name)
 		}
 		if got := h.entryStatus(t, id); got != whitelist.StatusRefused {

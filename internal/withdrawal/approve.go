@@ -127,27 +127,32 @@ func readRow(ctx context.Context, tx pg.Tx, org, withdrawalID, lock string) (Wit
 
 func newNotFound() *fault.Fault {
 	return fault.New(fault.NotFound, fault.CodeNotFound,
-		"Your organization has no withdrawal with this id. No money was touched. GET /withdrawals lists the ones there are.")
+		"Your organization has no withdrawal with this id. No money was moved. GET /withdrawals lists the withdrawals.")
 }
 
 // newInvalidState returns the answer to the loser of a race and to every late call.
 func newInvalidState(act string, status Status) *fault.Fault {
 	return fault.New(fault.Conflict, fault.InvalidState,
-		"Only a withdrawal that is AWAITING_APPROVAL can be %s, and this one is %s. This call changed nothing and moved no money. GET /withdrawals/{withdrawalId} shows how it stands.", act, status).
+		"Only a withdrawal that is AWAITING_APPROVAL can be %s, and this one is %s. This call changed nothing and "+
+			"moved no money. GET /withdrawals/{withdrawalId} shows its status.", act, status).
 		WithExtra("currentStatus", string(status))
 }
 
 // newUnderWay returns the answer to a person who ends a withdrawal that does not wait any more.
 func newUnderWay(act string) *fault.Fault {
 	return fault.New(fault.Conflict, fault.InvalidState,
-		"Only a withdrawal that is AWAITING_APPROVAL, or that is PROCESSING and waits before anything of it is signed, can be %s. This one is on its way. This call changed nothing and moved no money. GET /withdrawals/{withdrawalId} shows how it stands.", act).
+		"Only a withdrawal that is AWAITING_APPROVAL, or that is PROCESSING and waits before the signer signs "+
+			"anything of it, can be %s. The payment of this one has begun. This call changed nothing and moved no "+
+			"money. GET /withdrawals/{withdrawalId} shows its status.", act).
 		WithExtra("currentStatus", string(Processing))
 }
 
 // newTakenBack returns the answer about a withdrawal that was taken back and still has its hold.
 func newTakenBack() *fault.Fault {
 	return fault.New(fault.Conflict, fault.InvalidState,
-		"This withdrawal was taken back and is never paid; the amount is held until it is ended. This call changed nothing and moved no money. GET /withdrawals/{withdrawalId} shows how it stands.").
+		"This withdrawal is being cancelled and will never be paid; its amount is held until the cancellation is "+
+			"complete. This call changed nothing and moved no money. GET /withdrawals/{withdrawalId} shows its "+
+			"status.").
 		WithExtra("currentStatus", string(AwaitingApproval))
 }
 
@@ -278,12 +283,14 @@ func (s *Service) addApproval(
 	switch {
 	case pg.ViolatesConstraint(err, "withdrawal_approvals_pkey"):
 		return empty, fault.New(fault.Conflict, fault.InvalidState,
-			"You have approved this withdrawal already, and a person counts once. This call changed nothing and moved no money. Somebody else has to approve it, too.").
+			"You have already approved this withdrawal, and each person counts once. This call changed nothing and "+
+				"moved no money. Another person has to approve it, too.").
 			WithExtra("currentStatus", string(AwaitingApproval))
 	case pg.ViolatesConstraint(err, "withdrawal_approvals_not_by_maker"),
 		pg.ViolatesConstraint(err, "withdrawal_approvals_by_people"):
 		return empty, fault.New(fault.Conflict, fault.ApprovalRefused,
-			"Whoever asked for a withdrawal cannot approve it, and only people can. Nothing was sent; the withdrawal still waits and the amount is still held. Somebody else has to approve it.")
+			"The person who requested a withdrawal cannot approve it, and only people can. Nothing was sent; the "+
+				"withdrawal still waits and the amount is still held. Another person has to approve it.")
 	case err != nil:
 		return empty, fmt.Errorf("approve withdrawal %s: %w", r.id, err)
 	}
@@ -319,7 +326,8 @@ func (s *Service) addApproval(
 		r.deductedFee = fee
 	}
 	err = setStatus(ctx, tx, org, r.id, AwaitingApproval, Processing,
-		"approved_at = $5, fee_deducted = $6, screening = $7, approvals_required = $8, cost_price = coalesce($9, cost_price)",
+		"approved_at = $5, fee_deducted = $6, screening = $7, approvals_required = $8, cost_price = coalesce($9, "+
+			"cost_price)",
 		tx.Now, r.deductedFee, screeningObject(f.screening.Decision), required, f.costs.recordedPrice())
 	if err != nil {
 		return empty, err
@@ -390,7 +398,9 @@ func loadMint(ctx context.Context, tx pg.Tx, r Withdrawal) (mint.Mint, error) {
 // newTermsChanged returns the answer when the terms differ from those shown or requested.
 func newTermsChanged() *fault.Fault {
 	return fault.New(fault.Conflict, fault.ApprovalRefused,
-		"The words of this withdrawal are not those that were shown or that it was requested with, or it was requested before this was written down. Nothing was sent; the withdrawal still waits and the amount is still held. Look at it again; if this stays, remove it and find out who changed it.")
+		"This withdrawal differs from what was shown or requested, or it was requested before the service recorded "+
+			"its parameters. Nothing was sent; the withdrawal still waits and the amount is still held. Look at it "+
+			"again. If the error stays, remove the withdrawal and find out who changed it.")
 }
 
 // recordDoubt leaves a withdrawal in its state and adds the reasons that the approval's checks
@@ -405,7 +415,7 @@ func (s *Service) recordDoubt(
 		WHERE org_id = $1 AND withdrawal_id = $2 AND status = 'AWAITING_APPROVAL'`,
 		org, r.id, screeningObject(f.screening.Decision), found)
 	if err != nil {
-		return fmt.Errorf("keep what was found about withdrawal %s: %w", r.id, err)
+		return fmt.Errorf("record the evaluation of withdrawal %s: %w", r.id, err)
 	}
 	if tag.RowsAffected() != 1 {
 		return s.refuseLate(ctx, tx, org, r.id, "approved")
@@ -426,7 +436,8 @@ func (s *Service) Remove(
 ) (webhook.Withdrawal, error) {
 	if utf8.RuneCountInString(reason) > reasonRunesMax || !isPlainText(reason) {
 		return webhook.Withdrawal{}, fault.New(fault.Invalid, fault.InvalidRequest,
-			"A reason has at most %d characters of text. The withdrawal still waits and the amount is still held. Shorten the reason.", reasonRunesMax).
+			"A reason may have at most %d characters of text. The withdrawal still waits and the amount is still "+
+				"held. Shorten the reason.", reasonRunesMax).
 			WithParam("reason")
 	}
 	return s.endWaiting(ctx, org, withdrawalID, endIntent{status: Rejected, note: reason, actor: actor})
@@ -520,11 +531,14 @@ func newEndUnread(ctx context.Context, err error) error {
 		return err
 	}
 	return fault.New(fault.Unavailable, fault.CodeUnavailable,
-		"The withdrawal is taken back: it will not be paid and cannot be approved any more. The signer or the database did not answer when its end was written down, so the amount may still be held. It is given back once, as soon as both answer, without another call; GET /withdrawals/{withdrawalId} shows it.")
+		"The withdrawal is being cancelled: it will not be paid and cannot be approved any more. The signer or the "+
+			"database did not answer when its end was recorded, so the amount may still be held. It becomes "+
+			"available, once, as soon as both answer, without another call. GET /withdrawals/{withdrawalId} shows "+
+			"the status.")
 }
 
 // errReturned says that a waiting withdrawal was returned for approval since it was read.
-var errReturned = errors.New("the withdrawal was sent back to people")
+var errReturned = errors.New("the withdrawal waits for an approval again")
 
 // lockEndable reads and locks a withdrawal that a person can end. It also returns one whose end is
 // decided; that one has endIntent set and may be unlocked. After errReturned the call can be
@@ -573,10 +587,10 @@ func setEndIntent(ctx context.Context, tx pg.Tx, org, withdrawalID string, from 
 		WHERE org_id = $1 AND withdrawal_id = $2 AND status = $7 AND ends_as IS NULL`,
 		org, withdrawalID, e.status, e.note, e.actor.Kind, e.actor.ID, from)
 	if err != nil {
-		return fmt.Errorf("take withdrawal %s back: %w", withdrawalID, err)
+		return fmt.Errorf("cancel withdrawal %s: %w", withdrawalID, err)
 	}
 	if tag.RowsAffected() != 1 {
-		return fmt.Errorf("take withdrawal %s back: %w", withdrawalID, errLostRace)
+		return fmt.Errorf("cancel withdrawal %s: %w", withdrawalID, errLostRace)
 	}
 	return nil
 }
@@ -635,7 +649,7 @@ func recallOrder(ctx context.Context, tx pg.Tx, withdrawalID string) error {
 		return fmt.Errorf("order of %s: %w", withdrawalID, err)
 	}
 	if isUnderWay {
-		return fmt.Errorf("withdrawal %s waits for approval and its order is under way: the hold stays", withdrawalID)
+		return fmt.Errorf("withdrawal %s waits for approval and its order is in progress: the hold stays", withdrawalID)
 	}
 	return nil
 }
@@ -673,7 +687,7 @@ func (s *Service) newOrder(
 func newReleasePostings(org string, r Withdrawal) []ledger.Posting {
 	held, err := r.amount.Add(r.charge.held)
 	if err != nil {
-		panic("withdrawal: a hold of more than any amount can be")
+		panic("withdrawal: a hold is larger than the largest possible amount")
 	}
 	if held = subOrZero(held, r.charged); held.IsZero() {
 		return nil

@@ -56,7 +56,7 @@ func (f *facts) computeCharge() {
 	case c.chargedCosts() == org.ChargeNone || f.owner.customerID == "":
 		return
 	case !c.isCharged:
-		c.missingReason = "the organization has changed chargeCustomerCosts this moment"
+		c.missingReason = "the organization has just changed chargeCustomerCosts"
 		return
 	case c.rent == nil:
 		c.missingReason = "the chain does not say what an account for the payee costs"
@@ -65,12 +65,12 @@ func (f *facts) computeCharge() {
 	// A UTXO payment cannot fail at a cost: its outputs are spent or not.
 	failures := c.costs == org.ChargeRentAndFailures && !f.mint.Chain.IsUTXO()
 	if failures && c.fee == nil {
-		c.missingReason = "the chain does not say what the network fee would be"
+		c.missingReason = "the chain does not say how high the network fee would be"
 		return
 	}
 	if f.mint.Kind != mint.Native && (failures || !c.rent.IsZero()) {
 		if c.coinQuote == nil || c.tokenQuote == nil {
-			c.missingReason = "the chain's own coin or the token has no fresh price"
+			c.missingReason = "the native coin of the chain or the token has no recent price"
 			return
 		}
 		c.coinPrice, c.mintPrice = &c.coinQuote.Price, &c.tokenQuote.Price
@@ -93,7 +93,8 @@ func (f *facts) computeCharge() {
 		c.failureMax = &failureMax
 	}
 	if err != nil {
-		c.charge, c.missingReason = charge{}, "it is more than any amount can be, or a price is zero"
+		c.charge, c.missingReason = charge{}, "the result is larger than the largest possible amount, or a price is "+
+			"zero"
 	}
 }
 
@@ -134,7 +135,10 @@ func checkCharge(f facts) (Step, *fault.Fault) {
 
 func newUncharged(reason string) *fault.Fault {
 	return fault.New(fault.Unavailable, fault.CodeUnavailable,
-		"Your organization charges what a withdrawal costs to its customer (chargeCustomerCosts), and it cannot be computed at the moment: %s. Nothing was held and nothing was sent. Repeat the request shortly with the same idempotencyKey; if this stays, ask the operator of this service for a source of the price, or for chargeCustomerCosts NONE.", reason)
+		"Your organization charges the costs of a withdrawal to its customer (chargeCustomerCosts), and the service "+
+			"cannot compute them now: %s. Nothing was held and nothing was sent. Repeat the request shortly with the "+
+			"same idempotencyKey. If the error stays, ask the operator of this service for a source of the price, or "+
+			"for chargeCustomerCosts NONE.", reason)
 }
 
 // loadChargeSetting loads whether an organization charges costs, and in which coin they arise.
@@ -215,7 +219,8 @@ func (*Service) ReviewRent(
 		return nil, nil
 	}
 	return &signer.Refusal{Code: dispatch.RentNotHeld, Message: fmt.Sprintf(
-		"the payee has no account for this token now, which takes %v to make, and %v was held for that when it was requested: who approves it has the organization pay the rest", rent, held)}, nil
+		"the payee has no account for this token now, an account costs %v, and %v was held for it at the request: "+
+			"with an approval the organization pays the difference", rent, held)}, nil
 }
 
 // finalCharge returns what the end of a payment charges the customer, and the cost behind it in the
@@ -242,7 +247,7 @@ func (s *Service) finalCharge(
 	native, ok := mints.Native(r.chain)
 	if !ok || m.ID != r.mintID {
 		return charged, cost, fmt.Errorf(
-			"charge the customer of withdrawal %s: its mint or the coin of %s has left the catalogue", r.id,
+			"charge the customer of withdrawal %s: its mint or the native coin of %s has left the catalogue", r.id,
 			r.chain,
 		)
 	}

@@ -82,7 +82,7 @@ func checkCustomerCosts(f facts) (Step, *fault.Fault) {
 	}
 	value := c.usdCost()
 	if value == nil || c.spent == nil {
-		s.Inputs["why"] = "What the network takes cannot be valued: the chain's own coin has no fresh price."
+		s.Inputs["why"] = "The network fee has no value in dollars: the native coin of the chain has no recent price."
 		return s, nil
 	}
 	s.Inputs["usdValue"], s.Inputs["costsUsd"] = formatUSD(*value), formatUSD(*c.spent)
@@ -130,7 +130,7 @@ func sumDayCosts(ctx context.Context, tx pg.Tx, orgID, customerID, excludedID st
 			AND w.cost_price IS NOT NULL
 		GROUP BY 1, 2`, orgID, customerID, excludedID, tx.Now.Add(-costDay))
 	if err != nil {
-		return nil, fmt.Errorf("add up the costs of a customer of %s: %w", orgID, err)
+		return nil, fmt.Errorf("sum up the costs of a customer of %s: %w", orgID, err)
 	}
 	var sum money.USD
 	var decimals int
@@ -146,7 +146,7 @@ func sumDayCosts(ctx context.Context, tx pg.Tx, orgID, customerID, excludedID st
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("add up the costs of a customer of %s: %w", orgID, err)
+		return nil, fmt.Errorf("sum up the costs of a customer of %s: %w", orgID, err)
 	}
 	if isOverflow {
 		return nil, nil

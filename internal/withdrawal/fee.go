@@ -147,7 +147,8 @@ func (s *Service) Estimate(ctx context.Context, org string, r EstimateRequest) (
 	fee := q.costMax
 	if fee == nil {
 		return empty, fault.New(fault.Unavailable, fault.CodeUnavailable,
-			"The chain does not say at the moment what it would charge. Nothing was held and nothing was sent. Ask again shortly.")
+			"The chain does not say how high the network fee would be now. Nothing was held and nothing was sent. "+
+				"Ask again shortly.")
 	}
 	e := Estimate{NetworkFee: *fee, ExpiresAt: s.DB.Clock()().Add(estimateTTL)}
 	native, ok := mints.Native(p.mint.Chain)

@@ -218,11 +218,14 @@ func recheckForApproval(f facts, shownReasons []Reason) (steps []Step, found []R
 	switch {
 	case blockedBy != nil:
 		return steps, []Reason{ReasonRiskReview}, fault.New(fault.Conflict, fault.ApprovalRefused,
-			"Risk screening refuses the destination now. Nothing was sent; the withdrawal still waits and the amount is still held. Remove it.").
+			"Risk screening now refuses the destination. Nothing was sent; the withdrawal still waits and the amount "+
+				"is still held. Remove it.").
 			WithDetail("approvalReasons", []Reason{ReasonRiskReview})
 	case step.Result == ResultHold && f.screening.Case.Configured && (answer == nil || answer.Unavailable != ""):
 		return steps, []Reason{ReasonRiskReview}, fault.New(fault.Conflict, fault.ApprovalRefused,
-			"Risk screening gives no answer about the destination at the moment, and nothing is sent without one. The withdrawal still waits and the amount is still held. Approve it again later, or remove it.").
+			"Risk screening gives no answer about the destination now, and the service pays nothing without one. "+
+				"Nothing was sent; the withdrawal still waits and the amount is still held. Approve it again later, "+
+				"or remove it.").
 			WithDetail("approvalReasons", []Reason{ReasonRiskReview})
 	}
 	thresholdStep, _ := checkThreshold(f)
@@ -243,7 +246,8 @@ func recheckForApproval(f facts, shownReasons []Reason) (steps []Step, found []R
 	}
 	if len(found) > 0 {
 		return steps, found, fault.New(fault.Conflict, fault.ApprovalRefused,
-			"Since the withdrawal was last shown there is more to look at: %v. Nothing was sent; the withdrawal still waits and the amount is still held. Look at it, and approve it again or remove it.", found).
+			"New reasons apply since the withdrawal was last shown: %v. Nothing was sent; the withdrawal still waits "+
+				"and the amount is still held. Look at it, and approve it again or remove it.", found).
 			WithDetail("approvalReasons", found)
 	}
 	return steps, nil, nil
@@ -263,14 +267,18 @@ func recheckRefusals(f facts) (steps []Step, refusal *fault.Fault) {
 		steps = append(steps, step)
 		if refusal != nil {
 			return steps, fault.New(fault.Conflict, fault.ApprovalRefused,
-				"The destination may not be paid as the organization's list of addresses is now: %s. Nothing was sent; the withdrawal still waits and the amount is still held. Remove it, or approve it when the address may be paid.", step.Inputs["why"])
+				"The organization's whitelist does not allow the destination now: %s. Nothing was sent; the "+
+					"withdrawal still waits and the amount is still held. Remove it, or approve it when the address "+
+					"is allowed.", step.Inputs["why"])
 		}
 	}
 	step, refusal := checkAddress(f)
 	steps = append(steps, step)
 	if refusal != nil {
 		return steps, fault.New(fault.Conflict, fault.ApprovalRefused,
-			"The destination is no longer allowed: it is now an address of this installation, a token's contract or an address that nobody holds. Nothing was sent; the withdrawal still waits and the amount is still held. Remove it and ask for one to another address.")
+			"The destination is no longer allowed: it is now an address of this installation, a token's contract or "+
+				"an address whose key has no holder. Nothing was sent; the withdrawal still waits and the amount is "+
+				"still held. Remove it and request a withdrawal to another address.")
 	}
 	if !f.deductsFee {
 		return recheckReachable(f, steps)
@@ -280,12 +288,16 @@ func recheckRefusals(f facts) (steps []Step, refusal *fault.Fault) {
 	switch fee := f.fee; {
 	case fee == nil:
 		return steps, fault.New(fault.Unavailable, fault.CodeUnavailable,
-			"The chain does not say at the moment what the network fee would be, which decides what the destination receives. Nothing was sent; the withdrawal still waits and the amount is still held. Approve it again shortly.")
+			"The chain does not say how high the network fee would be now, and the destination receives the amount "+
+				"less this fee. Nothing was sent; the withdrawal still waits and the amount is still held. Approve "+
+				"it again shortly.")
 	case refusal != nil:
 		return steps, refusal
 	case !fee.Less(f.amount), step.Result == ResultHold:
 		return steps, fault.New(fault.Conflict, fault.ApprovalRefused,
-			"The network fee comes out of the amount, and at the moment it would be %s atomic units: all of the amount, or more than the request allows. Nothing was sent; the withdrawal still waits and the amount is still held. Approve it when the network is cheaper, or remove it.", fee)
+			"The network fee comes out of the amount, and it would be %s atomic units now: the whole amount, or more "+
+				"than the request allows. Nothing was sent; the withdrawal still waits and the amount is still held. "+
+				"Approve it when the network is cheaper, or remove it.", fee)
 	}
 	return recheckReachable(f, steps)
 }
@@ -299,7 +311,10 @@ func recheckReachable(f facts, steps []Step) ([]Step, *fault.Fault) {
 	s.Result = ResultRefuse
 	received, _ := f.receivedAmount()
 	return append(steps, s), fault.New(fault.Conflict, fault.ApprovalRefused,
-		"The smallest payment that reaches the destination at the moment is %s atomic units, and of this withdrawal it would receive %s. Nothing was sent; the withdrawal still waits and the amount is still held. Remove it and ask for more, or approve it once less reaches the destination or the network is cheaper.", f.minReachable, received)
+		"The smallest payment that reaches the destination is %s atomic units now, and the destination would receive "+
+			"%s of this withdrawal. Nothing was sent; the withdrawal still waits and the amount is still held. "+
+			"Remove it and request more, or approve it when a smaller payment reaches the destination or the network "+
+			"is cheaper.", f.minReachable, received)
 }
 
 func checkFreeze(f facts) (Step, *fault.Fault) {
@@ -312,12 +327,14 @@ func checkFreeze(f facts) (Step, *fault.Fault) {
 	case freeze.ScopeCustomer:
 		s.Result = ResultRefuse
 		return s, fault.New(fault.Forbidden, fault.CustomerFrozen,
-			"This customer is frozen, so nothing may leave the balance. Nothing was held and nothing was sent. Whoever froze the customer has to lift it first.").
+			"This customer is frozen, so no money can leave the balance. Nothing was held and nothing was sent. The "+
+				"party that froze the customer has to lift the freeze first.").
 			WithParam("customerId")
 	case freeze.ScopeOrganization:
 		s.Result = ResultRefuse
 		return s, fault.New(fault.Forbidden, fault.OrganizationFrozen,
-			"Your organization is frozen, so nothing may leave its balances. Nothing was held and nothing was sent. Ask the operator of this service.")
+			"Your organization is frozen, so no money can leave its balances. Nothing was held and nothing was sent. "+
+				"Ask the operator of this service.")
 	}
 	return s, nil
 }
@@ -327,7 +344,8 @@ func requireKey(f facts) (Step, *fault.Fault) {
 	if f.keyRequired && !f.keyGiven {
 		s.Result = ResultRefuse
 		return s, fault.New(fault.Invalid, fault.InvalidRequest,
-			"Your organization requires an idempotencyKey on every withdrawal, and this request has none. Nothing was held and nothing was sent. Send one key for each payment you mean, and the same key when you repeat it.").
+			"Your organization requires an idempotencyKey on every withdrawal, and this request has none. Nothing "+
+				"was held and nothing was sent. Send one key for each payment, and the same key when you repeat it.").
 			WithParam("idempotencyKey")
 	}
 	return s, nil
@@ -344,14 +362,16 @@ func checkWhitelist(f facts) (Step, *fault.Fault) {
 	refuse := func(reason string) (Step, *fault.Fault) {
 		s.Inputs["why"] = reason
 		return s, fault.New(fault.Unprocessable, fault.AddressNotWhitelisted,
-			"Your organization's own money goes only to addresses on its list: %s. Nothing was held and nothing was sent. Choose an address of the list that may be used, or ask the operator of this service to add one.", reason).
+			"Your organization's own money goes only to addresses on its whitelist: %s. Nothing was held and nothing "+
+				"was sent. Choose a usable address of the whitelist, or ask the operator of this service to add "+
+				"one.", reason).
 			WithParam("whitelistedAddressId")
 	}
 	switch {
 	case f.entry.Address == "" || f.entry.Address != f.destination:
 		return refuse("the entry has another address")
 	case f.entry.Chain != f.mint.Chain:
-		return refuse("the address is of another chain than the mint")
+		return refuse("the address is on another chain than the mint")
 	}
 	s.Result = ResultPass
 	return s, nil
@@ -364,14 +384,16 @@ func checkMinimum(f facts) (Step, *fault.Fault) {
 	if f.amount.Less(f.mint.MinWithdraw) {
 		s.Result = ResultRefuse
 		return s, fault.New(fault.Invalid, fault.AmountBelowMinimum,
-			"The smallest withdrawal of %s is %s atomic units (%s %s). Nothing was held and nothing was sent. Ask for at least that much.",
+			"The smallest withdrawal of %s is %s atomic units (%s %s). Nothing was held and nothing was sent. Ask "+
+				"for at least this amount.",
 			f.mint.Symbol, f.mint.MinWithdraw, f.mint.MinWithdraw.Decimal(f.mint.Decimals), f.mint.Symbol).
 			WithParam("amount").WithDetail("minWithdrawAmount", f.mint.MinWithdraw.String())
 	}
 	if fee := f.deductedFee(); fee != nil && f.owner.product == "" && !fee.Less(f.amount) {
 		s.Result, s.Inputs["networkFee"] = ResultRefuse, fee.String()
 		return s, fault.New(fault.Invalid, fault.AmountBelowMinimum,
-			"The network fee comes out of the amount, and at the moment it would be %s atomic units: nothing would be left. Nothing was held and nothing was sent. Ask for more, or let your organization pay the fee.", fee).
+			"The network fee comes out of the amount, and it would be %s atomic units now: nothing would be left. "+
+				"Nothing was held and nothing was sent. Ask for more, or let your organization pay the fee.", fee).
 			WithParam("amount").WithDetail("networkFee", fee.String()).
 			WithDetail("minWithdrawAmount", f.minAmount().String())
 	}
@@ -381,7 +403,8 @@ func checkMinimum(f facts) (Step, *fault.Fault) {
 	s.Result = ResultRefuse
 	received, _ := f.receivedAmount()
 	refusal := fault.New(fault.Invalid, fault.AmountBelowMinimum,
-		"The smallest payment of %s that reaches this destination at the moment is %s atomic units, and it would receive %s. Nothing was held and nothing was sent. Ask for at least %s.",
+		"The smallest payment of %s that reaches this destination is %s atomic units now, and it would receive %s. "+
+			"Nothing was held and nothing was sent. Ask for at least %s.",
 		f.mint.Symbol, f.minReachable, received, f.minAmount()).
 		WithParam("amount").WithDetail("minWithdrawAmount", f.minAmount().String())
 	if fee := f.deductedFee(); fee != nil {
@@ -405,21 +428,23 @@ func checkSuspended(f facts) (Step, *fault.Fault) {
 	var reason string
 	switch {
 	case !f.chainRuns:
-		reason = "This installation does not talk to that mint's chain."
+		reason = "The chain of this mint does not run on this installation."
 	case f.mint.Quarantined:
-		reason = "That token behaved against its own rules and is in quarantine."
+		reason = "The balances of this token contradict its transfers, so it is quarantined."
 	case !f.mint.WithdrawEnabled:
-		reason = "Withdrawals of that mint are switched off."
+		reason = "Withdrawals of this mint are switched off."
 	case f.activeFreeze != nil && f.activeFreeze.Scope != freeze.ScopeCustomer &&
 		f.activeFreeze.Scope != freeze.ScopeOrganization:
-		reason = "Outgoing payments are stopped at the moment."
+		reason = "Outgoing payments are stopped now."
 	default:
 		return s, nil
 	}
 	s.Result = ResultRefuse
 	s.Inputs = map[string]string{"why": reason}
 	return s, fault.New(fault.Unprocessable, fault.WithdrawalsSuspended,
-		"%s Nothing was held and nothing was sent. Try again later with the same idempotencyKey, or ask the operator of this service.", reason).
+		"%s Nothing was held and nothing was sent. Try again later with the same idempotencyKey, or ask the operator "+
+			"of this service.",
+		reason).
 		WithParam("mintId")
 }
 
@@ -435,11 +460,15 @@ func checkAddress(f facts) (Step, *fault.Fault) {
 	s.Inputs = map[string]string{"why": reason}
 	if f.owner.product != "" {
 		return s, fault.New(fault.Unprocessable, fault.DestinationNotAllowed,
-			"Withdrawals to this address are not allowed, although it is on the list: %s. Nothing was held and nothing was sent. Have it taken from the list, and choose another one.", reason).
+			"Withdrawals to this address are not allowed, although the whitelist has it: %s. Nothing was held and "+
+				"nothing was sent. Ask the operator of this service to remove it from the whitelist, and choose "+
+				"another address.", reason).
 			WithParam("whitelistedAddressId")
 	}
 	return s, fault.New(fault.Unprocessable, fault.DestinationNotAllowed,
-		"Withdrawals to this address are not allowed: %s. Nothing was held and nothing was sent. Give an address of your customer's own.", reason).
+		"Withdrawals to this address are not allowed: %s. Nothing was held and nothing was sent. Give an address of "+
+			"your customer's own.",
+		reason).
 		WithParam("toAddress")
 }
 
@@ -463,11 +492,15 @@ func checkBalance(f facts) (Step, *fault.Fault) {
 func newInsufficient(o owner, m mint.Mint) *fault.Fault {
 	if o.product != "" {
 		return fault.New(fault.Unprocessable, fault.InsufficientBalance,
-			"What %s has available of %s on %s is less than the amount, with the network fee on top for the chain's own coin. Nothing was held and nothing was sent. Look at GET /balances and ask for less, or for the maximum.",
+			"%s has an available balance of %s on %s that is smaller than the amount, plus the network fee for a "+
+				"native coin. Nothing was held and nothing was sent. Look at GET /balances and ask for less, or for "+
+				"the maximum.",
 			o.product, m.Symbol, m.Chain).WithParam("amount")
 	}
 	return fault.New(fault.Unprocessable, fault.InsufficientBalance,
-		"The customer's available balance of %s on %s is smaller than the amount, with what your organization charges for an account of the payee where it does. Nothing was held and nothing was sent. Look at GET /customers/{customerId}/balances and ask for less, or wait for a deposit.",
+		"The customer's available balance of %s on %s is smaller than the amount, plus what your organization "+
+			"charges for an account of the payee, if it does. Nothing was held and nothing was sent. Look at GET "+
+			"/customers/{customerId}/balances and ask for less, or wait for a deposit.",
 		m.Symbol, m.Chain).WithParam("amount")
 }
 
@@ -491,7 +524,7 @@ func checkRisk(f facts) (Step, *fault.Fault) {
 		s.Result, s.Reason = ResultBlock, ""
 		return s, newBlocked(d)
 	default:
-		s.Inputs["why"] = "Nobody could say enough of who is behind this address."
+		s.Inputs["why"] = "Too few risk providers answered about this address."
 	}
 	return s, nil
 }
@@ -499,7 +532,9 @@ func checkRisk(f facts) (Step, *fault.Fault) {
 // newBlocked returns the answer for a destination that screening refuses.
 func newBlocked(d risk.WithdrawalDecision) *fault.Fault {
 	f := fault.New(fault.Blocked, fault.WithdrawalRiskBlocked,
-		"Withdrawal blocked by risk screening. Nothing was held and nothing was sent. Repeating it with this destination does not help: ask your customer for another address, or ask the operator of this service.")
+		"Withdrawal blocked by risk screening. Nothing was held and nothing was sent. A repeated request with this "+
+			"destination gets the same answer: ask your customer for another address, or ask the operator of this "+
+			"service.")
 	severity, categories := risk.Unknown, []string{}
 	if v := d.Verdict; v != nil {
 		severity = v.Severity
@@ -605,7 +640,9 @@ func checkNetworkFee(f facts) (Step, *fault.Fault) {
 // newUnquoted returns the answer when the fee is needed and the chain does not quote it.
 func newUnquoted() *fault.Fault {
 	return fault.New(fault.Unavailable, fault.CodeUnavailable,
-		"The chain does not say at the moment what the network fee would be, and with feeMode DEDUCTED that decides what the destination receives. Nothing was held and nothing was sent. Repeat the request shortly with the same idempotencyKey, or let your organization pay the fee.")
+		"The chain does not say how high the network fee would be now, and with feeMode DEDUCTED the destination "+
+			"receives the amount less this fee. Nothing was held and nothing was sent. Repeat the request shortly "+
+			"with the same idempotencyKey, or let your organization pay the fee.")
 }
 
 // formatUSD formats a value exactly, with at least two decimals.

@@ -111,7 +111,7 @@ func statusVerb(to Status) string {
 	case Failed:
 		return "failed"
 	}
-	panic(fmt.Sprintf("withdrawal: dispatch does not make anything %s", to))
+	panic(fmt.Sprintf("withdrawal: an order cannot make a withdrawal %s", to))
 }
 
 // OnBroadcast implements dispatch.Listener. A second hash in the same slot replaces the first
@@ -213,7 +213,7 @@ func (*Service) OnFeeChanged(ctx context.Context, tx pg.Tx, o dispatch.Order, fe
 		fee,
 	)
 	if err != nil {
-		return fmt.Errorf("keep the fee of withdrawal %s: %w", o.ID, err)
+		return fmt.Errorf("write the fee of withdrawal %s: %w", o.ID, err)
 	}
 	return nil
 }
@@ -239,7 +239,7 @@ func (s *Service) ReviewOrder(ctx context.Context, tx pg.Tx, o dispatch.Order) (
 		o.OrgID, o.ID,
 	).Scan(&ordered)
 	if err != nil {
-		return nil, fmt.Errorf("when withdrawal %s was ordered: %w", o.ID, err)
+		return nil, fmt.Errorf("read when withdrawal %s was ordered: %w", o.ID, err)
 	}
 	if !failedAt.After(ordered) {
 		return nil, nil
@@ -247,7 +247,7 @@ func (s *Service) ReviewOrder(ctx context.Context, tx pg.Tx, o dispatch.Order) (
 	return &signer.Refusal{
 		Code: dispatch.PayeeFailed,
 		Message: fmt.Sprintf(
-			"%s to the same destination was reverted by the chain after this withdrawal was accepted", failed,
+			"the chain reverted %s to the same destination after this withdrawal was accepted", failed,
 		),
 	}, nil
 }
@@ -284,7 +284,7 @@ func (s *Service) OnRefused(ctx context.Context, tx pg.Tx, o dispatch.Order, r *
 }
 
 // endedByOperator is the note that the organization reads when the operator ended a withdrawal.
-const endedByOperator = "The operator of this service ended it before anything of it was signed."
+const endedByOperator = "The operator of this service ended it before the signer signed anything of it."
 
 // OnRecalled implements dispatch.Listener: a person recalled the order, which had no slot. The
 // withdrawal is removed, and its hold released, once the signer has voided it.

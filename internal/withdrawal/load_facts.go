@@ -205,7 +205,7 @@ func findLookalike(ctx context.Context, tx pg.Tx, orgID string, a chain.Address)
 		return "", nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("look for addresses like %s: %w", a, err)
+		return "", fmt.Errorf("look for addresses that look like %s: %w", a, err)
 	}
 	return found, nil
 }
@@ -225,7 +225,7 @@ func findFailedTo(
 		return "", failedAt, nil
 	}
 	if err != nil {
-		return "", failedAt, fmt.Errorf("look for a payment to %s that failed: %w", to, err)
+		return "", failedAt, fmt.Errorf("look for a failed payment to %s: %w", to, err)
 	}
 	return withdrawalID, failedAt, nil
 }

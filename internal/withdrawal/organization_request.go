@@ -69,14 +69,16 @@ func (s *Service) loadEntry(ctx context.Context, tx pg.Tx, org, listedID string)
 		return WhitelistEntry{}, f, nil
 	}
 	if err != nil {
-		return WhitelistEntry{}, nil, fmt.Errorf("look up entry %s of the list of %s: %w", listedID, org, err)
+		return WhitelistEntry{}, nil, fmt.Errorf("look up whitelist entry %s of %s: %w", listedID, org, err)
 	}
 	return l, nil, nil
 }
 
 func newUnlisted() *fault.Fault {
 	return fault.New(fault.Unprocessable, fault.AddressNotWhitelisted,
-		"Your organization's own money goes only to addresses on its list, and this is none of them. Nothing was held and nothing was sent. Choose an address of the list, or ask the operator of this service to add one.").
+		"Your organization's own money goes only to addresses on its whitelist, and this address is not on it. "+
+			"Nothing was held and nothing was sent. Choose an address of the whitelist, or ask the operator of this "+
+			"service to add one.").
 		WithParam("whitelistedAddressId")
 }
 
@@ -107,7 +109,8 @@ type orgRequest struct {
 func (r OrganizationRequest) toRequest(p member.Member) (Request, error) {
 	if !p.IsAllowed(member.RequestWithdrawal) {
 		return Request{}, fault.New(fault.Forbidden, fault.ScopeMissing,
-			"To withdraw the organization's own money takes the role OWNER, ADMIN or FINANCE. Nothing was held and nothing was sent. Ask somebody who has one of them.")
+			"Only a person with the role OWNER, ADMIN or FINANCE can withdraw the organization's own money. Nothing "+
+				"was held and nothing was sent. Ask a person with one of these roles.")
 	}
 	return Request{
 		MintID: r.MintID, Amount: r.Amount, UseDecimal: r.UseDecimal, IdempotencyKey: r.IdempotencyKey,
@@ -173,7 +176,8 @@ func (s *Service) EstimateOrganization(
 func checkProduct(product string) error {
 	if !slices.Contains(ledger.Products, product) {
 		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"A product is CUSTODIAL, CHECKOUT or BATCH_PAYOUT. Nothing was held and nothing was sent. Name the one whose balance is to pay.").
+			"A product has to be CUSTODIAL, CHECKOUT or BATCH_PAYOUT. Nothing was held and nothing was sent. Name "+
+				"the product whose balance pays.").
 			WithParam("product")
 	}
 	return nil
@@ -195,7 +199,8 @@ func parseOrgRequest(r Request, mints mint.Catalogue, chains chain.Chains) (pars
 	switch {
 	case p.isMax && r.Amount != "":
 		return p, fault.New(fault.Invalid, fault.InvalidAmount,
-			"An amount and the maximum were asked for at once. Nothing was held and nothing was sent. Ask for one of them.").
+			"The request has both an amount and the maximum. Nothing was held and nothing was sent. Ask for one of "+
+				"them.").
 			WithParam("amount")
 	case !p.isMax:
 		if p.amount, err = parseAmount(r.Amount, r.UseDecimal, m); err != nil {

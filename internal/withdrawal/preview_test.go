@@ -153,7 +153,8 @@ func TestAPreviewSaysWhatTheRequestDoes(t *testing.T) {
 			name: "the token itself", change: func(r *Request) { r.ToAddress = string(usdcAddress) },
 			want: "DESTINATION_NOT_ALLOWED",
 		},
-		{name: "more than there is", change: func(r *Request) { r.Amount = "100000000" }, want: "INSUFFICIENT_BALANCE"},
+		{name: "more than the " +
+			"balance", change: func(r *Request) { r.Amount = "100000000" }, want: "INSUFFICIENT_BALANCE"},
 		{name: "unknown customer", change: func(r *Request) { r.CustomerID = "nobody" }, want: "INSUFFICIENT_BALANCE"},
 		{name: "memo", change: func(r *Request) { r.Memo = text("7") }, want: "INVALID_REQUEST"},
 		{name: "quarantined", before: func() {

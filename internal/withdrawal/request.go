@@ -131,7 +131,8 @@ func parseRequest(r Request, mints mint.Catalogue, chains chain.Chains) (parsed,
 	}
 	if r.Memo != nil {
 		return p, fault.New(fault.Invalid, fault.InvalidRequest,
-			"Payments on %s carry no memo. Nothing was held and nothing was sent. Leave memo out or send null.", m.Chain).
+			"Payments on %s have no memo. Nothing was held and nothing was sent. Leave memo out or send null.",
+			m.Chain).
 			WithParam("memo")
 	}
 	if p.deductsFee, err = parseFeeMode(r.FeeMode, m); err != nil {
@@ -141,7 +142,8 @@ func parseRequest(r Request, mints mint.Catalogue, chains chain.Chains) (parsed,
 		feeMax, err := money.Parse(*r.MaxNetworkFee)
 		if err != nil || feeMax.IsZero() {
 			return p, fault.New(fault.Invalid, fault.InvalidAmount,
-				"maxNetworkFee is a whole number of atomic units of the chain's own coin, above zero, such as \"5000000\". Nothing was held and nothing was sent. Correct it, or leave it out.").
+				"maxNetworkFee has to be a whole number of atomic units of the native coin, above zero, such as "+
+					"\"5000000\". Nothing was held and nothing was sent. Correct it, or leave it out.").
 				WithParam("maxNetworkFee")
 		}
 		p.feeMax = &feeMax
@@ -170,11 +172,13 @@ func parseFeeMode(mode string, m mint.Mint) (deductsFee bool, err error) {
 		return true, nil
 	case mode == FeeDeducted:
 		return false, fault.New(fault.Invalid, fault.InvalidRequest,
-			"The network takes its fee in the chain's own coin, so it cannot be deducted from %s. Nothing was held and nothing was sent. Use ORGANIZATION, which bills the fee to your organization.", m.Symbol).
+			"The network takes its fee in the native coin, so it cannot be deducted from %s. Nothing was held and "+
+				"nothing was sent. Use ORGANIZATION, which bills the fee to your organization.", m.Symbol).
 			WithParam("feeMode")
 	}
 	return false, fault.New(fault.Invalid, fault.InvalidRequest,
-		"feeMode is ORGANIZATION or DEDUCTED. Nothing was held and nothing was sent. Leave feeMode out or send one of them.").
+		"feeMode has to be ORGANIZATION or DEDUCTED. Nothing was held and nothing was sent. Leave feeMode out or "+
+			"send one of them.").
 		WithParam("feeMode")
 }
 
@@ -183,7 +187,8 @@ func parseFeeMode(mode string, m mint.Mint) (deductsFee bool, err error) {
 func parseAddress(s string, m mint.Mint, chains chain.Chains) (to chain.Address, isRunning bool, err error) {
 	if len(s) > addressBytesMax {
 		return "", false, fault.New(fault.Invalid, fault.InvalidAddress,
-			"An address has at most %d characters. Nothing was held and nothing was sent. Check toAddress.", addressBytesMax).
+			"An address may have at most %d characters. Nothing was held and nothing was sent. Check toAddress.",
+			addressBytesMax).
 			WithParam("toAddress")
 	}
 	codec := chains.AddressCodec(m.Chain.Family())
@@ -192,7 +197,8 @@ func parseAddress(s string, m mint.Mint, chains chain.Chains) (to chain.Address,
 	}
 	if to, err = codec.Parse(s); err != nil {
 		return "", true, fault.New(fault.Invalid, fault.InvalidAddress,
-			"This is no address on %s: %v. Nothing was held and nothing was sent. Check toAddress with your customer.", m.Chain, err).
+			"This is not an address on %s: %v. Nothing was held and nothing was sent. Check toAddress with your "+
+				"customer.", m.Chain, err).
 			WithParam("toAddress")
 	}
 	return to, true, nil
@@ -209,7 +215,8 @@ func parseTravelRule(raw json.RawMessage) (*string, error) {
 		!isPlainText(string(canonical)) ||
 		strings.Contains(string(canonical), `\u0000`) {
 		return nil, fault.New(fault.Invalid, fault.InvalidRequest,
-			"travelRule is a JSON object of at most %d bytes without zero characters. Nothing was held and nothing was sent. Shorten or correct it, or leave it out.", travelRuleBytesMax).
+			"travelRule has to be a JSON object of at most %d bytes without zero characters. Nothing was held and "+
+				"nothing was sent. Shorten or correct it, or leave it out.", travelRuleBytesMax).
 			WithParam("travelRule")
 	}
 	text := string(canonical)
@@ -220,7 +227,7 @@ func parseMint(mintID int, mints mint.Catalogue) (mint.Mint, error) {
 	m, ok := mints.ByID(mintID)
 	if !ok {
 		return m, fault.New(fault.Invalid, fault.MintNotFound,
-			"There is no mint %d. Nothing was held and nothing was sent. GET /mints lists the ones there are.", mintID).
+			"Mint %d does not exist. Nothing was held and nothing was sent. GET /mints lists the mints.", mintID).
 			WithParam("mintId")
 	}
 	return m, nil
@@ -240,17 +247,24 @@ func parseAmount(s string, decimal bool, m mint.Mint) (money.Amount, error) {
 	switch {
 	case errors.Is(err, money.ErrFraction):
 		return a, refuse(
-			"%s has %d decimals and the amount has more; it is never rounded. Send at most %d digits after the point.",
+			"%s has %d decimals and the amount has more; the service never rounds. Send at most %d digits after the "+
+				"point.",
 			m.Symbol, m.Decimals, m.Decimals,
 		)
 	case errors.Is(err, money.ErrRange):
-		return a, refuse("The amount is larger than any amount can be (2^256-1 atomic units). Send a smaller one.")
+		return a, refuse("The amount is larger than the largest possible amount (2^256-1 atomic units). Send a " +
+			"smaller one.")
 	case err != nil && !decimal && strings.Contains(s, "."):
-		return a, refuse("Without useDecimal the amount is a whole number of atomic units and has no point. Send atomic units, or set useDecimal to true.")
+		return a, refuse(
+			"Without useDecimal the amount is a whole number of atomic units and has no point. Send atomic units, or " +
+				"set useDecimal to true.",
+		)
 	case err != nil && decimal:
-		return a, refuse("The amount is not a decimal number of whole tokens such as \"1.5\": ASCII digits with at most one point, no sign, exponent, separator or leading zero. Correct it.")
+		return a, refuse("The amount is not a decimal number of whole tokens such as \"1.5\". Use ASCII digits with " +
+			"at most one point, and no sign, exponent, separator or leading zero.")
 	case err != nil:
-		return a, refuse("The amount is not a whole number of atomic units such as \"5000000\": ASCII digits only, no sign, point, exponent, separator or leading zero. Correct it.")
+		return a, refuse("The amount is not a whole number of atomic units such as \"5000000\". Use ASCII digits " +
+			"only, without sign, point, exponent, separator or leading zero.")
 	case a.IsZero():
 		return a, refuse("The amount is zero. Send at least one atomic unit.")
 	}
@@ -267,7 +281,8 @@ func checkKey(key *string) error {
 	}
 	if !ok {
 		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"An idempotency key has 1 to %d printable ASCII characters and no space. Nothing was held and nothing was sent. Send such a key, or none.", keyBytesMax).
+			"An idempotency key has to have 1 to %d printable ASCII characters and no space. Nothing was held and "+
+				"nothing was sent. Send such a key, or none.", keyBytesMax).
 			WithParam("idempotencyKey")
 	}
 	return nil
@@ -278,7 +293,8 @@ func checkHandles(r Request) error {
 	if r.Reference != nil &&
 		(len(*r.Reference) == 0 || len(*r.Reference) > referenceBytesMax || !isPlainText(*r.Reference)) {
 		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"A reference has 1 to %d bytes of text without control characters. Nothing was held and nothing was sent. Shorten or clean it, or leave it out.", referenceBytesMax).
+			"A reference has to have 1 to %d bytes of text without control characters. Nothing was held and nothing "+
+				"was sent. Shorten or clean it, or leave it out.", referenceBytesMax).
 			WithParam("reference")
 	}
 	ok := len(r.Metadata) <= metadataKeysMax
@@ -288,7 +304,8 @@ func checkHandles(r Request) error {
 	}
 	if !ok {
 		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"Metadata has at most %d keys of 1 to %d characters with values of at most %d characters, without control characters. Nothing was held and nothing was sent. Make it smaller.",
+			"Metadata may have at most %d keys of 1 to %d characters with values of at most %d characters, without "+
+				"control characters. Nothing was held and nothing was sent. Make it smaller.",
 			metadataKeysMax, metadataKeyRunesMax, metadataValueRunesMax).WithParam("metadata")
 	}
 	return nil
@@ -483,7 +500,9 @@ func (s *Service) answerReplay(
 	}
 	if parseErr != nil || string(e.digest) != string(wantDigest) || !sameReference {
 		return webhook.Withdrawal{}, fault.New(fault.Conflict, fault.IdempotencyConflict,
-			"This idempotencyKey belongs to %s, a withdrawal with other parameters. Nothing was held and nothing was sent by this request. Repeat the original request to see that withdrawal, or use a new key for a new payment.", e.id).
+			"This idempotencyKey belongs to %s, a withdrawal with other parameters. This request held nothing and "+
+				"sent nothing. Repeat the original request to see that withdrawal, or use a new key for a new "+
+				"payment.", e.id).
 			WithParam("idempotencyKey").WithExtra("existingId", e.id)
 	}
 	return s.loadAnswer(ctx, org, e.id)
@@ -631,7 +650,8 @@ func (s *Service) insertWithdrawal(
 		// Screening refused the destination a moment ago, and the organization's threshold has
 		// changed since.
 		return empty, fault.New(fault.Unavailable, fault.CodeUnavailable,
-			"The organization's settings changed while this withdrawal was decided. Nothing was held and nothing was sent. Repeat the request with the same idempotencyKey.")
+			"The organization's settings changed while the service decided about this withdrawal. Nothing was held "+
+				"and nothing was sent. Repeat the request with the same idempotencyKey.")
 	}
 	if r.Metadata == nil {
 		r.Metadata = map[string]string{}
@@ -764,7 +784,7 @@ func (s *Service) loadExternalFacts(
 		return err
 	})
 	if err != nil {
-		return false, fmt.Errorf("look whose address %s is: %w", f.destination, err)
+		return false, fmt.Errorf("look up the owner of address %s: %w", f.destination, err)
 	}
 	if f.isMax {
 		f.amount = f.balance

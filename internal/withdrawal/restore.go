@@ -57,7 +57,7 @@ func (s *Service) OnRestored(ctx context.Context, tx pg.Tx, orders []dispatch.Re
 		m, ok := mints.ByID(o.MintID)
 		if !ok || m.Chain != o.Chain || m.Contract != o.Contract {
 			return nil, fmt.Errorf(
-				"restore withdrawal %s: mint %d is not what the journal paid with: configure it as it was",
+				"restore withdrawal %s: mint %d differs from the mint in the journal: configure it as it was",
 				o.ID, o.MintID,
 			)
 		}
@@ -139,7 +139,7 @@ func (s *Service) reconcileRestored(ctx context.Context, tx pg.Tx, o dispatch.Re
 		}
 		return true, recordDecision(ctx, tx, o.OrgID, DecisionRecord{
 			withdrawalID: o.ID, Act: ActApproved, Status: Processing,
-			Note: "the signer has signed it since this backup was made", Actor: restoreActor,
+			Note: "the signer has signed it since the backup", Actor: restoreActor,
 		}, "withdrawal.approved", map[string]any{"restored": true})
 	}
 	return false, fmt.Errorf("it is %s here, and the signer has signed or admitted it since", status)
@@ -184,8 +184,8 @@ func (s *Service) insertRestored(
 		s.GrantKey.RequestMAC(restored.signedTerms(o.OrgID, m), quorum),
 		payer.product, payer.listedID)
 	if pg.ViolatesConstraint(err, "withdrawals_key_hash_unique") {
-		return fmt.Errorf("its idempotency key belongs to another withdrawal, which this database made after it was restored: "+
-			"restore the backup once more and let nothing run on it before the import: %w", err)
+		return fmt.Errorf("its idempotency key belongs to another withdrawal, which this database made after the "+
+			"restore: restore the backup again and run nothing on it before the import: %w", err)
 	}
 	if err != nil {
 		return err
@@ -199,7 +199,7 @@ func (s *Service) insertRestored(
 	}
 	return recordDecision(ctx, tx, o.OrgID, DecisionRecord{
 		withdrawalID: o.ID, Act: ActRequested, Status: status, Reasons: reasons,
-		Note:  "restored from the signer's journal; its gates were asked by a database that is lost",
+		Note:  "restored from the signer's journal; the record of its rules was lost with the database",
 		Actor: restoreActor,
 	}, "withdrawal.requested", map[string]any{"restored": true, "signed": o.Signed, "owed": owed})
 }
@@ -227,7 +227,7 @@ func loadOwed(ctx context.Context, tx pg.Tx, org string, o owner, mintID int) (o
 		WHERE org_id = $1 AND product = $2 AND mint_id = $3 AND owed > 0`, o.product
 	}
 	if err = tx.QueryRow(ctx, sql, org, subject, mintID).Scan(&owed); err != nil {
-		return owed, fmt.Errorf("what a customer or product of %s owes: %w", org, err)
+		return owed, fmt.Errorf("read the debts of a customer or product of %s: %w", org, err)
 	}
 	return owed, nil
 }
@@ -241,7 +241,7 @@ const (
 func (s *Service) RunCollectOwed(ctx context.Context, log *slog.Logger) error {
 	for {
 		if _, err := s.CollectOwed(ctx); err != nil && ctx.Err() == nil {
-			log.Warn("what restored payments are owed could not be collected", "err", err)
+			log.Warn("cannot collect debts of restored payments", "err", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -272,7 +272,7 @@ func (s *Service) CollectOwed(ctx context.Context) (n int, err error) {
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("look for what is owed: %w", err)
+		return 0, fmt.Errorf("look for debts: %w", err)
 	}
 	for _, o := range owings {
 		isCollected := false

@@ -284,8 +284,8 @@ func TestWhatIsRefusedAnywayIsNotScreened(t *testing.T) {
 		"nobody's address": {
 			func(r *Request) { r.ToAddress = "0x" + strings.Repeat("0", 40) }, fault.DestinationNotAllowed,
 		},
-		"more than there is": {func(r *Request) { r.Amount = "1000001" }, fault.InsufficientBalance},
-		"unknown customer":   {func(r *Request) { r.CustomerID = "nobody" }, fault.InsufficientBalance},
+		"more than the balance": {func(r *Request) { r.Amount = "1000001" }, fault.InsufficientBalance},
+		"unknown customer":      {func(r *Request) { r.CustomerID = "nobody" }, fault.InsufficientBalance},
 	} {
 		r := h.newRequest()
 		c.change(&r)

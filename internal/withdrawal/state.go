@@ -53,23 +53,24 @@ type transition struct {
 
 // transitions lists all transitions; states.md is generated from it.
 var transitions = []transition{
-	{"", AwaitingApproval, "requested, a gate holds it", webhook.CustomerWithdrawAwaitingApproval},
-	{"", Processing, "requested, every gate passed", ""},
+	{"", AwaitingApproval, "requested, a rule holds it", webhook.CustomerWithdrawAwaitingApproval},
+	{"", Processing, "requested, every rule passed", ""},
 	{"", Blocked, "requested, risk screening refuses the destination", webhook.CustomerWithdrawBlocked},
 	{AwaitingApproval, Processing, "approved", webhook.CustomerWithdrawApproved},
 	{AwaitingApproval, Rejected, "removed", webhook.CustomerWithdrawRejected},
 	{AwaitingApproval, Cancelled, "cancelled", webhook.CustomerWithdrawCancelled},
 	{
 		Processing, AwaitingApproval,
-		"the signer says no, the chain would because of the destination or the amount, or the fee is above the caller's limit",
+		"the signer refuses it, the chain would because of the destination or the amount, or the fee is above the " +
+			"caller's limit",
 		webhook.CustomerWithdrawAwaitingApproval,
 	},
 	{Processing, Rejected, "removed while it waits without a slot", webhook.CustomerWithdrawRejected},
 	{Processing, Cancelled, "cancelled while it waits without a slot", webhook.CustomerWithdrawCancelled},
-	{Processing, Broadcast, "a provider took it, or a block has it", webhook.CustomerWithdraw},
-	{Processing, Failed, "final, the slot was used without paying", webhook.CustomerWithdrawFailed},
+	{Processing, Broadcast, "a provider accepted it, or a block has it", webhook.CustomerWithdraw},
+	{Processing, Failed, "final, the slot was used without a payment", webhook.CustomerWithdrawFailed},
 	{Broadcast, Completed, "final, paid", webhook.CustomerWithdrawCompleted},
-	{Broadcast, Failed, "final, the slot was used without paying", webhook.CustomerWithdrawFailed},
+	{Broadcast, Failed, "final, the slot was used without a payment", webhook.CustomerWithdrawFailed},
 }
 
 // errLostRace says that a withdrawal was not in the state that a transition starts from.

@@ -14,7 +14,7 @@ export function units(tokens: string, decimals: number): string {
   const found = /^(0|[1-9][0-9]*)(?:\.([0-9]+))?$/.exec(tokens);
   const fraction = found?.[2] ?? "";
   if (found === null || fraction.length > decimals) {
-    throw new AmountError(`${JSON.stringify(tokens)} is no amount of a mint with ${decimals} decimals`);
+    throw new AmountError(`${JSON.stringify(tokens)} is not an amount of a mint with ${decimals} decimals`);
   }
   return parse((found[1] + fraction.padEnd(decimals, "0")).replace(/^0+(?=.)/, "")).toString();
 }
@@ -29,7 +29,7 @@ export function decimal(atomic: string | bigint, decimals: number): string {
 
 function parse(atomic: string): bigint {
   if (!/^(0|[1-9][0-9]{0,77})$/.test(atomic) || BigInt(atomic) > unitsMax) {
-    throw new AmountError(`${JSON.stringify(atomic)} is no number of atomic units`);
+    throw new AmountError(`${JSON.stringify(atomic)} is not a number of atomic units`);
   }
   return BigInt(atomic);
 }

@@ -44,7 +44,7 @@ export type Code =
 
 /** Who decided. */
 export interface Actor {
-  /** The id of who decided: of an additional API key the key, of the main one the organization. */
+  /** The id of the actor: of the key for an additional API key, of the organization for the main key. */
   id: string;
   /** The name of who decided. */
   name: string | null;
@@ -52,9 +52,9 @@ export interface Actor {
   type: string;
 }
 
-/** How far the approval has come. */
+/** How many of the needed approvals it has. */
 export interface Approvals {
-  /** When the wait ends; null when it does not. */
+  /** When the wait ends; null when it does not end by itself. */
   expiresAt: string | null;
   /** How many it has. */
   received: number;
@@ -62,27 +62,27 @@ export interface Approvals {
   required: number;
 }
 
-/** What a customer has of one mint. */
+/** A customer's balance of one mint. */
 export interface Balance {
   /** May be spent. */
   available: string;
-  /** The chain. Chains are added without notice. */
+  /** The chain. Chains may be added without notice. */
   chain: string;
-  /** Arrived and held by risk screening; stands outside the total. */
+  /** Deposits that risk screening flagged. The total does not include them. */
   held: string;
   /** Held for swaps that have not ended. */
   inSwap: string;
   /** The mint: a token on a chain. */
   mintId: number;
-  /** Seen on the chain and not credited yet; stands outside the total. */
+  /** Deposits that are on the chain and not credited yet. The total does not include them. */
   pendingDeposit: string;
   /** Held for withdrawals that have not ended. */
   pendingWithdraw: string;
-  /** For people. It identifies nothing: two tokens may share it. */
+  /** The symbol, for people. It identifies nothing: two tokens may share it. */
   symbol: string;
   /** available + pendingWithdraw + inSwap. */
   total: string;
-  /** Its value in dollars, for display; null when there is no price. */
+  /** The value in dollars, for display; null when there is no price. */
   usdValue: string | null;
 }
 
@@ -96,7 +96,7 @@ export interface Balances {
 export interface Customer {
   /** When it was made. */
   createdAt: string;
-  /** The customer's e-mail. It is written when none is known and never changed by this field. */
+  /** The customer's e-mail. This field sets it while none is known, and never changes it. */
   customerEmail: string | null;
   /**
    * Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control characters, compared
@@ -107,13 +107,13 @@ export interface Customer {
   customerId: string;
   /** Your own keys and values: at most 20 keys of up to 40 characters, values of up to 500. */
   metadata: Record<string, string>;
-  /** FROZEN: deposits are credited as usual, nothing leaves. */
+  /** FROZEN: deposits are credited as usual, and no money leaves. */
   status: "ACTIVE" | "FROZEN";
   /** When it last changed. */
   updatedAt: string;
 }
 
-/** Changes a customer. What is not named stays. */
+/** Changes a customer. Fields that are left out stay as they are. */
 export interface CustomerChange {
   /**
    * The customer's e-mail from now on. One that is not the known one does not count for an allowlist
@@ -132,7 +132,7 @@ export interface CustomerChange {
  * of its request.
  */
 export interface CustomerCharge {
-  /** What was taken from the customer; null while the payment has not ended, or there is none yet. */
+  /** What was taken from the customer; null without a charge, and until the payment has ended. */
   charged: string | null;
   /**
    * Which costs: the rent of an account that is made for the payee, or that and the network fee of a
@@ -144,10 +144,10 @@ export interface CustomerCharge {
    * when nothing is.
    */
   failureMax: string | null;
-  /** The mint of the amounts: the one that is withdrawn. */
+  /** The mint of these amounts, which is the withdrawn one. */
   mintId: number;
   /**
-   * What is held beside the amount for an account of the payee. What the payment did not cost is
+   * What would be held in addition to the amount for an account of the payee. What the payment did not cost is
    * given back.
    */
   rentMax: string;
@@ -159,11 +159,11 @@ export interface CustomerPage {
   data: Customer[];
   /** Whether something follows. */
   hasMore: boolean;
-  /** What to give as cursor for the next page; null at the end. */
+  /** The cursor of the next page; null on the last page. */
   nextCursor: string | null;
 }
 
-/** One decision about a withdrawal. Nobody can change it. */
+/** One decision about a withdrawal. It cannot be changed. */
 export interface Decision {
   /**
    * REQUESTED, APPROVED, APPROVAL_ADDED (a person approves, and it needs more of them),
@@ -171,27 +171,27 @@ export interface Decision {
    * it back), REMOVED or CANCELLED. Acts are added without notice.
    */
   act: string;
-  /** Who decided; null for a request that was made before this was kept. */
+  /** Who decided; null for a request from before the service recorded it. */
   actor: Actor | null;
-  /** Why it waits for a person by this decision. */
+  /** Why the withdrawal waits for a person after this decision. */
   approvalReasons: string[];
   /** When. */
   at: string;
-  /** Every rule that was asked, in order. */
+  /** Every rule that was evaluated, in order. */
   gates: GateResult[];
-  /** What the person wrote, or the signer said; null without one. */
+  /** The note of the person, or the error of the signer; null without one. */
   note: string | null;
-  /** What the withdrawal became by it. */
+  /** The status of the withdrawal after the decision. */
   status: string;
 }
 
 /** What is kept with a decision. */
 export interface DecisionNote {
-  /** Why, in a sentence or two, for the record. It stands in resolution. */
+  /** The reason, in a sentence or two, for the record. resolution shows it. */
   note?: string | null;
 }
 
-/** What was decided about a withdrawal, oldest first. */
+/** All decisions about a withdrawal, oldest first. */
 export interface Decisions {
   /** The items, in order. */
   data: Decision[];
@@ -199,7 +199,7 @@ export interface Decisions {
 
 /** One attempt to deliver an event to an endpoint. */
 export interface DeliveryAttempt {
-  /** 1, 2, …: how often this event was sent to this endpoint. */
+  /** 1, 2, …: the number of attempts to deliver this event to this endpoint. */
   attempt: number;
   /** When the attempt was made. */
   createdAt: string;
@@ -208,21 +208,21 @@ export interface DeliveryAttempt {
    * the whole schedule, or CANCELLED with its endpoint.
    */
   deliveryStatus: "PENDING" | "DELIVERED" | "FAILED" | "CANCELLED";
-  /** How long it took, in milliseconds. */
+  /** How long the attempt took, in milliseconds. */
   durationMs: number;
-  /** In plain words why it failed; null when it was delivered. */
+  /** Why the attempt failed, in plain words; null when the event was delivered. */
   error: string | null;
   /** The event. */
   eventId: string;
-  /** When it is tried again at the earliest; null when it is not, or when there was a later attempt. */
+  /** The earliest time of the next attempt; null when there is none, or when there was a later attempt. */
   nextAttemptAt: string | null;
   /** What was sent. */
   request: DeliveryRequest;
-  /** What came back; null when nothing did. */
+  /** The answer; null without an answer. */
   response: DeliveryResponse | null;
   /** DELIVERED, or FAILED with the error. */
   status: "DELIVERED" | "FAILED";
-  /** Whether it was a sample that was asked for. */
+  /** Whether the event is a sample that was requested. */
   test: boolean;
   /** What the event tells. */
   type: string;
@@ -234,7 +234,7 @@ export interface DeliveryAttemptPage {
   data: DeliveryAttempt[];
   /** Whether something follows. */
   hasMore: boolean;
-  /** What to give as cursor for the next page; null at the end. */
+  /** The cursor of the next page; null on the last page. */
   nextCursor: string | null;
 }
 
@@ -261,25 +261,25 @@ export interface DeliveryResponse {
  * on CUSTOMER_DEPOSIT with isFlagged false, or on CUSTOMER_DEPOSIT_APPROVED; never on both.
  */
 export interface Deposit {
-  /** The address, in the canonical spelling of its chain. */
+  /** The address, in the canonical form of its chain. */
   address: string;
   /** Atomic units. */
   amount: string;
   /** The amount in whole tokens. */
   amountDecimal: string | null;
-  /** The block it is in. An attribute: a reorganization may change it. */
+  /** The number of the block. A reorganization can change it. */
   blockNumber: number | null;
-  /** The chain. Chains are added without notice. */
+  /** The chain. Chains may be added without notice. */
   chain: string;
   /** What the chain says. */
   chainStatus: "PENDING" | "INCLUDED" | "FINALIZED" | "REORGED";
   /** How many blocks have seen it. */
   confirmations: number;
-  /** How many confirmations to show people until a deposit counts; finality decides. */
+  /** How many confirmations to show to people until a deposit counts. The service decides by finality. */
   confirmationsRequired: number;
   /** When its block became final. */
   confirmedAt: string | null;
-  /** The token's contract; null for the chain's own coin. */
+  /** The token's contract; null for the native coin of the chain. */
   contractAddress?: string | null;
   /** When it was made. */
   createdAt: string;
@@ -287,15 +287,15 @@ export interface Deposit {
   creditedAt: string | null;
   /** The customer's e-mail, where one is known. */
   customerEmail: string | null;
-  /** Whose address received it; null for a deposit of your own, which has a product. */
+  /** The customer whose address received the deposit; null for a deposit of your own, which has a product. */
   customerId: string | null;
-  /** The deposit. The same transfer has the same id for ever. */
+  /** The id of the deposit. The same transfer on the chain always has the same id. */
   depositId: string;
   /** The deposit swap that this credit completes, or null. */
   depositSwapId: string | null;
   /** When it was first seen. */
   detectedAt: string | null;
-  /** Why it is held; null unless flagged. */
+  /** Why the deposit is flagged; null unless it is. */
   flagReason: FlagReason | null;
   /**
    * What screening says of the sender since it was flagged, until it was decided; null unless it was
@@ -307,7 +307,7 @@ export interface Deposit {
    * more than 20.
    */
   fromAddresses: string[];
-  /** Whether risk screening held it. Stays true after an approval: status says what the books say. */
+  /** Whether risk screening flagged the deposit. It stays true after an approval: status says whether the deposit is credited. */
   isFlagged: boolean;
   /**
    * Index of the token's log in its block; null for a transfer of the native coin. An attribute: a
@@ -323,16 +323,16 @@ export interface Deposit {
   memo: string | null;
   /** The mint, for people. */
   mint: EmbeddedMint | null;
-  /** The mint; null for a token that is not in the catalogue. */
+  /** The mint; null for a token that the catalogue does not list. */
   mintId: number | null;
   /**
    * Which output of the transaction it is, from 0; null except on BITCOIN, where two outputs to one
    * customer are two deposits.
    */
   outputIndex: number | null;
-  /** The product of your own whose address received it. Only a deposit of your own has it. */
+  /** The product of your own whose address received the deposit. Only a deposit of your own has it. */
   product?: "CUSTODIAL" | "CHECKOUT" | "BATCH_PAYOUT" | null;
-  /** How it was decided; null until it is. */
+  /** How it was resolved; null until it is. */
   resolution: Resolution | null;
   /** Attempts that failed before anything reached the chain. */
   resolutionAttempts: ResolutionAttempt[];
@@ -351,13 +351,13 @@ export interface Deposit {
   riskOfFunds: string | null;
   /** What risk screening said. */
   screening: Screening;
-  /** EXTERNAL, CUSTOMER_SWAP, DEPOSIT_SWAP, INTERNAL or CHECKOUT. Sources are added without notice. */
+  /** EXTERNAL, CUSTOMER_SWAP, DEPOSIT_SWAP, INTERNAL or CHECKOUT. Sources may be added without notice. */
   source: string;
   /** What the books say. */
   status: "DETECTED" | "CONFIRMING" | "SCREENING" | "CREDITED" | "FLAGGED" | "APPROVING" | "REJECTING" | "REDIRECTING" | "RESOLUTION_STUCK" | "REJECTED" | "REDIRECTED" | "ORPHANED" | "UNSUPPORTED" | "BELOW_MINIMUM" | "REVERSED";
   /** The customer swap that this credit completes, or null. */
   swap: SwapSummary | null;
-  /** The transaction that moved it to the treasury; null until it has. */
+  /** The hash of the sweep to the treasury; null until the sweep. */
   sweepTxHash: string | null;
   /** The transaction. */
   txHash: string;
@@ -366,15 +366,15 @@ export interface Deposit {
    * that are not in the catalogue only the first are recorded.
    */
   unsupportedReason?: string | null;
-  /** Its value in dollars, for display; null when there is no price. */
+  /** The value in dollars, for display; null when there is no price. */
   usdValue: string | null;
 }
 
 /** Where a customer pays in. The address belongs to the customer and the chain. */
 export interface DepositAddress {
-  /** The address, in the canonical spelling of its chain. */
+  /** The address, in the canonical form of its chain. */
   address: string;
-  /** The chain. Chains are added without notice. */
+  /** The chain. Chains may be added without notice. */
   chain: string;
   /**
    * Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control characters, compared
@@ -383,13 +383,13 @@ export interface DepositAddress {
    * does not work behind a proxy that decodes it.
    */
   customerId: string;
-  /** A memo that belongs to the address; null where the chain has none. */
+  /** The memo that belongs to the address; null on a chain without memos. */
   memo: string | null;
-  /** Less is recorded and not credited. In atomic units. */
+  /** The smallest deposit that is credited, in atomic units. A smaller one is recorded only. */
   minDepositAmount: string;
   /** The mint: a token on a chain. */
   mintId: number;
-  /** A link that wallets open, for a QR code. */
+  /** A link that wallets can open, for a QR code. */
   paymentUri: string;
 }
 
@@ -399,13 +399,13 @@ export interface DepositPage {
   data: Deposit[];
   /** Whether something follows. */
   hasMore: boolean;
-  /** What to give as cursor for the next page; null at the end. */
+  /** The cursor of the next page; null on the last page. */
   nextCursor: string | null;
 }
 
 /** Asks for a deposit address. */
 export interface DepositRequest {
-  /** The customer's e-mail. It is written when none is known and never changed by this call. */
+  /** The customer's e-mail. This call sets it while none is known, and never changes it. */
   customerEmail?: string | null;
   /**
    * Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control characters, compared
@@ -418,25 +418,25 @@ export interface DepositRequest {
   mintId: number;
 }
 
-/** A token on a chain, as it stands in other objects. */
+/** A token on a chain, as other objects show it. */
 export interface EmbeddedMint {
-  /** The chain. Chains are added without notice. */
+  /** The chain. Chains may be added without notice. */
   chain: string;
-  /** The token's contract; null for the chain's own coin. */
+  /** The token's contract; null for the native coin of the chain. */
   contractAddress: string | null;
-  /** Decimals of the atomic unit. Read it before converting an amount. */
+  /** The number of decimals of the atomic unit. Read it before you convert an amount. */
   decimals: number;
-  /** The mint's id: mintId elsewhere. */
+  /** The id of the mint. Other objects name it mintId. */
   id: number;
   /** For people. */
   name: string;
-  /** For people. It identifies nothing: two tokens may share it. */
+  /** The symbol, for people. It identifies nothing: two tokens may share it. */
   symbol: string;
 }
 
 /** Where events are sent. */
 export interface Endpoint {
-  /** The date of the version that payloads follow. */
+  /** The date of the payload version. */
   apiVersion: string;
   /** When it was made. */
   createdAt: string;
@@ -460,11 +460,11 @@ export interface Endpoint {
   status: "ENABLED" | "PAUSED" | "DISABLED_GONE" | "DISABLED_BY_FAILURE";
   /** When it last changed. */
   updatedAt: string;
-  /** Where events are posted: HTTPS, and no address inside a private network. */
+  /** The URL to which events are posted: HTTPS, and no address inside a private network. */
   url: string;
 }
 
-/** Changes a webhook endpoint; what is left out stays. */
+/** Changes a webhook endpoint. Fields that are left out stay as they are. */
 export interface EndpointChange {
   /** For people. */
   description?: string | null;
@@ -477,11 +477,11 @@ export interface EndpointChange {
   filters?: EndpointFilters | null;
   /** ENABLED or PAUSED. */
   status?: "ENABLED" | "PAUSED" | null;
-  /** Where events are posted from now on: HTTPS, and no address inside a private network. */
+  /** The new URL to which events are posted: HTTPS, and no address inside a private network. */
   url?: string | null;
 }
 
-/** Leaves out events. What is not given leaves out nothing. */
+/** Limits the events of an endpoint. A filter that is left out limits nothing. */
 export interface EndpointFilters {
   /** Only events of this chain. */
   chain?: "ETHEREUM" | "BASE" | "ARBITRUM" | "OPTIMISM" | "POLYGON" | "BSC" | "AVALANCHE" | "SOLANA" | "BITCOIN" | "TRON" | null;
@@ -498,7 +498,7 @@ export interface EndpointPage {
   data: Endpoint[];
   /** Whether something follows. */
   hasMore: boolean;
-  /** What to give as cursor for the next page; null at the end. */
+  /** The cursor of the next page; null on the last page. */
   nextCursor: string | null;
 }
 
@@ -513,13 +513,13 @@ export interface EndpointRequest {
   events?: ("*" | "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED")[] | null;
   /** What leaves out events. */
   filters?: EndpointFilters | null;
-  /** Where events are posted: HTTPS, and no address inside a private network. */
+  /** The URL to which events are posted: HTTPS, and no address inside a private network. */
   url: string;
 }
 
-/** A new endpoint with its secret, which is shown this once. */
+/** A new endpoint with its secret, which only this answer shows. */
 export interface EndpointWithSecret {
-  /** The date of the version that payloads follow. */
+  /** The date of the payload version. */
   apiVersion: string;
   /** When it was made. */
   createdAt: string;
@@ -539,17 +539,17 @@ export interface EndpointWithSecret {
   failingSince: string | null;
   /** What leaves out events. */
   filters: Filters;
-  /** Verifies the v1 signatures. Shown this once; keep it. */
+  /** The secret that verifies v1 signatures. Only this answer shows it: store it. */
   secret: string;
   /** ENABLED. */
   status: "ENABLED" | "PAUSED" | "DISABLED_GONE" | "DISABLED_BY_FAILURE";
   /** When it last changed. */
   updatedAt: string;
-  /** Where events are posted: HTTPS, and no address inside a private network. */
+  /** The URL to which events are posted: HTTPS, and no address inside a private network. */
   url: string;
 }
 
-/** One movement of a balance, with what caused it. */
+/** One movement of a balance, with its cause. */
 export interface Entry {
   /** Whose balance moved. */
   account: Party;
@@ -564,22 +564,22 @@ export interface Entry {
   balance: "AVAILABLE" | "PENDING_WITHDRAW";
   /**
    * What happened: DEPOSIT, DEPOSIT_REVERSAL, WITHDRAWAL_HOLD, WITHDRAWAL_END, WITHDRAWAL_FEE,
-   * WITHDRAWAL_CHARGE, WITHDRAWAL_CHARGE_RETURN, TRANSFER, RESTORE. Causes are added without notice.
+   * WITHDRAWAL_CHARGE, WITHDRAWAL_CHARGE_RETURN, TRANSFER, RESTORE. Causes may be added without notice.
    */
   cause: string;
-  /** The chain. Chains are added without notice. */
+  /** The chain. Chains may be added without notice. */
   chain: string;
   /** When it was made. */
   createdAt: string;
-  /** CREDIT raised the balance, DEBIT lowered it. */
+  /** CREDIT increased the balance, DEBIT decreased it. */
   direction: "CREDIT" | "DEBIT";
   /** The movement. */
   entryId: string;
   /** The mint: a token on a chain. */
   mintId: number;
-  /** The deposit, withdrawal or transfer that moved it. */
+  /** The deposit, withdrawal or transfer that caused the movement. */
   resourceId: string;
-  /** For people. It identifies nothing: two tokens may share it. */
+  /** The symbol, for people. It identifies nothing: two tokens may share it. */
   symbol: string;
 }
 
@@ -589,27 +589,27 @@ export interface EntryPage {
   data: Entry[];
   /** Whether something follows. */
   hasMore: boolean;
-  /** What to give as cursor for the next page; null at the end. */
+  /** The cursor of the next page; null on the last page. */
   nextCursor: string | null;
 }
 
-/** What a webhook carries, byte for byte. */
+/** The body of a webhook, byte for byte. */
 export interface Envelope {
-  /** The date of the version that payloads follow. */
+  /** The date of the payload version. */
   apiVersion: string;
-  /** The object that the event tells of: a deposit, a withdrawal, a transfer or a failed swap. */
+  /** The object of the event: a deposit, a withdrawal, a transfer or a failed swap. */
   data: Record<string, unknown>;
   /** LIVE, or TEST for everything that moves no money of a main network. */
   environment: "LIVE" | "TEST";
-  /** The event: the same over all attempts. */
+  /** The id of the event, which is the same in all attempts. */
   id: string;
   /** Your organization. */
   organizationId: string;
-  /** 1, 2, … within your organization, without gaps. Absent only from samples that were asked for. */
+  /** 1, 2, … within your organization, without gaps. Only requested samples do not have it. */
   sequence?: number;
   /** When the change happened. */
   timestamp: string;
-  /** What it tells. Types are added without notice. */
+  /** The type of the event. Types may be added without notice. */
   type: string;
 }
 
@@ -626,7 +626,7 @@ export interface EnvelopePage {
   nextCursor: string | null;
 }
 
-/** What a withdrawal would cost, and how much could be asked for. */
+/** What a withdrawal would cost, and how much the customer can withdraw. */
 export interface Estimate {
   /**
    * What the customer pays of what the payment costs, in the token that is withdrawn and beside the
@@ -640,15 +640,15 @@ export interface Estimate {
    * fee comes not on top of it; what customerCharge holds is left out.
    */
   maxAmount: string | null;
-  /** The most that the network would take, in atomic units of its own coin. */
+  /** The highest network fee, in atomic units of the native coin. */
   networkFee: string;
   /** The mint of networkFee: the chain's native coin. */
   networkFeeMintId: number | null;
-  /** The same in dollars, exactly; null without a fresh price of the coin. */
+  /** The same in dollars, exactly; null without a recent price of the coin. */
   networkFeeUsd: string | null;
 }
 
-/** Asks what a withdrawal would cost: the body of POST /withdraw, of which only mintId is needed. */
+/** Asks what a withdrawal would cost. It has the body of POST /withdraw, of which only mintId is required. */
 export interface EstimateRequest {
   /** As in POST /withdraw. */
   amount?: string | null;
@@ -677,17 +677,17 @@ export interface EstimateRequest {
    * no transaction that pays is made above it.
    */
   maxNetworkFee?: string | null;
-  /** A memo that belongs to the address; null where the chain has none. */
+  /** The memo that belongs to the address; null on a chain without memos. */
   memo?: string | null;
   /** Your own keys and values: at most 20 keys of up to 40 characters, values of up to 500. */
   metadata?: Record<string, string> | null;
   /** The mint: a token on a chain. */
   mintId: number;
-  /** Your own reference, shown again and searchable. */
+  /** Your own reference. The service shows it and can search for it. */
   reference?: string | null;
-  /** Waits for a person before anything is sent. */
+  /** true: a person has to approve the withdrawal before anything is sent. */
   requireApproval?: boolean;
-  /** The destination, in the canonical spelling of its chain. */
+  /** The destination, in the canonical form of its chain. */
   toAddress?: string | null;
   /**
    * What you have to say of the parties: any object of up to 4096 bytes. It is kept and shown with
@@ -702,7 +702,7 @@ export interface EstimateRequest {
 export interface Filters {
   /** Only events of this chain; null: all. */
   chain: string | null;
-  /** Only events that concern this customer, of a transfer those that the customer pays; null: all. */
+  /** Only events that concern this customer; of transfers, those that the customer pays; null: all. */
   customerId: string | null;
 }
 
@@ -712,7 +712,7 @@ export interface FlagReason {
   categories: string[];
   /** A name for a program. */
   code: string;
-  /** Who is behind the sending wallet, where the provider knows. */
+  /** The owner of the sending wallet, if the provider knows it. */
   entity: string | null;
   /** Who was asked. */
   provider: string | null;
@@ -723,39 +723,39 @@ export interface FlagReason {
   sanctioned?: boolean;
   /** The provider's own number. */
   score: number | null;
-  /** NONE, LOW, MEDIUM, HIGH or SEVERE, or UNKNOWN, which stands outside the order. */
+  /** NONE, LOW, MEDIUM, HIGH or SEVERE, in this order, or UNKNOWN, which is not part of the order. */
   severity: string | null;
 }
 
-/** Says why a customer is frozen. */
+/** Says why the customer is frozen. */
 export interface FreezeRequest {
-  /** For your own records: who did it and why stands in the audit log. */
+  /** For your own records: the audit log shows who froze the customer and why. */
   reason?: string | null;
 }
 
-/** What screening says now of the sender of a deposit that is held. Nothing follows from it. */
+/** The latest answer of screening about the sender of a flagged deposit. It decides nothing. */
 export interface FreshScreening {
   /** The provider's categories. */
   categories: string[];
-  /** Who is behind the sending wallet, where the provider knows. */
+  /** The owner of the sending wallet, if the provider knows it. */
   entity: string | null;
   /** Who was asked. */
   provider: string;
-  /** Your own reference, shown again and searchable. */
+  /** Your own reference. The service shows it and can search for it. */
   reference: string | null;
   /** The provider's own number. */
   score: number | null;
   /** When it was asked. */
   screenedAt: string;
-  /** NONE, LOW, MEDIUM, HIGH or SEVERE, or UNKNOWN, which stands outside the order. */
+  /** NONE, LOW, MEDIUM, HIGH or SEVERE, in this order, or UNKNOWN, which is not part of the order. */
   severity: string;
 }
 
-/** What one rule said, with what it looked at. Amounts are in atomic units, values in dollars. */
+/** The result of one rule, with the facts that it used. Amounts are in atomic units, values in dollars. */
 export interface GateResult {
   /** What the customer could spend. */
   available?: string;
-  /** The refusal of the signer or of the chain. */
+  /** The error of the signer or of the chain. */
   code?: string;
   /**
    * What the network takes at most, or took, for the customer's other withdrawals of the last 24
@@ -767,7 +767,7 @@ export interface GateResult {
    * paid.
    */
   failedWithdrawalId?: string;
-  /** The most that a payment which fails because of its payee is charged. */
+  /** The most that the service charges for a payment that fails because of its payee. */
   failureMax?: string;
   /** What is stopped. */
   freeze?: string;
@@ -777,32 +777,32 @@ export interface GateResult {
    * SIGNER. Rules are added without notice.
    */
   gate: string;
-  /** What your addresses could pay, as far as it was counted. */
+  /** What your addresses could pay, as far as the rule counted. */
   liquid?: string;
-  /** What the request allowed it to take. */
+  /** The highest network fee that the request accepted. */
   maxNetworkFee?: string;
   /**
    * The smallest amount that may be asked for: the mint's, or what reaches the destination with the
    * fee that comes out of it.
    */
   minimum?: string;
-  /** The most that the network would have taken. */
+  /** The highest network fee at the time. */
   networkFee?: string;
   /** Dollars for one whole token. */
   price?: string;
-  /** How old that was when it was asked. */
+  /** The age of the price when the rule used it. */
   priceAgeSeconds?: string;
-  /** When that was the price, by its source. */
+  /** The time of the price, by its source. */
   priceAt?: string;
   /** Who said so. */
   priceSource?: string;
   /** Who said it. */
   provider?: string;
-  /** The approvalReason that it gave. */
+  /** The approvalReason that the rule gave. */
   reason?: string;
-  /** What is held beside the amount for an account of the payee. */
+  /** What would be held in addition to the amount for an account of the payee. */
   rentMax?: string;
-  /** The known address that the destination could be mistaken for. */
+  /** The known address that looks like the destination. */
   resembles?: string;
   /**
    * PASS, HOLD, REFUSE, BLOCK (answered 451), SKIPPED (it would hold, and the approval allowlist has
@@ -822,7 +822,7 @@ export interface GateResult {
   why?: string;
 }
 
-/** Says how long the former value of a key works after its roll. */
+/** Says how long the former value of a key works after a roll. */
 export interface KeyRoll {
   /**
    * How long the former value works; 0, which it is when it is left out, ends it at once, with every
@@ -833,45 +833,45 @@ export interface KeyRoll {
 
 /** A token on a chain. */
 export interface Mint {
-  /** The network by its CAIP-2 name; null for a chain that is not running here. */
+  /** The network by its CAIP-2 name; null for a chain that does not run here. */
   caip2: string | null;
-  /** The chain. Chains are added without notice. */
+  /** The chain. Chains may be added without notice. */
   chain: string;
-  /** How many confirmations to show people until a deposit counts; finality decides. */
+  /** How many confirmations to show to people until a deposit counts. The service decides by finality. */
   confirmationsRequired: number;
-  /** The token's contract; null for the chain's own coin. */
+  /** The token's contract; null for the native coin of the chain. */
   contractAddress: string | null;
-  /** Decimals of the atomic unit. Read it before converting an amount. */
+  /** The number of decimals of the atomic unit. Read it before you convert an amount. */
   decimals: number;
-  /** Whether deposit addresses are given out. */
+  /** Whether deposit addresses are available. */
   depositEnabled: boolean;
-  /** What makes a block final here. */
+  /** What makes a block final on this chain. */
   finality: string;
-  /** The mint's id: mintId elsewhere. */
+  /** The id of the mint. Other objects name it mintId. */
   id: number;
-  /** NATIVE is the chain's own coin. */
+  /** NATIVE is the native coin of the chain. */
   kind: "NATIVE" | "TOKEN";
-  /** A picture for people, or null. */
+  /** The address of a picture, or null. */
   logoUrl: string | null;
-  /** Whether deposits need a memo beside the address. */
+  /** Whether a deposit needs a memo besides the address. */
   memoRequired: boolean;
-  /** Less is recorded and not credited. In atomic units. */
+  /** The smallest deposit that is credited, in atomic units. A smaller one is recorded only. */
   minDepositAmount: string;
   /** The smallest withdrawal, in atomic units. */
   minWithdrawAmount: string;
   /** For people. */
   name: string;
-  /** Which network of the chain this installation talks to. */
+  /** The network of the chain that this installation uses. */
   network: "MAINNET" | "TESTNET" | "LOCAL";
-  /** Whether the mint takes part in customer swaps of this organization. */
+  /** Whether customer swaps of this organization may use the mint. */
   swappable: boolean;
-  /** For people. It identifies nothing: two tokens may share it. */
+  /** The symbol, for people. It identifies nothing: two tokens may share it. */
   symbol: string;
-  /** Dollars for one whole token, for display; null when unknown. */
+  /** The dollar price of one whole token, for display; null when it is not known. */
   usdPrice: string | null;
   /** When that was the price. */
   usdPriceAt: string | null;
-  /** Whether withdrawals are taken. */
+  /** Whether withdrawals are accepted. */
   withdrawEnabled: boolean;
 }
 
@@ -881,7 +881,7 @@ export interface MintPage {
   data: Mint[];
   /** Whether something follows. */
   hasMore: boolean;
-  /** What to give as cursor for the next page; null at the end. */
+  /** The cursor of the next page; null on the last page. */
   nextCursor: string | null;
 }
 
@@ -898,7 +898,7 @@ export interface Party {
   product?: "CUSTODIAL" | "CHECKOUT" | "BATCH_PAYOUT" | null;
 }
 
-/** What would become of a withdrawal. */
+/** What POST /withdraw would do now. */
 export interface Preview {
   /**
    * Why: REQUIRE_APPROVAL, USD_THRESHOLD, LOW_LIQUIDITY, DESTINATION_ADDRESS, RISK_REVIEW,
@@ -912,9 +912,9 @@ export interface Preview {
    * amount. Absent where your organization charges nothing (chargeCustomerCosts).
    */
   customerCharge?: CustomerCharge | null;
-  /** The withdrawal that has the idempotencyKey already. Present only then. */
+  /** The withdrawal that already has the idempotencyKey. Present only then. */
   existingId?: string | null;
-  /** Every rule that was asked, in order. */
+  /** Every rule that was evaluated, in order. */
   gates: GateResult[];
   /**
    * The most that the network would take, in atomic units of its own coin; null when the chain does
@@ -935,27 +935,27 @@ export interface Preview {
  * the chain.
  */
 export interface ProductAddress {
-  /** The address, in the canonical spelling of its chain. */
+  /** The address, in the canonical form of its chain. */
   address: string;
-  /** The chain. Chains are added without notice. */
+  /** The chain. Chains may be added without notice. */
   chain: string;
-  /** A memo that belongs to the address; null where the chain has none. */
+  /** The memo that belongs to the address; null on a chain without memos. */
   memo: string | null;
-  /** Less is recorded and not credited. In atomic units. */
+  /** The smallest deposit that is credited, in atomic units. A smaller one is recorded only. */
   minDepositAmount: string;
   /** The mint: a token on a chain. */
   mintId: number;
-  /** A link that wallets open, for a QR code. */
+  /** A link that wallets can open, for a QR code. */
   paymentUri: string;
   /** A balance of your own organization. */
   product: "CUSTODIAL" | "CHECKOUT" | "BATCH_PAYOUT";
 }
 
-/** What your organization has of one mint in one product. */
+/** Your organization's balance of one mint in one product. */
 export interface ProductBalance {
   /** May be moved. */
   available: string;
-  /** The chain. Chains are added without notice. */
+  /** The chain. Chains may be added without notice. */
   chain: string;
   /** The mint: a token on a chain. */
   mintId: number;
@@ -964,17 +964,17 @@ export interface ProductBalance {
    * it is theirs, and stands outside the total.
    */
   owedToCustomers?: string | null;
-  /** Of the product, held for payments of its own that have not ended. */
+  /** Held for unfinished payments of the product. */
   pending: string;
-  /** Seen on the chain and not credited yet; stands outside the total. */
+  /** Deposits that are on the chain and not credited yet. The total does not include them. */
   pendingDeposit: string;
   /** A balance of your own organization. */
   product: "CUSTODIAL" | "CHECKOUT" | "BATCH_PAYOUT";
-  /** For people. It identifies nothing: two tokens may share it. */
+  /** The symbol, for people. It identifies nothing: two tokens may share it. */
   symbol: string;
   /** available + pending. */
   total: string;
-  /** Its value in dollars, for display; null when there is no price. */
+  /** The value in dollars, for display; null when there is no price. */
   usdValue: string | null;
 }
 
@@ -992,23 +992,23 @@ export interface ProductDepositRequest {
   product: "CUSTODIAL" | "CHECKOUT" | "BATCH_PAYOUT";
 }
 
-/** Asks for what an endpoint missed. */
+/** Asks the service to send the events that an endpoint missed. */
 export interface RecoverRequest {
-  /** true, the default: only what was never delivered there. false: everything once more. */
+  /** true, the default: only events that were never delivered to the endpoint. false: all events again. */
   onlyFailed?: boolean | null;
-  /** Events of this time and later, by when the change happened. */
+  /** Only events of this time and later, by the time of the change. */
   since: string;
-  /** And before this time; up to now when it is left out. */
+  /** Only events before this time; left out: up to now. */
   until?: string | null;
 }
 
-/** Asks for an event to be sent again. */
+/** Asks the service to send an event again. */
 export interface ResendRequest {
-  /** Only to this endpoint. Leave it out for every one that wants the event. */
+  /** Only this endpoint. Leave it out for every endpoint that receives this event. */
   endpointId?: string | null;
 }
 
-/** How a held deposit was decided, and the transfer that carried it out. */
+/** How a flagged deposit was resolved, and the transfer that carried it out. */
 export interface Resolution {
   /** Atomic units. */
   amount: string | null;
@@ -1027,11 +1027,11 @@ export interface Resolution {
   note: string | null;
   /** The reason. */
   reason: string | null;
-  /** Your own reference, shown again and searchable. */
+  /** Your own reference. The service shows it and can search for it. */
   reference: string | null;
-  /** The destination, in the canonical spelling of its chain. */
+  /** The destination, in the canonical form of its chain. */
   toAddress: string | null;
-  /** The transaction; null until there is one. */
+  /** The hash of the transaction; null until there is one. */
   txHash: string | null;
 }
 
@@ -1047,7 +1047,7 @@ export interface ResolutionAttempt {
   reason: string;
 }
 
-/** How a credit was taken back because the chain's finality itself broke. */
+/** How the service reversed a credit after the chain replaced final blocks. */
 export interface Reversal {
   /**
    * What the customer did not have any more, in atomic units. With takenBack it is the deposit's
@@ -1056,13 +1056,13 @@ export interface Reversal {
   loss: string;
   /** When it was taken back. */
   reversedAt: string;
-  /** What was taken from the customer's balance, in atomic units. */
+  /** The amount that was taken from the customer's balance, in atomic units. */
   takenBack: string;
 }
 
-/** An endpoint with a new secret, which is shown this once. */
+/** An endpoint with a new secret, which only this answer shows. */
 export interface RotatedSecret {
-  /** The date of the version that payloads follow. */
+  /** The date of the payload version. */
   apiVersion: string;
   /** When it was made. */
   createdAt: string;
@@ -1082,40 +1082,40 @@ export interface RotatedSecret {
   failingSince: string | null;
   /** What leaves out events. */
   filters: Filters;
-  /** Until when the former secret signs beside the new one. */
+  /** Until when the former secret signs besides the new one. */
   formerSecretUntil: string;
-  /** Verifies the v1 signatures. Shown this once; keep it. */
+  /** The secret that verifies v1 signatures. Only this answer shows it: store it. */
   secret: string;
   /** ENABLED, PAUSED, DISABLED_GONE or DISABLED_BY_FAILURE. */
   status: "ENABLED" | "PAUSED" | "DISABLED_GONE" | "DISABLED_BY_FAILURE";
   /** When it last changed. */
   updatedAt: string;
-  /** Where events are posted: HTTPS, and no address inside a private network. */
+  /** The URL to which events are posted: HTTPS, and no address inside a private network. */
   url: string;
 }
 
-/** An API key of the organization, without what is sent in the header. */
+/** An API key of the organization, without its value. */
 export interface ScopedKey {
-  /** The key; key_main is the main one. */
+  /** The id of the key; key_main is the main key. */
   apiKeyId: string;
-  /** When the key was made; of the main key, when the organization was. */
+  /** When the key was made; for the main key, when the organization was created. */
   createdAt: string;
-  /** When it stops working, by the clock of the database; null: never. */
+  /** When the key expires, by the clock of the database; null: never. */
   expiresAt: string | null;
   /**
    * When a request by the value before was last let in, to the minute: before formerKeyUntil,
    * whether something still uses it.
    */
   formerKeyLastUsedAt: string | null;
-  /** Until when the value before works; null: it does not. */
+  /** Until when the former value works; null: it does not work. */
   formerKeyUntil: string | null;
-  /** Whether it is the main key, which has every right and manages the others. */
+  /** Whether it is the main key, which may make every call and manages the other keys. */
   isMain: boolean;
-  /** When a request by its present value was last let in, to the minute; null: not yet. */
+  /** When a request last used the present value, to the minute; null: not yet. */
   lastUsedAt: string | null;
   /** For people. */
   name: string;
-  /** When its value was last replaced; null: never. */
+  /** When the value was last replaced; null: never. */
   rolledAt: string | null;
   /**
    * What the key may do. READ: every GET. NO_MONEY_OUT: also what changes something and lets no
@@ -1136,44 +1136,44 @@ export interface ScopedKeyPage {
   data: ScopedKey[];
   /** Whether something follows. */
   hasMore: boolean;
-  /** What to give as cursor for the next page; null at the end. */
+  /** The cursor of the next page; null on the last page. */
   nextCursor: string | null;
 }
 
 /** Makes an additional API key. */
 export interface ScopedKeyRequest {
-  /** When it stops working; null or left out: never. */
+  /** When the key expires; null or left out: never. */
   expiresAt?: string | null;
-  /** For people: what uses it. 1 to 200 bytes without control characters or space around it. */
+  /** For people: which program uses the key. 1 to 200 bytes without control characters or space around it. */
   name: string;
-  /** What the key may do. Give each program what it needs and no more. */
+  /** What the key may do. Give each program only the scope that it needs. */
   scope: "READ" | "NO_MONEY_OUT" | "FULL";
 }
 
-/** An API key with what is sent in the header x-api-key, which is shown this once. */
+/** An API key with its value for the header x-api-key, which only this answer shows. */
 export interface ScopedKeyWithValue {
-  /** The value, for the header x-api-key. It is not shown again. */
+  /** The value, for the header x-api-key. The service does not show it again. */
   apiKey: string;
-  /** The key; key_main is the main one. */
+  /** The id of the key; key_main is the main key. */
   apiKeyId: string;
-  /** When the key was made; of the main key, when the organization was. */
+  /** When the key was made; for the main key, when the organization was created. */
   createdAt: string;
-  /** When it stops working, by the clock of the database; null: never. */
+  /** When the key expires, by the clock of the database; null: never. */
   expiresAt: string | null;
   /**
    * When a request by the value before was last let in, to the minute: before formerKeyUntil,
    * whether something still uses it.
    */
   formerKeyLastUsedAt: string | null;
-  /** Until when the value before works; null: it does not. */
+  /** Until when the former value works; null: it does not work. */
   formerKeyUntil: string | null;
-  /** Whether it is the main key, which has every right and manages the others. */
+  /** Whether it is the main key, which may make every call and manages the other keys. */
   isMain: boolean;
-  /** When a request by its present value was last let in, to the minute; null: not yet. */
+  /** When a request last used the present value, to the minute; null: not yet. */
   lastUsedAt: string | null;
   /** For people. */
   name: string;
-  /** When its value was last replaced; null: never. */
+  /** When the value was last replaced; null: never. */
   rolledAt: string | null;
   /**
    * What the key may do. READ: every GET. NO_MONEY_OUT: also what changes something and lets no
@@ -1188,23 +1188,23 @@ export interface ScopedKeyWithValue {
   status: string;
 }
 
-/** What risk screening said of where a deposit came from. */
+/** The result of risk screening for the sender of a deposit. */
 export interface Screening {
   /** Who was asked. */
   provider: string | null;
-  /** Your own reference, shown again and searchable. */
+  /** Your own reference. The service shows it and can search for it. */
   reference: string | null;
   /** The provider's own number. */
   score: number | null;
   /** When it was asked. */
   screenedAt: string | null;
-  /** NONE, LOW, MEDIUM, HIGH or SEVERE, or UNKNOWN, which stands outside the order. */
+  /** NONE, LOW, MEDIUM, HIGH or SEVERE, in this order, or UNKNOWN, which is not part of the order. */
   severity: string | null;
-  /** Such as NOT_CONFIGURED, PENDING or PASSED. */
+  /** NOT_CONFIGURED, PENDING or PASSED, for example. */
   status: string;
 }
 
-/** A customer swap that failed after it was made. */
+/** A customer swap that failed after its creation. */
 export interface SwapFailed {
   /**
    * Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control characters, compared
@@ -1222,17 +1222,17 @@ export interface SwapFailed {
   swap: SwapSummary;
 }
 
-/** A customer swap as events carry it. */
+/** A customer swap as events show it. */
 export interface SwapSummary {
-  /** Atomic units of the mint that was given. */
+  /** The amount in atomic units of the mint that was given. */
   amountIn: string;
-  /** What arrived; null until it has. */
+  /** The amount that arrived; null until it has. */
   amountOut: string | null;
   /** When it was made. */
   createdAt: string;
   /** The customer swap. */
   customerSwapId: string;
-  /** The transaction that delivered. */
+  /** The hash of the transaction that delivered. */
   destinationTxHash: string | null;
   /** The estimate, in atomic units of the mint that was received. */
   estimatedAmountOut: string;
@@ -1243,7 +1243,7 @@ export interface SwapSummary {
    * never expires.
    */
   idempotencyKey: string;
-  /** The transaction that paid the provider. */
+  /** The hash of the transaction that paid the swap provider. */
   originTxHash: string | null;
   /** What was received. */
   toMint: EmbeddedMint;
@@ -1255,7 +1255,7 @@ export interface TestRequest {
   type: "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED";
 }
 
-/** Money that moved between two balances of your organization. It has no states: it is done. */
+/** A transfer between two balances of your organization. It has no states: it is complete when it exists. */
 export interface Transfer {
   /** Atomic units. */
   amount: string;
@@ -1276,7 +1276,7 @@ export interface Transfer {
   mint: EmbeddedMint;
   /** The mint: a token on a chain. */
   mintId: number;
-  /** Your own reference, shown again and searchable. */
+  /** Your own reference. The service shows it and can search for it. */
   reference: string | null;
   /** Who receives. */
   to: Party;
@@ -1290,11 +1290,11 @@ export interface TransferPage {
   data: Transfer[];
   /** Whether something follows. */
   hasMore: boolean;
-  /** What to give as cursor for the next page; null at the end. */
+  /** The cursor of the next page; null on the last page. */
   nextCursor: string | null;
 }
 
-/** One side: exactly one of a customer and a product. */
+/** One side of a transfer: either a customer or a product. */
 export interface TransferParty {
   /**
    * Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control characters, compared
@@ -1307,7 +1307,7 @@ export interface TransferParty {
   product?: "CUSTODIAL" | "CHECKOUT" | "BATCH_PAYOUT" | null;
 }
 
-/** Asks for money to move between two balances. */
+/** Asks for a transfer between two balances. */
 export interface TransferRequest {
   /**
    * Whole atomic units; whole tokens with useDecimal, with no more digits after the point than the
@@ -1325,7 +1325,7 @@ export interface TransferRequest {
   metadata?: Record<string, string> | null;
   /** The mint: a token on a chain. */
   mintId: number;
-  /** Your own reference, shown again and searchable. */
+  /** Your own reference. The service shows it and can search for it. */
   reference?: string | null;
   /** Who receives. */
   to: TransferParty;
@@ -1337,37 +1337,37 @@ export interface TransferRequest {
 export interface UnfreezeRequest {
 }
 
-/** What was asked to be sent again, and how far it has come. */
+/** A job that sends events again, and its progress. */
 export interface WebhookJob {
-  /** When everything had been made due. */
+  /** When the job had queued everything. */
   completedAt: string | null;
   /** When it was made. */
   createdAt: string;
-  /** Of those queued, delivered since. */
+  /** The number of queued events that were delivered since. */
   delivered: number;
-  /** The endpoint; null for every one that wants the event. */
+  /** The endpoint; null for every endpoint that receives the event. */
   endpointId: string | null;
   /** Of a RESEND: the event. */
   eventId: string | null;
-  /** Events that were looked at and that the endpoint wants. */
+  /** The number of events that the job looked at and that the endpoint receives. */
   examined: number;
-  /** Of those queued, failed after the whole schedule, or cancelled with their endpoint. */
+  /** The number of queued events that failed after the whole schedule, or that were cancelled with their endpoint. */
   failed: number;
   /** The job. */
   jobId: string;
   /** RESEND or RECOVER. */
   kind: "RESEND" | "RECOVER";
-  /** Whether only what was never delivered is sent. */
+  /** Whether the job sends only events that were never delivered. */
   onlyFailed: boolean;
-  /** Of those queued, not ended yet. One that a later job queued again is counted there. */
+  /** The number of queued events that have not ended yet. An event that a later job queued again counts for that job. */
   pending: number;
-  /** Of them, made due. The others are on their way already, or were delivered. */
+  /** The number of them that the job queued. The others were already queued, or were delivered. */
   queued: number;
-  /** Of a RECOVER: events of this time and later. */
+  /** The start of a RECOVER: events of this time and later. */
   since: string | null;
-  /** COMPLETED when everything has been made due. */
+  /** COMPLETED when the job has queued everything. */
   status: "RUNNING" | "COMPLETED";
-  /** Of a RECOVER: and before this time; null for no end. */
+  /** The end of a RECOVER: events before this time; null without an end. */
   until: string | null;
 }
 
@@ -1415,9 +1415,9 @@ export interface WithdrawRequest {
   metadata?: Record<string, string> | null;
   /** The mint: a token on a chain. */
   mintId: number;
-  /** Your own reference, shown again and searchable. */
+  /** Your own reference. The service shows it and can search for it. */
   reference?: string | null;
-  /** Waits for a person before anything is sent. */
+  /** true: a person has to approve the withdrawal before anything is sent. */
   requireApproval?: boolean;
   /** Where the money goes. An EVM address with mixed case has to carry its EIP-55 checksum. */
   toAddress: string;
@@ -1430,7 +1430,7 @@ export interface WithdrawRequest {
   useDecimal?: boolean;
 }
 
-/** A payment to an address: from a customer's balance, or from a balance of the organization's own. */
+/** A payment to an address, from a customer's balance or from one of the organization's own. */
 export interface Withdrawal {
   /** Atomic units. */
   amount: string;
@@ -1443,7 +1443,7 @@ export interface Withdrawal {
    * or RESTORED (made again from the signer's journal after a restore; nothing was sent).
    */
   approvalReasons: string[];
-  /** How far the approval has come. */
+  /** How many of the needed approvals it has. */
   approvals: Approvals;
   /** When it was approved. */
   approvedAt: string | null;
@@ -1460,9 +1460,9 @@ export interface Withdrawal {
    * amount. Absent where your organization charges nothing (chargeCustomerCosts).
    */
   customerCharge?: CustomerCharge | null;
-  /** Your own id of the customer; null for your organization's own, which has a product. */
+  /** Your own id of the customer; null for your organization's own withdrawal, which has a product. */
   customerId: string | null;
-  /** The transaction for people to look at, where an explorer is configured. */
+  /** A page that shows the transaction, if an explorer is configured. */
   explorerUrl: string | null;
   /**
    * Why it failed: REVERTED, CANCELLED, or POLICY_LIMIT (the signer's limits were lowered under it).
@@ -1487,7 +1487,7 @@ export interface Withdrawal {
    * no transaction that pays is made above it.
    */
   maxNetworkFee?: string | null;
-  /** A memo that belongs to the address; null where the chain has none. */
+  /** The memo that belongs to the address; null on a chain without memos. */
   memo: string | null;
   /** Your own keys and values: at most 20 keys of up to 40 characters, values of up to 500. */
   metadata: Record<string, string>;
@@ -1502,34 +1502,34 @@ export interface Withdrawal {
   networkFee: string | null;
   /** The mint of networkFee: the chain's native coin. */
   networkFeeMintId: number | null;
-  /** Which balance of your organization's own pays. Absent from a customer's. */
+  /** The product whose balance pays. A customer's withdrawal does not have it. */
   product?: "CUSTODIAL" | "CHECKOUT" | "BATCH_PAYOUT" | null;
-  /** Your own reference, shown again and searchable. */
+  /** Your own reference. The service shows it and can search for it. */
   reference: string | null;
-  /** What the person who removed it wrote. */
+  /** The note of the person who removed it. */
   rejectedReason: string | null;
   /** Earlier transactions for the same payment. At most one of all of them pays. */
   replacedTxHashes: string[];
-  /** Whether a person has, or had, to approve it. */
+  /** Whether a person has to approve it, or had to. */
   requiresApproval: boolean;
   /** What risk screening said. */
   screening: WithdrawalScreening;
   /** What the books say. */
   status: "AWAITING_APPROVAL" | "PROCESSING" | "BROADCAST" | "COMPLETED" | "FAILED" | "REJECTED" | "CANCELLED" | "BLOCKED";
-  /** The destination, in the canonical spelling of its chain. */
+  /** The destination, in the canonical form of its chain. */
   toAddress: string;
   /**
    * What you have to say of the parties: any object of up to 4096 bytes. It is kept and shown with
    * the withdrawal, is not checked, and no event carries it.
    */
   travelRule?: Record<string, unknown>;
-  /** The transaction; null until there is one. */
+  /** The hash of the transaction; null until there is one. */
   txHash: string | null;
-  /** Whose money it is: a customer's, or the organization's own, which a person of it asked for. */
+  /** Whose balance pays: a customer's, or the organization's own by request of one of its people. */
   type: "CUSTOMER" | "ORGANIZATION";
-  /** Its value in dollars, for display; null when there is no price. */
+  /** The value in dollars, for display; null when there is no price. */
   usdValue: string | null;
-  /** The entry of the organization's list of addresses that is paid. Absent from a customer's. */
+  /** The whitelist entry that is paid. A customer's withdrawal does not have it. */
   whitelistedAddressId?: string | null;
   /** The withdrawal. */
   withdrawalId: string;
@@ -1541,15 +1541,15 @@ export interface WithdrawalPage {
   data: Withdrawal[];
   /** Whether something follows. */
   hasMore: boolean;
-  /** What to give as cursor for the next page; null at the end. */
+  /** The cursor of the next page; null on the last page. */
   nextCursor: string | null;
 }
 
-/** What risk screening said of a destination. */
+/** The result of risk screening for a destination. */
 export interface WithdrawalScreening {
   /** Who was asked. */
   provider: string | null;
-  /** NONE, LOW, MEDIUM, HIGH or SEVERE, or UNKNOWN, which stands outside the order. */
+  /** NONE, LOW, MEDIUM, HIGH or SEVERE, in this order, or UNKNOWN, which is not part of the order. */
   severity: string | null;
   /**
    * PASSED, BLOCKED, UNAVAILABLE where nobody could say enough, or NOT_CONFIGURED where nobody is
@@ -1598,17 +1598,17 @@ export type Event = { [T in keyof EventData]: Omit<Envelope, "type" | "data"> & 
 export interface ListMintsParams {
   /** Only on this chain. */
   chain?: "ETHEREUM" | "BASE" | "ARBITRUM" | "OPTIMISM" | "POLYGON" | "BSC" | "AVALANCHE" | "SOLANA" | "BITCOIN" | "TRON" | undefined;
-  /** Only with exactly this symbol. */
+  /** Only mints with exactly this symbol. */
   symbol?: string | undefined;
-  /** Only mints that can, or cannot, be swapped. */
+  /** true: only mints that can be swapped. false: only those that cannot. */
   swappable?: boolean | undefined;
-  /** Only mints for which addresses are, or are not, given out. */
+  /** true: only mints with deposit addresses. false: only those without. */
   depositEnabled?: boolean | undefined;
-  /** How many items a page has; 50 unless given. */
+  /** The number of items on a page; the default is 50. */
   limit?: number | undefined;
-  /** Where to continue: the nextCursor of the page before, with the same filters and order. */
+  /** The nextCursor of the previous page, with the same filters and order. */
   cursor?: string | undefined;
-  /** An ETag of an earlier answer: 304 when it still holds. */
+  /** The ETag of an earlier answer. If it is still valid, the answer is 304. */
   ifNoneMatch?: string | undefined;
 }
 
@@ -1618,15 +1618,15 @@ export interface ListCustomersParams {
   customerId?: string | undefined;
   /** Only in this status. */
   status?: "ACTIVE" | "FROZEN" | undefined;
-  /** Only what was created after this time, which is excluded. */
+  /** Only items created after this time; the time itself is excluded. */
   createdAfter?: string | Date | undefined;
-  /** Only what was created before this time, which is excluded. */
+  /** Only items created before this time; the time itself is excluded. */
   createdBefore?: string | Date | undefined;
-  /** By time of creation: newest first (desc, unless given) or oldest first. */
+  /** The order by time of creation: desc, the default, is newest first; asc is oldest first. */
   order?: "desc" | "asc" | undefined;
-  /** How many items a page has; 50 unless given. */
+  /** The number of items on a page; the default is 50. */
   limit?: number | undefined;
-  /** Where to continue: the nextCursor of the page before, with the same filters and order. */
+  /** The nextCursor of the previous page, with the same filters and order. */
   cursor?: string | undefined;
 }
 
@@ -1634,7 +1634,7 @@ export interface ListCustomersParams {
 export interface ListDepositsParams {
   /** Only of this customer, compared byte for byte. */
   customerId?: string | undefined;
-  /** Only to this product of yours. */
+  /** Only deposits to this product of yours. */
   product?: "CUSTODIAL" | "CHECKOUT" | "BATCH_PAYOUT" | undefined;
   /** Only in this status. */
   status?: "DETECTED" | "CONFIRMING" | "SCREENING" | "CREDITED" | "FLAGGED" | "APPROVING" | "REJECTING" | "REDIRECTING" | "RESOLUTION_STUCK" | "REJECTED" | "REDIRECTED" | "ORPHANED" | "UNSUPPORTED" | "BELOW_MINIMUM" | "REVERSED" | undefined;
@@ -1651,15 +1651,15 @@ export interface ListDepositsParams {
   txHash?: string | undefined;
   /** Only of this address. */
   address?: string | undefined;
-  /** Only what was created after this time, which is excluded. */
+  /** Only items created after this time; the time itself is excluded. */
   createdAfter?: string | Date | undefined;
-  /** Only what was created before this time, which is excluded. */
+  /** Only items created before this time; the time itself is excluded. */
   createdBefore?: string | Date | undefined;
-  /** By time of creation: newest first (desc, unless given) or oldest first. */
+  /** The order by time of creation: desc, the default, is newest first; asc is oldest first. */
   order?: "desc" | "asc" | undefined;
-  /** How many items a page has; 50 unless given. */
+  /** The number of items on a page; the default is 50. */
   limit?: number | undefined;
-  /** Where to continue: the nextCursor of the page before, with the same filters and order. */
+  /** The nextCursor of the previous page, with the same filters and order. */
   cursor?: string | undefined;
 }
 
@@ -1683,15 +1683,15 @@ export interface ListWithdrawalsParams {
   reference?: string | undefined;
   /** Only the one with this key. */
   idempotencyKey?: string | undefined;
-  /** Only what was created after this time, which is excluded. */
+  /** Only items created after this time; the time itself is excluded. */
   createdAfter?: string | Date | undefined;
-  /** Only what was created before this time, which is excluded. */
+  /** Only items created before this time; the time itself is excluded. */
   createdBefore?: string | Date | undefined;
-  /** By time of creation: newest first (desc, unless given) or oldest first. */
+  /** The order by time of creation: desc, the default, is newest first; asc is oldest first. */
   order?: "desc" | "asc" | undefined;
-  /** How many items a page has; 50 unless given. */
+  /** The number of items on a page; the default is 50. */
   limit?: number | undefined;
-  /** Where to continue: the nextCursor of the page before, with the same filters and order. */
+  /** The nextCursor of the previous page, with the same filters and order. */
   cursor?: string | undefined;
 }
 
@@ -1705,15 +1705,15 @@ export interface ListLedgerEntriesParams {
   mintId?: number | undefined;
   /** Only on this chain. */
   chain?: "ETHEREUM" | "BASE" | "ARBITRUM" | "OPTIMISM" | "POLYGON" | "BSC" | "AVALANCHE" | "SOLANA" | "BITCOIN" | "TRON" | undefined;
-  /** Only what was created after this time, which is excluded. */
+  /** Only items created after this time; the time itself is excluded. */
   createdAfter?: string | Date | undefined;
-  /** Only what was created before this time, which is excluded. */
+  /** Only items created before this time; the time itself is excluded. */
   createdBefore?: string | Date | undefined;
-  /** By time of creation: newest first (desc, unless given) or oldest first. */
+  /** The order by time of creation: desc, the default, is newest first; asc is oldest first. */
   order?: "desc" | "asc" | undefined;
-  /** How many items a page has; 50 unless given. */
+  /** The number of items on a page; the default is 50. */
   limit?: number | undefined;
-  /** Where to continue: the nextCursor of the page before, with the same filters and order. */
+  /** The nextCursor of the previous page, with the same filters and order. */
   cursor?: string | undefined;
 }
 
@@ -1731,37 +1731,37 @@ export interface ListTransfersParams {
   reference?: string | undefined;
   /** Only the one with this key. */
   idempotencyKey?: string | undefined;
-  /** Only what was created after this time, which is excluded. */
+  /** Only items created after this time; the time itself is excluded. */
   createdAfter?: string | Date | undefined;
-  /** Only what was created before this time, which is excluded. */
+  /** Only items created before this time; the time itself is excluded. */
   createdBefore?: string | Date | undefined;
-  /** By time of creation: newest first (desc, unless given) or oldest first. */
+  /** The order by time of creation: desc, the default, is newest first; asc is oldest first. */
   order?: "desc" | "asc" | undefined;
-  /** How many items a page has; 50 unless given. */
+  /** The number of items on a page; the default is 50. */
   limit?: number | undefined;
-  /** Where to continue: the nextCursor of the page before, with the same filters and order. */
+  /** The nextCursor of the previous page, with the same filters and order. */
   cursor?: string | undefined;
 }
 
 /** The parameters of listApiKeys. */
 export interface ListApiKeysParams {
-  /** By time of creation: newest first (desc, unless given) or oldest first. */
+  /** The order by time of creation: desc, the default, is newest first; asc is oldest first. */
   order?: "desc" | "asc" | undefined;
-  /** How many items a page has; 50 unless given. */
+  /** The number of items on a page; the default is 50. */
   limit?: number | undefined;
-  /** Where to continue: the nextCursor of the page before, with the same filters and order. */
+  /** The nextCursor of the previous page, with the same filters and order. */
   cursor?: string | undefined;
 }
 
 /** The parameters of listEvents. */
 export interface ListEventsParams {
-  /** The last sequence that you have; 0, unless given, starts at the first. */
+  /** The last sequence that you have. The default 0 starts at the first. */
   after?: number | undefined;
   /** Only events of these types, separated by commas. */
   types?: string | undefined;
-  /** How many items a page has; 50 unless given. */
+  /** The number of items on a page; the default is 50. */
   limit?: number | undefined;
-  /** Where to continue: the nextCursor of the page before, with the same types. It goes before after. */
+  /** The nextCursor of the previous page, with the same types. It takes precedence over after. */
   cursor?: string | undefined;
 }
 
@@ -1773,23 +1773,23 @@ export interface ListWebhookDeliveriesParams {
   eventId?: string | undefined;
   /** Only attempts to send events of this type. */
   type?: "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED" | undefined;
-  /** Only attempts made at this time or later. */
+  /** Only attempts of this time or later. */
   since?: string | Date | undefined;
-  /** By time of creation: newest first (desc, unless given) or oldest first. */
+  /** The order by time of creation: desc, the default, is newest first; asc is oldest first. */
   order?: "desc" | "asc" | undefined;
-  /** How many items a page has; 50 unless given. */
+  /** The number of items on a page; the default is 50. */
   limit?: number | undefined;
-  /** Where to continue: the nextCursor of the page before, with the same filters and order. */
+  /** The nextCursor of the previous page, with the same filters and order. */
   cursor?: string | undefined;
 }
 
 /** The parameters of listWebhookEndpoints. */
 export interface ListWebhookEndpointsParams {
-  /** By time of creation: newest first (desc, unless given) or oldest first. */
+  /** The order by time of creation: desc, the default, is newest first; asc is oldest first. */
   order?: "desc" | "asc" | undefined;
-  /** How many items a page has; 50 unless given. */
+  /** The number of items on a page; the default is 50. */
   limit?: number | undefined;
-  /** Where to continue: the nextCursor of the page before, with the same filters and order. */
+  /** The nextCursor of the previous page, with the same filters and order. */
   cursor?: string | undefined;
 }
 
@@ -1804,7 +1804,7 @@ export class Coffer {
   /**
    * Read a mint. One token of the catalogue.
    *
-   * GET /mints/{mintId}. It is repeated when no answer comes.
+   * GET /mints/{mintId}. The client repeats the call if no answer comes.
    */
   getMint(mintId: string, options: CallOptions = {}): Promise<Mint> {
     return this.#connection.call<Mint>({ method: "GET", path: `/mints/${segment("mintId", mintId)}`, repeat: "ALWAYS" }, options);
@@ -1814,7 +1814,7 @@ export class Coffer {
    * List mints. The tokens of this installation, by id. Without limit the whole catalogue is one
    * page. Read decimals before converting an amount, and swappable before offering a swap.
    *
-   * GET /mints. It is repeated when no answer comes.
+   * GET /mints. The client repeats the call if no answer comes.
    */
   listMints(params: ListMintsParams = {}, options: CallOptions = {}): Promise<MintPage> {
     return this.#connection.call<MintPage>({ method: "GET", path: `/mints`, repeat: "ALWAYS", headers: { "if-none-match": params.ifNoneMatch }, query: { chain: params.chain, symbol: params.symbol, swappable: params.swappable, depositEnabled: params.depositEnabled, limit: params.limit, cursor: params.cursor } }, options);
@@ -1830,16 +1830,16 @@ export class Coffer {
    * out are 403 CUSTOMER_FROZEN, and a payment that is not on its way yet waits. What arrives is
    * credited and told as usual. Again it changes nothing. The body may be left out.
    *
-   * POST /customers/{customerId}/freeze. It is repeated when no answer comes.
+   * POST /customers/{customerId}/freeze. The client repeats the call if no answer comes.
    */
   freezeCustomer(customerId: string, body: FreezeRequest = {}, options: CallOptions = {}): Promise<Customer> {
     return this.#connection.call<Customer>({ method: "POST", path: `/customers/${segment("customerId", customerId)}/freeze`, repeat: "ALWAYS", body }, options);
   }
 
   /**
-   * Read a customer. One customer, by your own id of it, escaped for a URL.
+   * Read a customer. One customer, by your own id, escaped for a URL.
    *
-   * GET /customers/{customerId}. It is repeated when no answer comes.
+   * GET /customers/{customerId}. The client repeats the call if no answer comes.
    */
   getCustomer(customerId: string, options: CallOptions = {}): Promise<Customer> {
     return this.#connection.call<Customer>({ method: "GET", path: `/customers/${segment("customerId", customerId)}`, repeat: "ALWAYS" }, options);
@@ -1849,7 +1849,7 @@ export class Coffer {
    * Read a customer's balances. One row for each mint that anything of the customer's has touched.
    * total is available + pendingWithdraw + inSwap; pendingDeposit and held stand outside it.
    *
-   * GET /customers/{customerId}/balances. It is repeated when no answer comes.
+   * GET /customers/{customerId}/balances. The client repeats the call if no answer comes.
    */
   listCustomerBalances(customerId: string, options: CallOptions = {}): Promise<Balances> {
     return this.#connection.call<Balances>({ method: "GET", path: `/customers/${segment("customerId", customerId)}/balances`, repeat: "ALWAYS" }, options);
@@ -1861,7 +1861,7 @@ export class Coffer {
    * as of one moment, without limit and cursor; one that breaks off is cut, never ended. A cell that
    * a spreadsheet would take for a formula has an apostrophe before it.
    *
-   * GET /customers. It is repeated when no answer comes.
+   * GET /customers. The client repeats the call if no answer comes.
    */
   listCustomers(params: ListCustomersParams = {}, options: CallOptions = {}): Promise<CustomerPage> {
     return this.#connection.call<CustomerPage>({ method: "GET", path: `/customers`, repeat: "ALWAYS", query: { customerId: params.customerId, status: params.status, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
@@ -1886,7 +1886,7 @@ export class Coffer {
    * another one and stays: the customer is then still FROZEN, and 403 OPERATOR_ONLY when there was
    * none of yours. Again it changes nothing. The body may be left out.
    *
-   * POST /customers/{customerId}/unfreeze. It is repeated when no answer comes.
+   * POST /customers/{customerId}/unfreeze. The client repeats the call if no answer comes.
    */
   unfreezeCustomer(customerId: string, options: CallOptions = {}): Promise<Customer> {
     return this.#connection.call<Customer>({ method: "POST", path: `/customers/${segment("customerId", customerId)}/unfreeze`, repeat: "ALWAYS" }, options);
@@ -1897,7 +1897,7 @@ export class Coffer {
    * metadata is replaced whole. An e-mail decides whose withdrawals an allowlist lets pass, so a
    * changed one does not count there for 24 hours. The same e-mail in other letters is no change.
    *
-   * PATCH /customers/{customerId}. It is repeated when no answer comes.
+   * PATCH /customers/{customerId}. The client repeats the call if no answer comes.
    */
   updateCustomer(customerId: string, body: CustomerChange, options: CallOptions = {}): Promise<Customer> {
     return this.#connection.call<Customer>({ method: "PATCH", path: `/customers/${segment("customerId", customerId)}`, repeat: "ALWAYS", body }, options);
@@ -1910,7 +1910,7 @@ export class Coffer {
    * deposit one comes about; the same one again is answered the same, every other 409 with
    * currentStatus. The body may be left out.
    *
-   * POST /deposits/{depositId}/approve. It is repeated when no answer comes.
+   * POST /deposits/{depositId}/approve. The client repeats the call if no answer comes.
    */
   approveDeposit(depositId: string, body: DecisionNote = {}, options: CallOptions = {}): Promise<Deposit> {
     return this.#connection.call<Deposit>({ method: "POST", path: `/deposits/${segment("depositId", depositId)}/approve`, repeat: "ALWAYS", body }, options);
@@ -1921,7 +1921,7 @@ export class Coffer {
    * call, for every mint of that chain. The customer is made on first use. What arrives is credited
    * when its block is final, and told with CUSTOMER_DEPOSIT.
    *
-   * POST /deposit. It is repeated when no answer comes.
+   * POST /deposit. The client repeats the call if no answer comes.
    */
   createDepositAddress(body: DepositRequest, options: CallOptions = {}): Promise<DepositAddress> {
     return this.#connection.call<DepositAddress>({ method: "POST", path: `/deposit`, repeat: "ALWAYS", body }, options);
@@ -1942,7 +1942,7 @@ export class Coffer {
   /**
    * Read a deposit. One deposit as it is now.
    *
-   * GET /deposits/{depositId}. It is repeated when no answer comes.
+   * GET /deposits/{depositId}. The client repeats the call if no answer comes.
    */
   getDeposit(depositId: string, options: CallOptions = {}): Promise<Deposit> {
     return this.#connection.call<Deposit>({ method: "GET", path: `/deposits/${segment("depositId", depositId)}`, repeat: "ALWAYS" }, options);
@@ -1955,7 +1955,7 @@ export class Coffer {
    * breaks off is cut, never ended. A cell that a spreadsheet would take for a formula has an
    * apostrophe before it.
    *
-   * GET /deposits. It is repeated when no answer comes.
+   * GET /deposits. The client repeats the call if no answer comes.
    */
   listDeposits(params: ListDepositsParams = {}, options: CallOptions = {}): Promise<DepositPage> {
     return this.#connection.call<DepositPage>({ method: "GET", path: `/deposits`, repeat: "ALWAYS", query: { customerId: params.customerId, product: params.product, status: params.status, isFlagged: params.isFlagged, mintId: params.mintId, chain: params.chain, txHash: params.txHash, address: params.address, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
@@ -1986,7 +1986,7 @@ export class Coffer {
    * currentStatus. The body may be left out. To send it elsewhere is the operator's alone: POST
    * /deposits/{depositId}/redirect is 403 OPERATOR_ONLY.
    *
-   * POST /deposits/{depositId}/reject. It is repeated when no answer comes.
+   * POST /deposits/{depositId}/reject. The client repeats the call if no answer comes.
    */
   rejectDeposit(depositId: string, body: DecisionNote = {}, options: CallOptions = {}): Promise<Deposit> {
     return this.#connection.call<Deposit>({ method: "POST", path: `/deposits/${segment("depositId", depositId)}/reject`, repeat: "ALWAYS", body }, options);
@@ -2030,7 +2030,7 @@ export class Coffer {
    * needed; customerId, amount, toAddress and feeMode make the answer better, the other fields are
    * read over. It holds nothing and promises nothing: ask again after expiresAt.
    *
-   * POST /withdraw/estimate. It is repeated when no answer comes.
+   * POST /withdraw/estimate. The client repeats the call if no answer comes.
    */
   estimateWithdrawal(body: EstimateRequest, options: CallOptions = {}): Promise<Estimate> {
     return this.#connection.call<Estimate>({ method: "POST", path: `/withdraw/estimate`, repeat: "ALWAYS", body, key: body.idempotencyKey }, options);
@@ -2039,18 +2039,18 @@ export class Coffer {
   /**
    * Read a withdrawal. One withdrawal as it is now.
    *
-   * GET /withdrawals/{withdrawalId}. It is repeated when no answer comes.
+   * GET /withdrawals/{withdrawalId}. The client repeats the call if no answer comes.
    */
   getWithdrawal(withdrawalId: string, options: CallOptions = {}): Promise<Withdrawal> {
     return this.#connection.call<Withdrawal>({ method: "GET", path: `/withdrawals/${segment("withdrawalId", withdrawalId)}`, repeat: "ALWAYS" }, options);
   }
 
   /**
-   * Read what was decided about a withdrawal. Every decision, oldest first: the request with all its
+   * Read the decisions about a withdrawal. Every decision, oldest first: the request with all its
    * gates and what they looked at, approval, removal, cancellation, and what the signer or the chain
    * sent back. Each was written with what it decided, and nobody can change it.
    *
-   * GET /withdrawals/{withdrawalId}/decisions. It is repeated when no answer comes.
+   * GET /withdrawals/{withdrawalId}/decisions. The client repeats the call if no answer comes.
    */
   listWithdrawalDecisions(withdrawalId: string, options: CallOptions = {}): Promise<Decisions> {
     return this.#connection.call<Decisions>({ method: "GET", path: `/withdrawals/${segment("withdrawalId", withdrawalId)}/decisions`, repeat: "ALWAYS" }, options);
@@ -2063,7 +2063,7 @@ export class Coffer {
    * off is cut, never ended. A cell that a spreadsheet would take for a formula has an apostrophe
    * before it.
    *
-   * GET /withdrawals. It is repeated when no answer comes.
+   * GET /withdrawals. The client repeats the call if no answer comes.
    */
   listWithdrawals(params: ListWithdrawalsParams = {}, options: CallOptions = {}): Promise<WithdrawalPage> {
     return this.#connection.call<WithdrawalPage>({ method: "GET", path: `/withdrawals`, repeat: "ALWAYS", query: { customerId: params.customerId, type: params.type, status: params.status, mintId: params.mintId, chain: params.chain, txHash: params.txHash, address: params.address, reference: params.reference, idempotencyKey: params.idempotencyKey, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
@@ -2083,7 +2083,7 @@ export class Coffer {
   }
 
   /**
-   * Ask what would become of a withdrawal. Takes the body of POST /withdraw, asks the same gates on
+   * Ask what a withdrawal request would do. Takes the body of POST /withdraw, asks the same gates on
    * the same facts and moves nothing: the answer is what POST /withdraw would make of it now. What
    * POST /withdraw would refuse is refused here with the same status and code; details.gates has the
    * gates up to the one that refused. What it would answer 451 is 200 here, wouldBe is BLOCKED and
@@ -2091,7 +2091,7 @@ export class Coffer {
    * installation screens nobody and your organization has set no threshold. With a known
    * idempotencyKey nothing would be made: wouldBe is then the status of the withdrawal that has it.
    *
-   * POST /withdraw/preview. It is repeated when no answer comes.
+   * POST /withdraw/preview. The client repeats the call if no answer comes.
    */
   previewWithdrawal(body: WithdrawRequest, options: CallOptions = {}): Promise<Preview> {
     return this.#connection.call<Preview>({ method: "POST", path: `/withdraw/preview`, repeat: "ALWAYS", body, key: body.idempotencyKey }, options);
@@ -2115,7 +2115,7 @@ export class Coffer {
   /**
    * Read a transfer. One transfer.
    *
-   * GET /transfers/{transferId}. It is repeated when no answer comes.
+   * GET /transfers/{transferId}. The client repeats the call if no answer comes.
    */
   getTransfer(transferId: string, options: CallOptions = {}): Promise<Transfer> {
     return this.#connection.call<Transfer>({ method: "GET", path: `/transfers/${segment("transferId", transferId)}`, repeat: "ALWAYS" }, options);
@@ -2126,7 +2126,7 @@ export class Coffer {
    * customers have is not yours: it stands beside CUSTODIAL as owedToCustomers and in no total.
    * total is available + pending.
    *
-   * GET /balances. It is repeated when no answer comes.
+   * GET /balances. The client repeats the call if no answer comes.
    */
   listBalances(options: CallOptions = {}): Promise<ProductBalances> {
     return this.#connection.call<ProductBalances>({ method: "GET", path: `/balances`, repeat: "ALWAYS" }, options);
@@ -2140,7 +2140,7 @@ export class Coffer {
    * off is cut, never ended. A cell that a spreadsheet would take for a formula has an apostrophe
    * before it.
    *
-   * GET /ledger/entries. It is repeated when no answer comes.
+   * GET /ledger/entries. The client repeats the call if no answer comes.
    */
   listLedgerEntries(params: ListLedgerEntriesParams = {}, options: CallOptions = {}): Promise<EntryPage> {
     return this.#connection.call<EntryPage>({ method: "GET", path: `/ledger/entries`, repeat: "ALWAYS", query: { customerId: params.customerId, product: params.product, mintId: params.mintId, chain: params.chain, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
@@ -2160,12 +2160,12 @@ export class Coffer {
   }
 
   /**
-   * List transfers. The organization's transfers. With idempotencyKey the one that has the key. With
+   * List transfers. The organization's transfers. idempotencyKey selects the transfer with this key. With
    * Accept: text/csv everything that the filters leave comes as one table, as of one moment, without
    * limit and cursor; one that breaks off is cut, never ended. A cell that a spreadsheet would take
    * for a formula has an apostrophe before it.
    *
-   * GET /transfers. It is repeated when no answer comes.
+   * GET /transfers. The client repeats the call if no answer comes.
    */
   listTransfers(params: ListTransfersParams = {}, options: CallOptions = {}): Promise<TransferPage> {
     return this.#connection.call<TransferPage>({ method: "GET", path: `/transfers`, repeat: "ALWAYS", query: { customerId: params.customerId, product: params.product, mintId: params.mintId, chain: params.chain, reference: params.reference, idempotencyKey: params.idempotencyKey, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
@@ -2201,7 +2201,7 @@ export class Coffer {
    * Delete an additional API key. Every value of the key is refused by every request that starts
    * after this one is answered. The main key is not deleted: 409.
    *
-   * DELETE /api-keys/{apiKeyId}. It is repeated when no answer comes.
+   * DELETE /api-keys/{apiKeyId}. The client repeats the call if no answer comes.
    */
   deleteApiKey(apiKeyId: string, options: CallOptions = {}): Promise<void> {
     return this.#connection.call<void>({ method: "DELETE", path: `/api-keys/${segment("apiKeyId", apiKeyId)}`, repeat: "ALWAYS" }, options);
@@ -2211,7 +2211,7 @@ export class Coffer {
    * List API keys. The main key and every additional one that was not deleted, without what is sent
    * in the header.
    *
-   * GET /api-keys. It is repeated when no answer comes.
+   * GET /api-keys. The client repeats the call if no answer comes.
    */
   listApiKeys(params: ListApiKeysParams = {}, options: CallOptions = {}): Promise<ScopedKeyPage> {
     return this.#connection.call<ScopedKeyPage>({ method: "GET", path: `/api-keys`, repeat: "ALWAYS", query: { order: params.order, limit: params.limit, cursor: params.cursor } }, options);
@@ -2252,7 +2252,7 @@ export class Coffer {
    * Delete a webhook endpoint. Nothing more is sent there. What was not delivered stays readable
    * with GET /events.
    *
-   * DELETE /webhook-endpoints/{endpointId}. It is repeated when no answer comes.
+   * DELETE /webhook-endpoints/{endpointId}. The client repeats the call if no answer comes.
    */
   deleteWebhookEndpoint(endpointId: string, options: CallOptions = {}): Promise<void> {
     return this.#connection.call<void>({ method: "DELETE", path: `/webhook-endpoints/${segment("endpointId", endpointId)}`, repeat: "ALWAYS" }, options);
@@ -2261,17 +2261,17 @@ export class Coffer {
   /**
    * Read a webhook endpoint. One endpoint, without its secret.
    *
-   * GET /webhook-endpoints/{endpointId}. It is repeated when no answer comes.
+   * GET /webhook-endpoints/{endpointId}. The client repeats the call if no answer comes.
    */
   getWebhookEndpoint(endpointId: string, options: CallOptions = {}): Promise<Endpoint> {
     return this.#connection.call<Endpoint>({ method: "GET", path: `/webhook-endpoints/${segment("endpointId", endpointId)}`, repeat: "ALWAYS" }, options);
   }
 
   /**
-   * Read how far a resend or recovery has come. It is COMPLETED when everything has been made due;
+   * Read the progress of a resend or recovery. It is COMPLETED when everything has been made due;
    * pending, delivered and failed tell what came of it since.
    *
-   * GET /webhook-jobs/{jobId}. It is repeated when no answer comes.
+   * GET /webhook-jobs/{jobId}. The client repeats the call if no answer comes.
    */
   getWebhookJob(jobId: string, options: CallOptions = {}): Promise<WebhookJob> {
     return this.#connection.call<WebhookJob>({ method: "GET", path: `/webhook-jobs/${segment("jobId", jobId)}`, repeat: "ALWAYS" }, options);
@@ -2283,7 +2283,7 @@ export class Coffer {
    * can prove that it missed nothing; a first sequence above after + 1 tells that something older
    * has left the feed. Continue with the last sequence you have seen.
    *
-   * GET /events. It is repeated when no answer comes.
+   * GET /events. The client repeats the call if no answer comes.
    */
   listEvents(params: ListEventsParams = {}, options: CallOptions = {}): Promise<EnvelopePage> {
     return this.#connection.call<EnvelopePage>({ method: "GET", path: `/events`, repeat: "ALWAYS", query: { after: params.after, types: params.types, limit: params.limit, cursor: params.cursor } }, options);
@@ -2295,10 +2295,10 @@ export class Coffer {
   }
 
   /**
-   * Read what was sent to a webhook endpoint. Every attempt with its request, without the signature,
+   * Read the delivery attempts of a webhook endpoint. Every attempt with its request, without the signature,
    * and what came back: the status and the first 1024 bytes. Attempts are kept for 30 days.
    *
-   * GET /webhook-endpoints/{endpointId}/deliveries. It is repeated when no answer comes.
+   * GET /webhook-endpoints/{endpointId}/deliveries. The client repeats the call if no answer comes.
    */
   listWebhookDeliveries(endpointId: string, params: ListWebhookDeliveriesParams = {}, options: CallOptions = {}): Promise<DeliveryAttemptPage> {
     return this.#connection.call<DeliveryAttemptPage>({ method: "GET", path: `/webhook-endpoints/${segment("endpointId", endpointId)}/deliveries`, repeat: "ALWAYS", query: { status: params.status, eventId: params.eventId, type: params.type, since: params.since, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
@@ -2310,9 +2310,9 @@ export class Coffer {
   }
 
   /**
-   * List webhook endpoints. Where this organization's events go, without the secrets.
+   * List webhook endpoints. The webhook endpoints of this organization, without their secrets.
    *
-   * GET /webhook-endpoints. It is repeated when no answer comes.
+   * GET /webhook-endpoints. The client repeats the call if no answer comes.
    */
   listWebhookEndpoints(params: ListWebhookEndpointsParams = {}, options: CallOptions = {}): Promise<EndpointPage> {
     return this.#connection.call<EndpointPage>({ method: "GET", path: `/webhook-endpoints`, repeat: "ALWAYS", query: { order: params.order, limit: params.limit, cursor: params.cursor } }, options);
@@ -2327,14 +2327,14 @@ export class Coffer {
    * Read the keys that sign webhooks. The public keys of the v1a signatures, newest first. A
    * signature by any of them is good.
    *
-   * GET /.well-known/webhook-keys. It is repeated when no answer comes.
+   * GET /.well-known/webhook-keys. The client repeats the call if no answer comes.
    */
   listWebhookKeys(options: CallOptions = {}): Promise<WebhookKeys> {
     return this.#connection.call<WebhookKeys>({ method: "GET", path: `/.well-known/webhook-keys`, repeat: "ALWAYS", open: true }, options);
   }
 
   /**
-   * Send a webhook endpoint what it missed. Makes the events since that time due again, in their
+   * Send a webhook endpoint the events that it missed. Makes the events since that time due again, in their
    * order: with onlyFailed, which is the default, those that were never delivered there, also
    * because the endpoint was disabled or did not exist; without it all of them once more. What the
    * endpoint wants is decided by its events and filters as they are now. The job runs behind the
@@ -2390,7 +2390,7 @@ export class Coffer {
    * about what happens from now on; what waits is still sent. What happened while an endpoint was
    * disabled was not queued for it: ask for that with recover.
    *
-   * PATCH /webhook-endpoints/{endpointId}. It is repeated when no answer comes.
+   * PATCH /webhook-endpoints/{endpointId}. The client repeats the call if no answer comes.
    */
   updateWebhookEndpoint(endpointId: string, body: EndpointChange, options: CallOptions = {}): Promise<Endpoint> {
     return this.#connection.call<Endpoint>({ method: "PATCH", path: `/webhook-endpoints/${segment("endpointId", endpointId)}`, repeat: "ALWAYS", body }, options);
@@ -2399,7 +2399,7 @@ export class Coffer {
   /**
    * Read this document. This description of every call, OpenAPI 3.1.
    *
-   * GET /openapi.json. It is repeated when no answer comes.
+   * GET /openapi.json. The client repeats the call if no answer comes.
    */
   getOpenAPI(options: CallOptions = {}): Promise<Record<string, unknown>> {
     return this.#connection.call<Record<string, unknown>>({ method: "GET", path: `/openapi.json`, repeat: "ALWAYS", open: true }, options);

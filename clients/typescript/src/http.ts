@@ -122,13 +122,13 @@ export class Connection {
     const here = ["localhost", "127.0.0.1", "[::1]"].includes(url.hostname);
     const plain = here || options.allowPlainHttp === true;
     if (url.protocol !== "https:" && !(url.protocol === "http:" && plain)) {
-      throw new TypeError(`the base URL has to be https, the key would travel readable to ${url.host}; allowPlainHttp takes http inside a private network`);
+      throw new TypeError(`the base URL has to be https, because the key would travel in plain text to ${url.host}; allowPlainHttp allows http inside a private network`);
     }
     if (url.username !== "" || url.search !== "" || url.hash !== "") {
-      throw new TypeError("the base URL looks like https://coffer.internal/v1");
+      throw new TypeError("the base URL has to look like https://coffer.internal/v1");
     }
     if (!/^[!-~]+$/.test(options.apiKey)) {
-      throw new TypeError("the API key is empty or has characters that no key has");
+      throw new TypeError("the API key is empty or has invalid characters");
     }
     this.#base = url.href.replace(/\/+$/, "");
     this.#key = options.apiKey;

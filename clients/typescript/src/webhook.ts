@@ -46,7 +46,7 @@ export function verify(body: string | Uint8Array, headers: RequestHeaders, key: 
   }
   const age = (options.now ?? Date.now()) / 1000 - Number(timestamp);
   if (!(Math.abs(age) <= (options.tolerance ?? toleranceUsual))) {
-    throw new WebhookError("timestamp", `the timestamp is ${Math.abs(Math.trunc(age))} s ${age > 0 ? "old" : "ahead"}: a request played again, or a clock that is wrong`);
+    throw new WebhookError("timestamp", `the timestamp is ${Math.abs(Math.trunc(age))} s ${age > 0 ? "old" : "ahead"}: a replayed request, or a wrong clock`);
   }
   const message = Buffer.concat([Buffer.from(`${id}.${timestamp}.`), typeof body === "string" ? Buffer.from(body) : body]);
   for (const one of signatures.split(" ").slice(0, signaturesMax)) {
@@ -56,7 +56,7 @@ export function verify(body: string | Uint8Array, headers: RequestHeaders, key: 
       return;
     }
   }
-  throw new WebhookError("signature", "no signature matches: another endpoint's key, a rotated one, or a body that is not the raw one");
+  throw new WebhookError("signature", "no signature matches: the key is another endpoint's or was rotated, or the body is not the raw one");
 }
 
 /** Verifies a request and reads the event in it. */
@@ -78,7 +78,7 @@ function matcher(key: string): Matcher {
   if (key.startsWith("whsec_")) {
     const secret = base64(key.slice("whsec_".length));
     if (secret === undefined || secret.length < 24 || secret.length > 64) {
-      throw new WebhookError("key", "the secret is whsec_ and 24 to 64 bytes in base64");
+      throw new WebhookError("key", "the secret has to be whsec_ and 24 to 64 bytes in base64");
     }
     return {
       version: "v1",
@@ -91,7 +91,7 @@ function matcher(key: string): Matcher {
   if (key.startsWith("whpk_")) {
     const raw = base64(key.slice("whpk_".length));
     if (raw === undefined || raw.length !== 32) {
-      throw new WebhookError("key", "the public key is whpk_ and 32 bytes in base64");
+      throw new WebhookError("key", "the public key has to be whpk_ and 32 bytes in base64");
     }
     const publicKey = createPublicKey({ key: Buffer.concat([ed25519Prefix, raw]), format: "der", type: "spki" });
     return { version: "v1a", test: (message, signature) => signature.length === 64 && verifySignature(null, message, publicKey, signature) };

@@ -291,15 +291,15 @@ func (p *provider) scanOutputs(ctx context.Context, w *wallets) error {
 	}
 	switch {
 	case hasErrorCode(q.err, codeNoMethod):
-		return fmt.Errorf("%w: neither scantxoutset nor an index of addresses tells balances here", q.err)
+		return fmt.Errorf("%w: neither scantxoutset nor an index of addresses returns balances here", q.err)
 	case q.err != nil:
 		return q.err
 	case !result.Success:
-		return fmt.Errorf("%s: scantxoutset did not come to its end", p.name)
+		return fmt.Errorf("%s: scantxoutset did not finish", p.name)
 	case result.Height < w.height:
 		return fmt.Errorf("%s: has no block %d: %w", p.name, w.height, chain.ErrNotYet)
 	case result.Height-w.height > rollBackMax:
-		return fmt.Errorf("%s: block %d is %d behind the newest: %w", p.name, w.height, result.Height-w.height,
+		return fmt.Errorf("%s: block %d is %d blocks behind the newest: %w", p.name, w.height, result.Height-w.height,
 			chain.ErrStateGone)
 	}
 	type outpointKey struct {
@@ -310,7 +310,7 @@ func (p *provider) scanOutputs(ctx context.Context, w *wallets) error {
 	for _, u := range result.Unspents {
 		script, err := hex.DecodeString(u.Script)
 		if err != nil || w.positions[string(script)] == nil {
-			return fmt.Errorf("%s: scantxoutset found an output of somebody else", p.name)
+			return fmt.Errorf("%s: scantxoutset found an output of another address", p.name)
 		}
 		if u.Height <= w.height {
 			coins[outpointKey{u.ID, u.N}] = coin{string(script), int64(u.Amount), u.Coinbase, u.Height}
@@ -332,7 +332,8 @@ func (p *provider) scanOutputs(ctx context.Context, w *wallets) error {
 					continue // a coinbase spends nothing
 				}
 				if input.Prevout == nil {
-					return fmt.Errorf("%s: block %s comes without what it spends: bitcoind has to be of version 23 or later",
+					return fmt.Errorf("%s: block %s comes without its spent outputs: bitcoind has to be of version "+
+						"23 or later",
 						p.name, best)
 				}
 				script, err := hex.DecodeString(input.Prevout.Script.Hex)
@@ -372,7 +373,7 @@ func (b *btc) UnmarshalJSON(text []byte) error {
 	}
 	n, ok := amount.Uint64()
 	if !ok || n > satoshiSupply {
-		return fmt.Errorf("amount %s is more than there is", quorum.TruncateAnswer(string(text)))
+		return fmt.Errorf("amount %s is larger than the supply", quorum.TruncateAnswer(string(text)))
 	}
 	*b = btc(n)
 	return nil

@@ -147,13 +147,16 @@ func (c Config) validate() error {
 		addProblem("the usual rate %d is above %d", c.UsualRate, bitcointx.RateMax)
 	}
 	if c.ConsolidationRate > bitcointx.RateMax {
-		addProblem("the rate of merges %d is above %d", c.ConsolidationRate, bitcointx.RateMax)
+		addProblem("the rate of consolidations %d is above %d", c.ConsolidationRate, bitcointx.RateMax)
 	}
 	if c.ConsolidationMin < 0 || c.ConsolidationMin == 1 || c.ConsolidationMin > ConsolidationMax {
-		addProblem("merges of %d coins: it has to be between 2 and %d", c.ConsolidationMin, ConsolidationMax)
+		addProblem(
+			"a consolidation of %d outputs: it has to have between 2 and %d",
+			c.ConsolidationMin, ConsolidationMax,
+		)
 	}
 	if c.Target < 0 || c.Target > TargetMax {
-		addProblem("a payment is to be mined within %d blocks: it has to be between 1 and %d", c.Target, TargetMax)
+		addProblem("a payment shall be mined within %d blocks: it has to be between 1 and %d", c.Target, TargetMax)
 	}
 	return errors.Join(wrong...)
 }

@@ -66,7 +66,7 @@ func readHeader(p *chaincfg.Params, raw []byte, want chainhash.Hash) (wire.Block
 	}
 	if target := expandTarget(h.Bits); target.Sign() <= 0 || target.Cmp(p.PowLimit) > 0 ||
 		hashNumber(hash).Cmp(target) > 0 {
-		return h, fmt.Errorf("block %s: its hash is not the work that it claims", hash)
+		return h, fmt.Errorf("block %s: its hash does not have the work that it claims", hash)
 	}
 	return h, nil
 }
@@ -106,7 +106,7 @@ func verifyBlock(p *chaincfg.Params, raw []byte, want chainhash.Hash) (*verified
 	}
 	for i := range s.txs {
 		if s.isCoinbase(i) != (i == 0) {
-			return undecodable("transaction %d is in the wrong place", i)
+			return undecodable("transaction %d is in the wrong position", i)
 		}
 	}
 	s.ids = make([]chainhash.Hash, len(s.txs))
@@ -128,7 +128,7 @@ func verifyBlock(p *chaincfg.Params, raw []byte, want chainhash.Hash) (*verified
 	})
 	root, mutated := merkleRoot(slices.Clone(s.ids))
 	if root != h.MerkleRoot || mutated {
-		return nil, fmt.Errorf("block %s: its transactions do not give the root in its header", want)
+		return nil, fmt.Errorf("block %s: its transactions do not have the root in its header", want)
 	}
 	if err := cmp.Or(wrong[partsMax], cmp.Or(wrong[:partsMax]...)); err != nil {
 		return undecodable("%w", err)

@@ -123,12 +123,12 @@ func TestWorkIsChecked(t *testing.T) {
 		"more work than it shows": 0x1d00ffff, "no work": 0x21007fff, "below zero": 0x20ffffff, "nothing": 0,
 	} {
 		b, h := with(bits)
-		if _, err := verifyBlock(local, b, h); err == nil || !strings.Contains(err.Error(), "not the work") {
+		if _, err := verifyBlock(local, b, h); err == nil || !strings.Contains(err.Error(), "does not have the work") {
 			t.Errorf("%s: got %v, want it refused for its work", name, err)
 		}
 	}
 	if _, err := verifyBlock(&chaincfg.MainNetParams, raw, hash); err == nil ||
-		!strings.Contains(err.Error(), "not the work") {
+		!strings.Contains(err.Error(), "does not have the work") {
 		t.Errorf("on the main network: got %v, want it refused for its work", err)
 	}
 	// The first block of the main network, and its limit.

@@ -38,7 +38,7 @@ var _ chain.Consolidator = consolidator{}
 func (m consolidator) QuoteConsolidation(ctx context.Context) (chain.Fees, bool, error) {
 	estimated, err := m.estimateRate(ctx, consolidationTarget)
 	if err != nil {
-		return chain.Fees{}, false, fmt.Errorf("price of a merge on %s: %w", chain.Bitcoin, err)
+		return chain.Fees{}, false, fmt.Errorf("price of a consolidation on %s: %w", chain.Bitcoin, err)
 	}
 	rate := min(max(estimated, m.RateMin), m.RateMax)
 	isCheap := rate <= m.ConsolidationRate && (estimated > 0 || m.Network == chain.Local)
@@ -72,10 +72,10 @@ func (m consolidator) Consolidate(
 		fees, err = bitcointx.FitFees(m.Network, slotKey, nil, price)
 	}
 	if err == nil && m.CostMax.Less(fees.NonGas) {
-		err = fmt.Errorf("it would cost %v satoshi, and no more than %v are allowed", fees.NonGas, m.CostMax)
+		err = fmt.Errorf("it would cost %v satoshi, and at most %v are allowed", fees.NonGas, m.CostMax)
 	}
 	if err != nil {
-		return "", chain.Fees{}, fmt.Errorf("merge coins on %s: %w", chain.Bitcoin, err)
+		return "", chain.Fees{}, fmt.Errorf("consolidate outputs on %s: %w", chain.Bitcoin, err)
 	}
 	return slotKey.String(), fees, nil
 }

@@ -308,7 +308,7 @@ func perThousand(text string) (uint64, error) {
 	n, err := strconv.ParseUint(whole+rest[:3], 10, 64)
 	digits := strings.Trim(rest[3:], "0123456789") == ""
 	if err != nil || !digits || n > satoshiSupply {
-		return 0, fmt.Errorf("%.40q is no rate", text)
+		return 0, fmt.Errorf("%.40q is not a fee rate", text)
 	}
 	if strings.Trim(rest[3:], "0") != "" {
 		n++

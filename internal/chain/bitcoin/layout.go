@@ -84,7 +84,7 @@ func (c *cursor) takeVarInt() uint64 {
 		}
 	}
 	if c.err == nil && n < minimum {
-		c.err = errors.New("a number is written in more bytes than it takes")
+		c.err = errors.New("a number has more bytes than it needs")
 	}
 	return n
 }

@@ -379,20 +379,20 @@ func TestTheRatesOfEsploraAreReadExactly(t *testing.T) {
 		target int
 		want   uint64 // satoshi per thousand virtual bytes; 0: an error
 	}{
-		"for its target":     {`{"2":87.882,"3":12.5,"6":1.0270001}`, 3, 12_500},
-		"for the one before": {`{"2":87.882,"3":12.5,"6":1.0270001}`, 5, 12_500},
-		"rounded up":         {`{"2":87.882,"3":12.5,"6":1.0270001}`, 144, 1_028},
-		"sooner than any":    {`{"2":87.882,"3":12.5}`, 1, 87_882},
-		"whole":              {`{"2":20}`, 2, 20_000},
-		"above the bounds":   {`{"2":1000000}`, 2, rateMax},
-		"below the bounds":   {`{"2":0.5}`, 2, 1000},
-		"nothing seen":       {`{}`, 2, 1000},
-		"an exponent":        {`{"2":1e3}`, 2, 0},
-		"below nothing":      {`{"2":-1}`, 2, 0},
-		"a text":             {`{"2":"5"}`, 2, 0},
-		"no number":          {`{"soon":5}`, 2, 0},
-		"more than there is": {`{"2":99999999999999999999}`, 2, 0},
-		"a page":             {`<html></html>`, 2, 0},
+		"for its target":        {`{"2":87.882,"3":12.5,"6":1.0270001}`, 3, 12_500},
+		"for the one before":    {`{"2":87.882,"3":12.5,"6":1.0270001}`, 5, 12_500},
+		"rounded up":            {`{"2":87.882,"3":12.5,"6":1.0270001}`, 144, 1_028},
+		"sooner than any":       {`{"2":87.882,"3":12.5}`, 1, 87_882},
+		"whole":                 {`{"2":20}`, 2, 20_000},
+		"above the bounds":      {`{"2":1000000}`, 2, rateMax},
+		"below the bounds":      {`{"2":0.5}`, 2, 1000},
+		"nothing seen":          {`{}`, 2, 1000},
+		"an exponent":           {`{"2":1e3}`, 2, 0},
+		"below nothing":         {`{"2":-1}`, 2, 0},
+		"a text":                {`{"2":"5"}`, 2, 0},
+		"no number":             {`{"soon":5}`, 2, 0},
+		"more than the balance": {`{"2":99999999999999999999}`, 2, 0},
+		"a page":                {`<html></html>`, 2, 0},
 	} {
 		cfg := config(pageLie{"/fee-estimates", "", says("%s", c.said)}.tell(t, l))
 		cfg.Target = c.target

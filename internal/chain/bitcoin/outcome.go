@@ -97,7 +97,7 @@ func (a *adapter) readEffects(
 	}
 	i := slices.IndexFunc(s.ids, func(id chainhash.Hash) bool { return id.String() == string(tx) })
 	if i < 0 {
-		return nil, fmt.Errorf("%s: %s is not in block %s, where it says", p.name, tx, hash)
+		return nil, fmt.Errorf("%s: %s is not in block %s, although it says so", p.name, tx, hash)
 	}
 	decoded, err := s.decodeTx(i)
 	if err != nil {
@@ -249,7 +249,7 @@ func (a *adapter) readSlots(
 // slotReadTries is how often the tip may change during a read.
 const slotReadTries = 3
 
-var errTipMoved = errors.New("its newest block is another one every time it is asked")
+var errTipMoved = errors.New("its newest block changes with every question")
 
 func (a *adapter) tryReadSlots(
 	ctx context.Context, p *provider, open []chain.Slot, slotKeys []bitcointx.SlotKey,
@@ -314,7 +314,7 @@ func (a *adapter) tryReadSlots(
 		}
 		if c != nil && c.spent > 0 {
 			if c.spent > a.finalHeight(height) && !spentUnfinal[name] {
-				return nil, fmt.Errorf("%s: %s is spent in block %d, which does not", p.name, name, c.spent)
+				return nil, fmt.Errorf("%s: %s is spent in block %d, which does not spend it", p.name, name, c.spent)
 			}
 			c = nil
 		}
@@ -366,18 +366,21 @@ func (p *provider) checkCreated(ctx context.Context, outs []string) error {
 		}
 	}
 	if err := p.callBatch(ctx, calls...); err != nil {
-		return fmt.Errorf("a coin is not there: %w", err)
+		return fmt.Errorf("an output does not exist: %w", err)
 	}
 	for tx, w := range locations {
 		if w.Block == "" {
-			return fmt.Errorf("%s: %s, which made a coin of ours, is in no block", p.name, tx)
+			return fmt.Errorf("%s: %s, which made an output of this service, is in no block", p.name, tx)
 		}
 		hash, err := parseHash(w.Block)
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
 		if _, ok, err := p.readHeightOf(ctx, hash); err != nil || !ok {
-			return errors.Join(fmt.Errorf("%s: block %s, which made a coin of ours, is not on its chain", p.name, hash),
+			return errors.Join(fmt.Errorf(
+				"%s: block %s, which made an output of this service, is not on its chain",
+				p.name, hash,
+			),
 				err)
 		}
 	}

@@ -108,7 +108,7 @@ func (a *adapter) checkPayment(p chain.Payment) (int, error) {
 		return 0, err
 	}
 	if minimum := bitcointx.Dust(script); p.Amount.Less(minimum) {
-		return 0, newRefusal(chain.CauseAmount, "%v satoshi are dust: the network passes on no output to %s below %v",
+		return 0, newRefusal(chain.CauseAmount, "%v satoshi are dust: the network relays no output to %s below %v",
 			p.Amount, p.To, minimum)
 	}
 	return bitcointx.PayWeight(a.Network, p.To)
@@ -128,7 +128,7 @@ func (a *adapter) quoteSize(ctx context.Context, size uint64) (chain.Fees, error
 	fee := money.Units(bitcointx.FeeAtRate(size, rate))
 	if a.CostMax.Less(fee) {
 		return chain.Fees{},
-			fmt.Errorf("price of a transaction on %s: it would cost %v satoshi, and no more than %v are allowed",
+			fmt.Errorf("price of a transaction on %s: it would cost %v satoshi, and at most %v are allowed",
 				chain.Bitcoin, fee, a.CostMax)
 	}
 	return chain.Fees{GasLimit: size, TipCap: money.Units(rate), NonGas: fee}, nil
@@ -171,7 +171,7 @@ const incrementalRelayRate = 1_100
 func (a *adapter) Bump(_ context.Context, last chain.Fees) (chain.Fees, bool, error) {
 	rate, ok := last.TipCap.Uint64()
 	if !ok || rate > bitcointx.RateMax || last.GasLimit == 0 || last.GasLimit > weightMax || !last.FeeCap.IsZero() {
-		return chain.Fees{}, false, fmt.Errorf("bump on %s: %+v are no fees of this chain", chain.Bitcoin, last)
+		return chain.Fees{}, false, fmt.Errorf("bump on %s: %+v are not fees of this chain", chain.Bitcoin, last)
 	}
 	higher := min(max(rate+rate/4, rate+incrementalRelayRate), a.RateMax)
 	if higher < rate+incrementalRelayRate {
@@ -212,13 +212,13 @@ func (a *adapter) buildPayload(
 		return nil, err
 	}
 	if i := slices.IndexFunc(ps, func(p chain.Payment) bool { return feePayer(p) != account }); i >= 0 {
-		return nil, fmt.Errorf("%s pays for payment %d, not %s", feePayer(ps[i]), i, account)
+		return nil, fmt.Errorf("%s is the payer of payment %d, not %s", feePayer(ps[i]), i, account)
 	}
 	if rate, ok := fees.TipCap.Uint64(); !ok || rate > a.RateMax {
 		return nil, fmt.Errorf("the rate of %v is above the configured %d", fees.TipCap, a.RateMax)
 	}
 	if a.CostMax.Less(fees.NonGas) {
-		return nil, fmt.Errorf("it may cost %v, which is above the configured %v", fees.NonGas, a.CostMax)
+		return nil, fmt.Errorf("it can cost %v, which is above the configured %v", fees.NonGas, a.CostMax)
 	}
 	tx, err := bitcointx.Build(a.Network, slotKey, ps, fees)
 	if err != nil {

@@ -142,7 +142,7 @@ func (a *adapter) readVote(ctx context.Context, p *provider, height uint64) (quo
 	}
 	hash, ok, err := p.readHashAt(ctx, height)
 	if err == nil && !ok {
-		err = fmt.Errorf("%s: calls block %d its newest and does not have block %d", p.name, latest, height)
+		err = fmt.Errorf("%s: says that block %d is its newest and does not have block %d", p.name, latest, height)
 	}
 	if err != nil {
 		return zero, err
@@ -205,7 +205,7 @@ func (a *adapter) loadMaturedReward(
 	}
 	h, err := hash()
 	if err != nil {
-		return nil, fmt.Errorf("coins of block %d: %w", height-coinbaseMaturity, err)
+		return nil, fmt.Errorf("outputs of block %d: %w", height-coinbaseMaturity, err)
 	}
 	if reward, ok := a.rewards.Get(h); ok {
 		return reward, nil
@@ -220,7 +220,7 @@ func (a *adapter) loadMaturedReward(
 			return verifyBlock(p.params, raw, h)
 		})
 		if err != nil {
-			return nil, fmt.Errorf("coins of block %d: %w", height-coinbaseMaturity, err)
+			return nil, fmt.Errorf("outputs of block %d: %w", height-coinbaseMaturity, err)
 		}
 	}
 	a.rewards.Put(h, s.reward, rewardsCached)

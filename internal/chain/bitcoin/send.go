@@ -30,7 +30,8 @@ var knownPhrases = []string{
 func (a *adapter) Send(ctx context.Context, raw []byte) (chain.Answer, string) {
 	hash, err := bitcointx.HashOf(raw)
 	if err != nil {
-		return chain.Unknown, "not sent, since it is no transaction of ours: " + quorum.TruncateAnswer(err.Error())
+		return chain.Unknown, "not sent, because it is not a transaction of this service: " +
+			"" + quorum.TruncateAnswer(err.Error())
 	}
 	text := hex.EncodeToString(raw)
 	return quorum.SendToAll(ctx, a.providers, func(ctx context.Context, p *provider) (chain.Answer, error) {
@@ -39,7 +40,7 @@ func (a *adapter) Send(ctx context.Context, raw []byte) (chain.Answer, string) {
 			return classifySendError(err), err
 		}
 		if got != hash {
-			return chain.Unknown, fmt.Errorf("%s: took %s for %.90q", p.name, hash, string(got))
+			return chain.Unknown, fmt.Errorf("%s: accepted %s for %.90q", p.name, hash, string(got))
 		}
 		return chain.Accepted, nil
 	})

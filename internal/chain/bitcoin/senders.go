@@ -171,7 +171,8 @@ func (p *provider) fetchTxs(
 			batchSize = n / 2
 			continue
 		case hasErrorCode(err, codeNotFound):
-			return fmt.Errorf("%w: a transaction that a block spends is not found: run the node with the index of all transactions (txindex) and without pruning",
+			return fmt.Errorf("%w: a transaction that a block spends was not found: run the node with the index of "+
+				"all transactions (txindex) and without pruning",
 				err)
 		case err != nil:
 			return err

@@ -25,7 +25,7 @@ func (p utxoModel) SelectOutputs(
 ) (string, chain.Fees, error) {
 	rate, ok := price.TipCap.Uint64()
 	if !ok || rate > p.RateMax {
-		return "", chain.Fees{}, fmt.Errorf("choose coins on %s: the rate of %v is above the configured %d",
+		return "", chain.Fees{}, fmt.Errorf("choose outputs on %s: the rate of %v is above the configured %d",
 			chain.Bitcoin, price.TipCap, p.RateMax)
 	}
 	o := coinselect.Request{
@@ -38,10 +38,10 @@ func (p utxoModel) SelectOutputs(
 		c, err = coinselect.Select(o, available)
 	}
 	if err == nil && p.CostMax.Less(c.Fees.NonGas) {
-		err = fmt.Errorf("it would cost %v satoshi, and no more than %v are allowed", c.Fees.NonGas, p.CostMax)
+		err = fmt.Errorf("it would cost %v satoshi, and at most %v are allowed", c.Fees.NonGas, p.CostMax)
 	}
 	if err != nil {
-		return "", chain.Fees{}, fmt.Errorf("choose coins on %s: %w", chain.Bitcoin, err)
+		return "", chain.Fees{}, fmt.Errorf("choose outputs on %s: %w", chain.Bitcoin, err)
 	}
 	return c.SlotKey.String(), c.Fees, nil
 }

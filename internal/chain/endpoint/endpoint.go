@@ -38,7 +38,7 @@ var (
 	// ErrTooLong says that an answer has more bytes than allowed.
 	ErrTooLong = errors.New("answer is longer than is allowed")
 
-	errPaused = errors.New("asked for a pause that is not over")
+	errPaused = errors.New("the provider asked for a pause that is not over")
 )
 
 // Endpoint is one URL.
@@ -193,7 +193,7 @@ func (e *Endpoint) openRequest(ctx context.Context, method, path, kind string, b
 	}
 	r, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
 	if err != nil {
-		return nil, errors.New("the endpoint cannot be asked")
+		return nil, errors.New("the endpoint cannot be reached")
 	}
 	if kind != "" {
 		r.Header.Set("Content-Type", kind)

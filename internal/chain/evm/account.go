@@ -166,6 +166,6 @@ func (a *adapter) Kind(ctx context.Context, block chain.Block, account chain.Add
 			break
 		}
 	}
-	return "", fmt.Errorf("account %s in block %d of %s: %d of the %d providers that have to agree: %w", account,
+	return "", fmt.Errorf("account %s in block %d of %s: %d of the %d providers of the quorum: %w", account,
 		block.Height, a.Name, keyed, a.Quorum, errors.Join(errs...))
 }

@@ -175,7 +175,7 @@ func (a *adapter) loadSettledReceipts(ctx context.Context, p *provider, s *verif
 		}
 	}
 	if root.rootHash() != last.header.ReceiptHash {
-		return fmt.Errorf("%s: receipts of blocks %d to %d do not give the root in block %d, which settles them",
+		return fmt.Errorf("%s: receipts of blocks %d to %d do not have the root in block %d, which settles them",
 			p.name, settledBefore+1, last.settled, height)
 	}
 	for i, b := range blocks {

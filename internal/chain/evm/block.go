@@ -116,7 +116,7 @@ func (a *adapter) fetchTransactions(
 		}
 	}
 	if b.root.rootHash() != h.TxHash {
-		return nil, wrong(errors.New("transactions do not give the root in the header"))
+		return nil, wrong(errors.New("transactions do not have the root in the header"))
 	}
 	return s, nil
 }

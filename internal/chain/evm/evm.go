@@ -112,7 +112,7 @@ func (c Config) validate() error {
 		addProblem("agree is %d: it has to be between 1 and the number of endpoints, %d", c.Quorum, len(c.Endpoints))
 	}
 	if c.FeeCap.IsZero() {
-		addProblem("fee cap is missing: give the most to pay per gas, in wei")
+		addProblem("fee cap is missing: give the highest price per gas, in wei")
 	}
 	if c.TipCap.IsZero() || c.FeeCap.Less(c.TipCap) {
 		addProblem("tip cap is %v: it has to be above zero and at most the fee cap %v", c.TipCap, c.FeeCap)

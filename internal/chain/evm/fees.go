@@ -98,7 +98,7 @@ func (a *adapter) nonGasFee(ctx context.Context, p *provider) (money.Amount, err
 			return money.Zero, err
 		}
 		if len(word) != common.HashLength {
-			return money.Zero, fmt.Errorf("%s: %s of the gas price oracle: answer of %d bytes is no price", p.name,
+			return money.Zero, fmt.Errorf("%s: %s of the gas price oracle: answer of %d bytes is not a price", p.name,
 				method, len(word))
 		}
 		return money.FromUint256(new(uint256.Int).SetBytes(word)), nil

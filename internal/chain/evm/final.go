@@ -67,8 +67,8 @@ func (a *adapter) readVote(ctx context.Context, p *provider, height uint64) (quo
 		return quorum.Vote[common.Hash]{}, nil
 	}
 	if block == nil || block.Number == nil || uint64(*block.Number) != height {
-		return quorum.Vote[common.Hash]{}, fmt.Errorf("%s: calls block %d final and does not have block %d", p.name,
-			final, height)
+		return quorum.Vote[common.Hash]{}, fmt.Errorf("%s: says that block %d is final and does not have block %d",
+			p.name, final, height)
 	}
 	return quorum.Vote[common.Hash]{Final: true, Hash: block.Hash}, nil
 }

@@ -45,7 +45,7 @@ func (a *adapter) readHeads(ctx context.Context, p *provider) (chain.Heads, erro
 
 // finalAheadError returns the error for a provider that calls a block final which it does not have.
 func (p *provider) finalAheadError(final, latest uint64) error {
-	return fmt.Errorf("%s: calls block %d final, and its newest is %d", p.name, final, latest)
+	return fmt.Errorf("%s: says that block %d is final, and its newest is %d", p.name, final, latest)
 }
 
 // finalHeight returns the final height if latest is the head. The first block is always final.

@@ -37,7 +37,7 @@ func (a *adapter) Outcome(ctx context.Context, txs []chain.TxHash, ps ...chain.P
 	case errors.Is(err, chain.ErrNotYet):
 		return nil, fmt.Errorf("outcome of %s on %s: %w", o.Tx, a.Name, err)
 	default:
-		return nil, fmt.Errorf("outcome of %s on %s: its fee is not the same with as many as have to agree: %w", o.Tx,
+		return nil, fmt.Errorf("outcome of %s on %s: too few providers of the quorum agree about its fee: %w", o.Tx,
 			a.Name,
 			errors.Join(err, chain.ErrDisagreement))
 	}
@@ -121,7 +121,7 @@ func (s *verifiedBlock) buildOutcome(
 		o.Paid = o.Succeeded && p != nil && s.makesPayment(i, *p)
 		return o, nil
 	}
-	return nil, fmt.Errorf("transaction %s is not in block %s where its receipt says", hash, s.hash)
+	return nil, fmt.Errorf("transaction %s is not in block %s, although its receipt says so", hash, s.hash)
 }
 
 // makesPayment reports whether a payment is among the effects of a successful transaction.

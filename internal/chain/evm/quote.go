@@ -136,7 +136,7 @@ func addGasReserve(gas uint64) uint64 {
 }
 
 func newGasError(gas, limit uint64) error {
-	return &chain.RevertedError{Reason: fmt.Sprintf("it would take %d gas, and no more than %d may be spent on it", gas,
+	return &chain.RevertedError{Reason: fmt.Sprintf("it would use %d gas, and at most %d are allowed", gas,
 		limit)}
 }
 

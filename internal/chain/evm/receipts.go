@@ -115,7 +115,7 @@ func (r *reader) readReceipt() (*receipt, []byte, error) {
 	}
 	if !listed || fields.TxHash == nil || fields.CumulativeGasUsed == nil || fields.Bloom == nil ||
 		fields.Type > math.MaxUint8 {
-		return nil, nil, errors.New("it lacks a field, or has a type that there is not")
+		return nil, nil, errors.New("it lacks a field, or has an unknown type")
 	}
 	got.Type, got.TxHash, got.CumulativeGasUsed, got.stackFields = byte(fields.Type), *fields.TxHash,
 		uint64(*fields.CumulativeGasUsed), fields.stackFields
@@ -222,7 +222,7 @@ func (p *provider) fetchReceipts(ctx context.Context, s *verifiedBlock) ([]*rece
 		return nil, err
 	}
 	if root.rootHash() != s.header.ReceiptHash {
-		return nil, s.wrapReceiptError(p, errors.New("they do not give the root in the header"))
+		return nil, s.wrapReceiptError(p, errors.New("they do not have the root in the header"))
 	}
 	s.receipts = receipts
 	if err := s.fillGasAndLogs(); err != nil {
@@ -327,7 +327,7 @@ func (s *verifiedBlock) txFeeWith(i int, reported stackFields) (money.Amount, er
 	}
 	extra, err := reported.nonGasFee(s.receipts[i].GasUsed)
 	if err != nil {
-		return money.Zero, fmt.Errorf("fee of %s beside its gas: %w", s.txs[i].hash, err)
+		return money.Zero, fmt.Errorf("fee of %s besides its gas: %w", s.txs[i].hash, err)
 	}
 	return gas.Add(extra)
 }

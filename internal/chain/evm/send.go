@@ -32,7 +32,7 @@ func (a *adapter) Send(ctx context.Context, raw []byte) (chain.Answer, string) {
 			return classifySendError(err), err
 		}
 		if txHash(got) != hash {
-			return chain.Unknown, fmt.Errorf("%s: took %s for %s", p.name, hash, got)
+			return chain.Unknown, fmt.Errorf("%s: accepted %s for %s", p.name, hash, got)
 		}
 		return chain.Accepted, nil
 	})

@@ -161,7 +161,8 @@ func (a *adapter) requireTracers(ctx context.Context) ([]*provider, error) {
 	for _, p := range a.withArchives() {
 		if err := p.ensureHandshake(ctx); err != nil {
 			return nil,
-				fmt.Errorf("no provider traces, and one has not said whether it does; set trace OFF to stop waiting for it: %w",
+				fmt.Errorf("no provider traces, and one has not said whether it can; set trace OFF to stop waiting "+
+					"for it: %w",
 					err)
 		}
 	}
@@ -646,7 +647,7 @@ func (f *callFrame) ownTransfers(tr *traced, callPath string) ([]chain.Transfer,
 		return nil, nil
 	}
 	if tr.budget--; tr.budget < 0 {
-		return nil, fmt.Errorf("more movements than one transaction can make: %w", endpoint.ErrTooLong)
+		return nil, fmt.Errorf("more transfers than one transaction can make: %w", endpoint.ErrTooLong)
 	}
 	amount, err := money.FromBig(f.Value)
 	if err != nil {

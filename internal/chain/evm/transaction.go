@@ -277,7 +277,7 @@ func (a *adapter) readStateSync(ctx context.Context, p *provider, block common.H
 		return nil, nil, err
 	}
 	if len(raw) == 0 || raw[0] != borStateSync {
-		return nil, nil, errors.New("transaction that synchronizes state is not given as it is encoded")
+		return nil, nil, errors.New("a transaction that synchronizes state is not given in its encoding")
 	}
 	return &tx{
 		hash: crypto.Keccak256Hash(raw), kind: borStateSync, to: &common.Address{}, value: new(big.Int),

@@ -58,7 +58,7 @@ func AgreeOnAnswer[P, T any](
 		err = errors.Join(fmt.Errorf("%d different answers: %w", len(values), chain.ErrDisagreement),
 			errors.Join(errs...))
 	case len(values) == 1:
-		err = fmt.Errorf("%d of the %d providers that have to agree gave it: %w", votes[0], quorumSize, err)
+		err = fmt.Errorf("%d of the %d providers of the quorum gave it: %w", votes[0], quorumSize, err)
 	}
 	var zero T
 	return zero, err

@@ -140,7 +140,7 @@ func AgreeOnOutcome[P any](
 	case differ:
 		return nil, errors.Join(chain.ErrDisagreement, err)
 	case len(found) > 0:
-		return nil, errors.Join(fmt.Errorf("%d of the %d providers that have to agree have it: %w", len(found),
+		return nil, errors.Join(fmt.Errorf("%d of the %d providers of the quorum have it: %w", len(found),
 			quorumSize, chain.ErrNotYet), err)
 	case missing >= quorumSize && !errors.Is(err, chain.ErrNotYet):
 		return nil, nil

@@ -256,7 +256,7 @@ func (p *provider) rollBack(ctx context.Context, block chain.Block, entries []ba
 		return nil
 	}
 	if last-block.Height > rollBackMax {
-		return fmt.Errorf("%s: tells balances of slot %d, %d slots later: %w", p.name, last, last-block.Height,
+		return fmt.Errorf("%s: returns balances of slot %d, %d slots later: %w", p.name, last, last-block.Height,
 			chain.ErrStateGone)
 	}
 	slots, err := p.slotsBetween(ctx, block.Height, last)
@@ -278,7 +278,7 @@ func (p *provider) rollBack(ctx context.Context, block chain.Block, entries []ba
 			return fmt.Errorf("%s: block %d: %w", p.name, slot, err)
 		}
 		if h.parent != parent {
-			return fmt.Errorf("%s: block %d stands on %.44q, want %.44q: one between is missing, or there was a fork",
+			return fmt.Errorf("%s: block %d has the parent %.44q, want %.44q: a block is missing, or there was a fork",
 				p.name, slot, h.parent, parent)
 		}
 		parent = h.hash
@@ -312,7 +312,7 @@ func (p *provider) slotsBetween(ctx context.Context, after, last uint64) ([]uint
 		case <-tick.C:
 		}
 	}
-	return nil, fmt.Errorf("%s: tells balances of slot %d and does not give its block", p.name, last)
+	return nil, fmt.Errorf("%s: returns balances of slot %d and does not have its block", p.name, last)
 }
 
 // appendPriors appends the balances that undoing a transaction restores.

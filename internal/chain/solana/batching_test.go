@@ -265,7 +265,7 @@ func TestARefusalOfSeveralNamesTheOneThatIsToBlame(t *testing.T) {
 	}
 	more := slices.Clone(ps)
 	more[2].Amount = money.Units(3_000_000)
-	refused("more than there is", "payment 3 of 4", more...)
+	refused("more than the balance", "payment 3 of 4", more...)
 	for what, tt := range map[string]struct{ said, word string }{
 		"the second, behind an account that is made": {`{"InstructionError":[5,{"Custom":1}]}`, "payment 2 of 4"},
 		"the account that is made":                   {`{"InstructionError":[3,{"Custom":1}]}`, "payment 1 of 4"},

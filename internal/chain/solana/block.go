@@ -74,7 +74,7 @@ func (p *provider) readSlots(
 	for n := 0; s.hasNext(']', &n); {
 		slot := s.readNumber()
 		if slot < last || n > limit {
-			s.fail("a slot that was not asked for")
+			s.fail("a slot that was not in the question")
 		}
 		slots, last = append(slots, slot), slot+1
 	}
@@ -156,12 +156,12 @@ func (p *provider) firstBlock(ctx context.Context, from uint64, commitment strin
 		return slotBlock{}, err
 	}
 	if h, err = p.readHeader(ctx, slots[0], commitment); err != nil {
-		return slotBlock{}, fmt.Errorf("%s: names slot %d and does not give its block: %s", p.name, slots[0],
+		return slotBlock{}, fmt.Errorf("%s: names slot %d and does not have its block: %s", p.name, slots[0],
 			quorum.TruncateAnswer(err.Error()))
 	}
 	if h.parentSlot >= from {
 		return slotBlock{},
-			fmt.Errorf("%s: gives block %d for %d and says that it stands on block %d, which it does not give", p.name,
+			fmt.Errorf("%s: has block %d for %d and says that its parent is block %d, which it does not have", p.name,
 				slots[0], from, h.parentSlot)
 	}
 	return slotBlock{slots[0], h}, nil
@@ -255,7 +255,7 @@ func (p *provider) readHeads(ctx context.Context) (chain.Heads, error) {
 	}
 	latest, err := p.newestBlock(ctx, confirmed)
 	if err == nil && final.Height > latest.Height {
-		err = fmt.Errorf("%s: calls block %d final, and its newest is %d", p.name, final.Height, latest.Height)
+		err = fmt.Errorf("%s: says that block %d is final, and its newest is %d", p.name, final.Height, latest.Height)
 	}
 	return chain.Heads{Latest: latest, Final: final}, err
 }

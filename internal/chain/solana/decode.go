@@ -69,7 +69,7 @@ const (
 
 func (t *tx) markSeen(s *scanner, m memberSet) {
 	if t.members&m != 0 {
-		s.fail("a member that is there twice")
+		s.fail("a field that is there twice")
 	}
 	t.members |= m
 }
@@ -97,7 +97,7 @@ func readBlock(s *scanner, visit func(*tx) error) (header, error) {
 	found := 0
 	markOnce := func(m int) {
 		if found&m != 0 {
-			s.fail("a member that is there twice")
+			s.fail("a field that is there twice")
 		}
 		found |= m
 	}
@@ -140,7 +140,7 @@ func readBlock(s *scanner, visit func(*tx) error) (header, error) {
 	case s.err != nil:
 		return h, s.err
 	case h.hash == "" || h.parent == "" || found&slot == 0:
-		return h, fmt.Errorf("it does not say its hash, or which block it stands on")
+		return h, fmt.Errorf("it does not have its hash or its parent")
 	case visit != nil && found&transactions == 0:
 		return h, fmt.Errorf("it has no list of transactions")
 	}
@@ -288,7 +288,7 @@ func (t *tx) readMeta(s *scanner) {
 					continue
 				}
 				if found&(1<<part) != 0 {
-					s.fail("a member that is there twice")
+					s.fail("a field that is there twice")
 				}
 				found |= 1 << part
 				t.loaded[part] = s.readAccounts(t.loaded[part])
@@ -357,7 +357,7 @@ func (t *tx) checkConsistency() error {
 	n := len(t.accounts)
 	switch {
 	case n == 0 || len(t.signature) == 0:
-		return fmt.Errorf("nobody signed it")
+		return fmt.Errorf("it has no signature")
 	case n > accountsMax || len(t.pre) != n || len(t.post) != n:
 		return fmt.Errorf("it names %d accounts and has %d balances before and %d after", n, len(t.pre), len(t.post))
 	}
@@ -367,10 +367,10 @@ func (t *tx) checkConsistency() error {
 			return fmt.Errorf("account %d has no address", i)
 		}
 		if t.pre[i] > lamportsMax || t.post[i] > lamportsMax {
-			return fmt.Errorf("account %d has more lamports than there are", i)
+			return fmt.Errorf("account %d has more lamports than the supply", i)
 		}
 		if before, after = before+t.pre[i], after+t.post[i]; before > lamportsMax || after > lamportsMax {
-			return fmt.Errorf("its accounts have more lamports than there are")
+			return fmt.Errorf("its accounts have more lamports than the supply")
 		}
 		t.isToken = append(t.isToken, false)
 	}

@@ -49,8 +49,8 @@ func (p *provider) readVote(ctx context.Context, height uint64) (quorum.Vote[vot
 	}
 	found, err := p.firstBlock(ctx, height, finalized)
 	if errors.Is(err, errNoBlock) {
-		return zero, fmt.Errorf("%s: calls block %d final and has none at or above %d: %s", p.name, final, height,
-			quorum.TruncateAnswer(err.Error()))
+		return zero, fmt.Errorf("%s: says that block %d is final and has none at or above %d: %s",
+			p.name, final, height, quorum.TruncateAnswer(err.Error()))
 	}
 	if err != nil {
 		return zero, err
@@ -77,8 +77,8 @@ func (c *Client) checkParent(ctx context.Context, block vote, voters []*provider
 		hash = h.hash
 	}
 	if hash != block.parent {
-		return fmt.Errorf("block %d stands on %.44q, and block %d is %.44q: %w", block.slot, block.parent, parentSlot,
-			hash, chain.ErrDisagreement)
+		return fmt.Errorf("block %d has the parent %.44q, and block %d is %.44q: %w",
+			block.slot, block.parent, parentSlot, hash, chain.ErrDisagreement)
 	}
 	return nil
 }

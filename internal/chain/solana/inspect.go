@@ -37,7 +37,7 @@ var harmlessExtensions = map[uint16]bool{
 var extensionNames = map[uint16]string{
 	1: "a fee on transfers", 3: "an authority that can close it", 4: "confidential transfers",
 	6: "a state that new accounts have",
-	9: "no transfers", 10: "interest", 12: "a permanent delegate, who can take from anybody",
+	9: "no transfers", 10: "interest", 12: "a permanent delegate, who can take the tokens of every account",
 	14: "a program that each transfer calls",
 	16: "confidential fees", 25: "amounts that are scaled", 26: "an authority that can pause it",
 }
@@ -76,7 +76,7 @@ func (c *Client) inspectAccounts(ctx context.Context, p *provider, ps []chain.Pa
 	for i, pay := range ps {
 		if (solanatx.AddressCodec{}).IsUnspendable(pay.To) {
 			return accountsView{}, namePayment(len(ps), i,
-				newRefusal(chain.CausePayee, "nobody holds a key of %s: what is sent there is lost", pay.To))
+				newRefusal(chain.CausePayee, "the key of %s has no holder: a payment to it is lost", pay.To))
 		}
 		q.addAddress(pay.From)
 		q.addAddress(pay.To)
@@ -147,7 +147,7 @@ func (m Mint) checkTransfer(pay chain.Payment, token, source, target *account) (
 		return false, err
 	}
 	if !made || money.Units(held).Less(pay.Amount) {
-		return false, newRefusal(chain.CauseFunds, "%s holds %d in its token account, less than the amount", pay.From,
+		return false, newRefusal(chain.CauseFunds, "%s has %d in its token account, less than the amount", pay.From,
 			held)
 	}
 	_, made, err = m.readHolding(pay.Contract, pay.To, target, chain.CausePayee)
@@ -165,21 +165,22 @@ func checkReceiver(to chain.Address, a *account) error {
 	}
 	switch {
 	case a.Executable:
-		return newRefusal(chain.CausePayee, "%s is a program: what is sent there is lost", to)
+		return newRefusal(chain.CausePayee, "%s is a program: a payment to it is lost", to)
 	case isTokenProgram([]byte(a.Owner)):
 		if len(data) == mintBytes || len(data) >= extensionsByte && data[extensionsByte-1] == isMint {
-			return newRefusal(chain.CausePayee, "%s is the mint of a token: what is sent there is lost", to)
+			return newRefusal(chain.CausePayee, "%s is the mint of a token: a payment to it is lost", to)
 		}
 		if len(data) >= tokenBytes {
 			owner := solanatx.Canonical([32]byte(data[tokenOwnerByte:tokenAmountByte]))
 			return newRefusal(chain.CausePayee,
-				"%s is a token account of %s and no wallet: give the address of the wallet", to, owner)
+				"%s is a token account of %s and not a wallet: give the address of the wallet", to, owner)
 		}
-		return newRefusal(chain.CausePayee, "%s belongs to a token program and is no wallet", to)
+		return newRefusal(chain.CausePayee, "%s belongs to a token program and is not a wallet", to)
 	case a.Owner == "Sysvar1111111111111111111111111111111111111":
-		return newRefusal(chain.CausePayee, "%s is of the chain itself: what is sent there is lost", to)
+		return newRefusal(chain.CausePayee, "%s belongs to the chain itself: a payment to it is lost", to)
 	case a.Owner == string(solanatx.SystemProgram) && len(data) > 0:
-		return newRefusal(chain.CausePayee, "%s is a nonce account and no wallet: give the address of the wallet", to)
+		return newRefusal(chain.CausePayee, "%s is a nonce account and not a wallet: give the address of the "+
+			"wallet", to)
 	}
 	return nil
 }
@@ -190,16 +191,16 @@ func (s accountsView) checkNative(p chain.Payment, from, to uint64) error {
 	left, err := money.Units(from).Sub(p.Amount)
 	switch {
 	case err != nil:
-		return newRefusal(chain.CauseFunds, "%s holds %d lamports, less than the amount", p.From, from)
+		return newRefusal(chain.CauseFunds, "%s has %d lamports, less than the amount", p.From, from)
 	case p.From == p.To:
 		return nil
 	case to == 0 && p.Amount.Less(minimum):
 		return newRefusal(chain.CauseAmount,
-			"%s is a new account, which has to hold at least %d lamports: %v are too few", p.To, s.rentExemptMin,
+			"%s is a new account, whose minimum balance is %d lamports: %v are too few", p.To, s.rentExemptMin,
 			p.Amount)
 	case feePayer(p) != p.From && !left.IsZero() && left.Less(minimum):
 		return newRefusal(chain.CauseAmount,
-			"%s would be left with %v lamports: it has to hold nothing, or at least %d", p.From, left, s.rentExemptMin)
+			"%s would keep %v lamports: it has to keep none, or at least %d", p.From, left, s.rentExemptMin)
 	}
 	return nil
 }
@@ -217,7 +218,8 @@ func (s accountsView) checkAffordable(ps []chain.Payment, cost money.Amount) err
 		}
 	}
 	if err != nil || left.Less(money.Units(s.rentExemptMin)) && !left.IsZero() {
-		return fmt.Errorf("%s holds %d lamports: the payment with a fee of up to %v needs more, and at least %d have to stay",
+		return fmt.Errorf("%s has %d lamports: the payment with a fee of up to %v needs more, because at least %d "+
+			"have to stay",
 			payer, s.payerLamports, cost, s.rentExemptMin)
 	}
 	return nil
@@ -260,13 +262,13 @@ func (m Mint) checkMint(address chain.Address, a *account) error {
 			address, a.Owner, m.Program)
 	case len(data) < mintBytes || data[mintInitializedByte] != 1 ||
 		len(data) > mintBytes && (len(data) < extensionsByte || data[extensionsByte-1] != isMint):
-		return newRefusal(chain.CauseAccount, "%s is no mint", address)
+		return newRefusal(chain.CauseAccount, "%s is not a mint", address)
 	case data[mintDecimalsByte] != m.Decimals:
 		return newRefusal(chain.CauseAccount, "token %s has %d decimals, and is configured to have %d", address,
 			data[mintDecimalsByte], m.Decimals)
 	case len(data) >= dataMax:
 		return newRefusal(chain.CauseAccount,
-			"the extensions of token %s cannot be read: they are longer than any that is paid", address)
+			"the extensions of token %s cannot be read: they are too long", address)
 	case len(data) > mintBytes:
 		return m.checkExtensions(address, data[extensionsByte:])
 	}
@@ -286,7 +288,8 @@ func (m Mint) checkExtensions(address chain.Address, list []byte) error {
 			if name == "" {
 				name = "an extension that is not known to be harmless"
 			}
-			return newRefusal(chain.CauseAccount, "token %s has %s (extension %d of Token-2022): it is not paid",
+			return newRefusal(chain.CauseAccount, "token %s has %s (extension %d of Token-2022): this service does "+
+				"not pay it",
 				address, name, kind)
 		}
 		if len(list) < head+size {
@@ -319,9 +322,9 @@ func (m Mint) readHolding(
 		return 0, false, err
 	case a.Owner != string(m.Program) || len(data) < tokenAccountBytes ||
 		!bytes.Equal(data[:tokenOwnerByte], mintKey[:]):
-		return 0, false, newRefusal(cause, "the token account of %s is none of %s", owner, mint)
+		return 0, false, newRefusal(cause, "the token account of %s is not a token account of %s", owner, mint)
 	case !bytes.Equal(data[tokenOwnerByte:tokenAmountByte], ownerKey[:]):
-		return 0, false, newRefusal(cause, "the token account of %s belongs to somebody else now", owner)
+		return 0, false, newRefusal(cause, "the token account of %s belongs to another owner now", owner)
 	case data[tokenStateByte] == isFrozen:
 		return 0, false, newRefusal(cause, "the token account of %s is frozen by the token's issuer", owner)
 	}

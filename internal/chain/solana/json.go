@@ -10,7 +10,7 @@ import (
 // depthMax is how deep an answer may be nested.
 const depthMax = 64
 
-var errJSON = errors.New("not the JSON that is expected")
+var errJSON = errors.New("not the expected JSON")
 
 // scanner reads JSON from front to back without copying. A block has megabytes and little of it is
 // needed: the scanner follows what it skips only to find its end.
@@ -101,7 +101,7 @@ func (s *scanner) hasNext(end byte, n *int) bool {
 // readWord reads a string without escapes: names of members, addresses, signatures.
 func (s *scanner) readWord() []byte {
 	if s.peekByte() != '"' {
-		s.fail("no string")
+		s.fail("not a string")
 		return nil
 	}
 	s.i++
@@ -156,14 +156,14 @@ func (s *scanner) readNumber() uint64 {
 	s.peekByte()
 	n, used := parseDigits(s.b[s.i:])
 	if used == 0 {
-		s.fail("no whole number")
+		s.fail("not a whole number")
 		return 0
 	}
 	s.i += used
 	if s.i < len(s.b) {
 		switch s.b[s.i] {
 		case '.', 'e', 'E':
-			s.fail("no whole number")
+			s.fail("not a whole number")
 			return 0
 		}
 	}
@@ -175,7 +175,7 @@ func (s *scanner) readQuantity() uint64 {
 	w := s.readWord()
 	n, used := parseDigits(w)
 	if s.err == nil && (used == 0 || used != len(w)) {
-		s.fail("no whole number in a string")
+		s.fail("not a whole number in a string")
 	}
 	return n
 }

@@ -53,7 +53,7 @@ func (p *provider) readSenders(
 			continue
 		}
 		if !slices.Contains(m.transfers, t) {
-			return nil, fmt.Errorf("%s: block %d has no movement %s of %s", p.name, block.Height, t.Position, t.Tx)
+			return nil, fmt.Errorf("%s: block %d has no transfer %s of %s", p.name, block.Height, t.Position, t.Tx)
 		}
 		senders[i] = m.multiSenders[movementKeyOf(t)]
 	}
@@ -90,7 +90,7 @@ func (c *Client) Kind(ctx context.Context, block chain.Block, address chain.Addr
 			break
 		}
 	}
-	return "", fmt.Errorf("kind of %s in block %d of %s: %d of the %d providers that have to agree said: %w",
+	return "", fmt.Errorf("kind of %s in block %d of %s: %d of the %d providers of the quorum answered: %w",
 		address, block.Height, chain.Solana, votes, c.Quorum, errors.Join(errs...))
 }
 
@@ -107,7 +107,7 @@ func (p *provider) readKind(ctx context.Context, block chain.Block, address chai
 		return "", err
 	}
 	if got.Context.Slot < block.Height {
-		return "", fmt.Errorf("%s: tells of slot %d, want %d or later", p.name, got.Context.Slot, block.Height)
+		return "", fmt.Errorf("%s: answers for slot %d, want %d or later", p.name, got.Context.Slot, block.Height)
 	}
 	a := got.Value
 	if a == nil {

@@ -77,7 +77,7 @@ func newMovements() *movements {
 	return &movements{names: internTable{}, payers: map[string]int{}}
 }
 
-var errBalanceOverflow = errors.New("somebody has more than there can be")
+var errBalanceOverflow = errors.New("an account has more than the supply")
 
 func (m *movements) addTx(t *tx) error {
 	if err := m.addFee(t); err != nil {

@@ -22,7 +22,7 @@ var _ chain.NonceAccounts = (*Client)(nil)
 // rent.
 func (c *Client) Creation(treasury chain.Address, n int) (chain.Payment, error) {
 	if n < 0 || n >= NonceAccountsMax {
-		return chain.Payment{}, fmt.Errorf("nonce account %d of %s: only %d are looked for", n, treasury,
+		return chain.Payment{}, fmt.Errorf("nonce account %d of %s: only %d are possible", n, treasury,
 			NonceAccountsMax)
 	}
 	nonceAccount, err := solanatx.NonceAccount(treasury, uint32(n))
@@ -43,7 +43,7 @@ func newCreation(p chain.Payment, blockhash string) (solanatx.NonceCreation, err
 	}
 	n := slices.Index(addresses, p.To)
 	if n < 0 {
-		return solanatx.NonceCreation{}, fmt.Errorf("%s is no nonce account of %s", p.To, p.From)
+		return solanatx.NonceCreation{}, fmt.Errorf("%s is not a nonce account of %s", p.To, p.From)
 	}
 	t := solanatx.NonceCreation{Treasury: p.From, N: uint32(n), Blockhash: blockhash}
 	return t, t.CheckPayment(p)
@@ -62,8 +62,8 @@ func (c *Client) quoteCreation(ctx context.Context, node *provider, p chain.Paym
 		return chain.Fees{}, err
 	}
 	if rent > solanatx.NonceRent {
-		return chain.Fees{}, fmt.Errorf("%s: a nonce account has to hold %d lamports, and ours hold %d", node.name,
-			rent, solanatx.NonceRent)
+		return chain.Fees{}, fmt.Errorf("%s: a nonce account needs %d lamports, and those of this service have %d",
+			node.name, rent, solanatx.NonceRent)
 	}
 	got, err := node.readAccounts(ctx, []chain.Address{p.From}, confirmed)
 	if err != nil {
@@ -91,7 +91,7 @@ func (c *Client) quoteCreation(ctx context.Context, node *provider, p chain.Paym
 	}
 	fees := chain.Fees{NonGas: t.MaxCost(), RecentBlockhash: t.Blockhash, LastValidBlock: lastValid}
 	if c.CostMax.Less(fees.NonGas) {
-		return chain.Fees{}, fmt.Errorf("it would cost %v lamports, and no more than %v are allowed", fees.NonGas,
+		return chain.Fees{}, fmt.Errorf("it would cost %v lamports, and at most %v are allowed", fees.NonGas,
 			c.CostMax)
 	}
 	p.To = p.From // the amount is part of the cost
@@ -116,7 +116,7 @@ func (c *Client) lastValidBlock(ctx context.Context) (uint64, error) {
 		heights = append(heights, a.Value)
 	}
 	if len(heights) < c.Quorum {
-		return 0, fmt.Errorf("how many blocks there are: %w", errors.Join(errs...))
+		return 0, fmt.Errorf("read the block height: %w", errors.Join(errs...))
 	}
 	return slices.Min(heights) + blockhashLifetime, nil
 }
@@ -132,14 +132,14 @@ func (p *provider) readBlockHeight(ctx context.Context, commitment string) (heig
 // address.
 func (c *Client) buildCreation(account chain.Address, p chain.Payment, s chain.Slot, fees chain.Fees) ([]byte, error) {
 	if feePayer(p) != account {
-		return nil, fmt.Errorf("%s pays for the place, not %s", feePayer(p), account)
+		return nil, fmt.Errorf("the fee payer of the nonce account is %s, not %s", feePayer(p), account)
 	}
 	t, err := newCreation(p, fees.RecentBlockhash)
 	if err != nil {
 		return nil, err
 	}
 	if s.Key != t.SlotKey() {
-		return nil, fmt.Errorf("it takes %q, and its slot is %q", t.SlotKey(), s.Key)
+		return nil, fmt.Errorf("it uses %q, and its slot is %q", t.SlotKey(), s.Key)
 	}
 	if cost := t.MaxCost(); fees.NonGas.Less(cost) || c.CostMax.Less(cost) {
 		return nil, fmt.Errorf("it costs %v lamports, and the fees allow %v of at most %v", cost, fees.NonGas,
@@ -173,7 +173,7 @@ func (c *Client) Expired(ctx context.Context, txs []chain.TxHash, lastValid uint
 		}
 	}
 	if expired < c.Quorum {
-		return false, fmt.Errorf("whether transactions on %s have lapsed: %w", chain.Solana, errors.Join(errs...))
+		return false, fmt.Errorf("whether transactions on %s have expired: %w", chain.Solana, errors.Join(errs...))
 	}
 	return true, nil
 }

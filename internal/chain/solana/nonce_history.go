@@ -27,7 +27,7 @@ func (c *Client) FindUnknownUse(
 ) (newest, foreign chain.TxHash, err error) {
 	nonceAccount, _, _ := strings.Cut(slotKey, " ")
 	if err := checkNonceAccount(treasury, chain.Address(nonceAccount)); err != nil {
-		return "", "", fmt.Errorf("who took a place on %s: %w", chain.Solana, err)
+		return "", "", fmt.Errorf("who used a nonce account on %s: %w", chain.Solana, err)
 	}
 	var errs []error
 	answered := 0
@@ -47,7 +47,10 @@ func (c *Client) FindUnknownUse(
 		}
 	}
 	if answered < c.Quorum {
-		return "", "", fmt.Errorf("who took place %s on %s: %w", nonceAccount, chain.Solana, errors.Join(errs...))
+		return "", "", fmt.Errorf(
+			"who used nonce account %s on %s: %w",
+			nonceAccount, chain.Solana, errors.Join(errs...),
+		)
 	}
 	return newest, "", nil
 }
@@ -96,8 +99,8 @@ func (p *provider) findUnknownUse(
 		}
 	}
 	if len(listed) >= signaturesMax {
-		return t, fmt.Errorf("%s: more than %d transactions name place %s since one of ours", p.name, signaturesMax,
-			nonceAccount)
+		return t, fmt.Errorf("%s: more than %d transactions name nonce account %s since the last one of this service",
+			p.name, signaturesMax, nonceAccount)
 	}
 	return t, nil
 }

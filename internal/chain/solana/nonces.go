@@ -166,7 +166,7 @@ func (p *provider) readNonces(
 		}
 	}
 	if len(clock) < clockBytes {
-		return nil, time.Time{}, fmt.Errorf("%s: gives no clock of the chain", p.name)
+		return nil, time.Time{}, fmt.Errorf("%s: returns no clock of the chain", p.name)
 	}
 	chainTime := time.Unix(int64(min(binary.LittleEndian.Uint64(clock[clockTimeByte:]), timeMax)), 0)
 	states := make([]nonceState, len(addresses))

@@ -137,7 +137,7 @@ func (p *provider) readEffects(
 		return nil, fmt.Errorf("%s: block %d: %w", p.name, slot, err)
 	}
 	if out == nil {
-		return nil, fmt.Errorf("%s: %s is not in block %d, where it says", p.name, hash, slot)
+		return nil, fmt.Errorf("%s: %s is not in block %d, although it says so", p.name, hash, slot)
 	}
 	out.Block, err = p.toChainBlock(ctx, slotBlock{slot, h})
 	return out, err

@@ -26,7 +26,7 @@ func (c *Client) ProveSlot(
 		err = checkNonceAccount(account, nonceAccount)
 	}
 	if err != nil {
-		return "", fmt.Errorf("proof of a place on %s: %w", chain.Solana, err)
+		return "", fmt.Errorf("proof of a nonce account on %s: %w", chain.Solana, err)
 	}
 	for _, hash := range candidates {
 		if isProvenBy(hash, value) {
@@ -42,7 +42,8 @@ func (c *Client) ProveSlot(
 		errs = append(errs, err)
 	}
 	return "",
-		fmt.Errorf("no provider of %s shows the block from which %s has its value, and one that keeps the history of the chain would: %w",
+		fmt.Errorf("no provider of %s has the block from which %s has its value; add one that keeps the history of "+
+			"the chain: %w",
 			chain.Solana, nonceAccount, errors.Join(errs...))
 }
 
@@ -83,6 +84,7 @@ func (p *provider) findParentHash(ctx context.Context, nonceAccount chain.Addres
 			return h.parent, nil
 		}
 	}
-	return "", errors.Join(append(errs, fmt.Errorf("%s: it follows from none of the %d blocks with transactions of it",
+	return "", errors.Join(append(errs, fmt.Errorf("%s: its value follows from none of the %d blocks with its "+
+		"transactions",
 		p.name, len(checked)))...)
 }

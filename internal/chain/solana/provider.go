@@ -100,7 +100,7 @@ func open(answer []byte, id uint64) ([]byte, error) {
 		case "result", "error", "id":
 			target := map[string]*[]byte{"result": &result, "error": &fault, "id": &answerID}[name]
 			if *target != nil {
-				s.fail("a member that is there twice")
+				s.fail("a field that is there twice")
 			}
 			*target = s.skipValue()
 		default:
@@ -113,12 +113,12 @@ func open(answer []byte, id uint64) ([]byte, error) {
 	if fault != nil && string(fault) != "null" {
 		e := &rpcError{}
 		if err := json.Unmarshal(fault, e); err != nil {
-			return nil, fmt.Errorf("an error that is none: %.100q", fault)
+			return nil, fmt.Errorf("an invalid error: %.100q", fault)
 		}
 		return nil, e
 	}
 	if result == nil || string(answerID) != strconv.FormatUint(id, 10) {
-		return nil, errors.New("neither a result nor an error, or of another question")
+		return nil, errors.New("neither a result nor an error, or for another question")
 	}
 	return result, nil
 }

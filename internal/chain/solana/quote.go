@@ -76,7 +76,7 @@ func newRefusal(cause chain.Cause, format string, args ...any) error {
 func (c *Client) configuredMint(address chain.Address) (Mint, error) {
 	m, ok := c.Mints[address]
 	if !ok {
-		return Mint{}, fmt.Errorf("token %.60q is none of the configured mints", string(address))
+		return Mint{}, fmt.Errorf("token %.60q is not one of the configured mints", string(address))
 	}
 	return m, nil
 }
@@ -155,7 +155,7 @@ func (c *Client) quotePayments(ctx context.Context, node *provider, ps []chain.P
 func (c *Client) boundedFees(t solanatx.Tx) (chain.Fees, error) {
 	cost := t.MaxCost()
 	if c.CostMax.Less(cost) {
-		return chain.Fees{}, fmt.Errorf("it would cost up to %v lamports, and no more than %v are allowed", cost,
+		return chain.Fees{}, fmt.Errorf("it would cost up to %v lamports, and at most %v are allowed", cost,
 			c.CostMax)
 	}
 	return chain.Fees{GasLimit: uint64(t.Limit), TipCap: money.Units(t.Price), NonGas: cost, Rent: t.Rent()}, nil
@@ -204,7 +204,7 @@ func (c *Client) TransferFees(ctx context.Context) (chain.Fees, error) {
 
 // errNonceTaken says that the nonce with which a transaction was simulated has another value now.
 // It says nothing about the payment.
-var errNonceTaken = errors.New("its nonce was taken meanwhile")
+var errNonceTaken = errors.New("its nonce was used in the meantime")
 
 // simulateTx simulates a transaction on the newest state, with the maximum of units, and returns
 // how many it used. *chain.RevertedError is the chain's own refusal.
@@ -233,7 +233,7 @@ func (p *provider) simulateTx(ctx context.Context, t solanatx.Tx) (used uint64, 
 	}
 	v := got.Value
 	if v == nil || v.Err == nil {
-		return 0, p.WrapError(method, errors.New("neither an error nor none"))
+		return 0, p.WrapError(method, errors.New("neither an error nor a success"))
 	}
 	if string(v.Err) != "null" {
 		return 0, namePayment(len(t.Moves), failedMove(t, signers, v.Err), p.explainFailure(v.Err, v.Logs))
@@ -266,7 +266,7 @@ func (p *provider) explainFailure(failure json.RawMessage, logs []string) error 
 	}
 	if detail.Rent != nil {
 		return newRefusal(chain.CauseAmount,
-			"an account of it would be left with less than the least that the chain allows")
+			"one of its accounts would keep less than its minimum balance")
 	}
 	if string(detail.Instruction[0]) == "0" {
 		return fmt.Errorf("%s: %w", p.name, errNonceTaken)

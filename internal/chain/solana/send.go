@@ -25,7 +25,8 @@ var knownPhrases = []string{"already been processed", "alreadyprocessed", "alrea
 func (c *Client) Send(ctx context.Context, raw []byte) (chain.Answer, string) {
 	_, hash, err := solanatx.VerifySigned(raw)
 	if err != nil {
-		return chain.Unknown, "not sent, since it is no transaction of ours: " + quorum.TruncateAnswer(err.Error())
+		return chain.Unknown, "not sent, because it is not a transaction of this service: " +
+			"" + quorum.TruncateAnswer(err.Error())
 	}
 	return quorum.SendToAll(ctx, c.providers, func(ctx context.Context, p *provider) (chain.Answer, error) {
 		var got chain.TxHash
@@ -35,7 +36,7 @@ func (c *Client) Send(ctx context.Context, raw []byte) (chain.Answer, string) {
 			return classifySendError(err), err
 		}
 		if got != hash {
-			return chain.Unknown, fmt.Errorf("%s: took %s for %.90q", p.name, hash, string(got))
+			return chain.Unknown, fmt.Errorf("%s: accepted %s for %.90q", p.name, hash, string(got))
 		}
 		return chain.Accepted, nil
 	})
@@ -82,7 +83,7 @@ func (c *Client) buildPayload(
 		return nil, err
 	}
 	if fees.NonGas.Less(t.MaxCost()) {
-		return nil, fmt.Errorf("it may cost %v lamports, and the fees allow %v", t.MaxCost(), fees.NonGas)
+		return nil, fmt.Errorf("it can cost %v lamports, and the fees allow %v", t.MaxCost(), fees.NonGas)
 	}
 	if withAccounts, err := withTokenAccounts(t, ps); err != nil {
 		return nil, err
@@ -104,7 +105,7 @@ func (c *Client) draftTx(account chain.Address, ps []chain.Payment, slotKey stri
 	t := solanatx.Tx{Payer: account, NonceAccount: nonceAccount, NonceValue: value}
 	for _, p := range ps {
 		if payer := feePayer(p); payer != account {
-			return solanatx.Tx{}, fmt.Errorf("%s pays for the payment, not %s", payer, account)
+			return solanatx.Tx{}, fmt.Errorf("the fee payer is %s, not %s", payer, account)
 		}
 		if err := c.addPayment(&t, p); err != nil {
 			return solanatx.Tx{}, err
@@ -124,8 +125,8 @@ func (c *Client) addPayment(t *solanatx.Tx, p chain.Payment) (err error) {
 	if p.ClosesTokenAccount {
 		shut, err := solanatx.NewClose(p, m.Program)
 		if err == nil && p.To != t.Payer {
-			err = fmt.Errorf("what is in the account of %s goes to %s, who pays for it, and not to %s", p.From, t.Payer,
-				p.To)
+			err = fmt.Errorf("the content of the account of %s goes to %s, the fee payer, and not to %s",
+				p.From, t.Payer, p.To)
 		}
 		t.Closes = append(t.Closes, shut)
 		return err
@@ -146,7 +147,7 @@ func checkNonceAccount(treasury, nonce chain.Address) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s is no nonce account of %s", nonce, treasury)
+	return fmt.Errorf("%s is not a nonce account of %s", nonce, treasury)
 }
 
 func feePayer(p chain.Payment) chain.Address {
@@ -181,11 +182,11 @@ func (c *Client) setFees(t *solanatx.Tx, fees chain.Fees) error {
 	price, ok := fees.TipCap.Uint64()
 	switch {
 	case !fees.FeeCap.IsZero():
-		return fmt.Errorf("a fee cap of %v, and what it may cost stands beside it here", fees.FeeCap)
+		return fmt.Errorf("a fee cap of %v, although the cost is separate here", fees.FeeCap)
 	case !ok || price > c.PriceMax:
 		return fmt.Errorf("the price of %v a unit is above the configured %d", fees.TipCap, c.PriceMax)
 	case c.CostMax.Less(fees.NonGas):
-		return fmt.Errorf("it may cost %v, which is above the configured %v", fees.NonGas, c.CostMax)
+		return fmt.Errorf("it can cost %v, which is above the configured %v", fees.NonGas, c.CostMax)
 	case fees.GasLimit == 0 || fees.GasLimit > solanatx.LimitMax:
 		return fmt.Errorf("the limit is %d compute units, not 1 to %d", fees.GasLimit, solanatx.LimitMax)
 	}
@@ -199,7 +200,7 @@ func (c *Client) setFees(t *solanatx.Tx, fees chain.Fees) error {
 func (c *Client) Bump(_ context.Context, last chain.Fees) (chain.Fees, bool, error) {
 	price, ok := last.TipCap.Uint64()
 	if !ok || last.GasLimit > solanatx.LimitMax {
-		return chain.Fees{}, false, fmt.Errorf("bump on %s: %+v are no fees of this chain", chain.Solana, last)
+		return chain.Fees{}, false, fmt.Errorf("bump on %s: %+v are not fees of this chain", chain.Solana, last)
 	}
 	if price >= c.PriceMax {
 		return chain.Fees{}, false, nil

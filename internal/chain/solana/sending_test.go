@@ -330,7 +330,7 @@ func TestAQuoteSaysWhyAPaymentIsHopeless(t *testing.T) {
 		}, "token account of " + string(other)},
 		"a program": {
 			chain.Payment{To: solanatx.TokenProgram, Amount: money.Units(1_000_000)},
-			"nobody holds a key",
+			"has no holder",
 		},
 		"a mint": {
 			chain.Payment{To: usdc.Address, Amount: money.Units(1_000_000)},
@@ -450,7 +450,7 @@ func TestWhatTheChainKeepsForRentIsNotPaidAway(t *testing.T) {
 		p       chain.Payment
 		ok, say bool
 	}{
-		"more than there is": {
+		"more than the balance": {
 			chain.Payment{From: from, To: known, Amount: money.Units(1 << 62)},
 			false,
 			true,
@@ -492,7 +492,7 @@ func TestWhatTheChainKeepsForRentIsNotPaidAway(t *testing.T) {
 		if (err == nil) != tt.ok || errors.As(err, &reverted) != tt.say {
 			t.Errorf("%s: got %+v, %v, want fees: %v, refused: %v", what, fees, err, tt.ok, tt.say)
 		}
-		if want := map[string]chain.Cause{"more than there is": chain.CauseFunds}[what]; tt.say &&
+		if want := map[string]chain.Cause{"more than the balance": chain.CauseFunds}[what]; tt.say &&
 			reverted.Cause != want && (want != "" || reverted.Cause != chain.CauseAmount) {
 			t.Errorf("%s: got it refused for %q", what, reverted.Cause)
 		}

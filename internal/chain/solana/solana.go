@@ -109,17 +109,18 @@ func (c Config) validate() error {
 			addProblem("mint %.60q: %v", string(address), err)
 		}
 		if m.Program != solanatx.TokenProgram && m.Program != solanatx.Token2022Program {
-			addProblem("mint %.60q: %.60q is no token program", string(address), string(m.Program))
+			addProblem("mint %.60q: %.60q is not a token program", string(address), string(m.Program))
 		}
 		for _, kind := range m.Allow {
 			if !CanAllowExtension(kind) {
-				addProblem("mint %.60q: extension %d of Token-2022 cannot be allowed: what is paid of it would not be what arrives",
+				addProblem("mint %.60q: extension %d of Token-2022 cannot be allowed: the amount that arrives could "+
+					"differ from the payment",
 					string(address), kind)
 			}
 		}
 	}
 	if c.PriceMax > priceLimit || c.PriceMin > cmp.Or(c.PriceMax, priceMaxDefault) {
-		addProblem("price is %d to %d: the least may not be above the most, and that not above %d", c.PriceMin,
+		addProblem("price is %d to %d: the lowest may not be above the highest, and the highest not above %d", c.PriceMin,
 			c.PriceMax, uint64(priceLimit))
 	}
 	if c.LagMax < 0 {

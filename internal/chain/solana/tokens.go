@@ -56,7 +56,7 @@ func (c *Client) InspectToken(ctx context.Context, token chain.Address) (reason 
 		errs = append(errs, chain.ErrDisagreement)
 	}
 	return "",
-		fmt.Errorf("token %s on %s: %d providers find nothing wrong with it and %d do, of %d that have to agree: %w",
+		fmt.Errorf("token %s on %s: %d providers find no error in it and %d do, of a quorum of %d: %w",
 			token, chain.Solana, usableVotes, unusableVotes, c.Quorum, errors.Join(errs...))
 }
 
@@ -72,7 +72,7 @@ func (c *Client) findTokenProblem(ctx context.Context, p *provider, token chain.
 	if !isConfigured { // it is not paid, and only its own data are known
 		m.Program = chain.Address(got[0].Owner)
 		if !isTokenProgram([]byte(m.Program)) {
-			return fmt.Sprintf("%s belongs to program %.44q and is no token", token, m.Program), nil
+			return fmt.Sprintf("%s belongs to program %.44q and is not a token", token, m.Program), nil
 		}
 		if data, err := got[0].decodeData(); err == nil && len(data) >= mintBytes {
 			m.Decimals = data[mintDecimalsByte]

@@ -34,7 +34,8 @@ func (p *provider) readAccount(ctx context.Context, state view, a chain.Address)
 		return account{}, err
 	}
 	if got.Address != "" && got.Address != digits || got.Balance < 0 {
-		return account{}, p.WrapError("getaccount", errors.New("another account than was asked for, or one below zero"))
+		return account{}, p.WrapError("getaccount", errors.New("another account than in the question, or one below "+
+			"zero"))
 	}
 	return got, nil
 }
@@ -97,7 +98,7 @@ func (t trialCall) explainFailure() (string, error) {
 	if thrown || strings.Contains(message, "Smart contract is not exist") {
 		return message, nil
 	}
-	return "", fmt.Errorf("a call could not be tried out: %.40s: %s", t.Result.Code, message)
+	return "", fmt.Errorf("the call could not be simulated: %.40s: %s", t.Result.Code, message)
 }
 
 func orElse(s, fallback string) string {
@@ -159,7 +160,7 @@ func (p *provider) readTokenBalance(
 		return money.Zero, "", p.WrapError("balanceOf", err)
 	}
 	if len(word) != idBytes {
-		return money.Zero, fmt.Sprintf("it gives %d bytes for a balance", len(word)), nil
+		return money.Zero, fmt.Sprintf("it returns %d bytes for a balance", len(word)), nil
 	}
 	return money.FromUint256(new(uint256.Int).SetBytes(word)), "", nil
 }
@@ -197,7 +198,7 @@ func (c *Client) Kind(ctx context.Context, block chain.Block, address chain.Addr
 			break
 		}
 	}
-	return "", fmt.Errorf("kind of %s in block %d of %s: %d of the %d providers that have to agree said: %w",
+	return "", fmt.Errorf("kind of %s in block %d of %s: %d of the %d providers of the quorum answered: %w",
 		address, block.Height, chain.Tron, votes, c.Quorum, errors.Join(errs...))
 }
 

@@ -77,7 +77,8 @@ func (p *provider) readBalances(
 			}
 			if amounts[i], err = previous.Sub(w.received); err != nil {
 				w.silent = fmt.Sprintf(
-					"%s has %v of it, after %v in and %v out: its events do not add up", w.holding.Address, w.current,
+					"%s has %v of it, after %v in and %v out: its events do not explain its balance",
+					w.holding.Address, w.current,
 					w.received, w.sent,
 				)
 			}
@@ -129,7 +130,7 @@ func (p *provider) readStable(
 		}
 		before = after
 	}
-	return nil, header{}, fmt.Errorf("%s: its head moved on each time while balances were asked", p.name)
+	return nil, header{}, fmt.Errorf("%s: its head moved each time during the question about balances", p.name)
 }
 
 // rollBack adds to the entries what happened between a block and the head. It follows the parents
@@ -142,7 +143,7 @@ func (p *provider) rollBack(
 	}
 	if head.height-block.Height > rollBackMax {
 		return fmt.Errorf(
-			"%s: tells balances of block %d, %d blocks later: %w", p.name, head.height, head.height-block.Height,
+			"%s: returns balances of block %d, %d blocks later: %w", p.name, head.height, head.height-block.Height,
 			chain.ErrStateGone,
 		)
 	}
@@ -161,7 +162,7 @@ func (p *provider) rollBack(
 	}
 	if hash != block.Hash {
 		return fmt.Errorf(
-			"%s: came from its head to block %s at height %d, not to %s", p.name, hash, block.Height, block.Hash,
+			"%s: its head leads to block %s at height %d, not to %s", p.name, hash, block.Height, block.Hash,
 		)
 	}
 	return nil

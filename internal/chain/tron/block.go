@@ -162,7 +162,7 @@ func (g *blockJSON) toHeader() (h header, err error) {
 	sum := sha256.Sum256(b)
 	binary.BigEndian.PutUint64(sum[:8], h.height)
 	if sum != h.id {
-		return h, fmt.Errorf("its header makes it %x", sum)
+		return h, fmt.Errorf("its header has the hash %x", sum)
 	}
 	return h, nil
 }
@@ -178,7 +178,7 @@ func (g *blockJSON) verifyTxs(root [idBytes]byte) ([]tx, error) {
 		}
 	}
 	if got := merkleRoot(leaves); got != root {
-		return nil, fmt.Errorf("its transactions make the root %x, and its header has %x", got, root)
+		return nil, fmt.Errorf("its transactions have the root %x, and its header has %x", got, root)
 	}
 	isDuplicate := map[chain.TxHash]bool{}
 	for _, t := range txs {
@@ -260,7 +260,7 @@ func readResult(r map[string]jsontext.Value) (b []byte, ok bool, err error) {
 	if v, exists := r["fee"]; exists {
 		n, err := strconv.ParseInt(string(v), 10, 64)
 		if err != nil {
-			return nil, false, errors.New("the fee in its result is no number")
+			return nil, false, errors.New("the fee in its result is not a number")
 		}
 		addNumber(1, uint64(n))
 	}

@@ -74,7 +74,7 @@ func (p *provider) readOutcomeAt(
 			}, nil
 		}
 	}
-	return nil, fmt.Errorf("%s: %s is not in block %d, where it says", p.name, hash, height)
+	return nil, fmt.Errorf("%s: %s is not in block %d, although it says so", p.name, hash, height)
 }
 
 // isPayment reports whether a transfer is exactly the payment.

@@ -103,7 +103,7 @@ func newRefusal(cause chain.Cause, format string, args ...any) error {
 func (c *Client) quotePayment(ctx context.Context, p *provider, pay chain.Payment) (chain.Fees, error) {
 	if (trontx.AddressCodec{}).IsUnspendable(pay.To) {
 		return chain.Fees{}, newRefusal(
-			chain.CausePayee, "nobody holds a key of %s: what is sent there is lost", pay.To,
+			chain.CausePayee, "the key of %s has no holder: a payment to it is lost", pay.To,
 		)
 	}
 	current, err := p.readPrices(ctx)
@@ -115,7 +115,7 @@ func (c *Client) quotePayment(ctx context.Context, p *provider, pay chain.Paymen
 		return chain.Fees{}, err
 	}
 	if payer.Address == "" {
-		return chain.Fees{}, fmt.Errorf("%s is no account of the chain yet: it has to get TRX first", pay.From)
+		return chain.Fees{}, fmt.Errorf("%s is not an account of the chain yet: it has to receive TRX first", pay.From)
 	}
 	var fees chain.Fees
 	left := money.Units(uint64(payer.Balance))
@@ -146,7 +146,7 @@ func (c *Client) quoteNative(ctx context.Context, p *provider, pay chain.Payment
 	}
 	if isContract {
 		return chain.Fees{}, newRefusal(
-			chain.CausePayee, "%s is a contract, and the chain makes no plain transfers to those", pay.To,
+			chain.CausePayee, "%s is a contract, and the chain makes no plain transfers to contracts", pay.To,
 		)
 	}
 	payee, err := p.readAccount(ctx, newest, pay.To)
@@ -169,7 +169,7 @@ func (c *Client) quoteToken(ctx context.Context, p *provider, pay chain.Payment,
 	case err != nil:
 		return chain.Fees{}, err
 	case silent != "":
-		return chain.Fees{}, newRefusal(chain.CauseAccount, "the token gives no balance: %s", silent)
+		return chain.Fees{}, newRefusal(chain.CauseAccount, "the token returns no balance: %s", silent)
 	case held.Less(pay.Amount):
 		return chain.Fees{}, newRefusal(
 			chain.CauseFunds, "%s has %v of the token, less than the amount", pay.From, held,
@@ -193,7 +193,7 @@ func (c *Client) quoteToken(ctx context.Context, p *provider, pay chain.Payment,
 		return chain.Fees{}, newRefusal(chain.CauseUnknown, "%s", reason)
 	}
 	if got.Energy == 0 || got.Energy > unitsMax/2 {
-		return chain.Fees{}, p.WrapError("transfer", fmt.Errorf("a trial that used %d energy", got.Energy))
+		return chain.Fees{}, p.WrapError("transfer", fmt.Errorf("a simulation that used %d energy", got.Energy))
 	}
 	return c.boundedFees(got.Energy+got.Energy/4+energyReserve, current.energy, typicalBytes*current.perByte)
 }
@@ -205,7 +205,7 @@ const unitsMax = 1_000_000_000
 // the configured limits.
 func (c *Client) boundedFees(units, price uint64, extras ...uint64) (chain.Fees, error) {
 	if price > c.PriceMax {
-		return chain.Fees{}, fmt.Errorf("a unit costs %d sun, and no more than %d are paid", price, c.PriceMax)
+		return chain.Fees{}, fmt.Errorf("a unit costs %d sun, and at most %d are paid", price, c.PriceMax)
 	}
 	cost, err := money.Units(price).Mul(units)
 	for _, extra := range extras {
@@ -217,7 +217,7 @@ func (c *Client) boundedFees(units, price uint64, extras ...uint64) (chain.Fees,
 		return chain.Fees{}, err
 	}
 	if c.CostMax.Less(cost) {
-		return chain.Fees{}, fmt.Errorf("it would cost up to %v sun, and no more than %v are allowed", cost, c.CostMax)
+		return chain.Fees{}, fmt.Errorf("it would cost up to %v sun, and at most %v are allowed", cost, c.CostMax)
 	}
 	return chain.Fees{GasLimit: units, TipCap: money.Units(price), NonGas: cost}, nil
 }

@@ -59,7 +59,7 @@ type txEffects struct {
 	transfers []chain.Transfer
 }
 
-var errNoResults = errors.New("does not give the results of all its transactions")
+var errNoResults = errors.New("does not return the results of all its transactions")
 
 // readEffects reads the effects of the transactions of a block.
 func (p *provider) readEffects(
@@ -160,7 +160,7 @@ func (r *result) toEffects(t tx, h header, logs uint64, internals bool) (txEffec
 func (l eventLog) toTransfer() (chain.Transfer, error) {
 	contract, err := hex.DecodeString(l.Address)
 	if err != nil || len(l.Address) != accountDigits {
-		return chain.Transfer{}, errors.New("it is of no contract")
+		return chain.Transfer{}, errors.New("it has no contract")
 	}
 	if len(l.Topics) != transferTopics || l.Topics[0] != transferTopic {
 		return chain.Transfer{}, nil
@@ -191,7 +191,7 @@ func (call internalTx) toTransfers(position string) ([]chain.Transfer, error) {
 	for n, v := range call.Values {
 		switch {
 		case v.Sun < 0:
-			return nil, errors.New("it moves less than nothing")
+			return nil, errors.New("it moves a negative amount")
 		case v.Sun == 0 || v.Token != "": // no amount, or TRC-10
 			continue
 		}

@@ -36,14 +36,14 @@ func (c *Client) buildPayload(
 		return nil, err
 	}
 	if slotRef.Owner != account {
-		return nil, fmt.Errorf("%v is a place of %s, not of %s", s, slotRef.Owner, account)
+		return nil, fmt.Errorf("%v is a slot of %s, not of %s", s, slotRef.Owner, account)
 	}
 	if !fees.FeeCap.IsZero() {
-		return nil, fmt.Errorf("a fee cap of %v, and what it may cost stands beside it here", fees.FeeCap)
+		return nil, fmt.Errorf("a fee cap of %v, although the cost is separate here", fees.FeeCap)
 	}
 	price, ok := fees.TipCap.Uint64()
 	if !ok || fees.GasLimit > unitsMax || price > c.PriceMax {
-		return nil, fmt.Errorf("%d units at %v sun are above what is configured", fees.GasLimit, fees.TipCap)
+		return nil, fmt.Errorf("%d units at %v sun are above the configuration", fees.GasLimit, fees.TipCap)
 	}
 	limit := uint64(0)
 	if p.Contract != "" {
@@ -55,7 +55,7 @@ func (c *Client) buildPayload(
 	}
 	if fees.NonGas.Less(money.Units(limit)) || c.CostMax.Less(fees.NonGas) {
 		return nil, fmt.Errorf(
-			"its energy may cost %d sun, the fees allow %v in all and the configuration %v", limit, fees.NonGas,
+			"its energy can cost %d sun, the fees allow %v in all and the configuration %v", limit, fees.NonGas,
 			c.CostMax,
 		)
 	}
@@ -69,7 +69,8 @@ const codeKnown = "DUP_TRANSACTION_ERROR"
 func (c *Client) Send(ctx context.Context, raw []byte) (chain.Answer, string) {
 	_, hash, err := trontx.DecodeSigned(raw)
 	if err != nil {
-		return chain.Unknown, "not sent, since it is no transaction of ours: " + quorum.TruncateAnswer(err.Error())
+		return chain.Unknown, "not sent, because it is not a transaction of this service: " +
+			"" + quorum.TruncateAnswer(err.Error())
 	}
 	return quorum.SendToAll(ctx, c.providers, func(ctx context.Context, p *provider) (chain.Answer, error) {
 		return p.sendTx(ctx, raw, hash)
@@ -91,7 +92,7 @@ func (p *provider) sendTx(ctx context.Context, raw []byte, hash chain.TxHash) (c
 	}
 	switch {
 	case got.Hash != hash:
-		return chain.Unknown, p.WrapError(method, fmt.Errorf("took %s for %.70q", hash, string(got.Hash)))
+		return chain.Unknown, p.WrapError(method, fmt.Errorf("accepted %s for %.70q", hash, string(got.Hash)))
 	case got.OK:
 		return chain.Accepted, nil
 	}

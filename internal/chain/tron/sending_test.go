@@ -334,7 +334,7 @@ func TestAQuoteSaysWhyAPaymentIsHopelessOrOnlyWaits(t *testing.T) {
 		"TRX to a contract of which nothing is known but what it is": {o.c, pay(o.p.From, o.router, "", 5), true},
 		"a token to itself":             {o.c, pay(o.p.From, o.token, o.token, 5), true},
 		"a token that is none":          {o.c, pay(o.p.From, o.p.To, o.p.To, 5), true},
-		"more than there is":            {o.c, pay(o.p.From, o.p.To, "", plenty), true},
+		"more than the balance":         {o.c, pay(o.p.From, o.p.To, "", plenty), true},
 		"more of a token than there is": {o.c, pay(o.p.From, o.p.To, o.token, 5001), true},
 		"what the contract throws at": {
 			with(says("class org.tron.core.vm.program.Program$IllegalOperationException : Invalid operation code")),

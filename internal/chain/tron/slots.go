@@ -54,7 +54,7 @@ func (c *Client) readSlots(ctx context.Context, a chain.Address, open []chain.Sl
 			return chain.Account{}, err
 		}
 		if slotRefs[i].Owner != a {
-			return chain.Account{}, fmt.Errorf("%v is a place of %s", s, slotRefs[i].Owner)
+			return chain.Account{}, fmt.Errorf("%v is a slot of %s", s, slotRefs[i].Owner)
 		}
 	}
 	var views []slotView
@@ -162,7 +162,10 @@ func (c *Client) hasTx(
 		}
 		if b.millis <= slotRef.Timestamp {
 			if !slotRef.RefersTo(b.height, b.id, b.millis) {
-				return false, fmt.Errorf("%s: its chain has not the block that the place %s refers to", p.name, slotKey)
+				return false, fmt.Errorf(
+					"%s: its chain does not have the block to which slot %s refers",
+					p.name, slotKey,
+				)
 			}
 			return false, nil
 		}
@@ -229,7 +232,7 @@ func (c *Client) cachedBlock(ctx context.Context, p *provider, state view, id st
 // expired is false. Error: too few providers could look.
 func (c *Client) ProveExpired(ctx context.Context, s chain.Slot) (proof chain.Block, expired bool, err error) {
 	fail := func(err error) (chain.Block, bool, error) {
-		return chain.Block{}, false, fmt.Errorf("whether %v on %s has lapsed: %w", s, chain.Tron, err)
+		return chain.Block{}, false, fmt.Errorf("whether %v on %s has expired: %w", s, chain.Tron, err)
 	}
 	slotRef, err := trontx.ParseSlotKey(s.Key)
 	if err != nil {
@@ -257,7 +260,7 @@ func (c *Client) ProveExpired(ctx context.Context, s chain.Slot) (proof chain.Bl
 	}
 	if votes < c.Quorum {
 		return fail(errors.Join(append(
-			errs, fmt.Errorf("%d of the %d providers that have to agree said", votes, c.Quorum),
+			errs, fmt.Errorf("%d of the %d providers of the quorum answered", votes, c.Quorum),
 		)...))
 	}
 	return proof, true, nil
@@ -313,6 +316,6 @@ func (p *provider) findRefBlock(ctx context.Context, head header, slotRef trontx
 		}
 	}
 	return header{}, fmt.Errorf(
-		"%s: its chain has not the block that the place %s refers to", p.name, slotRef.SlotKey(),
+		"%s: its chain does not have the block to which slot %s refers", p.name, slotRef.SlotKey(),
 	)
 }

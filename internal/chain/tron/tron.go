@@ -177,7 +177,7 @@ func (c *Client) providersByTrust() []*provider {
 func parseBlockID(s string) (id [idBytes]byte, err error) {
 	b, err := hex.DecodeString(s)
 	if err != nil || len(b) != idBytes || hex.EncodeToString(b) != s {
-		return id, fmt.Errorf("%.70q is no identifier of a block", s)
+		return id, fmt.Errorf("%.70q is not an identifier of a block", s)
 	}
 	return [idBytes]byte(b), nil
 }

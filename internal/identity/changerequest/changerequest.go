@@ -126,7 +126,8 @@ func CreateRequest(
 	if pending >= pendingMax {
 		return r, fault.New(
 			fault.Conflict, fault.InvalidState,
-			"%d changes of this organization wait for a second operator already. Nothing was changed. Approve or withdraw some of them.",
+			"%d changes of this organization already wait for a second operator. Nothing was changed. Approve or "+
+				"withdraw some of them.",
 			pending,
 		)
 	}
@@ -134,7 +135,7 @@ func CreateRequest(
 		INSERT INTO change_requests (change_id, org_id, kind, was, wanted, author, author_key, created_at, expires_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`, r.ID, r.OrgID, r.Kind, r.Before, r.Wanted, r.Author, r.AuthorKey, r.CreatedAt, r.ExpiresAt)
 	if err != nil {
-		return r, fmt.Errorf("ask for a change of %s: %w", org, err)
+		return r, fmt.Errorf("request a change of %s: %w", org, err)
 	}
 	return r, audit.Record(ctx, tx, r.auditEntry(key.Actor(), "change.requested"))
 }
@@ -149,7 +150,8 @@ func (r Request) auditEntry(actor audit.Actor, action string) audit.Entry {
 func requireKey(key operator.Key) error {
 	if key.ID == "" || key.Name == "" {
 		return fault.New(fault.Conflict, fault.ApprovalRefused,
-			"This loosens a control, and this installation wants two operators for it: say who you are, with an operator's key. Nothing was changed.")
+			"This loosens a control, and this installation requires two operators for it: identify yourself with an "+
+				"operator's key. Nothing was changed.")
 	}
 	return nil
 }
@@ -192,7 +194,7 @@ func loadRequest(ctx context.Context, tx pg.Tx, name, lock string) (Request, err
 
 func newNotFound() error {
 	return fault.New(fault.NotFound, fault.CodeNotFound,
-		"There is no such change request. Nothing was changed and no money moved.")
+		"This change request does not exist. Nothing was changed and no money moved.")
 }
 
 // Approve approves the request of another operator and applies it in the same transaction, by the
@@ -211,14 +213,15 @@ func Approve(
 	}
 	if r.Author == key.Name || r.AuthorKey == key.ID {
 		return r, fault.New(fault.Conflict, fault.ApprovalRefused,
-			"Who asks for a change cannot approve it: another operator does. Nothing was changed. You may withdraw it.")
+			"The operator who requests a change cannot approve it: another operator has to. Nothing was changed. You "+
+				"can withdraw your request.")
 	}
 	if r, err = r.decideRequest(ctx, tx, key, Approved); err != nil {
 		return r, err
 	}
 	applyKind := apply[r.Kind]
 	if applyKind == nil {
-		return r, fmt.Errorf("approve %s: nothing here applies a change of %s", name, r.Kind)
+		return r, fmt.Errorf("approve %s: no handler applies a change of %s", name, r.Kind)
 	}
 	if err := applyKind(ctx, tx, r); err != nil {
 		return r, err
@@ -239,7 +242,8 @@ func Retract(ctx context.Context, tx pg.Tx, key operator.Key, name string) (Requ
 	if r.Author != key.Name {
 		return r, fault.New(
 			fault.Conflict, fault.ApprovalRefused,
-			"Only %s, who asked for this change, withdraws it. Nothing was changed. What nobody approves ends by itself.",
+			"Only its requester, %s, can withdraw this change request. Nothing was changed. A request without "+
+				"approval ends by itself.",
 			r.Author,
 		)
 	}
@@ -282,7 +286,7 @@ func Expire(ctx context.Context, db *pg.DB) error {
 			tx.Now,
 		)
 		if err != nil {
-			return fmt.Errorf("look for change requests whose time is over: %w", err)
+			return fmt.Errorf("look for expired change requests: %w", err)
 		}
 		expired, err := pgx.CollectRows(rows, scanRequest)
 		if err != nil || len(expired) == 0 {
@@ -302,7 +306,7 @@ func Expire(ctx context.Context, db *pg.DB) error {
 			return fmt.Errorf("end %d change requests: %w", len(ids), err)
 		}
 		if tag.RowsAffected() != int64(len(ids)) {
-			return fmt.Errorf("end %d change requests: %d did", len(ids), tag.RowsAffected())
+			return fmt.Errorf("end %d change requests: %d ended", len(ids), tag.RowsAffected())
 		}
 		return audit.Record(ctx, tx, entries...)
 	})

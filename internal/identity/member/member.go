@@ -74,7 +74,9 @@ func Add(
 	email = strings.TrimSpace(email)
 	if !customer.PlainEmail(email) {
 		return Member{}, fault.New(fault.Invalid, fault.InvalidRequest,
-			"%+q has a character that looks like another one or is not shown. Nothing was written. Write the address in plain letters.", email).
+			"%+q has a character that looks like another one or is not shown. Nothing was written. Write the address "+
+				"in plain letters.",
+			email).
 			WithParam("email")
 	}
 	p := Member{
@@ -95,7 +97,7 @@ func Add(
 	switch {
 	case pg.ViolatesConstraint(err, "people_email_unique"):
 		return Member{}, fault.New(
-			fault.Conflict, fault.InvalidState, "The organization has a person with the e-mail %s.", p.Email,
+			fault.Conflict, fault.InvalidState, "The organization already has a person with the e-mail %s.", p.Email,
 		).WithParam("email")
 	case pg.ViolatesConstraint(err, "people_roles_known"):
 		return Member{}, fault.New(fault.Invalid, fault.InvalidRequest,
@@ -112,7 +114,8 @@ func Add(
 // ByEmail finds a member of the transaction's organization. A transaction of the system sees
 // several organizations, and finding two members is an error. Error: NOT_FOUND.
 func ByEmail(ctx context.Context, tx pg.Tx, email string) (Member, error) {
-	notFound := fault.New(fault.NotFound, fault.CodeNotFound, "Nobody here has the e-mail %s.", email)
+	notFound := fault.New(fault.NotFound, fault.CodeNotFound, "No person of this organization has the e-mail "+
+		"%s.", email)
 	if email = strings.TrimSpace(email); !customer.PlainEmail(email) {
 		return Member{}, notFound
 	}

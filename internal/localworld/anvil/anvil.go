@@ -230,7 +230,7 @@ func Find() (string, error) {
 	if named := os.Getenv("COFFER_ANVIL"); named != "" {
 		path, err := exec.LookPath(named)
 		if err != nil {
-			return "", fmt.Errorf("COFFER_ANVIL names %q, which is no program: %w", named, err)
+			return "", fmt.Errorf("COFFER_ANVIL names %q, which is not a program: %w", named, err)
 		}
 		return path, nil
 	}

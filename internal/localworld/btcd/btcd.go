@@ -289,7 +289,7 @@ func Find(ctx context.Context) (string, error) {
 	if named := os.Getenv("COFFER_BTCD"); named != "" {
 		path, err := exec.LookPath(named)
 		if err != nil {
-			return "", fmt.Errorf("COFFER_BTCD names %q, which is no program: %w", named, err)
+			return "", fmt.Errorf("COFFER_BTCD names %q, which is not a program: %w", named, err)
 		}
 		return path, nil
 	}
@@ -309,7 +309,8 @@ func Find(ctx context.Context) (string, error) {
 	if path, err := exec.LookPath("btcd"); err == nil {
 		return path, nil
 	}
-	return "", errors.New("btcd, the local Bitcoin node, is not installed: start from the source tree, where the go command builds it, " +
+	return "", errors.New("btcd, the local Bitcoin node, is not installed: start from the source tree, where the go " +
+		"command builds it, " +
 		"or install it (https://github.com/btcsuite/btcd) and have btcd in PATH or named by COFFER_BTCD")
 }
 

@@ -176,7 +176,7 @@ func (n *Node) BuildSpend(key *btcec.PrivateKey, coins []Output, fee int64, outs
 	}
 	changeScript := mustScript(KeyAddress(key))
 	if change < 0 {
-		return nil, fmt.Errorf("the coins lack %d satoshi", -change)
+		return nil, fmt.Errorf("the outputs lack %d satoshi", -change)
 	}
 	if change > 0 {
 		tx.AddTxOut(wire.NewTxOut(change, changeScript))

@@ -131,7 +131,7 @@ func (n *Node) travelTo(ctx context.Context, unit string, target, want uint64) e
 		return err
 	}
 	if position.AbsoluteSlot != want {
-		return fmt.Errorf("surfpool is in slot %d, want %d: who else makes blocks?", position.AbsoluteSlot, want)
+		return fmt.Errorf("surfpool is in slot %d, want %d: another program makes blocks", position.AbsoluteSlot, want)
 	}
 	return nil
 }

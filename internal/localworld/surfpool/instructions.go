@@ -42,7 +42,7 @@ func CreateAccount(payer, account, program chain.Address, lamports, bytes uint64
 func (m Mint) AssociatedAccount(owner chain.Address) chain.Address {
 	a, err := solanatx.AssociatedAccount(owner, m.Address, m.Program)
 	if err != nil {
-		panic("a token account of nobody: " + err.Error())
+		panic("a token account without an owner: " + err.Error())
 	}
 	return a
 }
@@ -59,7 +59,7 @@ func (m Mint) CreateAccount(payer, owner chain.Address) Instruction {
 func (m Mint) InitializeAccount(account, owner chain.Address) Instruction {
 	o, err := solanatx.Bytes(owner)
 	if err != nil {
-		panic("a token account of nobody: " + err.Error())
+		panic("a token account without an owner: " + err.Error())
 	}
 	return Instruction{m.Program, []Meta{writableMeta(account), readonlyMeta(m.Address)}, append([]byte{18}, o[:]...)}
 }
@@ -109,7 +109,7 @@ func (m Mint) FreezeAccount(account, authority chain.Address) Instruction {
 func (m Mint) SetOwner(account, owner, newOwner chain.Address) Instruction {
 	o, err := solanatx.Bytes(newOwner)
 	if err != nil {
-		panic("a token account of nobody: " + err.Error())
+		panic("a token account without an owner: " + err.Error())
 	}
 	return Instruction{m.Program, []Meta{writableMeta(account), signerMeta(owner)}, append([]byte{6, 2, 1}, o[:]...)}
 }

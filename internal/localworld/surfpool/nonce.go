@@ -76,7 +76,7 @@ func (n *Node) advanceNonceAccount(ctx context.Context, nonceAccount chain.Addre
 		return err
 	}
 	if len(account.Value.Data) == 0 {
-		return errors.New("its nonce account is not there")
+		return errors.New("its nonce account does not exist")
 	}
 	data, err := base64.StdEncoding.DecodeString(account.Value.Data[0])
 	if err != nil {

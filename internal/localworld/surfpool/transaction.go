@@ -102,7 +102,7 @@ func (n *Node) SendAndCheck(ctx context.Context, tx Transaction) (chain.TxHash, 
 // signers, other accounts that are written, the remaining ones.
 func (tx Transaction) encodeSigned(recent string) ([]byte, error) {
 	if len(tx.Keys) == 0 {
-		return nil, errors.New("nobody pays for the transaction")
+		return nil, errors.New("the transaction has no fee payer")
 	}
 	metas := []Meta{{AddressOf(tx.Keys[0]), true, true}}
 	addMeta := func(m Meta) {
@@ -194,7 +194,7 @@ func (tx Transaction) encodeSigned(recent string) ([]byte, error) {
 	for _, m := range metas[:count[0]+count[1]] {
 		i := slices.IndexFunc(tx.Keys, func(k ed25519.PrivateKey) bool { return AddressOf(k) == m.Address })
 		if i < 0 {
-			return nil, fmt.Errorf("nobody gave the key of %s", m.Address)
+			return nil, fmt.Errorf("there is no key for %s", m.Address)
 		}
 		raw = append(raw, ed25519.Sign(tx.Keys[i], msg)...)
 	}

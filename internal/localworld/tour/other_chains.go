@@ -30,13 +30,13 @@ type tokenAmount struct{ symbol, whole string }
 
 var chainTours = []chainTour{
 	{
-		chain: "SOLANA", title: "Solana: its coin and a token, one address for both",
+		chain: "SOLANA", title: "Solana: native coin and a token, one address for both",
 		deposits:    []tokenAmount{{"SOL", "1.5"}, {"USDC", "80"}},
 		withdrawals: []tokenAmount{{"SOL", "0.4"}, {"USDC", "25"}},
 		newAddress:  newSolanaAddress, coin: "lamports",
 	},
 	{
-		chain: "BITCOIN", title: "Bitcoin: paid out of what came in, and then out of what was left of it",
+		chain: "BITCOIN", title: "Bitcoin: a payment from a deposit, and then from its change output",
 		deposits:    []tokenAmount{{"BTC", "0.25"}},
 		withdrawals: []tokenAmount{{"BTC", "0.1"}, {"BTC", "0.12"}},
 		newAddress:  newBitcoinAddress, coin: "satoshi",
@@ -136,7 +136,7 @@ func (s *tourRun) depositParts(ctx context.Context, e chainTour) error {
 		}
 		if d.Amount != x.amount.String() || d.Status != "CREDITED" || *d.CustomerID != s.customer ||
 			d.Address != address {
-			return fmt.Errorf("CUSTOMER_DEPOSIT tells of another deposit: %+v", d)
+			return fmt.Errorf("CUSTOMER_DEPOSIT is about another deposit: %+v", d)
 		}
 		s.printStep(
 			"final: available is %s %s; CUSTOMER_DEPOSIT number %d, deposit %s", x.whole, x.symbol, ev.Sequence,
@@ -165,7 +165,7 @@ func (s *tourRun) withdrawPart(ctx context.Context, e chainTour, p tokenAmount) 
 	}
 	if w.Status != "PROCESSING" {
 		return fmt.Errorf(
-			"withdrawal %s is %s, for %v; nothing should hold it", w.WithdrawalID, w.Status, w.ApprovalReasons,
+			"withdrawal %s is %s, for %v; no rule should hold it", w.WithdrawalID, w.Status, w.ApprovalReasons,
 		)
 	}
 	s.printStep("withdrawal %s of %s %s to %s: %s", w.WithdrawalID, p.whole, p.symbol, recipient, w.Status)

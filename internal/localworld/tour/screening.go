@@ -40,7 +40,7 @@ func (s *tourRun) tourScreening(ctx context.Context) (err error) {
 			err, s.operator.sendJSON(context.WithoutCancel(ctx), http.MethodPatch, settings, settingsBefore),
 		)
 	}()
-	s.printStep("the operator has deposits above $%s screened; what is above %s is held", dollars, severity)
+	s.printStep("the operator has deposits above $%s screened; a sender above %s is flagged", dollars, severity)
 	if err := s.tourFlaggedDeposit(ctx); err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (s *tourRun) tourScreening(ctx context.Context) (err error) {
 // listAddress puts an address on the local list as a thief's.
 func (s *tourRun) listAddress(ctx context.Context, a common.Address) error {
 	err := s.operator.sendJSON(ctx, http.MethodPut, "/local-risk/"+a.Hex(), map[string]any{
-		"severity": "SEVERE", "score": 97, "entity": "A thief of the tour", "categories": []string{"THEFT"},
+		"severity": "SEVERE", "score": 97, "entity": "A thief pays in", "categories": []string{"THEFT"},
 	})
 	if err == nil {
 		s.printStep("the operator puts %s on the local list: SEVERE", a.Hex())
@@ -129,7 +129,7 @@ func (s *tourRun) tourFlaggedDeposit(ctx context.Context) (err error) {
 		return err
 	}
 	if !bad.IsFlagged || bad.Status != "FLAGGED" || orNull(bad.RiskOfFunds) != "SEVERE" || bad.FlagReason == nil ||
-		orNull(bad.FlagReason.Entity) != "A thief of the tour" {
+		orNull(bad.FlagReason.Entity) != "A thief pays in" {
 		return fmt.Errorf(
 			"the thief's deposit is %s, flagged: %t, riskOfFunds %s", bad.Status, bad.IsFlagged,
 			orNull(bad.RiskOfFunds),
@@ -143,13 +143,13 @@ func (s *tourRun) tourFlaggedDeposit(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := s.waitUntil(ctx, "the balance has the clean deposit alone", func() (bool, error) {
+	if err := s.waitUntil(ctx, "the balance contains only the clean deposit", func() (bool, error) {
 		b, err := s.loadBalance(ctx, s.usdc)
 		return err == nil && b.Available == credited, err
 	}); err != nil {
 		return err
 	}
-	s.printStep("available grew by the clean 150 USDC alone, to %s", credited)
+	s.printStep("available grew only by the clean 150 USDC, to %s", credited)
 	return s.rejectDeposit(ctx, bad, thiefAddress, stolen, credited)
 }
 
@@ -161,7 +161,7 @@ func (s *tourRun) rejectDeposit(
 	var refused *apiError
 	if err := s.api.postJSON(ctx, path, map[string]any{}, nil); !errors.As(err, &refused) ||
 		refused.Code != "FEATURE_DISABLED" {
-		return fmt.Errorf("the organization's key decided about what is flagged: %w", err)
+		return fmt.Errorf("the organization's key decided about a flagged deposit: %w", err)
 	}
 	s.printStep("the organization's key may not decide about it: %d %s", refused.Status, refused.Code)
 	var d webhook.Deposit
@@ -180,7 +180,7 @@ func (s *tourRun) rejectDeposit(
 	r := d.Resolution
 	if d.Status != "REJECTED" || r == nil || r.Decision != "REJECTED" || r.TxHash == nil ||
 		orNull(r.ToAddress) != sender.Hex() || orNull(r.Amount) != amount.String() {
-		return fmt.Errorf("CUSTOMER_DEPOSIT_REJECTED tells of another end: %s %+v", d.Status, r)
+		return fmt.Errorf("CUSTOMER_DEPOSIT_REJECTED has another outcome: %s %+v", d.Status, r)
 	}
 	receipt, err := s.eth.TransactionReceipt(ctx, common.HexToHash(*r.TxHash))
 	if err != nil {
@@ -190,7 +190,7 @@ func (s *tourRun) rejectDeposit(
 		common.BytesToAddress(receipt.Logs[0].Topics[1][:]) == common.HexToAddress(bad.Address) &&
 		common.BytesToAddress(receipt.Logs[0].Topics[2][:]) == sender
 	if receipt.Status != types.ReceiptStatusSuccessful || !moved {
-		return fmt.Errorf("%s is no transfer from %s back to %s", *r.TxHash, bad.Address, sender)
+		return fmt.Errorf("%s is not a transfer from %s back to %s", *r.TxHash, bad.Address, sender)
 	}
 	held, err := s.chainBalance(ctx, s.usdc, sender)
 	if err != nil {
@@ -205,9 +205,9 @@ func (s *tourRun) rejectDeposit(
 		return err
 	}
 	if balanceAfter.Available != credited {
-		return fmt.Errorf("available is %s after the way back, want %s", balanceAfter.Available, credited)
+		return fmt.Errorf("available is %s after the return, want %s", balanceAfter.Available, credited)
 	}
-	s.printStep("final: its sender has exactly %s again, and the customer's balance never had it", held)
+	s.printStep("final: its sender has exactly %s again, and the customer's balance never included it", held)
 	return nil
 }
 
@@ -269,7 +269,7 @@ func orNull(s *string) string {
 func addAmounts(a string, b *big.Int) (string, error) {
 	sum, ok := new(big.Int).SetString(a, 10)
 	if !ok {
-		return "", fmt.Errorf("%q is no amount", a)
+		return "", fmt.Errorf("%q is not an amount", a)
 	}
 	return sum.Add(sum, b).String(), nil
 }

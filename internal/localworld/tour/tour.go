@@ -81,7 +81,7 @@ func Play(ctx context.Context, o Options) (err error) {
 		}
 	}
 	fmt.Fprintf(
-		s.Output, "\nThe tour holds: %d steps in %s.\n", s.steps, time.Since(started).Round(100*time.Millisecond),
+		s.Output, "\nThe tour is complete: %d steps in %s.\n", s.steps, time.Since(started).Round(100*time.Millisecond),
 	)
 	return nil
 }
@@ -176,9 +176,9 @@ func (s *tourRun) tourDeposit(ctx context.Context) error {
 		return err
 	}
 	if repeated != address {
-		return fmt.Errorf("the second call answered another address, %s", repeated)
+		return fmt.Errorf("the second call returned another address, %s", repeated)
 	}
-	s.printStep("the second call answers the same address")
+	s.printStep("the second call returns the same address")
 
 	amount := atomicUnits(250, s.usdc)
 	hash, err := s.payFromFaucet(ctx, s.usdc, address, amount)
@@ -220,7 +220,7 @@ func (s *tourRun) tourDeposit(ctx context.Context) error {
 		return err
 	}
 	if d.Amount != amount.String() || d.IsFlagged || d.Status != "CREDITED" || *d.CustomerID != s.customer {
-		return fmt.Errorf("CUSTOMER_DEPOSIT tells of another deposit: %+v", d)
+		return fmt.Errorf("CUSTOMER_DEPOSIT is about another deposit: %+v", d)
 	}
 	s.printStep("CUSTOMER_DEPOSIT %s number %d, signature verified (HMAC), deposit %s", e.ID, e.Sequence, d.DepositID)
 	return nil
@@ -239,7 +239,7 @@ func (s *tourRun) tourNativeCoin(ctx context.Context) error {
 		return err
 	}
 	s.printStep("sent 1.5 ETH to the same address: %s", hash)
-	if err := s.waitUntil(ctx, "the coin is credited", func() (bool, error) {
+	if err := s.waitUntil(ctx, "the native coin is credited", func() (bool, error) {
 		b, err := s.loadBalance(ctx, s.ether)
 		return err == nil && b.Available == amount.String(), err
 	}); err != nil {
@@ -264,7 +264,7 @@ func (s *tourRun) tourWithdrawal(ctx context.Context) error {
 	}
 	s.printStep("withdrawal %s of 100 USDC to %s: %s", w.WithdrawalID, recipient.Hex(), w.Status)
 	if w.Status != "PROCESSING" {
-		return fmt.Errorf("it is %s, for %v; nothing should hold it", w.Status, w.ApprovalReasons)
+		return fmt.Errorf("it is %s, for %v; no rule should hold it", w.Status, w.ApprovalReasons)
 	}
 	if err := s.api.postJSON(ctx, "/withdraw", body, &replay); err != nil {
 		return err
@@ -272,7 +272,7 @@ func (s *tourRun) tourWithdrawal(ctx context.Context) error {
 	if replay.WithdrawalID != w.WithdrawalID {
 		return fmt.Errorf("the same key made another withdrawal, %s", replay.WithdrawalID)
 	}
-	s.printStep("the same request with the same key answers the same withdrawal")
+	s.printStep("the same request with the same key returns the same withdrawal")
 	if s.Interrupt != nil {
 		if err := s.Interrupt(ctx); err != nil {
 			return err
@@ -321,7 +321,7 @@ func (s *tourRun) waitPaid(
 
 // tourApproval shows a held withdrawal that a person approves.
 func (s *tourRun) tourApproval(ctx context.Context) error {
-	s.printTitle("A held withdrawal waits for a person")
+	s.printTitle("A waiting withdrawal needs an approval")
 	recipient := newAddress()
 	w, err := s.requestHeld(ctx, recipient, "0.25")
 	if err != nil {
@@ -396,14 +396,14 @@ func (s *tourRun) requestHeld(
 
 // tourRefusals shows that a refusal gives its reason and writes nothing.
 func (s *tourRun) tourRefusals(ctx context.Context) error {
-	s.printTitle("What cannot be is refused")
+	s.printTitle("Invalid requests are refused")
 	recipient := newAddress()
 	depositAddress, err := s.createDepositAddress(ctx, s.usdc)
 	if err != nil {
 		return err
 	}
 	for _, c := range []struct{ what, amount, to, code string }{
-		{"more than there is", "100000000000", recipient.Hex(), "INSUFFICIENT_BALANCE"},
+		{"more than the balance", "100000000000", recipient.Hex(), "INSUFFICIENT_BALANCE"},
 		{"a number with a sign", "+5", recipient.Hex(), "INVALID_AMOUNT"},
 		{"an address with a wrong checksum", "1000000", misspellAddress(recipient), "INVALID_ADDRESS"},
 		{"to a deposit address of ours", "1000000", depositAddress, "DESTINATION_NOT_ALLOWED"},
@@ -434,7 +434,7 @@ func (s *tourRun) tourRefusals(ctx context.Context) error {
 // checkFeedOrder checks that every event since the endpoint's creation arrived, in order, with the
 // same bytes as in the feed.
 func (s *tourRun) checkFeedOrder(ctx context.Context) error {
-	s.printTitle("Nothing was missed")
+	s.printTitle("No event is missing")
 	var events []feedItem
 	err := s.waitUntil(ctx, "every event of the feed has been delivered", func() (held bool, err error) {
 		if events, err = s.readFeed(ctx, s.firstSequence); err != nil {
@@ -449,7 +449,7 @@ func (s *tourRun) checkFeedOrder(ctx context.Context) error {
 		return err
 	}
 	s.printStep(
-		"GET /events has the numbers %d to %d without a gap, and what was to be delivered was", s.firstSequence+1,
+		"GET /events has the numbers %d to %d without a gap, and every delivery arrived", s.firstSequence+1,
 		s.firstSequence+int64(len(events)),
 	)
 	return nil
@@ -511,12 +511,12 @@ func (s *tourRun) checkBooks(ctx context.Context) error {
 			)
 		}
 		s.printStep(
-			"the operator's GET /reserves: %s of %s on %s held at block %d, all of it owed to somebody, difference 0",
+			"the operator's GET /reserves: %s of %s on %s held at block %d, all of it owed, difference 0",
 			r.Holdings.Total, r.Symbol, r.Chain, r.Block.Height,
 		)
 	}
 	if !hasUSDC {
-		return errors.New("the reserves say nothing of USDC")
+		return errors.New("the reserves do not have USDC")
 	}
 	return nil
 }

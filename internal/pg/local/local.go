@@ -128,7 +128,7 @@ func Start(ctx context.Context, opts Options) (*Cluster, error) {
 	}
 	if err := c.createRoles(ctx); err != nil {
 		c.Stop()
-		return nil, fmt.Errorf("furnish the private PostgreSQL in %s: %w", c.dir, err)
+		return nil, fmt.Errorf("set up the private PostgreSQL in %s: %w", c.dir, err)
 	}
 	return c, nil
 }
@@ -300,7 +300,8 @@ func (c *Cluster) prepareDir(ctx context.Context) error {
 			// same cluster.
 			sum := sha256.Sum256([]byte(dir))
 			c.dir = filepath.Join(os.TempDir(), "coffer-pg-"+hex.EncodeToString(sum[:6]))
-			c.opts.Log.Warn("PostgreSQL cannot run as root and its user cannot reach the data directory; using a temporary place",
+			c.opts.Log.Warn("PostgreSQL cannot run as root and its user cannot reach the data directory; using a "+
+				"temporary one",
 				"wanted", dir, "blocked_by", blocked, "using", c.dir)
 		}
 	}
@@ -676,7 +677,7 @@ func (c *Cluster) readPID() (int, error) {
 	}
 	pid, err := strconv.Atoi(strings.TrimSpace(lines[0]))
 	if err != nil || pid <= 1 {
-		return 0, fmt.Errorf("postmaster.pid holds no process id: %q", lines[0])
+		return 0, fmt.Errorf("postmaster.pid contains no process id: %q", lines[0])
 	}
 	return pid, nil
 }
@@ -766,7 +767,7 @@ func (c *Cluster) waitForOrphans() error {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return errors.New("processes of the killed server do not leave")
+			return errors.New("processes of the killed server do not end")
 		}
 		time.Sleep(5 * time.Millisecond)
 	}

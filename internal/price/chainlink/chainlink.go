@@ -76,9 +76,9 @@ func (f Feed) readPrice(ctx context.Context, now time.Time) (price.Quote, error)
 		case err != nil:
 			return price.Quote{}, fmt.Errorf("its sequencer: %w", err)
 		case r.answer.Sign() != 0:
-			return price.Quote{}, errors.New("the chain's sequencer is down")
+			return price.Quote{}, errors.New("the chain's sequencer does not work")
 		case now.Sub(r.started) < sequencerGrace:
-			return price.Quote{}, errors.New("the chain's sequencer has been back for less than an hour")
+			return price.Quote{}, errors.New("the chain's sequencer has worked for less than an hour")
 		}
 	}
 	digits, err := f.readDecimals(ctx)
@@ -93,7 +93,7 @@ func (f Feed) readPrice(ctx context.Context, now time.Time) (price.Quote, error)
 	case r.answer.Sign() <= 0:
 		return price.Quote{}, errors.New("a price that is not above zero")
 	case r.updated.Unix() == 0 || r.started.Unix() == 0:
-		return price.Quote{}, errors.New("a round that is not complete")
+		return price.Quote{}, errors.New("an incomplete round")
 	case r.answeredIn.Cmp(r.id) < 0:
 		return price.Quote{}, errors.New("an answer of an earlier round")
 	case r.updated.Sub(now) > aheadMax:
@@ -137,14 +137,14 @@ func readLatestRound(ctx context.Context, c chain.ContractCaller, contract chain
 		}
 	}
 	if len(results) == 0 {
-		return round{}, time.Time{}, errors.New("nobody answered")
+		return round{}, time.Time{}, errors.New("no node answered")
 	}
 	return oldest, blockTime, nil
 }
 
 func decodeRound(data []byte) (r round, err error) {
 	if len(data) != roundWords*wordBytes {
-		return r, fmt.Errorf("an answer of %d bytes: there is no such contract", len(data))
+		return r, fmt.Errorf("an answer of %d bytes: the contract does not exist", len(data))
 	}
 	words := make([]*big.Int, roundWords)
 	for i := range words {
@@ -156,7 +156,7 @@ func decodeRound(data []byte) (r round, err error) {
 	r.id, r.answer, r.answeredIn = words[0], words[1], words[4]
 	for i, target := range map[int]*time.Time{2: &r.started, 3: &r.updated} {
 		if !words[i].IsInt64() || words[i].Int64() > 1<<40 {
-			return r, errors.New("a time that is none")
+			return r, errors.New("an invalid time")
 		}
 		*target = time.Unix(words[i].Int64(), 0).UTC()
 	}
@@ -172,16 +172,16 @@ func (f Feed) readDecimals(ctx context.Context) (int64, error) {
 	var digits int64 = -1
 	for _, a := range results {
 		if len(a.Data) != wordBytes {
-			return 0, fmt.Errorf("an answer of %d bytes: there is no such contract", len(a.Data))
+			return 0, fmt.Errorf("an answer of %d bytes: the contract does not exist", len(a.Data))
 		}
 		n := new(big.Int).SetBytes(a.Data)
 		if !n.IsInt64() || n.Int64() > decimalsMax || digits >= 0 && n.Int64() != digits {
-			return 0, errors.New("decimals that cannot be")
+			return 0, errors.New("impossible decimals")
 		}
 		digits = n.Int64()
 	}
 	if digits < 0 {
-		return 0, errors.New("nobody answered")
+		return 0, errors.New("no node answered")
 	}
 	return digits, nil
 }

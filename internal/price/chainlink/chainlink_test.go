@@ -91,7 +91,7 @@ func TestAFeedIsBelievedOnlyInItsHeartbeat(t *testing.T) {
 		},
 		"a price of zero":               {fakeNodes{{0, abiWord(8), abiRound(7, 0, 0, 0, 7), nil}}, false, ""},
 		"a price below zero":            {fakeNodes{{0, abiWord(8), abiRound(7, -1, 0, 0, 7), nil}}, false, ""},
-		"a round that is not complete":  {fakeNodes{{0, abiWord(8), zeroTimes(good), nil}}, false, ""},
+		"an incomplete round":           {fakeNodes{{0, abiWord(8), zeroTimes(good), nil}}, false, ""},
 		"an answer of an earlier round": {fakeNodes{{0, abiWord(8), abiRound(7, 1e8, 0, 0, 6), nil}}, false, ""},
 		"a round of tomorrow": {
 			fakeNodes{{0, abiWord(8), abiRound(7, 1e8, 0, -24*time.Hour, 7), nil}}, false, "",

@@ -111,7 +111,7 @@ func parseQuote(usd, updated httpjson.Number) (price.Quote, error) {
 	}
 	updatedAt, err := updated.Rat()
 	if err != nil || !updatedAt.IsInt() || updatedAt.Sign() <= 0 || updatedAt.Cmp(big.NewRat(1<<40, 1)) > 0 {
-		return price.Quote{}, errors.New("a time that is none")
+		return price.Quote{}, errors.New("an invalid time")
 	}
 	return price.Quote{Price: p, QuotedAt: time.Unix(updatedAt.Num().Int64(), 0).UTC(), Source: Name}, nil
 }

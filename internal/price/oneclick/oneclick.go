@@ -122,7 +122,7 @@ func parseQuote(usd httpjson.Number, updated string) (price.Quote, error) {
 	}
 	updatedAt, err := time.Parse(time.RFC3339, updated)
 	if err != nil {
-		return price.Quote{}, errors.New("a time that is none")
+		return price.Quote{}, errors.New("an invalid time")
 	}
 	return price.Quote{Price: p, QuotedAt: updatedAt.UTC(), Source: Name}, nil
 }

@@ -49,7 +49,7 @@ var DefaultThresholds = Thresholds{big.NewRat(2, 1), big.NewRat(5, 1), big.NewRa
 func (c Thresholds) Validate() error {
 	if c.Medium.Sign() <= 0 || c.Medium.Cmp(c.High) >= 0 || c.High.Cmp(c.Severe) >= 0 ||
 		c.Severe.Cmp(big.NewRat(scoreMax, 1)) > 0 {
-		return errors.New("medium, high and severe rise from above 0 to at most 10")
+		return errors.New("medium, high and severe have to rise from above 0 to at most 10")
 	}
 	return nil
 }
@@ -199,7 +199,7 @@ func (s Screener) decodeExposure(got httpjson.Reply, subject risk.Subject) (risk
 		*a.Reference != wanted:
 		return risk.Verdict{}, risk.Unavailable("an answer about another address")
 	case a.Process == nil || *a.Process != "complete":
-		return risk.Verdict{}, risk.Unavailable("an answer that is not complete")
+		return risk.Verdict{}, risk.Unavailable("an incomplete answer")
 	case a.Error != nil && a.Error.Kind() != 'n':
 		return risk.Verdict{}, risk.Unavailable("an answer with an error")
 	}

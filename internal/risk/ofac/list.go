@@ -64,7 +64,7 @@ func (s *Store) Import(ctx context.Context, actor audit.Actor, l List, allowShru
 	if l.Published.Sub(now) > futureMax {
 		return StoredList{}, fault.New(
 			fault.Invalid, fault.InvalidRequest,
-			"The list is of %s, which is to come. Nothing was changed. Check the file and this machine's clock.",
+			"The list is of %s, which is in the future. Nothing was changed. Check the file and this machine's clock.",
 			l.Published.Format(time.DateOnly),
 		)
 	}
@@ -77,12 +77,13 @@ func (s *Store) Import(ctx context.Context, actor audit.Actor, l List, allowShru
 	case l.Published.Before(current.Published):
 		return StoredList{},
 			fault.New(fault.Conflict, fault.InvalidState,
-				"The list is of %s and the one that is there of %s. Nothing was changed. Download the list again.",
+				"The list is of %s and the present one of %s. Nothing was changed. Download the list again.",
 				l.Published.Format(time.DateOnly), current.Published.Format(time.DateOnly))
 	case len(l.Entries) < len(current.Entries)/2 && !allowShrunk:
 		return StoredList{}, fault.New(
 			fault.Conflict, fault.InvalidState,
-			"The list has %d addresses and the one that is there %d. Nothing was changed. Check the file; --shrunk takes it.",
+			"The list has %d addresses and the present one %d. Nothing was changed. Check the file; --shrunk imports "+
+				"it.",
 			len(l.Entries), len(current.Entries),
 		)
 	}
@@ -100,7 +101,7 @@ func (s *Store) Import(ctx context.Context, actor audit.Actor, l List, allowShru
 			`INSERT INTO sanctions_lists (list_id, source, published_at, imported_at, addresses, digest, sealed) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
 			stored.ID, source, stored.Published, stored.Imported, len(stored.Entries), l.Digest[:], sealed)
 		if err != nil {
-			return fmt.Errorf("keep the list of sanctions: %w", err)
+			return fmt.Errorf("store the sanctions list: %w", err)
 		}
 		return audit.Record(ctx, tx, audit.Entry{
 			Actor: actor, Action: "sanctions_list.imported", ResourceKind: "SANCTIONS_LIST", ResourceID: stored.ID,
@@ -117,10 +118,10 @@ func (s *Store) sealList(k StoredList) (parts [][]byte, err error) {
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
 	if err := json.NewEncoder(z).Encode(k); err != nil {
-		return nil, fmt.Errorf("pack the list of sanctions: %w", err)
+		return nil, fmt.Errorf("pack the sanctions list: %w", err)
 	}
 	if err := z.Close(); err != nil {
-		return nil, fmt.Errorf("pack the list of sanctions: %w", err)
+		return nil, fmt.Errorf("pack the sanctions list: %w", err)
 	}
 	for part := range (packed.Len() + partBytesMax - 1) / partBytesMax {
 		text := packed.Bytes()[part*partBytesMax : min((part+1)*partBytesMax, packed.Len())]
@@ -154,12 +155,12 @@ func (s *Store) unsealList(listID string, parts [][]byte) (k StoredList, err err
 		return k, fmt.Errorf("read the list %s: %w", listID, err)
 	}
 	if k.ID != listID || len(k.Entries) == 0 {
-		return k, fmt.Errorf("read the list %s: it is another one", listID)
+		return k, fmt.Errorf("read the list %s: its content differs", listID)
 	}
 	return k, nil
 }
 
-var errNoList = errors.New("no list of sanctions was imported yet: coffer risk import FILE")
+var errNoList = errors.New("no sanctions list was imported yet: coffer risk import FILE")
 
 // newestID finds the list in force, which is the last imported one. Ids rise with the time of their
 // creation.
@@ -173,7 +174,7 @@ func (s *Store) newestID(ctx context.Context) (listID string, err error) {
 		return "", errNoList
 	}
 	if err != nil {
-		return "", fmt.Errorf("look for the list of sanctions: %w", err)
+		return "", fmt.Errorf("look up the sanctions list: %w", err)
 	}
 	return listID, nil
 }
@@ -225,7 +226,8 @@ func (s *Screener) Screen(ctx context.Context, subject risk.Subject) (risk.Verdi
 	// A listed address counts, however old the list is.
 	if age := now.Sub(list.Published); !listed && (age > s.AgeMax || age < -futureMax) {
 		return risk.Verdict{},
-			risk.NotRetryable("the list of sanctions is of %s, and may be at most %s old: download it and import it with coffer risk import",
+			risk.NotRetryable("the sanctions list is of %s, and may be at most %s old: download it and import it "+
+				"with coffer risk import",
 				list.Published.Format(time.DateOnly), s.AgeMax)
 	}
 	v := risk.Verdict{

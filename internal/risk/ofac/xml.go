@@ -72,12 +72,12 @@ func ReadList(r io.Reader) (List, error) {
 	case p.list.Published.IsZero():
 		err = errors.New("it has no date of issue")
 	case len(p.types) == 0:
-		err = errors.New("it knows no addresses of digital currencies")
+		err = errors.New("it lists no addresses of digital currencies")
 	case len(p.list.Entries) == 0:
 		err = errors.New("it has no address of a digital currency")
 	}
 	if err != nil {
-		return List{}, fmt.Errorf("read the list of sanctions: %w", err)
+		return List{}, fmt.Errorf("read the sanctions list: %w", err)
 	}
 	slices.SortFunc(p.list.Entries, func(a, b Entry) int {
 		return strings.Compare(a.Address+"\x00"+a.Currency+"\x00"+a.Party, b.Address+"\x00"+b.Currency+"\x00"+b.Party)
@@ -107,10 +107,10 @@ func (p *parser) parseFile() error {
 		}
 		switch t := token.(type) {
 		case xml.Directive:
-			return errors.New("it has a document type, which the list has not")
+			return errors.New("it has a document type, which the list does not have")
 		case xml.StartElement:
 			if depth++; depth > depthMax {
-				return fmt.Errorf("elements inside one another deeper than %d", depthMax)
+				return fmt.Errorf("elements nested deeper than %d", depthMax)
 			}
 			if depth == 1 {
 				if t.Name.Local != "Sanctions" || p.sawRoot {
@@ -161,7 +161,7 @@ func (p *parser) parseDate(t xml.StartElement) error {
 	day := time.Date(parts[0], time.Month(parts[1]), parts[2], 0, 0, 0, 0, time.UTC)
 	if day.Year() != parts[0] || int(day.Month()) != parts[1] || day.Day() != parts[2] || parts[0] < 2000 ||
 		parts[0] > 9999 {
-		return errors.New("its date of issue is none")
+		return errors.New("its date of issue is invalid")
 	}
 	p.list.Published = day
 	return nil
@@ -178,13 +178,13 @@ func (p *parser) parseFeatureType(t xml.StartElement) error {
 	symbol, ok := strings.CutPrefix(strings.TrimSpace(f.Text), typePrefix)
 	if !ok {
 		if strings.Contains(strings.ToLower(f.Text), "digital currency") {
-			return fmt.Errorf("a kind of address that is not known: %q", risk.SanitizeText(f.Text))
+			return fmt.Errorf("an unknown kind of address: %q", risk.SanitizeText(f.Text))
 		}
 		return nil
 	}
 	symbol = strings.TrimSpace(symbol)
 	if f.ID == "" || symbol == "" || len(symbol) > symbolBytesMax || len(p.types) >= featuresMax {
-		return fmt.Errorf("a kind of address that is not known: %q", risk.SanitizeText(f.Text))
+		return fmt.Errorf("an unknown kind of address: %q", risk.SanitizeText(f.Text))
 	}
 	if renamed, ok := symbols[symbol]; ok {
 		symbol = renamed
@@ -208,7 +208,7 @@ func (p *parser) parseParty(t xml.StartElement) error {
 		switch t := token.(type) {
 		case xml.StartElement:
 			if depth++; depth > depthMax {
-				return fmt.Errorf("elements inside one another deeper than %d", depthMax)
+				return fmt.Errorf("elements nested deeper than %d", depthMax)
 			}
 			switch t.Name.Local {
 			case "Alias":
@@ -231,7 +231,7 @@ func (p *parser) parseParty(t xml.StartElement) error {
 		case xml.EndElement:
 			depth--
 		case xml.Directive:
-			return errors.New("it has a document type, which the list has not")
+			return errors.New("it has a document type, which the list does not have")
 		}
 	}
 	if name == "" {

@@ -76,7 +76,7 @@ func (s Screener) Screen(ctx context.Context, subject risk.Subject) (risk.Verdic
 		now = s.Clock()
 	}
 	if len(answers) == 0 {
-		return risk.Verdict{}, risk.Unavailable("nobody answered")
+		return risk.Verdict{}, risk.Unavailable("no node answered")
 	}
 	v := risk.Verdict{Provider: Name, Severity: risk.None, IsKnown: true, Direct: true, GivenAt: now}
 	type nodeAnswer struct {
@@ -126,7 +126,7 @@ func encodeCall(address chain.Address) ([]byte, error) {
 // decodeBool decodes one word, which must be exactly true or false.
 func decodeBool(data []byte) (bool, error) {
 	if len(data) != wordBytes {
-		return false, fmt.Errorf("an answer of %d bytes: there is no such contract", len(data))
+		return false, fmt.Errorf("an answer of %d bytes: the contract does not exist", len(data))
 	}
 	for _, b := range data[:wordBytes-1] {
 		if b != 0 {

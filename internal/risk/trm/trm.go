@@ -119,7 +119,7 @@ type entity struct {
 func (s Screening) Screen(ctx context.Context, subject risk.Subject) (risk.Verdict, error) {
 	name, ok := chains[subject.Chain]
 	if !ok {
-		return risk.Verdict{}, risk.NotRetryable("it has no word for %s", risk.SanitizeText(string(subject.Chain)))
+		return risk.Verdict{}, risk.NotRetryable("it does not support %s", risk.SanitizeText(string(subject.Chain)))
 	}
 	body, err := json.Marshal([]screeningRequest{{string(subject.Address), name}})
 	if err != nil {

@@ -70,7 +70,8 @@ func writeFiles(f Files, s Seed, created time.Time) (SeedInfo, error) {
 	for _, path := range []string{f.Key, f.Attest} {
 		if _, err := os.Lstat(path); err == nil {
 			return SeedInfo{},
-				fmt.Errorf("create %s: %w: it is never replaced, move it away first if its seed is of no use any more",
+				fmt.Errorf("create %s: %w: this command never replaces it; move it away first if its seed is not "+
+					"needed any more",
 					path, fs.ErrExist)
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return SeedInfo{}, fmt.Errorf("look for %s: %w", path, err)
@@ -99,7 +100,7 @@ func writeFiles(f Files, s Seed, created time.Time) (SeedInfo, error) {
 		return SeedInfo{}, err
 	}
 	if _, err := OpenSeed(f); err != nil {
-		return SeedInfo{}, fmt.Errorf("read back what was written: %w", err)
+		return SeedInfo{}, fmt.Errorf("read the written file back: %w", err)
 	}
 	return SeedInfo{public, k.CreatedAt}, PublishAttestKey(f)
 }
@@ -124,7 +125,7 @@ func OpenSeed(f Files) (Seed, error) {
 		return Seed{}, err
 	}
 	if hex.EncodeToString(s.AttestKey().PublicKey()) != k.AttestKey {
-		return Seed{}, fmt.Errorf("%s holds the seed of another attestation key than it says", f.Key)
+		return Seed{}, fmt.Errorf("%s has the seed of another attestation key than it says", f.Key)
 	}
 	return s, nil
 }
@@ -138,7 +139,7 @@ func readKeyFile(f Files) (keyFile, SeedInfo, error) {
 	d := json.NewDecoder(bytes.NewReader(contents))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&k); err != nil || k.Version != fileVersion {
-		return k, SeedInfo{}, fmt.Errorf("%s is no key file of this version", f.Key)
+		return k, SeedInfo{}, fmt.Errorf("%s is not a key file of this version", f.Key)
 	}
 	public, err := parsePublicKey(k.AttestKey)
 	if err != nil {
@@ -245,7 +246,7 @@ func BackupSeed(f Files, target BackupRecipient, path string) error {
 		return fmt.Errorf("the passphrase of a backup needs at least %d characters", passphraseBytesMin)
 	default:
 		if byPhrase, err = age.NewScryptRecipient(target.Passphrase.Reveal()); err != nil {
-			return errors.New("the passphrase of the backup cannot be used")
+			return errors.New("the passphrase of the backup is not usable")
 		}
 		byPhrase.SetWorkFactor(scryptLogN)
 		recipient = byPhrase
@@ -281,16 +282,16 @@ func RestoreSeed(f Files, credential BackupIdentity, path string) (SeedInfo, err
 	case !credential.Identity.IsEmpty():
 		// The library's error could quote the identity.
 		if identity, err = age.ParseX25519Identity(strings.TrimSpace(credential.Identity.Reveal())); err != nil {
-			return SeedInfo{}, errors.New("this is no age identity: it begins with AGE-SECRET-KEY-1")
+			return SeedInfo{}, errors.New("this is not an age identity: it begins with AGE-SECRET-KEY-1")
 		}
 	default:
 		if identity, err = age.NewScryptIdentity(credential.Passphrase.Reveal()); err != nil {
-			return SeedInfo{}, errors.New("the passphrase of the backup cannot be used")
+			return SeedInfo{}, errors.New("the passphrase of the backup is not usable")
 		}
 	}
 	r, err := age.Decrypt(armor.NewReader(bytes.NewReader(contents)), identity)
 	if err != nil {
-		return SeedInfo{}, fmt.Errorf("open the backup %s: it is damaged, or made for somebody else", path)
+		return SeedInfo{}, fmt.Errorf("open the backup %s: it is damaged, or encrypted for another recipient", path)
 	}
 	plain, err := io.ReadAll(io.LimitReader(r, fileBytesMax))
 	if err != nil {
@@ -305,12 +306,12 @@ func RestoreSeed(f Files, credential BackupIdentity, path string) (SeedInfo, err
 		return SeedInfo{}, fmt.Errorf("read the backup %s: %w", path, err)
 	}
 	if hex.EncodeToString(s.AttestKey().PublicKey()) != b.AttestKey {
-		return SeedInfo{}, fmt.Errorf("the backup %s holds the seed of another attestation key than it says", path)
+		return SeedInfo{}, fmt.Errorf("the backup %s has the seed of another attestation key than it says", path)
 	}
 	// A seed is restored on a host that has no files yet.
 	for _, file := range []string{f.Key, f.KEK, f.Attest} {
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			return SeedInfo{}, fmt.Errorf("make the folder of the keys: %w", err)
+			return SeedInfo{}, fmt.Errorf("create the folder of the keys: %w", err)
 		}
 	}
 	return writeFiles(f, s, b.CreatedAt)
@@ -328,7 +329,7 @@ func readPrivateFile(path string) ([]byte, error) {
 		return nil, fmt.Errorf("look at %s: %w", path, err)
 	}
 	if !info.Mode().IsRegular() || info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("%s has mode %v and others may use it: chmod 600 %s", path, info.Mode(), path)
+		return nil, fmt.Errorf("%s has mode %v, so others can read or write it: chmod 600 %s", path, info.Mode(), path)
 	}
 	contents, err := io.ReadAll(io.LimitReader(file, fileBytesMax+1))
 	if err != nil {

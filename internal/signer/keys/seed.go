@@ -68,7 +68,8 @@ func SeedFromWords(words string) (Seed, error) {
 	// The library's errors quote their input.
 	b, err := bip39.EntropyFromMnemonic(strings.Join(fields, " "))
 	if err != nil || len(b) != entropyBytes {
-		return Seed{}, errors.New("these are not the words of a seed: one is mistyped, missing or out of place")
+		return Seed{}, errors.New("these are not the words of a seed: one is mistyped, missing or in the wrong " +
+			"position")
 	}
 	return fromEntropy([entropyBytes]byte(b))
 }

@@ -50,7 +50,7 @@ func AdoptJournal(conf Config, seed keys.Seed, copied []signer.Entry, nonces []C
 		return err
 	}
 	if len(copied) == 0 {
-		return errors.New("adopt a lost journal: the database has no copy of any entry")
+		return errors.New("adopt a lost journal: the database has no mirrored entry")
 	}
 	copied = slices.Clone(copied)
 	slices.SortFunc(copied, func(a, b signer.Entry) int { return cmp.Compare(a.Seq, b.Seq) })
@@ -97,10 +97,10 @@ func AdoptJournal(conf Config, seed keys.Seed, copied []signer.Entry, nonces []C
 		}
 		recordedAt = r.recordedTime
 		if err := s.recheckRecord(r.Record); err != nil {
-			return fmt.Errorf("adopt a lost journal: entry %d of the copy: %w", r.seq, err)
+			return fmt.Errorf("adopt a lost journal: entry %d of the mirror: %w", r.seq, err)
 		}
 		if err := write(recordedAt, r.Record); err != nil {
-			return fmt.Errorf("adopt a lost journal: entry %d of the copy: %w", r.seq, err)
+			return fmt.Errorf("adopt a lost journal: entry %d of the mirror: %w", r.seq, err)
 		}
 	}
 	if err := s.index.checkNonces(nonces); err != nil {
@@ -121,7 +121,7 @@ func readCopy(copied []signer.Entry, attestKey string) ([]copiedRecord, error) {
 	prev := signer.Head{}
 	for n, e := range copied {
 		if n > 0 && e.Seq == prev.Seq {
-			return nil, fmt.Errorf("the copy has entry %d twice", e.Seq)
+			return nil, fmt.Errorf("the mirror has entry %d twice", e.Seq)
 		}
 		if e.Seq > prev.Seq+1 {
 			// The entries in the gap were lost; this entry is checked by its own hash alone.
@@ -136,7 +136,8 @@ func readCopy(copied []signer.Entry, attestKey string) ([]copiedRecord, error) {
 			return nil, fmt.Errorf("entry %d has no time: %w", e.Seq, err)
 		}
 		if r.Kind == signer.RecordGenesis && r.AttestKey != attestKey {
-			return nil, fmt.Errorf("the copy is of a journal of the seed with attestation key %s, and this seed has %s",
+			return nil, fmt.Errorf("the mirror is of a journal of the seed with attestation key %s, and this seed "+
+				"has %s",
 				r.AttestKey, attestKey)
 		}
 		records = append(records, copiedRecord{r, e.Seq, recordedAt.UTC()})
@@ -190,12 +191,12 @@ func (s *Signer) recheckRecord(r signer.Record) error {
 		}
 	case r.Void != nil:
 		if !isValidWord(r.Void.OrgID) || !isValidWord(r.Void.ID) || len(r.Void.MAC) > 0 {
-			return refuse(signer.RefusedMalformed, "a payment that was voided without its name")
+			return refuse(signer.RefusedMalformed, "a voided payment without its id")
 		}
 	case r.Sign != nil:
 		lead := s.index.intents[r.Sign.IntentID]
 		if lead == nil {
-			return fmt.Errorf("intent %s was signed and the copy lacks its admission", r.Sign.IntentID)
+			return fmt.Errorf("intent %s was signed, and the mirror lacks its admission", r.Sign.IntentID)
 		}
 		intents, err := s.index.loadTxIntents(lead, r.Sign.TxMemberIDs)
 		if err != nil {
@@ -220,7 +221,7 @@ func (s *Signer) recheckRecord(r signer.Record) error {
 			return err
 		}
 		if hash != r.Sign.Hash || payloadDigest(r.Sign.Payload) != r.Sign.Digest {
-			return fmt.Errorf("intent %s was not signed like that", lead.ID)
+			return fmt.Errorf("the signature for intent %s does not match its admission", lead.ID)
 		}
 	}
 	return nil
@@ -233,7 +234,7 @@ func (x *journalIndex) checkNonces(nonces []ChainNonce) error {
 	for s := range x.slotOwners {
 		a := feeAccount{s.payer, s.chain}
 		if s.nonce == math.MaxUint64 {
-			return fmt.Errorf("the copy has a slot of %s on %s past the last nonce", s.payer, s.chain)
+			return fmt.Errorf("the mirror has a slot of %s on %s past the last nonce", s.payer, s.chain)
 		}
 		nextNonces[a] = max(nextNonces[a], s.nonce+1)
 	}
@@ -242,14 +243,16 @@ func (x *journalIndex) checkNonces(nonces []ChainNonce) error {
 		w, ok := x.wallets[n.Wallet]
 		if !ok {
 			if n.NextNonce > 0 {
-				return fmt.Errorf("a wallet of %s has paid %d times on %s and the copy lacks it: the database is older than the lost journal",
+				return fmt.Errorf("a wallet of %s has paid %d times on %s and the mirror lacks it: the database is "+
+					"older than the lost journal",
 					n.Wallet.OrgID, n.NextNonce, n.Chain)
 			}
 			continue
 		}
 		a := feeAccount{w.address, n.Chain}
 		if asked[a] = true; n.NextNonce > nextNonces[a] {
-			return fmt.Errorf("%s has used %d nonces on %s and the copy knows %d: the database is older than the lost journal, restore its latest backup",
+			return fmt.Errorf("%s has used %d nonces on %s and the mirror has %d: the database is older than the "+
+				"lost journal, restore its latest backup",
 				w.address, n.NextNonce, n.Chain, nextNonces[a])
 		}
 	}

@@ -52,10 +52,10 @@ func openAnchorFile(journal string, key keys.AttestKey) (_ *anchorFile, err erro
 	}()
 	info, err := f.Stat()
 	if err != nil {
-		return nil, fmt.Errorf("look at the anchors of the audit log: %w", err)
+		return nil, fmt.Errorf("read the state of the anchors of the audit log: %w", err)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("the anchors %s may be read or written by others: chmod 600 %s", path, path)
+		return nil, fmt.Errorf("others can read or write the anchors %s: chmod 600 %s", path, path)
 	}
 	a := &anchorFile{file: f}
 	r := bufio.NewReaderSize(f, lineBytesMax)
@@ -113,7 +113,7 @@ func parseAnchor(line []byte) (a signer.Anchor, err error) {
 		return a, err
 	}
 	if !bytes.Equal(append(mustJSON(a), '\n'), line) {
-		return a, errors.New("it is not in the form in which it was written")
+		return a, errors.New("it does not have the form in which the signer writes it")
 	}
 	return a, nil
 }
@@ -141,7 +141,8 @@ func (a *anchorFile) appendAnchor(anchor signer.Anchor) error {
 		err = a.file.Sync()
 	}
 	if err != nil {
-		a.failure = fmt.Errorf("write the anchors of the audit log: %w; none is signed until the signer is started again",
+		a.failure = fmt.Errorf("write the anchors of the audit log: %w; the signer signs none until it is started "+
+			"again",
 			err)
 		return a.failure
 	}
@@ -167,7 +168,8 @@ func (s *Signer) SignAnchor(ctx context.Context, r signer.AnchorRequest) (signer
 	if a.last.Number == 0 {
 		if r.Previous != nil {
 			return signer.Anchor{}, refuse(signer.RefusedAnchor,
-				"the database knows an anchor at %d and this signer has signed none: the file %s was lost or exchanged, restore it from a copy",
+				"the database has an anchor at %d and this signer has signed none: the file %s was lost or "+
+					"exchanged, restore it from a copy",
 				r.Previous.Position, a.file.Name())
 		}
 		return a.signAnchor(r.AuditHead, "", s.conf.currentTime(), s.attestKey)
@@ -182,15 +184,16 @@ func (s *Signer) SignAnchor(ctx context.Context, r signer.AnchorRequest) (signer
 			last.Chain, r.Chain)
 	case r.Position < last.Position:
 		return signer.Anchor{}, refuse(signer.RefusedAnchor,
-			"the audit log had %d rows at %s and this mark says %d: the database is older than the anchors, or rows were taken away",
+			"the audit log had %d rows at %s and this mark has %d: the database is older than the anchors, or rows "+
+				"were removed",
 			last.Position, last.SignedAt, r.Position)
 	case r.Position == last.Position:
 		return signer.Anchor{}, refuse(signer.RefusedAnchor,
-			"the audit log had the hash %s at %d, at %s, and this mark says %s: rows were changed", last.Hash,
+			"the audit log had the hash %s at %d, at %s, and this mark has %s: rows were changed", last.Hash,
 			last.Position, last.SignedAt, r.Hash)
 	case r.Previous == nil || *r.Previous != last.AuditHead:
 		return signer.Anchor{}, refuse(signer.RefusedAnchor,
-			"the last anchor is of %d with the hash %s, at %s, and the chain is said to go on from something else",
+			"the last anchor is of %d with the hash %s, at %s, and the request continues the chain from another row",
 			last.Position, last.Hash, last.SignedAt)
 	}
 	return a.signAnchor(r.AuditHead, "", s.conf.currentTime(), s.attestKey)
@@ -205,7 +208,7 @@ func (s *Signer) RestartAnchors(m signer.AuditHead, reason string) (signer.Ancho
 		return signer.Anchor{}, refusal
 	}
 	if reason == "" || len(reason) > reasonBytesMax || !utf8.ValidString(reason) {
-		return signer.Anchor{}, refuse(signer.RefusedMalformed, "because: say why in 1 to %d bytes of UTF-8",
+		return signer.Anchor{}, refuse(signer.RefusedMalformed, "because: give a reason of 1 to %d bytes of UTF-8",
 			reasonBytesMax)
 	}
 	found := m.Position == 0
@@ -216,7 +219,8 @@ func (s *Signer) RestartAnchors(m signer.AuditHead, reason string) (signer.Ancho
 		}
 		if len(page) == 0 {
 			return signer.Anchor{}, refuse(signer.RefusedAnchor,
-				"nothing was signed of %d with the hash %s, so nothing can begin again there", m.Position, m.Hash)
+				"no anchor of %d with the hash %s was signed, so the chain cannot begin again there",
+				m.Position, m.Hash)
 		}
 		found = slices.ContainsFunc(page, func(a signer.Anchor) bool { return a.AuditHead == m })
 		lastNumber = page[len(page)-1].Number
@@ -238,7 +242,7 @@ func (s *Signer) RestoreAnchors(copied []signer.Anchor) (restored int, err error
 			continue
 		}
 		if err := errors.Join(anchor.VerifySignature(s.attestKey.PublicKey()), anchor.VerifyAfter(a.last)); err != nil {
-			return restored, fmt.Errorf("take back the anchors of the audit log: %w", err)
+			return restored, fmt.Errorf("read the anchors of the audit log back: %w", err)
 		}
 		if err := a.appendAnchor(anchor); err != nil {
 			return restored, err
@@ -295,7 +299,7 @@ func checkAuditHead(m signer.AuditHead) *signer.Refusal {
 	case err != nil || len(sum) != 32 || hex.EncodeToString(sum) != m.Hash:
 		return refuse(signer.RefusedMalformed, "hash: give 64 hexadecimal digits, in lower case")
 	case m.Position > 1<<62:
-		return refuse(signer.RefusedMalformed, "position: is more than there can be")
+		return refuse(signer.RefusedMalformed, "position: is larger than any possible position")
 	}
 	return nil
 }

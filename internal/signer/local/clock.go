@@ -124,7 +124,7 @@ func (s *Signer) noteTime(force bool) {
 		err = os.Rename(fresh, s.clock.path)
 	}
 	if err != nil {
-		slog.Warn("the signer could not note the time; after a longer pause it will ask to have its clock confirmed",
+		slog.Warn("the signer could not record the time; after a longer pause it asks for a confirmation of its clock",
 			"err", err)
 	}
 }
@@ -132,8 +132,9 @@ func (s *Signer) noteTime(force bool) {
 // refuseUnconfirmed returns the refusal of an intent that depends on a limit of time.
 func (s *Signer) refuseUnconfirmed(ahead time.Duration) *signer.Refusal {
 	return refuse(signer.RefusedClock,
-		"the clock of the signer's host is %s further than the time that the signer has seen pass, and the limits of a day depend on it: nothing was taken and this waits. "+
-			"Check that clock; when it is right, stop the signer and run `coffer signer clock confirm` on its host",
+		"the clock of the signer's host is %s ahead of the time that the signer has seen pass, and the daily limits "+
+			"depend on it: nothing was admitted and this payment waits. Check that clock; when it is right, stop the "+
+			"signer and run `coffer signer clock confirm` on its host",
 		ahead.Round(time.Second))
 }
 
@@ -173,7 +174,7 @@ func (s *Signer) ClockStatus() ClockStatus {
 // made now. It is not reachable over the network.
 func (s *Signer) ConfirmClock(statedTime time.Time, reason string) (signer.Entry, error) {
 	if reason == "" || len(reason) > reasonBytesMax || !utf8.ValidString(reason) {
-		return signer.Entry{}, refuse(signer.RefusedMalformed, "because: say why in 1 to %d bytes of UTF-8",
+		return signer.Entry{}, refuse(signer.RefusedMalformed, "because: give a reason of 1 to %d bytes of UTF-8",
 			reasonBytesMax)
 	}
 	status := s.ClockStatus()

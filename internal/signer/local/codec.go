@@ -94,7 +94,7 @@ func (d txEffect) verifyProof(proof string) error {
 	case d.checkProof != nil:
 		return d.checkProof(proof)
 	case proof != "":
-		return errors.New("there is a proof, and nothing that it could be of")
+		return errors.New("there is a proof, and nothing for it to prove")
 	}
 	return nil
 }
@@ -129,7 +129,7 @@ func (evmCodec) decode(payload []byte) (txEffect, error) {
 		}),
 		checkCancel: func(account chain.Address) error {
 			if tx.To != account || !tx.Value.IsZero() || len(tx.Data) != 0 {
-				return fmt.Errorf("it does more than send nothing from %s to itself", account)
+				return fmt.Errorf("it does more than send zero from %s to itself", account)
 			}
 			return nil
 		},
@@ -170,12 +170,12 @@ func (solanaCodec) decode(payload []byte) (txEffect, error) {
 		// account once, and the fees of the others are counted: see intentState.addedCost.
 		creation, creationErr := solanatx.DecodeNonceCreation(payload)
 		if creationErr != nil {
-			return txEffect{}, fmt.Errorf("%w; and it makes no nonce account: %w", err, creationErr)
+			return txEffect{}, fmt.Errorf("%w; and it creates no nonce account: %w", err, creationErr)
 		}
 		return txEffect{
 			slot: signer.Slot{Key: creation.SlotKey()}, payer: creation.Treasury, maxCost: creation.MaxCost(),
 			checkPayments: singlePayment(creation.CheckPayment),
-			checkCancel:   func(chain.Address) error { return errors.New("it makes a nonce account") },
+			checkCancel:   func(chain.Address) error { return errors.New("it creates a nonce account") },
 		}, nil
 	}
 	return txEffect{
@@ -196,7 +196,7 @@ func (solanaCodec) signPayload(payload []byte, signKeys ...keys.WalletKey) ([]by
 		return nil, "", err
 	}
 	if len(signers) != len(signKeys) {
-		return nil, "", fmt.Errorf("the transaction has %d signatures, and %d keys are for it", len(signers),
+		return nil, "", fmt.Errorf("the transaction has %d signatures and needs %d", len(signers),
 			len(signKeys))
 	}
 	if len(signKeys) > 0 && signers[0] != signKeys[0].Address() {
@@ -207,8 +207,8 @@ func (solanaCodec) signPayload(payload []byte, signKeys ...keys.WalletKey) ([]by
 	for i, address := range signers {
 		position := slices.IndexFunc(signKeys, func(key keys.WalletKey) bool { return key.Address() == address })
 		if position < 0 {
-			return nil, "", fmt.Errorf("signature %d of the transaction is that of %s, which takes no part", i+1,
-				address)
+			return nil, "", fmt.Errorf("signature %d of the transaction is that of %s, which does not have to sign",
+				i+1, address)
 		}
 		signatures[i] = signKeys[position].SignMessage(payload)
 	}
@@ -270,7 +270,7 @@ func (bitcoinCodec) signPayload(payload []byte, signKeys ...keys.WalletKey) ([]b
 		return nil, "", err
 	}
 	if len(expected) != len(signKeys) {
-		return nil, "", fmt.Errorf("the transaction has %d signatures, and %d keys are for it", len(expected),
+		return nil, "", fmt.Errorf("the transaction has %d signatures and needs %d", len(expected),
 			len(signKeys))
 	}
 	signatures := make([][]byte, len(signKeys))

@@ -35,12 +35,12 @@ func (s *Signer) recordEndorsement(e signer.Endorsement, notBefore time.Time) (s
 	empty := signer.EndorseBody{}
 	if revocation, ok := s.index.revocations[e.ID]; ok {
 		return empty, 0, refuse(signer.RefusedWhitelist,
-			"address %s was taken from the whitelist for ever in entry %d: add it again, under an id of its own", e.ID,
+			"address %s was permanently removed from the whitelist in entry %d: add it again, under another id", e.ID,
 			revocation.seq)
 	}
 	if existing, ok := s.index.endorsements[e.ID]; ok {
 		if !existing.HasSameWords(e) {
-			return empty, 0, refuse(signer.RefusedWhitelist, "address %s was endorsed with other words in entry %d",
+			return empty, 0, refuse(signer.RefusedWhitelist, "address %s was endorsed with another content in entry %d",
 				e.ID, existing.seq)
 		}
 		return existing.EndorseBody, existing.seq, nil
@@ -120,7 +120,7 @@ func (s *Signer) checkWhitelisted(intent signer.Intent, now time.Time) *signer.R
 	}
 	if revocation, ok := s.index.revocations[intent.WhitelistedID]; ok {
 		return refuse(signer.RefusedWhitelist,
-			"payment %s goes to address %s, which was taken from the whitelist in entry %d", intent.ID,
+			"payment %s goes to address %s, which was removed from the whitelist in entry %d", intent.ID,
 			intent.WhitelistedID, revocation.seq)
 	}
 	usableFrom := endorsement.endorsedAt
@@ -143,7 +143,7 @@ func (s *Signer) checkWhitelisted(intent signer.Intent, now time.Time) *signer.R
 func (s *Signer) findEndorsement(intent signer.Intent) (endorsementEntry, *signer.Refusal) {
 	if intent.WhitelistedID == "" {
 		return endorsementEntry{}, refuse(signer.RefusedWhitelist,
-			"payment %s is of no customer and names no whitelisted address", intent.ID)
+			"payment %s has no customer and names no whitelisted address", intent.ID)
 	}
 	endorsement, ok := s.index.endorsements[intent.WhitelistedID]
 	switch {
@@ -153,7 +153,8 @@ func (s *Signer) findEndorsement(intent signer.Intent) (endorsementEntry, *signe
 	case endorsement.OrgID != intent.From.OrgID || endorsement.Chain != intent.Chain ||
 		endorsement.Address != intent.To:
 		return endorsement, refuse(signer.RefusedWhitelist,
-			"payment %s of %s goes to %s on %s, and address %s was endorsed in entry %d for another organization, chain or address",
+			"payment %s of %s goes to %s on %s, and address %s was endorsed in entry %d for another organization, "+
+				"chain or address",
 			intent.ID, intent.From.OrgID, intent.To, intent.Chain, intent.WhitelistedID, endorsement.seq)
 	}
 	return endorsement, nil
@@ -166,9 +167,9 @@ func checkEndorsement(e signer.Endorsement) (notBefore time.Time, refusal *signe
 	case !isValidWord(e.OrgID) || !isValidWord(e.ID):
 		refusal = refuse(signer.RefusedMalformed, "orgId, id: give 1 to %d bytes of UTF-8 without NUL", wordBytesMax)
 	case codecs[e.Chain.Family()] == nil:
-		refusal = refuse(signer.RefusedMalformed, "chain: %.80q is none that this signer has keys for", e.Chain)
+		refusal = refuse(signer.RefusedMalformed, "chain: this signer has no keys for %.80q", e.Chain)
 	case !codecs[e.Chain.Family()].isCanonical(e.Address):
-		refusal = refuse(signer.RefusedMalformed, "address: %.80q is no address in its canonical form", e.Address)
+		refusal = refuse(signer.RefusedMalformed, "address: %.80q is not an address in its canonical form", e.Address)
 	case err != nil || len(hash) != 32 || hex.EncodeToString(hash) != e.LabelHash:
 		refusal = refuse(signer.RefusedMalformed, "labelHash: give hex SHA-256")
 	case timeErr != nil || signer.FormatMicros(notBefore) != e.NotBefore:
@@ -186,7 +187,7 @@ func (s *Signer) recheckEndorsement(e signer.EndorseBody) error {
 		return err
 	}
 	if len(e.MAC) > 0 {
-		return fmt.Errorf("address %s was not remembered like that", e.ID)
+		return fmt.Errorf("the record of address %s differs", e.ID)
 	}
 	return nil
 }

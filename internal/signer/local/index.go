@@ -157,20 +157,20 @@ func (x *journalIndex) applyRecord(seq uint64, recordedAt time.Time, r signer.Re
 	case signer.RecordIssue:
 		w := familyAddress{r.Issue.Family, r.Issue.Address}
 		if _, twice := x.wallets[r.Issue.WalletRef]; twice {
-			return fmt.Errorf("wallet %v was issued before", r.Issue.WalletRef)
+			return fmt.Errorf("wallet %v was already issued", r.Issue.WalletRef)
 		}
 		if refusal := x.checkForm(r.Issue.WalletRef); refusal != nil && !x.rescue {
 			return refusal
 		}
 		if _, twice := x.addressOwners[w]; twice {
-			return fmt.Errorf("address %s was issued before", w.address)
+			return fmt.Errorf("address %s was already issued", w.address)
 		}
 		x.wallets[r.Issue.WalletRef] = issuedWallet{seq, r.Issue.Path, r.Issue.Address}
 		x.addressOwners[w] = r.Issue.WalletRef
 		x.countChangeWallet(r.Issue.WalletRef, false)
 	case signer.RecordAdmit:
 		if x.intents[r.Admit.ID] != nil {
-			return fmt.Errorf("intent %s was admitted before", r.Admit.ID)
+			return fmt.Errorf("intent %s was already admitted", r.Admit.ID)
 		}
 		if refusal := x.checkNotVoided(r.Admit.ID); refusal != nil {
 			return refusal
@@ -193,7 +193,7 @@ func (x *journalIndex) applyRecord(seq uint64, recordedAt time.Time, r signer.Re
 	case signer.RecordSign:
 		intent := x.intents[r.Sign.IntentID]
 		if intent == nil {
-			return fmt.Errorf("intent %s was signed without being admitted", r.Sign.IntentID)
+			return fmt.Errorf("intent %s was signed without an admission", r.Sign.IntentID)
 		}
 		payer := x.wallets[intent.Account()].address
 		intents, refusal := x.loadTxIntents(intent, r.Sign.TxMemberIDs)
@@ -249,7 +249,7 @@ func (x *journalIndex) applyRecord(seq uint64, recordedAt time.Time, r signer.Re
 		intent.signatures[body.Digest], intent.signatureSeqs[body.Digest] = body, seq
 	case signer.RecordEndorse:
 		if _, twice := x.endorsements[r.Endorse.ID]; twice {
-			return fmt.Errorf("address %s was endorsed before", r.Endorse.ID)
+			return fmt.Errorf("address %s was already endorsed", r.Endorse.ID)
 		}
 		if _, revoked := x.revocations[r.Endorse.ID]; revoked {
 			return fmt.Errorf("address %s was revoked before it was endorsed", r.Endorse.ID)
@@ -261,12 +261,12 @@ func (x *journalIndex) applyRecord(seq uint64, recordedAt time.Time, r signer.Re
 		x.endorsements[r.Endorse.ID] = endorsementEntry{*r.Endorse, seq, recordedAt, usableFrom}
 	case signer.RecordRevoke:
 		if _, twice := x.revocations[r.Revoke.ID]; twice {
-			return fmt.Errorf("address %s was revoked before", r.Revoke.ID)
+			return fmt.Errorf("address %s was already revoked", r.Revoke.ID)
 		}
 		x.revocations[r.Revoke.ID] = revocationEntry{r.Revoke.OrgID, seq}
 	case signer.RecordVoid:
 		if _, twice := x.voids[r.Void.ID]; twice {
-			return fmt.Errorf("payment %s was voided before", r.Void.ID)
+			return fmt.Errorf("payment %s was already voided", r.Void.ID)
 		}
 		if intent := x.intents[r.Void.ID]; intent != nil && intent.slot != nil {
 			return fmt.Errorf("payment %s was voided with a slot", r.Void.ID)
@@ -276,7 +276,7 @@ func (x *journalIndex) applyRecord(seq uint64, recordedAt time.Time, r signer.Re
 		x.redateEntries(recordedAt)
 		x.clockSeq = seq
 	default:
-		return fmt.Errorf("%q is no kind of record", r.Kind)
+		return fmt.Errorf("%q is not a kind of record", r.Kind)
 	}
 	return nil
 }
@@ -341,11 +341,11 @@ func (x *journalIndex) checkNextChangeWallet(w signer.WalletRef) *signer.Refusal
 	count, n := x.changeCounts[changeScope{w.OrgID, w.Family}], changeNumber(w)
 	switch {
 	case n != count.lastIssued+1:
-		return refuse(signer.RefusedWallet, "wallets for change are numbered, and the next of %s is %d, not %q",
+		return refuse(signer.RefusedWallet, "change wallets are numbered, and the next one of %s is %d, not %q",
 			w.OrgID, count.lastIssued+1, w.Subject)
 	case n > count.lastUsed+changeAhead:
 		return refuse(signer.RefusedWallet,
-			"%s has %d wallets for change that are in no slot that was signed for: use them first", w.OrgID,
+			"%s has %d change wallets that no signed slot uses: use them first", w.OrgID,
 			changeAhead)
 	}
 	return nil
@@ -364,13 +364,14 @@ func (x *journalIndex) loadTxIntents(lead *intentState, memberIDs []string) ([]*
 		member := x.intents[id]
 		switch {
 		case member == nil:
-			return nil, refuse(signer.RefusedIntent, "intent %s, which is to be paid with %s, was never admitted", id,
+			return nil, refuse(signer.RefusedIntent, "intent %s, which shares a transaction with %s, was never "+
+				"admitted", id,
 				lead.ID)
 		case slices.Contains(intents, member):
 			return nil, refuse(signer.RefusedIntent, "intent %s is named twice for one transaction", id)
 		case member.Chain != lead.Chain || member.From.OrgID != lead.From.OrgID || member.Account() != lead.Account():
 			return nil, refuse(signer.RefusedIntent,
-				"intents %s and %s are not of one account: no transaction is for both", lead.ID, id)
+				"intents %s and %s are not of one account: they cannot share a transaction", lead.ID, id)
 		}
 		intents = append(intents, member)
 	}
@@ -385,7 +386,8 @@ func (x *journalIndex) checkSlot(intents []*intentState, payer chain.Address, sl
 	lead := intents[0]
 	if singleTxFamilies[lead.Chain.Family()] && len(lead.signatures) > 0 {
 		return refuse(signer.RefusedSlot,
-			"intent %s has its one transaction on %s already: another would be mined beside it, so wait until that is final or has expired",
+			"intent %s already has its one transaction on %s: another one could be mined too, so wait until it is "+
+				"final or has expired",
 			lead.ID, lead.Chain)
 	}
 	for _, member := range intents {
@@ -393,20 +395,22 @@ func (x *journalIndex) checkSlot(intents []*intentState, payer chain.Address, sl
 		case member.slot == nil && lead.slot == nil:
 		case member.slot == nil || member.txLeadID != lead.ID:
 			return refuse(signer.RefusedSlot,
-				"intent %s is in no slot of %s, and who is in a slot together stays so for ever", member.ID, lead.ID)
+				"intent %s is not in slot %s, and the members of a slot never change", member.ID, lead.ID)
 		case *member.slot != slot:
-			return refuse(signer.RefusedSlot, "intent %s has %v of %s on %s for ever, not %v", member.ID, *member.slot,
+			return refuse(signer.RefusedSlot, "intent %s has %v of %s on %s permanently, not "+
+				"%v", member.ID, *member.slot,
 				payer, member.Chain, slot)
 		}
 	}
 	if lead.slot != nil && !slices.EqualFunc(intents[1:], lead.txMemberIDs, func(member *intentState, id string) bool {
 		return member.ID == id
 	}) {
-		return refuse(signer.RefusedSlot, "intent %s has its slot with %q for ever, and with nobody else", lead.ID,
+		return refuse(signer.RefusedSlot, "intent %s shares its slot permanently with %q, and with no other "+
+			"intent", lead.ID,
 			lead.txMemberIDs)
 	}
 	if owner, taken := x.slotOwners[accountSlot{payer, lead.Chain, slot.Nonce}]; taken && owner != lead.ID {
-		return refuse(signer.RefusedSlot, "%v of %s on %s belongs to intent %s for ever, not to %s", slot, payer,
+		return refuse(signer.RefusedSlot, "%v of %s on %s belongs permanently to intent %s, not to %s", slot, payer,
 			lead.Chain, owner, lead.ID)
 	}
 	if slot.Key == "" || lead.slot != nil || x.rescue && lead.Chain.IsUTXO() {
@@ -414,7 +418,7 @@ func (x *journalIndex) checkSlot(intents []*intentState, payer chain.Address, sl
 	}
 	for _, name := range codecs[lead.Chain.Family()].slotResources(slot.Key) {
 		if owner, taken := x.resourceOwners[slotResource{lead.Chain, name}]; taken && owner != lead.ID {
-			return refuse(signer.RefusedSlot, "%s on %s belongs to intent %s for ever, not to %s", name, lead.Chain,
+			return refuse(signer.RefusedSlot, "%s on %s belongs permanently to intent %s, not to %s", name, lead.Chain,
 				owner, lead.ID)
 		}
 	}

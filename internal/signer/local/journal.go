@@ -25,10 +25,11 @@ var (
 	ErrMissing = errors.New("the signer's journal is missing: restore it from a copy, or let `coffer signer adopt` rebuild it; " +
 		"`coffer signer init` makes a new one for an installation that has never issued an address")
 	// ErrLocked says that another signer has the journal open.
-	ErrLocked = errors.New("another signer has the journal open: stop it first, there is never a second one")
+	ErrLocked = errors.New("another signer has the journal open: stop it first, because an installation has exactly " +
+		"one signer")
 	// ErrDamaged says that the journal is not what was written.
-	ErrDamaged = errors.New("the signer's journal is damaged: nothing is signed; restore the file from a copy, " +
-		"or move it away and let `coffer signer adopt` rebuild it from the database's mirror")
+	ErrDamaged = errors.New("the signer's journal is damaged, so the signer signs nothing; restore the file from a " +
+		"copy, or move it away and let `coffer signer adopt` rebuild it from its mirror in the database")
 )
 
 // lineBytesMax bounds one entry in the file.
@@ -89,10 +90,10 @@ func openJournalFile(path string, replay func(signer.Entry, signer.Record) error
 	}
 	info, err := f.Stat()
 	if err != nil {
-		return nil, fmt.Errorf("look at the signer's journal: %w", err)
+		return nil, fmt.Errorf("read the state of the signer's journal: %w", err)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("the signer's journal %s may be read or written by others: chmod 600 %s", path, path)
+		return nil, fmt.Errorf("others can read or write the signer's journal %s: chmod 600 %s", path, path)
 	}
 
 	j := &journal{file: f, sync: f.Sync, afterSync: func() {}}
@@ -143,7 +144,7 @@ func (j *journal) replayLine(line []byte, replay func(signer.Entry, signer.Recor
 	// The line has to be exactly the one that this package writes, so that nothing is hidden next
 	// to the entry.
 	if !bytes.Equal(append(mustJSON(e), '\n'), line) {
-		return errors.New("it is not in the form in which it was written")
+		return errors.New("it does not have the form in which the signer writes it")
 	}
 	record, err := e.VerifyAfter(j.head)
 	if err != nil {
@@ -222,7 +223,7 @@ func (j *journal) waitDurable(seq uint64) (signer.Entry, error) {
 		if j.syncing = false; err != nil {
 			// Part of the lines may be in the file, and a second fsync may report success for what
 			// the first one lost. Opening the file again reads what is really there.
-			j.failure = fmt.Errorf("%w: write its journal: %w; nothing more is signed until the signer is started again",
+			j.failure = fmt.Errorf("%w: write its journal: %w; the signer signs nothing more until it is started again",
 				signer.ErrUnavailable, err)
 		} else {
 			j.syncedSeq = upTo
@@ -297,7 +298,7 @@ func newEntry(prev signer.Head, record signer.Record) (signer.Entry, error) {
 func mustJSON(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(fmt.Sprintf("local: a journal entry that has no JSON: %v", err))
+		panic(fmt.Sprintf("local: cannot encode a journal entry: %v", err))
 	}
 	return b
 }

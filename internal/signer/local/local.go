@@ -214,7 +214,7 @@ func (s *Signer) appendRecordAt(recordedAt time.Time, r signer.Record) (uint64, 
 		return 0, err
 	}
 	if err := s.index.applyRecord(seq, recordedAt, r); err != nil {
-		panic("local: the rules let an entry pass that the index refuses: " + err.Error())
+		panic("local: the rules accept an entry that the index refuses: " + err.Error())
 	}
 	return seq, nil
 }
@@ -244,12 +244,12 @@ func (s *Signer) recordAdmission(intent signer.Intent) (uint64, error) {
 	// balance.
 	if intent.Purpose == signer.Sweep && intent.WalletBalance == nil {
 		return 0, refuse(signer.RefusedMalformed,
-			"holds: sweep %s does not say what its wallet has and what of that is flagged", intent.ID)
+			"holds: sweep %s does not say what its wallet has and how much of it is flagged", intent.ID)
 	}
 	if balance := intent.WalletBalance; balance != nil {
 		if remaining, err := balance.Total.Sub(intent.Amount); err != nil || remaining.Less(balance.Flagged) {
 			return 0, refuse(signer.RefusedHeld,
-				"sweep %s takes %v of %v, and %v of that is flagged and stays where it is", intent.ID, intent.Amount,
+				"sweep %s takes %v of %v, and %v of it is flagged and has to stay", intent.ID, intent.Amount,
 				balance.Total, balance.Flagged)
 		}
 		intent.WalletBalance = nil // compared on every request because it changes; not recorded
@@ -261,7 +261,7 @@ func (s *Signer) recordAdmission(intent signer.Intent) (uint64, error) {
 	}
 	if existing := s.index.intents[intent.ID]; existing != nil {
 		if !sameIntent(existing.Intent, intent) {
-			return 0, refuse(signer.RefusedIntent, "intent %s was admitted with other words in entry %d", intent.ID,
+			return 0, refuse(signer.RefusedIntent, "intent %s was admitted with another content in entry %d", intent.ID,
 				existing.seq)
 		}
 		return existing.seq, nil
@@ -269,8 +269,9 @@ func (s *Signer) recordAdmission(intent signer.Intent) (uint64, error) {
 	if k, ok := idempotencyKeyOf(intent); ok && s.index.idempotencyKeys[k] != "" {
 		earlier := s.index.intents[s.index.idempotencyKeys[k]]
 		return 0, refuse(signer.RefusedKey,
-			"payment %s repeats the idempotency key of %s, which entry %d of the journal admitted, so it is not paid; "+
-				"if the database does not know %s it is older than the journal: stop the service, restore the backup again and run `coffer signer import` before anything else",
+			"payment %s repeats the idempotency key of %s, which entry %d of the journal admitted, so it is not "+
+				"paid. If the database does not have %s, it is older than the journal: stop the service, restore the "+
+				"backup again and run `coffer signer import` before anything else",
 			intent.ID, earlier.ID, earlier.seq, earlier.ID)
 	}
 	if refusal := s.conf.Grants.CheckGrant(intent); refusal != nil {
@@ -294,7 +295,7 @@ func (s *Signer) recordAdmission(intent signer.Intent) (uint64, error) {
 		return 0, err
 	}
 	if intent.To == source.address {
-		return 0, refuse(signer.RefusedDestination, "intent %s pays the wallet that it is paid from", intent.ID)
+		return 0, refuse(signer.RefusedDestination, "intent %s pays its own wallet", intent.ID)
 	}
 	if refusal, err := s.checkDestination(intent, policy); err != nil {
 		return 0, err
@@ -327,19 +328,19 @@ func (s *Signer) checkPayer(intent signer.Intent) *signer.Refusal {
 	payer, separatePayer := intent.Payer, codecs[intent.From.Family].separateFeePayer()
 	switch {
 	case payer == nil && separatePayer && intent.From.Purpose != treasuryPurpose:
-		return refuse(signer.RefusedWallet, "intent %s does not say which treasury pays its fee", intent.ID)
+		return refuse(signer.RefusedWallet, "intent %s does not name the treasury that pays its fee", intent.ID)
 	case payer == nil:
 		return nil
 	case !separatePayer:
-		return refuse(signer.RefusedWallet, "intent %s: nobody pays the fee of somebody else on %s", intent.ID,
+		return refuse(signer.RefusedWallet, "intent %s: a separate fee payer does not exist on %s", intent.ID,
 			intent.Chain)
 	case payer.Purpose != treasuryPurpose || payer.OrgID != intent.From.OrgID || payer.Family != intent.From.Family ||
 		*payer == intent.From:
 		return refuse(signer.RefusedWallet,
-			"the fee of intent %s is not paid by the treasury of its organization for another wallet", intent.ID)
+			"the fee payer of intent %s is not the treasury of its organization, for another wallet", intent.ID)
 	}
 	if _, issued := s.index.wallets[*payer]; !issued {
-		return refuse(signer.RefusedWallet, "the fee of intent %s is paid by a wallet that was never issued", intent.ID)
+		return refuse(signer.RefusedWallet, "the fee payer of intent %s is a wallet that was never issued", intent.ID)
 	}
 	return nil
 }
@@ -356,7 +357,7 @@ func (s *Signer) walletKeys(intents []*intentState) (signKeys []keys.WalletKey, 
 	for _, w := range wallets {
 		key, err := s.seed.DeriveWallet(w)
 		if err != nil {
-			return nil, fmt.Errorf("derive the key that pays %s: %w", intents[0].ID, err)
+			return nil, fmt.Errorf("derive the key of the payer %s: %w", intents[0].ID, err)
 		}
 		if wallet := s.index.wallets[w]; key.Address() != wallet.address {
 			return nil, fmt.Errorf("%w: entry %d gives a wallet an address that its key does not have", ErrDamaged,
@@ -396,12 +397,13 @@ func (s *Signer) outputKeys(intent *intentState, owners []chain.Address) ([]keys
 			ref, issued := s.index.addressOwners[familyAddress{intent.From.Family, owner}]
 			if !issued || ref.OrgID != intent.From.OrgID {
 				return nil, refuse(signer.RefusedWallet,
-					"the payload of intent %s spends a coin of %s, which is no address of its organization", intent.ID,
+					"the payload of intent %s spends an output of %s, which is not an address of its organization",
+					intent.ID,
 					owner)
 			}
 			key, err := s.seed.DeriveWallet(ref)
 			if err != nil {
-				return nil, fmt.Errorf("derive the key of a coin that pays %s: %w", intent.ID, err)
+				return nil, fmt.Errorf("derive the key of an output that pays %s: %w", intent.ID, err)
 			}
 			if key.Address() != owner {
 				return nil, fmt.Errorf("%w: entry %d gives a wallet an address that its key does not have", ErrDamaged,
@@ -426,7 +428,7 @@ func (s *Signer) checkInputs(intent *intentState, inputs *utxoInputs) error {
 	if ref, issued := s.index.addressOwners[familyAddress{intent.From.Family, inputs.change}]; !issued ||
 		ref.OrgID != intent.From.OrgID || ref.Purpose != changePurpose {
 		return refuse(signer.RefusedDestination,
-			"what is left of the coins of intent %s goes to %s, which is no wallet of its organization for change",
+			"the change output of intent %s goes to %s, which is not a change wallet of its organization",
 			intent.ID, inputs.change)
 	}
 	return nil
@@ -439,10 +441,11 @@ func (s *Signer) checkDestination(intent signer.Intent, policy ChainPolicy) (*si
 		switch {
 		case intent.From.Purpose != treasuryPurpose:
 			return refuse(signer.RefusedWallet,
-				"payments are made from the treasury only, intent %s is from a wallet for %s", intent.ID,
+				"payments are made from the treasury only; intent %s is from a wallet for %s", intent.ID,
 				intent.From.Purpose), nil
 		case intent.ToWallet != nil:
-			return refuse(signer.RefusedDestination, "payment %s names a wallet of ours as its payee", intent.ID), nil
+			return refuse(signer.RefusedDestination, "payment %s names a wallet of this installation as its "+
+				"payee", intent.ID), nil
 		}
 		if _, isOwn := s.index.addressOwners[familyAddress{intent.Chain.Family(), intent.To}]; isOwn {
 			return refuse(signer.RefusedDestination, "payment %s goes to %s, which is an address of this installation",
@@ -452,10 +455,11 @@ func (s *Signer) checkDestination(intent signer.Intent, policy ChainPolicy) (*si
 	case signer.Return:
 		switch {
 		case intent.From.Purpose == treasuryPurpose || intent.From.Purpose == changePurpose:
-			return refuse(signer.RefusedWallet, "return %s is not from an address that deposits come to",
+			return refuse(signer.RefusedWallet, "return %s is not from a deposit address",
 				intent.ID), nil
 		case intent.ToWallet != nil:
-			return refuse(signer.RefusedDestination, "return %s names a wallet of ours as its payee", intent.ID), nil
+			return refuse(signer.RefusedDestination, "return %s names a wallet of this installation as its "+
+				"payee", intent.ID), nil
 		}
 		if _, isOwn := s.index.addressOwners[familyAddress{intent.Chain.Family(), intent.To}]; isOwn {
 			return refuse(signer.RefusedDestination, "return %s goes to %s, which is an address of this installation",
@@ -468,17 +472,18 @@ func (s *Signer) checkDestination(intent signer.Intent, policy ChainPolicy) (*si
 		if intent.From.Purpose != treasuryPurpose || !intent.Chain.IsUTXO() || intent.ToWallet == nil ||
 			intent.ToWallet.Purpose != changePurpose {
 			return refuse(signer.RefusedDestination,
-				"merge %s does not make coins of a treasury one of a wallet for change", intent.ID), nil
+				"consolidation %s does not move outputs of a treasury to a change wallet", intent.ID), nil
 		}
 		if owner, taken := s.index.resourceOwners[slotResource{intent.Chain, string(intent.To)}]; taken &&
 			owner != intent.ID {
-			return refuse(signer.RefusedDestination, "merge %s goes to %s, which is in the slot of intent %s for ever",
+			return refuse(signer.RefusedDestination, "consolidation %s goes to %s, which is permanently in the slot "+
+				"of intent %s",
 				intent.ID, intent.To, owner), nil
 		}
 	case signer.Sweep:
 		if intent.From.Purpose == treasuryPurpose || intent.ToWallet == nil ||
 			intent.ToWallet.Purpose != treasuryPurpose {
-			return refuse(signer.RefusedDestination, "sweep %s does not go from another wallet into the treasury",
+			return refuse(signer.RefusedDestination, "sweep %s does not move money from another wallet to the treasury",
 				intent.ID), nil
 		}
 	case signer.CloseTokenAccount:
@@ -486,26 +491,27 @@ func (s *Signer) checkDestination(intent signer.Intent, policy ChainPolicy) (*si
 		case intent.From.Purpose == treasuryPurpose || intent.ToWallet == nil ||
 			intent.ToWallet.Purpose != treasuryPurpose:
 			return refuse(signer.RefusedDestination,
-				"close %s does not bring what is in it from another wallet into the treasury", intent.ID), nil
+				"close %s does not move the content of another wallet to the treasury", intent.ID), nil
 		case intent.Contract == "" || intent.Chain.Family() != chain.SolanaFamily:
-			return refuse(signer.RefusedDestination, "close %s names no account for a token, which %s has", intent.ID,
+			return refuse(signer.RefusedDestination, "close %s names no token account, which %s has", intent.ID,
 				chain.Solana), nil
 		case intent.Payer == nil || *intent.Payer != *intent.ToWallet:
-			return refuse(signer.RefusedWallet, "close %s is not paid for by the treasury that gets what is in it",
+			return refuse(signer.RefusedWallet, "the fee payer of close %s is not the treasury that receives its "+
+				"content",
 				intent.ID), nil
 		}
 	case signer.GasTopUp:
 		switch {
 		case intent.From.Purpose != treasuryPurpose:
-			return refuse(signer.RefusedWallet, "gas is paid from the treasury only, intent %s is from a wallet for %s",
+			return refuse(signer.RefusedWallet, "gas is paid from the treasury only; intent %s is from a wallet for %s",
 				intent.ID, intent.From.Purpose), nil
 		case intent.ToWallet == nil:
-			return refuse(signer.RefusedDestination, "gas top-up %s does not say which wallet it is for",
+			return refuse(signer.RefusedDestination, "gas top-up %s does not name its wallet",
 				intent.ID), nil
 		case intent.Contract != "":
 			return refuse(signer.RefusedDestination, "gas top-up %s is not in the native coin", intent.ID), nil
 		case policy.GasMax.Less(intent.Amount):
-			return refuse(signer.PolicyLimit, "one gas top-up on %s may be at most %v, this is %v", intent.Chain,
+			return refuse(signer.PolicyLimit, "one gas top-up on %s may be at most %v; this is %v", intent.Chain,
 				policy.GasMax, intent.Amount), nil
 		}
 	}
@@ -535,16 +541,20 @@ func (s *Signer) checkNonceAccount(intent signer.Intent, policy ChainPolicy) *si
 	}
 	switch {
 	case intent.From.Purpose != treasuryPurpose:
-		return refuse(signer.RefusedWallet, "places are the treasury's, intent %s is from a wallet for %s", intent.ID,
+		return refuse(signer.RefusedWallet, "only treasuries have nonce accounts; intent %s is from a wallet for "+
+			"%s", intent.ID,
 			intent.From.Purpose)
 	case intent.ToWallet != nil || intent.Contract != "" || !ok:
-		return refuse(signer.RefusedDestination, "%s is no place of the treasury that intent %s names", intent.To,
+		return refuse(signer.RefusedDestination, "%s is not a nonce account of the treasury that intent %s "+
+			"names", intent.To,
 			intent.ID)
 	case intent.Amount != minBalance:
-		return refuse(signer.RefusedDestination, "a place on %s holds %v, and intent %s gives it %v", intent.Chain,
+		return refuse(signer.RefusedDestination, "a nonce account on %s has %v, and intent %s gives it "+
+			"%v", intent.Chain,
 			minBalance, intent.ID, intent.Amount)
 	case policy.FeeMax.Less(cost): // before it has a slot in which nothing could be signed
-		return refuse(signer.PolicyLimit, "a place on %s costs %v, and the policy's feeMax is %v", intent.Chain, cost,
+		return refuse(signer.PolicyLimit, "a nonce account on %s costs %v, and the policy's feeMax is "+
+			"%v", intent.Chain, cost,
 			policy.FeeMax)
 	}
 	return nil
@@ -625,7 +635,7 @@ func (s *Signer) signPayload(r signer.SignRequest) (raw []byte, hash chain.TxHas
 	}
 	if signedBefore {
 		if hash != earlier.Hash {
-			return nil, "", 0, fmt.Errorf("%w: entry %d remembers transaction %s and its bytes make %s", ErrDamaged,
+			return nil, "", 0, fmt.Errorf("%w: entry %d has transaction %s and its bytes make %s", ErrDamaged,
 				lead.signatureSeqs[digest], earlier.Hash, hash)
 		}
 		return raw, hash, lead.signatureSeqs[digest], nil
@@ -663,14 +673,14 @@ func (s *Signer) checkPayload(intents []*intentState, r signer.SignRequest) erro
 			}
 			if _, revoked := s.index.revocations[intent.WhitelistedID]; revoked {
 				return refuse(signer.PolicyLimit,
-					"address %s, which payment %s goes to, was taken from the whitelist since it was admitted",
+					"address %s, which payment %s goes to, was removed from the whitelist after the admission",
 					intent.WhitelistedID, intent.ID)
 			}
 		}
 	}
 	fee := effect.maxCost
 	if policy.FeeMax.Less(fee) {
-		return refuse(signer.RefusedFee, "the payload of intent %s may cost %v, and the policy's feeMax on %s is %v",
+		return refuse(signer.RefusedFee, "the payload of intent %s can cost %v, and the policy's feeMax on %s is %v",
 			lead.ID, fee, lead.Chain, policy.FeeMax)
 	}
 	if r.Act == signer.Pay {
@@ -678,7 +688,7 @@ func (s *Signer) checkPayload(intents []*intentState, r signer.SignRequest) erro
 		for _, intent := range intents {
 			if !intent.FeeMax.IsZero() && intent.FeeMax.Less(share) {
 				return refuse(signer.RefusedFee,
-					"the payload of intent %s may cost %v, and it was admitted for a fee of at most %v", intent.ID,
+					"the payload of intent %s can cost %v, and it was admitted for a fee of at most %v", intent.ID,
 					share, intent.FeeMax)
 			}
 		}
@@ -719,7 +729,7 @@ func (s *Signer) matchPayload(intents []*intentState, r signer.SignRequest, poli
 		return effect, refuse(signer.RefusedPayload, "the payload of intent %s has %v, and its slot is %v", lead.ID,
 			effect.slot, r.Slot)
 	case effect.payer != "" && effect.payer != payer:
-		return effect, refuse(signer.RefusedPayload, "the fee of intent %s is paid by %s, and by %s in its payload",
+		return effect, refuse(signer.RefusedPayload, "the fee payer of intent %s is %s, and %s in its payload",
 			lead.ID, payer, effect.payer)
 	}
 	if err := effect.verifyProof(r.Proof); err != nil {
@@ -750,10 +760,11 @@ func (s *Signer) matchPayload(intents []*intentState, r signer.SignRequest, poli
 	if err := effect.checkPayments(payments...); err != nil {
 		if len(intents) > 1 {
 			return effect, refuse(signer.RefusedPayload,
-				"the payload of intent %s with %q does not make just their payments: %v", lead.ID, r.TxMemberIDs, err)
+				"the payload of intent %s with %q does not make exactly their payments: %v",
+				lead.ID, r.TxMemberIDs, err)
 		}
 		return effect, refuse(signer.RefusedPayload,
-			"the payload of intent %s is another payment than %v of %q to %s, which was admitted: %v",
+			"the payload of intent %s differs from the payment of %v of %q to %s that was admitted: %v",
 			lead.ID, lead.Amount, lead.Contract, lead.To, err)
 	}
 	return effect, nil
@@ -768,15 +779,17 @@ func (s *Signer) checkConsolidation(
 ) error {
 	lead := intents[0]
 	if len(intents) > 1 {
-		return refuse(signer.RefusedIntent, "merge %s shares its transaction with others, and nothing is paid by one",
+		return refuse(signer.RefusedIntent, "consolidation %s shares its transaction with others, which a "+
+			"consolidation never does",
 			lead.ID)
 	}
 	if effect.inputs == nil || effect.inputs.change != lead.To {
 		return refuse(signer.RefusedDestination,
-			"the coins of merge %s do not go to the wallet that it was admitted for, %s", lead.ID, lead.To)
+			"the outputs of consolidation %s do not go to the wallet that it was admitted for, %s", lead.ID, lead.To)
 	}
 	if err := effect.checkCancel(payer); err != nil {
-		return refuse(signer.RefusedPayload, "the payload of merge %s does not give all of its coins back: %v", lead.ID,
+		return refuse(signer.RefusedPayload, "the payload of consolidation %s does not return the whole amount of "+
+			"its inputs: %v", lead.ID,
 			err)
 	}
 	costMax, err := policy.EffectiveConsolidationRate().Mul(effect.virtualSize)
@@ -786,7 +799,7 @@ func (s *Signer) checkConsolidation(
 	if cost, mulErr := effect.maxCost.Mul(feeRateUnit); effect.virtualSize == 0 || mulErr != nil ||
 		err == nil && costMax.Less(cost) {
 		return refuse(signer.RefusedFee,
-			"merge %s costs %v for %d virtual bytes, and mergeRateMax of the policy on %s is %v for a thousand",
+			"consolidation %s costs %v for %d virtual bytes, and mergeRateMax of the policy on %s is %v per thousand",
 			lead.ID, effect.maxCost, effect.virtualSize, lead.Chain, policy.EffectiveConsolidationRate())
 	}
 	return nil
@@ -852,7 +865,7 @@ func checkRef(w signer.WalletRef) *signer.Refusal {
 	case !isValidWord(w.Purpose):
 		return refuse(signer.RefusedMalformed, "purpose: give 1 to %d bytes of UTF-8 without NUL", wordBytesMax)
 	case w.Purpose == changePurpose && w.Family != chain.BitcoinFamily:
-		return refuse(signer.RefusedMalformed, "purpose: nothing is left over on family %s, so no wallet is for change",
+		return refuse(signer.RefusedMalformed, "purpose: family %s has no change outputs, so no change wallets",
 			w.Family)
 	case w.Purpose == treasuryPurpose && w.Subject != "":
 		return refuse(signer.RefusedMalformed, "subject: a treasury has none")
@@ -898,25 +911,25 @@ func checkIntent(intent signer.Intent) *signer.Refusal {
 		return refuse(signer.RefusedMalformed, "purpose: got %q, want one of %s", intent.Purpose, knownPurposes)
 	case intent.Purpose == signer.Consolidate && (!intent.Amount.IsZero() || intent.CustomerID != "" ||
 		intent.IdempotencyKeyHash != "" || !intent.FeeDeducted.IsZero()):
-		return refuse(signer.RefusedMalformed, "amount: a %s pays nobody, for nobody", intent.Purpose)
+		return refuse(signer.RefusedMalformed, "amount: a %s pays no amount", intent.Purpose)
 	case intent.WalletBalance != nil && intent.Purpose != signer.Sweep:
 		return refuse(signer.RefusedMalformed, "holds: a %s has none", intent.Purpose)
 	case intent.Chain.Family() != intent.From.Family:
 		return refuse(signer.RefusedMalformed, "chain: %q is not of family %s", intent.Chain, intent.From.Family)
 	case !isCanonical(intent.To):
-		return refuse(signer.RefusedMalformed, "to: %q is no address in its canonical form", intent.To)
+		return refuse(signer.RefusedMalformed, "to: %q is not an address in its canonical form", intent.To)
 	case intent.Contract != "" && !isCanonical(intent.Contract):
-		return refuse(signer.RefusedMalformed, "contract: %q is no address in its canonical form", intent.Contract)
+		return refuse(signer.RefusedMalformed, "contract: %q is not an address in its canonical form", intent.Contract)
 	case intent.Contract != "" && intent.Chain.Family() == chain.BitcoinFamily:
 		return refuse(signer.RefusedMalformed, "contract: there are no tokens on %s", intent.Chain)
 	case intent.Contract == intent.To:
 		return refuse(signer.RefusedDestination, "to: %s is the token's own contract", intent.To)
 	case intent.Amount.IsZero() && intent.Purpose != signer.Consolidate:
-		return refuse(signer.RefusedMalformed, "amount: nothing cannot be paid")
+		return refuse(signer.RefusedMalformed, "amount: an amount of zero cannot be paid")
 	case intent.WhitelistedID != "" && (intent.Purpose != signer.Payment || intent.CustomerID != ""):
-		return refuse(signer.RefusedMalformed, "whitelistedId: a payment of an organization has one, and nothing else")
+		return refuse(signer.RefusedMalformed, "whitelistedId: only a payment of an organization has one")
 	case intent.Product != "" && intent.WhitelistedID == "":
-		return refuse(signer.RefusedMalformed, "product: a payment of an organization has one, and nothing else")
+		return refuse(signer.RefusedMalformed, "product: only a payment of an organization has one")
 	case !isShort(intent.WhitelistedID) || !isShort(intent.Product):
 		return refuse(signer.RefusedMalformed, "whitelistedId, product: give at most %d bytes of UTF-8 without NUL",
 			wordBytesMax)

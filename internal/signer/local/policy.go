@@ -126,7 +126,7 @@ func (p Policy) Validate() error {
 	for _, name := range slices.Sorted(maps.Keys(p.Chains)) {
 		c := p.Chains[name]
 		if taker, taken := namesBySignerID[c.SignerID]; taken && c.SignerID != "" {
-			complain("chains.%s.signerId: %s is the network of %s already", name, c.SignerID, taker)
+			complain("chains.%s.signerId: %s is already the network of %s", name, c.SignerID, taker)
 		}
 		namesBySignerID[c.SignerID] = name
 		family, ok := codecs[name.Family()]
@@ -150,7 +150,7 @@ func (p Policy) Validate() error {
 		for _, contract := range slices.Sorted(maps.Keys(c.Assets)) {
 			l := c.Assets[contract]
 			if contract != "" && !family.isCanonical(contract) {
-				complain("chains.%s.assets: %q is no contract address in its canonical form", name, contract)
+				complain("chains.%s.assets: %q is not a contract address in its canonical form", name, contract)
 			}
 			someSet := !l.PaymentMax.IsZero() || !l.OrganizationMax.IsZero() || !l.OverallMax.IsZero()
 			allSet := !l.PaymentMax.IsZero() && !l.OrganizationMax.IsZero() && !l.OverallMax.IsZero()
@@ -242,7 +242,7 @@ func (s *windowTotal) sumExpired(now time.Time) (n int, sum money.Amount) {
 	for n < len(s.times) && now.Sub(s.times[n]) >= limitWindow {
 		var err error
 		if sum, err = sum.Add(s.amounts[n]); err != nil {
-			panic("local: a part of a limit's total is more than any number")
+			panic("local: a part of a limit's total is too large")
 		}
 		n++
 	}
@@ -380,8 +380,8 @@ func (f feeTotals) checkFee(p ChainPolicy, account feeAccount, added money.Amoun
 	spent := f[account].sumWithin(now)
 	if total, err := spent.Add(added); err != nil || limit.Less(total) {
 		return refuse(signer.FeeLimit,
-			"%s has signed for fees of %v on %s in 24 hours; %v more would pass feeDayMax of the policy, %v: "+
-				"wait until the day has passed, or find out what spends so much and raise it", account.address, spent,
+			"%s has signed for fees of %v on %s in 24 hours; %v more would exceed feeDayMax of the policy, %v: wait "+
+				"until the day has passed, or find out what spends so much and raise it", account.address, spent,
 			account.chain, added, *limit)
 	}
 	return nil
@@ -398,12 +398,12 @@ func (c ChainPolicy) checkCurrent(intent signer.Intent) *signer.Refusal {
 				intent.Chain)
 		}
 		if limit != nil && limit.PaymentMax.Less(intent.Amount) {
-			return refuse(signer.PolicyLimit, "one payment may be at most %v units of %q on %s now, this is %v",
+			return refuse(signer.PolicyLimit, "one payment may be at most %v units of %q on %s now; this is %v",
 				limit.PaymentMax, intent.Contract, intent.Chain, intent.Amount)
 		}
 	case signer.GasTopUp:
 		if c.GasMax.Less(intent.Amount) {
-			return refuse(signer.PolicyLimit, "one gas top-up on %s may be at most %v now, this is %v", intent.Chain,
+			return refuse(signer.PolicyLimit, "one gas top-up on %s may be at most %v now; this is %v", intent.Chain,
 				c.GasMax, intent.Amount)
 		}
 	// the cost of these is a fee
@@ -424,7 +424,7 @@ func (l paymentTotals) checkPayment(p ChainPolicy, intent signer.Intent, now tim
 		return nil
 	}
 	if limit.PaymentMax.Less(intent.Amount) {
-		return refuse(signer.PolicyLimit, "one payment may be at most %v units of %q on %s, this is %v",
+		return refuse(signer.PolicyLimit, "one payment may be at most %v units of %q on %s; this is %v",
 			limit.PaymentMax, intent.Contract, intent.Chain, intent.Amount)
 	}
 	scopes := limitScopes(intent)

@@ -54,10 +54,11 @@ func (s *Signer) recordVoid(v signer.Void) (uint64, error) {
 			return 0, refuse(signer.RefusedIntent, "intent %s was admitted for another organization in entry %d", v.ID,
 				intent.seq)
 		case !isOutgoing(intent.Intent):
-			return 0, refuse(signer.RefusedIntent, "intent %s pays nobody outside, so nothing of it is voided", v.ID)
+			return 0, refuse(signer.RefusedIntent, "intent %s pays no external payee, so it cannot be voided", v.ID)
 		case intent.slot != nil:
 			return 0, refuse(signer.RefusedSlot,
-				"intent %s has %v of its account, and only what is mined in it ends it: the database that takes it back does not know what was signed",
+				"intent %s has %v of its account, and only a transaction mined in it ends it: the database that "+
+					"takes it back does not have what was signed",
 				v.ID, *intent.slot)
 		}
 	}
@@ -72,6 +73,6 @@ func (x *journalIndex) checkNotVoided(id string) *signer.Refusal {
 		return nil
 	}
 	return refuse(signer.RefusedVoid,
-		"payment %s was taken back by people in entry %d of the journal and is never made: request it anew under an id of its own",
+		"payment %s was voided in entry %d of the journal and is never made: request it again under another id",
 		id, void.seq)
 }

@@ -62,12 +62,11 @@ func (e *UnknownError) Error() string {
 				strings.Join(group.ids[:min(len(group.ids), namedIDsMax)], ", ")))
 		}
 	}
-	return "the signer's journal knows " + strings.Join(parts, " and ") + " that the database does not: " +
-		"the database is older than the journal, and nothing goes out; restore a backup that is as young as the journal " +
-		"(replay the write-ahead log to its end) or, where there is none, have `coffer signer import` " +
-		"make again what the journal remembers. " +
-		"Do not move the journal away and do not rebuild it with `coffer signer adopt`: " +
-		"it is all that remembers these payments, and without it they would be made again"
+	return "the signer's journal has " + strings.Join(parts, " and ") + " that the database does not have: the " +
+		"database is older than the journal, so no payment is made. Restore a backup that is as recent as the " +
+		"journal (replay the write-ahead log to its end) or, where there is none, run `coffer signer import` to " +
+		"create again what the journal remembers. Do not move the journal away and do not rebuild it with `coffer " +
+		"signer adopt`: it is the only record of these payments, and without it they would be made again"
 }
 
 // IsContradiction reports whether an error is a contradiction between database and signer, and not
@@ -114,10 +113,10 @@ func insertEntry(ctx context.Context, tx pg.Tx, e signer.Entry) error {
 				seq = $2 + 1 AND prev <> $4))`,
 		e.JournalID, int64(e.Seq), e.Prev, e.Hash).QueryRow(func(row pgx.Row) error { return row.Scan(&fork) })
 	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
-		return fmt.Errorf("copy entry %d of the signer's journal: %w", e.Seq, err)
+		return fmt.Errorf("mirror entry %d of the signer's journal: %w", e.Seq, err)
 	}
 	if fork {
-		return fmt.Errorf("%w: entry %d contradicts what was copied before", ErrForeign, e.Seq)
+		return fmt.Errorf("%w: entry %d contradicts what was mirrored before", ErrForeign, e.Seq)
 	}
 	return nil
 }
@@ -133,7 +132,7 @@ func loadIdentity(ctx context.Context, tx pg.Tx) (signer.Head, error) {
 		return h, ErrUnbound
 	}
 	if err != nil {
-		return h, fmt.Errorf("read which signer journal the database belongs to: %w", err)
+		return h, fmt.Errorf("read to which signer journal the database belongs: %w", err)
 	}
 	h.Seq = uint64(seq)
 	return h, nil
@@ -157,7 +156,7 @@ type WalletKeeper interface {
 func ImportJournal(ctx context.Context, db *pg.DB, s signer.Signer, keeper WalletKeeper) error {
 	head, err := s.Head(ctx)
 	if err != nil {
-		return fmt.Errorf("ask the signer where its journal stands: %w", err)
+		return fmt.Errorf("ask the signer for the end of its journal: %w", err)
 	}
 	imported, err := bindDatabase(ctx, db, head)
 	if err != nil {
@@ -199,7 +198,7 @@ func bindDatabase(ctx context.Context, db *pg.DB, head signer.Head) (imported si
 		var used bool
 		if err := tx.QueryRow(ctx,
 			`SELECT EXISTS (SELECT FROM wallets) OR EXISTS (SELECT FROM dispatch_orders)`).Scan(&used); err != nil {
-			return fmt.Errorf("look whether the database was ever used: %w", err)
+			return fmt.Errorf("check whether the database was ever used: %w", err)
 		}
 		if used {
 			return fmt.Errorf("%w: it has wallets, and the row that names their journal is gone", ErrForeign)
@@ -267,7 +266,7 @@ func lastCopied(ctx context.Context, tx pg.Tx, journalID string) (signer.Head, e
 		journalID).
 		Scan(&seq, &h.Hash)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return h, fmt.Errorf("read the last copied entry of the signer's journal: %w", err)
+		return h, fmt.Errorf("read the last mirrored entry of the signer's journal: %w", err)
 	}
 	h.Seq = uint64(seq)
 	return h, nil
@@ -284,7 +283,7 @@ func CopiedEntries(ctx context.Context, db *pg.DB) (entries []signer.Entry, err 
 		rows, err := tx.Query(ctx,
 			`SELECT seq, prev, hash, body FROM signer_journal WHERE journal_id = $1 ORDER BY seq`, imported.JournalID)
 		if err != nil {
-			return fmt.Errorf("read the copy of the signer's journal: %w", err)
+			return fmt.Errorf("read the mirror of the signer's journal: %w", err)
 		}
 		entries, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (signer.Entry, error) {
 			e := signer.Entry{JournalID: imported.JournalID}
@@ -295,7 +294,7 @@ func CopiedEntries(ctx context.Context, db *pg.DB) (entries []signer.Entry, err 
 			return e, err
 		})
 		if err != nil {
-			return fmt.Errorf("read the copy of the signer's journal: %w", err)
+			return fmt.Errorf("read the mirror of the signer's journal: %w", err)
 		}
 		return nil
 	})
@@ -360,7 +359,7 @@ func verifyCopy(ctx context.Context, db *pg.DB, s signer.Signer, imported, head 
 		case len(entries) == 0:
 			return fmt.Errorf("%w: it ends at %d, the database has seen %d", ErrBehind, head.Seq, h.Seq)
 		case entries[0].Head() != h || entries[0].ComputeHash() != h.Hash:
-			return fmt.Errorf("%w: entry %d is another one", ErrForeign, h.Seq)
+			return fmt.Errorf("%w: entry %d differs", ErrForeign, h.Seq)
 		}
 	}
 	return nil

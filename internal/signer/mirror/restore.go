@@ -67,7 +67,7 @@ func RestoreDatabase(
 	var report RestoreReport
 	head, err := s.Head(ctx)
 	if err != nil {
-		return report, fmt.Errorf("ask the signer where its journal stands: %w", err)
+		return report, fmt.Errorf("ask the signer for the end of its journal: %w", err)
 	}
 	imported, err := bindDatabase(ctx, db, head)
 	if err != nil {
@@ -195,7 +195,7 @@ func readNewEntries(ctx context.Context, s signer.Signer, position, head signer.
 		}
 		for _, e := range entries {
 			if position.Seq == head.Seq {
-				return b, errors.New("the signer is at work: stop every other process of this installation first")
+				return b, errors.New("the signer is in use: stop every other process of this installation first")
 			}
 			r, err := e.VerifyAfter(position)
 			if err != nil {

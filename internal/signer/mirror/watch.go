@@ -24,7 +24,8 @@ func CheckJournal(ctx context.Context, db *pg.DB, s signer.Signer, keeper Wallet
 		})
 	})
 	if freezeErr != nil {
-		slog.ErrorContext(ctx, "signer journal contradicts the database and the freeze could not be put", "err", err,
+		slog.ErrorContext(ctx, "signer journal contradicts the database and the freeze could not be "+
+			"created", "err", err,
 			"freeze_err", freezeErr)
 	}
 	return err
@@ -43,7 +44,7 @@ func WatchJournal(ctx context.Context, db *pg.DB, s signer.Signer, keeper Wallet
 		switch err := CheckJournal(ctx, db, s, keeper); {
 		case err == nil || ctx.Err() != nil:
 		case IsContradiction(err):
-			slog.ErrorContext(ctx, "signer journal contradicts the database: nothing goes out", "err", err)
+			slog.ErrorContext(ctx, "signer journal contradicts the database: no payment is sent", "err", err)
 		default:
 			slog.WarnContext(ctx, "signer journal could not be checked", "err", err)
 		}

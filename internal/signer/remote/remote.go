@@ -218,7 +218,7 @@ func serve[In, Out any](mux *http.ServeMux, c route, method func(context.Context
 func writeReply(w http.ResponseWriter, status int, a replyBody) {
 	body, err := json.Marshal(a)
 	if err != nil {
-		panic(fmt.Sprintf("remote: an answer that has no JSON: %v", err))
+		panic(fmt.Sprintf("remote: cannot encode an answer: %v", err))
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
@@ -371,7 +371,7 @@ func (c *Client) callSigner(ctx context.Context, endpoint route, request, result
 	decoded := reflect.New(reflect.TypeOf(request))
 	if err := json.Unmarshal(body, decoded.Interface()); err != nil ||
 		!reflect.DeepEqual(decoded.Elem().Interface(), request) {
-		return &signer.Refusal{Code: signer.RefusedMalformed, Message: "a word of the request is not UTF-8"}
+		return &signer.Refusal{Code: signer.RefusedMalformed, Message: "a string of the request is not UTF-8"}
 	}
 	if len(body) > requestBytesMax {
 		return &signer.Refusal{

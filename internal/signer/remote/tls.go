@@ -96,7 +96,7 @@ func (i *tlsIdentity) current() loadedFiles {
 		i.loadedAt = time.Now()
 		loaded, err := i.files.loadFiles()
 		if err != nil {
-			slog.Error("the signer's certificates could not be read again; those that were read before stay", "err",
+			slog.Error("the signer's certificates could not be read again; the earlier ones stay in use", "err",
 				err)
 		} else {
 			i.loadedFiles = loaded
@@ -111,7 +111,10 @@ func (f TLSFiles) loadFiles() (loaded loadedFiles, err error) {
 		return loaded, fmt.Errorf("read the key of the certificate: %w", err)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return loaded, fmt.Errorf("the key %s has mode %#o and others may use it: chmod 600", f.Key, info.Mode().Perm())
+		return loaded, fmt.Errorf(
+			"the key %s has mode %#o, so others can read or write it: chmod 600",
+			f.Key, info.Mode().Perm(),
+		)
 	}
 	if loaded.certificate, err = tls.LoadX509KeyPair(f.Certificate, f.Key); err != nil {
 		return loaded, fmt.Errorf("read the certificate %s and its key: %w", f.Certificate, err)
@@ -132,7 +135,7 @@ func (f TLSFiles) loadFiles() (loaded loadedFiles, err error) {
 		}
 	}
 	if len(loaded.authorities) == 0 {
-		return loaded, fmt.Errorf("the file %s holds no certificate (PEM)", f.CA)
+		return loaded, fmt.Errorf("the file %s contains no certificate (PEM)", f.CA)
 	}
 	return loaded, nil
 }
@@ -150,18 +153,18 @@ const pinPrefix = "sha256/"
 func CheckPin(pin string) error {
 	sum, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(pin, pinPrefix))
 	if !strings.HasPrefix(pin, pinPrefix) || err != nil || len(sum) != sha256.Size {
-		return fmt.Errorf("%q is no pin: %s and the base64 of 32 bytes", pin, pinPrefix)
+		return fmt.Errorf("%q is not a pin: %s and the base64 of 32 bytes", pin, pinPrefix)
 	}
 	return nil
 }
 
 // errUnknownPeer says that the other side is none of the configured peers.
-var errUnknownPeer = errors.New("the certificate is of nobody that is known here")
+var errUnknownPeer = errors.New("the certificate belongs to no known client")
 
 // checkValidity refuses a certificate outside of its validity period, also a pinned one.
 func checkValidity(c *x509.Certificate, now time.Time) error {
 	if now.Before(c.NotBefore) || now.After(c.NotAfter) {
-		return fmt.Errorf("the certificate of %s counts from %s to %s", c.Subject.CommonName,
+		return fmt.Errorf("the certificate of %s is valid from %s to %s", c.Subject.CommonName,
 			c.NotBefore.UTC().Format(time.RFC3339), c.NotAfter.UTC().Format(time.RFC3339))
 	}
 	return nil
@@ -260,7 +263,7 @@ func (d authenticator) findPeer(chain []*x509.Certificate) (Peer, error) {
 func (d authenticator) authorize(inner http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.TLS == nil {
-			writeReply(w, http.StatusForbidden, replyBody{Error: "this signer speaks TLS alone"})
+			writeReply(w, http.StatusForbidden, replyBody{Error: "this signer accepts TLS only"})
 			return
 		}
 		p, err := d.findPeer(r.TLS.PeerCertificates)
@@ -271,8 +274,8 @@ func (d authenticator) authorize(inner http.Handler) http.Handler {
 		}
 		if required := requiredPermissions[r.URL.Path]; permissionRanks[p.Permission] < permissionRanks[required] ||
 			required == "" {
-			slog.Warn("signer: a client asked for what it may not", "client", p.Name, "may", string(p.Permission),
-				"call", r.URL.Path)
+			slog.Warn("signer: a client asked for a call that it may not make", "client", p.Name,
+				"may", string(p.Permission), "call", r.URL.Path)
 			writeReply(w, http.StatusForbidden,
 				replyBody{Error: fmt.Sprintf("%s may %s, and %s takes %s", p.Name, p.Permission, r.URL.Path, required)})
 			return
@@ -301,7 +304,7 @@ func DialTLS(address string, conf ClientConfig) (*Client, error) {
 		}
 	}
 	if conf.Pin == "" && conf.CA == "" {
-		return nil, errors.New("a signer on the network needs an authority or a pin to be known by")
+		return nil, errors.New("a signer on the network needs a CA or a pin to be recognized")
 	}
 	watch := &CertificateWatch{}
 	watch.setIdentity("client", identity)

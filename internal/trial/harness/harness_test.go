@@ -49,7 +49,8 @@ func TestTheServiceTakesEveryStepOnEveryChain(t *testing.T) {
 		for _, step := range new(Harness).ListSteps(nil) {
 			if !slices.Contains(loops, step.Loop) && !slices.Contains(loops, step.Loop+" "+string(name)) {
 				t.Errorf(
-					"%s: the trials take the step %q, and no loop %q of the service does: wire it in internal/app; it runs %q",
+					"%s: the trials take the step %q, and no loop %q of the service does: wire it in internal/app; "+
+						"it runs %q",
 					name, step.Name, step.Loop, loops,
 				)
 			}

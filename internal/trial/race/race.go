@@ -372,7 +372,7 @@ func (p *process) checkSameID(ids map[string]string, key, id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if earlier, ok := ids[key]; ok && earlier != id {
-		p.wrong = append(p.wrong, fmt.Sprintf("%s is %s and %s", key, earlier, id))
+		p.wrong = append(p.wrong, fmt.Sprintf("%s is both %s and %s", key, earlier, id))
 	}
 	ids[key] = id
 }
@@ -412,7 +412,8 @@ func (p *process) watchCommits(ctx context.Context) {
 				spender).Scan(&sum, &lowest, &reserved)
 			if err == nil && (sum != balance || lowest < 0 || reserved < 0 || reserved > funds) {
 				p.addComplaint(
-					"a commit has %d of %d, a least balance of %d, %d of %d reserved", sum, balance, lowest, reserved,
+					"after a commit %d of %d are left, the lowest balance is %d, and %d of %d are reserved",
+					sum, balance, lowest, reserved,
 					funds,
 				)
 			}

@@ -182,13 +182,13 @@ func (w *walTail) applyMessage(ctx context.Context, m []byte) error {
 	case walInsert, walUpdate:
 		rel := w.kinds[r.takeUint32()]
 		if len(r.remaining) == 0 || r.remaining[0] != walNew {
-			return fmt.Errorf("the log has a change of %s without its new row alone", rel.name)
+			return fmt.Errorf("the log has a change of %s with more than its new row", rel.name)
 		}
 		r.skipBytes(1)
 		row := map[string]string{}
 		for i := range r.takeUint16() {
 			if len(r.remaining) == 0 || r.remaining[0] != walText || int(i) >= len(rel.columns) {
-				return fmt.Errorf("the log has a column of %s that is no text", rel.name)
+				return fmt.Errorf("the log has a column of %s that is not text", rel.name)
 			}
 			r.skipBytes(1)
 			row[rel.columns[i]] = string(r.takeBytes(int(r.takeUint32())))
@@ -205,7 +205,7 @@ func (w *walTail) applyMessage(ctx context.Context, m []byte) error {
 		w.moves++
 	default:
 		if !slices.Contains([]byte{'O', 'Y'}, m[0]) { // an origin, a type
-			return fmt.Errorf("the log has a message %q of a kind that is not expected", m[0])
+			return fmt.Errorf("the log has a message %q of an unexpected kind", m[0])
 		}
 	}
 	if r.torn {
@@ -232,7 +232,7 @@ func (w *walTail) checkBalances() {
 		w.commits++
 	}
 	if sum.Cmp(big.NewInt(balance)) != 0 {
-		w.addComplaint("the spender has %v in all after a commit, of %d", sum, balance)
+		w.addComplaint("the spender has %v in total after a commit, of %d", sum, balance)
 	}
 }
 

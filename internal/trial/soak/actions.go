@@ -298,14 +298,14 @@ func (w *soakRun) repeatRequest() {
 	}
 	w.replays++
 	if r.id == "" || w.drawChance(50) {
-		w.addTrace("#%d again", r.n)
+		w.addTrace("repeat #%d", r.n)
 		w.sendRequest(r)
 		return
 	}
 	changed := r.call
 	switch w.drawNumber(4) {
 	case 0:
-		changed.ToAddress = string(sim.Address("somebody else"))
+		changed.ToAddress = string(sim.Address("another organization"))
 	case 1:
 		changed.Amount = "11"
 	case 2:
@@ -313,7 +313,7 @@ func (w *soakRun) repeatRequest() {
 	case 3:
 		changed.RequireApproval = !changed.RequireApproval
 	}
-	w.addTrace("#%d with another body", r.n)
+	w.addTrace("repeat #%d with another body", r.n)
 	s := w.runWithFaults(func(ctx context.Context) error {
 		_, _, err := drawFrom(w, w.processes).Withdrawals.Request(ctx, orgID, changed)
 		return err
@@ -354,7 +354,7 @@ func (w *soakRun) requestName(id string) string {
 	if r := w.byID[id]; r != nil {
 		return fmt.Sprintf("#%d", r.n)
 	}
-	return "one whose acceptance nobody heard of"
+	return "a withdrawal whose acceptance had no answer"
 }
 
 func outcomeCode(err error) string {
@@ -426,7 +426,7 @@ func (w *soakRun) cancelOrder() {
 	if s.err != nil {
 		w.errs["cancel"]++ // the cap may forbid it, or another process was quicker
 	}
-	w.faults.addOne("cancel of what is out")
+	w.faults.addOne("cancel of a sent payment")
 }
 
 // rewindWalk lets the final walk read blocks again that it has read.
@@ -434,7 +434,7 @@ func (w *soakRun) rewindWalk() {
 	var lowest, highest uint64
 	err := w.superPool.QueryRow(w.ctx, `
 		SELECT coalesce(min(p.height), 0), coalesce(max(p.height), 0) FROM finality_proofs p, scan_cursors c WHERE p.height <= c.height`).Scan(&lowest, &highest)
-	w.mustSucceed(err, "look for blocks that were walked")
+	w.mustSucceed(err, "look for scanned blocks")
 	if highest == 0 {
 		return
 	}
@@ -442,7 +442,7 @@ func (w *soakRun) rewindWalk() {
 	s := w.runWithFaults(func(ctx context.Context) error {
 		return drawFrom(w, w.processes).Walker.Rewind(ctx, height, audit.Operator("op_1"))
 	})
-	w.addTrace("the walk from block %d on again%s", height, s.describeResult())
+	w.addTrace("scan again from block %d on%s", height, s.describeResult())
 	w.recordError("rescan", s.err, w.isCalm() && !s.struck)
 	w.faults.addOne("blocks read again")
 }
@@ -645,8 +645,8 @@ func (w *soakRun) replayPayment(hash chain.TxHash) {
 		}
 		w.net.ResubmitTx(hash, p.payer, moves...)
 		w.madePayments[i].moves = moves
-		w.faults.addOne("does something else on a fork")
-		w.addTrace("%s again, and otherwise", hash[:12])
+		w.faults.addOne("makes another transfer on a fork")
+		w.addTrace("%s again, with another content", hash[:12])
 		return
 	}
 }
@@ -676,7 +676,7 @@ func (w *soakRun) deliverSwallowed() {
 	) {
 		if w.net.DeliverSwallowed(chain.TxHash(hash)) {
 			w.faults.addOne("provider: swallowed, late")
-			w.addTrace("%s surfaces", hash[:12])
+			w.addTrace("%s appears", hash[:12])
 			return
 		}
 	}

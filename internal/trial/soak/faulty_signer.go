@@ -89,7 +89,7 @@ type receiverMode string
 const (
 	modeOK      receiverMode = ""
 	modeRefuses receiverMode = "receiver: answers 500"
-	modeHangsUp receiverMode = "receiver: takes it and hangs up"
+	modeHangsUp receiverMode = "receiver: accepts and hangs up"
 	modeBusy    receiverMode = "receiver: answers 429"
 )
 
@@ -124,7 +124,7 @@ func (r *receiver) handlePost(w http.ResponseWriter, q *http.Request) {
 		r.trouble = append(r.trouble, "a post without an id or a body")
 	}
 	if earlier, ok := r.first[id]; ok && !bytes.Equal(earlier, body) {
-		r.trouble = append(r.trouble, "event "+id+" came with two bodies")
+		r.trouble = append(r.trouble, "event "+id+" was sent with two bodies")
 	}
 	r.first[id] = body
 	if r.mood != modeOK {

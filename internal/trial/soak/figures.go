@@ -107,7 +107,7 @@ func (f *statistics) writeTable(w io.Writer, took time.Duration) {
 		{"withdrawals failed", f.failed},
 		{"events", f.events},
 		{"webhook posts", f.posts},
-		{"looks at chain and rows", f.looks},
+		{"checks of chain and rows", f.looks},
 		{"full checks of the books", f.audits},
 		{"  checks in them", f.checks},
 	} {

@@ -53,7 +53,7 @@ func (o *externalServices) Screen(_ context.Context, s risk.Subject) (risk.Verdi
 	defer o.mu.Unlock()
 	if o.deaf {
 		o.faults.addOne(screenerAway)
-		return risk.Verdict{}, risk.Unavailable("nobody is there")
+		return risk.Verdict{}, risk.Unavailable("no one is there")
 	}
 	return risk.Verdict{
 		Provider: o.Name(), Severity: severityOf(o.seed, s.Address), IsKnown: true, GivenAt: o.prices.Clock(),
@@ -152,7 +152,7 @@ func (w *soakRun) listFlagged(statuses ...string) (deposits []flaggedDeposit) {
 		SELECT deposit_id, status, tx_hash, kind, position, address, contract, amount, coalesce(return_to, ''), coalesce(risk_of_funds, '') FROM deposits
 		WHERE is_flagged AND (status = ANY ($1) OR $1 = '{}') ORDER BY height, tx_hash, position`,
 		append([]string{}, statuses...))
-	w.mustSucceed(err, "look at what is flagged")
+	w.mustSucceed(err, "look at flagged deposits")
 	defer rows.Close()
 	for rows.Next() {
 		var h flaggedDeposit
@@ -161,11 +161,11 @@ func (w *soakRun) listFlagged(statuses ...string) (deposits []flaggedDeposit) {
 				&h.id, &h.status, &h.movement.tx, &h.movement.kind, &h.movement.position, &h.address, &h.contract,
 				&h.amount, &h.returnTo, &h.risk,
 			),
-			"look at what is flagged",
+			"look at flagged deposits",
 		)
 		deposits = append(deposits, h)
 	}
-	w.mustSucceed(rows.Err(), "look at what is flagged")
+	w.mustSucceed(rows.Err(), "look at flagged deposits")
 	return deposits
 }
 
@@ -294,14 +294,14 @@ func (w *soakRun) resolveAll(approveAll bool) {
 		_, err := w.decideAbout(w.ctx, w.processes[0], d, verb, operatorOfFlags, recipient)
 		w.addTrace("%s %v of %.8s at last: %s", verb, d.amount, d.contract, outcomeCode(err))
 		if err != nil && fault.Find(err) == nil {
-			w.failRun("%s of what is flagged: %v", verb, err)
+			w.failRun("%s of a flagged deposit: %v", verb, err)
 		}
 	}
 	for _, d := range w.listFlagged("RESOLUTION_STUCK") {
 		_, err := w.processes[0].Resolutions.Complete(w.ctx, d.id, operatorOfFlags, "")
 		w.addTrace("complete %v of %.8s at last: %s", d.amount, d.contract, outcomeCode(err))
 		if err != nil && !fault.HasCode(err, fault.ResolutionInProgress) {
-			w.failRun("complete what is stuck: %v", err)
+			w.failRun("complete a stuck resolution: %v", err)
 		}
 	}
 }
@@ -316,11 +316,11 @@ func (w *soakRun) lookAtFlags() {
 			w.failRun("a flagged deposit is of %s, and %s sent it", d.returnTo, a.sender)
 		}
 		if w.strict && d.risk != "UNKNOWN" && !severityOf(w.seed, a.sender).Exceeds(risk.Low) {
-			w.failRun("a deposit of %s is flagged as %s, and nobody thinks so", a.sender, d.risk)
+			w.failRun("a deposit of %s is flagged as %s, and no provider says so", a.sender, d.risk)
 		}
 		k := chain.Holding{Address: d.address, Contract: d.contract}
 		sum, err := sums[k].Add(d.amount)
-		w.mustSucceed(err, "add up what is flagged")
+		w.mustSucceed(err, "sum up flagged deposits")
 		sums[k] = sum
 	}
 	for k, want := range sums {
@@ -335,10 +335,13 @@ func (w *soakRun) lookAtFlags() {
 func (w *soakRun) checkCredited(id movementID, a arrival, wasFlagged bool) {
 	switch {
 	case wasFlagged && !w.approvals[id]:
-		w.failRun("a flagged deposit is credited, and nobody has approved it: %+v", id)
+		w.failRun("a flagged deposit is credited, and no person has approved it: %+v", id)
 	case wasFlagged || !w.strict || a.recipient == w.addresses[""]:
 	case severityOf(w.seed, a.sender).Exceeds(risk.High) && w.dollarValue(a) > dollarsMax:
-		w.failRun("a deposit of %v from %s is credited, who is %s", a.amount, a.sender, severityOf(w.seed, a.sender))
+		w.failRun(
+			"a deposit of %v from %s is credited, and its sender is %s",
+			a.amount, a.sender, severityOf(w.seed, a.sender),
+		)
 	}
 }
 
@@ -428,7 +431,7 @@ func (w *soakRun) checkResolved(payouts []payout) (status map[movementID]string,
 				`SELECT to_address FROM deposit_resolutions WHERE deposit_id = $1 AND status = 'DONE'`, d.id,
 			)[0])
 			if !w.decisions[decidedPayout{d.movement, target, d.contract, d.amount}] {
-				w.failRun("a deposit was redirected to %s, and nobody said so", target)
+				w.failRun("a deposit was redirected to %s without a decision", target)
 			}
 			add(wanted, chain.Holding{Address: target, Contract: d.contract}, d.amount, 1)
 		default:

@@ -67,11 +67,11 @@ func (w *soakRun) checkStep() {
 	)
 	w.mustSucceed(err, "look")
 	if negative > 0 {
-		w.failRun("%d balances are below nothing", negative)
+		w.failRun("%d balances are negative", negative)
 	}
 	if frozen > 0 {
 		w.failRun(
-			"the service froze itself: %v",
+			"the service created a freeze: %v",
 			w.queryColumn(
 				`SELECT source || ': ' || reason FROM freezes WHERE source NOT IN ('OPERATOR', 'ORGANIZATION')`,
 			),
@@ -101,7 +101,7 @@ func (w *soakRun) lookAtDeposits() {
 			"read a deposit",
 		)
 		if want, ok := w.arrivals.expected[p]; !ok || want != a {
-			w.failRun("a deposit counts that did not arrive: %+v, %+v", p, a)
+			w.failRun("a deposit counts without an arrival: %+v, %+v", p, a)
 		}
 		if status == "CREDITED" {
 			w.checkCredited(p, a, flagged)
@@ -126,7 +126,7 @@ func (w *soakRun) lookAtDestinations() (others []payout) {
 				continue
 			}
 			sum, err := got[m.To].Add(m.Amount)
-			w.mustSucceed(err, "add up what a destination received")
+			w.mustSucceed(err, "sum up what a destination received")
 			got[m.To] = sum
 			payouts[m.To] = append(payouts[m.To], payout{m.To, m.Contract, m.Amount})
 		}
@@ -141,7 +141,7 @@ func (w *soakRun) lookAtDestinations() (others []payout) {
 			w.failRun("request #%d was refused and %v went to %s", r.n, received, r.recipient)
 		case severityOf(w.seed, r.recipient).Exceeds(risk.High):
 			w.failRun(
-				"request #%d paid %v to %s, who is %s", r.n, received, r.recipient, severityOf(w.seed, r.recipient),
+				"request #%d paid %v to %s, which is %s", r.n, received, r.recipient, severityOf(w.seed, r.recipient),
 			)
 		case received != r.amount:
 			w.failRun("request #%d was for %v and %s received %v", r.n, r.amount, r.recipient, received)
@@ -154,7 +154,7 @@ func (w *soakRun) lookAtDestinations() (others []payout) {
 		}
 		for _, p := range payments {
 			if !takeDecision(wishes, p) {
-				w.failRun("%v of %.10q went to %s, which nobody named", p.amount, p.contract, recipient)
+				w.failRun("%v of %.10q went to %s, which no request named", p.amount, p.contract, recipient)
 			}
 			others = append(others, p)
 		}
@@ -280,7 +280,7 @@ func (w *soakRun) checkSettled() {
 	w.mustSucceed(rows.Err(), "read the withdrawals")
 	for _, r := range w.requests {
 		if r.id != "" && !rowsOf[r.id] {
-			w.failRun("request #%d was accepted as %s, which is not there", r.n, r.id)
+			w.failRun("request #%d was accepted as %s, which does not exist", r.n, r.id)
 		}
 		if id, ok := withdrawalByAddress[r.recipient]; ok && (r.bad || r.refused || r.id != "" && r.id != id) {
 			w.failRun("request #%d (refused: %v, accepted as %q) has withdrawal %s", r.n, r.refused || r.bad, r.id, id)
@@ -346,20 +346,20 @@ func (w *soakRun) compareAddresses() {
 	rows, err := w.superPool.Query(w.ctx, `
 		SELECT w.address, m.contract, coalesce(f.credited - f.swept + f.gas + f.dust, 0), coalesce(f.reserved + f.gas_reserved, 0)
 		FROM wallets w CROSS JOIN mints m LEFT JOIN address_funds f ON f.wallet_id = w.wallet_id AND f.mint_id = m.mint_id`)
-	w.mustSucceed(err, "read what the addresses hold")
+	w.mustSucceed(err, "read the funds of the addresses")
 	defer rows.Close()
 	for rows.Next() {
 		var address, contract chain.Address
 		var holds, promised money.Amount
-		w.mustSucceed(rows.Scan(&address, &contract, &holds, &promised), "read what an address holds")
+		w.mustSucceed(rows.Scan(&address, &contract, &holds, &promised), "read the funds of an address")
 		if balance := w.net.Balance(address, contract); balance != holds {
 			w.failRun("%s has %v of %.10q on the chain, and %v in the books", address, balance, contract, holds)
 		}
 		if !promised.IsZero() {
-			w.failRun("%s has %v of %.10q promised, and nothing is open", address, promised, contract)
+			w.failRun("%s has %v of %.10q reserved, and nothing is open", address, promised, contract)
 		}
 	}
-	w.mustSucceed(rows.Err(), "read what the addresses hold")
+	w.mustSucceed(rows.Err(), "read the funds of the addresses")
 	if n := w.queryCount(
 		`SELECT count(*) FROM ledger_balances b JOIN ledger_accounts a USING (account_id) WHERE a.kind IN ('WITHDRAWING', 'PRODUCT_WITHDRAWING') AND b.balance <> 0`,
 	); n > 0 {
@@ -390,7 +390,7 @@ func (w *soakRun) checkEvents() {
 	}
 	w.mustSucceed(rows.Err(), "read the events")
 	if len(w.hooks.first) != n {
-		w.failRun("the receiver knows %d events, and there are %d", len(w.hooks.first), n)
+		w.failRun("the receiver has %d events, and there are %d", len(w.hooks.first), n)
 	}
 	if len(w.hooks.trouble) > 0 {
 		w.failRun("the receiver complains: %v", w.hooks.trouble)

@@ -173,7 +173,7 @@ func (w *soakRun) requestUntilAnswered(r *request) {
 	case fault.Find(err) != nil:
 		w.recordRefused(r, fault.Find(err))
 	default:
-		w.failRun("request #%d gets no answer: %v", r.n, err)
+		w.failRun("request #%d has no answer: %v", r.n, err)
 	}
 }
 

@@ -108,7 +108,7 @@ func (w *soakRun) askOpen() {
 		if h.open {
 			made, err := w.processes[0].transfers.Request(w.ctx, orgID, h.ask)
 			if err != nil && fault.Find(err) == nil {
-				w.failRun("transfer %d gets no answer: %v", h.n, err)
+				w.failRun("transfer %d has no answer: %v", h.n, err)
 			}
 			w.recordAnswer(h, made, err)
 		}

@@ -56,7 +56,7 @@ var troubles = []trouble{
 		return w.startLie(w.drawNumber(w.providers), true)
 	}},
 	{
-		"provider: leaves out movements",
+		"provider: omits transfers",
 		func(w *soakRun) (func(), bool) { return w.startLie(w.drawNumber(w.providers), false) },
 	},
 	{"provider: forgets old state", func(w *soakRun) (func(), bool) {
@@ -137,7 +137,7 @@ var troubles = []trouble{
 		w.signer.setAway(true, false)
 		return func() { w.signer.setAway(false, false) }, true
 	}},
-	{"signer: works and does not answer", func(w *soakRun) (func(), bool) {
+	{"signer: works without an answer", func(w *soakRun) (func(), bool) {
 		w.signer.setAway(false, true)
 		return func() { w.signer.setAway(false, false) }, true
 	}},
@@ -203,7 +203,7 @@ func (w *soakRun) refuseReturn() {
 	rows, err := w.superPool.Query(w.ctx, `
 		SELECT o.to_address, o.contract, array(SELECT tx_hash FROM dispatch_attempts a WHERE a.order_id = o.order_id AND tx_hash IS NOT NULL) FROM dispatch_orders o
 		WHERE purpose = 'RETURN' AND status IN ('SLOTTED', 'SIGNED', 'BROADCAST') ORDER BY created_at`)
-	w.mustSucceed(err, "look for returns that are out")
+	w.mustSucceed(err, "look for returns in progress")
 	var h chain.Holding
 	var hashes []chain.TxHash
 	waiting, found := w.net.Mempool(), false
@@ -216,14 +216,14 @@ func (w *soakRun) refuseReturn() {
 		}
 		return nil
 	})
-	w.mustSucceed(err, "look for returns that are out")
+	w.mustSucceed(err, "look for returns in progress")
 	if !found {
 		return
 	}
 	h = w.refusals[len(w.refusals)-1]
-	w.net.RefuseTransfers(h.Contract, h.Address, "it takes nothing")
+	w.net.RefuseTransfers(h.Contract, h.Address, "it accepts nothing")
 	w.faults.addOne("a return is refused too late")
-	w.addTrace("%.8s takes nothing any more", h.Address)
+	w.addTrace("%.8s accepts nothing any more", h.Address)
 	w.standing[payeeOfReturn] = lastingFault{
 		endStep: w.step + 40, end: func() { w.net.RefuseTransfers(h.Contract, h.Address, "") },
 	}

@@ -216,22 +216,22 @@ func newSoakRun(t testing.TB, seed uint64) *soakRun {
 	straight := w.data.URL
 	w.databaseProxy, w.data.URL = openDatabaseProxy(t, straight, w.faults)
 	eye, err := pgxpool.New(w.ctx, w.data.SuperURL)
-	w.mustSucceed(err, "open the oracle's eye")
+	w.mustSucceed(err, "open the oracle's database")
 	w.superPool = eye
 	// The same statements run thousands of times, and planning them costs more than running them.
 	_, err = eye.Exec(w.ctx, `ALTER DATABASE `+w.data.Name+` SET plan_cache_mode = force_generic_plan`)
-	w.mustSucceed(err, "keep the plans")
+	w.mustSucceed(err, "store the plans")
 	w.check, err = pg.Open(w.ctx, pg.Config{URL: straight, MaxConns: 1}, w.readClock)
 	w.mustSucceed(err, "open the database for the checks")
 
 	home := makeTempDir(t)
 	entropy := sha256.Sum256(binary.BigEndian.AppendUint64([]byte("soak "), seed))
 	phrase, err := bip39.NewMnemonic(entropy[:])
-	w.mustSucceed(err, "make the words of the seed")
+	w.mustSucceed(err, "create the words of the seed")
 	w.seedKeys, err = keys.SeedFromWords(phrase)
-	w.mustSucceed(err, "make the seed")
+	w.mustSucceed(err, "create the seed")
 	w.grants, err = signer.NewGrantKey(entropy[:])
-	w.mustSucceed(err, "make the key of grants")
+	w.mustSucceed(err, "create the key of grants")
 	w.policy = local.Config{
 		Journal: filepath.Join(home, "journal"), Clock: w.readClock, Grants: w.grants,
 		Policy: local.Policy{
@@ -251,7 +251,7 @@ func newSoakRun(t testing.TB, seed uint64) *soakRun {
 	w.seal, err = seal.OpenKeyset(filepath.Join(home, "seal"))
 	w.mustSucceed(err, "open the sealing key")
 	w.hookKey, err = delivery.OpenOrCreateKey(filepath.Join(home, "hooks"))
-	w.mustSucceed(err, "make the webhook key")
+	w.mustSucceed(err, "create the webhook key")
 	w.signer = &faultySigner{faults: w.faults}
 	w.hooks = newReceiver(w.faults)
 	return w
@@ -337,7 +337,7 @@ func (w *soakRun) createOrganization() {
 			OrgID: orgID, Actor: audit.System("soak"), Action: "organization.created", ResourceKind: "ORGANIZATION",
 			ResourceID: orgID,
 		})
-	}), "make the organization")
+	}), "create the organization")
 	if w.drawChance(50) {
 		threshold := money.MustParseUSD(fmt.Sprint(50 + w.drawNumber(300)))
 		w.mustSucceed(w.db.InSystem(w.ctx, func(ctx context.Context, tx pg.Tx) error {
@@ -345,7 +345,7 @@ func (w *soakRun) createOrganization() {
 		}), "set the threshold")
 	}
 	if w.strict || w.drawChance(60) {
-		w.mustSucceed(w.changeSettings(w.ctx, w.drawScreening()), "set what is screened")
+		w.mustSucceed(w.changeSettings(w.ctx, w.drawScreening()), "set the screening")
 	}
 	endpoints := &delivery.Endpoints{Seal: w.seal, Development: true}
 	w.mustSucceed(w.db.InOrg(w.ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
@@ -353,7 +353,7 @@ func (w *soakRun) createOrganization() {
 			URL: w.hooks.URL, Events: event.AllTypes(),
 		})
 		return err
-	}), "make the webhook endpoint")
+	}), "create the webhook endpoint")
 	w.customers = []string{}
 	w.issueAddress("")
 	for _, product := range ledger.Products {
@@ -400,7 +400,7 @@ func (w *soakRun) addCustomer() {
 	w.mustSucceed(w.db.InOrg(w.ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
 		_, _, err := customer.Ensure(ctx, tx, orgID, name, "")
 		return err
-	}), "make a customer")
+	}), "create a customer")
 	w.issueAddress(name)
 	w.customers = append(w.customers, name)
 }
@@ -456,7 +456,7 @@ func (w *soakRun) recordError(part string, err error, calm bool) {
 		w.failRun("%s: %v", part, err)
 	}
 	if calm && !errors.Is(err, context.Canceled) {
-		w.failRun("%s fails and nothing is wrong: %v", part, err)
+		w.failRun("%s fails, and the books and the chain are right: %v", part, err)
 	}
 	w.errs[part]++
 }

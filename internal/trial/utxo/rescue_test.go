@@ -161,7 +161,7 @@ func TestFromTheSeedAloneAllBitcoinsComeOut(t *testing.T) {
 			"got %v with fees by %d transactions, want %v by several\n%s", sum, moves, lost, strings.Join(told, "\n"),
 		)
 	}
-	if !strings.Contains(strings.Join(told, "\n"), "1 coins are left that are not worth their fee") {
+	if !strings.Contains(strings.Join(told, "\n"), "1 outputs are left that are not worth their fee") {
 		t.Errorf("got told %q, want what is left", told)
 	}
 	left, err := rescue(n.ctx, func(string) {})

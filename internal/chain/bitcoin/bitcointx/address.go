@@ -100,7 +100,9 @@ func refuseLookalikes(p *chaincfg.Params, s string) error {
 	case strings.HasPrefix(lower, "bitcoincash:"):
 		return errors.New("this is an address of Bitcoin Cash, not of Bitcoin: " + addressHint(p))
 	case strings.HasPrefix(lower, "lnbc"), strings.HasPrefix(lower, "lntb"), strings.HasPrefix(lower, "lnurl"):
-		return errors.New("this is an invoice of the Lightning network, which is not paid to: " + addressHint(p))
+		return errors.New(
+			"this is an invoice of the Lightning network, which this service cannot pay: " + addressHint(p),
+		)
 	case len(s) > addressBytesMax && len(s) < 120 && strings.Contains("xyztuv", lower[:1]) &&
 		strings.HasPrefix(lower[1:], "p"):
 		return errors.New("this is an extended key, not an address: " + addressHint(p))
@@ -108,7 +110,7 @@ func refuseLookalikes(p *chaincfg.Params, s string) error {
 		return fmt.Errorf("the address has %d characters and no address of Bitcoin has more than %d", len(s),
 			addressBytesMax)
 	case strings.Contains(s, ".") || strings.Contains(s, "@"):
-		return errors.New("names are not looked up: " + addressHint(p))
+		return errors.New("names are not resolved: " + addressHint(p))
 	}
 	for i := range len(s) {
 		if c := s[i]; !('0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z') && c != '_' {
@@ -131,7 +133,8 @@ func readSegwit(p *chaincfg.Params, s, prefix string) (destination, error) {
 	if strings.ToLower(s) != s && strings.ToUpper(s) != s {
 		return destination{},
 			errors.New(
-				"the address mixes small and capital letters: write it in small letters, and look whether it was copied whole",
+				"the address mixes small and capital letters: write it in small letters, and check that it was " +
+					"copied completely",
 			)
 	}
 	if prefix != p.Bech32HRPSegwit {
@@ -154,7 +157,7 @@ func readSegwit(p *chaincfg.Params, s, prefix string) (destination, error) {
 	program, err := bech32.ConvertBits(data[1:], 5, 8, false)
 	if err != nil || version > versionMax || len(program) < programBytesMin || len(program) > programBytesMax {
 		return destination{},
-			errors.New("the address has a right checksum and a wrong length: it is not one that a wallet made")
+			errors.New("the address has a valid checksum and a wrong length: no wallet makes such an address")
 	}
 	if (version == 0) != (checksum == bech32.Version0) {
 		return destination{},
@@ -167,13 +170,14 @@ func readSegwit(p *chaincfg.Params, s, prefix string) (destination, error) {
 	case version == 0 && len(program) == programBytes:
 		return destination{p2wsh, program}, nil
 	case version == 0:
-		return destination{}, fmt.Errorf("the address has a witness program of %d bytes, which nobody can spend",
+		return destination{}, fmt.Errorf("the address has a witness program of %d bytes, which cannot be spent",
 			len(program))
 	case version == 1 && len(program) == programBytes:
 		return destination{p2tr, program}, nil
 	}
 	return destination{},
-		fmt.Errorf("the address has witness version %d with %d bytes, which is not in use: anybody could take what is paid there",
+		fmt.Errorf("the address has witness version %d with %d bytes, which is not in use: anyone could take a "+
+			"payment to it",
 			version, len(program))
 }
 
@@ -190,16 +194,17 @@ func readBase58(p *chaincfg.Params, s string) (destination, error) {
 	case errors.Is(err, base58.ErrChecksum):
 		return destination{},
 			errors.New(
-				"the checksum of the address is wrong: a character was mistyped, left out or added, or its case was changed",
+				"the checksum of the address is wrong: a character was mistyped, left out or added, or its case was " +
+					"changed",
 			)
 	case err != nil:
 		return destination{}, errors.New("this is not an address of Bitcoin: " + addressHint(p))
 	case len(hash) == programBytes || len(hash) == programBytes+1:
 		return destination{},
-			errors.New("this looks like a private key: give nobody a private key, and move what it holds")
+			errors.New("this looks like a private key: give it to no one, and move its money")
 	case len(hash) != hashBytes:
 		return destination{},
-			errors.New("the address has a right checksum and a wrong length: it is not one that a wallet made")
+			errors.New("the address has a valid checksum and a wrong length: no wallet makes such an address")
 	case version == p.PubKeyHashAddrID:
 		return destination{p2pkh, hash}, nil
 	case version == p.ScriptHashAddrID:

@@ -127,7 +127,7 @@ func TestWhatIsNoAddressOfTheNetworkIsRefusedWithItsReason(t *testing.T) {
 		},
 		{"5HueCGU8rMjxEXxiPuD5BDku4MkFqeZyd4dZ1jvhTVqvbTLvyTJ", "private key"},
 		{"KwDiBf89QgGbjEhKnhXJuH7LrciVrZi3qYjgd9M7rFU73sVHnoWn", "private key"},
-		{"satoshi@example.com", "names are not looked up"},
+		{"satoshi@example.com", "names are not resolved"},
 		// The invalid and unused ones of BIP-350.
 		{"bc1pw508d6qejxtdg4y5r3zarvary0c5xw7kw508d6qejxtdg4y5r3zarvary0c5xw7kt5nd6y", "version 1 with 40 bytes"},
 		{"BC1SW50QGDZ25J", "version 16 with 2 bytes"},
@@ -137,7 +137,7 @@ func TestWhatIsNoAddressOfTheNetworkIsRefusedWithItsReason(t *testing.T) {
 		{"bc1p38j9r5y49hruaue7wxjce0updqjuyyx0kh56v8s25huc6995vvpql3jow4", "checksum"},
 		{"BC130XLXVLHEMJA6C4DQV22UAPCTQUPFHLXM9H8Z3K2E72Q4K9HCZ7VQ7ZWS8R", "wrong length"},
 		{"bc1pw5dgrnzv", "wrong length"},
-		{"BC1QR508D6QEJXTDG4Y5R3ZARVARYV98GJ9P", "nobody can spend"},
+		{"BC1QR508D6QEJXTDG4Y5R3ZARVARYV98GJ9P", "cannot be spent"},
 		{"bc1p0xlxvlhemja6c4dqv22uapctqupfhlxm9h8z3k2e72q4k9hcz7v07qwwzcrf", "wrong length"},
 		{"bc1gmk9yu", "checksum"},
 		{"bc1pfeessrawgf", "version 1 with 2 bytes"}, // pay to anchor

@@ -71,16 +71,16 @@ func (t Tx) validate() (validTx, error) {
 		return validTx{}, err
 	}
 	if len(t.Payees) > PayeesMax {
-		return fail("%d payees, and no transaction of ours has more than %d", len(t.Payees), PayeesMax)
+		return fail("%d payees, and a transaction has at most %d", len(t.Payees), PayeesMax)
 	}
 	left := t.SlotKey.inputSum()
 	addOutput := func(script []byte, amount money.Amount) error {
 		n, ok := amount.Uint64()
 		if minimum, _ := Dust(script).Uint64(); !ok || n < minimum {
-			return fmt.Errorf("%v satoshi, and below %d the network does not pass it on", amount, minimum)
+			return fmt.Errorf("%v satoshi, and the network does not relay less than %d", amount, minimum)
 		}
 		if n > left {
-			return fmt.Errorf("the coins lack %d satoshi for it", n-left)
+			return fmt.Errorf("the outputs lack %d satoshi for it", n-left)
 		}
 		left -= n
 		c.outputs = append(c.outputs, wire.TxOut{Value: int64(n), PkScript: script})
@@ -89,7 +89,7 @@ func (t Tx) validate() (validTx, error) {
 	for i, p := range t.Payees {
 		d, err := destinationOf(t.Network, p.To)
 		if err == nil && p.To == t.SlotKey.Change {
-			err = errors.New("it pays the address of the change")
+			err = errors.New("it pays the address of the change output")
 		}
 		if err == nil {
 			err = addOutput(d.toScript(), p.Amount)
@@ -216,7 +216,7 @@ func Build(n chain.Network, l SlotKey, ps []chain.Payment, f chain.Fees) (Tx, er
 	}
 	fee, ok := f.NonGas.Uint64()
 	if !ok || fee > satoshiSupply {
-		return Tx{}, fmt.Errorf("a fee of %v satoshi is more than there are", f.NonGas)
+		return Tx{}, fmt.Errorf("a fee of %v satoshi is larger than the supply", f.NonGas)
 	}
 	if d.remaining == fee && len(ps) > 0 {
 		return d.toTx(n, l, fee, 0)
@@ -268,9 +268,9 @@ func newDraft(n chain.Network, l SlotKey, ps []chain.Payment, f chain.Fees) (dra
 	d.rate, ok = f.TipCap.Uint64()
 	switch {
 	case !ok || d.rate == 0 || d.rate > RateMax:
-		return d, fmt.Errorf("a rate of %v satoshi for a thousand virtual bytes is not 1 to %d", f.TipCap, RateMax)
+		return d, fmt.Errorf("a rate of %v satoshi per thousand virtual bytes is not 1 to %d", f.TipCap, RateMax)
 	case !f.FeeCap.IsZero():
-		return d, fmt.Errorf("a fee cap of %v, and what it costs stands beside it here", f.FeeCap)
+		return d, fmt.Errorf("a fee cap of %v, although the cost is separate here", f.FeeCap)
 	}
 	if err := l.validate(n); err != nil {
 		return d, err
@@ -286,7 +286,7 @@ func newDraft(n chain.Network, l SlotKey, ps []chain.Payment, f chain.Fees) (dra
 	for i, p := range ps {
 		amount, ok := p.Amount.Uint64()
 		if !ok || amount > satoshiSupply-paid {
-			return d, fmt.Errorf("payment %d: %v satoshi are more than there are", i, p.Amount)
+			return d, fmt.Errorf("payment %d: %v satoshi are more than the supply", i, p.Amount)
 		}
 		if p.Contract != "" {
 			return d, fmt.Errorf("payment %d: there is no token %.100q", i, string(p.Contract))
@@ -324,7 +324,7 @@ func (d draft) toTx(n chain.Network, l SlotKey, fee, change uint64) (Tx, error) 
 		return Tx{}, err
 	}
 	if w := c.totalWeight(); w > weightMax {
-		return Tx{}, fmt.Errorf("it weighs %d, and above %d the network does not pass it on", w, weightMax)
+		return Tx{}, fmt.Errorf("it weighs %d, and the network does not relay more than %d", w, weightMax)
 	} else if minimum := FeeAtRate(VirtualSize(w), d.rate); fee < minimum {
 		return Tx{}, fmt.Errorf("it costs %d satoshi at that rate, and the fees allow %d", minimum, fee)
 	}
@@ -370,7 +370,7 @@ const PayloadBytesMax = 64 + InputsMax*(chainhash.HashSize+4+8+1+34) + (PayeesMa
 // result; anything else is an error.
 func Decode(payload []byte) (Tx, error) {
 	if len(payload) > PayloadBytesMax {
-		return Tx{}, fmt.Errorf("transaction has %d bytes, more than any of ours", len(payload))
+		return Tx{}, fmt.Errorf("transaction has %d bytes, more than the service makes", len(payload))
 	}
 	r := &reader{b: payload}
 	if string(r.takeBytes(len(payloadMagic))) != string(payloadMagic) {
@@ -378,7 +378,7 @@ func Decode(payload []byte) (Tx, error) {
 	}
 	network := int(r.takeByte())
 	if network >= len(payloadNetworks) {
-		return Tx{}, fmt.Errorf("transaction is of network %d, which there is not", network)
+		return Tx{}, fmt.Errorf("transaction is of the unknown network %d", network)
 	}
 	t := Tx{Network: payloadNetworks[network]}
 	params, err := Params(t.Network)
@@ -387,8 +387,8 @@ func Decode(payload []byte) (Tx, error) {
 	}
 	version, sequence, lock := r.takeUint32(), r.takeUint32(), r.takeUint32()
 	if version != txVersion || sequence != rbfSequence || lock != lockTime {
-		return Tx{}, fmt.Errorf("transaction has version %d, sequence %#x and lock time %d, not those of ours", version,
-			sequence, lock)
+		return Tx{}, fmt.Errorf("transaction has version %d, sequence %#x and lock time %d, not those of the service",
+			version, sequence, lock)
 	}
 	address := func() chain.Address {
 		s := r.takeBytes(int(r.takeByte()))
@@ -428,7 +428,7 @@ func Decode(payload []byte) (Tx, error) {
 		return Tx{}, err
 	}
 	if !bytes.Equal(encoded, payload) {
-		return Tx{}, errors.New("transaction is not in the one form that ours have")
+		return Tx{}, errors.New("transaction is not in the one form that the service makes")
 	}
 	return t, nil
 }
@@ -468,7 +468,7 @@ func (t Tx) CheckPayments(ps []chain.Payment) error {
 	}
 	for i, p := range ps {
 		if o := t.Payees[i]; o.To != p.To || o.Amount != p.Amount || p.Contract != "" {
-			return fmt.Errorf("it pays %v to %s where %v of %q to %s is due", o.Amount, o.To, p.Amount, p.Contract,
+			return fmt.Errorf("it pays %v to %s, and %v of %q to %s is due", o.Amount, o.To, p.Amount, p.Contract,
 				p.To)
 		}
 	}

@@ -119,7 +119,7 @@ func (s SigningInput) buildWitness(n chain.Network, signature []byte) (wire.TxWi
 	if s.Taproot {
 		key, err := schnorr.ParsePubKey(d.hash)
 		if err != nil {
-			return nil, fmt.Errorf("no key can stand behind %s: %w", s.Owner, err)
+			return nil, fmt.Errorf("%s has no key: %w", s.Owner, err)
 		}
 		parsed, err := schnorr.ParseSignature(signature)
 		if err != nil || !parsed.Verify(s.Hash[:], key) {
@@ -153,7 +153,7 @@ const signedBytesMax = weightMax
 // signed.
 func HashOf(raw []byte) (chain.TxHash, error) {
 	if len(raw) > signedBytesMax {
-		return "", fmt.Errorf("transaction has %d bytes, more than any of ours", len(raw))
+		return "", fmt.Errorf("transaction has %d bytes, more than the service makes", len(raw))
 	}
 	tx := new(wire.MsgTx)
 	body := bytes.NewReader(raw)

@@ -44,7 +44,7 @@ func readOutpoint(s string) (outpoint, error) {
 	}
 	o := outpoint{*hash, uint32(n)}
 	if o.String() != s {
-		return outpoint{}, fmt.Errorf("%.100q is not in the one form in which outputs are named", s)
+		return outpoint{}, fmt.Errorf("%.100q is not in the one form of output names", s)
 	}
 	return o, nil
 }
@@ -104,10 +104,10 @@ func NewSlotKey(n chain.Network, coins []chain.Output, change chain.Address) (Sl
 // validate checks the rules of every slot key that is made or decoded here.
 func (l SlotKey) validate(n chain.Network) error {
 	if len(l.Inputs) == 0 {
-		return errors.New("a lease has no coin")
+		return errors.New("a slot key has no output")
 	}
 	if len(l.Inputs) > InputsMax {
-		return fmt.Errorf("a lease has %d coins, and no transaction of ours spends more than %d", len(l.Inputs),
+		return fmt.Errorf("a slot key has %d outputs, and a transaction spends at most %d", len(l.Inputs),
 			InputsMax)
 	}
 	if _, err := parseSpendable(n, l.Change); err != nil {
@@ -121,7 +121,7 @@ func (l SlotKey) validate(n chain.Network) error {
 			return err
 		}
 		if i > 0 && previous.compareTo(point) >= 0 {
-			return fmt.Errorf("output %s is not behind the one before it", c.Outpoint)
+			return fmt.Errorf("output %s does not follow the one before it", c.Outpoint)
 		}
 		previous = point
 		amount, ok := c.Amount.Uint64()
@@ -130,7 +130,7 @@ func (l SlotKey) validate(n chain.Network) error {
 		}
 		sum += amount
 		if _, err := parseSpendable(n, c.Owner); err != nil {
-			return fmt.Errorf("holder of %s: %w", c.Outpoint, err)
+			return fmt.Errorf("owner of %s: %w", c.Outpoint, err)
 		}
 	}
 	return nil
@@ -172,14 +172,14 @@ const slotKeyBytesMax = InputsMax*(chainhash.MaxHashStringSize+addressBytesMax+4
 // ParseSlotKey decodes what String writes and nothing else: one set of inputs has one text.
 func ParseSlotKey(n chain.Network, text string) (SlotKey, error) {
 	if len(text) > slotKeyBytesMax {
-		return SlotKey{}, fmt.Errorf("a lease of %d bytes is longer than any", len(text))
+		return SlotKey{}, fmt.Errorf("a slot key of %d bytes is too long", len(text))
 	}
 	words := strings.Split(text, " ")
 	l := SlotKey{Change: chain.Address(words[len(words)-1])}
 	for _, w := range words[:len(words)-1] {
 		parts := strings.Split(w, ":")
 		if len(parts) != 4 {
-			return SlotKey{}, fmt.Errorf("%.200q is no coin of a lease", w)
+			return SlotKey{}, fmt.Errorf("%.200q is not an output of a slot key", w)
 		}
 		amount, err := money.Parse(parts[2])
 		if err != nil {
@@ -194,7 +194,7 @@ func ParseSlotKey(n chain.Network, text string) (SlotKey, error) {
 		return SlotKey{}, err
 	}
 	if l.String() != text {
-		return SlotKey{}, errors.New("a lease is not in its one form")
+		return SlotKey{}, errors.New("a slot key is not in its one form")
 	}
 	return l, nil
 }

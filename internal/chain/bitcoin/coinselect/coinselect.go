@@ -286,7 +286,7 @@ func (r *problem) newShortfall(candidates []candidate) error {
 	short := &chain.InsufficientOutputsError{Missing: money.Units(uint64(max(missing, 1)+unit-1) / unit)}
 	if len(candidates) > countMax {
 		short.TooManyInputs = true
-		return fmt.Errorf("the %d largest of %d, as many as one transaction spends: %w", countMax, len(candidates),
+		return fmt.Errorf("the %d largest of %d, the most that one transaction spends: %w", countMax, len(candidates),
 			short)
 	}
 	return short

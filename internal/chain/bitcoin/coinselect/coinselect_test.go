@@ -315,7 +315,7 @@ func TestAnOrderThatCannotBeIsRefused(t *testing.T) {
 		"one that must, twice": {func() Request { o := order(1000, 1000, 5000); o.Required = good; return o }(), good},
 		"another network's":    {order(1000, 1000, 5000), []chain.Output{coin(1, 100_000, segwit)}},
 		"one that has no key":  {order(1000, 1000, 5000), []chain.Output{coin(1, 100_000, payee)}},
-		"more than there is": {
+		"more than the balance": {
 			order(1000, 1000, 5000),
 			[]chain.Output{coin(1, satoshiSupply, mainnet), coin(2, 1, mainnet)},
 		},

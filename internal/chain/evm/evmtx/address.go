@@ -22,7 +22,7 @@ func Parse(s string) (chain.Address, error) {
 	case strings.HasPrefix(s, "0X"):
 		return "", errors.New("the address starts with 0X: write 0x with a small x")
 	case !ok && strings.Contains(s, "."):
-		return "", errors.New("names are not looked up: give the address itself, 0x and 40 hexadecimal digits")
+		return "", errors.New("names are not resolved: give the address itself, 0x and 40 hexadecimal digits")
 	case !ok:
 		return "", errors.New("the address does not start with 0x: give 0x and 40 hexadecimal digits")
 	case len(digits) != addressDigits:

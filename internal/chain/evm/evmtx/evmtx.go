@@ -86,7 +86,7 @@ func (t Tx) validate() error {
 	case t.ChainID == 0:
 		return errors.New("transaction without a chain id could be replayed anywhere")
 	case t.Nonce == math.MaxUint64:
-		return errors.New("nonce is past the last one")
+		return errors.New("nonce is above the highest possible one")
 	case t.Gas == 0:
 		return errors.New("gas limit is zero")
 	case t.FeeCap.Less(t.TipCap):
@@ -125,7 +125,7 @@ func encodeTyped(list any) ([]byte, error) {
 		return nil, fmt.Errorf("encode transaction: %w", err)
 	}
 	if len(body) >= payloadBytesMax {
-		return nil, fmt.Errorf("transaction has %d bytes, more than any payment", len(body)+1)
+		return nil, fmt.Errorf("transaction has %d bytes, more than the service makes", len(body)+1)
 	}
 	return append([]byte{types.DynamicFeeTxType}, body...), nil
 }
@@ -145,7 +145,7 @@ func decodeTyped(data []byte, list any) error {
 		return errors.New("not a transaction of type 2 (EIP-1559)")
 	}
 	if len(data) > payloadBytesMax {
-		return fmt.Errorf("transaction has %d bytes, more than any payment", len(data))
+		return fmt.Errorf("transaction has %d bytes, more than the service makes", len(data))
 	}
 	if err := rlp.DecodeBytes(data[1:], list); err != nil {
 		return fmt.Errorf("decode transaction: %w", err)

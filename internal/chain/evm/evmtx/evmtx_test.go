@@ -58,7 +58,7 @@ func TestParseRefusesWhatIsNoAddress(t *testing.T) {
 		alice[:41] + "g": "character 40",
 		alice[:40] + "ａ": "characters",
 		"0x5AAeb6053F3E94C9b9A09f33669435E7Ef1BeAed": "checksum",
-		"vitalik.eth":                                "names are not looked up",
+		"vitalik.eth":                                "names are not resolved",
 		"XE7338O073KYGTWWZN0F2WZ0R8PX5ZPPZS":         "does not start with 0x", // ICAP
 		"bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq": "does not start with 0x",
 		"0x" + strings.Repeat("0", 1<<20):            "1048576",

@@ -98,7 +98,7 @@ func AssociatedAccount(owner, mint, program chain.Address) (chain.Address, error
 		return "", fmt.Errorf("mint of a token account: %w", err)
 	}
 	if program != TokenProgram && program != Token2022Program {
-		return "", fmt.Errorf("%.60q is no token program", string(program))
+		return "", fmt.Errorf("%.60q is not a token program", string(program))
 	}
 	a, err := associatedAccount(o, m, mustBytes(program))
 	if err != nil {

@@ -30,12 +30,13 @@ func Parse(s string) (chain.Address, error) {
 		return "", err
 	}
 	if name, ok := chainAccounts[b]; ok {
-		return "", fmt.Errorf("this is the address of %s, which is no wallet: what is sent there is lost", name)
+		return "", fmt.Errorf("this is the address of %s, which is not a wallet: a payment to it is lost", name)
 	}
 	if !onCurve(b) {
 		return "",
 			errors.New(
-				"no key can stand behind this address, only a program: it is a token account or a vault; give the address of the wallet itself",
+				"this address can have no key, only a program: it is a token account or a vault; give the address of " +
+					"the wallet itself",
 			)
 	}
 	return Canonical(b), nil
@@ -48,7 +49,7 @@ func ParseMint(s string) (chain.Address, error) {
 		return "", err
 	}
 	if name, ok := chainAccounts[b]; ok && b != wrappedSOL && b != wrappedSOL2022 {
-		return "", fmt.Errorf("this is the address of %s, which is no mint", name)
+		return "", fmt.Errorf("this is the address of %s, which is not a mint", name)
 	}
 	return Canonical(b), nil
 }
@@ -67,16 +68,16 @@ func decodeAddress(s string) ([keyBytes]byte, error) {
 	case strings.HasPrefix(s, "0x"), strings.HasPrefix(s, "0X"):
 		return zero, errors.New("the address starts with 0x, as those of EVM chains do: " + addressHint)
 	case strings.Contains(s, "."):
-		return zero, errors.New("names are not looked up: " + addressHint)
+		return zero, errors.New("names are not resolved: " + addressHint)
 	}
 	for i := range len(s) {
 		switch c := s[i]; {
 		case strings.IndexByte(base58Letters, c) >= 0:
 		case strings.IndexByte("0OIl", c) >= 0:
-			return zero, fmt.Errorf("character %d is %q: base58 has no 0, O, I and l, which are easily mistaken", i+1,
+			return zero, fmt.Errorf("character %d is %q: base58 has no 0, O, I and l, which look alike", i+1,
 				c)
 		default:
-			return zero, fmt.Errorf("character %d is none of base58, which is digits and letters without 0, O, I and l",
+			return zero, fmt.Errorf("character %d is not base58, which is digits and letters without 0, O, I and l",
 				i+1)
 		}
 	}
@@ -97,7 +98,7 @@ func decodeAddress(s string) ([keyBytes]byte, error) {
 		return zero, fmt.Errorf("the address has %d bytes: it has to have %d", len(b), keyBytes)
 	}
 	if base58.Encode(b) != s {
-		return zero, errors.New("the address is not in its one form: " + addressHint)
+		return zero, errors.New("the address is not in its canonical form: " + addressHint)
 	}
 	return [keyBytes]byte(b), nil
 }

@@ -162,7 +162,7 @@ func (s *signed) readKeys(c *cursor, n int) {
 
 func (s *signed) call(c *cursor, program int, data []byte) {
 	if program >= len(s.keys) {
-		c.fail("a program is named that is not there")
+		c.fail("it names a program that is not in the transaction")
 		return
 	}
 	s.ins = append(s.ins, called{s.keys[program], data})

@@ -65,7 +65,7 @@ func compileMessage(payer, hash [keyBytes]byte, ins []instruction) ([]byte, erro
 		counts[rank(m)]++
 	}
 	if len(metas) > 256 {
-		return nil, fmt.Errorf("transaction names %d accounts, more than fit", len(metas))
+		return nil, fmt.Errorf("transaction names too many accounts: %d", len(metas))
 	}
 	index := func(k [keyBytes]byte) byte {
 		return byte(slices.IndexFunc(metas, func(o meta) bool { return o.key == k }))
@@ -182,7 +182,7 @@ func parseMessage(payload []byte) (message, error) {
 	c := &cursor{b: payload}
 	m.signers = c.takeByte()
 	if m.signers&0x80 != 0 {
-		return m, errors.New("transaction has a version: ours have none")
+		return m, errors.New("transaction has a version, which the service does not make")
 	}
 	c.takeBytes(2) // compileMessage writes them again, and Decode compares
 	for range c.takeCount() {
@@ -196,7 +196,7 @@ func parseMessage(payload []byte) (message, error) {
 			return m.keys[i]
 		}
 		if c.err == nil {
-			c.err = errors.New("an account is named that is not there")
+			c.err = errors.New("it names an account that is not in the transaction")
 		}
 		return [keyBytes]byte{}
 	}

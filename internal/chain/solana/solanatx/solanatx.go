@@ -98,7 +98,7 @@ type Close struct {
 // never closed, because the chain closes that with coin in it.
 func NewClose(p chain.Payment, program chain.Address) (Close, error) {
 	if p.Contract == "" || p.Contract == wrappedMint || p.Contract == wrappedMint2022 {
-		return Close{}, fmt.Errorf("an account of %q is not closed", p.Contract)
+		return Close{}, fmt.Errorf("an account of %q cannot be closed", p.Contract)
 	}
 	account, err := AssociatedAccount(p.From, p.Contract, program)
 	return Close{Owner: p.From, Account: account, TokenProgram: program}, err
@@ -107,7 +107,7 @@ func NewClose(p chain.Payment, program chain.Address) (Close, error) {
 // checkCloses returns an error unless a transaction makes exactly these closes in this order.
 func (t Tx) checkCloses(ps []chain.Payment) error {
 	if len(t.Moves) != 0 || len(t.Closes) != len(ps) {
-		return fmt.Errorf("transaction has %d closes and %d moves, and the closes to be made are %d", len(t.Closes),
+		return fmt.Errorf("transaction has %d closes and %d moves, and should have %d closes", len(t.Closes),
 			len(t.Moves), len(ps))
 	}
 	for i, p := range ps {
@@ -116,9 +116,9 @@ func (t Tx) checkCloses(ps []chain.Payment) error {
 		case err != nil:
 			return fmt.Errorf("close %d: %w", i, err)
 		case !p.ClosesTokenAccount || p.CreatesNonceAccount:
-			return fmt.Errorf("close %d: it is no payment", i)
+			return fmt.Errorf("close %d: it is not a payment", i)
 		case p.To != t.Payer:
-			return fmt.Errorf("close %d: what is in it goes to %s, not to %s", i, t.Payer, p.To)
+			return fmt.Errorf("close %d: its content goes to %s, not to %s", i, t.Payer, p.To)
 		case c != t.Closes[i]:
 			return fmt.Errorf("close %d: it closes %s of %s, not %s of %s", i, t.Closes[i].Account, t.Closes[i].Owner,
 				c.Account, c.Owner)
@@ -137,11 +137,11 @@ func (c Close) toInstruction(payer [keyBytes]byte) (instruction, error) {
 	case err != nil:
 		return instruction{}, err
 	case owner == payer:
-		return instruction{}, errors.New("the payer keeps its own accounts")
+		return instruction{}, errors.New("the fee payer keeps its own accounts")
 	case account == owner || account == payer:
 		return instruction{}, errors.New("it is a wallet")
 	case c.TokenProgram != TokenProgram && c.TokenProgram != Token2022Program:
-		return instruction{}, fmt.Errorf("%.60q is no token program", string(c.TokenProgram))
+		return instruction{}, fmt.Errorf("%.60q is not a token program", string(c.TokenProgram))
 	}
 	return instruction{
 		mustBytes(c.TokenProgram), slices.Clone(closeAccount),
@@ -194,7 +194,7 @@ func (m Move) CheckPayment(p chain.Payment) error {
 	}
 	switch {
 	case p.CreatesNonceAccount:
-		return errors.New("it makes no nonce account")
+		return errors.New("it creates no nonce account")
 	case p.ClosesTokenAccount:
 		return errors.New("it closes no account")
 	case m.From != p.From:
@@ -216,7 +216,7 @@ func (t Tx) CheckPayments(ps ...chain.Payment) error {
 		return t.checkCloses(ps)
 	}
 	if len(t.Moves) != len(ps) || len(ps) == 0 || len(t.Closes) != 0 {
-		return fmt.Errorf("transaction has %d moves and %d closes, and the payments are %d", len(t.Moves),
+		return fmt.Errorf("transaction has %d moves and %d closes, and should make %d payments", len(t.Moves),
 			len(t.Closes), len(ps))
 	}
 	for i, p := range ps {
@@ -237,10 +237,10 @@ func SlotKey(account chain.Address, value string) string { return string(account
 func ParseSlotKey(lease string) (account chain.Address, value string, err error) {
 	a, value, _ := strings.Cut(lease, " ")
 	if _, err := Bytes(chain.Address(a)); err != nil {
-		return "", "", fmt.Errorf("lease of a nonce account: %w", err)
+		return "", "", fmt.Errorf("slot key of a nonce account: %w", err)
 	}
 	if _, err := decodeHash(value); err != nil {
-		return "", "", fmt.Errorf("lease of a nonce value: %w", err)
+		return "", "", fmt.Errorf("slot key of a nonce value: %w", err)
 	}
 	return chain.Address(a), value, nil
 }
@@ -270,18 +270,19 @@ func (t Tx) CheckProof(blockhash string) error {
 		isOwn = isOwn || err == nil && account == t.NonceAccount
 	}
 	if !isOwn {
-		return fmt.Errorf("%s is no nonce account of %s", t.NonceAccount, t.Payer)
+		return fmt.Errorf("%s is not a nonce account of %s", t.NonceAccount, t.Payer)
 	}
 	if blockhash == "" {
-		return fmt.Errorf("its value %s is not proven to be a nonce's: no block's hash that it follows from is given",
+		return fmt.Errorf("its value %s is not proven to be a nonce: there is no hash of the block that it follows "+
+			"from",
 			t.NonceValue)
 	}
 	value, err := NonceValueAfter(blockhash)
 	if err != nil {
-		return fmt.Errorf("its value %s is not proven to be a nonce's: %w", t.NonceValue, err)
+		return fmt.Errorf("its value %s is not proven to be a nonce: %w", t.NonceValue, err)
 	}
 	if value != t.NonceValue {
-		return fmt.Errorf("its value %s is not proven to be a nonce's: of block %s it would be %s", t.NonceValue,
+		return fmt.Errorf("its value %s is not proven to be a nonce: of block %s it would be %s", t.NonceValue,
 			blockhash, value)
 	}
 	return nil
@@ -322,7 +323,7 @@ func (t Tx) Rent() money.Amount {
 func (t Tx) MaxCost() money.Amount {
 	sum, err := t.MaxFee().Add(t.Rent())
 	if err != nil {
-		panic("solanatx: the fee of a transaction is more than any number")
+		panic("solanatx: the fee of a transaction is too large")
 	}
 	return sum
 }
@@ -343,7 +344,7 @@ func decodeHash(s string) ([keyBytes]byte, error) {
 func signerAccount(a chain.Address) ([keyBytes]byte, error) {
 	b, err := plainAccount(a)
 	if err == nil && !onCurve(b) {
-		err = fmt.Errorf("no key can stand behind %s", a)
+		err = fmt.Errorf("%s can have no key", a)
 	}
 	return b, err
 }
@@ -387,13 +388,13 @@ func (t Tx) toInstructions() (payer, value [keyBytes]byte, ins []instruction, er
 		instruction{budget, binary.LittleEndian.AppendUint64(slices.Clone(setPrice), t.Price), nil},
 	)
 	if len(t.Moves) > 0 && len(t.Closes) > 0 {
-		return fail("closes", errors.New("they stand beside moves"))
+		return fail("closes", errors.New("they are combined with moves"))
 	}
 	closed := map[chain.Address]bool{t.NonceAccount: true}
 	for i, c := range t.Closes {
 		if closed[c.Account] || c.Owner == t.NonceAccount {
 			return fail(fmt.Sprintf("close %d", i),
-				fmt.Errorf("%s is closed already, or is the nonce account", c.Account))
+				fmt.Errorf("%s is already closed, or is the nonce account", c.Account))
 		}
 		closed[c.Account] = true
 		instr, err := c.toInstruction(payer)
@@ -405,10 +406,10 @@ func (t Tx) toInstructions() (payer, value [keyBytes]byte, ins []instruction, er
 	made := map[chain.Address]bool{}
 	for i, m := range t.Moves {
 		if m.From == t.NonceAccount || m.To == t.NonceAccount {
-			return fail(fmt.Sprintf("move %d", i), errors.New("the nonce account takes no part"))
+			return fail(fmt.Sprintf("move %d", i), errors.New("the transaction does not use the nonce account"))
 		}
 		if m.Owner != "" && made[m.To] {
-			return fail(fmt.Sprintf("move %d", i), fmt.Errorf("%s is made twice", m.To))
+			return fail(fmt.Sprintf("move %d", i), fmt.Errorf("%s is created twice", m.To))
 		}
 		made[m.To] = made[m.To] || m.Owner != ""
 		moveIns, err := m.toInstructions(payer)
@@ -435,13 +436,13 @@ func (m Move) toInstructions(payer [keyBytes]byte) ([]instruction, error) {
 	}
 	if m.Mint == "" {
 		if m.Owner != "" || m.TokenProgram != "" || m.Decimals != 0 {
-			return nil, errors.New("the native coin has no mint, and this move has the rest of a token")
+			return nil, errors.New("the native coin has no mint, and this move has fields of a token")
 		}
 		data := binary.LittleEndian.AppendUint64(slices.Clone(transferData), amount)
 		return []instruction{{system, data, []meta{writableMeta(from).asSigner(), writableMeta(to)}}}, nil
 	}
 	if m.TokenProgram != TokenProgram && m.TokenProgram != Token2022Program {
-		return nil, fmt.Errorf("%.60q is no token program", string(m.TokenProgram))
+		return nil, fmt.Errorf("%.60q is not a token program", string(m.TokenProgram))
 	}
 	program := mustBytes(m.TokenProgram)
 	if _, err := ParseMint(string(m.Mint)); err != nil {
@@ -508,7 +509,7 @@ func checkRoundTrip(payload []byte, write func() ([]byte, error)) error {
 		return err
 	}
 	if !bytes.Equal(encoded, payload) {
-		return errors.New("transaction is not in the one form that ours have")
+		return errors.New("transaction is not in the one form that the service makes")
 	}
 	return nil
 }
@@ -517,7 +518,7 @@ func checkRoundTrip(payload []byte, write func() ([]byte, error)) error {
 func (m message) toTx() (Tx, error) {
 	const head = 3
 	if len(m.ins) < head {
-		return Tx{}, fmt.Errorf("transaction has %d instructions, fewer than any payment", len(m.ins))
+		return Tx{}, fmt.Errorf("transaction has too few instructions for a payment: %d", len(m.ins))
 	}
 	nonce, err := m.ins[0].expect(system, advanceNonce, 3, 0)
 	if err != nil {
@@ -553,11 +554,11 @@ func (m message) toTx() (Tx, error) {
 		if m.ins[i].program == associated {
 			create, err := m.ins[i].expect(associated, createIdempotent, 6, 0)
 			if err != nil {
-				return Tx{}, fmt.Errorf("instruction %d, which has to make a token account: %w", i, err)
+				return Tx{}, fmt.Errorf("instruction %d, which has to create a token account: %w", i, err)
 			}
 			move.Owner = Canonical(create.accounts[2])
 			if i++; i == len(m.ins) || m.ins[i].program == system {
-				return Tx{}, errors.New("a token account is made for nothing")
+				return Tx{}, errors.New("it creates a token account without a use")
 			}
 		}
 		if err := move.readInstruction(m.ins[i]); err != nil {
@@ -586,7 +587,7 @@ func (m *Move) readInstruction(instr parsedInstruction) error {
 		m.Mint, m.To, m.From = Canonical(pay.accounts[1]), Canonical(pay.accounts[2]), Canonical(pay.accounts[3])
 		m.Amount, m.Decimals = money.Units(binary.LittleEndian.Uint64(pay.args)), pay.args[8]
 	default:
-		return fmt.Errorf("program %s has no part in a payment", Canonical(instr.program))
+		return fmt.Errorf("program %s does not belong to a payment", Canonical(instr.program))
 	}
 	return nil
 }
@@ -621,11 +622,11 @@ func (c NonceCreation) CheckPayment(p chain.Payment) error {
 	case err != nil:
 		return err
 	case !p.CreatesNonceAccount || p.Contract != "":
-		return errors.New("it makes a nonce account and is no other payment")
+		return errors.New("it creates a nonce account and makes no other payment")
 	case p.From != c.Treasury || p.Payer != "" && p.Payer != c.Treasury:
-		return fmt.Errorf("%s pays for it, not %s", c.Treasury, p.From)
+		return fmt.Errorf("the fee payer is %s, not %s", c.Treasury, p.From)
 	case p.To != account:
-		return fmt.Errorf("it makes %s, not %s", account, p.To)
+		return fmt.Errorf("it creates %s, not %s", account, p.To)
 	case p.Amount != money.Units(NonceRent):
 		return fmt.Errorf("it leaves %d there, not %v", NonceRent, p.Amount)
 	}
@@ -688,7 +689,7 @@ func DecodeNonceCreation(payload []byte) (NonceCreation, error) {
 		return NonceCreation{}, err
 	}
 	if !m.isNonceCreation() || len(m.ins) > 3 {
-		return NonceCreation{}, fmt.Errorf("transaction has %d instructions, not those that make a nonce account",
+		return NonceCreation{}, fmt.Errorf("transaction has %d instructions, not those that create a nonce account",
 			len(m.ins))
 	}
 	c := NonceCreation{Treasury: Canonical(m.keys[0]), Blockhash: base58.Encode(m.hash[:]), LegacyForm: len(m.ins) == 2}
@@ -699,7 +700,7 @@ func DecodeNonceCreation(payload []byte) (NonceCreation, error) {
 		data, tailBytes = m.ins[1].data, 8+keyBytes
 	}
 	if len(data) < headBytes+tailBytes {
-		return NonceCreation{}, errors.New("transaction does not make an account with a seed")
+		return NonceCreation{}, errors.New("transaction does not create an account with a seed")
 	}
 	digits, ok := bytes.CutPrefix(data[headBytes:len(data)-tailBytes], []byte(nonceSeedPrefix))
 	n, err := money.Parse(string(digits))
@@ -707,7 +708,7 @@ func DecodeNonceCreation(payload []byte) (NonceCreation, error) {
 		c.N = uint32(i)
 		return c, checkRoundTrip(payload, c.Payload)
 	}
-	return NonceCreation{}, errors.New("the seed of the account is not that of a nonce account of ours")
+	return NonceCreation{}, errors.New("the seed of the account is not that of a nonce account of this service")
 }
 
 // ParseNonce decodes the data of a usable nonce account: its authority, the value that a

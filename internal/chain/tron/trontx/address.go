@@ -49,12 +49,12 @@ func decodeAddress(s string) (raw [addressBytes]byte, err error) {
 	case len(s) == 2*addressBytes && isHex(s):
 		return raw, errors.New("the address is in hexadecimal, which has no checksum: " + addressHint)
 	case strings.Contains(s, "."):
-		return raw, errors.New("names are not looked up: " + addressHint)
+		return raw, errors.New("names are not resolved: " + addressHint)
 	}
 	for i := range len(s) {
 		if strings.IndexByte(base58Letters, s[i]) < 0 {
 			return raw, fmt.Errorf(
-				"character %d is none of base58, which is digits and letters without 0, O, I and l", i+1,
+				"character %d is not base58, which is digits and letters without 0, O, I and l", i+1,
 			)
 		}
 	}
@@ -63,7 +63,7 @@ func decodeAddress(s string) (raw [addressBytes]byte, err error) {
 	}
 	b, err := base58.Decode(s)
 	if err != nil || len(b) != addressBytes+checkBytes {
-		return raw, errors.New("the address is no address of TRON: " + addressHint)
+		return raw, errors.New("the address is not an address of TRON: " + addressHint)
 	}
 	copy(raw[:], b)
 	if [checkBytes]byte(b[addressBytes:]) != checksum(raw) {
@@ -126,7 +126,10 @@ func Hex(a chain.Address) (string, error) {
 // FromBytes reads the 21 bytes of an address as transactions contain them.
 func FromBytes(b []byte) (chain.Address, error) {
 	if len(b) != addressBytes || b[0] != prefix {
-		return "", fmt.Errorf("%x is no address: 21 bytes that begin with 41 are one", b[:min(len(b), 2*addressBytes)])
+		return "", fmt.Errorf(
+			"%x is not an address: an address has 21 bytes and begins with 41",
+			b[:min(len(b), 2*addressBytes)],
+		)
 	}
 	return Canonical([addressBytes]byte(b)), nil
 }

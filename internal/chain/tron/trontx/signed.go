@@ -55,7 +55,7 @@ func AttachSignature(payload, signature []byte) (raw []byte, hash chain.TxHash, 
 // DecodeSigned decodes the signed bytes of a transaction of Coffer. It is as strict as Decode.
 func DecodeSigned(raw []byte) (t Tx, hash chain.TxHash, err error) {
 	if len(raw) > payloadMax+2*signatureBytes {
-		return Tx{}, "", fmt.Errorf("a transaction of %d bytes is none of ours", len(raw))
+		return Tx{}, "", fmt.Errorf("a transaction of %d bytes is not one that the service makes", len(raw))
 	}
 	m, err := parseFields(raw)
 	if err != nil {
@@ -70,7 +70,7 @@ func DecodeSigned(raw []byte) (t Tx, hash chain.TxHash, err error) {
 		return Tx{}, "", err
 	}
 	if !bytes.Equal(encoded, raw) {
-		return Tx{}, "", errors.New("there is more in the transaction than one of ours has, or it is written otherwise")
+		return Tx{}, "", errors.New("the transaction has more content than the service makes, or another encoding")
 	}
 	return t, hash, nil
 }
@@ -138,7 +138,7 @@ func ParseTx(payload []byte) (ParsedTx, error) {
 		return s, fmt.Errorf("receiver: %w", err)
 	}
 	if s.NativeAmount > math.MaxInt64 {
-		return s, errors.New("it moves less than nothing")
+		return s, errors.New("it moves a negative amount")
 	}
 	ref, hash := raw.bytes[rawRef], raw.bytes[rawRefHash]
 	if len(ref) == refBytes && len(hash) == refHashBytes {

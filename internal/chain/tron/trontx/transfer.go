@@ -32,7 +32,7 @@ func Word(a chain.Address) ([wordBytes]byte, error) {
 // FromWord reads an address from a word. The padding before its 20 bytes has to be zero.
 func FromWord(w []byte) (chain.Address, error) {
 	if len(w) != wordBytes || !bytes.Equal(w[:paddingBytes], make([]byte, paddingBytes)) {
-		return "", errors.New("a word that is no address")
+		return "", errors.New("a word that is not an address")
 	}
 	return FromAccountBytes([accountBytes]byte(w[paddingBytes:])), nil
 }

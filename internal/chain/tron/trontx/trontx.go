@@ -103,7 +103,7 @@ func (p SlotRef) SlotKey() string {
 func ParseSlotKey(s string) (SlotRef, error) {
 	var p SlotRef
 	fail := func(problem string) (SlotRef, error) {
-		return SlotRef{}, fmt.Errorf("%.200q names no place: %s", s, problem)
+		return SlotRef{}, fmt.Errorf("%.200q is not a slot key: %s", s, problem)
 	}
 	parts := strings.Split(s, " ")
 	if len(parts) != 5 {
@@ -113,14 +113,14 @@ func ParseSlotKey(s string) (SlotRef, error) {
 	for i, target := range [][]byte{p.RefBlockBytes[:], p.RefBlockHash[:]} {
 		b, err := hex.DecodeString(parts[1+i])
 		if err != nil || len(b) != len(target) {
-			return fail("its reference is none")
+			return fail("its reference is invalid")
 		}
 		copy(target, b)
 	}
 	for i, target := range []*int64{&p.Timestamp, &p.Expiration} {
 		n, err := strconv.ParseInt(parts[3+i], 10, 64)
 		if err != nil {
-			return fail("its times are none")
+			return fail("its times are invalid")
 		}
 		*target = n
 	}
@@ -141,7 +141,7 @@ func (p SlotRef) validate() error {
 	case p.Timestamp <= 0 || p.Expiration <= p.Timestamp:
 		return errors.New("it ends before it begins")
 	case p.Expiration-p.Timestamp > LifetimeMax.Milliseconds():
-		return fmt.Errorf("it is good for more than %v", LifetimeMax)
+		return fmt.Errorf("it is valid for more than %v", LifetimeMax)
 	}
 	return nil
 }
@@ -162,7 +162,7 @@ func RefBytesOf(height uint64) [refBytes]byte {
 // NewTx returns the transaction of a payment in a slot.
 func NewTx(p chain.Payment, slot SlotRef, feeLimit uint64) (Tx, error) {
 	if p.From != slot.Owner || p.Payer != "" && p.Payer != p.From {
-		return Tx{}, fmt.Errorf("the payment is from %s and its place is one of %s", p.From, slot.Owner)
+		return Tx{}, fmt.Errorf("the payment is from %s and its slot belongs to %s", p.From, slot.Owner)
 	}
 	return Tx{SlotRef: slot, Contract: p.Contract, To: p.To, Amount: p.Amount, FeeLimit: feeLimit}, nil
 }
@@ -181,13 +181,13 @@ func (t Tx) validate() error {
 	}
 	switch {
 	case t.Amount.IsZero():
-		return errors.New("it moves nothing, which the chain refuses")
+		return errors.New("it moves zero, which the chain refuses")
 	case t.To == t.Owner:
-		return errors.New("it goes to whom it comes from, which the chain refuses")
+		return errors.New("its payee is its payer, which the chain refuses")
 	}
 	if t.Contract == "" {
 		if n, ok := t.Amount.Uint64(); !ok || n > math.MaxInt64 {
-			return fmt.Errorf("%v sun are more than the chain can write", t.Amount)
+			return fmt.Errorf("%v sun are too many for the chain", t.Amount)
 		}
 		if t.FeeLimit != 0 {
 			return errors.New("a transfer of TRX uses no energy, and it limits what that costs")
@@ -195,7 +195,7 @@ func (t Tx) validate() error {
 		return nil
 	}
 	if t.FeeLimit == 0 || t.FeeLimit > math.MaxInt64 {
-		return fmt.Errorf("%d sun are no limit for what its energy may cost", t.FeeLimit)
+		return fmt.Errorf("%d sun are not a limit for the cost of its energy", t.FeeLimit)
 	}
 	if t.To == t.Contract {
 		return errors.New("it sends a token to the token's own contract")
@@ -254,7 +254,7 @@ func addVarint(b []byte, n protowire.Number, v uint64) []byte {
 // further content, is an error.
 func Decode(payload []byte) (Tx, error) {
 	if len(payload) > payloadMax {
-		return Tx{}, fmt.Errorf("a transaction of %d bytes is none of ours", len(payload))
+		return Tx{}, fmt.Errorf("a transaction of %d bytes is not one that the service makes", len(payload))
 	}
 	t, err := parsePayment(payload)
 	if err != nil {
@@ -266,7 +266,7 @@ func Decode(payload []byte) (Tx, error) {
 	}
 	if !bytes.Equal(encoded, payload) {
 		return Tx{}, errors.New(
-			"there is more in the transaction than a payment of ours has, or it is written otherwise",
+			"the transaction has more content than a payment that the service makes, or another encoding",
 		)
 	}
 	return t, nil
@@ -310,7 +310,7 @@ func parsePayment(payload []byte) (t Tx, err error) {
 			t.To, t.Amount, err = ParseTransfer(value.bytes[triggerData])
 		}
 	default:
-		err = fmt.Errorf("a contract of kind %d is no payment of ours", contract.ints[contractType])
+		err = fmt.Errorf("a contract of kind %d is not a payment of this service", contract.ints[contractType])
 	}
 	return t, err
 }
@@ -346,7 +346,7 @@ func parseFields(b []byte) (message, error) {
 	return m, nil
 }
 
-var errCutOff = errors.New("the transaction is cut off, or is none")
+var errCutOff = errors.New("the transaction is cut off, or not a transaction")
 
 // CheckPayment returns an error that describes the transaction if it does not make this payment.
 func (t Tx) CheckPayment(p chain.Payment) error {
