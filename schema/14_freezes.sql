@@ -49,6 +49,7 @@ GRANT UPDATE (lifted_at, lifted_by) ON freezes TO coffer_app;
 -- organization. It creates and lifts only its own freezes of customers.
 ALTER TABLE freezes ENABLE ROW LEVEL SECURITY;
 ALTER TABLE freezes FORCE ROW LEVEL SECURITY;
+-- Rule CUS-6.
 CREATE POLICY tenant ON freezes TO coffer_app
     USING (org_id IS NULL OR org_id = current_setting('app.org', true))
     WITH CHECK (org_id = current_setting('app.org', true));

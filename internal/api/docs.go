@@ -55,7 +55,7 @@ func (a *api) serveDocs(mux *chi.Mux) {
 }
 
 // redirectBrowser redirects a browser to the documentation pages. A program gets the fallback,
-// which says that there is no such path.
+// which says that there is no such path. Rule REQ-10.
 func redirectBrowser(fallback http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !strings.Contains(r.Header.Get("Accept"), "text/html") {

@@ -46,6 +46,7 @@ type query map[string]string
 
 func sortedKeys[K ~string, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
+// Rule REQ-5.
 func readQuery(r *http.Request, allowed []parameter) (query, error) {
 	if len(r.URL.RawQuery) > queryBytesMax {
 		return nil, fault.New(fault.Invalid, fault.InvalidRequest,
