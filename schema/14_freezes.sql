@@ -115,6 +115,7 @@ CREATE FUNCTION finality_unsettled(of_chain text) RETURNS text LANGUAGE sql STAB
 $$;
 
 -- The freeze that a broken finality put on a chain is lifted only after all of it is settled.
+-- Rule DEP-20.
 CREATE FUNCTION freezes_settled() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE
     why text;

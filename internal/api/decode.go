@@ -23,7 +23,7 @@ const bodyBytesMax = 64 << 10
 const nothingWritten = " Nothing was written and no money moved."
 
 // readBody reads a complete JSON body, or refuses it by its type or size. If the body is optional,
-// an empty one counts as an object without members.
+// an empty one counts as an object without members. Rule REQ-7.
 func readBody(w http.ResponseWriter, r *http.Request, optional bool) ([]byte, error) {
 	typed := hasJSONType(r)
 	if !typed && !optional {

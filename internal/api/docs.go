@@ -37,7 +37,7 @@ const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'uns
 
 // serveDocs serves the documentation pages of a surface: its guide above the reference of its
 // calls, drawn in the browser from the document. The pages need no key, ask for none, and load
-// nothing from other hosts.
+// nothing from other hosts. Rule DOC-3.
 func (a *api) serveDocs(mux *chi.Mux) {
 	guided := sync.OnceValue(func() http.HandlerFunc {
 		return serveAsset("application/json", insertGuide(a.document(), a.surface.guide, a.surface.pages...))

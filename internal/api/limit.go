@@ -29,7 +29,7 @@ type Limits struct {
 	Failures Rate
 }
 
-// UsualLimits are the default limits.
+// UsualLimits are the default limits. Rule LIM-4.
 var UsualLimits = Limits{
 	Reads:    Rate{Count: 200, Period: time.Second, Burst: 400},
 	Writes:   Rate{Count: 100, Period: time.Second, Burst: 200},

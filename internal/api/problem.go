@@ -78,7 +78,7 @@ const readOnly = "The call only reads, so nothing was changed and no money moved
 
 // newInternalFault hides an error that is no refusal. Its text depends on the method: a read
 // changed nothing, but a write may have, and repeat says how to find out. After ErrCommitUnknown it
-// says that the outcome is unknown.
+// says that the outcome is unknown. Rule IDEM-7.
 func newInternalFault(method string, err error, repeat string) *fault.Fault {
 	const ask = " If it happens again, give the requestId to the operator of this service."
 	if isRead(method) {

@@ -100,6 +100,7 @@ func (p parameter) newFault(format string, args ...any) *fault.Fault {
 		p.name, fmt.Sprintf(format, args...)).WithParam(p.name)
 }
 
+// Rule REQ-7.
 func (p parameter) checkValue(v string) error {
 	if v == "" || !utf8.ValidString(v) || strings.ContainsFunc(v, unicode.IsControl) {
 		return p.newFault("has to be text without control characters")
@@ -220,7 +221,7 @@ func listParameters(filters ...parameter) []parameter {
 }
 
 // canonicalHash returns a transaction's hash as it is stored. A hexadecimal hash is the same in
-// every letter case; other hashes are not.
+// every letter case; other hashes are not. Rule LIST-3.
 func canonicalHash(s string) string {
 	const hexBytes = 66
 	if len(s) == hexBytes && strings.HasPrefix(strings.ToLower(s), "0x") &&
@@ -231,6 +232,7 @@ func canonicalHash(s string) string {
 }
 
 // canonicalAddress returns an address as it is stored, if a configured chain can parse it.
+// Rule LIST-3.
 func (a *api) canonicalAddress(s string) string {
 	for _, name := range sortedKeys(a.conf.Chains) {
 		if parsed, err := a.conf.Chains[name].AddressCodec.Parse(s); err == nil {

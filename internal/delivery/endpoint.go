@@ -226,7 +226,7 @@ func auditDetail(e Endpoint) map[string]any {
 //
 // When the URL changes or the endpoint is enabled again, all waiting deliveries are due at once, in
 // the order of each resource, with a complete new schedule. Errors: those of Create, and NOT_FOUND.
-// Rule EVT-8.
+// Rules EVT-8 and EVT-9.
 func (s *Endpoints) Update(
 	ctx context.Context, tx pg.Tx, org string, actor audit.Actor, endpointID string, c Change,
 ) (Endpoint, error) {

@@ -106,6 +106,7 @@ func findOwners(ctx context.Context, db *pg.DB, hashes [][sha256.Size]byte) (map
 // A missing, malformed, unknown, rolled, expired, deleted or suspended key takes the same path and
 // gets the same refusal, UNAUTHORIZED. A valid key from an address outside the list gets
 // IP_NOT_ALLOWED. Any other error means that the answer is unknown. Rules AUTH-1 and AUTH-3.
+// Rule OP-2.
 func (d *Authenticator) Authenticate(ctx context.Context, presented string, addr netip.Addr) (Caller, error) {
 	// A text that is too long is not hashed completely; it cannot be a key in any case.
 	text := presented[:min(len(presented), keyTextBytes+1)]
