@@ -2411,12 +2411,12 @@ GRANT UPDATE (lifted_at, lifted_by) ON freezes TO coffer_app;
 -- organization. It creates and lifts only its own freezes of customers.
 ALTER TABLE freezes ENABLE ROW LEVEL SECURITY;
 ALTER TABLE freezes FORCE ROW LEVEL SECURITY;
--- Rule CUS-6.
 CREATE POLICY tenant ON freezes TO coffer_app
     USING (org_id IS NULL OR org_id = current_setting('app.org', true))
     WITH CHECK (org_id = current_setting('app.org', true));
 CREATE POLICY own_put ON freezes AS RESTRICTIVE FOR INSERT TO coffer_app
     WITH CHECK (source = 'ORGANIZATION' AND scope = 'CUSTOMER');
+-- Rule CUS-6.
 CREATE POLICY own_lift ON freezes AS RESTRICTIVE FOR UPDATE TO coffer_app
     USING (source = 'ORGANIZATION' AND scope = 'CUSTOMER' AND org_id = nullif(current_setting('app.org', true), ''));
 CREATE POLICY system ON freezes TO coffer_system USING (true) WITH CHECK (true);
