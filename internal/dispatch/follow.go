@@ -374,7 +374,7 @@ func (d *Worker) resendOrBump(ctx context.Context, payer wallet.Wallet, s slot, 
 }
 
 // sendAttempt sends stored bytes to the providers. Only the answers Accepted and Known change the
-// order; after any other answer it stays as it is and is sent again.
+// order; after any other answer it stays as it is and is sent again. Rule OP-5.
 func (d *Worker) sendAttempt(ctx context.Context, s slot, attempt attempt) (busy bool, err error) {
 	ctx, span := trace.StartAbout(ctx, "dispatch send", s.ID)
 	defer func() { span.End(err) }()
