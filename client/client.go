@@ -133,6 +133,7 @@ type call struct {
 	csv          bool
 }
 
+// Rule DOC-4.
 func (k call) mayRepeat() bool { return k.repeat == always || k.repeat == withKey && k.key != "" }
 
 // read reports whether the call changes nothing, whatever its outcome.

@@ -79,7 +79,7 @@ func (e *NoAnswer) Error() string {
 // Unwrap returns the reason, such as context.DeadlineExceeded.
 func (e *NoAnswer) Unwrap() error { return e.Err }
 
-// Is reports whether target is ErrOutcomeUnknown and the outcome is unknown.
+// Is reports whether target is ErrOutcomeUnknown and the outcome is unknown. Rule DOC-4.
 func (e *NoAnswer) Is(target error) bool { return target == ErrOutcomeUnknown && e.unknown }
 
 // refusal decodes the answer to a refused request. A proxy may have written it: an

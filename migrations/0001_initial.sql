@@ -54,7 +54,7 @@ GRANT USAGE ON SCHEMA public TO coffer_app, coffer_system, coffer_reader;
 -- included: 'SELECT, INSERT, UPDATE (state)'. An empty list grants nothing. No row matches
 -- while app.org is unset or empty. FORCE applies the policies to the owner as well: a
 -- service that logs in as the owner by mistake sees no row. A row whose org_id is null
--- belongs to the system, and no organization sees it.
+-- belongs to the system, and no organization sees it. Rule AUTH-2.
 CREATE FUNCTION coffer_tenant(tbl regclass, app_privileges text, system_privileges text) RETURNS void LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
@@ -224,7 +224,7 @@ SELECT coffer_tenant('api_keys', 'SELECT', 'SELECT, INSERT, UPDATE (rolled_at, e
 -- A rolled value stays rolled. The roll sets its end, at most a day ahead, and later
 -- updates only bring the end forward. An organization has at most one former value that
 -- still works: only the live value can become it, and api_keys_one_live admits one roll at
--- a time.
+-- a time. Rule KEY-5.
 CREATE FUNCTION api_keys_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
     IF (NEW.api_key_id, NEW.org_id, NEW.hash, NEW.created_at) IS DISTINCT FROM (OLD.api_key_id, OLD.org_id, OLD.hash, OLD.created_at)
@@ -276,7 +276,7 @@ SELECT coffer_tenant('additional_api_keys',
     'SELECT, UPDATE (deleted_at)');
 
 -- The name, scope and expiry of a key never change. A roll replaces its value and keeps the
--- value before it for at most a day. A deleted key stays deleted.
+-- value before it for at most a day. A deleted key stays deleted. Rules KEY-5 and KEY-6.
 CREATE FUNCTION additional_api_keys_keep() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
@@ -297,7 +297,7 @@ CREATE TRIGGER additional_api_keys_keep BEFORE UPDATE ON additional_api_keys
 
 -- A new key expires in the future, and an organization has at most 20 keys that are neither
 -- deleted nor expired. The lock makes concurrent inserts of one organization count one
--- after the other.
+-- after the other. Rule KEY-7.
 CREATE FUNCTION additional_api_keys_begin() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
@@ -317,6 +317,7 @@ CREATE TRIGGER additional_api_keys_begin BEFORE INSERT ON additional_api_keys
     FOR EACH ROW EXECUTE FUNCTION additional_api_keys_begin();
 
 -- When a value was last used, to the minute. A table of its own, so that a use locks no key.
+-- Rule KEY-8.
 CREATE TABLE api_key_uses (
     hash         bytea PRIMARY KEY,
     org_id       text NOT NULL REFERENCES organizations,
@@ -405,7 +406,7 @@ CREATE TABLE change_requests (
             ELSE num_nonnulls(decided_by, decided_key, decided_at) = 3
         END),
     CONSTRAINT change_requests_in_time CHECK (status <> 'APPROVED' OR decided_at < expires_at),
-    -- The author does not approve, under this name or by this key.
+    -- The author does not approve, under this name or by this key. Rule OP-9.
     CONSTRAINT change_requests_four_eyes CHECK (
         status <> 'APPROVED' OR (decided_by <> author AND decided_key <> author_key)),
     -- Only the author withdraws the request.
@@ -417,6 +418,7 @@ CREATE INDEX change_requests_pending ON change_requests (expires_at) WHERE statu
 SELECT coffer_tenant('change_requests', '',
     'SELECT, INSERT, UPDATE (status, decided_by, decided_key, decided_at)');
 
+-- Rule OP-7.
 CREATE FUNCTION change_requests_keep() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
@@ -537,7 +539,7 @@ CREATE TRIGGER audit_anchors_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON 
 
 -- The customers of organizations.
 
--- Customer ids are compared byte for byte, whatever the database's collation is.
+-- Customer ids are compared byte for byte, whatever the database's collation is. Rule CUS-1.
 CREATE TABLE customers (
     org_id           text NOT NULL REFERENCES organizations,
     customer_id      text COLLATE "C" NOT NULL,
@@ -560,7 +562,7 @@ CREATE TRIGGER customers_stay BEFORE DELETE OR TRUNCATE OR UPDATE OF org_id, cus
 -- An approval rule that trusts an e-mail must not trust a new one before its cooling-off is
 -- over. So every change of an e-mail records its time, later than that of the change before:
 -- else two changes could share one cooling-off. The first e-mail is no change. A later one
--- is, also after a removal.
+-- is, also after a removal. Rule CUS-4.
 CREATE FUNCTION customers_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
     IF NEW.email IS DISTINCT FROM OLD.email AND (OLD.email IS NOT NULL OR OLD.email_changed_at IS NOT NULL)
@@ -585,7 +587,7 @@ CREATE TRIGGER customers_keep BEFORE UPDATE ON customers FOR EACH ROW EXECUTE FU
 -- folding makes one address of two mailboxes: U+FF56 becomes v, U+0130 becomes i. The class
 -- has U+0130 and U+1E9E, whose lower case is that of another letter, then the characters
 -- that Unicode calls default ignorable, format characters and the blank of Braille.
--- customer.PlainEmail in Go is the same function.
+-- customer.PlainEmail in Go is the same function. Rule CUS-7.
 CREATE FUNCTION email_is_plain(email text) RETURNS boolean LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN email IS NFKC NORMALIZED AND email !~ (
     '[\u0130\u1E9E\u00AD\u034F\u0600-\u0605\u061C\u06DD\u070F\u0890\u0891\u08E2\u115F\u1160\u17B4\u17B5\u180B-\u180F\u200B-\u200F'
@@ -679,6 +681,7 @@ CREATE TABLE ledger_accounts (
     CONSTRAINT ledger_accounts_of_mint UNIQUE (account_id, mint_id),
     CONSTRAINT ledger_accounts_of_org UNIQUE (account_id, org_id),
     -- Holds of products have kinds of their own: a customer may have the name of a product.
+    -- Rule OW-3.
     CONSTRAINT ledger_accounts_kind_known CHECK (
         CASE kind
             WHEN 'CUSTOMER' THEN subject <> ''            -- what a customer may spend
@@ -726,6 +729,7 @@ CREATE TABLE ledger_balances (
     balance    numeric(78,0) NOT NULL DEFAULT 0,
     CONSTRAINT ledger_balances_account FOREIGN KEY (account_id, org_id) REFERENCES ledger_accounts (account_id, org_id),
     CONSTRAINT ledger_balances_mint FOREIGN KEY (account_id, mint_id) REFERENCES ledger_accounts (account_id, mint_id),
+    -- Rules WD-2 and TR-4.
     CONSTRAINT ledger_balances_not_overdrawn CHECK (balance >= 0),
     CONSTRAINT ledger_balances_bounded CHECK (
         balance < 115792089237316195423570985008687907853269984665640564039457584007913129639936)
@@ -765,7 +769,7 @@ CREATE TABLE ledger_transfers (
         amount > 0 AND amount < 115792089237316195423570985008687907853269984665640564039457584007913129639936),
     CONSTRAINT ledger_transfers_two_accounts CHECK (debit_account <> credit_account),
     -- A cause posts once. The settlement and the release of a hold share a cause, so a hold
-    -- cannot end twice.
+    -- cannot end twice. Rules WD-5 and BAL-2.
     CONSTRAINT ledger_transfers_cause_once UNIQUE (cause_kind, cause_id, leg),
     CONSTRAINT ledger_transfers_cause_known CHECK (cause_kind IN
         ('DEPOSIT', 'DEPOSIT_HOLD', 'DEPOSIT_RELEASE', 'DEPOSIT_FEE', 'DEPOSIT_REVERSAL',
@@ -1064,6 +1068,7 @@ CREATE TABLE wallets (
     created_at timestamptz NOT NULL,
     shown      text NOT NULL GENERATED ALWAYS AS (address_shown(address)) STORED,
     form       text NOT NULL DEFAULT '',  -- '' is the usual address of the family (decision 0062)
+    -- Rules DEP-1 and DEP-24.
     CONSTRAINT wallets_subject_unique UNIQUE (org_id, family, purpose, subject),
     CONSTRAINT wallets_address_unique UNIQUE (family, address),
     -- Keys that other tables refer to.
@@ -1421,6 +1426,7 @@ $$;
 -- proof that was alive when it was read is alive at the commit.
 --
 -- The block of the first start has no proof, but the proof of the block above names it.
+-- Rule DEP-20.
 CREATE FUNCTION finality_breaks_next() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
@@ -1563,7 +1569,7 @@ CREATE TABLE deposits (
         ('DETECTED', 'CONFIRMING', 'SCREENING', 'CREDITED', 'REVERSED', 'ORPHANED', 'UNSUPPORTED', 'BELOW_MINIMUM',
          'FLAGGED', 'REJECTING', 'REDIRECTING', 'RESOLUTION_STUCK', 'REJECTED', 'REDIRECTED')),
     CONSTRAINT deposits_chain_status_known CHECK (chain_status IN ('INCLUDED', 'FINALIZED', 'REORGED')),
-    -- A deposit is screened and credited only after its block is proven final.
+    -- A deposit is screened and credited only after its block is proven final. Rule DEP-3.
     CONSTRAINT deposits_final_before_credit CHECK (
         status NOT IN ('SCREENING', 'CREDITED', 'REVERSED', 'BELOW_MINIMUM') OR proof_id IS NOT NULL),
     -- A credited or flagged deposit keeps its proof, even if the proof is dead.
@@ -1597,7 +1603,7 @@ CREATE TABLE deposits (
 -- A movement on a chain has one row that counts. Rows that the chain took away may exist as
 -- well: on another fork the same position of the same transaction can have paid another
 -- address, and that must not stop the scan. A credited row that waits for its reversal can
--- come back only if no other row took its place.
+-- come back only if no other row took its place. Rule DEP-4.
 CREATE UNIQUE INDEX deposits_movement_once ON deposits (chain, tx_hash, kind, position) WHERE chain_status <> 'REORGED';
 CREATE INDEX deposits_of_transaction ON deposits (chain, tx_hash);
 CREATE INDEX deposits_to_credit ON deposits (deposit_id) WHERE status = 'SCREENING';
@@ -1687,7 +1693,7 @@ CREATE TRIGGER deposits_refer_moved AFTER UPDATE ON deposits
     REFERENCING OLD TABLE AS was NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION deposits_refer();
 
 -- A deposit that counts relies on a live proof. The cursors are locked before the proofs are
--- read: a break that committed meanwhile is seen, and a later one waits.
+-- read: a break that committed meanwhile is seen, and a later one waits. Rule DEP-20.
 CREATE FUNCTION deposits_proof_live() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE
@@ -1797,7 +1803,7 @@ BEGIN
 END $$;
 CREATE TRIGGER deposits_final_keep BEFORE UPDATE ON deposits FOR EACH ROW EXECUTE FUNCTION deposits_final_keep();
 
--- A deposit is credited only when its block is as deep as its amount requires.
+-- A deposit is credited only when its block is as deep as its amount requires. Rule DEP-43.
 CREATE FUNCTION deposits_deep() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
     IF TG_OP = 'UPDATE' AND OLD.proof_id IS NOT NULL AND NEW.proof_id IS NOT NULL AND NEW.depth_required < OLD.depth_required THEN
@@ -1851,6 +1857,7 @@ CREATE TRIGGER deposits_written_once BEFORE UPDATE ON deposits FOR EACH ROW
 -- Counts of tokens that are not in the catalogue (decision 0078). A contract can claim
 -- any number of transfers to our addresses, so only a thousand are recorded for a wallet and
 -- chain. The rest is counted here. Transfers before this table existed are not counted.
+-- Rule DEP-52.
 CREATE TABLE unknown_token_counts (
     wallet_id     text NOT NULL REFERENCES wallets,
     chain         text NOT NULL,
@@ -1891,7 +1898,7 @@ CREATE TRIGGER unknown_token_counts_as_inserted BEFORE UPDATE OF wallet_id, chai
 -- Memos that payers on Solana wrote into their transactions, such as an order number
 -- (decision 0084). A memo is read after its deposit was recorded and decides nothing, so
 -- it is no column of deposits: a transaction that made a deposit has a row here, and the
--- service asks providers until an answer is proven by the transaction's id.
+-- service asks providers until an answer is proven by the transaction's id. Rule DEP-54.
 CREATE TABLE transaction_memos (
     chain           text NOT NULL,
     tx_hash         text NOT NULL,
@@ -2000,6 +2007,7 @@ CREATE TABLE deposit_resolutions (
     CONSTRAINT deposit_resolutions_ended CHECK ((status IN ('DONE', 'FAILED')) = (ended_at IS NOT NULL)),
     CONSTRAINT deposit_resolutions_failed CHECK ((status = 'FAILED') = (failure IS NOT NULL))
 );
+-- Rule DEP-30.
 CREATE UNIQUE INDEX deposit_resolutions_one ON deposit_resolutions (deposit_id) WHERE status <> 'FAILED';
 CREATE INDEX deposit_resolutions_of_deposit ON deposit_resolutions (deposit_id, decided_at, resolution_id);
 SELECT coffer_tenant('deposit_resolutions', 'SELECT, INSERT, UPDATE', 'SELECT, INSERT, UPDATE');
@@ -2056,7 +2064,7 @@ CREATE CONSTRAINT TRIGGER deposit_resolutions_as_decided AFTER INSERT OR UPDATE 
 
 -- A flagged deposit is decided anew only after the signer voided the refused or recalled
 -- order of the decision before (decision 0075). Else the deposit could be credited and
--- sent away. A resolution that a restore writes again was decided already.
+-- sent away. A resolution that a restore writes again was decided already. Rule DEP-50.
 CREATE FUNCTION deposit_resolutions_void_first() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
@@ -2077,7 +2085,7 @@ CREATE TRIGGER deposit_resolutions_written_once BEFORE UPDATE ON deposit_resolut
 
 -- The flag of a deposit, its senders and the MAC stay in the row. The deposit leaves its
 -- state by a resolution, or because a break of finality took it: then it is ORPHANED, without
--- a resolution. There is no flag without a MAC.
+-- a resolution. There is no flag without a MAC. Rule DEP-35.
 CREATE FUNCTION deposits_flag_keep() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
@@ -2216,7 +2224,7 @@ CREATE TRIGGER deposit_decisions_use AFTER INSERT ON deposit_decisions REFERENCI
     FOR EACH STATEMENT EXECUTE FUNCTION deposit_decisions_use();
 
 -- An answer that a decision refers to stays. Others leave after eight days, which is longer
--- than any answer is used again.
+-- than any answer is used again. Rule RISK-13.
 CREATE FUNCTION risk_answers_stay() RETURNS trigger LANGUAGE plpgsql
     SECURITY DEFINER SET search_path = public, pg_temp AS $$
 BEGIN
@@ -2408,6 +2416,7 @@ CREATE POLICY tenant ON freezes TO coffer_app
     WITH CHECK (org_id = current_setting('app.org', true));
 CREATE POLICY own_put ON freezes AS RESTRICTIVE FOR INSERT TO coffer_app
     WITH CHECK (source = 'ORGANIZATION' AND scope = 'CUSTOMER');
+-- Rule CUS-6.
 CREATE POLICY own_lift ON freezes AS RESTRICTIVE FOR UPDATE TO coffer_app
     USING (source = 'ORGANIZATION' AND scope = 'CUSTOMER' AND org_id = nullif(current_setting('app.org', true), ''));
 CREATE POLICY system ON freezes TO coffer_system USING (true) WITH CHECK (true);
@@ -2468,6 +2477,7 @@ CREATE FUNCTION finality_unsettled(of_chain text) RETURNS text LANGUAGE sql STAB
 $$;
 
 -- The freeze that a broken finality put on a chain is lifted only after all of it is settled.
+-- Rule DEP-20.
 CREATE FUNCTION freezes_settled() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE
     why text;
@@ -2577,7 +2587,7 @@ CREATE TABLE withdrawals (
 
     CONSTRAINT withdrawals_of_org UNIQUE (org_id, withdrawal_id),
     -- Idempotency keys of calls that move money never expire. A key, or its hash where a
-    -- restore knows no more, has one withdrawal.
+    -- restore knows no more, has one withdrawal. Rule IDEM-1.
     CONSTRAINT withdrawals_idempotency_key_unique UNIQUE (org_id, idempotency_key),
     CONSTRAINT withdrawals_key_hash_unique UNIQUE (org_id, key_hash),
     CONSTRAINT withdrawals_customer FOREIGN KEY (org_id, customer_id) REFERENCES customers (org_id, customer_id),
@@ -2592,11 +2602,12 @@ CREATE TABLE withdrawals (
         ('NONE', 'PENDING', 'INCLUDED', 'FINALIZED', 'REVERTED', 'DROPPED', 'REPLACED')),
     CONSTRAINT withdrawals_broadcast_has_hash CHECK (status NOT IN ('BROADCAST', 'COMPLETED') OR tx_hash IS NOT NULL),
     CONSTRAINT withdrawals_held_has_reason CHECK (status <> 'AWAITING_APPROVAL' OR cardinality(approval_reasons) > 0),
+    -- Rule WD-31.
     CONSTRAINT withdrawals_blocked_is_nothing CHECK (
         status <> 'BLOCKED' OR NOT requires_approval AND approval_reasons = '{}' AND chain_status = 'NONE'
             AND num_nonnulls(
                 fee_deducted, network_fee, tx_hash, approved_at, broadcast_at, completed_at, restored_at) = 0),
-    -- A withdrawal that needs an approval has it before anything leaves.
+    -- A withdrawal that needs an approval has it before anything leaves. Rule WD-4.
     CONSTRAINT withdrawals_approved_before_payment CHECK (
         NOT requires_approval OR approved_at IS NOT NULL OR status IN ('AWAITING_APPROVAL', 'REJECTED', 'CANCELLED')),
     CONSTRAINT withdrawals_approvals_bounded CHECK (approvals_required BETWEEN 0 AND 10 AND approval_round >= 0),
@@ -2609,6 +2620,7 @@ CREATE TABLE withdrawals (
     CONSTRAINT withdrawals_fee_deducted_bounded CHECK (
         fee_deducted IS NULL OR fee_mode = 'DEDUCTED' AND fee_deducted >= 0 AND fee_deducted < amount
             AND (max_network_fee IS NULL OR fee_deducted <= max_network_fee)),
+    -- Rule WD-27.
     CONSTRAINT withdrawals_fee_decided CHECK (
         fee_mode <> 'DEDUCTED' OR fee_deducted IS NOT NULL
         OR status IN ('AWAITING_APPROVAL', 'REJECTED', 'CANCELLED', 'BLOCKED')),
@@ -2670,6 +2682,7 @@ SELECT coffer_tenant('withdrawals',
         ' approvals_required, cost_price, ends_as, ends_note, ends_by_kind, ends_by)',
     'SELECT, INSERT, UPDATE');
 
+-- Rule OW-6.
 CREATE FUNCTION withdrawals_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
     IF (NEW.withdrawal_id, NEW.org_id, NEW.customer_id, NEW.product, NEW.whitelisted_address_id,
@@ -2716,7 +2729,7 @@ END $$;
 CREATE TRIGGER withdrawals_terms_keep BEFORE UPDATE ON withdrawals
     FOR EACH ROW EXECUTE FUNCTION withdrawals_terms_keep();
 
--- A held withdrawal stays held, by at least as many approvals.
+-- A held withdrawal stays held, by at least as many approvals. Rule WD-37.
 CREATE FUNCTION withdrawals_quorum_keep() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
@@ -2768,7 +2781,7 @@ BEGIN
 END $$;
 
 -- The terms of a charge are written once. The charge itself is written when the withdrawal
--- ends, and the database computes it from what the order cost.
+-- ends, and the database computes it from what the order cost. Rules WD-54 and WD-55.
 CREATE FUNCTION withdrawals_charge_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
 DECLARE
     o    record;
@@ -2813,7 +2826,7 @@ CREATE TRIGGER withdrawals_charge_keep BEFORE UPDATE ON withdrawals
 -- A released payment has a grant, and the signer would admit it on any later day. So the
 -- signer journals that the payment is void before its money is given back. A withdrawal that
 -- ends without a slot stays AWAITING_APPROVAL or PROCESSING, with its hold, until then. Its
--- order is recalled first (decisions 0073, 0075).
+-- order is recalled first (decisions 0073, 0075). Rule WD-50.
 CREATE FUNCTION withdrawals_void_first() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
@@ -2898,7 +2911,7 @@ CREATE CONSTRAINT TRIGGER withdrawals_move AFTER UPDATE ON withdrawals DEFERRABL
     FOR EACH ROW WHEN (OLD.status <> NEW.status OR OLD.owed <> NEW.owed) EXECUTE FUNCTION withdrawals_follow();
 
 -- One row for each decision, in the order in which they were made. gates are the rules that
--- were applied, each with its inputs.
+-- were applied, each with its inputs. Rule WD-25.
 CREATE TABLE withdrawal_decisions (
     decision_id   bigint GENERATED ALWAYS AS IDENTITY,
     org_id        text NOT NULL,
@@ -2952,10 +2965,11 @@ CREATE TABLE withdrawal_approvals (
     at            timestamptz NOT NULL,
     digest        text NOT NULL,  -- hex SHA-256 of the approved terms
     mac           bytea NOT NULL, -- of the digest, the round and the person, by the server's key
-    -- A person counts once.
+    -- A person counts once. Rule WD-35.
     CONSTRAINT withdrawal_approvals_pkey PRIMARY KEY (withdrawal_id, round, approver_kind, approver_id),
     CONSTRAINT withdrawal_approvals_withdrawal FOREIGN KEY (org_id, withdrawal_id)
         REFERENCES withdrawals (org_id, withdrawal_id),
+    -- Rules WD-35 and WD-56.
     CONSTRAINT withdrawal_approvals_by_people CHECK (approver_kind IN ('USER', 'OPERATOR') AND approver_id <> '')
 );
 SELECT coffer_tenant('withdrawal_approvals', 'SELECT, INSERT', 'SELECT, INSERT');
@@ -2963,7 +2977,7 @@ CREATE TRIGGER withdrawal_approvals_append_only BEFORE UPDATE OR DELETE OR TRUNC
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- An approval is of a withdrawal that waits in this round. The person who requested the
--- withdrawal does not approve it.
+-- withdrawal does not approve it. Rules WD-35 and OW-5.
 CREATE FUNCTION withdrawal_approvals_fit() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
 DECLARE
     w record;
@@ -2984,7 +2998,7 @@ CREATE TRIGGER withdrawal_approvals_fit BEFORE INSERT ON withdrawal_approvals
     FOR EACH ROW EXECUTE FUNCTION withdrawal_approvals_fit();
 
 -- A held payment is released with enough approvals. A restore makes the withdrawal and its
--- slot at the same time if the signer has signed it already: that one needs none.
+-- slot at the same time if the signer has signed it already: that one needs none. Rule WD-37.
 CREATE FUNCTION withdrawals_quorum() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
 DECLARE
     w record;
@@ -3467,6 +3481,7 @@ CREATE TABLE dispatch_slots (
     -- the slot, Solana mines one only if the value is that of a nonce account and no block's
     -- hash (decision 0070). '' for other chains, and until the proof is looked up.
     proof        text NOT NULL DEFAULT '',
+    -- Rule WD-7.
     CONSTRAINT dispatch_slots_pkey PRIMARY KEY (wallet_id, chain, nonce),
     CONSTRAINT dispatch_slots_order_once UNIQUE (order_id),
     CONSTRAINT dispatch_slots_order FOREIGN KEY (org_id, order_id) REFERENCES dispatch_orders (org_id, order_id),
@@ -3480,7 +3495,7 @@ CREATE TABLE dispatch_slots (
 -- A position of a chain is given out once. The index has a hash, because the text of many UTXOs
 -- is longer than an index entry may be.
 CREATE UNIQUE INDEX dispatch_slots_lease_once ON dispatch_slots (chain, md5(lease)) WHERE lease <> '';
--- The change address is the last word of a lease, and belongs to one slot.
+-- The change address is the last word of a lease, and belongs to one slot. Rule COIN-9.
 CREATE UNIQUE INDEX dispatch_slots_change_once ON dispatch_slots (chain, split_part(lease, ' ', -1))
     WHERE pooled(chain);
 -- Which orders used or created a nonce account last: the blocks in which they ended prove its
@@ -3702,7 +3717,7 @@ CREATE INDEX coins_above ON coins (chain, height);
 SELECT coffer_tenant('coins', 'SELECT', 'SELECT, INSERT, UPDATE');
 
 -- A UTXO stays the output that it is, and moves from state to state as the service's table
--- says, each time for a reason that another row states.
+-- says, each time for a reason that another row states. Rule COIN-4.
 CREATE FUNCTION coins_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
 DECLARE
     o record;
@@ -3783,7 +3798,7 @@ RETURN strpos(' ' || lease, format(' %s:%s:%s ', outpoint, amount, holder)) > 0;
 
 -- A slot has exactly the UTXOs that it names: reserved when it is written, spent when its order
 -- has ended. The check reads an order's UTXOs twice in its life. Between the two,
--- coins_leased checks every change of a UTXO.
+-- coins_leased checks every change of a UTXO. Rule COIN-7.
 CREATE FUNCTION coins_as_leased() RETURNS trigger LANGUAGE plpgsql
     SET search_path = public, pg_temp SET enable_seqscan = off AS $$
 DECLARE
@@ -3811,7 +3826,7 @@ CREATE CONSTRAINT TRIGGER dispatch_orders_coins AFTER UPDATE ON dispatch_orders 
     EXECUTE FUNCTION coins_as_leased();
 
 -- The other direction: a UTXO that changes its order or state is in the slot of the order that
--- has it, and not in the slot of the order that had it.
+-- has it, and not in the slot of the order that had it. Rule COIN-7.
 CREATE FUNCTION coins_leased() RETURNS trigger LANGUAGE plpgsql
     SET search_path = public, pg_temp SET enable_seqscan = off AS $$
 DECLARE
@@ -4234,7 +4249,7 @@ CREATE TRIGGER transfers_parties AFTER INSERT ON transfers
 -- Events: what organizations are told, and its delivery by webhook (decisions 0009, 0028).
 
 -- An event is written in the transaction of the change that it reports. A sequencer numbers it
--- afterwards and creates its deliveries, so that no writer waits for another.
+-- afterwards and creates its deliveries, so that no writer waits for another. Rule EVT-1.
 CREATE TABLE events (
     event_id      text PRIMARY KEY,
     org_id        text NOT NULL,
@@ -4250,6 +4265,7 @@ CREATE TABLE events (
     body          bytea,            -- what is signed and sent, frozen with the sequence
     expired_at    timestamptz,      -- when its bytes were removed
     CONSTRAINT events_resource_order UNIQUE (org_id, resource_id, resource_seq),
+    -- Rule EVT-4.
     CONSTRAINT events_sequence_unique UNIQUE (org_id, sequence),
     CONSTRAINT events_sequenced_whole CHECK ((sequence IS NULL) = (body IS NULL)),
     CONSTRAINT events_sequence_positive CHECK (sequence >= 1)
@@ -4266,7 +4282,7 @@ CREATE TRIGGER events_organization AFTER INSERT ON events
     REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION organizations_refer();
 
 -- An event is written once. After 90 days its bytes are removed, in the order of the sequence.
--- The row and its number stay.
+-- The row and its number stay. Rule EVT-15.
 CREATE FUNCTION events_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
     IF NEW.expired_at IS DISTINCT FROM OLD.expired_at THEN

@@ -46,7 +46,7 @@ GRANT USAGE ON SCHEMA public TO coffer_app, coffer_system, coffer_reader;
 -- included: 'SELECT, INSERT, UPDATE (state)'. An empty list grants nothing. No row matches
 -- while app.org is unset or empty. FORCE applies the policies to the owner as well: a
 -- service that logs in as the owner by mistake sees no row. A row whose org_id is null
--- belongs to the system, and no organization sees it.
+-- belongs to the system, and no organization sees it. Rule AUTH-2.
 CREATE FUNCTION coffer_tenant(tbl regclass, app_privileges text, system_privileges text) RETURNS void LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN

@@ -88,7 +88,7 @@ SELECT coffer_tenant('api_keys', 'SELECT', 'SELECT, INSERT, UPDATE (rolled_at, e
 -- A rolled value stays rolled. The roll sets its end, at most a day ahead, and later
 -- updates only bring the end forward. An organization has at most one former value that
 -- still works: only the live value can become it, and api_keys_one_live admits one roll at
--- a time.
+-- a time. Rule KEY-5.
 CREATE FUNCTION api_keys_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
     IF (NEW.api_key_id, NEW.org_id, NEW.hash, NEW.created_at) IS DISTINCT FROM (OLD.api_key_id, OLD.org_id, OLD.hash, OLD.created_at)
@@ -140,7 +140,7 @@ SELECT coffer_tenant('additional_api_keys',
     'SELECT, UPDATE (deleted_at)');
 
 -- The name, scope and expiry of a key never change. A roll replaces its value and keeps the
--- value before it for at most a day. A deleted key stays deleted.
+-- value before it for at most a day. A deleted key stays deleted. Rules KEY-5 and KEY-6.
 CREATE FUNCTION additional_api_keys_keep() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
@@ -161,7 +161,7 @@ CREATE TRIGGER additional_api_keys_keep BEFORE UPDATE ON additional_api_keys
 
 -- A new key expires in the future, and an organization has at most 20 keys that are neither
 -- deleted nor expired. The lock makes concurrent inserts of one organization count one
--- after the other.
+-- after the other. Rule KEY-7.
 CREATE FUNCTION additional_api_keys_begin() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
@@ -181,6 +181,7 @@ CREATE TRIGGER additional_api_keys_begin BEFORE INSERT ON additional_api_keys
     FOR EACH ROW EXECUTE FUNCTION additional_api_keys_begin();
 
 -- When a value was last used, to the minute. A table of its own, so that a use locks no key.
+-- Rule KEY-8.
 CREATE TABLE api_key_uses (
     hash         bytea PRIMARY KEY,
     org_id       text NOT NULL REFERENCES organizations,

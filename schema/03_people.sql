@@ -74,7 +74,7 @@ CREATE TABLE change_requests (
             ELSE num_nonnulls(decided_by, decided_key, decided_at) = 3
         END),
     CONSTRAINT change_requests_in_time CHECK (status <> 'APPROVED' OR decided_at < expires_at),
-    -- The author does not approve, under this name or by this key.
+    -- The author does not approve, under this name or by this key. Rule OP-9.
     CONSTRAINT change_requests_four_eyes CHECK (
         status <> 'APPROVED' OR (decided_by <> author AND decided_key <> author_key)),
     -- Only the author withdraws the request.
@@ -86,6 +86,7 @@ CREATE INDEX change_requests_pending ON change_requests (expires_at) WHERE statu
 SELECT coffer_tenant('change_requests', '',
     'SELECT, INSERT, UPDATE (status, decided_by, decided_key, decided_at)');
 
+-- Rule OP-7.
 CREATE FUNCTION change_requests_keep() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN

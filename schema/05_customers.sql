@@ -1,6 +1,6 @@
 -- The customers of organizations.
 
--- Customer ids are compared byte for byte, whatever the database's collation is.
+-- Customer ids are compared byte for byte, whatever the database's collation is. Rule CUS-1.
 CREATE TABLE customers (
     org_id           text NOT NULL REFERENCES organizations,
     customer_id      text COLLATE "C" NOT NULL,
@@ -23,7 +23,7 @@ CREATE TRIGGER customers_stay BEFORE DELETE OR TRUNCATE OR UPDATE OF org_id, cus
 -- An approval rule that trusts an e-mail must not trust a new one before its cooling-off is
 -- over. So every change of an e-mail records its time, later than that of the change before:
 -- else two changes could share one cooling-off. The first e-mail is no change. A later one
--- is, also after a removal.
+-- is, also after a removal. Rule CUS-4.
 CREATE FUNCTION customers_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
     IF NEW.email IS DISTINCT FROM OLD.email AND (OLD.email IS NOT NULL OR OLD.email_changed_at IS NOT NULL)
@@ -48,7 +48,7 @@ CREATE TRIGGER customers_keep BEFORE UPDATE ON customers FOR EACH ROW EXECUTE FU
 -- folding makes one address of two mailboxes: U+FF56 becomes v, U+0130 becomes i. The class
 -- has U+0130 and U+1E9E, whose lower case is that of another letter, then the characters
 -- that Unicode calls default ignorable, format characters and the blank of Braille.
--- customer.PlainEmail in Go is the same function.
+-- customer.PlainEmail in Go is the same function. Rule CUS-7.
 CREATE FUNCTION email_is_plain(email text) RETURNS boolean LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN email IS NFKC NORMALIZED AND email !~ (
     '[\u0130\u1E9E\u00AD\u034F\u0600-\u0605\u061C\u06DD\u070F\u0890\u0891\u08E2\u115F\u1160\u17B4\u17B5\u180B-\u180F\u200B-\u200F'

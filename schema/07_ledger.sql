@@ -21,6 +21,7 @@ CREATE TABLE ledger_accounts (
     CONSTRAINT ledger_accounts_of_mint UNIQUE (account_id, mint_id),
     CONSTRAINT ledger_accounts_of_org UNIQUE (account_id, org_id),
     -- Holds of products have kinds of their own: a customer may have the name of a product.
+    -- Rule OW-3.
     CONSTRAINT ledger_accounts_kind_known CHECK (
         CASE kind
             WHEN 'CUSTOMER' THEN subject <> ''            -- what a customer may spend
@@ -68,6 +69,7 @@ CREATE TABLE ledger_balances (
     balance    numeric(78,0) NOT NULL DEFAULT 0,
     CONSTRAINT ledger_balances_account FOREIGN KEY (account_id, org_id) REFERENCES ledger_accounts (account_id, org_id),
     CONSTRAINT ledger_balances_mint FOREIGN KEY (account_id, mint_id) REFERENCES ledger_accounts (account_id, mint_id),
+    -- Rules WD-2 and TR-4.
     CONSTRAINT ledger_balances_not_overdrawn CHECK (balance >= 0),
     CONSTRAINT ledger_balances_bounded CHECK (
         balance < 115792089237316195423570985008687907853269984665640564039457584007913129639936)
@@ -107,7 +109,7 @@ CREATE TABLE ledger_transfers (
         amount > 0 AND amount < 115792089237316195423570985008687907853269984665640564039457584007913129639936),
     CONSTRAINT ledger_transfers_two_accounts CHECK (debit_account <> credit_account),
     -- A cause posts once. The settlement and the release of a hold share a cause, so a hold
-    -- cannot end twice.
+    -- cannot end twice. Rules WD-5 and BAL-2.
     CONSTRAINT ledger_transfers_cause_once UNIQUE (cause_kind, cause_id, leg),
     CONSTRAINT ledger_transfers_cause_known CHECK (cause_kind IN
         ('DEPOSIT', 'DEPOSIT_HOLD', 'DEPOSIT_RELEASE', 'DEPOSIT_FEE', 'DEPOSIT_REVERSAL',

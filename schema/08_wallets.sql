@@ -22,6 +22,7 @@ CREATE TABLE wallets (
     created_at timestamptz NOT NULL,
     shown      text NOT NULL GENERATED ALWAYS AS (address_shown(address)) STORED,
     form       text NOT NULL DEFAULT '',  -- '' is the usual address of the family (decision 0062)
+    -- Rules DEP-1 and DEP-24.
     CONSTRAINT wallets_subject_unique UNIQUE (org_id, family, purpose, subject),
     CONSTRAINT wallets_address_unique UNIQUE (family, address),
     -- Keys that other tables refer to.

@@ -114,6 +114,7 @@ $$;
 -- proof that was alive when it was read is alive at the commit.
 --
 -- The block of the first start has no proof, but the proof of the block above names it.
+-- Rule DEP-20.
 CREATE FUNCTION finality_breaks_next() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN

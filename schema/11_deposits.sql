@@ -61,7 +61,7 @@ CREATE TABLE deposits (
         ('DETECTED', 'CONFIRMING', 'SCREENING', 'CREDITED', 'REVERSED', 'ORPHANED', 'UNSUPPORTED', 'BELOW_MINIMUM',
          'FLAGGED', 'REJECTING', 'REDIRECTING', 'RESOLUTION_STUCK', 'REJECTED', 'REDIRECTED')),
     CONSTRAINT deposits_chain_status_known CHECK (chain_status IN ('INCLUDED', 'FINALIZED', 'REORGED')),
-    -- A deposit is screened and credited only after its block is proven final.
+    -- A deposit is screened and credited only after its block is proven final. Rule DEP-3.
     CONSTRAINT deposits_final_before_credit CHECK (
         status NOT IN ('SCREENING', 'CREDITED', 'REVERSED', 'BELOW_MINIMUM') OR proof_id IS NOT NULL),
     -- A credited or flagged deposit keeps its proof, even if the proof is dead.
@@ -95,7 +95,7 @@ CREATE TABLE deposits (
 -- A movement on a chain has one row that counts. Rows that the chain took away may exist as
 -- well: on another fork the same position of the same transaction can have paid another
 -- address, and that must not stop the scan. A credited row that waits for its reversal can
--- come back only if no other row took its place.
+-- come back only if no other row took its place. Rule DEP-4.
 CREATE UNIQUE INDEX deposits_movement_once ON deposits (chain, tx_hash, kind, position) WHERE chain_status <> 'REORGED';
 CREATE INDEX deposits_of_transaction ON deposits (chain, tx_hash);
 CREATE INDEX deposits_to_credit ON deposits (deposit_id) WHERE status = 'SCREENING';
@@ -185,7 +185,7 @@ CREATE TRIGGER deposits_refer_moved AFTER UPDATE ON deposits
     REFERENCING OLD TABLE AS was NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION deposits_refer();
 
 -- A deposit that counts relies on a live proof. The cursors are locked before the proofs are
--- read: a break that committed meanwhile is seen, and a later one waits.
+-- read: a break that committed meanwhile is seen, and a later one waits. Rule DEP-20.
 CREATE FUNCTION deposits_proof_live() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE
@@ -295,7 +295,7 @@ BEGIN
 END $$;
 CREATE TRIGGER deposits_final_keep BEFORE UPDATE ON deposits FOR EACH ROW EXECUTE FUNCTION deposits_final_keep();
 
--- A deposit is credited only when its block is as deep as its amount requires.
+-- A deposit is credited only when its block is as deep as its amount requires. Rule DEP-43.
 CREATE FUNCTION deposits_deep() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
     IF TG_OP = 'UPDATE' AND OLD.proof_id IS NOT NULL AND NEW.proof_id IS NOT NULL AND NEW.depth_required < OLD.depth_required THEN
@@ -349,6 +349,7 @@ CREATE TRIGGER deposits_written_once BEFORE UPDATE ON deposits FOR EACH ROW
 -- Counts of tokens that are not in the catalogue (decision 0078). A contract can claim
 -- any number of transfers to our addresses, so only a thousand are recorded for a wallet and
 -- chain. The rest is counted here. Transfers before this table existed are not counted.
+-- Rule DEP-52.
 CREATE TABLE unknown_token_counts (
     wallet_id     text NOT NULL REFERENCES wallets,
     chain         text NOT NULL,
@@ -389,7 +390,7 @@ CREATE TRIGGER unknown_token_counts_as_inserted BEFORE UPDATE OF wallet_id, chai
 -- Memos that payers on Solana wrote into their transactions, such as an order number
 -- (decision 0084). A memo is read after its deposit was recorded and decides nothing, so
 -- it is no column of deposits: a transaction that made a deposit has a row here, and the
--- service asks providers until an answer is proven by the transaction's id.
+-- service asks providers until an answer is proven by the transaction's id. Rule DEP-54.
 CREATE TABLE transaction_memos (
     chain           text NOT NULL,
     tx_hash         text NOT NULL,

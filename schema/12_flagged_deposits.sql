@@ -59,6 +59,7 @@ CREATE TABLE deposit_resolutions (
     CONSTRAINT deposit_resolutions_ended CHECK ((status IN ('DONE', 'FAILED')) = (ended_at IS NOT NULL)),
     CONSTRAINT deposit_resolutions_failed CHECK ((status = 'FAILED') = (failure IS NOT NULL))
 );
+-- Rule DEP-30.
 CREATE UNIQUE INDEX deposit_resolutions_one ON deposit_resolutions (deposit_id) WHERE status <> 'FAILED';
 CREATE INDEX deposit_resolutions_of_deposit ON deposit_resolutions (deposit_id, decided_at, resolution_id);
 SELECT coffer_tenant('deposit_resolutions', 'SELECT, INSERT, UPDATE', 'SELECT, INSERT, UPDATE');
@@ -115,7 +116,7 @@ CREATE CONSTRAINT TRIGGER deposit_resolutions_as_decided AFTER INSERT OR UPDATE 
 
 -- A flagged deposit is decided anew only after the signer voided the refused or recalled
 -- order of the decision before (decision 0075). Else the deposit could be credited and
--- sent away. A resolution that a restore writes again was decided already.
+-- sent away. A resolution that a restore writes again was decided already. Rule DEP-50.
 CREATE FUNCTION deposit_resolutions_void_first() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
@@ -136,7 +137,7 @@ CREATE TRIGGER deposit_resolutions_written_once BEFORE UPDATE ON deposit_resolut
 
 -- The flag of a deposit, its senders and the MAC stay in the row. The deposit leaves its
 -- state by a resolution, or because a break of finality took it: then it is ORPHANED, without
--- a resolution. There is no flag without a MAC.
+-- a resolution. There is no flag without a MAC. Rule DEP-35.
 CREATE FUNCTION deposits_flag_keep() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN

@@ -41,7 +41,7 @@ CREATE TRIGGER deposit_decisions_use AFTER INSERT ON deposit_decisions REFERENCI
     FOR EACH STATEMENT EXECUTE FUNCTION deposit_decisions_use();
 
 -- An answer that a decision refers to stays. Others leave after eight days, which is longer
--- than any answer is used again.
+-- than any answer is used again. Rule RISK-13.
 CREATE FUNCTION risk_answers_stay() RETURNS trigger LANGUAGE plpgsql
     SECURITY DEFINER SET search_path = public, pg_temp AS $$
 BEGIN

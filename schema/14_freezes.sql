@@ -54,6 +54,7 @@ CREATE POLICY tenant ON freezes TO coffer_app
     WITH CHECK (org_id = current_setting('app.org', true));
 CREATE POLICY own_put ON freezes AS RESTRICTIVE FOR INSERT TO coffer_app
     WITH CHECK (source = 'ORGANIZATION' AND scope = 'CUSTOMER');
+-- Rule CUS-6.
 CREATE POLICY own_lift ON freezes AS RESTRICTIVE FOR UPDATE TO coffer_app
     USING (source = 'ORGANIZATION' AND scope = 'CUSTOMER' AND org_id = nullif(current_setting('app.org', true), ''));
 CREATE POLICY system ON freezes TO coffer_system USING (true) WITH CHECK (true);
@@ -114,6 +115,7 @@ CREATE FUNCTION finality_unsettled(of_chain text) RETURNS text LANGUAGE sql STAB
 $$;
 
 -- The freeze that a broken finality put on a chain is lifted only after all of it is settled.
+-- Rule DEP-20.
 CREATE FUNCTION freezes_settled() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE
     why text;

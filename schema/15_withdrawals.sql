@@ -90,7 +90,7 @@ CREATE TABLE withdrawals (
 
     CONSTRAINT withdrawals_of_org UNIQUE (org_id, withdrawal_id),
     -- Idempotency keys of calls that move money never expire. A key, or its hash where a
-    -- restore knows no more, has one withdrawal.
+    -- restore knows no more, has one withdrawal. Rule IDEM-1.
     CONSTRAINT withdrawals_idempotency_key_unique UNIQUE (org_id, idempotency_key),
     CONSTRAINT withdrawals_key_hash_unique UNIQUE (org_id, key_hash),
     CONSTRAINT withdrawals_customer FOREIGN KEY (org_id, customer_id) REFERENCES customers (org_id, customer_id),
@@ -105,11 +105,12 @@ CREATE TABLE withdrawals (
         ('NONE', 'PENDING', 'INCLUDED', 'FINALIZED', 'REVERTED', 'DROPPED', 'REPLACED')),
     CONSTRAINT withdrawals_broadcast_has_hash CHECK (status NOT IN ('BROADCAST', 'COMPLETED') OR tx_hash IS NOT NULL),
     CONSTRAINT withdrawals_held_has_reason CHECK (status <> 'AWAITING_APPROVAL' OR cardinality(approval_reasons) > 0),
+    -- Rule WD-31.
     CONSTRAINT withdrawals_blocked_is_nothing CHECK (
         status <> 'BLOCKED' OR NOT requires_approval AND approval_reasons = '{}' AND chain_status = 'NONE'
             AND num_nonnulls(
                 fee_deducted, network_fee, tx_hash, approved_at, broadcast_at, completed_at, restored_at) = 0),
-    -- A withdrawal that needs an approval has it before anything leaves.
+    -- A withdrawal that needs an approval has it before anything leaves. Rule WD-4.
     CONSTRAINT withdrawals_approved_before_payment CHECK (
         NOT requires_approval OR approved_at IS NOT NULL OR status IN ('AWAITING_APPROVAL', 'REJECTED', 'CANCELLED')),
     CONSTRAINT withdrawals_approvals_bounded CHECK (approvals_required BETWEEN 0 AND 10 AND approval_round >= 0),
@@ -122,6 +123,7 @@ CREATE TABLE withdrawals (
     CONSTRAINT withdrawals_fee_deducted_bounded CHECK (
         fee_deducted IS NULL OR fee_mode = 'DEDUCTED' AND fee_deducted >= 0 AND fee_deducted < amount
             AND (max_network_fee IS NULL OR fee_deducted <= max_network_fee)),
+    -- Rule WD-27.
     CONSTRAINT withdrawals_fee_decided CHECK (
         fee_mode <> 'DEDUCTED' OR fee_deducted IS NOT NULL
         OR status IN ('AWAITING_APPROVAL', 'REJECTED', 'CANCELLED', 'BLOCKED')),
@@ -183,6 +185,7 @@ SELECT coffer_tenant('withdrawals',
         ' approvals_required, cost_price, ends_as, ends_note, ends_by_kind, ends_by)',
     'SELECT, INSERT, UPDATE');
 
+-- Rule OW-6.
 CREATE FUNCTION withdrawals_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
     IF (NEW.withdrawal_id, NEW.org_id, NEW.customer_id, NEW.product, NEW.whitelisted_address_id,
@@ -229,7 +232,7 @@ END $$;
 CREATE TRIGGER withdrawals_terms_keep BEFORE UPDATE ON withdrawals
     FOR EACH ROW EXECUTE FUNCTION withdrawals_terms_keep();
 
--- A held withdrawal stays held, by at least as many approvals.
+-- A held withdrawal stays held, by at least as many approvals. Rule WD-37.
 CREATE FUNCTION withdrawals_quorum_keep() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
@@ -281,7 +284,7 @@ BEGIN
 END $$;
 
 -- The terms of a charge are written once. The charge itself is written when the withdrawal
--- ends, and the database computes it from what the order cost.
+-- ends, and the database computes it from what the order cost. Rules WD-54 and WD-55.
 CREATE FUNCTION withdrawals_charge_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
 DECLARE
     o    record;
@@ -326,7 +329,7 @@ CREATE TRIGGER withdrawals_charge_keep BEFORE UPDATE ON withdrawals
 -- A released payment has a grant, and the signer would admit it on any later day. So the
 -- signer journals that the payment is void before its money is given back. A withdrawal that
 -- ends without a slot stays AWAITING_APPROVAL or PROCESSING, with its hold, until then. Its
--- order is recalled first (decisions 0073, 0075).
+-- order is recalled first (decisions 0073, 0075). Rule WD-50.
 CREATE FUNCTION withdrawals_void_first() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
@@ -411,7 +414,7 @@ CREATE CONSTRAINT TRIGGER withdrawals_move AFTER UPDATE ON withdrawals DEFERRABL
     FOR EACH ROW WHEN (OLD.status <> NEW.status OR OLD.owed <> NEW.owed) EXECUTE FUNCTION withdrawals_follow();
 
 -- One row for each decision, in the order in which they were made. gates are the rules that
--- were applied, each with its inputs.
+-- were applied, each with its inputs. Rule WD-25.
 CREATE TABLE withdrawal_decisions (
     decision_id   bigint GENERATED ALWAYS AS IDENTITY,
     org_id        text NOT NULL,
@@ -465,10 +468,11 @@ CREATE TABLE withdrawal_approvals (
     at            timestamptz NOT NULL,
     digest        text NOT NULL,  -- hex SHA-256 of the approved terms
     mac           bytea NOT NULL, -- of the digest, the round and the person, by the server's key
-    -- A person counts once.
+    -- A person counts once. Rule WD-35.
     CONSTRAINT withdrawal_approvals_pkey PRIMARY KEY (withdrawal_id, round, approver_kind, approver_id),
     CONSTRAINT withdrawal_approvals_withdrawal FOREIGN KEY (org_id, withdrawal_id)
         REFERENCES withdrawals (org_id, withdrawal_id),
+    -- Rules WD-35 and WD-56.
     CONSTRAINT withdrawal_approvals_by_people CHECK (approver_kind IN ('USER', 'OPERATOR') AND approver_id <> '')
 );
 SELECT coffer_tenant('withdrawal_approvals', 'SELECT, INSERT', 'SELECT, INSERT');
@@ -476,7 +480,7 @@ CREATE TRIGGER withdrawal_approvals_append_only BEFORE UPDATE OR DELETE OR TRUNC
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- An approval is of a withdrawal that waits in this round. The person who requested the
--- withdrawal does not approve it.
+-- withdrawal does not approve it. Rules WD-35 and OW-5.
 CREATE FUNCTION withdrawal_approvals_fit() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
 DECLARE
     w record;
@@ -497,7 +501,7 @@ CREATE TRIGGER withdrawal_approvals_fit BEFORE INSERT ON withdrawal_approvals
     FOR EACH ROW EXECUTE FUNCTION withdrawal_approvals_fit();
 
 -- A held payment is released with enough approvals. A restore makes the withdrawal and its
--- slot at the same time if the signer has signed it already: that one needs none.
+-- slot at the same time if the signer has signed it already: that one needs none. Rule WD-37.
 CREATE FUNCTION withdrawals_quorum() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
 DECLARE
     w record;

@@ -435,6 +435,7 @@ CREATE TABLE dispatch_slots (
     -- the slot, Solana mines one only if the value is that of a nonce account and no block's
     -- hash (decision 0070). '' for other chains, and until the proof is looked up.
     proof        text NOT NULL DEFAULT '',
+    -- Rule WD-7.
     CONSTRAINT dispatch_slots_pkey PRIMARY KEY (wallet_id, chain, nonce),
     CONSTRAINT dispatch_slots_order_once UNIQUE (order_id),
     CONSTRAINT dispatch_slots_order FOREIGN KEY (org_id, order_id) REFERENCES dispatch_orders (org_id, order_id),
@@ -448,7 +449,7 @@ CREATE TABLE dispatch_slots (
 -- A position of a chain is given out once. The index has a hash, because the text of many UTXOs
 -- is longer than an index entry may be.
 CREATE UNIQUE INDEX dispatch_slots_lease_once ON dispatch_slots (chain, md5(lease)) WHERE lease <> '';
--- The change address is the last word of a lease, and belongs to one slot.
+-- The change address is the last word of a lease, and belongs to one slot. Rule COIN-9.
 CREATE UNIQUE INDEX dispatch_slots_change_once ON dispatch_slots (chain, split_part(lease, ' ', -1))
     WHERE pooled(chain);
 -- Which orders used or created a nonce account last: the blocks in which they ended prove its

@@ -55,7 +55,7 @@ CREATE INDEX coins_above ON coins (chain, height);
 SELECT coffer_tenant('coins', 'SELECT', 'SELECT, INSERT, UPDATE');
 
 -- A UTXO stays the output that it is, and moves from state to state as the service's table
--- says, each time for a reason that another row states.
+-- says, each time for a reason that another row states. Rule COIN-4.
 CREATE FUNCTION coins_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
 DECLARE
     o record;
@@ -136,7 +136,7 @@ RETURN strpos(' ' || lease, format(' %s:%s:%s ', outpoint, amount, holder)) > 0;
 
 -- A slot has exactly the UTXOs that it names: reserved when it is written, spent when its order
 -- has ended. The check reads an order's UTXOs twice in its life. Between the two,
--- coins_leased checks every change of a UTXO.
+-- coins_leased checks every change of a UTXO. Rule COIN-7.
 CREATE FUNCTION coins_as_leased() RETURNS trigger LANGUAGE plpgsql
     SET search_path = public, pg_temp SET enable_seqscan = off AS $$
 DECLARE
@@ -164,7 +164,7 @@ CREATE CONSTRAINT TRIGGER dispatch_orders_coins AFTER UPDATE ON dispatch_orders 
     EXECUTE FUNCTION coins_as_leased();
 
 -- The other direction: a UTXO that changes its order or state is in the slot of the order that
--- has it, and not in the slot of the order that had it.
+-- has it, and not in the slot of the order that had it. Rule COIN-7.
 CREATE FUNCTION coins_leased() RETURNS trigger LANGUAGE plpgsql
     SET search_path = public, pg_temp SET enable_seqscan = off AS $$
 DECLARE

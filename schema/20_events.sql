@@ -1,7 +1,7 @@
 -- Events: what organizations are told, and its delivery by webhook (decisions 0009, 0028).
 
 -- An event is written in the transaction of the change that it reports. A sequencer numbers it
--- afterwards and creates its deliveries, so that no writer waits for another.
+-- afterwards and creates its deliveries, so that no writer waits for another. Rule EVT-1.
 CREATE TABLE events (
     event_id      text PRIMARY KEY,
     org_id        text NOT NULL,
@@ -17,6 +17,7 @@ CREATE TABLE events (
     body          bytea,            -- what is signed and sent, frozen with the sequence
     expired_at    timestamptz,      -- when its bytes were removed
     CONSTRAINT events_resource_order UNIQUE (org_id, resource_id, resource_seq),
+    -- Rule EVT-4.
     CONSTRAINT events_sequence_unique UNIQUE (org_id, sequence),
     CONSTRAINT events_sequenced_whole CHECK ((sequence IS NULL) = (body IS NULL)),
     CONSTRAINT events_sequence_positive CHECK (sequence >= 1)
@@ -33,7 +34,7 @@ CREATE TRIGGER events_organization AFTER INSERT ON events
     REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION organizations_refer();
 
 -- An event is written once. After 90 days its bytes are removed, in the order of the sequence.
--- The row and its number stay.
+-- The row and its number stay. Rule EVT-15.
 CREATE FUNCTION events_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
     IF NEW.expired_at IS DISTINCT FROM OLD.expired_at THEN

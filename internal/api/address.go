@@ -23,7 +23,7 @@ func (p Proxies) IsTrusted(addr netip.Addr) bool {
 // clientAddr returns the address from which a request came. That is the peer's address; while an
 // address is a trusted proxy's, it is the address that this proxy names. Entries left of the first
 // address that is not a proxy's were written by an untrusted party and are not read. It returns the
-// zero Addr if a proxy names an invalid address, or too many.
+// zero Addr if a proxy names an invalid address, or too many. Rule AUTH-4.
 func (p Proxies) clientAddr(peer string, forwarded []string) netip.Addr {
 	addr := parseHop(peer)
 	if !addr.IsValid() || !p.IsTrusted(addr) {
@@ -72,7 +72,7 @@ func (a *api) clientAddr(r *http.Request) netip.Addr {
 const ipv6NetworkBits = 64
 
 // rateKey returns the key under which requests are counted together: an IPv4 address, the network
-// of an IPv6 address, or the peer if the address is unknown.
+// of an IPv6 address, or the peer if the address is unknown. Rule LIM-2.
 func (a *api) rateKey(r *http.Request) string {
 	addr := a.clientAddr(r)
 	if !addr.IsValid() {

@@ -401,7 +401,7 @@ func (a *api) rejectUnrouted(explain func(http.ResponseWriter, *http.Request) er
 
 // suggestPath returns the path that was probably meant by an unknown one, or "" if none is near. It
 // handles a missing /v1, an extra slash, and a misspelled word. It takes the values of parameters
-// unchanged.
+// unchanged. Rule REQ-10.
 func (s *surface) suggestPath(path string) string {
 	const pathBytesMax = 256
 	if len(path) > pathBytesMax {
@@ -448,7 +448,7 @@ func (rt route) similarPath(words []string) (path string, letters int) {
 const keyBytesMax = 256
 
 // presentedKey returns the key in the header of that name. It reads no other place, and refuses a
-// header that is there twice, because it would be unclear which value counts.
+// header that is there twice, because it would be unclear which value counts. Rule AUTH-1.
 func presentedKey(r *http.Request, header string) string {
 	values := r.Header[header]
 	if len(values) != 1 || len(values[0]) > keyBytesMax {
@@ -459,7 +459,7 @@ func presentedKey(r *http.Request, header string) string {
 
 // explainKeyRefusal explains a refused credential where the request itself shows the mistake: the
 // header is absent, or the key belongs to the other listener. It does not distinguish malformed,
-// unknown and rolled keys; for these it returns refused.
+// unknown and rolled keys; for these it returns refused. Rule AUTH-1.
 func (s *surface) explainKeyRefusal(r *http.Request, refused error) error {
 	header, values := strings.ToLower(s.header), r.Header[s.header]
 	reason := ""
@@ -526,7 +526,7 @@ func (a *api) authenticateOrg(w http.ResponseWriter, c *call) (err error) {
 
 // checkScopeAndRate checks the scope of the key, then the rate. It comes before everything else
 // that can refuse an admitted request, and after the look-up of an idempotency key. A request
-// without the scope is not counted, so it uses up the rate of no other key.
+// without the scope is not counted, so it uses up the rate of no other key. Rule KEY-3.
 func (a *api) checkScopeAndRate(c *call) error {
 	err := c.checkScope()
 	if fault.HasCode(err, fault.ScopeMissing) {
@@ -539,7 +539,7 @@ func (a *api) checkScopeAndRate(c *call) error {
 }
 
 // checkScope refuses a key without the scope of the route, or of a field of the body. Operators
-// have no scopes. It reads the body only where its fields decide.
+// have no scopes. It reads the body only where its fields decide. Rule KEY-2.
 func (c *call) checkScope() (err error) {
 	if c.org == "" {
 		return nil

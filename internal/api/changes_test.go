@@ -45,7 +45,7 @@ func waiting(r reply) (all []map[string]any) {
 	return all
 }
 
-// Rule OP-7.
+// Rules OP-7, OP-9, OP-10.
 func TestWhatLoosensAControlNeedsASecondOperator(t *testing.T) {
 	t.Parallel()
 	o, others := watched(t, "bob")
@@ -259,7 +259,7 @@ func TestTheThresholdThatHoldsUnsetIsLoosenedByTwoOperators(t *testing.T) {
 	}
 }
 
-// Rule OP-7.
+// Rules OP-7, OP-9.
 func TestFourEyesNeedTwoOperators(t *testing.T) {
 	t.Parallel()
 	o, _ := watched(t)
@@ -312,7 +312,7 @@ func TestFourEyesNeedTwoOperators(t *testing.T) {
 	}
 }
 
-// Rule OP-7. A program that writes the tables cannot be both operators either.
+// Rules OP-7, OP-9. A program that writes the tables cannot be both operators either.
 func TestTheDatabaseKeepsFourEyesApart(t *testing.T) {
 	t.Parallel()
 	o, _ := watched(t, "bob")

@@ -35,7 +35,7 @@ type column[T any] struct {
 }
 
 // csvExport answers with a table of all rows that pass the filters. eachRow passes the rows, as of
-// one moment, to its function until that fails.
+// one moment, to its function until that fails. Rules LIST-2 and BAL-3.
 func csvExport[T any](
 	a *api, c *call, name string, columns []column[T],
 	eachRow func(ctx context.Context, desc bool, row func(T) error) error,
@@ -103,7 +103,7 @@ func csvExport[T any](
 	}}, nil
 }
 
-// snapshotReader turns a reader within a transaction into a reader of rows.
+// snapshotReader turns a reader within a transaction into a reader of rows. Rule LIST-2.
 func snapshotReader[T any](
 	a *api, c *call, read func(ctx context.Context, tx pg.Tx, desc bool, row func(T) error) error,
 ) func(context.Context, bool, func(T) error) error {
@@ -175,6 +175,7 @@ func wantsCSV(r *http.Request) bool {
 
 // escapeFormula keeps a spreadsheet from reading a cell as a formula. Some spreadsheets skip
 // leading spaces, and some accept the full-width forms of the signs, so it handles both.
+// Rules LIST-2 and BAL-3.
 func escapeFormula(cell string) string {
 	if cell == "" {
 		return cell

@@ -23,7 +23,7 @@ const bodyBytesMax = 64 << 10
 const nothingWritten = " Nothing was written and no money moved."
 
 // readBody reads a complete JSON body, or refuses it by its type or size. If the body is optional,
-// an empty one counts as an object without members.
+// an empty one counts as an object without members. Rule REQ-7.
 func readBody(w http.ResponseWriter, r *http.Request, optional bool) ([]byte, error) {
 	typed := hasJSONType(r)
 	if !typed && !optional {
@@ -69,7 +69,7 @@ func newUnsupportedBody() error {
 // It accepts only one spelling: every name at most once and in its exact casing, no unknown name,
 // valid UTF-8, one document. A value must have the type of its field; numbers and strings are not
 // converted into each other. A field is required unless it is tagged omitempty, and null counts as
-// absent only for a pointer.
+// absent only for a pointer. Rules REQ-1 and REQ-2.
 func decodeBody(body []byte, target any) error {
 	var raw map[string]jsontext.Value
 	if err := json.Unmarshal(body, &raw); err != nil {

@@ -37,7 +37,7 @@ const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'uns
 
 // serveDocs serves the documentation pages of a surface: its guide above the reference of its
 // calls, drawn in the browser from the document. The pages need no key, ask for none, and load
-// nothing from other hosts.
+// nothing from other hosts. Rule DOC-3.
 func (a *api) serveDocs(mux *chi.Mux) {
 	guided := sync.OnceValue(func() http.HandlerFunc {
 		return serveAsset("application/json", insertGuide(a.document(), a.surface.guide, a.surface.pages...))
@@ -55,7 +55,7 @@ func (a *api) serveDocs(mux *chi.Mux) {
 }
 
 // redirectBrowser redirects a browser to the documentation pages. A program gets the fallback,
-// which says that there is no such path.
+// which says that there is no such path. Rule REQ-10.
 func redirectBrowser(fallback http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !strings.Contains(r.Header.Get("Accept"), "text/html") {

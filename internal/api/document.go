@@ -22,7 +22,7 @@ func organizationsDocument(baseURL string) []byte { return organizations.drawDoc
 
 // drawDocument draws the published description from the table of routes and from the types that are
 // read and answered, so that the two cannot differ. Only the texts come from field_docs.go. The document
-// is the same bytes for every caller.
+// is the same bytes for every caller. Rule REQ-6.
 func (s *surface) drawDocument(baseURL string) []byte {
 	d := &drawing{surface: s, schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)}
 	doc := &huma.OpenAPI{

@@ -33,7 +33,7 @@ type resolveFunc func(r *deposit.Resolutions, ctx context.Context, depositID str
 )
 
 // decideAsOrg decides about a flagged deposit with an organization's key, if the operator has
-// enabled that.
+// enabled that. Rules DEP-33 and DEP-55.
 func decideAsOrg(resolve resolveFunc, status int) func(*api, *call) (answer, error) {
 	return func(a *api, c *call) (answer, error) {
 		var settings org.Settings
@@ -64,7 +64,7 @@ func decideAsOrg(resolve resolveFunc, status int) func(*api, *call) (answer, err
 	}
 }
 
-// refuseOperatorOnly refuses decisions that only the operator makes.
+// refuseOperatorOnly refuses decisions that only the operator makes. Rule DEP-33.
 func (a *api) refuseOperatorOnly(*call) (answer, error) {
 	return answer{}, fault.New(fault.Forbidden, fault.OperatorOnly,
 		"Only the operator of this service can redirect a flagged deposit or complete a stuck "+

@@ -135,7 +135,7 @@ func (q *queue) refusedWith(name string, r reply, status int, code, current stri
 	}
 }
 
-// Rules DEP-28, DEP-29, DEP-30, DEP-33.
+// Rules DEP-28, DEP-29, DEP-30, DEP-33, DEP-55.
 func TestAnOrganizationDecidesAboutFlaggedDepositsWhereThatIsSwitchedOn(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, 3)
@@ -232,7 +232,7 @@ func TestAnOrganizationDecidesAboutFlaggedDepositsWhereThatIsSwitchedOn(t *testi
 	}
 }
 
-// Rules DEP-31, DEP-33.
+// Rules DEP-31, DEP-33, DEP-55.
 func TestNobodyButTheOperatorSendsAFlaggedDepositElsewhere(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, 1)

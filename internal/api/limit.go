@@ -29,7 +29,7 @@ type Limits struct {
 	Failures Rate
 }
 
-// UsualLimits are the default limits.
+// UsualLimits are the default limits. Rule LIM-4.
 var UsualLimits = Limits{
 	Reads:    Rate{Count: 200, Period: time.Second, Burst: 400},
 	Writes:   Rate{Count: 100, Period: time.Second, Burst: 200},
@@ -38,7 +38,7 @@ var UsualLimits = Limits{
 	Failures: Rate{Count: 20, Period: time.Minute, Burst: 20},
 }
 
-// bucketsMax bounds the callers that a limiter remembers.
+// bucketsMax bounds the callers that a limiter remembers. Rule LIM-2.
 const bucketsMax = 10_000
 
 // limiter stores for each caller the time at which its bucket is full again. That is one value per
@@ -125,7 +125,7 @@ func (a *api) limiterFor(c *call) *limiter {
 
 // checkRate counts a request of an organization and reports the state of the rate in the headers.
 // It counts a request once. A withdrawal checks its rate after its key was looked up, so that a
-// replay is answered at any rate.
+// replay is answered at any rate. Rule LIM-1.
 func (a *api) checkRate(c *call) error {
 	l := a.limiterFor(c)
 	if l.rate.Count == 0 || c.counted {
@@ -152,7 +152,7 @@ func (v rateResult) toFault(h http.Header) error {
 }
 
 // checkFailureRate counts a wrong key by the address from which it came. An address that a client
-// claims for itself is not used: see Proxies.
+// claims for itself is not used: see Proxies. Rule LIM-2.
 func (a *api) checkFailureRate(r *http.Request, h http.Header) error {
 	if a.rates.failures.rate.Count == 0 {
 		return nil

@@ -99,7 +99,7 @@ func TestReplayIsAnsweredWhateverTheRate(t *testing.T) {
 	}
 }
 
-// H-34: a client's statement about its own address changes nothing.
+// H-34: a client's statement about its own address changes nothing. Rule LIM-2.
 func TestWrongKeysAreCountedByPeer(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t, Limits{Failures: Rate{Count: 1, Period: time.Hour, Burst: 3}})
@@ -169,6 +169,7 @@ func TestEachClassOfRequestsHasItsRate(t *testing.T) {
 	}
 }
 
+// Rule LIM-4.
 func TestTheUsualRatesAreThoseOfTheContract(t *testing.T) {
 	t.Parallel()
 	want := Limits{

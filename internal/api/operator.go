@@ -74,7 +74,7 @@ func NewOperator(conf OperatorConfig) http.Handler {
 }
 
 // restrictAddresses refuses callers from other addresses before it looks at a key. A caller from
-// elsewhere therefore cannot find out whether a key is valid.
+// elsewhere therefore cannot find out whether a key is valid. Rule OP-1.
 func (a *api) restrictAddresses(listed []netip.Prefix, inner http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		peer, err := netip.ParseAddrPort(r.RemoteAddr)
@@ -95,7 +95,7 @@ func (a *api) restrictAddresses(listed []netip.Prefix, inner http.Handler) http.
 // operatorHeader is the header of an operator's key.
 const operatorHeader = "X-Operator-Key"
 
-// authenticateOperator finds the operator of the presented key.
+// authenticateOperator finds the operator of the presented key. Rule OP-1.
 func (a *api) authenticateOperator(w http.ResponseWriter, c *call) (err error) {
 	c.operator, err = operator.Authenticate(c.Context(), a.conf.DB, presentedKey(c.Request, operatorHeader))
 	if fault.HasCode(err, fault.CodeUnauthorized) {
@@ -116,7 +116,7 @@ func (a *api) authenticateOperator(w http.ResponseWriter, c *call) (err error) {
 const pathShownMax = 300
 
 // recordCall records an operator's call in the audit log, whatever its result. A change that the
-// call makes has a row of its own, in the transaction of the change.
+// call makes has a row of its own, in the transaction of the change. Rule OP-3.
 func (a *api) recordCall(c *call, rt route) error {
 	path := c.URL.EscapedPath()
 	err := a.conf.DB.InSystem(c.Context(), func(ctx context.Context, tx pg.Tx) error {

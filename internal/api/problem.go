@@ -47,7 +47,7 @@ func httpStatus(f *fault.Fault) int {
 }
 
 // problemBody builds the body of every answer that is not a success. Further members, such as
-// withdrawalId, come from the refusal.
+// withdrawalId, come from the refusal. Rule REQ-4.
 func problemBody(f *fault.Fault, requestID string) map[string]any {
 	body := map[string]any{}
 	for k, v := range f.Extra {
@@ -78,7 +78,7 @@ const readOnly = "The call only reads, so nothing was changed and no money moved
 
 // newInternalFault hides an error that is no refusal. Its text depends on the method: a read
 // changed nothing, but a write may have, and repeat says how to find out. After ErrCommitUnknown it
-// says that the outcome is unknown.
+// says that the outcome is unknown. Rule IDEM-7.
 func newInternalFault(method string, err error, repeat string) *fault.Fault {
 	const ask = " If it happens again, give the requestId to the operator of this service."
 	if isRead(method) {
@@ -116,7 +116,7 @@ func describeOutage(err error) string {
 }
 
 // newUnavailable builds the answer to an error that will pass. An earlier part of a write may have
-// taken effect: repeat says how to find out.
+// taken effect: repeat says how to find out. Rule REQ-14.
 func newUnavailable(method, outage, repeat string) *fault.Fault {
 	if isRead(method) {
 		repeat = readOnly + " Try again shortly."
@@ -159,7 +159,7 @@ func (a *api) writeError(w http.ResponseWriter, r *http.Request, err error) {
 const lingerMax = time.Second
 
 // closeAfterAnswer ends the connection after the answer. A caller without a key must not make the
-// service wait for a body.
+// service wait for a body. Rule REQ-9.
 func closeAfterAnswer(w http.ResponseWriter) {
 	w.Header().Set("Connection", "close")
 	// Without a deadline there is no body to wait for.

@@ -46,6 +46,7 @@ type query map[string]string
 
 func sortedKeys[K ~string, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
+// Rule REQ-5.
 func readQuery(r *http.Request, allowed []parameter) (query, error) {
 	if len(r.URL.RawQuery) > queryBytesMax {
 		return nil, fault.New(fault.Invalid, fault.InvalidRequest,
@@ -99,6 +100,7 @@ func (p parameter) newFault(format string, args ...any) *fault.Fault {
 		p.name, fmt.Sprintf(format, args...)).WithParam(p.name)
 }
 
+// Rule REQ-7.
 func (p parameter) checkValue(v string) error {
 	if v == "" || !utf8.ValidString(v) || strings.ContainsFunc(v, unicode.IsControl) {
 		return p.newFault("has to be text without control characters")
@@ -219,7 +221,7 @@ func listParameters(filters ...parameter) []parameter {
 }
 
 // canonicalHash returns a transaction's hash as it is stored. A hexadecimal hash is the same in
-// every letter case; other hashes are not.
+// every letter case; other hashes are not. Rule LIST-3.
 func canonicalHash(s string) string {
 	const hexBytes = 66
 	if len(s) == hexBytes && strings.HasPrefix(strings.ToLower(s), "0x") &&
@@ -230,6 +232,7 @@ func canonicalHash(s string) string {
 }
 
 // canonicalAddress returns an address as it is stored, if a configured chain can parse it.
+// Rule LIST-3.
 func (a *api) canonicalAddress(s string) string {
 	for _, name := range sortedKeys(a.conf.Chains) {
 		if parsed, err := a.conf.Chains[name].AddressCodec.Parse(s); err == nil {

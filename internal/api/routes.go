@@ -44,6 +44,7 @@ type route struct {
 
 // jsonOnly reports whether a read refuses a request for a table. A write does not refuse it: its
 // answer is always JSON, and a refusal would wrongly say of a known payment that it was not made.
+// Rule LIST-2.
 func (r route) jsonOnly() bool { return r.method == http.MethodGet && !r.csv }
 
 // success is an answer that is not a problem.

@@ -12,7 +12,7 @@ func adding(address, label string) map[string]any {
 	return map[string]any{"chain": "ETHEREUM", "address": address, "label": label}
 }
 
-// Rule OP-8.
+// Rules OP-8, OP-11.
 func TestTheOperatorKeepsWhatOrganizationsMayBePaidOutTo(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -205,7 +205,7 @@ func TestTheWhitelistRefusesWhatNoPaymentMayGoTo(t *testing.T) {
 	o.desk.wantRefusal("a cursor", o.desk.call(o.ann, "GET", path+"?cursor=x", nil), 400, "INVALID_CURSOR", "cursor")
 }
 
-// Rule OP-7.
+// Rules OP-7, OP-11.
 func TestAnAddressMoreNeedsASecondOperatorWhereFourEyesAreWanted(t *testing.T) {
 	t.Parallel()
 	o, others := watched(t, "bob")

@@ -165,6 +165,7 @@ func readFeeMode(text *string) (string, error) {
 	return *text, nil
 }
 
+// Rule WD-1.
 func (a *api) createWithdrawal(c *call) (answer, error) {
 	r, err := a.readWithdrawal(c)
 	if err != nil {
@@ -282,7 +283,7 @@ func (a *api) listDecisions(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: body}, nil
 }
 
-// idempotencyKey reads the key from the body and from its header.
+// idempotencyKey reads the key from the body and from its header. Rule IDEM-5.
 func idempotencyKey(h http.Header, inBody *string) (*string, error) {
 	values := h["Idempotency-Key"]
 	if len(values) == 0 {

@@ -117,6 +117,7 @@ const (
 )
 
 // apiLimits returns the limits on a network: the configured ones, or the defaults.
+// Rules LIM-1 and LIM-4.
 func (l Limits) apiLimits(network chain.Network) api.Limits {
 	rates := api.UsualLimits
 	if network == chain.Local {
@@ -897,6 +898,7 @@ func (c Config) checkMints(errs *configErrors) {
 
 // checkNetworks compares chain ids with the built-in list. A signature for a chain id is valid
 // wherever that id is used, so a test installation must not sign for a network with real money.
+// Rule MINT-3.
 func (c Config) checkNetworks(errs *configErrors) {
 	bad := errs.addProblem
 	chainsByID := map[uint64]chain.Name{}
@@ -930,6 +932,7 @@ func (c Config) checkNetworks(errs *configErrors) {
 }
 
 // checkReviewed compares a mint with the built-in list, which has some of the existing tokens.
+// Rule MINT-3.
 func (c Config) checkReviewed(m Mint, contract chain.Address, path string, errs *configErrors) {
 	network, isListed := c.knownNetwork(m.Chain)
 	known, hasMint := network.ByContract(contract)

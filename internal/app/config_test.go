@@ -749,7 +749,7 @@ func TestTheSignerNeedsItsOwnSettingsAlone(t *testing.T) {
 	}
 }
 
-// Rule LIM-1.
+// Rules LIM-1, LIM-4.
 func TestEveryRateIsASettingAndALocalNetworkHasNone(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "coffer.toml")

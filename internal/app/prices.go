@@ -189,7 +189,7 @@ func (c Config) peggedMints() func(mintID int) bool {
 	return func(mintID int) bool { return isPegged[mintID] }
 }
 
-// PriceAge returns the maximum age of a mint's price.
+// PriceAge returns the maximum age of a mint's price. Rule PRICE-2.
 func (c Config) PriceAge() func(mintID int) time.Duration {
 	pegged := c.peggedMints()
 	return func(mintID int) time.Duration {

@@ -206,6 +206,7 @@ func (c Config) checkRisk(errs *configErrors) {
 				"%s", p, strings.Join(riskProviders, ", "))
 		case named[p]:
 			errs.addProblem("risk.providers", "%q is named twice; name it once", p)
+		// Rule RISK-10.
 		case p == riskLocal && c.Network == chain.Mainnet:
 			errs.addProblem(
 				"risk.providers",

@@ -59,13 +59,26 @@ func TestTestsNeitherSkipNorSleep(t *testing.T)   { t.Parallel(); check(t, tree.
 func TestNothingIsPutOff(t *testing.T)            { t.Parallel(); check(t, tree.checkUnfinished) }
 func TestEveryPackageSaysWhatItIs(t *testing.T)   { t.Parallel(); check(t, tree.checkDocumented) }
 
-func TestRulesAndTestsNameEachOther(t *testing.T) {
+// Every rule is cited where it is kept and where it is proven, and every rule that is cited exists.
+func TestRulesAndCodeNameEachOther(t *testing.T) {
 	t.Parallel()
-	rules, err := os.ReadFile(root + "/docs/rules.md")
+	page, err := os.ReadFile(root + "/docs/rules.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	check(t, func(h tree) []string { return h.checkRules(string(rules)) })
+	names, err := fs.Glob(os.DirFS(root), "schema/*.sql")
+	if err != nil || len(names) == 0 {
+		t.Fatalf("got %d files in schema, %v", len(names), err)
+	}
+	schema := map[string]string{}
+	for _, name := range names {
+		text, err := os.ReadFile(root + "/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		schema[name] = string(text)
+	}
+	check(t, func(h tree) []string { return h.checkRules(string(page), schema, uncitedRules) })
 }
 
 // A promise whose test was renamed or removed is shown by nothing.

@@ -180,17 +180,35 @@ func TestTablesHaveOneWriter(t *testing.T) {
 func TestCitationsAreCheckedBothWays(t *testing.T) {
 	t.Parallel()
 	h := newSmallTree(t, map[string]string{
-		"internal/deposit/a.go":      "package deposit\n\n// Rule DEP-1. An ERC-20 token.\nvar x = 1",
-		"internal/deposit/a_test.go": "package deposit\n\n// Rules DEP-2 and DEP-9 hold.\nvar y = \"DEP-3\"\n\n// Rule DPE-2.\nvar z = 1",
+		"internal/deposit/a.go": "package deposit\n\n// Rule DEP-1. An ERC-20 token, AGE-DEP-2.\n" +
+			"const x = \"DEP-4 is no comment\"\n\n// DEP-8\nvar v = 1",
+		"internal/pg/pgtest/a.go": "package pgtest\n\n// Rule DEP-4.\nvar y = 1",
+		"internal/deposit/a_test.go": "package deposit\n\n// Rules DEP-2, DEP-4 and DEP-9 hold.\nvar y = \"DEP-3\"\n" +
+			"\n// Rule DPE-2.\nvar z = 1",
 	})
-	got := h.checkRules("# Rules\n\n## DEP-1 a\n- **DEP-2** b, see DEP-7\n| DEP-3 | c |\n")
+	schema := map[string]string{"schema/a.sql": "SELECT 'DEP-4';\n-- Rule DEP-3, and DEP-7.\n"}
+	uncited := []uncitedRule{
+		{"DEP-1", "it is cited"}, {"DEP-2", "a page keeps it"}, {"DEP-6", "it is gone"}, {"DEP-5", ""},
+	}
+	page := "# Rules\n\n## DEP-1 a\n- **DEP-2** b, see DEP-7\n| DEP-3 | c |\n| DEP-4 | d |\n| DEP-5 | e |\n"
+	got := h.checkRules(page, schema, uncited)
 	want := []string{
 		"docs/rules.md: DEP-1: no test names it",
+		"docs/rules.md: DEP-4: no code cites it where it is kept",
+		"docs/rules.md: DEP-5: no test names it",
+		"internal/deposit/a.go:6: names rule DEP-8, which docs/rules.md does not have",
 		"internal/deposit/a_test.go:3: names rule DEP-9, which docs/rules.md does not have",
 		"internal/deposit/a_test.go:6: names rule DPE-2, which docs/rules.md does not have",
+		"schema/a.sql:2: names rule DEP-7, which docs/rules.md does not have",
+		"uncitedRules: DEP-5: give the reason",
+		"uncitedRules: DEP-6 is not in docs/rules.md: take it out",
+		"uncitedRules: code cites DEP-1: take it out",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := h.checkRules("", nil, nil); !slices.Contains(got, "docs/rules.md: defines no rule") {
+		t.Errorf("got %q, want the complaint about an empty page", got)
 	}
 }
 

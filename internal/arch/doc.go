@@ -1,7 +1,7 @@
 // Package arch checks the architecture. Its tests parse the sources of the whole module and compare
 // them with the tables in layers.go: the layer of each package, what it may import, and where keys,
-// HTTP, floats and random numbers may appear. They also check that the rules of the interface and
-// the tests that prove them name each other.
+// HTTP, floats and random numbers may appear. They also check that code cites each rule of the
+// interface where it is kept, and a test where it is proven.
 //
 // Two tests read all texts of the repository. Each cited decision has an entry in
 // docs/design/README.md, and links between pages lead to existing pages and headings. One test

@@ -1,16 +1,26 @@
 package arch
 
 import (
+	"fmt"
 	"go/ast"
 	"regexp"
 	"strings"
 )
 
+// uncitedRules are the rules that no code and no constraint keeps by itself, with the reason. A
+// line whose rule is cited by code, or is not on the page, fails the test.
+var uncitedRules = []uncitedRule{
+	{"DOC-1", "a test compares the document with the released one, and only a person approves a break"},
+	{"DOC-2", "a test compares the clients with the document; each call and field is a line of its own"},
+}
+
+type uncitedRule struct{ id, reason string }
+
 var (
 	// A rule is defined where its id opens a line of docs/rules.md, be it a
 	// heading, a list entry, a table row or a paragraph.
 	ruleDefined = regexp.MustCompile(`(?m)^[#|*\- \t]*` + "`?" + `([A-Z]{2,6}-[0-9]+)\b`)
-	ruleID      = regexp.MustCompile(`\b([A-Z]{2,6})-([0-9]+)\b`)
+	ruleID      = regexp.MustCompile(`(?:^|[^A-Za-z0-9-])(([A-Z]{2,6})-[0-9]+)\b`)
 	// "Rule DEP-6" or "Rules DEP-6, DEP-7 and WDR-1" is always a citation, so
 	// that a mistyped prefix is seen. A bare id counts when its prefix is one
 	// of ours; ERC-20 and UTF-8 are not.
@@ -42,60 +52,94 @@ func (h tree) checkSafetyPage(page string) []string {
 	return c.sortedList()
 }
 
-// checkRules compares the rules of the interface with the code: every rule is
-// named by at least one test, and every rule that is named exists.
-func (h tree) checkRules(rules string) []string {
+// checkRules compares the rules of the interface with the code: a comment of code that is no test,
+// or of the schema, cites every rule, and a test names it. Each rule that is named exists. schema
+// holds the SQL by file name. Code of packages for tests keeps no rule.
+func (h tree) checkRules(page string, schema map[string]string, uncited []uncitedRule) []string {
 	c := violations{}
-	defined, prefixes, proven := map[string]bool{}, map[string]bool{}, map[string]bool{}
-	for _, m := range ruleDefined.FindAllStringSubmatch(rules, -1) {
+	defined, prefixes := map[string]bool{}, map[string]bool{}
+	for _, m := range ruleDefined.FindAllStringSubmatch(page, -1) {
 		if defined[m[1]] {
 			c.addf("docs/rules.md: %s is defined twice", m[1])
 		}
 		defined[m[1]] = true
 		prefixes[strings.Split(m[1], "-")[0]] = true
 	}
-	cite := func(s source, n ast.Node, text string) {
-		found := map[string]bool{}
-		for _, m := range ruleCited.FindAllStringSubmatch(text, -1) {
-			for _, id := range ruleID.FindAllString(m[1], -1) {
-				found[id] = true
-			}
-		}
-		for _, m := range ruleID.FindAllStringSubmatch(text, -1) {
-			if prefixes[m[1]] {
-				found[m[0]] = true
-			}
-		}
-		for id := range found {
+	citedByCode, citedByTests := map[string]bool{}, map[string]bool{}
+	cite := func(position, text string, cited map[string]bool) {
+		for _, id := range citedRules(text, prefixes) {
 			if !defined[id] {
-				c.addf("%s: names rule %s, which docs/rules.md does not have", s.position(n), id)
+				c.addf("%s: names rule %s, which docs/rules.md does not have", position, id)
 			}
-			if s.test {
-				proven[id] = true
-			}
+			cited[id] = true
 		}
 	}
 	for _, s := range h.sources {
 		if s.dir == "internal/arch" {
 			continue // its examples are no citations
 		}
+		p, _ := h.findPackage(s.dir)
+		inComments, inTexts := citedByCode, map[string]bool{}
+		if s.test {
+			inComments, inTexts = citedByTests, citedByTests
+		} else if p.capabilities&testOnly != 0 {
+			inComments = map[string]bool{}
+		}
 		for _, group := range s.file.Comments {
-			cite(s, group, group.Text())
+			cite(s.position(group), group.Text(), inComments)
 		}
 		ast.Inspect(s.file, func(n ast.Node) bool {
 			if lit, ok := n.(*ast.BasicLit); ok {
-				cite(s, lit, lit.Value)
+				cite(s.position(lit), lit.Value, inTexts)
 			}
 			return true
 		})
 	}
+	for name, sql := range schema {
+		for i, line := range strings.Split(sql, "\n") {
+			if _, comment, ok := strings.Cut(line, "--"); ok {
+				cite(fmt.Sprintf("%s:%d", name, i+1), comment, citedByCode)
+			}
+		}
+	}
 	for id := range defined {
-		if !proven[id] {
+		if !citedByTests[id] {
 			c.addf("docs/rules.md: %s: no test names it", id)
 		}
 	}
 	if len(defined) == 0 {
 		c.addf("docs/rules.md: defines no rule")
 	}
+	for _, u := range uncited {
+		switch {
+		case !defined[u.id]:
+			c.addf("uncitedRules: %s is not in docs/rules.md: take it out", u.id)
+		case citedByCode[u.id]:
+			c.addf("uncitedRules: code cites %s: take it out", u.id)
+		case u.reason == "":
+			c.addf("uncitedRules: %s: give the reason", u.id)
+		}
+		citedByCode[u.id] = true
+	}
+	for id := range defined {
+		if !citedByCode[id] {
+			c.addf("docs/rules.md: %s: no code cites it where it is kept", id)
+		}
+	}
 	return c.sortedList()
+}
+
+// citedRules returns the ids of rules that a text cites.
+func citedRules(text string, prefixes map[string]bool) (ids []string) {
+	for _, m := range ruleCited.FindAllStringSubmatch(text, -1) {
+		for _, id := range ruleID.FindAllStringSubmatch(m[1], -1) {
+			ids = append(ids, id[1])
+		}
+	}
+	for _, m := range ruleID.FindAllStringSubmatch(text, -1) {
+		if prefixes[m[2]] {
+			ids = append(ids, m[1])
+		}
+	}
+	return ids
 }

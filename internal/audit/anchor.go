@@ -30,7 +30,7 @@ var ErrContradicted = errors.New("the audit log differs from what the signer sig
 // database. It copies the signed anchors and compares them with the chain.
 //
 // An answer that was lost is read again: the signer's anchors are copied before a new one is
-// requested. Any number of processes may run one.
+// requested. Any number of processes may run one. Rule AUDIT-3.
 type Anchorer struct {
 	DB       *pg.DB
 	Signer   signer.Signer
@@ -199,7 +199,7 @@ func loadLastAnchor(ctx context.Context, tx pg.Tx) (signer.Anchor, error) {
 }
 
 // CompareAnchor compares the last effective anchor of the copy with the chain, which covers all
-// rows before it. Error: ErrContradicted.
+// rows before it. Error: ErrContradicted. Rule AUDIT-4.
 func CompareAnchor(ctx context.Context, tx pg.Tx) error {
 	last, err := loadLastAnchor(ctx, tx)
 	if err != nil || last.Number == 0 {

@@ -84,6 +84,7 @@ func decodeStrict(line []byte, target any) error {
 // CheckExport reads an export without a database and returns whether it is intact, or its first
 // break. With anchors from ReadAnchors it also detects what a chain alone cannot show: a truncated
 // end and a rebuilt chain. An error means that the export could not be read to the end.
+// Rule AUDIT-2.
 func CheckExport(export io.Reader, anchors []signer.Anchor, hasAnchors bool) (Findings, error) {
 	f := Findings{NoAnchors: !hasAnchors}
 	lines := bufio.NewScanner(export)

@@ -31,7 +31,7 @@ const (
 //
 // Any number of processes may run one. An advisory lock keeps them from doing the same work.
 // Correctness comes from the compare-and-swap of the chain's end and from the unique keys on
-// position and row. A crash leaves complete batches.
+// position and row. A crash leaves complete batches. Rule AUDIT-1.
 type Sealer struct {
 	DB  *pg.DB
 	Log *slog.Logger // nil means the default

@@ -812,7 +812,7 @@ func (t Tiers) Depth(a money.Amount) (depth uint64) {
 }
 
 // Shortfall returns what a payment has to leave in its account in addition to anyway, the amount
-// that stays there in any case, so that the chain accepts the payment.
+// that stays there in any case, so that the chain accepts the payment. Rule DEP-40.
 func (c Chain) Shortfall(anyway money.Amount) money.Amount {
 	lack, err := c.MinBalance.Sub(anyway)
 	if err != nil || anyway.IsZero() {

@@ -227,6 +227,7 @@ type deciderFlags struct {
 // operatorDecider is the operator, at a terminal.
 var operatorDecider = deposit.Actor{Actor: operator}
 
+// Rule DEP-55.
 func (w deciderFlags) findDecider(ctx context.Context, db *pg.DB) (decider deposit.Actor, err error) {
 	const unchanged = "; nothing was decided, and the deposit is unchanged"
 	if w.Operator {

@@ -23,7 +23,7 @@ import (
 
 // flaggedDeposits plays deposits from a sender whom screening knows: they are flagged and
 // announced, and then approved, rejected and redirected at a terminal, until the chain has the
-// result.
+// result. Rule DEP-55.
 func flaggedDeposits(t *testing.T, w *localworld.World) {
 	t.Helper()
 	info := w.Info

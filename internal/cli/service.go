@@ -319,7 +319,7 @@ type decisionFlags struct {
 	As string `placeholder:"EMAIL" help:"The person who decides; the first person of the local world if left out."`
 }
 
-// findPerson finds the member who decides, and checks the permission.
+// findPerson finds the member who decides, and checks the permission. Rule WD-56.
 func (d decisionFlags) findPerson(ctx context.Context, db *pg.DB) (member.Member, error) {
 	p, err := personByEmail(ctx, db, d.As)
 	if err == nil && !p.IsAllowed(member.Approve) {

@@ -33,7 +33,7 @@ const unwritten = " Nothing was written and no money moved."
 // TrustedEmail returns the e-mail that a rule may rely on at now, in the form of FoldEmail. It
 // returns "" if no e-mail is known, if it is not plain, or if it was changed less than coolingOff
 // ago. A coolingOff of zero trusts every plain e-mail. A clock that goes back trusts nothing
-// earlier.
+// earlier. Rules CUS-4 and CUS-7.
 func (c Customer) TrustedEmail(now time.Time, coolingOff time.Duration) string {
 	if !PlainEmail(c.Email) {
 		return ""
@@ -77,7 +77,7 @@ func isPlainText(s string) bool {
 
 // Edit changes a customer and returns the result. No rule trusts another e-mail than the known one
 // until the cooling-off ends: the time of the change is written with it. The same e-mail in another
-// letter case is no change. Errors: NOT_FOUND, INVALID_REQUEST.
+// letter case is no change. Errors: NOT_FOUND, INVALID_REQUEST. Rules CUS-4 and CUS-5.
 func Edit(ctx context.Context, tx pg.Tx, org, id string, actor audit.Actor, ch Change) (Customer, error) {
 	if err := ch.validateChange(); err != nil {
 		return Customer{}, err
@@ -139,7 +139,7 @@ func Edit(ctx context.Context, tx pg.Tx, org, id string, actor audit.Actor, ch C
 // Freeze stops everything that leaves a customer's balances, in the organization's name, and
 // returns the customer. After the commit no payment leaves that was not accepted before. While the
 // organization's freeze of the customer is active, another call changes nothing: the first reason
-// stays. Errors: NOT_FOUND, INVALID_REQUEST.
+// stays. Errors: NOT_FOUND, INVALID_REQUEST. Rule CUS-6.
 func Freeze(ctx context.Context, tx pg.Tx, org, id string, actor audit.Actor, reason string) (Customer, error) {
 	if utf8.RuneCountInString(reason) > reasonRunesMax || !isPlainText(reason) {
 		return Customer{}, fault.New(fault.Invalid, fault.InvalidRequest,
@@ -165,7 +165,7 @@ func Freeze(ctx context.Context, tx pg.Tx, org, id string, actor audit.Actor, re
 
 // Unfreeze lifts the organization's own freeze of a customer and returns the customer, who stays
 // frozen while a freeze of another source is active. Errors: NOT_FOUND; OPERATOR_ONLY when none of
-// the active freezes is the organization's.
+// the active freezes is the organization's. Rule CUS-6.
 func Unfreeze(ctx context.Context, tx pg.Tx, org, id string, actor audit.Actor) (Customer, error) {
 	if _, err := ByID(ctx, tx, org, id); err != nil {
 		return Customer{}, err

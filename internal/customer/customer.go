@@ -91,6 +91,7 @@ func Ensure(ctx context.Context, tx pg.Tx, org, id, email string) (c Customer, e
 
 // EnsureBy ensures a customer in the name of an actor, like Ensure. An e-mail from an untrusted
 // source is trusted by no rule until the cooling-off ends, as if it were a change.
+// Rules CUS-1, CUS-2 and KEY-10.
 func EnsureBy(
 	ctx context.Context, tx pg.Tx, org, id, email string, actor audit.Actor, trusted bool,
 ) (c Customer, emailIgnored bool, err error) {

@@ -28,6 +28,7 @@ func CheckID(s string) error {
 
 // CheckNewID checks the id of a customer to be created like CheckID, and also refuses dot segments.
 // A customer from before this rule keeps the id, the balances and the payments that name it.
+// Rule CUS-8.
 func CheckNewID(s string) error {
 	if err := CheckID(s); err != nil {
 		return err
@@ -109,7 +110,7 @@ func newNotPlain() error {
 // PlainEmail reports whether folding an e-mail changes only the case of its letters, and every
 // character of it is visible. Only plain e-mails are written and trusted. Any other one can equal
 // another person's mailbox once folded, or look like it. The function email_is_plain of the schema
-// applies the same rule.
+// applies the same rule. Rule CUS-7.
 func PlainEmail(s string) bool {
 	return norm.NFKC.IsNormalString(s) && norm.NFKC.IsNormalString(strings.ToLower(s)) &&
 		!strings.ContainsFunc(s, func(r rune) bool {

@@ -456,7 +456,7 @@ func TestEndpointsGetTheEventsTheyWant(t *testing.T) {
 }
 
 // A receiver fails k times and then accepts the event, for every k that the schedule allows and the
-// first that it does not. Rules EVT-2, EVT-5.
+// first that it does not. Rules EVT-2, EVT-5, EVT-16.
 func TestEveryAttemptIsTheSameMessageOnTheSchedule(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)

@@ -115,6 +115,7 @@ type outcome struct {
 	took       time.Duration
 }
 
+// Rule EVT-5.
 func (o outcome) isDelivered() bool { return o.status >= 200 && o.status < 300 }
 
 // isGone reports whether the receiver refuses all further events (410).
@@ -275,7 +276,7 @@ func (d *Dispatcher) recordAll(ctx context.Context, outcomes <-chan outcome, rec
 //
 // It reads only endpoints with pending deliveries, which it finds by skipping along the index. A
 // claim moves attempt_after to the end of the lease, so that later claims skip leased deliveries
-// until then.
+// until then. Rule EVT-3.
 func (d *Dispatcher) claimDue(ctx context.Context) ([]claimedDelivery, error) {
 	endpoints, freeSlots, free := d.windows.freeSlots()
 	if free <= 0 {

@@ -320,6 +320,7 @@ func TestAnAnswerIsReadWithinBounds(t *testing.T) {
 	}
 }
 
+// Rule EVT-16.
 func TestRetryAfterIsHonouredWithinBounds(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -480,6 +481,7 @@ func TestADeadReceiverKeepsOnePlace(t *testing.T) {
 	}
 }
 
+// Rule EVT-16.
 func TestTheScheduleOutlivesThreeDays(t *testing.T) {
 	t.Parallel()
 	for range 20_000 {

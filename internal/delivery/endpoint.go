@@ -60,7 +60,7 @@ type Endpoint struct {
 }
 
 // Filters exclude events that an endpoint would otherwise receive. An event that concerns no
-// customer, or happened on no chain, does not pass a filter that names one.
+// customer, or happened on no chain, does not pass a filter that names one. Rule EVT-8.
 type Filters struct {
 	// "" means any customer. In a transfer it is the payer, if that is a customer.
 	CustomerID string
@@ -226,6 +226,7 @@ func auditDetail(e Endpoint) map[string]any {
 //
 // When the URL changes or the endpoint is enabled again, all waiting deliveries are due at once, in
 // the order of each resource, with a complete new schedule. Errors: those of Create, and NOT_FOUND.
+// Rules EVT-8 and EVT-9.
 func (s *Endpoints) Update(
 	ctx context.Context, tx pg.Tx, org string, actor audit.Actor, endpointID string, c Change,
 ) (Endpoint, error) {

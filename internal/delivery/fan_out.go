@@ -28,7 +28,7 @@ func (s subscription) wantsEvent(e event.Sequenced) bool {
 	return event.IsWanted(s.eventTypes, e.Type) && s.filters.matchEvent(e)
 }
 
-// OnSequenced inserts the deliveries.
+// OnSequenced inserts the deliveries. Rule EVT-8.
 func (FanOut) OnSequenced(ctx context.Context, tx pg.Tx, events []event.Sequenced) error {
 	orgs := map[string]bool{}
 	var names []string

@@ -52,7 +52,7 @@ func checkPublic(ip netip.Addr) error {
 }
 
 // controlPublic checks each address that is about to be dialled, after its name was resolved.
-// Earlier or later results of resolving the name therefore do not matter.
+// Earlier or later results of resolving the name therefore do not matter. Rule EVT-6.
 func controlPublic(network, address string, _ syscall.RawConn) error {
 	target, err := netip.ParseAddrPort(address)
 	if err != nil || network != "tcp4" && network != "tcp6" {
@@ -71,7 +71,7 @@ func controlLoopback(network, address string, _ syscall.RawConn) error {
 }
 
 // transport posts only to addresses that it may reach. Https reaches the public internet. Http
-// reaches loopback in development mode and nothing otherwise.
+// reaches loopback in development mode and nothing otherwise. Rule EVT-6.
 type transport struct{ https, http *http.Transport }
 
 func newTransport(development bool, resolver *net.Resolver) *transport {
@@ -119,7 +119,7 @@ func (t *transport) closeIdle() {
 }
 
 // newClient returns a client that does not follow redirects: a 3xx is an answer like any other, and
-// a failure.
+// a failure. Rule EVT-5.
 func (t *transport) newClient() *http.Client {
 	return &http.Client{
 		Transport:     t,

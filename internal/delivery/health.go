@@ -149,7 +149,7 @@ func (d *Dispatcher) updateHealth(ctx context.Context, tx pg.Tx, batch []outcome
 }
 
 // disableGone disables endpoints that answered 410 at their present URL. An answer of a former URL
-// proves nothing about the present one.
+// proves nothing about the present one. Rule EVT-5.
 func (d *Dispatcher) disableGone(ctx context.Context, tx pg.Tx, endpoints, urls []string) ([]audit.Entry, error) {
 	if len(endpoints) == 0 {
 		return nil, nil

@@ -207,7 +207,7 @@ func findRange(ctx context.Context, tx pg.Tx, org string, since time.Time) (afte
 	return min(afterSeq, lastSeq), lastSeq, nil
 }
 
-// createJob stores a job, unless the same was requested a moment ago.
+// createJob stores a job, unless the same was requested a moment ago. Rule EVT-14.
 func (s *Endpoints) createJob(
 	ctx context.Context, tx pg.Tx, org string, actor audit.Actor, j Job, afterSeq, lastSeq int64,
 ) (Job, error) {
@@ -399,7 +399,7 @@ func readEvents(ctx context.Context, tx pg.Tx, org string, afterSeq, lastSeq int
 
 // queueDeliveries makes deliveries due. It creates missing ones, and gives a new schedule to those
 // that ended or wait for a further attempt. It skips deliveries in flight and those already due, so
-// that a repeated request sends once.
+// that a repeated request sends once. Rule EVT-14.
 func queueDeliveries(
 	ctx context.Context, tx pg.Tx, org string, j Job, subscriptions []subscription, events []recordedEvent,
 ) (examined, queued int64, err error) {

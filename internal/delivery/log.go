@@ -65,7 +65,7 @@ type AttemptFilter struct {
 
 // Log returns a page of the attempts to reach an endpoint, in the order in which they were made,
 // samples included. It covers the time for which attempts are kept. Error: NOT_FOUND if there is no
-// such endpoint.
+// such endpoint. Rule EVT-13.
 func (s *Endpoints) Log(
 	ctx context.Context, tx pg.Tx, org, endpointID string, filter AttemptFilter, p pagination.Page,
 ) (pagination.Result[Attempt], error) {

@@ -65,7 +65,7 @@ func (d *Dispatcher) cancelOrphaned(ctx context.Context) error {
 // restartSchedules restarts the schedule of an endpoint's waiting deliveries, one batch at a time,
 // after its owner has enabled it again or changed its URL. Earlier failures no longer count. The
 // progress is in the endpoint's row and moves in the same transaction. Deliveries first tried after
-// the change stay as they are, so that the walk ends however quickly deliveries fail.
+// the change stay as they are, so that the walk ends however quickly deliveries fail. Rule EVT-9.
 func (d *Dispatcher) restartSchedules(ctx context.Context) (hasMore bool, err error) {
 	err = d.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		hasMore = false

@@ -20,7 +20,7 @@ import (
 
 const userAgent = "Coffer-Webhooks/1"
 
-// postDelivery makes one attempt. It returns no error: a failure is in the outcome.
+// postDelivery makes one attempt. It returns no error: a failure is in the outcome. Rule EVT-2.
 func (d *Dispatcher) postDelivery(ctx context.Context, c claimedDelivery) (o outcome) {
 	now := d.DB.Clock()().UTC().Truncate(time.Microsecond)
 	o = outcome{claimedDelivery: c, sentAt: now}

@@ -31,7 +31,7 @@ const (
 // endpoint go with the event.
 //
 // It is a periodic job: it may run at any time and in several processes, and each batch is a
-// transaction of its own.
+// transaction of its own. Rules EVT-13 and EVT-15.
 func Prune(ctx context.Context, db *pg.DB, log *slog.Logger) error {
 	var orgs, endpoints []string
 	err := db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {

@@ -24,7 +24,7 @@ const samplesMax = 16
 //
 // Test opens its own transactions, because it waits for the receiver between them. If the process
 // stops meanwhile, the sample may have arrived and is not in the log. Errors: NOT_FOUND;
-// INVALID_REQUEST for an unknown type; UNAVAILABLE if too many samples are in flight.
+// INVALID_REQUEST for an unknown type; UNAVAILABLE if too many samples are in flight. Rule EVT-12.
 func (s *Endpoints) Test(
 	ctx context.Context, db *pg.DB, org string, actor audit.Actor, endpointID string, t event.Type,
 ) (Attempt, error) {

@@ -24,7 +24,7 @@ const (
 )
 
 // delays are the pauses before each attempt, 3.2 days in total. After the last attempt the delivery
-// has failed.
+// has failed. Rule EVT-16.
 var delays = [...]time.Duration{
 	0, 5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute,
 	2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
@@ -39,7 +39,7 @@ const attemptsMax = len(delays)
 // The jitter is symmetric, except that it never makes an early delivery earlier. A delivery ahead
 // of the schedule waits longer, and the last attempt is never early. With any jitter, the last
 // attempt comes more than 71 hours after the first, so an endpoint that is down for less loses
-// nothing.
+// nothing. Rule EVT-16.
 func retryDelay(attempts int, elapsed, retryAfter time.Duration) (d time.Duration, ok bool) {
 	if attempts >= attemptsMax {
 		return 0, false
@@ -59,7 +59,7 @@ func retryDelay(attempts int, elapsed, retryAfter time.Duration) (d time.Duratio
 }
 
 // parseRetryAfter reads Retry-After of an answer that may carry one: seconds or a date. It returns
-// 0 if there is none or if it is unreadable.
+// 0 if there is none or if it is unreadable. Rule EVT-16.
 func parseRetryAfter(status int, header http.Header, now time.Time) time.Duration {
 	if status != http.StatusTooManyRequests && status != http.StatusServiceUnavailable {
 		return 0

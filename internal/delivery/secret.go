@@ -48,6 +48,8 @@ func (s *Endpoints) newSecret(ctx context.Context, tx pg.Tx, org, endpointID str
 //   - INVALID_STATE for a fifth within a day, because a secret on which a receiver may still rely
 //     would have to end early
 //   - NOT_FOUND if there is no such endpoint
+//
+// Rule EVT-10.
 func (s *Endpoints) Rotate(
 	ctx context.Context, tx pg.Tx, org string, actor audit.Actor, endpointID string,
 ) (e Endpoint, secret seal.Secret, formerUntil time.Time, err error) {

@@ -50,7 +50,7 @@ type IssuedAddress struct {
 // address for each chain, and every call returns the same one. The first use creates the customer.
 // The e-mail ("" for none) is stored if the customer has none. Errors: the faults of
 // customer.CheckNewID and CheckEmail, MINT_NOT_FOUND and DEPOSITS_SUSPENDED; these have written
-// nothing. Any other error can be retried.
+// nothing. Any other error can be retried. Rule DEP-1.
 func (c *AddressService) IssueForCustomer(
 	ctx context.Context, org string, mintID int, customerID, email string,
 ) (IssuedAddress, error) {
@@ -93,7 +93,7 @@ func (c *AddressService) IssueForCustomer(
 
 // IssueForProduct returns the address at which an organization pays in a mint for a product of its
 // own. A product has one address for each chain, and every call returns the same one. Errors:
-// MINT_NOT_FOUND, DEPOSITS_SUSPENDED, and INVALID_REQUEST for an unknown product.
+// MINT_NOT_FOUND, DEPOSITS_SUSPENDED, and INVALID_REQUEST for an unknown product. Rule DEP-24.
 func (c *AddressService) IssueForProduct(
 	ctx context.Context, org string, mintID int, product string,
 ) (IssuedAddress, error) {
@@ -137,7 +137,7 @@ func (c *AddressService) loadOpenMint(ctx context.Context, org string, mintID in
 	return m, nil
 }
 
-// issueAddress issues or reads back the address of a wallet on the mint's chain.
+// issueAddress issues or reads back the address of a wallet on the mint's chain. Rule DEP-44.
 func (c *AddressService) issueAddress(
 	ctx context.Context, issued IssuedAddress, m mint.Mint, ref signer.WalletRef,
 ) (IssuedAddress, error) {

@@ -63,7 +63,7 @@ func (d *Service) OnFinal(ctx context.Context, ch chain.Name, b chain.Block, fou
 }
 
 // orphanDeposits orphans the deposits that are not final at the heights of the condition. The
-// condition names the height as $4.
+// condition names the height as $4. Rule DEP-9.
 func orphanDeposits(ctx context.Context, tx pg.Tx, heights string, ch chain.Name, height uint64) error {
 	if !isAllowed(Confirming, Orphaned) {
 		panic("deposit: cannot orphan any deposit")
@@ -133,7 +133,7 @@ func (d Deposit) targetKey() targetKey {
 // newDepositID returns the id of a new deposit, derived from what the chain shows. A database that
 // was restored from a backup finds the deposit again under the id that integrators know. An
 // integrator that checks this id credits no deposit twice. If rows of the same arrival exist, their
-// count makes the new id another one.
+// count makes the new id another one. Rule DEP-13.
 func newDepositID(d Deposit, rowCounts map[targetKey]int) string {
 	parts := []string{
 		d.orgID, string(d.chain), string(d.tx), string(d.kind), d.position, string(d.address), string(d.contract),
@@ -146,7 +146,7 @@ func newDepositID(d Deposit, rowCounts map[targetKey]int) string {
 
 // applyBlock brings the deposits of a block up to date. proof is nil for a block that is not final.
 // With a proof it credits a deposit at once if the decisions still hold and its tier asks for no
-// more confirmations. Applying the same block again changes nothing.
+// more confirmations. Applying the same block again changes nothing. Rule DEP-4.
 func applyBlock(
 	ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *int64, found []scan.Arrival,
 	decisions blockDecisions, on chain.Chain,
@@ -305,7 +305,7 @@ func applyBlock(
 
 // announceSeen records an event for each customer's deposit that a recent block shows for the first
 // time. Only organizations with an endpoint for this event get one, because the event promises
-// nothing. A deposit that a fork removes and shows again is announced once.
+// nothing. A deposit that a fork removes and shows again is announced once. Rule DEP-27.
 func announceSeen(ctx context.Context, tx pg.Tx, changes []change) error {
 	var orgs []string
 	for _, c := range changes {
@@ -489,7 +489,7 @@ func splitSenders(f scan.Arrival) (single chain.Address, multiple []chain.Addres
 
 // finalStatus returns the status of a final movement before screening, with its reason. It is pure.
 // It ignores a quarantine of the mint, because a quarantine can be lifted. A deposit of such a mint
-// waits in SCREENING.
+// waits in SCREENING. Rules DEP-6, DEP-7 and DEP-41.
 func finalStatus(f scan.Arrival) (Status, string) {
 	switch {
 	case f.Mint == nil:

@@ -165,7 +165,7 @@ func parallel(n int, run func(i int)) {
 
 // loadWaiting reads the deposits with an id after afterID that wait for their credit. It skips
 // deposits of quarantined mints and deposits with too few confirmations, so no risk provider is
-// asked about them.
+// asked about them. Rule DEP-15.
 func (d *Service) loadWaiting(
 	ctx context.Context, afterID string,
 ) (page []candidate, settings map[string]org.Settings, err error) {
@@ -259,6 +259,8 @@ func loadWalletsAndProofs(
 //   - the proof confirms the deposit's block
 //   - the wallet is the one that received the deposit
 //   - the signer attested the wallet's address for this customer or product
+//
+// Rule DEP-3.
 func (d *Service) checkCandidate(c candidate) error {
 	switch {
 	case c.proof != provenBlock{c.height, c.blockHash}:
@@ -469,7 +471,7 @@ func (c *credits) addCredit(after Deposit, native bool) {
 }
 
 // addHold adds a flagged deposit. The address holds the amount as held, and the ledger has it in
-// the suspense account.
+// the suspense account. Rule DEP-28.
 func (c *credits) addHold(after Deposit) {
 	c.postings = append(c.postings, ledger.Posting{
 		Cause: ledger.Cause{Kind: ledger.DepositHold, ID: after.id},
@@ -492,7 +494,7 @@ func (c *credits) addHold(after Deposit) {
 
 // writeCredits writes address funds and postings of the collected deposits, records their events,
 // and records the audit entries. The rows of the deposits are already written. dust holds the funds
-// that move in addition.
+// that move in addition. Rule DEP-12.
 func (c credits) writeCredits(
 	ctx context.Context, tx pg.Tx, dust []wallet.Movement, entries []audit.Entry,
 ) (err error) {
@@ -535,7 +537,7 @@ func isUnchanged(a, b Deposit) bool {
 }
 
 // accountFor returns the ledger account that a deposit credits, and the part of the address funds
-// that it belongs to. It is pure.
+// that it belongs to. It is pure. Rule DEP-25.
 func accountFor(d Deposit, native bool) (ledger.Account, wallet.Part) {
 	account := ledger.Account{OrgID: d.orgID, MintID: *d.mintID}
 	switch {

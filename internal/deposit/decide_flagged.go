@@ -132,7 +132,7 @@ func (r *Resolutions) Run(ctx context.Context) error {
 // Approve credits a flagged deposit. From the commit on the customer owns it, and it is swept like
 // any other. Approving it again returns the same answer. Errors: faults NOT_FOUND,
 // DEPOSIT_NOT_FLAGGED, RESOLUTION_IN_PROGRESS, RESOLUTION_STUCK, INVALID_REQUEST,
-// DEPOSITS_SUSPENDED.
+// DEPOSITS_SUSPENDED. Rule DEP-29.
 func (r *Resolutions) Approve(
 	ctx context.Context, depositID string, actor Actor, note string,
 ) (webhook.Deposit, error) {
@@ -255,6 +255,8 @@ func (r *Resolutions) Approve(
 //   - OPERATOR_ONLY, INSUFFICIENT_GAS, DESTINATION_NOT_ALLOWED, UNAVAILABLE
 //   - INVALID_STATE for the operator, if the deposit has no single sender
 //   - REJECT_BLOCKED_SANCTIONS with WithSanctionsBlock
+//
+// Rule DEP-31.
 func (r *Resolutions) Reject(ctx context.Context, depositID string, actor Actor, note string) (webhook.Deposit, error) {
 	return r.sendAway(ctx, depositID, resolution{decision: decisionRejected, note: note, actor: actor})
 }
@@ -268,7 +270,7 @@ type Redirection struct {
 }
 
 // Redirect sends a flagged deposit to another address. Only the operator can redirect. Errors:
-// those of Reject, INVALID_ADDRESS, DESTINATION_NOT_ALLOWED.
+// those of Reject, INVALID_ADDRESS, DESTINATION_NOT_ALLOWED. Rules DEP-31 and DEP-55.
 func (r *Resolutions) Redirect(
 	ctx context.Context, depositID string, actor Actor, redirection Redirection,
 ) (webhook.Deposit, error) {
@@ -299,6 +301,7 @@ func (r *Resolutions) Redirect(
 // Complete sends a stuck resolution again, to the same address, after its transaction provably
 // failed on the chain. Only the operator can complete. Errors: NOT_FOUND, OPERATOR_ONLY,
 // INVALID_STATE, and RESOLUTION_IN_PROGRESS while its transaction may still become final.
+// Rules DEP-32 and DEP-55.
 func (r *Resolutions) Complete(
 	ctx context.Context, depositID string, actor Actor, note string,
 ) (webhook.Deposit, error) {
@@ -372,7 +375,7 @@ func (r *Resolutions) Complete(
 
 // loadPayer returns the chain of a deposit and the wallet that pays the fee of a transfer from its
 // address. walletID is "" if the address itself pays. On chains with a separate fee payer the
-// address never pays, because the fee would come out of a customer's deposit.
+// address never pays, because the fee would come out of a customer's deposit. Rule DEP-39.
 func (r *Resolutions) loadPayer(ctx context.Context, d Deposit) (ch chain.Chain, walletID string, err error) {
 	ch, ok := r.chains[d.chain]
 	if !ok {
@@ -394,7 +397,7 @@ func (r *Resolutions) loadPayer(ctx context.Context, d Deposit) (ch chain.Chain,
 
 // quoteFeeKept returns how much of a native-coin deposit is not sent away. If the address pays the
 // fee, this is the highest fee. If the treasury pays it, this is what the remaining funds of the
-// address lack to the chain's minimum balance: usually nothing.
+// address lack to the chain's minimum balance: usually nothing. Rules DEP-39 and DEP-40.
 func (r *Resolutions) quoteFeeKept(ctx context.Context, ch chain.Chain, d Deposit) (money.Amount, error) {
 	if !ch.SeparateFeePayer {
 		fees, err := ch.Sender.TransferFees(ctx)
@@ -572,7 +575,7 @@ func (d Deposit) macInput() (signer.FlaggedDeposit, error) {
 
 // verifyFlag refuses a deposit that differs from what was flagged, by the MAC of a key that is not
 // in the database. The operator can redirect such a deposit to an address given with the decision,
-// after finding out who changed it.
+// after finding out who changed it. Rule DEP-35.
 func (r *Resolutions) verifyFlag(d Deposit, actor Actor) error {
 	macInput, err := d.macInput()
 	if err == nil && r.grantKey.VerifyFlag(macInput, d.flag.mac) {
@@ -600,7 +603,7 @@ func (r *Resolutions) verifyFlag(d Deposit, actor Actor) error {
 
 // verifyDecision refuses to send again if the transfer is not what was decided. It checks the grant
 // of the transfer that failed. A transfer that was restored from the journal has no grant. Then
-// only a return to the sender of the verified flag is allowed.
+// only a return to the sender of the verified flag is allowed. Rule DEP-35.
 func (r *Resolutions) verifyDecision(d Deposit, res resolution, actor Actor, grant *signer.Grant) error {
 	checkErr := r.grantKey.CheckGrant(signer.Intent{
 		ID: res.id, Purpose: signer.Return, Chain: d.chain, From: signer.WalletRef{OrgID: d.orgID},
@@ -622,6 +625,7 @@ func (r *Resolutions) verifyDecision(d Deposit, res resolution, actor Actor, gra
 }
 
 // refuseSanctioned refuses to return a deposit that came from an address on a sanctions list.
+// Rule DEP-34.
 func refuseSanctioned(d Deposit) error {
 	var reason webhook.FlagReason
 	if err := json.Unmarshal(d.flag.reason, &reason); err != nil {
@@ -794,6 +798,7 @@ var outcomeStatuses = map[string][]Status{
 }
 
 // lockFlagged locks a flagged deposit. isRepeated is true if the same decision was made before.
+// Rule DEP-30.
 func (r *Resolutions) lockFlagged(
 	ctx context.Context, tx pg.Tx, depositID, decision string,
 ) (d Deposit, isRepeated bool, err error) {
@@ -840,7 +845,7 @@ func newOperatorOnly(reason string) *fault.Fault {
 }
 
 // newNoSender returns the fault for a rejected deposit that has no single sender. It tells the
-// operator to redirect, and tells an organization to ask the operator.
+// operator to redirect, and tells an organization to ask the operator. Rule RISK-14.
 func newNoSender(d Deposit, actor Actor) error {
 	const reason = "This deposit has no single sender to which it could go back."
 	if !actor.isOperator() {
@@ -919,7 +924,7 @@ func (r *Resolutions) recordInsufficient(ctx context.Context, ch chain.Chain, de
 
 // recordTooSmall records a failed attempt for a deposit that is too small. message is for the
 // record and detail is for the actor. The deposit stays FLAGGED. It returns the fault
-// INSUFFICIENT_GAS.
+// INSUFFICIENT_GAS. Rule DEP-45.
 func (r *Resolutions) recordTooSmall(
 	ctx context.Context, depositID string, res resolution, message, detail string,
 ) error {

@@ -34,7 +34,7 @@ const (
 // queueMemos has the memos of a block's deposits read later, unless they are queued already. It
 // leaves out deposits that are unsupported or below the minimum: they are never credited, each
 // costs its sender next to nothing, and their memos are mostly advertisements. It leaves out the
-// operator's wallets, whose deposits no organization sees.
+// operator's wallets, whose deposits no organization sees. Rule DEP-54.
 func queueMemos(ctx context.Context, tx pg.Tx, ch chain.Name, changes []change) error {
 	var hashes []string
 	for _, c := range changes {
@@ -129,7 +129,7 @@ func (d *Service) dueMemos(ctx context.Context, ch chain.Name) (due []dueMemo, e
 	return due, nil
 }
 
-// readMemo makes one attempt at a transaction and writes its outcome.
+// readMemo makes one attempt at a transaction and writes its outcome. Rule DEP-54.
 func (d *Service) readMemo(ctx context.Context, ch chain.Name, memos chain.Memos, m dueMemo) error {
 	within, cancel := context.WithTimeout(ctx, memoWithin)
 	defer cancel()

@@ -27,7 +27,7 @@ var _ finality.Listener = (*Service)(nil)
 // OnParted implements finality.Listener. It freezes every customer whose credited deposits may be
 // gone, at once: the money must not leave by another chain while a person looks. An organization
 // that was credited itself is frozen as a whole. Otherwise the missing amount of its product could
-// be transferred to one of its customers. See decision 0026.
+// be transferred to one of its customers. See decision 0026. Rules DEP-11 and DEP-26.
 func (d *Service) OnParted(ctx context.Context, tx pg.Tx, ch chain.Name, ancestorHeight uint64) error {
 	rows, err := tx.Query(ctx, `
 		SELECT DISTINCT org_id, coalesce(customer_id, '') AS customer FROM deposits
@@ -120,6 +120,7 @@ func (d *Service) OnBroken(ctx context.Context, tx pg.Tx, b finality.Break) erro
 
 // findReproven returns the deposit that a final movement proves again, among the removed deposits
 // that are in the ledger: the same amount to the same account. It returns nil if there is none.
+// Rule DEP-21.
 func findReproven(removed []Deposit, f scan.Arrival) *Deposit {
 	if f.Mint == nil || f.Doubt != "" {
 		return nil
@@ -164,7 +165,7 @@ func (d *Service) ReverseReorged(ctx context.Context) (reversed int, err error) 
 
 // reverseDeposit reverses one deposit: it takes what its owner still has, and posts the rest as a
 // loss. A payment of the owner at the same moment makes it fail; the next run reads the balance
-// again.
+// again. Rules DEP-22 and DEP-26.
 func (d *Service) reverseDeposit(ctx context.Context, depositID string) (isReversed bool, err error) {
 	var taken money.Amount
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
@@ -277,7 +278,7 @@ func (d *Service) reverseDeposit(ctx context.Context, depositID string) (isRever
 //   - A returned or redirected deposit keeps its status, and its amount is the operator's loss.
 //   - A deposit with a transfer on its way waits until that transfer ended.
 //
-// It records no event.
+// It records no event. Rule DEP-38.
 func (d *Service) AbandonFlagged(ctx context.Context) (ended int, err error) {
 	var depositIDs []string
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
@@ -432,7 +433,7 @@ func minAmount(a, b money.Amount) money.Amount {
 // ClaimLosses takes, from a frozen customer or product, the part of a reversal's loss that their
 // balance now covers. It does so only while the freeze of that reversal stands: a released hold,
 // for example, gives back an amount that the chain took away. Lifting the freeze waives the
-// remaining loss. It returns from how many deposits it claimed a part.
+// remaining loss. It returns from how many deposits it claimed a part. Rule DEP-23.
 func (d *Service) ClaimLosses(ctx context.Context) (claimed int, err error) {
 	var depositIDs []string
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {

@@ -52,6 +52,7 @@ type RescreenConfig struct {
 //
 // Any number of processes may run one: the holder of the lease asks. A crash leaves a lease that
 // expires and a sender that is asked about again. It is safe for concurrent use.
+// Rules RISK-11 and RISK-12.
 type Rescreener struct {
 	db     *pg.DB
 	policy risk.Policy

@@ -44,6 +44,7 @@ func (r *Resolutions) OnIncluded(context.Context, pg.Tx, dispatch.Order, chain.T
 
 // OnEnded implements dispatch.Listener. It resolves the deposit when its transfer is final. If the
 // transfer failed on the chain, it marks the deposit RESOLUTION_STUCK for the operator.
+// Rule DEP-31.
 func (r *Resolutions) OnEnded(
 	ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End,
 ) ([]ledger.Posting, error) {
@@ -111,7 +112,7 @@ func (r *Resolutions) OnEnded(
 }
 
 // OnRefused implements dispatch.Listener. It makes the deposit FLAGGED again: no part of the
-// attempt reached the chain. It records the failed attempt.
+// attempt reached the chain. It records the failed attempt. Rules DEP-32 and DEP-45.
 func (r *Resolutions) OnRefused(ctx context.Context, tx pg.Tx, o dispatch.Order, refusal *signer.Refusal) error {
 	d, res, status, err := lockByResolution(ctx, tx, o.ID)
 	if err != nil {
@@ -151,7 +152,7 @@ func (r *Resolutions) OnRefused(ctx context.Context, tx pg.Tx, o dispatch.Order,
 }
 
 // OnRecalled implements dispatch.Listener. It makes the deposit FLAGGED again: a person ended the
-// transfer before anything was signed. Another decision is possible.
+// transfer before anything was signed. Another decision is possible. Rule DEP-45.
 func (r *Resolutions) OnRecalled(ctx context.Context, tx pg.Tx, o dispatch.Order, actor audit.Actor) error {
 	return r.OnRefused(
 		ctx, tx, o,
@@ -163,7 +164,7 @@ func (r *Resolutions) OnRecalled(ctx context.Context, tx pg.Tx, o dispatch.Order
 
 // voidRefused has the signer void earlier decisions about a flagged deposit whose orders got no
 // slot. Without that, the earlier grant would let the signer pay it in addition to the new
-// decision. Error: UNAVAILABLE if the signer does not answer.
+// decision. Error: UNAVAILABLE if the signer does not answer. Rule DEP-50.
 func (r *Resolutions) voidRefused(ctx context.Context, d Deposit) error {
 	if d.status != Flagged {
 		return nil
@@ -306,7 +307,7 @@ func restoreResolution(ctx context.Context, tx pg.Tx, d Deposit, o dispatch.Rest
 }
 
 // MarkOverdueStuck marks the resolutions as stuck whose transfer is not final an hour after its
-// broadcast. The operator has to look at them. It returns how many it marked.
+// broadcast. The operator has to look at them. It returns how many it marked. Rule DEP-32.
 func (r *Resolutions) MarkOverdueStuck(ctx context.Context) (stuck int, err error) {
 	var overdueIDs []string
 	err = r.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {

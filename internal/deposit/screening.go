@@ -152,7 +152,7 @@ const (
 )
 
 // isExchange reports whether any provider says that the address belongs to an exchange, at any
-// severity. An address that only dealt with an exchange does not count.
+// severity. An address that only dealt with an exchange does not count. Rule DEP-36.
 func isExchange(v risk.Verdict) bool {
 	return slices.ContainsFunc(v.Parts, isExchange) || slices.ContainsFunc(v.OwnerCategories, func(c string) bool {
 		return strings.Contains(strings.ToLower(c), "exchange")
@@ -223,7 +223,7 @@ const (
 
 // isKeyAccount reports whether the chain says that the sender of a deposit is a key account, as of
 // the block of the deposit. Every other answer and every error is false. A return to a contract may
-// be lost, and a needless warning costs only a look.
+// be lost, and a needless warning costs only a look. Rule DEP-36.
 func (d *Service) isKeyAccount(ctx context.Context, r Deposit) bool {
 	if r.kind == chain.Internal || r.from == "" {
 		return false

@@ -199,7 +199,7 @@ func (d *Deposit) scanColumns(r pgx.CollectableRow, extra ...any) error {
 }
 
 // isDeepEnough reports whether the block of a final deposit has the confirmations that the amount
-// needs, by the proofs in the transaction's snapshot.
+// needs, by the proofs in the transaction's snapshot. Rule DEP-43.
 func (d Deposit) isDeepEnough(ctx context.Context, tx pg.Tx) (ok bool, err error) {
 	if d.depth == 0 {
 		return true, nil
@@ -218,6 +218,7 @@ func (d Deposit) walletSubject() string { return d.customerID + d.product } // o
 // eventFor returns the event of this deposit that corresponds to the event t of a customer's
 // deposit. The interface defines events of customers only; orgEventTypes has those of
 // organizations. It returns "" if no organization is notified, as for a deposit to a treasury.
+// Rule DEP-25.
 func (d Deposit) eventFor(t webhook.Type) webhook.Type {
 	switch d.purpose {
 	case wallet.CustomerDeposit:

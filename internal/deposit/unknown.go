@@ -31,7 +31,7 @@ type unknownTokenCount struct {
 // limitUnknownTokens drops the transfers of unknown tokens beyond the limits, and counts them. It
 // never drops a transfer of a token of the catalogue, and such a transfer counts for no limit. It
 // keeps the first ones of a block, so that applying a block again keeps the same ones. It keeps
-// transfers that are recorded already.
+// transfers that are recorded already. Rule DEP-52.
 func limitUnknownTokens(
 	ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, found []scan.Arrival, recorded func(scan.Arrival) bool,
 ) ([]scan.Arrival, error) {

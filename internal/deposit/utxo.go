@@ -19,7 +19,7 @@ import (
 // flagged deposit stays at the address that received it. See docs/design/bitcoin.md#books.
 
 // creditWallets maps an organization and a chain family to the wallet at which credited deposits
-// count on UTXO chains: the treasury.
+// count on UTXO chains: the treasury. Rule COIN-1.
 type creditWallets map[creditWalletKey]string
 
 type creditWalletKey struct {
@@ -66,7 +66,7 @@ func creditWalletsOn(ctx context.Context, tx pg.Tx, ch chain.Name, found []scan.
 }
 
 // recordOutputs records the outputs of final deposits. The output of a credited deposit can be
-// spent at once. Every other output waits until its deposit is decided.
+// spent at once. Every other output waits until its deposit is decided. Rules COIN-1 and COIN-2.
 func recordOutputs(ctx context.Context, tx pg.Tx, changes []change) error {
 	var found []utxo.Output
 	for _, c := range changes {

@@ -385,6 +385,7 @@ func (s depositView) toObject(catalogue mint.Catalogue) (webhook.Deposit, error)
 		logIndex := int64(s.logIndex)
 		o.LogIndex = &logIndex
 	}
+	// Rule DEP-53.
 	if s.chain.IsUTXO() {
 		if n, err := strconv.ParseInt(s.position, 10, 64); err == nil {
 			o.OutputIndex = &n

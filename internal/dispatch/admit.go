@@ -232,7 +232,7 @@ func (d *Worker) admitGroup(
 }
 
 // checkAffordable returns an error unless every order may cost its share of the fees and the wallet
-// has the gas for all of them.
+// has the gas for all of them. Rule WD-40.
 func (d *Worker) checkAffordable(candidates []candidate, fees chain.Fees) error {
 	need, err := fees.Max()
 	if err != nil {
@@ -503,7 +503,7 @@ func (d *Worker) assignSlot(
 // handleNoQuote leaves waiting, or refuses, an order for which the chain quotes no fees. An order
 // that is refused for its payee or its amount goes back to people, because waiting would not spare
 // them the decision. An order that is refused for the token or the wallet as a whole waits: that
-// ends by itself or by what a third party does.
+// ends by itself or by what a third party does. Rules WD-16, WD-17 and WD-42.
 func (d *Worker) handleNoQuote(ctx context.Context, payer wallet.Wallet, c candidate, quoteErr error) error {
 	o, native, gas := c.Order, c.nativeMintID, c.gas
 	var insufficientFee *chain.InsufficientFeeError

@@ -14,7 +14,7 @@ import (
 // calls successful, or "". A token's event is only the token's claim. Only the balances in the
 // final block show that the amount left Coffer's address and reached the payee. Native coin needs
 // no such check, because the chain itself moves it. A provider that no longer has the state of the
-// block causes an error; the order waits for one that has.
+// block causes an error; the order waits for one that has. Rule WD-15.
 func (d *Worker) findContradictions(ctx context.Context, ps []chain.Payment, outcome chain.Outcome) ([]string, error) {
 	reasons := make([]string, len(ps))
 	if !outcome.Paid {

@@ -68,12 +68,12 @@ func ConsolidationDemanded(ctx context.Context, tx pg.Tx, name chain.Name, walle
 }
 
 // reachableOutputs returns how many outputs a consolidation on demand leaves to payments. Together
-// with the output that it makes, they are as many as one payment spends.
+// with the output that it makes, they are as many as one payment spends. Rule COIN-10.
 func reachableOutputs(m chain.Consolidator) int { return max(0, m.MaxPaymentInputs()-1) }
 
 // chooseSmallOutputs returns the small outputs to consolidate, the smallest first. They hold at
 // most half of what all free outputs hold, so that the rest is there for payments until the
-// consolidation is final. Error: notConsolidatedError. chooseSmallOutputs is pure.
+// consolidation is final. Error: notConsolidatedError. chooseSmallOutputs is pure. Rule COIN-8.
 func chooseSmallOutputs(m chain.Consolidator, small []chain.Output, total money.Amount) ([]chain.Output, error) {
 	countMin, _ := m.InputCounts()
 	half, _ := total.Split(2)

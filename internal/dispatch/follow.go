@@ -374,7 +374,7 @@ func (d *Worker) resendOrBump(ctx context.Context, payer wallet.Wallet, s slot, 
 }
 
 // sendAttempt sends stored bytes to the providers. Only the answers Accepted and Known change the
-// order; after any other answer it stays as it is and is sent again.
+// order; after any other answer it stays as it is and is sent again. Rule OP-5.
 func (d *Worker) sendAttempt(ctx context.Context, s slot, attempt attempt) (busy bool, err error) {
 	ctx, span := trace.StartAbout(ctx, "dispatch send", s.ID)
 	defer func() { span.End(err) }()
@@ -591,7 +591,7 @@ func (d *Worker) commitAttempt(
 }
 
 // settleSlot looks for a slot's transaction in a block and ends the order once that block is proven
-// final.
+// final. Rules WD-7 and WD-9.
 func (d *Worker) settleSlot(
 	ctx context.Context, payer wallet.Wallet, s slot, acct chain.Account,
 ) (busy bool, err error) {
@@ -791,6 +791,7 @@ func (s slot) payeeRent(outcome chain.Outcome) money.Amount {
 // transfer on EVM runs the payee's code and nothing else that could refuse it. For anything else,
 // the function asks whether the chain would still refuse this payment but not one to the wallet
 // itself. It is false where no provider answers, and where other orders were in the transaction.
+// Rule WD-55.
 func (d *Worker) isPayeeFailure(ctx context.Context, payer wallet.Wallet, s slot) bool {
 	if s.Purpose != signer.Payment || len(s.TxMembers) > 0 {
 		return false
@@ -922,6 +923,7 @@ func endMovements(o Order, e End, native int, gasReserved money.Amount) []wallet
 
 // newFeePosting returns the posting of a network fee. It takes the actual fee from the operator's
 // gas and records it as owed by the organization, whether the transaction succeeded or not.
+// Rule WD-10.
 func newFeePosting(o Order, native int, fee money.Amount) ledger.Posting {
 	account := func(k ledger.Kind) ledger.Account { return ledger.Account{OrgID: o.OrgID, MintID: native, Kind: k} }
 	return ledger.Posting{
@@ -936,7 +938,7 @@ func newFeePosting(o Order, native int, fee money.Amount) ledger.Posting {
 // markStuck keeps the orders of a final transaction that succeeded and did not move what it should
 // have moved. Nothing is released or settled: the token is quarantined and a person decides. All
 // payments of the transaction become stuck, and each is decided separately. reasons holds what
-// contradicts each payment, "" for nothing.
+// contradicts each payment, "" for nothing. Rule WD-15.
 func (d *Worker) markStuck(ctx context.Context, s slot, outcome chain.Outcome, proof int64, reasons []string) error {
 	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		orders, err := lockSlot(ctx, tx, s.ID)

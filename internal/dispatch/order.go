@@ -149,7 +149,7 @@ type ImmovableFunds struct {
 //   - a payment that waits because the token would let no amount go to any payee.
 //
 // It leaves out payments that are refused for their payee or their amount: those go back to people,
-// see handleNoQuote.
+// see handleNoQuote. Rule WD-17.
 func ListImmovableFunds(ctx context.Context, tx pg.Tx, org string, mintID int) ([]ImmovableFunds, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT f.org_id, f.wallet_id, f.mint_id, coalesce(o.last_error, '')
@@ -259,7 +259,7 @@ const turnAfter = 10 * time.Second
 
 // LockWaiting locks an order and reports whether it waits without a slot. That is so once dispatch
 // wrote down what the order lacks, or has not looked at it for turnAfter. A transaction that
-// changes both locks the order before the feature's row, as dispatch does.
+// changes both locks the order before the feature's row, as dispatch does. Rule WD-43.
 func LockWaiting(ctx context.Context, tx pg.Tx, orderID string) (bool, error) {
 	var waiting bool
 	err := tx.QueryRow(ctx, `
@@ -384,7 +384,7 @@ func lockOrder(ctx context.Context, tx pg.Tx, orderID string) (Order, error) {
 	return o, nil
 }
 
-// exceedsFeeMax reports whether a cost is above the order's own limit.
+// exceedsFeeMax reports whether a cost is above the order's own limit. Rule WD-26.
 func (o Order) exceedsFeeMax(cost money.Amount) bool { return o.FeeMax != nil && o.FeeMax.Less(cost) }
 
 func (o Order) chainPayment(account chain.Address) chain.Payment {

@@ -85,7 +85,7 @@ func loadReorgedOrders(ctx context.Context, tx pg.Tx, name chain.Name, walletID 
 }
 
 // resettleOrders takes a wallet's reorged orders a step forward, by nonce. An order that cannot be
-// sent again holds up those with later nonces.
+// sent again holds up those with later nonces. Rule WD-18.
 func (d *Worker) resettleOrders(
 	ctx context.Context, payer wallet.Wallet, reorged []reorgedOrder,
 ) (busy bool, err error) {
@@ -218,7 +218,7 @@ func (d *Worker) findDifference(
 }
 
 // reproveOrder gives an ended order the proof that is live now. Its end was posted and reported
-// once; only the change of the fee is posted.
+// once; only the change of the fee is posted. Rule WD-18.
 func (d *Worker) reproveOrder(
 	ctx context.Context, q reorgedOrder, outcome chain.Outcome, proof int64,
 ) (proven, delays bool, err error) {
@@ -307,6 +307,7 @@ func (d *Worker) postFeeChange(ctx context.Context, tx pg.Tx, o Order, oldFee, n
 
 // resendEnded sends the same bytes that had ended an order again. Two things prevent that: a
 // freeze, even of its customer, and a simulation that ends in another way than the books.
+// Rules WD-18 and WD-19.
 func (d *Worker) resendEnded(
 	ctx context.Context, payer wallet.Wallet, q reorgedOrder, holdBack bool,
 ) (delays bool, err error) {
@@ -381,7 +382,7 @@ func (d *Worker) noteWaiting(ctx context.Context, q reorgedOrder, waitReason Wai
 }
 
 // disputeOrder leaves an order to a person if the chain ended its slot in another way than the
-// books. It freezes the wallet once: a person who lifts that freeze has seen the order.
+// books. It freezes the wallet once: a person who lifts that freeze has seen the order. Rule WD-20.
 func (d *Worker) disputeOrder(ctx context.Context, payer wallet.Wallet, q reorgedOrder, chainSays string) error {
 	reason := fmt.Sprintf("the books have it %s by %s; the chain: %s", q.EndedOrder.Status, q.Hash, chainSays)
 	if q.EndedOrder.WaitingFor == WaitOperator {

@@ -150,6 +150,7 @@ func (s slot) isSuperseded(attempt attempt) bool {
 // customer: a customer's freeze comes too late then, because an unused slot would hold up every
 // later payment of the wallet. An order that has ended and is sent again keeps its customer, since
 // that is a new payment: the customer may be frozen because the reorg took their deposit.
+// Rules WD-39 and CUS-6.
 func (s slot) ordersToFreeze() []Order {
 	orders := s.allOrders()
 	for i, o := range orders {

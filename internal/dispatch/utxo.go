@@ -79,7 +79,7 @@ const changeLookback = 100
 // NextChangeWallet returns the wallet for the change output of the next slot, or for the output of
 // a consolidation. It is the organization's first change wallet that no slot and no queued
 // consolidation names, else the next number. Two callers may get the same wallet, and one of them
-// keeps it: see dispatch_slots_change_once and docs/design/bitcoin.md#change-wallets.
+// keeps it: see dispatch_slots_change_once and docs/design/bitcoin.md#change-wallets. Rule COIN-9.
 func NextChangeWallet(ctx context.Context, tx pg.Tx, ch chain.Name, org string) (signer.WalletRef, error) {
 	var number uint64
 	err := tx.QueryRow(ctx, `
@@ -208,7 +208,7 @@ func (d *Worker) handleNoOutputs(ctx context.Context, orders []Order, native int
 }
 
 // checkSlotCost returns the most that a slot of orders may cost. Errors: feeLimitError if an
-// order's share exceeds its limit, insufficientGasError if the wallet lacks the gas.
+// order's share exceeds its limit, insufficientGasError if the wallet lacks the gas. Rule WD-40.
 func checkSlotCost(ctx context.Context, tx pg.Tx, orders []Order, native int, fees chain.Fees) (money.Amount, error) {
 	cost, err := fees.Max()
 	if err != nil {

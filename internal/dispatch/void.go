@@ -37,7 +37,7 @@ type VoidListener interface {
 // Voider has the signer journal that a recalled payment or return is void, and notifies its
 // feature. It is the only way from WITHDRAWN to a released hold. A crash leaves a row without its
 // journal entry, which Run finishes. A Voider is safe for concurrent use, also by several
-// processes.
+// processes. Rule WD-50.
 type Voider struct {
 	DB        *pg.DB
 	Signer    signer.Signer

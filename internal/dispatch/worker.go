@@ -279,7 +279,7 @@ func (d *Worker) stepWallet(ctx context.Context, walletID string) (busy bool, er
 }
 
 // freezeReason returns the freeze that stops the sending for orders, or "". A freeze of one order
-// stops the transaction of all of them.
+// stops the transaction of all of them. Rule WD-39.
 func (d *Worker) freezeReason(ctx context.Context, tx pg.Tx, orders ...Order) (string, error) {
 	var checked []freeze.Target
 	for _, o := range orders {

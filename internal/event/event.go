@@ -117,6 +117,7 @@ const EveryType Type = "*"
 
 // IsWanted reports whether a receiver that named these types gets t. A receiver that named none
 // gets the events of the interface, so no receiver gets an extension that it did not ask for.
+// Rule EVT-7.
 func IsWanted(named []Type, t Type) bool {
 	if len(named) == 0 {
 		return !IsExtension(t)
@@ -144,7 +145,7 @@ type Event struct {
 //
 // The caller holds the lock of the resource's row, or has just inserted it. That lock gives the
 // event its position among the events of its resource. Call Record once the change is complete,
-// with the object as it reads after the commit.
+// with the object as it reads after the commit. Rule EVT-1.
 func Record(ctx context.Context, tx pg.Tx, e Event) (string, error) {
 	if !IsKnown(e.Type) {
 		return "", fmt.Errorf("record an event of %s: type %q is unknown", e.ResourceID, e.Type)

@@ -59,7 +59,7 @@ func LockExpiring(ctx context.Context, tx pg.Tx, org string, limit int) ([]Expir
 
 // Expire deletes the bytes of the events that LockExpiring returned, from the first of them on
 // without leaving one out. Their rows stay without a time limit: they prove that the events
-// happened, in which order and under which number.
+// happened, in which order and under which number. Rule EVT-15.
 func Expire(ctx context.Context, tx pg.Tx, org string, old []ExpiringEvent) error {
 	if len(old) == 0 {
 		return nil

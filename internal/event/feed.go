@@ -26,6 +26,7 @@ type Page struct {
 // ReadFeed returns the events of an organization after that sequence number. It returns only the
 // given types, or all types if there are none. All types include the extensions; only then are the
 // numbers without gaps. The feed begins where the bytes are still kept. limit is between 1 and 200.
+// Rule EVT-4.
 func ReadFeed(ctx context.Context, tx pg.Tx, org string, afterSeq int64, types []Type, limit int) (Page, error) {
 	limit = min(max(limit, 1), feedMax)
 	names := make([]string, len(types))

@@ -52,7 +52,7 @@ type Listener interface {
 //
 // Any number of processes may run a Sequencer. An advisory lock keeps them from doing the same
 // work. Correctness comes from the compare-and-swap of the counter and of each event's empty
-// sequence, and from the unique key on (organization, sequence).
+// sequence, and from the unique key on (organization, sequence). Rule EVT-4.
 type Sequencer struct {
 	DB          *pg.DB
 	Environment string // webhook.Live or webhook.Test
@@ -227,7 +227,7 @@ func restoreResourceOrder(batch []unnumbered) []unnumbered {
 	return ordered
 }
 
-// assignSequences takes the next numbers of each organization and freezes the bodies.
+// assignSequences takes the next numbers of each organization and freezes the bodies. Rule EVT-2.
 func (s *Sequencer) assignSequences(ctx context.Context, tx pg.Tx, batch []unnumbered) error {
 	counts := map[string]int64{}
 	for _, e := range batch {

@@ -83,6 +83,7 @@ func scanFreeze(row pgx.CollectableRow) (f Freeze, err error) {
 }
 
 // Active returns the widest active freeze that stops the target, or nil if there is none.
+// Rule OP-5.
 func Active(ctx context.Context, tx pg.Tx, target Target) (*Freeze, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT `+columns+` FROM freezes
@@ -149,7 +150,7 @@ const lockName = "freezes"
 
 // LockShared keeps new freezes out until the transaction ends. Code that moves money one step
 // further calls it before Active, and before any lock that a payment takes. Then every such step
-// that commits after a freeze has seen the freeze. Lifting waits for no lock.
+// that commits after a freeze has seen the freeze. Lifting waits for no lock. Rule WD-38.
 func LockShared(ctx context.Context, tx pg.Tx) error { return pg.LockShared(ctx, tx, lockName) }
 
 // IsFinalityBroken reports whether proven final blocks of a chain may no longer be on it. It is
@@ -305,7 +306,7 @@ func ListOfCustomer(ctx context.Context, tx pg.Tx, org, customerID string) ([]Fr
 
 // LiftByOrganization ends the freeze that an organization created for its customer, in a
 // transaction of that organization. Freezes of other sources stay active: the tables let an
-// organization lift no other freeze. It changes nothing if there is none.
+// organization lift no other freeze. It changes nothing if there is none. Rule CUS-6.
 func LiftByOrganization(ctx context.Context, tx pg.Tx, org, customerID string, actor audit.Actor) error {
 	active, err := ListOfCustomer(ctx, tx, org, customerID)
 	if err != nil {

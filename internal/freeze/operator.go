@@ -101,7 +101,7 @@ func ListPage(ctx context.Context, tx pg.Tx, f Filter, p pagination.Page) (pagin
 
 // LiftByOperator lifts a freeze for the operator, who may end every freeze except an organization's
 // own. It returns the freeze as it is then. Errors: those of Lift, and INVALID_STATE for a freeze
-// that only the organization lifts.
+// that only the organization lifts. Rule OP-5.
 func LiftByOperator(ctx context.Context, tx pg.Tx, freezeID string, actor audit.Actor) (Freeze, error) {
 	f, err := ByID(ctx, tx, freezeID)
 	if err != nil {

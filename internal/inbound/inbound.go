@@ -74,6 +74,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
+// Rule REQ-9.
 func (l *listener) admitConn(addr netip.Addr, prefix netip.Prefix) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -179,7 +180,7 @@ func (c *conn) Read(p []byte) (int, error) {
 
 // readBounded reads with the deadline of net/http and, during a body, also with the deadline of the
 // body. Only time spent waiting counts against the body. Bytes that the caller has sent already may
-// lie in the buffer while the service does other work.
+// lie in the buffer while the service does other work. Rule REQ-9.
 func (c *conn) readBounded(p []byte) (int, error) {
 	if !c.scan.isInBody() || c.limits.BodyWait == 0 {
 		c.budget = c.limits.BodyWait

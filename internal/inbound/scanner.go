@@ -119,7 +119,7 @@ func (s *scanner) isChunkEnd(b []byte) bool {
 	return true
 }
 
-// endLine handles a complete line.
+// endLine handles a complete line. Rule REQ-8.
 func (s *scanner) endLine() verdict {
 	switch s.state {
 	case stateChunkLine:

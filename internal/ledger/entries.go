@@ -189,7 +189,7 @@ func readEntry(row pgx.CollectableRow) (e Entry, err error) {
 
 // ListEntries returns a statement: one page of what moved the selected accounts of an organization,
 // each entry with its cause, in the order of (time, id). A transfer between two selected accounts
-// has two entries.
+// has two entries. Rule BAL-2.
 func ListEntries(
 	ctx context.Context, tx pg.Tx, org string, f Filter, p pagination.Page,
 ) (pagination.Result[Entry], error) {

@@ -50,7 +50,7 @@ type Mint struct {
 	Quarantined           bool         // its events and its balances differed; no deposit of it is credited
 }
 
-// IsSwappable reports whether customers can swap the mint. Customer swaps are off.
+// IsSwappable reports whether customers can swap the mint. Customer swaps are off. Rule MINT-2.
 func (m Mint) IsSwappable() bool { return false }
 
 // Object returns the mint as it is embedded in objects for organizations.
@@ -244,6 +244,7 @@ func (c Catalogue) ByID(id int) (Mint, bool) {
 }
 
 // ByContract returns the mint of a contract in its canonical form; "" is the chain's native coin.
+// Rule MINT-1.
 func (c Catalogue) ByContract(chainName chain.Name, contract chain.Address) (Mint, bool) {
 	i, ok := c.byContract[contractKey{chainName, contract}]
 	if !ok {
@@ -330,7 +331,7 @@ func Usable(ctx context.Context, tx pg.Tx, ids []int) (map[int]bool, error) {
 
 // ReleaseQuarantine ends a quarantine after a person has looked at it. The reason goes into the
 // audit log. What only the quarantine stopped continues: deposits that the balances of their own
-// blocks confirmed are credited, and payments leave.
+// blocks confirmed are credited, and payments leave. Rule DEP-15.
 func ReleaseQuarantine(ctx context.Context, tx pg.Tx, id int, actor audit.Actor, reason string) error {
 	tag, err := tx.Exec(ctx, `
 		UPDATE mints SET quarantined_at = NULL, quarantine_reason = NULL

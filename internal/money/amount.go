@@ -59,7 +59,7 @@ func FromUint256(n *uint256.Int) Amount { return Amount{*n} }
 
 // Parse parses a whole number of atomic units: a digit 1 to 9 followed by up to 77 digits, or a
 // single 0. It accepts no sign, leading zero, space, separator, exponent or digit outside ASCII.
-// Errors: ErrSyntax, ErrRange.
+// Errors: ErrSyntax, ErrRange. Rule AMT-1.
 func Parse(s string) (Amount, error) {
 	if s == "" || len(s) > 1 && s[0] == '0' {
 		return Zero, ErrSyntax
@@ -88,7 +88,7 @@ func MustParse(s string) Amount {
 
 // ParseDecimal parses a decimal of whole tokens ("1.5") as atomic units of a mint with the given
 // number of decimals. It refuses more fraction digits than decimals even when they are zeros;
-// nothing is rounded. Errors: ErrSyntax, ErrFraction, ErrRange.
+// nothing is rounded. Errors: ErrSyntax, ErrFraction, ErrRange. Rule AMT-2.
 func ParseDecimal(s string, decimals int) (Amount, error) {
 	whole, frac, hasPoint := s, "", false
 	for i := range len(s) {

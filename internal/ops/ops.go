@@ -54,7 +54,7 @@ func NewHandler(checks map[string]Check, metrics *Metrics) http.Handler {
 }
 
 // checkAll runs every check and waits for none longer than checkMax, even if a check ignores its
-// context.
+// context. Rule REQ-14.
 func checkAll(ctx context.Context, checks map[string]Check) Readiness {
 	ctx, cancel := context.WithTimeout(ctx, checkMax)
 	defer cancel()

@@ -56,7 +56,7 @@ func NewAuthenticator(db *pg.DB) *Authenticator {
 }
 
 // findOwners returns the valid keys whose values have these hashes. Validity follows the database's
-// clock, and whether the organization may have more than its main key.
+// clock, and whether the organization may have more than its main key. Rules KEY-4 and KEY-6.
 func findOwners(ctx context.Context, db *pg.DB, hashes [][sha256.Size]byte) (map[[sha256.Size]byte]keyHolder, error) {
 	wanted := make([][]byte, len(hashes))
 	for i := range hashes {
@@ -105,7 +105,8 @@ func findOwners(ctx context.Context, db *pg.DB, hashes [][sha256.Size]byte) (map
 //
 // A missing, malformed, unknown, rolled, expired, deleted or suspended key takes the same path and
 // gets the same refusal, UNAUTHORIZED. A valid key from an address outside the list gets
-// IP_NOT_ALLOWED. Any other error means that the answer is unknown.
+// IP_NOT_ALLOWED. Any other error means that the answer is unknown. Rules AUTH-1 and AUTH-3.
+// Rule OP-2.
 func (d *Authenticator) Authenticate(ctx context.Context, presented string, addr netip.Addr) (Caller, error) {
 	// A text that is too long is not hashed completely; it cannot be a key in any case.
 	text := presented[:min(len(presented), keyTextBytes+1)]
@@ -136,7 +137,7 @@ func newUnauthorized() error {
 }
 
 // RecordUse records that an admitted key was used, at most once a minute for each of its values.
-// One request of this process does it; the others go on meanwhile.
+// One request of this process does it; the others go on meanwhile. Rule KEY-8.
 func (d *Authenticator) RecordUse(ctx context.Context, c Caller) error {
 	if !c.needsUseNote {
 		return nil

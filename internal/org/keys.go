@@ -72,7 +72,7 @@ type Caller struct {
 }
 
 // HasScope reports whether the key has the scope that a call needs. A call that names no scope
-// needs the main key.
+// needs the main key. Rule KEY-2.
 func (c Caller) HasScope(needed Scope) bool {
 	if c.KeyID == MainKeyID {
 		return true
@@ -82,7 +82,7 @@ func (c Caller) HasScope(needed Scope) bool {
 }
 
 // Actor returns the key as an actor of the audit log. The main key appears there as its
-// organization.
+// organization. Rule KEY-9.
 func (c Caller) Actor() audit.Actor {
 	if c.KeyID == MainKeyID {
 		return audit.APIKey(c.OrgID)
@@ -188,6 +188,7 @@ func CreateKey(ctx context.Context, db *pg.DB, caller Caller, n NewKey) (Key, se
 	return made, value, nil
 }
 
+// Rule KEY-9.
 func (k Key) auditEntry(org string, actor audit.Actor, action string, detail map[string]any) audit.Entry {
 	e := audit.Entry{
 		OrgID: org, Actor: actor, Action: action, ResourceKind: "API_KEY", ResourceID: k.ID, Detail: detail,
@@ -202,7 +203,7 @@ func keysLockName(org string) string { return "API keys of " + org }
 
 // lockMainKey locks the main key's value until the transaction ends, and refuses a caller whose
 // value ended since it was admitted. After a roll has committed, the value that it ended can
-// therefore neither create nor roll a key.
+// therefore neither create nor roll a key. Rule KEY-3.
 func (c Caller) lockMainKey(ctx context.Context, tx pg.Tx) error {
 	if err := pg.LockShared(ctx, tx, keysLockName(c.OrgID)); err != nil {
 		return err
@@ -224,6 +225,7 @@ func (c Caller) checkStillValid(ctx context.Context, tx pg.Tx) error {
 	return nil
 }
 
+// Rule KEY-1.
 func requireAdditionalKeys(ctx context.Context, tx pg.Tx, org, refusal string) error {
 	if err := LockSettingsShared(ctx, tx, org); err != nil {
 		return err
@@ -287,7 +289,7 @@ const (
 )
 
 // rollMain replaces the value of the main key, in a transaction of the system. checkCaller may be
-// nil. It runs once no other roll can come between, and its error refuses the roll.
+// nil. It runs once no other roll can come between, and its error refuses the roll. Rule KEY-5.
 func rollMain(
 	ctx context.Context, tx pg.Tx, actor audit.Actor, org string, hash []byte, overlapSeconds int,
 	checkCaller func() error,
@@ -362,6 +364,7 @@ func rollMain(
 }
 
 // rollAdditional replaces the value of an additional key, in a transaction of its organization.
+// Rule KEY-5.
 func rollAdditional(
 	ctx context.Context, tx pg.Tx, caller Caller, keyID string, hash []byte, overlapSeconds int,
 ) (Key, error) {
@@ -413,7 +416,7 @@ func rollAdditional(
 }
 
 // DeleteKey deletes an additional key with all its values, from the commit on. Errors: NOT_FOUND,
-// INVALID_STATE for the main key, UNAUTHORIZED if the caller's key ended meanwhile.
+// INVALID_STATE for the main key, UNAUTHORIZED if the caller's key ended meanwhile. Rule KEY-6.
 func DeleteKey(ctx context.Context, db *pg.DB, caller Caller, keyID string) error {
 	if keyID == MainKeyID {
 		return fault.New(
@@ -451,7 +454,7 @@ func deleteKey(ctx context.Context, tx pg.Tx, actor audit.Actor, org, keyID, act
 
 // RevokeKey ends a key of an organization for an operator, from the commit on. A revoked main key
 // leaves the organization without one until it is rolled. Errors: NOT_FOUND, INVALID_STATE for a
-// main key that is already revoked.
+// main key that is already revoked. Rule KEY-6.
 func RevokeKey(ctx context.Context, db *pg.DB, actor audit.Actor, org, keyID string) error {
 	return db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		if _, err := ByID(ctx, tx, org); err != nil {

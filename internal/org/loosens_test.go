@@ -17,7 +17,8 @@ func (s scale) place(value string) int {
 }
 
 // A setting without a scale controls nothing. For one with two scales the installation decides
-// which applies: a change that loosens the control by either is one that loosens it. Rule OP-7.
+// which applies: a change that loosens the control by either is one that loosens it.
+// Rules OP-7, OP-10.
 func TestEveryPairOfValuesOfASettingIsComparedByItsEffect(t *testing.T) {
 	t.Parallel()
 	entry := func(customer, active string) string {

@@ -160,7 +160,7 @@ type setting struct {
 	loosens func(before, after Settings) bool // nil: the setting controls nothing
 }
 
-// settings lists all settings in the order of the interface.
+// settings lists all settings in the order of the interface. Rule OP-10.
 var settings = []setting{
 	severitySetting("screeningSeverityThreshold", func(s *Settings) *Severity { return &s.ScreeningSeverityThreshold },
 		noScreening),
@@ -248,7 +248,7 @@ var settings = []setting{
 
 // severitySetting builds a setting for a severity threshold. unset lists the values that may apply
 // while none is set. A change loosens the threshold if the effective value rises under any of them.
-// It compares the effective values, not the written ones.
+// It compares the effective values, not the written ones. Rule OP-10.
 func severitySetting(name string, field func(*Settings) *Severity, unset ...Severity) setting {
 	rank := func(word Severity) int {
 		if word == noScreening {
@@ -503,7 +503,7 @@ func SettingNames() []string {
 type Changes map[string]json.RawMessage
 
 // applyTo reads all changes before anything is written. Errors: INVALID_REQUEST on the setting,
-// UNKNOWN_FIELD.
+// UNKNOWN_FIELD. Rule OP-4.
 func (c Changes) applyTo(s Settings) (Settings, error) {
 	applied := 0
 	for _, item := range settings {
@@ -598,7 +598,7 @@ func readSettings(ctx context.Context, tx pg.Tx, org, sql string) (Settings, err
 func settingsLockName(org string) string { return "settings of " + org }
 
 // LockSettingsShared locks an organization's settings in shared mode until the transaction ends,
-// for a transaction that decides by them. It comes before any lock that a payment takes.
+// for a transaction that decides by them. It comes before any lock that a payment takes. Rule OP-4.
 func LockSettingsShared(ctx context.Context, tx pg.Tx, org string) error {
 	return pg.LockShared(ctx, tx, settingsLockName(org))
 }
@@ -624,7 +624,7 @@ type Outcome struct {
 
 // RequestChange changes settings for an operator, where a second operator may have to approve.
 // Changes that loosen a control then wait in a change request; the others are written at once.
-// Errors: those of ChangeSettings and of changerequest.CreateRequest.
+// Errors: those of ChangeSettings and of changerequest.CreateRequest. Rules OP-7 and OP-10.
 func RequestChange(
 	ctx context.Context, tx pg.Tx, author operator.Key, rule changerequest.Rule, org string, c Changes,
 ) (outcome Outcome, err error) {

@@ -103,7 +103,7 @@ func Of(sql string, args []any) *Query {
 	return q
 }
 
-// AddCondition adds a condition.
+// AddCondition adds a condition. Rule LIST-3.
 func (q *Query) AddCondition(condition string, args ...any) *Query {
 	q.filter = true
 	q.sql.WriteString(" AND (")
@@ -138,7 +138,7 @@ func (q *Query) Among(column, array string, arg any) *Query {
 }
 
 // BuildPage completes the query with the page's position, order and limit. The arguments after the
-// page name the two columns of the order.
+// page name the two columns of the order. Rules LIST-1 and LIST-4.
 func (q *Query) BuildPage(p Page, timeColumn, idColumn string) (sql string, args []any) {
 	operator, order := ">", "ASC"
 	if p.Desc {
@@ -248,7 +248,7 @@ func EncodeCursor(c Cursor, key []byte, scope ...string) string {
 }
 
 // DecodeCursor decodes a cursor that EncodeCursor made with the same key and scope. Everything else
-// gets the same refusal, INVALID_CURSOR.
+// gets the same refusal, INVALID_CURSOR. Rule LIST-1.
 func DecodeCursor(s string, key []byte, scope ...string) (Cursor, error) {
 	refused := fault.New(fault.Invalid, fault.InvalidCursor,
 		"This cursor does not belong to this list. Nothing was changed and no money moved. Start again without a "+

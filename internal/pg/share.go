@@ -39,7 +39,7 @@ type shareKey struct{}
 // because what the request did before cannot be undone.
 //
 // A transaction takes its slot of the share before its connection and holds it no longer than the
-// connection. A request that waits for something else therefore delays no other.
+// connection. A request that waits for something else therefore delays no other. Rule LIM-3.
 func (db *DB) WithShare(ctx context.Context, caller string, waitMax time.Duration) context.Context {
 	db.shares.mu.Lock()
 	defer db.shares.mu.Unlock()

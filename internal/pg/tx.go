@@ -50,7 +50,7 @@ func (Tx) Rollback(context.Context) error {
 // fn may run more than once: a deadlock or a serialization failure before COMMIT rolls back and
 // starts again. An error or a panic of fn rolls back and reaches the caller. An error of COMMIT
 // never runs fn again; unless the server said that it rolled back, the error wraps
-// ErrCommitUnknown.
+// ErrCommitUnknown. Rule REQ-3.
 func (db *DB) InOrg(ctx context.Context, org string, fn func(context.Context, Tx) error) error {
 	return db.runTx(ctx, "begin isolation level read committed read write"+orgRoleSQL(org), true, fn)
 }

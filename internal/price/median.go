@@ -31,7 +31,7 @@ type NamedSource struct {
 	Source Source
 }
 
-// Median asks several sources and returns the median of the fresh quotes.
+// Median asks several sources and returns the median of the fresh quotes. Rule PRICE-1.
 type Median struct {
 	Sources  []NamedSource
 	Required int // the least number of fresh quotes; below 1 means 1

@@ -55,6 +55,7 @@ func (f Fixed) USD(_ context.Context, mintID int) (Quote, error) {
 
 // CheckFresh refuses a quote that must not decide: one that is older than maxAge, from the future,
 // or zero. A price of zero would put every value below any threshold. Error: ErrUnavailable.
+// Rule PRICE-2.
 func CheckFresh(q Quote, now time.Time, maxAge time.Duration) error {
 	switch {
 	case q.Price == money.USD{}:

@@ -30,7 +30,7 @@ type Balance struct {
 }
 
 // LoadBalances returns a customer's balances by mint. It has a row for each mint that the customer
-// has used.
+// has used. Rule CUS-3.
 func LoadBalances(ctx context.Context, tx pg.Tx, org, customerID string) ([]Balance, error) {
 	mints, err := mint.LoadCatalogue(ctx, tx)
 	if err != nil {
@@ -107,7 +107,7 @@ type ProductBalance struct {
 const custodial = "CUSTODIAL"
 
 // LoadProductBalances returns an organization's own balances by mint and product. It has a row for
-// each used pair, and a row of CUSTODIAL for each mint of which customers own an amount.
+// each used pair, and a row of CUSTODIAL for each mint of which customers own an amount. Rule BAL-1.
 func LoadProductBalances(ctx context.Context, tx pg.Tx, org string) ([]ProductBalance, error) {
 	mints, err := mint.LoadCatalogue(ctx, tx)
 	if err != nil {

@@ -60,7 +60,7 @@ func sumAmounts(amounts ...money.Amount) (total money.Amount, err error) {
 }
 
 // LoadReserves returns a row for each mint that Coffer ever held, by id, for all organizations or
-// one. It needs a snapshot: sums that were read one after the other would not match.
+// one. It needs a snapshot: sums that were read one after the other would not match. Rule OP-6.
 func LoadReserves(ctx context.Context, tx pg.Tx, org string) ([]Reserve, error) {
 	mints, err := mint.LoadCatalogue(ctx, tx)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 
 // AnswerStore stores the providers' answers with their original text, sealed. Only the sealed part
 // counts. A party that can write the database can therefore not invent an answer, change one, or
-// give an old one a new date.
+// give an old one a new date. Rule RISK-9.
 type AnswerStore struct {
 	DB   *pg.DB
 	Seal *seal.Keyset

@@ -51,6 +51,7 @@ const (
 
 // compareWith compares an answer with a threshold. A known severity above it counts even if other
 // providers did not answer. A severity within it counts only if no answer is missing.
+// Rules RISK-3 and RISK-8.
 func (a *Answer) compareWith(threshold Severity, t UnknownTreatment) comparison {
 	v := a.Verdict
 	switch {
@@ -110,6 +111,7 @@ func NewQuote(q price.Quote, ageMax time.Duration) *Quote {
 const priceSkewMax = time.Minute
 
 // usdValue returns the dollar value of an amount; ok is false if there is no valid price.
+// Rule RISK-2.
 func (q *Quote) usdValue(a money.Amount, decimals int, now time.Time) (v money.USD, ok bool) {
 	if q == nil || q.USD == (money.USD{}) || now.Sub(q.QuotedAt) > q.AgeMax || q.QuotedAt.Sub(now) > priceSkewMax {
 		return v, false
@@ -235,7 +237,7 @@ func DecideDeposit(c DepositCase) DepositDecision {
 	return c.decideByAnswer(c.Answer, d, StatusPassed, ReasonWithin)
 }
 
-// decideByAnswer decides by an answer.
+// decideByAnswer decides by an answer. Rules RISK-3 and RISK-4.
 func (c DepositCase) decideByAnswer(a *Answer, d DepositDecision, passed Status, reason string) DepositDecision {
 	d.Verdict = a.Verdict
 	switch a.compareWith(*c.SeverityThreshold, c.UnknownAs) {
@@ -341,7 +343,7 @@ type WithdrawalRecord struct {
 }
 
 // ReplayDeposit repeats the decision of a stored case. It returns an error if the record cannot be
-// read, or if the decision differs from the stored one.
+// read, or if the decision differs from the stored one. Rule RISK-7.
 func ReplayDeposit(record []byte) (DepositRecord, error) {
 	var r DepositRecord
 	if err := decodeStrict(record, &r); err != nil {

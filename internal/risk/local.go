@@ -115,7 +115,7 @@ func readEntry(row pgx.CollectableRow) (e LocalListEntry, err error) {
 
 // checkReadable refuses text that no configured chain parses as an address. An entry for a mistyped
 // address would never match, and a test of screening would then show nothing. A sender may be an
-// account without a key, which only ParseContract accepts.
+// account without a key, which only ParseContract accepts. Rule RISK-15.
 func checkReadable(address string, chains chain.Chains) error {
 	for _, name := range slices.Sorted(maps.Keys(chains)) {
 		g := chains[name].AddressCodec

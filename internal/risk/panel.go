@@ -123,7 +123,7 @@ func (p *Panel) Screen(ctx context.Context, s Subject) (Verdict, error) {
 	return v, err
 }
 
-// combineAnswers combines all answers into one verdict.
+// combineAnswers combines all answers into one verdict. Rule RISK-8.
 func combineAnswers(members []Member, results []memberAnswer, needed int) (Verdict, error) {
 	var out Verdict
 	var verdicts []Verdict
@@ -169,6 +169,7 @@ func isWorse(a, b Verdict) bool {
 }
 
 // askMember returns one member's answer: a stored one that is still valid, or a new one.
+// Rule RISK-9.
 func (p *Panel) askMember(ctx context.Context, m Member, s Subject) (v Verdict, err error) {
 	name := m.Screener.Name()
 	// An adapter that panics on a provider's input counts as one that did not answer.

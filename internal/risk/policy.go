@@ -44,6 +44,7 @@ func (p Policy) ScreenLists(ctx context.Context, s Subject) *Answer {
 const SendersMax = 20
 
 // screenSenders screens the sender of a deposit, or all of several senders concurrently.
+// Rule RISK-14.
 func (c DepositCase) screenSenders(ask func(Subject) *Answer) *Answer {
 	if len(c.Senders) == 0 {
 		return ask(c.Subject)

@@ -27,7 +27,7 @@ const (
 // references were recorded stay as well.
 //
 // It is a periodic job: it may run at any time and in several processes, and each batch is a
-// transaction of its own. It examines no answer twice.
+// transaction of its own. It examines no answer twice. Rule RISK-13.
 func PruneAnswers(ctx context.Context, db *pg.DB, retention time.Duration) error {
 	for range pruneBatchesMax {
 		looked := 0

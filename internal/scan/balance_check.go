@@ -65,7 +65,7 @@ func addFlows(c chain.Contents, flows map[chain.Holding]*flow) {
 }
 
 // compareBalance compares the flow of a block with the change of the balance. It returns nil if
-// they match.
+// they match. Rule DEP-5.
 func compareBalance(h chain.Holding, f flow, before, after money.Amount) *finding {
 	actual := new(big.Int).Sub(after.Big(), before.Big())
 	reported := new(big.Int).Sub(f.received, f.sent)
@@ -104,6 +104,7 @@ func (w *Walker) wrapBalanceError(moment string, height uint64, err error) error
 // marks arrivals that must not be credited. If a provider no longer has the state, that is an
 // error, and the walk waits for a provider that has it. balances holds the balances that are known
 // already. A rise of an address that pending may explain is no finding until it is traced.
+// Rule DEP-5.
 func (w *Walker) reconcileBalances(
 	ctx context.Context, c chain.Contents, arrivals []Arrival, balances blockBalances, pending []pendingTrace,
 ) ([]finding, error) {

@@ -20,6 +20,8 @@ import (
 // block. The walk stays at its block
 //   - on chain.ErrUndecodable and chain.ErrDisagreement, until they are gone
 //   - on ErrFinalityBroken, until a person has decided
+//
+// Rule DEP-10.
 func (w *Walker) StepFinal(ctx context.Context) (moved bool, err error) {
 	return w.stepFinalAhead(ctx, &prefetcher{disabled: true})
 }

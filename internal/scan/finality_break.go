@@ -18,7 +18,7 @@ import (
 // handleParentMismatch handles a final block that does not continue the last walked block. Only an
 // agreed final block with another hash at the same height proves that finality broke; providers
 // that contradict one another do not. If it broke, outgoing payments of the chain are frozen, and
-// the finality listeners learn how far back the fork goes.
+// the finality listeners learn how far back the fork goes. Rule DEP-11.
 func (w *Walker) handleParentMismatch(ctx context.Context, cursor chain.Block) error {
 	c, err := w.conf.Reader.Final(ctx, cursor.Height)
 	if err != nil {
@@ -275,7 +275,7 @@ func (w *Walker) provenBlockBelow(ctx context.Context, height uint64) (b chain.B
 // Repoint continues the final walk on the chain that is final now. Every proof above the ancestor
 // is dead, and the finality listeners are notified. What the new fork does not show up to
 // settleBlocks above the old tip counts as gone. The chain stays frozen. Error: an INVALID_STATE
-// fault if the cursor has moved since the fork was found; nothing was changed then.
+// fault if the cursor has moved since the fork was found; nothing was changed then. Rule DEP-20.
 func (w *Walker) Repoint(
 	ctx context.Context, fork Fork, settleBlocks uint64, actor audit.Actor,
 ) (b finality.Break, err error) {

@@ -55,7 +55,7 @@ type Arrival struct {
 const DoubtBalanceDelta = "BALANCE_DELTA"
 
 // DoubtTokenAccount marks a token in an account from which no payment of ours is made. The account
-// is ours, but its tokens could neither be swept nor sent back.
+// is ours, but its tokens could neither be swept nor sent back. Rule DEP-41.
 const DoubtTokenAccount = "TOKEN_ACCOUNT"
 
 // Proof identifies the row that proves that a block is final, with the block.
@@ -344,7 +344,7 @@ func (w *Walker) findWallets(
 	return wallet.ByAddresses(ctx, tx, w.conf.Chain.Family(), distinct)
 }
 
-// fillSenders sets Senders, From and FromOwnWallets of the arrivals.
+// fillSenders sets Senders, From and FromOwnWallets of the arrivals. Rule DEP-8.
 func (w *Walker) fillSenders(ctx context.Context, arrivals []Arrival, senders [][]chain.Address) error {
 	var wallets map[chain.Address]wallet.Wallet
 	err := w.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {

@@ -18,7 +18,7 @@ const (
 )
 
 // inspectMints inspects the mints that arrived in a final block. It returns the unusable ones with
-// the reason. If no provider answers, the block is not written.
+// the reason. If no provider answers, the block is not written. Rule DEP-42.
 func (w *Walker) inspectMints(ctx context.Context, arrivals []Arrival) (unusable map[int]string, err error) {
 	if w.tokens == nil {
 		return nil, nil
@@ -55,7 +55,7 @@ func quarantineMints(ctx context.Context, tx pg.Tx, unusable map[int]string) err
 
 // reviewCatalogue inspects all mints of the chain at intervals. A mint that turns out to be
 // unusable is quarantined before any of it arrives. An error does not stop the walk, because
-// arriving mints are inspected again.
+// arriving mints are inspected again. Rule DEP-42.
 func (w *Walker) reviewCatalogue(ctx context.Context) {
 	now := w.db.Clock()()
 	if w.tokens == nil || now.Unix() < w.nextReview.Load() {

@@ -100,7 +100,7 @@ const GrantKeyBytes = 32
 
 // GrantKey makes and checks the MACs of grants. The key is in a file of the server and of the
 // signer, never in the database. It prints nothing. A nil key makes no grants and requires none:
-// for test installations.
+// for test installations. Rule WD-36.
 type GrantKey struct{ secret [GrantKeyBytes]byte }
 
 // NewGrantKey copies the secret. Error: a length other than GrantKeyBytes.

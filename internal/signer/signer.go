@@ -131,7 +131,7 @@ func (intent Intent) Account() WalletRef {
 }
 
 // WalletBalance is the balance of a wallet in one asset and the flagged part of it. No sweep may
-// take the flagged part.
+// take the flagged part. Rule DEP-28.
 type WalletBalance struct {
 	Total   money.Amount `json:"has"`
 	Flagged money.Amount `json:"flagged"`

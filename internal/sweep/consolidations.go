@@ -21,6 +21,7 @@ import (
 // planConsolidations plans consolidations of small outputs on UTXO chains, one open order per
 // treasury. It plans them while fees are low, and at the fee rate of payments if a payment waits
 // for one. The outputs are chosen with the slot; until then any payment may spend them.
+// Rule COIN-8.
 func (s *Sweeper) planConsolidations(ctx context.Context) (made int, err error) {
 	if s.chain.Consolidator == nil {
 		return 0, nil

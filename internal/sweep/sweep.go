@@ -467,7 +467,7 @@ func (s *Sweeper) SweepAll(ctx context.Context) (made int, err error) {
 
 // openSweep reserves what a sweep moves, inserts its row and submits its order. It verifies first
 // that both addresses are Coffer's: the source because its key has to sign, the treasury because it
-// receives.
+// receives. Rule COIN-1.
 func (s *Sweeper) openSweep(ctx context.Context, src source, trigger Trigger) (bool, error) {
 	treasury, err := s.wallets.Treasury(ctx, src.OrgID, s.chain.Name.Family())
 	if err != nil {

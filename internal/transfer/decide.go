@@ -39,6 +39,7 @@ type newTransfer struct {
 // decideGroup answers every request of a group in the order of arrival and returns the transfers to
 // write. Each request sees the balances that the ones before it leave. Refusals are checked in this
 // order: the key, the rate, freezes, the request itself, suspensions, the balance.
+// Rules TR-6 and TR-9.
 func decideGroup(f facts, group []*pendingRequest, now time.Time) []newTransfer {
 	var rows []newTransfer
 	rowByKey := map[string]int{} // index in rows, by key
@@ -84,7 +85,7 @@ func decideGroup(f facts, group []*pendingRequest, now time.Time) []newTransfer 
 // answerReplay answers a known key, or returns a conflict when the request means another transfer.
 // A request that cannot be parsed is another transfer. The reference is the caller's id of the
 // order. It is compared with the row's column and is not part of the digest, because the digests of
-// rows of earlier versions lack it.
+// rows of earlier versions lack it. Rules TR-6 and TR-7.
 func answerReplay(k storedTransfer, a *pendingRequest, p parsed, parseErr error) (Outcome, error) {
 	reference := k.transfer.Reference
 	sameReference := a.Reference == reference || a.Reference != nil && reference != nil && *a.Reference == *reference
@@ -97,6 +98,7 @@ func answerReplay(k storedTransfer, a *pendingRequest, p parsed, parseErr error)
 	return Outcome{Transfer: k.transfer, Replayed: true}, nil
 }
 
+// Rule TR-8.
 func checkRefusal(
 	f facts, balances map[ledger.Account]money.Amount, a *pendingRequest, p parsed, parseErr error,
 ) error {
@@ -150,7 +152,7 @@ func newSuspended(reason string) error {
 }
 
 // newInsufficient returns the one answer to too small a balance. It is the same whether the payer
-// is unknown, has no balance or spent it in a concurrent request.
+// is unknown, has no balance or spent it in a concurrent request. Rule TR-4.
 func newInsufficient(m mint.Mint) error {
 	return fault.New(fault.Unprocessable, fault.InsufficientBalance,
 		"The available balance of %s on %s is smaller than the amount."+unmoved+" Look at the "+

@@ -52,7 +52,7 @@ func (s *Service) serveGroup(
 }
 
 // runGroup answers every request of a group. When the database refuses the whole group, runGroup
-// splits it in halves until the request at fault stands alone.
+// splits it in halves until the request at fault stands alone. Rule TR-9.
 func (s *Service) runGroup(ctx context.Context, org string, requests []*pendingRequest) {
 	for try := 1; ; try++ {
 		err := s.writeGroup(ctx, org, requests)
@@ -110,7 +110,7 @@ func mapRequestError(a *pendingRequest, err error) error {
 
 // settleUnknownCommit answers a group whose COMMIT got no answer. The group was committed whole or
 // not at all. Coffer chose the ids, so the rows tell. Without rows the commit may still arrive, so
-// no request is told that nothing happened.
+// no request is told that nothing happened. Rules IDEM-7 and TR-9.
 func (s *Service) settleUnknownCommit(ctx context.Context, org string, requests []*pendingRequest, commitErr error) {
 	var ids []string
 	for _, a := range requests {
@@ -246,7 +246,7 @@ func sortedUnique[T string | int](values []T) []T {
 // queueInserts queues the rows of the transfers with everything that belongs to them, in the order
 // of locks: customers, keys, rows that no transaction waits for, accounts, balances. Missing
 // customers are inserted first, in a round trip of their own. Only payees without an account in the
-// mint can be missing, because an account of a customer requires the customer.
+// mint can be missing, because an account of a customer requires the customer. Rule TR-2.
 func queueInserts(
 	ctx context.Context, tx pg.Tx, b *pgx.Batch, org string, rows []newTransfer, found ledger.KnownAccounts,
 ) error {

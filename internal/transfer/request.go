@@ -51,7 +51,7 @@ type pendingRequest struct {
 }
 
 // parseRequest parses what needs no catalogue. Its error is final: without a valid key there is
-// nothing to look up.
+// nothing to look up. Rules TR-3 and TR-5.
 func parseRequest(org string, r Request) (*pendingRequest, error) {
 	if err := checkKey(r.IdempotencyKey); err != nil {
 		return nil, err
@@ -103,6 +103,7 @@ func parseParty(side string, p Party) (ledger.Kind, string, error) {
 	return ledger.Product, *p.Product, nil
 }
 
+// Rule TR-5.
 func checkKey(key string) error {
 	ok := len(key) >= 1 && len(key) <= keyBytesMax
 	for i := range len(key) {

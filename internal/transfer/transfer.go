@@ -99,13 +99,14 @@ func (s *Service) orgWriter(org string) *groupcommit.Writer[*pendingRequest, Out
 
 // Request makes a transfer, or returns the one that its key has made. After a fault this request
 // moved nothing; UNAVAILABLE is the fault when too many requests wait. After any other error the
-// transfer may exist or not; the same request with the same key resolves that.
+// transfer may exist or not; the same request with the same key resolves that. Rule TR-1.
 func (s *Service) Request(ctx context.Context, org string, r Request) (Outcome, error) {
 	a, err := parseRequest(org, r)
 	if err != nil {
 		return Outcome{}, err
 	}
 	outcome, err := s.orgWriter(org).SubmitAndWait(ctx, a)
+	// Rule TR-10.
 	if errors.Is(err, groupcommit.ErrFull) || errors.Is(err, groupcommit.ErrAbandoned) {
 		return outcome, fault.New(fault.Unavailable, fault.CodeUnavailable,
 			"More transfers of your organization are waiting than the service can accept, and this one waited too "+

@@ -87,7 +87,7 @@ const slotJoin = `dispatch_slots s JOIN dispatch_orders o USING (order_id) WHERE
 // AddFinal inserts outputs in the transaction that makes them final. An output that a reorg removed
 // returns to the order that had it, and is spent if that order has ended. An output that only the
 // signer's journal knew becomes proven. Adding an output again changes nothing. The caller has
-// written the deposit rows before.
+// written the deposit rows before. Rule COIN-3.
 func AddFinal(ctx context.Context, tx pg.Tx, outputs ...Output) error {
 	for _, f := range slices.SortedFunc(
 		slices.Values(outputs), func(a, b Output) int { return compareOutpoints(a.outpoint(), b.outpoint()) },
@@ -172,6 +172,7 @@ func ChangeTargets(
 }
 
 // FreeCredited makes the outputs of deposits free, in the transaction that credits the deposits.
+// Rule COIN-2.
 func FreeCredited(ctx context.Context, tx pg.Tx, depositIDs ...string) error {
 	_, err := tx.Exec(ctx, `
 		UPDATE coins SET status = 'FREE', order_id = NULL
@@ -184,7 +185,7 @@ func FreeCredited(ctx context.Context, tx pg.Tx, depositIDs ...string) error {
 }
 
 // AssignHeld keeps the output of a held deposit for the order that returns it, and the change that
-// earlier such orders left of it. It returns an error if there is none.
+// earlier such orders left of it. It returns an error if there is none. Rule COIN-2.
 func AssignHeld(ctx context.Context, tx pg.Tx, depositID, orderID string, earlier ...string) error {
 	tag, err := tx.Exec(ctx, `
 		UPDATE coins SET order_id = $2
@@ -250,7 +251,7 @@ func ListSmall(
 
 // LockUnreached locks the largest free outputs of an organization after the first reached ones, if
 // they hold more than lower, at most limit. No payment spends those until some of them are
-// consolidated. It skips the outputs that LockCandidates skips.
+// consolidated. It skips the outputs that LockCandidates skips. Rule COIN-10.
 func LockUnreached(
 	ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID, reached int, lower money.Amount, limit int,
 ) ([]chain.Output, error) {
@@ -311,7 +312,7 @@ func queryOutputs(ctx context.Context, tx pg.Tx, sql string, args ...any) ([]cha
 }
 
 // Reserve gives outputs to an order, in the transaction that writes its slot and after the slot.
-// Error: ErrTaken.
+// Error: ErrTaken. Rule COIN-4.
 func Reserve(ctx context.Context, tx pg.Tx, ch chain.Name, orderID string, chosen []chain.Output) error {
 	outpoints := make([]string, len(chosen))
 	for i, c := range chosen {
@@ -333,7 +334,7 @@ func Reserve(ctx context.Context, tx pg.Tx, ch chain.Name, orderID string, chose
 // ReserveJournaled reserves the outputs of a slot that the signer's journal records and a restored
 // database lacks. Outputs that arrived after the backup are inserted as the journal records them;
 // the walk finds and proves them. It returns an error if another order has an output, if the output
-// differs here, or if its owner is no wallet of the organization.
+// differs here, or if its owner is no wallet of the organization. Rule COIN-6.
 func ReserveJournaled(
 	ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID int, orderID string, signed time.Time,
 	inputs []chain.Output,
@@ -366,7 +367,7 @@ func ReserveJournaled(
 // output that a break of finality removed and that was not found again, because the same
 // transaction proves it. It frees the order's change, unless holdChange says that the change is the
 // deposit that should have been returned. It runs in the transaction that ends the order, after the
-// change of the order's status.
+// change of the order's status. Rule COIN-5.
 func MarkSpent(ctx context.Context, tx pg.Tx, orderID string, hash chain.TxHash, holdChange bool) error {
 	if _, err := tx.Exec(ctx, `
 		UPDATE coins SET status = 'SPENT', spent_by = $2
@@ -381,7 +382,7 @@ func MarkSpent(ctx context.Context, tx pg.Tx, orderID string, hash chain.TxHash,
 	return FreeChange(ctx, tx, orderID)
 }
 
-// FreeChange frees the change of orders that have ended.
+// FreeChange frees the change of orders that have ended. Rule COIN-5.
 func FreeChange(ctx context.Context, tx pg.Tx, orderIDs ...string) error {
 	_, err := tx.Exec(ctx, `
 		UPDATE coins SET status = 'FREE', order_id = NULL
@@ -394,7 +395,7 @@ func FreeChange(ctx context.Context, tx pg.Tx, orderIDs ...string) error {
 }
 
 // RemoveReorged removes the outputs above ancestorHeight, the last block that both forks of a chain
-// have. Spent outputs stay spent: their order is a reorged order.
+// have. Spent outputs stay spent: their order is a reorged order. Rule COIN-3.
 func RemoveReorged(ctx context.Context, tx pg.Tx, ch chain.Name, ancestorHeight uint64) error {
 	_, err := tx.Exec(ctx, `
 		UPDATE coins SET status = 'GONE'

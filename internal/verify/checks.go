@@ -858,6 +858,7 @@ var checks = []Check{
 				lead(sequence) OVER (PARTITION BY org_id, resource_id ORDER BY resource_seq) AS later FROM events) o
 		WHERE later < sequence OR later IS NOT NULL AND sequence IS NULL`},
 
+	// Rule AUDIT-5.
 	{ID: "I-40", Promise: "every change of state has its row in the audit log", breachSQL: `
 		WITH due (org_id, resource_id, action) AS (
 			SELECT org_id, deposit_id, 'deposit.' || CASE WHEN status = 'SCREENING' THEN 'finalized' WHEN status = 'CONFIRMING' THEN 'seen'

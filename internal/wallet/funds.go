@@ -179,6 +179,7 @@ type Funds struct {
 }
 
 // Spendable returns what may still be promised: credited less held, reserved and swept.
+// Rule DEP-28.
 func (f Funds) Spendable() money.Amount {
 	if !f.Shortfall.IsZero() {
 		return money.Zero

@@ -7,7 +7,7 @@ type PayeeCheck struct {
 	IsTokenContract bool // it is a token's contract
 }
 
-// RefusalReason returns why the address is not paid, or "".
+// RefusalReason returns why the address is not paid, or "". Rule WD-11.
 func (p PayeeCheck) RefusalReason() string {
 	switch {
 	case p.IsUnspendable:

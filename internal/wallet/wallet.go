@@ -92,6 +92,7 @@ func New(db *pg.DB, s signer.Signer, attestKey ed25519.PublicKey) *Service {
 
 // VerifyAttestation checks that the signer attested the wallet's address for exactly this
 // organization, purpose, subject, family, form and path. Error: ErrProof, which is also logged.
+// Rule DEP-2.
 func (b *Service) VerifyAttestation(w Wallet) error {
 	attested := signer.AttestedBytes(w.Ref(), w.Path, w.Address)
 	if b.proofs.isVerified(attested, w.Proof) {
@@ -116,7 +117,7 @@ func (b *Service) Treasury(ctx context.Context, org string, f chain.Family) (Wal
 // Address returns the wallet of ref and issues it on first use. It checks the proof at every call.
 // The form of ref applies to a new wallet; a wallet that was issued in another form is returned as
 // it is. The organization must exist. Address runs its own transactions, and the call may be
-// repeated after any error. Errors: ErrProof, a *signer.Refusal, or unknown.
+// repeated after any error. Errors: ErrProof, a *signer.Refusal, or unknown. Rule DEP-2.
 func (b *Service) Address(ctx context.Context, ref signer.WalletRef) (Wallet, error) {
 	var w Wallet
 	err := b.db.ReadOrg(ctx, ref.OrgID, func(ctx context.Context, tx pg.Tx) (err error) {

@@ -38,6 +38,8 @@ const untouched = " Nothing was changed and no money moved."
 //   - DESTINATION_NOT_ALLOWED for an address that may not be paid,
 //   - INVALID_STATE for an address that is on the whitelist already,
 //   - those of changerequest.CreateRequest.
+//
+// Rule OP-11.
 func (b *Service) RequestEntry(
 	ctx context.Context, tx pg.Tx, operatorKey operator.Key, rule changerequest.Rule, orgID string, w EntryRequest,
 ) (Outcome, error) {
@@ -211,7 +213,7 @@ func EntryOfChange(ctx context.Context, tx pg.Tx, changeID string) (string, erro
 
 // Remove takes an entry off the whitelist, in a system transaction. It waits for the transactions
 // that are choosing the entry; later ones are refused. A second call changes nothing. After the
-// commit the caller calls FinishEntry. Error: NOT_FOUND.
+// commit the caller calls FinishEntry. Error: NOT_FOUND. Rule OP-11.
 func (b *Service) Remove(ctx context.Context, tx pg.Tx, operatorKey operator.Key, orgID, name string) (Entry, error) {
 	if err := pg.LockExclusive(ctx, tx, lockName(orgID)); err != nil {
 		return Entry{}, err

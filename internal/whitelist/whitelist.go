@@ -144,7 +144,7 @@ func New(db *pg.DB, s signer.Signer, conf Config, log *slog.Logger) *Service {
 }
 
 // VerifyEndorsement checks that an endorsed entry says exactly what the signer endorsed. Error:
-// ErrProof, which is also logged.
+// ErrProof, which is also logged. Rule OP-8.
 func (b *Service) VerifyEndorsement(e Entry) error {
 	if !e.Endorsed {
 		return nil
@@ -172,6 +172,8 @@ func lockName(org string) string { return "whitelist of " + org }
 //   - the same fault while the entry cools off or waits for the signer, with usableFrom in the
 //     details,
 //   - ErrProof, which the caller did not cause.
+//
+// Rule OP-8.
 func (b *Service) Usable(ctx context.Context, tx pg.Tx, orgID, whitelistedAddressID string) (Entry, error) {
 	if err := pg.LockShared(ctx, tx, lockName(orgID)); err != nil {
 		return Entry{}, err

@@ -57,7 +57,7 @@ type Withdrawal struct {
 	costMax *money.Amount // the most that the network would have taken at the request; nil: unknown
 }
 
-// signedTerms returns the terms that approvers approve.
+// signedTerms returns the terms that approvers approve. Rule OW-6.
 func (r Withdrawal) signedTerms(org string, m mint.Mint) signer.Terms {
 	t := signer.Terms{
 		OrgID: org, WithdrawalID: r.id, Chain: r.chain, MintID: r.mintID, Contract: m.Contract, To: r.toAddress,
@@ -79,7 +79,7 @@ func (r Withdrawal) evaluatedAmount() money.Amount {
 	return r.amount
 }
 
-// payoutAmount returns what the order pays: the amount less the deducted fee.
+// payoutAmount returns what the order pays: the amount less the deducted fee. Rule WD-10.
 func (r Withdrawal) payoutAmount() money.Amount {
 	if r.deductedFee == nil {
 		return r.amount
@@ -170,7 +170,7 @@ func (s *Service) Approve(
 }
 
 // ApproveTerms approves like Approve, for a person who saw the terms with this digest
-// (TermsDigest). With "" the terms that are read now count as shown.
+// (TermsDigest). With "" the terms that are read now count as shown. Rule WD-36.
 func (s *Service) ApproveTerms(
 	ctx context.Context, org, withdrawalID string, actor audit.Actor, shownDigest string,
 ) (webhook.Withdrawal, error) {
@@ -268,7 +268,7 @@ func (s *Service) ApproveTerms(
 }
 
 // addApproval adds an approval and submits the order when the approvals suffice. The row is locked,
-// so each of several concurrent approvals sees the earlier ones.
+// so each of several concurrent approvals sees the earlier ones. Rule WD-35.
 func (s *Service) addApproval(
 	ctx context.Context, tx pg.Tx, org string, r Withdrawal, f facts, steps []Step, actor audit.Actor,
 	treasury wallet.Wallet,
@@ -431,6 +431,7 @@ func (s *Service) recordDoubt(
 //
 // Errors: faults NOT_FOUND, INVALID_STATE, INVALID_REQUEST, and UNAVAILABLE when the signer has to
 // void the withdrawal and does not answer. The withdrawal then ends as soon as the signer answers.
+// Rule WD-5.
 func (s *Service) Remove(
 	ctx context.Context, org, withdrawalID string, actor audit.Actor, reason string,
 ) (webhook.Withdrawal, error) {
@@ -445,7 +446,7 @@ func (s *Service) Remove(
 
 // Cancel takes back a withdrawal that is held, or that waits without a slot. The customer can spend
 // the amount again. Errors: faults NOT_FOUND, INVALID_STATE (also for a cancelled one), and
-// UNAVAILABLE as for Remove.
+// UNAVAILABLE as for Remove. Rule WD-24.
 func (s *Service) Cancel(ctx context.Context, org, withdrawalID string, actor audit.Actor) (webhook.Withdrawal, error) {
 	return s.endWaiting(ctx, org, withdrawalID, endIntent{status: Cancelled, actor: actor})
 }
@@ -467,7 +468,7 @@ func (e endIntent) pastVerb() string {
 
 // endWaiting ends a withdrawal that is held, or whose order waits without a slot, and releases its
 // hold once. A withdrawal that was let go has a grant: it is taken back first and keeps its hold
-// until the signer has voided it.
+// until the signer has voided it. Rule WD-43.
 func (s *Service) endWaiting(
 	ctx context.Context, org, withdrawalID string, e endIntent,
 ) (w webhook.Withdrawal, err error) {
@@ -684,6 +685,7 @@ func (s *Service) newOrder(
 
 // newReleasePostings returns the posting that releases a hold, less the customer's charge; nil if
 // nothing is left. Its cause is that of the settlement, so that a hold cannot end twice.
+// Rules WD-5 and WD-9.
 func newReleasePostings(org string, r Withdrawal) []ledger.Posting {
 	held, err := r.amount.Add(r.charge.held)
 	if err != nil {
@@ -703,7 +705,7 @@ func newSettlementPosting(org string, r Withdrawal) ledger.Posting {
 // newKeptFeePostings returns the postings for the fee that was held for a payment that was made;
 // nil without one. A customer's fee becomes the organization's own; the organization is billed what
 // the network took. What the organization held for its own withdrawal becomes the operator's gas
-// and is deducted from that bill.
+// and is deducted from that bill. Rule WD-27.
 func newKeptFeePostings(org string, r Withdrawal) []ledger.Posting {
 	if r.deductedFee == nil || r.deductedFee.IsZero() {
 		return nil

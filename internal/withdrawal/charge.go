@@ -49,6 +49,7 @@ type charge struct {
 func (c charging) chargedCosts() org.ChargedCosts { return cmp.Or(c.costs, org.ChargeNone) }
 
 // computeCharge sets the most that a request's customer may be charged, or missingReason.
+// Rules WD-54 and WD-55.
 func (f *facts) computeCharge() {
 	c := &f.charging
 	c.charge, c.missingReason = charge{}, ""
@@ -115,7 +116,7 @@ func minAmount(a, b money.Amount) money.Amount {
 
 // checkCharge refuses a request whose customer pays the costs, if they cannot be computed.
 // Otherwise the organization would pay them, or the customer would pay an amount that was not
-// shown.
+// shown. Rule WD-54.
 func checkCharge(f facts) (Step, *fault.Fault) {
 	c := f.charging
 	s := Step{Gate: GateCustomerCharge, Result: ResultNotConfigured}
@@ -200,7 +201,7 @@ func chargeObject(costs org.ChargedCosts, mintID int, c charge) *webhook.Custome
 
 // ReviewRent implements dispatch.Reviewer. A payee may have closed its token account since the
 // request. The payment would then create it at the organization's cost. A person decides about that
-// once.
+// once. Rule WD-54.
 func (*Service) ReviewRent(
 	ctx context.Context, tx pg.Tx, o dispatch.Order, rent money.Amount,
 ) (*signer.Refusal, error) {
@@ -224,7 +225,7 @@ func (*Service) ReviewRent(
 }
 
 // finalCharge returns what the end of a payment charges the customer, and the cost behind it in the
-// native coin. The database computes the charge again.
+// native coin. The database computes the charge again. Rules WD-54 and WD-55.
 func (s *Service) finalCharge(
 	ctx context.Context, tx pg.Tx, r Withdrawal, e dispatch.End,
 ) (charged, cost money.Amount, err error) {

@@ -69,7 +69,7 @@ func (c costs) usdCost() *money.USD {
 
 // checkCustomerCosts holds a withdrawal that would raise the costs of a customer's day above the
 // organization's limit. The approval allowlist does not skip this gate. A cost without a value
-// counts as above the limit.
+// counts as above the limit. Rule WD-53.
 func checkCustomerCosts(f facts) (Step, *fault.Fault) {
 	c := f.costs
 	s := Step{Gate: GateCustomerCosts, Result: ResultNotConfigured}
@@ -94,7 +94,7 @@ func checkCustomerCosts(f facts) (Step, *fault.Fault) {
 }
 
 // costLockName names the advisory lock under which a customer's costs are added up: of two
-// concurrent requests the second sees what the first may cost.
+// concurrent requests the second sees what the first may cost. Rule WD-53.
 func costLockName(org, customerID string) string { return "costs of " + org + " " + customerID }
 
 // loadDayCosts adds up what a customer's withdrawals of the day cost. It holds the customer's cost
@@ -156,7 +156,7 @@ func sumDayCosts(ctx context.Context, tx pg.Tx, orgID, customerID, excludedID st
 
 // checkDayLimit returns why an order has to be returned for approval because of its customer's
 // costs, or "". It covers withdrawals whose costs were unknown at the request: the chain did not
-// quote them, or the process that accepted the request has no endpoint of the chain.
+// quote them, or the process that accepted the request has no endpoint of the chain. Rule WD-53.
 func (*Service) checkDayLimit(ctx context.Context, tx pg.Tx, o dispatch.Order) (reason string, err error) {
 	var isUncounted bool
 	var reasons []Reason

@@ -44,6 +44,7 @@ type DecisionRecord struct {
 }
 
 // recordDecision writes a decision and its audit row, in the transaction of the decision.
+// Rule WD-25.
 func recordDecision(ctx context.Context, tx pg.Tx, org string, d DecisionRecord, action string, detail any) error {
 	if d.Gates == nil {
 		d.Gates = []Step{}

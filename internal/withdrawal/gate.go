@@ -101,6 +101,7 @@ func (f facts) minAmount() money.Amount {
 
 // debitAmount returns what leaves the balance. A customer pays the amount and the hold for a
 // charge. A product pays the amount and the quoted fee on top. It fails above the largest amount.
+// Rule OW-4.
 func (f facts) debitAmount() (money.Amount, error) {
 	if fee := f.deductedFee(); fee != nil && f.owner.product != "" {
 		return f.amount.Add(*fee)
@@ -207,6 +208,8 @@ func runGates(f facts) Decision {
 //   - Screening and the dollar value are checked again. A reason that is not in shownReasons is
 //     returned in found. Then nothing is sent, and the next approval covers that reason, too.
 //   - No approval is possible while screening gives no answer, or once it refuses the destination.
+//
+// Rule WD-32.
 func recheckForApproval(f facts, shownReasons []Reason) (steps []Step, found []Reason, refusal *fault.Fault) {
 	steps, refusal = recheckRefusals(f)
 	if refusal != nil {
@@ -302,7 +305,7 @@ func recheckRefusals(f facts) (steps []Step, refusal *fault.Fault) {
 	return recheckReachable(f, steps)
 }
 
-// recheckReachable checks again whether the payment reaches the destination.
+// recheckReachable checks again whether the payment reaches the destination. Rule WD-41.
 func recheckReachable(f facts, steps []Step) ([]Step, *fault.Fault) {
 	s := Step{Gate: GateMinimum, Result: ResultPass, Inputs: map[string]string{"minimum": f.minAmount().String()}}
 	if !f.isUnreachable() {
@@ -339,6 +342,7 @@ func checkFreeze(f facts) (Step, *fault.Fault) {
 	return s, nil
 }
 
+// Rule IDEM-6.
 func requireKey(f facts) (Step, *fault.Fault) {
 	s := Step{Gate: GateIdempotencyKey, Result: ResultPass}
 	if f.keyRequired && !f.keyGiven {
@@ -378,7 +382,7 @@ func checkWhitelist(f facts) (Step, *fault.Fault) {
 }
 
 // checkMinimum refuses an amount below the mint's minimum, and a payment that is too small to reach
-// the destination. Dispatch checks the latter again right before it takes a slot.
+// the destination. Dispatch checks the latter again right before it takes a slot. Rule WD-41.
 func checkMinimum(f facts) (Step, *fault.Fault) {
 	s := Step{Gate: GateMinimum, Result: ResultPass, Inputs: map[string]string{"minimum": f.minAmount().String()}}
 	if f.amount.Less(f.mint.MinWithdraw) {
@@ -488,7 +492,7 @@ func checkBalance(f facts) (Step, *fault.Fault) {
 }
 
 // newInsufficient returns the one answer to too small a balance. It is the same whether the
-// customer is unknown, has no balance or spent it in a concurrent request.
+// customer is unknown, has no balance or spent it in a concurrent request. Rule WD-14.
 func newInsufficient(o owner, m mint.Mint) *fault.Fault {
 	if o.product != "" {
 		return fault.New(fault.Unprocessable, fault.InsufficientBalance,
@@ -544,7 +548,7 @@ func newBlocked(d risk.WithdrawalDecision) *fault.Fault {
 }
 
 // skipIfAllowlisted turns a hold into SKIPPED if the approval allowlist has the customer. It
-// applies to three reasons only: REQUIRE_APPROVAL, PRICE_UNAVAILABLE and USD_THRESHOLD.
+// applies to three reasons only: REQUIRE_APPROVAL, PRICE_UNAVAILABLE and USD_THRESHOLD. Rule WD-33.
 func skipIfAllowlisted(f facts, s Step) Step {
 	if f.isAllowlisted {
 		s.Result, s.Reason = ResultSkipped, ""
@@ -556,6 +560,7 @@ func skipIfAllowlisted(f facts, s Step) Step {
 	return s
 }
 
+// Rule WD-3.
 func requireApproval(f facts) (Step, *fault.Fault) {
 	if f.requireApproval {
 		return skipIfAllowlisted(f, Step{Gate: GateApproval, Result: ResultHold, Reason: ReasonRequireApproval}), nil
@@ -563,6 +568,7 @@ func requireApproval(f facts) (Step, *fault.Fault) {
 	return Step{Gate: GateApproval, Result: ResultPass}, nil
 }
 
+// Rule WD-3.
 func checkThreshold(f facts) (Step, *fault.Fault) {
 	s := Step{Gate: GateUSDThreshold, Result: ResultPass}
 	if f.threshold == nil {
@@ -604,6 +610,7 @@ func checkDestination(f facts) (Step, *fault.Fault) {
 	return s, nil
 }
 
+// Rule WD-13.
 func checkLiquidity(f facts) (Step, *fault.Fault) {
 	s := Step{Gate: GateLiquidity, Result: ResultPass, Inputs: map[string]string{"liquid": f.liquid.String()}}
 	if f.liquid.Less(f.amount) {
@@ -613,7 +620,7 @@ func checkLiquidity(f facts) (Step, *fault.Fault) {
 }
 
 // checkNetworkFee compares the network fee with the request, if it limits or deducts the fee.
-// Dispatch checks again before anything is signed.
+// Dispatch checks again before anything is signed. Rule WD-26.
 func checkNetworkFee(f facts) (Step, *fault.Fault) {
 	s := Step{Gate: GateNetworkFee, Result: ResultNotConfigured}
 	if !f.deductsFee && f.feeMax == nil {

@@ -34,7 +34,7 @@ func (s *Service) orgQuery(org string, f Filter) *pagination.Query {
 	return s.addConditions(pagination.NewQuery(selectObjects+` WHERE w.org_id = ?`, org), f)
 }
 
-// addConditions adds a condition for every field of the filter that is set.
+// addConditions adds a condition for every field of the filter that is set. Rule WD-30.
 func (s *Service) addConditions(q *pagination.Query, f Filter) *pagination.Query {
 	equal := func(column, value string) {
 		if value != "" {

@@ -38,6 +38,7 @@ const (
 const resourceKind = "WITHDRAWAL"
 
 // publishEvent records the event of a transition, if it has one. The caller holds the row lock.
+// Rule WD-29.
 func publishEvent(ctx context.Context, tx pg.Tx, org string, t transition, w webhook.Withdrawal) error {
 	if t.Event == "" {
 		return nil
@@ -115,7 +116,7 @@ func statusVerb(to Status) string {
 }
 
 // OnBroadcast implements dispatch.Listener. A second hash in the same slot replaces the first
-// without another event: the organization already has the event of the broadcast.
+// without another event: the organization already has the event of the broadcast. Rule WD-8.
 func (s *Service) OnBroadcast(ctx context.Context, tx pg.Tx, o dispatch.Order, hash chain.TxHash) error {
 	err := s.advanceStatus(ctx, tx, o.OrgID, o.ID, Processing, Broadcast,
 		"tx_hash = $5, broadcast_at = $6, chain_status = $7", hash, tx.Now, chainPending)
@@ -150,7 +151,7 @@ const replacedHashesExpr = `CASE
 	ELSE array_append(array_remove(array_remove(replaced_tx_hashes, $3), tx_hash), tx_hash) END`
 
 // OnEnded implements dispatch.Listener. It settles the hold of a payment that is proven, and
-// releases the hold when it is proven that the slot was used without paying.
+// releases the hold when it is proven that the slot was used without paying. Rule WD-9.
 func (s *Service) OnEnded(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End) ([]ledger.Posting, error) {
 	r, err := loadRow(ctx, tx, o.OrgID, o.ID)
 	if err != nil {
@@ -219,7 +220,7 @@ func (*Service) OnFeeChanged(ctx context.Context, tx pg.Tx, o dispatch.Order, fe
 }
 
 // ReviewOrder implements dispatch.Reviewer. When one of several payments to a destination fails,
-// the payments without a slot that were submitted before the failure are stopped.
+// the payments without a slot that were submitted before the failure are stopped. Rule WD-51.
 func (s *Service) ReviewOrder(ctx context.Context, tx pg.Tx, o dispatch.Order) (*signer.Refusal, error) {
 	reason, err := s.checkDayLimit(ctx, tx, o)
 	if err != nil {
@@ -254,7 +255,7 @@ func (s *Service) ReviewOrder(ctx context.Context, tx pg.Tx, o dispatch.Order) (
 
 // OnRefused implements dispatch.Listener. Before anything was journaled, the signer's policy
 // refused the order, or the chain would refuse it because of the destination or the amount that
-// would reach it. A person may approve it again later or end it.
+// would reach it. A person may approve it again later or end it. Rule WD-35.
 func (s *Service) OnRefused(ctx context.Context, tx pg.Tx, o dispatch.Order, r *signer.Refusal) error {
 	reason := ReasonPolicyLimit
 	switch r.Code {

@@ -45,7 +45,7 @@ func (s *Service) loadFacts(ctx context.Context, tx pg.Tx, orgID string, f *fact
 }
 
 // loadCurrentFacts loads the facts that an approval checks again. The caller holds the settings
-// lock.
+// lock. Rule OW-5.
 func (s *Service) loadCurrentFacts(ctx context.Context, tx pg.Tx, orgID string, f *facts) error {
 	settings, err := org.SettingsOf(ctx, tx, orgID)
 	if err != nil {
@@ -98,7 +98,7 @@ func (s *Service) loadCurrentFacts(ctx context.Context, tx pg.Tx, orgID string, 
 }
 
 // loadAllowlisted reports whether the approval allowlist has a customer by a trusted e-mail. A
-// changed e-mail is not trusted for a day (customer.CoolingOff).
+// changed e-mail is not trusted for a day (customer.CoolingOff). Rule WD-33.
 func loadAllowlisted(ctx context.Context, tx pg.Tx, orgID, customerID string, settings org.Settings) (bool, error) {
 	if len(settings.ApprovalAllowlist) == 0 {
 		return false, nil
@@ -121,7 +121,7 @@ func loadAllowlisted(ctx context.Context, tx pg.Tx, orgID, customerID string, se
 //     sweeps on their way to the treasury.
 //
 // The second sum grows with the customers and is rarely needed. Funds that the chain would not move
-// count as zero, as while a token is paused or blocks an address of the organization.
+// count as zero, as while a token is paused or blocks an address of the organization. Rule WD-17.
 func loadLiquidity(
 	ctx context.Context, tx pg.Tx, orgID string, m mint.Mint, amount money.Amount,
 ) (money.Amount, error) {
@@ -190,6 +190,7 @@ func subOrZero(a, b money.Amount) money.Amount {
 //
 // An address that is itself known is no lookalike, but only once a withdrawal to it was let go. A
 // withdrawal that waits or was refused would otherwise let the next one to its address pass.
+// Rules WD-12 and WD-34.
 func findLookalike(ctx context.Context, tx pg.Tx, orgID string, a chain.Address) (chain.Address, error) {
 	var found chain.Address
 	err := tx.QueryRow(ctx, `
@@ -212,6 +213,7 @@ func findLookalike(ctx context.Context, tx pg.Tx, orgID string, a chain.Address)
 
 // findFailedTo returns the latest of an organization's withdrawals to a destination that the chain
 // reverted, and when it ended. It returns "" if a later withdrawal that a person approved was paid.
+// Rule WD-51.
 func findFailedTo(
 	ctx context.Context, tx pg.Tx, orgID string, chainName chain.Name, to chain.Address,
 ) (withdrawalID string, failedAt time.Time, err error) {

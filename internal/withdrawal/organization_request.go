@@ -25,7 +25,7 @@ type owner struct {
 	listedID   string
 }
 
-// spendingAccount returns the account that the owner spends from.
+// spendingAccount returns the account that the owner spends from. Rule OW-3.
 func (o owner) spendingAccount(org string, mintID int) ledger.Account {
 	if o.product != "" {
 		return ledger.Account{OrgID: org, MintID: mintID, Kind: ledger.Product, Subject: o.product}
@@ -105,7 +105,7 @@ type orgRequest struct {
 	isMax bool
 }
 
-// toRequest returns the Request for it. Error: fault SCOPE_MISSING.
+// toRequest returns the Request for it. Error: fault SCOPE_MISSING. Rules OW-1 and OW-7.
 func (r OrganizationRequest) toRequest(p member.Member) (Request, error) {
 	if !p.IsAllowed(member.RequestWithdrawal) {
 		return Request{}, fault.New(fault.Forbidden, fault.ScopeMissing,
@@ -228,7 +228,7 @@ func orgRequestDigest(o owner, mintID int, amount string) []byte {
 }
 
 // maxPayable returns what a withdrawal of a product's whole balance pays: for a native coin the
-// balance less the fee.
+// balance less the fee. Rule OW-4.
 func maxPayable(balance money.Amount, m mint.Mint, fee money.Amount) money.Amount {
 	if m.Kind != mint.Native {
 		return balance

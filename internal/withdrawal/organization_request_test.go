@@ -315,7 +315,7 @@ func TestGatesOfAnOrganizationsOwnMoney(t *testing.T) {
 	}
 }
 
-// Rules OW-1, OW-3.
+// Rules OW-1, OW-3, OW-7.
 func TestAnOrganizationsOwnTokensGoToItsListAndNowhereElse(t *testing.T) {
 	t.Parallel()
 	o := newOrgEnv(t)
@@ -477,7 +477,7 @@ func TestTheFeeOfAnOrganizationsOwnCoinComesFromTheSameBalance(t *testing.T) {
 	}
 }
 
-// Rules OW-5, WD-35.
+// Rules OW-5, OW-7, WD-35.
 func TestAnOrganizationsOwnMoneyAboveTheThresholdWaitsForOthersThanWhoAsked(t *testing.T) {
 	t.Parallel()
 	o := newOrgEnv(t)

@@ -22,7 +22,7 @@ type Preview struct {
 
 // Preview decides about a request as Request would, by the same gates on the same facts, and writes
 // nothing. A refusal without a record returns the fault of Request, with the gates that ran in its
-// details. A request that would be blocked is reported with WouldBe Blocked.
+// details. A request that would be blocked is reported with WouldBe Blocked. Rule WD-28.
 func (s *Service) Preview(ctx context.Context, org string, r Request) (Preview, error) {
 	var empty Preview
 	if err := checkKey(r.IdempotencyKey); err != nil {

@@ -183,7 +183,7 @@ func parseFeeMode(mode string, m mint.Mint) (deductsFee bool, err error) {
 }
 
 // parseAddress parses a destination. isRunning is false when the mint's chain is not configured;
-// the address is then as the caller wrote it.
+// the address is then as the caller wrote it. Rule WD-11.
 func parseAddress(s string, m mint.Mint, chains chain.Chains) (to chain.Address, isRunning bool, err error) {
 	if len(s) > addressBytesMax {
 		return "", false, fault.New(fault.Invalid, fault.InvalidAddress,
@@ -288,7 +288,7 @@ func checkKey(key *string) error {
 	return nil
 }
 
-// checkHandles checks the limits of the caller's own reference and metadata.
+// checkHandles checks the limits of the caller's own reference and metadata. Rule REQ-7.
 func checkHandles(r Request) error {
 	if r.Reference != nil &&
 		(len(*r.Reference) == 0 || len(*r.Reference) > referenceBytesMax || !isPlainText(*r.Reference)) {
@@ -325,6 +325,7 @@ func isPlainText(s string) bool {
 //
 // Parameters that were added to requests later are hashed only if they are given, because a key
 // never expires. answerReplay compares the reference separately. Metadata is never compared.
+// Rule IDEM-2.
 func requestDigest(r Request, p parsed) []byte {
 	parts := []string{
 		"coffer-withdraw-1", fmt.Sprint(p.mint.ID), r.CustomerID, p.amount.String(), string(p.to),
@@ -418,7 +419,7 @@ func (q loadedRequest) checkRefusal(r Request) error {
 // Request accepts a withdrawal: it holds the amount, and it either submits the order or leaves the
 // withdrawal for approval. replayed is true when the key was known; w is then the withdrawal as it
 // is now. After a fault nothing was written. After any other error the withdrawal may exist or not;
-// the same request with the same key resolves that.
+// the same request with the same key resolves that. Rules IDEM-3 and IDEM-4.
 func (s *Service) Request(ctx context.Context, org string, r Request) (w webhook.Withdrawal, replayed bool, err error) {
 	if err := checkKey(r.IdempotencyKey); err != nil {
 		return w, false, err
@@ -489,7 +490,7 @@ func lookupKey(ctx context.Context, tx pg.Tx, org string, key *string) (e existi
 // answerReplay answers a known key: with the row as it is now, or with a conflict when the request
 // means another payment. A request that cannot be parsed is another payment. The reference is the
 // caller's id of the order. It is compared with the row's column and is not part of the digest,
-// because the digests of rows of earlier versions lack it.
+// because the digests of rows of earlier versions lack it. Rules IDEM-1 and IDEM-2.
 func (s *Service) answerReplay(
 	ctx context.Context, org string, e existingRow, r Request, p parsed, parseErr error,
 ) (webhook.Withdrawal, error) {
@@ -510,6 +511,7 @@ func (s *Service) answerReplay(
 
 // loadAnswer returns the answer to a request and to its replays: the withdrawal as it is now. For a
 // blocked withdrawal it returns the fault WITHDRAWAL_RISK_BLOCKED as it was decided at the time.
+// Rule WD-31.
 func (s *Service) loadAnswer(ctx context.Context, org, withdrawalID string) (w webhook.Withdrawal, err error) {
 	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
 		if w, err = LoadObject(ctx, tx, org, withdrawalID); err != nil || w.Status != string(Blocked) {
@@ -588,6 +590,7 @@ func (s *Service) createWithdrawal(ctx context.Context, org string, r Request, p
 	switch {
 	case errors.Is(err, ledger.ErrOverdraft):
 		return empty, newInsufficient(f.owner, p.mint)
+	// Rule IDEM-7.
 	case errors.Is(err, pg.ErrCommitUnknown):
 		// The row exists or it does not. Coffer chose its id, so a read tells.
 		if found, lookErr := s.loadAnswer(ctx, org, withdrawalID); lookErr == nil ||
@@ -633,7 +636,7 @@ func (s *Service) loadTreasury(ctx context.Context, org string, name chain.Name)
 }
 
 // insertWithdrawal writes a request: row, hold, order, event and decision record in one
-// transaction.
+// transaction. Rule WD-2.
 func (s *Service) insertWithdrawal(
 	ctx context.Context, tx pg.Tx, org, withdrawalID string, r Request, p parsed, f facts,
 	treasury wallet.Wallet,

@@ -51,7 +51,7 @@ type transition struct {
 	Event    webhook.Type // the event for the organization, or ""
 }
 
-// transitions lists all transitions; states.md is generated from it.
+// transitions lists all transitions; states.md is generated from it. Rule WD-4.
 var transitions = []transition{
 	{"", AwaitingApproval, "requested, a rule holds it", webhook.CustomerWithdrawAwaitingApproval},
 	{"", Processing, "requested, every rule passed", ""},
@@ -87,7 +87,7 @@ func findTransition(from, to Status) transition {
 
 // setStatus changes a status by compare-and-swap: of two concurrent changes of a row one wins and
 // the other gets errLostRace. set continues the UPDATE with further columns; its parameters start
-// at $5.
+// at $5. Rule WD-6.
 func setStatus(ctx context.Context, tx pg.Tx, org, id string, from, to Status, set string, args ...any) error {
 	findTransition(from, to)
 	if set != "" {

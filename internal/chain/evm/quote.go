@@ -31,6 +31,7 @@ const (
 // The gas that a payee of native coin may use: a contract decides that itself, and does not pay the
 // fee. No quote would pass above PayeeGasLimit.
 const (
+	// Rule WD-52.
 	PayeeGasDefault = 100_000
 	PayeeGasLimit   = gasMax - plainTransferGas
 )
@@ -143,7 +144,7 @@ func newGasError(gas, limit uint64) error {
 // quoteNative quotes a payment of native coin. The code at its destination runs with the fees and
 // the gas limit of the later transaction, so it cannot tell the simulation by them: code that sees
 // a gas price of zero knows that it is simulated. Code does not see the nonce, and there is no
-// access list.
+// access list. Rule WD-52.
 func (a *adapter) quoteNative(
 	ctx context.Context, node *provider, p chain.Payment, c callArgs, held money.Amount,
 ) (chain.Fees, error) {

@@ -13,7 +13,7 @@ import (
 var _ chain.Memos = (*Client)(nil)
 
 // Memo asks one provider after the other for the bytes of a transaction until the transaction's id
-// proves them. Blocks are read without those bytes, which would be most of a block.
+// proves them. Blocks are read without those bytes, which would be most of a block. Rule DEP-54.
 func (c *Client) Memo(ctx context.Context, tx chain.TxHash) (memo string, refused, err error) {
 	memo, err = quorum.FirstAnswer(ctx, c.providersByTrust(), func(ctx context.Context, p *provider) (string, error) {
 		raw, err := p.readSigned(ctx, tx, confirmed)

@@ -14,7 +14,7 @@ var _ chain.TokenInspector = (*Client)(nil)
 
 // IsAuxiliaryAccount reports whether a token arrived at an account of its receiver other than the
 // associated one, of either token program. Any person can create any number of accounts that a
-// wallet owns.
+// wallet owns. Rule DEP-41.
 func (c *Client) IsAuxiliaryAccount(t chain.Transfer) bool {
 	if t.Kind != chain.Token {
 		return false

@@ -85,7 +85,7 @@ type Request struct {
 // Rule says whether the installation requires dual control.
 type Rule struct{ Enabled bool }
 
-// IsActive reports whether the rule applies now: it is on, and there are two operators.
+// IsActive reports whether the rule applies now: it is on, and there are two operators. Rule OP-7.
 func (r Rule) IsActive(ctx context.Context, tx pg.Tx) (bool, error) {
 	if !r.Enabled {
 		return false, nil
@@ -147,6 +147,7 @@ func (r Request) auditEntry(actor audit.Actor, action string) audit.Entry {
 	}
 }
 
+// Rule OP-9.
 func requireKey(key operator.Key) error {
 	if key.ID == "" || key.Name == "" {
 		return fault.New(fault.Conflict, fault.ApprovalRefused,
@@ -199,7 +200,7 @@ func newNotFound() error {
 
 // Approve approves the request of another operator and applies it in the same transaction, by the
 // function of its kind. Errors: NOT_FOUND, INVALID_STATE if it is decided or expired,
-// APPROVAL_REFUSED for its author, and those of apply.
+// APPROVAL_REFUSED for its author, and those of apply. Rule OP-9.
 func Approve(
 	ctx context.Context, tx pg.Tx, key operator.Key, name string,
 	apply map[Kind]func(context.Context, pg.Tx, Request) error,
@@ -230,7 +231,7 @@ func Approve(
 }
 
 // Retract ends the operator's own request. Errors: NOT_FOUND, INVALID_STATE, APPROVAL_REFUSED for
-// any other operator.
+// any other operator. Rule OP-9.
 func Retract(ctx context.Context, tx pg.Tx, key operator.Key, name string) (Request, error) {
 	if err := requireKey(key); err != nil {
 		return Request{}, err

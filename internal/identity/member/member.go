@@ -42,6 +42,7 @@ const (
 	RequestWithdrawal Permission = "WITHDRAW" // ask for a withdrawal of the organization's own money
 )
 
+// Rules WD-56 and OW-7.
 var rolesByPermission = map[Permission][]Role{
 	Approve:           {Owner, Admin, Approver},
 	Settings:          {Owner, Admin},

@@ -12,6 +12,7 @@ import (
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
+// Rules WD-56, DEP-55, OW-7.
 func TestOnlyOwnersAdminsAndApproversApprove(t *testing.T) {
 	t.Parallel()
 	for role, want := range map[member.Role]bool{

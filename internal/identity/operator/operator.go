@@ -193,7 +193,7 @@ func ListKeys(ctx context.Context, tx pg.Tx) ([]Key, error) {
 // Authenticate returns the presented key. It reads the live keys each time, so every request that
 // starts after a revocation is refused. It compares the presented key with all of them, even after
 // a match. A missing, malformed, unknown or revoked key takes the same path and gets the same
-// refusal, UNAUTHORIZED. Any other error means that the answer is unknown.
+// refusal, UNAUTHORIZED. Any other error means that the answer is unknown. Rule OP-2.
 func Authenticate(ctx context.Context, db *pg.DB, presented string) (Key, error) {
 	// A text that is too long is not hashed completely; it cannot be a key in any case.
 	sum := sha256.Sum256([]byte(presented[:min(len(presented), keyTextBytes+1)]))

@@ -154,7 +154,7 @@ func (a *anchorFile) appendAnchor(anchor signer.Anchor) error {
 	return nil
 }
 
-// SignAnchor signs the head of the audit log's hash chain.
+// SignAnchor signs the head of the audit log's hash chain. Rule AUDIT-3.
 func (s *Signer) SignAnchor(ctx context.Context, r signer.AnchorRequest) (signer.Anchor, error) {
 	if err := ctx.Err(); err != nil {
 		return signer.Anchor{}, err
@@ -202,7 +202,7 @@ func (s *Signer) SignAnchor(ctx context.Context, r signer.AnchorRequest) (signer
 // RestartAnchors lets the audit log's chain restart after one of its anchors, or from its
 // beginning, position 0. An operator does this on the host, never over the network, when the
 // database was restored from a backup that is older than the last anchor. The anchors of the lost
-// part stay in the file and no longer count.
+// part stay in the file and no longer count. Rule AUDIT-4.
 func (s *Signer) RestartAnchors(m signer.AuditHead, reason string) (signer.Anchor, error) {
 	if refusal := checkAuditHead(m); refusal != nil {
 		return signer.Anchor{}, refusal

@@ -109,7 +109,7 @@ func (s *Signer) recordRevocation(r signer.Revocation) (uint64, error) {
 }
 
 // checkWhitelisted checks that an organization's own payment goes to an address that the journal
-// has endorsed and that may be paid by now.
+// has endorsed and that may be paid by now. Rules OW-6 and OP-8.
 func (s *Signer) checkWhitelisted(intent signer.Intent, now time.Time) *signer.Refusal {
 	if intent.Purpose != signer.Payment || intent.CustomerID != "" || s.conf.Rescue {
 		return nil

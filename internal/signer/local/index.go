@@ -282,7 +282,7 @@ func (x *journalIndex) applyRecord(seq uint64, recordedAt time.Time, r signer.Re
 }
 
 // checkForm refuses a wallet that was issued in another form. Its payers have that address
-// permanently, and a later change of the configuration does not alter it.
+// permanently, and a later change of the configuration does not alter it. Rule DEP-44.
 func (x *journalIndex) checkForm(w signer.WalletRef) error {
 	for _, otherForm := range w.OtherForms() {
 		if existing, ok := x.wallets[otherForm]; ok {
@@ -334,6 +334,7 @@ func (x *journalIndex) countChangeWallet(w signer.WalletRef, slotted bool) {
 
 // checkNextChangeWallet refuses a change wallet that is not the next one of its organization, or
 // that is too far past those in use: a recovery from the seed alone would not find its funds.
+// Rule COIN-9.
 func (x *journalIndex) checkNextChangeWallet(w signer.WalletRef) *signer.Refusal {
 	if w.Purpose != changePurpose {
 		return nil
@@ -382,6 +383,8 @@ func (x *journalIndex) loadTxIntents(lead *intentState, memberIDs []string) ([]*
 //   - An intent has one slot, permanently, with the same companions.
 //   - A slot belongs to no other intents.
 //   - It has one transaction, where nothing on the chain prevents two of a slot.
+//
+// Rule WD-7.
 func (x *journalIndex) checkSlot(intents []*intentState, payer chain.Address, slot signer.Slot) error {
 	lead := intents[0]
 	if singleTxFamilies[lead.Chain.Family()] && len(lead.signatures) > 0 {

@@ -247,6 +247,7 @@ func (s *Signer) recordAdmission(intent signer.Intent) (uint64, error) {
 			"holds: sweep %s does not say what its wallet has and how much of it is flagged", intent.ID)
 	}
 	if balance := intent.WalletBalance; balance != nil {
+		// Rule DEP-28.
 		if remaining, err := balance.Total.Sub(intent.Amount); err != nil || remaining.Less(balance.Flagged) {
 			return 0, refuse(signer.RefusedHeld,
 				"sweep %s takes %v of %v, and %v of it is flagged and has to stay", intent.ID, intent.Amount,
@@ -773,7 +774,7 @@ func (s *Signer) matchPayload(intents []*intentState, r signer.SignRequest, poli
 // checkConsolidation checks that a payload makes one output of many, alone in its transaction and
 // at an acceptable fee rate. It pays no one, so its fee is all that an attacker could burn with it.
 // It therefore has a limit of its own, far below that of payments, which have to be made in time.
-// Its cancel is checked in the same way.
+// Its cancel is checked in the same way. Rule COIN-8.
 func (s *Signer) checkConsolidation(
 	intents []*intentState, effect txEffect, policy ChainPolicy, payer chain.Address,
 ) error {

@@ -66,7 +66,7 @@ func (s *Signer) recordVoid(v signer.Void) (uint64, error) {
 	return s.appendRecord(signer.Record{Kind: signer.RecordVoid, Void: &v})
 }
 
-// checkNotVoided refuses an intent that was voided.
+// checkNotVoided refuses an intent that was voided. Rule WD-50.
 func (x *journalIndex) checkNotVoided(id string) *signer.Refusal {
 	void, ok := x.voids[id]
 	if !ok {
