@@ -24,11 +24,11 @@ import (
 
 var _ finality.Listener = (*Service)(nil)
 
-// OnParted implements finality.Listener. It freezes every customer whose credited deposits may be
+// OnForked implements finality.Listener. It freezes every customer whose credited deposits may be
 // gone, at once: the money must not leave by another chain while a person looks. An organization
 // that was credited itself is frozen as a whole. Otherwise the missing amount of its product could
 // be transferred to one of its customers. See decision 0026. Rules DEP-11 and DEP-26.
-func (d *Service) OnParted(ctx context.Context, tx pg.Tx, ch chain.Name, ancestorHeight uint64) error {
+func (d *Service) OnForked(ctx context.Context, tx pg.Tx, ch chain.Name, ancestorHeight uint64) error {
 	rows, err := tx.Query(ctx, `
 		SELECT DISTINCT org_id, coalesce(customer_id, '') AS customer FROM deposits
 		WHERE chain = $1 AND height > $2 AND proof_id IS NOT NULL AND status = 'CREDITED' AND (customer_id IS NOT NULL OR product IS NOT NULL)
@@ -63,7 +63,7 @@ func (d *Service) OnParted(ctx context.Context, tx pg.Tx, ch chain.Name, ancesto
 // the ledger, as if they had never been final. It puts the others in question, until the new fork
 // shows them again or has passed without them.
 func (d *Service) OnBroken(ctx context.Context, tx pg.Tx, b finality.Break) error {
-	if err := d.OnParted(ctx, tx, b.Chain, b.Ancestor.Height); err != nil {
+	if err := d.OnForked(ctx, tx, b.Chain, b.Ancestor.Height); err != nil {
 		return err
 	}
 	rows, err := tx.Query(ctx, `
@@ -146,7 +146,7 @@ func (d *Service) ReverseReorged(ctx context.Context) (reversed int, err error) 
 		rows, err := tx.Query(ctx, `
 			SELECT d.deposit_id FROM deposits d
 			JOIN finality_proofs p ON p.proof_id = d.proof_id
-			JOIN scan_cursors c ON c.chain = d.chain AND c.parted_above IS NULL
+			JOIN scan_cursors c ON c.chain = d.chain AND c.forked_above IS NULL
 			WHERE d.status = 'CREDITED' AND d.chain_status = 'REORGED'
 				AND c.height >= (SELECT max(b.settle_height) FROM finality_breaks b
 					WHERE b.chain = p.chain AND b.fork > p.fork AND b.ancestor_height < p.height)
@@ -285,7 +285,7 @@ func (d *Service) AbandonFlagged(ctx context.Context) (ended int, err error) {
 		rows, err := tx.Query(ctx, `
 			SELECT d.deposit_id FROM deposits d
 			JOIN finality_proofs p ON p.proof_id = d.proof_id
-			JOIN scan_cursors c ON c.chain = d.chain AND c.parted_above IS NULL
+			JOIN scan_cursors c ON c.chain = d.chain AND c.forked_above IS NULL
 			WHERE d.is_flagged AND d.chain_status = 'REORGED' AND `+abandonedCondition+`
 				AND c.height >= (SELECT max(b.settle_height) FROM finality_breaks b WHERE b.chain = p.chain AND b.fork > p.fork AND b.ancestor_height < p.height)
 			ORDER BY d.deposit_id`)
@@ -568,7 +568,7 @@ func (d *Service) LiftFreezes(ctx context.Context) (released int, err error) {
 			WHERE f.scope IN ('CUSTOMER', 'ORGANIZATION') AND f.source = 'FINALITY' AND f.lifted_at IS NULL
 				AND NOT `+existsForFrozen(`deposits d`, `(d.status = 'CREDITED' AND d.chain_status = 'REORGED' OR d.status = 'REVERSED' AND d.reversed_at >= f.created_at)`)+`
 				-- Where nobody has decided yet nothing is in question, and all of it is.
-				AND NOT `+existsForFrozen(`deposits d JOIN scan_cursors c ON c.chain = d.chain AND d.height > c.parted_above`, `d.status = 'CREDITED'`)+`
+				AND NOT `+existsForFrozen(`deposits d JOIN scan_cursors c ON c.chain = d.chain AND d.height > c.forked_above`, `d.status = 'CREDITED'`)+`
 			ORDER BY f.freeze_id FOR UPDATE OF f SKIP LOCKED`)
 		if err != nil {
 			return fmt.Errorf("look for freezes to lift: %w", err)

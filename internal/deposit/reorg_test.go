@@ -695,7 +695,7 @@ func TestAChainThatComesBackByItselfLosesNothing(t *testing.T) {
 // failingListener is a finality listener that fails.
 type failingListener struct{ left int }
 
-func (f *failingListener) OnParted(context.Context, pg.Tx, chain.Name, uint64) error { return nil }
+func (f *failingListener) OnForked(context.Context, pg.Tx, chain.Name, uint64) error { return nil }
 
 func (f *failingListener) OnBroken(context.Context, pg.Tx, finality.Break) error {
 	if f.left--; f.left >= 0 {
@@ -859,7 +859,7 @@ func TestACreditAndABreakDoNotMissEachOther(t *testing.T) {
 		// The credit behaves as if it had passed the check for the freeze before the freeze was
 		// created.
 		owner := pgtest.OwnerPool(t, w.db)
-		if _, err := owner.Exec(t.Context(), `UPDATE scan_cursors SET parted_above = NULL`); err != nil {
+		if _, err := owner.Exec(t.Context(), `UPDATE scan_cursors SET forked_above = NULL`); err != nil {
 			t.Fatal(err)
 		}
 		var wg sync.WaitGroup
