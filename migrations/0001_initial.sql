@@ -1049,7 +1049,7 @@ CREATE TRIGGER ledger_transfers_of_hold AFTER INSERT ON ledger_transfers
 
 -- What a person compares of an address, in lower case: its first four and last four
 -- characters, after the prefix that all addresses of an EVM chain share.
-CREATE FUNCTION address_shown(address text) RETURNS text LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+CREATE FUNCTION address_prefix_suffix(address text) RETURNS text LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN left(lower(address), CASE WHEN starts_with(address, '0x') THEN 6 ELSE 4 END) || ' ' || right(lower(address), 4);
 
 -- Whether a chain keeps its money in UTXOs, as chain.Name.Pooled says.
@@ -1066,7 +1066,7 @@ CREATE TABLE wallets (
     address    text NOT NULL,
     proof      bytea NOT NULL,            -- of the signer, that it derived the address
     created_at timestamptz NOT NULL,
-    shown      text NOT NULL GENERATED ALWAYS AS (address_shown(address)) STORED,
+    shown      text NOT NULL GENERATED ALWAYS AS (address_prefix_suffix(address)) STORED,
     form       text NOT NULL DEFAULT '',  -- '' is the usual address of the family (decision 0062)
     -- Rules DEP-1 and DEP-24.
     CONSTRAINT wallets_subject_unique UNIQUE (org_id, family, purpose, subject),
@@ -1087,7 +1087,7 @@ CREATE TABLE wallets (
         form = ''
         OR (form = 'TAPROOT' AND family = 'BITCOIN' AND purpose IN ('CUSTOMER_DEPOSIT', 'ORGANIZATION_DEPOSIT')))
 );
-CREATE INDEX wallets_shown ON wallets (org_id, shown);
+CREATE INDEX wallets_prefix_suffix ON wallets (org_id, shown);
 -- Finds the newest number of an organization's change wallets. From the seed alone, the
 -- numbers lead to every change output (decision 0069). The oldest change wallets have
 -- the id of an order as their subject.
@@ -1325,9 +1325,9 @@ CREATE TABLE scan_cursors (
     updated_at   timestamptz NOT NULL,
     -- Set when the final chain parts from the chain that was scanned: the last block that both
     -- have. Nothing above it counts until an operator decides.
-    parted_above bigint
+    forked_above bigint
 );
-SELECT coffer_shared('scan_cursors', 'SELECT', 'SELECT, INSERT, UPDATE (height, hash, parted_above, updated_at)');
+SELECT coffer_shared('scan_cursors', 'SELECT', 'SELECT, INSERT, UPDATE (height, hash, forked_above, updated_at)');
 CREATE TRIGGER scan_cursors_as_inserted BEFORE UPDATE OF chain ON scan_cursors
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
@@ -1608,9 +1608,9 @@ CREATE UNIQUE INDEX deposits_movement_once ON deposits (chain, tx_hash, kind, po
 CREATE INDEX deposits_of_transaction ON deposits (chain, tx_hash);
 CREATE INDEX deposits_to_credit ON deposits (deposit_id) WHERE status = 'SCREENING';
 CREATE INDEX deposits_not_final ON deposits (chain, height) WHERE status IN ('DETECTED', 'CONFIRMING');
-CREATE INDEX deposits_in_question ON deposits (chain, deposit_id)
+CREATE INDEX deposits_reorged ON deposits (chain, deposit_id)
     WHERE status = 'CREDITED' AND chain_status = 'REORGED';
-CREATE INDEX deposits_flags_in_question ON deposits (chain, deposit_id) WHERE is_flagged AND chain_status = 'REORGED';
+CREATE INDEX deposits_flags_reorged ON deposits (chain, deposit_id) WHERE is_flagged AND chain_status = 'REORGED';
 CREATE INDEX deposits_proven_above ON deposits (chain, height) WHERE proof_id IS NOT NULL;
 CREATE INDEX deposits_lost ON deposits (org_id, customer_id) WHERE status = 'REVERSED';
 -- For lists: every filter that leaves few rows of many has an index.
@@ -1723,7 +1723,7 @@ BEGIN
     PERFORM FROM scan_cursors c WHERE c.chain = ANY (chains) ORDER BY c.chain FOR KEY SHARE;
     SELECT min(n.id) INTO dead FROM unnest(chains, proofs, heights, ids) AS n (chain, proof_id, height, id)
     WHERE NOT EXISTS (SELECT FROM finality_live p WHERE p.proof_id = n.proof_id)
-        OR EXISTS (SELECT FROM scan_cursors c WHERE c.chain = n.chain AND n.height > c.parted_above);
+        OR EXISTS (SELECT FROM scan_cursors c WHERE c.chain = n.chain AND n.height > c.forked_above);
     IF dead IS NOT NULL THEN
         RAISE EXCEPTION 'the proof of deposit % is dead', dead
             USING ERRCODE = 'check_violation', CONSTRAINT = 'deposits_proof_live';
@@ -1778,7 +1778,7 @@ BEGIN
     IF NEW.status = 'REVERSED' AND OLD.status <> 'REVERSED' AND EXISTS (
         SELECT FROM finality_breaks b
         JOIN finality_proofs p ON p.proof_id = OLD.proof_id AND b.chain = p.chain AND b.fork > p.fork AND b.ancestor_height < p.height
-        LEFT JOIN scan_cursors c ON c.chain = b.chain AND c.height >= b.settle_height AND c.parted_above IS NULL
+        LEFT JOIN scan_cursors c ON c.chain = b.chain AND c.height >= b.settle_height AND c.forked_above IS NULL
         WHERE c.chain IS NULL) THEN
         RAISE EXCEPTION 'deposit % may still be found again', OLD.deposit_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'deposits_reversed_in_time';
@@ -2141,7 +2141,7 @@ CREATE CONSTRAINT TRIGGER deposits_resolved AFTER UPDATE OF status ON deposits D
 
 -- A flagged deposit is decided only while its block is final. Else it would be credited or
 -- sent away as money that no chain has.
-CREATE FUNCTION deposits_refuse_in_question() RETURNS trigger LANGUAGE plpgsql
+CREATE FUNCTION deposits_refuse_reorged() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
     RAISE EXCEPTION 'deposit % is on no final block at the moment', OLD.deposit_id
@@ -2150,7 +2150,7 @@ END $$;
 CREATE TRIGGER deposits_decided_when_final BEFORE UPDATE ON deposits FOR EACH ROW
     WHEN (OLD.status IN ('FLAGGED', 'RESOLUTION_STUCK') AND NEW.status IN ('CREDITED', 'REJECTING', 'REDIRECTING')
         AND NEW.chain_status <> 'FINALIZED')
-    EXECUTE FUNCTION deposits_refuse_in_question();
+    EXECUTE FUNCTION deposits_refuse_reorged();
 
 -- A flagged deposit is given up once, and only after the new fork was scanned so far that it
 -- would have been found.
@@ -2167,7 +2167,7 @@ BEGIN
             SELECT FROM finality_live p WHERE p.proof_id = OLD.proof_id) OR EXISTS (
             SELECT FROM finality_breaks b
             JOIN finality_proofs p ON p.proof_id = OLD.proof_id AND b.chain = p.chain AND b.fork > p.fork AND b.ancestor_height < p.height
-            LEFT JOIN scan_cursors c ON c.chain = b.chain AND c.height >= b.settle_height AND c.parted_above IS NULL
+            LEFT JOIN scan_cursors c ON c.chain = b.chain AND c.height >= b.settle_height AND c.forked_above IS NULL
             WHERE c.chain IS NULL)) THEN
         RAISE EXCEPTION 'deposit % may still be found again', OLD.deposit_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'deposits_gone_in_time';
@@ -2239,13 +2239,13 @@ CREATE TRIGGER risk_answers_used_stay BEFORE DELETE ON risk_answers FOR EACH ROW
 
 -- Up to which answer the service looked for answers that may leave. The ids are in the order
 -- of time.
-CREATE TABLE risk_answers_retired (
+CREATE TABLE risk_answers_pruned (
     one       boolean PRIMARY KEY DEFAULT true,
     answer_id text COLLATE "C" NOT NULL,
-    CONSTRAINT risk_answers_retired_single CHECK (one)
+    CONSTRAINT risk_answers_pruned_single CHECK (one)
 );
-INSERT INTO risk_answers_retired (answer_id) VALUES ('');
-SELECT coffer_shared('risk_answers_retired', '', 'SELECT, UPDATE');
+INSERT INTO risk_answers_pruned (answer_id) VALUES ('');
+SELECT coffer_shared('risk_answers_pruned', '', 'SELECT, UPDATE');
 
 -- An imported list of sanctions. The entries are sealed values and not rows, so that no
 -- single entry can be removed.
@@ -2348,15 +2348,15 @@ CREATE TRIGGER sender_watch_as_inserted BEFORE UPDATE OF org_id, chain, address 
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- One process asks at a time, so that the installation keeps its rate.
-CREATE TABLE sender_watch_turn (
+CREATE TABLE sender_watch_lease (
     one         boolean PRIMARY KEY DEFAULT true,
     holder      text NOT NULL,
     until       timestamptz NOT NULL,
     enrolled_at timestamptz, -- when the last whole round began
-    CONSTRAINT sender_watch_turn_single CHECK (one)
+    CONSTRAINT sender_watch_lease_single CHECK (one)
 );
-INSERT INTO sender_watch_turn (holder, until) VALUES ('', '-infinity');
-SELECT coffer_shared('sender_watch_turn', '', 'SELECT, UPDATE');
+INSERT INTO sender_watch_lease (holder, until) VALUES ('', '-infinity');
+SELECT coffer_shared('sender_watch_lease', '', 'SELECT, UPDATE');
 
 ---- 14_freezes.sql
 
@@ -2390,7 +2390,7 @@ CREATE TABLE freezes (
     CONSTRAINT freezes_lift_named CHECK ((lifted_at IS NULL) = (lifted_by IS NULL))
 );
 -- Each source has one active freeze of a scope, so that freezing again adds nothing.
-CREATE UNIQUE INDEX freezes_one_standing ON freezes
+CREATE UNIQUE INDEX freezes_one_active ON freezes
     (scope, source, coalesce(org_id, ''), coalesce(customer_id, ''), coalesce(chain, ''), coalesce(wallet_id, ''))
     WHERE lifted_at IS NULL;
 -- For lists.
@@ -2461,8 +2461,8 @@ CREATE CONSTRAINT TRIGGER freezes_lift_told AFTER INSERT OR UPDATE ON freezes DE
 CREATE FUNCTION finality_unsettled(of_chain text) RETURNS text LANGUAGE sql STABLE
     SET search_path = pg_catalog, public, pg_temp AS $$
     SELECT CASE
-        WHEN c.parted_above IS NOT NULL THEN
-            format('the chain has other final blocks above %s than those that were walked, and nobody has decided', c.parted_above)
+        WHEN c.forked_above IS NOT NULL THEN
+            format('the chain has other final blocks above %s than those that were walked, and nobody has decided', c.forked_above)
         WHEN c.height < b.settle_height THEN
             format('the walk stands at block %s, and what block %s does not bring back is gone', c.height, b.settle_height)
         WHEN EXISTS (SELECT FROM deposits d WHERE d.chain = of_chain AND d.status = 'CREDITED' AND d.chain_status = 'REORGED') THEN
@@ -2535,7 +2535,7 @@ CREATE TABLE withdrawals (
     completed_at           timestamptz,
     -- The beginning and end of the destination. A column of its own, because row level
     -- security keeps an index on a function unused.
-    to_shown               text NOT NULL GENERATED ALWAYS AS (address_shown(to_address)) STORED,
+    to_prefix_suffix               text NOT NULL GENERATED ALWAYS AS (address_prefix_suffix(to_address)) STORED,
 
     -- Of rows that a restore made from the signer's journal (decision 0015). The journal
     -- knows the hash of a key and not the key, and the restored books may lack the funds.
@@ -2569,10 +2569,10 @@ CREATE TABLE withdrawals (
 
     -- How the withdrawal ends, and who decided so, while the signer has not voided it yet
     -- (decision 0075).
-    ends_as                text,
-    ends_note              text,
-    ends_by_kind           text,
-    ends_by                text,
+    end_status                text,
+    end_note              text,
+    end_actor_kind           text,
+    end_actor                text,
 
     -- What the customer is charged for costs above the usual fee (decision 0074). The
     -- terms are those at the time of the request, so what was shown is what is charged.
@@ -2631,10 +2631,10 @@ CREATE TABLE withdrawals (
         (cost_max IS NULL) = (cost_rent IS NULL)
         AND (cost_rent IS NULL OR cost_rent >= 0 AND cost_rent <= cost_max)
         AND (cost_price IS NULL OR cost_price > 0)),
-    CONSTRAINT withdrawals_ends_known CHECK (
-        ends_as IN ('REJECTED', 'CANCELLED') AND num_nonnulls(ends_by_kind, ends_by) = 2
-        OR num_nonnulls(ends_as, ends_note, ends_by_kind, ends_by) = 0),
-    CONSTRAINT withdrawals_ends_so CHECK (ends_as IS NULL OR status IN ('AWAITING_APPROVAL', 'PROCESSING', ends_as)),
+    CONSTRAINT withdrawals_end_known CHECK (
+        end_status IN ('REJECTED', 'CANCELLED') AND num_nonnulls(end_actor_kind, end_actor) = 2
+        OR num_nonnulls(end_status, end_note, end_actor_kind, end_actor) = 0),
+    CONSTRAINT withdrawals_end_as_decided CHECK (end_status IS NULL OR status IN ('AWAITING_APPROVAL', 'PROCESSING', end_status)),
     CONSTRAINT withdrawals_charge_known CHECK (charge_costs IN ('NONE', 'RENT', 'RENT_AND_FAILURES')),
     CONSTRAINT withdrawals_charge_bounded CHECK (
         charge_rent >= 0 AND charge_held >= 0 AND (charge_held = 0) = (charge_rent = 0)
@@ -2665,7 +2665,7 @@ CREATE INDEX withdrawals_of_address ON withdrawals (org_id, to_address, created_
 CREATE INDEX withdrawals_of_reference_listed ON withdrawals (org_id, reference, created_at, withdrawal_id)
     WHERE reference IS NOT NULL;
 CREATE INDEX withdrawals_own_listed ON withdrawals (org_id, created_at, withdrawal_id) WHERE customer_id IS NULL;
-CREATE INDEX withdrawals_shown ON withdrawals (org_id, to_shown);
+CREATE INDEX withdrawals_prefix_suffix ON withdrawals (org_id, to_prefix_suffix);
 CREATE INDEX withdrawals_open ON withdrawals (org_id, customer_id, mint_id)
     WHERE status IN ('AWAITING_APPROVAL', 'PROCESSING', 'BROADCAST');
 CREATE INDEX withdrawals_owed ON withdrawals (org_id, customer_id, mint_id) WHERE owed > 0;
@@ -2679,7 +2679,7 @@ CREATE INDEX withdrawals_of_customer_approved ON withdrawals (org_id, customer_i
     WHERE approved_at IS NOT NULL;
 SELECT coffer_tenant('withdrawals',
     'SELECT, INSERT, UPDATE (status, approval_reasons, rejected_reason, approved_at, fee_deducted, screening,'
-        ' approvals_required, cost_price, ends_as, ends_note, ends_by_kind, ends_by)',
+        ' approvals_required, cost_price, end_status, end_note, end_actor_kind, end_actor)',
     'SELECT, INSERT, UPDATE');
 
 -- Rule OW-6.
@@ -2830,15 +2830,15 @@ CREATE TRIGGER withdrawals_charge_keep BEFORE UPDATE ON withdrawals
 CREATE FUNCTION withdrawals_void_first() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
-    IF OLD.ends_as IS NOT NULL AND (NEW.ends_as, NEW.ends_note, NEW.ends_by_kind, NEW.ends_by)
-        IS DISTINCT FROM (OLD.ends_as, OLD.ends_note, OLD.ends_by_kind, OLD.ends_by) THEN
+    IF OLD.end_status IS NOT NULL AND (NEW.end_status, NEW.end_note, NEW.end_actor_kind, NEW.end_actor)
+        IS DISTINCT FROM (OLD.end_status, OLD.end_note, OLD.end_actor_kind, OLD.end_actor) THEN
         RAISE EXCEPTION 'withdrawal % ends as it was decided', OLD.withdrawal_id
-            USING ERRCODE = 'check_violation', CONSTRAINT = 'withdrawals_ends_fixed';
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'withdrawals_end_fixed';
     END IF;
-    IF OLD.ends_as IS NULL AND NEW.ends_as IS NOT NULL
+    IF OLD.end_status IS NULL AND NEW.end_status IS NOT NULL
         AND EXISTS (SELECT FROM dispatch_orders WHERE order_id = NEW.withdrawal_id AND status <> 'WITHDRAWN') THEN
         RAISE EXCEPTION 'withdrawal % has an order that was not taken back', NEW.withdrawal_id
-            USING ERRCODE = 'check_violation', CONSTRAINT = 'withdrawals_ends_withdrawn';
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'withdrawals_end_recalled';
     END IF;
     IF NEW.status <> OLD.status AND NEW.status IN ('REJECTED', 'CANCELLED', 'FAILED')
         AND EXISTS (SELECT FROM dispatch_orders WHERE order_id = NEW.withdrawal_id AND status IN ('QUEUED', 'REFUSED', 'WITHDRAWN'))
@@ -2870,7 +2870,7 @@ DECLARE
     sent     text;
     broken   text;
 BEGIN
-    SELECT w.withdrawal_id, w.status, w.owed, w.takings, w.restored_at IS NOT NULL, w.ends_as IS NOT NULL, o.status,
+    SELECT w.withdrawal_id, w.status, w.owed, w.takings, w.restored_at IS NOT NULL, w.end_status IS NOT NULL, o.status,
         w.charged, w.amount + w.charge_held - w.charged, CASE WHEN w.status = 'COMPLETED' THEN w.charge_held - w.charged ELSE 0 END,
         EXISTS (SELECT FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_HOLD' AND cause_id = NEW.withdrawal_id AND leg = 0),
         EXISTS (SELECT FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_END' AND cause_id = NEW.withdrawal_id AND leg = 0)
@@ -3031,8 +3031,8 @@ CREATE TRIGGER withdrawals_written_once BEFORE UPDATE ON withdrawals FOR EACH RO
                 OLD.broadcast_at, OLD.completed_at, OLD.failure_reason, OLD.charged, OLD.charge_cost)
         OR OLD.status <> 'AWAITING_APPROVAL' AND (NEW.approval_reasons, NEW.approvals_required, NEW.screening, NEW.fee_deducted)
             IS DISTINCT FROM (OLD.approval_reasons, OLD.approvals_required, OLD.screening, OLD.fee_deducted)
-        OR OLD.status NOT IN ('AWAITING_APPROVAL', 'PROCESSING') AND (NEW.ends_as, NEW.ends_note, NEW.ends_by_kind, NEW.ends_by)
-            IS DISTINCT FROM (OLD.ends_as, OLD.ends_note, OLD.ends_by_kind, OLD.ends_by)
+        OR OLD.status NOT IN ('AWAITING_APPROVAL', 'PROCESSING') AND (NEW.end_status, NEW.end_note, NEW.end_actor_kind, NEW.end_actor)
+            IS DISTINCT FROM (OLD.end_status, OLD.end_note, OLD.end_actor_kind, OLD.end_actor)
         OR OLD.status <> 'BROADCAST' AND (NEW.tx_hash, NEW.chain_status, NEW.replaced_tx_hashes)
             IS DISTINCT FROM (OLD.tx_hash, OLD.chain_status, OLD.replaced_tx_hashes)
         OR OLD.status NOT IN ('COMPLETED', 'FAILED') AND NEW.network_fee IS DISTINCT FROM OLD.network_fee)
@@ -3066,7 +3066,7 @@ CREATE TABLE dispatch_orders (
     key_hash               text NOT NULL DEFAULT '', -- hex SHA-256 of the caller's idempotency key
     status                 text NOT NULL,
     waiting_for            text,                   -- why it is still queued: FUNDS, GAS, FREEZE, …
-    short_by               numeric(78,0),          -- how much is missing, for FUNDS and GAS
+    missing_amount               numeric(78,0),          -- how much is missing, for FUNDS and GAS
     last_error             text,
     attempt_after          timestamptz NOT NULL,
     created_at             timestamptz NOT NULL,
@@ -3084,7 +3084,7 @@ CREATE TABLE dispatch_orders (
     product                text,
     whitelisted_address_id text,
     from_wallet_id         text,                   -- the wallet whose amount it moves, if that is not wallet_id
-    rides_id               text,                   -- the lead of its transaction; NULL: it leads or is alone
+    tx_lead_id               text,                   -- the lead of its transaction; NULL: it leads or is alone
     -- What the payment cost above the fee, and whether the chain refused it because of its
     -- payee. Zero and false while it is open, or unknown.
     rent                   numeric(78,0) NOT NULL DEFAULT 0,
@@ -3099,7 +3099,7 @@ CREATE TABLE dispatch_orders (
     CONSTRAINT dispatch_orders_to_own FOREIGN KEY (to_wallet_id, to_address) REFERENCES wallets (wallet_id, address),
     CONSTRAINT dispatch_orders_mint FOREIGN KEY (mint_id, chain, contract) REFERENCES mints (mint_id, chain, contract),
     CONSTRAINT dispatch_orders_proof FOREIGN KEY (chain, proof_id) REFERENCES finality_proofs (chain, proof_id),
-    CONSTRAINT dispatch_orders_rides FOREIGN KEY (rides_id, wallet_id, chain)
+    CONSTRAINT dispatch_orders_tx_lead FOREIGN KEY (tx_lead_id, wallet_id, chain)
         REFERENCES dispatch_orders (order_id, wallet_id, chain),
     CONSTRAINT dispatch_orders_purpose_known CHECK (
         CASE purpose
@@ -3135,9 +3135,9 @@ CREATE TABLE dispatch_orders (
         from_wallet_id IS NULL OR from_wallet_id <> wallet_id AND purpose IN ('SWEEP', 'CLOSE', 'RETURN')),
     -- The lead comes first by its id, so that a transaction that locks the orders in that order
     -- locks the lead first.
-    CONSTRAINT dispatch_orders_rides_before CHECK (rides_id COLLATE "C" < order_id COLLATE "C"),
-    CONSTRAINT dispatch_orders_rides_slotted CHECK (
-        rides_id IS NULL
+    CONSTRAINT dispatch_orders_tx_lead_before CHECK (tx_lead_id COLLATE "C" < order_id COLLATE "C"),
+    CONSTRAINT dispatch_orders_tx_lead_slotted CHECK (
+        tx_lead_id IS NULL
         OR purpose IN ('PAYMENT', 'SWEEP', 'CLOSE') AND status NOT IN ('QUEUED', 'REFUSED', 'WITHDRAWN')),
     CONSTRAINT dispatch_orders_costs_of_payment CHECK (
         (rent = 0 OR rent > 0 AND purpose = 'PAYMENT')
@@ -3149,11 +3149,11 @@ CREATE INDEX dispatch_orders_due ON dispatch_orders (chain, wallet_id, created_a
 CREATE INDEX dispatch_orders_on_the_way ON dispatch_orders (org_id)
     WHERE status IN ('SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK');
 CREATE INDEX dispatch_orders_proven ON dispatch_orders (chain, proof_id) WHERE status IN ('PAID', 'FAILED');
-CREATE INDEX dispatch_orders_riders ON dispatch_orders (rides_id) WHERE rides_id IS NOT NULL;
+CREATE INDEX dispatch_orders_tx_members ON dispatch_orders (tx_lead_id) WHERE tx_lead_id IS NOT NULL;
 -- Which change wallet a merge without a slot is to have.
-CREATE INDEX dispatch_orders_merges ON dispatch_orders (to_wallet_id) WHERE purpose = 'MERGE';
+CREATE INDEX dispatch_orders_consolidations ON dispatch_orders (to_wallet_id) WHERE purpose = 'MERGE';
 SELECT coffer_tenant('dispatch_orders',
-    'SELECT, INSERT, UPDATE (status, waiting_for, short_by, last_error, attempt_after, ended_at, authority)',
+    'SELECT, INSERT, UPDATE (status, waiting_for, missing_amount, last_error, attempt_after, ended_at, authority)',
     'SELECT, INSERT, UPDATE');
 
 -- An order stays the payment that it is, and never gives its slot back.
@@ -3225,7 +3225,7 @@ BEGIN
        OR TG_OP = 'UPDATE' AND (NEW.status, NEW.proof_id) IS NOT DISTINCT FROM (OLD.status, OLD.proof_id) THEN
         RETURN NEW;
     END IF;
-    SELECT c.parted_above INTO parted FROM scan_cursors c WHERE c.chain = NEW.chain FOR KEY SHARE;
+    SELECT c.forked_above INTO parted FROM scan_cursors c WHERE c.chain = NEW.chain FOR KEY SHARE;
     IF NEW.proof_id IS NOT NULL
        AND NOT EXISTS (SELECT FROM finality_live p WHERE p.proof_id = NEW.proof_id AND (parted IS NULL OR p.height <= parted)) THEN
         RAISE EXCEPTION 'the proof of order % is dead', NEW.order_id
@@ -3247,7 +3247,7 @@ DECLARE
     caused  boolean;
     broken  text;
 BEGIN
-    SELECT order_id, org_id, purpose, chain, coalesce(from_wallet_id, wallet_id) AS wallet_id, to_wallet_id, to_address, mint_id, amount, customer_id, product, whitelisted_address_id, rides_id, status, fee, fee_deducted, fee_max
+    SELECT order_id, org_id, purpose, chain, coalesce(from_wallet_id, wallet_id) AS wallet_id, to_wallet_id, to_address, mint_id, amount, customer_id, product, whitelisted_address_id, tx_lead_id, status, fee, fee_deducted, fee_max
     INTO o FROM dispatch_orders WHERE order_id = NEW.order_id;
     IF o.purpose = 'PAYMENT' THEN
         SELECT (w.org_id, w.chain, w.mint_id, w.amount, w.to_address) = (o.org_id, o.chain, o.mint_id, o.amount + o.fee_deducted, o.to_address)
@@ -3257,7 +3257,7 @@ BEGIN
                 WHEN 'PAID' THEN w.status = 'COMPLETED'
                 WHEN 'FAILED' THEN w.status = 'FAILED'
                 WHEN 'REFUSED' THEN w.status = 'AWAITING_APPROVAL'
-                WHEN 'WITHDRAWN' THEN w.status IN ('AWAITING_APPROVAL', 'REJECTED', 'CANCELLED') OR w.status = 'PROCESSING' AND w.ends_as IS NOT NULL
+                WHEN 'WITHDRAWN' THEN w.status IN ('AWAITING_APPROVAL', 'REJECTED', 'CANCELLED') OR w.status = 'PROCESSING' AND w.end_status IS NOT NULL
                 WHEN 'BROADCAST' THEN w.status IN ('PROCESSING', 'BROADCAST')
                 WHEN 'STUCK' THEN w.status IN ('PROCESSING', 'BROADCAST')
                 ELSE w.status = 'PROCESSING' END
@@ -3277,7 +3277,7 @@ BEGIN
                 WHEN 'REFUSED' THEN p.status IN ('FAILED', 'REFUSED')
                 WHEN 'WITHDRAWN' THEN p.status = 'REFUSED'
                 ELSE p.status = 'OPEN' END
-        INTO caused FROM places p WHERE p.place_id = o.order_id;
+        INTO caused FROM places p WHERE p.nonce_account_id = o.order_id;
     ELSIF o.purpose = 'MERGE' THEN
         SELECT (m.org_id, m.chain, m.wallet_id) = (o.org_id, o.chain, o.wallet_id)
             -- All of its UTXOs come back to the change wallet of its slot.
@@ -3288,7 +3288,7 @@ BEGIN
                 WHEN 'REFUSED' THEN m.status = 'REFUSED'
                 WHEN 'WITHDRAWN' THEN m.status = 'REFUSED'
                 ELSE m.status = 'OPEN' END
-        INTO caused FROM merges m WHERE m.merge_id = o.order_id;
+        INTO caused FROM merges m WHERE m.consolidation_id = o.order_id;
     ELSIF o.purpose = 'CLOSE' THEN
         SELECT (c.org_id, c.chain, c.wallet_id, c.to_wallet_id, c.mint_id, c.amount) = (o.org_id, o.chain, o.wallet_id, o.to_wallet_id, o.mint_id, o.amount)
             AND c.status = CASE WHEN o.status = 'PAID' THEN 'DONE' WHEN o.status IN ('FAILED', 'REFUSED', 'WITHDRAWN') THEN 'FAILED' ELSE 'OPEN' END
@@ -3304,7 +3304,7 @@ BEGIN
     END IF;
     broken := CASE
         WHEN caused IS NOT TRUE THEN 'dispatch_orders_caused'
-        WHEN (o.status IN ('QUEUED', 'REFUSED', 'WITHDRAWN')) = EXISTS (SELECT FROM dispatch_slots WHERE order_id = coalesce(o.rides_id, o.order_id))
+        WHEN (o.status IN ('QUEUED', 'REFUSED', 'WITHDRAWN')) = EXISTS (SELECT FROM dispatch_slots WHERE order_id = coalesce(o.tx_lead_id, o.order_id))
             THEN 'dispatch_orders_slotted'
         WHEN o.status IN ('PAID', 'FAILED') AND o.fee > 0
             AND 2 <> (SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'NETWORK_FEE' AND cause_id = o.order_id)
@@ -3329,47 +3329,47 @@ CREATE CONSTRAINT TRIGGER dispatch_orders_move AFTER UPDATE ON dispatch_orders D
 
 -- Several payments in one transaction (decision 0056): one order leads, and has the slot
 -- and the attempts. The others name it, from the moment they get the slot.
-CREATE FUNCTION dispatch_orders_rides_keep() RETURNS trigger LANGUAGE plpgsql
+CREATE FUNCTION dispatch_orders_tx_lead_keep() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
-    IF NEW.rides_id IS DISTINCT FROM OLD.rides_id AND (OLD.rides_id IS NOT NULL OR (OLD.status, NEW.status) <> ('QUEUED', 'SLOTTED')) THEN
+    IF NEW.tx_lead_id IS DISTINCT FROM OLD.tx_lead_id AND (OLD.tx_lead_id IS NOT NULL OR (OLD.status, NEW.status) <> ('QUEUED', 'SLOTTED')) THEN
         RAISE EXCEPTION 'order % has its slot as it got it', OLD.order_id
-            USING ERRCODE = 'check_violation', CONSTRAINT = 'dispatch_orders_rides_fixed';
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'dispatch_orders_tx_lead_fixed';
     END IF;
     RETURN NEW;
 END $$;
-CREATE TRIGGER dispatch_orders_rides_keep BEFORE UPDATE ON dispatch_orders
-    FOR EACH ROW EXECUTE FUNCTION dispatch_orders_rides_keep();
+CREATE TRIGGER dispatch_orders_tx_lead_keep BEFORE UPDATE ON dispatch_orders
+    FOR EACH ROW EXECUTE FUNCTION dispatch_orders_tx_lead_keep();
 
 -- All orders of a slot are where their lead is, with its transaction. One transaction pays all
 -- or none, so they end together, except for stuck ones that a person decides one by one.
-CREATE FUNCTION dispatch_orders_together() RETURNS trigger LANGUAGE plpgsql
+CREATE FUNCTION dispatch_orders_tx_whole() RETURNS trigger LANGUAGE plpgsql
     SET search_path = public, pg_temp SET enable_seqscan = off AS $$
 DECLARE
-    lead  text := coalesce(NEW.rides_id, NEW.order_id);
+    lead  text := coalesce(NEW.tx_lead_id, NEW.order_id);
     slots integer;
     now   record;
 BEGIN
     SELECT orders INTO slots FROM dispatch_slots WHERE order_id = lead;
-    IF coalesce(slots, 1) = 1 AND NEW.rides_id IS NULL THEN
+    IF coalesce(slots, 1) = 1 AND NEW.tx_lead_id IS NULL THEN
         RETURN NULL; -- alone, or without a slot: dispatch_orders_follow checks that
     END IF;
-    SELECT count(*) FILTER (WHERE o.rides_id IS NULL) AS leads, count(*) AS orders, count(DISTINCT o.status) AS statuses,
+    SELECT count(*) FILTER (WHERE o.tx_lead_id IS NULL) AS leads, count(*) AS orders, count(DISTINCT o.status) AS statuses,
         count(DISTINCT (o.tx_hash, o.org_id)) AS transactions, count(DISTINCT o.purpose) AS purposes,
         bool_and(o.status IN ('PAID', 'FAILED', 'STUCK')) AS final
-    INTO now FROM dispatch_orders o WHERE o.order_id = lead OR o.rides_id = lead;
+    INTO now FROM dispatch_orders o WHERE o.order_id = lead OR o.tx_lead_id = lead;
     IF (now.orders, now.leads, now.purposes, now.transactions) IS DISTINCT FROM (slots::bigint, 1::bigint, 1::bigint, 1::bigint)
         OR now.statuses <> 1 AND (NOT now.final OR TG_OP = 'INSERT' OR OLD.status <> 'STUCK') THEN
         RAISE EXCEPTION 'the % orders in the slot of % do not stand together', now.orders, lead
-            USING ERRCODE = 'check_violation', CONSTRAINT = 'dispatch_orders_together';
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'dispatch_orders_tx_whole';
     END IF;
     RETURN NULL;
 END $$;
-CREATE CONSTRAINT TRIGGER dispatch_orders_together AFTER UPDATE ON dispatch_orders DEFERRABLE INITIALLY DEFERRED
+CREATE CONSTRAINT TRIGGER dispatch_orders_tx_whole AFTER UPDATE ON dispatch_orders DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW WHEN (OLD.status <> NEW.status OR OLD.tx_hash IS DISTINCT FROM NEW.tx_hash)
-    EXECUTE FUNCTION dispatch_orders_together();
-CREATE CONSTRAINT TRIGGER dispatch_orders_together_begin AFTER INSERT ON dispatch_orders DEFERRABLE INITIALLY DEFERRED
-    FOR EACH ROW WHEN (NEW.rides_id IS NOT NULL) EXECUTE FUNCTION dispatch_orders_together();
+    EXECUTE FUNCTION dispatch_orders_tx_whole();
+CREATE CONSTRAINT TRIGGER dispatch_orders_tx_whole_begin AFTER INSERT ON dispatch_orders DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW WHEN (NEW.tx_lead_id IS NOT NULL) EXECUTE FUNCTION dispatch_orders_tx_whole();
 CREATE TRIGGER dispatch_orders_as_inserted BEFORE UPDATE OF created_at ON dispatch_orders
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
@@ -3380,21 +3380,21 @@ CREATE TRIGGER dispatch_orders_written_once BEFORE UPDATE ON dispatch_orders FOR
         (NEW.tx_hash, NEW.rent, NEW.payee_failed, NEW.broadcast_at, NEW.ended_at, NEW.authority)
             IS DISTINCT FROM (OLD.tx_hash, OLD.rent, OLD.payee_failed, OLD.broadcast_at, OLD.ended_at, OLD.authority)
         OR OLD.status NOT IN ('PAID', 'FAILED') AND (NEW.fee, NEW.proof_id) IS DISTINCT FROM (OLD.fee, OLD.proof_id)
-        OR OLD.status IN ('PAID', 'FAILED') AND (NEW.short_by, NEW.funds_pending) IS DISTINCT FROM (OLD.short_by, OLD.funds_pending)
+        OR OLD.status IN ('PAID', 'FAILED') AND (NEW.missing_amount, NEW.funds_pending) IS DISTINCT FROM (OLD.missing_amount, OLD.funds_pending)
         OR OLD.status = 'WITHDRAWN' AND NEW IS DISTINCT FROM OLD))
     EXECUTE FUNCTION refuse_row_change();
 
 -- The ended orders whose proof is dead. They stay ended, and are in question until the same
 -- transaction is proven again. A break kills no proof above the tip that was scanned by
 -- then, so the view reads no more blocks than were taken back.
-CREATE VIEW dispatch_in_question WITH (security_invoker = true) AS
+CREATE VIEW dispatch_reorged WITH (security_invoker = true) AS
 SELECT DISTINCT o.order_id, o.org_id, o.chain, o.wallet_id, o.to_wallet_id, o.status, o.waiting_for, o.from_wallet_id
 FROM finality_breaks b
 JOIN finality_proofs p ON p.chain = b.chain AND p.fork < b.fork
     AND p.height > b.ancestor_height AND p.height <= b.tip_height
 JOIN dispatch_orders o ON o.chain = p.chain AND o.proof_id = p.proof_id
 WHERE o.status IN ('PAID', 'FAILED');
-SELECT coffer_shared('dispatch_in_question', 'SELECT', 'SELECT');
+SELECT coffer_shared('dispatch_reorged', 'SELECT', 'SELECT');
 
 -- A wallet's account on a chain: the next number that no slot has.
 CREATE TABLE dispatch_accounts (
@@ -3471,7 +3471,7 @@ CREATE TABLE dispatch_slots (
     created_at   timestamptz NOT NULL,
     -- Since when the slot's nonce is used, finally, by no transaction of ours. A service that
     -- restarts over and over would otherwise never report it.
-    absent_since timestamptz,
+    missing_since timestamptz,
     -- What the chain calls the slot: '' for an account nonce, a nonce account and its value on
     -- Solana (decision 0047), the UTXOs and the change address on Bitcoin
     -- (decision 0053).
@@ -3494,7 +3494,7 @@ CREATE TABLE dispatch_slots (
 );
 -- A position of a chain is given out once. The index has a hash, because the text of many UTXOs
 -- is longer than an index entry may be.
-CREATE UNIQUE INDEX dispatch_slots_lease_once ON dispatch_slots (chain, md5(lease)) WHERE lease <> '';
+CREATE UNIQUE INDEX dispatch_slots_key_once ON dispatch_slots (chain, md5(lease)) WHERE lease <> '';
 -- The change address is the last word of a lease, and belongs to one slot. Rule COIN-9.
 CREATE UNIQUE INDEX dispatch_slots_change_once ON dispatch_slots (chain, split_part(lease, ' ', -1))
     WHERE pooled(chain);
@@ -3546,17 +3546,17 @@ CREATE CONSTRAINT TRIGGER dispatch_slots_counted AFTER INSERT ON dispatch_slots 
     FOR EACH ROW EXECUTE FUNCTION dispatch_slots_follow();
 
 -- On a UTXO chain the change comes back to a change wallet of the organization.
-CREATE FUNCTION dispatch_slots_rest() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
+CREATE FUNCTION dispatch_slots_change() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
 BEGIN
     IF NOT EXISTS (SELECT FROM wallets w WHERE w.family = 'BITCOIN' AND w.address = split_part(NEW.lease, ' ', -1)
         AND w.org_id = NEW.org_id AND w.purpose = 'CHANGE') THEN
         RAISE EXCEPTION 'the rest of order % comes back to no wallet of its organization for change', NEW.order_id
-            USING ERRCODE = 'check_violation', CONSTRAINT = 'dispatch_slots_rest';
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'dispatch_slots_change';
     END IF;
     RETURN NEW;
 END $$;
-CREATE TRIGGER dispatch_slots_rest BEFORE INSERT ON dispatch_slots
-    FOR EACH ROW WHEN (pooled(NEW.chain)) EXECUTE FUNCTION dispatch_slots_rest();
+CREATE TRIGGER dispatch_slots_change BEFORE INSERT ON dispatch_slots
+    FOR EACH ROW WHEN (pooled(NEW.chain)) EXECUTE FUNCTION dispatch_slots_change();
 CREATE TRIGGER dispatch_slots_as_inserted BEFORE UPDATE OF created_at ON dispatch_slots
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
@@ -3577,10 +3577,10 @@ CREATE TABLE dispatch_attempts (
     sent_at      timestamptz,     -- when a provider was first asked to take it
     last_sent_at timestamptz,
     last_answer  text,
-    made_for     text,            -- why it replaces another; NULL: the first of a slot, or restored
+    replace_reason     text,            -- why it replaces another; NULL: the first of a slot, or restored
     -- What it may cost in addition to gas: the whole fee, where a fee has no price per unit.
     beside       numeric(78,0) NOT NULL DEFAULT 0,
-    good_until   bigint,          -- the last block that it can be in; NULL: it does not expire
+    last_valid_block   bigint,          -- the last block that it can be in; NULL: it does not expire
     CONSTRAINT dispatch_attempts_pkey PRIMARY KEY (order_id, version),
     CONSTRAINT dispatch_attempts_hash_unique UNIQUE (tx_hash),
     CONSTRAINT dispatch_attempts_order FOREIGN KEY (org_id, order_id) REFERENCES dispatch_orders (org_id, order_id),
@@ -3588,8 +3588,8 @@ CREATE TABLE dispatch_attempts (
     CONSTRAINT dispatch_attempts_signed_whole CHECK (num_nonnulls(raw, tx_hash, signed_at) IN (0, 3)),
     -- A transaction is stored before it is sent.
     CONSTRAINT dispatch_attempts_stored_before_sent CHECK (sent_at IS NULL OR raw IS NOT NULL),
-    CONSTRAINT dispatch_attempts_made_for_known CHECK (made_for IN ('FEE', 'OPERATOR', 'REFUSAL', 'LAPSE')),
-    CONSTRAINT dispatch_attempts_good_until_counted CHECK (good_until > 0)
+    CONSTRAINT dispatch_attempts_replace_reason_known CHECK (replace_reason IN ('FEE', 'OPERATOR', 'REFUSAL', 'LAPSE')),
+    CONSTRAINT dispatch_attempts_last_valid_block_counted CHECK (last_valid_block > 0)
 );
 SELECT coffer_tenant('dispatch_attempts', 'SELECT', 'SELECT, INSERT, UPDATE');
 
@@ -3606,12 +3606,12 @@ END $$;
 CREATE TRIGGER dispatch_attempts_keep BEFORE UPDATE ON dispatch_attempts
     FOR EACH ROW EXECUTE FUNCTION dispatch_attempts_keep();
 CREATE TRIGGER dispatch_attempts_as_inserted
-    BEFORE UPDATE OF order_id, version, org_id, gas_limit, fee_cap, tip_cap, made_for, beside, created_at ON dispatch_attempts
+    BEFORE UPDATE OF order_id, version, org_id, gas_limit, fee_cap, tip_cap, replace_reason, beside, created_at ON dispatch_attempts
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER dispatch_attempts_written_once BEFORE UPDATE ON dispatch_attempts FOR EACH ROW
     WHEN (OLD.signed_at IS NOT NULL AND NEW.signed_at IS DISTINCT FROM OLD.signed_at
         OR OLD.sent_at IS NOT NULL AND NEW.sent_at IS DISTINCT FROM OLD.sent_at
-        OR OLD.good_until IS NOT NULL AND NEW.good_until IS DISTINCT FROM OLD.good_until)
+        OR OLD.last_valid_block IS NOT NULL AND NEW.last_valid_block IS DISTINCT FROM OLD.last_valid_block)
     EXECUTE FUNCTION refuse_row_change();
 
 -- A recalled order without a slot, and the entry of the signer's journal that voids it
@@ -3686,61 +3686,61 @@ CREATE TABLE coins (
     proof_id   bigint,        -- of its block; NULL: only the signer's journal knows it yet
     height     bigint,
     created_at timestamptz NOT NULL,
-    CONSTRAINT coins_pkey PRIMARY KEY (chain, outpoint),
-    CONSTRAINT coins_wallet FOREIGN KEY (org_id, wallet_id) REFERENCES wallets (org_id, wallet_id),
-    CONSTRAINT coins_deposit FOREIGN KEY (deposit_id) REFERENCES deposits (deposit_id),
-    CONSTRAINT coins_change FOREIGN KEY (org_id, change_of) REFERENCES dispatch_orders (org_id, order_id),
-    CONSTRAINT coins_order FOREIGN KEY (org_id, order_id) REFERENCES dispatch_orders (org_id, order_id),
-    CONSTRAINT coins_proof FOREIGN KEY (chain, proof_id) REFERENCES finality_proofs (chain, proof_id),
-    CONSTRAINT coins_pooled CHECK (pooled(chain)),
-    CONSTRAINT coins_positive CHECK (amount > 0),
-    CONSTRAINT coins_status_known CHECK (status IN ('HELD', 'FREE', 'RESERVED', 'SPENT', 'GONE')),
-    CONSTRAINT coins_one_origin CHECK (
+    CONSTRAINT utxos_pkey PRIMARY KEY (chain, outpoint),
+    CONSTRAINT utxos_wallet FOREIGN KEY (org_id, wallet_id) REFERENCES wallets (org_id, wallet_id),
+    CONSTRAINT utxos_deposit FOREIGN KEY (deposit_id) REFERENCES deposits (deposit_id),
+    CONSTRAINT utxos_change FOREIGN KEY (org_id, change_of) REFERENCES dispatch_orders (org_id, order_id),
+    CONSTRAINT utxos_order FOREIGN KEY (org_id, order_id) REFERENCES dispatch_orders (org_id, order_id),
+    CONSTRAINT utxos_proof FOREIGN KEY (chain, proof_id) REFERENCES finality_proofs (chain, proof_id),
+    CONSTRAINT utxos_on_utxo_chain CHECK (pooled(chain)),
+    CONSTRAINT utxos_positive CHECK (amount > 0),
+    CONSTRAINT utxos_status_known CHECK (status IN ('HELD', 'FREE', 'RESERVED', 'SPENT', 'GONE')),
+    CONSTRAINT utxos_one_origin CHECK (
         num_nonnulls(deposit_id, change_of) = CASE WHEN proof_id IS NULL THEN 0 ELSE 1 END),
-    CONSTRAINT coins_proven CHECK (
+    CONSTRAINT utxos_proven CHECK (
         (proof_id IS NULL) = (height IS NULL) AND (proof_id IS NOT NULL OR status IN ('RESERVED', 'SPENT'))),
-    CONSTRAINT coins_of_one_order CHECK (
+    CONSTRAINT utxos_of_one_order CHECK (
         CASE status
             WHEN 'FREE' THEN order_id IS NULL
             WHEN 'RESERVED' THEN order_id IS NOT NULL
             WHEN 'SPENT' THEN order_id IS NOT NULL
             ELSE true
         END),
-    CONSTRAINT coins_spent_by CHECK ((status = 'SPENT') = (spent_by IS NOT NULL))
+    CONSTRAINT utxos_spent_tx_hash CHECK ((status = 'SPENT') = (spent_by IS NOT NULL))
 );
-CREATE INDEX coins_free ON coins (org_id, chain, mint_id, amount DESC, outpoint) WHERE status = 'FREE';
-CREATE INDEX coins_of_order ON coins (order_id) WHERE order_id IS NOT NULL;
-CREATE INDEX coins_of_change ON coins (change_of) WHERE change_of IS NOT NULL;
-CREATE INDEX coins_of_deposit ON coins (deposit_id) WHERE deposit_id IS NOT NULL;
-CREATE INDEX coins_of_wallet ON coins (wallet_id);
-CREATE INDEX coins_above ON coins (chain, height);
+CREATE INDEX utxos_free ON coins (org_id, chain, mint_id, amount DESC, outpoint) WHERE status = 'FREE';
+CREATE INDEX utxos_of_order ON coins (order_id) WHERE order_id IS NOT NULL;
+CREATE INDEX utxos_of_change ON coins (change_of) WHERE change_of IS NOT NULL;
+CREATE INDEX utxos_of_deposit ON coins (deposit_id) WHERE deposit_id IS NOT NULL;
+CREATE INDEX utxos_of_wallet ON coins (wallet_id);
+CREATE INDEX utxos_above ON coins (chain, height);
 SELECT coffer_tenant('coins', 'SELECT', 'SELECT, INSERT, UPDATE');
 
 -- A UTXO stays the output that it is, and moves from state to state as the service's table
 -- says, each time for a reason that another row states. Rule COIN-4.
-CREATE FUNCTION coins_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
+CREATE FUNCTION utxos_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
 DECLARE
     o record;
 BEGIN
     IF TG_OP = 'UPDATE' AND (NEW.chain, NEW.outpoint, NEW.org_id, NEW.wallet_id, NEW.mint_id, NEW.amount)
        IS DISTINCT FROM (OLD.chain, OLD.outpoint, OLD.org_id, OLD.wallet_id, OLD.mint_id, OLD.amount) THEN
         RAISE EXCEPTION 'coin % cannot become another', OLD.outpoint
-            USING ERRCODE = 'check_violation', CONSTRAINT = 'coins_fixed';
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'utxos_fixed';
     END IF;
     IF TG_OP = 'UPDATE' AND NEW.status <> OLD.status AND (OLD.status, NEW.status) NOT IN (
         ('HELD', 'FREE'), ('HELD', 'RESERVED'), ('FREE', 'RESERVED'), ('RESERVED', 'SPENT'),
         ('HELD', 'GONE'), ('FREE', 'GONE'), ('RESERVED', 'GONE'), ('GONE', 'SPENT'), ('GONE', 'HELD'), ('GONE', 'FREE'), ('GONE', 'RESERVED')) THEN
         RAISE EXCEPTION 'coin % is %', OLD.outpoint, OLD.status
-            USING ERRCODE = 'check_violation', CONSTRAINT = 'coins_moves';
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'utxos_moves';
     END IF;
     -- An order keeps its UTXO until that is spent or its block is gone. No order takes it from another.
     IF TG_OP = 'UPDATE' AND OLD.status IN ('RESERVED', 'SPENT') AND NEW.order_id IS DISTINCT FROM OLD.order_id THEN
         RAISE EXCEPTION 'coin % is order %''s', OLD.outpoint, OLD.order_id
-            USING ERRCODE = 'check_violation', CONSTRAINT = 'coins_kept';
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'utxos_kept';
     END IF;
     IF TG_OP = 'UPDATE' AND OLD.status = 'SPENT' AND NEW.spent_by <> OLD.spent_by THEN
         RAISE EXCEPTION 'coin % is spent by %', OLD.outpoint, OLD.spent_by
-            USING ERRCODE = 'check_violation', CONSTRAINT = 'coins_spent_once';
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'utxos_spent_once';
     END IF;
     -- It is the movement of its deposit, or the change of the order's own transaction.
     IF NEW.deposit_id IS NOT NULL AND (TG_OP = 'INSERT' OR NEW.deposit_id IS DISTINCT FROM OLD.deposit_id) AND NOT EXISTS (
@@ -3748,14 +3748,14 @@ BEGIN
             AND (d.chain, d.tx_hash || ':' || d.position, d.org_id, d.wallet_id, d.mint_id, d.amount)
                 = (NEW.chain, NEW.outpoint, NEW.org_id, NEW.wallet_id, NEW.mint_id, NEW.amount)) THEN
         RAISE EXCEPTION 'coin % is not deposit %', NEW.outpoint, NEW.deposit_id
-            USING ERRCODE = 'check_violation', CONSTRAINT = 'coins_as_deposited';
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'utxos_as_deposited';
     END IF;
     IF NEW.change_of IS NOT NULL AND (TG_OP = 'INSERT' OR NEW.change_of IS DISTINCT FROM OLD.change_of) AND NOT EXISTS (
         SELECT FROM wallets w JOIN dispatch_slots s ON s.order_id = NEW.change_of AND split_part(s.lease, ' ', -1) = w.address
             JOIN dispatch_attempts a ON a.order_id = s.order_id
         WHERE w.wallet_id = NEW.wallet_id AND w.purpose = 'CHANGE' AND a.tx_hash = split_part(NEW.outpoint, ':', 1)) THEN
         RAISE EXCEPTION 'coin % is not the rest of order %', NEW.outpoint, NEW.change_of
-            USING ERRCODE = 'check_violation', CONSTRAINT = 'coins_as_returned';
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'utxos_as_change';
     END IF;
     IF TG_OP = 'UPDATE' AND NEW.status = OLD.status THEN
         RETURN NEW;
@@ -3769,7 +3769,7 @@ BEGIN
         IF NOT EXISTS (SELECT FROM deposits d WHERE d.deposit_id = NEW.deposit_id AND d.status = 'CREDITED')
            AND NOT EXISTS (SELECT FROM dispatch_orders c WHERE c.order_id = NEW.change_of AND c.status IN ('PAID', 'FAILED')) THEN
             RAISE EXCEPTION 'coin % is nobody''s yet', NEW.outpoint
-                USING ERRCODE = 'check_violation', CONSTRAINT = 'coins_free_when_counted';
+                USING ERRCODE = 'check_violation', CONSTRAINT = 'utxos_free_when_counted';
         END IF;
     WHEN 'RESERVED' THEN
         -- A HELD UTXO leaves only by the return that it is kept for. One that the signer's journal
@@ -3777,29 +3777,29 @@ BEGIN
         IF (TG_OP = 'INSERT' OR OLD.status = 'HELD' AND OLD.order_id IS DISTINCT FROM NEW.order_id) AND NOT o.funds_pending
            OR coalesce(strpos(o.lease, NEW.outpoint || ':'), 0) = 0 THEN
             RAISE EXCEPTION 'coin % is not in the slot of order %, or held', NEW.outpoint, NEW.order_id
-                USING ERRCODE = 'check_violation', CONSTRAINT = 'coins_reserved_by_slot';
+                USING ERRCODE = 'check_violation', CONSTRAINT = 'utxos_reserved_by_slot';
         END IF;
     WHEN 'SPENT' THEN
         IF (o.status IN ('PAID', 'FAILED') AND o.tx_hash = NEW.spent_by) IS NOT TRUE THEN
             RAISE EXCEPTION 'coin % is not spent, by all that is proven', NEW.outpoint
-                USING ERRCODE = 'check_violation', CONSTRAINT = 'coins_spent_when_proven';
+                USING ERRCODE = 'check_violation', CONSTRAINT = 'utxos_spent_when_proven';
         END IF;
     ELSE NULL;
     END CASE;
     RETURN NEW;
 END $$;
-CREATE TRIGGER coins_keep BEFORE INSERT OR UPDATE ON coins FOR EACH ROW EXECUTE FUNCTION coins_keep();
-CREATE TRIGGER coins_stay BEFORE DELETE OR TRUNCATE ON coins FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER utxos_keep BEFORE INSERT OR UPDATE ON coins FOR EACH ROW EXECUTE FUNCTION utxos_keep();
+CREATE TRIGGER utxos_stay BEFORE DELETE OR TRUNCATE ON coins FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- Whether a lease names a UTXO with its amount and its address.
-CREATE FUNCTION lease_names(lease text, outpoint text, amount numeric, holder text) RETURNS boolean
+CREATE FUNCTION slot_key_names(lease text, outpoint text, amount numeric, holder text) RETURNS boolean
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN strpos(' ' || lease, format(' %s:%s:%s ', outpoint, amount, holder)) > 0;
 
 -- A slot has exactly the UTXOs that it names: reserved when it is written, spent when its order
 -- has ended. The check reads an order's UTXOs twice in its life. Between the two,
--- coins_leased checks every change of a UTXO. Rule COIN-7.
-CREATE FUNCTION coins_as_leased() RETURNS trigger LANGUAGE plpgsql
+-- utxos_in_slot checks every change of a UTXO. Rule COIN-7.
+CREATE FUNCTION utxos_match_slot() RETURNS trigger LANGUAGE plpgsql
     SET search_path = public, pg_temp SET enable_seqscan = off AS $$
 DECLARE
     want text := CASE TG_TABLE_NAME WHEN 'dispatch_slots' THEN 'RESERVED' ELSE 'SPENT' END;
@@ -3811,23 +3811,23 @@ BEGIN
         RETURN NULL; -- the order has the slot of its lead
     END IF;
     SELECT count(*) AS coins, count(*) FILTER (WHERE (c.status, c.chain, c.org_id) = (want, s.chain, s.org_id)
-        AND lease_names(s.lease, c.outpoint, c.amount, w.address)) AS named
+        AND slot_key_names(s.lease, c.outpoint, c.amount, w.address)) AS named
     INTO has FROM coins c JOIN wallets w USING (wallet_id) WHERE c.order_id = s.order_id AND c.status IN ('RESERVED', 'SPENT');
     IF s.names < 1 OR (has.coins, has.named) IS DISTINCT FROM (s.names::bigint, s.names::bigint) THEN
         RAISE EXCEPTION 'the slot of order % names % coins and has %, of which % are % as it names them', s.order_id, s.names, has.coins, has.named, want
-            USING ERRCODE = 'check_violation', CONSTRAINT = 'coins_as_leased';
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'utxos_match_slot';
     END IF;
     RETURN NULL;
 END $$;
-CREATE CONSTRAINT TRIGGER dispatch_slots_coins AFTER INSERT ON dispatch_slots DEFERRABLE INITIALLY DEFERRED
-    FOR EACH ROW WHEN (pooled(NEW.chain)) EXECUTE FUNCTION coins_as_leased();
-CREATE CONSTRAINT TRIGGER dispatch_orders_coins AFTER UPDATE ON dispatch_orders DEFERRABLE INITIALLY DEFERRED
+CREATE CONSTRAINT TRIGGER dispatch_slots_utxos AFTER INSERT ON dispatch_slots DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW WHEN (pooled(NEW.chain)) EXECUTE FUNCTION utxos_match_slot();
+CREATE CONSTRAINT TRIGGER dispatch_orders_utxos AFTER UPDATE ON dispatch_orders DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW WHEN (pooled(NEW.chain) AND OLD.status <> NEW.status AND NEW.status IN ('PAID', 'FAILED'))
-    EXECUTE FUNCTION coins_as_leased();
+    EXECUTE FUNCTION utxos_match_slot();
 
 -- The other direction: a UTXO that changes its order or state is in the slot of the order that
 -- has it, and not in the slot of the order that had it. Rule COIN-7.
-CREATE FUNCTION coins_leased() RETURNS trigger LANGUAGE plpgsql
+CREATE FUNCTION utxos_in_slot() RETURNS trigger LANGUAGE plpgsql
     SET search_path = public, pg_temp SET enable_seqscan = off AS $$
 DECLARE
     c   record;
@@ -3838,33 +3838,33 @@ BEGIN
     FROM coins n JOIN wallets w USING (wallet_id) WHERE n.chain = NEW.chain AND n.outpoint = NEW.outpoint;
     IF c.status IN ('RESERVED', 'SPENT') THEN
         SELECT l.lease, o.status IN ('PAID', 'FAILED') AS ended INTO s FROM dispatch_slots l JOIN dispatch_orders o USING (order_id) WHERE l.order_id = c.order_id;
-        IF (lease_names(s.lease, c.outpoint, c.amount, c.address) AND (c.status = 'SPENT') = s.ended) IS NOT TRUE THEN
+        IF (slot_key_names(s.lease, c.outpoint, c.amount, c.address) AND (c.status = 'SPENT') = s.ended) IS NOT TRUE THEN
             RAISE EXCEPTION 'coin % is % and not in the slot of order %, or that has ended', c.outpoint, c.status, c.order_id
-                USING ERRCODE = 'check_violation', CONSTRAINT = 'coins_leased';
+                USING ERRCODE = 'check_violation', CONSTRAINT = 'utxos_in_slot';
         END IF;
     END IF;
     IF had IS NOT NULL AND (c.order_id IS DISTINCT FROM had OR c.status IN ('HELD', 'FREE'))
-        AND EXISTS (SELECT FROM dispatch_slots l WHERE l.order_id = had AND lease_names(l.lease, c.outpoint, c.amount, c.address)) THEN
+        AND EXISTS (SELECT FROM dispatch_slots l WHERE l.order_id = had AND slot_key_names(l.lease, c.outpoint, c.amount, c.address)) THEN
         RAISE EXCEPTION 'coin % is in the slot of order %', c.outpoint, had
-            USING ERRCODE = 'check_violation', CONSTRAINT = 'coins_leased';
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'utxos_in_slot';
     END IF;
     RETURN NULL;
 END $$;
-CREATE CONSTRAINT TRIGGER coins_leased_begin AFTER INSERT ON coins DEFERRABLE INITIALLY DEFERRED
-    FOR EACH ROW WHEN (NEW.order_id IS NOT NULL) EXECUTE FUNCTION coins_leased();
-CREATE CONSTRAINT TRIGGER coins_leased AFTER UPDATE ON coins DEFERRABLE INITIALLY DEFERRED
+CREATE CONSTRAINT TRIGGER utxos_in_slot_begin AFTER INSERT ON coins DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW WHEN (NEW.order_id IS NOT NULL) EXECUTE FUNCTION utxos_in_slot();
+CREATE CONSTRAINT TRIGGER utxos_in_slot AFTER UPDATE ON coins DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW WHEN ((OLD.order_id IS NOT NULL OR NEW.order_id IS NOT NULL)
-        AND (OLD.status, OLD.order_id) IS DISTINCT FROM (NEW.status, NEW.order_id)) EXECUTE FUNCTION coins_leased();
-CREATE TRIGGER coins_as_inserted BEFORE UPDATE OF created_at ON coins
+        AND (OLD.status, OLD.order_id) IS DISTINCT FROM (NEW.status, NEW.order_id)) EXECUTE FUNCTION utxos_in_slot();
+CREATE TRIGGER utxos_as_inserted BEFORE UPDATE OF created_at ON coins
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
-CREATE TRIGGER coins_written_once BEFORE UPDATE ON coins FOR EACH ROW
+CREATE TRIGGER utxos_written_once BEFORE UPDATE ON coins FOR EACH ROW
     WHEN (NEW.status = OLD.status AND NEW.spent_by IS DISTINCT FROM OLD.spent_by)
     EXECUTE FUNCTION refuse_row_change();
 
 -- Consolidation: while fees are low, an order makes one UTXO of many small ones
--- (decision 0063). merge_id is the id of the order.
+-- (decision 0063). consolidation_id is the id of the order.
 CREATE TABLE merges (
-    merge_id   text PRIMARY KEY,
+    consolidation_id   text PRIMARY KEY,
     org_id     text NOT NULL REFERENCES organizations,
     chain      text NOT NULL,
     wallet_id  text NOT NULL,                  -- the treasury that pays the fee
@@ -3872,50 +3872,50 @@ CREATE TABLE merges (
     restored   boolean NOT NULL DEFAULT false, -- a restore made it from the signer's journal
     created_at timestamptz NOT NULL,
     ended_at   timestamptz,
-    CONSTRAINT merges_wallet FOREIGN KEY (org_id, wallet_id) REFERENCES wallets (org_id, wallet_id),
-    CONSTRAINT merges_pooled CHECK (pooled(chain)),
+    CONSTRAINT consolidations_wallet FOREIGN KEY (org_id, wallet_id) REFERENCES wallets (org_id, wallet_id),
+    CONSTRAINT consolidations_on_utxo_chain CHECK (pooled(chain)),
     -- FAILED: its slot was used in another way. REFUSED: nothing was sent.
-    CONSTRAINT merges_status_known CHECK (status IN ('OPEN', 'DONE', 'FAILED', 'REFUSED')),
-    CONSTRAINT merges_end_dated CHECK ((status = 'OPEN') = (ended_at IS NULL))
+    CONSTRAINT consolidations_status_known CHECK (status IN ('OPEN', 'DONE', 'FAILED', 'REFUSED')),
+    CONSTRAINT consolidations_end_dated CHECK ((status = 'OPEN') = (ended_at IS NULL))
 );
-CREATE UNIQUE INDEX merges_one_open ON merges (wallet_id, chain) WHERE status = 'OPEN' AND NOT restored;
-CREATE INDEX merges_of_wallet ON merges (wallet_id, chain, ended_at);
+CREATE UNIQUE INDEX consolidations_one_open ON merges (wallet_id, chain) WHERE status = 'OPEN' AND NOT restored;
+CREATE INDEX consolidations_of_wallet ON merges (wallet_id, chain, ended_at);
 SELECT coffer_tenant('merges', 'SELECT', 'SELECT, INSERT, UPDATE');
 
-CREATE FUNCTION merges_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
+CREATE FUNCTION consolidations_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
-    IF (NEW.merge_id, NEW.org_id, NEW.chain, NEW.wallet_id, NEW.restored) IS DISTINCT FROM (OLD.merge_id, OLD.org_id, OLD.chain, OLD.wallet_id, OLD.restored)
+    IF (NEW.consolidation_id, NEW.org_id, NEW.chain, NEW.wallet_id, NEW.restored) IS DISTINCT FROM (OLD.consolidation_id, OLD.org_id, OLD.chain, OLD.wallet_id, OLD.restored)
        OR OLD.status <> 'OPEN' AND NEW.status <> OLD.status THEN
-        RAISE EXCEPTION 'merge % cannot become another and ends once', OLD.merge_id
-            USING ERRCODE = 'check_violation', CONSTRAINT = 'merges_fixed';
+        RAISE EXCEPTION 'merge % cannot become another and ends once', OLD.consolidation_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'consolidations_fixed';
     END IF;
     RETURN NEW;
 END $$;
-CREATE TRIGGER merges_keep BEFORE UPDATE ON merges FOR EACH ROW EXECUTE FUNCTION merges_keep();
+CREATE TRIGGER consolidations_keep BEFORE UPDATE ON merges FOR EACH ROW EXECUTE FUNCTION consolidations_keep();
 
 -- A merge ends as its order ends.
-CREATE FUNCTION merges_follow() RETURNS trigger LANGUAGE plpgsql
+CREATE FUNCTION consolidations_follow() RETURNS trigger LANGUAGE plpgsql
     SET search_path = public, pg_temp SET enable_seqscan = off AS $$
 DECLARE
     now  text;
     sent text;
 BEGIN
-    SELECT status INTO now FROM merges WHERE merge_id = NEW.merge_id;
-    SELECT status INTO sent FROM dispatch_orders WHERE order_id = NEW.merge_id AND purpose = 'MERGE';
+    SELECT status INTO now FROM merges WHERE consolidation_id = NEW.consolidation_id;
+    SELECT status INTO sent FROM dispatch_orders WHERE order_id = NEW.consolidation_id AND purpose = 'MERGE';
     IF (CASE now WHEN 'DONE' THEN sent = 'PAID'
             WHEN 'FAILED' THEN sent = 'FAILED'
             WHEN 'REFUSED' THEN sent IN ('REFUSED', 'WITHDRAWN')
             ELSE sent NOT IN ('PAID', 'FAILED', 'REFUSED', 'WITHDRAWN') END) IS NOT TRUE THEN
-        RAISE EXCEPTION 'merge % is % and its order %', NEW.merge_id, now, coalesce(sent, 'missing')
-            USING ERRCODE = 'check_violation', CONSTRAINT = 'merges_as_ordered';
+        RAISE EXCEPTION 'merge % is % and its order %', NEW.consolidation_id, now, coalesce(sent, 'missing')
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'consolidations_as_ordered';
     END IF;
     RETURN NULL;
 END $$;
-CREATE CONSTRAINT TRIGGER merges_as_ordered AFTER INSERT OR UPDATE OF status ON merges DEFERRABLE INITIALLY DEFERRED
-    FOR EACH ROW EXECUTE FUNCTION merges_follow();
-CREATE TRIGGER merges_as_inserted BEFORE UPDATE OF created_at ON merges
+CREATE CONSTRAINT TRIGGER consolidations_as_ordered AFTER INSERT OR UPDATE OF status ON merges DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW EXECUTE FUNCTION consolidations_follow();
+CREATE TRIGGER consolidations_as_inserted BEFORE UPDATE OF created_at ON merges
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
-CREATE TRIGGER merges_written_once BEFORE UPDATE ON merges FOR EACH ROW
+CREATE TRIGGER consolidations_written_once BEFORE UPDATE ON merges FOR EACH ROW
     WHEN (NEW.status = OLD.status AND NEW.ended_at IS DISTINCT FROM OLD.ended_at)
     EXECUTE FUNCTION refuse_row_change();
 
@@ -4037,7 +4037,7 @@ CREATE TRIGGER gas_top_ups_written_once BEFORE UPDATE ON gas_top_ups FOR EACH RO
 -- A place is a durable nonce account of a treasury on Solana. Its transactions are sent with
 -- the value of one, and an order creates it (decision 0050).
 CREATE TABLE places (
-    place_id   text PRIMARY KEY,
+    nonce_account_id   text PRIMARY KEY,
     org_id     text NOT NULL REFERENCES organizations,
     chain      text NOT NULL,
     wallet_id  text NOT NULL,          -- the treasury that has it
@@ -4046,51 +4046,51 @@ CREATE TABLE places (
     status     text NOT NULL,
     created_at timestamptz NOT NULL,
     ended_at   timestamptz,
-    CONSTRAINT places_wallet FOREIGN KEY (org_id, wallet_id) REFERENCES wallets (org_id, wallet_id),
-    CONSTRAINT places_positive CHECK (amount > 0),
+    CONSTRAINT nonce_accounts_wallet FOREIGN KEY (org_id, wallet_id) REFERENCES wallets (org_id, wallet_id),
+    CONSTRAINT nonce_accounts_positive CHECK (amount > 0),
     -- FAILED: the chain has another account at the address, permanently. REFUSED: nothing was
     -- sent, and the same address may be tried again.
-    CONSTRAINT places_status_known CHECK (status IN ('OPEN', 'DONE', 'FAILED', 'REFUSED')),
-    CONSTRAINT places_end_dated CHECK ((status = 'OPEN') = (ended_at IS NULL))
+    CONSTRAINT nonce_accounts_status_known CHECK (status IN ('OPEN', 'DONE', 'FAILED', 'REFUSED')),
+    CONSTRAINT nonce_accounts_end_dated CHECK ((status = 'OPEN') = (ended_at IS NULL))
 );
-CREATE UNIQUE INDEX places_address_once ON places (chain, address) WHERE status <> 'REFUSED';
-CREATE INDEX places_of_wallet ON places (wallet_id, chain);
+CREATE UNIQUE INDEX nonce_accounts_address_once ON places (chain, address) WHERE status <> 'REFUSED';
+CREATE INDEX nonce_accounts_of_wallet ON places (wallet_id, chain);
 SELECT coffer_tenant('places', 'SELECT', 'SELECT, INSERT, UPDATE');
 
-CREATE FUNCTION places_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
+CREATE FUNCTION nonce_accounts_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
-    IF (NEW.place_id, NEW.org_id, NEW.chain, NEW.wallet_id, NEW.address, NEW.amount)
-       IS DISTINCT FROM (OLD.place_id, OLD.org_id, OLD.chain, OLD.wallet_id, OLD.address, OLD.amount)
+    IF (NEW.nonce_account_id, NEW.org_id, NEW.chain, NEW.wallet_id, NEW.address, NEW.amount)
+       IS DISTINCT FROM (OLD.nonce_account_id, OLD.org_id, OLD.chain, OLD.wallet_id, OLD.address, OLD.amount)
        OR OLD.status <> 'OPEN' AND NEW.status <> OLD.status THEN
-        RAISE EXCEPTION 'place % cannot become another and ends once', OLD.place_id
-            USING ERRCODE = 'check_violation', CONSTRAINT = 'places_fixed';
+        RAISE EXCEPTION 'place % cannot become another and ends once', OLD.nonce_account_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'nonce_accounts_fixed';
     END IF;
     RETURN NEW;
 END $$;
-CREATE TRIGGER places_keep BEFORE UPDATE ON places FOR EACH ROW EXECUTE FUNCTION places_keep();
+CREATE TRIGGER nonce_accounts_keep BEFORE UPDATE ON places FOR EACH ROW EXECUTE FUNCTION nonce_accounts_keep();
 
-CREATE FUNCTION places_follow() RETURNS trigger LANGUAGE plpgsql
+CREATE FUNCTION nonce_accounts_follow() RETURNS trigger LANGUAGE plpgsql
     SET search_path = public, pg_temp SET enable_seqscan = off AS $$
 DECLARE
     now  text;
     sent text;
 BEGIN
-    SELECT status INTO now FROM places WHERE place_id = NEW.place_id;
-    SELECT status INTO sent FROM dispatch_orders WHERE order_id = NEW.place_id AND purpose = 'PLACE';
+    SELECT status INTO now FROM places WHERE nonce_account_id = NEW.nonce_account_id;
+    SELECT status INTO sent FROM dispatch_orders WHERE order_id = NEW.nonce_account_id AND purpose = 'PLACE';
     IF (CASE now WHEN 'DONE' THEN sent = 'PAID'
             WHEN 'FAILED' THEN sent IN ('FAILED', 'REFUSED')
             WHEN 'REFUSED' THEN sent IN ('REFUSED', 'WITHDRAWN')
             ELSE sent NOT IN ('PAID', 'FAILED', 'REFUSED', 'WITHDRAWN') END) IS NOT TRUE THEN
-        RAISE EXCEPTION 'place % is % and its order %', NEW.place_id, now, coalesce(sent, 'missing')
-            USING ERRCODE = 'check_violation', CONSTRAINT = 'places_as_ordered';
+        RAISE EXCEPTION 'place % is % and its order %', NEW.nonce_account_id, now, coalesce(sent, 'missing')
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'nonce_accounts_as_ordered';
     END IF;
     RETURN NULL;
 END $$;
-CREATE CONSTRAINT TRIGGER places_as_ordered AFTER INSERT OR UPDATE OF status ON places DEFERRABLE INITIALLY DEFERRED
-    FOR EACH ROW EXECUTE FUNCTION places_follow();
-CREATE TRIGGER places_as_inserted BEFORE UPDATE OF created_at ON places
+CREATE CONSTRAINT TRIGGER nonce_accounts_as_ordered AFTER INSERT OR UPDATE OF status ON places DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW EXECUTE FUNCTION nonce_accounts_follow();
+CREATE TRIGGER nonce_accounts_as_inserted BEFORE UPDATE OF created_at ON places
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
-CREATE TRIGGER places_written_once BEFORE UPDATE ON places FOR EACH ROW
+CREATE TRIGGER nonce_accounts_written_once BEFORE UPDATE ON places FOR EACH ROW
     WHEN (NEW.status = OLD.status AND NEW.ended_at IS DISTINCT FROM OLD.ended_at)
     EXECUTE FUNCTION refuse_row_change();
 
@@ -4413,7 +4413,7 @@ CREATE TABLE webhook_jobs (
         END),
     CONSTRAINT webhook_jobs_status_known CHECK (status IN ('RUNNING', 'COMPLETED')),
     CONSTRAINT webhook_jobs_ended CHECK ((status = 'COMPLETED') = (ended_at IS NOT NULL)),
-    CONSTRAINT webhook_jobs_place CHECK (place <= through AND queued <= examined)
+    CONSTRAINT webhook_jobs_progress CHECK (place <= through AND queued <= examined)
 );
 CREATE INDEX webhook_jobs_running ON webhook_jobs (created_at, job_id) WHERE status = 'RUNNING';
 CREATE UNIQUE INDEX webhook_jobs_one_recovery ON webhook_jobs (endpoint_id)

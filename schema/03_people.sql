@@ -51,7 +51,7 @@ CREATE TABLE change_requests (
     change_id   text COLLATE "C" PRIMARY KEY,
     org_id      text NOT NULL REFERENCES organizations,
     kind        text NOT NULL,  -- which feature applies the change
-    was         jsonb NOT NULL, -- the values at the time of the request
+    before      jsonb NOT NULL, -- the values at the time of the request
     wanted      jsonb NOT NULL,
     author      text NOT NULL,
     author_key  text NOT NULL,
@@ -64,7 +64,7 @@ CREATE TABLE change_requests (
     CONSTRAINT change_requests_kind_known CHECK (kind IN ('SETTINGS', 'WHITELISTED_ADDRESS')),
     CONSTRAINT change_requests_status_known CHECK (status IN ('PENDING', 'APPROVED', 'WITHDRAWN', 'EXPIRED')),
     CONSTRAINT change_requests_objects CHECK (
-        jsonb_typeof(was) = 'object' AND jsonb_typeof(wanted) = 'object' AND wanted <> '{}'),
+        jsonb_typeof(before) = 'object' AND jsonb_typeof(wanted) = 'object' AND wanted <> '{}'),
     CONSTRAINT change_requests_expire CHECK (expires_at > created_at),
     CONSTRAINT change_requests_named CHECK (author <> '' AND author_key <> ''),
     CONSTRAINT change_requests_decided CHECK (
@@ -91,8 +91,8 @@ CREATE FUNCTION change_requests_keep() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
     IF OLD.status <> 'PENDING'
-       OR (NEW.change_id, NEW.org_id, NEW.kind, NEW.was, NEW.wanted, NEW.author, NEW.author_key, NEW.created_at, NEW.expires_at)
-          IS DISTINCT FROM (OLD.change_id, OLD.org_id, OLD.kind, OLD.was, OLD.wanted, OLD.author, OLD.author_key, OLD.created_at, OLD.expires_at) THEN
+       OR (NEW.change_id, NEW.org_id, NEW.kind, NEW.before, NEW.wanted, NEW.author, NEW.author_key, NEW.created_at, NEW.expires_at)
+          IS DISTINCT FROM (OLD.change_id, OLD.org_id, OLD.kind, OLD.before, OLD.wanted, OLD.author, OLD.author_key, OLD.created_at, OLD.expires_at) THEN
         RAISE EXCEPTION 'change request % is decided once, as it was asked for', OLD.change_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'change_requests_fixed';
     END IF;

@@ -31,25 +31,25 @@ END $$;
 -- the log waits for no other.
 --
 -- The end of the chain. chain_id names the chain: the first hash is made of it. Every row of
--- the log with an id up to settled is in the chain, or will never be in the log.
+-- the log with an id up to sealed_through is in the chain, or will never be in the log.
 CREATE TABLE audit_chain (
-    one      boolean PRIMARY KEY DEFAULT true,
-    chain_id text NOT NULL,
-    position bigint NOT NULL DEFAULT 0,
-    hash     bytea NOT NULL,
-    settled  bigint NOT NULL DEFAULT 0,
+    one            boolean PRIMARY KEY DEFAULT true,
+    chain_id       text NOT NULL,
+    position       bigint NOT NULL DEFAULT 0,
+    hash           bytea NOT NULL,
+    sealed_through bigint NOT NULL DEFAULT 0,
     CONSTRAINT audit_chain_one CHECK (one),
     CONSTRAINT audit_chain_hash_sha256 CHECK (length(hash) = 32),
-    CONSTRAINT audit_chain_counts CHECK (position >= 0 AND settled >= 0)
+    CONSTRAINT audit_chain_counts CHECK (position >= 0 AND sealed_through >= 0)
 );
 INSERT INTO audit_chain (chain_id, hash)
 SELECT c.id, sha256(convert_to('coffer-audit-1' || chr(10) || c.id, 'UTF8'))
 FROM (SELECT 'aud_' || replace(gen_random_uuid()::text, '-', '') AS id) c;
-SELECT coffer_shared('audit_chain', '', 'SELECT, UPDATE (position, hash, settled)');
+SELECT coffer_shared('audit_chain', '', 'SELECT, UPDATE (position, hash, sealed_through)');
 
 CREATE FUNCTION audit_chain_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
-    IF (NEW.one, NEW.chain_id) IS DISTINCT FROM (OLD.one, OLD.chain_id) OR NEW.position < OLD.position OR NEW.settled < OLD.settled
+    IF (NEW.one, NEW.chain_id) IS DISTINCT FROM (OLD.one, OLD.chain_id) OR NEW.position < OLD.position OR NEW.sealed_through < OLD.sealed_through
        OR (NEW.position = OLD.position) <> (NEW.hash = OLD.hash) THEN
         RAISE EXCEPTION 'the audit chain goes on from %', OLD.position
             USING ERRCODE = 'check_violation', CONSTRAINT = 'audit_chain_forward';

@@ -3,7 +3,7 @@
 
 -- What a person compares of an address, in lower case: its first four and last four
 -- characters, after the prefix that all addresses of an EVM chain share.
-CREATE FUNCTION address_shown(address text) RETURNS text LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+CREATE FUNCTION address_prefix_suffix(address text) RETURNS text LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN left(lower(address), CASE WHEN starts_with(address, '0x') THEN 6 ELSE 4 END) || ' ' || right(lower(address), 4);
 
 -- Whether a chain keeps its money in UTXOs, as chain.Name.Pooled says.
@@ -20,7 +20,7 @@ CREATE TABLE wallets (
     address    text NOT NULL,
     proof      bytea NOT NULL,            -- of the signer, that it derived the address
     created_at timestamptz NOT NULL,
-    shown      text NOT NULL GENERATED ALWAYS AS (address_shown(address)) STORED,
+    shown      text NOT NULL GENERATED ALWAYS AS (address_prefix_suffix(address)) STORED,
     form       text NOT NULL DEFAULT '',  -- '' is the usual address of the family (decision 0062)
     -- Rules DEP-1 and DEP-24.
     CONSTRAINT wallets_subject_unique UNIQUE (org_id, family, purpose, subject),
@@ -41,7 +41,7 @@ CREATE TABLE wallets (
         form = ''
         OR (form = 'TAPROOT' AND family = 'BITCOIN' AND purpose IN ('CUSTOMER_DEPOSIT', 'ORGANIZATION_DEPOSIT')))
 );
-CREATE INDEX wallets_shown ON wallets (org_id, shown);
+CREATE INDEX wallets_prefix_suffix ON wallets (org_id, shown);
 -- Finds the newest number of an organization's change wallets. From the seed alone, the
 -- numbers lead to every change output (decision 0069). The oldest change wallets have
 -- the id of an order as their subject.

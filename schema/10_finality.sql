@@ -13,9 +13,9 @@ CREATE TABLE scan_cursors (
     updated_at   timestamptz NOT NULL,
     -- Set when the final chain parts from the chain that was scanned: the last block that both
     -- have. Nothing above it counts until an operator decides.
-    parted_above bigint
+    forked_above bigint
 );
-SELECT coffer_shared('scan_cursors', 'SELECT', 'SELECT, INSERT, UPDATE (height, hash, parted_above, updated_at)');
+SELECT coffer_shared('scan_cursors', 'SELECT', 'SELECT, INSERT, UPDATE (height, hash, forked_above, updated_at)');
 CREATE TRIGGER scan_cursors_as_inserted BEFORE UPDATE OF chain ON scan_cursors
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 

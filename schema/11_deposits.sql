@@ -10,7 +10,7 @@ CREATE TABLE deposits (
     wallet_id      text NOT NULL,
     purpose        text NOT NULL,
     customer_id    text COLLATE "C",
-    mint_id        integer,     -- NULL: the token is not in the catalogue
+    mint_id        integer,                    -- NULL: the token is not in the catalogue
     chain          text NOT NULL,
     contract       text NOT NULL,
     amount         numeric(78,0) NOT NULL,
@@ -25,7 +25,7 @@ CREATE TABLE deposits (
     proof_id       bigint,
     status         text NOT NULL,
     chain_status   text NOT NULL,
-    reason         text,        -- why it is UNSUPPORTED
+    reason         text,                       -- why it is UNSUPPORTED
     usd_value      numeric(38,18),
     screening      jsonb NOT NULL DEFAULT '{"status":"PENDING"}',
     is_flagged     boolean NOT NULL DEFAULT false,
@@ -33,18 +33,18 @@ CREATE TABLE deposits (
     confirmed_at   timestamptz,
     credited_at    timestamptz,
     reversed_at    timestamptz,
-    taken_back     numeric(78,0), -- what a reversal took from the credited account; the rest is lost
-    claims         integer NOT NULL DEFAULT 0, -- how often a part of the loss was taken later
-    product        text,        -- the product that it belongs to, in place of a customer
-    screen_after   timestamptz, -- when it is screened again
+    taken_back     numeric(78,0),              -- what a reversal took from the credited account; the rest is lost
+    claim_count    integer NOT NULL DEFAULT 0, -- how often a part of the loss was taken later
+    product        text,                       -- the product that it belongs to, in place of a customer
+    screen_after   timestamptz,                -- when it is screened again
     screen_tries   integer NOT NULL DEFAULT 0,
     risk_of_funds  text,
     flag_reason    jsonb,
     flagged_at     timestamptz,
-    return_to      text,        -- the sender when it was flagged; NULL: it has none
+    return_to      text,                       -- the sender when it was flagged; NULL: it has none
     return_risk    text,
-    return_mac     bytea,       -- of the flag's columns, by the server's key; without it nothing is returned
-    lost_at        timestamptz, -- when a rejected or redirected deposit turned out to be gone: the operator's loss
+    return_mac     bytea,                      -- of the flag's columns, by the server's key; without it nothing is returned
+    lost_at        timestamptz,                -- when a rejected or redirected deposit turned out to be gone: the operator's loss
     -- All senders, sorted, where a transaction has several; from_address is '' then. NULL where
     -- there are more than 20, or one of them is unknown (decision 0057).
     senders        text[],
@@ -100,9 +100,9 @@ CREATE UNIQUE INDEX deposits_movement_once ON deposits (chain, tx_hash, kind, po
 CREATE INDEX deposits_of_transaction ON deposits (chain, tx_hash);
 CREATE INDEX deposits_to_credit ON deposits (deposit_id) WHERE status = 'SCREENING';
 CREATE INDEX deposits_not_final ON deposits (chain, height) WHERE status IN ('DETECTED', 'CONFIRMING');
-CREATE INDEX deposits_in_question ON deposits (chain, deposit_id)
+CREATE INDEX deposits_reorged ON deposits (chain, deposit_id)
     WHERE status = 'CREDITED' AND chain_status = 'REORGED';
-CREATE INDEX deposits_flags_in_question ON deposits (chain, deposit_id) WHERE is_flagged AND chain_status = 'REORGED';
+CREATE INDEX deposits_flags_reorged ON deposits (chain, deposit_id) WHERE is_flagged AND chain_status = 'REORGED';
 CREATE INDEX deposits_proven_above ON deposits (chain, height) WHERE proof_id IS NOT NULL;
 CREATE INDEX deposits_lost ON deposits (org_id, customer_id) WHERE status = 'REVERSED';
 -- For lists: every filter that leaves few rows of many has an index.
@@ -215,7 +215,7 @@ BEGIN
     PERFORM FROM scan_cursors c WHERE c.chain = ANY (chains) ORDER BY c.chain FOR KEY SHARE;
     SELECT min(n.id) INTO dead FROM unnest(chains, proofs, heights, ids) AS n (chain, proof_id, height, id)
     WHERE NOT EXISTS (SELECT FROM finality_live p WHERE p.proof_id = n.proof_id)
-        OR EXISTS (SELECT FROM scan_cursors c WHERE c.chain = n.chain AND n.height > c.parted_above);
+        OR EXISTS (SELECT FROM scan_cursors c WHERE c.chain = n.chain AND n.height > c.forked_above);
     IF dead IS NOT NULL THEN
         RAISE EXCEPTION 'the proof of deposit % is dead', dead
             USING ERRCODE = 'check_violation', CONSTRAINT = 'deposits_proof_live';
@@ -262,7 +262,7 @@ BEGIN
     END IF;
     IF OLD.status = 'REVERSED' AND ((NEW.proof_id, NEW.height, NEW.block_hash, NEW.reversed_at) IS DISTINCT FROM
             (OLD.proof_id, OLD.height, OLD.block_hash, OLD.reversed_at)
-       OR NEW.taken_back < OLD.taken_back OR NEW.claims < OLD.claims) THEN
+       OR NEW.taken_back < OLD.taken_back OR NEW.claim_count < OLD.claim_count) THEN
         RAISE EXCEPTION 'deposit % was reversed', OLD.deposit_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'deposits_terminal';
     END IF;
@@ -270,7 +270,7 @@ BEGIN
     IF NEW.status = 'REVERSED' AND OLD.status <> 'REVERSED' AND EXISTS (
         SELECT FROM finality_breaks b
         JOIN finality_proofs p ON p.proof_id = OLD.proof_id AND b.chain = p.chain AND b.fork > p.fork AND b.ancestor_height < p.height
-        LEFT JOIN scan_cursors c ON c.chain = b.chain AND c.height >= b.settle_height AND c.parted_above IS NULL
+        LEFT JOIN scan_cursors c ON c.chain = b.chain AND c.height >= b.settle_height AND c.forked_above IS NULL
         WHERE c.chain IS NULL) THEN
         RAISE EXCEPTION 'deposit % may still be found again', OLD.deposit_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'deposits_reversed_in_time';
@@ -338,7 +338,7 @@ CREATE TRIGGER deposits_written_once BEFORE UPDATE ON deposits FOR EACH ROW
             AND (NEW.from_address, NEW.senders, NEW.log_index, NEW.confirmed_at)
                 IS DISTINCT FROM (OLD.from_address, OLD.senders, OLD.log_index, OLD.confirmed_at)
         OR NEW.status = OLD.status AND (NEW.credited_at, NEW.reversed_at) IS DISTINCT FROM (OLD.credited_at, OLD.reversed_at)
-        OR OLD.status <> 'REVERSED' AND NEW.claims <> OLD.claims
+        OR OLD.status <> 'REVERSED' AND NEW.claim_count <> OLD.claim_count
         OR OLD.status NOT IN ('DETECTED', 'CONFIRMING', 'ORPHANED', 'SCREENING')
             AND (NEW.usd_value, NEW.screening, NEW.screen_after, NEW.screen_tries, NEW.reason, NEW.depth_required,
                 NEW.risk_of_funds, NEW.flag_reason, NEW.flagged_at, NEW.return_to, NEW.return_risk, NEW.return_mac)

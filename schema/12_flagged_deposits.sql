@@ -193,7 +193,7 @@ CREATE CONSTRAINT TRIGGER deposits_resolved AFTER UPDATE OF status ON deposits D
 
 -- A flagged deposit is decided only while its block is final. Else it would be credited or
 -- sent away as money that no chain has.
-CREATE FUNCTION deposits_refuse_in_question() RETURNS trigger LANGUAGE plpgsql
+CREATE FUNCTION deposits_refuse_reorged() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
     RAISE EXCEPTION 'deposit % is on no final block at the moment', OLD.deposit_id
@@ -202,7 +202,7 @@ END $$;
 CREATE TRIGGER deposits_decided_when_final BEFORE UPDATE ON deposits FOR EACH ROW
     WHEN (OLD.status IN ('FLAGGED', 'RESOLUTION_STUCK') AND NEW.status IN ('CREDITED', 'REJECTING', 'REDIRECTING')
         AND NEW.chain_status <> 'FINALIZED')
-    EXECUTE FUNCTION deposits_refuse_in_question();
+    EXECUTE FUNCTION deposits_refuse_reorged();
 
 -- A flagged deposit is given up once, and only after the new fork was scanned so far that it
 -- would have been found.
@@ -219,7 +219,7 @@ BEGIN
             SELECT FROM finality_live p WHERE p.proof_id = OLD.proof_id) OR EXISTS (
             SELECT FROM finality_breaks b
             JOIN finality_proofs p ON p.proof_id = OLD.proof_id AND b.chain = p.chain AND b.fork > p.fork AND b.ancestor_height < p.height
-            LEFT JOIN scan_cursors c ON c.chain = b.chain AND c.height >= b.settle_height AND c.parted_above IS NULL
+            LEFT JOIN scan_cursors c ON c.chain = b.chain AND c.height >= b.settle_height AND c.forked_above IS NULL
             WHERE c.chain IS NULL)) THEN
         RAISE EXCEPTION 'deposit % may still be found again', OLD.deposit_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'deposits_gone_in_time';

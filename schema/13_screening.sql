@@ -56,13 +56,13 @@ CREATE TRIGGER risk_answers_used_stay BEFORE DELETE ON risk_answers FOR EACH ROW
 
 -- Up to which answer the service looked for answers that may leave. The ids are in the order
 -- of time.
-CREATE TABLE risk_answers_retired (
+CREATE TABLE risk_answers_pruned (
     one       boolean PRIMARY KEY DEFAULT true,
     answer_id text COLLATE "C" NOT NULL,
-    CONSTRAINT risk_answers_retired_single CHECK (one)
+    CONSTRAINT risk_answers_pruned_single CHECK (one)
 );
-INSERT INTO risk_answers_retired (answer_id) VALUES ('');
-SELECT coffer_shared('risk_answers_retired', '', 'SELECT, UPDATE');
+INSERT INTO risk_answers_pruned (answer_id) VALUES ('');
+SELECT coffer_shared('risk_answers_pruned', '', 'SELECT, UPDATE');
 
 -- An imported list of sanctions. The entries are sealed values and not rows, so that no
 -- single entry can be removed.
@@ -165,12 +165,12 @@ CREATE TRIGGER sender_watch_as_inserted BEFORE UPDATE OF org_id, chain, address 
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- One process asks at a time, so that the installation keeps its rate.
-CREATE TABLE sender_watch_turn (
+CREATE TABLE sender_watch_lease (
     one         boolean PRIMARY KEY DEFAULT true,
     holder      text NOT NULL,
     until       timestamptz NOT NULL,
     enrolled_at timestamptz, -- when the last whole round began
-    CONSTRAINT sender_watch_turn_single CHECK (one)
+    CONSTRAINT sender_watch_lease_single CHECK (one)
 );
-INSERT INTO sender_watch_turn (holder, until) VALUES ('', '-infinity');
-SELECT coffer_shared('sender_watch_turn', '', 'SELECT, UPDATE');
+INSERT INTO sender_watch_lease (holder, until) VALUES ('', '-infinity');
+SELECT coffer_shared('sender_watch_lease', '', 'SELECT, UPDATE');

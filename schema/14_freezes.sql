@@ -28,7 +28,7 @@ CREATE TABLE freezes (
     CONSTRAINT freezes_lift_named CHECK ((lifted_at IS NULL) = (lifted_by IS NULL))
 );
 -- Each source has one active freeze of a scope, so that freezing again adds nothing.
-CREATE UNIQUE INDEX freezes_one_standing ON freezes
+CREATE UNIQUE INDEX freezes_one_active ON freezes
     (scope, source, coalesce(org_id, ''), coalesce(customer_id, ''), coalesce(chain, ''), coalesce(wallet_id, ''))
     WHERE lifted_at IS NULL;
 -- For lists.
@@ -99,8 +99,8 @@ CREATE CONSTRAINT TRIGGER freezes_lift_told AFTER INSERT OR UPDATE ON freezes DE
 CREATE FUNCTION finality_unsettled(of_chain text) RETURNS text LANGUAGE sql STABLE
     SET search_path = pg_catalog, public, pg_temp AS $$
     SELECT CASE
-        WHEN c.parted_above IS NOT NULL THEN
-            format('the chain has other final blocks above %s than those that were walked, and nobody has decided', c.parted_above)
+        WHEN c.forked_above IS NOT NULL THEN
+            format('the chain has other final blocks above %s than those that were walked, and nobody has decided', c.forked_above)
         WHEN c.height < b.settle_height THEN
             format('the walk stands at block %s, and what block %s does not bring back is gone', c.height, b.settle_height)
         WHEN EXISTS (SELECT FROM deposits d WHERE d.chain = of_chain AND d.status = 'CREDITED' AND d.chain_status = 'REORGED') THEN

@@ -38,14 +38,14 @@ CREATE TABLE withdrawals (
     completed_at           timestamptz,
     -- The beginning and end of the destination. A column of its own, because row level
     -- security keeps an index on a function unused.
-    to_shown               text NOT NULL GENERATED ALWAYS AS (address_shown(to_address)) STORED,
+    to_prefix_suffix       text NOT NULL GENERATED ALWAYS AS (address_prefix_suffix(to_address)) STORED,
 
     -- Of rows that a restore made from the signer's journal (decision 0015). The journal
     -- knows the hash of a key and not the key, and the restored books may lack the funds.
     restored_at            timestamptz,
     restored_key_hash      text,
     owed                   numeric(78,0) NOT NULL DEFAULT 0, -- part of the hold: still to be taken from the customer
-    takings                integer NOT NULL DEFAULT 0,       -- how often a part of it was taken
+    collections            integer NOT NULL DEFAULT 0,       -- how often a part of it was taken
     key_hash               text GENERATED ALWAYS AS (coalesce(restored_key_hash, key_digest(idempotency_key))) STORED,
 
     -- The network fee of a coin's payment (decision 0025). fee_deducted is the part that
@@ -72,10 +72,10 @@ CREATE TABLE withdrawals (
 
     -- How the withdrawal ends, and who decided so, while the signer has not voided it yet
     -- (decision 0075).
-    ends_as                text,
-    ends_note              text,
-    ends_by_kind           text,
-    ends_by                text,
+    end_status             text,
+    end_note               text,
+    end_actor_kind         text,
+    end_actor              text,
 
     -- What the customer is charged for costs above the usual fee (decision 0074). The
     -- terms are those at the time of the request, so what was shown is what is charged.
@@ -134,10 +134,10 @@ CREATE TABLE withdrawals (
         (cost_max IS NULL) = (cost_rent IS NULL)
         AND (cost_rent IS NULL OR cost_rent >= 0 AND cost_rent <= cost_max)
         AND (cost_price IS NULL OR cost_price > 0)),
-    CONSTRAINT withdrawals_ends_known CHECK (
-        ends_as IN ('REJECTED', 'CANCELLED') AND num_nonnulls(ends_by_kind, ends_by) = 2
-        OR num_nonnulls(ends_as, ends_note, ends_by_kind, ends_by) = 0),
-    CONSTRAINT withdrawals_ends_so CHECK (ends_as IS NULL OR status IN ('AWAITING_APPROVAL', 'PROCESSING', ends_as)),
+    CONSTRAINT withdrawals_end_known CHECK (
+        end_status IN ('REJECTED', 'CANCELLED') AND num_nonnulls(end_actor_kind, end_actor) = 2
+        OR num_nonnulls(end_status, end_note, end_actor_kind, end_actor) = 0),
+    CONSTRAINT withdrawals_end_as_decided CHECK (end_status IS NULL OR status IN ('AWAITING_APPROVAL', 'PROCESSING', end_status)),
     CONSTRAINT withdrawals_charge_known CHECK (charge_costs IN ('NONE', 'RENT', 'RENT_AND_FAILURES')),
     CONSTRAINT withdrawals_charge_bounded CHECK (
         charge_rent >= 0 AND charge_held >= 0 AND (charge_held = 0) = (charge_rent = 0)
@@ -168,7 +168,7 @@ CREATE INDEX withdrawals_of_address ON withdrawals (org_id, to_address, created_
 CREATE INDEX withdrawals_of_reference_listed ON withdrawals (org_id, reference, created_at, withdrawal_id)
     WHERE reference IS NOT NULL;
 CREATE INDEX withdrawals_own_listed ON withdrawals (org_id, created_at, withdrawal_id) WHERE customer_id IS NULL;
-CREATE INDEX withdrawals_shown ON withdrawals (org_id, to_shown);
+CREATE INDEX withdrawals_prefix_suffix ON withdrawals (org_id, to_prefix_suffix);
 CREATE INDEX withdrawals_open ON withdrawals (org_id, customer_id, mint_id)
     WHERE status IN ('AWAITING_APPROVAL', 'PROCESSING', 'BROADCAST');
 CREATE INDEX withdrawals_owed ON withdrawals (org_id, customer_id, mint_id) WHERE owed > 0;
@@ -182,7 +182,7 @@ CREATE INDEX withdrawals_of_customer_approved ON withdrawals (org_id, customer_i
     WHERE approved_at IS NOT NULL;
 SELECT coffer_tenant('withdrawals',
     'SELECT, INSERT, UPDATE (status, approval_reasons, rejected_reason, approved_at, fee_deducted, screening,'
-        ' approvals_required, cost_price, ends_as, ends_note, ends_by_kind, ends_by)',
+        ' approvals_required, cost_price, end_status, end_note, end_actor_kind, end_actor)',
     'SELECT, INSERT, UPDATE');
 
 -- Rule OW-6.
@@ -333,15 +333,15 @@ CREATE TRIGGER withdrawals_charge_keep BEFORE UPDATE ON withdrawals
 CREATE FUNCTION withdrawals_void_first() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
-    IF OLD.ends_as IS NOT NULL AND (NEW.ends_as, NEW.ends_note, NEW.ends_by_kind, NEW.ends_by)
-        IS DISTINCT FROM (OLD.ends_as, OLD.ends_note, OLD.ends_by_kind, OLD.ends_by) THEN
+    IF OLD.end_status IS NOT NULL AND (NEW.end_status, NEW.end_note, NEW.end_actor_kind, NEW.end_actor)
+        IS DISTINCT FROM (OLD.end_status, OLD.end_note, OLD.end_actor_kind, OLD.end_actor) THEN
         RAISE EXCEPTION 'withdrawal % ends as it was decided', OLD.withdrawal_id
-            USING ERRCODE = 'check_violation', CONSTRAINT = 'withdrawals_ends_fixed';
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'withdrawals_end_fixed';
     END IF;
-    IF OLD.ends_as IS NULL AND NEW.ends_as IS NOT NULL
+    IF OLD.end_status IS NULL AND NEW.end_status IS NOT NULL
         AND EXISTS (SELECT FROM dispatch_orders WHERE order_id = NEW.withdrawal_id AND status <> 'WITHDRAWN') THEN
         RAISE EXCEPTION 'withdrawal % has an order that was not taken back', NEW.withdrawal_id
-            USING ERRCODE = 'check_violation', CONSTRAINT = 'withdrawals_ends_withdrawn';
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'withdrawals_end_recalled';
     END IF;
     IF NEW.status <> OLD.status AND NEW.status IN ('REJECTED', 'CANCELLED', 'FAILED')
         AND EXISTS (SELECT FROM dispatch_orders WHERE order_id = NEW.withdrawal_id AND status IN ('QUEUED', 'REFUSED', 'WITHDRAWN'))
@@ -373,7 +373,7 @@ DECLARE
     sent     text;
     broken   text;
 BEGIN
-    SELECT w.withdrawal_id, w.status, w.owed, w.takings, w.restored_at IS NOT NULL, w.ends_as IS NOT NULL, o.status,
+    SELECT w.withdrawal_id, w.status, w.owed, w.collections, w.restored_at IS NOT NULL, w.end_status IS NOT NULL, o.status,
         w.charged, w.amount + w.charge_held - w.charged, CASE WHEN w.status = 'COMPLETED' THEN w.charge_held - w.charged ELSE 0 END,
         EXISTS (SELECT FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_HOLD' AND cause_id = NEW.withdrawal_id AND leg = 0),
         EXISTS (SELECT FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_END' AND cause_id = NEW.withdrawal_id AND leg = 0)
@@ -534,13 +534,13 @@ CREATE TRIGGER withdrawals_written_once BEFORE UPDATE ON withdrawals FOR EACH RO
                 OLD.broadcast_at, OLD.completed_at, OLD.failure_reason, OLD.charged, OLD.charge_cost)
         OR OLD.status <> 'AWAITING_APPROVAL' AND (NEW.approval_reasons, NEW.approvals_required, NEW.screening, NEW.fee_deducted)
             IS DISTINCT FROM (OLD.approval_reasons, OLD.approvals_required, OLD.screening, OLD.fee_deducted)
-        OR OLD.status NOT IN ('AWAITING_APPROVAL', 'PROCESSING') AND (NEW.ends_as, NEW.ends_note, NEW.ends_by_kind, NEW.ends_by)
-            IS DISTINCT FROM (OLD.ends_as, OLD.ends_note, OLD.ends_by_kind, OLD.ends_by)
+        OR OLD.status NOT IN ('AWAITING_APPROVAL', 'PROCESSING') AND (NEW.end_status, NEW.end_note, NEW.end_actor_kind, NEW.end_actor)
+            IS DISTINCT FROM (OLD.end_status, OLD.end_note, OLD.end_actor_kind, OLD.end_actor)
         OR OLD.status <> 'BROADCAST' AND (NEW.tx_hash, NEW.chain_status, NEW.replaced_tx_hashes)
             IS DISTINCT FROM (OLD.tx_hash, OLD.chain_status, OLD.replaced_tx_hashes)
         OR OLD.status NOT IN ('COMPLETED', 'FAILED') AND NEW.network_fee IS DISTINCT FROM OLD.network_fee)
         OR (NEW.charge_rent, NEW.charge_held, NEW.charge_failure_max, NEW.charge_coin_price, NEW.charge_mint_price, NEW.request_mac)
             IS DISTINCT FROM (OLD.charge_rent, OLD.charge_held, OLD.charge_failure_max, OLD.charge_coin_price, OLD.charge_mint_price, OLD.request_mac)
-        OR OLD.restored_at IS NULL AND (NEW.owed, NEW.takings) IS DISTINCT FROM (OLD.owed, OLD.takings)
-        OR NEW.takings < OLD.takings)
+        OR OLD.restored_at IS NULL AND (NEW.owed, NEW.collections) IS DISTINCT FROM (OLD.owed, OLD.collections)
+        OR NEW.collections < OLD.collections)
     EXECUTE FUNCTION refuse_row_change();

@@ -20,7 +20,7 @@ CREATE TABLE dispatch_orders (
     key_hash               text NOT NULL DEFAULT '', -- hex SHA-256 of the caller's idempotency key
     status                 text NOT NULL,
     waiting_for            text,                   -- why it is still queued: FUNDS, GAS, FREEZE, …
-    short_by               numeric(78,0),          -- how much is missing, for FUNDS and GAS
+    missing_amount               numeric(78,0),          -- how much is missing, for FUNDS and GAS
     last_error             text,
     attempt_after          timestamptz NOT NULL,
     created_at             timestamptz NOT NULL,
@@ -38,7 +38,7 @@ CREATE TABLE dispatch_orders (
     product                text,
     whitelisted_address_id text,
     from_wallet_id         text,                   -- the wallet whose amount it moves, if that is not wallet_id
-    rides_id               text,                   -- the lead of its transaction; NULL: it leads or is alone
+    tx_lead_id               text,                   -- the lead of its transaction; NULL: it leads or is alone
     -- What the payment cost above the fee, and whether the chain refused it because of its
     -- payee. Zero and false while it is open, or unknown.
     rent                   numeric(78,0) NOT NULL DEFAULT 0,
@@ -53,7 +53,7 @@ CREATE TABLE dispatch_orders (
     CONSTRAINT dispatch_orders_to_own FOREIGN KEY (to_wallet_id, to_address) REFERENCES wallets (wallet_id, address),
     CONSTRAINT dispatch_orders_mint FOREIGN KEY (mint_id, chain, contract) REFERENCES mints (mint_id, chain, contract),
     CONSTRAINT dispatch_orders_proof FOREIGN KEY (chain, proof_id) REFERENCES finality_proofs (chain, proof_id),
-    CONSTRAINT dispatch_orders_rides FOREIGN KEY (rides_id, wallet_id, chain)
+    CONSTRAINT dispatch_orders_tx_lead FOREIGN KEY (tx_lead_id, wallet_id, chain)
         REFERENCES dispatch_orders (order_id, wallet_id, chain),
     CONSTRAINT dispatch_orders_purpose_known CHECK (
         CASE purpose
@@ -89,9 +89,9 @@ CREATE TABLE dispatch_orders (
         from_wallet_id IS NULL OR from_wallet_id <> wallet_id AND purpose IN ('SWEEP', 'CLOSE', 'RETURN')),
     -- The lead comes first by its id, so that a transaction that locks the orders in that order
     -- locks the lead first.
-    CONSTRAINT dispatch_orders_rides_before CHECK (rides_id COLLATE "C" < order_id COLLATE "C"),
-    CONSTRAINT dispatch_orders_rides_slotted CHECK (
-        rides_id IS NULL
+    CONSTRAINT dispatch_orders_tx_lead_before CHECK (tx_lead_id COLLATE "C" < order_id COLLATE "C"),
+    CONSTRAINT dispatch_orders_tx_lead_slotted CHECK (
+        tx_lead_id IS NULL
         OR purpose IN ('PAYMENT', 'SWEEP', 'CLOSE') AND status NOT IN ('QUEUED', 'REFUSED', 'WITHDRAWN')),
     CONSTRAINT dispatch_orders_costs_of_payment CHECK (
         (rent = 0 OR rent > 0 AND purpose = 'PAYMENT')
@@ -103,11 +103,11 @@ CREATE INDEX dispatch_orders_due ON dispatch_orders (chain, wallet_id, created_a
 CREATE INDEX dispatch_orders_on_the_way ON dispatch_orders (org_id)
     WHERE status IN ('SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK');
 CREATE INDEX dispatch_orders_proven ON dispatch_orders (chain, proof_id) WHERE status IN ('PAID', 'FAILED');
-CREATE INDEX dispatch_orders_riders ON dispatch_orders (rides_id) WHERE rides_id IS NOT NULL;
+CREATE INDEX dispatch_orders_tx_members ON dispatch_orders (tx_lead_id) WHERE tx_lead_id IS NOT NULL;
 -- Which change wallet a merge without a slot is to have.
-CREATE INDEX dispatch_orders_merges ON dispatch_orders (to_wallet_id) WHERE purpose = 'MERGE';
+CREATE INDEX dispatch_orders_consolidations ON dispatch_orders (to_wallet_id) WHERE purpose = 'MERGE';
 SELECT coffer_tenant('dispatch_orders',
-    'SELECT, INSERT, UPDATE (status, waiting_for, short_by, last_error, attempt_after, ended_at, authority)',
+    'SELECT, INSERT, UPDATE (status, waiting_for, missing_amount, last_error, attempt_after, ended_at, authority)',
     'SELECT, INSERT, UPDATE');
 
 -- An order stays the payment that it is, and never gives its slot back.
@@ -179,7 +179,7 @@ BEGIN
        OR TG_OP = 'UPDATE' AND (NEW.status, NEW.proof_id) IS NOT DISTINCT FROM (OLD.status, OLD.proof_id) THEN
         RETURN NEW;
     END IF;
-    SELECT c.parted_above INTO parted FROM scan_cursors c WHERE c.chain = NEW.chain FOR KEY SHARE;
+    SELECT c.forked_above INTO parted FROM scan_cursors c WHERE c.chain = NEW.chain FOR KEY SHARE;
     IF NEW.proof_id IS NOT NULL
        AND NOT EXISTS (SELECT FROM finality_live p WHERE p.proof_id = NEW.proof_id AND (parted IS NULL OR p.height <= parted)) THEN
         RAISE EXCEPTION 'the proof of order % is dead', NEW.order_id
@@ -201,7 +201,7 @@ DECLARE
     caused  boolean;
     broken  text;
 BEGIN
-    SELECT order_id, org_id, purpose, chain, coalesce(from_wallet_id, wallet_id) AS wallet_id, to_wallet_id, to_address, mint_id, amount, customer_id, product, whitelisted_address_id, rides_id, status, fee, fee_deducted, fee_max
+    SELECT order_id, org_id, purpose, chain, coalesce(from_wallet_id, wallet_id) AS wallet_id, to_wallet_id, to_address, mint_id, amount, customer_id, product, whitelisted_address_id, tx_lead_id, status, fee, fee_deducted, fee_max
     INTO o FROM dispatch_orders WHERE order_id = NEW.order_id;
     IF o.purpose = 'PAYMENT' THEN
         SELECT (w.org_id, w.chain, w.mint_id, w.amount, w.to_address) = (o.org_id, o.chain, o.mint_id, o.amount + o.fee_deducted, o.to_address)
@@ -211,7 +211,7 @@ BEGIN
                 WHEN 'PAID' THEN w.status = 'COMPLETED'
                 WHEN 'FAILED' THEN w.status = 'FAILED'
                 WHEN 'REFUSED' THEN w.status = 'AWAITING_APPROVAL'
-                WHEN 'WITHDRAWN' THEN w.status IN ('AWAITING_APPROVAL', 'REJECTED', 'CANCELLED') OR w.status = 'PROCESSING' AND w.ends_as IS NOT NULL
+                WHEN 'WITHDRAWN' THEN w.status IN ('AWAITING_APPROVAL', 'REJECTED', 'CANCELLED') OR w.status = 'PROCESSING' AND w.end_status IS NOT NULL
                 WHEN 'BROADCAST' THEN w.status IN ('PROCESSING', 'BROADCAST')
                 WHEN 'STUCK' THEN w.status IN ('PROCESSING', 'BROADCAST')
                 ELSE w.status = 'PROCESSING' END
@@ -231,7 +231,7 @@ BEGIN
                 WHEN 'REFUSED' THEN p.status IN ('FAILED', 'REFUSED')
                 WHEN 'WITHDRAWN' THEN p.status = 'REFUSED'
                 ELSE p.status = 'OPEN' END
-        INTO caused FROM places p WHERE p.place_id = o.order_id;
+        INTO caused FROM places p WHERE p.nonce_account_id = o.order_id;
     ELSIF o.purpose = 'MERGE' THEN
         SELECT (m.org_id, m.chain, m.wallet_id) = (o.org_id, o.chain, o.wallet_id)
             -- All of its UTXOs come back to the change wallet of its slot.
@@ -242,7 +242,7 @@ BEGIN
                 WHEN 'REFUSED' THEN m.status = 'REFUSED'
                 WHEN 'WITHDRAWN' THEN m.status = 'REFUSED'
                 ELSE m.status = 'OPEN' END
-        INTO caused FROM merges m WHERE m.merge_id = o.order_id;
+        INTO caused FROM merges m WHERE m.consolidation_id = o.order_id;
     ELSIF o.purpose = 'CLOSE' THEN
         SELECT (c.org_id, c.chain, c.wallet_id, c.to_wallet_id, c.mint_id, c.amount) = (o.org_id, o.chain, o.wallet_id, o.to_wallet_id, o.mint_id, o.amount)
             AND c.status = CASE WHEN o.status = 'PAID' THEN 'DONE' WHEN o.status IN ('FAILED', 'REFUSED', 'WITHDRAWN') THEN 'FAILED' ELSE 'OPEN' END
@@ -258,7 +258,7 @@ BEGIN
     END IF;
     broken := CASE
         WHEN caused IS NOT TRUE THEN 'dispatch_orders_caused'
-        WHEN (o.status IN ('QUEUED', 'REFUSED', 'WITHDRAWN')) = EXISTS (SELECT FROM dispatch_slots WHERE order_id = coalesce(o.rides_id, o.order_id))
+        WHEN (o.status IN ('QUEUED', 'REFUSED', 'WITHDRAWN')) = EXISTS (SELECT FROM dispatch_slots WHERE order_id = coalesce(o.tx_lead_id, o.order_id))
             THEN 'dispatch_orders_slotted'
         WHEN o.status IN ('PAID', 'FAILED') AND o.fee > 0
             AND 2 <> (SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'NETWORK_FEE' AND cause_id = o.order_id)
@@ -283,47 +283,47 @@ CREATE CONSTRAINT TRIGGER dispatch_orders_move AFTER UPDATE ON dispatch_orders D
 
 -- Several payments in one transaction (decision 0056): one order leads, and has the slot
 -- and the attempts. The others name it, from the moment they get the slot.
-CREATE FUNCTION dispatch_orders_rides_keep() RETURNS trigger LANGUAGE plpgsql
+CREATE FUNCTION dispatch_orders_tx_lead_keep() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
-    IF NEW.rides_id IS DISTINCT FROM OLD.rides_id AND (OLD.rides_id IS NOT NULL OR (OLD.status, NEW.status) <> ('QUEUED', 'SLOTTED')) THEN
+    IF NEW.tx_lead_id IS DISTINCT FROM OLD.tx_lead_id AND (OLD.tx_lead_id IS NOT NULL OR (OLD.status, NEW.status) <> ('QUEUED', 'SLOTTED')) THEN
         RAISE EXCEPTION 'order % has its slot as it got it', OLD.order_id
-            USING ERRCODE = 'check_violation', CONSTRAINT = 'dispatch_orders_rides_fixed';
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'dispatch_orders_tx_lead_fixed';
     END IF;
     RETURN NEW;
 END $$;
-CREATE TRIGGER dispatch_orders_rides_keep BEFORE UPDATE ON dispatch_orders
-    FOR EACH ROW EXECUTE FUNCTION dispatch_orders_rides_keep();
+CREATE TRIGGER dispatch_orders_tx_lead_keep BEFORE UPDATE ON dispatch_orders
+    FOR EACH ROW EXECUTE FUNCTION dispatch_orders_tx_lead_keep();
 
 -- All orders of a slot are where their lead is, with its transaction. One transaction pays all
 -- or none, so they end together, except for stuck ones that a person decides one by one.
-CREATE FUNCTION dispatch_orders_together() RETURNS trigger LANGUAGE plpgsql
+CREATE FUNCTION dispatch_orders_tx_whole() RETURNS trigger LANGUAGE plpgsql
     SET search_path = public, pg_temp SET enable_seqscan = off AS $$
 DECLARE
-    lead  text := coalesce(NEW.rides_id, NEW.order_id);
+    lead  text := coalesce(NEW.tx_lead_id, NEW.order_id);
     slots integer;
     now   record;
 BEGIN
     SELECT orders INTO slots FROM dispatch_slots WHERE order_id = lead;
-    IF coalesce(slots, 1) = 1 AND NEW.rides_id IS NULL THEN
+    IF coalesce(slots, 1) = 1 AND NEW.tx_lead_id IS NULL THEN
         RETURN NULL; -- alone, or without a slot: dispatch_orders_follow checks that
     END IF;
-    SELECT count(*) FILTER (WHERE o.rides_id IS NULL) AS leads, count(*) AS orders, count(DISTINCT o.status) AS statuses,
+    SELECT count(*) FILTER (WHERE o.tx_lead_id IS NULL) AS leads, count(*) AS orders, count(DISTINCT o.status) AS statuses,
         count(DISTINCT (o.tx_hash, o.org_id)) AS transactions, count(DISTINCT o.purpose) AS purposes,
         bool_and(o.status IN ('PAID', 'FAILED', 'STUCK')) AS final
-    INTO now FROM dispatch_orders o WHERE o.order_id = lead OR o.rides_id = lead;
+    INTO now FROM dispatch_orders o WHERE o.order_id = lead OR o.tx_lead_id = lead;
     IF (now.orders, now.leads, now.purposes, now.transactions) IS DISTINCT FROM (slots::bigint, 1::bigint, 1::bigint, 1::bigint)
         OR now.statuses <> 1 AND (NOT now.final OR TG_OP = 'INSERT' OR OLD.status <> 'STUCK') THEN
         RAISE EXCEPTION 'the % orders in the slot of % do not stand together', now.orders, lead
-            USING ERRCODE = 'check_violation', CONSTRAINT = 'dispatch_orders_together';
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'dispatch_orders_tx_whole';
     END IF;
     RETURN NULL;
 END $$;
-CREATE CONSTRAINT TRIGGER dispatch_orders_together AFTER UPDATE ON dispatch_orders DEFERRABLE INITIALLY DEFERRED
+CREATE CONSTRAINT TRIGGER dispatch_orders_tx_whole AFTER UPDATE ON dispatch_orders DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW WHEN (OLD.status <> NEW.status OR OLD.tx_hash IS DISTINCT FROM NEW.tx_hash)
-    EXECUTE FUNCTION dispatch_orders_together();
-CREATE CONSTRAINT TRIGGER dispatch_orders_together_begin AFTER INSERT ON dispatch_orders DEFERRABLE INITIALLY DEFERRED
-    FOR EACH ROW WHEN (NEW.rides_id IS NOT NULL) EXECUTE FUNCTION dispatch_orders_together();
+    EXECUTE FUNCTION dispatch_orders_tx_whole();
+CREATE CONSTRAINT TRIGGER dispatch_orders_tx_whole_begin AFTER INSERT ON dispatch_orders DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW WHEN (NEW.tx_lead_id IS NOT NULL) EXECUTE FUNCTION dispatch_orders_tx_whole();
 CREATE TRIGGER dispatch_orders_as_inserted BEFORE UPDATE OF created_at ON dispatch_orders
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
@@ -334,21 +334,21 @@ CREATE TRIGGER dispatch_orders_written_once BEFORE UPDATE ON dispatch_orders FOR
         (NEW.tx_hash, NEW.rent, NEW.payee_failed, NEW.broadcast_at, NEW.ended_at, NEW.authority)
             IS DISTINCT FROM (OLD.tx_hash, OLD.rent, OLD.payee_failed, OLD.broadcast_at, OLD.ended_at, OLD.authority)
         OR OLD.status NOT IN ('PAID', 'FAILED') AND (NEW.fee, NEW.proof_id) IS DISTINCT FROM (OLD.fee, OLD.proof_id)
-        OR OLD.status IN ('PAID', 'FAILED') AND (NEW.short_by, NEW.funds_pending) IS DISTINCT FROM (OLD.short_by, OLD.funds_pending)
+        OR OLD.status IN ('PAID', 'FAILED') AND (NEW.missing_amount, NEW.funds_pending) IS DISTINCT FROM (OLD.missing_amount, OLD.funds_pending)
         OR OLD.status = 'WITHDRAWN' AND NEW IS DISTINCT FROM OLD))
     EXECUTE FUNCTION refuse_row_change();
 
 -- The ended orders whose proof is dead. They stay ended, and are in question until the same
 -- transaction is proven again. A break kills no proof above the tip that was scanned by
 -- then, so the view reads no more blocks than were taken back.
-CREATE VIEW dispatch_in_question WITH (security_invoker = true) AS
+CREATE VIEW dispatch_reorged WITH (security_invoker = true) AS
 SELECT DISTINCT o.order_id, o.org_id, o.chain, o.wallet_id, o.to_wallet_id, o.status, o.waiting_for, o.from_wallet_id
 FROM finality_breaks b
 JOIN finality_proofs p ON p.chain = b.chain AND p.fork < b.fork
     AND p.height > b.ancestor_height AND p.height <= b.tip_height
 JOIN dispatch_orders o ON o.chain = p.chain AND o.proof_id = p.proof_id
 WHERE o.status IN ('PAID', 'FAILED');
-SELECT coffer_shared('dispatch_in_question', 'SELECT', 'SELECT');
+SELECT coffer_shared('dispatch_reorged', 'SELECT', 'SELECT');
 
 -- A wallet's account on a chain: the next number that no slot has.
 CREATE TABLE dispatch_accounts (
@@ -425,7 +425,7 @@ CREATE TABLE dispatch_slots (
     created_at   timestamptz NOT NULL,
     -- Since when the slot's nonce is used, finally, by no transaction of ours. A service that
     -- restarts over and over would otherwise never report it.
-    absent_since timestamptz,
+    missing_since timestamptz,
     -- What the chain calls the slot: '' for an account nonce, a nonce account and its value on
     -- Solana (decision 0047), the UTXOs and the change address on Bitcoin
     -- (decision 0053).
@@ -448,7 +448,7 @@ CREATE TABLE dispatch_slots (
 );
 -- A position of a chain is given out once. The index has a hash, because the text of many UTXOs
 -- is longer than an index entry may be.
-CREATE UNIQUE INDEX dispatch_slots_lease_once ON dispatch_slots (chain, md5(lease)) WHERE lease <> '';
+CREATE UNIQUE INDEX dispatch_slots_key_once ON dispatch_slots (chain, md5(lease)) WHERE lease <> '';
 -- The change address is the last word of a lease, and belongs to one slot. Rule COIN-9.
 CREATE UNIQUE INDEX dispatch_slots_change_once ON dispatch_slots (chain, split_part(lease, ' ', -1))
     WHERE pooled(chain);
@@ -500,17 +500,17 @@ CREATE CONSTRAINT TRIGGER dispatch_slots_counted AFTER INSERT ON dispatch_slots 
     FOR EACH ROW EXECUTE FUNCTION dispatch_slots_follow();
 
 -- On a UTXO chain the change comes back to a change wallet of the organization.
-CREATE FUNCTION dispatch_slots_rest() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
+CREATE FUNCTION dispatch_slots_change() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
 BEGIN
     IF NOT EXISTS (SELECT FROM wallets w WHERE w.family = 'BITCOIN' AND w.address = split_part(NEW.lease, ' ', -1)
         AND w.org_id = NEW.org_id AND w.purpose = 'CHANGE') THEN
         RAISE EXCEPTION 'the rest of order % comes back to no wallet of its organization for change', NEW.order_id
-            USING ERRCODE = 'check_violation', CONSTRAINT = 'dispatch_slots_rest';
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'dispatch_slots_change';
     END IF;
     RETURN NEW;
 END $$;
-CREATE TRIGGER dispatch_slots_rest BEFORE INSERT ON dispatch_slots
-    FOR EACH ROW WHEN (pooled(NEW.chain)) EXECUTE FUNCTION dispatch_slots_rest();
+CREATE TRIGGER dispatch_slots_change BEFORE INSERT ON dispatch_slots
+    FOR EACH ROW WHEN (pooled(NEW.chain)) EXECUTE FUNCTION dispatch_slots_change();
 CREATE TRIGGER dispatch_slots_as_inserted BEFORE UPDATE OF created_at ON dispatch_slots
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
@@ -531,10 +531,10 @@ CREATE TABLE dispatch_attempts (
     sent_at      timestamptz,     -- when a provider was first asked to take it
     last_sent_at timestamptz,
     last_answer  text,
-    made_for     text,            -- why it replaces another; NULL: the first of a slot, or restored
+    replace_reason     text,            -- why it replaces another; NULL: the first of a slot, or restored
     -- What it may cost in addition to gas: the whole fee, where a fee has no price per unit.
     beside       numeric(78,0) NOT NULL DEFAULT 0,
-    good_until   bigint,          -- the last block that it can be in; NULL: it does not expire
+    last_valid_block   bigint,          -- the last block that it can be in; NULL: it does not expire
     CONSTRAINT dispatch_attempts_pkey PRIMARY KEY (order_id, version),
     CONSTRAINT dispatch_attempts_hash_unique UNIQUE (tx_hash),
     CONSTRAINT dispatch_attempts_order FOREIGN KEY (org_id, order_id) REFERENCES dispatch_orders (org_id, order_id),
@@ -542,8 +542,8 @@ CREATE TABLE dispatch_attempts (
     CONSTRAINT dispatch_attempts_signed_whole CHECK (num_nonnulls(raw, tx_hash, signed_at) IN (0, 3)),
     -- A transaction is stored before it is sent.
     CONSTRAINT dispatch_attempts_stored_before_sent CHECK (sent_at IS NULL OR raw IS NOT NULL),
-    CONSTRAINT dispatch_attempts_made_for_known CHECK (made_for IN ('FEE', 'OPERATOR', 'REFUSAL', 'LAPSE')),
-    CONSTRAINT dispatch_attempts_good_until_counted CHECK (good_until > 0)
+    CONSTRAINT dispatch_attempts_replace_reason_known CHECK (replace_reason IN ('FEE', 'OPERATOR', 'REFUSAL', 'LAPSE')),
+    CONSTRAINT dispatch_attempts_last_valid_block_counted CHECK (last_valid_block > 0)
 );
 SELECT coffer_tenant('dispatch_attempts', 'SELECT', 'SELECT, INSERT, UPDATE');
 
@@ -560,12 +560,12 @@ END $$;
 CREATE TRIGGER dispatch_attempts_keep BEFORE UPDATE ON dispatch_attempts
     FOR EACH ROW EXECUTE FUNCTION dispatch_attempts_keep();
 CREATE TRIGGER dispatch_attempts_as_inserted
-    BEFORE UPDATE OF order_id, version, org_id, gas_limit, fee_cap, tip_cap, made_for, beside, created_at ON dispatch_attempts
+    BEFORE UPDATE OF order_id, version, org_id, gas_limit, fee_cap, tip_cap, replace_reason, beside, created_at ON dispatch_attempts
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER dispatch_attempts_written_once BEFORE UPDATE ON dispatch_attempts FOR EACH ROW
     WHEN (OLD.signed_at IS NOT NULL AND NEW.signed_at IS DISTINCT FROM OLD.signed_at
         OR OLD.sent_at IS NOT NULL AND NEW.sent_at IS DISTINCT FROM OLD.sent_at
-        OR OLD.good_until IS NOT NULL AND NEW.good_until IS DISTINCT FROM OLD.good_until)
+        OR OLD.last_valid_block IS NOT NULL AND NEW.last_valid_block IS DISTINCT FROM OLD.last_valid_block)
     EXECUTE FUNCTION refuse_row_change();
 
 -- A recalled order without a slot, and the entry of the signer's journal that voids it

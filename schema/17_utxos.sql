@@ -24,61 +24,61 @@ CREATE TABLE coins (
     proof_id   bigint,        -- of its block; NULL: only the signer's journal knows it yet
     height     bigint,
     created_at timestamptz NOT NULL,
-    CONSTRAINT coins_pkey PRIMARY KEY (chain, outpoint),
-    CONSTRAINT coins_wallet FOREIGN KEY (org_id, wallet_id) REFERENCES wallets (org_id, wallet_id),
-    CONSTRAINT coins_deposit FOREIGN KEY (deposit_id) REFERENCES deposits (deposit_id),
-    CONSTRAINT coins_change FOREIGN KEY (org_id, change_of) REFERENCES dispatch_orders (org_id, order_id),
-    CONSTRAINT coins_order FOREIGN KEY (org_id, order_id) REFERENCES dispatch_orders (org_id, order_id),
-    CONSTRAINT coins_proof FOREIGN KEY (chain, proof_id) REFERENCES finality_proofs (chain, proof_id),
-    CONSTRAINT coins_pooled CHECK (pooled(chain)),
-    CONSTRAINT coins_positive CHECK (amount > 0),
-    CONSTRAINT coins_status_known CHECK (status IN ('HELD', 'FREE', 'RESERVED', 'SPENT', 'GONE')),
-    CONSTRAINT coins_one_origin CHECK (
+    CONSTRAINT utxos_pkey PRIMARY KEY (chain, outpoint),
+    CONSTRAINT utxos_wallet FOREIGN KEY (org_id, wallet_id) REFERENCES wallets (org_id, wallet_id),
+    CONSTRAINT utxos_deposit FOREIGN KEY (deposit_id) REFERENCES deposits (deposit_id),
+    CONSTRAINT utxos_change FOREIGN KEY (org_id, change_of) REFERENCES dispatch_orders (org_id, order_id),
+    CONSTRAINT utxos_order FOREIGN KEY (org_id, order_id) REFERENCES dispatch_orders (org_id, order_id),
+    CONSTRAINT utxos_proof FOREIGN KEY (chain, proof_id) REFERENCES finality_proofs (chain, proof_id),
+    CONSTRAINT utxos_on_utxo_chain CHECK (pooled(chain)),
+    CONSTRAINT utxos_positive CHECK (amount > 0),
+    CONSTRAINT utxos_status_known CHECK (status IN ('HELD', 'FREE', 'RESERVED', 'SPENT', 'GONE')),
+    CONSTRAINT utxos_one_origin CHECK (
         num_nonnulls(deposit_id, change_of) = CASE WHEN proof_id IS NULL THEN 0 ELSE 1 END),
-    CONSTRAINT coins_proven CHECK (
+    CONSTRAINT utxos_proven CHECK (
         (proof_id IS NULL) = (height IS NULL) AND (proof_id IS NOT NULL OR status IN ('RESERVED', 'SPENT'))),
-    CONSTRAINT coins_of_one_order CHECK (
+    CONSTRAINT utxos_of_one_order CHECK (
         CASE status
             WHEN 'FREE' THEN order_id IS NULL
             WHEN 'RESERVED' THEN order_id IS NOT NULL
             WHEN 'SPENT' THEN order_id IS NOT NULL
             ELSE true
         END),
-    CONSTRAINT coins_spent_by CHECK ((status = 'SPENT') = (spent_by IS NOT NULL))
+    CONSTRAINT utxos_spent_tx_hash CHECK ((status = 'SPENT') = (spent_by IS NOT NULL))
 );
-CREATE INDEX coins_free ON coins (org_id, chain, mint_id, amount DESC, outpoint) WHERE status = 'FREE';
-CREATE INDEX coins_of_order ON coins (order_id) WHERE order_id IS NOT NULL;
-CREATE INDEX coins_of_change ON coins (change_of) WHERE change_of IS NOT NULL;
-CREATE INDEX coins_of_deposit ON coins (deposit_id) WHERE deposit_id IS NOT NULL;
-CREATE INDEX coins_of_wallet ON coins (wallet_id);
-CREATE INDEX coins_above ON coins (chain, height);
+CREATE INDEX utxos_free ON coins (org_id, chain, mint_id, amount DESC, outpoint) WHERE status = 'FREE';
+CREATE INDEX utxos_of_order ON coins (order_id) WHERE order_id IS NOT NULL;
+CREATE INDEX utxos_of_change ON coins (change_of) WHERE change_of IS NOT NULL;
+CREATE INDEX utxos_of_deposit ON coins (deposit_id) WHERE deposit_id IS NOT NULL;
+CREATE INDEX utxos_of_wallet ON coins (wallet_id);
+CREATE INDEX utxos_above ON coins (chain, height);
 SELECT coffer_tenant('coins', 'SELECT', 'SELECT, INSERT, UPDATE');
 
 -- A UTXO stays the output that it is, and moves from state to state as the service's table
 -- says, each time for a reason that another row states. Rule COIN-4.
-CREATE FUNCTION coins_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
+CREATE FUNCTION utxos_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
 DECLARE
     o record;
 BEGIN
     IF TG_OP = 'UPDATE' AND (NEW.chain, NEW.outpoint, NEW.org_id, NEW.wallet_id, NEW.mint_id, NEW.amount)
        IS DISTINCT FROM (OLD.chain, OLD.outpoint, OLD.org_id, OLD.wallet_id, OLD.mint_id, OLD.amount) THEN
         RAISE EXCEPTION 'coin % cannot become another', OLD.outpoint
-            USING ERRCODE = 'check_violation', CONSTRAINT = 'coins_fixed';
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'utxos_fixed';
     END IF;
     IF TG_OP = 'UPDATE' AND NEW.status <> OLD.status AND (OLD.status, NEW.status) NOT IN (
         ('HELD', 'FREE'), ('HELD', 'RESERVED'), ('FREE', 'RESERVED'), ('RESERVED', 'SPENT'),
         ('HELD', 'GONE'), ('FREE', 'GONE'), ('RESERVED', 'GONE'), ('GONE', 'SPENT'), ('GONE', 'HELD'), ('GONE', 'FREE'), ('GONE', 'RESERVED')) THEN
         RAISE EXCEPTION 'coin % is %', OLD.outpoint, OLD.status
-            USING ERRCODE = 'check_violation', CONSTRAINT = 'coins_moves';
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'utxos_moves';
     END IF;
     -- An order keeps its UTXO until that is spent or its block is gone. No order takes it from another.
     IF TG_OP = 'UPDATE' AND OLD.status IN ('RESERVED', 'SPENT') AND NEW.order_id IS DISTINCT FROM OLD.order_id THEN
         RAISE EXCEPTION 'coin % is order %''s', OLD.outpoint, OLD.order_id
-            USING ERRCODE = 'check_violation', CONSTRAINT = 'coins_kept';
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'utxos_kept';
     END IF;
     IF TG_OP = 'UPDATE' AND OLD.status = 'SPENT' AND NEW.spent_by <> OLD.spent_by THEN
         RAISE EXCEPTION 'coin % is spent by %', OLD.outpoint, OLD.spent_by
-            USING ERRCODE = 'check_violation', CONSTRAINT = 'coins_spent_once';
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'utxos_spent_once';
     END IF;
     -- It is the movement of its deposit, or the change of the order's own transaction.
     IF NEW.deposit_id IS NOT NULL AND (TG_OP = 'INSERT' OR NEW.deposit_id IS DISTINCT FROM OLD.deposit_id) AND NOT EXISTS (
@@ -86,14 +86,14 @@ BEGIN
             AND (d.chain, d.tx_hash || ':' || d.position, d.org_id, d.wallet_id, d.mint_id, d.amount)
                 = (NEW.chain, NEW.outpoint, NEW.org_id, NEW.wallet_id, NEW.mint_id, NEW.amount)) THEN
         RAISE EXCEPTION 'coin % is not deposit %', NEW.outpoint, NEW.deposit_id
-            USING ERRCODE = 'check_violation', CONSTRAINT = 'coins_as_deposited';
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'utxos_as_deposited';
     END IF;
     IF NEW.change_of IS NOT NULL AND (TG_OP = 'INSERT' OR NEW.change_of IS DISTINCT FROM OLD.change_of) AND NOT EXISTS (
         SELECT FROM wallets w JOIN dispatch_slots s ON s.order_id = NEW.change_of AND split_part(s.lease, ' ', -1) = w.address
             JOIN dispatch_attempts a ON a.order_id = s.order_id
         WHERE w.wallet_id = NEW.wallet_id AND w.purpose = 'CHANGE' AND a.tx_hash = split_part(NEW.outpoint, ':', 1)) THEN
         RAISE EXCEPTION 'coin % is not the rest of order %', NEW.outpoint, NEW.change_of
-            USING ERRCODE = 'check_violation', CONSTRAINT = 'coins_as_returned';
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'utxos_as_change';
     END IF;
     IF TG_OP = 'UPDATE' AND NEW.status = OLD.status THEN
         RETURN NEW;
@@ -107,7 +107,7 @@ BEGIN
         IF NOT EXISTS (SELECT FROM deposits d WHERE d.deposit_id = NEW.deposit_id AND d.status = 'CREDITED')
            AND NOT EXISTS (SELECT FROM dispatch_orders c WHERE c.order_id = NEW.change_of AND c.status IN ('PAID', 'FAILED')) THEN
             RAISE EXCEPTION 'coin % is nobody''s yet', NEW.outpoint
-                USING ERRCODE = 'check_violation', CONSTRAINT = 'coins_free_when_counted';
+                USING ERRCODE = 'check_violation', CONSTRAINT = 'utxos_free_when_counted';
         END IF;
     WHEN 'RESERVED' THEN
         -- A HELD UTXO leaves only by the return that it is kept for. One that the signer's journal
@@ -115,29 +115,29 @@ BEGIN
         IF (TG_OP = 'INSERT' OR OLD.status = 'HELD' AND OLD.order_id IS DISTINCT FROM NEW.order_id) AND NOT o.funds_pending
            OR coalesce(strpos(o.lease, NEW.outpoint || ':'), 0) = 0 THEN
             RAISE EXCEPTION 'coin % is not in the slot of order %, or held', NEW.outpoint, NEW.order_id
-                USING ERRCODE = 'check_violation', CONSTRAINT = 'coins_reserved_by_slot';
+                USING ERRCODE = 'check_violation', CONSTRAINT = 'utxos_reserved_by_slot';
         END IF;
     WHEN 'SPENT' THEN
         IF (o.status IN ('PAID', 'FAILED') AND o.tx_hash = NEW.spent_by) IS NOT TRUE THEN
             RAISE EXCEPTION 'coin % is not spent, by all that is proven', NEW.outpoint
-                USING ERRCODE = 'check_violation', CONSTRAINT = 'coins_spent_when_proven';
+                USING ERRCODE = 'check_violation', CONSTRAINT = 'utxos_spent_when_proven';
         END IF;
     ELSE NULL;
     END CASE;
     RETURN NEW;
 END $$;
-CREATE TRIGGER coins_keep BEFORE INSERT OR UPDATE ON coins FOR EACH ROW EXECUTE FUNCTION coins_keep();
-CREATE TRIGGER coins_stay BEFORE DELETE OR TRUNCATE ON coins FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER utxos_keep BEFORE INSERT OR UPDATE ON coins FOR EACH ROW EXECUTE FUNCTION utxos_keep();
+CREATE TRIGGER utxos_stay BEFORE DELETE OR TRUNCATE ON coins FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- Whether a lease names a UTXO with its amount and its address.
-CREATE FUNCTION lease_names(lease text, outpoint text, amount numeric, holder text) RETURNS boolean
+CREATE FUNCTION slot_key_names(lease text, outpoint text, amount numeric, holder text) RETURNS boolean
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN strpos(' ' || lease, format(' %s:%s:%s ', outpoint, amount, holder)) > 0;
 
 -- A slot has exactly the UTXOs that it names: reserved when it is written, spent when its order
 -- has ended. The check reads an order's UTXOs twice in its life. Between the two,
--- coins_leased checks every change of a UTXO. Rule COIN-7.
-CREATE FUNCTION coins_as_leased() RETURNS trigger LANGUAGE plpgsql
+-- utxos_in_slot checks every change of a UTXO. Rule COIN-7.
+CREATE FUNCTION utxos_match_slot() RETURNS trigger LANGUAGE plpgsql
     SET search_path = public, pg_temp SET enable_seqscan = off AS $$
 DECLARE
     want text := CASE TG_TABLE_NAME WHEN 'dispatch_slots' THEN 'RESERVED' ELSE 'SPENT' END;
@@ -149,23 +149,23 @@ BEGIN
         RETURN NULL; -- the order has the slot of its lead
     END IF;
     SELECT count(*) AS coins, count(*) FILTER (WHERE (c.status, c.chain, c.org_id) = (want, s.chain, s.org_id)
-        AND lease_names(s.lease, c.outpoint, c.amount, w.address)) AS named
+        AND slot_key_names(s.lease, c.outpoint, c.amount, w.address)) AS named
     INTO has FROM coins c JOIN wallets w USING (wallet_id) WHERE c.order_id = s.order_id AND c.status IN ('RESERVED', 'SPENT');
     IF s.names < 1 OR (has.coins, has.named) IS DISTINCT FROM (s.names::bigint, s.names::bigint) THEN
         RAISE EXCEPTION 'the slot of order % names % coins and has %, of which % are % as it names them', s.order_id, s.names, has.coins, has.named, want
-            USING ERRCODE = 'check_violation', CONSTRAINT = 'coins_as_leased';
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'utxos_match_slot';
     END IF;
     RETURN NULL;
 END $$;
-CREATE CONSTRAINT TRIGGER dispatch_slots_coins AFTER INSERT ON dispatch_slots DEFERRABLE INITIALLY DEFERRED
-    FOR EACH ROW WHEN (pooled(NEW.chain)) EXECUTE FUNCTION coins_as_leased();
-CREATE CONSTRAINT TRIGGER dispatch_orders_coins AFTER UPDATE ON dispatch_orders DEFERRABLE INITIALLY DEFERRED
+CREATE CONSTRAINT TRIGGER dispatch_slots_utxos AFTER INSERT ON dispatch_slots DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW WHEN (pooled(NEW.chain)) EXECUTE FUNCTION utxos_match_slot();
+CREATE CONSTRAINT TRIGGER dispatch_orders_utxos AFTER UPDATE ON dispatch_orders DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW WHEN (pooled(NEW.chain) AND OLD.status <> NEW.status AND NEW.status IN ('PAID', 'FAILED'))
-    EXECUTE FUNCTION coins_as_leased();
+    EXECUTE FUNCTION utxos_match_slot();
 
 -- The other direction: a UTXO that changes its order or state is in the slot of the order that
 -- has it, and not in the slot of the order that had it. Rule COIN-7.
-CREATE FUNCTION coins_leased() RETURNS trigger LANGUAGE plpgsql
+CREATE FUNCTION utxos_in_slot() RETURNS trigger LANGUAGE plpgsql
     SET search_path = public, pg_temp SET enable_seqscan = off AS $$
 DECLARE
     c   record;
@@ -176,33 +176,33 @@ BEGIN
     FROM coins n JOIN wallets w USING (wallet_id) WHERE n.chain = NEW.chain AND n.outpoint = NEW.outpoint;
     IF c.status IN ('RESERVED', 'SPENT') THEN
         SELECT l.lease, o.status IN ('PAID', 'FAILED') AS ended INTO s FROM dispatch_slots l JOIN dispatch_orders o USING (order_id) WHERE l.order_id = c.order_id;
-        IF (lease_names(s.lease, c.outpoint, c.amount, c.address) AND (c.status = 'SPENT') = s.ended) IS NOT TRUE THEN
+        IF (slot_key_names(s.lease, c.outpoint, c.amount, c.address) AND (c.status = 'SPENT') = s.ended) IS NOT TRUE THEN
             RAISE EXCEPTION 'coin % is % and not in the slot of order %, or that has ended', c.outpoint, c.status, c.order_id
-                USING ERRCODE = 'check_violation', CONSTRAINT = 'coins_leased';
+                USING ERRCODE = 'check_violation', CONSTRAINT = 'utxos_in_slot';
         END IF;
     END IF;
     IF had IS NOT NULL AND (c.order_id IS DISTINCT FROM had OR c.status IN ('HELD', 'FREE'))
-        AND EXISTS (SELECT FROM dispatch_slots l WHERE l.order_id = had AND lease_names(l.lease, c.outpoint, c.amount, c.address)) THEN
+        AND EXISTS (SELECT FROM dispatch_slots l WHERE l.order_id = had AND slot_key_names(l.lease, c.outpoint, c.amount, c.address)) THEN
         RAISE EXCEPTION 'coin % is in the slot of order %', c.outpoint, had
-            USING ERRCODE = 'check_violation', CONSTRAINT = 'coins_leased';
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'utxos_in_slot';
     END IF;
     RETURN NULL;
 END $$;
-CREATE CONSTRAINT TRIGGER coins_leased_begin AFTER INSERT ON coins DEFERRABLE INITIALLY DEFERRED
-    FOR EACH ROW WHEN (NEW.order_id IS NOT NULL) EXECUTE FUNCTION coins_leased();
-CREATE CONSTRAINT TRIGGER coins_leased AFTER UPDATE ON coins DEFERRABLE INITIALLY DEFERRED
+CREATE CONSTRAINT TRIGGER utxos_in_slot_begin AFTER INSERT ON coins DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW WHEN (NEW.order_id IS NOT NULL) EXECUTE FUNCTION utxos_in_slot();
+CREATE CONSTRAINT TRIGGER utxos_in_slot AFTER UPDATE ON coins DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW WHEN ((OLD.order_id IS NOT NULL OR NEW.order_id IS NOT NULL)
-        AND (OLD.status, OLD.order_id) IS DISTINCT FROM (NEW.status, NEW.order_id)) EXECUTE FUNCTION coins_leased();
-CREATE TRIGGER coins_as_inserted BEFORE UPDATE OF created_at ON coins
+        AND (OLD.status, OLD.order_id) IS DISTINCT FROM (NEW.status, NEW.order_id)) EXECUTE FUNCTION utxos_in_slot();
+CREATE TRIGGER utxos_as_inserted BEFORE UPDATE OF created_at ON coins
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
-CREATE TRIGGER coins_written_once BEFORE UPDATE ON coins FOR EACH ROW
+CREATE TRIGGER utxos_written_once BEFORE UPDATE ON coins FOR EACH ROW
     WHEN (NEW.status = OLD.status AND NEW.spent_by IS DISTINCT FROM OLD.spent_by)
     EXECUTE FUNCTION refuse_row_change();
 
 -- Consolidation: while fees are low, an order makes one UTXO of many small ones
--- (decision 0063). merge_id is the id of the order.
+-- (decision 0063). consolidation_id is the id of the order.
 CREATE TABLE merges (
-    merge_id   text PRIMARY KEY,
+    consolidation_id   text PRIMARY KEY,
     org_id     text NOT NULL REFERENCES organizations,
     chain      text NOT NULL,
     wallet_id  text NOT NULL,                  -- the treasury that pays the fee
@@ -210,49 +210,49 @@ CREATE TABLE merges (
     restored   boolean NOT NULL DEFAULT false, -- a restore made it from the signer's journal
     created_at timestamptz NOT NULL,
     ended_at   timestamptz,
-    CONSTRAINT merges_wallet FOREIGN KEY (org_id, wallet_id) REFERENCES wallets (org_id, wallet_id),
-    CONSTRAINT merges_pooled CHECK (pooled(chain)),
+    CONSTRAINT consolidations_wallet FOREIGN KEY (org_id, wallet_id) REFERENCES wallets (org_id, wallet_id),
+    CONSTRAINT consolidations_on_utxo_chain CHECK (pooled(chain)),
     -- FAILED: its slot was used in another way. REFUSED: nothing was sent.
-    CONSTRAINT merges_status_known CHECK (status IN ('OPEN', 'DONE', 'FAILED', 'REFUSED')),
-    CONSTRAINT merges_end_dated CHECK ((status = 'OPEN') = (ended_at IS NULL))
+    CONSTRAINT consolidations_status_known CHECK (status IN ('OPEN', 'DONE', 'FAILED', 'REFUSED')),
+    CONSTRAINT consolidations_end_dated CHECK ((status = 'OPEN') = (ended_at IS NULL))
 );
-CREATE UNIQUE INDEX merges_one_open ON merges (wallet_id, chain) WHERE status = 'OPEN' AND NOT restored;
-CREATE INDEX merges_of_wallet ON merges (wallet_id, chain, ended_at);
+CREATE UNIQUE INDEX consolidations_one_open ON merges (wallet_id, chain) WHERE status = 'OPEN' AND NOT restored;
+CREATE INDEX consolidations_of_wallet ON merges (wallet_id, chain, ended_at);
 SELECT coffer_tenant('merges', 'SELECT', 'SELECT, INSERT, UPDATE');
 
-CREATE FUNCTION merges_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
+CREATE FUNCTION consolidations_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
-    IF (NEW.merge_id, NEW.org_id, NEW.chain, NEW.wallet_id, NEW.restored) IS DISTINCT FROM (OLD.merge_id, OLD.org_id, OLD.chain, OLD.wallet_id, OLD.restored)
+    IF (NEW.consolidation_id, NEW.org_id, NEW.chain, NEW.wallet_id, NEW.restored) IS DISTINCT FROM (OLD.consolidation_id, OLD.org_id, OLD.chain, OLD.wallet_id, OLD.restored)
        OR OLD.status <> 'OPEN' AND NEW.status <> OLD.status THEN
-        RAISE EXCEPTION 'merge % cannot become another and ends once', OLD.merge_id
-            USING ERRCODE = 'check_violation', CONSTRAINT = 'merges_fixed';
+        RAISE EXCEPTION 'merge % cannot become another and ends once', OLD.consolidation_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'consolidations_fixed';
     END IF;
     RETURN NEW;
 END $$;
-CREATE TRIGGER merges_keep BEFORE UPDATE ON merges FOR EACH ROW EXECUTE FUNCTION merges_keep();
+CREATE TRIGGER consolidations_keep BEFORE UPDATE ON merges FOR EACH ROW EXECUTE FUNCTION consolidations_keep();
 
 -- A merge ends as its order ends.
-CREATE FUNCTION merges_follow() RETURNS trigger LANGUAGE plpgsql
+CREATE FUNCTION consolidations_follow() RETURNS trigger LANGUAGE plpgsql
     SET search_path = public, pg_temp SET enable_seqscan = off AS $$
 DECLARE
     now  text;
     sent text;
 BEGIN
-    SELECT status INTO now FROM merges WHERE merge_id = NEW.merge_id;
-    SELECT status INTO sent FROM dispatch_orders WHERE order_id = NEW.merge_id AND purpose = 'MERGE';
+    SELECT status INTO now FROM merges WHERE consolidation_id = NEW.consolidation_id;
+    SELECT status INTO sent FROM dispatch_orders WHERE order_id = NEW.consolidation_id AND purpose = 'MERGE';
     IF (CASE now WHEN 'DONE' THEN sent = 'PAID'
             WHEN 'FAILED' THEN sent = 'FAILED'
             WHEN 'REFUSED' THEN sent IN ('REFUSED', 'WITHDRAWN')
             ELSE sent NOT IN ('PAID', 'FAILED', 'REFUSED', 'WITHDRAWN') END) IS NOT TRUE THEN
-        RAISE EXCEPTION 'merge % is % and its order %', NEW.merge_id, now, coalesce(sent, 'missing')
-            USING ERRCODE = 'check_violation', CONSTRAINT = 'merges_as_ordered';
+        RAISE EXCEPTION 'merge % is % and its order %', NEW.consolidation_id, now, coalesce(sent, 'missing')
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'consolidations_as_ordered';
     END IF;
     RETURN NULL;
 END $$;
-CREATE CONSTRAINT TRIGGER merges_as_ordered AFTER INSERT OR UPDATE OF status ON merges DEFERRABLE INITIALLY DEFERRED
-    FOR EACH ROW EXECUTE FUNCTION merges_follow();
-CREATE TRIGGER merges_as_inserted BEFORE UPDATE OF created_at ON merges
+CREATE CONSTRAINT TRIGGER consolidations_as_ordered AFTER INSERT OR UPDATE OF status ON merges DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW EXECUTE FUNCTION consolidations_follow();
+CREATE TRIGGER consolidations_as_inserted BEFORE UPDATE OF created_at ON merges
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
-CREATE TRIGGER merges_written_once BEFORE UPDATE ON merges FOR EACH ROW
+CREATE TRIGGER consolidations_written_once BEFORE UPDATE ON merges FOR EACH ROW
     WHEN (NEW.status = OLD.status AND NEW.ended_at IS DISTINCT FROM OLD.ended_at)
     EXECUTE FUNCTION refuse_row_change();

@@ -111,63 +111,63 @@ CREATE TRIGGER gas_top_ups_written_once BEFORE UPDATE ON gas_top_ups FOR EACH RO
     WHEN (NEW.status = OLD.status AND NEW.ended_at IS DISTINCT FROM OLD.ended_at)
     EXECUTE FUNCTION refuse_row_change();
 
--- A place is a durable nonce account of a treasury on Solana. Its transactions are sent with
+-- A row is a durable nonce account of a treasury on Solana. Its transactions are sent with
 -- the value of one, and an order creates it (decision 0050).
-CREATE TABLE places (
-    place_id   text PRIMARY KEY,
-    org_id     text NOT NULL REFERENCES organizations,
-    chain      text NOT NULL,
-    wallet_id  text NOT NULL,          -- the treasury that has it
-    address    text NOT NULL,          -- derived from the treasury and a number
-    amount     numeric(78,0) NOT NULL, -- stays in the account
-    status     text NOT NULL,
-    created_at timestamptz NOT NULL,
-    ended_at   timestamptz,
-    CONSTRAINT places_wallet FOREIGN KEY (org_id, wallet_id) REFERENCES wallets (org_id, wallet_id),
-    CONSTRAINT places_positive CHECK (amount > 0),
+CREATE TABLE nonce_accounts (
+    nonce_account_id text PRIMARY KEY,
+    org_id           text NOT NULL REFERENCES organizations,
+    chain            text NOT NULL,
+    wallet_id        text NOT NULL,          -- the treasury that has it
+    address          text NOT NULL,          -- derived from the treasury and a number
+    amount           numeric(78,0) NOT NULL, -- stays in the account
+    status           text NOT NULL,
+    created_at       timestamptz NOT NULL,
+    ended_at         timestamptz,
+    CONSTRAINT nonce_accounts_wallet FOREIGN KEY (org_id, wallet_id) REFERENCES wallets (org_id, wallet_id),
+    CONSTRAINT nonce_accounts_positive CHECK (amount > 0),
     -- FAILED: the chain has another account at the address, permanently. REFUSED: nothing was
     -- sent, and the same address may be tried again.
-    CONSTRAINT places_status_known CHECK (status IN ('OPEN', 'DONE', 'FAILED', 'REFUSED')),
-    CONSTRAINT places_end_dated CHECK ((status = 'OPEN') = (ended_at IS NULL))
+    CONSTRAINT nonce_accounts_status_known CHECK (status IN ('OPEN', 'DONE', 'FAILED', 'REFUSED')),
+    CONSTRAINT nonce_accounts_end_dated CHECK ((status = 'OPEN') = (ended_at IS NULL))
 );
-CREATE UNIQUE INDEX places_address_once ON places (chain, address) WHERE status <> 'REFUSED';
-CREATE INDEX places_of_wallet ON places (wallet_id, chain);
-SELECT coffer_tenant('places', 'SELECT', 'SELECT, INSERT, UPDATE');
+CREATE UNIQUE INDEX nonce_accounts_address_once ON nonce_accounts (chain, address) WHERE status <> 'REFUSED';
+CREATE INDEX nonce_accounts_of_wallet ON nonce_accounts (wallet_id, chain);
+SELECT coffer_tenant('nonce_accounts', 'SELECT', 'SELECT, INSERT, UPDATE');
 
-CREATE FUNCTION places_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
+CREATE FUNCTION nonce_accounts_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
-    IF (NEW.place_id, NEW.org_id, NEW.chain, NEW.wallet_id, NEW.address, NEW.amount)
-       IS DISTINCT FROM (OLD.place_id, OLD.org_id, OLD.chain, OLD.wallet_id, OLD.address, OLD.amount)
+    IF (NEW.nonce_account_id, NEW.org_id, NEW.chain, NEW.wallet_id, NEW.address, NEW.amount)
+       IS DISTINCT FROM (OLD.nonce_account_id, OLD.org_id, OLD.chain, OLD.wallet_id, OLD.address, OLD.amount)
        OR OLD.status <> 'OPEN' AND NEW.status <> OLD.status THEN
-        RAISE EXCEPTION 'place % cannot become another and ends once', OLD.place_id
-            USING ERRCODE = 'check_violation', CONSTRAINT = 'places_fixed';
+        RAISE EXCEPTION 'nonce account % cannot become another and ends once', OLD.nonce_account_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'nonce_accounts_fixed';
     END IF;
     RETURN NEW;
 END $$;
-CREATE TRIGGER places_keep BEFORE UPDATE ON places FOR EACH ROW EXECUTE FUNCTION places_keep();
+CREATE TRIGGER nonce_accounts_keep BEFORE UPDATE ON nonce_accounts FOR EACH ROW EXECUTE FUNCTION nonce_accounts_keep();
 
-CREATE FUNCTION places_follow() RETURNS trigger LANGUAGE plpgsql
+CREATE FUNCTION nonce_accounts_follow() RETURNS trigger LANGUAGE plpgsql
     SET search_path = public, pg_temp SET enable_seqscan = off AS $$
 DECLARE
     now  text;
     sent text;
 BEGIN
-    SELECT status INTO now FROM places WHERE place_id = NEW.place_id;
-    SELECT status INTO sent FROM dispatch_orders WHERE order_id = NEW.place_id AND purpose = 'PLACE';
+    SELECT status INTO now FROM nonce_accounts WHERE nonce_account_id = NEW.nonce_account_id;
+    SELECT status INTO sent FROM dispatch_orders WHERE order_id = NEW.nonce_account_id AND purpose = 'PLACE';
     IF (CASE now WHEN 'DONE' THEN sent = 'PAID'
             WHEN 'FAILED' THEN sent IN ('FAILED', 'REFUSED')
             WHEN 'REFUSED' THEN sent IN ('REFUSED', 'WITHDRAWN')
             ELSE sent NOT IN ('PAID', 'FAILED', 'REFUSED', 'WITHDRAWN') END) IS NOT TRUE THEN
-        RAISE EXCEPTION 'place % is % and its order %', NEW.place_id, now, coalesce(sent, 'missing')
-            USING ERRCODE = 'check_violation', CONSTRAINT = 'places_as_ordered';
+        RAISE EXCEPTION 'nonce account % is % and its order %', NEW.nonce_account_id, now, coalesce(sent, 'missing')
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'nonce_accounts_as_ordered';
     END IF;
     RETURN NULL;
 END $$;
-CREATE CONSTRAINT TRIGGER places_as_ordered AFTER INSERT OR UPDATE OF status ON places DEFERRABLE INITIALLY DEFERRED
-    FOR EACH ROW EXECUTE FUNCTION places_follow();
-CREATE TRIGGER places_as_inserted BEFORE UPDATE OF created_at ON places
+CREATE CONSTRAINT TRIGGER nonce_accounts_as_ordered AFTER INSERT OR UPDATE OF status ON nonce_accounts DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW EXECUTE FUNCTION nonce_accounts_follow();
+CREATE TRIGGER nonce_accounts_as_inserted BEFORE UPDATE OF created_at ON nonce_accounts
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
-CREATE TRIGGER places_written_once BEFORE UPDATE ON places FOR EACH ROW
+CREATE TRIGGER nonce_accounts_written_once BEFORE UPDATE ON nonce_accounts FOR EACH ROW
     WHEN (NEW.status = OLD.status AND NEW.ended_at IS DISTINCT FROM OLD.ended_at)
     EXECUTE FUNCTION refuse_row_change();
 

@@ -139,22 +139,22 @@ CREATE TRIGGER webhook_secrets_as_inserted BEFORE UPDATE OF endpoint_id, org_id,
 
 -- What an organization asked to be sent again, and how far that has come.
 CREATE TABLE webhook_jobs (
-    job_id      text PRIMARY KEY,
-    org_id      text NOT NULL REFERENCES organizations,
-    kind        text NOT NULL,
-    endpoint_id text,                      -- NULL: every endpoint that wants the event
-    event_id    text REFERENCES events,    -- of a RESEND
-    since       timestamptz,               -- of a RECOVER: events of this time and later
-    until       timestamptz,               -- and before this one; NULL: up to the last event at the request
-    only_failed boolean NOT NULL,
-    status      text NOT NULL,
-    place       bigint NOT NULL,           -- the last sequence that was examined
-    through     bigint NOT NULL,           -- the last that will be
-    examined    bigint NOT NULL DEFAULT 0, -- events that the endpoint wants
-    queued      bigint NOT NULL DEFAULT 0, -- how many of them were made due
-    created_at  timestamptz NOT NULL,
-    updated_at  timestamptz NOT NULL,
-    ended_at    timestamptz,
+    job_id         text PRIMARY KEY,
+    org_id         text NOT NULL REFERENCES organizations,
+    kind           text NOT NULL,
+    endpoint_id    text,                      -- NULL: every endpoint that wants the event
+    event_id       text REFERENCES events,    -- of a RESEND
+    since          timestamptz,               -- of a RECOVER: events of this time and later
+    until          timestamptz,               -- and before this one; NULL: up to the last event at the request
+    only_failed    boolean NOT NULL,
+    status         text NOT NULL,
+    after_sequence bigint NOT NULL,           -- the last sequence that was examined
+    last_sequence  bigint NOT NULL,           -- the last that will be
+    examined       bigint NOT NULL DEFAULT 0, -- events that the endpoint wants
+    queued         bigint NOT NULL DEFAULT 0, -- how many of them were made due
+    created_at     timestamptz NOT NULL,
+    updated_at     timestamptz NOT NULL,
+    ended_at       timestamptz,
     CONSTRAINT webhook_jobs_endpoint FOREIGN KEY (org_id, endpoint_id)
         REFERENCES webhook_endpoints (org_id, endpoint_id),
     CONSTRAINT webhook_jobs_kind_known CHECK (
@@ -165,7 +165,7 @@ CREATE TABLE webhook_jobs (
         END),
     CONSTRAINT webhook_jobs_status_known CHECK (status IN ('RUNNING', 'COMPLETED')),
     CONSTRAINT webhook_jobs_ended CHECK ((status = 'COMPLETED') = (ended_at IS NOT NULL)),
-    CONSTRAINT webhook_jobs_place CHECK (place <= through AND queued <= examined)
+    CONSTRAINT webhook_jobs_progress CHECK (after_sequence <= last_sequence AND queued <= examined)
 );
 CREATE INDEX webhook_jobs_running ON webhook_jobs (created_at, job_id) WHERE status = 'RUNNING';
 CREATE UNIQUE INDEX webhook_jobs_one_recovery ON webhook_jobs (endpoint_id)
@@ -173,9 +173,9 @@ CREATE UNIQUE INDEX webhook_jobs_one_recovery ON webhook_jobs (endpoint_id)
 CREATE INDEX webhook_jobs_of_endpoint ON webhook_jobs (endpoint_id, created_at) WHERE kind = 'RECOVER';
 CREATE INDEX webhook_jobs_of_event ON webhook_jobs (event_id, created_at) WHERE kind = 'RESEND';
 SELECT coffer_tenant('webhook_jobs', 'SELECT, INSERT',
-    'SELECT, DELETE, UPDATE (status, place, examined, queued, updated_at, ended_at)');
+    'SELECT, DELETE, UPDATE (status, after_sequence, examined, queued, updated_at, ended_at)');
 CREATE TRIGGER webhook_jobs_as_inserted
-    BEFORE UPDATE OF job_id, org_id, kind, endpoint_id, event_id, only_failed, since, until, through, created_at ON webhook_jobs
+    BEFORE UPDATE OF job_id, org_id, kind, endpoint_id, event_id, only_failed, since, until, last_sequence, created_at ON webhook_jobs
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- A completed job does not change.

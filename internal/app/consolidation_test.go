@@ -155,13 +155,13 @@ func TestTheServiceConsolidatesSmallCoins(t *testing.T) {
 	)
 	stop()
 	a, _ = startService(t, conf)
-	pgtest.Eventually(t, func() bool { return look(`SELECT count(*) FROM merges WHERE status = 'DONE'`) == 1 },
+	pgtest.Eventually(t, func() bool { return look(`SELECT count(*) FROM consolidations WHERE status = 'DONE'`) == 1 },
 		"small coins are consolidated")
-	if n := look(`SELECT count(*) FROM coins WHERE status = 'SPENT' AND amount = 20000`); n != customers {
+	if n := look(`SELECT count(*) FROM utxos WHERE status = 'SPENT' AND amount = 20000`); n != customers {
 		t.Errorf("got %d coins spent, want the %d small ones", n, customers)
 	}
 	if n := look(
-		`SELECT count(*) FROM coins JOIN merges ON change_of = merge_id WHERE coins.status = 'FREE' AND amount > 110000`,
+		`SELECT count(*) FROM utxos JOIN consolidations ON change_of = consolidation_id WHERE utxos.status = 'FREE' AND amount > 110000`,
 	); n != 1 {
 		t.Errorf("got %d large coins of the consolidation, want one", n)
 	}

@@ -189,7 +189,7 @@ func TestEveryRowGetsOnePlaceAfterItsCommit(t *testing.T) {
 	}
 	d.sealed()
 	// Settled rows are not read again, and no row that may still be committed is settled.
-	settled, last := d.count(`SELECT settled FROM audit_chain`), d.count(`SELECT max(audit_id) FROM audit_log`)
+	settled, last := d.count(`SELECT sealed_through FROM audit_chain`), d.count(`SELECT max(audit_id) FROM audit_log`)
 	if settled != last {
 		t.Errorf("got settled up to %d, want %d", settled, last)
 	}
@@ -350,7 +350,7 @@ func TestWhatIsChangedBehindTheServicesBackIsSeen(t *testing.T) {
 				// An attacker who knows this program completely changes a row and rebuilds the
 				// chain.
 				d.tamper(`UPDATE audit_log SET resource_id = 'x' WHERE audit_id = 2`, `DELETE FROM audit_seal`,
-					`UPDATE audit_chain SET position = 0, settled = 0, hash = sha256(convert_to('coffer-audit-1' || chr(10) || chain_id, 'UTF8'))`)
+					`UPDATE audit_chain SET position = 0, sealed_through = 0, hash = sha256(convert_to('coffer-audit-1' || chr(10) || chain_id, 'UTF8'))`)
 				d.sealer = audit.Sealer{DB: d.db}
 				d.sealed()
 			}

@@ -67,7 +67,7 @@ func Export(ctx context.Context, db *pg.DB, output io.Writer) (Header, error) {
 		}
 		t.End = true
 		err = tx.QueryRow(ctx, `
-			SELECT count(*) FROM audit_log a WHERE a.audit_id > (SELECT settled FROM audit_chain)
+			SELECT count(*) FROM audit_log a WHERE a.audit_id > (SELECT sealed_through FROM audit_chain)
 				AND NOT EXISTS (SELECT FROM audit_seal s WHERE s.audit_id = a.audit_id)`).Scan(&t.Unsealed)
 		if err != nil {
 			return err

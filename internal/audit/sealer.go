@@ -158,7 +158,7 @@ func (s *Sealer) sealBatch(ctx context.Context, tx pg.Tx, safe int64) (int, erro
 	var position, settled int64
 	var end Hash
 	if err := tx.QueryRow(
-		ctx, `SELECT position, hash, settled FROM audit_chain`,
+		ctx, `SELECT position, hash, sealed_through FROM audit_chain`,
 	).Scan(&position, end.scanner(), &settled); err != nil {
 		return 0, fmt.Errorf("read the end of the chain: %w", err)
 	}
@@ -190,7 +190,7 @@ func (s *Sealer) sealBatch(ctx context.Context, tx pg.Tx, safe int64) (int, erro
 		positions[i], ids[i], hashes[i] = lines[i].Position, lines[i].AuditID, link[:]
 	}
 	tag, err := tx.Exec(ctx,
-		`UPDATE audit_chain SET position = $3, hash = $4, settled = $5 WHERE position = $1 AND hash = $2 AND settled <= $5`,
+		`UPDATE audit_chain SET position = $3, hash = $4, sealed_through = $5 WHERE position = $1 AND hash = $2 AND sealed_through <= $5`,
 		position, end[:], position+int64(len(lines)), head[:], safe)
 	if err != nil {
 		return 0, fmt.Errorf("move the end of the chain: %w", err)

@@ -237,7 +237,7 @@ func (s *Endpoints) createJob(
 	}
 	j.ID, j.Status, j.CreatedAt = id.New("wj", tx.Now), Running, tx.Now
 	_, err = tx.Exec(ctx, `
-		INSERT INTO webhook_jobs (job_id, org_id, kind, endpoint_id, event_id, since, until, only_failed, status, place, through, created_at, updated_at)
+		INSERT INTO webhook_jobs (job_id, org_id, kind, endpoint_id, event_id, since, until, only_failed, status, after_sequence, last_sequence, created_at, updated_at)
 		VALUES ($1, $2, $3, nullif($4, ''), nullif($5, ''), $6, $7, $8, $9, $10, $11, $12, $12)`,
 		j.ID, org, j.Kind, j.EndpointID, j.EventID, j.Since, j.Until, j.OnlyFailed, j.Status, afterSeq, lastSeq, tx.Now)
 	if pg.ViolatesConstraint(err, "webhook_jobs_one_recovery") {
@@ -301,7 +301,7 @@ func (d *Dispatcher) advanceJob(ctx context.Context) (hasMore bool, err error) {
 		var org string
 		var afterSeq, lastSeq int64
 		err := tx.QueryRow(ctx, `
-			SELECT job_id, org_id, kind, coalesce(endpoint_id, ''), since, until, only_failed, place, through
+			SELECT job_id, org_id, kind, coalesce(endpoint_id, ''), since, until, only_failed, after_sequence, last_sequence
 			FROM webhook_jobs WHERE status = 'RUNNING' ORDER BY updated_at, job_id LIMIT 1 FOR UPDATE SKIP LOCKED`).
 			Scan(&j.ID, &org, &j.Kind, &j.EndpointID, &j.Since, &j.Until, &j.OnlyFailed, &afterSeq, &lastSeq)
 		if errors.Is(err, pgx.ErrNoRows) {
@@ -339,7 +339,7 @@ func (d *Dispatcher) advanceJob(ctx context.Context) (hasMore bool, err error) {
 		}
 		_, err = tx.Exec(ctx, `
 			UPDATE webhook_jobs
-			SET place = $2, examined = examined + $3, queued = queued + $4, updated_at = $5,
+			SET after_sequence = $2, examined = examined + $3, queued = queued + $4, updated_at = $5,
 			    status = CASE WHEN $6 THEN 'COMPLETED' ELSE status END, ended_at = CASE WHEN $6 THEN $5 ELSE ended_at END
 			WHERE job_id = $1`, j.ID, afterSeq, examined, queued, tx.Now, isDone)
 		if err != nil {

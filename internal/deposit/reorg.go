@@ -146,7 +146,7 @@ func (d *Service) ReverseReorged(ctx context.Context) (reversed int, err error) 
 		rows, err := tx.Query(ctx, `
 			SELECT d.deposit_id FROM deposits d
 			JOIN finality_proofs p ON p.proof_id = d.proof_id
-			JOIN scan_cursors c ON c.chain = d.chain AND c.parted_above IS NULL
+			JOIN scan_cursors c ON c.chain = d.chain AND c.forked_above IS NULL
 			WHERE d.status = 'CREDITED' AND d.chain_status = 'REORGED'
 				AND c.height >= (SELECT max(b.settle_height) FROM finality_breaks b
 					WHERE b.chain = p.chain AND b.fork > p.fork AND b.ancestor_height < p.height)
@@ -285,7 +285,7 @@ func (d *Service) AbandonFlagged(ctx context.Context) (ended int, err error) {
 		rows, err := tx.Query(ctx, `
 			SELECT d.deposit_id FROM deposits d
 			JOIN finality_proofs p ON p.proof_id = d.proof_id
-			JOIN scan_cursors c ON c.chain = d.chain AND c.parted_above IS NULL
+			JOIN scan_cursors c ON c.chain = d.chain AND c.forked_above IS NULL
 			WHERE d.is_flagged AND d.chain_status = 'REORGED' AND `+abandonedCondition+`
 				AND c.height >= (SELECT max(b.settle_height) FROM finality_breaks b WHERE b.chain = p.chain AND b.fork > p.fork AND b.ancestor_height < p.height)
 			ORDER BY d.deposit_id`)
@@ -568,7 +568,7 @@ func (d *Service) LiftFreezes(ctx context.Context) (released int, err error) {
 			WHERE f.scope IN ('CUSTOMER', 'ORGANIZATION') AND f.source = 'FINALITY' AND f.lifted_at IS NULL
 				AND NOT `+existsForFrozen(`deposits d`, `(d.status = 'CREDITED' AND d.chain_status = 'REORGED' OR d.status = 'REVERSED' AND d.reversed_at >= f.created_at)`)+`
 				-- Where nobody has decided yet nothing is in question, and all of it is.
-				AND NOT `+existsForFrozen(`deposits d JOIN scan_cursors c ON c.chain = d.chain AND d.height > c.parted_above`, `d.status = 'CREDITED'`)+`
+				AND NOT `+existsForFrozen(`deposits d JOIN scan_cursors c ON c.chain = d.chain AND d.height > c.forked_above`, `d.status = 'CREDITED'`)+`
 			ORDER BY f.freeze_id FOR UPDATE OF f SKIP LOCKED`)
 		if err != nil {
 			return fmt.Errorf("look for freezes to lift: %w", err)

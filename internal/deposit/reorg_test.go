@@ -859,7 +859,7 @@ func TestACreditAndABreakDoNotMissEachOther(t *testing.T) {
 		// The credit behaves as if it had passed the check for the freeze before the freeze was
 		// created.
 		owner := pgtest.OwnerPool(t, w.db)
-		if _, err := owner.Exec(t.Context(), `UPDATE scan_cursors SET parted_above = NULL`); err != nil {
+		if _, err := owner.Exec(t.Context(), `UPDATE scan_cursors SET forked_above = NULL`); err != nil {
 			t.Fatal(err)
 		}
 		var wg sync.WaitGroup

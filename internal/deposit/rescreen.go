@@ -146,7 +146,7 @@ func (r *Rescreener) acquireLease(ctx context.Context) (isHeld bool, enrolled *t
 	err = r.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		isHeld, enrolled = false, nil
 		err := tx.QueryRow(ctx, `
-			UPDATE sender_watch_turn SET holder = $1, until = $2 WHERE holder = $1 OR until < $3 RETURNING enrolled_at`,
+			UPDATE sender_watch_lease SET holder = $1, until = $2 WHERE holder = $1 OR until < $3 RETURNING enrolled_at`,
 			r.holder, tx.Now.Add(leaseDuration+r.conf.Pause), tx.Now).Scan(&enrolled)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
@@ -165,7 +165,7 @@ func (r *Rescreener) releaseLease(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	err := r.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		_, err := tx.Exec(ctx, `UPDATE sender_watch_turn SET until = '-infinity' WHERE holder = $1`, r.holder)
+		_, err := tx.Exec(ctx, `UPDATE sender_watch_lease SET until = '-infinity' WHERE holder = $1`, r.holder)
 		return err
 	})
 	if err != nil {
@@ -214,7 +214,7 @@ func (r *Rescreener) enrollSenders(ctx context.Context, round time.Time) error {
 		}
 	}
 	return r.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		_, err := tx.Exec(ctx, `UPDATE sender_watch_turn SET enrolled_at = $2 WHERE holder = $1`, r.holder, round)
+		_, err := tx.Exec(ctx, `UPDATE sender_watch_lease SET enrolled_at = $2 WHERE holder = $1`, r.holder, round)
 		return err
 	})
 }

@@ -33,7 +33,7 @@ func (w *testEnv) execAsOwner(t *testing.T, sql string, args ...any) {
 // rescreenAll makes every sender due and asks about one.
 func (w *testEnv) rescreenAll(t *testing.T, r *deposit.Rescreener) bool {
 	t.Helper()
-	w.execAsOwner(t, `UPDATE sender_watch_turn SET enrolled_at = NULL`)
+	w.execAsOwner(t, `UPDATE sender_watch_lease SET enrolled_at = NULL`)
 	if _, err := r.RescreenNext(t.Context()); err != nil {
 		t.Fatalf("look for senders: %v", err)
 	}
@@ -267,7 +267,7 @@ func TestOneProcessAsksAtATimeAndAnotherGoesOn(t *testing.T) {
 	if asked, err := second.RescreenNext(t.Context()); err != nil || asked {
 		t.Errorf("while its turn lasts: got %v, %v, want nobody else to", asked, err)
 	}
-	w.execAsOwner(t, `UPDATE sender_watch_turn SET until = now() - interval '1 second'`)
+	w.execAsOwner(t, `UPDATE sender_watch_lease SET until = now() - interval '1 second'`)
 	o.setSeverity(payer, risk.Severe)
 	if asked, err := second.RescreenNext(t.Context()); err != nil || !asked {
 		t.Errorf("once it ran out: got %v, %v, want the second to ask", asked, err)
@@ -305,7 +305,7 @@ func TestFreshVerdictsStandAloneInTheDatabase(t *testing.T) {
 		}
 	}
 	for what, sql := range map[string]string{
-		"constraints that refer to it": `SELECT count(*) FROM pg_constraint WHERE confrelid = ANY (ARRAY['sender_verdicts', 'sender_watch', 'sender_watch_turn']::regclass[])`,
+		"constraints that refer to it": `SELECT count(*) FROM pg_constraint WHERE confrelid = ANY (ARRAY['sender_verdicts', 'sender_watch', 'sender_watch_lease']::regclass[])`,
 		"functions that read it":       `SELECT count(*) FROM pg_proc WHERE prosrc ~ 'sender_(verdicts|watch)'`,
 		"views that show it":           `SELECT count(*) FROM pg_views WHERE definition ~ 'sender_(verdicts|watch)'`,
 	} {

@@ -169,7 +169,7 @@ type flag struct {
 
 const columns = `deposit_id, org_id, wallet_id, purpose, coalesce(customer_id, ''), coalesce(product, ''), mint_id, chain, contract, address, from_address, senders,
 	amount, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, coalesce(reason, ''),
-	usd_value, screening, created_at, confirmed_at, credited_at, reversed_at, taken_back, claims,
+	usd_value, screening, created_at, confirmed_at, credited_at, reversed_at, taken_back, claim_count,
 	is_flagged, coalesce(risk_of_funds, ''), flag_reason, flagged_at, coalesce(return_to, ''), coalesce(return_risk, ''), return_mac, lost_at, screen_tries, depth_required`
 
 func scanDeposit(r pgx.CollectableRow) (d Deposit, err error) {
@@ -339,7 +339,7 @@ func updateDeposits(ctx context.Context, tx pg.Tx, changes []change) error {
 		UPDATE deposits d SET mint_id = c.mint_id, from_address = c.from_address, amount = c.amount, log_index = c.log_index, height = c.height,
 			block_hash = c.block_hash, proof_id = c.proof_id, status = c.status, chain_status = c.chain_status, reason = c.reason,
 			usd_value = c.usd_value, screening = c.screening::jsonb, confirmed_at = c.confirmed_at, credited_at = c.credited_at,
-			reversed_at = c.reversed_at, taken_back = c.taken_back, claims = c.claims,
+			reversed_at = c.reversed_at, taken_back = c.taken_back, claim_count = c.claim_count,
 			is_flagged = c.is_flagged, risk_of_funds = c.risk_of_funds, flag_reason = c.flag_reason::jsonb, flagged_at = c.flagged_at,
 			return_to = c.return_to, return_risk = c.return_risk, return_mac = c.return_mac, lost_at = c.lost_at,
 			senders = string_to_array(c.senders, ' '), depth_required = c.depth
@@ -349,11 +349,11 @@ func updateDeposits(ctx context.Context, tx pg.Tx, changes []change) error {
 			$25::boolean[], $26::text[], $27::text[], $28::timestamptz[], $29::text[], $30::text[], $31::bytea[], $32::timestamptz[], $33::text[], $34::bigint[])
 			AS c (deposit_id, was_status, was_amount, was_block, was_proof, was_chain_status, was_claims,
 				mint_id, from_address, amount, log_index, height, block_hash, proof_id, status, chain_status, reason,
-				usd_value, screening, confirmed_at, credited_at, reversed_at, taken_back, claims,
+				usd_value, screening, confirmed_at, credited_at, reversed_at, taken_back, claim_count,
 				is_flagged, risk_of_funds, flag_reason, flagged_at, return_to, return_risk, return_mac, lost_at, senders, depth)
 		WHERE d.deposit_id = c.deposit_id AND d.deposit_id = ANY ($1) AND d.status = c.was_status AND d.amount = c.was_amount
 			AND d.block_hash = c.was_block AND d.proof_id IS NOT DISTINCT FROM c.was_proof
-			AND d.chain_status = c.was_chain_status AND d.claims = c.was_claims`,
+			AND d.chain_status = c.was_chain_status AND d.claim_count = c.was_claims`,
 		ids, statuses, amounts, blocks, proofs, chains, claims,
 		toMint, toFrom, toAmount, toIndex, toHeight, toBlock, toProof, toStatus, toChainStatus, toReason,
 		toUSD, toScreening, confirmed, credited, reversed, toTaken, toClaims,

@@ -53,7 +53,7 @@ func TestADepositWaitsForAsManyBlocksAsItsAmountWants(t *testing.T) {
 			if got := w.loadBalance(t, ledger.Customer, "alice", btc); !got.IsZero() {
 				t.Errorf("%d with %d blocks: alice has %v, want nothing", c.amount, 4+n, got)
 			}
-			if n := w.queryCount(t, `SELECT count(*) FROM coins WHERE status = 'FREE'`); n > 0 {
+			if n := w.queryCount(t, `SELECT count(*) FROM utxos WHERE status = 'FREE'`); n > 0 {
 				t.Errorf("%d with %d blocks: its coin may be spent", c.amount, 4+n)
 			}
 			w.c.Mine(1)

@@ -128,7 +128,7 @@ func (w *testEnv) wantOutputs(t *testing.T, want ...string) {
 	t.Helper()
 	var got []string
 	rows, err := pgtest.OwnerPool(t, w.db).Query(
-		t.Context(), `SELECT status || ' ' || amount || ' at ' || wallet_id FROM coins ORDER BY amount, wallet_id`,
+		t.Context(), `SELECT status || ' ' || amount || ' at ' || wallet_id FROM utxos ORDER BY amount, wallet_id`,
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -323,10 +323,10 @@ func TestTheTableGivesACoinToOneOrder(t *testing.T) {
 	w.payTo(t, alice, 500)
 	var paid, held string
 	w.readOrg(t, func(ctx context.Context, tx pg.Tx) error {
-		if err := tx.QueryRow(ctx, `SELECT outpoint FROM coins WHERE status = 'FREE'`).Scan(&paid); err != nil {
+		if err := tx.QueryRow(ctx, `SELECT outpoint FROM utxos WHERE status = 'FREE'`).Scan(&paid); err != nil {
 			return err
 		}
-		return tx.QueryRow(ctx, `SELECT outpoint FROM coins WHERE status = 'HELD'`).Scan(&held)
+		return tx.QueryRow(ctx, `SELECT outpoint FROM utxos WHERE status = 'HELD'`).Scan(&held)
 	})
 	for i, id := range []string{"wd_1", "wd_2"} {
 		w.execAsTableOwner(t,
@@ -334,7 +334,7 @@ func TestTheTableGivesACoinToOneOrder(t *testing.T) {
 			VALUES ($1, $2, 'PAYMENT', 'BITCOIN', 'adr_treasury', 'x', 1, '', 50, 'alice', 'SLOTTED', now(), now())`,
 			id, w.org)
 		w.unasked(t,
-			`INSERT INTO dispatch_slots (wallet_id, chain, nonce, lease, org_id, order_id, gas_reserved, created_at)
+			`INSERT INTO dispatch_slots (wallet_id, chain, nonce, slot_key, org_id, order_id, gas_reserved, created_at)
 			VALUES ('adr_treasury', 'BITCOIN', $1, $2, $3, $4, 0, now())`,
 			i, fmt.Sprintf("%s:100:%s %s:500:%s %d", paid, alice, held, alice, i), w.org, id)
 	}
@@ -356,48 +356,48 @@ func TestTheTableGivesACoinToOneOrder(t *testing.T) {
 		t.Error("a held coin was given to a payment")
 	}
 	for name, c := range map[string]struct{ sql, constraint string }{
-		"a coin of more":           {`UPDATE coins SET amount = amount + 1`, "coins_fixed"},
-		"a coin of another wallet": {`UPDATE coins SET wallet_id = 'adr_treasury'`, "coins_fixed"},
+		"a coin of more":           {`UPDATE utxos SET amount = amount + 1`, "utxos_fixed"},
+		"a coin of another wallet": {`UPDATE utxos SET wallet_id = 'adr_treasury'`, "utxos_fixed"},
 		"a reserved coin let go": {
-			`UPDATE coins SET status = 'FREE', order_id = NULL WHERE status = 'RESERVED'`,
-			"coins_moves",
+			`UPDATE utxos SET status = 'FREE', order_id = NULL WHERE status = 'RESERVED'`,
+			"utxos_moves",
 		},
 		"a reserved coin for another order": {
-			`UPDATE coins SET order_id = CASE order_id WHEN 'wd_1' THEN 'wd_2' ELSE 'wd_1' END WHERE status = 'RESERVED'`,
-			"coins_kept",
+			`UPDATE utxos SET order_id = CASE order_id WHEN 'wd_1' THEN 'wd_2' ELSE 'wd_1' END WHERE status = 'RESERVED'`,
+			"utxos_kept",
 		},
 		"a coin spent without proof": {
-			`UPDATE coins SET status = 'SPENT', spent_by = 'x' WHERE status = 'RESERVED'`,
-			"coins_spent_when_proven",
+			`UPDATE utxos SET status = 'SPENT', spent_tx_hash = 'x' WHERE status = 'RESERVED'`,
+			"utxos_spent_when_proven",
 		},
 		"a held coin freed": {
-			`UPDATE coins SET status = 'FREE' WHERE status = 'HELD'`,
-			"coins_free_when_counted",
+			`UPDATE utxos SET status = 'FREE' WHERE status = 'HELD'`,
+			"utxos_free_when_counted",
 		},
 		"a held coin for a payment": {
-			`UPDATE coins SET status = 'RESERVED', order_id = 'wd_1' WHERE status = 'HELD'`,
-			"coins_reserved_by_slot",
+			`UPDATE utxos SET status = 'RESERVED', order_id = 'wd_1' WHERE status = 'HELD'`,
+			"utxos_reserved_by_slot",
 		},
 		"a held coin that is kept for a payment": {
-			`UPDATE coins SET status = 'SPENT', order_id = 'wd_1', spent_by = 'x' WHERE status = 'HELD'`,
-			"coins_moves",
+			`UPDATE utxos SET status = 'SPENT', order_id = 'wd_1', spent_tx_hash = 'x' WHERE status = 'HELD'`,
+			"utxos_moves",
 		},
 		"a coin of no movement": {
-			`INSERT INTO coins SELECT chain, 'made:0', org_id, wallet_id, mint_id, amount, 'HELD', deposit_id, NULL, NULL, NULL, proof_id, height, now() FROM coins WHERE status = 'HELD'`,
-			"coins_as_deposited",
+			`INSERT INTO utxos SELECT chain, 'made:0', org_id, wallet_id, mint_id, amount, 'HELD', deposit_id, NULL, NULL, NULL, proof_id, height, now() FROM utxos WHERE status = 'HELD'`,
+			"utxos_as_deposited",
 		},
 		"change of an order that never sent it": {
-			`INSERT INTO coins SELECT chain, 'made:0', org_id, 'adr_change', mint_id, amount, 'HELD', NULL, 'wd_1', NULL, NULL, proof_id, height, now() FROM coins WHERE status = 'HELD'`,
-			"coins_as_returned",
+			`INSERT INTO utxos SELECT chain, 'made:0', org_id, 'adr_change', mint_id, amount, 'HELD', NULL, 'wd_1', NULL, NULL, proof_id, height, now() FROM utxos WHERE status = 'HELD'`,
+			"utxos_as_change",
 		},
 		"a coin that only a journal knows, for all": {
-			`INSERT INTO coins SELECT chain, 'made:0', org_id, wallet_id, mint_id, amount, 'RESERVED', NULL, NULL, 'wd_1', NULL, NULL, NULL, now() FROM coins WHERE status = 'HELD'`,
-			"coins_reserved_by_slot",
+			`INSERT INTO utxos SELECT chain, 'made:0', org_id, wallet_id, mint_id, amount, 'RESERVED', NULL, NULL, 'wd_1', NULL, NULL, NULL, now() FROM utxos WHERE status = 'HELD'`,
+			"utxos_reserved_by_slot",
 		},
-		"a coin on a chain that has none": {`UPDATE coins SET chain = 'ETHEREUM'`, "coins_fixed"},
+		"a coin on a chain that has none": {`UPDATE utxos SET chain = 'ETHEREUM'`, "utxos_fixed"},
 		"the same coin again": {
-			`INSERT INTO coins SELECT chain, outpoint, org_id, wallet_id, mint_id, amount, 'HELD', deposit_id, NULL, NULL, NULL, proof_id, height, now() FROM coins WHERE status = 'HELD'`,
-			"coins_pkey",
+			`INSERT INTO utxos SELECT chain, outpoint, org_id, wallet_id, mint_id, amount, 'HELD', deposit_id, NULL, NULL, NULL, proof_id, height, now() FROM utxos WHERE status = 'HELD'`,
+			"utxos_pkey",
 		},
 	} {
 		err := w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
@@ -409,7 +409,7 @@ func TestTheTableGivesACoinToOneOrder(t *testing.T) {
 		}
 	}
 	if err := w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
-		_, err := tx.Exec(ctx, `DELETE FROM coins`)
+		_, err := tx.Exec(ctx, `DELETE FROM utxos`)
 		return err
 	}); err == nil {
 		t.Error("coins were deleted")
@@ -426,7 +426,7 @@ func newSlotEnv(t *testing.T, orders ...string) (*testEnv, []chain.Output) {
 	}
 	var all []chain.Output
 	w.readOrg(t, func(ctx context.Context, tx pg.Tx) error {
-		rows, err := tx.Query(ctx, `SELECT outpoint, amount FROM coins ORDER BY amount`)
+		rows, err := tx.Query(ctx, `SELECT outpoint, amount FROM utxos ORDER BY amount`)
 		if err != nil {
 			return err
 		}
@@ -467,7 +467,7 @@ func (w *testEnv) insertSlotWithChange(
 			return err
 		}
 		if _, err := tx.Exec(ctx,
-			`INSERT INTO dispatch_slots (wallet_id, chain, nonce, lease, org_id, order_id, gas_reserved, created_at)
+			`INSERT INTO dispatch_slots (wallet_id, chain, nonce, slot_key, org_id, order_id, gas_reserved, created_at)
 			VALUES ('adr_treasury', 'BITCOIN', $1, $2, $3, $4, 0, $5)`,
 			nonce, lease+string(back), w.org, order, tx.Now); err != nil {
 			return err
@@ -494,8 +494,8 @@ func TestASlotHasTheCoinsThatItNames(t *testing.T) {
 		"one whose name ends as another's": {[]chain.Output{long, all[1]}, all[:2]},
 		"one twice":                        {[]chain.Output{all[0], all[0]}, all[:1]},
 	} {
-		if err := w.insertSlot(t, 0, "wd_1", c.names, c.reserved); !pg.ViolatesConstraint(err, "coins_as_leased") {
-			t.Errorf("%s: got %v, want coins_as_leased", name, err)
+		if err := w.insertSlot(t, 0, "wd_1", c.names, c.reserved); !pg.ViolatesConstraint(err, "utxos_match_slot") {
+			t.Errorf("%s: got %v, want utxos_match_slot", name, err)
 		}
 	}
 	if err := w.insertSlot(t, 0, "wd_1", all[:2], all[:2]); err != nil {
@@ -506,9 +506,9 @@ func TestASlotHasTheCoinsThatItNames(t *testing.T) {
 		constraint string
 	}{
 		"the wallet of another slot's rest": {change, "dispatch_slots_change_once"},
-		"a customer":                        {alice, "dispatch_slots_rest"},
-		"the treasury":                      {treasury, "dispatch_slots_rest"},
-		"a stranger":                        {payer, "dispatch_slots_rest"},
+		"a customer":                        {alice, "dispatch_slots_change"},
+		"the treasury":                      {treasury, "dispatch_slots_change"},
+		"a stranger":                        {payer, "dispatch_slots_change"},
 	} {
 		if err := w.insertSlotWithChange(
 			t, c.back, 1, "wd_2", all[2:], all[2:],
@@ -516,8 +516,8 @@ func TestASlotHasTheCoinsThatItNames(t *testing.T) {
 			t.Errorf("a rest that comes back to %s: got %v, want %s", name, err, c.constraint)
 		}
 	}
-	if err := w.insertSlot(t, 1, "wd_2", all[1:], all[2:]); !pg.ViolatesConstraint(err, "coins_as_leased") {
-		t.Errorf("a slot with a coin that another order has: got %v, want coins_as_leased", err)
+	if err := w.insertSlot(t, 1, "wd_2", all[1:], all[2:]); !pg.ViolatesConstraint(err, "utxos_match_slot") {
+		t.Errorf("a slot with a coin that another order has: got %v, want utxos_match_slot", err)
 	}
 	// An output that a break of finality removed still belongs to the order.
 	change := func(sql string) error {
@@ -526,36 +526,36 @@ func TestASlotHasTheCoinsThatItNames(t *testing.T) {
 			return err
 		})
 	}
-	if err := change(`UPDATE coins SET status = 'GONE' WHERE amount < 300`); err != nil {
+	if err := change(`UPDATE utxos SET status = 'GONE' WHERE amount < 300`); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct{ sql, constraint string }{
 		"a coin given to nobody": {
-			`UPDATE coins SET order_id = NULL WHERE amount = 100`,
-			"coins_leased",
+			`UPDATE utxos SET order_id = NULL WHERE amount = 100`,
+			"utxos_in_slot",
 		},
 		"a coin given to another order": {
-			`UPDATE coins SET order_id = 'wd_2' WHERE amount = 100`,
-			"coins_leased",
+			`UPDATE utxos SET order_id = 'wd_2' WHERE amount = 100`,
+			"utxos_in_slot",
 		},
 		"a coin that may be chosen again": {
-			`UPDATE coins SET status = 'FREE', order_id = NULL WHERE amount = 100`,
-			"coins_leased",
+			`UPDATE utxos SET status = 'FREE', order_id = NULL WHERE amount = 100`,
+			"utxos_in_slot",
 		},
 		"a coin that is held": {
-			`UPDATE coins SET status = 'HELD' WHERE amount = 100`,
-			"coins_leased",
+			`UPDATE utxos SET status = 'HELD' WHERE amount = 100`,
+			"utxos_in_slot",
 		},
 		"a coin more than the slot names, as one of it": {
-			`UPDATE coins SET status = 'RESERVED', order_id = 'wd_1' WHERE amount = 300`,
-			"coins_reserved_by_slot",
+			`UPDATE utxos SET status = 'RESERVED', order_id = 'wd_1' WHERE amount = 300`,
+			"utxos_reserved_by_slot",
 		},
 	} {
 		if err := change(c.sql); !pg.ViolatesConstraint(err, c.constraint) {
 			t.Errorf("%s: got %v, want %s", name, err, c.constraint)
 		}
 	}
-	if err := change(`UPDATE coins SET status = 'RESERVED' WHERE amount < 300`); err != nil {
+	if err := change(`UPDATE utxos SET status = 'RESERVED' WHERE amount < 300`); err != nil {
 		t.Errorf("found again: %v", err)
 	}
 	w.wantOutputs(t, "RESERVED 100 at adr_alice", "RESERVED 200 at adr_alice", "FREE 300 at adr_alice")

@@ -715,7 +715,7 @@ func (d *Worker) tryCreateSlot(
 		}
 		if len(orders) > 1 {
 			if err := setStatuses(
-				ctx, tx, orderIDs(orders[1:]), Queued, Slotted, "rides_id = $4", lead.ID,
+				ctx, tx, orderIDs(orders[1:]), Queued, Slotted, "tx_lead_id = $4", lead.ID,
 			); err != nil {
 				return err
 			}
@@ -757,7 +757,7 @@ func (d *Worker) tryCreateSlot(
 			return err
 		}
 		if _, err := tx.Exec(ctx, `
-			INSERT INTO dispatch_slots (wallet_id, chain, nonce, lease, proof, org_id, order_id, gas_reserved, created_at, orders)
+			INSERT INTO dispatch_slots (wallet_id, chain, nonce, slot_key, proof, org_id, order_id, gas_reserved, created_at, orders)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
 			payer.ID, lead.Chain, chainSlot.Nonce, chainSlot.Key, proof, lead.OrgID, lead.ID, cost, tx.Now,
 			len(orders)); err != nil {
@@ -843,7 +843,7 @@ func (d *Worker) checkCreatable(ctx context.Context, acct chain.Account, o Order
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		return tx.QueryRow(
 			ctx,
-			`SELECT EXISTS (SELECT FROM dispatch_slots WHERE chain = $1 AND md5(lease) = md5($2::text) AND lease = $2)`,
+			`SELECT EXISTS (SELECT FROM dispatch_slots WHERE chain = $1 AND md5(slot_key) = md5($2::text) AND slot_key = $2)`,
 			o.Chain, chainSlot.Key,
 		).Scan(&taken)
 	})
@@ -872,8 +872,8 @@ func queryFreeSlotKeys(ctx context.Context, tx pg.Tx, name chain.Name, acct chai
 		}
 	}
 	rows, err := tx.Query(ctx, `
-		SELECT lease FROM dispatch_slots
-		WHERE chain = $1 AND lease <> '' AND md5(lease) = ANY (ARRAY(SELECT md5(l) FROM unnest($2::text[]) l)) AND lease = ANY ($2)`,
+		SELECT slot_key FROM dispatch_slots
+		WHERE chain = $1 AND slot_key <> '' AND md5(slot_key) = ANY (ARRAY(SELECT md5(l) FROM unnest($2::text[]) l)) AND slot_key = ANY ($2)`,
 		name, free)
 	if err != nil {
 		return nil, fmt.Errorf("which nonce accounts on %s are in use: %w", name, err)
@@ -963,7 +963,7 @@ func (d *Worker) updateWaiting(
 		delay = max(delay, min(tx.Now.Sub(o.CreatedAt)/simulationAgeDivisor, simulationWaitMax))
 	}
 	_, err := tx.Exec(ctx, `
-		UPDATE dispatch_orders SET waiting_for = nullif($2, ''), short_by = $3, last_error = $4, attempt_after = $5
+		UPDATE dispatch_orders SET waiting_for = nullif($2, ''), missing_amount = $3, last_error = $4, attempt_after = $5
 		WHERE order_id = $1 AND status = 'QUEUED' AND attempt_after <= $6`,
 		o.ID, waitReason, zeroAsNull(missing), truncateError(detail), tx.Now.Add(delay), o.readAt)
 	if err != nil {

@@ -46,7 +46,7 @@ func TestAPaymentWhoseFeeThePayerLacksWaitsForGasByTheBooks(t *testing.T) {
 		t.Errorf("a fee above what the books have: got %q, want GAS", got)
 	}
 	if got := b.queryText(
-		`SELECT short_by::text FROM dispatch_orders WHERE order_id = 'wd_1'`,
+		`SELECT missing_amount::text FROM dispatch_orders WHERE order_id = 'wd_1'`,
 	); got != "500000000000000000" {
 		t.Errorf("got %s missing, want the difference", got)
 	}

@@ -711,7 +711,7 @@ func (d *Worker) noteMissing(ctx context.Context, s slot, missingSince *time.Tim
 		return nil
 	}
 	err := d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		_, err := tx.Exec(ctx, `UPDATE dispatch_slots SET absent_since = $2 WHERE order_id = $1`, s.ID, missingSince)
+		_, err := tx.Exec(ctx, `UPDATE dispatch_slots SET missing_since = $2 WHERE order_id = $1`, s.ID, missingSince)
 		return err
 	})
 	if err != nil {

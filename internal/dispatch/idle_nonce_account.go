@@ -132,7 +132,7 @@ func (d *Worker) isOwnTransaction(ctx context.Context, hash chain.TxHash, slotKe
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		return tx.QueryRow(ctx, `
 			SELECT EXISTS (SELECT FROM dispatch_slots s JOIN dispatch_attempts a USING (order_id)
-				WHERE s.chain = $1 AND md5(s.lease) = md5($2::text) AND s.lease = $2 AND a.tx_hash = $3)`,
+				WHERE s.chain = $1 AND md5(s.slot_key) = md5($2::text) AND s.slot_key = $2 AND a.tx_hash = $3)`,
 			d.chain.Name, slotKey, hash).Scan(&isOwn)
 	})
 	if err != nil {

@@ -43,7 +43,7 @@ func (d *Worker) loadOrderSlot(ctx context.Context, orderID string) (o Order, s 
 		}
 		slots, err := querySlots(
 			ctx, tx,
-			selectSlots+` WHERE o.order_id = (SELECT coalesce(r.rides_id, r.order_id) FROM dispatch_orders r WHERE r.order_id = $1)`,
+			selectSlots+` WHERE o.order_id = (SELECT coalesce(r.tx_lead_id, r.order_id) FROM dispatch_orders r WHERE r.order_id = $1)`,
 			orderID,
 		)
 		if err != nil {

@@ -282,7 +282,7 @@ func LockWaiting(ctx context.Context, tx pg.Tx, orderID string) (bool, error) {
 // the grant. After the commit the caller has to call Voider.FinishVoid, which notifies the feature.
 func Recall(ctx context.Context, tx pg.Tx, orderID string) (bool, error) {
 	tag, err := tx.Exec(ctx, `
-		UPDATE dispatch_orders SET status = 'WITHDRAWN', waiting_for = NULL, short_by = NULL, ended_at = $2
+		UPDATE dispatch_orders SET status = 'WITHDRAWN', waiting_for = NULL, missing_amount = NULL, ended_at = $2
 		WHERE order_id = $1 AND status IN ('QUEUED', 'REFUSED')`, orderID, tx.Now)
 	if err != nil {
 		return false, fmt.Errorf("recall order %s: %w", orderID, err)
@@ -304,8 +304,8 @@ type UnderfundedOrder struct {
 func ListUnderfunded(
 	ctx context.Context, tx pg.Tx, name chain.Name, reason WaitReason, limit int,
 ) ([]UnderfundedOrder, error) {
-	rows, err := tx.Query(ctx, selectOrders+`, short_by FROM dispatch_orders
-		WHERE chain = $1 AND status = 'QUEUED' AND waiting_for = $2 AND short_by > 0
+	rows, err := tx.Query(ctx, selectOrders+`, missing_amount FROM dispatch_orders
+		WHERE chain = $1 AND status = 'QUEUED' AND waiting_for = $2 AND missing_amount > 0
 		ORDER BY created_at, order_id LIMIT $3`, name, reason, limit)
 	if err != nil {
 		return nil, fmt.Errorf("orders of %s that wait for %s: %w", name, reason, err)
@@ -324,7 +324,7 @@ func ListUnderfunded(
 func IsUnderfunded(ctx context.Context, tx pg.Tx, orderID string, reason WaitReason) (bool, error) {
 	var underfunded bool
 	err := tx.QueryRow(ctx, `
-		SELECT EXISTS (SELECT FROM dispatch_orders WHERE order_id = $1 AND status = 'QUEUED' AND waiting_for = $2 AND short_by > 0)`,
+		SELECT EXISTS (SELECT FROM dispatch_orders WHERE order_id = $1 AND status = 'QUEUED' AND waiting_for = $2 AND missing_amount > 0)`,
 		orderID, reason).Scan(&underfunded)
 	if err != nil {
 		return false, fmt.Errorf("read the wait reason of order %s: %w", orderID, err)
@@ -342,7 +342,7 @@ func FundsArrived(ctx context.Context, tx pg.Tx, walletID string, name chain.Nam
 		walletID, name)
 	if err == nil {
 		_, err = tx.Exec(ctx, `
-			UPDATE dispatch_orders SET waiting_for = NULL, short_by = NULL, attempt_after = $4
+			UPDATE dispatch_orders SET waiting_for = NULL, missing_amount = NULL, attempt_after = $4
 			WHERE wallet_id = $1 AND chain = $2 AND status = 'QUEUED' AND waiting_for = $3`,
 			walletID, name, reason, tx.Now)
 	}
@@ -354,7 +354,7 @@ func FundsArrived(ctx context.Context, tx pg.Tx, walletID string, name chain.Nam
 
 const selectOrders = `SELECT order_id, org_id, purpose, chain, wallet_id, coalesce(from_wallet_id, ''),
 	coalesce((SELECT w.address FROM wallets w WHERE w.wallet_id = dispatch_orders.from_wallet_id), ''), coalesce(to_wallet_id, ''), to_address, mint_id,
-	contract, amount, coalesce(customer_id, ''), coalesce(product, ''), coalesce(whitelisted_address_id, ''), key_hash, fee_max, fee_deducted, authority, status, coalesce(waiting_for, ''), created_at, coalesce(rides_id, '')`
+	contract, amount, coalesce(customer_id, ''), coalesce(product, ''), coalesce(whitelisted_address_id, ''), key_hash, fee_max, fee_deducted, authority, status, coalesce(waiting_for, ''), created_at, coalesce(tx_lead_id, '')`
 
 func (o *Order) scanTargets() []any {
 	return []any{

@@ -337,7 +337,7 @@ func TestFeesThatSpikeAreFollowedUpToTheCapAndThenWaitedFor(t *testing.T) {
 	b.wantReceived(to, 400)
 	b.checkBooks(b.treasury)
 	if n := b.queryCount(
-		`SELECT count(*) FROM dispatch_attempts WHERE made_for = 'FEE'`,
+		`SELECT count(*) FROM dispatch_attempts WHERE replace_reason = 'FEE'`,
 	); n != len(shown.Transactions)-1 {
 		t.Errorf("got %d replacements for their fee, want %d", n, len(shown.Transactions)-1)
 	}

@@ -57,8 +57,8 @@ type reorgedOrder struct {
 // decided where the walk of the chain continues, because the blocks may come back.
 func loadReorgedOrders(ctx context.Context, tx pg.Tx, name chain.Name, walletID string) ([]reorgedOrder, error) {
 	slots, err := querySlots(ctx, tx, selectSlots+`
-		WHERE o.order_id IN (SELECT coalesce(r.rides_id, r.order_id) FROM dispatch_in_question q JOIN dispatch_orders r USING (order_id) WHERE q.chain = $1 AND q.wallet_id = $2)
-			AND NOT EXISTS (SELECT FROM scan_cursors c WHERE c.chain = $1 AND c.parted_above IS NOT NULL)
+		WHERE o.order_id IN (SELECT coalesce(r.tx_lead_id, r.order_id) FROM dispatch_reorged q JOIN dispatch_orders r USING (order_id) WHERE q.chain = $1 AND q.wallet_id = $2)
+			AND NOT EXISTS (SELECT FROM scan_cursors c WHERE c.chain = $1 AND c.forked_above IS NOT NULL)
 		ORDER BY s.nonce`, name, walletID)
 	if err != nil {
 		return nil, fmt.Errorf("disputed orders: %w", err)
@@ -69,7 +69,7 @@ func loadReorgedOrders(ctx context.Context, tx pg.Tx, name chain.Name, walletID 
 			q := reorgedOrder{slot: s, EndedOrder: o}
 			err := tx.QueryRow(ctx, `
 				SELECT tx_hash, fee, proof_id, attempt_after <= $2 FROM dispatch_orders
-				WHERE order_id = $1 AND order_id IN (SELECT order_id FROM dispatch_in_question WHERE chain = $3)`,
+				WHERE order_id = $1 AND order_id IN (SELECT order_id FROM dispatch_reorged WHERE chain = $3)`,
 				o.ID, tx.Now, name).
 				Scan(&q.Hash, &q.Fee, &q.ProofID, &q.IsDue)
 			if errors.Is(err, pgx.ErrNoRows) {

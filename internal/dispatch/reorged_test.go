@@ -86,7 +86,7 @@ func (b *testEnv) mineAgain(n int) {
 
 func (b *testEnv) wantReorged(want int) {
 	b.Helper()
-	if n := b.queryCount(`SELECT count(*) FROM dispatch_in_question`); n != want {
+	if n := b.queryCount(`SELECT count(*) FROM dispatch_reorged`); n != want {
 		b.Errorf("got %d orders in question, want %d", n, want)
 	}
 }
@@ -237,7 +237,7 @@ func TestNothingIsSentAgainWhileAChainHasParted(t *testing.T) {
 	b.inSystem(func(ctx context.Context, tx pg.Tx) error {
 		_, err := tx.Exec(
 			ctx,
-			`INSERT INTO scan_cursors (chain, height, hash, updated_at, parted_above) VALUES ('ETHEREUM', 4, 'h', $1, 2)`,
+			`INSERT INTO scan_cursors (chain, height, hash, updated_at, forked_above) VALUES ('ETHEREUM', 4, 'h', $1, 2)`,
 			tx.Now,
 		)
 		return err

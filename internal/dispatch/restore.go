@@ -253,7 +253,7 @@ func (j JournalRestorer) restoreMember(ctx context.Context, tx pg.Tx, r *Restore
 		}
 	}
 	if err := setStatus(
-		ctx, tx, r.ID, Queued, Slotted, "last_error = NULL, funds_pending = true, rides_id = $4", lead,
+		ctx, tx, r.ID, Queued, Slotted, "last_error = NULL, funds_pending = true, tx_lead_id = $4", lead,
 	); err != nil {
 		return false, err
 	}
@@ -365,7 +365,7 @@ func (j JournalRestorer) resumeOrder(
 	case Slotted, Signed, Broadcast:
 		var existing chain.Slot
 		if err := tx.QueryRow(
-			ctx, `SELECT nonce, lease, gas_reserved FROM dispatch_slots WHERE order_id = $1`, r.ID,
+			ctx, `SELECT nonce, slot_key, gas_reserved FROM dispatch_slots WHERE order_id = $1`, r.ID,
 		).Scan(&existing.Nonce, &existing.Key, &reserved); err != nil {
 			return fmt.Errorf("read its slot: %w", err)
 		}
@@ -401,11 +401,11 @@ func (j JournalRestorer) resumeOrder(
 func restoreSlot(ctx context.Context, tx pg.Tx, o Order, signed mirror.Signature) error {
 	chainSlot := signed.Slot
 	_, err := tx.Exec(ctx, `
-		INSERT INTO dispatch_slots (wallet_id, chain, nonce, lease, proof, org_id, order_id, gas_reserved, created_at, orders)
+		INSERT INTO dispatch_slots (wallet_id, chain, nonce, slot_key, proof, org_id, order_id, gas_reserved, created_at, orders)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, 0, $8, $9)`,
 		o.WalletID, o.Chain, chainSlot.Nonce, chainSlot.Key, signed.Proof, o.OrgID, o.ID, signed.SignedAt,
 		1+len(signed.TxMemberIDs))
-	if pg.ViolatesConstraint(err, "dispatch_slots_pkey") || pg.ViolatesConstraint(err, "dispatch_slots_lease_once") ||
+	if pg.ViolatesConstraint(err, "dispatch_slots_pkey") || pg.ViolatesConstraint(err, "dispatch_slots_key_once") ||
 		pg.ViolatesConstraint(err, "dispatch_slots_change_once") {
 		return fmt.Errorf("%v of its wallet belongs to another order, which this database made after the restore: "+
 			"restore the backup again and run nothing on it before the import: %w", chainSlot, err)

@@ -109,7 +109,7 @@ func equalShare(whole money.Amount, orders int, isLead bool) (money.Amount, erro
 func lockSlot(ctx context.Context, tx pg.Tx, leadID string) ([]Order, error) {
 	rows, err := tx.Query(
 		ctx,
-		selectOrders+` FROM dispatch_orders WHERE order_id = $1 OR rides_id = $1 ORDER BY order_id COLLATE "C" FOR UPDATE`,
+		selectOrders+` FROM dispatch_orders WHERE order_id = $1 OR tx_lead_id = $1 ORDER BY order_id COLLATE "C" FOR UPDATE`,
 		leadID,
 	)
 	if err != nil {
@@ -189,8 +189,8 @@ func (s slot) findAttempt(hash chain.TxHash) attempt {
 const selectSlots = `
 	SELECT o.order_id, o.org_id, o.purpose, o.chain, o.wallet_id, coalesce(o.from_wallet_id, ''),
 		coalesce((SELECT f.address FROM wallets f WHERE f.wallet_id = o.from_wallet_id), ''), coalesce(o.to_wallet_id, ''), o.to_address, o.mint_id,
-	       o.contract, o.amount, coalesce(o.customer_id, ''), coalesce(o.product, ''), coalesce(o.whitelisted_address_id, ''), o.key_hash, o.fee_max, o.fee_deducted, o.authority, o.status, coalesce(o.waiting_for, ''), o.created_at, coalesce(o.rides_id, ''),
-	       s.nonce, s.lease, s.proof, s.gas_reserved, o.funds_pending, s.absent_since
+	       o.contract, o.amount, coalesce(o.customer_id, ''), coalesce(o.product, ''), coalesce(o.whitelisted_address_id, ''), o.key_hash, o.fee_max, o.fee_deducted, o.authority, o.status, coalesce(o.waiting_for, ''), o.created_at, coalesce(o.tx_lead_id, ''),
+	       s.nonce, s.slot_key, s.proof, s.gas_reserved, o.funds_pending, s.missing_since
 	FROM dispatch_orders o JOIN dispatch_slots s USING (order_id)`
 
 // loadOpenSlots returns a wallet's slots whose orders have not ended, by nonce.
@@ -244,7 +244,7 @@ func loadTxMembers(ctx context.Context, tx pg.Tx, slots []slot) error {
 		slotsByID[slots[i].ID], leadIDs[i] = &slots[i], slots[i].ID
 	}
 	rows, err := tx.Query(
-		ctx, selectOrders+` FROM dispatch_orders WHERE rides_id = ANY ($1) ORDER BY order_id COLLATE "C"`, leadIDs,
+		ctx, selectOrders+` FROM dispatch_orders WHERE tx_lead_id = ANY ($1) ORDER BY order_id COLLATE "C"`, leadIDs,
 	)
 	if err != nil {
 		return fmt.Errorf("read the members of slots: %w", err)
@@ -262,7 +262,7 @@ func loadTxMembers(ctx context.Context, tx pg.Tx, slots []slot) error {
 // loadAttempts returns the transactions of orders, each order's oldest first.
 func loadAttempts(ctx context.Context, tx pg.Tx, orderIDs ...string) (map[string][]attempt, error) {
 	rows, err := tx.Query(ctx, `
-		SELECT order_id, version, act, coalesce(made_for, ''), gas_limit, tip_cap, fee_cap, beside, coalesce(good_until, 0), payload, raw, coalesce(tx_hash, ''), created_at, sent_at, last_sent_at
+		SELECT order_id, version, act, coalesce(replace_reason, ''), gas_limit, tip_cap, fee_cap, non_gas_fee, coalesce(last_valid_block, 0), payload, raw, coalesce(tx_hash, ''), created_at, sent_at, last_sent_at
 		FROM dispatch_attempts WHERE order_id = ANY ($1) ORDER BY order_id, version`, orderIDs)
 	if err != nil {
 		return nil, fmt.Errorf("transactions of orders: %w", err)
@@ -290,7 +290,7 @@ func insertAttempt(
 	payload []byte,
 ) error {
 	_, err := tx.Exec(ctx, `
-		INSERT INTO dispatch_attempts (order_id, version, org_id, act, made_for, gas_limit, tip_cap, fee_cap, beside, good_until, payload, created_at)
+		INSERT INTO dispatch_attempts (order_id, version, org_id, act, replace_reason, gas_limit, tip_cap, fee_cap, non_gas_fee, last_valid_block, payload, created_at)
 		VALUES ($1, $2, $3, $4, nullif($5, ''), $6, $7, $8, $9, nullif($10::bigint, 0), $11, $12)`,
 		o.ID, version, o.OrgID, act, reason, fees.GasLimit, fees.TipCap, fees.FeeCap, fees.NonGas, fees.LastValidBlock,
 		payload, tx.Now)

@@ -159,7 +159,7 @@ func loadLastUseParents(ctx context.Context, tx pg.Tx, name chain.Name, slotKey 
 	rows, err := tx.Query(ctx, `
 		SELECT p.parent FROM (
 			SELECT order_id, nonce FROM dispatch_slots
-			WHERE chain = $1 AND chain = 'SOLANA' AND split_part(lease, ' ', 1) = $2 ORDER BY nonce DESC LIMIT $3
+			WHERE chain = $1 AND chain = 'SOLANA' AND split_part(slot_key, ' ', 1) = $2 ORDER BY nonce DESC LIMIT $3
 		) s JOIN dispatch_orders o USING (order_id) JOIN finality_proofs p ON p.chain = o.chain AND p.proof_id = o.proof_id
 		ORDER BY s.nonce DESC`, name, accountAddress, lastUsesMax)
 	if err != nil {

@@ -74,7 +74,7 @@ func setStatuses(ctx context.Context, tx pg.Tx, orderIDs []string, from, to Stat
 		set = ", " + set
 	}
 	tag, err := tx.Exec(ctx, `
-		UPDATE dispatch_orders SET status = $3, waiting_for = NULL, short_by = NULL`+set+`
+		UPDATE dispatch_orders SET status = $3, waiting_for = NULL, missing_amount = NULL`+set+`
 		WHERE order_id = ANY ($1) AND status = $2`, append([]any{orderIDs, from, to}, args...)...)
 	if err != nil {
 		return fmt.Errorf("order %s from %s to %s: %w", strings.Join(orderIDs, ", "), from, to, err)

@@ -74,7 +74,7 @@ func (b *testEnv) wantOneSlot(attempts int) {
 		b.Errorf("got %d transactions, want %d", n, attempts)
 	}
 	if n := b.queryCount(
-		`SELECT count(*) FROM dispatch_orders l JOIN dispatch_orders r ON r.rides_id = l.order_id AND r.tx_hash = l.tx_hash AND r.fee <= l.fee AND l.fee < r.fee + 3`,
+		`SELECT count(*) FROM dispatch_orders l JOIN dispatch_orders r ON r.tx_lead_id = l.order_id AND r.tx_hash = l.tx_hash AND r.fee <= l.fee AND l.fee < r.fee + 3`,
 	); n != 2 {
 		b.Errorf("got %d orders that share their lead's transaction and its fee evenly, want 2", n)
 	}
@@ -98,11 +98,11 @@ func TestOrdersShareASlotAndEndTogether(t *testing.T) {
 	b.wantAll(dispatch.Paid)
 	b.wantPaidOnce(1)
 	for _, sql := range []string{
-		`UPDATE dispatch_orders SET rides_id = NULL WHERE order_id = 'wd_2'`,
+		`UPDATE dispatch_orders SET tx_lead_id = NULL WHERE order_id = 'wd_2'`,
 		`UPDATE dispatch_slots SET orders = 2`,
 	} {
 		if _, err := pgtest.OwnerPool(t, b.db).Exec(b.ctx, sql); !pg.ViolatesConstraint(
-			err, "dispatch_orders_rides_fixed",
+			err, "dispatch_orders_tx_lead_fixed",
 		) && !pg.ViolatesConstraint(err, "dispatch_slots_orders_fixed") {
 			t.Errorf("%s: got %v, want a refusal", sql, err)
 		}
@@ -232,7 +232,7 @@ func TestAForkTakesAllOfASlotAndGivesThemBack(t *testing.T) {
 	b.mineAgain(8)
 	b.clock.advance(time.Minute)
 	b.runRounds()
-	if n := b.queryCount(`SELECT count(*) FROM dispatch_in_question`); n != 0 {
+	if n := b.queryCount(`SELECT count(*) FROM dispatch_reorged`); n != 0 {
 		t.Errorf("got %d orders in question, want none", n)
 	}
 	b.wantAll(dispatch.Paid)

@@ -89,7 +89,7 @@ func NextChangeWallet(ctx context.Context, tx pg.Tx, ch chain.Name, org string) 
 			ORDER BY length(subject) DESC, subject DESC LIMIT $4)
 		SELECT coalesce(
 			(SELECT min(number) FROM numbered w
-				WHERE NOT EXISTS (SELECT FROM dispatch_slots s WHERE s.chain = $3 AND pooled(s.chain) AND split_part(s.lease, ' ', -1) = w.address)
+				WHERE NOT EXISTS (SELECT FROM dispatch_slots s WHERE s.chain = $3 AND is_utxo(s.chain) AND split_part(s.slot_key, ' ', -1) = w.address)
 				AND NOT EXISTS (SELECT FROM dispatch_orders o WHERE o.to_wallet_id = w.wallet_id AND o.purpose = 'MERGE' AND o.status = 'QUEUED')),
 			(SELECT max(number) + 1 FROM numbered), 1)`, org, string(ch.Family()), ch, changeLookback).Scan(&number)
 	if err != nil {

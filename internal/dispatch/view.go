@@ -109,13 +109,13 @@ func (s OrderView) DescribeWait() string {
 const selectViews = `
 	SELECT o.order_id, o.org_id, o.purpose, o.chain, o.wallet_id, coalesce(o.from_wallet_id, ''),
 		coalesce((SELECT f.address FROM wallets f WHERE f.wallet_id = o.from_wallet_id), ''), coalesce(o.to_wallet_id, ''), o.to_address, o.mint_id,
-		o.contract, o.amount, coalesce(o.customer_id, ''), coalesce(o.product, ''), coalesce(o.whitelisted_address_id, ''), o.key_hash, o.fee_max, o.fee_deducted, o.authority, o.status, coalesce(o.waiting_for, ''), o.created_at, coalesce(o.rides_id, ''),
-		w.address, s.nonce, coalesce(s.lease, ''), coalesce(s.gas_reserved, 0), o.funds_pending, coalesce(o.last_error, ''), coalesce(a.last_answer, ''),
+		o.contract, o.amount, coalesce(o.customer_id, ''), coalesce(o.product, ''), coalesce(o.whitelisted_address_id, ''), o.key_hash, o.fee_max, o.fee_deducted, o.authority, o.status, coalesce(o.waiting_for, ''), o.created_at, coalesce(o.tx_lead_id, ''),
+		w.address, s.nonce, coalesce(s.slot_key, ''), coalesce(s.gas_reserved, 0), o.funds_pending, coalesce(o.last_error, ''), coalesce(a.last_answer, ''),
 		coalesce(o.tx_hash, a.tx_hash, ''), o.fee, o.ended_at,
-		o.order_id IN (SELECT order_id FROM dispatch_in_question), o.order_id IN (SELECT order_id FROM dispatch_voids WHERE journal_seq IS NULL),
-		a.version, a.act, coalesce(a.made_for, ''), a.gas_limit, a.tip_cap, a.fee_cap, coalesce(a.tx_hash, ''), a.created_at, a.sent_at, a.last_sent_at
-	FROM dispatch_orders o JOIN wallets w USING (wallet_id) LEFT JOIN dispatch_slots s ON s.order_id = coalesce(o.rides_id, o.order_id)
-	LEFT JOIN LATERAL (SELECT * FROM dispatch_attempts a WHERE a.order_id = coalesce(o.rides_id, o.order_id) ORDER BY a.version DESC LIMIT 1) a ON true`
+		o.order_id IN (SELECT order_id FROM dispatch_reorged), o.order_id IN (SELECT order_id FROM dispatch_voids WHERE journal_seq IS NULL),
+		a.version, a.act, coalesce(a.replace_reason, ''), a.gas_limit, a.tip_cap, a.fee_cap, coalesce(a.tx_hash, ''), a.created_at, a.sent_at, a.last_sent_at
+	FROM dispatch_orders o JOIN wallets w USING (wallet_id) LEFT JOIN dispatch_slots s ON s.order_id = coalesce(o.tx_lead_id, o.order_id)
+	LEFT JOIN LATERAL (SELECT * FROM dispatch_attempts a WHERE a.order_id = coalesce(o.tx_lead_id, o.order_id) ORDER BY a.version DESC LIMIT 1) a ON true`
 
 func scanView(row pgx.CollectableRow) (OrderView, error) {
 	var s OrderView
@@ -147,7 +147,7 @@ func scanView(row pgx.CollectableRow) (OrderView, error) {
 // limit; truncated says that there are more.
 func ListOpen(ctx context.Context, tx pg.Tx, limit int) (open []OrderView, truncated bool, err error) {
 	rows, err := tx.Query(ctx, selectViews+`
-		WHERE o.status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK') OR o.order_id IN (SELECT order_id FROM dispatch_in_question)
+		WHERE o.status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK') OR o.order_id IN (SELECT order_id FROM dispatch_reorged)
 			OR o.order_id IN (SELECT order_id FROM dispatch_voids WHERE journal_seq IS NULL)
 		ORDER BY o.chain, o.wallet_id, s.nonce NULLS LAST, o.created_at, o.order_id LIMIT $1`, limit+1)
 	if err == nil {
@@ -181,7 +181,7 @@ func LoadView(ctx context.Context, tx pg.Tx, orderID string) (OrderView, error) 
 		return s, err
 	}
 	rows, err = tx.Query(ctx, `
-		SELECT order_id FROM dispatch_orders WHERE (order_id = $1 OR rides_id = $1) AND order_id <> $2 ORDER BY order_id COLLATE "C"`,
+		SELECT order_id FROM dispatch_orders WHERE (order_id = $1 OR tx_lead_id = $1) AND order_id <> $2 ORDER BY order_id COLLATE "C"`,
 		lead, orderID)
 	if err != nil {
 		return s, fmt.Errorf("read the members of the slot of order %s: %w", orderID, err)

@@ -162,7 +162,7 @@ func (d *Worker) RunRound(ctx context.Context) (busy bool, err error) {
 				SELECT wallet_id, created_at FROM dispatch_orders
 				WHERE chain = $1 AND (status IN ('SLOTTED', 'SIGNED', 'BROADCAST') OR status = 'QUEUED' AND attempt_after <= $2)
 				UNION ALL
-				SELECT o.wallet_id, o.created_at FROM dispatch_in_question q JOIN dispatch_orders o USING (order_id)
+				SELECT o.wallet_id, o.created_at FROM dispatch_reorged q JOIN dispatch_orders o USING (order_id)
 				WHERE q.chain = $1 AND o.attempt_after <= $2
 			) AS open GROUP BY wallet_id ORDER BY min(created_at)`, d.chain.Name, tx.Now)
 		if err != nil {

@@ -99,7 +99,7 @@ func (h *recordingListener) OnRefused(ctx context.Context, tx pg.Tx, o dispatch.
 
 func (h *recordingListener) OnRecalled(ctx context.Context, tx pg.Tx, o dispatch.Order, actor audit.Actor) error {
 	_, err := tx.Exec(ctx, `
-		UPDATE withdrawals SET ends_as = 'REJECTED', ends_by_kind = $2, ends_by = $3
+		UPDATE withdrawals SET end_status = 'REJECTED', end_actor_kind = $2, end_actor = $3
 		WHERE withdrawal_id = $1 AND status = 'PROCESSING'`, o.ID, actor.Kind, actor.ID)
 	return errors.Join(err, h.record("withdrawn %s by %s", o.ID, actor.ID))
 }

@@ -62,7 +62,7 @@ func LockShared(ctx context.Context, tx pg.Tx, ch chain.Name) (isBroken bool, er
 // That needs the decision, but not the end of the freeze.
 func LockParted(ctx context.Context, tx pg.Tx, ch chain.Name) (isParted bool, err error) {
 	err = tx.QueryRow(
-		ctx, `SELECT parted_above IS NOT NULL FROM scan_cursors WHERE chain = $1 FOR KEY SHARE`, ch,
+		ctx, `SELECT forked_above IS NOT NULL FROM scan_cursors WHERE chain = $1 FOR KEY SHARE`, ch,
 	).Scan(&isParted)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return false, fmt.Errorf("lock the finality of %s: %w", ch, err)

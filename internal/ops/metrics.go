@@ -300,8 +300,8 @@ const openOrders = `
 	(SELECT withdrawal_id AS order_id FROM withdrawals WHERE status IN ('AWAITING_APPROVAL', 'PROCESSING', 'BROADCAST')
 	 UNION ALL SELECT sweep_id FROM sweeps WHERE status = 'OPEN'
 	 UNION ALL SELECT top_up_id FROM gas_top_ups WHERE status = 'OPEN'
-	 UNION ALL SELECT place_id FROM places WHERE status = 'OPEN'
-	 UNION ALL SELECT merge_id FROM merges WHERE status = 'OPEN') AS open
+	 UNION ALL SELECT nonce_account_id FROM nonce_accounts WHERE status = 'OPEN'
+	 UNION ALL SELECT consolidation_id FROM consolidations WHERE status = 'OPEN') AS open
 	JOIN dispatch_orders AS o USING (order_id)
 	WHERE o.status NOT IN ('PAID', 'FAILED', 'WITHDRAWN')
 	GROUP BY o.chain, o.purpose, o.status, coalesce(o.waiting_for, '')`
@@ -366,7 +366,7 @@ var gauges = []gauge{
 		"chain", "purpose", "status", "waiting_for"),
 	newGauge("coffer_orders_in_question",
 		"Payments that ended on a block that the chain replaced after it was final, by wait reason.", `
-		SELECT chain, coalesce(waiting_for, ''), count(*)::float8 FROM dispatch_in_question GROUP BY 1, 2`,
+		SELECT chain, coalesce(waiting_for, ''), count(*)::float8 FROM dispatch_reorged GROUP BY 1, 2`,
 		"chain", "waiting_for"),
 	newGauge("coffer_withdrawals_open", "Withdrawals that have not ended.", `
 		SELECT status, count(*)::float8 FROM withdrawals WHERE status IN ('AWAITING_APPROVAL', 'PROCESSING', 'BROADCAST') GROUP BY status`,

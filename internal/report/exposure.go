@@ -106,7 +106,7 @@ func ListReorgedOrders(ctx context.Context, tx pg.Tx, ch chain.Name) ([]ReorgedO
 	rows, err := tx.Query(ctx, `
 		SELECT o.order_id, o.purpose, coalesce(o.customer_id || ' of ', '') || o.org_id, o.mint_id, o.amount, o.status, o.tx_hash,
 			coalesce(o.waiting_for, ''), coalesce(o.last_error, '')
-		FROM dispatch_in_question q JOIN dispatch_orders o USING (order_id)
+		FROM dispatch_reorged q JOIN dispatch_orders o USING (order_id)
 		WHERE q.chain = $1 ORDER BY o.created_at, o.order_id`, ch)
 	if err != nil {
 		return nil, fmt.Errorf("read the disputed orders on %s: %w", ch, err)

@@ -39,9 +39,9 @@ func ListTreasuryNeeds(ctx context.Context, tx pg.Tx) ([]TreasuryNeed, error) {
 		WITH native AS (SELECT chain, mint_id FROM mints WHERE contract = ''),
 		waiting AS (
 			SELECT o.org_id, o.chain, o.wallet_id, CASE o.waiting_for WHEN 'GAS' THEN n.mint_id ELSE o.mint_id END AS mint_id,
-				o.waiting_for, sum(o.short_by) AS short, count(*) AS orders
+				o.waiting_for, sum(o.missing_amount) AS short, count(*) AS orders
 			FROM dispatch_orders o JOIN wallets w USING (wallet_id) JOIN native n ON n.chain = o.chain
-			WHERE o.status = 'QUEUED' AND o.waiting_for IN ('GAS', 'FUNDS') AND o.short_by > 0 AND w.purpose = 'TREASURY'
+			WHERE o.status = 'QUEUED' AND o.waiting_for IN ('GAS', 'FUNDS') AND o.missing_amount > 0 AND w.purpose = 'TREASURY'
 			GROUP BY 1, 2, 3, 4, 5),
 		-- What customers' addresses still have, the open sweeps included, is on its way.
 		coming AS (

@@ -35,7 +35,7 @@ func PruneAnswers(ctx context.Context, db *pg.DB, retention time.Duration) error
 			looked = 0
 			var last string
 			if err := tx.QueryRow(
-				ctx, `SELECT answer_id FROM risk_answers_retired FOR UPDATE`,
+				ctx, `SELECT answer_id FROM risk_answers_pruned FOR UPDATE`,
 			).Scan(&last); err != nil {
 				return err
 			}
@@ -74,7 +74,7 @@ func PruneAnswers(ctx context.Context, db *pg.DB, retention time.Duration) error
 			if err != nil {
 				return err
 			}
-			_, err = tx.Exec(ctx, `UPDATE risk_answers_retired SET answer_id = $1`, last)
+			_, err = tx.Exec(ctx, `UPDATE risk_answers_pruned SET answer_id = $1`, last)
 			return err
 		})
 		if err != nil {

@@ -230,7 +230,7 @@ func (w *Walker) openCursor(ctx context.Context) (moved bool, err error) {
 func (w *Walker) commitBlock(ctx context.Context, cursor chain.Block, b preparedBlock, apply Apply) error {
 	return w.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		moved, err := tx.Exec(ctx, `
-			UPDATE scan_cursors SET height = $4, hash = $5, updated_at = $6, parted_above = NULL
+			UPDATE scan_cursors SET height = $4, hash = $5, updated_at = $6, forked_above = NULL
 			WHERE chain = $1 AND height = $2 AND hash = $3`,
 			w.conf.Chain, cursor.Height, cursor.Hash, b.Height, b.Hash, tx.Now)
 		if err != nil {

@@ -79,7 +79,7 @@ func (w *Walker) recordFork(ctx context.Context, detail string) error {
 		if err := w.lockCursor(ctx, tx, fork.Cursor); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, `UPDATE scan_cursors SET parted_above = least(parted_above, $2) WHERE chain = $1`,
+		_, err := tx.Exec(ctx, `UPDATE scan_cursors SET forked_above = least(forked_above, $2) WHERE chain = $1`,
 			w.conf.Chain, fork.Ancestor.Height)
 		if err != nil {
 			return fmt.Errorf("mark a fork of %s above block %d: %w", w.conf.Chain, fork.Ancestor.Height, err)
@@ -100,7 +100,7 @@ func (w *Walker) recordFork(ctx context.Context, detail string) error {
 func (w *Walker) isForkRecorded(ctx context.Context) (isRecorded bool, err error) {
 	err = w.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		return tx.QueryRow(
-			ctx, `SELECT parted_above IS NOT NULL FROM scan_cursors WHERE chain = $1`, w.conf.Chain,
+			ctx, `SELECT forked_above IS NOT NULL FROM scan_cursors WHERE chain = $1`, w.conf.Chain,
 		).Scan(&isRecorded)
 	})
 	if err != nil {
@@ -302,7 +302,7 @@ func (w *Walker) Repoint(
 			target = fork.Cursor // a person rewound the cursor to read blocks again
 		}
 		_, err := tx.Exec(ctx,
-			`UPDATE scan_cursors SET height = $2, hash = $3, updated_at = $4, parted_above = NULL WHERE chain = $1`,
+			`UPDATE scan_cursors SET height = $2, hash = $3, updated_at = $4, forked_above = NULL WHERE chain = $1`,
 			w.conf.Chain, target.Height, target.Hash, tx.Now)
 		if err != nil {
 			return fmt.Errorf("set the cursor to block %d: %w", target.Height, err)

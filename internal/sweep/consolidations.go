@@ -40,8 +40,8 @@ func (s *Sweeper) planConsolidations(ctx context.Context) (made int, err error) 
 			SELECT w.wallet_id, demand.waits FROM wallets w CROSS JOIN LATERAL (SELECT EXISTS (
 				SELECT FROM dispatch_orders o WHERE o.chain = $1 AND o.wallet_id = w.wallet_id AND o.status = 'QUEUED' AND o.waiting_for = 'MERGE') AS waits) demand
 			WHERE w.purpose = 'TREASURY' AND w.family = $2
-				AND (demand.waits OR $4 = (SELECT count(*) FROM (SELECT FROM coins c WHERE c.org_id = w.org_id AND c.chain = $1 AND c.mint_id = $3 AND c.status = 'FREE' LIMIT $4) AS few))
-				AND NOT EXISTS (SELECT FROM merges m WHERE m.wallet_id = w.wallet_id AND m.chain = $1 AND (m.status = 'OPEN' OR m.status = 'REFUSED' AND m.ended_at > $5))
+				AND (demand.waits OR $4 = (SELECT count(*) FROM (SELECT FROM utxos c WHERE c.org_id = w.org_id AND c.chain = $1 AND c.mint_id = $3 AND c.status = 'FREE' LIMIT $4) AS few))
+				AND NOT EXISTS (SELECT FROM consolidations m WHERE m.wallet_id = w.wallet_id AND m.chain = $1 AND (m.status = 'OPEN' OR m.status = 'REFUSED' AND m.ended_at > $5))
 			ORDER BY w.wallet_id`,
 			s.chain.Name, s.chain.Name.Family(), native, minInputs, tx.Now.Add(-s.conf.RetryAfterFail))
 		if err != nil {
@@ -142,11 +142,11 @@ func (s *Sweeper) openConsolidation(
 			return err
 		}
 		_, err := tx.Exec(ctx, `
-			INSERT INTO merges (merge_id, org_id, chain, wallet_id, status, created_at)
+			INSERT INTO consolidations (consolidation_id, org_id, chain, wallet_id, status, created_at)
 			VALUES ($1, $2, $3, $4, 'OPEN', $5)`, orderID, t.OrgID, s.chain.Name, t.ID, tx.Now)
 		return err
 	})
-	if pg.ViolatesConstraint(err, "merges_one_open") {
+	if pg.ViolatesConstraint(err, "consolidations_one_open") {
 		return false, nil // another planner was first
 	}
 	if err != nil {
@@ -184,7 +184,7 @@ func (ConsolidationListener) OnRecalled(ctx context.Context, tx pg.Tx, o dispatc
 
 func endConsolidation(ctx context.Context, tx pg.Tx, orderID, status string) error {
 	tag, err := tx.Exec(
-		ctx, `UPDATE merges SET status = $2, ended_at = $3 WHERE merge_id = $1 AND status = 'OPEN'`, orderID, status,
+		ctx, `UPDATE consolidations SET status = $2, ended_at = $3 WHERE consolidation_id = $1 AND status = 'OPEN'`, orderID, status,
 		tx.Now,
 	)
 	return endError("merge "+orderID, tag, err)

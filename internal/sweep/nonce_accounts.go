@@ -44,7 +44,7 @@ func (s *Sweeper) planNonceAccounts(ctx context.Context) (made int, err error) {
 		// A refused creation pauses: the signer's policy does not change by being asked.
 		rows, err := tx.Query(ctx, `
 			SELECT w.wallet_id, count(*) FILTER (WHERE p.status IN ('OPEN', 'DONE'))
-			FROM wallets w LEFT JOIN places p ON p.wallet_id = w.wallet_id AND p.chain = $1
+			FROM wallets w LEFT JOIN nonce_accounts p ON p.wallet_id = w.wallet_id AND p.chain = $1
 			WHERE w.purpose = 'TREASURY' AND w.family = $2
 			GROUP BY w.wallet_id
 			HAVING count(*) FILTER (WHERE p.status IN ('OPEN', 'DONE')) < $3
@@ -204,7 +204,7 @@ func loadNonceAccounts(
 	ctx context.Context, tx pg.Tx, walletID string, name chain.Name,
 ) (map[chain.Address]string, error) {
 	rows, err := tx.Query(
-		ctx, `SELECT address, status FROM places WHERE wallet_id = $1 AND chain = $2 AND status <> 'REFUSED'`, walletID,
+		ctx, `SELECT address, status FROM nonce_accounts WHERE wallet_id = $1 AND chain = $2 AND status <> 'REFUSED'`, walletID,
 		name,
 	)
 	if err != nil {
@@ -243,11 +243,11 @@ func (s *Sweeper) openNonceAccount(ctx context.Context, t wallet.Wallet, p chain
 			return err
 		}
 		_, err := tx.Exec(ctx, `
-			INSERT INTO places (place_id, org_id, chain, wallet_id, address, amount, status, created_at)
+			INSERT INTO nonce_accounts (nonce_account_id, org_id, chain, wallet_id, address, amount, status, created_at)
 			VALUES ($1, $2, $3, $4, $5, $6, 'OPEN', $7)`, orderID, t.OrgID, s.chain.Name, t.ID, p.To, p.Amount, tx.Now)
 		return err
 	})
-	if pg.ViolatesConstraint(err, "places_address_once") {
+	if pg.ViolatesConstraint(err, "nonce_accounts_address_once") {
 		return false, nil
 	}
 	return err == nil, err
@@ -290,7 +290,7 @@ func (NonceAccountListener) OnRecalled(ctx context.Context, tx pg.Tx, o dispatch
 
 func endNonceAccount(ctx context.Context, tx pg.Tx, orderID, status string) error {
 	tag, err := tx.Exec(
-		ctx, `UPDATE places SET status = $2, ended_at = $3 WHERE place_id = $1 AND status = 'OPEN'`, orderID, status,
+		ctx, `UPDATE nonce_accounts SET status = $2, ended_at = $3 WHERE nonce_account_id = $1 AND status = 'OPEN'`, orderID, status,
 		tx.Now,
 	)
 	return endError("place "+orderID, tag, err)

@@ -249,7 +249,7 @@ func TestAPaymentIsCoveredByAddressesOfItsOwnOrganization(t *testing.T) {
 		}); err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, `UPDATE dispatch_orders SET waiting_for = 'FUNDS', short_by = 80`)
+		_, err = tx.Exec(ctx, `UPDATE dispatch_orders SET waiting_for = 'FUNDS', missing_amount = 80`)
 		return err
 	})
 	_, err = y.sweeper.Plan(y.ctx)

@@ -82,7 +82,7 @@ type Output struct {
 func (f Output) outpoint() string { return string(f.Tx) + ":" + f.Position }
 
 // slotJoin is the SQL that joins an output c with the order that has it in its slot.
-const slotJoin = `dispatch_slots s JOIN dispatch_orders o USING (order_id) WHERE s.order_id = c.order_id AND strpos(s.lease, c.outpoint || ':') > 0`
+const slotJoin = `dispatch_slots s JOIN dispatch_orders o USING (order_id) WHERE s.order_id = c.order_id AND strpos(s.slot_key, c.outpoint || ':') > 0`
 
 // AddFinal inserts outputs in the transaction that makes them final. An output that a reorg removed
 // returns to the order that had it, and is spent if that order has ended. An output that only the
@@ -109,12 +109,12 @@ func AddFinal(ctx context.Context, tx pg.Tx, outputs ...Output) error {
 			}
 		}
 		tag, err := tx.Exec(ctx, `
-			INSERT INTO coins AS c (chain, outpoint, org_id, wallet_id, mint_id, amount, status, deposit_id, change_of, proof_id, height, created_at)
+			INSERT INTO utxos AS c (chain, outpoint, org_id, wallet_id, mint_id, amount, status, deposit_id, change_of, proof_id, height, created_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, nullif($8, ''), nullif($9, ''), $10, $11, $12)
 			ON CONFLICT (chain, outpoint) DO UPDATE SET
 				status = CASE WHEN c.status <> 'GONE' THEN c.status ELSE coalesce((
 					SELECT CASE WHEN o.status IN ('PAID', 'FAILED') THEN 'SPENT' ELSE 'RESERVED' END FROM `+slotJoin+`), excluded.status) END,
-				spent_by = CASE WHEN c.status <> 'GONE' THEN c.spent_by ELSE (
+				spent_tx_hash = CASE WHEN c.status <> 'GONE' THEN c.spent_tx_hash ELSE (
 					SELECT o.tx_hash FROM `+slotJoin+` AND o.status IN ('PAID', 'FAILED')) END,
 				deposit_id = excluded.deposit_id, change_of = excluded.change_of, proof_id = excluded.proof_id, height = excluded.height
 			WHERE (c.org_id, c.wallet_id, c.mint_id, c.amount) = (excluded.org_id, excluded.wallet_id, excluded.mint_id, excluded.amount)`,
@@ -153,7 +153,7 @@ func ChangeTargets(
 	ctx context.Context, tx pg.Tx, ch chain.Name, hashes []chain.TxHash,
 ) (map[chain.TxHash]ChangeTarget, error) {
 	rows, err := tx.Query(ctx, `
-		SELECT a.tx_hash, a.order_id, split_part(s.lease, ' ', -1) FROM dispatch_attempts a JOIN dispatch_slots s USING (order_id)
+		SELECT a.tx_hash, a.order_id, split_part(s.slot_key, ' ', -1) FROM dispatch_attempts a JOIN dispatch_slots s USING (order_id)
 		WHERE a.tx_hash = ANY ($1) AND s.chain = $2`, hashes, ch)
 	if err != nil {
 		return nil, fmt.Errorf("look up transactions of this installation on %s: %w", ch, err)
@@ -175,8 +175,8 @@ func ChangeTargets(
 // Rule COIN-2.
 func FreeCredited(ctx context.Context, tx pg.Tx, depositIDs ...string) error {
 	_, err := tx.Exec(ctx, `
-		UPDATE coins SET status = 'FREE', order_id = NULL
-		WHERE (chain, outpoint) IN (SELECT chain, outpoint FROM coins WHERE deposit_id = ANY ($1) AND status = 'HELD' ORDER BY chain, outpoint FOR UPDATE)`,
+		UPDATE utxos SET status = 'FREE', order_id = NULL
+		WHERE (chain, outpoint) IN (SELECT chain, outpoint FROM utxos WHERE deposit_id = ANY ($1) AND status = 'HELD' ORDER BY chain, outpoint FOR UPDATE)`,
 		depositIDs)
 	if err != nil {
 		return fmt.Errorf("free the outputs of %d deposits from %s on: %w", len(depositIDs), depositIDs[0], err)
@@ -188,8 +188,8 @@ func FreeCredited(ctx context.Context, tx pg.Tx, depositIDs ...string) error {
 // earlier such orders left of it. It returns an error if there is none. Rule COIN-2.
 func AssignHeld(ctx context.Context, tx pg.Tx, depositID, orderID string, earlier ...string) error {
 	tag, err := tx.Exec(ctx, `
-		UPDATE coins SET order_id = $2
-		WHERE (chain, outpoint) IN (SELECT chain, outpoint FROM coins
+		UPDATE utxos SET order_id = $2
+		WHERE (chain, outpoint) IN (SELECT chain, outpoint FROM utxos
 			WHERE (deposit_id = $1 OR change_of = ANY ($3)) AND status = 'HELD' ORDER BY chain, outpoint FOR UPDATE)`,
 		depositID, orderID, earlier)
 	if err != nil {
@@ -204,7 +204,7 @@ func AssignHeld(ctx context.Context, tx pg.Tx, depositID, orderID string, earlie
 // UnassignHeld undoes AssignHeld for an order that ended before it had a slot.
 func UnassignHeld(ctx context.Context, tx pg.Tx, orderID string) error {
 	if _, err := tx.Exec(
-		ctx, `UPDATE coins SET order_id = NULL WHERE order_id = $1 AND status IN ('HELD', 'GONE')`, orderID,
+		ctx, `UPDATE utxos SET order_id = NULL WHERE order_id = $1 AND status IN ('HELD', 'GONE')`, orderID,
 	); err != nil {
 		return fmt.Errorf("release the output that was held for order %s: %w", orderID, err)
 	}
@@ -221,7 +221,7 @@ const candidatesMax = 500
 func LockCandidates(
 	ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID int, orderID string,
 ) (assigned, free []chain.Output, err error) {
-	const columns = `SELECT c.outpoint, w.address, c.amount FROM coins c JOIN wallets w USING (wallet_id) WHERE `
+	const columns = `SELECT c.outpoint, w.address, c.amount FROM utxos c JOIN wallets w USING (wallet_id) WHERE `
 	if assigned, err = queryOutputs(
 		ctx, tx, columns+`c.order_id = $1 AND c.status = 'HELD' ORDER BY c.chain, c.outpoint FOR UPDATE OF c`, orderID,
 	); err != nil {
@@ -275,7 +275,7 @@ func queryUnreached(
 		ORDER BY c.amount DESC, c.outpoint`+lock, org, ch, mintID, lower, reached, limit)
 }
 
-const freeOutputsFrom = ` FROM coins c JOIN wallets w USING (wallet_id) WHERE c.org_id = $1 AND c.chain = $2 AND c.mint_id = $3 AND c.status = 'FREE'
+const freeOutputsFrom = ` FROM utxos c JOIN wallets w USING (wallet_id) WHERE c.org_id = $1 AND c.chain = $2 AND c.mint_id = $3 AND c.status = 'FREE'
 	AND NOT EXISTS (SELECT FROM freezes f WHERE f.scope = 'WALLET' AND f.wallet_id = c.wallet_id AND f.lifted_at IS NULL)`
 
 func querySmall(
@@ -319,7 +319,7 @@ func Reserve(ctx context.Context, tx pg.Tx, ch chain.Name, orderID string, chose
 		outpoints[i] = c.Outpoint
 	}
 	tag, err := tx.Exec(ctx, `
-		UPDATE coins SET status = 'RESERVED', order_id = $2
+		UPDATE utxos SET status = 'RESERVED', order_id = $2
 		WHERE chain = $1 AND outpoint = ANY ($3) AND (status = 'FREE' OR status = 'HELD' AND order_id = $2)`,
 		ch, orderID, outpoints)
 	if err != nil {
@@ -343,7 +343,7 @@ func ReserveJournaled(
 		slices.Values(inputs), func(a, b chain.Output) int { return compareOutpoints(a.Outpoint, b.Outpoint) },
 	) {
 		tag, err := tx.Exec(ctx, `
-			INSERT INTO coins AS c (chain, outpoint, org_id, wallet_id, mint_id, amount, status, order_id, created_at)
+			INSERT INTO utxos AS c (chain, outpoint, org_id, wallet_id, mint_id, amount, status, order_id, created_at)
 			SELECT $1, $2, w.org_id, w.wallet_id, $5, $6, 'RESERVED', $7, $8 FROM wallets w WHERE w.org_id = $3 AND w.family = $4 AND w.address = $9
 			ON CONFLICT (chain, outpoint) DO UPDATE SET status = 'RESERVED', order_id = excluded.order_id
 			WHERE (c.org_id, c.wallet_id, c.mint_id, c.amount) = (excluded.org_id, excluded.wallet_id, excluded.mint_id, excluded.amount)
@@ -370,8 +370,8 @@ func ReserveJournaled(
 // change of the order's status. Rule COIN-5.
 func MarkSpent(ctx context.Context, tx pg.Tx, orderID string, hash chain.TxHash, holdChange bool) error {
 	if _, err := tx.Exec(ctx, `
-		UPDATE coins SET status = 'SPENT', spent_by = $2
-		WHERE (chain, outpoint) IN (SELECT c.chain, c.outpoint FROM coins c
+		UPDATE utxos SET status = 'SPENT', spent_tx_hash = $2
+		WHERE (chain, outpoint) IN (SELECT c.chain, c.outpoint FROM utxos c
 			WHERE c.order_id = $1 AND c.status IN ('RESERVED', 'GONE') AND EXISTS (SELECT FROM `+slotJoin+`) ORDER BY c.chain, c.outpoint FOR UPDATE)`,
 		orderID, hash); err != nil {
 		return fmt.Errorf("mark the outputs of order %s as spent: %w", orderID, err)
@@ -385,8 +385,8 @@ func MarkSpent(ctx context.Context, tx pg.Tx, orderID string, hash chain.TxHash,
 // FreeChange frees the change of orders that have ended. Rule COIN-5.
 func FreeChange(ctx context.Context, tx pg.Tx, orderIDs ...string) error {
 	_, err := tx.Exec(ctx, `
-		UPDATE coins SET status = 'FREE', order_id = NULL
-		WHERE (chain, outpoint) IN (SELECT chain, outpoint FROM coins WHERE change_of = ANY ($1) AND status = 'HELD' ORDER BY chain, outpoint FOR UPDATE)`,
+		UPDATE utxos SET status = 'FREE', order_id = NULL
+		WHERE (chain, outpoint) IN (SELECT chain, outpoint FROM utxos WHERE change_of = ANY ($1) AND status = 'HELD' ORDER BY chain, outpoint FOR UPDATE)`,
 		orderIDs)
 	if err != nil {
 		return fmt.Errorf("free the change output of order %s: %w", orderIDs, err)
@@ -398,8 +398,8 @@ func FreeChange(ctx context.Context, tx pg.Tx, orderIDs ...string) error {
 // have. Spent outputs stay spent: their order is a reorged order. Rule COIN-3.
 func RemoveReorged(ctx context.Context, tx pg.Tx, ch chain.Name, ancestorHeight uint64) error {
 	_, err := tx.Exec(ctx, `
-		UPDATE coins SET status = 'GONE'
-		WHERE (chain, outpoint) IN (SELECT chain, outpoint FROM coins
+		UPDATE utxos SET status = 'GONE'
+		WHERE (chain, outpoint) IN (SELECT chain, outpoint FROM utxos
 			WHERE chain = $1 AND height > $2 AND status IN ('HELD', 'FREE', 'RESERVED') ORDER BY chain, outpoint FOR UPDATE)`,
 		ch, ancestorHeight)
 	if err != nil {

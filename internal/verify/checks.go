@@ -17,7 +17,7 @@ const (
 	withdrawalOwnerSQL = `coalesce(product, customer_id)`
 	// The wallet at which deposit d counts. On UTXO chains a credited deposit counts at the
 	// treasury, at whatever address it is.
-	creditWalletSQL = `CASE WHEN pooled(d.chain) AND d.status IN ('CREDITED', 'REVERSED') THEN (
+	creditWalletSQL = `CASE WHEN is_utxo(d.chain) AND d.status IN ('CREDITED', 'REVERSED') THEN (
 					SELECT t.wallet_id FROM wallets t JOIN wallets a ON a.wallet_id = d.wallet_id
 					WHERE t.org_id = d.org_id AND t.family = a.family AND t.purpose = 'TREASURY' AND t.subject = '') ELSE d.wallet_id END`
 	// The kind of account to which a deposit is credited.
@@ -360,8 +360,8 @@ var checks = []Check{
 		FULL JOIN (
 			SELECT wallet_id, mint_id, org_id, sum(amount) AS amount
 			-- Each order of a slot has its share, and the one that leads what cannot be divided.
-			FROM (SELECT s.wallet_id, n.mint_id, s.org_id, div(s.gas_reserved, s.orders) + CASE WHEN o.rides_id IS NULL THEN s.gas_reserved % s.orders ELSE 0 END AS amount
-				FROM dispatch_slots s JOIN dispatch_orders o ON s.order_id = coalesce(o.rides_id, o.order_id) JOIN native n ON n.chain = s.chain
+			FROM (SELECT s.wallet_id, n.mint_id, s.org_id, div(s.gas_reserved, s.orders) + CASE WHEN o.tx_lead_id IS NULL THEN s.gas_reserved % s.orders ELSE 0 END AS amount
+				FROM dispatch_slots s JOIN dispatch_orders o ON s.order_id = coalesce(o.tx_lead_id, o.order_id) JOIN native n ON n.chain = s.chain
 				WHERE o.status IN ` + openOrders + ` AND NOT o.funds_pending
 				UNION ALL
 				SELECT wallet_id, mint_id, org_id, amount FROM dispatch_orders
@@ -382,14 +382,14 @@ var checks = []Check{
 				WHEN c.change_of IS NOT NULL THEN CASE WHEN o.status IN ('PAID', 'FAILED') THEN c.amount ELSE 0 END
 				WHEN d.status IN (` + flaggedStatuses + `, 'CREDITED', 'BELOW_MINIMUM') THEN c.amount
 				ELSE 0 END) AS amount
-			FROM coins c LEFT JOIN deposits d ON d.deposit_id = c.deposit_id LEFT JOIN dispatch_orders o ON o.order_id = c.change_of
+			FROM utxos c LEFT JOIN deposits d ON d.deposit_id = c.deposit_id LEFT JOIN dispatch_orders o ON o.order_id = c.change_of
 			GROUP BY 1, 2)
 		SELECT coalesce(f.org_id, c.org_id), 'mint ' || coalesce(f.mint_id, c.mint_id), format('the books have %s, the coins are %s', coalesce(f.amount, 0), coalesce(c.amount, 0))
 		FROM (SELECT f.org_id, f.mint_id, sum(f.credited - f.swept + f.gas + f.dust) AS amount
-			FROM address_funds f JOIN mints m USING (mint_id) WHERE pooled(m.chain) GROUP BY 1, 2) f
+			FROM address_funds f JOIN mints m USING (mint_id) WHERE is_utxo(m.chain) GROUP BY 1, 2) f
 		FULL JOIN counted c ON c.org_id = f.org_id AND c.mint_id = f.mint_id
 		WHERE coalesce(f.amount, 0) <> coalesce(c.amount, 0)
-			AND NOT EXISTS (SELECT FROM dispatch_in_question q WHERE q.org_id = coalesce(f.org_id, c.org_id) AND pooled(q.chain))`,
+			AND NOT EXISTS (SELECT FROM dispatch_reorged q WHERE q.org_id = coalesce(f.org_id, c.org_id) AND is_utxo(q.chain))`,
 	},
 
 	{
@@ -397,8 +397,8 @@ var checks = []Check{
 		Promise: "every final output of an organization can be used for what its deposit or its order says",
 		breachSQL: `
 		SELECT d.org_id, 'deposit ' || d.deposit_id, format('is %s, and its coin is %s', d.status, coalesce(c.status, 'not there'))
-		FROM deposits d LEFT JOIN coins c ON c.deposit_id = d.deposit_id
-		WHERE pooled(d.chain) AND d.mint_id IS NOT NULL AND d.chain_status = 'FINALIZED'
+		FROM deposits d LEFT JOIN utxos c ON c.deposit_id = d.deposit_id
+		WHERE is_utxo(d.chain) AND d.mint_id IS NOT NULL AND d.chain_status = 'FINALIZED'
 			AND CASE d.status WHEN 'CREDITED' THEN c.status IN ('FREE', 'RESERVED', 'SPENT')
 				WHEN 'REJECTED' THEN c.status = 'SPENT' WHEN 'REDIRECTED' THEN c.status = 'SPENT'
 				WHEN 'REJECTING' THEN c.status IN ('HELD', 'RESERVED', 'SPENT') WHEN 'REDIRECTING' THEN c.status IN ('HELD', 'RESERVED', 'SPENT')
@@ -406,37 +406,37 @@ var checks = []Check{
 				ELSE c.status = 'HELD' END IS NOT TRUE
 		UNION ALL
 		SELECT c.org_id, 'coin ' || c.outpoint, format('is %s, and order %s, whose rest it is, is %s', c.status, c.change_of, o.status)
-		FROM coins c JOIN dispatch_orders o ON o.order_id = c.change_of
+		FROM utxos c JOIN dispatch_orders o ON o.order_id = c.change_of
 		WHERE c.status NOT IN ('HELD', 'GONE') AND o.status NOT IN ('PAID', 'FAILED')
 			-- A slot that a restore took from the signer's journal is as old as its signature, and
 			-- the block of its coin is proven here after that. Its coin may be the change of an
 			-- order that this database has not ended yet.
 			AND NOT (c.status IN ('RESERVED', 'SPENT') AND EXISTS (
 				SELECT FROM dispatch_slots s JOIN finality_proofs p ON (p.chain, p.proof_id) = (c.chain, c.proof_id)
-				WHERE s.order_id = c.order_id AND strpos(s.lease, c.outpoint || ':') > 0 AND s.created_at < p.created_at))
+				WHERE s.order_id = c.order_id AND strpos(s.slot_key, c.outpoint || ':') > 0 AND s.created_at < p.created_at))
 		UNION ALL
 		SELECT c.org_id, 'coin ' || c.outpoint, format('is %s and stands on a block that is not proven', c.status)
-		FROM coins c LEFT JOIN finality_live p ON p.proof_id = c.proof_id
+		FROM utxos c LEFT JOIN finality_live p ON p.proof_id = c.proof_id
 		WHERE c.proof_id IS NOT NULL AND c.status IN ('HELD', 'FREE') AND (p.chain, p.height) IS DISTINCT FROM (c.chain, c.height)`,
 	},
 
 	{ID: "I-47-slot", Promise: "every output of an order is in its slot, and is spent once the order has ended", breachSQL: `
 		SELECT c.org_id, 'coin ' || c.outpoint, format('is %s for order %s, which is %s%s', c.status, c.order_id, o.status,
-			CASE WHEN coalesce(strpos(s.lease, c.outpoint || ':'), 0) = 0 THEN ' and has another slot' ELSE '' END)
-		FROM coins c JOIN dispatch_orders o USING (order_id) LEFT JOIN dispatch_slots s ON s.order_id = c.order_id
-		WHERE c.status IN ('RESERVED', 'SPENT') AND (coalesce(strpos(s.lease, c.outpoint || ':'), 0) = 0
+			CASE WHEN coalesce(strpos(s.slot_key, c.outpoint || ':'), 0) = 0 THEN ' and has another slot' ELSE '' END)
+		FROM utxos c JOIN dispatch_orders o USING (order_id) LEFT JOIN dispatch_slots s ON s.order_id = c.order_id
+		WHERE c.status IN ('RESERVED', 'SPENT') AND (coalesce(strpos(s.slot_key, c.outpoint || ':'), 0) = 0
 			OR c.status = 'RESERVED' AND o.status NOT IN ` + openOrders + `
-			OR c.status = 'SPENT' AND (o.status NOT IN ('PAID', 'FAILED') OR c.spent_by <> o.tx_hash))
+			OR c.status = 'SPENT' AND (o.status NOT IN ('PAID', 'FAILED') OR c.spent_tx_hash <> o.tx_hash))
 		UNION ALL
 		SELECT s.org_id, 'order ' || s.order_id, 'has a slot and no coin in it'
-		FROM dispatch_slots s WHERE pooled(s.chain) AND NOT EXISTS (SELECT FROM coins c WHERE c.order_id = s.order_id)`},
+		FROM dispatch_slots s WHERE is_utxo(s.chain) AND NOT EXISTS (SELECT FROM utxos c WHERE c.order_id = s.order_id)`},
 
 	{
 		ID:      "I-47-rest",
 		Promise: "every change output goes to a change wallet of its own, which the seed and a number determine",
 		breachSQL: `
 		WITH rests AS (
-			SELECT s.org_id, s.order_id, split_part(s.lease, ' ', -1) AS address FROM dispatch_slots s WHERE pooled(s.chain))
+			SELECT s.org_id, s.order_id, split_part(s.slot_key, ' ', -1) AS address FROM dispatch_slots s WHERE is_utxo(s.chain))
 		SELECT r.org_id, 'order ' || r.order_id, format('its rest comes back to %s, which is no wallet of its organization for change', r.address)
 		FROM rests r LEFT JOIN wallets w ON w.family = 'BITCOIN' AND w.address = r.address
 		WHERE (w.org_id, w.purpose) IS DISTINCT FROM (r.org_id, 'CHANGE')
@@ -444,7 +444,7 @@ var checks = []Check{
 		SELECT min(org_id), 'address ' || address, 'gets the rests of orders ' || string_agg(order_id, ', ' ORDER BY order_id) FROM rests GROUP BY address HAVING count(*) > 1
 		UNION ALL
 		SELECT c.org_id, 'coin ' || c.outpoint, format('is called the rest of order %s, and came to another address', c.change_of)
-		FROM coins c JOIN wallets w USING (wallet_id) LEFT JOIN rests r ON r.order_id = c.change_of
+		FROM utxos c JOIN wallets w USING (wallet_id) LEFT JOIN rests r ON r.order_id = c.change_of
 		WHERE c.change_of IS NOT NULL AND r.address IS DISTINCT FROM w.address
 		UNION ALL
 		-- Those of before have an order as their subject.
@@ -510,7 +510,7 @@ var checks = []Check{
 			JOIN ledger_accounts c ON c.account_id = t.credit_account
 			WHERE t.cause_kind = 'DEPOSIT_REVERSAL' GROUP BY 1),
 		due AS (
-			SELECT deposit_id, org_id, mint_id, amount, taken_back, claims,
+			SELECT deposit_id, org_id, mint_id, amount, taken_back, claim_count,
 				` + creditKindSQL + ` || ' ' || coalesce(customer_id, product, '') AS owner
 			FROM deposits WHERE status = 'REVERSED'
 			UNION ALL SELECT deposit_id, org_id, mint_id, amount, 0, 0, NULL FROM deposits WHERE lost_at IS NOT NULL)
@@ -521,7 +521,7 @@ var checks = []Check{
 					d.amount, d.taken_back, p.taken, p.owners, p.lost, p.back, p.causes) END
 		FROM due d FULL JOIN posted p ON p.deposit_id = d.deposit_id
 		WHERE (p.org_id, p.mint_id, p.mints, p.taken, p.lost, p.back, p.causes)
-				IS DISTINCT FROM (d.org_id, d.mint_id, 1::bigint, d.taken_back, d.amount - d.taken_back, d.amount, d.claims + 1::bigint)
+				IS DISTINCT FROM (d.org_id, d.mint_id, 1::bigint, d.taken_back, d.amount - d.taken_back, d.amount, d.claim_count + 1::bigint)
 			OR p.owners <> ARRAY[d.owner]`,
 	},
 
@@ -572,7 +572,7 @@ var checks = []Check{
 			CASE WHEN s.order_id IS NULL AND o.status NOT IN ` + statusesWithoutSlot + ` THEN format('is %s without a slot', o.status)
 				WHEN s.order_id IS NOT NULL AND o.status IN ` + statusesWithoutSlot + ` THEN format('is %s with slot %s', o.status, s.nonce)
 				ELSE format('has slot %s of wallet %s on %s, which is not its wallet or not counted', s.nonce, s.wallet_id, s.chain) END
-		FROM dispatch_orders o LEFT JOIN dispatch_slots s ON s.order_id = coalesce(o.rides_id, o.order_id)
+		FROM dispatch_orders o LEFT JOIN dispatch_slots s ON s.order_id = coalesce(o.tx_lead_id, o.order_id)
 		LEFT JOIN dispatch_accounts a ON a.wallet_id = s.wallet_id AND a.chain = s.chain
 		WHERE (s.order_id IS NULL) <> (o.status IN ` + statusesWithoutSlot + `)
 			OR s.order_id IS NOT NULL AND ((s.wallet_id, s.chain, s.org_id) IS DISTINCT FROM (o.wallet_id, o.chain, o.org_id)
@@ -585,13 +585,13 @@ var checks = []Check{
 		FROM dispatch_slots GROUP BY order_id HAVING count(*) > 1
 		UNION ALL
 		SELECT min(s.org_id), 'order ' || s.order_id, format('leads %s orders in a slot of %s, which are %s', count(*), min(s.orders), string_agg(DISTINCT o.status, ', '))
-		FROM dispatch_slots s JOIN dispatch_orders o ON s.order_id = coalesce(o.rides_id, o.order_id)
+		FROM dispatch_slots s JOIN dispatch_orders o ON s.order_id = coalesce(o.tx_lead_id, o.order_id)
 		GROUP BY s.order_id
 		HAVING count(*) <> min(s.orders) OR count(DISTINCT o.status) > 1 AND NOT bool_and(o.status IN ('PAID', 'FAILED', 'STUCK'))
 			OR count(DISTINCT (o.tx_hash, o.purpose)) > 1
 		UNION ALL
-		SELECT s.org_id, 'order ' || s.order_id, format('has a slot, and rides with %s', o.rides_id)
-		FROM dispatch_slots s JOIN dispatch_orders o USING (order_id) WHERE o.rides_id IS NOT NULL`,
+		SELECT s.org_id, 'order ' || s.order_id, format('has a slot, and rides with %s', o.tx_lead_id)
+		FROM dispatch_slots s JOIN dispatch_orders o USING (order_id) WHERE o.tx_lead_id IS NOT NULL`,
 	},
 
 	{ID: "I-16-bytes", Promise: "every broadcast transaction has its bytes stored", breachSQL: `
@@ -602,7 +602,7 @@ var checks = []Check{
 		LEFT JOIN (SELECT order_id, count(*) AS attempts, count(raw) AS stored, array_agg(tx_hash) AS hashes,
 				bool_or(sent_at IS NOT NULL AND raw IS NULL) AS unstored,
 				array_agg(tx_hash) FILTER (WHERE act = 'PAY') AS payments
-			FROM dispatch_attempts GROUP BY order_id) a ON a.order_id = coalesce(o.rides_id, o.order_id)
+			FROM dispatch_attempts GROUP BY order_id) a ON a.order_id = coalesce(o.tx_lead_id, o.order_id)
 		WHERE o.status NOT IN ` + statusesWithoutSlot + ` AND (a.attempts IS NULL OR a.unstored
 			OR o.status <> 'SLOTTED' AND a.stored = 0
 			OR o.status IN ('BROADCAST', 'PAID', 'FAILED', 'STUCK') AND (o.tx_hash = ANY (a.hashes)) IS NOT TRUE
@@ -635,8 +635,8 @@ var checks = []Check{
 			o.status, coalesce(w.status, 'missing'), coalesce(v.journal_seq::text, 'none'))
 		FROM dispatch_voids v JOIN dispatch_orders o USING (order_id) LEFT JOIN withdrawals w ON w.withdrawal_id = v.order_id
 		WHERE o.status <> 'WITHDRAWN' OR v.journal_seq IS NULL AND coalesce(w.status, 'AWAITING_APPROVAL') NOT IN ('AWAITING_APPROVAL', 'PROCESSING')
-			OR w.status = 'PROCESSING' AND w.ends_as IS NULL
-			OR v.journal_seq IS NOT NULL AND w.ends_as IS NOT NULL AND w.status <> w.ends_as`,
+			OR w.status = 'PROCESSING' AND w.end_status IS NULL
+			OR v.journal_seq IS NOT NULL AND w.end_status IS NOT NULL AND w.status <> w.end_status`,
 	},
 
 	{ID: "I-16-sweep", Promise: "every sweep and top-up is its order, and ended with it", breachSQL: `
@@ -656,31 +656,31 @@ var checks = []Check{
 			OR (s.status = 'FAILED') <> (o.status IN ('FAILED', 'REFUSED', 'WITHDRAWN'))`},
 
 	{ID: "I-16-place", Promise: "every nonce account creation is its order, and ended with it", breachSQL: `
-		SELECT coalesce(p.org_id, o.org_id), 'place ' || coalesce(p.place_id, o.order_id),
-			CASE WHEN p.place_id IS NULL THEN 'is made by nobody who planned it'
+		SELECT coalesce(p.org_id, o.org_id), 'place ' || coalesce(p.nonce_account_id, o.order_id),
+			CASE WHEN p.nonce_account_id IS NULL THEN 'is made by nobody who planned it'
 				WHEN o.order_id IS NULL THEN format('is %s and has no order', p.status)
 				ELSE format('%s at %s is %s, its order of %s to %s is %s', p.amount, p.address, p.status, o.amount, o.to_address, o.status) END
-		FROM places p
-		FULL JOIN (SELECT * FROM dispatch_orders WHERE purpose = 'PLACE') o ON o.order_id = p.place_id
-		WHERE p.place_id IS NULL OR o.order_id IS NULL
+		FROM nonce_accounts p
+		FULL JOIN (SELECT * FROM dispatch_orders WHERE purpose = 'PLACE') o ON o.order_id = p.nonce_account_id
+		WHERE p.nonce_account_id IS NULL OR o.order_id IS NULL
 			OR (p.org_id, p.chain, p.wallet_id, p.address, p.amount) IS DISTINCT FROM (o.org_id, o.chain, o.wallet_id, o.to_address, o.amount)
 			OR (p.status = 'DONE') <> (o.status = 'PAID')
 			OR (p.status = 'OPEN') <> (o.status NOT IN ('PAID', 'FAILED', 'REFUSED', 'WITHDRAWN'))`},
 
 	{ID: "I-16-merge", Promise: "every consolidation is its order, makes no payment, and ended with it", breachSQL: `
-		SELECT coalesce(m.org_id, o.org_id), 'merge ' || coalesce(m.merge_id, o.order_id),
-			CASE WHEN m.merge_id IS NULL THEN 'is made by nobody who planned it'
+		SELECT coalesce(m.org_id, o.org_id), 'merge ' || coalesce(m.consolidation_id, o.order_id),
+			CASE WHEN m.consolidation_id IS NULL THEN 'is made by nobody who planned it'
 				WHEN o.order_id IS NULL THEN format('is %s and has no order', m.status)
 				ELSE format('is %s, its order of %s to %s is %s', m.status, o.amount, o.to_address, o.status) END
-		FROM merges m
-		FULL JOIN (SELECT * FROM dispatch_orders WHERE purpose = 'MERGE') o ON o.order_id = m.merge_id
+		FROM consolidations m
+		FULL JOIN (SELECT * FROM dispatch_orders WHERE purpose = 'MERGE') o ON o.order_id = m.consolidation_id
 		LEFT JOIN wallets w ON w.wallet_id = o.to_wallet_id
-		WHERE m.merge_id IS NULL OR o.order_id IS NULL
+		WHERE m.consolidation_id IS NULL OR o.order_id IS NULL
 			OR (m.org_id, m.chain, m.wallet_id) IS DISTINCT FROM (o.org_id, o.chain, o.wallet_id)
 			OR o.amount <> 0 OR (w.org_id, w.purpose, w.address) IS DISTINCT FROM (o.org_id, 'CHANGE', o.to_address)
 			OR o.status NOT IN ('REFUSED', 'WITHDRAWN') AND EXISTS (SELECT FROM dispatch_slots s
-				WHERE s.chain = o.chain AND pooled(s.chain) AND split_part(s.lease, ' ', -1) = o.to_address AND s.order_id <> o.order_id)
-			OR EXISTS (SELECT FROM dispatch_slots s WHERE s.order_id = o.order_id AND split_part(s.lease, ' ', -1) <> o.to_address)
+				WHERE s.chain = o.chain AND is_utxo(s.chain) AND split_part(s.slot_key, ' ', -1) = o.to_address AND s.order_id <> o.order_id)
+			OR EXISTS (SELECT FROM dispatch_slots s WHERE s.order_id = o.order_id AND split_part(s.slot_key, ' ', -1) <> o.to_address)
 			OR (m.status = 'DONE') <> (o.status = 'PAID')
 			OR (m.status = 'OPEN') <> (o.status NOT IN ('PAID', 'FAILED', 'REFUSED', 'WITHDRAWN'))`},
 
@@ -730,13 +730,13 @@ var checks = []Check{
 		ID: "I-17-question", Promise: "an order that ended on a replaced block is listed until a block proves it again",
 		openSQL: `
 		SELECT o.org_id, 'order ' || o.order_id, format('is %s on a block that is gone and waits for %s: %s', o.status, coalesce(o.waiting_for, 'a look'), coalesce(o.last_error, ''))
-		FROM dispatch_in_question q JOIN dispatch_orders o USING (order_id)`, breachSQL: `
+		FROM dispatch_reorged q JOIN dispatch_orders o USING (order_id)`, breachSQL: `
 		SELECT o.org_id, 'order ' || o.order_id, format('is %s on a block that is gone, and nothing lists it', o.status)
-		FROM dispatch_orders o LEFT JOIN finality_live p ON p.proof_id = o.proof_id LEFT JOIN dispatch_in_question q ON q.order_id = o.order_id
+		FROM dispatch_orders o LEFT JOIN finality_live p ON p.proof_id = o.proof_id LEFT JOIN dispatch_reorged q ON q.order_id = o.order_id
 		WHERE o.status IN ('PAID', 'FAILED') AND o.proof_id IS NOT NULL AND p.proof_id IS NULL AND q.order_id IS NULL
 		UNION ALL
 		SELECT q.org_id, 'order ' || q.order_id, 'is listed as in question, and its proof is alive'
-		FROM dispatch_in_question q JOIN dispatch_orders o USING (order_id) JOIN finality_live p ON p.proof_id = o.proof_id`,
+		FROM dispatch_reorged q JOIN dispatch_orders o USING (order_id) JOIN finality_live p ON p.proof_id = o.proof_id`,
 	},
 
 	// The names of the events are derived from the purpose, so that an organization's own deposit
@@ -877,7 +877,7 @@ var checks = []Check{
 			FROM withdrawals WHERE status IN ('BROADCAST', 'COMPLETED', 'FAILED', 'REJECTED', 'CANCELLED')
 			UNION ALL SELECT org_id, transfer_id, 'transfer.made' FROM transfers
 			UNION ALL SELECT org_id, order_id, 'order.slotted' FROM dispatch_slots
-			UNION ALL SELECT org_id, order_id, 'order.slotted' FROM dispatch_orders WHERE rides_id IS NOT NULL
+			UNION ALL SELECT org_id, order_id, 'order.slotted' FROM dispatch_orders WHERE tx_lead_id IS NOT NULL
 			UNION ALL SELECT org_id, order_id, 'order.ended' FROM dispatch_orders WHERE status IN ('PAID', 'FAILED')
 			UNION ALL SELECT org_id, wallet_id, 'wallet.issued' FROM wallets
 			UNION ALL SELECT org_id, freeze_id, 'freeze.put' FROM freezes
@@ -979,7 +979,7 @@ var checks = []Check{
 		inspect: checkAuditChain, openSQL: `
 		SELECT a.org_id, 'row ' || a.audit_id, format('of the audit log was written at %s and has no place in the chain yet', a.at)
 		FROM audit_log a
-		WHERE a.audit_id > (SELECT settled FROM audit_chain) AND a.at < now() - interval '1 minute'
+		WHERE a.audit_id > (SELECT sealed_through FROM audit_chain) AND a.at < now() - interval '1 minute'
 			AND NOT EXISTS (SELECT FROM audit_seal s WHERE s.audit_id = a.audit_id)
 		ORDER BY a.audit_id LIMIT 1000`,
 	},

@@ -45,7 +45,7 @@ var forms = map[string]map[string]string{
 	},
 	"operator_keys": {"live": "revoked_at = NULL", "revoked": "revoked_at = now()"},
 	"freezes":       {"set": "lifted_at = NULL, lifted_by = NULL", "lifted": "lifted_at = now(), lifted_by = 'ann'"},
-	"coins":         {"HELD": "order_id = NULL", "FREE": "order_id = NULL"},
+	"utxos":         {"HELD": "order_id = NULL", "FREE": "order_id = NULL"},
 	"whitelisted_addresses": {
 		"asked":   notRemoved + ", proof = NULL, usable_from = NULL, journal_id = NULL, journal_seq = NULL",
 		"listed":  notRemoved,

@@ -260,7 +260,7 @@ func newTestEnv(t testing.TB) *testEnv {
 	ordered("sw_done", "SWEEP", dep, &tre, 1, 600, "PAID", 5, 9)
 	ordered("sw_open", "SWEEP", dep, &tre, 1, 100, "QUEUED", 0, 0)
 	h.exec(
-		`INSERT INTO places (place_id, org_id, chain, wallet_id, address, amount, status, created_at) VALUES ('pl_open', $1, 'ETHEREUM', 'we_tre', '0xsomebody', 7, 'OPEN', now())`,
+		`INSERT INTO nonce_accounts (nonce_account_id, org_id, chain, wallet_id, address, amount, status, created_at) VALUES ('pl_open', $1, 'ETHEREUM', 'we_tre', '0xsomebody', 7, 'OPEN', now())`,
 		h.org,
 	)
 	ordered("pl_open", "PLACE", tre, nil, 2, 7, "QUEUED", 0, 0)
@@ -581,7 +581,7 @@ func (h *testEnv) addDecisions() {
 		VALUES ('we_gone', $1, 'https://example.com', '{}', 'PAUSED', '1', now(), now(), now())`, h.org)
 	h.recordAudit("webhook_endpoint.created", "we_gone")
 	h.recordAudit("webhook_endpoint.deleted", "we_gone")
-	h.exec(`INSERT INTO change_requests (change_id, org_id, kind, was, wanted, author, author_key, created_at, expires_at, status, decided_by, decided_key, decided_at)
+	h.exec(`INSERT INTO change_requests (change_id, org_id, kind, before, wanted, author, author_key, created_at, expires_at, status, decided_by, decided_key, decided_at)
 		VALUES ('chg_1', $1, 'SETTINGS', '{"approvalQuorum": 3}', '{"approvalQuorum": 2}', 'ann', 'opk_1', now(), now() + interval '1 day', 'WITHDRAWN', 'ann', 'opk_1', now())`,
 		h.org)
 	h.recordAudit("change.requested", "chg_1")
@@ -671,15 +671,15 @@ func (h *testEnv) coins(arrived func(
 	h.exec(`UPDATE withdrawals SET chain = 'BITCOIN' WHERE withdrawal_id = 'wd_coin'`)
 	h.exec(`UPDATE dispatch_orders SET chain = 'BITCOIN' WHERE order_id = 'wd_coin'`)
 	h.exec(
-		`UPDATE dispatch_slots SET chain = 'BITCOIN', lease = 'tx_dep_btc:0:1000:0xwe_bdep 0xwe_brest' WHERE order_id = 'wd_coin'`,
+		`UPDATE dispatch_slots SET chain = 'BITCOIN', slot_key = 'tx_dep_btc:0:1000:0xwe_bdep 0xwe_brest' WHERE order_id = 'wd_coin'`,
 	)
-	h.exec(`INSERT INTO coins (chain, outpoint, org_id, wallet_id, mint_id, amount, status, deposit_id, order_id, proof_id, height, created_at)
+	h.exec(`INSERT INTO utxos (chain, outpoint, org_id, wallet_id, mint_id, amount, status, deposit_id, order_id, proof_id, height, created_at)
 		SELECT chain, tx_hash || ':0', org_id, wallet_id, mint_id, amount, CASE deposit_id WHEN 'dep_btc' THEN 'RESERVED' WHEN 'dep_sats' THEN 'FREE' ELSE 'HELD' END,
 			deposit_id, CASE deposit_id WHEN 'dep_btc' THEN 'wd_coin' END, proof_id, height, now() FROM deposits WHERE mint_id = 3`)
 	h.exec(`INSERT INTO address_funds (wallet_id, mint_id, org_id, credited, reserved, gas, gas_reserved, dust) VALUES
 		('we_btre', 3, $1, 1000, 400, 100, 20, 0), ('we_bdep', 3, $1, 0, 0, 0, 0, 1)`, h.org)
 	h.exec(
-		`INSERT INTO merges (merge_id, org_id, chain, wallet_id, status, created_at) VALUES ('mg_open', $1, 'BITCOIN', 'we_btre', 'OPEN', now())`,
+		`INSERT INTO consolidations (consolidation_id, org_id, chain, wallet_id, status, created_at) VALUES ('mg_open', $1, 'BITCOIN', 'we_btre', 'OPEN', now())`,
 		h.org,
 	)
 	h.exec(`INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_wallet_id, to_address, mint_id, contract, amount, status, attempt_after, created_at)

@@ -52,8 +52,8 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 		"a slot moved to a free nonce": {
 			`UPDATE dispatch_slots SET nonce = 900 WHERE order_id = 'wd_out'`, "dispatch_slots_fixed",
 		},
-		"a slot that gets another lease": {
-			`UPDATE dispatch_slots SET lease = 'account value' WHERE order_id = 'wd_out'`, "dispatch_slots_fixed",
+		"a slot that gets another key": {
+			`UPDATE dispatch_slots SET slot_key = 'account value' WHERE order_id = 'wd_out'`, "dispatch_slots_fixed",
 		},
 		"an order of another wallet's money": {
 			`UPDATE dispatch_orders SET from_wallet_id = 'we_dep' WHERE order_id = 'wd_out'`,
@@ -64,9 +64,9 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 			SELECT 'wd_x', org_id, purpose, chain, wallet_id, 'we_dep', to_address, mint_id, contract, amount, 'QUEUED', now(), now() FROM dispatch_orders WHERE order_id = 'wd_queued'`,
 			"dispatch_orders_from_other",
 		},
-		"a lease given out twice": {`INSERT INTO dispatch_slots (wallet_id, chain, nonce, lease, org_id, order_id, gas_reserved, created_at)
+		"a slot key given out twice": {`INSERT INTO dispatch_slots (wallet_id, chain, nonce, slot_key, org_id, order_id, gas_reserved, created_at)
 			SELECT wallet_id, chain, 901 + n, 'account value', org_id, CASE n WHEN 0 THEN order_id ELSE 'wd_lock' END, 0, created_at
-			FROM dispatch_orders, generate_series(0, 1) n WHERE order_id = 'wd_queued'`, "dispatch_slots_lease_once"},
+			FROM dispatch_orders, generate_series(0, 1) n WHERE order_id = 'wd_queued'`, "dispatch_slots_key_once"},
 		"a slot that gives its gas back": {
 			`UPDATE dispatch_slots SET gas_reserved = 0 WHERE order_id = 'wd_out'`, "dispatch_slots_fixed",
 		},
@@ -90,22 +90,22 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 			`UPDATE gas_top_ups SET status = 'FAILED' WHERE top_up_id = 'gas_done'`, "gas_top_ups_fixed",
 		},
 		"a place somewhere else": {
-			`UPDATE places SET address = '0xmallory' WHERE place_id = 'pl_open'`, "places_fixed",
+			`UPDATE nonce_accounts SET address = '0xmallory' WHERE nonce_account_id = 'pl_open'`, "nonce_accounts_fixed",
 		},
 		"a second place at one address": {
-			`INSERT INTO places SELECT 'pl_two', org_id, chain, wallet_id, address, amount, status, created_at FROM places WHERE place_id = 'pl_open'`,
-			"places_address_once",
+			`INSERT INTO nonce_accounts SELECT 'pl_two', org_id, chain, wallet_id, address, amount, status, created_at FROM nonce_accounts WHERE nonce_account_id = 'pl_open'`,
+			"nonce_accounts_address_once",
 		},
 		"a merge of another treasury's": {
-			`UPDATE merges SET wallet_id = 'we_bdep' WHERE merge_id = 'mg_open'`, "merges_fixed",
+			`UPDATE consolidations SET wallet_id = 'we_bdep' WHERE consolidation_id = 'mg_open'`, "consolidations_fixed",
 		},
 		"a second merge at once": {
-			`INSERT INTO merges (merge_id, org_id, chain, wallet_id, status, created_at) SELECT 'mg_two', org_id, chain, wallet_id, status, created_at FROM merges`,
-			"merges_one_open",
+			`INSERT INTO consolidations (consolidation_id, org_id, chain, wallet_id, status, created_at) SELECT 'mg_two', org_id, chain, wallet_id, status, created_at FROM consolidations`,
+			"consolidations_one_open",
 		},
 		"a merge where there are no coins": {
-			`INSERT INTO merges (merge_id, org_id, chain, wallet_id, status, created_at) SELECT 'mg_two', org_id, 'ETHEREUM', 'we_tre', status, created_at FROM merges`,
-			"merges_pooled",
+			`INSERT INTO consolidations (consolidation_id, org_id, chain, wallet_id, status, created_at) SELECT 'mg_two', org_id, 'ETHEREUM', 'we_tre', status, created_at FROM consolidations`,
+			"consolidations_on_utxo_chain",
 		},
 		"a merge that pays": {
 			`INSERT INTO dispatch_orders SELECT * FROM jsonb_populate_record(NULL::dispatch_orders, (SELECT to_jsonb(o) || '{"order_id": "mg_two", "amount": 1}' FROM dispatch_orders o WHERE order_id = 'mg_open'))`,
@@ -284,24 +284,24 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 			`UPDATE sweeps SET status = 'DONE' WHERE sweep_id = 'sw_open'`, "sweeps_as_ordered",
 		},
 		"a place that says it is made": {
-			`UPDATE places SET status = 'DONE', ended_at = now() WHERE place_id = 'pl_open'`, "places_as_ordered",
+			`UPDATE nonce_accounts SET status = 'DONE', ended_at = now() WHERE nonce_account_id = 'pl_open'`, "nonce_accounts_as_ordered",
 		},
 		"a place that nobody planned": {
 			ordered("pl_lie", "purpose", `'PLACE', 'customer_id', NULL, 'mint_id', 2, 'contract', ''`),
 			"dispatch_orders_caused",
 		},
 		"a merge that says it is done": {
-			`UPDATE merges SET status = 'DONE', ended_at = now() WHERE merge_id = 'mg_open'`, "merges_as_ordered",
+			`UPDATE consolidations SET status = 'DONE', ended_at = now() WHERE consolidation_id = 'mg_open'`, "consolidations_as_ordered",
 		},
 		"a merge that nobody planned": {
 			`INSERT INTO dispatch_orders SELECT * FROM jsonb_populate_record(NULL::dispatch_orders,
 			(SELECT to_jsonb(o) || '{"order_id": "wd_coin2", "to_wallet_id": "we_brest", "to_address": "0xwe_brest"}' FROM dispatch_orders o WHERE order_id = 'mg_open'))`,
 			"dispatch_orders_caused",
 		},
-		"a merge that gives its coins to others": {`INSERT INTO dispatch_slots (wallet_id, chain, nonce, lease, org_id, order_id, gas_reserved, created_at)
+		"a merge that gives its coins to others": {`INSERT INTO dispatch_slots (wallet_id, chain, nonce, slot_key, org_id, order_id, gas_reserved, created_at)
 			SELECT wallet_id, chain, 1, 'tx_dep_sats:0:100:0xwe_btre 0xwe_bnext', org_id, order_id, 0, created_at FROM dispatch_orders WHERE order_id = 'mg_open';
 			UPDATE dispatch_accounts SET next_nonce = 2 WHERE wallet_id = 'we_btre';
-			UPDATE coins SET status = 'RESERVED', order_id = 'mg_open' WHERE outpoint = 'tx_dep_sats:0';
+			UPDATE utxos SET status = 'RESERVED', order_id = 'mg_open' WHERE outpoint = 'tx_dep_sats:0';
 			UPDATE dispatch_orders SET status = 'SLOTTED' WHERE order_id = 'mg_open'`, "dispatch_orders_caused"},
 		"a close that says it is done": {
 			`UPDATE closes SET status = 'DONE', ended_at = now() WHERE close_id = 'cl_open'`, "closes_as_ordered",

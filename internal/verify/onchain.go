@@ -181,8 +181,8 @@ func expectOutputs(
 			coalesce(sum(c.amount) FILTER (WHERE c.status = 'RESERVED'), 0),
 			EXISTS (SELECT FROM scan_findings s WHERE s.chain = $1 AND s.kind = 'UNATTRIBUTED' AND s.address = w.address),
 			bool_or(m.quarantined_at IS NOT NULL OR c.proof_id IS NULL
-				OR c.order_id IN (SELECT q.order_id FROM dispatch_in_question q WHERE q.chain = $1))
-		FROM coins c JOIN wallets w USING (wallet_id) JOIN mints m USING (mint_id)
+				OR c.order_id IN (SELECT q.order_id FROM dispatch_reorged q WHERE q.chain = $1))
+		FROM utxos c JOIN wallets w USING (wallet_id) JOIN mints m USING (mint_id)
 		WHERE c.chain = $1
 		GROUP BY w.wallet_id, c.mint_id ORDER BY w.wallet_id, c.mint_id`, string(name))
 	if err != nil {
@@ -218,9 +218,9 @@ func expectHoldings(
 			WHERE status = 'SCREENING' AND mint_id IS NOT NULL GROUP BY 1, 2),
 		signed AS (
 			SELECT o.wallet_id, coalesce(o.from_wallet_id, o.wallet_id) AS from_wallet_id, o.to_wallet_id, o.mint_id, o.amount,
-				div(s.gas_reserved, s.orders) + CASE WHEN o.rides_id IS NULL THEN s.gas_reserved % s.orders ELSE 0 END AS gas_reserved,
+				div(s.gas_reserved, s.orders) + CASE WHEN o.tx_lead_id IS NULL THEN s.gas_reserved % s.orders ELSE 0 END AS gas_reserved,
 				(SELECT mint_id FROM mints WHERE chain = $1 AND contract = '') AS native
-			FROM dispatch_orders o JOIN dispatch_slots s ON s.order_id = coalesce(o.rides_id, o.order_id)
+			FROM dispatch_orders o JOIN dispatch_slots s ON s.order_id = coalesce(o.tx_lead_id, o.order_id)
 			WHERE o.chain = $1 AND o.status IN `+openOrders+`
 				AND EXISTS (SELECT FROM dispatch_attempts a WHERE a.order_id = s.order_id AND a.raw IS NOT NULL)),
 		way AS (
@@ -233,7 +233,7 @@ func expectHoldings(
 			GROUP BY 1, 2),
 		-- What ended on a block that is gone may be on the chain again or not yet. Asked once,
 		-- not for each wallet.
-		asked AS MATERIALIZED (SELECT unnest(ARRAY[wallet_id, from_wallet_id, to_wallet_id]) AS wallet_id FROM dispatch_in_question WHERE chain = $1)
+		asked AS MATERIALIZED (SELECT unnest(ARRAY[wallet_id, from_wallet_id, to_wallet_id]) AS wallet_id FROM dispatch_reorged WHERE chain = $1)
 		SELECT w.wallet_id, w.org_id, w.address, m.mint_id, m.contract,
 			greatest(coalesce(f.credited - f.swept + f.gas + f.dust, 0) + coalesce(p.amount, 0), 0),
 			coalesce(y.gone, 0), coalesce(y.come, 0),

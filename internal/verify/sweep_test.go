@@ -87,7 +87,7 @@ func TestAPaymentDoesNotWaitForASweepThatWouldRevert(t *testing.T) {
 	plan("1 0") // the sweep is on its way
 	s.must(s.db.InSystem(s.ctx, func(ctx context.Context, tx pg.Tx) error {
 		_, err := tx.Exec(
-			ctx, `UPDATE dispatch_orders SET waiting_for = 'SIMULATION', short_by = NULL WHERE purpose = 'SWEEP'`,
+			ctx, `UPDATE dispatch_orders SET waiting_for = 'SIMULATION', missing_amount = NULL WHERE purpose = 'SWEEP'`,
 		)
 		return err
 	}))

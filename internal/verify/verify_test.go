@@ -138,7 +138,7 @@ var tamperings = []struct {
 	{
 		"I-02-triggers",
 		"a function that hides another",
-		[]string{`CREATE FUNCTION pooled(chain varchar) RETURNS boolean LANGUAGE sql AS 'SELECT false'`},
+		[]string{`CREATE FUNCTION is_utxo(chain varchar) RETURNS boolean LANGUAGE sql AS 'SELECT false'`},
 	},
 	{"I-02-triggers", "a rule", []string{`CREATE RULE nothing AS ON INSERT TO audit_log DO INSTEAD NOTHING`}},
 	{"I-02-triggers", "dead proofs that live", []string{
@@ -168,7 +168,7 @@ var tamperings = []struct {
 		[]string{`ALTER ROLE coffer_app NOINHERIT`, `GRANT coffer_system TO coffer_app`},
 	},
 	{"I-02-rights", "a right to change a payment", []string{`GRANT UPDATE (to_address) ON withdrawals TO coffer_app`}},
-	{"I-02-rights", "a right to everybody", []string{`GRANT UPDATE ON coins TO PUBLIC`}},
+	{"I-02-rights", "a right to everybody", []string{`GRANT UPDATE ON utxos TO PUBLIC`}},
 	{"I-02-rights", "a right to call", []string{`GRANT EXECUTE ON FUNCTION ledger_move_balances() TO coffer_app`}},
 	{
 		"I-02-triggers",
@@ -704,24 +704,24 @@ var tamperings = []struct {
 		"a sweep to another wallet",
 		[]string{`UPDATE sweeps SET to_wallet_id = 'we_dep' WHERE sweep_id = 'sw_open'`},
 	},
-	{"I-16-place", "a place that nobody planned", []string{`DELETE FROM places WHERE place_id = 'pl_open'`}},
+	{"I-16-place", "a place that nobody planned", []string{`DELETE FROM nonce_accounts WHERE nonce_account_id = 'pl_open'`}},
 	{"I-16-place", "a place without its order", []string{`DELETE FROM dispatch_orders WHERE order_id = 'pl_open'`}},
 	{
 		"I-16-place",
 		"a place of another treasury's",
-		[]string{`UPDATE places SET wallet_id = 'we_dep' WHERE place_id = 'pl_open'`},
+		[]string{`UPDATE nonce_accounts SET wallet_id = 'we_dep' WHERE nonce_account_id = 'pl_open'`},
 	},
 	{
 		"I-16-place",
 		"a place that is there before it was made",
-		[]string{`UPDATE places SET status = 'DONE', ended_at = now() WHERE place_id = 'pl_open'`},
+		[]string{`UPDATE nonce_accounts SET status = 'DONE', ended_at = now() WHERE nonce_account_id = 'pl_open'`},
 	},
-	{"I-16-merge", "a merge that nobody planned", []string{`DELETE FROM merges WHERE merge_id = 'mg_open'`}},
+	{"I-16-merge", "a merge that nobody planned", []string{`DELETE FROM consolidations WHERE consolidation_id = 'mg_open'`}},
 	{"I-16-merge", "a merge without its order", []string{`DELETE FROM dispatch_orders WHERE order_id = 'mg_open'`}},
 	{
 		"I-16-merge",
 		"a merge that is done before it was made",
-		[]string{`UPDATE merges SET status = 'DONE', ended_at = now() WHERE merge_id = 'mg_open'`},
+		[]string{`UPDATE consolidations SET status = 'DONE', ended_at = now() WHERE consolidation_id = 'mg_open'`},
 	},
 	{"I-16-merge", "a merge to the change of another", []string{
 		`UPDATE dispatch_orders SET to_wallet_id = 'we_brest', to_address = '0xwe_brest' WHERE order_id = 'mg_open'`,
@@ -973,39 +973,39 @@ var tamperings = []struct {
 	{"I-40-chain", "another hash at the anchor", []string{`UPDATE audit_anchors SET hash = repeat('0', 64)`}},
 	{"I-40-chain", "another chain", []string{`UPDATE audit_chain SET chain_id = 'aud_other'`}},
 	{"I-47", "a coin made of nothing", []string{
-		`INSERT INTO coins SELECT chain, 'made:0', org_id, wallet_id, mint_id, 7, 'FREE', deposit_id, NULL, NULL, NULL, proof_id, height, now() FROM coins WHERE status = 'FREE'`,
+		`INSERT INTO utxos SELECT chain, 'made:0', org_id, wallet_id, mint_id, 7, 'FREE', deposit_id, NULL, NULL, NULL, proof_id, height, now() FROM utxos WHERE status = 'FREE'`,
 	}},
-	{"I-47", "a coin of more", []string{`UPDATE coins SET amount = amount + 1 WHERE status = 'RESERVED'`}},
-	{"I-47", "a coin taken away", []string{`DELETE FROM coins WHERE status = 'HELD'`}},
-	{"I-47-state", "dust that may be chosen", []string{`UPDATE coins SET status = 'FREE' WHERE status = 'HELD'`}},
+	{"I-47", "a coin of more", []string{`UPDATE utxos SET amount = amount + 1 WHERE status = 'RESERVED'`}},
+	{"I-47", "a coin taken away", []string{`DELETE FROM utxos WHERE status = 'HELD'`}},
+	{"I-47-state", "dust that may be chosen", []string{`UPDATE utxos SET status = 'FREE' WHERE status = 'HELD'`}},
 	{
 		"I-47-state",
 		"a coin of a block that nobody proved",
-		[]string{`UPDATE coins SET height = height + 1 WHERE status = 'FREE'`},
+		[]string{`UPDATE utxos SET height = height + 1 WHERE status = 'FREE'`},
 	},
-	{"I-47-state", "a credited coin held back", []string{`UPDATE coins SET status = 'HELD' WHERE status = 'FREE'`}},
+	{"I-47-state", "a credited coin held back", []string{`UPDATE utxos SET status = 'HELD' WHERE status = 'FREE'`}},
 	{
 		"I-47-slot",
 		"a coin let go before its order ended",
-		[]string{`UPDATE coins SET status = 'FREE', order_id = NULL WHERE status = 'RESERVED'`},
+		[]string{`UPDATE utxos SET status = 'FREE', order_id = NULL WHERE status = 'RESERVED'`},
 	},
 	{
 		"I-47-slot",
 		"a coin spent before its order ended",
-		[]string{`UPDATE coins SET status = 'SPENT', spent_by = 'hash_wd_coin' WHERE status = 'RESERVED'`},
+		[]string{`UPDATE utxos SET status = 'SPENT', spent_tx_hash = 'hash_wd_coin' WHERE status = 'RESERVED'`},
 	},
 	{"I-47-rest", "a rest that comes back to a customer", []string{
-		`UPDATE dispatch_slots SET lease = 'tx_dep_btc:0:1000:0xwe_bdep 0xwe_bdep' WHERE order_id = 'wd_coin'`,
+		`UPDATE dispatch_slots SET slot_key = 'tx_dep_btc:0:1000:0xwe_bdep 0xwe_bdep' WHERE order_id = 'wd_coin'`,
 	}},
 	{"I-47-rest", "a rest that comes back to a stranger", []string{
-		`UPDATE dispatch_slots SET lease = 'tx_dep_btc:0:1000:0xwe_bdep 0xmallory' WHERE order_id = 'wd_coin'`,
+		`UPDATE dispatch_slots SET slot_key = 'tx_dep_btc:0:1000:0xwe_bdep 0xmallory' WHERE order_id = 'wd_coin'`,
 	}},
 	{"I-47-rest", "an address that gets two rests", []string{
 		`DROP INDEX dispatch_slots_change_once`,
 		`INSERT INTO dispatch_slots SELECT wallet_id, 'BITCOIN', 77, org_id, 'wd_queued', 0, now(), NULL, 'tx_dep_sats:0:100:0xwe_btre 0xwe_brest' FROM dispatch_slots WHERE order_id = 'wd_coin'`,
 	}},
 	{"I-47-rest", "a coin called the rest of an order that it is not of", []string{
-		`INSERT INTO coins SELECT chain, 'made:0', org_id, 'we_bnext', mint_id, 7, 'HELD', NULL, 'wd_coin', NULL, NULL, proof_id, height, now() FROM coins WHERE status = 'FREE'`,
+		`INSERT INTO utxos SELECT chain, 'made:0', org_id, 'we_bnext', mint_id, 7, 'HELD', NULL, 'wd_coin', NULL, NULL, proof_id, height, now() FROM utxos WHERE status = 'FREE'`,
 	}},
 	{
 		"I-47-rest",
@@ -1015,7 +1015,7 @@ var tamperings = []struct {
 	{
 		"I-47-slot",
 		"a coin in another order's slot",
-		[]string{`UPDATE coins SET status = 'RESERVED', order_id = 'wd_coin' WHERE status = 'FREE'`},
+		[]string{`UPDATE utxos SET status = 'RESERVED', order_id = 'wd_coin' WHERE status = 'FREE'`},
 	},
 	{"I-41", "a fence taken down", []string{`ALTER TABLE deposits NO FORCE ROW LEVEL SECURITY`}},
 	{
@@ -1152,10 +1152,10 @@ func TestTheChangeOfAnOpenOrderInARestoredSlotIsNoBreach(t *testing.T) {
 		},
 	} {
 		r, err := h.runTampered(
-			`INSERT INTO coins (chain, outpoint, org_id, wallet_id, mint_id, amount, status, change_of, order_id, spent_by, proof_id, height, created_at)
+			`INSERT INTO utxos (chain, outpoint, org_id, wallet_id, mint_id, amount, status, change_of, order_id, spent_tx_hash, proof_id, height, created_at)
 				SELECT chain, 'hash_wd_coin:1', org_id, 'we_brest', mint_id, 580, '`+c.status+`', 'wd_coin', CASE '`+c.status+`' WHEN 'FREE' THEN NULL ELSE 'wd_queued' END,
-					CASE '`+c.status+`' WHEN 'SPENT' THEN 'x' END, proof_id, height, now() FROM coins WHERE status = 'FREE'`,
-			`INSERT INTO dispatch_slots (wallet_id, chain, nonce, lease, org_id, order_id, gas_reserved, created_at, orders)
+					CASE '`+c.status+`' WHEN 'SPENT' THEN 'x' END, proof_id, height, now() FROM utxos WHERE status = 'FREE'`,
+			`INSERT INTO dispatch_slots (wallet_id, chain, nonce, slot_key, org_id, order_id, gas_reserved, created_at, orders)
 				SELECT s.wallet_id, 'BITCOIN', 78, '`+c.lease+`', s.org_id, 'wd_queued', 0, `+c.signed+`, 1
 				FROM dispatch_slots s, coins c JOIN finality_proofs p USING (chain, proof_id) WHERE s.order_id = 'wd_coin' AND c.outpoint = 'hash_wd_coin:1'`)
 		if err != nil {

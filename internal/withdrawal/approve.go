@@ -106,7 +106,7 @@ func readRow(ctx context.Context, tx pg.Tx, org, withdrawalID, lock string) (Wit
 		SELECT coalesce(customer_id, ''), coalesce(product, ''), coalesce(whitelisted_address_id, ''), mint_id, chain, amount, to_address, idempotency_key, status, tx_hash, approval_reasons,
 			fee_mode = 'DEDUCTED', fee_deducted, max_network_fee, approvals_required, approval_round, request_mac, cost_max,
 			charge_rent, charge_held, charge_failure_max, charge_coin_price, charge_mint_price, charged,
-			coalesce(ends_as, ''), coalesce(ends_note, ''), coalesce(ends_by_kind, ''), coalesce(ends_by, ''), EXISTS (SELECT FROM dispatch_voids WHERE order_id = withdrawal_id)
+			coalesce(end_status, ''), coalesce(end_note, ''), coalesce(end_actor_kind, ''), coalesce(end_actor, ''), EXISTS (SELECT FROM dispatch_voids WHERE order_id = withdrawal_id)
 		FROM withdrawals WHERE org_id = $1 AND withdrawal_id = $2`+lock, org, withdrawalID).
 		Scan(&r.owner.customerID, &r.owner.product, &r.owner.listedID, &r.mintID, &r.chain, &r.amount, &r.toAddress,
 			&r.key, &r.status, &r.txHash, &r.reasons,
@@ -584,8 +584,8 @@ func (s *Service) lockEndable(ctx context.Context, tx pg.Tx, org, withdrawalID, 
 // setEndIntent stores how a withdrawal ends once the signer has voided it.
 func setEndIntent(ctx context.Context, tx pg.Tx, org, withdrawalID string, from Status, e endIntent) error {
 	tag, err := tx.Exec(ctx, `
-		UPDATE withdrawals SET ends_as = $3, ends_note = nullif($4, ''), ends_by_kind = $5, ends_by = $6
-		WHERE org_id = $1 AND withdrawal_id = $2 AND status = $7 AND ends_as IS NULL`,
+		UPDATE withdrawals SET end_status = $3, end_note = nullif($4, ''), end_actor_kind = $5, end_actor = $6
+		WHERE org_id = $1 AND withdrawal_id = $2 AND status = $7 AND end_status IS NULL`,
 		org, withdrawalID, e.status, e.note, e.actor.Kind, e.actor.ID, from)
 	if err != nil {
 		return fmt.Errorf("cancel withdrawal %s: %w", withdrawalID, err)

@@ -73,7 +73,7 @@ func (s *Service) addConditions(q *pagination.Query, f Filter) *pagination.Query
 		// security policies an array operator may not run first. The members of a batch have the
 		// attempts of its lead.
 		q.AddCondition(`w.withdrawal_id IN (SELECT a.order_id FROM dispatch_attempts a WHERE a.tx_hash = ANY (?)
-			UNION ALL SELECT r.order_id FROM dispatch_attempts a JOIN dispatch_orders r ON r.rides_id = a.order_id WHERE a.tx_hash = ANY (?))`, hashSpellings, hashSpellings)
+			UNION ALL SELECT r.order_id FROM dispatch_attempts a JOIN dispatch_orders r ON r.tx_lead_id = a.order_id WHERE a.tx_hash = ANY (?))`, hashSpellings, hashSpellings)
 	}
 	if f.Address != "" {
 		addresses := []string{f.Address}

@@ -299,7 +299,7 @@ func collectOwed(ctx context.Context, tx pg.Tx, org, withdrawalID string) (bool,
 	var payer owner
 	var mintID int
 	err := tx.QueryRow(ctx, `
-		SELECT owed, takings, coalesce(customer_id, ''), coalesce(product, ''), mint_id FROM withdrawals WHERE org_id = $1 AND withdrawal_id = $2 FOR UPDATE`,
+		SELECT owed, collections, coalesce(customer_id, ''), coalesce(product, ''), mint_id FROM withdrawals WHERE org_id = $1 AND withdrawal_id = $2 FOR UPDATE`,
 		org, withdrawalID).Scan(&owed, &takings, &payer.customerID, &payer.product, &mintID)
 	if err != nil {
 		return false, err
@@ -314,8 +314,8 @@ func collectOwed(ctx context.Context, tx pg.Tx, org, withdrawalID string) (bool,
 		return false, nil
 	}
 	tag, err := tx.Exec(ctx, `
-		UPDATE withdrawals SET owed = owed - $3, takings = takings + 1
-		WHERE org_id = $1 AND withdrawal_id = $2 AND owed = $4 AND takings = $5`,
+		UPDATE withdrawals SET owed = owed - $3, collections = collections + 1
+		WHERE org_id = $1 AND withdrawal_id = $2 AND owed = $4 AND collections = $5`,
 		org, withdrawalID, amount, owed, takings)
 	if err != nil {
 		return false, err

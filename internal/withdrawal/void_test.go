@@ -221,7 +221,7 @@ func TestTheTablesKeepTheHoldOfWhatIsNotVoid(t *testing.T) {
 		t.Errorf("an end without a void: got %v, want it refused", err)
 	}
 	for sql, rule := range map[string]string{
-		`UPDATE withdrawals SET ends_as = 'CANCELLED' WHERE withdrawal_id = $1`:                                                                           "withdrawals_ends_fixed",
+		`UPDATE withdrawals SET end_status = 'CANCELLED' WHERE withdrawal_id = $1`:                                                                        "withdrawals_end_fixed",
 		`UPDATE dispatch_voids SET asked_at = now() WHERE order_id = $1`:                                                                                  "dispatch_voids_fixed",
 		`UPDATE dispatch_voids SET journal_id = j.journal_id, journal_seq = 1, voided_at = now() FROM signer_journal j WHERE j.seq = 1 AND order_id = $1`: "dispatch_voids_by_entry",
 	} {
@@ -289,11 +289,11 @@ func TestWhatIsTakenBackWhileItWaitsKeepsItsHoldUntilTheSignerHasVoidedIt(t *tes
 			_, err = h.Remove(t.Context(), h.org, id, person, "") // and the first one stands
 			wantFault(t, err, fault.CodeUnavailable)
 			for sql, rule := range map[string]string{
-				`UPDATE withdrawals SET status = 'BROADCAST', broadcast_at = now(), tx_hash = 'x' WHERE withdrawal_id = $1`: "withdrawals_ends_so",
-				`UPDATE withdrawals SET status = 'CANCELLED' WHERE withdrawal_id = $1`:                                      "withdrawals_void_first",
-				`UPDATE dispatch_orders SET status = 'SLOTTED', ended_at = NULL WHERE order_id = $1`:                        "",
-				`UPDATE dispatch_orders SET status = 'QUEUED', ended_at = NULL WHERE order_id = $1`:                         "",
-				`UPDATE withdrawals SET ends_as = NULL, ends_by_kind = NULL, ends_by = NULL WHERE withdrawal_id = $1`:       "withdrawals_ends_fixed",
+				`UPDATE withdrawals SET status = 'BROADCAST', broadcast_at = now(), tx_hash = 'x' WHERE withdrawal_id = $1`:  "withdrawals_end_as_decided",
+				`UPDATE withdrawals SET status = 'CANCELLED' WHERE withdrawal_id = $1`:                                       "withdrawals_void_first",
+				`UPDATE dispatch_orders SET status = 'SLOTTED', ended_at = NULL WHERE order_id = $1`:                         "",
+				`UPDATE dispatch_orders SET status = 'QUEUED', ended_at = NULL WHERE order_id = $1`:                          "",
+				`UPDATE withdrawals SET end_status = NULL, end_actor_kind = NULL, end_actor = NULL WHERE withdrawal_id = $1`: "withdrawals_end_fixed",
 			} {
 				err := h.DB.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
 					_, err := tx.Exec(ctx, sql, id)
@@ -341,7 +341,7 @@ func TestTheTablesEndNothingThatIsStillOrdered(t *testing.T) {
 	h, _ := newVoidEnv(t)
 	id := h.requestWaiting(dispatch.WaitProviders).WithdrawalID
 	for what, do := range map[string]func(ctx context.Context, tx pg.Tx) error{
-		"withdrawals_ends_withdrawn": func(ctx context.Context, tx pg.Tx) error {
+		"withdrawals_end_recalled": func(ctx context.Context, tx pg.Tx) error {
 			return setEndIntent(ctx, tx, h.org, id, Processing, endIntent{status: Cancelled, actor: person})
 		},
 		"dispatch_orders_caused": func(ctx context.Context, tx pg.Tx) error {

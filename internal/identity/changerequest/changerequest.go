@@ -132,7 +132,7 @@ func CreateRequest(
 		)
 	}
 	_, err = tx.Exec(ctx, `
-		INSERT INTO change_requests (change_id, org_id, kind, was, wanted, author, author_key, created_at, expires_at)
+		INSERT INTO change_requests (change_id, org_id, kind, before, wanted, author, author_key, created_at, expires_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`, r.ID, r.OrgID, r.Kind, r.Before, r.Wanted, r.Author, r.AuthorKey, r.CreatedAt, r.ExpiresAt)
 	if err != nil {
 		return r, fmt.Errorf("request a change of %s: %w", org, err)
@@ -158,7 +158,7 @@ func requireKey(key operator.Key) error {
 }
 
 const selectRequests = `
-	SELECT change_id, org_id, kind, was, wanted, author, author_key, created_at, expires_at,
+	SELECT change_id, org_id, kind, before, wanted, author, author_key, created_at, expires_at,
 		CASE WHEN status = 'PENDING' AND expires_at <= $1 THEN 'EXPIRED' ELSE status END,
 		coalesce(decided_by, ''), coalesce(decided_key, ''), CASE WHEN status = 'PENDING' AND expires_at <= $1 THEN expires_at ELSE decided_at END
 	FROM change_requests`
@@ -324,7 +324,7 @@ type Filter struct {
 // List returns a page of requests, in a transaction of the system.
 func List(ctx context.Context, tx pg.Tx, f Filter, p pagination.Page) (pagination.Result[Request], error) {
 	q := pagination.NewQuery(`SELECT * FROM (`+strings.ReplaceAll(selectRequests, "$1", "?")+`) AS r
-		(change_id, org_id, kind, was, wanted, author, author_key, created_at, expires_at, status, decided_by, decided_key, decided_at) WHERE true`, tx.Now, tx.Now)
+		(change_id, org_id, kind, before, wanted, author, author_key, created_at, expires_at, status, decided_by, decided_key, decided_at) WHERE true`, tx.Now, tx.Now)
 	if f.OrgID != "" {
 		q.AddCondition(`org_id = ?`, f.OrgID)
 	}

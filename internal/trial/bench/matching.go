@@ -103,7 +103,7 @@ func (w *benchEnv) createWatchedDatabase(ctx context.Context, name string, conf 
 	for _, sql := range []string{
 		`ALTER TABLE wallets DROP CONSTRAINT wallets_pkey CASCADE, DROP CONSTRAINT wallets_subject_unique, DROP CONSTRAINT wallets_address_unique,
 			DROP CONSTRAINT wallets_of_org CASCADE, DROP CONSTRAINT wallets_of_address CASCADE, DROP CONSTRAINT wallets_org_id_fkey`,
-		`DROP INDEX wallets_shown`,
+		`DROP INDEX wallets_prefix_suffix`,
 	} {
 		if _, err := conn.Exec(ctx, sql); err != nil {
 			return err

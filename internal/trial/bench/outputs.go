@@ -106,7 +106,7 @@ func (w *benchEnv) benchOutputsOf(ctx context.Context, count int) (sum uint64, t
 		}
 	}
 	if err := h.stepUntil(
-		ctx, count+1, "coins are there", `SELECT count(*) FROM coins WHERE status = 'FREE'`,
+		ctx, count+1, "coins are there", `SELECT count(*) FROM utxos WHERE status = 'FREE'`,
 	); err != nil {
 		return 0, 0, err
 	}

@@ -90,7 +90,7 @@ func (b *bitcoin) waitHeight(ctx context.Context, tx string) (height uint64, err
 func (b *bitcoin) waitReady(ctx context.Context, t *scenario) error {
 	err := waitUntil(ctx, "the treasury has coins", drainMax, func(ctx context.Context) (bool, error) {
 		var n int
-		err := t.queryRow(ctx, `SELECT count(*) FROM coins WHERE status = 'FREE'`, nil, &n)
+		err := t.queryRow(ctx, `SELECT count(*) FROM utxos WHERE status = 'FREE'`, nil, &n)
 		return n > 0, err
 	})
 	if err != nil {
@@ -309,7 +309,7 @@ func (b *bitcoin) compareOutputs(ctx context.Context, t *scenario, ownAddresses 
 	var inBooks []string
 	err = t.queryRow(ctx, `
 		SELECT coalesce(array_agg(c.outpoint || ' ' || w.address || ' ' || c.amount), '{}')
-		FROM coins c JOIN wallets w USING (wallet_id) WHERE c.status IN ('HELD', 'FREE', 'RESERVED')`, nil, &inBooks)
+		FROM utxos c JOIN wallets w USING (wallet_id) WHERE c.status IN ('HELD', 'FREE', 'RESERVED')`, nil, &inBooks)
 	if err != nil {
 		return err
 	}

@@ -73,7 +73,7 @@ func (s *cellRun) startPayments(ps ...*payment) func(context.Context) error {
 // findTxLead returns the order whose slot a payment is in.
 func (s *cellRun) findTxLead(ctx context.Context, p *payment) (orderID string, err error) {
 	err = s.queryRow(
-		ctx, `SELECT coalesce(rides_id, order_id) FROM dispatch_orders WHERE order_id = $1`,
+		ctx, `SELECT coalesce(tx_lead_id, order_id) FROM dispatch_orders WHERE order_id = $1`,
 		[]any{p.created.WithdrawalID}, &orderID,
 	)
 	return orderID, err
@@ -93,7 +93,7 @@ func (s *cellRun) waitPaymentsEnd(ctx context.Context, ps payments, ends ...stri
 		ids = append(ids, p.created.WithdrawalID)
 	}
 	err := s.queryRow(ctx, `
-		SELECT count(DISTINCT coalesce(o.rides_id, o.order_id)), count(DISTINCT o.tx_hash), count(DISTINCT w.status)
+		SELECT count(DISTINCT coalesce(o.tx_lead_id, o.order_id)), count(DISTINCT o.tx_hash), count(DISTINCT w.status)
 		FROM dispatch_orders o JOIN withdrawals w ON w.withdrawal_id = o.order_id WHERE o.order_id = ANY ($1)`,
 		[]any{ids}, &slots, &txs, &statuses)
 	if err == nil && s.point.name >= "W08" && (slots != 1 || txs != 1 || statuses != 1) {

@@ -506,7 +506,7 @@ func (t *scenario) expireLeases(ctx context.Context) error {
 func (t *scenario) loadOwnAddresses(ctx context.Context) (map[string]bool, error) {
 	var addresses []string
 	err := t.queryRow(ctx,
-		`SELECT array_agg(address) FROM (SELECT address FROM wallets WHERE family = $1 UNION SELECT address FROM places WHERE chain = $2) AS ours`,
+		`SELECT array_agg(address) FROM (SELECT address FROM wallets WHERE family = $1 UNION SELECT address FROM nonce_accounts WHERE chain = $2) AS ours`,
 		[]any{t.site.chain.Family(), t.site.chain}, &addresses)
 	if err != nil {
 		return nil, err

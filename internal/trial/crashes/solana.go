@@ -65,7 +65,7 @@ func (solana) waitReady(ctx context.Context, t *scenario) error {
 		var counts string
 		err := t.queryRow(
 			ctx,
-			`SELECT concat_ws(' ', count(*) FILTER (WHERE status = 'DONE'), count(*) FILTER (WHERE status = 'OPEN')) FROM places`,
+			`SELECT concat_ws(' ', count(*) FILTER (WHERE status = 'DONE'), count(*) FILTER (WHERE status = 'OPEN')) FROM nonce_accounts`,
 			nil, &counts,
 		)
 		if err == nil && (counts == "0 0" || counts[len(counts)-2:] != " 0") {

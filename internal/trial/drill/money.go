@@ -284,7 +284,7 @@ func (h *drillEnv) checkOracle(ctx context.Context) error {
 func (h *drillEnv) loadOwnAddresses(ctx context.Context) (map[string]bool, error) {
 	var addresses []string
 	err := h.queryRow(ctx,
-		`SELECT array_agg(address) FROM (SELECT address FROM wallets WHERE family = $1 UNION SELECT address FROM places WHERE chain = $2) AS ours`,
+		`SELECT array_agg(address) FROM (SELECT address FROM wallets WHERE family = $1 UNION SELECT address FROM nonce_accounts WHERE chain = $2) AS ours`,
 		[]any{h.chainName.Family(), h.chainName}, &addresses)
 	if err != nil {
 		return nil, err

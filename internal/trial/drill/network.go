@@ -156,7 +156,7 @@ func (*bitcoin) unusedAddress(seed []byte) string {
 func (b *bitcoin) waitFunded(ctx context.Context, h *drillEnv) error {
 	return retryUntilDone(ctx, "the treasury has coins", func(ctx context.Context) error {
 		var n int
-		if err := h.queryRow(ctx, `SELECT count(*) FROM coins WHERE status = 'FREE'`, nil, &n); err != nil {
+		if err := h.queryRow(ctx, `SELECT count(*) FROM utxos WHERE status = 'FREE'`, nil, &n); err != nil {
 			return err
 		}
 		ownAddresses, err := h.loadOwnAddresses(ctx)

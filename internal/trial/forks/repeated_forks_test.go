@@ -96,7 +96,7 @@ func TestWhatABrokenFinalityTookBackIsOnTheChainOnce(t *testing.T) {
 	bytes, told := w.queryNumber(`SELECT count(*) FROM dispatch_attempts`), w.queryNumber(`SELECT count(*) FROM events`)
 
 	w.replaceAbove(above, reorgTransaction(paid, 0))
-	if n := w.queryNumber(`SELECT count(*) FROM dispatch_in_question`); n < 3 {
+	if n := w.queryNumber(`SELECT count(*) FROM dispatch_reorged`); n < 3 {
 		t.Fatalf("got %d orders in question, want all", n)
 	}
 	if w.countReceived(first) != 0 || w.countReceived(second) != 0 {
@@ -104,7 +104,7 @@ func TestWhatABrokenFinalityTookBackIsOnTheChainOnce(t *testing.T) {
 	}
 	w.liftFreeze(freeze.ScopeChain)
 	w.runRounds(15)
-	if n := w.queryNumber(`SELECT count(*) FROM dispatch_in_question`); n != 0 {
+	if n := w.queryNumber(`SELECT count(*) FROM dispatch_reorged`); n != 0 {
 		t.Errorf("got %d orders in question, want none", n)
 	}
 	for _, to := range []common.Address{first, second} {
@@ -173,7 +173,7 @@ func TestAPaymentOfADepositThatWasDoubleSpentIsNotSentAgain(t *testing.T) {
 		)
 	}
 	if n := w.queryNumber(
-		`SELECT count(*) FROM dispatch_orders o JOIN dispatch_in_question USING (order_id) WHERE o.customer_id = 'eve' AND o.waiting_for = 'FREEZE'`,
+		`SELECT count(*) FROM dispatch_orders o JOIN dispatch_reorged USING (order_id) WHERE o.customer_id = 'eve' AND o.waiting_for = 'FREEZE'`,
 	); n != 1 {
 		t.Errorf("got %d payments of eve that wait for a person, want one", n)
 	}

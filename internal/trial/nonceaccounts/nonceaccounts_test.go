@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	made  = `SELECT string_agg(status, ' ' ORDER BY created_at, place_id) FROM places`
-	tries = `SELECT string_agg(act || coalesce(' ' || made_for, ''), ', ' ORDER BY version) FROM dispatch_attempts WHERE order_id = $1`
+	made  = `SELECT string_agg(status, ' ' ORDER BY created_at, nonce_account_id) FROM nonce_accounts`
+	tries = `SELECT string_agg(act || coalesce(' ' || replace_reason, ''), ', ' ORDER BY version) FROM dispatch_attempts WHERE order_id = $1`
 	state = `SELECT concat_ws(' ', status, waiting_for) FROM dispatch_orders WHERE order_id = $1`
 	cost  = solanatx.NonceRent + solanatx.SignatureFee // of a nonce account
 )
@@ -175,11 +175,11 @@ func TestATreasuryMakesItsPlacesAndPaysFromThem(t *testing.T) {
 		w.startParts()
 		w.crashPlan.silent = true
 		w.mustRunAll()
-		id := w.queryText(`SELECT place_id FROM places WHERE status = 'OPEN'`)
+		id := w.queryText(`SELECT nonce_account_id FROM nonce_accounts WHERE status = 'OPEN'`)
 		w.wantText("sent to nobody", "SIGNED", state, id)
 		for _, sql := range []string{ // the state after a restore
 			`ALTER TABLE dispatch_attempts DISABLE TRIGGER dispatch_attempts_written_once`,
-			`UPDATE dispatch_attempts SET good_until = NULL WHERE order_id = '` + id + `'`,
+			`UPDATE dispatch_attempts SET last_valid_block = NULL WHERE order_id = '` + id + `'`,
 			`ALTER TABLE dispatch_attempts ENABLE TRIGGER dispatch_attempts_written_once`,
 		} {
 			_, err := pgtest.OwnerPool(t, w.db).Exec(w.ctx, sql)
@@ -411,7 +411,7 @@ func TestATreasuryMakesItsPlacesAndPaysFromThem(t *testing.T) {
 	standing := `SELECT count(*) FROM freezes WHERE lifted_at IS NULL`
 	t.Run("whoever else takes an idle place has our key", func(t *testing.T) {
 		w.T = t
-		used := `SELECT split_part(lease, ' ', 1) FROM dispatch_slots WHERE order_id = $1`
+		used := `SELECT split_part(slot_key, ' ', 1) FROM dispatch_slots WHERE order_id = $1`
 		acct, err := w.chainConf.Sender.Account(w.ctx, w.treasury.Address)
 		w.mustSucceed(err)
 		first, _, err := solanatx.ParseSlotKey(acct.Slots[0].Final)
@@ -471,7 +471,7 @@ func TestATreasuryMakesItsPlacesAndPaysFromThem(t *testing.T) {
 		w.crashPlan.silent = true
 		id, _ := w.requestWithdrawal(sol, 100_000_000)
 		w.mustRunAll()
-		at, value, err := solanatx.ParseSlotKey(w.queryText(`SELECT lease FROM dispatch_slots WHERE order_id = $1`, id))
+		at, value, err := solanatx.ParseSlotKey(w.queryText(`SELECT slot_key FROM dispatch_slots WHERE order_id = $1`, id))
 		w.mustSucceed(err)
 		w.useNonceAccount(at, value)
 		w.mineBlocks(surfpool.Finality + 1)

@@ -245,7 +245,7 @@ func TestAPlaceThatNothingProvesIsLeftOut(t *testing.T) {
 	w.fundTreasury()
 	p := w.addProvider()
 	p.SetRule("getSignaturesForAddress", func(e *fakerpc.Exchange) { e.SetResult(`[]`) })
-	used := `SELECT split_part(lease, ' ', 1) FROM dispatch_slots WHERE order_id = $1`
+	used := `SELECT split_part(slot_key, ' ', 1) FROM dispatch_slots WHERE order_id = $1`
 	pay := func() string {
 		t.Helper()
 		id, _ := w.requestWithdrawal(sol, 10_000_000)
@@ -331,10 +331,10 @@ func TestASlotThatWasChangedIsNotSignedIn(t *testing.T) {
 	w.mustSucceed(exec(`ALTER TABLE dispatch_attempts DISABLE TRIGGER USER`))
 	for what, change := range map[string]string{
 		"another block":   `UPDATE dispatch_slots SET proof = '` + other + `' WHERE order_id = $1`,
-		"the value":       `UPDATE dispatch_slots SET proof = split_part(lease, ' ', 2) WHERE order_id = $1`,
+		"the value":       `UPDATE dispatch_slots SET proof = split_part(slot_key, ' ', 2) WHERE order_id = $1`,
 		"no hash":         `UPDATE dispatch_slots SET proof = 'block' WHERE order_id = $1`,
-		"another value":   `UPDATE dispatch_slots SET lease = split_part(lease, ' ', 1) || ' ` + recent + `' WHERE order_id = $1`,
-		"no value at all": `UPDATE dispatch_slots SET lease = split_part(lease, ' ', 1) WHERE order_id = $1`,
+		"another value":   `UPDATE dispatch_slots SET slot_key = split_part(slot_key, ' ', 1) || ' ` + recent + `' WHERE order_id = $1`,
+		"no value at all": `UPDATE dispatch_slots SET slot_key = split_part(slot_key, ' ', 1) WHERE order_id = $1`,
 		"another chain":   `UPDATE dispatch_slots SET chain = 'BITCOIN' WHERE order_id = $1`,
 	} {
 		if err := exec(change, id); !pg.ViolatesConstraint(err, "dispatch_slots_proven") {
@@ -357,7 +357,7 @@ func TestASlotThatWasChangedIsNotSignedIn(t *testing.T) {
 		bytes, err := tx.Payload()
 		w.mustSucceed(err)
 		w.mustSucceed(exec(
-			`UPDATE dispatch_slots SET lease = $2, proof = $3 WHERE order_id = $1`, id, tx.SlotKey(), proof,
+			`UPDATE dispatch_slots SET slot_key = $2, proof = $3 WHERE order_id = $1`, id, tx.SlotKey(), proof,
 		))
 		w.mustSucceed(exec(`UPDATE dispatch_attempts SET payload = $2 WHERE order_id = $1`, id, bytes))
 	}

@@ -101,7 +101,7 @@ func (n btcdEnv) spentAmounts(id string) (all []money.Amount) {
 	n.Helper()
 	var lease string
 	n.mustSucceed(pgtest.OwnerPool(n.T, n.db).QueryRow(
-		n.ctx, `SELECT lease FROM dispatch_slots WHERE order_id = $1`, id,
+		n.ctx, `SELECT slot_key FROM dispatch_slots WHERE order_id = $1`, id,
 	).Scan(&lease))
 	coins, err := n.plan.Chain.UTXO.Inputs(lease)
 	n.mustSucceed(err)
@@ -159,7 +159,7 @@ func TestOnARealChainADepositsOutputPaysAndItsRestPaysTheNext(t *testing.T) {
 		t.Errorf("the first payee has %v, want 10000000", got)
 	}
 	if got := queryCount(
-		n.testEnv, `SELECT count(*) FROM coins WHERE status = 'FREE' AND amount > 14000000`,
+		n.testEnv, `SELECT count(*) FROM utxos WHERE status = 'FREE' AND amount > 14000000`,
 	); got != 1 {
 		t.Errorf("got %d free coins of the rest, want one", got)
 	}
@@ -175,7 +175,7 @@ func TestOnARealChainADepositsOutputPaysAndItsRestPaysTheNext(t *testing.T) {
 		t.Errorf("the second payee has %v, want 12000000", got)
 	}
 	if got := queryCount(
-		n.testEnv, `SELECT count(*) FROM coins WHERE order_id = $1 AND status = 'SPENT'`, second,
+		n.testEnv, `SELECT count(*) FROM utxos WHERE order_id = $1 AND status = 'SPENT'`, second,
 	); got == 0 {
 		t.Error("no coin is the second payment's")
 	}
@@ -271,7 +271,7 @@ func TestOnARealChainAFlaggedDepositGoesBackByItsOwnCoin(t *testing.T) {
 	}
 	n.runAllSteps()
 	if got := queryCount(
-		n.testEnv, `SELECT count(*) FROM coins WHERE status = 'HELD' AND amount = $1`, units,
+		n.testEnv, `SELECT count(*) FROM utxos WHERE status = 'HELD' AND amount = $1`, units,
 	); got != 1 {
 		t.Error("the flagged coin is not held any more")
 	}
@@ -309,7 +309,7 @@ func TestOnARealChainAFlaggedDepositGoesBackByItsOwnCoin(t *testing.T) {
 		t.Errorf("got %s BTC back at its sender by %+v, want 0.25", back, sent)
 	}
 	if got := queryCount(
-		n.testEnv, `SELECT count(*) FROM coins WHERE status = 'SPENT' AND amount = $1 AND order_id = $2`, units, id,
+		n.testEnv, `SELECT count(*) FROM utxos WHERE status = 'SPENT' AND amount = $1 AND order_id = $2`, units, id,
 	); got != 1 {
 		t.Error("the flagged coin is not spent by its return")
 	}

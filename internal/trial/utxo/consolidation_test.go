@@ -33,7 +33,7 @@ import (
 // merging is a chain that consolidates three outputs of up to a hundred units into one.
 var merging = sim.Config{ConsolidationMin: 3, ConsolidationFeeMax: fee}
 
-const merges = `SELECT coalesce(string_agg(m.status || ' ' || o.status, ', ' ORDER BY m.created_at, m.merge_id), '') FROM merges m JOIN dispatch_orders o ON o.order_id = m.merge_id`
+const merges = `SELECT coalesce(string_agg(m.status || ' ' || o.status, ', ' ORDER BY m.created_at, m.consolidation_id), '') FROM consolidations m JOIN dispatch_orders o ON o.order_id = m.consolidation_id`
 
 func (h *testEnv) queryText(sql string, args ...any) (s string) {
 	h.Helper()
@@ -66,7 +66,7 @@ func TestSmallCoinsBecomeOneThatPays(t *testing.T) {
 	// No dust, and only small outputs.
 	h.wantOutputs("HELD 3", "RESERVED 20", "RESERVED 30", "RESERVED 40", "FREE 200", "FREE 1000")
 	h.checkBooks()
-	merge := h.queryText(`SELECT merge_id FROM merges`)
+	merge := h.queryText(`SELECT consolidation_id FROM consolidations`)
 	h.advanceClock(2 * time.Hour)
 	h.runAllSteps()
 	if n := queryCount(h, `SELECT count(*) FROM dispatch_attempts`); n != 1 {
@@ -91,7 +91,7 @@ func TestSmallCoinsBecomeOneThatPays(t *testing.T) {
 	h.wantConsolidations("DONE PAID")
 	h.checkBooks()
 	if n := queryCount(
-		h, `SELECT count(*) FROM coins WHERE change_of = $1 AND status = 'FREE' AND amount = 80`, merge,
+		h, `SELECT count(*) FROM utxos WHERE change_of = $1 AND status = 'FREE' AND amount = 80`, merge,
 	); n != 1 {
 		t.Errorf("got %d coins of the merge, want one of 80", n)
 	}
@@ -110,7 +110,7 @@ func TestAMergeThatSomebodyWaitsForIsRaised(t *testing.T) {
 	h.depositOutputs(h.treasury, 150)
 	h.depositOutputs(h.alice, 50, 40, 30)
 	h.wantConsolidations("OPEN BROADCAST")
-	merge := h.queryText(`SELECT merge_id FROM merges`)
+	merge := h.queryText(`SELECT consolidation_id FROM consolidations`)
 	id := h.requestWithdrawal(90)
 	h.runAllSteps()
 	h.wantStatus(id, "BROADCAST")
@@ -120,7 +120,7 @@ func TestAMergeThatSomebodyWaitsForIsRaised(t *testing.T) {
 	h.advanceClock(2 * time.Hour)
 	h.runAllSteps()
 	if n := queryCount(
-		h, `SELECT count(*) FROM dispatch_attempts WHERE order_id = $1 AND act = 'PAY' AND made_for = 'FEE'`, merge,
+		h, `SELECT count(*) FROM dispatch_attempts WHERE order_id = $1 AND act = 'PAY' AND replace_reason = 'FEE'`, merge,
 	); n == 0 {
 		t.Error("the fee of a merge that a payment waits for is not raised")
 	}
@@ -150,7 +150,7 @@ func TestNothingIsMergedThatIsNotWorthItOrNotToBeTouched(t *testing.T) {
 	}))
 	h.severities[payer] = risk.Severe
 	h.depositOutputs(h.alice, 60, 70)
-	if n := queryCount(h, `SELECT count(*) FROM coins WHERE status = 'HELD'`); n != 2 {
+	if n := queryCount(h, `SELECT count(*) FROM utxos WHERE status = 'HELD'`); n != 2 {
 		t.Fatalf("got %d held coins, want the two that are flagged", n)
 	}
 	h.net.SetBaseFee(fee)
@@ -400,10 +400,10 @@ func TestAMergeIsMadeOnceWhereverTheServiceDies(t *testing.T) {
 			}
 			done++
 			what := fmt.Sprintf("dead at call %d (after: %v)", at, after)
-			if got := queryCount(h, `SELECT count(*) FROM merges WHERE status = 'DONE'`); got != done {
+			if got := queryCount(h, `SELECT count(*) FROM consolidations WHERE status = 'DONE'`); got != done {
 				t.Fatalf("%s: got %d merges, want %d: %s", what, got, done, h.queryText(merges))
 			}
-			if got, want := h.queryText(`SELECT sum(amount)::text FROM coins WHERE status = 'FREE'`),
+			if got, want := h.queryText(`SELECT sum(amount)::text FROM utxos WHERE status = 'FREE'`),
 				fmt.Sprint(5000+done*(3*60-fee)); got != want {
 				t.Fatalf("%s: the free coins hold %s, want %s", what, got, want)
 			}
@@ -460,7 +460,7 @@ func TestAMergeIsProvenAgainAfterABrokenFinality(t *testing.T) {
 	}
 	h.wantConsolidations("DONE PAID")
 	h.wantOutputs("SPENT 50", "SPENT 50", "SPENT 50", "FREE 140", "FREE 1000")
-	if n := queryCount(h, `SELECT count(*) FROM dispatch_in_question`); n != 0 {
+	if n := queryCount(h, `SELECT count(*) FROM dispatch_reorged`); n != 0 {
 		t.Errorf("got %d orders in question, want it proven again", n)
 	}
 	h.checkBooks()
@@ -495,7 +495,7 @@ func TestARestoredMergeHasItsCoinsAndEnds(t *testing.T) {
 	unsigned, _ := remembered(never, "2")
 	var lease strings.Builder
 	for _, c := range strings.Split(
-		h.queryText(`SELECT string_agg(outpoint || ':' || amount, ' ') FROM coins WHERE amount < 100`), " ",
+		h.queryText(`SELECT string_agg(outpoint || ':' || amount, ' ') FROM utxos WHERE amount < 100`), " ",
 	) {
 		fmt.Fprintf(&lease, "%s:%s ", c, h.alice.Address)
 	}
@@ -533,7 +533,7 @@ func TestOnARealChainThirtySmallDepositsBecomeOneCoinThatPays(t *testing.T) {
 	}
 	n.finalizeAll()
 	n.wantConsolidations("OPEN BROADCAST")
-	merge := n.queryText(`SELECT merge_id FROM merges`)
+	merge := n.queryText(`SELECT consolidation_id FROM consolidations`)
 	if got := n.spentAmounts(merge); len(got) != 30 {
 		t.Fatalf("the merge spends %v, want the thirty deposits", got)
 	}
@@ -541,12 +541,12 @@ func TestOnARealChainThirtySmallDepositsBecomeOneCoinThatPays(t *testing.T) {
 	n.finalizeAll()
 	n.wantConsolidations("DONE PAID")
 	if got := queryCount(
-		n.testEnv, `SELECT count(*) FROM coins WHERE change_of = $1 AND status = 'FREE'`, merge,
+		n.testEnv, `SELECT count(*) FROM utxos WHERE change_of = $1 AND status = 'FREE'`, merge,
 	); got != 1 {
 		t.Fatalf("got %d coins of the merge, want one", got)
 	}
 	if got := queryCount(
-		n.testEnv, `SELECT count(*) FROM coins WHERE order_id = $1 AND status = 'SPENT'`, merge,
+		n.testEnv, `SELECT count(*) FROM utxos WHERE order_id = $1 AND status = 'SPENT'`, merge,
 	); got != 30 {
 		t.Errorf("got %d spent coins, want thirty", got)
 	}
@@ -568,7 +568,7 @@ func TestOnARealChainThirtySmallDepositsBecomeOneCoinThatPays(t *testing.T) {
 	n.finalizeAll()
 	n.wantStatus(last, "PAID")
 	if got := queryCount(
-		n.testEnv, `SELECT count(*) FROM coins WHERE change_of = $1 AND status = 'SPENT'`, merge,
+		n.testEnv, `SELECT count(*) FROM utxos WHERE change_of = $1 AND status = 'SPENT'`, merge,
 	); got != 1 {
 		t.Errorf("got %d, want the merged coin spent by a payment", got)
 	}

@@ -80,7 +80,7 @@ func TestFromTheSeedAloneAllBitcoinsComeOut(t *testing.T) {
 	); got != "1 2 3" {
 		t.Fatalf("got wallets for change %q, want 1 2 3", got)
 	}
-	lost, err := money.Parse(n.queryText(`SELECT sum(amount)::text FROM coins WHERE status IN ('FREE', 'HELD')`))
+	lost, err := money.Parse(n.queryText(`SELECT sum(amount)::text FROM utxos WHERE status IN ('FREE', 'HELD')`))
 	n.mustSucceed(err)
 	pgtest.OwnerPool(n.T, n.db)
 

@@ -47,7 +47,7 @@ func (n btcdEnv) countForms(id string) (taproot, segwit int) {
 	n.Helper()
 	var lease string
 	n.mustSucceed(pgtest.OwnerPool(n.T, n.db).QueryRow(
-		n.ctx, `SELECT lease FROM dispatch_slots WHERE order_id = $1`, id,
+		n.ctx, `SELECT slot_key FROM dispatch_slots WHERE order_id = $1`, id,
 	).Scan(&lease))
 	coins, err := n.plan.Chain.UTXO.Inputs(lease)
 	n.mustSucceed(err)

@@ -270,7 +270,7 @@ func (h *testEnv) wantStatus(id, status string) {
 // wantOutputs compares all outputs, as "status amount", the smallest first.
 func (h *testEnv) wantOutputs(want ...string) {
 	h.Helper()
-	rows, err := pgtest.OwnerPool(h.T, h.db).Query(h.ctx, `SELECT status || ' ' || amount FROM coins ORDER BY amount`)
+	rows, err := pgtest.OwnerPool(h.T, h.db).Query(h.ctx, `SELECT status || ' ' || amount FROM utxos ORDER BY amount`)
 	h.mustSucceed(err)
 	defer rows.Close()
 	var got []string
@@ -361,7 +361,7 @@ func TestCoinsOfAFrozenWalletPayNothing(t *testing.T) {
 	h.runAllSteps()
 	h.wantStatus(second, "QUEUED COINS")
 	h.wantConsolidations("")
-	if n := queryCount(h, `SELECT count(*) FROM coins WHERE wallet_id = $1 AND status <> 'FREE'`, h.alice.ID); n != 0 {
+	if n := queryCount(h, `SELECT count(*) FROM utxos WHERE wallet_id = $1 AND status <> 'FREE'`, h.alice.ID); n != 0 {
 		t.Errorf("got %d coins of the frozen wallet that something has, want none", n)
 	}
 	h.checkBooks()
@@ -483,7 +483,7 @@ func TestWalletsForChangeAreTakenInTheirOrder(t *testing.T) {
 		wg.Wait()
 		h.runAllSteps()
 		if got := queryCount(h,
-			`SELECT count(*) FROM dispatch_slots s JOIN wallets w ON w.address = split_part(s.lease, ' ', -1)
+			`SELECT count(*) FROM dispatch_slots s JOIN wallets w ON w.address = split_part(s.slot_key, ' ', -1)
 			WHERE w.purpose = 'CHANGE' AND w.subject = (s.nonce + 1)::text`); got != n+1 {
 			t.Fatalf("got %d slots with the number of their turn, want %d", got, n+1)
 		}
@@ -568,7 +568,7 @@ func TestACoinThatSomebodyElseSpendsFreezesTheTreasury(t *testing.T) {
 	h.runAllSteps()
 	h.wantStatus(id, "BROADCAST")
 	var lease string
-	h.mustSucceed(pgtest.OwnerPool(t, h.db).QueryRow(h.ctx, `SELECT lease FROM dispatch_slots`).Scan(&lease))
+	h.mustSucceed(pgtest.OwnerPool(t, h.db).QueryRow(h.ctx, `SELECT slot_key FROM dispatch_slots`).Scan(&lease))
 	spends, err := h.plan.Chain.UTXO.Inputs(lease)
 	h.mustSucceed(err)
 	h.net.StealOutputs(sim.Address("thief"), spends...)
@@ -624,7 +624,7 @@ func TestARestoredOrderHasTheCoinsThatTheJournalSignedFor(t *testing.T) {
 		})
 	}
 	var had string
-	h.mustSucceed(pgtest.OwnerPool(t, h.db).QueryRow(h.ctx, `SELECT outpoint FROM coins WHERE amount = 1000`).Scan(
+	h.mustSucceed(pgtest.OwnerPool(t, h.db).QueryRow(h.ctx, `SELECT outpoint FROM utxos WHERE amount = 1000`).Scan(
 		&had,
 	))
 	rest, err := h.Wallets.Address(h.ctx, signer.WalletRef{
@@ -707,7 +707,7 @@ func (h *testEnv) findOutput(amount int) (f utxo.Output) {
 	h.Helper()
 	var outpoint string
 	h.mustSucceed(pgtest.OwnerPool(h.T, h.db).QueryRow(h.ctx, `
-		SELECT chain, outpoint, org_id, wallet_id, mint_id, amount, deposit_id, proof_id, height FROM coins WHERE amount = $1`,
+		SELECT chain, outpoint, org_id, wallet_id, mint_id, amount, deposit_id, proof_id, height FROM utxos WHERE amount = $1`,
 		amount).
 		Scan(&f.Chain, &outpoint, &f.OrgID, &f.WalletID, &f.MintID, &f.Amount, &f.DepositID, &f.ProofID, &f.Height))
 	hash, position, _ := strings.Cut(outpoint, ":")
@@ -749,7 +749,7 @@ func TestACoinThatIsFoundAgainAfterItsOrderEndedIsSpent(t *testing.T) {
 	h.mustSucceed(err)
 	_, err = owner.Exec(h.ctx, `SET LOCAL session_replication_role = replica`)
 	h.mustSucceed(err)
-	_, err = owner.Exec(h.ctx, `UPDATE coins SET status = 'GONE', spent_by = NULL WHERE status = 'SPENT'`)
+	_, err = owner.Exec(h.ctx, `UPDATE utxos SET status = 'GONE', spent_tx_hash = NULL WHERE status = 'SPENT'`)
 	h.mustSucceed(err)
 	h.mustSucceed(owner.Commit(h.ctx))
 	again()
@@ -770,7 +770,7 @@ func TestAnOrderDoesNotEndBeforeItsCoins(t *testing.T) {
 				tx_hash = (SELECT tx_hash FROM dispatch_attempts WHERE order_id = $1) WHERE order_id = $1`, id, fee)
 		return err
 	})
-	if !pg.ViolatesConstraint(err, "coins_as_leased") {
-		t.Errorf("got %v, want coins_as_leased", err)
+	if !pg.ViolatesConstraint(err, "utxos_match_slot") {
+		t.Errorf("got %v, want utxos_match_slot", err)
 	}
 }
