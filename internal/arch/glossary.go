@@ -94,24 +94,6 @@ var allowedWords = []allowedWord{
 	{"want", "internal/chain/chaintest", "wantRefused", "a helper of tests"},
 	{"want", "internal/signer/signertest", "wantRefusal", "a helper of tests"},
 	{"want", "internal/withdrawal", "wantDigest", "what a check compares with"},
-
-	// The name is to be renamed.
-	{"desk", "internal/trial/crashes", "desk", "renamed worker"},
-	{"fill slot", "internal/dispatch", "fillSlot", "renamed cancelSlot"},
-	{"lease", "internal/chain", "", "the parameters and leaseBytesMax are renamed after the slot key"},
-	{"lease", "internal/chain/chaintest", "lease", "renamed key"},
-	{"lease", "internal/chain/solana/solanatx", "lease", "renamed key"},
-	{"lease", "internal/chain/tron", "lease", "renamed key"},
-	{"lease", "internal/dispatch", "lease", "renamed key"},
-	{"parted", "internal/deposit", "OnParted", "renamed OnForked with scan_cursors.forked_above"},
-	{"parted", "internal/dispatch", "parted", "renamed with scan_cursors.forked_above"},
-	{"parted", "internal/finality", "", "renamed with scan_cursors.forked_above"},
-	{"place", "internal/customer", "place", "renamed query"},
-	{"place", "internal/signer/keys", "sealPlace", "renamed sealBinding"},
-	{"several", "internal/deposit", "returnRiskSeveral", "renamed returnRiskInputs"},
-	{"stays", "internal/signer/local", "stays", "renamed minBalance"},
-	{"twin", "internal/signer/signertest", "twin", "renamed other"},
-	{"want", "internal/chain/quorum", "Want", "renamed Expected with the package"},
 }
 
 // checkGlossary compares the names that the code declares with the words that the page retires.

@@ -415,9 +415,9 @@ type Slot struct {
 
 // String returns the slot for people to read. It cuts a long slot key short.
 func (s Slot) String() string {
-	const leaseBytesMax = 200
-	if len(s.Key) > leaseBytesMax {
-		return fmt.Sprintf("slot %d (%s…)", s.Nonce, s.Key[:leaseBytesMax])
+	const keyBytesMax = 200
+	if len(s.Key) > keyBytesMax {
+		return fmt.Sprintf("slot %d (%s…)", s.Nonce, s.Key[:keyBytesMax])
 	}
 	if s.Key != "" {
 		return fmt.Sprintf("slot %d (%s)", s.Nonce, s.Key)
@@ -635,9 +635,9 @@ type UTXOModel interface {
 	// that spends them and the fees. It takes all of must, and as many of from as needed, which may
 	// be none. The change goes to the address change. The same input gives the same choice. Error:
 	// *InsufficientOutputsError.
-	SelectOutputs(must, from []Output, change Address, price Fees, ps ...Payment) (lease string, fees Fees, err error)
+	SelectOutputs(must, from []Output, change Address, price Fees, ps ...Payment) (slotKey string, fees Fees, err error)
 	// Inputs returns the outputs of a slot key.
-	Inputs(lease string) ([]Output, error)
+	Inputs(slotKey string) ([]Output, error)
 }
 
 // Consolidator makes one output of an organization's small outputs while fee rates are low. Later
@@ -657,7 +657,7 @@ type Consolidator interface {
 	// Consolidate returns the key of the slot that spends outputs and returns all their value as
 	// one, and the fees of that. Its transaction is built as a cancel is. Error:
 	// *InsufficientOutputsError.
-	Consolidate(coins []Output, change Address, price Fees) (lease string, fees Fees, err error)
+	Consolidate(coins []Output, change Address, price Fees) (slotKey string, fees Fees, err error)
 }
 
 // InsufficientOutputsError says that the available outputs do not suffice.
@@ -693,7 +693,7 @@ type NonceAccounts interface {
 	// ours does not know; each is "" for none. A signature proves itself, so one provider that
 	// shows an unknown use suffices; a quorum is asked.
 	FindUnknownUse(
-		ctx context.Context, account Address, lease string, since TxHash,
+		ctx context.Context, account Address, slotKey string, since TxHash,
 		ours func(ctx context.Context, tx TxHash, took string) (bool, error),
 	) (newest, strange TxHash, err error)
 }
@@ -706,7 +706,7 @@ type SlotProver interface {
 	// changes. known are hashes of candidate blocks. If none of them is it, the providers are asked
 	// one after the other until one has the block. The block proves itself and cannot be forged.
 	// Error: no provider has it.
-	ProveSlot(ctx context.Context, account Address, lease string, known ...string) (string, error)
+	ProveSlot(ctx context.Context, account Address, slotKey string, known ...string) (string, error)
 }
 
 // AddressCodec reads addresses. It is pure.

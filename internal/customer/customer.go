@@ -317,16 +317,16 @@ func (f Filter) orgQuery(org string) *pagination.Query {
 // frozen returns the query for one page of frozen customers. The freezes have the order of the
 // list, so it reads only the frozen customers of the page.
 func (f Filter) frozen(org string, p pagination.Page) *pagination.Query {
-	place := pagination.NewQuery(`
+	query := pagination.NewQuery(`
 		SELECT DISTINCT f.customer_created_at, f.customer_id FROM freezes f
 		WHERE f.scope = 'CUSTOMER' AND f.lifted_at IS NULL AND f.org_id = ?`, org)
 	if !f.CreatedAfter.IsZero() {
-		place.AddCondition(`f.customer_created_at > ?`, f.CreatedAfter)
+		query.AddCondition(`f.customer_created_at > ?`, f.CreatedAfter)
 	}
 	if !f.CreatedBefore.IsZero() {
-		place.AddCondition(`f.customer_created_at < ?`, f.CreatedBefore)
+		query.AddCondition(`f.customer_created_at < ?`, f.CreatedBefore)
 	}
-	sql, args := place.BuildPage(p, "f.customer_created_at", "f.customer_id")
+	sql, args := query.BuildPage(p, "f.customer_created_at", "f.customer_id")
 	return pagination.Of(
 		selectCustomers+` JOIN (`+sql+`) AS frozen ON c.org_id = $1 AND c.customer_id = frozen.customer_id WHERE true`,
 		args,

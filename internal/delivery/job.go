@@ -301,7 +301,8 @@ func (d *Dispatcher) advanceJob(ctx context.Context) (hasMore bool, err error) {
 		var org string
 		var afterSeq, lastSeq int64
 		err := tx.QueryRow(ctx, `
-			SELECT job_id, org_id, kind, coalesce(endpoint_id, ''), since, until, only_failed, after_sequence, last_sequence
+			SELECT job_id, org_id, kind, coalesce(endpoint_id, ''), since, until, only_failed, after_sequence,
+				last_sequence
 			FROM webhook_jobs WHERE status = 'RUNNING' ORDER BY updated_at, job_id LIMIT 1 FOR UPDATE SKIP LOCKED`).
 			Scan(&j.ID, &org, &j.Kind, &j.EndpointID, &j.Since, &j.Until, &j.OnlyFailed, &afterSeq, &lastSeq)
 		if errors.Is(err, pgx.ErrNoRows) {

@@ -461,7 +461,7 @@ func (r *Resolutions) trySendAway(ctx context.Context, depositID string, res res
 		return object, err
 	}
 	if res.decision == decisionRejected && unlocked.status == Flagged {
-		if unlocked.flag.returnTo == "" || unlocked.flag.returnRisk == returnRiskSeveral && !res.actor.isOperator() {
+		if unlocked.flag.returnTo == "" || unlocked.flag.returnRisk == returnRiskInputs && !res.actor.isOperator() {
 			return object, newNoSender(unlocked, res.actor)
 		}
 		if r.blockSanctioned {

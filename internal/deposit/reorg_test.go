@@ -695,7 +695,7 @@ func TestAChainThatComesBackByItselfLosesNothing(t *testing.T) {
 // failingListener is a finality listener that fails.
 type failingListener struct{ left int }
 
-func (f *failingListener) OnParted(context.Context, pg.Tx, chain.Name, uint64) error { return nil }
+func (f *failingListener) OnForked(context.Context, pg.Tx, chain.Name, uint64) error { return nil }
 
 func (f *failingListener) OnBroken(context.Context, pg.Tx, finality.Break) error {
 	if f.left--; f.left >= 0 {

@@ -146,7 +146,8 @@ func (r *Rescreener) acquireLease(ctx context.Context) (isHeld bool, enrolled *t
 	err = r.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		isHeld, enrolled = false, nil
 		err := tx.QueryRow(ctx, `
-			UPDATE sender_watch_lease SET holder = $1, until = $2 WHERE holder = $1 OR until < $3 RETURNING enrolled_at`,
+			UPDATE sender_watch_lease SET holder = $1, until = $2 WHERE holder = $1 OR until < $3
+			RETURNING enrolled_at`,
 			r.holder, tx.Now.Add(leaseDuration+r.conf.Pause), tx.Now).Scan(&enrolled)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil

@@ -132,7 +132,7 @@ func newFlag(r Deposit, rec risk.DepositRecord, isKeyAccount bool, now time.Time
 	}
 	switch {
 	case r.from == "":
-		f.returnRisk = returnRiskSeveral
+		f.returnRisk = returnRiskInputs
 	case r.kind == chain.Internal || !isKeyAccount:
 		// Only a contract sends an internal transfer.
 		f.returnRisk = returnRiskContract
@@ -146,7 +146,7 @@ func newFlag(r Deposit, rec risk.DepositRecord, isKeyAccount bool, now time.Time
 // These are the risks of returning a deposit to its sender.
 const (
 	returnRiskNone     = "NONE"
-	returnRiskSeveral  = "MULTIPLE_INPUTS" // there is no single sender
+	returnRiskInputs   = "MULTIPLE_INPUTS" // there is no single sender
 	returnRiskContract = "CONTRACT"
 	returnRiskExchange = "KNOWN_EXCHANGE"
 )

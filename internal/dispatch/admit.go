@@ -843,7 +843,8 @@ func (d *Worker) checkCreatable(ctx context.Context, acct chain.Account, o Order
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		return tx.QueryRow(
 			ctx,
-			`SELECT EXISTS (SELECT FROM dispatch_slots WHERE chain = $1 AND md5(slot_key) = md5($2::text) AND slot_key = $2)`,
+			`SELECT EXISTS (SELECT FROM dispatch_slots WHERE chain = $1 AND md5(slot_key) = md5($2::text)
+				AND slot_key = $2)`,
 			o.Chain, chainSlot.Key,
 		).Scan(&taken)
 	})
@@ -963,7 +964,8 @@ func (d *Worker) updateWaiting(
 		delay = max(delay, min(tx.Now.Sub(o.CreatedAt)/simulationAgeDivisor, simulationWaitMax))
 	}
 	_, err := tx.Exec(ctx, `
-		UPDATE dispatch_orders SET waiting_for = nullif($2, ''), missing_amount = $3, last_error = $4, attempt_after = $5
+		UPDATE dispatch_orders SET waiting_for = nullif($2, ''), missing_amount = $3, last_error = $4,
+			attempt_after = $5
 		WHERE order_id = $1 AND status = 'QUEUED' AND attempt_after <= $6`,
 		o.ID, waitReason, zeroAsNull(missing), truncateError(detail), tx.Now.Add(delay), o.readAt)
 	if err != nil {

@@ -70,7 +70,8 @@ func (b *testEnv) block() {
 func (b *testEnv) open() int {
 	b.Helper()
 	return b.queryCount(
-		`SELECT count(*) FROM dispatch_orders WHERE status IN ('SLOTTED', 'SIGNED', 'BROADCAST') AND tx_lead_id IS NULL`,
+		`SELECT count(*) FROM dispatch_orders WHERE status IN ('SLOTTED', 'SIGNED', 'BROADCAST')
+			AND tx_lead_id IS NULL`,
 	)
 }
 

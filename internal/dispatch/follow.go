@@ -230,7 +230,7 @@ func (d *Worker) handleSignerRefusal(
 	case s.Purpose == signer.CreateNonceAccount: // no cancel can take such a slot, and it holds up nothing
 	case s.Purpose == signer.Consolidate: // a cancel would be the same transaction
 	case refusal.Code == signer.PolicyLimit || refusal.Code == signer.RefusedFee:
-		if filled, err = d.fillSlot(ctx, payer, s, refusal); filled || err != nil {
+		if filled, err = d.cancelSlot(ctx, payer, s, refusal); filled || err != nil {
 			return filled, err
 		}
 	}
@@ -241,9 +241,9 @@ func (d *Worker) handleSignerRefusal(
 	return false, d.noteError(ctx, s, refusal.Error())
 }
 
-// fillSlot commits a cancel to a slot whose payment was never signed and never will be. If the
-// signer refuses the cancel for its fee as well, fillSlot makes a new one once fees have fallen.
-func (d *Worker) fillSlot(ctx context.Context, payer wallet.Wallet, s slot, refusal *signer.Refusal) (bool, error) {
+// cancelSlot commits a cancel to a slot whose payment was never signed and never will be. If the
+// signer refuses the cancel for its fee as well, cancelSlot makes a new one once fees have fallen.
+func (d *Worker) cancelSlot(ctx context.Context, payer wallet.Wallet, s slot, refusal *signer.Refusal) (bool, error) {
 	last := s.newestAttempt()
 	isRetry := last.Act == signer.Cancel
 	if s.FundsPending || isRetry &&

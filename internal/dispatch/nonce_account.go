@@ -71,7 +71,8 @@ func (d *Worker) setExpiry(ctx context.Context, payer wallet.Wallet, s slot) err
 	}
 	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		_, err := tx.Exec(
-			ctx, `UPDATE dispatch_attempts SET last_valid_block = $2 WHERE order_id = $1 AND last_valid_block IS NULL`, s.ID,
+			ctx, `UPDATE dispatch_attempts SET last_valid_block = $2 WHERE order_id = $1
+				AND last_valid_block IS NULL`, s.ID,
 			int64(fees.LastValidBlock),
 		)
 		if err != nil {

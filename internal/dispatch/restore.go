@@ -44,7 +44,7 @@ type JournalRestorer struct {
 	// ReadFees reads the fees from an unsigned transaction.
 	ReadFees func(name chain.Name, payload []byte) (chain.Fees, error)
 	// ReadInputs reads the outputs that a slot spends, on UTXO chains.
-	ReadInputs func(name chain.Name, lease string) ([]chain.Output, error)
+	ReadInputs func(name chain.Name, slotKey string) ([]chain.Output, error)
 }
 
 // restoredNote is the error text of an order that the signer admitted and never signed.

@@ -40,9 +40,9 @@ type Break struct {
 // write in the caller's transaction, which has locked the chain's cursor against LockShared. They
 // may run again.
 type Listener interface {
-	// OnParted reports that the final chain has other blocks above this height than the walked
+	// OnForked reports that the final chain has other blocks above this height than the walked
 	// ones. Nothing is decided yet; the listener stops what must not wait for the decision.
-	OnParted(ctx context.Context, tx pg.Tx, ch chain.Name, ancestorHeight uint64) error
+	OnForked(ctx context.Context, tx pg.Tx, ch chain.Name, ancestorHeight uint64) error
 	// OnBroken reports a decision: every proof above the break's ancestor is dead.
 	OnBroken(ctx context.Context, tx pg.Tx, b Break) error
 }
@@ -51,23 +51,23 @@ type Listener interface {
 // broken already: it has parted, or the freeze of a break is not lifted. Then nothing may be
 // credited or settled by its proofs. Call it before any other lock. The walks continue meanwhile.
 func LockShared(ctx context.Context, tx pg.Tx, ch chain.Name) (isBroken bool, err error) {
-	isParted, err := LockParted(ctx, tx, ch)
-	if err != nil || isParted {
-		return isParted, err
+	isForked, err := LockForked(ctx, tx, ch)
+	if err != nil || isForked {
+		return isForked, err
 	}
 	return freeze.IsFinalityBroken(ctx, tx, ch)
 }
 
-// LockParted does what LockShared does, for work that was settled before and is only proven again.
+// LockForked does what LockShared does, for work that was settled before and is only proven again.
 // That needs the decision, but not the end of the freeze.
-func LockParted(ctx context.Context, tx pg.Tx, ch chain.Name) (isParted bool, err error) {
+func LockForked(ctx context.Context, tx pg.Tx, ch chain.Name) (isForked bool, err error) {
 	err = tx.QueryRow(
 		ctx, `SELECT forked_above IS NOT NULL FROM scan_cursors WHERE chain = $1 FOR KEY SHARE`, ch,
-	).Scan(&isParted)
+	).Scan(&isForked)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return false, fmt.Errorf("lock the finality of %s: %w", ch, err)
 	}
-	return isParted, nil
+	return isForked, nil
 }
 
 // LiveProofID returns the id of the live proof of a block, or 0 if there is none.

@@ -85,7 +85,7 @@ func (w *Walker) recordFork(ctx context.Context, detail string) error {
 			return fmt.Errorf("mark a fork of %s above block %d: %w", w.conf.Chain, fork.Ancestor.Height, err)
 		}
 		for _, c := range w.conf.FinalityListeners {
-			if err := c.OnParted(ctx, tx, w.conf.Chain, fork.Ancestor.Height); err != nil {
+			if err := c.OnForked(ctx, tx, w.conf.Chain, fork.Ancestor.Height); err != nil {
 				return err
 			}
 		}

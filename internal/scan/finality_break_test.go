@@ -23,7 +23,7 @@ type breakRecorder struct {
 	breaks []finality.Break
 }
 
-func (b *breakRecorder) OnParted(_ context.Context, _ pg.Tx, _ chain.Name, above uint64) error {
+func (b *breakRecorder) OnForked(_ context.Context, _ pg.Tx, _ chain.Name, above uint64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.parted = append(b.parted, above)

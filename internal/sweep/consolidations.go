@@ -184,7 +184,8 @@ func (ConsolidationListener) OnRecalled(ctx context.Context, tx pg.Tx, o dispatc
 
 func endConsolidation(ctx context.Context, tx pg.Tx, orderID, status string) error {
 	tag, err := tx.Exec(
-		ctx, `UPDATE consolidations SET status = $2, ended_at = $3 WHERE consolidation_id = $1 AND status = 'OPEN'`, orderID, status,
+		ctx, `UPDATE consolidations SET status = $2, ended_at = $3 WHERE consolidation_id = $1
+			AND status = 'OPEN'`, orderID, status,
 		tx.Now,
 	)
 	return endError("merge "+orderID, tag, err)

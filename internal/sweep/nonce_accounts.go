@@ -204,7 +204,8 @@ func loadNonceAccounts(
 	ctx context.Context, tx pg.Tx, walletID string, name chain.Name,
 ) (map[chain.Address]string, error) {
 	rows, err := tx.Query(
-		ctx, `SELECT address, status FROM nonce_accounts WHERE wallet_id = $1 AND chain = $2 AND status <> 'REFUSED'`, walletID,
+		ctx, `SELECT address, status FROM nonce_accounts WHERE wallet_id = $1 AND chain = $2
+			AND status <> 'REFUSED'`, walletID,
 		name,
 	)
 	if err != nil {
@@ -290,7 +291,8 @@ func (NonceAccountListener) OnRecalled(ctx context.Context, tx pg.Tx, o dispatch
 
 func endNonceAccount(ctx context.Context, tx pg.Tx, orderID, status string) error {
 	tag, err := tx.Exec(
-		ctx, `UPDATE nonce_accounts SET status = $2, ended_at = $3 WHERE nonce_account_id = $1 AND status = 'OPEN'`, orderID, status,
+		ctx, `UPDATE nonce_accounts SET status = $2, ended_at = $3 WHERE nonce_account_id = $1
+			AND status = 'OPEN'`, orderID, status,
 		tx.Now,
 	)
 	return endError("place "+orderID, tag, err)

@@ -56,7 +56,8 @@ func (NonceAccountListener) OnRestored(
 ) ([]ledger.Posting, error) {
 	return nil, restoreRows(orders, "place", "REFUSED", func(o dispatch.RestoredOrder, status string) error {
 		_, err := tx.Exec(ctx, `
-			INSERT INTO nonce_accounts (nonce_account_id, org_id, chain, wallet_id, address, amount, status, created_at, ended_at)
+			INSERT INTO nonce_accounts (nonce_account_id, org_id, chain, wallet_id, address, amount, status, created_at,
+				ended_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, CASE WHEN $7 = 'REFUSED' THEN $9::timestamptz END)`,
 			o.ID, o.OrgID, o.Chain, o.WalletID, o.To, o.Amount, status, o.CreatedAt, tx.Now)
 		return err
@@ -70,7 +71,8 @@ func (ConsolidationListener) OnRestored(
 ) ([]ledger.Posting, error) {
 	return nil, restoreRows(orders, "merge", "REFUSED", func(o dispatch.RestoredOrder, status string) error {
 		_, err := tx.Exec(ctx, `
-			INSERT INTO consolidations (consolidation_id, org_id, chain, wallet_id, status, created_at, ended_at, restored)
+			INSERT INTO consolidations (consolidation_id, org_id, chain, wallet_id, status, created_at, ended_at,
+				restored)
 			VALUES ($1, $2, $3, $4, $5, $6, CASE WHEN $5 = 'REFUSED' THEN $7::timestamptz END, true)`,
 			o.ID, o.OrgID, o.Chain, o.WalletID, status, o.CreatedAt, tx.Now)
 		return err

@@ -90,14 +90,16 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 			`UPDATE gas_top_ups SET status = 'FAILED' WHERE top_up_id = 'gas_done'`, "gas_top_ups_fixed",
 		},
 		"a place somewhere else": {
-			`UPDATE nonce_accounts SET address = '0xmallory' WHERE nonce_account_id = 'pl_open'`, "nonce_accounts_fixed",
+			`UPDATE nonce_accounts SET address = '0xmallory'
+				WHERE nonce_account_id = 'pl_open'`, "nonce_accounts_fixed",
 		},
 		"a second place at one address": {
 			`INSERT INTO nonce_accounts SELECT 'pl_two', org_id, chain, wallet_id, address, amount, status, created_at FROM nonce_accounts WHERE nonce_account_id = 'pl_open'`,
 			"nonce_accounts_address_once",
 		},
 		"a merge of another treasury's": {
-			`UPDATE consolidations SET wallet_id = 'we_bdep' WHERE consolidation_id = 'mg_open'`, "consolidations_fixed",
+			`UPDATE consolidations SET wallet_id = 'we_bdep'
+				WHERE consolidation_id = 'mg_open'`, "consolidations_fixed",
 		},
 		"a second merge at once": {
 			`INSERT INTO consolidations (consolidation_id, org_id, chain, wallet_id, status, created_at) SELECT 'mg_two', org_id, chain, wallet_id, status, created_at FROM consolidations`,
@@ -284,14 +286,16 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 			`UPDATE sweeps SET status = 'DONE' WHERE sweep_id = 'sw_open'`, "sweeps_as_ordered",
 		},
 		"a place that says it is made": {
-			`UPDATE nonce_accounts SET status = 'DONE', ended_at = now() WHERE nonce_account_id = 'pl_open'`, "nonce_accounts_as_ordered",
+			`UPDATE nonce_accounts SET status = 'DONE', ended_at = now()
+				WHERE nonce_account_id = 'pl_open'`, "nonce_accounts_as_ordered",
 		},
 		"a place that nobody planned": {
 			ordered("pl_lie", "purpose", `'PLACE', 'customer_id', NULL, 'mint_id', 2, 'contract', ''`),
 			"dispatch_orders_caused",
 		},
 		"a merge that says it is done": {
-			`UPDATE consolidations SET status = 'DONE', ended_at = now() WHERE consolidation_id = 'mg_open'`, "consolidations_as_ordered",
+			`UPDATE consolidations SET status = 'DONE', ended_at = now()
+				WHERE consolidation_id = 'mg_open'`, "consolidations_as_ordered",
 		},
 		"a merge that nobody planned": {
 			`INSERT INTO dispatch_orders SELECT * FROM jsonb_populate_record(NULL::dispatch_orders,

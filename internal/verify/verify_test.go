@@ -704,7 +704,8 @@ var tamperings = []struct {
 		"a sweep to another wallet",
 		[]string{`UPDATE sweeps SET to_wallet_id = 'we_dep' WHERE sweep_id = 'sw_open'`},
 	},
-	{"I-16-place", "a place that nobody planned", []string{`DELETE FROM nonce_accounts WHERE nonce_account_id = 'pl_open'`}},
+	{"I-16-place", "a place that nobody planned", []string{`DELETE FROM nonce_accounts
+		WHERE nonce_account_id = 'pl_open'`}},
 	{"I-16-place", "a place without its order", []string{`DELETE FROM dispatch_orders WHERE order_id = 'pl_open'`}},
 	{
 		"I-16-place",
@@ -716,7 +717,8 @@ var tamperings = []struct {
 		"a place that is there before it was made",
 		[]string{`UPDATE nonce_accounts SET status = 'DONE', ended_at = now() WHERE nonce_account_id = 'pl_open'`},
 	},
-	{"I-16-merge", "a merge that nobody planned", []string{`DELETE FROM consolidations WHERE consolidation_id = 'mg_open'`}},
+	{"I-16-merge", "a merge that nobody planned", []string{`DELETE FROM consolidations
+		WHERE consolidation_id = 'mg_open'`}},
 	{"I-16-merge", "a merge without its order", []string{`DELETE FROM dispatch_orders WHERE order_id = 'mg_open'`}},
 	{
 		"I-16-merge",

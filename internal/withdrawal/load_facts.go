@@ -196,7 +196,8 @@ func findLookalike(ctx context.Context, tx pg.Tx, orgID string, a chain.Address)
 	err := tx.QueryRow(ctx, `
 		WITH alike AS (
 			SELECT to_address AS address, status <> 'AWAITING_APPROVAL' AS gone FROM withdrawals
-			WHERE org_id = $1 AND to_prefix_suffix = address_prefix_suffix($2) AND status NOT IN ('REJECTED', 'CANCELLED', 'BLOCKED')
+			WHERE org_id = $1 AND to_prefix_suffix = address_prefix_suffix($2)
+				AND status NOT IN ('REJECTED', 'CANCELLED', 'BLOCKED')
 			UNION
 			SELECT address, true FROM wallets WHERE org_id = $1 AND prefix_suffix = address_prefix_suffix($2)
 		)

@@ -594,11 +594,11 @@ func (b labEnv) batchSlot(
 	if utxo == nil {
 		return b.nthSlot(t, payer, 0), fees
 	}
-	lease, fees, err := utxo.SelectOutputs(b.Lab.(UTXOLab).Outputs(t, payer), nil, payer, fees, ps...)
+	slotKey, fees, err := utxo.SelectOutputs(b.Lab.(UTXOLab).Outputs(t, payer), nil, payer, fees, ps...)
 	if err != nil {
 		t.Fatalf("Choose for %+v: got %v, want a slot", ps, err)
 	}
-	return chain.Slot{Key: lease}, fees
+	return chain.Slot{Key: slotKey}, fees
 }
 
 // nthSlot returns the nth slot of an account, from 0.
@@ -610,11 +610,11 @@ func (b labEnv) nthSlot(t *testing.T, account chain.Address, n uint64) chain.Slo
 			t.Fatalf("%s has %d coins, want more than %d", account, len(coins), n)
 		}
 		payment := chain.Payment{From: account, To: b.Account(t), Amount: units(1000)}
-		lease, _, err := utxo.SelectOutputs(coins[n:n+1], nil, account, b.quoteFees(t, payment), payment)
+		slotKey, _, err := utxo.SelectOutputs(coins[n:n+1], nil, account, b.quoteFees(t, payment), payment)
 		if err != nil {
 			t.Fatalf("Choose(%+v): got %v, want a slot", coins[n], err)
 		}
-		return chain.Slot{Nonce: n, Key: lease}
+		return chain.Slot{Nonce: n, Key: slotKey}
 	}
 	acct := b.readAccount(t, account)
 	if !acct.KeyedSlots {

@@ -263,5 +263,5 @@ func (e *Endpoint) Handshake(ctx context.Context, method string, check func(cont
 // WrongNetwork returns the error for a provider of another network. actual is its network, such as
 // "chain 5"; want is the configured one.
 func (e *Endpoint) WrongNetwork(actual, want string) error {
-	return &quorum.WrongNetworkError{Provider: e.name, Actual: actual, Want: want}
+	return &quorum.WrongNetworkError{Provider: e.name, Actual: actual, Expected: want}
 }

@@ -13,13 +13,13 @@ import (
 
 // WrongNetworkError says that a provider is on another network than the configured one.
 type WrongNetworkError struct {
-	Provider     string // its name
-	Actual, Want string // the provider's network and the configured one
+	Provider         string // its name
+	Actual, Expected string // the provider's network and the configured one
 }
 
 // Error says what to do.
 func (e *WrongNetworkError) Error() string {
-	return fmt.Sprintf("%s is on %s, not %s: give the endpoint of the right network", e.Provider, e.Actual, e.Want)
+	return fmt.Sprintf("%s is on %s, not %s: give the endpoint of the right network", e.Provider, e.Actual, e.Expected)
 }
 
 // HandshakeAll identifies all providers, and the uncounted ones, which do not count for the quorum.

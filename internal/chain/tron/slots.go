@@ -91,9 +91,9 @@ func (c *Client) readSlots(ctx context.Context, a chain.Address, open []chain.Sl
 	for i, v := range views {
 		tips[i] = v.heads
 	}
-	for _, lease := range c.offerSlots(a, agreedFinal(tips, c.Quorum)) {
-		if !isOpen[lease] {
-			acct.Slots = append(acct.Slots, chain.SlotState{Latest: lease, Final: lease})
+	for _, slotRef := range c.offerSlots(a, agreedFinal(tips, c.Quorum)) {
+		if !isOpen[slotRef] {
+			acct.Slots = append(acct.Slots, chain.SlotState{Latest: slotRef, Final: slotRef})
 		}
 	}
 	return acct, nil

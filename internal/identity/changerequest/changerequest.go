@@ -132,7 +132,8 @@ func CreateRequest(
 		)
 	}
 	_, err = tx.Exec(ctx, `
-		INSERT INTO change_requests (change_id, org_id, kind, before, wanted, author, author_key, created_at, expires_at)
+		INSERT INTO change_requests (change_id, org_id, kind, before, wanted, author, author_key, created_at,
+			expires_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`, r.ID, r.OrgID, r.Kind, r.Before, r.Wanted, r.Author, r.AuthorKey, r.CreatedAt, r.ExpiresAt)
 	if err != nil {
 		return r, fmt.Errorf("request a change of %s: %w", org, err)

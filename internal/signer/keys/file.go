@@ -52,7 +52,7 @@ type keyFile struct {
 	Sealed    []byte    `json:"sealed"`
 }
 
-func (k keyFile) sealPlace() seal.Binding {
+func (k keyFile) sealBinding() seal.Binding {
 	return seal.Binding{Kind: "signer_seed", ID: k.AttestKey, Version: k.Version}
 }
 
@@ -89,7 +89,7 @@ func writeFiles(f Files, s Seed, created time.Time) (SeedInfo, error) {
 		Version: fileVersion, AttestKey: hex.EncodeToString(public),
 		CreatedAt: created.UTC().Truncate(time.Second),
 	}
-	if k.Sealed, err = kek.Seal(s.secret().entropy[:], k.sealPlace()); err != nil {
+	if k.Sealed, err = kek.Seal(s.secret().entropy[:], k.sealBinding()); err != nil {
 		return SeedInfo{}, err
 	}
 	contents, err := json.MarshalIndent(k, "", "  ")
@@ -115,7 +115,7 @@ func OpenSeed(f Files) (Seed, error) {
 	if err != nil {
 		return Seed{}, err
 	}
-	entropy, err := kek.Unseal(k.Sealed, k.sealPlace())
+	entropy, err := kek.Unseal(k.Sealed, k.sealBinding())
 	if err != nil || len(entropy) != entropyBytes {
 		return Seed{}, fmt.Errorf("open %s with %s: %w: they do not belong together, or one is damaged", f.Key, f.KEK,
 			seal.ErrUnsealed)

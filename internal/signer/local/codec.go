@@ -49,7 +49,7 @@ var codecs = map[chain.Family]codec{
 type nonceAccountCodec interface {
 	// nonceAccountCost returns the minimum balance and the whole cost of a treasury's nonce account
 	// at an address. ok is false if the address is none of that treasury's nonce accounts.
-	nonceAccountCost(treasury, at chain.Address) (stays, costs money.Amount, ok bool)
+	nonceAccountCost(treasury, at chain.Address) (minBalance, costs money.Amount, ok bool)
 }
 
 // txEffect is what the bytes of a payload do: all that the rules compare.

@@ -128,8 +128,8 @@ func issuesOnce(t *testing.T, s signer.Signer, public ed25519.PublicKey) {
 		{OrgID: org, Family: chain.EVM, Purpose: "CHECKOUT", Subject: "bob"},
 	} {
 		address := IssueAddress(t, s, w)
-		if twin, taken := addresses[address]; taken {
-			t.Errorf("%v and %v: got the same address %s", w, twin, address)
+		if other, taken := addresses[address]; taken {
+			t.Errorf("%v and %v: got the same address %s", w, other, address)
 		}
 		addresses[address] = w
 	}

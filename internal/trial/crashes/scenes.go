@@ -237,11 +237,11 @@ func playCancel(ctx context.Context, s *cellRun) error {
 
 // cancelOrder cancels an order as the operator.
 func (s *cellRun) cancelOrder(ctx context.Context, orderID string) error {
-	desk := dispatch.New(
+	worker := dispatch.New(
 		s.tools.DB(), s.tools.Chains()[s.site.chain], nil, nil, nil, dispatch.Config{}, slog.New(slog.DiscardHandler),
 	)
 	return waitUntil(ctx, "the cancel is ordered", sceneMax, func(ctx context.Context) (bool, error) {
-		return desk.CancelOrder(ctx, orderID, audit.Operator("trial"))
+		return worker.CancelOrder(ctx, orderID, audit.Operator("trial"))
 	})
 }
 

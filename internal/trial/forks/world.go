@@ -282,7 +282,8 @@ func (w *forkEnv) replaceBlocks(depth int, txs ...anvil.ReorgTx) {
 func (w *forkEnv) listDeposits() (found []webhook.Deposit) {
 	w.Helper()
 	w.mustSucceed(w.db.ReadOrg(w.ctx, w.org, func(ctx context.Context, tx pg.Tx) error {
-		l, err := deposit.List(ctx, tx, w.org, deposit.Filter{CustomerID: "ann"}, pagination.Page{Limit: pagination.LimitMax})
+		l, err := deposit.List(ctx, tx, w.org, deposit.Filter{CustomerID: "ann"},
+			pagination.Page{Limit: pagination.LimitMax})
 		found = l.Items
 		return err
 	}))

@@ -471,7 +471,8 @@ func TestATreasuryMakesItsPlacesAndPaysFromThem(t *testing.T) {
 		w.crashPlan.silent = true
 		id, _ := w.requestWithdrawal(sol, 100_000_000)
 		w.mustRunAll()
-		at, value, err := solanatx.ParseSlotKey(w.queryText(`SELECT slot_key FROM dispatch_slots WHERE order_id = $1`, id))
+		at, value, err := solanatx.ParseSlotKey(w.queryText(`SELECT slot_key FROM dispatch_slots
+			WHERE order_id = $1`, id))
 		w.mustSucceed(err)
 		w.useNonceAccount(at, value)
 		w.mineBlocks(surfpool.Finality + 1)

@@ -234,8 +234,8 @@ func (t Tx) SlotKey() string { return SlotKey(t.NonceAccount, t.NonceValue) }
 func SlotKey(account chain.Address, value string) string { return string(account) + " " + value }
 
 // ParseSlotKey decodes what SlotKey returns.
-func ParseSlotKey(lease string) (account chain.Address, value string, err error) {
-	a, value, _ := strings.Cut(lease, " ")
+func ParseSlotKey(text string) (account chain.Address, value string, err error) {
+	a, value, _ := strings.Cut(text, " ")
 	if _, err := Bytes(chain.Address(a)); err != nil {
 		return "", "", fmt.Errorf("slot key of a nonce account: %w", err)
 	}

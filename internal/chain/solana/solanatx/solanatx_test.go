@@ -804,10 +804,10 @@ func TestALeaseIsReadAsItIsWritten(t *testing.T) {
 		tx.SlotKey() != nonce0+" "+value {
 		t.Errorf("got %s, %s, %v, want %s, %s", a, v, err, nonce0, value)
 	}
-	for _, lease := range []string{"", nonce0, nonce0 + " ", " " + value, nonce0 + "  " + value, nonce0 + " " + value +
+	for _, text := range []string{"", nonce0, nonce0 + " ", " " + value, nonce0 + "  " + value, nonce0 + " " + value +
 		" ", nonce0 + " " + value + " " + value, nonce0 + "\n" + value, nonce0 + " " + string(SystemProgram)} {
-		if a, v, err := ParseSlotKey(lease); err == nil {
-			t.Errorf("ParseLease(%q): got %s, %s, want an error", lease, a, v)
+		if a, v, err := ParseSlotKey(text); err == nil {
+			t.Errorf("ParseLease(%q): got %s, %s, want an error", text, a, v)
 		}
 	}
 }
