@@ -226,9 +226,9 @@ func (d *Worker) reproveOrder(
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		// The chain's freeze, which stands until a person lifts it, does not matter: a proof on the
 		// chosen fork is as good as any.
-		if parted, err := finality.LockParted(ctx, tx, q.Chain); err != nil {
+		if forked, err := finality.LockForked(ctx, tx, q.Chain); err != nil {
 			return err
-		} else if parted {
+		} else if forked {
 			return fmt.Errorf("settle order %s after a fork of its chain: %w", q.EndedOrder.ID, errLostRace)
 		}
 		o, err := lockOrder(ctx, tx, q.EndedOrder.ID)

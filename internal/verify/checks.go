@@ -590,7 +590,7 @@ var checks = []Check{
 		HAVING count(*) <> min(s.orders) OR count(DISTINCT o.status) > 1 AND NOT bool_and(o.status IN ('PAID', 'FAILED', 'STUCK'))
 			OR count(DISTINCT (o.tx_hash, o.purpose)) > 1
 		UNION ALL
-		SELECT s.org_id, 'order ' || s.order_id, format('has a slot, and rides with %s', o.tx_lead_id)
+		SELECT s.org_id, 'order ' || s.order_id, format('has a slot, and is in the transaction of %s', o.tx_lead_id)
 		FROM dispatch_slots s JOIN dispatch_orders o USING (order_id) WHERE o.tx_lead_id IS NOT NULL`,
 	},
 

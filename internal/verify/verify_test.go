@@ -21,15 +21,15 @@ import (
 // unaudited are status columns that the checks of the audit log do not read, each with what checks
 // it instead.
 var unaudited = map[string]string{
-	"sweeps.status":        "its order, by I-16",
-	"gas_top_ups.status":   "its order, by I-16",
-	"closes.status":        "its order, by I-16",
-	"places.status":        "its order, by I-16",
-	"merges.status":        "its order, by I-16",
-	"coins.status":         "its deposit or its order, by I-47-state and I-47-slot",
-	"deliveries.status":    "what was tried is a row of its own; no money and no right hangs on it",
-	"webhook_jobs.status":  "asked for by one row of the audit log, then counted by its deliveries",
-	"scan_untraced.status": "done without its deposit it is a surplus on the chain, by I-06",
+	"sweeps.status":         "its order, by I-16",
+	"gas_top_ups.status":    "its order, by I-16",
+	"closes.status":         "its order, by I-16",
+	"nonce_accounts.status": "its order, by I-16",
+	"consolidations.status": "its order, by I-16",
+	"utxos.status":          "its deposit or its order, by I-47-state and I-47-slot",
+	"deliveries.status":     "what was tried is a row of its own; no money and no right hangs on it",
+	"webhook_jobs.status":   "asked for by one row of the audit log, then counted by its deliveries",
+	"scan_untraced.status":  "done without its deposit it is a surplus on the chain, by I-06",
 	"transaction_memos.status": "a payer's text, proven by the transaction's id; no money and no right hangs on " +
 		"it",
 	"deposit_resolutions.status":    "its deposit moves with it, and that is looked for",
@@ -1159,7 +1159,7 @@ func TestTheChangeOfAnOpenOrderInARestoredSlotIsNoBreach(t *testing.T) {
 					CASE '`+c.status+`' WHEN 'SPENT' THEN 'x' END, proof_id, height, now() FROM utxos WHERE status = 'FREE'`,
 			`INSERT INTO dispatch_slots (wallet_id, chain, nonce, slot_key, org_id, order_id, gas_reserved, created_at, orders)
 				SELECT s.wallet_id, 'BITCOIN', 78, '`+c.lease+`', s.org_id, 'wd_queued', 0, `+c.signed+`, 1
-				FROM dispatch_slots s, coins c JOIN finality_proofs p USING (chain, proof_id) WHERE s.order_id = 'wd_coin' AND c.outpoint = 'hash_wd_coin:1'`)
+				FROM dispatch_slots s, utxos c JOIN finality_proofs p USING (chain, proof_id) WHERE s.order_id = 'wd_coin' AND c.outpoint = 'hash_wd_coin:1'`)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue

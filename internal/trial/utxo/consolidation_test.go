@@ -120,7 +120,8 @@ func TestAMergeThatSomebodyWaitsForIsRaised(t *testing.T) {
 	h.advanceClock(2 * time.Hour)
 	h.runAllSteps()
 	if n := queryCount(
-		h, `SELECT count(*) FROM dispatch_attempts WHERE order_id = $1 AND act = 'PAY' AND replace_reason = 'FEE'`, merge,
+		h, `SELECT count(*) FROM dispatch_attempts WHERE order_id = $1 AND act = 'PAY'
+			AND replace_reason = 'FEE'`, merge,
 	); n == 0 {
 		t.Error("the fee of a merge that a payment waits for is not raised")
 	}
