@@ -223,8 +223,7 @@ func CompareAnchor(ctx context.Context, tx pg.Tx) error {
 	if last.Position > 0 {
 		err = tx.QueryRow(ctx, `SELECT hash FROM audit_seal WHERE position = $1`, last.Position).Scan(hash.scanner())
 		if errors.Is(err, pgx.ErrNoRows) {
-			return fmt.Errorf("%w: position %d was signed at %s and does not exist any more", ErrContradicted,
-				last.Position,
+			return fmt.Errorf("%w: position %d was signed at %s and does not exist any more", ErrContradicted, last.Position,
 				last.SignedAt)
 		}
 		if err != nil {
