@@ -383,7 +383,7 @@ CREATE TABLE change_requests (
     change_id   text COLLATE "C" PRIMARY KEY,
     org_id      text NOT NULL REFERENCES organizations,
     kind        text NOT NULL,  -- which feature applies the change
-    was         jsonb NOT NULL, -- the values at the time of the request
+    before      jsonb NOT NULL, -- the values at the time of the request
     wanted      jsonb NOT NULL,
     author      text NOT NULL,
     author_key  text NOT NULL,
@@ -396,7 +396,7 @@ CREATE TABLE change_requests (
     CONSTRAINT change_requests_kind_known CHECK (kind IN ('SETTINGS', 'WHITELISTED_ADDRESS')),
     CONSTRAINT change_requests_status_known CHECK (status IN ('PENDING', 'APPROVED', 'WITHDRAWN', 'EXPIRED')),
     CONSTRAINT change_requests_objects CHECK (
-        jsonb_typeof(was) = 'object' AND jsonb_typeof(wanted) = 'object' AND wanted <> '{}'),
+        jsonb_typeof(before) = 'object' AND jsonb_typeof(wanted) = 'object' AND wanted <> '{}'),
     CONSTRAINT change_requests_expire CHECK (expires_at > created_at),
     CONSTRAINT change_requests_named CHECK (author <> '' AND author_key <> ''),
     CONSTRAINT change_requests_decided CHECK (
@@ -423,8 +423,8 @@ CREATE FUNCTION change_requests_keep() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
     IF OLD.status <> 'PENDING'
-       OR (NEW.change_id, NEW.org_id, NEW.kind, NEW.was, NEW.wanted, NEW.author, NEW.author_key, NEW.created_at, NEW.expires_at)
-          IS DISTINCT FROM (OLD.change_id, OLD.org_id, OLD.kind, OLD.was, OLD.wanted, OLD.author, OLD.author_key, OLD.created_at, OLD.expires_at) THEN
+       OR (NEW.change_id, NEW.org_id, NEW.kind, NEW.before, NEW.wanted, NEW.author, NEW.author_key, NEW.created_at, NEW.expires_at)
+          IS DISTINCT FROM (OLD.change_id, OLD.org_id, OLD.kind, OLD.before, OLD.wanted, OLD.author, OLD.author_key, OLD.created_at, OLD.expires_at) THEN
         RAISE EXCEPTION 'change request % is decided once, as it was asked for', OLD.change_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'change_requests_fixed';
     END IF;
@@ -470,25 +470,25 @@ END $$;
 -- the log waits for no other.
 --
 -- The end of the chain. chain_id names the chain: the first hash is made of it. Every row of
--- the log with an id up to settled is in the chain, or will never be in the log.
+-- the log with an id up to sealed_through is in the chain, or will never be in the log.
 CREATE TABLE audit_chain (
-    one      boolean PRIMARY KEY DEFAULT true,
-    chain_id text NOT NULL,
-    position bigint NOT NULL DEFAULT 0,
-    hash     bytea NOT NULL,
-    settled  bigint NOT NULL DEFAULT 0,
+    one            boolean PRIMARY KEY DEFAULT true,
+    chain_id       text NOT NULL,
+    position       bigint NOT NULL DEFAULT 0,
+    hash           bytea NOT NULL,
+    sealed_through bigint NOT NULL DEFAULT 0,
     CONSTRAINT audit_chain_one CHECK (one),
     CONSTRAINT audit_chain_hash_sha256 CHECK (length(hash) = 32),
-    CONSTRAINT audit_chain_counts CHECK (position >= 0 AND settled >= 0)
+    CONSTRAINT audit_chain_counts CHECK (position >= 0 AND sealed_through >= 0)
 );
 INSERT INTO audit_chain (chain_id, hash)
 SELECT c.id, sha256(convert_to('coffer-audit-1' || chr(10) || c.id, 'UTF8'))
 FROM (SELECT 'aud_' || replace(gen_random_uuid()::text, '-', '') AS id) c;
-SELECT coffer_shared('audit_chain', '', 'SELECT, UPDATE (position, hash, settled)');
+SELECT coffer_shared('audit_chain', '', 'SELECT, UPDATE (position, hash, sealed_through)');
 
 CREATE FUNCTION audit_chain_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
-    IF (NEW.one, NEW.chain_id) IS DISTINCT FROM (OLD.one, OLD.chain_id) OR NEW.position < OLD.position OR NEW.settled < OLD.settled
+    IF (NEW.one, NEW.chain_id) IS DISTINCT FROM (OLD.one, OLD.chain_id) OR NEW.position < OLD.position OR NEW.sealed_through < OLD.sealed_through
        OR (NEW.position = OLD.position) <> (NEW.hash = OLD.hash) THEN
         RAISE EXCEPTION 'the audit chain goes on from %', OLD.position
             USING ERRCODE = 'check_violation', CONSTRAINT = 'audit_chain_forward';
@@ -923,10 +923,10 @@ BEGIN
         WHERE t.cause_kind = 'RESTORE' AND (
             SELECT (w.org_id, w.mint_id) = (t.org_id, t.mint_id) AND w.restored_at IS NOT NULL
                 AND (d.subject, c.subject) = (coalesce(w.product, w.customer_id), coalesce(w.product, w.customer_id))
-                AND CASE WHEN t.cause_id = w.withdrawal_id THEN (d.kind, c.kind, w.takings) = (CASE WHEN w.product IS NULL THEN 'RESTORED' ELSE 'PRODUCT_RESTORED' END,
+                AND CASE WHEN t.cause_id = w.withdrawal_id THEN (d.kind, c.kind, w.collections) = (CASE WHEN w.product IS NULL THEN 'RESTORED' ELSE 'PRODUCT_RESTORED' END,
                         CASE WHEN w.product IS NULL THEN 'CUSTOMER' ELSE 'PRODUCT' END, 0)
                     ELSE (d.kind, c.kind, t.cause_id) = (CASE WHEN w.product IS NULL THEN 'CUSTOMER' ELSE 'PRODUCT' END,
-                        CASE WHEN w.product IS NULL THEN 'RESTORED' ELSE 'PRODUCT_RESTORED' END, w.withdrawal_id || '/' || w.takings) END
+                        CASE WHEN w.product IS NULL THEN 'RESTORED' ELSE 'PRODUCT_RESTORED' END, w.withdrawal_id || '/' || w.collections) END
             FROM withdrawals w, ledger_accounts d, ledger_accounts c
             WHERE w.withdrawal_id = split_part(t.cause_id, '/', 1) COLLATE "default" AND d.account_id = t.debit_account AND c.account_id = t.credit_account) IS NOT TRUE
         LIMIT 1;
@@ -1053,21 +1053,21 @@ CREATE FUNCTION address_prefix_suffix(address text) RETURNS text LANGUAGE sql IM
 RETURN left(lower(address), CASE WHEN starts_with(address, '0x') THEN 6 ELSE 4 END) || ' ' || right(lower(address), 4);
 
 -- Whether a chain keeps its money in UTXOs, as chain.Name.Pooled says.
-CREATE FUNCTION pooled(chain text) RETURNS boolean LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+CREATE FUNCTION is_utxo(chain text) RETURNS boolean LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN chain = 'BITCOIN';
 
 CREATE TABLE wallets (
-    wallet_id  text PRIMARY KEY,
-    org_id     text NOT NULL REFERENCES organizations,
-    family     text NOT NULL,
-    purpose    text NOT NULL,
-    subject    text COLLATE "C" NOT NULL, -- the customer, the product, the number of a change wallet; '' for a treasury
-    path       text NOT NULL,
-    address    text NOT NULL,
-    proof      bytea NOT NULL,            -- of the signer, that it derived the address
-    created_at timestamptz NOT NULL,
-    shown      text NOT NULL GENERATED ALWAYS AS (address_prefix_suffix(address)) STORED,
-    form       text NOT NULL DEFAULT '',  -- '' is the usual address of the family (decision 0062)
+    wallet_id     text PRIMARY KEY,
+    org_id        text NOT NULL REFERENCES organizations,
+    family        text NOT NULL,
+    purpose       text NOT NULL,
+    subject       text COLLATE "C" NOT NULL, -- the customer, the product, the number of a change wallet; '' for a treasury
+    path          text NOT NULL,
+    address       text NOT NULL,
+    proof         bytea NOT NULL,            -- of the signer, that it derived the address
+    created_at    timestamptz NOT NULL,
+    prefix_suffix text NOT NULL GENERATED ALWAYS AS (address_prefix_suffix(address)) STORED,
+    form          text NOT NULL DEFAULT '',  -- '' is the usual address of the family (decision 0062)
     -- Rules DEP-1 and DEP-24.
     CONSTRAINT wallets_subject_unique UNIQUE (org_id, family, purpose, subject),
     CONSTRAINT wallets_address_unique UNIQUE (family, address),
@@ -1087,7 +1087,7 @@ CREATE TABLE wallets (
         form = ''
         OR (form = 'TAPROOT' AND family = 'BITCOIN' AND purpose IN ('CUSTOMER_DEPOSIT', 'ORGANIZATION_DEPOSIT')))
 );
-CREATE INDEX wallets_prefix_suffix ON wallets (org_id, shown);
+CREATE INDEX wallets_prefix_suffix ON wallets (org_id, prefix_suffix);
 -- Finds the newest number of an organization's change wallets. From the seed alone, the
 -- numbers lead to every change output (decision 0069). The oldest change wallets have
 -- the id of an order as their subject.
@@ -1518,7 +1518,7 @@ CREATE TABLE deposits (
     wallet_id      text NOT NULL,
     purpose        text NOT NULL,
     customer_id    text COLLATE "C",
-    mint_id        integer,     -- NULL: the token is not in the catalogue
+    mint_id        integer,                    -- NULL: the token is not in the catalogue
     chain          text NOT NULL,
     contract       text NOT NULL,
     amount         numeric(78,0) NOT NULL,
@@ -1533,7 +1533,7 @@ CREATE TABLE deposits (
     proof_id       bigint,
     status         text NOT NULL,
     chain_status   text NOT NULL,
-    reason         text,        -- why it is UNSUPPORTED
+    reason         text,                       -- why it is UNSUPPORTED
     usd_value      numeric(38,18),
     screening      jsonb NOT NULL DEFAULT '{"status":"PENDING"}',
     is_flagged     boolean NOT NULL DEFAULT false,
@@ -1541,18 +1541,18 @@ CREATE TABLE deposits (
     confirmed_at   timestamptz,
     credited_at    timestamptz,
     reversed_at    timestamptz,
-    taken_back     numeric(78,0), -- what a reversal took from the credited account; the rest is lost
-    claims         integer NOT NULL DEFAULT 0, -- how often a part of the loss was taken later
-    product        text,        -- the product that it belongs to, in place of a customer
-    screen_after   timestamptz, -- when it is screened again
+    taken_back     numeric(78,0),              -- what a reversal took from the credited account; the rest is lost
+    claim_count    integer NOT NULL DEFAULT 0, -- how often a part of the loss was taken later
+    product        text,                       -- the product that it belongs to, in place of a customer
+    screen_after   timestamptz,                -- when it is screened again
     screen_tries   integer NOT NULL DEFAULT 0,
     risk_of_funds  text,
     flag_reason    jsonb,
     flagged_at     timestamptz,
-    return_to      text,        -- the sender when it was flagged; NULL: it has none
+    return_to      text,                       -- the sender when it was flagged; NULL: it has none
     return_risk    text,
-    return_mac     bytea,       -- of the flag's columns, by the server's key; without it nothing is returned
-    lost_at        timestamptz, -- when a rejected or redirected deposit turned out to be gone: the operator's loss
+    return_mac     bytea,                      -- of the flag's columns, by the server's key; without it nothing is returned
+    lost_at        timestamptz,                -- when a rejected or redirected deposit turned out to be gone: the operator's loss
     -- All senders, sorted, where a transaction has several; from_address is '' then. NULL where
     -- there are more than 20, or one of them is unknown (decision 0057).
     senders        text[],
@@ -1770,7 +1770,7 @@ BEGIN
     END IF;
     IF OLD.status = 'REVERSED' AND ((NEW.proof_id, NEW.height, NEW.block_hash, NEW.reversed_at) IS DISTINCT FROM
             (OLD.proof_id, OLD.height, OLD.block_hash, OLD.reversed_at)
-       OR NEW.taken_back < OLD.taken_back OR NEW.claims < OLD.claims) THEN
+       OR NEW.taken_back < OLD.taken_back OR NEW.claim_count < OLD.claim_count) THEN
         RAISE EXCEPTION 'deposit % was reversed', OLD.deposit_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'deposits_terminal';
     END IF;
@@ -1846,7 +1846,7 @@ CREATE TRIGGER deposits_written_once BEFORE UPDATE ON deposits FOR EACH ROW
             AND (NEW.from_address, NEW.senders, NEW.log_index, NEW.confirmed_at)
                 IS DISTINCT FROM (OLD.from_address, OLD.senders, OLD.log_index, OLD.confirmed_at)
         OR NEW.status = OLD.status AND (NEW.credited_at, NEW.reversed_at) IS DISTINCT FROM (OLD.credited_at, OLD.reversed_at)
-        OR OLD.status <> 'REVERSED' AND NEW.claims <> OLD.claims
+        OR OLD.status <> 'REVERSED' AND NEW.claim_count <> OLD.claim_count
         OR OLD.status NOT IN ('DETECTED', 'CONFIRMING', 'ORPHANED', 'SCREENING')
             AND (NEW.usd_value, NEW.screening, NEW.screen_after, NEW.screen_tries, NEW.reason, NEW.depth_required,
                 NEW.risk_of_funds, NEW.flag_reason, NEW.flagged_at, NEW.return_to, NEW.return_risk, NEW.return_mac)
@@ -2535,14 +2535,14 @@ CREATE TABLE withdrawals (
     completed_at           timestamptz,
     -- The beginning and end of the destination. A column of its own, because row level
     -- security keeps an index on a function unused.
-    to_prefix_suffix               text NOT NULL GENERATED ALWAYS AS (address_prefix_suffix(to_address)) STORED,
+    to_prefix_suffix       text NOT NULL GENERATED ALWAYS AS (address_prefix_suffix(to_address)) STORED,
 
     -- Of rows that a restore made from the signer's journal (decision 0015). The journal
     -- knows the hash of a key and not the key, and the restored books may lack the funds.
     restored_at            timestamptz,
     restored_key_hash      text,
     owed                   numeric(78,0) NOT NULL DEFAULT 0, -- part of the hold: still to be taken from the customer
-    takings                integer NOT NULL DEFAULT 0,       -- how often a part of it was taken
+    collections            integer NOT NULL DEFAULT 0,       -- how often a part of it was taken
     key_hash               text GENERATED ALWAYS AS (coalesce(restored_key_hash, key_digest(idempotency_key))) STORED,
 
     -- The network fee of a coin's payment (decision 0025). fee_deducted is the part that
@@ -2569,10 +2569,10 @@ CREATE TABLE withdrawals (
 
     -- How the withdrawal ends, and who decided so, while the signer has not voided it yet
     -- (decision 0075).
-    end_status                text,
-    end_note              text,
-    end_actor_kind           text,
-    end_actor                text,
+    end_status             text,
+    end_note               text,
+    end_actor_kind         text,
+    end_actor              text,
 
     -- What the customer is charged for costs above the usual fee (decision 0074). The
     -- terms are those at the time of the request, so what was shown is what is charged.
@@ -2870,7 +2870,7 @@ DECLARE
     sent     text;
     broken   text;
 BEGIN
-    SELECT w.withdrawal_id, w.status, w.owed, w.takings, w.restored_at IS NOT NULL, w.end_status IS NOT NULL, o.status,
+    SELECT w.withdrawal_id, w.status, w.owed, w.collections, w.restored_at IS NOT NULL, w.end_status IS NOT NULL, o.status,
         w.charged, w.amount + w.charge_held - w.charged, CASE WHEN w.status = 'COMPLETED' THEN w.charge_held - w.charged ELSE 0 END,
         EXISTS (SELECT FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_HOLD' AND cause_id = NEW.withdrawal_id AND leg = 0),
         EXISTS (SELECT FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_END' AND cause_id = NEW.withdrawal_id AND leg = 0)
@@ -3038,8 +3038,8 @@ CREATE TRIGGER withdrawals_written_once BEFORE UPDATE ON withdrawals FOR EACH RO
         OR OLD.status NOT IN ('COMPLETED', 'FAILED') AND NEW.network_fee IS DISTINCT FROM OLD.network_fee)
         OR (NEW.charge_rent, NEW.charge_held, NEW.charge_failure_max, NEW.charge_coin_price, NEW.charge_mint_price, NEW.request_mac)
             IS DISTINCT FROM (OLD.charge_rent, OLD.charge_held, OLD.charge_failure_max, OLD.charge_coin_price, OLD.charge_mint_price, OLD.request_mac)
-        OR OLD.restored_at IS NULL AND (NEW.owed, NEW.takings) IS DISTINCT FROM (OLD.owed, OLD.takings)
-        OR NEW.takings < OLD.takings)
+        OR OLD.restored_at IS NULL AND (NEW.owed, NEW.collections) IS DISTINCT FROM (OLD.owed, OLD.collections)
+        OR NEW.collections < OLD.collections)
     EXECUTE FUNCTION refuse_row_change();
 
 ---- 16_dispatch.sql
@@ -3056,35 +3056,35 @@ CREATE TABLE dispatch_orders (
     org_id                 text NOT NULL REFERENCES organizations,
     purpose                text NOT NULL,
     chain                  text NOT NULL,
-    wallet_id              text NOT NULL,          -- pays, and has the slot
-    to_wallet_id           text,                   -- receives, when it is ours
+    wallet_id              text NOT NULL,                    -- pays, and has the slot
+    to_wallet_id           text,                             -- receives, when it is ours
     to_address             text NOT NULL,
     mint_id                integer NOT NULL REFERENCES mints,
     contract               text NOT NULL,
     amount                 numeric(78,0) NOT NULL,
     customer_id            text COLLATE "C",
-    key_hash               text NOT NULL DEFAULT '', -- hex SHA-256 of the caller's idempotency key
+    key_hash               text NOT NULL DEFAULT '',         -- hex SHA-256 of the caller's idempotency key
     status                 text NOT NULL,
-    waiting_for            text,                   -- why it is still queued: FUNDS, GAS, FREEZE, …
-    missing_amount               numeric(78,0),          -- how much is missing, for FUNDS and GAS
+    waiting_for            text,                             -- why it is still queued: FUNDS, GAS, FREEZE, …
+    missing_amount         numeric(78,0),                    -- how much is missing, for FUNDS and GAS
     last_error             text,
     attempt_after          timestamptz NOT NULL,
     created_at             timestamptz NOT NULL,
     broadcast_at           timestamptz,
     ended_at               timestamptz,
-    tx_hash                text,                   -- the attempt that ended it
+    tx_hash                text,                             -- the attempt that ended it
     fee                    numeric(78,0),
     proof_id               bigint,
     -- A restore made the slot from the signer's journal and the books lack the funds: nothing
     -- of the wallet is reserved for the order, so it cannot end.
     funds_pending          boolean NOT NULL DEFAULT false,
     fee_deducted           numeric(78,0) NOT NULL DEFAULT 0, -- the part of the withdrawal that is kept for the fee
-    fee_max                numeric(78,0),          -- the most that a transaction of it may cost; NULL: no limit
-    authority              jsonb,                  -- for the signer: why the order may be paid
+    fee_max                numeric(78,0),                    -- the most that a transaction of it may cost; NULL: no limit
+    authority              jsonb,                            -- for the signer: why the order may be paid
     product                text,
     whitelisted_address_id text,
-    from_wallet_id         text,                   -- the wallet whose amount it moves, if that is not wallet_id
-    tx_lead_id               text,                   -- the lead of its transaction; NULL: it leads or is alone
+    from_wallet_id         text,                             -- the wallet whose amount it moves, if that is not wallet_id
+    tx_lead_id             text,                             -- the lead of its transaction; NULL: it leads or is alone
     -- What the payment cost above the fee, and whether the chain refused it because of its
     -- payee. Zero and false while it is open, or unknown.
     rent                   numeric(78,0) NOT NULL DEFAULT 0,
@@ -3108,12 +3108,12 @@ CREATE TABLE dispatch_orders (
             WHEN 'SWEEP' THEN to_wallet_id IS NOT NULL
             WHEN 'GAS' THEN to_wallet_id IS NOT NULL AND contract = ''
             WHEN 'PLACE' THEN to_wallet_id IS NULL AND contract = '' AND customer_id IS NULL
-            WHEN 'MERGE' THEN to_wallet_id IS NOT NULL AND contract = '' AND customer_id IS NULL AND pooled(chain)
+            WHEN 'MERGE' THEN to_wallet_id IS NOT NULL AND contract = '' AND customer_id IS NULL AND is_utxo(chain)
             WHEN 'CLOSE' THEN to_wallet_id IS NOT NULL AND from_wallet_id IS NOT NULL AND contract <> ''
                 AND customer_id IS NULL
             ELSE false
         END),
-    -- A merge pays nothing: its UTXOs come back to a change wallet.
+    -- A consolidation pays nothing: its UTXOs come back to a change wallet.
     CONSTRAINT dispatch_orders_positive CHECK (CASE purpose WHEN 'MERGE' THEN amount = 0 ELSE amount > 0 END),
     CONSTRAINT dispatch_orders_status_known CHECK (status IN
         ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST', 'PAID', 'FAILED', 'REFUSED', 'WITHDRAWN', 'STUCK')),
@@ -3150,7 +3150,7 @@ CREATE INDEX dispatch_orders_on_the_way ON dispatch_orders (org_id)
     WHERE status IN ('SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK');
 CREATE INDEX dispatch_orders_proven ON dispatch_orders (chain, proof_id) WHERE status IN ('PAID', 'FAILED');
 CREATE INDEX dispatch_orders_tx_members ON dispatch_orders (tx_lead_id) WHERE tx_lead_id IS NOT NULL;
--- Which change wallet a merge without a slot is to have.
+-- Which change wallet a consolidation without a slot is to have.
 CREATE INDEX dispatch_orders_consolidations ON dispatch_orders (to_wallet_id) WHERE purpose = 'MERGE';
 SELECT coffer_tenant('dispatch_orders',
     'SELECT, INSERT, UPDATE (status, waiting_for, missing_amount, last_error, attempt_after, ended_at, authority)',
@@ -3219,15 +3219,15 @@ CREATE TRIGGER dispatch_orders_terms_keep BEFORE UPDATE ON dispatch_orders
 CREATE FUNCTION dispatch_orders_proof_live() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE
-    parted bigint;
+    forked bigint;
 BEGIN
     IF NEW.status NOT IN ('PAID', 'FAILED')
        OR TG_OP = 'UPDATE' AND (NEW.status, NEW.proof_id) IS NOT DISTINCT FROM (OLD.status, OLD.proof_id) THEN
         RETURN NEW;
     END IF;
-    SELECT c.forked_above INTO parted FROM scan_cursors c WHERE c.chain = NEW.chain FOR KEY SHARE;
+    SELECT c.forked_above INTO forked FROM scan_cursors c WHERE c.chain = NEW.chain FOR KEY SHARE;
     IF NEW.proof_id IS NOT NULL
-       AND NOT EXISTS (SELECT FROM finality_live p WHERE p.proof_id = NEW.proof_id AND (parted IS NULL OR p.height <= parted)) THEN
+       AND NOT EXISTS (SELECT FROM finality_live p WHERE p.proof_id = NEW.proof_id AND (forked IS NULL OR p.height <= forked)) THEN
         RAISE EXCEPTION 'the proof of order % is dead', NEW.order_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'dispatch_orders_proof_live';
     END IF;
@@ -3277,18 +3277,18 @@ BEGIN
                 WHEN 'REFUSED' THEN p.status IN ('FAILED', 'REFUSED')
                 WHEN 'WITHDRAWN' THEN p.status = 'REFUSED'
                 ELSE p.status = 'OPEN' END
-        INTO caused FROM places p WHERE p.nonce_account_id = o.order_id;
+        INTO caused FROM nonce_accounts p WHERE p.nonce_account_id = o.order_id;
     ELSIF o.purpose = 'MERGE' THEN
         SELECT (m.org_id, m.chain, m.wallet_id) = (o.org_id, o.chain, o.wallet_id)
             -- All of its UTXOs come back to the change wallet of its slot.
             AND EXISTS (SELECT FROM wallets w WHERE w.wallet_id = o.to_wallet_id AND w.address = o.to_address AND w.purpose = 'CHANGE' AND w.org_id = o.org_id)
-            AND NOT EXISTS (SELECT FROM dispatch_slots s WHERE s.order_id = o.order_id AND right(s.lease, length(o.to_address) + 1) <> ' ' || o.to_address)
+            AND NOT EXISTS (SELECT FROM dispatch_slots s WHERE s.order_id = o.order_id AND right(s.slot_key, length(o.to_address) + 1) <> ' ' || o.to_address)
             AND CASE o.status WHEN 'PAID' THEN m.status = 'DONE'
                 WHEN 'FAILED' THEN m.status = 'FAILED'
                 WHEN 'REFUSED' THEN m.status = 'REFUSED'
                 WHEN 'WITHDRAWN' THEN m.status = 'REFUSED'
                 ELSE m.status = 'OPEN' END
-        INTO caused FROM merges m WHERE m.consolidation_id = o.order_id;
+        INTO caused FROM consolidations m WHERE m.consolidation_id = o.order_id;
     ELSIF o.purpose = 'CLOSE' THEN
         SELECT (c.org_id, c.chain, c.wallet_id, c.to_wallet_id, c.mint_id, c.amount) = (o.org_id, o.chain, o.wallet_id, o.to_wallet_id, o.mint_id, o.amount)
             AND c.status = CASE WHEN o.status = 'PAID' THEN 'DONE' WHEN o.status IN ('FAILED', 'REFUSED', 'WITHDRAWN') THEN 'FAILED' ELSE 'OPEN' END
@@ -3462,25 +3462,25 @@ BEGIN
 END $$;
 
 CREATE TABLE dispatch_slots (
-    wallet_id    text NOT NULL,
-    chain        text NOT NULL,
-    nonce        bigint NOT NULL,
-    org_id       text NOT NULL,
-    order_id     text NOT NULL,
-    gas_reserved numeric(78,0) NOT NULL, -- of the wallet's gas, until the slot ends
-    created_at   timestamptz NOT NULL,
+    wallet_id     text NOT NULL,
+    chain         text NOT NULL,
+    nonce         bigint NOT NULL,
+    org_id        text NOT NULL,
+    order_id      text NOT NULL,
+    gas_reserved  numeric(78,0) NOT NULL,     -- of the wallet's gas, until the slot ends
+    created_at    timestamptz NOT NULL,
     -- Since when the slot's nonce is used, finally, by no transaction of ours. A service that
     -- restarts over and over would otherwise never report it.
     missing_since timestamptz,
     -- What the chain calls the slot: '' for an account nonce, a nonce account and its value on
     -- Solana (decision 0047), the UTXOs and the change address on Bitcoin
     -- (decision 0053).
-    lease        text NOT NULL DEFAULT '',
-    orders       integer NOT NULL DEFAULT 1, -- how many orders the slot is for
+    slot_key      text NOT NULL DEFAULT '',
+    orders        integer NOT NULL DEFAULT 1, -- how many orders the slot is for
     -- The hash of the block from which the nonce value was derived: of several transactions in
     -- the slot, Solana mines one only if the value is that of a nonce account and no block's
     -- hash (decision 0070). '' for other chains, and until the proof is looked up.
-    proof        text NOT NULL DEFAULT '',
+    proof         text NOT NULL DEFAULT '',
     -- Rule WD-7.
     CONSTRAINT dispatch_slots_pkey PRIMARY KEY (wallet_id, chain, nonce),
     CONSTRAINT dispatch_slots_order_once UNIQUE (order_id),
@@ -3490,25 +3490,25 @@ CREATE TABLE dispatch_slots (
     CONSTRAINT dispatch_slots_nonce_not_negative CHECK (nonce >= 0),
     CONSTRAINT dispatch_slots_orders CHECK (orders >= 1),
     CONSTRAINT dispatch_slots_proven CHECK (proof = '' OR (chain = 'SOLANA'
-        AND sha256('DURABLE_NONCE'::bytea || base58_32(proof)) = base58_32(split_part(lease, ' ', 2))) IS TRUE)
+        AND sha256('DURABLE_NONCE'::bytea || base58_32(proof)) = base58_32(split_part(slot_key, ' ', 2))) IS TRUE)
 );
 -- A position of a chain is given out once. The index has a hash, because the text of many UTXOs
 -- is longer than an index entry may be.
-CREATE UNIQUE INDEX dispatch_slots_key_once ON dispatch_slots (chain, md5(lease)) WHERE lease <> '';
--- The change address is the last word of a lease, and belongs to one slot. Rule COIN-9.
-CREATE UNIQUE INDEX dispatch_slots_change_once ON dispatch_slots (chain, split_part(lease, ' ', -1))
-    WHERE pooled(chain);
+CREATE UNIQUE INDEX dispatch_slots_key_once ON dispatch_slots (chain, md5(slot_key)) WHERE slot_key <> '';
+-- The change address is the last word of a slot key, and belongs to one slot. Rule COIN-9.
+CREATE UNIQUE INDEX dispatch_slots_change_once ON dispatch_slots (chain, split_part(slot_key, ' ', -1))
+    WHERE is_utxo(chain);
 -- Which orders used or created a nonce account last: the blocks in which they ended prove its
 -- present value.
-CREATE INDEX dispatch_slots_at ON dispatch_slots (chain, split_part(lease, ' ', 1), nonce DESC) WHERE chain = 'SOLANA';
+CREATE INDEX dispatch_slots_at ON dispatch_slots (chain, split_part(slot_key, ' ', 1), nonce DESC) WHERE chain = 'SOLANA';
 SELECT coffer_tenant('dispatch_slots', 'SELECT', 'SELECT, INSERT, UPDATE');
 
 -- A slot stays with its order and gives back no gas before it ends. A proof is written once.
 CREATE FUNCTION dispatch_slots_keep() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
-    IF (NEW.wallet_id, NEW.chain, NEW.nonce, NEW.lease, NEW.org_id, NEW.order_id)
-       IS DISTINCT FROM (OLD.wallet_id, OLD.chain, OLD.nonce, OLD.lease, OLD.org_id, OLD.order_id)
+    IF (NEW.wallet_id, NEW.chain, NEW.nonce, NEW.slot_key, NEW.org_id, NEW.order_id)
+       IS DISTINCT FROM (OLD.wallet_id, OLD.chain, OLD.nonce, OLD.slot_key, OLD.org_id, OLD.order_id)
        OR OLD.proof <> '' AND NEW.proof <> OLD.proof
        OR NEW.gas_reserved < OLD.gas_reserved THEN
         RAISE EXCEPTION 'slot % of wallet % is written once', OLD.nonce, OLD.wallet_id
@@ -3548,39 +3548,39 @@ CREATE CONSTRAINT TRIGGER dispatch_slots_counted AFTER INSERT ON dispatch_slots 
 -- On a UTXO chain the change comes back to a change wallet of the organization.
 CREATE FUNCTION dispatch_slots_change() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
 BEGIN
-    IF NOT EXISTS (SELECT FROM wallets w WHERE w.family = 'BITCOIN' AND w.address = split_part(NEW.lease, ' ', -1)
+    IF NOT EXISTS (SELECT FROM wallets w WHERE w.family = 'BITCOIN' AND w.address = split_part(NEW.slot_key, ' ', -1)
         AND w.org_id = NEW.org_id AND w.purpose = 'CHANGE') THEN
-        RAISE EXCEPTION 'the rest of order % comes back to no wallet of its organization for change', NEW.order_id
+        RAISE EXCEPTION 'the change of order % comes back to no wallet of its organization for change', NEW.order_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'dispatch_slots_change';
     END IF;
     RETURN NEW;
 END $$;
 CREATE TRIGGER dispatch_slots_change BEFORE INSERT ON dispatch_slots
-    FOR EACH ROW WHEN (pooled(NEW.chain)) EXECUTE FUNCTION dispatch_slots_change();
+    FOR EACH ROW WHEN (is_utxo(NEW.chain)) EXECUTE FUNCTION dispatch_slots_change();
 CREATE TRIGGER dispatch_slots_as_inserted BEFORE UPDATE OF created_at ON dispatch_slots
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- The transactions of a slot: the first one and its replacements.
 CREATE TABLE dispatch_attempts (
-    order_id     text NOT NULL,
-    version      integer NOT NULL,
-    org_id       text NOT NULL,
-    act          text NOT NULL,
-    gas_limit    bigint NOT NULL,
-    tip_cap      numeric(78,0) NOT NULL,
-    fee_cap      numeric(78,0) NOT NULL,
-    payload      bytea NOT NULL,  -- the complete unsigned transaction
-    raw          bytea,           -- the signed one
-    tx_hash      text,
-    created_at   timestamptz NOT NULL,
-    signed_at    timestamptz,
-    sent_at      timestamptz,     -- when a provider was first asked to take it
-    last_sent_at timestamptz,
-    last_answer  text,
-    replace_reason     text,            -- why it replaces another; NULL: the first of a slot, or restored
+    order_id         text NOT NULL,
+    version          integer NOT NULL,
+    org_id           text NOT NULL,
+    act              text NOT NULL,
+    gas_limit        bigint NOT NULL,
+    tip_cap          numeric(78,0) NOT NULL,
+    fee_cap          numeric(78,0) NOT NULL,
+    payload          bytea NOT NULL, -- the complete unsigned transaction
+    raw              bytea,          -- the signed one
+    tx_hash          text,
+    created_at       timestamptz NOT NULL,
+    signed_at        timestamptz,
+    sent_at          timestamptz,    -- when a provider was first asked to take it
+    last_sent_at     timestamptz,
+    last_answer      text,
+    replace_reason   text,           -- why it replaces another; NULL: the first of a slot, or restored
     -- What it may cost in addition to gas: the whole fee, where a fee has no price per unit.
-    beside       numeric(78,0) NOT NULL DEFAULT 0,
-    last_valid_block   bigint,          -- the last block that it can be in; NULL: it does not expire
+    non_gas_fee      numeric(78,0) NOT NULL DEFAULT 0,
+    last_valid_block bigint,         -- the last block that it can be in; NULL: it does not expire
     CONSTRAINT dispatch_attempts_pkey PRIMARY KEY (order_id, version),
     CONSTRAINT dispatch_attempts_hash_unique UNIQUE (tx_hash),
     CONSTRAINT dispatch_attempts_order FOREIGN KEY (org_id, order_id) REFERENCES dispatch_orders (org_id, order_id),
@@ -3606,7 +3606,7 @@ END $$;
 CREATE TRIGGER dispatch_attempts_keep BEFORE UPDATE ON dispatch_attempts
     FOR EACH ROW EXECUTE FUNCTION dispatch_attempts_keep();
 CREATE TRIGGER dispatch_attempts_as_inserted
-    BEFORE UPDATE OF order_id, version, org_id, gas_limit, fee_cap, tip_cap, replace_reason, beside, created_at ON dispatch_attempts
+    BEFORE UPDATE OF order_id, version, org_id, gas_limit, fee_cap, tip_cap, replace_reason, non_gas_fee, created_at ON dispatch_attempts
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER dispatch_attempts_written_once BEFORE UPDATE ON dispatch_attempts FOR EACH ROW
     WHEN (OLD.signed_at IS NOT NULL AND NEW.signed_at IS DISTINCT FROM OLD.signed_at
@@ -3661,7 +3661,7 @@ CREATE TRIGGER dispatch_voids_stay BEFORE DELETE OR TRUNCATE ON dispatch_voids
 ---- 17_utxos.sql
 
 -- UTXOs of ours on Bitcoin: which exist, and which payment spends which
--- (decision 0055). The tables call a UTXO a coin.
+-- (decision 0055).
 
 -- An output of a final transaction that pays one of our wallets.
 --
@@ -3671,28 +3671,28 @@ CREATE TRIGGER dispatch_voids_stay BEFORE DELETE OR TRUNCATE ON dispatch_voids
 --   RESERVED  it is in the slot of an order, and only a proof takes it from there
 --   SPENT     spent by that order's transaction, finally
 --   GONE      finality broke, and its block is not on the chain
-CREATE TABLE coins (
-    chain      text NOT NULL,
-    outpoint   text NOT NULL, -- the transaction and the number of the output
-    org_id     text NOT NULL,
-    wallet_id  text NOT NULL, -- the wallet whose key spends it
-    mint_id    integer NOT NULL REFERENCES mints,
-    amount     numeric(78,0) NOT NULL,
-    status     text NOT NULL,
-    deposit_id text,          -- the deposit that it is
-    change_of  text,          -- or the order whose change it is
-    order_id   text,          -- the order that spends it; of a HELD one, the return that it is kept for
-    spent_by   text,          -- the transaction
-    proof_id   bigint,        -- of its block; NULL: only the signer's journal knows it yet
-    height     bigint,
-    created_at timestamptz NOT NULL,
+CREATE TABLE utxos (
+    chain         text NOT NULL,
+    outpoint      text NOT NULL, -- the transaction and the number of the output
+    org_id        text NOT NULL,
+    wallet_id     text NOT NULL, -- the wallet whose key spends it
+    mint_id       integer NOT NULL REFERENCES mints,
+    amount        numeric(78,0) NOT NULL,
+    status        text NOT NULL,
+    deposit_id    text,          -- the deposit that it is
+    change_of     text,          -- or the order whose change it is
+    order_id      text,          -- the order that spends it; of a HELD one, the return that it is kept for
+    spent_tx_hash text,          -- the transaction
+    proof_id      bigint,        -- of its block; NULL: only the signer's journal knows it yet
+    height        bigint,
+    created_at    timestamptz NOT NULL,
     CONSTRAINT utxos_pkey PRIMARY KEY (chain, outpoint),
     CONSTRAINT utxos_wallet FOREIGN KEY (org_id, wallet_id) REFERENCES wallets (org_id, wallet_id),
     CONSTRAINT utxos_deposit FOREIGN KEY (deposit_id) REFERENCES deposits (deposit_id),
     CONSTRAINT utxos_change FOREIGN KEY (org_id, change_of) REFERENCES dispatch_orders (org_id, order_id),
     CONSTRAINT utxos_order FOREIGN KEY (org_id, order_id) REFERENCES dispatch_orders (org_id, order_id),
     CONSTRAINT utxos_proof FOREIGN KEY (chain, proof_id) REFERENCES finality_proofs (chain, proof_id),
-    CONSTRAINT utxos_on_utxo_chain CHECK (pooled(chain)),
+    CONSTRAINT utxos_on_utxo_chain CHECK (is_utxo(chain)),
     CONSTRAINT utxos_positive CHECK (amount > 0),
     CONSTRAINT utxos_status_known CHECK (status IN ('HELD', 'FREE', 'RESERVED', 'SPENT', 'GONE')),
     CONSTRAINT utxos_one_origin CHECK (
@@ -3706,15 +3706,15 @@ CREATE TABLE coins (
             WHEN 'SPENT' THEN order_id IS NOT NULL
             ELSE true
         END),
-    CONSTRAINT utxos_spent_tx_hash CHECK ((status = 'SPENT') = (spent_by IS NOT NULL))
+    CONSTRAINT utxos_spent_tx_hash CHECK ((status = 'SPENT') = (spent_tx_hash IS NOT NULL))
 );
-CREATE INDEX utxos_free ON coins (org_id, chain, mint_id, amount DESC, outpoint) WHERE status = 'FREE';
-CREATE INDEX utxos_of_order ON coins (order_id) WHERE order_id IS NOT NULL;
-CREATE INDEX utxos_of_change ON coins (change_of) WHERE change_of IS NOT NULL;
-CREATE INDEX utxos_of_deposit ON coins (deposit_id) WHERE deposit_id IS NOT NULL;
-CREATE INDEX utxos_of_wallet ON coins (wallet_id);
-CREATE INDEX utxos_above ON coins (chain, height);
-SELECT coffer_tenant('coins', 'SELECT', 'SELECT, INSERT, UPDATE');
+CREATE INDEX utxos_free ON utxos (org_id, chain, mint_id, amount DESC, outpoint) WHERE status = 'FREE';
+CREATE INDEX utxos_of_order ON utxos (order_id) WHERE order_id IS NOT NULL;
+CREATE INDEX utxos_of_change ON utxos (change_of) WHERE change_of IS NOT NULL;
+CREATE INDEX utxos_of_deposit ON utxos (deposit_id) WHERE deposit_id IS NOT NULL;
+CREATE INDEX utxos_of_wallet ON utxos (wallet_id);
+CREATE INDEX utxos_above ON utxos (chain, height);
+SELECT coffer_tenant('utxos', 'SELECT', 'SELECT, INSERT, UPDATE');
 
 -- A UTXO stays the output that it is, and moves from state to state as the service's table
 -- says, each time for a reason that another row states. Rule COIN-4.
@@ -3724,22 +3724,22 @@ DECLARE
 BEGIN
     IF TG_OP = 'UPDATE' AND (NEW.chain, NEW.outpoint, NEW.org_id, NEW.wallet_id, NEW.mint_id, NEW.amount)
        IS DISTINCT FROM (OLD.chain, OLD.outpoint, OLD.org_id, OLD.wallet_id, OLD.mint_id, OLD.amount) THEN
-        RAISE EXCEPTION 'coin % cannot become another', OLD.outpoint
+        RAISE EXCEPTION 'output % cannot become another', OLD.outpoint
             USING ERRCODE = 'check_violation', CONSTRAINT = 'utxos_fixed';
     END IF;
     IF TG_OP = 'UPDATE' AND NEW.status <> OLD.status AND (OLD.status, NEW.status) NOT IN (
         ('HELD', 'FREE'), ('HELD', 'RESERVED'), ('FREE', 'RESERVED'), ('RESERVED', 'SPENT'),
         ('HELD', 'GONE'), ('FREE', 'GONE'), ('RESERVED', 'GONE'), ('GONE', 'SPENT'), ('GONE', 'HELD'), ('GONE', 'FREE'), ('GONE', 'RESERVED')) THEN
-        RAISE EXCEPTION 'coin % is %', OLD.outpoint, OLD.status
+        RAISE EXCEPTION 'output % is %', OLD.outpoint, OLD.status
             USING ERRCODE = 'check_violation', CONSTRAINT = 'utxos_moves';
     END IF;
     -- An order keeps its UTXO until that is spent or its block is gone. No order takes it from another.
     IF TG_OP = 'UPDATE' AND OLD.status IN ('RESERVED', 'SPENT') AND NEW.order_id IS DISTINCT FROM OLD.order_id THEN
-        RAISE EXCEPTION 'coin % is order %''s', OLD.outpoint, OLD.order_id
+        RAISE EXCEPTION 'output % is order %''s', OLD.outpoint, OLD.order_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'utxos_kept';
     END IF;
-    IF TG_OP = 'UPDATE' AND OLD.status = 'SPENT' AND NEW.spent_by <> OLD.spent_by THEN
-        RAISE EXCEPTION 'coin % is spent by %', OLD.outpoint, OLD.spent_by
+    IF TG_OP = 'UPDATE' AND OLD.status = 'SPENT' AND NEW.spent_tx_hash <> OLD.spent_tx_hash THEN
+        RAISE EXCEPTION 'output % is spent by %', OLD.outpoint, OLD.spent_tx_hash
             USING ERRCODE = 'check_violation', CONSTRAINT = 'utxos_spent_once';
     END IF;
     -- It is the movement of its deposit, or the change of the order's own transaction.
@@ -3747,54 +3747,54 @@ BEGIN
         SELECT FROM deposits d WHERE d.deposit_id = NEW.deposit_id
             AND (d.chain, d.tx_hash || ':' || d.position, d.org_id, d.wallet_id, d.mint_id, d.amount)
                 = (NEW.chain, NEW.outpoint, NEW.org_id, NEW.wallet_id, NEW.mint_id, NEW.amount)) THEN
-        RAISE EXCEPTION 'coin % is not deposit %', NEW.outpoint, NEW.deposit_id
+        RAISE EXCEPTION 'output % is not deposit %', NEW.outpoint, NEW.deposit_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'utxos_as_deposited';
     END IF;
     IF NEW.change_of IS NOT NULL AND (TG_OP = 'INSERT' OR NEW.change_of IS DISTINCT FROM OLD.change_of) AND NOT EXISTS (
-        SELECT FROM wallets w JOIN dispatch_slots s ON s.order_id = NEW.change_of AND split_part(s.lease, ' ', -1) = w.address
+        SELECT FROM wallets w JOIN dispatch_slots s ON s.order_id = NEW.change_of AND split_part(s.slot_key, ' ', -1) = w.address
             JOIN dispatch_attempts a ON a.order_id = s.order_id
         WHERE w.wallet_id = NEW.wallet_id AND w.purpose = 'CHANGE' AND a.tx_hash = split_part(NEW.outpoint, ':', 1)) THEN
-        RAISE EXCEPTION 'coin % is not the rest of order %', NEW.outpoint, NEW.change_of
+        RAISE EXCEPTION 'output % is not the change of order %', NEW.outpoint, NEW.change_of
             USING ERRCODE = 'check_violation', CONSTRAINT = 'utxos_as_change';
     END IF;
     IF TG_OP = 'UPDATE' AND NEW.status = OLD.status THEN
         RETURN NEW;
     END IF;
     IF NEW.order_id IS NOT NULL THEN
-        SELECT d.status, d.tx_hash, d.funds_pending, s.lease INTO o
+        SELECT d.status, d.tx_hash, d.funds_pending, s.slot_key INTO o
         FROM dispatch_orders d LEFT JOIN dispatch_slots s USING (order_id) WHERE d.order_id = NEW.order_id;
     END IF;
     CASE NEW.status
     WHEN 'FREE' THEN
         IF NOT EXISTS (SELECT FROM deposits d WHERE d.deposit_id = NEW.deposit_id AND d.status = 'CREDITED')
            AND NOT EXISTS (SELECT FROM dispatch_orders c WHERE c.order_id = NEW.change_of AND c.status IN ('PAID', 'FAILED')) THEN
-            RAISE EXCEPTION 'coin % is nobody''s yet', NEW.outpoint
+            RAISE EXCEPTION 'output % is not free yet', NEW.outpoint
                 USING ERRCODE = 'check_violation', CONSTRAINT = 'utxos_free_when_counted';
         END IF;
     WHEN 'RESERVED' THEN
         -- A HELD UTXO leaves only by the return that it is kept for. One that the signer's journal
         -- names was released after the backup that was restored.
         IF (TG_OP = 'INSERT' OR OLD.status = 'HELD' AND OLD.order_id IS DISTINCT FROM NEW.order_id) AND NOT o.funds_pending
-           OR coalesce(strpos(o.lease, NEW.outpoint || ':'), 0) = 0 THEN
-            RAISE EXCEPTION 'coin % is not in the slot of order %, or held', NEW.outpoint, NEW.order_id
+           OR coalesce(strpos(o.slot_key, NEW.outpoint || ':'), 0) = 0 THEN
+            RAISE EXCEPTION 'output % is not in the slot of order %, or held', NEW.outpoint, NEW.order_id
                 USING ERRCODE = 'check_violation', CONSTRAINT = 'utxos_reserved_by_slot';
         END IF;
     WHEN 'SPENT' THEN
-        IF (o.status IN ('PAID', 'FAILED') AND o.tx_hash = NEW.spent_by) IS NOT TRUE THEN
-            RAISE EXCEPTION 'coin % is not spent, by all that is proven', NEW.outpoint
+        IF (o.status IN ('PAID', 'FAILED') AND o.tx_hash = NEW.spent_tx_hash) IS NOT TRUE THEN
+            RAISE EXCEPTION 'output % is not spent, by all that is proven', NEW.outpoint
                 USING ERRCODE = 'check_violation', CONSTRAINT = 'utxos_spent_when_proven';
         END IF;
     ELSE NULL;
     END CASE;
     RETURN NEW;
 END $$;
-CREATE TRIGGER utxos_keep BEFORE INSERT OR UPDATE ON coins FOR EACH ROW EXECUTE FUNCTION utxos_keep();
-CREATE TRIGGER utxos_stay BEFORE DELETE OR TRUNCATE ON coins FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER utxos_keep BEFORE INSERT OR UPDATE ON utxos FOR EACH ROW EXECUTE FUNCTION utxos_keep();
+CREATE TRIGGER utxos_stay BEFORE DELETE OR TRUNCATE ON utxos FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
--- Whether a lease names a UTXO with its amount and its address.
-CREATE FUNCTION slot_key_names(lease text, outpoint text, amount numeric, holder text) RETURNS boolean
+-- Whether a slot key names a UTXO with its amount and its address.
+CREATE FUNCTION slot_key_names(slot_key text, outpoint text, amount numeric, holder text) RETURNS boolean
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN strpos(' ' || lease, format(' %s:%s:%s ', outpoint, amount, holder)) > 0;
+RETURN strpos(' ' || slot_key, format(' %s:%s:%s ', outpoint, amount, holder)) > 0;
 
 -- A slot has exactly the UTXOs that it names: reserved when it is written, spent when its order
 -- has ended. The check reads an order's UTXOs twice in its life. Between the two,
@@ -3806,23 +3806,23 @@ DECLARE
     s    record;
     has  record;
 BEGIN
-    SELECT order_id, chain, org_id, lease, cardinality(string_to_array(lease, ' ')) - 1 AS names INTO s FROM dispatch_slots WHERE order_id = NEW.order_id;
+    SELECT order_id, chain, org_id, slot_key, cardinality(string_to_array(slot_key, ' ')) - 1 AS names INTO s FROM dispatch_slots WHERE order_id = NEW.order_id;
     IF NOT FOUND THEN
         RETURN NULL; -- the order has the slot of its lead
     END IF;
-    SELECT count(*) AS coins, count(*) FILTER (WHERE (c.status, c.chain, c.org_id) = (want, s.chain, s.org_id)
-        AND slot_key_names(s.lease, c.outpoint, c.amount, w.address)) AS named
-    INTO has FROM coins c JOIN wallets w USING (wallet_id) WHERE c.order_id = s.order_id AND c.status IN ('RESERVED', 'SPENT');
-    IF s.names < 1 OR (has.coins, has.named) IS DISTINCT FROM (s.names::bigint, s.names::bigint) THEN
-        RAISE EXCEPTION 'the slot of order % names % coins and has %, of which % are % as it names them', s.order_id, s.names, has.coins, has.named, want
+    SELECT count(*) AS utxos, count(*) FILTER (WHERE (c.status, c.chain, c.org_id) = (want, s.chain, s.org_id)
+        AND slot_key_names(s.slot_key, c.outpoint, c.amount, w.address)) AS named
+    INTO has FROM utxos c JOIN wallets w USING (wallet_id) WHERE c.order_id = s.order_id AND c.status IN ('RESERVED', 'SPENT');
+    IF s.names < 1 OR (has.utxos, has.named) IS DISTINCT FROM (s.names::bigint, s.names::bigint) THEN
+        RAISE EXCEPTION 'the slot of order % names % outputs and has %, of which % are % as it names them', s.order_id, s.names, has.utxos, has.named, want
             USING ERRCODE = 'check_violation', CONSTRAINT = 'utxos_match_slot';
     END IF;
     RETURN NULL;
 END $$;
 CREATE CONSTRAINT TRIGGER dispatch_slots_utxos AFTER INSERT ON dispatch_slots DEFERRABLE INITIALLY DEFERRED
-    FOR EACH ROW WHEN (pooled(NEW.chain)) EXECUTE FUNCTION utxos_match_slot();
+    FOR EACH ROW WHEN (is_utxo(NEW.chain)) EXECUTE FUNCTION utxos_match_slot();
 CREATE CONSTRAINT TRIGGER dispatch_orders_utxos AFTER UPDATE ON dispatch_orders DEFERRABLE INITIALLY DEFERRED
-    FOR EACH ROW WHEN (pooled(NEW.chain) AND OLD.status <> NEW.status AND NEW.status IN ('PAID', 'FAILED'))
+    FOR EACH ROW WHEN (is_utxo(NEW.chain) AND OLD.status <> NEW.status AND NEW.status IN ('PAID', 'FAILED'))
     EXECUTE FUNCTION utxos_match_slot();
 
 -- The other direction: a UTXO that changes its order or state is in the slot of the order that
@@ -3835,87 +3835,87 @@ DECLARE
     had text := CASE TG_OP WHEN 'UPDATE' THEN OLD.order_id END;
 BEGIN
     SELECT n.outpoint, n.amount, n.status, n.order_id, w.address INTO c
-    FROM coins n JOIN wallets w USING (wallet_id) WHERE n.chain = NEW.chain AND n.outpoint = NEW.outpoint;
+    FROM utxos n JOIN wallets w USING (wallet_id) WHERE n.chain = NEW.chain AND n.outpoint = NEW.outpoint;
     IF c.status IN ('RESERVED', 'SPENT') THEN
-        SELECT l.lease, o.status IN ('PAID', 'FAILED') AS ended INTO s FROM dispatch_slots l JOIN dispatch_orders o USING (order_id) WHERE l.order_id = c.order_id;
-        IF (slot_key_names(s.lease, c.outpoint, c.amount, c.address) AND (c.status = 'SPENT') = s.ended) IS NOT TRUE THEN
-            RAISE EXCEPTION 'coin % is % and not in the slot of order %, or that has ended', c.outpoint, c.status, c.order_id
+        SELECT l.slot_key, o.status IN ('PAID', 'FAILED') AS ended INTO s FROM dispatch_slots l JOIN dispatch_orders o USING (order_id) WHERE l.order_id = c.order_id;
+        IF (slot_key_names(s.slot_key, c.outpoint, c.amount, c.address) AND (c.status = 'SPENT') = s.ended) IS NOT TRUE THEN
+            RAISE EXCEPTION 'output % is % and not in the slot of order %, or that has ended', c.outpoint, c.status, c.order_id
                 USING ERRCODE = 'check_violation', CONSTRAINT = 'utxos_in_slot';
         END IF;
     END IF;
     IF had IS NOT NULL AND (c.order_id IS DISTINCT FROM had OR c.status IN ('HELD', 'FREE'))
-        AND EXISTS (SELECT FROM dispatch_slots l WHERE l.order_id = had AND slot_key_names(l.lease, c.outpoint, c.amount, c.address)) THEN
-        RAISE EXCEPTION 'coin % is in the slot of order %', c.outpoint, had
+        AND EXISTS (SELECT FROM dispatch_slots l WHERE l.order_id = had AND slot_key_names(l.slot_key, c.outpoint, c.amount, c.address)) THEN
+        RAISE EXCEPTION 'output % is in the slot of order %', c.outpoint, had
             USING ERRCODE = 'check_violation', CONSTRAINT = 'utxos_in_slot';
     END IF;
     RETURN NULL;
 END $$;
-CREATE CONSTRAINT TRIGGER utxos_in_slot_begin AFTER INSERT ON coins DEFERRABLE INITIALLY DEFERRED
+CREATE CONSTRAINT TRIGGER utxos_in_slot_begin AFTER INSERT ON utxos DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW WHEN (NEW.order_id IS NOT NULL) EXECUTE FUNCTION utxos_in_slot();
-CREATE CONSTRAINT TRIGGER utxos_in_slot AFTER UPDATE ON coins DEFERRABLE INITIALLY DEFERRED
+CREATE CONSTRAINT TRIGGER utxos_in_slot AFTER UPDATE ON utxos DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW WHEN ((OLD.order_id IS NOT NULL OR NEW.order_id IS NOT NULL)
         AND (OLD.status, OLD.order_id) IS DISTINCT FROM (NEW.status, NEW.order_id)) EXECUTE FUNCTION utxos_in_slot();
-CREATE TRIGGER utxos_as_inserted BEFORE UPDATE OF created_at ON coins
+CREATE TRIGGER utxos_as_inserted BEFORE UPDATE OF created_at ON utxos
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
-CREATE TRIGGER utxos_written_once BEFORE UPDATE ON coins FOR EACH ROW
-    WHEN (NEW.status = OLD.status AND NEW.spent_by IS DISTINCT FROM OLD.spent_by)
+CREATE TRIGGER utxos_written_once BEFORE UPDATE ON utxos FOR EACH ROW
+    WHEN (NEW.status = OLD.status AND NEW.spent_tx_hash IS DISTINCT FROM OLD.spent_tx_hash)
     EXECUTE FUNCTION refuse_row_change();
 
 -- Consolidation: while fees are low, an order makes one UTXO of many small ones
 -- (decision 0063). consolidation_id is the id of the order.
-CREATE TABLE merges (
-    consolidation_id   text PRIMARY KEY,
-    org_id     text NOT NULL REFERENCES organizations,
-    chain      text NOT NULL,
-    wallet_id  text NOT NULL,                  -- the treasury that pays the fee
-    status     text NOT NULL,
-    restored   boolean NOT NULL DEFAULT false, -- a restore made it from the signer's journal
-    created_at timestamptz NOT NULL,
-    ended_at   timestamptz,
+CREATE TABLE consolidations (
+    consolidation_id text PRIMARY KEY,
+    org_id           text NOT NULL REFERENCES organizations,
+    chain            text NOT NULL,
+    wallet_id        text NOT NULL,                  -- the treasury that pays the fee
+    status           text NOT NULL,
+    restored         boolean NOT NULL DEFAULT false, -- a restore made it from the signer's journal
+    created_at       timestamptz NOT NULL,
+    ended_at         timestamptz,
     CONSTRAINT consolidations_wallet FOREIGN KEY (org_id, wallet_id) REFERENCES wallets (org_id, wallet_id),
-    CONSTRAINT consolidations_on_utxo_chain CHECK (pooled(chain)),
+    CONSTRAINT consolidations_on_utxo_chain CHECK (is_utxo(chain)),
     -- FAILED: its slot was used in another way. REFUSED: nothing was sent.
     CONSTRAINT consolidations_status_known CHECK (status IN ('OPEN', 'DONE', 'FAILED', 'REFUSED')),
     CONSTRAINT consolidations_end_dated CHECK ((status = 'OPEN') = (ended_at IS NULL))
 );
-CREATE UNIQUE INDEX consolidations_one_open ON merges (wallet_id, chain) WHERE status = 'OPEN' AND NOT restored;
-CREATE INDEX consolidations_of_wallet ON merges (wallet_id, chain, ended_at);
-SELECT coffer_tenant('merges', 'SELECT', 'SELECT, INSERT, UPDATE');
+CREATE UNIQUE INDEX consolidations_one_open ON consolidations (wallet_id, chain) WHERE status = 'OPEN' AND NOT restored;
+CREATE INDEX consolidations_of_wallet ON consolidations (wallet_id, chain, ended_at);
+SELECT coffer_tenant('consolidations', 'SELECT', 'SELECT, INSERT, UPDATE');
 
 CREATE FUNCTION consolidations_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
     IF (NEW.consolidation_id, NEW.org_id, NEW.chain, NEW.wallet_id, NEW.restored) IS DISTINCT FROM (OLD.consolidation_id, OLD.org_id, OLD.chain, OLD.wallet_id, OLD.restored)
        OR OLD.status <> 'OPEN' AND NEW.status <> OLD.status THEN
-        RAISE EXCEPTION 'merge % cannot become another and ends once', OLD.consolidation_id
+        RAISE EXCEPTION 'consolidation % cannot become another and ends once', OLD.consolidation_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'consolidations_fixed';
     END IF;
     RETURN NEW;
 END $$;
-CREATE TRIGGER consolidations_keep BEFORE UPDATE ON merges FOR EACH ROW EXECUTE FUNCTION consolidations_keep();
+CREATE TRIGGER consolidations_keep BEFORE UPDATE ON consolidations FOR EACH ROW EXECUTE FUNCTION consolidations_keep();
 
--- A merge ends as its order ends.
+-- A consolidation ends as its order ends.
 CREATE FUNCTION consolidations_follow() RETURNS trigger LANGUAGE plpgsql
     SET search_path = public, pg_temp SET enable_seqscan = off AS $$
 DECLARE
     now  text;
     sent text;
 BEGIN
-    SELECT status INTO now FROM merges WHERE consolidation_id = NEW.consolidation_id;
+    SELECT status INTO now FROM consolidations WHERE consolidation_id = NEW.consolidation_id;
     SELECT status INTO sent FROM dispatch_orders WHERE order_id = NEW.consolidation_id AND purpose = 'MERGE';
     IF (CASE now WHEN 'DONE' THEN sent = 'PAID'
             WHEN 'FAILED' THEN sent = 'FAILED'
             WHEN 'REFUSED' THEN sent IN ('REFUSED', 'WITHDRAWN')
             ELSE sent NOT IN ('PAID', 'FAILED', 'REFUSED', 'WITHDRAWN') END) IS NOT TRUE THEN
-        RAISE EXCEPTION 'merge % is % and its order %', NEW.consolidation_id, now, coalesce(sent, 'missing')
+        RAISE EXCEPTION 'consolidation % is % and its order %', NEW.consolidation_id, now, coalesce(sent, 'missing')
             USING ERRCODE = 'check_violation', CONSTRAINT = 'consolidations_as_ordered';
     END IF;
     RETURN NULL;
 END $$;
-CREATE CONSTRAINT TRIGGER consolidations_as_ordered AFTER INSERT OR UPDATE OF status ON merges DEFERRABLE INITIALLY DEFERRED
+CREATE CONSTRAINT TRIGGER consolidations_as_ordered AFTER INSERT OR UPDATE OF status ON consolidations DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW EXECUTE FUNCTION consolidations_follow();
-CREATE TRIGGER consolidations_as_inserted BEFORE UPDATE OF created_at ON merges
+CREATE TRIGGER consolidations_as_inserted BEFORE UPDATE OF created_at ON consolidations
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
-CREATE TRIGGER consolidations_written_once BEFORE UPDATE ON merges FOR EACH ROW
+CREATE TRIGGER consolidations_written_once BEFORE UPDATE ON consolidations FOR EACH ROW
     WHEN (NEW.status = OLD.status AND NEW.ended_at IS DISTINCT FROM OLD.ended_at)
     EXECUTE FUNCTION refuse_row_change();
 
@@ -4034,18 +4034,18 @@ CREATE TRIGGER gas_top_ups_written_once BEFORE UPDATE ON gas_top_ups FOR EACH RO
     WHEN (NEW.status = OLD.status AND NEW.ended_at IS DISTINCT FROM OLD.ended_at)
     EXECUTE FUNCTION refuse_row_change();
 
--- A place is a durable nonce account of a treasury on Solana. Its transactions are sent with
+-- A row is a durable nonce account of a treasury on Solana. Its transactions are sent with
 -- the value of one, and an order creates it (decision 0050).
-CREATE TABLE places (
-    nonce_account_id   text PRIMARY KEY,
-    org_id     text NOT NULL REFERENCES organizations,
-    chain      text NOT NULL,
-    wallet_id  text NOT NULL,          -- the treasury that has it
-    address    text NOT NULL,          -- derived from the treasury and a number
-    amount     numeric(78,0) NOT NULL, -- stays in the account
-    status     text NOT NULL,
-    created_at timestamptz NOT NULL,
-    ended_at   timestamptz,
+CREATE TABLE nonce_accounts (
+    nonce_account_id text PRIMARY KEY,
+    org_id           text NOT NULL REFERENCES organizations,
+    chain            text NOT NULL,
+    wallet_id        text NOT NULL,          -- the treasury that has it
+    address          text NOT NULL,          -- derived from the treasury and a number
+    amount           numeric(78,0) NOT NULL, -- stays in the account
+    status           text NOT NULL,
+    created_at       timestamptz NOT NULL,
+    ended_at         timestamptz,
     CONSTRAINT nonce_accounts_wallet FOREIGN KEY (org_id, wallet_id) REFERENCES wallets (org_id, wallet_id),
     CONSTRAINT nonce_accounts_positive CHECK (amount > 0),
     -- FAILED: the chain has another account at the address, permanently. REFUSED: nothing was
@@ -4053,21 +4053,21 @@ CREATE TABLE places (
     CONSTRAINT nonce_accounts_status_known CHECK (status IN ('OPEN', 'DONE', 'FAILED', 'REFUSED')),
     CONSTRAINT nonce_accounts_end_dated CHECK ((status = 'OPEN') = (ended_at IS NULL))
 );
-CREATE UNIQUE INDEX nonce_accounts_address_once ON places (chain, address) WHERE status <> 'REFUSED';
-CREATE INDEX nonce_accounts_of_wallet ON places (wallet_id, chain);
-SELECT coffer_tenant('places', 'SELECT', 'SELECT, INSERT, UPDATE');
+CREATE UNIQUE INDEX nonce_accounts_address_once ON nonce_accounts (chain, address) WHERE status <> 'REFUSED';
+CREATE INDEX nonce_accounts_of_wallet ON nonce_accounts (wallet_id, chain);
+SELECT coffer_tenant('nonce_accounts', 'SELECT', 'SELECT, INSERT, UPDATE');
 
 CREATE FUNCTION nonce_accounts_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
     IF (NEW.nonce_account_id, NEW.org_id, NEW.chain, NEW.wallet_id, NEW.address, NEW.amount)
        IS DISTINCT FROM (OLD.nonce_account_id, OLD.org_id, OLD.chain, OLD.wallet_id, OLD.address, OLD.amount)
        OR OLD.status <> 'OPEN' AND NEW.status <> OLD.status THEN
-        RAISE EXCEPTION 'place % cannot become another and ends once', OLD.nonce_account_id
+        RAISE EXCEPTION 'nonce account % cannot become another and ends once', OLD.nonce_account_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'nonce_accounts_fixed';
     END IF;
     RETURN NEW;
 END $$;
-CREATE TRIGGER nonce_accounts_keep BEFORE UPDATE ON places FOR EACH ROW EXECUTE FUNCTION nonce_accounts_keep();
+CREATE TRIGGER nonce_accounts_keep BEFORE UPDATE ON nonce_accounts FOR EACH ROW EXECUTE FUNCTION nonce_accounts_keep();
 
 CREATE FUNCTION nonce_accounts_follow() RETURNS trigger LANGUAGE plpgsql
     SET search_path = public, pg_temp SET enable_seqscan = off AS $$
@@ -4075,22 +4075,22 @@ DECLARE
     now  text;
     sent text;
 BEGIN
-    SELECT status INTO now FROM places WHERE nonce_account_id = NEW.nonce_account_id;
+    SELECT status INTO now FROM nonce_accounts WHERE nonce_account_id = NEW.nonce_account_id;
     SELECT status INTO sent FROM dispatch_orders WHERE order_id = NEW.nonce_account_id AND purpose = 'PLACE';
     IF (CASE now WHEN 'DONE' THEN sent = 'PAID'
             WHEN 'FAILED' THEN sent IN ('FAILED', 'REFUSED')
             WHEN 'REFUSED' THEN sent IN ('REFUSED', 'WITHDRAWN')
             ELSE sent NOT IN ('PAID', 'FAILED', 'REFUSED', 'WITHDRAWN') END) IS NOT TRUE THEN
-        RAISE EXCEPTION 'place % is % and its order %', NEW.nonce_account_id, now, coalesce(sent, 'missing')
+        RAISE EXCEPTION 'nonce account % is % and its order %', NEW.nonce_account_id, now, coalesce(sent, 'missing')
             USING ERRCODE = 'check_violation', CONSTRAINT = 'nonce_accounts_as_ordered';
     END IF;
     RETURN NULL;
 END $$;
-CREATE CONSTRAINT TRIGGER nonce_accounts_as_ordered AFTER INSERT OR UPDATE OF status ON places DEFERRABLE INITIALLY DEFERRED
+CREATE CONSTRAINT TRIGGER nonce_accounts_as_ordered AFTER INSERT OR UPDATE OF status ON nonce_accounts DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW EXECUTE FUNCTION nonce_accounts_follow();
-CREATE TRIGGER nonce_accounts_as_inserted BEFORE UPDATE OF created_at ON places
+CREATE TRIGGER nonce_accounts_as_inserted BEFORE UPDATE OF created_at ON nonce_accounts
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
-CREATE TRIGGER nonce_accounts_written_once BEFORE UPDATE ON places FOR EACH ROW
+CREATE TRIGGER nonce_accounts_written_once BEFORE UPDATE ON nonce_accounts FOR EACH ROW
     WHEN (NEW.status = OLD.status AND NEW.ended_at IS DISTINCT FROM OLD.ended_at)
     EXECUTE FUNCTION refuse_row_change();
 
@@ -4387,22 +4387,22 @@ CREATE TRIGGER webhook_secrets_as_inserted BEFORE UPDATE OF endpoint_id, org_id,
 
 -- What an organization asked to be sent again, and how far that has come.
 CREATE TABLE webhook_jobs (
-    job_id      text PRIMARY KEY,
-    org_id      text NOT NULL REFERENCES organizations,
-    kind        text NOT NULL,
-    endpoint_id text,                      -- NULL: every endpoint that wants the event
-    event_id    text REFERENCES events,    -- of a RESEND
-    since       timestamptz,               -- of a RECOVER: events of this time and later
-    until       timestamptz,               -- and before this one; NULL: up to the last event at the request
-    only_failed boolean NOT NULL,
-    status      text NOT NULL,
-    place       bigint NOT NULL,           -- the last sequence that was examined
-    through     bigint NOT NULL,           -- the last that will be
-    examined    bigint NOT NULL DEFAULT 0, -- events that the endpoint wants
-    queued      bigint NOT NULL DEFAULT 0, -- how many of them were made due
-    created_at  timestamptz NOT NULL,
-    updated_at  timestamptz NOT NULL,
-    ended_at    timestamptz,
+    job_id         text PRIMARY KEY,
+    org_id         text NOT NULL REFERENCES organizations,
+    kind           text NOT NULL,
+    endpoint_id    text,                      -- NULL: every endpoint that wants the event
+    event_id       text REFERENCES events,    -- of a RESEND
+    since          timestamptz,               -- of a RECOVER: events of this time and later
+    until          timestamptz,               -- and before this one; NULL: up to the last event at the request
+    only_failed    boolean NOT NULL,
+    status         text NOT NULL,
+    after_sequence bigint NOT NULL,           -- the last sequence that was examined
+    last_sequence  bigint NOT NULL,           -- the last that will be
+    examined       bigint NOT NULL DEFAULT 0, -- events that the endpoint wants
+    queued         bigint NOT NULL DEFAULT 0, -- how many of them were made due
+    created_at     timestamptz NOT NULL,
+    updated_at     timestamptz NOT NULL,
+    ended_at       timestamptz,
     CONSTRAINT webhook_jobs_endpoint FOREIGN KEY (org_id, endpoint_id)
         REFERENCES webhook_endpoints (org_id, endpoint_id),
     CONSTRAINT webhook_jobs_kind_known CHECK (
@@ -4413,7 +4413,7 @@ CREATE TABLE webhook_jobs (
         END),
     CONSTRAINT webhook_jobs_status_known CHECK (status IN ('RUNNING', 'COMPLETED')),
     CONSTRAINT webhook_jobs_ended CHECK ((status = 'COMPLETED') = (ended_at IS NOT NULL)),
-    CONSTRAINT webhook_jobs_progress CHECK (place <= through AND queued <= examined)
+    CONSTRAINT webhook_jobs_progress CHECK (after_sequence <= last_sequence AND queued <= examined)
 );
 CREATE INDEX webhook_jobs_running ON webhook_jobs (created_at, job_id) WHERE status = 'RUNNING';
 CREATE UNIQUE INDEX webhook_jobs_one_recovery ON webhook_jobs (endpoint_id)
@@ -4421,9 +4421,9 @@ CREATE UNIQUE INDEX webhook_jobs_one_recovery ON webhook_jobs (endpoint_id)
 CREATE INDEX webhook_jobs_of_endpoint ON webhook_jobs (endpoint_id, created_at) WHERE kind = 'RECOVER';
 CREATE INDEX webhook_jobs_of_event ON webhook_jobs (event_id, created_at) WHERE kind = 'RESEND';
 SELECT coffer_tenant('webhook_jobs', 'SELECT, INSERT',
-    'SELECT, DELETE, UPDATE (status, place, examined, queued, updated_at, ended_at)');
+    'SELECT, DELETE, UPDATE (status, after_sequence, examined, queued, updated_at, ended_at)');
 CREATE TRIGGER webhook_jobs_as_inserted
-    BEFORE UPDATE OF job_id, org_id, kind, endpoint_id, event_id, only_failed, since, until, through, created_at ON webhook_jobs
+    BEFORE UPDATE OF job_id, org_id, kind, endpoint_id, event_id, only_failed, since, until, last_sequence, created_at ON webhook_jobs
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- A completed job does not change.

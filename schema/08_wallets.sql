@@ -7,21 +7,21 @@ CREATE FUNCTION address_prefix_suffix(address text) RETURNS text LANGUAGE sql IM
 RETURN left(lower(address), CASE WHEN starts_with(address, '0x') THEN 6 ELSE 4 END) || ' ' || right(lower(address), 4);
 
 -- Whether a chain keeps its money in UTXOs, as chain.Name.Pooled says.
-CREATE FUNCTION pooled(chain text) RETURNS boolean LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+CREATE FUNCTION is_utxo(chain text) RETURNS boolean LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN chain = 'BITCOIN';
 
 CREATE TABLE wallets (
-    wallet_id  text PRIMARY KEY,
-    org_id     text NOT NULL REFERENCES organizations,
-    family     text NOT NULL,
-    purpose    text NOT NULL,
-    subject    text COLLATE "C" NOT NULL, -- the customer, the product, the number of a change wallet; '' for a treasury
-    path       text NOT NULL,
-    address    text NOT NULL,
-    proof      bytea NOT NULL,            -- of the signer, that it derived the address
-    created_at timestamptz NOT NULL,
-    shown      text NOT NULL GENERATED ALWAYS AS (address_prefix_suffix(address)) STORED,
-    form       text NOT NULL DEFAULT '',  -- '' is the usual address of the family (decision 0062)
+    wallet_id     text PRIMARY KEY,
+    org_id        text NOT NULL REFERENCES organizations,
+    family        text NOT NULL,
+    purpose       text NOT NULL,
+    subject       text COLLATE "C" NOT NULL, -- the customer, the product, the number of a change wallet; '' for a treasury
+    path          text NOT NULL,
+    address       text NOT NULL,
+    proof         bytea NOT NULL,            -- of the signer, that it derived the address
+    created_at    timestamptz NOT NULL,
+    prefix_suffix text NOT NULL GENERATED ALWAYS AS (address_prefix_suffix(address)) STORED,
+    form          text NOT NULL DEFAULT '',  -- '' is the usual address of the family (decision 0062)
     -- Rules DEP-1 and DEP-24.
     CONSTRAINT wallets_subject_unique UNIQUE (org_id, family, purpose, subject),
     CONSTRAINT wallets_address_unique UNIQUE (family, address),
@@ -41,7 +41,7 @@ CREATE TABLE wallets (
         form = ''
         OR (form = 'TAPROOT' AND family = 'BITCOIN' AND purpose IN ('CUSTOMER_DEPOSIT', 'ORGANIZATION_DEPOSIT')))
 );
-CREATE INDEX wallets_prefix_suffix ON wallets (org_id, shown);
+CREATE INDEX wallets_prefix_suffix ON wallets (org_id, prefix_suffix);
 -- Finds the newest number of an organization's change wallets. From the seed alone, the
 -- numbers lead to every change output (decision 0069). The oldest change wallets have
 -- the id of an order as their subject.

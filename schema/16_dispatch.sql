@@ -10,35 +10,35 @@ CREATE TABLE dispatch_orders (
     org_id                 text NOT NULL REFERENCES organizations,
     purpose                text NOT NULL,
     chain                  text NOT NULL,
-    wallet_id              text NOT NULL,          -- pays, and has the slot
-    to_wallet_id           text,                   -- receives, when it is ours
+    wallet_id              text NOT NULL,                    -- pays, and has the slot
+    to_wallet_id           text,                             -- receives, when it is ours
     to_address             text NOT NULL,
     mint_id                integer NOT NULL REFERENCES mints,
     contract               text NOT NULL,
     amount                 numeric(78,0) NOT NULL,
     customer_id            text COLLATE "C",
-    key_hash               text NOT NULL DEFAULT '', -- hex SHA-256 of the caller's idempotency key
+    key_hash               text NOT NULL DEFAULT '',         -- hex SHA-256 of the caller's idempotency key
     status                 text NOT NULL,
-    waiting_for            text,                   -- why it is still queued: FUNDS, GAS, FREEZE, …
-    missing_amount               numeric(78,0),          -- how much is missing, for FUNDS and GAS
+    waiting_for            text,                             -- why it is still queued: FUNDS, GAS, FREEZE, …
+    missing_amount         numeric(78,0),                    -- how much is missing, for FUNDS and GAS
     last_error             text,
     attempt_after          timestamptz NOT NULL,
     created_at             timestamptz NOT NULL,
     broadcast_at           timestamptz,
     ended_at               timestamptz,
-    tx_hash                text,                   -- the attempt that ended it
+    tx_hash                text,                             -- the attempt that ended it
     fee                    numeric(78,0),
     proof_id               bigint,
     -- A restore made the slot from the signer's journal and the books lack the funds: nothing
     -- of the wallet is reserved for the order, so it cannot end.
     funds_pending          boolean NOT NULL DEFAULT false,
     fee_deducted           numeric(78,0) NOT NULL DEFAULT 0, -- the part of the withdrawal that is kept for the fee
-    fee_max                numeric(78,0),          -- the most that a transaction of it may cost; NULL: no limit
-    authority              jsonb,                  -- for the signer: why the order may be paid
+    fee_max                numeric(78,0),                    -- the most that a transaction of it may cost; NULL: no limit
+    authority              jsonb,                            -- for the signer: why the order may be paid
     product                text,
     whitelisted_address_id text,
-    from_wallet_id         text,                   -- the wallet whose amount it moves, if that is not wallet_id
-    tx_lead_id               text,                   -- the lead of its transaction; NULL: it leads or is alone
+    from_wallet_id         text,                             -- the wallet whose amount it moves, if that is not wallet_id
+    tx_lead_id             text,                             -- the lead of its transaction; NULL: it leads or is alone
     -- What the payment cost above the fee, and whether the chain refused it because of its
     -- payee. Zero and false while it is open, or unknown.
     rent                   numeric(78,0) NOT NULL DEFAULT 0,
@@ -62,12 +62,12 @@ CREATE TABLE dispatch_orders (
             WHEN 'SWEEP' THEN to_wallet_id IS NOT NULL
             WHEN 'GAS' THEN to_wallet_id IS NOT NULL AND contract = ''
             WHEN 'PLACE' THEN to_wallet_id IS NULL AND contract = '' AND customer_id IS NULL
-            WHEN 'MERGE' THEN to_wallet_id IS NOT NULL AND contract = '' AND customer_id IS NULL AND pooled(chain)
+            WHEN 'MERGE' THEN to_wallet_id IS NOT NULL AND contract = '' AND customer_id IS NULL AND is_utxo(chain)
             WHEN 'CLOSE' THEN to_wallet_id IS NOT NULL AND from_wallet_id IS NOT NULL AND contract <> ''
                 AND customer_id IS NULL
             ELSE false
         END),
-    -- A merge pays nothing: its UTXOs come back to a change wallet.
+    -- A consolidation pays nothing: its UTXOs come back to a change wallet.
     CONSTRAINT dispatch_orders_positive CHECK (CASE purpose WHEN 'MERGE' THEN amount = 0 ELSE amount > 0 END),
     CONSTRAINT dispatch_orders_status_known CHECK (status IN
         ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST', 'PAID', 'FAILED', 'REFUSED', 'WITHDRAWN', 'STUCK')),
@@ -104,7 +104,7 @@ CREATE INDEX dispatch_orders_on_the_way ON dispatch_orders (org_id)
     WHERE status IN ('SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK');
 CREATE INDEX dispatch_orders_proven ON dispatch_orders (chain, proof_id) WHERE status IN ('PAID', 'FAILED');
 CREATE INDEX dispatch_orders_tx_members ON dispatch_orders (tx_lead_id) WHERE tx_lead_id IS NOT NULL;
--- Which change wallet a merge without a slot is to have.
+-- Which change wallet a consolidation without a slot is to have.
 CREATE INDEX dispatch_orders_consolidations ON dispatch_orders (to_wallet_id) WHERE purpose = 'MERGE';
 SELECT coffer_tenant('dispatch_orders',
     'SELECT, INSERT, UPDATE (status, waiting_for, missing_amount, last_error, attempt_after, ended_at, authority)',
@@ -173,15 +173,15 @@ CREATE TRIGGER dispatch_orders_terms_keep BEFORE UPDATE ON dispatch_orders
 CREATE FUNCTION dispatch_orders_proof_live() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE
-    parted bigint;
+    forked bigint;
 BEGIN
     IF NEW.status NOT IN ('PAID', 'FAILED')
        OR TG_OP = 'UPDATE' AND (NEW.status, NEW.proof_id) IS NOT DISTINCT FROM (OLD.status, OLD.proof_id) THEN
         RETURN NEW;
     END IF;
-    SELECT c.forked_above INTO parted FROM scan_cursors c WHERE c.chain = NEW.chain FOR KEY SHARE;
+    SELECT c.forked_above INTO forked FROM scan_cursors c WHERE c.chain = NEW.chain FOR KEY SHARE;
     IF NEW.proof_id IS NOT NULL
-       AND NOT EXISTS (SELECT FROM finality_live p WHERE p.proof_id = NEW.proof_id AND (parted IS NULL OR p.height <= parted)) THEN
+       AND NOT EXISTS (SELECT FROM finality_live p WHERE p.proof_id = NEW.proof_id AND (forked IS NULL OR p.height <= forked)) THEN
         RAISE EXCEPTION 'the proof of order % is dead', NEW.order_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'dispatch_orders_proof_live';
     END IF;
@@ -231,18 +231,18 @@ BEGIN
                 WHEN 'REFUSED' THEN p.status IN ('FAILED', 'REFUSED')
                 WHEN 'WITHDRAWN' THEN p.status = 'REFUSED'
                 ELSE p.status = 'OPEN' END
-        INTO caused FROM places p WHERE p.nonce_account_id = o.order_id;
+        INTO caused FROM nonce_accounts p WHERE p.nonce_account_id = o.order_id;
     ELSIF o.purpose = 'MERGE' THEN
         SELECT (m.org_id, m.chain, m.wallet_id) = (o.org_id, o.chain, o.wallet_id)
             -- All of its UTXOs come back to the change wallet of its slot.
             AND EXISTS (SELECT FROM wallets w WHERE w.wallet_id = o.to_wallet_id AND w.address = o.to_address AND w.purpose = 'CHANGE' AND w.org_id = o.org_id)
-            AND NOT EXISTS (SELECT FROM dispatch_slots s WHERE s.order_id = o.order_id AND right(s.lease, length(o.to_address) + 1) <> ' ' || o.to_address)
+            AND NOT EXISTS (SELECT FROM dispatch_slots s WHERE s.order_id = o.order_id AND right(s.slot_key, length(o.to_address) + 1) <> ' ' || o.to_address)
             AND CASE o.status WHEN 'PAID' THEN m.status = 'DONE'
                 WHEN 'FAILED' THEN m.status = 'FAILED'
                 WHEN 'REFUSED' THEN m.status = 'REFUSED'
                 WHEN 'WITHDRAWN' THEN m.status = 'REFUSED'
                 ELSE m.status = 'OPEN' END
-        INTO caused FROM merges m WHERE m.consolidation_id = o.order_id;
+        INTO caused FROM consolidations m WHERE m.consolidation_id = o.order_id;
     ELSIF o.purpose = 'CLOSE' THEN
         SELECT (c.org_id, c.chain, c.wallet_id, c.to_wallet_id, c.mint_id, c.amount) = (o.org_id, o.chain, o.wallet_id, o.to_wallet_id, o.mint_id, o.amount)
             AND c.status = CASE WHEN o.status = 'PAID' THEN 'DONE' WHEN o.status IN ('FAILED', 'REFUSED', 'WITHDRAWN') THEN 'FAILED' ELSE 'OPEN' END
@@ -416,25 +416,25 @@ BEGIN
 END $$;
 
 CREATE TABLE dispatch_slots (
-    wallet_id    text NOT NULL,
-    chain        text NOT NULL,
-    nonce        bigint NOT NULL,
-    org_id       text NOT NULL,
-    order_id     text NOT NULL,
-    gas_reserved numeric(78,0) NOT NULL, -- of the wallet's gas, until the slot ends
-    created_at   timestamptz NOT NULL,
+    wallet_id     text NOT NULL,
+    chain         text NOT NULL,
+    nonce         bigint NOT NULL,
+    org_id        text NOT NULL,
+    order_id      text NOT NULL,
+    gas_reserved  numeric(78,0) NOT NULL,     -- of the wallet's gas, until the slot ends
+    created_at    timestamptz NOT NULL,
     -- Since when the slot's nonce is used, finally, by no transaction of ours. A service that
     -- restarts over and over would otherwise never report it.
     missing_since timestamptz,
     -- What the chain calls the slot: '' for an account nonce, a nonce account and its value on
     -- Solana (decision 0047), the UTXOs and the change address on Bitcoin
     -- (decision 0053).
-    lease        text NOT NULL DEFAULT '',
-    orders       integer NOT NULL DEFAULT 1, -- how many orders the slot is for
+    slot_key      text NOT NULL DEFAULT '',
+    orders        integer NOT NULL DEFAULT 1, -- how many orders the slot is for
     -- The hash of the block from which the nonce value was derived: of several transactions in
     -- the slot, Solana mines one only if the value is that of a nonce account and no block's
     -- hash (decision 0070). '' for other chains, and until the proof is looked up.
-    proof        text NOT NULL DEFAULT '',
+    proof         text NOT NULL DEFAULT '',
     -- Rule WD-7.
     CONSTRAINT dispatch_slots_pkey PRIMARY KEY (wallet_id, chain, nonce),
     CONSTRAINT dispatch_slots_order_once UNIQUE (order_id),
@@ -444,25 +444,25 @@ CREATE TABLE dispatch_slots (
     CONSTRAINT dispatch_slots_nonce_not_negative CHECK (nonce >= 0),
     CONSTRAINT dispatch_slots_orders CHECK (orders >= 1),
     CONSTRAINT dispatch_slots_proven CHECK (proof = '' OR (chain = 'SOLANA'
-        AND sha256('DURABLE_NONCE'::bytea || base58_32(proof)) = base58_32(split_part(lease, ' ', 2))) IS TRUE)
+        AND sha256('DURABLE_NONCE'::bytea || base58_32(proof)) = base58_32(split_part(slot_key, ' ', 2))) IS TRUE)
 );
 -- A position of a chain is given out once. The index has a hash, because the text of many UTXOs
 -- is longer than an index entry may be.
-CREATE UNIQUE INDEX dispatch_slots_key_once ON dispatch_slots (chain, md5(lease)) WHERE lease <> '';
--- The change address is the last word of a lease, and belongs to one slot. Rule COIN-9.
-CREATE UNIQUE INDEX dispatch_slots_change_once ON dispatch_slots (chain, split_part(lease, ' ', -1))
-    WHERE pooled(chain);
+CREATE UNIQUE INDEX dispatch_slots_key_once ON dispatch_slots (chain, md5(slot_key)) WHERE slot_key <> '';
+-- The change address is the last word of a slot key, and belongs to one slot. Rule COIN-9.
+CREATE UNIQUE INDEX dispatch_slots_change_once ON dispatch_slots (chain, split_part(slot_key, ' ', -1))
+    WHERE is_utxo(chain);
 -- Which orders used or created a nonce account last: the blocks in which they ended prove its
 -- present value.
-CREATE INDEX dispatch_slots_at ON dispatch_slots (chain, split_part(lease, ' ', 1), nonce DESC) WHERE chain = 'SOLANA';
+CREATE INDEX dispatch_slots_at ON dispatch_slots (chain, split_part(slot_key, ' ', 1), nonce DESC) WHERE chain = 'SOLANA';
 SELECT coffer_tenant('dispatch_slots', 'SELECT', 'SELECT, INSERT, UPDATE');
 
 -- A slot stays with its order and gives back no gas before it ends. A proof is written once.
 CREATE FUNCTION dispatch_slots_keep() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
-    IF (NEW.wallet_id, NEW.chain, NEW.nonce, NEW.lease, NEW.org_id, NEW.order_id)
-       IS DISTINCT FROM (OLD.wallet_id, OLD.chain, OLD.nonce, OLD.lease, OLD.org_id, OLD.order_id)
+    IF (NEW.wallet_id, NEW.chain, NEW.nonce, NEW.slot_key, NEW.org_id, NEW.order_id)
+       IS DISTINCT FROM (OLD.wallet_id, OLD.chain, OLD.nonce, OLD.slot_key, OLD.org_id, OLD.order_id)
        OR OLD.proof <> '' AND NEW.proof <> OLD.proof
        OR NEW.gas_reserved < OLD.gas_reserved THEN
         RAISE EXCEPTION 'slot % of wallet % is written once', OLD.nonce, OLD.wallet_id
@@ -502,39 +502,39 @@ CREATE CONSTRAINT TRIGGER dispatch_slots_counted AFTER INSERT ON dispatch_slots 
 -- On a UTXO chain the change comes back to a change wallet of the organization.
 CREATE FUNCTION dispatch_slots_change() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
 BEGIN
-    IF NOT EXISTS (SELECT FROM wallets w WHERE w.family = 'BITCOIN' AND w.address = split_part(NEW.lease, ' ', -1)
+    IF NOT EXISTS (SELECT FROM wallets w WHERE w.family = 'BITCOIN' AND w.address = split_part(NEW.slot_key, ' ', -1)
         AND w.org_id = NEW.org_id AND w.purpose = 'CHANGE') THEN
-        RAISE EXCEPTION 'the rest of order % comes back to no wallet of its organization for change', NEW.order_id
+        RAISE EXCEPTION 'the change of order % comes back to no wallet of its organization for change', NEW.order_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'dispatch_slots_change';
     END IF;
     RETURN NEW;
 END $$;
 CREATE TRIGGER dispatch_slots_change BEFORE INSERT ON dispatch_slots
-    FOR EACH ROW WHEN (pooled(NEW.chain)) EXECUTE FUNCTION dispatch_slots_change();
+    FOR EACH ROW WHEN (is_utxo(NEW.chain)) EXECUTE FUNCTION dispatch_slots_change();
 CREATE TRIGGER dispatch_slots_as_inserted BEFORE UPDATE OF created_at ON dispatch_slots
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- The transactions of a slot: the first one and its replacements.
 CREATE TABLE dispatch_attempts (
-    order_id     text NOT NULL,
-    version      integer NOT NULL,
-    org_id       text NOT NULL,
-    act          text NOT NULL,
-    gas_limit    bigint NOT NULL,
-    tip_cap      numeric(78,0) NOT NULL,
-    fee_cap      numeric(78,0) NOT NULL,
-    payload      bytea NOT NULL,  -- the complete unsigned transaction
-    raw          bytea,           -- the signed one
-    tx_hash      text,
-    created_at   timestamptz NOT NULL,
-    signed_at    timestamptz,
-    sent_at      timestamptz,     -- when a provider was first asked to take it
-    last_sent_at timestamptz,
-    last_answer  text,
-    replace_reason     text,            -- why it replaces another; NULL: the first of a slot, or restored
+    order_id         text NOT NULL,
+    version          integer NOT NULL,
+    org_id           text NOT NULL,
+    act              text NOT NULL,
+    gas_limit        bigint NOT NULL,
+    tip_cap          numeric(78,0) NOT NULL,
+    fee_cap          numeric(78,0) NOT NULL,
+    payload          bytea NOT NULL, -- the complete unsigned transaction
+    raw              bytea,          -- the signed one
+    tx_hash          text,
+    created_at       timestamptz NOT NULL,
+    signed_at        timestamptz,
+    sent_at          timestamptz,    -- when a provider was first asked to take it
+    last_sent_at     timestamptz,
+    last_answer      text,
+    replace_reason   text,           -- why it replaces another; NULL: the first of a slot, or restored
     -- What it may cost in addition to gas: the whole fee, where a fee has no price per unit.
-    beside       numeric(78,0) NOT NULL DEFAULT 0,
-    last_valid_block   bigint,          -- the last block that it can be in; NULL: it does not expire
+    non_gas_fee      numeric(78,0) NOT NULL DEFAULT 0,
+    last_valid_block bigint,         -- the last block that it can be in; NULL: it does not expire
     CONSTRAINT dispatch_attempts_pkey PRIMARY KEY (order_id, version),
     CONSTRAINT dispatch_attempts_hash_unique UNIQUE (tx_hash),
     CONSTRAINT dispatch_attempts_order FOREIGN KEY (org_id, order_id) REFERENCES dispatch_orders (org_id, order_id),
@@ -560,7 +560,7 @@ END $$;
 CREATE TRIGGER dispatch_attempts_keep BEFORE UPDATE ON dispatch_attempts
     FOR EACH ROW EXECUTE FUNCTION dispatch_attempts_keep();
 CREATE TRIGGER dispatch_attempts_as_inserted
-    BEFORE UPDATE OF order_id, version, org_id, gas_limit, fee_cap, tip_cap, replace_reason, beside, created_at ON dispatch_attempts
+    BEFORE UPDATE OF order_id, version, org_id, gas_limit, fee_cap, tip_cap, replace_reason, non_gas_fee, created_at ON dispatch_attempts
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER dispatch_attempts_written_once BEFORE UPDATE ON dispatch_attempts FOR EACH ROW
     WHEN (OLD.signed_at IS NOT NULL AND NEW.signed_at IS DISTINCT FROM OLD.signed_at

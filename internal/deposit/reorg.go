@@ -24,11 +24,11 @@ import (
 
 var _ finality.Listener = (*Service)(nil)
 
-// OnParted implements finality.Listener. It freezes every customer whose credited deposits may be
+// OnForked implements finality.Listener. It freezes every customer whose credited deposits may be
 // gone, at once: the money must not leave by another chain while a person looks. An organization
 // that was credited itself is frozen as a whole. Otherwise the missing amount of its product could
 // be transferred to one of its customers. See decision 0026. Rules DEP-11 and DEP-26.
-func (d *Service) OnParted(ctx context.Context, tx pg.Tx, ch chain.Name, ancestorHeight uint64) error {
+func (d *Service) OnForked(ctx context.Context, tx pg.Tx, ch chain.Name, ancestorHeight uint64) error {
 	rows, err := tx.Query(ctx, `
 		SELECT DISTINCT org_id, coalesce(customer_id, '') AS customer FROM deposits
 		WHERE chain = $1 AND height > $2 AND proof_id IS NOT NULL AND status = 'CREDITED' AND (customer_id IS NOT NULL OR product IS NOT NULL)
@@ -63,7 +63,7 @@ func (d *Service) OnParted(ctx context.Context, tx pg.Tx, ch chain.Name, ancesto
 // the ledger, as if they had never been final. It puts the others in question, until the new fork
 // shows them again or has passed without them.
 func (d *Service) OnBroken(ctx context.Context, tx pg.Tx, b finality.Break) error {
-	if err := d.OnParted(ctx, tx, b.Chain, b.Ancestor.Height); err != nil {
+	if err := d.OnForked(ctx, tx, b.Chain, b.Ancestor.Height); err != nil {
 		return err
 	}
 	rows, err := tx.Query(ctx, `
