@@ -77,27 +77,28 @@ type (
 	WithdrawalScreening = webhook.WithdrawalScreening
 )
 
-// Balance: What a customer has of one mint.
+// Balance: A customer's balance of one mint.
 type Balance struct {
-	// May be spent.
+	// The amount that can be spent.
 	Available string `json:"available"`
-	// The chain. Chains are added without notice.
+	// The chain. Chains may be added without notice.
 	Chain string `json:"chain"`
-	// Arrived and held by risk screening; stands outside the total.
+	// Deposits that risk screening flagged. The total does not include them.
 	Held string `json:"held"`
 	// Held for swaps that have not ended.
 	InSwap string `json:"inSwap"`
 	// The mint: a token on a chain.
 	MintID int `json:"mintId"`
-	// Seen on the chain and not credited yet; stands outside the total.
+	// Deposits that are on the chain and not credited yet. The total does not include
+	// them.
 	PendingDeposit string `json:"pendingDeposit"`
 	// Held for withdrawals that have not ended.
 	PendingWithdraw string `json:"pendingWithdraw"`
-	// For people. It identifies nothing: two tokens may share it.
+	// The symbol, for people. It identifies nothing: two tokens may share it.
 	Symbol string `json:"symbol"`
 	// available + pendingWithdraw + inSwap.
 	Total string `json:"total"`
-	// Its value in dollars, for display; null when there is no price.
+	// The value in dollars, for display; null when there is no price.
 	USDValue *string `json:"usdValue"`
 }
 
@@ -109,21 +110,20 @@ type Balances struct {
 
 // Customer: One of your customers.
 type Customer struct {
-	// When it was made.
+	// When it was created.
 	CreatedAt webhook.Time `json:"createdAt"`
-	// The customer's e-mail. It is written when none is known and never changed by this
-	// field.
+	// The customer's e-mail. This field sets it while none is known, and never changes it.
 	CustomerEmail *string `json:"customerEmail"`
-	// Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control
+	// Your own id of the customer: 1 to 128 bytes of UTF-8 in NFC without control
 	// characters, compared byte for byte. No part of it between slashes or backslashes may
-	// be a dot segment (. or .., also with %2e): URL libraries would make another path of
-	// it. An id with / stands in paths as %2F, and does not work behind a proxy that
-	// decodes it.
+	// be a dot segment (. or .., also with %2e), because URL libraries change the path at
+	// such a segment. A / in the id becomes %2F in a path, and a proxy that decodes it
+	// breaks the path.
 	CustomerID string `json:"customerId"`
 	// Your own keys and values: at most 20 keys of up to 40 characters, values of up to
 	// 500.
 	Metadata map[string]string `json:"metadata"`
-	// FROZEN: deposits are credited as usual, nothing leaves.
+	// FROZEN: deposits are credited as usual, and no money leaves.
 	Status string `json:"status"`
 	// When it last changed.
 	UpdatedAt webhook.Time `json:"updatedAt"`
@@ -135,13 +135,13 @@ const (
 	CustomerStatusFrozen = "FROZEN"
 )
 
-// CustomerChange: Changes a customer. What is not named stays.
+// CustomerChange: Changes a customer. Fields that are left out stay as they are.
 type CustomerChange struct {
-	// The customer's e-mail from now on. One that is not the known one does not count for
-	// an allowlist for 24 hours.
+	// The customer's new e-mail. If it differs from the known one, no allowlist counts it
+	// for 24 hours.
 	CustomerEmail *string `json:"customerEmail,omitzero"`
-	// Your own keys and values from now on, in place of all there were: at most 20 keys of
-	// up to 40 characters, values of up to 500.
+	// Your own keys and values. They replace all earlier ones: at most 20 keys of up to 40
+	// characters, values of up to 500.
 	Metadata map[string]string `json:"metadata,omitzero"`
 }
 
@@ -155,39 +155,40 @@ const (
 type CustomerPage struct {
 	// The items, in order.
 	Data []Customer `json:"data"`
-	// Whether something follows.
+	// Whether there are more items.
 	HasMore bool `json:"hasMore"`
-	// What to give as cursor for the next page; null at the end.
+	// The cursor of the next page; null on the last page.
 	NextCursor *string `json:"nextCursor"`
 }
 
-// Decision: One decision about a withdrawal. Nobody can change it.
+// Decision: One decision about a withdrawal. It cannot be changed.
 type Decision struct {
-	// REQUESTED, APPROVED, APPROVAL_ADDED (a person approves, and it needs more of them),
-	// APPROVAL_REFUSED (what was asked again spoke against it), RETURNED (the signer or
-	// the chain sent it back), REMOVED or CANCELLED. Acts are added without notice.
+	// REQUESTED, APPROVED, APPROVAL_ADDED (a person approved, and more approvals are
+	// needed), APPROVAL_REFUSED (the rules refused it when they were evaluated again),
+	// RETURNED (the signer or the chain sent it back), REMOVED or CANCELLED. Values may be
+	// added without notice.
 	Act string `json:"act"`
-	// Who decided; null for a request that was made before this was kept.
+	// Who decided; null for a request from before the service recorded it.
 	Actor *Actor `json:"actor"`
-	// Why it waits for a person by this decision.
+	// Why the withdrawal waits for a person after this decision.
 	ApprovalReasons []string `json:"approvalReasons"`
 	// When.
 	At webhook.Time `json:"at"`
-	// Every rule that was asked, in order.
+	// Every rule that was evaluated, in order.
 	Gates []GateResult `json:"gates"`
-	// What the person wrote, or the signer said; null without one.
+	// The note of the person, or the error of the signer; null without one.
 	Note *string `json:"note"`
-	// What the withdrawal became by it.
+	// The status of the withdrawal after the decision.
 	Status string `json:"status"`
 }
 
-// DecisionNote: What is kept with a decision.
+// DecisionNote: What the service records with a decision.
 type DecisionNote struct {
-	// Why, in a sentence or two, for the record. It stands in resolution.
+	// The reason, in a sentence or two, for the record. resolution shows it.
 	Note string `json:"note,omitzero"`
 }
 
-// Decisions: What was decided about a withdrawal, oldest first.
+// Decisions: All decisions about a withdrawal, oldest first.
 type Decisions struct {
 	// The items, in order.
 	Data []Decision `json:"data"`
@@ -195,31 +196,31 @@ type Decisions struct {
 
 // DeliveryAttempt: One attempt to deliver an event to an endpoint.
 type DeliveryAttempt struct {
-	// 1, 2, …: how often this event was sent to this endpoint.
+	// 1, 2, …: the number of attempts to deliver this event to this endpoint.
 	Attempt int `json:"attempt"`
 	// When the attempt was made.
 	CreatedAt webhook.Time `json:"createdAt"`
-	// What became of the event at this endpoint: PENDING while it is tried, DELIVERED,
-	// FAILED after the whole schedule, or CANCELLED with its endpoint.
+	// The status of the delivery to this endpoint: PENDING while the service tries,
+	// DELIVERED, FAILED after the whole schedule, or CANCELLED with its endpoint.
 	DeliveryStatus string `json:"deliveryStatus"`
-	// How long it took, in milliseconds.
+	// How long the attempt took, in milliseconds.
 	DurationMs int `json:"durationMs"`
-	// In plain words why it failed; null when it was delivered.
+	// Why the attempt failed, in plain words; null when the event was delivered.
 	Error *string `json:"error"`
 	// The event.
 	EventID string `json:"eventId"`
-	// When it is tried again at the earliest; null when it is not, or when there was a
+	// The earliest time of the next attempt; null when there is none, or when there was a
 	// later attempt.
 	NextAttemptAt *webhook.Time `json:"nextAttemptAt"`
-	// What was sent.
+	// The request.
 	Request DeliveryRequest `json:"request"`
-	// What came back; null when nothing did.
+	// The answer; null without an answer.
 	Response *DeliveryResponse `json:"response"`
 	// DELIVERED, or FAILED with the error.
 	Status string `json:"status"`
-	// Whether it was a sample that was asked for.
+	// Whether the event is a sample that was requested.
 	Test bool `json:"test"`
-	// What the event tells.
+	// The type of the event.
 	Type string `json:"type"`
 }
 
@@ -241,23 +242,23 @@ const (
 type DeliveryAttemptPage struct {
 	// The items, in order.
 	Data []DeliveryAttempt `json:"data"`
-	// Whether something follows.
+	// Whether there are more items.
 	HasMore bool `json:"hasMore"`
-	// What to give as cursor for the next page; null at the end.
+	// The cursor of the next page; null on the last page.
 	NextCursor *string `json:"nextCursor"`
 }
 
-// DeliveryRequest: What was sent.
+// DeliveryRequest: The request of the attempt.
 type DeliveryRequest struct {
 	// The body, byte for byte; null once the event is older than 90 days.
 	Body *string `json:"body"`
 	// The headers, without webhook-signature.
 	Headers map[string]string `json:"headers"`
-	// Where it was sent.
+	// The URL of the request.
 	URL string `json:"url"`
 }
 
-// DeliveryResponse: What came back.
+// DeliveryResponse: The answer of the receiver.
 type DeliveryResponse struct {
 	// The first 1024 bytes, as text.
 	Body string `json:"body"`
@@ -311,23 +312,24 @@ const (
 // DepositAddress: Where a customer pays in. The address belongs to the customer and
 // the chain.
 type DepositAddress struct {
-	// The address, in the canonical spelling of its chain.
+	// The address, in the canonical form of its chain.
 	Address string `json:"address"`
-	// The chain. Chains are added without notice.
+	// The chain. Chains may be added without notice.
 	Chain string `json:"chain"`
-	// Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control
+	// Your own id of the customer: 1 to 128 bytes of UTF-8 in NFC without control
 	// characters, compared byte for byte. No part of it between slashes or backslashes may
-	// be a dot segment (. or .., also with %2e): URL libraries would make another path of
-	// it. An id with / stands in paths as %2F, and does not work behind a proxy that
-	// decodes it.
+	// be a dot segment (. or .., also with %2e), because URL libraries change the path at
+	// such a segment. A / in the id becomes %2F in a path, and a proxy that decodes it
+	// breaks the path.
 	CustomerID string `json:"customerId"`
-	// A memo that belongs to the address; null where the chain has none.
+	// The memo that belongs to the address; null on a chain without memos.
 	Memo *string `json:"memo"`
-	// Less is recorded and not credited. In atomic units.
+	// The smallest deposit that is credited, in atomic units. A smaller one is recorded
+	// only.
 	MinDepositAmount string `json:"minDepositAmount"`
 	// The mint: a token on a chain.
 	MintID int `json:"mintId"`
-	// A link that wallets open, for a QR code.
+	// A link that wallets can open, for a QR code.
 	PaymentURI string `json:"paymentUri"`
 }
 
@@ -335,50 +337,49 @@ type DepositAddress struct {
 type DepositPage struct {
 	// The items, in order.
 	Data []Deposit `json:"data"`
-	// Whether something follows.
+	// Whether there are more items.
 	HasMore bool `json:"hasMore"`
-	// What to give as cursor for the next page; null at the end.
+	// The cursor of the next page; null on the last page.
 	NextCursor *string `json:"nextCursor"`
 }
 
 // DepositRequest: Asks for a deposit address.
 type DepositRequest struct {
-	// The customer's e-mail. It is written when none is known and never changed by this
-	// call.
+	// The customer's e-mail. This call sets it while none is known, and never changes it.
 	CustomerEmail string `json:"customerEmail,omitzero"`
-	// Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control
+	// Your own id of the customer: 1 to 128 bytes of UTF-8 in NFC without control
 	// characters, compared byte for byte. No part of it between slashes or backslashes may
-	// be a dot segment (. or .., also with %2e): URL libraries would make another path of
-	// it. An id with / stands in paths as %2F, and does not work behind a proxy that
-	// decodes it.
+	// be a dot segment (. or .., also with %2e), because URL libraries change the path at
+	// such a segment. A / in the id becomes %2F in a path, and a proxy that decodes it
+	// breaks the path.
 	CustomerID string `json:"customerId"`
 	// The mint: a token on a chain.
 	MintID int `json:"mintId"`
 }
 
-// Endpoint: Where events are sent.
+// Endpoint: A webhook endpoint.
 type Endpoint struct {
-	// The date of the version that payloads follow.
+	// The date of the payload version.
 	APIVersion string `json:"apiVersion"`
-	// When it was made.
+	// When it was created.
 	CreatedAt webhook.Time `json:"createdAt"`
-	// For people.
+	// A note for people.
 	Description string `json:"description"`
 	// The webhook endpoint.
 	EndpointID string `json:"endpointId"`
-	// Which events it receives. Empty means the seven events of the interface and no
-	// extension; * alone means all, also those that are added later.
+	// The events that the endpoint receives. Empty means the seven events of the interface
+	// and no extension. * alone means all events, including later ones.
 	Events []string `json:"events"`
-	// The first of the failed attempts since one succeeded; null when the last succeeded.
-	// After five days of nothing else the endpoint is DISABLED_BY_FAILURE.
+	// The first failed attempt since the last success; null when the last attempt
+	// succeeded. After five days of failures the endpoint is DISABLED_BY_FAILURE.
 	FailingSince *webhook.Time `json:"failingSince"`
-	// What leaves out events.
+	// Limits which events the endpoint receives.
 	Filters Filters `json:"filters"`
 	// ENABLED, PAUSED, DISABLED_GONE or DISABLED_BY_FAILURE.
 	Status string `json:"status"`
 	// When it last changed.
 	UpdatedAt webhook.Time `json:"updatedAt"`
-	// Where events are posted: HTTPS, and no address inside a private network.
+	// The URL to which events are posted: HTTPS, and no address inside a private network.
 	URL string `json:"url"`
 }
 
@@ -390,26 +391,29 @@ const (
 	EndpointStatusDisabledByFailure = "DISABLED_BY_FAILURE"
 )
 
-// EndpointChange: Changes a webhook endpoint; what is left out stays.
+// EndpointChange: Changes a webhook endpoint. Fields that are left out stay as they
+// are.
 type EndpointChange struct {
-	// For people.
+	// A note for people.
 	Description *string `json:"description,omitzero"`
-	// Which events it receives. Empty for the seven events of the interface and no
-	// extension; * alone for all, also those that are added later.
+	// The events that the endpoint shall receive. Empty: the seven events of the interface
+	// and no extension. * alone: all events, including later ones.
 	Events []string `json:"events,omitzero"`
-	// What leaves out events.
+	// Limits which events the endpoint receives.
 	Filters *EndpointFilters `json:"filters,omitzero"`
 	// ENABLED or PAUSED.
 	Status *string `json:"status,omitzero"`
-	// Where events are posted from now on: HTTPS, and no address inside a private network.
+	// The new URL to which events are posted: HTTPS, and no address inside a private
+	// network.
 	URL *string `json:"url,omitzero"`
 }
 
-// EndpointFilters: Leaves out events. What is not given leaves out nothing.
+// EndpointFilters: Limits the events of an endpoint. A filter that is left out limits
+// nothing.
 type EndpointFilters struct {
 	// Only events of this chain.
 	Chain *string `json:"chain,omitzero"`
-	// Only events that concern this customer, compared byte for byte; of a transfer those
+	// Only events that concern this customer, compared byte for byte; of transfers, those
 	// that the customer pays.
 	CustomerID *string `json:"customerId,omitzero"`
 }
@@ -418,81 +422,81 @@ type EndpointFilters struct {
 type EndpointPage struct {
 	// The items, in order.
 	Data []Endpoint `json:"data"`
-	// Whether something follows.
+	// Whether there are more items.
 	HasMore bool `json:"hasMore"`
-	// What to give as cursor for the next page; null at the end.
+	// The cursor of the next page; null on the last page.
 	NextCursor *string `json:"nextCursor"`
 }
 
 // EndpointRequest: Registers a webhook endpoint.
 type EndpointRequest struct {
-	// For people.
+	// A note for people.
 	Description string `json:"description,omitzero"`
-	// Which events it receives. Leave it out, or empty, for the seven events of the
-	// interface and no extension; * alone is all of them, also those that are added later.
+	// The events that the endpoint shall receive. Empty or left out: the seven events of
+	// the interface and no extension. * alone: all events, including later ones.
 	Events []string `json:"events,omitzero"`
-	// What leaves out events.
+	// Limits which events the endpoint receives.
 	Filters *EndpointFilters `json:"filters,omitzero"`
-	// Where events are posted: HTTPS, and no address inside a private network.
+	// The URL to which events are posted: HTTPS, and no address inside a private network.
 	URL string `json:"url"`
 }
 
-// EndpointWithSecret: A new endpoint with its secret, which is shown this once.
+// EndpointWithSecret: A new endpoint with its secret, which only this answer shows.
 type EndpointWithSecret struct {
-	// The date of the version that payloads follow.
+	// The date of the payload version.
 	APIVersion string `json:"apiVersion"`
-	// When it was made.
+	// When it was created.
 	CreatedAt webhook.Time `json:"createdAt"`
-	// For people.
+	// A note for people.
 	Description string `json:"description"`
 	// The webhook endpoint.
 	EndpointID string `json:"endpointId"`
-	// Which events it receives. Empty means the seven events of the interface and no
-	// extension; * alone means all, also those that are added later.
+	// The events that the endpoint receives. Empty means the seven events of the interface
+	// and no extension. * alone means all events, including later ones.
 	Events []string `json:"events"`
-	// The first of the failed attempts since one succeeded; null when the last succeeded.
-	// After five days of nothing else the endpoint is DISABLED_BY_FAILURE.
+	// The first failed attempt since the last success; null when the last attempt
+	// succeeded. After five days of failures the endpoint is DISABLED_BY_FAILURE.
 	FailingSince *webhook.Time `json:"failingSince"`
-	// What leaves out events.
+	// Limits which events the endpoint receives.
 	Filters Filters `json:"filters"`
-	// Verifies the v1 signatures. Shown this once; keep it.
+	// The secret that verifies v1 signatures. Only this answer shows it: store it.
 	Secret string `json:"secret"`
 	// ENABLED.
 	Status string `json:"status"`
 	// When it last changed.
 	UpdatedAt webhook.Time `json:"updatedAt"`
-	// Where events are posted: HTTPS, and no address inside a private network.
+	// The URL to which events are posted: HTTPS, and no address inside a private network.
 	URL string `json:"url"`
 }
 
-// Entry: One movement of a balance, with what caused it.
+// Entry: One movement of a balance, with its cause.
 type Entry struct {
 	// Whose balance moved.
 	Account Party `json:"account"`
-	// Atomic units.
+	// The amount in atomic units.
 	Amount string `json:"amount"`
 	// The amount in whole tokens.
 	AmountDecimal string `json:"amountDecimal"`
-	// Which of the balances: AVAILABLE, or PENDING_WITHDRAW for what is held for a
+	// The kind of balance: AVAILABLE, or PENDING_WITHDRAW for what is held for a
 	// customer's withdrawals.
 	Balance string `json:"balance"`
 	// What happened: DEPOSIT, DEPOSIT_REVERSAL, WITHDRAWAL_HOLD, WITHDRAWAL_END,
 	// WITHDRAWAL_FEE, WITHDRAWAL_CHARGE, WITHDRAWAL_CHARGE_RETURN, TRANSFER, RESTORE.
-	// Causes are added without notice.
+	// Causes may be added without notice.
 	Cause string `json:"cause"`
-	// The chain. Chains are added without notice.
+	// The chain. Chains may be added without notice.
 	Chain string `json:"chain"`
-	// When it was made.
+	// When it was created.
 	CreatedAt webhook.Time `json:"createdAt"`
-	// CREDIT raised the balance, DEBIT lowered it.
+	// CREDIT increased the balance, DEBIT decreased it.
 	Direction string `json:"direction"`
 	// The movement.
 	EntryID string `json:"entryId"`
 	// The mint: a token on a chain.
 	MintID int `json:"mintId"`
-	// The deposit, withdrawal or transfer that moved it.
+	// The deposit, withdrawal or transfer that caused the movement.
 	ResourceID string `json:"resourceId"`
-	// For people. It identifies nothing: two tokens may share it.
+	// The symbol, for people. It identifies nothing: two tokens may share it.
 	Symbol string `json:"symbol"`
 }
 
@@ -512,9 +516,9 @@ const (
 type EntryPage struct {
 	// The items, in order.
 	Data []Entry `json:"data"`
-	// Whether something follows.
+	// Whether there are more items.
 	HasMore bool `json:"hasMore"`
-	// What to give as cursor for the next page; null at the end.
+	// The cursor of the next page; null on the last page.
 	NextCursor *string `json:"nextCursor"`
 }
 
@@ -524,206 +528,208 @@ const (
 	EnvelopeEnvironmentTest = "TEST"
 )
 
-// EnvelopePage: A stretch of the event feed.
+// EnvelopePage: One page of the event feed.
 type EnvelopePage struct {
 	// The items, in order.
 	Data []Envelope `json:"data"`
-	// Whether something follows.
+	// Whether there are more items.
 	HasMore bool `json:"hasMore"`
-	// What to give as cursor for the next page, with the same types; null at the end. The
-	// last sequence as after leads to the same place.
+	// The cursor of the next page, with the same types; null on the last page. The last
+	// sequence, given as after, leads to the same page.
 	NextCursor *string `json:"nextCursor"`
 }
 
-// Estimate: What a withdrawal would cost, and how much could be asked for.
+// Estimate: What a withdrawal would cost, and how much the customer can withdraw.
 type Estimate struct {
-	// What the customer pays of what the payment costs, in the token that is withdrawn and
-	// beside the amount. Absent where your organization charges nothing
+	// The costs of the payment that the customer pays, in the withdrawn token and in
+	// addition to the amount. Absent when your organization charges nothing
 	// (chargeCustomerCosts).
 	CustomerCharge *CustomerCharge `json:"customerCharge,omitempty"`
-	// Ask again after this.
+	// The end of the estimate's validity: ask again after it.
 	ExpiresAt webhook.Time `json:"expiresAt"`
-	// What the customer could withdraw now; null when no customer was named. With either
-	// feeMode the fee comes not on top of it; what customerCharge holds is left out.
+	// How much the customer can withdraw now; null when no customer was named. In either
+	// feeMode no fee is added to it. It does not count what customerCharge holds.
 	MaxAmount *string `json:"maxAmount"`
-	// The most that the network would take, in atomic units of its own coin.
+	// The highest network fee, in atomic units of the native coin.
 	NetworkFee string `json:"networkFee"`
 	// The mint of networkFee: the chain's native coin.
 	NetworkFeeMintID *int `json:"networkFeeMintId"`
-	// The same in dollars, exactly; null without a fresh price of the coin.
+	// The same in dollars, exactly; null without a recent price of the coin.
 	NetworkFeeUSD *string `json:"networkFeeUsd"`
 }
 
-// EstimateRequest: Asks what a withdrawal would cost: the body of POST /withdraw, of
-// which only mintId is needed.
+// EstimateRequest: Asks what a withdrawal would cost. It has the body of POST
+// /withdraw, of which only mintId is required.
 type EstimateRequest struct {
 	// As in POST /withdraw.
 	Amount string `json:"amount,omitzero"`
-	// Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control
+	// Your own id of the customer: 1 to 128 bytes of UTF-8 in NFC without control
 	// characters, compared byte for byte. No part of it between slashes or backslashes may
-	// be a dot segment (. or .., also with %2e): URL libraries would make another path of
-	// it. An id with / stands in paths as %2F, and does not work behind a proxy that
-	// decodes it.
+	// be a dot segment (. or .., also with %2e), because URL libraries change the path at
+	// such a segment. A / in the id becomes %2F in a path, and a proxy that decodes it
+	// breaks the path.
 	CustomerID string `json:"customerId,omitzero"`
-	// Who pays the network fee. ORGANIZATION is billed for it, and the destination
-	// receives the whole amount. DEDUCTED, for a chain's own coin only: the customer pays
-	// amount and the destination receives amount less networkFee, which is decided when
-	// the payment is ordered and stays; what the network takes more or less than that is
-	// the organization's.
+	// Who pays the network fee. ORGANIZATION: your organization is billed, and the
+	// destination receives the whole amount. DEDUCTED, for the native coin of a chain
+	// only: the customer pays amount, and the destination receives amount less networkFee.
+	// This networkFee is fixed when the payment is ordered; the organization bears or
+	// keeps any difference to what the network takes.
 	FeeMode string `json:"feeMode,omitzero"`
-	// Your name for the payment you mean: 1 to 255 printable ASCII characters without a
-	// space. It never expires.
+	// Your name for this payment: 1 to 255 printable ASCII characters without a space. It
+	// never expires.
 	IdempotencyKey string `json:"idempotencyKey,omitzero"`
-	// The most that the network may take, in atomic units of the chain's own coin,
-	// whatever useDecimal says. While the network asks for more the withdrawal is
-	// AWAITING_APPROVAL with NETWORK_FEE, and no transaction that pays is made above it.
+	// The highest network fee that you accept, in atomic units of the native coin,
+	// whatever useDecimal says. While the network asks for more, the withdrawal is
+	// AWAITING_APPROVAL with NETWORK_FEE, and the service makes no paying transaction
+	// above the limit.
 	MaxNetworkFee string `json:"maxNetworkFee,omitzero"`
-	// A memo that belongs to the address; null where the chain has none.
+	// The memo that belongs to the address; null on a chain without memos.
 	Memo string `json:"memo,omitzero"`
 	// Your own keys and values: at most 20 keys of up to 40 characters, values of up to
 	// 500.
 	Metadata map[string]string `json:"metadata,omitzero"`
 	// The mint: a token on a chain.
 	MintID int `json:"mintId"`
-	// Your own reference, shown again and searchable.
+	// Your own reference. The service shows it and can search for it.
 	Reference string `json:"reference,omitzero"`
-	// Waits for a person before anything is sent.
+	// true: a person has to approve the withdrawal before anything is sent.
 	RequireApproval bool `json:"requireApproval,omitzero"`
-	// The destination, in the canonical spelling of its chain.
+	// The destination, in the canonical form of its chain.
 	ToAddress string `json:"toAddress,omitzero"`
-	// What you have to say of the parties: any object of up to 4096 bytes. It is kept and
-	// shown with the withdrawal, is not checked, and no event carries it.
+	// Your statement about the parties: any object of up to 4096 bytes. The service stores
+	// it and shows it with the withdrawal. It does not check it, and no event has it.
 	TravelRule json.RawMessage `json:"travelRule,omitzero"`
-	// Reads amount as whole tokens.
+	// true: amount is in whole tokens.
 	UseDecimal bool `json:"useDecimal,omitzero"`
 }
 
-// Filters: Leave out events.
+// Filters: Limits which events the endpoint receives.
 type Filters struct {
 	// Only events of this chain; null: all.
 	Chain *string `json:"chain"`
-	// Only events that concern this customer, of a transfer those that the customer pays;
+	// Only events that concern this customer; of transfers, those that the customer pays;
 	// null: all.
 	CustomerID *string `json:"customerId"`
 }
 
-// FreezeRequest: Says why a customer is frozen.
+// FreezeRequest: Says why the customer is frozen.
 type FreezeRequest struct {
-	// For your own records: who did it and why stands in the audit log.
+	// For your own records: the audit log shows who froze the customer and why.
 	Reason string `json:"reason,omitzero"`
 }
 
-// GateResult: What one rule said, with what it looked at. Amounts are in atomic units,
-// values in dollars.
+// GateResult: The result of one rule, with the facts that it used. Amounts are in
+// atomic units, values in dollars.
 type GateResult struct {
 	// What the customer could spend.
 	Available *string `json:"available,omitempty"`
-	// The refusal of the signer or of the chain.
+	// The error of the signer or of the chain.
 	Code *string `json:"code,omitempty"`
-	// What the network takes at most, or took, for the customer's other withdrawals of the
-	// last 24 hours, in dollars.
+	// The network fees of the customer's other withdrawals in the last 24 hours, in
+	// dollars: what they cost, or can cost at most.
 	CostsUSD *string `json:"costsUsd,omitempty"`
-	// The withdrawal to the same destination that the chain reverted, since which no
-	// approved one was paid.
+	// The withdrawal to the same destination that the chain reverted. No approved
+	// withdrawal was paid to it since.
 	FailedWithdrawalID *string `json:"failedWithdrawalId,omitempty"`
-	// The most that a payment which fails because of its payee is charged.
+	// The most that the service charges for a payment that fails because of its payee.
 	FailureMax *string `json:"failureMax,omitempty"`
 	// What is stopped.
 	Freeze *string `json:"freeze,omitempty"`
 	// The rule: FREEZE, IDEMPOTENCY_KEY, MINIMUM, SUSPENDED, ADDRESS, BALANCE, RISK,
 	// REQUIRE_APPROVAL, USD_THRESHOLD, DESTINATION_ADDRESS, LIQUIDITY, NETWORK_FEE,
-	// CUSTOMER_COSTS, CUSTOMER_CHARGE or SIGNER. Rules are added without notice.
+	// CUSTOMER_COSTS, CUSTOMER_CHARGE or SIGNER. Rules may be added without notice.
 	Gate string `json:"gate"`
-	// What your addresses could pay, as far as it was counted.
+	// What your addresses could pay, as far as the rule counted.
 	Liquid *string `json:"liquid,omitempty"`
-	// What the request allowed it to take.
+	// The highest network fee that the request accepted.
 	MaxNetworkFee *string `json:"maxNetworkFee,omitempty"`
-	// The smallest amount that may be asked for: the mint's, or what reaches the
-	// destination with the fee that comes out of it.
+	// The smallest amount that can be requested: the minimum of the mint, or the least
+	// amount that still reaches the destination when the fee comes out of it.
 	Minimum *string `json:"minimum,omitempty"`
-	// The most that the network would have taken.
+	// The highest network fee at the time.
 	NetworkFee *string `json:"networkFee,omitempty"`
-	// Dollars for one whole token.
+	// The dollar price of one whole token.
 	Price *string `json:"price,omitempty"`
-	// How old that was when it was asked.
+	// The age of the price when the rule used it.
 	PriceAgeSeconds *string `json:"priceAgeSeconds,omitempty"`
-	// When that was the price, by its source.
+	// The time of the price, by its source.
 	PriceAt *string `json:"priceAt,omitempty"`
-	// Who said so.
+	// The source of the price.
 	PriceSource *string `json:"priceSource,omitempty"`
-	// Who said it.
+	// The provider.
 	Provider *string `json:"provider,omitempty"`
-	// The approvalReason that it gave.
+	// The approvalReason that the rule gave.
 	Reason *string `json:"reason,omitempty"`
-	// What is held beside the amount for an account of the payee.
+	// What would be held in addition to the amount for an account of the payee.
 	RentMax *string `json:"rentMax,omitempty"`
-	// The known address that the destination could be mistaken for.
+	// The known address that looks like the destination.
 	Resembles *string `json:"resembles,omitempty"`
-	// PASS, HOLD, REFUSE, BLOCK (answered 451), SKIPPED (it would hold, and the approval
-	// allowlist has the customer), or NOT_CONFIGURED where nothing is set for the rule to
-	// ask. Results are added without notice.
+	// PASS, HOLD, REFUSE, BLOCK (the call answers 451), SKIPPED (the rule would hold, and
+	// the approval allowlist has the customer), or NOT_CONFIGURED when the rule has
+	// nothing to check. Results may be added without notice.
 	Result string `json:"result"`
-	// How far that reaches.
+	// How far it reaches.
 	Scope *string `json:"scope,omitempty"`
-	// What risk screening said.
+	// The result of risk screening.
 	Severity *string `json:"severity,omitempty"`
-	// What it was compared with.
+	// The limit that the value was compared with.
 	Threshold *string `json:"threshold,omitempty"`
-	// What the amount was worth.
+	// The value of the amount.
 	USDValue *string `json:"usdValue,omitempty"`
 	// A sentence for a person.
 	Why *string `json:"why,omitempty"`
 }
 
-// KeyRoll: Says how long the former value of a key works after its roll.
+// KeyRoll: Says how long the former value of a key works after a roll.
 type KeyRoll struct {
-	// How long the former value works; 0, which it is when it is left out, ends it at
-	// once, with every value before it. More is refused while an earlier former value
-	// works.
+	// How long the former value works. 0, the default, ends it at once, together with
+	// every earlier value. While an earlier value still works, only 0 is allowed.
 	OverlapSeconds int `json:"overlapSeconds,omitzero"`
 }
 
 // Mint: A token on a chain.
 type Mint struct {
-	// The network by its CAIP-2 name; null for a chain that is not running here.
+	// The network by its CAIP-2 name; null for a chain that does not run here.
 	CAIP2 *string `json:"caip2"`
-	// The chain. Chains are added without notice.
+	// The chain. Chains may be added without notice.
 	Chain string `json:"chain"`
-	// How many confirmations to show people until a deposit counts; finality decides.
+	// How many confirmations to show to people until a deposit counts. The service decides
+	// by finality.
 	ConfirmationsRequired int `json:"confirmationsRequired"`
-	// The token's contract; null for the chain's own coin.
+	// The token's contract; null for the native coin of the chain.
 	ContractAddress *string `json:"contractAddress"`
-	// Decimals of the atomic unit. Read it before converting an amount.
+	// The number of decimals of the atomic unit. Read it before you convert an amount.
 	Decimals int `json:"decimals"`
-	// Whether deposit addresses are given out.
+	// Whether deposit addresses are available.
 	DepositEnabled bool `json:"depositEnabled"`
-	// What makes a block final here.
+	// What makes a block final on this chain.
 	Finality string `json:"finality"`
-	// The mint's id: mintId elsewhere.
+	// The id of the mint. Other objects name it mintId.
 	ID int `json:"id"`
-	// NATIVE is the chain's own coin.
+	// NATIVE is the native coin of the chain.
 	Kind string `json:"kind"`
-	// A picture for people, or null.
+	// The address of a picture, or null.
 	LogoURL *string `json:"logoUrl"`
-	// Whether deposits need a memo beside the address.
+	// Whether a deposit needs a memo besides the address.
 	MemoRequired bool `json:"memoRequired"`
-	// Less is recorded and not credited. In atomic units.
+	// The smallest deposit that is credited, in atomic units. A smaller one is recorded
+	// only.
 	MinDepositAmount string `json:"minDepositAmount"`
 	// The smallest withdrawal, in atomic units.
 	MinWithdrawAmount string `json:"minWithdrawAmount"`
-	// For people.
+	// The name, for people.
 	Name string `json:"name"`
-	// Which network of the chain this installation talks to.
+	// The network of the chain that this installation uses.
 	Network string `json:"network"`
-	// Whether the mint takes part in customer swaps of this organization.
+	// Whether customer swaps of this organization may use the mint.
 	Swappable bool `json:"swappable"`
-	// For people. It identifies nothing: two tokens may share it.
+	// The symbol, for people. It identifies nothing: two tokens may share it.
 	Symbol string `json:"symbol"`
-	// Dollars for one whole token, for display; null when unknown.
+	// The dollar price of one whole token, for display; null when it is not known.
 	USDPrice *string `json:"usdPrice"`
-	// When that was the price.
+	// The time of the price.
 	USDPriceAt *webhook.Time `json:"usdPriceAt"`
-	// Whether withdrawals are taken.
+	// Whether withdrawals are accepted.
 	WithdrawEnabled bool `json:"withdrawEnabled"`
 }
 
@@ -744,9 +750,9 @@ const (
 type MintPage struct {
 	// The items, in order.
 	Data []Mint `json:"data"`
-	// Whether something follows.
+	// Whether there are more items.
 	HasMore bool `json:"hasMore"`
-	// What to give as cursor for the next page; null at the end.
+	// The cursor of the next page; null on the last page.
 	NextCursor *string `json:"nextCursor"`
 }
 
@@ -757,46 +763,47 @@ const (
 	PartyProductBatchPayout = "BATCH_PAYOUT"
 )
 
-// Preview: What would become of a withdrawal.
+// Preview: What POST /withdraw would do now.
 type Preview struct {
 	// Why: REQUIRE_APPROVAL, USD_THRESHOLD, LOW_LIQUIDITY, DESTINATION_ADDRESS,
 	// RISK_REVIEW, PRICE_UNAVAILABLE, POLICY_LIMIT, NETWORK_FEE (the network asks for more
-	// than maxNetworkFee), DUPLICATE_KEY (the signer remembers another payment with its
-	// idempotency key; nothing was sent) or RESTORED (made again from the signer's journal
-	// after a restore; nothing was sent).
+	// than maxNetworkFee), DUPLICATE_KEY (the signer remembers another payment with this
+	// idempotency key; nothing was sent) or RESTORED (created again from the signer's
+	// journal after a restore; nothing was sent).
 	ApprovalReasons []string `json:"approvalReasons"`
-	// What the customer pays of what the payment costs, in the token that is withdrawn and
-	// beside the amount. Absent where your organization charges nothing
+	// The costs of the payment that the customer pays, in the withdrawn token and in
+	// addition to the amount. Absent when your organization charges nothing
 	// (chargeCustomerCosts).
 	CustomerCharge *CustomerCharge `json:"customerCharge,omitempty"`
-	// The withdrawal that has the idempotencyKey already. Present only then.
+	// The withdrawal that already has the idempotencyKey. Present only then.
 	ExistingID *string `json:"existingId,omitempty"`
-	// Every rule that was asked, in order.
+	// Every rule that was evaluated, in order.
 	Gates []GateResult `json:"gates"`
-	// The most that the network would take, in atomic units of its own coin; null when the
-	// chain does not say. With feeMode DEDUCTED it comes out of the amount.
+	// The highest network fee, in atomic units of the native coin; null when the chain
+	// does not say. With feeMode DEDUCTED it comes out of the amount.
 	NetworkFee *string `json:"networkFee"`
 	// The mint of networkFee: the chain's native coin.
 	NetworkFeeMintID *int `json:"networkFeeMintId"`
-	// The status that the withdrawal would have: PROCESSING or AWAITING_APPROVAL, or that
-	// of the one that has the idempotencyKey.
+	// The status that the withdrawal would have: PROCESSING or AWAITING_APPROVAL. With a
+	// known idempotencyKey, the status of the withdrawal that has the key.
 	WouldBe string `json:"wouldBe"`
 }
 
 // ProductAddress: Where your organization pays in for one of its products. The address
 // belongs to the product and the chain.
 type ProductAddress struct {
-	// The address, in the canonical spelling of its chain.
+	// The address, in the canonical form of its chain.
 	Address string `json:"address"`
-	// The chain. Chains are added without notice.
+	// The chain. Chains may be added without notice.
 	Chain string `json:"chain"`
-	// A memo that belongs to the address; null where the chain has none.
+	// The memo that belongs to the address; null on a chain without memos.
 	Memo *string `json:"memo"`
-	// Less is recorded and not credited. In atomic units.
+	// The smallest deposit that is credited, in atomic units. A smaller one is recorded
+	// only.
 	MinDepositAmount string `json:"minDepositAmount"`
 	// The mint: a token on a chain.
 	MintID int `json:"mintId"`
-	// A link that wallets open, for a QR code.
+	// A link that wallets can open, for a QR code.
 	PaymentURI string `json:"paymentUri"`
 	// A balance of your own organization.
 	Product string `json:"product"`
@@ -809,28 +816,29 @@ const (
 	ProductAddressProductBatchPayout = "BATCH_PAYOUT"
 )
 
-// ProductBalance: What your organization has of one mint in one product.
+// ProductBalance: Your organization's balance of one mint in one product.
 type ProductBalance struct {
-	// May be moved.
+	// The amount that can be moved.
 	Available string `json:"available"`
-	// The chain. Chains are added without notice.
+	// The chain. Chains may be added without notice.
 	Chain string `json:"chain"`
 	// The mint: a token on a chain.
 	MintID int `json:"mintId"`
-	// What your customers have of the mint, available or being withdrawn. Present for
-	// CUSTODIAL alone; it is theirs, and stands outside the total.
+	// What your customers have of the mint, including what they are withdrawing. Only
+	// CUSTODIAL has it. It belongs to the customers, and the total does not include it.
 	OwedToCustomers *string `json:"owedToCustomers,omitempty"`
-	// Of the product, held for payments of its own that have not ended.
+	// Held for unfinished payments of the product.
 	Pending string `json:"pending"`
-	// Seen on the chain and not credited yet; stands outside the total.
+	// Deposits that are on the chain and not credited yet. The total does not include
+	// them.
 	PendingDeposit string `json:"pendingDeposit"`
 	// A balance of your own organization.
 	Product string `json:"product"`
-	// For people. It identifies nothing: two tokens may share it.
+	// The symbol, for people. It identifies nothing: two tokens may share it.
 	Symbol string `json:"symbol"`
 	// available + pending.
 	Total string `json:"total"`
-	// Its value in dollars, for display; null when there is no price.
+	// The value in dollars, for display; null when there is no price.
 	USDValue *string `json:"usdValue"`
 }
 
@@ -855,49 +863,50 @@ type ProductDepositRequest struct {
 	Product string `json:"product"`
 }
 
-// RecoverRequest: Asks for what an endpoint missed.
+// RecoverRequest: Asks the service to send the events that an endpoint missed.
 type RecoverRequest struct {
-	// true, the default: only what was never delivered there. false: everything once more.
+	// true, the default: only events that were never delivered to the endpoint. false: all
+	// events again.
 	OnlyFailed *bool `json:"onlyFailed,omitzero"`
-	// Events of this time and later, by when the change happened.
+	// Only events of this time and later, by the time of the change.
 	Since webhook.Time `json:"since"`
-	// And before this time; up to now when it is left out.
+	// Only events before this time; left out: up to now.
 	Until webhook.Time `json:"until,omitzero"`
 }
 
-// ResendRequest: Asks for an event to be sent again.
+// ResendRequest: Asks the service to send an event again.
 type ResendRequest struct {
-	// Only to this endpoint. Leave it out for every one that wants the event.
+	// Only this endpoint. Leave it out for every endpoint that receives this event.
 	EndpointID string `json:"endpointId,omitzero"`
 }
 
-// RotatedSecret: An endpoint with a new secret, which is shown this once.
+// RotatedSecret: An endpoint with a new secret, which only this answer shows.
 type RotatedSecret struct {
-	// The date of the version that payloads follow.
+	// The date of the payload version.
 	APIVersion string `json:"apiVersion"`
-	// When it was made.
+	// When it was created.
 	CreatedAt webhook.Time `json:"createdAt"`
-	// For people.
+	// A note for people.
 	Description string `json:"description"`
 	// The webhook endpoint.
 	EndpointID string `json:"endpointId"`
-	// Which events it receives. Empty means the seven events of the interface and no
-	// extension; * alone means all, also those that are added later.
+	// The events that the endpoint receives. Empty means the seven events of the interface
+	// and no extension. * alone means all events, including later ones.
 	Events []string `json:"events"`
-	// The first of the failed attempts since one succeeded; null when the last succeeded.
-	// After five days of nothing else the endpoint is DISABLED_BY_FAILURE.
+	// The first failed attempt since the last success; null when the last attempt
+	// succeeded. After five days of failures the endpoint is DISABLED_BY_FAILURE.
 	FailingSince *webhook.Time `json:"failingSince"`
-	// What leaves out events.
+	// Limits which events the endpoint receives.
 	Filters Filters `json:"filters"`
-	// Until when the former secret signs beside the new one.
+	// Until when the former secret signs besides the new one.
 	FormerSecretUntil webhook.Time `json:"formerSecretUntil"`
-	// Verifies the v1 signatures. Shown this once; keep it.
+	// The secret that verifies v1 signatures. Only this answer shows it: store it.
 	Secret string `json:"secret"`
 	// ENABLED, PAUSED, DISABLED_GONE or DISABLED_BY_FAILURE.
 	Status string `json:"status"`
 	// When it last changed.
 	UpdatedAt webhook.Time `json:"updatedAt"`
-	// Where events are posted: HTTPS, and no address inside a private network.
+	// The URL to which events are posted: HTTPS, and no address inside a private network.
 	URL string `json:"url"`
 }
 
@@ -909,34 +918,34 @@ const (
 	RotatedSecretStatusDisabledByFailure = "DISABLED_BY_FAILURE"
 )
 
-// ScopedKey: An API key of the organization, without what is sent in the header.
+// ScopedKey: An API key of the organization, without its value.
 type ScopedKey struct {
-	// The key; key_main is the main one.
+	// The id of the key; key_main is the main key.
 	APIKeyID string `json:"apiKeyId"`
-	// When the key was made; of the main key, when the organization was.
+	// When the key was made; for the main key, when the organization was created.
 	CreatedAt webhook.Time `json:"createdAt"`
-	// When it stops working, by the clock of the database; null: never.
+	// When the key expires, by the clock of the database; null: never.
 	ExpiresAt *webhook.Time `json:"expiresAt"`
-	// When a request by the value before was last let in, to the minute: before
-	// formerKeyUntil, whether something still uses it.
+	// When a request last used the former value, to the minute. Before formerKeyUntil it
+	// shows whether a program still uses that value.
 	FormerKeyLastUsedAt *webhook.Time `json:"formerKeyLastUsedAt"`
-	// Until when the value before works; null: it does not.
+	// Until when the former value works; null: it does not work.
 	FormerKeyUntil *webhook.Time `json:"formerKeyUntil"`
-	// Whether it is the main key, which has every right and manages the others.
+	// Whether it is the main key, which may make every call and manages the other keys.
 	IsMain bool `json:"isMain"`
-	// When a request by its present value was last let in, to the minute; null: not yet.
+	// When a request last used the present value, to the minute; null: not yet.
 	LastUsedAt *webhook.Time `json:"lastUsedAt"`
-	// For people.
+	// A name for people.
 	Name string `json:"name"`
-	// When its value was last replaced; null: never.
+	// When the value was last replaced; null: never.
 	RolledAt *webhook.Time `json:"rolledAt"`
-	// What the key may do. READ: every GET. NO_MONEY_OUT: also what changes something and
-	// lets no money out. FULL: also what lets money out. Only the main key manages API
-	// keys.
+	// What the key may do. READ: every GET. NO_MONEY_OUT: also changes that send no money
+	// out. FULL: also payments. Only the main key manages API keys.
 	Scope string `json:"scope"`
 	// EXPIRED: expiresAt has passed. SUSPENDED: the operator of this service has switched
-	// additionalApiKeys off; the key works again when it is on. REVOKED: the operator
-	// ended the main key and has not rolled it. Statuses are added without notice.
+	// additionalApiKeys off; the key works again when the setting is on. REVOKED: the
+	// operator ended the main key and has not rolled it. Statuses may be added without
+	// notice.
 	Status string `json:"status"`
 }
 
@@ -951,54 +960,54 @@ const (
 type ScopedKeyPage struct {
 	// The items, in order.
 	Data []ScopedKey `json:"data"`
-	// Whether something follows.
+	// Whether there are more items.
 	HasMore bool `json:"hasMore"`
-	// What to give as cursor for the next page; null at the end.
+	// The cursor of the next page; null on the last page.
 	NextCursor *string `json:"nextCursor"`
 }
 
 // ScopedKeyRequest: Makes an additional API key.
 type ScopedKeyRequest struct {
-	// When it stops working; null or left out: never.
+	// When the key expires; null or left out: never.
 	ExpiresAt webhook.Time `json:"expiresAt,omitzero"`
-	// For people: what uses it. 1 to 200 bytes without control characters or space around
-	// it.
+	// For people: which program uses the key. 1 to 200 bytes without control characters or
+	// space around it.
 	Name string `json:"name"`
-	// What the key may do. Give each program what it needs and no more.
+	// What the key may do. Give each program only the scope that it needs.
 	Scope string `json:"scope"`
 }
 
-// ScopedKeyWithValue: An API key with what is sent in the header x-api-key, which is
-// shown this once.
+// ScopedKeyWithValue: An API key with its value for the header x-api-key, which only
+// this answer shows.
 type ScopedKeyWithValue struct {
-	// The value, for the header x-api-key. It is not shown again.
+	// The value, for the header x-api-key. The service does not show it again.
 	APIKey string `json:"apiKey"`
-	// The key; key_main is the main one.
+	// The id of the key; key_main is the main key.
 	APIKeyID string `json:"apiKeyId"`
-	// When the key was made; of the main key, when the organization was.
+	// When the key was made; for the main key, when the organization was created.
 	CreatedAt webhook.Time `json:"createdAt"`
-	// When it stops working, by the clock of the database; null: never.
+	// When the key expires, by the clock of the database; null: never.
 	ExpiresAt *webhook.Time `json:"expiresAt"`
-	// When a request by the value before was last let in, to the minute: before
-	// formerKeyUntil, whether something still uses it.
+	// When a request last used the former value, to the minute. Before formerKeyUntil it
+	// shows whether a program still uses that value.
 	FormerKeyLastUsedAt *webhook.Time `json:"formerKeyLastUsedAt"`
-	// Until when the value before works; null: it does not.
+	// Until when the former value works; null: it does not work.
 	FormerKeyUntil *webhook.Time `json:"formerKeyUntil"`
-	// Whether it is the main key, which has every right and manages the others.
+	// Whether it is the main key, which may make every call and manages the other keys.
 	IsMain bool `json:"isMain"`
-	// When a request by its present value was last let in, to the minute; null: not yet.
+	// When a request last used the present value, to the minute; null: not yet.
 	LastUsedAt *webhook.Time `json:"lastUsedAt"`
-	// For people.
+	// A name for people.
 	Name string `json:"name"`
-	// When its value was last replaced; null: never.
+	// When the value was last replaced; null: never.
 	RolledAt *webhook.Time `json:"rolledAt"`
-	// What the key may do. READ: every GET. NO_MONEY_OUT: also what changes something and
-	// lets no money out. FULL: also what lets money out. Only the main key manages API
-	// keys.
+	// What the key may do. READ: every GET. NO_MONEY_OUT: also changes that send no money
+	// out. FULL: also payments. Only the main key manages API keys.
 	Scope string `json:"scope"`
 	// EXPIRED: expiresAt has passed. SUSPENDED: the operator of this service has switched
-	// additionalApiKeys off; the key works again when it is on. REVOKED: the operator
-	// ended the main key and has not rolled it. Statuses are added without notice.
+	// additionalApiKeys off; the key works again when the setting is on. REVOKED: the
+	// operator ended the main key and has not rolled it. Statuses may be added without
+	// notice.
 	Status string `json:"status"`
 }
 
@@ -1009,9 +1018,9 @@ const (
 	ScopedKeyWithValueScopeFull       = "FULL"
 )
 
-// TestRequest: Asks for a sample.
+// TestRequest: Asks for a sample event.
 type TestRequest struct {
-	// Which event.
+	// The type of the event.
 	Type string `json:"type"`
 }
 
@@ -1019,82 +1028,85 @@ type TestRequest struct {
 type TransferPage struct {
 	// The items, in order.
 	Data []Transfer `json:"data"`
-	// Whether something follows.
+	// Whether there are more items.
 	HasMore bool `json:"hasMore"`
-	// What to give as cursor for the next page; null at the end.
+	// The cursor of the next page; null on the last page.
 	NextCursor *string `json:"nextCursor"`
 }
 
-// TransferParty: One side: exactly one of a customer and a product.
+// TransferParty: One side of a transfer: either a customer or a product.
 type TransferParty struct {
-	// Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control
+	// Your own id of the customer: 1 to 128 bytes of UTF-8 in NFC without control
 	// characters, compared byte for byte. No part of it between slashes or backslashes may
-	// be a dot segment (. or .., also with %2e): URL libraries would make another path of
-	// it. An id with / stands in paths as %2F, and does not work behind a proxy that
-	// decodes it.
+	// be a dot segment (. or .., also with %2e), because URL libraries change the path at
+	// such a segment. A / in the id becomes %2F in a path, and a proxy that decodes it
+	// breaks the path.
 	CustomerID string `json:"customerId,omitzero"`
 	// A balance of your own organization.
 	Product string `json:"product,omitzero"`
 }
 
-// TransferRequest: Asks for money to move between two balances.
+// TransferRequest: Asks for a transfer between two balances.
 type TransferRequest struct {
-	// Whole atomic units; whole tokens with useDecimal, with no more digits after the
-	// point than the mint has decimals. ASCII digits, no sign, no exponent, no leading
-	// zero.
+	// Whole atomic units, or whole tokens with useDecimal: then at most as many digits
+	// after the point as the mint has decimals. ASCII digits without sign, exponent and
+	// leading zero.
 	Amount string `json:"amount"`
 	// Who pays.
 	From TransferParty `json:"from"`
-	// Your name for the transfer you mean: 1 to 255 printable ASCII characters without a
-	// space. It never expires. Required, here or in the header Idempotency-Key.
+	// Your name for this transfer: 1 to 255 printable ASCII characters without a space. It
+	// never expires. Required, here or in the header Idempotency-Key.
 	IdempotencyKey string `json:"idempotencyKey,omitzero"`
 	// Your own keys and values: at most 20 keys of up to 40 characters, values of up to
 	// 500.
 	Metadata map[string]string `json:"metadata,omitzero"`
 	// The mint: a token on a chain.
 	MintID int `json:"mintId"`
-	// Your own reference, shown again and searchable.
+	// Your own reference. The service shows it and can search for it.
 	Reference string `json:"reference,omitzero"`
 	// Who receives.
 	To TransferParty `json:"to"`
-	// Reads amount as whole tokens.
+	// true: amount is in whole tokens.
 	UseDecimal bool `json:"useDecimal,omitzero"`
 }
 
 // UnfreezeRequest: Has no fields.
 type UnfreezeRequest struct{}
 
-// WebhookJob: What was asked to be sent again, and how far it has come.
+// WebhookJob: A job that sends events again, and its progress.
 type WebhookJob struct {
-	// When everything had been made due.
+	// When the job had queued everything.
 	CompletedAt *webhook.Time `json:"completedAt"`
-	// When it was made.
+	// When it was created.
 	CreatedAt webhook.Time `json:"createdAt"`
-	// Of those queued, delivered since.
+	// The number of queued events that were delivered since.
 	Delivered int `json:"delivered"`
-	// The endpoint; null for every one that wants the event.
+	// The endpoint; null for every endpoint that receives the event.
 	EndpointID *string `json:"endpointId"`
-	// Of a RESEND: the event.
+	// The event of a RESEND.
 	EventID *string `json:"eventId"`
-	// Events that were looked at and that the endpoint wants.
+	// The number of events that the job looked at and that the endpoint receives.
 	Examined int `json:"examined"`
-	// Of those queued, failed after the whole schedule, or cancelled with their endpoint.
+	// The number of queued events that failed after the whole schedule, or that were
+	// cancelled with their endpoint.
 	Failed int `json:"failed"`
 	// The job.
 	JobID string `json:"jobId"`
 	// RESEND or RECOVER.
 	Kind string `json:"kind"`
-	// Whether only what was never delivered is sent.
+	// Whether the job sends only events that were never delivered.
 	OnlyFailed bool `json:"onlyFailed"`
-	// Of those queued, not ended yet. One that a later job queued again is counted there.
+	// The number of queued events that have not ended yet. An event that a later job
+	// queued again counts for that job.
 	Pending int `json:"pending"`
-	// Of them, made due. The others are on their way already, or were delivered.
+	// The number of them that the job queued. The others were already queued, or were
+	// delivered.
 	Queued int `json:"queued"`
-	// Of a RECOVER: events of this time and later.
+	// The start of a RECOVER: events of this time and later.
 	Since *webhook.Time `json:"since"`
-	// COMPLETED when everything has been made due.
+	// COMPLETED when the job has queued everything.
 	Status string `json:"status"`
-	// Of a RECOVER: and before this time; null for no end.
+	// The end of a RECOVER: events before this time; null without an end.
 	Until *webhook.Time `json:"until"`
 }
 
@@ -1118,28 +1130,29 @@ type WebhookKeys struct {
 
 // WithdrawRequest: Asks for a payment from a customer's balance.
 type WithdrawRequest struct {
-	// Whole atomic units; whole tokens with useDecimal, with no more digits after the
-	// point than the mint has decimals. ASCII digits, no sign, no exponent, no leading
-	// zero.
+	// Whole atomic units, or whole tokens with useDecimal: then at most as many digits
+	// after the point as the mint has decimals. ASCII digits without sign, exponent and
+	// leading zero.
 	Amount string `json:"amount"`
-	// Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control
+	// Your own id of the customer: 1 to 128 bytes of UTF-8 in NFC without control
 	// characters, compared byte for byte. No part of it between slashes or backslashes may
-	// be a dot segment (. or .., also with %2e): URL libraries would make another path of
-	// it. An id with / stands in paths as %2F, and does not work behind a proxy that
-	// decodes it.
+	// be a dot segment (. or .., also with %2e), because URL libraries change the path at
+	// such a segment. A / in the id becomes %2F in a path, and a proxy that decodes it
+	// breaks the path.
 	CustomerID string `json:"customerId"`
-	// Who pays the network fee. ORGANIZATION is billed for it, and the destination
-	// receives the whole amount. DEDUCTED, for a chain's own coin only: the customer pays
-	// amount and the destination receives amount less networkFee, which is decided when
-	// the payment is ordered and stays; what the network takes more or less than that is
-	// the organization's.
+	// Who pays the network fee. ORGANIZATION: your organization is billed, and the
+	// destination receives the whole amount. DEDUCTED, for the native coin of a chain
+	// only: the customer pays amount, and the destination receives amount less networkFee.
+	// This networkFee is fixed when the payment is ordered; the organization bears or
+	// keeps any difference to what the network takes.
 	FeeMode string `json:"feeMode,omitzero"`
-	// Your name for the payment you mean: 1 to 255 printable ASCII characters without a
-	// space. It never expires.
+	// Your name for this payment: 1 to 255 printable ASCII characters without a space. It
+	// never expires.
 	IdempotencyKey string `json:"idempotencyKey,omitzero"`
-	// The most that the network may take, in atomic units of the chain's own coin,
-	// whatever useDecimal says. While the network asks for more the withdrawal is
-	// AWAITING_APPROVAL with NETWORK_FEE, and no transaction that pays is made above it.
+	// The highest network fee that you accept, in atomic units of the native coin,
+	// whatever useDecimal says. While the network asks for more, the withdrawal is
+	// AWAITING_APPROVAL with NETWORK_FEE, and the service makes no paying transaction
+	// above the limit.
 	MaxNetworkFee string `json:"maxNetworkFee,omitzero"`
 	// Leave it out: no chain of this installation has memos.
 	Memo string `json:"memo,omitzero"`
@@ -1148,17 +1161,17 @@ type WithdrawRequest struct {
 	Metadata map[string]string `json:"metadata,omitzero"`
 	// The mint: a token on a chain.
 	MintID int `json:"mintId"`
-	// Your own reference, shown again and searchable.
+	// Your own reference. The service shows it and can search for it.
 	Reference string `json:"reference,omitzero"`
-	// Waits for a person before anything is sent.
+	// true: a person has to approve the withdrawal before anything is sent.
 	RequireApproval bool `json:"requireApproval,omitzero"`
 	// Where the money goes. An EVM address with mixed case has to carry its EIP-55
 	// checksum.
 	ToAddress string `json:"toAddress"`
-	// What you have to say of the parties: any object of up to 4096 bytes. It is kept and
-	// shown with the withdrawal, is not checked, and no event carries it.
+	// Your statement about the parties: any object of up to 4096 bytes. The service stores
+	// it and shows it with the withdrawal. It does not check it, and no event has it.
 	TravelRule json.RawMessage `json:"travelRule,omitzero"`
-	// Reads amount as whole tokens.
+	// true: amount is in whole tokens.
 	UseDecimal bool `json:"useDecimal,omitzero"`
 }
 
@@ -1208,45 +1221,44 @@ const (
 type WithdrawalPage struct {
 	// The items, in order.
 	Data []Withdrawal `json:"data"`
-	// Whether something follows.
+	// Whether there are more items.
 	HasMore bool `json:"hasMore"`
-	// What to give as cursor for the next page; null at the end.
+	// The cursor of the next page; null on the last page.
 	NextCursor *string `json:"nextCursor"`
 }
 
 // GetMint: Read a mint. One token of the catalogue.
 //
-// GET /mints/{mintId}. It is repeated when no answer comes.
+// GET /mints/{mintId}. The client repeats the call if no answer comes.
 func (c *Client) GetMint(ctx context.Context, mintID int, opts ...CallOption) (out Mint, err error) {
 	k := call{method: "GET", path: "/mints/" + strconv.Itoa(mintID), repeat: always}
 	err = c.do(ctx, k, &out, opts)
 	return out, err
 }
 
-// ListMintsParams are the parameters of ListMints. What is zero is not sent.
+// ListMintsParams are the parameters of ListMints. Zero values are not sent.
 type ListMintsParams struct {
 	// Only on this chain.
 	Chain string
-	// Only with exactly this symbol.
+	// Only mints with exactly this symbol.
 	Symbol string
-	// Only mints that can, or cannot, be swapped.
+	// true: only mints that can be swapped. false: only those that cannot.
 	Swappable *bool
-	// Only mints for which addresses are, or are not, given out.
+	// true: only mints with deposit addresses. false: only those without.
 	DepositEnabled *bool
-	// How many items a page has; 50 unless given.
+	// The number of items on a page; the default is 50.
 	Limit int
-	// Where to continue: the nextCursor of the page before, with the same filters and
-	// order.
+	// The nextCursor of the previous page, with the same filters and order.
 	Cursor string
-	// An ETag of an earlier answer: 304 when it still holds.
+	// The ETag of an earlier answer. If it is still valid, the answer is 304.
 	IfNoneMatch string
 }
 
 // ListMints: List mints. The tokens of this installation, by id. Without limit the
-// whole catalogue is one page. Read decimals before converting an amount, and
-// swappable before offering a swap.
+// whole catalogue is one page. Read decimals before you convert an amount, and
+// swappable before you offer a swap.
 //
-// GET /mints. It is repeated when no answer comes.
+// GET /mints. The client repeats the call if no answer comes.
 func (c *Client) ListMints(ctx context.Context, p ListMintsParams, opts ...CallOption) (out MintPage, err error) {
 	k := call{method: "GET", path: "/mints", repeat: always}
 	q := params{}
@@ -1264,7 +1276,7 @@ func (c *Client) ListMints(ctx context.Context, p ListMintsParams, opts ...CallO
 	return out, err
 }
 
-// Mints: every item of ListMints, page after page.
+// Mints: every item of ListMints, over all pages.
 func (c *Client) Mints(ctx context.Context, p ListMintsParams, opts ...CallOption) iter.Seq2[Mint, error] {
 	return each(ctx, p.Cursor, func(ctx context.Context, cursor string) ([]Mint, *string, error) {
 		p.Cursor = cursor
@@ -1273,12 +1285,12 @@ func (c *Client) Mints(ctx context.Context, p ListMintsParams, opts ...CallOptio
 	})
 }
 
-// FreezeCustomer: Freeze a customer. Nothing leaves the customer's balances from now
-// on: withdrawals and transfers out are 403 CUSTOMER_FROZEN, and a payment that is not
-// on its way yet waits. What arrives is credited and told as usual. Again it changes
-// nothing. The body may be left out.
+// FreezeCustomer: Freeze a customer. Stops payments from the customer's balances:
+// withdrawals and transfers out are refused with 403 CUSTOMER_FROZEN, and a payment
+// that is not sent yet waits. The service still credits deposits and sends their
+// events. A repeated call changes nothing. The body may be left out.
 //
-// POST /customers/{customerId}/freeze. It is repeated when no answer comes.
+// POST /customers/{customerId}/freeze. The client repeats the call if no answer comes.
 func (c *Client) FreezeCustomer(ctx context.Context, customerID string, body FreezeRequest, opts ...CallOption) (out Customer, err error) {
 	customerIDPart, err := segment("customerId", customerID)
 	if err != nil {
@@ -1289,9 +1301,9 @@ func (c *Client) FreezeCustomer(ctx context.Context, customerID string, body Fre
 	return out, err
 }
 
-// GetCustomer: Read a customer. One customer, by your own id of it, escaped for a URL.
+// GetCustomer: Read a customer. One customer, by your own id, escaped for a URL.
 //
-// GET /customers/{customerId}. It is repeated when no answer comes.
+// GET /customers/{customerId}. The client repeats the call if no answer comes.
 func (c *Client) GetCustomer(ctx context.Context, customerID string, opts ...CallOption) (out Customer, err error) {
 	customerIDPart, err := segment("customerId", customerID)
 	if err != nil {
@@ -1302,11 +1314,11 @@ func (c *Client) GetCustomer(ctx context.Context, customerID string, opts ...Cal
 	return out, err
 }
 
-// ListCustomerBalances: Read a customer's balances. One row for each mint that
-// anything of the customer's has touched. total is available + pendingWithdraw +
-// inSwap; pendingDeposit and held stand outside it.
+// ListCustomerBalances: Read a customer's balances. One row for each mint of which the
+// customer had a movement. total is available + pendingWithdraw + inSwap; it does not
+// include pendingDeposit and held.
 //
-// GET /customers/{customerId}/balances. It is repeated when no answer comes.
+// GET /customers/{customerId}/balances. The client repeats the call if no answer comes.
 func (c *Client) ListCustomerBalances(ctx context.Context, customerID string, opts ...CallOption) (out Balances, err error) {
 	customerIDPart, err := segment("customerId", customerID)
 	if err != nil {
@@ -1317,32 +1329,33 @@ func (c *Client) ListCustomerBalances(ctx context.Context, customerID string, op
 	return out, err
 }
 
-// ListCustomersParams are the parameters of ListCustomers. What is zero is not sent.
+// ListCustomersParams are the parameters of ListCustomers. Zero values are not sent.
 type ListCustomersParams struct {
 	// Only of this customer, compared byte for byte.
 	CustomerID string
 	// Only in this status.
 	Status string
-	// Only what was created after this time, which is excluded.
+	// Only items created after this time; the time itself is excluded.
 	CreatedAfter time.Time
-	// Only what was created before this time, which is excluded.
+	// Only items created before this time; the time itself is excluded.
 	CreatedBefore time.Time
-	// By time of creation: newest first (desc, unless given) or oldest first.
+	// The order by time of creation: desc, the default, is newest first; asc is oldest
+	// first.
 	Order string
-	// How many items a page has; 50 unless given.
+	// The number of items on a page; the default is 50.
 	Limit int
-	// Where to continue: the nextCursor of the page before, with the same filters and
-	// order.
+	// The nextCursor of the previous page, with the same filters and order.
 	Cursor string
 }
 
-// ListCustomers: List customers. The organization's customers. They are made by their
-// first POST /deposit, or by a transfer to them. With Accept: text/csv everything that
-// the filters leave comes as one table, as of one moment, without limit and cursor;
-// one that breaks off is cut, never ended. A cell that a spreadsheet would take for a
-// formula has an apostrophe before it.
+// ListCustomers: List customers. The organization's customers. The first POST /deposit
+// for a customer creates it, or a transfer to it. With Accept: text/csv the call
+// returns everything that the filters select as one table, as of one moment, without
+// limit and cursor. If the table breaks off, the connection ends without the end of
+// the answer. A cell that a spreadsheet would read as a formula has an apostrophe in
+// front of it.
 //
-// GET /customers. It is repeated when no answer comes.
+// GET /customers. The client repeats the call if no answer comes.
 func (c *Client) ListCustomers(ctx context.Context, p ListCustomersParams, opts ...CallOption) (out CustomerPage, err error) {
 	k := call{method: "GET", path: "/customers", repeat: always}
 	q := params{}
@@ -1358,7 +1371,7 @@ func (c *Client) ListCustomers(ctx context.Context, p ListCustomersParams, opts 
 	return out, err
 }
 
-// Customers: every item of ListCustomers, page after page.
+// Customers: every item of ListCustomers, over all pages.
 func (c *Client) Customers(ctx context.Context, p ListCustomersParams, opts ...CallOption) iter.Seq2[Customer, error] {
 	return each(ctx, p.Cursor, func(ctx context.Context, cursor string) ([]Customer, *string, error) {
 		p.Cursor = cursor
@@ -1367,9 +1380,9 @@ func (c *Client) Customers(ctx context.Context, p ListCustomersParams, opts ...C
 	})
 }
 
-// ListCustomersCSV: what ListCustomers has as one table, without limit and cursor. It
-// is read while it arrives; the caller closes it. An error while reading means that
-// the table is not complete.
+// ListCustomersCSV: everything that ListCustomers has as one table, without limit and
+// cursor. The table is read as it arrives; the caller closes it. A read error means
+// that the table is not complete.
 func (c *Client) ListCustomersCSV(ctx context.Context, p ListCustomersParams, opts ...CallOption) (out io.ReadCloser, err error) {
 	k := call{method: "GET", path: "/customers", repeat: always}
 	q := params{}
@@ -1385,12 +1398,12 @@ func (c *Client) ListCustomersCSV(ctx context.Context, p ListCustomersParams, op
 }
 
 // UnfreezeCustomer: Lift your freeze of a customer. Lifts the freeze that your
-// organization put on the customer. A freeze of the operator's, or of the service
-// itself after the finality of a chain broke, is another one and stays: the customer
-// is then still FROZEN, and 403 OPERATOR_ONLY when there was none of yours. Again it
-// changes nothing. The body may be left out.
+// organization put on the customer. A freeze by the operator, or by the service after
+// a finality break, is another freeze and stays: the customer is then still FROZEN. If
+// your organization has no freeze on the customer, the call is refused with 403
+// OPERATOR_ONLY. A repeated call changes nothing. The body may be left out.
 //
-// POST /customers/{customerId}/unfreeze. It is repeated when no answer comes.
+// POST /customers/{customerId}/unfreeze. The client repeats the call if no answer comes.
 func (c *Client) UnfreezeCustomer(ctx context.Context, customerID string, opts ...CallOption) (out Customer, err error) {
 	customerIDPart, err := segment("customerId", customerID)
 	if err != nil {
@@ -1401,12 +1414,12 @@ func (c *Client) UnfreezeCustomer(ctx context.Context, customerID string, opts .
 	return out, err
 }
 
-// UpdateCustomer: Change a customer. Changes the e-mail, the metadata or both; what is
-// not named stays, and metadata is replaced whole. An e-mail decides whose withdrawals
-// an allowlist lets pass, so a changed one does not count there for 24 hours. The same
-// e-mail in other letters is no change.
+// UpdateCustomer: Change a customer. Changes the e-mail, the metadata or both. Fields
+// that are left out stay as they are; metadata is replaced as a whole. Allowlists go
+// by the e-mail, so a changed e-mail does not count there for 24 hours. The same
+// e-mail in other letter case is no change.
 //
-// PATCH /customers/{customerId}. It is repeated when no answer comes.
+// PATCH /customers/{customerId}. The client repeats the call if no answer comes.
 func (c *Client) UpdateCustomer(ctx context.Context, customerID string, body CustomerChange, opts ...CallOption) (out Customer, err error) {
 	customerIDPart, err := segment("customerId", customerID)
 	if err != nil {
@@ -1417,14 +1430,14 @@ func (c *Client) UpdateCustomer(ctx context.Context, customerID string, body Cus
 	return out, err
 }
 
-// ApproveDeposit: Approve a flagged deposit. Credits what screening holds: it is your
-// customer's at once, and CUSTOMER_DEPOSIT_APPROVED is sent. No second
-// CUSTOMER_DEPOSIT is. Off until the operator of this service switches
-// flaggedDepositApiEnabled on for your organization. Of all decisions about a deposit
-// one comes about; the same one again is answered the same, every other 409 with
-// currentStatus. The body may be left out.
+// ApproveDeposit: Approve a flagged deposit. Credits the flagged deposit to your
+// customer at once and sends CUSTOMER_DEPOSIT_APPROVED. It sends no second
+// CUSTOMER_DEPOSIT. The call is available once the operator of this service switches
+// flaggedDepositApiEnabled on for your organization. The first decision about a
+// deposit wins. Repeating it returns the same answer; every other decision is refused
+// with 409 and currentStatus. The body may be left out.
 //
-// POST /deposits/{depositId}/approve. It is repeated when no answer comes.
+// POST /deposits/{depositId}/approve. The client repeats the call if no answer comes.
 func (c *Client) ApproveDeposit(ctx context.Context, depositID string, body DecisionNote, opts ...CallOption) (out Deposit, err error) {
 	depositIDPart, err := segment("depositId", depositID)
 	if err != nil {
@@ -1436,33 +1449,33 @@ func (c *Client) ApproveDeposit(ctx context.Context, depositID string, body Deci
 }
 
 // CreateDepositAddress: Get a deposit address. The address for a customer on the
-// mint's chain: the same one on every call, for every mint of that chain. The customer
-// is made on first use. What arrives is credited when its block is final, and told
-// with CUSTOMER_DEPOSIT.
+// mint's chain. Every call returns the same address, for every mint of that chain. The
+// first call creates the customer. The service credits a deposit when its block is
+// final, and sends CUSTOMER_DEPOSIT.
 //
-// POST /deposit. It is repeated when no answer comes.
+// POST /deposit. The client repeats the call if no answer comes.
 func (c *Client) CreateDepositAddress(ctx context.Context, body DepositRequest, opts ...CallOption) (out DepositAddress, err error) {
 	k := call{method: "POST", path: "/deposit", repeat: always, body: body}
 	err = c.do(ctx, k, &out, opts)
 	return out, err
 }
 
-// CreateOrganizationDepositAddress: Get an address of your own. The address of one of
-// your products on the mint's chain: the same one on every call, for every mint of
-// that chain. What arrives there is your organization's own. It is credited to the
-// product when its block is final, under the same guards as a customer's deposit, and
-// told with ORGANIZATION_DEPOSIT to endpoints that name it.
+// CreateOrganizationDepositAddress: Get a deposit address of your own. The address of
+// one of your products on the mint's chain. Every call returns the same address, for
+// every mint of that chain. Deposits to it belong to your organization. The service
+// credits them to the product when their block is final, under the same guards as a
+// customer's deposit, and sends ORGANIZATION_DEPOSIT to endpoints that name it.
 //
-// POST /organization-deposit. It is sent once.
+// POST /organization-deposit. The client sends the call once.
 func (c *Client) CreateOrganizationDepositAddress(ctx context.Context, body ProductDepositRequest, opts ...CallOption) (out ProductAddress, err error) {
 	k := call{method: "POST", path: "/organization-deposit", repeat: never, body: body}
 	err = c.do(ctx, k, &out, opts)
 	return out, err
 }
 
-// GetDeposit: Read a deposit. One deposit as it is now.
+// GetDeposit: Read a deposit. One deposit.
 //
-// GET /deposits/{depositId}. It is repeated when no answer comes.
+// GET /deposits/{depositId}. The client repeats the call if no answer comes.
 func (c *Client) GetDeposit(ctx context.Context, depositID string, opts ...CallOption) (out Deposit, err error) {
 	depositIDPart, err := segment("depositId", depositID)
 	if err != nil {
@@ -1473,16 +1486,17 @@ func (c *Client) GetDeposit(ctx context.Context, depositID string, opts ...CallO
 	return out, err
 }
 
-// ListDepositsParams are the parameters of ListDeposits. What is zero is not sent.
+// ListDepositsParams are the parameters of ListDeposits. Zero values are not sent.
 type ListDepositsParams struct {
 	// Only of this customer, compared byte for byte.
 	CustomerID string
-	// Only to this product of yours.
+	// Only deposits to this product of yours.
 	Product string
 	// Only in this status.
 	Status string
-	// Only what was, or was not, held by risk screening, resolved or not. With status
-	// CREDITED, REJECTED or REDIRECTED it is the history of what was decided.
+	// true: only deposits that screening flagged, resolved or not. false: only deposits
+	// that it did not flag. With status CREDITED, REJECTED or REDIRECTED, true lists the
+	// resolved ones.
 	IsFlagged *bool
 	// Only of this mint.
 	MintID int
@@ -1492,26 +1506,27 @@ type ListDepositsParams struct {
 	TxHash string
 	// Only of this address.
 	Address string
-	// Only what was created after this time, which is excluded.
+	// Only items created after this time; the time itself is excluded.
 	CreatedAfter time.Time
-	// Only what was created before this time, which is excluded.
+	// Only items created before this time; the time itself is excluded.
 	CreatedBefore time.Time
-	// By time of creation: newest first (desc, unless given) or oldest first.
+	// The order by time of creation: desc, the default, is newest first; asc is oldest
+	// first.
 	Order string
-	// How many items a page has; 50 unless given.
+	// The number of items on a page; the default is 50.
 	Limit int
-	// Where to continue: the nextCursor of the page before, with the same filters and
-	// order.
+	// The nextCursor of the previous page, with the same filters and order.
 	Cursor string
 }
 
-// ListDeposits: List deposits. What arrived at the addresses of customers and of your
-// own products, also what is not final yet. A deposit has one of customerId and
-// product. With Accept: text/csv everything that the filters leave comes as one table,
-// as of one moment, without limit and cursor; one that breaks off is cut, never ended.
-// A cell that a spreadsheet would take for a formula has an apostrophe before it.
+// ListDeposits: List deposits. Deposits to the addresses of customers and of your own
+// products, including those that are not final yet. A deposit has either customerId or
+// product. With Accept: text/csv the call returns everything that the filters select
+// as one table, as of one moment, without limit and cursor. If the table breaks off,
+// the connection ends without the end of the answer. A cell that a spreadsheet would
+// read as a formula has an apostrophe in front of it.
 //
-// GET /deposits. It is repeated when no answer comes.
+// GET /deposits. The client repeats the call if no answer comes.
 func (c *Client) ListDeposits(ctx context.Context, p ListDepositsParams, opts ...CallOption) (out DepositPage, err error) {
 	k := call{method: "GET", path: "/deposits", repeat: always}
 	q := params{}
@@ -1533,7 +1548,7 @@ func (c *Client) ListDeposits(ctx context.Context, p ListDepositsParams, opts ..
 	return out, err
 }
 
-// Deposits: every item of ListDeposits, page after page.
+// Deposits: every item of ListDeposits, over all pages.
 func (c *Client) Deposits(ctx context.Context, p ListDepositsParams, opts ...CallOption) iter.Seq2[Deposit, error] {
 	return each(ctx, p.Cursor, func(ctx context.Context, cursor string) ([]Deposit, *string, error) {
 		p.Cursor = cursor
@@ -1542,9 +1557,9 @@ func (c *Client) Deposits(ctx context.Context, p ListDepositsParams, opts ...Cal
 	})
 }
 
-// ListDepositsCSV: what ListDeposits has as one table, without limit and cursor. It is
-// read while it arrives; the caller closes it. An error while reading means that the
-// table is not complete.
+// ListDepositsCSV: everything that ListDeposits has as one table, without limit and
+// cursor. The table is read as it arrives; the caller closes it. A read error means
+// that the table is not complete.
 func (c *Client) ListDepositsCSV(ctx context.Context, p ListDepositsParams, opts ...CallOption) (out io.ReadCloser, err error) {
 	k := call{method: "GET", path: "/deposits", repeat: always}
 	q := params{}
@@ -1565,20 +1580,21 @@ func (c *Client) ListDepositsCSV(ctx context.Context, p ListDepositsParams, opts
 	return c.stream(ctx, k, opts)
 }
 
-// RejectDeposit: Reject a flagged deposit. Sends what screening holds back to the
-// address that it came from, a native coin less the network's fee (SOL whole, but for
-// what the network wants to stay on the address). It is REJECTING until the transfer
-// is final; then it is REJECTED, resolution has the hash, and
-// CUSTOMER_DEPOSIT_REJECTED is sent. An attempt that fails before anything could reach
-// the chain is kept in resolutionAttempts, and the deposit is FLAGGED again; after
-// that only the operator completes it. Look at returnAddressRisk and flagReason first.
-// Off until the operator of this service switches flaggedDepositApiEnabled on for your
-// organization. Of all decisions about a deposit one comes about; the same one again
-// is answered the same, every other 409 with currentStatus. The body may be left out.
-// To send it elsewhere is the operator's alone: POST /deposits/{depositId}/redirect is
-// 403 OPERATOR_ONLY.
+// RejectDeposit: Reject a flagged deposit. Sends the flagged deposit back to the
+// address that it came from. The network fee comes out of a native coin; of SOL the
+// whole amount goes back, except what the network requires to stay on the address. The
+// deposit is REJECTING until the transfer is final. Then it is REJECTED, resolution
+// has the hash, and the service sends CUSTOMER_DEPOSIT_REJECTED. If an attempt fails
+// before anything can reach the chain, the deposit is FLAGGED again and
+// resolutionAttempts has the attempt. After that point only the operator can complete
+// it. Look at returnAddressRisk and flagReason first. The call is available once the
+// operator of this service switches flaggedDepositApiEnabled on for your organization.
+// The first decision about a deposit wins. Repeating it returns the same answer; every
+// other decision is refused with 409 and currentStatus. The body may be left out. Only
+// the operator can redirect a deposit: POST /deposits/{depositId}/redirect answers 403
+// OPERATOR_ONLY.
 //
-// POST /deposits/{depositId}/reject. It is repeated when no answer comes.
+// POST /deposits/{depositId}/reject. The client repeats the call if no answer comes.
 func (c *Client) RejectDeposit(ctx context.Context, depositID string, body DecisionNote, opts ...CallOption) (out Deposit, err error) {
 	depositIDPart, err := segment("depositId", depositID)
 	if err != nil {
@@ -1589,17 +1605,18 @@ func (c *Client) RejectDeposit(ctx context.Context, depositID string, body Decis
 	return out, err
 }
 
-// CancelWithdrawal: Take a withdrawal back. Ends a withdrawal that is
-// AWAITING_APPROVAL, or PROCESSING and waits before anything of it is signed: it is
-// CANCELLED, its amount may be spent again, and CUSTOMER_WITHDRAW_CANCELLED is sent,
-// or ORGANIZATION_WITHDRAW_CANCELLED for one of your organization's own. One that had
-// been let go is first voided by the signer: while that does not answer, 503 says that
-// the withdrawal is taken back, is never paid, and has its amount held until it is
-// CANCELLED without another call. Of a cancel, an approval and a removal that race one
-// wins; the others are answered 409 with currentStatus. So is a repetition:
-// currentStatus CANCELLED says that it is done.
+// CancelWithdrawal: Cancel a withdrawal. Ends a withdrawal that is AWAITING_APPROVAL,
+// or that is PROCESSING and waits before the signer signs anything of it. The
+// withdrawal becomes CANCELLED, its amount is available again, and the service sends
+// CUSTOMER_WITHDRAW_CANCELLED, or ORGANIZATION_WITHDRAW_CANCELLED for a withdrawal of
+// your organization's own. If the withdrawal was released for payment, the signer
+// first voids it. If the signer does not answer, the call answers 503: the withdrawal
+// will never be paid, and its amount stays held until it becomes CANCELLED, without
+// another call. When a cancel, an approval and a removal race, one wins; the others
+// are refused with 409 and currentStatus. So is a repeated cancel: currentStatus
+// CANCELLED says that the withdrawal is cancelled.
 //
-// POST /withdrawals/{withdrawalId}/cancel. It is sent once.
+// POST /withdrawals/{withdrawalId}/cancel. The client sends the call once.
 func (c *Client) CancelWithdrawal(ctx context.Context, withdrawalID string, opts ...CallOption) (out Withdrawal, err error) {
 	withdrawalIDPart, err := segment("withdrawalId", withdrawalID)
 	if err != nil {
@@ -1611,38 +1628,38 @@ func (c *Client) CancelWithdrawal(ctx context.Context, withdrawalID string, opts
 }
 
 // CreateWithdrawal: Withdraw from a customer's balance. Holds the amount and pays it
-// to an address, or waits for a person to approve. Give an idempotencyKey for each
-// payment you mean: the same key and parameters again show the same withdrawal and pay
-// nothing more. A key never expires. Every field but metadata is such a parameter,
-// also reference: another value under a known key is 409 IDEMPOTENCY_CONFLICT. A 4xx
-// means that this request held nothing and sent nothing. A 451 says that risk
-// screening refuses the destination: nothing is held, a record that is BLOCKED is
-// kept, and the same key always gets that answer. After a 5xx or no answer, repeat
-// with the same key.
+// to an address, or waits for an approval. Send an idempotencyKey for each payment:
+// the same key with the same parameters returns the same withdrawal and pays nothing
+// more. A key never expires. Every field except metadata is a parameter, including
+// reference: another value under a known key is refused with 409 IDEMPOTENCY_CONFLICT.
+// A 4xx means that this request held nothing and sent nothing. A 451 means that risk
+// screening refuses the destination: no amount is held, the service records the
+// withdrawal as BLOCKED, and the same key always gets this answer. After a 5xx or no
+// answer, repeat with the same key.
 //
-// POST /withdraw. It is repeated when no answer comes and it has an IdempotencyKey; without one it is sent once.
+// POST /withdraw. The client repeats the call if no answer comes and it has an IdempotencyKey; without one it sends the call once.
 func (c *Client) CreateWithdrawal(ctx context.Context, body WithdrawRequest, opts ...CallOption) (out Withdrawal, err error) {
 	k := call{method: "POST", path: "/withdraw", repeat: withKey, body: body, key: body.IdempotencyKey}
 	err = c.do(ctx, k, &out, opts)
 	return out, err
 }
 
-// EstimateWithdrawal: Ask what a withdrawal would cost. What the network would take at
-// most, as the chain stands, and how much the customer could withdraw. Takes the body
-// of POST /withdraw, of which only mintId is needed; customerId, amount, toAddress and
-// feeMode make the answer better, the other fields are read over. It holds nothing and
-// promises nothing: ask again after expiresAt.
+// EstimateWithdrawal: Ask what a withdrawal would cost. Returns the highest fee that
+// the network would take now, and how much the customer could withdraw. It takes the
+// body of POST /withdraw, of which only mintId is required. customerId, amount,
+// toAddress and feeMode make the answer more precise; the call ignores the other
+// fields. It holds nothing and promises nothing: ask again after expiresAt.
 //
-// POST /withdraw/estimate. It is repeated when no answer comes.
+// POST /withdraw/estimate. The client repeats the call if no answer comes.
 func (c *Client) EstimateWithdrawal(ctx context.Context, body EstimateRequest, opts ...CallOption) (out Estimate, err error) {
 	k := call{method: "POST", path: "/withdraw/estimate", repeat: always, body: body, key: body.IdempotencyKey}
 	err = c.do(ctx, k, &out, opts)
 	return out, err
 }
 
-// GetWithdrawal: Read a withdrawal. One withdrawal as it is now.
+// GetWithdrawal: Read a withdrawal. One withdrawal.
 //
-// GET /withdrawals/{withdrawalId}. It is repeated when no answer comes.
+// GET /withdrawals/{withdrawalId}. The client repeats the call if no answer comes.
 func (c *Client) GetWithdrawal(ctx context.Context, withdrawalID string, opts ...CallOption) (out Withdrawal, err error) {
 	withdrawalIDPart, err := segment("withdrawalId", withdrawalID)
 	if err != nil {
@@ -1653,12 +1670,13 @@ func (c *Client) GetWithdrawal(ctx context.Context, withdrawalID string, opts ..
 	return out, err
 }
 
-// ListWithdrawalDecisions: Read what was decided about a withdrawal. Every decision,
-// oldest first: the request with all its gates and what they looked at, approval,
-// removal, cancellation, and what the signer or the chain sent back. Each was written
-// with what it decided, and nobody can change it.
+// ListWithdrawalDecisions: Read the decisions about a withdrawal. Every decision,
+// oldest first: the request with all its rules and the facts that they used,
+// approvals, removal, cancellation, and what the signer or the chain sent back. The
+// service wrote each decision together with its effect, and decisions cannot be
+// changed.
 //
-// GET /withdrawals/{withdrawalId}/decisions. It is repeated when no answer comes.
+// GET /withdrawals/{withdrawalId}/decisions. The client repeats the call if no answer comes.
 func (c *Client) ListWithdrawalDecisions(ctx context.Context, withdrawalID string, opts ...CallOption) (out Decisions, err error) {
 	withdrawalIDPart, err := segment("withdrawalId", withdrawalID)
 	if err != nil {
@@ -1669,7 +1687,7 @@ func (c *Client) ListWithdrawalDecisions(ctx context.Context, withdrawalID strin
 	return out, err
 }
 
-// ListWithdrawalsParams are the parameters of ListWithdrawals. What is zero is not sent.
+// ListWithdrawalsParams are the parameters of ListWithdrawals. Zero values are not sent.
 type ListWithdrawalsParams struct {
 	// Only of this customer, compared byte for byte.
 	CustomerID string
@@ -1689,26 +1707,27 @@ type ListWithdrawalsParams struct {
 	Reference string
 	// Only the one with this key.
 	IdempotencyKey string
-	// Only what was created after this time, which is excluded.
+	// Only items created after this time; the time itself is excluded.
 	CreatedAfter time.Time
-	// Only what was created before this time, which is excluded.
+	// Only items created before this time; the time itself is excluded.
 	CreatedBefore time.Time
-	// By time of creation: newest first (desc, unless given) or oldest first.
+	// The order by time of creation: desc, the default, is newest first; asc is oldest
+	// first.
 	Order string
-	// How many items a page has; 50 unless given.
+	// The number of items on a page; the default is 50.
 	Limit int
-	// Where to continue: the nextCursor of the page before, with the same filters and
-	// order.
+	// The nextCursor of the previous page, with the same filters and order.
 	Cursor string
 }
 
-// ListWithdrawals: List withdrawals. The organization's withdrawals: its customers'
-// and its own, unless type says which. With idempotencyKey the one that has the key.
-// With Accept: text/csv everything that the filters leave comes as one table, as of
-// one moment, without limit and cursor; one that breaks off is cut, never ended. A
-// cell that a spreadsheet would take for a formula has an apostrophe before it.
+// ListWithdrawals: List withdrawals. The withdrawals of customers and of the
+// organization itself, unless type selects one of them. idempotencyKey selects the
+// withdrawal with this key. With Accept: text/csv the call returns everything that the
+// filters select as one table, as of one moment, without limit and cursor. If the
+// table breaks off, the connection ends without the end of the answer. A cell that a
+// spreadsheet would read as a formula has an apostrophe in front of it.
 //
-// GET /withdrawals. It is repeated when no answer comes.
+// GET /withdrawals. The client repeats the call if no answer comes.
 func (c *Client) ListWithdrawals(ctx context.Context, p ListWithdrawalsParams, opts ...CallOption) (out WithdrawalPage, err error) {
 	k := call{method: "GET", path: "/withdrawals", repeat: always}
 	q := params{}
@@ -1731,7 +1750,7 @@ func (c *Client) ListWithdrawals(ctx context.Context, p ListWithdrawalsParams, o
 	return out, err
 }
 
-// Withdrawals: every item of ListWithdrawals, page after page.
+// Withdrawals: every item of ListWithdrawals, over all pages.
 func (c *Client) Withdrawals(ctx context.Context, p ListWithdrawalsParams, opts ...CallOption) iter.Seq2[Withdrawal, error] {
 	return each(ctx, p.Cursor, func(ctx context.Context, cursor string) ([]Withdrawal, *string, error) {
 		p.Cursor = cursor
@@ -1740,9 +1759,9 @@ func (c *Client) Withdrawals(ctx context.Context, p ListWithdrawalsParams, opts 
 	})
 }
 
-// ListWithdrawalsCSV: what ListWithdrawals has as one table, without limit and cursor.
-// It is read while it arrives; the caller closes it. An error while reading means that
-// the table is not complete.
+// ListWithdrawalsCSV: everything that ListWithdrawals has as one table, without limit
+// and cursor. The table is read as it arrives; the caller closes it. A read error
+// means that the table is not complete.
 func (c *Client) ListWithdrawalsCSV(ctx context.Context, p ListWithdrawalsParams, opts ...CallOption) (out io.ReadCloser, err error) {
 	k := call{method: "GET", path: "/withdrawals", repeat: always}
 	q := params{}
@@ -1764,17 +1783,17 @@ func (c *Client) ListWithdrawalsCSV(ctx context.Context, p ListWithdrawalsParams
 	return c.stream(ctx, k, opts)
 }
 
-// PreviewWithdrawal: Ask what would become of a withdrawal. Takes the body of POST
-// /withdraw, asks the same gates on the same facts and moves nothing: the answer is
-// what POST /withdraw would make of it now. What POST /withdraw would refuse is
-// refused here with the same status and code; details.gates has the gates up to the
-// one that refused. What it would answer 451 is 200 here, wouldBe is BLOCKED and the
-// gate RISK says BLOCK. The gate RISK is NOT_CONFIGURED, and passes, as long as this
-// installation screens nobody and your organization has set no threshold. With a known
-// idempotencyKey nothing would be made: wouldBe is then the status of the withdrawal
-// that has it.
+// PreviewWithdrawal: Ask what a withdrawal request would do. Takes the body of POST
+// /withdraw, evaluates the same rules on the same facts and moves nothing. The answer
+// is what POST /withdraw would do now. A request that POST /withdraw would refuse is
+// refused here with the same status and code; details.gates has the rules up to the
+// one that refused. Where POST /withdraw would answer 451, this call answers 200,
+// wouldBe is BLOCKED and the rule RISK says BLOCK. The rule RISK is NOT_CONFIGURED,
+// and passes, while this installation has no risk provider and your organization has
+// no threshold. With a known idempotencyKey no withdrawal would be made: wouldBe is
+// the status of the withdrawal that has the key.
 //
-// POST /withdraw/preview. It is repeated when no answer comes.
+// POST /withdraw/preview. The client repeats the call if no answer comes.
 func (c *Client) PreviewWithdrawal(ctx context.Context, body WithdrawRequest, opts ...CallOption) (out Preview, err error) {
 	k := call{method: "POST", path: "/withdraw/preview", repeat: always, body: body, key: body.IdempotencyKey}
 	err = c.do(ctx, k, &out, opts)
@@ -1782,14 +1801,15 @@ func (c *Client) PreviewWithdrawal(ctx context.Context, body WithdrawRequest, op
 }
 
 // CreateTransfer: Move money between balances. Moves an amount between a customer and
-// a product of yours, two customers or two products: at once, without a chain. An
-// unknown customer who receives is made. The idempotencyKey is required: the same key
-// and parameters again show the same transfer and move nothing more. A key never
-// expires. Every field but metadata is such a parameter, also reference: another value
-// under a known key is 409 IDEMPOTENCY_CONFLICT. A 4xx means that this request moved
-// nothing. After a 5xx or no answer, repeat with the same key.
+// a product of yours, two customers or two products: at once, without a chain. It
+// creates an unknown customer who receives. The idempotencyKey is required: the same
+// key with the same parameters returns the same transfer and moves nothing more. A key
+// never expires. Every field except metadata is a parameter, including reference:
+// another value under a known key is refused with 409 IDEMPOTENCY_CONFLICT. A 4xx
+// means that this request moved nothing. After a 5xx or no answer, repeat with the
+// same key.
 //
-// POST /transfers. It is repeated when no answer comes and it has an IdempotencyKey; without one it is sent once.
+// POST /transfers. The client repeats the call if no answer comes and it has an IdempotencyKey; without one it sends the call once.
 func (c *Client) CreateTransfer(ctx context.Context, body TransferRequest, opts ...CallOption) (out Transfer, err error) {
 	k := call{method: "POST", path: "/transfers", repeat: withKey, body: body, key: body.IdempotencyKey}
 	err = c.do(ctx, k, &out, opts)
@@ -1798,7 +1818,7 @@ func (c *Client) CreateTransfer(ctx context.Context, body TransferRequest, opts 
 
 // GetTransfer: Read a transfer. One transfer.
 //
-// GET /transfers/{transferId}. It is repeated when no answer comes.
+// GET /transfers/{transferId}. The client repeats the call if no answer comes.
 func (c *Client) GetTransfer(ctx context.Context, transferID string, opts ...CallOption) (out Transfer, err error) {
 	transferIDPart, err := segment("transferId", transferID)
 	if err != nil {
@@ -1809,18 +1829,18 @@ func (c *Client) GetTransfer(ctx context.Context, transferID string, opts ...Cal
 	return out, err
 }
 
-// ListBalances: Read your own balances. One row for each product and mint that
-// anything has touched. What customers have is not yours: it stands beside CUSTODIAL
-// as owedToCustomers and in no total. total is available + pending.
+// ListBalances: Read your own balances. One row for each product and mint that had a
+// movement. Customers' balances are not yours: CUSTODIAL shows them as
+// owedToCustomers, and no total includes them. total is available + pending.
 //
-// GET /balances. It is repeated when no answer comes.
+// GET /balances. The client repeats the call if no answer comes.
 func (c *Client) ListBalances(ctx context.Context, opts ...CallOption) (out ProductBalances, err error) {
 	k := call{method: "GET", path: "/balances", repeat: always}
 	err = c.do(ctx, k, &out, opts)
 	return out, err
 }
 
-// ListLedgerEntriesParams are the parameters of ListLedgerEntries. What is zero is not sent.
+// ListLedgerEntriesParams are the parameters of ListLedgerEntries. Zero values are not sent.
 type ListLedgerEntriesParams struct {
 	// Only of this customer, compared byte for byte.
 	CustomerID string
@@ -1830,28 +1850,28 @@ type ListLedgerEntriesParams struct {
 	MintID int
 	// Only on this chain.
 	Chain string
-	// Only what was created after this time, which is excluded.
+	// Only items created after this time; the time itself is excluded.
 	CreatedAfter time.Time
-	// Only what was created before this time, which is excluded.
+	// Only items created before this time; the time itself is excluded.
 	CreatedBefore time.Time
-	// By time of creation: newest first (desc, unless given) or oldest first.
+	// The order by time of creation: desc, the default, is newest first; asc is oldest
+	// first.
 	Order string
-	// How many items a page has; 50 unless given.
+	// The number of items on a page; the default is 50.
 	Limit int
-	// Where to continue: the nextCursor of the page before, with the same filters and
-	// order.
+	// The nextCursor of the previous page, with the same filters and order.
 	Cursor string
 }
 
-// ListLedgerEntries: Read what moved balances. Every movement of a customer's or
-// product's balance with the resource that caused it: a statement. A transfer between
-// two of them is two entries, a withdrawal moves from AVAILABLE to PENDING_WITHDRAW
-// and then away. With Accept: text/csv everything that the filters leave comes as one
-// table, as of one moment, without limit and cursor; one that breaks off is cut, never
-// ended. A cell that a spreadsheet would take for a formula has an apostrophe before
-// it.
+// ListLedgerEntries: Read the movements of balances. A statement: every movement of a
+// customer's or product's balance, with the resource that caused it. A transfer
+// between two balances is two entries. A withdrawal first moves its amount from
+// AVAILABLE to PENDING_WITHDRAW, and then out. With Accept: text/csv the call returns
+// everything that the filters select as one table, as of one moment, without limit and
+// cursor. If the table breaks off, the connection ends without the end of the answer.
+// A cell that a spreadsheet would read as a formula has an apostrophe in front of it.
 //
-// GET /ledger/entries. It is repeated when no answer comes.
+// GET /ledger/entries. The client repeats the call if no answer comes.
 func (c *Client) ListLedgerEntries(ctx context.Context, p ListLedgerEntriesParams, opts ...CallOption) (out EntryPage, err error) {
 	k := call{method: "GET", path: "/ledger/entries", repeat: always}
 	q := params{}
@@ -1869,7 +1889,7 @@ func (c *Client) ListLedgerEntries(ctx context.Context, p ListLedgerEntriesParam
 	return out, err
 }
 
-// LedgerEntries: every item of ListLedgerEntries, page after page.
+// LedgerEntries: every item of ListLedgerEntries, over all pages.
 func (c *Client) LedgerEntries(ctx context.Context, p ListLedgerEntriesParams, opts ...CallOption) iter.Seq2[Entry, error] {
 	return each(ctx, p.Cursor, func(ctx context.Context, cursor string) ([]Entry, *string, error) {
 		p.Cursor = cursor
@@ -1878,9 +1898,9 @@ func (c *Client) LedgerEntries(ctx context.Context, p ListLedgerEntriesParams, o
 	})
 }
 
-// ListLedgerEntriesCSV: what ListLedgerEntries has as one table, without limit and
-// cursor. It is read while it arrives; the caller closes it. An error while reading
-// means that the table is not complete.
+// ListLedgerEntriesCSV: everything that ListLedgerEntries has as one table, without
+// limit and cursor. The table is read as it arrives; the caller closes it. A read
+// error means that the table is not complete.
 func (c *Client) ListLedgerEntriesCSV(ctx context.Context, p ListLedgerEntriesParams, opts ...CallOption) (out io.ReadCloser, err error) {
 	k := call{method: "GET", path: "/ledger/entries", repeat: always}
 	q := params{}
@@ -1897,7 +1917,7 @@ func (c *Client) ListLedgerEntriesCSV(ctx context.Context, p ListLedgerEntriesPa
 	return c.stream(ctx, k, opts)
 }
 
-// ListTransfersParams are the parameters of ListTransfers. What is zero is not sent.
+// ListTransfersParams are the parameters of ListTransfers. Zero values are not sent.
 type ListTransfersParams struct {
 	// Only from or to this customer, compared byte for byte.
 	CustomerID string
@@ -1911,26 +1931,26 @@ type ListTransfersParams struct {
 	Reference string
 	// Only the one with this key.
 	IdempotencyKey string
-	// Only what was created after this time, which is excluded.
+	// Only items created after this time; the time itself is excluded.
 	CreatedAfter time.Time
-	// Only what was created before this time, which is excluded.
+	// Only items created before this time; the time itself is excluded.
 	CreatedBefore time.Time
-	// By time of creation: newest first (desc, unless given) or oldest first.
+	// The order by time of creation: desc, the default, is newest first; asc is oldest
+	// first.
 	Order string
-	// How many items a page has; 50 unless given.
+	// The number of items on a page; the default is 50.
 	Limit int
-	// Where to continue: the nextCursor of the page before, with the same filters and
-	// order.
+	// The nextCursor of the previous page, with the same filters and order.
 	Cursor string
 }
 
-// ListTransfers: List transfers. The organization's transfers. With idempotencyKey the
-// one that has the key. With Accept: text/csv everything that the filters leave comes
-// as one table, as of one moment, without limit and cursor; one that breaks off is
-// cut, never ended. A cell that a spreadsheet would take for a formula has an
-// apostrophe before it.
+// ListTransfers: List transfers. The organization's transfers. idempotencyKey selects
+// the transfer with this key. With Accept: text/csv the call returns everything that
+// the filters select as one table, as of one moment, without limit and cursor. If the
+// table breaks off, the connection ends without the end of the answer. A cell that a
+// spreadsheet would read as a formula has an apostrophe in front of it.
 //
-// GET /transfers. It is repeated when no answer comes.
+// GET /transfers. The client repeats the call if no answer comes.
 func (c *Client) ListTransfers(ctx context.Context, p ListTransfersParams, opts ...CallOption) (out TransferPage, err error) {
 	k := call{method: "GET", path: "/transfers", repeat: always}
 	q := params{}
@@ -1950,7 +1970,7 @@ func (c *Client) ListTransfers(ctx context.Context, p ListTransfersParams, opts 
 	return out, err
 }
 
-// Transfers: every item of ListTransfers, page after page.
+// Transfers: every item of ListTransfers, over all pages.
 func (c *Client) Transfers(ctx context.Context, p ListTransfersParams, opts ...CallOption) iter.Seq2[Transfer, error] {
 	return each(ctx, p.Cursor, func(ctx context.Context, cursor string) ([]Transfer, *string, error) {
 		p.Cursor = cursor
@@ -1959,9 +1979,9 @@ func (c *Client) Transfers(ctx context.Context, p ListTransfersParams, opts ...C
 	})
 }
 
-// ListTransfersCSV: what ListTransfers has as one table, without limit and cursor. It
-// is read while it arrives; the caller closes it. An error while reading means that
-// the table is not complete.
+// ListTransfersCSV: everything that ListTransfers has as one table, without limit and
+// cursor. The table is read as it arrives; the caller closes it. A read error means
+// that the table is not complete.
 func (c *Client) ListTransfersCSV(ctx context.Context, p ListTransfersParams, opts ...CallOption) (out io.ReadCloser, err error) {
 	k := call{method: "GET", path: "/transfers", repeat: always}
 	q := params{}
@@ -1980,25 +2000,24 @@ func (c *Client) ListTransfersCSV(ctx context.Context, p ListTransfersParams, op
 	return c.stream(ctx, k, opts)
 }
 
-// CreateApiKey: Make an additional API key. Makes a key beside the main one, which is
-// shown in this answer and never again. Off until the operator of this service
-// switches additionalApiKeys on for your organization. READ reads; NO_MONEY_OUT also
-// writes what lets no money out; FULL makes every call but those about API keys. At
-// most 20 keys that have not expired. If the answer is lost, GET /api-keys shows the
-// key: delete or roll it.
+// CreateApiKey: Make an additional API key. Makes a key in addition to the main key.
+// Only this answer shows its value. The call is available once the operator of this
+// service switches additionalApiKeys on for your organization. A READ key reads; a
+// NO_MONEY_OUT key also makes changes that send no money out; a FULL key makes every
+// call except those about API keys. An organization can have 20 keys that have not
+// expired. If the answer is lost, GET /api-keys shows the key: delete or roll it.
 //
-// POST /api-keys. It is sent once.
+// POST /api-keys. The client sends the call once.
 func (c *Client) CreateApiKey(ctx context.Context, body ScopedKeyRequest, opts ...CallOption) (out ScopedKeyWithValue, err error) {
 	k := call{method: "POST", path: "/api-keys", repeat: never, body: body}
 	err = c.do(ctx, k, &out, opts)
 	return out, err
 }
 
-// DeleteApiKey: Delete an additional API key. Every value of the key is refused by
-// every request that starts after this one is answered. The main key is not deleted:
-// 409.
+// DeleteApiKey: Delete an additional API key. Every request that starts after this
+// answer refuses each value of the key. The main key cannot be deleted: 409.
 //
-// DELETE /api-keys/{apiKeyId}. It is repeated when no answer comes.
+// DELETE /api-keys/{apiKeyId}. The client repeats the call if no answer comes.
 func (c *Client) DeleteApiKey(ctx context.Context, aPIKeyID string, opts ...CallOption) error {
 	aPIKeyIDPart, err := segment("apiKeyId", aPIKeyID)
 	if err != nil {
@@ -2008,21 +2027,21 @@ func (c *Client) DeleteApiKey(ctx context.Context, aPIKeyID string, opts ...Call
 	return c.do(ctx, k, nil, opts)
 }
 
-// ListApiKeysParams are the parameters of ListApiKeys. What is zero is not sent.
+// ListApiKeysParams are the parameters of ListApiKeys. Zero values are not sent.
 type ListApiKeysParams struct {
-	// By time of creation: newest first (desc, unless given) or oldest first.
+	// The order by time of creation: desc, the default, is newest first; asc is oldest
+	// first.
 	Order string
-	// How many items a page has; 50 unless given.
+	// The number of items on a page; the default is 50.
 	Limit int
-	// Where to continue: the nextCursor of the page before, with the same filters and
-	// order.
+	// The nextCursor of the previous page, with the same filters and order.
 	Cursor string
 }
 
-// ListApiKeys: List API keys. The main key and every additional one that was not
-// deleted, without what is sent in the header.
+// ListApiKeys: List API keys. The main key and every additional key that is not
+// deleted, without the values.
 //
-// GET /api-keys. It is repeated when no answer comes.
+// GET /api-keys. The client repeats the call if no answer comes.
 func (c *Client) ListApiKeys(ctx context.Context, p ListApiKeysParams, opts ...CallOption) (out ScopedKeyPage, err error) {
 	k := call{method: "GET", path: "/api-keys", repeat: always}
 	q := params{}
@@ -2034,7 +2053,7 @@ func (c *Client) ListApiKeys(ctx context.Context, p ListApiKeysParams, opts ...C
 	return out, err
 }
 
-// ApiKeys: every item of ListApiKeys, page after page.
+// ApiKeys: every item of ListApiKeys, over all pages.
 func (c *Client) ApiKeys(ctx context.Context, p ListApiKeysParams, opts ...CallOption) iter.Seq2[ScopedKey, error] {
 	return each(ctx, p.Cursor, func(ctx context.Context, cursor string) ([]ScopedKey, *string, error) {
 		p.Cursor = cursor
@@ -2043,15 +2062,16 @@ func (c *Client) ApiKeys(ctx context.Context, p ListApiKeysParams, opts ...CallO
 	})
 }
 
-// RollApiKey: Replace an API key. Makes a new value of the key, which is shown in this
-// answer and never again. The former value is refused by every request that starts
-// after this one is answered, or works for overlapSeconds more. An overlap of the main
-// key needs additionalApiKeys, like every roll of another key. Of two rolls at once
-// one is done and the other is 409. If the answer is lost, roll again: of the main key
-// by its former value in its overlap, and without an overlap the operator of this
-// service rolls it. The body may be left out.
+// RollApiKey: Replace an API key. Makes a new value of the key. Only this answer shows
+// it. Every request that starts after this answer refuses the former value, unless
+// overlapSeconds gives it more time. An overlap of the main key needs
+// additionalApiKeys, and so does every roll of another key. Of two simultaneous rolls
+// one succeeds and the other is refused with 409. If the answer is lost, roll again;
+// with the main key you can do that with the former value during its overlap. Without
+// an overlap, ask the operator of this service to roll the main key. The body may be
+// left out.
 //
-// POST /api-keys/{apiKeyId}/roll. It is sent once.
+// POST /api-keys/{apiKeyId}/roll. The client sends the call once.
 func (c *Client) RollApiKey(ctx context.Context, aPIKeyID string, body KeyRoll, opts ...CallOption) (out ScopedKeyWithValue, err error) {
 	aPIKeyIDPart, err := segment("apiKeyId", aPIKeyID)
 	if err != nil {
@@ -2062,23 +2082,23 @@ func (c *Client) RollApiKey(ctx context.Context, aPIKeyID string, body KeyRoll, 
 	return out, err
 }
 
-// CreateWebhookEndpoint: Register a webhook endpoint. Events are sent to this URL from
-// now on, signed with a secret that is shown in this answer and never again. Without
-// events it receives the seven events of the interface; extension events are sent only
-// where they are named. With filters only what concerns that customer, or happened on
-// that chain, is sent. At most 10 endpoints.
+// CreateWebhookEndpoint: Register a webhook endpoint. The service sends events to this
+// URL from now on, signed with a secret that only this answer shows. Without events,
+// the endpoint receives the seven events of the interface; it receives an extension
+// event only if it names it. With filters, it receives only events of that customer or
+// of that chain. An organization can have 10 endpoints.
 //
-// POST /webhook-endpoints. It is sent once.
+// POST /webhook-endpoints. The client sends the call once.
 func (c *Client) CreateWebhookEndpoint(ctx context.Context, body EndpointRequest, opts ...CallOption) (out EndpointWithSecret, err error) {
 	k := call{method: "POST", path: "/webhook-endpoints", repeat: never, body: body}
 	err = c.do(ctx, k, &out, opts)
 	return out, err
 }
 
-// DeleteWebhookEndpoint: Delete a webhook endpoint. Nothing more is sent there. What
-// was not delivered stays readable with GET /events.
+// DeleteWebhookEndpoint: Delete a webhook endpoint. The service sends nothing more to
+// the endpoint. GET /events still has the events that were not delivered.
 //
-// DELETE /webhook-endpoints/{endpointId}. It is repeated when no answer comes.
+// DELETE /webhook-endpoints/{endpointId}. The client repeats the call if no answer comes.
 func (c *Client) DeleteWebhookEndpoint(ctx context.Context, endpointID string, opts ...CallOption) error {
 	endpointIDPart, err := segment("endpointId", endpointID)
 	if err != nil {
@@ -2090,7 +2110,7 @@ func (c *Client) DeleteWebhookEndpoint(ctx context.Context, endpointID string, o
 
 // GetWebhookEndpoint: Read a webhook endpoint. One endpoint, without its secret.
 //
-// GET /webhook-endpoints/{endpointId}. It is repeated when no answer comes.
+// GET /webhook-endpoints/{endpointId}. The client repeats the call if no answer comes.
 func (c *Client) GetWebhookEndpoint(ctx context.Context, endpointID string, opts ...CallOption) (out Endpoint, err error) {
 	endpointIDPart, err := segment("endpointId", endpointID)
 	if err != nil {
@@ -2101,11 +2121,10 @@ func (c *Client) GetWebhookEndpoint(ctx context.Context, endpointID string, opts
 	return out, err
 }
 
-// GetWebhookJob: Read how far a resend or recovery has come. It is COMPLETED when
-// everything has been made due; pending, delivered and failed tell what came of it
-// since.
+// GetWebhookJob: Read the progress of a resend or recovery. The job is COMPLETED when
+// it has queued everything; pending, delivered and failed count the outcomes since.
 //
-// GET /webhook-jobs/{jobId}. It is repeated when no answer comes.
+// GET /webhook-jobs/{jobId}. The client repeats the call if no answer comes.
 func (c *Client) GetWebhookJob(ctx context.Context, jobID string, opts ...CallOption) (out WebhookJob, err error) {
 	jobIDPart, err := segment("jobId", jobID)
 	if err != nil {
@@ -2116,26 +2135,26 @@ func (c *Client) GetWebhookJob(ctx context.Context, jobID string, opts ...CallOp
 	return out, err
 }
 
-// ListEventsParams are the parameters of ListEvents. What is zero is not sent.
+// ListEventsParams are the parameters of ListEvents. Zero values are not sent.
 type ListEventsParams struct {
-	// The last sequence that you have; 0, unless given, starts at the first.
+	// The last sequence that you have. The default 0 starts at the first.
 	After int64
 	// Only events of these types, separated by commas.
 	Types string
-	// How many items a page has; 50 unless given.
+	// The number of items on a page; the default is 50.
 	Limit int
-	// Where to continue: the nextCursor of the page before, with the same types. It goes
-	// before after.
+	// The nextCursor of the previous page, with the same types. It takes precedence over
+	// after.
 	Cursor string
 }
 
-// ListEvents: Read the event feed. The bodies that webhooks carry, byte for byte, in
-// sequence from after on, for 90 days. Without types it has every event and the
-// sequences have no gap, so that a consumer can prove that it missed nothing; a first
-// sequence above after + 1 tells that something older has left the feed. Continue with
-// the last sequence you have seen.
+// ListEvents: Read the event feed. The bodies of webhooks, byte for byte, in the order
+// of sequence, from after on, for 90 days. Without types the feed has every event and
+// the sequences have no gap, so a consumer can prove that it missed nothing. A first
+// sequence above after + 1 means that older events have left the feed. Continue with
+// the last sequence that you have seen.
 //
-// GET /events. It is repeated when no answer comes.
+// GET /events. The client repeats the call if no answer comes.
 func (c *Client) ListEvents(ctx context.Context, p ListEventsParams, opts ...CallOption) (out EnvelopePage, err error) {
 	k := call{method: "GET", path: "/events", repeat: always}
 	q := params{}
@@ -2148,7 +2167,7 @@ func (c *Client) ListEvents(ctx context.Context, p ListEventsParams, opts ...Cal
 	return out, err
 }
 
-// Events: every item of ListEvents, page after page.
+// Events: every item of ListEvents, over all pages.
 func (c *Client) Events(ctx context.Context, p ListEventsParams, opts ...CallOption) iter.Seq2[Envelope, error] {
 	return each(ctx, p.Cursor, func(ctx context.Context, cursor string) ([]Envelope, *string, error) {
 		p.Cursor = cursor
@@ -2157,7 +2176,7 @@ func (c *Client) Events(ctx context.Context, p ListEventsParams, opts ...CallOpt
 	})
 }
 
-// ListWebhookDeliveriesParams are the parameters of ListWebhookDeliveries. What is zero is not sent.
+// ListWebhookDeliveriesParams are the parameters of ListWebhookDeliveries. Zero values are not sent.
 type ListWebhookDeliveriesParams struct {
 	// Only attempts with this outcome.
 	Status string
@@ -2165,22 +2184,22 @@ type ListWebhookDeliveriesParams struct {
 	EventID string
 	// Only attempts to send events of this type.
 	Type string
-	// Only attempts made at this time or later.
+	// Only attempts of this time or later.
 	Since time.Time
-	// By time of creation: newest first (desc, unless given) or oldest first.
+	// The order by time of creation: desc, the default, is newest first; asc is oldest
+	// first.
 	Order string
-	// How many items a page has; 50 unless given.
+	// The number of items on a page; the default is 50.
 	Limit int
-	// Where to continue: the nextCursor of the page before, with the same filters and
-	// order.
+	// The nextCursor of the previous page, with the same filters and order.
 	Cursor string
 }
 
-// ListWebhookDeliveries: Read what was sent to a webhook endpoint. Every attempt with
-// its request, without the signature, and what came back: the status and the first
-// 1024 bytes. Attempts are kept for 30 days.
+// ListWebhookDeliveries: Read the delivery attempts of a webhook endpoint. Every
+// attempt with its request, without the signature, and the answer: the status and the
+// first 1024 bytes. The service keeps attempts for 30 days.
 //
-// GET /webhook-endpoints/{endpointId}/deliveries. It is repeated when no answer comes.
+// GET /webhook-endpoints/{endpointId}/deliveries. The client repeats the call if no answer comes.
 func (c *Client) ListWebhookDeliveries(ctx context.Context, endpointID string, p ListWebhookDeliveriesParams, opts ...CallOption) (out DeliveryAttemptPage, err error) {
 	endpointIDPart, err := segment("endpointId", endpointID)
 	if err != nil {
@@ -2200,7 +2219,7 @@ func (c *Client) ListWebhookDeliveries(ctx context.Context, endpointID string, p
 	return out, err
 }
 
-// WebhookDeliveries: every item of ListWebhookDeliveries, page after page.
+// WebhookDeliveries: every item of ListWebhookDeliveries, over all pages.
 func (c *Client) WebhookDeliveries(ctx context.Context, endpointID string, p ListWebhookDeliveriesParams, opts ...CallOption) iter.Seq2[DeliveryAttempt, error] {
 	return each(ctx, p.Cursor, func(ctx context.Context, cursor string) ([]DeliveryAttempt, *string, error) {
 		p.Cursor = cursor
@@ -2209,21 +2228,21 @@ func (c *Client) WebhookDeliveries(ctx context.Context, endpointID string, p Lis
 	})
 }
 
-// ListWebhookEndpointsParams are the parameters of ListWebhookEndpoints. What is zero is not sent.
+// ListWebhookEndpointsParams are the parameters of ListWebhookEndpoints. Zero values are not sent.
 type ListWebhookEndpointsParams struct {
-	// By time of creation: newest first (desc, unless given) or oldest first.
+	// The order by time of creation: desc, the default, is newest first; asc is oldest
+	// first.
 	Order string
-	// How many items a page has; 50 unless given.
+	// The number of items on a page; the default is 50.
 	Limit int
-	// Where to continue: the nextCursor of the page before, with the same filters and
-	// order.
+	// The nextCursor of the previous page, with the same filters and order.
 	Cursor string
 }
 
-// ListWebhookEndpoints: List webhook endpoints. Where this organization's events go,
-// without the secrets.
+// ListWebhookEndpoints: List webhook endpoints. The webhook endpoints of this
+// organization, without their secrets.
 //
-// GET /webhook-endpoints. It is repeated when no answer comes.
+// GET /webhook-endpoints. The client repeats the call if no answer comes.
 func (c *Client) ListWebhookEndpoints(ctx context.Context, p ListWebhookEndpointsParams, opts ...CallOption) (out EndpointPage, err error) {
 	k := call{method: "GET", path: "/webhook-endpoints", repeat: always}
 	q := params{}
@@ -2235,7 +2254,7 @@ func (c *Client) ListWebhookEndpoints(ctx context.Context, p ListWebhookEndpoint
 	return out, err
 }
 
-// WebhookEndpoints: every item of ListWebhookEndpoints, page after page.
+// WebhookEndpoints: every item of ListWebhookEndpoints, over all pages.
 func (c *Client) WebhookEndpoints(ctx context.Context, p ListWebhookEndpointsParams, opts ...CallOption) iter.Seq2[Endpoint, error] {
 	return each(ctx, p.Cursor, func(ctx context.Context, cursor string) ([]Endpoint, *string, error) {
 		p.Cursor = cursor
@@ -2245,24 +2264,24 @@ func (c *Client) WebhookEndpoints(ctx context.Context, p ListWebhookEndpointsPar
 }
 
 // ListWebhookKeys: Read the keys that sign webhooks. The public keys of the v1a
-// signatures, newest first. A signature by any of them is good.
+// signatures, newest first. A signature by any of them is valid.
 //
-// GET /.well-known/webhook-keys. It is repeated when no answer comes.
+// GET /.well-known/webhook-keys. The client repeats the call if no answer comes.
 func (c *Client) ListWebhookKeys(ctx context.Context, opts ...CallOption) (out WebhookKeys, err error) {
 	k := call{method: "GET", path: "/.well-known/webhook-keys", repeat: always, open: true}
 	err = c.do(ctx, k, &out, opts)
 	return out, err
 }
 
-// RecoverWebhookEndpoint: Send a webhook endpoint what it missed. Makes the events
-// since that time due again, in their order: with onlyFailed, which is the default,
-// those that were never delivered there, also because the endpoint was disabled or did
-// not exist; without it all of them once more. What the endpoint wants is decided by
-// its events and filters as they are now. The job runs behind the answer; the same
-// request within ten minutes answers the same job, and one recovery of an endpoint
-// runs at a time.
+// RecoverWebhookEndpoint: Send a webhook endpoint the events that it missed. Queues
+// the events since that time again, in their order. With onlyFailed, the default, it
+// queues only events that were never delivered to the endpoint, also because it was
+// disabled or did not exist; otherwise it queues all events again. The present events
+// and filters of the endpoint decide which events it receives. The job runs after the
+// answer. The same request within ten minutes returns the same job, and an endpoint
+// has one running recovery at a time.
 //
-// POST /webhook-endpoints/{endpointId}/recover. It is sent once.
+// POST /webhook-endpoints/{endpointId}/recover. The client sends the call once.
 func (c *Client) RecoverWebhookEndpoint(ctx context.Context, endpointID string, body RecoverRequest, opts ...CallOption) (out WebhookJob, err error) {
 	endpointIDPart, err := segment("endpointId", endpointID)
 	if err != nil {
@@ -2274,11 +2293,11 @@ func (c *Client) RecoverWebhookEndpoint(ctx context.Context, endpointID string, 
 }
 
 // ResendEvent: Send an event again. Sends the same bytes under the same webhook-id
-// again: to the endpoint that is named, or to every one that wants the event. The same
-// request within five seconds answers the same job, and what is on its way is not sent
-// twice.
+// again: to the named endpoint, or to every endpoint that receives the event. The same
+// request within five seconds returns the same job, and an event that is already
+// queued is not sent twice.
 //
-// POST /events/{eventId}/resend. It is sent once.
+// POST /events/{eventId}/resend. The client sends the call once.
 func (c *Client) ResendEvent(ctx context.Context, eventID string, body ResendRequest, opts ...CallOption) (out WebhookJob, err error) {
 	eventIDPart, err := segment("eventId", eventID)
 	if err != nil {
@@ -2289,13 +2308,13 @@ func (c *Client) ResendEvent(ctx context.Context, eventID string, body ResendReq
 	return out, err
 }
 
-// RotateWebhookSecret: Give a webhook endpoint a new secret. The new secret is shown
-// in this answer and never again. Every message carries a v1 signature by it from now
-// on, and beside it one by the former secret for 24 hours: replace it at your receiver
-// meanwhile. If the answer is lost, ask again: every secret signs on for 24 hours from
-// its own replacement, at most 4 at once.
+// RotateWebhookSecret: Give a webhook endpoint a new secret. Only this answer shows
+// the new secret. From now on every message has a v1 signature by it and, for 24
+// hours, one by the former secret: replace the secret at your receiver in this time.
+// If the answer is lost, call again: each secret signs for 24 hours after its own
+// replacement, at most 4 at once.
 //
-// POST /webhook-endpoints/{endpointId}/rotate-secret. It is sent once.
+// POST /webhook-endpoints/{endpointId}/rotate-secret. The client sends the call once.
 func (c *Client) RotateWebhookSecret(ctx context.Context, endpointID string, opts ...CallOption) (out RotatedSecret, err error) {
 	endpointIDPart, err := segment("endpointId", endpointID)
 	if err != nil {
@@ -2307,12 +2326,12 @@ func (c *Client) RotateWebhookSecret(ctx context.Context, endpointID string, opt
 }
 
 // TestWebhookEndpoint: Send a sample to a webhook endpoint. Posts a realistic sample
-// of that type to this endpoint alone, also while it is paused or disabled, and
-// answers what came back within 15 seconds. The sample has environment TEST, no
-// sequence, and tells of nothing that happened. It is not tried again, does not count
-// for or against the endpoint, and stands in the log.
+// of that type to this endpoint alone, even while it is paused or disabled, and
+// returns the answer if it comes within 15 seconds. The sample has environment TEST
+// and no sequence, and describes nothing that happened. The service does not repeat it
+// and does not count it for or against the endpoint; the log of attempts has it.
 //
-// POST /webhook-endpoints/{endpointId}/test. It is sent once.
+// POST /webhook-endpoints/{endpointId}/test. The client sends the call once.
 func (c *Client) TestWebhookEndpoint(ctx context.Context, endpointID string, body TestRequest, opts ...CallOption) (out DeliveryAttempt, err error) {
 	endpointIDPart, err := segment("endpointId", endpointID)
 	if err != nil {
@@ -2323,15 +2342,15 @@ func (c *Client) TestWebhookEndpoint(ctx context.Context, endpointID string, bod
 	return out, err
 }
 
-// UpdateWebhookEndpoint: Change a webhook endpoint. Changes what is given and nothing
-// else; filters are replaced as a whole, and {} takes them away. While PAUSED its
-// deliveries wait. With ENABLED, which also brings a disabled endpoint back, and with
-// another url, everything that waits is due at once, in the order of each resource and
-// with the whole schedule before it. Other events and filters decide about what
-// happens from now on; what waits is still sent. What happened while an endpoint was
-// disabled was not queued for it: ask for that with recover.
+// UpdateWebhookEndpoint: Change a webhook endpoint. Changes the fields that the body
+// has. filters are replaced as a whole, and {} removes them. While the endpoint is
+// PAUSED, its deliveries wait. With ENABLED, which also enables a disabled endpoint,
+// and with another url, all waiting deliveries are due at once, in the order of each
+// resource and with the whole schedule. New events and filters apply to changes from
+// now on; waiting deliveries are still sent. The service queued nothing for the
+// endpoint while it was disabled: ask for those events with recover.
 //
-// PATCH /webhook-endpoints/{endpointId}. It is repeated when no answer comes.
+// PATCH /webhook-endpoints/{endpointId}. The client repeats the call if no answer comes.
 func (c *Client) UpdateWebhookEndpoint(ctx context.Context, endpointID string, body EndpointChange, opts ...CallOption) (out Endpoint, err error) {
 	endpointIDPart, err := segment("endpointId", endpointID)
 	if err != nil {
@@ -2344,7 +2363,7 @@ func (c *Client) UpdateWebhookEndpoint(ctx context.Context, endpointID string, b
 
 // GetOpenAPI: Read this document. This description of every call, OpenAPI 3.1.
 //
-// GET /openapi.json. It is repeated when no answer comes.
+// GET /openapi.json. The client repeats the call if no answer comes.
 func (c *Client) GetOpenAPI(ctx context.Context, opts ...CallOption) (out json.RawMessage, err error) {
 	k := call{method: "GET", path: "/openapi.json", repeat: always, open: true}
 	err = c.do(ctx, k, &out, opts)

@@ -375,5 +375,5 @@ var operatorFlaggedExamples = map[string]any{
 	"approveDeposit":  flaggedExamples["approveDeposit"],
 	"rejectDeposit":   flaggedExamples["rejectDeposit"],
 	"redirectDeposit": Redirection{ToAddress: exampleHolder, Reason: deposit.LawEnforcement, Reference: "case 77"},
-	"completeDeposit": DecisionNote{Note: pointerTo("The token was paused and works again.")},
+	"completeDeposit": DecisionNote{Note: pointerTo("Its token was paused, and is not any more.")},
 }

@@ -83,8 +83,8 @@ func (s *surface) resultPath(r route) string {
 		return r.resultAt
 	}
 	for path := r.path; path != ""; path = path[:strings.LastIndexByte(path, '/')] {
-		if slices.ContainsFunc(s.routes, func(other route) bool {
-			return other.method == http.MethodGet && other.path == path
+		if slices.ContainsFunc(s.routes, func(candidate route) bool {
+			return candidate.method == http.MethodGet && candidate.path == path
 		}) {
 			return path
 		}

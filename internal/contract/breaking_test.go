@@ -52,18 +52,18 @@ func TestBreakingChangesAreNamed(t *testing.T) {
 		"nothing": {func(*testing.T, map[string]any) {}, ""},
 		"a call goes": {
 			func(t *testing.T, d map[string]any) { delete(at(t, d, "paths", "/transfers"), "post") },
-			"POST /transfers is gone",
+			"POST /transfers was removed",
 		},
 		"a path goes": {
-			func(t *testing.T, d map[string]any) { delete(at(t, d, "paths"), "/balances") }, "GET /balances is gone",
+			func(t *testing.T, d map[string]any) { delete(at(t, d, "paths"), "/balances") }, "GET /balances was removed",
 		},
 		"a call is renamed": {
 			func(t *testing.T, d map[string]any) { at(t, d, "paths", "/withdraw", "post")["operationId"] = "pay" },
-			"POST /withdraw is called pay now",
+			"POST /withdraw is named pay now",
 		},
 		"an open call closes": {
 			func(t *testing.T, d map[string]any) { delete(at(t, d, "paths", "/openapi.json", "get"), "security") },
-			"GET /openapi.json wants a key now",
+			"GET /openapi.json needs a key now",
 		},
 		"a repeat is forbidden": {
 			func(t *testing.T, d map[string]any) { at(t, d, "paths", "/deposit", "post")["x-repeat"] = "NEVER" },
@@ -82,7 +82,7 @@ func TestBreakingChangesAreNamed(t *testing.T) {
 		"a parameter goes": {func(t *testing.T, d map[string]any) {
 			op := at(t, d, "paths", "/deposits", "get")
 			op["parameters"] = op["parameters"].([]any)[1:]
-		}, "GET /deposits takes no query parameter customerId any more: who sends it is refused"},
+		}, "GET /deposits has no query parameter customerId any more: a request with it is refused"},
 		"a parameter is required": {func(t *testing.T, d map[string]any) {
 			at(t, d, "paths", "/deposits", "get")["parameters"].([]any)[0].(map[string]any)["required"] = true
 		}, "GET /deposits requires the query parameter customerId now"},
@@ -118,7 +118,7 @@ func TestBreakingChangesAreNamed(t *testing.T) {
 				t, d, "paths", "/events", "get",
 			)["parameters"].([]any)[1].(map[string]any)["schema"].(map[string]any)
 			p["pattern"] = strings.ReplaceAll(p["pattern"].(string), "CUSTOMER_SWAP_FAILED|", "")
-		}, "GET /events, query parameter types does not take CUSTOMER_SWAP_FAILED any more"},
+		}, "GET /events, query parameter types does not accept CUSTOMER_SWAP_FAILED any more"},
 		"one more word is taken": {func(t *testing.T, d map[string]any) {
 			p := at(
 				t, d, "paths", "/events", "get",
@@ -162,11 +162,11 @@ func TestBreakingChangesAreNamed(t *testing.T) {
 					p["schema"].(map[string]any)["pattern"] = "^(A|B)(,(A|B))*$"
 				}
 			}
-		}, "GET /deposits, query parameter customerId takes certain values alone now"},
+		}, "GET /deposits, query parameter customerId accepts only certain values now"},
 
 		"a request's field goes": {func(t *testing.T, d map[string]any) {
 			delete(schema(t, d, "WithdrawRequest", "properties"), "reference")
-		}, "WithdrawRequest.reference is not taken any more"},
+		}, "WithdrawRequest.reference is not accepted any more"},
 		"a request's field is required": {func(t *testing.T, d map[string]any) {
 			s := schema(t, d, "WithdrawRequest")
 			s["required"] = append(s["required"].([]any), "idempotencyKey")
@@ -197,7 +197,7 @@ func TestBreakingChangesAreNamed(t *testing.T) {
 		"a value is not taken": {func(t *testing.T, d map[string]any) {
 			p := schema(t, d, "TransferParty", "properties", "product")
 			p["enum"] = without(p["enum"], "CHECKOUT")
-		}, "TransferParty.product does not take CHECKOUT any more"},
+		}, "TransferParty.product does not accept CHECKOUT any more"},
 		"one more value is taken": {func(t *testing.T, d map[string]any) {
 			p := schema(t, d, "TransferParty", "properties", "product")
 			p["enum"] = append(slices.Clone(p["enum"].([]any)), "NEW")
@@ -205,12 +205,12 @@ func TestBreakingChangesAreNamed(t *testing.T) {
 
 		"an answer's field goes": {
 			func(t *testing.T, d map[string]any) { delete(schema(t, d, "Deposit", "properties"), "riskOfFunds") },
-			"Deposit.riskOfFunds is gone from what is answered",
+			"Deposit.riskOfFunds is missing from the answer now",
 		},
 		"an answer's field may miss": {func(t *testing.T, d map[string]any) {
 			s := schema(t, d, "Deposit")
 			s["required"] = without(s["required"], "txHash")
-		}, "Deposit.txHash may be missing from what is answered"},
+		}, "Deposit.txHash may be missing from the answer now"},
 		"an answer's field comes": {func(t *testing.T, d map[string]any) {
 			schema(t, d, "Deposit", "properties")["new"] = map[string]any{"type": "string"}
 		}, ""},
@@ -229,7 +229,7 @@ func TestBreakingChangesAreNamed(t *testing.T) {
 		"a closed value comes": {func(t *testing.T, d map[string]any) {
 			p := schema(t, d, "Customer", "properties", "status")
 			p["enum"] = append(slices.Clone(p["enum"].([]any)), "GONE")
-		}, "Customer.status may be GONE, and its values were closed"},
+		}, "Customer.status may be GONE now, and its values were closed"},
 		"a closed value goes": {func(t *testing.T, d map[string]any) {
 			p := schema(t, d, "Deposit", "properties", "status")
 			p["enum"] = without(p["enum"], "ORPHANED")
@@ -241,7 +241,7 @@ func TestBreakingChangesAreNamed(t *testing.T) {
 		}, "POST /withdraw does not answer 202 any more"},
 		"a table goes": {func(t *testing.T, d map[string]any) {
 			delete(at(t, d, "paths", "/ledger/entries", "get", "responses", "200", "content"), "text/csv")
-		}, "GET /ledger/entries, answer 200 comes as text/csv no more"},
+		}, "GET /ledger/entries, answer 200 does not have the form text/csv any more"},
 		"a header goes": {func(t *testing.T, d map[string]any) {
 			delete(at(t, d, "paths", "/withdraw", "post", "responses", "202", "headers"), "Idempotent-Replayed")
 		}, "POST /withdraw answers 202 without the header Idempotent-Replayed"},
@@ -275,7 +275,7 @@ func TestBreakingChangesAreNamed(t *testing.T) {
 
 		"an event goes": {
 			func(t *testing.T, d map[string]any) { delete(at(t, d, "webhooks"), "CUSTOMER_DEPOSIT") },
-			"the event CUSTOMER_DEPOSIT is gone",
+			"the event CUSTOMER_DEPOSIT was removed",
 		},
 		"an event comes": {func(t *testing.T, d map[string]any) {
 			at(t, d, "webhooks")["NEW"] = at(t, d, "webhooks", "CUSTOMER_DEPOSIT")
@@ -283,10 +283,10 @@ func TestBreakingChangesAreNamed(t *testing.T) {
 		"an event's header goes": {func(t *testing.T, d map[string]any) {
 			op := at(t, d, "webhooks", "CUSTOMER_DEPOSIT", "post")
 			op["parameters"] = op["parameters"].([]any)[1:]
-		}, "the event CUSTOMER_DEPOSIT comes without the header webhook-id"},
+		}, "the event CUSTOMER_DEPOSIT has no header webhook-id any more"},
 		"a field of events alone goes": {func(t *testing.T, d map[string]any) {
 			delete(schema(t, d, "SwapFailed", "properties"), "refundedAmount")
-		}, "SwapFailed.refundedAmount is gone from what is answered"},
+		}, "SwapFailed.refundedAmount is missing from the answer now"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -391,9 +391,9 @@ func TestAListOfWordsGrowsWhereItIsAsked(t *testing.T) {
 	for _, c := range []struct{ asked, answered, want string }{
 		{"A|B", "A|B", ""},
 		{"A|B|C", "A|B", ""},
-		{"A", "A|B", "GET /x, query parameter types does not take B any more"},
+		{"A", "A|B", "GET /x, query parameter types does not accept B any more"},
 		{"A|B", "A", ""},
-		{"A|B", "A|B|C", "GET /x, answer 200 may be C, and its values were closed"},
+		{"A|B", "A|B|C", "GET /x, answer 200 may be C now, and its values were closed"},
 	} {
 		if got := strings.Join(BreakingChanges(before, doc(c.asked, c.answered)), "; "); got != c.want {
 			t.Errorf("asked %s, answered %s: got %q, want %q", c.asked, c.answered, got, c.want)

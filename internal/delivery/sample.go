@@ -67,7 +67,7 @@ func (s *Endpoints) Test(
 	o := s.Posts.postDelivery(ctx, c)
 	if o.abandoned {
 		return Attempt{}, fault.New(fault.Unavailable, fault.CodeUnavailable,
-			"The sample could not be sent in time, and is not sent any more. Try again.")
+			"The sample could not be sent in time. Nothing more is sent of it. Try again.")
 	}
 	attempt := Attempt{
 		EventID: c.eventID, Type: t, Test: true, Number: 1, SentAt: o.sentAt, URL: c.url, Body: c.body,

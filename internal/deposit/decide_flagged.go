@@ -346,9 +346,9 @@ func (r *Resolutions) Complete(
 			)
 		case orderStatus != string(dispatch.Failed):
 			return newConflict(d.status, fault.ResolutionInProgress,
-				"Its transaction can still become final, so no other transaction is sent. `coffer dispatch show %s` "+
-					"shows its status, and can bump or cancel it. When the transaction is final, the deposit is "+
-					"resolved or can be completed here.",
+				"Its transaction can still become final, so no other transaction is sent. Nothing was changed. "+
+					"`coffer dispatch show %s` shows its status, and can bump or cancel it. When the transaction is "+
+					"final, the deposit is resolved or can be completed here.",
 				previousID)
 		}
 		retry, err := loadResolution(ctx, tx, previousID)

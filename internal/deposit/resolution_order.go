@@ -199,7 +199,7 @@ func (r *Resolutions) voidRefused(ctx context.Context, d Deposit) error {
 			)
 			return fault.New(fault.Unavailable, fault.CodeUnavailable,
 				"The signer first has to void the earlier decision about this deposit, and it does not answer now. "+
-					"This decision was not made, and the deposit is still flagged; ask again later.")
+					"Nothing was decided now, and the deposit is still flagged; ask again later.")
 		}
 	}
 	return nil

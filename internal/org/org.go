@@ -64,7 +64,7 @@ func CreateBy(ctx context.Context, db *pg.DB, actor audit.Actor, name string) (O
 	if name == "" || len(name) > nameBytesMax || !utf8.ValidString(name) ||
 		strings.ContainsFunc(name, unicode.IsControl) {
 		return Organization{}, seal.Secret{}, fault.New(fault.Invalid, fault.InvalidRequest,
-			"The name of an organization has to have 1 to %d bytes without control characters. No organization was "+
+			"The name of an organization has to have 1 to %d bytes without control characters. Nothing was "+
 				"made. Give it another name.", nameBytesMax).
 			WithParam("name")
 	}

@@ -42,13 +42,13 @@ export type Code =
   | "WITHDRAWAL_RISK_BLOCKED"
   | (string & {});
 
-/** Who decided. */
+/** The person or key that decided. */
 export interface Actor {
   /** The id of the actor: of the key for an additional API key, of the organization for the main key. */
   id: string;
-  /** The name of who decided. */
+  /** The name of the actor. */
   name: string | null;
-  /** What it is. */
+  /** The kind of actor. */
   type: string;
 }
 
@@ -64,7 +64,7 @@ export interface Approvals {
 
 /** A customer's balance of one mint. */
 export interface Balance {
-  /** May be spent. */
+  /** The amount that can be spent. */
   available: string;
   /** The chain. Chains may be added without notice. */
   chain: string;
@@ -94,15 +94,15 @@ export interface Balances {
 
 /** One of your customers. */
 export interface Customer {
-  /** When it was made. */
+  /** When it was created. */
   createdAt: string;
   /** The customer's e-mail. This field sets it while none is known, and never changes it. */
   customerEmail: string | null;
   /**
-   * Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control characters, compared
+   * Your own id of the customer: 1 to 128 bytes of UTF-8 in NFC without control characters, compared
    * byte for byte. No part of it between slashes or backslashes may be a dot segment (. or .., also
-   * with %2e): URL libraries would make another path of it. An id with / stands in paths as %2F, and
-   * does not work behind a proxy that decodes it.
+   * with %2e), because URL libraries change the path at such a segment. A / in the id becomes %2F in
+   * a path, and a proxy that decodes it breaks the path.
    */
   customerId: string;
   /** Your own keys and values: at most 20 keys of up to 40 characters, values of up to 500. */
@@ -116,39 +116,39 @@ export interface Customer {
 /** Changes a customer. Fields that are left out stay as they are. */
 export interface CustomerChange {
   /**
-   * The customer's e-mail from now on. One that is not the known one does not count for an allowlist
-   * for 24 hours.
+   * The customer's new e-mail. If it differs from the known one, no allowlist counts it for 24
+   * hours.
    */
   customerEmail?: string;
   /**
-   * Your own keys and values from now on, in place of all there were: at most 20 keys of up to 40
-   * characters, values of up to 500.
+   * Your own keys and values. They replace all earlier ones: at most 20 keys of up to 40 characters,
+   * values of up to 500.
    */
   metadata?: Record<string, string>;
 }
 
 /**
- * What a customer pays of what a withdrawal costs your organization, by the setting and the prices
- * of its request.
+ * The part of the costs of a withdrawal that the customer pays, by the setting and the prices at
+ * the time of the request.
  */
 export interface CustomerCharge {
   /** What was taken from the customer; null without a charge, and until the payment has ended. */
   charged: string | null;
   /**
-   * Which costs: the rent of an account that is made for the payee, or that and the network fee of a
-   * payment that failed because of its payee.
+   * Which costs: the rent of an account that is created for the payee, or the rent and the network
+   * fee of a payment that failed because of its payee.
    */
   costs: "RENT" | "RENT_AND_FAILURES";
   /**
-   * The most that is taken out of what is held when the payment fails because of its payee; null
-   * when nothing is.
+   * The most that the service takes out of the held amount when the payment fails because of its
+   * payee; null when it takes nothing.
    */
   failureMax: string | null;
   /** The mint of these amounts, which is the withdrawn one. */
   mintId: number;
   /**
-   * What would be held in addition to the amount for an account of the payee. What the payment did not cost is
-   * given back.
+   * What is held in addition to the amount for an account of the payee. The customer gets back what
+   * the payment did not cost.
    */
   rentMax: string;
 }
@@ -157,7 +157,7 @@ export interface CustomerCharge {
 export interface CustomerPage {
   /** The items, in order. */
   data: Customer[];
-  /** Whether something follows. */
+  /** Whether there are more items. */
   hasMore: boolean;
   /** The cursor of the next page; null on the last page. */
   nextCursor: string | null;
@@ -166,9 +166,9 @@ export interface CustomerPage {
 /** One decision about a withdrawal. It cannot be changed. */
 export interface Decision {
   /**
-   * REQUESTED, APPROVED, APPROVAL_ADDED (a person approves, and it needs more of them),
-   * APPROVAL_REFUSED (what was asked again spoke against it), RETURNED (the signer or the chain sent
-   * it back), REMOVED or CANCELLED. Acts are added without notice.
+   * REQUESTED, APPROVED, APPROVAL_ADDED (a person approved, and more approvals are needed),
+   * APPROVAL_REFUSED (the rules refused it when they were evaluated again), RETURNED (the signer or
+   * the chain sent it back), REMOVED or CANCELLED. Values may be added without notice.
    */
   act: string;
   /** Who decided; null for a request from before the service recorded it. */
@@ -185,7 +185,7 @@ export interface Decision {
   status: string;
 }
 
-/** What is kept with a decision. */
+/** What the service records with a decision. */
 export interface DecisionNote {
   /** The reason, in a sentence or two, for the record. resolution shows it. */
   note?: string | null;
@@ -204,8 +204,8 @@ export interface DeliveryAttempt {
   /** When the attempt was made. */
   createdAt: string;
   /**
-   * What became of the event at this endpoint: PENDING while it is tried, DELIVERED, FAILED after
-   * the whole schedule, or CANCELLED with its endpoint.
+   * The status of the delivery to this endpoint: PENDING while the service tries, DELIVERED, FAILED
+   * after the whole schedule, or CANCELLED with its endpoint.
    */
   deliveryStatus: "PENDING" | "DELIVERED" | "FAILED" | "CANCELLED";
   /** How long the attempt took, in milliseconds. */
@@ -214,9 +214,12 @@ export interface DeliveryAttempt {
   error: string | null;
   /** The event. */
   eventId: string;
-  /** The earliest time of the next attempt; null when there is none, or when there was a later attempt. */
+  /**
+   * The earliest time of the next attempt; null when there is none, or when there was a later
+   * attempt.
+   */
   nextAttemptAt: string | null;
-  /** What was sent. */
+  /** The request. */
   request: DeliveryRequest;
   /** The answer; null without an answer. */
   response: DeliveryResponse | null;
@@ -224,7 +227,7 @@ export interface DeliveryAttempt {
   status: "DELIVERED" | "FAILED";
   /** Whether the event is a sample that was requested. */
   test: boolean;
-  /** What the event tells. */
+  /** The type of the event. */
   type: string;
 }
 
@@ -232,23 +235,23 @@ export interface DeliveryAttempt {
 export interface DeliveryAttemptPage {
   /** The items, in order. */
   data: DeliveryAttempt[];
-  /** Whether something follows. */
+  /** Whether there are more items. */
   hasMore: boolean;
   /** The cursor of the next page; null on the last page. */
   nextCursor: string | null;
 }
 
-/** What was sent. */
+/** The request of the attempt. */
 export interface DeliveryRequest {
   /** The body, byte for byte; null once the event is older than 90 days. */
   body: string | null;
   /** The headers, without webhook-signature. */
   headers: Record<string, string>;
-  /** Where it was sent. */
+  /** The URL of the request. */
   url: string;
 }
 
-/** What came back. */
+/** The answer of the receiver. */
 export interface DeliveryResponse {
   /** The first 1024 bytes, as text. */
   body: string;
@@ -263,7 +266,7 @@ export interface DeliveryResponse {
 export interface Deposit {
   /** The address, in the canonical form of its chain. */
   address: string;
-  /** Atomic units. */
+  /** The amount in atomic units. */
   amount: string;
   /** The amount in whole tokens. */
   amountDecimal: string | null;
@@ -271,63 +274,69 @@ export interface Deposit {
   blockNumber: number | null;
   /** The chain. Chains may be added without notice. */
   chain: string;
-  /** What the chain says. */
+  /** The status on the chain. */
   chainStatus: "PENDING" | "INCLUDED" | "FINALIZED" | "REORGED";
-  /** How many blocks have seen it. */
+  /** The number of confirmations. */
   confirmations: number;
-  /** How many confirmations to show to people until a deposit counts. The service decides by finality. */
+  /**
+   * How many confirmations to show to people until a deposit counts. The service decides by
+   * finality.
+   */
   confirmationsRequired: number;
   /** When its block became final. */
   confirmedAt: string | null;
   /** The token's contract; null for the native coin of the chain. */
   contractAddress?: string | null;
-  /** When it was made. */
+  /** When it was created. */
   createdAt: string;
   /** When it was credited. */
   creditedAt: string | null;
   /** The customer's e-mail, where one is known. */
   customerEmail: string | null;
-  /** The customer whose address received the deposit; null for a deposit of your own, which has a product. */
+  /**
+   * The customer whose address received the deposit; null for a deposit of your own, which has a
+   * product.
+   */
   customerId: string | null;
   /** The id of the deposit. The same transfer on the chain always has the same id. */
   depositId: string;
   /** The deposit swap that this credit completes, or null. */
   depositSwapId: string | null;
-  /** When it was first seen. */
+  /** When the service first saw it. */
   detectedAt: string | null;
   /** Why the deposit is flagged; null unless it is. */
   flagReason: FlagReason | null;
   /**
-   * What screening says of the sender since it was flagged, until it was decided; null unless it was
-   * asked about again. It decides nothing, and no decision waits for it.
+   * The latest answer of screening about the sender between the flag and the decision; null if
+   * screening was not asked again. It decides nothing, and no decision waits for it.
    */
   freshScreening: FreshScreening | null;
-  /**
-   * Who sent it: several where several did, and none where one of them cannot be named or they are
-   * more than 20.
-   */
+  /** The senders. Empty when one of the senders is not known, or when there are more than 20. */
   fromAddresses: string[];
-  /** Whether risk screening flagged the deposit. It stays true after an approval: status says whether the deposit is credited. */
+  /**
+   * Whether risk screening flagged the deposit. It stays true after an approval: status says whether
+   * the deposit is credited.
+   */
   isFlagged: boolean;
   /**
-   * Index of the token's log in its block; null for a transfer of the native coin. An attribute: a
-   * reorganization may change it.
+   * The index of the token's log in its block; null for a transfer of the native coin. A
+   * reorganization can change it.
    */
   logIndex: number | null;
   /**
-   * What the payer wrote into the transaction as memo; null where there is none, before it is read,
-   * and on every chain but SOLANA. It is text of a stranger and proves nothing about who paid:
-   * escape it where you show it, and credit no customer by it. Several memos of a transaction stand
-   * one below the other. Control characters are replaced by U+FFFD.
+   * The memo that the payer wrote into the transaction; null without a memo, before the service has
+   * read it, and on every chain but SOLANA. It is text of a stranger and proves nothing about the
+   * payer: escape it where you show it, and credit no customer by it. Several memos of a transaction
+   * are separated by line breaks. The service replaces control characters by U+FFFD.
    */
   memo: string | null;
-  /** The mint, for people. */
+  /** The symbol of the mint, for people. */
   mint: EmbeddedMint | null;
   /** The mint; null for a token that the catalogue does not list. */
   mintId: number | null;
   /**
-   * Which output of the transaction it is, from 0; null except on BITCOIN, where two outputs to one
-   * customer are two deposits.
+   * The index of the output in the transaction, from 0. Only BITCOIN has it, where two outputs to
+   * one customer are two deposits; null on every other chain.
    */
   outputIndex: number | null;
   /** The product of your own whose address received the deposit. Only a deposit of your own has it. */
@@ -337,33 +346,36 @@ export interface Deposit {
   /** Attempts that failed before anything reached the chain. */
   resolutionAttempts: ResolutionAttempt[];
   /**
-   * Only of a flagged deposit: what speaks against sending it back to where it came from. With
-   * MULTIPLE_INPUTS there is no one sender, and only the operator rejects it. The others are for
-   * whoever decides to weigh.
+   * Only of a flagged deposit: the risks of sending it back to its sender. With MULTIPLE_INPUTS
+   * there is no single sender, and only the operator can reject the deposit. The other values are
+   * for the person who decides.
    */
   returnAddressRisk?: "NONE" | "MULTIPLE_INPUTS" | "CONTRACT" | "KNOWN_EXCHANGE" | "SWAP_SOLVER" | null;
   /**
-   * How the credit was taken back. Present only for what is REVERSED: the chain's finality itself
-   * broke, and the transfer is not on it any more.
+   * How the service reversed the credit. Only a REVERSED deposit has it: the chain replaced final
+   * blocks and does not have the transfer any more.
    */
   reversal?: Reversal | null;
-  /** The severity that flagged it. */
+  /** The severity that flagged the deposit. */
   riskOfFunds: string | null;
-  /** What risk screening said. */
+  /** The result of risk screening. */
   screening: Screening;
-  /** EXTERNAL, CUSTOMER_SWAP, DEPOSIT_SWAP, INTERNAL or CHECKOUT. Sources may be added without notice. */
+  /**
+   * EXTERNAL, CUSTOMER_SWAP, DEPOSIT_SWAP, INTERNAL or CHECKOUT. Sources may be added without
+   * notice.
+   */
   source: string;
-  /** What the books say. */
+  /** The status in the service's books. */
   status: "DETECTED" | "CONFIRMING" | "SCREENING" | "CREDITED" | "FLAGGED" | "APPROVING" | "REJECTING" | "REDIRECTING" | "RESOLUTION_STUCK" | "REJECTED" | "REDIRECTED" | "ORPHANED" | "UNSUPPORTED" | "BELOW_MINIMUM" | "REVERSED";
   /** The customer swap that this credit completes, or null. */
   swap: SwapSummary | null;
   /** The hash of the sweep to the treasury; null until the sweep. */
   sweepTxHash: string | null;
-  /** The transaction. */
+  /** The hash of the transaction. */
   txHash: string;
   /**
-   * Why it is not credited. Present only for what is UNSUPPORTED. Of very many transfers of tokens
-   * that are not in the catalogue only the first are recorded.
+   * Why the deposit is not credited. Only an UNSUPPORTED deposit has it. If very many transfers use
+   * tokens that the catalogue does not list, the service records only the first ones.
    */
   unsupportedReason?: string | null;
   /** The value in dollars, for display; null when there is no price. */
@@ -377,10 +389,10 @@ export interface DepositAddress {
   /** The chain. Chains may be added without notice. */
   chain: string;
   /**
-   * Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control characters, compared
+   * Your own id of the customer: 1 to 128 bytes of UTF-8 in NFC without control characters, compared
    * byte for byte. No part of it between slashes or backslashes may be a dot segment (. or .., also
-   * with %2e): URL libraries would make another path of it. An id with / stands in paths as %2F, and
-   * does not work behind a proxy that decodes it.
+   * with %2e), because URL libraries change the path at such a segment. A / in the id becomes %2F in
+   * a path, and a proxy that decodes it breaks the path.
    */
   customerId: string;
   /** The memo that belongs to the address; null on a chain without memos. */
@@ -397,7 +409,7 @@ export interface DepositAddress {
 export interface DepositPage {
   /** The items, in order. */
   data: Deposit[];
-  /** Whether something follows. */
+  /** Whether there are more items. */
   hasMore: boolean;
   /** The cursor of the next page; null on the last page. */
   nextCursor: string | null;
@@ -408,10 +420,10 @@ export interface DepositRequest {
   /** The customer's e-mail. This call sets it while none is known, and never changes it. */
   customerEmail?: string | null;
   /**
-   * Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control characters, compared
+   * Your own id of the customer: 1 to 128 bytes of UTF-8 in NFC without control characters, compared
    * byte for byte. No part of it between slashes or backslashes may be a dot segment (. or .., also
-   * with %2e): URL libraries would make another path of it. An id with / stands in paths as %2F, and
-   * does not work behind a proxy that decodes it.
+   * with %2e), because URL libraries change the path at such a segment. A / in the id becomes %2F in
+   * a path, and a proxy that decodes it breaks the path.
    */
   customerId: string;
   /** The mint: a token on a chain. */
@@ -428,33 +440,33 @@ export interface EmbeddedMint {
   decimals: number;
   /** The id of the mint. Other objects name it mintId. */
   id: number;
-  /** For people. */
+  /** The name, for people. */
   name: string;
   /** The symbol, for people. It identifies nothing: two tokens may share it. */
   symbol: string;
 }
 
-/** Where events are sent. */
+/** A webhook endpoint. */
 export interface Endpoint {
   /** The date of the payload version. */
   apiVersion: string;
-  /** When it was made. */
+  /** When it was created. */
   createdAt: string;
-  /** For people. */
+  /** A note for people. */
   description: string;
   /** The webhook endpoint. */
   endpointId: string;
   /**
-   * Which events it receives. Empty means the seven events of the interface and no extension; *
-   * alone means all, also those that are added later.
+   * The events that the endpoint receives. Empty means the seven events of the interface and no
+   * extension. * alone means all events, including later ones.
    */
   events: string[];
   /**
-   * The first of the failed attempts since one succeeded; null when the last succeeded. After five
-   * days of nothing else the endpoint is DISABLED_BY_FAILURE.
+   * The first failed attempt since the last success; null when the last attempt succeeded. After
+   * five days of failures the endpoint is DISABLED_BY_FAILURE.
    */
   failingSince: string | null;
-  /** What leaves out events. */
+  /** Limits which events the endpoint receives. */
   filters: Filters;
   /** ENABLED, PAUSED, DISABLED_GONE or DISABLED_BY_FAILURE. */
   status: "ENABLED" | "PAUSED" | "DISABLED_GONE" | "DISABLED_BY_FAILURE";
@@ -466,14 +478,14 @@ export interface Endpoint {
 
 /** Changes a webhook endpoint. Fields that are left out stay as they are. */
 export interface EndpointChange {
-  /** For people. */
+  /** A note for people. */
   description?: string | null;
   /**
-   * Which events it receives. Empty for the seven events of the interface and no extension; * alone
-   * for all, also those that are added later.
+   * The events that the endpoint shall receive. Empty: the seven events of the interface and no
+   * extension. * alone: all events, including later ones.
    */
   events?: ("*" | "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED")[] | null;
-  /** What leaves out events. */
+  /** Limits which events the endpoint receives. */
   filters?: EndpointFilters | null;
   /** ENABLED or PAUSED. */
   status?: "ENABLED" | "PAUSED" | null;
@@ -486,7 +498,7 @@ export interface EndpointFilters {
   /** Only events of this chain. */
   chain?: "ETHEREUM" | "BASE" | "ARBITRUM" | "OPTIMISM" | "POLYGON" | "BSC" | "AVALANCHE" | "SOLANA" | "BITCOIN" | "TRON" | null;
   /**
-   * Only events that concern this customer, compared byte for byte; of a transfer those that the
+   * Only events that concern this customer, compared byte for byte; of transfers, those that the
    * customer pays.
    */
   customerId?: string | null;
@@ -496,7 +508,7 @@ export interface EndpointFilters {
 export interface EndpointPage {
   /** The items, in order. */
   data: Endpoint[];
-  /** Whether something follows. */
+  /** Whether there are more items. */
   hasMore: boolean;
   /** The cursor of the next page; null on the last page. */
   nextCursor: string | null;
@@ -504,14 +516,14 @@ export interface EndpointPage {
 
 /** Registers a webhook endpoint. */
 export interface EndpointRequest {
-  /** For people. */
+  /** A note for people. */
   description?: string | null;
   /**
-   * Which events it receives. Leave it out, or empty, for the seven events of the interface and no
-   * extension; * alone is all of them, also those that are added later.
+   * The events that the endpoint shall receive. Empty or left out: the seven events of the interface
+   * and no extension. * alone: all events, including later ones.
    */
   events?: ("*" | "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED")[] | null;
-  /** What leaves out events. */
+  /** Limits which events the endpoint receives. */
   filters?: EndpointFilters | null;
   /** The URL to which events are posted: HTTPS, and no address inside a private network. */
   url: string;
@@ -521,23 +533,23 @@ export interface EndpointRequest {
 export interface EndpointWithSecret {
   /** The date of the payload version. */
   apiVersion: string;
-  /** When it was made. */
+  /** When it was created. */
   createdAt: string;
-  /** For people. */
+  /** A note for people. */
   description: string;
   /** The webhook endpoint. */
   endpointId: string;
   /**
-   * Which events it receives. Empty means the seven events of the interface and no extension; *
-   * alone means all, also those that are added later.
+   * The events that the endpoint receives. Empty means the seven events of the interface and no
+   * extension. * alone means all events, including later ones.
    */
   events: string[];
   /**
-   * The first of the failed attempts since one succeeded; null when the last succeeded. After five
-   * days of nothing else the endpoint is DISABLED_BY_FAILURE.
+   * The first failed attempt since the last success; null when the last attempt succeeded. After
+   * five days of failures the endpoint is DISABLED_BY_FAILURE.
    */
   failingSince: string | null;
-  /** What leaves out events. */
+  /** Limits which events the endpoint receives. */
   filters: Filters;
   /** The secret that verifies v1 signatures. Only this answer shows it: store it. */
   secret: string;
@@ -553,23 +565,24 @@ export interface EndpointWithSecret {
 export interface Entry {
   /** Whose balance moved. */
   account: Party;
-  /** Atomic units. */
+  /** The amount in atomic units. */
   amount: string;
   /** The amount in whole tokens. */
   amountDecimal: string;
   /**
-   * Which of the balances: AVAILABLE, or PENDING_WITHDRAW for what is held for a customer's
+   * The kind of balance: AVAILABLE, or PENDING_WITHDRAW for what is held for a customer's
    * withdrawals.
    */
   balance: "AVAILABLE" | "PENDING_WITHDRAW";
   /**
    * What happened: DEPOSIT, DEPOSIT_REVERSAL, WITHDRAWAL_HOLD, WITHDRAWAL_END, WITHDRAWAL_FEE,
-   * WITHDRAWAL_CHARGE, WITHDRAWAL_CHARGE_RETURN, TRANSFER, RESTORE. Causes may be added without notice.
+   * WITHDRAWAL_CHARGE, WITHDRAWAL_CHARGE_RETURN, TRANSFER, RESTORE. Causes may be added without
+   * notice.
    */
   cause: string;
   /** The chain. Chains may be added without notice. */
   chain: string;
-  /** When it was made. */
+  /** When it was created. */
   createdAt: string;
   /** CREDIT increased the balance, DEBIT decreased it. */
   direction: "CREDIT" | "DEBIT";
@@ -587,7 +600,7 @@ export interface Entry {
 export interface EntryPage {
   /** The items, in order. */
   data: Entry[];
-  /** Whether something follows. */
+  /** Whether there are more items. */
   hasMore: boolean;
   /** The cursor of the next page; null on the last page. */
   nextCursor: string | null;
@@ -613,15 +626,15 @@ export interface Envelope {
   type: string;
 }
 
-/** A stretch of the event feed. */
+/** One page of the event feed. */
 export interface EnvelopePage {
   /** The items, in order. */
   data: Envelope[];
-  /** Whether something follows. */
+  /** Whether there are more items. */
   hasMore: boolean;
   /**
-   * What to give as cursor for the next page, with the same types; null at the end. The last
-   * sequence as after leads to the same place.
+   * The cursor of the next page, with the same types; null on the last page. The last sequence,
+   * given as after, leads to the same page.
    */
   nextCursor: string | null;
 }
@@ -629,15 +642,15 @@ export interface EnvelopePage {
 /** What a withdrawal would cost, and how much the customer can withdraw. */
 export interface Estimate {
   /**
-   * What the customer pays of what the payment costs, in the token that is withdrawn and beside the
-   * amount. Absent where your organization charges nothing (chargeCustomerCosts).
+   * The costs of the payment that the customer pays, in the withdrawn token and in addition to the
+   * amount. Absent when your organization charges nothing (chargeCustomerCosts).
    */
   customerCharge?: CustomerCharge | null;
-  /** Ask again after this. */
+  /** The end of the estimate's validity: ask again after it. */
   expiresAt: string;
   /**
-   * What the customer could withdraw now; null when no customer was named. With either feeMode the
-   * fee comes not on top of it; what customerCharge holds is left out.
+   * How much the customer can withdraw now; null when no customer was named. In either feeMode no
+   * fee is added to it. It does not count what customerCharge holds.
    */
   maxAmount: string | null;
   /** The highest network fee, in atomic units of the native coin. */
@@ -648,33 +661,36 @@ export interface Estimate {
   networkFeeUsd: string | null;
 }
 
-/** Asks what a withdrawal would cost. It has the body of POST /withdraw, of which only mintId is required. */
+/**
+ * Asks what a withdrawal would cost. It has the body of POST /withdraw, of which only mintId is
+ * required.
+ */
 export interface EstimateRequest {
   /** As in POST /withdraw. */
   amount?: string | null;
   /**
-   * Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control characters, compared
+   * Your own id of the customer: 1 to 128 bytes of UTF-8 in NFC without control characters, compared
    * byte for byte. No part of it between slashes or backslashes may be a dot segment (. or .., also
-   * with %2e): URL libraries would make another path of it. An id with / stands in paths as %2F, and
-   * does not work behind a proxy that decodes it.
+   * with %2e), because URL libraries change the path at such a segment. A / in the id becomes %2F in
+   * a path, and a proxy that decodes it breaks the path.
    */
   customerId?: string | null;
   /**
-   * Who pays the network fee. ORGANIZATION is billed for it, and the destination receives the whole
-   * amount. DEDUCTED, for a chain's own coin only: the customer pays amount and the destination
-   * receives amount less networkFee, which is decided when the payment is ordered and stays; what
-   * the network takes more or less than that is the organization's.
+   * Who pays the network fee. ORGANIZATION: your organization is billed, and the destination
+   * receives the whole amount. DEDUCTED, for the native coin of a chain only: the customer pays
+   * amount, and the destination receives amount less networkFee. This networkFee is fixed when the
+   * payment is ordered; the organization bears or keeps any difference to what the network takes.
    */
   feeMode?: "ORGANIZATION" | "DEDUCTED" | null;
   /**
-   * Your name for the payment you mean: 1 to 255 printable ASCII characters without a space. It
-   * never expires.
+   * Your name for this payment: 1 to 255 printable ASCII characters without a space. It never
+   * expires.
    */
   idempotencyKey?: string | null;
   /**
-   * The most that the network may take, in atomic units of the chain's own coin, whatever useDecimal
-   * says. While the network asks for more the withdrawal is AWAITING_APPROVAL with NETWORK_FEE, and
-   * no transaction that pays is made above it.
+   * The highest network fee that you accept, in atomic units of the native coin, whatever useDecimal
+   * says. While the network asks for more, the withdrawal is AWAITING_APPROVAL with NETWORK_FEE, and
+   * the service makes no paying transaction above the limit.
    */
   maxNetworkFee?: string | null;
   /** The memo that belongs to the address; null on a chain without memos. */
@@ -690,15 +706,15 @@ export interface EstimateRequest {
   /** The destination, in the canonical form of its chain. */
   toAddress?: string | null;
   /**
-   * What you have to say of the parties: any object of up to 4096 bytes. It is kept and shown with
-   * the withdrawal, is not checked, and no event carries it.
+   * Your statement about the parties: any object of up to 4096 bytes. The service stores it and
+   * shows it with the withdrawal. It does not check it, and no event has it.
    */
   travelRule?: Record<string, unknown> | null;
-  /** Reads amount as whole tokens. */
+  /** true: amount is in whole tokens. */
   useDecimal?: boolean;
 }
 
-/** Leave out events. */
+/** Limits which events the endpoint receives. */
 export interface Filters {
   /** Only events of this chain; null: all. */
   chain: string | null;
@@ -706,22 +722,22 @@ export interface Filters {
   customerId: string | null;
 }
 
-/** Why a deposit is held. */
+/** Why a deposit is flagged. */
 export interface FlagReason {
   /** The provider's categories. */
   categories: string[];
-  /** A name for a program. */
+  /** A code for programs. */
   code: string;
   /** The owner of the sending wallet, if the provider knows it. */
   entity: string | null;
-  /** Who was asked. */
+  /** The risk provider. */
   provider: string | null;
   /**
-   * Present and true when the sender itself is on a list of sanctions. To send blocked property back
-   * may be forbidden where you are: ask before you reject.
+   * Present and true when the sender itself is on a sanctions list. The law may forbid you to send
+   * blocked property back: ask before you reject.
    */
   sanctioned?: boolean;
-  /** The provider's own number. */
+  /** The provider's own score. */
   score: number | null;
   /** NONE, LOW, MEDIUM, HIGH or SEVERE, in this order, or UNKNOWN, which is not part of the order. */
   severity: string | null;
@@ -739,32 +755,35 @@ export interface FreshScreening {
   categories: string[];
   /** The owner of the sending wallet, if the provider knows it. */
   entity: string | null;
-  /** Who was asked. */
+  /** The risk provider. */
   provider: string;
   /** Your own reference. The service shows it and can search for it. */
   reference: string | null;
-  /** The provider's own number. */
+  /** The provider's own score. */
   score: number | null;
-  /** When it was asked. */
+  /** When the provider was asked. */
   screenedAt: string;
   /** NONE, LOW, MEDIUM, HIGH or SEVERE, in this order, or UNKNOWN, which is not part of the order. */
   severity: string;
 }
 
-/** The result of one rule, with the facts that it used. Amounts are in atomic units, values in dollars. */
+/**
+ * The result of one rule, with the facts that it used. Amounts are in atomic units, values in
+ * dollars.
+ */
 export interface GateResult {
   /** What the customer could spend. */
   available?: string;
   /** The error of the signer or of the chain. */
   code?: string;
   /**
-   * What the network takes at most, or took, for the customer's other withdrawals of the last 24
-   * hours, in dollars.
+   * The network fees of the customer's other withdrawals in the last 24 hours, in dollars: what they
+   * cost, or can cost at most.
    */
   costsUsd?: string;
   /**
-   * The withdrawal to the same destination that the chain reverted, since which no approved one was
-   * paid.
+   * The withdrawal to the same destination that the chain reverted. No approved withdrawal was paid
+   * to it since.
    */
   failedWithdrawalId?: string;
   /** The most that the service charges for a payment that fails because of its payee. */
@@ -774,7 +793,7 @@ export interface GateResult {
   /**
    * The rule: FREEZE, IDEMPOTENCY_KEY, MINIMUM, SUSPENDED, ADDRESS, BALANCE, RISK, REQUIRE_APPROVAL,
    * USD_THRESHOLD, DESTINATION_ADDRESS, LIQUIDITY, NETWORK_FEE, CUSTOMER_COSTS, CUSTOMER_CHARGE or
-   * SIGNER. Rules are added without notice.
+   * SIGNER. Rules may be added without notice.
    */
   gate: string;
   /** What your addresses could pay, as far as the rule counted. */
@@ -782,21 +801,21 @@ export interface GateResult {
   /** The highest network fee that the request accepted. */
   maxNetworkFee?: string;
   /**
-   * The smallest amount that may be asked for: the mint's, or what reaches the destination with the
-   * fee that comes out of it.
+   * The smallest amount that can be requested: the minimum of the mint, or the least amount that
+   * still reaches the destination when the fee comes out of it.
    */
   minimum?: string;
   /** The highest network fee at the time. */
   networkFee?: string;
-  /** Dollars for one whole token. */
+  /** The dollar price of one whole token. */
   price?: string;
   /** The age of the price when the rule used it. */
   priceAgeSeconds?: string;
   /** The time of the price, by its source. */
   priceAt?: string;
-  /** Who said so. */
+  /** The source of the price. */
   priceSource?: string;
-  /** Who said it. */
+  /** The provider. */
   provider?: string;
   /** The approvalReason that the rule gave. */
   reason?: string;
@@ -805,18 +824,18 @@ export interface GateResult {
   /** The known address that looks like the destination. */
   resembles?: string;
   /**
-   * PASS, HOLD, REFUSE, BLOCK (answered 451), SKIPPED (it would hold, and the approval allowlist has
-   * the customer), or NOT_CONFIGURED where nothing is set for the rule to ask. Results are added
-   * without notice.
+   * PASS, HOLD, REFUSE, BLOCK (the call answers 451), SKIPPED (the rule would hold, and the approval
+   * allowlist has the customer), or NOT_CONFIGURED when the rule has nothing to check. Results may
+   * be added without notice.
    */
   result: string;
-  /** How far that reaches. */
+  /** How far it reaches. */
   scope?: string;
-  /** What risk screening said. */
+  /** The result of risk screening. */
   severity?: string;
-  /** What it was compared with. */
+  /** The limit that the value was compared with. */
   threshold?: string;
-  /** What the amount was worth. */
+  /** The value of the amount. */
   usdValue?: string;
   /** A sentence for a person. */
   why?: string;
@@ -825,8 +844,8 @@ export interface GateResult {
 /** Says how long the former value of a key works after a roll. */
 export interface KeyRoll {
   /**
-   * How long the former value works; 0, which it is when it is left out, ends it at once, with every
-   * value before it. More is refused while an earlier former value works.
+   * How long the former value works. 0, the default, ends it at once, together with every earlier
+   * value. While an earlier value still works, only 0 is allowed.
    */
   overlapSeconds?: number;
 }
@@ -837,7 +856,10 @@ export interface Mint {
   caip2: string | null;
   /** The chain. Chains may be added without notice. */
   chain: string;
-  /** How many confirmations to show to people until a deposit counts. The service decides by finality. */
+  /**
+   * How many confirmations to show to people until a deposit counts. The service decides by
+   * finality.
+   */
   confirmationsRequired: number;
   /** The token's contract; null for the native coin of the chain. */
   contractAddress: string | null;
@@ -859,7 +881,7 @@ export interface Mint {
   minDepositAmount: string;
   /** The smallest withdrawal, in atomic units. */
   minWithdrawAmount: string;
-  /** For people. */
+  /** The name, for people. */
   name: string;
   /** The network of the chain that this installation uses. */
   network: "MAINNET" | "TESTNET" | "LOCAL";
@@ -869,7 +891,7 @@ export interface Mint {
   symbol: string;
   /** The dollar price of one whole token, for display; null when it is not known. */
   usdPrice: string | null;
-  /** When that was the price. */
+  /** The time of the price. */
   usdPriceAt: string | null;
   /** Whether withdrawals are accepted. */
   withdrawEnabled: boolean;
@@ -879,7 +901,7 @@ export interface Mint {
 export interface MintPage {
   /** The items, in order. */
   data: Mint[];
-  /** Whether something follows. */
+  /** Whether there are more items. */
   hasMore: boolean;
   /** The cursor of the next page; null on the last page. */
   nextCursor: string | null;
@@ -888,10 +910,10 @@ export interface MintPage {
 /** One side of a transfer: a customer or a product. */
 export interface Party {
   /**
-   * Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control characters, compared
+   * Your own id of the customer: 1 to 128 bytes of UTF-8 in NFC without control characters, compared
    * byte for byte. No part of it between slashes or backslashes may be a dot segment (. or .., also
-   * with %2e): URL libraries would make another path of it. An id with / stands in paths as %2F, and
-   * does not work behind a proxy that decodes it.
+   * with %2e), because URL libraries change the path at such a segment. A / in the id becomes %2F in
+   * a path, and a proxy that decodes it breaks the path.
    */
   customerId?: string | null;
   /** A balance of your own organization. */
@@ -903,13 +925,13 @@ export interface Preview {
   /**
    * Why: REQUIRE_APPROVAL, USD_THRESHOLD, LOW_LIQUIDITY, DESTINATION_ADDRESS, RISK_REVIEW,
    * PRICE_UNAVAILABLE, POLICY_LIMIT, NETWORK_FEE (the network asks for more than maxNetworkFee),
-   * DUPLICATE_KEY (the signer remembers another payment with its idempotency key; nothing was sent)
-   * or RESTORED (made again from the signer's journal after a restore; nothing was sent).
+   * DUPLICATE_KEY (the signer remembers another payment with this idempotency key; nothing was sent)
+   * or RESTORED (created again from the signer's journal after a restore; nothing was sent).
    */
   approvalReasons: string[];
   /**
-   * What the customer pays of what the payment costs, in the token that is withdrawn and beside the
-   * amount. Absent where your organization charges nothing (chargeCustomerCosts).
+   * The costs of the payment that the customer pays, in the withdrawn token and in addition to the
+   * amount. Absent when your organization charges nothing (chargeCustomerCosts).
    */
   customerCharge?: CustomerCharge | null;
   /** The withdrawal that already has the idempotencyKey. Present only then. */
@@ -917,15 +939,15 @@ export interface Preview {
   /** Every rule that was evaluated, in order. */
   gates: GateResult[];
   /**
-   * The most that the network would take, in atomic units of its own coin; null when the chain does
-   * not say. With feeMode DEDUCTED it comes out of the amount.
+   * The highest network fee, in atomic units of the native coin; null when the chain does not say.
+   * With feeMode DEDUCTED it comes out of the amount.
    */
   networkFee: string | null;
   /** The mint of networkFee: the chain's native coin. */
   networkFeeMintId: number | null;
   /**
-   * The status that the withdrawal would have: PROCESSING or AWAITING_APPROVAL, or that of the one
-   * that has the idempotencyKey.
+   * The status that the withdrawal would have: PROCESSING or AWAITING_APPROVAL. With a known
+   * idempotencyKey, the status of the withdrawal that has the key.
    */
   wouldBe: string;
 }
@@ -953,15 +975,15 @@ export interface ProductAddress {
 
 /** Your organization's balance of one mint in one product. */
 export interface ProductBalance {
-  /** May be moved. */
+  /** The amount that can be moved. */
   available: string;
   /** The chain. Chains may be added without notice. */
   chain: string;
   /** The mint: a token on a chain. */
   mintId: number;
   /**
-   * What your customers have of the mint, available or being withdrawn. Present for CUSTODIAL alone;
-   * it is theirs, and stands outside the total.
+   * What your customers have of the mint, including what they are withdrawing. Only CUSTODIAL has
+   * it. It belongs to the customers, and the total does not include it.
    */
   owedToCustomers?: string | null;
   /** Held for unfinished payments of the product. */
@@ -994,7 +1016,10 @@ export interface ProductDepositRequest {
 
 /** Asks the service to send the events that an endpoint missed. */
 export interface RecoverRequest {
-  /** true, the default: only events that were never delivered to the endpoint. false: all events again. */
+  /**
+   * true, the default: only events that were never delivered to the endpoint. false: all events
+   * again.
+   */
   onlyFailed?: boolean | null;
   /** Only events of this time and later, by the time of the change. */
   since: string;
@@ -1010,20 +1035,20 @@ export interface ResendRequest {
 
 /** How a flagged deposit was resolved, and the transfer that carried it out. */
 export interface Resolution {
-  /** Atomic units. */
+  /** The amount in atomic units. */
   amount: string | null;
   /** When it was decided. */
   decidedAt: string;
-  /** Who decided. */
+  /** The person or key that decided. */
   decidedBy: Actor;
   /** APPROVED, REJECTED or REDIRECTED. */
   decision: string;
   /**
-   * What the network took, in atomic units of its native coin; null until it is final. With feeMode
-   * DEDUCTED what the customer pays of it, from the moment it is decided.
+   * The network fee, in atomic units of the native coin; null until the transaction is final. With
+   * feeMode DEDUCTED, the part that the customer pays, as soon as it is decided.
    */
   networkFee: string | null;
-  /** What the person wrote. */
+  /** The note of the person who decided. */
   note: string | null;
   /** The reason. */
   reason: string | null;
@@ -1037,7 +1062,7 @@ export interface Resolution {
 
 /** An attempt that failed before anything reached the chain. */
 export interface ResolutionAttempt {
-  /** What was attempted. */
+  /** The decision that was attempted. */
   action: string;
   /** When. */
   at: string;
@@ -1050,11 +1075,11 @@ export interface ResolutionAttempt {
 /** How the service reversed a credit after the chain replaced final blocks. */
 export interface Reversal {
   /**
-   * What the customer did not have any more, in atomic units. With takenBack it is the deposit's
-   * amount.
+   * The amount that was not in the customer's balance any more, in atomic units. Together with
+   * takenBack it is the amount of the deposit.
    */
   loss: string;
-  /** When it was taken back. */
+  /** When the credit was reversed. */
   reversedAt: string;
   /** The amount that was taken from the customer's balance, in atomic units. */
   takenBack: string;
@@ -1064,23 +1089,23 @@ export interface Reversal {
 export interface RotatedSecret {
   /** The date of the payload version. */
   apiVersion: string;
-  /** When it was made. */
+  /** When it was created. */
   createdAt: string;
-  /** For people. */
+  /** A note for people. */
   description: string;
   /** The webhook endpoint. */
   endpointId: string;
   /**
-   * Which events it receives. Empty means the seven events of the interface and no extension; *
-   * alone means all, also those that are added later.
+   * The events that the endpoint receives. Empty means the seven events of the interface and no
+   * extension. * alone means all events, including later ones.
    */
   events: string[];
   /**
-   * The first of the failed attempts since one succeeded; null when the last succeeded. After five
-   * days of nothing else the endpoint is DISABLED_BY_FAILURE.
+   * The first failed attempt since the last success; null when the last attempt succeeded. After
+   * five days of failures the endpoint is DISABLED_BY_FAILURE.
    */
   failingSince: string | null;
-  /** What leaves out events. */
+  /** Limits which events the endpoint receives. */
   filters: Filters;
   /** Until when the former secret signs besides the new one. */
   formerSecretUntil: string;
@@ -1103,8 +1128,8 @@ export interface ScopedKey {
   /** When the key expires, by the clock of the database; null: never. */
   expiresAt: string | null;
   /**
-   * When a request by the value before was last let in, to the minute: before formerKeyUntil,
-   * whether something still uses it.
+   * When a request last used the former value, to the minute. Before formerKeyUntil it shows whether
+   * a program still uses that value.
    */
   formerKeyLastUsedAt: string | null;
   /** Until when the former value works; null: it does not work. */
@@ -1113,19 +1138,19 @@ export interface ScopedKey {
   isMain: boolean;
   /** When a request last used the present value, to the minute; null: not yet. */
   lastUsedAt: string | null;
-  /** For people. */
+  /** A name for people. */
   name: string;
   /** When the value was last replaced; null: never. */
   rolledAt: string | null;
   /**
-   * What the key may do. READ: every GET. NO_MONEY_OUT: also what changes something and lets no
-   * money out. FULL: also what lets money out. Only the main key manages API keys.
+   * What the key may do. READ: every GET. NO_MONEY_OUT: also changes that send no money out. FULL:
+   * also payments. Only the main key manages API keys.
    */
   scope: "READ" | "NO_MONEY_OUT" | "FULL";
   /**
    * EXPIRED: expiresAt has passed. SUSPENDED: the operator of this service has switched
-   * additionalApiKeys off; the key works again when it is on. REVOKED: the operator ended the main
-   * key and has not rolled it. Statuses are added without notice.
+   * additionalApiKeys off; the key works again when the setting is on. REVOKED: the operator ended
+   * the main key and has not rolled it. Statuses may be added without notice.
    */
   status: string;
 }
@@ -1134,7 +1159,7 @@ export interface ScopedKey {
 export interface ScopedKeyPage {
   /** The items, in order. */
   data: ScopedKey[];
-  /** Whether something follows. */
+  /** Whether there are more items. */
   hasMore: boolean;
   /** The cursor of the next page; null on the last page. */
   nextCursor: string | null;
@@ -1144,7 +1169,10 @@ export interface ScopedKeyPage {
 export interface ScopedKeyRequest {
   /** When the key expires; null or left out: never. */
   expiresAt?: string | null;
-  /** For people: which program uses the key. 1 to 200 bytes without control characters or space around it. */
+  /**
+   * For people: which program uses the key. 1 to 200 bytes without control characters or space
+   * around it.
+   */
   name: string;
   /** What the key may do. Give each program only the scope that it needs. */
   scope: "READ" | "NO_MONEY_OUT" | "FULL";
@@ -1161,8 +1189,8 @@ export interface ScopedKeyWithValue {
   /** When the key expires, by the clock of the database; null: never. */
   expiresAt: string | null;
   /**
-   * When a request by the value before was last let in, to the minute: before formerKeyUntil,
-   * whether something still uses it.
+   * When a request last used the former value, to the minute. Before formerKeyUntil it shows whether
+   * a program still uses that value.
    */
   formerKeyLastUsedAt: string | null;
   /** Until when the former value works; null: it does not work. */
@@ -1171,32 +1199,32 @@ export interface ScopedKeyWithValue {
   isMain: boolean;
   /** When a request last used the present value, to the minute; null: not yet. */
   lastUsedAt: string | null;
-  /** For people. */
+  /** A name for people. */
   name: string;
   /** When the value was last replaced; null: never. */
   rolledAt: string | null;
   /**
-   * What the key may do. READ: every GET. NO_MONEY_OUT: also what changes something and lets no
-   * money out. FULL: also what lets money out. Only the main key manages API keys.
+   * What the key may do. READ: every GET. NO_MONEY_OUT: also changes that send no money out. FULL:
+   * also payments. Only the main key manages API keys.
    */
   scope: "READ" | "NO_MONEY_OUT" | "FULL";
   /**
    * EXPIRED: expiresAt has passed. SUSPENDED: the operator of this service has switched
-   * additionalApiKeys off; the key works again when it is on. REVOKED: the operator ended the main
-   * key and has not rolled it. Statuses are added without notice.
+   * additionalApiKeys off; the key works again when the setting is on. REVOKED: the operator ended
+   * the main key and has not rolled it. Statuses may be added without notice.
    */
   status: string;
 }
 
 /** The result of risk screening for the sender of a deposit. */
 export interface Screening {
-  /** Who was asked. */
+  /** The risk provider. */
   provider: string | null;
   /** Your own reference. The service shows it and can search for it. */
   reference: string | null;
-  /** The provider's own number. */
+  /** The provider's own score. */
   score: number | null;
-  /** When it was asked. */
+  /** When the provider was asked. */
   screenedAt: string | null;
   /** NONE, LOW, MEDIUM, HIGH or SEVERE, in this order, or UNKNOWN, which is not part of the order. */
   severity: string | null;
@@ -1207,15 +1235,15 @@ export interface Screening {
 /** A customer swap that failed after its creation. */
 export interface SwapFailed {
   /**
-   * Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control characters, compared
+   * Your own id of the customer: 1 to 128 bytes of UTF-8 in NFC without control characters, compared
    * byte for byte. No part of it between slashes or backslashes may be a dot segment (. or .., also
-   * with %2e): URL libraries would make another path of it. An id with / stands in paths as %2F, and
-   * does not work behind a proxy that decodes it.
+   * with %2e), because URL libraries change the path at such a segment. A / in the id becomes %2F in
+   * a path, and a proxy that decodes it breaks the path.
    */
   customerId: string;
   /**
-   * What had come back when the event was sent, in atomic units of the mint that was given; null
-   * when nothing had.
+   * The amount that had come back when the event was sent, in atomic units of the mint that was
+   * given; null when nothing had.
    */
   refundedAmount: string | null;
   /** The swap. */
@@ -1228,7 +1256,7 @@ export interface SwapSummary {
   amountIn: string;
   /** The amount that arrived; null until it has. */
   amountOut: string | null;
-  /** When it was made. */
+  /** When it was created. */
   createdAt: string;
   /** The customer swap. */
   customerSwapId: string;
@@ -1236,43 +1264,46 @@ export interface SwapSummary {
   destinationTxHash: string | null;
   /** The estimate, in atomic units of the mint that was received. */
   estimatedAmountOut: string;
-  /** What was given. */
+  /** The amount and mint that the customer gave. */
   fromMint: EmbeddedMint;
   /**
-   * Your name for the payment you mean: 1 to 255 printable ASCII characters without a space. It
-   * never expires.
+   * Your name for this payment: 1 to 255 printable ASCII characters without a space. It never
+   * expires.
    */
   idempotencyKey: string;
   /** The hash of the transaction that paid the swap provider. */
   originTxHash: string | null;
-  /** What was received. */
+  /** The amount and mint that the customer received. */
   toMint: EmbeddedMint;
 }
 
-/** Asks for a sample. */
+/** Asks for a sample event. */
 export interface TestRequest {
-  /** Which event. */
+  /** The type of the event. */
   type: "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED";
 }
 
-/** A transfer between two balances of your organization. It has no states: it is complete when it exists. */
+/**
+ * A transfer between two balances of your organization. It has no states: it is complete when it
+ * exists.
+ */
 export interface Transfer {
-  /** Atomic units. */
+  /** The amount in atomic units. */
   amount: string;
   /** The amount in whole tokens. */
   amountDecimal: string;
-  /** When it was made. */
+  /** When it was created. */
   createdAt: string;
   /** Who pays. */
   from: Party;
   /**
-   * Your name for the payment you mean: 1 to 255 printable ASCII characters without a space. It
-   * never expires.
+   * Your name for this payment: 1 to 255 printable ASCII characters without a space. It never
+   * expires.
    */
   idempotencyKey: string;
   /** Your own keys and values: at most 20 keys of up to 40 characters, values of up to 500. */
   metadata: Record<string, string>;
-  /** The mint, for people. */
+  /** The symbol of the mint, for people. */
   mint: EmbeddedMint;
   /** The mint: a token on a chain. */
   mintId: number;
@@ -1288,7 +1319,7 @@ export interface Transfer {
 export interface TransferPage {
   /** The items, in order. */
   data: Transfer[];
-  /** Whether something follows. */
+  /** Whether there are more items. */
   hasMore: boolean;
   /** The cursor of the next page; null on the last page. */
   nextCursor: string | null;
@@ -1297,10 +1328,10 @@ export interface TransferPage {
 /** One side of a transfer: either a customer or a product. */
 export interface TransferParty {
   /**
-   * Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control characters, compared
+   * Your own id of the customer: 1 to 128 bytes of UTF-8 in NFC without control characters, compared
    * byte for byte. No part of it between slashes or backslashes may be a dot segment (. or .., also
-   * with %2e): URL libraries would make another path of it. An id with / stands in paths as %2F, and
-   * does not work behind a proxy that decodes it.
+   * with %2e), because URL libraries change the path at such a segment. A / in the id becomes %2F in
+   * a path, and a proxy that decodes it breaks the path.
    */
   customerId?: string | null;
   /** A balance of your own organization. */
@@ -1310,15 +1341,15 @@ export interface TransferParty {
 /** Asks for a transfer between two balances. */
 export interface TransferRequest {
   /**
-   * Whole atomic units; whole tokens with useDecimal, with no more digits after the point than the
-   * mint has decimals. ASCII digits, no sign, no exponent, no leading zero.
+   * Whole atomic units, or whole tokens with useDecimal: then at most as many digits after the point
+   * as the mint has decimals. ASCII digits without sign, exponent and leading zero.
    */
   amount: string;
   /** Who pays. */
   from: TransferParty;
   /**
-   * Your name for the transfer you mean: 1 to 255 printable ASCII characters without a space. It
-   * never expires. Required, here or in the header Idempotency-Key.
+   * Your name for this transfer: 1 to 255 printable ASCII characters without a space. It never
+   * expires. Required, here or in the header Idempotency-Key.
    */
   idempotencyKey?: string | null;
   /** Your own keys and values: at most 20 keys of up to 40 characters, values of up to 500. */
@@ -1329,7 +1360,7 @@ export interface TransferRequest {
   reference?: string | null;
   /** Who receives. */
   to: TransferParty;
-  /** Reads amount as whole tokens. */
+  /** true: amount is in whole tokens. */
   useDecimal?: boolean;
 }
 
@@ -1341,17 +1372,20 @@ export interface UnfreezeRequest {
 export interface WebhookJob {
   /** When the job had queued everything. */
   completedAt: string | null;
-  /** When it was made. */
+  /** When it was created. */
   createdAt: string;
   /** The number of queued events that were delivered since. */
   delivered: number;
   /** The endpoint; null for every endpoint that receives the event. */
   endpointId: string | null;
-  /** Of a RESEND: the event. */
+  /** The event of a RESEND. */
   eventId: string | null;
   /** The number of events that the job looked at and that the endpoint receives. */
   examined: number;
-  /** The number of queued events that failed after the whole schedule, or that were cancelled with their endpoint. */
+  /**
+   * The number of queued events that failed after the whole schedule, or that were cancelled with
+   * their endpoint.
+   */
   failed: number;
   /** The job. */
   jobId: string;
@@ -1359,7 +1393,10 @@ export interface WebhookJob {
   kind: "RESEND" | "RECOVER";
   /** Whether the job sends only events that were never delivered. */
   onlyFailed: boolean;
-  /** The number of queued events that have not ended yet. An event that a later job queued again counts for that job. */
+  /**
+   * The number of queued events that have not ended yet. An event that a later job queued again
+   * counts for that job.
+   */
   pending: number;
   /** The number of them that the job queued. The others were already queued, or were delivered. */
   queued: number;
@@ -1380,33 +1417,33 @@ export interface WebhookKeys {
 /** Asks for a payment from a customer's balance. */
 export interface WithdrawRequest {
   /**
-   * Whole atomic units; whole tokens with useDecimal, with no more digits after the point than the
-   * mint has decimals. ASCII digits, no sign, no exponent, no leading zero.
+   * Whole atomic units, or whole tokens with useDecimal: then at most as many digits after the point
+   * as the mint has decimals. ASCII digits without sign, exponent and leading zero.
    */
   amount: string;
   /**
-   * Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control characters, compared
+   * Your own id of the customer: 1 to 128 bytes of UTF-8 in NFC without control characters, compared
    * byte for byte. No part of it between slashes or backslashes may be a dot segment (. or .., also
-   * with %2e): URL libraries would make another path of it. An id with / stands in paths as %2F, and
-   * does not work behind a proxy that decodes it.
+   * with %2e), because URL libraries change the path at such a segment. A / in the id becomes %2F in
+   * a path, and a proxy that decodes it breaks the path.
    */
   customerId: string;
   /**
-   * Who pays the network fee. ORGANIZATION is billed for it, and the destination receives the whole
-   * amount. DEDUCTED, for a chain's own coin only: the customer pays amount and the destination
-   * receives amount less networkFee, which is decided when the payment is ordered and stays; what
-   * the network takes more or less than that is the organization's.
+   * Who pays the network fee. ORGANIZATION: your organization is billed, and the destination
+   * receives the whole amount. DEDUCTED, for the native coin of a chain only: the customer pays
+   * amount, and the destination receives amount less networkFee. This networkFee is fixed when the
+   * payment is ordered; the organization bears or keeps any difference to what the network takes.
    */
   feeMode?: "ORGANIZATION" | "DEDUCTED" | null;
   /**
-   * Your name for the payment you mean: 1 to 255 printable ASCII characters without a space. It
-   * never expires.
+   * Your name for this payment: 1 to 255 printable ASCII characters without a space. It never
+   * expires.
    */
   idempotencyKey?: string | null;
   /**
-   * The most that the network may take, in atomic units of the chain's own coin, whatever useDecimal
-   * says. While the network asks for more the withdrawal is AWAITING_APPROVAL with NETWORK_FEE, and
-   * no transaction that pays is made above it.
+   * The highest network fee that you accept, in atomic units of the native coin, whatever useDecimal
+   * says. While the network asks for more, the withdrawal is AWAITING_APPROVAL with NETWORK_FEE, and
+   * the service makes no paying transaction above the limit.
    */
   maxNetworkFee?: string | null;
   /** Leave it out: no chain of this installation has memos. */
@@ -1422,42 +1459,42 @@ export interface WithdrawRequest {
   /** Where the money goes. An EVM address with mixed case has to carry its EIP-55 checksum. */
   toAddress: string;
   /**
-   * What you have to say of the parties: any object of up to 4096 bytes. It is kept and shown with
-   * the withdrawal, is not checked, and no event carries it.
+   * Your statement about the parties: any object of up to 4096 bytes. The service stores it and
+   * shows it with the withdrawal. It does not check it, and no event has it.
    */
   travelRule?: Record<string, unknown> | null;
-  /** Reads amount as whole tokens. */
+  /** true: amount is in whole tokens. */
   useDecimal?: boolean;
 }
 
 /** A payment to an address, from a customer's balance or from one of the organization's own. */
 export interface Withdrawal {
-  /** Atomic units. */
+  /** The amount in atomic units. */
   amount: string;
   /** The amount in whole tokens. */
   amountDecimal: string;
   /**
    * Why: REQUIRE_APPROVAL, USD_THRESHOLD, LOW_LIQUIDITY, DESTINATION_ADDRESS, RISK_REVIEW,
    * PRICE_UNAVAILABLE, POLICY_LIMIT, NETWORK_FEE (the network asks for more than maxNetworkFee),
-   * DUPLICATE_KEY (the signer remembers another payment with its idempotency key; nothing was sent)
-   * or RESTORED (made again from the signer's journal after a restore; nothing was sent).
+   * DUPLICATE_KEY (the signer remembers another payment with this idempotency key; nothing was sent)
+   * or RESTORED (created again from the signer's journal after a restore; nothing was sent).
    */
   approvalReasons: string[];
   /** How many of the needed approvals it has. */
   approvals: Approvals;
   /** When it was approved. */
   approvedAt: string | null;
-  /** When it was first sent. */
+  /** When it was first sent to the network. */
   broadcastAt: string | null;
-  /** What the chain says. */
+  /** The status on the chain. */
   chainStatus: "NONE" | "PENDING" | "INCLUDED" | "FINALIZED" | "REVERTED" | "DROPPED" | "REPLACED";
-  /** When its end became final. */
+  /** When its outcome became final. */
   completedAt: string | null;
-  /** When it was made. */
+  /** When it was created. */
   createdAt: string;
   /**
-   * What the customer pays of what the payment costs, in the token that is withdrawn and beside the
-   * amount. Absent where your organization charges nothing (chargeCustomerCosts).
+   * The costs of the payment that the customer pays, in the withdrawn token and in addition to the
+   * amount. Absent when your organization charges nothing (chargeCustomerCosts).
    */
   customerCharge?: CustomerCharge | null;
   /** Your own id of the customer; null for your organization's own withdrawal, which has a product. */
@@ -1465,39 +1502,39 @@ export interface Withdrawal {
   /** A page that shows the transaction, if an explorer is configured. */
   explorerUrl: string | null;
   /**
-   * Why it failed: REVERTED, CANCELLED, or POLICY_LIMIT (the signer's limits were lowered under it).
+   * Why it failed: REVERTED, CANCELLED, or POLICY_LIMIT (the signer's limits were lowered below it).
    * The money is back in the balance.
    */
   failureReason: string | null;
   /**
-   * Who pays the network fee. ORGANIZATION is billed for it, and the destination receives the whole
-   * amount. DEDUCTED, for a chain's own coin only: the customer pays amount and the destination
-   * receives amount less networkFee, which is decided when the payment is ordered and stays; what
-   * the network takes more or less than that is the organization's.
+   * Who pays the network fee. ORGANIZATION: your organization is billed, and the destination
+   * receives the whole amount. DEDUCTED, for the native coin of a chain only: the customer pays
+   * amount, and the destination receives amount less networkFee. This networkFee is fixed when the
+   * payment is ordered; the organization bears or keeps any difference to what the network takes.
    */
   feeMode: "ORGANIZATION" | "DEDUCTED";
   /**
-   * Your name for the payment you mean: 1 to 255 printable ASCII characters without a space. It
-   * never expires.
+   * Your name for this payment: 1 to 255 printable ASCII characters without a space. It never
+   * expires.
    */
   idempotencyKey: string | null;
   /**
-   * The most that the network may take, in atomic units of the chain's own coin, whatever useDecimal
-   * says. While the network asks for more the withdrawal is AWAITING_APPROVAL with NETWORK_FEE, and
-   * no transaction that pays is made above it.
+   * The highest network fee that you accept, in atomic units of the native coin, whatever useDecimal
+   * says. While the network asks for more, the withdrawal is AWAITING_APPROVAL with NETWORK_FEE, and
+   * the service makes no paying transaction above the limit.
    */
   maxNetworkFee?: string | null;
   /** The memo that belongs to the address; null on a chain without memos. */
   memo: string | null;
   /** Your own keys and values: at most 20 keys of up to 40 characters, values of up to 500. */
   metadata: Record<string, string>;
-  /** The mint, for people. */
+  /** The symbol of the mint, for people. */
   mint: EmbeddedMint;
   /** The mint: a token on a chain. */
   mintId: number;
   /**
-   * What the network took, in atomic units of its native coin; null until it is final. With feeMode
-   * DEDUCTED what the customer pays of it, from the moment it is decided.
+   * The network fee, in atomic units of the native coin; null until the transaction is final. With
+   * feeMode DEDUCTED, the part that the customer pays, as soon as it is decided.
    */
   networkFee: string | null;
   /** The mint of networkFee: the chain's native coin. */
@@ -1512,15 +1549,15 @@ export interface Withdrawal {
   replacedTxHashes: string[];
   /** Whether a person has to approve it, or had to. */
   requiresApproval: boolean;
-  /** What risk screening said. */
+  /** The result of risk screening. */
   screening: WithdrawalScreening;
-  /** What the books say. */
+  /** The status in the service's books. */
   status: "AWAITING_APPROVAL" | "PROCESSING" | "BROADCAST" | "COMPLETED" | "FAILED" | "REJECTED" | "CANCELLED" | "BLOCKED";
   /** The destination, in the canonical form of its chain. */
   toAddress: string;
   /**
-   * What you have to say of the parties: any object of up to 4096 bytes. It is kept and shown with
-   * the withdrawal, is not checked, and no event carries it.
+   * Your statement about the parties: any object of up to 4096 bytes. The service stores it and
+   * shows it with the withdrawal. It does not check it, and no event has it.
    */
   travelRule?: Record<string, unknown>;
   /** The hash of the transaction; null until there is one. */
@@ -1539,7 +1576,7 @@ export interface Withdrawal {
 export interface WithdrawalPage {
   /** The items, in order. */
   data: Withdrawal[];
-  /** Whether something follows. */
+  /** Whether there are more items. */
   hasMore: boolean;
   /** The cursor of the next page; null on the last page. */
   nextCursor: string | null;
@@ -1547,13 +1584,13 @@ export interface WithdrawalPage {
 
 /** The result of risk screening for a destination. */
 export interface WithdrawalScreening {
-  /** Who was asked. */
+  /** The risk provider. */
   provider: string | null;
   /** NONE, LOW, MEDIUM, HIGH or SEVERE, in this order, or UNKNOWN, which is not part of the order. */
   severity: string | null;
   /**
-   * PASSED, BLOCKED, UNAVAILABLE where nobody could say enough, or NOT_CONFIGURED where nobody is
-   * asked.
+   * PASSED, BLOCKED, UNAVAILABLE when too few providers answered, or NOT_CONFIGURED when no provider
+   * is configured.
    */
   status: string;
 }
@@ -1589,8 +1626,8 @@ export interface EventData {
 }
 
 /**
- * An event, as a webhook and GET /events carry it. Its type tells what its data is. Types are
- * added without notice: pass over what you do not know.
+ * An event, as a webhook and GET /events carry it. Its type says what its data is. Types can be
+ * added without notice: ignore a type that you do not know.
  */
 export type Event = { [T in keyof EventData]: Omit<Envelope, "type" | "data"> & { type: T; data: EventData[T] } }[keyof EventData];
 
@@ -1639,8 +1676,8 @@ export interface ListDepositsParams {
   /** Only in this status. */
   status?: "DETECTED" | "CONFIRMING" | "SCREENING" | "CREDITED" | "FLAGGED" | "APPROVING" | "REJECTING" | "REDIRECTING" | "RESOLUTION_STUCK" | "REJECTED" | "REDIRECTED" | "ORPHANED" | "UNSUPPORTED" | "BELOW_MINIMUM" | "REVERSED" | undefined;
   /**
-   * Only what was, or was not, held by risk screening, resolved or not. With status CREDITED,
-   * REJECTED or REDIRECTED it is the history of what was decided.
+   * true: only deposits that screening flagged, resolved or not. false: only deposits that it did
+   * not flag. With status CREDITED, REJECTED or REDIRECTED, true lists the resolved ones.
    */
   isFlagged?: boolean | undefined;
   /** Only of this mint. */
@@ -1812,7 +1849,7 @@ export class Coffer {
 
   /**
    * List mints. The tokens of this installation, by id. Without limit the whole catalogue is one
-   * page. Read decimals before converting an amount, and swappable before offering a swap.
+   * page. Read decimals before you convert an amount, and swappable before you offer a swap.
    *
    * GET /mints. The client repeats the call if no answer comes.
    */
@@ -1820,15 +1857,16 @@ export class Coffer {
     return this.#connection.call<MintPage>({ method: "GET", path: `/mints`, repeat: "ALWAYS", headers: { "if-none-match": params.ifNoneMatch }, query: { chain: params.chain, symbol: params.symbol, swappable: params.swappable, depositEnabled: params.depositEnabled, limit: params.limit, cursor: params.cursor } }, options);
   }
 
-  /** Every item of listMints, page after page. */
+  /** Every item of listMints, over all pages. */
   mints(params: ListMintsParams = {}, options: CallOptions = {}): AsyncGenerator<Mint, void, undefined> {
     return each(params.cursor, (cursor) => this.listMints({ ...params, cursor }, options));
   }
 
   /**
-   * Freeze a customer. Nothing leaves the customer's balances from now on: withdrawals and transfers
-   * out are 403 CUSTOMER_FROZEN, and a payment that is not on its way yet waits. What arrives is
-   * credited and told as usual. Again it changes nothing. The body may be left out.
+   * Freeze a customer. Stops payments from the customer's balances: withdrawals and transfers out
+   * are refused with 403 CUSTOMER_FROZEN, and a payment that is not sent yet waits. The service
+   * still credits deposits and sends their events. A repeated call changes nothing. The body may be
+   * left out.
    *
    * POST /customers/{customerId}/freeze. The client repeats the call if no answer comes.
    */
@@ -1846,8 +1884,8 @@ export class Coffer {
   }
 
   /**
-   * Read a customer's balances. One row for each mint that anything of the customer's has touched.
-   * total is available + pendingWithdraw + inSwap; pendingDeposit and held stand outside it.
+   * Read a customer's balances. One row for each mint of which the customer had a movement. total is
+   * available + pendingWithdraw + inSwap; it does not include pendingDeposit and held.
    *
    * GET /customers/{customerId}/balances. The client repeats the call if no answer comes.
    */
@@ -1856,10 +1894,11 @@ export class Coffer {
   }
 
   /**
-   * List customers. The organization's customers. They are made by their first POST /deposit, or by
-   * a transfer to them. With Accept: text/csv everything that the filters leave comes as one table,
-   * as of one moment, without limit and cursor; one that breaks off is cut, never ended. A cell that
-   * a spreadsheet would take for a formula has an apostrophe before it.
+   * List customers. The organization's customers. The first POST /deposit for a customer creates it,
+   * or a transfer to it. With Accept: text/csv the call returns everything that the filters select
+   * as one table, as of one moment, without limit and cursor. If the table breaks off, the
+   * connection ends without the end of the answer. A cell that a spreadsheet would read as a formula
+   * has an apostrophe in front of it.
    *
    * GET /customers. The client repeats the call if no answer comes.
    */
@@ -1867,14 +1906,14 @@ export class Coffer {
     return this.#connection.call<CustomerPage>({ method: "GET", path: `/customers`, repeat: "ALWAYS", query: { customerId: params.customerId, status: params.status, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
   }
 
-  /** Every item of listCustomers, page after page. */
+  /** Every item of listCustomers, over all pages. */
   customers(params: ListCustomersParams = {}, options: CallOptions = {}): AsyncGenerator<Customer, void, undefined> {
     return each(params.cursor, (cursor) => this.listCustomers({ ...params, cursor }, options));
   }
 
   /**
-   * What listCustomers has as one table, without limit and cursor, read while it arrives. An error
-   * while reading means that the table is not complete.
+   * What listCustomers has as one table, without limit and cursor. The table is read as it arrives.
+   * A read error means that the table is not complete.
    */
   listCustomersCSV(params: ListCustomersParams = {}, options: CallOptions = {}): Promise<ReadableStream<Uint8Array>> {
     return this.#connection.stream({ method: "GET", path: `/customers`, repeat: "ALWAYS", query: { customerId: params.customerId, status: params.status, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
@@ -1882,9 +1921,9 @@ export class Coffer {
 
   /**
    * Lift your freeze of a customer. Lifts the freeze that your organization put on the customer. A
-   * freeze of the operator's, or of the service itself after the finality of a chain broke, is
-   * another one and stays: the customer is then still FROZEN, and 403 OPERATOR_ONLY when there was
-   * none of yours. Again it changes nothing. The body may be left out.
+   * freeze by the operator, or by the service after a finality break, is another freeze and stays:
+   * the customer is then still FROZEN. If your organization has no freeze on the customer, the call
+   * is refused with 403 OPERATOR_ONLY. A repeated call changes nothing. The body may be left out.
    *
    * POST /customers/{customerId}/unfreeze. The client repeats the call if no answer comes.
    */
@@ -1893,9 +1932,9 @@ export class Coffer {
   }
 
   /**
-   * Change a customer. Changes the e-mail, the metadata or both; what is not named stays, and
-   * metadata is replaced whole. An e-mail decides whose withdrawals an allowlist lets pass, so a
-   * changed one does not count there for 24 hours. The same e-mail in other letters is no change.
+   * Change a customer. Changes the e-mail, the metadata or both. Fields that are left out stay as
+   * they are; metadata is replaced as a whole. Allowlists go by the e-mail, so a changed e-mail does
+   * not count there for 24 hours. The same e-mail in other letter case is no change.
    *
    * PATCH /customers/{customerId}. The client repeats the call if no answer comes.
    */
@@ -1904,11 +1943,11 @@ export class Coffer {
   }
 
   /**
-   * Approve a flagged deposit. Credits what screening holds: it is your customer's at once, and
-   * CUSTOMER_DEPOSIT_APPROVED is sent. No second CUSTOMER_DEPOSIT is. Off until the operator of this
-   * service switches flaggedDepositApiEnabled on for your organization. Of all decisions about a
-   * deposit one comes about; the same one again is answered the same, every other 409 with
-   * currentStatus. The body may be left out.
+   * Approve a flagged deposit. Credits the flagged deposit to your customer at once and sends
+   * CUSTOMER_DEPOSIT_APPROVED. It sends no second CUSTOMER_DEPOSIT. The call is available once the
+   * operator of this service switches flaggedDepositApiEnabled on for your organization. The first
+   * decision about a deposit wins. Repeating it returns the same answer; every other decision is
+   * refused with 409 and currentStatus. The body may be left out.
    *
    * POST /deposits/{depositId}/approve. The client repeats the call if no answer comes.
    */
@@ -1917,9 +1956,9 @@ export class Coffer {
   }
 
   /**
-   * Get a deposit address. The address for a customer on the mint's chain: the same one on every
-   * call, for every mint of that chain. The customer is made on first use. What arrives is credited
-   * when its block is final, and told with CUSTOMER_DEPOSIT.
+   * Get a deposit address. The address for a customer on the mint's chain. Every call returns the
+   * same address, for every mint of that chain. The first call creates the customer. The service
+   * credits a deposit when its block is final, and sends CUSTOMER_DEPOSIT.
    *
    * POST /deposit. The client repeats the call if no answer comes.
    */
@@ -1928,19 +1967,19 @@ export class Coffer {
   }
 
   /**
-   * Get an address of your own. The address of one of your products on the mint's chain: the same
-   * one on every call, for every mint of that chain. What arrives there is your organization's own.
-   * It is credited to the product when its block is final, under the same guards as a customer's
-   * deposit, and told with ORGANIZATION_DEPOSIT to endpoints that name it.
+   * Get a deposit address of your own. The address of one of your products on the mint's chain.
+   * Every call returns the same address, for every mint of that chain. Deposits to it belong to your
+   * organization. The service credits them to the product when their block is final, under the same
+   * guards as a customer's deposit, and sends ORGANIZATION_DEPOSIT to endpoints that name it.
    *
-   * POST /organization-deposit. It is sent once.
+   * POST /organization-deposit. The client sends the call once.
    */
   createOrganizationDepositAddress(body: ProductDepositRequest, options: CallOptions = {}): Promise<ProductAddress> {
     return this.#connection.call<ProductAddress>({ method: "POST", path: `/organization-deposit`, repeat: "NEVER", body }, options);
   }
 
   /**
-   * Read a deposit. One deposit as it is now.
+   * Read a deposit. One deposit.
    *
    * GET /deposits/{depositId}. The client repeats the call if no answer comes.
    */
@@ -1949,11 +1988,11 @@ export class Coffer {
   }
 
   /**
-   * List deposits. What arrived at the addresses of customers and of your own products, also what is
-   * not final yet. A deposit has one of customerId and product. With Accept: text/csv everything
-   * that the filters leave comes as one table, as of one moment, without limit and cursor; one that
-   * breaks off is cut, never ended. A cell that a spreadsheet would take for a formula has an
-   * apostrophe before it.
+   * List deposits. Deposits to the addresses of customers and of your own products, including those
+   * that are not final yet. A deposit has either customerId or product. With Accept: text/csv the
+   * call returns everything that the filters select as one table, as of one moment, without limit
+   * and cursor. If the table breaks off, the connection ends without the end of the answer. A cell
+   * that a spreadsheet would read as a formula has an apostrophe in front of it.
    *
    * GET /deposits. The client repeats the call if no answer comes.
    */
@@ -1961,30 +2000,31 @@ export class Coffer {
     return this.#connection.call<DepositPage>({ method: "GET", path: `/deposits`, repeat: "ALWAYS", query: { customerId: params.customerId, product: params.product, status: params.status, isFlagged: params.isFlagged, mintId: params.mintId, chain: params.chain, txHash: params.txHash, address: params.address, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
   }
 
-  /** Every item of listDeposits, page after page. */
+  /** Every item of listDeposits, over all pages. */
   deposits(params: ListDepositsParams = {}, options: CallOptions = {}): AsyncGenerator<Deposit, void, undefined> {
     return each(params.cursor, (cursor) => this.listDeposits({ ...params, cursor }, options));
   }
 
   /**
-   * What listDeposits has as one table, without limit and cursor, read while it arrives. An error
-   * while reading means that the table is not complete.
+   * What listDeposits has as one table, without limit and cursor. The table is read as it arrives. A
+   * read error means that the table is not complete.
    */
   listDepositsCSV(params: ListDepositsParams = {}, options: CallOptions = {}): Promise<ReadableStream<Uint8Array>> {
     return this.#connection.stream({ method: "GET", path: `/deposits`, repeat: "ALWAYS", query: { customerId: params.customerId, product: params.product, status: params.status, isFlagged: params.isFlagged, mintId: params.mintId, chain: params.chain, txHash: params.txHash, address: params.address, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
   }
 
   /**
-   * Reject a flagged deposit. Sends what screening holds back to the address that it came from, a
-   * native coin less the network's fee (SOL whole, but for what the network wants to stay on the
-   * address). It is REJECTING until the transfer is final; then it is REJECTED, resolution has the
-   * hash, and CUSTOMER_DEPOSIT_REJECTED is sent. An attempt that fails before anything could reach
-   * the chain is kept in resolutionAttempts, and the deposit is FLAGGED again; after that only the
-   * operator completes it. Look at returnAddressRisk and flagReason first. Off until the operator of
-   * this service switches flaggedDepositApiEnabled on for your organization. Of all decisions about
-   * a deposit one comes about; the same one again is answered the same, every other 409 with
-   * currentStatus. The body may be left out. To send it elsewhere is the operator's alone: POST
-   * /deposits/{depositId}/redirect is 403 OPERATOR_ONLY.
+   * Reject a flagged deposit. Sends the flagged deposit back to the address that it came from. The
+   * network fee comes out of a native coin; of SOL the whole amount goes back, except what the
+   * network requires to stay on the address. The deposit is REJECTING until the transfer is final.
+   * Then it is REJECTED, resolution has the hash, and the service sends CUSTOMER_DEPOSIT_REJECTED.
+   * If an attempt fails before anything can reach the chain, the deposit is FLAGGED again and
+   * resolutionAttempts has the attempt. After that point only the operator can complete it. Look at
+   * returnAddressRisk and flagReason first. The call is available once the operator of this service
+   * switches flaggedDepositApiEnabled on for your organization. The first decision about a deposit
+   * wins. Repeating it returns the same answer; every other decision is refused with 409 and
+   * currentStatus. The body may be left out. Only the operator can redirect a deposit: POST
+   * /deposits/{depositId}/redirect answers 403 OPERATOR_ONLY.
    *
    * POST /deposits/{depositId}/reject. The client repeats the call if no answer comes.
    */
@@ -1993,42 +2033,44 @@ export class Coffer {
   }
 
   /**
-   * Take a withdrawal back. Ends a withdrawal that is AWAITING_APPROVAL, or PROCESSING and waits
-   * before anything of it is signed: it is CANCELLED, its amount may be spent again, and
-   * CUSTOMER_WITHDRAW_CANCELLED is sent, or ORGANIZATION_WITHDRAW_CANCELLED for one of your
-   * organization's own. One that had been let go is first voided by the signer: while that does not
-   * answer, 503 says that the withdrawal is taken back, is never paid, and has its amount held until
-   * it is CANCELLED without another call. Of a cancel, an approval and a removal that race one wins;
-   * the others are answered 409 with currentStatus. So is a repetition: currentStatus CANCELLED says
-   * that it is done.
+   * Cancel a withdrawal. Ends a withdrawal that is AWAITING_APPROVAL, or that is PROCESSING and
+   * waits before the signer signs anything of it. The withdrawal becomes CANCELLED, its amount is
+   * available again, and the service sends CUSTOMER_WITHDRAW_CANCELLED, or
+   * ORGANIZATION_WITHDRAW_CANCELLED for a withdrawal of your organization's own. If the withdrawal
+   * was released for payment, the signer first voids it. If the signer does not answer, the call
+   * answers 503: the withdrawal will never be paid, and its amount stays held until it becomes
+   * CANCELLED, without another call. When a cancel, an approval and a removal race, one wins; the
+   * others are refused with 409 and currentStatus. So is a repeated cancel: currentStatus CANCELLED
+   * says that the withdrawal is cancelled.
    *
-   * POST /withdrawals/{withdrawalId}/cancel. It is sent once.
+   * POST /withdrawals/{withdrawalId}/cancel. The client sends the call once.
    */
   cancelWithdrawal(withdrawalId: string, options: CallOptions = {}): Promise<Withdrawal> {
     return this.#connection.call<Withdrawal>({ method: "POST", path: `/withdrawals/${segment("withdrawalId", withdrawalId)}/cancel`, repeat: "NEVER" }, options);
   }
 
   /**
-   * Withdraw from a customer's balance. Holds the amount and pays it to an address, or waits for a
-   * person to approve. Give an idempotencyKey for each payment you mean: the same key and parameters
-   * again show the same withdrawal and pay nothing more. A key never expires. Every field but
-   * metadata is such a parameter, also reference: another value under a known key is 409
-   * IDEMPOTENCY_CONFLICT. A 4xx means that this request held nothing and sent nothing. A 451 says
-   * that risk screening refuses the destination: nothing is held, a record that is BLOCKED is kept,
-   * and the same key always gets that answer. After a 5xx or no answer, repeat with the same key.
+   * Withdraw from a customer's balance. Holds the amount and pays it to an address, or waits for an
+   * approval. Send an idempotencyKey for each payment: the same key with the same parameters returns
+   * the same withdrawal and pays nothing more. A key never expires. Every field except metadata is a
+   * parameter, including reference: another value under a known key is refused with 409
+   * IDEMPOTENCY_CONFLICT. A 4xx means that this request held nothing and sent nothing. A 451 means
+   * that risk screening refuses the destination: no amount is held, the service records the
+   * withdrawal as BLOCKED, and the same key always gets this answer. After a 5xx or no answer,
+   * repeat with the same key.
    *
-   * POST /withdraw. It is repeated when no answer comes and it has an idempotencyKey; without one it
-   * is sent once.
+   * POST /withdraw. The client repeats the call if no answer comes and it has an idempotencyKey;
+   * without one it sends the call once.
    */
   createWithdrawal(body: WithdrawRequest, options: CallOptions = {}): Promise<Withdrawal> {
     return this.#connection.call<Withdrawal>({ method: "POST", path: `/withdraw`, repeat: "WITH_KEY", body, key: body.idempotencyKey }, options);
   }
 
   /**
-   * Ask what a withdrawal would cost. What the network would take at most, as the chain stands, and
-   * how much the customer could withdraw. Takes the body of POST /withdraw, of which only mintId is
-   * needed; customerId, amount, toAddress and feeMode make the answer better, the other fields are
-   * read over. It holds nothing and promises nothing: ask again after expiresAt.
+   * Ask what a withdrawal would cost. Returns the highest fee that the network would take now, and
+   * how much the customer could withdraw. It takes the body of POST /withdraw, of which only mintId
+   * is required. customerId, amount, toAddress and feeMode make the answer more precise; the call
+   * ignores the other fields. It holds nothing and promises nothing: ask again after expiresAt.
    *
    * POST /withdraw/estimate. The client repeats the call if no answer comes.
    */
@@ -2037,7 +2079,7 @@ export class Coffer {
   }
 
   /**
-   * Read a withdrawal. One withdrawal as it is now.
+   * Read a withdrawal. One withdrawal.
    *
    * GET /withdrawals/{withdrawalId}. The client repeats the call if no answer comes.
    */
@@ -2047,8 +2089,9 @@ export class Coffer {
 
   /**
    * Read the decisions about a withdrawal. Every decision, oldest first: the request with all its
-   * gates and what they looked at, approval, removal, cancellation, and what the signer or the chain
-   * sent back. Each was written with what it decided, and nobody can change it.
+   * rules and the facts that they used, approvals, removal, cancellation, and what the signer or the
+   * chain sent back. The service wrote each decision together with its effect, and decisions cannot
+   * be changed.
    *
    * GET /withdrawals/{withdrawalId}/decisions. The client repeats the call if no answer comes.
    */
@@ -2057,11 +2100,11 @@ export class Coffer {
   }
 
   /**
-   * List withdrawals. The organization's withdrawals: its customers' and its own, unless type says
-   * which. With idempotencyKey the one that has the key. With Accept: text/csv everything that the
-   * filters leave comes as one table, as of one moment, without limit and cursor; one that breaks
-   * off is cut, never ended. A cell that a spreadsheet would take for a formula has an apostrophe
-   * before it.
+   * List withdrawals. The withdrawals of customers and of the organization itself, unless type
+   * selects one of them. idempotencyKey selects the withdrawal with this key. With Accept: text/csv
+   * the call returns everything that the filters select as one table, as of one moment, without
+   * limit and cursor. If the table breaks off, the connection ends without the end of the answer. A
+   * cell that a spreadsheet would read as a formula has an apostrophe in front of it.
    *
    * GET /withdrawals. The client repeats the call if no answer comes.
    */
@@ -2069,27 +2112,28 @@ export class Coffer {
     return this.#connection.call<WithdrawalPage>({ method: "GET", path: `/withdrawals`, repeat: "ALWAYS", query: { customerId: params.customerId, type: params.type, status: params.status, mintId: params.mintId, chain: params.chain, txHash: params.txHash, address: params.address, reference: params.reference, idempotencyKey: params.idempotencyKey, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
   }
 
-  /** Every item of listWithdrawals, page after page. */
+  /** Every item of listWithdrawals, over all pages. */
   withdrawals(params: ListWithdrawalsParams = {}, options: CallOptions = {}): AsyncGenerator<Withdrawal, void, undefined> {
     return each(params.cursor, (cursor) => this.listWithdrawals({ ...params, cursor }, options));
   }
 
   /**
-   * What listWithdrawals has as one table, without limit and cursor, read while it arrives. An error
-   * while reading means that the table is not complete.
+   * What listWithdrawals has as one table, without limit and cursor. The table is read as it
+   * arrives. A read error means that the table is not complete.
    */
   listWithdrawalsCSV(params: ListWithdrawalsParams = {}, options: CallOptions = {}): Promise<ReadableStream<Uint8Array>> {
     return this.#connection.stream({ method: "GET", path: `/withdrawals`, repeat: "ALWAYS", query: { customerId: params.customerId, type: params.type, status: params.status, mintId: params.mintId, chain: params.chain, txHash: params.txHash, address: params.address, reference: params.reference, idempotencyKey: params.idempotencyKey, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
   }
 
   /**
-   * Ask what a withdrawal request would do. Takes the body of POST /withdraw, asks the same gates on
-   * the same facts and moves nothing: the answer is what POST /withdraw would make of it now. What
-   * POST /withdraw would refuse is refused here with the same status and code; details.gates has the
-   * gates up to the one that refused. What it would answer 451 is 200 here, wouldBe is BLOCKED and
-   * the gate RISK says BLOCK. The gate RISK is NOT_CONFIGURED, and passes, as long as this
-   * installation screens nobody and your organization has set no threshold. With a known
-   * idempotencyKey nothing would be made: wouldBe is then the status of the withdrawal that has it.
+   * Ask what a withdrawal request would do. Takes the body of POST /withdraw, evaluates the same
+   * rules on the same facts and moves nothing. The answer is what POST /withdraw would do now. A
+   * request that POST /withdraw would refuse is refused here with the same status and code;
+   * details.gates has the rules up to the one that refused. Where POST /withdraw would answer 451,
+   * this call answers 200, wouldBe is BLOCKED and the rule RISK says BLOCK. The rule RISK is
+   * NOT_CONFIGURED, and passes, while this installation has no risk provider and your organization
+   * has no threshold. With a known idempotencyKey no withdrawal would be made: wouldBe is the status
+   * of the withdrawal that has the key.
    *
    * POST /withdraw/preview. The client repeats the call if no answer comes.
    */
@@ -2099,14 +2143,15 @@ export class Coffer {
 
   /**
    * Move money between balances. Moves an amount between a customer and a product of yours, two
-   * customers or two products: at once, without a chain. An unknown customer who receives is made.
-   * The idempotencyKey is required: the same key and parameters again show the same transfer and
-   * move nothing more. A key never expires. Every field but metadata is such a parameter, also
-   * reference: another value under a known key is 409 IDEMPOTENCY_CONFLICT. A 4xx means that this
-   * request moved nothing. After a 5xx or no answer, repeat with the same key.
+   * customers or two products: at once, without a chain. It creates an unknown customer who
+   * receives. The idempotencyKey is required: the same key with the same parameters returns the same
+   * transfer and moves nothing more. A key never expires. Every field except metadata is a
+   * parameter, including reference: another value under a known key is refused with 409
+   * IDEMPOTENCY_CONFLICT. A 4xx means that this request moved nothing. After a 5xx or no answer,
+   * repeat with the same key.
    *
-   * POST /transfers. It is repeated when no answer comes and it has an idempotencyKey; without one
-   * it is sent once.
+   * POST /transfers. The client repeats the call if no answer comes and it has an idempotencyKey;
+   * without one it sends the call once.
    */
   createTransfer(body: TransferRequest, options: CallOptions = {}): Promise<Transfer> {
     return this.#connection.call<Transfer>({ method: "POST", path: `/transfers`, repeat: "WITH_KEY", body, key: body.idempotencyKey }, options);
@@ -2122,8 +2167,8 @@ export class Coffer {
   }
 
   /**
-   * Read your own balances. One row for each product and mint that anything has touched. What
-   * customers have is not yours: it stands beside CUSTODIAL as owedToCustomers and in no total.
+   * Read your own balances. One row for each product and mint that had a movement. Customers'
+   * balances are not yours: CUSTODIAL shows them as owedToCustomers, and no total includes them.
    * total is available + pending.
    *
    * GET /balances. The client repeats the call if no answer comes.
@@ -2133,12 +2178,12 @@ export class Coffer {
   }
 
   /**
-   * Read what moved balances. Every movement of a customer's or product's balance with the resource
-   * that caused it: a statement. A transfer between two of them is two entries, a withdrawal moves
-   * from AVAILABLE to PENDING_WITHDRAW and then away. With Accept: text/csv everything that the
-   * filters leave comes as one table, as of one moment, without limit and cursor; one that breaks
-   * off is cut, never ended. A cell that a spreadsheet would take for a formula has an apostrophe
-   * before it.
+   * Read the movements of balances. A statement: every movement of a customer's or product's
+   * balance, with the resource that caused it. A transfer between two balances is two entries. A
+   * withdrawal first moves its amount from AVAILABLE to PENDING_WITHDRAW, and then out. With Accept:
+   * text/csv the call returns everything that the filters select as one table, as of one moment,
+   * without limit and cursor. If the table breaks off, the connection ends without the end of the
+   * answer. A cell that a spreadsheet would read as a formula has an apostrophe in front of it.
    *
    * GET /ledger/entries. The client repeats the call if no answer comes.
    */
@@ -2146,24 +2191,25 @@ export class Coffer {
     return this.#connection.call<EntryPage>({ method: "GET", path: `/ledger/entries`, repeat: "ALWAYS", query: { customerId: params.customerId, product: params.product, mintId: params.mintId, chain: params.chain, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
   }
 
-  /** Every item of listLedgerEntries, page after page. */
+  /** Every item of listLedgerEntries, over all pages. */
   ledgerEntries(params: ListLedgerEntriesParams = {}, options: CallOptions = {}): AsyncGenerator<Entry, void, undefined> {
     return each(params.cursor, (cursor) => this.listLedgerEntries({ ...params, cursor }, options));
   }
 
   /**
-   * What listLedgerEntries has as one table, without limit and cursor, read while it arrives. An
-   * error while reading means that the table is not complete.
+   * What listLedgerEntries has as one table, without limit and cursor. The table is read as it
+   * arrives. A read error means that the table is not complete.
    */
   listLedgerEntriesCSV(params: ListLedgerEntriesParams = {}, options: CallOptions = {}): Promise<ReadableStream<Uint8Array>> {
     return this.#connection.stream({ method: "GET", path: `/ledger/entries`, repeat: "ALWAYS", query: { customerId: params.customerId, product: params.product, mintId: params.mintId, chain: params.chain, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
   }
 
   /**
-   * List transfers. The organization's transfers. idempotencyKey selects the transfer with this key. With
-   * Accept: text/csv everything that the filters leave comes as one table, as of one moment, without
-   * limit and cursor; one that breaks off is cut, never ended. A cell that a spreadsheet would take
-   * for a formula has an apostrophe before it.
+   * List transfers. The organization's transfers. idempotencyKey selects the transfer with this key.
+   * With Accept: text/csv the call returns everything that the filters select as one table, as of
+   * one moment, without limit and cursor. If the table breaks off, the connection ends without the
+   * end of the answer. A cell that a spreadsheet would read as a formula has an apostrophe in front
+   * of it.
    *
    * GET /transfers. The client repeats the call if no answer comes.
    */
@@ -2171,35 +2217,35 @@ export class Coffer {
     return this.#connection.call<TransferPage>({ method: "GET", path: `/transfers`, repeat: "ALWAYS", query: { customerId: params.customerId, product: params.product, mintId: params.mintId, chain: params.chain, reference: params.reference, idempotencyKey: params.idempotencyKey, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
   }
 
-  /** Every item of listTransfers, page after page. */
+  /** Every item of listTransfers, over all pages. */
   transfers(params: ListTransfersParams = {}, options: CallOptions = {}): AsyncGenerator<Transfer, void, undefined> {
     return each(params.cursor, (cursor) => this.listTransfers({ ...params, cursor }, options));
   }
 
   /**
-   * What listTransfers has as one table, without limit and cursor, read while it arrives. An error
-   * while reading means that the table is not complete.
+   * What listTransfers has as one table, without limit and cursor. The table is read as it arrives.
+   * A read error means that the table is not complete.
    */
   listTransfersCSV(params: ListTransfersParams = {}, options: CallOptions = {}): Promise<ReadableStream<Uint8Array>> {
     return this.#connection.stream({ method: "GET", path: `/transfers`, repeat: "ALWAYS", query: { customerId: params.customerId, product: params.product, mintId: params.mintId, chain: params.chain, reference: params.reference, idempotencyKey: params.idempotencyKey, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
   }
 
   /**
-   * Make an additional API key. Makes a key beside the main one, which is shown in this answer and
-   * never again. Off until the operator of this service switches additionalApiKeys on for your
-   * organization. READ reads; NO_MONEY_OUT also writes what lets no money out; FULL makes every call
-   * but those about API keys. At most 20 keys that have not expired. If the answer is lost, GET
-   * /api-keys shows the key: delete or roll it.
+   * Make an additional API key. Makes a key in addition to the main key. Only this answer shows its
+   * value. The call is available once the operator of this service switches additionalApiKeys on for
+   * your organization. A READ key reads; a NO_MONEY_OUT key also makes changes that send no money
+   * out; a FULL key makes every call except those about API keys. An organization can have 20 keys
+   * that have not expired. If the answer is lost, GET /api-keys shows the key: delete or roll it.
    *
-   * POST /api-keys. It is sent once.
+   * POST /api-keys. The client sends the call once.
    */
   createApiKey(body: ScopedKeyRequest, options: CallOptions = {}): Promise<ScopedKeyWithValue> {
     return this.#connection.call<ScopedKeyWithValue>({ method: "POST", path: `/api-keys`, repeat: "NEVER", body }, options);
   }
 
   /**
-   * Delete an additional API key. Every value of the key is refused by every request that starts
-   * after this one is answered. The main key is not deleted: 409.
+   * Delete an additional API key. Every request that starts after this answer refuses each value of
+   * the key. The main key cannot be deleted: 409.
    *
    * DELETE /api-keys/{apiKeyId}. The client repeats the call if no answer comes.
    */
@@ -2208,8 +2254,7 @@ export class Coffer {
   }
 
   /**
-   * List API keys. The main key and every additional one that was not deleted, without what is sent
-   * in the header.
+   * List API keys. The main key and every additional key that is not deleted, without the values.
    *
    * GET /api-keys. The client repeats the call if no answer comes.
    */
@@ -2217,40 +2262,40 @@ export class Coffer {
     return this.#connection.call<ScopedKeyPage>({ method: "GET", path: `/api-keys`, repeat: "ALWAYS", query: { order: params.order, limit: params.limit, cursor: params.cursor } }, options);
   }
 
-  /** Every item of listApiKeys, page after page. */
+  /** Every item of listApiKeys, over all pages. */
   apiKeys(params: ListApiKeysParams = {}, options: CallOptions = {}): AsyncGenerator<ScopedKey, void, undefined> {
     return each(params.cursor, (cursor) => this.listApiKeys({ ...params, cursor }, options));
   }
 
   /**
-   * Replace an API key. Makes a new value of the key, which is shown in this answer and never again.
-   * The former value is refused by every request that starts after this one is answered, or works
-   * for overlapSeconds more. An overlap of the main key needs additionalApiKeys, like every roll of
-   * another key. Of two rolls at once one is done and the other is 409. If the answer is lost, roll
-   * again: of the main key by its former value in its overlap, and without an overlap the operator
-   * of this service rolls it. The body may be left out.
+   * Replace an API key. Makes a new value of the key. Only this answer shows it. Every request that
+   * starts after this answer refuses the former value, unless overlapSeconds gives it more time. An
+   * overlap of the main key needs additionalApiKeys, and so does every roll of another key. Of two
+   * simultaneous rolls one succeeds and the other is refused with 409. If the answer is lost, roll
+   * again; with the main key you can do that with the former value during its overlap. Without an
+   * overlap, ask the operator of this service to roll the main key. The body may be left out.
    *
-   * POST /api-keys/{apiKeyId}/roll. It is sent once.
+   * POST /api-keys/{apiKeyId}/roll. The client sends the call once.
    */
   rollApiKey(apiKeyId: string, body: KeyRoll = {}, options: CallOptions = {}): Promise<ScopedKeyWithValue> {
     return this.#connection.call<ScopedKeyWithValue>({ method: "POST", path: `/api-keys/${segment("apiKeyId", apiKeyId)}/roll`, repeat: "NEVER", body }, options);
   }
 
   /**
-   * Register a webhook endpoint. Events are sent to this URL from now on, signed with a secret that
-   * is shown in this answer and never again. Without events it receives the seven events of the
-   * interface; extension events are sent only where they are named. With filters only what concerns
-   * that customer, or happened on that chain, is sent. At most 10 endpoints.
+   * Register a webhook endpoint. The service sends events to this URL from now on, signed with a
+   * secret that only this answer shows. Without events, the endpoint receives the seven events of
+   * the interface; it receives an extension event only if it names it. With filters, it receives
+   * only events of that customer or of that chain. An organization can have 10 endpoints.
    *
-   * POST /webhook-endpoints. It is sent once.
+   * POST /webhook-endpoints. The client sends the call once.
    */
   createWebhookEndpoint(body: EndpointRequest, options: CallOptions = {}): Promise<EndpointWithSecret> {
     return this.#connection.call<EndpointWithSecret>({ method: "POST", path: `/webhook-endpoints`, repeat: "NEVER", body }, options);
   }
 
   /**
-   * Delete a webhook endpoint. Nothing more is sent there. What was not delivered stays readable
-   * with GET /events.
+   * Delete a webhook endpoint. The service sends nothing more to the endpoint. GET /events still has
+   * the events that were not delivered.
    *
    * DELETE /webhook-endpoints/{endpointId}. The client repeats the call if no answer comes.
    */
@@ -2268,8 +2313,8 @@ export class Coffer {
   }
 
   /**
-   * Read the progress of a resend or recovery. It is COMPLETED when everything has been made due;
-   * pending, delivered and failed tell what came of it since.
+   * Read the progress of a resend or recovery. The job is COMPLETED when it has queued everything;
+   * pending, delivered and failed count the outcomes since.
    *
    * GET /webhook-jobs/{jobId}. The client repeats the call if no answer comes.
    */
@@ -2278,10 +2323,10 @@ export class Coffer {
   }
 
   /**
-   * Read the event feed. The bodies that webhooks carry, byte for byte, in sequence from after on,
-   * for 90 days. Without types it has every event and the sequences have no gap, so that a consumer
-   * can prove that it missed nothing; a first sequence above after + 1 tells that something older
-   * has left the feed. Continue with the last sequence you have seen.
+   * Read the event feed. The bodies of webhooks, byte for byte, in the order of sequence, from after
+   * on, for 90 days. Without types the feed has every event and the sequences have no gap, so a
+   * consumer can prove that it missed nothing. A first sequence above after + 1 means that older
+   * events have left the feed. Continue with the last sequence that you have seen.
    *
    * GET /events. The client repeats the call if no answer comes.
    */
@@ -2289,14 +2334,15 @@ export class Coffer {
     return this.#connection.call<EnvelopePage>({ method: "GET", path: `/events`, repeat: "ALWAYS", query: { after: params.after, types: params.types, limit: params.limit, cursor: params.cursor } }, options);
   }
 
-  /** Every item of listEvents, page after page. */
+  /** Every item of listEvents, over all pages. */
   events(params: ListEventsParams = {}, options: CallOptions = {}): AsyncGenerator<Envelope, void, undefined> {
     return each(params.cursor, (cursor) => this.listEvents({ ...params, cursor }, options));
   }
 
   /**
-   * Read the delivery attempts of a webhook endpoint. Every attempt with its request, without the signature,
-   * and what came back: the status and the first 1024 bytes. Attempts are kept for 30 days.
+   * Read the delivery attempts of a webhook endpoint. Every attempt with its request, without the
+   * signature, and the answer: the status and the first 1024 bytes. The service keeps attempts for
+   * 30 days.
    *
    * GET /webhook-endpoints/{endpointId}/deliveries. The client repeats the call if no answer comes.
    */
@@ -2304,7 +2350,7 @@ export class Coffer {
     return this.#connection.call<DeliveryAttemptPage>({ method: "GET", path: `/webhook-endpoints/${segment("endpointId", endpointId)}/deliveries`, repeat: "ALWAYS", query: { status: params.status, eventId: params.eventId, type: params.type, since: params.since, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
   }
 
-  /** Every item of listWebhookDeliveries, page after page. */
+  /** Every item of listWebhookDeliveries, over all pages. */
   webhookDeliveries(endpointId: string, params: ListWebhookDeliveriesParams = {}, options: CallOptions = {}): AsyncGenerator<DeliveryAttempt, void, undefined> {
     return each(params.cursor, (cursor) => this.listWebhookDeliveries(endpointId, { ...params, cursor }, options));
   }
@@ -2318,14 +2364,14 @@ export class Coffer {
     return this.#connection.call<EndpointPage>({ method: "GET", path: `/webhook-endpoints`, repeat: "ALWAYS", query: { order: params.order, limit: params.limit, cursor: params.cursor } }, options);
   }
 
-  /** Every item of listWebhookEndpoints, page after page. */
+  /** Every item of listWebhookEndpoints, over all pages. */
   webhookEndpoints(params: ListWebhookEndpointsParams = {}, options: CallOptions = {}): AsyncGenerator<Endpoint, void, undefined> {
     return each(params.cursor, (cursor) => this.listWebhookEndpoints({ ...params, cursor }, options));
   }
 
   /**
    * Read the keys that sign webhooks. The public keys of the v1a signatures, newest first. A
-   * signature by any of them is good.
+   * signature by any of them is valid.
    *
    * GET /.well-known/webhook-keys. The client repeats the call if no answer comes.
    */
@@ -2334,37 +2380,37 @@ export class Coffer {
   }
 
   /**
-   * Send a webhook endpoint the events that it missed. Makes the events since that time due again, in their
-   * order: with onlyFailed, which is the default, those that were never delivered there, also
-   * because the endpoint was disabled or did not exist; without it all of them once more. What the
-   * endpoint wants is decided by its events and filters as they are now. The job runs behind the
-   * answer; the same request within ten minutes answers the same job, and one recovery of an
-   * endpoint runs at a time.
+   * Send a webhook endpoint the events that it missed. Queues the events since that time again, in
+   * their order. With onlyFailed, the default, it queues only events that were never delivered to
+   * the endpoint, also because it was disabled or did not exist; otherwise it queues all events
+   * again. The present events and filters of the endpoint decide which events it receives. The job
+   * runs after the answer. The same request within ten minutes returns the same job, and an endpoint
+   * has one running recovery at a time.
    *
-   * POST /webhook-endpoints/{endpointId}/recover. It is sent once.
+   * POST /webhook-endpoints/{endpointId}/recover. The client sends the call once.
    */
   recoverWebhookEndpoint(endpointId: string, body: RecoverRequest, options: CallOptions = {}): Promise<WebhookJob> {
     return this.#connection.call<WebhookJob>({ method: "POST", path: `/webhook-endpoints/${segment("endpointId", endpointId)}/recover`, repeat: "NEVER", body }, options);
   }
 
   /**
-   * Send an event again. Sends the same bytes under the same webhook-id again: to the endpoint that
-   * is named, or to every one that wants the event. The same request within five seconds answers the
-   * same job, and what is on its way is not sent twice.
+   * Send an event again. Sends the same bytes under the same webhook-id again: to the named
+   * endpoint, or to every endpoint that receives the event. The same request within five seconds
+   * returns the same job, and an event that is already queued is not sent twice.
    *
-   * POST /events/{eventId}/resend. It is sent once.
+   * POST /events/{eventId}/resend. The client sends the call once.
    */
   resendEvent(eventId: string, body: ResendRequest, options: CallOptions = {}): Promise<WebhookJob> {
     return this.#connection.call<WebhookJob>({ method: "POST", path: `/events/${segment("eventId", eventId)}/resend`, repeat: "NEVER", body }, options);
   }
 
   /**
-   * Give a webhook endpoint a new secret. The new secret is shown in this answer and never again.
-   * Every message carries a v1 signature by it from now on, and beside it one by the former secret
-   * for 24 hours: replace it at your receiver meanwhile. If the answer is lost, ask again: every
-   * secret signs on for 24 hours from its own replacement, at most 4 at once.
+   * Give a webhook endpoint a new secret. Only this answer shows the new secret. From now on every
+   * message has a v1 signature by it and, for 24 hours, one by the former secret: replace the secret
+   * at your receiver in this time. If the answer is lost, call again: each secret signs for 24 hours
+   * after its own replacement, at most 4 at once.
    *
-   * POST /webhook-endpoints/{endpointId}/rotate-secret. It is sent once.
+   * POST /webhook-endpoints/{endpointId}/rotate-secret. The client sends the call once.
    */
   rotateWebhookSecret(endpointId: string, options: CallOptions = {}): Promise<RotatedSecret> {
     return this.#connection.call<RotatedSecret>({ method: "POST", path: `/webhook-endpoints/${segment("endpointId", endpointId)}/rotate-secret`, repeat: "NEVER" }, options);
@@ -2372,23 +2418,24 @@ export class Coffer {
 
   /**
    * Send a sample to a webhook endpoint. Posts a realistic sample of that type to this endpoint
-   * alone, also while it is paused or disabled, and answers what came back within 15 seconds. The
-   * sample has environment TEST, no sequence, and tells of nothing that happened. It is not tried
-   * again, does not count for or against the endpoint, and stands in the log.
+   * alone, even while it is paused or disabled, and returns the answer if it comes within 15
+   * seconds. The sample has environment TEST and no sequence, and describes nothing that happened.
+   * The service does not repeat it and does not count it for or against the endpoint; the log of
+   * attempts has it.
    *
-   * POST /webhook-endpoints/{endpointId}/test. It is sent once.
+   * POST /webhook-endpoints/{endpointId}/test. The client sends the call once.
    */
   testWebhookEndpoint(endpointId: string, body: TestRequest, options: CallOptions = {}): Promise<DeliveryAttempt> {
     return this.#connection.call<DeliveryAttempt>({ method: "POST", path: `/webhook-endpoints/${segment("endpointId", endpointId)}/test`, repeat: "NEVER", body }, options);
   }
 
   /**
-   * Change a webhook endpoint. Changes what is given and nothing else; filters are replaced as a
-   * whole, and {} takes them away. While PAUSED its deliveries wait. With ENABLED, which also brings
-   * a disabled endpoint back, and with another url, everything that waits is due at once, in the
-   * order of each resource and with the whole schedule before it. Other events and filters decide
-   * about what happens from now on; what waits is still sent. What happened while an endpoint was
-   * disabled was not queued for it: ask for that with recover.
+   * Change a webhook endpoint. Changes the fields that the body has. filters are replaced as a
+   * whole, and {} removes them. While the endpoint is PAUSED, its deliveries wait. With ENABLED,
+   * which also enables a disabled endpoint, and with another url, all waiting deliveries are due at
+   * once, in the order of each resource and with the whole schedule. New events and filters apply to
+   * changes from now on; waiting deliveries are still sent. The service queued nothing for the
+   * endpoint while it was disabled: ask for those events with recover.
    *
    * PATCH /webhook-endpoints/{endpointId}. The client repeats the call if no answer comes.
    */

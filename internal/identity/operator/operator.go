@@ -67,7 +67,7 @@ func CreateKey(ctx context.Context, db *pg.DB, actor audit.Actor, name string) (
 	if name == "" || len(name) > nameBytesMax || !utf8.ValidString(name) ||
 		strings.ContainsFunc(name, unicode.IsControl) || strings.HasPrefix(name, idPrefix+"_") {
 		return Key{}, seal.Secret{}, fault.New(fault.Invalid, fault.InvalidRequest,
-			"The name of an operator's key is its holder, 1 to %d bytes without control characters. No key was made.",
+			"The name of an operator's key is its holder, 1 to %d bytes without control characters. Nothing was made.",
 			nameBytesMax).WithParam("name")
 	}
 	var made Key
@@ -81,7 +81,7 @@ func CreateKey(ctx context.Context, db *pg.DB, actor audit.Actor, name string) (
 		}
 		if live >= liveMax {
 			return fault.New(fault.Conflict, fault.InvalidState,
-				"There are %d operators' keys already. No key was made. Revoke one that is not needed.", live)
+				"There are %d operators' keys already. Nothing was made. Revoke one that is not needed.", live)
 		}
 		if made, secret, err = insertKey(ctx, tx, name); err != nil {
 			return err
@@ -136,7 +136,7 @@ func insertKey(ctx context.Context, tx pg.Tx, name string) (Key, seal.Secret, er
 		k.Name, hash, k.CreatedAt)
 	if pg.ViolatesConstraint(err, "operator_keys_one_live") {
 		return Key{}, seal.Secret{}, fault.New(fault.Conflict, fault.InvalidState,
-			"%s has a live key. No key was made. Roll it, or give the new key another name.", name).WithParam("name")
+			"%s has a live key. Nothing was made. Roll it, or give the new key another name.", name).WithParam("name")
 	}
 	if err != nil {
 		return Key{}, seal.Secret{}, fmt.Errorf("make an operator's key for %s: %w", name, err)

@@ -258,7 +258,8 @@ func playChangedPayee(ctx context.Context, s *cellRun) error {
 		return errors.Join(
 			err,
 			fmt.Errorf(
-				"it goes to somebody else now, is %s, and approving it ends with %w", status, orClean(repeated.err()),
+				"the address belongs to another owner now: it is %s, and approving it ends with %w",
+				status, orClean(repeated.err()),
 			),
 		)
 	}

@@ -477,7 +477,7 @@ func (s *cellRun) startCommand(noun, verb string, args ...string) (*process, err
 
 // waitLockWaiter waits until a session waits for a lock.
 func (s *cellRun) waitLockWaiter(ctx context.Context) error {
-	return waitUntil(ctx, "somebody waits for a lock", sceneMax, func(ctx context.Context) (bool, error) {
+	return waitUntil(ctx, "a transaction waits for a lock", sceneMax, func(ctx context.Context) (bool, error) {
 		var n int
 		err := s.queryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'`, nil, &n)
 		return n > 0, err

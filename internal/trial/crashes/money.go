@@ -374,7 +374,7 @@ func (s *cellRun) checkEvents(ctx context.Context) error {
 			}
 			eventKey := string(e.Type) + " of " + resource.WithdrawalID + resource.DepositID + resource.TransferID
 			if earlier, twice := eventIDs[eventKey]; twice {
-				errs = append(errs, fmt.Errorf("%s was told twice, as %s and %s", eventKey, earlier, e.ID))
+				errs = append(errs, fmt.Errorf("%s has two events, %s and %s", eventKey, earlier, e.ID))
 			}
 			eventIDs[eventKey] = e.ID
 			got := s.receiver.receivedBodies(hookPath, e.ID)
@@ -383,7 +383,7 @@ func (s *cellRun) checkEvents(ctx context.Context) error {
 				errs = append(errs, fmt.Errorf("%s, %s, was never delivered", e.ID, eventKey))
 			case string(got[0]) != string(body):
 				errs = append(
-					errs, fmt.Errorf("%s was delivered as\n%s\nand stands in the feed as\n%s", e.ID, got[0], body),
+					errs, fmt.Errorf("%s was delivered as\n%s\nand the feed has\n%s", e.ID, got[0], body),
 				)
 			}
 		}

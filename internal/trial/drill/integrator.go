@@ -109,7 +109,7 @@ func (i *integrator) applyEvent(body []byte, header http.Header) error {
 		return err
 	}
 	if tx, recorded := i.deposits[d.DepositID]; recorded {
-		return fmt.Errorf("deposit %s of %s is told by another event, %s", d.DepositID, tx, e.ID)
+		return fmt.Errorf("deposit %s of %s has another event, %s", d.DepositID, tx, e.ID)
 	}
 	i.deposits[d.DepositID] = d.TxHash
 	amount, ok := new(big.Int).SetString(d.Amount, 10)

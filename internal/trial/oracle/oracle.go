@@ -323,7 +323,7 @@ func (c *History) Judge(claims []Claim, ownAddresses map[string]bool) (wrong []s
 			wrong = append(
 				wrong,
 				fmt.Sprintf(
-					"%s of %q went from %s to %s in %s, and nobody asked for it", m.Amount, m.Asset, m.From, m.To, m.Tx,
+					"%s of %q went from %s to %s in %s without a request", m.Amount, m.Asset, m.From, m.To, m.Tx,
 				),
 			)
 		}

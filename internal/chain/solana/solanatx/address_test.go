@@ -55,11 +55,11 @@ func TestParseRefusesWhatIsNoWallet(t *testing.T) {
 	of := func(n int) string { return base58.Encode([]byte(strings.Repeat("\xab", n))) }
 	for in, word := range map[string]string{
 		"":                          "empty",
-		" ":                         "character 1 is none of base58",
-		alice + "\n":                "character 45 is none",
-		alice + "\x00":              "character 45 is none",
-		" " + alice:                 "character 1 is none",
-		"ａ" + alice[1:]:             "character 1 is none",
+		" ":                         "character 1 is not base58",
+		alice + "\n":                "character 45 is not base58",
+		alice + "\x00":              "character 45 is not base58",
+		" " + alice:                 "character 1 is not base58",
+		"ａ" + alice[1:]:             "character 1 is not base58",
 		"0" + alice[1:]:             "character 1 is '0'",
 		alice[:20] + "O":            "character 21 is 'O'",
 		alice[:20] + "I":            "character 21 is 'I'",
