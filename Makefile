@@ -104,10 +104,17 @@ bench: setup ## measure beside the machine's own limits, print the table (ONLY=t
 	@ONLY='$(ONLY)' FOR='$(FOR)' BENCH_CUSTOMERS='$(BENCH_CUSTOMERS)' bin/bench.trial
 
 .PHONY: mutants
-mutants: setup ## plant deliberate defects, show the test that finds each (MUTANTS=a,b IN=./internal/trial/soak JOBS=2)
-	@go run ./internal/trial/mutants -only '$(MUTANTS)' -in '$(IN)' -jobs $(or $(JOBS),2)
+mutants: setup-test ## plant deliberate defects, show the test that finds each (MUTANTS=a,b SAMPLE=40 SEED=7 IN=./internal/trial/soak JOBS=2 AGAIN=1)
+	@go build -o bin/mutants.trial ./internal/trial/mutants
+	@bin/mutants.trial -only '$(MUTANTS)' -sample $(or $(SAMPLE),0) -seed $(or $(SEED),0) -in '$(IN)' -jobs $(or $(JOBS),2) $(if $(AGAIN),-again)
 
 .PHONY: race
 race: setup ## two processes go for one balance, key, approval and wallet (FOR=10m)
 	@go test -c -o bin/race.test ./internal/trial/race
 	@bin/race.test -test.run '^TestSixtyFour' -test.timeout 0 -race.for $(or $(FOR),10m)
+
+.PHONY: trials
+trials: setup-test ## the long trials, each once a commit, and their table in docs/SAFETY.md (ONLY=crash,drill SAMPLE=40 MUTANTS=all FOR=10m RUNS=300 SEED=1 AGAIN=1)
+	@go build -o bin/trials.trial ./internal/trial/trials
+	@bin/trials.trial -only '$(ONLY)' -sample $(or $(SAMPLE),40) -mutants '$(MUTANTS)' -for '$(FOR)' \
+		-runs $(or $(RUNS),300) -seed $(or $(SEED),0) $(if $(AGAIN),-again)

@@ -107,6 +107,7 @@ func Run(ctx context.Context, opts Options) (failed int, err error) {
 		}
 		fmt.Fprintf(opts.Output, "%-8s %6.1fs  %s\n", r.name, r.took.Seconds(), verdict)
 	}
+	fmt.Fprintf(opts.Output, "trial: %d drills: %d passed, %d failed\n", len(results), len(results)-failed, failed)
 	return failed, nil
 }
 

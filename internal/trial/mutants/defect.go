@@ -1,7 +1,9 @@
 package main
 
 import (
+	"crypto/sha256"
 	"embed"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -59,6 +61,16 @@ func loadDefects() ([]defect, error) {
 		defects = append(defects, found...)
 	}
 	return defects, nil
+}
+
+// contentHash identifies what is planted: the defect's name and its edits.
+func (d defect) contentHash() string {
+	parts := []string{d.name}
+	for _, e := range d.edits {
+		parts = append(parts, e.file, e.old, e.new)
+	}
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return hex.EncodeToString(sum[:])
 }
 
 // parseDefects reads defects in this form, with empty lines and lines that begin with

@@ -38,6 +38,9 @@ type cleanTests struct {
 	buildOnce sync.Once
 	file      string
 	err       error
+
+	mu     sync.Mutex
+	passed map[string]bool // by the flags that choose tests
 }
 
 // result is the result of one defect.
@@ -46,6 +49,8 @@ type result struct {
 	finder string // the package and the test that found it
 	err    error  // why there is no result
 	took   time.Duration
+
+	plantedAt time.Time
 }
 
 func (r result) isCaught() bool { return r.err == nil && r.finder != "" }
@@ -67,7 +72,7 @@ func (r result) String() string {
 // tryDefect plants a defect and runs tests until one fails.
 func (l *lab) tryDefect(ctx context.Context, d defect) result {
 	began := time.Now()
-	r := result{defect: d}
+	r := result{defect: d, plantedAt: began}
 	r.finder, r.err = l.findTest(ctx, d)
 	r.took = time.Since(began)
 	return r
@@ -148,11 +153,7 @@ func (l *lab) testPackage(
 		if testName.MatchString(name) {
 			selection = append(selection, "-test.run=^"+name+"$")
 		}
-		cleanFile, err := l.buildCleanTests(ctx, pkg)
-		if err != nil {
-			return "", err
-		}
-		cleanFailure, err := l.runTests(ctx, os.Environ(), cleanFile, pkg, selection...)
+		cleanFailure, err := l.runClean(ctx, pkg, selection...)
 		switch {
 		case err != nil:
 			return "", err
@@ -176,8 +177,9 @@ func leaveOut(tests []string) []string {
 	return []string{"-test.skip=^(" + strings.Join(tests, "|") + ")$"}
 }
 
+// buildTests does not vet: vet would read every package again that depends on the defect.
 func (l *lab) buildTests(ctx context.Context, env []string, program, pkg string) error {
-	build := exec.CommandContext(ctx, "go", "test", "-c", "-ldflags=-s -w", "-o", program, pkg)
+	build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-o", program, pkg)
 	build.Dir, build.Env = l.root, env
 	if output, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s does not compile: %w\n%s", pkg, err, output)
@@ -185,18 +187,35 @@ func (l *lab) buildTests(ctx context.Context, env []string, program, pkg string)
 	return nil
 }
 
-func (l *lab) buildCleanTests(ctx context.Context, pkg string) (string, error) {
+// runClean runs tests of a package without any defect and names the one that fails. What passed is
+// not run again, because the same program is tested whatever the defect.
+func (l *lab) runClean(ctx context.Context, pkg string, selection ...string) (failed string, err error) {
 	l.mu.Lock()
 	c := l.clean[pkg]
 	if c == nil {
-		c = &cleanTests{file: filepath.Join(
-			l.home, "clean-"+strings.ReplaceAll(strings.TrimPrefix(pkg, "./"), "/", "-")+".test",
-		)}
+		name := "clean-" + strings.ReplaceAll(strings.TrimPrefix(pkg, "./"), "/", "-") + ".test"
+		c = &cleanTests{file: filepath.Join(l.home, name), passed: map[string]bool{}}
 		l.clean[pkg] = c
 	}
 	l.mu.Unlock()
 	c.buildOnce.Do(func() { c.err = l.buildTests(ctx, os.Environ(), c.file, pkg) })
-	return c.file, c.err
+	if c.err != nil {
+		return "", c.err
+	}
+	key := strings.Join(selection, " ")
+	c.mu.Lock()
+	hasPassed := c.passed[key]
+	c.mu.Unlock()
+	if hasPassed {
+		return "", nil
+	}
+	if failed, err = l.runTests(ctx, os.Environ(), c.file, pkg, selection...); err != nil || failed != "" {
+		return failed, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.passed[key] = true
+	return "", nil
 }
 
 var (

@@ -2,10 +2,15 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/cofferpay/coffer/internal/trial/commit"
 	"github.com/cofferpay/coffer/schema"
 )
 
@@ -54,6 +59,24 @@ func TestEveryDefectWasCaughtWhenItWasLastPlanted(t *testing.T) {
 	}
 	for name := range rows {
 		t.Errorf("%s stands in the results and is no defect any more: run make mutants", name)
+	}
+}
+
+var statedCount = regexp.MustCompile(`plants ([0-9]+) deliberate defects`)
+
+func TestTheSafetyPageCountsTheDefects(t *testing.T) {
+	t.Parallel()
+	all, err := loadDefects()
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(root, "docs", "SAFETY.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := statedCount.FindStringSubmatch(string(page))
+	if m == nil || m[1] != strconv.Itoa(len(all)) {
+		t.Errorf("docs/SAFETY.md says %q, want %d defects", m, len(all))
 	}
 }
 
@@ -151,5 +174,131 @@ func TestTheTestThatFoundADefectIsNamedAlsoWhenTheProgramDies(t *testing.T) {
 		if got := nameDeadTest(words); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
+	}
+}
+
+func TestASampleIsDrawnByItsSeed(t *testing.T) {
+	t.Parallel()
+	all, err := loadDefects()
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := func(defects []defect) string {
+		var b strings.Builder
+		for _, d := range defects {
+			b.WriteString(d.name + " ")
+		}
+		return b.String()
+	}
+	one, again, other := drawSample(all, 20, 7), drawSample(all, 20, 7), drawSample(all, 20, 8)
+	if len(one) != 20 || names(one) != names(again) || names(one) == names(other) {
+		t.Errorf("got %s, then %s, and %s by another seed", names(one), names(again), names(other))
+	}
+}
+
+// newCommit makes a work tree of one file with one commit.
+func newCommit(t *testing.T, dir, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, ".gitignore"), []byte("/.coffer/\n"+text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"init", "-q"},
+		{"add", "-A"},
+		{"-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "-q", "-m", "a: b"},
+	} {
+		if output, err := exec.Command("git", append([]string{"-C", dir}, args...)...).CombinedOutput(); err != nil {
+			t.Fatalf("git %s: %v\n%s", args[0], err, output)
+		}
+	}
+}
+
+func openResults(t *testing.T, dir string) *keptResults {
+	t.Helper()
+	k, err := openKept(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(k.close)
+	return k
+}
+
+func TestARunThatWasCutGoesOnWhereItStopped(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	newCommit(t, dir, "")
+	all, err := loadDefects()
+	if err != nil {
+		t.Fatal(err)
+	}
+	caught := result{defect: all[0], finder: "internal/x TestX", took: 3 * time.Second}
+	caught.plantedAt = time.Unix(1_700_000_000, 0)
+	k := openResults(t, dir)
+	for _, r := range []result{caught, {defect: all[1]}, {defect: all[2], finder: "x", err: os.ErrInvalid}} {
+		if err := k.add(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := filepath.Join(commit.Dir(dir, k.commit), "mutants.jsonl")
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What a crash leaves of the last line is no result, and the next line is one.
+	if err := os.WriteFile(file, append(whole, whole[:len(whole)/2]...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	later := caught
+	later.defect = all[3]
+	if err := openResults(t, dir).add(t.Context(), later); err != nil {
+		t.Fatal(err)
+	}
+
+	k = openResults(t, dir)
+	got, ok := k.find(all[0])
+	if !ok || got.finder != caught.finder || got.took != caught.took ||
+		!got.plantedAt.Equal(caught.plantedAt) || got.name != all[0].name {
+		t.Errorf("got %+v, %v, want what caught it", got, ok)
+	}
+	if _, ok := k.find(all[3]); !ok {
+		t.Error("the line after a part of one is lost")
+	}
+	for _, d := range all[1:3] {
+		if _, ok := k.find(d); ok {
+			t.Errorf("%s was not caught and is not planted again", d.name)
+		}
+	}
+	changed := all[0]
+	changed.edits = []edit{{changed.edits[0].file, changed.edits[0].old, changed.edits[0].new + "\n"}}
+	if _, ok := k.find(changed); ok {
+		t.Error("a defect that was changed is not planted again")
+	}
+
+	newCommit(t, dir, "# another\n")
+	if _, ok := openResults(t, dir).find(all[0]); ok {
+		t.Error("a result counts at another commit")
+	}
+	if err := k.add(t.Context(), caught); err == nil {
+		t.Error("a result is kept for a commit that is not there any more")
+	}
+}
+
+func TestNothingIsKeptOfAWorkTreeWithChanges(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	newCommit(t, dir, "")
+	if err := os.WriteFile(filepath.Join(dir, "new.go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	all, err := loadDefects()
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := openResults(t, dir)
+	if err := k.add(t.Context(), result{defect: all[0], finder: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, ".coffer")); !os.IsNotExist(err) {
+		t.Errorf("got %v, want no results", err)
 	}
 }

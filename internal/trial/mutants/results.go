@@ -40,12 +40,11 @@ func saveResults(file string, results []result) error {
 	if err != nil {
 		return err
 	}
-	date, machineText := time.Now().UTC().Format(time.DateOnly), describeMachine()
+	machineText := describeMachine()
 	for _, r := range results {
 		verdict, _, _ := strings.Cut(strings.TrimPrefix(r.formatVerdict(), "caught by "), "\n")
-		rows[r.name] = fmt.Sprintf(
-			"| %s | %s | %s | %d | %s | %s |", r.name, r.breaks, verdict, int(r.took.Seconds()+1), date, machineText,
-		)
+		rows[r.name] = fmt.Sprintf("| %s | %s | %s | %d | %s | %s |", r.name, r.breaks, verdict,
+			int(r.took.Seconds()+1), r.plantedAt.UTC().Format(time.DateOnly), machineText)
 	}
 	defects, err := loadDefects()
 	if err != nil {

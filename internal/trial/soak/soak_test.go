@@ -69,10 +69,11 @@ func TestSoak(t *testing.T) {
 	}
 	fmt.Printf("soak: seeds %d to %d, %d steps each\n", first, first+uint64(*runsFlag)-1, *stepsFlag)
 	var (
-		mu    sync.Mutex
-		sum   = newStatistics()
-		began = time.Now()
-		said  = began
+		mu     sync.Mutex
+		sum    = newStatistics()
+		broken int
+		began  = time.Now()
+		said   = began
 	)
 	t.Run("seeds", func(t *testing.T) {
 		for i := range *runsFlag {
@@ -87,6 +88,7 @@ func TestSoak(t *testing.T) {
 				defer mu.Unlock()
 				sum.addFigures(o.statistics)
 				if o.broken != "" {
+					broken++
 					fmt.Println(o.describeFailure(seed, *stepsFlag)) // at once: the other runs take long
 					t.Errorf("seed %d is broken", seed)
 				}
@@ -101,4 +103,7 @@ func TestSoak(t *testing.T) {
 		}
 	})
 	sum.writeTable(os.Stdout, time.Since(began))
+	fmt.Printf("trial: %d runs of %d steps: %d steps, %d payments on the chain, "+
+		"%d checks of the books, %d runs broken\n",
+		sum.runs, *stepsFlag, sum.steps, sum.payments, sum.audits, broken)
 }

@@ -57,6 +57,9 @@ func run(ctx context.Context) (ok bool, err error) {
 	}
 	report, err := crashes.Run(ctx, opts)
 	fmt.Println(report)
+	if err == nil {
+		fmt.Printf("trial: %d cells: %d survived, %d failed\n", report.Cells, report.Cells-report.Failed, report.Failed)
+	}
 	return report.Failed == 0, err
 }
 
