@@ -125,7 +125,7 @@ func TestAPersonDecidesAboutABrokenFinalityWhileTheServiceRuns(t *testing.T) {
 		}
 		return n
 	}
-	if said := coffer("chain", "traces", "ETHEREUM"); !strings.Contains(said, "0 to be traced") {
+	if said := coffer("chain", "traces", "ETHEREUM"); !strings.Contains(said, "0 still to be traced") {
 		t.Errorf("got %q, want nothing to be traced", said)
 	}
 	before := height()

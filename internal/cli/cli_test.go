@@ -54,7 +54,7 @@ func TestAWrongArgumentIsAnsweredWithWhatThereIs(t *testing.T) {
 		{[]string{"withdrawals", "approve", "wd_1", "wd_2"}, []string{"Usage: coffer withdrawals approve <id>"}},
 	} {
 		code, _, err := run(t, c.args...)
-		for _, want := range append(c.want, `--help" to see how it is used`) {
+		for _, want := range append(c.want, `--help" to see its usage`) {
 			if code != 2 || !strings.Contains(err, want) {
 				t.Errorf("coffer %v: got %d %q, want 2 and %q", c.args, code, err, want)
 			}

@@ -205,7 +205,7 @@ func TestAPersonSeesAndSteersWhatIsOnItsWayOut(t *testing.T) {
 	); !strings.Contains(said, "does not wait for a decision") {
 		t.Errorf("got %q, want that nothing is to be decided", said)
 	}
-	if said := s.coffer(1, "dispatch", "show", "wd_nobody"); !strings.Contains(said, "no order") {
+	if said := s.coffer(1, "dispatch", "show", "wd_nobody"); !strings.Contains(said, "does not exist") {
 		t.Errorf("got %q, want that there is none", said)
 	}
 	s.must(node.SetNextBlockBaseFee(s.ctx, big.NewInt(1)))

@@ -372,7 +372,7 @@ func printSettings(ctx context.Context, std streams, tx pg.Tx, id string) error 
 	for _, m := range s.ListValues() {
 		line := "  " + m.Name + "\t" + formatSetting(m.Value)
 		if feature, later := org.UnavailableSettings[m.Name]; later {
-			line += "stored for later: this version does not have " + feature
+			line += "\tstored for later: this version does not have " + feature
 		}
 		fmt.Fprintln(w, line)
 	}
