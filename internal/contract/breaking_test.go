@@ -55,7 +55,8 @@ func TestBreakingChangesAreNamed(t *testing.T) {
 			"POST /transfers was removed",
 		},
 		"a path goes": {
-			func(t *testing.T, d map[string]any) { delete(at(t, d, "paths"), "/balances") }, "GET /balances was removed",
+			func(t *testing.T, d map[string]any) { delete(at(t, d, "paths"), "/balances") },
+			"GET /balances was removed",
 		},
 		"a call is renamed": {
 			func(t *testing.T, d map[string]any) { at(t, d, "paths", "/withdraw", "post")["operationId"] = "pay" },
