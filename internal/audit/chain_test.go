@@ -492,7 +492,7 @@ func TestAnExportIsReadAsItWasWritten(t *testing.T) {
 	}{
 		"whole":                 {export.String(), anchors, true, ""},
 		"without anchors":       {export.String(), nil, false, ""},
-		"without its last line": {strings.Join(lines[:5], ""), anchors, true, "cut off"},
+		"without its last line": {strings.Join(lines[:5], ""), anchors, true, "or was cut"},
 		"without its last row": {
 			strings.Join(slices.Concat(lines[:4], lines[5:]), ""), nil, false, "rows at the end were removed",
 		},
@@ -514,7 +514,7 @@ func TestAnExportIsReadAsItWasWritten(t *testing.T) {
 		},
 		"a hash that is none": {
 			strings.Replace(export.String(), `{"position":1,"hash":"`, `{"position":1,"hash":"g`, 1), nil, false,
-			"is no hash",
+			"is not a hash",
 		},
 		"something behind it": {export.String() + "{}\n", nil, false, "after the last line"},
 		"anchors of another":  {export.String(), other, true, "another database"},

@@ -141,7 +141,7 @@ func TestAnApprovalAfterAForkWaitsForTheDepthAgain(t *testing.T) {
 			t.Errorf("with %d blocks: got %s and %s, want it FLAGGED and FINALIZED", blocks, d.Status, d.ChainStatus)
 		}
 		if err := approve(); !fault.HasCode(err, fault.DepositsSuspended) ||
-			!strings.Contains(err.Error(), "waits for 9 confirmations") {
+			!strings.Contains(err.Error(), "needs 9 confirmations") {
 			t.Errorf("with %d blocks: got %v, want DEPOSITS_SUSPENDED for 9 confirmations", blocks, err)
 		}
 		w.wantHoldings(t, 0, 0, 0, 5001)

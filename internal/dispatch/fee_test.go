@@ -90,7 +90,7 @@ func TestNoReplacementThatPaysPassesTheFeeLimit(t *testing.T) {
 	if n := b.queryCount(`SELECT count(*) FROM dispatch_attempts WHERE order_id = 'wd_1'`); n != 1 {
 		t.Errorf("got %d transactions, want 1", n)
 	}
-	if log.count("may not be raised further") == 0 {
+	if log.count("its fee is at its limit") == 0 {
 		t.Error("got no alarm, want one: somebody has to know why it waits")
 	}
 	// A cancel transaction is no payment: a person can still end the order.

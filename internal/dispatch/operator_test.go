@@ -166,7 +166,7 @@ func TestAStuckOrderEndsByTheBalancesOfItsBlock(t *testing.T) {
 		"less arrived":                       {0, 8, false, dispatch.Stuck, "--short"},
 		"less arrived and a person takes it": {0, 8, true, dispatch.Paid, ""},
 		"less left":                          {8, 8, true, dispatch.Stuck, "took 392"},
-		"it left and nothing arrived":        {0, 400, false, dispatch.Stuck, "the payee got 0"},
+		"it left and nothing arrived":        {0, 400, false, dispatch.Stuck, "the payee received 0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

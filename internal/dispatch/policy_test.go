@@ -327,7 +327,7 @@ func TestFeesThatSpikeAreFollowedUpToTheCapAndThenWaitedFor(t *testing.T) {
 	if n := b.queryCount(`SELECT count(*) FROM dispatch_slots`); n != 1 {
 		t.Errorf("got %d slots, want 1", n)
 	}
-	if log.count("may not be raised further") == 0 || !strings.Contains(shown.DescribeWait(), "cap") {
+	if log.count("its fee is at its limit") == 0 || !strings.Contains(shown.DescribeWait(), "cap") {
 		t.Errorf("it waits for %q, want the cap named and an alarm", shown.DescribeWait())
 	}
 	b.chain.SetBaseFee(1)
