@@ -126,7 +126,7 @@ var mistakes = []mistake{
 	{"api.trusted_proxies", "networks of the proxies", func(c *Config) {
 		c.API.TrustedProxies = []string{"10.0.0.1", "proxy.internal"}
 	}},
-	{"api.trusted_proxies", "everybody", func(c *Config) { c.API.TrustedProxies = []string{"0.0.0.0/0"} }},
+	{"api.trusted_proxies", "every address", func(c *Config) { c.API.TrustedProxies = []string{"0.0.0.0/0"} }},
 	{"api.trusted_proxies", "neither", func(c *Config) { c.API.TrustedProxies = []string{"::ffff:0.0.0.0/0"} }},
 	{"api.limits.reads.count", "0 for no limit", func(c *Config) {
 		c.API.Limits.Reads = &Rate{Count: -1, Period: Duration(time.Second), Burst: 1}
@@ -143,7 +143,7 @@ var mistakes = []mistake{
 	{"risk.providers", "never allowed for network MAINNET", func(c *Config) {
 		c.Risk.Providers = append(c.Risk.Providers, "local")
 	}},
-	{"risk.providers", "no provider", func(c *Config) { c.Risk.Providers = append(c.Risk.Providers, "nobody") }},
+	{"risk.providers", "is not a provider", func(c *Config) { c.Risk.Providers = append(c.Risk.Providers, "nobody") }},
 	{"risk.quorum", "number of providers", func(c *Config) { c.Risk.Quorum = 7 }},
 	{"risk.unknown_severity", "HOLD or LOW", func(c *Config) { c.Risk.UnknownSeverity = "NONE" }},
 	{"risk.sanctioned_reject", "WARN or BLOCK", func(c *Config) { c.Risk.SanctionedReject = "block" }},

@@ -30,7 +30,7 @@ func TestARescueIsRefusedWhereAJournalMayBe(t *testing.T) {
 		}
 		return err
 	}
-	if err := prepare(); err == nil || !strings.Contains(err.Error(), "is there") {
+	if err := prepare(); err == nil || !strings.Contains(err.Error(), "exists") {
 		t.Errorf("with the journal: got %v, want a refusal", err)
 	}
 	if _, err := os.Stat(conf.Signer.Journal + ".rescue"); !errors.Is(err, os.ErrNotExist) {

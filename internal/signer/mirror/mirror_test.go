@@ -288,7 +288,7 @@ func TestOlderDatabaseStaysClosed(t *testing.T) {
 		err := mirror.CheckJournal(t.Context(), old.db, h.s, old.book)
 		var unknown *mirror.UnknownError
 		if !errors.As(err, &unknown) || !slices.Equal(unknown.Intents, []string{"wd_1", "wd_2"}) ||
-			!strings.Contains(err.Error(), "restore a backup") ||
+			!strings.Contains(err.Error(), "Restore a backup") ||
 			!strings.Contains(err.Error(), "Do not move the journal away") {
 			t.Errorf("got %v, want it to name wd_1 and wd_2 and what to do", err)
 		}

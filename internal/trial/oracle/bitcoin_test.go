@@ -60,7 +60,7 @@ func TestTheOracleJudgesABitcoinChain(t *testing.T) {
 		{ID: "never", To: never, Amount: big.NewInt(50_001), Paid: true, Tx: sent[once]},
 	}
 	wrong := strings.Join(c.Judge(claims, us), "\n")
-	for want, times := range map[string]int{"once: ": 0, "twice: ": 1, "never: ": 1, "nobody asked": 1} {
+	for want, times := range map[string]int{"once: ": 0, "twice: ": 1, "never: ": 1, "without a request": 1} {
 		if got := strings.Count(wrong, want); got != times {
 			t.Errorf("%q: got %d times, want %d, in:\n%s", want, got, times, wrong)
 		}

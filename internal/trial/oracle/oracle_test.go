@@ -62,12 +62,12 @@ func TestTheOracleSeesWhatTheChainHas(t *testing.T) {
 		{ID: "coins", To: coins.Hex(), Amount: big.NewInt(7), Paid: true, Tx: paid.Hex()},
 	}
 	wrong := strings.Join(c.Judge(claims, us), "\n")
-	for want, times := range map[string]int{"twice: ": 1, "never: ": 1, "coins": 0, "nobody asked": 0} {
+	for want, times := range map[string]int{"twice: ": 1, "never: ": 1, "coins": 0, "without a request": 0} {
 		if got := strings.Count(wrong, want); got != times {
 			t.Errorf("%q: got %d times, want %d, in:\n%s", want, got, times, wrong)
 		}
 	}
-	if wrong := c.Judge(claims[:2], us); !strings.Contains(strings.Join(wrong, "\n"), "nobody asked") {
+	if wrong := c.Judge(claims[:2], us); !strings.Contains(strings.Join(wrong, "\n"), "without a request") {
 		t.Errorf("a payment without a claim: got %q, want it named", wrong)
 	}
 	if got, err := c.Holds(ctx, usdc, strings.ToLower(twice.Hex()), height); err != nil ||

@@ -56,12 +56,12 @@ func TestTheOracleJudgesASolanaChain(t *testing.T) {
 		{ID: "coins", To: coins, Amount: big.NewInt(7_000_000), Paid: true, Tx: string(tx)},
 	}
 	wrong := strings.Join(c.Judge(claims, us), "\n")
-	for want, times := range map[string]int{"once: ": 0, "twice: ": 1, "never: ": 1, "coins": 0, "nobody asked": 0} {
+	for want, times := range map[string]int{"once: ": 0, "twice: ": 1, "never: ": 1, "coins": 0, "without a request": 0} {
 		if got := strings.Count(wrong, want); got != times {
 			t.Errorf("%q: got %d times, want %d, in:\n%s", want, got, times, wrong)
 		}
 	}
-	if wrong := strings.Join(c.Judge(claims[:3], us), "\n"); strings.Count(wrong, "nobody asked") != 1 {
+	if wrong := strings.Join(c.Judge(claims[:3], us), "\n"); strings.Count(wrong, "without a request") != 1 {
 		t.Errorf("coins without a claim: got %q, want them named", wrong)
 	}
 	if got, err := c.Holds(ctx, string(surfpool.USDC), twice); err != nil || got.Cmp(big.NewInt(10)) != 0 {
