@@ -191,7 +191,7 @@ var alone = []mistake{
 	{"ops.listen", "ops.public", func(c *Config) { c.Ops.Listen = "ops.example.com:8082" }},
 	{"api.max_connections", "more than 0", func(c *Config) { c.API.MaxConnections = -1 }},
 	{"api.max_connections_per_address", "more than 0", func(c *Config) { c.API.MaxConnectionsPerAddress = -1 }},
-	{"operator.trusted_proxies", "everybody", func(c *Config) {
+	{"operator.trusted_proxies", "every address", func(c *Config) {
 		c.Operator = Operator{Listen: "127.0.0.1:8081", TrustedProxies: []string{"0.0.0.0/0"}}
 	}},
 	{"operator.listen", "127.0.0.1:8081", func(c *Config) { c.Operator.Listen = "8081" }},
@@ -199,7 +199,7 @@ var alone = []mistake{
 	{"operator.allow", "not on this machine", func(c *Config) {
 		c.Operator = Operator{Listen: "0.0.0.0:8081", URL: "https://ops.example.com"}
 	}},
-	{"operator.allow", "everybody", func(c *Config) {
+	{"operator.allow", "every address", func(c *Config) {
 		c.Operator = Operator{Listen: "127.0.0.1:8081", Allow: []string{"0.0.0.0/0"}}
 	}},
 	{"prices.chainlink.2.chain", "among chains", func(c *Config) { feed(c, func(f *PriceFeed) { f.Chain = "MOON" }) }},
