@@ -202,7 +202,7 @@ func TestWhatTheListKnowsCannotBeConfiguredWrong(t *testing.T) {
 		"a local one, too": {"chains.ETHEREUM.chain_id", "while network is LOCAL", func(c *Config) {
 			c.Network = chain.Local
 		}},
-		"one chain twice": {"chains.ETHEREUM.chain_id", "that of BASE", func(c *Config) {
+		"one chain twice": {"chains.ETHEREUM.chain_id", "which BASE has", func(c *Config) {
 			ch := c.Chains[chain.Ethereum]
 			ch.ChainID = 1
 			c.Chains[chain.Base] = ch
