@@ -56,7 +56,9 @@ func TestTheOracleJudgesASolanaChain(t *testing.T) {
 		{ID: "coins", To: coins, Amount: big.NewInt(7_000_000), Paid: true, Tx: string(tx)},
 	}
 	wrong := strings.Join(c.Judge(claims, us), "\n")
-	for want, times := range map[string]int{"once: ": 0, "twice: ": 1, "never: ": 1, "coins": 0, "without a request": 0} {
+	for want, times := range map[string]int{
+		"once: ": 0, "twice: ": 1, "never: ": 1, "coins": 0, "without a request": 0,
+	} {
 		if got := strings.Count(wrong, want); got != times {
 			t.Errorf("%q: got %d times, want %d, in:\n%s", want, got, times, wrong)
 		}
