@@ -611,6 +611,11 @@ func (h *testEnv) sealAudit() {
 // runTampered runs the checks in a transaction of a role that no trigger and no privilege stops,
 // and rolls the changes back.
 func (h *testEnv) runTampered(sql ...string) (Report, error) {
+	return h.runTamperedFor(checks, sql...)
+}
+
+// runTamperedFor is runTampered with some of the checks.
+func (h *testEnv) runTamperedFor(made []Check, sql ...string) (Report, error) {
 	tx, err := h.owner.Begin(h.t.Context())
 	if err != nil {
 		return Report{}, err
@@ -626,7 +631,7 @@ func (h *testEnv) runTampered(sql ...string) (Report, error) {
 	); err != nil {
 		return Report{}, err
 	}
-	return examineSnapshot(h.t.Context(), pg.Tx{Tx: tx, Now: time.Now()}, checks)
+	return examineSnapshot(h.t.Context(), pg.Tx{Tx: tx, Now: time.Now()}, made)
 }
 
 // coins adds what happened on a chain with unspent outputs. A credited output is in the slot of a
