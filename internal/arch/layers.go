@@ -183,6 +183,7 @@ var packages = []pkg{
 	{"internal/trial/commit", foundations, testOnly},
 	{"internal/trial/mutants", watch, testOnly},
 	{"internal/trial/trials", watch, testOnly},
+	{"internal/trial/gate", watch, testOnly | mayFloat},
 	{"internal/trial/oracle", watch, mayHTTP},
 	{"internal/trial/roles", watch, testOnly | mayHTTP},
 	{"internal/trial/upgrade", watch, testOnly | mayHTTP | mayFloat},

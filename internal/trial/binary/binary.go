@@ -9,6 +9,7 @@ package binary
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 )
 
@@ -20,6 +21,7 @@ func BuildProgram(ctx context.Context, folder, target, tags string) error {
 		ctx, "go", "run", "-exec", "cp", "-tags", tags, "github.com/cofferpay/coffer/cmd/coffer", target,
 	)
 	cmd.Dir = folder
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as it is shipped, see deploy/Containerfile
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the program of %s: %w\n%s", folder, err, output)
 	}

@@ -1,0 +1,142 @@
+// Command gate runs the tests, says which were slow, and decides: make test, make test-short.
+//
+// A test runs with the race detector if it starts goroutines, or if its package does or guards memory
+// that goroutines share; plan.go lists the packages of which only some tests are raced, with reasons.
+// The other tests run without it, on the build that is shipped (no cgo). Each test runs once.
+//
+// The outcome is read from the events of go test -json and from its exit status. Both must say that
+// every package passed. A test of the sources without an outcome, a test that did not end, a skipped
+// test, a line that is no event and an unknown event fail the run.
+//
+// What never happens here: a test that is repeated until it passes, or a failure that is expected.
+// What a crash leaves: nothing; the processes of go test end with their signals.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	passed, err := run(ctx, os.Args[1:], os.Stdout)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "gate:", err)
+	}
+	if err != nil || !passed {
+		os.Exit(1)
+	}
+}
+
+// interruptMax is how long go test may take to end its tests after an interrupt.
+const interruptMax = 30 * time.Second
+
+func run(ctx context.Context, args []string, out io.Writer) (passed bool, err error) {
+	flags := flag.NewFlagSet("gate", flag.ContinueOnError)
+	short := flags.Bool("short", false, "only what needs no chain and no long trial, without the race detector")
+	leftOut := flags.String("without", "", "folders of packages that are not tested, separated by commas")
+	chosen := flags.String("only", "", "folders of packages, separated by commas; all when empty")
+	if err := flags.Parse(args); err != nil {
+		return false, err
+	}
+	if flags.NArg() > 0 {
+		return false, fmt.Errorf("what is %q?", flags.Args())
+	}
+	began := time.Now()
+	packages, err := listPackages(ctx)
+	if err != nil {
+		return false, err
+	}
+	var facts []packageFacts
+	for _, p := range packages {
+		f, err := readFacts(p)
+		if err != nil {
+			return false, err
+		}
+		facts = append(facts, f)
+	}
+	plan, err := newPlan(facts, options{
+		short: *short, onlyDirs: splitList(*chosen), leftOutDirs: splitList(*leftOut),
+	})
+	if err != nil {
+		return false, err
+	}
+	r := newRecord(out)
+	var group sync.WaitGroup
+	errs := make([]error, len(plan.lanes))
+	for i, lane := range plan.lanes {
+		group.Go(func() {
+			for _, run := range lane {
+				if len(run.packages) > 0 && ctx.Err() == nil {
+					errs[i] = errors.Join(errs[i], runTests(ctx, run, r))
+				}
+			}
+		})
+	}
+	group.Wait()
+	if ctx.Err() != nil {
+		errs = append(errs, errors.New("interrupted"))
+	}
+	passed = r.report(out, plan.tests, time.Since(began))
+	return passed, errors.Join(errs...)
+}
+
+func splitList(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' })
+}
+
+// listPackages lists the packages of the module.
+func listPackages(ctx context.Context) ([]sourcePackage, error) {
+	cmd := exec.CommandContext(ctx, "go", "list", "-json=ImportPath,Dir,GoFiles,TestGoFiles,XTestGoFiles", "./...")
+	cmd.Env = append(os.Environ(), plainEnv...)
+	cmd.Stderr = os.Stderr
+	output, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("list the packages: %w", err)
+	}
+	var packages []sourcePackage
+	decoder := json.NewDecoder(strings.NewReader(string(output)))
+	for {
+		var p sourcePackage
+		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
+			return packages, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("read the list of packages: %w", err)
+		}
+		packages = append(packages, p)
+	}
+}
+
+// runTests runs one go test to its end and reads what it says.
+func runTests(ctx context.Context, g testRun, r *record) error {
+	cmd := exec.CommandContext(ctx, "go", slices.Concat([]string{"test", "-json"}, g.flags, g.packages)...)
+	cmd.Env = append(os.Environ(), g.env...)
+	cmd.Stderr = os.Stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = interruptMax
+	stream, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start go test: %w", err)
+	}
+	readErr := r.readStream(stream, g.race)
+	if err := cmd.Wait(); err != nil {
+		return errors.Join(readErr, fmt.Errorf("go test of %d packages (race: %t): %w", len(g.packages), g.race, err))
+	}
+	return readErr
+}
