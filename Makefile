@@ -38,7 +38,7 @@ UNTESTED = $(if $(PG),-without internal/trial/drill)
 
 .PHONY: test
 test: setup-test ## format check, vet, generated code, every test, with the race detector where goroutines are (PG=18: on PostgreSQL 18)
-	@scripts/check-format
+	@$(GATE) scripts/check-format
 	@echo 'vet'
 	@$(GATE) go vet ./...
 	@echo 'test (generated code is checked by the packages that embed it)'

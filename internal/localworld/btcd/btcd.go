@@ -343,8 +343,10 @@ func sourceTree() string {
 func buildProgram(ctx context.Context, tree string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", "tool", "-modfile="+filepath.Join("tools", "go.mod"), "-n", "btcd")
 	cmd.Dir = tree
-	// GOFLAGS as in the Makefile, so that the program is built only once.
-	cmd.Env = append(os.Environ(), "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -trimpath"))
+	// As in scripts/setup, so that the program is built only once.
+	cmd.Env = append(
+		os.Environ(), "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -trimpath"), "CGO_ENABLED=0",
+	)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	stdout, err := cmd.Output()
