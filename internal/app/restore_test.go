@@ -553,6 +553,7 @@ func TestTwoLostPaymentsThatTogetherExceedTheRestoredBalanceAreBothHeld(t *testi
 			t.Errorf("%s received %v, want %d", to, got, want)
 		}
 	}
+	pgtest.ExpectLockException(t, s.db, "mirror.RestoreDatabase")
 }
 
 // The database is restored under a running service. A caller that repeats its request gets a new

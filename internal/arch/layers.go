@@ -85,6 +85,7 @@ var packages = []pkg{
 	{"internal/pg", foundations, mayRand},
 	{"internal/freeport", foundations, mayRand},
 	{"internal/pg/local", foundations, 0},
+	{"internal/pg/lockorder", foundations, testOnly},
 	{"internal/pg/pgtest", foundations, testOnly},
 	{"internal/statediagram", foundations, testOnly},
 	{"internal/jobs", foundations, 0},

@@ -467,11 +467,15 @@ func (d *Dispatcher) writeOutcomes(ctx context.Context, tx pg.Tx, batch []outcom
 			attemptAfter[i] = o.sentAt.Add(wait)
 		}
 	}
+	health := summarizeHealth(batch)
+	if err := lockEndpoints(ctx, tx, health, goneEndpoints); err != nil {
+		return err
+	}
 	entries, err := d.disableGone(ctx, tx, goneEndpoints, goneURLs)
 	if err != nil {
 		return err
 	}
-	failing, err := d.updateHealth(ctx, tx, batch)
+	failing, err := d.updateHealth(ctx, tx, health)
 	if err != nil {
 		return err
 	}

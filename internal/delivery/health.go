@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -69,19 +70,43 @@ func summarizeHealth(batch []outcome) map[string]*endpointHealth {
 	return byEndpoint
 }
 
+// hasRecovered reports whether there is a failure to clear. An endpoint that was healthy when it was
+// claimed has nothing to clear, unless another process was quicker; then the next success clears it.
+func (s *endpointHealth) hasRecovered() bool { return s.lastSuccess != nil && s.wasFailing }
+
+// lockEndpoints locks every endpoint that a batch may change, by id. Later statements lock them in
+// groups. Without it two processes that see opposite results of two endpoints wait for each other.
+func lockEndpoints(ctx context.Context, tx pg.Tx, health map[string]*endpointHealth, goneIDs []string) error {
+	endpoints := slices.Clone(goneIDs)
+	for endpoint, s := range health {
+		if s.hasRecovered() || s.firstFailure != nil {
+			endpoints = append(endpoints, endpoint)
+		}
+	}
+	if len(endpoints) == 0 {
+		return nil
+	}
+	_, err := tx.Exec(ctx, `
+		SELECT FROM webhook_endpoints WHERE endpoint_id = ANY ($1) ORDER BY endpoint_id FOR NO KEY UPDATE`, endpoints)
+	if err != nil {
+		return fmt.Errorf("lock the endpoints of %d outcomes: %w", len(endpoints), err)
+	}
+	return nil
+}
+
 // updateHealth stores since when an endpoint fails, in its row, and disables an endpoint that has
 // only failed for five days (rule EVT-11).
 //
 // A success stops the clock, and a failure starts it. A failure after a silence starts it anew. Two
 // processes may record in another order than they posted. Before it disables an endpoint,
 // updateHealth therefore checks the log of attempts for a success.
-func (d *Dispatcher) updateHealth(ctx context.Context, tx pg.Tx, batch []outcome) ([]audit.Entry, error) {
+func (d *Dispatcher) updateHealth(
+	ctx context.Context, tx pg.Tx, health map[string]*endpointHealth,
+) ([]audit.Entry, error) {
 	var healthy, failing, urls []string
 	var firsts, lasts []time.Time
-	for endpoint, s := range summarizeHealth(batch) {
-		// An endpoint that was healthy when it was claimed has nothing to clear, unless another
-		// process was quicker; then the next success clears it.
-		if s.lastSuccess != nil && s.wasFailing {
+	for endpoint, s := range health {
+		if s.hasRecovered() {
 			healthy = append(healthy, endpoint)
 		}
 		if s.firstFailure != nil {

@@ -98,6 +98,7 @@ func WithVoider(v *dispatch.Voider) ResolutionsOption {
 
 var (
 	_ dispatch.Listener        = (*Resolutions)(nil)
+	_ dispatch.FundsListener   = (*Resolutions)(nil)
 	_ dispatch.VoidListener    = (*Resolutions)(nil)
 	_ dispatch.RestoreListener = (*Resolutions)(nil)
 )
@@ -656,14 +657,6 @@ func (r *Resolutions) startTransfer(
 	if err := applyChanges(ctx, tx, change{d, after}); err != nil {
 		return err
 	}
-	// The part of a native coin that is not sent stays held until the transfer is final.
-	if err := wallet.MoveFunds(ctx, tx,
-		wallet.Movement{WalletID: d.walletID, OrgID: d.orgID, MintID: *d.mintID, Part: wallet.Held, Minus: res.sent},
-		wallet.Movement{
-			WalletID: d.walletID, OrgID: d.orgID, MintID: *d.mintID, Part: wallet.Reserved, Plus: res.sent,
-		}); err != nil {
-		return err
-	}
 	// The order names no customer: a freeze of the customer does not stop money that is not the
 	// customer's.
 	o := dispatch.Order{
@@ -684,6 +677,14 @@ func (r *Resolutions) startTransfer(
 		if err := reserveOutput(ctx, tx, d.id, res.id); err != nil {
 			return err
 		}
+	}
+	// The part of a native coin that is not sent stays held until the transfer is final.
+	if err := wallet.MoveFunds(ctx, tx,
+		wallet.Movement{WalletID: d.walletID, OrgID: d.orgID, MintID: *d.mintID, Part: wallet.Held, Minus: res.sent},
+		wallet.Movement{
+			WalletID: d.walletID, OrgID: d.orgID, MintID: *d.mintID, Part: wallet.Reserved, Plus: res.sent,
+		}); err != nil {
+		return err
 	}
 	if err := recordAudit(ctx, tx,
 		[]audit.Entry{newDecisionEntry(after, res.actor, auditActions[after.status], map[string]string{

@@ -407,6 +407,9 @@ func TestWhatAHoldGivesBackToAFrozenCustomerIsTakenForTheLoss(t *testing.T) {
 		if d := w.onlyDeposit(t); d.Reversal.Loss != fmt.Sprint(lost) {
 			t.Errorf("lifted %v: got %+v, want %d lost", lifted, d.Reversal, lost)
 		}
+		if !lifted {
+			pgtest.ExpectLockException(t, w.db, "deposit.Service.claimLoss")
+		}
 	}
 }
 

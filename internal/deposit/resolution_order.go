@@ -13,6 +13,7 @@ import (
 	"github.com/cofferpay/coffer/internal/event"
 	"github.com/cofferpay/coffer/internal/failpoint"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/finality"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
@@ -82,15 +83,7 @@ func (r *Resolutions) OnEnded(
 	postings := []ledger.Posting{newReleasePosting(after)}
 	if !res.feeKept.IsZero() {
 		// The sender of the deposit paid the fee. It is credited to the organization, which is
-		// billed for the network's fee.
-		if err := wallet.MoveFunds(
-			ctx, tx,
-			wallet.Movement{
-				WalletID: d.walletID, OrgID: d.orgID, MintID: *d.mintID, Part: wallet.Held, Minus: res.feeKept,
-			},
-		); err != nil {
-			return nil, err
-		}
+		// billed for the network's fee. EndMovements takes it from what the address holds.
 		postings = append(postings, ledger.Posting{
 			Cause: ledger.Cause{Kind: ledger.DepositFee, ID: d.id},
 			Legs: []ledger.Leg{{
@@ -109,6 +102,23 @@ func (r *Resolutions) OnEnded(
 		return nil, err
 	}
 	return postings, recordAudit(ctx, tx, []audit.Entry{newTransferEntry(after, o.ID, e.Hash)})
+}
+
+// EndMovements implements dispatch.FundsListener: the fee that the sender of the deposit paid is not
+// held any more.
+func (r *Resolutions) EndMovements(
+	ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End,
+) ([]wallet.Movement, error) {
+	if !e.Paid {
+		return nil, nil
+	}
+	d, res, _, err := lockByResolution(ctx, tx, o.ID)
+	if err != nil || res.feeKept.IsZero() {
+		return nil, err
+	}
+	return []wallet.Movement{{
+		WalletID: d.walletID, OrgID: d.orgID, MintID: *d.mintID, Part: wallet.Held, Minus: res.feeKept,
+	}}, nil
 }
 
 // OnRefused implements dispatch.Listener. It makes the deposit FLAGGED again: no part of the
@@ -131,6 +141,11 @@ func (r *Resolutions) OnRefused(ctx context.Context, tx pg.Tx, o dispatch.Order,
 	if err := applyChanges(ctx, tx, change{d, after}); err != nil {
 		return err
 	}
+	if d.chain.IsUTXO() {
+		if err := utxo.UnassignHeld(ctx, tx, o.ID); err != nil {
+			return err
+		}
+	}
 	if err := wallet.MoveFunds(ctx, tx,
 		wallet.Movement{
 			WalletID: d.walletID, OrgID: d.orgID, MintID: *d.mintID, Part: wallet.Reserved, Minus: res.sent,
@@ -139,11 +154,6 @@ func (r *Resolutions) OnRefused(ctx context.Context, tx pg.Tx, o dispatch.Order,
 			WalletID: d.walletID, OrgID: d.orgID, MintID: *d.mintID, Part: wallet.Held, Plus: res.sent,
 		}); err != nil {
 		return err
-	}
-	if d.chain.IsUTXO() {
-		if err := utxo.UnassignHeld(ctx, tx, o.ID); err != nil {
-			return err
-		}
 	}
 	e := newTransferEntry(after, o.ID, "")
 	e.Action = "deposit.resolution_failed"
@@ -309,23 +319,32 @@ func restoreResolution(ctx context.Context, tx pg.Tx, d Deposit, o dispatch.Rest
 // MarkOverdueStuck marks the resolutions as stuck whose transfer is not final an hour after its
 // broadcast. The operator has to look at them. It returns how many it marked. Rule DEP-32.
 func (r *Resolutions) MarkOverdueStuck(ctx context.Context) (stuck int, err error) {
-	var overdueIDs []string
+	type overdueReturn struct {
+		ID    string
+		Chain chain.Name
+	}
+	var overdue []overdueReturn
 	err = r.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, `
-			SELECT r.resolution_id FROM deposit_resolutions r JOIN dispatch_orders o ON o.order_id = r.resolution_id
+			SELECT r.resolution_id, o.chain
+			FROM deposit_resolutions r JOIN dispatch_orders o ON o.order_id = r.resolution_id
 			WHERE r.status = 'OPEN' AND o.broadcast_at <= $1 AND o.status IN ('BROADCAST', 'STUCK') ORDER BY r.resolution_id LIMIT 100`, tx.Now.Add(-stuckAfter))
 		if err != nil {
 			return err
 		}
-		overdueIDs, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		overdue, err = pgx.CollectRows(rows, pgx.RowToStructByPos[overdueReturn])
 		return err
 	})
 	if err != nil {
 		return 0, fmt.Errorf("look for overdue resolutions: %w", err)
 	}
-	for _, resID := range overdueIDs {
+	for _, late := range overdue {
+		resID := late.ID
 		err := r.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-			// The order is locked first, as when it ends.
+			// The cursor, which the deposit's trigger holds, and then the order, as when it ends.
+			if _, err := finality.LockForked(ctx, tx, late.Chain); err != nil {
+				return err
+			}
 			if err := tx.QueryRow(
 				ctx,
 				`SELECT order_id FROM dispatch_orders WHERE order_id = $1 AND status IN ('BROADCAST', 'STUCK') FOR UPDATE`,

@@ -196,6 +196,8 @@ func TestWhatIsCreditedIsTheTreasurysAtOnceAndItsCoinMayBeChosen(t *testing.T) {
 		"FREE 100 at adr_alice",
 	)
 	w.wantHoldings(t, 170, 50, 0, 0)
+	pgtest.ExpectLockException(t, w.db, "deposit.lockUnchangedSettings")
+	pgtest.ExpectLockException(t, w.db, "deposit.Service.OnFinal")
 }
 
 // Rule DEP-53. Two outputs of one transaction to one customer are two deposits, which differ by

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/failpoint"
+	"github.com/cofferpay/coffer/internal/finality"
 	"github.com/cofferpay/coffer/internal/freeze"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
@@ -1034,6 +1035,10 @@ func (d *Worker) refuseOrder(ctx context.Context, o Order, refusal *signer.Refus
 		}
 	}
 	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		// A refused return changes a deposit, whose trigger holds the cursor: that comes first.
+		if _, err := finality.LockForked(ctx, tx, d.chain.Name); err != nil {
+			return err
+		}
 		o, err := lockOrder(ctx, tx, o.ID)
 		if err != nil {
 			return err

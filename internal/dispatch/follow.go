@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -850,8 +851,18 @@ func (d *Worker) finishOrders(ctx context.Context, tx pg.Tx, ends ...orderEnd) e
 			return err
 		}
 		moves = append(moves, endMovements(*o, e, native, reserved)...)
-		if o.Chain.IsUTXO() { // the lead's outputs; members have none
-			if err := utxo.MarkSpent(ctx, tx, o.ID, e.Hash, o.Purpose == signer.Return && !e.Paid); err != nil {
+		if listener, ok := d.listeners[o.Purpose].(FundsListener); ok {
+			extra, err := listener.EndMovements(ctx, tx, *o, e)
+			if err != nil {
+				return err
+			}
+			moves = append(moves, extra...)
+		}
+	}
+	// The rows of all features come before the outputs.
+	for _, end := range ends {
+		if end.Chain.IsUTXO() { // the lead's outputs; members have none
+			if err := utxo.MarkSpent(ctx, tx, end.ID, end.Hash, end.Purpose == signer.Return && !end.Paid); err != nil {
 				return err
 			}
 		}
@@ -940,7 +951,19 @@ func newFeePosting(o Order, native int, fee money.Amount) ledger.Posting {
 // payments of the transaction become stuck, and each is decided separately. reasons holds what
 // contradicts each payment, "" for nothing. Rule WD-15.
 func (d *Worker) markStuck(ctx context.Context, s slot, outcome chain.Outcome, proof int64, reasons []string) error {
+	quarantines := map[int]string{} // by mint
+	for i, o := range s.allOrders() {
+		if reasons[i] != "" && quarantines[o.MintID] == "" {
+			quarantines[o.MintID] = fmt.Sprintf("order %s: %s succeeded, but %s", o.ID, outcome.Tx, reasons[i])
+		}
+	}
 	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		// The mints come before the orders, as where a stuck return is completed.
+		for _, mintID := range slices.Sorted(maps.Keys(quarantines)) {
+			if err := mint.Quarantine(ctx, tx, mintID, quarantines[mintID]); err != nil {
+				return err
+			}
+		}
 		orders, err := lockSlot(ctx, tx, s.ID)
 		if err != nil {
 			return err
@@ -948,7 +971,6 @@ func (d *Worker) markStuck(ctx context.Context, s slot, outcome chain.Outcome, p
 		if len(orders) != len(reasons) {
 			return fmt.Errorf("the slot of order %s: %w", s.ID, errLostRace)
 		}
-		quarantined := map[int]bool{}
 		for i, o := range orders {
 			fee, err := equalShare(outcome.Fee, len(orders), i == 0)
 			if err != nil {
@@ -963,14 +985,6 @@ func (d *Worker) markStuck(ctx context.Context, s slot, outcome chain.Outcome, p
 				outcome.Tx, fee, proof, truncateError(reason), s.payeeRent(outcome),
 			); err != nil {
 				return err
-			}
-			if reasons[i] != "" && !quarantined[o.MintID] {
-				quarantined[o.MintID] = true
-				if err := mint.Quarantine(
-					ctx, tx, o.MintID, fmt.Sprintf("order %s: %s succeeded, but %s", o.ID, outcome.Tx, reason),
-				); err != nil {
-					return err
-				}
 			}
 			if err := recordAudit(ctx, tx, o, "stuck", map[string]any{
 				"hash": outcome.Tx, "block": outcome.Block.Hash, "why": reason,

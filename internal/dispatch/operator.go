@@ -236,6 +236,10 @@ func (d *Worker) recallOrder(ctx context.Context, orderID string, actor audit.Ac
 	granted := false
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		recalled = false
+		// A recalled return changes a deposit, whose trigger holds the cursor: that comes first.
+		if _, err := finality.LockForked(ctx, tx, d.chain.Name); err != nil {
+			return err
+		}
 		o, err := lockOrder(ctx, tx, orderID)
 		granted = o.Purpose == signer.Payment || o.Purpose == signer.Return
 		switch {

@@ -33,6 +33,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/wallet"
 )
 
 // Order is a payment that has to reach a chain. Its ID is the id of its cause (a withdrawal, a
@@ -216,6 +217,13 @@ type Listener interface {
 	// signed and nothing will be. The feature releases here, once, what it held for the order. The
 	// hold of a withdrawal waits for VoidListener.OnVoided instead.
 	OnRecalled(ctx context.Context, tx pg.Tx, o Order, actor audit.Actor) error
+}
+
+// FundsListener is a Listener whose end of an order moves more funds than the order itself.
+type FundsListener interface {
+	// EndMovements returns these movements, after OnEnded. Dispatch makes them together with those
+	// of the order: a transaction locks the funds that it moves in one statement.
+	EndMovements(ctx context.Context, tx pg.Tx, o Order, e End) ([]wallet.Movement, error)
 }
 
 // Reviewer is a Listener that checks an order again before it gets a slot: much may have happened

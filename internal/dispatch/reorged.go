@@ -393,6 +393,10 @@ func (d *Worker) disputeOrder(ctx context.Context, payer wallet.Wallet, q reorge
 		"why", reason,
 	)
 	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		// The lock of the freeze comes before the order, as where a stuck return is completed.
+		if err := freeze.LockExclusive(ctx, tx); err != nil {
+			return err
+		}
 		o, err := lockOrder(ctx, tx, q.EndedOrder.ID)
 		if err != nil {
 			return err

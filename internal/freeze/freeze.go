@@ -153,6 +153,10 @@ const lockName = "freezes"
 // that commits after a freeze has seen the freeze. Lifting waits for no lock. Rule WD-38.
 func LockShared(ctx context.Context, tx pg.Tx) error { return pg.LockShared(ctx, tx, lockName) }
 
+// LockExclusive takes the lock of Create. A transaction that locks rows before it calls Create takes
+// the lock first: a step that shares it may wait for those rows.
+func LockExclusive(ctx context.Context, tx pg.Tx) error { return pg.LockExclusive(ctx, tx, lockName) }
+
 // IsFinalityBroken reports whether proven final blocks of a chain may no longer be on it. It is
 // true until a person lifts that freeze. Meanwhile nothing may be credited or settled by such a
 // proof.
@@ -203,7 +207,7 @@ func WasLifted(ctx context.Context, tx pg.Tx, f Freeze) (isLifted bool, err erro
 
 // insertFreeze does what Create does, and reports whether it inserted a row.
 func insertFreeze(ctx context.Context, tx pg.Tx, f Freeze) (isNew bool, err error) {
-	if err := pg.LockExclusive(ctx, tx, lockName); err != nil {
+	if err := LockExclusive(ctx, tx); err != nil {
 		return false, err
 	}
 	f.ID = id.New("frz", tx.Now)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 const (
@@ -112,7 +113,7 @@ func closeConn(conn *pgx.Conn) {
 // after a committed change has then seen it, and every one that has not seen it has committed
 // before. A gate comes before every row that both sides lock.
 func LockShared(ctx context.Context, tx Tx, name string) error {
-	if _, err := tx.Exec(ctx, lockSharedSQL, lockKey("gate "+name)); err != nil {
+	if _, err := tx.Exec(ctx, lockSharedSQL, gateKey(name)); err != nil {
 		return fmt.Errorf("take the shared gate %s: %w", name, err)
 	}
 	return nil
@@ -120,17 +121,28 @@ func LockShared(ctx context.Context, tx Tx, name string) error {
 
 // QueueLockShared adds LockShared to a batch. Statements queued after it read behind the gate,
 // because each statement of a transaction sees what committed before it began.
-func QueueLockShared(b *pgx.Batch, name string) { b.Queue(lockSharedSQL, lockKey("gate "+name)) }
+func QueueLockShared(b *pgx.Batch, name string) { b.Queue(lockSharedSQL, gateKey(name)) }
 
 const lockSharedSQL = `SELECT pg_advisory_xact_lock_shared($1)`
 
 // LockExclusive takes a gate exclusively until the transaction ends. It waits for all transactions
 // that share it.
 func LockExclusive(ctx context.Context, tx Tx, name string) error {
-	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, lockKey("gate "+name)); err != nil {
+	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, gateKey(name)); err != nil {
 		return fmt.Errorf("take the gate %s exclusively: %w", name, err)
 	}
 	return nil
+}
+
+// gateKey is the argument of a statement that takes a gate. The server gets its number; a tracer
+// gets its name.
+type gateKey string
+
+func (k gateKey) String() string { return "gate " + string(k) }
+
+// Int64Value makes the driver send the number.
+func (k gateKey) Int64Value() (pgtype.Int8, error) {
+	return pgtype.Int8{Int64: lockKey(k.String()), Valid: true}, nil
 }
 
 // lockKey maps names to the 64 bits of PostgreSQL's advisory locks.

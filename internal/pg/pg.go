@@ -50,9 +50,16 @@ type Config struct {
 	LockTimeout      time.Duration // longest wait for a row or table; 10 s
 	IdleTxTimeout    time.Duration // longest pause inside a transaction; 60 s
 
-	// Tracer observes queries; nil means none.
+	// Tracer observes queries; nil means the one of SetTracer.
 	Tracer pgx.QueryTracer
 }
+
+// tracer observes the queries of a Config without a Tracer.
+var tracer atomic.Pointer[pgx.QueryTracer]
+
+// SetTracer sets what observes the queries of every database that is opened afterwards, for tests:
+// package pgtest compares the order of locks. A service has none.
+func SetTracer(t pgx.QueryTracer) { tracer.Store(&t) }
 
 func (c Config) withDefaults() Config {
 	fill := func(d *time.Duration, v time.Duration) {
@@ -62,6 +69,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.MaxConns == 0 {
 		c.MaxConns = 16
+	}
+	if t := tracer.Load(); t != nil && c.Tracer == nil {
+		c.Tracer = *t
 	}
 	fill(&c.StatementTimeout, 30*time.Second)
 	fill(&c.SnapshotTimeout, 15*time.Minute)
@@ -157,6 +167,9 @@ func (db *DB) SystemPool(ctx context.Context, maxConns int) (*pgxpool.Pool, erro
 		return nil, err
 	}
 	poolConf.ConnConfig.RuntimeParams["role"] = roleSystem
+	if t := tracer.Load(); t != nil && db.conf.Tracer == *t {
+		poolConf.ConnConfig.Tracer = nil // the library has locks of its own
+	}
 	pool, err := pgxpool.NewWithConfig(ctx, poolConf)
 	if err != nil {
 		return nil, fmt.Errorf("open the system pool: %w", err)

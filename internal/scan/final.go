@@ -5,13 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/failpoint"
-	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/trace"
 )
@@ -132,6 +132,18 @@ type preparedBlock struct {
 	err      error          // then no other field is valid; chain.ErrNotYet among others
 }
 
+// quarantines returns the mints that the block quarantines, each with its first reason.
+func (b preparedBlock) quarantines() map[int]string {
+	reasons := map[int]string{}
+	maps.Copy(reasons, b.unusable)
+	for _, f := range b.findings {
+		if f.isDoubtful {
+			reasons[f.mint] = DoubtBalanceDelta
+		}
+	}
+	return reasons
+}
+
 // prepareBlock reads the first final block at or above a height. It compares the block with the
 // balances, unless the block proves them itself. It writes nothing.
 func (w *Walker) prepareBlock(ctx context.Context, height uint64) (b preparedBlock) {
@@ -246,14 +258,7 @@ func (w *Walker) commitBlock(ctx context.Context, cursor chain.Block, b prepared
 		if err := storePending(ctx, tx, proof.ID, b.pending); err != nil {
 			return err
 		}
-		for _, f := range b.findings {
-			if f.isDoubtful {
-				if err := mint.Quarantine(ctx, tx, f.mint, DoubtBalanceDelta); err != nil {
-					return err
-				}
-			}
-		}
-		if err := quarantineMints(ctx, tx, b.unusable); err != nil {
+		if err := quarantineMints(ctx, tx, b.quarantines()); err != nil {
 			return err
 		}
 		if err := apply(ctx, tx, proof); err != nil {

@@ -76,6 +76,10 @@ func (w *Walker) recordFork(ctx context.Context, detail string) error {
 		return err
 	}
 	err = w.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		// A decision about a flagged deposit shares this lock before it holds the cursor.
+		if err := freeze.LockExclusive(ctx, tx); err != nil {
+			return err
+		}
 		if err := w.lockCursor(ctx, tx, fork.Cursor); err != nil {
 			return err
 		}
@@ -284,6 +288,10 @@ func (w *Walker) Repoint(
 		fork.Ancestor.Height,
 	)
 	err = w.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		// The lock of the freeze comes before the cursor, as where a fork is recorded.
+		if err := freeze.LockExclusive(ctx, tx); err != nil {
+			return err
+		}
 		if err := w.lockCursor(ctx, tx, fork.Cursor); err != nil {
 			return err
 		}

@@ -67,9 +67,6 @@ func (b *Service) endorseEntry(ctx context.Context, e Entry) error {
 		return nil
 	}
 	return b.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		if err := mirror.RecordEntry(ctx, tx, endorsed.Entry); err != nil {
-			return err
-		}
 		tag, err := tx.Exec(ctx, `
 			UPDATE whitelisted_addresses SET usable_from = $2, proof = $3, journal_id = $4, journal_seq = $5, refusal = NULL
 			WHERE whitelisted_address_id = $1 AND removed_at IS NULL
@@ -77,6 +74,9 @@ func (b *Service) endorseEntry(ctx context.Context, e Entry) error {
 			e.ID, usableFrom, endorsed.Proof, endorsed.Entry.JournalID, int64(endorsed.Entry.Seq))
 		if err != nil {
 			return fmt.Errorf("write the endorsement of %s: %w", e.ID, err)
+		}
+		if err := mirror.RecordEntry(ctx, tx, endorsed.Entry); err != nil {
+			return err
 		}
 		if tag.RowsAffected() == 0 {
 			return nil // a concurrent call wrote it, or it was removed and the signer is told next
@@ -134,16 +134,13 @@ func (b *Service) revokeEntry(ctx context.Context, e Entry) error {
 		return fmt.Errorf("ask the signer to revoke %s: %w", e.ID, err)
 	}
 	return b.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		if err := mirror.RecordEntry(ctx, tx, entry); err != nil {
-			return err
-		}
 		_, err := tx.Exec(ctx,
 			`UPDATE whitelisted_addresses SET revoked_seq = $2 WHERE whitelisted_address_id = $1 AND removed_at IS NOT NULL AND revoked_seq IS NULL`,
 			e.ID, int64(entry.Seq))
 		if err != nil {
 			return fmt.Errorf("write the revocation of %s: %w", e.ID, err)
 		}
-		return nil
+		return mirror.RecordEntry(ctx, tx, entry)
 	})
 }
 

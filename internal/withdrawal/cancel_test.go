@@ -12,6 +12,7 @@ import (
 	"github.com/cofferpay/coffer/internal/freeze"
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -69,6 +70,7 @@ func TestCancelEndsWhatTheSignerSentBack(t *testing.T) {
 		t.Errorf("order: got %v, want WITHDRAWN", got)
 	}
 	h.wantBalances("1000000", "0")
+	pgtest.ExpectLockException(t, h.DB, "withdrawal.Service.endWaiting")
 }
 
 // requestWaiting makes a withdrawal whose order dispatch could not give a slot, for a wait reason.
@@ -143,6 +145,7 @@ func TestPeopleEndAWithdrawalWhateverItWaitsFor(t *testing.T) {
 			}
 		}
 	}
+	pgtest.ExpectLockException(t, h.DB, "dispatch.Voider.tryFinishVoid")
 }
 
 // Rule WD-43. A withdrawal that has its slot, or is about to get it, cannot be ended.

@@ -35,6 +35,7 @@ func TestRequestHoldsAndOrders(t *testing.T) {
 		t.Errorf("order: got %v, want QUEUED", got)
 	}
 	h.wantEvents(w.WithdrawalID)
+	pgtest.ExpectLockException(t, h.DB, "dispatch.Submit")
 }
 
 // Rules WD-3, WD-4.

@@ -79,6 +79,7 @@ func NewDatabase(t testing.TB) Database {
 			t.Errorf("drop the test's database: %v", err)
 		}
 	})
+	watchLocks(t, name)
 	return Database{
 		Name:     name,
 		URL:      s.cluster.URL(name),
@@ -116,6 +117,7 @@ func CopyDatabase(t testing.TB, original Database) Database {
 			t.Errorf("drop the copy of the test's database: %v", err)
 		}
 	})
+	watchLocks(t, name)
 	return Database{
 		Name: name, URL: s.cluster.URL(name), OwnerURL: s.cluster.OwnerURL(name), SuperURL: s.cluster.SuperURL(name),
 	}
@@ -309,6 +311,7 @@ func StartCluster(t testing.TB, settings map[string]string) *local.Cluster {
 	if err != nil {
 		t.Fatalf("start a PostgreSQL for this test: %v", err)
 	}
+	watchLocks(t, local.Database)
 	t.Cleanup(func() {
 		if err := cluster.Stop(); err != nil {
 			t.Errorf("stop the test's PostgreSQL: %v", err)
@@ -348,6 +351,9 @@ func launchCopy(settings map[string]string) (*local.Cluster, error) {
 	cluster, err := local.Start(ctx, opts)
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	if err := compareLocks(ctx, cluster); err != nil {
+		return nil, errors.Join(err, cluster.Stop())
 	}
 	return cluster, nil
 }
