@@ -217,11 +217,11 @@ var alone = []mistake{
 	{"risk.oracle.contracts", "checksum", func(c *Config) {
 		c.Risk.Oracle.Contracts = map[string]string{"ETHEREUM": "0x40c57923924B5c5c5455c48D93317139ADDaC8fb"}
 	}},
-	{"risk.sanctions_floor", "no list", func(c *Config) { c.Risk.SanctionsFloor = "ON" }},
+	{"risk.sanctions_floor", "no sanctions list", func(c *Config) { c.Risk.SanctionsFloor = "ON" }},
 	{"operator.whitelist_cooling_off", "length of time", func(c *Config) { c.Operator.WhitelistCoolingOff = "a day" }},
 	{"operator.whitelist_cooling_off", "from 0s", func(c *Config) { c.Operator.WhitelistCoolingOff = "-1h" }},
 	{"operator.whitelist_cooling_off", "720h", func(c *Config) { c.Operator.WhitelistCoolingOff = "721h" }},
-	{"operator.allow", "no address", func(c *Config) {
+	{"operator.allow", "is not an address", func(c *Config) {
 		c.Operator = Operator{Listen: "127.0.0.1:8081", Allow: []string{"office"}}
 	}},
 }
@@ -351,10 +351,10 @@ func TestWhatIsWrongWithSolanaAndBitcoinIsTold(t *testing.T) {
 		setting, fix string
 		change       func(*Config)
 	}{
-		"another network": {"chains.SOLANA.genesis", "Solana began with 5eykt", of(chain.Solana, func(ch *Chain) {
+		"another network": {"chains.SOLANA.genesis", "the first block of Solana is 5eykt", of(chain.Solana, func(ch *Chain) {
 			ch.Genesis = devnet
 		})},
-		"another Bitcoin": {"chains.BITCOIN.genesis", "Bitcoin began with 00000000", of(chain.Bitcoin,
+		"another Bitcoin": {"chains.BITCOIN.genesis", "the first block of Bitcoin is 00000000", of(chain.Bitcoin,
 			func(ch *Chain) { ch.Genesis = regtest })},
 		"half a hash": {"chains.SOLANA.genesis", "not the hash", of(chain.Solana, func(ch *Chain) {
 			ch.Genesis = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp"
@@ -478,7 +478,7 @@ func TestWhatIsWrongWithSolanaAndBitcoinIsTold(t *testing.T) {
 		"no coin": {"mints", "native coin of SOLANA", func(c *Config) {
 			c.Mints = slices.Delete(c.Mints, 2, 3)
 		}},
-		"an id of another token": {"mints[4] (BTC on BITCOIN).id", "USDT on Solana for ever", func(c *Config) {
+		"an id of another token": {"mints[4] (BTC on BITCOIN).id", "always USDT on Solana", func(c *Config) {
 			c.Mints[4].ID = 803
 		}},
 	} {
