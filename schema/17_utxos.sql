@@ -157,9 +157,11 @@ BEGIN
     END IF;
     RETURN NULL;
 END $$;
-CREATE CONSTRAINT TRIGGER dispatch_slots_utxos AFTER INSERT ON dispatch_slots DEFERRABLE INITIALLY DEFERRED
+-- PostgreSQL fires the triggers of a table by their names. These come before the checks of the
+-- order, so that a wrong set of UTXOs is named as such.
+CREATE CONSTRAINT TRIGGER dispatch_slots_chosen_utxos AFTER INSERT ON dispatch_slots DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW WHEN (is_utxo(NEW.chain)) EXECUTE FUNCTION utxos_match_slot();
-CREATE CONSTRAINT TRIGGER dispatch_orders_utxos AFTER UPDATE ON dispatch_orders DEFERRABLE INITIALLY DEFERRED
+CREATE CONSTRAINT TRIGGER dispatch_orders_chosen_utxos AFTER UPDATE ON dispatch_orders DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW WHEN (is_utxo(NEW.chain) AND OLD.status <> NEW.status AND NEW.status IN ('PAID', 'FAILED'))
     EXECUTE FUNCTION utxos_match_slot();
 
