@@ -194,7 +194,7 @@ func TestAnApprovalAsksWhetherTheAmountStillReachesThePayee(t *testing.T) {
 	h.net.SetBaseFee(21)
 	if _, err := h.Harness.Withdrawals.Approve(
 		h.ctx, h.org, w.WithdrawalID, audit.User("ann"),
-	); !fault.HasCode(err, fault.ApprovalRefused) || !strings.Contains(err.Error(), "it would receive 39") {
+	); !fault.HasCode(err, fault.ApprovalRefused) || !strings.Contains(err.Error(), "would receive 39 ") {
 		t.Errorf("with a fee of 21: got %v, want it refused, for 39 of 40 would arrive", err)
 	}
 	h.wantWithdrawal(w.WithdrawalID, "AWAITING_APPROVAL", "REQUIRE_APPROVAL")
