@@ -119,7 +119,7 @@ func (s *Endpoints) Recover(
 	ctx context.Context, tx pg.Tx, org string, actor audit.Actor, endpointID string, since time.Time, until *time.Time,
 	onlyFailed bool,
 ) (Job, error) {
-	endpoint, err := lockEndpoint(ctx, tx, org, endpointID)
+	endpoint, err := s.ByID(ctx, tx, org, endpointID)
 	if err != nil {
 		return Job{}, err
 	}
@@ -147,11 +147,20 @@ func (s *Endpoints) Recover(
 	if err != nil {
 		return Job{}, err
 	}
-	return s.createJob(
+	j, err := s.createJob(
 		ctx, tx, org, actor,
 		Job{Kind: Recover, EndpointID: endpointID, Since: &since, Until: until, OnlyFailed: onlyFailed}, afterSeq,
 		lastSeq,
 	)
+	if err != nil {
+		return Job{}, err
+	}
+	// A job's worker locks the job before its endpoint, so the endpoint is locked behind the job. It
+	// may have been disabled or deleted since it was read.
+	if endpoint, err = lockEndpoint(ctx, tx, org, endpointID); err != nil {
+		return Job{}, err
+	}
+	return j, checkSendable(endpoint)
 }
 
 // checkSendable refuses an endpoint that is disabled.

@@ -91,7 +91,7 @@ var Coffer = mustIndex(&Order{
 		{"single rows", []Lock{
 			{Name: "people"},
 			{Name: "operator_keys"},
-			{Name: "local_risk"},
+			{Name: "local_risk", Strong: true},
 			{Name: "sanctions_lists"},
 		}},
 		{"totals", []Lock{
