@@ -351,7 +351,7 @@ func TestATransactionIsGivenToEsploraToo(t *testing.T) {
 		}
 	}
 	other := open(t, config(pageLie{"/tx", "", says("%s", strings.Repeat("ab", 32))}.tell(t, l))).Sender
-	if a, said := other.Send(t.Context(), s.raw); a != chain.Unknown || !strings.Contains(said, "took") {
+	if a, said := other.Send(t.Context(), s.raw); a != chain.Unknown || !strings.Contains(said, "accepted") {
 		t.Errorf("another hash: got %v %q, want that nothing is known", a, said)
 	}
 	c := open(t, config(newExplorer(t, l.node, nil))).Sender

@@ -276,7 +276,7 @@ func TestARefusalOfSeveralNamesTheOneThatIsToBlame(t *testing.T) {
 		},
 		"an account of nobody who pays": {
 			`{"InsufficientFundsForRent":{"account_index":9}}`,
-			"an account of it",
+			"one of its accounts",
 		},
 		"behind all of them": {`{"InstructionError":[12,{"Custom":1}]}`, "Custom"},
 	} {

@@ -347,7 +347,7 @@ func TestAQuoteSaysWhyAPaymentIsHopeless(t *testing.T) {
 		},
 		"an account handed over": {
 			chain.Payment{To: given, Contract: usdc.Address, Amount: money.Units(1)},
-			"somebody else",
+			"another owner",
 		},
 		"a fee on transfers": {
 			chain.Payment{To: to, Contract: taxed.Address, Amount: money.Units(1)},

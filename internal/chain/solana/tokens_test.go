@@ -60,7 +60,7 @@ func TestATokenThatIsNoMoneyIsTold(t *testing.T) {
 	unknown := place(nil, surfpool.TransferFee(100, 50))
 	delete(cfg.Mints, unknown)
 	want[unknown] = "a fee on transfers"
-	want[who] = "is no token"
+	want[who] = "is not a token"
 	if err := l.node.SetLamports(t.Context(), who, 1_000_000_000); err != nil {
 		t.Fatal(err)
 	}
