@@ -362,7 +362,7 @@ func TestATreasuryMakesItsPlacesAndPaysFromThem(t *testing.T) {
 		w.mustRunAll()
 		last := `SELECT %s FROM dispatch_orders o JOIN dispatch_slots s USING (order_id) WHERE purpose = 'CLOSE' ORDER BY o.created_at DESC LIMIT 1`
 		w.mustSucceed(w.node.AdvanceFailedNonce(
-			w.ctx, chain.TxHash(w.queryText(fmt.Sprintf(last, "tx_hash"))), w.queryText(fmt.Sprintf(last, "lease")),
+			w.ctx, chain.TxHash(w.queryText(fmt.Sprintf(last, "tx_hash"))), w.queryText(fmt.Sprintf(last, "slot_key")),
 		))
 		w.settleAll()
 		w.settleAll()

@@ -189,7 +189,7 @@ func TestALyingProviderGetsNoSecondPayment(t *testing.T) {
 			w.advanceClock(2 * time.Minute)
 		}
 		if got := w.queryText(waits, id); !strings.HasPrefix(
-			got, "QUEUED SLOT no free place of its wallet on the chain is proven yet: no provider",
+			got, "QUEUED SLOT no free nonce account of its wallet on the chain is proven yet: no provider",
 		) {
 			t.Errorf("got %q, want it to wait for a place that is proven", got)
 		}
@@ -271,13 +271,13 @@ func TestAPlaceThatNothingProvesIsLeftOut(t *testing.T) {
 	w.mineBlocks(surfpool.Finality + 1)
 	id := pay()
 	if got := w.queryText(waits, id); !strings.HasPrefix(
-		got, "QUEUED SLOT no free place of its wallet on the chain is proven yet: no provider",
+		got, "QUEUED SLOT no free nonce account of its wallet on the chain is proven yet: no provider",
 	) {
 		t.Errorf("got %q, want it to wait for a place that is proven", got)
 	}
 	// A provider shows a block later than its effects, so a contradiction is no alarm at once.
 	alarmed := func() bool {
-		return strings.Contains(w.log.String(), `level=ERROR msg="a place of a wallet is not used`) &&
+		return strings.Contains(w.log.String(), `level=ERROR msg="a nonce account of a wallet is not used`) &&
 			strings.Contains(w.log.String(), "place="+string(second))
 	}
 	if alarmed() {
