@@ -182,7 +182,7 @@ func TestEveryMistakeInTheListIsNamedAtOnce(t *testing.T) {
 		t.Fatal("a list of mistakes was taken")
 	}
 	for _, want := range []string{
-		"stands twice", "same token", "above 0", "chain is missing", `network ""`, "NATIVE mint has no contract",
+		"in the list twice", "same token", "above 0", "chain is missing", `network ""`, "NATIVE mint has no contract",
 		"99 decimals", "minimums", "symbol",
 	} {
 		if !strings.Contains(err.Error(), want) {

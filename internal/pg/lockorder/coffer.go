@@ -42,7 +42,6 @@ var Coffer = mustIndex(&Order{
 			{Name: "closes"},
 			{Name: "freezes", Strong: true, Fresh: "the freeze lock is held exclusively"},
 			{Name: "unknown_token_counts"},
-			{Name: "scan_findings"},
 			{Name: "customers"},
 			{Name: "transfers"},
 			{Name: "transaction_memos"},
@@ -103,6 +102,7 @@ var Coffer = mustIndex(&Order{
 		{Name: "audit_log", Fresh: "its id is new"},
 		{Name: "organizations", Fresh: "its id is new"},
 		{Name: "risk_answer_uses", Fresh: "it has no unique key"},
+		{Name: "scan_findings", Fresh: "the cursor of its chain is locked, or no other row"},
 	},
 	Exceptions: []Exception{
 		{Number: 1, Taken: []string{"gate settings of "}, Function: "deposit.lockUnchangedSettings"},
