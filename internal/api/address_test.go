@@ -61,7 +61,7 @@ func TestWhoCallsIsWhoTheLastTrustedProxySays(t *testing.T) {
 		"many hops": {
 			"10.0.0.1:4000", []string{"198.51.100.1" + strings.Repeat(", 10.0.0.2", 50)}, "",
 		},
-		"many hops that nobody looks at": {
+		"many unread hops": {
 			"10.0.0.1:4000", []string{strings.Repeat("192.0.2.1, ", 50) + "198.51.100.1"}, "198.51.100.1",
 		},
 		"a stranger inside the list behind": {
@@ -137,7 +137,7 @@ func TestAKeyIsTakenFromTheAddressesOfItsListAlone(t *testing.T) {
 		"spoofed":           {"X-Forwarded-For", "198.51.100.1, 203.0.113.1"},
 		"spoofed in a line": {"X-Forwarded-For", "198.51.100.1", "X-Forwarded-For", "203.0.113.1"},
 		"garbage":           {"X-Forwarded-For", "198.51.100.1, garbage"},
-		"in headers nobody reads": {
+		"in headers that the service does not read": {
 			"X-Real-IP", "198.51.100.1", "Forwarded", "for=198.51.100.1", "X-Client-IP", "198.51.100.1",
 		},
 	} {

@@ -123,7 +123,7 @@ func TestOperatorsAreTakenFromTheirListAlone(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	for name, from := range map[string][]netip.Prefix{
-		"nobody": nil, "another network": {netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128")},
+		"an empty list": nil, "another network": {netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128")},
 	} {
 		desk := o.opened(t, from, Limits{})
 		for _, who := range []tenant{o.ann, {}, o.one} {
@@ -152,7 +152,7 @@ func TestOperatorsAreTakenFromTheirListAlone(t *testing.T) {
 		behind.wantRefusal("forwarded for "+said,
 			behind.call(o.ann, "GET", "/organizations", nil, "X-Forwarded-For", said), 403, "IP_NOT_ALLOWED", "")
 	}
-	behind.wantRefusal("forwarded for nobody", behind.call(o.ann, "GET", "/organizations", nil), 403, "IP_NOT_ALLOWED",
+	behind.wantRefusal("without a forwarded address", behind.call(o.ann, "GET", "/organizations", nil), 403, "IP_NOT_ALLOWED",
 		"")
 	pages := []string{"/openapi.json", "/docs", "/docs/", "/docs/openapi.json", "/docs/start.js", "/docs/" + renderer}
 	// An IPv4 address in the form of IPv6 is the same address.

@@ -55,7 +55,7 @@ func TestAnOrganizationsOwnWithdrawalIsShownAndNotMadeByAKey(t *testing.T) {
 			path+" of a product", h.call(h.one, "POST", path, payment("customerId", "CHECKOUT", "toAddress", stranger)),
 			422, "INSUFFICIENT_BALANCE", "amount",
 		)
-		h.wantRefusal(path+" of nobody", h.call(h.one, "POST", path, payment("customerId", nil)), 400,
+		h.wantRefusal(path+" without a customer", h.call(h.one, "POST", path, payment("customerId", nil)), 400,
 			"INVALID_REQUEST", "customerId")
 		h.wantRefusal(path+" to an entry", h.call(h.one, "POST", path, payment("toAddress", vault)), 400,
 			"INVALID_ADDRESS", "toAddress")

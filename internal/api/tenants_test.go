@@ -92,7 +92,7 @@ func TestNothingOfAnotherOrganizationIsThereInAnyCall(t *testing.T) {
 				}
 				if a, b := bare404(foreign, id), bare404(absent, absentID(id)); foreign.status != absent.status ||
 					a != b {
-					t.Errorf("%s %s: another's %s is answered %v %s, and nobody's %v %s", r.method, r.path, kind,
+					t.Errorf("%s %s: another's %s is answered %v %s, and an id that does not exist %v %s", r.method, r.path, kind,
 						foreign.status, a, absent.status, b)
 				}
 			}
