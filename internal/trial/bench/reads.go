@@ -40,6 +40,9 @@ const (
 	readsWarm      = 12 // requests before those that count: the server has cached its plans by then
 	readsCounted   = 31
 	seedChunk      = 50_000
+	// activeMax customers have a history. Those beyond have an address and balances, so that ten
+	// million fit on a disk of 60 GB.
+	activeMax = 3_000_000
 )
 
 // reads measures the time that the database spends on each GET, with a thousand customers and with
@@ -54,9 +57,10 @@ func reads(ctx context.Context, w *benchEnv) (err error) {
 	}
 	var took [2]map[string]time.Duration
 	var names []string
+	var load [2]string
 	for i, customers := range []int{readersFew, many} {
 		began := time.Now()
-		if names, took[i], err = w.readAll(ctx, customers); err != nil {
+		if names, took[i], load[i], err = w.readAll(ctx, customers); err != nil {
 			return err
 		}
 		printProgress("      %d customers: %s, seeding included", customers, time.Since(began).Round(time.Second))
@@ -74,15 +78,43 @@ func reads(ctx context.Context, w *benchEnv) (err error) {
 			),
 		})
 	}
+	w.table.addRow(row{
+		figure: fmt.Sprintf(
+			"GET /balances, %d connections, with %d and with %d customers", connections, readersFew, many,
+		),
+		result: strings.Join(load[:], " and "), compared: "every answer is 200",
+	})
 	return nil
 }
 
 const lookUp = "a look-up by key"
 
+// readBalancesAtOnce reads the balances of the organization over many connections. Any answer but
+// 200 is an error.
+func (w *benchEnv) readBalancesAtOnce(ctx context.Context, url, key string) (string, error) {
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: connections}}
+	defer client.CloseIdleConnections()
+	took, n, err := runCallers(ctx, connections, w.duration, func(ctx context.Context, _ int) error {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/v1/balances", nil)
+		if err != nil {
+			return err
+		}
+		r.Header.Set("x-api-key", key)
+		_, err = answered(client, r)
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("GET /balances over %d connections: %w", connections, err)
+	}
+	return fmt.Sprintf(
+		"%.0f/s, p50 %s, p99 %s", n, formatDuration(took.percentile(0.5)), formatDuration(took.percentile(0.99)),
+	), nil
+}
+
 // readAll sends every GET with so many customers. The names are in the order of the documents.
 func (w *benchEnv) readAll(
 	ctx context.Context, customers int,
-) (names []string, took map[string]time.Duration, err error) {
+) (names []string, took map[string]time.Duration, load string, err error) {
 	cluster, err := local.Start(ctx, local.Options{
 		Dir: filepath.Join(w.dir, fmt.Sprint("readers", customers)), Ephemeral: true, TCP: true,
 		Settings: map[string]string{
@@ -91,7 +123,7 @@ func (w *benchEnv) readAll(
 		},
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, "", err
 	}
 	defer func() {
 		if stopped := cluster.Stop(); err == nil {
@@ -100,16 +132,16 @@ func (w *benchEnv) readAll(
 	}()
 	conf := pg.Config{URL: cluster.URL(local.Database), OwnerURL: cluster.OwnerURL(local.Database)}
 	if err := pg.Migrate(ctx, conf); err != nil {
-		return nil, nil, err
+		return nil, nil, "", err
 	}
 	db, err := pg.Open(ctx, conf, time.Now)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, "", err
 	}
 	defer db.Close()
 	conn, err := pgx.Connect(ctx, cluster.SuperURL(local.Database))
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, "", err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	token := mint.Mint{
@@ -120,15 +152,15 @@ func (w *benchEnv) readAll(
 	coin := token
 	coin.ID, coin.Kind, coin.Contract, coin.Symbol, coin.Name, coin.Decimals = 2, mint.Native, "", "ETH", "Ether", 18
 	if err := mint.Sync(ctx, db, []mint.Mint{token, coin}); err != nil {
-		return nil, nil, err
+		return nil, nil, "", err
 	}
 	made, key, err := org.Create(ctx, db, "readers")
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, "", err
 	}
 	_, operatorKey, err := operator.CreateKey(ctx, db, audit.Operator("bench"), "ann")
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, "", err
 	}
 	printProgress("      write %d customers", customers)
 	// Building an index takes a fraction of the time of its single entries.
@@ -136,26 +168,34 @@ func (w *benchEnv) readAll(
 		SELECT pg_get_indexdef(i.indexrelid), 'DROP INDEX ' || i.indexrelid::regclass FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
 		WHERE c.relnamespace = 'public'::regnamespace AND c.relname !~ '^(river|goose)' AND NOT i.indisunique`)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, "", err
 	}
 	var build, drop, b, d string
 	if _, err := pgx.ForEachRow(
 		rows, []any{&b, &d}, func() error { build, drop = build+b+";", drop+d+";"; return nil },
 	); err != nil {
-		return nil, nil, err
+		return nil, nil, "", err
 	}
 	if _, err := conn.Exec(ctx, "SET maintenance_work_mem = '512MB'; SET synchronous_commit = off; "+drop); err != nil {
-		return nil, nil, err
+		return nil, nil, "", err
 	}
-	for from := 0; from < customers; from += seedChunk {
-		if err := population.Seed(ctx, conn, made.ID, from, min(from+seedChunk, customers)); err != nil {
-			return nil, nil, err
+	active := min(customers, activeMax)
+	for from := 0; from < customers; {
+		seed, to := population.Seed, min(from+seedChunk, active)
+		if from >= active {
+			seed, to = population.SeedDormant, min(from+seedChunk, customers)
+		}
+		if err := seed(ctx, conn, made.ID, from, to); err != nil {
+			return nil, nil, "", err
+		}
+		if from = to; from%1_000_000 == 0 {
+			printProgress("      %d of %d written", from, customers)
 		}
 	}
 	printProgress("      index them")
 	for _, sql := range []string{build, `VACUUM ANALYZE`, `CREATE EXTENSION pg_stat_statements`} {
 		if _, err := conn.Exec(ctx, sql); err != nil {
-			return nil, nil, err
+			return nil, nil, "", err
 		}
 	}
 
@@ -188,7 +228,7 @@ func (w *benchEnv) readAll(
 		}
 		return all.percentile(0.5), nil
 	}
-	n := customers / 2
+	n := active / 2
 	took[lookUp], err = measure(func() error {
 		return db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 			var at time.Time
@@ -199,7 +239,7 @@ func (w *benchEnv) readAll(
 		})
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, "", err
 	}
 	attest := make([]byte, 32) // this bench endorses no address
 	values := map[string]string{
@@ -231,25 +271,30 @@ func (w *benchEnv) readAll(
 				return nil, err
 			}
 			r.Header.Set(side.header, side.key)
-			return answered(r)
+			return answered(http.DefaultClient, r)
 		}
 		text, err := get("/openapi.json")
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, "", err
 		}
 		paths, err := pathsOf(text, values)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, "", err
 		}
 		for _, p := range paths {
 			name := side.name + "GET " + p.name
 			if took[name], err = measure(func() error { _, err := get(p.path); return err }); err != nil {
-				return nil, nil, fmt.Errorf("%s: %w", name, err)
+				return nil, nil, "", fmt.Errorf("%s: %w", name, err)
 			}
 			names = append(names, name)
 		}
+		if side.name == "" {
+			if load, err = w.readBalancesAtOnce(ctx, server.URL, side.key); err != nil {
+				return nil, nil, "", err
+			}
+		}
 	}
-	return names, took, nil
+	return names, took, load, nil
 }
 
 // unread lists reads that touch rows which a bench does not have, or none.
@@ -261,8 +306,8 @@ var unread = []string{
 type namedPath struct{ name, path string }
 
 // answered returns the body of a 200 response.
-func answered(r *http.Request) ([]byte, error) {
-	resp, err := http.DefaultClient.Do(r)
+func answered(client *http.Client, r *http.Request) ([]byte, error) {
+	resp, err := client.Do(r)
 	if err != nil {
 		return nil, err
 	}

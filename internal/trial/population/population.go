@@ -9,6 +9,7 @@ package population
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -34,6 +35,16 @@ func Hash(mark byte, n int) string { return fmt.Sprintf("0x%c%063x", mark, n) }
 // their rows are in mint 1 on Ethereum; some things are rare, and some have not ended. Mint 2 is
 // the coin of that chain.
 func Seed(ctx context.Context, conn *pgx.Conn, org string, from, to int) error {
+	return insert(ctx, conn, org, from, to, slices.Concat(organizationRows, customerRows, historyRows))
+}
+
+// SeedDormant adds customers as Seed does, with an address and balances and nothing else. They take
+// a quarter of the disk. The organization needs customers of Seed, too.
+func SeedDormant(ctx context.Context, conn *pgx.Conn, org string, from, to int) error {
+	return insert(ctx, conn, org, from, to, customerRows)
+}
+
+func insert(ctx context.Context, conn *pgx.Conn, org string, from, to int, statements []string) error {
 	tx, err := conn.Begin(ctx)
 	if err != nil {
 		return err
@@ -52,7 +63,7 @@ func Seed(ctx context.Context, conn *pgx.Conn, org string, from, to int) error {
 }
 
 // The statements are filled in as text: the values are our own.
-var statements = []string{
+var organizationRows = []string{
 	`INSERT INTO wallets (wallet_id, org_id, family, purpose, subject, path, address, proof, created_at)
 	VALUES ('adr_crowd_treasury', $ORG, 'EVM', 'CHANGE', 'crowd', '', '0xcrowd', '', '2026-01-01Z') ON CONFLICT DO NOTHING`,
 	`INSERT INTO webhook_endpoints (endpoint_id, org_id, url, events, status, api_version, created_at, updated_at)
@@ -64,7 +75,9 @@ var statements = []string{
 	ON CONFLICT DO NOTHING`,
 	`INSERT INTO ledger_balances (account_id, org_id, mint_id, balance)
 	SELECT account_id, org_id, mint_id, 1000000 FROM ledger_accounts WHERE account_id BETWEEN 1000000 AND 1000099 AND floored ON CONFLICT DO NOTHING`,
+}
 
+var customerRows = []string{
 	`INSERT INTO customers (org_id, customer_id, created_at, updated_at)
 	SELECT $ORG, 'crowd_' || n, '2026-01-01Z'::timestamptz + n * interval '1 second', '2026-01-01Z' FROM $N`,
 	`INSERT INTO wallets (wallet_id, org_id, family, purpose, subject, path, address, proof, created_at)
@@ -79,7 +92,9 @@ var statements = []string{
 	SELECT $ORG, 1, count(*) * 900, count(*) * 100, count(*) * 1000, 0, 0 FROM $N
 	ON CONFLICT ON CONSTRAINT organization_totals_pkey DO UPDATE SET available = organization_totals.available + excluded.available,
 		withdrawing = organization_totals.withdrawing + excluded.withdrawing, addresses = organization_totals.addresses + excluded.addresses`,
+}
 
+var historyRows = []string{
 	`INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, product, mint_id, chain, contract, amount, address, from_address, tx_hash, kind, position, log_index,
 		height, block_hash, proof_id, status, chain_status, created_at, confirmed_at, credited_at, is_flagged, flagged_at, risk_of_funds, flag_reason, return_risk)
 	SELECT 'dep_' || lpad(n::text, 26, '0'), $ORG, 'adr_' || lpad(n::text, 26, '0'), CASE WHEN own THEN 'ORGANIZATION_DEPOSIT' ELSE 'CUSTOMER_DEPOSIT' END,
