@@ -114,12 +114,8 @@ func (a *api) listLedgerEntries(c *call) (answer, error) {
 	if n := c.query.numberValue("mintId"); n != nil {
 		f.MintID = *n
 	}
-	if t := c.query.timeValue("createdAfter"); t != nil {
-		f.PostedAfter = *t
-	}
-	if t := c.query.timeValue("createdBefore"); t != nil {
-		f.PostedBefore = *t
-	}
+	f.PostedAfter = timeOrZero(c.query.timeValue("createdAfter"))
+	f.PostedBefore = timeOrZero(c.query.timeValue("createdBefore"))
 	f.Chain = c.query["chain"]
 	if c.table {
 		return a.exportEntries(c, f)

@@ -301,8 +301,9 @@ func (a *api) listAllWithdrawals(c *call) (answer, error) {
 	found, err := a.conf.Withdrawals.ListAcrossOrgs(c.Context(), c.query["organizationId"], withdrawal.Filter{
 		Type: c.query["type"], CustomerID: c.query["customerId"], Status: c.query["status"],
 		MintID: c.query.numberValue("mintId"), Chain: c.query["chain"],
-		CreatedAfter: c.query.timeValue("createdAfter"), CreatedBefore: c.query.timeValue("createdBefore"),
-		TxHash: c.query["txHash"], Address: c.query["address"], Reference: c.query["reference"],
+		CreatedAfter:  timeOrZero(c.query.timeValue("createdAfter")),
+		CreatedBefore: timeOrZero(c.query.timeValue("createdBefore")),
+		TxHash:        c.query["txHash"], Address: c.query["address"], Reference: c.query["reference"],
 	}, p)
 	if err != nil {
 		return answer{}, err

@@ -90,7 +90,8 @@ func (a *api) listTransfers(c *call) (answer, error) {
 		CustomerID: c.query["customerId"], Product: c.query["product"], MintID: c.query.numberValue("mintId"),
 		Chain:     c.query["chain"],
 		Reference: c.query["reference"], IdempotencyKey: c.query["idempotencyKey"],
-		CreatedAfter: c.query.timeValue("createdAfter"), CreatedBefore: c.query.timeValue("createdBefore"),
+		CreatedAfter:  timeOrZero(c.query.timeValue("createdAfter")),
+		CreatedBefore: timeOrZero(c.query.timeValue("createdBefore")),
 	}
 	if c.table {
 		return csvExport(a, c, "transfers", transferColumns,

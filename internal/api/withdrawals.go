@@ -344,8 +344,9 @@ func (a *api) listWithdrawals(c *call) (answer, error) {
 	f := withdrawal.Filter{
 		Type: c.query["type"], CustomerID: c.query["customerId"], Status: c.query["status"],
 		MintID: c.query.numberValue("mintId"), Chain: c.query["chain"],
-		CreatedAfter: c.query.timeValue("createdAfter"), CreatedBefore: c.query.timeValue("createdBefore"),
-		TxHash: canonicalHash(c.query["txHash"]), Address: c.query["address"], Reference: c.query["reference"],
+		CreatedAfter:  timeOrZero(c.query.timeValue("createdAfter")),
+		CreatedBefore: timeOrZero(c.query.timeValue("createdBefore")),
+		TxHash:        canonicalHash(c.query["txHash"]), Address: c.query["address"], Reference: c.query["reference"],
 		IdempotencyKey: c.query["idempotencyKey"],
 	}
 	if c.table {

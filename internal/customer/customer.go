@@ -298,12 +298,7 @@ func (f Filter) orgQuery(org string) *pagination.Query {
 	if f.CustomerID != "" {
 		q.AddCondition(`c.customer_id = ?`, f.CustomerID)
 	}
-	if !f.CreatedAfter.IsZero() {
-		q.AddCondition(`c.created_at > ?`, f.CreatedAfter)
-	}
-	if !f.CreatedBefore.IsZero() {
-		q.AddCondition(`c.created_at < ?`, f.CreatedBefore)
-	}
+	q.SetTimeRange(f.CreatedAfter, f.CreatedBefore)
 	switch f.Status {
 	case "":
 	case statusFrozen:
@@ -320,12 +315,7 @@ func (f Filter) frozen(org string, p pagination.Page) *pagination.Query {
 	query := pagination.NewQuery(`
 		SELECT DISTINCT f.customer_created_at, f.customer_id FROM freezes f
 		WHERE f.scope = 'CUSTOMER' AND f.lifted_at IS NULL AND f.org_id = ?`, org)
-	if !f.CreatedAfter.IsZero() {
-		query.AddCondition(`f.customer_created_at > ?`, f.CreatedAfter)
-	}
-	if !f.CreatedBefore.IsZero() {
-		query.AddCondition(`f.customer_created_at < ?`, f.CreatedBefore)
-	}
+	query.SetTimeRange(f.CreatedAfter, f.CreatedBefore)
 	sql, args := query.BuildPage(p, "f.customer_created_at", "f.customer_id")
 	return pagination.Of(
 		selectCustomers+` JOIN (`+sql+`) AS frozen ON c.org_id = $1 AND c.customer_id = frozen.customer_id WHERE true`,

@@ -213,12 +213,7 @@ func (f Filter) addConditions(q *pagination.Query) *pagination.Query {
 	} else if f.IsFlagged != nil {
 		q.AddCondition(`NOT is_flagged`)
 	}
-	if !f.CreatedAfter.IsZero() {
-		q.AddCondition(`created_at > ?`, f.CreatedAfter)
-	}
-	if !f.CreatedBefore.IsZero() {
-		q.AddCondition(`created_at < ?`, f.CreatedBefore)
-	}
+	q.SetTimeRange(f.CreatedAfter, f.CreatedBefore)
 	return q
 }
 

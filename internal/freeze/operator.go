@@ -79,12 +79,7 @@ func ListPage(ctx context.Context, tx pg.Tx, f Filter, p pagination.Page) (pagin
 	} else if f.IsActive != nil {
 		q.AddCondition(`lifted_at IS NOT NULL`)
 	}
-	if !f.CreatedAfter.IsZero() {
-		q.AddCondition(`created_at > ?`, f.CreatedAfter)
-	}
-	if !f.CreatedBefore.IsZero() {
-		q.AddCondition(`created_at < ?`, f.CreatedBefore)
-	}
+	q.SetTimeRange(f.CreatedAfter, f.CreatedBefore)
 	sql, args := q.BuildPage(p, "created_at", "freeze_id")
 	rows, err := tx.Query(ctx, sql, pg.Planned(q.Filtered(), args)...)
 	if err != nil {

@@ -58,12 +58,7 @@ func (f Filter) orgQuery(org string) *pagination.Query {
 	if len(f.Kinds) > 0 {
 		q.AddCondition(`a.kind = ANY (?)`, f.Kinds)
 	}
-	if !f.PostedAfter.IsZero() {
-		q.AddCondition(`e.created_at > ?`, f.PostedAfter)
-	}
-	if !f.PostedBefore.IsZero() {
-		q.AddCondition(`e.created_at < ?`, f.PostedBefore)
-	}
+	q.SetTimeRange(f.PostedAfter, f.PostedBefore)
 	if f.Subject != "" {
 		q.AddCondition(`a.subject = ?`, f.Subject)
 	}
@@ -100,11 +95,12 @@ func (f Filter) paged(org string, p pagination.Page) (sql string, args []any) {
 		kinds = " = ANY (" + arg(f.Kinds) + ")"
 	}
 	window, last, cursor := "", "", ""
-	if !f.PostedAfter.IsZero() {
-		window += " AND t.created_at > " + arg(f.PostedAfter)
+	after, before := p.DropImpliedBound(f.PostedAfter, f.PostedBefore)
+	if !after.IsZero() {
+		window += " AND t.created_at > " + arg(after)
 	}
-	if !f.PostedBefore.IsZero() {
-		window += " AND t.created_at < " + arg(f.PostedBefore)
+	if !before.IsZero() {
+		window += " AND t.created_at < " + arg(before)
 	}
 	if p.Cursor != nil {
 		n, err := strconv.ParseInt(p.Cursor.ID, 10, 64)

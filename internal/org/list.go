@@ -69,12 +69,7 @@ func List(ctx context.Context, tx pg.Tx, f Filter, p pagination.Page) (paginatio
 	if f.Name != "" {
 		q.AddCondition(`o.name = ?`, f.Name)
 	}
-	if !f.CreatedAfter.IsZero() {
-		q.AddCondition(`o.created_at > ?`, f.CreatedAfter)
-	}
-	if !f.CreatedBefore.IsZero() {
-		q.AddCondition(`o.created_at < ?`, f.CreatedBefore)
-	}
+	q.SetTimeRange(f.CreatedAfter, f.CreatedBefore)
 	sql, args := q.BuildPage(p, "o.created_at", "o.org_id")
 	rows, err := tx.Query(ctx, sql, args...)
 	if err != nil {

@@ -52,6 +52,20 @@ type Result[T any] struct {
 	NextCursor *Cursor
 }
 
+// DropImpliedBound clears the bound of a time range that the page's cursor implies: rows after the
+// cursor of an ascending list are later than its range's beginning. PostgreSQL 18 begins to read an
+// index at the bound instead of the cursor, so a deep page would read all pages before it.
+func (p Page) DropImpliedBound(after, before time.Time) (newAfter, newBefore time.Time) {
+	switch {
+	case p.Cursor == nil:
+	case p.Desc && p.Cursor.CreatedAt.Before(before):
+		before = time.Time{}
+	case !p.Desc && p.Cursor.CreatedAt.After(after):
+		after = time.Time{}
+	}
+	return after, before
+}
+
 func (p Page) effectiveLimit() int {
 	if p.Limit < 1 || p.Limit > LimitMax {
 		return LimitDefault
@@ -86,6 +100,8 @@ type Query struct {
 	either []string // conditions of which a row meets exactly one
 	among  string   // the column of Among
 	values string
+
+	after, before time.Time // of SetTimeRange
 }
 
 // NewQuery begins a query with everything up to its first conditions, such as SELECT … FROM
@@ -110,6 +126,23 @@ func (q *Query) AddCondition(condition string, args ...any) *Query {
 	q.appendSQL(condition, args)
 	q.sql.WriteString(")")
 	return q
+}
+
+// SetTimeRange adds the condition that a row's time is in a range without its ends. A zero time sets
+// no end. The column is that of the order.
+func (q *Query) SetTimeRange(after, before time.Time) *Query {
+	q.filter = q.filter || !after.IsZero() || !before.IsZero()
+	q.after, q.before = after, before
+	return q
+}
+
+func (q *Query) appendTimeRange(column string, after, before time.Time) {
+	if !after.IsZero() {
+		q.appendSQL(" AND ("+column+" > ?)", []any{after})
+	}
+	if !before.IsZero() {
+		q.appendSQL(" AND ("+column+" < ?)", []any{before})
+	}
 }
 
 // Filtered reports whether a condition was added. The right index then depends on the values, see
@@ -144,6 +177,8 @@ func (q *Query) BuildPage(p Page, timeColumn, idColumn string) (sql string, args
 	if p.Desc {
 		operator, order = "<", "DESC"
 	}
+	after, before := p.DropImpliedBound(q.after, q.before)
+	q.appendTimeRange(timeColumn, after, before)
 	if p.Cursor != nil {
 		// A row comparison lets an index on both columns start at the position.
 		q.appendSQL(" AND (("+timeColumn+", "+idColumn+") "+operator+" (?, ?))", []any{p.Cursor.CreatedAt, p.Cursor.ID})
@@ -182,6 +217,7 @@ func (q *Query) BuildAll(desc bool, timeColumn, idColumn string) (sql string, ar
 	if desc {
 		order = "DESC"
 	}
+	q.appendTimeRange(timeColumn, q.after, q.before)
 	if q.either != nil {
 		q.sql.WriteString(" AND (" + strings.Join(q.either, " OR ") + ")")
 	}

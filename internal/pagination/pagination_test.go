@@ -85,6 +85,56 @@ func TestQueryNumbersItsParameters(t *testing.T) {
 	}
 }
 
+// The growth test of package api shows on PostgreSQL 18 that the bound costs reads.
+func TestACursorReplacesTheBoundThatItImplies(t *testing.T) {
+	t.Parallel()
+	at := place.CreatedAt
+	earlier, later, none := at.Add(-time.Hour), at.Add(time.Hour), time.Time{}
+	for name, c := range map[string]struct {
+		page          Page
+		after, before time.Time
+		want          string
+		args          int
+	}{
+		"no cursor": {
+			Page{},
+			earlier, later,
+			" AND (t > $2) AND (t < $3)", 3,
+		},
+		"ascending": {
+			Page{Cursor: &place},
+			earlier, later,
+			" AND (t < $2) AND ((t, a) > ($3, $4))", 4,
+		},
+		"descending": {
+			Page{Cursor: &place, Desc: true},
+			earlier, later,
+			" AND (t > $2) AND ((t, a) < ($3, $4))", 4,
+		},
+		"a cursor outside of its range": {
+			Page{Cursor: &place},
+			later, none,
+			" AND (t > $2) AND ((t, a) > ($3, $4))", 4,
+		},
+		"a cursor at the end of a range": {
+			Page{Cursor: &place, Desc: true},
+			none, at,
+			" AND (t < $2) AND ((t, a) < ($3, $4))", 4,
+		},
+	} {
+		q := NewQuery("SELECT a FROM t WHERE o = ?", "o").SetTimeRange(c.after, c.before)
+		sql, args := q.BuildPage(c.page, "t", "a")
+		if !strings.HasPrefix(sql, "SELECT a FROM t WHERE o = $1"+c.want+" ORDER BY") || len(args) != c.args {
+			t.Errorf("%s: got %s %v, want %s", name, sql, args, c.want)
+		}
+	}
+	sql, args := NewQuery("SELECT a FROM t WHERE o = ?", "o").SetTimeRange(earlier, later).BuildAll(false, "t", "a")
+	const want = "SELECT a FROM t WHERE o = $1 AND (t > $2) AND (t < $3) ORDER BY t ASC, a ASC"
+	if sql != want || len(args) != 3 {
+		t.Errorf("all: got %s %v, want %s", sql, args, want)
+	}
+}
+
 func TestCutKnowsWhetherMoreFollows(t *testing.T) {
 	t.Parallel()
 	at := func(s string) Cursor { return Cursor{ID: s} }

@@ -89,8 +89,8 @@ type Filter struct {
 	Chain          string
 	Reference      string
 	IdempotencyKey string
-	CreatedAfter   *time.Time // exclusive
-	CreatedBefore  *time.Time // exclusive
+	CreatedAfter   time.Time // exclusive
+	CreatedBefore  time.Time // exclusive
 }
 
 func (f Filter) orgQuery(org string) *pagination.Query {
@@ -121,12 +121,7 @@ func (f Filter) orgQuery(org string) *pagination.Query {
 	if f.IdempotencyKey != "" {
 		q.AddCondition("t.idempotency_key = ?", f.IdempotencyKey)
 	}
-	if f.CreatedAfter != nil {
-		q.AddCondition("t.created_at > ?", *f.CreatedAfter)
-	}
-	if f.CreatedBefore != nil {
-		q.AddCondition("t.created_at < ?", *f.CreatedBefore)
-	}
+	q.SetTimeRange(f.CreatedAfter, f.CreatedBefore)
 	return q
 }
 

@@ -21,10 +21,10 @@ type Filter struct {
 	Status         string
 	MintID         *int
 	Chain          string
-	CreatedAfter   *time.Time // exclusive
-	CreatedBefore  *time.Time // exclusive
-	TxHash         string     // current or replaced, in any letter case of hexadecimal digits
-	Address        string     // the destination, in any letter case with the same meaning
+	CreatedAfter   time.Time // exclusive
+	CreatedBefore  time.Time // exclusive
+	TxHash         string    // current or replaced, in any letter case of hexadecimal digits
+	Address        string    // the destination, in any letter case with the same meaning
 	Reference      string
 	IdempotencyKey string
 }
@@ -60,12 +60,7 @@ func (s *Service) addConditions(q *pagination.Query, f Filter) *pagination.Query
 	if f.MintID != nil {
 		q.AddCondition("w.mint_id = ?", *f.MintID)
 	}
-	if f.CreatedAfter != nil {
-		q.AddCondition("w.created_at > ?", *f.CreatedAfter)
-	}
-	if f.CreatedBefore != nil {
-		q.AddCondition("w.created_at < ?", *f.CreatedBefore)
-	}
+	q.SetTimeRange(f.CreatedAfter, f.CreatedBefore)
 	if f.TxHash != "" {
 		hashSpellings := []string{f.TxHash, strings.ToLower(f.TxHash)}
 		// Every hash that a payment ever had belongs to one of its attempts, and each hash has one

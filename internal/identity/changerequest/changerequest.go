@@ -332,12 +332,7 @@ func List(ctx context.Context, tx pg.Tx, f Filter, p pagination.Page) (paginatio
 	if f.Status != "" {
 		q.AddCondition(`status = ?`, string(f.Status))
 	}
-	if !f.CreatedAfter.IsZero() {
-		q.AddCondition(`created_at > ?`, f.CreatedAfter)
-	}
-	if !f.CreatedBefore.IsZero() {
-		q.AddCondition(`created_at < ?`, f.CreatedBefore)
-	}
+	q.SetTimeRange(f.CreatedAfter, f.CreatedBefore)
 	sql, args := q.BuildPage(p, "created_at", "change_id")
 	rows, err := tx.Query(ctx, sql, args...)
 	if err != nil {
