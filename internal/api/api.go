@@ -64,8 +64,8 @@ type Config struct {
 	Chains      chain.Chains
 	Withdrawals *withdrawal.Service
 	Transfers   *transfer.Service
-	Flagged     *deposit.Resolutions // decides about flagged deposits
-	Rescreens   *deposit.Rescreener  // screens their senders again, for operators
+	Deposits    *deposit.Service    // decides about flagged deposits
+	Rescreens   *deposit.Rescreener // screens their senders again, for operators
 	Wallets     withdrawal.AddressIssuer
 	Prices      price.Source // may be nil: then no mint has a price
 	// WebhookKeys are the public keys that sign webhooks, whpk_…, newest first.

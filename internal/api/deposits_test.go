@@ -14,7 +14,6 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/price"
-	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/scan"
 )
 
@@ -33,8 +32,10 @@ func TestDepositsAreShownOnTheirWay(t *testing.T) {
 	for _, contract := range []chain.Address{"", usdcAddress, sim.Address("spoof")} {
 		c.Mint(payer, contract, money.Units(1_000_000))
 	}
-	desk := deposit.New(h.db, h.book, price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("0.9998")}},
-		risk.Policy{}, newLogger(io.Discard))
+	desk := &deposit.Service{
+		DB: h.db, Wallets: h.book, Prices: price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("0.9998")}},
+		Log: newLogger(io.Discard),
+	}
 	start := uint64(0)
 	walker := scan.New(h.db, scan.Config{Chain: chain.Ethereum, Reader: c, Start: &start}, desk, newLogger(io.Discard))
 	walk := func() {

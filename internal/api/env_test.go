@@ -160,7 +160,7 @@ func newHouseOn(t testing.TB, db *pg.DB, limits ...Limits) *testEnv {
 		DB: db, Chains: chains, Wallets: h.book, Prices: prices,
 		Withdrawals: &withdrawal.Service{DB: db, Chains: chains, Wallets: h.book, Prices: prices},
 		Transfers:   transfer.New(db),
-		Flagged:     deposit.NewResolutions(db, chains, h.book, newLogger(h.logs)),
+		Deposits:    &deposit.Service{DB: db, Chains: chains, Wallets: h.book, Log: newLogger(h.logs)},
 		WebhookKeys: []string{"whpk_test"}, Endpoints: &delivery.Endpoints{Seal: keyset, Posts: h.posts},
 		CursorKey: []byte("the key of the cursors of this test"), BaseURL: "http://127.0.0.1/v1",
 		Log: newLogger(h.logs), Limits: append(limits, Limits{})[0],

@@ -27,7 +27,7 @@ type Redirection struct {
 var redirectReasons = []string{deposit.ComplianceHold, deposit.LawEnforcement}
 
 // resolveFunc is a decision about a flagged deposit that takes a note.
-type resolveFunc func(r *deposit.Resolutions, ctx context.Context, depositID string, decider deposit.Actor,
+type resolveFunc func(s *deposit.Service, ctx context.Context, depositID string, decider deposit.Actor,
 	note string) (
 	webhook.Deposit, error,
 )
@@ -55,7 +55,7 @@ func decideAsOrg(resolve resolveFunc, status int) func(*api, *call) (answer, err
 		if err := decodeBody(c.body, &body); err != nil {
 			return answer{}, err
 		}
-		decided, err := resolve(a.conf.Flagged, c.Context(), c.pathParam("depositId"),
+		decided, err := resolve(a.conf.Deposits, c.Context(), c.pathParam("depositId"),
 			deposit.Actor{Actor: c.auditActor(), OrgID: c.org}, textOrEmpty(body.Note))
 		if err != nil {
 			return answer{}, err
@@ -84,7 +84,7 @@ func decideAsOperator(resolve resolveFunc, status int) func(*api, *call) (answer
 			return answer{}, err
 		}
 		return a.answerOwnedDeposit(c, status, func() (webhook.Deposit, error) {
-			return resolve(a.conf.Flagged, c.Context(), c.pathParam("depositId"), c.depositDecider(),
+			return resolve(a.conf.Deposits, c.Context(), c.pathParam("depositId"), c.depositDecider(),
 				textOrEmpty(body.Note))
 		})
 	}
@@ -103,7 +103,7 @@ func (a *api) redirectDeposit(c *call) (answer, error) {
 		return answer{}, err
 	}
 	return a.answerOwnedDeposit(c, http.StatusAccepted, func() (webhook.Deposit, error) {
-		return a.conf.Flagged.Redirect(c.Context(), c.pathParam("depositId"), c.depositDecider(), deposit.Redirection{
+		return a.conf.Deposits.Redirect(c.Context(), c.pathParam("depositId"), c.depositDecider(), deposit.Redirection{
 			ToAddress: body.ToAddress, Reason: body.Reason, Reference: body.Reference, Note: textOrEmpty(body.Note),
 		})
 	})
@@ -163,7 +163,7 @@ var flaggedRoutes = []route{
 			{http.StatusOK, "The deposit, now CREDITED.", webhook.Deposit{}, exampleApprovedDeposit, nil},
 		},
 		faults: append([]fault.Code{fault.FeatureDisabled}, approvalFaults...),
-		handle: decideAsOrg((*deposit.Resolutions).Approve, http.StatusOK),
+		handle: decideAsOrg((*deposit.Service).Approve, http.StatusOK),
 	},
 	{
 		method: http.MethodPost, path: "/deposits/{depositId}/reject", name: "rejectDeposit", scope: org.ScopeFull,
@@ -184,7 +184,7 @@ var flaggedRoutes = []route{
 			{http.StatusAccepted, "The deposit, now REJECTING.", webhook.Deposit{}, exampleRejecting, nil},
 		},
 		faults: append([]fault.Code{fault.FeatureDisabled, fault.OperatorOnly}, returnFaults...),
-		handle: decideAsOrg((*deposit.Resolutions).Reject, http.StatusAccepted),
+		handle: decideAsOrg((*deposit.Service).Reject, http.StatusAccepted),
 	},
 }
 
@@ -214,7 +214,7 @@ var operatorFlaggedRoutes = []route{
 			nil,
 		}},
 		faults: approvalFaults,
-		handle: decideAsOperator((*deposit.Resolutions).Approve, http.StatusOK),
+		handle: decideAsOperator((*deposit.Service).Approve, http.StatusOK),
 	},
 	{
 		method: http.MethodPost, path: "/deposits/{depositId}/reject", name: "rejectDeposit", group: "Money",
@@ -233,7 +233,7 @@ var operatorFlaggedRoutes = []route{
 			nil,
 		}},
 		faults: returnFaults,
-		handle: decideAsOperator((*deposit.Resolutions).Reject, http.StatusAccepted),
+		handle: decideAsOperator((*deposit.Service).Reject, http.StatusAccepted),
 	},
 	{
 		method: http.MethodPost, path: "/deposits/{depositId}/redirect", name: "redirectDeposit", group: "Money",
@@ -269,7 +269,7 @@ var operatorFlaggedRoutes = []route{
 		faults: []fault.Code{
 			fault.CodeNotFound, fault.DepositNotFlagged, fault.InvalidState, fault.ResolutionInProgress,
 		},
-		handle: decideAsOperator((*deposit.Resolutions).Complete, http.StatusAccepted),
+		handle: decideAsOperator((*deposit.Service).Complete, http.StatusAccepted),
 	},
 	{
 		method: http.MethodPost, path: "/deposits/{depositId}/rescreen", name: "rescreenDeposit", group: "Money",

@@ -55,10 +55,12 @@ type queue struct {
 	pays  func()           // makes one more deposit, which is flagged
 }
 
-func newQueue(t *testing.T, n int, options ...deposit.ResolutionsOption) *queue {
+func newQueue(t *testing.T, n int, configure ...func(*deposit.Service)) *queue {
 	t.Helper()
 	q := &queue{office: newOffice(t), payer: chain.Address(stranger)}
-	q.conf.Flagged = deposit.NewResolutions(q.db, q.conf.Chains, q.book, newLogger(q.logs), options...)
+	for _, apply := range configure {
+		apply(q.conf.Deposits)
+	}
 	q.later = &delayedScreener{}
 	q.conf.Rescreens = deposit.NewRescreener(q.db, risk.Policy{Providers: q.later, UnknownAs: risk.TreatUnknownAsHold},
 		deposit.RescreenConfig{}, newLogger(q.logs))
@@ -71,9 +73,12 @@ func newQueue(t *testing.T, n int, options ...deposit.ResolutionsOption) *queue 
 	q.setting(q.one, "screeningUsdThreshold", "0.5")
 	c := sim.New(sim.Config{FinalityDepth: 3})
 	c.Mint(q.payer, usdcAddress, money.Units(1_000_000_000))
-	desk := deposit.New(q.db, q.book, price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}},
-		risk.Policy{Providers: sanctions{}, UnknownAs: risk.TreatUnknownAsHold, Grace: time.Hour}, newLogger(q.logs),
-		deposit.WithChains(chain.Chains{chain.Ethereum: c.ToChain()}))
+	desk := &deposit.Service{
+		DB: q.db, Chains: chain.Chains{chain.Ethereum: c.ToChain()}, Wallets: q.book,
+		Prices: price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}},
+		Risk:   risk.Policy{Providers: sanctions{}, UnknownAs: risk.TreatUnknownAsHold, Grace: time.Hour},
+		Log:    newLogger(q.logs),
+	}
 	start := uint64(0)
 	walker := scan.New(q.db, scan.Config{Chain: chain.Ethereum, Reader: c, Start: &start}, desk, newLogger(q.logs))
 	finish := func() {
@@ -500,7 +505,7 @@ func (q *queue) never() string {
 // Rule DEP-34.
 func TestWhatASanctionedAddressSentIsNotSentBackWhereThatIsBlocked(t *testing.T) {
 	t.Parallel()
-	q := newQueue(t, 2, deposit.WithSanctionsBlock)
+	q := newQueue(t, 2, func(s *deposit.Service) { s.BlockSanctioned = true })
 	q.setting(q.one, "flaggedDepositApiEnabled", true)
 	before := q.decided()
 	q.refusedWith("the organization", q.call(q.one, "POST", "/deposits/"+q.held[0]+"/reject", nil), 409,

@@ -307,7 +307,7 @@ func (q *queue) process(db *pg.DB) *process {
 	conf := q.conf
 	book := wallet.New(db, q.signer, q.attest)
 	conf.DB, conf.Wallets, conf.Transfers = db, book, transfer.New(db)
-	conf.Flagged = deposit.NewResolutions(db, conf.Chains, book, newLogger(q.logs))
+	conf.Deposits = &deposit.Service{DB: db, Chains: conf.Chains, Wallets: book, Log: newLogger(q.logs)}
 	pay := *q.conf.Withdrawals
 	pay.DB, pay.Wallets = db, book
 	pay.Voider = &dispatch.Voider{
@@ -324,7 +324,7 @@ func (q *queue) process(db *pg.DB) *process {
 	}
 	p.org = listener(&organizations, New(conf))
 	p.desk = listener(&operators, NewOperator(OperatorConfig{
-		DB: db, Chains: conf.Chains, Withdrawals: conf.Withdrawals, Flagged: conf.Flagged, Rescreens: conf.Rescreens,
+		DB: db, Chains: conf.Chains, Withdrawals: conf.Withdrawals, Deposits: conf.Deposits, Rescreens: conf.Rescreens,
 		Whitelist:       q.white,
 		AllowedPrefixes: here, CursorKey: conf.CursorKey, BaseURL: "http://127.0.0.1/v1", LocalRisk: true,
 		Log: newLogger(q.logs),

@@ -34,9 +34,9 @@ type OperatorConfig struct {
 	DB          *pg.DB
 	Chains      chain.Chains
 	Withdrawals *withdrawal.Service
-	Flagged     *deposit.Resolutions // decides about flagged deposits
-	Rescreens   *deposit.Rescreener  // screens their senders again
-	Whitelist   *whitelist.Service   // the whitelists of organizations
+	Deposits    *deposit.Service    // decides about flagged deposits
+	Rescreens   *deposit.Rescreener // screens their senders again
+	Whitelist   *whitelist.Service  // the whitelists of organizations
 	// AllowedPrefixes are the addresses that may call, by the peer of the connection; no header is
 	// read. An empty list admits no caller.
 	AllowedPrefixes []netip.Prefix
@@ -64,7 +64,7 @@ func NewOperator(conf OperatorConfig) http.Handler {
 		panic("api: cursors need a key")
 	}
 	handler := newAPI(&operators, Config{
-		DB: conf.DB, Chains: conf.Chains, Withdrawals: conf.Withdrawals, Flagged: conf.Flagged,
+		DB: conf.DB, Chains: conf.Chains, Withdrawals: conf.Withdrawals, Deposits: conf.Deposits,
 		Rescreens: conf.Rescreens,
 		CursorKey: conf.CursorKey, BaseURL: conf.BaseURL, Limits: conf.Limits, Proxies: conf.Proxies, Log: conf.Log,
 	})

@@ -49,7 +49,7 @@ func (o *office) opened(t testing.TB, from []netip.Prefix, limits Limits) *testE
 	desk := *o.testEnv
 	desk.t, desk.face = t, &operators
 	desk.server = httptest.NewServer(NewOperator(OperatorConfig{
-		DB: o.db, Chains: o.conf.Chains, Withdrawals: o.conf.Withdrawals, Flagged: o.conf.Flagged,
+		DB: o.db, Chains: o.conf.Chains, Withdrawals: o.conf.Withdrawals, Deposits: o.conf.Deposits,
 		Rescreens: o.conf.Rescreens, Whitelist: o.white, AllowedPrefixes: from, CursorKey: o.conf.CursorKey,
 		BaseURL: "http://127.0.0.1/v1", Limits: limits, LocalRisk: true, Log: newLogger(o.logs),
 	}))

@@ -11,7 +11,6 @@ import (
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/price"
-	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/scan"
 )
 
@@ -51,7 +50,7 @@ func TestAnOrganizationPaysInForItself(t *testing.T) {
 	payer := sim.Address("payer")
 	c := sim.New(sim.Config{FinalityDepth: 3})
 	c.Mint(payer, usdcAddress, money.Units(1_000_000))
-	desk := deposit.New(h.db, h.book, price.Fixed{}, risk.Policy{}, newLogger(io.Discard))
+	desk := &deposit.Service{DB: h.db, Wallets: h.book, Prices: price.Fixed{}, Log: newLogger(io.Discard)}
 	start := uint64(0)
 	walker := scan.New(h.db, scan.Config{Chain: chain.Ethereum, Reader: c, Start: &start}, desk, newLogger(io.Discard))
 	walk := func() {

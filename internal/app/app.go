@@ -87,7 +87,7 @@ type App struct {
 	sweepers    map[chain.Name]*sweep.Sweeper
 	walkers     map[chain.Name]*scan.Walker
 	withdrawals *withdrawal.Service
-	resolutions *deposit.Resolutions
+	deposits    *deposit.Service
 	whitelist   *whitelist.Service
 	screening   risk.Policy
 	grants      *signer.GrantKey // nil where this process approves no payments and flags no deposits
@@ -151,9 +151,8 @@ func New(ctx context.Context, conf Config, log *slog.Logger) (service *App, err 
 	if err := mint.Sync(ctx, service.db, mints); err != nil {
 		return service, err
 	}
-	deposits := service.newDepositService()
-	service.runAs(RoleWorkers, loop{"deposit", deposits.Run}, loop{"memos", deposits.RunMemos},
-		loop{"resolutions", service.resolutions.Run}, loop{"whitelist", service.whitelist.RunMaintenance},
+	service.runAs(RoleWorkers, loop{"deposit", service.deposits.Run}, loop{"memos", service.deposits.RunMemos},
+		loop{"resolutions", service.deposits.RunOverdue}, loop{"whitelist", service.whitelist.RunMaintenance},
 		loop{"voids", service.voider.Run}, loop{"restored", func(ctx context.Context) error {
 			return service.withdrawals.RunCollectOwed(ctx, log)
 		}})
@@ -161,7 +160,7 @@ func New(ctx context.Context, conf Config, log *slog.Logger) (service *App, err 
 		service.runAs(RoleWorkers, loop{"rescreening", service.NewRescreener().Run})
 	}
 	for name, ch := range service.chains {
-		service.wireChain(name, ch, deposits)
+		service.wireChain(name, ch)
 	}
 	// Every process watches the journal, because each would go on with a database that was
 	// replaced.
@@ -170,12 +169,6 @@ func New(ctx context.Context, conf Config, log *slog.Logger) (service *App, err 
 		return nil
 	}})
 	return service, service.wireEdges(ctx)
-}
-
-// newDepositService builds the deposit service, with the prices and chains of the configuration.
-func (a *App) newDepositService() *deposit.Service {
-	return deposit.New(a.db, a.wallets, a.prices, a.screening, a.log, deposit.WithFlagKey(a.grants),
-		deposit.WithPriceAge(a.conf.PriceAge()), deposit.WithChains(a.chains))
 }
 
 // runAs adds loops if this process has their role.
@@ -198,15 +191,14 @@ func OpenTools(ctx context.Context, conf Config, log *slog.Logger) (*App, error)
 	if err := service.openCore(ctx, noSigner{}, attest); err != nil {
 		return nil, errors.Join(err, service.Close())
 	}
-	deposits := service.newDepositService()
 	for name, ch := range service.chains {
 		if !name.IsUTXO() {
 			service.sweepers[name] = sweep.New(service.db, ch, service.wallets, service.prices, sweep.Config{},
 				service.log)
 		}
 		service.walkers[name] = scan.New(
-			service.db, scan.Config{Chain: name, Reader: ch.Reader, FinalityListeners: finalityListeners(deposits)},
-			deposits, service.log,
+			service.db, scan.Config{Chain: name, Reader: ch.Reader, FinalityListeners: service.finalityListeners()},
+			service.deposits, service.log,
 		)
 	}
 	return service, nil
@@ -273,11 +265,11 @@ func (a *App) openCore(ctx context.Context, sign signer.Signer, attest ed25519.P
 	if a.isTool {
 		a.voider.WaitMax = voidWaitMax
 	}
-	options := []deposit.ResolutionsOption{deposit.WithGrantKey(grants), deposit.WithVoider(a.voider)}
-	if a.conf.Risk.SanctionedReject == "BLOCK" {
-		options = append(options, deposit.WithSanctionsBlock)
+	a.deposits = &deposit.Service{
+		DB: a.db, Chains: a.chains, Wallets: a.wallets, Prices: a.prices, PriceAge: a.conf.PriceAge(),
+		Risk: a.screening, GrantKey: grants, Voider: a.voider,
+		BlockSanctioned: a.conf.Risk.SanctionedReject == "BLOCK", Log: a.log,
 	}
-	a.resolutions = deposit.NewResolutions(a.db, a.chains, a.wallets, a.log, options...)
 	a.whitelist = whitelist.New(a.db, sign, whitelist.Config{
 		AttestKey: attest, GrantKey: grants, Chains: a.chains, CoolingOff: a.conf.Operator.coolingOff(),
 	}, a.log)
@@ -287,7 +279,7 @@ func (a *App) openCore(ctx context.Context, sign signer.Signer, attest ed25519.P
 		Risk:           a.screening, GrantKey: grants, Whitelist: whitelistAdapter{a.whitelist}, Voider: a.voider,
 	}
 	a.voider.Listeners = map[signer.Purpose]dispatch.VoidListener{
-		signer.Payment: a.withdrawals, signer.Return: a.resolutions,
+		signer.Payment: a.withdrawals, signer.Return: a.deposits,
 	}
 	return nil
 }
@@ -355,18 +347,18 @@ func (a *App) openChains(ctx context.Context) error {
 	return nil
 }
 
-func (a *App) wireChain(name chain.Name, ch chain.Chain, deposits *deposit.Service) {
+func (a *App) wireChain(name chain.Name, ch chain.Chain) {
 	paces := a.conf.Intervals
 	walk := scan.Config{
 		Chain: name, Reader: ch.Reader, PollInterval: time.Duration(paces.Scan),
-		FinalityListeners: finalityListeners(deposits),
+		FinalityListeners: a.finalityListeners(),
 	}
 	walk.OnError = func(walk string, err error) { a.metrics.CountScanError(name, walk, err) }
 	if start := a.conf.Chains[name].StartHeight; start > 0 {
 		parent := start - 1
 		walk.Start = &parent
 	}
-	a.walkers[name] = scan.New(a.db, walk, deposits, a.log)
+	a.walkers[name] = scan.New(a.db, walk, a.deposits, a.log)
 	a.runAs(RoleScan, loop{"scan " + string(name), a.walkers[name].Run})
 	a.runAs(RoleDispatch, loop{"dispatch " + string(name), a.DispatchWorker(name).Run})
 	sweeper := sweep.New(a.db, ch, a.wallets, a.prices,
@@ -380,8 +372,8 @@ func (a *App) wireChain(name chain.Name, ch chain.Chain, deposits *deposit.Servi
 
 // finalityListeners returns the parts that rely on final blocks, in the order in which they are
 // notified of removed blocks.
-func finalityListeners(deposits *deposit.Service) []finality.Listener {
-	return []finality.Listener{deposits}
+func (a *App) finalityListeners() []finality.Listener {
+	return []finality.Listener{a.deposits}
 }
 
 // verifyBooksJob runs the verifier.
@@ -564,7 +556,7 @@ func (a *App) wireAPI() error {
 		Limits:    a.conf.API.Limits.apiLimits(a.conf.Network), Proxies: trusted,
 		DB: a.db, Chains: a.chains, Withdrawals: a.withdrawals, Transfers: transfer.New(a.db), Wallets: a.wallets,
 		Prices: a.prices, WebhookKeys: keys,
-		Flagged:   a.resolutions,
+		Deposits:  a.deposits,
 		Endpoints: &delivery.Endpoints{Seal: sealed, Development: a.conf.Webhooks.Development, Posts: posts},
 		CursorKey: cursor, BaseURL: a.conf.API.URL + "/v1", Log: a.log, Observe: a.metrics.ObserveRequest,
 	})
@@ -580,7 +572,7 @@ func (a *App) wireAPI() error {
 		a.operatorHandler = api.NewOperator(api.OperatorConfig{
 			Proxies:  operatorProxies,
 			FourEyes: a.conf.Operator.fourEyesRule(), Whitelist: a.whitelist,
-			DB: a.db, Chains: a.chains, Withdrawals: a.withdrawals, Flagged: a.resolutions,
+			DB: a.db, Chains: a.chains, Withdrawals: a.withdrawals, Deposits: a.deposits,
 			Rescreens: a.NewRescreener(), AllowedPrefixes: allowed, CursorKey: cursor,
 			BaseURL:   a.conf.Operator.publicURL() + "/v1",
 			Limits:    a.conf.API.Limits.apiLimits(a.conf.Network),
@@ -745,15 +737,15 @@ func (a *App) WhitelistService() *whitelist.Service { return a.whitelist }
 // WithdrawalService returns the withdrawal service.
 func (a *App) WithdrawalService() *withdrawal.Service { return a.withdrawals }
 
-// FlaggedDeposits returns the service that resolves flagged deposits.
-func (a *App) FlaggedDeposits() *deposit.Resolutions { return a.resolutions }
+// DepositService returns the service that records, credits and resolves deposits.
+func (a *App) DepositService() *deposit.Service { return a.deposits }
 
 // orderListeners maps each purpose to the feature whose orders dispatch carries out.
 func (a *App) orderListeners() map[signer.Purpose]dispatch.Listener {
 	return map[signer.Purpose]dispatch.Listener{
 		signer.Payment: a.withdrawals, signer.Sweep: sweep.SweepListener{}, signer.GasTopUp: sweep.TopUpListener{},
 		signer.CreateNonceAccount: sweep.NonceAccountListener{}, signer.CloseTokenAccount: sweep.CloseListener{},
-		signer.Consolidate: sweep.ConsolidationListener{}, signer.Return: a.resolutions,
+		signer.Consolidate: sweep.ConsolidationListener{}, signer.Return: a.deposits,
 	}
 }
 

@@ -75,7 +75,7 @@ func newRestorer(pay *withdrawal.Service, actor audit.Actor) restorer {
 		Features: map[signer.Purpose]dispatch.RestoreListener{
 			signer.Payment: pay, signer.Sweep: sweep.SweepListener{}, signer.GasTopUp: sweep.TopUpListener{},
 			signer.CreateNonceAccount: sweep.NonceAccountListener{}, signer.CloseTokenAccount: sweep.CloseListener{},
-			signer.Consolidate: sweep.ConsolidationListener{}, signer.Return: &deposit.Resolutions{},
+			signer.Consolidate: sweep.ConsolidationListener{}, signer.Return: &deposit.Service{},
 		},
 		ReadFees: readFees,
 		ReadInputs: func(name chain.Name, slotKey string) ([]chain.Output, error) {

@@ -32,7 +32,6 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/price"
-	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/scan"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/mirror"
@@ -146,7 +145,7 @@ func (o *restoreEnv) on(d pgtest.Database, orgID string) *restoredService {
 		DB: s.db, Signer: o.signer, Listeners: map[signer.Purpose]dispatch.VoidListener{signer.Payment: s.pay},
 		Log: log,
 	}
-	desk := deposit.New(s.db, s.book, prices, risk.Policy{}, log)
+	desk := &deposit.Service{DB: s.db, Wallets: s.book, Prices: prices, Log: log}
 	zero := uint64(0)
 	walk := scan.New(s.db, scan.Config{Chain: ch.Name, Reader: ch.Reader, Start: &zero}, desk, log)
 	out := dispatch.New(s.db, ch, o.signer, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{

@@ -333,13 +333,7 @@ func TestEveryCommandLeavesItsRowInTheAuditLog(t *testing.T) {
 	var person string
 	a.must(a.db.QueryRow(a.ctx, `SELECT user_id FROM people WHERE email = $1`, a.words["PERSON"]).Scan(&person))
 	actors["USER "+person], actors["OPERATOR cli"] = "person", "cli"
-	conf, err := os.ReadFile(a.Info.Config)
-	a.must(err)
-	a.eyes = filepath.Join(filepath.Dir(a.Info.Config), "eyes.toml")
-	a.must(os.WriteFile(
-		a.eyes, regexp.MustCompile(`(?m)^\[operator\]$`).ReplaceAll(conf, []byte("[operator]\nfour_eyes = true")),
-		0o600,
-	))
+	a.eyes = writeDualControlConfig(t, a.Info.Config)
 
 	// Money of ann's, and deposits that screening holds.
 	var given struct{ Address string }

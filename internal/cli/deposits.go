@@ -204,7 +204,7 @@ type flaggedDepositFlags struct {
 // runDecision makes a decision and returns its result.
 func (c flaggedDepositFlags) runDecision(
 	ctx context.Context, flags deciderFlags,
-	decide func(context.Context, *deposit.Resolutions, deposit.Actor) (webhook.Deposit, error),
+	decide func(context.Context, *deposit.Service, deposit.Actor) (webhook.Deposit, error),
 ) (d webhook.Deposit, err error) {
 	tools, err := c.openTools(ctx)
 	if err != nil {
@@ -215,7 +215,7 @@ func (c flaggedDepositFlags) runDecision(
 	if err != nil {
 		return d, err
 	}
-	return decide(ctx, tools.FlaggedDeposits(), decider)
+	return decide(ctx, tools.DepositService(), decider)
 }
 
 // deciderFlags name who decides at a terminal: a member of the organization, or the operator.
@@ -264,8 +264,8 @@ type depositsApprove struct {
 
 func (c depositsApprove) Run(ctx context.Context, std streams) error {
 	d, err := c.runDecision(ctx, c.deciderFlags,
-		func(ctx context.Context, r *deposit.Resolutions, decider deposit.Actor) (webhook.Deposit, error) {
-			return r.Approve(ctx, c.ID, decider, c.Note)
+		func(ctx context.Context, s *deposit.Service, decider deposit.Actor) (webhook.Deposit, error) {
+			return s.Approve(ctx, c.ID, decider, c.Note)
 		})
 	if err != nil {
 		return err
@@ -290,8 +290,8 @@ type depositsReject struct {
 
 func (c depositsReject) Run(ctx context.Context, std streams) error {
 	d, err := c.runDecision(ctx, c.deciderFlags,
-		func(ctx context.Context, r *deposit.Resolutions, decider deposit.Actor) (webhook.Deposit, error) {
-			return r.Reject(ctx, c.ID, decider, c.Note)
+		func(ctx context.Context, s *deposit.Service, decider deposit.Actor) (webhook.Deposit, error) {
+			return s.Reject(ctx, c.ID, decider, c.Note)
 		})
 	if err != nil {
 		return err
@@ -334,8 +334,8 @@ type depositsRedirect struct {
 
 func (c depositsRedirect) Run(ctx context.Context, std streams) error {
 	d, err := c.runDecision(ctx, deciderFlags{As: c.As, Operator: c.As == ""},
-		func(ctx context.Context, r *deposit.Resolutions, decider deposit.Actor) (webhook.Deposit, error) {
-			return r.Redirect(ctx, c.ID, decider,
+		func(ctx context.Context, s *deposit.Service, decider deposit.Actor) (webhook.Deposit, error) {
+			return s.Redirect(ctx, c.ID, decider,
 				deposit.Redirection{ToAddress: c.To, Reason: c.Reason, Reference: c.Reference, Note: c.Note})
 		})
 	if err != nil {
@@ -349,8 +349,8 @@ type depositsComplete struct{ flaggedDepositFlags }
 
 func (c depositsComplete) Run(ctx context.Context, std streams) error {
 	d, err := c.runDecision(ctx, deciderFlags{Operator: true},
-		func(ctx context.Context, r *deposit.Resolutions, decider deposit.Actor) (webhook.Deposit, error) {
-			return r.Complete(ctx, c.ID, decider, c.Note)
+		func(ctx context.Context, s *deposit.Service, decider deposit.Actor) (webhook.Deposit, error) {
+			return s.Complete(ctx, c.ID, decider, c.Note)
 		})
 	if err != nil {
 		return err

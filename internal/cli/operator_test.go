@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/big"
 	"net/http"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -21,7 +22,27 @@ import (
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
-// The operator's commands, as a person types them, on a running world.
+// writeDualControlConfig writes a configuration with dual control beside that of a world, and
+// returns its path.
+func writeDualControlConfig(t *testing.T, config string) string {
+	t.Helper()
+	text, err := os.ReadFile(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	section := regexp.MustCompile(`(?m)^\[operator\]$`)
+	if !section.Match(text) {
+		t.Fatalf("%s has no section of the operator", config)
+	}
+	path := filepath.Join(filepath.Dir(config), "eyes.toml")
+	text = section.ReplaceAll(text, []byte("[operator]\nfour_eyes = true"))
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// The operator's commands, as a person types them, on a running world. Rule OP-9.
 func TestTheOperatorsCommandsDoAsTheirScriptSays(t *testing.T) {
 	t.Parallel()
 	w, err := localworld.Start(t.Context(), localworld.Options{
@@ -40,6 +61,7 @@ func TestTheOperatorsCommandsDoAsTheirScriptSays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	eyes := writeDualControlConfig(t, w.Info.Config)
 	id, frozen := regexp.MustCompile(`org_[0-9A-Z]{26}`), regexp.MustCompile(`frz_[0-9A-Z]{26}`)
 	listed := regexp.MustCompile(`wla_[0-9A-Z]{26}`)
 	// A group of its own, so that the world lives until the scripts have ended.
@@ -49,6 +71,7 @@ func TestTheOperatorsCommandsDoAsTheirScriptSays(t *testing.T) {
 			Setup: func(e *testscript.Env) error {
 				e.Setenv("COFFER_CONFIG", w.Info.Config)
 				e.Setenv("LIST", list)
+				e.Setenv("EYES", eyes)
 				return nil
 			},
 			Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){

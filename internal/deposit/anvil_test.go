@@ -24,7 +24,6 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/price"
-	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/scan"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/mirror"
@@ -120,7 +119,7 @@ func newAnvilEnv(t *testing.T) *anvilEnv {
 	}
 	r.to = common.HexToAddress(string(a.Address))
 	log := slog.New(slog.DiscardHandler)
-	r.service = deposit.New(r.db, book, price.Fixed{}, risk.Policy{}, log)
+	r.service = &deposit.Service{DB: r.db, Wallets: book, Prices: price.Fixed{}, Log: log}
 	r.reader = c.Reader
 	r.w = scan.New(r.db, scan.Config{Chain: chain.Ethereum, Reader: c.Reader}, r.service, log)
 	r.walkBlocks(t)

@@ -28,34 +28,34 @@ import (
 // as a block has it. It writes no row for an arrival that cannot be credited: that row follows once
 // the block is final. It writes no row for dust either, because anyone can send dust by the
 // thousand.
-func (d *Service) OnRecent(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, found []scan.Arrival) error {
+func (s *Service) OnRecent(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, found []scan.Arrival) error {
 	var visible []scan.Arrival
 	for _, f := range found {
 		if f.Mint != nil && !wallet.IsOperatorPurpose(f.Wallet.Purpose) && !f.Amount.Less(f.Mint.MinDeposit) {
 			visible = append(visible, f)
 		}
 	}
-	return applyBlock(ctx, tx, ch, b, nil, visible, blockDecisions{}, d.chains[ch])
+	return applyBlock(ctx, tx, ch, b, nil, visible, blockDecisions{}, s.Chains[ch])
 }
 
 // OnOrphaned implements scan.Listener. It orphans the deposits at height from and above that are
 // not final.
-func (d *Service) OnOrphaned(ctx context.Context, tx pg.Tx, ch chain.Name, from uint64) error {
+func (s *Service) OnOrphaned(ctx context.Context, tx pg.Tx, ch chain.Name, from uint64) error {
 	return orphanDeposits(ctx, tx, `height >= $4`, ch, from)
 }
 
 // OnFinal implements scan.Listener. It makes the deposits of the block final. It orphans what was
 // seen at this height or below and never became final. It credits with the block the deposits that
 // need no answer of a risk provider.
-func (d *Service) OnFinal(ctx context.Context, ch chain.Name, b chain.Block, found []scan.Arrival) scan.Apply {
-	decisions := d.decideBlock(ctx, ch, b, found)
+func (s *Service) OnFinal(ctx context.Context, ch chain.Name, b chain.Block, found []scan.Arrival) scan.Apply {
+	decisions := s.decideBlock(ctx, ch, b, found)
 	return func(ctx context.Context, tx pg.Tx, p scan.Proof) (err error) {
 		if len(found) > 0 {
 			var span trace.Span
 			ctx, span = trace.StartChild(ctx, "deposit observe")
 			defer func() { span.End(err) }()
 		}
-		if err := applyBlock(ctx, tx, p.Chain, p.Block, &p.ID, found, decisions, d.chains[p.Chain]); err != nil {
+		if err := applyBlock(ctx, tx, p.Chain, p.Block, &p.ID, found, decisions, s.Chains[p.Chain]); err != nil {
 			return err
 		}
 		return orphanDeposits(ctx, tx, `height <= $4`, p.Chain, p.Height)

@@ -29,11 +29,11 @@ type blockDecisions struct {
 // attestations. If a block comes a second time, its first transaction failed, perhaps because of
 // one deposit. One deposit must not stop the scan, so decideBlock then returns the zero value. The
 // deposits are written in SCREENING and wait for CreditWaiting, which finds the faulty one.
-func (d *Service) decideBlock(ctx context.Context, ch chain.Name, b chain.Block, found []scan.Arrival) blockDecisions {
-	if last, ok := d.lastDecided.Swap(ch, b.Hash); ok && last == b.Hash || len(found) == 0 {
+func (s *Service) decideBlock(ctx context.Context, ch chain.Name, b chain.Block, found []scan.Arrival) blockDecisions {
+	if last, ok := s.lastDecided.Swap(ch, b.Hash); ok && last == b.Hash || len(found) == 0 {
 		return blockDecisions{}
 	}
-	decisions := blockDecisions{service: d, provenWallets: map[string]wallet.Wallet{}, prices: map[int]mintPrice{}}
+	decisions := blockDecisions{service: s, provenWallets: map[string]wallet.Wallet{}, prices: map[int]mintPrice{}}
 	orgs := map[string]bool{}
 	var wallets []wallet.Wallet
 	for _, f := range found {
@@ -46,26 +46,26 @@ func (d *Service) decideBlock(ctx context.Context, ch chain.Name, b chain.Block,
 			orgs[f.Wallet.OrgID] = true
 		}
 		if _, isListed := decisions.prices[f.Mint.ID]; !isListed {
-			d.cachedPrice(ctx, decisions.prices, f.Mint.ID)
+			s.cachedPrice(ctx, decisions.prices, f.Mint.ID)
 			decisions.mints = append(decisions.mints, f.Mint.ID)
 		}
 	}
 	if len(wallets) == 0 {
 		return blockDecisions{}
 	}
-	err := d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+	err := s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
 		decisions.settings, err = loadSettings(ctx, tx, orgs)
 		return err
 	})
 	if err != nil {
-		d.log.Warn(
+		s.Log.Warn(
 			"deposit: applied a block without crediting its deposits",
 			"chain", string(ch), "height", b.Height, "error", err,
 		)
 		return blockDecisions{}
 	}
 	problems := make([]error, len(wallets))
-	parallel(len(wallets), func(i int) { problems[i] = d.wallets.VerifyAttestation(wallets[i]) })
+	parallel(len(wallets), func(i int) { problems[i] = s.Wallets.VerifyAttestation(wallets[i]) })
 	for i, w := range wallets {
 		if problems[i] == nil {
 			decisions.provenWallets[w.ID] = w

@@ -29,7 +29,7 @@ import (
 
 const (
 	batchMax    = 500             // deposits credited in one transaction
-	priceAgeMax = 5 * time.Minute // the default of WithPriceAge
+	priceAgeMax = 5 * time.Minute // the default of PriceAge
 )
 
 // candidate is a deposit that waits for its credit, with the facts that its credit needs.
@@ -59,11 +59,11 @@ type addressKey struct {
 // CreditWaiting decides about the final deposits that wait in SCREENING. It credits each, flags it,
 // or lets it wait for an answer of a risk provider. It returns how many it credited or flagged. A
 // deposit that must not be credited stays in SCREENING and is logged; it does not delay the others.
-func (d *Service) CreditWaiting(ctx context.Context) (ended int, err error) {
+func (s *Service) CreditWaiting(ctx context.Context) (ended int, err error) {
 	askedCount := 0
 	var itemErr error // errors of single batches
 	for afterID := ""; ; {
-		page, settings, err := d.loadWaiting(ctx, afterID)
+		page, settings, err := s.loadWaiting(ctx, afterID)
 		if err != nil {
 			return ended, errors.Join(itemErr, err)
 		}
@@ -72,17 +72,17 @@ func (d *Service) CreditWaiting(ctx context.Context) (ended int, err error) {
 		}
 		failpoint.Hit("D04")
 		afterID = page[len(page)-1].id
-		problems := d.checkCandidates(page)
+		problems := s.checkCandidates(page)
 		var valid []candidate
 		for i, c := range page {
 			if err := problems[i]; err != nil {
-				d.log.Error("deposit: not credited", "deposit", c.id, "wallet", c.walletID, "error", err)
+				s.Log.Error("deposit: not credited", "deposit", c.id, "wallet", c.walletID, "error", err)
 				continue
 			}
 			valid = append(valid, c)
 		}
-		decided, toScreen := d.buildCases(ctx, valid, settings)
-		n, err := d.creditHalves(ctx, decided)
+		decided, toScreen := s.buildCases(ctx, valid, settings)
+		n, err := s.creditHalves(ctx, decided)
 		ended, itemErr = ended+n, errors.Join(itemErr, err)
 		if errors.Is(err, pg.ErrCommitUnknown) || ctx.Err() != nil {
 			return ended, itemErr
@@ -91,9 +91,9 @@ func (d *Service) CreditWaiting(ctx context.Context) (ended int, err error) {
 			batch := toScreen[:min(screenParallelMax, len(toScreen))]
 			toScreen = toScreen[len(batch):]
 			askedCount += len(batch)
-			d.askProviders(ctx, batch)
+			s.askProviders(ctx, batch)
 			failpoint.Hit("D05")
-			n, err := d.applyAnswers(ctx, batch)
+			n, err := s.applyAnswers(ctx, batch)
 			ended, itemErr = ended+n, errors.Join(itemErr, err)
 			if errors.Is(err, pg.ErrCommitUnknown) || ctx.Err() != nil {
 				return ended, itemErr
@@ -107,7 +107,7 @@ func (d *Service) CreditWaiting(ctx context.Context) (ended int, err error) {
 
 // applyAnswers credits or flags the deposits that have an answer of the risk providers. It
 // postpones those that have to be asked about again.
-func (d *Service) applyAnswers(ctx context.Context, candidates []candidate) (ended int, err error) {
+func (s *Service) applyAnswers(ctx context.Context, candidates []candidate) (ended int, err error) {
 	var decided, waiting []candidate
 	for _, c := range candidates {
 		if c.record.Decision.Outcome == risk.RetryLater {
@@ -116,35 +116,35 @@ func (d *Service) applyAnswers(ctx context.Context, candidates []candidate) (end
 		}
 		decided = append(decided, c)
 	}
-	ended, err = d.creditHalves(ctx, decided)
-	return ended, errors.Join(err, d.postponeScreening(ctx, waiting))
+	ended, err = s.creditHalves(ctx, decided)
+	return ended, errors.Join(err, s.postponeScreening(ctx, waiting))
 }
 
 // creditHalves credits a batch. If the batch fails, it credits the two halves, until the faulty
 // deposit stands alone. The others do not wait for that one.
-func (d *Service) creditHalves(ctx context.Context, batch []candidate) (credited int, err error) {
-	credited, err = d.creditBatch(ctx, batch)
+func (s *Service) creditHalves(ctx context.Context, batch []candidate) (credited int, err error) {
+	credited, err = s.creditBatch(ctx, batch)
 	switch {
 	case err == nil || errors.Is(err, pg.ErrCommitUnknown) || ctx.Err() != nil:
 		return credited, err
 	case len(batch) == 1:
-		d.log.Error("deposit: not credited", "deposit", batch[0].id, "error", err)
+		s.Log.Error("deposit: not credited", "deposit", batch[0].id, "error", err)
 		return 0, err
 	}
-	d.log.Warn("deposit: batch not credited; crediting its halves", "deposits", len(batch), "error", err)
+	s.Log.Warn("deposit: batch not credited; crediting its halves", "deposits", len(batch), "error", err)
 	half := len(batch) / 2
-	first, errFirst := d.creditHalves(ctx, batch[:half])
+	first, errFirst := s.creditHalves(ctx, batch[:half])
 	if errors.Is(errFirst, pg.ErrCommitUnknown) {
 		return first, errFirst
 	}
-	second, errSecond := d.creditHalves(ctx, batch[half:])
+	second, errSecond := s.creditHalves(ctx, batch[half:])
 	return first + second, errors.Join(errFirst, errSecond)
 }
 
 // checkCandidates runs checkCandidate for each deposit, in parallel.
-func (d *Service) checkCandidates(page []candidate) []error {
+func (s *Service) checkCandidates(page []candidate) []error {
 	problems := make([]error, len(page))
-	parallel(len(page), func(i int) { problems[i] = d.checkCandidate(page[i]) })
+	parallel(len(page), func(i int) { problems[i] = s.checkCandidate(page[i]) })
 	return problems
 }
 
@@ -166,10 +166,10 @@ func parallel(n int, run func(i int)) {
 // loadWaiting reads the deposits with an id after afterID that wait for their credit. It skips
 // deposits of quarantined mints and deposits with too few confirmations, so no risk provider is
 // asked about them. Rule DEP-15.
-func (d *Service) loadWaiting(
+func (s *Service) loadWaiting(
 	ctx context.Context, afterID string,
 ) (page []candidate, settings map[string]org.Settings, err error) {
-	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+	err = s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, `
 			SELECT `+columns+` FROM deposits WHERE status = 'SCREENING' AND deposit_id > $1 AND (screen_after IS NULL OR screen_after <= $3)
 				AND NOT EXISTS (SELECT FROM mints m WHERE m.mint_id = deposits.mint_id AND m.quarantined_at IS NOT NULL)
@@ -261,7 +261,7 @@ func loadWalletsAndProofs(
 //   - the signer attested the wallet's address for this customer or product
 //
 // Rule DEP-3.
-func (d *Service) checkCandidate(c candidate) error {
+func (s *Service) checkCandidate(c candidate) error {
 	switch {
 	case c.proof != provenBlock{c.height, c.blockHash}:
 		return fmt.Errorf(
@@ -270,7 +270,7 @@ func (d *Service) checkCandidate(c candidate) error {
 	case !c.isReceivedBy(c.wallet):
 		return errors.New("its wallet is not the one that received it")
 	}
-	if err := d.wallets.VerifyAttestation(c.wallet); err != nil {
+	if err := s.Wallets.VerifyAttestation(c.wallet); err != nil {
 		return fmt.Errorf("its wallet is not proven to belong to this service: %w", err)
 	}
 	return nil
@@ -296,7 +296,7 @@ func usdValue(amount money.Amount, decimals int, price *money.USD) *money.USD {
 
 // creditBatch credits or flags deposits in one transaction, all or none. It skips deposits that
 // another process has locked and deposits that changed since they were checked.
-func (d *Service) creditBatch(ctx context.Context, batch []candidate) (credited int, err error) {
+func (s *Service) creditBatch(ctx context.Context, batch []candidate) (credited int, err error) {
 	if len(batch) == 0 {
 		return 0, nil
 	}
@@ -317,7 +317,7 @@ func (d *Service) creditBatch(ctx context.Context, batch []candidate) (credited 
 	slices.Sort(chains)
 	chains = slices.Compact(chains)
 	failpoint.Hit("D06")
-	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+	err = s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		credited = 0
 		// Deposits whose organization changed its settings are decided again later.
 		valid, err := lockUnchangedSettings(ctx, tx, decidedBy)
@@ -374,7 +374,7 @@ func (d *Service) creditBatch(ctx context.Context, batch []candidate) (credited 
 				continue
 			}
 			if _, hasTreasury := wallets.walletFor(before); !hasTreasury {
-				d.log.Error(
+				s.Log.Error(
 					"deposit: not credited: its organization has no treasury on this chain", "deposit", before.id,
 				)
 				continue
@@ -388,7 +388,7 @@ func (d *Service) creditBatch(ctx context.Context, batch []candidate) (credited 
 				if err != nil {
 					return err
 				}
-				after.flag.mac = d.grantKey.FlagMAC(macInput)
+				after.flag.mac = s.GrantKey.FlagMAC(macInput)
 				newCredits.addHold(after)
 			default:
 				newCredits.addCredit(after, m.Kind == mint.Native)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 	"unicode/utf8"
 
@@ -64,63 +63,13 @@ type Actor struct {
 
 func (d Actor) isOperator() bool { return d.OrgID == "" }
 
-// Resolutions resolves flagged deposits. The first decision about a deposit wins. It listens to the
-// orders that send a flagged deposit away. It is safe for concurrent use.
-type Resolutions struct {
-	db      *pg.DB
-	chains  chain.Chains
-	wallets WalletService
-	log     *slog.Logger
-	// blockSanctioned refuses to return a deposit from an address on a sanctions list.
-	blockSanctioned bool
-	grantKey        *signer.GrantKey // nil in tests of other subjects
-	voider          *dispatch.Voider // has the signer void grants refused earlier; nil when there are none
-}
-
-// ResolutionsOption configures Resolutions.
-type ResolutionsOption func(*Resolutions)
-
-// WithGrantKey signs each decision together with the terms of its transfer, so the signer can check
-// it. Write access to the database alone cannot send a deposit anywhere.
-func WithGrantKey(k *signer.GrantKey) ResolutionsOption {
-	return func(r *Resolutions) { r.grantKey = k }
-}
-
-// WithSanctionsBlock refuses every Reject of a deposit whose sender is itself on a sanctions list,
-// for all actors. Returning blocked property may be forbidden. Redirect stays possible.
-func WithSanctionsBlock(r *Resolutions) { r.blockSanctioned = true }
-
-// WithVoider has the signer void earlier decisions that were refused. No deposit is credited while
-// its return could still be paid.
-func WithVoider(v *dispatch.Voider) ResolutionsOption {
-	return func(r *Resolutions) { r.voider = v }
-}
-
-var (
-	_ dispatch.Listener        = (*Resolutions)(nil)
-	_ dispatch.FundsListener   = (*Resolutions)(nil)
-	_ dispatch.VoidListener    = (*Resolutions)(nil)
-	_ dispatch.RestoreListener = (*Resolutions)(nil)
-)
-
-// NewResolutions returns a Resolutions with the options applied.
-func NewResolutions(
-	db *pg.DB, chains chain.Chains, wallets WalletService, log *slog.Logger, options ...ResolutionsOption,
-) *Resolutions {
-	r := &Resolutions{db: db, chains: chains, wallets: wallets, log: log}
-	for _, apply := range options {
-		apply(r)
-	}
-	return r
-}
-
-// Run marks overdue transfers as stuck until ctx ends. It returns nil.
-func (r *Resolutions) Run(ctx context.Context) error {
+// RunOverdue marks overdue transfers of flagged deposits as stuck until ctx ends. It returns nil.
+func (s *Service) RunOverdue(ctx context.Context) error {
 	tick := time.NewTicker(stuckPollInterval)
 	defer tick.Stop()
 	for {
-		if _, err := r.MarkOverdueStuck(ctx); err != nil && ctx.Err() == nil {
-			r.log.Warn("deposit: cannot look for resolutions that do not finish", "error", err)
+		if _, err := s.MarkOverdueStuck(ctx); err != nil && ctx.Err() == nil {
+			s.Log.Warn("deposit: cannot look for resolutions that do not finish", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -134,24 +83,24 @@ func (r *Resolutions) Run(ctx context.Context) error {
 // any other. Approving it again returns the same answer. Errors: faults NOT_FOUND,
 // DEPOSIT_NOT_FLAGGED, RESOLUTION_IN_PROGRESS, RESOLUTION_STUCK, INVALID_REQUEST,
 // DEPOSITS_SUSPENDED. Rule DEP-29.
-func (r *Resolutions) Approve(
+func (s *Service) Approve(
 	ctx context.Context, depositID string, actor Actor, note string,
 ) (webhook.Deposit, error) {
 	var object webhook.Deposit
-	unlocked, err := r.findFlagged(ctx, depositID, actor, note)
+	unlocked, err := s.findFlagged(ctx, depositID, actor, note)
 	if err == nil {
-		err = r.voidRefused(ctx, unlocked)
+		err = s.voidRefused(ctx, unlocked)
 	}
 	if err != nil {
 		return object, err
 	}
-	err = r.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		if err := r.checkDecidable(ctx, tx, unlocked); err != nil {
+	err = s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		if err := s.checkDecidable(ctx, tx, unlocked); err != nil {
 			return err
 		}
-		d, isRepeated, err := r.lockFlagged(ctx, tx, depositID, decisionApproved)
+		d, isRepeated, err := s.lockFlagged(ctx, tx, depositID, decisionApproved)
 		if err != nil || isRepeated {
-			return r.loadObject(ctx, tx, d, &object, err)
+			return s.loadObject(ctx, tx, d, &object, err)
 		}
 		if isDeep, err := d.isDeepEnough(ctx, tx); err != nil {
 			return err
@@ -160,7 +109,7 @@ func (r *Resolutions) Approve(
 		}
 		// A flag without a MAC forbids a return. An approval sends nothing, so it needs none.
 		if d.flag.mac != nil {
-			if err := r.verifyFlag(d, actor); err != nil {
+			if err := s.verifyFlag(d, actor); err != nil {
 				return err
 			}
 		}
@@ -171,11 +120,11 @@ func (r *Resolutions) Approve(
 		if !d.isReceivedBy(w) {
 			return fmt.Errorf("deposit %s: its wallet is not the one that received it", d.id)
 		}
-		if err := r.wallets.VerifyAttestation(w); err != nil {
+		if err := s.Wallets.VerifyAttestation(w); err != nil {
 			return fmt.Errorf("deposit %s: %w", d.id, err)
 		}
 		now := tx.Now
-		if err := r.insertResolution(
+		if err := s.insertResolution(
 			ctx, tx, d,
 			resolution{id: id.New("res", now), decision: decisionApproved, status: "DONE", note: note, actor: actor},
 		); err != nil {
@@ -222,7 +171,7 @@ func (r *Resolutions) Approve(
 		if err := ledger.Post(ctx, tx, append(credit.postings, newReleasePosting(after))...); err != nil {
 			return err
 		}
-		if err := r.publishDecision(ctx, tx, after, event.CustomerDepositApproved); err != nil {
+		if err := s.publishDecision(ctx, tx, after, event.CustomerDepositApproved); err != nil {
 			return err
 		}
 		if err := recordAudit(
@@ -235,14 +184,14 @@ func (r *Resolutions) Approve(
 		); err != nil {
 			return err
 		}
-		if err := r.loadObject(ctx, tx, after, &object, nil); err != nil {
+		if err := s.loadObject(ctx, tx, after, &object, nil); err != nil {
 			return err
 		}
 		failpoint.HitBeforeCommit("F01")
 		return nil
 	})
 	if err != nil {
-		return webhook.Deposit{}, r.mapConflict(ctx, depositID, actor, decisionApproved, &object, err)
+		return webhook.Deposit{}, s.mapConflict(ctx, depositID, actor, decisionApproved, &object, err)
 	}
 	failpoint.Hit("F01")
 	return object, nil
@@ -255,11 +204,11 @@ func (r *Resolutions) Approve(
 //   - those of Approve
 //   - OPERATOR_ONLY, INSUFFICIENT_GAS, DESTINATION_NOT_ALLOWED, UNAVAILABLE
 //   - INVALID_STATE for the operator, if the deposit has no single sender
-//   - REJECT_BLOCKED_SANCTIONS with WithSanctionsBlock
+//   - REJECT_BLOCKED_SANCTIONS with BlockSanctioned
 //
 // Rule DEP-31.
-func (r *Resolutions) Reject(ctx context.Context, depositID string, actor Actor, note string) (webhook.Deposit, error) {
-	return r.sendAway(ctx, depositID, resolution{decision: decisionRejected, note: note, actor: actor})
+func (s *Service) Reject(ctx context.Context, depositID string, actor Actor, note string) (webhook.Deposit, error) {
+	return s.sendAway(ctx, depositID, resolution{decision: decisionRejected, note: note, actor: actor})
 }
 
 // Redirection says where the operator sends a flagged deposit, and why.
@@ -272,7 +221,7 @@ type Redirection struct {
 
 // Redirect sends a flagged deposit to another address. Only the operator can redirect. Errors:
 // those of Reject, INVALID_ADDRESS, DESTINATION_NOT_ALLOWED. Rules DEP-31 and DEP-55.
-func (r *Resolutions) Redirect(
+func (s *Service) Redirect(
 	ctx context.Context, depositID string, actor Actor, redirection Redirection,
 ) (webhook.Deposit, error) {
 	switch {
@@ -290,7 +239,7 @@ func (r *Resolutions) Redirect(
 				"decided, and the deposit is still flagged.",
 			NoteRunesMax).WithParam("reference")
 	}
-	return r.sendAway(
+	return s.sendAway(
 		ctx, depositID,
 		resolution{
 			decision: decisionRedirected, note: redirection.Note, reason: redirection.Reason,
@@ -303,23 +252,23 @@ func (r *Resolutions) Redirect(
 // failed on the chain. Only the operator can complete. Errors: NOT_FOUND, OPERATOR_ONLY,
 // INVALID_STATE, and RESOLUTION_IN_PROGRESS while its transaction may still become final.
 // Rules DEP-32 and DEP-55.
-func (r *Resolutions) Complete(
+func (s *Service) Complete(
 	ctx context.Context, depositID string, actor Actor, note string,
 ) (webhook.Deposit, error) {
 	var object webhook.Deposit
 	if !actor.isOperator() {
 		return object, newOperatorOnly("Only the operator of this service can complete a stuck resolution.")
 	}
-	unlocked, err := r.findFlagged(ctx, depositID, actor, note)
+	unlocked, err := s.findFlagged(ctx, depositID, actor, note)
 	if err != nil {
 		return object, err
 	}
-	_, payerID, err := r.loadPayer(ctx, unlocked)
+	_, payerID, err := s.loadPayer(ctx, unlocked)
 	if err != nil {
 		return object, err
 	}
-	err = r.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		if err := r.checkDecidable(ctx, tx, unlocked); err != nil {
+	err = s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		if err := s.checkDecidable(ctx, tx, unlocked); err != nil {
 			return err
 		}
 		var previousID, orderStatus string
@@ -336,7 +285,7 @@ func (r *Resolutions) Complete(
 		}
 		switch {
 		case d.status == Rejected || d.status == Redirected:
-			return r.loadObject(ctx, tx, d, &object, nil)
+			return s.loadObject(ctx, tx, d, &object, nil)
 		case d.chainStatus == chainReorged:
 			return newSuspended()
 		case d.status != ResolutionStuck || previousID == "":
@@ -356,7 +305,7 @@ func (r *Resolutions) Complete(
 		if err != nil {
 			return err
 		}
-		if err := r.verifyDecision(d, retry, actor, grant); err != nil {
+		if err := s.verifyDecision(d, retry, actor, grant); err != nil {
 			return err
 		}
 		if err := endResolution(
@@ -366,7 +315,7 @@ func (r *Resolutions) Complete(
 			return err
 		}
 		retry.id, retry.actor, retry.note = id.New("res", tx.Now), actor, note
-		return r.startTransfer(ctx, tx, d, retry, payerID, &object)
+		return s.startTransfer(ctx, tx, d, retry, payerID, &object)
 	})
 	if err != nil {
 		return webhook.Deposit{}, err
@@ -377,8 +326,8 @@ func (r *Resolutions) Complete(
 // loadPayer returns the chain of a deposit and the wallet that pays the fee of a transfer from its
 // address. walletID is "" if the address itself pays. On chains with a separate fee payer the
 // address never pays, because the fee would come out of a customer's deposit. Rule DEP-39.
-func (r *Resolutions) loadPayer(ctx context.Context, d Deposit) (ch chain.Chain, walletID string, err error) {
-	ch, ok := r.chains[d.chain]
+func (s *Service) loadPayer(ctx context.Context, d Deposit) (ch chain.Chain, walletID string, err error) {
+	ch, ok := s.Chains[d.chain]
 	if !ok {
 		return ch, "", fault.New(
 			fault.Unavailable, fault.CodeUnavailable,
@@ -389,7 +338,7 @@ func (r *Resolutions) loadPayer(ctx context.Context, d Deposit) (ch chain.Chain,
 	if !ch.SeparateFeePayer {
 		return ch, "", nil
 	}
-	treasury, err := r.wallets.Treasury(ctx, d.orgID, d.chain.Family())
+	treasury, err := s.Wallets.Treasury(ctx, d.orgID, d.chain.Family())
 	if err != nil {
 		return ch, "", fmt.Errorf("treasury of %s, which pays the fee of deposit %s: %w", d.orgID, d.id, err)
 	}
@@ -399,7 +348,7 @@ func (r *Resolutions) loadPayer(ctx context.Context, d Deposit) (ch chain.Chain,
 // quoteFeeKept returns how much of a native-coin deposit is not sent away. If the address pays the
 // fee, this is the highest fee. If the treasury pays it, this is what the remaining funds of the
 // address lack to the chain's minimum balance: usually nothing. Rules DEP-39 and DEP-40.
-func (r *Resolutions) quoteFeeKept(ctx context.Context, ch chain.Chain, d Deposit) (money.Amount, error) {
+func (s *Service) quoteFeeKept(ctx context.Context, ch chain.Chain, d Deposit) (money.Amount, error) {
 	if !ch.SeparateFeePayer {
 		fees, err := ch.Sender.TransferFees(ctx)
 		if err != nil {
@@ -408,7 +357,7 @@ func (r *Resolutions) quoteFeeKept(ctx context.Context, ch chain.Chain, d Deposi
 		return fees.Max()
 	}
 	var f wallet.Funds
-	err := r.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+	err := s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
 		f, err = wallet.LoadFunds(ctx, tx, d.walletID, *d.mintID)
 		return err
 	})
@@ -433,11 +382,11 @@ var errRequeued = errors.New("the deposit is in the queue again")
 
 // sendAway decides that a flagged deposit leaves. It retries if the deposit returned to the queue
 // meanwhile: trySendAway looks up less for a deposit that is not in the queue.
-func (r *Resolutions) sendAway(
+func (s *Service) sendAway(
 	ctx context.Context, depositID string, res resolution,
 ) (object webhook.Deposit, err error) {
 	for range sendTriesMax {
-		if object, err = r.trySendAway(ctx, depositID, res); !errors.Is(err, errRequeued) {
+		if object, err = s.trySendAway(ctx, depositID, res); !errors.Is(err, errRequeued) {
 			return object, err
 		}
 	}
@@ -448,16 +397,16 @@ func (r *Resolutions) sendAway(
 
 // trySendAway decides that a flagged deposit leaves, and submits the order of its transfer. It
 // returns errRequeued if the deposit changed between its first read and its lock.
-func (r *Resolutions) trySendAway(ctx context.Context, depositID string, res resolution) (webhook.Deposit, error) {
+func (s *Service) trySendAway(ctx context.Context, depositID string, res resolution) (webhook.Deposit, error) {
 	var object webhook.Deposit
-	unlocked, err := r.findFlagged(ctx, depositID, res.actor, res.note)
+	unlocked, err := s.findFlagged(ctx, depositID, res.actor, res.note)
 	if err == nil {
-		err = r.voidRefused(ctx, unlocked)
+		err = s.voidRefused(ctx, unlocked)
 	}
 	if err != nil {
 		return object, err
 	}
-	ch, payerID, err := r.loadPayer(ctx, unlocked)
+	ch, payerID, err := s.loadPayer(ctx, unlocked)
 	if err != nil {
 		return object, err
 	}
@@ -465,7 +414,7 @@ func (r *Resolutions) trySendAway(ctx context.Context, depositID string, res res
 		if unlocked.flag.returnTo == "" || unlocked.flag.returnRisk == returnRiskInputs && !res.actor.isOperator() {
 			return object, newNoSender(unlocked, res.actor)
 		}
-		if r.blockSanctioned {
+		if s.BlockSanctioned {
 			if err := refuseSanctioned(unlocked); err != nil {
 				return object, err
 			}
@@ -473,25 +422,25 @@ func (r *Resolutions) trySendAway(ctx context.Context, depositID string, res res
 		res.toAddress = chain.Address(unlocked.flag.returnTo)
 	}
 	if res.decision == decisionRedirected {
-		if res.toAddress, err = r.parsePayee(ch, string(res.toAddress), unlocked); err != nil {
+		if res.toAddress, err = s.parsePayee(ch, string(res.toAddress), unlocked); err != nil {
 			return object, err
 		}
 	}
 	res.sent = unlocked.amount
 	if unlocked.contract == "" && unlocked.status == Flagged {
-		if res.feeKept, err = r.quoteFeeKept(ctx, ch, unlocked); err != nil {
-			r.log.Warn("deposit: the chain does not say what a transfer costs", "deposit", depositID, "error", err)
+		if res.feeKept, err = s.quoteFeeKept(ctx, ch, unlocked); err != nil {
+			s.Log.Warn("deposit: the chain does not say what a transfer costs", "deposit", depositID, "error", err)
 			return object, fault.New(fault.Unavailable, fault.CodeUnavailable,
 				"The chain %s does not say what a transfer costs now. Nothing was decided, and the deposit is still "+
 					"flagged; ask again later.",
 				unlocked.chain)
 		}
 		if res.sent, err = unlocked.amount.Sub(res.feeKept); err != nil || res.sent.IsZero() {
-			return object, r.recordInsufficient(ctx, ch, depositID, res)
+			return object, s.recordInsufficient(ctx, ch, depositID, res)
 		}
 		minimum, err := ch.MinPaymentTo(ctx, unlocked.contract, res.toAddress)
 		if err != nil {
-			r.log.Warn(
+			s.Log.Warn(
 				"deposit: the chain does not say how much reaches an address",
 				"deposit", depositID, "to", string(res.toAddress),
 				"error", err,
@@ -502,7 +451,7 @@ func (r *Resolutions) trySendAway(ctx context.Context, depositID string, res res
 				unlocked.chain)
 		}
 		if res.sent.Less(minimum) {
-			return object, r.recordTooSmall(ctx, depositID, res,
+			return object, s.recordTooSmall(ctx, depositID, res,
 				fmt.Sprintf(
 					"the payment would be %v units, and %s requires at least %v to reach %s",
 					res.sent, ch.Name, minimum,
@@ -514,19 +463,19 @@ func (r *Resolutions) trySendAway(ctx context.Context, depositID string, res res
 				))
 		}
 	}
-	err = r.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		if err := r.checkDecidable(ctx, tx, unlocked); err != nil {
+	err = s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		if err := s.checkDecidable(ctx, tx, unlocked); err != nil {
 			return err
 		}
-		d, isRepeated, err := r.lockFlagged(ctx, tx, depositID, res.decision)
+		d, isRepeated, err := s.lockFlagged(ctx, tx, depositID, res.decision)
 		if err != nil || isRepeated {
-			return r.loadObject(ctx, tx, d, &object, err)
+			return s.loadObject(ctx, tx, d, &object, err)
 		}
 		if unlocked.status != Flagged {
 			return errRequeued
 		}
 		if res.decision == decisionRejected {
-			if err := r.verifyFlag(d, res.actor); err != nil {
+			if err := s.verifyFlag(d, res.actor); err != nil {
 				return err
 			}
 			if d.flag.returnTo != string(res.toAddress) {
@@ -545,7 +494,7 @@ func (r *Resolutions) trySendAway(ctx context.Context, depositID string, res res
 			return refusal
 		}
 		res.id = id.New("res", tx.Now)
-		if err := r.startTransfer(ctx, tx, d, res, payerID, &object); err != nil {
+		if err := s.startTransfer(ctx, tx, d, res, payerID, &object); err != nil {
 			return err
 		}
 		failpoint.HitBeforeCommit("F02")
@@ -556,7 +505,7 @@ func (r *Resolutions) trySendAway(ctx context.Context, depositID string, res res
 		return webhook.Deposit{}, errRequeued
 	}
 	if err != nil {
-		return webhook.Deposit{}, r.mapConflict(ctx, depositID, res.actor, res.decision, &object, err)
+		return webhook.Deposit{}, s.mapConflict(ctx, depositID, res.actor, res.decision, &object, err)
 	}
 	failpoint.Hit("F02")
 	return object, nil
@@ -577,9 +526,9 @@ func (d Deposit) macInput() (signer.FlaggedDeposit, error) {
 // verifyFlag refuses a deposit that differs from what was flagged, by the MAC of a key that is not
 // in the database. The operator can redirect such a deposit to an address given with the decision,
 // after finding out who changed it. Rule DEP-35.
-func (r *Resolutions) verifyFlag(d Deposit, actor Actor) error {
+func (s *Service) verifyFlag(d Deposit, actor Actor) error {
 	macInput, err := d.macInput()
-	if err == nil && r.grantKey.VerifyFlag(macInput, d.flag.mac) {
+	if err == nil && s.GrantKey.VerifyFlag(macInput, d.flag.mac) {
 		return nil
 	}
 	if d.flag.mac == nil {
@@ -594,7 +543,7 @@ func (r *Resolutions) verifyFlag(d Deposit, actor Actor) error {
 				"redirect the deposit to it.",
 		)
 	}
-	r.log.Error("deposit: a flag differs from its MAC; the database was changed by hand",
+	s.Log.Error("deposit: a flag differs from its MAC; the database was changed by hand",
 		"deposit", d.id, "asked", actor.ID, "returnTo", d.flag.returnTo, "error", err)
 	return newConflict(d.status, fault.InvalidState,
 		"This deposit differs from what was flagged: its sender, its amount or its owner was changed in the "+
@@ -605,18 +554,18 @@ func (r *Resolutions) verifyFlag(d Deposit, actor Actor) error {
 // verifyDecision refuses to send again if the transfer is not what was decided. It checks the grant
 // of the transfer that failed. A transfer that was restored from the journal has no grant. Then
 // only a return to the sender of the verified flag is allowed. Rule DEP-35.
-func (r *Resolutions) verifyDecision(d Deposit, res resolution, actor Actor, grant *signer.Grant) error {
-	checkErr := r.grantKey.CheckGrant(signer.Intent{
+func (s *Service) verifyDecision(d Deposit, res resolution, actor Actor, grant *signer.Grant) error {
+	checkErr := s.GrantKey.CheckGrant(signer.Intent{
 		ID: res.id, Purpose: signer.Return, Chain: d.chain, From: signer.WalletRef{OrgID: d.orgID},
 		To: res.toAddress, Contract: d.contract, Amount: res.sent, MintID: *d.mintID, Grant: grant,
 	})
 	if checkErr == nil {
 		return nil
 	}
-	if res.decision == decisionRejected && string(res.toAddress) == d.flag.returnTo && r.verifyFlag(d, actor) == nil {
+	if res.decision == decisionRejected && string(res.toAddress) == d.flag.returnTo && s.verifyFlag(d, actor) == nil {
 		return nil
 	}
-	r.log.Error(
+	s.Log.Error(
 		"deposit: a resolution differs from its MAC; the database was changed by hand, or restored without the "+
 			"decision",
 		"deposit", d.id, "resolution", res.id, "to", string(res.toAddress), "error", checkErr)
@@ -642,7 +591,7 @@ func refuseSanctioned(d Deposit) error {
 
 // startTransfer inserts a resolution and submits the order of its transfer. The wallet payerID pays
 // the fee; if payerID is "", the deposit's own wallet pays it. The deposit is locked.
-func (r *Resolutions) startTransfer(
+func (s *Service) startTransfer(
 	ctx context.Context, tx pg.Tx, d Deposit, res resolution, payerID string, object *webhook.Deposit,
 ) error {
 	after := d
@@ -651,7 +600,7 @@ func (r *Resolutions) startTransfer(
 		after.status = Redirecting
 	}
 	res.status = "OPEN"
-	if err := r.insertResolution(ctx, tx, d, res); err != nil {
+	if err := s.insertResolution(ctx, tx, d, res); err != nil {
 		return err
 	}
 	if err := applyChanges(ctx, tx, change{d, after}); err != nil {
@@ -662,7 +611,7 @@ func (r *Resolutions) startTransfer(
 	o := dispatch.Order{
 		ID: res.id, OrgID: d.orgID, Purpose: signer.Return, Chain: d.chain, WalletID: d.walletID, To: res.toAddress,
 		MintID: *d.mintID, Contract: d.contract, Amount: res.sent,
-		Grant: r.grantKey.MakeGrant(signer.Terms{
+		Grant: s.GrantKey.MakeGrant(signer.Terms{
 			OrgID: d.orgID, WithdrawalID: res.id, Chain: d.chain, MintID: *d.mintID, Contract: d.contract,
 			To: res.toAddress, Amount: res.sent,
 		}, money.Zero, 0, 0, nil),
@@ -693,11 +642,11 @@ func (r *Resolutions) startTransfer(
 		})}); err != nil {
 		return err
 	}
-	return r.loadObject(ctx, tx, after, object, nil)
+	return s.loadObject(ctx, tx, after, object, nil)
 }
 
 // findFlagged reads the deposit of a decision, before any row is locked and any provider is asked.
-func (r *Resolutions) findFlagged(
+func (s *Service) findFlagged(
 	ctx context.Context, depositID string, actor Actor, note string,
 ) (d Deposit, err error) {
 	if !isPlainText(note) {
@@ -709,7 +658,7 @@ func (r *Resolutions) findFlagged(
 	if !id.IsValid("dep", depositID) {
 		return d, newNotFound()
 	}
-	err = r.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+	err = s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(
 			ctx,
 			`SELECT `+columns+` FROM deposits WHERE deposit_id = $1 AND ($2 = '' OR org_id = $2) AND purpose NOT IN ('TREASURY', 'CHANGE')`,
@@ -747,7 +696,7 @@ func newNotFound() *fault.Fault {
 
 // checkDecidable refuses a decision while the chain or the mint of the deposit is in question. It
 // takes its locks before any deposit is locked.
-func (r *Resolutions) checkDecidable(ctx context.Context, tx pg.Tx, d Deposit) error {
+func (s *Service) checkDecidable(ctx context.Context, tx pg.Tx, d Deposit) error {
 	if err := freeze.LockShared(ctx, tx); err != nil {
 		return err
 	}
@@ -800,14 +749,14 @@ var outcomeStatuses = map[string][]Status{
 
 // lockFlagged locks a flagged deposit. isRepeated is true if the same decision was made before.
 // Rule DEP-30.
-func (r *Resolutions) lockFlagged(
+func (s *Service) lockFlagged(
 	ctx context.Context, tx pg.Tx, depositID, decision string,
 ) (d Deposit, isRepeated bool, err error) {
 	if d, err = lockDeposit(ctx, tx, depositID); err != nil {
 		return d, false, err
 	}
-	for _, s := range outcomeStatuses[decision] {
-		if d.status == s {
+	for _, outcome := range outcomeStatuses[decision] {
+		if d.status == outcome {
 			return d, true, nil
 		}
 	}
@@ -859,7 +808,7 @@ func newNoSender(d Deposit, actor Actor) error {
 
 // loadObject stores the deposit as it is at the end of the transaction in object. It returns err
 // unchanged if there is one.
-func (r *Resolutions) loadObject(ctx context.Context, tx pg.Tx, d Deposit, object *webhook.Deposit, err error) error {
+func (s *Service) loadObject(ctx context.Context, tx pg.Tx, d Deposit, object *webhook.Deposit, err error) error {
 	if err != nil {
 		return err
 	}
@@ -872,7 +821,7 @@ func (r *Resolutions) loadObject(ctx context.Context, tx pg.Tx, d Deposit, objec
 }
 
 // mapConflict maps the unique violation of deposit_resolutions_one to RESOLUTION_IN_PROGRESS.
-func (r *Resolutions) mapConflict(
+func (s *Service) mapConflict(
 	ctx context.Context, depositID string, actor Actor, decision string, object *webhook.Deposit, err error,
 ) error {
 	if pg.ViolatesConstraint(err, "deposit_resolutions_one") {
@@ -885,7 +834,7 @@ func (r *Resolutions) mapConflict(
 }
 
 // insertResolution inserts a resolution.
-func (r *Resolutions) insertResolution(ctx context.Context, tx pg.Tx, d Deposit, res resolution) error {
+func (s *Service) insertResolution(ctx context.Context, tx pg.Tx, d Deposit, res resolution) error {
 	var sent *money.Amount
 	if res.decision != decisionApproved {
 		sent = &res.sent
@@ -906,7 +855,7 @@ func (r *Resolutions) insertResolution(ctx context.Context, tx pg.Tx, d Deposit,
 
 // recordInsufficient records a failed attempt: the deposit does not exceed the amount that is not
 // sent. It returns the fault.
-func (r *Resolutions) recordInsufficient(ctx context.Context, ch chain.Chain, depositID string, res resolution) error {
+func (s *Service) recordInsufficient(ctx context.Context, ch chain.Chain, depositID string, res resolution) error {
 	message := fmt.Sprintf("the deposit does not cover the network fee of %s units", res.feeKept)
 	detail := fmt.Sprintf("This deposit is smaller than the network fee for sending it, %s units.", res.feeKept)
 	if ch.SeparateFeePayer {
@@ -920,18 +869,18 @@ func (r *Resolutions) recordInsufficient(ctx context.Context, ch chain.Chain, de
 			ch.Name, ch.MinBalance, res.feeKept,
 		)
 	}
-	return r.recordTooSmall(ctx, depositID, res, message, detail)
+	return s.recordTooSmall(ctx, depositID, res, message, detail)
 }
 
 // recordTooSmall records a failed attempt for a deposit that is too small. message is for the
 // record and detail is for the actor. The deposit stays FLAGGED. It returns the fault
 // INSUFFICIENT_GAS. Rule DEP-45.
-func (r *Resolutions) recordTooSmall(
+func (s *Service) recordTooSmall(
 	ctx context.Context, depositID string, res resolution, message, detail string,
 ) error {
 	const reason = "INSUFFICIENT_GAS"
-	err := r.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		d, isRepeated, err := r.lockFlagged(ctx, tx, depositID, res.decision)
+	err := s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		d, isRepeated, err := s.lockFlagged(ctx, tx, depositID, res.decision)
 		if err != nil || isRepeated {
 			return err
 		}
@@ -965,7 +914,7 @@ func (r *Resolutions) recordTooSmall(
 
 // parsePayee parses the address to which the operator redirects a deposit. It refuses unspendable
 // addresses, the token's contract and the deposit's own address.
-func (r *Resolutions) parsePayee(ch chain.Chain, text string, d Deposit) (chain.Address, error) {
+func (s *Service) parsePayee(ch chain.Chain, text string, d Deposit) (chain.Address, error) {
 	a, err := ch.AddressCodec.Parse(text)
 	if err != nil {
 		return "", fault.New(
@@ -1027,7 +976,7 @@ func newReleasePosting(d Deposit) ledger.Posting {
 
 // publishDecision records an event about a flagged deposit, if its organization is notified of this
 // type.
-func (r *Resolutions) publishDecision(ctx context.Context, tx pg.Tx, d Deposit, eventType event.Type) error {
+func (s *Service) publishDecision(ctx context.Context, tx pg.Tx, d Deposit, eventType event.Type) error {
 	if d.eventFor(eventType) == "" {
 		return nil
 	}

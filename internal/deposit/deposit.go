@@ -26,6 +26,8 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/finality"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/risk"
@@ -41,87 +43,83 @@ var systemActor = audit.System("deposit")
 // resourceKind names deposits in events and in the audit log.
 const resourceKind = "DEPOSIT"
 
-// WalletVerifier verifies that our signer issued a wallet. wallet.Service implements it.
-type WalletVerifier interface{ VerifyAttestation(wallet.Wallet) error }
-
-// WalletService also loads the treasury of an organization. *wallet.Service implements it.
+// WalletService verifies that our signer issued a wallet and loads the treasury of an organization.
+// *wallet.Service implements it.
 type WalletService interface {
-	WalletVerifier
+	VerifyAttestation(wallet.Wallet) error
 	Treasury(ctx context.Context, org string, f chain.Family) (wallet.Wallet, error)
 }
 
-// Service records deposits and credits them. It implements scan.Listener. It is safe for concurrent
-// use, by any number of processes.
+// Service records deposits, credits them and resolves those that screening flags. The first
+// decision about a flagged deposit wins. It is safe for concurrent use, by any number of processes.
 type Service struct {
-	db           *pg.DB
-	wallets      WalletVerifier
-	prices       price.Source
-	policy       risk.Policy
-	grantKey     *signer.GrantKey // nil in tests of other subjects
-	log          *slog.Logger
-	pollInterval time.Duration
-	ageOf        func(mintID int) time.Duration
-	chains       chain.Chains
-	lastDecided  sync.Map // chain.Name -> hash of the block that decideBlock saw last
+	DB      *pg.DB
+	Chains  chain.Chains // if a sender's chain is missing or gives no answer, the sender counts as a contract
+	Wallets WalletService
+	// Prices value deposits for the thresholds; a missing price counts as above every threshold.
+	// Where no threshold is set, the price is for display only. Decisions need no prices.
+	Prices price.Source
+	// PriceAge returns the maximum age of a mint's price for decisions and for display; nil: five
+	// minutes for every mint.
+	PriceAge func(mintID int) time.Duration
+	// Risk configures the screening of deposits; its zero value screens nothing.
+	Risk risk.Policy
+	// GrantKey is not in the database. It adds a MAC to each flag, and no deposit returns whose
+	// sender was changed after it was flagged. It also signs each decision together with the terms
+	// of its transfer, so the signer can check it: write access to the database alone cannot send a
+	// deposit anywhere. nil in a process that neither flags nor resolves deposits, and in tests of
+	// other subjects.
+	GrantKey *signer.GrantKey
+	// Voider has the signer void earlier decisions that were refused, so no deposit is credited while
+	// its return could still be paid; nil if there are none.
+	Voider *dispatch.Voider
+	// BlockSanctioned refuses every Reject of a deposit whose sender is itself on a sanctions list,
+	// for all actors. Returning blocked property may be forbidden. Redirect stays possible.
+	BlockSanctioned bool
+	Log             *slog.Logger
+
+	lastDecided sync.Map // chain.Name -> hash of the block that decideBlock saw last
 }
 
-var _ scan.Listener = (*Service)(nil)
+// Service listens to the walks of the chains, to broken finality, and to the orders that send a
+// flagged deposit away.
+var (
+	_ scan.Listener            = (*Service)(nil)
+	_ finality.Listener        = (*Service)(nil)
+	_ dispatch.Listener        = (*Service)(nil)
+	_ dispatch.FundsListener   = (*Service)(nil)
+	_ dispatch.VoidListener    = (*Service)(nil)
+	_ dispatch.RestoreListener = (*Service)(nil)
+)
 
-// defaultPollInterval is the pause between two searches for deposits to credit.
-const defaultPollInterval = 500 * time.Millisecond
+// creditPollInterval is the pause between two searches for deposits to credit.
+const creditPollInterval = 500 * time.Millisecond
 
-// Option configures a Service.
-type Option func(*Service)
-
-// WithFlagKey adds a MAC to each flag, with a key that is not in the database. Resolutions has the
-// same key and returns no deposit whose sender was changed after it was flagged.
-func WithFlagKey(k *signer.GrantKey) Option { return func(d *Service) { d.grantKey = k } }
-
-// WithPriceAge sets the maximum age of a mint's price for decisions and for display. The default is
-// five minutes.
-func WithPriceAge(ageOf func(mintID int) time.Duration) Option {
-	return func(d *Service) { d.ageOf = ageOf }
-}
-
-// WithChains sets the chains that are asked whether a sender is a contract. If the chain does not
-// answer or is not among them, the sender counts as a contract.
-func WithChains(chains chain.Chains) Option {
-	return func(d *Service) { d.chains = chains }
-}
-
-// New returns a Service. A missing price counts as above every threshold. Where no threshold is
-// set, the price is for display only.
-func New(
-	db *pg.DB, wallets WalletVerifier, prices price.Source, policy risk.Policy, log *slog.Logger, options ...Option,
-) *Service {
-	d := &Service{
-		db: db, wallets: wallets, prices: prices, policy: policy, log: log, pollInterval: defaultPollInterval,
-		ageOf: func(int) time.Duration { return priceAgeMax },
+func (s *Service) priceAge(mintID int) time.Duration {
+	if s.PriceAge != nil {
+		return s.PriceAge(mintID)
 	}
-	for _, apply := range options {
-		apply(d)
-	}
-	return d
+	return priceAgeMax
 }
 
 // Run credits final deposits and settles those whose finality broke, until ctx ends. It returns
 // nil.
-func (d *Service) Run(ctx context.Context) error {
-	timer := time.NewTimer(d.pollInterval)
+func (s *Service) Run(ctx context.Context) error {
+	timer := time.NewTimer(creditPollInterval)
 	defer timer.Stop()
 	for ctx.Err() == nil {
 		began := time.Now()
-		n, err := d.CreditWaiting(ctx)
+		n, err := s.CreditWaiting(ctx)
 		if n > 0 || err != nil {
 			trace.StartSince(ctx, "deposit credit", began).End(err)
 		}
 		if err != nil && ctx.Err() == nil {
-			d.log.Warn("deposit: crediting stopped early", "error", err)
+			s.Log.Warn("deposit: crediting stopped early", "error", err)
 		}
-		if err := d.SettleReorgs(ctx); err != nil && ctx.Err() == nil {
-			d.log.Warn("deposit: settling a finality break stopped early", "error", err)
+		if err := s.SettleReorgs(ctx); err != nil && ctx.Err() == nil {
+			s.Log.Warn("deposit: settling a finality break stopped early", "error", err)
 		}
-		timer.Reset(d.pollInterval)
+		timer.Reset(creditPollInterval)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():

@@ -75,12 +75,12 @@ func (a *offlineVoidSigner) VoidIntent(ctx context.Context, v signer.Void) (sign
 	return a.Signer.VoidIntent(ctx, v)
 }
 
-// newResolutions returns the service that decides about flagged deposits.
-func (w *testEnv) newResolutions() *deposit.Resolutions {
-	return deposit.NewResolutions(
-		w.db, chain.Chains{chain.Ethereum: w.c.ToChain()}, w.wallets, slog.New(slog.NewTextHandler(w.logs, nil)),
-		deposit.WithGrantKey(grantKey()), deposit.WithVoider(w.voids),
-	)
+// newService returns another deposit service on the chain of the environment.
+func (w *testEnv) newService(screens risk.Policy, prices price.Source) *deposit.Service {
+	return &deposit.Service{
+		DB: w.db, Chains: chain.Chains{chain.Ethereum: w.c.ToChain()}, Wallets: w.wallets, Prices: prices,
+		Risk: screens, GrantKey: grantKey(), Voider: w.voids, Log: slog.New(slog.NewTextHandler(w.logs, nil)),
+	}
 }
 
 // grantKey returns the grant key of the service, which is not in the database.
@@ -164,15 +164,13 @@ func openOn(t *testing.T, db *pg.DB, screens risk.Policy) *testEnv {
 	w := &testEnv{db: db, org: o.ID, c: c, logs: &bytes.Buffer{}, attest: private}
 	log := slog.New(slog.NewTextHandler(w.logs, nil))
 	w.wallets = wallet.New(db, nil, public)
-	w.service = deposit.New(db, w.wallets, price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}},
-		screens, log, deposit.WithFlagKey(grantKey()),
-		deposit.WithChains(chain.Chains{chain.Ethereum: c.ToChain()}))
-	w.w = w.newWalker(w.service)
-	w.walkBlocks(t)
 	asked, _ := signertest.NewWithGrants(t, grantKey())
 	w.sign = &offlineVoidSigner{Signer: asked}
 	w.voids = &dispatch.Voider{DB: db, Signer: w.sign, Grants: grantKey(), Log: log}
-	w.voids.Listeners = map[signer.Purpose]dispatch.VoidListener{signer.Return: w.newResolutions()}
+	w.service = w.newService(screens, price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}})
+	w.voids.Listeners = map[signer.Purpose]dispatch.VoidListener{signer.Return: w.service}
+	w.w = w.newWalker(w.service)
+	w.walkBlocks(t)
 	head, err := asked.Head(t.Context())
 	if err == nil {
 		_, err = super.Exec(

@@ -32,7 +32,7 @@ func (w *testEnv) execAsTableOwner(t *testing.T, sql string, args ...any) {
 }
 
 func (w *testEnv) redirectDeposit(id string) error {
-	_, err := w.newResolutions().Redirect(
+	_, err := w.service.Redirect(
 		context.Background(), id, operatorActor(),
 		deposit.Redirection{ToAddress: string(payer), Reason: deposit.ComplianceHold, Reference: "case 1"},
 	)
@@ -59,12 +59,12 @@ func TestAFlagThatWasChangedInTheDatabaseSendsNothing(t *testing.T) {
 			for who, actor := range map[string]deposit.Actor{
 				"a person": {Actor: audit.User("usr_1"), OrgID: w.org}, "the operator": operatorActor(),
 			} {
-				if _, err := w.newResolutions().Reject(
+				if _, err := w.service.Reject(
 					t.Context(), id, actor, "",
 				); !fault.HasCode(err, fault.InvalidState) {
 					t.Errorf("rejected by %s: got %v, want INVALID_STATE", who, err)
 				}
-				if _, err := w.newResolutions().Approve(
+				if _, err := w.service.Approve(
 					t.Context(), id, actor, "",
 				); !fault.HasCode(err, fault.InvalidState) {
 					t.Errorf("approved by %s: got %v, want INVALID_STATE", who, err)
@@ -88,7 +88,7 @@ func TestAFlagFromBeforeItWasBoundIsTheOperatorsToRedirect(t *testing.T) {
 	w, o := newScreenedEnv(t)
 	id := w.flagDeposit(t, o, 500)
 	w.execAsTableOwner(t, `UPDATE deposits SET return_mac = NULL WHERE is_flagged`)
-	r := w.newResolutions()
+	r := w.service
 	if _, err := r.Reject(
 		t.Context(), id, deposit.Actor{Actor: audit.User("usr_1"), OrgID: w.org}, "",
 	); !fault.HasCode(err, fault.OperatorOnly) {
@@ -156,7 +156,7 @@ func TestACompletionGoesWhereItWasDecided(t *testing.T) {
 			if c.redirected {
 				err = w.redirectDeposit(id)
 			} else {
-				_, err = w.newResolutions().Reject(t.Context(), id, operatorActor(), "")
+				_, err = w.service.Reject(t.Context(), id, operatorActor(), "")
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -165,7 +165,7 @@ func TestACompletionGoesWhereItWasDecided(t *testing.T) {
 			if c.change != "" {
 				w.execAsTableOwner(t, c.change)
 			}
-			_, err = w.newResolutions().Complete(t.Context(), id, operatorActor(), "")
+			_, err = w.service.Complete(t.Context(), id, operatorActor(), "")
 			if c.refused != fault.HasCode(err, fault.InvalidState) || !c.refused && err != nil {
 				t.Errorf("got %v, want refused: %t", err, c.refused)
 			}

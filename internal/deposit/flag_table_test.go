@@ -51,7 +51,7 @@ func TestTheTablesKeepAFlagAndItsResolution(t *testing.T) {
 		"on its way by nobody", "deposits_resolved",
 		`UPDATE deposits SET status = 'REJECTING' WHERE deposit_id = $1`, id,
 	)
-	if _, err := w.newResolutions().Reject(t.Context(), id, operatorActor(), ""); err != nil {
+	if _, err := w.service.Reject(t.Context(), id, operatorActor(), ""); err != nil {
 		t.Fatalf("Reject: %v", err)
 	}
 	refused("decided twice", "deposit_resolutions_one", `
@@ -80,7 +80,7 @@ func TestOnlyTheOperatorSendsAFlaggedDepositElsewhere(t *testing.T) {
 	t.Parallel()
 	w, o := newScreenedEnv(t)
 	id := w.flagDeposit(t, o, 500)
-	_, err := w.newResolutions().Redirect(t.Context(), id, deposit.Actor{Actor: audit.User("usr_1"), OrgID: w.org},
+	_, err := w.service.Redirect(t.Context(), id, deposit.Actor{Actor: audit.User("usr_1"), OrgID: w.org},
 		deposit.Redirection{ToAddress: string(payer), Reason: deposit.ComplianceHold, Reference: "case 1"})
 	if !fault.HasCode(err, fault.OperatorOnly) {
 		t.Errorf("got %v, want OPERATOR_ONLY", err)
@@ -154,7 +154,7 @@ func TestAFlaggedDepositInQuestionIsDecidedWhenItIsProvenAgain(t *testing.T) {
 	if got := w.onlyDeposit(t).Status; got != "FLAGGED" {
 		t.Fatalf("got %s, want FLAGGED", got)
 	}
-	r := w.newResolutions()
+	r := w.service
 	undecided := func(when string) {
 		t.Helper()
 		for name, act := range map[string]func() error{
@@ -248,7 +248,7 @@ func TestAReturnThatOnlyTheJournalKnowsIsThatOfItsDeposit(t *testing.T) {
 						return err
 					}
 				}
-				_, err := w.newResolutions().OnRestored(
+				_, err := w.service.OnRestored(
 					ctx, tx, []dispatch.RestoredOrder{{Order: order, IsNew: true, Signed: c.signed}},
 				)
 				return err

@@ -240,8 +240,11 @@ func TestWhoSentAFlaggedDepositIsToldFromAContract(t *testing.T) {
 	w.c.Pay(gone, alice, usdcAt, 500)
 	w.c.Mine(4)
 	w.walkFinal(t)
-	blind := deposit.New(w.db, w.wallets, price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}},
-		risk.Policy{Providers: o, UnknownAs: risk.TreatUnknownAsHold, Grace: time.Hour}, slog.New(slog.DiscardHandler))
+	blind := &deposit.Service{
+		DB: w.db, Wallets: w.wallets, Prices: price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}},
+		Risk: risk.Policy{Providers: o, UnknownAs: risk.TreatUnknownAsHold, Grace: time.Hour},
+		Log:  slog.New(slog.DiscardHandler),
+	}
 	if _, err := blind.CreditWaiting(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +265,7 @@ func TestAnApprovedDepositIsCreditedOnce(t *testing.T) {
 	t.Parallel()
 	w, o := newScreenedEnv(t)
 	id := w.flagDeposit(t, o, 500)
-	r := w.newResolutions()
+	r := w.service
 	const racers = 16
 	errs := make([]error, racers)
 	var wg sync.WaitGroup
@@ -315,7 +318,7 @@ func TestOfManyDecisionsOneComesAbout(t *testing.T) {
 	t.Parallel()
 	w, o := newScreenedEnv(t)
 	id := w.flagDeposit(t, o, 500)
-	r := w.newResolutions()
+	r := w.service
 	var won sync.Map
 	var wg sync.WaitGroup
 	for i := range 64 {
@@ -355,7 +358,7 @@ func TestAReturnIsOrderedAndWhatIsRefusedComesBackToTheQueue(t *testing.T) {
 	t.Parallel()
 	w, o := newScreenedEnv(t)
 	id := w.flagDeposit(t, o, 500)
-	r := w.newResolutions()
+	r := w.service
 	d, err := r.Reject(t.Context(), id, deposit.Actor{Actor: audit.User("usr_1"), OrgID: w.org}, "not ours")
 	if err != nil || d.Status != "REJECTING" {
 		t.Fatalf("Reject: got %v, %v, want REJECTING", d.Status, err)
@@ -407,7 +410,7 @@ func TestADepositWhoseReturnWasRefusedIsDecidedAnewOnceThatIsVoid(t *testing.T) 
 	t.Parallel()
 	w, o := newScreenedEnv(t)
 	id := w.flagDeposit(t, o, 500)
-	r := w.newResolutions()
+	r := w.service
 	if _, err := r.Reject(t.Context(), id, operatorActor(), ""); err != nil {
 		t.Fatal(err)
 	}
@@ -431,14 +434,11 @@ func TestADepositWhoseReturnWasRefusedIsDecidedAnewOnceThatIsVoid(t *testing.T) 
 		t.Errorf("while the signer is away: got %v, want %s", err, fault.CodeUnavailable)
 	}
 	// The tables allow no credit either.
-	unsure := deposit.NewResolutions(w.db, chain.Chains{chain.Ethereum: w.c.ToChain()}, w.wallets,
-		slog.New(slog.DiscardHandler), deposit.WithGrantKey(grantKey()),
-		deposit.WithVoider(
-			&dispatch.Voider{
-				DB: w.db, Signer: silentVoidSigner{w.sign.Signer}, Log: slog.New(slog.DiscardHandler),
-				Listeners: w.voids.Listeners,
-			},
-		))
+	unsure := w.newService(risk.Policy{}, price.Fixed{})
+	unsure.Voider = &dispatch.Voider{
+		DB: w.db, Signer: silentVoidSigner{w.sign.Signer}, Log: slog.New(slog.DiscardHandler),
+		Listeners: w.voids.Listeners,
+	}
 	if _, err := unsure.Approve(t.Context(), id, operatorActor(), ""); err == nil {
 		t.Error("a signer that says what it has not journaled: got the deposit credited")
 	}
@@ -479,7 +479,7 @@ func TestARejectThatWaitsForAnAttemptThatComesBackIsWhole(t *testing.T) {
 	t.Parallel()
 	w, o := newScreenedEnv(t)
 	id := w.flagDeposit(t, o, 500)
-	r := w.newResolutions()
+	r := w.service
 	if _, err := r.Reject(t.Context(), id, operatorActor(), ""); err != nil {
 		t.Fatalf("Reject: %v", err)
 	}

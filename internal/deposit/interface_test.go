@@ -31,7 +31,7 @@ func (w *testEnv) turnedAway(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return w.newResolutions().OnRefused(
+		return w.service.OnRefused(
 			ctx, tx, o, &signer.Refusal{Code: signer.PolicyLimit, Message: "too much for today"},
 		)
 	})
@@ -57,7 +57,7 @@ func TestDepositsBecomeWhatTheInterfaceSays(t *testing.T) {
 	organization := func(w *testEnv) deposit.Actor { return deposit.Actor{Actor: audit.User("usr_1"), OrgID: w.org} }
 	reject := func(t *testing.T, w *testEnv, id string, actor deposit.Actor) {
 		t.Helper()
-		if _, err := w.newResolutions().Reject(t.Context(), id, actor, ""); err != nil {
+		if _, err := w.service.Reject(t.Context(), id, actor, ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -75,12 +75,12 @@ func TestDepositsBecomeWhatTheInterfaceSays(t *testing.T) {
 		"at the severity": {risk.Medium, nil, "CREDITED", 500, 0, []string{"CUSTOMER_DEPOSIT"}, false},
 		"above it":        {risk.High, nil, "FLAGGED", 0, 500, []string{"CUSTOMER_DEPOSIT"}, true},
 		"approved by the organization": {risk.High, func(t *testing.T, w *testEnv, id string) {
-			if _, err := w.newResolutions().Approve(t.Context(), id, organization(w), ""); err != nil {
+			if _, err := w.service.Approve(t.Context(), id, organization(w), ""); err != nil {
 				t.Error(err)
 			}
 		}, "CREDITED", 500, 0, []string{"CUSTOMER_DEPOSIT", "CUSTOMER_DEPOSIT_APPROVED"}, true},
 		"approved by the operator": {risk.High, func(t *testing.T, w *testEnv, id string) {
-			if _, err := w.newResolutions().Approve(t.Context(), id, operatorActor(), ""); err != nil {
+			if _, err := w.service.Approve(t.Context(), id, operatorActor(), ""); err != nil {
 				t.Error(err)
 			}
 		}, "CREDITED", 500, 0, []string{"CUSTOMER_DEPOSIT", "CUSTOMER_DEPOSIT_APPROVED"}, true},
@@ -105,7 +105,7 @@ func TestDepositsBecomeWhatTheInterfaceSays(t *testing.T) {
 			w.confirms(t)
 		}, "REDIRECTED", 0, 0, []string{"CUSTOMER_DEPOSIT", "CUSTOMER_DEPOSIT_REDIRECTED"}, true},
 		"redirected by the organization": {risk.High, func(t *testing.T, w *testEnv, id string) {
-			_, err := w.newResolutions().Redirect(
+			_, err := w.service.Redirect(
 				t.Context(), id, organization(w),
 				deposit.Redirection{ToAddress: string(payer), Reason: deposit.ComplianceHold, Reference: "case 1"},
 			)
@@ -130,12 +130,12 @@ func TestDepositsBecomeWhatTheInterfaceSays(t *testing.T) {
 		"an action that fails on the chain": {risk.High, func(t *testing.T, w *testEnv, id string) {
 			reject(t, w, id, organization(w))
 			w.wantStuck(t)
-			if _, err := w.newResolutions().Reject(
+			if _, err := w.service.Reject(
 				t.Context(), id, organization(w), "",
 			); !fault.HasCode(err, fault.ResolutionStuckCode) {
 				t.Errorf("the organization, again: got %v, want RESOLUTION_STUCK", err)
 			}
-			if _, err := w.newResolutions().Complete(
+			if _, err := w.service.Complete(
 				t.Context(), id, organization(w), "",
 			); !fault.HasCode(err, fault.OperatorOnly) {
 				t.Errorf("the organization completes: got %v, want OPERATOR_ONLY", err)

@@ -64,12 +64,12 @@ type dueMemo struct {
 }
 
 // RunMemos reads memos until ctx ends. It returns nil.
-func (d *Service) RunMemos(ctx context.Context) error {
+func (s *Service) RunMemos(ctx context.Context) error {
 	timer := time.NewTimer(memoPoll)
 	defer timer.Stop()
 	for ctx.Err() == nil {
-		if _, err := d.ReadMemos(ctx); err != nil && ctx.Err() == nil {
-			d.log.Warn("deposit: reading memos stopped early", "error", err)
+		if _, err := s.ReadMemos(ctx); err != nil && ctx.Err() == nil {
+			s.Log.Warn("deposit: reading memos stopped early", "error", err)
 		}
 		timer.Reset(memoPoll)
 		select {
@@ -83,19 +83,19 @@ func (d *Service) RunMemos(ctx context.Context) error {
 // ReadMemos takes one step: it asks about a batch of transactions of each chain with memos, all at
 // once, and returns how many it asked about. If no provider's answer is proven, it asks again
 // later, at growing intervals. It gives up after memoAttemptsMax attempts.
-func (d *Service) ReadMemos(ctx context.Context) (asked int, err error) {
-	for name, ch := range d.chains {
+func (s *Service) ReadMemos(ctx context.Context) (asked int, err error) {
+	for name, ch := range s.Chains {
 		if ch.Memos == nil {
 			continue
 		}
-		due, err := d.dueMemos(ctx, name)
+		due, err := s.dueMemos(ctx, name)
 		if err != nil {
 			return asked, err
 		}
 		errs := make([]error, len(due))
 		var all sync.WaitGroup
 		for i, m := range due {
-			all.Go(func() { errs[i] = d.readMemo(ctx, name, ch.Memos, m) })
+			all.Go(func() { errs[i] = s.readMemo(ctx, name, ch.Memos, m) })
 		}
 		all.Wait()
 		asked += len(due)
@@ -109,8 +109,8 @@ func (d *Service) ReadMemos(ctx context.Context) (asked int, err error) {
 // dueMemos returns the memos that are due: half of them due for the longest time, half of them due
 // most recently. So a new deposit does not wait for a backlog, and the backlog does not wait for a
 // flood of deposits.
-func (d *Service) dueMemos(ctx context.Context, ch chain.Name) (due []dueMemo, err error) {
-	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+func (s *Service) dueMemos(ctx context.Context, ch chain.Name) (due []dueMemo, err error) {
+	err = s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, `
 			(SELECT tx_hash, attempts FROM transaction_memos WHERE chain = $1 AND status = 'DUE' AND next_attempt_at <= $2
 				ORDER BY next_attempt_at LIMIT $3)
@@ -130,7 +130,7 @@ func (d *Service) dueMemos(ctx context.Context, ch chain.Name) (due []dueMemo, e
 }
 
 // readMemo makes one attempt at a transaction and writes its outcome. Rule DEP-54.
-func (d *Service) readMemo(ctx context.Context, ch chain.Name, memos chain.Memos, m dueMemo) error {
+func (s *Service) readMemo(ctx context.Context, ch chain.Name, memos chain.Memos, m dueMemo) error {
 	within, cancel := context.WithTimeout(ctx, memoWithin)
 	defer cancel()
 	text, refused, failed := memos.Memo(within, m.Tx)
@@ -138,11 +138,11 @@ func (d *Service) readMemo(ctx context.Context, ch chain.Name, memos chain.Memos
 		return ctx.Err() // the service stops, and no provider has failed
 	}
 	if refused != nil {
-		d.log.Warn("deposit: refused a provider's answer about a memo", "chain", ch, "tx", m.Tx, "error", refused)
+		s.Log.Warn("deposit: refused a provider's answer about a memo", "chain", ch, "tx", m.Tx, "error", refused)
 	}
 	attempts := m.Attempts + 1
 	abandoned := failed != nil && attempts >= memoAttemptsMax
-	err := d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+	err := s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		status, memo, next, ended, said := "READ", emptyAsNull(cleanMemo(text)), tx.Now, &tx.Now, ""
 		if failed != nil {
 			memo, said = nil, cleanMemo(failed.Error())
@@ -162,7 +162,7 @@ func (d *Service) readMemo(ctx context.Context, ch chain.Name, memos chain.Memos
 		return fmt.Errorf("write the memo of %s on %s: %w", m.Tx, ch, err)
 	}
 	if abandoned {
-		d.log.Warn(
+		s.Log.Warn(
 			"deposit: gave up reading the memo of a transaction; its deposits have no memo", "chain", ch,
 			"tx", m.Tx, "error", failed,
 		)

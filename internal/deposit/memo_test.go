@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -90,10 +89,9 @@ func openMemos(t *testing.T) *memoWorld {
 func (w *memoWorld) another() *deposit.Service {
 	on := w.c.ToChain()
 	on.Memos = w.provider
-	return deposit.New(
-		w.db, w.wallets, price.Fixed{}, risk.Policy{}, slog.New(slog.NewTextHandler(w.logs, nil)),
-		deposit.WithFlagKey(grantKey()), deposit.WithChains(chain.Chains{chain.Ethereum: on}),
-	)
+	s := w.newService(risk.Policy{}, price.Fixed{})
+	s.Chains = chain.Chains{chain.Ethereum: on}
+	return s
 }
 
 func (w *memoWorld) step(t *testing.T) int {
@@ -214,12 +212,9 @@ func TestADepositShowsThePayersMemo(t *testing.T) {
 	w.provider.memos[earlier] = "order 9"
 	w.c.Mine(1)
 	now := w.w
-	w.w = w.newWalker(
-		deposit.New(
-			w.db, w.wallets, price.Fixed{}, risk.Policy{}, slog.New(slog.DiscardHandler),
-			deposit.WithFlagKey(grantKey()),
-		),
-	)
+	withoutChains := w.newService(risk.Policy{}, price.Fixed{})
+	withoutChains.Chains = nil
+	w.w = w.newWalker(withoutChains)
 	w.readHead(t)
 	w.w = now
 	if n := w.step(t); n != 0 {

@@ -74,10 +74,8 @@ func TestWhatNobodyCanSayEnoughOfIsInNoBalance(t *testing.T) {
 	w.walkBlocks(t)
 
 	// Without a fresh price, deposits below the threshold are screened too.
-	old := deposit.New(
-		w.db, w.wallets, stalePrice{},
-		risk.Policy{Providers: panel, UnknownAs: risk.TreatUnknownAsHold, Grace: time.Hour},
-		slog.New(slog.DiscardHandler),
+	old := w.newService(
+		risk.Policy{Providers: panel, UnknownAs: risk.TreatUnknownAsHold, Grace: time.Hour}, stalePrice{},
 	)
 	w.service, w.w = old, w.newWalker(old)
 	pay("is down", "LOW", 100, "SCREENING")

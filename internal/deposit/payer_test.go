@@ -18,15 +18,14 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// paidFor returns Resolutions on a chain where the treasury pays the fee of a return, and where the
+// paidFor returns a service on a chain where the treasury pays the fee of a return, and where the
 // minimum balance is 100.
-func (w *testEnv) paidFor() *deposit.Resolutions {
+func (w *testEnv) paidFor() *deposit.Service {
 	ch := w.c.ToChain()
 	ch.SeparateFeePayer, ch.MinBalance = true, money.Units(100)
-	return deposit.NewResolutions(
-		w.db, chain.Chains{chain.Ethereum: ch}, w.wallets, slog.New(slog.DiscardHandler),
-		deposit.WithGrantKey(grantKey()), deposit.WithVoider(w.voids),
-	)
+	s := w.newService(risk.Policy{}, price.Fixed{})
+	s.Chains = chain.Chains{chain.Ethereum: ch}
+	return s
 }
 
 // Rule DEP-39.
@@ -122,10 +121,8 @@ func TestOfACoinThatGoesBackAsMuchHasToReachItsSender(t *testing.T) {
 	least := fixedMinimum(91)
 	ch := w.c.ToChain()
 	ch.SeparateFeePayer, ch.MinPayment = true, &least
-	flags := deposit.NewResolutions(
-		w.db, chain.Chains{chain.Ethereum: ch}, w.wallets, slog.New(slog.DiscardHandler),
-		deposit.WithGrantKey(grantKey()), deposit.WithVoider(w.voids),
-	)
+	flags := w.newService(risk.Policy{}, price.Fixed{})
+	flags.Chains = chain.Chains{chain.Ethereum: ch}
 	if _, err := flags.Reject(t.Context(), id, operatorActor(), ""); !fault.HasCode(err, fault.InsufficientGas) {
 		t.Errorf("less than reaches it: got %v, want INSUFFICIENT_GAS", err)
 	}
@@ -168,11 +165,10 @@ func (s *fixedMinimum) MinNativePayment(context.Context, chain.Address) (money.A
 func (w *testEnv) flagNative(t *testing.T, o *fakeScreener, units uint64) string {
 	t.Helper()
 	w.execAsTableOwner(t, `UPDATE organization_settings SET screening_usd_threshold = 0.00001, updated_at = now()`)
-	w.service = deposit.New(w.db, w.wallets,
+	w.service = w.newService(
+		risk.Policy{Providers: o, UnknownAs: risk.TreatUnknownAsHold, Grace: time.Hour},
 		price.Fixed{Prices: map[int]money.USD{eth: money.MustParseUSD("1000000000000")}},
-		risk.Policy{
-			Providers: o, UnknownAs: risk.TreatUnknownAsHold, Grace: time.Hour,
-		}, slog.New(slog.DiscardHandler), deposit.WithFlagKey(grantKey()))
+	)
 	w.w = w.newWalker(w.service)
 	o.setSeverity(payer, risk.Severe)
 	w.c.Pay(payer, alice, "", units)

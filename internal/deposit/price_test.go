@@ -2,7 +2,6 @@ package deposit
 
 import (
 	"context"
-	"log/slog"
 	"testing"
 	"time"
 
@@ -28,30 +27,30 @@ func TestEveryMintHasItsOwnAgeOfPrices(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	db := pgtest.NewWithClock(t, func() time.Time { return now })
 	const coin, pegged = 1, 2
-	ages := WithPriceAge(func(mintID int) time.Duration {
+	ages := func(mintID int) time.Duration {
 		if mintID == pegged {
 			return time.Hour
 		}
 		return 5 * time.Minute
-	})
+	}
 	severity, usd := risk.Medium, money.MustParseUSD("2")
 	for _, c := range []struct {
-		name    string
-		mint    int
-		age     time.Duration
-		options []Option
-		fresh   bool
+		name     string
+		mint     int
+		age      time.Duration
+		priceAge func(mintID int) time.Duration
+		fresh    bool
 	}{
-		{"a coin of 300 s", coin, 300 * time.Second, []Option{ages}, true},
-		{"a coin of a moment more", coin, 300*time.Second + 1, []Option{ages}, false},
-		{"pegged of 301 s", pegged, 301 * time.Second, []Option{ages}, true},
-		{"pegged of 3600 s", pegged, 3600 * time.Second, []Option{ages}, true},
-		{"pegged of a moment more", pegged, 3600*time.Second + 1, []Option{ages}, false},
+		{"a coin of 300 s", coin, 300 * time.Second, ages, true},
+		{"a coin of a moment more", coin, 300*time.Second + 1, ages, false},
+		{"pegged of 301 s", pegged, 301 * time.Second, ages, true},
+		{"pegged of 3600 s", pegged, 3600 * time.Second, ages, true},
+		{"pegged of a moment more", pegged, 3600*time.Second + 1, ages, false},
 		{"nothing is said of ages", pegged, 300*time.Second + 1, nil, false},
 		{"nothing is said, 300 s", pegged, 300 * time.Second, nil, true},
 	} {
-		d := New(db, nil, agedPriceSource{now.Add(-c.age)}, risk.Policy{}, slog.New(slog.DiscardHandler), c.options...)
-		p := d.cachedPrice(t.Context(), map[int]mintPrice{}, c.mint)
+		s := &Service{DB: db, Prices: agedPriceSource{now.Add(-c.age)}, PriceAge: c.priceAge}
+		p := s.cachedPrice(t.Context(), map[int]mintPrice{}, c.mint)
 		if (p.quote != nil) != c.fresh || (p.freshUSD() != nil) != c.fresh || (p.missingReason == "") != c.fresh {
 			t.Errorf("%s: got %+v, %q, want a price %t", c.name, p.quote, p.missingReason, c.fresh)
 		}

@@ -28,7 +28,7 @@ var _ finality.Listener = (*Service)(nil)
 // gone, at once: the money must not leave by another chain while a person looks. An organization
 // that was credited itself is frozen as a whole. Otherwise the missing amount of its product could
 // be transferred to one of its customers. See decision 0026. Rules DEP-11 and DEP-26.
-func (d *Service) OnForked(ctx context.Context, tx pg.Tx, ch chain.Name, ancestorHeight uint64) error {
+func (s *Service) OnForked(ctx context.Context, tx pg.Tx, ch chain.Name, ancestorHeight uint64) error {
 	rows, err := tx.Query(ctx, `
 		SELECT DISTINCT org_id, coalesce(customer_id, '') AS customer FROM deposits
 		WHERE chain = $1 AND height > $2 AND proof_id IS NOT NULL AND status = 'CREDITED' AND (customer_id IS NOT NULL OR product IS NOT NULL)
@@ -62,8 +62,8 @@ func (d *Service) OnForked(ctx context.Context, tx pg.Tx, ch chain.Name, ancesto
 // OnBroken implements finality.Listener. It orphans the deposits above the ancestor that are not in
 // the ledger, as if they had never been final. It puts the others in question, until the new fork
 // shows them again or has passed without them.
-func (d *Service) OnBroken(ctx context.Context, tx pg.Tx, b finality.Break) error {
-	if err := d.OnForked(ctx, tx, b.Chain, b.Ancestor.Height); err != nil {
+func (s *Service) OnBroken(ctx context.Context, tx pg.Tx, b finality.Break) error {
+	if err := s.OnForked(ctx, tx, b.Chain, b.Ancestor.Height); err != nil {
 		return err
 	}
 	rows, err := tx.Query(ctx, `
@@ -140,9 +140,9 @@ func findReproven(removed []Deposit, f scan.Arrival) *Deposit {
 // ReverseReorged reverses credited deposits that are no longer on the chain. It waits until the
 // scan has passed the height at which it would have found them. Each reversal is a transaction of
 // its own. It returns how many it reversed.
-func (d *Service) ReverseReorged(ctx context.Context) (reversed int, err error) {
+func (s *Service) ReverseReorged(ctx context.Context) (reversed int, err error) {
 	var depositIDs []string
-	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+	err = s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, `
 			SELECT d.deposit_id FROM deposits d
 			JOIN finality_proofs p ON p.proof_id = d.proof_id
@@ -160,15 +160,15 @@ func (d *Service) ReverseReorged(ctx context.Context) (reversed int, err error) 
 	if err != nil {
 		return 0, fmt.Errorf("look for deposits to reverse: %w", err)
 	}
-	return d.settleEach(ctx, depositIDs, d.reverseDeposit)
+	return s.settleEach(ctx, depositIDs, s.reverseDeposit)
 }
 
 // reverseDeposit reverses one deposit: it takes what its owner still has, and posts the rest as a
 // loss. A payment of the owner at the same moment makes it fail; the next run reads the balance
 // again. Rules DEP-22 and DEP-26.
-func (d *Service) reverseDeposit(ctx context.Context, depositID string) (isReversed bool, err error) {
+func (s *Service) reverseDeposit(ctx context.Context, depositID string) (isReversed bool, err error) {
 	var taken money.Amount
-	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+	err = s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		isReversed = false
 		// The chain is locked first, as everywhere. The chain of a deposit never changes.
 		var ch chain.Name
@@ -267,7 +267,7 @@ func (d *Service) reverseDeposit(ctx context.Context, depositID string) (isRever
 		return false, fmt.Errorf("reverse deposit %s: %w", depositID, err)
 	}
 	if isReversed {
-		d.log.Warn("deposit: reversed after a finality break", "deposit", depositID, "taken", taken.String())
+		s.Log.Warn("deposit: reversed after a finality break", "deposit", depositID, "taken", taken.String())
 	}
 	return isReversed, nil
 }
@@ -279,9 +279,9 @@ func (d *Service) reverseDeposit(ctx context.Context, depositID string) (isRever
 //   - A deposit with a transfer on its way waits until that transfer ended.
 //
 // It records no event. Rule DEP-38.
-func (d *Service) AbandonFlagged(ctx context.Context) (ended int, err error) {
+func (s *Service) AbandonFlagged(ctx context.Context) (ended int, err error) {
 	var depositIDs []string
-	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+	err = s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, `
 			SELECT d.deposit_id FROM deposits d
 			JOIN finality_proofs p ON p.proof_id = d.proof_id
@@ -298,7 +298,7 @@ func (d *Service) AbandonFlagged(ctx context.Context) (ended int, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("look for flagged deposits to close: %w", err)
 	}
-	return d.settleEach(ctx, depositIDs, d.abandonDeposit)
+	return s.settleEach(ctx, depositIDs, s.abandonDeposit)
 }
 
 // abandonedCondition is the SQL condition of flagged deposits without a transfer on its way. A
@@ -308,9 +308,9 @@ const abandonedCondition = `(d.status = 'FLAGGED' OR d.status IN ('REJECTED', 'R
 		SELECT FROM deposit_resolutions r JOIN dispatch_orders o ON o.order_id = r.resolution_id JOIN finality_live l ON l.proof_id = o.proof_id
 		WHERE r.deposit_id = d.deposit_id AND r.status = 'STUCK' AND o.status = 'FAILED'))`
 
-func (d *Service) abandonDeposit(ctx context.Context, depositID string) (isAbandoned bool, err error) {
+func (s *Service) abandonDeposit(ctx context.Context, depositID string) (isAbandoned bool, err error) {
 	var isSentAway bool
-	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+	err = s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		isAbandoned = false
 		var ch chain.Name
 		if err := tx.QueryRow(
@@ -395,7 +395,7 @@ func (d *Service) abandonDeposit(ctx context.Context, depositID string) (isAband
 		return false, fmt.Errorf("close deposit %s: %w", depositID, err)
 	}
 	if isAbandoned {
-		d.log.Warn(
+		s.Log.Warn(
 			"deposit: closed a flagged deposit that the chain does not have any more",
 			"deposit", depositID, "sentAway", isSentAway,
 		)
@@ -434,9 +434,9 @@ func minAmount(a, b money.Amount) money.Amount {
 // balance now covers. It does so only while the freeze of that reversal stands: a released hold,
 // for example, gives back an amount that the chain took away. Lifting the freeze waives the
 // remaining loss. It returns from how many deposits it claimed a part. Rule DEP-23.
-func (d *Service) ClaimLosses(ctx context.Context) (claimed int, err error) {
+func (s *Service) ClaimLosses(ctx context.Context) (claimed int, err error) {
 	var depositIDs []string
-	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+	err = s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, `
 			SELECT d.deposit_id FROM deposits d
 			JOIN freezes f ON `+freezeJoin+`
@@ -454,19 +454,19 @@ func (d *Service) ClaimLosses(ctx context.Context) (claimed int, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("look for losses to claim: %w", err)
 	}
-	return d.settleEach(ctx, depositIDs, d.claimLoss)
+	return s.settleEach(ctx, depositIDs, s.claimLoss)
 }
 
 // settleEach settles deposits one by one, each in its own transactions, and returns how many it
 // settled. A failed deposit does not stop the others; the errors are joined.
-func (d *Service) settleEach(
+func (s *Service) settleEach(
 	ctx context.Context, depositIDs []string, settle func(ctx context.Context, depositID string) (bool, error),
 ) (n int, err error) {
 	var errs []error
 	for _, depositID := range depositIDs {
 		isSettled, err := settle(ctx, depositID)
 		if err != nil {
-			d.log.Error("deposit: not settled after a finality break", "deposit", depositID, "error", err)
+			s.Log.Error("deposit: not settled after a finality break", "deposit", depositID, "error", err)
 			errs = append(errs, err)
 			continue
 		}
@@ -482,8 +482,8 @@ func (d *Service) settleEach(
 const freezeJoin = `f.org_id = d.org_id AND f.source = 'FINALITY' AND f.lifted_at IS NULL
 	AND (f.scope = 'CUSTOMER' AND f.customer_id = d.customer_id OR f.scope = 'ORGANIZATION' AND d.product IS NOT NULL)`
 
-func (d *Service) claimLoss(ctx context.Context, depositID string) (isClaimed bool, err error) {
-	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+func (s *Service) claimLoss(ctx context.Context, depositID string) (isClaimed bool, err error) {
+	err = s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		isClaimed = false
 		rows, err := tx.Query(
 			ctx, `SELECT `+columns+` FROM deposits WHERE deposit_id = $1 AND status = 'REVERSED' FOR UPDATE`, depositID,
@@ -549,8 +549,8 @@ func (d *Service) claimLoss(ctx context.Context, depositID string) (isClaimed bo
 
 // LiftFreezes lifts the freezes of customers and organizations whose deposits are all on the chain
 // again. A freeze with a later reversal stands until a person has looked.
-func (d *Service) LiftFreezes(ctx context.Context) (released int, err error) {
-	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+func (s *Service) LiftFreezes(ctx context.Context) (released int, err error) {
+	err = s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		released = 0
 		var hasFreezes bool
 		err := tx.QueryRow(ctx, `
@@ -598,10 +598,10 @@ func existsForFrozen(tables, condition string) string {
 
 // SettleReorgs finishes what a broken finality left to do: it reverses credited deposits, abandons
 // flagged ones, claims losses and lifts freezes.
-func (d *Service) SettleReorgs(ctx context.Context) error {
-	_, reverseErr := d.ReverseReorged(ctx)
-	_, abandonErr := d.AbandonFlagged(ctx)
-	_, claimErr := d.ClaimLosses(ctx)
-	_, liftErr := d.LiftFreezes(ctx)
+func (s *Service) SettleReorgs(ctx context.Context) error {
+	_, reverseErr := s.ReverseReorged(ctx)
+	_, abandonErr := s.AbandonFlagged(ctx)
+	_, claimErr := s.ClaimLosses(ctx)
+	_, liftErr := s.LiftFreezes(ctx)
 	return errors.Join(reverseErr, abandonErr, claimErr, liftErr)
 }

@@ -108,14 +108,14 @@ func TestAFlaggedDepositThatTheNewForkDoesNotHaveIsOrphaned(t *testing.T) {
 	}
 	w.wantLoss(t, usdc, 0)
 	w.checkBooks(t)
-	if _, err := w.newResolutions().Approve(
+	if _, err := w.service.Approve(
 		t.Context(), id, operatorActor(), "",
 	); !fault.HasCode(err, fault.DepositNotFlagged) &&
 		!fault.HasCode(err, fault.DepositsSuspended) {
 		t.Errorf("approved: got %v, want it refused", err)
 	}
 	w.reappear(t, id)
-	if _, err := w.newResolutions().Approve(
+	if _, err := w.service.Approve(
 		t.Context(), id, operatorActor(), "",
 	); !fault.HasCode(err, fault.DepositNotFlagged) {
 		t.Errorf("approved: got %v, want DEPOSIT_NOT_FLAGGED", err)
@@ -127,7 +127,7 @@ func TestAFlaggedDepositThatTheNewForkDoesNotHaveIsOrphaned(t *testing.T) {
 func TestAReturnOfWhatTheChainTookIsTheOperatorsLoss(t *testing.T) {
 	t.Parallel()
 	w, _, id := newFlaggedEnv(t)
-	if _, err := w.newResolutions().Reject(t.Context(), id, operatorActor(), ""); err != nil {
+	if _, err := w.service.Reject(t.Context(), id, operatorActor(), ""); err != nil {
 		t.Fatal(err)
 	}
 	w.execAsTableOwner(t, `
@@ -169,7 +169,7 @@ func TestAReturnOfWhatTheChainTookIsTheOperatorsLoss(t *testing.T) {
 func TestAStuckReturnOfWhatTheChainTookEndsWithIt(t *testing.T) {
 	t.Parallel()
 	w, _, id := newFlaggedEnv(t)
-	if _, err := w.newResolutions().Reject(t.Context(), id, operatorActor(), ""); err != nil {
+	if _, err := w.service.Reject(t.Context(), id, operatorActor(), ""); err != nil {
 		t.Fatal(err)
 	}
 	w.wantStuck(t)
@@ -190,7 +190,7 @@ func TestAStuckReturnOfWhatTheChainTookEndsWithIt(t *testing.T) {
 	w.checkBooks(t)
 }
 
-// endTransfer reports to Resolutions how its only transfer ended.
+// endTransfer reports to the service how its only transfer ended.
 func (w *testEnv) endTransfer(t *testing.T, paid bool) {
 	t.Helper()
 	err := w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
@@ -198,7 +198,7 @@ func (w *testEnv) endTransfer(t *testing.T, paid bool) {
 		if err := tx.QueryRow(ctx, `SELECT order_id FROM dispatch_orders`).Scan(&o.ID); err != nil {
 			return err
 		}
-		postings, err := w.newResolutions().OnEnded(
+		postings, err := w.service.OnEnded(
 			ctx, tx, o, dispatch.End{Hash: "hash", Fee: money.Units(1), Paid: paid},
 		)
 		if err != nil {

@@ -364,7 +364,7 @@ func (r *Rescreener) writeVerdict(ctx context.Context, tx pg.Tx, s watchedSender
 func (r *Rescreener) RescreenDeposit(
 	ctx context.Context, depositID string, actor Actor,
 ) (object webhook.Deposit, err error) {
-	d, err := (&Resolutions{db: r.db}).findFlagged(ctx, depositID, actor, "")
+	d, err := (&Service{DB: r.db}).findFlagged(ctx, depositID, actor, "")
 	if err != nil {
 		return object, err
 	}

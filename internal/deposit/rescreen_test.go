@@ -177,7 +177,7 @@ func TestAFreshVerdictStandsBesideTheOldOneAndDecidesNothing(t *testing.T) {
 		f.Code != fault.CodeNotFound {
 		t.Errorf("another organization: got %v, want NOT_FOUND", err)
 	}
-	if _, err := w.newResolutions().Approve(t.Context(), id, operatorActor(), ""); err != nil {
+	if _, err := w.service.Approve(t.Context(), id, operatorActor(), ""); err != nil {
 		t.Fatalf("Approve: %v", err)
 	}
 	if _, err := r.RescreenDeposit(t.Context(), id, operatorActor()); !errors.As(err, &f) ||
@@ -224,7 +224,7 @@ func TestNoDecisionWaitsForAFreshVerdict(t *testing.T) {
 		done <- err
 	}()
 	<-slow.asked
-	d, err := w.newResolutions().Approve(t.Context(), id, operatorActor(), "") // it would wait without end
+	d, err := w.service.Approve(t.Context(), id, operatorActor(), "") // it would wait without end
 	if err != nil || d.Status != "CREDITED" {
 		t.Fatalf("Approve while a provider hangs: got %s, %v, want it credited", d.Status, err)
 	}

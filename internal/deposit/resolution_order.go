@@ -26,7 +26,7 @@ import (
 // of its resolution.
 
 // OnBroadcast implements dispatch.Listener. It records the hash of the transaction.
-func (r *Resolutions) OnBroadcast(ctx context.Context, tx pg.Tx, o dispatch.Order, hash chain.TxHash) error {
+func (s *Service) OnBroadcast(ctx context.Context, tx pg.Tx, o dispatch.Order, hash chain.TxHash) error {
 	_, err := tx.Exec(
 		ctx, `UPDATE deposit_resolutions SET tx_hash = $2 WHERE resolution_id = $1 AND status IN ('OPEN', 'STUCK')`,
 		o.ID, hash,
@@ -39,14 +39,14 @@ func (r *Resolutions) OnBroadcast(ctx context.Context, tx pg.Tx, o dispatch.Orde
 
 // OnIncluded implements dispatch.Listener. It changes nothing, because only a final transfer is
 // announced.
-func (r *Resolutions) OnIncluded(context.Context, pg.Tx, dispatch.Order, chain.TxHash) error {
+func (s *Service) OnIncluded(context.Context, pg.Tx, dispatch.Order, chain.TxHash) error {
 	return nil
 }
 
 // OnEnded implements dispatch.Listener. It resolves the deposit when its transfer is final. If the
 // transfer failed on the chain, it marks the deposit RESOLUTION_STUCK for the operator.
 // Rule DEP-31.
-func (r *Resolutions) OnEnded(
+func (s *Service) OnEnded(
 	ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End,
 ) ([]ledger.Posting, error) {
 	d, res, status, err := lockByResolution(ctx, tx, o.ID)
@@ -64,7 +64,7 @@ func (r *Resolutions) OnEnded(
 				return nil, err
 			}
 		}
-		r.log.Error(
+		s.Log.Error(
 			"deposit: a resolution failed on the chain; the operator has to complete it", "deposit", d.id,
 			"resolution", o.ID, "hash", string(e.Hash),
 		)
@@ -98,7 +98,7 @@ func (r *Resolutions) OnEnded(
 		eventType = event.CustomerDepositRedirected
 	}
 	failpoint.Hit("F07")
-	if err := r.publishDecision(ctx, tx, after, eventType); err != nil {
+	if err := s.publishDecision(ctx, tx, after, eventType); err != nil {
 		return nil, err
 	}
 	return postings, recordAudit(ctx, tx, []audit.Entry{newTransferEntry(after, o.ID, e.Hash)})
@@ -106,7 +106,7 @@ func (r *Resolutions) OnEnded(
 
 // EndMovements implements dispatch.FundsListener: the fee that the sender of the deposit paid is not
 // held any more.
-func (r *Resolutions) EndMovements(
+func (s *Service) EndMovements(
 	ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End,
 ) ([]wallet.Movement, error) {
 	if !e.Paid {
@@ -123,7 +123,7 @@ func (r *Resolutions) EndMovements(
 
 // OnRefused implements dispatch.Listener. It makes the deposit FLAGGED again: no part of the
 // attempt reached the chain. It records the failed attempt. Rules DEP-32 and DEP-45.
-func (r *Resolutions) OnRefused(ctx context.Context, tx pg.Tx, o dispatch.Order, refusal *signer.Refusal) error {
+func (s *Service) OnRefused(ctx context.Context, tx pg.Tx, o dispatch.Order, refusal *signer.Refusal) error {
 	d, res, status, err := lockByResolution(ctx, tx, o.ID)
 	if err != nil {
 		return err
@@ -163,8 +163,8 @@ func (r *Resolutions) OnRefused(ctx context.Context, tx pg.Tx, o dispatch.Order,
 
 // OnRecalled implements dispatch.Listener. It makes the deposit FLAGGED again: a person ended the
 // transfer before anything was signed. Another decision is possible. Rule DEP-45.
-func (r *Resolutions) OnRecalled(ctx context.Context, tx pg.Tx, o dispatch.Order, actor audit.Actor) error {
-	return r.OnRefused(
+func (s *Service) OnRecalled(ctx context.Context, tx pg.Tx, o dispatch.Order, actor audit.Actor) error {
+	return s.OnRefused(
 		ctx, tx, o,
 		&signer.Refusal{
 			Code: "WITHDRAWN", Message: "ended by " + actor.ID + " before it had a slot; nothing was signed",
@@ -175,12 +175,12 @@ func (r *Resolutions) OnRecalled(ctx context.Context, tx pg.Tx, o dispatch.Order
 // voidRefused has the signer void earlier decisions about a flagged deposit whose orders got no
 // slot. Without that, the earlier grant would let the signer pay it in addition to the new
 // decision. Error: UNAVAILABLE if the signer does not answer. Rule DEP-50.
-func (r *Resolutions) voidRefused(ctx context.Context, d Deposit) error {
+func (s *Service) voidRefused(ctx context.Context, d Deposit) error {
 	if d.status != Flagged {
 		return nil
 	}
 	var orderIDs []string
-	err := r.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+	err := s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, `
 			SELECT o.order_id FROM deposit_resolutions r JOIN dispatch_orders o ON o.order_id = r.resolution_id
 			WHERE r.deposit_id = $1 AND r.status = 'FAILED' AND o.status IN ('REFUSED', 'WITHDRAWN')
@@ -202,8 +202,8 @@ func (r *Resolutions) voidRefused(ctx context.Context, d Deposit) error {
 		return fmt.Errorf("look for earlier decisions about deposit %s: %w", d.id, err)
 	}
 	for _, orderID := range orderIDs {
-		if err := r.voider.FinishVoid(ctx, orderID); err != nil {
-			r.log.Warn(
+		if err := s.Voider.FinishVoid(ctx, orderID); err != nil {
+			s.Log.Warn(
 				"deposit: the signer has not voided the earlier decision", "deposit", d.id,
 				"resolution", orderID, "error", err,
 			)
@@ -217,7 +217,7 @@ func (r *Resolutions) voidRefused(ctx context.Context, d Deposit) error {
 
 // OnVoided implements dispatch.VoidListener. It changes nothing, because the deposit is FLAGGED
 // already.
-func (r *Resolutions) OnVoided(context.Context, pg.Tx, string, string) error { return nil }
+func (s *Service) OnVoided(context.Context, pg.Tx, string, string) error { return nil }
 
 // OnRestored implements dispatch.RestoreListener.
 //   - A resolution that the database has continues.
@@ -231,12 +231,12 @@ func (r *Resolutions) OnVoided(context.Context, pg.Tx, string, string) error { r
 //
 // The amount that was sent away would be found on the chain once more and could be credited.
 // OnRestored then returns an error.
-func (r *Resolutions) OnRestored(
+func (s *Service) OnRestored(
 	ctx context.Context, tx pg.Tx, orders []dispatch.RestoredOrder,
 ) ([]ledger.Posting, error) {
 	for _, o := range orders {
 		if o.Voided {
-			if err := r.OnRefused(
+			if err := s.OnRefused(
 				ctx, tx, o.Order, &signer.Refusal{Code: signer.RefusedVoid, Message: dispatch.VoidedAfterBackup},
 			); err != nil {
 				return nil, err
@@ -318,13 +318,13 @@ func restoreResolution(ctx context.Context, tx pg.Tx, d Deposit, o dispatch.Rest
 
 // MarkOverdueStuck marks the resolutions as stuck whose transfer is not final an hour after its
 // broadcast. The operator has to look at them. It returns how many it marked. Rule DEP-32.
-func (r *Resolutions) MarkOverdueStuck(ctx context.Context) (stuck int, err error) {
+func (s *Service) MarkOverdueStuck(ctx context.Context) (stuck int, err error) {
 	type overdueReturn struct {
 		ID    string
 		Chain chain.Name
 	}
 	var overdue []overdueReturn
-	err = r.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+	err = s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, `
 			SELECT r.resolution_id, o.chain
 			FROM deposit_resolutions r JOIN dispatch_orders o ON o.order_id = r.resolution_id
@@ -340,7 +340,7 @@ func (r *Resolutions) MarkOverdueStuck(ctx context.Context) (stuck int, err erro
 	}
 	for _, late := range overdue {
 		resID := late.ID
-		err := r.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		err := s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 			// The cursor, which the deposit's trigger holds, and then the order, as when it ends.
 			if _, err := finality.LockForked(ctx, tx, late.Chain); err != nil {
 				return err
@@ -372,7 +372,7 @@ func (r *Resolutions) MarkOverdueStuck(ctx context.Context) (stuck int, err erro
 		if err != nil {
 			return stuck, fmt.Errorf("mark resolution %s as stuck: %w", resID, err)
 		}
-		r.log.Error("deposit: a resolution is overdue; the operator has to look at it", "resolution", resID)
+		s.Log.Error("deposit: a resolution is overdue; the operator has to look at it", "resolution", resID)
 		stuck++
 	}
 	return stuck, nil

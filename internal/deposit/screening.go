@@ -58,15 +58,15 @@ func (p mintPrice) freshUSD() *money.USD {
 }
 
 // cachedPrice returns the price of a whole token. It asks the price source once for each mint.
-func (d *Service) cachedPrice(ctx context.Context, cache map[int]mintPrice, mintID int) mintPrice {
+func (s *Service) cachedPrice(ctx context.Context, cache map[int]mintPrice, mintID int) mintPrice {
 	p, isCached := cache[mintID]
 	if isCached {
 		return p
 	}
-	quote, err := d.prices.USD(ctx, mintID)
-	ageMax := d.ageOf(mintID)
+	quote, err := s.Prices.USD(ctx, mintID)
+	ageMax := s.priceAge(mintID)
 	if err == nil {
-		err = price.CheckFresh(quote, d.db.Clock()(), ageMax)
+		err = price.CheckFresh(quote, s.DB.Clock()(), ageMax)
 	}
 	if err != nil {
 		p.missingReason = risk.SanitizeText(err.Error())
@@ -79,20 +79,20 @@ func (d *Service) cachedPrice(ctx context.Context, cache map[int]mintPrice, mint
 
 // newCase returns the facts about a deposit that are known before any provider is asked about its
 // sender.
-func (d *Service) newCase(
-	r Deposit, symbol string, decimals int, s org.Settings, p mintPrice, now time.Time,
+func (s *Service) newCase(
+	r Deposit, symbol string, decimals int, settings org.Settings, p mintPrice, now time.Time,
 ) risk.DepositCase {
 	c := risk.DepositCase{
 		Subject: risk.Subject{
 			Chain: r.chain, Address: r.from, MintID: *r.mintID, Symbol: symbol, Amount: r.amount, Tx: r.tx,
 			Direction: risk.Incoming,
 		},
-		Senders: r.senders, Decimals: decimals, Flagged: r.flag != nil, USDThreshold: s.ScreeningUSDThreshold,
-		UnknownAs: d.policy.UnknownAs, SanctionsFloor: d.policy.SanctionsFloor, Grace: d.policy.Grace,
+		Senders: r.senders, Decimals: decimals, Flagged: r.flag != nil, USDThreshold: settings.ScreeningUSDThreshold,
+		UnknownAs: s.Risk.UnknownAs, SanctionsFloor: s.Risk.SanctionsFloor, Grace: s.Risk.Grace,
 		Price: p.quote, PriceMissing: p.missingReason, Now: now.UTC(), WaitingSince: now.UTC(),
 	}
-	if s.ScreeningSeverityThreshold != "" {
-		severity := risk.Severity(s.ScreeningSeverityThreshold)
+	if settings.ScreeningSeverityThreshold != "" {
+		severity := risk.Severity(settings.ScreeningSeverityThreshold)
 		c.SeverityThreshold = &severity
 	}
 	if r.confirmedAt != nil {
@@ -172,19 +172,19 @@ func isSanctioned(v risk.Verdict) bool {
 
 // buildCases builds the case of each deposit. decided are the deposits that need no answer of a
 // provider; toScreen are the others.
-func (d *Service) buildCases(
+func (s *Service) buildCases(
 	ctx context.Context, page []candidate, settings map[string]org.Settings,
 ) (decided, toScreen []candidate) {
 	prices := map[int]mintPrice{}
 	for _, c := range page {
-		p := d.cachedPrice(ctx, prices, *c.mintID)
+		p := s.cachedPrice(ctx, prices, *c.mintID)
 		c.usd = usdValue(c.amount, c.decimals, p.freshUSD())
 		if !c.isScreened() {
 			c.screening = screeningNotConfigured
 			decided = append(decided, c)
 			continue
 		}
-		depositCase := d.newCase(c.Deposit, c.symbol, c.decimals, settings[c.orgID], p, d.db.Clock()())
+		depositCase := s.newCase(c.Deposit, c.symbol, c.decimals, settings[c.orgID], p, s.DB.Clock()())
 		c.settings = settings[c.orgID]
 		c.setDecision(risk.DepositRecord{Case: depositCase, Decision: risk.DecideDeposit(depositCase)})
 		if outcome := c.record.Decision.Outcome; outcome == risk.ScreenProviders || outcome == risk.ScreenLists {
@@ -202,13 +202,13 @@ func (c *candidate) setDecision(rec risk.DepositRecord) {
 
 // askProviders asks the providers about the deposits, all at the same time and outside any
 // transaction.
-func (d *Service) askProviders(ctx context.Context, candidates []candidate) {
+func (s *Service) askProviders(ctx context.Context, candidates []candidate) {
 	var asking sync.WaitGroup
 	for i := range candidates {
 		asking.Go(func() {
-			candidates[i].setDecision(d.policy.DecideDeposit(ctx, candidates[i].record.Case))
+			candidates[i].setDecision(s.Risk.DecideDeposit(ctx, candidates[i].record.Case))
 			if candidates[i].record.Decision.Outcome == risk.Flag {
-				candidates[i].isKeyAccount = d.isKeyAccount(ctx, candidates[i].Deposit)
+				candidates[i].isKeyAccount = s.isKeyAccount(ctx, candidates[i].Deposit)
 			}
 		})
 	}
@@ -224,23 +224,23 @@ const (
 // isKeyAccount reports whether the chain says that the sender of a deposit is a key account, as of
 // the block of the deposit. Every other answer and every error is false. A return to a contract may
 // be lost, and a needless warning costs only a look. Rule DEP-36.
-func (d *Service) isKeyAccount(ctx context.Context, r Deposit) bool {
+func (s *Service) isKeyAccount(ctx context.Context, r Deposit) bool {
 	if r.kind == chain.Internal || r.from == "" {
 		return false
 	}
-	senderChain, ok := d.chains[r.chain]
+	senderChain, ok := s.Chains[r.chain]
 	if !ok || senderChain.Reader == nil {
 		return false
 	}
 	var kind chain.AccountKind
 	var err error
 	for range senderTries {
-		if kind, err = d.senderKind(ctx, senderChain.Reader, r); err == nil || ctx.Err() != nil {
+		if kind, err = s.senderKind(ctx, senderChain.Reader, r); err == nil || ctx.Err() != nil {
 			break
 		}
 	}
 	if err != nil {
-		d.log.Warn(
+		s.Log.Warn(
 			"deposit: cannot find out whether the sender is a contract; treating it as a contract", "deposit", r.id,
 			"chain", string(r.chain), "sender", string(r.from), "error", err,
 		)
@@ -248,7 +248,7 @@ func (d *Service) isKeyAccount(ctx context.Context, r Deposit) bool {
 	return err == nil && kind == chain.KeyAccount
 }
 
-func (d *Service) senderKind(ctx context.Context, reader chain.Reader, r Deposit) (chain.AccountKind, error) {
+func (s *Service) senderKind(ctx context.Context, reader chain.Reader, r Deposit) (chain.AccountKind, error) {
 	ctx, cancel := context.WithTimeout(ctx, senderTimeout)
 	defer cancel()
 	return reader.Kind(ctx, chain.Block{Height: r.height, Hash: r.blockHash}, r.from)
@@ -281,11 +281,11 @@ func insertDecisions(ctx context.Context, tx pg.Tx, candidates []candidate) erro
 
 // postponeScreening sets the next attempt for deposits about which no provider gave an answer. The
 // pause doubles with each attempt.
-func (d *Service) postponeScreening(ctx context.Context, waiting []candidate) error {
+func (s *Service) postponeScreening(ctx context.Context, waiting []candidate) error {
 	if len(waiting) == 0 {
 		return nil
 	}
-	err := d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+	err := s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		for _, w := range waiting {
 			pause := screenRetryFirst << min(w.screenTries, screenRetryDoublings)
 			tag, err := tx.Exec(ctx, `
@@ -300,7 +300,7 @@ func (d *Service) postponeScreening(ctx context.Context, waiting []candidate) er
 			if err := insertDecisions(ctx, tx, []candidate{w}); err != nil {
 				return err
 			}
-			d.log.Warn(
+			s.Log.Warn(
 				"deposit: screening does not answer about a deposit; a later cycle asks again", "deposit", w.id,
 				"again", pause.String(), "why", unavailableReason(*w.record),
 			)

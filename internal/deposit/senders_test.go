@@ -78,7 +78,7 @@ func heldOfNobody(t *testing.T, of func(*fakeScreener) []chain.Address) {
 		t.Errorf("asked %d times about nobody, want never", o.n)
 	}
 	refusedForWantOfASender(t, w, got[0].DepositID)
-	if _, err := w.newResolutions().Approve(t.Context(), got[0].DepositID, operatorActor(), ""); err != nil {
+	if _, err := w.service.Approve(t.Context(), got[0].DepositID, operatorActor(), ""); err != nil {
 		t.Fatal(err)
 	}
 	balance(800)
@@ -88,11 +88,11 @@ func heldOfNobody(t *testing.T, of func(*fakeScreener) []chain.Address) {
 // asks the operator, and the operator uses another call. Rule RISK-14.
 func refusedForWantOfASender(t *testing.T, w *testEnv, id string) {
 	t.Helper()
-	_, err := w.newResolutions().Reject(t.Context(), id, deposit.Actor{Actor: audit.User("usr_1"), OrgID: w.org}, "")
+	_, err := w.service.Reject(t.Context(), id, deposit.Actor{Actor: audit.User("usr_1"), OrgID: w.org}, "")
 	if !fault.HasCode(err, fault.OperatorOnly) {
 		t.Errorf("the organization sends it back: got %v, want %s", err, fault.OperatorOnly)
 	}
-	_, err = w.newResolutions().Reject(t.Context(), id, operatorActor(), "")
+	_, err = w.service.Reject(t.Context(), id, operatorActor(), "")
 	f := fault.Find(err)
 	if f == nil || f.Kind != fault.Conflict || f.Code != fault.InvalidState || f.Extra["currentStatus"] != "FLAGGED" ||
 		!strings.Contains(f.Message, "/redirect") || strings.Contains(f.Message, "Ask the operator") {
@@ -223,7 +223,7 @@ func TestTheWorstOfSeveralSendersCounts(t *testing.T) {
 	); err == nil {
 		t.Error("got a sender of a flagged deposit taken away, want a refusal")
 	}
-	if _, err := w.newResolutions().Approve(t.Context(), id, operatorActor(), ""); err != nil {
+	if _, err := w.service.Approve(t.Context(), id, operatorActor(), ""); err != nil {
 		t.Fatal(err)
 	}
 	if got := w.loadBalance(t, ledger.Customer, "alice", usdc); got != money.Units(1400) {

@@ -127,7 +127,7 @@ func TestAnApprovalAfterAForkWaitsForTheDepthAgain(t *testing.T) {
 	w.partChain(t)
 	w.repointChain(t)
 	approve := func() error {
-		_, err := w.newResolutions().Approve(t.Context(), id, operatorActor(), "")
+		_, err := w.service.Approve(t.Context(), id, operatorActor(), "")
 		return err
 	}
 	if err := approve(); !fault.HasCode(err, fault.DepositsSuspended) {

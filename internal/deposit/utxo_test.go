@@ -99,10 +99,11 @@ func newUTXOEnv(t *testing.T, tiers ...chain.Tier) (*testEnv, *fakeScreener) {
 	w.wallets = wallet.New(db, nil, public)
 	on := w.c.ToChain()
 	on.Tiers = tiers
-	w.service = deposit.New(db, w.wallets, price.Fixed{Prices: map[int]money.USD{btc: money.MustParseUSD("1")}},
-		risk.Policy{
-			Providers: says, UnknownAs: risk.TreatUnknownAsHold, Grace: time.Hour,
-		}, log, deposit.WithFlagKey(grantKey()), deposit.WithChains(chain.Chains{chain.Bitcoin: on}))
+	w.service = w.newService(
+		risk.Policy{Providers: says, UnknownAs: risk.TreatUnknownAsHold, Grace: time.Hour},
+		price.Fixed{Prices: map[int]money.USD{btc: money.MustParseUSD("1")}},
+	)
+	w.service.Chains = chain.Chains{chain.Bitcoin: on}
 	start := uint64(0)
 	w.w = scan.New(
 		db,
@@ -250,7 +251,7 @@ func TestTheCoinOfAFlaggedDepositPaysNobody(t *testing.T) {
 	w.wantHoldings(t, 0, 0, 0, 500)
 	w.wantOutputs(t, "HELD 500 at adr_alice")
 	id := w.onlyDeposit(t).DepositID
-	if _, err := w.newResolutions().Approve(t.Context(), id, operatorActor(), ""); err != nil {
+	if _, err := w.service.Approve(t.Context(), id, operatorActor(), ""); err != nil {
 		t.Fatal(err)
 	}
 	w.wantHoldings(t, 500, 0, 0, 0)

@@ -44,7 +44,7 @@ type service struct {
 	book   *wallet.Service
 	steps  []harness.Step
 	pay    *withdrawal.Service
-	flags  *deposit.Resolutions
+	flags  *deposit.Service
 	looks  int
 	mu     sync.Mutex
 	now    time.Time
@@ -92,7 +92,7 @@ func newServiceWith(t *testing.T, screens risk.Policy) *service {
 	parts := harness.New(harness.Config{
 		DB: s.db, Chain: ch, Signer: sign, AttestKey: attest, Prices: prices, RiskPolicy: screens,
 	})
-	s.pay, s.flags = parts.Withdrawals, parts.Resolutions
+	s.pay, s.flags = parts.Withdrawals, parts.Deposits
 	s.steps = parts.ListSteps(func(step string) {
 		if s.serial {
 			s.look("amid " + step)

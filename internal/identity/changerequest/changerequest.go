@@ -153,7 +153,7 @@ func requireKey(key operator.Key) error {
 	if key.ID == "" || key.Name == "" {
 		return fault.New(fault.Conflict, fault.ApprovalRefused,
 			"This loosens a control, and this installation requires two operators for it: identify yourself with an "+
-				"operator's key. Nothing was changed.")
+				"operator's key, at the terminal with --key-file. Nothing was changed.")
 	}
 	return nil
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/price"
-	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/scan"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/wallet"
@@ -126,10 +125,10 @@ func benchDeposits(ctx context.Context, w *benchEnv) error {
 	}
 	start := uint64(0)
 	log := slog.New(slog.DiscardHandler)
-	service := deposit.New(
-		w.db, wallet.New(w.db, nil, public), price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}},
-		risk.Policy{}, log,
-	)
+	service := &deposit.Service{
+		DB: w.db, Wallets: wallet.New(w.db, nil, public),
+		Prices: price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}}, Log: log,
+	}
 	walker := scan.New(
 		w.db, scan.Config{Chain: chain.Ethereum, Reader: p, Start: &start, PollInterval: idlePause}, service, log,
 	)

@@ -252,7 +252,7 @@ func (h *testEnv) runAllSteps() {
 			h.Fatalf("%s: %v", s.Name, err)
 		}
 	}
-	_, err := h.Resolutions.MarkOverdueStuck(h.ctx)
+	_, err := h.Deposits.MarkOverdueStuck(h.ctx)
 	h.mustSucceed(err)
 	h.checkBooks()
 }

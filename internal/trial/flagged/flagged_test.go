@@ -37,7 +37,7 @@ func TestAnApprovedDepositIsSweptAndAFlaggedOneIsNot(t *testing.T) {
 	h.settleAll()
 	h.wantHolds(usdc, h.customerAddress("ann"), 700*dollars)
 	h.wantEvents(id, "CUSTOMER_DEPOSIT")
-	_, err = h.Resolutions.Approve(h.ctx, id, h.organizationDecider(), "known to us")
+	_, err = h.Deposits.Approve(h.ctx, id, h.organizationDecider(), "known to us")
 	h.mustSucceed(err)
 	h.checkBooks()
 	h.wantBalance("ann", usdc, 700*dollars)
@@ -55,7 +55,7 @@ func TestARejectedTokenGoesBackWholeToWhoSentIt(t *testing.T) {
 	h := newTestEnv(t, nil)
 	bad := h.newStranger(risk.Severe)
 	id := h.flagDeposit(bad, usdc, "ann", 700*dollars)
-	d, err := h.Resolutions.Reject(h.ctx, id, h.organizationDecider(), "")
+	d, err := h.Deposits.Reject(h.ctx, id, h.organizationDecider(), "")
 	h.mustSucceed(err)
 	if d.Status != "REJECTING" {
 		t.Fatalf("got %s, want REJECTING", d.Status)
@@ -100,7 +100,7 @@ func TestARejectedCoinGoesBackLessTheFee(t *testing.T) {
 	h := newTestEnv(t, nil)
 	bad := h.newStranger(risk.Severe)
 	id := h.flagDeposit(bad, eth, "ann", params.Ether)
-	_, err := h.Resolutions.Reject(h.ctx, id, h.organizationDecider(), "")
+	_, err := h.Deposits.Reject(h.ctx, id, h.organizationDecider(), "")
 	h.mustSucceed(err)
 	h.waitStatus(id, "REJECTED")
 	h.runAllSteps()
@@ -130,7 +130,7 @@ func TestADepositSmallerThanTheFeeStaysInTheQueue(t *testing.T) {
 	h.setThresholds(`"MEDIUM"`, `"0"`)
 	id := h.flagDeposit(bad, eth, "ann", 5_000_000_000_000) // a cent and a half
 	for n := range 2 {
-		_, err := h.Resolutions.Reject(h.ctx, id, h.organizationDecider(), "")
+		_, err := h.Deposits.Reject(h.ctx, id, h.organizationDecider(), "")
 		h.wantFault(err, fault.InsufficientGas)
 		d := h.loadDeposit(id)
 		if d.Status != "FLAGGED" || len(d.ResolutionAttempts) != n+1 ||
@@ -139,7 +139,7 @@ func TestADepositSmallerThanTheFeeStaysInTheQueue(t *testing.T) {
 		}
 		h.checkBooks()
 	}
-	_, err := h.Resolutions.Approve(h.ctx, id, h.organizationDecider(), "")
+	_, err := h.Deposits.Approve(h.ctx, id, h.organizationDecider(), "")
 	h.mustSucceed(err)
 	h.settleAll()
 	h.wantBalance("ann", eth, 5_000_000_000_000)
@@ -153,13 +153,13 @@ func TestARedirectedDepositGoesWhereTheOperatorSays(t *testing.T) {
 	id := h.flagDeposit(bad, usdc, "ann", 700*dollars)
 	court := common.HexToAddress("0x00000000000000000000000000000000000C0047")
 	to := deposit.Redirection{ToAddress: court.Hex(), Reason: deposit.LawEnforcement, Reference: "order 12"}
-	_, err := h.Resolutions.Redirect(h.ctx, id, h.organizationDecider(), to)
+	_, err := h.Deposits.Redirect(h.ctx, id, h.organizationDecider(), to)
 	h.wantFault(err, fault.OperatorOnly)
 	ours := to
 	ours.ToAddress = h.customerAddress("bob").Hex()
-	_, err = h.Resolutions.Redirect(h.ctx, id, operatorDecider(), ours)
+	_, err = h.Deposits.Redirect(h.ctx, id, operatorDecider(), ours)
 	h.wantFault(err, fault.DestinationNotAllowed)
-	_, err = h.Resolutions.Redirect(h.ctx, id, operatorDecider(), to)
+	_, err = h.Deposits.Redirect(h.ctx, id, operatorDecider(), to)
 	h.mustSucceed(err)
 	h.waitStatus(id, "REDIRECTED")
 	h.runAllSteps()
@@ -179,10 +179,10 @@ func TestWhatTheSignerRefusesIsInTheQueueAgain(t *testing.T) {
 	})
 	bad, worse := h.newStranger(risk.Severe), h.newStranger(risk.High)
 	first, second := h.flagDeposit(bad, usdc, "ann", 700*dollars), h.flagDeposit(worse, usdc, "bob", 600*dollars)
-	_, err := h.Resolutions.Reject(h.ctx, first, h.organizationDecider(), "")
+	_, err := h.Deposits.Reject(h.ctx, first, h.organizationDecider(), "")
 	h.mustSucceed(err)
 	h.waitStatus(first, "REJECTED")
-	_, err = h.Resolutions.Reject(h.ctx, second, h.organizationDecider(), "")
+	_, err = h.Deposits.Reject(h.ctx, second, h.organizationDecider(), "")
 	h.mustSucceed(err)
 	d := h.waitStatus(second, "FLAGGED")
 	if len(d.ResolutionAttempts) != 1 || d.ResolutionAttempts[0].Reason == "" ||
@@ -201,7 +201,7 @@ func TestWhatTheSignerRefusesIsInTheQueueAgain(t *testing.T) {
 	}
 	h.wantEvents(second, "CUSTOMER_DEPOSIT")
 	h.advanceClock(25 * time.Hour) // the limit is per day
-	_, err = h.Resolutions.Reject(h.ctx, second, h.organizationDecider(), "")
+	_, err = h.Deposits.Reject(h.ctx, second, h.organizationDecider(), "")
 	h.mustSucceed(err)
 	d = h.waitStatus(second, "REJECTED")
 	if len(d.ResolutionAttempts) != 1 || len(h.oracle.ReceivedBy(lowerHex(h.token), lowerHex(keyAddress(worse)))) != 2 {
@@ -248,7 +248,7 @@ func TestAReturnThatRevertsIsTheOperatorsToComplete(t *testing.T) {
 	h := newTestEnv(t, nil)
 	bad := h.newStranger(risk.Severe)
 	id := h.flagDeposit(bad, usdc, "ann", 700*dollars)
-	_, err := h.Resolutions.Reject(h.ctx, id, h.organizationDecider(), "")
+	_, err := h.Deposits.Reject(h.ctx, id, h.organizationDecider(), "")
 	h.mustSucceed(err)
 	h.waitReturnSent(id)
 	h.overtakePayment(id, func() { h.callToken("blacklist", keyAddress(bad)) })
@@ -257,10 +257,10 @@ func TestAReturnThatRevertsIsTheOperatorsToComplete(t *testing.T) {
 	h.settleAll()
 	h.wantHolds(usdc, h.customerAddress("ann"), 700*dollars)
 	for name, act := range map[string]func() error{
-		"approve": func() error { _, err := h.Resolutions.Approve(h.ctx, id, operatorDecider(), ""); return err },
-		"reject":  func() error { _, err := h.Resolutions.Reject(h.ctx, id, operatorDecider(), ""); return err },
+		"approve": func() error { _, err := h.Deposits.Approve(h.ctx, id, operatorDecider(), ""); return err },
+		"reject":  func() error { _, err := h.Deposits.Reject(h.ctx, id, operatorDecider(), ""); return err },
 		"redirect": func() error {
-			_, err := h.Resolutions.Redirect(h.ctx, id, operatorDecider(), deposit.Redirection{
+			_, err := h.Deposits.Redirect(h.ctx, id, operatorDecider(), deposit.Redirection{
 				ToAddress: keyAddress(bad).Hex(), Reason: deposit.ComplianceHold, Reference: "x",
 			})
 			return err
@@ -275,9 +275,9 @@ func TestAReturnThatRevertsIsTheOperatorsToComplete(t *testing.T) {
 	h.wantHolds(usdc, h.customerAddress("ann"), 700*dollars)
 	h.callToken("unBlacklist", keyAddress(bad))
 	h.mineBlocks(1)
-	_, err = h.Resolutions.Complete(h.ctx, id, h.organizationDecider(), "")
+	_, err = h.Deposits.Complete(h.ctx, id, h.organizationDecider(), "")
 	h.wantFault(err, fault.OperatorOnly)
-	_, err = h.Resolutions.Complete(h.ctx, id, operatorDecider(), "the token lets it through again")
+	_, err = h.Deposits.Complete(h.ctx, id, operatorDecider(), "the token lets it through again")
 	h.mustSucceed(err)
 	h.waitStatus(id, "REJECTED")
 	h.runAllSteps()
@@ -295,7 +295,7 @@ func TestAReturnThatIsOutForAnHourIsResolvedWhenItIsFinal(t *testing.T) {
 	h := newTestEnv(t, nil)
 	bad := h.newStranger(risk.Severe)
 	id := h.flagDeposit(bad, usdc, "ann", 700*dollars)
-	_, err := h.Resolutions.Reject(h.ctx, id, h.organizationDecider(), "")
+	_, err := h.Deposits.Reject(h.ctx, id, h.organizationDecider(), "")
 	h.mustSucceed(err)
 	h.waitReturnSent(id)
 	h.advanceClock(59 * time.Minute)
@@ -309,7 +309,7 @@ func TestAReturnThatIsOutForAnHourIsResolvedWhenItIsFinal(t *testing.T) {
 		t.Fatalf("after an hour: got %s, want RESOLUTION_STUCK", d.Status)
 	}
 	h.wantEvents(id, "CUSTOMER_DEPOSIT")
-	_, err = h.Resolutions.Complete(h.ctx, id, operatorDecider(), "")
+	_, err = h.Deposits.Complete(h.ctx, id, operatorDecider(), "")
 	h.wantFault(err, fault.ResolutionInProgress)
 	h.waitStatus(id, "REJECTED")
 	h.runAllSteps()
@@ -403,7 +403,7 @@ func TestAFlaggedCoinPaysNoGas(t *testing.T) {
 	if f := h.loadFunds("ann", eth); f.Held != money.Units(params.Ether) {
 		t.Errorf("got %+v, want all of it held", f)
 	}
-	_, err := h.Resolutions.Approve(h.ctx, id, operatorDecider(), "")
+	_, err := h.Deposits.Approve(h.ctx, id, operatorDecider(), "")
 	h.mustSucceed(err)
 	h.settleAll()
 	h.wantBalance("ann", eth, params.Ether)
@@ -418,7 +418,7 @@ func TestAContractThatTakesNothingBackLeavesTheDepositInTheQueue(t *testing.T) {
 	h.mustSucceed(err)
 	bad := h.newStranger(risk.Severe)
 	id := h.flagDeposit(bad, eth, "ann", params.Ether)
-	_, err = h.Resolutions.Redirect(h.ctx, id, operatorDecider(), deposit.Redirection{
+	_, err = h.Deposits.Redirect(h.ctx, id, operatorDecider(), deposit.Redirection{
 		ToAddress: refuser.Hex(), Reason: deposit.ComplianceHold, Reference: "case 3",
 	})
 	h.mustSucceed(err)
@@ -428,7 +428,7 @@ func TestAContractThatTakesNothingBackLeavesTheDepositInTheQueue(t *testing.T) {
 		d.ResolutionAttempts[0].Reason != "PAYEE" {
 		t.Errorf("got %+v, want the attempt kept", d.ResolutionAttempts)
 	}
-	_, err = h.Resolutions.Reject(h.ctx, id, operatorDecider(), "")
+	_, err = h.Deposits.Reject(h.ctx, id, operatorDecider(), "")
 	h.mustSucceed(err)
 	h.waitStatus(id, "REJECTED")
 }

@@ -32,7 +32,7 @@ func TestAReturnInTheJournalOutlivesTheDatabase(t *testing.T) {
 			bad := h.newStranger(risk.Severe)
 			id := h.flagDeposit(bad, usdc, "ann", 700*dollars)
 			reject := func() {
-				_, err := h.Resolutions.Reject(h.ctx, id, h.organizationDecider(), "")
+				_, err := h.Deposits.Reject(h.ctx, id, h.organizationDecider(), "")
 				h.mustSucceed(err)
 			}
 			if c.decided {

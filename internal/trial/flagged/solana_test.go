@@ -298,7 +298,7 @@ func TestOnSolanaTheTreasuryPaysForWhatGoesBack(t *testing.T) {
 	bad, badAt := s.newStranger(risk.Severe)
 	reject := func(id string) webhook.Deposit {
 		t.Helper()
-		_, err := s.Resolutions.Reject(s.ctx, id, operatorDecider(), "")
+		_, err := s.Deposits.Reject(s.ctx, id, operatorDecider(), "")
 		s.mustSucceed(err)
 		s.finalizeAll()
 		for _, d := range s.listDeposits("REJECTED") {

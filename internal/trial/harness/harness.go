@@ -49,7 +49,6 @@ type Harness struct {
 	Wallets        *wallet.Service
 	Withdrawals    *withdrawal.Service
 	Deposits       *deposit.Service
-	Resolutions    *deposit.Resolutions
 	Walker         *scan.Walker
 	DispatchWorker *dispatch.Worker
 	Sweeper        *sweep.Sweeper
@@ -66,14 +65,12 @@ func New(p Config) *Harness {
 		DB: p.DB, Chains: w.Chains, Wallets: w.Wallets, Prices: p.Prices, Risk: p.RiskPolicy, GrantKey: p.Grants,
 	}
 	w.Withdrawals.Voider = &dispatch.Voider{DB: p.DB, Signer: p.Signer, Grants: p.Grants, Log: p.Log}
-	w.Deposits = deposit.New(
-		p.DB, w.Wallets, p.Prices, p.RiskPolicy, p.Log, deposit.WithFlagKey(p.Grants), deposit.WithChains(w.Chains),
-	)
-	w.Resolutions = deposit.NewResolutions(
-		p.DB, w.Chains, w.Wallets, p.Log, deposit.WithGrantKey(p.Grants), deposit.WithVoider(w.Withdrawals.Voider),
-	)
+	w.Deposits = &deposit.Service{
+		DB: p.DB, Chains: w.Chains, Wallets: w.Wallets, Prices: p.Prices, Risk: p.RiskPolicy, GrantKey: p.Grants,
+		Voider: w.Withdrawals.Voider, Log: p.Log,
+	}
 	w.Withdrawals.Voider.Listeners = map[signer.Purpose]dispatch.VoidListener{
-		signer.Payment: w.Withdrawals, signer.Return: w.Resolutions,
+		signer.Payment: w.Withdrawals, signer.Return: w.Deposits,
 	}
 	w.Walker = scan.New(p.DB, scan.Config{
 		Chain: p.Chain.Name, Reader: p.Chain.Reader, Start: &p.Start,
@@ -82,7 +79,7 @@ func New(p Config) *Harness {
 	w.DispatchWorker = dispatch.New(p.DB, p.Chain, p.Signer, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{
 		signer.Payment: w.Withdrawals, signer.Sweep: sweep.SweepListener{}, signer.GasTopUp: sweep.TopUpListener{},
 		signer.CreateNonceAccount: sweep.NonceAccountListener{}, signer.CloseTokenAccount: sweep.CloseListener{},
-		signer.Consolidate: sweep.ConsolidationListener{}, signer.Return: w.Resolutions,
+		signer.Consolidate: sweep.ConsolidationListener{}, signer.Return: w.Deposits,
 	}, p.Dispatch, p.Log, dispatch.WithChangeWallets(w.Wallets), dispatch.WithVoider(w.Withdrawals.Voider))
 	w.Sweeper = sweep.New(p.DB, p.Chain, w.Wallets, p.Prices, p.Sweep, p.Log)
 	w.Sequencer = &event.Sequencer{DB: p.DB, Environment: webhook.Test, Listener: delivery.FanOut{}, Log: p.Log}

@@ -28,9 +28,10 @@ func resolveAllFlagged(ctx context.Context, t task) (result, error) {
 	}
 	defer db.Close()
 	ch := sim.New(sim.Config{}).ToChain()
-	flags := deposit.NewResolutions(
-		db, chain.Chains{ch.Name: ch}, wallet.New(db, nil, t.Attest), slog.New(slog.DiscardHandler),
-	)
+	flags := &deposit.Service{
+		DB: db, Chains: chain.Chains{ch.Name: ch}, Wallets: wallet.New(db, nil, t.Attest),
+		Log: slog.New(slog.DiscardHandler),
+	}
 	p := &process{task: t, db: db, decided: map[string]string{}}
 	var wg sync.WaitGroup
 	for w := range workers {
@@ -48,7 +49,7 @@ func resolveAllFlagged(ctx context.Context, t task) (result, error) {
 	}, nil
 }
 
-func (p *process) resolveOnce(ctx context.Context, flags *deposit.Resolutions, worker, round int, id string) {
+func (p *process) resolveOnce(ctx context.Context, flags *deposit.Service, worker, round int, id string) {
 	verb := resolutionVerbs[(worker+round+p.Process)%len(resolutionVerbs)]
 	decider := deposit.Actor{Actor: audit.Operator(fmt.Sprintf("op_%d", worker))}
 	if worker%2 == 0 && verb != "redirected" {

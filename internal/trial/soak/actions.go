@@ -492,7 +492,7 @@ func (w *soakRun) runPart() {
 	case len(process.steps) + 2:
 		w.runStep(
 			h, "stuck returns",
-			func(ctx context.Context) error { _, err := process.Resolutions.MarkOverdueStuck(ctx); return err },
+			func(ctx context.Context) error { _, err := process.Deposits.MarkOverdueStuck(ctx); return err },
 		)
 	case len(process.steps):
 		w.deliverDue(h)

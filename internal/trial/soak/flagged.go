@@ -195,11 +195,11 @@ func (w *soakRun) decideAbout(
 ) (webhook.Deposit, error) {
 	switch verb {
 	case approve:
-		return process.Resolutions.Approve(ctx, d.id, decider, "")
+		return process.Deposits.Approve(ctx, d.id, decider, "")
 	case reject:
-		return process.Resolutions.Reject(ctx, d.id, decider, "")
+		return process.Deposits.Reject(ctx, d.id, decider, "")
 	}
-	return process.Resolutions.Redirect(ctx, d.id, decider, deposit.Redirection{
+	return process.Deposits.Redirect(ctx, d.id, decider, deposit.Redirection{
 		ToAddress: string(recipient), Reason: deposit.ComplianceHold, Reference: "case 1",
 	})
 }
@@ -265,7 +265,7 @@ func (w *soakRun) completeResolution() {
 	}
 	d := drawFrom(w, candidates)
 	s := w.runWithFaults(func(ctx context.Context) error {
-		_, err := drawFrom(w, w.processes).Resolutions.Complete(ctx, d.id, operatorOfFlags, "")
+		_, err := drawFrom(w, w.processes).Deposits.Complete(ctx, d.id, operatorOfFlags, "")
 		return err
 	})
 	w.addTrace("complete %v of %.8s: %s", d.amount, d.contract, outcomeCode(s.err))
@@ -298,7 +298,7 @@ func (w *soakRun) resolveAll(approveAll bool) {
 		}
 	}
 	for _, d := range w.listFlagged("RESOLUTION_STUCK") {
-		_, err := w.processes[0].Resolutions.Complete(w.ctx, d.id, operatorOfFlags, "")
+		_, err := w.processes[0].Deposits.Complete(w.ctx, d.id, operatorOfFlags, "")
 		w.addTrace("complete %v of %.8s at last: %s", d.amount, d.contract, outcomeCode(err))
 		if err != nil && !fault.HasCode(err, fault.ResolutionInProgress) {
 			w.failRun("complete a stuck resolution: %v", err)

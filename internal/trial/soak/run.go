@@ -122,7 +122,7 @@ func (w *soakRun) drainAll() {
 				w.advanceClock(time.Second)
 			}
 			w.mustSucceed(mirror.ImportJournal(w.ctx, w.db, w.signer, process.Wallets), "import the journal")
-			_, err := process.Resolutions.MarkOverdueStuck(w.ctx)
+			_, err := process.Deposits.MarkOverdueStuck(w.ctx)
 			w.mustSucceed(err, "look for stuck returns")
 			_, err = process.posts.Step(w.ctx)
 			w.mustSucceed(err, "deliver")

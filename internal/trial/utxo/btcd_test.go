@@ -277,7 +277,7 @@ func TestOnARealChainAFlaggedDepositGoesBackByItsOwnCoin(t *testing.T) {
 	}
 	n.finalizeAll()
 	n.checkBooks()
-	_, err := n.Resolutions.Reject(n.ctx, d.DepositID, deposit.Actor{Actor: audit.Operator("op_1")}, "")
+	_, err := n.Deposits.Reject(n.ctx, d.DepositID, deposit.Actor{Actor: audit.Operator("op_1")}, "")
 	n.mustSucceed(err)
 	n.runAllSteps()
 	id := n.returnOrder(d.DepositID)

@@ -135,7 +135,7 @@ func TestTaprootAndSegWitCoinsPayTogether(t *testing.T) {
 	n.payWallet(wallet.Wallet{Address: bob.Address}, 20_000)
 	n.finalizeAll()
 	flagged := n.onlyFlagged()
-	_, err = n.Resolutions.Reject(n.ctx, flagged, deposit.Actor{Actor: audit.Operator("op_1")}, "")
+	_, err = n.Deposits.Reject(n.ctx, flagged, deposit.Actor{Actor: audit.Operator("op_1")}, "")
 	n.mustSucceed(err)
 	n.runAllSteps()
 	back := n.returnOrder(flagged)

@@ -511,7 +511,7 @@ func TestAFlaggedDepositGoesBackByItsOwnCoin(t *testing.T) {
 	h.wantOutputs("FREE 100", "FREE 990", "SPENT 4000", "HELD 6000")
 	flagged := h.onlyFlagged()
 	operator := deposit.Actor{Actor: audit.Operator("op_1")}
-	_, err := h.Resolutions.Reject(h.ctx, flagged, operator, "")
+	_, err := h.Deposits.Reject(h.ctx, flagged, operator, "")
 	h.mustSucceed(err)
 	h.checkBooks()
 	h.runAllSteps()
@@ -528,7 +528,7 @@ func TestAFlaggedDepositGoesBackByItsOwnCoin(t *testing.T) {
 	h.wantStatus(returned, "FAILED")
 	h.wantOutputs("FREE 100", "SPENT 990", "SPENT 4000", "SPENT 6000", "HELD 6978")
 	h.checkBooks()
-	_, err = h.Resolutions.Complete(h.ctx, flagged, operator, "")
+	_, err = h.Deposits.Complete(h.ctx, flagged, operator, "")
 	h.mustSucceed(err)
 	h.runAllSteps()
 	h.wantOutputs("FREE 100", "SPENT 990", "SPENT 4000", "SPENT 6000", "RESERVED 6978")
