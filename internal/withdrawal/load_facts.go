@@ -237,3 +237,125 @@ func findFailedTo(
 func isFresh(q price.Quote, now time.Time, ageMax time.Duration) bool {
 	return price.CheckFresh(q, now, ageMax) == nil
 }
+
+// loadExternalFacts collects the facts that no transaction of the organization can see:
+//
+//   - the price,
+//   - the fee, if it is needed,
+//   - the smallest payment that reaches the destination,
+//   - whether the destination is a wallet of this installation.
+//
+// A tenant sees its own wallets only. A transfer to another tenant's wallet would be lost, because
+// an arrival from a wallet of Coffer is never a deposit. paidBefore is true when the organization
+// has its treasury already.
+func (s *Service) loadExternalFacts(
+	ctx context.Context, org string, f *facts, withFee bool,
+) (paidBefore bool, err error) {
+	if codec := s.Chains.AddressCodec(f.mint.Chain.Family()); codec != nil {
+		f.isUnspendable = codec.IsUnspendable(f.destination)
+	}
+	var payerAddress chain.Address
+	err = s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		wallets, err := wallet.ByAddresses(ctx, tx, f.mint.Chain.Family(), []chain.Address{f.destination})
+		if err != nil {
+			return err
+		}
+		f.isOwnAddress = len(wallets) > 0
+		if err := s.loadCostSetting(ctx, tx, f); err != nil {
+			return err
+		}
+		if err := s.loadChargeSetting(ctx, tx, org, f); err != nil {
+			return err
+		}
+		if payerAddress, err = loadPayerAddress(ctx, tx, org, f.mint.Chain); err == nil && f.isMax {
+			f.balance, err = loadSpendable(ctx, tx, org, f.owner, f.mint.ID)
+		}
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("look up the owner of address %s: %w", f.destination, err)
+	}
+	if f.isMax {
+		f.amount = f.balance
+	}
+	if withFee || f.charging.isCharged || f.costs.isCounted && !f.costs.isKnown {
+		q := s.quoteCost(
+			ctx,
+			chain.Payment{From: payerAddress, To: f.destination, Contract: f.mint.Contract, Amount: f.amount},
+			f.mint.Chain,
+		)
+		f.fee, f.costs.rent = q.costMax, q.rent
+		s.loadChargePrices(ctx, f, q)
+	}
+	if fee := f.deductedFee(); f.isMax && fee != nil {
+		f.amount = subOrZero(f.amount, *fee)
+	}
+	f.minReachable = s.minPayment(ctx, f.mint, f.destination)
+	f.screening.Case = risk.WithdrawalCase{
+		Subject: risk.Subject{
+			Chain: f.mint.Chain, Address: f.destination, MintID: f.mint.ID, Symbol: f.mint.Symbol, Amount: f.amount,
+			Direction: risk.Outgoing,
+		},
+		Configured: s.Risk.Configured(), UnknownAs: s.Risk.UnknownAs, Now: s.DB.Clock()(),
+	}
+	s.valueAmount(ctx, f)
+	if f.costs.isCounted {
+		if !f.costs.isKnown {
+			f.costs.costMax = f.fee
+		}
+		if q := s.loadQuote(ctx, f.costs.native); q != nil && isFresh(*q, s.DB.Clock()(), s.priceAge(f.costs.native)) {
+			f.costs.quote = q
+		}
+	}
+	return payerAddress != "", nil
+}
+
+// loadCostSetting sets whether a customer's costs can be counted: the native coin, in which the
+// network takes them, needs a price source here.
+func (s *Service) loadCostSetting(ctx context.Context, tx pg.Tx, f *facts) error {
+	if s.HasPriceSource == nil || f.owner.customerID == "" {
+		return nil
+	}
+	var mints mint.Catalogue
+	if err := loadMints(ctx, tx, &mints); err != nil {
+		return err
+	}
+	native, ok := mints.Native(f.mint.Chain)
+	f.costs.isCounted, f.costs.native, f.costs.decimals = ok && s.HasPriceSource(native.ID), native.ID, native.Decimals
+	return nil
+}
+
+// loadPayerAddress returns the address of an organization's treasury from its row, or "" before its
+// first payment. The address serves for fee quotes and is never shown.
+func loadPayerAddress(
+	ctx context.Context, tx pg.Tx, org string, name chain.Name,
+) (payerAddress chain.Address, err error) {
+	err = tx.QueryRow(ctx, `
+		SELECT coalesce((SELECT address FROM wallets WHERE org_id = $1 AND family = $2 AND purpose = $3 AND subject = ''), '')`,
+		org, name.Family(), wallet.Treasury).Scan(&payerAddress)
+	return payerAddress, err
+}
+
+// valueAmount sets the dollar value of the amount. Every failure has the same effect: there is no
+// fresh price, and so no value.
+func (s *Service) valueAmount(ctx context.Context, f *facts) {
+	f.quotedAt = s.DB.Clock()()
+	if f.quote = s.loadQuote(ctx, f.mint.ID); f.quote == nil || !isFresh(*f.quote, f.quotedAt, s.priceAge(f.mint.ID)) {
+		return
+	}
+	if v, err := money.ValueOf(f.amount, f.mint.Decimals, f.quote.Price); err == nil {
+		f.usdValue = &v
+	}
+}
+
+// loadQuote returns the source's current price of a mint, or nil if it has none or fails.
+func (s *Service) loadQuote(ctx context.Context, mintID int) *price.Quote {
+	if s.Prices == nil {
+		return nil
+	}
+	q, err := s.Prices.USD(ctx, mintID)
+	if err != nil {
+		return nil
+	}
+	return &q
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/webhook"
 )
 
@@ -140,4 +141,14 @@ func amountText(a *money.Amount) *string {
 	}
 	s := a.String()
 	return &s
+}
+
+// screeningObject returns what the API shows of a screening decision.
+func screeningObject(d risk.WithdrawalDecision) webhook.WithdrawalScreening {
+	w := webhook.WithdrawalScreening{Status: string(d.Status)}
+	if v := d.Verdict; v != nil && v.Severity != "" {
+		severity, provider := string(v.Severity), v.Provider
+		w.Severity, w.Provider = &severity, &provider
+	}
+	return w
 }

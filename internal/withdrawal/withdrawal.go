@@ -15,10 +15,18 @@ package withdrawal
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/risk"
@@ -71,4 +79,126 @@ func (s *Service) priceAge(mintID int) time.Duration {
 		return s.PriceAge(mintID)
 	}
 	return priceAgeMax
+}
+
+// Withdrawal holds what approving, ending and settling need of an existing withdrawal.
+type Withdrawal struct {
+	id        string
+	owner     owner
+	mintID    int
+	chain     chain.Name
+	amount    money.Amount
+	toAddress chain.Address
+	key       *string
+	status    Status
+	txHash    *string
+	reasons   []Reason
+
+	deductsFee  bool          // the customer pays the fee
+	deductedFee *money.Amount // how much of the fee; nil until the order is submitted
+	feeMax      *money.Amount // the caller's limit for the fee
+
+	endIntent *endIntent // how a person ended it, until the signer has voided it
+	isVoid    bool       // it was taken back and is never paid
+
+	// approvalsRequired is 0 for a withdrawal that was never held, or that is older than the count.
+	approvalsRequired int
+	approvalRound     int    // how often it was returned for approval
+	mac               []byte // MAC over the terms that it was requested with
+
+	charge  charge
+	charged money.Amount // what its end charged the customer
+
+	costMax *money.Amount // the most that the network would have taken at the request; nil: unknown
+}
+
+// signedTerms returns the terms that approvers approve. Rule OW-6.
+func (r Withdrawal) signedTerms(org string, m mint.Mint) signer.Terms {
+	t := signer.Terms{
+		OrgID: org, WithdrawalID: r.id, Chain: r.chain, MintID: r.mintID, Contract: m.Contract, To: r.toAddress,
+		Amount:  r.amount,
+		FeeMode: parsed{deductsFee: r.deductsFee}.feeMode(), Product: r.owner.product, WhitelistedID: r.owner.listedID,
+	}
+	if r.feeMax != nil {
+		t.FeeMax = *r.feeMax
+	}
+	return t
+}
+
+// evaluatedAmount returns the amount that the gates check: what a customer pays, or what the
+// destination of an organization's withdrawal receives.
+func (r Withdrawal) evaluatedAmount() money.Amount {
+	if r.owner.product != "" {
+		return r.payoutAmount()
+	}
+	return r.amount
+}
+
+// payoutAmount returns what the order pays: the amount less the deducted fee. Rule WD-10.
+func (r Withdrawal) payoutAmount() money.Amount {
+	if r.deductedFee == nil {
+		return r.amount
+	}
+	return subOrZero(r.amount, *r.deductedFee)
+}
+
+func loadRow(ctx context.Context, tx pg.Tx, org, withdrawalID string) (Withdrawal, error) {
+	return readRow(ctx, tx, org, withdrawalID, "")
+}
+
+// lockRow reads a withdrawal like loadRow and locks its row.
+func lockRow(ctx context.Context, tx pg.Tx, org, withdrawalID string) (Withdrawal, error) {
+	return readRow(ctx, tx, org, withdrawalID, " FOR NO KEY UPDATE")
+}
+
+func readRow(ctx context.Context, tx pg.Tx, org, withdrawalID, lock string) (Withdrawal, error) {
+	r := Withdrawal{id: withdrawalID}
+	if !id.IsValid("wd", withdrawalID) {
+		return r, newNotFound()
+	}
+	var e endIntent
+	err := tx.QueryRow(ctx, `
+		SELECT coalesce(customer_id, ''), coalesce(product, ''), coalesce(whitelisted_address_id, ''), mint_id, chain, amount, to_address, idempotency_key, status, tx_hash, approval_reasons,
+			fee_mode = 'DEDUCTED', fee_deducted, max_network_fee, approvals_required, approval_round, request_mac, cost_max,
+			charge_rent, charge_held, charge_failure_max, charge_coin_price, charge_mint_price, charged,
+			coalesce(end_status, ''), coalesce(end_note, ''), coalesce(end_actor_kind, ''), coalesce(end_actor, ''), EXISTS (SELECT FROM dispatch_voids WHERE order_id = withdrawal_id)
+		FROM withdrawals WHERE org_id = $1 AND withdrawal_id = $2`+lock, org, withdrawalID).
+		Scan(&r.owner.customerID, &r.owner.product, &r.owner.listedID, &r.mintID, &r.chain, &r.amount, &r.toAddress,
+			&r.key, &r.status, &r.txHash, &r.reasons,
+			&r.deductsFee, &r.deductedFee, &r.feeMax, &r.approvalsRequired, &r.approvalRound, &r.mac, &r.costMax,
+			&r.charge.rent, &r.charge.held, &r.charge.failureMax, &r.charge.coinPrice, &r.charge.mintPrice, &r.charged,
+			&e.status, &e.note, &e.actor.Kind, &e.actor.ID, &r.isVoid)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return r, newNotFound()
+	}
+	if err != nil {
+		return r, fmt.Errorf("read withdrawal %s: %w", withdrawalID, err)
+	}
+	if e.status != "" {
+		r.endIntent = &e
+	}
+	return r, nil
+}
+
+func newNotFound() *fault.Fault {
+	return fault.New(fault.NotFound, fault.CodeNotFound,
+		"Your organization has no withdrawal with this id. No money was moved. GET /withdrawals lists the withdrawals.")
+}
+
+// newInvalidState returns the answer to the loser of a race and to every late call.
+func newInvalidState(act string, status Status) *fault.Fault {
+	return fault.New(fault.Conflict, fault.InvalidState,
+		"Only a withdrawal that is AWAITING_APPROVAL can be %s, and this one is %s. This call changed nothing and "+
+			"moved no money. GET /withdrawals/{withdrawalId} shows its status.", act, status).
+		WithExtra("currentStatus", string(status))
+}
+
+// refuseLate returns the answer to the loser of a race. It reads the row again, because the winner
+// has committed by the time the compare-and-swap fails.
+func (s *Service) refuseLate(ctx context.Context, tx pg.Tx, org, withdrawalID, act string) error {
+	r, err := loadRow(ctx, tx, org, withdrawalID)
+	if err != nil {
+		return err
+	}
+	return newInvalidState(act, r.status)
 }
