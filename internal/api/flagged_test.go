@@ -456,7 +456,7 @@ func TestHostileDecisionsAboutFlaggedDepositsDecideNothing(t *testing.T) {
 			"toAddress",
 		},
 		{
-			"nobody's",
+			"unspendable",
 			`{"toAddress":"0x0000000000000000000000000000000000000000","reason":"COMPLIANCE_HOLD","reference":"case 1"}`,
 			422, "DESTINATION_NOT_ALLOWED", "toAddress",
 		},

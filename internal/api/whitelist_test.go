@@ -167,7 +167,7 @@ func TestTheWhitelistRefusesWhatNoPaymentMayGoTo(t *testing.T) {
 			"INVALID_JSON", "address",
 		},
 		{
-			"nobody's",
+			"unspendable",
 			`{"chain":"ETHEREUM","address":"0x0000000000000000000000000000000000000000","label":"x"}`, 422,
 			"DESTINATION_NOT_ALLOWED", "address",
 		},

@@ -88,7 +88,7 @@ func startService(t *testing.T, c Config) (a *App, stop func()) {
 }
 
 // Rule COIN-8: the service as coffer serve runs it consolidates small UTXOs.
-func TestTheServiceConsolidatesSmallCoins(t *testing.T) {
+func TestTheServiceConsolidatesSmallOutputs(t *testing.T) {
 	t.Parallel()
 	node := btcdtest.Start(t, btcd.Config{BlockTime: 200 * time.Millisecond})
 	conf := onBitcoin(t, node)

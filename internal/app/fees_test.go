@@ -29,7 +29,7 @@ func TestTheFeesOfASignedTransactionAreReadBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	creation := solanatx.NonceCreation{Treasury: treasury, N: 3, Blockhash: string(payee)}
-	place, err := creation.Payload()
+	nonceCreation, err := creation.Payload()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestTheFeesOfASignedTransactionAreReadBack(t *testing.T) {
 	}
 	const holder, receiver chain.Address = "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080",
 		"bcrt1p0xlxvlhemja6c4dqv22uapctqupfhlxm9h8z3k2e72q4k9hcz7vqc8gma6"
-	lease, err := bitcointx.NewSlotKey(
+	slotKey, err := bitcointx.NewSlotKey(
 		chain.Local,
 		[]chain.Output{{Outpoint: strings.Repeat("ab", 32) + ":1", Owner: holder, Amount: money.Units(100_000)}},
 		holder,
@@ -51,7 +51,7 @@ func TestTheFeesOfASignedTransactionAreReadBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	spends, err := bitcointx.Build(
-		chain.Local, lease, []chain.Payment{{From: holder, To: receiver, Amount: money.Units(60_000)}},
+		chain.Local, slotKey, []chain.Payment{{From: holder, To: receiver, Amount: money.Units(60_000)}},
 		chain.Fees{TipCap: money.Units(2_000), NonGas: money.Units(400)},
 	)
 	if err != nil {
@@ -82,7 +82,7 @@ func TestTheFeesOfASignedTransactionAreReadBack(t *testing.T) {
 			NonGas: money.Units(400),
 		}, money.Units(400)},
 		{
-			chain.Solana, place,
+			chain.Solana, nonceCreation,
 			chain.Fees{NonGas: creation.MaxCost()},
 			money.Units(solanatx.NonceRent + solanatx.SignatureFee),
 		},

@@ -161,7 +161,7 @@ func (w *testEnv) wantHoldings(t *testing.T, treasury, gas, alices, held uint64)
 }
 
 // Rule COIN-1.
-func TestWhatIsCreditedIsTheTreasurysAtOnceAndItsCoinMayBeChosen(t *testing.T) {
+func TestWhatIsCreditedIsTheTreasurysAtOnceAndItsOutputMayBeChosen(t *testing.T) {
 	t.Parallel()
 	w, _ := newUTXOEnv(t)
 	w.payTo(t, alice, 100)
@@ -230,7 +230,7 @@ func TestEachDepositSaysWhichOutputItIs(t *testing.T) {
 }
 
 // Rule COIN-1.
-func TestWithoutATreasuryNothingIsCreditedWhereAccountsAreCoins(t *testing.T) {
+func TestWithoutATreasuryNothingIsCreditedWhereAccountsAreOutputs(t *testing.T) {
 	t.Parallel()
 	w, _ := newUTXOEnv(t)
 	w.execAsTableOwner(t, `UPDATE wallets SET family = 'EVM' WHERE wallet_id = 'adr_treasury'`)
@@ -243,7 +243,7 @@ func TestWithoutATreasuryNothingIsCreditedWhereAccountsAreCoins(t *testing.T) {
 }
 
 // Rule COIN-2.
-func TestTheCoinOfAFlaggedDepositPaysNobody(t *testing.T) {
+func TestTheOutputOfAFlaggedDepositIsNotSpent(t *testing.T) {
 	t.Parallel()
 	w, says := newUTXOEnv(t)
 	says.setSeverity(payer, risk.Severe)
@@ -262,7 +262,7 @@ func TestTheCoinOfAFlaggedDepositPaysNobody(t *testing.T) {
 }
 
 // Rule COIN-3.
-func TestACoinWhoseBlockIsGonePaysNobody(t *testing.T) {
+func TestAnOutputWhoseBlockIsGoneIsNotSpent(t *testing.T) {
 	t.Parallel()
 	for name, again := range map[string]bool{"found again": true, "gone for good": false} {
 		t.Run(name, func(t *testing.T) {
@@ -318,7 +318,7 @@ func (w *testEnv) unasked(t *testing.T, sql string, args ...any) {
 
 // Rule COIN-4. An output is in one slot, even if two orders ask for it at the same time, and a
 // reserved output stays there.
-func TestTheTableGivesACoinToOneOrder(t *testing.T) {
+func TestTheTableGivesAnOutputToOneOrder(t *testing.T) {
 	t.Parallel()
 	w, says := newUTXOEnv(t)
 	w.payTo(t, alice, 100)
@@ -458,9 +458,9 @@ func (w *testEnv) insertSlotWithChange(
 	t *testing.T, back chain.Address, nonce int, order string, names, reserved []chain.Output,
 ) error {
 	t.Helper()
-	lease := ""
+	slotKey := ""
 	for _, c := range names {
-		lease += fmt.Sprintf("%s:%v:%s ", c.Outpoint, c.Amount, c.Owner)
+		slotKey += fmt.Sprintf("%s:%v:%s ", c.Outpoint, c.Amount, c.Owner)
 	}
 	return w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
 		if _, err := tx.Exec(ctx, `
@@ -472,7 +472,7 @@ func (w *testEnv) insertSlotWithChange(
 		if _, err := tx.Exec(ctx,
 			`INSERT INTO dispatch_slots (wallet_id, chain, nonce, slot_key, org_id, order_id, gas_reserved, created_at)
 			VALUES ('adr_treasury', 'BITCOIN', $1, $2, $3, $4, 0, $5)`,
-			nonce, lease+string(back), w.org, order, tx.Now); err != nil {
+			nonce, slotKey+string(back), w.org, order, tx.Now); err != nil {
 			return err
 		}
 		if len(reserved) == 0 {
@@ -483,7 +483,7 @@ func (w *testEnv) insertSlotWithChange(
 }
 
 // Rule COIN-7.
-func TestASlotHasTheCoinsThatItNames(t *testing.T) {
+func TestASlotHasTheOutputsThatItNames(t *testing.T) {
 	t.Parallel()
 	w, all := newSlotEnv(t, "wd_1", "wd_2")
 	more, other, long := all[0], all[0], all[0]

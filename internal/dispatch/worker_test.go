@@ -967,7 +967,7 @@ func TestTheSignersRefusalTakesNoSlotAndMayBeAskedAgain(t *testing.T) {
 }
 
 // Rule WD-7.
-func TestTwoDesksPayOnce(t *testing.T) {
+func TestTwoWorkersPayOnce(t *testing.T) {
 	t.Parallel()
 	b := newTestEnv(t, openPolicy())
 	b.fundWallet(b.treasury, coin, 100_000)

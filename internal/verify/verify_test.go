@@ -1136,8 +1136,8 @@ func TestTheChangeOfAnOpenOrderInARestoredSlotIsNoBreach(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	for name, c := range map[string]struct {
-		status, lease, signed string
-		breach                bool
+		status, slotKey, signed string
+		breach                  bool
 	}{
 		"reserved by a restored slot": {
 			"RESERVED", "hash_wd_coin:1:580:0xwe_brest 0xwe_bnext", "p.created_at - interval '1 hour'", false,
@@ -1160,7 +1160,7 @@ func TestTheChangeOfAnOpenOrderInARestoredSlotIsNoBreach(t *testing.T) {
 				SELECT chain, 'hash_wd_coin:1', org_id, 'we_brest', mint_id, 580, '`+c.status+`', 'wd_coin', CASE '`+c.status+`' WHEN 'FREE' THEN NULL ELSE 'wd_queued' END,
 					CASE '`+c.status+`' WHEN 'SPENT' THEN 'x' END, proof_id, height, now() FROM utxos WHERE status = 'FREE'`,
 			`INSERT INTO dispatch_slots (wallet_id, chain, nonce, slot_key, org_id, order_id, gas_reserved, created_at, orders)
-				SELECT s.wallet_id, 'BITCOIN', 78, '`+c.lease+`', s.org_id, 'wd_queued', 0, `+c.signed+`, 1
+				SELECT s.wallet_id, 'BITCOIN', 78, '`+c.slotKey+`', s.org_id, 'wd_queued', 0, `+c.signed+`, 1
 				FROM dispatch_slots s, utxos c JOIN finality_proofs p USING (chain, proof_id) WHERE s.order_id = 'wd_coin' AND c.outpoint = 'hash_wd_coin:1'`)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -1232,7 +1232,7 @@ func TestABreachStopsEverythingAndStaysStopped(t *testing.T) {
 }
 
 // Rule COIN-4.
-func TestAnAddressHoldsTheCoinsThatLieThere(t *testing.T) {
+func TestAnAddressHoldsTheOutputsThatLieThere(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	net := sim.New(sim.Config{Name: chain.Bitcoin})

@@ -279,7 +279,7 @@ func TestGatesDecideAsTheInterfaceSays(t *testing.T) {
 		{"switched off", func(f *facts) { f.mint.WithdrawEnabled = false }, fault.WithdrawalsSuspended, "", nil},
 		{"quarantined", func(f *facts) { f.mint.Quarantined = true }, fault.WithdrawalsSuspended, "", nil},
 		{"chain not running", func(f *facts) { f.chainRuns = false }, fault.WithdrawalsSuspended, "", nil},
-		{"nobody's address", func(f *facts) { f.isUnspendable = true }, fault.DestinationNotAllowed, "", nil},
+		{"an unspendable address", func(f *facts) { f.isUnspendable = true }, fault.DestinationNotAllowed, "", nil},
 		{"our own address", func(f *facts) { f.isOwnAddress = true }, fault.DestinationNotAllowed, "", nil},
 		{"a token's contract", func(f *facts) { f.isTokenContract = true }, fault.DestinationNotAllowed, "", nil},
 		{"one unit short", func(f *facts) { f.balance = money.Units(99) }, fault.InsufficientBalance, "", nil},

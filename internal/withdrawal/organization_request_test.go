@@ -250,7 +250,7 @@ func TestGatesOfAnOrganizationsOwnMoney(t *testing.T) {
 			"listed, and a token's contract", func(f *facts) { f.isTokenContract = true },
 			fault.DestinationNotAllowed, "", nil,
 		},
-		{"listed, and nobody's", func(f *facts) { f.isUnspendable = true }, fault.DestinationNotAllowed, "", nil},
+		{"listed, and unspendable", func(f *facts) { f.isUnspendable = true }, fault.DestinationNotAllowed, "", nil},
 
 		{
 			"organization frozen",

@@ -210,7 +210,7 @@ func TestAnEsploraThatDisagreesStopsTheWalk(t *testing.T) {
 
 // Esplora's answers about an output. A slot does not count as used if any part of the answer does
 // not fit, and never by one answer alone where two have to agree.
-func TestACoinIsNotSpentByAWordOfEsplora(t *testing.T) {
+func TestAnOutputIsNotSpentByAWordOfEsplora(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	from, to := l.Account(t), l.Account(t)

@@ -33,11 +33,11 @@ func pays(from, to chain.Address, satoshi uint64) chain.Payment {
 // draft selects outputs for payments, and builds and signs the transaction that spends them.
 func (l *lab) draft(t testing.TB, coins []chain.Output, change chain.Address, rate uint64, ps ...chain.Payment) sentTx {
 	t.Helper()
-	lease, fees, err := l.chain.UTXO.SelectOutputs(coins, nil, change, chain.Fees{TipCap: money.Units(rate)}, ps...)
+	slotKey, fees, err := l.chain.UTXO.SelectOutputs(coins, nil, change, chain.Fees{TipCap: money.Units(rate)}, ps...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return l.sign(t, chain.Slot{Key: lease}, fees, ps...)
+	return l.sign(t, chain.Slot{Key: slotKey}, fees, ps...)
 }
 
 func (l *lab) sign(t testing.TB, s chain.Slot, fees chain.Fees, ps ...chain.Payment) sentTx {
@@ -115,14 +115,14 @@ func TestManyArePaidByOneTransaction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lease, fees, err := l.chain.UTXO.SelectOutputs(nil, coins, change, quote, ps...)
+	slotKey, fees, err := l.chain.UTXO.SelectOutputs(nil, coins, change, quote, ps...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if all, err := l.chain.UTXO.Inputs(lease); err != nil || len(all) == 0 || !slices.Contains(coins, all[0]) {
+	if all, err := l.chain.UTXO.Inputs(slotKey); err != nil || len(all) == 0 || !slices.Contains(coins, all[0]) {
 		t.Errorf("got %+v, %v, want coins of the payer", all, err)
 	}
-	s := l.sign(t, chain.Slot{Key: lease}, fees, ps...)
+	s := l.sign(t, chain.Slot{Key: slotKey}, fees, ps...)
 	l.send(t, s)
 	if o := outcome(t, l.chain, s.hash, ps...); o != nil {
 		t.Errorf("while it waits: got %+v, want nothing", o)
@@ -181,7 +181,7 @@ func TestALostAnswerIsAskedAgain(t *testing.T) {
 
 // Two slots share an output: a transaction that uses one of them uses both, finally only when it is
 // deep enough; a fork frees them.
-func TestACoinThatIsSpentTakesItsSlots(t *testing.T) {
+func TestAnOutputThatIsSpentTakesItsSlots(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	from, to := l.Account(t), l.Account(t)
@@ -391,7 +391,7 @@ func TestThePriceIsEstimatedWithinBounds(t *testing.T) {
 }
 
 // Rule COIN-8.
-func TestCoinsAreMergedWhileADayCostsLittle(t *testing.T) {
+func TestOutputsAreConsolidatedWhileADayCostsLittle(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	var answer atomic.Value
@@ -443,11 +443,11 @@ func TestCoinsAreMergedWhileADayCostsLittle(t *testing.T) {
 	}
 	from, change := l.Account(t), l.Account(t)
 	coins := l.fund(t, from, 20_000, 30_000, 40_000)
-	lease, fees, err := c.Consolidator.Consolidate(coins, change, price)
+	slotKey, fees, err := c.Consolidator.Consolidate(coins, change, price)
 	if err != nil {
 		t.Fatal(err)
 	}
-	payload, err := c.Sender.Build(from, chain.Slot{Key: lease}, fees)
+	payload, err := c.Sender.Build(from, chain.Slot{Key: slotKey}, fees)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -460,7 +460,7 @@ func TestCoinsAreMergedWhileADayCostsLittle(t *testing.T) {
 		t.Errorf("got %+v for %v, want all but %v back", tx, fees, want)
 	}
 	if _, _, err := c.Consolidator.Consolidate(coins, change, chain.Fees{TipCap: money.Units(2_000_000)}); err == nil {
-		t.Error("coins that do not pay for it: got them merged")
+		t.Error("outputs that do not pay for it: got them consolidated")
 	}
 	for name, change := range map[string]func(*bitcoin.Config){
 		"a rate above all": func(c *bitcoin.Config) { c.ConsolidationRate = bitcointx.RateMax + 1 },

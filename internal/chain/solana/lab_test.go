@@ -21,7 +21,7 @@ import (
 
 const (
 	priceMax = 1_000_000
-	places   = 5 // the payer's balance
+	nonces   = 5 // nonce accounts of the payer
 )
 
 var usdc = surfpool.Mint{Address: surfpool.USDC, Program: solanatx.TokenProgram, Decimals: 6}
@@ -305,7 +305,7 @@ func (l *lab) Payer(t testing.TB) chain.Address {
 	if err := l.node.SetLamports(t.Context(), a, 1000*surfpool.LamportsPerSOL); err != nil {
 		t.Fatal(err)
 	}
-	for n := range uint32(places) {
+	for n := range uint32(nonces) {
 		l.nonce(t, a, n)
 	}
 	l.Mine(t, 1)

@@ -14,12 +14,12 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-func TestWhoSignedForAPlaceIsFoundThoughOneProviderHidesIt(t *testing.T) {
+func TestWhoSignedForANonceAccountIsFoundThoughOneProviderHidesIt(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	from := l.Payer(t)
-	lease := l.slot(t, from, 0).Key
-	at, _, err := solanatx.ParseSlotKey(lease)
+	slotKey := l.slot(t, from, 0).Key
+	at, _, err := solanatx.ParseSlotKey(slotKey)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestWhoSignedForAPlaceIsFoundThoughOneProviderHidesIt(t *testing.T) {
 		"one since, and ours":  {since: one, newest: two, known: []chain.TxHash{two}},
 		"the older is no news": {newest: two, known: []chain.TxHash{two}},
 	} {
-		newest, strange, err := c.NonceAccounts.FindUnknownUse(t.Context(), from, lease, tt.since, knows(tt.known...))
+		newest, strange, err := c.NonceAccounts.FindUnknownUse(t.Context(), from, slotKey, tt.since, knows(tt.known...))
 		if err != nil || newest != tt.newest || strange != tt.strange {
 			t.Errorf("%s: got %q, %q, %v, want %q, %q", what, newest, strange, err, tt.newest, tt.strange)
 		}
@@ -78,12 +78,12 @@ func TestWhoSignedForAPlaceIsFoundThoughOneProviderHidesIt(t *testing.T) {
 		}
 	}
 	unsure := errors.New("nobody knows")
-	if _, _, err := c.NonceAccounts.FindUnknownUse(t.Context(), from, lease, "",
+	if _, _, err := c.NonceAccounts.FindUnknownUse(t.Context(), from, slotKey, "",
 		func(context.Context, chain.TxHash, string) (bool, error) { return false, unsure }); !errors.Is(err, unsure) {
 		t.Errorf("got %v, want %v", err, unsure)
 	}
 	hides.SetRule("getSignaturesForAddress", (*exchange).HangUntilCancelled)
-	if _, _, err := c.NonceAccounts.FindUnknownUse(t.Context(), l.Account(t), lease, "", knows()); err == nil {
+	if _, _, err := c.NonceAccounts.FindUnknownUse(t.Context(), l.Account(t), slotKey, "", knows()); err == nil {
 		t.Error("a place of somebody else: got no error")
 	}
 	// A transaction that another key has signed is not the treasury's, in spite of any provider's
@@ -101,7 +101,7 @@ func TestWhoSignedForAPlaceIsFoundThoughOneProviderHidesIt(t *testing.T) {
 		})
 	})
 	hides.SetRule("getSignaturesForAddress", nil)
-	newest, strange, err := open(t, config(l.front.URL)).NonceAccounts.FindUnknownUse(t.Context(), from, lease, "",
+	newest, strange, err := open(t, config(l.front.URL)).NonceAccounts.FindUnknownUse(t.Context(), from, slotKey, "",
 		knows())
 	if err != nil || newest != "" || strange != "" {
 		t.Errorf("with signatures that are none: got %q, %q, %v, want nothing", newest, strange, err)

@@ -10,13 +10,13 @@ import (
 )
 
 // proves asks for the proof of a nonce account and checks it.
-func proves(t *testing.T, c chain.Chain, treasury chain.Address, lease string, known ...string) string {
+func proves(t *testing.T, c chain.Chain, treasury chain.Address, slotKey string, known ...string) string {
 	t.Helper()
-	proof, err := c.SlotProver.ProveSlot(t.Context(), treasury, lease, known...)
+	proof, err := c.SlotProver.ProveSlot(t.Context(), treasury, slotKey, known...)
 	if err != nil {
-		t.Fatalf("Proof(%s): got %v, want one", lease, err)
+		t.Fatalf("Proof(%s): got %v, want one", slotKey, err)
 	}
-	_, value, err := solanatx.ParseSlotKey(lease)
+	_, value, err := solanatx.ParseSlotKey(slotKey)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func proves(t *testing.T, c chain.Chain, treasury chain.Address, lease string, k
 
 // The proof of a nonce account is the block before the one that created it, or before its last use,
 // by any user and in spite of other transactions that name it.
-func TestAPlaceIsProvenByTheBlockBefore(t *testing.T) {
+func TestANonceIsProvenByTheBlockBefore(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	from := l.Payer(t)
@@ -47,7 +47,7 @@ func TestAPlaceIsProvenByTheBlockBefore(t *testing.T) {
 	l.Finalize(t)
 	next := l.slot(t, from, 0)
 	if next.Key == at.Key {
-		t.Fatal("got the same place, want it used")
+		t.Fatal("got the same nonce, want it used")
 	}
 	for range 3 { // other transactions name it
 		l.Pay(t, chain.Native, account, money.Units(1))
@@ -69,12 +69,12 @@ func TestAPlaceIsProvenByTheBlockBefore(t *testing.T) {
 		t.Errorf("got %s and providers asked, want %s and none", got, used)
 	}
 
-	for what, lease := range map[string]string{
+	for what, slotKey := range map[string]string{
 		"a recent block":  solanatx.SlotKey(account, used),
 		"another account": solanatx.SlotKey(l.Account(t), strings.Fields(next.Key)[1]),
 		"a site":          string(account),
 	} {
-		if proof, err := l.chain.SlotProver.ProveSlot(t.Context(), from, lease, used, made); err == nil {
+		if proof, err := l.chain.SlotProver.ProveSlot(t.Context(), from, slotKey, used, made); err == nil {
 			t.Errorf("%s: got proof %s, want an error", what, proof)
 		}
 	}
@@ -86,8 +86,8 @@ func TestAProofIsFoundWhereSomebodyHasIt(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	from := l.Payer(t)
-	lease := l.slot(t, from, 0).Key
-	want := proves(t, l.chain, from, lease)
+	slotKey := l.slot(t, from, 0).Key
+	want := proves(t, l.chain, from, slotKey)
 	for what, lie := range map[string]func(*proxy){
 		"another parent": func(p *proxy) {
 			p.SetRule("getBlock", func(e *exchange) {
@@ -127,10 +127,10 @@ func TestAProofIsFoundWhereSomebodyHasIt(t *testing.T) {
 	} {
 		liar := newProxy(t, l.node.URL, l.settled(t))
 		lie(liar)
-		if proof, err := open(t, config(liar.URL)).SlotProver.ProveSlot(t.Context(), from, lease); err == nil {
+		if proof, err := open(t, config(liar.URL)).SlotProver.ProveSlot(t.Context(), from, slotKey); err == nil {
 			t.Errorf("%s: got proof %s, want an error", what, proof)
 		}
-		if got := proves(t, open(t, config(liar.URL, l.front.URL)), from, lease); got != want {
+		if got := proves(t, open(t, config(liar.URL, l.front.URL)), from, slotKey); got != want {
 			t.Errorf("%s, and somebody who knows: got %s, want %s", what, got, want)
 		}
 	}

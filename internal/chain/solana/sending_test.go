@@ -26,7 +26,7 @@ func (l *lab) slot(t testing.TB, treasury chain.Address, n int) chain.Slot {
 	t.Helper()
 	acct, err := l.chain.Sender.Account(t.Context(), treasury)
 	if err != nil || !acct.KeyedSlots || len(acct.Slots) <= n {
-		t.Fatalf("got %+v, %v, want more than %d places", acct, err, n)
+		t.Fatalf("got %+v, %v, want more than %d nonce accounts", acct, err, n)
 	}
 	return chain.Slot{Nonce: uint64(n), Key: acct.Slots[n].Latest}
 }
@@ -106,7 +106,7 @@ func (l *lab) used(t testing.TB, a chain.Address, s chain.Slot, latest, final bo
 	}
 }
 
-func TestAPlaceIsSpentOnceAndOnlyByWhatTookIt(t *testing.T) {
+func TestANonceIsUsedOnceAndOnlyByTheTransactionThatTookIt(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	from := l.Payer(t)
@@ -407,7 +407,7 @@ func TestAQuoteSaysWhyAPaymentIsHopeless(t *testing.T) {
 		t.Errorf("a token that is not configured: got %+v, %v, want an error that is no refusal", fees, err)
 	}
 	if fees, err := c.Sender.Quote(ctx, chain.Payment{From: other, To: to, Amount: money.Units(1)}); err == nil {
-		t.Errorf("a payer without a place: got %+v, want an error", fees)
+		t.Errorf("a payer without a nonce account: got %+v, want an error", fees)
 	}
 	// A failing provider proves nothing about a payment.
 	for _, method := range []string{
@@ -550,7 +550,7 @@ func TestAPriceFollowsTheMarketWithinItsBounds(t *testing.T) {
 		s chain.Slot
 	}{
 		"less than it may cost": {less, at}, "a price above the bound": {more, at}, "a fee cap": {gas, at},
-		"somebody else's place": {f, other}, "no place": {f, chain.Slot{}},
+		"another nonce account": {f, other}, "no nonce account": {f, chain.Slot{}},
 	} {
 		if got, err := l.chain.Sender.Build(from, tt.s, tt.f, p); err == nil {
 			t.Errorf("%s: got %x, want an error", what, got)
@@ -598,16 +598,16 @@ func withData(t testing.TB, change func([]byte)) func(any) any {
 	}
 }
 
-func free(a chain.Account) (places []string) {
+func free(a chain.Account) (values []string) {
 	for _, l := range a.Slots {
 		if l.Latest == l.Final && l.Final != "" {
-			places = append(places, l.Final)
+			values = append(values, l.Final)
 		}
 	}
-	return places
+	return values
 }
 
-func TestAPlaceIsFreeByTheWordOfEnoughAndUsedByTheWordOfAll(t *testing.T) {
+func TestANonceAccountIsFreeByTheWordOfEnoughAndUsedByTheWordOfAll(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	treasury := l.Payer(t)
@@ -617,8 +617,8 @@ func TestAPlaceIsFreeByTheWordOfEnoughAndUsedByTheWordOfAll(t *testing.T) {
 	cfg.Quorum, cfg.Timeout = 2, 2*time.Second
 	c := open(t, cfg)
 	truth, err := c.Sender.Account(t.Context(), treasury)
-	if err != nil || len(truth.Slots) != places || len(free(truth)) != places {
-		t.Fatalf("got %+v, %v, want %d free places", truth, err, places)
+	if err != nil || len(truth.Slots) != nonces || len(free(truth)) != nonces {
+		t.Fatalf("got %+v, %v, want %d free nonce accounts", truth, err, nonces)
 	}
 	at := chain.Slot{Key: truth.Slots[0].Final}
 	gone := func(any) any { return nil }
@@ -632,24 +632,24 @@ func TestAPlaceIsFreeByTheWordOfEnoughAndUsedByTheWordOfAll(t *testing.T) {
 		free            int  // nonce accounts; -1: an error
 		still           bool // a transaction with the nonce may be mined still
 	}{
-		{"nobody differs", nil, nil, nil, places, true},
-		{"one shows another value", nil, edited(t, 0, "", valued(t, 9)), nil, places, true},
-		{"two show another value", nil, edited(t, 0, "", valued(t, 9)), edited(t, 0, "", valued(t, 9)), places, true},
+		{"nobody differs", nil, nil, nil, nonces, true},
+		{"one shows another value", nil, edited(t, 0, "", valued(t, 9)), nil, nonces, true},
+		{"two show another value", nil, edited(t, 0, "", valued(t, 9)), edited(t, 0, "", valued(t, 9)), nonces, true},
 		{
-			"each shows another value", nil, edited(t, 0, "", valued(t, 8)), edited(t, 0, "", valued(t, 9)), places - 1,
+			"each shows another value", nil, edited(t, 0, "", valued(t, 8)), edited(t, 0, "", valued(t, 9)), nonces - 1,
 			true,
 		},
-		{"one has it taken", nil, edited(t, 0, "confirmed", valued(t, 9)), nil, places - 1, true},
+		{"one has it taken", nil, edited(t, 0, "confirmed", valued(t, 9)), nil, nonces - 1, true},
 		{
 			"all have it taken", edited(t, 0, "confirmed", valued(t, 9)), edited(t, 0, "confirmed", valued(t, 9)),
-			edited(t, 0, "confirmed", valued(t, 9)), places - 1, false,
+			edited(t, 0, "confirmed", valued(t, 9)), nonces - 1, false,
 		},
-		{"one has no such account", nil, edited(t, 0, "", gone), nil, places, true},
+		{"one has no such account", nil, edited(t, 0, "", gone), nil, nonces, true},
 		{
 			"two have none that is final", nil, edited(t, 4, "finalized", gone), edited(t, 4, "finalized", gone),
-			places - 1, true,
+			nonces - 1, true,
 		},
-		{"one is silent", nil, stopped, nil, places, true},
+		{"one is silent", nil, stopped, nil, nonces, true},
 		{"two are silent", nil, stopped, stopped, -1, true},
 	} {
 		one.SetRule("getMultipleAccounts", tt.one)
@@ -666,7 +666,7 @@ func TestAPlaceIsFreeByTheWordOfEnoughAndUsedByTheWordOfAll(t *testing.T) {
 			t.Errorf("%s: got %+v, %v, want %d free", tt.what, got, err, tt.free)
 		}
 		if used, _ := got.IsUsed(at); used == tt.still {
-			t.Errorf("%s: got %+v, want the place used: %v", tt.what, got, !tt.still)
+			t.Errorf("%s: got %+v, want the nonce used: %v", tt.what, got, !tt.still)
 		}
 	}
 
@@ -696,8 +696,8 @@ func TestAPlaceIsFreeByTheWordOfEnoughAndUsedByTheWordOfAll(t *testing.T) {
 	cfg.LagMax = 10 * time.Minute
 	timed := open(t, cfg)
 	one.SetRule("getMultipleAccounts", nil)
-	if got, err := timed.Sender.Account(t.Context(), treasury); err != nil || len(free(got)) != places {
-		t.Errorf("of this moment: got %+v, %v, want %d places", got, err, places)
+	if got, err := timed.Sender.Account(t.Context(), treasury); err != nil || len(free(got)) != nonces {
+		t.Errorf("of this moment: got %+v, %v, want %d nonce accounts", got, err, nonces)
 	}
 	one.SetRule("getMultipleAccounts", edited(t, solana.NonceAccountsMax, "", hour))
 	if got, err := timed.Sender.Account(t.Context(), treasury); err == nil {
@@ -705,25 +705,25 @@ func TestAPlaceIsFreeByTheWordOfEnoughAndUsedByTheWordOfAll(t *testing.T) {
 	}
 }
 
-func TestAStrangersGiftStopsNoPlaceBehindIt(t *testing.T) {
+func TestAStrangersGiftStopsNoNonceAccountBehindIt(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	treasury := l.Payer(t)
-	gift, err := solanatx.NonceAccount(treasury, places)
+	gift, err := solanatx.NonceAccount(treasury, nonces)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := l.node.SetLamports(t.Context(), gift, 1_000_000); err != nil {
 		t.Fatal(err)
 	}
-	l.nonce(t, treasury, places+1)
+	l.nonce(t, treasury, nonces+1)
 	l.Mine(t, 1)
 	l.Finalize(t)
 	got, err := l.chain.Sender.Account(t.Context(), treasury)
-	if err != nil || len(free(got)) != places+1 || slices.ContainsFunc(got.Slots, func(l chain.SlotState) bool {
+	if err != nil || len(free(got)) != nonces+1 || slices.ContainsFunc(got.Slots, func(l chain.SlotState) bool {
 		return strings.HasPrefix(l.Final, string(gift))
 	}) {
-		t.Errorf("got %+v, %v, want %d places, none of them the stranger's", got, err, places+1)
+		t.Errorf("got %+v, %v, want %d nonce accounts, none of them the stranger's", got, err, nonces+1)
 	}
 }
 
@@ -801,7 +801,7 @@ func TestAnOutcomeIsNoOnesWordAlone(t *testing.T) {
 
 // The creation of a nonce account is valid for some blocks, and no single provider decides that it
 // has expired.
-func TestAPlaceIsMadeAgainWhenAsManyAsHaveToAgreeSayThatItLapsed(t *testing.T) {
+func TestANonceAccountIsCreatedAgainWhenAQuorumSaysThatItExpired(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	one, two := newProxy(t, l.node.URL, l.settled(t)), newProxy(t, l.node.URL, l.settled(t))
@@ -877,7 +877,7 @@ func TestAPlaceIsMadeAgainWhenAsManyAsHaveToAgreeSayThatItLapsed(t *testing.T) {
 		}
 	}
 	if a, err := c.Sender.Account(t.Context(), treasury); err != nil || len(a.Slots) != 1 || a.IsNext(site) {
-		t.Errorf("after: got %+v, %v, want one place, and its site used", a.Slots, err)
+		t.Errorf("after: got %+v, %v, want one nonce account, and its key used", a.Slots, err)
 	}
 	for what, try := range map[string]func() error{
 		"another slot": func() error { _, err := c.Sender.Build(treasury, chain.Slot{Key: "other"}, f, p); return err },
@@ -921,7 +921,7 @@ func TestAPlaceIsMadeAgainWhenAsManyAsHaveToAgreeSayThatItLapsed(t *testing.T) {
 // A failed transaction has used its nonce and costs what its payer lost; no other transaction uses
 // that nonce. surfpool by itself leaves the nonce unchanged, and executes and charges a
 // replacement, too: AfterFailure does what it lacks.
-func TestWhatFailedHasUsedItsPlace(t *testing.T) {
+func TestAFailedTransactionHasUsedItsNonce(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	from, to := l.Payer(t), l.Account(t)

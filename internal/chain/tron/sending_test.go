@@ -95,7 +95,7 @@ func (o *payout) paid(t *testing.T, want uint64) {
 	}
 }
 
-func TestAPlaceThatLapsedIsNeverPaid(t *testing.T) {
+func TestASlotThatExpiredIsNeverPaid(t *testing.T) {
 	t.Parallel()
 	o := newPayout(t, 1, &node{})
 	o.uses(t, false, false, "at first")
@@ -174,7 +174,7 @@ func TestWhatTheLastBlockTookHasNotLapsed(t *testing.T) {
 	}
 }
 
-func TestNobodyAloneMakesAPlaceLapseOrUsed(t *testing.T) {
+func TestNoProviderAloneMakesASlotExpiredOrUsed(t *testing.T) {
 	t.Parallel()
 	blind := func(o **payout) *node { // shows the block of the payment without the payment
 		return &node{lie: func(_, m string, _ map[string]any, a any) any {
@@ -239,7 +239,7 @@ func TestNobodyAloneMakesAPlaceLapseOrUsed(t *testing.T) {
 	early.uses(t, false, false, "one invents a time")
 }
 
-func TestPlacesFollowFromTheFinalHeadAlone(t *testing.T) {
+func TestSlotsFollowFromTheFinalHeadAlone(t *testing.T) {
 	t.Parallel()
 	o := newPayout(t, 1, &node{})
 	first, err := o.c.Account(t.Context(), o.p.From)

@@ -148,7 +148,7 @@ func TestOneSlotIsMinedOnceWhenItsValueIsANonces(t *testing.T) {
 }
 
 // A nonce account is created with a recent blockhash, so every transaction that creates it may run.
-func TestAPlaceIsMadeOnceAndPaidForOnce(t *testing.T) {
+func TestANonceAccountIsCreatedOnceAndPaidForOnce(t *testing.T) {
 	t.Parallel()
 	w := newTreasury(t)
 	has, value := w.bank.LamportsAt(w.address), w.value()

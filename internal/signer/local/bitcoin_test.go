@@ -169,7 +169,7 @@ func paymentTo(to chain.Address, amount uint64) *chain.Payment {
 
 // Every output of an organization may pay any payment of it, whichever address received it. An
 // output belongs permanently to one intent, with everything that was signed for it.
-func TestABitcoinPaymentSpendsItsOwnCoins(t *testing.T) {
+func TestABitcoinPaymentSpendsItsOwnOutputs(t *testing.T) {
 	t.Parallel()
 	c := newBitcoinEnv(t)
 	first, second := c.payment("wd_1"), c.payment("wd_2")
@@ -428,7 +428,7 @@ func TestWalletsForChangeAreOfBitcoinAlone(t *testing.T) {
 
 // Rule COIN-8. A caller with access to the server can consolidate an organization's outputs into
 // one of its own, at a rate at which that pays, and do nothing else with them.
-func TestAMergeMovesCoinsToItsOwnChangeAlone(t *testing.T) {
+func TestAConsolidationMovesOutputsToItsOwnChangeAlone(t *testing.T) {
 	t.Parallel()
 	c := newBitcoinEnv(t)
 	merge := func(id string) signer.Intent {
@@ -629,7 +629,7 @@ func TestWalletsForChangeAreNumberedWithoutAGap(t *testing.T) {
 
 // A person who has only the seed sends everything to one address. That works whether or not an
 // earlier transaction of the same outputs is mined, and without knowing the form of each wallet.
-func TestARescueSpendsACoinByWhateverIsMined(t *testing.T) {
+func TestARescueSpendsAnOutputByWhateverIsMined(t *testing.T) {
 	t.Parallel()
 	c := newBitcoinEnv(t)
 	back := c.next()

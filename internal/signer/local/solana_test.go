@@ -171,7 +171,7 @@ func (v *solanaEnv) refuses(what string, r signer.SignRequest, want string) {
 
 // On a chain without numbered slots a slot key belongs permanently to one intent, also after a
 // restart. A payment is signed only as it was admitted.
-func TestASolanaPaymentIsSignedInOneLease(t *testing.T) {
+func TestASolanaPaymentIsSignedForOneNonce(t *testing.T) {
 	t.Parallel()
 	for _, contract := range []chain.Address{"", solUSDC} {
 		v := newSolanaEnv(t)
@@ -364,7 +364,7 @@ func (v *solanaEnv) made(i signer.Intent, slot uint64, c solanatx.NonceCreation)
 
 // A nonce account is the only payment to an address without a wallet: its transaction contains
 // nothing to choose.
-func TestAPlaceIsTheTreasurysOwnWithItsRentAndNoMore(t *testing.T) {
+func TestANonceAccountIsTheTreasurysOwnWithItsRentAndNoMore(t *testing.T) {
 	t.Parallel()
 	v := newSolanaEnv(t)
 	far, err := solanatx.NonceAccount(v.treasury.Address, solanatx.NonceAccountsMax)
@@ -436,7 +436,7 @@ func TestAPlaceIsTheTreasurysOwnWithItsRentAndNoMore(t *testing.T) {
 }
 
 // Each of these transactions may be mined; only one of them succeeds.
-func TestEveryTransactionOfAPlaceCountsToTheFeesOfTheDay(t *testing.T) {
+func TestEveryTransactionOfANonceAccountCountsToTheFeesOfTheDay(t *testing.T) {
 	t.Parallel()
 	v := newSolanaEnv(t)
 	p := v.conf.Policy.Chains[chain.Solana]

@@ -48,7 +48,7 @@ func (c *bitcoinEnv) reopen() {
 
 // One transaction spends outputs of both forms, each by the rules of the network: a payment, its
 // replacement, a cancel, and the return of a taproot deposit.
-func TestCoinsOfBothFormsAreSpentTogether(t *testing.T) {
+func TestOutputsOfBothFormsAreSpentTogether(t *testing.T) {
 	t.Parallel()
 	c := newBitcoinEnv(t)
 	bob := c.taproot("bob")

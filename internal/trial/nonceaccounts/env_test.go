@@ -391,9 +391,9 @@ type crashingProver struct {
 }
 
 func (p crashingProver) ProveSlot(
-	ctx context.Context, account chain.Address, lease string, known ...string,
+	ctx context.Context, account chain.Address, slotKey string, known ...string,
 ) (string, error) {
-	proof, err := p.SlotProver.ProveSlot(ctx, account, lease, known...)
+	proof, err := p.SlotProver.ProveSlot(ctx, account, slotKey, known...)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.knows && err == nil {

@@ -30,7 +30,7 @@ const (
 )
 
 // Every outgoing payment of an organization on Solana, starting with an empty treasury.
-func TestATreasuryMakesItsPlacesAndPaysFromThem(t *testing.T) {
+func TestATreasuryCreatesItsNonceAccountsAndPaysFromThem(t *testing.T) {
 	t.Parallel()
 	w := newTestEnv(t, 2)
 	w.mustRunAll()

@@ -239,7 +239,7 @@ func TestALyingProviderGetsNoSecondPayment(t *testing.T) {
 
 // Providers forget. The final transactions of our own orders prove their nonce accounts. A nonce
 // account without a proof is left out while others are used.
-func TestAPlaceThatNothingProvesIsLeftOut(t *testing.T) {
+func TestANonceAccountThatNothingProvesIsLeftOut(t *testing.T) {
 	t.Parallel()
 	w := newTestEnv(t, 2)
 	w.fundTreasury()

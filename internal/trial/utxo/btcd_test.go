@@ -99,11 +99,11 @@ func (n btcdEnv) payWallet(to wallet.Wallet, satoshi int64) {
 // spentAmounts lists the amounts of the inputs of an order's slot.
 func (n btcdEnv) spentAmounts(id string) (all []money.Amount) {
 	n.Helper()
-	var lease string
+	var slotKey string
 	n.mustSucceed(pgtest.OwnerPool(n.T, n.db).QueryRow(
 		n.ctx, `SELECT slot_key FROM dispatch_slots WHERE order_id = $1`, id,
-	).Scan(&lease))
-	coins, err := n.plan.Chain.UTXO.Inputs(lease)
+	).Scan(&slotKey))
+	coins, err := n.plan.Chain.UTXO.Inputs(slotKey)
 	n.mustSucceed(err)
 	for _, c := range coins {
 		all = append(all, c.Amount)
@@ -250,7 +250,7 @@ func TestOnARealChainALargeDepositIsCreditedWhenItIsDeep(t *testing.T) {
 }
 
 // Rule COIN-2, on a real chain with the real signer.
-func TestOnARealChainAFlaggedDepositGoesBackByItsOwnCoin(t *testing.T) {
+func TestOnARealChainAFlaggedDepositGoesBackByItsOwnOutput(t *testing.T) {
 	t.Parallel()
 	n := newBtcdEnv(t)
 	n.payWallet(n.treasury, 100_000) // fees

@@ -33,7 +33,7 @@ import (
 // merging is a chain that consolidates three outputs of up to a hundred units into one.
 var merging = sim.Config{ConsolidationMin: 3, ConsolidationFeeMax: fee}
 
-const merges = `SELECT coalesce(string_agg(m.status || ' ' || o.status, ', ' ORDER BY m.created_at, m.consolidation_id), '') FROM consolidations m JOIN dispatch_orders o ON o.order_id = m.consolidation_id`
+const consolidations = `SELECT coalesce(string_agg(m.status || ' ' || o.status, ', ' ORDER BY m.created_at, m.consolidation_id), '') FROM consolidations m JOIN dispatch_orders o ON o.order_id = m.consolidation_id`
 
 func (h *testEnv) queryText(sql string, args ...any) (s string) {
 	h.Helper()
@@ -43,9 +43,9 @@ func (h *testEnv) queryText(sql string, args ...any) (s string) {
 
 func (h *testEnv) wantConsolidations(want string) {
 	h.Helper()
-	if got := h.queryText(merges); got != want {
+	if got := h.queryText(consolidations); got != want {
 		h.Errorf(
-			"merges: got %q, want %q (%s)", got, want,
+			"consolidations: got %q, want %q (%s)", got, want,
 			h.queryText(
 				`SELECT coalesce(string_agg(last_error, '; '), '') FROM dispatch_orders WHERE purpose = 'MERGE'`,
 			),
@@ -54,7 +54,7 @@ func (h *testEnv) wantConsolidations(want string) {
 }
 
 // Rule COIN-8.
-func TestSmallCoinsBecomeOneThatPays(t *testing.T) {
+func TestSmallOutputsBecomeOneThatPays(t *testing.T) {
 	t.Parallel()
 	h := newTestEnvWith(t, merging)
 	h.depositOutputs(h.treasury, 1000)
@@ -104,7 +104,7 @@ func TestSmallCoinsBecomeOneThatPays(t *testing.T) {
 }
 
 // Rule COIN-8. A payment waits for a consolidation only if it needs the outputs in it.
-func TestAMergeThatSomebodyWaitsForIsRaised(t *testing.T) {
+func TestAConsolidationThatAPaymentWaitsForIsRaised(t *testing.T) {
 	t.Parallel()
 	h := newTestEnvWith(t, merging)
 	h.depositOutputs(h.treasury, 150)
@@ -135,7 +135,7 @@ func TestAMergeThatSomebodyWaitsForIsRaised(t *testing.T) {
 }
 
 // Rule COIN-8.
-func TestNothingIsMergedThatIsNotWorthItOrNotToBeTouched(t *testing.T) {
+func TestNothingIsConsolidatedThatIsNotWorthItOrNotToBeTouched(t *testing.T) {
 	t.Parallel()
 	h := newTestEnvWith(t, merging)
 	h.net.SetBaseFee(fee + 1)
@@ -185,7 +185,7 @@ func TestNothingIsMergedThatIsNotWorthItOrNotToBeTouched(t *testing.T) {
 }
 
 // Rule COIN-8.
-func TestAPaymentThatComesBeforeAMergeHasItsCoinsGoesFirst(t *testing.T) {
+func TestAPaymentThatComesBeforeAConsolidationHasItsOutputsGoesFirst(t *testing.T) {
 	t.Parallel()
 	h := newTestEnvWith(t, merging)
 	h.net.SetBaseFee(fee + 1)
@@ -236,14 +236,14 @@ func TestAPaymentThatComesBeforeAMergeHasItsCoinsGoesFirst(t *testing.T) {
 	if _, err := h.DispatchWorker.RunRound(h.ctx); err != nil {
 		t.Fatal(err)
 	}
-	if got := h.queryText(merges); !strings.HasSuffix(got, "REFUSED REFUSED") {
-		t.Errorf("merges: got %q, want the last one given up", got)
+	if got := h.queryText(consolidations); !strings.HasSuffix(got, "REFUSED REFUSED") {
+		t.Errorf("consolidations: got %q, want the last one given up", got)
 	}
 	h.checkBooks()
 }
 
 // Rules COIN-4 and COIN-8.
-func TestAMergeAndPaymentsThatWantItsCoinsAtOnceShareNone(t *testing.T) {
+func TestAConsolidationAndPaymentsThatWantItsOutputsAtOnceShareNone(t *testing.T) {
 	t.Parallel()
 	h := newTestEnvWith(t, merging)
 	h.depositOutputs(h.treasury, 300)
@@ -372,7 +372,7 @@ func (m crashingSender) Outcome(
 
 // Rule COIN-8. After a service dies in the middle of a call, the next one starts without its
 // memory.
-func TestAMergeIsMadeOnceWhereverTheServiceDies(t *testing.T) {
+func TestAConsolidationIsMadeOnceWhereverTheServiceDies(t *testing.T) {
 	t.Parallel()
 	h := newTestEnvWith(t, merging)
 	h.depositOutputs(h.treasury, 5000)
@@ -402,7 +402,7 @@ func TestAMergeIsMadeOnceWhereverTheServiceDies(t *testing.T) {
 			done++
 			what := fmt.Sprintf("dead at call %d (after: %v)", at, after)
 			if got := queryCount(h, `SELECT count(*) FROM consolidations WHERE status = 'DONE'`); got != done {
-				t.Fatalf("%s: got %d merges, want %d: %s", what, got, done, h.queryText(merges))
+				t.Fatalf("%s: got %d consolidations, want %d: %s", what, got, done, h.queryText(consolidations))
 			}
 			if got, want := h.queryText(`SELECT sum(amount)::text FROM utxos WHERE status = 'FREE'`),
 				fmt.Sprint(5000+done*(3*60-fee)); got != want {
@@ -420,7 +420,7 @@ func TestAMergeIsMadeOnceWhereverTheServiceDies(t *testing.T) {
 }
 
 // Rules COIN-3 and COIN-8.
-func TestAMergeIsProvenAgainAfterABrokenFinality(t *testing.T) {
+func TestAConsolidationIsProvenAgainAfterABrokenFinality(t *testing.T) {
 	t.Parallel()
 	h := newTestEnvWith(t, merging)
 	h.depositOutputs(h.treasury, 1000)
@@ -468,7 +468,7 @@ func TestAMergeIsProvenAgainAfterABrokenFinality(t *testing.T) {
 }
 
 // Rules COIN-6 and COIN-8.
-func TestARestoredMergeHasItsCoinsAndEnds(t *testing.T) {
+func TestARestoredConsolidationHasItsOutputsAndEnds(t *testing.T) {
 	t.Parallel()
 	h := newTestEnvWith(t, merging)
 	h.net.SetBaseFee(fee + 1)
@@ -478,7 +478,7 @@ func TestARestoredMergeHasItsCoinsAndEnds(t *testing.T) {
 	journal := dispatch.JournalRestorer{
 		Features:   map[signer.Purpose]dispatch.RestoreListener{signer.Consolidate: sweep.ConsolidationListener{}},
 		ReadFees:   func(chain.Name, []byte) (chain.Fees, error) { return chain.Fees{NonGas: money.Units(fee)}, nil },
-		ReadInputs: func(_ chain.Name, lease string) ([]chain.Output, error) { return pool.Inputs(lease) },
+		ReadInputs: func(_ chain.Name, slotKey string) ([]chain.Output, error) { return pool.Inputs(slotKey) },
 	}
 	const id, never = "merge_01ARZ3NDEKTSV4RRFFQ69G5FAV", "merge_01ARZ3NDEKTSV4RRFFQ69G5FAW"
 	remembered := func(id, number string) (mirror.JournaledIntent, wallet.Wallet) {
@@ -494,13 +494,13 @@ func TestARestoredMergeHasItsCoinsAndEnds(t *testing.T) {
 	}
 	signed, to := remembered(id, "1")
 	unsigned, _ := remembered(never, "2")
-	var lease strings.Builder
+	var slotKey strings.Builder
 	for _, c := range strings.Split(
 		h.queryText(`SELECT string_agg(outpoint || ':' || amount, ' ') FROM utxos WHERE amount < 100`), " ",
 	) {
-		fmt.Fprintf(&lease, "%s:%s ", c, h.alice.Address)
+		fmt.Fprintf(&slotKey, "%s:%s ", c, h.alice.Address)
 	}
-	at := chain.Slot{Key: lease.String() + string(to.Address)}
+	at := chain.Slot{Key: slotKey.String() + string(to.Address)}
 	payload, err := h.plan.Chain.Sender.Build(h.treasury.Address, at, chain.Fees{NonGas: money.Units(fee)})
 	h.mustSucceed(err)
 	raw, hash := sim.SignPayload(payload)
@@ -523,7 +523,7 @@ func TestARestoredMergeHasItsCoinsAndEnds(t *testing.T) {
 }
 
 // Rule COIN-8, on a real chain with the real signer.
-func TestOnARealChainThirtySmallDepositsBecomeOneCoinThatPays(t *testing.T) {
+func TestOnARealChainThirtySmallDepositsBecomeOneOutputThatPays(t *testing.T) {
 	t.Parallel()
 	n := newBtcdEnvWith(t, bitcoin.Config{})
 	_, err := n.MineBlocks(n.ctx, 30) // for a faucet with enough outputs
@@ -571,13 +571,13 @@ func TestOnARealChainThirtySmallDepositsBecomeOneCoinThatPays(t *testing.T) {
 	if got := queryCount(
 		n.testEnv, `SELECT count(*) FROM utxos WHERE change_of = $1 AND status = 'SPENT'`, merge,
 	); got != 1 {
-		t.Errorf("got %d, want the merged coin spent by a payment", got)
+		t.Errorf("got %d, want the consolidated output spent by a payment", got)
 	}
 	n.checkBooks()
 }
 
 // Rule COIN-8.
-func TestOnARealChainNothingIsMergedAtAHighRate(t *testing.T) {
+func TestOnARealChainNothingIsConsolidatedAtAHighRate(t *testing.T) {
 	t.Parallel()
 	n := newBtcdEnvWith(t, bitcoin.Config{RateMin: 3000, ConsolidationMin: 3})
 	n.payWallet(n.treasury, 700_000)

@@ -268,7 +268,7 @@ func TestEndingAnOrderAndItsSlotHaveOneWinner(t *testing.T) {
 
 // Rule COIN-10. A payment that needs more outputs than one transaction spends does not wait without
 // end: some are consolidated at the fee rate of payments, and the payment is made.
-func TestAPaymentOfMoreCoinsThanATransactionSpendsHasThemMerged(t *testing.T) {
+func TestAPaymentOfMoreOutputsThanATransactionSpendsHasThemConsolidated(t *testing.T) {
 	t.Parallel()
 	// The rate is never low, and there are never many outputs.
 	h := newTestEnvWith(t, sim.Config{InputsMax: 3, ConsolidationMin: 100, ConsolidationFeeMax: 1})

@@ -45,11 +45,11 @@ func (n btcdEnv) restoreBackup(backup pgtest.Database) {
 // countForms counts the outputs of an order's slot by their form.
 func (n btcdEnv) countForms(id string) (taproot, segwit int) {
 	n.Helper()
-	var lease string
+	var slotKey string
 	n.mustSucceed(pgtest.OwnerPool(n.T, n.db).QueryRow(
 		n.ctx, `SELECT slot_key FROM dispatch_slots WHERE order_id = $1`, id,
-	).Scan(&lease))
-	coins, err := n.plan.Chain.UTXO.Inputs(lease)
+	).Scan(&slotKey))
+	coins, err := n.plan.Chain.UTXO.Inputs(slotKey)
 	n.mustSucceed(err)
 	for _, c := range coins {
 		if bitcointx.IsTaproot(c.Owner) {
@@ -64,7 +64,7 @@ func (n btcdEnv) countForms(id string) (taproot, segwit int) {
 // Rules DEP-44, COIN-1, COIN-2 and COIN-6, on a real chain with the real signer. A taproot deposit
 // is credited, pays together with a SegWit output, survives a restore to a database without its
 // address, and returns when it is flagged.
-func TestTaprootAndSegWitCoinsPayTogether(t *testing.T) {
+func TestTaprootAndSegWitOutputsPayTogether(t *testing.T) {
 	t.Parallel()
 	n := newBtcdEnv(t)
 	backup := pgtest.CopyDatabase(t, pgtest.DatabaseOf(t, n.db))

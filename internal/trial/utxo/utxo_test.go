@@ -338,7 +338,7 @@ func TestAPaymentIsMadeOfADepositsOutputAndItsRestPaysTheNext(t *testing.T) {
 
 // Outputs of a frozen wallet pay nothing, however large they are, and no consolidation spends them.
 // The outputs of the organization's other wallets do, and all of them after the freeze is lifted.
-func TestCoinsOfAFrozenWalletPayNothing(t *testing.T) {
+func TestOutputsOfAFrozenWalletPayNothing(t *testing.T) {
 	t.Parallel()
 	h := newTestEnvWith(t, merging)
 	h.depositOutputs(h.treasury, 400)
@@ -387,7 +387,7 @@ func queryCount(h *testEnv, sql string, args ...any) (n int) {
 
 // Rule COIN-4. A slot takes no further outputs. Where they are used up, the first fee is the last,
 // and the payment is made at it.
-func TestAPaymentWhoseCoinsAreUsedUpKeepsItsFeeAndIsPaid(t *testing.T) {
+func TestAPaymentWhoseOutputsAreUsedUpKeepsItsFeeAndIsPaid(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	h.depositOutputs(h.treasury, 100)
@@ -418,7 +418,7 @@ func TestAPaymentWhoseCoinsAreUsedUpKeepsItsFeeAndIsPaid(t *testing.T) {
 }
 
 // Rule COIN-4.
-func TestTwoProcessesThatPayAtOnceSpendNoCoinTwice(t *testing.T) {
+func TestTwoProcessesThatPayAtOnceSpendNoOutputTwice(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	h.depositOutputs(h.treasury, 500)
@@ -495,7 +495,7 @@ func TestWalletsForChangeAreTakenInTheirOrder(t *testing.T) {
 }
 
 // Rule COIN-2.
-func TestAFlaggedDepositGoesBackByItsOwnCoin(t *testing.T) {
+func TestAFlaggedDepositGoesBackByItsOwnOutput(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	h.depositOutputs(h.treasury, 100)
@@ -559,7 +559,7 @@ func (h *testEnv) returnOrder(depositID string) (id string) {
 }
 
 // Rule COIN-4.
-func TestACoinThatSomebodyElseSpendsFreezesTheTreasury(t *testing.T) {
+func TestAnOutputThatAForeignTransactionSpendsFreezesTheTreasury(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	h.depositOutputs(h.treasury, 100)
@@ -567,9 +567,9 @@ func TestACoinThatSomebodyElseSpendsFreezesTheTreasury(t *testing.T) {
 	id := h.requestWithdrawal(300)
 	h.runAllSteps()
 	h.wantStatus(id, "BROADCAST")
-	var lease string
-	h.mustSucceed(pgtest.OwnerPool(t, h.db).QueryRow(h.ctx, `SELECT slot_key FROM dispatch_slots`).Scan(&lease))
-	spends, err := h.plan.Chain.UTXO.Inputs(lease)
+	var slotKey string
+	h.mustSucceed(pgtest.OwnerPool(t, h.db).QueryRow(h.ctx, `SELECT slot_key FROM dispatch_slots`).Scan(&slotKey))
+	spends, err := h.plan.Chain.UTXO.Inputs(slotKey)
 	h.mustSucceed(err)
 	h.net.StealOutputs(sim.Address("thief"), spends...)
 	h.mineUntilFinal(4)
@@ -587,7 +587,7 @@ func TestACoinThatSomebodyElseSpendsFreezesTheTreasury(t *testing.T) {
 }
 
 // Rule COIN-6.
-func TestARestoredOrderHasTheCoinsThatTheJournalSignedFor(t *testing.T) {
+func TestARestoredOrderHasTheOutputsThatTheJournalSignedFor(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	h.depositOutputs(h.treasury, 100)
@@ -596,13 +596,13 @@ func TestARestoredOrderHasTheCoinsThatTheJournalSignedFor(t *testing.T) {
 	journal := dispatch.JournalRestorer{
 		Features:   map[signer.Purpose]dispatch.RestoreListener{signer.Payment: h.Withdrawals},
 		ReadFees:   func(chain.Name, []byte) (chain.Fees, error) { return chain.Fees{NonGas: money.Units(fee)}, nil },
-		ReadInputs: func(_ chain.Name, lease string) ([]chain.Output, error) { return pool.Inputs(lease) },
+		ReadInputs: func(_ chain.Name, slotKey string) ([]chain.Output, error) { return pool.Inputs(slotKey) },
 	}
-	restore := func(id, lease string, n uint64) error {
+	restore := func(id, slotKey string, n uint64) error {
 		payee := sim.Address("payee of " + id)
 		payment := chain.Payment{From: h.treasury.Address, To: payee, Amount: money.Units(300)}
 		payload, err := h.plan.Chain.Sender.Build(
-			h.treasury.Address, chain.Slot{Nonce: n, Key: lease}, chain.Fees{NonGas: money.Units(fee)}, payment,
+			h.treasury.Address, chain.Slot{Nonce: n, Key: slotKey}, chain.Fees{NonGas: money.Units(fee)}, payment,
 		)
 		h.mustSucceed(err)
 		raw, hash := sim.SignPayload(payload)
@@ -616,7 +616,7 @@ func TestARestoredOrderHasTheCoinsThatTheJournalSignedFor(t *testing.T) {
 				},
 				Signed: []mirror.Signature{{
 					SignBody: signer.SignBody{
-						IntentID: id, Slot: chain.Slot{Nonce: n, Key: lease}, Act: signer.Pay, Payload: payload,
+						IntentID: id, Slot: chain.Slot{Nonce: n, Key: slotKey}, Act: signer.Pay, Payload: payload,
 						Hash: hash,
 					}, SignedAt: tx.Now, Raw: raw,
 				}},
@@ -633,7 +633,7 @@ func TestARestoredOrderHasTheCoinsThatTheJournalSignedFor(t *testing.T) {
 	h.mustSucceed(err)
 	// One deposit that the backup has, and one that arrived after it.
 	later := h.net.Pay(payer, h.alice.Address, "", 200)
-	lease := fmt.Sprintf("%s:1000:%s %s:0:200:%s %s", had, h.alice.Address, later, h.alice.Address, rest.Address)
+	slotKey := fmt.Sprintf("%s:1000:%s %s:0:200:%s %s", had, h.alice.Address, later, h.alice.Address, rest.Address)
 	for name, wrong := range map[string]string{
 		"another amount":       fmt.Sprintf("%s:1001:%s %s", had, h.alice.Address, h.treasury.Address),
 		"another holder":       fmt.Sprintf("%s:1000:%s %s", had, h.treasury.Address, h.treasury.Address),
@@ -643,7 +643,7 @@ func TestARestoredOrderHasTheCoinsThatTheJournalSignedFor(t *testing.T) {
 			t.Errorf("%s: was restored", name)
 		}
 	}
-	h.mustSucceed(restore("wd_01ARZ3NDEKTSV4RRFFQ69G5FAV", lease, 0))
+	h.mustSucceed(restore("wd_01ARZ3NDEKTSV4RRFFQ69G5FAV", slotKey, 0))
 	h.wantOutputs("FREE 100", "RESERVED 200", "RESERVED 1000")
 	if err := restore(
 		"wd_01ARZ3NDEKTSV4RRFFQ69G5FAW", fmt.Sprintf("%s:1000:%s %s", had, h.alice.Address, h.alice.Address), 1,
@@ -657,7 +657,7 @@ func TestARestoredOrderHasTheCoinsThatTheJournalSignedFor(t *testing.T) {
 }
 
 // Rule COIN-3.
-func TestAPaymentKeepsItsCoinThroughABrokenFinality(t *testing.T) {
+func TestAPaymentKeepsItsOutputThroughABrokenFinality(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	h.depositOutputs(h.treasury, 100)
@@ -722,7 +722,7 @@ func (h *testEnv) inSystem(do func(context.Context, pg.Tx) error) {
 
 // Rule COIN-3. The order's transaction proves that the output is spent, whichever scan finds the
 // output again.
-func TestACoinThatIsFoundAgainAfterItsOrderEndedIsSpent(t *testing.T) {
+func TestAnOutputThatIsFoundAgainAfterItsOrderEndedIsSpent(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	h.depositOutputs(h.treasury, 100)
@@ -756,7 +756,7 @@ func TestACoinThatIsFoundAgainAfterItsOrderEndedIsSpent(t *testing.T) {
 }
 
 // Rule COIN-7. A role that may write orders cannot end one whose outputs are not spent with it.
-func TestAnOrderDoesNotEndBeforeItsCoins(t *testing.T) {
+func TestAnOrderDoesNotEndBeforeItsOutputs(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	h.depositOutputs(h.treasury, 100)

@@ -46,7 +46,7 @@ func coinOf(digit string, n uint32, amount uint64, holder chain.Address) chain.O
 }
 
 // lease is the slot key of two outputs, of native SegWit and of taproot.
-func lease(t testing.TB) SlotKey {
+func slotKey(t testing.TB) SlotKey {
 	t.Helper()
 	_, a, _ := keyOf(t, 1)
 	_, _, b := keyOf(t, 2)
@@ -76,9 +76,9 @@ func built(l SlotKey, ps []chain.Payment, rate uint64) (Tx, error) {
 
 func (SlotKey) network() chain.Network { return local }
 
-func TestOneSetOfCoinsHasOneText(t *testing.T) {
+func TestOneSetOfOutputsHasOneText(t *testing.T) {
 	t.Parallel()
-	l := lease(t)
+	l := slotKey(t)
 	text := l.String()
 	want := strings.Repeat("a", 64) + ":7:50000:" + string(l.Inputs[0].Owner) + " " + strings.Repeat("b", 64) +
 		":0:70000:" + string(l.Inputs[1].Owner) + " " + string(l.Change)
@@ -136,7 +136,7 @@ func TestOneSetOfCoinsHasOneText(t *testing.T) {
 
 func TestWhatIsBuiltPaysInOrderAndKeepsTheRest(t *testing.T) {
 	t.Parallel()
-	l := lease(t)
+	l := slotKey(t)
 	two := []chain.Payment{pay(segwitOf(t, 9), 40_000), pay("mipcBbFg9gMiCh81Kj8tqqdgoZub1ZJRfn", 20_000)}
 	fit, err := FitFees(local, l, two, feesOf(10_000, 1))
 	if err != nil {
@@ -252,7 +252,7 @@ func must(t testing.TB, a chain.Address) []byte {
 
 func TestAPayloadSaysAllOfATransaction(t *testing.T) {
 	t.Parallel()
-	l := lease(t)
+	l := slotKey(t)
 	for _, ps := range [][]chain.Payment{
 		nil,
 		{pay(segwitOf(t, 9), 1000)},
@@ -310,7 +310,7 @@ func TestAPayloadSaysAllOfATransaction(t *testing.T) {
 }
 
 func FuzzEveryPayloadThatIsReadIsWrittenAgain(f *testing.F) {
-	l := lease(f)
+	l := slotKey(f)
 	for _, ps := range [][]chain.Payment{nil, {pay(segwitOf(f, 9), 1000)}} {
 		tx, err := built(l, ps, 1000)
 		if err != nil {

@@ -271,7 +271,7 @@ func TestWhatCannotComeBackIsTheMiners(t *testing.T) {
 	}
 }
 
-func TestNoMoreCoinsAreTakenThanATransactionSpends(t *testing.T) {
+func TestNoMoreOutputsAreTakenThanATransactionSpends(t *testing.T) {
 	t.Parallel()
 	var from []chain.Output
 	for i := range 1000 {

@@ -797,7 +797,7 @@ func TestOnlyAUsableNonceIsRead(t *testing.T) {
 	}
 }
 
-func TestALeaseIsReadAsItIsWritten(t *testing.T) {
+func TestASlotKeyIsReadAsItIsWritten(t *testing.T) {
 	t.Parallel()
 	tx := samples(t)["coin"]
 	if a, v, err := ParseSlotKey(tx.SlotKey()); err != nil || a != tx.NonceAccount || v != tx.NonceValue ||

@@ -293,7 +293,7 @@ func TestWhatTheChainWouldRefuseIsNotWritten(t *testing.T) {
 	}
 }
 
-func TestAPlaceHasOneName(t *testing.T) {
+func TestASlotHasOneKey(t *testing.T) {
 	t.Parallel()
 	good := place(t).SlotKey()
 	parts := strings.Split(good, " ")
