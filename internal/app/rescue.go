@@ -463,11 +463,8 @@ func (r *Rescue) findOutcome(
 	return outcome, nil
 }
 
-// finishEarlier completes payments that an earlier run signed and that no block has yet.
-func (r *Rescue) finishEarlier(ctx context.Context) error {
-	intents := map[string]signer.Intent{}
-	latest := map[chain.Address]uint64{}
-	addresses := map[signer.WalletRef]chain.Address{}
+// readJournal passes every verified record of the rescue's journal to apply, oldest first.
+func (r *Rescue) readJournal(ctx context.Context, apply func(signer.Record) error) error {
 	var prev signer.Head
 	for {
 		entries, err := r.sign.EntriesAfter(ctx, prev.Seq, 1000)
@@ -483,37 +480,50 @@ func (r *Rescue) finishEarlier(ctx context.Context) error {
 				return fmt.Errorf("read the journal of the rescue: %w", err)
 			}
 			prev = e.Head()
-			switch {
-			case rec.Issue != nil:
-				addresses[rec.Issue.WalletRef] = rec.Issue.Address
-			case rec.Admit != nil:
-				intents[rec.Admit.ID] = *rec.Admit
-			case rec.Sign != nil:
-				intent := intents[rec.Sign.IntentID]
-				if intent.Chain != r.chain.Name {
-					continue
-				}
-				source := addresses[intent.From]
-				if _, known := latest[source]; !known {
-					account, err := r.chain.Sender.Account(ctx, source)
-					if err != nil {
-						return err
-					}
-					latest[source] = account.Latest
-				}
-				if rec.Sign.Slot.Nonce < latest[source] {
-					continue
-				}
-				fees, err := readFees(r.chain.Name, rec.Sign.Payload)
-				if err != nil {
-					return err
-				}
-				p := chain.Payment{From: source, To: intent.To, Contract: intent.Contract, Amount: intent.Amount}
-				if _, err := r.signAndSend(ctx, intent, p, rec.Sign.Slot, fees); err != nil {
-					return fmt.Errorf("finish what an earlier run began: %w", err)
-				}
-				delete(latest, source)
+			if err := apply(rec); err != nil {
+				return err
 			}
 		}
 	}
+}
+
+// finishEarlier completes payments that an earlier run signed and that no block has yet.
+func (r *Rescue) finishEarlier(ctx context.Context) error {
+	intents := map[string]signer.Intent{}
+	latest := map[chain.Address]uint64{}
+	addresses := map[signer.WalletRef]chain.Address{}
+	return r.readJournal(ctx, func(rec signer.Record) error {
+		switch {
+		case rec.Issue != nil:
+			addresses[rec.Issue.WalletRef] = rec.Issue.Address
+		case rec.Admit != nil:
+			intents[rec.Admit.ID] = *rec.Admit
+		case rec.Sign != nil:
+			intent := intents[rec.Sign.IntentID]
+			if intent.Chain != r.chain.Name {
+				return nil
+			}
+			source := addresses[intent.From]
+			if _, known := latest[source]; !known {
+				account, err := r.chain.Sender.Account(ctx, source)
+				if err != nil {
+					return err
+				}
+				latest[source] = account.Latest
+			}
+			if rec.Sign.Slot.Nonce < latest[source] {
+				return nil
+			}
+			fees, err := readFees(r.chain.Name, rec.Sign.Payload)
+			if err != nil {
+				return err
+			}
+			p := chain.Payment{From: source, To: intent.To, Contract: intent.Contract, Amount: intent.Amount}
+			if _, err := r.signAndSend(ctx, intent, p, rec.Sign.Slot, fees); err != nil {
+				return fmt.Errorf("finish what an earlier run began: %w", err)
+			}
+			delete(latest, source)
+		}
+		return nil
+	})
 }

@@ -397,27 +397,13 @@ func (r *Rescue) runUTXO(ctx context.Context, tell func(string)) error {
 func (r *Rescue) loadUsedSlots(ctx context.Context) error {
 	h := r.utxo
 	h.slots = map[string]signer.Slot{}
-	var prev signer.Head
-	for {
-		entries, err := r.sign.EntriesAfter(ctx, prev.Seq, 1000)
-		if err != nil {
-			return fmt.Errorf("read the journal of the rescue: %w", err)
+	return r.readJournal(ctx, func(rec signer.Record) error {
+		if rec.Sign != nil && rec.Sign.Slot.Key != "" {
+			h.slots[rec.Sign.IntentID] = rec.Sign.Slot
+			h.nonce = max(h.nonce, rec.Sign.Slot.Nonce+1)
 		}
-		if len(entries) == 0 {
-			return nil
-		}
-		for _, e := range entries {
-			rec, err := e.VerifyAfter(prev)
-			if err != nil {
-				return fmt.Errorf("read the journal of the rescue: %w", err)
-			}
-			prev = e.Head()
-			if rec.Sign != nil && rec.Sign.Slot.Key != "" {
-				h.slots[rec.Sign.IntentID] = rec.Sign.Slot
-				h.nonce = max(h.nonce, rec.Sign.Slot.Nonce+1)
-			}
-		}
-	}
+		return nil
+	})
 }
 
 // planBatches groups outputs into transactions, the largest first. uneconomic are outputs that are
