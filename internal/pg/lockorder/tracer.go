@@ -310,21 +310,53 @@ const callersMax = 40
 
 const module = "github.com/cofferpay/coffer/"
 
+// sender says of a place in the code who sends the statements that are sent there.
+type sender int
+
+const (
+	forwards    sender = iota // it sends them for its caller: a driver, package pg, this package
+	serviceSend               // the service
+	testSend                  // a test, or a package that only tests use
+)
+
+// senders has the sender of each program counter that was looked up: a look-up costs more than the
+// rest of what the tracer does for a statement.
+var senders sync.Map
+
 // fromTest reports whether a test sends the statement itself, or a package that only tests use. What
 // a test writes by itself has no order.
 func fromTest() bool {
 	pcs := make([]uintptr, callersMax)
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)])
+	for _, pc := range pcs[:runtime.Callers(3, pcs)] {
+		known, ok := senders.Load(pc)
+		if !ok {
+			known = senderAt(pc)
+			senders.Store(pc, known)
+		}
+		if known != forwards {
+			return known == testSend
+		}
+	}
+	return true // such as a test of package pg
+}
+
+// senderAt returns the sender at a program counter. Functions that the compiler inlined share one;
+// the innermost that does not forward decides.
+func senderAt(pc uintptr) sender {
+	frames := runtime.CallersFrames([]uintptr{pc})
 	for {
 		frame, hasNext := frames.Next()
 		if name, ok := strings.CutPrefix(frame.Function, module); ok && !strings.HasPrefix(name, "internal/pg.") &&
 			!strings.HasPrefix(name, "internal/pg/lockorder.") {
 			pkg, _, _ := strings.Cut(path.Base(name), ".")
-			return strings.HasSuffix(frame.File, "_test.go") || strings.HasSuffix(pkg, "test") ||
-				strings.HasPrefix(name, "internal/trial/") || strings.HasPrefix(name, "internal/localworld")
+			if strings.HasSuffix(frame.File, "_test.go") || strings.HasSuffix(pkg, "test") ||
+				strings.HasPrefix(name, "internal/trial/") || strings.HasPrefix(name, "internal/localworld") {
+				return testSend
+			}
+			return serviceSend
 		}
 		if !hasNext {
-			return true // such as a test of package pg
+			return forwards
 		}
 	}
 }

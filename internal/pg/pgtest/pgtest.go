@@ -52,6 +52,11 @@ const (
 	templateAgeMax   = 24 * time.Hour
 	memoryBytesMin   = 1 << 30 // below this a directory in memory is not used
 	connsPerTest     = 8
+	planSetting      = "plan_cache_mode"
+	planOnce         = "force_generic_plan"
+	// A world lives for minutes and has few rows. A worker that finds nothing to do in them reads
+	// the catalogue of each database every minute.
+	worldSettings = planSetting + " = " + planOnce + "\nautovacuum_naptime = 1h\n"
 )
 
 // Database describes a test's database, for tests that start a program on it.
@@ -133,6 +138,20 @@ func New(t testing.TB) *pg.DB {
 func NewWithClock(t testing.TB, clock func() time.Time) *pg.DB {
 	t.Helper()
 	return Open(t, NewDatabase(t), clock)
+}
+
+// NewForTrial does what NewWithClock does, but the server plans a statement once in a session and
+// not for its values. It is for a trial, which runs thousands of statements on few rows: planning
+// them is most of what the server does then. A test of plans or of their cost does not use it.
+func NewForTrial(t testing.TB, clock func() time.Time) *pg.DB {
+	t.Helper()
+	d := NewDatabase(t)
+	if _, err := sharedServer(t).admin.Exec(
+		t.Context(), "ALTER DATABASE "+d.Name+" SET "+planSetting+" = "+planOnce,
+	); err != nil {
+		t.Fatalf("set how the test's database plans: %v", err)
+	}
+	return Open(t, d, clock)
 }
 
 // Open opens a database that NewDatabase made, once more or with another clock. The pool is closed
@@ -321,12 +340,22 @@ func StartCluster(t testing.TB, settings map[string]string) *local.Cluster {
 }
 
 // FillDataDir fills the missing or empty directory of a cluster that another program starts. The
-// database local.Database in it is migrated and empty.
+// database local.Database in it is migrated and empty. The server plans a statement once in a
+// session, as for NewForTrial.
 func FillDataDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	return copyTemplate(context.Background(), dir)
+	if err := copyTemplate(context.Background(), dir); err != nil {
+		return err
+	}
+	// The file belongs to the server's user and keeps its owner.
+	file, err := os.OpenFile(filepath.Join(dir, "data", "postgresql.auto.conf"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(worldSettings)
+	return errors.Join(err, file.Close())
 }
 
 // launchCopy starts a copy of the template.
