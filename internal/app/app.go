@@ -103,6 +103,7 @@ type App struct {
 	loops                    []loop
 	jobs                     *jobs.Runner
 	dispatcher               *delivery.Dispatcher // nil where no webhooks are posted
+	sequencer                *event.Sequencer     // nil without the role of workers
 	ready                    atomic.Bool
 	opened                   chan struct{}
 }
@@ -491,6 +492,7 @@ func (a *App) wireWorkers() error {
 	}
 	sequencer := &event.Sequencer{DB: a.db, Environment: environment, Listener: delivery.FanOut{}, Log: a.log}
 	sequencer.OnNumbered = dispatcher.Wake
+	a.sequencer = sequencer
 	a.jobs = jobs.New(a.db, a.log)
 	jobs.HandlePeriodic(a.jobs, time.Duration(a.conf.Intervals.Verify), verifyBooksJob{},
 		func(ctx context.Context) error {
@@ -600,6 +602,14 @@ func (a *App) openSeal() (*seal.Keyset, error) {
 // OnKeyRolled registers f, which receives each main API key that an operator or its organization
 // rolls through this process. It is called before Run.
 func (a *App) OnKeyRolled(f func(ctx context.Context, org string, key seal.Secret)) { a.keyRolled = f }
+
+// SetIdlePause sets how long the sequencer and the deliveries wait between two polls while there is
+// nothing to do. It is called before Run, and is for worlds that wait most of the time.
+func (a *App) SetIdlePause(pause time.Duration) {
+	if a.sequencer != nil {
+		a.sequencer.IdlePause, a.dispatcher.IdlePause = pause, pause
+	}
+}
 
 // Run works until ctx ends or a part fails. It then stops the parts in order: first no new
 // requests, then the loops.

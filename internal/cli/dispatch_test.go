@@ -33,7 +33,7 @@ func newDispatchEnv(t *testing.T) *dispatchEnv {
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	t.Cleanup(cancel)
 	w, err := localworld.Start(ctx, localworld.Options{
-		PrepareDatabase: pgtest.FillDataDir, Dir: t.TempDir(), BlockTime: time.Second,
+		PrepareDatabase: pgtest.FillDataDir, Dir: t.TempDir(), BlockTime: 300 * time.Millisecond, Calm: true,
 		Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

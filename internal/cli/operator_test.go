@@ -46,7 +46,7 @@ func writeDualControlConfig(t *testing.T, config string) string {
 func TestTheOperatorsCommandsDoAsTheirScriptSays(t *testing.T) {
 	t.Parallel()
 	w, err := localworld.Start(t.Context(), localworld.Options{
-		PrepareDatabase: pgtest.FillDataDir, Dir: t.TempDir(), BlockTime: time.Second,
+		PrepareDatabase: pgtest.FillDataDir, Dir: t.TempDir(), BlockTime: 300 * time.Millisecond, Calm: true,
 		Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

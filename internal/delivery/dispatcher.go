@@ -22,9 +22,9 @@ import (
 )
 
 const (
-	claimMax  = 512 // deliveries in one claim
-	recordMax = 512 // outcomes in one transaction
-	idlePause = 50 * time.Millisecond
+	claimMax  = 512                   // deliveries in one claim
+	recordMax = 512                   // outcomes in one transaction
+	idlePause = 50 * time.Millisecond // Dispatcher.IdlePause if that is 0
 	// While there is much to do, claims and records are made at this interval instead of at every
 	// answer: a transaction costs about the same for one delivery and for a hundred.
 	busyPause  = 10 * time.Millisecond
@@ -48,6 +48,8 @@ type Dispatcher struct {
 	// Development also allows http to this machine's loopback addresses.
 	Development bool
 	Log         *slog.Logger // nil means the default
+	// IdlePause is the time between two looks for due deliveries without a call of Wake; 0 is 50 ms.
+	IdlePause time.Duration
 	// Observe receives the result of every post in one word: 2xx, 3xx, 4xx, 5xx, forbidden,
 	// timeout, name, refused, reset, other, or ours if a local fault prevented the post. It may be
 	// nil.
@@ -179,7 +181,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	}
 	maintainedAt := time.Time{}
 	for ctx.Err() == nil {
-		began, wait := time.Now(), idlePause
+		began, wait := time.Now(), cmp.Or(d.IdlePause, idlePause)
 		if began.Sub(maintainedAt) >= maintenanceInterval {
 			hasMore, err := d.runMaintenance(ctx)
 			if err != nil && ctx.Err() == nil {

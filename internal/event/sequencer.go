@@ -18,7 +18,7 @@ import (
 
 const (
 	batchMax  = 1000                  // events that one step starts from
-	idlePause = 50 * time.Millisecond // between two polls when there was nothing to do
+	idlePause = 50 * time.Millisecond // Sequencer.IdlePause if that is 0
 	// Pause after a step that was far from full, so that more events share its fixed cost.
 	gatherPause = 20 * time.Millisecond
 	errorPause  = 2 * time.Second // after an error
@@ -61,6 +61,8 @@ type Sequencer struct {
 	// OnNumbered is called after events were numbered; it may be nil. It only saves time: its
 	// receiver polls by itself.
 	OnNumbered func()
+	// IdlePause is the time between two polls while there is nothing to do; 0 is 50 ms.
+	IdlePause time.Duration
 
 	skipLock bool // a test turns the lock off to check correctness without it
 	batch    int  // a test makes batches small; 0 means batchMax
@@ -85,7 +87,7 @@ func (s *Sequencer) Run(ctx context.Context) error {
 			log.LogAttrs(ctx, slog.LevelError, "cannot sequence events", slog.Any("error", err))
 			pause = errorPause
 		case n == 0:
-			pause = idlePause
+			pause = cmp.Or(s.IdlePause, idlePause)
 		default:
 			if s.OnNumbered != nil {
 				s.OnNumbered()

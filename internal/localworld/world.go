@@ -70,6 +70,10 @@ type Options struct {
 	OutageProxies bool // the service reaches its chains through proxies, which Info.SetOutage controls
 	Limits        bool // the API limits its callers as on a main network; false: no limits
 	ManualBlocks  bool // only the caller makes blocks; BlockTime has no effect then
+	// Calm makes the service look for work less often: a test that waits for blocks and for people
+	// pays for each look of a service that has nothing to do. The pauses between two polls for events
+	// are long only where the service runs in this process.
+	Calm bool
 	// PrepareDatabase fills the folder of a new world's database before PostgreSQL starts in it. A
 	// caller that starts many worlds can copy a cluster that was made and migrated once. nil: the
 	// world makes and migrates the database.
@@ -85,9 +89,11 @@ const (
 	slotsInEpoch = 2
 	// treasuryCoins is the gas that this world's operator deposits, in whole coins.
 	treasuryCoins = 100
-	orgName       = "Example Marketplace"
-	ownerEmail    = "owner@example.test"
-	operatorName  = "local operator"
+	// calmPause is the pause between two polls for events with Options.Calm.
+	calmPause    = 300 * time.Millisecond
+	orgName      = "Example Marketplace"
+	ownerEmail   = "owner@example.test"
+	operatorName = "local operator"
 )
 
 // World is a running local world.
@@ -203,6 +209,9 @@ func (w *World) startService(ctx context.Context) error {
 			w.opts.Log.WarnContext(ctx, "the local world could not store a rolled key", "error", err)
 		}
 	})
+	if w.opts.Calm {
+		service.SetIdlePause(calmPause)
+	}
 	w.running = true
 	go func() { w.serviceEnded <- service.Run(ctx) }()
 	return w.app.WaitReady(ctx)
@@ -313,6 +322,9 @@ func (w *World) writeServiceConfig(tokens anvil.Tokens) (conf app.Config, err er
 	conf.Intervals = app.Intervals{
 		Scan: second / 5, Dispatch: second / 5, Sweep: second / 2, Verify: 30 * second,
 		Resend: 5 * second, Bump: 15 * second, Anchor: 60 * second,
+	}
+	if w.opts.Calm {
+		conf.Intervals.Scan, conf.Intervals.Dispatch, conf.Intervals.Sweep = second/2, second/2, second
 	}
 	if err := conf.Check(); err != nil {
 		return conf, fmt.Errorf("the local world's own configuration: %w", err)
