@@ -182,14 +182,11 @@ func (t *Tracer) run(r *Record, tx *transaction, sql string, args []any) {
 	if s.begins {
 		tx.ofTest = t.fromTest()
 	}
-	if tx.ofTest {
+	if tx.ofTest || s.err == nil && len(s.steps) == 0 || t.fromTest() {
 		return
 	}
-	if s.err != nil && !t.fromTest() {
+	if s.err != nil {
 		r.add(sql, fmt.Sprintf("the lock order does not understand a statement: %v\n%s", s.err, sql))
-		return
-	}
-	if s.err != nil || len(s.steps) == 0 || t.fromTest() {
 		return
 	}
 	now, deferred, err := t.catalogue.Load().expand(s.steps, args)
@@ -310,21 +307,51 @@ const callersMax = 40
 
 const module = "github.com/cofferpay/coffer/"
 
+// origin is whose code a place in the program is.
+type origin int
+
+const (
+	originOther   origin = iota // a library, or a package through which every statement goes
+	originTest                  // a test, or a package that only tests use
+	originProgram               // the other packages of the project
+)
+
+// origins keeps the origin of each program counter that was on a stack. Finding the function of one
+// costs more than the rest of what happens for a statement.
+var origins sync.Map // uintptr -> origin
+
 // fromTest reports whether a test sends the statement itself, or a package that only tests use. What
 // a test writes by itself has no order.
 func fromTest() bool {
-	pcs := make([]uintptr, callersMax)
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)])
+	var pcs [callersMax]uintptr
+	for _, pc := range pcs[:runtime.Callers(3, pcs[:])] {
+		known, ok := origins.Load(pc)
+		if !ok {
+			known = findOrigin(pc)
+			origins.Store(pc, known)
+		}
+		if known != originOther {
+			return known == originTest
+		}
+	}
+	return true // such as a test of package pg
+}
+
+func findOrigin(pc uintptr) origin {
+	frames := runtime.CallersFrames([]uintptr{pc})
 	for {
 		frame, hasNext := frames.Next()
 		if name, ok := strings.CutPrefix(frame.Function, module); ok && !strings.HasPrefix(name, "internal/pg.") &&
 			!strings.HasPrefix(name, "internal/pg/lockorder.") {
 			pkg, _, _ := strings.Cut(path.Base(name), ".")
-			return strings.HasSuffix(frame.File, "_test.go") || strings.HasSuffix(pkg, "test") ||
-				strings.HasPrefix(name, "internal/trial/") || strings.HasPrefix(name, "internal/localworld")
+			if strings.HasSuffix(frame.File, "_test.go") || strings.HasSuffix(pkg, "test") ||
+				strings.HasPrefix(name, "internal/trial/") || strings.HasPrefix(name, "internal/localworld") {
+				return originTest
+			}
+			return originProgram
 		}
 		if !hasNext {
-			return true // such as a test of package pg
+			return originOther
 		}
 	}
 }
