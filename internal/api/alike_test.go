@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/delivery"
 	"github.com/cofferpay/coffer/internal/event"
@@ -31,7 +33,8 @@ type similarCustomers struct {
 	at     map[string]string // its deposit address
 	ear    *webhookReceiver
 	listen string // the endpoint of the address
-	last   int    // of keys that say nothing
+	owner  *pgxpool.Pool
+	last   int // of keys that say nothing
 }
 
 func (x *similarCustomers) keys() int { x.last++; return x.last }
@@ -44,6 +47,7 @@ func newSimilarCustomers(t *testing.T) *similarCustomers {
 		queue: newQueue(t, 1), ids: idtest.Alike, owns: map[string]int{}, at: map[string]string{},
 		ear: newWebhookReceiver(t),
 	}
+	x.owner = pgtest.OwnerPool(t, x.db)
 	for i, id := range x.ids {
 		body := map[string]any{"mintId": usdc, "customerId": id, "customerEmail": mailbox}
 		x.at[id] = x.wantStatus(x.call(x.one, "POST", "/deposit", body), 200).text("address")
@@ -51,7 +55,7 @@ func newSimilarCustomers(t *testing.T) *similarCustomers {
 		x.owns[id] = 10_000 + 100*i
 		x.deposit(x.one, id, uint64(x.owns[id]))
 		// A row of the list of deposits, next to the posting.
-		if _, err := pgtest.OwnerPool(t, x.db).Exec(t.Context(), `
+		if _, err := x.owner.Exec(t.Context(), `
 			WITH off AS (SELECT set_config('session_replication_role', 'replica', true))
 			INSERT INTO deposits SELECT (jsonb_populate_record(d, jsonb_build_object('deposit_id', 'dep_' || lpad($1::text, 26, '0'), 'customer_id', $2::text, 'tx_hash', 'tx' || $1,
 				'status', 'BELOW_MINIMUM', 'is_flagged', false, 'flagged_at', NULL, 'risk_of_funds', NULL, 'flag_reason', NULL))).* FROM deposits d, off WHERE deposit_id = $3`,
@@ -410,7 +414,7 @@ var places = map[string]func(x *similarCustomers){
 			x.pay(x.near(i)[0], fmt.Sprint("not-heard-at-first-", i))
 			x.fanOutEvents()
 			var told, others int
-			if err := pgtest.OwnerPool(x.t, x.db).QueryRow(x.t.Context(), `
+			if err := x.owner.QueryRow(x.t.Context(), `
 				SELECT count(*) FILTER (WHERE e.customer_id = $2), count(*) FILTER (WHERE e.customer_id IS DISTINCT FROM $2)
 				FROM deliveries d JOIN events e USING (event_id) WHERE d.endpoint_id = $1`,
 				made.text("endpointId"), id).Scan(&told, &others); err != nil || told != 1 || others != 0 {

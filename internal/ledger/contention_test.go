@@ -19,7 +19,7 @@ const workers = 64
 func TestManySpendersOfOneBalanceNeitherOverdrawNorLoseAHold(t *testing.T) {
 	t.Parallel()
 	db := newBooksWithMany(t, "org_a")
-	const start, rounds = 300, 25
+	const start, rounds = 300, 10
 	mustPost(t, db, "org_a", depositPosting("org_a", "ann", "dep_1", start))
 	var taken, paid, refused atomic.Uint64
 	var open sync.Map // holds that have not ended
@@ -110,7 +110,7 @@ func TestOneOfManyWhoWantAllOfItGetsIt(t *testing.T) {
 func TestOppositePostingsNeverDeadlock(t *testing.T) {
 	t.Parallel()
 	db := newBooksWithMany(t, "org_a")
-	const customers, rounds = 6, 15
+	const customers, rounds = 6, 6
 	name := func(i int) string { return fmt.Sprint("customer ", i) }
 	for i := range customers {
 		mustPost(t, db, "org_a", depositPosting("org_a", name(i), fmt.Sprint("dep_", i), 1_000_000))
@@ -165,7 +165,7 @@ func TestOppositePostingsNeverDeadlock(t *testing.T) {
 func TestAHotAccountEndsWithTheRightSum(t *testing.T) {
 	t.Parallel()
 	db := newBooksWithMany(t, "org_a", "org_b")
-	const rounds = 12
+	const rounds = 5
 	gas := ledger.Account{OrgID: "org_a", MintID: 2, Kind: ledger.Gas}
 	coin := ledger.Account{OrgID: "org_a", MintID: 2, Kind: ledger.Custody}
 	var wg sync.WaitGroup

@@ -1082,19 +1082,18 @@ var tamperings = []struct {
 
 func TestEveryTamperingIsSeen(t *testing.T) {
 	t.Parallel()
-	// The checks of the schema take as long as all others together and see nothing of the data.
-	data := slices.DeleteFunc(AllChecks(), isSchemaCheck)
-	wantSeen(t, data, func(c Check) bool { return !isSchemaCheck(c) })
+	wantSeen(t, func(c Check) bool { return !isSchemaCheck(c) })
 }
 
 // Tamperings with the schema have their own test: they are few, and the others take minutes.
 func TestEveryTamperingWithTheSchemaIsSeen(t *testing.T) {
 	t.Parallel()
-	wantSeen(t, checks, isSchemaCheck)
+	wantSeen(t, isSchemaCheck)
 }
 
-// wantSeen tries the tamperings that the chosen checks have to detect, and runs all of made for each.
-func wantSeen(t *testing.T, made []Check, chosen func(Check) bool) {
+// wantSeen tries the tamperings that the chosen checks have to detect. For each it runs the check that
+// has to detect it: a breach that another check finds counts for nothing here.
+func wantSeen(t *testing.T, chosen func(Check) bool) {
 	t.Helper()
 	h := newTestEnv(t)
 	shown := map[string]bool{}
@@ -1107,7 +1106,7 @@ func wantSeen(t *testing.T, made []Check, chosen func(Check) bool) {
 		if !chosen(checks[i]) {
 			continue
 		}
-		r, err := h.runTamperedFor(made, c.sql...)
+		r, err := h.runTamperedFor(checks[i:i+1], c.sql...)
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue

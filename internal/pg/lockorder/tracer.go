@@ -182,14 +182,11 @@ func (t *Tracer) run(r *Record, tx *transaction, sql string, args []any) {
 	if s.begins {
 		tx.ofTest = t.fromTest()
 	}
-	if tx.ofTest {
+	if tx.ofTest || s.err == nil && len(s.steps) == 0 || t.fromTest() {
 		return
 	}
-	if s.err != nil && !t.fromTest() {
+	if s.err != nil {
 		r.add(sql, fmt.Sprintf("the lock order does not understand a statement: %v\n%s", s.err, sql))
-		return
-	}
-	if s.err != nil || len(s.steps) == 0 || t.fromTest() {
 		return
 	}
 	now, deferred, err := t.catalogue.Load().expand(s.steps, args)
@@ -310,39 +307,37 @@ const callersMax = 40
 
 const module = "github.com/cofferpay/coffer/"
 
-// sender says of a place in the code who sends the statements that are sent there.
-type sender int
+// origin is whose code a place in the program is.
+type origin int
 
 const (
-	forwards    sender = iota // it sends them for its caller: a driver, package pg, this package
-	serviceSend               // the service
-	testSend                  // a test, or a package that only tests use
+	originOther   origin = iota // a library, or a package through which every statement goes
+	originTest                  // a test, or a package that only tests use
+	originProgram               // the other packages of the project
 )
 
-// senders has the sender of each program counter that was looked up: a look-up costs more than the
-// rest of what the tracer does for a statement.
-var senders sync.Map
+// origins keeps the origin of each program counter that was on a stack. Finding the function of one
+// costs more than the rest of what happens for a statement.
+var origins sync.Map // uintptr -> origin
 
 // fromTest reports whether a test sends the statement itself, or a package that only tests use. What
 // a test writes by itself has no order.
 func fromTest() bool {
-	pcs := make([]uintptr, callersMax)
-	for _, pc := range pcs[:runtime.Callers(3, pcs)] {
-		known, ok := senders.Load(pc)
+	var pcs [callersMax]uintptr
+	for _, pc := range pcs[:runtime.Callers(3, pcs[:])] {
+		known, ok := origins.Load(pc)
 		if !ok {
-			known = senderAt(pc)
-			senders.Store(pc, known)
+			known = findOrigin(pc)
+			origins.Store(pc, known)
 		}
-		if known != forwards {
-			return known == testSend
+		if known != originOther {
+			return known == originTest
 		}
 	}
 	return true // such as a test of package pg
 }
 
-// senderAt returns the sender at a program counter. Functions that the compiler inlined share one;
-// the innermost that does not forward decides.
-func senderAt(pc uintptr) sender {
+func findOrigin(pc uintptr) origin {
 	frames := runtime.CallersFrames([]uintptr{pc})
 	for {
 		frame, hasNext := frames.Next()
@@ -351,12 +346,12 @@ func senderAt(pc uintptr) sender {
 			pkg, _, _ := strings.Cut(path.Base(name), ".")
 			if strings.HasSuffix(frame.File, "_test.go") || strings.HasSuffix(pkg, "test") ||
 				strings.HasPrefix(name, "internal/trial/") || strings.HasPrefix(name, "internal/localworld") {
-				return testSend
+				return originTest
 			}
-			return serviceSend
+			return originProgram
 		}
 		if !hasNext {
-			return forwards
+			return originOther
 		}
 	}
 }

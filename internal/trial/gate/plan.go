@@ -48,6 +48,23 @@ var selections = []selection{
 			"The service that the other tests run is raced in internal/app and in the packages of its parts.",
 	},
 	{
+		dir: "internal/deposit",
+		raced: []string{
+			"TestABlockWhoseCreditsCannotBeBookedIsTakenInWithoutThem", "TestADepositShowsThePayersMemo",
+			"TestADepositThatCannotBeBookedKeepsNobodyFromBeingScreened",
+			"TestADepositThatCannotBeCreditedHoldsUpNoOther", "TestAFloodOfMemosHoldsUpNoOther",
+			"TestReadingBlocksAgainChangesNothing", "TestWhatNobodyCanSayEnoughOfIsInNoBalance",
+			"TestWhoSentAFlaggedDepositIsToldFromAContract",
+		},
+		reason: "Its goroutines check and screen the deposits of one page and read their memos, and the call waits " +
+			"for them. The raced tests have pages of several; in most others each page has one.",
+	},
+	{
+		dir: "internal/dispatch",
+		reason: "A round steps each wallet in a goroutine and waits for it, and the tests here pay from one wallet. " +
+			"Those that make rounds and steps at once are raced; internal/verify races rounds of several wallets.",
+	},
+	{
 		dir: "internal/localworld", raced: []string{"TestTheWorldLeavesNothingBehind"},
 		reason: "Its goroutines wait for processes, from the start of a world to its stop, as in the raced test.",
 	},
