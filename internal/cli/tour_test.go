@@ -26,7 +26,8 @@ import (
 func TestTheTourHolds(t *testing.T) {
 	t.Parallel()
 	w, err := localworld.Start(t.Context(), localworld.Options{
-		PrepareDatabase: pgtest.FillDataDir, Dir: t.TempDir(), Chains: localworld.AllChains, BlockTime: 300 * time.Millisecond, Calm: true,
+		PrepareDatabase: pgtest.FillDataDir, Dir: t.TempDir(), Chains: localworld.AllChains,
+		BlockTime: 300 * time.Millisecond, Calm: true,
 		Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

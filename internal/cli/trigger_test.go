@@ -27,7 +27,8 @@ func TestTheTriggersCauseWhatTheySay(t *testing.T) {
 	defer cancel()
 	dir := t.TempDir()
 	w, err := localworld.Start(ctx, localworld.Options{
-		PrepareDatabase: pgtest.FillDataDir, Dir: dir, OutageProxies: true, BlockTime: 300 * time.Millisecond, Calm: true,
+		PrepareDatabase: pgtest.FillDataDir, Dir: dir, OutageProxies: true,
+		BlockTime: 300 * time.Millisecond, Calm: true,
 		Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

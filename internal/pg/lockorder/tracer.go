@@ -325,13 +325,13 @@ var origins sync.Map // uintptr -> origin
 func fromTest() bool {
 	var pcs [callersMax]uintptr
 	for _, pc := range pcs[:runtime.Callers(3, pcs[:])] {
-		known, ok := origins.Load(pc)
+		cached, ok := origins.Load(pc)
 		if !ok {
-			known = findOrigin(pc)
-			origins.Store(pc, known)
+			cached = findOrigin(pc)
+			origins.Store(pc, cached)
 		}
-		if known != originOther {
-			return known == originTest
+		if cached != originOther {
+			return cached == originTest
 		}
 	}
 	return true // such as a test of package pg
