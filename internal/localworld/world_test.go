@@ -58,7 +58,7 @@ func newScenario(t *testing.T, program string) *scenario {
 func buildScenario(t *testing.T, opts localworld.Options) *scenario {
 	t.Helper()
 	opts.Dir, opts.BlockTime, opts.Log = t.TempDir(), 250*time.Millisecond, slog.New(slog.DiscardHandler)
-	opts.PrepareDatabase = pgtest.FillDataDir
+	opts.PrepareDatabase, opts.Calm = pgtest.FillDataDir, true
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	t.Cleanup(cancel)
 	w, err := localworld.Start(ctx, opts)
@@ -332,7 +332,7 @@ func TestAKeptWorldGoesOnWhereItWas(t *testing.T) {
 	t.Parallel()
 	opts := localworld.Options{
 		PrepareDatabase: pgtest.FillDataDir, Dir: t.TempDir(), StateDir: filepath.Join(t.TempDir(), "world"),
-		BlockTime: 250 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
+		BlockTime: 250 * time.Millisecond, Calm: true, Log: slog.New(slog.DiscardHandler),
 	}
 	var first localworld.Info
 	for life := range 2 {
@@ -366,7 +366,7 @@ func TestAKeptWorldGoesOnWithTransactionsInFlight(t *testing.T) {
 	opts := localworld.Options{
 		PrepareDatabase: pgtest.FillDataDir, Dir: t.TempDir(), StateDir: filepath.Join(t.TempDir(), "world"),
 		Chains:    []chain.Name{chain.Ethereum, chain.Bitcoin},
-		BlockTime: 250 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
+		BlockTime: 250 * time.Millisecond, Calm: true, Log: slog.New(slog.DiscardHandler),
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()

@@ -420,17 +420,21 @@ func clusterOptions(dir string) local.Options {
 	}
 }
 
-// workDir returns the directory in which servers run: in memory if there is enough of it.
+// workDir returns the directory in which servers run.
 func workDir() (string, error) {
-	base := os.TempDir()
+	return ownDir(filepath.Join(baseDir(), fmt.Sprintf("coffer-pgtest-%d", os.Getuid())))
+}
+
+// baseDir returns the directory of everything here: in memory if there is enough of it.
+func baseDir() string {
 	if runtime.GOOS == "linux" {
 		var stat syscall.Statfs_t
 		const memory = "/dev/shm"
 		if err := syscall.Statfs(memory, &stat); err == nil && int64(stat.Bavail)*int64(stat.Bsize) >= memoryBytesMin {
-			base = memory
+			return memory
 		}
 	}
-	return ownDir(filepath.Join(base, fmt.Sprintf("coffer-pgtest-%d", os.Getuid())))
+	return os.TempDir()
 }
 
 // ownDir creates a directory that other users may pass through but not write to. It refuses a
@@ -460,7 +464,7 @@ type lockedTemplate struct {
 // lockTemplate finds or creates the cluster for this state of the migrations and this version of
 // PostgreSQL. The first process creates it while the others wait.
 func lockTemplate(ctx context.Context) (lockedTemplate, error) {
-	cache, err := ownDir(filepath.Join(os.TempDir(), fmt.Sprintf("coffer-pgtest-cache-%d", os.Getuid())))
+	cache, err := ownDir(filepath.Join(baseDir(), fmt.Sprintf("coffer-pgtest-cache-%d", os.Getuid())))
 	if err != nil {
 		return lockedTemplate{}, err
 	}

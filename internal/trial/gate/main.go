@@ -74,6 +74,11 @@ func run(ctx context.Context, args []string, out io.Writer) (passed bool, err er
 	if err != nil {
 		return false, err
 	}
+	tempEnv, removeTemp, err := makeTempDir()
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, removeTemp()) }()
 	r := newRecord(out)
 	var group sync.WaitGroup
 	errs := make([]error, len(plan.lanes))
@@ -81,7 +86,7 @@ func run(ctx context.Context, args []string, out io.Writer) (passed bool, err er
 		group.Go(func() {
 			for _, run := range lane {
 				if len(run.packages) > 0 && ctx.Err() == nil {
-					errs[i] = errors.Join(errs[i], runTests(ctx, run, r))
+					errs[i] = errors.Join(errs[i], runTests(ctx, run, tempEnv, r))
 				}
 			}
 		})
@@ -120,10 +125,42 @@ func listPackages(ctx context.Context) ([]sourcePackage, error) {
 	}
 }
 
+// memoryBytesMin is the room that the file system in memory has to have. The worlds that run at the
+// same time take some hundreds of megabytes.
+const memoryBytesMin = 4 << 30
+
+// makeTempDir makes the folder for temporary files of the tests, in memory if there is enough of it:
+// a world has thousands of small files, and its processes wait for the disk most of the time. No
+// test needs a disk, because none cuts the power: what a killed process wrote is in the kernel. What
+// go test builds stays where it was. The environment is empty if there is no such memory. A gate
+// that is killed leaves the folder.
+func makeTempDir() (env []string, remove func() error, err error) {
+	remove = func() error { return nil }
+	const memory = "/dev/shm"
+	var stat syscall.Statfs_t
+	if err := syscall.Statfs(memory, &stat); err != nil || int64(stat.Bavail)*int64(stat.Bsize) < memoryBytesMin {
+		return nil, remove, nil
+	}
+	dir, err := os.MkdirTemp(memory, "coffer-gate-")
+	if err != nil {
+		return nil, remove, fmt.Errorf("make a folder for temporary files: %w", err)
+	}
+	remove = func() error { return os.RemoveAll(dir) }
+	// The user of PostgreSQL passes through it.
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return nil, remove, errors.Join(err, remove())
+	}
+	builds := os.Getenv("GOTMPDIR")
+	if builds == "" {
+		builds = os.TempDir()
+	}
+	return []string{"TMPDIR=" + dir, "GOTMPDIR=" + builds}, remove, nil
+}
+
 // runTests runs one go test to its end and reads what it says.
-func runTests(ctx context.Context, g testRun, r *record) error {
+func runTests(ctx context.Context, g testRun, tempEnv []string, r *record) error {
 	cmd := exec.CommandContext(ctx, "go", slices.Concat([]string{"test", "-json"}, g.flags, g.packages)...)
-	cmd.Env = append(os.Environ(), g.env...)
+	cmd.Env = slices.Concat(os.Environ(), g.env, tempEnv)
 	cmd.Stderr = os.Stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = interruptMax

@@ -77,7 +77,7 @@ func newWorkspace(t *testing.T) *workspace {
 		t.Fatal(err)
 	}
 	w, err := localworld.Start(ctx, localworld.Options{
-		PrepareDatabase: pgtest.FillDataDir, Dir: p.dir, BlockTime: 250 * time.Millisecond,
+		PrepareDatabase: pgtest.FillDataDir, Dir: p.dir, BlockTime: 250 * time.Millisecond, Calm: true,
 		Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
