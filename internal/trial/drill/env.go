@@ -92,7 +92,7 @@ func (h *drillEnv) startWorld(ctx context.Context) (err error) {
 	}
 	h.world, err = localworld.Start(ctx, localworld.Options{
 		Dir: h.dir, StateDir: filepath.Join(h.dir, "world"), Program: h.program, ManualBlocks: true, SingleRun: true,
-		Calm: true, Chains: []chain.Name{h.chainName}, Log: slog.New(slog.DiscardHandler),
+		Chains: []chain.Name{h.chainName}, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		return err
