@@ -359,8 +359,10 @@ func TestManyAtOnceLeaveTheBooksSound(t *testing.T) {
 	// Money moved in each way while the books were looked at.
 	var credited, swept, paid int
 	if err := pgtest.OwnerPool(t, s.db).QueryRow(s.ctx, `
-		SELECT (SELECT count(*) FROM deposits WHERE status = 'CREDITED'), (SELECT count(*) FROM sweeps WHERE status = 'DONE'),
-			(SELECT count(*) FROM withdrawals WHERE status IN ('BROADCAST', 'COMPLETED'))`).Scan(&credited, &swept, &paid); err != nil {
+		SELECT (SELECT count(*) FROM deposits WHERE status = 'CREDITED'),
+			(SELECT count(*) FROM sweeps WHERE status = 'DONE'),
+			(SELECT count(*) FROM withdrawals WHERE status IN ('BROADCAST', 'COMPLETED'))`,
+	).Scan(&credited, &swept, &paid); err != nil {
 		t.Fatal(err)
 	}
 	if credited < blocks || swept == 0 || paid == 0 {

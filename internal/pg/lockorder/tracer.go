@@ -325,13 +325,13 @@ var origins sync.Map // uintptr -> origin
 func fromTest() bool {
 	var pcs [callersMax]uintptr
 	for _, pc := range pcs[:runtime.Callers(3, pcs[:])] {
-		known, ok := origins.Load(pc)
+		place, ok := origins.Load(pc)
 		if !ok {
-			known = findOrigin(pc)
-			origins.Store(pc, known)
+			place = findOrigin(pc)
+			origins.Store(pc, place)
 		}
-		if known != originOther {
-			return known == originTest
+		if place != originOther {
+			return place == originTest
 		}
 	}
 	return true // such as a test of package pg
