@@ -307,7 +307,7 @@ const callersMax = 40
 
 const module = "github.com/cofferpay/coffer/"
 
-// origin is whose code a place in the program is.
+// origin says who wrote the code at a program counter.
 type origin int
 
 const (
@@ -325,13 +325,13 @@ var origins sync.Map // uintptr -> origin
 func fromTest() bool {
 	var pcs [callersMax]uintptr
 	for _, pc := range pcs[:runtime.Callers(3, pcs[:])] {
-		place, ok := origins.Load(pc)
+		cached, ok := origins.Load(pc)
 		if !ok {
-			place = findOrigin(pc)
-			origins.Store(pc, place)
+			cached = findOrigin(pc)
+			origins.Store(pc, cached)
 		}
-		if place != originOther {
-			return place == originTest
+		if cached != originOther {
+			return cached == originTest
 		}
 	}
 	return true // such as a test of package pg
