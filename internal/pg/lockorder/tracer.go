@@ -307,7 +307,7 @@ const callersMax = 40
 
 const module = "github.com/cofferpay/coffer/"
 
-// origin is whose code a place in the program is.
+// origin says who wrote the code at a program counter.
 type origin int
 
 const (
