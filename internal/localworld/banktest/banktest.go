@@ -40,7 +40,7 @@ type Bank struct {
 	mu     sync.Mutex
 	stdin  io.Writer
 	stdout *bufio.Scanner
-	blocks []string // the newest hashes before and after each request
+	blocks []string // the newest hashes before, during and after each sending
 }
 
 // Account is the account at an address.
