@@ -77,7 +77,6 @@ var packages = []pkg{
 	{"internal/chain/solana/solanatx", words, 0},
 	{"internal/chain/bitcoin/bitcointx", words, mayKeys},  // public ones: taproot addresses are points of the curve
 	{"internal/chain/bitcoin/coinselect", words, mayRand}, // for draws of coins, seeded by the order
-	{"internal/chain/tron/trontx", words, 0},              // public keys only: addresses are their hashes
 	{"internal/chain/catalogue", words, 0},
 
 	{"schema", foundations, 0},
@@ -144,7 +143,6 @@ var packages = []pkg{
 	{"internal/chain/bitcoin", adapters, 0},
 	{"internal/chain/sim", adapters, mayRand},
 	{"internal/chain/solana", adapters, 0},
-	{"internal/chain/tron", adapters, 0},
 	{"internal/signer/local", adapters, mayKeys},
 	{"internal/signer/remote", adapters, 0},
 	{"internal/trace/otlp", adapters, mayFloat},

@@ -21,7 +21,8 @@ import (
 // test network or the local one; the name does not change with it.
 type Name string
 
-// The chains that have a name. An installation runs those that it configures.
+// The chains that have a name. An installation runs those that it configures. TRON has no adapter,
+// so none runs it. It has a name because the API lists it and risk providers cover it.
 const (
 	Ethereum  Name = "ETHEREUM"
 	Base      Name = "BASE"
@@ -35,14 +36,14 @@ const (
 	Tron      Name = "TRON"
 )
 
-// Names lists all chains that have a name.
+// Names lists all chains that have a name, also TRON.
 var Names = []Name{Ethereum, Base, Arbitrum, Optimism, Polygon, BSC, Avalanche, Solana, Bitcoin, Tron}
 
 // Family is a set of chains with one form of address and of key. A customer has one address per
 // family, so a transfer on the wrong chain of the family can be recovered.
 type Family string
 
-// The families.
+// The families. TronFamily only makes TRON a known chain: the signer has no keys for it.
 const (
 	EVM           Family = "EVM"
 	SolanaFamily  Family = "SOLANA"
@@ -169,9 +170,6 @@ var (
 	// quorum needs, and that none of those is of another network. The adapter can be used: it
 	// identifies each provider before it sends any query.
 	ErrTooFewProviders = errors.New("too few providers answer")
-	// ErrExpires says that the chain has no cancel transaction. One transaction may be signed for a
-	// slot, and nothing replaces it. If it is not mined before it expires, it never is.
-	ErrExpires = errors.New("a transaction of this chain cannot be cancelled or replaced: it ends when it expires")
 )
 
 // Heads are the tips of a chain. Final has the quorum of providers behind it; Latest is what the

@@ -142,8 +142,8 @@ func (k AttestKey) SignEndorsement(e signer.EndorseBody) []byte {
 // Format prints *** for every verb.
 func (AttestKey) Format(f fmt.State, _ rune) { io.WriteString(f, "***") }
 
-// WalletKey is the key of one wallet, on the curve of its family. It signs hashes for EVM, Bitcoin
-// and TRON, and messages for Solana. It prints as ***.
+// WalletKey is the key of one wallet, on the curve of its family. It signs hashes for EVM and
+// Bitcoin, and messages for Solana. It prints as ***.
 type WalletKey struct {
 	secpKey func() *secp256k1.PrivateKey // nil for Solana
 	edKey   func() ed25519.PrivateKey    // nil for all others
@@ -156,7 +156,6 @@ type WalletKey struct {
 //   - EVM: m/44'/60'
 //   - Bitcoin: m/84', or m/86' if its form is taproot
 //   - Solana: m/44'/501'
-//   - TRON: m/44'/195'
 //
 // Four times 31 bits of SHA-256 of organization, purpose and subject complete the path. The path
 // follows from the wallet's fields alone, so a database that lost its rows cannot give it to
@@ -174,8 +173,6 @@ func (s Seed) DeriveWallet(w signer.WalletRef) (WalletKey, error) {
 		return s.bitcoinKey(w)
 	case chain.SolanaFamily:
 		return s.solanaKey(w), nil
-	case chain.TronFamily:
-		return s.tronKey(w)
 	}
 	return WalletKey{}, fmt.Errorf("no keys are derived for family %q", w.Family)
 }

@@ -212,6 +212,16 @@ func TestWordsAreCheckedAndNeverQuoted(t *testing.T) {
 	}
 }
 
+func TestNoKeyIsDerivedForAFamilyWithoutKeys(t *testing.T) {
+	t.Parallel()
+	for _, f := range []chain.Family{chain.TronFamily, "MOON", ""} {
+		w := signer.WalletRef{OrgID: "org_1", Family: f, Purpose: "TREASURY"}
+		if k, err := knownSeed(t).ForNetwork(chain.Mainnet).DeriveWallet(w); err == nil {
+			t.Errorf("%q: got %s at %s, want an error", f, k.Address(), k.Path())
+		}
+	}
+}
+
 func TestKeysNeverPrint(t *testing.T) {
 	t.Parallel()
 	s, err := NewSeed()

@@ -42,7 +42,6 @@ var codecs = map[chain.Family]codec{
 	chain.EVM:           evmCodec{},
 	chain.SolanaFamily:  solanaCodec{},
 	chain.BitcoinFamily: bitcoinCodec{},
-	chain.TronFamily:    tronCodec{},
 }
 
 // nonceAccountCodec is implemented by the codec of a family with nonce accounts.

@@ -382,17 +382,10 @@ func (x *journalIndex) loadTxIntents(lead *intentState, memberIDs []string) ([]*
 // checkSlot checks the rule of slots. The lead is first.
 //   - An intent has one slot, permanently, with the same companions.
 //   - A slot belongs to no other intents.
-//   - It has one transaction, where nothing on the chain prevents two of a slot.
 //
 // Rule WD-7.
 func (x *journalIndex) checkSlot(intents []*intentState, payer chain.Address, slot signer.Slot) error {
 	lead := intents[0]
-	if singleTxFamilies[lead.Chain.Family()] && len(lead.signatures) > 0 {
-		return refuse(signer.RefusedSlot,
-			"intent %s already has its one transaction on %s: another one could be mined too, so wait until it is "+
-				"final or has expired",
-			lead.ID, lead.Chain)
-	}
 	for _, member := range intents {
 		switch {
 		case member.slot == nil && lead.slot == nil:

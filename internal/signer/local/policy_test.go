@@ -25,6 +25,17 @@ func TestTwoNamesForOneNetworkAreRefused(t *testing.T) {
 	}
 }
 
+func TestAPolicyNamesOnlyChainsThatTheSignerHasKeysFor(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"TRON", "MOON"} {
+		_, err := local.ParsePolicy([]byte(`{"chains": {"` + name +
+			`": {"signerId": "0x2b6653dc", "feeMax": "1", "gasMax": "1"}}}`))
+		if err == nil || !strings.Contains(err.Error(), "chains."+name+": this signer has no keys for it") {
+			t.Errorf("%s: got %v, want it refused", name, err)
+		}
+	}
+}
+
 // The signer recognizes a main network by its own list, whatever the service claims to run.
 func TestNothingIsUnlimitedOnAMainNetwork(t *testing.T) {
 	t.Parallel()

@@ -146,6 +146,7 @@ func refusesMalformed(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 	}{
 		"family":      {func(w *signer.WalletRef) { w.Family = "MOON" }, signer.RefusedNotConfigured},
 		"no family":   {func(w *signer.WalletRef) { w.Family = "" }, signer.RefusedNotConfigured},
+		"TRON":        {func(w *signer.WalletRef) { w.Family = chain.TronFamily }, signer.RefusedNotConfigured},
 		"no org":      {func(w *signer.WalletRef) { w.OrgID = "" }, signer.RefusedMalformed},
 		"no purpose":  {func(w *signer.WalletRef) { w.Purpose = "" }, signer.RefusedMalformed},
 		"no subject":  {func(w *signer.WalletRef) { w.Subject = "" }, signer.RefusedMalformed},
