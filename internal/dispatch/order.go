@@ -407,6 +407,9 @@ func (o Order) chainPayment(account chain.Address) chain.Payment {
 	return p
 }
 
+// systemActor is this package as an actor of the audit log.
+var systemActor = audit.System("dispatch")
+
 // recordAudit writes an order's audit row.
 func recordAudit(ctx context.Context, tx pg.Tx, o Order, verb string, detail map[string]any) error {
 	return recordAuditBy(ctx, tx, systemActor, o, verb, detail)
