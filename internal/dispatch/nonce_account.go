@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/wallet"
@@ -80,4 +81,28 @@ func (d *Worker) setExpiry(ctx context.Context, payer wallet.Wallet, s slot) err
 		}
 		return nil
 	})
+}
+
+// checkCreatable reports whether an order can create its nonce account. free: nothing exists at the
+// address, in the latest block and finally. taken: something exists there, for good.
+func (d *Worker) checkCreatable(ctx context.Context, acct chain.Account, o Order) (free, taken bool, err error) {
+	if d.chain.NonceAccounts == nil {
+		return false, false, fmt.Errorf("no nonce accounts can be created on %s", d.chain.Name)
+	}
+	chainSlot := chain.Slot{Key: string(o.To)}
+	if latest, final := acct.IsUsed(chainSlot); latest || final {
+		return false, final, nil
+	}
+	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		return tx.QueryRow(
+			ctx,
+			`SELECT EXISTS (SELECT FROM dispatch_slots WHERE chain = $1 AND md5(slot_key) = md5($2::text)
+				AND slot_key = $2)`,
+			o.Chain, chainSlot.Key,
+		).Scan(&taken)
+	})
+	if err != nil {
+		return false, false, fmt.Errorf("which nonce accounts on %s exist: %w", o.Chain, err)
+	}
+	return !taken, taken, nil
 }

@@ -17,6 +17,32 @@
 //
 // A crash leaves a row that holds the order's progress. The next step starts there and sends the
 // same bytes again, never others.
+//
+// The files follow the life of a payment:
+//
+//   - order.go and state.go: the order, its statuses, and what its feature implements;
+//   - worker.go: the rounds of a chain, and the steps of one wallet in a round;
+//   - queue.go: which orders are next, and why an order waits or is refused;
+//   - admit.go: what is checked before orders get a slot, last by the signer;
+//   - slot.go: the slot, and its commit together with the unsigned transaction;
+//   - sign.go: the signatures, the storing of the bytes, and the signer's refusals;
+//   - broadcast.go: the sending of stored bytes;
+//   - confirm.go, included.go and balance_check.go: the block that contains the transaction, what
+//     it shows, and a slot that a foreign transaction used;
+//   - replace.go: the resending, and another transaction in the slot, with a higher fee or to
+//     cancel;
+//   - settle.go: the end on a proven block, with funds, postings and fee, or a stuck order;
+//   - reorg.go: the ended orders whose proof is no longer live.
+//
+// The other files hold parts of these steps:
+//
+//   - freeze.go: the freezes that stop orders, and those that dispatch creates;
+//   - void.go: the voids of recalled orders at the signer;
+//   - nonce_account.go, idle_nonce_account.go and slot_proof.go: slots with nonce accounts;
+//   - utxo.go and consolidation.go: slots made of outputs;
+//   - operator.go, decide_stuck.go and view.go: what a person does and sees;
+//   - restore.go: the orders that a restored database lacks;
+//   - failpoints.go: the points at which tests crash the process.
 package dispatch
 
 import (
@@ -406,6 +432,9 @@ func (o Order) chainPayment(account chain.Address) chain.Payment {
 	}
 	return p
 }
+
+// systemActor is this package as an actor of the audit log.
+var systemActor = audit.System("dispatch")
 
 // recordAudit writes an order's audit row.
 func recordAudit(ctx context.Context, tx pg.Tx, o Order, verb string, detail map[string]any) error {

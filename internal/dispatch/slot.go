@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -9,9 +10,13 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/failpoint"
+	"github.com/cofferpay/coffer/internal/freeze"
+	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/wallet"
 )
 
 // slot is the position on the chain that an order has once and for all, with the transactions made
@@ -104,27 +109,6 @@ func equalShare(whole money.Amount, orders int, isLead bool) (money.Amount, erro
 	return part, nil
 }
 
-// lockSlot reads all orders of a slot under their row locks. It locks them by id, as every caller
-// locks orders; the lead order has the lowest id and comes first.
-func lockSlot(ctx context.Context, tx pg.Tx, leadID string) ([]Order, error) {
-	rows, err := tx.Query(
-		ctx,
-		selectOrders+` FROM dispatch_orders WHERE order_id = $1 OR tx_lead_id = $1 ORDER BY order_id COLLATE "C" FOR UPDATE`,
-		leadID,
-	)
-	if err != nil {
-		return nil, fmt.Errorf("lock the slot of order %s: %w", leadID, err)
-	}
-	orders, err := pgx.CollectRows(rows, scanOrder)
-	if err != nil {
-		return nil, fmt.Errorf("lock the slot of order %s: %w", leadID, err)
-	}
-	if len(orders) == 0 || orders[0].ID != leadID {
-		return nil, fmt.Errorf("lock the slot of order %s: it does not lead a transaction", leadID)
-	}
-	return orders, nil
-}
-
 // isSequential reports whether transactions in later slots of the wallet cannot be mined before
 // this one.
 func (s slot) isSequential() bool { return s.ChainSlot.Key == "" }
@@ -184,6 +168,318 @@ func (s slot) findAttempt(hash chain.TxHash) attempt {
 		}
 	}
 	panic(fmt.Sprintf("dispatch: order %s has no transaction %s", s.ID, hash))
+}
+
+// assignSlot gives orders their slot, in the order of their ids. It returns false if they have to
+// wait for it.
+func (d *Worker) assignSlot(
+	ctx context.Context, payer wallet.Wallet, acct chain.Account, candidates []candidate, fees chain.Fees,
+	admitted []signer.Entry,
+) (bool, error) {
+	orders := candidateOrders(candidates)
+	err := d.createSlot(ctx, payer, acct, orders, candidates[0].nativeMintID, fees, admitted)
+	if err != nil && d.chain.UTXO != nil {
+		if unhandled, waitErr := d.handleNoOutputs(ctx, orders, candidates[0].nativeMintID, err); unhandled == nil {
+			return false, waitErr
+		}
+	}
+	var waitReason WaitReason
+	var stopped *stoppedError
+	detail := ""
+	switch {
+	case err == nil:
+		return true, nil
+	case errors.As(err, &stopped):
+		return false, d.leaveWaiting(ctx, stopped.order, WaitFreeze, money.Zero, stopped.reason)
+	case errors.Is(err, errNoFreeSlotKey):
+		waitReason, detail = WaitSlot, err.Error()
+	case errors.Is(err, wallet.ErrInsufficient):
+		// Another order of this wallet took the funds since they were read.
+		waitReason, detail = WaitNone, "the wallet's funds are reserved for another order"
+	default:
+		return false, err
+	}
+	for _, o := range orders {
+		if err := d.leaveWaiting(ctx, o, waitReason, money.Zero, detail); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// changeWalletTries is how often a slot is tried again after another slot got its change wallet.
+const changeWalletTries = 5
+
+// createSlot commits the slot together with the complete unsigned transaction. It reserves what the
+// transaction moves and what it may cost. The first order becomes the lead.
+func (d *Worker) createSlot(
+	ctx context.Context, payer wallet.Wallet, acct chain.Account, orders []Order, native int, fees chain.Fees,
+	admitted []signer.Entry,
+) error {
+	for range changeWalletTries {
+		err := d.tryCreateSlot(ctx, payer, acct, orders, native, fees, admitted)
+		if !pg.ViolatesConstraint(err, "dispatch_slots_change_once") {
+			return err
+		}
+	}
+	return errChangeWalletTaken
+}
+
+func (d *Worker) tryCreateSlot(
+	ctx context.Context, payer wallet.Wallet, acct chain.Account, orders []Order, native int, fees chain.Fees,
+	admitted []signer.Entry,
+) error {
+	lead := orders[0]
+	cost, err := fees.Max()
+	if err != nil {
+		return fmt.Errorf("fee of order %s: %w", lead.ID, err)
+	}
+	payments := buildPayments(orders, payer.Address)
+	var mints []int
+	for _, o := range orders {
+		mints = append(mints, o.MintID)
+	}
+	var change chain.Address
+	if d.chain.UTXO != nil {
+		acct.KeyedSlots = false // its slots are made of outputs
+		if change, err = d.changeAddress(ctx, lead); err != nil {
+			return err
+		}
+	}
+	price := fees
+	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		// No freeze and no quarantine can come between here and the commit. The transaction that
+		// creates one either waits until the slot is there, or is seen here.
+		if err := freeze.LockShared(ctx, tx); err != nil {
+			return err
+		}
+		if _, err := mint.Usable(ctx, tx, mints); err != nil {
+			return err
+		}
+		for _, o := range orders { // by id
+			if _, err := lockOrder(ctx, tx, o.ID); err != nil {
+				return err
+			}
+			// Checked again: the chain and the signer took their time, and a customer's freeze no
+			// longer applies once there is a slot.
+			if reason, err := d.stopReason(ctx, tx, o); err != nil {
+				return err
+			} else if reason != "" {
+				return &stoppedError{o, reason}
+			}
+		}
+		if err := setStatus(ctx, tx, lead.ID, Queued, Slotted, ""); err != nil {
+			return err
+		}
+		if len(orders) > 1 {
+			if err := setStatuses(
+				ctx, tx, orderIDs(orders[1:]), Queued, Slotted, "tx_lead_id = $4", lead.ID,
+			); err != nil {
+				return err
+			}
+		}
+		chainSlot, proof, err := d.nextSlot(ctx, tx, payer, lead, acct)
+		if err != nil {
+			return err
+		}
+		if d.chain.UTXO != nil {
+			if chainSlot.Key, fees, err = d.selectOutputs(
+				ctx, tx, lead, native, change, price, payments...,
+			); err != nil {
+				return err
+			}
+			if cost, err = checkSlotCost(ctx, tx, orders, native, fees); err != nil {
+				return err
+			}
+		}
+		payload, err := d.chain.Sender.Build(payer.Address, chainSlot, fees, payments...)
+		if err != nil {
+			return fmt.Errorf("build order %s: %w", lead.ID, err)
+		}
+		moves := []wallet.Movement{{
+			WalletID: payer.ID, OrgID: lead.OrgID, MintID: native, Part: wallet.GasReserved, Plus: cost,
+		}}
+		for _, o := range orders {
+			switch o.Purpose {
+			case signer.Payment: // a sweep or return reserved its amount when it was submitted
+				moves = append(moves, wallet.Movement{
+					WalletID: payer.ID, OrgID: o.OrgID, MintID: o.MintID, Part: wallet.Reserved, Plus: o.Amount,
+				})
+			case signer.GasTopUp:
+				moves = append(moves, wallet.Movement{
+					WalletID: payer.ID, OrgID: o.OrgID, MintID: native, Part: wallet.GasReserved, Plus: o.Amount,
+				})
+			}
+		}
+		if err := wallet.MoveFunds(ctx, tx, moves...); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `
+			INSERT INTO dispatch_slots (wallet_id, chain, nonce, slot_key, proof, org_id, order_id, gas_reserved, created_at, orders)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+			payer.ID, lead.Chain, chainSlot.Nonce, chainSlot.Key, proof, lead.OrgID, lead.ID, cost, tx.Now,
+			len(orders)); err != nil {
+			return fmt.Errorf("%v of order %s: %w", chainSlot, lead.ID, err)
+		}
+		if d.chain.UTXO != nil {
+			if err := d.reserveOutputs(ctx, tx, lead, chainSlot); err != nil {
+				return err
+			}
+		}
+		if err := insertAttempt(ctx, tx, lead, 1, signer.Pay, reasonFirst, fees, payload); err != nil {
+			return err
+		}
+		for _, e := range admitted {
+			if err := d.mirror(ctx, tx, e); err != nil {
+				return err
+			}
+		}
+		for _, o := range orders {
+			if err := recordAudit(ctx, tx, o, "slotted", slotDetail(chainSlot, o, lead)); err != nil {
+				return err
+			}
+		}
+		failpoint.HitBeforeCommit("W08")
+		return nil
+	})
+	if err == nil {
+		failpoint.Hit("W08")
+	}
+	return err
+}
+
+// slotDetail returns what the audit log records of a slot.
+func slotDetail(chainSlot chain.Slot, o, lead Order) map[string]any {
+	detail := map[string]any{"nonce": chainSlot.Nonce}
+	if chainSlot.Key != "" {
+		detail["lease"] = chainSlot.Key
+	}
+	if o.ID != lead.ID {
+		detail["rides"] = lead.ID
+	}
+	return detail
+}
+
+// errNoFreeSlotKey says that other orders took the last free slot of a wallet.
+var errNoFreeSlotKey = errors.New("every nonce account of its wallet on the chain was taken in the meantime")
+
+// nextSlot returns the wallet's next slot, under the lock of the row that counts them. Where slots
+// have keys, it picks a slot that is finally unused, that no order has, and that is proven. For the
+// creation of a nonce account, the slot key is the address of that account.
+func (d *Worker) nextSlot(
+	ctx context.Context, tx pg.Tx, payer wallet.Wallet, o Order, acct chain.Account,
+) (chainSlot chain.Slot, proof string, err error) {
+	if chainSlot.Nonce, err = takeNonce(ctx, tx, payer, o.Chain); err != nil || !acct.KeyedSlots {
+		return chainSlot, "", err
+	}
+	if o.Purpose == signer.CreateNonceAccount {
+		chainSlot.Key = string(o.To)
+		return chainSlot, "", nil
+	}
+	freeKeys, err := queryFreeSlotKeys(ctx, tx, o.Chain, acct)
+	proven := d.provenSlots(acct, d.withoutForeign(freeKeys))
+	if err == nil && len(proven) == 0 {
+		err = errNoFreeSlotKey
+	}
+	if err != nil {
+		return chainSlot, "", err
+	}
+	chainSlot.Key = proven[0].Final
+	return chainSlot, proven[0].Proof, nil
+}
+
+// freeSlotKeys returns the keys of an account's slots that no order has.
+func (d *Worker) freeSlotKeys(ctx context.Context, acct chain.Account) (slotKeys []string, err error) {
+	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		slotKeys, err = queryFreeSlotKeys(ctx, tx, d.chain.Name, acct)
+		return err
+	})
+	return slotKeys, err
+}
+
+// queryFreeSlotKeys returns the slot keys of an account that are the same in the latest and the
+// final block and that no order has, in the account's order. A slot key that was given out once is
+// never given out again.
+func queryFreeSlotKeys(ctx context.Context, tx pg.Tx, name chain.Name, acct chain.Account) (free []string, err error) {
+	for _, l := range acct.Slots {
+		if l.Latest == l.Final && l.Final != "" {
+			free = append(free, l.Final)
+		}
+	}
+	rows, err := tx.Query(ctx, `
+		SELECT slot_key FROM dispatch_slots
+		WHERE chain = $1 AND slot_key <> '' AND md5(slot_key) = ANY (ARRAY(SELECT md5(l) FROM unnest($2::text[]) l)) AND slot_key = ANY ($2)`,
+		name, free)
+	if err != nil {
+		return nil, fmt.Errorf("which nonce accounts on %s are in use: %w", name, err)
+	}
+	taken, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("which nonce accounts on %s are in use: %w", name, err)
+	}
+	return slices.DeleteFunc(free, func(l string) bool { return slices.Contains(taken, l) }), nil
+}
+
+// takeNonce returns the wallet's next nonce, under the lock of the row that counts them.
+func takeNonce(ctx context.Context, tx pg.Tx, payer wallet.Wallet, name chain.Name) (uint64, error) {
+	var nonce uint64
+	err := tx.QueryRow(ctx, `
+		INSERT INTO dispatch_accounts AS a (wallet_id, chain, org_id, next_nonce) VALUES ($1, $2, $3, 1)
+		ON CONFLICT (wallet_id, chain) DO UPDATE SET next_nonce = a.next_nonce + 1
+		RETURNING next_nonce - 1`, payer.ID, name, payer.OrgID).Scan(&nonce)
+	if err != nil {
+		return 0, fmt.Errorf("take a nonce of wallet %s: %w", payer.ID, err)
+	}
+	return nonce, nil
+}
+
+func loadNativeMint(ctx context.Context, tx pg.Tx, name chain.Name) (int, error) {
+	var id int
+	if err := tx.QueryRow(
+		ctx, `SELECT mint_id FROM mints WHERE chain = $1 AND contract = ''`, name,
+	).Scan(&id); err != nil {
+		return 0, fmt.Errorf("native coin of %s: %w", name, err)
+	}
+	return id, nil
+}
+
+// lockSlot reads all orders of a slot under their row locks. It locks them by id, as every caller
+// locks orders; the lead order has the lowest id and comes first.
+func lockSlot(ctx context.Context, tx pg.Tx, leadID string) ([]Order, error) {
+	rows, err := tx.Query(
+		ctx,
+		selectOrders+` FROM dispatch_orders WHERE order_id = $1 OR tx_lead_id = $1 ORDER BY order_id COLLATE "C" FOR UPDATE`,
+		leadID,
+	)
+	if err != nil {
+		return nil, fmt.Errorf("lock the slot of order %s: %w", leadID, err)
+	}
+	orders, err := pgx.CollectRows(rows, scanOrder)
+	if err != nil {
+		return nil, fmt.Errorf("lock the slot of order %s: %w", leadID, err)
+	}
+	if len(orders) == 0 || orders[0].ID != leadID {
+		return nil, fmt.Errorf("lock the slot of order %s: it does not lead a transaction", leadID)
+	}
+	return orders, nil
+}
+
+// noteError stores with the open orders of a slot what they wait for, where a person looks.
+func (d *Worker) noteError(ctx context.Context, s slot, detail string) error {
+	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		orders, err := lockSlot(ctx, tx, s.ID)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `
+			UPDATE dispatch_orders SET last_error = $2
+			WHERE order_id = ANY ($1) AND status IN ('SLOTTED', 'SIGNED', 'BROADCAST') AND last_error IS DISTINCT FROM $2`,
+			orderIDs(orders), truncateError(detail))
+		if err != nil {
+			return fmt.Errorf("record the wait reason of order %s: %w", s.ID, err)
+		}
+		return nil
+	})
 }
 
 const selectSlots = `

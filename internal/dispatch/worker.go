@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/freeze"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/wallet"
@@ -223,6 +222,9 @@ func (d *Worker) raiseAlarm(ctx context.Context, orderID, message string, args .
 	}
 }
 
+// errNoAccountState says that the providers did not return the state of an account.
+var errNoAccountState = errors.New("read the state of the account")
+
 // stepWallet takes one wallet's orders a step forward:
 //
 //   - first the orders that ended on a proof that is no longer live, because their nonces are the
@@ -278,25 +280,97 @@ func (d *Worker) stepWallet(ctx context.Context, walletID string) (busy bool, er
 	return d.admitQueued(ctx, payer, limit, acct)
 }
 
-// freezeReason returns the freeze that stops the sending for orders, or "". A freeze of one order
-// stops the transaction of all of them. Rule WD-39.
-func (d *Worker) freezeReason(ctx context.Context, tx pg.Tx, orders ...Order) (string, error) {
-	var checked []freeze.Target
-	for _, o := range orders {
-		for _, id := range []string{o.WalletID, o.SourceWalletID()} {
-			scope := freeze.Target{OrgID: o.OrgID, CustomerID: o.CustomerID, Chain: o.Chain, WalletID: id}
-			if slices.Contains(checked, scope) {
-				continue
+// followSlots takes a wallet's slots a step forward. It signs what is committed, broadcasts what is
+// stored, settles what is final, and replaces what pays too low a fee. The slots come by nonce and
+// none is skipped, because a gap would hold up the rest.
+//
+// It returns the account's state, or nil after an error or a change.
+func (d *Worker) followSlots(
+	ctx context.Context, payer wallet.Wallet, open []slot,
+) (acct *chain.Account, busy bool, err error) {
+	// A signer that refuses or does not answer stops new bytes. Transactions that were sent are
+	// followed all the same: a block may contain them, and their end must not wait.
+	var signErr error
+	for i := range open {
+		signed, err := d.signSlot(ctx, payer, &open[i])
+		busy = busy || signed
+		var refusal *signer.Refusal
+		switch {
+		case errors.Is(err, errLostRace):
+			return nil, busy, err
+		case errors.As(err, &refusal):
+			filled, err := d.handleSignerRefusal(ctx, payer, open[i], refusal)
+			if err != nil || filled {
+				return nil, busy || filled, err // the rows changed
 			}
-			checked = append(checked, scope)
-			f, err := freeze.Active(ctx, tx, scope)
-			if err != nil {
-				return "", err
-			}
-			if f != nil {
-				return fmt.Sprintf("frozen (%s): %s", f.Scope, f.Reason), nil
-			}
+		case err != nil:
+			signErr = err
+		}
+		if signErr != nil {
+			break
+		}
+		if open[i].isSequential() && len(open[i].signedHashes()) == 0 {
+			// No later slot is signed before this one. So the journal has no nonce without all
+			// those below it, whichever backup of the database it meets.
+			break
 		}
 	}
-	return "", nil
+	if _, err := d.reserveRestored(ctx, payer, open); err != nil {
+		return nil, busy, err
+	}
+	acct, moved, err := d.followSigned(ctx, payer, open)
+	return acct, busy || moved, errors.Join(signErr, err)
+}
+
+// followSigned takes the signed slots a step forward, up to the first unsigned slot that later ones
+// depend on.
+func (d *Worker) followSigned(
+	ctx context.Context, payer wallet.Wallet, open []slot,
+) (_ *chain.Account, busy bool, err error) {
+	acct, err := d.chain.Sender.Account(ctx, payer.Address, chainSlots(open)...)
+	if err != nil {
+		return nil, busy, fmt.Errorf("%w: %w", errNoAccountState, err)
+	}
+	if err := d.guardNonce(ctx, payer, acct); err != nil {
+		return nil, busy, err
+	}
+	known, err := d.horizon(ctx)
+	if err != nil {
+		return nil, busy, err
+	}
+	pushed := 0
+	for _, s := range open {
+		if len(s.signedHashes()) == 0 { // frozen or refused before it was signed
+			if s.isSequential() {
+				return &acct, busy, nil
+			}
+			continue
+		}
+		var moved bool
+		if used, _ := acct.IsUsed(s.ChainSlot); used || s.Purpose == signer.CreateNonceAccount {
+			if in, ok := d.seen(s.ID); ok && used && known.holds(in) {
+				continue
+			}
+			moved, err = d.settleSlot(ctx, payer, s, acct)
+		} else {
+			// A reorg may have taken back what had used its slot.
+			d.see(s.ID, nil)
+			if pushed++; s.isSequential() && pushed > d.conf.UnminedMax {
+				// A reorg returned more transactions than a mempool keeps. The earlier ones go
+				// first.
+				continue
+			}
+			if err = d.noteMissing(ctx, s, nil); err == nil {
+				moved, err = d.resendOrBump(ctx, payer, s, acct.IsNext(s.ChainSlot))
+			}
+		}
+		busy = busy || moved
+		if errors.Is(err, errLostRace) {
+			return nil, true, nil // the caller reads the rows again
+		}
+		if err != nil {
+			return nil, busy, fmt.Errorf("order %s: %w", s.ID, err)
+		}
+	}
+	return &acct, busy, nil
 }

@@ -1,0 +1,96 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/cofferpay/coffer/internal/freeze"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/wallet"
+)
+
+// freezeReason returns the freeze that stops the sending for orders, or "". A freeze of one order
+// stops the transaction of all of them. Rule WD-39.
+func (d *Worker) freezeReason(ctx context.Context, tx pg.Tx, orders ...Order) (string, error) {
+	var checked []freeze.Target
+	for _, o := range orders {
+		for _, id := range []string{o.WalletID, o.SourceWalletID()} {
+			scope := freeze.Target{OrgID: o.OrgID, CustomerID: o.CustomerID, Chain: o.Chain, WalletID: id}
+			if slices.Contains(checked, scope) {
+				continue
+			}
+			checked = append(checked, scope)
+			f, err := freeze.Active(ctx, tx, scope)
+			if err != nil {
+				return "", err
+			}
+			if f != nil {
+				return fmt.Sprintf("frozen (%s): %s", f.Scope, f.Reason), nil
+			}
+		}
+	}
+	return "", nil
+}
+
+// stopReason returns what prevents an order from getting a slot, or "": a freeze, or the quarantine
+// of its token, whose transfers may not do what they say.
+func (d *Worker) stopReason(ctx context.Context, tx pg.Tx, o Order) (string, error) {
+	if reason, err := d.freezeReason(ctx, tx, o); err != nil || reason != "" {
+		return reason, err
+	}
+	var quarantine *string
+	if err := tx.QueryRow(
+		ctx, `SELECT quarantine_reason FROM mints WHERE mint_id = $1`, o.MintID,
+	).Scan(&quarantine); err != nil {
+		return "", fmt.Errorf("look for a quarantine of mint %d: %w", o.MintID, err)
+	}
+	if quarantine != nil {
+		return "its token is quarantined: " + *quarantine, nil
+	}
+	return "", nil
+}
+
+// stoppedError says that a freeze or quarantine stopped an order on its way to a slot.
+type stoppedError struct {
+	order  Order
+	reason string
+}
+
+func (e *stoppedError) Error() string { return e.reason }
+
+func (d *Worker) freezeWallet(ctx context.Context, payer wallet.Wallet, reason string) error {
+	d.log.Error(
+		"wallet frozen: a transaction of another program used its key", "wallet", payer.ID,
+		"address", string(payer.Address), "why", reason,
+	)
+	err := d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		return freeze.Create(ctx, tx, d.newWalletFreeze(payer, reason))
+	})
+	if err != nil {
+		return fmt.Errorf("freeze wallet %s: %w", payer.ID, err)
+	}
+	return nil
+}
+
+// newWalletFreeze returns a freeze of a wallet with this package as its source.
+func (d *Worker) newWalletFreeze(target wallet.Wallet, reason string) freeze.Freeze {
+	return freeze.Freeze{
+		Scope: freeze.ScopeWallet, OrgID: target.OrgID, WalletID: target.ID, Chain: d.chain.Name,
+		Source: freeze.SourceDispatch, Reason: reason,
+	}
+}
+
+// freezeAll freezes everything, because the signer's journal contains what this database does not.
+// The journal watch would do the same some seconds later.
+func (d *Worker) freezeAll(ctx context.Context, reason string) error {
+	err := d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		return freeze.Create(ctx, tx, freeze.Freeze{
+			Scope: freeze.ScopeAll, Source: freeze.SourceSigner, Reason: reason,
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("freeze everything: %w", err)
+	}
+	return nil
+}
