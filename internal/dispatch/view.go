@@ -204,22 +204,3 @@ func newUnknownOrder(orderID string) error {
 		"Order %s does not exist; nothing was changed. `coffer dispatch list` lists the open orders. An order has "+
 			"the id of its withdrawal, sweep or top-up.", orderID)
 }
-
-// OldestOrderAge returns the age of the chain's oldest open order, and zero if there is none.
-// Consolidations do not count, because no customer or feature waits for them.
-func (d *Worker) OldestOrderAge(ctx context.Context) (age time.Duration, err error) {
-	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		var oldest *time.Time
-		if err := tx.QueryRow(ctx, `
-			SELECT min(created_at) FROM dispatch_orders
-			WHERE chain = $1 AND status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST') AND purpose <> 'MERGE'`,
-			d.chain.Name).Scan(&oldest); err != nil {
-			return err
-		}
-		if oldest != nil {
-			age = tx.Now.Sub(*oldest)
-		}
-		return nil
-	})
-	return age, err
-}
