@@ -161,7 +161,7 @@ func TestADepositIsCreditedOnlyWhenItsScreeningLetsItPass(t *testing.T) {
 }
 
 // A deposit that cannot be credited stops neither the screening nor the credit of others.
-func TestADepositThatCannotBeBookedKeepsNobodyFromBeingScreened(t *testing.T) {
+func TestADepositThatCannotBeBookedKeepsNoOtherFromBeingScreened(t *testing.T) {
 	t.Parallel()
 	w, _ := newScreenedEnv(t)
 	_, err := pgtest.OwnerPool(t, w.db).Exec(t.Context(), `

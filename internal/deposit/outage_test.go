@@ -30,7 +30,7 @@ func (s perAddressScreener) Screen(ctx context.Context, of risk.Subject) (risk.V
 }
 
 // Rules RISK-2, RISK-4, RISK-8: rows of the table of package risk, through to the ledger.
-func TestWhatNobodyCanSayEnoughOfIsInNoBalance(t *testing.T) {
+func TestADepositWithoutARiskAnswerIsInNoBalance(t *testing.T) {
 	t.Parallel()
 	way := func(name string) risktest.Behavior {
 		for _, w := range risktest.Behaviors {

@@ -40,12 +40,12 @@ func TestADepositOfUnnamedSendersIsHeld(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			heldOfNobody(t, of)
+			wantHeldWithoutSender(t, of)
 		})
 	}
 }
 
-func heldOfNobody(t *testing.T, of func(*fakeScreener) []chain.Address) {
+func wantHeldWithoutSender(t *testing.T, of func(*fakeScreener) []chain.Address) {
 	w, o := newScreenedEnv(t)
 	o.setSeverity("", risk.None) // without an address to ask about it must not pass
 	from := of(o)

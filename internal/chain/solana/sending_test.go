@@ -632,7 +632,7 @@ func TestANonceAccountIsFreeByTheWordOfEnoughAndUsedByTheWordOfAll(t *testing.T)
 		free            int  // nonce accounts; -1: an error
 		still           bool // a transaction with the nonce may be mined still
 	}{
-		{"nobody differs", nil, nil, nil, nonces, true},
+		{"no provider differs", nil, nil, nil, nonces, true},
 		{"one shows another value", nil, edited(t, 0, "", valued(t, 9)), nil, nonces, true},
 		{"two show another value", nil, edited(t, 0, "", valued(t, 9)), edited(t, 0, "", valued(t, 9)), nonces, true},
 		{

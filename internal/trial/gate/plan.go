@@ -51,9 +51,9 @@ var selections = []selection{
 		dir: "internal/deposit",
 		raced: []string{
 			"TestABlockWhoseCreditsCannotBeBookedIsTakenInWithoutThem", "TestADepositShowsThePayersMemo",
-			"TestADepositThatCannotBeBookedKeepsNobodyFromBeingScreened",
+			"TestADepositThatCannotBeBookedKeepsNoOtherFromBeingScreened",
 			"TestADepositThatCannotBeCreditedHoldsUpNoOther", "TestAFloodOfMemosHoldsUpNoOther",
-			"TestReadingBlocksAgainChangesNothing", "TestWhatNobodyCanSayEnoughOfIsInNoBalance",
+			"TestReadingBlocksAgainChangesNothing", "TestADepositWithoutARiskAnswerIsInNoBalance",
 			"TestWhoSentAFlaggedDepositIsToldFromAContract",
 		},
 		reason: "Its goroutines check and screen the deposits of one page and read their memos, and the call waits " +
