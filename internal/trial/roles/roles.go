@@ -34,7 +34,7 @@ const (
 // Process is a running program.
 type Process struct {
 	Name string
-	API  string // address of its API, if it has one
+	API  string // address of its API, empty for a role that has none
 	Ops  string
 
 	cmd    *exec.Cmd
@@ -125,7 +125,8 @@ func NewHost(dir string, role app.Role, source app.Config) (Host, error) {
 	return h, err
 }
 
-// RunProcess starts a process of the role and returns when it is ready.
+// RunProcess starts a process of the role and returns when it is ready. A role that serves no API
+// cannot listen at the API's address of its configuration: this process does, until that one ends.
 func (h Host) RunProcess(ctx context.Context, program string, n int) (*Process, error) {
 	conf := h.Conf
 	conf.Operator = app.Operator{} // two processes of a role cannot share its address
@@ -143,11 +144,28 @@ func (h Host) RunProcess(ctx context.Context, program string, n int) (*Process, 
 	if output, err := exec.CommandContext(ctx, program, "config", "check", file).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("the configuration of %s: %w\n%s", name, err, output)
 	}
+	var taken net.Listener
+	if h.Role != app.RoleAPI {
+		if taken, err = net.Listen("tcp", conf.API.Listen); err != nil {
+			return nil, fmt.Errorf("take the address that %s may not serve: %w", name, err)
+		}
+	}
 	p, err := Start(program, name, "serve", "--config", file)
 	if err != nil {
+		if taken != nil {
+			err = errors.Join(err, taken.Close())
+		}
 		return nil, err
 	}
-	p.API, p.Ops = conf.API.Listen, conf.Ops.Listen
+	p.Ops = conf.Ops.Listen
+	if taken == nil {
+		p.API = conf.API.Listen
+	} else {
+		go func() {
+			<-p.exited
+			_ = taken.Close()
+		}()
+	}
 	return p, p.waitReady(ctx, h)
 }
 
