@@ -79,12 +79,12 @@ func takeTurn(end int) int {
 	if err != nil || port < portMin || port >= end {
 		port = random // the file is new, or the kernel's range has changed
 	}
-	next := port + 1
-	if next == end {
-		next = portMin
+	following := port + 1
+	if following == end {
+		following = portMin
 	}
 	// Each port of the range has five digits, so the new text replaces the old one whole.
-	if _, err := f.WriteAt([]byte(strconv.Itoa(next)), 0); err != nil {
+	if _, err := f.WriteAt([]byte(strconv.Itoa(following)), 0); err != nil {
 		return random
 	}
 	return port
