@@ -116,26 +116,30 @@ func Open(ctx context.Context, conf Config, clock func() time.Time) (*DB, error)
 		return nil, err
 	}
 
-	// The checks run on a connection of their own, so that a refusal leaves no pool.
-	conn, err := pgx.ConnectConfig(ctx, poolConf.ConnConfig)
-	if err != nil {
-		return nil, fmt.Errorf("connect to the database: %w", err)
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	if err := checkServer(ctx, conn); err != nil {
-		return nil, err
-	}
-	if err := checkLogin(ctx, conn); err != nil {
-		return nil, err
-	}
-	if err := checkSchema(ctx, conn); err != nil {
-		return nil, err
-	}
-
 	if db.pool, err = pgxpool.NewWithConfig(ctx, poolConf); err != nil {
 		return nil, fmt.Errorf("open the pool: %w", err)
 	}
+	if err := db.checkDatabase(ctx); err != nil {
+		db.pool.Close()
+		return nil, err
+	}
 	return db, nil
+}
+
+// checkDatabase runs the checks of Open.
+func (db *DB) checkDatabase(ctx context.Context) error {
+	conn, err := db.pool.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("connect to the database: %w", err)
+	}
+	defer conn.Release()
+	if err := checkServer(ctx, conn.Conn()); err != nil {
+		return err
+	}
+	if err := checkLogin(ctx, conn.Conn()); err != nil {
+		return err
+	}
+	return checkSchema(ctx, conn.Conn())
 }
 
 // Close waits for running transactions and closes every connection of the pool.

@@ -52,6 +52,7 @@ const (
 	templateAgeMax   = 24 * time.Hour
 	memoryBytesMin   = 1 << 30 // below this a directory in memory is not used
 	connsPerTest     = 8
+	ownerConns       = 16 // as many sessions as one test holds at once, and more
 	planSetting      = "plan_cache_mode"
 	planOnce         = "force_generic_plan"
 	// A world lives for minutes and has few rows. A worker that finds nothing to do in them reads
@@ -77,7 +78,21 @@ func NewDatabase(t testing.TB) Database {
 		" STRATEGY file_copy OWNER "+local.Owner); err != nil {
 		t.Fatalf("clone a database: %v", err)
 	}
+	return s.adoptDatabase(t, name)
+}
+
+// adoptDatabase describes a new database of the server and drops it at the end of the test.
+func (s *server) adoptDatabase(t testing.TB, name string) Database {
+	t.Helper()
+	d := Database{
+		Name: name, URL: s.cluster.URL(name), OwnerURL: s.cluster.OwnerURL(name), SuperURL: s.cluster.SuperURL(name),
+	}
+	ctx := t.Context()
+	owner := &ownerPool{}
+	ownerPools.Store(d.SuperURL, owner)
 	t.Cleanup(func() {
+		ownerPools.Delete(d.SuperURL)
+		owner.close()
 		if _, err := s.admin.Exec(
 			context.WithoutCancel(ctx), "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)",
 		); err != nil {
@@ -85,12 +100,7 @@ func NewDatabase(t testing.TB) Database {
 		}
 	})
 	watchLocks(t, name)
-	return Database{
-		Name:     name,
-		URL:      s.cluster.URL(name),
-		OwnerURL: s.cluster.OwnerURL(name),
-		SuperURL: s.cluster.SuperURL(name),
-	}
+	return d
 }
 
 // CopyDatabase copies a database as it is now: a backup that the test restores later. The copy is
@@ -115,17 +125,7 @@ func CopyDatabase(t testing.TB, original Database) Database {
 		}
 		return err == nil
 	}, "the database is in use and cannot be copied")
-	t.Cleanup(func() {
-		if _, err := s.admin.Exec(
-			context.WithoutCancel(ctx), "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)",
-		); err != nil {
-			t.Errorf("drop the copy of the test's database: %v", err)
-		}
-	})
-	watchLocks(t, name)
-	return Database{
-		Name: name, URL: s.cluster.URL(name), OwnerURL: s.cluster.OwnerURL(name), SuperURL: s.cluster.SuperURL(name),
-	}
+	return s.adoptDatabase(t, name)
 }
 
 // New opens a new database for the test, on the system's clock.
@@ -186,22 +186,58 @@ func LoginURL(t testing.TB, db *pg.DB) string {
 	return DatabaseOf(t, db).URL
 }
 
-// OwnerPool opens a pool on the database behind db that has every privilege and no row level
-// security. It is for tests that tamper, and for reading what no role may see.
+// OwnerPool returns a pool on the database behind db that has every privilege and no row level
+// security. It is for tests that tamper, and for reading what no role may see. A database has one such
+// pool, because the start of a session costs the server more than most statements do. It is closed
+// when the database is dropped.
 func OwnerPool(t testing.TB, db *pg.DB) *pgxpool.Pool {
 	t.Helper()
-	conf, err := pgxpool.ParseConfig(DatabaseOf(t, db).SuperURL)
-	if err != nil {
-		t.Fatalf("read the superuser's URL: %v", err)
+	d := DatabaseOf(t, db)
+	owner, shared := ownerPools.Load(d.SuperURL)
+	if !shared { // the database is on a server of the test's own
+		single := &ownerPool{}
+		t.Cleanup(single.close)
+		owner = single
 	}
-	conf.MaxConns = 4
-	conf.ConnConfig.RuntimeParams["timezone"] = "UTC"
-	pool, err := pgxpool.NewWithConfig(t.Context(), conf)
+	pool, err := owner.(*ownerPool).open(d.SuperURL)
 	if err != nil {
 		t.Fatalf("open the superuser's pool: %v", err)
 	}
-	t.Cleanup(pool.Close)
 	return pool
+}
+
+var ownerPools sync.Map // SuperURL of a Database -> *ownerPool
+
+// ownerPool is a pool that is opened when it is first needed.
+type ownerPool struct {
+	mu   sync.Mutex
+	pool *pgxpool.Pool
+}
+
+func (o *ownerPool) open(url string) (*pgxpool.Pool, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.pool != nil {
+		return o.pool, nil
+	}
+	conf, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, err
+	}
+	conf.MaxConns = ownerConns
+	conf.ConnConfig.RuntimeParams["timezone"] = "UTC"
+	// A test may have ended the sessions of its database.
+	conf.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return true }
+	o.pool, err = pgxpool.NewWithConfig(context.Background(), conf)
+	return o.pool, err
+}
+
+func (o *ownerPool) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.pool != nil {
+		o.pool.Close()
+	}
 }
 
 // BeginOwner begins a transaction of OwnerPool, for a test that blocks other transactions. It is
