@@ -24,6 +24,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"net/url"
 	"os"
 	"os/exec"
@@ -346,7 +347,9 @@ func sharedServer(t testing.TB) *server {
 }
 
 func startServer() (*server, error) {
-	cluster, err := launchCopy(nil)
+	cluster, err := launchCopy(func(opts *local.Options) {
+		opts.TCP = false // a socket costs each statement less than a connection through the network's layers
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -362,7 +365,7 @@ func startServer() (*server, error) {
 // start; New is cheaper.
 func StartCluster(t testing.TB, settings map[string]string) *local.Cluster {
 	t.Helper()
-	cluster, err := launchCopy(settings)
+	cluster, err := launchCopy(func(opts *local.Options) { maps.Copy(opts.Settings, settings) })
 	if err != nil {
 		t.Fatalf("start a PostgreSQL for this test: %v", err)
 	}
@@ -394,8 +397,8 @@ func FillDataDir(dir string) error {
 	return errors.Join(err, file.Close())
 }
 
-// launchCopy starts a copy of the template.
-func launchCopy(settings map[string]string) (*local.Cluster, error) {
+// launchCopy starts a copy of the template whose options are changed.
+func launchCopy(change func(*local.Options)) (*local.Cluster, error) {
 	ctx := context.Background()
 	home, err := workDir()
 	if err != nil {
@@ -410,9 +413,7 @@ func launchCopy(settings map[string]string) (*local.Cluster, error) {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	opts := clusterOptions(dir)
-	for name, value := range settings {
-		opts.Settings[name] = value
-	}
+	change(&opts)
 	cluster, err := local.Start(ctx, opts)
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // What a Proxy does to a COMMIT. The caller cannot tell CommitLost from AnswerLost.
@@ -35,8 +37,8 @@ type Proxy struct {
 	// pooling proxies do.
 	FakePID bool
 
-	target string
-	conns  sync.WaitGroup
+	databaseURL string
+	conns       sync.WaitGroup
 
 	mu     sync.Mutex
 	loss   Loss // still to come
@@ -115,11 +117,7 @@ func (p *Proxy) dropOthers(c *connPair) {
 // leads through it.
 func (p *Proxy) Start(t testing.TB, databaseURL string) string {
 	t.Helper()
-	u, err := url.Parse(databaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.target, p.open = u.Host, map[*connPair]bool{}
+	p.databaseURL, p.open = databaseURL, map[*connPair]bool{}
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -134,12 +132,40 @@ func (p *Proxy) Start(t testing.TB, databaseURL string) string {
 		}
 	})
 	t.Cleanup(func() { l.Close(); p.Restore(); p.conns.Wait() })
-	u.Host = l.Addr().String()
-	return u.String()
+	through, err := ThroughProxy(databaseURL, l.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return through
+}
+
+// ThroughProxy returns a database URL that leads through a proxy which listens at an address.
+func ThroughProxy(databaseURL string, proxy net.Addr) (string, error) {
+	u, err := url.Parse(databaseURL)
+	if err != nil {
+		return "", err
+	}
+	u.Host = proxy.String()
+	settings := u.Query()
+	settings.Del("host") // a socket's folder, which would win
+	settings.Del("port")
+	settings.Set("sslmode", "disable")
+	u.RawQuery = settings.Encode()
+	return u.String(), nil
+}
+
+// DialServer connects to the server of a database URL, for a proxy in front of it.
+func DialServer(databaseURL string) (net.Conn, error) {
+	conf, err := pgconn.ParseConfig(databaseURL)
+	if err != nil {
+		return nil, err
+	}
+	network, address := pgconn.NetworkAddress(conf.Host, conf.Port)
+	return net.Dial(network, address)
 }
 
 func (p *Proxy) serveClient(client net.Conn) {
-	server, err := net.Dial("tcp4", p.target)
+	server, err := DialServer(p.databaseURL)
 	if err != nil {
 		client.Close()
 		return

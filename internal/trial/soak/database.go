@@ -5,9 +5,10 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
-	"net/url"
 	"sync"
 	"testing"
+
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
 // The faults of a statement or a commit. Connection and server are real; only their messages are
@@ -25,9 +26,9 @@ var databaseFaults = []string{faultDeadlock, faultStatement, faultCut, faultComm
 // databaseProxy is a proxy in front of PostgreSQL. It understands enough of the protocol to disturb
 // exactly one exchange and to leave everything else as a server would.
 type databaseProxy struct {
-	listener net.Listener
-	target   string
-	pumps    sync.WaitGroup
+	listener    net.Listener
+	databaseURL string
+	pumps       sync.WaitGroup
 
 	mu        sync.Mutex
 	kind      string // the fault that is armed, or ""
@@ -41,15 +42,11 @@ type databaseProxy struct {
 // through it.
 func openDatabaseProxy(t testing.TB, databaseURL string, total *counter) (*databaseProxy, string) {
 	t.Helper()
-	u, err := url.Parse(databaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &databaseProxy{listener: listener, target: u.Host, fired: map[string]int{}, total: total}
+	l := &databaseProxy{listener: listener, databaseURL: databaseURL, fired: map[string]int{}, total: total}
 	l.pumps.Go(func() {
 		for {
 			client, err := listener.Accept()
@@ -59,8 +56,11 @@ func openDatabaseProxy(t testing.TB, databaseURL string, total *counter) (*datab
 			l.pumps.Go(func() { l.serveConn(client) })
 		}
 	})
-	u.Host = listener.Addr().String()
-	return l, u.String()
+	through, err := pgtest.ThroughProxy(databaseURL, listener.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l, through
 }
 
 func (l *databaseProxy) closeProxy() {
@@ -135,7 +135,7 @@ type connection struct {
 }
 
 func (l *databaseProxy) serveConn(client net.Conn) {
-	server, err := net.Dial("tcp4", l.target)
+	server, err := pgtest.DialServer(l.databaseURL)
 	if err != nil {
 		client.Close()
 		return
