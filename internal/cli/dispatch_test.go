@@ -59,10 +59,12 @@ func (s *dispatchEnv) coffer(want int, args ...string) string {
 	return out.String()
 }
 
-// until polls until a condition holds.
+// until polls until a condition holds. It polls less often the longer it waits: most conditions are
+// what a command prints, and each command opens connections of its own.
 func (s *dispatchEnv) until(what string, holds func() (bool, string)) {
 	s.Helper()
-	for {
+	const first, longest = 200 * time.Millisecond, 2 * time.Second
+	for pause := time.Duration(first); ; pause = min(pause*3/2, longest) {
 		ok, last := holds()
 		if ok {
 			return
@@ -70,7 +72,7 @@ func (s *dispatchEnv) until(what string, holds func() (bool, string)) {
 		select {
 		case <-s.ctx.Done():
 			s.Fatalf("%s never came; last: %s", what, last)
-		case <-time.After(200 * time.Millisecond):
+		case <-time.After(pause):
 		}
 	}
 }

@@ -21,7 +21,7 @@ func TestARolledKeyStandsInTheDescription(t *testing.T) {
 	t.Parallel()
 	opts := localworld.Options{
 		PrepareDatabase: pgtest.FillDataDir, Dir: t.TempDir(), StateDir: filepath.Join(t.TempDir(), "world"),
-		BlockTime: 250 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
+		BlockTime: 250 * time.Millisecond, Calm: true, Log: slog.New(slog.DiscardHandler),
 	}
 	known := map[string]bool{}
 	valid := func(when string, info localworld.Info) {

@@ -18,8 +18,9 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// pollInterval is the time between two checks of a condition.
-const pollInterval = 50 * time.Millisecond
+// pollInterval is the time between two checks of a condition. What a caller waits for takes blocks;
+// more checks are mostly work for the service under test and its database.
+const pollInterval = 200 * time.Millisecond
 
 // Caller is a client with an organization's key.
 type Caller struct {
