@@ -19,7 +19,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
@@ -105,7 +104,7 @@ func (l *logs) String() string {
 
 func newTestEnv(t testing.TB, limits ...Limits) *testEnv {
 	t.Helper()
-	return newHouseOn(t, pgtest.NewForTrial(t, time.Now), limits...)
+	return newHouseOn(t, pgtest.New(t), limits...)
 }
 
 // newHouseOn creates an environment on an empty database.

@@ -141,20 +141,6 @@ func NewWithClock(t testing.TB, clock func() time.Time) *pg.DB {
 	return Open(t, NewDatabase(t), clock)
 }
 
-// NewForTrial does what NewWithClock does, but the server plans a statement once in a session and
-// not for its values. It is for a trial, which runs thousands of statements on few rows: planning
-// them is most of what the server does then. A test of plans or of their cost does not use it.
-func NewForTrial(t testing.TB, clock func() time.Time) *pg.DB {
-	t.Helper()
-	d := NewDatabase(t)
-	if _, err := sharedServer(t).admin.Exec(
-		t.Context(), "ALTER DATABASE "+d.Name+" SET "+planSetting+" = "+planOnce,
-	); err != nil {
-		t.Fatalf("set how the test's database plans: %v", err)
-	}
-	return Open(t, d, clock)
-}
-
 // Open opens a database that NewDatabase made, once more or with another clock. The pool is closed
 // at the end of the test.
 func Open(t testing.TB, d Database, clock func() time.Time) *pg.DB {
@@ -349,6 +335,9 @@ func sharedServer(t testing.TB) *server {
 func startServer() (*server, error) {
 	cluster, err := launchCopy(func(opts *local.Options) {
 		opts.TCP = false // a socket costs each statement less than a connection through the network's layers
+		// The tests run many statements on few rows, so planning each anew would be most of the work. A
+		// test of plans or of their cost starts a server of its own.
+		opts.Settings[planSetting] = planOnce
 	})
 	if err != nil {
 		return nil, err

@@ -142,7 +142,7 @@ func newTestEnv(t *testing.T, limit *local.Limit) *testEnv {
 		FeeCap: money.Units(100 * params.GWei), TipCap: money.Units(params.GWei),
 	})
 	h.mustSucceed(err)
-	h.db = pgtest.NewForTrial(t, h.readClock)
+	h.db = pgtest.NewWithClock(t, h.readClock)
 	h.mustSucceed(mint.Sync(h.ctx, h.db, mints))
 	o, _, err := org.Create(h.ctx, h.db, "Acme")
 	h.mustSucceed(err)

@@ -94,7 +94,7 @@ func newSolanaEnv(t *testing.T) *solanaEnv {
 	sign, err := local.Open(conf, s.seed)
 	s.mustSucceed(err)
 	t.Cleanup(func() { _ = sign.Close() })
-	s.db = pgtest.NewForTrial(t, s.readClock)
+	s.db = pgtest.NewWithClock(t, s.readClock)
 	coin := mint.Mint{
 		ID: sol, Kind: mint.Native, Symbol: "SOL", Name: "Solana", Decimals: 9, Chain: chain.Solana,
 		Network: chain.Local, Finality: "FINALIZED",

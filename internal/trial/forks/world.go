@@ -104,7 +104,7 @@ func newForkEnv(t testing.TB, final uint64) *forkEnv {
 	}
 	w.mineBlocks(1)
 
-	w.db = pgtest.NewForTrial(t, w.readClock)
+	w.db = pgtest.NewWithClock(t, w.readClock)
 	w.sign, w.attest = signertest.New(t)
 	w.mustSucceed(mirror.ImportJournal(w.ctx, w.db, w.sign, wallet.New(w.db, w.sign, w.attest)))
 	token := mint.Mint{

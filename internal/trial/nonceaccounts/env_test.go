@@ -87,7 +87,7 @@ func newTestEnv(t *testing.T, places int) *testEnv {
 	})
 	w.mustSucceed(err)
 	w.chainConf = client.Chain()
-	w.db = pgtest.NewForTrial(t, w.readClock)
+	w.db = pgtest.NewWithClock(t, w.readClock)
 	w.seed, err = keys.NewSeed()
 	w.mustSucceed(err)
 	w.conf = local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Clock: w.readClock, Policy: local.Policy{

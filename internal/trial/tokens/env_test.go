@@ -138,7 +138,7 @@ func newTestEnv(t *testing.T, tokens tokenList, with ...func(*evm.Config)) *test
 	}
 	ch, err := evm.New(h.ctx, conf)
 	h.mustSucceed(err)
-	h.db = pgtest.NewForTrial(t, h.readClock)
+	h.db = pgtest.NewWithClock(t, h.readClock)
 	h.mustSucceed(mint.Sync(h.ctx, h.db, mints))
 	o, _, err := org.Create(h.ctx, h.db, "Acme")
 	h.mustSucceed(err)

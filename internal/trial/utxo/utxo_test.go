@@ -139,7 +139,7 @@ func buildTestEnv(
 	t.Helper()
 	h := &testEnv{T: t, ctx: t.Context(), clockTime: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	h.severities = map[chain.Address]risk.Severity{payer: risk.Low}
-	h.db = pgtest.NewForTrial(t, h.readClock)
+	h.db = pgtest.NewWithClock(t, h.readClock)
 	h.mustSucceed(mint.Sync(h.ctx, h.db, []mint.Mint{{
 		ID: btc, Chain: chain.Bitcoin, Network: chain.Local, Kind: mint.Native, Symbol: "BTC", Name: "Bitcoin",
 		Decimals: 0, Finality: "DEPTH", ConfirmationsRequired: 3,
