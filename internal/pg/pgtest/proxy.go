@@ -132,11 +132,11 @@ func (p *Proxy) Start(t testing.TB, databaseURL string) string {
 		}
 	})
 	t.Cleanup(func() { l.Close(); p.Restore(); p.conns.Wait() })
-	through, err := ThroughProxy(databaseURL, l.Addr())
+	proxyURL, err := ThroughProxy(databaseURL, l.Addr())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return through
+	return proxyURL
 }
 
 // ThroughProxy returns a database URL that leads through a proxy which listens at an address.

@@ -56,11 +56,11 @@ func openDatabaseProxy(t testing.TB, databaseURL string, total *counter) (*datab
 			l.pumps.Go(func() { l.serveConn(client) })
 		}
 	})
-	through, err := pgtest.ThroughProxy(databaseURL, listener.Addr())
+	proxyURL, err := pgtest.ThroughProxy(databaseURL, listener.Addr())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return l, through
+	return l, proxyURL
 }
 
 func (l *databaseProxy) closeProxy() {
