@@ -110,6 +110,14 @@ func TestWhatIsNoPassFails(t *testing.T) {
 			fail a TestOne 0.1
 			output a - FAIL
 			fail a - 0.2`, "one_test.go:1: got 1, want 2"},
+		"a failed test whose processes have said much": {`
+			start a
+			run a TestOne
+			output a TestOne     one_test.go:1: got 1, want 2
+			output a TestOne     one_test.go:2: the log of a process
+			fail a TestOne 0.1
+			output a - FAIL
+			fail a - 0.2`, "FAIL  a TestOne\n          one_test.go:1: got 1, want 2\nran 1 tests"},
 		"a failed subtest": {`
 			run a TestOne
 			run a TestOne/sub

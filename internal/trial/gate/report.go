@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -36,7 +37,7 @@ func (r *record) report(out io.Writer, wanted map[string][]string, took time.Dur
 			ended[t.id] = true
 			if t.outcome != "pass" {
 				failures++
-				failed = append(failed, shortName(p.name)+" "+t.id.test)
+				failed = append(failed, shortName(p.name)+" "+t.id.test+t.firstFinding())
 			}
 		}
 		if p.outcome != "skip" {
@@ -90,6 +91,21 @@ func (r *record) report(out io.Writer, wanted map[string][]string, took time.Dur
 		fmt.Fprintln(out, ": FAILED")
 	}
 	return passed
+}
+
+// findingPattern matches a line that a test itself has logged, with its place in a file of tests.
+var findingPattern = regexp.MustCompile(`^\s+\S+_test\.go:\d+: `)
+
+// firstFinding returns the first such line of a test, on a line of its own, or "". The logs of a
+// test's processes may follow it by the thousand, and who reads the end of the output sees the
+// verdict with its reason.
+func (t *testState) firstFinding() string {
+	for _, text := range t.output {
+		if findingPattern.MatchString(text) {
+			return "\n          " + strings.TrimSpace(text)
+		}
+	}
+	return ""
 }
 
 // sortedPackages returns the runs of packages by name.
