@@ -422,10 +422,10 @@ func lockOrder(ctx context.Context, tx pg.Tx, orderID string) (Order, error) {
 func (o Order) exceedsFeeMax(cost money.Amount) bool { return o.FeeMax != nil && o.FeeMax.Less(cost) }
 
 func (o Order) chainPayment(account chain.Address) chain.Payment {
+	kind := o.Kind()
 	p := chain.Payment{
 		From: account, To: o.To, Contract: o.Contract, Amount: o.Amount,
-		CreatesNonceAccount: o.Purpose == signer.CreateNonceAccount,
-		ClosesTokenAccount:  o.Purpose == signer.CloseTokenAccount,
+		CreatesNonceAccount: kind.CreatesNonceAccount, ClosesTokenAccount: kind.ClosesTokenAccount,
 	}
 	if o.FromWalletID != "" {
 		p.From, p.Payer = o.fromAddress, account
