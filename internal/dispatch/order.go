@@ -21,6 +21,7 @@
 // The files follow the life of a payment:
 //
 //   - order.go and state.go: the order, its statuses, and what its feature implements;
+//   - kind.go: what differs between kinds of orders;
 //   - worker.go: the rounds of a chain, and the steps of one wallet in a round;
 //   - queue.go: which orders are next, and why an order waits or is refused;
 //   - admit.go: what is checked before orders get a slot, last by the signer;
