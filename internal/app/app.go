@@ -279,9 +279,7 @@ func (a *App) openCore(ctx context.Context, sign signer.Signer, attest ed25519.P
 		HasPriceSource: a.conf.pricedMints(),
 		Risk:           a.screening, GrantKey: grants, Whitelist: whitelistAdapter{a.whitelist}, Voider: a.voider,
 	}
-	a.voider.Listeners = map[signer.Purpose]dispatch.VoidListener{
-		signer.Payment: a.withdrawals, signer.Return: a.deposits,
-	}
+	a.voider.Listeners = VoidListeners(a.withdrawals, a.deposits)
 	return nil
 }
 
@@ -750,19 +748,10 @@ func (a *App) WithdrawalService() *withdrawal.Service { return a.withdrawals }
 // DepositService returns the service that records, credits and resolves deposits.
 func (a *App) DepositService() *deposit.Service { return a.deposits }
 
-// orderListeners maps each purpose to the feature whose orders dispatch carries out.
-func (a *App) orderListeners() map[signer.Purpose]dispatch.Listener {
-	return map[signer.Purpose]dispatch.Listener{
-		signer.Payment: a.withdrawals, signer.Sweep: sweep.SweepListener{}, signer.GasTopUp: sweep.TopUpListener{},
-		signer.CreateNonceAccount: sweep.NonceAccountListener{}, signer.CloseTokenAccount: sweep.CloseListener{},
-		signer.Consolidate: sweep.ConsolidationListener{}, signer.Return: a.deposits,
-	}
-}
-
 // DecideStuck ends a stuck payment, sweep or top-up as a person has found it on the chain: paid or
 // not paid. Error: dispatch.ErrNotStuck.
 func (a *App) DecideStuck(ctx context.Context, orderID string, paid bool, actor audit.Actor, reason string) error {
-	return dispatch.DecideStuck(ctx, a.db, a.orderListeners(), orderID, paid, actor, reason)
+	return dispatch.DecideStuck(ctx, a.db, OrderListeners(a.withdrawals, a.deposits), orderID, paid, actor, reason)
 }
 
 // Sweeper returns the sweeper of a chain, or nil where nothing is swept.
@@ -779,7 +768,8 @@ func (a *App) DispatchWorker(name chain.Name) *dispatch.Worker {
 		return nil
 	}
 	paces := a.conf.Intervals
-	return dispatch.New(a.db, ch, a.signer, mirror.RecordEntry, a.orderListeners(), dispatch.Config{
+	listeners := OrderListeners(a.withdrawals, a.deposits)
+	return dispatch.New(a.db, ch, a.signer, mirror.RecordEntry, listeners, dispatch.Config{
 		Poll: time.Duration(paces.Dispatch), RetryAfter: 2 * time.Duration(paces.Dispatch),
 		ResendAfter: time.Duration(paces.Resend), BumpAfter: time.Duration(paces.Bump),
 		InFlightMax: a.conf.Chains[name].InFlightMax, UnminedMax: a.conf.Chains[name].UnminedMax,

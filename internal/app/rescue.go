@@ -256,7 +256,7 @@ func (r *Rescue) emptyWallet(
 			Purpose: purpose, From: source.WalletRef, To: destination, ToWallet: toWallet, Contract: h.Mint.Contract,
 			Amount: h.Amount, MintID: h.Mint.ID,
 		}
-		if purpose == signer.Sweep {
+		if intent.Kind().NeedsBalance {
 			// The seed knows no flagged deposits, and everything is moved.
 			intent.WalletBalance = &signer.WalletBalance{Total: h.Amount}
 		}

@@ -12,7 +12,6 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/bitcoin/bitcointx"
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
 	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
-	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/event"
 	"github.com/cofferpay/coffer/internal/freeze"
@@ -20,9 +19,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg"
-	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/mirror"
-	"github.com/cofferpay/coffer/internal/sweep"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
@@ -72,11 +69,7 @@ func NewRestorer(pay *withdrawal.Service, actor audit.Actor) mirror.Restorer {
 
 func newRestorer(pay *withdrawal.Service, actor audit.Actor) restorer {
 	return restorer{dispatch.JournalRestorer{
-		Features: map[signer.Purpose]dispatch.RestoreListener{
-			signer.Payment: pay, signer.Sweep: sweep.SweepListener{}, signer.GasTopUp: sweep.TopUpListener{},
-			signer.CreateNonceAccount: sweep.NonceAccountListener{}, signer.CloseTokenAccount: sweep.CloseListener{},
-			signer.Consolidate: sweep.ConsolidationListener{}, signer.Return: &deposit.Service{},
-		},
+		Features: restoreListeners(pay),
 		ReadFees: readFees,
 		ReadInputs: func(name chain.Name, slotKey string) ([]chain.Output, error) {
 			model := pay.Chains[name].UTXO

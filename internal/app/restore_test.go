@@ -148,11 +148,9 @@ func (o *restoreEnv) on(d pgtest.Database, orgID string) *restoredService {
 	desk := &deposit.Service{DB: s.db, Wallets: s.book, Prices: prices, Log: log}
 	zero := uint64(0)
 	walk := scan.New(s.db, scan.Config{Chain: ch.Name, Reader: ch.Reader, Start: &zero}, desk, log)
-	out := dispatch.New(s.db, ch, o.signer, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{
-		signer.Payment: s.pay, signer.Sweep: sweep.SweepListener{}, signer.GasTopUp: sweep.TopUpListener{},
-		signer.CreateNonceAccount: sweep.NonceAccountListener{}, signer.CloseTokenAccount: sweep.CloseListener{},
-		signer.Consolidate: sweep.ConsolidationListener{},
-	}, dispatch.Config{}, log)
+	out := dispatch.New(
+		s.db, ch, o.signer, mirror.RecordEntry, app.OrderListeners(s.pay, desk), dispatch.Config{}, log,
+	)
 	sweeper := sweep.New(s.db, ch, s.book, prices, sweep.Config{}, log)
 	sequencer := &event.Sequencer{DB: s.db, Environment: "TEST", Listener: delivery.FanOut{}, Log: log}
 	until := func(do func(context.Context) (bool, error)) func(context.Context) error {

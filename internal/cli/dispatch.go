@@ -15,7 +15,6 @@ import (
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
-	"github.com/cofferpay/coffer/internal/signer"
 )
 
 // listMax bounds the orders in a list.
@@ -240,7 +239,7 @@ func (c dispatchCancel) Run(ctx context.Context, std streams) error {
 		fmt.Fprintf(
 			std.out,
 			"Order %s had no slot and has ended: nothing of it was signed or sent, and no payment is made. %s\n",
-			c.ID, describeRecalled(s),
+			c.ID, s.Kind().AfterRecall,
 		)
 		return nil
 	}
@@ -261,18 +260,6 @@ func (c dispatchCancel) Run(ctx context.Context, std streams) error {
 			strings.Join(s.TxMemberIDs, ", "))
 	}
 	return nil
-}
-
-// describeRecalled describes what happened to the cause of an order that was recalled without a
-// slot.
-func describeRecalled(s dispatch.OrderView) string {
-	switch s.Purpose {
-	case signer.Payment:
-		return "Its withdrawal is REJECTED and its amount is available again."
-	case signer.Return:
-		return "Its deposit is still FLAGGED and waits for another decision."
-	}
-	return "Its amount stays in its wallet, and the service plans it again when it is worth the fee."
 }
 
 // newCannotCancel describes what happened to the money of an order without an open slot.

@@ -179,7 +179,8 @@ func (d *Worker) loadCandidate(
 	if refusal != nil {
 		return nil, d.refuseOrder(ctx, o, refusal)
 	}
-	if o.Purpose == signer.CreateNonceAccount {
+	kind := o.Kind()
+	if kind.SlotIsPayee {
 		switch free, taken, err := d.checkCreatable(ctx, acct, o); {
 		case err != nil:
 			return nil, err
@@ -212,7 +213,7 @@ func (d *Worker) loadCandidate(
 			)
 		}
 	}
-	if o.Purpose == signer.Payment {
+	if kind.Reserves == wallet.Reserved && !kind.ReservedBySubmitter {
 		total, err := promised[o.MintID].Add(o.Amount)
 		if err != nil || !shortfall(total, c.funds.Spendable()).IsZero() {
 			return nil, d.leaveUnderfunded(
@@ -257,7 +258,7 @@ func (d *Worker) admitOrder(
 			return false, d.refuseOrder(ctx, o, refusal)
 		}
 	}
-	if err == nil && o.Purpose == signer.GasTopUp {
+	if err == nil && o.Kind().movesGas() {
 		need, err = need.Add(o.Amount)
 	}
 	if err != nil {
@@ -299,7 +300,7 @@ func (d *Worker) admitIntent(ctx context.Context, payer wallet.Wallet, c candida
 		payerRef := payer.Ref()
 		intent.Payer = &payerRef
 	}
-	if o.Purpose == signer.Sweep {
+	if o.Kind().ReportsBalance {
 		intent.WalletBalance = &signer.WalletBalance{Total: c.funds.OnAddress(), Flagged: c.funds.Held}
 	}
 	entry, err := d.signer.AdmitIntent(ctx, intent)

@@ -30,7 +30,7 @@ func (d *Worker) settleSlot(
 	if err != nil {
 		return false, fmt.Errorf("look up its transaction: %w", err)
 	}
-	if outcome == nil && s.Purpose == signer.CreateNonceAccount {
+	if outcome == nil && s.Kind().Expires {
 		return d.followExpiring(ctx, payer, s)
 	}
 	if outcome == nil {

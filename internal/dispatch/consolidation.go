@@ -159,7 +159,7 @@ func (d *Worker) buildConsolidation(
 // quoteOrder returns the fees of an order: those of its payment, or of a consolidation. Error:
 // notConsolidatedError.
 func (d *Worker) quoteOrder(ctx context.Context, o Order, account chain.Address) (chain.Fees, error) {
-	if o.Purpose != signer.Consolidate {
+	if !o.Kind().Consolidates {
 		return d.chain.Sender.Quote(ctx, o.chainPayment(account))
 	}
 	if d.chain.Consolidator == nil {

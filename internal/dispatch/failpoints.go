@@ -5,15 +5,23 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// One code path serves payments, sweeps and gas top-ups, but each has failpoints with names of its
-// own. The functions of this file choose the failpoint.
+// One code path serves all kinds of orders, but some kinds have failpoints with names of their own.
+// The functions of this file choose the failpoint.
+
+// failpoints holds the names of a kind's own failpoints. "" means that it has none there.
+type failpoints struct{ beforeSign, afterStore, afterSend, afterProof, afterEnd string }
+
+// hitIfNamed hits a kind's own failpoint.
+func hitIfNamed(name string) {
+	if name != "" {
+		failpoint.Hit(name)
+	}
+}
 
 // hitBeforeSign hits the failpoints before the signer is asked for a signature.
 func hitBeforeSign(o Order) {
 	failpoint.Hit("W09")
-	if o.Purpose == signer.Sweep {
-		failpoint.Hit("S06")
-	}
+	hitIfNamed(o.Kind().failpoints.beforeSign)
 }
 
 // hitAfterSign hits the failpoints between the signer's answer and the database write.
@@ -29,37 +37,20 @@ func hitAfterSign(attempt attempt) {
 }
 
 // hitAfterStore hits the failpoints between the database write and the broadcast.
-func hitAfterStore(o Order) {
-	switch o.Purpose {
-	case signer.Payment:
-		failpoint.Hit("W14")
-	case signer.GasTopUp:
-		failpoint.Hit("S02")
-	case signer.Sweep:
-		failpoint.Hit("S04")
-	}
-}
+func hitAfterStore(o Order) { hitIfNamed(o.Kind().failpoints.afterStore) }
 
 // hitAfterSend hits the failpoints between the providers' answer and the database write.
 func hitAfterSend(o Order) {
 	failpoint.Hit("W18")
-	switch o.Purpose {
-	case signer.Sweep:
-		failpoint.Hit("S05")
-	case signer.GasTopUp:
-		failpoint.Hit("F03")
-	}
+	hitIfNamed(o.Kind().failpoints.afterSend)
 }
 
 // hitAfterProof hits the failpoints between the proof and the settlement.
 func hitAfterProof(o Order, succeeded bool) {
-	switch {
-	case !succeeded:
+	if succeeded {
+		hitIfNamed(o.Kind().failpoints.afterProof)
+	} else {
 		failpoint.Hit("W28")
-	case o.Purpose == signer.Sweep:
-		failpoint.Hit("S09")
-	default:
-		failpoint.Hit("W26")
 	}
 }
 
@@ -74,12 +65,9 @@ func hitBeforeEnd(e End) {
 
 // hitAfterEnd hits the failpoints after that commit.
 func hitAfterEnd(o Order, e End) {
-	switch {
-	case !e.Paid:
+	if e.Paid {
+		hitIfNamed(o.Kind().failpoints.afterEnd)
+	} else {
 		failpoint.Hit("W29")
-	case o.Purpose == signer.GasTopUp:
-		failpoint.Hit("S03")
-	default:
-		failpoint.Hit("W27")
 	}
 }

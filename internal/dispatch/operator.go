@@ -93,17 +93,13 @@ func (s slot) refuseEnded(o Order) error {
 	return nil
 }
 
-// refuseReplacement returns the fault for a replacement of a transaction that creates a nonce
-// account, or nil. Only the expiry of that transaction leads to another one.
-func (s slot) refuseReplacement() error {
-	if s.Purpose != signer.CreateNonceAccount {
+// refuseKind returns the fault for an act that the kind of an order does not allow, for a reason
+// such as Kind.NotReplaceable. It returns nil if there is no reason.
+func (s slot) refuseKind(reason string) error {
+	if reason == "" {
 		return nil
 	}
-	return fault.New(fault.Conflict, fault.InvalidState,
-		"Order %s creates a nonce account of its wallet: it has no fee to raise, and no other transaction can take "+
-			"its slot. Nothing was done. Its transaction is valid for some minutes; if it is not mined by then, the "+
-			"service makes another one.",
-		s.ID)
+	return fault.New(fault.Conflict, fault.InvalidState, reason, s.ID)
 }
 
 // explainFailure turns the reason why no transaction could be added to an order's slot into a
@@ -150,7 +146,7 @@ func (d *Worker) BumpFee(ctx context.Context, orderID string, actor audit.Actor)
 	if err := s.refuseEnded(o); err != nil {
 		return chain.Fees{}, err
 	}
-	if err := s.refuseReplacement(); err != nil {
+	if err := s.refuseKind(s.Kind().NotReplaceable); err != nil {
 		return chain.Fees{}, err
 	}
 	if s.newestAttempt().Raw == nil {
@@ -204,14 +200,8 @@ func (d *Worker) CancelOrder(ctx context.Context, orderID string, actor audit.Ac
 	if err := s.refuseEnded(o); err != nil {
 		return false, err
 	}
-	if err := s.refuseReplacement(); err != nil {
+	if err := s.refuseKind(s.Kind().NotCancellable); err != nil {
 		return false, err
-	}
-	if s.Purpose == signer.Consolidate {
-		return false, fault.New(fault.Conflict, fault.InvalidState,
-			"Order %s consolidates outputs and makes no payment, so a cancel would be the same transaction again. "+
-				"Nothing was done. The order ends when its transaction is mined; `coffer dispatch bump %s` raises "+
-				"its fee.", s.ID, s.ID)
 	}
 	request := replacementRequest{reason: reasonOperator, actor: actor}
 	if len(s.signedHashes()) > 0 {
@@ -235,18 +225,20 @@ func (d *Worker) CancelOrder(ctx context.Context, orderID string, actor audit.Ac
 func (d *Worker) recallOrder(ctx context.Context, orderID string, actor audit.Actor) (recalled bool, err error) {
 	granted := false
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		recalled = false
+		recalled, granted = false, false
 		// A recalled return changes a deposit, whose trigger holds the cursor: that comes first.
 		if _, err := finality.LockForked(ctx, tx, d.chain.Name); err != nil {
 			return err
 		}
 		o, err := lockOrder(ctx, tx, orderID)
-		granted = o.Purpose == signer.Payment || o.Purpose == signer.Return
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
 			return newUnknownOrder(orderID)
 		case err != nil:
 			return err
+		}
+		granted = o.Kind().NeedsGrant
+		switch {
 		case o.Chain != d.chain.Name:
 			return fmt.Errorf("order %s is on %s, and this worker is for %s", orderID, o.Chain, d.chain.Name)
 		case o.Status == Recalled && granted:
@@ -382,9 +374,9 @@ func (d *Worker) ResolveStuck(
 	case isWhole && arrived.Cmp(credited) == 0:
 		e.Paid = true
 	case left.Cmp(zero) == 0 && arrived.Cmp(zero) == 0:
-	case isWhole && o.Purpose == signer.Payment && acceptShort:
+	case isWhole && o.Kind().MayArriveShort && acceptShort:
 		e.Paid = true
-	case isWhole && o.Purpose == signer.Payment:
+	case isWhole && o.Kind().MayArriveShort:
 		return "", refuse(
 			"all %v left the wallet, and the payee received %v. Settle the difference with the organization; repeat "+
 				"the command with --short to book the payment as paid.",

@@ -21,6 +21,7 @@
 // The files follow the life of a payment:
 //
 //   - order.go and state.go: the order, its statuses, and what its feature implements;
+//   - kind.go: what differs between kinds of orders;
 //   - worker.go: the rounds of a chain, and the steps of one wallet in a round;
 //   - queue.go: which orders are next, and why an order waits or is refused;
 //   - admit.go: what is checked before orders get a slot, last by the signer;
@@ -422,10 +423,10 @@ func lockOrder(ctx context.Context, tx pg.Tx, orderID string) (Order, error) {
 func (o Order) exceedsFeeMax(cost money.Amount) bool { return o.FeeMax != nil && o.FeeMax.Less(cost) }
 
 func (o Order) chainPayment(account chain.Address) chain.Payment {
+	kind := o.Kind()
 	p := chain.Payment{
 		From: account, To: o.To, Contract: o.Contract, Amount: o.Amount,
-		CreatesNonceAccount: o.Purpose == signer.CreateNonceAccount,
-		ClosesTokenAccount:  o.Purpose == signer.CloseTokenAccount,
+		CreatesNonceAccount: kind.CreatesNonceAccount, ClosesTokenAccount: kind.ClosesTokenAccount,
 	}
 	if o.FromWalletID != "" {
 		p.From, p.Payer = o.fromAddress, account

@@ -124,11 +124,11 @@ func (d *Worker) groupSize(payer wallet.Wallet, orders []Order) int {
 	return min(OrdersPerTxMax, d.chain.Sender.BatchSize(buildPayments(orders, payer.Address)))
 }
 
-// nextGroup splits off the first order of a queue and those that may share its slot. Only payments,
-// sweeps and closes of token accounts share one, each with orders of the same purpose.
+// nextGroup splits off the first order of a queue and those that may share its slot. Orders
+// share one with orders of the same kind only.
 func (d *Worker) nextGroup(payer wallet.Wallet, queue []Order) (group, remaining []Order) {
 	first := queue[0]
-	if first.Purpose != signer.Payment && first.Purpose != signer.Sweep && first.Purpose != signer.CloseTokenAccount {
+	if !first.Kind().MayBeBatched {
 		return queue[:1], queue[1:]
 	}
 	var samePurpose []Order
@@ -162,7 +162,7 @@ func (d *Worker) handleNoQuote(ctx context.Context, payer wallet.Wallet, c candi
 	wouldRevert := errors.As(quoteErr, &reverted)
 	// A node simulates a transaction only if the wallet could pay for it. It reports missing funds
 	// in its own way, as a revert or as any other error. The books know the funds.
-	if o.Purpose == signer.GasTopUp || !wouldRevert {
+	if o.Kind().movesGas() || !wouldRevert {
 		if usual, err := d.usualCost(ctx, o); err == nil && !shortfall(usual, gas.GasSpendable()).IsZero() {
 			return d.leaveUnderfunded(
 				ctx, o, WaitGas, native, usual, "the wallet cannot pay for it yet: "+quoteErr.Error(),
@@ -176,7 +176,7 @@ func (d *Worker) handleNoQuote(ctx context.Context, payer wallet.Wallet, c candi
 		)
 	case !wouldRevert:
 		return d.leaveWaiting(ctx, o, WaitProviders, money.Zero, quoteErr.Error())
-	case o.Purpose != signer.Payment && o.Purpose != signer.Return:
+	case o.Kind().Payee != ToAnyone:
 		return d.leaveWaiting(ctx, o, WaitSimulation, money.Zero, reverted.Reason)
 	}
 	cause, err := d.findRevertCause(ctx, payer, c, reverted)
@@ -201,10 +201,11 @@ func (d *Worker) usualCost(ctx context.Context, o Order) (money.Amount, error) {
 		return money.Zero, err
 	}
 	cost, err := fees.Max()
-	if err == nil && (o.Purpose == signer.GasTopUp || o.Purpose == signer.CreateNonceAccount) {
+	kind := o.Kind()
+	if err == nil && (kind.movesGas() || kind.AmountInFee) {
 		cost, err = cost.Add(o.Amount)
 	}
-	if err == nil && o.Purpose == signer.CreateNonceAccount { // it is the first order that a treasury gets
+	if err == nil && kind.NeedsMinBalance {
 		cost, err = cost.Add(d.chain.MinBalance)
 	}
 	return cost, err

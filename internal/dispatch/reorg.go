@@ -126,7 +126,7 @@ func (d *Worker) resettleOrder(
 	}
 	used, _ := acct.IsUsed(q.ChainSlot)
 	switch {
-	case outcome == nil && q.Purpose == signer.CreateNonceAccount:
+	case outcome == nil && q.Kind().Expires:
 		// Its transaction names a block that is too old, while the books have the account created.
 		return false, false, d.disputeOrder(
 			ctx, payer, q, fmt.Sprintf(

@@ -21,7 +21,7 @@ func (d *Worker) resendOrBump(ctx context.Context, payer wallet.Wallet, s slot, 
 	if isHead && !s.FundsPending && attempt.Version == s.newestAttempt().Version && attempt.SentAt != nil &&
 		now.Sub(*attempt.SentAt) >= d.conf.BumpAfter {
 		shouldBump := true
-		if s.Purpose == signer.Consolidate {
+		if s.Kind().IsOptional {
 			if shouldBump, err = d.delaysPayments(ctx, s); err != nil {
 				return false, err
 			}

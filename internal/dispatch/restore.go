@@ -246,8 +246,7 @@ func (j JournalRestorer) restoreMember(ctx context.Context, tx pg.Tx, r *Restore
 	if !pending {
 		return false, fmt.Errorf("the journal signed it with %s, whose slot the database has without it", lead)
 	}
-	if r.Purpose == signer.Sweep && !r.IsNew {
-		// A sweep reserves its amount when it is submitted.
+	if r.Kind().ReservedBySubmitter && !r.IsNew {
 		if err := wallet.MoveFunds(ctx, tx, reservationMovements(r.Order, native, money.Zero, false)...); err != nil {
 			return false, err
 		}
@@ -344,8 +343,7 @@ func (j JournalRestorer) resumeOrder(
 		}
 		fallthrough
 	case Queued:
-		if (r.Purpose == signer.Sweep || r.Purpose == signer.Return) && !r.IsNew {
-			// Sweeps and returns reserve their amount when they are submitted.
+		if r.Kind().ReservedBySubmitter && !r.IsNew {
 			if err := wallet.MoveFunds(
 				ctx, tx, reservationMovements(r.Order, native, money.Zero, false)...,
 			); err != nil {
@@ -476,11 +474,8 @@ func (j JournalRestorer) storeAttempts(
 // reservationMovements returns what an order with a slot has reserved: as reservations, or as
 // releases without reserve.
 func reservationMovements(o Order, native int, gas money.Amount, reserve bool) []wallet.Movement {
-	newMovement := func(mintID int, part wallet.Part, a money.Amount) wallet.Movement {
-		m := wallet.Movement{WalletID: o.WalletID, OrgID: o.OrgID, MintID: mintID, Part: part}
-		if part != wallet.GasReserved {
-			m.WalletID = o.SourceWalletID()
-		}
+	newMovement := func(walletID string, mintID int, part wallet.Part, a money.Amount) wallet.Movement {
+		m := wallet.Movement{WalletID: walletID, OrgID: o.OrgID, MintID: mintID, Part: part}
 		if reserve {
 			m.Plus = a
 		} else {
@@ -488,17 +483,16 @@ func reservationMovements(o Order, native int, gas money.Amount, reserve bool) [
 		}
 		return m
 	}
-	moves := []wallet.Movement{newMovement(native, wallet.GasReserved, gas)}
-	switch o.Purpose {
-	case signer.Payment, signer.Sweep:
-		moves = append(moves, newMovement(o.MintID, wallet.Reserved, o.Amount))
-	case signer.Return:
+	moves := []wallet.Movement{newMovement(o.WalletID, native, wallet.GasReserved, gas)}
+	kind, source := o.Kind(), o.SourceWalletID()
+	if kind.Reserves != "" {
+		moves = append(moves, newMovement(source, o.MintID, kind.Reserves, o.Amount))
+	}
+	if kind.MovesFlagged {
 		// A flagged amount is held while it is not reserved, or a sweep would take it.
-		held := newMovement(o.MintID, wallet.Held, o.Amount)
+		held := newMovement(source, o.MintID, wallet.Held, o.Amount)
 		held.Plus, held.Minus = held.Minus, held.Plus
-		moves = append(moves, newMovement(o.MintID, wallet.Reserved, o.Amount), held)
-	case signer.GasTopUp:
-		moves = append(moves, newMovement(native, wallet.GasReserved, o.Amount))
+		moves = append(moves, held)
 	}
 	return moves
 }

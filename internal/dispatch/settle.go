@@ -80,7 +80,7 @@ func (d *Worker) endSlot(
 // zero where several payments share a transaction, because the rent cannot be assigned to one of
 // them. No chain that has such accounts batches payments to third parties.
 func (s slot) payeeRent(outcome chain.Outcome) money.Amount {
-	if s.Purpose != signer.Payment || len(s.TxMembers) > 0 {
+	if !s.Kind().RecordsPayeeCosts || len(s.TxMembers) > 0 {
 		return money.Zero
 	}
 	return outcome.Rent
@@ -92,7 +92,7 @@ func (s slot) payeeRent(outcome chain.Outcome) money.Amount {
 // itself. It is false where no provider answers, and where other orders were in the transaction.
 // Rule WD-55.
 func (d *Worker) isPayeeFailure(ctx context.Context, payer wallet.Wallet, s slot) bool {
-	if s.Purpose != signer.Payment || len(s.TxMembers) > 0 {
+	if !s.Kind().RecordsPayeeCosts || len(s.TxMembers) > 0 {
 		return false
 	}
 	if s.Contract == "" && s.Chain.Family() == chain.EVM {
@@ -160,7 +160,7 @@ func (d *Worker) finishOrders(ctx context.Context, tx pg.Tx, ends ...orderEnd) e
 	// The rows of all features come before the outputs.
 	for _, end := range ends {
 		if end.Chain.IsUTXO() { // the lead's outputs; members have none
-			if err := utxo.MarkSpent(ctx, tx, end.ID, end.Hash, end.Purpose == signer.Return && !end.Paid); err != nil {
+			if err := utxo.MarkSpent(ctx, tx, end.ID, end.Hash, end.Kind().MovesFlagged && !end.Paid); err != nil {
 				return err
 			}
 		}
@@ -207,25 +207,20 @@ func endMovements(o Order, e End, native int, gasReserved money.Amount) []wallet
 		minus(newMovement(o.WalletID, native, wallet.GasReserved), gasReserved),
 		minus(newMovement(o.WalletID, native, wallet.Gas), e.Fee),
 	}
-	switch o.Purpose {
-	case signer.Payment, signer.Sweep, signer.Return:
-		moves = append(moves, minus(newMovement(o.SourceWalletID(), o.MintID, wallet.Reserved), o.Amount))
-		if e.Paid {
-			moves = append(moves, plus(newMovement(o.SourceWalletID(), o.MintID, wallet.Swept), o.Amount))
-		} else if o.Purpose == signer.Return {
-			// flagged, as before
-			moves = append(moves, plus(newMovement(o.SourceWalletID(), o.MintID, wallet.Held), o.Amount))
-		}
-		if e.Paid && o.Purpose == signer.Sweep {
-			moves = append(moves, plus(newMovement(o.ToWalletID, o.MintID, wallet.Credited), o.Amount))
-		}
-	case signer.GasTopUp:
-		moves = append(moves, minus(newMovement(o.WalletID, native, wallet.GasReserved), o.Amount))
-		if e.Paid {
-			moves = append(moves,
-				minus(newMovement(o.WalletID, native, wallet.Gas), o.Amount),
-				plus(newMovement(o.ToWalletID, native, wallet.Gas), o.Amount))
-		}
+	kind, source := o.Kind(), o.SourceWalletID()
+	if kind.Reserves != "" {
+		moves = append(moves, minus(newMovement(source, o.MintID, kind.Reserves), o.Amount))
+	}
+	switch {
+	case !e.Paid && kind.MovesFlagged: // flagged, as before
+		moves = append(moves, plus(newMovement(source, o.MintID, wallet.Held), o.Amount))
+	case e.Paid && kind.Reserves == wallet.Reserved:
+		moves = append(moves, plus(newMovement(source, o.MintID, wallet.Swept), o.Amount))
+	case e.Paid && kind.Reserves == wallet.GasReserved:
+		moves = append(moves, minus(newMovement(source, o.MintID, wallet.Gas), o.Amount))
+	}
+	if e.Paid && kind.Arrives != "" {
+		moves = append(moves, plus(newMovement(o.ToWalletID, o.MintID, kind.Arrives), o.Amount))
 	}
 	return moves
 }

@@ -118,8 +118,7 @@ func (d *Worker) handleSignerRefusal(
 		); err != nil {
 			return false, err
 		}
-	case s.Purpose == signer.CreateNonceAccount: // no cancel can take such a slot, and it holds up nothing
-	case s.Purpose == signer.Consolidate: // a cancel would be the same transaction
+	case s.Kind().NotCancellable != "": // such a slot holds up nothing, or a cancel would be the same transaction
 	case refusal.Code == signer.PolicyLimit || refusal.Code == signer.RefusedFee:
 		if filled, err = d.cancelSlot(ctx, payer, s, refusal); filled || err != nil {
 			return filled, err

@@ -84,7 +84,7 @@ func (s slot) chainPayments(account chain.Address) []chain.Payment {
 func buildPayments(orders []Order, account chain.Address) []chain.Payment {
 	var ps []chain.Payment
 	for _, o := range orders {
-		if o.Purpose != signer.Consolidate {
+		if !o.Kind().Consolidates {
 			ps = append(ps, o.chainPayment(account))
 		}
 	}
@@ -300,14 +300,10 @@ func (d *Worker) tryCreateSlot(
 			WalletID: payer.ID, OrgID: lead.OrgID, MintID: native, Part: wallet.GasReserved, Plus: cost,
 		}}
 		for _, o := range orders {
-			switch o.Purpose {
-			case signer.Payment: // a sweep or return reserved its amount when it was submitted
+			if kind := o.Kind(); kind.Reserves != "" && !kind.ReservedBySubmitter {
 				moves = append(moves, wallet.Movement{
-					WalletID: payer.ID, OrgID: o.OrgID, MintID: o.MintID, Part: wallet.Reserved, Plus: o.Amount,
-				})
-			case signer.GasTopUp:
-				moves = append(moves, wallet.Movement{
-					WalletID: payer.ID, OrgID: o.OrgID, MintID: native, Part: wallet.GasReserved, Plus: o.Amount,
+					WalletID: o.SourceWalletID(), OrgID: o.OrgID, MintID: o.MintID, Part: kind.Reserves,
+					Plus: o.Amount,
 				})
 			}
 		}
@@ -372,7 +368,7 @@ func (d *Worker) nextSlot(
 	if chainSlot.Nonce, err = takeNonce(ctx, tx, payer, o.Chain); err != nil || !acct.KeyedSlots {
 		return chainSlot, "", err
 	}
-	if o.Purpose == signer.CreateNonceAccount {
+	if o.Kind().SlotIsPayee {
 		chainSlot.Key = string(o.To)
 		return chainSlot, "", nil
 	}

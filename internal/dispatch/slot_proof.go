@@ -11,7 +11,6 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/pg"
-	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
@@ -175,7 +174,7 @@ func loadLastUseParents(ctx context.Context, tx pg.Tx, name chain.Name, slotKey 
 // proveSlot searches the proof of a slot that was written without one, by an earlier version or
 // from an earlier journal. Without a proof, the signer refuses to sign anything new in the slot.
 func (d *Worker) proveSlot(ctx context.Context, payer wallet.Wallet, s *slot) error {
-	if d.chain.SlotProver == nil || s.Proof != "" || s.Purpose == signer.CreateNonceAccount {
+	if d.chain.SlotProver == nil || s.Proof != "" || s.Kind().SlotIsPayee {
 		return nil
 	}
 	p, err := d.findProof(ctx, payer, s.ChainSlot.Key)

@@ -108,7 +108,7 @@ func (d *Worker) changeAddress(ctx context.Context, o Order) (chain.Address, err
 	}
 	var ref signer.WalletRef
 	err := d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		if o.Purpose != signer.Consolidate {
+		if !o.Kind().Consolidates {
 			ref, err = NextChangeWallet(ctx, tx, o.Chain, o.OrgID)
 			return err
 		}
@@ -131,14 +131,14 @@ func (d *Worker) changeAddress(ctx context.Context, o Order) (chain.Address, err
 func (d *Worker) selectOutputs(
 	ctx context.Context, tx pg.Tx, o Order, native int, change chain.Address, price chain.Fees, ps ...chain.Payment,
 ) (string, chain.Fees, error) {
-	if o.Purpose == signer.Consolidate {
+	if o.Kind().Consolidates {
 		return d.selectConsolidation(ctx, tx, o, native, change, price)
 	}
 	reserved, free, err := utxo.LockCandidates(ctx, tx, o.Chain, o.OrgID, native, o.ID)
 	if err != nil {
 		return "", chain.Fees{}, err
 	}
-	if o.Purpose == signer.Return && len(reserved) == 0 {
+	if o.Kind().MovesFlagged && len(reserved) == 0 {
 		return "", chain.Fees{}, errNoFlaggedOutput
 	}
 	slotKey, fees, err := d.chain.UTXO.SelectOutputs(reserved, free, change, price, ps...)
@@ -172,7 +172,7 @@ func (d *Worker) handleNoOutputs(ctx context.Context, orders []Order, native int
 	var insufficientGas *insufficientGasError
 	var notConsolidated *notConsolidatedError
 	switch {
-	case o.Purpose == signer.Consolidate &&
+	case o.Kind().IsOptional &&
 		(errors.As(cause, &notConsolidated) || errors.As(cause, &insufficientGas) || errors.Is(cause, utxo.ErrTaken) ||
 			errors.Is(cause, errChangeWalletTaken)):
 		return nil, d.refuseConsolidation(ctx, o, cause)

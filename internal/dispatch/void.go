@@ -53,8 +53,8 @@ type Voider struct {
 func requestVoid(ctx context.Context, tx pg.Tx, orderID string) error {
 	_, err := tx.Exec(ctx, `
 		INSERT INTO dispatch_voids (order_id, org_id, asked_at)
-		SELECT order_id, org_id, $2 FROM dispatch_orders WHERE order_id = $1 AND status = 'WITHDRAWN' AND purpose IN ('PAYMENT', 'RETURN')`,
-		orderID, tx.Now)
+		SELECT order_id, org_id, $2 FROM dispatch_orders WHERE order_id = $1 AND status = 'WITHDRAWN' AND purpose = ANY ($3)`,
+		orderID, tx.Now, grantedPurposes())
 	if err != nil {
 		return fmt.Errorf("request the void of order %s: %w", orderID, err)
 	}

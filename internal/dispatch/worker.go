@@ -347,7 +347,7 @@ func (d *Worker) followSigned(
 			continue
 		}
 		var moved bool
-		if used, _ := acct.IsUsed(s.ChainSlot); used || s.Purpose == signer.CreateNonceAccount {
+		if used, _ := acct.IsUsed(s.ChainSlot); used || s.Kind().Expires {
 			if in, ok := d.seen(s.ID); ok && used && known.holds(in) {
 				continue
 			}

@@ -12,14 +12,6 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// noun returns the word for the intent in a refusal.
-func (p Purpose) noun() string {
-	if p == Return {
-		return "return"
-	}
-	return "payment"
-}
-
 // Terms are the fields of a payment as it was requested: what people approve. The terms of a return
 // are those of its resolution.
 type Terms struct {
@@ -205,12 +197,12 @@ func (k *GrantKey) grantMAC(t Terms, deducted money.Amount, g *Grant) []byte {
 // CheckGrant refuses a payment that no holder of the key granted with exactly these terms, or that
 // lacks approvals. nil means that it may be made.
 func (k *GrantKey) CheckGrant(intent Intent) *Refusal {
-	if k == nil || intent.Purpose != Payment && intent.Purpose != Return {
+	if k == nil || !intent.Kind().NeedsGrant {
 		return nil
 	}
 	refuse := func(format string, args ...any) *Refusal {
 		return &Refusal{Code: RefusedGrant, Message: fmt.Sprintf("%s %s "+format,
-			append([]any{intent.Purpose.noun(), intent.ID}, args...)...)}
+			append([]any{intent.Kind().Noun, intent.ID}, args...)...)}
 	}
 	g := intent.Grant
 	if g == nil {

@@ -37,7 +37,7 @@ func (s *Sweeper) planTopUps(ctx context.Context) (made int, err error) {
 		return 0, fmt.Errorf("find the sweeps that wait for gas: %w", err)
 	}
 	for _, o := range underfunded {
-		if o.Purpose != signer.Sweep && o.Purpose != signer.Return || o.FromWalletID != "" {
+		if !o.TakesToppedUpGas() {
 			continue // the treasury itself lacks the gas
 		}
 		opened, e := s.openTopUp(ctx, o, native)

@@ -176,7 +176,7 @@ func (s *Signer) recheckRecord(r signer.Record) error {
 		if refusal != nil && refusal.Code != signer.PolicyLimit {
 			return refusal
 		}
-		if r.Admit.Purpose == signer.Payment && r.Admit.CustomerID == "" {
+		if paysOwnMoney(*r.Admit) {
 			// The endorsement was copied before the address could be paid, so it precedes this
 			// entry in the copy.
 			if _, refusal := s.findEndorsement(*r.Admit); refusal != nil {

@@ -141,7 +141,7 @@ func (s *Signer) refuseUnconfirmed(ahead time.Duration) *signer.Refusal {
 // isTimeLimited reports whether a limit of time applies to an intent.
 func (s *Signer) isTimeLimited(policy ChainPolicy, intent signer.Intent) bool {
 	limit, _ := policy.assetLimit(intent.Contract)
-	isOwnPayment := intent.Purpose == signer.Payment && intent.CustomerID == "" && !s.conf.Rescue
+	isOwnPayment := paysOwnMoney(intent) && !s.conf.Rescue
 	return policy.feeDayLimit() != nil || isOutgoing(intent) && limit != nil ||
 		isOwnPayment && s.conf.Policy.coolingOff() > 0
 }

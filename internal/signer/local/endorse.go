@@ -108,10 +108,15 @@ func (s *Signer) recordRevocation(r signer.Revocation) (uint64, error) {
 	return s.appendRecord(signer.Record{Kind: signer.RecordRevoke, Revoke: &r})
 }
 
+// paysOwnMoney reports whether an intent pays an organization's own money, not a customer's.
+func paysOwnMoney(intent signer.Intent) bool {
+	return intent.Kind().MayPayOwnMoney && intent.CustomerID == ""
+}
+
 // checkWhitelisted checks that an organization's own payment goes to an address that the journal
 // has endorsed and that may be paid by now. Rules OW-6 and OP-8.
 func (s *Signer) checkWhitelisted(intent signer.Intent, now time.Time) *signer.Refusal {
-	if intent.Purpose != signer.Payment || intent.CustomerID != "" || s.conf.Rescue {
+	if !paysOwnMoney(intent) || s.conf.Rescue {
 		return nil
 	}
 	endorsement, refusal := s.findEndorsement(intent)

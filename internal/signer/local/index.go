@@ -103,7 +103,7 @@ func (i *intentState) hasSignedPayment() bool {
 // fee.
 func (i *intentState) addedCost(cost money.Amount) money.Amount {
 	switch {
-	case i.Purpose == signer.CreateNonceAccount && len(i.signatures) > 0:
+	case i.Kind().EachTxCosts && len(i.signatures) > 0:
 		return mustSubtract(cost, i.Amount)
 	case i.signedFeeMax.Less(cost):
 		return mustSubtract(cost, i.signedFeeMax)
@@ -354,7 +354,7 @@ func (x *journalIndex) checkNextChangeWallet(w signer.WalletRef) *signer.Refusal
 
 func idempotencyKeyOf(intent signer.Intent) (k idempotencyKey, ok bool) {
 	return idempotencyKey{intent.From.OrgID, intent.IdempotencyKeyHash},
-		intent.Purpose == signer.Payment && intent.IdempotencyKeyHash != ""
+		intent.Kind().OncePerKey && intent.IdempotencyKeyHash != ""
 }
 
 // loadTxIntents returns the intents of one transaction, the lead first. They are distinct, of the

@@ -242,16 +242,17 @@ func (s *Signer) AdmitIntent(ctx context.Context, intent signer.Intent) (signer.
 func (s *Signer) recordAdmission(intent signer.Intent) (uint64, error) {
 	// This check is no part of checkIntent, because the journal and its copies do not contain the
 	// balance.
-	if intent.Purpose == signer.Sweep && intent.WalletBalance == nil {
+	if intent.Kind().NeedsBalance && intent.WalletBalance == nil {
 		return 0, refuse(signer.RefusedMalformed,
-			"holds: sweep %s does not say what its wallet has and how much of it is flagged", intent.ID)
+			"holds: %s %s does not say what its wallet has and how much of it is flagged", intent.Kind().Noun,
+			intent.ID)
 	}
 	if balance := intent.WalletBalance; balance != nil {
 		// Rule DEP-28.
 		if remaining, err := balance.Total.Sub(intent.Amount); err != nil || remaining.Less(balance.Flagged) {
 			return 0, refuse(signer.RefusedHeld,
-				"sweep %s takes %v of %v, and %v of it is flagged and has to stay", intent.ID, intent.Amount,
-				balance.Total, balance.Flagged)
+				"%s %s takes %v of %v, and %v of it is flagged and has to stay", intent.Kind().Noun, intent.ID,
+				intent.Amount, balance.Total, balance.Flagged)
 		}
 		intent.WalletBalance = nil // compared on every request because it changes; not recorded
 	}
@@ -435,86 +436,63 @@ func (s *Signer) checkInputs(intent *intentState, inputs *utxoInputs) error {
 	return nil
 }
 
-// checkDestination checks the payer and the payee by the rules of each purpose.
+// isFrom reports whether a wallet is one of a source.
+func isFrom(source signer.Source, w signer.WalletRef) bool {
+	switch source {
+	case signer.FromTreasury:
+		return w.Purpose == treasuryPurpose
+	case signer.FromOther:
+		return w.Purpose != treasuryPurpose
+	case signer.FromDeposit:
+		return w.Purpose != treasuryPurpose && w.Purpose != changePurpose
+	}
+	return false
+}
+
+// checkDestination checks the payer and the payee by the rules of the intent's kind.
 func (s *Signer) checkDestination(intent signer.Intent, policy ChainPolicy) (*signer.Refusal, error) {
-	switch intent.Purpose {
-	case signer.Payment:
-		switch {
-		case intent.From.Purpose != treasuryPurpose:
-			return refuse(signer.RefusedWallet,
-				"payments are made from the treasury only; intent %s is from a wallet for %s", intent.ID,
-				intent.From.Purpose), nil
-		case intent.ToWallet != nil:
-			return refuse(signer.RefusedDestination, "payment %s names a wallet of this installation as its "+
-				"payee", intent.ID), nil
-		}
-		if _, isOwn := s.index.addressOwners[familyAddress{intent.Chain.Family(), intent.To}]; isOwn {
-			return refuse(signer.RefusedDestination, "payment %s goes to %s, which is an address of this installation",
-				intent.ID, intent.To), nil
-		}
-		return nil, nil
-	case signer.Return:
-		switch {
-		case intent.From.Purpose == treasuryPurpose || intent.From.Purpose == changePurpose:
-			return refuse(signer.RefusedWallet, "return %s is not from a deposit address",
-				intent.ID), nil
-		case intent.ToWallet != nil:
-			return refuse(signer.RefusedDestination, "return %s names a wallet of this installation as its "+
-				"payee", intent.ID), nil
-		}
-		if _, isOwn := s.index.addressOwners[familyAddress{intent.Chain.Family(), intent.To}]; isOwn {
-			return refuse(signer.RefusedDestination, "return %s goes to %s, which is an address of this installation",
-				intent.ID, intent.To), nil
-		}
-		return nil, nil
-	case signer.CreateNonceAccount:
+	kind := intent.Kind()
+	allowed := isFrom(kind.Source, intent.From)
+	switch kind.Payee {
+	case signer.ToNonceAccount:
 		return s.checkNonceAccount(intent, policy), nil
-	case signer.Consolidate:
-		if intent.From.Purpose != treasuryPurpose || !intent.Chain.IsUTXO() || intent.ToWallet == nil ||
-			intent.ToWallet.Purpose != changePurpose {
-			return refuse(signer.RefusedDestination,
-				"consolidation %s does not move outputs of a treasury to a change wallet", intent.ID), nil
+	case signer.ToAnyone:
+		return s.checkOutside(intent), nil
+	case signer.ToWallet:
+		switch {
+		case !allowed:
+			return refuse(signer.RefusedWallet, kind.WalletRule, intent.ID, intent.From.Purpose), nil
+		case intent.ToWallet == nil:
+			return refuse(signer.RefusedDestination, "%s %s does not name its wallet", kind.Noun, intent.ID), nil
+		}
+	case signer.ToTreasury:
+		if !allowed || intent.ToWallet == nil || intent.ToWallet.Purpose != treasuryPurpose {
+			return refuse(signer.RefusedDestination, kind.WalletRule, intent.ID, intent.From.Purpose), nil
+		}
+	case signer.ToChangeWallet:
+		if !allowed || !intent.Chain.IsUTXO() || intent.ToWallet == nil || intent.ToWallet.Purpose != changePurpose {
+			return refuse(signer.RefusedDestination, kind.WalletRule, intent.ID, intent.From.Purpose), nil
 		}
 		if owner, taken := s.index.resourceOwners[slotResource{intent.Chain, string(intent.To)}]; taken &&
 			owner != intent.ID {
-			return refuse(signer.RefusedDestination, "consolidation %s goes to %s, which is permanently in the slot "+
-				"of intent %s",
-				intent.ID, intent.To, owner), nil
+			return refuse(signer.RefusedDestination, "%s %s goes to %s, which is permanently in the slot of intent %s",
+				kind.Noun, intent.ID, intent.To, owner), nil
 		}
-	case signer.Sweep:
-		if intent.From.Purpose == treasuryPurpose || intent.ToWallet == nil ||
-			intent.ToWallet.Purpose != treasuryPurpose {
-			return refuse(signer.RefusedDestination, "sweep %s does not move money from another wallet to the treasury",
-				intent.ID), nil
-		}
-	case signer.CloseTokenAccount:
-		switch {
-		case intent.From.Purpose == treasuryPurpose || intent.ToWallet == nil ||
-			intent.ToWallet.Purpose != treasuryPurpose:
-			return refuse(signer.RefusedDestination,
-				"close %s does not move the content of another wallet to the treasury", intent.ID), nil
-		case intent.Contract == "" || intent.Chain.Family() != chain.SolanaFamily:
-			return refuse(signer.RefusedDestination, "close %s names no token account, which %s has", intent.ID,
-				chain.Solana), nil
-		case intent.Payer == nil || *intent.Payer != *intent.ToWallet:
-			return refuse(signer.RefusedWallet, "the fee payer of close %s is not the treasury that receives its "+
-				"content",
-				intent.ID), nil
-		}
-	case signer.GasTopUp:
-		switch {
-		case intent.From.Purpose != treasuryPurpose:
-			return refuse(signer.RefusedWallet, "gas is paid from the treasury only; intent %s is from a wallet for %s",
-				intent.ID, intent.From.Purpose), nil
-		case intent.ToWallet == nil:
-			return refuse(signer.RefusedDestination, "gas top-up %s does not name its wallet",
-				intent.ID), nil
-		case intent.Contract != "":
-			return refuse(signer.RefusedDestination, "gas top-up %s is not in the native coin", intent.ID), nil
-		case policy.GasMax.Less(intent.Amount):
-			return refuse(signer.PolicyLimit, "one gas top-up on %s may be at most %v; this is %v", intent.Chain,
-				policy.GasMax, intent.Amount), nil
-		}
+	default:
+		return refuse(signer.RefusedDestination, "%s may pay no one", intent.ID), nil
+	}
+	switch {
+	case kind.PaysGas && intent.Contract != "":
+		return refuse(signer.RefusedDestination, "%s %s is not in the native coin", kind.Noun, intent.ID), nil
+	case kind.PaysGas && policy.GasMax.Less(intent.Amount):
+		return refuse(signer.PolicyLimit, "one %s on %s may be at most %v; this is %v", kind.Noun, intent.Chain,
+			policy.GasMax, intent.Amount), nil
+	case kind.ClosesTokenAccount && (intent.Contract == "" || intent.Chain.Family() != chain.SolanaFamily):
+		return refuse(signer.RefusedDestination, "%s %s names no token account, which %s has", kind.Noun, intent.ID,
+			chain.Solana), nil
+	case kind.ClosesTokenAccount && (intent.Payer == nil || *intent.Payer != *intent.ToWallet):
+		return refuse(signer.RefusedWallet,
+			"the fee payer of %s %s is not the treasury that receives its content", kind.Noun, intent.ID), nil
 	}
 	if intent.ToWallet.OrgID != intent.From.OrgID || intent.ToWallet.Family != intent.From.Family {
 		return refuse(signer.RefusedDestination, "%s goes to a wallet of another organization or family",
@@ -531,20 +509,37 @@ func (s *Signer) checkDestination(intent signer.Intent, policy ChainPolicy) (*si
 	return nil, nil
 }
 
+// checkOutside checks that an intent pays an address outside this installation, from a wallet of its
+// kind.
+func (s *Signer) checkOutside(intent signer.Intent) *signer.Refusal {
+	kind := intent.Kind()
+	switch {
+	case !isFrom(kind.Source, intent.From):
+		return refuse(signer.RefusedWallet, kind.WalletRule, intent.ID, intent.From.Purpose)
+	case intent.ToWallet != nil:
+		return refuse(signer.RefusedDestination, "%s %s names a wallet of this installation as its payee", kind.Noun,
+			intent.ID)
+	}
+	if _, isOwn := s.index.addressOwners[familyAddress{intent.Chain.Family(), intent.To}]; isOwn {
+		return refuse(signer.RefusedDestination, "%s %s goes to %s, which is an address of this installation",
+			kind.Noun, intent.ID, intent.To)
+	}
+	return nil
+}
+
 // checkNonceAccount checks that an intent creates one of the treasury's own nonce accounts, with
 // exactly its minimum balance. This is the only purpose that moves money to an address that is no
 // wallet, so it leaves no choice.
 func (s *Signer) checkNonceAccount(intent signer.Intent, policy ChainPolicy) *signer.Refusal {
+	kind := intent.Kind()
 	var minBalance, cost money.Amount
 	family, ok := codecs[intent.From.Family].(nonceAccountCodec)
 	if ok {
 		minBalance, cost, ok = family.nonceAccountCost(s.index.wallets[intent.From].address, intent.To)
 	}
 	switch {
-	case intent.From.Purpose != treasuryPurpose:
-		return refuse(signer.RefusedWallet, "only treasuries have nonce accounts; intent %s is from a wallet for "+
-			"%s", intent.ID,
-			intent.From.Purpose)
+	case !isFrom(kind.Source, intent.From):
+		return refuse(signer.RefusedWallet, kind.WalletRule, intent.ID, intent.From.Purpose)
 	case intent.ToWallet != nil || intent.Contract != "" || !ok:
 		return refuse(signer.RefusedDestination, "%s is not a nonce account of the treasury that intent %s "+
 			"names", intent.To,
@@ -740,7 +735,7 @@ func (s *Signer) matchPayload(intents []*intentState, r signer.SignRequest, poli
 	if err := s.checkInputs(lead, effect.inputs); err != nil {
 		return effect, err
 	}
-	if slices.ContainsFunc(intents, func(member *intentState) bool { return member.Purpose == signer.Consolidate }) {
+	if slices.ContainsFunc(intents, func(member *intentState) bool { return member.Kind().Consolidates }) {
 		return effect, s.checkConsolidation(intents, effect, policy, payer)
 	}
 	if r.Act == signer.Cancel {
@@ -754,8 +749,8 @@ func (s *Signer) matchPayload(intents []*intentState, r signer.SignRequest, poli
 		payments[n] = chain.Payment{
 			From: s.index.wallets[member.From].address, To: member.To,
 			Contract: member.Contract, Amount: member.Amount,
-			CreatesNonceAccount: member.Purpose == signer.CreateNonceAccount,
-			ClosesTokenAccount:  member.Purpose == signer.CloseTokenAccount,
+			CreatesNonceAccount: member.Kind().CreatesNonceAccount,
+			ClosesTokenAccount:  member.Kind().ClosesTokenAccount,
 		}
 	}
 	if err := effect.checkPayments(payments...); err != nil {
@@ -880,10 +875,12 @@ func checkRef(w signer.WalletRef) *signer.Refusal {
 	return nil
 }
 
-// knownPurposes lists the purposes that this signer accepts.
-var knownPurposes = []signer.Purpose{
-	signer.Payment, signer.Return, signer.Sweep, signer.GasTopUp, signer.Consolidate,
-	signer.CreateNonceAccount, signer.CloseTokenAccount,
+// knownPurposes returns the purposes that this signer accepts.
+func knownPurposes() (purposes []signer.Purpose) {
+	for _, kind := range signer.Kinds() {
+		purposes = append(purposes, kind.Purpose)
+	}
+	return purposes
 }
 
 func checkIntent(intent signer.Intent) *signer.Refusal {
@@ -903,17 +900,17 @@ func checkIntent(intent signer.Intent) *signer.Refusal {
 			return refusal
 		}
 	}
-	isCanonical := codecs[intent.From.Family].isCanonical
+	kind, isCanonical := intent.Kind(), codecs[intent.From.Family].isCanonical
 	isShort := func(s string) bool { return s == "" || isValidWord(s) }
 	switch {
 	case !isValidWord(intent.ID):
 		return refuse(signer.RefusedMalformed, "id: give 1 to %d bytes of UTF-8 without NUL", wordBytesMax)
-	case !slices.Contains(knownPurposes, intent.Purpose):
-		return refuse(signer.RefusedMalformed, "purpose: got %q, want one of %s", intent.Purpose, knownPurposes)
-	case intent.Purpose == signer.Consolidate && (!intent.Amount.IsZero() || intent.CustomerID != "" ||
+	case kind.Purpose == "":
+		return refuse(signer.RefusedMalformed, "purpose: got %q, want one of %s", intent.Purpose, knownPurposes())
+	case kind.Consolidates && (!intent.Amount.IsZero() || intent.CustomerID != "" ||
 		intent.IdempotencyKeyHash != "" || !intent.FeeDeducted.IsZero()):
 		return refuse(signer.RefusedMalformed, "amount: a %s pays no amount", intent.Purpose)
-	case intent.WalletBalance != nil && intent.Purpose != signer.Sweep:
+	case intent.WalletBalance != nil && !kind.NeedsBalance:
 		return refuse(signer.RefusedMalformed, "holds: a %s has none", intent.Purpose)
 	case intent.Chain.Family() != intent.From.Family:
 		return refuse(signer.RefusedMalformed, "chain: %q is not of family %s", intent.Chain, intent.From.Family)
@@ -925,9 +922,9 @@ func checkIntent(intent signer.Intent) *signer.Refusal {
 		return refuse(signer.RefusedMalformed, "contract: there are no tokens on %s", intent.Chain)
 	case intent.Contract == intent.To:
 		return refuse(signer.RefusedDestination, "to: %s is the token's own contract", intent.To)
-	case intent.Amount.IsZero() && intent.Purpose != signer.Consolidate:
+	case intent.Amount.IsZero() && !kind.Consolidates:
 		return refuse(signer.RefusedMalformed, "amount: an amount of zero cannot be paid")
-	case intent.WhitelistedID != "" && (intent.Purpose != signer.Payment || intent.CustomerID != ""):
+	case intent.WhitelistedID != "" && !paysOwnMoney(intent):
 		return refuse(signer.RefusedMalformed, "whitelistedId: only a payment of an organization has one")
 	case intent.Product != "" && intent.WhitelistedID == "":
 		return refuse(signer.RefusedMalformed, "product: only a payment of an organization has one")

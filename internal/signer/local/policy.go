@@ -273,7 +273,7 @@ type paymentTotals map[limitScope]*windowTotal
 
 // isOutgoing reports whether an intent pays an address outside the installation.
 func isOutgoing(intent signer.Intent) bool {
-	return intent.Purpose == signer.Payment || intent.Purpose == signer.Return
+	return intent.Kind().Payee == signer.ToAnyone
 }
 
 // addPayment counts an admitted payment, and drops what has left the window by the time of its
@@ -390,8 +390,8 @@ func (f feeTotals) checkFee(p ChainPolicy, account feeAccount, added money.Amoun
 // checkCurrent checks one payment against the present policy. The limits that cover more than one
 // payment were taken when it was admitted.
 func (c ChainPolicy) checkCurrent(intent signer.Intent) *signer.Refusal {
-	switch intent.Purpose {
-	case signer.Payment, signer.Return:
+	switch {
+	case isOutgoing(intent):
 		limit, ok := c.assetLimit(intent.Contract)
 		if !ok {
 			return refuse(signer.PolicyLimit, "the policy has no limit for asset %q on %s any more", intent.Contract,
@@ -401,15 +401,13 @@ func (c ChainPolicy) checkCurrent(intent signer.Intent) *signer.Refusal {
 			return refuse(signer.PolicyLimit, "one payment may be at most %v units of %q on %s now; this is %v",
 				limit.PaymentMax, intent.Contract, intent.Chain, intent.Amount)
 		}
-	case signer.GasTopUp:
+	case intent.Kind().PaysGas:
 		if c.GasMax.Less(intent.Amount) {
 			return refuse(signer.PolicyLimit, "one gas top-up on %s may be at most %v now; this is %v", intent.Chain,
 				c.GasMax, intent.Amount)
 		}
-	// the cost of these is a fee
-	case signer.Sweep, signer.CloseTokenAccount, signer.CreateNonceAccount, signer.Consolidate:
 	}
-	return nil
+	return nil // the cost of the others is a fee
 }
 
 // checkPayment checks a payment against the limits, without taking them.

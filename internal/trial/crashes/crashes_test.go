@@ -17,7 +17,10 @@ import (
 // root is the folder of the source tree.
 const root = "../../.."
 
-var placed = regexp.MustCompile(`failpoint\.(Hit|HitBeforeCommit)\("([A-Z]\d\d)"\)`)
+// placed finds a failpoint where the code hits it, or in the table of the kinds of orders.
+var placed = regexp.MustCompile(
+	`(?:failpoint\.(Hit|HitBeforeCommit)\(|(?:before|after)(?:Sign|Store|Send|Proof|End): )"([A-Z]\d\d)"`,
+)
 
 // inSource finds the points in the source, and those after a commit.
 func inSource(t *testing.T) (points, commits map[string]bool) {
@@ -32,10 +35,10 @@ func inSource(t *testing.T) (points, commits map[string]bool) {
 			return err
 		}
 		for _, m := range placed.FindAllStringSubmatch(string(text), -1) {
-			if m[1] == "Hit" {
-				points[m[2]] = true
-			} else {
+			if m[1] == "HitBeforeCommit" {
 				commits[m[2]] = true
+			} else {
+				points[m[2]] = true
 			}
 		}
 		return nil

@@ -10,6 +10,7 @@ import (
 	"crypto/ed25519"
 	"log/slog"
 
+	"github.com/cofferpay/coffer/internal/app"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/delivery"
 	"github.com/cofferpay/coffer/internal/deposit"
@@ -69,18 +70,15 @@ func New(p Config) *Harness {
 		DB: p.DB, Chains: w.Chains, Wallets: w.Wallets, Prices: p.Prices, Risk: p.RiskPolicy, GrantKey: p.Grants,
 		Voider: w.Withdrawals.Voider, Log: p.Log,
 	}
-	w.Withdrawals.Voider.Listeners = map[signer.Purpose]dispatch.VoidListener{
-		signer.Payment: w.Withdrawals, signer.Return: w.Deposits,
-	}
+	w.Withdrawals.Voider.Listeners = app.VoidListeners(w.Withdrawals, w.Deposits)
 	w.Walker = scan.New(p.DB, scan.Config{
 		Chain: p.Chain.Name, Reader: p.Chain.Reader, Start: &p.Start,
 		FinalityListeners: []finality.Listener{w.Deposits},
 	}, w.Deposits, p.Log)
-	w.DispatchWorker = dispatch.New(p.DB, p.Chain, p.Signer, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{
-		signer.Payment: w.Withdrawals, signer.Sweep: sweep.SweepListener{}, signer.GasTopUp: sweep.TopUpListener{},
-		signer.CreateNonceAccount: sweep.NonceAccountListener{}, signer.CloseTokenAccount: sweep.CloseListener{},
-		signer.Consolidate: sweep.ConsolidationListener{}, signer.Return: w.Deposits,
-	}, p.Dispatch, p.Log, dispatch.WithChangeWallets(w.Wallets), dispatch.WithVoider(w.Withdrawals.Voider))
+	w.DispatchWorker = dispatch.New(
+		p.DB, p.Chain, p.Signer, mirror.RecordEntry, app.OrderListeners(w.Withdrawals, w.Deposits), p.Dispatch, p.Log,
+		dispatch.WithChangeWallets(w.Wallets), dispatch.WithVoider(w.Withdrawals.Voider),
+	)
 	w.Sweeper = sweep.New(p.DB, p.Chain, w.Wallets, p.Prices, p.Sweep, p.Log)
 	w.Sequencer = &event.Sequencer{DB: p.DB, Environment: webhook.Test, Listener: delivery.FanOut{}, Log: p.Log}
 	return w

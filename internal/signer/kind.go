@@ -1,0 +1,111 @@
+package signer
+
+import "slices"
+
+// Kind is what the signer allows the intents of one purpose, and what it counts and checks for
+// them. The table is the signer's own: dispatch has another one for its decisions, and neither is
+// read for the other's.
+type Kind struct {
+	Purpose Purpose
+	Noun    string // stands for the intent in refusals
+
+	Source Source
+	Payee  Payee
+	// WalletRule is the refusal of an intent between other wallets; %[1]s is its id, %[2]s the
+	// purpose of its wallet.
+	WalletRule string
+	// PaysGas says that an intent pays the native coin only, and at most the policy's gasMax.
+	PaysGas bool
+
+	// NeedsGrant says that an intent comes with the approval of exactly its terms.
+	NeedsGrant bool
+	// NeedsBalance says that an intent comes with the balance of its wallet, of which it leaves the
+	// flagged part.
+	NeedsBalance bool
+	// MayPayOwnMoney says that an intent without a customer pays the organization's own money, to an
+	// endorsed address only.
+	MayPayOwnMoney bool
+	// OncePerKey says that an organization's idempotency key admits one intent.
+	OncePerKey bool
+
+	// CreatesNonceAccount, ClosesTokenAccount and Consolidates say what the transaction does
+	// instead of a transfer. A consolidation makes one output of many, is alone in its transaction,
+	// and has an amount of zero.
+	CreatesNonceAccount, ClosesTokenAccount, Consolidates bool
+	// EachTxCosts says that every transaction of an intent can be mined and charged.
+	EachTxCosts bool
+}
+
+// Source is a class of wallets that may pay.
+type Source string
+
+// The sources.
+const (
+	FromTreasury Source = "TREASURY"
+	FromOther    Source = "OTHER"   // every wallet that is no treasury
+	FromDeposit  Source = "DEPOSIT" // every wallet that is neither a treasury nor a change wallet
+)
+
+// Payee is a class of addresses that may be paid. All but ToAnyone belong to the organization.
+type Payee string
+
+// The payees.
+const (
+	ToAnyone       Payee = "ANYONE" // every address outside this installation, under the limits of payments
+	ToTreasury     Payee = "TREASURY"
+	ToWallet       Payee = "WALLET"
+	ToChangeWallet Payee = "CHANGE_WALLET" // one that no other slot names
+	ToNonceAccount Payee = "NONCE_ACCOUNT" // a nonce account of the treasury that pays
+)
+
+// kinds has one entry for each purpose.
+var kinds = []Kind{
+	{
+		Purpose: Payment, Noun: "payment", Source: FromTreasury, Payee: ToAnyone,
+		WalletRule: "payments are made from the treasury only; intent %[1]s is from a wallet for %[2]s",
+		NeedsGrant: true, MayPayOwnMoney: true, OncePerKey: true,
+	},
+	{
+		Purpose: Return, Noun: "return", Source: FromDeposit, Payee: ToAnyone,
+		WalletRule: "return %[1]s is not from a deposit address",
+		NeedsGrant: true,
+	},
+	{
+		Purpose: Sweep, Noun: "sweep", Source: FromOther, Payee: ToTreasury,
+		WalletRule:   "sweep %[1]s does not move money from another wallet to the treasury",
+		NeedsBalance: true,
+	},
+	{
+		Purpose: GasTopUp, Noun: "gas top-up", Source: FromTreasury, Payee: ToWallet,
+		WalletRule: "gas is paid from the treasury only; intent %[1]s is from a wallet for %[2]s",
+		PaysGas:    true,
+	},
+	{
+		Purpose: Consolidate, Noun: "consolidation", Source: FromTreasury, Payee: ToChangeWallet,
+		WalletRule:   "consolidation %[1]s does not move outputs of a treasury to a change wallet",
+		Consolidates: true,
+	},
+	{
+		Purpose: CreateNonceAccount, Noun: "creation", Source: FromTreasury, Payee: ToNonceAccount,
+		WalletRule:          "only treasuries have nonce accounts; intent %[1]s is from a wallet for %[2]s",
+		CreatesNonceAccount: true, EachTxCosts: true,
+	},
+	{
+		Purpose: CloseTokenAccount, Noun: "close", Source: FromOther, Payee: ToTreasury,
+		WalletRule:         "close %[1]s does not move the content of another wallet to the treasury",
+		ClosesTokenAccount: true,
+	},
+}
+
+// Kinds returns the kinds of intents, one for each purpose.
+func Kinds() []Kind { return slices.Clone(kinds) }
+
+// Kind returns the kind of an intent. An unknown purpose, which no signer admits, has the zero Kind.
+func (intent Intent) Kind() Kind {
+	for i := range kinds {
+		if kinds[i].Purpose == intent.Purpose {
+			return kinds[i]
+		}
+	}
+	return Kind{}
+}
