@@ -477,7 +477,7 @@ func (s *surface) explainKeyRefusal(r *http.Request, refused error) error {
 		)
 	case len(values) == 0:
 		reason = fmt.Sprintf("The header %s is missing. Send your key in it.", header)
-	case len(values) == 1 && strings.HasPrefix(values[0], s.foreignKeyPrefix):
+	case len(values) == 1 && strings.HasPrefix(values[0], string(s.foreignKeyPrefix)):
 		reason = s.foreignKeyText
 	default:
 		return refused

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cofferpay/coffer/docs"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/identity/changerequest"
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/transfer"
@@ -22,7 +23,7 @@ var operators = surface{
 	credentialText: "A key of an operator, made with the command coffer operator key create. It reads every " +
 		"organization and decides what each may do: give it only to the people and programs that run the service. " +
 		"Organizations' calls do not accept it, and these calls do not accept an organization's key.",
-	foreignKeyPrefix: org.KeyPrefix,
+	foreignKeyPrefix: identity.APIKey,
 	foreignKeyText: "This is an organization's key, and operators' calls do not accept it. Send an operator's key " +
 		"in x-operator-key. To use this key, send it in x-api-key to the organizations' interface, which has another " +
 		"address.",

@@ -8,7 +8,7 @@ import (
 	"github.com/cofferpay/coffer/docs"
 	"github.com/cofferpay/coffer/internal/event"
 	"github.com/cofferpay/coffer/internal/fault"
-	"github.com/cofferpay/coffer/internal/identity/operator"
+	"github.com/cofferpay/coffer/internal/identity"
 )
 
 // surface is one interface: a table of routes, a credential, a document. The operators' calls are
@@ -28,7 +28,8 @@ type surface struct {
 	header         string // the header that carries it, in canonical form
 	credentialText string // its description in the document
 	// foreignKeyPrefix begins the keys of the other listener; foreignKeyText refuses such a key.
-	foreignKeyPrefix, foreignKeyText string
+	foreignKeyPrefix identity.KeyPrefix
+	foreignKeyText   string
 	// authenticate finds the caller or refuses it. It decides nothing else.
 	authenticate func(*api, http.ResponseWriter, *call) error
 	// beforeRead runs before any part of an admitted call is read; it may be nil.
@@ -125,7 +126,7 @@ var organizations = surface{
 	credentialText: "An API key of the organization. The main key, and each key with the scope FULL, moves money: " +
 		"keep it on your servers. The service does not read it from the query, and refuses a request that has the " +
 		"header twice.",
-	foreignKeyPrefix: operator.KeyPrefix,
+	foreignKeyPrefix: identity.OperatorKey,
 	foreignKeyText: "This is an operator's key, and organizations' calls do not accept it. Send an organization's " +
 		"key in x-api-key. To use this key, send it in x-operator-key to the operator's interface, which has another " +
 		"address.",

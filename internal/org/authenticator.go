@@ -13,6 +13,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/groupcommit"
+	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
@@ -108,9 +109,7 @@ func findOwners(ctx context.Context, db *pg.DB, hashes [][sha256.Size]byte) (map
 // IP_NOT_ALLOWED. Any other error means that the answer is unknown. Rules AUTH-1 and AUTH-3.
 // Rule OP-2.
 func (d *Authenticator) Authenticate(ctx context.Context, presented string, addr netip.Addr) (Caller, error) {
-	// A text that is too long is not hashed completely; it cannot be a key in any case.
-	text := presented[:min(len(presented), keyTextBytes+1)]
-	h, err := d.batcher.SubmitAndWait(ctx, sha256.Sum256([]byte(text)))
+	h, err := d.batcher.SubmitAndWait(ctx, identity.APIKey.Hash(presented))
 	if errors.Is(err, groupcommit.ErrFull) || errors.Is(err, groupcommit.ErrAbandoned) {
 		return Caller{}, fault.New(fault.Unavailable, fault.CodeUnavailable,
 			"More requests are waiting than the service can accept. This request did nothing. Repeat it after the "+

@@ -15,6 +15,7 @@ import (
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/seal"
@@ -144,7 +145,7 @@ func CreateKey(ctx context.Context, db *pg.DB, caller Caller, n NewKey) (Key, se
 	if err := n.checkValues(); err != nil {
 		return Key{}, seal.Secret{}, err
 	}
-	value, hash := newKey()
+	value, hash := identity.APIKey.NewKey()
 	var made Key
 	err := db.InOrg(ctx, caller.OrgID, func(ctx context.Context, tx pg.Tx) error {
 		if err := caller.lockMainKey(ctx, tx); err != nil {
@@ -257,7 +258,7 @@ func RollAPIKey(
 				"Correct it.",
 			OverlapSecondsMax).WithParam("overlapSeconds")
 	}
-	value, hash := newKey()
+	value, hash := identity.APIKey.NewKey()
 	var rolled Key
 	roll := func(ctx context.Context, tx pg.Tx) (err error) {
 		rolled, err = rollAdditional(ctx, tx, caller, keyID, hash, overlapSeconds)

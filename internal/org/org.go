@@ -9,9 +9,6 @@ package org
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"strings"
@@ -24,26 +21,12 @@ import (
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/seal"
 )
 
-const (
-	// KeyPrefix begins every organization's key.
-	KeyPrefix    = "ck_"
-	keyBytes     = 32
-	keyTextBytes = len(KeyPrefix) + (keyBytes*8+5)/6
-	nameBytesMax = 200
-)
-
-// newKey generates an API key, ck_ and 43 characters, and the hash that is stored.
-func newKey() (seal.Secret, []byte) {
-	var b [keyBytes]byte
-	_, _ = rand.Read(b[:]) // never fails: the program ends when there is no randomness
-	k := KeyPrefix + base64.RawURLEncoding.EncodeToString(b[:])
-	sum := sha256.Sum256([]byte(k))
-	return seal.NewSecret(k), sum[:]
-}
+const nameBytesMax = 200
 
 // Organization is one tenant of this service.
 type Organization struct {
@@ -68,7 +51,7 @@ func CreateBy(ctx context.Context, db *pg.DB, actor audit.Actor, name string) (O
 				"made. Give it another name.", nameBytesMax).
 			WithParam("name")
 	}
-	key, hash := newKey()
+	key, hash := identity.APIKey.NewKey()
 	var o Organization
 	err := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		o = Organization{ID: id.New("org", tx.Now), Name: name, CreatedAt: tx.Now}
@@ -142,7 +125,7 @@ func ListAll(ctx context.Context, tx pg.Tx) ([]Organization, error) {
 // RollKey gives the main key a new value; every earlier one is refused from the commit on. Errors:
 // NOT_FOUND, INVALID_STATE if another request rolled it at this moment.
 func RollKey(ctx context.Context, db *pg.DB, actor audit.Actor, org string) (seal.Secret, error) {
-	key, hash := newKey()
+	key, hash := identity.APIKey.NewKey()
 	err := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		_, err := rollMain(ctx, tx, actor, org, hash, 0, nil)
 		return err
