@@ -35,9 +35,9 @@ import (
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/identity/apikey"
 	"github.com/cofferpay/coffer/internal/identity/changerequest"
 	"github.com/cofferpay/coffer/internal/identity/operator"
-	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/seal"
@@ -95,7 +95,7 @@ type api struct {
 	conf          Config
 	log           *slog.Logger
 	document      func() []byte // drawn on its first use
-	authenticator *org.Authenticator
+	authenticator *apikey.Authenticator
 
 	rates  limiterSet
 	tables exportSlots
@@ -114,7 +114,7 @@ func New(conf Config) http.Handler {
 		panic("api: cursors need a key")
 	}
 	handler := newAPI(&organizations, conf)
-	handler.authenticator, handler.keyRolled = org.NewAuthenticator(conf.DB), conf.KeyRolled
+	handler.authenticator, handler.keyRolled = apikey.NewAuthenticator(conf.DB), conf.KeyRolled
 	return handler.middleware(handler.newRouter())
 }
 
@@ -257,10 +257,10 @@ func (s *statusRecorder) Unwrap() http.ResponseWriter { return s.ResponseWriter 
 type call struct {
 	*http.Request
 	route    route
-	org      string       // "" on a route without a key, and for an operator
-	key      org.Caller   // of the organization; empty if org is ""
-	operator operator.Key // the operator's key, on the operators' listener
-	table    bool         // the caller asks for CSV, and the route supports it
+	org      string        // "" on a route without a key, and for an operator
+	key      apikey.Caller // of the organization; empty if org is ""
+	operator operator.Key  // the operator's key, on the operators' listener
+	table    bool          // the caller asks for CSV, and the route supports it
 	query    query
 	// counted says that the request was counted against its rate.
 	counted bool
@@ -564,8 +564,8 @@ func (c *call) checkScope() (err error) {
 	return nil
 }
 
-func newScopeMissing(key org.Caller, needed org.Scope) *fault.Fault {
-	if needed == org.ScopeMainKey {
+func newScopeMissing(key apikey.Caller, needed apikey.Scope) *fault.Fault {
+	if needed == apikey.ScopeMainKey {
 		return fault.New(fault.Forbidden, fault.ScopeMissing,
 			"Only the main API key of your organization manages API keys."+nothingWritten+" Call with the main key.")
 	}

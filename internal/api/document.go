@@ -13,7 +13,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/event"
 	"github.com/cofferpay/coffer/internal/fault"
-	"github.com/cofferpay/coffer/internal/org"
+	"github.com/cofferpay/coffer/internal/identity/apikey"
 	"github.com/cofferpay/coffer/webhook"
 )
 
@@ -165,7 +165,7 @@ func routeFaultCodes(r route) []fault.Code {
 	if r.jsonOnly() {
 		codes = append(codes, fault.NotAcceptable)
 	}
-	if r.scope != "" && r.scope != org.ScopeRead {
+	if r.scope != "" && r.scope != apikey.ScopeRead {
 		codes = append(codes, fault.ScopeMissing)
 	}
 	if r.body != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/identity/apikey"
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/webhook"
@@ -152,7 +153,7 @@ const decidedOnceText = " The first decision about a deposit wins. Repeating it 
 
 var flaggedRoutes = []route{
 	{
-		method: http.MethodPost, path: "/deposits/{depositId}/approve", name: "approveDeposit", scope: org.ScopeFull,
+		method: http.MethodPost, path: "/deposits/{depositId}/approve", name: "approveDeposit", scope: apikey.ScopeFull,
 		group:   "Deposits",
 		summary: "Approve a flagged deposit",
 		text: "Credits the flagged deposit to your customer at once and sends CUSTOMER_DEPOSIT_APPROVED. It sends " +
@@ -166,7 +167,7 @@ var flaggedRoutes = []route{
 		handle: decideAsOrg((*deposit.Service).Approve, http.StatusOK),
 	},
 	{
-		method: http.MethodPost, path: "/deposits/{depositId}/reject", name: "rejectDeposit", scope: org.ScopeFull,
+		method: http.MethodPost, path: "/deposits/{depositId}/reject", name: "rejectDeposit", scope: apikey.ScopeFull,
 		group:   "Deposits",
 		summary: "Reject a flagged deposit",
 		text: "Sends the flagged deposit back to the address that it came from. The network fee comes out of a " +
@@ -191,11 +192,11 @@ var flaggedRoutes = []route{
 // forbiddenRoutes are operator-only calls, which organizations are refused.
 var forbiddenRoutes = []route{
 	{
-		method: http.MethodPost, path: "/deposits/{depositId}/redirect", name: "redirectDeposit", scope: org.ScopeFull,
+		method: http.MethodPost, path: "/deposits/{depositId}/redirect", name: "redirectDeposit", scope: apikey.ScopeFull,
 		handle: (*api).refuseOperatorOnly,
 	},
 	{
-		method: http.MethodPost, path: "/deposits/{depositId}/complete", name: "completeDeposit", scope: org.ScopeFull,
+		method: http.MethodPost, path: "/deposits/{depositId}/complete", name: "completeDeposit", scope: apikey.ScopeFull,
 		handle: (*api).refuseOperatorOnly,
 	},
 }

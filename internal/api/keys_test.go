@@ -11,6 +11,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/customer"
+	"github.com/cofferpay/coffer/internal/identity/apikey"
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
@@ -31,7 +32,7 @@ func (h *testEnv) allowKeys(who tenant, on bool) {
 }
 
 // key creates an additional key, and returns its id.
-func (h *testEnv) key(who tenant, scope org.Scope) (tenant, string) {
+func (h *testEnv) key(who tenant, scope apikey.Scope) (tenant, string) {
 	h.t.Helper()
 	made := h.wantStatus(
 		h.call(who, "POST", "/api-keys", map[string]any{"name": "of " + string(scope), "scope": scope}), 201,
@@ -48,16 +49,16 @@ func TestEveryCallOfAnOrganizationSaysItsScope(t *testing.T) {
 		"rotateWebhookSecret",
 	}
 	for _, r := range concatRoutes(organizations.routes, organizations.forbidden) {
-		want := []org.Scope{org.ScopeNoMoneyOut}
+		want := []apikey.Scope{apikey.ScopeNoMoneyOut}
 		switch {
 		case r.needsNoKey:
-			want = []org.Scope{""}
+			want = []apikey.Scope{""}
 		case strings.HasPrefix(r.path, "/api-keys"):
-			want = []org.Scope{org.ScopeMainKey}
+			want = []apikey.Scope{apikey.ScopeMainKey}
 		case r.method == http.MethodGet:
-			want = []org.Scope{org.ScopeRead}
+			want = []apikey.Scope{apikey.ScopeRead}
 		case slices.Contains(full, r.name):
-			want = []org.Scope{org.ScopeFull}
+			want = []apikey.Scope{apikey.ScopeFull}
 		}
 		if !slices.Contains(want, r.scope) {
 			t.Errorf(
@@ -66,7 +67,7 @@ func TestEveryCallOfAnOrganizationSaysItsScope(t *testing.T) {
 			)
 		}
 		for field, scope := range r.fieldScopes {
-			if !slices.Contains(org.Scopes, scope) {
+			if !slices.Contains(apikey.Scopes, scope) {
 				t.Errorf("%s %s: got the scope %q for %s, want one of a key", r.method, r.path, scope, field)
 			}
 		}
@@ -84,7 +85,7 @@ func TestAKeyMakesTheCallsOfItsScopeAndNoOthers(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	h.allowKeys(h.one, true)
-	for i, scope := range org.Scopes {
+	for i, scope := range apikey.Scopes {
 		key, _ := h.key(h.one, scope)
 		for _, r := range concatRoutes(organizations.routes, organizations.forbidden) {
 			if r.needsNoKey {
@@ -97,8 +98,8 @@ func TestAKeyMakesTheCallsOfItsScopeAndNoOthers(t *testing.T) {
 			}
 			before := h.rowCounts()
 			got := h.call(key, r.method, path, body)
-			if may := slices.Index(org.Scopes, r.scope) >= 0 &&
-				slices.Index(org.Scopes, r.scope) <= i; may != (got.text("code") != "SCOPE_MISSING") {
+			if may := slices.Index(apikey.Scopes, r.scope) >= 0 &&
+				slices.Index(apikey.Scopes, r.scope) <= i; may != (got.text("code") != "SCOPE_MISSING") {
 				t.Errorf("%s: %s %s: got %v %s, want it let in: %v", scope, r.method, r.path, got.status, got.raw, may)
 			} else if !may && (got.status != 403 || h.rowCounts() != before) {
 				t.Errorf("%s: %s %s: got %v and %s after %s, want a refusal that writes nothing", scope, r.method,
@@ -162,7 +163,7 @@ func TestAdditionalKeysThroughTheInterface(t *testing.T) {
 	}
 	h.wantStatus(h.call(key, "GET", "/customers", nil), 200)
 	h.wantRefusal("a key that is not the main one", h.call(key, "GET", "/api-keys", nil), 403, "SCOPE_MISSING", "")
-	all, _ := h.key(h.one, org.ScopeFull)
+	all, _ := h.key(h.one, apikey.ScopeFull)
 	h.wantStatus(h.call(all, "POST", "/withdraw", payment()), 202)
 	h.wantRefusal("a key with every scope", h.call(all, "POST", "/api-keys", wanted), 403, "SCOPE_MISSING", "")
 	h.wantRefusal("rolls itself", h.call(key, "POST", "/api-keys/"+id+"/roll", nil), 403, "SCOPE_MISSING", "")
@@ -249,8 +250,8 @@ func TestTheScopeStandsBehindTheReplayAndBeforeTheRate(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t, Limits{Writes: Rate{Count: 1, Period: time.Hour, Burst: 5}})
 	h.allowKeys(h.one, true)
-	read, _ := h.key(h.one, org.ScopeRead)
-	still, _ := h.key(h.one, org.ScopeNoMoneyOut) // with alice's address, three writes are used
+	read, _ := h.key(h.one, apikey.ScopeRead)
+	still, _ := h.key(h.one, apikey.ScopeNoMoneyOut) // with alice's address, three writes are used
 	first := h.wantStatus(h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k")), 202)
 	before := h.rowCounts()
 	for _, key := range []tenant{read, still} {
@@ -338,7 +339,7 @@ func TestTheAuditLogNamesTheKey(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	h.allowKeys(h.one, true)
-	key, id := h.key(h.one, org.ScopeFull)
+	key, id := h.key(h.one, apikey.ScopeFull)
 	h.wantStatus(h.call(
 		key, "POST", "/deposit",
 		map[string]any{"mintId": usdc, "customerId": "bob", "customerEmail": "bob@example.com"},
@@ -386,8 +387,8 @@ func TestAFirstEmailByAKeyThatMovesNoMoneyCoolsOff(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	h.allowKeys(h.one, true)
-	still, _ := h.key(h.one, org.ScopeNoMoneyOut)
-	full, _ := h.key(h.one, org.ScopeFull)
+	still, _ := h.key(h.one, apikey.ScopeNoMoneyOut)
+	full, _ := h.key(h.one, apikey.ScopeFull)
 	for i, c := range []struct {
 		key     tenant
 		trusted bool

@@ -14,6 +14,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/freeze"
+	"github.com/cofferpay/coffer/internal/identity/apikey"
 	"github.com/cofferpay/coffer/internal/identity/member"
 	"github.com/cofferpay/coffer/internal/identity/operator"
 	"github.com/cofferpay/coffer/internal/ledger"
@@ -535,17 +536,17 @@ func (h *testEnv) addDecisions() {
 			org.Changes{"additionalApiKeys": []byte(`true`)})
 		return err
 	})
-	main, err := org.NewAuthenticator(h.db).Authenticate(ctx, key.Reveal(), netip.Addr{})
+	main, err := apikey.NewAuthenticator(h.db).Authenticate(ctx, key.Reveal(), netip.Addr{})
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	// Two keys, of which one is rolled and one deleted.
 	for i := range 2 {
-		made, _, err := org.CreateKey(ctx, h.db, main, org.NewKey{Name: "reporting", Scope: org.ScopeRead})
+		made, _, err := apikey.CreateKey(ctx, h.db, main, apikey.NewKey{Name: "reporting", Scope: apikey.ScopeRead})
 		if err == nil && i == 0 {
-			_, _, err = org.RollAPIKey(ctx, h.db, main, made.ID, 60)
+			_, _, err = apikey.RollKey(ctx, h.db, main, made.ID, 60)
 		} else if err == nil {
-			err = org.DeleteKey(ctx, h.db, main, made.ID)
+			err = apikey.DeleteKey(ctx, h.db, main, made.ID)
 		}
 		if err != nil {
 			h.t.Fatal(err)

@@ -1,4 +1,4 @@
-package org
+package apikey
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -165,4 +166,11 @@ func (d *Authenticator) RecordUse(ctx context.Context, c Caller) error {
 		return fmt.Errorf("write the last use of %s of %s: %w", c.KeyID, c.OrgID, err)
 	}
 	return nil
+}
+
+// allowsAddr reports whether a list contains an address. An unknown address is on no list.
+// Rule AUTH-3.
+func allowsAddr(list []netip.Prefix, addr netip.Addr) bool {
+	addr = addr.Unmap()
+	return len(list) == 0 || slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(addr) })
 }

@@ -1,4 +1,4 @@
-package org
+package apikey
 
 import (
 	"context"
@@ -31,6 +31,7 @@ const (
 	// OverlapSecondsMax bounds how long the earlier value of a key works after a roll, in seconds.
 	OverlapSecondsMax = 24 * 60 * 60
 	mainKeyName       = "Main key"
+	nameBytesMax      = 200
 )
 
 // Scope says what a key may do.
@@ -189,6 +190,11 @@ func CreateKey(ctx context.Context, db *pg.DB, caller Caller, n NewKey) (Key, se
 	return made, value, nil
 }
 
+// QueueMain queues the first value of an organization's main key.
+func QueueMain(b *pgx.Batch, org string, hash []byte, now time.Time) {
+	b.Queue(`INSERT INTO api_keys (org_id, hash, created_at) VALUES ($1, $2, $3)`, org, hash, now)
+}
+
 // Rule KEY-9.
 func (k Key) auditEntry(org string, actor audit.Actor, action string, detail map[string]any) audit.Entry {
 	e := audit.Entry{
@@ -228,20 +234,21 @@ func (c Caller) checkStillValid(ctx context.Context, tx pg.Tx) error {
 
 // Rule KEY-1.
 func requireAdditionalKeys(ctx context.Context, tx pg.Tx, org, refusal string) error {
-	if err := LockSettingsShared(ctx, tx, org); err != nil {
+	if err := pg.LockShared(ctx, tx, identity.SettingsLock(org)); err != nil {
 		return err
 	}
-	s, err := SettingsOf(ctx, tx, org)
+	var allowed bool
+	err := tx.QueryRow(ctx, `SELECT additional_api_keys FROM organization_settings WHERE org_id = $1`, org).Scan(&allowed)
 	if err != nil {
-		return err
+		return fmt.Errorf("read whether %s may have additional keys: %w", org, err)
 	}
-	if !s.AdditionalAPIKeys {
+	if !allowed {
 		return fault.New(fault.Forbidden, fault.FeatureDisabled, "%s", refusal)
 	}
 	return nil
 }
 
-// RollAPIKey gives a key another value. The value before it works until the overlap ends; earlier
+// RollKey gives a key another value. The value before it works until the overlap ends; earlier
 // values end at once. Errors:
 //   - NOT_FOUND
 //   - INVALID_REQUEST for an invalid overlap
@@ -249,7 +256,7 @@ func requireAdditionalKeys(ctx context.Context, tx pg.Tx, org, refusal string) e
 //   - UNAUTHORIZED if the caller's key ended meanwhile
 //   - INVALID_STATE if another request rolled the key at this moment, if it expired, and for an
 //     overlap while an earlier value still works
-func RollAPIKey(
+func RollKey(
 	ctx context.Context, db *pg.DB, caller Caller, keyID string, overlapSeconds int,
 ) (Key, seal.Secret, error) {
 	if overlapSeconds < 0 || overlapSeconds > OverlapSecondsMax {
@@ -295,9 +302,6 @@ func rollMain(
 	ctx context.Context, tx pg.Tx, actor audit.Actor, org string, hash []byte, overlapSeconds int,
 	checkCaller func() error,
 ) (Key, error) {
-	if _, err := ByID(ctx, tx, org); err != nil {
-		return Key{}, err
-	}
 	var currentID *int64
 	const present = `SELECT max(api_key_id) FROM api_keys WHERE org_id = $1 AND rolled_at IS NULL`
 	if err := tx.QueryRow(ctx, present, org).Scan(&currentID); err != nil {
@@ -416,6 +420,17 @@ func rollAdditional(
 		map[string]any{"overlapSeconds": overlapSeconds}))
 }
 
+// RollMain gives the main key a new value for an operator, in a transaction of the system; every
+// earlier one is refused from the commit on. Error: INVALID_STATE if another request rolled it at
+// this moment.
+func RollMain(ctx context.Context, tx pg.Tx, actor audit.Actor, org string) (seal.Secret, error) {
+	value, hash := identity.APIKey.NewKey()
+	if _, err := rollMain(ctx, tx, actor, org, hash, 0, nil); err != nil {
+		return seal.Secret{}, err
+	}
+	return value, nil
+}
+
 // DeleteKey deletes an additional key with all its values, from the commit on. Errors: NOT_FOUND,
 // INVALID_STATE for the main key, UNAUTHORIZED if the caller's key ended meanwhile. Rule KEY-6.
 func DeleteKey(ctx context.Context, db *pg.DB, caller Caller, keyID string) error {
@@ -453,39 +468,34 @@ func deleteKey(ctx context.Context, tx pg.Tx, actor audit.Actor, org, keyID, act
 	return audit.Record(ctx, tx, k.auditEntry(org, actor, action, map[string]any{"name": k.Name}))
 }
 
-// RevokeKey ends a key of an organization for an operator, from the commit on. A revoked main key
-// leaves the organization without one until it is rolled. Errors: NOT_FOUND, INVALID_STATE for a
-// main key that is already revoked. Rule KEY-6.
-func RevokeKey(ctx context.Context, db *pg.DB, actor audit.Actor, org, keyID string) error {
-	return db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		if _, err := ByID(ctx, tx, org); err != nil {
-			return err
-		}
-		if keyID != MainKeyID {
-			return deleteKey(ctx, tx, actor, org, keyID, "api_key.revoked")
-		}
-		if err := pg.LockExclusive(ctx, tx, keysLockName(org)); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(
-			ctx, `UPDATE api_keys SET ends_at = NULL WHERE org_id = $1 AND ends_at IS NOT NULL`, org,
-		); err != nil {
-			return fmt.Errorf("end the former key of %s: %w", org, err)
-		}
-		tag, err := tx.Exec(ctx, `UPDATE api_keys SET rolled_at = now() WHERE org_id = $1 AND rolled_at IS NULL`, org)
-		if err != nil {
-			return fmt.Errorf("revoke the key of %s: %w", org, err)
-		}
-		if tag.RowsAffected() != 1 {
-			return fault.New(
-				fault.Conflict, fault.InvalidState,
-				"The main key of %s is already revoked. Nothing was changed. Roll it to give the organization a new "+
-					"value.",
-				org,
-			)
-		}
-		return audit.Record(ctx, tx, Key{ID: MainKeyID}.auditEntry(org, actor, "api_key.revoked", nil))
-	})
+// Revoke ends a key of an organization for an operator, in a transaction of the system. A revoked
+// main key leaves the organization without one until it is rolled. Errors: NOT_FOUND, INVALID_STATE
+// for a main key that is already revoked. Rule KEY-6.
+func Revoke(ctx context.Context, tx pg.Tx, actor audit.Actor, org, keyID string) error {
+	if keyID != MainKeyID {
+		return deleteKey(ctx, tx, actor, org, keyID, "api_key.revoked")
+	}
+	if err := pg.LockExclusive(ctx, tx, keysLockName(org)); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(
+		ctx, `UPDATE api_keys SET ends_at = NULL WHERE org_id = $1 AND ends_at IS NOT NULL`, org,
+	); err != nil {
+		return fmt.Errorf("end the former key of %s: %w", org, err)
+	}
+	tag, err := tx.Exec(ctx, `UPDATE api_keys SET rolled_at = now() WHERE org_id = $1 AND rolled_at IS NULL`, org)
+	if err != nil {
+		return fmt.Errorf("revoke the key of %s: %w", org, err)
+	}
+	if tag.RowsAffected() != 1 {
+		return fault.New(
+			fault.Conflict, fault.InvalidState,
+			"The main key of %s is already revoked. Nothing was changed. Roll it to give the organization a new "+
+				"value.",
+			org,
+		)
+	}
+	return audit.Record(ctx, tx, Key{ID: MainKeyID}.auditEntry(org, actor, "api_key.revoked", nil))
 }
 
 func newKeyNotFound() error {
