@@ -63,7 +63,7 @@ func (a *api) listKeys(c *call) (answer, error) {
 	}
 	var found pagination.Result[apikey.Key]
 	err = a.conf.DB.ReadOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {
-		found, err = apikey.ListKeys(ctx, tx, c.org, p)
+		found, err = apikey.List(ctx, tx, c.org, p)
 		return err
 	})
 	if err != nil {
@@ -85,7 +85,7 @@ func (a *api) createKey(c *call) (answer, error) {
 		}
 		wanted.ExpiresAt = &expiresAt
 	}
-	made, value, err := apikey.CreateKey(c.Context(), a.conf.DB, c.key, wanted)
+	made, value, err := apikey.Create(c.Context(), a.conf.DB, c.key, wanted)
 	if err != nil {
 		return answer{}, err
 	}
@@ -97,7 +97,7 @@ func (a *api) rollAPIKey(c *call) (answer, error) {
 	if err := decodeBody(c.body, &body); err != nil {
 		return answer{}, err
 	}
-	rolled, value, err := apikey.RollKey(c.Context(), a.conf.DB, c.key, c.pathParam("apiKeyId"), body.OverlapSeconds)
+	rolled, value, err := apikey.Roll(c.Context(), a.conf.DB, c.key, c.pathParam("apiKeyId"), body.OverlapSeconds)
 	if err != nil {
 		return answer{}, err
 	}
@@ -108,7 +108,7 @@ func (a *api) rollAPIKey(c *call) (answer, error) {
 }
 
 func (a *api) deleteKey(c *call) (answer, error) {
-	if err := apikey.DeleteKey(c.Context(), a.conf.DB, c.key, c.pathParam("apiKeyId")); err != nil {
+	if err := apikey.Delete(c.Context(), a.conf.DB, c.key, c.pathParam("apiKeyId")); err != nil {
 		return answer{}, err
 	}
 	return answer{status: http.StatusNoContent}, nil
@@ -128,7 +128,7 @@ func (a *api) listOrgKeys(c *call) (answer, error) {
 	var found pagination.Result[apikey.Key]
 	err = a.conf.DB.ReadSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
 		if _, err = org.ByID(ctx, tx, name); err == nil {
-			found, err = apikey.ListKeys(ctx, tx, name, p)
+			found, err = apikey.List(ctx, tx, name, p)
 		}
 		return err
 	})
@@ -240,7 +240,7 @@ const exampleKeyID = "key_01J9ZW3M8Q4S5T6V7W8X9YZABC"
 
 var (
 	exampleScopedKey = ScopedKey{
-		APIKeyID: exampleKeyID, Name: "reporting", Scope: string(apikey.ScopeRead), Status: string(apikey.KeyActive),
+		APIKeyID: exampleKeyID, Name: "reporting", Scope: string(apikey.ScopeRead), Status: string(apikey.Active),
 		LastUsedAt: &exampleAt, CreatedAt: exampleAt,
 	}
 	exampleScopedKeyWithValue = ScopedKeyWithValue{exampleScopedKey, exampleKey}

@@ -325,7 +325,7 @@ func (c keyList) Run(ctx context.Context, std streams) error {
 
 // printKeys prints an organization's keys, the main one first.
 func printKeys(ctx context.Context, std streams, tx pg.Tx, o org.View) error {
-	found, err := apikey.ListKeys(ctx, tx, o.ID, pagination.Page{Limit: pagination.LimitMax})
+	found, err := apikey.List(ctx, tx, o.ID, pagination.Page{Limit: pagination.LimitMax})
 	if err != nil {
 		return err
 	}
@@ -366,7 +366,7 @@ func (c keyRevoke) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	fmt.Fprintf(std.out, "Every process refuses key %s of %s from now on.\n", c.Key, c.Org)
-	if c.Key == apikey.MainKeyID {
+	if c.Key == apikey.MainID {
 		fmt.Fprintf(std.out, "The organization can make no calls until: coffer key roll %s\n", c.Org)
 	}
 	return nil

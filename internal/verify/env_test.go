@@ -542,11 +542,11 @@ func (h *testEnv) addDecisions() {
 	}
 	// Two keys, of which one is rolled and one deleted.
 	for i := range 2 {
-		made, _, err := apikey.CreateKey(ctx, h.db, main, apikey.NewKey{Name: "reporting", Scope: apikey.ScopeRead})
+		made, _, err := apikey.Create(ctx, h.db, main, apikey.NewKey{Name: "reporting", Scope: apikey.ScopeRead})
 		if err == nil && i == 0 {
-			_, _, err = apikey.RollKey(ctx, h.db, main, made.ID, 60)
+			_, _, err = apikey.Roll(ctx, h.db, main, made.ID, 60)
 		} else if err == nil {
-			err = apikey.DeleteKey(ctx, h.db, main, made.ID)
+			err = apikey.Delete(ctx, h.db, main, made.ID)
 		}
 		if err != nil {
 			h.t.Fatal(err)

@@ -69,7 +69,7 @@ func findOwners(ctx context.Context, db *pg.DB, hashes [][sha256.Size]byte) (map
 		b.Queue(`
 			SELECT k.hash, k.org_id, k.key_id, k.scope, coalesce(u.last_used_at <= now() - interval '1 minute', true), s.ip_allowlist
 			FROM (
-				SELECT hash, org_id, '`+MainKeyID+`' AS key_id, 'FULL' AS scope, rolled_at IS NULL AS main
+				SELECT hash, org_id, '`+MainID+`' AS key_id, 'FULL' AS scope, rolled_at IS NULL AS main
 				FROM api_keys
 				WHERE hash = ANY ($1) AND (rolled_at IS NULL OR ends_at > now())
 				UNION ALL

@@ -21,13 +21,13 @@ import (
 	"github.com/cofferpay/coffer/internal/seal"
 )
 
-// MainKeyID is the id of the main key in every organization.
-const MainKeyID = "key_main"
+// MainID is the id of the main key in every organization.
+const MainID = "key_main"
 
 const (
 	keyIDPrefix = "key"
-	// AdditionalKeysMax bounds the additional keys that neither expired nor were deleted.
-	AdditionalKeysMax = 20
+	// AdditionalMax bounds the additional keys that neither expired nor were deleted.
+	AdditionalMax = 20
 	// OverlapSecondsMax bounds how long the earlier value of a key works after a roll, in seconds.
 	OverlapSecondsMax = 24 * 60 * 60
 	mainKeyName       = "Main key"
@@ -48,19 +48,19 @@ const (
 // Scopes are the scopes that a key can have. Each includes those before it.
 var Scopes = []Scope{ScopeRead, ScopeNoMoneyOut, ScopeFull}
 
-// KeyStatus says whether a key works.
-type KeyStatus string
+// Status says whether a key works.
+type Status string
 
 // The statuses of a key. The main key is REVOKED after the operator revoked it, until it is rolled.
 const (
-	KeyActive    KeyStatus = "ACTIVE"
-	KeyExpired   KeyStatus = "EXPIRED"
-	KeySuspended KeyStatus = "SUSPENDED"
-	KeyRevoked   KeyStatus = "REVOKED"
+	Active    Status = "ACTIVE"
+	Expired   Status = "EXPIRED"
+	Suspended Status = "SUSPENDED"
+	Revoked   Status = "REVOKED"
 )
 
-// KeyStatuses lists all statuses.
-var KeyStatuses = []string{string(KeyActive), string(KeyExpired), string(KeySuspended), string(KeyRevoked)}
+// Statuses lists all statuses.
+var Statuses = []string{string(Active), string(Expired), string(Suspended), string(Revoked)}
 
 // Caller is a presented key that was admitted.
 type Caller struct {
@@ -76,7 +76,7 @@ type Caller struct {
 // HasScope reports whether the key has the scope that a call needs. A call that names no scope
 // needs the main key. Rule KEY-2.
 func (c Caller) HasScope(needed Scope) bool {
-	if c.KeyID == MainKeyID {
+	if c.KeyID == MainID {
 		return true
 	}
 	granted, required := slices.Index(Scopes, c.Scope), slices.Index(Scopes, needed)
@@ -86,7 +86,7 @@ func (c Caller) HasScope(needed Scope) bool {
 // Actor returns the key as an actor of the audit log. The main key appears there as its
 // organization. Rule KEY-9.
 func (c Caller) Actor() audit.Actor {
-	if c.KeyID == MainKeyID {
+	if c.KeyID == MainID {
 		return audit.APIKey(c.OrgID)
 	}
 	return audit.AdditionalAPIKey(c.KeyID)
@@ -97,7 +97,7 @@ type Key struct {
 	ID         string // key_…
 	Name       string
 	Scope      Scope
-	Status     KeyStatus
+	Status     Status
 	ExpiresAt  *time.Time // nil: never
 	LastUsedAt *time.Time // of the present value, to the minute
 	RolledAt   *time.Time
@@ -109,7 +109,7 @@ type Key struct {
 }
 
 // IsMain reports whether it is the organization's main key.
-func (k Key) IsMain() bool { return k.ID == MainKeyID }
+func (k Key) IsMain() bool { return k.ID == MainID }
 
 // NewKey describes a key to create.
 type NewKey struct {
@@ -137,12 +137,12 @@ func (n NewKey) checkValues() error {
 	return nil
 }
 
-// CreateKey creates an additional key. Its value cannot be read later. Errors:
+// Create creates an additional key. Its value cannot be read later. Errors:
 //   - INVALID_REQUEST with the parameter
 //   - FEATURE_DISABLED
-//   - INVALID_STATE for an organization that has AdditionalKeysMax keys
+//   - INVALID_STATE for an organization that has AdditionalMax keys
 //   - UNAUTHORIZED if the caller's key ended meanwhile
-func CreateKey(ctx context.Context, db *pg.DB, caller Caller, n NewKey) (Key, seal.Secret, error) {
+func Create(ctx context.Context, db *pg.DB, caller Caller, n NewKey) (Key, seal.Secret, error) {
 	if err := n.checkValues(); err != nil {
 		return Key{}, seal.Secret{}, err
 	}
@@ -174,11 +174,11 @@ func CreateKey(ctx context.Context, db *pg.DB, caller Caller, n NewKey) (Key, se
 			return fault.New(fault.Conflict, fault.InvalidState,
 				"An organization may have at most %d API keys besides its main "+
 					"key."+noKeyMadeText+" Delete a key that no "+
-					"program needs.", AdditionalKeysMax)
+					"program needs.", AdditionalMax)
 		case err != nil:
 			return fmt.Errorf("create an API key of %s: %w", caller.OrgID, err)
 		}
-		if made, err = KeyByID(ctx, tx, caller.OrgID, keyID); err != nil {
+		if made, err = ByID(ctx, tx, caller.OrgID, keyID); err != nil {
 			return err
 		}
 		return audit.Record(ctx, tx, made.auditEntry(caller.OrgID, caller.Actor(), "api_key.created",
@@ -248,7 +248,7 @@ func requireAdditionalKeys(ctx context.Context, tx pg.Tx, org, refusal string) e
 	return nil
 }
 
-// RollKey gives a key another value. The value before it works until the overlap ends; earlier
+// Roll gives a key another value. The value before it works until the overlap ends; earlier
 // values end at once. Errors:
 //   - NOT_FOUND
 //   - INVALID_REQUEST for an invalid overlap
@@ -256,7 +256,7 @@ func requireAdditionalKeys(ctx context.Context, tx pg.Tx, org, refusal string) e
 //   - UNAUTHORIZED if the caller's key ended meanwhile
 //   - INVALID_STATE if another request rolled the key at this moment, if it expired, and for an
 //     overlap while an earlier value still works
-func RollKey(
+func Roll(
 	ctx context.Context, db *pg.DB, caller Caller, keyID string, overlapSeconds int,
 ) (Key, seal.Secret, error) {
 	if overlapSeconds < 0 || overlapSeconds > OverlapSecondsMax {
@@ -272,7 +272,7 @@ func RollKey(
 		return err
 	}
 	var err error
-	if keyID == MainKeyID {
+	if keyID == MainID {
 		// The database role of an organization's requests may not write a value of the main key.
 		err = db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
 			rolled, err = rollMain(ctx, tx, caller.Actor(), caller.OrgID, hash, overlapSeconds, func() error {
@@ -360,7 +360,7 @@ func rollMain(
 	if err != nil {
 		return Key{}, fmt.Errorf("roll the key of %s: %w", org, err)
 	}
-	rolled, err := KeyByID(ctx, tx, org, MainKeyID)
+	rolled, err := ByID(ctx, tx, org, MainID)
 	if err != nil {
 		return Key{}, err
 	}
@@ -373,7 +373,7 @@ func rollMain(
 func rollAdditional(
 	ctx context.Context, tx pg.Tx, caller Caller, keyID string, hash []byte, overlapSeconds int,
 ) (Key, error) {
-	key, rolls, err := keyByID(ctx, tx, caller.OrgID, keyID)
+	key, rolls, err := byID(ctx, tx, caller.OrgID, keyID)
 	if err != nil {
 		return Key{}, err
 	}
@@ -387,11 +387,11 @@ func rollAdditional(
 	); err != nil {
 		return Key{}, err
 	}
-	if key.Status == KeyExpired {
+	if key.Status == Expired {
 		return Key{}, fault.New(
 			fault.Conflict, fault.InvalidState,
 			"This key has expired. Nothing was changed and no money moved. Make another one.",
-		).WithExtra("currentStatus", string(KeyExpired))
+		).WithExtra("currentStatus", string(Expired))
 	}
 	tag, err := tx.Exec(ctx, `
 		UPDATE additional_api_keys SET hash = $3, rolls = rolls + 1, rolled_at = now(),
@@ -403,7 +403,7 @@ func rollAdditional(
 		return Key{}, fmt.Errorf("roll API key %s: %w", keyID, err)
 	}
 	if tag.RowsAffected() != 1 {
-		_, rollsNow, err := keyByID(ctx, tx, caller.OrgID, keyID)
+		_, rollsNow, err := byID(ctx, tx, caller.OrgID, keyID)
 		if err == nil && rollsNow == rolls {
 			return Key{}, fault.New(fault.Conflict, fault.InvalidState, formerWorksText)
 		}
@@ -412,7 +412,7 @@ func rollAdditional(
 		}
 		return Key{}, err
 	}
-	rolled, err := KeyByID(ctx, tx, caller.OrgID, keyID)
+	rolled, err := ByID(ctx, tx, caller.OrgID, keyID)
 	if err != nil {
 		return Key{}, err
 	}
@@ -431,10 +431,10 @@ func RollMain(ctx context.Context, tx pg.Tx, actor audit.Actor, org string) (sea
 	return value, nil
 }
 
-// DeleteKey deletes an additional key with all its values, from the commit on. Errors: NOT_FOUND,
+// Delete deletes an additional key with all its values, from the commit on. Errors: NOT_FOUND,
 // INVALID_STATE for the main key, UNAUTHORIZED if the caller's key ended meanwhile. Rule KEY-6.
-func DeleteKey(ctx context.Context, db *pg.DB, caller Caller, keyID string) error {
-	if keyID == MainKeyID {
+func Delete(ctx context.Context, db *pg.DB, caller Caller, keyID string) error {
+	if keyID == MainID {
 		return fault.New(
 			fault.Conflict, fault.InvalidState,
 			"The main key of an organization cannot be deleted. Nothing was changed and no money moved. Roll it, "+
@@ -450,7 +450,7 @@ func DeleteKey(ctx context.Context, db *pg.DB, caller Caller, keyID string) erro
 }
 
 func deleteKey(ctx context.Context, tx pg.Tx, actor audit.Actor, org, keyID, action string) error {
-	k, err := KeyByID(ctx, tx, org, keyID)
+	k, err := ByID(ctx, tx, org, keyID)
 	if err != nil {
 		return err
 	}
@@ -472,7 +472,7 @@ func deleteKey(ctx context.Context, tx pg.Tx, actor audit.Actor, org, keyID, act
 // main key leaves the organization without one until it is rolled. Errors: NOT_FOUND, INVALID_STATE
 // for a main key that is already revoked. Rule KEY-6.
 func Revoke(ctx context.Context, tx pg.Tx, actor audit.Actor, org, keyID string) error {
-	if keyID != MainKeyID {
+	if keyID != MainID {
 		return deleteKey(ctx, tx, actor, org, keyID, "api_key.revoked")
 	}
 	if err := pg.LockExclusive(ctx, tx, keysLockName(org)); err != nil {
@@ -495,7 +495,7 @@ func Revoke(ctx context.Context, tx pg.Tx, actor audit.Actor, org, keyID string)
 			org,
 		)
 	}
-	return audit.Record(ctx, tx, Key{ID: MainKeyID}.auditEntry(org, actor, "api_key.revoked", nil))
+	return audit.Record(ctx, tx, Key{ID: MainID}.auditEntry(org, actor, "api_key.revoked", nil))
 }
 
 func newKeyNotFound() error {
@@ -507,7 +507,7 @@ func newKeyNotFound() error {
 // database's clock.
 const selectKeys = `
 	SELECT key_id, name, scope, status, expires_at, last_used_at, rolled_at, created_at, former_ends_at, former_last_used_at, rolls FROM (
-		SELECT o.org_id, '` + MainKeyID + `' AS key_id, '` + mainKeyName + `' AS name, 'FULL' AS scope,
+		SELECT o.org_id, '` + MainID + `' AS key_id, '` + mainKeyName + `' AS name, 'FULL' AS scope,
 			CASE WHEN k.hash IS NULL THEN 'REVOKED' ELSE 'ACTIVE' END AS status, NULL::timestamptz AS expires_at, u.last_used_at,
 			(SELECT max(r.rolled_at) FROM api_keys r WHERE r.org_id = o.org_id) AS rolled_at, o.created_at,
 			f.ends_at AS former_ends_at, fu.last_used_at AS former_last_used_at, 0 AS rolls
@@ -541,14 +541,14 @@ func scanKey(row pgx.CollectableRow) (k keyRow, err error) {
 	return k, err
 }
 
-// KeyByID reads a key of an organization. Error: NOT_FOUND, also for a deleted key.
-func KeyByID(ctx context.Context, tx pg.Tx, org, keyID string) (Key, error) {
-	k, _, err := keyByID(ctx, tx, org, keyID)
+// ByID reads a key of an organization. Error: NOT_FOUND, also for a deleted key.
+func ByID(ctx context.Context, tx pg.Tx, org, keyID string) (Key, error) {
+	k, _, err := byID(ctx, tx, org, keyID)
 	return k, err
 }
 
-func keyByID(ctx context.Context, tx pg.Tx, org, keyID string) (k Key, rolls int, err error) {
-	if keyID != MainKeyID && !id.IsValid(keyIDPrefix, keyID) {
+func byID(ctx context.Context, tx pg.Tx, org, keyID string) (k Key, rolls int, err error) {
+	if keyID != MainID && !id.IsValid(keyIDPrefix, keyID) {
 		return Key{}, 0, newKeyNotFound()
 	}
 	rows, err := tx.Query(ctx, selectKeys+`org_id = $1 AND key_id = $2`, org, keyID)
@@ -565,8 +565,8 @@ func keyByID(ctx context.Context, tx pg.Tx, org, keyID string) (k Key, rolls int
 	return found.Key, found.rolls, nil
 }
 
-// ListKeys returns a page of an organization's keys, without the deleted ones.
-func ListKeys(ctx context.Context, tx pg.Tx, org string, p pagination.Page) (pagination.Result[Key], error) {
+// List returns a page of an organization's keys, without the deleted ones.
+func List(ctx context.Context, tx pg.Tx, org string, p pagination.Page) (pagination.Result[Key], error) {
 	q := pagination.NewQuery(selectKeys+`org_id = ?`, org)
 	sql, args := q.BuildPage(p, "created_at", "key_id")
 	rows, err := tx.Query(ctx, sql, args...)

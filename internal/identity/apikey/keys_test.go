@@ -78,7 +78,7 @@ func (k *keyring) caller() apikey.Caller {
 
 func (k *keyring) create(scope apikey.Scope) (apikey.Key, seal.Secret) {
 	k.t.Helper()
-	made, value, err := apikey.CreateKey(k.t.Context(), k.db, k.caller(), apikey.NewKey{Name: "reporting", Scope: scope})
+	made, value, err := apikey.Create(k.t.Context(), k.db, k.caller(), apikey.NewKey{Name: "reporting", Scope: scope})
 	if err != nil {
 		k.t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func (k *keyring) list() []apikey.Key {
 	k.t.Helper()
 	var found pagination.Result[apikey.Key]
 	err := k.db.ReadOrg(k.t.Context(), k.org, func(ctx context.Context, tx pg.Tx) (err error) {
-		found, err = apikey.ListKeys(ctx, tx, k.org, pagination.Page{})
+		found, err = apikey.List(ctx, tx, k.org, pagination.Page{})
 		return err
 	})
 	if err != nil {
@@ -129,11 +129,11 @@ func TestAdditionalKeysWorkWhereTheOperatorAllowsThem(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t, false)
 	wanted := apikey.NewKey{Name: "reporting", Scope: apikey.ScopeRead}
-	if _, _, err := apikey.CreateKey(t.Context(), k.db, k.caller(), wanted); !fault.HasCode(err, fault.FeatureDisabled) {
+	if _, _, err := apikey.Create(t.Context(), k.db, k.caller(), wanted); !fault.HasCode(err, fault.FeatureDisabled) {
 		t.Errorf("off: got %v, want %v", err, fault.FeatureDisabled)
 	}
-	if _, _, err := apikey.RollKey(
-		t.Context(), k.db, k.caller(), apikey.MainKeyID, 60,
+	if _, _, err := apikey.Roll(
+		t.Context(), k.db, k.caller(), apikey.MainID, 60,
 	); !fault.HasCode(err, fault.FeatureDisabled) {
 		t.Errorf("an overlap: got %v, want %v", err, fault.FeatureDisabled)
 	}
@@ -142,44 +142,44 @@ func TestAdditionalKeysWorkWhereTheOperatorAllowsThem(t *testing.T) {
 	_, other := k.create(apikey.ScopeFull)
 	k.works("on", value, made.ID)
 	former := k.main
-	_, rolled, err := apikey.RollKey(t.Context(), k.db, k.caller(), apikey.MainKeyID, 3600)
+	_, rolled, err := apikey.Roll(t.Context(), k.db, k.caller(), apikey.MainID, 3600)
 	if err != nil {
 		t.Fatal(err)
 	}
 	k.main = rolled
-	k.works("the former value", former, apikey.MainKeyID)
+	k.works("the former value", former, apikey.MainID)
 
 	k.allow(false)
 	k.refused("off again", value)
 	k.refused("off again, with every right", other)
 	k.refused("the former value of the main key, off again", former)
-	k.works("the main key", k.main, apikey.MainKeyID)
+	k.works("the main key", k.main, apikey.MainID)
 	all := k.list()
 	if len(all) != 3 {
 		t.Errorf("off again: got %+v, want three keys", all)
 	}
 	for _, key := range all {
-		if want := map[bool]apikey.KeyStatus{
-			true: apikey.KeyActive, false: apikey.KeySuspended,
+		if want := map[bool]apikey.Status{
+			true: apikey.Active, false: apikey.Suspended,
 		}[key.IsMain()]; key.Status != want || key.FormerEndsAt != nil {
 			t.Errorf("off again: got %+v, want it %s without a former value", key, want)
 		}
 	}
-	if _, _, err := apikey.RollKey(
+	if _, _, err := apikey.Roll(
 		t.Context(), k.db, k.caller(), made.ID, 0,
 	); !fault.HasCode(err, fault.FeatureDisabled) {
 		t.Errorf("roll of a suspended key: got %v, want %v", err, fault.FeatureDisabled)
 	}
 	k.allow(true)
 	k.works("on again", value, made.ID)
-	k.works("the former value, on again", former, apikey.MainKeyID)
+	k.works("the former value, on again", former, apikey.MainID)
 
 	k.exec(`ALTER TABLE additional_api_keys DISABLE TRIGGER additional_api_keys_keep`)
 	k.exec(`UPDATE additional_api_keys SET expires_at = now() + interval '1 hour' WHERE key_id = $1`, made.ID)
 	k.works("before it expires", value, made.ID)
 	k.exec(`UPDATE additional_api_keys SET expires_at = now() WHERE key_id = $1`, made.ID)
 	k.refused("expired", value)
-	if _, _, err := apikey.RollKey(t.Context(), k.db, k.caller(), made.ID, 0); !fault.HasCode(err, fault.InvalidState) {
+	if _, _, err := apikey.Roll(t.Context(), k.db, k.caller(), made.ID, 0); !fault.HasCode(err, fault.InvalidState) {
 		t.Errorf("roll of an expired key: got %v, want %v", err, fault.InvalidState)
 	}
 }
@@ -215,13 +215,13 @@ func TestAFormerValueWorksUntilItsOverlapEnds(t *testing.T) {
 		t.Run(field, func(t *testing.T) {
 			t.Parallel()
 			k := newKeyring(t, true)
-			id, first := apikey.MainKeyID, k.main
+			id, first := apikey.MainID, k.main
 			if field == "additional" {
 				made, value := k.create(apikey.ScopeRead)
 				id, first = made.ID, value
 			}
 			roll := func(seconds int) (apikey.Key, seal.Secret, error) {
-				rolled, value, err := apikey.RollKey(t.Context(), k.db, k.caller(), id, seconds)
+				rolled, value, err := apikey.Roll(t.Context(), k.db, k.caller(), id, seconds)
 				if err == nil && field == "main" {
 					k.main = value
 				}
@@ -273,7 +273,7 @@ func TestTheOperatorsRollEndsEveryValue(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t, true)
 	first := k.main
-	_, second, err := apikey.RollKey(t.Context(), k.db, k.caller(), apikey.MainKeyID, 3600)
+	_, second, err := apikey.Roll(t.Context(), k.db, k.caller(), apikey.MainID, 3600)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -283,7 +283,7 @@ func TestTheOperatorsRollEndsEveryValue(t *testing.T) {
 	}
 	k.refused("first", first)
 	k.refused("second", second)
-	k.works("third", third, apikey.MainKeyID)
+	k.works("third", third, apikey.MainID)
 }
 
 // Rule KEY-6.
@@ -292,11 +292,11 @@ func TestAKeyThatWasDeletedOrRevokedNeverWorksAgain(t *testing.T) {
 	k := newKeyring(t, true)
 	ctx, actor := t.Context(), audit.Operator("op")
 	deleted, first := k.create(apikey.ScopeFull)
-	_, second, err := apikey.RollKey(ctx, k.db, k.caller(), deleted.ID, 3600)
+	_, second, err := apikey.Roll(ctx, k.db, k.caller(), deleted.ID, 3600)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := apikey.DeleteKey(ctx, k.db, k.caller(), deleted.ID); err != nil {
+	if err := apikey.Delete(ctx, k.db, k.caller(), deleted.ID); err != nil {
 		t.Fatal(err)
 	}
 	k.refused("deleted", second)
@@ -307,9 +307,9 @@ func TestAKeyThatWasDeletedOrRevokedNeverWorksAgain(t *testing.T) {
 	}
 	k.refused("revoked", value)
 	for _, gone := range []string{deleted.ID, revoked.ID, "key_01J9ZW3M8Q4S5T6V7W8X9YZABC", "key_", "", "\x00"} {
-		_, _, rolling := apikey.RollKey(ctx, k.db, k.caller(), gone, 0)
+		_, _, rolling := apikey.Roll(ctx, k.db, k.caller(), gone, 0)
 		for verb, err := range map[string]error{
-			"roll": rolling, "delete": apikey.DeleteKey(ctx, k.db, k.caller(), gone),
+			"roll": rolling, "delete": apikey.Delete(ctx, k.db, k.caller(), gone),
 			"revoke": org.RevokeKey(ctx, k.db, actor, k.org, gone),
 		} {
 			if !fault.HasCode(err, fault.CodeNotFound) {
@@ -317,7 +317,7 @@ func TestAKeyThatWasDeletedOrRevokedNeverWorksAgain(t *testing.T) {
 			}
 		}
 	}
-	if err := apikey.DeleteKey(ctx, k.db, k.caller(), apikey.MainKeyID); !fault.HasCode(err, fault.InvalidState) {
+	if err := apikey.Delete(ctx, k.db, k.caller(), apikey.MainID); !fault.HasCode(err, fault.InvalidState) {
 		t.Errorf("the main key: got %v, want %v", err, fault.InvalidState)
 	}
 	// A key of another organization is not found.
@@ -328,26 +328,26 @@ func TestAKeyThatWasDeletedOrRevokedNeverWorksAgain(t *testing.T) {
 	mine, value := k.create(apikey.ScopeRead)
 	stranger := (&keyring{t, k.db, other.ID, main}).caller()
 	allowKeys(t, k.db, other.ID, true)
-	if err := apikey.DeleteKey(ctx, k.db, stranger, mine.ID); !fault.HasCode(err, fault.CodeNotFound) {
+	if err := apikey.Delete(ctx, k.db, stranger, mine.ID); !fault.HasCode(err, fault.CodeNotFound) {
 		t.Errorf("another organization deletes: got %v, want %v", err, fault.CodeNotFound)
 	}
-	if _, _, err := apikey.RollKey(ctx, k.db, stranger, mine.ID, 0); !fault.HasCode(err, fault.CodeNotFound) {
+	if _, _, err := apikey.Roll(ctx, k.db, stranger, mine.ID, 0); !fault.HasCode(err, fault.CodeNotFound) {
 		t.Errorf("another organization rolls: got %v, want %v", err, fault.CodeNotFound)
 	}
 	k.works("after another organization", value, mine.ID)
 
-	if err := org.RevokeKey(ctx, k.db, actor, k.org, apikey.MainKeyID); err != nil {
+	if err := org.RevokeKey(ctx, k.db, actor, k.org, apikey.MainID); err != nil {
 		t.Fatal(err)
 	}
 	k.refused("the revoked main key", k.main)
-	if err := org.RevokeKey(ctx, k.db, actor, k.org, apikey.MainKeyID); !fault.HasCode(err, fault.InvalidState) {
+	if err := org.RevokeKey(ctx, k.db, actor, k.org, apikey.MainID); !fault.HasCode(err, fault.InvalidState) {
 		t.Errorf("twice: got %v, want %v", err, fault.InvalidState)
 	}
 	again, err := org.RollKey(ctx, k.db, actor, k.org)
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.works("rolled after it was revoked", again, apikey.MainKeyID)
+	k.works("rolled after it was revoked", again, apikey.MainID)
 }
 
 // Rules KEY-5, KEY-6.
@@ -366,7 +366,7 @@ func TestRollsAndADeleteAtOnceAgree(t *testing.T) {
 		for range 6 {
 			wg.Go(func() {
 				<-start
-				_, rolled, err := apikey.RollKey(t.Context(), k.db, actor, made.ID, overlap)
+				_, rolled, err := apikey.Roll(t.Context(), k.db, actor, made.ID, overlap)
 				switch {
 				case err == nil:
 					mu.Lock()
@@ -381,7 +381,7 @@ func TestRollsAndADeleteAtOnceAgree(t *testing.T) {
 		if deletes {
 			wg.Go(func() {
 				<-start
-				if err := apikey.DeleteKey(t.Context(), k.db, actor, made.ID); err != nil {
+				if err := apikey.Delete(t.Context(), k.db, actor, made.ID); err != nil {
 					t.Errorf("delete: got %v", err)
 				}
 			})
@@ -404,7 +404,7 @@ func TestRollsAndADeleteAtOnceAgree(t *testing.T) {
 			t.Errorf("round %d: got %d values that work after %d rolls, want %d", round, working, len(values), want)
 		}
 		if !deletes {
-			if err := apikey.DeleteKey(t.Context(), k.db, actor, made.ID); err != nil {
+			if err := apikey.Delete(t.Context(), k.db, actor, made.ID); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -417,7 +417,7 @@ func TestOfTwoRollsThatSawTheSameValueOneIsDone(t *testing.T) {
 	k := newKeyring(t, true)
 	made, _ := k.create(apikey.ScopeRead)
 	owner := pgtest.OwnerPool(t, k.db)
-	for _, keyID := range []string{made.ID, apikey.MainKeyID} {
+	for _, keyID := range []string{made.ID, apikey.MainID} {
 		actor := k.caller()
 		held, err := owner.Begin(t.Context())
 		if err != nil {
@@ -432,11 +432,11 @@ func TestOfTwoRollsThatSawTheSameValueOneIsDone(t *testing.T) {
 		var done, refused atomic.Int64
 		for range 2 {
 			wg.Go(func() {
-				_, value, err := apikey.RollKey(t.Context(), k.db, actor, keyID, 0)
+				_, value, err := apikey.Roll(t.Context(), k.db, actor, keyID, 0)
 				switch {
 				case err == nil:
 					done.Add(1)
-					if keyID == apikey.MainKeyID {
+					if keyID == apikey.MainID {
 						k.main = value
 					}
 				case fault.HasCode(err, fault.InvalidState):
@@ -473,9 +473,9 @@ func TestAnOrganizationHasABoundedNumberOfKeys(t *testing.T) {
 	actor := k.caller()
 	var made, refused atomic.Int64
 	var wg sync.WaitGroup
-	for range apikey.AdditionalKeysMax + 10 {
+	for range apikey.AdditionalMax + 10 {
 		wg.Go(func() {
-			_, _, err := apikey.CreateKey(t.Context(), k.db, actor, apikey.NewKey{Name: "n", Scope: apikey.ScopeRead})
+			_, _, err := apikey.Create(t.Context(), k.db, actor, apikey.NewKey{Name: "n", Scope: apikey.ScopeRead})
 			switch {
 			case err == nil:
 				made.Add(1)
@@ -487,22 +487,22 @@ func TestAnOrganizationHasABoundedNumberOfKeys(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if made.Load() != apikey.AdditionalKeysMax || refused.Load() != 10 {
-		t.Errorf("got %d keys and %d refusals, want %d and 10", made.Load(), refused.Load(), apikey.AdditionalKeysMax)
+	if made.Load() != apikey.AdditionalMax || refused.Load() != 10 {
+		t.Errorf("got %d keys and %d refusals, want %d and 10", made.Load(), refused.Load(), apikey.AdditionalMax)
 	}
 	// A roll adds no key, and a deleted or expired key makes room.
 	all := slices.DeleteFunc(k.list(), apikey.Key.IsMain)
-	if _, _, err := apikey.RollKey(t.Context(), k.db, actor, all[0].ID, 3600); err != nil {
+	if _, _, err := apikey.Roll(t.Context(), k.db, actor, all[0].ID, 3600); err != nil {
 		t.Errorf("roll at the limit: got %v", err)
 	}
-	if err := apikey.DeleteKey(t.Context(), k.db, actor, all[0].ID); err != nil {
+	if err := apikey.Delete(t.Context(), k.db, actor, all[0].ID); err != nil {
 		t.Fatal(err)
 	}
 	k.create(apikey.ScopeRead)
 	k.exec(`ALTER TABLE additional_api_keys DISABLE TRIGGER additional_api_keys_keep`)
 	k.exec(`UPDATE additional_api_keys SET expires_at = now() WHERE key_id = $1`, all[1].ID)
 	k.create(apikey.ScopeRead)
-	if _, _, err := apikey.CreateKey(
+	if _, _, err := apikey.Create(
 		t.Context(), k.db, actor, apikey.NewKey{Name: "n", Scope: apikey.ScopeRead},
 	); !fault.HasCode(err, fault.InvalidState) {
 		t.Errorf("one more: got %v, want %v", err, fault.InvalidState)
@@ -521,14 +521,14 @@ func TestAValueThatWasRolledManagesNoKeys(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for !rolled.Load() {
-				made, _, err := apikey.CreateKey(t.Context(), k.db, leaked, apikey.NewKey{Name: "n", Scope: apikey.ScopeFull})
+				made, _, err := apikey.Create(t.Context(), k.db, leaked, apikey.NewKey{Name: "n", Scope: apikey.ScopeFull})
 				if err != nil {
 					if !fault.HasCode(err, fault.CodeUnauthorized) {
 						t.Errorf("got %v, want a key or %v", err, fault.CodeUnauthorized)
 					}
 					return
 				}
-				if err := apikey.DeleteKey(t.Context(), k.db, leaked, made.ID); err != nil &&
+				if err := apikey.Delete(t.Context(), k.db, leaked, made.ID); err != nil &&
 					!fault.HasCode(err, fault.CodeUnauthorized) {
 					t.Errorf("delete: got %v", err)
 				}
@@ -546,17 +546,17 @@ func TestAValueThatWasRolledManagesNoKeys(t *testing.T) {
 		t.Errorf("after the roll: got %v, want %v", after, before)
 	}
 	k.main = value
-	_, _, creating := apikey.CreateKey(t.Context(), k.db, leaked, apikey.NewKey{Name: "n", Scope: apikey.ScopeFull})
-	_, _, rolling := apikey.RollKey(t.Context(), k.db, leaked, kept.ID, 0)
+	_, _, creating := apikey.Create(t.Context(), k.db, leaked, apikey.NewKey{Name: "n", Scope: apikey.ScopeFull})
+	_, _, rolling := apikey.Roll(t.Context(), k.db, leaked, kept.ID, 0)
 	for verb, err := range map[string]error{
-		"create": creating, "roll": rolling, "delete": apikey.DeleteKey(t.Context(), k.db, leaked, kept.ID),
+		"create": creating, "roll": rolling, "delete": apikey.Delete(t.Context(), k.db, leaked, kept.ID),
 	} {
 		if !fault.HasCode(err, fault.CodeUnauthorized) {
 			t.Errorf("%s: got %v, want %v", verb, err, fault.CodeUnauthorized)
 		}
 	}
-	if _, _, err := apikey.RollKey(
-		t.Context(), k.db, leaked, apikey.MainKeyID, 0,
+	if _, _, err := apikey.Roll(
+		t.Context(), k.db, leaked, apikey.MainID, 0,
 	); !fault.HasCode(err, fault.CodeUnauthorized) {
 		t.Errorf("roll of the main key: got %v, want %v", err, fault.CodeUnauthorized)
 	}
@@ -610,7 +610,7 @@ func TestTheLastUseIsWrittenOnceAMinute(t *testing.T) {
 			t.Errorf("%s: got used %v", key.ID, used)
 		}
 	}
-	_, second, err := apikey.RollKey(t.Context(), k.db, k.caller(), made.ID, 3600)
+	_, second, err := apikey.Roll(t.Context(), k.db, k.caller(), made.ID, 3600)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -627,10 +627,10 @@ func TestTheDatabaseKeepsKeysAsTheyWereMade(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t, true)
 	made, _ := k.create(apikey.ScopeRead)
-	if _, _, err := apikey.RollKey(t.Context(), k.db, k.caller(), made.ID, 3600); err != nil {
+	if _, _, err := apikey.Roll(t.Context(), k.db, k.caller(), made.ID, 3600); err != nil {
 		t.Fatal(err)
 	}
-	_, main, err := apikey.RollKey(t.Context(), k.db, k.caller(), apikey.MainKeyID, 3600)
+	_, main, err := apikey.Roll(t.Context(), k.db, k.caller(), apikey.MainID, 3600)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -708,10 +708,10 @@ func TestEveryChangeOfAKeyIsAudited(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t, true)
 	made, _ := k.create(apikey.ScopeNoMoneyOut)
-	if _, _, err := apikey.RollKey(t.Context(), k.db, k.caller(), made.ID, 60); err != nil {
+	if _, _, err := apikey.Roll(t.Context(), k.db, k.caller(), made.ID, 60); err != nil {
 		t.Fatal(err)
 	}
-	if err := apikey.DeleteKey(t.Context(), k.db, k.caller(), made.ID); err != nil {
+	if err := apikey.Delete(t.Context(), k.db, k.caller(), made.ID); err != nil {
 		t.Fatal(err)
 	}
 	revoked, value := k.create(apikey.ScopeRead)
