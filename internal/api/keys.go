@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/identity/apikey"
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pagination"
@@ -77,7 +78,7 @@ func (a *api) createKey(c *call) (answer, error) {
 	if err := decodeBody(c.body, &body); err != nil {
 		return answer{}, err
 	}
-	wanted := apikey.NewKey{Name: body.Name, Scope: apikey.Scope(body.Scope)}
+	wanted := apikey.NewKey{Name: body.Name, Scope: identity.Scope(body.Scope)}
 	if body.ExpiresAt != nil {
 		expiresAt, err := readTime("expiresAt", *body.ExpiresAt)
 		if err != nil {
@@ -152,7 +153,7 @@ func (a *api) revokeKey(c *call) (answer, error) {
 // keyRoutes are an organization's calls for its own keys.
 var keyRoutes = []route{
 	{
-		method: http.MethodGet, path: "/api-keys", name: "listApiKeys", scope: apikey.ScopeMainKey, group: "API keys",
+		method: http.MethodGet, path: "/api-keys", name: "listApiKeys", action: identity.ManageKeys, group: "API keys",
 		summary: "List API keys",
 		text:    "The main key and every additional key that is not deleted, without the values.",
 		query:   []parameter{orderParameter, limitParameter, cursorParameter},
@@ -161,7 +162,8 @@ var keyRoutes = []route{
 		handle:  (*api).listKeys,
 	},
 	{
-		method: http.MethodPost, path: "/api-keys", name: "createApiKey", scope: apikey.ScopeMainKey, group: "API keys",
+		method: http.MethodPost, path: "/api-keys", name: "createApiKey", action: identity.ManageKeys,
+		group:   "API keys",
 		summary: "Make an additional API key",
 		text: "Makes a key in addition to the main key. Only this answer shows its value. The call is available " +
 			"once the operator of this service switches additionalApiKeys on for your organization. A READ key " +
@@ -174,7 +176,7 @@ var keyRoutes = []route{
 		handle:  (*api).createKey,
 	},
 	{
-		method: http.MethodPost, path: "/api-keys/{apiKeyId}/roll", name: "rollApiKey", scope: apikey.ScopeMainKey,
+		method: http.MethodPost, path: "/api-keys/{apiKeyId}/roll", name: "rollApiKey", action: identity.ManageKeys,
 		group:   "API keys",
 		summary: "Replace an API key",
 		text: "Makes a new value of the key. Only this answer shows it. Every request that starts after this " +
@@ -191,7 +193,7 @@ var keyRoutes = []route{
 		handle: (*api).rollAPIKey,
 	},
 	{
-		method: http.MethodDelete, path: "/api-keys/{apiKeyId}", name: "deleteApiKey", scope: apikey.ScopeMainKey,
+		method: http.MethodDelete, path: "/api-keys/{apiKeyId}", name: "deleteApiKey", action: identity.ManageKeys,
 		group:   "API keys",
 		summary: "Delete an additional API key",
 		text: "Every request that starts after this answer refuses each value of the key. The main key cannot be " +
@@ -206,7 +208,7 @@ var keyRoutes = []route{
 var operatorKeyRoutes = []route{
 	{
 		method: http.MethodGet, path: "/organizations/{organizationId}/api-keys", name: "listOrganizationApiKeys",
-		group:   "Organizations",
+		action: identity.ReadInstallation, group: "Organizations",
 		summary: "List an organization's API keys",
 		text: "The main key and every additional key that is not deleted. SUSPENDED keys work again when " +
 			"additionalApiKeys is switched on.",
@@ -217,7 +219,7 @@ var operatorKeyRoutes = []route{
 	},
 	{
 		method: http.MethodDelete, path: "/organizations/{organizationId}/api-keys/{apiKeyId}",
-		name: "revokeOrganizationApiKey", group: "Organizations",
+		name: "revokeOrganizationApiKey", action: identity.ReplaceOrganizationKey, group: "Organizations",
 		summary: "Revoke an organization's API key",
 		text: "Every request that starts after this answer refuses each value of the key, and the key never works " +
 			"again. Without its main key, key_main, an organization can make no calls until POST " +
@@ -230,7 +232,7 @@ var operatorKeyRoutes = []route{
 }
 
 var scopeNames = func() (words []string) {
-	for _, s := range apikey.Scopes {
+	for _, s := range identity.Scopes {
 		words = append(words, string(s))
 	}
 	return words
@@ -240,14 +242,14 @@ const exampleKeyID = "key_01J9ZW3M8Q4S5T6V7W8X9YZABC"
 
 var (
 	exampleScopedKey = ScopedKey{
-		APIKeyID: exampleKeyID, Name: "reporting", Scope: string(apikey.ScopeRead), Status: string(apikey.Active),
+		APIKeyID: exampleKeyID, Name: "reporting", Scope: string(identity.ScopeRead), Status: string(apikey.Active),
 		LastUsedAt: &exampleAt, CreatedAt: exampleAt,
 	}
 	exampleScopedKeyWithValue = ScopedKeyWithValue{exampleScopedKey, exampleKey}
 )
 
 var keyExamples = map[string]any{
-	"createApiKey": ScopedKeyRequest{Name: "reporting", Scope: string(apikey.ScopeRead)},
+	"createApiKey": ScopedKeyRequest{Name: "reporting", Scope: string(identity.ScopeRead)},
 	"rollApiKey":   KeyRoll{OverlapSeconds: 3600},
 }
 

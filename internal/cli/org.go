@@ -9,6 +9,7 @@ import (
 	"github.com/cofferpay/coffer/internal/app"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/freeze"
+	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/identity/apikey"
 	"github.com/cofferpay/coffer/internal/identity/member"
 	"github.com/cofferpay/coffer/internal/localworld"
@@ -50,7 +51,7 @@ func (c orgCreate) Run(ctx context.Context, std streams) error {
 	err = tools.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		for _, email := range c.Owner {
 			name, _, _ := strings.Cut(email, "@")
-			if _, err := member.Add(ctx, tx, operator, o.ID, email, name, member.Owner); err != nil {
+			if _, err := member.Add(ctx, tx, operator, o.ID, email, name, identity.Owner); err != nil {
 				return err
 			}
 		}

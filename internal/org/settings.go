@@ -631,7 +631,7 @@ func RequestChange(
 	if err != nil {
 		return outcome, err
 	}
-	holds, err := rule.IsActive(ctx, tx)
+	holds, err := rule.IsActive(ctx, tx, identity.ChangeSettings)
 	if err != nil {
 		return outcome, err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/freeze"
+	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/identity/apikey"
 	"github.com/cofferpay/coffer/internal/identity/member"
 	"github.com/cofferpay/coffer/internal/identity/operator"
@@ -542,7 +543,7 @@ func (h *testEnv) addDecisions() {
 	}
 	// Two keys, of which one is rolled and one deleted.
 	for i := range 2 {
-		made, _, err := apikey.Create(ctx, h.db, main, apikey.NewKey{Name: "reporting", Scope: apikey.ScopeRead})
+		made, _, err := apikey.Create(ctx, h.db, main, apikey.NewKey{Name: "reporting", Scope: identity.ScopeRead})
 		if err == nil && i == 0 {
 			_, _, err = apikey.Roll(ctx, h.db, main, made.ID, 60)
 		} else if err == nil {
@@ -554,7 +555,7 @@ func (h *testEnv) addDecisions() {
 	}
 	h.system(func(ctx context.Context, tx pg.Tx) error {
 		if _, err := member.Add(
-			ctx, tx, audit.Operator("cli"), h.org, "eve@example.com", "eve", member.Owner,
+			ctx, tx, audit.Operator("cli"), h.org, "eve@example.com", "eve", identity.Owner,
 		); err != nil {
 			return err
 		}

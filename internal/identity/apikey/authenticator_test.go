@@ -13,6 +13,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/identity/apikey"
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg"
@@ -31,7 +32,7 @@ func TestOnlyTheLiveKeyOpens(t *testing.T) {
 		t.Errorf("got %q of %q, want ck_ and 43 characters", key.Reveal(), o.Name)
 	}
 	if got, err := apikey.NewAuthenticator(db).Authenticate(ctx, key.Reveal(), netip.Addr{}); err != nil ||
-		got.OrgID != o.ID || got.KeyID != apikey.MainID || !got.HasScope(apikey.ScopeMainKey) {
+		got.OrgID != o.ID || got.KeyID != apikey.MainID || !got.IsAllowed(identity.ManageKeys) {
 		t.Errorf("got %v %v, want %v", got, err, o.ID)
 	}
 	rolled, err := org.RollKey(ctx, db, audit.Operator("op"), o.ID)
@@ -39,7 +40,7 @@ func TestOnlyTheLiveKeyOpens(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := apikey.NewAuthenticator(db).Authenticate(ctx, rolled.Reveal(), netip.Addr{}); err != nil ||
-		got.OrgID != o.ID || got.KeyID != apikey.MainID || !got.HasScope(apikey.ScopeMainKey) {
+		got.OrgID != o.ID || got.KeyID != apikey.MainID || !got.IsAllowed(identity.ManageKeys) {
 		t.Errorf("got %v %v, want %v", got, err, o.ID)
 	}
 	// Missing, malformed, unknown and rolled are one refusal, word for word.

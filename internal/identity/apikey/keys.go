@@ -34,20 +34,6 @@ const (
 	nameBytesMax      = 200
 )
 
-// Scope says what a key may do.
-type Scope string
-
-// The scopes of keys, and ScopeMainKey for calls that only the main key may make.
-const (
-	ScopeRead       Scope = "READ"
-	ScopeNoMoneyOut Scope = "NO_MONEY_OUT"
-	ScopeFull       Scope = "FULL"
-	ScopeMainKey    Scope = "MAIN_KEY"
-)
-
-// Scopes are the scopes that a key can have. Each includes those before it.
-var Scopes = []Scope{ScopeRead, ScopeNoMoneyOut, ScopeFull}
-
 // Status says whether a key works.
 type Status string
 
@@ -66,20 +52,20 @@ var Statuses = []string{string(Active), string(Expired), string(Suspended), stri
 type Caller struct {
 	OrgID string
 	KeyID string
-	Scope Scope
+	Scope identity.Scope
 
 	hash []byte
 	// Its last use is not recorded, or was recorded at least a minute ago.
 	needsUseNote bool
 }
 
-// HasScope reports whether the key has the scope that a call needs. A call that names no scope
-// needs the main key. Rule KEY-2.
-func (c Caller) HasScope(needed Scope) bool {
+// IsAllowed reports whether the key may take an action. Rule KEY-2.
+func (c Caller) IsAllowed(action identity.Action) bool {
+	needed := identity.PermissionOf(action).Key
 	if c.KeyID == MainID {
-		return true
+		return needed != ""
 	}
-	granted, required := slices.Index(Scopes, c.Scope), slices.Index(Scopes, needed)
+	granted, required := slices.Index(identity.Scopes, c.Scope), slices.Index(identity.Scopes, needed)
 	return required >= 0 && granted >= required
 }
 
@@ -96,7 +82,7 @@ func (c Caller) Actor() audit.Actor {
 type Key struct {
 	ID         string // key_…
 	Name       string
-	Scope      Scope
+	Scope      identity.Scope
 	Status     Status
 	ExpiresAt  *time.Time // nil: never
 	LastUsedAt *time.Time // of the present value, to the minute
@@ -114,7 +100,7 @@ func (k Key) IsMain() bool { return k.ID == MainID }
 // NewKey describes a key to create.
 type NewKey struct {
 	Name      string
-	Scope     Scope
+	Scope     identity.Scope
 	ExpiresAt *time.Time // nil: never
 }
 
@@ -128,7 +114,7 @@ func (n NewKey) checkValues() error {
 				"it."+noKeyMadeText+" Give it another name.", nameBytesMax).
 			WithParam("name")
 	}
-	if !slices.Contains(Scopes, n.Scope) {
+	if !slices.Contains(identity.Scopes, n.Scope) {
 		return fault.New(
 			fault.Invalid, fault.InvalidRequest,
 			"The scope has to be READ, NO_MONEY_OUT or FULL."+noKeyMadeText+" Give one of them.",

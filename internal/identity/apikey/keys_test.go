@@ -13,6 +13,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/identity/apikey"
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pagination"
@@ -76,7 +77,7 @@ func (k *keyring) caller() apikey.Caller {
 	return c
 }
 
-func (k *keyring) create(scope apikey.Scope) (apikey.Key, seal.Secret) {
+func (k *keyring) create(scope identity.Scope) (apikey.Key, seal.Secret) {
 	k.t.Helper()
 	made, value, err := apikey.Create(k.t.Context(), k.db, k.caller(), apikey.NewKey{Name: "reporting", Scope: scope})
 	if err != nil {
@@ -128,7 +129,7 @@ func (k *keyring) works(name string, value seal.Secret, keyID string) {
 func TestAdditionalKeysWorkWhereTheOperatorAllowsThem(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t, false)
-	wanted := apikey.NewKey{Name: "reporting", Scope: apikey.ScopeRead}
+	wanted := apikey.NewKey{Name: "reporting", Scope: identity.ScopeRead}
 	if _, _, err := apikey.Create(t.Context(), k.db, k.caller(), wanted); !fault.HasCode(err, fault.FeatureDisabled) {
 		t.Errorf("off: got %v, want %v", err, fault.FeatureDisabled)
 	}
@@ -138,8 +139,8 @@ func TestAdditionalKeysWorkWhereTheOperatorAllowsThem(t *testing.T) {
 		t.Errorf("an overlap: got %v, want %v", err, fault.FeatureDisabled)
 	}
 	k.allow(true)
-	made, value := k.create(apikey.ScopeRead)
-	_, other := k.create(apikey.ScopeFull)
+	made, value := k.create(identity.ScopeRead)
+	_, other := k.create(identity.ScopeFull)
 	k.works("on", value, made.ID)
 	former := k.main
 	_, rolled, err := apikey.Roll(t.Context(), k.db, k.caller(), apikey.MainID, 3600)
@@ -188,22 +189,26 @@ func TestAdditionalKeysWorkWhereTheOperatorAllowsThem(t *testing.T) {
 func TestAScopeHasThoseBelowIt(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t, true)
-	needs := []apikey.Scope{apikey.ScopeRead, apikey.ScopeNoMoneyOut, apikey.ScopeFull, apikey.ScopeMainKey, ""}
-	for i, scope := range apikey.Scopes {
+	// They need READ, NO_MONEY_OUT, FULL and the main key. No key may take the last two.
+	actions := []identity.Action{
+		identity.ReadOrganization, identity.CancelWithdrawal, identity.RequestWithdrawal, identity.ManageKeys,
+		identity.WithdrawOwnMoney, "",
+	}
+	for i, scope := range identity.Scopes {
 		_, value := k.create(scope)
 		c, err := k.admit(value)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for j, needed := range needs {
-			if got, want := c.HasScope(needed), j <= i; got != want {
-				t.Errorf("%s for %q: got %v, want %v", scope, needed, got, want)
+		for j, action := range actions {
+			if got, want := c.IsAllowed(action), j <= i; got != want {
+				t.Errorf("%s for %q: got %v, want %v", scope, action, got, want)
 			}
 		}
 	}
-	for _, needed := range needs {
-		if !k.caller().HasScope(needed) {
-			t.Errorf("the main key for %q: got a refusal, want it let in", needed)
+	for j, action := range actions {
+		if got, want := k.caller().IsAllowed(action), j < 4; got != want {
+			t.Errorf("the main key for %q: got %v, want %v", action, got, want)
 		}
 	}
 }
@@ -217,7 +222,7 @@ func TestAFormerValueWorksUntilItsOverlapEnds(t *testing.T) {
 			k := newKeyring(t, true)
 			id, first := apikey.MainID, k.main
 			if field == "additional" {
-				made, value := k.create(apikey.ScopeRead)
+				made, value := k.create(identity.ScopeRead)
 				id, first = made.ID, value
 			}
 			roll := func(seconds int) (apikey.Key, seal.Secret, error) {
@@ -291,7 +296,7 @@ func TestAKeyThatWasDeletedOrRevokedNeverWorksAgain(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t, true)
 	ctx, actor := t.Context(), audit.Operator("op")
-	deleted, first := k.create(apikey.ScopeFull)
+	deleted, first := k.create(identity.ScopeFull)
 	_, second, err := apikey.Roll(ctx, k.db, k.caller(), deleted.ID, 3600)
 	if err != nil {
 		t.Fatal(err)
@@ -301,7 +306,7 @@ func TestAKeyThatWasDeletedOrRevokedNeverWorksAgain(t *testing.T) {
 	}
 	k.refused("deleted", second)
 	k.refused("deleted, the former value", first)
-	revoked, value := k.create(apikey.ScopeFull)
+	revoked, value := k.create(identity.ScopeFull)
 	if err := org.RevokeKey(ctx, k.db, actor, k.org, revoked.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -325,7 +330,7 @@ func TestAKeyThatWasDeletedOrRevokedNeverWorksAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mine, value := k.create(apikey.ScopeRead)
+	mine, value := k.create(identity.ScopeRead)
 	stranger := (&keyring{t, k.db, other.ID, main}).caller()
 	allowKeys(t, k.db, other.ID, true)
 	if err := apikey.Delete(ctx, k.db, stranger, mine.ID); !fault.HasCode(err, fault.CodeNotFound) {
@@ -355,7 +360,7 @@ func TestRollsAndADeleteAtOnceAgree(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t, true)
 	for round := range 12 {
-		made, value := k.create(apikey.ScopeFull)
+		made, value := k.create(identity.ScopeFull)
 		actor := k.caller()
 		overlap := 3600 * (round % 2)
 		deletes := round%3 == 0
@@ -415,7 +420,7 @@ func TestRollsAndADeleteAtOnceAgree(t *testing.T) {
 func TestOfTwoRollsThatSawTheSameValueOneIsDone(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t, true)
-	made, _ := k.create(apikey.ScopeRead)
+	made, _ := k.create(identity.ScopeRead)
 	owner := pgtest.OwnerPool(t, k.db)
 	for _, keyID := range []string{made.ID, apikey.MainID} {
 		actor := k.caller()
@@ -475,7 +480,7 @@ func TestAnOrganizationHasABoundedNumberOfKeys(t *testing.T) {
 	var wg sync.WaitGroup
 	for range apikey.AdditionalMax + 10 {
 		wg.Go(func() {
-			_, _, err := apikey.Create(t.Context(), k.db, actor, apikey.NewKey{Name: "n", Scope: apikey.ScopeRead})
+			_, _, err := apikey.Create(t.Context(), k.db, actor, apikey.NewKey{Name: "n", Scope: identity.ScopeRead})
 			switch {
 			case err == nil:
 				made.Add(1)
@@ -498,12 +503,12 @@ func TestAnOrganizationHasABoundedNumberOfKeys(t *testing.T) {
 	if err := apikey.Delete(t.Context(), k.db, actor, all[0].ID); err != nil {
 		t.Fatal(err)
 	}
-	k.create(apikey.ScopeRead)
+	k.create(identity.ScopeRead)
 	k.exec(`ALTER TABLE additional_api_keys DISABLE TRIGGER additional_api_keys_keep`)
 	k.exec(`UPDATE additional_api_keys SET expires_at = now() WHERE key_id = $1`, all[1].ID)
-	k.create(apikey.ScopeRead)
+	k.create(identity.ScopeRead)
 	if _, _, err := apikey.Create(
-		t.Context(), k.db, actor, apikey.NewKey{Name: "n", Scope: apikey.ScopeRead},
+		t.Context(), k.db, actor, apikey.NewKey{Name: "n", Scope: identity.ScopeRead},
 	); !fault.HasCode(err, fault.InvalidState) {
 		t.Errorf("one more: got %v, want %v", err, fault.InvalidState)
 	}
@@ -515,13 +520,13 @@ func TestAValueThatWasRolledManagesNoKeys(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t, true)
 	leaked := k.caller()
-	kept, _ := k.create(apikey.ScopeRead)
+	kept, _ := k.create(identity.ScopeRead)
 	var rolled atomic.Bool
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
 			for !rolled.Load() {
-				made, _, err := apikey.Create(t.Context(), k.db, leaked, apikey.NewKey{Name: "n", Scope: apikey.ScopeFull})
+				made, _, err := apikey.Create(t.Context(), k.db, leaked, apikey.NewKey{Name: "n", Scope: identity.ScopeFull})
 				if err != nil {
 					if !fault.HasCode(err, fault.CodeUnauthorized) {
 						t.Errorf("got %v, want a key or %v", err, fault.CodeUnauthorized)
@@ -546,7 +551,7 @@ func TestAValueThatWasRolledManagesNoKeys(t *testing.T) {
 		t.Errorf("after the roll: got %v, want %v", after, before)
 	}
 	k.main = value
-	_, _, creating := apikey.Create(t.Context(), k.db, leaked, apikey.NewKey{Name: "n", Scope: apikey.ScopeFull})
+	_, _, creating := apikey.Create(t.Context(), k.db, leaked, apikey.NewKey{Name: "n", Scope: identity.ScopeFull})
 	_, _, rolling := apikey.Roll(t.Context(), k.db, leaked, kept.ID, 0)
 	for verb, err := range map[string]error{
 		"create": creating, "roll": rolling, "delete": apikey.Delete(t.Context(), k.db, leaked, kept.ID),
@@ -566,7 +571,7 @@ func TestAValueThatWasRolledManagesNoKeys(t *testing.T) {
 func TestTheLastUseIsWrittenOnceAMinute(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t, true)
-	made, value := k.create(apikey.ScopeRead)
+	made, value := k.create(identity.ScopeRead)
 	door := apikey.NewAuthenticator(k.db)
 	use := func() {
 		c, err := door.Authenticate(t.Context(), value.Reveal(), netip.Addr{})
@@ -626,7 +631,7 @@ func TestTheLastUseIsWrittenOnceAMinute(t *testing.T) {
 func TestTheDatabaseKeepsKeysAsTheyWereMade(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t, true)
-	made, _ := k.create(apikey.ScopeRead)
+	made, _ := k.create(identity.ScopeRead)
 	if _, _, err := apikey.Roll(t.Context(), k.db, k.caller(), made.ID, 3600); err != nil {
 		t.Fatal(err)
 	}
@@ -707,14 +712,14 @@ func TestTheDatabaseKeepsKeysAsTheyWereMade(t *testing.T) {
 func TestEveryChangeOfAKeyIsAudited(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t, true)
-	made, _ := k.create(apikey.ScopeNoMoneyOut)
+	made, _ := k.create(identity.ScopeNoMoneyOut)
 	if _, _, err := apikey.Roll(t.Context(), k.db, k.caller(), made.ID, 60); err != nil {
 		t.Fatal(err)
 	}
 	if err := apikey.Delete(t.Context(), k.db, k.caller(), made.ID); err != nil {
 		t.Fatal(err)
 	}
-	revoked, value := k.create(apikey.ScopeRead)
+	revoked, value := k.create(identity.ScopeRead)
 	if c, err := k.admit(value); err != nil || c.Actor() != audit.AdditionalAPIKey(revoked.ID) {
 		t.Errorf("got %v %v, want the key as actor", c.Actor(), err)
 	}

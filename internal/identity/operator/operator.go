@@ -45,6 +45,16 @@ type Key struct {
 // Actor returns the key's holder as an actor of the audit log.
 func (k Key) Actor() audit.Actor { return audit.Operator(k.ID) }
 
+// IsAllowed reports whether the operator may take an action. A key without a holder is the terminal
+// of the installation. Rule OP-9.
+func (k Key) IsAllowed(action identity.Action) bool {
+	p := identity.PermissionOf(action)
+	if k.ID == "" || k.Name == "" {
+		return p.Terminal
+	}
+	return p.Operator
+}
+
 // CreateKey creates a key for a holder who has none. Errors: INVALID_REQUEST for an invalid name,
 // INVALID_STATE if that name has a live key or if there are too many keys.
 func CreateKey(ctx context.Context, db *pg.DB, actor audit.Actor, name string) (Key, seal.Secret, error) {
