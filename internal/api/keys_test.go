@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -423,5 +424,28 @@ func TestAFirstEmailByAKeyThatMovesNoMoneyCoolsOff(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+	}
+}
+
+// A listener does not start with a call that the table of permissions lets none of its callers make.
+// Rule OP-12.
+func TestNoCallDoesWhatOnlyATerminalDoes(t *testing.T) {
+	t.Parallel()
+	for _, s := range []*surface{&organizations, &operators} {
+		for _, r := range concatRoutes(s.routes, s.forbidden) {
+			if p := identity.PermissionOf(r.action); !r.needsNoKey && p.Key == "" && !p.Operator {
+				t.Errorf("%s %s: a terminal alone may do it", r.method, r.path)
+			}
+		}
+		wrong := *s
+		wrong.routes = append(slices.Clone(s.routes), route{name: "bumpOrder", action: identity.SteerOrders})
+		func() {
+			defer func() {
+				if reason := fmt.Sprint(recover()); !strings.Contains(reason, "bumpOrder") {
+					t.Errorf("%s: got %q, want a refusal of the call", s.title, reason)
+				}
+			}()
+			newAPI(&wrong, Config{})
+		}()
 	}
 }

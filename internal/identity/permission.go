@@ -98,6 +98,10 @@ type Permission struct {
 	Rules          []string // of docs/rules.md
 }
 
+// AtTerminal reports whether a command may offer the action: to the terminal itself, to an operator
+// who names a key file, or to a member.
+func (p Permission) AtTerminal() bool { return p.Terminal || p.Operator || len(p.Roles) > 0 }
+
 // deciders are the roles that decide about payments and deposits that wait for a person.
 var deciders = []Role{Owner, Admin, Approver}
 

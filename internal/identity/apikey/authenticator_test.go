@@ -250,6 +250,6 @@ func TestAListHoldsForTheNextRequest(t *testing.T) {
 		return org.SetIPAllowlist(ctx, tx, audit.Operator("op"), "org_none", nil)
 	})
 	if !fault.HasCode(err, fault.CodeNotFound) {
-		t.Errorf("nobody's: got %v, want %v", err, fault.CodeNotFound)
+		t.Errorf("an unknown organization: got %v, want %v", err, fault.CodeNotFound)
 	}
 }

@@ -224,7 +224,9 @@ func requireAdditionalKeys(ctx context.Context, tx pg.Tx, org, refusal string) e
 		return err
 	}
 	var allowed bool
-	err := tx.QueryRow(ctx, `SELECT additional_api_keys FROM organization_settings WHERE org_id = $1`, org).Scan(&allowed)
+	err := tx.QueryRow(
+		ctx, `SELECT additional_api_keys FROM organization_settings WHERE org_id = $1`, org,
+	).Scan(&allowed)
 	if err != nil {
 		return fmt.Errorf("read whether %s may have additional keys: %w", org, err)
 	}

@@ -526,7 +526,9 @@ func TestAValueThatWasRolledManagesNoKeys(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for !rolled.Load() {
-				made, _, err := apikey.Create(t.Context(), k.db, leaked, apikey.NewKey{Name: "n", Scope: identity.ScopeFull})
+				made, _, err := apikey.Create(
+					t.Context(), k.db, leaked, apikey.NewKey{Name: "n", Scope: identity.ScopeFull},
+				)
 				if err != nil {
 					if !fault.HasCode(err, fault.CodeUnauthorized) {
 						t.Errorf("got %v, want a key or %v", err, fault.CodeUnauthorized)
