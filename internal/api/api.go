@@ -35,9 +35,10 @@ import (
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/identity"
+	"github.com/cofferpay/coffer/internal/identity/apikey"
 	"github.com/cofferpay/coffer/internal/identity/changerequest"
 	"github.com/cofferpay/coffer/internal/identity/operator"
-	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/seal"
@@ -95,7 +96,7 @@ type api struct {
 	conf          Config
 	log           *slog.Logger
 	document      func() []byte // drawn on its first use
-	authenticator *org.Authenticator
+	authenticator *apikey.Authenticator
 
 	rates  limiterSet
 	tables exportSlots
@@ -114,12 +115,17 @@ func New(conf Config) http.Handler {
 		panic("api: cursors need a key")
 	}
 	handler := newAPI(&organizations, conf)
-	handler.authenticator, handler.keyRolled = org.NewAuthenticator(conf.DB), conf.KeyRolled
+	handler.authenticator, handler.keyRolled = apikey.NewAuthenticator(conf.DB), conf.KeyRolled
 	return handler.middleware(handler.newRouter())
 }
 
 // newAPI builds the part that both surfaces need.
 func newAPI(apiSurface *surface, conf Config) *api {
+	for _, r := range slices.Concat(apiSurface.routes, apiSurface.forbidden) {
+		if !r.needsNoKey && !apiSurface.admits(identity.PermissionOf(r.action)) {
+			panic("api: no caller of this listener may make its call " + r.name)
+		}
+	}
 	handler := &api{surface: apiSurface, conf: conf, log: conf.Log}
 	if handler.log == nil {
 		handler.log = slog.Default()
@@ -257,10 +263,10 @@ func (s *statusRecorder) Unwrap() http.ResponseWriter { return s.ResponseWriter 
 type call struct {
 	*http.Request
 	route    route
-	org      string       // "" on a route without a key, and for an operator
-	key      org.Caller   // of the organization; empty if org is ""
-	operator operator.Key // the operator's key, on the operators' listener
-	table    bool         // the caller asks for CSV, and the route supports it
+	org      string        // "" on a route without a key, and for an operator
+	key      apikey.Caller // of the organization; empty if org is ""
+	operator operator.Key  // the operator's key, on the operators' listener
+	table    bool          // the caller asks for CSV, and the route supports it
 	query    query
 	// counted says that the request was counted against its rate.
 	counted bool
@@ -477,7 +483,7 @@ func (s *surface) explainKeyRefusal(r *http.Request, refused error) error {
 		)
 	case len(values) == 0:
 		reason = fmt.Sprintf("The header %s is missing. Send your key in it.", header)
-	case len(values) == 1 && strings.HasPrefix(values[0], s.foreignKeyPrefix):
+	case len(values) == 1 && strings.HasPrefix(values[0], string(s.foreignKeyPrefix)):
 		reason = s.foreignKeyText
 	default:
 		return refused
@@ -538,18 +544,19 @@ func (a *api) checkScopeAndRate(c *call) error {
 	return err
 }
 
-// checkScope refuses a key without the scope of the route, or of a field of the body. Operators
-// have no scopes. It reads the body only where its fields decide. Rule KEY-2.
+// checkScope refuses a key that may not take the action of the route, or of a field of the body. An
+// operator's key may make every call of the operators' listener: newAPI checks that. It reads the
+// body only where its fields decide. Rule KEY-2.
 func (c *call) checkScope() (err error) {
 	if c.org == "" {
 		return nil
 	}
-	if !c.key.HasScope(c.route.scope) {
-		return newScopeMissing(c.key, c.route.scope)
+	if !c.key.IsAllowed(c.route.action) {
+		return newScopeMissing(c.key, c.route.action)
 	}
-	for _, field := range sortedKeys(c.route.fieldScopes) {
-		needed := c.route.fieldScopes[field]
-		if c.key.HasScope(needed) {
+	for _, field := range sortedKeys(c.route.fieldActions) {
+		action := c.route.fieldActions[field]
+		if c.key.IsAllowed(action) {
 			continue
 		}
 		if c.body == nil {
@@ -558,14 +565,15 @@ func (c *call) checkScope() (err error) {
 			}
 		}
 		if mentionsMember(c.body, field) {
-			return newScopeMissing(c.key, needed).WithParam(field)
+			return newScopeMissing(c.key, action).WithParam(field)
 		}
 	}
 	return nil
 }
 
-func newScopeMissing(key org.Caller, needed org.Scope) *fault.Fault {
-	if needed == org.ScopeMainKey {
+func newScopeMissing(key apikey.Caller, action identity.Action) *fault.Fault {
+	needed := identity.PermissionOf(action).Key
+	if needed == identity.ScopeMainKey {
 		return fault.New(fault.Forbidden, fault.ScopeMissing,
 			"Only the main API key of your organization manages API keys."+nothingWritten+" Call with the main key.")
 	}

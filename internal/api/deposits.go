@@ -9,7 +9,7 @@ import (
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/fault"
-	"github.com/cofferpay/coffer/internal/org"
+	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/webhook"
@@ -89,7 +89,7 @@ func (a *api) createDepositAddress(c *call) (answer, error) {
 		DB: a.conf.DB, Chains: a.conf.Chains, Wallets: a.conf.Wallets, Actor: c.auditActor(),
 		// An e-mail decides whose withdrawals need no approval. A key that may not change an e-mail
 		// can therefore set only an untrusted one.
-		UntrustedEmail: !c.key.HasScope(org.ScopeFull),
+		UntrustedEmail: !c.key.IsAllowed(identity.SetCustomerEmail),
 	}
 	assigned, err := counter.IssueForCustomer(c.Context(), c.org, body.MintID, body.CustomerID, email)
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/cofferpay/coffer/internal/event"
 	"github.com/cofferpay/coffer/internal/fault"
-	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/webhook"
 )
 
@@ -91,8 +90,8 @@ func (d *drawing) drawOperation(r route) *huma.Operation {
 		Responses:  map[string]*huma.Response{},
 		Extensions: map[string]any{"x-repeat": repeatMode(r)},
 	}
-	if r.scope != "" {
-		op.Extensions["x-scope"] = r.scope
+	if scope := d.surface.scopeOf(r); scope != "" {
+		op.Extensions["x-scope"] = scope
 	}
 	if r.needsNoKey {
 		op.Security = []map[string][]string{{}}
@@ -164,9 +163,6 @@ func routeFaultCodes(r route) []fault.Code {
 	}
 	if r.jsonOnly() {
 		codes = append(codes, fault.NotAcceptable)
-	}
-	if r.scope != "" && r.scope != org.ScopeRead {
-		codes = append(codes, fault.ScopeMissing)
 	}
 	if r.body != nil {
 		codes = append(codes, fault.InvalidJSON, fault.UnsupportedMediaType, fault.BodyTooLarge)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/webhook"
@@ -152,8 +153,8 @@ const decidedOnceText = " The first decision about a deposit wins. Repeating it 
 
 var flaggedRoutes = []route{
 	{
-		method: http.MethodPost, path: "/deposits/{depositId}/approve", name: "approveDeposit", scope: org.ScopeFull,
-		group:   "Deposits",
+		method: http.MethodPost, path: "/deposits/{depositId}/approve", name: "approveDeposit",
+		action: identity.DecideFlaggedDeposit, group: "Deposits",
 		summary: "Approve a flagged deposit",
 		text: "Credits the flagged deposit to your customer at once and sends CUSTOMER_DEPOSIT_APPROVED. It sends " +
 			"no second CUSTOMER_DEPOSIT. The call is available once the operator of this service switches " +
@@ -166,8 +167,8 @@ var flaggedRoutes = []route{
 		handle: decideAsOrg((*deposit.Service).Approve, http.StatusOK),
 	},
 	{
-		method: http.MethodPost, path: "/deposits/{depositId}/reject", name: "rejectDeposit", scope: org.ScopeFull,
-		group:   "Deposits",
+		method: http.MethodPost, path: "/deposits/{depositId}/reject", name: "rejectDeposit",
+		action: identity.DecideFlaggedDeposit, group: "Deposits",
 		summary: "Reject a flagged deposit",
 		text: "Sends the flagged deposit back to the address that it came from. The network fee comes out of a " +
 			"native coin; of SOL the whole amount goes back, except what the network requires to stay on the " +
@@ -191,18 +192,21 @@ var flaggedRoutes = []route{
 // forbiddenRoutes are operator-only calls, which organizations are refused.
 var forbiddenRoutes = []route{
 	{
-		method: http.MethodPost, path: "/deposits/{depositId}/redirect", name: "redirectDeposit", scope: org.ScopeFull,
+		method: http.MethodPost, path: "/deposits/{depositId}/redirect", name: "redirectDeposit",
+		action: identity.DecideFlaggedDeposit,
 		handle: (*api).refuseOperatorOnly,
 	},
 	{
-		method: http.MethodPost, path: "/deposits/{depositId}/complete", name: "completeDeposit", scope: org.ScopeFull,
+		method: http.MethodPost, path: "/deposits/{depositId}/complete", name: "completeDeposit",
+		action: identity.DecideFlaggedDeposit,
 		handle: (*api).refuseOperatorOnly,
 	},
 }
 
 var operatorFlaggedRoutes = []route{
 	{
-		method: http.MethodPost, path: "/deposits/{depositId}/approve", name: "approveDeposit", group: "Money",
+		method: http.MethodPost, path: "/deposits/{depositId}/approve", name: "approveDeposit",
+		action: identity.DecideFlaggedDeposit, group: "Money",
 		summary: "Approve a flagged deposit",
 		text: "Credits the flagged deposit to the customer and sends CUSTOMER_DEPOSIT_APPROVED to the " +
 			"organization." + decidedOnceText + " The body may be left out.",
@@ -217,7 +221,8 @@ var operatorFlaggedRoutes = []route{
 		handle: decideAsOperator((*deposit.Service).Approve, http.StatusOK),
 	},
 	{
-		method: http.MethodPost, path: "/deposits/{depositId}/reject", name: "rejectDeposit", group: "Money",
+		method: http.MethodPost, path: "/deposits/{depositId}/reject", name: "rejectDeposit",
+		action: identity.DecideFlaggedDeposit, group: "Money",
 		summary: "Reject a flagged deposit",
 		text: "Sends the flagged deposit back to the address that it came from. The network fee comes out of a " +
 			"native coin; of SOL the whole amount goes back, except what the network requires to stay on the " +
@@ -236,7 +241,8 @@ var operatorFlaggedRoutes = []route{
 		handle: decideAsOperator((*deposit.Service).Reject, http.StatusAccepted),
 	},
 	{
-		method: http.MethodPost, path: "/deposits/{depositId}/redirect", name: "redirectDeposit", group: "Money",
+		method: http.MethodPost, path: "/deposits/{depositId}/redirect", name: "redirectDeposit",
+		action: identity.RedirectFlaggedDeposit, group: "Money",
 		summary: "Redirect a flagged deposit",
 		text: "Sends the flagged deposit to another address, for a compliance hold or by order of law " +
 			"enforcement, with the reference of the case. The deposit is REDIRECTING until the transfer is final. " +
@@ -253,7 +259,8 @@ var operatorFlaggedRoutes = []route{
 		handle: (*api).redirectDeposit,
 	},
 	{
-		method: http.MethodPost, path: "/deposits/{depositId}/complete", name: "completeDeposit", group: "Money",
+		method: http.MethodPost, path: "/deposits/{depositId}/complete", name: "completeDeposit",
+		action: identity.CompleteResolution, group: "Money",
 		summary: "Complete a stuck resolution",
 		text: "Sends the transfer again, to the same address, after the chain has proven that the previous one " +
 			"failed. While an earlier transaction can still become final, the call is refused with 409 " +
@@ -272,7 +279,8 @@ var operatorFlaggedRoutes = []route{
 		handle: decideAsOperator((*deposit.Service).Complete, http.StatusAccepted),
 	},
 	{
-		method: http.MethodPost, path: "/deposits/{depositId}/rescreen", name: "rescreenDeposit", group: "Money",
+		method: http.MethodPost, path: "/deposits/{depositId}/rescreen", name: "rescreenDeposit",
+		action: identity.RescreenSender, group: "Money",
 		summary: "Screen the sender of a flagged deposit again",
 		text: "Asks the risk providers about the sender now and shows the answer in freshScreening, next to the " +
 			"screening that flagged the deposit. The call takes up to half a minute. It decides nothing, and no " +

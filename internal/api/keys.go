@@ -5,6 +5,8 @@ import (
 	"net/http"
 
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/identity"
+	"github.com/cofferpay/coffer/internal/identity/apikey"
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
@@ -44,7 +46,7 @@ type ScopedKeyWithValue struct {
 	APIKey string `json:"apiKey"`
 }
 
-func showKey(k org.Key) ScopedKey {
+func showKey(k apikey.Key) ScopedKey {
 	return ScopedKey{
 		APIKeyID: k.ID, Name: k.Name, Scope: string(k.Scope), IsMain: k.IsMain(), Status: string(k.Status),
 		ExpiresAt:  webhook.AtOrNil(k.ExpiresAt),
@@ -60,9 +62,9 @@ func (a *api) listKeys(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	var found pagination.Result[org.Key]
+	var found pagination.Result[apikey.Key]
 	err = a.conf.DB.ReadOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {
-		found, err = org.ListKeys(ctx, tx, c.org, p)
+		found, err = apikey.List(ctx, tx, c.org, p)
 		return err
 	})
 	if err != nil {
@@ -76,7 +78,7 @@ func (a *api) createKey(c *call) (answer, error) {
 	if err := decodeBody(c.body, &body); err != nil {
 		return answer{}, err
 	}
-	wanted := org.NewKey{Name: body.Name, Scope: org.Scope(body.Scope)}
+	wanted := apikey.NewKey{Name: body.Name, Scope: identity.Scope(body.Scope)}
 	if body.ExpiresAt != nil {
 		expiresAt, err := readTime("expiresAt", *body.ExpiresAt)
 		if err != nil {
@@ -84,7 +86,7 @@ func (a *api) createKey(c *call) (answer, error) {
 		}
 		wanted.ExpiresAt = &expiresAt
 	}
-	made, value, err := org.CreateKey(c.Context(), a.conf.DB, c.key, wanted)
+	made, value, err := apikey.Create(c.Context(), a.conf.DB, c.key, wanted)
 	if err != nil {
 		return answer{}, err
 	}
@@ -96,7 +98,7 @@ func (a *api) rollAPIKey(c *call) (answer, error) {
 	if err := decodeBody(c.body, &body); err != nil {
 		return answer{}, err
 	}
-	rolled, value, err := org.RollAPIKey(c.Context(), a.conf.DB, c.key, c.pathParam("apiKeyId"), body.OverlapSeconds)
+	rolled, value, err := apikey.Roll(c.Context(), a.conf.DB, c.key, c.pathParam("apiKeyId"), body.OverlapSeconds)
 	if err != nil {
 		return answer{}, err
 	}
@@ -107,7 +109,7 @@ func (a *api) rollAPIKey(c *call) (answer, error) {
 }
 
 func (a *api) deleteKey(c *call) (answer, error) {
-	if err := org.DeleteKey(c.Context(), a.conf.DB, c.key, c.pathParam("apiKeyId")); err != nil {
+	if err := apikey.Delete(c.Context(), a.conf.DB, c.key, c.pathParam("apiKeyId")); err != nil {
 		return answer{}, err
 	}
 	return answer{status: http.StatusNoContent}, nil
@@ -124,10 +126,10 @@ func (a *api) listOrgKeys(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	var found pagination.Result[org.Key]
+	var found pagination.Result[apikey.Key]
 	err = a.conf.DB.ReadSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
 		if _, err = org.ByID(ctx, tx, name); err == nil {
-			found, err = org.ListKeys(ctx, tx, name, p)
+			found, err = apikey.List(ctx, tx, name, p)
 		}
 		return err
 	})
@@ -151,7 +153,7 @@ func (a *api) revokeKey(c *call) (answer, error) {
 // keyRoutes are an organization's calls for its own keys.
 var keyRoutes = []route{
 	{
-		method: http.MethodGet, path: "/api-keys", name: "listApiKeys", scope: org.ScopeMainKey, group: "API keys",
+		method: http.MethodGet, path: "/api-keys", name: "listApiKeys", action: identity.ManageKeys, group: "API keys",
 		summary: "List API keys",
 		text:    "The main key and every additional key that is not deleted, without the values.",
 		query:   []parameter{orderParameter, limitParameter, cursorParameter},
@@ -160,7 +162,8 @@ var keyRoutes = []route{
 		handle:  (*api).listKeys,
 	},
 	{
-		method: http.MethodPost, path: "/api-keys", name: "createApiKey", scope: org.ScopeMainKey, group: "API keys",
+		method: http.MethodPost, path: "/api-keys", name: "createApiKey", action: identity.ManageKeys,
+		group:   "API keys",
 		summary: "Make an additional API key",
 		text: "Makes a key in addition to the main key. Only this answer shows its value. The call is available " +
 			"once the operator of this service switches additionalApiKeys on for your organization. A READ key " +
@@ -173,7 +176,7 @@ var keyRoutes = []route{
 		handle:  (*api).createKey,
 	},
 	{
-		method: http.MethodPost, path: "/api-keys/{apiKeyId}/roll", name: "rollApiKey", scope: org.ScopeMainKey,
+		method: http.MethodPost, path: "/api-keys/{apiKeyId}/roll", name: "rollApiKey", action: identity.ManageKeys,
 		group:   "API keys",
 		summary: "Replace an API key",
 		text: "Makes a new value of the key. Only this answer shows it. Every request that starts after this " +
@@ -190,7 +193,7 @@ var keyRoutes = []route{
 		handle: (*api).rollAPIKey,
 	},
 	{
-		method: http.MethodDelete, path: "/api-keys/{apiKeyId}", name: "deleteApiKey", scope: org.ScopeMainKey,
+		method: http.MethodDelete, path: "/api-keys/{apiKeyId}", name: "deleteApiKey", action: identity.ManageKeys,
 		group:   "API keys",
 		summary: "Delete an additional API key",
 		text: "Every request that starts after this answer refuses each value of the key. The main key cannot be " +
@@ -205,7 +208,7 @@ var keyRoutes = []route{
 var operatorKeyRoutes = []route{
 	{
 		method: http.MethodGet, path: "/organizations/{organizationId}/api-keys", name: "listOrganizationApiKeys",
-		group:   "Organizations",
+		action: identity.ReadInstallation, group: "Organizations",
 		summary: "List an organization's API keys",
 		text: "The main key and every additional key that is not deleted. SUSPENDED keys work again when " +
 			"additionalApiKeys is switched on.",
@@ -216,7 +219,7 @@ var operatorKeyRoutes = []route{
 	},
 	{
 		method: http.MethodDelete, path: "/organizations/{organizationId}/api-keys/{apiKeyId}",
-		name: "revokeOrganizationApiKey", group: "Organizations",
+		name: "revokeOrganizationApiKey", action: identity.ReplaceOrganizationKey, group: "Organizations",
 		summary: "Revoke an organization's API key",
 		text: "Every request that starts after this answer refuses each value of the key, and the key never works " +
 			"again. Without its main key, key_main, an organization can make no calls until POST " +
@@ -229,7 +232,7 @@ var operatorKeyRoutes = []route{
 }
 
 var scopeNames = func() (words []string) {
-	for _, s := range org.Scopes {
+	for _, s := range identity.Scopes {
 		words = append(words, string(s))
 	}
 	return words
@@ -239,14 +242,14 @@ const exampleKeyID = "key_01J9ZW3M8Q4S5T6V7W8X9YZABC"
 
 var (
 	exampleScopedKey = ScopedKey{
-		APIKeyID: exampleKeyID, Name: "reporting", Scope: string(org.ScopeRead), Status: string(org.KeyActive),
+		APIKeyID: exampleKeyID, Name: "reporting", Scope: string(identity.ScopeRead), Status: string(apikey.Active),
 		LastUsedAt: &exampleAt, CreatedAt: exampleAt,
 	}
 	exampleScopedKeyWithValue = ScopedKeyWithValue{exampleScopedKey, exampleKey}
 )
 
 var keyExamples = map[string]any{
-	"createApiKey": ScopedKeyRequest{Name: "reporting", Scope: string(org.ScopeRead)},
+	"createApiKey": ScopedKeyRequest{Name: "reporting", Scope: string(identity.ScopeRead)},
 	"rollApiKey":   KeyRoll{OverlapSeconds: 3600},
 }
 
@@ -292,7 +295,7 @@ var keyFieldDocs = map[string]fieldDoc{
 	"overlapSeconds": {
 		text: "How long the former value works. 0, the default, ends it at once, together with every earlier " +
 			"value. While an earlier value still works, only 0 is allowed.",
-		bounds: map[string]any{"minimum": 0, "maximum": org.OverlapSecondsMax},
+		bounds: map[string]any{"minimum": 0, "maximum": apikey.OverlapSecondsMax},
 	},
 	"ScopedKeyRequest.name": {
 		text:   "For people: which program uses the key. 1 to 200 bytes without control characters or space around it.",

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/customer"
+	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
@@ -31,7 +33,7 @@ func (h *testEnv) allowKeys(who tenant, on bool) {
 }
 
 // key creates an additional key, and returns its id.
-func (h *testEnv) key(who tenant, scope org.Scope) (tenant, string) {
+func (h *testEnv) key(who tenant, scope identity.Scope) (tenant, string) {
 	h.t.Helper()
 	made := h.wantStatus(
 		h.call(who, "POST", "/api-keys", map[string]any{"name": "of " + string(scope), "scope": scope}), 201,
@@ -48,32 +50,33 @@ func TestEveryCallOfAnOrganizationSaysItsScope(t *testing.T) {
 		"rotateWebhookSecret",
 	}
 	for _, r := range concatRoutes(organizations.routes, organizations.forbidden) {
-		want := []org.Scope{org.ScopeNoMoneyOut}
+		want := []identity.Scope{identity.ScopeNoMoneyOut}
 		switch {
 		case r.needsNoKey:
-			want = []org.Scope{""}
+			want = []identity.Scope{""}
 		case strings.HasPrefix(r.path, "/api-keys"):
-			want = []org.Scope{org.ScopeMainKey}
+			want = []identity.Scope{identity.ScopeMainKey}
 		case r.method == http.MethodGet:
-			want = []org.Scope{org.ScopeRead}
+			want = []identity.Scope{identity.ScopeRead}
 		case slices.Contains(full, r.name):
-			want = []org.Scope{org.ScopeFull}
+			want = []identity.Scope{identity.ScopeFull}
 		}
-		if !slices.Contains(want, r.scope) {
+		scope := organizations.scopeOf(r)
+		if !slices.Contains(want, scope) {
 			t.Errorf(
 				"%s %s: got the scope %q, want %q. Decide which keys may make a new call, and say it here if it lets money out",
-				r.method, r.path, r.scope, want,
+				r.method, r.path, scope, want,
 			)
 		}
-		for field, scope := range r.fieldScopes {
-			if !slices.Contains(org.Scopes, scope) {
+		for field, action := range r.fieldActions {
+			if scope := identity.PermissionOf(action).Key; !slices.Contains(identity.Scopes, scope) {
 				t.Errorf("%s %s: got the scope %q for %s, want one of a key", r.method, r.path, scope, field)
 			}
 		}
 	}
 	for _, r := range operators.routes {
-		if r.scope != "" || r.fieldScopes != nil {
-			t.Errorf("%s %s: got a scope on a call of an operator", r.method, r.path)
+		if scope := operators.scopeOf(r); scope != "" || r.fieldActions != nil {
+			t.Errorf("%s %s: got the scope %q on a call of an operator", r.method, r.path, scope)
 		}
 	}
 }
@@ -84,7 +87,7 @@ func TestAKeyMakesTheCallsOfItsScopeAndNoOthers(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	h.allowKeys(h.one, true)
-	for i, scope := range org.Scopes {
+	for i, scope := range identity.Scopes {
 		key, _ := h.key(h.one, scope)
 		for _, r := range concatRoutes(organizations.routes, organizations.forbidden) {
 			if r.needsNoKey {
@@ -97,8 +100,8 @@ func TestAKeyMakesTheCallsOfItsScopeAndNoOthers(t *testing.T) {
 			}
 			before := h.rowCounts()
 			got := h.call(key, r.method, path, body)
-			if may := slices.Index(org.Scopes, r.scope) >= 0 &&
-				slices.Index(org.Scopes, r.scope) <= i; may != (got.text("code") != "SCOPE_MISSING") {
+			needed := slices.Index(identity.Scopes, organizations.scopeOf(r))
+			if may := needed >= 0 && needed <= i; may != (got.text("code") != "SCOPE_MISSING") {
 				t.Errorf("%s: %s %s: got %v %s, want it let in: %v", scope, r.method, r.path, got.status, got.raw, may)
 			} else if !may && (got.status != 403 || h.rowCounts() != before) {
 				t.Errorf("%s: %s %s: got %v and %s after %s, want a refusal that writes nothing", scope, r.method,
@@ -162,7 +165,7 @@ func TestAdditionalKeysThroughTheInterface(t *testing.T) {
 	}
 	h.wantStatus(h.call(key, "GET", "/customers", nil), 200)
 	h.wantRefusal("a key that is not the main one", h.call(key, "GET", "/api-keys", nil), 403, "SCOPE_MISSING", "")
-	all, _ := h.key(h.one, org.ScopeFull)
+	all, _ := h.key(h.one, identity.ScopeFull)
 	h.wantStatus(h.call(all, "POST", "/withdraw", payment()), 202)
 	h.wantRefusal("a key with every scope", h.call(all, "POST", "/api-keys", wanted), 403, "SCOPE_MISSING", "")
 	h.wantRefusal("rolls itself", h.call(key, "POST", "/api-keys/"+id+"/roll", nil), 403, "SCOPE_MISSING", "")
@@ -249,8 +252,8 @@ func TestTheScopeStandsBehindTheReplayAndBeforeTheRate(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t, Limits{Writes: Rate{Count: 1, Period: time.Hour, Burst: 5}})
 	h.allowKeys(h.one, true)
-	read, _ := h.key(h.one, org.ScopeRead)
-	still, _ := h.key(h.one, org.ScopeNoMoneyOut) // with alice's address, three writes are used
+	read, _ := h.key(h.one, identity.ScopeRead)
+	still, _ := h.key(h.one, identity.ScopeNoMoneyOut) // with alice's address, three writes are used
 	first := h.wantStatus(h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k")), 202)
 	before := h.rowCounts()
 	for _, key := range []tenant{read, still} {
@@ -338,7 +341,7 @@ func TestTheAuditLogNamesTheKey(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	h.allowKeys(h.one, true)
-	key, id := h.key(h.one, org.ScopeFull)
+	key, id := h.key(h.one, identity.ScopeFull)
 	h.wantStatus(h.call(
 		key, "POST", "/deposit",
 		map[string]any{"mintId": usdc, "customerId": "bob", "customerEmail": "bob@example.com"},
@@ -386,8 +389,8 @@ func TestAFirstEmailByAKeyThatMovesNoMoneyCoolsOff(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	h.allowKeys(h.one, true)
-	still, _ := h.key(h.one, org.ScopeNoMoneyOut)
-	full, _ := h.key(h.one, org.ScopeFull)
+	still, _ := h.key(h.one, identity.ScopeNoMoneyOut)
+	full, _ := h.key(h.one, identity.ScopeFull)
 	for i, c := range []struct {
 		key     tenant
 		trusted bool
@@ -421,5 +424,28 @@ func TestAFirstEmailByAKeyThatMovesNoMoneyCoolsOff(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+	}
+}
+
+// A listener does not start with a call that the table of permissions lets none of its callers make.
+// Rule OP-12.
+func TestNoCallDoesWhatOnlyATerminalDoes(t *testing.T) {
+	t.Parallel()
+	for _, s := range []*surface{&organizations, &operators} {
+		for _, r := range concatRoutes(s.routes, s.forbidden) {
+			if p := identity.PermissionOf(r.action); !r.needsNoKey && p.Key == "" && !p.Operator {
+				t.Errorf("%s %s: a terminal alone may do it", r.method, r.path)
+			}
+		}
+		wrong := *s
+		wrong.routes = append(slices.Clone(s.routes), route{name: "bumpOrder", action: identity.SteerOrders})
+		func() {
+			defer func() {
+				if reason := fmt.Sprint(recover()); !strings.Contains(reason, "bumpOrder") {
+					t.Errorf("%s: got %q, want a refusal of the call", s.title, reason)
+				}
+			}()
+			newAPI(&wrong, Config{})
+		}()
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/risk"
@@ -124,7 +125,8 @@ func (a *api) listLocalRisk(c *call) (answer, error) {
 // localRiskRoutes are the calls for the local list, which only networks without real money have.
 var localRiskRoutes = []route{
 	{
-		method: http.MethodPut, path: "/local-risk/{address}", name: "setLocalRisk", group: "Screening",
+		method: http.MethodPut, path: "/local-risk/{address}", name: "setLocalRisk", action: identity.EditLocalRisk,
+		group:   "Screening",
 		summary: "Set what screening answers for an address",
 		text: "Adds an address to the local list, or replaces its entry: a severity with its details, or an " +
 			"outage alone. From the next screening on, the list answers with this entry on every chain that has " +
@@ -137,7 +139,8 @@ var localRiskRoutes = []route{
 		handle:  (*api).setLocalRisk,
 	},
 	{
-		method: http.MethodGet, path: "/local-risk", name: "listLocalRisk", group: "Screening",
+		method: http.MethodGet, path: "/local-risk", name: "listLocalRisk", action: identity.ReadInstallation,
+		group:   "Screening",
 		summary: "List the local list",
 		text:    "What screening answers, by address. An address without an entry is LOW.",
 		query:   listParameters(),
@@ -148,7 +151,8 @@ var localRiskRoutes = []route{
 		handle: (*api).listLocalRisk,
 	},
 	{
-		method: http.MethodGet, path: "/local-risk/{address}", name: "getLocalRisk", group: "Screening",
+		method: http.MethodGet, path: "/local-risk/{address}", name: "getLocalRisk", action: identity.ReadInstallation,
+		group:   "Screening",
 		summary: "Read an entry of the local list",
 		text:    "One entry. For an address without an entry the call answers 404, and screening answers LOW.",
 		answers: []success{{http.StatusOK, "The entry.", LocalRisk{}, exampleLocalRisk, nil}},
@@ -156,7 +160,8 @@ var localRiskRoutes = []route{
 		handle:  (*api).getLocalRisk,
 	},
 	{
-		method: http.MethodDelete, path: "/local-risk/{address}", name: "clearLocalRisk", group: "Screening",
+		method: http.MethodDelete, path: "/local-risk/{address}", name: "clearLocalRisk",
+		action: identity.EditLocalRisk, group: "Screening",
 		summary: "Remove an address from the local list", text: "From now on screening answers LOW for it.",
 		answers: []success{{http.StatusOK, "The removed entry.", LocalRisk{}, exampleLocalRisk, nil}},
 		faults:  []fault.Code{fault.CodeNotFound},

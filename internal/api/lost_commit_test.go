@@ -18,6 +18,7 @@ import (
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/identity/member"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
@@ -350,7 +351,7 @@ func (q *queue) process(db *pg.DB) *process {
 		if p.ann, err = member.ByEmail(ctx, tx, "ann@example.com"); err == nil {
 			return nil
 		}
-		p.ann, err = member.Add(ctx, tx, audit.Operator("test"), q.one.id, "ann@example.com", "Ann", member.Owner)
+		p.ann, err = member.Add(ctx, tx, audit.Operator("test"), q.one.id, "ann@example.com", "Ann", identity.Owner)
 		return err
 	})
 	if err != nil {

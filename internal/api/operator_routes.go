@@ -6,6 +6,7 @@ import (
 
 	"github.com/cofferpay/coffer/docs"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/identity/changerequest"
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/transfer"
@@ -22,10 +23,11 @@ var operators = surface{
 	credentialText: "A key of an operator, made with the command coffer operator key create. It reads every " +
 		"organization and decides what each may do: give it only to the people and programs that run the service. " +
 		"Organizations' calls do not accept it, and these calls do not accept an organization's key.",
-	foreignKeyPrefix: org.KeyPrefix,
+	foreignKeyPrefix: identity.APIKey,
 	foreignKeyText: "This is an organization's key, and operators' calls do not accept it. Send an operator's key " +
 		"in x-operator-key. To use this key, send it in x-api-key to the organizations' interface, which has another " +
 		"address.",
+	admits:       func(p identity.Permission) bool { return p.Operator },
 	authenticate: (*api).authenticateOperator,
 	beforeRead:   (*api).recordCall,
 	faults:       []fault.Code{fault.IPNotAllowed},
@@ -144,7 +146,8 @@ var organizationFilter = parameter{
 
 var operatorRoutes = []route{
 	{
-		method: http.MethodPost, path: "/organizations", name: "createOrganization", group: "Organizations",
+		method: http.MethodPost, path: "/organizations", name: "createOrganization",
+		action: identity.CreateOrganization, group: "Organizations",
 		summary: "Create an organization",
 		text: "Makes an organization with its first API key, which only this answer shows. The command coffer org " +
 			"create --owner adds its people. Until it has a person, its withdrawals that need an approval stay " +
@@ -156,7 +159,8 @@ var operatorRoutes = []route{
 		handle: (*api).createOrganization,
 	},
 	{
-		method: http.MethodGet, path: "/organizations", name: "listOrganizations", group: "Organizations",
+		method: http.MethodGet, path: "/organizations", name: "listOrganizations", action: identity.ReadInstallation,
+		group:   "Organizations",
 		summary: "List organizations", text: "The organizations that use this service.",
 		query: listParameters(
 			parameter{name: "name", kind: textParameter, max: 200, text: "Only the organization with exactly this " +
@@ -170,7 +174,7 @@ var operatorRoutes = []route{
 	},
 	{
 		method: http.MethodGet, path: "/organizations/{organizationId}", name: "getOrganization",
-		group:   "Organizations",
+		action: identity.ReadInstallation, group: "Organizations",
 		summary: "Read an organization", text: "One organization as it is now.",
 		answers: []success{{http.StatusOK, "The organization.", Organization{}, exampleOrganization, nil}},
 		faults:  []fault.Code{fault.CodeNotFound},
@@ -178,7 +182,7 @@ var operatorRoutes = []route{
 	},
 	{
 		method: http.MethodPost, path: "/organizations/{organizationId}/api-key/roll", name: "rollApiKey",
-		group:    "Organizations",
+		action: identity.ReplaceOrganizationKey, group: "Organizations",
 		resultAt: "/organizations/{organizationId}/api-keys",
 		summary:  "Roll an organization's API key",
 		text: "Makes a new main API key, which only this answer shows. Every request that starts after this " +
@@ -190,7 +194,7 @@ var operatorRoutes = []route{
 	},
 	{
 		method: http.MethodGet, path: "/organizations/{organizationId}/settings", name: "getSettings",
-		group:   "Organizations",
+		action: identity.ReadInstallation, group: "Organizations",
 		summary: "Read an organization's settings",
 		text: "The settings in force. The service stores those in unavailable and does not apply them yet: they " +
 			"belong to features that this version does not have.",
@@ -200,7 +204,7 @@ var operatorRoutes = []route{
 	},
 	{
 		method: http.MethodPatch, path: "/organizations/{organizationId}/settings", name: "changeSettings",
-		group:   "Organizations",
+		action: identity.ChangeSettings, group: "Organizations",
 		summary: "Change an organization's settings",
 		text: "Changes the settings that the body names, all or none, and returns the settings in force. Every " +
 			"request that is decided after this answer follows them. The service stores a setting that unavailable " +
@@ -215,7 +219,7 @@ var operatorRoutes = []route{
 	},
 	{
 		method: http.MethodGet, path: "/organizations/{organizationId}/settings/history", name: "listSettingsHistory",
-		group:   "Organizations",
+		action: identity.ReadInstallation, group: "Organizations",
 		summary: "List changes of an organization's settings",
 		text: "Every change of a setting: the old value, the new value, who changed it and when. The call reads " +
 			"the audit log, whose rows never change.",
@@ -227,7 +231,8 @@ var operatorRoutes = []route{
 		handle: (*api).settingsHistory,
 	},
 	{
-		method: http.MethodGet, path: "/change-requests", name: "listChangeRequests", group: "Four eyes",
+		method: http.MethodGet, path: "/change-requests", name: "listChangeRequests", action: identity.ReadInstallation,
+		group:   "Four eyes",
 		summary: "List change requests", text: "Change requests that wait for a second operator, and those that have " +
 			"ended.",
 		query: listParameters(organizationFilter,
@@ -240,7 +245,7 @@ var operatorRoutes = []route{
 	},
 	{
 		method: http.MethodGet, path: "/change-requests/{changeRequestId}", name: "getChangeRequest",
-		group:   "Four eyes",
+		action: identity.ReadInstallation, group: "Four eyes",
 		summary: "Read a change request", text: "One change request. It cannot be edited.",
 		answers: []success{{http.StatusOK, "The change request.", ChangeRequest{}, exampleChange, nil}},
 		faults:  []fault.Code{fault.CodeNotFound},
@@ -248,7 +253,7 @@ var operatorRoutes = []route{
 	},
 	{
 		method: http.MethodPost, path: "/change-requests/{changeRequestId}/approve", name: "approveChangeRequest",
-		group:   "Four eyes",
+		action: identity.ApproveChange, group: "Four eyes",
 		summary: "Approve a change request",
 		text: "Makes the change that another operator requested. The requesting operator cannot approve it, " +
 			"with any key. The call is refused with 409 INVALID_STATE after a decision, after the deadline, and when " +
@@ -263,7 +268,7 @@ var operatorRoutes = []route{
 	},
 	{
 		method: http.MethodPost, path: "/change-requests/{changeRequestId}/withdraw", name: "withdrawChangeRequest",
-		group:   "Four eyes",
+		action: identity.RetractChange, group: "Four eyes",
 		summary: "Withdraw a change request",
 		text: "Ends a change request of your own. Only its requester can withdraw it. A request without " +
 			"approval ends by itself after seven days.",
@@ -274,7 +279,8 @@ var operatorRoutes = []route{
 		handle: (*api).retractChange,
 	},
 	{
-		method: http.MethodGet, path: "/deposits", name: "listDeposits", group: "Money",
+		method: http.MethodGet, path: "/deposits", name: "listDeposits", action: identity.ReadInstallation,
+		group:   "Money",
 		summary: "List deposits of all organizations",
 		text:    "Deposits to the addresses of customers and organizations, including those that are not final yet.",
 		query: listParameters(organizationFilter, customerFilter,
@@ -294,7 +300,8 @@ var operatorRoutes = []route{
 		handle: (*api).listAllDeposits,
 	},
 	{
-		method: http.MethodGet, path: "/withdrawals", name: "listWithdrawals", group: "Money",
+		method: http.MethodGet, path: "/withdrawals", name: "listWithdrawals", action: identity.ReadInstallation,
+		group:   "Money",
 		summary: "List withdrawals of all organizations",
 		text:    "Withdrawals of customers and of organizations' own balances, finished and unfinished.",
 		query: listParameters(organizationFilter, customerFilter, typeFilter,
@@ -313,7 +320,8 @@ var operatorRoutes = []route{
 		handle: (*api).listAllWithdrawals,
 	},
 	{
-		method: http.MethodGet, path: "/reserves", name: "getReserves", group: "Money",
+		method: http.MethodGet, path: "/reserves", name: "getReserves", action: identity.ReadInstallation,
+		group:   "Money",
 		summary: "Read reserves and liabilities",
 		text: "For each mint: what the service's addresses hold by the final blocks that it has read, what it " +
 			"owes to whom, and what of both is in transactions that are not final. All numbers come from one " +
@@ -327,7 +335,8 @@ var operatorRoutes = []route{
 		handle: (*api).listReserves,
 	},
 	{
-		method: http.MethodPost, path: "/freezes", name: "createFreeze", group: "Freezes",
+		method: http.MethodPost, path: "/freezes", name: "createFreeze", action: identity.FreezePayments,
+		group:   "Freezes",
 		summary: "Freeze a customer, an organization, a chain or everything",
 		text: "Stops payments: the service accepts, signs and sends no withdrawal and makes no transfer. It still " +
 			"credits deposits. Transactions that were sent to the network before stay there. If a freeze by an " +
@@ -341,7 +350,8 @@ var operatorRoutes = []route{
 		handle: (*api).createFreeze,
 	},
 	{
-		method: http.MethodGet, path: "/freezes", name: "listFreezes", group: "Freezes",
+		method: http.MethodGet, path: "/freezes", name: "listFreezes", action: identity.ReadInstallation,
+		group:   "Freezes",
 		summary: "List freezes", text: "Freezes in force and freezes that were lifted.",
 		query: listParameters(
 			parameter{
@@ -355,7 +365,8 @@ var operatorRoutes = []route{
 		handle:  (*api).listFreezes,
 	},
 	{
-		method: http.MethodDelete, path: "/freezes/{freezeId}", name: "liftFreeze", group: "Freezes",
+		method: http.MethodDelete, path: "/freezes/{freezeId}", name: "liftFreeze", action: identity.LiftFreeze,
+		group:   "Freezes",
 		summary: "Lift a freeze",
 		text: "Ends one freeze. Other freezes of the same scope stay in force. Only the organization can lift its " +
 			"own freeze. A freeze after a finality break can be lifted once the break is settled: until then 409 " +

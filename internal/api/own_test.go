@@ -6,6 +6,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/identity/member"
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg"
@@ -37,7 +38,7 @@ func TestAnOrganizationsOwnWithdrawalIsShownAndNotMadeByAKey(t *testing.T) {
 		); err != nil {
 			return err
 		}
-		ann, err = member.Add(ctx, tx, audit.Operator("test"), h.one.id, "ann@example.com", "Ann", member.Owner)
+		ann, err = member.Add(ctx, tx, audit.Operator("test"), h.one.id, "ann@example.com", "Ann", identity.Owner)
 		return err
 	})
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/delivery"
 	"github.com/cofferpay/coffer/internal/fault"
-	"github.com/cofferpay/coffer/internal/org"
+	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/transfer"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -19,11 +19,11 @@ type route struct {
 	summary      string
 	text         string
 	needsNoKey   bool // served without a key, and also without the prefix
-	// scope is the scope that an organization's key needs for the call. fieldScopes are the scopes
-	// that it needs if the body has a field. Every call of an organization has a scope; a call
-	// without one needs the main key. Operators' calls have none.
-	scope        org.Scope
-	fieldScopes  map[string]org.Scope
+	// action is what the call does in the table of permissions, which says whose key may make it.
+	// fieldActions are what it does in addition if the body has a field. Only a call that needs no
+	// key has no action.
+	action       identity.Action
+	fieldActions map[string]identity.Action
 	limitsItself bool // checks its rate itself, because a replay is free
 	// Counts as a quote: it asks chains or providers and stores nothing.
 	countsAsQuote bool
@@ -84,7 +84,7 @@ var (
 
 var routes = []route{
 	{
-		method: http.MethodGet, path: "/mints", name: "listMints", scope: org.ScopeRead, group: "Mints",
+		method: http.MethodGet, path: "/mints", name: "listMints", action: identity.ReadOrganization, group: "Mints",
 		summary: "List mints",
 		text: "The tokens of this installation, by id. Without limit the whole catalogue is one page. Read " +
 			"decimals before you convert an amount, and swappable before you offer a swap.",
@@ -109,14 +109,15 @@ var routes = []route{
 		handle: (*api).listMints,
 	},
 	{
-		method: http.MethodGet, path: "/mints/{mintId}", name: "getMint", scope: org.ScopeRead, group: "Mints",
+		method: http.MethodGet, path: "/mints/{mintId}", name: "getMint", action: identity.ReadOrganization,
+		group:   "Mints",
 		summary: "Read a mint", text: "One token of the catalogue.",
 		answers: []success{{http.StatusOK, "The mint.", Mint{}, exampleMint, nil}},
 		faults:  []fault.Code{fault.CodeNotFound},
 		handle:  (*api).getMint,
 	},
 	{
-		method: http.MethodPost, path: "/deposit", name: "createDepositAddress", scope: org.ScopeNoMoneyOut,
+		method: http.MethodPost, path: "/deposit", name: "createDepositAddress", action: identity.CreateDepositAddress,
 		group:   "Deposits",
 		summary: "Get a deposit address",
 		text: "The address for a customer on the mint's chain. Every call returns the same address, for every " +
@@ -132,7 +133,7 @@ var routes = []route{
 	},
 	{
 		method: http.MethodPost, path: "/organization-deposit", name: "createOrganizationDepositAddress",
-		scope: org.ScopeNoMoneyOut, group: "Deposits",
+		action: identity.CreateDepositAddress, group: "Deposits",
 		summary: "Get a deposit address of your own",
 		text: "The address of one of your products on the mint's chain. Every call returns the same address, for " +
 			"every mint of that chain. Deposits to it belong to your organization. The service credits them to the " +
@@ -144,7 +145,8 @@ var routes = []route{
 		handle:  (*api).createOrganizationDepositAddress,
 	},
 	{
-		method: http.MethodGet, path: "/deposits", name: "listDeposits", scope: org.ScopeRead, group: "Deposits",
+		method: http.MethodGet, path: "/deposits", name: "listDeposits", action: identity.ReadOrganization,
+		group:   "Deposits",
 		summary: "List deposits",
 		text: "Deposits to the addresses of customers and of your own products, including those that are not " +
 			"final yet. A deposit has either customerId or product." + csvText,
@@ -164,7 +166,7 @@ var routes = []route{
 		handle: (*api).listDeposits,
 	},
 	{
-		method: http.MethodGet, path: "/deposits/{depositId}", name: "getDeposit", scope: org.ScopeRead,
+		method: http.MethodGet, path: "/deposits/{depositId}", name: "getDeposit", action: identity.ReadOrganization,
 		group:   "Deposits",
 		summary: "Read a deposit", text: "One deposit.",
 		answers: []success{{http.StatusOK, "The deposit.", webhook.Deposit{}, exampleDeposit, nil}},
@@ -172,7 +174,7 @@ var routes = []route{
 		handle:  (*api).getDeposit,
 	},
 	{
-		method: http.MethodPost, path: "/withdraw", name: "createWithdrawal", scope: org.ScopeFull,
+		method: http.MethodPost, path: "/withdraw", name: "createWithdrawal", action: identity.RequestWithdrawal,
 		group:   "Withdrawals",
 		summary: "Withdraw from a customer's balance",
 		text: "Holds the amount and pays it to an address, or waits for an approval. Send an idempotencyKey " +
@@ -203,7 +205,7 @@ var routes = []route{
 		handle: (*api).createWithdrawal,
 	},
 	{
-		method: http.MethodGet, path: "/withdrawals", name: "listWithdrawals", scope: org.ScopeRead,
+		method: http.MethodGet, path: "/withdrawals", name: "listWithdrawals", action: identity.ReadOrganization,
 		group:   "Withdrawals",
 		summary: "List withdrawals",
 		text: "The withdrawals of customers and of the organization itself, unless type selects one of them. " +
@@ -221,16 +223,16 @@ var routes = []route{
 		handle: (*api).listWithdrawals,
 	},
 	{
-		method: http.MethodGet, path: "/withdrawals/{withdrawalId}", name: "getWithdrawal", scope: org.ScopeRead,
-		group:   "Withdrawals",
+		method: http.MethodGet, path: "/withdrawals/{withdrawalId}", name: "getWithdrawal",
+		action: identity.ReadOrganization, group: "Withdrawals",
 		summary: "Read a withdrawal", text: "One withdrawal.",
 		answers: []success{{http.StatusOK, "The withdrawal.", webhook.Withdrawal{}, exampleWithdrawal, nil}},
 		faults:  []fault.Code{fault.CodeNotFound},
 		handle:  (*api).getWithdrawal,
 	},
 	{
-		method: http.MethodPost, path: "/withdraw/estimate", name: "estimateWithdrawal", scope: org.ScopeNoMoneyOut,
-		group:   "Withdrawals",
+		method: http.MethodPost, path: "/withdraw/estimate", name: "estimateWithdrawal",
+		action: identity.QuoteWithdrawal, group: "Withdrawals",
 		summary: "Ask what a withdrawal would cost",
 		text: "Returns the highest fee that the network would take now, and how much the customer could " +
 			"withdraw. It takes the body of POST /withdraw, of which only mintId is required. customerId, amount, " +
@@ -246,7 +248,7 @@ var routes = []route{
 		handle: (*api).estimateWithdrawal,
 	},
 	{
-		method: http.MethodPost, path: "/withdraw/preview", name: "previewWithdrawal", scope: org.ScopeNoMoneyOut,
+		method: http.MethodPost, path: "/withdraw/preview", name: "previewWithdrawal", action: identity.QuoteWithdrawal,
 		group:   "Withdrawals",
 		summary: "Ask what a withdrawal request would do",
 		text: "Takes the body of POST /withdraw, evaluates the same rules on the same facts and moves " +
@@ -272,7 +274,7 @@ var routes = []route{
 	},
 	{
 		method: http.MethodPost, path: "/withdrawals/{withdrawalId}/cancel", name: "cancelWithdrawal",
-		scope: org.ScopeNoMoneyOut, group: "Withdrawals",
+		action: identity.CancelWithdrawal, group: "Withdrawals",
 		summary: "Cancel a withdrawal",
 		text: "Ends a withdrawal that is AWAITING_APPROVAL, or that is PROCESSING and waits before the signer " +
 			"signs anything of it. The withdrawal becomes CANCELLED, its amount is available again, and the service " +
@@ -290,7 +292,7 @@ var routes = []route{
 	},
 	{
 		method: http.MethodGet, path: "/withdrawals/{withdrawalId}/decisions", name: "listWithdrawalDecisions",
-		scope: org.ScopeRead, group: "Withdrawals",
+		action: identity.ReadOrganization, group: "Withdrawals",
 		summary: "Read the decisions about a withdrawal",
 		text: "Every decision, oldest first: the request with all its rules and the facts that they used, " +
 			"approvals, removal, cancellation, and what the signer or the chain sent back. The service wrote each " +
@@ -302,7 +304,8 @@ var routes = []route{
 		handle: (*api).listDecisions,
 	},
 	{
-		method: http.MethodPost, path: "/transfers", name: "createTransfer", scope: org.ScopeFull, group: "Transfers",
+		method: http.MethodPost, path: "/transfers", name: "createTransfer", action: identity.Transfer,
+		group:   "Transfers",
 		summary: "Move money between balances",
 		text: "Moves an amount between a customer and a product of yours, two customers or two products: at " +
 			"once, without a chain. It creates an unknown customer who receives. The idempotencyKey is required: the " +
@@ -327,7 +330,8 @@ var routes = []route{
 		handle: (*api).createTransfer,
 	},
 	{
-		method: http.MethodGet, path: "/transfers", name: "listTransfers", scope: org.ScopeRead, group: "Transfers",
+		method: http.MethodGet, path: "/transfers", name: "listTransfers", action: identity.ReadOrganization,
+		group:   "Transfers",
 		summary: "List transfers",
 		text:    "The organization's transfers. idempotencyKey selects the transfer with this key." + csvText,
 		csv:     true,
@@ -349,7 +353,7 @@ var routes = []route{
 		handle: (*api).listTransfers,
 	},
 	{
-		method: http.MethodGet, path: "/transfers/{transferId}", name: "getTransfer", scope: org.ScopeRead,
+		method: http.MethodGet, path: "/transfers/{transferId}", name: "getTransfer", action: identity.ReadOrganization,
 		group:   "Transfers",
 		summary: "Read a transfer", text: "One transfer.",
 		answers: []success{{http.StatusOK, "The transfer.", webhook.Transfer{}, exampleTransfer, nil}},
@@ -357,7 +361,8 @@ var routes = []route{
 		handle:  (*api).getTransfer,
 	},
 	{
-		method: http.MethodGet, path: "/balances", name: "listBalances", scope: org.ScopeRead, group: "Transfers",
+		method: http.MethodGet, path: "/balances", name: "listBalances", action: identity.ReadOrganization,
+		group:   "Transfers",
 		summary: "Read your own balances",
 		text: "One row for each product and mint that had a movement. Customers' balances are not yours: " +
 			"CUSTODIAL shows them as owedToCustomers, and no total includes them. total is available + pending.",
@@ -370,7 +375,7 @@ var routes = []route{
 		handle: (*api).listProductBalances,
 	},
 	{
-		method: http.MethodGet, path: "/ledger/entries", name: "listLedgerEntries", scope: org.ScopeRead,
+		method: http.MethodGet, path: "/ledger/entries", name: "listLedgerEntries", action: identity.ReadOrganization,
 		group:   "Transfers",
 		summary: "Read the movements of balances",
 		text: "A statement: every movement of a customer's or product's balance, with the resource that caused " +
@@ -385,7 +390,8 @@ var routes = []route{
 		handle:  (*api).listLedgerEntries,
 	},
 	{
-		method: http.MethodGet, path: "/customers", name: "listCustomers", scope: org.ScopeRead, group: "Customers",
+		method: http.MethodGet, path: "/customers", name: "listCustomers", action: identity.ReadOrganization,
+		group:   "Customers",
 		summary: "List customers",
 		text: "The organization's customers. The first POST /deposit for a customer creates it, or a transfer to it." +
 			csvText,
@@ -399,7 +405,7 @@ var routes = []route{
 		handle: (*api).listCustomers,
 	},
 	{
-		method: http.MethodGet, path: "/customers/{customerId}", name: "getCustomer", scope: org.ScopeRead,
+		method: http.MethodGet, path: "/customers/{customerId}", name: "getCustomer", action: identity.ReadOrganization,
 		group:   "Customers",
 		summary: "Read a customer", text: "One customer, by your own id, escaped for a URL.",
 		answers: []success{{http.StatusOK, "The customer.", Customer{}, exampleCustomer, nil}},
@@ -407,8 +413,9 @@ var routes = []route{
 		handle:  (*api).getCustomer,
 	},
 	{
-		method: http.MethodPatch, path: "/customers/{customerId}", name: "updateCustomer", scope: org.ScopeNoMoneyOut,
-		fieldScopes: map[string]org.Scope{"customerEmail": org.ScopeFull}, group: "Customers",
+		method: http.MethodPatch, path: "/customers/{customerId}", name: "updateCustomer",
+		action:       identity.UpdateCustomer,
+		fieldActions: map[string]identity.Action{"customerEmail": identity.SetCustomerEmail}, group: "Customers",
 		summary: "Change a customer",
 		text: "Changes the e-mail, the metadata or both. Fields that are left out stay as they are; metadata is " +
 			"replaced as a whole. Allowlists go by the e-mail, so a changed e-mail does not count there for 24 " +
@@ -420,7 +427,7 @@ var routes = []route{
 	},
 	{
 		method: http.MethodPost, path: "/customers/{customerId}/freeze", name: "freezeCustomer",
-		scope: org.ScopeNoMoneyOut, group: "Customers",
+		action: identity.FreezeCustomer, group: "Customers",
 		summary: "Freeze a customer",
 		text: "Stops payments from the customer's balances: withdrawals and transfers out are refused with 403 " +
 			"CUSTOMER_FROZEN, and a payment that is not sent yet waits. The service still credits deposits and sends " +
@@ -432,7 +439,7 @@ var routes = []route{
 	},
 	{
 		method: http.MethodPost, path: "/customers/{customerId}/unfreeze", name: "unfreezeCustomer",
-		scope: org.ScopeFull, group: "Customers",
+		action: identity.UnfreezeCustomer, group: "Customers",
 		summary: "Lift your freeze of a customer",
 		text: "Lifts the freeze that your organization put on the customer. A freeze by the operator, or by the " +
 			"service after a finality break, is another freeze and stays: the customer is then still FROZEN. If your " +
@@ -445,7 +452,7 @@ var routes = []route{
 	},
 	{
 		method: http.MethodGet, path: "/customers/{customerId}/balances", name: "listCustomerBalances",
-		scope: org.ScopeRead, group: "Customers",
+		action: identity.ReadOrganization, group: "Customers",
 		summary: "Read a customer's balances",
 		text: "One row for each mint of which the customer had a movement. total is available + pendingWithdraw + " +
 			"inSwap; it does not include pendingDeposit and held.",
@@ -456,8 +463,8 @@ var routes = []route{
 		handle: (*api).customerBalances,
 	},
 	{
-		method: http.MethodPost, path: "/webhook-endpoints", name: "createWebhookEndpoint", scope: org.ScopeNoMoneyOut,
-		group:   "Webhooks",
+		method: http.MethodPost, path: "/webhook-endpoints", name: "createWebhookEndpoint",
+		action: identity.ManageWebhooks, group: "Webhooks",
 		summary: "Register a webhook endpoint",
 		text: "The service sends events to this URL from now on, signed with a secret that only this answer " +
 			"shows. Without events, the endpoint receives the seven events of the interface; it receives an " +
@@ -471,8 +478,8 @@ var routes = []route{
 		handle: (*api).createEndpoint,
 	},
 	{
-		method: http.MethodGet, path: "/webhook-endpoints", name: "listWebhookEndpoints", scope: org.ScopeRead,
-		group:   "Webhooks",
+		method: http.MethodGet, path: "/webhook-endpoints", name: "listWebhookEndpoints",
+		action: identity.ReadOrganization, group: "Webhooks",
 		summary: "List webhook endpoints", text: "The webhook endpoints of this organization, without their secrets.",
 		query: []parameter{orderParameter, limitParameter, cursorParameter},
 		answers: []success{
@@ -483,7 +490,7 @@ var routes = []route{
 	},
 	{
 		method: http.MethodGet, path: "/webhook-endpoints/{endpointId}", name: "getWebhookEndpoint",
-		scope: org.ScopeRead, group: "Webhooks",
+		action: identity.ReadOrganization, group: "Webhooks",
 		summary: "Read a webhook endpoint", text: "One endpoint, without its secret.",
 		answers: []success{{http.StatusOK, "The endpoint.", Endpoint{}, exampleEndpoint, nil}},
 		faults:  []fault.Code{fault.CodeNotFound},
@@ -491,7 +498,7 @@ var routes = []route{
 	},
 	{
 		method: http.MethodPatch, path: "/webhook-endpoints/{endpointId}", name: "updateWebhookEndpoint",
-		scope: org.ScopeNoMoneyOut, group: "Webhooks",
+		action: identity.ManageWebhooks, group: "Webhooks",
 		summary: "Change a webhook endpoint",
 		text: "Changes the fields that the body has. filters are replaced as a whole, and {} removes them. While " +
 			"the endpoint is PAUSED, its deliveries wait. With ENABLED, which also enables a disabled endpoint, and " +
@@ -505,7 +512,7 @@ var routes = []route{
 	},
 	{
 		method: http.MethodPost, path: "/webhook-endpoints/{endpointId}/rotate-secret", name: "rotateWebhookSecret",
-		scope: org.ScopeFull, group: "Webhooks",
+		action: identity.ReplaceWebhookSecret, group: "Webhooks",
 		summary: "Give a webhook endpoint a new secret",
 		text: "Only this answer shows the new secret. From now on every message has a v1 signature by it and, for " +
 			"24 hours, one by the former secret: replace the secret at your receiver in this time. If the answer is " +
@@ -516,7 +523,7 @@ var routes = []route{
 	},
 	{
 		method: http.MethodPost, path: "/webhook-endpoints/{endpointId}/test", name: "testWebhookEndpoint",
-		scope: org.ScopeNoMoneyOut, group: "Webhooks",
+		action: identity.ManageWebhooks, group: "Webhooks",
 		resultAt: "/webhook-endpoints/{endpointId}/deliveries",
 		summary:  "Send a sample to a webhook endpoint",
 		text: "Posts a realistic sample of that type to this endpoint alone, even while it is paused or disabled, " +
@@ -534,7 +541,7 @@ var routes = []route{
 	},
 	{
 		method: http.MethodGet, path: "/webhook-endpoints/{endpointId}/deliveries", name: "listWebhookDeliveries",
-		scope: org.ScopeRead, group: "Webhooks",
+		action: identity.ReadOrganization, group: "Webhooks",
 		summary: "Read the delivery attempts of a webhook endpoint",
 		text: "Every attempt with its request, without the signature, and the answer: the status and the first " +
 			"1024 bytes. The service keeps attempts for 30 days.",
@@ -556,7 +563,7 @@ var routes = []route{
 	},
 	{
 		method: http.MethodPost, path: "/webhook-endpoints/{endpointId}/recover", name: "recoverWebhookEndpoint",
-		scope: org.ScopeNoMoneyOut, group: "Webhooks",
+		action: identity.ManageWebhooks, group: "Webhooks",
 		resultAt: "/webhook-endpoints/{endpointId}/deliveries",
 		summary:  "Send a webhook endpoint the events that it missed",
 		text: "Queues the events since that time again, in their order. With onlyFailed, the default, it queues " +
@@ -570,7 +577,7 @@ var routes = []route{
 		handle:  (*api).recoverEndpoint,
 	},
 	{
-		method: http.MethodPost, path: "/events/{eventId}/resend", name: "resendEvent", scope: org.ScopeNoMoneyOut,
+		method: http.MethodPost, path: "/events/{eventId}/resend", name: "resendEvent", action: identity.ManageWebhooks,
 		group:    "Webhooks",
 		resultAt: "/webhook-endpoints/{endpointId}/deliveries",
 		summary:  "Send an event again",
@@ -583,7 +590,7 @@ var routes = []route{
 		handle:  (*api).resendEvent,
 	},
 	{
-		method: http.MethodGet, path: "/webhook-jobs/{jobId}", name: "getWebhookJob", scope: org.ScopeRead,
+		method: http.MethodGet, path: "/webhook-jobs/{jobId}", name: "getWebhookJob", action: identity.ReadOrganization,
 		group:   "Webhooks",
 		summary: "Read the progress of a resend or recovery",
 		text: "The job is COMPLETED when it has queued everything; pending, delivered and failed count the " +
@@ -594,7 +601,7 @@ var routes = []route{
 	},
 	{
 		method: http.MethodDelete, path: "/webhook-endpoints/{endpointId}", name: "deleteWebhookEndpoint",
-		scope: org.ScopeNoMoneyOut, group: "Webhooks",
+		action: identity.ManageWebhooks, group: "Webhooks",
 		summary: "Delete a webhook endpoint",
 		text: "The service sends nothing more to the endpoint. GET /events still has the events that were not " +
 			"delivered.",
@@ -603,7 +610,8 @@ var routes = []route{
 		handle:  (*api).deleteEndpoint,
 	},
 	{
-		method: http.MethodGet, path: "/events", name: "listEvents", scope: org.ScopeRead, group: "Webhooks",
+		method: http.MethodGet, path: "/events", name: "listEvents", action: identity.ReadOrganization,
+		group:   "Webhooks",
 		summary: "Read the event feed",
 		text: "The bodies of webhooks, byte for byte, in the order of sequence, from after on, for 90 days. " +
 			"Without types the feed has every event and the sequences have no gap, so a consumer can prove that it " +

@@ -8,7 +8,7 @@ import (
 	"github.com/cofferpay/coffer/docs"
 	"github.com/cofferpay/coffer/internal/event"
 	"github.com/cofferpay/coffer/internal/fault"
-	"github.com/cofferpay/coffer/internal/identity/operator"
+	"github.com/cofferpay/coffer/internal/identity"
 )
 
 // surface is one interface: a table of routes, a credential, a document. The operators' calls are
@@ -28,7 +28,11 @@ type surface struct {
 	header         string // the header that carries it, in canonical form
 	credentialText string // its description in the document
 	// foreignKeyPrefix begins the keys of the other listener; foreignKeyText refuses such a key.
-	foreignKeyPrefix, foreignKeyText string
+	foreignKeyPrefix identity.KeyPrefix
+	foreignKeyText   string
+	hasScopes        bool // its keys have scopes
+	// admits reports whether a key of this listener may take an action with this permission.
+	admits func(identity.Permission) bool
 	// authenticate finds the caller or refuses it. It decides nothing else.
 	authenticate func(*api, http.ResponseWriter, *call) error
 	// beforeRead runs before any part of an admitted call is read; it may be nil.
@@ -107,9 +111,20 @@ func (s *surface) findProblemDoc(code fault.Code) problemDoc {
 	return problems[code]
 }
 
+// scopeOf returns the scope that a key needs for a call, and "" where keys have no scopes.
+func (s *surface) scopeOf(r route) identity.Scope {
+	if !s.hasScopes {
+		return ""
+	}
+	return identity.PermissionOf(r.action).Key
+}
+
 // faultCodes returns all refusals of a call: its own and those of every call.
 func (s *surface) faultCodes(r route) []fault.Code {
 	codes := append(routeFaultCodes(r), s.faults...)
+	if scope := s.scopeOf(r); scope != "" && scope != identity.ScopeRead {
+		codes = append(codes, fault.ScopeMissing)
+	}
 	slices.Sort(codes)
 	return slices.Compact(codes)
 }
@@ -125,9 +140,11 @@ var organizations = surface{
 	credentialText: "An API key of the organization. The main key, and each key with the scope FULL, moves money: " +
 		"keep it on your servers. The service does not read it from the query, and refuses a request that has the " +
 		"header twice.",
-	foreignKeyPrefix: operator.KeyPrefix,
+	foreignKeyPrefix: identity.OperatorKey,
 	foreignKeyText: "This is an operator's key, and organizations' calls do not accept it. Send an organization's " +
 		"key in x-api-key. To use this key, send it in x-operator-key to the operator's interface, which has another " +
 		"address.",
+	hasScopes:    true,
+	admits:       func(p identity.Permission) bool { return p.Key != "" },
 	authenticate: (*api).authenticateOrg,
 }

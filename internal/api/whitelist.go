@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/identity/changerequest"
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pagination"
@@ -183,7 +184,7 @@ func (a *api) endorseApproved(ctx context.Context, r changerequest.Request) {
 var whitelistRoutes = []route{
 	{
 		method: http.MethodPost, path: "/organizations/{organizationId}/whitelisted-addresses",
-		name: "addWhitelistedAddress", group: "Whitelist",
+		name: "addWhitelistedAddress", action: identity.AddWhitelistEntry, group: "Whitelist",
 		summary: "Add an address to an organization's whitelist",
 		text: "Adds an address that the organization may pay its own money to. The entry is COOLING_OFF until " +
 			"usableFrom; the signer endorses it and does not pay it earlier. An address that a withdrawal could not " +
@@ -205,7 +206,7 @@ var whitelistRoutes = []route{
 	},
 	{
 		method: http.MethodGet, path: "/organizations/{organizationId}/whitelisted-addresses",
-		name: "listWhitelistedAddresses", group: "Whitelist",
+		name: "listWhitelistedAddresses", action: identity.ReadInstallation, group: "Whitelist",
 		summary: "List an organization's whitelist",
 		text: "Every entry, including removed ones. An entry is REFUSED when its row differs from what the signer " +
 			"endorsed, or when the signer does not know it any more: look at the log at once.",
@@ -218,7 +219,7 @@ var whitelistRoutes = []route{
 	},
 	{
 		method: http.MethodDelete, path: "/organizations/{organizationId}/whitelisted-addresses/{whitelistedAddressId}",
-		name: "removeWhitelistedAddress", group: "Whitelist",
+		name: "removeWhitelistedAddress", action: identity.RemoveWhitelistEntry, group: "Whitelist",
 		summary: "Remove an address from an organization's whitelist",
 		text: "From this answer on no withdrawal can choose the address, and the signer does not pay it, not even " +
 			"for a withdrawal that was accepted before and is not signed yet. No second operator is needed. A " +

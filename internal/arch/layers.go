@@ -107,6 +107,8 @@ var packages = []pkg{
 
 	{"internal/mint", core, 0},
 	{"internal/org", core, 0},
+	{"internal/identity", core, 0},
+	{"internal/identity/apikey", core, 0},
 	{"internal/identity/operator", core, 0},
 	{"internal/identity/changerequest", core, 0},
 	{"internal/identity/member", core, 0},

@@ -113,7 +113,9 @@ func runCommand(ctx context.Context, parser *kong.Kong, args []string, s streams
 	}
 	command.BindTo(ctx, (*context.Context)(nil))
 	command.Bind(s)
-	err = command.Run()
+	if err = checkPermission(command.Selected()); err == nil {
+		err = command.Run()
+	}
 	if err == nil || errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		return 0
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/identity/member"
 	"github.com/cofferpay/coffer/internal/localworld"
 	"github.com/cofferpay/coffer/internal/pagination"
@@ -249,7 +250,7 @@ func (w deciderFlags) findDecider(ctx context.Context, db *pg.DB) (decider depos
 	if err != nil {
 		return decider, fmt.Errorf("%s: %w"+unchanged, email, err)
 	}
-	if !p.IsAllowed(member.Approve) {
+	if !p.IsAllowed(identity.DecideFlaggedDeposit) {
 		return decider, fmt.Errorf(
 			"%s may not decide about flagged deposits: this needs the role OWNER, ADMIN or APPROVER"+unchanged, email,
 		)

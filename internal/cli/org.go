@@ -9,6 +9,8 @@ import (
 	"github.com/cofferpay/coffer/internal/app"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/freeze"
+	"github.com/cofferpay/coffer/internal/identity"
+	"github.com/cofferpay/coffer/internal/identity/apikey"
 	"github.com/cofferpay/coffer/internal/identity/member"
 	"github.com/cofferpay/coffer/internal/localworld"
 	"github.com/cofferpay/coffer/internal/org"
@@ -49,7 +51,7 @@ func (c orgCreate) Run(ctx context.Context, std streams) error {
 	err = tools.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		for _, email := range c.Owner {
 			name, _, _ := strings.Cut(email, "@")
-			if _, err := member.Add(ctx, tx, operator, o.ID, email, name, member.Owner); err != nil {
+			if _, err := member.Add(ctx, tx, operator, o.ID, email, name, identity.Owner); err != nil {
 				return err
 			}
 		}
@@ -324,7 +326,7 @@ func (c keyList) Run(ctx context.Context, std streams) error {
 
 // printKeys prints an organization's keys, the main one first.
 func printKeys(ctx context.Context, std streams, tx pg.Tx, o org.View) error {
-	found, err := org.ListKeys(ctx, tx, o.ID, pagination.Page{Limit: pagination.LimitMax})
+	found, err := apikey.List(ctx, tx, o.ID, pagination.Page{Limit: pagination.LimitMax})
 	if err != nil {
 		return err
 	}
@@ -365,7 +367,7 @@ func (c keyRevoke) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	fmt.Fprintf(std.out, "Every process refuses key %s of %s from now on.\n", c.Key, c.Org)
-	if c.Key == org.MainKeyID {
+	if c.Key == apikey.MainID {
 		fmt.Fprintf(std.out, "The organization can make no calls until: coffer key roll %s\n", c.Org)
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/identity/member"
 	"github.com/cofferpay/coffer/internal/localworld"
 	"github.com/cofferpay/coffer/internal/pg"
@@ -322,7 +323,7 @@ type decisionFlags struct {
 // findPerson finds the member who decides, and checks the permission. Rule WD-56.
 func (d decisionFlags) findPerson(ctx context.Context, db *pg.DB) (member.Member, error) {
 	p, err := personByEmail(ctx, db, d.As)
-	if err == nil && !p.IsAllowed(member.Approve) {
+	if err == nil && !p.IsAllowed(identity.DecideWithdrawal) {
 		return p, fmt.Errorf("%s may not decide about withdrawals: this needs the role OWNER, ADMIN or APPROVER",
 			p.Email)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/freeze"
+	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
@@ -176,7 +177,7 @@ func Unfreeze(ctx context.Context, tx pg.Tx, org, id string, actor audit.Actor) 
 	}
 	isOwn := false
 	for _, f := range active {
-		isOwn = isOwn || f.Source == freeze.SourceOrganization
+		isOwn = isOwn || identity.PermissionOf(f.Source.LiftAction()).Key != ""
 	}
 	if !isOwn && len(active) > 0 {
 		return Customer{}, fault.New(fault.Forbidden, fault.OperatorOnly,

@@ -19,6 +19,7 @@ import (
 	"github.com/cofferpay/coffer/internal/finality"
 	"github.com/cofferpay/coffer/internal/freeze"
 	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
@@ -62,6 +63,16 @@ type Actor struct {
 }
 
 func (d Actor) isOperator() bool { return d.OrgID == "" }
+
+// isAllowed reports whether an operator, or else a key or a member of an organization, may take an
+// action. The surface has checked which key or which member.
+func (d Actor) isAllowed(action identity.Action) bool {
+	p := identity.PermissionOf(action)
+	if d.isOperator() {
+		return p.Operator || p.Terminal
+	}
+	return p.Key != "" || len(p.Roles) > 0
+}
 
 // RunOverdue marks overdue transfers of flagged deposits as stuck until ctx ends. It returns nil.
 func (s *Service) RunOverdue(ctx context.Context) error {
@@ -225,7 +236,7 @@ func (s *Service) Redirect(
 	ctx context.Context, depositID string, actor Actor, redirection Redirection,
 ) (webhook.Deposit, error) {
 	switch {
-	case !actor.isOperator():
+	case !actor.isAllowed(identity.RedirectFlaggedDeposit):
 		return webhook.Deposit{}, newOperatorOnly(
 			"Only the operator of this service can redirect a flagged deposit.",
 		)
@@ -256,7 +267,7 @@ func (s *Service) Complete(
 	ctx context.Context, depositID string, actor Actor, note string,
 ) (webhook.Deposit, error) {
 	var object webhook.Deposit
-	if !actor.isOperator() {
+	if !actor.isAllowed(identity.CompleteResolution) {
 		return object, newOperatorOnly("Only the operator of this service can complete a stuck resolution.")
 	}
 	unlocked, err := s.findFlagged(ctx, depositID, actor, note)

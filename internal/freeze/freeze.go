@@ -20,6 +20,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
@@ -48,6 +49,14 @@ const (
 	SourceDispatch     Source = "DISPATCH"
 	SourceSigner       Source = "SIGNER"
 )
+
+// LiftAction returns what a caller does who lifts a freeze of the source. Rule OP-5.
+func (s Source) LiftAction() identity.Action {
+	if s == SourceOrganization {
+		return identity.UnfreezeCustomer
+	}
+	return identity.LiftFreeze
+}
 
 // Freeze is one stop. Fields that its scope does not use are empty.
 type Freeze struct {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 )
@@ -102,7 +103,7 @@ func LiftByOperator(ctx context.Context, tx pg.Tx, freezeID string, actor audit.
 	if err != nil {
 		return f, err
 	}
-	if f.Source == SourceOrganization && f.LiftedAt == nil {
+	if !identity.PermissionOf(f.Source.LiftAction()).Operator && f.LiftedAt == nil {
 		return f, fault.New(fault.Conflict, fault.InvalidState,
 			"Freeze %s belongs to the organization. Nothing was changed and no money moved. Only the organization "+
 				"can lift it.",

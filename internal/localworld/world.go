@@ -28,6 +28,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/freeport"
+	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/identity/member"
 	"github.com/cofferpay/coffer/internal/identity/operator"
 	"github.com/cofferpay/coffer/internal/localworld/anvil"
@@ -387,7 +388,7 @@ func (w *World) ensureAccounts(ctx context.Context) error {
 		}
 		k.OrganizationID, k.APIKey = o.ID, key.Reveal()
 		err = w.app.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-			_, err := member.Add(ctx, tx, actor, o.ID, ownerEmail, "Olivia Owner", member.Owner)
+			_, err := member.Add(ctx, tx, actor, o.ID, ownerEmail, "Olivia Owner", identity.Owner)
 			return err
 		})
 		if err != nil {
@@ -417,7 +418,7 @@ func (w *World) loadSavedWorld() error {
 		return err
 	}
 	w.Info.OrganizationID, w.Info.APIKey, w.Info.Operator = k.OrganizationID, k.APIKey, Operator{APIKey: k.OperatorKey}
-	w.Info.Users = []User{{Email: ownerEmail, Roles: []string{string(member.Owner)}}}
+	w.Info.Users = []User{{Email: ownerEmail, Roles: []string{string(identity.Owner)}}}
 	return nil
 }
 

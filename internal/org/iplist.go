@@ -97,10 +97,3 @@ func IPAllowlist(ctx context.Context, tx pg.Tx, org string) ([]netip.Prefix, err
 	}
 	return list, nil
 }
-
-// allowsAddr reports whether a list contains an address. An unknown address is on no list.
-// Rule AUTH-3.
-func allowsAddr(list []netip.Prefix, addr netip.Addr) bool {
-	addr = addr.Unmap()
-	return len(list) == 0 || slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(addr) })
-}

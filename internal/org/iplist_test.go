@@ -1,18 +1,12 @@
 package org_test
 
 import (
-	"context"
 	"fmt"
-	"net/netip"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/org"
-	"github.com/cofferpay/coffer/internal/pg"
-	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
 func TestAnIPListIsReadInOneForm(t *testing.T) {
@@ -64,86 +58,4 @@ func FuzzParsePrefix(f *testing.F) {
 			t.Errorf("%q: got %v, which is read as %v %v", text, p, again, err)
 		}
 	})
-}
-
-// Rule AUTH-3.
-func TestAListHoldsForTheNextRequest(t *testing.T) {
-	t.Parallel()
-	db, ctx := pgtest.New(t), t.Context()
-	o, key, err := org.Create(ctx, db, "Acme")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, theirs, err := org.Create(ctx, db, "Other")
-	if err != nil {
-		t.Fatal(err)
-	}
-	door := org.NewAuthenticator(db)
-	set := func(entries ...string) {
-		t.Helper()
-		list, err := org.ParseIPAllowlist(entries)
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-			return org.SetIPAllowlist(ctx, tx, audit.Operator("op"), o.ID, list)
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = db.ReadOrg(ctx, o.ID, func(ctx context.Context, tx pg.Tx) error {
-			got, err := org.IPAllowlist(ctx, tx, o.ID)
-			if !slices.Equal(got, list) {
-				t.Errorf("got %v, want %v", got, list)
-			}
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	admits := func(from string, want bool) {
-		t.Helper()
-		var at netip.Addr
-		if from != "" {
-			at = netip.MustParseAddr(from)
-		}
-		got, err := door.Authenticate(ctx, key.Reveal(), at)
-		if want && (err != nil || got.OrgID != o.ID) || !want && !fault.HasCode(err, fault.IPNotAllowed) {
-			t.Errorf("%q: got %v, want it let in: %v", from, err, want)
-		}
-		if _, err := door.Authenticate(ctx, theirs.Reveal(), at); err != nil {
-			t.Errorf("%q, of an organization without a list: got %v", from, err)
-		}
-	}
-	admits("203.0.113.7", true)
-	admits("", true)
-	set("203.0.113.0/24", "2001:db8::1")
-	admits("203.0.113.7", true)
-	admits("::ffff:203.0.113.7", true)
-	admits("2001:db8::1", true)
-	admits("2001:db8::2", false)
-	admits("203.0.114.7", false)
-	admits("", false)
-	// A wrong key learns nothing of a list.
-	if _, err := door.Authenticate(
-		ctx, strings.Repeat("x", 46), netip.MustParseAddr("203.0.114.7"),
-	); !fault.HasCode(err, fault.CodeUnauthorized) {
-		t.Errorf("a wrong key: got %v, want %v", err, fault.CodeUnauthorized)
-	}
-	set()
-	admits("203.0.114.7", true)
-	var changes int
-	err = pgtest.OwnerPool(t, db).QueryRow(
-		ctx, `SELECT count(*) FROM audit_log WHERE action = 'settings.changed' AND detail->>'setting' = 'ipAllowlist'`,
-	).Scan(&changes)
-	if err != nil || changes != 2 {
-		t.Errorf("audit log: got %d %v, want both changes", changes, err)
-	}
-	err = db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		return org.SetIPAllowlist(ctx, tx, audit.Operator("op"), "org_none", nil)
-	})
-	if !fault.HasCode(err, fault.CodeNotFound) {
-		t.Errorf("nobody's: got %v, want %v", err, fault.CodeNotFound)
-	}
 }

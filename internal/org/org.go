@@ -1,17 +1,12 @@
-// Package org stores the organizations that use this service: their names, their API keys and their
-// settings.
+// Package org stores the organizations that use this service: their names and their settings.
 //
-// A key is shown once and only its hash is kept. An organization has one main key, and additional
-// keys with a scope if the operator allows them. A key is never in a log or in the database, and an
-// answer never says why a key is refused. A crash may leave a key that its caller has not seen,
-// which is rolled or deleted.
+// Every organization begins with its main key; package identity/apikey has what follows. A crash
+// leaves a complete organization or none. It may leave one whose key its caller has not seen; the
+// key is rolled.
 package org
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"strings"
@@ -24,26 +19,13 @@ import (
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/identity"
+	"github.com/cofferpay/coffer/internal/identity/apikey"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/seal"
 )
 
-const (
-	// KeyPrefix begins every organization's key.
-	KeyPrefix    = "ck_"
-	keyBytes     = 32
-	keyTextBytes = len(KeyPrefix) + (keyBytes*8+5)/6
-	nameBytesMax = 200
-)
-
-// newKey generates an API key, ck_ and 43 characters, and the hash that is stored.
-func newKey() (seal.Secret, []byte) {
-	var b [keyBytes]byte
-	_, _ = rand.Read(b[:]) // never fails: the program ends when there is no randomness
-	k := KeyPrefix + base64.RawURLEncoding.EncodeToString(b[:])
-	sum := sha256.Sum256([]byte(k))
-	return seal.NewSecret(k), sum[:]
-}
+const nameBytesMax = 200
 
 // Organization is one tenant of this service.
 type Organization struct {
@@ -68,14 +50,14 @@ func CreateBy(ctx context.Context, db *pg.DB, actor audit.Actor, name string) (O
 				"made. Give it another name.", nameBytesMax).
 			WithParam("name")
 	}
-	key, hash := newKey()
+	key, hash := identity.APIKey.NewKey()
 	var o Organization
 	err := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		o = Organization{ID: id.New("org", tx.Now), Name: name, CreatedAt: tx.Now}
 		b := &pgx.Batch{}
 		b.Queue(`INSERT INTO organizations (org_id, name, created_at) VALUES ($1, $2, $3)`, o.ID, o.Name, o.CreatedAt)
 		b.Queue(`INSERT INTO organization_settings (org_id, updated_at) VALUES ($1, $2)`, o.ID, tx.Now)
-		b.Queue(`INSERT INTO api_keys (org_id, hash, created_at) VALUES ($1, $2, $3)`, o.ID, hash, tx.Now)
+		apikey.QueueMain(b, o.ID, hash, tx.Now)
 		if err := tx.SendBatch(ctx, b).Close(); err != nil {
 			return fmt.Errorf("create organization %s: %w", o.ID, err)
 		}
@@ -142,13 +124,27 @@ func ListAll(ctx context.Context, tx pg.Tx) ([]Organization, error) {
 // RollKey gives the main key a new value; every earlier one is refused from the commit on. Errors:
 // NOT_FOUND, INVALID_STATE if another request rolled it at this moment.
 func RollKey(ctx context.Context, db *pg.DB, actor audit.Actor, org string) (seal.Secret, error) {
-	key, hash := newKey()
+	var key seal.Secret
 	err := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		_, err := rollMain(ctx, tx, actor, org, hash, 0, nil)
+		_, err := ByID(ctx, tx, org)
+		if err == nil {
+			key, err = apikey.RollMain(ctx, tx, actor, org)
+		}
 		return err
 	})
 	if err != nil {
 		return seal.Secret{}, err
 	}
 	return key, nil
+}
+
+// RevokeKey ends a key of an organization for an operator, from the commit on. Errors: NOT_FOUND,
+// and those of apikey.Revoke.
+func RevokeKey(ctx context.Context, db *pg.DB, actor audit.Actor, org, keyID string) error {
+	return db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		if _, err := ByID(ctx, tx, org); err != nil {
+			return err
+		}
+		return apikey.Revoke(ctx, tx, actor, org, keyID)
+	})
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/identity/changerequest"
 	"github.com/cofferpay/coffer/internal/identity/operator"
 	"github.com/cofferpay/coffer/internal/money"
@@ -595,12 +596,10 @@ func readSettings(ctx context.Context, tx pg.Tx, org, sql string) (Settings, err
 	return s, nil
 }
 
-func settingsLockName(org string) string { return "settings of " + org }
-
 // LockSettingsShared locks an organization's settings in shared mode until the transaction ends,
 // for a transaction that decides by them. It comes before any lock that a payment takes. Rule OP-4.
 func LockSettingsShared(ctx context.Context, tx pg.Tx, org string) error {
-	return pg.LockShared(ctx, tx, settingsLockName(org))
+	return pg.LockShared(ctx, tx, identity.SettingsLock(org))
 }
 
 // ChangeSettings writes settings in a transaction of the system, with a row in the audit log for
@@ -632,7 +631,7 @@ func RequestChange(
 	if err != nil {
 		return outcome, err
 	}
-	holds, err := rule.IsActive(ctx, tx)
+	holds, err := rule.IsActive(ctx, tx, identity.ChangeSettings)
 	if err != nil {
 		return outcome, err
 	}
@@ -720,7 +719,7 @@ func SettingsHistory(
 
 // planChange locks an organization's settings and returns them before and after the changes.
 func planChange(ctx context.Context, tx pg.Tx, org string, c Changes) (before, after Settings, err error) {
-	if err = pg.LockExclusive(ctx, tx, settingsLockName(org)); err != nil {
+	if err = pg.LockExclusive(ctx, tx, identity.SettingsLock(org)); err != nil {
 		return before, after, err
 	}
 	if before, err = readSettings(ctx, tx, org, selectSettings+" FOR UPDATE"); err != nil {

@@ -14,6 +14,8 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/freeze"
+	"github.com/cofferpay/coffer/internal/identity"
+	"github.com/cofferpay/coffer/internal/identity/apikey"
 	"github.com/cofferpay/coffer/internal/identity/member"
 	"github.com/cofferpay/coffer/internal/identity/operator"
 	"github.com/cofferpay/coffer/internal/ledger"
@@ -535,17 +537,17 @@ func (h *testEnv) addDecisions() {
 			org.Changes{"additionalApiKeys": []byte(`true`)})
 		return err
 	})
-	main, err := org.NewAuthenticator(h.db).Authenticate(ctx, key.Reveal(), netip.Addr{})
+	main, err := apikey.NewAuthenticator(h.db).Authenticate(ctx, key.Reveal(), netip.Addr{})
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	// Two keys, of which one is rolled and one deleted.
 	for i := range 2 {
-		made, _, err := org.CreateKey(ctx, h.db, main, org.NewKey{Name: "reporting", Scope: org.ScopeRead})
+		made, _, err := apikey.Create(ctx, h.db, main, apikey.NewKey{Name: "reporting", Scope: identity.ScopeRead})
 		if err == nil && i == 0 {
-			_, _, err = org.RollAPIKey(ctx, h.db, main, made.ID, 60)
+			_, _, err = apikey.Roll(ctx, h.db, main, made.ID, 60)
 		} else if err == nil {
-			err = org.DeleteKey(ctx, h.db, main, made.ID)
+			err = apikey.Delete(ctx, h.db, main, made.ID)
 		}
 		if err != nil {
 			h.t.Fatal(err)
@@ -553,7 +555,7 @@ func (h *testEnv) addDecisions() {
 	}
 	h.system(func(ctx context.Context, tx pg.Tx) error {
 		if _, err := member.Add(
-			ctx, tx, audit.Operator("cli"), h.org, "eve@example.com", "eve", member.Owner,
+			ctx, tx, audit.Operator("cli"), h.org, "eve@example.com", "eve", identity.Owner,
 		); err != nil {
 			return err
 		}

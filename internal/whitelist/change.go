@@ -10,6 +10,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/identity/changerequest"
 	"github.com/cofferpay/coffer/internal/identity/operator"
 	"github.com/cofferpay/coffer/internal/mint"
@@ -48,7 +49,7 @@ func (b *Service) RequestEntry(
 		return Outcome{}, err
 	}
 	outcome := Outcome{Request: EntryRequest{string(e.Chain), string(e.Address), e.Label}}
-	needsSecond, err := rule.IsActive(ctx, tx)
+	needsSecond, err := rule.IsActive(ctx, tx, identity.AddWhitelistEntry)
 	if err != nil {
 		return Outcome{}, err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/identity/member"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
@@ -107,7 +108,7 @@ type orgRequest struct {
 
 // toRequest returns the Request for it. Error: fault SCOPE_MISSING. Rules OW-1 and OW-7.
 func (r OrganizationRequest) toRequest(p member.Member) (Request, error) {
-	if !p.IsAllowed(member.RequestWithdrawal) {
+	if !p.IsAllowed(identity.WithdrawOwnMoney) {
 		return Request{}, fault.New(fault.Forbidden, fault.ScopeMissing,
 			"Only a person with the role OWNER, ADMIN or FINANCE can withdraw the organization's own money. Nothing "+
 				"was held and nothing was sent. Ask a person with one of these roles.")

@@ -15,6 +15,7 @@ import (
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/freeze"
 	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/identity/member"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/money"
@@ -80,7 +81,7 @@ func newOrgEnv(t *testing.T) *orgEnv {
 		}
 	}
 	h.inSystem(func(ctx context.Context, tx pg.Tx) (err error) {
-		o.ann, err = member.Add(ctx, tx, audit.Operator("op"), h.org, "ann@example.com", "Ann", member.Finance)
+		o.ann, err = member.Add(ctx, tx, audit.Operator("op"), h.org, "ann@example.com", "Ann", identity.Finance)
 		return err
 	})
 	return o
@@ -356,9 +357,9 @@ func TestAnOrganizationsOwnTokensGoToItsListAndNowhereElse(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", c.name, err, c.want)
 		}
 	}
-	for _, role := range []member.Role{member.Approver, member.Developer, member.Viewer} {
+	for _, role := range []identity.Role{identity.Approver, identity.Developer, identity.Viewer} {
 		p := o.ann
-		p.Roles = []member.Role{role}
+		p.Roles = []identity.Role{role}
 		if _, _, err := o.RequestOrganization(
 			t.Context(), p, newOrgRequest(),
 		); !fault.HasCode(err, fault.ScopeMissing) {

@@ -22,6 +22,7 @@ import (
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/identity/operator"
 	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
@@ -85,9 +86,10 @@ type Request struct {
 // Rule says whether the installation requires dual control.
 type Rule struct{ Enabled bool }
 
-// IsActive reports whether the rule applies now: it is on, and there are two operators. Rule OP-7.
-func (r Rule) IsActive(ctx context.Context, tx pg.Tx) (bool, error) {
-	if !r.Enabled {
+// IsActive reports whether the rule applies now to an action: it is on, the action needs a second
+// operator, and there are two. Rule OP-7.
+func (r Rule) IsActive(ctx context.Context, tx pg.Tx, action identity.Action) (bool, error) {
+	if !r.Enabled || !identity.PermissionOf(action).SecondOperator {
 		return false, nil
 	}
 	keys, err := operator.ListKeys(ctx, tx)
@@ -108,7 +110,7 @@ func (r Rule) IsActive(ctx context.Context, tx pg.Tx) (bool, error) {
 func CreateRequest(
 	ctx context.Context, tx pg.Tx, key operator.Key, org string, kind Kind, before, wanted Values,
 ) (Request, error) {
-	if err := requireKey(key); err != nil {
+	if err := requireKey(key, identity.RequestChange); err != nil {
 		return Request{}, err
 	}
 	r := Request{
@@ -148,9 +150,10 @@ func (r Request) auditEntry(actor audit.Actor, action string) audit.Entry {
 	}
 }
 
+// requireKey refuses an operator who may not take the action, such as a terminal without a key.
 // Rule OP-9.
-func requireKey(key operator.Key) error {
-	if key.ID == "" || key.Name == "" {
+func requireKey(key operator.Key, action identity.Action) error {
+	if !key.IsAllowed(action) {
 		return fault.New(fault.Conflict, fault.ApprovalRefused,
 			"This loosens a control, and this installation requires two operators for it: identify yourself with an "+
 				"operator's key, at the terminal with --key-file. Nothing was changed.")
@@ -206,7 +209,7 @@ func Approve(
 	ctx context.Context, tx pg.Tx, key operator.Key, name string,
 	apply map[Kind]func(context.Context, pg.Tx, Request) error,
 ) (Request, error) {
-	if err := requireKey(key); err != nil {
+	if err := requireKey(key, identity.ApproveChange); err != nil {
 		return Request{}, err
 	}
 	r, err := loadRequest(ctx, tx, name, " FOR UPDATE")
@@ -234,7 +237,7 @@ func Approve(
 // Retract ends the operator's own request. Errors: NOT_FOUND, INVALID_STATE, APPROVAL_REFUSED for
 // any other operator. Rule OP-9.
 func Retract(ctx context.Context, tx pg.Tx, key operator.Key, name string) (Request, error) {
-	if err := requireKey(key); err != nil {
+	if err := requireKey(key, identity.RetractChange); err != nil {
 		return Request{}, err
 	}
 	r, err := loadRequest(ctx, tx, name, " FOR UPDATE")

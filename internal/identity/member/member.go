@@ -1,6 +1,7 @@
-// Package member stores the members of an organization and decides what their roles allow.
+// Package member stores the members of an organization.
 //
-// It never grants a right that no role gives. A crash leaves a complete member or none.
+// It never grants a right that the table of permissions gives to none of a member's roles. A crash
+// leaves a complete member or none.
 package member
 
 import (
@@ -15,39 +16,10 @@ import (
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/jackc/pgx/v5"
 )
-
-// Role is a role of a member in the organization. A member may have several.
-type Role string
-
-// The roles.
-const (
-	Owner     Role = "OWNER"
-	Admin     Role = "ADMIN"
-	Approver  Role = "APPROVER"
-	Finance   Role = "FINANCE"
-	Developer Role = "DEVELOPER"
-	Viewer    Role = "VIEWER"
-)
-
-// Permission is an action that needs a role.
-type Permission string
-
-// The permissions.
-const (
-	Approve           Permission = "APPROVE"  // approve or remove a withdrawal that waits for approval
-	Settings          Permission = "SETTINGS" // change thresholds
-	RequestWithdrawal Permission = "WITHDRAW" // ask for a withdrawal of the organization's own money
-)
-
-// Rules WD-56 and OW-7.
-var rolesByPermission = map[Permission][]Role{
-	Approve:           {Owner, Admin, Approver},
-	Settings:          {Owner, Admin},
-	RequestWithdrawal: {Owner, Admin, Finance},
-}
 
 // Member is a member of one organization.
 type Member struct {
@@ -55,13 +27,14 @@ type Member struct {
 	OrgID     string
 	Email     string // NFKC, lower case
 	Name      string
-	Roles     []Role
+	Roles     []identity.Role
 	CreatedAt time.Time
 }
 
-// IsAllowed reports whether one of the member's roles allows the action.
-func (p Member) IsAllowed(permission Permission) bool {
-	return slices.ContainsFunc(p.Roles, func(r Role) bool { return slices.Contains(rolesByPermission[permission], r) })
+// IsAllowed reports whether one of the member's roles allows the action. Rules WD-56 and OW-7.
+func (p Member) IsAllowed(action identity.Action) bool {
+	allowed := identity.PermissionOf(action).Roles
+	return slices.ContainsFunc(p.Roles, func(r identity.Role) bool { return slices.Contains(allowed, r) })
 }
 
 // Actor returns the member as an actor of the audit log.
@@ -70,7 +43,7 @@ func (p Member) Actor() audit.Actor { return audit.User(p.ID) }
 // Add creates a member, in a transaction of the system. Errors: INVALID_REQUEST for an
 // invalid e-mail or invalid roles, INVALID_STATE if the organization has a member with that e-mail.
 func Add(
-	ctx context.Context, tx pg.Tx, actor audit.Actor, org, email, name string, roles ...Role,
+	ctx context.Context, tx pg.Tx, actor audit.Actor, org, email, name string, roles ...identity.Role,
 ) (Member, error) {
 	email = strings.TrimSpace(email)
 	if !customer.PlainEmail(email) {
@@ -139,7 +112,7 @@ func scanPerson(row pgx.CollectableRow) (p Member, err error) {
 	var roles []string
 	err = row.Scan(&p.ID, &p.OrgID, &p.Email, &p.Name, &roles, &p.CreatedAt)
 	for _, r := range roles {
-		p.Roles = append(p.Roles, Role(r))
+		p.Roles = append(p.Roles, identity.Role(r))
 	}
 	return p, err
 }

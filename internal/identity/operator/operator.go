@@ -9,10 +9,7 @@ package operator
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"strings"
@@ -25,15 +22,12 @@ import (
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/seal"
 )
 
 const (
-	// KeyPrefix begins every operator's key.
-	KeyPrefix    = "cok_"
-	keyBytes     = 32
-	keyTextBytes = len(KeyPrefix) + (keyBytes*8+5)/6
 	nameBytesMax = 200
 	idPrefix     = "opk"
 	// liveMax bounds the keys with which every request is compared.
@@ -51,13 +45,14 @@ type Key struct {
 // Actor returns the key's holder as an actor of the audit log.
 func (k Key) Actor() audit.Actor { return audit.Operator(k.ID) }
 
-// newSecret generates a key, cok_ and 43 characters, and the hash that is stored.
-func newSecret() (seal.Secret, []byte) {
-	var b [keyBytes]byte
-	_, _ = rand.Read(b[:]) // never fails: the program ends when there is no randomness
-	k := KeyPrefix + base64.RawURLEncoding.EncodeToString(b[:])
-	sum := sha256.Sum256([]byte(k))
-	return seal.NewSecret(k), sum[:]
+// IsAllowed reports whether the operator may take an action. A key without a holder is the terminal
+// of the installation. Rule OP-9.
+func (k Key) IsAllowed(action identity.Action) bool {
+	p := identity.PermissionOf(action)
+	if k.ID == "" || k.Name == "" {
+		return p.Terminal
+	}
+	return p.Operator
 }
 
 // CreateKey creates a key for a holder who has none. Errors: INVALID_REQUEST for an invalid name,
@@ -130,7 +125,7 @@ func RevokeKey(ctx context.Context, db *pg.DB, actor audit.Actor, idOrName strin
 }
 
 func insertKey(ctx context.Context, tx pg.Tx, name string) (Key, seal.Secret, error) {
-	secret, hash := newSecret()
+	secret, hash := identity.OperatorKey.NewKey()
 	k := Key{ID: id.New(idPrefix, tx.Now), Name: name, CreatedAt: tx.Now}
 	_, err := tx.Exec(ctx, `INSERT INTO operator_keys (key_id, name, hash, created_at) VALUES ($1, $2, $3, $4)`, k.ID,
 		k.Name, hash, k.CreatedAt)
@@ -195,8 +190,7 @@ func ListKeys(ctx context.Context, tx pg.Tx) ([]Key, error) {
 // a match. A missing, malformed, unknown or revoked key takes the same path and gets the same
 // refusal, UNAUTHORIZED. Any other error means that the answer is unknown. Rule OP-2.
 func Authenticate(ctx context.Context, db *pg.DB, presented string) (Key, error) {
-	// A text that is too long is not hashed completely; it cannot be a key in any case.
-	sum := sha256.Sum256([]byte(presented[:min(len(presented), keyTextBytes+1)]))
+	sum := identity.OperatorKey.Hash(presented)
 	var found Key
 	err := db.ReadSystemBatch(ctx, func(b *pgx.Batch) {
 		b.Queue(

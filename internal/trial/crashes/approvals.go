@@ -9,6 +9,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/identity/member"
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg"
@@ -160,7 +161,7 @@ func (s *cellRun) addApprover(ctx context.Context) error {
 		err := s.tools.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 			_, err := member.Add(
 				ctx, tx, audit.Operator("trial"), s.world.Info.OrganizationID, secondApprover, "Second",
-				member.Approver,
+				identity.Approver,
 			)
 			return err
 		})

@@ -11,6 +11,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/identity/member"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/localworld/evmtoken"
@@ -57,7 +58,7 @@ func TestAllOfAProductsBalanceIsPaidToTheListedAddress(t *testing.T) {
 	signertest.EndorseAddress(t, h.sign, h.org, vault, evmtx.Canonical(shop))
 	var ann member.Member
 	h.mustSucceed(h.db.InSystem(h.ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		ann, err = member.Add(ctx, tx, audit.Operator("op"), h.org, "ann@example.com", "Ann", member.Owner)
+		ann, err = member.Add(ctx, tx, audit.Operator("op"), h.org, "ann@example.com", "Ann", identity.Owner)
 		return err
 	}))
 	own, err := h.Wallets.Address(h.ctx, signer.WalletRef{

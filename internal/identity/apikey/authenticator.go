@@ -1,4 +1,4 @@
-package org
+package apikey
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/groupcommit"
+	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
@@ -67,7 +69,7 @@ func findOwners(ctx context.Context, db *pg.DB, hashes [][sha256.Size]byte) (map
 		b.Queue(`
 			SELECT k.hash, k.org_id, k.key_id, k.scope, coalesce(u.last_used_at <= now() - interval '1 minute', true), s.ip_allowlist
 			FROM (
-				SELECT hash, org_id, '`+MainKeyID+`' AS key_id, 'FULL' AS scope, rolled_at IS NULL AS main
+				SELECT hash, org_id, '`+MainID+`' AS key_id, 'FULL' AS scope, rolled_at IS NULL AS main
 				FROM api_keys
 				WHERE hash = ANY ($1) AND (rolled_at IS NULL OR ends_at > now())
 				UNION ALL
@@ -108,9 +110,7 @@ func findOwners(ctx context.Context, db *pg.DB, hashes [][sha256.Size]byte) (map
 // IP_NOT_ALLOWED. Any other error means that the answer is unknown. Rules AUTH-1 and AUTH-3.
 // Rule OP-2.
 func (d *Authenticator) Authenticate(ctx context.Context, presented string, addr netip.Addr) (Caller, error) {
-	// A text that is too long is not hashed completely; it cannot be a key in any case.
-	text := presented[:min(len(presented), keyTextBytes+1)]
-	h, err := d.batcher.SubmitAndWait(ctx, sha256.Sum256([]byte(text)))
+	h, err := d.batcher.SubmitAndWait(ctx, identity.APIKey.Hash(presented))
 	if errors.Is(err, groupcommit.ErrFull) || errors.Is(err, groupcommit.ErrAbandoned) {
 		return Caller{}, fault.New(fault.Unavailable, fault.CodeUnavailable,
 			"More requests are waiting than the service can accept. This request did nothing. Repeat it after the "+
@@ -166,4 +166,11 @@ func (d *Authenticator) RecordUse(ctx context.Context, c Caller) error {
 		return fmt.Errorf("write the last use of %s of %s: %w", c.KeyID, c.OrgID, err)
 	}
 	return nil
+}
+
+// allowsAddr reports whether a list contains an address. An unknown address is on no list.
+// Rule AUTH-3.
+func allowsAddr(list []netip.Prefix, addr netip.Addr) bool {
+	addr = addr.Unmap()
+	return len(list) == 0 || slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(addr) })
 }

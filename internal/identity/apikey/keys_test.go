@@ -1,4 +1,4 @@
-package org_test
+package apikey_test
 
 import (
 	"context"
@@ -13,6 +13,8 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/identity"
+	"github.com/cofferpay/coffer/internal/identity/apikey"
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
@@ -45,17 +47,28 @@ func newKeyring(t *testing.T, additional bool) *keyring {
 // allow switches additionalApiKeys.
 func (k *keyring) allow(on bool) {
 	k.t.Helper()
-	if _, err := changeTo(k.t, k.db, k.org, fmt.Sprintf(`{"additionalApiKeys":%v}`, on)); err != nil {
-		k.t.Fatal(err)
+	allowKeys(k.t, k.db, k.org, on)
+}
+
+// allowKeys switches additionalApiKeys of an organization.
+func allowKeys(t *testing.T, db *pg.DB, orgID string, on bool) {
+	t.Helper()
+	err := db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
+		_, err := org.ChangeSettings(ctx, tx, audit.Operator("op"), orgID,
+			org.Changes{"additionalApiKeys": fmt.Append(nil, on)})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
-func (k *keyring) admit(value seal.Secret) (org.Caller, error) {
-	return org.NewAuthenticator(k.db).Authenticate(k.t.Context(), value.Reveal(), netip.Addr{})
+func (k *keyring) admit(value seal.Secret) (apikey.Caller, error) {
+	return apikey.NewAuthenticator(k.db).Authenticate(k.t.Context(), value.Reveal(), netip.Addr{})
 }
 
 // caller returns the main key as it was admitted.
-func (k *keyring) caller() org.Caller {
+func (k *keyring) caller() apikey.Caller {
 	k.t.Helper()
 	c, err := k.admit(k.main)
 	if err != nil {
@@ -64,20 +77,20 @@ func (k *keyring) caller() org.Caller {
 	return c
 }
 
-func (k *keyring) create(scope org.Scope) (org.Key, seal.Secret) {
+func (k *keyring) create(scope identity.Scope) (apikey.Key, seal.Secret) {
 	k.t.Helper()
-	made, value, err := org.CreateKey(k.t.Context(), k.db, k.caller(), org.NewKey{Name: "reporting", Scope: scope})
+	made, value, err := apikey.Create(k.t.Context(), k.db, k.caller(), apikey.NewKey{Name: "reporting", Scope: scope})
 	if err != nil {
 		k.t.Fatal(err)
 	}
 	return made, value
 }
 
-func (k *keyring) list() []org.Key {
+func (k *keyring) list() []apikey.Key {
 	k.t.Helper()
-	var found pagination.Result[org.Key]
+	var found pagination.Result[apikey.Key]
 	err := k.db.ReadOrg(k.t.Context(), k.org, func(ctx context.Context, tx pg.Tx) (err error) {
-		found, err = org.ListKeys(ctx, tx, k.org, pagination.Page{})
+		found, err = apikey.List(ctx, tx, k.org, pagination.Page{})
 		return err
 	})
 	if err != nil {
@@ -116,58 +129,58 @@ func (k *keyring) works(name string, value seal.Secret, keyID string) {
 func TestAdditionalKeysWorkWhereTheOperatorAllowsThem(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t, false)
-	wanted := org.NewKey{Name: "reporting", Scope: org.ScopeRead}
-	if _, _, err := org.CreateKey(t.Context(), k.db, k.caller(), wanted); !fault.HasCode(err, fault.FeatureDisabled) {
+	wanted := apikey.NewKey{Name: "reporting", Scope: identity.ScopeRead}
+	if _, _, err := apikey.Create(t.Context(), k.db, k.caller(), wanted); !fault.HasCode(err, fault.FeatureDisabled) {
 		t.Errorf("off: got %v, want %v", err, fault.FeatureDisabled)
 	}
-	if _, _, err := org.RollAPIKey(
-		t.Context(), k.db, k.caller(), org.MainKeyID, 60,
+	if _, _, err := apikey.Roll(
+		t.Context(), k.db, k.caller(), apikey.MainID, 60,
 	); !fault.HasCode(err, fault.FeatureDisabled) {
 		t.Errorf("an overlap: got %v, want %v", err, fault.FeatureDisabled)
 	}
 	k.allow(true)
-	made, value := k.create(org.ScopeRead)
-	_, other := k.create(org.ScopeFull)
+	made, value := k.create(identity.ScopeRead)
+	_, other := k.create(identity.ScopeFull)
 	k.works("on", value, made.ID)
 	former := k.main
-	_, rolled, err := org.RollAPIKey(t.Context(), k.db, k.caller(), org.MainKeyID, 3600)
+	_, rolled, err := apikey.Roll(t.Context(), k.db, k.caller(), apikey.MainID, 3600)
 	if err != nil {
 		t.Fatal(err)
 	}
 	k.main = rolled
-	k.works("the former value", former, org.MainKeyID)
+	k.works("the former value", former, apikey.MainID)
 
 	k.allow(false)
 	k.refused("off again", value)
 	k.refused("off again, with every right", other)
 	k.refused("the former value of the main key, off again", former)
-	k.works("the main key", k.main, org.MainKeyID)
+	k.works("the main key", k.main, apikey.MainID)
 	all := k.list()
 	if len(all) != 3 {
 		t.Errorf("off again: got %+v, want three keys", all)
 	}
 	for _, key := range all {
-		if want := map[bool]org.KeyStatus{
-			true: org.KeyActive, false: org.KeySuspended,
+		if want := map[bool]apikey.Status{
+			true: apikey.Active, false: apikey.Suspended,
 		}[key.IsMain()]; key.Status != want || key.FormerEndsAt != nil {
 			t.Errorf("off again: got %+v, want it %s without a former value", key, want)
 		}
 	}
-	if _, _, err := org.RollAPIKey(
+	if _, _, err := apikey.Roll(
 		t.Context(), k.db, k.caller(), made.ID, 0,
 	); !fault.HasCode(err, fault.FeatureDisabled) {
 		t.Errorf("roll of a suspended key: got %v, want %v", err, fault.FeatureDisabled)
 	}
 	k.allow(true)
 	k.works("on again", value, made.ID)
-	k.works("the former value, on again", former, org.MainKeyID)
+	k.works("the former value, on again", former, apikey.MainID)
 
 	k.exec(`ALTER TABLE additional_api_keys DISABLE TRIGGER additional_api_keys_keep`)
 	k.exec(`UPDATE additional_api_keys SET expires_at = now() + interval '1 hour' WHERE key_id = $1`, made.ID)
 	k.works("before it expires", value, made.ID)
 	k.exec(`UPDATE additional_api_keys SET expires_at = now() WHERE key_id = $1`, made.ID)
 	k.refused("expired", value)
-	if _, _, err := org.RollAPIKey(t.Context(), k.db, k.caller(), made.ID, 0); !fault.HasCode(err, fault.InvalidState) {
+	if _, _, err := apikey.Roll(t.Context(), k.db, k.caller(), made.ID, 0); !fault.HasCode(err, fault.InvalidState) {
 		t.Errorf("roll of an expired key: got %v, want %v", err, fault.InvalidState)
 	}
 }
@@ -176,22 +189,26 @@ func TestAdditionalKeysWorkWhereTheOperatorAllowsThem(t *testing.T) {
 func TestAScopeHasThoseBelowIt(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t, true)
-	needs := []org.Scope{org.ScopeRead, org.ScopeNoMoneyOut, org.ScopeFull, org.ScopeMainKey, ""}
-	for i, scope := range org.Scopes {
+	// They need READ, NO_MONEY_OUT, FULL and the main key. No key may take the last two.
+	actions := []identity.Action{
+		identity.ReadOrganization, identity.CancelWithdrawal, identity.RequestWithdrawal, identity.ManageKeys,
+		identity.WithdrawOwnMoney, "",
+	}
+	for i, scope := range identity.Scopes {
 		_, value := k.create(scope)
 		c, err := k.admit(value)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for j, needed := range needs {
-			if got, want := c.HasScope(needed), j <= i; got != want {
-				t.Errorf("%s for %q: got %v, want %v", scope, needed, got, want)
+		for j, action := range actions {
+			if got, want := c.IsAllowed(action), j <= i; got != want {
+				t.Errorf("%s for %q: got %v, want %v", scope, action, got, want)
 			}
 		}
 	}
-	for _, needed := range needs {
-		if !k.caller().HasScope(needed) {
-			t.Errorf("the main key for %q: got a refusal, want it let in", needed)
+	for j, action := range actions {
+		if got, want := k.caller().IsAllowed(action), j < 4; got != want {
+			t.Errorf("the main key for %q: got %v, want %v", action, got, want)
 		}
 	}
 }
@@ -203,29 +220,29 @@ func TestAFormerValueWorksUntilItsOverlapEnds(t *testing.T) {
 		t.Run(field, func(t *testing.T) {
 			t.Parallel()
 			k := newKeyring(t, true)
-			id, first := org.MainKeyID, k.main
+			id, first := apikey.MainID, k.main
 			if field == "additional" {
-				made, value := k.create(org.ScopeRead)
+				made, value := k.create(identity.ScopeRead)
 				id, first = made.ID, value
 			}
-			roll := func(seconds int) (org.Key, seal.Secret, error) {
-				rolled, value, err := org.RollAPIKey(t.Context(), k.db, k.caller(), id, seconds)
+			roll := func(seconds int) (apikey.Key, seal.Secret, error) {
+				rolled, value, err := apikey.Roll(t.Context(), k.db, k.caller(), id, seconds)
 				if err == nil && field == "main" {
 					k.main = value
 				}
 				return rolled, value, err
 			}
-			for _, seconds := range []int{-1, org.OverlapSecondsMax + 1} {
+			for _, seconds := range []int{-1, apikey.OverlapSecondsMax + 1} {
 				if _, _, err := roll(seconds); !fault.HasCode(err, fault.InvalidRequest) {
 					t.Errorf("%d seconds: got %v, want %v", seconds, err, fault.InvalidRequest)
 				}
 			}
-			rolled, second, err := roll(org.OverlapSecondsMax)
+			rolled, second, err := roll(apikey.OverlapSecondsMax)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if rolled.ID != id || rolled.RolledAt == nil || rolled.FormerEndsAt == nil ||
-				rolled.FormerEndsAt.Sub(*rolled.RolledAt) != org.OverlapSecondsMax*time.Second {
+				rolled.FormerEndsAt.Sub(*rolled.RolledAt) != apikey.OverlapSecondsMax*time.Second {
 				t.Errorf("rolled: got %+v, want the same key with its former value for a day", rolled)
 			}
 			k.works("the former value", first, id)
@@ -261,7 +278,7 @@ func TestTheOperatorsRollEndsEveryValue(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t, true)
 	first := k.main
-	_, second, err := org.RollAPIKey(t.Context(), k.db, k.caller(), org.MainKeyID, 3600)
+	_, second, err := apikey.Roll(t.Context(), k.db, k.caller(), apikey.MainID, 3600)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,7 +288,7 @@ func TestTheOperatorsRollEndsEveryValue(t *testing.T) {
 	}
 	k.refused("first", first)
 	k.refused("second", second)
-	k.works("third", third, org.MainKeyID)
+	k.works("third", third, apikey.MainID)
 }
 
 // Rule KEY-6.
@@ -279,25 +296,25 @@ func TestAKeyThatWasDeletedOrRevokedNeverWorksAgain(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t, true)
 	ctx, actor := t.Context(), audit.Operator("op")
-	deleted, first := k.create(org.ScopeFull)
-	_, second, err := org.RollAPIKey(ctx, k.db, k.caller(), deleted.ID, 3600)
+	deleted, first := k.create(identity.ScopeFull)
+	_, second, err := apikey.Roll(ctx, k.db, k.caller(), deleted.ID, 3600)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := org.DeleteKey(ctx, k.db, k.caller(), deleted.ID); err != nil {
+	if err := apikey.Delete(ctx, k.db, k.caller(), deleted.ID); err != nil {
 		t.Fatal(err)
 	}
 	k.refused("deleted", second)
 	k.refused("deleted, the former value", first)
-	revoked, value := k.create(org.ScopeFull)
+	revoked, value := k.create(identity.ScopeFull)
 	if err := org.RevokeKey(ctx, k.db, actor, k.org, revoked.ID); err != nil {
 		t.Fatal(err)
 	}
 	k.refused("revoked", value)
 	for _, gone := range []string{deleted.ID, revoked.ID, "key_01J9ZW3M8Q4S5T6V7W8X9YZABC", "key_", "", "\x00"} {
-		_, _, rolling := org.RollAPIKey(ctx, k.db, k.caller(), gone, 0)
+		_, _, rolling := apikey.Roll(ctx, k.db, k.caller(), gone, 0)
 		for verb, err := range map[string]error{
-			"roll": rolling, "delete": org.DeleteKey(ctx, k.db, k.caller(), gone),
+			"roll": rolling, "delete": apikey.Delete(ctx, k.db, k.caller(), gone),
 			"revoke": org.RevokeKey(ctx, k.db, actor, k.org, gone),
 		} {
 			if !fault.HasCode(err, fault.CodeNotFound) {
@@ -305,7 +322,7 @@ func TestAKeyThatWasDeletedOrRevokedNeverWorksAgain(t *testing.T) {
 			}
 		}
 	}
-	if err := org.DeleteKey(ctx, k.db, k.caller(), org.MainKeyID); !fault.HasCode(err, fault.InvalidState) {
+	if err := apikey.Delete(ctx, k.db, k.caller(), apikey.MainID); !fault.HasCode(err, fault.InvalidState) {
 		t.Errorf("the main key: got %v, want %v", err, fault.InvalidState)
 	}
 	// A key of another organization is not found.
@@ -313,31 +330,29 @@ func TestAKeyThatWasDeletedOrRevokedNeverWorksAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mine, value := k.create(org.ScopeRead)
+	mine, value := k.create(identity.ScopeRead)
 	stranger := (&keyring{t, k.db, other.ID, main}).caller()
-	if _, err := changeTo(t, k.db, other.ID, `{"additionalApiKeys":true}`); err != nil {
-		t.Fatal(err)
-	}
-	if err := org.DeleteKey(ctx, k.db, stranger, mine.ID); !fault.HasCode(err, fault.CodeNotFound) {
+	allowKeys(t, k.db, other.ID, true)
+	if err := apikey.Delete(ctx, k.db, stranger, mine.ID); !fault.HasCode(err, fault.CodeNotFound) {
 		t.Errorf("another organization deletes: got %v, want %v", err, fault.CodeNotFound)
 	}
-	if _, _, err := org.RollAPIKey(ctx, k.db, stranger, mine.ID, 0); !fault.HasCode(err, fault.CodeNotFound) {
+	if _, _, err := apikey.Roll(ctx, k.db, stranger, mine.ID, 0); !fault.HasCode(err, fault.CodeNotFound) {
 		t.Errorf("another organization rolls: got %v, want %v", err, fault.CodeNotFound)
 	}
 	k.works("after another organization", value, mine.ID)
 
-	if err := org.RevokeKey(ctx, k.db, actor, k.org, org.MainKeyID); err != nil {
+	if err := org.RevokeKey(ctx, k.db, actor, k.org, apikey.MainID); err != nil {
 		t.Fatal(err)
 	}
 	k.refused("the revoked main key", k.main)
-	if err := org.RevokeKey(ctx, k.db, actor, k.org, org.MainKeyID); !fault.HasCode(err, fault.InvalidState) {
+	if err := org.RevokeKey(ctx, k.db, actor, k.org, apikey.MainID); !fault.HasCode(err, fault.InvalidState) {
 		t.Errorf("twice: got %v, want %v", err, fault.InvalidState)
 	}
 	again, err := org.RollKey(ctx, k.db, actor, k.org)
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.works("rolled after it was revoked", again, org.MainKeyID)
+	k.works("rolled after it was revoked", again, apikey.MainID)
 }
 
 // Rules KEY-5, KEY-6.
@@ -345,7 +360,7 @@ func TestRollsAndADeleteAtOnceAgree(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t, true)
 	for round := range 12 {
-		made, value := k.create(org.ScopeFull)
+		made, value := k.create(identity.ScopeFull)
 		actor := k.caller()
 		overlap := 3600 * (round % 2)
 		deletes := round%3 == 0
@@ -356,7 +371,7 @@ func TestRollsAndADeleteAtOnceAgree(t *testing.T) {
 		for range 6 {
 			wg.Go(func() {
 				<-start
-				_, rolled, err := org.RollAPIKey(t.Context(), k.db, actor, made.ID, overlap)
+				_, rolled, err := apikey.Roll(t.Context(), k.db, actor, made.ID, overlap)
 				switch {
 				case err == nil:
 					mu.Lock()
@@ -371,7 +386,7 @@ func TestRollsAndADeleteAtOnceAgree(t *testing.T) {
 		if deletes {
 			wg.Go(func() {
 				<-start
-				if err := org.DeleteKey(t.Context(), k.db, actor, made.ID); err != nil {
+				if err := apikey.Delete(t.Context(), k.db, actor, made.ID); err != nil {
 					t.Errorf("delete: got %v", err)
 				}
 			})
@@ -394,7 +409,7 @@ func TestRollsAndADeleteAtOnceAgree(t *testing.T) {
 			t.Errorf("round %d: got %d values that work after %d rolls, want %d", round, working, len(values), want)
 		}
 		if !deletes {
-			if err := org.DeleteKey(t.Context(), k.db, actor, made.ID); err != nil {
+			if err := apikey.Delete(t.Context(), k.db, actor, made.ID); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -405,9 +420,9 @@ func TestRollsAndADeleteAtOnceAgree(t *testing.T) {
 func TestOfTwoRollsThatSawTheSameValueOneIsDone(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t, true)
-	made, _ := k.create(org.ScopeRead)
+	made, _ := k.create(identity.ScopeRead)
 	owner := pgtest.OwnerPool(t, k.db)
-	for _, keyID := range []string{made.ID, org.MainKeyID} {
+	for _, keyID := range []string{made.ID, apikey.MainID} {
 		actor := k.caller()
 		held, err := owner.Begin(t.Context())
 		if err != nil {
@@ -422,11 +437,11 @@ func TestOfTwoRollsThatSawTheSameValueOneIsDone(t *testing.T) {
 		var done, refused atomic.Int64
 		for range 2 {
 			wg.Go(func() {
-				_, value, err := org.RollAPIKey(t.Context(), k.db, actor, keyID, 0)
+				_, value, err := apikey.Roll(t.Context(), k.db, actor, keyID, 0)
 				switch {
 				case err == nil:
 					done.Add(1)
-					if keyID == org.MainKeyID {
+					if keyID == apikey.MainID {
 						k.main = value
 					}
 				case fault.HasCode(err, fault.InvalidState):
@@ -463,9 +478,9 @@ func TestAnOrganizationHasABoundedNumberOfKeys(t *testing.T) {
 	actor := k.caller()
 	var made, refused atomic.Int64
 	var wg sync.WaitGroup
-	for range org.AdditionalKeysMax + 10 {
+	for range apikey.AdditionalMax + 10 {
 		wg.Go(func() {
-			_, _, err := org.CreateKey(t.Context(), k.db, actor, org.NewKey{Name: "n", Scope: org.ScopeRead})
+			_, _, err := apikey.Create(t.Context(), k.db, actor, apikey.NewKey{Name: "n", Scope: identity.ScopeRead})
 			switch {
 			case err == nil:
 				made.Add(1)
@@ -477,23 +492,23 @@ func TestAnOrganizationHasABoundedNumberOfKeys(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if made.Load() != org.AdditionalKeysMax || refused.Load() != 10 {
-		t.Errorf("got %d keys and %d refusals, want %d and 10", made.Load(), refused.Load(), org.AdditionalKeysMax)
+	if made.Load() != apikey.AdditionalMax || refused.Load() != 10 {
+		t.Errorf("got %d keys and %d refusals, want %d and 10", made.Load(), refused.Load(), apikey.AdditionalMax)
 	}
 	// A roll adds no key, and a deleted or expired key makes room.
-	all := slices.DeleteFunc(k.list(), org.Key.IsMain)
-	if _, _, err := org.RollAPIKey(t.Context(), k.db, actor, all[0].ID, 3600); err != nil {
+	all := slices.DeleteFunc(k.list(), apikey.Key.IsMain)
+	if _, _, err := apikey.Roll(t.Context(), k.db, actor, all[0].ID, 3600); err != nil {
 		t.Errorf("roll at the limit: got %v", err)
 	}
-	if err := org.DeleteKey(t.Context(), k.db, actor, all[0].ID); err != nil {
+	if err := apikey.Delete(t.Context(), k.db, actor, all[0].ID); err != nil {
 		t.Fatal(err)
 	}
-	k.create(org.ScopeRead)
+	k.create(identity.ScopeRead)
 	k.exec(`ALTER TABLE additional_api_keys DISABLE TRIGGER additional_api_keys_keep`)
 	k.exec(`UPDATE additional_api_keys SET expires_at = now() WHERE key_id = $1`, all[1].ID)
-	k.create(org.ScopeRead)
-	if _, _, err := org.CreateKey(
-		t.Context(), k.db, actor, org.NewKey{Name: "n", Scope: org.ScopeRead},
+	k.create(identity.ScopeRead)
+	if _, _, err := apikey.Create(
+		t.Context(), k.db, actor, apikey.NewKey{Name: "n", Scope: identity.ScopeRead},
 	); !fault.HasCode(err, fault.InvalidState) {
 		t.Errorf("one more: got %v, want %v", err, fault.InvalidState)
 	}
@@ -505,20 +520,22 @@ func TestAValueThatWasRolledManagesNoKeys(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t, true)
 	leaked := k.caller()
-	kept, _ := k.create(org.ScopeRead)
+	kept, _ := k.create(identity.ScopeRead)
 	var rolled atomic.Bool
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
 			for !rolled.Load() {
-				made, _, err := org.CreateKey(t.Context(), k.db, leaked, org.NewKey{Name: "n", Scope: org.ScopeFull})
+				made, _, err := apikey.Create(
+					t.Context(), k.db, leaked, apikey.NewKey{Name: "n", Scope: identity.ScopeFull},
+				)
 				if err != nil {
 					if !fault.HasCode(err, fault.CodeUnauthorized) {
 						t.Errorf("got %v, want a key or %v", err, fault.CodeUnauthorized)
 					}
 					return
 				}
-				if err := org.DeleteKey(t.Context(), k.db, leaked, made.ID); err != nil &&
+				if err := apikey.Delete(t.Context(), k.db, leaked, made.ID); err != nil &&
 					!fault.HasCode(err, fault.CodeUnauthorized) {
 					t.Errorf("delete: got %v", err)
 				}
@@ -536,17 +553,17 @@ func TestAValueThatWasRolledManagesNoKeys(t *testing.T) {
 		t.Errorf("after the roll: got %v, want %v", after, before)
 	}
 	k.main = value
-	_, _, creating := org.CreateKey(t.Context(), k.db, leaked, org.NewKey{Name: "n", Scope: org.ScopeFull})
-	_, _, rolling := org.RollAPIKey(t.Context(), k.db, leaked, kept.ID, 0)
+	_, _, creating := apikey.Create(t.Context(), k.db, leaked, apikey.NewKey{Name: "n", Scope: identity.ScopeFull})
+	_, _, rolling := apikey.Roll(t.Context(), k.db, leaked, kept.ID, 0)
 	for verb, err := range map[string]error{
-		"create": creating, "roll": rolling, "delete": org.DeleteKey(t.Context(), k.db, leaked, kept.ID),
+		"create": creating, "roll": rolling, "delete": apikey.Delete(t.Context(), k.db, leaked, kept.ID),
 	} {
 		if !fault.HasCode(err, fault.CodeUnauthorized) {
 			t.Errorf("%s: got %v, want %v", verb, err, fault.CodeUnauthorized)
 		}
 	}
-	if _, _, err := org.RollAPIKey(
-		t.Context(), k.db, leaked, org.MainKeyID, 0,
+	if _, _, err := apikey.Roll(
+		t.Context(), k.db, leaked, apikey.MainID, 0,
 	); !fault.HasCode(err, fault.CodeUnauthorized) {
 		t.Errorf("roll of the main key: got %v, want %v", err, fault.CodeUnauthorized)
 	}
@@ -556,8 +573,8 @@ func TestAValueThatWasRolledManagesNoKeys(t *testing.T) {
 func TestTheLastUseIsWrittenOnceAMinute(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t, true)
-	made, value := k.create(org.ScopeRead)
-	door := org.NewAuthenticator(k.db)
+	made, value := k.create(identity.ScopeRead)
+	door := apikey.NewAuthenticator(k.db)
 	use := func() {
 		c, err := door.Authenticate(t.Context(), value.Reveal(), netip.Addr{})
 		if err == nil {
@@ -600,7 +617,7 @@ func TestTheLastUseIsWrittenOnceAMinute(t *testing.T) {
 			t.Errorf("%s: got used %v", key.ID, used)
 		}
 	}
-	_, second, err := org.RollAPIKey(t.Context(), k.db, k.caller(), made.ID, 3600)
+	_, second, err := apikey.Roll(t.Context(), k.db, k.caller(), made.ID, 3600)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -616,11 +633,11 @@ func TestTheLastUseIsWrittenOnceAMinute(t *testing.T) {
 func TestTheDatabaseKeepsKeysAsTheyWereMade(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t, true)
-	made, _ := k.create(org.ScopeRead)
-	if _, _, err := org.RollAPIKey(t.Context(), k.db, k.caller(), made.ID, 3600); err != nil {
+	made, _ := k.create(identity.ScopeRead)
+	if _, _, err := apikey.Roll(t.Context(), k.db, k.caller(), made.ID, 3600); err != nil {
 		t.Fatal(err)
 	}
-	_, main, err := org.RollAPIKey(t.Context(), k.db, k.caller(), org.MainKeyID, 3600)
+	_, main, err := apikey.Roll(t.Context(), k.db, k.caller(), apikey.MainID, 3600)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -697,14 +714,14 @@ func TestTheDatabaseKeepsKeysAsTheyWereMade(t *testing.T) {
 func TestEveryChangeOfAKeyIsAudited(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t, true)
-	made, _ := k.create(org.ScopeNoMoneyOut)
-	if _, _, err := org.RollAPIKey(t.Context(), k.db, k.caller(), made.ID, 60); err != nil {
+	made, _ := k.create(identity.ScopeNoMoneyOut)
+	if _, _, err := apikey.Roll(t.Context(), k.db, k.caller(), made.ID, 60); err != nil {
 		t.Fatal(err)
 	}
-	if err := org.DeleteKey(t.Context(), k.db, k.caller(), made.ID); err != nil {
+	if err := apikey.Delete(t.Context(), k.db, k.caller(), made.ID); err != nil {
 		t.Fatal(err)
 	}
-	revoked, value := k.create(org.ScopeRead)
+	revoked, value := k.create(identity.ScopeRead)
 	if c, err := k.admit(value); err != nil || c.Actor() != audit.AdditionalAPIKey(revoked.ID) {
 		t.Errorf("got %v %v, want the key as actor", c.Actor(), err)
 	}

@@ -1,4 +1,4 @@
-package org
+package apikey
 
 import (
 	"context"
@@ -15,76 +15,64 @@ import (
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/seal"
 )
 
-// MainKeyID is the id of the main key in every organization.
-const MainKeyID = "key_main"
+// MainID is the id of the main key in every organization.
+const MainID = "key_main"
 
 const (
 	keyIDPrefix = "key"
-	// AdditionalKeysMax bounds the additional keys that neither expired nor were deleted.
-	AdditionalKeysMax = 20
+	// AdditionalMax bounds the additional keys that neither expired nor were deleted.
+	AdditionalMax = 20
 	// OverlapSecondsMax bounds how long the earlier value of a key works after a roll, in seconds.
 	OverlapSecondsMax = 24 * 60 * 60
 	mainKeyName       = "Main key"
+	nameBytesMax      = 200
 )
 
-// Scope says what a key may do.
-type Scope string
-
-// The scopes of keys, and ScopeMainKey for calls that only the main key may make.
-const (
-	ScopeRead       Scope = "READ"
-	ScopeNoMoneyOut Scope = "NO_MONEY_OUT"
-	ScopeFull       Scope = "FULL"
-	ScopeMainKey    Scope = "MAIN_KEY"
-)
-
-// Scopes are the scopes that a key can have. Each includes those before it.
-var Scopes = []Scope{ScopeRead, ScopeNoMoneyOut, ScopeFull}
-
-// KeyStatus says whether a key works.
-type KeyStatus string
+// Status says whether a key works.
+type Status string
 
 // The statuses of a key. The main key is REVOKED after the operator revoked it, until it is rolled.
 const (
-	KeyActive    KeyStatus = "ACTIVE"
-	KeyExpired   KeyStatus = "EXPIRED"
-	KeySuspended KeyStatus = "SUSPENDED"
-	KeyRevoked   KeyStatus = "REVOKED"
+	Active    Status = "ACTIVE"
+	Expired   Status = "EXPIRED"
+	Suspended Status = "SUSPENDED"
+	Revoked   Status = "REVOKED"
 )
 
-// KeyStatuses lists all statuses.
-var KeyStatuses = []string{string(KeyActive), string(KeyExpired), string(KeySuspended), string(KeyRevoked)}
+// Statuses lists all statuses.
+var Statuses = []string{string(Active), string(Expired), string(Suspended), string(Revoked)}
 
 // Caller is a presented key that was admitted.
 type Caller struct {
 	OrgID string
 	KeyID string
-	Scope Scope
+	Scope identity.Scope
 
 	hash []byte
 	// Its last use is not recorded, or was recorded at least a minute ago.
 	needsUseNote bool
 }
 
-// HasScope reports whether the key has the scope that a call needs. A call that names no scope
-// needs the main key. Rule KEY-2.
-func (c Caller) HasScope(needed Scope) bool {
-	if c.KeyID == MainKeyID {
-		return true
+// IsAllowed reports whether the key may take an action. Rule KEY-2.
+func (c Caller) IsAllowed(action identity.Action) bool {
+	needed := identity.PermissionOf(action).Key
+	if c.KeyID == MainID {
+		return needed != ""
 	}
-	granted, required := slices.Index(Scopes, c.Scope), slices.Index(Scopes, needed)
+	granted, required := slices.Index(identity.Scopes, c.Scope), slices.Index(identity.Scopes, needed)
 	return required >= 0 && granted >= required
 }
 
 // Actor returns the key as an actor of the audit log. The main key appears there as its
 // organization. Rule KEY-9.
 func (c Caller) Actor() audit.Actor {
-	if c.KeyID == MainKeyID {
+	if c.KeyID == MainID {
 		return audit.APIKey(c.OrgID)
 	}
 	return audit.AdditionalAPIKey(c.KeyID)
@@ -94,8 +82,8 @@ func (c Caller) Actor() audit.Actor {
 type Key struct {
 	ID         string // key_…
 	Name       string
-	Scope      Scope
-	Status     KeyStatus
+	Scope      identity.Scope
+	Status     Status
 	ExpiresAt  *time.Time // nil: never
 	LastUsedAt *time.Time // of the present value, to the minute
 	RolledAt   *time.Time
@@ -107,12 +95,12 @@ type Key struct {
 }
 
 // IsMain reports whether it is the organization's main key.
-func (k Key) IsMain() bool { return k.ID == MainKeyID }
+func (k Key) IsMain() bool { return k.ID == MainID }
 
 // NewKey describes a key to create.
 type NewKey struct {
 	Name      string
-	Scope     Scope
+	Scope     identity.Scope
 	ExpiresAt *time.Time // nil: never
 }
 
@@ -126,7 +114,7 @@ func (n NewKey) checkValues() error {
 				"it."+noKeyMadeText+" Give it another name.", nameBytesMax).
 			WithParam("name")
 	}
-	if !slices.Contains(Scopes, n.Scope) {
+	if !slices.Contains(identity.Scopes, n.Scope) {
 		return fault.New(
 			fault.Invalid, fault.InvalidRequest,
 			"The scope has to be READ, NO_MONEY_OUT or FULL."+noKeyMadeText+" Give one of them.",
@@ -135,16 +123,16 @@ func (n NewKey) checkValues() error {
 	return nil
 }
 
-// CreateKey creates an additional key. Its value cannot be read later. Errors:
+// Create creates an additional key. Its value cannot be read later. Errors:
 //   - INVALID_REQUEST with the parameter
 //   - FEATURE_DISABLED
-//   - INVALID_STATE for an organization that has AdditionalKeysMax keys
+//   - INVALID_STATE for an organization that has AdditionalMax keys
 //   - UNAUTHORIZED if the caller's key ended meanwhile
-func CreateKey(ctx context.Context, db *pg.DB, caller Caller, n NewKey) (Key, seal.Secret, error) {
+func Create(ctx context.Context, db *pg.DB, caller Caller, n NewKey) (Key, seal.Secret, error) {
 	if err := n.checkValues(); err != nil {
 		return Key{}, seal.Secret{}, err
 	}
-	value, hash := newKey()
+	value, hash := identity.APIKey.NewKey()
 	var made Key
 	err := db.InOrg(ctx, caller.OrgID, func(ctx context.Context, tx pg.Tx) error {
 		if err := caller.lockMainKey(ctx, tx); err != nil {
@@ -172,11 +160,11 @@ func CreateKey(ctx context.Context, db *pg.DB, caller Caller, n NewKey) (Key, se
 			return fault.New(fault.Conflict, fault.InvalidState,
 				"An organization may have at most %d API keys besides its main "+
 					"key."+noKeyMadeText+" Delete a key that no "+
-					"program needs.", AdditionalKeysMax)
+					"program needs.", AdditionalMax)
 		case err != nil:
 			return fmt.Errorf("create an API key of %s: %w", caller.OrgID, err)
 		}
-		if made, err = KeyByID(ctx, tx, caller.OrgID, keyID); err != nil {
+		if made, err = ByID(ctx, tx, caller.OrgID, keyID); err != nil {
 			return err
 		}
 		return audit.Record(ctx, tx, made.auditEntry(caller.OrgID, caller.Actor(), "api_key.created",
@@ -186,6 +174,11 @@ func CreateKey(ctx context.Context, db *pg.DB, caller Caller, n NewKey) (Key, se
 		return Key{}, seal.Secret{}, err
 	}
 	return made, value, nil
+}
+
+// QueueMain queues the first value of an organization's main key.
+func QueueMain(b *pgx.Batch, org string, hash []byte, now time.Time) {
+	b.Queue(`INSERT INTO api_keys (org_id, hash, created_at) VALUES ($1, $2, $3)`, org, hash, now)
 }
 
 // Rule KEY-9.
@@ -227,20 +220,23 @@ func (c Caller) checkStillValid(ctx context.Context, tx pg.Tx) error {
 
 // Rule KEY-1.
 func requireAdditionalKeys(ctx context.Context, tx pg.Tx, org, refusal string) error {
-	if err := LockSettingsShared(ctx, tx, org); err != nil {
+	if err := pg.LockShared(ctx, tx, identity.SettingsLock(org)); err != nil {
 		return err
 	}
-	s, err := SettingsOf(ctx, tx, org)
+	var allowed bool
+	err := tx.QueryRow(
+		ctx, `SELECT additional_api_keys FROM organization_settings WHERE org_id = $1`, org,
+	).Scan(&allowed)
 	if err != nil {
-		return err
+		return fmt.Errorf("read whether %s may have additional keys: %w", org, err)
 	}
-	if !s.AdditionalAPIKeys {
+	if !allowed {
 		return fault.New(fault.Forbidden, fault.FeatureDisabled, "%s", refusal)
 	}
 	return nil
 }
 
-// RollAPIKey gives a key another value. The value before it works until the overlap ends; earlier
+// Roll gives a key another value. The value before it works until the overlap ends; earlier
 // values end at once. Errors:
 //   - NOT_FOUND
 //   - INVALID_REQUEST for an invalid overlap
@@ -248,7 +244,7 @@ func requireAdditionalKeys(ctx context.Context, tx pg.Tx, org, refusal string) e
 //   - UNAUTHORIZED if the caller's key ended meanwhile
 //   - INVALID_STATE if another request rolled the key at this moment, if it expired, and for an
 //     overlap while an earlier value still works
-func RollAPIKey(
+func Roll(
 	ctx context.Context, db *pg.DB, caller Caller, keyID string, overlapSeconds int,
 ) (Key, seal.Secret, error) {
 	if overlapSeconds < 0 || overlapSeconds > OverlapSecondsMax {
@@ -257,14 +253,14 @@ func RollAPIKey(
 				"Correct it.",
 			OverlapSecondsMax).WithParam("overlapSeconds")
 	}
-	value, hash := newKey()
+	value, hash := identity.APIKey.NewKey()
 	var rolled Key
 	roll := func(ctx context.Context, tx pg.Tx) (err error) {
 		rolled, err = rollAdditional(ctx, tx, caller, keyID, hash, overlapSeconds)
 		return err
 	}
 	var err error
-	if keyID == MainKeyID {
+	if keyID == MainID {
 		// The database role of an organization's requests may not write a value of the main key.
 		err = db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
 			rolled, err = rollMain(ctx, tx, caller.Actor(), caller.OrgID, hash, overlapSeconds, func() error {
@@ -294,9 +290,6 @@ func rollMain(
 	ctx context.Context, tx pg.Tx, actor audit.Actor, org string, hash []byte, overlapSeconds int,
 	checkCaller func() error,
 ) (Key, error) {
-	if _, err := ByID(ctx, tx, org); err != nil {
-		return Key{}, err
-	}
 	var currentID *int64
 	const present = `SELECT max(api_key_id) FROM api_keys WHERE org_id = $1 AND rolled_at IS NULL`
 	if err := tx.QueryRow(ctx, present, org).Scan(&currentID); err != nil {
@@ -355,7 +348,7 @@ func rollMain(
 	if err != nil {
 		return Key{}, fmt.Errorf("roll the key of %s: %w", org, err)
 	}
-	rolled, err := KeyByID(ctx, tx, org, MainKeyID)
+	rolled, err := ByID(ctx, tx, org, MainID)
 	if err != nil {
 		return Key{}, err
 	}
@@ -368,7 +361,7 @@ func rollMain(
 func rollAdditional(
 	ctx context.Context, tx pg.Tx, caller Caller, keyID string, hash []byte, overlapSeconds int,
 ) (Key, error) {
-	key, rolls, err := keyByID(ctx, tx, caller.OrgID, keyID)
+	key, rolls, err := byID(ctx, tx, caller.OrgID, keyID)
 	if err != nil {
 		return Key{}, err
 	}
@@ -382,11 +375,11 @@ func rollAdditional(
 	); err != nil {
 		return Key{}, err
 	}
-	if key.Status == KeyExpired {
+	if key.Status == Expired {
 		return Key{}, fault.New(
 			fault.Conflict, fault.InvalidState,
 			"This key has expired. Nothing was changed and no money moved. Make another one.",
-		).WithExtra("currentStatus", string(KeyExpired))
+		).WithExtra("currentStatus", string(Expired))
 	}
 	tag, err := tx.Exec(ctx, `
 		UPDATE additional_api_keys SET hash = $3, rolls = rolls + 1, rolled_at = now(),
@@ -398,7 +391,7 @@ func rollAdditional(
 		return Key{}, fmt.Errorf("roll API key %s: %w", keyID, err)
 	}
 	if tag.RowsAffected() != 1 {
-		_, rollsNow, err := keyByID(ctx, tx, caller.OrgID, keyID)
+		_, rollsNow, err := byID(ctx, tx, caller.OrgID, keyID)
 		if err == nil && rollsNow == rolls {
 			return Key{}, fault.New(fault.Conflict, fault.InvalidState, formerWorksText)
 		}
@@ -407,7 +400,7 @@ func rollAdditional(
 		}
 		return Key{}, err
 	}
-	rolled, err := KeyByID(ctx, tx, caller.OrgID, keyID)
+	rolled, err := ByID(ctx, tx, caller.OrgID, keyID)
 	if err != nil {
 		return Key{}, err
 	}
@@ -415,10 +408,21 @@ func rollAdditional(
 		map[string]any{"overlapSeconds": overlapSeconds}))
 }
 
-// DeleteKey deletes an additional key with all its values, from the commit on. Errors: NOT_FOUND,
+// RollMain gives the main key a new value for an operator, in a transaction of the system; every
+// earlier one is refused from the commit on. Error: INVALID_STATE if another request rolled it at
+// this moment.
+func RollMain(ctx context.Context, tx pg.Tx, actor audit.Actor, org string) (seal.Secret, error) {
+	value, hash := identity.APIKey.NewKey()
+	if _, err := rollMain(ctx, tx, actor, org, hash, 0, nil); err != nil {
+		return seal.Secret{}, err
+	}
+	return value, nil
+}
+
+// Delete deletes an additional key with all its values, from the commit on. Errors: NOT_FOUND,
 // INVALID_STATE for the main key, UNAUTHORIZED if the caller's key ended meanwhile. Rule KEY-6.
-func DeleteKey(ctx context.Context, db *pg.DB, caller Caller, keyID string) error {
-	if keyID == MainKeyID {
+func Delete(ctx context.Context, db *pg.DB, caller Caller, keyID string) error {
+	if keyID == MainID {
 		return fault.New(
 			fault.Conflict, fault.InvalidState,
 			"The main key of an organization cannot be deleted. Nothing was changed and no money moved. Roll it, "+
@@ -434,7 +438,7 @@ func DeleteKey(ctx context.Context, db *pg.DB, caller Caller, keyID string) erro
 }
 
 func deleteKey(ctx context.Context, tx pg.Tx, actor audit.Actor, org, keyID, action string) error {
-	k, err := KeyByID(ctx, tx, org, keyID)
+	k, err := ByID(ctx, tx, org, keyID)
 	if err != nil {
 		return err
 	}
@@ -452,39 +456,34 @@ func deleteKey(ctx context.Context, tx pg.Tx, actor audit.Actor, org, keyID, act
 	return audit.Record(ctx, tx, k.auditEntry(org, actor, action, map[string]any{"name": k.Name}))
 }
 
-// RevokeKey ends a key of an organization for an operator, from the commit on. A revoked main key
-// leaves the organization without one until it is rolled. Errors: NOT_FOUND, INVALID_STATE for a
-// main key that is already revoked. Rule KEY-6.
-func RevokeKey(ctx context.Context, db *pg.DB, actor audit.Actor, org, keyID string) error {
-	return db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		if _, err := ByID(ctx, tx, org); err != nil {
-			return err
-		}
-		if keyID != MainKeyID {
-			return deleteKey(ctx, tx, actor, org, keyID, "api_key.revoked")
-		}
-		if err := pg.LockExclusive(ctx, tx, keysLockName(org)); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(
-			ctx, `UPDATE api_keys SET ends_at = NULL WHERE org_id = $1 AND ends_at IS NOT NULL`, org,
-		); err != nil {
-			return fmt.Errorf("end the former key of %s: %w", org, err)
-		}
-		tag, err := tx.Exec(ctx, `UPDATE api_keys SET rolled_at = now() WHERE org_id = $1 AND rolled_at IS NULL`, org)
-		if err != nil {
-			return fmt.Errorf("revoke the key of %s: %w", org, err)
-		}
-		if tag.RowsAffected() != 1 {
-			return fault.New(
-				fault.Conflict, fault.InvalidState,
-				"The main key of %s is already revoked. Nothing was changed. Roll it to give the organization a new "+
-					"value.",
-				org,
-			)
-		}
-		return audit.Record(ctx, tx, Key{ID: MainKeyID}.auditEntry(org, actor, "api_key.revoked", nil))
-	})
+// Revoke ends a key of an organization for an operator, in a transaction of the system. A revoked
+// main key leaves the organization without one until it is rolled. Errors: NOT_FOUND, INVALID_STATE
+// for a main key that is already revoked. Rule KEY-6.
+func Revoke(ctx context.Context, tx pg.Tx, actor audit.Actor, org, keyID string) error {
+	if keyID != MainID {
+		return deleteKey(ctx, tx, actor, org, keyID, "api_key.revoked")
+	}
+	if err := pg.LockExclusive(ctx, tx, keysLockName(org)); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(
+		ctx, `UPDATE api_keys SET ends_at = NULL WHERE org_id = $1 AND ends_at IS NOT NULL`, org,
+	); err != nil {
+		return fmt.Errorf("end the former key of %s: %w", org, err)
+	}
+	tag, err := tx.Exec(ctx, `UPDATE api_keys SET rolled_at = now() WHERE org_id = $1 AND rolled_at IS NULL`, org)
+	if err != nil {
+		return fmt.Errorf("revoke the key of %s: %w", org, err)
+	}
+	if tag.RowsAffected() != 1 {
+		return fault.New(
+			fault.Conflict, fault.InvalidState,
+			"The main key of %s is already revoked. Nothing was changed. Roll it to give the organization a new "+
+				"value.",
+			org,
+		)
+	}
+	return audit.Record(ctx, tx, Key{ID: MainID}.auditEntry(org, actor, "api_key.revoked", nil))
 }
 
 func newKeyNotFound() error {
@@ -496,7 +495,7 @@ func newKeyNotFound() error {
 // database's clock.
 const selectKeys = `
 	SELECT key_id, name, scope, status, expires_at, last_used_at, rolled_at, created_at, former_ends_at, former_last_used_at, rolls FROM (
-		SELECT o.org_id, '` + MainKeyID + `' AS key_id, '` + mainKeyName + `' AS name, 'FULL' AS scope,
+		SELECT o.org_id, '` + MainID + `' AS key_id, '` + mainKeyName + `' AS name, 'FULL' AS scope,
 			CASE WHEN k.hash IS NULL THEN 'REVOKED' ELSE 'ACTIVE' END AS status, NULL::timestamptz AS expires_at, u.last_used_at,
 			(SELECT max(r.rolled_at) FROM api_keys r WHERE r.org_id = o.org_id) AS rolled_at, o.created_at,
 			f.ends_at AS former_ends_at, fu.last_used_at AS former_last_used_at, 0 AS rolls
@@ -530,14 +529,14 @@ func scanKey(row pgx.CollectableRow) (k keyRow, err error) {
 	return k, err
 }
 
-// KeyByID reads a key of an organization. Error: NOT_FOUND, also for a deleted key.
-func KeyByID(ctx context.Context, tx pg.Tx, org, keyID string) (Key, error) {
-	k, _, err := keyByID(ctx, tx, org, keyID)
+// ByID reads a key of an organization. Error: NOT_FOUND, also for a deleted key.
+func ByID(ctx context.Context, tx pg.Tx, org, keyID string) (Key, error) {
+	k, _, err := byID(ctx, tx, org, keyID)
 	return k, err
 }
 
-func keyByID(ctx context.Context, tx pg.Tx, org, keyID string) (k Key, rolls int, err error) {
-	if keyID != MainKeyID && !id.IsValid(keyIDPrefix, keyID) {
+func byID(ctx context.Context, tx pg.Tx, org, keyID string) (k Key, rolls int, err error) {
+	if keyID != MainID && !id.IsValid(keyIDPrefix, keyID) {
 		return Key{}, 0, newKeyNotFound()
 	}
 	rows, err := tx.Query(ctx, selectKeys+`org_id = $1 AND key_id = $2`, org, keyID)
@@ -554,8 +553,8 @@ func keyByID(ctx context.Context, tx pg.Tx, org, keyID string) (k Key, rolls int
 	return found.Key, found.rolls, nil
 }
 
-// ListKeys returns a page of an organization's keys, without the deleted ones.
-func ListKeys(ctx context.Context, tx pg.Tx, org string, p pagination.Page) (pagination.Result[Key], error) {
+// List returns a page of an organization's keys, without the deleted ones.
+func List(ctx context.Context, tx pg.Tx, org string, p pagination.Page) (pagination.Result[Key], error) {
 	q := pagination.NewQuery(selectKeys+`org_id = ?`, org)
 	sql, args := q.BuildPage(p, "created_at", "key_id")
 	rows, err := tx.Query(ctx, sql, args...)
