@@ -267,7 +267,7 @@ func newReleasePostings(org string, r Withdrawal) []ledger.Posting {
 	if held = subOrZero(held, r.charged); held.IsZero() {
 		return nil
 	}
-	return []ledger.Posting{newEndPosting(org, r, r.owner.spendingAccount(org, r.mintID), held)}
+	return []ledger.Posting{newEndPosting(org, r, r.owner.SpendingAccount(org, r.mintID), held)}
 }
 
 // newSettlementPosting returns the posting that ends a hold with what left custody.
@@ -283,7 +283,7 @@ func newKeptFeePostings(org string, r Withdrawal) []ledger.Posting {
 	if r.deductedFee == nil || r.deductedFee.IsZero() {
 		return nil
 	}
-	if r.owner.product != "" {
+	if r.owner.IsOrganization() {
 		newPosting := func(kind ledger.CauseKind, debit, credit ledger.Kind) ledger.Posting {
 			return ledger.Posting{
 				Cause: ledger.Cause{Kind: kind, ID: r.id},
@@ -316,7 +316,7 @@ func newEndPosting(org string, r Withdrawal, to ledger.Account, amount money.Amo
 	return ledger.Posting{
 		Cause: ledger.Cause{Kind: ledger.WithdrawalEnd, ID: r.id},
 		Legs: []ledger.Leg{{
-			Debit:  r.owner.heldAccount(org, r.mintID),
+			Debit:  r.owner.HeldAccount(org, r.mintID),
 			Credit: to,
 			Amount: amount,
 		}},
