@@ -195,7 +195,10 @@ func TestGatesOfAnOrganizationsOwnMoney(t *testing.T) {
 		},
 		{
 			"the customers' flag and list are not asked",
-			func(f *Facts) { f.request.RequireApproval, f.isAllowlisted, f.usdValue = true, false, nil; f.threshold = nil },
+			func(f *Facts) {
+				f.request.RequireApproval, f.isAllowlisted, f.usdValue = true, false, nil
+				f.threshold = nil
+			},
 			"", Processing, nil,
 		},
 		{
