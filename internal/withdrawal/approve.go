@@ -295,7 +295,9 @@ func (s *Service) writeDoubt(
 	return recordDecision(ctx, tx, org, DecisionRecord{
 		withdrawalID: r.id, Act: p.Act, Status: p.Status, Reasons: p.Reasons, Gates: p.Gates, Actor: actor,
 		Risk: &p.Screening,
-	}, "withdrawal.approval_refused", map[string]any{"reasons": p.Reasons, "amount": r.amount, "toAddress": r.toAddress})
+	}, "withdrawal.approval_refused", map[string]any{
+		"reasons": p.Reasons, "amount": r.amount, "toAddress": r.toAddress,
+	})
 }
 
 // newOrder returns the order of a payment that was let go, with a grant over the approvals. A

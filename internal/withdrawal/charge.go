@@ -172,7 +172,7 @@ func (s *Service) loadChargePrices(ctx context.Context, f *Facts, q costQuote) {
 	}
 	f.charging.rent = q.accountRent
 	if q.costMax != nil {
-		fee := subOrZero(*q.costMax, q.rent) // a payment that is refused creates no account
+		fee := money.SubOrZero(*q.costMax, q.rent) // a payment that is refused creates no account
 		f.charging.fee = &fee
 	}
 	if f.mint.Kind == mint.Native {
@@ -277,7 +277,7 @@ func newChargePostings(orgID string, r Withdrawal, charged money.Amount) []ledge
 // newChargeReturnPostings returns the posting that releases what a successful payment did not use
 // of the hold for rent; nil if nothing is left.
 func newChargeReturnPostings(orgID string, r Withdrawal, charged money.Amount) []ledger.Posting {
-	remainder := subOrZero(r.charge.held, charged)
+	remainder := money.SubOrZero(r.charge.held, charged)
 	if remainder.IsZero() {
 		return nil
 	}

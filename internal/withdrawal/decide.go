@@ -9,19 +9,20 @@ import (
 	"github.com/cofferpay/coffer/internal/freeze"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/request"
 	"github.com/cofferpay/coffer/internal/risk"
 )
 
 // Facts hold everything that Decide reads.
 type Facts struct {
-	parsed                  // the request, or the terms of the withdrawal that is approved
-	request  Request        // as the caller sent it; empty for an approval
-	approval *approvalFacts // the withdrawal that a person approves; nil: a new request is decided
-	existing *existingRow   // the withdrawal that has the request's key, or nil
-	limitErr error          // why the caller may not send a new request now, or nil
-	parseErr error          // why the request could not be parsed, or nil
-	isLoaded bool           // the facts below are loaded
-	// wasBlocked says that the decision of a moment ago was BLOCKED, so that the treasury is unknown.
+	parsed                     // the request, or the terms of the withdrawal that is approved
+	request  Request           // as the caller sent it; empty for an approval
+	approval *approvalFacts    // the withdrawal that a person approves; nil: a new request is decided
+	existing *request.Accepted // the withdrawal that has the request's key, or nil
+	limitErr error             // why the caller may not send a new request now, or nil
+	parseErr error             // why the request could not be parsed, or nil
+	isLoaded bool              // the facts below are loaded
+	// wasBlocked says that the decision of a moment ago was BLOCKED: the treasury is unknown.
 	wasBlocked bool
 
 	activeFreeze *freeze.Freeze
@@ -127,24 +128,21 @@ func Decide(f Facts) (Plan, *Rejection) {
 }
 
 // decideReplay answers a known key: with the existing withdrawal, or with a conflict when the
-// request means another payment. A request that cannot be parsed is another payment. The reference
-// is the caller's id of the order. It is compared with the row's column and is not part of the
-// digest, because the digests of rows of earlier versions lack it. Rules IDEM-1, IDEM-2 and IDEM-3.
+// request means another payment. A request that cannot be parsed is another payment. The digest of
+// a restored withdrawal has only what the signer's journal knows. Rules IDEM-1, IDEM-2 and IDEM-3.
 func decideReplay(f Facts) (Plan, *Rejection) {
-	e, reference := f.existing, f.request.Reference
-	wantDigest, sameReference := f.digest, reference == e.reference ||
-		reference != nil && e.reference != nil && *reference == *e.reference
-	if e.restored {
-		wantDigest, sameReference = f.restorableDigest, true
+	e, wantDigest := f.existing, f.digest
+	if e.IsRestored {
+		wantDigest = f.restorableDigest
 	}
-	if f.parseErr != nil || string(e.digest) != string(wantDigest) || !sameReference {
+	if f.parseErr != nil || !e.IsRepeatedBy(wantDigest, f.request.Reference) {
 		return Plan{}, &Rejection{Err: fault.New(fault.Conflict, fault.IdempotencyConflict,
 			"This idempotencyKey belongs to %s, a withdrawal with other parameters. This request held nothing and "+
 				"sent nothing. Repeat the original request to see that withdrawal, or use a new key for a new "+
-				"payment.", e.id).
-			WithParam("idempotencyKey").WithExtra("existingId", e.id)}
+				"payment.", e.ID).
+			WithParam("idempotencyKey").WithExtra("existingId", e.ID)}
 	}
-	return Plan{ExistingID: e.id}, nil
+	return Plan{ExistingID: e.ID}, nil
 }
 
 // refuseEarly checks what needs no facts but the rows that the request names.
@@ -187,8 +185,8 @@ var (
 		checkFreeze, checkMinimum, checkSuspended, checkWhitelist, checkAddress, checkBalance, checkRisk,
 		checkThreshold, checkDestination, checkLiquidity, checkNetworkFee,
 	}
-	// An approval checks again what may have changed for the worse since the request. The balance is
-	// not checked, because the amount is held. Rule WD-32.
+	// An approval checks again what may have changed for the worse since the request. The balance
+	// is not checked, because the amount is held. Rule WD-32.
 	approvalGates = []gate{
 		checkFreeze, checkSuspended, recheckWhitelist, recheckAddress, recheckNetworkFee, recheckReachable,
 		recheckRisk, checkThreshold, recheckDestination, recheckCustomerCosts,

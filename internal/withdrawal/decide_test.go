@@ -11,6 +11,7 @@ import (
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/org"
+	"github.com/cofferpay/coffer/internal/request"
 	"github.com/cofferpay/coffer/internal/risk"
 )
 
@@ -29,7 +30,7 @@ func freezeCustomer(f *Facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.Sc
 func earlyStops() []stop {
 	return []stop{
 		{"a known key of another request", func(f *Facts) {
-			f.existing = &existingRow{id: "wd_1", digest: []byte("another")}
+			f.existing = &request.Accepted{ID: "wd_1", Digest: []byte("another")}
 		}, fault.IdempotencyConflict, "", ""},
 		{"over the limit", func(f *Facts) {
 			f.limitErr = fault.New(fault.Limited, fault.RateLimited, "")
@@ -287,9 +288,10 @@ func TestAPlanSaysWhatIsWritten(t *testing.T) {
 		{"the second approval of two", awaitApproval(passingFacts()), func(f *Facts) {
 			f.approval.row.approvalsRequired, f.approval.count = 2, 1
 		}, "APPROVED PROCESSING 0 0 <nil> 2 "},
-		{"the first approval of a withdrawal that is older than the count", awaitApproval(passingFacts()), func(f *Facts) {
-			f.quorum = 2
-		}, "APPROVAL_ADDED AWAITING_APPROVAL 0 0 <nil> 2 "},
+		{
+			"the first approval of a withdrawal that is older than the count", awaitApproval(passingFacts()),
+			func(f *Facts) { f.quorum = 2 }, "APPROVAL_ADDED AWAITING_APPROVAL 0 0 <nil> 2 ",
+		},
 		{"an approval that fixes the fee", awaitApproval(passingFacts()), func(f *Facts) {
 			withDeductedFee(7, nil)(f)
 			f.approval.row.approvalsRequired = 1
@@ -301,10 +303,10 @@ func TestAPlanSaysWhatIsWritten(t *testing.T) {
 			"an approval with a new reason", awaitApproval(passingFacts()), doubted,
 			"APPROVAL_REFUSED AWAITING_APPROVAL 0 0 <nil> 0 APPROVAL_REFUSED",
 		},
-		{"an approval of a reason that was shown", awaitApproval(passingFacts(), ReasonPriceUnavailable), func(f *Facts) {
-			doubted(f)
-			f.approval.row.approvalsRequired = 1
-		}, "APPROVED PROCESSING 0 0 <nil> 1 "},
+		{
+			"an approval of a reason that was shown", awaitApproval(passingFacts(), ReasonPriceUnavailable),
+			func(f *Facts) { doubted(f); f.approval.row.approvalsRequired = 1 }, "APPROVED PROCESSING 0 0 <nil> 1 ",
+		},
 		{
 			"an approval that screening refuses", awaitApproval(passingFacts(), ReasonRiskReview),
 			func(f *Facts) { f.screening = severityRecord(risk.Severe) },
@@ -345,15 +347,15 @@ func TestAKnownKeyIsAnsweredBeforeAnyRule(t *testing.T) {
 	same := reference
 	for _, c := range []struct {
 		name     string
-		existing existingRow
+		existing request.Accepted
 		isReplay bool
 	}{
-		{"the same request", existingRow{id: "wd_1", digest: []byte("d"), reference: &same}, true},
-		{"another digest", existingRow{id: "wd_1", digest: []byte("e"), reference: &same}, false},
-		{"another reference", existingRow{id: "wd_1", digest: []byte("d"), reference: &other}, false},
-		{"no reference", existingRow{id: "wd_1", digest: []byte("d")}, false},
-		{"restored", existingRow{id: "wd_1", digest: []byte("restorable"), restored: true}, true},
-		{"restored, another digest", existingRow{id: "wd_1", digest: []byte("d"), restored: true}, false},
+		{"the same request", request.Accepted{ID: "wd_1", Digest: []byte("d"), Reference: &same}, true},
+		{"another digest", request.Accepted{ID: "wd_1", Digest: []byte("e"), Reference: &same}, false},
+		{"another reference", request.Accepted{ID: "wd_1", Digest: []byte("d"), Reference: &other}, false},
+		{"no reference", request.Accepted{ID: "wd_1", Digest: []byte("d")}, false},
+		{"restored", request.Accepted{ID: "wd_1", Digest: []byte("restorable"), IsRestored: true}, true},
+		{"restored, another digest", request.Accepted{ID: "wd_1", Digest: []byte("d"), IsRestored: true}, false},
 	} {
 		f.existing = &c.existing
 		plan, rejection := Decide(f)
@@ -363,7 +365,7 @@ func TestAKnownKeyIsAnsweredBeforeAnyRule(t *testing.T) {
 			t.Errorf("%s: got %+v %+v, want a replay: %t", c.name, plan, rejection, c.isReplay)
 		}
 	}
-	f.existing = &existingRow{id: "wd_1", digest: []byte("d"), reference: &same}
+	f.existing = &request.Accepted{ID: "wd_1", Digest: []byte("d"), Reference: &same}
 	f.parseErr = errors.New("malformed")
 	if _, rejection := Decide(f); rejection == nil || !fault.HasCode(rejection.Err, fault.IdempotencyConflict) {
 		t.Errorf("malformed: got %+v, want a conflict", rejection)

@@ -13,6 +13,7 @@ import (
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/request"
 	"github.com/cofferpay/coffer/webhook"
 )
 
@@ -27,7 +28,7 @@ const reasonRunesMax = 500
 func (s *Service) Remove(
 	ctx context.Context, org, withdrawalID string, actor audit.Actor, reason string,
 ) (webhook.Withdrawal, error) {
-	if utf8.RuneCountInString(reason) > reasonRunesMax || !isPlainText(reason) {
+	if utf8.RuneCountInString(reason) > reasonRunesMax || !request.IsPlainText(reason) {
 		return webhook.Withdrawal{}, fault.New(fault.Invalid, fault.InvalidRequest,
 			"A reason may have at most %d characters of text. The withdrawal still waits and the amount is still "+
 				"held. Shorten the reason.", reasonRunesMax).
@@ -264,7 +265,7 @@ func newReleasePostings(org string, r Withdrawal) []ledger.Posting {
 	if err != nil {
 		panic("withdrawal: a hold is larger than the largest possible amount")
 	}
-	if held = subOrZero(held, r.charged); held.IsZero() {
+	if held = money.SubOrZero(held, r.charged); held.IsZero() {
 		return nil
 	}
 	return []ledger.Posting{newEndPosting(org, r, r.owner.SpendingAccount(org, r.mintID), held)}

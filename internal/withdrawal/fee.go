@@ -13,6 +13,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/request"
 	"github.com/cofferpay/coffer/webhook"
 )
 
@@ -175,7 +176,7 @@ func (s *Service) Estimate(ctx context.Context, org string, r EstimateRequest) (
 	}
 	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
 		maxAmount, err := loadSpendable(ctx, tx, org, ledger.CustomerOwner(*r.CustomerID), p.mint.ID)
-		maxAmount = subOrZero(maxAmount, held)
+		maxAmount = money.SubOrZero(maxAmount, held)
 		e.MaxAmount = &maxAmount
 		return err
 	})
@@ -216,13 +217,13 @@ func parseEstimate(r EstimateRequest, mints mint.Catalogue, chains chain.Chains)
 			return p, err
 		}
 	}
-	if p.mint, err = parseMint(r.MintID, mints); err != nil {
+	if p.mint, err = request.ParseMint(r.MintID, mints, unheld); err != nil {
 		return p, err
 	}
 	p.amount, p.noAmount = money.Units(1), true // the cost of a token transfer does not depend on the amount
 	if r.Amount != nil {
 		p.noAmount = false
-		if p.amount, err = parseAmount(*r.Amount, r.UseDecimal, p.mint); err != nil {
+		if p.amount, err = request.ParseAmount(*r.Amount, r.UseDecimal, p.mint, unheld); err != nil {
 			return p, err
 		}
 	}
@@ -244,5 +245,5 @@ func loadSpendable(ctx context.Context, tx pg.Tx, org string, payer ledger.Owner
 		return balance, err
 	}
 	owed, err := loadOwed(ctx, tx, org, payer, mintID)
-	return subOrZero(balance, owed), err
+	return money.SubOrZero(balance, owed), err
 }

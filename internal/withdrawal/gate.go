@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"github.com/cofferpay/coffer/internal/fault"
-	"github.com/cofferpay/coffer/internal/freeze"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/policy"
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
@@ -62,24 +62,14 @@ type Step struct {
 
 func checkFreeze(f Facts) (Step, *fault.Fault) {
 	s := Step{Gate: GateFreeze, Result: ResultPass}
-	if f.activeFreeze == nil {
-		return s, nil
-	}
-	s.Inputs = map[string]string{"freeze": f.activeFreeze.ID, "scope": string(f.activeFreeze.Scope)}
-	switch f.activeFreeze.Scope {
-	case freeze.ScopeCustomer:
+	refusal := policy.CheckFrozen(f.activeFreeze, "customerId", unheld)
+	if refusal != nil {
 		s.Result = ResultRefuse
-		return s, fault.New(fault.Forbidden, fault.CustomerFrozen,
-			"This customer is frozen, so no money can leave the balance. Nothing was held and nothing was sent. The "+
-				"party that froze the customer has to lift the freeze first.").
-			WithParam("customerId")
-	case freeze.ScopeOrganization:
-		s.Result = ResultRefuse
-		return s, fault.New(fault.Forbidden, fault.OrganizationFrozen,
-			"Your organization is frozen, so no money can leave its balances. Nothing was held and nothing was sent. "+
-				"Ask the operator of this service.")
 	}
-	return s, nil
+	if f.activeFreeze != nil {
+		s.Inputs = map[string]string{"freeze": f.activeFreeze.ID, "scope": string(f.activeFreeze.Scope)}
+	}
+	return s, refusal
 }
 
 // Rule IDEM-6.
@@ -174,22 +164,17 @@ func checkSuspended(f Facts) (Step, *fault.Fault) {
 	case !f.chainRuns:
 		reason = "The chain of this mint does not run on this installation."
 	case f.mint.Quarantined:
-		reason = "The balances of this token contradict its transfers, so it is quarantined."
+		reason = policy.Quarantined
 	case !f.mint.WithdrawEnabled:
 		reason = "Withdrawals of this mint are switched off."
-	case f.activeFreeze != nil && f.activeFreeze.Scope != freeze.ScopeCustomer &&
-		f.activeFreeze.Scope != freeze.ScopeOrganization:
+	case policy.IsStopped(f.activeFreeze):
 		reason = "Outgoing payments are stopped now."
 	default:
 		return s, nil
 	}
 	s.Result = ResultRefuse
 	s.Inputs = map[string]string{"why": reason}
-	return s, fault.New(fault.Unprocessable, fault.WithdrawalsSuspended,
-		"%s Nothing was held and nothing was sent. Try again later with the same idempotencyKey, or ask the operator "+
-			"of this service.",
-		reason).
-		WithParam("mintId")
+	return s, policy.NewSuspended(reason, unheld)
 }
 
 func checkAddress(f Facts) (Step, *fault.Fault) {

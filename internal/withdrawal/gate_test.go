@@ -94,7 +94,10 @@ func TestGatesDecideAsTheInterfaceSays(t *testing.T) {
 	}{
 		{"nothing against it", func(*Facts) {}, "", Processing, nil},
 		{"no threshold set", func(f *Facts) { f.threshold, f.usdValue = nil, nil }, "", Processing, nil},
-		{"key demanded and given", func(f *Facts) { f.keyRequired, f.request.IdempotencyKey = true, new(string) }, "", Processing, nil},
+		{
+			"key demanded and given",
+			func(f *Facts) { f.keyRequired, f.request.IdempotencyKey = true, new(string) }, "", Processing, nil,
+		},
 
 		{
 			"approval asked for", func(f *Facts) { f.request.RequireApproval = true }, "", AwaitingApproval,
@@ -218,7 +221,10 @@ func TestGatesDecideAsTheInterfaceSays(t *testing.T) {
 			[]Reason{ReasonRiskReview, ReasonRequireApproval},
 		},
 		{"allowed, and nothing holds", func(f *Facts) { f.isAllowlisted = true }, "", Processing, nil},
-		{"allowed: the flag", func(f *Facts) { f.isAllowlisted, f.request.RequireApproval = true, true }, "", Processing, nil},
+		{
+			"allowed: the flag",
+			func(f *Facts) { f.isAllowlisted, f.request.RequireApproval = true, true }, "", Processing, nil,
+		},
 		{"allowed: the threshold", func(f *Facts) { f.isAllowlisted, f.usdValue = true, &above }, "", Processing, nil},
 		{"allowed: no price", func(f *Facts) { f.isAllowlisted, f.usdValue = true, nil }, "", Processing, nil},
 		{"allowed skips nothing else", func(f *Facts) {

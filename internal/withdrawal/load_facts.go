@@ -18,6 +18,7 @@ import (
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/request"
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
@@ -26,8 +27,11 @@ import (
 // It writes nothing. Error: fault INVALID_REQUEST for a malformed key, which cannot be looked up.
 func (s *Service) loadRequest(ctx context.Context, org string, r Request) (Facts, error) {
 	f := Facts{request: r}
-	if err := checkKey(r.IdempotencyKey); err != nil {
-		return f, err
+	if r.IdempotencyKey != nil && !request.IsKey(*r.IdempotencyKey) {
+		return f, fault.New(fault.Invalid, fault.InvalidRequest,
+			"An idempotency key has to have 1 to %d printable ASCII characters and no space."+unheld+" Send such a "+
+				"key, or none.", request.KeyBytesMax).
+			WithParam("idempotencyKey")
 	}
 	var mints mint.Catalogue
 	err := s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
@@ -68,32 +72,23 @@ func loadMints(ctx context.Context, tx pg.Tx, catalogue *mint.Catalogue) (err er
 	return err
 }
 
-// existingRow holds the row that has a key.
-type existingRow struct {
-	id        string
-	digest    []byte
-	reference *string
-	// restored is true when the row was made from the signer's journal: its digest is a
-	// restorableDigest, and its reference is lost.
-	restored bool
-}
-
 // lookupKey returns the withdrawal that has a key, or nil.
-func lookupKey(ctx context.Context, tx pg.Tx, org string, key *string) (*existingRow, error) {
+func lookupKey(ctx context.Context, tx pg.Tx, org string, key *string) (*request.Accepted, error) {
 	if key == nil {
 		return nil, nil
 	}
-	var e existingRow
+	var a request.Accepted
 	err := tx.QueryRow(ctx, `
-		SELECT withdrawal_id, request_digest, reference, restored_at IS NOT NULL FROM withdrawals WHERE org_id = $1 AND key_hash = $2`,
-		org, keyHash(key)).Scan(&e.id, &e.digest, &e.reference, &e.restored)
+		SELECT withdrawal_id, request_digest, reference, restored_at IS NOT NULL FROM withdrawals
+		WHERE org_id = $1 AND key_hash = $2`,
+		org, keyHash(key)).Scan(&a.ID, &a.Digest, &a.Reference, &a.IsRestored)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("look up an idempotency key: %w", err)
 	}
-	return &e, nil
+	return &a, nil
 }
 
 // loadFacts loads the facts from the organization's own rows. Freezes and settings are locked until
@@ -229,7 +224,7 @@ func loadLiquidity(
 	if isImmovable {
 		return money.Zero, nil
 	}
-	if remaining := subOrZero(liquidSum, ordered); !remaining.Less(amount) {
+	if remaining := money.SubOrZero(liquidSum, ordered); !remaining.Less(amount) {
 		return remaining, nil
 	}
 	var moving money.Amount
@@ -248,16 +243,7 @@ func loadLiquidity(
 	if err != nil {
 		return fail(err)
 	}
-	return subOrZero(sum, ordered), nil
-}
-
-// subOrZero returns a-b, or zero where b is greater.
-func subOrZero(a, b money.Amount) money.Amount {
-	difference, err := a.Sub(b)
-	if err != nil {
-		return money.Zero
-	}
-	return difference
+	return money.SubOrZero(sum, ordered), nil
 }
 
 // findLookalike returns a known destination with the same beginning and end as this address and
@@ -360,7 +346,7 @@ func (s *Service) loadExternalFacts(ctx context.Context, org string, f *Facts, w
 		s.loadChargePrices(ctx, f, q)
 	}
 	if fee := f.deductedFee(); f.isMax && fee != nil {
-		f.amount = subOrZero(f.amount, *fee)
+		f.amount = money.SubOrZero(f.amount, *fee)
 	}
 	f.minReachable = s.minPayment(ctx, f.mint, f.destination)
 	f.screening.Case = risk.WithdrawalCase{

@@ -2,7 +2,6 @@ package withdrawal
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"slices"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/request"
 	"github.com/cofferpay/coffer/webhook"
 )
 
@@ -160,7 +160,7 @@ func parseOrgRequest(r Request, mints mint.Catalogue, chains chain.Chains) (pars
 	if err := checkProduct(r.owner.Subject); err != nil {
 		return p, err
 	}
-	m, err := parseMint(r.MintID, mints)
+	m, err := request.ParseMint(r.MintID, mints, unheld)
 	if err != nil {
 		return p, err
 	}
@@ -173,12 +173,12 @@ func parseOrgRequest(r Request, mints mint.Catalogue, chains chain.Chains) (pars
 				"them.").
 			WithParam("amount")
 	case !p.isMax:
-		if p.amount, err = parseAmount(r.Amount, r.UseDecimal, m); err != nil {
+		if p.amount, err = request.ParseAmount(r.Amount, r.UseDecimal, m, unheld); err != nil {
 			return p, err
 		}
 		amount = p.amount.String()
 	}
-	if err := checkHandles(r); err != nil {
+	if err := request.CheckHandles(r.Reference, r.Metadata, unheld); err != nil {
 		return p, err
 	}
 	_, p.chainRuns = chains[m.Chain]
@@ -190,11 +190,7 @@ func parseOrgRequest(r Request, mints mint.Catalogue, chains chain.Chains) (pars
 // orgRequestDigest hashes what makes a request for the organization's own money another payment;
 // the signer's journal knows all of it. A request for the maximum has "MAX" as its amount.
 func orgRequestDigest(payer ledger.Owner, listedID string, mintID int, amount string) []byte {
-	h := sha256.New()
-	for _, s := range []string{"coffer-withdraw-own-1", payer.Subject, listedID, fmt.Sprint(mintID), amount} {
-		fmt.Fprintf(h, "%d:%s", len(s), s)
-	}
-	return h.Sum(nil)
+	return request.Digest("coffer-withdraw-own-1", payer.Subject, listedID, fmt.Sprint(mintID), amount)
 }
 
 // maxPayable returns what a withdrawal of a product's whole balance pays: for a native coin the
@@ -203,5 +199,5 @@ func maxPayable(balance money.Amount, m mint.Mint, fee money.Amount) money.Amoun
 	if m.Kind != mint.Native {
 		return balance
 	}
-	return subOrZero(balance, fee)
+	return money.SubOrZero(balance, fee)
 }

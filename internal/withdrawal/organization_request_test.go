@@ -465,7 +465,7 @@ func TestTheFeeOfAnOrganizationsOwnCoinComesFromTheSameBalance(t *testing.T) {
 			continue
 		}
 		o.wantProduct(eth, "BATCH_PAYOUT", "0", "0")
-		if now := o.accountBalance(eth, ledger.Gas, ""); subOrZero(now, gas) != kept {
+		if now := o.accountBalance(eth, ledger.Gas, ""); money.SubOrZero(now, gas) != kept {
 			t.Errorf("%s: the operator's gas was %v and is %v, want %v more", c.name, gas, now, kept)
 		}
 		var due string
@@ -554,7 +554,7 @@ func TestOfApprovalRemovalAndCancellationOfAnOrganizationsOwnMoneyOneWins(t *tes
 			t.Errorf("%s: got the winners %v, want %v", now.Status, won, want)
 		}
 		if at == 0 {
-			had = subOrZero(had, money.Units(1000))
+			had = money.SubOrZero(had, money.Units(1000))
 		}
 		if got := o.accountBalance(usdc, ledger.Product, "CHECKOUT"); got != had {
 			t.Errorf("%s: CHECKOUT has %v, want %v", now.Status, got, had)

@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -23,20 +21,19 @@ import (
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/request"
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/webhook"
 )
 
 // Limits of the fields of a Request.
 const (
-	keyBytesMax           = 255
-	addressBytesMax       = 128
-	referenceBytesMax     = 255
-	metadataKeysMax       = 20
-	metadataKeyRunesMax   = 40
-	metadataValueRunesMax = 500
-	travelRuleBytesMax    = 4096
+	addressBytesMax    = 128
+	travelRuleBytesMax = 4096
 )
+
+// unheld says what a refused request has not done.
+const unheld = " Nothing was held and nothing was sent."
 
 // Fee modes: they say who pays the network fee.
 const (
@@ -69,8 +66,8 @@ type Request struct {
 	// the request. A replay is answered at any rate of requests.
 	Limit func() error
 
-	// owner is a product for a withdrawal of the organization's own money, which goes to a whitelist
-	// entry. Only OrganizationRequest.toRequest sets it; the API cannot, whatever its caller sends.
+	// owner is a product for a withdrawal of the organization's own money, which goes to a
+	// whitelist entry. Only OrganizationRequest.toRequest sets it; the API cannot, whatever its caller sends.
 	owner    ledger.Owner
 	listedID string
 	isMax    bool
@@ -109,12 +106,12 @@ func parseRequest(r Request, mints mint.Catalogue, chains chain.Chains) (parsed,
 	if err := customer.CheckID(r.CustomerID); err != nil {
 		return p, err
 	}
-	m, err := parseMint(r.MintID, mints)
+	m, err := request.ParseMint(r.MintID, mints, unheld)
 	if err != nil {
 		return p, err
 	}
 	p.mint = m
-	if p.amount, err = parseAmount(r.Amount, r.UseDecimal, m); err != nil {
+	if p.amount, err = request.ParseAmount(r.Amount, r.UseDecimal, m, unheld); err != nil {
 		return p, err
 	}
 	if r.Memo != nil {
@@ -139,7 +136,7 @@ func parseRequest(r Request, mints mint.Catalogue, chains chain.Chains) (parsed,
 	if p.travelRule, err = parseTravelRule(r.TravelRule); err != nil {
 		return p, err
 	}
-	if err := checkHandles(r); err != nil {
+	if err := request.CheckHandles(r.Reference, r.Metadata, unheld); err != nil {
 		return p, err
 	}
 	if p.destination, p.chainRuns, err = parseAddress(r.ToAddress, m, chains); err != nil {
@@ -200,7 +197,7 @@ func parseTravelRule(raw json.RawMessage) (*string, error) {
 	}
 	canonical := jsontext.Value(slices.Clone(raw))
 	if canonical.Kind() != '{' || canonical.Canonicalize() != nil || len(canonical) > travelRuleBytesMax ||
-		!isPlainText(string(canonical)) ||
+		!request.IsPlainText(string(canonical)) ||
 		strings.Contains(string(canonical), `\u0000`) {
 		return nil, fault.New(fault.Invalid, fault.InvalidRequest,
 			"travelRule has to be a JSON object of at most %d bytes without zero characters. Nothing was held and "+
@@ -211,99 +208,6 @@ func parseTravelRule(raw json.RawMessage) (*string, error) {
 	return &text, nil
 }
 
-func parseMint(mintID int, mints mint.Catalogue) (mint.Mint, error) {
-	m, ok := mints.ByID(mintID)
-	if !ok {
-		return m, fault.New(fault.Invalid, fault.MintNotFound,
-			"Mint %d does not exist. Nothing was held and nothing was sent. GET /mints lists the mints.", mintID).
-			WithParam("mintId")
-	}
-	return m, nil
-}
-
-func parseAmount(s string, decimal bool, m mint.Mint) (money.Amount, error) {
-	refuse := func(format string, args ...any) error {
-		return fault.New(
-			fault.Invalid, fault.InvalidAmount, format+" Nothing was held and nothing was sent.", args...,
-		).WithParam("amount")
-	}
-	read := money.Parse
-	if decimal {
-		read = func(s string) (money.Amount, error) { return money.ParseDecimal(s, m.Decimals) }
-	}
-	a, err := read(s)
-	switch {
-	case errors.Is(err, money.ErrFraction):
-		return a, refuse(
-			"%s has %d decimals and the amount has more; the service never rounds. Send at most %d digits after the "+
-				"point.",
-			m.Symbol, m.Decimals, m.Decimals,
-		)
-	case errors.Is(err, money.ErrRange):
-		return a, refuse("The amount is larger than the largest possible amount (2^256-1 atomic units). Send a " +
-			"smaller one.")
-	case err != nil && !decimal && strings.Contains(s, "."):
-		return a, refuse(
-			"Without useDecimal the amount is a whole number of atomic units and has no point. Send atomic units, or " +
-				"set useDecimal to true.",
-		)
-	case err != nil && decimal:
-		return a, refuse("The amount is not a decimal number of whole tokens such as \"1.5\". Use ASCII digits with " +
-			"at most one point, and no sign, exponent, separator or leading zero.")
-	case err != nil:
-		return a, refuse("The amount is not a whole number of atomic units such as \"5000000\". Use ASCII digits " +
-			"only, without sign, point, exponent, separator or leading zero.")
-	case a.IsZero():
-		return a, refuse("The amount is zero. Send at least one atomic unit.")
-	}
-	return a, nil
-}
-
-func checkKey(key *string) error {
-	if key == nil {
-		return nil
-	}
-	ok := len(*key) >= 1 && len(*key) <= keyBytesMax
-	for i := range len(*key) {
-		ok = ok && (*key)[i] > ' ' && (*key)[i] < 0x7f
-	}
-	if !ok {
-		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"An idempotency key has to have 1 to %d printable ASCII characters and no space. Nothing was held and "+
-				"nothing was sent. Send such a key, or none.", keyBytesMax).
-			WithParam("idempotencyKey")
-	}
-	return nil
-}
-
-// checkHandles checks the limits of the caller's own reference and metadata. Rule REQ-7.
-func checkHandles(r Request) error {
-	if r.Reference != nil &&
-		(len(*r.Reference) == 0 || len(*r.Reference) > referenceBytesMax || !isPlainText(*r.Reference)) {
-		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"A reference has to have 1 to %d bytes of text without control characters. Nothing was held and nothing "+
-				"was sent. Shorten or clean it, or leave it out.", referenceBytesMax).
-			WithParam("reference")
-	}
-	ok := len(r.Metadata) <= metadataKeysMax
-	for k, v := range r.Metadata {
-		ok = ok && k != "" && utf8.RuneCountInString(k) <= metadataKeyRunesMax &&
-			utf8.RuneCountInString(v) <= metadataValueRunesMax && isPlainText(k) && isPlainText(v)
-	}
-	if !ok {
-		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"Metadata may have at most %d keys of 1 to %d characters with values of at most %d characters, without "+
-				"control characters. Nothing was held and nothing was sent. Make it smaller.",
-			metadataKeysMax, metadataKeyRunesMax, metadataValueRunesMax).WithParam("metadata")
-	}
-	return nil
-}
-
-func isPlainText(s string) bool {
-	return utf8.ValidString(s) &&
-		strings.IndexFunc(s, func(c rune) bool { return unicode.IsControl(c) && c != '\n' && c != '\t' }) < 0
-}
-
 // requestDigest hashes every parameter that makes a request another payment. These are the same
 // payment:
 //
@@ -312,7 +216,7 @@ func isPlainText(s string) bool {
 //   - an omitted default and the default.
 //
 // Parameters that were added to requests later are hashed only if they are given, because a key
-// never expires. answerReplay compares the reference separately. Metadata is never compared.
+// never expires. The reference is compared separately. Metadata is never compared.
 // Rule IDEM-2.
 func requestDigest(r Request, p parsed) []byte {
 	parts := []string{
@@ -325,11 +229,7 @@ func requestDigest(r Request, p parsed) []byte {
 	if p.travelRule != nil {
 		parts = append(parts, "travelRule", *p.travelRule)
 	}
-	h := sha256.New()
-	for _, s := range parts {
-		fmt.Fprintf(h, "%d:%s", len(s), s)
-	}
-	return h.Sum(nil)
+	return request.Digest(parts...)
 }
 
 func (p parsed) feeMode() string {

@@ -77,8 +77,8 @@ func (s *Service) OnRestored(ctx context.Context, tx pg.Tx, orders []dispatch.Re
 		if err != nil {
 			return nil, fmt.Errorf("restore withdrawal %s: %w", o.ID, err)
 		}
-		owed := subOrZero(amount, balances[account])
-		balances[account] = subOrZero(balances[account], amount)
+		owed := money.SubOrZero(amount, balances[account])
+		balances[account] = money.SubOrZero(balances[account], amount)
 		if err := s.insertRestored(ctx, tx, o, payer, m, amount, owed); err != nil {
 			return nil, fmt.Errorf("restore withdrawal %s: %w", o.ID, err)
 		}
@@ -149,8 +149,8 @@ func (s *Service) insertRestored(
 	}
 	p := parsed{mint: m, amount: amount, destination: o.To, deductsFee: !o.FeeDeducted.IsZero()}
 	restored := Withdrawal{
-		id: o.ID, owner: payer, listedID: o.WhitelistedID, mintID: o.MintID, chain: o.Chain, amount: amount, toAddress: o.To,
-		deductsFee: p.deductsFee, feeMax: o.FeeMax,
+		id: o.ID, owner: payer, listedID: o.WhitelistedID, mintID: o.MintID, chain: o.Chain, amount: amount,
+		toAddress: o.To, deductsFee: p.deductsFee, feeMax: o.FeeMax,
 	}
 	quorum := 0
 	if !o.Signed {
@@ -207,7 +207,9 @@ func deductedFee(o dispatch.RestoredOrder) *money.Amount {
 // loadOwed returns what a customer or a product owes of a mint for restored payments. Callers
 // subtract the debt from the balance. Only OnRestored increases the debt, while nothing else runs.
 // CollectOwed reduces debt and balance in one transaction. So an older answer is never too small.
-func loadOwed(ctx context.Context, tx pg.Tx, org string, payer ledger.Owner, mintID int) (owed money.Amount, err error) {
+func loadOwed(
+	ctx context.Context, tx pg.Tx, org string, payer ledger.Owner, mintID int,
+) (owed money.Amount, err error) {
 	sql, subject := `
 		SELECT coalesce(sum(owed), 0) FROM withdrawals
 		WHERE org_id = $1 AND customer_id = $2 AND mint_id = $3 AND owed > 0`, payer.Subject
@@ -300,7 +302,7 @@ func collectOwed(ctx context.Context, tx pg.Tx, org, withdrawalID string) (bool,
 	if err != nil {
 		return false, err
 	}
-	amount := subOrZero(owed, subOrZero(owed, balance))
+	amount := money.SubOrZero(owed, money.SubOrZero(owed, balance))
 	if amount.IsZero() {
 		return false, nil
 	}
@@ -324,6 +326,6 @@ func collectOwed(ctx context.Context, tx pg.Tx, org, withdrawalID string) (bool,
 	return true, audit.Record(ctx, tx, audit.Entry{
 		OrgID: org, Actor: restoreActor, Action: "withdrawal.collected", ResourceKind: resourceKind,
 		ResourceID: withdrawalID,
-		Detail:     map[string]any{"taken": amount, "owed": subOrZero(owed, amount)},
+		Detail:     map[string]any{"taken": amount, "owed": money.SubOrZero(owed, amount)},
 	})
 }

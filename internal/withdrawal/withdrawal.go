@@ -141,7 +141,7 @@ func (r Withdrawal) payoutAmount() money.Amount {
 	if r.deductedFee == nil {
 		return r.amount
 	}
-	return subOrZero(r.amount, *r.deductedFee)
+	return money.SubOrZero(r.amount, *r.deductedFee)
 }
 
 func loadRow(ctx context.Context, tx pg.Tx, org, withdrawalID string) (Withdrawal, error) {
