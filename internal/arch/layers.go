@@ -127,6 +127,8 @@ var packages = []pkg{
 	{"internal/signer/signertest", core, testOnly | mayKeys},
 	{"internal/signer/mirror", core, 0},
 	{"internal/freeze", core, 0},
+	{"internal/request", core, 0},
+	{"internal/policy", core, 0},
 	{"internal/finality", core, 0},
 
 	{"internal/scan", gates, 0},

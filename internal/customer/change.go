@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/cofferpay/coffer/internal/audit"
@@ -14,18 +12,13 @@ import (
 	"github.com/cofferpay/coffer/internal/freeze"
 	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/request"
 )
 
 // CoolingOff is how long a changed e-mail is not trusted.
 const CoolingOff = 24 * time.Hour
 
-// Limits of the metadata of a customer and of the reason of a freeze.
-const (
-	metadataKeysMax       = 20
-	metadataKeyRunesMax   = 40
-	metadataValueRunesMax = 500
-	reasonRunesMax        = 500
-)
+const reasonRunesMax = 500 // of the reason of a freeze
 
 const resourceKind = "CUSTOMER"
 
@@ -57,23 +50,7 @@ func (ch Change) validateChange() error {
 			return err
 		}
 	}
-	ok := len(ch.Metadata) <= metadataKeysMax
-	for k, v := range ch.Metadata {
-		ok = ok && k != "" && utf8.RuneCountInString(k) <= metadataKeyRunesMax &&
-			utf8.RuneCountInString(v) <= metadataValueRunesMax && isPlainText(k) && isPlainText(v)
-	}
-	if !ok {
-		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"Metadata may have at most %d keys of 1 to %d characters with values of at most %d characters, without "+
-				"control characters."+unwritten+" Make it smaller.",
-			metadataKeysMax, metadataKeyRunesMax, metadataValueRunesMax).WithParam("metadata")
-	}
-	return nil
-}
-
-func isPlainText(s string) bool {
-	return utf8.ValidString(s) &&
-		strings.IndexFunc(s, func(c rune) bool { return unicode.IsControl(c) && c != '\n' && c != '\t' }) < 0
+	return request.CheckMetadata(ch.Metadata, unwritten)
 }
 
 // Edit changes a customer and returns the result. No rule trusts another e-mail than the known one
@@ -142,7 +119,7 @@ func Edit(ctx context.Context, tx pg.Tx, org, id string, actor audit.Actor, ch C
 // organization's freeze of the customer is active, another call changes nothing: the first reason
 // stays. Errors: NOT_FOUND, INVALID_REQUEST. Rule CUS-6.
 func Freeze(ctx context.Context, tx pg.Tx, org, id string, actor audit.Actor, reason string) (Customer, error) {
-	if utf8.RuneCountInString(reason) > reasonRunesMax || !isPlainText(reason) {
+	if utf8.RuneCountInString(reason) > reasonRunesMax || !request.IsPlainText(reason) {
 		return Customer{}, fault.New(fault.Invalid, fault.InvalidRequest,
 			"A reason may have at most %d characters, without control "+
 				"characters."+unwritten+" Shorten or clean it, or leave it out.", reasonRunesMax).

@@ -180,6 +180,15 @@ func (a Amount) Sub(b Amount) (Amount, error) {
 	return Amount{n}, nil
 }
 
+// SubOrZero returns a-b, or zero where b is greater.
+func SubOrZero(a, b Amount) Amount {
+	difference, err := a.Sub(b)
+	if err != nil {
+		return Zero
+	}
+	return difference
+}
+
 // Mul returns a*k. Error: ErrRange.
 func (a Amount) Mul(k uint64) (Amount, error) {
 	var n uint256.Int

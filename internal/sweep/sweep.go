@@ -303,7 +303,7 @@ func (s *Sweeper) planOnDemand(ctx context.Context) (made int, err error) {
 				k.org, k.mint, dispatch.WaitSimulation).Scan(&incoming); err != nil {
 				return fmt.Errorf("read the open transfers to %s: %w", k.org, err)
 			}
-			missing[k] = subOrZero(missing[k], incoming)
+			missing[k] = money.SubOrZero(missing[k], incoming)
 		}
 		return nil
 	})
@@ -330,19 +330,11 @@ func (s *Sweeper) planOnDemand(ctx context.Context) (made int, err error) {
 			err = errors.Join(err, e) // the other addresses need not wait for it
 			if ok {
 				made++
-				missing[k] = subOrZero(missing[k], src.Movable)
+				missing[k] = money.SubOrZero(missing[k], src.Movable)
 			}
 		}
 	}
 	return made, err
-}
-
-func subOrZero(a, b money.Amount) money.Amount {
-	difference, err := a.Sub(b)
-	if err != nil {
-		return money.Zero
-	}
-	return difference
 }
 
 // planByValue plans the sweeps that move at least MinFeeMultiple times their fee. Without a price

@@ -22,6 +22,7 @@ import (
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/request"
 )
 
 const resourceKind = "TRANSFER"
@@ -144,7 +145,7 @@ func (s *Service) settleUnknownCommit(ctx context.Context, org string, requests 
 // transaction of two round trips.
 func (s *Service) writeGroup(ctx context.Context, org string, requests []*pendingRequest) error {
 	hasRows := false
-	var f facts
+	var f groupFacts
 	err := s.db.InOrgPipelined(ctx, org,
 		func(b *pgx.Batch) { f = queueLookups(b, org, requests) },
 		func(ctx context.Context, tx pg.Tx, b *pgx.Batch) error {
@@ -169,7 +170,7 @@ func (s *Service) writeGroup(ctx context.Context, org string, requests []*pendin
 }
 
 // queueLookups queues the look-ups of the facts. The facts are set once the batch was sent.
-func queueLookups(b *pgx.Batch, org string, requests []*pendingRequest) facts {
+func queueLookups(b *pgx.Batch, org string, requests []*pendingRequest) groupFacts {
 	var keys, payers, products []string
 	var mints []int
 	var paying, paid []ledger.Account
@@ -185,7 +186,7 @@ func queueLookups(b *pgx.Batch, org string, requests []*pendingRequest) facts {
 			products = append(products, a.from.Subject)
 		}
 	}
-	f := facts{stored: map[string]storedTransfer{}, owed: map[ledger.Account]money.Amount{}}
+	f := groupFacts{stored: map[string]knownTransfer{}, owed: map[ledger.Account]money.Amount{}}
 	// A session keeps plans that it made for small tables. On empty tables any index that begins
 	// with the organization looks as good as the key's. Such a plan would read all transfers of the
 	// organization for each group. Only the key's index provides this order.
@@ -198,7 +199,10 @@ func queueLookups(b *pgx.Batch, org string, requests []*pendingRequest) facts {
 		WHERE t.idempotency_key = k.idempotency_key`, org, sortedUnique(keys)).Query(func(rows pgx.Rows) error {
 		found, err := pgx.CollectRows(rows, scanTransfer)
 		for _, l := range found {
-			f.stored[l.object.IdempotencyKey] = storedTransfer{l.object, l.digest}
+			f.stored[l.object.IdempotencyKey] = knownTransfer{
+				Accepted: request.Accepted{ID: l.object.TransferID, Digest: l.digest, Reference: l.object.Reference},
+				transfer: l.object,
+			}
 		}
 		return err
 	})

@@ -1,30 +1,17 @@
 package transfer
 
 import (
-	"crypto/sha256"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
-)
-
-// Limits of the fields of a Request.
-const (
-	keyBytesMax           = 255
-	referenceBytesMax     = 255
-	metadataKeysMax       = 20
-	metadataKeyRunesMax   = 40
-	metadataValueRunesMax = 500
+	"github.com/cofferpay/coffer/internal/request"
 )
 
 // Products lists the products of an organization, each with a balance of its own.
@@ -50,11 +37,23 @@ type pendingRequest struct {
 	transferID string
 }
 
+// askLimit asks the limit of a new request, once: a group may be decided several times.
+func (a *pendingRequest) askLimit() error {
+	if !a.isLimitAsked && a.Limit != nil {
+		a.isLimitAsked, a.limitErr = true, a.Limit()
+	}
+	return a.limitErr
+}
+
 // parseRequest parses what needs no catalogue. Its error is final: without a valid key there is
 // nothing to look up. Rules TR-3 and TR-5.
 func parseRequest(org string, r Request) (*pendingRequest, error) {
-	if err := checkKey(r.IdempotencyKey); err != nil {
-		return nil, err
+	if !request.IsKey(r.IdempotencyKey) {
+		return nil, fault.New(fault.Invalid, fault.InvalidRequest,
+			"The idempotencyKey of a transfer has to have 1 to %d printable ASCII characters without a "+
+				"space."+unmoved+" Send one key for each transfer, and the same key when you repeat it.",
+			request.KeyBytesMax).
+			WithParam("idempotencyKey")
 	}
 	a := &pendingRequest{Request: r}
 	kinds := [2]ledger.Kind{}
@@ -78,8 +77,9 @@ func parseRequest(org string, r Request) (*pendingRequest, error) {
 		).WithParam("to")
 		return a, nil
 	}
-	if a.parseErr = checkHandles(r); a.parseErr == nil && (r.MintID < 1 || r.MintID > math.MaxInt32) {
-		a.parseErr = newUnknownMint(r.MintID)
+	a.parseErr = request.CheckHandles(r.Reference, r.Metadata, unmoved)
+	if a.parseErr == nil && (r.MintID < 1 || r.MintID > math.MaxInt32) {
+		a.parseErr = request.NewUnknownMint(r.MintID, unmoved)
 	}
 	return a, nil
 }
@@ -103,50 +103,6 @@ func parseParty(side string, p Party) (ledger.Kind, string, error) {
 	return ledger.Product, *p.Product, nil
 }
 
-// Rule TR-5.
-func checkKey(key string) error {
-	ok := len(key) >= 1 && len(key) <= keyBytesMax
-	for i := range len(key) {
-		ok = ok && key[i] > ' ' && key[i] < 0x7f
-	}
-	if !ok {
-		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"The idempotencyKey of a transfer has to have 1 to %d printable ASCII characters without a "+
-				"space."+unmoved+" Send "+
-				"one key for each transfer, and the same key when you repeat it.", keyBytesMax).
-			WithParam("idempotencyKey")
-	}
-	return nil
-}
-
-// checkHandles checks the limits of the caller's own reference and metadata.
-func checkHandles(r Request) error {
-	if r.Reference != nil &&
-		(len(*r.Reference) == 0 || len(*r.Reference) > referenceBytesMax || !isPlainText(*r.Reference)) {
-		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"A reference has to have 1 to %d bytes of text without control "+
-				"characters."+unmoved+" Shorten or clean it, or leave it out.", referenceBytesMax).
-			WithParam("reference")
-	}
-	ok := len(r.Metadata) <= metadataKeysMax
-	for k, v := range r.Metadata {
-		ok = ok && k != "" && utf8.RuneCountInString(k) <= metadataKeyRunesMax &&
-			utf8.RuneCountInString(v) <= metadataValueRunesMax && isPlainText(k) && isPlainText(v)
-	}
-	if !ok {
-		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"Metadata may have at most %d keys of 1 to %d characters with values of at most %d characters, without "+
-				"control characters."+unmoved+" Make it smaller.",
-			metadataKeysMax, metadataKeyRunesMax, metadataValueRunesMax).WithParam("metadata")
-	}
-	return nil
-}
-
-func isPlainText(s string) bool {
-	return utf8.ValidString(s) &&
-		strings.IndexFunc(s, func(c rune) bool { return unicode.IsControl(c) && c != '\n' && c != '\t' }) < 0
-}
-
 // parsed holds the values of a request that was parsed completely.
 type parsed struct {
 	mint   mint.Mint
@@ -160,71 +116,22 @@ func resolveRequest(a *pendingRequest, mints *mint.Catalogue) (p parsed, err err
 	if a.parseErr != nil {
 		return p, a.parseErr
 	}
-	m, ok := mints.ByID(a.MintID)
-	if !ok {
-		return p, newUnknownMint(a.MintID)
+	if p.mint, err = request.ParseMint(a.MintID, *mints, unmoved); err != nil {
+		return p, err
 	}
-	p.mint = m
-	if p.amount, err = parseAmount(a.Amount, a.UseDecimal, m); err != nil {
+	if p.amount, err = request.ParseAmount(a.Amount, a.UseDecimal, p.mint, unmoved); err != nil {
 		return p, err
 	}
 	p.digest = requestDigest(a, p)
 	return p, nil
 }
 
-func newUnknownMint(id int) error {
-	return fault.New(fault.Invalid, fault.MintNotFound,
-		"Mint %d does not exist."+unmoved+" GET /mints lists the mints.", id).WithParam("mintId")
-}
-
-func parseAmount(s string, decimal bool, m mint.Mint) (money.Amount, error) {
-	refuse := func(format string, args ...any) error {
-		return fault.New(fault.Invalid, fault.InvalidAmount, format+unmoved, args...).WithParam("amount")
-	}
-	parseText := money.Parse
-	if decimal {
-		parseText = func(s string) (money.Amount, error) { return money.ParseDecimal(s, m.Decimals) }
-	}
-	n, err := parseText(s)
-	switch {
-	case errors.Is(err, money.ErrFraction):
-		return n, refuse(
-			"%s has %d decimals and the amount has more; the service never rounds. Send at most %d digits after the "+
-				"point.",
-			m.Symbol, m.Decimals, m.Decimals,
-		)
-	case errors.Is(err, money.ErrRange):
-		return n, refuse("The amount is larger than the largest possible amount (2^256-1 atomic units). Send a " +
-			"smaller one.")
-	case err != nil && !decimal && strings.Contains(s, "."):
-		return n, refuse(
-			"Without useDecimal the amount is a whole number of atomic units and has no point. Send atomic units, or " +
-				"set useDecimal to true.",
-		)
-	case err != nil && decimal:
-		return n, refuse("The amount is not a decimal number of whole tokens such as \"1.5\". Use ASCII digits with " +
-			"at most one point, and no sign, exponent, separator or leading zero.")
-	case err != nil:
-		return n, refuse("The amount is not a whole number of atomic units such as \"5000000\". Use ASCII digits " +
-			"only, without sign, point, exponent, separator or leading zero.")
-	case n.IsZero():
-		return n, refuse("The amount is zero. Send at least one atomic unit.")
-	}
-	return n, nil
-}
-
 // requestDigest hashes every parameter that makes a request another transfer. The same amount in
-// decimals and in atomic units gives the same digest. answerReplay compares the reference
-// separately. Metadata is never compared.
+// decimals and in atomic units gives the same digest. The reference is compared separately.
+// Metadata is never compared.
 func requestDigest(a *pendingRequest, p parsed) []byte {
-	var encoded []byte
-	for _, s := range []string{
+	return request.Digest(
 		"coffer-transfer-1", fmt.Sprint(p.mint.ID), p.amount.String(),
 		string(a.from.Kind), a.from.Subject, string(a.to.Kind), a.to.Subject,
-	} {
-		encoded = strconv.AppendInt(encoded, int64(len(s)), 10)
-		encoded = append(append(encoded, ':'), s...)
-	}
-	sum := sha256.Sum256(encoded)
-	return sum[:]
+	)
 }

@@ -115,7 +115,7 @@ func TestAHeldWithdrawalGoesOutWithTheApprovalsOfEnoughPeople(t *testing.T) {
 		held.WithdrawalID, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL",
 		"CUSTOMER_WITHDRAW_APPROVED PROCESSING",
 	)
-	pgtest.ExpectLockException(t, h.DB, "withdrawal.Service.addApproval")
+	pgtest.ExpectLockException(t, h.DB, "withdrawal.Service.writeApproval")
 }
 
 // Rule WD-35.

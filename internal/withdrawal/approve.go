@@ -46,105 +46,114 @@ func (s *Service) ApproveTerms(
 	ctx context.Context, org, withdrawalID string, actor audit.Actor, shownDigest string,
 ) (webhook.Withdrawal, error) {
 	var empty, approved webhook.Withdrawal
-	var r Withdrawal
-	f := facts{}
+	f := Facts{approval: &approvalFacts{}}
 	err := s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
-		if r, err = loadRow(ctx, tx, org, withdrawalID); err != nil {
+		if f.approval.row, err = loadRow(ctx, tx, org, withdrawalID); err != nil {
 			return err
 		}
-		if r.status != AwaitingApproval {
-			return newInvalidState("approved", r.status)
-		}
-		if r.isVoid {
-			return newTakenBack()
-		}
-		f.mint, err = loadMint(ctx, tx, r)
+		f.mint, err = loadMint(ctx, tx, f.approval.row)
 		return err
 	})
 	if err != nil {
 		return empty, err
 	}
-	if digest := r.signedTerms(org, f.mint).ComputeDigest(); shownDigest == "" {
-		shownDigest = digest
-	} else if shownDigest != digest {
-		return empty, newTermsChanged()
+	f.setTerms(f.approval.row)
+	_, f.chainRuns = s.Chains[f.mint.Chain]
+	if shownDigest == "" {
+		shownDigest = f.approval.row.signedTerms(org, f.mint).ComputeDigest()
 	}
-	_, f.chainRuns = s.Chains[r.chain]
-	f.owner, f.amount, f.destination = r.owner, r.evaluatedAmount(), r.toAddress
-	// A deducted fee stays: the amount of the order never changes.
-	f.deductsFee, f.feeMax = r.deductsFee && r.deductedFee == nil, r.feeMax
-	if r.owner.product == "" {
-		f.feeKept = r.deductedFee
+	f.approval.areTermsSeen = s.areTermsSeen(org, f, shownDigest)
+	if _, rejection := Decide(f); rejection != nil {
+		return empty, rejection.Err
 	}
-	f.costs = costs{isKnown: true, excludedID: r.id, costMax: r.costMax}
-	if _, err := s.loadExternalFacts(ctx, org, &f, f.deductsFee); err != nil {
+	if err := s.loadExternalFacts(ctx, org, &f, f.deductsFee); err != nil {
 		return empty, err
 	}
 	if s.Risk.Configured() {
 		f.screening.Case.Answer = s.Risk.ScreenProviders(ctx, f.screening.Case.Subject)
 	}
-	treasury, err := s.loadTreasury(ctx, org, r.chain)
+	treasury, err := s.loadTreasury(ctx, org, f.mint.Chain)
 	if err != nil {
 		return empty, err
 	}
 	failpoint.Hit("A01")
-	var doubtErr error
+	var plan Plan
 	err = s.DB.InOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
-		doubtErr = nil
-		if err := orgs.LockSettingsShared(ctx, tx, org); err != nil {
-			return err
-		}
 		current := f
-		if err := s.loadCurrentFacts(ctx, tx, org, &current); err != nil {
+		if err := s.loadApproval(ctx, tx, org, withdrawalID, shownDigest, &current); err != nil {
 			return err
 		}
-		locked, err := lockRow(ctx, tx, org, r.id)
-		if err != nil {
-			return err
+		var rejection *Rejection
+		if plan, rejection = Decide(current); rejection != nil {
+			return rejection.Err
 		}
-		if locked.status != AwaitingApproval {
-			return newInvalidState("approved", locked.status)
-		}
-		if locked.isVoid {
-			return newTakenBack()
-		}
-		terms := locked.signedTerms(org, current.mint)
-		if terms.ComputeDigest() != shownDigest ||
-			!s.GrantKey.VerifyRequest(terms, locked.approvalsRequired, locked.mac) {
-			return newTermsChanged()
-		}
-		steps, found, refusal := recheckForApproval(current, locked.reasons)
-		if len(found) > 0 {
-			doubtErr = refusal
-			return s.recordDoubt(ctx, tx, org, locked, current, steps, found, actor)
-		}
-		if refusal != nil {
-			return refusal
-		}
-		approved, err = s.addApproval(ctx, tx, org, locked, current, steps, actor, treasury)
-		if err != nil {
+		var err error
+		if approved, err = s.writeApproval(ctx, tx, org, current, plan, actor, treasury); err != nil {
 			return err
 		}
 		failpoint.HitBeforeCommit("A02")
 		return nil
 	})
-	if err == nil {
-		err = doubtErr
-	}
 	if err != nil {
 		return empty, err
+	}
+	if plan.Answer != nil {
+		return empty, plan.Answer
 	}
 	failpoint.Hit("A02")
 	return approved, nil
 }
 
-// addApproval adds an approval and submits the order when the approvals suffice. The row is locked,
-// so each of several concurrent approvals sees the earlier ones. Rule WD-35.
-func (s *Service) addApproval(
-	ctx context.Context, tx pg.Tx, org string, r Withdrawal, f facts, steps []Step, actor audit.Actor,
-	treasury wallet.Wallet,
+// setTerms sets the facts that the row of a withdrawal states.
+func (f *Facts) setTerms(r Withdrawal) {
+	f.owner, f.listedID, f.amount, f.destination = r.owner, r.listedID, r.evaluatedAmount(), r.toAddress
+	// A deducted fee stays: the amount of the order never changes.
+	f.deductsFee, f.feeMax = r.deductsFee && r.deductedFee == nil, r.feeMax
+	if !r.owner.IsOrganization() {
+		f.feeKept = r.deductedFee
+	}
+	f.costs = costs{isKnown: true, excludedID: r.id, costMax: r.costMax}
+}
+
+// areTermsSeen reports whether the terms of the withdrawal are those that were requested, and those
+// that the approver saw.
+func (s *Service) areTermsSeen(org string, f Facts, shownDigest string) bool {
+	r := f.approval.row
+	terms := r.signedTerms(org, f.mint)
+	return terms.ComputeDigest() == shownDigest && s.GrantKey.VerifyRequest(terms, r.approvalsRequired, r.mac)
+}
+
+// loadApproval loads the facts that decide about an approval and locks the row, so that each of
+// several concurrent approvals sees the earlier ones. Rule WD-35.
+func (s *Service) loadApproval(
+	ctx context.Context, tx pg.Tx, org, withdrawalID, shownDigest string, f *Facts,
+) error {
+	if err := orgs.LockSettingsShared(ctx, tx, org); err != nil {
+		return err
+	}
+	if err := s.loadCurrentFacts(ctx, tx, org, f); err != nil {
+		return err
+	}
+	row, err := lockRow(ctx, tx, org, withdrawalID)
+	if err != nil {
+		return err
+	}
+	approvals, err := s.loadApprovals(ctx, tx, org, row)
+	f.approval = &approvalFacts{row: row, count: len(approvals)}
+	f.approval.areTermsSeen = s.areTermsSeen(org, *f, shownDigest)
+	return err
+}
+
+// writeApproval writes the plan of an approval: the approval, and with the last one that is
+// required the order; or the reasons that the approver could not see.
+func (s *Service) writeApproval(
+	ctx context.Context, tx pg.Tx, org string, f Facts, p Plan, actor audit.Actor, treasury wallet.Wallet,
 ) (webhook.Withdrawal, error) {
 	var empty webhook.Withdrawal
+	r := f.approval.row
+	if p.Act == ActApprovalRefused {
+		return empty, s.writeDoubt(ctx, tx, org, r, p, actor)
+	}
 	terms := r.signedTerms(org, f.mint)
 	approval := s.GrantKey.MakeApproval(terms, r.approvalRound, approverName(actor))
 	_, err := tx.Exec(ctx, `
@@ -165,59 +174,52 @@ func (s *Service) addApproval(
 	case err != nil:
 		return empty, fmt.Errorf("approve withdrawal %s: %w", r.id, err)
 	}
-	approvals, err := s.loadApprovals(ctx, tx, org, r)
+	r.deductedFee = p.DeductedFee
+	if p.Status == Processing {
+		err = s.submitApproved(ctx, tx, org, r, f, p, treasury)
+	} else if _, err = tx.Exec(ctx,
+		`UPDATE withdrawals SET approvals_required = $3, screening = $4 WHERE org_id = $1 AND withdrawal_id = $2`,
+		org, r.id, p.Required, screeningObject(p.Screening.Decision)); err != nil {
+		err = fmt.Errorf("approve withdrawal %s: %w", r.id, err)
+	}
 	if err != nil {
-		return empty, err
-	}
-	required := r.approvalsRequired
-	if required == 0 { // held before approvals were counted
-		required = f.quorum
-	}
-	detail := map[string]any{
-		"reasons": r.reasons, "amount": r.amount, "toAddress": r.toAddress, "digest": terms.ComputeDigest(),
-		"round": r.approvalRound, "approvals": len(approvals), "required": required,
-	}
-	if len(approvals) < required {
-		if _, err := tx.Exec(ctx,
-			`UPDATE withdrawals SET approvals_required = $3, screening = $4 WHERE org_id = $1 AND withdrawal_id = $2`,
-			org, r.id, required, screeningObject(f.screening.Decision)); err != nil {
-			return empty, fmt.Errorf("approve withdrawal %s: %w", r.id, err)
-		}
-		w, err := LoadObject(ctx, tx, org, r.id)
-		if err != nil {
-			return empty, err
-		}
-		return w, recordDecision(ctx, tx, org, DecisionRecord{
-			withdrawalID: r.id, Act: ActApprovalAdded, Status: AwaitingApproval, Gates: steps, Actor: actor,
-			Risk: &f.screening,
-		},
-			"withdrawal.approval_added", detail)
-	}
-	if fee := f.deductedFee(); fee != nil {
-		r.deductedFee = fee
-	}
-	err = setStatus(ctx, tx, org, r.id, AwaitingApproval, Processing,
-		"approved_at = $5, fee_deducted = $6, screening = $7, approvals_required = $8, cost_price = coalesce($9, "+
-			"cost_price)",
-		tx.Now, r.deductedFee, screeningObject(f.screening.Decision), required, f.costs.recordedPrice())
-	if err != nil {
-		return empty, err
-	}
-	if err := dispatch.Submit(ctx, tx, s.newOrder(org, r, f.mint, treasury, required, approvals)); err != nil {
 		return empty, err
 	}
 	w, err := LoadObject(ctx, tx, org, r.id)
 	if err != nil {
 		return empty, err
 	}
-	if err := publishEvent(ctx, tx, org, findTransition(AwaitingApproval, Processing), w); err != nil {
-		return empty, err
+	action := "withdrawal.approval_added"
+	if p.Status == Processing {
+		action = "withdrawal.approved"
+		if err := publishEvent(ctx, tx, org, findTransition(AwaitingApproval, Processing), w); err != nil {
+			return empty, err
+		}
 	}
 	return w, recordDecision(ctx, tx, org, DecisionRecord{
-		withdrawalID: r.id, Act: ActApproved, Status: Processing, Gates: steps, Actor: actor,
-		Risk: &f.screening,
-	},
-		"withdrawal.approved", detail)
+		withdrawalID: r.id, Act: p.Act, Status: p.Status, Gates: p.Gates, Actor: actor, Risk: &p.Screening,
+	}, action, map[string]any{
+		"reasons": r.reasons, "amount": r.amount, "toAddress": r.toAddress, "digest": terms.ComputeDigest(),
+		"round": r.approvalRound, "approvals": f.approval.count + 1, "required": p.Required,
+	})
+}
+
+// submitApproved lets a withdrawal go whose approvals suffice.
+func (s *Service) submitApproved(
+	ctx context.Context, tx pg.Tx, org string, r Withdrawal, f Facts, p Plan, treasury wallet.Wallet,
+) error {
+	approvals, err := s.loadApprovals(ctx, tx, org, r)
+	if err != nil {
+		return err
+	}
+	err = setStatus(ctx, tx, org, r.id, AwaitingApproval, Processing,
+		"approved_at = $5, fee_deducted = $6, screening = $7, approvals_required = $8, cost_price = coalesce($9, "+
+			"cost_price)",
+		tx.Now, r.deductedFee, screeningObject(p.Screening.Decision), p.Required, f.costs.recordedPrice())
+	if err != nil {
+		return err
+	}
+	return dispatch.Submit(ctx, tx, s.newOrder(org, r, f.mint, treasury, p.Required, approvals))
 }
 
 // approverName returns the name that identifies a person among the approvers.
@@ -274,17 +276,16 @@ func newTermsChanged() *fault.Fault {
 			"again. If the error stays, remove the withdrawal and find out who changed it.")
 }
 
-// recordDoubt leaves a withdrawal in its state and adds the reasons that the approval's checks
-// found, so that every approver sees them.
-func (s *Service) recordDoubt(
-	ctx context.Context, tx pg.Tx, org string, r Withdrawal, f facts, steps []Step, found []Reason,
-	actor audit.Actor,
+// writeDoubt leaves a withdrawal in its state and adds the reasons that the approver could not see,
+// so that every approver sees them.
+func (s *Service) writeDoubt(
+	ctx context.Context, tx pg.Tx, org string, r Withdrawal, p Plan, actor audit.Actor,
 ) error {
 	tag, err := tx.Exec(ctx, `
 		UPDATE withdrawals SET screening = $3,
 			approval_reasons = approval_reasons || ARRAY(SELECT n FROM unnest($4::text[]) WITH ORDINALITY AS found (n, i) WHERE n <> ALL (approval_reasons) ORDER BY i)
 		WHERE org_id = $1 AND withdrawal_id = $2 AND status = 'AWAITING_APPROVAL'`,
-		org, r.id, screeningObject(f.screening.Decision), found)
+		org, r.id, screeningObject(p.Screening.Decision), p.Reasons)
 	if err != nil {
 		return fmt.Errorf("record the evaluation of withdrawal %s: %w", r.id, err)
 	}
@@ -292,9 +293,11 @@ func (s *Service) recordDoubt(
 		return s.refuseLate(ctx, tx, org, r.id, "approved")
 	}
 	return recordDecision(ctx, tx, org, DecisionRecord{
-		withdrawalID: r.id, Act: ActApprovalRefused, Status: AwaitingApproval, Reasons: found, Gates: steps,
-		Actor: actor, Risk: &f.screening,
-	}, "withdrawal.approval_refused", map[string]any{"reasons": found, "amount": r.amount, "toAddress": r.toAddress})
+		withdrawalID: r.id, Act: p.Act, Status: p.Status, Reasons: p.Reasons, Gates: p.Gates, Actor: actor,
+		Risk: &p.Screening,
+	}, "withdrawal.approval_refused", map[string]any{
+		"reasons": p.Reasons, "amount": r.amount, "toAddress": r.toAddress,
+	})
 }
 
 // newOrder returns the order of a payment that was let go, with a grant over the approvals. A
@@ -305,7 +308,7 @@ func (s *Service) newOrder(
 	o := dispatch.Order{
 		ID: r.id, OrgID: org, Purpose: signer.Payment, Chain: r.chain, WalletID: treasury.ID,
 		To: r.toAddress, MintID: r.mintID, Contract: m.Contract, Amount: r.payoutAmount(),
-		CustomerID: r.owner.customerID, Product: r.owner.product, WhitelistedID: r.owner.listedID,
+		CustomerID: r.owner.CustomerID(), Product: r.owner.Product(), WhitelistedID: r.listedID,
 		KeyHash: keyHash(r.key), FeeMax: r.feeMax,
 	}
 	if r.deductedFee != nil {

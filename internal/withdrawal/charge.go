@@ -50,11 +50,11 @@ func (c charging) chargedCosts() org.ChargedCosts { return cmp.Or(c.costs, org.C
 
 // computeCharge sets the most that a request's customer may be charged, or missingReason.
 // Rules WD-54 and WD-55.
-func (f *facts) computeCharge() {
+func (f *Facts) computeCharge() {
 	c := &f.charging
 	c.charge, c.missingReason = charge{}, ""
 	switch {
-	case c.chargedCosts() == org.ChargeNone || f.owner.customerID == "":
+	case c.chargedCosts() == org.ChargeNone || f.owner.IsOrganization():
 		return
 	case !c.isCharged:
 		c.missingReason = "the organization has just changed chargeCustomerCosts"
@@ -117,7 +117,7 @@ func minAmount(a, b money.Amount) money.Amount {
 // checkCharge refuses a request whose customer pays the costs, if they cannot be computed.
 // Otherwise the organization would pay them, or the customer would pay an amount that was not
 // shown. Rule WD-54.
-func checkCharge(f facts) (Step, *fault.Fault) {
+func checkCharge(f Facts) (Step, *fault.Fault) {
 	c := f.charging
 	s := Step{Gate: GateCustomerCharge, Result: ResultNotConfigured}
 	if c.missingReason != "" {
@@ -143,8 +143,8 @@ func newUncharged(reason string) *fault.Fault {
 }
 
 // loadChargeSetting loads whether an organization charges costs, and in which coin they arise.
-func (s *Service) loadChargeSetting(ctx context.Context, tx pg.Tx, orgID string, f *facts) error {
-	if f.owner.customerID == "" || f.costs.isKnown {
+func (s *Service) loadChargeSetting(ctx context.Context, tx pg.Tx, orgID string, f *Facts) error {
+	if f.owner.IsOrganization() || f.costs.isKnown {
 		return nil
 	}
 	settings, err := org.SettingsOf(ctx, tx, orgID)
@@ -166,13 +166,13 @@ func (s *Service) loadChargeSetting(ctx context.Context, tx pg.Tx, orgID string,
 }
 
 // loadChargePrices loads the prices that convert costs, and takes over the chain's cost quote.
-func (s *Service) loadChargePrices(ctx context.Context, f *facts, q costQuote) {
+func (s *Service) loadChargePrices(ctx context.Context, f *Facts, q costQuote) {
 	if !f.charging.isCharged {
 		return
 	}
 	f.charging.rent = q.accountRent
 	if q.costMax != nil {
-		fee := subOrZero(*q.costMax, q.rent) // a payment that is refused creates no account
+		fee := money.SubOrZero(*q.costMax, q.rent) // a payment that is refused creates no account
 		f.charging.fee = &fee
 	}
 	if f.mint.Kind == mint.Native {
@@ -267,7 +267,7 @@ func newChargePostings(orgID string, r Withdrawal, charged money.Amount) []ledge
 	return []ledger.Posting{{
 		Cause: ledger.Cause{Kind: ledger.WithdrawalCharge, ID: r.id},
 		Legs: []ledger.Leg{{
-			Debit:  r.owner.heldAccount(orgID, r.mintID),
+			Debit:  r.owner.HeldAccount(orgID, r.mintID),
 			Credit: ledger.Account{OrgID: orgID, MintID: r.mintID, Kind: ledger.Product, Subject: feeProduct},
 			Amount: charged,
 		}},
@@ -277,14 +277,14 @@ func newChargePostings(orgID string, r Withdrawal, charged money.Amount) []ledge
 // newChargeReturnPostings returns the posting that releases what a successful payment did not use
 // of the hold for rent; nil if nothing is left.
 func newChargeReturnPostings(orgID string, r Withdrawal, charged money.Amount) []ledger.Posting {
-	remainder := subOrZero(r.charge.held, charged)
+	remainder := money.SubOrZero(r.charge.held, charged)
 	if remainder.IsZero() {
 		return nil
 	}
 	return []ledger.Posting{{
 		Cause: ledger.Cause{Kind: ledger.WithdrawalChargeReturn, ID: r.id},
 		Legs: []ledger.Leg{{
-			Debit: r.owner.heldAccount(orgID, r.mintID), Credit: r.owner.spendingAccount(orgID, r.mintID),
+			Debit: r.owner.HeldAccount(orgID, r.mintID), Credit: r.owner.SpendingAccount(orgID, r.mintID),
 			Amount: remainder,
 		}},
 	}}

@@ -309,10 +309,10 @@ func TestAPaymentThatFailsForItsPayeeIsChargedOutOfItsHold(t *testing.T) {
 		h.wantPostings(w, append([]string{"WITHDRAWAL_HOLD 1301"}, c.posted...)...)
 		h.wantCharged(w, "301", "1301", c.charge)
 		charge := money.MustParse(c.charge)
-		if got := subOrZero(before, h.accountBalance(usdc, ledger.Customer, alice)); got != charge {
+		if got := money.SubOrZero(before, h.accountBalance(usdc, ledger.Customer, alice)); got != charge {
 			t.Errorf("%s: the customer paid %v, want %v", c.name, got, charge)
 		}
-		if got := subOrZero(h.accountBalance(usdc, ledger.Product, "CUSTODIAL"), had); got != charge {
+		if got := money.SubOrZero(h.accountBalance(usdc, ledger.Product, "CUSTODIAL"), had); got != charge {
 			t.Errorf("%s: the organization got %v, want %v", c.name, got, charge)
 		}
 		// A second report moves nothing.

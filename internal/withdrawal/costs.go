@@ -70,7 +70,7 @@ func (c costs) usdCost() *money.USD {
 // checkCustomerCosts holds a withdrawal that would raise the costs of a customer's day above the
 // organization's limit. The approval allowlist does not skip this gate. A cost without a value
 // counts as above the limit. Rule WD-53.
-func checkCustomerCosts(f facts) (Step, *fault.Fault) {
+func checkCustomerCosts(f Facts) (Step, *fault.Fault) {
 	c := f.costs
 	s := Step{Gate: GateCustomerCosts, Result: ResultNotConfigured}
 	if !c.isCounted || c.limit == nil {
@@ -100,15 +100,15 @@ func costLockName(org, customerID string) string { return "costs of " + org + " 
 // loadDayCosts adds up what a customer's withdrawals of the day cost. It holds the customer's cost
 // lock until the transaction ends. The lock comes after the lock of the settings and before any row
 // lock.
-func loadDayCosts(ctx context.Context, tx pg.Tx, orgID string, f *facts, settings org.Settings) error {
+func loadDayCosts(ctx context.Context, tx pg.Tx, orgID string, f *Facts, settings org.Settings) error {
 	if f.costs.limit = settings.CustomerFeeDayUSD; !f.costs.isCounted || f.costs.limit == nil {
 		return nil
 	}
-	if err := pg.LockExclusive(ctx, tx, costLockName(orgID, f.owner.customerID)); err != nil {
+	if err := pg.LockExclusive(ctx, tx, costLockName(orgID, f.owner.CustomerID())); err != nil {
 		return err
 	}
 	var err error
-	f.costs.spent, err = sumDayCosts(ctx, tx, orgID, f.owner.customerID, f.costs.excludedID)
+	f.costs.spent, err = sumDayCosts(ctx, tx, orgID, f.owner.CustomerID(), f.costs.excludedID)
 	return err
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/request"
 	"github.com/cofferpay/coffer/webhook"
 )
 
@@ -27,7 +28,7 @@ const reasonRunesMax = 500
 func (s *Service) Remove(
 	ctx context.Context, org, withdrawalID string, actor audit.Actor, reason string,
 ) (webhook.Withdrawal, error) {
-	if utf8.RuneCountInString(reason) > reasonRunesMax || !isPlainText(reason) {
+	if utf8.RuneCountInString(reason) > reasonRunesMax || !request.IsPlainText(reason) {
 		return webhook.Withdrawal{}, fault.New(fault.Invalid, fault.InvalidRequest,
 			"A reason may have at most %d characters of text. The withdrawal still waits and the amount is still "+
 				"held. Shorten the reason.", reasonRunesMax).
@@ -264,10 +265,10 @@ func newReleasePostings(org string, r Withdrawal) []ledger.Posting {
 	if err != nil {
 		panic("withdrawal: a hold is larger than the largest possible amount")
 	}
-	if held = subOrZero(held, r.charged); held.IsZero() {
+	if held = money.SubOrZero(held, r.charged); held.IsZero() {
 		return nil
 	}
-	return []ledger.Posting{newEndPosting(org, r, r.owner.spendingAccount(org, r.mintID), held)}
+	return []ledger.Posting{newEndPosting(org, r, r.owner.SpendingAccount(org, r.mintID), held)}
 }
 
 // newSettlementPosting returns the posting that ends a hold with what left custody.
@@ -283,7 +284,7 @@ func newKeptFeePostings(org string, r Withdrawal) []ledger.Posting {
 	if r.deductedFee == nil || r.deductedFee.IsZero() {
 		return nil
 	}
-	if r.owner.product != "" {
+	if r.owner.IsOrganization() {
 		newPosting := func(kind ledger.CauseKind, debit, credit ledger.Kind) ledger.Posting {
 			return ledger.Posting{
 				Cause: ledger.Cause{Kind: kind, ID: r.id},
@@ -316,7 +317,7 @@ func newEndPosting(org string, r Withdrawal, to ledger.Account, amount money.Amo
 	return ledger.Posting{
 		Cause: ledger.Cause{Kind: ledger.WithdrawalEnd, ID: r.id},
 		Legs: []ledger.Leg{{
-			Debit:  r.owner.heldAccount(org, r.mintID),
+			Debit:  r.owner.HeldAccount(org, r.mintID),
 			Credit: to,
 			Amount: amount,
 		}},

@@ -13,6 +13,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/request"
 	"github.com/cofferpay/coffer/webhook"
 )
 
@@ -107,7 +108,7 @@ type EstimateRequest struct {
 	ToAddress  *string
 	FeeMode    string // "" means ORGANIZATION
 
-	productOwner *owner // a product in place of a customer
+	owner ledger.Owner // a product in place of a customer
 }
 
 // Estimate returns what a withdrawal would cost now. It holds nothing and writes nothing. Errors:
@@ -135,13 +136,13 @@ func (s *Service) Estimate(ctx context.Context, org string, r EstimateRequest) (
 	if err != nil {
 		return empty, err
 	}
-	if _, refusal := checkSuspended(facts{
-		mint: mint.Mint{WithdrawEnabled: true}, chainRuns: p.chainRuns,
+	if _, refusal := checkSuspended(Facts{
+		parsed: parsed{mint: mint.Mint{WithdrawEnabled: true}, chainRuns: p.chainRuns},
 	}); refusal != nil {
 		return empty, refusal
 	}
 	q := s.quoteCost(
-		ctx, chain.Payment{From: payerAddress, To: p.to, Contract: p.mint.Contract, Amount: p.amount},
+		ctx, chain.Payment{From: payerAddress, To: p.destination, Contract: p.mint.Contract, Amount: p.amount},
 		p.mint.Chain,
 	)
 	fee := q.costMax
@@ -160,9 +161,9 @@ func (s *Service) Estimate(ctx context.Context, org string, r EstimateRequest) (
 			}
 		}
 	}
-	if r.productOwner != nil {
+	if r.owner.IsOrganization() {
 		err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
-			balance, err := loadSpendable(ctx, tx, org, *r.productOwner, p.mint.ID)
+			balance, err := loadSpendable(ctx, tx, org, r.owner, p.mint.ID)
 			maxAmount := maxPayable(balance, p.mint, *fee)
 			e.MaxAmount = &maxAmount
 			return err
@@ -174,8 +175,8 @@ func (s *Service) Estimate(ctx context.Context, org string, r EstimateRequest) (
 		return e, err
 	}
 	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
-		maxAmount, err := loadSpendable(ctx, tx, org, owner{customerID: *r.CustomerID}, p.mint.ID)
-		maxAmount = subOrZero(maxAmount, held)
+		maxAmount, err := loadSpendable(ctx, tx, org, ledger.CustomerOwner(*r.CustomerID), p.mint.ID)
+		maxAmount = money.SubOrZero(maxAmount, held)
 		e.MaxAmount = &maxAmount
 		return err
 	})
@@ -187,7 +188,7 @@ func (s *Service) Estimate(ctx context.Context, org string, r EstimateRequest) (
 func (s *Service) estimateCharge(
 	ctx context.Context, orgID string, p parsed, q costQuote, e *Estimate,
 ) (held money.Amount, err error) {
-	f := facts{owner: owner{customerID: "anybody"}, mint: p.mint, amount: p.amount}
+	f := Facts{parsed: p}
 	err = s.DB.ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
 		settings, err := org.SettingsOf(ctx, tx, orgID)
 		f.charging.costs = settings.ChargeCustomerCosts
@@ -216,13 +217,13 @@ func parseEstimate(r EstimateRequest, mints mint.Catalogue, chains chain.Chains)
 			return p, err
 		}
 	}
-	if p.mint, err = parseMint(r.MintID, mints); err != nil {
+	if p.mint, err = request.ParseMint(r.MintID, mints, unheld); err != nil {
 		return p, err
 	}
 	p.amount, p.noAmount = money.Units(1), true // the cost of a token transfer does not depend on the amount
 	if r.Amount != nil {
 		p.noAmount = false
-		if p.amount, err = parseAmount(*r.Amount, r.UseDecimal, p.mint); err != nil {
+		if p.amount, err = request.ParseAmount(*r.Amount, r.UseDecimal, p.mint, unheld); err != nil {
 			return p, err
 		}
 	}
@@ -231,18 +232,18 @@ func parseEstimate(r EstimateRequest, mints mint.Catalogue, chains chain.Chains)
 	}
 	_, p.chainRuns = chains[p.mint.Chain]
 	if r.ToAddress != nil {
-		p.to, p.chainRuns, err = parseAddress(*r.ToAddress, p.mint, chains)
+		p.destination, p.chainRuns, err = parseAddress(*r.ToAddress, p.mint, chains)
 	}
 	return p, err
 }
 
 // loadSpendable returns what a customer or a product may withdraw of a mint: the balance, less the
 // debt for restored payments. It locks nothing.
-func loadSpendable(ctx context.Context, tx pg.Tx, org string, o owner, mintID int) (money.Amount, error) {
-	balance, err := ledger.Balance(ctx, tx, o.spendingAccount(org, mintID))
+func loadSpendable(ctx context.Context, tx pg.Tx, org string, payer ledger.Owner, mintID int) (money.Amount, error) {
+	balance, err := ledger.Balance(ctx, tx, payer.SpendingAccount(org, mintID))
 	if err != nil {
 		return balance, err
 	}
-	owed, err := loadOwed(ctx, tx, org, o, mintID)
-	return subOrZero(balance, owed), err
+	owed, err := loadOwed(ctx, tx, org, payer, mintID)
+	return money.SubOrZero(balance, owed), err
 }

@@ -116,7 +116,7 @@ func TestADeductedFeeComesOutOfTheAmountOnce(t *testing.T) {
 		if sum, err := pays.Add(kept); err != nil || sum.String() != amount || kept != fee || fee.IsZero() {
 			t.Errorf("%s: the order pays %v and %v is kept, want %s of which %v", c.name, pays, kept, amount, fee)
 		}
-		left := subOrZero(had, money.MustParse(amount))
+		left := money.SubOrZero(had, money.MustParse(amount))
 		h.wantBooks(c.name+", ordered", left.String(), amount, own.String())
 		if err := h.endOrder(h.loadOrder(w), c.end); err != nil {
 			t.Fatalf("%s: %v", c.name, err)
@@ -156,7 +156,7 @@ func TestADeductedFeeIsDecidedWhenThePaymentIsOrderedAndStays(t *testing.T) {
 		t.Fatalf("got %+v %v, want it ordered with its fee", approved, err)
 	}
 	pays, kept := h.orderAmounts(w)
-	if kept.String() != *approved.NetworkFee || subOrZero(money.MustParse(w.Amount), kept) != pays {
+	if kept.String() != *approved.NetworkFee || money.SubOrZero(money.MustParse(w.Amount), kept) != pays {
 		t.Errorf(
 			"the order pays %v and keeps %v of %s, want the fee %s kept", pays, kept, w.Amount,
 			*approved.NetworkFee,

@@ -2,112 +2,17 @@ package withdrawal
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/fault"
-	"github.com/cofferpay/coffer/internal/freeze"
+	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
-	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/policy"
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
-
-// facts hold everything that decides about a request. They are loaded in one transaction, and
-// runGates reads nothing else.
-type facts struct {
-	owner        owner
-	mint         mint.Mint
-	amount       money.Amount
-	activeFreeze *freeze.Freeze
-	keyRequired  bool // the organization requires an idempotency key
-	keyGiven     bool
-	chainRuns    bool // this installation runs the mint's chain
-
-	destination     chain.Address
-	isUnspendable   bool          // the destination's key is known to be held by no person
-	isOwnAddress    bool          // the destination is a wallet of this installation
-	isTokenContract bool          // the destination is a token's contract
-	lookalike       chain.Address // a known destination that looks like this one, or ""
-	// failedWithdrawalID names the withdrawal to the destination that the chain reverted, unless an
-	// approved one succeeded since; or "".
-	failedWithdrawalID string
-
-	isMax        bool           // an organization withdraws its whole balance: the amount follows from it
-	entry        WhitelistEntry // the whitelist entry of the destination
-	entryRefusal *fault.Fault   // why the entry may not be paid, or nil
-
-	balance         money.Amount          // what the customer or the product may spend
-	screening       risk.WithdrawalRecord // what screening knows about the destination
-	isAllowlisted   bool                  // the customer's trusted e-mail is on the approval allowlist
-	requireApproval bool
-	quorum          int          // approvals that the organization requires for a held payment
-	threshold       *money.USD   // nil: the organization has set none
-	usdValue        *money.USD   // nil: no price that is fresh enough
-	quote           *price.Quote // the price source's answer, fresh or not; nil: none
-	quotedAt        time.Time    // when the source answered
-	liquid          money.Amount
-
-	costs    costs
-	charging charging
-
-	deductsFee   bool          // the fee comes out of the amount; for a product, it is added to the amount
-	feeMax       *money.Amount // the caller's limit for the fee, or nil
-	fee          *money.Amount // the most that the network would take now; nil: unknown or not needed
-	feeKept      *money.Amount // the fee deducted from a customer's amount by an earlier order, or nil
-	minReachable *money.Amount // the smallest payment that reaches the destination; nil: the chain does not say
-}
-
-// deductedFee returns the part of the amount that pays the fee once the order is submitted, or nil.
-func (f facts) deductedFee() *money.Amount {
-	if !f.deductsFee {
-		return nil
-	}
-	return f.fee
-}
-
-// receivedAmount returns what the destination would receive. It fails if the fee takes all of it.
-func (f facts) receivedAmount() (money.Amount, error) {
-	fee := f.feeKept
-	if f.owner.product == "" && f.deductedFee() != nil {
-		fee = f.deductedFee()
-	}
-	if fee == nil {
-		return f.amount, nil
-	}
-	return f.amount.Sub(*fee)
-}
-
-// minAmount returns the smallest amount that a request may have: the mint's minimum, or the
-// smallest payment that reaches the destination plus the fee that comes out of it.
-func (f facts) minAmount() money.Amount {
-	minimum := f.mint.MinWithdraw
-	if f.minReachable != nil {
-		reaching := *f.minReachable
-		if fee := f.deductedFee(); fee != nil && f.owner.product == "" {
-			if sum, err := reaching.Add(*fee); err == nil {
-				reaching = sum
-			}
-		}
-		if minimum.Less(reaching) {
-			minimum = reaching
-		}
-	}
-	return minimum
-}
-
-// debitAmount returns what leaves the balance. A customer pays the amount and the hold for a
-// charge. A product pays the amount and the quoted fee on top. It fails above the largest amount.
-// Rule OW-4.
-func (f facts) debitAmount() (money.Amount, error) {
-	if fee := f.deductedFee(); fee != nil && f.owner.product != "" {
-		return f.amount.Add(*fee)
-	}
-	return f.amount.Add(f.charging.held)
-}
 
 // Gate names one check that a request has to pass.
 type Gate string
@@ -155,197 +60,22 @@ type Step struct {
 	Inputs map[string]string `json:"inputs,omitempty"`
 }
 
-// Decision is the combined result of the gates. A request and its preview use the same one.
-type Decision struct {
-	Status  Status   `json:"status,omitempty"` // "" when refused without a record
-	Reasons []Reason `json:"reasons"`
-	Gates   []Step   `json:"gates"`
-
-	refusal *fault.Fault
-}
-
-// runGates runs every gate in order. First come the refusals: by the request itself, by a
-// suspension, by the destination, by the balance, by screening. Then come the holds.
-func runGates(f facts) Decision {
-	d := Decision{Reasons: []Reason{}}
-	gates := []func(facts) (Step, *fault.Fault){
-		checkFreeze, requireKey, checkMinimum, checkSuspended, checkAddress, checkCharge, checkBalance, checkRisk,
-		requireApproval, checkThreshold, checkDestination, checkLiquidity, checkNetworkFee, checkCustomerCosts,
-	}
-	if f.owner.product != "" {
-		// Rule OW-1. A member asks, so no idempotency key is required, and the approval allowlist
-		// for customers does not apply.
-		gates = []func(facts) (Step, *fault.Fault){
-			checkFreeze, checkMinimum, checkSuspended, checkWhitelist, checkAddress, checkBalance, checkRisk,
-			checkThreshold, checkDestination, checkLiquidity, checkNetworkFee,
-		}
-	}
-	for _, check := range gates {
-		step, refusal := check(f)
-		d.Gates = append(d.Gates, step)
-		if refusal != nil {
-			d.refusal = refusal
-			if step.Result == ResultBlock {
-				d.Status = Blocked
-			}
-			return d
-		}
-		if step.Result == ResultHold {
-			d.Reasons = append(d.Reasons, step.Reason)
-		}
-	}
-	d.Status = Processing
-	if len(d.Reasons) > 0 {
-		d.Status = AwaitingApproval
-	}
-	return d
-}
-
-// recheckForApproval checks again what may have changed for the worse since the request:
-//
-//   - The balance is not checked, because the amount is held.
-//   - The holds that the approver could see are what the approver decides.
-//   - Screening and the dollar value are checked again. A reason that is not in shownReasons is
-//     returned in found. Then nothing is sent, and the next approval covers that reason, too.
-//   - No approval is possible while screening gives no answer, or once it refuses the destination.
-//
-// Rule WD-32.
-func recheckForApproval(f facts, shownReasons []Reason) (steps []Step, found []Reason, refusal *fault.Fault) {
-	steps, refusal = recheckRefusals(f)
-	if refusal != nil {
-		return steps, nil, refusal
-	}
-	step, blockedBy := checkRisk(f)
-	steps = append(steps, step)
-	answer := f.screening.Case.Answer
-	switch {
-	case blockedBy != nil:
-		return steps, []Reason{ReasonRiskReview}, fault.New(fault.Conflict, fault.ApprovalRefused,
-			"Risk screening now refuses the destination. Nothing was sent; the withdrawal still waits and the amount "+
-				"is still held. Remove it.").
-			WithDetail("approvalReasons", []Reason{ReasonRiskReview})
-	case step.Result == ResultHold && f.screening.Case.Configured && (answer == nil || answer.Unavailable != ""):
-		return steps, []Reason{ReasonRiskReview}, fault.New(fault.Conflict, fault.ApprovalRefused,
-			"Risk screening gives no answer about the destination now, and the service pays nothing without one. "+
-				"Nothing was sent; the withdrawal still waits and the amount is still held. Approve it again later, "+
-				"or remove it.").
-			WithDetail("approvalReasons", []Reason{ReasonRiskReview})
-	}
-	thresholdStep, _ := checkThreshold(f)
-	steps = append(steps, thresholdStep)
-	// The approver could already see a lookalike.
-	destination, _ := checkDestination(facts{failedWithdrawalID: f.failedWithdrawalID})
-	if destination.Result == ResultHold {
-		steps = append(steps, destination)
-	}
-	cost, _ := checkCustomerCosts(f)
-	if cost.Result == ResultHold {
-		steps = append(steps, cost)
-	}
-	for _, s := range []Step{step, thresholdStep, destination, cost} {
-		if s.Result == ResultHold && !slices.Contains(shownReasons, s.Reason) {
-			found = append(found, s.Reason)
-		}
-	}
-	if len(found) > 0 {
-		return steps, found, fault.New(fault.Conflict, fault.ApprovalRefused,
-			"New reasons apply since the withdrawal was last shown: %v. Nothing was sent; the withdrawal still waits "+
-				"and the amount is still held. Look at it, and approve it again or remove it.", found).
-			WithDetail("approvalReasons", found)
-	}
-	return steps, nil, nil
-}
-
-// recheckRefusals runs the checks that no approval can override.
-func recheckRefusals(f facts) (steps []Step, refusal *fault.Fault) {
-	for _, check := range []func(facts) (Step, *fault.Fault){checkFreeze, checkSuspended} {
-		step, refusal := check(f)
-		steps = append(steps, step)
-		if refusal != nil {
-			return steps, refusal
-		}
-	}
-	if f.owner.product != "" {
-		step, refusal := checkWhitelist(f)
-		steps = append(steps, step)
-		if refusal != nil {
-			return steps, fault.New(fault.Conflict, fault.ApprovalRefused,
-				"The organization's whitelist does not allow the destination now: %s. Nothing was sent; the "+
-					"withdrawal still waits and the amount is still held. Remove it, or approve it when the address "+
-					"is allowed.", step.Inputs["why"])
-		}
-	}
-	step, refusal := checkAddress(f)
-	steps = append(steps, step)
-	if refusal != nil {
-		return steps, fault.New(fault.Conflict, fault.ApprovalRefused,
-			"The destination is no longer allowed: it is now an address of this installation, a token's contract or "+
-				"an address whose key has no holder. Nothing was sent; the withdrawal still waits and the amount is "+
-				"still held. Remove it and request a withdrawal to another address.")
-	}
-	if !f.deductsFee {
-		return recheckReachable(f, steps)
-	}
-	step, refusal = checkNetworkFee(f)
-	steps = append(steps, step)
-	switch fee := f.fee; {
-	case fee == nil:
-		return steps, fault.New(fault.Unavailable, fault.CodeUnavailable,
-			"The chain does not say how high the network fee would be now, and the destination receives the amount "+
-				"less this fee. Nothing was sent; the withdrawal still waits and the amount is still held. Approve "+
-				"it again shortly.")
-	case refusal != nil:
-		return steps, refusal
-	case !fee.Less(f.amount), step.Result == ResultHold:
-		return steps, fault.New(fault.Conflict, fault.ApprovalRefused,
-			"The network fee comes out of the amount, and it would be %s atomic units now: the whole amount, or more "+
-				"than the request allows. Nothing was sent; the withdrawal still waits and the amount is still held. "+
-				"Approve it when the network is cheaper, or remove it.", fee)
-	}
-	return recheckReachable(f, steps)
-}
-
-// recheckReachable checks again whether the payment reaches the destination. Rule WD-41.
-func recheckReachable(f facts, steps []Step) ([]Step, *fault.Fault) {
-	s := Step{Gate: GateMinimum, Result: ResultPass, Inputs: map[string]string{"minimum": f.minAmount().String()}}
-	if !f.isUnreachable() {
-		return append(steps, s), nil
-	}
-	s.Result = ResultRefuse
-	received, _ := f.receivedAmount()
-	return append(steps, s), fault.New(fault.Conflict, fault.ApprovalRefused,
-		"The smallest payment that reaches the destination is %s atomic units now, and the destination would receive "+
-			"%s of this withdrawal. Nothing was sent; the withdrawal still waits and the amount is still held. "+
-			"Remove it and request more, or approve it when a smaller payment reaches the destination or the network "+
-			"is cheaper.", f.minReachable, received)
-}
-
-func checkFreeze(f facts) (Step, *fault.Fault) {
+func checkFreeze(f Facts) (Step, *fault.Fault) {
 	s := Step{Gate: GateFreeze, Result: ResultPass}
-	if f.activeFreeze == nil {
-		return s, nil
-	}
-	s.Inputs = map[string]string{"freeze": f.activeFreeze.ID, "scope": string(f.activeFreeze.Scope)}
-	switch f.activeFreeze.Scope {
-	case freeze.ScopeCustomer:
+	refusal := policy.CheckFrozen(f.activeFreeze, "customerId", unheld)
+	if refusal != nil {
 		s.Result = ResultRefuse
-		return s, fault.New(fault.Forbidden, fault.CustomerFrozen,
-			"This customer is frozen, so no money can leave the balance. Nothing was held and nothing was sent. The "+
-				"party that froze the customer has to lift the freeze first.").
-			WithParam("customerId")
-	case freeze.ScopeOrganization:
-		s.Result = ResultRefuse
-		return s, fault.New(fault.Forbidden, fault.OrganizationFrozen,
-			"Your organization is frozen, so no money can leave its balances. Nothing was held and nothing was sent. "+
-				"Ask the operator of this service.")
 	}
-	return s, nil
+	if f.activeFreeze != nil {
+		s.Inputs = map[string]string{"freeze": f.activeFreeze.ID, "scope": string(f.activeFreeze.Scope)}
+	}
+	return s, refusal
 }
 
 // Rule IDEM-6.
-func requireKey(f facts) (Step, *fault.Fault) {
+func requireKey(f Facts) (Step, *fault.Fault) {
 	s := Step{Gate: GateIdempotencyKey, Result: ResultPass}
-	if f.keyRequired && !f.keyGiven {
+	if f.keyRequired && f.request.IdempotencyKey == nil {
 		s.Result = ResultRefuse
 		return s, fault.New(fault.Invalid, fault.InvalidRequest,
 			"Your organization requires an idempotencyKey on every withdrawal, and this request has none. Nothing "+
@@ -357,7 +87,7 @@ func requireKey(f facts) (Step, *fault.Fault) {
 
 // checkWhitelist refuses an organization's own money unless it goes to a whitelist entry that is
 // usable now, on the mint's chain, with exactly this address. Rule OW-2.
-func checkWhitelist(f facts) (Step, *fault.Fault) {
+func checkWhitelist(f Facts) (Step, *fault.Fault) {
 	s := Step{Gate: GateWhitelist, Result: ResultRefuse, Inputs: map[string]string{}}
 	if f.entryRefusal != nil {
 		s.Inputs["why"] = f.entryRefusal.Message
@@ -383,7 +113,7 @@ func checkWhitelist(f facts) (Step, *fault.Fault) {
 
 // checkMinimum refuses an amount below the mint's minimum, and a payment that is too small to reach
 // the destination. Dispatch checks the latter again right before it takes a slot. Rule WD-41.
-func checkMinimum(f facts) (Step, *fault.Fault) {
+func checkMinimum(f Facts) (Step, *fault.Fault) {
 	s := Step{Gate: GateMinimum, Result: ResultPass, Inputs: map[string]string{"minimum": f.minAmount().String()}}
 	if f.amount.Less(f.mint.MinWithdraw) {
 		s.Result = ResultRefuse
@@ -393,7 +123,7 @@ func checkMinimum(f facts) (Step, *fault.Fault) {
 			f.mint.Symbol, f.mint.MinWithdraw, f.mint.MinWithdraw.Decimal(f.mint.Decimals), f.mint.Symbol).
 			WithParam("amount").WithDetail("minWithdrawAmount", f.mint.MinWithdraw.String())
 	}
-	if fee := f.deductedFee(); fee != nil && f.owner.product == "" && !fee.Less(f.amount) {
+	if fee := f.deductedFee(); fee != nil && !f.owner.IsOrganization() && !fee.Less(f.amount) {
 		s.Result, s.Inputs["networkFee"] = ResultRefuse, fee.String()
 		return s, fault.New(fault.Invalid, fault.AmountBelowMinimum,
 			"The network fee comes out of the amount, and it would be %s atomic units now: nothing would be left. "+
@@ -419,7 +149,7 @@ func checkMinimum(f facts) (Step, *fault.Fault) {
 }
 
 // isUnreachable reports whether the chain would refuse what the destination is to receive.
-func (f facts) isUnreachable() bool {
+func (f Facts) isUnreachable() bool {
 	if f.minReachable == nil {
 		return false
 	}
@@ -427,32 +157,27 @@ func (f facts) isUnreachable() bool {
 	return err != nil || received.Less(*f.minReachable)
 }
 
-func checkSuspended(f facts) (Step, *fault.Fault) {
+func checkSuspended(f Facts) (Step, *fault.Fault) {
 	s := Step{Gate: GateSuspended, Result: ResultPass}
 	var reason string
 	switch {
 	case !f.chainRuns:
 		reason = "The chain of this mint does not run on this installation."
 	case f.mint.Quarantined:
-		reason = "The balances of this token contradict its transfers, so it is quarantined."
+		reason = policy.Quarantined
 	case !f.mint.WithdrawEnabled:
 		reason = "Withdrawals of this mint are switched off."
-	case f.activeFreeze != nil && f.activeFreeze.Scope != freeze.ScopeCustomer &&
-		f.activeFreeze.Scope != freeze.ScopeOrganization:
+	case policy.IsStopped(f.activeFreeze):
 		reason = "Outgoing payments are stopped now."
 	default:
 		return s, nil
 	}
 	s.Result = ResultRefuse
 	s.Inputs = map[string]string{"why": reason}
-	return s, fault.New(fault.Unprocessable, fault.WithdrawalsSuspended,
-		"%s Nothing was held and nothing was sent. Try again later with the same idempotencyKey, or ask the operator "+
-			"of this service.",
-		reason).
-		WithParam("mintId")
+	return s, policy.NewSuspended(reason, unheld)
 }
 
-func checkAddress(f facts) (Step, *fault.Fault) {
+func checkAddress(f Facts) (Step, *fault.Fault) {
 	s := Step{Gate: GateAddress, Result: ResultPass}
 	reason := wallet.PayeeCheck{
 		IsUnspendable: f.isUnspendable, IsOwn: f.isOwnAddress, IsTokenContract: f.isTokenContract,
@@ -462,7 +187,7 @@ func checkAddress(f facts) (Step, *fault.Fault) {
 	}
 	s.Result = ResultRefuse
 	s.Inputs = map[string]string{"why": reason}
-	if f.owner.product != "" {
+	if f.owner.IsOrganization() {
 		return s, fault.New(fault.Unprocessable, fault.DestinationNotAllowed,
 			"Withdrawals to this address are not allowed, although the whitelist has it: %s. Nothing was held and "+
 				"nothing was sent. Ask the operator of this service to remove it from the whitelist, and choose "+
@@ -476,7 +201,7 @@ func checkAddress(f facts) (Step, *fault.Fault) {
 		WithParam("toAddress")
 }
 
-func checkBalance(f facts) (Step, *fault.Fault) {
+func checkBalance(f Facts) (Step, *fault.Fault) {
 	s := Step{Gate: GateBalance, Result: ResultPass, Inputs: map[string]string{"available": f.balance.String()}}
 	debit, err := f.debitAmount()
 	if err != nil || f.amount.IsZero() || f.balance.Less(debit) {
@@ -493,13 +218,13 @@ func checkBalance(f facts) (Step, *fault.Fault) {
 
 // newInsufficient returns the one answer to too small a balance. It is the same whether the
 // customer is unknown, has no balance or spent it in a concurrent request. Rule WD-14.
-func newInsufficient(o owner, m mint.Mint) *fault.Fault {
-	if o.product != "" {
+func newInsufficient(payer ledger.Owner, m mint.Mint) *fault.Fault {
+	if payer.IsOrganization() {
 		return fault.New(fault.Unprocessable, fault.InsufficientBalance,
 			"%s has an available balance of %s on %s that is smaller than the amount, plus the network fee for a "+
 				"native coin. Nothing was held and nothing was sent. Look at GET /balances and ask for less, or for "+
 				"the maximum.",
-			o.product, m.Symbol, m.Chain).WithParam("amount")
+			payer.Product(), m.Symbol, m.Chain).WithParam("amount")
 	}
 	return fault.New(fault.Unprocessable, fault.InsufficientBalance,
 		"The customer's available balance of %s on %s is smaller than the amount, plus what your organization "+
@@ -510,7 +235,7 @@ func newInsufficient(o owner, m mint.Mint) *fault.Fault {
 
 // checkRisk applies the screening decision, at every amount. It holds what screening does not
 // explicitly pass, and so also a request without an answer.
-func checkRisk(f facts) (Step, *fault.Fault) {
+func checkRisk(f Facts) (Step, *fault.Fault) {
 	d := f.screening.Decision
 	s := Step{Gate: GateRisk, Result: ResultHold, Reason: ReasonRiskReview, Inputs: map[string]string{}}
 	if d.Threshold != "" {
@@ -549,7 +274,7 @@ func newBlocked(d risk.WithdrawalDecision) *fault.Fault {
 
 // skipIfAllowlisted turns a hold into SKIPPED if the approval allowlist has the customer. It
 // applies to three reasons only: REQUIRE_APPROVAL, PRICE_UNAVAILABLE and USD_THRESHOLD. Rule WD-33.
-func skipIfAllowlisted(f facts, s Step) Step {
+func skipIfAllowlisted(f Facts, s Step) Step {
 	if f.isAllowlisted {
 		s.Result, s.Reason = ResultSkipped, ""
 		if s.Inputs == nil {
@@ -561,15 +286,15 @@ func skipIfAllowlisted(f facts, s Step) Step {
 }
 
 // Rule WD-3.
-func requireApproval(f facts) (Step, *fault.Fault) {
-	if f.requireApproval {
+func requireApproval(f Facts) (Step, *fault.Fault) {
+	if f.request.RequireApproval {
 		return skipIfAllowlisted(f, Step{Gate: GateApproval, Result: ResultHold, Reason: ReasonRequireApproval}), nil
 	}
 	return Step{Gate: GateApproval, Result: ResultPass}, nil
 }
 
 // Rule WD-3.
-func checkThreshold(f facts) (Step, *fault.Fault) {
+func checkThreshold(f Facts) (Step, *fault.Fault) {
 	s := Step{Gate: GateUSDThreshold, Result: ResultPass}
 	if f.threshold == nil {
 		s.Result = ResultNotConfigured
@@ -596,7 +321,7 @@ func checkThreshold(f facts) (Step, *fault.Fault) {
 
 // checkDestination holds a request to a lookalike of a known destination. It also holds a request
 // to a destination that made a payment fail: it may do so again, at the organization's cost.
-func checkDestination(f facts) (Step, *fault.Fault) {
+func checkDestination(f Facts) (Step, *fault.Fault) {
 	s := Step{Gate: GateDestination, Result: ResultPass, Inputs: map[string]string{}}
 	if f.lookalike != "" {
 		s.Inputs["resembles"] = string(f.lookalike)
@@ -611,7 +336,7 @@ func checkDestination(f facts) (Step, *fault.Fault) {
 }
 
 // Rule WD-13.
-func checkLiquidity(f facts) (Step, *fault.Fault) {
+func checkLiquidity(f Facts) (Step, *fault.Fault) {
 	s := Step{Gate: GateLiquidity, Result: ResultPass, Inputs: map[string]string{"liquid": f.liquid.String()}}
 	if f.liquid.Less(f.amount) {
 		s.Result, s.Reason = ResultHold, ReasonLowLiquidity
@@ -621,7 +346,7 @@ func checkLiquidity(f facts) (Step, *fault.Fault) {
 
 // checkNetworkFee compares the network fee with the request, if it limits or deducts the fee.
 // Dispatch checks again before anything is signed. Rule WD-26.
-func checkNetworkFee(f facts) (Step, *fault.Fault) {
+func checkNetworkFee(f Facts) (Step, *fault.Fault) {
 	s := Step{Gate: GateNetworkFee, Result: ResultNotConfigured}
 	if !f.deductsFee && f.feeMax == nil {
 		return s, nil
@@ -650,6 +375,108 @@ func newUnquoted() *fault.Fault {
 		"The chain does not say how high the network fee would be now, and with feeMode DEDUCTED the destination "+
 			"receives the amount less this fee. Nothing was held and nothing was sent. Repeat the request shortly "+
 			"with the same idempotencyKey, or let your organization pay the fee.")
+}
+
+// recheckWhitelist checks the whitelist again at an approval.
+func recheckWhitelist(f Facts) (Step, *fault.Fault) {
+	if !f.owner.IsOrganization() {
+		return Step{}, nil
+	}
+	s, refusal := checkWhitelist(f)
+	if refusal != nil {
+		refusal = fault.New(fault.Conflict, fault.ApprovalRefused,
+			"The organization's whitelist does not allow the destination now: %s. Nothing was sent; the withdrawal "+
+				"still waits and the amount is still held. Remove it, or approve it when the address is allowed.",
+			s.Inputs["why"])
+	}
+	return s, refusal
+}
+
+// recheckAddress checks the destination again at an approval.
+func recheckAddress(f Facts) (Step, *fault.Fault) {
+	s, refusal := checkAddress(f)
+	if refusal != nil {
+		refusal = fault.New(fault.Conflict, fault.ApprovalRefused,
+			"The destination is no longer allowed: it is now an address of this installation, a token's contract or "+
+				"an address whose key has no holder. Nothing was sent; the withdrawal still waits and the amount is "+
+				"still held. Remove it and request a withdrawal to another address.")
+	}
+	return s, refusal
+}
+
+// recheckNetworkFee checks the fee at an approval, if it is not fixed yet and comes out of the
+// amount.
+func recheckNetworkFee(f Facts) (Step, *fault.Fault) {
+	if !f.deductsFee {
+		return Step{}, nil
+	}
+	s, _ := checkNetworkFee(f)
+	switch fee := f.fee; {
+	case fee == nil:
+		return s, fault.New(fault.Unavailable, fault.CodeUnavailable,
+			"The chain does not say how high the network fee would be now, and the destination receives the amount "+
+				"less this fee. Nothing was sent; the withdrawal still waits and the amount is still held. Approve "+
+				"it again shortly.")
+	case !fee.Less(f.amount), s.Result == ResultHold:
+		return s, fault.New(fault.Conflict, fault.ApprovalRefused,
+			"The network fee comes out of the amount, and it would be %s atomic units now: the whole amount, or more "+
+				"than the request allows. Nothing was sent; the withdrawal still waits and the amount is still held. "+
+				"Approve it when the network is cheaper, or remove it.", fee)
+	}
+	return s, nil
+}
+
+// recheckReachable checks again at an approval whether the payment reaches the destination.
+// Rule WD-41.
+func recheckReachable(f Facts) (Step, *fault.Fault) {
+	s := Step{Gate: GateMinimum, Result: ResultPass, Inputs: map[string]string{"minimum": f.minAmount().String()}}
+	if !f.isUnreachable() {
+		return s, nil
+	}
+	s.Result = ResultRefuse
+	received, _ := f.receivedAmount()
+	return s, fault.New(fault.Conflict, fault.ApprovalRefused,
+		"The smallest payment that reaches the destination is %s atomic units now, and the destination would receive "+
+			"%s of this withdrawal. Nothing was sent; the withdrawal still waits and the amount is still held. "+
+			"Remove it and request more, or approve it when a smaller payment reaches the destination or the network "+
+			"is cheaper.", f.minReachable, received)
+}
+
+// recheckRisk applies the screening decision at an approval. No approval is possible without an
+// answer.
+func recheckRisk(f Facts) (Step, *fault.Fault) {
+	s, blocked := checkRisk(f)
+	answer := f.screening.Case.Answer
+	switch {
+	case blocked != nil:
+		return s, fault.New(fault.Conflict, fault.ApprovalRefused,
+			"Risk screening now refuses the destination. Nothing was sent; the withdrawal still waits and the amount "+
+				"is still held. Remove it.")
+	case s.Result == ResultHold && f.screening.Case.Configured && (answer == nil || answer.Unavailable != ""):
+		return s, fault.New(fault.Conflict, fault.ApprovalRefused,
+			"Risk screening gives no answer about the destination now, and the service pays nothing without one. "+
+				"Nothing was sent; the withdrawal still waits and the amount is still held. Approve it again later, "+
+				"or remove it.")
+	}
+	return s, nil
+}
+
+// recheckDestination holds an approval if a payment to the destination failed since. The approver
+// could see a lookalike already.
+func recheckDestination(f Facts) (Step, *fault.Fault) {
+	f.lookalike = ""
+	return onlyHold(checkDestination(f))
+}
+
+// recheckCustomerCosts holds an approval that would raise the costs of the day above the limit.
+func recheckCustomerCosts(f Facts) (Step, *fault.Fault) { return onlyHold(checkCustomerCosts(f)) }
+
+// onlyHold leaves a step out of the record unless it holds.
+func onlyHold(s Step, refusal *fault.Fault) (Step, *fault.Fault) {
+	if s.Result != ResultHold {
+		return Step{}, refusal
+	}
+	return s, refusal
 }
 
 // formatUSD formats a value exactly, with at least two decimals.

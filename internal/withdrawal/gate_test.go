@@ -7,19 +7,35 @@ import (
 
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/freeze"
+	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/risk"
 )
 
 // passingFacts returns facts that pass every gate.
-func passingFacts() facts {
+func passingFacts() Facts {
 	threshold, value := money.MustParseUSD("100"), money.MustParseUSD("100")
-	return facts{
-		mint: newMints()[0], amount: money.Units(100), chainRuns: true, destination: stranger,
-		balance: money.Units(100), threshold: &threshold, usdValue: &value, liquid: money.Units(100),
+	return Facts{
+		parsed:   parsed{mint: newMints()[0], amount: money.Units(100), chainRuns: true, destination: stranger},
+		isLoaded: true, balance: money.Units(100), threshold: &threshold, usdValue: &value, liquid: money.Units(100),
 		screening: screenedRecord(risk.WithdrawalCase{}),
 	}
+}
+
+// decideAll returns the decision and its refusal, also one that is recorded.
+func decideAll(f Facts) (Decision, *fault.Fault) {
+	plan, rejection := Decide(f)
+	if rejection != nil {
+		return Decision{Gates: rejection.Gates}, fault.Find(rejection.Err)
+	}
+	return plan.Decision, plan.Answer
+}
+
+// awaitApproval makes an approval of the facts, by a person who could see these reasons.
+func awaitApproval(f Facts, seen ...Reason) Facts {
+	f.approval = &approvalFacts{row: Withdrawal{status: AwaitingApproval, reasons: seen}, areTermsSeen: true}
+	return f
 }
 
 // screenedRecord returns a record as it is stored.
@@ -44,13 +60,13 @@ func amountPointer(n uint64) *money.Amount {
 }
 
 // withDeductedFee sets a fee that comes out of the amount.
-func withDeductedFee(fee uint64, most *money.Amount) func(*facts) {
-	return func(f *facts) { f.deductsFee, f.fee, f.feeMax = true, amountPointer(fee), most }
+func withDeductedFee(fee uint64, most *money.Amount) func(*Facts) {
+	return func(f *Facts) { f.deductsFee, f.fee, f.feeMax = true, amountPointer(fee), most }
 }
 
 // withCosts sets the dollars spent, the limit, and the cost in a coin that is worth 3000 dollars.
-func withCosts(spent, limit, ether string) func(*facts) {
-	return func(f *facts) {
+func withCosts(spent, limit, ether string) func(*Facts) {
+	return func(f *Facts) {
 		s, l := money.MustParseUSD(spent), money.MustParseUSD(limit)
 		most, err := money.ParseDecimal(ether, 18)
 		if err != nil {
@@ -71,50 +87,53 @@ func TestGatesDecideAsTheInterfaceSays(t *testing.T) {
 	above := money.MustParseUSD("100.000000000000000001")
 	for _, c := range []struct {
 		name    string
-		change  func(*facts)
+		change  func(*Facts)
 		refusal fault.Code
 		status  Status
 		reasons []Reason
 	}{
-		{"nothing against it", func(*facts) {}, "", Processing, nil},
-		{"no threshold set", func(f *facts) { f.threshold, f.usdValue = nil, nil }, "", Processing, nil},
-		{"key demanded and given", func(f *facts) { f.keyRequired, f.keyGiven = true, true }, "", Processing, nil},
+		{"nothing against it", func(*Facts) {}, "", Processing, nil},
+		{"no threshold set", func(f *Facts) { f.threshold, f.usdValue = nil, nil }, "", Processing, nil},
+		{
+			"key demanded and given",
+			func(f *Facts) { f.keyRequired, f.request.IdempotencyKey = true, new(string) }, "", Processing, nil,
+		},
 
 		{
-			"approval asked for", func(f *facts) { f.requireApproval = true }, "", AwaitingApproval,
+			"approval asked for", func(f *Facts) { f.request.RequireApproval = true }, "", AwaitingApproval,
 			[]Reason{ReasonRequireApproval},
 		},
 		{
-			"value above the threshold by the least", func(f *facts) { f.usdValue = &above }, "",
+			"value above the threshold by the least", func(f *Facts) { f.usdValue = &above }, "",
 			AwaitingApproval,
 			[]Reason{ReasonUSDThreshold},
 		},
 		{
-			"price missing where a threshold is set", func(f *facts) { f.usdValue = nil }, "", AwaitingApproval,
+			"price missing where a threshold is set", func(f *Facts) { f.usdValue = nil }, "", AwaitingApproval,
 			[]Reason{ReasonPriceUnavailable},
 		},
 		{
-			"looks like a known destination", func(f *facts) { f.lookalike = stranger }, "", AwaitingApproval,
+			"looks like a known destination", func(f *Facts) { f.lookalike = stranger }, "", AwaitingApproval,
 			[]Reason{ReasonDestinationAddress},
 		},
 		{
-			"not enough to pay with now", func(f *facts) { f.liquid = money.Units(99) }, "", AwaitingApproval,
+			"not enough to pay with now", func(f *Facts) { f.liquid = money.Units(99) }, "", AwaitingApproval,
 			[]Reason{ReasonLowLiquidity},
 		},
 		{
 			"the fee is at the caller's limit",
-			func(f *facts) { f.fee, f.feeMax = amountPointer(7), amountPointer(7) }, "", Processing, nil,
+			func(f *Facts) { f.fee, f.feeMax = amountPointer(7), amountPointer(7) }, "", Processing, nil,
 		},
 		{
 			"the fee is above the caller's limit by the least",
-			func(f *facts) { f.fee, f.feeMax = amountPointer(8), amountPointer(7) }, "", AwaitingApproval,
+			func(f *Facts) { f.fee, f.feeMax = amountPointer(8), amountPointer(7) }, "", AwaitingApproval,
 			[]Reason{ReasonNetworkFee},
 		},
 		{
 			"a limit, and the chain tells no fee: dispatch asks",
-			func(f *facts) { f.feeMax = amountPointer(7) }, "", Processing, nil,
+			func(f *Facts) { f.feeMax = amountPointer(7) }, "", Processing, nil,
 		},
-		{"a fee that nobody has a limit for", func(f *facts) { f.fee = amountPointer(1_000) }, "", Processing, nil},
+		{"a fee that nobody has a limit for", func(f *Facts) { f.fee = amountPointer(1_000) }, "", Processing, nil},
 		{"the fee leaves one unit of the amount", withDeductedFee(99, nil), "", Processing, nil},
 		{
 			"the fee that is deducted is above the limit", withDeductedFee(50, amountPointer(49)), "",
@@ -125,92 +144,90 @@ func TestGatesDecideAsTheInterfaceSays(t *testing.T) {
 		{"the fee takes more than the amount", withDeductedFee(101, nil), fault.AmountBelowMinimum, "", nil},
 		{
 			"what the fee leaves just reaches the destination",
-			func(f *facts) { withDeductedFee(60, nil)(f); f.minReachable = amountPointer(40) }, "", Processing,
+			func(f *Facts) { withDeductedFee(60, nil)(f); f.minReachable = amountPointer(40) }, "", Processing,
 			nil,
 		},
 		{
 			"what the fee leaves does not reach the destination",
-			func(f *facts) { withDeductedFee(61, nil)(f); f.minReachable = amountPointer(40) },
+			func(f *Facts) { withDeductedFee(61, nil)(f); f.minReachable = amountPointer(40) },
 			fault.AmountBelowMinimum, "", nil,
 		},
 		{
-			"the amount just reaches the destination", func(f *facts) { f.minReachable = amountPointer(100) },
+			"the amount just reaches the destination", func(f *Facts) { f.minReachable = amountPointer(100) },
 			"", Processing, nil,
 		},
 		{
-			"the amount does not reach the destination", func(f *facts) { f.minReachable = amountPointer(101) },
+			"the amount does not reach the destination", func(f *Facts) { f.minReachable = amountPointer(101) },
 			fault.AmountBelowMinimum, "", nil,
 		},
 		{
 			"a fee that the organization pays takes nothing of it",
-			func(f *facts) { f.fee, f.minReachable = amountPointer(60), amountPointer(100) }, "", Processing,
+			func(f *Facts) { f.fee, f.minReachable = amountPointer(60), amountPointer(100) }, "", Processing,
 			nil,
 		},
 		{"nobody knows what reaches the destination: dispatch asks", withDeductedFee(99, nil), "", Processing, nil},
 		{
 			"400 for the destination before the destination",
-			func(f *facts) { f.minReachable, f.isOwnAddress = amountPointer(101), true },
+			func(f *Facts) { f.minReachable, f.isOwnAddress = amountPointer(101), true },
 			fault.AmountBelowMinimum, "", nil,
 		},
 		{
-			"the fee is to be deducted and nobody knows it", func(f *facts) { f.deductsFee = true },
+			"the fee is to be deducted and nobody knows it", func(f *Facts) { f.deductsFee = true },
 			fault.CodeUnavailable, "", nil,
 		},
-		{"holds add up, in order", func(f *facts) {
-			f.requireApproval, f.usdValue, f.lookalike, f.liquid = true, nil, stranger, money.Zero
+		{"holds add up, in order", func(f *Facts) {
+			f.request.RequireApproval, f.usdValue, f.lookalike, f.liquid = true, nil, stranger, money.Zero
 		}, "", AwaitingApproval, []Reason{
 			ReasonRequireApproval, ReasonPriceUnavailable, ReasonDestinationAddress, ReasonLowLiquidity,
 		}},
 
 		{
-			"destination within the threshold", func(f *facts) { f.screening = severityRecord(risk.High) }, "",
+			"destination within the threshold", func(f *Facts) { f.screening = severityRecord(risk.High) }, "",
 			Processing, nil,
 		},
 		{
-			"nobody answers who is behind it", func(f *facts) { f.screening = severityRecord("") }, "",
+			"nobody answers who is behind it", func(f *Facts) { f.screening = severityRecord("") }, "",
 			AwaitingApproval,
 			[]Reason{ReasonRiskReview},
 		},
 		{
-			"nobody knows who is behind it", func(f *facts) { f.screening = severityRecord(risk.Unknown) }, "",
+			"nobody knows who is behind it", func(f *Facts) { f.screening = severityRecord(risk.Unknown) }, "",
 			AwaitingApproval,
 			[]Reason{ReasonRiskReview},
 		},
 		{
 			"nobody was asked",
-			func(f *facts) { f.screening = screenedRecord(risk.WithdrawalCase{Configured: true}) }, "",
+			func(f *Facts) { f.screening = screenedRecord(risk.WithdrawalCase{Configured: true}) }, "",
 			AwaitingApproval,
 			[]Reason{ReasonRiskReview},
 		},
 		{
-			"nobody has decided", func(f *facts) { f.screening = risk.WithdrawalRecord{} }, "",
-			AwaitingApproval,
-			[]Reason{ReasonRiskReview},
-		},
-		{
-			"destination above the threshold", func(f *facts) { f.screening = severityRecord(risk.Severe) },
+			"destination above the threshold", func(f *Facts) { f.screening = severityRecord(risk.Severe) },
 			fault.WithdrawalRiskBlocked, Blocked, nil,
 		},
 		{
 			"balance before risk",
-			func(f *facts) { f.balance, f.screening = money.Zero, severityRecord(risk.Severe) },
+			func(f *Facts) { f.balance, f.screening = money.Zero, severityRecord(risk.Severe) },
 			fault.InsufficientBalance, "", nil,
 		},
 		{
 			"risk before the holds",
-			func(f *facts) { f.requireApproval, f.screening = true, severityRecord(risk.Severe) },
+			func(f *Facts) { f.request.RequireApproval, f.screening = true, severityRecord(risk.Severe) },
 			fault.WithdrawalRiskBlocked, Blocked, nil,
 		},
 		{
 			"risk adds to the holds, in order",
-			func(f *facts) { f.requireApproval, f.screening = true, severityRecord("") }, "", AwaitingApproval,
+			func(f *Facts) { f.request.RequireApproval, f.screening = true, severityRecord("") }, "", AwaitingApproval,
 			[]Reason{ReasonRiskReview, ReasonRequireApproval},
 		},
-		{"allowed, and nothing holds", func(f *facts) { f.isAllowlisted = true }, "", Processing, nil},
-		{"allowed: the flag", func(f *facts) { f.isAllowlisted, f.requireApproval = true, true }, "", Processing, nil},
-		{"allowed: the threshold", func(f *facts) { f.isAllowlisted, f.usdValue = true, &above }, "", Processing, nil},
-		{"allowed: no price", func(f *facts) { f.isAllowlisted, f.usdValue = true, nil }, "", Processing, nil},
-		{"allowed skips nothing else", func(f *facts) {
+		{"allowed, and nothing holds", func(f *Facts) { f.isAllowlisted = true }, "", Processing, nil},
+		{
+			"allowed: the flag",
+			func(f *Facts) { f.isAllowlisted, f.request.RequireApproval = true, true }, "", Processing, nil,
+		},
+		{"allowed: the threshold", func(f *Facts) { f.isAllowlisted, f.usdValue = true, &above }, "", Processing, nil},
+		{"allowed: no price", func(f *Facts) { f.isAllowlisted, f.usdValue = true, nil }, "", Processing, nil},
+		{"allowed skips nothing else", func(f *Facts) {
 			f.isAllowlisted, f.screening, f.lookalike, f.liquid, f.fee, f.feeMax = true, severityRecord(""), stranger,
 				money.Zero, amountPointer(8), amountPointer(7)
 		}, "", AwaitingApproval, []Reason{
@@ -218,12 +235,12 @@ func TestGatesDecideAsTheInterfaceSays(t *testing.T) {
 		}},
 		{
 			"allowed skips no limit on costs",
-			func(f *facts) { f.isAllowlisted = true; withCosts("21", "50", "0.01")(f) }, "", AwaitingApproval,
+			func(f *Facts) { f.isAllowlisted = true; withCosts("21", "50", "0.01")(f) }, "", AwaitingApproval,
 			[]Reason{ReasonPolicyLimit},
 		},
 		{
 			"allowed does not unblock",
-			func(f *facts) { f.isAllowlisted, f.screening = true, severityRecord(risk.Severe) },
+			func(f *Facts) { f.isAllowlisted, f.screening = true, severityRecord(risk.Severe) },
 			fault.WithdrawalRiskBlocked, Blocked, nil,
 		},
 
@@ -234,85 +251,85 @@ func TestGatesDecideAsTheInterfaceSays(t *testing.T) {
 			[]Reason{ReasonPolicyLimit},
 		},
 		{
-			"costs, and no limit", func(f *facts) { withCosts("1000", "50", "0.01")(f); f.costs.limit = nil },
+			"costs, and no limit", func(f *Facts) { withCosts("1000", "50", "0.01")(f); f.costs.limit = nil },
 			"", Processing, nil,
 		},
 		{
 			"costs, and no source of the coin's price",
-			func(f *facts) { withCosts("1000", "50", "0.01")(f); f.costs.isCounted = false }, "", Processing,
+			func(f *Facts) { withCosts("1000", "50", "0.01")(f); f.costs.isCounted = false }, "", Processing,
 			nil,
 		},
 		{
 			"costs, and the coin's source gives no price",
-			func(f *facts) { withCosts("0", "50", "0.01")(f); f.costs.quote = nil }, "", AwaitingApproval,
+			func(f *Facts) { withCosts("0", "50", "0.01")(f); f.costs.quote = nil }, "", AwaitingApproval,
 			[]Reason{ReasonPolicyLimit},
 		},
 		{
 			"costs that cannot be added up",
-			func(f *facts) { withCosts("0", "50", "0.01")(f); f.costs.spent = nil }, "", AwaitingApproval,
+			func(f *Facts) { withCosts("0", "50", "0.01")(f); f.costs.spent = nil }, "", AwaitingApproval,
 			[]Reason{ReasonPolicyLimit},
 		},
 		{
 			"costs that the chain does not tell: dispatch asks",
-			func(f *facts) { withCosts("20", "50", "0.01")(f); f.costs.costMax = nil }, "", Processing, nil,
+			func(f *Facts) { withCosts("20", "50", "0.01")(f); f.costs.costMax = nil }, "", Processing, nil,
 		},
 
 		{
-			"customer frozen", func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeCustomer} },
+			"customer frozen", func(f *Facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeCustomer} },
 			fault.CustomerFrozen, "", nil,
 		},
 		{
 			"organization frozen",
-			func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeOrganization} },
+			func(f *Facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeOrganization} },
 			fault.OrganizationFrozen, "", nil,
 		},
 		{
-			"chain frozen", func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeChain} },
+			"chain frozen", func(f *Facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeChain} },
 			fault.WithdrawalsSuspended, "", nil,
 		},
 		{
-			"everything frozen", func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeAll} },
+			"everything frozen", func(f *Facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeAll} },
 			fault.WithdrawalsSuspended, "", nil,
 		},
-		{"key demanded and missing", func(f *facts) { f.keyRequired = true }, fault.InvalidRequest, "", nil},
-		{"below the minimum", func(f *facts) { f.amount = money.Units(9) }, fault.AmountBelowMinimum, "", nil},
-		{"switched off", func(f *facts) { f.mint.WithdrawEnabled = false }, fault.WithdrawalsSuspended, "", nil},
-		{"quarantined", func(f *facts) { f.mint.Quarantined = true }, fault.WithdrawalsSuspended, "", nil},
-		{"chain not running", func(f *facts) { f.chainRuns = false }, fault.WithdrawalsSuspended, "", nil},
-		{"an unspendable address", func(f *facts) { f.isUnspendable = true }, fault.DestinationNotAllowed, "", nil},
-		{"our own address", func(f *facts) { f.isOwnAddress = true }, fault.DestinationNotAllowed, "", nil},
-		{"a token's contract", func(f *facts) { f.isTokenContract = true }, fault.DestinationNotAllowed, "", nil},
-		{"one unit short", func(f *facts) { f.balance = money.Units(99) }, fault.InsufficientBalance, "", nil},
+		{"key demanded and missing", func(f *Facts) { f.keyRequired = true }, fault.InvalidRequest, "", nil},
+		{"below the minimum", func(f *Facts) { f.amount = money.Units(9) }, fault.AmountBelowMinimum, "", nil},
+		{"switched off", func(f *Facts) { f.mint.WithdrawEnabled = false }, fault.WithdrawalsSuspended, "", nil},
+		{"quarantined", func(f *Facts) { f.mint.Quarantined = true }, fault.WithdrawalsSuspended, "", nil},
+		{"chain not running", func(f *Facts) { f.chainRuns = false }, fault.WithdrawalsSuspended, "", nil},
+		{"an unspendable address", func(f *Facts) { f.isUnspendable = true }, fault.DestinationNotAllowed, "", nil},
+		{"our own address", func(f *Facts) { f.isOwnAddress = true }, fault.DestinationNotAllowed, "", nil},
+		{"a token's contract", func(f *Facts) { f.isTokenContract = true }, fault.DestinationNotAllowed, "", nil},
+		{"one unit short", func(f *Facts) { f.balance = money.Units(99) }, fault.InsufficientBalance, "", nil},
 
 		{
 			"403 before 400",
-			func(f *facts) { f.activeFreeze, f.amount = &freeze.Freeze{Scope: freeze.ScopeCustomer}, money.Units(9) },
+			func(f *Facts) { f.activeFreeze, f.amount = &freeze.Freeze{Scope: freeze.ScopeCustomer}, money.Units(9) },
 			fault.CustomerFrozen, "", nil,
 		},
 		{
-			"400 before the destination", func(f *facts) { f.amount, f.isOwnAddress = money.Units(9), true },
+			"400 before the destination", func(f *Facts) { f.amount, f.isOwnAddress = money.Units(9), true },
 			fault.AmountBelowMinimum, "", nil,
 		},
 		{
-			"destination before the balance", func(f *facts) { f.isOwnAddress, f.balance = true, money.Zero },
+			"destination before the balance", func(f *Facts) { f.isOwnAddress, f.balance = true, money.Zero },
 			fault.DestinationNotAllowed, "", nil,
 		},
 		{
-			"balance before the holds", func(f *facts) { f.balance, f.requireApproval = money.Zero, true },
+			"balance before the holds", func(f *Facts) { f.balance, f.request.RequireApproval = money.Zero, true },
 			fault.InsufficientBalance, "", nil,
 		},
 	} {
 		f := passingFacts()
 		c.change(&f)
-		d := runGates(f)
+		d, refusal := decideAll(f)
 		if c.refusal != "" {
-			if d.refusal == nil || d.refusal.Code != c.refusal || d.Status != c.status {
-				t.Errorf("%s: got %v and status %q, want %v", c.name, d.refusal, d.Status, c.refusal)
+			if refusal == nil || refusal.Code != c.refusal || d.Status != c.status {
+				t.Errorf("%s: got %v and status %q, want %v", c.name, refusal, d.Status, c.refusal)
 			}
 			continue
 		}
-		if d.refusal != nil || d.Status != c.status || !slices.Equal(d.Reasons, c.reasons) {
-			t.Errorf("%s: got %v %s %v, want %s %v", c.name, d.refusal, d.Status, d.Reasons, c.status, c.reasons)
+		if refusal != nil || d.Status != c.status || !slices.Equal(d.Reasons, c.reasons) {
+			t.Errorf("%s: got %v %s %v, want %s %v", c.name, refusal, d.Status, d.Reasons, c.status, c.reasons)
 		}
 		if len(d.Gates) != 14 {
 			t.Errorf("%s: got a record of %d gates, want all 14", c.name, len(d.Gates))
@@ -325,27 +342,27 @@ func TestWhatReachesTheDestinationIsWhatTheMinimumIsAskedOf(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name     string
-		change   func(*facts)
+		change   func(*Facts)
 		refused  bool
 		smallest string
 	}{
 		{
 			"a customer's, deducted",
-			func(f *facts) { withDeductedFee(30, nil)(f); f.minReachable = amountPointer(71) }, true, "101",
+			func(f *Facts) { withDeductedFee(30, nil)(f); f.minReachable = amountPointer(71) }, true, "101",
 		},
 		{
 			"a customer's, deducted, enough",
-			func(f *facts) { withDeductedFee(30, nil)(f); f.minReachable = amountPointer(70) }, false, "100",
+			func(f *Facts) { withDeductedFee(30, nil)(f); f.minReachable = amountPointer(70) }, false, "100",
 		},
-		{"a product's, the fee on top", func(f *facts) {
+		{"a product's, the fee on top", func(f *Facts) {
 			withDeductedFee(30, nil)(f)
-			f.minReachable, f.owner.product = amountPointer(71), "CUSTODIAL"
+			f.minReachable, f.owner = amountPointer(71), ledger.ProductOwner("CUSTODIAL")
 		}, false, "71"},
-		{"a product's, too little", func(f *facts) {
+		{"a product's, too little", func(f *Facts) {
 			withDeductedFee(30, nil)(f)
-			f.minReachable, f.owner.product = amountPointer(101), "CUSTODIAL"
+			f.minReachable, f.owner = amountPointer(101), ledger.ProductOwner("CUSTODIAL")
 		}, true, "101"},
-		{"the mint's own minimum is higher", func(f *facts) { f.minReachable = amountPointer(1) }, false, "10"},
+		{"the mint's own minimum is higher", func(f *Facts) { f.minReachable = amountPointer(1) }, false, "10"},
 	} {
 		f := passingFacts()
 		c.change(&f)
@@ -364,83 +381,83 @@ func TestApprovalAsksAgainWhatMayHaveChanged(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name   string
-		change func(*facts)
+		change func(*Facts)
 		want   fault.Code
 	}{
-		{"nothing changed", func(*facts) {}, ""},
+		{"nothing changed", func(*Facts) {}, ""},
 		{
 			"holds are what is being decided",
-			func(f *facts) { f.balance, f.liquid, f.lookalike = money.Zero, money.Zero, stranger }, "",
+			func(f *Facts) { f.balance, f.liquid, f.lookalike = money.Zero, money.Zero, stranger }, "",
 		},
-		{"no price, as the person could see", func(f *facts) { f.usdValue, f.requireApproval = nil, true }, ""},
+		{"no price, as the person could see", func(f *Facts) { f.usdValue, f.request.RequireApproval = nil, true }, ""},
 		{
 			"nobody knows the destination, as the person could see",
-			func(f *facts) { f.screening, f.requireApproval = severityRecord(risk.Unknown), true }, "",
+			func(f *Facts) { f.screening, f.request.RequireApproval = severityRecord(risk.Unknown), true }, "",
 		},
-		{"no price since", func(f *facts) { f.usdValue = nil }, fault.ApprovalRefused},
+		{"no price since", func(f *Facts) { f.usdValue = nil }, fault.ApprovalRefused},
 		{
-			"nobody knows the destination since", func(f *facts) { f.screening = severityRecord(risk.Unknown) },
+			"nobody knows the destination since", func(f *Facts) { f.screening = severityRecord(risk.Unknown) },
 			fault.ApprovalRefused,
 		},
 		{
 			"nobody answers, whoever saw it",
-			func(f *facts) { f.screening, f.requireApproval = severityRecord(""), true }, fault.ApprovalRefused,
+			func(f *Facts) { f.screening, f.request.RequireApproval = severityRecord(""), true }, fault.ApprovalRefused,
 		},
 		{
 			"screening refuses now, whoever saw it",
-			func(f *facts) { f.screening, f.requireApproval = severityRecord(risk.Severe), true },
+			func(f *Facts) { f.screening, f.request.RequireApproval = severityRecord(risk.Severe), true },
 			fault.ApprovalRefused,
 		},
 		{"costs above the limit since", withCosts("21", "50", "0.01"), fault.ApprovalRefused},
 		{
 			"costs above the limit, as the person could see",
-			func(f *facts) { withCosts("21", "50", "0.01")(f); f.requireApproval = true }, "",
+			func(f *Facts) { withCosts("21", "50", "0.01")(f); f.request.RequireApproval = true }, "",
 		},
 		{
 			"customer frozen since",
-			func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeCustomer} },
+			func(f *Facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeCustomer} },
 			fault.CustomerFrozen,
 		},
 		{
 			"everything stopped since",
-			func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeAll} },
+			func(f *Facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeAll} },
 			fault.WithdrawalsSuspended,
 		},
-		{"quarantined since", func(f *facts) { f.mint.Quarantined = true }, fault.WithdrawalsSuspended},
-		{"the address is ours now", func(f *facts) { f.isOwnAddress = true }, fault.ApprovalRefused},
-		{"the address is a token now", func(f *facts) { f.isTokenContract = true }, fault.ApprovalRefused},
+		{"quarantined since", func(f *Facts) { f.mint.Quarantined = true }, fault.WithdrawalsSuspended},
+		{"the address is ours now", func(f *Facts) { f.isOwnAddress = true }, fault.ApprovalRefused},
+		{"the address is a token now", func(f *Facts) { f.isTokenContract = true }, fault.ApprovalRefused},
 		{"a fee that comes out of the amount", withDeductedFee(99, nil), ""},
 		{"a fee that takes all of it", withDeductedFee(100, nil), fault.ApprovalRefused},
 		{"a fee above the caller's limit", withDeductedFee(50, amountPointer(49)), fault.ApprovalRefused},
-		{"a fee that the chain does not tell", func(f *facts) { f.deductsFee = true }, fault.CodeUnavailable},
+		{"a fee that the chain does not tell", func(f *Facts) { f.deductsFee = true }, fault.CodeUnavailable},
 		{
 			"what the fee leaves just reaches the destination",
-			func(f *facts) { withDeductedFee(60, nil)(f); f.minReachable = amountPointer(40) }, "",
+			func(f *Facts) { withDeductedFee(60, nil)(f); f.minReachable = amountPointer(40) }, "",
 		},
 		{
 			"what the fee leaves does not reach it",
-			func(f *facts) { withDeductedFee(61, nil)(f); f.minReachable = amountPointer(40) },
+			func(f *Facts) { withDeductedFee(61, nil)(f); f.minReachable = amountPointer(40) },
 			fault.ApprovalRefused,
 		},
 		{
 			"what a fee left that was decided before just reaches it",
-			func(f *facts) { f.feeKept, f.minReachable = amountPointer(60), amountPointer(40) }, "",
+			func(f *Facts) { f.feeKept, f.minReachable = amountPointer(60), amountPointer(40) }, "",
 		},
 		{
 			"what a fee left that was decided before does not",
-			func(f *facts) { f.feeKept, f.minReachable = amountPointer(61), amountPointer(40) },
+			func(f *Facts) { f.feeKept, f.minReachable = amountPointer(61), amountPointer(40) },
 			fault.ApprovalRefused,
 		},
-		{"the amount does not reach it", func(f *facts) { f.minReachable = amountPointer(101) }, fault.ApprovalRefused},
-		{"nobody knows what reaches it: dispatch asks", func(*facts) {}, ""},
+		{"the amount does not reach it", func(f *Facts) { f.minReachable = amountPointer(101) }, fault.ApprovalRefused},
+		{"nobody knows what reaches it: dispatch asks", func(*Facts) {}, ""},
 	} {
 		f := passingFacts()
 		c.change(&f)
 		var seen []Reason
-		if f.requireApproval {
+		if f.request.RequireApproval {
 			seen = []Reason{ReasonPriceUnavailable, ReasonRiskReview, ReasonPolicyLimit}
 		}
-		_, _, got := recheckForApproval(f, seen)
+		_, got := decideAll(awaitApproval(f, seen...))
 		if (got == nil) != (c.want == "") || got != nil && got.Code != c.want {
 			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
 		}

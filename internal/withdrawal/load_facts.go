@@ -18,21 +18,89 @@ import (
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/request"
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
+// loadRequest loads the facts that need no more than the rows that a request names, and parses it.
+// It writes nothing. Error: fault INVALID_REQUEST for a malformed key, which cannot be looked up.
+func (s *Service) loadRequest(ctx context.Context, org string, r Request) (Facts, error) {
+	f := Facts{request: r}
+	if r.IdempotencyKey != nil && !request.IsKey(*r.IdempotencyKey) {
+		return f, fault.New(fault.Invalid, fault.InvalidRequest,
+			"An idempotency key has to have 1 to %d printable ASCII characters and no space."+unheld+" Send such a "+
+				"key, or none.", request.KeyBytesMax).
+			WithParam("idempotencyKey")
+	}
+	var mints mint.Catalogue
+	err := s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
+		if f.existing, err = lookupKey(ctx, tx, org, r.IdempotencyKey); err != nil || f.existing != nil {
+			return errors.Join(err, loadMints(ctx, tx, &mints))
+		}
+		if r.owner.IsOrganization() {
+			if f.entry, _, err = s.loadEntry(ctx, tx, org, r.listedID); err != nil {
+				return err
+			}
+		}
+		scope := freeze.Target{OrgID: org}
+		if customer.CheckID(r.CustomerID) == nil {
+			scope.CustomerID = r.CustomerID
+		}
+		if f.activeFreeze, err = freeze.Active(ctx, tx, scope); err != nil {
+			return err
+		}
+		return loadMints(ctx, tx, &mints)
+	})
+	if err != nil {
+		return f, fmt.Errorf("prepare withdrawal: %w", err)
+	}
+	f.parsed, f.parseErr = parseRequest(r, mints, s.Chains)
+	if f.owner.IsOrganization() {
+		// The caller does not choose the address. An entry that may not be used has none, and
+		// checkWhitelist refuses it.
+		f.destination = f.entry.Address
+	}
+	if f.existing == nil && r.Limit != nil {
+		f.limitErr = r.Limit()
+	}
+	return f, nil
+}
+
+func loadMints(ctx context.Context, tx pg.Tx, catalogue *mint.Catalogue) (err error) {
+	*catalogue, err = mint.LoadCatalogue(ctx, tx)
+	return err
+}
+
+// lookupKey returns the withdrawal that has a key, or nil.
+func lookupKey(ctx context.Context, tx pg.Tx, org string, key *string) (*request.Accepted, error) {
+	if key == nil {
+		return nil, nil
+	}
+	var a request.Accepted
+	err := tx.QueryRow(ctx, `
+		SELECT withdrawal_id, request_digest, reference, restored_at IS NOT NULL FROM withdrawals
+		WHERE org_id = $1 AND key_hash = $2`,
+		org, keyHash(key)).Scan(&a.ID, &a.Digest, &a.Reference, &a.IsRestored)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look up an idempotency key: %w", err)
+	}
+	return &a, nil
+}
+
 // loadFacts loads the facts from the organization's own rows. Freezes and settings are locked until
 // the transaction ends: a freeze that has committed counts for every request that commits after it.
 // The posting makes the final check of the balance.
-func (s *Service) loadFacts(ctx context.Context, tx pg.Tx, orgID string, f *facts) error {
+func (s *Service) loadFacts(ctx context.Context, tx pg.Tx, orgID string, f *Facts) error {
 	if err := org.LockSettingsShared(ctx, tx, orgID); err != nil {
 		return err
 	}
 	if err := s.loadCurrentFacts(ctx, tx, orgID, f); err != nil {
 		return err
 	}
-	f.computeCharge()
 	var err error
 	if f.balance, err = loadSpendable(ctx, tx, orgID, f.owner, f.mint.ID); err != nil {
 		return fmt.Errorf("balance of a customer or product of %s: %w", orgID, err)
@@ -46,22 +114,22 @@ func (s *Service) loadFacts(ctx context.Context, tx pg.Tx, orgID string, f *fact
 
 // loadCurrentFacts loads the facts that an approval checks again. The caller holds the settings
 // lock. Rule OW-5.
-func (s *Service) loadCurrentFacts(ctx context.Context, tx pg.Tx, orgID string, f *facts) error {
+func (s *Service) loadCurrentFacts(ctx context.Context, tx pg.Tx, orgID string, f *Facts) error {
 	settings, err := org.SettingsOf(ctx, tx, orgID)
 	if err != nil {
 		return fmt.Errorf("settings of %s: %w", orgID, err)
 	}
 	f.keyRequired = settings.RequireWithdrawIdempotency
 	f.quorum = settings.ApprovalQuorum
-	if f.owner.product != "" {
+	if f.owner.IsOrganization() {
 		f.threshold = settings.TwoFactorUSDThreshold
-		if f.entry, f.entryRefusal, err = s.loadEntry(ctx, tx, orgID, f.owner.listedID); err != nil {
+		if f.entry, f.entryRefusal, err = s.loadEntry(ctx, tx, orgID, f.listedID); err != nil {
 			return err
 		}
 	} else {
 		f.threshold = settings.CustomerWithdrawUSDThreshold
 		f.charging.costs = settings.ChargeCustomerCosts
-		if f.isAllowlisted, err = loadAllowlisted(ctx, tx, orgID, f.owner.customerID, settings); err != nil {
+		if f.isAllowlisted, err = loadAllowlisted(ctx, tx, orgID, f.owner.Subject, settings); err != nil {
 			return err
 		}
 	}
@@ -72,7 +140,6 @@ func (s *Service) loadCurrentFacts(ctx context.Context, tx pg.Tx, orgID string, 
 	if t := risk.Severity(settings.WithdrawSeverityThreshold); t != "" {
 		f.screening.Case.Threshold = &t
 	}
-	f.screening.Decision = risk.DecideWithdrawal(f.screening.Case)
 	if f.failedWithdrawalID, _, err = findFailedTo(ctx, tx, orgID, f.mint.Chain, f.destination); err != nil {
 		return err
 	}
@@ -80,7 +147,7 @@ func (s *Service) loadCurrentFacts(ctx context.Context, tx pg.Tx, orgID string, 
 		return err
 	}
 	if f.activeFreeze, err = freeze.Active(
-		ctx, tx, freeze.Target{OrgID: orgID, CustomerID: f.owner.customerID, Chain: f.mint.Chain},
+		ctx, tx, freeze.Target{OrgID: orgID, CustomerID: f.owner.CustomerID(), Chain: f.mint.Chain},
 	); err != nil {
 		return err
 	}
@@ -94,6 +161,10 @@ func (s *Service) loadCurrentFacts(ctx context.Context, tx pg.Tx, orgID string, 
 	}
 	f.mint = m // the current row: the mint may have been quarantined since
 	f.isTokenContract = mints.IsContract(f.mint.Chain.Family(), f.destination)
+	if native, ok := mints.Native(f.mint.Chain); ok {
+		f.nativeID = &native.ID
+	}
+	f.isLoaded = true
 	return nil
 }
 
@@ -153,7 +224,7 @@ func loadLiquidity(
 	if isImmovable {
 		return money.Zero, nil
 	}
-	if remaining := subOrZero(liquidSum, ordered); !remaining.Less(amount) {
+	if remaining := money.SubOrZero(liquidSum, ordered); !remaining.Less(amount) {
 		return remaining, nil
 	}
 	var moving money.Amount
@@ -172,16 +243,7 @@ func loadLiquidity(
 	if err != nil {
 		return fail(err)
 	}
-	return subOrZero(sum, ordered), nil
-}
-
-// subOrZero returns a-b, or zero where b is greater.
-func subOrZero(a, b money.Amount) money.Amount {
-	difference, err := a.Sub(b)
-	if err != nil {
-		return money.Zero
-	}
-	return difference
+	return money.SubOrZero(sum, ordered), nil
 }
 
 // findLookalike returns a known destination with the same beginning and end as this address and
@@ -246,16 +308,12 @@ func isFresh(q price.Quote, now time.Time, ageMax time.Duration) bool {
 //   - whether the destination is a wallet of this installation.
 //
 // A tenant sees its own wallets only. A transfer to another tenant's wallet would be lost, because
-// an arrival from a wallet of Coffer is never a deposit. paidBefore is true when the organization
-// has its treasury already.
-func (s *Service) loadExternalFacts(
-	ctx context.Context, org string, f *facts, withFee bool,
-) (paidBefore bool, err error) {
+// an arrival from a wallet of Coffer is never a deposit.
+func (s *Service) loadExternalFacts(ctx context.Context, org string, f *Facts, withFee bool) error {
 	if codec := s.Chains.AddressCodec(f.mint.Chain.Family()); codec != nil {
 		f.isUnspendable = codec.IsUnspendable(f.destination)
 	}
-	var payerAddress chain.Address
-	err = s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+	err := s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		wallets, err := wallet.ByAddresses(ctx, tx, f.mint.Chain.Family(), []chain.Address{f.destination})
 		if err != nil {
 			return err
@@ -267,13 +325,13 @@ func (s *Service) loadExternalFacts(
 		if err := s.loadChargeSetting(ctx, tx, org, f); err != nil {
 			return err
 		}
-		if payerAddress, err = loadPayerAddress(ctx, tx, org, f.mint.Chain); err == nil && f.isMax {
+		if f.payerAddress, err = loadPayerAddress(ctx, tx, org, f.mint.Chain); err == nil && f.isMax {
 			f.balance, err = loadSpendable(ctx, tx, org, f.owner, f.mint.ID)
 		}
 		return err
 	})
 	if err != nil {
-		return false, fmt.Errorf("look up the owner of address %s: %w", f.destination, err)
+		return fmt.Errorf("look up the owner of address %s: %w", f.destination, err)
 	}
 	if f.isMax {
 		f.amount = f.balance
@@ -281,14 +339,14 @@ func (s *Service) loadExternalFacts(
 	if withFee || f.charging.isCharged || f.costs.isCounted && !f.costs.isKnown {
 		q := s.quoteCost(
 			ctx,
-			chain.Payment{From: payerAddress, To: f.destination, Contract: f.mint.Contract, Amount: f.amount},
+			chain.Payment{From: f.payerAddress, To: f.destination, Contract: f.mint.Contract, Amount: f.amount},
 			f.mint.Chain,
 		)
 		f.fee, f.costs.rent = q.costMax, q.rent
 		s.loadChargePrices(ctx, f, q)
 	}
 	if fee := f.deductedFee(); f.isMax && fee != nil {
-		f.amount = subOrZero(f.amount, *fee)
+		f.amount = money.SubOrZero(f.amount, *fee)
 	}
 	f.minReachable = s.minPayment(ctx, f.mint, f.destination)
 	f.screening.Case = risk.WithdrawalCase{
@@ -307,13 +365,13 @@ func (s *Service) loadExternalFacts(
 			f.costs.quote = q
 		}
 	}
-	return payerAddress != "", nil
+	return nil
 }
 
 // loadCostSetting sets whether a customer's costs can be counted: the native coin, in which the
 // network takes them, needs a price source here.
-func (s *Service) loadCostSetting(ctx context.Context, tx pg.Tx, f *facts) error {
-	if s.HasPriceSource == nil || f.owner.customerID == "" {
+func (s *Service) loadCostSetting(ctx context.Context, tx pg.Tx, f *Facts) error {
+	if s.HasPriceSource == nil || f.owner.IsOrganization() {
 		return nil
 	}
 	var mints mint.Catalogue
@@ -338,7 +396,7 @@ func loadPayerAddress(
 
 // valueAmount sets the dollar value of the amount. Every failure has the same effect: there is no
 // fresh price, and so no value.
-func (s *Service) valueAmount(ctx context.Context, f *facts) {
+func (s *Service) valueAmount(ctx context.Context, f *Facts) {
 	f.quotedAt = s.DB.Clock()()
 	if f.quote = s.loadQuote(ctx, f.mint.ID); f.quote == nil || !isFresh(*f.quote, f.quotedAt, s.priceAge(f.mint.ID)) {
 		return

@@ -2,7 +2,6 @@ package withdrawal
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"slices"
 
@@ -15,32 +14,9 @@ import (
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/request"
 	"github.com/cofferpay/coffer/webhook"
 )
-
-// owner identifies the balance that pays: a customer's, or that of a product, which pays to a
-// whitelist entry. Either customerID or product is set.
-type owner struct {
-	customerID string
-	product    string
-	listedID   string
-}
-
-// spendingAccount returns the account that the owner spends from. Rule OW-3.
-func (o owner) spendingAccount(org string, mintID int) ledger.Account {
-	if o.product != "" {
-		return ledger.Account{OrgID: org, MintID: mintID, Kind: ledger.Product, Subject: o.product}
-	}
-	return ledger.Account{OrgID: org, MintID: mintID, Kind: ledger.Customer, Subject: o.customerID}
-}
-
-// heldAccount returns the account of what is held for withdrawals.
-func (o owner) heldAccount(org string, mintID int) ledger.Account {
-	if o.product != "" {
-		return ledger.Account{OrgID: org, MintID: mintID, Kind: ledger.ProductWithdrawing, Subject: o.product}
-	}
-	return ledger.Account{OrgID: org, MintID: mintID, Kind: ledger.Withdrawing, Subject: o.customerID}
-}
 
 // WhitelistEntry is an address on an organization's whitelist that may be paid now.
 type WhitelistEntry struct {
@@ -100,12 +76,6 @@ type OrganizationRequest struct {
 	Limit func() error
 }
 
-// orgRequest marks a Request for the organization's own money.
-type orgRequest struct {
-	owner
-	isMax bool
-}
-
 // toRequest returns the Request for it. Error: fault SCOPE_MISSING. Rules OW-1 and OW-7.
 func (r OrganizationRequest) toRequest(p member.Member) (Request, error) {
 	if !p.IsAllowed(identity.WithdrawOwnMoney) {
@@ -116,7 +86,7 @@ func (r OrganizationRequest) toRequest(p member.Member) (Request, error) {
 	return Request{
 		MintID: r.MintID, Amount: r.Amount, UseDecimal: r.UseDecimal, IdempotencyKey: r.IdempotencyKey,
 		Reference: r.Reference, Metadata: r.Metadata, Actor: p.Actor(), Limit: r.Limit,
-		orgRequest: &orgRequest{owner: owner{product: r.Product, listedID: r.WhitelistedAddressID}, isMax: r.Max},
+		owner: ledger.ProductOwner(r.Product), listedID: r.WhitelistedAddressID, isMax: r.Max,
 	}, nil
 }
 
@@ -154,7 +124,7 @@ func (s *Service) EstimateOrganization(
 	if err := checkProduct(product); err != nil {
 		return Estimate{}, err
 	}
-	r := EstimateRequest{MintID: mintID, productOwner: &owner{product: product, listedID: to}}
+	r := EstimateRequest{MintID: mintID, owner: ledger.ProductOwner(product)}
 	if to != "" {
 		var l WhitelistEntry
 		err := s.DB.ReadOrg(ctx, person.OrgID, func(ctx context.Context, tx pg.Tx) error {
@@ -187,15 +157,15 @@ func checkProduct(product string) error {
 // parseOrgRequest parses a request for the organization's own money. The caller does not choose the
 // address, so the address is not part of the digest.
 func parseOrgRequest(r Request, mints mint.Catalogue, chains chain.Chains) (parsed, error) {
-	var p parsed
-	if err := checkProduct(r.orgRequest.product); err != nil {
+	p := parsed{owner: r.owner, listedID: r.listedID, isMax: r.isMax}
+	if err := checkProduct(r.owner.Subject); err != nil {
 		return p, err
 	}
-	m, err := parseMint(r.MintID, mints)
+	m, err := request.ParseMint(r.MintID, mints, unheld)
 	if err != nil {
 		return p, err
 	}
-	p.mint, p.isMax, p.deductsFee = m, r.orgRequest.isMax, m.Kind == mint.Native
+	p.mint, p.deductsFee = m, m.Kind == mint.Native
 	amount := "MAX"
 	switch {
 	case p.isMax && r.Amount != "":
@@ -204,28 +174,24 @@ func parseOrgRequest(r Request, mints mint.Catalogue, chains chain.Chains) (pars
 				"them.").
 			WithParam("amount")
 	case !p.isMax:
-		if p.amount, err = parseAmount(r.Amount, r.UseDecimal, m); err != nil {
+		if p.amount, err = request.ParseAmount(r.Amount, r.UseDecimal, m, unheld); err != nil {
 			return p, err
 		}
 		amount = p.amount.String()
 	}
-	if err := checkHandles(r); err != nil {
+	if err := request.CheckHandles(r.Reference, r.Metadata, unheld); err != nil {
 		return p, err
 	}
 	_, p.chainRuns = chains[m.Chain]
-	p.digest = orgRequestDigest(r.orgRequest.owner, m.ID, amount)
+	p.digest = orgRequestDigest(p.owner, p.listedID, m.ID, amount)
 	p.restorableDigest = p.digest
 	return p, nil
 }
 
 // orgRequestDigest hashes what makes a request for the organization's own money another payment;
 // the signer's journal knows all of it. A request for the maximum has "MAX" as its amount.
-func orgRequestDigest(o owner, mintID int, amount string) []byte {
-	h := sha256.New()
-	for _, s := range []string{"coffer-withdraw-own-1", o.product, o.listedID, fmt.Sprint(mintID), amount} {
-		fmt.Fprintf(h, "%d:%s", len(s), s)
-	}
-	return h.Sum(nil)
+func orgRequestDigest(payer ledger.Owner, listedID string, mintID int, amount string) []byte {
+	return request.Digest("coffer-withdraw-own-1", payer.Subject, listedID, fmt.Sprint(mintID), amount)
 }
 
 // maxPayable returns what a withdrawal of a product's whole balance pays: for a native coin the
@@ -234,5 +200,5 @@ func maxPayable(balance money.Amount, m mint.Mint, fee money.Amount) money.Amoun
 	if m.Kind != mint.Native {
 		return balance
 	}
-	return subOrZero(balance, fee)
+	return money.SubOrZero(balance, fee)
 }

@@ -103,8 +103,8 @@ func (o *orgEnv) fundProduct(product string, mintID int, n uint64) {
 		return ledger.Post(ctx, tx, ledger.Posting{
 			Cause: ledger.Cause{Kind: ledger.Transfer, ID: transferID},
 			Legs: []ledger.Leg{{
-				Debit:  owner{customerID: "payer"}.spendingAccount(o.org, mintID),
-				Credit: owner{product: product}.spendingAccount(o.org, mintID), Amount: money.Units(n),
+				Debit:  ledger.CustomerOwner("payer").SpendingAccount(o.org, mintID),
+				Credit: ledger.ProductOwner(product).SpendingAccount(o.org, mintID), Amount: money.Units(n),
 			}},
 		})
 	})
@@ -130,11 +130,11 @@ func (o *orgEnv) mustRequestOrg(r OrganizationRequest) webhook.Withdrawal {
 // wantProduct checks the available and held balances of a product, and what customers have.
 func (o *orgEnv) wantProduct(mintID int, product, available, held string) {
 	o.t.Helper()
-	of := owner{product: product}
+	of := ledger.ProductOwner(product)
 	for _, c := range []struct {
 		account ledger.Account
 		want    string
-	}{{of.spendingAccount(o.org, mintID), available}, {of.heldAccount(o.org, mintID), held}} {
+	}{{of.SpendingAccount(o.org, mintID), available}, {of.HeldAccount(o.org, mintID), held}} {
 		if got := o.accountBalance(mintID, c.account.Kind, c.account.Subject); got.String() != c.want {
 			o.t.Errorf("%v: got %v, want %v", c.account, got, c.want)
 		}
@@ -142,9 +142,9 @@ func (o *orgEnv) wantProduct(mintID int, product, available, held string) {
 }
 
 // ownFacts returns facts of a request for the organization's own money that pass every gate.
-func ownFacts() facts {
+func ownFacts() Facts {
 	f := passingFacts()
-	f.owner = owner{product: "CHECKOUT", listedID: vault}
+	f.owner, f.listedID = ledger.ProductOwner("CHECKOUT"), vault
 	f.entry = WhitelistEntry{Chain: f.mint.Chain, Address: f.destination}
 	return f
 }
@@ -154,163 +154,166 @@ func TestGatesOfAnOrganizationsOwnMoney(t *testing.T) {
 	t.Parallel()
 	above, most := money.MustParseUSD("100.000000000000000001"),
 		money.MustParse("115792089237316195423570985008687907853269984665640564039457584007913129639935")
-	native := func(fee uint64) func(*facts) {
-		return func(f *facts) { f.deductsFee, f.fee = true, amountPointer(fee) }
+	native := func(fee uint64) func(*Facts) {
+		return func(f *Facts) { f.deductsFee, f.fee = true, amountPointer(fee) }
 	}
 	for _, c := range []struct {
 		name    string
-		change  func(*facts)
+		change  func(*Facts)
 		refusal fault.Code
 		status  Status
 		reasons []Reason
 	}{
-		{"nothing against it", func(*facts) {}, "", Processing, nil},
-		{"no threshold set", func(f *facts) { f.threshold, f.usdValue = nil, nil }, "", Processing, nil},
-		{"a key is demanded of programs", func(f *facts) { f.keyRequired = true }, "", Processing, nil},
-		{"at the threshold", func(f *facts) { f.usdValue = f.threshold }, "", Processing, nil},
+		{"nothing against it", func(*Facts) {}, "", Processing, nil},
+		{"no threshold set", func(f *Facts) { f.threshold, f.usdValue = nil, nil }, "", Processing, nil},
+		{"a key is demanded of programs", func(f *Facts) { f.keyRequired = true }, "", Processing, nil},
+		{"at the threshold", func(f *Facts) { f.usdValue = f.threshold }, "", Processing, nil},
 		{
-			"above the threshold by the least", func(f *facts) { f.usdValue = &above }, "", AwaitingApproval,
+			"above the threshold by the least", func(f *Facts) { f.usdValue = &above }, "", AwaitingApproval,
 			[]Reason{ReasonUSDThreshold},
 		},
 		{
-			"no price where a threshold is set", func(f *facts) { f.usdValue = nil }, "", AwaitingApproval,
+			"no price where a threshold is set", func(f *Facts) { f.usdValue = nil }, "", AwaitingApproval,
 			[]Reason{ReasonPriceUnavailable},
 		},
 		{
-			"not enough to pay with now", func(f *facts) { f.liquid = money.Units(99) }, "", AwaitingApproval,
+			"not enough to pay with now", func(f *Facts) { f.liquid = money.Units(99) }, "", AwaitingApproval,
 			[]Reason{ReasonLowLiquidity},
 		},
 		{
-			"nobody answers who is behind it", func(f *facts) { f.screening = severityRecord("") }, "",
+			"nobody answers who is behind it", func(f *Facts) { f.screening = severityRecord("") }, "",
 			AwaitingApproval,
 			[]Reason{ReasonRiskReview},
 		},
 		{
-			"looks like a known destination", func(f *facts) { f.lookalike = stranger }, "", AwaitingApproval,
+			"looks like a known destination", func(f *Facts) { f.lookalike = stranger }, "", AwaitingApproval,
 			[]Reason{ReasonDestinationAddress},
 		},
 		{
-			"holds add up", func(f *facts) { f.usdValue, f.liquid, f.screening = nil, money.Zero, severityRecord("") },
+			"holds add up", func(f *Facts) { f.usdValue, f.liquid, f.screening = nil, money.Zero, severityRecord("") },
 			"", AwaitingApproval,
 			[]Reason{ReasonRiskReview, ReasonPriceUnavailable, ReasonLowLiquidity},
 		},
 		{
 			"the customers' flag and list are not asked",
-			func(f *facts) { f.requireApproval, f.isAllowlisted, f.usdValue = true, false, nil; f.threshold = nil },
+			func(f *Facts) {
+				f.request.RequireApproval, f.isAllowlisted, f.usdValue = true, false, nil
+				f.threshold = nil
+			},
 			"", Processing, nil,
 		},
 		{
-			"destination above the severity", func(f *facts) { f.screening = severityRecord(risk.Severe) },
+			"destination above the severity", func(f *Facts) { f.screening = severityRecord(risk.Severe) },
 			fault.WithdrawalRiskBlocked, Blocked, nil,
 		},
 
-		{"all of the balance of a token", func(f *facts) { f.balance = f.amount }, "", Processing, nil},
-		{"one unit short", func(f *facts) { f.balance = money.Units(99) }, fault.InsufficientBalance, "", nil},
+		{"all of the balance of a token", func(f *Facts) { f.balance = f.amount }, "", Processing, nil},
+		{"one unit short", func(f *Facts) { f.balance = money.Units(99) }, fault.InsufficientBalance, "", nil},
 		{
 			"a coin and its fee, all of the balance",
-			func(f *facts) { native(7)(f); f.balance = money.Units(107) }, "", Processing, nil,
+			func(f *Facts) { native(7)(f); f.balance = money.Units(107) }, "", Processing, nil,
 		},
 		{
-			"a coin and its fee, one unit short", func(f *facts) { native(7)(f); f.balance = money.Units(106) },
+			"a coin and its fee, one unit short", func(f *Facts) { native(7)(f); f.balance = money.Units(106) },
 			fault.InsufficientBalance, "", nil,
 		},
 		{
 			"a fee above the amount comes on top all the same",
-			func(f *facts) { native(500)(f); f.balance = money.Units(600) }, "", Processing, nil,
+			func(f *Facts) { native(500)(f); f.balance = money.Units(600) }, "", Processing, nil,
 		},
-		{"a coin and nobody knows its fee", func(f *facts) { f.deductsFee = true }, fault.CodeUnavailable, "", nil},
+		{"a coin and nobody knows its fee", func(f *Facts) { f.deductsFee = true }, fault.CodeUnavailable, "", nil},
 		{
-			"a fee beyond every amount", func(f *facts) { f.deductsFee, f.fee, f.balance = true, &most, most },
+			"a fee beyond every amount", func(f *Facts) { f.deductsFee, f.fee, f.balance = true, &most, most },
 			fault.InsufficientBalance, "", nil,
 		},
 		{
-			"the maximum of nothing", func(f *facts) { f.amount, f.mint.MinWithdraw = money.Zero, money.Zero },
+			"the maximum of nothing", func(f *Facts) { f.amount, f.mint.MinWithdraw = money.Zero, money.Zero },
 			fault.InsufficientBalance, "", nil,
 		},
 
 		{
-			"not on the list", func(f *facts) { f.entry, f.entryRefusal = WhitelistEntry{}, newUnlisted() },
+			"not on the list", func(f *Facts) { f.entry, f.entryRefusal = WhitelistEntry{}, newUnlisted() },
 			fault.AddressNotWhitelisted, "", nil,
 		},
-		{"the list was not asked", func(f *facts) { f.entry = WhitelistEntry{} }, fault.AddressNotWhitelisted, "", nil},
+		{"the list was not asked", func(f *Facts) { f.entry = WhitelistEntry{} }, fault.AddressNotWhitelisted, "", nil},
 		{
-			"another address than the entry's", func(f *facts) { f.entry.Address = usdcAddress },
+			"another address than the entry's", func(f *Facts) { f.entry.Address = usdcAddress },
 			fault.AddressNotWhitelisted, "", nil,
 		},
 		{
-			"an entry of another chain", func(f *facts) { f.entry.Chain = chain.Base },
+			"an entry of another chain", func(f *Facts) { f.entry.Chain = chain.Base },
 			fault.AddressNotWhitelisted, "", nil,
 		},
 		{
 			"no address at all",
-			func(f *facts) { f.entry, f.destination = WhitelistEntry{Chain: chain.Ethereum}, "" },
+			func(f *Facts) { f.entry, f.destination = WhitelistEntry{Chain: chain.Ethereum}, "" },
 			fault.AddressNotWhitelisted, "", nil,
 		},
-		{"listed, and ours", func(f *facts) { f.isOwnAddress = true }, fault.DestinationNotAllowed, "", nil},
+		{"listed, and ours", func(f *Facts) { f.isOwnAddress = true }, fault.DestinationNotAllowed, "", nil},
 		{
-			"listed, and a token's contract", func(f *facts) { f.isTokenContract = true },
+			"listed, and a token's contract", func(f *Facts) { f.isTokenContract = true },
 			fault.DestinationNotAllowed, "", nil,
 		},
-		{"listed, and unspendable", func(f *facts) { f.isUnspendable = true }, fault.DestinationNotAllowed, "", nil},
+		{"listed, and unspendable", func(f *Facts) { f.isUnspendable = true }, fault.DestinationNotAllowed, "", nil},
 
 		{
 			"organization frozen",
-			func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeOrganization} },
+			func(f *Facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeOrganization} },
 			fault.OrganizationFrozen, "", nil,
 		},
 		{
-			"chain frozen", func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeChain} },
+			"chain frozen", func(f *Facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeChain} },
 			fault.WithdrawalsSuspended, "", nil,
 		},
 		{
-			"everything frozen", func(f *facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeAll} },
+			"everything frozen", func(f *Facts) { f.activeFreeze = &freeze.Freeze{Scope: freeze.ScopeAll} },
 			fault.WithdrawalsSuspended, "", nil,
 		},
-		{"quarantined", func(f *facts) { f.mint.Quarantined = true }, fault.WithdrawalsSuspended, "", nil},
-		{"below the minimum", func(f *facts) { f.amount = money.Units(9) }, fault.AmountBelowMinimum, "", nil},
+		{"quarantined", func(f *Facts) { f.mint.Quarantined = true }, fault.WithdrawalsSuspended, "", nil},
+		{"below the minimum", func(f *Facts) { f.amount = money.Units(9) }, fault.AmountBelowMinimum, "", nil},
 		{
 			"the list before the balance",
-			func(f *facts) { f.entryRefusal, f.balance = newUnlisted(), money.Zero },
+			func(f *Facts) { f.entryRefusal, f.balance = newUnlisted(), money.Zero },
 			fault.AddressNotWhitelisted, "", nil,
 		},
 		{
-			"the address before the balance", func(f *facts) { f.isOwnAddress, f.balance = true, money.Zero },
+			"the address before the balance", func(f *Facts) { f.isOwnAddress, f.balance = true, money.Zero },
 			fault.DestinationNotAllowed, "", nil,
 		},
 		{
 			"the balance before risk",
-			func(f *facts) { f.balance, f.screening = money.Zero, severityRecord(risk.Severe) },
+			func(f *Facts) { f.balance, f.screening = money.Zero, severityRecord(risk.Severe) },
 			fault.InsufficientBalance, "", nil,
 		},
 		{
 			"risk before the holds",
-			func(f *facts) { f.usdValue, f.screening = &above, severityRecord(risk.Severe) },
+			func(f *Facts) { f.usdValue, f.screening = &above, severityRecord(risk.Severe) },
 			fault.WithdrawalRiskBlocked, Blocked, nil,
 		},
 	} {
 		f := ownFacts()
 		c.change(&f)
-		d := runGates(f)
+		d, refusal := decideAll(f)
 		if c.refusal != "" {
-			if d.refusal == nil || d.refusal.Code != c.refusal || d.Status != c.status {
-				t.Errorf("%s: got %v and status %q, want %v", c.name, d.refusal, d.Status, c.refusal)
+			if refusal == nil || refusal.Code != c.refusal || d.Status != c.status {
+				t.Errorf("%s: got %v and status %q, want %v", c.name, refusal, d.Status, c.refusal)
 			}
 			continue
 		}
-		if d.refusal != nil || d.Status != c.status || !slices.Equal(d.Reasons, c.reasons) {
-			t.Errorf("%s: got %v %s %v, want %s %v", c.name, d.refusal, d.Status, d.Reasons, c.status, c.reasons)
+		if refusal != nil || d.Status != c.status || !slices.Equal(d.Reasons, c.reasons) {
+			t.Errorf("%s: got %v %s %v, want %s %v", c.name, refusal, d.Status, d.Reasons, c.status, c.reasons)
 		}
 		if len(d.Gates) != 11 {
 			t.Errorf("%s: got a record of %d gates, want all 11", c.name, len(d.Gates))
 		}
 	}
-	for name, change := range map[string]func(*facts){
-		"taken from the list": func(f *facts) { f.entry, f.entryRefusal = WhitelistEntry{}, newUnlisted() },
-		"another address":     func(f *facts) { f.entry.Address = usdcAddress },
+	for name, change := range map[string]func(*Facts){
+		"taken from the list": func(f *Facts) { f.entry, f.entryRefusal = WhitelistEntry{}, newUnlisted() },
+		"another address":     func(f *Facts) { f.entry.Address = usdcAddress },
 	} {
 		f := ownFacts()
 		change(&f)
-		if _, _, got := recheckForApproval(f, nil); got == nil || got.Code != fault.ApprovalRefused {
+		if _, got := decideAll(awaitApproval(f)); got == nil || got.Code != fault.ApprovalRefused {
 			t.Errorf("an approval, %s: got %v, want %v", name, got, fault.ApprovalRefused)
 		}
 	}
@@ -463,7 +466,7 @@ func TestTheFeeOfAnOrganizationsOwnCoinComesFromTheSameBalance(t *testing.T) {
 			continue
 		}
 		o.wantProduct(eth, "BATCH_PAYOUT", "0", "0")
-		if now := o.accountBalance(eth, ledger.Gas, ""); subOrZero(now, gas) != kept {
+		if now := o.accountBalance(eth, ledger.Gas, ""); money.SubOrZero(now, gas) != kept {
 			t.Errorf("%s: the operator's gas was %v and is %v, want %v more", c.name, gas, now, kept)
 		}
 		var due string
@@ -552,7 +555,7 @@ func TestOfApprovalRemovalAndCancellationOfAnOrganizationsOwnMoneyOneWins(t *tes
 			t.Errorf("%s: got the winners %v, want %v", now.Status, won, want)
 		}
 		if at == 0 {
-			had = subOrZero(had, money.Units(1000))
+			had = money.SubOrZero(had, money.Units(1000))
 		}
 		if got := o.accountBalance(usdc, ledger.Product, "CHECKOUT"); got != had {
 			t.Errorf("%s: CHECKOUT has %v, want %v", now.Status, got, had)

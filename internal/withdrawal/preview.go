@@ -3,9 +3,8 @@ package withdrawal
 import (
 	"context"
 
-	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/money"
-	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/webhook"
 )
 
@@ -25,15 +24,16 @@ type Preview struct {
 // details. A request that would be blocked is reported with WouldBe Blocked. Rule WD-28.
 func (s *Service) Preview(ctx context.Context, org string, r Request) (Preview, error) {
 	var empty Preview
-	if err := checkKey(r.IdempotencyKey); err != nil {
-		return empty, err
-	}
-	q, err := s.loadRequest(ctx, org, r)
+	f, err := s.loadRequest(ctx, org, r)
 	if err != nil {
 		return empty, err
 	}
-	if q.isKnown {
-		w, err := s.answerReplay(ctx, org, q.existing, r, q.parsed, q.parseErr)
+	plan, rejection := Decide(f)
+	if rejection != nil {
+		return empty, rejection.Err
+	}
+	if plan.ExistingID != "" {
+		w, err := s.loadAnswer(ctx, org, plan.ExistingID)
 		if err != nil {
 			return empty, err
 		}
@@ -46,42 +46,20 @@ func (s *Service) Preview(ctx context.Context, org string, r Request) (Preview, 
 		}
 		return p, nil
 	}
-	if err := q.checkRefusal(r); err != nil {
+	if err := s.loadExternalFacts(ctx, org, &f, true); err != nil {
 		return empty, err
 	}
-	f := q.requestFacts(r)
-	if _, err := s.loadExternalFacts(ctx, org, &f, true); err != nil {
-		return empty, err
-	}
-	if s.Risk.Configured() {
-		// A request that is refused without screening is not screened.
-		if d, err := s.evaluateWithScreening(ctx, org, &f); err != nil {
-			return empty, err
-		} else if d.refusal != nil && d.Status != Blocked {
-			return empty, d.refusal.WithDetail("gates", FlattenSteps(d.Gates))
-		}
-	}
-	var d Decision
-	var native *int
-	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
-		if f, d, err = s.evaluateRequest(ctx, tx, org, f); err != nil {
-			return err
-		}
-		mints, err := mint.LoadCatalogue(ctx, tx)
-		if coin, ok := mints.Native(f.mint.Chain); ok {
-			native = &coin.ID
-		}
-		return err
-	})
+	evaluated, plan, rejection, err := s.decideUnwritten(ctx, org, &f)
 	if err != nil {
 		return empty, err
 	}
-	if d.refusal != nil && d.Status != Blocked {
-		return empty, d.refusal.WithDetail("gates", FlattenSteps(d.Gates))
+	if rejection != nil {
+		return empty, fault.Find(rejection.Err).WithDetail("gates", FlattenSteps(rejection.Gates))
 	}
 	return Preview{
-		WouldBe: d.Status, Reasons: d.Reasons, Gates: d.Gates, NetworkFee: f.fee, NetworkFeeMintID: native,
-		CustomerCharge: chargeObject(f.charging.chargedCosts(), f.mint.ID, f.charging.charge),
+		WouldBe: plan.Status, Reasons: plan.Reasons, Gates: plan.Gates, NetworkFee: evaluated.fee,
+		NetworkFeeMintID: evaluated.nativeID,
+		CustomerCharge:   chargeObject(evaluated.charging.chargedCosts(), evaluated.mint.ID, plan.Charge),
 	}, nil
 }
 

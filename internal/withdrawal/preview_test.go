@@ -273,7 +273,7 @@ func TestAPreviewMakesNoTreasury(t *testing.T) {
 // IDEM-1.
 func TestKeysFromBeforeTheNewFieldsAreKnown(t *testing.T) {
 	t.Parallel()
-	p := parsed{mint: newMints()[0], amount: money.Units(1000), to: stranger}
+	p := parsed{mint: newMints()[0], amount: money.Units(1000), destination: stranger}
 	r := Request{CustomerID: alice, RequireApproval: true}
 	const before = "abb42ca6903d8fae7bede7ad49222f83c5047342e580b7bc3c2fc2ec6d1ca9e9"
 	if got := hex.EncodeToString(requestDigest(r, p)); got != before {

@@ -50,7 +50,8 @@ func TestEveryMintHasItsOwnAgeOfPrices(t *testing.T) {
 		if (f.usdValue != nil) != c.fresh {
 			t.Errorf("%s: got the value %v, want one %t", c.name, f.usdValue, c.fresh)
 		}
-		d, want := runGates(f), Processing
+		d, _ := decideAll(f)
+		want := Processing
 		if !c.fresh {
 			want = AwaitingApproval
 		}

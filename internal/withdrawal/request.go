@@ -9,35 +9,31 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/failpoint"
 	"github.com/cofferpay/coffer/internal/fault"
-	"github.com/cofferpay/coffer/internal/freeze"
+	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/request"
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/webhook"
 )
 
 // Limits of the fields of a Request.
 const (
-	keyBytesMax           = 255
-	addressBytesMax       = 128
-	referenceBytesMax     = 255
-	metadataKeysMax       = 20
-	metadataKeyRunesMax   = 40
-	metadataValueRunesMax = 500
-	travelRuleBytesMax    = 4096
+	addressBytesMax    = 128
+	travelRuleBytesMax = 4096
 )
+
+// unheld says what a refused request has not done.
+const unheld = " Nothing was held and nothing was sent."
 
 // Fee modes: they say who pays the network fee.
 const (
@@ -70,25 +66,20 @@ type Request struct {
 	// the request. A replay is answered at any rate of requests.
 	Limit func() error
 
-	// orgRequest marks a withdrawal of the organization's own money. Only
-	// OrganizationRequest.toRequest sets it; the API cannot, whatever its caller sends.
-	orgRequest *orgRequest
-}
-
-// payer returns the owner of the balance that pays: a customer, or a product of the organization
-// that pays to a whitelist entry.
-func (r Request) payer() owner {
-	if r.orgRequest != nil {
-		return r.orgRequest.owner
-	}
-	return owner{customerID: r.CustomerID}
+	// owner is a product for a withdrawal of the organization's own money, which goes to a
+	// whitelist entry. Only OrganizationRequest.toRequest sets it; the API cannot, whatever its caller sends.
+	owner    ledger.Owner
+	listedID string
+	isMax    bool
 }
 
 // parsed holds the values of a request that was parsed.
 type parsed struct {
-	mint   mint.Mint
-	amount money.Amount
-	to     chain.Address
+	owner       ledger.Owner // whose balance pays
+	listedID    string       // the whitelist entry that the organization's own money goes to, or ""
+	mint        mint.Mint
+	amount      money.Amount
+	destination chain.Address
 
 	deductsFee bool
 	isMax      bool // withdrawal of the organization: the amount follows from its balance
@@ -96,8 +87,8 @@ type parsed struct {
 	feeMax     *money.Amount
 	travelRule *string // canonical JSON, or nil
 
-	// chainRuns is false when the mint's chain is not configured; to is then as the caller wrote
-	// it.
+	// chainRuns is false when the mint's chain is not configured; destination is then as the caller
+	// wrote it.
 	chainRuns bool
 	digest    []byte
 	// restorableDigest covers the parameters of the payment that the signer's journal knows. A row
@@ -108,19 +99,19 @@ type parsed struct {
 // parseRequest parses and validates a request. It is pure; its refusals depend on nothing that can
 // change for a mint that exists.
 func parseRequest(r Request, mints mint.Catalogue, chains chain.Chains) (parsed, error) {
-	if r.orgRequest != nil {
+	if r.owner.IsOrganization() {
 		return parseOrgRequest(r, mints, chains)
 	}
-	var p parsed
+	p := parsed{owner: ledger.CustomerOwner(r.CustomerID)}
 	if err := customer.CheckID(r.CustomerID); err != nil {
 		return p, err
 	}
-	m, err := parseMint(r.MintID, mints)
+	m, err := request.ParseMint(r.MintID, mints, unheld)
 	if err != nil {
 		return p, err
 	}
 	p.mint = m
-	if p.amount, err = parseAmount(r.Amount, r.UseDecimal, m); err != nil {
+	if p.amount, err = request.ParseAmount(r.Amount, r.UseDecimal, m, unheld); err != nil {
 		return p, err
 	}
 	if r.Memo != nil {
@@ -145,10 +136,10 @@ func parseRequest(r Request, mints mint.Catalogue, chains chain.Chains) (parsed,
 	if p.travelRule, err = parseTravelRule(r.TravelRule); err != nil {
 		return p, err
 	}
-	if err := checkHandles(r); err != nil {
+	if err := request.CheckHandles(r.Reference, r.Metadata, unheld); err != nil {
 		return p, err
 	}
-	if p.to, p.chainRuns, err = parseAddress(r.ToAddress, m, chains); err != nil {
+	if p.destination, p.chainRuns, err = parseAddress(r.ToAddress, m, chains); err != nil {
 		return p, err
 	}
 	p.digest = requestDigest(r, p)
@@ -206,7 +197,7 @@ func parseTravelRule(raw json.RawMessage) (*string, error) {
 	}
 	canonical := jsontext.Value(slices.Clone(raw))
 	if canonical.Kind() != '{' || canonical.Canonicalize() != nil || len(canonical) > travelRuleBytesMax ||
-		!isPlainText(string(canonical)) ||
+		!request.IsPlainText(string(canonical)) ||
 		strings.Contains(string(canonical), `\u0000`) {
 		return nil, fault.New(fault.Invalid, fault.InvalidRequest,
 			"travelRule has to be a JSON object of at most %d bytes without zero characters. Nothing was held and "+
@@ -217,99 +208,6 @@ func parseTravelRule(raw json.RawMessage) (*string, error) {
 	return &text, nil
 }
 
-func parseMint(mintID int, mints mint.Catalogue) (mint.Mint, error) {
-	m, ok := mints.ByID(mintID)
-	if !ok {
-		return m, fault.New(fault.Invalid, fault.MintNotFound,
-			"Mint %d does not exist. Nothing was held and nothing was sent. GET /mints lists the mints.", mintID).
-			WithParam("mintId")
-	}
-	return m, nil
-}
-
-func parseAmount(s string, decimal bool, m mint.Mint) (money.Amount, error) {
-	refuse := func(format string, args ...any) error {
-		return fault.New(
-			fault.Invalid, fault.InvalidAmount, format+" Nothing was held and nothing was sent.", args...,
-		).WithParam("amount")
-	}
-	read := money.Parse
-	if decimal {
-		read = func(s string) (money.Amount, error) { return money.ParseDecimal(s, m.Decimals) }
-	}
-	a, err := read(s)
-	switch {
-	case errors.Is(err, money.ErrFraction):
-		return a, refuse(
-			"%s has %d decimals and the amount has more; the service never rounds. Send at most %d digits after the "+
-				"point.",
-			m.Symbol, m.Decimals, m.Decimals,
-		)
-	case errors.Is(err, money.ErrRange):
-		return a, refuse("The amount is larger than the largest possible amount (2^256-1 atomic units). Send a " +
-			"smaller one.")
-	case err != nil && !decimal && strings.Contains(s, "."):
-		return a, refuse(
-			"Without useDecimal the amount is a whole number of atomic units and has no point. Send atomic units, or " +
-				"set useDecimal to true.",
-		)
-	case err != nil && decimal:
-		return a, refuse("The amount is not a decimal number of whole tokens such as \"1.5\". Use ASCII digits with " +
-			"at most one point, and no sign, exponent, separator or leading zero.")
-	case err != nil:
-		return a, refuse("The amount is not a whole number of atomic units such as \"5000000\". Use ASCII digits " +
-			"only, without sign, point, exponent, separator or leading zero.")
-	case a.IsZero():
-		return a, refuse("The amount is zero. Send at least one atomic unit.")
-	}
-	return a, nil
-}
-
-func checkKey(key *string) error {
-	if key == nil {
-		return nil
-	}
-	ok := len(*key) >= 1 && len(*key) <= keyBytesMax
-	for i := range len(*key) {
-		ok = ok && (*key)[i] > ' ' && (*key)[i] < 0x7f
-	}
-	if !ok {
-		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"An idempotency key has to have 1 to %d printable ASCII characters and no space. Nothing was held and "+
-				"nothing was sent. Send such a key, or none.", keyBytesMax).
-			WithParam("idempotencyKey")
-	}
-	return nil
-}
-
-// checkHandles checks the limits of the caller's own reference and metadata. Rule REQ-7.
-func checkHandles(r Request) error {
-	if r.Reference != nil &&
-		(len(*r.Reference) == 0 || len(*r.Reference) > referenceBytesMax || !isPlainText(*r.Reference)) {
-		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"A reference has to have 1 to %d bytes of text without control characters. Nothing was held and nothing "+
-				"was sent. Shorten or clean it, or leave it out.", referenceBytesMax).
-			WithParam("reference")
-	}
-	ok := len(r.Metadata) <= metadataKeysMax
-	for k, v := range r.Metadata {
-		ok = ok && k != "" && utf8.RuneCountInString(k) <= metadataKeyRunesMax &&
-			utf8.RuneCountInString(v) <= metadataValueRunesMax && isPlainText(k) && isPlainText(v)
-	}
-	if !ok {
-		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"Metadata may have at most %d keys of 1 to %d characters with values of at most %d characters, without "+
-				"control characters. Nothing was held and nothing was sent. Make it smaller.",
-			metadataKeysMax, metadataKeyRunesMax, metadataValueRunesMax).WithParam("metadata")
-	}
-	return nil
-}
-
-func isPlainText(s string) bool {
-	return utf8.ValidString(s) &&
-		strings.IndexFunc(s, func(c rune) bool { return unicode.IsControl(c) && c != '\n' && c != '\t' }) < 0
-}
-
 // requestDigest hashes every parameter that makes a request another payment. These are the same
 // payment:
 //
@@ -318,11 +216,11 @@ func isPlainText(s string) bool {
 //   - an omitted default and the default.
 //
 // Parameters that were added to requests later are hashed only if they are given, because a key
-// never expires. answerReplay compares the reference separately. Metadata is never compared.
+// never expires. The reference is compared separately. Metadata is never compared.
 // Rule IDEM-2.
 func requestDigest(r Request, p parsed) []byte {
 	parts := []string{
-		"coffer-withdraw-1", fmt.Sprint(p.mint.ID), r.CustomerID, p.amount.String(), string(p.to),
+		"coffer-withdraw-1", fmt.Sprint(p.mint.ID), r.CustomerID, p.amount.String(), string(p.destination),
 		fmt.Sprint(r.RequireApproval), "", p.feeMode(),
 	}
 	if p.feeMax != nil {
@@ -331,11 +229,7 @@ func requestDigest(r Request, p parsed) []byte {
 	if p.travelRule != nil {
 		parts = append(parts, "travelRule", *p.travelRule)
 	}
-	h := sha256.New()
-	for _, s := range parts {
-		fmt.Fprintf(h, "%d:%s", len(s), s)
-	}
-	return h.Sum(nil)
+	return request.Digest(parts...)
 }
 
 func (p parsed) feeMode() string {
@@ -353,154 +247,43 @@ func keyHash(key *string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// loadedRequest holds a parsed request before its gates run.
-type loadedRequest struct {
-	parsed
-	parseErr     error          // why parsing failed, or nil
-	activeFreeze *freeze.Freeze // of the customer or the organization
-	entry        WhitelistEntry // the whitelist entry, for the organization's own money
-	existing     existingRow    // the row that has the request's key
-	isKnown      bool           // existing is set
-}
-
-// loadRequest looks the key up and parses the request. It writes nothing.
-func (s *Service) loadRequest(ctx context.Context, org string, r Request) (loadedRequest, error) {
-	var q loadedRequest
-	var mints mint.Catalogue
-	err := s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
-		if q.existing, q.isKnown, err = lookupKey(ctx, tx, org, r.IdempotencyKey); err != nil || q.isKnown {
-			return errors.Join(err, loadMints(ctx, tx, &mints))
-		}
-		if r.orgRequest != nil {
-			if q.entry, _, err = s.loadEntry(ctx, tx, org, r.orgRequest.listedID); err != nil {
-				return err
-			}
-		}
-		scope := freeze.Target{OrgID: org}
-		if customer.CheckID(r.CustomerID) == nil {
-			scope.CustomerID = r.CustomerID
-		}
-		if q.activeFreeze, err = freeze.Active(ctx, tx, scope); err != nil {
-			return err
-		}
-		return loadMints(ctx, tx, &mints)
-	})
-	if err != nil {
-		return q, fmt.Errorf("prepare withdrawal: %w", err)
-	}
-	q.parsed, q.parseErr = parseRequest(r, mints, s.Chains)
-	if r.orgRequest != nil {
-		// The caller does not choose the address. An entry that may not be used has none, and
-		// checkWhitelist refuses it.
-		q.to = q.entry.Address
-	}
-	return q, nil
-}
-
-// checkRefusal returns the refusal of a new request before its gates run, or nil.
-func (q loadedRequest) checkRefusal(r Request) error {
-	if r.Limit != nil {
-		if err := r.Limit(); err != nil {
-			return err
-		}
-	}
-	if _, refusal := checkFreeze(facts{owner: r.payer(), activeFreeze: q.activeFreeze}); refusal != nil {
-		return refusal
-	}
-	return q.parseErr
-}
-
 // Request accepts a withdrawal: it holds the amount, and it either submits the order or leaves the
 // withdrawal for approval. replayed is true when the key was known; w is then the withdrawal as it
 // is now. After a fault nothing was written. After any other error the withdrawal may exist or not;
 // the same request with the same key resolves that. Rules IDEM-3 and IDEM-4.
 func (s *Service) Request(ctx context.Context, org string, r Request) (w webhook.Withdrawal, replayed bool, err error) {
-	if err := checkKey(r.IdempotencyKey); err != nil {
-		return w, false, err
-	}
-	q, err := s.loadRequest(ctx, org, r)
+	f, err := s.loadRequest(ctx, org, r)
 	if err != nil {
 		return w, false, err
 	}
-	if q.isKnown {
-		w, err = s.answerReplay(ctx, org, q.existing, r, q.parsed, q.parseErr)
-		return w, err == nil, err
+	plan, rejection := Decide(f)
+	if rejection != nil {
+		return w, false, rejection.Err
 	}
-	if err := q.checkRefusal(r); err != nil {
-		return w, false, err
+	if plan.ExistingID == "" {
+		failpoint.Hit("W01")
+		w, err = s.createWithdrawal(ctx, org, f)
+		if err == nil || r.IdempotencyKey == nil || fault.HasCode(err, fault.WithdrawalRiskBlocked) {
+			return w, false, err
+		}
+		// A concurrent request with the same key may have been quicker: it took the key, or the
+		// balance that this request then lacked. In both cases the answer is its row.
+		lookErr := s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
+			f.existing, err = lookupKey(ctx, tx, org, r.IdempotencyKey)
+			return err
+		})
+		if lookErr != nil {
+			return w, false, errors.Join(err, lookErr)
+		}
+		if f.existing == nil {
+			return w, false, err
+		}
+		if plan, rejection = Decide(f); rejection != nil {
+			return w, false, rejection.Err
+		}
 	}
-	failpoint.Hit("W01")
-	w, err = s.createWithdrawal(ctx, org, r, q.parsed)
-	if err == nil || r.IdempotencyKey == nil || fault.HasCode(err, fault.WithdrawalRiskBlocked) {
-		return w, false, err
-	}
-	// A concurrent request with the same key may have been quicker: it took the key, or the balance
-	// that this request then lacked. In both cases the answer is its row.
-	lookErr := s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
-		q.existing, q.isKnown, err = lookupKey(ctx, tx, org, r.IdempotencyKey)
-		return err
-	})
-	if lookErr != nil {
-		return w, false, errors.Join(err, lookErr)
-	}
-	if q.isKnown {
-		w, err = s.answerReplay(ctx, org, q.existing, r, q.parsed, nil)
-		return w, err == nil, err
-	}
-	return w, false, err
-}
-
-func loadMints(ctx context.Context, tx pg.Tx, catalogue *mint.Catalogue) (err error) {
-	*catalogue, err = mint.LoadCatalogue(ctx, tx)
-	return err
-}
-
-// existingRow holds the row that has a key.
-type existingRow struct {
-	id        string
-	digest    []byte
-	reference *string
-	// restored is true when the row was made from the signer's journal: its digest is a
-	// restorableDigest, and its reference is lost.
-	restored bool
-}
-
-func lookupKey(ctx context.Context, tx pg.Tx, org string, key *string) (e existingRow, found bool, err error) {
-	if key == nil {
-		return e, false, nil
-	}
-	err = tx.QueryRow(ctx, `
-		SELECT withdrawal_id, request_digest, reference, restored_at IS NOT NULL FROM withdrawals WHERE org_id = $1 AND key_hash = $2`,
-		org, keyHash(key)).Scan(&e.id, &e.digest, &e.reference, &e.restored)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return e, false, nil
-	}
-	if err != nil {
-		return e, false, fmt.Errorf("look up an idempotency key: %w", err)
-	}
-	return e, true, nil
-}
-
-// answerReplay answers a known key: with the row as it is now, or with a conflict when the request
-// means another payment. A request that cannot be parsed is another payment. The reference is the
-// caller's id of the order. It is compared with the row's column and is not part of the digest,
-// because the digests of rows of earlier versions lack it. Rules IDEM-1 and IDEM-2.
-func (s *Service) answerReplay(
-	ctx context.Context, org string, e existingRow, r Request, p parsed, parseErr error,
-) (webhook.Withdrawal, error) {
-	wantDigest, sameReference := p.digest, r.Reference == e.reference ||
-		r.Reference != nil && e.reference != nil && *r.Reference == *e.reference
-	if e.restored {
-		wantDigest, sameReference = p.restorableDigest, true
-	}
-	if parseErr != nil || string(e.digest) != string(wantDigest) || !sameReference {
-		return webhook.Withdrawal{}, fault.New(fault.Conflict, fault.IdempotencyConflict,
-			"This idempotencyKey belongs to %s, a withdrawal with other parameters. This request held nothing and "+
-				"sent nothing. Repeat the original request to see that withdrawal, or use a new key for a new "+
-				"payment.", e.id).
-			WithParam("idempotencyKey").WithExtra("existingId", e.id)
-	}
-	return s.loadAnswer(ctx, org, e.id)
+	w, err = s.loadAnswer(ctx, org, plan.ExistingID)
+	return w, err == nil, err
 }
 
 // loadAnswer returns the answer to a request and to its replays: the withdrawal as it is now. For a

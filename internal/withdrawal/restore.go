@@ -61,13 +61,13 @@ func (s *Service) OnRestored(ctx context.Context, tx pg.Tx, orders []dispatch.Re
 				o.ID, o.MintID,
 			)
 		}
-		payer := owner{customerID: o.CustomerID, product: o.Product, listedID: o.WhitelistedID}
-		if payer.product == "" {
+		payer := ledger.OwnerOf(o.CustomerID, o.Product)
+		if !payer.IsOrganization() {
 			if _, _, err := customer.Ensure(ctx, tx, o.OrgID, o.CustomerID, ""); err != nil {
 				return nil, fmt.Errorf("restore withdrawal %s: %w", o.ID, err)
 			}
 		}
-		account := payer.spendingAccount(o.OrgID, o.MintID)
+		account := payer.SpendingAccount(o.OrgID, o.MintID)
 		if _, isLoaded := balances[account]; !isLoaded {
 			if balances[account], err = ledger.Balance(ctx, tx, account); err != nil {
 				return nil, err
@@ -77,30 +77,20 @@ func (s *Service) OnRestored(ctx context.Context, tx pg.Tx, orders []dispatch.Re
 		if err != nil {
 			return nil, fmt.Errorf("restore withdrawal %s: %w", o.ID, err)
 		}
-		owed := subOrZero(amount, balances[account])
-		balances[account] = subOrZero(balances[account], amount)
+		owed := money.SubOrZero(amount, balances[account])
+		balances[account] = money.SubOrZero(balances[account], amount)
 		if err := s.insertRestored(ctx, tx, o, payer, m, amount, owed); err != nil {
 			return nil, fmt.Errorf("restore withdrawal %s: %w", o.ID, err)
 		}
 		if !owed.IsZero() {
 			postings = append(postings, ledger.Posting{
 				Cause: ledger.Cause{Kind: ledger.Restore, ID: o.ID},
-				Legs:  []ledger.Leg{{Debit: debtAccount(account), Credit: account, Amount: owed}},
+				Legs:  []ledger.Leg{{Debit: payer.DebtAccount(o.OrgID, o.MintID), Credit: account, Amount: owed}},
 			})
 		}
 		postings = append(postings, newHoldPosting(o.OrgID, o.ID, payer, o.MintID, amount))
 	}
 	return postings, nil
-}
-
-// debtAccount returns the account of what a customer or a product owes for restored payments.
-func debtAccount(account ledger.Account) ledger.Account {
-	if account.Kind == ledger.Product {
-		account.Kind = ledger.ProductRestored
-	} else {
-		account.Kind = ledger.Restored
-	}
-	return account
 }
 
 // reconcileRestored updates a row of the backup to the state of its order. The row has its hold
@@ -146,7 +136,7 @@ func (s *Service) reconcileRestored(ctx context.Context, tx pg.Tx, o dispatch.Re
 }
 
 func (s *Service) insertRestored(
-	ctx context.Context, tx pg.Tx, o dispatch.RestoredOrder, payer owner, m mint.Mint, amount,
+	ctx context.Context, tx pg.Tx, o dispatch.RestoredOrder, payer ledger.Owner, m mint.Mint, amount,
 	owed money.Amount,
 ) error {
 	status, reasons := Processing, []Reason{}
@@ -157,10 +147,10 @@ func (s *Service) insertRestored(
 	if o.KeyHash != "" {
 		key = &o.KeyHash
 	}
-	p := parsed{mint: m, amount: amount, to: o.To, deductsFee: !o.FeeDeducted.IsZero()}
+	p := parsed{mint: m, amount: amount, destination: o.To, deductsFee: !o.FeeDeducted.IsZero()}
 	restored := Withdrawal{
-		id: o.ID, owner: payer, mintID: o.MintID, chain: o.Chain, amount: amount, toAddress: o.To,
-		deductsFee: p.deductsFee, feeMax: o.FeeMax,
+		id: o.ID, owner: payer, listedID: o.WhitelistedID, mintID: o.MintID, chain: o.Chain, amount: amount,
+		toAddress: o.To, deductsFee: p.deductsFee, feeMax: o.FeeMax,
 	}
 	quorum := 0
 	if !o.Signed {
@@ -171,18 +161,18 @@ func (s *Service) insertRestored(
 		quorum = settings.ApprovalQuorum
 	}
 	wantDigest := requestDigest(Request{CustomerID: o.CustomerID}, p)
-	if payer.product != "" {
-		wantDigest = orgRequestDigest(payer, m.ID, o.Amount.String())
+	if payer.IsOrganization() {
+		wantDigest = orgRequestDigest(payer, o.WhitelistedID, m.ID, o.Amount.String())
 	}
 	_, err := tx.Exec(ctx, `
 		INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, mint_id, chain, amount, to_address, request_digest,
 			status, requires_approval, approval_reasons, created_at, restored_at, restored_key_hash, owed, fee_mode, fee_deducted, max_network_fee,
 			approvals_required, request_mac, product, whitelisted_address_id)
 		VALUES ($1, $2, nullif($3, ''), $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, nullif($21, ''), nullif($22, ''))`,
-		o.ID, o.OrgID, payer.customerID, o.MintID, o.Chain, amount, o.To, wantDigest,
+		o.ID, o.OrgID, payer.CustomerID(), o.MintID, o.Chain, amount, o.To, wantDigest,
 		status, !o.Signed, reasons, o.CreatedAt, tx.Now, key, owed, p.feeMode(), deductedFee(o), o.FeeMax, quorum,
 		s.GrantKey.RequestMAC(restored.signedTerms(o.OrgID, m), quorum),
-		payer.product, payer.listedID)
+		payer.Product(), o.WhitelistedID)
 	if pg.ViolatesConstraint(err, "withdrawals_key_hash_unique") {
 		return fmt.Errorf("its idempotency key belongs to another withdrawal, which this database made after the "+
 			"restore: restore the backup again and run nothing on it before the import: %w", err)
@@ -217,14 +207,16 @@ func deductedFee(o dispatch.RestoredOrder) *money.Amount {
 // loadOwed returns what a customer or a product owes of a mint for restored payments. Callers
 // subtract the debt from the balance. Only OnRestored increases the debt, while nothing else runs.
 // CollectOwed reduces debt and balance in one transaction. So an older answer is never too small.
-func loadOwed(ctx context.Context, tx pg.Tx, org string, o owner, mintID int) (owed money.Amount, err error) {
+func loadOwed(
+	ctx context.Context, tx pg.Tx, org string, payer ledger.Owner, mintID int,
+) (owed money.Amount, err error) {
 	sql, subject := `
 		SELECT coalesce(sum(owed), 0) FROM withdrawals
-		WHERE org_id = $1 AND customer_id = $2 AND mint_id = $3 AND owed > 0`, o.customerID
-	if o.product != "" {
+		WHERE org_id = $1 AND customer_id = $2 AND mint_id = $3 AND owed > 0`, payer.Subject
+	if payer.IsOrganization() {
 		sql, subject = `
 		SELECT coalesce(sum(owed), 0) FROM withdrawals
-		WHERE org_id = $1 AND product = $2 AND mint_id = $3 AND owed > 0`, o.product
+		WHERE org_id = $1 AND product = $2 AND mint_id = $3 AND owed > 0`, payer.Subject
 	}
 	if err = tx.QueryRow(ctx, sql, org, subject, mintID).Scan(&owed); err != nil {
 		return owed, fmt.Errorf("read the debts of a customer or product of %s: %w", org, err)
@@ -296,20 +288,21 @@ func (s *Service) CollectOwed(ctx context.Context) (n int, err error) {
 func collectOwed(ctx context.Context, tx pg.Tx, org, withdrawalID string) (bool, error) {
 	var owed money.Amount
 	var takings int
-	var payer owner
+	var customerID, product string
 	var mintID int
 	err := tx.QueryRow(ctx, `
 		SELECT owed, collections, coalesce(customer_id, ''), coalesce(product, ''), mint_id FROM withdrawals WHERE org_id = $1 AND withdrawal_id = $2 FOR UPDATE`,
-		org, withdrawalID).Scan(&owed, &takings, &payer.customerID, &payer.product, &mintID)
+		org, withdrawalID).Scan(&owed, &takings, &customerID, &product, &mintID)
 	if err != nil {
 		return false, err
 	}
-	account := payer.spendingAccount(org, mintID)
+	payer := ledger.OwnerOf(customerID, product)
+	account := payer.SpendingAccount(org, mintID)
 	balance, err := ledger.Balance(ctx, tx, account)
 	if err != nil {
 		return false, err
 	}
-	amount := subOrZero(owed, subOrZero(owed, balance))
+	amount := money.SubOrZero(owed, money.SubOrZero(owed, balance))
 	if amount.IsZero() {
 		return false, nil
 	}
@@ -325,7 +318,7 @@ func collectOwed(ctx context.Context, tx pg.Tx, org, withdrawalID string) (bool,
 	}
 	err = ledger.Post(ctx, tx, ledger.Posting{
 		Cause: ledger.Cause{Kind: ledger.Restore, ID: fmt.Sprintf("%s/%d", withdrawalID, takings+1)},
-		Legs:  []ledger.Leg{{Debit: account, Credit: debtAccount(account), Amount: amount}},
+		Legs:  []ledger.Leg{{Debit: account, Credit: payer.DebtAccount(org, mintID), Amount: amount}},
 	})
 	if err != nil {
 		return false, err
@@ -333,6 +326,6 @@ func collectOwed(ctx context.Context, tx pg.Tx, org, withdrawalID string) (bool,
 	return true, audit.Record(ctx, tx, audit.Entry{
 		OrgID: org, Actor: restoreActor, Action: "withdrawal.collected", ResourceKind: resourceKind,
 		ResourceID: withdrawalID,
-		Detail:     map[string]any{"taken": amount, "owed": subOrZero(owed, amount)},
+		Detail:     map[string]any{"taken": amount, "owed": money.SubOrZero(owed, amount)},
 	})
 }

@@ -100,7 +100,7 @@ func scanObject(row pgx.CollectableRow) (renderedRow, error) {
 		// The fee was held in addition to the amount, and the organization pays it in any case.
 		w.FeeMode = FeeOrganization
 		if deducted != nil {
-			amount = subOrZero(amount, *deducted)
+			amount = money.SubOrZero(amount, *deducted)
 		}
 	}
 	w.Amount, w.AmountDecimal = amount.String(), amount.Decimal(w.Mint.Decimals)

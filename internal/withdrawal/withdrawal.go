@@ -25,6 +25,7 @@ import (
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
@@ -84,7 +85,8 @@ func (s *Service) priceAge(mintID int) time.Duration {
 // Withdrawal holds what approving, ending and settling need of an existing withdrawal.
 type Withdrawal struct {
 	id        string
-	owner     owner
+	owner     ledger.Owner // whose balance pays
+	listedID  string       // the whitelist entry that the organization's own money goes to, or ""
 	mintID    int
 	chain     chain.Name
 	amount    money.Amount
@@ -117,7 +119,7 @@ func (r Withdrawal) signedTerms(org string, m mint.Mint) signer.Terms {
 	t := signer.Terms{
 		OrgID: org, WithdrawalID: r.id, Chain: r.chain, MintID: r.mintID, Contract: m.Contract, To: r.toAddress,
 		Amount:  r.amount,
-		FeeMode: parsed{deductsFee: r.deductsFee}.feeMode(), Product: r.owner.product, WhitelistedID: r.owner.listedID,
+		FeeMode: parsed{deductsFee: r.deductsFee}.feeMode(), Product: r.owner.Product(), WhitelistedID: r.listedID,
 	}
 	if r.feeMax != nil {
 		t.FeeMax = *r.feeMax
@@ -128,7 +130,7 @@ func (r Withdrawal) signedTerms(org string, m mint.Mint) signer.Terms {
 // evaluatedAmount returns the amount that the gates check: what a customer pays, or what the
 // destination of an organization's withdrawal receives.
 func (r Withdrawal) evaluatedAmount() money.Amount {
-	if r.owner.product != "" {
+	if r.owner.IsOrganization() {
 		return r.payoutAmount()
 	}
 	return r.amount
@@ -139,7 +141,7 @@ func (r Withdrawal) payoutAmount() money.Amount {
 	if r.deductedFee == nil {
 		return r.amount
 	}
-	return subOrZero(r.amount, *r.deductedFee)
+	return money.SubOrZero(r.amount, *r.deductedFee)
 }
 
 func loadRow(ctx context.Context, tx pg.Tx, org, withdrawalID string) (Withdrawal, error) {
@@ -157,13 +159,14 @@ func readRow(ctx context.Context, tx pg.Tx, org, withdrawalID, lock string) (Wit
 		return r, newNotFound()
 	}
 	var e endIntent
+	var customerID, product string
 	err := tx.QueryRow(ctx, `
 		SELECT coalesce(customer_id, ''), coalesce(product, ''), coalesce(whitelisted_address_id, ''), mint_id, chain, amount, to_address, idempotency_key, status, tx_hash, approval_reasons,
 			fee_mode = 'DEDUCTED', fee_deducted, max_network_fee, approvals_required, approval_round, request_mac, cost_max,
 			charge_rent, charge_held, charge_failure_max, charge_coin_price, charge_mint_price, charged,
 			coalesce(end_status, ''), coalesce(end_note, ''), coalesce(end_actor_kind, ''), coalesce(end_actor, ''), EXISTS (SELECT FROM dispatch_voids WHERE order_id = withdrawal_id)
 		FROM withdrawals WHERE org_id = $1 AND withdrawal_id = $2`+lock, org, withdrawalID).
-		Scan(&r.owner.customerID, &r.owner.product, &r.owner.listedID, &r.mintID, &r.chain, &r.amount, &r.toAddress,
+		Scan(&customerID, &product, &r.listedID, &r.mintID, &r.chain, &r.amount, &r.toAddress,
 			&r.key, &r.status, &r.txHash, &r.reasons,
 			&r.deductsFee, &r.deductedFee, &r.feeMax, &r.approvalsRequired, &r.approvalRound, &r.mac, &r.costMax,
 			&r.charge.rent, &r.charge.held, &r.charge.failureMax, &r.charge.coinPrice, &r.charge.mintPrice, &r.charged,
@@ -174,6 +177,7 @@ func readRow(ctx context.Context, tx pg.Tx, org, withdrawalID, lock string) (Wit
 	if err != nil {
 		return r, fmt.Errorf("read withdrawal %s: %w", withdrawalID, err)
 	}
+	r.owner = ledger.OwnerOf(customerID, product)
 	if e.status != "" {
 		r.endIntent = &e
 	}

@@ -107,7 +107,7 @@ var Coffer = mustIndex(&Order{
 	Exceptions: []Exception{
 		{Number: 1, Taken: []string{"gate settings of "}, Function: "deposit.lockUnchangedSettings"},
 		{
-			Number: 2, Taken: []string{"dispatch_orders"}, Function: "withdrawal.Service.addApproval",
+			Number: 2, Taken: []string{"dispatch_orders"}, Function: "withdrawal.Service.writeApproval",
 			Held: []string{"withdrawals", "withdrawal_approvals"},
 		},
 		{
