@@ -45,8 +45,8 @@ type Kind struct {
 	// CreatesNonceAccount, ClosesTokenAccount and Consolidates say what the transaction does
 	// instead of a transfer. A consolidation makes one output of many and no payment.
 	CreatesNonceAccount, ClosesTokenAccount, Consolidates bool
-	// SlotIsPayee says that the slot is the account that the order creates. The account can have no
-	// other use, so the slot needs no proof.
+	// SlotIsPayee says that the slot is the account that the order creates. Such a slot has no
+	// proof.
 	SlotIsPayee bool
 	// Expires says that a transaction can be mined for some minutes only. After that it cannot be
 	// sent again, and the order gets another one.
@@ -57,8 +57,8 @@ type Kind struct {
 	// IsOptional says that the order is made only when it suits the payments. It is refused instead
 	// of waiting for outputs, and its fee is raised only while it delays a payment.
 	IsOptional bool
-	// NotReplaceable and NotCancellable say why a person cannot raise the fee of a transaction, or
-	// cancel it. %[1]s is the order's id. They are "" if a person can.
+	// NotReplaceable and NotCancellable tell a person why the fee of a transaction cannot be raised,
+	// or why no cancel can take its slot. %[1]s is the order's id. They are "" if that is possible.
 	NotReplaceable, NotCancellable string
 
 	// RecordsPayeeCosts says that an order records what its payee caused: the rent of an account
