@@ -152,7 +152,7 @@ var mistakes = []mistake{
 		c.Risk.Providers = append(c.Risk.Providers, "chainalysis")
 	}},
 	{"risk.elliptic.secret_file", "mode 0600", func(c *Config) {
-		c.Risk.Elliptic.key = seal.NewSecret("k")
+		c.Risk.Elliptic.Key = seal.NewSecret("k")
 		c.Risk.Providers = append(c.Risk.Providers, "elliptic")
 	}},
 	{"risk.elliptic.severe", "rise", func(c *Config) { c.Risk.Elliptic.Medium = "9" }},

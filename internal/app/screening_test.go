@@ -101,7 +101,7 @@ func TestContractsOnAChainSayWhoIsSanctionedAndWhatItCosts(t *testing.T) {
 	screened := func(contract common.Address) (risk.Verdict, error) {
 		t.Helper()
 		a.conf.Risk.Oracle.Contracts["ETHEREUM"] = contract.Hex()
-		m, err := a.newMember(riskOracle, nil)
+		m, err := a.conf.Risk.openMember("oracle", risk.VendorEnv{ContractCaller: a.contractCaller})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -183,7 +183,7 @@ func TestAConfigurationIsWhoScreens(t *testing.T) {
 	a.conf.Risk = Risk{
 		Providers: []string{"ofac", "chainalysis_sanctions"}, SanctionsFloor: "ON", UnknownSeverity: "LOW", Quorum: 1,
 	}
-	a.conf.Risk.ChainalysisSanctions = RiskService{URL: vendor.URL, key: seal.NewSecret("the key")}
+	a.conf.Risk.ChainalysisSanctions.Service = risk.Service{URL: vendor.URL, Key: seal.NewSecret("the key")}
 	if err := a.openRisk(); err != nil {
 		t.Fatal(err)
 	}
