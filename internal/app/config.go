@@ -28,7 +28,6 @@ import (
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/org"
-	"github.com/cofferpay/coffer/internal/seal"
 	"github.com/cofferpay/coffer/internal/signer/remote"
 	"github.com/cofferpay/coffer/internal/whitelist"
 )
@@ -557,11 +556,7 @@ func (c *Config) resolveFiles(dir string) error {
 		return content(setting, file, false, asked && c.hasRole(RoleAPI, RoleWorkers))
 	}
 	c.Risk.readKeys(secret)
-	if text := secret(
-		"prices.coingecko.key_file", c.Prices.CoinGecko.KeyFile, len(c.Prices.CoinGecko.Coins) > 0,
-	); text != "" {
-		c.Prices.CoinGecko.key = seal.NewSecret(text)
-	}
+	c.Prices.readKeys(secret)
 	for name, ch := range c.Chains {
 		if text := content(
 			"chains."+string(name)+".endpoints_file", ch.EndpointsFile, len(ch.Endpoints) > 0, c.asksChains(),

@@ -4,6 +4,10 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/price/chainlink"
+	"github.com/cofferpay/coffer/internal/price/coingecko"
+	"github.com/cofferpay/coffer/internal/price/oneclick"
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/risk/chainalysis"
 	"github.com/cofferpay/coffer/internal/risk/elliptic"
@@ -24,6 +28,14 @@ type RiskVendors struct {
 	OFAC                 ofac.Config                 `toml:"ofac,omitempty"`
 }
 
+// PriceSources has the section of each price source. A new source is a line here: a pointer to its
+// section is a price.Section.
+type PriceSources struct {
+	Chainlink chainlink.Config `toml:"chainlink,omitempty" comment:"by mint id"`
+	CoinGecko coingecko.Config `toml:"coingecko,omitempty"`
+	OneClick  oneclick.Config  `toml:"oneclick,omitempty"`
+}
+
 // section is a field of a list of sections, under its name in the file.
 type section[T any] struct {
 	name  string
@@ -42,3 +54,5 @@ func listSections[T any](sections any) (list []section[T]) {
 }
 
 func (v *RiskVendors) list() []section[risk.Vendor] { return listSections[risk.Vendor](v) }
+
+func (p *PriceSources) list() []section[price.Section] { return listSections[price.Section](p) }
