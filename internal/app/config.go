@@ -23,11 +23,11 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/catalogue"
 	"github.com/cofferpay/coffer/internal/chain/solana"
+	"github.com/cofferpay/coffer/internal/config"
 	"github.com/cofferpay/coffer/internal/inbound"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/org"
-	"github.com/cofferpay/coffer/internal/seal"
 	"github.com/cofferpay/coffer/internal/signer/remote"
 	"github.com/cofferpay/coffer/internal/whitelist"
 )
@@ -102,20 +102,6 @@ type Limits struct {
 	Failures *Rate `toml:"failures,omitempty"`
 }
 
-// Rate allows Count requests per Period, after a burst.
-type Rate struct {
-	Count  int      `toml:"count" comment:"0 means no limit"`
-	Period Duration `toml:"every,omitempty"`
-	Burst  int      `toml:"burst,omitempty" comment:"how many at once"`
-}
-
-// The bounds of a rate. Beyond them a rate would be a mistake or have no effect.
-const (
-	rateCountMax  = 1_000_000
-	ratePeriodMin = time.Millisecond
-	ratePeriodMax = 24 * time.Hour
-)
-
 // apiLimits returns the limits on a network: the configured ones, or the defaults.
 // Rules LIM-1 and LIM-4.
 func (l Limits) apiLimits(network chain.Network) api.Limits {
@@ -158,27 +144,8 @@ func (l Limits) checkLimits(errs *configErrors) {
 		"reads": l.Reads, "writes": l.Writes, "quotes": l.Quotes, "exports": l.Exports, "failures": l.Failures,
 	} {
 		if r != nil {
-			r.checkRate("api.limits."+setting, errs)
+			r.Check("api.limits."+setting, errs.addProblem)
 		}
-	}
-}
-
-func (r Rate) checkRate(path string, errs *configErrors) {
-	switch {
-	case r.Count == 0:
-		return
-	case r.Count < 0 || r.Count > rateCountMax:
-		errs.addProblem(path+".count", "is %d; set it between 1 and %d, or to 0 for no limit", r.Count, rateCountMax)
-	case time.Duration(r.Period) < ratePeriodMin || time.Duration(r.Period) > ratePeriodMax:
-		errs.addProblem(path+".every", "is %s; set it between %s and %s, such as 1s", time.Duration(r.Period),
-			ratePeriodMin, ratePeriodMax)
-	case time.Duration(r.Period)/time.Duration(r.Count) < time.Microsecond:
-		errs.addProblem(path+".count", "is %d every %s, which limits nothing; set it lower, or to 0 for no limit",
-			r.Count, time.Duration(r.Period))
-	}
-	if r.Burst < 1 || r.Burst > rateCountMax {
-		errs.addProblem(path+".burst", "is %d; set how many requests are accepted at once, between 1 and %d", r.Burst,
-			rateCountMax)
 	}
 }
 
@@ -426,21 +393,11 @@ type Trace struct {
 // sampleRatio returns the fraction of the traces that is kept.
 func (t Trace) sampleRatio() float64 { return float64(cmp.Or(t.Percent, 100)) / 100 }
 
-// Duration is a time.Duration in the text form "1m30s".
-type Duration time.Duration
-
-// MarshalText formats it as time.Duration does.
-func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
-
-// UnmarshalText accepts what time.ParseDuration accepts, above zero.
-func (d *Duration) UnmarshalText(text []byte) error {
-	v, err := time.ParseDuration(string(text))
-	if err != nil || v <= 0 {
-		return fmt.Errorf("%q is not a length of time such as 30s or 5m", text)
-	}
-	*d = Duration(v)
-	return nil
-}
+// The types of settings that several packages have.
+type (
+	Duration = config.Duration
+	Rate     = config.Rate
+)
 
 // DefaultConfig returns a configuration with every setting that has a sensible default.
 func DefaultConfig() Config {
@@ -599,11 +556,7 @@ func (c *Config) resolveFiles(dir string) error {
 		return content(setting, file, false, asked && c.hasRole(RoleAPI, RoleWorkers))
 	}
 	c.Risk.readKeys(secret)
-	if text := secret(
-		"prices.coingecko.key_file", c.Prices.CoinGecko.KeyFile, len(c.Prices.CoinGecko.Coins) > 0,
-	); text != "" {
-		c.Prices.CoinGecko.key = seal.NewSecret(text)
-	}
+	c.Prices.readKeys(secret)
 	for name, ch := range c.Chains {
 		if text := content(
 			"chains."+string(name)+".endpoints_file", ch.EndpointsFile, len(ch.Endpoints) > 0, c.asksChains(),

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/api"
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/price/chainlink"
 	"github.com/cofferpay/coffer/internal/seal"
 )
 
@@ -152,7 +153,7 @@ var mistakes = []mistake{
 		c.Risk.Providers = append(c.Risk.Providers, "chainalysis")
 	}},
 	{"risk.elliptic.secret_file", "mode 0600", func(c *Config) {
-		c.Risk.Elliptic.key = seal.NewSecret("k")
+		c.Risk.Elliptic.Key = seal.NewSecret("k")
 		c.Risk.Providers = append(c.Risk.Providers, "elliptic")
 	}},
 	{"risk.elliptic.severe", "rise", func(c *Config) { c.Risk.Elliptic.Medium = "9" }},
@@ -202,15 +203,17 @@ var alone = []mistake{
 	{"operator.allow", "every address", func(c *Config) {
 		c.Operator = Operator{Listen: "127.0.0.1:8081", Allow: []string{"0.0.0.0/0"}}
 	}},
-	{"prices.chainlink.2.chain", "among chains", func(c *Config) { feed(c, func(f *PriceFeed) { f.Chain = "MOON" }) }},
+	{"prices.chainlink.2.chain", "among chains", func(c *Config) {
+		feed(c, func(f *chainlink.FeedConfig) { f.Chain = "MOON" })
+	}},
 	{"prices.chainlink.2.contract", "checksum", func(c *Config) {
-		feed(c, func(f *PriceFeed) { f.Contract = strings.ToLower(f.Contract) + "0" })
+		feed(c, func(f *chainlink.FeedConfig) { f.Contract = strings.ToLower(f.Contract) + "0" })
 	}},
 	{"prices.chainlink.2.sequencer", "checksum", func(c *Config) {
-		feed(c, func(f *PriceFeed) { f.Sequencer = "0x" })
+		feed(c, func(f *chainlink.FeedConfig) { f.Sequencer = "0x" })
 	}},
 	{"prices.chainlink.2.heartbeat", "feed's page", func(c *Config) {
-		feed(c, func(f *PriceFeed) { f.Heartbeat = 0 })
+		feed(c, func(f *chainlink.FeedConfig) { f.Heartbeat = 0 })
 	}},
 	{"prices.required", "give it more", func(c *Config) { c.Prices.Required = 2 }},
 	{"risk.providers", "twice", func(c *Config) { c.Risk.Providers = []string{"ofac", "ofac"} }},
@@ -227,12 +230,12 @@ var alone = []mistake{
 }
 
 // feed adds a valid feed and changes it.
-func feed(c *Config, change func(*PriceFeed)) {
-	f := PriceFeed{
+func feed(c *Config, change func(*chainlink.FeedConfig)) {
+	f := chainlink.FeedConfig{
 		Chain: chain.Ethereum, Contract: "0x5f4eC3Df9cbd43714FE2740f5E3616155c5b8419", Heartbeat: Duration(time.Hour),
 	}
 	change(&f)
-	c.Prices.Chainlink = map[string]PriceFeed{"2": f}
+	c.Prices.Chainlink = chainlink.Config{"2": f}
 }
 
 func changeChain(c *Config, change func(*Chain)) {

@@ -6,25 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
+	"maps"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
 	"github.com/cofferpay/coffer/internal/deposit"
-	"github.com/cofferpay/coffer/internal/httpjson"
 	"github.com/cofferpay/coffer/internal/risk"
-	"github.com/cofferpay/coffer/internal/risk/chainalysis"
-	"github.com/cofferpay/coffer/internal/risk/elliptic"
 	"github.com/cofferpay/coffer/internal/risk/ofac"
-	"github.com/cofferpay/coffer/internal/risk/oracle"
-	"github.com/cofferpay/coffer/internal/risk/trm"
 	"github.com/cofferpay/coffer/internal/seal"
 )
 
@@ -41,13 +33,7 @@ type Risk struct {
 	AnswersKept      Duration     `toml:"answers_kept,omitempty" comment:"how long to keep an answer to which no decision refers; the others stay"`
 	Rescreen         RiskRescreen `toml:"rescreen,omitempty"`
 
-	Chainalysis          RiskService  `toml:"chainalysis,omitempty"`
-	ChainalysisSanctions RiskService  `toml:"chainalysis_sanctions,omitempty"`
-	TRM                  RiskTRM      `toml:"trm,omitempty"`
-	TRMSanctions         RiskService  `toml:"trm_sanctions,omitempty"`
-	Elliptic             RiskElliptic `toml:"elliptic,omitempty"`
-	Oracle               RiskOracle   `toml:"oracle,omitempty"`
-	OFAC                 RiskOFAC     `toml:"ofac,omitempty"`
+	RiskVendors
 }
 
 // RiskRescreen configures how senders are screened again.
@@ -89,65 +75,18 @@ func (r RiskRescreen) checkRescreen(errs *configErrors) {
 	}
 }
 
-// RiskService configures a provider that is asked over HTTPS.
-type RiskService struct {
-	URL     string   `toml:"url,omitempty" comment:"instead of the provider's own"`
-	KeyFile string   `toml:"key_file,omitempty"`
-	Rate    *Rate    `toml:"rate,omitempty" comment:"how often one process asks it"`
-	Ignore  []string `toml:"ignore,omitempty" comment:"fields of its answers that you have checked and that do not matter; any other new field makes an answer invalid"`
+// riskLocal is the provider of the list that a person writes. It has no section.
+const riskLocal = "local"
 
-	key seal.Secret
-}
-
-// RiskTRM configures TRM.
-type RiskTRM struct {
-	RiskService
-	EmptyPassword       bool `toml:"empty_password,omitempty" comment:"the key is the user name, with an empty password"`
-	CounterpartyPercent *int `toml:"counterparty_percent,omitempty" comment:"the share of an address's counterparties that counts"`
-}
-
-// RiskElliptic configures Elliptic.
-type RiskElliptic struct {
-	RiskService
-	SecretFile   string `toml:"secret_file,omitempty"`
-	Milliseconds bool   `toml:"milliseconds,omitempty" comment:"the signed time is in milliseconds"`
-	Medium       string `toml:"medium,omitempty" comment:"the scores of 10 from which on an answer is MEDIUM, HIGH and SEVERE"`
-	High         string `toml:"high,omitempty"`
-	Severe       string `toml:"severe,omitempty"`
-
-	secret seal.Secret
-}
-
-// RiskOracle configures the contract of sanctioned addresses.
-type RiskOracle struct {
-	Contracts map[string]string `toml:"contracts,omitempty" comment:"by chain; default: the known ones"`
-}
-
-// RiskOFAC configures the imported list.
-type RiskOFAC struct {
-	AgeMax Duration `toml:"age_max,omitempty" comment:"an older list does not count"`
-}
-
-// The names of the providers.
-const (
-	riskLocal                = "local"
-	riskOFAC                 = "ofac"
-	riskOracle               = "oracle"
-	riskChainalysis          = "chainalysis"
-	riskChainalysisSanctions = "chainalysis_sanctions"
-	riskTRM                  = "trm"
-	riskTRMSanctions         = "trm_sanctions"
-	riskElliptic             = "elliptic"
-)
-
-// riskProviders are all names, and riskLists those of providers that read lists.
-var (
-	riskProviders = []string{
-		riskOFAC, riskOracle, riskChainalysisSanctions, riskTRMSanctions, riskChainalysis, riskTRM, riskElliptic,
-		riskLocal,
+// providerNames returns the names of all providers, or of those that read lists.
+func (r *Risk) providerNames(onlyLists bool) (names []string) {
+	for _, v := range r.list() {
+		if v.value.IsList() || !onlyLists {
+			names = append(names, v.name)
+		}
 	}
-	riskLists = []string{riskOFAC, riskOracle, riskChainalysisSanctions, riskTRMSanctions, riskLocal}
-)
+	return append(names, riskLocal)
+}
 
 const (
 	// keepDefault is how long an answer is reused by default.
@@ -156,54 +95,19 @@ const (
 	keepMax = 7 * 24 * time.Hour
 )
 
-// The default rates of the providers. They are below the documented limits, because there may be
-// several processes.
-var (
-	rateLow      = Rate{Count: 1, Period: Duration(time.Second), Burst: 1}
-	rateHigh     = Rate{Count: 10, Period: Duration(time.Second), Burst: 20}
-	rateElliptic = Rate{Count: 7, Period: Duration(time.Second), Burst: 7}
-)
-
-// httpProviders returns the providers over HTTPS with their settings.
-func (r *Risk) httpProviders() map[string]*RiskService {
-	return map[string]*RiskService{
-		riskChainalysis: &r.Chainalysis, riskChainalysisSanctions: &r.ChainalysisSanctions,
-		riskTRM: &r.TRM.RiskService, riskTRMSanctions: &r.TRMSanctions, riskElliptic: &r.Elliptic.RiskService,
-	}
-}
-
 // asksScreening reports whether a process asks the providers.
 func (c Config) asksScreening() bool {
 	return len(c.Risk.Providers) > 0 && c.hasRole(RoleAPI, RoleWorkers)
 }
 
-// severityCuts returns the scores of Elliptic from which a severity applies.
-func (e RiskElliptic) severityCuts() (elliptic.Thresholds, error) {
-	cuts := elliptic.DefaultThresholds
-	for _, c := range []struct {
-		text string
-		into **big.Rat
-	}{{e.Medium, &cuts.Medium}, {e.High, &cuts.High}, {e.Severe, &cuts.Severe}} {
-		if c.text == "" {
-			continue
-		}
-		v, err := httpjson.Number(c.text).Rat()
-		if err != nil {
-			return cuts, fmt.Errorf("%q is not a score such as 7.5", c.text)
-		}
-		*c.into = v
-	}
-	return cuts, cuts.Validate()
-}
-
 func (c Config) checkRisk(errs *configErrors) {
 	r := c.Risk
-	named := map[string]bool{}
+	known, lists, named := r.providerNames(false), r.providerNames(true), map[string]bool{}
 	for _, p := range r.Providers {
 		switch {
-		case !slices.Contains(riskProviders, p):
+		case !slices.Contains(known, p):
 			errs.addProblem("risk.providers", "%q is not a provider; the providers are "+
-				"%s", p, strings.Join(riskProviders, ", "))
+				"%s", p, strings.Join(known, ", "))
 		case named[p]:
 			errs.addProblem("risk.providers", "%q is named twice; name it once", p)
 		// Rule RISK-10.
@@ -233,9 +137,9 @@ func (c Config) checkRisk(errs *configErrors) {
 	case !slices.Contains([]string{"", "OFF", "ON"}, r.SanctionsFloor):
 		errs.addProblem("risk.sanctions_floor", "is %q; set it to ON or OFF", r.SanctionsFloor)
 	case r.SanctionsFloor == "ON" && !slices.ContainsFunc(r.Providers,
-		func(p string) bool { return slices.Contains(riskLists, p) }):
+		func(p string) bool { return slices.Contains(lists, p) }):
 		errs.addProblem("risk.sanctions_floor", "is ON and no sanctions list is among risk.providers; add one of %s",
-			strings.Join(riskLists, ", "))
+			strings.Join(lists, ", "))
 	}
 	if time.Duration(r.Keep) > keepMax {
 		errs.addProblem("risk.keep", "is %s; screening asks about an address again after %s at the latest",
@@ -249,58 +153,23 @@ func (c Config) checkRisk(errs *configErrors) {
 		errs.addProblem("risk.answers_kept", "is %s; set it to %s at least, because answers are reused",
 			time.Duration(r.AnswersKept), risk.RetentionMin)
 	}
-	for p, s := range r.httpProviders() {
-		s.checkService("risk."+p, errs)
-		if named[p] && c.asksScreening() && s.key.IsEmpty() && p != riskTRMSanctions {
-			errs.addProblem("risk."+p+".key_file",
-				"is missing while %s is among risk.providers; write the key into a file (mode 0600) and name it", p)
-		}
-	}
-	if named[riskElliptic] && c.asksScreening() && r.Elliptic.secret.IsEmpty() {
-		errs.addProblem("risk.elliptic.secret_file",
-			"is missing while elliptic is among risk.providers; write the secret into a file (mode 0600) and name it")
-	}
-	if _, err := r.Elliptic.severityCuts(); err != nil {
-		errs.addProblem("risk.elliptic.severe", "%v", err)
-	}
-	if p := r.TRM.CounterpartyPercent; p != nil && (*p < 0 || *p > 100) {
-		errs.addProblem("risk.trm.counterparty_percent", "is %d; it has to be between 0 and 100", *p)
-	}
-	for name, contract := range r.Oracle.Contracts {
-		if _, ok := c.Chains[chain.Name(name)]; !ok {
-			errs.addProblem("risk.oracle.contracts",
-				"%s is not among chains; configure it, or remove the contract", name)
-		} else if _, err := evmtx.Bytes(chain.Address(contract)); err != nil {
-			errs.addProblem("risk.oracle.contracts", "%q of %s is not an address with its checksum", contract, name)
-		}
-	}
-	if named[riskOracle] && len(r.Oracle.Contracts) == 0 && c.Network != chain.Mainnet {
-		errs.addProblem("risk.oracle.contracts", "is missing; the known contracts are those of main networks")
-	}
-}
-
-func (s RiskService) checkService(path string, errs *configErrors) {
-	if s.URL != "" {
-		if _, err := httpjson.NewClient(s.URL, 0); err != nil {
-			errs.addProblem(path+".url", "%v", err)
-		}
-	}
-	if s.Rate != nil {
-		s.Rate.checkRate(path+".rate", errs)
+	for _, v := range r.list() {
+		v.value.Check(risk.VendorCheck{
+			Name: v.name, IsNamed: named[v.name], IsAsked: named[v.name] && c.asksScreening(), Network: c.Network,
+			HasChain: func(name chain.Name) bool { _, ok := c.Chains[name]; return ok },
+			Report: func(setting, format string, args ...any) {
+				errs.addProblem("risk."+v.name+"."+setting, format, args...)
+			},
+		})
 	}
 }
 
 // readKeys reads the secrets of the active providers. content reads a file.
 func (r *Risk) readKeys(content func(setting, file string, needed bool) string) {
-	for p, s := range r.httpProviders() {
-		if text := content("risk."+p+".key_file", s.KeyFile, slices.Contains(r.Providers, p)); text != "" {
-			s.key = seal.NewSecret(text)
-		}
-	}
-	if text := content(
-		"risk.elliptic.secret_file", r.Elliptic.SecretFile, slices.Contains(r.Providers, riskElliptic),
-	); text != "" {
-		r.Elliptic.secret = seal.NewSecret(text)
+	for _, v := range r.list() {
+		v.value.ReadSecrets(func(setting, file string) string {
+			return content("risk."+v.name+"."+setting, file, slices.Contains(r.Providers, v.name))
+		})
 	}
 }
 
@@ -319,15 +188,20 @@ func (a *App) openRisk() error {
 	if err != nil {
 		return err
 	}
+	env := risk.VendorEnv{
+		DB: a.db, Seal: sealed, TTL: cmp.Or(time.Duration(conf.Keep), keepDefault),
+		Chains: slices.Collect(maps.Keys(a.chains)), ContractCaller: a.contractCaller,
+	}
 	panel, lists := a.newPanel(sealed), a.newPanel(sealed)
 	panel.Quorum = conf.Quorum
+	listNames := conf.providerNames(true)
 	for _, p := range conf.Providers {
-		m, err := a.newMember(p, sealed)
+		m, err := conf.openMember(p, env)
 		if err != nil {
 			return fmt.Errorf("risk.%s: %w", p, err)
 		}
 		panel.Members = append(panel.Members, m)
-		if slices.Contains(riskLists, p) {
+		if slices.Contains(listNames, p) {
 			lists.Members = append(lists.Members, m)
 		}
 	}
@@ -342,76 +216,17 @@ func (a *App) newPanel(sealed *seal.Keyset) *risk.Panel {
 	return &risk.Panel{Answers: &risk.AnswerStore{DB: a.db, Seal: sealed}, Log: a.log}
 }
 
-// newMember builds one provider with its rate. Lists of this installation are read each time: that
-// costs nothing, and a change takes effect at once.
-func (a *App) newMember(provider string, sealed *seal.Keyset) (risk.Member, error) {
-	conf := a.conf.Risk
-	switch provider {
-	case riskLocal:
-		return risk.Member{Screener: risk.LocalScreener{DB: a.db}}, nil
-	case riskOFAC:
-		return risk.Member{Screener: &ofac.Screener{
-			Store:  &ofac.Store{DB: a.db, Seal: sealed},
-			AgeMax: cmp.Or(time.Duration(conf.OFAC.AgeMax), ofac.AgeMaxDefault),
-		}}, nil
-	case riskOracle:
-		feeds, err := a.oracleFeeds()
-		return risk.Member{Screener: oracle.Screener{Feeds: feeds}}, err
+// openMember builds a provider of a checked configuration.
+func (r *Risk) openMember(provider string, env risk.VendorEnv) (risk.Member, error) {
+	if provider == riskLocal {
+		return risk.Member{Screener: risk.LocalScreener{DB: env.DB}}, nil
 	}
-	service := conf.httpProviders()[provider]
-	m := risk.Member{TTL: cmp.Or(time.Duration(conf.Keep), keepDefault)}
-	url, usual := "", rateHigh
-	switch provider {
-	case riskChainalysis:
-		url = chainalysis.ScreeningURL
-	case riskChainalysisSanctions:
-		url = chainalysis.SanctionsURL
-	case riskTRM:
-		url = trm.URL
-	case riskTRMSanctions:
-		url, usual = trm.URL, rateLow
-	case riskElliptic:
-		url, usual = elliptic.URL, rateElliptic
-	default:
-		panic("app: unchecked configuration: " + provider)
-	}
-	client, err := httpjson.NewClient(cmp.Or(service.URL, url), 0, service.Ignore...)
-	if err != nil {
-		return m, err
-	}
-	switch provider {
-	case riskChainalysis:
-		m.Screener = chainalysis.Screening{Client: client, Key: service.key}
-	case riskChainalysisSanctions:
-		m.Screener = chainalysis.Sanctions{Client: client, Key: service.key}
-	case riskTRM:
-		percent := 100
-		if conf.TRM.CounterpartyPercent != nil {
-			percent = *conf.TRM.CounterpartyPercent
-		}
-		m.Screener = trm.Screening{
-			Client: client, Key: service.key, EmptyPassword: conf.TRM.EmptyPassword, CounterpartyPercent: percent,
-		}
-	case riskTRMSanctions:
-		m.Screener = trm.Sanctions{Client: client, Key: service.key}
-	case riskElliptic:
-		cuts, err := conf.Elliptic.severityCuts()
-		if err != nil {
-			return m, err
-		}
-		m.Screener = elliptic.Screener{
-			Client: client, Key: service.key, Secret: conf.Elliptic.secret, Thresholds: cuts,
-			Milliseconds: conf.Elliptic.Milliseconds,
+	for _, v := range r.list() {
+		if v.name == provider {
+			return v.value.Open(env)
 		}
 	}
-	r := usual
-	if service.Rate != nil {
-		r = *service.Rate
-	}
-	if r.Count > 0 {
-		m.Limit = rate.NewLimiter(rate.Every(time.Duration(r.Period)/time.Duration(r.Count)), r.Burst)
-	}
-	return m, nil
+	panic("app: unchecked configuration: " + provider)
 }
 
 // contractCaller returns the caller for contracts of a chain.
@@ -425,31 +240,6 @@ func (a *App) contractCaller(name chain.Name) (chain.ContractCaller, error) {
 		return nil, fmt.Errorf("its contract on %s has no endpoint: give this process endpoints of the chain", name)
 	}
 	return c, nil
-}
-
-// oracleFeeds returns the configured contracts, or the known ones of the configured chains.
-func (a *App) oracleFeeds() (map[chain.Name]oracle.Feed, error) {
-	contracts := a.conf.Risk.Oracle.Contracts
-	if len(contracts) == 0 {
-		contracts = map[string]string{}
-		for name := range a.chains {
-			switch name {
-			case chain.Base:
-				contracts[string(name)] = oracle.BaseContract
-			case chain.Ethereum, chain.Arbitrum, chain.Optimism, chain.Polygon, chain.BSC, chain.Avalanche:
-				contracts[string(name)] = oracle.DefaultContract
-			}
-		}
-	}
-	feeds := map[chain.Name]oracle.Feed{}
-	for name, contract := range contracts {
-		c, err := a.contractCaller(chain.Name(name))
-		if err != nil {
-			return nil, err
-		}
-		feeds[chain.Name(name)] = oracle.Feed{Caller: c, Contract: chain.Address(contract)}
-	}
-	return feeds, nil
 }
 
 // NewRescreener builds the rescreener of senders, which runs on request.
@@ -489,7 +279,7 @@ func (a *App) SanctionsList(ctx context.Context) (ofac.StoredList, time.Duration
 		return ofac.StoredList{}, 0, err
 	}
 	imported, err := store.LoadNewest(ctx)
-	return imported, cmp.Or(time.Duration(a.conf.Risk.OFAC.AgeMax), ofac.AgeMaxDefault), err
+	return imported, a.conf.Risk.OFAC.MaxAge(), err
 }
 
 func (a *App) sanctionsStore() (*ofac.Store, error) {

@@ -23,6 +23,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/price/chainlink"
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/seal"
 )
@@ -92,16 +93,17 @@ func TestContractsOnAChainSayWhoIsSanctionedAndWhatItCosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := &App{chains: chain.Chains{chain.Ethereum: ch}, log: slog.New(slog.DiscardHandler)}
-	a.conf.Prices = Prices{MaxAge: Duration(5 * time.Minute), Chainlink: map[string]PriceFeed{
+	a.conf.Prices = Prices{MaxAge: Duration(5 * time.Minute)}
+	a.conf.Prices.Chainlink = chainlink.Config{
 		"4": {Chain: chain.Ethereum, Contract: feed.Hex(), Heartbeat: Duration(time.Hour)},
-	}}
+	}
 	a.conf.Risk.Oracle.Contracts = map[string]string{"ETHEREUM": list.Hex()}
 
 	bad := common.HexToAddress("0x098B716B8Aaf21512996dC57EB0615e2383E2f96")
 	screened := func(contract common.Address) (risk.Verdict, error) {
 		t.Helper()
 		a.conf.Risk.Oracle.Contracts["ETHEREUM"] = contract.Hex()
-		m, err := a.newMember(riskOracle, nil)
+		m, err := a.conf.Risk.openMember("oracle", risk.VendorEnv{ContractCaller: a.contractCaller})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -183,7 +185,7 @@ func TestAConfigurationIsWhoScreens(t *testing.T) {
 	a.conf.Risk = Risk{
 		Providers: []string{"ofac", "chainalysis_sanctions"}, SanctionsFloor: "ON", UnknownSeverity: "LOW", Quorum: 1,
 	}
-	a.conf.Risk.ChainalysisSanctions = RiskService{URL: vendor.URL, key: seal.NewSecret("the key")}
+	a.conf.Risk.ChainalysisSanctions.Service = risk.Service{URL: vendor.URL, Key: seal.NewSecret("the key")}
 	if err := a.openRisk(); err != nil {
 		t.Fatal(err)
 	}

@@ -69,6 +69,7 @@ var packages = []pkg{
 	{"internal/pagination", words, 0},
 	{"internal/chain", words, 0},
 	{"internal/failpoint", words, 0},
+	{"internal/config", words, 0},
 	{"internal/chain/quorum", words, 0},
 	{"internal/chain/fifo", words, 0},
 	{"internal/chain/chaintest", words, testOnly},

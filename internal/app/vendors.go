@@ -1,0 +1,58 @@
+package app
+
+import (
+	"reflect"
+	"strings"
+
+	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/price/chainlink"
+	"github.com/cofferpay/coffer/internal/price/coingecko"
+	"github.com/cofferpay/coffer/internal/price/oneclick"
+	"github.com/cofferpay/coffer/internal/risk"
+	"github.com/cofferpay/coffer/internal/risk/chainalysis"
+	"github.com/cofferpay/coffer/internal/risk/elliptic"
+	"github.com/cofferpay/coffer/internal/risk/ofac"
+	"github.com/cofferpay/coffer/internal/risk/oracle"
+	"github.com/cofferpay/coffer/internal/risk/trm"
+)
+
+// RiskVendors has the section of each risk provider. A new provider is a line here: a pointer to its
+// section is a risk.Vendor.
+type RiskVendors struct {
+	Chainalysis          chainalysis.Config          `toml:"chainalysis,omitempty"`
+	ChainalysisSanctions chainalysis.SanctionsConfig `toml:"chainalysis_sanctions,omitempty"`
+	TRM                  trm.Config                  `toml:"trm,omitempty"`
+	TRMSanctions         trm.SanctionsConfig         `toml:"trm_sanctions,omitempty"`
+	Elliptic             elliptic.Config             `toml:"elliptic,omitempty"`
+	Oracle               oracle.Config               `toml:"oracle,omitempty"`
+	OFAC                 ofac.Config                 `toml:"ofac,omitempty"`
+}
+
+// PriceSources has the section of each price source. A new source is a line here: a pointer to its
+// section is a price.Section.
+type PriceSources struct {
+	Chainlink chainlink.Config `toml:"chainlink,omitempty" comment:"by mint id"`
+	CoinGecko coingecko.Config `toml:"coingecko,omitempty"`
+	OneClick  oneclick.Config  `toml:"oneclick,omitempty"`
+}
+
+// section is a field of a list of sections, under its name in the file.
+type section[T any] struct {
+	name  string
+	value T
+}
+
+// listSections returns the fields of a struct of sections, in order. A field whose pointer is no T
+// panics.
+func listSections[T any](sections any) (list []section[T]) {
+	v := reflect.ValueOf(sections).Elem()
+	for i := range v.NumField() {
+		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("toml"), ",")
+		list = append(list, section[T]{name, v.Field(i).Addr().Interface().(T)})
+	}
+	return list
+}
+
+func (v *RiskVendors) list() []section[risk.Vendor] { return listSections[risk.Vendor](v) }
+
+func (p *PriceSources) list() []section[price.Section] { return listSections[price.Section](p) }
