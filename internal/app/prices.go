@@ -58,8 +58,8 @@ func (c Config) checkPrices(errs *configErrors) {
 			},
 		})
 	}
-	if all := len(p.list()) + 1; p.Required < 0 || p.Required > all { // with the fixed prices
-		errs.addProblem("prices.required", "is %d; set it between 1 and %d, the number of sources", p.Required, all)
+	if count := len(p.list()) + 1; p.Required < 0 || p.Required > count { // with the fixed prices
+		errs.addProblem("prices.required", "is %d; set it between 1 and %d, the number of sources", p.Required, count)
 		return
 	}
 	for _, id := range sortedInts(sources) {

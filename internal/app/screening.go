@@ -102,12 +102,12 @@ func (c Config) asksScreening() bool {
 
 func (c Config) checkRisk(errs *configErrors) {
 	r := c.Risk
-	known, lists, named := r.providerNames(false), r.providerNames(true), map[string]bool{}
+	names, lists, named := r.providerNames(false), r.providerNames(true), map[string]bool{}
 	for _, p := range r.Providers {
 		switch {
-		case !slices.Contains(known, p):
+		case !slices.Contains(names, p):
 			errs.addProblem("risk.providers", "%q is not a provider; the providers are "+
-				"%s", p, strings.Join(known, ", "))
+				"%s", p, strings.Join(names, ", "))
 		case named[p]:
 			errs.addProblem("risk.providers", "%q is named twice; name it once", p)
 		// Rule RISK-10.

@@ -54,7 +54,7 @@ func (c *Config) thresholds() (Thresholds, error) {
 	cuts := DefaultThresholds
 	for _, s := range []struct {
 		text string
-		into **big.Rat
+		cut  **big.Rat
 	}{{c.Medium, &cuts.Medium}, {c.High, &cuts.High}, {c.Severe, &cuts.Severe}} {
 		if s.text == "" {
 			continue
@@ -63,7 +63,7 @@ func (c *Config) thresholds() (Thresholds, error) {
 		if err != nil {
 			return cuts, fmt.Errorf("%q is not a score such as 7.5", s.text)
 		}
-		*s.into = v
+		*s.cut = v
 	}
 	return cuts, cuts.Validate()
 }
