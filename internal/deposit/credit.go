@@ -380,7 +380,7 @@ func (s *Service) creditBatch(ctx context.Context, batch []candidate) (credited 
 				isDeep:           isDeep,
 				hasCreditWallet:  hasTreasury,
 			})
-			if rejection == staysWithoutTreasury {
+			if rejection == rejectedWithoutTreasury {
 				s.Log.Error(
 					"deposit: not credited: its organization has no treasury on this chain", "deposit", before.id,
 				)

@@ -33,14 +33,14 @@ type Rejection string
 
 // Reasons why a deposit stays.
 const (
-	staysMintUnusable    Rejection = "its mint is in quarantine or has left the catalogue"
-	staysFinalityBroken  Rejection = "the finality of its chain is in question"
-	staysWalletUnproven  Rejection = "its wallet is not proven to belong to this service"
-	staysChanged         Rejection = "it changed since it was checked"
-	staysSettingsChanged Rejection = "the settings of its organization changed since it was decided"
-	staysTooShallow      Rejection = "its block has too few confirmations"
-	staysWithoutTreasury Rejection = "its organization has no treasury on this chain"
-	staysUndecided       Rejection = "no decision says that it is credited or flagged"
+	rejectedMintUnusable    Rejection = "its mint is in quarantine or has left the catalogue"
+	rejectedFinalityBroken  Rejection = "the finality of its chain is in question"
+	rejectedWalletUnproven  Rejection = "its wallet is not proven to belong to this service"
+	rejectedChanged         Rejection = "it changed since it was checked"
+	rejectedSettingsChanged Rejection = "the settings of its organization changed since it was decided"
+	rejectedTooShallow      Rejection = "its block has too few confirmations"
+	rejectedWithoutTreasury Rejection = "its organization has no treasury on this chain"
+	rejectedUndecided       Rejection = "no decision says that it is credited or flagged"
 )
 
 // Decide decides about a final deposit, with its block or after it was screened. It is pure: it
@@ -50,19 +50,19 @@ const (
 func Decide(f Facts) (Plan, Rejection) {
 	switch {
 	case !f.isMintUsable:
-		return Plan{}, staysMintUnusable
+		return Plan{}, rejectedMintUnusable
 	case f.isFinalityBroken:
-		return Plan{}, staysFinalityBroken
+		return Plan{}, rejectedFinalityBroken
 	case !f.isWalletProven:
-		return Plan{}, staysWalletUnproven
+		return Plan{}, rejectedWalletUnproven
 	case !f.isUnchanged:
-		return Plan{}, staysChanged
+		return Plan{}, rejectedChanged
 	case !f.areSettingsKept:
-		return Plan{}, staysSettingsChanged
+		return Plan{}, rejectedSettingsChanged
 	case !f.isDeep:
-		return Plan{}, staysTooShallow
+		return Plan{}, rejectedTooShallow
 	case !f.hasCreditWallet:
-		return Plan{}, staysWithoutTreasury
+		return Plan{}, rejectedWithoutTreasury
 	}
 	after := f.deposit
 	after.usd, after.screening = f.usd, screeningNotConfigured
@@ -75,7 +75,7 @@ func Decide(f Facts) (Plan, Rejection) {
 	case f.record != nil && f.record.Decision.Outcome == risk.Flag:
 		after.status, after.flag = Flagged, newFlag(after, *f.record, f.isKeyAccount, f.now)
 	default:
-		return Plan{}, staysUndecided
+		return Plan{}, rejectedUndecided
 	}
 	return Plan{After: after}, ""
 }

@@ -40,8 +40,8 @@ func TestOnlyADecisionToCreditCredits(t *testing.T) {
 		if (rejection == "") != (c.want != "") || plan.After.status != c.want {
 			t.Errorf("%s: got %q %s, want %q", c.name, rejection, plan.After.status, c.want)
 		}
-		if c.want == "" && rejection != staysUndecided {
-			t.Errorf("%s: got %q, want %q", c.name, rejection, staysUndecided)
+		if c.want == "" && rejection != rejectedUndecided {
+			t.Errorf("%s: got %q, want %q", c.name, rejection, rejectedUndecided)
 		}
 		if c.want == Credited && (plan.After.creditedAt == nil || plan.After.usd != f.usd || plan.After.flag != nil) ||
 			c.want == Flagged && (plan.After.creditedAt != nil || plan.After.flag == nil) {
@@ -69,14 +69,14 @@ func TestADepositStaysForTheFirstReasonAgainstIt(t *testing.T) {
 		change func(*Facts)
 		want   Rejection
 	}{
-		{func(f *Facts) { f.isMintUsable = false }, staysMintUnusable},
-		{func(f *Facts) { f.isFinalityBroken = true }, staysFinalityBroken},
-		{func(f *Facts) { f.isWalletProven = false }, staysWalletUnproven},
-		{func(f *Facts) { f.isUnchanged = false }, staysChanged},
-		{func(f *Facts) { f.areSettingsKept = false }, staysSettingsChanged},
-		{func(f *Facts) { f.isDeep = false }, staysTooShallow},
-		{func(f *Facts) { f.hasCreditWallet = false }, staysWithoutTreasury},
-		{func(f *Facts) { f.record = nil }, staysUndecided},
+		{func(f *Facts) { f.isMintUsable = false }, rejectedMintUnusable},
+		{func(f *Facts) { f.isFinalityBroken = true }, rejectedFinalityBroken},
+		{func(f *Facts) { f.isWalletProven = false }, rejectedWalletUnproven},
+		{func(f *Facts) { f.isUnchanged = false }, rejectedChanged},
+		{func(f *Facts) { f.areSettingsKept = false }, rejectedSettingsChanged},
+		{func(f *Facts) { f.isDeep = false }, rejectedTooShallow},
+		{func(f *Facts) { f.hasCreditWallet = false }, rejectedWithoutTreasury},
+		{func(f *Facts) { f.record = nil }, rejectedUndecided},
 	}
 	if _, rejection := Decide(passingFacts()); rejection != "" {
 		t.Errorf("nothing against it: got %q", rejection)
