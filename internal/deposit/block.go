@@ -254,8 +254,8 @@ func applyBlock(
 				return err
 			}
 		}
-		if _, hasWallet := wallets.walletFor(after); after.status == Screening && hasWallet && isDeep &&
-			decisions.creditDeposit(&after, f, tx.Now) {
+		_, hasWallet := wallets.walletFor(after)
+		if after.status == Screening && decisions.creditDeposit(&after, f, isDeep, hasWallet, tx.Now) {
 			credits.addCredit(after, f.Mint.Kind == mint.Native)
 		}
 		changes = append(changes, change{before, after})

@@ -115,25 +115,30 @@ func (r blockDecisions) dropChanged(ctx context.Context, tx pg.Tx, ch chain.Name
 
 // creditDeposit credits a deposit that would go to SCREENING, if no risk provider has to be asked
 // about it. It reports whether it did.
-func (r blockDecisions) creditDeposit(after *Deposit, f scan.Arrival, now time.Time) bool {
+func (r blockDecisions) creditDeposit(
+	after *Deposit, f scan.Arrival, isDeep, hasCreditWallet bool, now time.Time,
+) bool {
 	price, hasPrice := r.prices[*after.mintID]
 	settings, hasSettings := r.settings[after.orgID]
 	w, isProven := r.provenWallets[after.walletID]
-	if !hasPrice || !hasSettings || !isProven || !after.isReceivedBy(w) {
-		return false
-	}
-	after.screening = screeningNotConfigured
-	if after.isScreened() {
-		c := candidate{Deposit: *after, settings: settings}
+	c := candidate{Deposit: *after, settings: settings}
+	if after.isScreened() && hasPrice && hasSettings {
 		depositCase := r.service.newCase(*after, f.Mint.Symbol, f.Mint.Decimals, settings, price, now)
 		c.setDecision(risk.DepositRecord{Case: depositCase, Decision: risk.DecideDeposit(depositCase)})
-		if c.record.Decision.Outcome != risk.Credit {
-			return false
-		}
-		after.screening = c.screening
+	}
+	// dropChanged has dropped the prices of mints that are not usable and all prices of a broken
+	// chain.
+	plan, rejection := Decide(Facts{
+		deposit: *after, record: c.record, usd: usdValue(after.amount, f.Mint.Decimals, price.freshUSD()), now: now,
+		isMintUsable: hasPrice, isWalletProven: isProven && after.isReceivedBy(w), isUnchanged: true,
+		areSettingsKept: hasSettings, isDeep: isDeep, hasCreditWallet: hasCreditWallet,
+	})
+	if rejection != "" || plan.After.status != Credited { // a flag needs to know the kind of the sender
+		return false
+	}
+	*after = plan.After
+	if c.record != nil {
 		*r.accepted = append(*r.accepted, c)
 	}
-	after.status, after.creditedAt = Credited, &now
-	after.usd = usdValue(after.amount, f.Mint.Decimals, price.freshUSD())
 	return true
 }

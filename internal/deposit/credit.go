@@ -42,6 +42,7 @@ type candidate struct {
 	settings     org.Settings        // by which it is decided
 	record       *risk.DepositRecord // nil where no decision is needed
 	isKeyAccount bool                // the chain reports that the sender is a key account
+	isProven     bool                // checkCandidate found nothing against its wallet and its proof
 }
 
 // provenBlock is the block that a proof confirms.
@@ -79,6 +80,7 @@ func (s *Service) CreditWaiting(ctx context.Context) (ended int, err error) {
 				s.Log.Error("deposit: not credited", "deposit", c.id, "wallet", c.walletID, "error", err)
 				continue
 			}
+			c.isProven = true
 			valid = append(valid, c)
 		}
 		decided, toScreen := s.buildCases(ctx, valid, settings)
@@ -362,35 +364,39 @@ func (s *Service) creditBatch(ctx context.Context, batch []candidate) (credited 
 		newCredits := credits{wallets: wallets}
 		for _, before := range locked {
 			c := wanted[before.id]
-			m, ok := catalogue.ByID(*before.mintID)
-			if !ok || !usable[m.ID] || broken[before.chain] || !isUnchanged(before, c.Deposit) ||
-				c.record != nil && !valid[before.orgID] {
-				continue
-			}
-			if isDeep, err := before.isDeepEnough(ctx, tx); err != nil {
+			m, isListed := catalogue.ByID(*before.mintID)
+			isDeep, err := before.isDeepEnough(ctx, tx) // the finality of the block may have broken since
+			if err != nil {
 				return err
-			} else if !isDeep {
-				// The finality of the block broke after the deposit was read.
-				continue
 			}
-			if _, hasTreasury := wallets.walletFor(before); !hasTreasury {
+			_, hasTreasury := wallets.walletFor(before)
+			plan, rejection := Decide(Facts{
+				deposit: before, record: c.record, usd: c.usd, isKeyAccount: c.isKeyAccount, now: tx.Now,
+				isMintUsable:     isListed && usable[m.ID],
+				isFinalityBroken: broken[before.chain],
+				isWalletProven:   c.isProven,
+				isUnchanged:      isUnchanged(before, c.Deposit),
+				areSettingsKept:  c.record == nil || valid[before.orgID],
+				isDeep:           isDeep,
+				hasCreditWallet:  hasTreasury,
+			})
+			if rejection == rejectedWithoutTreasury {
 				s.Log.Error(
 					"deposit: not credited: its organization has no treasury on this chain", "deposit", before.id,
 				)
+			}
+			if rejection != "" {
 				continue
 			}
-			after, ok := c.applyDecision(before, tx.Now)
-			switch {
-			case !ok:
-				continue
-			case after.status == Flagged:
+			after := plan.After
+			if after.status == Flagged {
 				macInput, err := after.macInput()
 				if err != nil {
 					return err
 				}
 				after.flag.mac = s.GrantKey.FlagMAC(macInput)
 				newCredits.addHold(after)
-			default:
+			} else {
 				newCredits.addCredit(after, m.Kind == mint.Native)
 			}
 			changes = append(changes, change{before, after})
@@ -420,22 +426,6 @@ func (s *Service) creditBatch(ctx context.Context, batch []candidate) (credited 
 		failpoint.Hit("D08")
 	}
 	return credited, nil
-}
-
-// applyDecision returns what a deposit becomes by its decision. ok is false unless the decision
-// explicitly says that the deposit is credited or flagged.
-func (c candidate) applyDecision(before Deposit, now time.Time) (after Deposit, ok bool) {
-	after = before
-	after.screening, after.usd = c.screening, c.usd
-	switch {
-	case c.record == nil && !before.isScreened(), c.record != nil && c.record.Decision.Outcome == risk.Credit:
-		after.status, after.creditedAt = Credited, &now
-	case c.record != nil && c.record.Decision.Outcome == risk.Flag:
-		after.status, after.flag = Flagged, newFlag(after, *c.record, c.isKeyAccount, now)
-	default:
-		return before, false
-	}
-	return after, true
 }
 
 // credits collects the deposits that one transaction credits or flags.
