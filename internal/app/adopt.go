@@ -79,10 +79,10 @@ func PrepareAdoption(ctx context.Context, conf Config, log *slog.Logger) (_ *Ado
 	if err := adoption.lockWorkers(ctx); err != nil {
 		return nil, err
 	}
-	if adoption.copied, err = mirror.CopiedEntries(ctx, adoption.tools.db); err != nil {
+	if adoption.copied, err = mirror.CopiedEntries(ctx, adoption.tools.parts.DB); err != nil {
 		return nil, err
 	}
-	err = adoption.tools.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+	err = adoption.tools.parts.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
 		adoption.anchors, err = audit.CopiedAnchors(ctx, tx)
 		return err
 	})
@@ -99,8 +99,8 @@ func PrepareAdoption(ctx context.Context, conf Config, log *slog.Logger) (_ *Ado
 
 // lockWorkers takes the lock of every dispatch worker, which a running service would hold.
 func (a *Adoption) lockWorkers(ctx context.Context) error {
-	for name := range a.tools.chains {
-		lock, ok, err := a.tools.db.AdvisoryLock(ctx, dispatch.LockName(name))
+	for name := range a.tools.parts.Chains {
+		lock, ok, err := a.tools.parts.DB.AdvisoryLock(ctx, dispatch.LockName(name))
 		if err != nil {
 			return fmt.Errorf("make sure that no payment is in progress: %w", err)
 		}
@@ -123,7 +123,7 @@ func (a *Adoption) lockWorkers(ctx context.Context) error {
 // readPaymentCounts asks each chain about each wallet that pays on it. It derives the address from
 // the seed, so that a tampered row of the database cannot substitute another account.
 func (a *Adoption) readPaymentCounts(ctx context.Context) error {
-	payers, err := mirror.ListPayingWallets(ctx, a.tools.db)
+	payers, err := mirror.ListPayingWallets(ctx, a.tools.parts.DB)
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (a *Adoption) readPaymentCounts(ctx context.Context) error {
 		chainNames := []chain.Name{p.Chain}
 		if p.Chain == "" {
 			chainNames = nil
-			for name := range a.tools.chains {
+			for name := range a.tools.parts.Chains {
 				if name.Family() == p.Wallet.Family {
 					chainNames = append(chainNames, name)
 				}
@@ -145,7 +145,7 @@ func (a *Adoption) readPaymentCounts(ctx context.Context) error {
 				continue
 			}
 			asked[key] = true
-			ch, ok := a.tools.chains[name]
+			ch, ok := a.tools.parts.Chains[name]
 			if !ok {
 				return fmt.Errorf(
 					"wallets pay on %s, which is not configured: add it under chains, so that the command can ask it",

@@ -60,7 +60,7 @@ func RestartAudit(ctx context.Context, conf Config, reason string, rehearse bool
 	}
 	var lost []signer.Anchor
 	var agrees error
-	err = tools.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+	err = tools.parts.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		copied, err := audit.CopiedAnchors(ctx, tx)
 		if err != nil {
 			return err

@@ -510,7 +510,7 @@ func TestNewAddressesHaveTheFormThatIsConfigured(t *testing.T) {
 		if err := a.openChains(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if got := a.chains[chain.Bitcoin].Addresses; got != want {
+		if got := a.parts.Chains[chain.Bitcoin].Addresses; got != want {
 			t.Errorf("%q: got form %q, want %q", word, got, want)
 		}
 	}

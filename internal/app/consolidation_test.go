@@ -105,7 +105,7 @@ func TestTheServiceConsolidatesSmallOutputs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	treasury, err := a.TreasuryWallet(t.Context(), created.ID, chain.Bitcoin)
+	treasury, err := a.Wallets.Treasury(t.Context(), created.ID, chain.BitcoinFamily)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func TestTheServiceConsolidatesSmallOutputs(t *testing.T) {
 	if r, err := verify.RunChecks(t.Context(), a.DB()); err != nil || !r.IsIntact() {
 		t.Errorf("the books: got %+v %v, want them to add up", r.Breaches, err)
 	}
-	if r, err := verify.CompareWithChains(t.Context(), a.DB(), a.Chains()); err != nil || !r.IsIntact() {
+	if r, err := verify.CompareWithChains(t.Context(), a.DB(), a.Chains); err != nil || !r.IsIntact() {
 		t.Errorf("the chain: got %+v %v, want it to agree", r.Breaches, err)
 	}
 }

@@ -160,10 +160,10 @@ func (a *App) openPrices() error {
 		m.Sources = append(m.Sources, opened)
 	}
 	if len(m.Sources) == 0 && conf.Required <= 1 {
-		a.prices = fixed // there is no other source to compare with
+		a.parts.Prices = fixed // there is no other source to compare with
 		return nil
 	}
 	m.Sources = append(m.Sources, price.NamedSource{Name: "fixed", Source: fixed})
-	a.prices = m
+	a.parts.Prices = m
 	return nil
 }

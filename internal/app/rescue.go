@@ -16,6 +16,7 @@ import (
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/service"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/local"
 	"github.com/cofferpay/coffer/internal/wallet"
@@ -107,15 +108,15 @@ func PrepareRescue(ctx context.Context, conf Config, order RescueOrder) (_ *Resc
 			err = errors.Join(err, r.Close())
 		}
 	}()
-	service := newApp(conf, slog.New(slog.DiscardHandler), func() error { return nil })
-	if err := service.openChains(ctx); err != nil {
+	tools := newApp(conf, slog.New(slog.DiscardHandler), func() error { return nil })
+	if err := tools.openChains(ctx); err != nil {
 		return nil, err
 	}
 	var ok bool
-	if r.chain, ok = service.chains[order.Chain]; !ok {
+	if r.chain, ok = tools.parts.Chains[order.Chain]; !ok {
 		return nil, fmt.Errorf("chain %s is not configured", order.Chain)
 	}
-	catalogue, err := conf.mintCatalogue(service.chains)
+	catalogue, err := conf.mintCatalogue(tools.parts.Chains)
 	if err != nil {
 		return nil, err
 	}
@@ -514,7 +515,7 @@ func (r *Rescue) finishEarlier(ctx context.Context) error {
 			if rec.Sign.Slot.Nonce < latest[source] {
 				return nil
 			}
-			fees, err := readFees(r.chain.Name, rec.Sign.Payload)
+			fees, err := service.ReadFees(r.chain.Name, rec.Sign.Payload)
 			if err != nil {
 				return err
 			}

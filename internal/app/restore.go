@@ -5,22 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"time"
 
 	"github.com/cofferpay/coffer/internal/audit"
-	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/chain/bitcoin/bitcointx"
-	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
-	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
-	"github.com/cofferpay/coffer/internal/dispatch"
-	"github.com/cofferpay/coffer/internal/event"
-	"github.com/cofferpay/coffer/internal/freeze"
 	"github.com/cofferpay/coffer/internal/mint"
-	"github.com/cofferpay/coffer/internal/money"
-	"github.com/cofferpay/coffer/internal/org"
-	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/signer/mirror"
-	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
 // ImportJournal brings a database that was restored from a backup up to date with the signer's
@@ -38,15 +26,15 @@ func ImportJournal(
 	if err := service.openCore(ctx, sign, attest); err != nil {
 		return report, err
 	}
-	mints, err := conf.mintCatalogue(service.chains)
+	mints, err := conf.mintCatalogue(service.Chains)
 	if err != nil {
 		return report, err
 	}
-	if err := mint.Sync(ctx, service.db, mints); err != nil {
+	if err := mint.Sync(ctx, service.parts.DB, mints); err != nil {
 		return report, err
 	}
-	report, err = mirror.RestoreDatabase(ctx, service.db, service.signer, service.wallets,
-		newRestorer(service.withdrawals, actor), rehearse)
+	report, err = mirror.RestoreDatabase(ctx, service.parts.DB, service.parts.Signer, service.Wallets,
+		service.NewRestorer(actor), rehearse)
 	if rehearse && errors.Is(err, mirror.ErrRehearsed) {
 		err = nil
 	}
@@ -54,97 +42,4 @@ func ImportJournal(
 		return report, fmt.Errorf("import the signer's journal: %w", err)
 	}
 	return report, nil
-}
-
-// restorer restores the entries of the journal in every package that has a part in it.
-type restorer struct {
-	dispatch.JournalRestorer
-	actor audit.Actor
-}
-
-// NewRestorer returns the features' part of mirror.RestoreDatabase, wired as in the service.
-func NewRestorer(pay *withdrawal.Service, actor audit.Actor) mirror.Restorer {
-	return newRestorer(pay, actor)
-}
-
-func newRestorer(pay *withdrawal.Service, actor audit.Actor) restorer {
-	return restorer{dispatch.JournalRestorer{
-		Features: restoreListeners(pay),
-		ReadFees: readFees,
-		ReadInputs: func(name chain.Name, slotKey string) ([]chain.Output, error) {
-			model := pay.Chains[name].UTXO
-			if model == nil {
-				return nil, fmt.Errorf("%s is not configured to send", name)
-			}
-			return model.Inputs(slotKey)
-		},
-	}, actor}
-}
-
-// readFees reads the fees of an unsigned transaction.
-func readFees(name chain.Name, payload []byte) (chain.Fees, error) {
-	switch name.Family() {
-	case chain.EVM:
-		tx, err := evmtx.Decode(payload)
-		return chain.Fees{GasLimit: tx.Gas, TipCap: tx.TipCap, FeeCap: tx.FeeCap}, err
-	case chain.SolanaFamily:
-		if made, err := solanatx.DecodeNonceCreation(payload); err == nil {
-			return chain.Fees{NonGas: made.MaxCost()}, nil
-		}
-		tx, err := solanatx.Decode(payload)
-		if err != nil {
-			return chain.Fees{}, err
-		}
-		return chain.Fees{GasLimit: uint64(tx.Limit), TipCap: money.Units(tx.Price), NonGas: tx.MaxCost()}, nil
-	}
-	if name.Family() == chain.BitcoinFamily {
-		tx, err := bitcointx.Decode(payload)
-		if err != nil {
-			return chain.Fees{}, err
-		}
-		// The rate is that of the whole fee: a replacement has to pay more than that.
-		fee, size := tx.Fee(), tx.VirtualSize()
-		paid, _ := fee.Uint64()
-		rate := min(paid*1000/max(size, 1), bitcointx.RateMax)
-		return chain.Fees{GasLimit: size, TipCap: money.Units(rate), NonGas: fee}, nil
-	}
-	return chain.Fees{}, fmt.Errorf("cannot read transactions of %s", name)
-}
-
-// RestoreOrganizations implements mirror.Restorer.
-func (restorer) RestoreOrganizations(ctx context.Context, tx pg.Tx, ids []string) error {
-	return org.RestoreOrganizations(ctx, tx, ids)
-}
-
-// RestoreOrders implements mirror.Restorer.
-func (r restorer) RestoreOrders(ctx context.Context, tx pg.Tx, intents []mirror.JournaledIntent) error {
-	return r.Restore(ctx, tx, intents)
-}
-
-// ResumeOperation implements mirror.Restorer. Events continue after every number that the lost
-// database may have given. Freezes that were set because the database was older than the journal
-// are lifted.
-func (r restorer) ResumeOperation(ctx context.Context, tx pg.Tx, last time.Time) error {
-	resumedAt := tx.Now
-	if resumedAt.Before(last) {
-		resumedAt = last // the clock was set back
-	}
-	if err := event.SkipSequences(ctx, tx, resumedAt); err != nil {
-		return err
-	}
-	standing, err := freeze.List(ctx, tx)
-	if err != nil {
-		return err
-	}
-	for _, f := range standing {
-		if f.Source == freeze.SourceSigner {
-			if err := freeze.Lift(ctx, tx, f.ID, r.actor); err != nil {
-				return err
-			}
-		}
-	}
-	return audit.Record(ctx, tx, audit.Entry{
-		Actor: r.actor, Action: "journal.imported", ResourceKind: "JOURNAL", ResourceID: "signer",
-		Detail: map[string]any{"resumedAt": resumedAt.UnixMicro()},
-	})
 }

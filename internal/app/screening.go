@@ -176,7 +176,7 @@ func (r *Risk) readKeys(content func(setting, file string, needed bool) string) 
 // openRisk builds the screening policy.
 func (a *App) openRisk() error {
 	conf := a.conf.Risk
-	a.screening = risk.Policy{
+	a.parts.Risk = risk.Policy{
 		SanctionsFloor: conf.SanctionsFloor == "ON",
 		UnknownAs:      risk.UnknownTreatment(cmp.Or(conf.UnknownSeverity, string(risk.TreatUnknownAsHold))),
 		Grace:          cmp.Or(time.Duration(conf.Grace), risk.GraceDefault),
@@ -189,8 +189,8 @@ func (a *App) openRisk() error {
 		return err
 	}
 	env := risk.VendorEnv{
-		DB: a.db, Seal: sealed, TTL: cmp.Or(time.Duration(conf.Keep), keepDefault),
-		Chains: slices.Collect(maps.Keys(a.chains)), ContractCaller: a.contractCaller,
+		DB: a.parts.DB, Seal: sealed, TTL: cmp.Or(time.Duration(conf.Keep), keepDefault),
+		Chains: slices.Collect(maps.Keys(a.parts.Chains)), ContractCaller: a.contractCaller,
 	}
 	panel, lists := a.newPanel(sealed), a.newPanel(sealed)
 	panel.Quorum = conf.Quorum
@@ -205,15 +205,15 @@ func (a *App) openRisk() error {
 			lists.Members = append(lists.Members, m)
 		}
 	}
-	a.screening.Providers = panel
+	a.parts.Risk.Providers = panel
 	if len(lists.Members) > 0 {
-		a.screening.Lists = lists
+		a.parts.Risk.Lists = lists
 	}
 	return nil
 }
 
 func (a *App) newPanel(sealed *seal.Keyset) *risk.Panel {
-	return &risk.Panel{Answers: &risk.AnswerStore{DB: a.db, Seal: sealed}, Log: a.log}
+	return &risk.Panel{Answers: &risk.AnswerStore{DB: a.parts.DB, Seal: sealed}, Log: a.log}
 }
 
 // openMember builds a provider of a checked configuration.
@@ -231,7 +231,7 @@ func (r *Risk) openMember(provider string, env risk.VendorEnv) (risk.Member, err
 
 // contractCaller returns the caller for contracts of a chain.
 func (a *App) contractCaller(name chain.Name) (chain.ContractCaller, error) {
-	ch, ok := a.chains[name]
+	ch, ok := a.parts.Chains[name]
 	if !ok {
 		return nil, fmt.Errorf("%s is not among chains", name)
 	}
@@ -242,13 +242,8 @@ func (a *App) contractCaller(name chain.Name) (chain.ContractCaller, error) {
 	return c, nil
 }
 
-// NewRescreener builds the rescreener of senders, which runs on request.
-func (a *App) NewRescreener() *deposit.Rescreener {
-	return deposit.NewRescreener(a.db, a.screening, a.conf.Risk.Rescreen.rescreenConfig(), a.log)
-}
-
 // ScreeningPolicy returns the screening policy of this installation.
-func (a *App) ScreeningPolicy() risk.Policy { return a.screening }
+func (a *App) ScreeningPolicy() risk.Policy { return a.parts.Risk }
 
 // ImportSanctions reads a file of the Treasury's list and stores it. Errors: those of ofac.ReadList
 // and of Store.Import.
@@ -291,5 +286,5 @@ func (a *App) sanctionsStore() (*ofac.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &ofac.Store{DB: a.db, Seal: sealed}, nil
+	return &ofac.Store{DB: a.parts.DB, Seal: sealed}, nil
 }

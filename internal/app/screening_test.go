@@ -26,6 +26,7 @@ import (
 	"github.com/cofferpay/coffer/internal/price/chainlink"
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/seal"
+	"github.com/cofferpay/coffer/internal/service"
 )
 
 // Two small contracts in EVM bytecode, because they do almost nothing.
@@ -92,7 +93,7 @@ func TestContractsOnAChainSayWhoIsSanctionedAndWhatItCosts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &App{chains: chain.Chains{chain.Ethereum: ch}, log: slog.New(slog.DiscardHandler)}
+	a := &App{parts: service.Parts{Chains: chain.Chains{chain.Ethereum: ch}}, log: slog.New(slog.DiscardHandler)}
 	a.conf.Prices = Prices{MaxAge: Duration(5 * time.Minute)}
 	a.conf.Prices.Chainlink = chainlink.Config{
 		"4": {Chain: chain.Ethereum, Contract: feed.Hex(), Heartbeat: Duration(time.Hour)},
@@ -138,7 +139,7 @@ func TestContractsOnAChainSayWhoIsSanctionedAndWhatItCosts(t *testing.T) {
 		if err := a.openPrices(); err != nil {
 			t.Fatal(err)
 		}
-		return a.prices.USD(ctx, 4)
+		return a.parts.Prices.USD(ctx, 4)
 	}
 	if q, err := asked(); !errors.Is(err, price.ErrUnavailable) {
 		t.Errorf("a feed that was never written: got %+v %v, want unavailable", q, err)
@@ -180,7 +181,7 @@ func TestAConfigurationIsWhoScreens(t *testing.T) {
 	if err := seal.CreateKeyset(filepath.Join(dir, "seal.key")); err != nil {
 		t.Fatal(err)
 	}
-	a := &App{db: pgtest.New(t), log: slog.New(slog.DiscardHandler)}
+	a := &App{parts: service.Parts{DB: pgtest.New(t)}, log: slog.New(slog.DiscardHandler)}
 	a.conf.Keys.Seal = filepath.Join(dir, "seal.key")
 	a.conf.Risk = Risk{
 		Providers: []string{"ofac", "chainalysis_sanctions"}, SanctionsFloor: "ON", UnknownSeverity: "LOW", Quorum: 1,

@@ -49,7 +49,7 @@ func TestACommandOpensWhileTheProvidersAreAway(t *testing.T) {
 	); !fault.HasCode(err, fault.CodeNotFound) {
 		t.Errorf("end an order that is not there: got %v, want %s", err, fault.CodeNotFound)
 	}
-	if heads, err := a.Chains()[chain.Ethereum].Reader.Heads(t.Context()); err == nil {
+	if heads, err := a.Chains[chain.Ethereum].Reader.Heads(t.Context()); err == nil {
 		t.Errorf("ask the chain: got %+v, want an error", heads)
 	}
 	if b, err := OpenTools(

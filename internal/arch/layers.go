@@ -12,9 +12,10 @@ const (
 	gates                    // the only ways in and out
 	features                 // the features of the business
 	reporting                // above the features, reading only
+	assembly                 // service: builds the features and their loops from parts, so it knows no adapter
 	adapters                 // implementations of a port in the parent package
 	surfaces                 // translate and decide nothing
-	wiring                   // app
+	wiring                   // app: gives service its parts
 	world                    // the local world, which runs app
 	commands                 // the subcommands, above wiring and world
 	program                  // main
@@ -22,7 +23,7 @@ const (
 )
 
 var layerNames = [...]string{
-	"public", "words", "foundations", "core", "gates", "features", "reporting", "adapters",
+	"public", "words", "foundations", "core", "gates", "features", "reporting", "assembly", "adapters",
 	"surfaces", "wiring", "world", "commands", "program", "watch",
 }
 
@@ -144,6 +145,8 @@ var packages = []pkg{
 	{"internal/verify", reporting, 0},
 	{"internal/report", reporting, 0},
 
+	{"internal/service", assembly, 0},
+
 	{"internal/chain/evm", adapters, 0},
 	{"internal/chain/bitcoin", adapters, 0},
 	{"internal/chain/sim", adapters, mayRand},
@@ -207,6 +210,7 @@ var exceptions = []exception{}
 // importers names the only packages whose code, except for tests, may import the ones on the left.
 // Adapters need no line here: only app imports them.
 var importers = map[string][]string{
+	"internal/service": {"internal/app", "internal/cli"},
 	"internal/localworld/anvil": {
 		"internal/localworld", "internal/localworld/anvil/anviltest", "internal/trial/crashes", "internal/trial/forks",
 	},

@@ -216,7 +216,7 @@ func (c flaggedDepositFlags) runDecision(
 	if err != nil {
 		return d, err
 	}
-	return decide(ctx, tools.DepositService(), decider)
+	return decide(ctx, tools.Deposits, decider)
 }
 
 // deciderFlags name who decides at a terminal: a member of the organization, or the operator.

@@ -150,7 +150,7 @@ func (c withdrawalsList) Run(ctx context.Context, std streams) error {
 	return printList(std.out, c.listFlags, "WITHDRAWAL\tFROM\tAMOUNT\tCHAIN\tTO\tSTATUS\tREQUESTED\tTRANSACTION",
 		"There is no such withdrawal.",
 		func(p pagination.Page) (pagination.Result[withdrawal.OrgWithdrawal], error) {
-			return tools.WithdrawalService().ListAcrossOrgs(ctx, c.Org, f, p)
+			return tools.Withdrawals.ListAcrossOrgs(ctx, c.Org, f, p)
 		},
 		func(o withdrawal.OrgWithdrawal) string {
 			w := o.Object

@@ -183,14 +183,14 @@ func Tour(ctx context.Context, output io.Writer, info localworld.Info) error {
 				return err
 			}
 			if isApproval {
-				_, err = tools.WithdrawalService().Approve(ctx, p.OrgID, id, audit.User(p.ID))
+				_, err = tools.Withdrawals.Approve(ctx, p.OrgID, id, audit.User(p.ID))
 			} else {
-				_, err = tools.WithdrawalService().Remove(ctx, p.OrgID, id, audit.User(p.ID), "the tour")
+				_, err = tools.Withdrawals.Remove(ctx, p.OrgID, id, audit.User(p.ID), "the tour")
 			}
 			return err
 		},
 		Holds: func(ctx context.Context, m localworld.Mint, address string) (money.Amount, error) {
-			ch := tools.Chains()[chain.Name(m.Chain)]
+			ch := tools.Chains[chain.Name(m.Chain)]
 			h := chain.Holding{Address: chain.Address(address)}
 			if m.ContractAddress != nil {
 				h.Contract = chain.Address(*m.ContractAddress)
@@ -210,7 +210,7 @@ func Tour(ctx context.Context, output io.Writer, info localworld.Info) error {
 			if err != nil {
 				return nil, err
 			}
-			chains, err := verify.CompareWithChains(ctx, tools.DB(), tools.Chains())
+			chains, err := verify.CompareWithChains(ctx, tools.DB(), tools.Chains)
 			if err != nil {
 				return nil, err
 			}

@@ -102,7 +102,7 @@ func (c localRiskSet) Run(ctx context.Context, std streams) error {
 	defer tools.Close()
 	var set risk.LocalListEntry
 	err = tools.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		set, err = risk.SetLocalEntry(ctx, tx, tools.Chains(), operator, risk.LocalListEntry{
+		set, err = risk.SetLocalEntry(ctx, tx, tools.Chains, operator, risk.LocalListEntry{
 			Address: c.Address, Severity: risk.Severity(c.Severity), Score: c.Score, Entity: c.Entity,
 			Categories: c.Categories, Outage: c.Outage,
 		})

@@ -374,7 +374,7 @@ func (c approve) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	w, err := tools.WithdrawalService().Approve(ctx, p.OrgID, c.ID, audit.User(p.ID))
+	w, err := tools.Withdrawals.Approve(ctx, p.OrgID, c.ID, audit.User(p.ID))
 	if err != nil {
 		return c.describeError(err, p)
 	}
@@ -403,7 +403,7 @@ func (c remove) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	w, err := tools.WithdrawalService().Remove(ctx, p.OrgID, c.ID, audit.User(p.ID), c.Reason)
+	w, err := tools.Withdrawals.Remove(ctx, p.OrgID, c.ID, audit.User(p.ID), c.Reason)
 	if err != nil {
 		return c.describeError(err, p)
 	}
@@ -449,9 +449,9 @@ func (c orgWithdraw) Run(ctx context.Context, std streams) error {
 	key := cmp.Or(c.Key, id.New("key", time.Now()))
 	r.IdempotencyKey = &key
 	if c.Preview {
-		return c.printPreview(ctx, std, tools.WithdrawalService(), p, r)
+		return c.printPreview(ctx, std, tools.Withdrawals, p, r)
 	}
-	w, isReplay, err := tools.WithdrawalService().RequestOrganization(ctx, p, r)
+	w, isReplay, err := tools.Withdrawals.RequestOrganization(ctx, p, r)
 	if err != nil && fault.Find(err) == nil {
 		return fmt.Errorf("it is not known whether the withdrawal was made; with --key %s the same command makes it "+
 			"at most once: %w",
@@ -512,7 +512,8 @@ func (c sweepCmd) Run(ctx context.Context, std streams) error {
 	}
 	defer tools.Close()
 	s := tools.Sweeper(c.Chain)
-	if s == nil {
+	// On a chain with UTXOs a person has nothing to sweep: every UTXO pays from where it is.
+	if s == nil || c.Chain.IsUTXO() {
 		return fmt.Errorf(
 			"%s is not configured, or has no sweeps because payments spend deposit addresses directly",
 			c.Chain,
@@ -538,11 +539,11 @@ func (c verifyCmd) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	chains, err := verify.CompareWithChains(ctx, tools.DB(), tools.Chains())
+	chains, err := verify.CompareWithChains(ctx, tools.DB(), tools.Chains)
 	if err != nil {
 		return err
 	}
-	addresses, err := verify.CheckAddresses(ctx, tools.DB(), tools.WalletService())
+	addresses, err := verify.CheckAddresses(ctx, tools.DB(), tools.Wallets)
 	if err != nil {
 		return err
 	}

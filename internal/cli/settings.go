@@ -145,7 +145,7 @@ func (c changesApprove) Run(ctx context.Context, std streams) error {
 			return changerequest.Approve(ctx, tx, approver, c.ID,
 				map[changerequest.Kind]func(context.Context, pg.Tx, changerequest.Request) error{
 					changerequest.Settings:           org.ApplyApproved(approver),
-					changerequest.WhitelistedAddress: tools.WhitelistService().ApplyApproved(approver),
+					changerequest.WhitelistedAddress: tools.Whitelist.ApplyApproved(approver),
 				})
 		})
 }

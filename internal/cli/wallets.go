@@ -16,6 +16,7 @@ import (
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/report"
+	"github.com/cofferpay/coffer/internal/service"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
@@ -86,7 +87,7 @@ func (c walletsCmd) Run(ctx context.Context, std streams) error {
 	}
 	treasuries := []treasury{}
 	for _, o := range orgs {
-		for _, name := range slices.Sorted(maps.Keys(tools.Chains())) {
+		for _, name := range slices.Sorted(maps.Keys(tools.Chains)) {
 			t, err := loadTreasury(ctx, tools, o, name, mints, needs, work)
 			if err != nil {
 				return err
@@ -108,8 +109,8 @@ func loadTreasury(
 	needs []report.TreasuryNeed, work []report.GasDemand,
 ) (treasury, error) {
 	t := treasury{OrganizationID: o.ID, Name: o.Name, Chain: string(name), Needs: []need{}}
-	w, err := tools.TreasuryWallet(ctx, o.ID, name)
-	if errors.Is(err, app.ErrNoSigner) {
+	w, err := tools.Wallets.Treasury(ctx, o.ID, name.Family())
+	if errors.Is(err, service.ErrNoSigner) {
 		return t, nil
 	}
 	if err != nil {

@@ -34,7 +34,7 @@ func (c whitelistList) Run(ctx context.Context, std streams) error {
 			if _, err := org.ByID(ctx, tx, id); err != nil {
 				return err
 			}
-			found, err = tools.WhitelistService().List(ctx, tx, id, p)
+			found, err = tools.Whitelist.List(ctx, tx, id, p)
 			return err
 		})
 		if err != nil {
@@ -81,7 +81,7 @@ func (c whitelistAdd) Run(ctx context.Context, std streams) error {
 	var readAt time.Time
 	err = tools.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
 		readAt = tx.Now
-		outcome, err = tools.WhitelistService().RequestEntry(ctx, tx, key, tools.FourEyes(), id,
+		outcome, err = tools.Whitelist.RequestEntry(ctx, tx, key, tools.FourEyes(), id,
 			whitelist.EntryRequest{Chain: c.Chain, Address: c.Address, Label: c.Label})
 		return err
 	})
@@ -120,7 +120,7 @@ func (c whitelistRemove) Run(ctx context.Context, std streams) error {
 	}
 	var removed whitelist.Entry
 	err = tools.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		removed, err = tools.WhitelistService().Remove(ctx, tx, key, id, c.ID)
+		removed, err = tools.Whitelist.Remove(ctx, tx, key, id, c.ID)
 		return err
 	})
 	if err != nil {

@@ -190,7 +190,7 @@ func withUser(nodeURL, password string) string {
 func (w *World) fundOtherTreasuries(ctx context.Context) error {
 	if n := w.otherChains.solana; n != nil {
 		// surfpool begins anew at each start, so the treasury is empty.
-		treasury, err := w.app.TreasuryWallet(ctx, w.Info.OrganizationID, chain.Solana)
+		treasury, err := w.app.Wallets.Treasury(ctx, w.Info.OrganizationID, chain.SolanaFamily)
 		if err == nil {
 			w.opts.Progress("the operator sends %d SOL of gas to the treasury %s", treasurySOL, treasury.Address)
 			_, err = n.PayLamports(ctx, treasury.Address, treasurySOL*surfpool.LamportsPerSOL)
@@ -200,7 +200,7 @@ func (w *World) fundOtherTreasuries(ctx context.Context) error {
 		}
 	}
 	if n := w.otherChains.bitcoin; n != nil {
-		treasury, err := w.app.TreasuryWallet(ctx, w.Info.OrganizationID, chain.Bitcoin)
+		treasury, err := w.app.Wallets.Treasury(ctx, w.Info.OrganizationID, chain.BitcoinFamily)
 		used := false
 		if err == nil {
 			// The top-up of an earlier start may still lack confirmations, or be spent already.

@@ -428,7 +428,7 @@ func (w *World) fundTreasury(ctx context.Context) error {
 	if err := w.fundOtherTreasuries(ctx); err != nil {
 		return err
 	}
-	treasury, err := w.app.TreasuryWallet(ctx, w.Info.OrganizationID, chain.Ethereum)
+	treasury, err := w.app.Wallets.Treasury(ctx, w.Info.OrganizationID, chain.EVM)
 	if err != nil {
 		return err
 	}

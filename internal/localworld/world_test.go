@@ -156,7 +156,7 @@ func (n *scenario) checkBooks() {
 	if err != nil {
 		n.Fatal(err)
 	}
-	chains, err := verify.CompareWithChains(n.ctx, a.DB(), a.Chains())
+	chains, err := verify.CompareWithChains(n.ctx, a.DB(), a.Chains)
 	if err != nil {
 		n.Fatal(err)
 	}

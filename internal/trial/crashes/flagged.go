@@ -78,7 +78,7 @@ func (s *cellRun) startDeciding(depositID, verb string) func(context.Context) er
 
 // redirectDeposit redirects a flagged deposit to an address, as the operator.
 func (s *cellRun) redirectDeposit(ctx context.Context, depositID string, recipient string) error {
-	_, err := s.tools.DepositService().Redirect(ctx, depositID, coffer.Actor{Actor: audit.Operator("trial")},
+	_, err := s.tools.Deposits.Redirect(ctx, depositID, coffer.Actor{Actor: audit.Operator("trial")},
 		coffer.Redirection{ToAddress: recipient, Reason: coffer.ComplianceHold, Reference: s.name})
 	return err
 }
@@ -254,7 +254,7 @@ func playCancelledReturn(ctx context.Context, s *cellRun) error {
 		return err
 	}
 	err = s.retryUntilDone(ctx, "it is completed", func(ctx context.Context) error {
-		_, err := s.tools.DepositService().Complete(
+		_, err := s.tools.Deposits.Complete(
 			ctx, depositID, coffer.Actor{Actor: audit.Operator("trial")}, "the transaction was cancelled",
 		)
 		return err
@@ -339,7 +339,7 @@ func playRevertedReturn(ctx context.Context, s *cellRun) error {
 		return err
 	}
 	err = s.retryUntilDone(ctx, "it is completed", func(ctx context.Context) error {
-		_, err := s.tools.DepositService().Complete(
+		_, err := s.tools.Deposits.Complete(
 			ctx, depositID, coffer.Actor{Actor: audit.Operator("trial")}, "the token takes it again",
 		)
 		return err

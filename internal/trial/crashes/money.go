@@ -249,7 +249,7 @@ func (s *cellRun) checkEverything(ctx context.Context) error {
 	}
 	var breaches []verify.Breach
 	err = waitUntil(ctx, "the chain agrees with the books", 10*time.Second, func(ctx context.Context) (bool, error) {
-		chains, err := verify.CompareWithChains(ctx, s.tools.DB(), s.tools.Chains())
+		chains, err := verify.CompareWithChains(ctx, s.tools.DB(), s.tools.Chains)
 		breaches = chains.Breaches
 		return err == nil, err
 	})

@@ -238,7 +238,7 @@ func playCancel(ctx context.Context, s *cellRun) error {
 // cancelOrder cancels an order as the operator.
 func (s *cellRun) cancelOrder(ctx context.Context, orderID string) error {
 	worker := dispatch.New(
-		s.tools.DB(), s.tools.Chains()[s.site.chain], nil, nil, nil, dispatch.Config{}, slog.New(slog.DiscardHandler),
+		s.tools.DB(), s.tools.Chains[s.site.chain], nil, nil, nil, dispatch.Config{}, slog.New(slog.DiscardHandler),
 	)
 	return waitUntil(ctx, "the cancel is ordered", sceneMax, func(ctx context.Context) (bool, error) {
 		return worker.CancelOrder(ctx, orderID, audit.Operator("trial"))
@@ -334,7 +334,7 @@ func (s *cellRun) waitCredited(ctx context.Context, d *deposit) error {
 func playRescan(ctx context.Context, s *cellRun) error {
 	s.atPoint = func(ctx context.Context) error {
 		walker := scan.New(
-			s.tools.DB(), scan.Config{Chain: s.site.chain, Reader: s.tools.Chains()[s.site.chain].Reader}, nil,
+			s.tools.DB(), scan.Config{Chain: s.site.chain, Reader: s.tools.Chains[s.site.chain].Reader}, nil,
 			slog.New(slog.DiscardHandler),
 		)
 		var height uint64

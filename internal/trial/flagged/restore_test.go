@@ -4,7 +4,6 @@ import (
 	"math/big"
 	"testing"
 
-	"github.com/cofferpay/coffer/internal/app"
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/risk"
@@ -52,7 +51,7 @@ func TestAReturnInTheJournalOutlivesTheDatabase(t *testing.T) {
 			h.Harness = harness.New(h.plan)
 			h.steps = h.ListSteps(nil)
 			_, err := mirror.RestoreDatabase(
-				h.ctx, h.db, h.plan.Signer, h.Wallets, app.NewRestorer(h.Withdrawals, audit.Operator("op")), false,
+				h.ctx, h.db, h.plan.Signer, h.Wallets, h.NewRestorer(audit.Operator("op")), false,
 			)
 			h.mustSucceed(err)
 			if d := h.loadDeposit(id); d.Status != "REJECTING" {

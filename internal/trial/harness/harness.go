@@ -1,5 +1,5 @@
-// Package harness wires everything that moves money, real except for a trial's chain and signer, and
-// lets a trial drive it one step at a time.
+// Package harness builds the service on a trial's chain and signer, and lets a trial drive it one
+// step at a time.
 //
 // It has no loop, no clock of its own and makes no decision. A crash leaves rows, from which
 // another Harness on the same database continues; trials play a restart like that.
@@ -10,22 +10,15 @@ import (
 	"crypto/ed25519"
 	"log/slog"
 
-	"github.com/cofferpay/coffer/internal/app"
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/delivery"
-	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/dispatch"
-	"github.com/cofferpay/coffer/internal/event"
-	"github.com/cofferpay/coffer/internal/finality"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/scan"
+	"github.com/cofferpay/coffer/internal/service"
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/sweep"
-	"github.com/cofferpay/coffer/internal/wallet"
-	"github.com/cofferpay/coffer/internal/withdrawal"
 	"github.com/cofferpay/coffer/webhook"
 )
 
@@ -44,44 +37,30 @@ type Config struct {
 	Log        *slog.Logger // nil: no log
 }
 
-// Harness has the parts of the service. It runs none of them by itself.
+// Harness is the service on one chain. It runs none of its loops.
 type Harness struct {
-	Chains         chain.Chains
-	Wallets        *wallet.Service
-	Withdrawals    *withdrawal.Service
-	Deposits       *deposit.Service
+	*service.Service
 	Walker         *scan.Walker
 	DispatchWorker *dispatch.Worker
 	Sweeper        *sweep.Sweeper
-	Sequencer      *event.Sequencer
 }
 
-// New wires the parts of one chain.
+// New builds the service on one chain.
 func New(p Config) *Harness {
 	if p.Log == nil {
 		p.Log = slog.New(slog.DiscardHandler)
 	}
-	w := &Harness{Chains: chain.Chains{p.Chain.Name: p.Chain}, Wallets: wallet.New(p.DB, p.Signer, p.AttestKey)}
-	w.Withdrawals = &withdrawal.Service{
-		DB: p.DB, Chains: w.Chains, Wallets: w.Wallets, Prices: p.Prices, Risk: p.RiskPolicy, GrantKey: p.Grants,
+	name := p.Chain.Name
+	s := service.New(service.Config{
+		Environment: webhook.Test,
+		Chains:      map[chain.Name]service.ChainConfig{name: {Start: &p.Start, Dispatch: p.Dispatch, Sweep: p.Sweep}},
+	}, service.Parts{
+		DB: p.DB, Signer: p.Signer, AttestKey: p.AttestKey, Grants: p.Grants, Chains: chain.Chains{name: p.Chain},
+		Prices: p.Prices, Risk: p.RiskPolicy, Log: p.Log,
+	})
+	return &Harness{
+		Service: s, Walker: s.Walker(name), DispatchWorker: s.DispatchWorker(name), Sweeper: s.Sweeper(name),
 	}
-	w.Withdrawals.Voider = &dispatch.Voider{DB: p.DB, Signer: p.Signer, Grants: p.Grants, Log: p.Log}
-	w.Deposits = &deposit.Service{
-		DB: p.DB, Chains: w.Chains, Wallets: w.Wallets, Prices: p.Prices, Risk: p.RiskPolicy, GrantKey: p.Grants,
-		Voider: w.Withdrawals.Voider, Log: p.Log,
-	}
-	w.Withdrawals.Voider.Listeners = app.VoidListeners(w.Withdrawals, w.Deposits)
-	w.Walker = scan.New(p.DB, scan.Config{
-		Chain: p.Chain.Name, Reader: p.Chain.Reader, Start: &p.Start,
-		FinalityListeners: []finality.Listener{w.Deposits},
-	}, w.Deposits, p.Log)
-	w.DispatchWorker = dispatch.New(
-		p.DB, p.Chain, p.Signer, mirror.RecordEntry, app.OrderListeners(w.Withdrawals, w.Deposits), p.Dispatch, p.Log,
-		dispatch.WithChangeWallets(w.Wallets), dispatch.WithVoider(w.Withdrawals.Voider),
-	)
-	w.Sweeper = sweep.New(p.DB, p.Chain, w.Wallets, p.Prices, p.Sweep, p.Log)
-	w.Sequencer = &event.Sequencer{DB: p.DB, Environment: webhook.Test, Listener: delivery.FanOut{}, Log: p.Log}
-	return w
 }
 
 // Step is one turn of one part.
@@ -120,7 +99,7 @@ func (w *Harness) ListSteps(betweenMoves func(name string)) []Step {
 		{"credits", "deposit", func(ctx context.Context) error { _, err := w.Deposits.CreditWaiting(ctx); return err }},
 		{"sweeps", "sweep", func(ctx context.Context) error { _, err := w.Sweeper.Plan(ctx); return err }},
 		repeatStep("dispatch", "dispatch", w.DispatchWorker.RunRound),
-		{"voids", "voids", func(ctx context.Context) error { return w.Withdrawals.Voider.RunPass(ctx) }},
+		{"voids", "voids", func(ctx context.Context) error { return w.Voider.RunPass(ctx) }},
 		{"sequencer", "sequencer", func(ctx context.Context) error { _, err := w.Sequencer.Step(ctx); return err }},
 	}
 }

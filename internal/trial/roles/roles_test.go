@@ -236,7 +236,7 @@ func (n *scenario) checkBooks() {
 	if err != nil || !books.IsIntact() {
 		n.Errorf("the books: got %+v %v, want them to add up", books.Breaches, err)
 	}
-	chains, err := verify.CompareWithChains(n.ctx, a.DB(), a.Chains())
+	chains, err := verify.CompareWithChains(n.ctx, a.DB(), a.Chains)
 	if err != nil || !chains.IsIntact() {
 		n.Errorf("the chain: got %+v %v, want it to agree", chains.Breaches, err)
 	}

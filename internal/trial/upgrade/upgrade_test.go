@@ -343,7 +343,7 @@ func TestAnUpgradeUnderLoadLosesNothing(t *testing.T) {
 	if err != nil || !books.IsIntact() {
 		t.Errorf("the books: got %+v %v, want them to add up", books.Breaches, err)
 	}
-	chains, err := verify.CompareWithChains(ctx, a.DB(), a.Chains())
+	chains, err := verify.CompareWithChains(ctx, a.DB(), a.Chains)
 	if err != nil || !chains.IsIntact() {
 		t.Errorf("the chain: got %+v %v, want it to agree", chains.Breaches, err)
 	}

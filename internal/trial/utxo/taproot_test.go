@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cofferpay/coffer/internal/app"
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/bitcoin/bitcointx"
@@ -37,7 +36,7 @@ func (n btcdEnv) restoreBackup(backup pgtest.Database) {
 	n.plan.DB = n.db
 	n.Harness = harness.New(n.plan)
 	_, err := mirror.RestoreDatabase(
-		n.ctx, n.db, n.plan.Signer, n.Wallets, app.NewRestorer(n.Harness.Withdrawals, audit.Operator("op")), false,
+		n.ctx, n.db, n.plan.Signer, n.Wallets, n.NewRestorer(audit.Operator("op")), false,
 	)
 	n.mustSucceed(err)
 }

@@ -1,10 +1,9 @@
-package app_test
+package service_test
 
 import (
 	"bytes"
 	"context"
 	"errors"
-	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -14,15 +13,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/cofferpay/coffer/internal/app"
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/sim"
 	"github.com/cofferpay/coffer/internal/customer"
-	"github.com/cofferpay/coffer/internal/delivery"
-	"github.com/cofferpay/coffer/internal/deposit"
-	"github.com/cofferpay/coffer/internal/dispatch"
-	"github.com/cofferpay/coffer/internal/event"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/freeze"
 	"github.com/cofferpay/coffer/internal/ledger"
@@ -32,13 +26,12 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/price"
-	"github.com/cofferpay/coffer/internal/scan"
+	"github.com/cofferpay/coffer/internal/service"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
-	"github.com/cofferpay/coffer/internal/sweep"
+	"github.com/cofferpay/coffer/internal/trial/harness"
 	"github.com/cofferpay/coffer/internal/verify"
-	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
@@ -120,63 +113,44 @@ func newRestoreEnv(t *testing.T) *restoreEnv {
 // of the books after each.
 type restoredService struct {
 	*restoreEnv
-	ctx    context.Context
-	db     *pg.DB
-	org    string
-	book   *wallet.Service
-	chains chain.Chains
-	pay    *withdrawal.Service
-	steps  []func(context.Context) error
-	quick  bool // no check after each step
+	*service.Service
+	ctx   context.Context
+	db    *pg.DB
+	org   string
+	steps []func(context.Context) error
+	quick bool // no check after each step
 }
 
 func (o *restoreEnv) on(d pgtest.Database, orgID string) *restoredService {
 	o.Helper()
 	s := &restoredService{restoreEnv: o, ctx: o.Context(), db: pgtest.Open(o, d, o.clock), org: orgID}
-	ch := o.net.ToChain()
-	s.chains = chain.Chains{ch.Name: ch}
-	s.book = wallet.New(s.db, o.signer, o.attest)
-	log := slog.New(slog.DiscardHandler)
-	prices := price.Fixed{
-		Prices: map[int]money.USD{1: money.MustParseUSD("1"), 2: money.MustParseUSD("3000")}, Clock: o.clock,
-	}
-	s.pay = &withdrawal.Service{DB: s.db, Chains: s.chains, Wallets: s.book, Prices: prices}
-	s.pay.Voider = &dispatch.Voider{
-		DB: s.db, Signer: o.signer, Listeners: map[signer.Purpose]dispatch.VoidListener{signer.Payment: s.pay},
-		Log: log,
-	}
-	desk := &deposit.Service{DB: s.db, Wallets: s.book, Prices: prices, Log: log}
-	zero := uint64(0)
-	walk := scan.New(s.db, scan.Config{Chain: ch.Name, Reader: ch.Reader, Start: &zero}, desk, log)
-	out := dispatch.New(
-		s.db, ch, o.signer, mirror.RecordEntry, app.OrderListeners(s.pay, desk), dispatch.Config{}, log,
-	)
-	sweeper := sweep.New(s.db, ch, s.book, prices, sweep.Config{}, log)
-	sequencer := &event.Sequencer{DB: s.db, Environment: "TEST", Listener: delivery.FanOut{}, Log: log}
-	until := func(do func(context.Context) (bool, error)) func(context.Context) error {
-		return func(ctx context.Context) error {
-			for range 100 {
-				if more, err := do(ctx); err != nil || !more {
-					return err
-				}
-			}
-			return nil
-		}
-	}
-	count := func(do func(context.Context) (int, error)) func(context.Context) error {
-		return func(ctx context.Context) error { _, err := do(ctx); return err }
-	}
-	s.steps = []func(context.Context) error{
-		until(walk.StepHead), until(walk.StepFinal), count(desk.CreditWaiting), count(s.pay.CollectOwed),
-		count(sweeper.Plan),
-		func(ctx context.Context) error {
-			err := until(out.RunRound)(ctx)
-			if err != nil && strings.Contains(err.Error(), "the signer does not answer") {
-				return nil
-			}
-			return err
+	parts := harness.New(harness.Config{
+		DB: s.db, Chain: o.net.ToChain(), Signer: o.signer, AttestKey: o.attest,
+		Prices: price.Fixed{
+			Prices: map[int]money.USD{1: money.MustParseUSD("1"), 2: money.MustParseUSD("3000")}, Clock: o.clock,
 		},
-		count(sequencer.Step),
+	})
+	s.Service = parts.Service
+	for _, step := range parts.ListSteps(nil) {
+		run := step.Run
+		switch step.Name {
+		case "sweeps":
+			s.steps = append(s.steps, func(ctx context.Context) error {
+				_, err := s.Withdrawals.CollectOwed(ctx)
+				return err
+			})
+		case "dispatch":
+			run = func(ctx context.Context) error {
+				err := step.Run(ctx)
+				if err != nil && strings.Contains(err.Error(), "the signer does not answer") {
+					return nil
+				}
+				return err
+			}
+		case "voids":
+			continue // the test that has voids says when the signer answers
+		}
+		s.steps = append(s.steps, run)
 	}
 	return s
 }
@@ -185,7 +159,7 @@ func (s *restoredService) look(when string) {
 	s.Helper()
 	r, err := verify.RunChecks(s.ctx, s.db, verify.WithoutSchema)
 	s.must(err)
-	onChain, err := verify.CompareWithChains(s.ctx, s.db, s.chains)
+	onChain, err := verify.CompareWithChains(s.ctx, s.db, s.Chains)
 	s.must(err)
 	for _, r := range []verify.Report{r, onChain} {
 		if !r.IsIntact() {
@@ -219,13 +193,13 @@ func (s *restoredService) address(customerID string) chain.Address {
 		_, _, err := customer.Ensure(ctx, tx, s.org, customerID, "")
 		return err
 	}))
-	w, err := s.book.Address(s.ctx, signertest.Deposit(s.org, customerID))
+	w, err := s.Wallets.Address(s.ctx, signertest.Deposit(s.org, customerID))
 	s.must(err)
 	return w.Address
 }
 
 func (s *restoredService) ask(key, customerID, amount string, to chain.Address, approval bool) (string, error) {
-	w, _, err := s.pay.Request(s.ctx, s.org, withdrawal.Request{
+	w, _, err := s.Withdrawals.Request(s.ctx, s.org, withdrawal.Request{
 		MintID: 1, CustomerID: customerID, Amount: amount, ToAddress: string(to), RequireApproval: approval,
 		IdempotencyKey: &key, Reference: &key, Actor: audit.APIKey(s.org),
 	})
@@ -241,7 +215,7 @@ func (s *restoredService) withdraw(key, customerID, amount string, to chain.Addr
 
 func (s *restoredService) want(withdrawalID, status string) {
 	s.Helper()
-	w, err := s.pay.ByID(s.ctx, s.org, withdrawalID)
+	w, err := s.Withdrawals.ByID(s.ctx, s.org, withdrawalID)
 	s.must(err)
 	if w.Status != status {
 		s.Errorf("withdrawal %s: got %v (%v), want %v", withdrawalID, w.Status, w.ApprovalReasons, status)
@@ -297,7 +271,7 @@ func start(t *testing.T) (*restoredService, pgtest.Database) {
 	d := pgtest.NewDatabase(t)
 	s := o.on(d, "")
 	s.quick = true
-	s.must(mirror.ImportJournal(s.ctx, s.db, o.signer, s.book))
+	s.must(mirror.ImportJournal(s.ctx, s.db, o.signer, s.Wallets))
 	token := mint.Mint{
 		ID: 1, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: signertest.Token,
 		Symbol: "USDC", Name: "USD Coin", Decimals: 6,
@@ -311,7 +285,7 @@ func start(t *testing.T) (*restoredService, pgtest.Database) {
 	made, _, err := org.Create(s.ctx, s.db, "Acme")
 	s.must(err)
 	s.org = made.ID
-	treasury, err := s.book.Treasury(s.ctx, s.org, chain.EVM)
+	treasury, err := s.Wallets.Treasury(s.ctx, s.org, chain.EVM)
 	s.must(err)
 	rich := sim.Address("rich")
 	s.net.Mint(rich, signertest.Token, money.Units(10_000_000_000))
@@ -341,7 +315,7 @@ func TestARestoredBackupPaysNothingTwice(t *testing.T) {
 	live.net.Pay(rich, cid, signertest.Token, 300_000_000)
 	live.net.Pay(rich, live.address("ann"), signertest.Token, 200_000_000)
 	live.pass(14) // credited, topped up and swept
-	_, err := live.pay.Approve(live.ctx, live.org, held, audit.User("usr_1"))
+	_, err := live.Withdrawals.Approve(live.ctx, live.org, held, audit.User("usr_1"))
 	live.must(err)
 	final := live.withdraw("final", "ann", "600000000", shop, false)
 	newcomer := live.withdraw("newcomer", "cid", "120000000", sim.Address("newcomer"), false)
@@ -373,7 +347,7 @@ func TestARestoredBackupPaysNothingTwice(t *testing.T) {
 	s := live.on(backup, live.org)
 	s.signer.refuse = map[string]bool{}
 	var unknown *mirror.UnknownError
-	if err := mirror.CheckJournal(s.ctx, s.db, s.signer, s.book); !errors.As(err, &unknown) {
+	if err := mirror.CheckJournal(s.ctx, s.db, s.signer, s.Wallets); !errors.As(err, &unknown) {
 		t.Fatalf("the older database: got %v, want *UnknownError", err)
 	}
 	wanted := []string{final, newcomer, flying, unsent, unsigned, held}
@@ -385,12 +359,12 @@ func TestARestoredBackupPaysNothingTwice(t *testing.T) {
 	by := audit.Operator("op")
 	for range 2 {
 		before := s.number(`SELECT count(*) FROM audit_log`)
-		_, err = mirror.RestoreDatabase(s.ctx, s.db, s.signer, s.book, app.NewRestorer(s.pay, by), true)
+		_, err = mirror.RestoreDatabase(s.ctx, s.db, s.signer, s.Wallets, s.NewRestorer(by), true)
 		if !errors.Is(err, mirror.ErrRehearsed) || s.number(`SELECT count(*) FROM audit_log`) != before {
 			t.Fatalf("a rehearsal: got %v, want ErrRehearsed and nothing written", err)
 		}
 	}
-	done, err := mirror.RestoreDatabase(s.ctx, s.db, s.signer, s.book, app.NewRestorer(s.pay, by), false)
+	done, err := mirror.RestoreDatabase(s.ctx, s.db, s.signer, s.Wallets, s.NewRestorer(by), false)
 	s.must(err)
 	if n := s.number(
 		`SELECT count(*) FROM audit_log WHERE (actor_kind, actor_id, action, resource_kind, resource_id) = ('OPERATOR', 'op', $1, 'JOURNAL', 'signer')`,
@@ -401,7 +375,7 @@ func TestARestoredBackupPaysNothingTwice(t *testing.T) {
 	if len(done.Missing.Intents) < len(wanted) {
 		t.Errorf("restored %v, want at least %v", done.Missing.Intents, wanted)
 	}
-	s.must(mirror.CheckJournal(s.ctx, s.db, s.signer, s.book))
+	s.must(mirror.CheckJournal(s.ctx, s.db, s.signer, s.Wallets))
 	s.look("the import")
 	s.must(s.db.ReadSystem(s.ctx, func(ctx context.Context, tx pg.Tx) error {
 		f, err := freeze.Active(ctx, tx, freeze.Target{OrgID: s.org})
@@ -481,7 +455,7 @@ func TestARestoredBackupPaysNothingTwice(t *testing.T) {
 	}
 
 	// A person decides about payments that were never signed.
-	_, err = s.pay.Approve(s.ctx, s.org, unsigned, audit.User("usr_1"))
+	_, err = s.Withdrawals.Approve(s.ctx, s.org, unsigned, audit.User("usr_1"))
 	s.must(err)
 	s.pass(8)
 	s.want(unsigned, "COMPLETED")
@@ -520,7 +494,7 @@ func TestTwoLostPaymentsThatTogetherExceedTheRestoredBalanceAreBothHeld(t *testi
 
 	s := live.on(backup, live.org)
 	s.has("ann", 450_000_000)
-	_, err := mirror.RestoreDatabase(s.ctx, s.db, s.signer, s.book, app.NewRestorer(s.pay, audit.Operator("op")), false)
+	_, err := mirror.RestoreDatabase(s.ctx, s.db, s.signer, s.Wallets, s.NewRestorer(audit.Operator("op")), false)
 	s.must(err)
 	s.look("the import")
 	s.has("ann", 0)
@@ -576,7 +550,7 @@ func TestARequestRepeatedOnARestoredDatabaseIsNotPaidAgain(t *testing.T) {
 	}
 	s.pass(2)
 	s.want(repeated, "AWAITING_APPROVAL")
-	w, err := s.pay.ByID(s.ctx, s.org, repeated)
+	w, err := s.Withdrawals.ByID(s.ctx, s.org, repeated)
 	s.must(err)
 	if !slices.Equal(w.ApprovalReasons, []string{"DUPLICATE_KEY"}) {
 		t.Errorf("reasons: got %v, want DUPLICATE_KEY", w.ApprovalReasons)
@@ -599,7 +573,7 @@ func TestARequestRepeatedOnARestoredDatabaseIsNotPaidAgain(t *testing.T) {
 	}
 	// Rows that the database created after the restore contradict the journal; the error says to
 	// restore it once more.
-	_, err = mirror.RestoreDatabase(s.ctx, s.db, s.signer, s.book, app.NewRestorer(s.pay, audit.Operator("op")), true)
+	_, err = mirror.RestoreDatabase(s.ctx, s.db, s.signer, s.Wallets, s.NewRestorer(audit.Operator("op")), true)
 	if err == nil || !strings.Contains(err.Error(), "restore the backup again") {
 		t.Errorf("import: got %v, want it to ask for the backup once more", err)
 	}
@@ -615,7 +589,7 @@ func TestABackupFromBeforeAPaymentWasTakenBackPaysItNever(t *testing.T) {
 	held := live.withdraw("held", "bob", "5000000", sim.Address("gone"), true)
 	live.signer.full = map[string]bool{gone: true, held: true}
 	backup := pgtest.CopyDatabase(t, d)
-	_, err := live.pay.Approve(live.ctx, live.org, held, audit.User("usr_1"))
+	_, err := live.Withdrawals.Approve(live.ctx, live.org, held, audit.User("usr_1"))
 	live.must(err)
 	for range 3 {
 		for _, step := range live.steps {
@@ -624,7 +598,7 @@ func TestABackupFromBeforeAPaymentWasTakenBackPaysItNever(t *testing.T) {
 	}
 	for _, id := range []string{gone, held} {
 		live.want(id, "AWAITING_APPROVAL")
-		if _, err := live.pay.Cancel(live.ctx, live.org, id, audit.APIKey(live.org)); err != nil {
+		if _, err := live.Withdrawals.Cancel(live.ctx, live.org, id, audit.APIKey(live.org)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -635,26 +609,28 @@ func TestABackupFromBeforeAPaymentWasTakenBackPaysItNever(t *testing.T) {
 	s := live.on(backup, live.org)
 	s.signer.full = nil
 	var unknown *mirror.UnknownError
-	if err := mirror.CheckJournal(s.ctx, s.db, s.signer, s.book); !errors.As(err, &unknown) ||
+	if err := mirror.CheckJournal(s.ctx, s.db, s.signer, s.Wallets); !errors.As(err, &unknown) ||
 		!slices.Contains(unknown.Intents, gone) || !slices.Contains(unknown.Intents, held) {
 		t.Fatalf("the older database: got %v, want *UnknownError with %s and %s", err, gone, held)
 	}
-	_, err = mirror.RestoreDatabase(s.ctx, s.db, s.signer, s.book, app.NewRestorer(s.pay, audit.Operator("op")), false)
+	_, err = mirror.RestoreDatabase(s.ctx, s.db, s.signer, s.Wallets, s.NewRestorer(audit.Operator("op")), false)
 	s.must(err)
-	s.must(mirror.CheckJournal(s.ctx, s.db, s.signer, s.book))
+	s.must(mirror.CheckJournal(s.ctx, s.db, s.signer, s.Wallets))
 	s.look("the import")
 	s.want(gone, "AWAITING_APPROVAL")
-	if _, err := s.pay.Approve(s.ctx, s.org, gone, audit.User("usr_1")); !fault.HasCode(err, fault.InvalidState) {
+	_, err = s.Withdrawals.Approve(s.ctx, s.org, gone, audit.User("usr_1"))
+	if !fault.HasCode(err, fault.InvalidState) {
 		t.Errorf("approve what was taken back: got %v, want %s", err, fault.InvalidState)
 	}
 	// The journal knows only this payment, so it can be approved once more, and is not paid.
-	if _, err := s.pay.Approve(s.ctx, s.org, held, audit.User("usr_1")); err != nil {
+	if _, err := s.Withdrawals.Approve(s.ctx, s.org, held, audit.User("usr_1")); err != nil {
 		t.Fatal(err)
 	}
 	s.pass(8)
 	s.want(held, "AWAITING_APPROVAL")
 	for _, id := range []string{gone, held} {
-		if w, err := s.pay.Cancel(s.ctx, s.org, id, audit.APIKey(s.org)); err != nil || w.Status != "CANCELLED" {
+		w, err := s.Withdrawals.Cancel(s.ctx, s.org, id, audit.APIKey(s.org))
+		if err != nil || w.Status != "CANCELLED" {
 			t.Errorf("%s: got %v %v, want it cancelled", id, w.Status, err)
 		}
 	}
@@ -679,14 +655,14 @@ func TestABackupFromBeforeTheSignerVoidedAPaymentEndsItOnce(t *testing.T) {
 	}
 	live.want(gone, "AWAITING_APPROVAL")
 	live.signer.mute = true
-	if _, err := live.pay.Cancel(
+	if _, err := live.Withdrawals.Cancel(
 		live.ctx, live.org, gone, audit.APIKey(live.org),
 	); !fault.HasCode(err, fault.CodeUnavailable) {
 		t.Fatalf("cancel while the signer is away: got %v, want %s", err, fault.CodeUnavailable)
 	}
 	backup := pgtest.CopyDatabase(t, d)
 	live.signer.mute = false
-	live.must(live.pay.Voider.RunPass(live.ctx))
+	live.must(live.Withdrawals.Voider.RunPass(live.ctx))
 	live.want(gone, "CANCELLED")
 	live.look("the signer voided it")
 	live.db.Close()
@@ -694,10 +670,10 @@ func TestABackupFromBeforeTheSignerVoidedAPaymentEndsItOnce(t *testing.T) {
 	s := live.on(backup, live.org)
 	s.signer.full = nil
 	s.want(gone, "AWAITING_APPROVAL")
-	_, err := mirror.RestoreDatabase(s.ctx, s.db, s.signer, s.book, app.NewRestorer(s.pay, audit.Operator("op")), false)
+	_, err := mirror.RestoreDatabase(s.ctx, s.db, s.signer, s.Wallets, s.NewRestorer(audit.Operator("op")), false)
 	s.must(err)
-	s.must(mirror.CheckJournal(s.ctx, s.db, s.signer, s.book))
-	s.must(s.pay.Voider.RunPass(s.ctx))
+	s.must(mirror.CheckJournal(s.ctx, s.db, s.signer, s.Wallets))
+	s.must(s.Voider.RunPass(s.ctx))
 	s.want(gone, "CANCELLED")
 	s.has("ann", 450_000_000)
 	s.look("it ended")

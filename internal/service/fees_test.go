@@ -1,4 +1,4 @@
-package app
+package service
 
 import (
 	"strings"
@@ -87,18 +87,18 @@ func TestTheFeesOfASignedTransactionAreReadBack(t *testing.T) {
 			money.Units(solanatx.NonceRent + solanatx.SignatureFee),
 		},
 	} {
-		got, err := readFees(c.on, c.payload)
+		got, err := ReadFees(c.on, c.payload)
 		if err != nil || got != c.want {
 			t.Errorf("%s: got %+v, %v, want %+v", c.on, got, err, c.want)
 		}
 		if most, err := got.Max(); err != nil || most != c.most {
 			t.Errorf("%s: got at most %v, %v, want %v", c.on, most, err, c.most)
 		}
-		if got, err := readFees(c.on, c.payload[1:]); err == nil {
+		if got, err := ReadFees(c.on, c.payload[1:]); err == nil {
 			t.Errorf("%s, torn: got %+v, want an error", c.on, got)
 		}
 	}
-	if got, err := readFees(chain.Tron, lamports); err == nil {
+	if got, err := ReadFees(chain.Tron, lamports); err == nil {
 		t.Errorf("a chain that nothing is paid on: got %+v, want an error", got)
 	}
 }

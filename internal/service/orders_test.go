@@ -1,17 +1,17 @@
-package app
+package service
 
 import (
+	"crypto/ed25519"
+	"log/slog"
 	"testing"
 
-	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/dispatch"
-	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
 func TestEveryKindOfOrderHasItsListeners(t *testing.T) {
 	t.Parallel()
-	w, d := &withdrawal.Service{}, &deposit.Service{}
-	listeners, voids, restores := OrderListeners(w, d), VoidListeners(w, d), restoreListeners(w)
+	s := New(Config{}, Parts{AttestKey: make([]byte, ed25519.PublicKeySize), Log: slog.New(slog.DiscardHandler)})
+	listeners, voids, restores := s.orderListeners(), s.Voider.Listeners, s.newJournalRestorer().Features
 	for _, k := range dispatch.Kinds() {
 		if listeners[k.Purpose] == nil || restores[k.Purpose] == nil {
 			t.Errorf("%s: nothing is notified of the end of its orders, or of restored ones", k.Purpose)

@@ -1,0 +1,174 @@
+// Package service builds the features and the loops that run them, from a configuration and from
+// parts such as a database, chains and a signer. It is the only place that does: coffer serve, the
+// commands, a restore and the trials all use what New returns.
+//
+// It knows which feature owns the orders of a purpose, which parts rely on final blocks, and which
+// loops a chain needs. It opens nothing, starts nothing and writes nothing, so a crash leaves no
+// trace of it.
+package service
+
+import (
+	"context"
+	"crypto/ed25519"
+	"log/slog"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/delivery"
+	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/event"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/risk"
+	"github.com/cofferpay/coffer/internal/scan"
+	"github.com/cofferpay/coffer/internal/seal"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/sweep"
+	"github.com/cofferpay/coffer/internal/transfer"
+	"github.com/cofferpay/coffer/internal/wallet"
+	"github.com/cofferpay/coffer/internal/whitelist"
+	"github.com/cofferpay/coffer/internal/withdrawal"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+// Config holds the settings of the features and of their loops. A zero value means the default of
+// the feature.
+type Config struct {
+	Environment string // webhook.Live or webhook.Test, in every event
+	// PriceAge returns the maximum age of a mint's price.
+	PriceAge func(mintID int) time.Duration
+	// HasPriceSource reports whether a mint has a price source.
+	HasPriceSource  func(mintID int) bool
+	BlockSanctioned bool          // no deposit of a sanctioned sender is rejected
+	CoolingOff      time.Duration // of a new address of the whitelist
+	VoidWaitMax     time.Duration // for another process to void an order; 0 where this one has a signer
+	Rescreen        deposit.RescreenConfig
+	NoRescreening   bool // senders are screened again on request only
+	// DevelopmentWebhooks also allows http to this machine's loopback addresses.
+	DevelopmentWebhooks bool
+	VerifyInterval      time.Duration // between two runs of the verifier
+	AnchorInterval      time.Duration // between two anchors of the audit log
+	RiskAnswersKept     time.Duration // until an answer to which nothing refers is deleted
+	Chains              map[chain.Name]ChainConfig
+}
+
+// ChainConfig holds the settings of the loops of one chain.
+type ChainConfig struct {
+	Start        *uint64       // the block after which the first walk begins; nil is the final block of that moment
+	ScanInterval time.Duration // pause of the walks when there is no new block
+	Dispatch     dispatch.Config
+	Sweep        sweep.Config
+}
+
+// Parts are what the features work with. The caller opens and closes them.
+type Parts struct {
+	DB        *pg.DB
+	Signer    signer.Signer // nil in a process without one; what needs it fails then, see ErrNoSigner
+	AttestKey ed25519.PublicKey
+	Grants    *signer.GrantKey // nil where this process approves no payments and flags no deposits
+	Chains    chain.Chains
+	Prices    price.Source
+	Risk      risk.Policy
+	Log       *slog.Logger
+
+	// Seal and WebhookKeys are nil in a process that shows no endpoints and posts no webhooks. The
+	// first key signs, and the others sign in addition.
+	Seal        *seal.Keyset
+	WebhookKeys []webhook.Key
+
+	// OnScanError and OnWebhook count; they may be nil. See scan.Config and delivery.Dispatcher.
+	OnScanError func(name chain.Name, walk string, err error)
+	OnWebhook   func(result string)
+}
+
+// Service is the features and their loops, built once per process.
+type Service struct {
+	Chains      chain.Chains
+	Wallets     *wallet.Service
+	Deposits    *deposit.Service
+	Withdrawals *withdrawal.Service
+	Transfers   *transfer.Service
+	Whitelist   *whitelist.Service
+	Voider      *dispatch.Voider
+	Sequencer   *event.Sequencer
+	Endpoints   *delivery.Endpoints
+	Dispatcher  *delivery.Dispatcher // nil without WebhookKeys
+
+	conf            Config
+	parts           Parts
+	walkers         map[chain.Name]*scan.Walker
+	dispatchWorkers map[chain.Name]*dispatch.Worker
+	sweepers        map[chain.Name]*sweep.Sweeper
+}
+
+// New builds the features, and the workers of each chain.
+func New(conf Config, parts Parts) *Service {
+	if parts.Signer == nil {
+		parts.Signer = noSigner{}
+	}
+	s := &Service{
+		Chains: parts.Chains, Wallets: wallet.New(parts.DB, parts.Signer, parts.AttestKey),
+		Transfers: transfer.New(parts.DB), conf: conf, parts: parts,
+		walkers: map[chain.Name]*scan.Walker{}, dispatchWorkers: map[chain.Name]*dispatch.Worker{},
+		sweepers: map[chain.Name]*sweep.Sweeper{},
+	}
+	s.Voider = &dispatch.Voider{
+		DB: parts.DB, Signer: parts.Signer, Grants: parts.Grants, WaitMax: conf.VoidWaitMax, Log: parts.Log,
+	}
+	s.Deposits = &deposit.Service{
+		DB: parts.DB, Chains: s.Chains, Wallets: s.Wallets, Prices: parts.Prices, PriceAge: conf.PriceAge,
+		Risk: parts.Risk, GrantKey: parts.Grants, Voider: s.Voider,
+		BlockSanctioned: conf.BlockSanctioned, Log: parts.Log,
+	}
+	s.Whitelist = whitelist.New(parts.DB, parts.Signer, whitelist.Config{
+		AttestKey: parts.AttestKey, GrantKey: parts.Grants, Chains: s.Chains, CoolingOff: conf.CoolingOff,
+	}, parts.Log)
+	s.Withdrawals = &withdrawal.Service{
+		DB: parts.DB, Chains: s.Chains, Wallets: s.Wallets, Prices: parts.Prices, PriceAge: conf.PriceAge,
+		HasPriceSource: conf.HasPriceSource,
+		Risk:           parts.Risk, GrantKey: parts.Grants, Whitelist: whitelistAdapter{s.Whitelist}, Voider: s.Voider,
+	}
+	s.Voider.Listeners = s.voidListeners()
+	s.buildEvents()
+	for name, ch := range s.Chains {
+		s.buildChain(name, ch)
+	}
+	return s
+}
+
+// buildEvents builds what numbers events and posts them.
+func (s *Service) buildEvents() {
+	s.Sequencer = &event.Sequencer{
+		DB: s.parts.DB, Environment: s.conf.Environment, Listener: delivery.FanOut{}, Log: s.parts.Log,
+	}
+	if keys := s.parts.WebhookKeys; len(keys) > 0 {
+		s.Dispatcher = &delivery.Dispatcher{
+			DB: s.parts.DB, Seal: s.parts.Seal, Key: keys[0], FormerKeys: keys[1:],
+			Development: s.conf.DevelopmentWebhooks, Log: s.parts.Log, Observe: s.parts.OnWebhook,
+		}
+		s.Sequencer.OnNumbered = s.Dispatcher.Wake
+	}
+	s.Endpoints = &delivery.Endpoints{
+		Seal: s.parts.Seal, Development: s.conf.DevelopmentWebhooks, Posts: s.Dispatcher,
+	}
+}
+
+// NewRescreener builds the rescreener of senders, which runs on request.
+func (s *Service) NewRescreener() *deposit.Rescreener {
+	return deposit.NewRescreener(s.parts.DB, s.parts.Risk, s.conf.Rescreen, s.parts.Log)
+}
+
+// whitelistAdapter adapts the whitelist to the withdrawals of organizations.
+type whitelistAdapter struct{ service *whitelist.Service }
+
+// Usable implements withdrawal.Whitelist.
+func (l whitelistAdapter) Usable(
+	ctx context.Context, tx pg.Tx, org, listedID string,
+) (withdrawal.WhitelistEntry, error) {
+	address, err := l.service.Usable(ctx, tx, org, listedID)
+	if err != nil {
+		return withdrawal.WhitelistEntry{}, err
+	}
+	return withdrawal.WhitelistEntry{Chain: address.Chain, Address: address.Address}, nil
+}
