@@ -12,11 +12,10 @@ import (
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/price"
-	"github.com/cofferpay/coffer/internal/scan"
+	"github.com/cofferpay/coffer/internal/service"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
@@ -124,14 +123,14 @@ func benchDeposits(ctx context.Context, w *benchEnv) error {
 		return err
 	}
 	start := uint64(0)
-	log := slog.New(slog.DiscardHandler)
-	service := &deposit.Service{
-		DB: w.db, Wallets: wallet.New(w.db, nil, public),
-		Prices: price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}}, Log: log,
-	}
-	walker := scan.New(
-		w.db, scan.Config{Chain: chain.Ethereum, Reader: p, Start: &start, PollInterval: idlePause}, service, log,
-	)
+	parts := service.New(service.Config{
+		Chains: map[chain.Name]service.ChainConfig{chain.Ethereum: {Start: &start, ScanInterval: idlePause}},
+	}, service.Parts{
+		DB: w.db, AttestKey: public, Chains: chain.Chains{chain.Ethereum: {Name: chain.Ethereum, Reader: p}},
+		Prices: price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}},
+		Log:    slog.New(slog.DiscardHandler),
+	})
+	walker := parts.Walker(chain.Ethereum)
 	if _, err := walker.StepFinal(ctx); err != nil {
 		return err
 	}
@@ -151,7 +150,7 @@ func benchDeposits(ctx context.Context, w *benchEnv) error {
 	}()
 	go func() {
 		for work.Err() == nil {
-			n, err := service.CreditWaiting(work)
+			n, err := parts.Deposits.CreditWaiting(work)
 			if err != nil && work.Err() == nil {
 				errs <- err
 				return

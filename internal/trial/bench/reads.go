@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/ed25519"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -28,10 +29,8 @@ import (
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/local"
-	"github.com/cofferpay/coffer/internal/transfer"
+	"github.com/cofferpay/coffer/internal/service"
 	"github.com/cofferpay/coffer/internal/trial/population"
-	"github.com/cofferpay/coffer/internal/whitelist"
-	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
 const (
@@ -199,8 +198,11 @@ func (w *benchEnv) readAll(
 		}
 	}
 
-	log, chains := slog.New(slog.DiscardHandler), chain.Chains{}
-	withdrawals := &withdrawal.Service{DB: db, Chains: chains}
+	log := slog.New(slog.DiscardHandler)
+	parts := service.New(service.Config{}, service.Parts{
+		DB: db, AttestKey: make([]byte, ed25519.PublicKeySize), // it attests no address
+		Chains: chain.Chains{}, Log: log,
+	})
 	took = map[string]time.Duration{}
 	measure := func(act func() error) (time.Duration, error) {
 		spentBy := func() (ms float64, err error) {
@@ -241,7 +243,6 @@ func (w *benchEnv) readAll(
 	if err != nil {
 		return nil, nil, "", err
 	}
-	attest := make([]byte, 32) // this bench endorses no address
 	values := map[string]string{
 		"mintId": "1", "depositId": population.ID("dep", n), "withdrawalId": population.ID("wd", n),
 		"transferId": population.ID("tr", n),
@@ -252,12 +253,11 @@ func (w *benchEnv) readAll(
 		handler           http.Handler
 	}{
 		{"", "x-api-key", key.Reveal(), api.New(api.Config{
-			DB: db, Chains: chains, Withdrawals: withdrawals, Transfers: transfer.New(db),
+			DB: db, Chains: parts.Chains, Withdrawals: parts.Withdrawals, Transfers: parts.Transfers,
 			CursorKey: []byte("the key of this run's cursors"), BaseURL: "http://127.0.0.1/v1", Log: log,
 		})},
 		{"operator: ", "x-operator-key", operatorKey.Reveal(), api.NewOperator(api.OperatorConfig{
-			DB: db, Chains: chains, Withdrawals: withdrawals,
-			Whitelist:       whitelist.New(db, nil, whitelist.Config{AttestKey: attest, Chains: chains}, log),
+			DB: db, Chains: parts.Chains, Withdrawals: parts.Withdrawals, Whitelist: parts.Whitelist,
 			AllowedPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 			CursorKey:       []byte("the key of this run's cursors"), BaseURL: "http://127.0.0.1/v1", LocalRisk: true,
 			Log: log,

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -21,6 +22,7 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/local"
 	"github.com/cofferpay/coffer/internal/seal"
+	"github.com/cofferpay/coffer/internal/service"
 	"github.com/cofferpay/coffer/webhook"
 )
 
@@ -77,13 +79,13 @@ func newWebhookEnv(ctx context.Context, w *benchEnv) (h *webhookEnv, err error) 
 	if err != nil {
 		return nil, err
 	}
-	silent := slog.New(slog.DiscardHandler)
-	h.dispatcher = &delivery.Dispatcher{DB: w.db, Seal: sealed, Key: key, Development: true, Log: silent}
-	h.sequencer = &event.Sequencer{DB: w.db, Environment: webhook.Test, Listener: delivery.FanOut{}, Log: silent}
-	h.sequencer.OnNumbered = h.dispatcher.Wake
-	endpoints := &delivery.Endpoints{Seal: sealed, Development: true}
+	parts := service.New(service.Config{Environment: webhook.Test, DevelopmentWebhooks: true}, service.Parts{
+		DB: w.db, AttestKey: make([]byte, ed25519.PublicKeySize), // it attests no address
+		Seal: sealed, WebhookKeys: []webhook.Key{key}, Log: slog.New(slog.DiscardHandler),
+	})
+	h.dispatcher, h.sequencer = parts.Dispatcher, parts.Sequencer
 	return h, w.db.InOrg(ctx, h.org, func(ctx context.Context, tx pg.Tx) error {
-		_, _, err := endpoints.Create(
+		_, _, err := parts.Endpoints.Create(
 			ctx, tx, h.org, audit.APIKey(h.org),
 			delivery.NewEndpoint{URL: "http://" + h.listener.Addr().String() + "/hooks"},
 		)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -24,7 +25,7 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/local"
 	"github.com/cofferpay/coffer/internal/seal"
-	"github.com/cofferpay/coffer/internal/transfer"
+	"github.com/cofferpay/coffer/internal/service"
 )
 
 const (
@@ -149,8 +150,12 @@ func (w *benchEnv) startAPI(ctx context.Context) error {
 		return err
 	}
 	w.address = l.Addr().String()
+	parts := service.New(service.Config{}, service.Parts{
+		DB: w.db, AttestKey: make([]byte, ed25519.PublicKeySize), Chains: chain.Chains{}, // it attests no address
+		Log: slog.New(slog.DiscardHandler),
+	})
 	w.server = &http.Server{ReadHeaderTimeout: time.Minute, Handler: api.New(api.Config{
-		DB: w.db, Chains: chain.Chains{}, Transfers: transfer.New(w.db),
+		DB: w.db, Chains: parts.Chains, Transfers: parts.Transfers,
 		CursorKey: []byte("the key of this run's cursors"),
 		BaseURL:   "http://" + w.address + "/v1", Log: slog.New(slog.DiscardHandler),
 	})}

@@ -5,16 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/big"
 	"net/http"
 	"time"
 
 	"github.com/cofferpay/coffer/internal/audit"
-	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg"
-	"github.com/cofferpay/coffer/internal/scan"
 	"github.com/cofferpay/coffer/webhook"
 )
 
@@ -237,9 +234,7 @@ func playCancel(ctx context.Context, s *cellRun) error {
 
 // cancelOrder cancels an order as the operator.
 func (s *cellRun) cancelOrder(ctx context.Context, orderID string) error {
-	worker := dispatch.New(
-		s.tools.DB(), s.tools.Chains[s.site.chain], nil, nil, nil, dispatch.Config{}, slog.New(slog.DiscardHandler),
-	)
+	worker := s.tools.DispatchWorker(s.site.chain)
 	return waitUntil(ctx, "the cancel is ordered", sceneMax, func(ctx context.Context) (bool, error) {
 		return worker.CancelOrder(ctx, orderID, audit.Operator("trial"))
 	})
@@ -333,17 +328,13 @@ func (s *cellRun) waitCredited(ctx context.Context, d *deposit) error {
 // playRescan resets the walk to below a deposit while that is being credited.
 func playRescan(ctx context.Context, s *cellRun) error {
 	s.atPoint = func(ctx context.Context) error {
-		walker := scan.New(
-			s.tools.DB(), scan.Config{Chain: s.site.chain, Reader: s.tools.Chains[s.site.chain].Reader}, nil,
-			slog.New(slog.DiscardHandler),
-		)
 		var height uint64
 		if err := s.queryRow(
 			ctx, `SELECT height - 8 FROM scan_cursors WHERE chain = $1`, []any{s.site.chain}, &height,
 		); err != nil {
 			return err
 		}
-		return walker.Rewind(ctx, height, audit.Operator("crash trial"))
+		return s.tools.Walker(s.site.chain).Rewind(ctx, height, audit.Operator("crash trial"))
 	}
 	return playScreenedDeposit(ctx, s)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/scan"
+	"github.com/cofferpay/coffer/internal/seal"
 	"github.com/cofferpay/coffer/internal/service"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/sweep"
@@ -34,7 +35,10 @@ type Config struct {
 	Grants     *signer.GrantKey // nil: none
 	Dispatch   dispatch.Config
 	Sweep      sweep.Config
-	Log        *slog.Logger // nil: no log
+	// Seal and WebhookKeys are nil in a trial that posts no webhooks. Posts may go to this machine.
+	Seal        *seal.Keyset
+	WebhookKeys []webhook.Key
+	Log         *slog.Logger // nil: no log
 }
 
 // Harness is the service on one chain. It runs none of its loops.
@@ -52,11 +56,11 @@ func New(p Config) *Harness {
 	}
 	name := p.Chain.Name
 	s := service.New(service.Config{
-		Environment: webhook.Test,
-		Chains:      map[chain.Name]service.ChainConfig{name: {Start: &p.Start, Dispatch: p.Dispatch, Sweep: p.Sweep}},
+		Environment: webhook.Test, DevelopmentWebhooks: true,
+		Chains: map[chain.Name]service.ChainConfig{name: {Start: &p.Start, Dispatch: p.Dispatch, Sweep: p.Sweep}},
 	}, service.Parts{
 		DB: p.DB, Signer: p.Signer, AttestKey: p.AttestKey, Grants: p.Grants, Chains: chain.Chains{name: p.Chain},
-		Prices: p.Prices, Risk: p.RiskPolicy, Log: p.Log,
+		Prices: p.Prices, Risk: p.RiskPolicy, Seal: p.Seal, WebhookKeys: p.WebhookKeys, Log: p.Log,
 	})
 	return &Harness{
 		Service: s, Walker: s.Walker(name), DispatchWorker: s.DispatchWorker(name), Sweeper: s.Sweeper(name),

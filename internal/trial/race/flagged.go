@@ -13,7 +13,7 @@ import (
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/pg"
-	"github.com/cofferpay/coffer/internal/wallet"
+	"github.com/cofferpay/coffer/internal/service"
 )
 
 // resolutionVerbs are the possible results of a flagged deposit.
@@ -28,10 +28,9 @@ func resolveAllFlagged(ctx context.Context, t task) (result, error) {
 	}
 	defer db.Close()
 	ch := sim.New(sim.Config{}).ToChain()
-	flags := &deposit.Service{
-		DB: db, Chains: chain.Chains{ch.Name: ch}, Wallets: wallet.New(db, nil, t.Attest),
-		Log: slog.New(slog.DiscardHandler),
-	}
+	flags := service.New(service.Config{}, service.Parts{
+		DB: db, Chains: chain.Chains{ch.Name: ch}, AttestKey: t.Attest, Log: slog.New(slog.DiscardHandler),
+	}).Deposits
 	p := &process{task: t, db: db, decided: map[string]string{}}
 	var wg sync.WaitGroup
 	for w := range workers {

@@ -515,7 +515,7 @@ func (w *soakRun) runStep(h int, name string, step func(context.Context) error) 
 // deliverDue delivers due events. The result depends on the time and on jitter that the seed does
 // not determine, so the trace has only that it ran.
 func (w *soakRun) deliverDue(h int) {
-	s := w.runWithFaults(func(ctx context.Context) error { _, err := w.processes[h].posts.Step(ctx); return err })
+	s := w.runWithFaults(func(ctx context.Context) error { _, err := w.processes[h].Dispatcher.Step(ctx); return err })
 	w.addTrace("deliveries (%d)", h)
 	w.recordError("deliveries", s.err, w.isCalm() && !s.struck)
 }

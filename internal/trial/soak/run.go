@@ -124,7 +124,7 @@ func (w *soakRun) drainAll() {
 			w.mustSucceed(mirror.ImportJournal(w.ctx, w.db, w.signer, process.Wallets), "import the journal")
 			_, err := process.Deposits.MarkOverdueStuck(w.ctx)
 			w.mustSucceed(err, "look for stuck returns")
-			_, err = process.posts.Step(w.ctx)
+			_, err = process.Dispatcher.Step(w.ctx)
 			w.mustSucceed(err, "deliver")
 		}
 		if round < lurkRounds { // most returns are decided late, and a payee's refusal is no fault of the service

@@ -72,7 +72,7 @@ func transferParty(subject string) transfer.Party {
 func (w *soakRun) sendTransfer(h *transferRequest) {
 	var made transfer.Outcome
 	s := w.runWithFaults(func(ctx context.Context) (err error) {
-		made, err = drawFrom(w, w.processes).transfers.Request(ctx, orgID, h.ask)
+		made, err = drawFrom(w, w.processes).Transfers.Request(ctx, orgID, h.ask)
 		return err
 	})
 	w.addTrace(
@@ -106,7 +106,7 @@ func (w *soakRun) recordAnswer(h *transferRequest, made transfer.Outcome, err er
 func (w *soakRun) askOpen() {
 	for _, h := range w.transferRequests {
 		if h.open {
-			made, err := w.processes[0].transfers.Request(w.ctx, orgID, h.ask)
+			made, err := w.processes[0].Transfers.Request(w.ctx, orgID, h.ask)
 			if err != nil && fault.Find(err) == nil {
 				w.failRun("transfer %d has no answer: %v", h.n, err)
 			}

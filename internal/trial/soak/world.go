@@ -40,7 +40,6 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/local"
 	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/sweep"
-	"github.com/cofferpay/coffer/internal/transfer"
 	"github.com/cofferpay/coffer/internal/trial/harness"
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/webhook"
@@ -130,9 +129,7 @@ type soakRun struct {
 // serviceProcess is a process: everything that it has in memory.
 type serviceProcess struct {
 	*harness.Harness
-	steps     []harness.Step
-	posts     *delivery.Dispatcher
-	transfers *transfer.Service
+	steps []harness.Step
 }
 
 // lastingFault is a fault that lasts for some steps.
@@ -284,16 +281,11 @@ func (w *soakRun) openProcesses() {
 			DB: w.db, Chain: w.net.ToChain(), Signer: w.signer, AttestKey: w.seedKeys.AttestKey().PublicKey(),
 			Prices:     w.external,
 			RiskPolicy: risk.Policy{Providers: w.external, UnknownAs: risk.TreatUnknownAsHold, Grace: screeningGrace},
-			Grants:     w.grants,
+			Grants:     w.grants, Seal: w.seal, WebhookKeys: []webhook.Key{w.hookKey},
 			// One wallet at a time, so that the seed decides what is sent first.
 			Dispatch: dispatch.Config{WalletsMax: 1, InFlightMax: 4}, Sweep: sweep.Config{RetryAfterFail: time.Minute},
 		})
-		w.processes = append(w.processes, &serviceProcess{
-			Harness: parts, steps: parts.ListSteps(nil),
-			posts: &delivery.Dispatcher{DB: w.db, Seal: w.seal, Key: w.hookKey, Development: true, Log: discardLog},
-
-			transfers: transfer.New(w.db),
-		})
+		w.processes = append(w.processes, &serviceProcess{Harness: parts, steps: parts.ListSteps(nil)})
 	}
 	w.mustSucceed(mirror.ImportJournal(w.ctx, w.db, w.inner, w.processes[0].Wallets), "import the journal")
 }
@@ -347,9 +339,8 @@ func (w *soakRun) createOrganization() {
 	if w.strict || w.drawChance(60) {
 		w.mustSucceed(w.changeSettings(w.ctx, w.drawScreening()), "set the screening")
 	}
-	endpoints := &delivery.Endpoints{Seal: w.seal, Development: true}
 	w.mustSucceed(w.db.InOrg(w.ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
-		_, _, err := endpoints.Create(ctx, tx, orgID, audit.APIKey(orgID), delivery.NewEndpoint{
+		_, _, err := w.processes[0].Endpoints.Create(ctx, tx, orgID, audit.APIKey(orgID), delivery.NewEndpoint{
 			URL: w.hooks.URL, Events: event.AllTypes(),
 		})
 		return err
