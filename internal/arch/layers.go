@@ -146,6 +146,7 @@ var packages = []pkg{
 	{"internal/report", reporting, 0},
 
 	{"internal/service", assembly, 0},
+	{"internal/service/servicetest", surfaces, testOnly},
 
 	{"internal/chain/evm", adapters, 0},
 	{"internal/chain/bitcoin", adapters, 0},

@@ -11,10 +11,12 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/localworld"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/service/servicetest"
 )
 
-// The trials wire the parts of the service themselves. A step that they take and the service does
-// not would be proven and never run, as the consolidation of UTXOs once was.
+// The trials take the steps of the service one by one. A step that they take and the service does
+// not would be proven and never run, as the consolidation of UTXOs once was. The service is that of
+// the local world, with real nodes.
 func TestTheServiceTakesEveryStepOnEveryChain(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
@@ -40,6 +42,11 @@ func TestTheServiceTakesEveryStepOnEveryChain(t *testing.T) {
 		t.Fatal(err)
 	}
 	loops := a.LoopNames()
+	for _, ch := range a.Chains {
+		for _, missing := range servicetest.MissingLoops(ch, loops) {
+			t.Errorf("%s; it runs %q", missing, loops)
+		}
+	}
 	if err := a.Close(); err != nil {
 		t.Error(err)
 	}
@@ -49,8 +56,8 @@ func TestTheServiceTakesEveryStepOnEveryChain(t *testing.T) {
 		for _, step := range new(Harness).ListSteps(nil) {
 			if !slices.Contains(loops, step.Loop) && !slices.Contains(loops, step.Loop+" "+string(name)) {
 				t.Errorf(
-					"%s: the trials take the step %q, and no loop %q of the service does: wire it in internal/app; "+
-						"it runs %q",
+					"%s: the trials take the step %q, and no loop %q of the service does: wire it in "+
+						"internal/service; it runs %q",
 					name, step.Name, step.Loop, loops,
 				)
 			}
