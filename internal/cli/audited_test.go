@@ -133,7 +133,7 @@ var deeds = []deed{
 	{name: "chain repoint", file: "chain_test.go", action: "chain.repointed"},
 	{name: "deposits complete", file: "../api/audited_test.go", action: "operator completeDeposit"},
 	{name: "dispatch resolve", file: "../dispatch/operator_test.go", action: "order.resolved"},
-	{name: "signer import", file: "../app/restore_test.go", action: "journal.imported"},
+	{name: "signer import", file: "../service/restore_test.go", action: "journal.imported"},
 
 	{name: "audit verify", none: "it reads a file"},
 	{name: "audit restart", none: "the signer's anchors have it, with the reason"},

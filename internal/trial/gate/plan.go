@@ -69,16 +69,6 @@ var selections = []selection{
 		reason: "Its goroutines wait for processes, from the start of a world to its stop, as in the raced test.",
 	},
 	{
-		dir: "internal/app",
-		plain: []string{
-			"TestARestoredBackupPaysNothingTwice", "TestTwoLostPaymentsThatTogetherExceedTheRestoredBalanceAreBothHeld",
-			"TestABackupFromBeforeAPaymentWasTakenBackPaysItNever",
-			"TestARequestRepeatedOnARestoredDatabaseIsNotPaidAgain",
-			"TestABackupFromBeforeTheSignerVoidedAPaymentEndsItOnce",
-		},
-		reason: "These take the steps of the service one after the other, in the goroutine of the test.",
-	},
-	{
 		dir: "internal/chain/evm",
 		plain: []string{
 			"TestABlockFullOfDataIsReadInLittleMemory", "TestABlockFullOfLogsIsReadInLittleMemory",
@@ -113,7 +103,7 @@ const processReason = "The service runs in processes of their own, as it is ship
 // longFirst are the folders of the packages whose tests take longest. They begin first.
 var longFirst = []string{
 	"internal/cli", "internal/api", "internal/verify", "internal/localworld", "internal/trial/crashes",
-	"internal/deposit", "internal/app", "internal/trial/flagged", "internal/trial/integrate",
+	"internal/deposit", "internal/service", "internal/app", "internal/trial/flagged", "internal/trial/integrate",
 	"internal/trial/nonceaccounts",
 	"internal/withdrawal",
 	"internal/trial/tokens", "internal/trial/utxo", "internal/dispatch", "internal/trial/drill", "internal/ledger",
@@ -128,9 +118,9 @@ var longTests = []struct{ dir, name string }{
 	{"internal/api", "TestAKeyMakesTheCallsOfItsScopeAndNoOthers"},
 	{"internal/api", "TestCustomersWithIdsAlikeShareNothing"},
 	{"internal/api", "TestNoReadGrowsWithTheNumberOfCustomers"},
-	{"internal/app", "TestABackupFromBeforeAPaymentWasTakenBackPaysItNever"},
-	{"internal/app", "TestARestoredBackupPaysNothingTwice"},
-	{"internal/app", "TestTwoLostPaymentsThatTogetherExceedTheRestoredBalanceAreBothHeld"},
+	{"internal/service", "TestABackupFromBeforeAPaymentWasTakenBackPaysItNever"},
+	{"internal/service", "TestARestoredBackupPaysNothingTwice"},
+	{"internal/service", "TestTwoLostPaymentsThatTogetherExceedTheRestoredBalanceAreBothHeld"},
 	{"internal/customer", "TestTheDatabaseKnowsThePlainEmails"},
 	{"internal/deposit", "TestABreakTakesNoCustomerForAnotherWithAnIdAlike"},
 	{"internal/ledger", "TestAHotAccountEndsWithTheRightSum"},
