@@ -32,7 +32,7 @@ func TestOnlyADecisionToCreditCredits(t *testing.T) {
 		{"leave", customers, &risk.DepositRecord{Decision: risk.DepositDecision{Outcome: risk.LeaveFlagged}}, ""},
 		{"nothing", customers, &risk.DepositRecord{}, ""},
 		{"no decision", customers, nil, ""},
-		{"a treasury's, about which nobody decides", treasury, nil, Credited},
+		{"a treasury's, which waits for no decision", treasury, nil, Credited},
 	} {
 		f := passingFacts()
 		f.deposit, f.record, f.now = c.was, c.record, now

@@ -133,7 +133,7 @@ func TestGatesDecideAsTheInterfaceSays(t *testing.T) {
 			"a limit, and the chain tells no fee: dispatch asks",
 			func(f *Facts) { f.feeMax = amountPointer(7) }, "", Processing, nil,
 		},
-		{"a fee that nobody has a limit for", func(f *Facts) { f.fee = amountPointer(1_000) }, "", Processing, nil},
+		{"a fee without a limit", func(f *Facts) { f.fee = amountPointer(1_000) }, "", Processing, nil},
 		{"the fee leaves one unit of the amount", withDeductedFee(99, nil), "", Processing, nil},
 		{
 			"the fee that is deducted is above the limit", withDeductedFee(50, amountPointer(49)), "",
@@ -165,14 +165,14 @@ func TestGatesDecideAsTheInterfaceSays(t *testing.T) {
 			func(f *Facts) { f.fee, f.minReachable = amountPointer(60), amountPointer(100) }, "", Processing,
 			nil,
 		},
-		{"nobody knows what reaches the destination: dispatch asks", withDeductedFee(99, nil), "", Processing, nil},
+		{"the smallest payment is unknown: dispatch asks", withDeductedFee(99, nil), "", Processing, nil},
 		{
 			"400 for the destination before the destination",
 			func(f *Facts) { f.minReachable, f.isOwnAddress = amountPointer(101), true },
 			fault.AmountBelowMinimum, "", nil,
 		},
 		{
-			"the fee is to be deducted and nobody knows it", func(f *Facts) { f.deductsFee = true },
+			"the fee is to be deducted and unknown", func(f *Facts) { f.deductsFee = true },
 			fault.CodeUnavailable, "", nil,
 		},
 		{"holds add up, in order", func(f *Facts) {
@@ -186,17 +186,17 @@ func TestGatesDecideAsTheInterfaceSays(t *testing.T) {
 			Processing, nil,
 		},
 		{
-			"nobody answers who is behind it", func(f *Facts) { f.screening = severityRecord("") }, "",
+			"no provider answers for it", func(f *Facts) { f.screening = severityRecord("") }, "",
 			AwaitingApproval,
 			[]Reason{ReasonRiskReview},
 		},
 		{
-			"nobody knows who is behind it", func(f *Facts) { f.screening = severityRecord(risk.Unknown) }, "",
+			"an unknown owner", func(f *Facts) { f.screening = severityRecord(risk.Unknown) }, "",
 			AwaitingApproval,
 			[]Reason{ReasonRiskReview},
 		},
 		{
-			"nobody was asked",
+			"no provider was asked",
 			func(f *Facts) { f.screening = screenedRecord(risk.WithdrawalCase{Configured: true}) }, "",
 			AwaitingApproval,
 			[]Reason{ReasonRiskReview},
@@ -391,16 +391,16 @@ func TestApprovalAsksAgainWhatMayHaveChanged(t *testing.T) {
 		},
 		{"no price, as the person could see", func(f *Facts) { f.usdValue, f.request.RequireApproval = nil, true }, ""},
 		{
-			"nobody knows the destination, as the person could see",
+			"the destination is unknown, as the person could see",
 			func(f *Facts) { f.screening, f.request.RequireApproval = severityRecord(risk.Unknown), true }, "",
 		},
 		{"no price since", func(f *Facts) { f.usdValue = nil }, fault.ApprovalRefused},
 		{
-			"nobody knows the destination since", func(f *Facts) { f.screening = severityRecord(risk.Unknown) },
+			"the destination is unknown since", func(f *Facts) { f.screening = severityRecord(risk.Unknown) },
 			fault.ApprovalRefused,
 		},
 		{
-			"nobody answers, whoever saw it",
+			"no provider answers, whatever the person saw",
 			func(f *Facts) { f.screening, f.request.RequireApproval = severityRecord(""), true }, fault.ApprovalRefused,
 		},
 		{
@@ -449,7 +449,7 @@ func TestApprovalAsksAgainWhatMayHaveChanged(t *testing.T) {
 			fault.ApprovalRefused,
 		},
 		{"the amount does not reach it", func(f *Facts) { f.minReachable = amountPointer(101) }, fault.ApprovalRefused},
-		{"nobody knows what reaches it: dispatch asks", func(*Facts) {}, ""},
+		{"the smallest payment is unknown: dispatch asks", func(*Facts) {}, ""},
 	} {
 		f := passingFacts()
 		c.change(&f)

@@ -181,7 +181,7 @@ func TestGatesOfAnOrganizationsOwnMoney(t *testing.T) {
 			[]Reason{ReasonLowLiquidity},
 		},
 		{
-			"nobody answers who is behind it", func(f *Facts) { f.screening = severityRecord("") }, "",
+			"no provider answers for it", func(f *Facts) { f.screening = severityRecord("") }, "",
 			AwaitingApproval,
 			[]Reason{ReasonRiskReview},
 		},
@@ -221,7 +221,7 @@ func TestGatesOfAnOrganizationsOwnMoney(t *testing.T) {
 			"a fee above the amount comes on top all the same",
 			func(f *Facts) { native(500)(f); f.balance = money.Units(600) }, "", Processing, nil,
 		},
-		{"a coin and nobody knows its fee", func(f *Facts) { f.deductsFee = true }, fault.CodeUnavailable, "", nil},
+		{"a coin with an unknown fee", func(f *Facts) { f.deductsFee = true }, fault.CodeUnavailable, "", nil},
 		{
 			"a fee beyond every amount", func(f *Facts) { f.deductsFee, f.fee, f.balance = true, &most, most },
 			fault.InsufficientBalance, "", nil,
@@ -683,7 +683,7 @@ func TestTheTablesKeepWhoseAWithdrawalIs(t *testing.T) {
 			of.WithdrawalID, `product = 'CUSTODIAL', whitelisted_address_id = 'wla_1', customer_id = NULL`,
 			"withdrawals_payment_fixed",
 		},
-		"nobody approved yet": {w.WithdrawalID, `status = 'PROCESSING', approved_at = now()`, "withdrawals_as_ordered"},
+		"without an approval": {w.WithdrawalID, `status = 'PROCESSING', approved_at = now()`, "withdrawals_as_ordered"},
 	} {
 		if _, err := owner.Exec(
 			t.Context(), `UPDATE withdrawals SET `+c.set+` WHERE withdrawal_id = $1`, c.id,
@@ -692,7 +692,7 @@ func TestTheTablesKeepWhoseAWithdrawalIs(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct{ columns, values, constraint string }{
-		"nobody's": {``, ``, "withdrawals_of_one"},
+		"of no owner": {``, ``, "withdrawals_of_one"},
 		"a customer's and a product's": {
 			`, customer_id, product, whitelisted_address_id`, `, 'alice', 'CHECKOUT', 'wla_1'`, "withdrawals_of_one",
 		},
