@@ -13,6 +13,7 @@ import (
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/webhook"
@@ -240,7 +241,29 @@ func TestOfRequestsAtOnceNoneTakesTheCostsAboveTheLimit(t *testing.T) {
 	const at = 6
 	made := make([]webhook.Withdrawal, at)
 	errs := make([]error, at)
-	runParallel(at, func(i int) { made[i], _, errs[i] = h.Request(t.Context(), h.org, h.newRequest()) })
+	// No request inserts its row before every request has summed up the costs or waits for its turn
+	// to do so.
+	holder := pgtest.BeginOwner(t, h.DB)
+	if _, err := holder.Exec(t.Context(), `LOCK TABLE withdrawals IN SHARE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	var requests sync.WaitGroup
+	requests.Go(func() {
+		runParallel(at, func(i int) { made[i], _, errs[i] = h.Request(t.Context(), h.org, h.newRequest()) })
+	})
+	owner := pgtest.OwnerPool(t, h.DB)
+	pgtest.Eventually(t, func() bool {
+		var waiting int
+		err := owner.QueryRow(t.Context(), `
+			SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event_type = 'Lock' AND wait_event IN ('relation', 'advisory')`,
+		).Scan(&waiting)
+		return err == nil && waiting == at
+	}, "all %d requests wait", at)
+	if err := holder.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	requests.Wait()
 	going := 0
 	for i, w := range made {
 		if errs[i] != nil {
