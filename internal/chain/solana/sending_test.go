@@ -40,13 +40,6 @@ func (l *lab) quote(t testing.TB, p chain.Payment) chain.Fees {
 	return f
 }
 
-func payer(p chain.Payment) chain.Address {
-	if p.Payer != "" {
-		return p.Payer
-	}
-	return p.From
-}
-
 func only(p *chain.Payment) []chain.Payment {
 	if p == nil {
 		return nil

@@ -169,16 +169,6 @@ func (s site) adaptPoint(p point) point {
 	return p
 }
 
-// siteOf returns the site of a chain.
-func siteOf(name chain.Name) site {
-	for _, s := range sites {
-		if s.chain == name {
-			return s
-		}
-	}
-	panic("crashes: no site is on " + string(name))
-}
-
 // playsPoint reports whether a point is played on this chain.
 func (s site) playsPoint(p point) bool {
 	return strings.Contains(s.families, p.name[:1]) && s.excluded[p.name] == ""

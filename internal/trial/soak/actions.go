@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -26,8 +24,6 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
-
-var discardLog = slog.New(slog.NewTextHandler(io.Discard, nil))
 
 // dustBelow is the smallest deposit that counts.
 const dustBelow = 10
