@@ -152,8 +152,9 @@ func (a *api) newRouter() http.Handler {
 		if suggestion := a.surface.suggestPath(r.URL.EscapedPath()); suggestion != "" {
 			hint = " Did you mean " + suggestion + "?"
 		}
-		return fault.New(fault.NotFound, fault.CodeNotFound,
-			"This path does not exist."+nothingWritten+"%s /openapi.json lists every call.", hint)
+		return fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten,
+			"This path does not exist.").
+			WithAdvice("%s /openapi.json lists every call.", hint)
 	})
 	mux.NotFound(notFound)
 	mux.Get("/", redirectBrowser(notFound))
@@ -161,10 +162,9 @@ func (a *api) newRouter() http.Handler {
 	mux.MethodNotAllowed(a.rejectUnrouted(func(w http.ResponseWriter, r *http.Request) error {
 		methods := allowedMethods(mux, r)
 		w.Header().Set("Allow", strings.Join(methods, ", "))
-		return fault.New(
-			fault.Invalid, fault.MethodNotAllowed, "This path does not take %s."+nothingWritten+" It takes %s.",
-			clipText(r.Method), strings.Join(methods, ", "),
-		)
+		return fault.New(fault.Invalid, fault.MethodNotAllowed, fault.NothingWritten,
+			"This path does not take %s.", clipText(r.Method)).
+			WithAdvice("It takes %s.", strings.Join(methods, ", "))
 	}))
 	a.serveDocs(mux)
 	return mux
@@ -336,9 +336,9 @@ func (a *api) serveRoute(rt route) http.Handler {
 				}
 			}
 			if rt.jsonOnly() && wantsCSV(r) {
-				return result, fault.New(fault.Invalid, fault.NotAcceptable,
-					"This call returns JSON only, not a table. The call only reads, so nothing was changed. Leave "+
-						"the header Accept out, or send Accept: application/json.")
+				return result, fault.New(fault.Invalid, fault.NotAcceptable, fault.ReadOnly,
+					"This call returns JSON only, not a table.").
+					WithAdvice("Leave the header Accept out, or send Accept: application/json.")
 			}
 			if c.query, err = readQuery(r, rt.query); err != nil {
 				return result, err
@@ -488,8 +488,8 @@ func (s *surface) explainKeyRefusal(r *http.Request, refused error) error {
 	default:
 		return refused
 	}
-	return fault.New(fault.Unauthorized, fault.CodeUnauthorized,
-		"%s This request did nothing, and this answer says nothing about any other request.", reason)
+	return fault.New(fault.Unauthorized, fault.CodeUnauthorized, fault.Unprocessed,
+		"%s", reason)
 }
 
 // keyInQuery reports whether a query has a parameter with the name of a key.
@@ -574,10 +574,11 @@ func (c *call) checkScope() (err error) {
 func newScopeMissing(key apikey.Caller, action identity.Action) *fault.Fault {
 	needed := identity.PermissionOf(action).Key
 	if needed == identity.ScopeMainKey {
-		return fault.New(fault.Forbidden, fault.ScopeMissing,
-			"Only the main API key of your organization manages API keys."+nothingWritten+" Call with the main key.")
+		return fault.New(fault.Forbidden, fault.ScopeMissing, fault.NothingWritten,
+			"Only the main API key of your organization manages API keys.").
+			WithAdvice("Call with the main key.")
 	}
-	return fault.New(fault.Forbidden, fault.ScopeMissing,
-		"This API key has the scope %s, and this call needs %s. This request did nothing, and no money moved. Call "+
-			"with a key that has the scope.", key.Scope, needed)
+	return fault.New(fault.Forbidden, fault.ScopeMissing, fault.NothingWritten,
+		"This API key has the scope %s, and this call needs %s.", key.Scope, needed).
+		WithAdvice("Call with a key that has the scope.")
 }

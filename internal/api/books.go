@@ -100,12 +100,9 @@ func (a *api) listLedgerEntries(c *call) (answer, error) {
 	product, ofProduct := c.query["product"]
 	switch {
 	case ofCustomer && ofProduct:
-		return answer{}, fault.New(
-			fault.Invalid, fault.InvalidRequest,
-			"A balance belongs to a customer or to a product, not to "+
-				"both."+nothingWritten+" Give customerId or product, or neither for "+
-				"all balances.",
-		).WithParam("product")
+		return answer{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+			"A balance belongs to a customer or to a product, not to both.").
+			WithAdvice("Give customerId or product, or neither for all balances.").WithParam("product")
 	case ofCustomer:
 		f.Kinds, f.Subject = f.Kinds[:2], customerID
 	case ofProduct:

@@ -153,11 +153,9 @@ func (a *api) runChangeVerb(
 ) (answer, error) {
 	name := c.pathParam("changeRequestId")
 	if !id.IsValid("chg", name) {
-		return answer{}, fault.New(
-			fault.NotFound, fault.CodeNotFound,
-			"This change request does not exist. Nothing was changed and no money moved. GET /change-requests lists "+
-				"the change requests.",
-		)
+		return answer{}, fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten,
+			"This change request does not exist.").
+			WithStep(fault.ListChangeRequests)
 	}
 	var r changerequest.Request
 	err := a.conf.DB.InSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {

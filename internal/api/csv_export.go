@@ -42,23 +42,17 @@ func csvExport[T any](
 ) (answer, error) {
 	for _, paging := range []string{"limit", "cursor"} {
 		if _, present := c.query[paging]; present {
-			return answer{}, fault.New(
-				fault.Invalid, fault.InvalidRequest,
-				"A table has everything that the filters select, without "+
-					"pages."+nothingWritten+" Leave %s out, or ask for JSON.",
-				paging,
-			).WithParam(paging)
+			return answer{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+				"A table has everything that the filters select, without pages.").
+				WithAdvice("Leave %s out, or ask for JSON.", paging).WithParam(paging)
 		}
 	}
 	// In HTTP/1.0 the end of the connection is the end of the answer, so a truncated table would
 	// look complete.
 	if !c.ProtoAtLeast(1, 1) {
-		return answer{}, fault.New(
-			fault.Invalid, fault.InvalidRequest,
-			"A table needs HTTP/1.1 or later, so that the client notices when it breaks "+
-				"off."+nothingWritten+" Use it in "+
-				"the client, and in the proxy in front of this service.",
-		)
+		return answer{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+			"A table needs HTTP/1.1 or later, so that the client notices when it breaks off.").
+			WithAdvice("Use it in the client, and in the proxy in front of this service.")
 	}
 	release, err := a.tables.acquireSlot(c.org)
 	if err != nil {
@@ -126,9 +120,9 @@ func (t *exportSlots) acquireSlot(org string) (release func(), err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.perOrg[org] >= tablesPerOrgMax || t.total >= tablesMax {
-		return nil, fault.New(fault.Unavailable, fault.CodeUnavailable,
-			"The service is writing as many tables as it can at a time. The call only reads, so nothing was changed. "+
-				"Ask again when one of your tables is complete, or after the seconds in Retry-After.")
+		return nil, fault.New(fault.Unavailable, fault.CodeUnavailable, fault.ReadOnly,
+			"The service is writing as many tables as it can at a time.").
+			WithAdvice("Ask again when one of your tables is complete, or after the seconds in Retry-After.")
 	}
 	if t.perOrg == nil {
 		t.perOrg = map[string]int{}

@@ -20,7 +20,7 @@ import (
 // bodyBytesMax bounds a request body.
 const bodyBytesMax = 64 << 10
 
-const nothingWritten = " Nothing was written and no money moved."
+const nothingWritten = " Nothing was changed and no money moved."
 
 // readBody reads a complete JSON body, or refuses it by its type or size. If the body is optional,
 // an empty one counts as an object without members. Rule REQ-7.
@@ -33,11 +33,13 @@ func readBody(w http.ResponseWriter, r *http.Request, optional bool) ([]byte, er
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		return nil, fault.New(fault.Invalid, fault.BodyTooLarge,
-			"The body is larger than %d bytes."+nothingWritten+" Send a smaller body.", bodyBytesMax)
+		return nil, fault.New(fault.Invalid, fault.BodyTooLarge, fault.NothingWritten,
+			"The body is larger than %d bytes.", bodyBytesMax).
+			WithAdvice("Send a smaller body.")
 	case err != nil:
-		return nil, fault.New(fault.Invalid, fault.InvalidJSON,
-			"The body did not arrive completely."+nothingWritten+" Send it again.")
+		return nil, fault.New(fault.Invalid, fault.InvalidJSON, fault.NothingWritten,
+			"The body did not arrive completely.").
+			WithAdvice("Send it again.")
 	case optional && len(body) == 0:
 		return []byte("{}"), nil
 	case !typed:
@@ -58,10 +60,10 @@ func hasJSONType(r *http.Request) bool {
 }
 
 func newUnsupportedBody() error {
-	return fault.New(fault.Invalid, fault.UnsupportedMediaType,
-		"The body has to be JSON. It has to have exactly one header Content-Type: application/json, and no "+
-			"Content-Encoding."+nothingWritten+" "+
-			"Send it in this form.")
+	return fault.New(fault.Invalid, fault.UnsupportedMediaType, fault.NothingWritten,
+		"The body has to be JSON. It has to have exactly one header Content-Type: application/json, "+
+			"and no Content-Encoding.").
+		WithAdvice("Send it in this form.")
 }
 
 // decodeBody reads a JSON object into a struct whose fields all have a json tag.
@@ -76,8 +78,9 @@ func decodeBody(body []byte, target any) error {
 		return newInvalidJSON(err)
 	}
 	if raw == nil {
-		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"The body has to be a JSON object, and it is null."+nothingWritten+" Send an object.")
+		return fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+			"The body has to be a JSON object, and it is null.").
+			WithAdvice("Send an object.")
 	}
 	return fillStruct(raw, reflect.ValueOf(target).Elem(), "")
 }
@@ -120,9 +123,9 @@ func fillStruct(raw map[string]jsontext.Value, target reflect.Value, path string
 			if f.optional {
 				continue
 			}
-			return fault.New(
-				fault.Invalid, fault.InvalidRequest, "The field %s is missing."+nothingWritten+" Add it.", path+f.name,
-			).WithParam(path + f.name)
+			return fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+				"The field %s is missing.", path+f.name).
+				WithAdvice("Add it.").WithParam(path + f.name)
 		}
 		if err := fillField(value, target.Field(i), path+f.name); err != nil {
 			return err
@@ -251,11 +254,9 @@ func newWrongType(name string, want reflect.Type) *fault.Fault {
 	if amountFields[name] {
 		code = fault.InvalidAmount
 	}
-	return fault.New(
-		fault.Invalid, code,
-		"The field %s has to be %s; the service never converts values."+nothingWritten+" Send this type.", name,
-		describeType(want),
-	).WithParam(name)
+	return fault.New(fault.Invalid, code, fault.NothingWritten,
+		"The field %s has to be %s; the service never converts values.", name, describeType(want)).
+		WithAdvice("Send this type.").WithParam(name)
 }
 
 func describeType(t reflect.Type) string {
@@ -292,21 +293,17 @@ func newInvalidJSON(err error) *fault.Fault {
 	if errors.As(err, &syntax) {
 		if errors.Is(err, jsontext.ErrDuplicateName) {
 			name := syntax.JSONPointer.LastToken()
-			return fault.New(
-				fault.Invalid, fault.InvalidJSON,
-				"The body contains %q twice, so it is not clear which one counts."+nothingWritten+" Send each field "+
-					"once.",
-				clipText(name),
-			).WithParam(clipText(name))
+			return fault.New(fault.Invalid, fault.InvalidJSON, fault.NothingWritten,
+				"The body contains %q twice, so it is not clear which one counts.", clipText(name)).
+				WithAdvice("Send each field once.").WithParam(clipText(name))
 		}
-		return fault.New(
-			fault.Invalid, fault.InvalidJSON,
-			"The body is not one JSON document in UTF-8: there is an error at byte %d."+nothingWritten+" Correct it.",
-			syntax.ByteOffset,
-		)
+		return fault.New(fault.Invalid, fault.InvalidJSON, fault.NothingWritten,
+			"The body is not one JSON document in UTF-8: there is an error at byte %d.", syntax.ByteOffset).
+			WithAdvice("Correct it.")
 	}
-	return fault.New(fault.Invalid, fault.InvalidRequest,
-		"The body has to be a JSON object."+nothingWritten+" Send an object.")
+	return fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+		"The body has to be a JSON object.").
+		WithAdvice("Send an object.")
 }
 
 func newUnknownField(path, name string, knownNames []string) *fault.Fault {
@@ -317,10 +314,9 @@ func newUnknownField(path, name string, knownNames []string) *fault.Fault {
 	if suggestion := nearestName(name, knownNames); suggestion != "" {
 		hint = "Did you mean " + path + suggestion + "?"
 	}
-	return fault.New(
-		fault.Invalid, fault.UnknownField, "The field %q is not known "+
-			"here."+nothingWritten+" %s", clipText(path+name), hint,
-	).WithParam(clipText(path + name))
+	return fault.New(fault.Invalid, fault.UnknownField, fault.NothingWritten,
+		"The field %q is not known here.", clipText(path+name)).
+		WithAdvice("%s", hint).WithParam(clipText(path + name))
 }
 
 // clipText truncates a caller's text for an answer.

@@ -107,10 +107,9 @@ func (a *api) createDepositAddress(c *call) (answer, error) {
 
 func checkMintID(n int) error {
 	if n < 1 {
-		return fault.New(
-			fault.Invalid, fault.InvalidRequest,
-			"The field mintId has to be a whole number above zero."+nothingWritten+" GET /mints lists the mints.",
-		).WithParam("mintId")
+		return fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+			"The field mintId has to be a whole number above zero.").
+			WithStep(fault.ListMints).WithParam("mintId")
 	}
 	return nil
 }

@@ -248,7 +248,7 @@ func (d *drawing) drawRefusal(r route, codes []fault.Code) *huma.Response {
 		p := d.surface.findProblemDoc(code)
 		text = append(text, fmt.Sprintf("`%s`: %s", code, p.text))
 		names = append(names, string(code))
-		f := fault.New(p.kind, code, "%s", p.example).WithParam(p.param)
+		f := fault.New(p.kind, code, fault.Stated, "%s", p.example).WithParam(p.param)
 		switch {
 		case code == fault.Internal:
 			f = newInternalFault(r.method, nil, d.surface.retryAdvice(r))

@@ -105,9 +105,9 @@ func (f *EndpointFilters) readFilters() (delivery.Filters, error) {
 	// An empty text would count as no filter, which its sender did not mean.
 	for name, value := range map[string]*string{"customerId": f.CustomerID, "chain": f.Chain} {
 		if value != nil && *value == "" {
-			return filters, fault.New(fault.Invalid, fault.InvalidRequest,
-				"The filter %s is empty."+nothingWritten+" Leave it out to receive every event.",
-				name).WithParam("filters." + name)
+			return filters, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+				"The filter %s is empty.", name).
+				WithAdvice("Leave it out to receive every event.").WithParam("filters." + name)
 		}
 	}
 	if f.CustomerID != nil {
@@ -378,9 +378,9 @@ func (a *api) resendEvent(c *call) (answer, error) {
 	endpointID := ""
 	if body.EndpointID != nil {
 		if endpointID = *body.EndpointID; endpointID == "" {
-			return answer{}, fault.New(fault.Invalid, fault.InvalidRequest,
-				"The endpointId is empty. Nothing was queued. Leave it out to send the event to every endpoint whose "+
-					"events and filters include it.").
+			return answer{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+				"The endpointId is empty.").
+				WithAdvice("Leave it out to send the event to every endpoint whose events and filters include it.").
 				WithParam("endpointId")
 		}
 	}
@@ -417,9 +417,9 @@ func (a *api) recoverEndpoint(c *call) (answer, error) {
 func readTime(name, text string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil || t.Year() < 1 || t.Year() > 9999 {
-		return t, fault.New(fault.Invalid, fault.InvalidRequest,
-			"The field %s has to be a time such as 2026-01-31T12:00:00.000Z."+nothingWritten+" Correct it.",
-			name).WithParam(name)
+		return t, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+			"The field %s has to be a time such as 2026-01-31T12:00:00.000Z.", name).
+			WithAdvice("Correct it.").WithParam(name)
 	}
 	return t, nil
 }

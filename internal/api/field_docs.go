@@ -769,7 +769,7 @@ var problems = map[fault.Code]problemDoc{
 	},
 	fault.SameAccount: {
 		fault.Invalid, "both sides of the transfer are the same balance", "to",
-		"Both sides of the transfer are the same balance. Nothing was moved. Give two different balances.", nil,
+		"The transfer goes from a balance to itself." + nothingWritten + " Give two different ones.", nil,
 	},
 	fault.CodeUnauthorized: {
 		fault.Unauthorized,
@@ -934,7 +934,8 @@ var problems = map[fault.Code]problemDoc{
 	fault.Internal: {
 		kindInternal, "an internal error; a GET changed nothing, and error says how to find out whether a write took " +
 			"effect", "",
-		"An internal error stopped this call, so it is not known whether it took effect. Repeat the request with the " +
+		"An internal error stopped this call. It is not known whether this call took effect. Repeat the request " +
+			"with the " +
 			"same idempotencyKey: it takes effect at most once, and the answer shows the result.",
 		nil,
 	},

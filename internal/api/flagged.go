@@ -46,10 +46,11 @@ func decideAsOrg(resolve resolveFunc, status int) func(*api, *call) (answer, err
 			return answer{}, err
 		}
 		if !settings.FlaggedDepositAPIEnabled {
-			return answer{}, fault.New(fault.Forbidden, fault.FeatureDisabled,
-				"Your organization's API key may not decide about flagged deposits: flaggedDepositApiEnabled is "+
-					"off."+nothingWritten+" "+
-					"A person of your organization can decide, or the operator of this service can switch the "+
+			return answer{}, fault.New(fault.Forbidden, fault.FeatureDisabled, fault.NothingWritten,
+				"Your organization's API key may not decide about flagged deposits: flaggedDepositApiEnabled "+
+					"is off.").
+				WithAdvice("A person of your organization can decide, or the operator of this service can " +
+					"switch the " +
 					"setting on.")
 		}
 		var body DecisionNote
@@ -67,9 +68,10 @@ func decideAsOrg(resolve resolveFunc, status int) func(*api, *call) (answer, err
 
 // refuseOperatorOnly refuses decisions that only the operator makes. Rule DEP-33.
 func (a *api) refuseOperatorOnly(*call) (answer, error) {
-	return answer{}, fault.New(fault.Forbidden, fault.OperatorOnly,
+	return answer{}, fault.New(fault.Forbidden, fault.OperatorOnly, fault.NothingWritten,
 		"Only the operator of this service can redirect a flagged deposit or complete a stuck "+
-			"resolution."+nothingWritten+" Ask the operator of this service.")
+			"resolution.").
+		WithAdvice("Ask the operator of this service.")
 }
 
 // depositDecider returns the calling operator.

@@ -24,7 +24,7 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var first WithdrawRequest
 		if err := decodeBody(body, &first); err != nil {
-			if got := fault.Find(err); got == nil || got.Message == "" {
+			if got := fault.Find(err); got == nil || words.Sentences(got) == "" {
 				t.Fatalf("got %v, want a refusal", err)
 			}
 			return

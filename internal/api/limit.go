@@ -144,9 +144,10 @@ func (v rateResult) toFault(h http.Header) error {
 		return nil
 	}
 	h.Set("Retry-After", formatSeconds(v.retry))
-	return fault.New(fault.Limited, fault.RateLimited,
-		"Too many requests. This request did nothing, which says nothing about earlier attempts. Wait %s seconds and "+
-			"repeat the request; repeat a withdrawal with the same idempotencyKey.", formatSeconds(
+	return fault.New(fault.Limited, fault.RateLimited, fault.Unprocessed,
+		"Too many requests.").
+		WithAdvice("Wait %s seconds and repeat the request; repeat a withdrawal with the same "+
+			"idempotencyKey.", formatSeconds(
 			v.retry,
 		))
 }

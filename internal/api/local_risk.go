@@ -55,10 +55,9 @@ func (a *api) setLocalRisk(c *call) (answer, error) {
 		return answer{}, err
 	}
 	if !a.localRisk {
-		return answer{}, fault.New(fault.Forbidden, fault.FeatureDisabled,
-			"This installation does not use the local list, so an entry would have no effect. Nothing was changed "+
-				"and no money moved. Add the local list to risk.providers in the configuration; a main network does "+
-				"not allow it.")
+		return answer{}, fault.New(fault.Forbidden, fault.FeatureDisabled, fault.NothingWritten,
+			"This installation does not use the local list, so an entry would have no effect.").
+			WithAdvice("Add the local list to risk.providers in the configuration; a main network does not allow it.")
 	}
 	e := risk.LocalListEntry{Address: c.pathParam("address"), Score: body.Score, Categories: body.Categories}
 	if body.Outage != nil {

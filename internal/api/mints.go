@@ -162,6 +162,7 @@ func (a *api) getMint(c *call) (answer, error) {
 			return answer{status: http.StatusOK, body: a.showMint(c.Context(), m)}, nil
 		}
 	}
-	return answer{}, fault.New(fault.NotFound, fault.CodeNotFound,
-		"This mint does not exist. The call only reads, so nothing was changed. GET /mints lists the mints.")
+	return answer{}, fault.New(fault.NotFound, fault.CodeNotFound, fault.ReadOnly,
+		"This mint does not exist.").
+		WithStep(fault.ListMints)
 }

@@ -83,9 +83,9 @@ func (a *api) restrictAddresses(listed []netip.Prefix, inner http.Handler) http.
 			addr = a.clientAddr(r)
 		}
 		if err != nil || !slices.ContainsFunc(listed, func(p netip.Prefix) bool { return p.Contains(addr) }) {
-			a.writeError(w, r, fault.New(fault.Forbidden, fault.IPNotAllowed,
-				"The operator's interface accepts no calls from this address. Nothing was done. Call from an address "+
-					"in operator.allow of the service's configuration."))
+			a.writeError(w, r, fault.New(fault.Forbidden, fault.IPNotAllowed, fault.NothingWritten,
+				"The operator's interface accepts no calls from this address.").
+				WithAdvice("Call from an address in operator.allow of the service's configuration."))
 			return
 		}
 		inner.ServeHTTP(w, r)
@@ -211,11 +211,9 @@ func (a *api) listOrganizations(c *call) (answer, error) {
 func (c *call) organizationID() (string, error) {
 	name := c.pathParam("organizationId")
 	if !id.IsValid("org", name) {
-		return "", fault.New(
-			fault.NotFound, fault.CodeNotFound,
-			"This organization does not exist. Nothing was changed and no money moved. GET /organizations lists the "+
-				"organizations.",
-		)
+		return "", fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten,
+			"This organization does not exist.").
+			WithStep(fault.ListOrganizations)
 	}
 	return name, nil
 }
@@ -367,9 +365,8 @@ const reasonBytesMax = 500
 // take: a request that names a customer must not freeze all of them.
 func (r FreezeOrder) toFreeze(chains chain.Chains) (freeze.Freeze, error) {
 	refuse := func(param, format string, args ...any) (freeze.Freeze, error) {
-		return freeze.Freeze{}, fault.New(
-			fault.Invalid, fault.InvalidRequest, format+" Nothing was frozen and no money moved.", args...,
-		).WithParam(param)
+		return freeze.Freeze{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten, format, args...).
+			WithParam(param)
 	}
 	if !slices.Contains(operatorFreezeScopes, r.Scope) {
 		return refuse("scope", "The scope has to be CUSTOMER, ORGANIZATION, CHAIN or ALL.")
@@ -488,8 +485,9 @@ func (a *api) listFreezes(c *call) (answer, error) {
 func (a *api) liftFreeze(c *call) (answer, error) {
 	name := c.pathParam("freezeId")
 	if !id.IsValid("frz", name) {
-		return answer{}, fault.New(fault.NotFound, fault.CodeNotFound,
-			"This freeze does not exist. Nothing was changed and no money moved. GET /freezes lists the freezes.")
+		return answer{}, fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten,
+			"This freeze does not exist.").
+			WithStep(fault.ListFreezes)
 	}
 	var lifted freeze.Freeze
 	err := a.conf.DB.InSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {

@@ -78,7 +78,7 @@ var operators = surface{
 		},
 		fault.Internal: {
 			kindInternal, "an internal error; look the result up before you repeat a write", "",
-			"An internal error stopped this call, so it is not known whether it took effect. Look up with a GET " +
+			"An internal error stopped this call. It is not known whether this call took effect. Look up with a GET " +
 				"whether it took effect before you repeat it.",
 			nil,
 		},

@@ -53,7 +53,7 @@ func problemBody(f *fault.Fault, requestID string) map[string]any {
 	for k, v := range f.Extra {
 		body[k] = v
 	}
-	body["error"], body["code"], body["requestId"] = f.Message, f.Code, requestID
+	body["error"], body["code"], body["requestId"] = words.Sentences(f), f.Code, requestID
 	body["retryable"] = f.Kind == fault.Limited || f.Kind == fault.Unavailable || f.Code == fault.Internal
 	if f.Param != "" {
 		body["param"] = f.Param
@@ -73,25 +73,19 @@ const kindInternal fault.Kind = 0
 // isRead reports whether a method changes nothing.
 func isRead(method string) bool { return method == http.MethodGet || method == http.MethodHead }
 
-// readOnly is the sentence for calls that read: nothing changed and no money moved.
-const readOnly = "The call only reads, so nothing was changed and no money moved."
-
 // newInternalFault hides an error that is no refusal. Its text depends on the method: a read
 // changed nothing, but a write may have, and repeat says how to find out. After ErrCommitUnknown it
 // says that the outcome is unknown. Rule IDEM-7.
 func newInternalFault(method string, err error, repeat string) *fault.Fault {
 	const ask = " If it happens again, give the requestId to the operator of this service."
+	reason := "An internal error stopped this call."
 	if isRead(method) {
-		return fault.New(kindInternal, fault.Internal, "An internal error stopped this call. "+
-			""+readOnly+" Try again."+ask)
+		return fault.New(kindInternal, fault.Internal, fault.ReadOnly, "%s", reason).WithAdvice("Try again." + ask)
 	}
 	if errors.Is(err, pg.ErrCommitUnknown) {
-		return fault.New(kindInternal, fault.Internal,
-			"The database connection was lost during the commit, so it is not known whether this call took effect. %s",
-			repeat+ask)
+		reason = "The database connection was lost during the commit."
 	}
-	return fault.New(kindInternal, fault.Internal,
-		"An internal error stopped this call, so it is not known whether it took effect. %s", repeat+ask)
+	return fault.New(kindInternal, fault.Internal, fault.Unknown, "%s", reason).WithAdvice("%s", repeat+ask)
 }
 
 // describeOutage returns why an error will pass, by itself or after the operator's intervention, as
@@ -118,10 +112,12 @@ func describeOutage(err error) string {
 // newUnavailable builds the answer to an error that will pass. An earlier part of a write may have
 // taken effect: repeat says how to find out. Rule REQ-14.
 func newUnavailable(method, outage, repeat string) *fault.Fault {
+	effect := fault.Stated
 	if isRead(method) {
-		repeat = readOnly + " Try again shortly."
+		effect, repeat = fault.ReadOnly, "Try again shortly."
 	}
-	return fault.New(fault.Unavailable, fault.CodeUnavailable, "%s, so this call was not finished. %s", outage, repeat)
+	return fault.New(fault.Unavailable, fault.CodeUnavailable, effect,
+		"%s, so this call was not finished.", outage).WithAdvice("%s", repeat)
 }
 
 // writeError answers with an error. It is the only place that logs errors that are no refusals.
@@ -129,10 +125,10 @@ func (a *api) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	f := fault.Find(err)
 	if errors.Is(err, pg.ErrShareExhausted) {
 		// Not 429: a request whose idempotency key was not yet looked up may be a replay.
-		f = fault.New(fault.Unavailable, fault.CodeUnavailable,
+		f = fault.New(fault.Unavailable, fault.CodeUnavailable, fault.Unprocessed,
 			"Other requests of your organization use its whole share of the database, and this request waited too "+
-				"long. It did nothing, which says nothing about earlier attempts. Send fewer requests at a time. "+
-				"Repeat this one after the seconds in Retry-After; repeat a payment with the same idempotencyKey.")
+				"long.").WithAdvice("Send fewer requests at a time. " +
+			"Repeat this one after the seconds in Retry-After; repeat a payment with the same idempotencyKey.")
 	}
 	if f == nil {
 		if f = newInternalFault(r.Method, err, a.surface.retryAdvice(servedRoute(r))); describeOutage(err) != "" {

@@ -37,11 +37,11 @@ func TestErrorsOfOursSayWhatIsKnown(t *testing.T) {
 		{"write", "POST", errors.New("secret"), 500, "INTERNAL", "same idempotencyKey"},
 		{
 			"commit without an answer",
-			"POST", fmt.Errorf("secret: %w", pg.ErrCommitUnknown), 500, "INTERNAL", "it is not known whether",
+			"POST", fmt.Errorf("secret: %w", pg.ErrCommitUnknown), 500, "INTERNAL", "It is not known whether",
 		},
 		{
 			"and then no database",
-			"POST", errors.Join(pg.ErrCommitUnknown, unconnected), 500, "INTERNAL", "it is not known whether",
+			"POST", errors.Join(pg.ErrCommitUnknown, unconnected), 500, "INTERNAL", "It is not known whether",
 		},
 		{
 			"no database",
@@ -70,7 +70,7 @@ func TestErrorsOfOursSayWhatIsKnown(t *testing.T) {
 		{"head", "HEAD", errors.New("secret"), 500, "INTERNAL", "only reads"},
 		{
 			"a commit without an answer on a full disk",
-			"POST", errors.Join(pg.ErrCommitUnknown, full), 500, "INTERNAL", "it is not known whether",
+			"POST", errors.Join(pg.ErrCommitUnknown, full), 500, "INTERNAL", "It is not known whether",
 		},
 		{
 			"a journal that cannot be written",
@@ -155,8 +155,8 @@ func TestAnInternalErrorNamesWhatShowsTheResult(t *testing.T) {
 				newInternalFault(r.method, nil, face.retryAdvice(r)),
 				newUnavailable(r.method, "The database cannot be reached", face.retryAdvice(r)),
 			} {
-				if !ok || !strings.Contains(f.Message, want) {
-					t.Errorf("%s %s: got %q, want %q in it", r.method, r.path, f.Message, want)
+				if !ok || !strings.Contains(words.Sentences(f), want) {
+					t.Errorf("%s %s: got %q, want %q in it", r.method, r.path, words.Sentences(f), want)
 				}
 			}
 		}
@@ -167,7 +167,8 @@ func TestAnInternalErrorNamesWhatShowsTheResult(t *testing.T) {
 func TestEveryKindHasItsStatus(t *testing.T) {
 	t.Parallel()
 	for kind := fault.Invalid; kind <= fault.Unavailable; kind++ {
-		if got := httpStatus(fault.New(kind, "X", "x")); got < 400 || got == http.StatusInternalServerError {
+		got := httpStatus(fault.New(kind, "X", fault.NothingWritten, "x"))
+		if got < 400 || got == http.StatusInternalServerError {
 			t.Errorf("kind %d: got %v, want a status of its own", kind, got)
 		}
 	}

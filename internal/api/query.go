@@ -49,14 +49,15 @@ func sortedKeys[K ~string, V any](m map[K]V) []K { return slices.Sorted(maps.Key
 // Rule REQ-5.
 func readQuery(r *http.Request, allowed []parameter) (query, error) {
 	if len(r.URL.RawQuery) > queryBytesMax {
-		return nil, fault.New(fault.Invalid, fault.InvalidRequest,
-			"The query is longer than %d bytes. The call only reads, so nothing was changed. Shorten the query.",
-			queryBytesMax)
+		return nil, fault.New(fault.Invalid, fault.InvalidRequest, fault.ReadOnly,
+			"The query is longer than %d bytes.", queryBytesMax).
+			WithAdvice("Shorten the query.")
 	}
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return nil, fault.New(fault.Invalid, fault.InvalidRequest,
-			"The query cannot be parsed."+nothingWritten+" Escape its values as URLs require.")
+		return nil, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+			"The query cannot be parsed.").
+			WithAdvice("Escape its values as URLs require.")
 	}
 	q := query{}
 	for _, name := range sortedKeys(values) {
@@ -87,17 +88,15 @@ func unknownParameter(name string, allowed []parameter) *fault.Fault {
 	if suggestion := nearestName(name, names); suggestion != "" {
 		hint = "Did you mean " + suggestion + "?"
 	}
-	return fault.New(
-		fault.Invalid, fault.UnknownField, "The query parameter %q is not known "+
-			"here."+nothingWritten+" %s", clipText(name),
-		hint,
-	).WithParam(clipText(name))
+	return fault.New(fault.Invalid, fault.UnknownField, fault.NothingWritten,
+		"The query parameter %q is not known here.", clipText(name)).
+		WithAdvice("%s", hint).WithParam(clipText(name))
 }
 
 func (p parameter) newFault(format string, args ...any) *fault.Fault {
-	return fault.New(fault.Invalid, fault.InvalidRequest,
-		"The query parameter %s %s."+nothingWritten+" Correct it or leave it out.",
-		p.name, fmt.Sprintf(format, args...)).WithParam(p.name)
+	return fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+		"The query parameter %s %s.", p.name, fmt.Sprintf(format, args...)).
+		WithAdvice("Correct it or leave it out.").WithParam(p.name)
 }
 
 // Rule REQ-7.

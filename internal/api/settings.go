@@ -182,10 +182,9 @@ func (a *api) changeSettings(c *call) (answer, error) {
 // checkPlainText refuses text that is too long or has control characters.
 func checkPlainText(name, s string, bytesMax int) error {
 	if len(s) > bytesMax || strings.ContainsFunc(s, unicode.IsControl) {
-		return fault.New(
-			fault.Invalid, fault.InvalidRequest,
-			"%s may have at most %d bytes and no control characters."+nothingWritten+" Correct it.", name, bytesMax,
-		).WithParam(name)
+		return fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+			"%s may have at most %d bytes and no control characters.", name, bytesMax).
+			WithAdvice("Correct it.").WithParam(name)
 	}
 	return nil
 }

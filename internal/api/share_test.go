@@ -170,7 +170,7 @@ func TestARequestWhoseTurnDoesNotComeMayBeRepeated(t *testing.T) {
 		words, _ := said["error"].(string)
 		if got.StatusCode != 503 || said["code"] != "UNAVAILABLE" || said["retryable"] != true ||
 			got.Header.Get("Retry-After") == "" ||
-			!strings.Contains(words, "It did nothing, which says nothing about earlier attempts") {
+			!strings.Contains(words, "did nothing, which says nothing about earlier attempts") {
 			t.Errorf("%s: got %d %v %s, want 503 and to repeat it", c.name, got.StatusCode, got.Header, raw)
 		}
 	}

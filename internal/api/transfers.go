@@ -43,9 +43,9 @@ func (a *api) createTransfer(c *call) (answer, error) {
 		return answer{}, err
 	}
 	if key == nil {
-		return answer{}, fault.New(fault.Invalid, fault.InvalidRequest,
-			"A transfer needs an idempotencyKey, in the body or in the header Idempotency-Key."+nothingWritten+" "+
-				"Send one key for each transfer.").
+		return answer{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+			"A transfer needs an idempotencyKey, in the body or in the header Idempotency-Key.").
+			WithAdvice("Send one key for each transfer.").
 			WithParam("idempotencyKey")
 	}
 	r := transfer.Request{

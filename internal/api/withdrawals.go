@@ -157,10 +157,9 @@ func readFeeMode(text *string) (string, error) {
 		return "", nil
 	}
 	if *text == "" {
-		return "", fault.New(
-			fault.Invalid, fault.InvalidRequest,
-			"feeMode has to be ORGANIZATION or DEDUCTED."+nothingWritten+" Leave feeMode out or send one of them.",
-		).WithParam("feeMode")
+		return "", fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+			"feeMode has to be ORGANIZATION or DEDUCTED.").
+			WithAdvice("Leave feeMode out or send one of them.").WithParam("feeMode")
 	}
 	return *text, nil
 }
@@ -291,9 +290,10 @@ func idempotencyKey(h http.Header, inBody *string) (*string, error) {
 	}
 	for _, v := range values {
 		if v != values[0] || inBody != nil && v != *inBody {
-			return nil, fault.New(fault.Invalid, fault.IdempotencyKeyMismatch,
+			return nil, fault.New(fault.Invalid, fault.IdempotencyKeyMismatch, fault.NothingWritten,
 				"The request gives two different idempotency keys, in its body and in the header "+
-					"Idempotency-Key."+nothingWritten+" Give one.").
+					"Idempotency-Key.").
+				WithAdvice("Give one.").
 				WithParam("idempotencyKey")
 		}
 	}

@@ -49,15 +49,16 @@ func check(t *testing.T, what func(tree) []string) {
 	}
 }
 
-func TestEveryPackageStandsOnAFloor(t *testing.T) { t.Parallel(); check(t, tree.checkListed) }
-func TestImportsPointDown(t *testing.T)           { t.Parallel(); check(t, tree.checkImports) }
-func TestMoneyIsNeverAFloat(t *testing.T)         { t.Parallel(); check(t, tree.checkFloats) }
-func TestFeaturesDoNotKnowHTTP(t *testing.T)      { t.Parallel(); check(t, tree.checkHTTP) }
-func TestKeysStayWithTheSigner(t *testing.T)      { t.Parallel(); check(t, tree.checkKeys) }
-func TestIDsCannotBeGuessed(t *testing.T)         { t.Parallel(); check(t, tree.checkRandom) }
-func TestTestsNeitherSkipNorSleep(t *testing.T)   { t.Parallel(); check(t, tree.checkTests) }
-func TestNothingIsPutOff(t *testing.T)            { t.Parallel(); check(t, tree.checkUnfinished) }
-func TestEveryPackageSaysWhatItIs(t *testing.T)   { t.Parallel(); check(t, tree.checkDocumented) }
+func TestEveryPackageStandsOnAFloor(t *testing.T)  { t.Parallel(); check(t, tree.checkListed) }
+func TestImportsPointDown(t *testing.T)            { t.Parallel(); check(t, tree.checkImports) }
+func TestMoneyIsNeverAFloat(t *testing.T)          { t.Parallel(); check(t, tree.checkFloats) }
+func TestFeaturesDoNotKnowHTTP(t *testing.T)       { t.Parallel(); check(t, tree.checkHTTP) }
+func TestFaultsHaveNoTermsOfASurface(t *testing.T) { t.Parallel(); check(t, tree.checkFaultTexts) }
+func TestKeysStayWithTheSigner(t *testing.T)       { t.Parallel(); check(t, tree.checkKeys) }
+func TestIDsCannotBeGuessed(t *testing.T)          { t.Parallel(); check(t, tree.checkRandom) }
+func TestTestsNeitherSkipNorSleep(t *testing.T)    { t.Parallel(); check(t, tree.checkTests) }
+func TestNothingIsPutOff(t *testing.T)             { t.Parallel(); check(t, tree.checkUnfinished) }
+func TestEveryPackageSaysWhatItIs(t *testing.T)    { t.Parallel(); check(t, tree.checkDocumented) }
 
 // Every rule is cited where it is kept and where it is proven, and every rule that is cited exists.
 func TestRulesAndCodeNameEachOther(t *testing.T) {

@@ -201,6 +201,50 @@ func (h tree) checkHTTP() []string {
 	return c.sortedList()
 }
 
+// surfaceTerm matches what belongs to the words of one surface: calls and headers of the interface,
+// commands and flags of the terminal.
+var surfaceTerm = regexp.MustCompile(
+	`\b(GET|POST|PUT|PATCH|DELETE)\b|\bheader\b|Retry-After|x-[a-z]+-key|coffer [a-z]|--[a-z]`)
+
+// checkFaultTexts finds terms of one surface in the texts of refusals outside the surfaces. A surface
+// has its own words for the next step (fault.Words).
+func (h tree) checkFaultTexts() []string {
+	c := violations{}
+	for _, s := range h.sources {
+		p, ok := h.findPackage(s.dir)
+		if !ok || s.test || httpLayers[p.layer] || p.capabilities&(mayHTTP|testOnly) != 0 {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || !isFaultText(call.Fun) {
+				return true
+			}
+			for _, arg := range call.Args {
+				ast.Inspect(arg, func(n ast.Node) bool {
+					if text, ok := n.(*ast.BasicLit); ok && surfaceTerm.MatchString(text.Value) {
+						c.addf("%s: %s has a term of one surface: name the step with WithStep",
+							s.position(text), text.Value)
+					}
+					return true
+				})
+			}
+			return true
+		})
+	}
+	return c.sortedList()
+}
+
+// isFaultText reports whether a call takes a text of a refusal.
+func isFaultText(fun ast.Expr) bool {
+	sel, ok := fun.(*ast.SelectorExpr)
+	if !ok {
+		return false
+	}
+	x, ok := sel.X.(*ast.Ident)
+	return sel.Sel.Name == "WithAdvice" || ok && x.Name == "fault" && sel.Sel.Name == "New"
+}
+
 // checkKeys finds private key material outside the signer. Tests may make temporary keys.
 func (h tree) checkKeys() []string {
 	c := violations{}

@@ -75,6 +75,25 @@ func TestChecksFindWhatIsPlanted(t *testing.T) {
 		{"limit", "internal/money/a.go", "package money\nimport \"math\"\nconst x = math.MaxInt64", tree.checkFloats, ""},
 		{"whole", "internal/money/a.go", "package money\nvar x = uint64(15)", tree.checkFloats, ""},
 
+		{
+			"a call in a fault", "internal/deposit/a.go",
+			"package deposit\nvar x = fault.New(1, \"C\", 1, \"It is late. GET /deposits lists them.\")",
+			tree.checkFaultTexts, "name the step",
+		},
+		{
+			"a command in advice", "internal/deposit/a.go",
+			"package deposit\nvar x = f().WithAdvice(\"Run `coffer deposits list`.\")",
+			tree.checkFaultTexts, "name the step",
+		},
+		{
+			"a call in the words of a surface", "internal/api/a.go",
+			"package api\nvar x = f().WithAdvice(\"GET /deposits lists them.\")", tree.checkFaultTexts, "",
+		},
+		{
+			"a fault of the domain", "internal/deposit/a.go",
+			"package deposit\nvar x = fault.New(1, \"C\", 1, \"It is late.\").WithAdvice(\"Wait.\")",
+			tree.checkFaultTexts, "",
+		},
 		{"http", "internal/deposit/a.go", imports("deposit", "net/http"), tree.checkHTTP, "net/http"},
 		{"http below", "internal/deposit/a.go", imports("deposit", "net/http/httputil"), tree.checkHTTP, "net/http/httputil"},
 		{"http in an adapter", "internal/chain/evm/a.go", imports("evm", "net/http"), tree.checkHTTP, ""},

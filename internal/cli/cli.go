@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"regexp"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -127,19 +126,12 @@ func runCommand(ctx context.Context, parser *kong.Kong, args []string, s streams
 			err,
 		)
 	} else if f := fault.Find(err); f != nil {
-		fmt.Fprintf(s.err, "coffer: %s\n", withoutAPICalls(f.Message))
+		fmt.Fprintf(s.err, "coffer: %s\n", words.Sentences(f))
 	} else {
 		fmt.Fprintf(s.err, "coffer: %v\n", err)
 	}
 	return 1
 }
-
-// apiReadHint matches sentences that name a read of the interface.
-var apiReadHint = regexp.MustCompile(` GET /[^.]*\.`)
-
-// withoutAPICalls removes from a refusal the sentences about API calls that a program would make
-// next.
-func withoutAPICalls(message string) string { return apiReadHint.ReplaceAllString(message, "") }
 
 // usageHint describes the usage of the part of the command that was understood: its subcommands or
 // arguments, and where its help is.

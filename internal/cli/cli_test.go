@@ -3,13 +3,17 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
+	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/cofferpay/coffer/internal/event"
+	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/id/idtest"
 )
 
@@ -78,14 +82,35 @@ func TestTheProgramSaysWhichItIs(t *testing.T) {
 	}
 }
 
+// apiTerm matches what only a program that calls the interface understands.
+var apiTerm = regexp.MustCompile(`\b(GET|POST|PUT|PATCH|DELETE) ?/|\bPATCH\b|Retry-After|idempotencyKey|x-api-key`)
+
+func TestTheTerminalHasWordsForEveryRefusal(t *testing.T) {
+	t.Parallel()
+	if effects, steps, codes := words.Missing(); len(effects)+len(steps)+len(codes) > 0 {
+		t.Errorf("got no words for the effects %v, the steps %v and the codes %v", effects, steps, codes)
+	}
+	f := fault.New(fault.Conflict, fault.InvalidState, fault.StillStuck, "Order %s is STUCK.", "wd_1").
+		WithStep(fault.ResolveOrder).WithSubject("wd_1")
+	want := "Order wd_1 is STUCK. The order stays STUCK, its amount stays held, and nothing was booked. " +
+		"`coffer dispatch resolve wd_1` checks its outcome on the chain."
+	if got := words.Sentences(f); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // A person at a terminal makes no calls of the interface.
 func TestARefusalNamesNoReadOfTheInterface(t *testing.T) {
 	t.Parallel()
-	got := withoutAPICalls(
-		"Only a withdrawal that waits can be approved. This call changed nothing. GET /withdrawals/{withdrawalId} shows how it stands.",
-	)
-	if want := "Only a withdrawal that waits can be approved. This call changed nothing."; got != want {
-		t.Errorf("got %q, want %q", got, want)
+	for kind, texts := range map[string][]string{
+		"effect": slices.Collect(maps.Values(words.Effects)), "step": slices.Collect(maps.Values(words.Steps)),
+		"code": slices.Collect(maps.Values(words.Codes)),
+	} {
+		for _, text := range texts {
+			if apiTerm.MatchString(text) {
+				t.Errorf("%s: got %q, want no call of the interface in it", kind, text)
+			}
+		}
 	}
 }
 

@@ -83,8 +83,8 @@ func (c freezesPut) readTarget() (freeze.Freeze, error) {
 	}
 	switch {
 	case named != 1 || c.Customer != "" && c.Org == "":
-		return f, fault.New(fault.Invalid, fault.InvalidRequest,
-			"Give --everything, --chain, --org, or --org with --customer. Nothing was frozen and no money moved.")
+		return f, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+			"Give --everything, --chain, --org, or --org with --customer.")
 	case c.Everything:
 		f.Scope = freeze.ScopeAll
 	case c.Chain != "":
@@ -107,8 +107,7 @@ func (c freezesPut) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	if _, runs := conf.Chains[wanted.Chain]; wanted.Scope == freeze.ScopeChain && !runs {
-		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"%q does not run here, so there is nothing to freeze. No money moved.", c.Chain)
+		return fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten, "%q does not run here.", c.Chain)
 	}
 	tools, err := c.openTools(ctx)
 	if err != nil {

@@ -250,12 +250,13 @@ func (c orgUnfreeze) Run(ctx context.Context, std streams) error {
 		fmt.Fprintf(std.out, "Freeze %s by %s stays in force: %s\n", f.ID, f.Source, f.Reason)
 	}
 	if len(lifted) == 0 && len(left) == 0 {
-		return fault.New(fault.Conflict, fault.InvalidState,
-			"%s is not frozen. Nothing was changed. coffer freezes list shows the freezes.", id)
+		return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+			"%s is not frozen.", id).
+			WithAdvice("Coffer freezes list shows the freezes.")
 	}
 	if len(lifted) == 0 {
-		return fault.New(fault.Conflict, fault.InvalidState, "%s has no freeze by an operator. Nothing was changed.",
-			id)
+		return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+			"%s has no freeze by an operator.", id)
 	}
 	return nil
 }

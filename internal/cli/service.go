@@ -352,12 +352,9 @@ func personByEmail(ctx context.Context, db *pg.DB, email string) (p member.Membe
 // describeError adds the given id to an error of a decision if there is no such withdrawal.
 func (d decisionFlags) describeError(err error, p member.Member) error {
 	if fault.HasCode(err, fault.CodeNotFound) {
-		return fault.New(
-			fault.NotFound, fault.CodeNotFound,
-			"The organization of %s has no withdrawal %.64q. Nothing was changed and no money moved. coffer "+
-				"withdrawals list shows the withdrawals.",
-			p.Email, d.ID,
-		)
+		return fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten,
+			"The organization of %s has no withdrawal %.64q.", p.Email, d.ID).
+			WithAdvice("Coffer withdrawals list shows the withdrawals.")
 	}
 	return err
 }

@@ -22,8 +22,6 @@ const reasonRunesMax = 500 // of the reason of a freeze
 
 const resourceKind = "CUSTOMER"
 
-const unwritten = " Nothing was written and no money moved."
-
 // TrustedEmail returns the e-mail that a rule may rely on at now, in the form of FoldEmail. It
 // returns "" if no e-mail is known, if it is not plain, or if it was changed less than coolingOff
 // ago. A coolingOff of zero trusts every plain e-mail. A clock that goes back trusts nothing
@@ -50,7 +48,7 @@ func (ch Change) validateChange() error {
 			return err
 		}
 	}
-	return request.CheckMetadata(ch.Metadata, unwritten)
+	return request.CheckMetadata(ch.Metadata, fault.NothingWritten)
 }
 
 // Edit changes a customer and returns the result. No rule trusts another e-mail than the known one
@@ -120,9 +118,9 @@ func Edit(ctx context.Context, tx pg.Tx, org, id string, actor audit.Actor, ch C
 // stays. Errors: NOT_FOUND, INVALID_REQUEST. Rule CUS-6.
 func Freeze(ctx context.Context, tx pg.Tx, org, id string, actor audit.Actor, reason string) (Customer, error) {
 	if utf8.RuneCountInString(reason) > reasonRunesMax || !request.IsPlainText(reason) {
-		return Customer{}, fault.New(fault.Invalid, fault.InvalidRequest,
-			"A reason may have at most %d characters, without control "+
-				"characters."+unwritten+" Shorten or clean it, or leave it out.", reasonRunesMax).
+		return Customer{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+			"A reason may have at most %d characters, without control characters.", reasonRunesMax).
+			WithAdvice("Shorten or clean it, or leave it out.").
 			WithParam("reason")
 	}
 	if _, err := ByID(ctx, tx, org, id); err != nil {
@@ -157,9 +155,9 @@ func Unfreeze(ctx context.Context, tx pg.Tx, org, id string, actor audit.Actor) 
 		isOwn = isOwn || identity.PermissionOf(f.Source.LiftAction()).Key != ""
 	}
 	if !isOwn && len(active) > 0 {
-		return Customer{}, fault.New(fault.Forbidden, fault.OperatorOnly,
-			"Your organization did not freeze this customer, so your organization cannot lift the "+
-				"freeze."+unwritten+" Ask the operator of this service.")
+		return Customer{}, fault.New(fault.Forbidden, fault.OperatorOnly, fault.NothingWritten,
+			"Your organization did not freeze this customer, so your organization cannot lift the freeze.").
+			WithAdvice("Ask the operator of this service.")
 	}
 	if err := freeze.LiftByOrganization(ctx, tx, org, id, actor); err != nil {
 		return Customer{}, err

@@ -270,11 +270,9 @@ func findCustomer(ctx context.Context, tx pg.Tx, org, id string) (Customer, bool
 
 // ByID reads a customer. Error: NOT_FOUND, also for a string that is no valid id.
 func ByID(ctx context.Context, tx pg.Tx, org, id string) (Customer, error) {
-	notFound := fault.New(
-		fault.NotFound, fault.CodeNotFound,
-		"This customer does not exist. Nothing was changed and no money moved. The first call of POST /deposit for a "+
-			"customer creates it.",
-	)
+	notFound := fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten,
+		"This customer does not exist.").
+		WithStep(fault.CreateCustomer)
 	if CheckID(id) != nil {
 		return Customer{}, notFound
 	}

@@ -41,11 +41,9 @@ func CheckNewID(s string) error {
 }
 
 func newInvalidID(problem string) error {
-	return fault.New(
-		fault.Invalid, fault.InvalidRequest,
-		"customerId %s. Nothing was written and no money moved. Correct it and send the request again.",
-		problem,
-	).WithParam("customerId")
+	return fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+		"customerId %s.", problem).
+		WithAdvice("Correct it and send the request again.").WithParam("customerId")
 }
 
 // pathUnescaper normalizes the characters of a path that matter to dot segments.
@@ -80,11 +78,9 @@ func CheckEmail(s string) error {
 	default:
 		return nil
 	}
-	return fault.New(
-		fault.Invalid, fault.InvalidRequest,
-		"customerEmail %s. Nothing was written and no money moved. Correct it and send the request again.",
-		problem,
-	).WithParam("customerEmail")
+	return fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+		"customerEmail %s.", problem).
+		WithAdvice("Correct it and send the request again.").WithParam("customerEmail")
 }
 
 // CheckNewEmail checks an e-mail to be written like CheckEmail, and also refuses one that is not
@@ -100,10 +96,10 @@ func CheckNewEmail(s string) error {
 }
 
 func newNotPlain() error {
-	return fault.New(fault.Invalid, fault.InvalidRequest,
-		"customerEmail has a character that looks like another one or is not shown, such as a full-width letter, so "+
-			"that two mailboxes could look the same. Nothing was written and no money moved. Write the address in "+
-			"plain letters and send the request again.").
+	return fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+		"customerEmail has a character that looks like another one or is not shown, such as a "+
+			"full-width letter, so that two mailboxes could look the same.").
+		WithAdvice("Write the address in plain letters and send the request again.").
 		WithParam("customerEmail")
 }
 

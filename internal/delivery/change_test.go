@@ -477,7 +477,7 @@ func TestRotationsWithinADayEndNoSecretEarly(t *testing.T) {
 	}
 	_, _, err := w.rotate(e.ID)
 	if f := fault.Find(err); f == nil || f.Code != fault.InvalidState ||
-		!strings.Contains(f.Message, "2026-02-01T12:01:00Z") {
+		!strings.Contains(f.Advice, "2026-02-01T12:01:00Z") {
 		t.Errorf("a fifth secret: got %v, want %v with the time when the oldest retires", err, fault.InvalidState)
 	}
 	w.events("dep_1", 1)

@@ -103,9 +103,9 @@ type Endpoints struct {
 func checkDescription(description string) error {
 	if len(description) > descriptionBytesMax || !utf8.ValidString(description) ||
 		strings.ContainsRune(description, 0) {
-		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"The description may be text of at most %d bytes. Nothing was written. Shorten it.",
-			descriptionBytesMax).WithParam("description")
+		return fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+			"The description may be text of at most %d bytes.", descriptionBytesMax).
+			WithAdvice("Shorten it.").WithParam("description")
 	}
 	return nil
 }
@@ -117,17 +117,19 @@ func checkEvents(named []event.Type) ([]event.Type, error) {
 	events = slices.Compact(events)
 	if slices.Contains(events, event.EveryType) {
 		if len(events) > 1 {
-			return nil, fault.New(fault.Invalid, fault.InvalidRequest,
-				"%s stands for all events. Nothing was written. Send it alone, or leave it out.",
-				event.EveryType).WithParam("events")
+			return nil, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+				"%s stands for all events.", event.EveryType).
+				WithAdvice("Send it alone, or leave it out.").WithParam("events")
 		}
 		return events, nil
 	}
 	for _, t := range events {
 		if !event.IsKnown(t) {
-			return nil, fault.New(fault.Invalid, fault.InvalidRequest,
-				"There is no event %.64q. Nothing was written. Leave events out to receive the seven events of the "+
-					"interface, send * to receive all, or name some of %s.", t, strings.Join(
+			return nil, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+				"There is no event %.64q.", t).
+				WithAdvice("Leave events out to receive the seven events of the interface, send * to receive "+
+					"all, or "+
+					"name some of %s.", strings.Join(
 					typeNames(event.AllTypes()), ", ",
 				)).WithParam("events")
 		}
@@ -144,9 +146,9 @@ func checkFilters(f Filters) error {
 		}
 	}
 	if f.Chain != "" && f.Chain.Family() == "" {
-		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"There is no chain %.64q. Nothing was written. Give a chain such as ETHEREUM, or leave it out.",
-			string(f.Chain)).WithParam("filters.chain")
+		return fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+			"There is no chain %.64q.", string(f.Chain)).
+			WithAdvice("Give a chain such as ETHEREUM, or leave it out.").WithParam("filters.chain")
 	}
 	return nil
 }
@@ -178,9 +180,9 @@ func (s *Endpoints) Create(
 		return Endpoint{}, noSecret, fmt.Errorf("count the endpoints of %s: %w", org, err)
 	}
 	if count >= endpointsMax {
-		return Endpoint{}, noSecret, fault.New(fault.Conflict, fault.InvalidState,
-			"An organization may have at most %d webhook endpoints. Nothing was created. Delete one first.",
-			endpointsMax)
+		return Endpoint{}, noSecret, fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+			"An organization may have at most %d webhook endpoints.", endpointsMax).
+			WithAdvice("Delete one first.")
 	}
 
 	e := Endpoint{
@@ -255,9 +257,9 @@ func (s *Endpoints) Update(
 	}
 	if c.Status != nil {
 		if e.Status = *c.Status; e.Status != Enabled && e.Status != Paused {
-			return Endpoint{}, fault.New(fault.Invalid, fault.InvalidRequest,
-				"An endpoint can be set to %s or %s. Nothing was written. Send one of them, or DELETE the endpoint.",
-				Enabled, Paused).WithParam("status")
+			return Endpoint{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+				"An endpoint can be set to %s or %s.", Enabled, Paused).
+				WithStep(fault.SetOrDeleteEndpoint).WithParam("status")
 		}
 	}
 	if err := errors.Join(checkDescription(e.Description), checkFilters(e.Filters)); err != nil {
@@ -371,12 +373,9 @@ func (s *Endpoints) Delete(ctx context.Context, tx pg.Tx, org string, actor audi
 }
 
 func newNotFound(endpointID string) error {
-	return fault.New(
-		fault.NotFound, fault.CodeNotFound,
-		"Your organization has no webhook endpoint %.64q. Nothing was changed. GET /webhook-endpoints lists the "+
-			"endpoints.",
-		endpointID,
-	)
+	return fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten,
+		"Your organization has no webhook endpoint %.64q.", endpointID).
+		WithStep(fault.ListEndpoints)
 }
 
 func scanEndpoint(row pgx.CollectableRow) (Endpoint, error) {
@@ -399,7 +398,8 @@ func typeNames(types []event.Type) []string {
 // The protection is the guard, which checks every address that is dialled.
 func checkURL(raw string, development bool) error {
 	refuse := func(problem string) error {
-		return fault.New(fault.Invalid, fault.InvalidRequest, "The URL %s. Nothing was written.", problem).
+		return fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+			"The URL %s.", problem).
 			WithParam("url")
 	}
 	if raw == "" || len(raw) > urlBytesMax || !utf8.ValidString(raw) {

@@ -78,13 +78,13 @@ func (s *Endpoints) Resend(
 	case err != nil:
 		return Job{}, fmt.Errorf("read event %s: %w", eventID, err)
 	case expired:
-		return Job{}, fault.New(fault.Conflict, fault.InvalidState,
-			"This event is older than 90 days, so its bytes are deleted. Nothing was queued. GET the deposit, "+
-				"withdrawal or transfer of the event.")
+		return Job{}, fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+			"This event is older than 90 days, so its bytes are deleted.").
+			WithStep(fault.ShowSubjectOfEvent)
 	case e.Sequence == 0:
-		return Job{}, fault.New(fault.Conflict, fault.InvalidState,
-			"The first delivery of this event has not happened yet. Nothing was queued, and nothing has to be: the "+
-				"event will be sent.")
+		return Job{}, fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+			"The first delivery of this event has not happened yet.").WithAdvice("The event will be sent " +
+			"without this call.")
 	}
 	if endpointID != "" {
 		endpoint, err := loadEndpoint(ctx, tx, org, endpointID, "")
@@ -95,9 +95,9 @@ func (s *Endpoints) Resend(
 			return Job{}, err
 		}
 		if !(subscription{endpoint.ID, endpoint.Events, endpoint.Filters}).wantsEvent(e) {
-			return Job{}, fault.New(fault.Invalid, fault.InvalidRequest,
-				"This endpoint does not receive this event, by its events or its filters. Nothing was queued. Change "+
-					"them with PATCH, or name another endpoint.").
+			return Job{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+				"This endpoint does not receive this event, by its events or its filters.").
+				WithStep(fault.ChangeEndpointFilters).
 				WithParam("endpointId")
 		}
 	}
@@ -125,15 +125,13 @@ func (s *Endpoints) Recover(
 	}
 	switch {
 	case since.After(tx.Now):
-		return Job{}, fault.New(
-			fault.Invalid, fault.InvalidRequest,
-			"since is in the future. Nothing was queued. Give a time in the past.",
-		).WithParam("since")
+		return Job{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+			"since is in the future.").
+			WithAdvice("Give a time in the past.").WithParam("since")
 	case until != nil && !until.After(since):
-		return Job{}, fault.New(
-			fault.Invalid, fault.InvalidRequest,
-			"until has to be later than since. Nothing was queued. Give a later time, or leave it out.",
-		).WithParam("until")
+		return Job{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+			"until has to be later than since.").
+			WithAdvice("Give a later time, or leave it out.").WithParam("until")
 	}
 	if err := checkSendable(endpoint); err != nil {
 		return Job{}, err
@@ -168,17 +166,16 @@ func checkSendable(e Endpoint) error {
 	if e.Status == Enabled || e.Status == Paused {
 		return nil
 	}
-	return fault.New(fault.Conflict, fault.InvalidState,
-		"This endpoint is disabled. Nothing was queued. Enable it with PATCH, then ask again.").
+	return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+		"This endpoint is disabled.").
+		WithStep(fault.EnableEndpoint).
 		WithExtra("currentStatus", e.Status)
 }
 
 func newEventNotFound(eventID string) error {
-	return fault.New(
-		fault.NotFound, fault.CodeNotFound,
-		"Your organization has no event %.64q. Nothing was queued. GET /events lists the events of the last 90 days.",
-		eventID,
-	)
+	return fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten,
+		"Your organization has no event %.64q.", eventID).
+		WithStep(fault.ListEvents)
 }
 
 // findRange returns the position in the feed before all events of that time or later, and the last
@@ -250,8 +247,9 @@ func (s *Endpoints) createJob(
 		VALUES ($1, $2, $3, nullif($4, ''), nullif($5, ''), $6, $7, $8, $9, $10, $11, $12, $12)`,
 		j.ID, org, j.Kind, j.EndpointID, j.EventID, j.Since, j.Until, j.OnlyFailed, j.Status, afterSeq, lastSeq, tx.Now)
 	if pg.ViolatesConstraint(err, "webhook_jobs_one_recovery") {
-		return Job{}, fault.New(fault.Conflict, fault.InvalidState,
-			"Another recovery of this endpoint is running. Nothing was queued. Ask again when it is completed.").
+		return Job{}, fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+			"Another recovery of this endpoint is running.").
+			WithAdvice("Ask again when it is completed.").
 			WithExtra("currentStatus", Running)
 	}
 	if err != nil {
@@ -289,8 +287,9 @@ func (s *Endpoints) JobByID(ctx context.Context, tx pg.Tx, org, jobID string) (J
 				&j.Examined, &j.Queued, &j.CreatedAt, &j.EndedAt, &j.Pending, &j.Delivered, &j.Failed)
 	}
 	if errors.Is(err, pgx.ErrNoRows) {
-		return Job{}, fault.New(fault.NotFound, fault.CodeNotFound,
-			"Your organization has no webhook job %.64q. Nothing was changed. Jobs are deleted after 90 days.", jobID)
+		return Job{}, fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten,
+			"Your organization has no webhook job %.64q.", jobID).
+			WithAdvice("Jobs are deleted after 90 days.")
 	}
 	if err != nil {
 		return Job{}, fmt.Errorf("read job %s: %w", jobID, err)

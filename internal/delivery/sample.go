@@ -29,15 +29,15 @@ func (s *Endpoints) Test(
 	ctx context.Context, db *pg.DB, org string, actor audit.Actor, endpointID string, t event.Type,
 ) (Attempt, error) {
 	if s.Posts == nil {
-		return Attempt{}, fault.New(fault.Unavailable, fault.CodeUnavailable,
-			"This installation sends no samples: the process that answers has no key to sign them. Nothing was sent. "+
-				"Real events are not affected.")
+		return Attempt{}, fault.New(fault.Unavailable, fault.CodeUnavailable, fault.NothingWritten,
+			"This installation sends no samples: the process that answers has no key to sign them.").
+			WithAdvice("Real events are not affected.")
 	}
 	data, ok := webhook.Sample(t)
 	if !ok || !event.IsKnown(t) {
-		return Attempt{}, fault.New(fault.Invalid, fault.InvalidRequest,
-			"There is no event %.64q. Nothing was sent. GET /openapi.json lists the types under webhooks.",
-			string(t)).WithParam("type")
+		return Attempt{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+			"There is no event %.64q.", string(t)).
+			WithStep(fault.ListEventTypes).WithParam("type")
 	}
 	c := claimedDelivery{orgID: org, endpoint: endpointID}
 	err := db.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
@@ -60,14 +60,15 @@ func (s *Endpoints) Test(
 	case s.sampleSlots() <- struct{}{}:
 		defer func() { <-s.sampleSlots() }()
 	default:
-		return Attempt{}, fault.New(fault.Unavailable, fault.CodeUnavailable,
-			"Too many samples are being sent. Nothing was sent. Try again shortly.")
+		return Attempt{}, fault.New(fault.Unavailable, fault.CodeUnavailable, fault.NothingWritten,
+			"Too many samples are being sent.").
+			WithAdvice("Try again shortly.")
 	}
 	s.Posts.ensureOpen()
 	o := s.Posts.postDelivery(ctx, c)
 	if o.abandoned {
-		return Attempt{}, fault.New(fault.Unavailable, fault.CodeUnavailable,
-			"The sample could not be sent in time. Nothing more is sent of it. Try again.")
+		return Attempt{}, fault.New(fault.Unavailable, fault.CodeUnavailable, fault.NothingWritten,
+			"The sample could not be sent in time, and nothing more is sent of it.").WithAdvice("Try again.")
 	}
 	attempt := Attempt{
 		EventID: c.eventID, Type: t, Test: true, Number: 1, SentAt: o.sentAt, URL: c.url, Body: c.body,

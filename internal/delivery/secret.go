@@ -65,10 +65,11 @@ func (s *Endpoints) Rotate(
 		return e, secret, formerUntil, fmt.Errorf("read the secrets of endpoint %s: %w", endpointID, err)
 	}
 	if signing >= secretsMax {
-		return e, secret, formerUntil, fault.New(fault.Conflict, fault.InvalidState,
-			"This endpoint got %d secrets within a day, and all of them still sign. Nothing was written. The next "+
-				"secret can be made after %s, when the oldest one ends.",
-			secretsMax, oldestRetires.UTC().Format(time.RFC3339)).WithExtra("currentStatus", e.Status)
+		return e, secret, formerUntil, fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+			"This endpoint got %d secrets within a day, and all of them still sign.", secretsMax).
+			WithAdvice("The next secret can be made after %s, when the oldest one ends.",
+				oldestRetires.UTC().Format(time.RFC3339)).
+			WithExtra("currentStatus", e.Status)
 	}
 	formerUntil = tx.Now.Add(rotationPeriod)
 	_, err = tx.Exec(

@@ -98,9 +98,9 @@ func (c *AddressService) IssueForProduct(
 	ctx context.Context, org string, mintID int, product string,
 ) (IssuedAddress, error) {
 	if !slices.Contains(ledger.Products, product) {
-		return IssuedAddress{}, fault.New(fault.Invalid, fault.InvalidRequest,
-			"The products are %s. No address was given out and no money moved. Give one of them.",
-			strings.Join(ledger.Products, ", ")).WithParam("product")
+		return IssuedAddress{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+			"The products are %s.", strings.Join(ledger.Products, ", ")).
+			WithAdvice("Give one of them.").WithParam("product")
 	}
 	m, err := c.loadOpenMint(ctx, org, mintID)
 	if err != nil {
@@ -124,15 +124,15 @@ func (c *AddressService) loadOpenMint(ctx context.Context, org string, mintID in
 	}
 	m, ok := mints.ByID(mintID)
 	if !ok {
-		return m, fault.New(fault.Invalid, fault.MintNotFound,
-			"Mint %d does not exist. No address was given out and no money moved. GET /mints lists the mints.",
-			mintID).WithParam("mintId")
+		return m, fault.New(fault.Invalid, fault.MintNotFound, fault.NothingWritten,
+			"Mint %d does not exist.", mintID).
+			WithStep(fault.ListMints).WithParam("mintId")
 	}
 	if _, isRunning := c.Chains[m.Chain]; !isRunning || !m.DepositEnabled || m.Quarantined {
-		return m, fault.New(fault.Unprocessable, fault.DepositsSuspended,
-			"The service gives out no addresses for %s on %s now. No money moved, and deposits to earlier addresses "+
-				"still count. Use another mint, or ask the operator of this service.",
-			m.Symbol, m.Chain).WithParam("mintId")
+		return m, fault.New(fault.Unprocessable, fault.DepositsSuspended, fault.NothingWritten,
+			"The service gives out no addresses for %s on %s now. Deposits to earlier addresses still "+
+				"count.", m.Symbol, m.Chain).
+			WithAdvice("Use another mint, or ask the operator of this service.").WithParam("mintId")
 	}
 	return m, nil
 }

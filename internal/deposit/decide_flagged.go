@@ -241,13 +241,11 @@ func (s *Service) Redirect(
 			"Only the operator of this service can redirect a flagged deposit.",
 		)
 	case redirection.Reason != ComplianceHold && redirection.Reason != LawEnforcement:
-		return webhook.Deposit{}, fault.New(fault.Invalid, fault.InvalidRequest,
-			"The reason of a redirect has to be %s or %s. Nothing was decided, and the deposit is still flagged.",
-			ComplianceHold, LawEnforcement).WithParam("reason")
+		return webhook.Deposit{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.Undecided,
+			"The reason of a redirect has to be %s or %s.", ComplianceHold, LawEnforcement).WithParam("reason")
 	case redirection.Reference == "" || !isPlainText(redirection.Reference):
-		return webhook.Deposit{}, fault.New(fault.Invalid, fault.InvalidRequest,
-			"A redirect needs the reference of the case or order, in at most %d characters of text. Nothing was "+
-				"decided, and the deposit is still flagged.",
+		return webhook.Deposit{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.Undecided,
+			"A redirect needs the reference of the case or order, in at most %d characters of text.",
 			NoteRunesMax).WithParam("reference")
 	}
 	return s.sendAway(
@@ -300,17 +298,13 @@ func (s *Service) Complete(
 		case d.chainStatus == chainReorged:
 			return newSuspended()
 		case d.status != ResolutionStuck || previousID == "":
-			return newConflict(
-				d.status, fault.InvalidState,
-				"Only a deposit that is RESOLUTION_STUCK can be completed, and this one is %s. Nothing was changed.",
-				d.status,
-			)
+			return newConflict(d.status, fault.InvalidState, fault.NothingWritten,
+				"Only a deposit that is RESOLUTION_STUCK can be completed, and this one is %s.", d.status)
 		case orderStatus != string(dispatch.Failed):
-			return newConflict(d.status, fault.ResolutionInProgress,
-				"Its transaction can still become final, so no other transaction is sent. Nothing was changed. "+
-					"`coffer dispatch show %s` shows its status, and can bump or cancel it. When the transaction is "+
-					"final, the deposit is resolved or can be completed here.",
-				previousID)
+			return newConflict(d.status, fault.ResolutionInProgress, fault.NothingWritten,
+				"Its transaction can still become final, so no other transaction is sent.").
+				WithAdvice("When the transaction is final, the deposit is resolved or can be completed here.").
+				WithStep(fault.ShowOrder).WithSubject(previousID)
 		}
 		retry, err := loadResolution(ctx, tx, previousID)
 		if err != nil {
@@ -340,11 +334,8 @@ func (s *Service) Complete(
 func (s *Service) loadPayer(ctx context.Context, d Deposit) (ch chain.Chain, walletID string, err error) {
 	ch, ok := s.Chains[d.chain]
 	if !ok {
-		return ch, "", fault.New(
-			fault.Unavailable, fault.CodeUnavailable,
-			"This installation does not run %s now. Nothing was decided, and the deposit is still %s.",
-			d.chain, d.status,
-		)
+		return ch, "", fault.New(fault.Unavailable, fault.CodeUnavailable, fault.NothingWritten,
+			"This installation does not run %s now, and the deposit is still %s.", d.chain, d.status)
 	}
 	if !ch.SeparateFeePayer {
 		return ch, "", nil
@@ -401,9 +392,8 @@ func (s *Service) sendAway(
 			return object, err
 		}
 	}
-	return object, fault.New(fault.Unavailable, fault.CodeUnavailable,
-		"This deposit changes too often to be decided now. Nothing was decided, and this call moved no money; ask "+
-			"again later.")
+	return object, fault.New(fault.Unavailable, fault.CodeUnavailable, fault.NothingWritten,
+		"This deposit changes too often to be decided now.").WithAdvice("Ask again later.")
 }
 
 // trySendAway decides that a flagged deposit leaves, and submits the order of its transfer. It
@@ -441,10 +431,9 @@ func (s *Service) trySendAway(ctx context.Context, depositID string, res resolut
 	if unlocked.contract == "" && unlocked.status == Flagged {
 		if res.feeKept, err = s.quoteFeeKept(ctx, ch, unlocked); err != nil {
 			s.Log.Warn("deposit: the chain does not say what a transfer costs", "deposit", depositID, "error", err)
-			return object, fault.New(fault.Unavailable, fault.CodeUnavailable,
-				"The chain %s does not say what a transfer costs now. Nothing was decided, and the deposit is still "+
-					"flagged; ask again later.",
-				unlocked.chain)
+			return object, fault.New(fault.Unavailable, fault.CodeUnavailable, fault.Undecided,
+				"The chain %s does not say what a transfer costs now.", unlocked.chain).
+				WithAdvice("Ask again later.")
 		}
 		if res.sent, err = unlocked.amount.Sub(res.feeKept); err != nil || res.sent.IsZero() {
 			return object, s.recordInsufficient(ctx, ch, depositID, res)
@@ -456,10 +445,9 @@ func (s *Service) trySendAway(ctx context.Context, depositID string, res resolut
 				"deposit", depositID, "to", string(res.toAddress),
 				"error", err,
 			)
-			return object, fault.New(fault.Unavailable, fault.CodeUnavailable,
-				"The chain %s does not say now how large a payment has to be to reach the address. Nothing was "+
-					"decided, and the deposit is still flagged; ask again later.",
-				unlocked.chain)
+			return object, fault.New(fault.Unavailable, fault.CodeUnavailable, fault.Undecided,
+				"The chain %s does not say now how large a payment has to be to reach the address.", unlocked.chain).
+				WithAdvice("Ask again later.")
 		}
 		if res.sent.Less(minimum) {
 			return object, s.recordTooSmall(ctx, depositID, res,
@@ -496,9 +484,8 @@ func (s *Service) trySendAway(ctx context.Context, depositID string, res resolut
 		if _, isOwn, err := findOwnAddress(ctx, tx, d, res.toAddress); err != nil {
 			return err
 		} else if isOwn {
-			refusal := fault.New(fault.Unprocessable, fault.DestinationNotAllowed,
-				"%s is an address of this service. Nothing was decided, and the deposit is still flagged.",
-				res.toAddress)
+			refusal := fault.New(fault.Unprocessable, fault.DestinationNotAllowed, fault.Undecided,
+				"%s is an address of this service.", res.toAddress)
 			if res.decision == decisionRedirected {
 				refusal = refusal.WithParam("toAddress")
 			}
@@ -548,18 +535,15 @@ func (s *Service) verifyFlag(d Deposit, actor Actor) error {
 		if !actor.isOperator() {
 			return newOperatorOnly(reason)
 		}
-		return newConflict(
-			d.status, fault.InvalidState,
-			reason+" Nothing was decided, and the deposit is still flagged. Look up the sender on the chain, and "+
-				"redirect the deposit to it.",
-		)
+		return newConflict(d.status, fault.InvalidState, fault.Undecided, "%s", reason).
+			WithAdvice("Look up the sender on the chain, and redirect the deposit to it.")
 	}
 	s.Log.Error("deposit: a flag differs from its MAC; the database was changed by hand",
 		"deposit", d.id, "asked", actor.ID, "returnTo", d.flag.returnTo, "error", err)
-	return newConflict(d.status, fault.InvalidState,
+	return newConflict(d.status, fault.InvalidState, fault.Undecided,
 		"This deposit differs from what was flagged: its sender, its amount or its owner was changed in the "+
-			"database. Nothing was decided, no money moved, and the deposit is still flagged. Tell the operator of "+
-			"this service, who can find out who changed it and can redirect the deposit.")
+			"database.").
+		WithAdvice("Tell the operator of this service, who can find out who changed it and can redirect the deposit.")
 }
 
 // verifyDecision refuses to send again if the transfer is not what was decided. It checks the grant
@@ -580,9 +564,9 @@ func (s *Service) verifyDecision(d Deposit, res resolution, actor Actor, grant *
 		"deposit: a resolution differs from its MAC; the database was changed by hand, or restored without the "+
 			"decision",
 		"deposit", d.id, "resolution", res.id, "to", string(res.toAddress), "error", checkErr)
-	return newConflict(d.status, fault.InvalidState,
+	return newConflict(d.status, fault.InvalidState, fault.NothingWritten,
 		"The destination of this deposit differs from the decision, or the decision was restored from the signer's "+
-			"journal and has no other record. Nothing was sent and nothing was changed. Find out who changed it.")
+			"journal and has no other record.").WithAdvice("Find out who changed it.")
 }
 
 // refuseSanctioned refuses to return a deposit that came from an address on a sanctions list.
@@ -595,9 +579,9 @@ func refuseSanctioned(d Deposit) error {
 	if !reason.Sanctioned {
 		return nil
 	}
-	return newConflict(d.status, fault.RejectBlockedSanctions,
-		"The sender is on a sanctions list, and this installation sends nothing back to it. Nothing was decided, and "+
-			"the deposit is still flagged. The operator of this service can redirect it.")
+	return newConflict(d.status, fault.RejectBlockedSanctions, fault.Undecided,
+		"The sender is on a sanctions list, and this installation sends nothing back to it.").
+		WithAdvice("The operator of this service can redirect it.")
 }
 
 // startTransfer inserts a resolution and submits the order of its transfer. The wallet payerID pays
@@ -661,10 +645,8 @@ func (s *Service) findFlagged(
 	ctx context.Context, depositID string, actor Actor, note string,
 ) (d Deposit, err error) {
 	if !isPlainText(note) {
-		return d, fault.New(
-			fault.Invalid, fault.InvalidRequest, "A note may have at most %d characters of text. Nothing was decided.",
-			NoteRunesMax,
-		).WithParam("note")
+		return d, fault.New(fault.Invalid, fault.InvalidRequest, fault.Undecided,
+			"A note may have at most %d characters of text.", NoteRunesMax).WithParam("note")
 	}
 	if !id.IsValid("dep", depositID) {
 		return d, newNotFound()
@@ -688,21 +670,16 @@ func (s *Service) findFlagged(
 		return d, fmt.Errorf("read deposit %s: %w", depositID, err)
 	}
 	if d.flag == nil {
-		return d, newConflict(
-			d.status, fault.DepositNotFlagged,
-			"This deposit is %s and was never flagged, so there is nothing to decide. Nothing was changed.",
-			d.status,
-		)
+		return d, newConflict(d.status, fault.DepositNotFlagged, fault.NothingWritten,
+			"This deposit is %s and was never flagged, so there is nothing to decide.", d.status)
 	}
 	return d, nil
 }
 
 func newNotFound() *fault.Fault {
-	return fault.New(
-		fault.NotFound, fault.CodeNotFound,
-		"This deposit does not exist. Nothing was decided and no money moved. GET /deposits?status=FLAGGED lists the "+
-			"deposits that wait for a decision.",
-	)
+	return fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten,
+		"This deposit does not exist.").
+		WithStep(fault.ListFlaggedDeposits)
 }
 
 // checkDecidable refuses a decision while the chain or the mint of the deposit is in question. It
@@ -726,18 +703,18 @@ func (s *Service) checkDecidable(ctx context.Context, tx pg.Tx, d Deposit) error
 }
 
 func newSuspended() *fault.Fault {
-	return fault.New(fault.Unprocessable, fault.DepositsSuspended,
-		"The chain or the token of this deposit is under review by the operator now. Nothing was decided, and the "+
-			"deposit is still flagged; decide when the review has ended.")
+	return fault.New(fault.Unprocessable, fault.DepositsSuspended, fault.Undecided,
+		"The chain or the token of this deposit is under review by the operator now.").
+		WithAdvice("Decide when the review has ended.")
 }
 
 // newNotDeep returns the fault for a flagged deposit that another fork has put into a block with
 // too few confirmations.
 func newNotDeep(d Deposit) *fault.Fault {
-	return fault.New(fault.Unprocessable, fault.DepositsSuspended,
-		"The chain has moved this deposit to another block, and an amount like this needs %d confirmations. Nothing "+
-			"was decided, and the deposit is still flagged; approve it when it has them.",
-		d.depth)
+	return fault.New(fault.Unprocessable, fault.DepositsSuspended, fault.Undecided,
+		"The chain has moved this deposit to another block, and an amount like this needs %d "+
+			"confirmations.", d.depth).
+		WithAdvice("Approve it when it has them.")
 }
 
 func lockDeposit(ctx context.Context, tx pg.Tx, depositID string) (Deposit, error) {
@@ -780,29 +757,27 @@ func (s *Service) lockFlagged(
 		}
 		return d, false, nil
 	case Rejecting, Redirecting:
-		return d, false, newConflict(d.status, fault.ResolutionInProgress,
-			"The service is carrying out another decision about this deposit: it is %s. This decision changed "+
-				"nothing.", d.status)
+		return d, false, newConflict(d.status, fault.ResolutionInProgress, fault.NothingWritten,
+			"The service is carrying out another decision about this deposit: it is %s.", d.status)
 	case ResolutionStuck:
-		return d, false, newConflict(d.status, fault.ResolutionStuckCode,
-			"This deposit was decided, and its transfer failed. The operator of this service can complete it. "+
-				"Nothing was changed.")
+		return d, false, newConflict(d.status, fault.ResolutionStuckCode, fault.NothingWritten,
+			"This deposit was decided, and its transfer failed.").
+			WithAdvice("The operator of this service can complete it.")
 	default:
-		return d, false, newConflict(
-			d.status, fault.DepositNotFlagged, "This deposit is resolved: it is %s. Nothing was changed.", d.status,
-		)
+		return d, false, newConflict(d.status, fault.DepositNotFlagged, fault.NothingWritten,
+			"This deposit is resolved: it is %s.", d.status)
 	}
 }
 
-func newConflict(status Status, code fault.Code, format string, args ...any) *fault.Fault {
-	return fault.New(fault.Conflict, code, format, args...).WithExtra("currentStatus", string(status))
+func newConflict(
+	status Status, code fault.Code, effect fault.Effect, reason string, args ...any,
+) *fault.Fault {
+	return fault.New(fault.Conflict, code, effect, reason, args...).WithExtra("currentStatus", string(status))
 }
 
 func newOperatorOnly(reason string) *fault.Fault {
-	return fault.New(
-		fault.Forbidden, fault.OperatorOnly,
-		"%s Nothing was decided, and the deposit is unchanged. Ask the operator of this service.", reason,
-	)
+	return fault.New(fault.Forbidden, fault.OperatorOnly, fault.NothingWritten, "%s", reason).
+		WithAdvice("Ask the operator of this service.")
 }
 
 // newNoSender returns the fault for a rejected deposit that has no single sender. It tells the
@@ -812,9 +787,8 @@ func newNoSender(d Deposit, actor Actor) error {
 	if !actor.isOperator() {
 		return newOperatorOnly(reason)
 	}
-	return newConflict(d.status, fault.InvalidState,
-		reason+" Nothing was decided, and the deposit is still flagged. Redirect it with POST "+
-			"/deposits/{depositId}/redirect, or with coffer deposits redirect.")
+	return newConflict(d.status, fault.InvalidState, fault.Undecided, reason).
+		WithStep(fault.RedirectDeposit)
 }
 
 // loadObject stores the deposit as it is at the end of the transaction in object. It returns err
@@ -837,8 +811,8 @@ func (s *Service) mapConflict(
 ) error {
 	if pg.ViolatesConstraint(err, "deposit_resolutions_one") {
 		return newConflict(
-			Flagged, fault.ResolutionInProgress,
-			"Another decision about this deposit was first. This one changed nothing.",
+			Flagged, fault.ResolutionInProgress, fault.NothingWritten,
+			"Another decision about this deposit was first.",
 		)
 	}
 	return err
@@ -917,10 +891,7 @@ func (s *Service) recordTooSmall(
 	if err != nil {
 		return err
 	}
-	return fault.New(
-		fault.Unprocessable, fault.InsufficientGas,
-		"%s The attempt is recorded, no money moved, and the deposit is still flagged.", detail,
-	)
+	return fault.New(fault.Unprocessable, fault.InsufficientGas, fault.AttemptRecorded, "%s", detail)
 }
 
 // parsePayee parses the address to which the operator redirects a deposit. It refuses unspendable
@@ -928,18 +899,12 @@ func (s *Service) recordTooSmall(
 func (s *Service) parsePayee(ch chain.Chain, text string, d Deposit) (chain.Address, error) {
 	a, err := ch.AddressCodec.Parse(text)
 	if err != nil {
-		return "", fault.New(
-			fault.Invalid, fault.InvalidAddress, "toAddress is not an address on %s: %s. Nothing was decided.", d.chain,
-			err,
-		).WithParam("toAddress")
+		return "", fault.New(fault.Invalid, fault.InvalidAddress, fault.Undecided,
+			"toAddress is not an address on %s: %s.", d.chain, err).WithParam("toAddress")
 	}
 	if ch.AddressCodec.IsUnspendable(a) || a == d.contract || a == d.address {
-		return "", fault.New(
-			fault.Unprocessable, fault.DestinationNotAllowed,
-			"Money sent to %s would be lost, or would stay where it is. Nothing was decided, and the deposit is "+
-				"still flagged.",
-			a,
-		).WithParam("toAddress")
+		return "", fault.New(fault.Unprocessable, fault.DestinationNotAllowed, fault.Undecided,
+			"Money sent to %s would be lost, or would stay where it is.", a).WithParam("toAddress")
 	}
 	return a, nil
 }

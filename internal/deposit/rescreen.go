@@ -370,8 +370,8 @@ func (r *Rescreener) RescreenDeposit(
 	}
 	if d.status != Flagged {
 		return object, newConflict(
-			d.status, fault.DepositNotFlagged,
-			"This deposit is %s and waits for no decision, so its sender is not screened again. Nothing was changed.",
+			d.status, fault.DepositNotFlagged, fault.NothingWritten,
+			"This deposit is %s and waits for no decision, so its sender is not screened again.",
 			d.status,
 		)
 	}
@@ -418,10 +418,9 @@ func (r *Rescreener) rescreenSender(ctx context.Context, d Deposit, sender chain
 		return err
 	}
 	if !isAnswered {
-		return fault.New(fault.Unavailable, fault.CodeUnavailable,
-			"Screening does not answer about the sender now: %s. Nothing was changed, and the deposit is still "+
-				"flagged. It can be decided without the answer; or ask again later.",
-			risk.SanitizeText(a.Unavailable))
+		return fault.New(fault.Unavailable, fault.CodeUnavailable, fault.Undecided,
+			"Screening does not answer about the sender now: %s.", risk.SanitizeText(a.Unavailable)).
+			WithAdvice("It can be decided without the answer; or ask again later.")
 	}
 	return nil
 }

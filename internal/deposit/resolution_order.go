@@ -207,9 +207,10 @@ func (s *Service) voidRefused(ctx context.Context, d Deposit) error {
 				"deposit: the signer has not voided the earlier decision", "deposit", d.id,
 				"resolution", orderID, "error", err,
 			)
-			return fault.New(fault.Unavailable, fault.CodeUnavailable,
-				"The signer first has to void the earlier decision about this deposit, and it does not answer now. "+
-					"Nothing was decided now, and the deposit is still flagged; ask again later.")
+			return fault.New(fault.Unavailable, fault.CodeUnavailable, fault.Undecided,
+				"The signer first has to void the earlier decision about this deposit, and it does not "+
+					"answer now.").
+				WithAdvice("Ask again later.")
 		}
 	}
 	return nil

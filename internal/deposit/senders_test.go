@@ -95,7 +95,7 @@ func refusedForWantOfASender(t *testing.T, w *testEnv, id string) {
 	_, err = w.service.Reject(t.Context(), id, operatorActor(), "")
 	f := fault.Find(err)
 	if f == nil || f.Kind != fault.Conflict || f.Code != fault.InvalidState || f.Extra["currentStatus"] != "FLAGGED" ||
-		!strings.Contains(f.Message, "/redirect") || strings.Contains(f.Message, "Ask the operator") {
+		f.Step != fault.RedirectDeposit || strings.Contains(f.Advice, "Ask the operator") {
 		t.Errorf("the operator sends it back: got %v, want %s that names /redirect", err, fault.InvalidState)
 	}
 }

@@ -75,11 +75,9 @@ type depositView struct {
 // LoadObject returns a deposit as the API and events show it. Error: a NOT_FOUND fault if the
 // organization has no such deposit.
 func LoadObject(ctx context.Context, tx pg.Tx, org, depositID string) (webhook.Deposit, error) {
-	notFound := fault.New(
-		fault.NotFound, fault.CodeNotFound,
-		"Your organization has no deposit with this id. Nothing was changed and no money moved. GET /deposits lists "+
-			"the deposits.",
-	)
+	notFound := fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten,
+		"Your organization has no deposit with this id.").
+		WithStep(fault.ListDeposits)
 	if !id.IsValid("dep", depositID) {
 		return webhook.Deposit{}, notFound
 	}

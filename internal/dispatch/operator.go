@@ -50,9 +50,9 @@ func (d *Worker) loadOrderSlot(ctx context.Context, orderID string) (o Order, s 
 			return err
 		}
 		if len(slots) == 0 {
-			return fault.New(fault.Conflict, fault.InvalidState,
-				"Order %s is %s and has no slot: nothing of it was signed or sent, and nothing was changed. `coffer "+
-					"dispatch show %s` shows its wait reason.", orderID, o.Status, orderID)
+			return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+				"Order %s is %s and has no slot: nothing of it was signed or sent.", orderID, o.Status).
+				WithStep(fault.ShowOrder).WithSubject(orderID)
 		}
 		s = slots[0]
 		payer, err = wallet.ByID(ctx, tx, o.WalletID)
@@ -68,27 +68,20 @@ func (d *Worker) loadOrderSlot(ctx context.Context, orderID string) (o Order, s 
 func (s slot) refuseEnded(o Order) error {
 	switch o.Status {
 	case Paid:
-		return fault.New(
-			fault.Conflict, fault.InvalidState,
-			"Order %s is PAID: its payment is final on the chain and cannot be changed. Nothing was done.", o.ID,
-		)
+		return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+			"Order %s is PAID: its payment is final on the chain and cannot be changed.", o.ID)
 	case Failed:
-		return fault.New(
-			fault.Conflict, fault.InvalidState,
-			"Order %s is FAILED: its slot is used without a payment, and its amount is available again. Nothing was "+
-				"done.",
-			o.ID,
-		)
+		return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+			"Order %s is FAILED: its slot is used without a payment, and its amount is available again.", o.ID)
 	case Stuck:
-		return fault.New(fault.Conflict, fault.InvalidState,
-			"Order %s is STUCK: its transaction is final, so it cannot be replaced. Nothing was done and its amount "+
-				"is still held. `coffer dispatch resolve %s` checks its outcome on the chain.", o.ID, o.ID)
+		return fault.New(fault.Conflict, fault.InvalidState, fault.StillStuck,
+			"Order %s is STUCK: its transaction is final, so it cannot be replaced.", o.ID).
+			WithStep(fault.ResolveOrder).WithSubject(o.ID)
 	}
 	if s.FundsPending {
-		return fault.New(fault.Conflict, fault.InvalidState,
-			"Order %s was restored from the signer's journal, and the scan still has to find its funds. Nothing was "+
-				"done; its transaction is sent and followed as it is. Try again when `coffer dispatch show %s` does "+
-				"not say so any more.", o.ID, o.ID)
+		return fault.New(fault.Conflict, fault.InvalidState, fault.TransactionKept,
+			"Order %s was restored from the signer's journal, and the scan still has to find its funds.", o.ID).
+			WithAdvice("Try again when the scan has found them.").WithStep(fault.ShowOrder).WithSubject(o.ID)
 	}
 	return nil
 }
@@ -99,7 +92,7 @@ func (s slot) refuseKind(reason string) error {
 	if reason == "" {
 		return nil
 	}
-	return fault.New(fault.Conflict, fault.InvalidState, reason, s.ID)
+	return fault.New(fault.Conflict, fault.InvalidState, fault.Stated, reason, s.ID)
 }
 
 // explainFailure turns the reason why no transaction could be added to an order's slot into a
@@ -107,30 +100,31 @@ func (s slot) refuseKind(reason string) error {
 func (s slot) explainFailure(o Order, err error) error {
 	switch {
 	case errors.Is(err, errOutputsExhausted):
-		return fault.New(fault.Unprocessable, fault.InvalidState,
-			"The outputs that order %s spends leave too little for a higher fee, and no other output can be added. "+
-				"Nothing was done; the transaction stays and can still be mined. Wait for the fees of the chain to "+
-				"fall.", o.ID)
+		return fault.New(fault.Unprocessable, fault.InvalidState, fault.TransactionKept,
+			"The outputs that order %s spends leave too little for a higher fee, and no other output can be "+
+				"added.", o.ID).
+			WithAdvice("Wait for the fees of the chain to fall.")
 	case errors.Is(err, errFeeCapped) && o.Chain.Family() != chain.EVM:
-		return fault.New(fault.Unprocessable, fault.InvalidState,
+		return fault.New(fault.Unprocessable, fault.InvalidState, fault.TransactionKept,
 			"The fee of order %s is up to %v and may not be raised further: cost_max or the highest rate of its "+
-				"chain, or the maxNetworkFee of its request, forbids it. Nothing was done; the transaction stays and "+
-				"can still be mined. Wait for the fees of the chain to fall, or raise the limits of its chain "+
-				"together with feeMax of the signer's policy.", o.ID, s.newestAttempt().Fees.NonGas)
+				"chain, or the maxNetworkFee of its request, forbids it.", o.ID, s.newestAttempt().Fees.NonGas).
+			WithAdvice("Wait for the fees of the chain to fall, or raise the limits of its chain together with " +
+				"feeMax " +
+				"of the signer's policy.")
 	case errors.Is(err, errFeeCapped):
-		return fault.New(fault.Unprocessable, fault.InvalidState,
+		return fault.New(fault.Unprocessable, fault.InvalidState, fault.TransactionKept,
 			"The fee of order %s is %v a gas and may not be raised further: fee_cap of its chain, or the "+
-				"maxNetworkFee of its request, forbids it. Nothing was done; the transaction stays and can still be "+
-				"mined. Wait for the fees of the chain to fall, or raise fee_cap together with feeMax of the "+
-				"signer's policy.",
-			o.ID, s.newestAttempt().Fees.FeeCap)
+				"maxNetworkFee of its request, forbids it.", o.ID, s.newestAttempt().Fees.FeeCap).
+			WithAdvice("Wait for the fees of the chain to fall, or raise fee_cap together with feeMax of the " +
+				"signer's policy.")
 	case errors.Is(err, wallet.ErrInsufficient):
-		return fault.New(fault.Unprocessable, fault.InsufficientBalance,
-			"The wallet of order %s lacks the gas for a higher fee. Nothing was done; the transaction stays and can "+
-				"still be mined. Send native coin to the wallet: `coffer wallets` shows its address.", o.ID)
+		return fault.New(fault.Unprocessable, fault.InsufficientBalance, fault.TransactionKept,
+			"The wallet of order %s lacks the gas for a higher fee.", o.ID).
+			WithAdvice("Send native coin to the wallet.").WithStep(fault.ListWallets)
 	case errors.Is(err, errLostRace):
-		return fault.New(fault.Conflict, fault.InvalidState,
-			"Order %s changed in the meantime. This call did nothing. Look again with `coffer dispatch show %s`.", o.ID, o.ID)
+		return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+			"Order %s changed in the meantime.", o.ID).
+			WithStep(fault.ShowOrder).WithSubject(o.ID)
 	}
 	return err
 }
@@ -150,9 +144,9 @@ func (d *Worker) BumpFee(ctx context.Context, orderID string, actor audit.Actor)
 		return chain.Fees{}, err
 	}
 	if s.newestAttempt().Raw == nil {
-		return chain.Fees{}, fault.New(fault.Conflict, fault.InvalidState,
-			"The newest transaction of order %s is not signed yet, so there is nothing to replace. Nothing was done. "+
-				"`coffer dispatch show %s` shows its wait reason.", o.ID, o.ID)
+		return chain.Fees{}, fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+			"The newest transaction of order %s is not signed yet, so there is nothing to replace.", o.ID).
+			WithStep(fault.ShowOrder).WithSubject(o.ID)
 	}
 	if err := d.addReplacement(ctx, payer, s, s.newestAttempt().Act, replacementRequest{
 		reason: reasonOperator, actor: actor,
@@ -160,10 +154,10 @@ func (d *Worker) BumpFee(ctx context.Context, orderID string, actor audit.Actor)
 		return chain.Fees{}, s.explainFailure(o, err)
 	}
 	if _, s, _, err = d.loadOrderSlot(ctx, orderID); err != nil {
-		return chain.Fees{}, fault.New(fault.Unavailable, fault.CodeUnavailable,
+		return chain.Fees{}, fault.New(fault.Unavailable, fault.CodeUnavailable, fault.Stated,
 			"The fee of order %s is raised: the running service has the signer sign the new transaction, and sends "+
-				"it. At most one of them is mined. The order could not be read again (%v); `coffer dispatch show %s` "+
-				"shows it.", o.ID, err, o.ID)
+				"it. At most one of them is mined. The order could not be read again (%v).", o.ID, err).
+			WithStep(fault.ShowOrder).WithSubject(o.ID)
 	}
 	return s.newestAttempt().Fees, nil
 }
@@ -271,12 +265,11 @@ func (d *Worker) recallOrder(ctx context.Context, orderID string, actor audit.Ac
 		if ctx.Err() != nil {
 			return true, err
 		}
-		return true, fault.New(fault.Unavailable, fault.CodeUnavailable,
+		return true, fault.New(fault.Unavailable, fault.CodeUnavailable, fault.Stated,
 			"Order %s is being cancelled: nothing of it is signed, and its payee will not be paid. The signer or the "+
 				"database did not answer when its end was recorded, so its amount may still be held. The amount "+
-				"becomes available, once, as soon as both answer, without another call. `coffer dispatch show %s` "+
-				"shows whether it has, and `coffer dispatch cancel %s` asks the signer "+
-				"again.", orderID, orderID, orderID)
+				"becomes available, once, as soon as both answer, without another call.", orderID).
+			WithStep(fault.CancelOrderAgain).WithSubject(orderID)
 	}
 	return true, nil
 }
@@ -300,24 +293,18 @@ func (d *Worker) ResolveStuck(
 		return "", err
 	}
 	if o.Status != Stuck {
-		return "", fault.New(
-			fault.Conflict, fault.InvalidState, "Order %s is %s. Only a STUCK order can be resolved; nothing was done.",
-			o.ID, o.Status,
-		)
+		return "", fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+			"Order %s is %s. Only a STUCK order can be resolved.", o.ID, o.Status)
 	}
 	refuse := func(format string, args ...any) error {
-		return fault.New(fault.Unprocessable, fault.InvalidState,
+		return fault.New(fault.Unprocessable, fault.InvalidState, fault.Stated,
 			"Order %s stays STUCK, its amount stays held, and nothing was booked: %s", o.ID,
 			fmt.Sprintf(format, args...))
 	}
 	outcome, err := d.chain.Sender.Outcome(ctx, s.signedHashes(), s.chainPayments(payer.Address)...)
 	if err != nil {
-		return "", fault.New(
-			fault.Unavailable, fault.CodeUnavailable,
-			"Order %s stays STUCK and nothing was booked: the providers do not answer for its transaction (%v). Try "+
-				"again.",
-			o.ID, err,
-		)
+		return "", fault.New(fault.Unavailable, fault.CodeUnavailable, fault.StillStuck,
+			"The providers do not answer for the transaction of order %s (%v).", o.ID, err).WithAdvice("Try again.")
 	}
 	if outcome == nil {
 		return "", refuse("the providers show none of its transactions in a block. Find out why before anything else.")
@@ -341,12 +328,10 @@ func (d *Worker) ResolveStuck(
 	}
 	left, arrived, err := d.measureEffects(ctx, outcome.Tx, block, o.chainPayment(payer.Address))
 	if err != nil {
-		return "", fault.New(
-			fault.Unavailable, fault.CodeUnavailable,
-			"Order %s stays STUCK and nothing was booked: the balances of its block %d cannot be read (%v). This "+
-				"needs a provider that keeps old state.",
-			o.ID, block.Height, err,
-		)
+		return "", fault.New(fault.Unavailable, fault.CodeUnavailable, fault.StillStuck,
+			"The balances of block %d, which has the transaction of order %s, cannot be read (%v).",
+			block.Height, o.ID, err).
+			WithAdvice("This needs a provider that keeps old state.")
 	}
 	// What the transaction should take from this wallet and bring this payee, for all orders of the
 	// slot.

@@ -32,17 +32,17 @@ func (b *testEnv) loadView(id string) (s dispatch.OrderView) {
 	return s
 }
 
-// wantFault expects a fault with these words in its message.
-func (b *testEnv) wantFault(what string, err error, code fault.Code, words ...string) {
+// wantFault expects a fault with this effect, and with these words in its reason.
+func (b *testEnv) wantFault(what string, err error, code fault.Code, effect fault.Effect, words ...string) {
 	b.Helper()
 	f := fault.Find(err)
-	if f == nil || f.Code != code {
-		b.Errorf("%s: got %v, want %s", what, err, code)
+	if f == nil || f.Code != code || f.Effect != effect {
+		b.Errorf("%s: got %v, want %s and the effect %d", what, err, code, effect)
 		return
 	}
 	for _, w := range words {
-		if !strings.Contains(f.Message, w) {
-			b.Errorf("%s: got %q, want it to say %q", what, f.Message, w)
+		if !strings.Contains(f.Reason, w) {
+			b.Errorf("%s: got %q, want it to say %q", what, f.Reason, w)
 		}
 	}
 }
@@ -62,10 +62,13 @@ func TestAnOperatorRaisesAFeeWithinTheCap(t *testing.T) {
 	b.fundWallet(b.treasury, coin, 1000)
 	to := sim.Address("customer")
 	_, err := b.worker.BumpFee(b.ctx, "wd_0", operatorActor)
-	b.wantFault("an unknown order", err, fault.CodeNotFound, "nothing was changed")
+	b.wantFault("an unknown order", err, fault.CodeNotFound, fault.NothingWritten)
 	b.submitOrder(b.newOrder("wd_1", to, 400))
 	_, err = b.worker.BumpFee(b.ctx, "wd_1", operatorActor)
-	b.wantFault("an order without a slot", err, fault.InvalidState, "nothing of it was signed or sent", "QUEUED")
+	b.wantFault(
+		"an order without a slot", err, fault.InvalidState, fault.NothingWritten, "nothing of it was signed or sent",
+		"QUEUED",
+	)
 	b.runRounds()
 	before := b.loadView("wd_1").Transactions[0].Fees
 	fees, err := b.worker.BumpFee(b.ctx, "wd_1", operatorActor)
@@ -74,7 +77,7 @@ func TestAnOperatorRaisesAFeeWithinTheCap(t *testing.T) {
 		t.Errorf("got a fee of %v after %v, want more", fees.FeeCap, before.FeeCap)
 	}
 	_, err = b.worker.BumpFee(b.ctx, "wd_1", operatorActor)
-	b.wantFault("before the first is signed", err, fault.InvalidState, "not signed yet")
+	b.wantFault("before the first is signed", err, fault.InvalidState, fault.NothingWritten, "not signed yet")
 	b.clock.advance(time.Second)
 	b.runRounds()
 	b.wantAudit("order.replaced", "OPERATOR", 1)
@@ -84,7 +87,7 @@ func TestAnOperatorRaisesAFeeWithinTheCap(t *testing.T) {
 		}
 		b.runRounds()
 	}
-	b.wantFault("at the cap", err, fault.InvalidState, "fee_cap", "can still be mined")
+	b.wantFault("at the cap", err, fault.InvalidState, fault.TransactionKept, "fee_cap")
 	if n := b.queryCount(`SELECT count(*) FROM dispatch_slots`); n != 1 {
 		t.Errorf("got %d slots, want 1", n)
 	}
@@ -96,7 +99,7 @@ func TestAnOperatorRaisesAFeeWithinTheCap(t *testing.T) {
 	b.wantReceived(to, 400)
 	b.checkBooks(b.treasury)
 	_, err = b.worker.BumpFee(b.ctx, "wd_1", operatorActor)
-	b.wantFault("a paid order", err, fault.InvalidState, "PAID", "Nothing was done")
+	b.wantFault("a paid order", err, fault.InvalidState, fault.NothingWritten, "PAID")
 }
 
 // A slot that was never signed gets a cancel, and its payment is not signed any more.
@@ -182,29 +185,32 @@ func TestAStuckOrderEndsByTheBalancesOfItsBlock(t *testing.T) {
 			b.submitOrder(b.newOrder("wd_0", to, 50)) // moves the same token in the same block
 			b.submitOrder(b.newOrder("wd_1", to, 400))
 			_, err := b.worker.ResolveStuck(b.ctx, "wd_1", operatorActor, false)
-			b.wantFault("before it has a slot", err, fault.InvalidState)
+			b.wantFault("before it has a slot", err, fault.InvalidState, fault.NothingWritten)
 			b.runRounds()
 			_, err = b.worker.ResolveStuck(b.ctx, "wd_1", operatorActor, false)
-			b.wantFault("before it is stuck", err, fault.InvalidState, "BROADCAST")
+			b.wantFault("before it is stuck", err, fault.InvalidState, fault.NothingWritten, "BROADCAST")
 			b.mineAndProve(6)
 			b.runRounds()
 			b.wantStatus("wd_1", dispatch.Stuck)
 			_, err = b.worker.BumpFee(b.ctx, "wd_1", operatorActor)
-			b.wantFault("a bump", err, fault.InvalidState, "STUCK", "resolve")
+			b.wantFault("a bump", err, fault.InvalidState, fault.StillStuck, "STUCK")
+			if f := fault.Find(err); f.Step != fault.ResolveOrder || f.Subject != "wd_1" {
+				t.Errorf("a bump: got the step %v of %q, want to resolve the order", f.Step, f.Subject)
+			}
 			reader.height = uint64(b.queryCount(
 				`SELECT p.height FROM dispatch_orders JOIN finality_proofs p USING (proof_id) WHERE order_id = 'wd_1'`,
 			))
 
 			b.chain.Provider(0).Prune(true)
 			_, err = b.worker.ResolveStuck(b.ctx, "wd_1", operatorActor, c.short)
-			b.wantFault("without old state", err, fault.CodeUnavailable, "nothing was booked")
+			b.wantFault("without old state", err, fault.CodeUnavailable, fault.StillStuck)
 			b.wantStatus("wd_1", dispatch.Stuck)
 			b.chain.Provider(0).Prune(false)
 
 			got, err := b.worker.ResolveStuck(b.ctx, "wd_1", operatorActor, c.short)
 			b.wantStatus("wd_1", c.want)
 			if c.want == dispatch.Stuck {
-				b.wantFault("resolve", err, fault.InvalidState, "stays held", c.words)
+				b.wantFault("resolve", err, fault.InvalidState, fault.Stated, "stays held", c.words)
 			} else if err != nil || got != c.want {
 				t.Fatalf("got %v %v, want %v", got, err, c.want)
 			}
@@ -224,7 +230,7 @@ func TestAStuckOrderEndsByTheBalancesOfItsBlock(t *testing.T) {
 			b.wantAudit("order.resolved", "OPERATOR", map[bool]int{true: 0, false: 1}[c.want == dispatch.Stuck])
 			if c.want != dispatch.Stuck {
 				_, err = b.worker.ResolveStuck(b.ctx, "wd_1", operatorActor, c.short)
-				b.wantFault("a second time", err, fault.InvalidState, string(c.want))
+				b.wantFault("a second time", err, fault.InvalidState, fault.NothingWritten, string(c.want))
 			}
 		})
 	}
@@ -282,7 +288,7 @@ func TestTheListSaysWhatEachOrderWaitsFor(t *testing.T) {
 	err := b.db.ReadSystem(
 		b.ctx, func(ctx context.Context, tx pg.Tx) error { _, err := dispatch.LoadView(ctx, tx, "wd_9"); return err },
 	)
-	b.wantFault("an unknown order", err, fault.CodeNotFound)
+	b.wantFault("an unknown order", err, fault.CodeNotFound, fault.NothingWritten)
 }
 
 // Rule WD-43. A person can end an order without a slot, whatever it waits for. Its hold is released
@@ -372,7 +378,7 @@ func TestAnOrderThatIsNotVoidYetIsEndedByAskingAgain(t *testing.T) {
 	b.newWorkerWith(silentVoidSigner{b.signer}, dispatch.Config{})
 	for range 2 {
 		_, err := b.worker.CancelOrder(b.ctx, "wd_1", operatorActor)
-		b.wantFault("a signer that is silent", err, fault.CodeUnavailable)
+		b.wantFault("a signer that is silent", err, fault.CodeUnavailable, fault.Stated)
 		if s := b.loadView("wd_1"); s.Status != dispatch.Recalled || !s.VoidPending ||
 			!strings.Contains(s.DescribeWait(), "held") {
 			t.Errorf(

@@ -200,7 +200,6 @@ func LoadView(ctx context.Context, tx pg.Tx, orderID string) (OrderView, error) 
 }
 
 func newUnknownOrder(orderID string) error {
-	return fault.New(fault.NotFound, fault.CodeNotFound,
-		"Order %s does not exist; nothing was changed. `coffer dispatch list` lists the open orders. An order has "+
-			"the id of its withdrawal, sweep or top-up.", orderID)
+	return fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten, "Order %s does not exist.", orderID).
+		WithAdvice("An order has the id of its withdrawal, sweep or top-up.").WithStep(fault.ListOrders)
 }

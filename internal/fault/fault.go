@@ -1,6 +1,10 @@
 // Package fault has the refusals that a caller may see. A refusal has a kind that a surface maps to
-// a status, a stable code, the parameter at fault, and a sentence. The sentence says what happened
-// to the money and what to do.
+// a status, a stable code, the parameter at fault, the reason, its effect on data and money, and what
+// to do next.
+//
+// A feature states the reason and advice in the terms of the domain. The effect and the next step are
+// values: each surface has its own words for them (Words), because the interface names a call where
+// the terminal names a command.
 //
 // Only a Fault may reach a caller with its text. Every other error is internal: a surface answers
 // it with INTERNAL and logs it.
@@ -74,23 +78,82 @@ const (
 	CodeUnavailable        Code = "UNAVAILABLE"
 )
 
+// Codes are all codes.
+var Codes = []Code{
+	InvalidJSON,
+	InvalidRequest,
+	UnknownField,
+	InvalidAmount,
+	AmountBelowMinimum,
+	InvalidAddress,
+	MintNotFound,
+	InvalidCursor,
+	IdempotencyKeyMismatch,
+	SameAccount,
+	CodeUnauthorized,
+	IPNotAllowed,
+	ScopeMissing,
+	CustomerFrozen,
+	OrganizationFrozen,
+	FeatureDisabled,
+	OperatorOnly,
+	CodeNotFound,
+	MethodNotAllowed,
+	NotAcceptable,
+	BodyTooLarge,
+	UnsupportedMediaType,
+	IdempotencyConflict,
+	ApprovalRefused,
+	InvalidState,
+	DepositNotFlagged,
+	ResolutionInProgress,
+	ResolutionStuckCode,
+	RejectBlockedSanctions,
+	InsufficientGas,
+	InsufficientBalance,
+	DestinationNotAllowed,
+	AddressNotWhitelisted,
+	DepositsSuspended,
+	WithdrawalsSuspended,
+	WithdrawalRiskBlocked,
+	RateLimited,
+	Internal,
+	CodeUnavailable,
+}
+
 // Fault is a refusal that a caller may see.
 type Fault struct {
 	Kind    Kind
 	Code    Code
-	Message string         // a sentence for a person: what happened to the money, what to do
+	Effect  Effect
+	Reason  string         // why the call was refused, as sentences in the terms of the domain
+	Advice  string         // what to do, where the domain alone says it, or ""
+	Step    Step           // what to do, where the words depend on the surface, or NoStep
+	Subject string         // the id of the thing that Step is about, or ""
 	Param   string         // the request field at fault, or ""
 	Details map[string]any // small, caller-visible facts, or nil
 	Extra   map[string]any // top-level members of the answer in addition to error and code, or nil
 }
 
-// Error returns the code and the sentence.
-func (f *Fault) Error() string { return string(f.Code) + ": " + f.Message }
+// Error returns the code and the reason, for logs.
+func (f *Fault) Error() string { return string(f.Code) + ": " + f.Reason }
 
-// New makes a refusal. The message may use fmt verbs.
-func New(kind Kind, code Code, format string, args ...any) *Fault {
-	return &Fault{Kind: kind, Code: code, Message: fmt.Sprintf(format, args...)}
+// New makes a refusal. The reason may use fmt verbs.
+func New(kind Kind, code Code, effect Effect, reason string, args ...any) *Fault {
+	return &Fault{Kind: kind, Code: code, Effect: effect, Reason: fmt.Sprintf(reason, args...)}
 }
+
+// WithAdvice says what to do in words that suit every surface. The advice may use fmt verbs.
+func (f *Fault) WithAdvice(advice string, args ...any) *Fault {
+	f.Advice = fmt.Sprintf(advice, args...)
+	return f
+}
+
+// WithStep names the next step, for which each surface has its own words.
+func (f *Fault) WithStep(step Step) *Fault { f.Step = step; return f }
+
+// WithSubject names the thing that the next step is about by its id.
+func (f *Fault) WithSubject(id string) *Fault { f.Subject = id; return f }
 
 // WithParam names the request field at fault.
 func (f *Fault) WithParam(param string) *Fault { f.Param = param; return f }

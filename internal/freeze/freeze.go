@@ -270,10 +270,8 @@ func Lift(ctx context.Context, tx pg.Tx, freezeID string, actor audit.Actor) err
 	if pg.ViolatesConstraint(err, "freezes_settled") {
 		// The message of the trigger says what is open.
 		refused, _ := errors.AsType[*pgconn.PgError](err)
-		return fault.New(
-			fault.Conflict, fault.InvalidState,
-			"Freeze %s was not lifted: %s. Nothing was changed and no money moved.", freezeID, refused.Message,
-		)
+		return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+			"Freeze %s was not lifted: %s.", freezeID, refused.Message)
 	}
 	if errors.Is(err, pgx.ErrNoRows) {
 		var exists bool
@@ -283,15 +281,11 @@ func Lift(ctx context.Context, tx pg.Tx, freezeID string, actor audit.Actor) err
 			return fmt.Errorf("look for freeze %s: %w", freezeID, err)
 		}
 		if exists {
-			return fault.New(
-				fault.Conflict, fault.InvalidState,
-				"Freeze %s is already lifted. Nothing was changed and no money moved.", freezeID,
-			)
+			return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+				"Freeze %s is already lifted.", freezeID)
 		}
-		return fault.New(
-			fault.NotFound, fault.CodeNotFound, "Freeze %s does not exist. Nothing was changed and no money moved.",
-			freezeID,
-		)
+		return fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten,
+			"Freeze %s does not exist.", freezeID)
 	}
 	if err != nil {
 		return fmt.Errorf("lift freeze %s: %w", freezeID, err)

@@ -43,9 +43,8 @@ func ByID(ctx context.Context, tx pg.Tx, freezeID string) (Freeze, error) {
 	}
 	f, err := pgx.CollectExactlyOneRow(rows, scanFreeze)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return Freeze{}, fault.New(
-			fault.NotFound, fault.CodeNotFound, "This freeze does not exist. Nothing was changed and no money moved.",
-		)
+		return Freeze{}, fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten,
+			"This freeze does not exist.")
 	}
 	if err != nil {
 		return Freeze{}, fmt.Errorf("read freeze %s: %w", freezeID, err)
@@ -104,10 +103,9 @@ func LiftByOperator(ctx context.Context, tx pg.Tx, freezeID string, actor audit.
 		return f, err
 	}
 	if !identity.PermissionOf(f.Source.LiftAction()).Operator && f.LiftedAt == nil {
-		return f, fault.New(fault.Conflict, fault.InvalidState,
-			"Freeze %s belongs to the organization. Nothing was changed and no money moved. Only the organization "+
-				"can lift it.",
-			freezeID)
+		return f, fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+			"Freeze %s belongs to the organization.", freezeID).
+			WithAdvice("Only the organization can lift it.")
 	}
 	if err := Lift(ctx, tx, freezeID, actor); err != nil {
 		return f, err

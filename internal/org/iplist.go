@@ -23,10 +23,8 @@ const ipAllowlistMax = 256
 // INVALID_REQUEST on ipAllowlist.
 func ParseIPAllowlist(texts []string) ([]netip.Prefix, error) {
 	refuse := func(format string, args ...any) error {
-		return fault.New(
-			fault.Invalid, fault.InvalidRequest,
-			format+" Nothing was written and no money moved. Correct it and send the request again.", args...,
-		).WithParam("ipAllowlist")
+		return fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten, format, args...).
+			WithAdvice("Correct it and send the request again.").WithParam("ipAllowlist")
 	}
 	if len(texts) > ipAllowlistMax {
 		return nil, refuse("An IP list may have at most %d entries.", ipAllowlistMax)

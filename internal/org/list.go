@@ -52,8 +52,8 @@ func LoadView(ctx context.Context, tx pg.Tx, org string) (View, error) {
 }
 
 func newNotFound() error {
-	return fault.New(fault.NotFound, fault.CodeNotFound,
-		"This organization does not exist. Nothing was changed and no money moved.")
+	return fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten,
+		"This organization does not exist.")
 }
 
 // Filter narrows a list; zero fields do not.

@@ -45,9 +45,9 @@ func CreateBy(ctx context.Context, db *pg.DB, actor audit.Actor, name string) (O
 	name = strings.TrimSpace(name)
 	if name == "" || len(name) > nameBytesMax || !utf8.ValidString(name) ||
 		strings.ContainsFunc(name, unicode.IsControl) {
-		return Organization{}, seal.Secret{}, fault.New(fault.Invalid, fault.InvalidRequest,
-			"The name of an organization has to have 1 to %d bytes without control characters. Nothing was "+
-				"made. Give it another name.", nameBytesMax).
+		return Organization{}, seal.Secret{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+			"The name of an organization has to have 1 to %d bytes without control characters.", nameBytesMax).
+			WithAdvice("Give it another name.").
 			WithParam("name")
 	}
 	key, hash := identity.APIKey.NewKey()

@@ -350,10 +350,8 @@ func orEmpty[T any](list []T) []T {
 }
 
 func newSettingFault(name, format string, args ...any) error {
-	return fault.New(
-		fault.Invalid, fault.InvalidRequest,
-		format+" Nothing was written and no money moved. Correct it and send the request again.", args...,
-	).WithParam(name)
+	return fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten, format, args...).
+		WithAdvice("Correct it and send the request again.").WithParam(name)
 }
 
 // decodeStrict reads one JSON value and refuses members that target does not have.
@@ -523,11 +521,9 @@ func (c Changes) applyTo(s Settings) (Settings, error) {
 	names := SettingNames()
 	for name := range c {
 		if !slices.Contains(names, name) {
-			return s, fault.New(
-				fault.Invalid, fault.UnknownField,
-				"The setting %s does not exist. Nothing was changed and no money moved. The settings are %s.", name,
-				strings.Join(names, ", "),
-			).WithParam(name)
+			return s, fault.New(fault.Invalid, fault.UnknownField, fault.NothingWritten,
+				"The setting %s does not exist.", name).
+				WithAdvice("The settings are %s.", strings.Join(names, ", ")).WithParam(name)
 		}
 	}
 	panic("impossible: every name is known, and not all were read")
@@ -672,9 +668,9 @@ func ApplyApproved(approver operator.Key) func(ctx context.Context, tx pg.Tx, r 
 			return fmt.Errorf("read the settings at the time of the request of %s: %w", r.ID, err)
 		}
 		if changedSince := findDifferences(before, requested); len(changedSince) > 0 {
-			return fault.New(fault.Conflict, fault.InvalidState,
-				"%s has changed since this change request. Nothing was changed by this approval. The requester has "+
-					"to withdraw the request and make a new one.", changedSince[0].Setting).
+			return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+				"%s has changed since this change request.", changedSince[0].Setting).
+				WithAdvice("The requester has to withdraw the request and make a new one.").
 				WithParam(changedSince[0].Setting)
 		}
 		_, err = writeSettings(ctx, tx, approver.Actor(), r.OrgID, before, after, r.ID)

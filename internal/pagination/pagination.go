@@ -286,9 +286,10 @@ func EncodeCursor(c Cursor, key []byte, scope ...string) string {
 // DecodeCursor decodes a cursor that EncodeCursor made with the same key and scope. Everything else
 // gets the same refusal, INVALID_CURSOR. Rule LIST-1.
 func DecodeCursor(s string, key []byte, scope ...string) (Cursor, error) {
-	refused := fault.New(fault.Invalid, fault.InvalidCursor,
-		"This cursor does not belong to this list. Nothing was changed and no money moved. Start again without a "+
-			"cursor, and keep filters and order the same between pages.").WithParam("cursor")
+	refused := fault.New(fault.Invalid, fault.InvalidCursor, fault.NothingWritten,
+		"This cursor does not belong to this list.").
+		WithAdvice("Start again without a cursor, and keep filters and order the same between " +
+			"pages.").WithParam("cursor")
 	if len(s) > cursorBytesMax {
 		return Cursor{}, refused
 	}

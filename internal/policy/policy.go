@@ -1,6 +1,5 @@
 // Package policy has the pure rules about money that leaves a balance, for every feature that takes
-// some. A rule returns its refusal, or nil. untouched is the sentence of a feature that says what a
-// refused request has not done, with a space before it.
+// some. A rule returns its refusal, or nil. effect is what a request of the feature did when it is refused.
 package policy
 
 import (
@@ -11,19 +10,19 @@ import (
 // CheckFrozen refuses money that leaves the balance of a frozen customer or organization.
 // customerParam is the field that names the customer. Other freezes suspend (IsStopped).
 // Rule TR-8.
-func CheckFrozen(active *freeze.Freeze, customerParam string, untouched string) *fault.Fault {
+func CheckFrozen(active *freeze.Freeze, customerParam string, effect fault.Effect) *fault.Fault {
 	switch {
 	case active == nil:
 		return nil
 	case active.Scope == freeze.ScopeCustomer:
-		return fault.New(fault.Forbidden, fault.CustomerFrozen,
-			"This customer is frozen, so no money can leave the balance.%s The party that froze the customer has to "+
-				"lift the freeze first.", untouched).
+		return fault.New(fault.Forbidden, fault.CustomerFrozen, effect,
+			"This customer is frozen, so no money can leave the balance.").
+			WithAdvice("The party that froze the customer has to lift the freeze first.").
 			WithParam(customerParam)
 	case active.Scope == freeze.ScopeOrganization:
-		return fault.New(fault.Forbidden, fault.OrganizationFrozen,
-			"Your organization is frozen, so no money can leave its balances.%s Ask the operator of this service.",
-			untouched)
+		return fault.New(fault.Forbidden, fault.OrganizationFrozen, effect,
+			"Your organization is frozen, so no money can leave its balances.").
+			WithAdvice("Ask the operator of this service.")
 	}
 	return nil
 }
@@ -37,8 +36,8 @@ func IsStopped(active *freeze.Freeze) bool {
 }
 
 // NewSuspended returns the answer while nothing leaves a balance of the mint.
-func NewSuspended(reason string, untouched string) *fault.Fault {
-	return fault.New(fault.Unprocessable, fault.WithdrawalsSuspended,
-		"%s%s Try again later with the same idempotencyKey, or ask the operator of this service.", reason, untouched).
+func NewSuspended(reason string, effect fault.Effect) *fault.Fault {
+	return fault.New(fault.Unprocessable, fault.WithdrawalsSuspended, effect, "%s", reason).
+		WithStep(fault.RepeatLaterWithSameKey).
 		WithParam("mintId")
 }

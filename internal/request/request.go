@@ -36,29 +36,29 @@ func IsKey(key string) bool {
 }
 
 // CheckHandles checks the limits of the caller's own reference and metadata. Rule REQ-7.
-func CheckHandles(reference *string, metadata map[string]string, untouched string) error {
+func CheckHandles(reference *string, metadata map[string]string, effect fault.Effect) error {
 	if reference != nil &&
 		(*reference == "" || len(*reference) > referenceBytesMax || !IsPlainText(*reference)) {
-		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"A reference has to have 1 to %d bytes of text without control characters.%s Shorten or clean it, or "+
-				"leave it out.", referenceBytesMax, untouched).
+		return fault.New(fault.Invalid, fault.InvalidRequest, effect,
+			"A reference has to have 1 to %d bytes of text without control characters.", referenceBytesMax).
+			WithAdvice("Shorten or clean it, or leave it out.").
 			WithParam("reference")
 	}
-	return CheckMetadata(metadata, untouched)
+	return CheckMetadata(metadata, effect)
 }
 
 // CheckMetadata checks the limits of metadata.
-func CheckMetadata(metadata map[string]string, untouched string) error {
+func CheckMetadata(metadata map[string]string, effect fault.Effect) error {
 	ok := len(metadata) <= metadataKeysMax
 	for k, v := range metadata {
 		ok = ok && k != "" && utf8.RuneCountInString(k) <= metadataKeyRunesMax &&
 			utf8.RuneCountInString(v) <= metadataValueRunesMax && IsPlainText(k) && IsPlainText(v)
 	}
 	if !ok {
-		return fault.New(fault.Invalid, fault.InvalidRequest,
+		return fault.New(fault.Invalid, fault.InvalidRequest, effect,
 			"Metadata may have at most %d keys of 1 to %d characters with values of at most %d characters, without "+
-				"control characters.%s Make it smaller.",
-			metadataKeysMax, metadataKeyRunesMax, metadataValueRunesMax, untouched).WithParam("metadata")
+				"control characters.", metadataKeysMax, metadataKeyRunesMax, metadataValueRunesMax).
+			WithAdvice("Make it smaller.").WithParam("metadata")
 	}
 	return nil
 }
@@ -71,24 +71,24 @@ func IsPlainText(s string) bool {
 }
 
 // ParseMint returns a mint of the catalogue.
-func ParseMint(mintID int, mints mint.Catalogue, untouched string) (mint.Mint, error) {
+func ParseMint(mintID int, mints mint.Catalogue, effect fault.Effect) (mint.Mint, error) {
 	m, ok := mints.ByID(mintID)
 	if !ok {
-		return m, NewUnknownMint(mintID, untouched)
+		return m, NewUnknownMint(mintID, effect)
 	}
 	return m, nil
 }
 
 // NewUnknownMint returns the answer to a mint that is not in the catalogue.
-func NewUnknownMint(mintID int, untouched string) *fault.Fault {
-	return fault.New(fault.Invalid, fault.MintNotFound,
-		"Mint %d does not exist.%s GET /mints lists the mints.", mintID, untouched).WithParam("mintId")
+func NewUnknownMint(mintID int, effect fault.Effect) *fault.Fault {
+	return fault.New(fault.Invalid, fault.MintNotFound, effect, "Mint %d does not exist.", mintID).
+		WithStep(fault.ListMints).WithParam("mintId")
 }
 
 // ParseAmount parses an amount above zero in atomic units, or in whole tokens with decimal.
-func ParseAmount(s string, decimal bool, m mint.Mint, untouched string) (money.Amount, error) {
+func ParseAmount(s string, decimal bool, m mint.Mint, effect fault.Effect) (money.Amount, error) {
 	refuse := func(format string, args ...any) error {
-		return fault.New(fault.Invalid, fault.InvalidAmount, format+"%s", append(args, untouched)...).
+		return fault.New(fault.Invalid, fault.InvalidAmount, effect, format, args...).
 			WithParam("amount")
 	}
 	parseText := money.Parse

@@ -49,10 +49,8 @@ const (
 func checkText(param, s string, bytesMax int) error {
 	if s == "" || len(s) > bytesMax || !utf8.ValidString(s) ||
 		strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) || !unicode.IsPrint(r) }) {
-		return fault.New(
-			fault.Invalid, fault.InvalidRequest,
-			"%s has to have 1 to %d bytes of printable text. Nothing was changed and no money moved.", param, bytesMax,
-		).WithParam(param)
+		return fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+			"%s has to have 1 to %d bytes of printable text.", param, bytesMax).WithParam(param)
 	}
 	return nil
 }
@@ -61,11 +59,8 @@ func checkText(param, s string, bytesMax int) error {
 func CheckAddress(address string) error {
 	if len(address) > addressBytesMax || address == "" ||
 		strings.ContainsFunc(address, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return fault.New(
-			fault.Invalid, fault.InvalidRequest,
-			"An address has to have 1 to %d letters, digits and signs. Nothing was changed and no money moved.",
-			addressBytesMax,
-		).WithParam("address")
+		return fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+			"An address has to have 1 to %d letters, digits and signs.", addressBytesMax).WithParam("address")
 	}
 	return nil
 }
@@ -75,7 +70,8 @@ func (e LocalListEntry) validate() error {
 		return err
 	}
 	refuse := func(param, text string) error {
-		return fault.New(fault.Invalid, fault.InvalidRequest, "%s Nothing was changed and no money moved.", text).
+		return fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+			"%s", text).
 			WithParam(param)
 	}
 	if e.Outage {
@@ -126,9 +122,9 @@ func checkReadable(address string, chains chain.Chains) error {
 			return nil
 		}
 	}
-	return fault.New(fault.Invalid, fault.InvalidAddress,
-		"No configured chain can parse this address, so screening would never find the entry. Nothing was changed "+
-			"and no money moved. Check its letters, its length and its checksum.").
+	return fault.New(fault.Invalid, fault.InvalidAddress, fault.NothingWritten,
+		"No configured chain can parse this address, so screening would never find the entry.").
+		WithAdvice("Check its letters, its length and its checksum.").
 		WithParam("address")
 }
 
@@ -192,11 +188,9 @@ func DeleteLocalEntry(ctx context.Context, tx pg.Tx, actor audit.Actor, address 
 }
 
 func newNoEntry() error {
-	return fault.New(
-		fault.NotFound, fault.CodeNotFound,
-		"The local list does not have this address. Nothing was changed and no money moved. GET /local-risk shows "+
-			"its entries.",
-	)
+	return fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten,
+		"The local list does not have this address.").
+		WithStep(fault.ListLocalRisk)
 }
 
 // LoadLocalEntry returns the entry of an address. Error: NOT_FOUND.

@@ -175,7 +175,8 @@ func (w *Walker) FindFork(ctx context.Context) (Fork, error) {
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return fork, fault.New(
-			fault.Conflict, fault.InvalidState, "The scan has read no final block of %s yet, so the chain cannot "+
+			fault.Conflict, fault.InvalidState, fault.NothingWritten, "The scan has read no final block of %s "+
+				"yet, so the chain cannot "+
 				"have replaced any.",
 			w.conf.Chain,
 		)
@@ -223,7 +224,7 @@ func (w *Walker) FindFork(ctx context.Context) (Fork, error) {
 			break
 		}
 		if height < firstProven.Height {
-			return fork, fault.New(fault.Conflict, fault.InvalidState,
+			return fork, fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
 				"The final chain of %s has another block %d than the one at which this installation began. It has "+
 					"none of the scanned blocks: there is no block to return to.",
 				w.conf.Chain, height)
@@ -232,7 +233,7 @@ func (w *Walker) FindFork(ctx context.Context) (Fork, error) {
 		height = max(firstProven.Height-1, b.Height-min(b.Height, step))
 	}
 	if differs > min(fork.Tip.Height, fork.Final.Height) {
-		return fork, fault.New(fault.Conflict, fault.InvalidState,
+		return fork, fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
 			"The final chain of %s is the scanned one, up to block %d. There is nothing to decide.",
 			w.conf.Chain, fork.Ancestor.Height)
 	}
@@ -329,10 +330,8 @@ func (w *Walker) Repoint(
 		})
 	})
 	if errors.Is(err, errCursorMoved) {
-		return b, fault.New(
-			fault.Conflict, fault.InvalidState,
-			"Another process moved the scan of %s; nothing was changed. Look again.", w.conf.Chain,
-		)
+		return b, fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+			"Another process moved the scan of %s.", w.conf.Chain).WithAdvice("Look again.")
 	}
 	if err != nil {
 		return b, fmt.Errorf("repoint %s to block %d: %w", w.conf.Chain, fork.Ancestor.Height, err)

@@ -69,16 +69,16 @@ func Decide(f Facts) (Plan, *Rejection) {
 }
 
 func newConflict(transferID string) *fault.Fault {
-	return fault.New(fault.Conflict, fault.IdempotencyConflict,
-		"This idempotencyKey belongs to %s, a transfer with other parameters. This request moved nothing. Repeat "+
-			"the original request to see that transfer, or use a new key for a new one.", transferID).
+	return fault.New(fault.Conflict, fault.IdempotencyConflict, fault.NothingWritten,
+		"This idempotencyKey belongs to %s, a transfer with other parameters.", transferID).
+		WithAdvice("Repeat the original request to see that transfer, or use a new key for a new one.").
 		WithParam("idempotencyKey").WithExtra("existingId", transferID)
 }
 
 func checkLimit(f Facts) error { return f.limitErr }
 
 func checkFrozen(f Facts) error {
-	if refusal := policy.CheckFrozen(f.activeFreeze, "from.customerId", unmoved); refusal != nil {
+	if refusal := policy.CheckFrozen(f.activeFreeze, "from.customerId", fault.NothingWritten); refusal != nil {
 		return refusal
 	}
 	return nil
@@ -101,9 +101,9 @@ func checkNewPayee(f Facts) error {
 func checkSuspended(f Facts) error {
 	switch {
 	case f.mint.Quarantined:
-		return policy.NewSuspended(policy.Quarantined, unmoved)
+		return policy.NewSuspended(policy.Quarantined, fault.NothingWritten)
 	case policy.IsStopped(f.activeFreeze):
-		return policy.NewSuspended("Payments from balances of this mint are stopped now.", unmoved)
+		return policy.NewSuspended("Payments from balances of this mint are stopped now.", fault.NothingWritten)
 	}
 	return nil
 }
@@ -114,10 +114,9 @@ func checkBalance(f Facts) error {
 	if !f.spendable.Less(f.amount) {
 		return nil
 	}
-	return fault.New(fault.Unprocessable, fault.InsufficientBalance,
-		"The available balance of %s on %s is smaller than the amount."+unmoved+" Look at the "+
-			"balances and move less, or wait for a deposit.",
-		f.mint.Symbol, f.mint.Chain).WithParam("amount")
+	return fault.New(fault.Unprocessable, fault.InsufficientBalance, fault.NothingWritten,
+		"The available balance of %s on %s is smaller than the amount.", f.mint.Symbol, f.mint.Chain).
+		WithAdvice("Look at the balances and move less, or wait for a deposit.").WithParam("amount")
 }
 
 // groupFacts hold what one transaction has read about a group.

@@ -77,11 +77,11 @@ func TestTheFirstCheckThatRefusesATransferAnswers(t *testing.T) {
 			f.existing = &knownTransfer{Accepted: request.Accepted{ID: "tr_1", Digest: []byte("another")}}
 		}, fault.IdempotencyConflict, "idempotencyKey"},
 		{"over the limit", func(f *Facts) {
-			f.limitErr = fault.New(fault.Limited, fault.RateLimited, "")
+			f.limitErr = fault.New(fault.Limited, fault.RateLimited, fault.Unprocessed, "")
 		}, fault.RateLimited, ""},
 		{"the payer frozen", frozen(freeze.ScopeCustomer), fault.CustomerFrozen, "from.customerId"},
 		{"malformed", func(f *Facts) {
-			f.parseErr = fault.New(fault.Invalid, fault.InvalidAmount, "").WithParam("amount")
+			f.parseErr = fault.New(fault.Invalid, fault.InvalidAmount, fault.NothingWritten, "").WithParam("amount")
 		}, fault.InvalidAmount, "amount"},
 		{
 			"a payee that no customer may become", func(f *Facts) { f.payee.Subject, f.payeeExists = "..", false },

@@ -40,9 +40,9 @@ func (s *Service) serveGroup(
 		<-s.slots
 	case <-ctx.Done():
 		for _, a := range requests {
-			a.err = fault.New(fault.Unavailable, fault.CodeUnavailable,
-				"All workers are busy with transfers of other "+
-					"organizations."+unmoved+" Repeat the request with the same idempotencyKey shortly.")
+			a.err = fault.New(fault.Unavailable, fault.CodeUnavailable, fault.NothingWritten,
+				"All workers are busy with transfers of other organizations.").
+				WithStep(fault.RepeatWithSameKey)
 		}
 	}
 	answers := make([]groupcommit.Answer[Outcome], len(requests))
@@ -96,14 +96,14 @@ func isRequestError(err error) bool {
 func mapRequestError(a *pendingRequest, err error) error {
 	switch {
 	case errors.Is(err, ledger.ErrOverdraft):
-		return fault.New(fault.Unprocessable, fault.InsufficientBalance,
-			"The available balance that pays became smaller than the amount during the transfer."+unmoved+" "+
-				"Look at the balances and move less, or wait for a deposit.").
+		return fault.New(fault.Unprocessable, fault.InsufficientBalance, fault.NothingWritten,
+			"The available balance that pays became smaller than the amount during the transfer.").
+			WithAdvice("Look at the balances and move less, or wait for a deposit.").
 			WithParam("amount")
 	case pg.ViolatesConstraint(err, "ledger_balances_bounded"):
-		return fault.New(fault.Invalid, fault.InvalidAmount,
-			"The receiving balance would be larger than the largest possible amount."+unmoved+" Send a "+
-				"smaller amount.").
+		return fault.New(fault.Invalid, fault.InvalidAmount, fault.NothingWritten,
+			"The receiving balance would be larger than the largest possible amount.").
+			WithAdvice("Send a smaller amount.").
 			WithParam("amount")
 	}
 	return fmt.Errorf("transfer of key %q: %w", a.IdempotencyKey, err)

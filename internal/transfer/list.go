@@ -55,11 +55,8 @@ func scanTransfer(row pgx.CollectableRow) (renderedRow, error) {
 
 // ByID returns a transfer. Error: fault NOT_FOUND, also for the id of another organization.
 func (s *Service) ByID(ctx context.Context, org, transferID string) (webhook.Transfer, error) {
-	notFound := fault.New(
-		fault.NotFound, fault.CodeNotFound,
-		"Your organization has no transfer with this id. The call only reads, so nothing was changed and no money "+
-			"moved.",
-	)
+	notFound := fault.New(fault.NotFound, fault.CodeNotFound, fault.ReadOnly,
+		"Your organization has no transfer with this id.")
 	if !id.IsValid("tr", transferID) {
 		return webhook.Transfer{}, notFound
 	}

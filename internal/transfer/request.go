@@ -17,8 +17,6 @@ import (
 // Products lists the products of an organization, each with a balance of its own.
 var Products = ledger.Products
 
-const unmoved = " Nothing was moved."
-
 // pendingRequest is a request that waits for its group.
 type pendingRequest struct {
 	Request
@@ -49,10 +47,10 @@ func (a *pendingRequest) askLimit() error {
 // nothing to look up. Rules TR-3 and TR-5.
 func parseRequest(org string, r Request) (*pendingRequest, error) {
 	if !request.IsKey(r.IdempotencyKey) {
-		return nil, fault.New(fault.Invalid, fault.InvalidRequest,
+		return nil, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
 			"The idempotencyKey of a transfer has to have 1 to %d printable ASCII characters without a "+
-				"space."+unmoved+" Send one key for each transfer, and the same key when you repeat it.",
-			request.KeyBytesMax).
+				"space.", request.KeyBytesMax).
+			WithAdvice("Send one key for each transfer, and the same key when you repeat it.").
 			WithParam("idempotencyKey")
 	}
 	a := &pendingRequest{Request: r}
@@ -71,15 +69,14 @@ func parseRequest(org string, r Request) (*pendingRequest, error) {
 	a.from = ledger.Account{OrgID: org, MintID: r.MintID, Kind: kinds[0], Subject: subjects[0]}
 	a.to = ledger.Account{OrgID: org, MintID: r.MintID, Kind: kinds[1], Subject: subjects[1]}
 	if a.from == a.to {
-		a.parseErr = fault.New(
-			fault.Invalid, fault.SameAccount,
-			"The transfer goes from a balance to itself."+unmoved+" Give two different ones.",
-		).WithParam("to")
+		a.parseErr = fault.New(fault.Invalid, fault.SameAccount, fault.NothingWritten,
+			"The transfer goes from a balance to itself.").
+			WithAdvice("Give two different ones.").WithParam("to")
 		return a, nil
 	}
-	a.parseErr = request.CheckHandles(r.Reference, r.Metadata, unmoved)
+	a.parseErr = request.CheckHandles(r.Reference, r.Metadata, fault.NothingWritten)
 	if a.parseErr == nil && (r.MintID < 1 || r.MintID > math.MaxInt32) {
-		a.parseErr = request.NewUnknownMint(r.MintID, unmoved)
+		a.parseErr = request.NewUnknownMint(r.MintID, fault.NothingWritten)
 	}
 	return a, nil
 }
@@ -87,8 +84,9 @@ func parseRequest(org string, r Request) (*pendingRequest, error) {
 func parseParty(side string, p Party) (ledger.Kind, string, error) {
 	switch {
 	case (p.CustomerID == nil) == (p.Product == nil):
-		return "", "", fault.New(fault.Invalid, fault.InvalidRequest,
-			"The field %s has to have either one customerId or one product."+unmoved+" Give one of the two.", side).
+		return "", "", fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+			"The field %s has to have either one customerId or one product.", side).
+			WithAdvice("Give one of the two.").
 			WithParam(side)
 	case p.CustomerID != nil:
 		if err := customer.CheckID(*p.CustomerID); err != nil {
@@ -96,8 +94,9 @@ func parseParty(side string, p Party) (ledger.Kind, string, error) {
 		}
 		return ledger.Customer, *p.CustomerID, nil
 	case !slices.Contains(Products, *p.Product):
-		return "", "", fault.New(fault.Invalid, fault.InvalidRequest,
-			"The products are %s."+unmoved+" Give one of them, or a customerId.", strings.Join(Products, ", ")).
+		return "", "", fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+			"The products are %s.", strings.Join(Products, ", ")).
+			WithAdvice("Give one of them, or a customerId.").
 			WithParam(side + ".product")
 	}
 	return ledger.Product, *p.Product, nil
@@ -116,10 +115,10 @@ func resolveRequest(a *pendingRequest, mints *mint.Catalogue) (p parsed, err err
 	if a.parseErr != nil {
 		return p, a.parseErr
 	}
-	if p.mint, err = request.ParseMint(a.MintID, *mints, unmoved); err != nil {
+	if p.mint, err = request.ParseMint(a.MintID, *mints, fault.NothingWritten); err != nil {
 		return p, err
 	}
-	if p.amount, err = request.ParseAmount(a.Amount, a.UseDecimal, p.mint, unmoved); err != nil {
+	if p.amount, err = request.ParseAmount(a.Amount, a.UseDecimal, p.mint, fault.NothingWritten); err != nil {
 		return p, err
 	}
 	p.digest = requestDigest(a, p)

@@ -108,10 +108,10 @@ func (s *Service) Request(ctx context.Context, org string, r Request) (Outcome, 
 	outcome, err := s.orgWriter(org).SubmitAndWait(ctx, a)
 	// Rule TR-10.
 	if errors.Is(err, groupcommit.ErrFull) || errors.Is(err, groupcommit.ErrAbandoned) {
-		return outcome, fault.New(fault.Unavailable, fault.CodeUnavailable,
-			"More transfers of your organization are waiting than the service can accept, and this one waited too "+
-				"long. Nothing was moved. Repeat the request with the same idempotencyKey after the seconds in "+
-				"Retry-After.")
+		return outcome, fault.New(fault.Unavailable, fault.CodeUnavailable, fault.NothingWritten,
+			"More transfers of your organization are waiting than the service can accept, and this one "+
+				"waited too long.").
+			WithStep(fault.RepeatWithSameKey)
 	}
 	return outcome, err
 }

@@ -29,8 +29,6 @@ type Outcome struct {
 	Request EntryRequest
 }
 
-const untouched = " Nothing was changed and no money moved."
-
 // RequestEntry adds an entry, or creates a change request where dual control is on, in a system
 // transaction. After the commit the caller calls FinishEntry. Faults:
 //
@@ -103,23 +101,20 @@ func (b *Service) checkRequest(ctx context.Context, tx pg.Tx, orgID string, w En
 	e := Entry{OrgID: orgID, Chain: chain.Name(w.Chain)}
 	ch, isRunning := b.conf.Chains[e.Chain]
 	if !isRunning || ch.AddressCodec == nil {
-		return e, fault.New(
-			fault.Invalid, fault.InvalidRequest,
-			"The chain does not run on this installation."+untouched+" GET /mints lists the chains.",
-		).WithParam("chain")
+		return e, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+			"The chain does not run on this installation.").
+			WithStep(fault.ListMints).WithParam("chain")
 	}
 	var err error
 	if len(w.Address) > addressBytesMax {
-		return e, fault.New(
-			fault.Invalid, fault.InvalidAddress,
-			"An address may have at most %d characters."+untouched+" Check it with its owner.", addressBytesMax,
-		).WithParam("address")
+		return e, fault.New(fault.Invalid, fault.InvalidAddress, fault.NothingWritten,
+			"An address may have at most %d characters.", addressBytesMax).
+			WithAdvice("Check it with its owner.").WithParam("address")
 	}
 	if e.Address, err = ch.AddressCodec.Parse(w.Address); err != nil {
-		return e, fault.New(
-			fault.Invalid, fault.InvalidAddress,
-			"This is not an address on %s: %v."+untouched+" Check it with its owner.", e.Chain, err,
-		).WithParam("address")
+		return e, fault.New(fault.Invalid, fault.InvalidAddress, fault.NothingWritten,
+			"This is not an address on %s: %v.", e.Chain, err).
+			WithAdvice("Check it with its owner.").WithParam("address")
 	}
 	if e.Label, err = parseLabel(w.Label); err != nil {
 		return e, err
@@ -137,13 +132,9 @@ func (b *Service) checkRequest(ctx context.Context, tx pg.Tx, orgID string, w En
 		IsTokenContract: mints.IsContract(e.Chain.Family(), e.Address),
 	}
 	if reason := payee.RefusalReason(); reason != "" {
-		return e, fault.New(
-			fault.Unprocessable, fault.DestinationNotAllowed,
-			"Payments to this address are not allowed: "+
-				"%s."+untouched+" Give an address of the organization outside this "+
-				"service.",
-			reason,
-		).WithParam("address")
+		return e, fault.New(fault.Unprocessable, fault.DestinationNotAllowed, fault.NothingWritten,
+			"Payments to this address are not allowed: %s.", reason).
+			WithAdvice("Give an address of the organization outside this service.").WithParam("address")
 	}
 	// A later transaction sees the new row. An earlier one has decided without it.
 	if err := pg.LockExclusive(ctx, tx, lockName(orgID)); err != nil {
@@ -160,18 +151,14 @@ func (b *Service) checkRequest(ctx context.Context, tx pg.Tx, orgID string, w En
 	}
 	switch {
 	case existingID != "":
-		return e, fault.New(
-			fault.Conflict, fault.InvalidState,
-			"This address is already on the organization's whitelist."+untouched+" Remove it first if you want to "+
-				"give it another label.",
-		).
+		return e, fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+			"This address is already on the organization's whitelist.").
+			WithAdvice("Remove it first if you want to give it another label.").
 			WithParam("address").WithDetail("whitelistedAddressId", existingID)
 	case entryCount >= entriesMax:
-		return e, fault.New(
-			fault.Conflict, fault.InvalidState,
-			"An organization may have at most %d whitelisted addresses."+untouched+" Remove some that are not needed.",
-			entriesMax,
-		)
+		return e, fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+			"An organization may have at most %d whitelisted addresses.", entriesMax).
+			WithAdvice("Remove some that are not needed.")
 	}
 	return e, nil
 }
@@ -207,7 +194,8 @@ func EntryOfChange(ctx context.Context, tx pg.Tx, changeID string) (string, erro
 		return "", fmt.Errorf("look for the whitelist entry of %s: %w", changeID, err)
 	}
 	if name == "" {
-		return "", fault.New(fault.NotFound, fault.CodeNotFound, "This request added no address."+untouched)
+		return "", fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten,
+			"This request added no address.")
 	}
 	return name, nil
 }

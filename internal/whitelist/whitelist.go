@@ -186,12 +186,8 @@ func (b *Service) Usable(ctx context.Context, tx pg.Tx, orgID, whitelistedAddres
 		return Entry{}, err
 	}
 	refuse := func(format string, args ...any) error {
-		return fault.New(
-			fault.Unprocessable, fault.AddressNotWhitelisted,
-			format+" Nothing was held and nothing was sent. Choose another address, or ask the operator of this "+
-				"service.",
-			args...,
-		).
+		return fault.New(fault.Unprocessable, fault.AddressNotWhitelisted, fault.NothingHeld, format, args...).
+			WithAdvice("Choose another address, or ask the operator of this service.").
 			WithParam("whitelistedAddressId").WithDetail("status", string(e.Status(tx.Now)))
 	}
 	switch e.Status(tx.Now) {
@@ -232,10 +228,8 @@ func ByID(ctx context.Context, tx pg.Tx, orgID, name string) (Entry, error) {
 }
 
 func readEntry(ctx context.Context, tx pg.Tx, name, condition string, args ...any) (Entry, error) {
-	notFound := fault.New(
-		fault.NotFound, fault.CodeNotFound,
-		"This organization does not have this whitelist entry. Nothing was changed and no money moved.",
-	).WithParam("whitelistedAddressId")
+	notFound := fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten,
+		"This organization does not have this whitelist entry.").WithParam("whitelistedAddressId")
 	if !id.IsValid(idPrefix, name) {
 		return Entry{}, notFound
 	}
@@ -318,9 +312,9 @@ func parseLabel(label string) (string, error) {
 	label = strings.TrimSpace(label)
 	if label == "" || !utf8.ValidString(label) || utf8.RuneCountInString(label) > LabelRunesMax ||
 		strings.ContainsFunc(label, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return "", fault.New(fault.Invalid, fault.InvalidRequest,
-			"label has to name the owner of the address in 1 to %d printable characters. Nothing was changed and no "+
-				"money moved. Correct it.", LabelRunesMax).
+		return "", fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+			"label has to name the owner of the address in 1 to %d printable characters.", LabelRunesMax).
+			WithAdvice("Correct it.").
 			WithParam("label")
 	}
 	return label, nil

@@ -20,10 +20,10 @@ import (
 
 // newTakenBack returns the answer about a withdrawal that was taken back and still has its hold.
 func newTakenBack() *fault.Fault {
-	return fault.New(fault.Conflict, fault.InvalidState,
-		"This withdrawal is being cancelled and will never be paid; its amount is held until the cancellation is "+
-			"complete. This call changed nothing and moved no money. GET /withdrawals/{withdrawalId} shows its "+
-			"status.").
+	return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+		"This withdrawal is being cancelled and will never be paid; its amount is held until the "+
+			"cancellation is complete.").
+		WithStep(fault.ShowWithdrawal).
 		WithExtra("currentStatus", string(AwaitingApproval))
 }
 
@@ -162,15 +162,15 @@ func (s *Service) writeApproval(
 		org, r.id, r.approvalRound, actor.Kind, actor.ID, tx.Now, terms.ComputeDigest(), approval.MAC)
 	switch {
 	case pg.ViolatesConstraint(err, "withdrawal_approvals_pkey"):
-		return empty, fault.New(fault.Conflict, fault.InvalidState,
-			"You have already approved this withdrawal, and each person counts once. This call changed nothing and "+
-				"moved no money. Another person has to approve it, too.").
+		return empty, fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+			"You have already approved this withdrawal, and each person counts once.").
+			WithAdvice("Another person has to approve it, too.").
 			WithExtra("currentStatus", string(AwaitingApproval))
 	case pg.ViolatesConstraint(err, "withdrawal_approvals_not_by_maker"),
 		pg.ViolatesConstraint(err, "withdrawal_approvals_by_people"):
-		return empty, fault.New(fault.Conflict, fault.ApprovalRefused,
-			"The person who requested a withdrawal cannot approve it, and only people can. Nothing was sent; the "+
-				"withdrawal still waits and the amount is still held. Another person has to approve it.")
+		return empty, fault.New(fault.Conflict, fault.ApprovalRefused, fault.StillHeld,
+			"The person who requested a withdrawal cannot approve it, and only people can.").
+			WithAdvice("Another person has to approve it.")
 	case err != nil:
 		return empty, fmt.Errorf("approve withdrawal %s: %w", r.id, err)
 	}
@@ -270,10 +270,10 @@ func loadMint(ctx context.Context, tx pg.Tx, r Withdrawal) (mint.Mint, error) {
 
 // newTermsChanged returns the answer when the terms differ from those shown or requested.
 func newTermsChanged() *fault.Fault {
-	return fault.New(fault.Conflict, fault.ApprovalRefused,
-		"This withdrawal differs from what was shown or requested, or it was requested before the service recorded "+
-			"its parameters. Nothing was sent; the withdrawal still waits and the amount is still held. Look at it "+
-			"again. If the error stays, remove the withdrawal and find out who changed it.")
+	return fault.New(fault.Conflict, fault.ApprovalRefused, fault.StillHeld,
+		"This withdrawal differs from what was shown or requested, or it was requested before the "+
+			"service recorded its parameters.").
+		WithAdvice("Look at it again. If the error stays, remove the withdrawal and find out who changed it.")
 }
 
 // writeDoubt leaves a withdrawal in its state and adds the reasons that the approver could not see,

@@ -115,7 +115,8 @@ func TestPeopleEndAWithdrawalWhateverItWaitsFor(t *testing.T) {
 					err := h.DB.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
 						taken, err := dispatch.Recall(ctx, tx, id)
 						if err != nil || !taken {
-							return errors.Join(err, fault.New(fault.Conflict, fault.InvalidState, "it is not in the queue"))
+							return errors.Join(err, fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+								"it is not in the queue"))
 						}
 						return h.OnRecalled(ctx, tx, dispatch.Order{ID: id, OrgID: h.org}, audit.Operator("op"))
 					})

@@ -135,11 +135,12 @@ func checkCharge(f Facts) (Step, *fault.Fault) {
 }
 
 func newUncharged(reason string) *fault.Fault {
-	return fault.New(fault.Unavailable, fault.CodeUnavailable,
-		"Your organization charges the costs of a withdrawal to its customer (chargeCustomerCosts), and the service "+
-			"cannot compute them now: %s. Nothing was held and nothing was sent. Repeat the request shortly with the "+
-			"same idempotencyKey. If the error stays, ask the operator of this service for a source of the price, or "+
-			"for chargeCustomerCosts NONE.", reason)
+	return fault.New(fault.Unavailable, fault.CodeUnavailable, fault.NothingHeld,
+		"Your organization charges the costs of a withdrawal to its customer (chargeCustomerCosts), "+
+			"and the service cannot compute them now: %s.", reason).
+		WithAdvice("If the error stays, ask the operator of this service for a source of the price, or for " +
+			"chargeCustomerCosts NONE.").
+		WithStep(fault.RepeatWithSameKey)
 }
 
 // loadChargeSetting loads whether an organization charges costs, and in which coin they arise.

@@ -136,10 +136,9 @@ func decideReplay(f Facts) (Plan, *Rejection) {
 		wantDigest = f.restorableDigest
 	}
 	if f.parseErr != nil || !e.IsRepeatedBy(wantDigest, f.request.Reference) {
-		return Plan{}, &Rejection{Err: fault.New(fault.Conflict, fault.IdempotencyConflict,
-			"This idempotencyKey belongs to %s, a withdrawal with other parameters. This request held nothing and "+
-				"sent nothing. Repeat the original request to see that withdrawal, or use a new key for a new "+
-				"payment.", e.ID).
+		return Plan{}, &Rejection{Err: fault.New(fault.Conflict, fault.IdempotencyConflict, fault.NothingHeld,
+			"This idempotencyKey belongs to %s, a withdrawal with other parameters.", e.ID).
+			WithAdvice("Repeat the original request to see that withdrawal, or use a new key for a new payment.").
 			WithParam("idempotencyKey").WithExtra("existingId", e.ID)}
 	}
 	return Plan{ExistingID: e.ID}, nil
@@ -239,9 +238,10 @@ func decideRequest(f Facts, d Decision, refusal *fault.Fault) (Plan, *Rejection)
 	case d.Status == Processing && f.wasBlocked:
 		// Screening refused the destination a moment ago, and the organization's threshold has
 		// changed since.
-		return Plan{}, &Rejection{Gates: d.Gates, Err: fault.New(fault.Unavailable, fault.CodeUnavailable,
-			"The organization's settings changed while the service decided about this withdrawal. Nothing was held "+
-				"and nothing was sent. Repeat the request with the same idempotencyKey.")}
+		changed := fault.New(fault.Unavailable, fault.CodeUnavailable, fault.NothingHeld,
+			"The organization's settings changed while the service decided about this withdrawal.").
+			WithStep(fault.RepeatWithSameKey)
+		return Plan{}, &Rejection{Gates: d.Gates, Err: changed}
 	}
 	p.ScreenFirst = f.screening.Decision.Outcome == risk.ScreenDestination
 	p.Hold, _ = f.debitAmount() // checkBalance has refused a sum above the largest amount
@@ -276,9 +276,9 @@ func decideApproval(f Facts, d Decision, refusal *fault.Fault) (Plan, *Rejection
 	case refusal != nil:
 		return Plan{}, &Rejection{Err: refusal, Gates: d.Gates}
 	case len(found) > 0:
-		refusal = fault.New(fault.Conflict, fault.ApprovalRefused,
-			"New reasons apply since the withdrawal was last shown: %v. Nothing was sent; the withdrawal still waits "+
-				"and the amount is still held. Look at it, and approve it again or remove it.", found)
+		refusal = fault.New(fault.Conflict, fault.ApprovalRefused, fault.StillHeld,
+			"New reasons apply since the withdrawal was last shown: %v.", found).
+			WithAdvice("Look at it, and approve it again or remove it.")
 	}
 	p.Reasons = found
 	if len(found) > 0 {

@@ -33,11 +33,11 @@ func earlyStops() []stop {
 			f.existing = &request.Accepted{ID: "wd_1", Digest: []byte("another")}
 		}, fault.IdempotencyConflict, "", ""},
 		{"over the limit", func(f *Facts) {
-			f.limitErr = fault.New(fault.Limited, fault.RateLimited, "")
+			f.limitErr = fault.New(fault.Limited, fault.RateLimited, fault.Unprocessed, "")
 		}, fault.RateLimited, "", ""},
 		{"frozen", freezeCustomer, fault.CustomerFrozen, "", ""},
 		{"malformed", func(f *Facts) {
-			f.parseErr = fault.New(fault.Invalid, fault.InvalidAmount, "")
+			f.parseErr = fault.New(fault.Invalid, fault.InvalidAmount, fault.NothingHeld, "")
 		}, fault.InvalidAmount, "", ""},
 	}
 }

@@ -29,9 +29,9 @@ func (s *Service) Remove(
 	ctx context.Context, org, withdrawalID string, actor audit.Actor, reason string,
 ) (webhook.Withdrawal, error) {
 	if utf8.RuneCountInString(reason) > reasonRunesMax || !request.IsPlainText(reason) {
-		return webhook.Withdrawal{}, fault.New(fault.Invalid, fault.InvalidRequest,
-			"A reason may have at most %d characters of text. The withdrawal still waits and the amount is still "+
-				"held. Shorten the reason.", reasonRunesMax).
+		return webhook.Withdrawal{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.StillHeld,
+			"A reason may have at most %d characters of text.", reasonRunesMax).
+			WithAdvice("Shorten the reason.").
 			WithParam("reason")
 	}
 	return s.endWaiting(ctx, org, withdrawalID, endIntent{status: Rejected, note: reason, actor: actor})
@@ -124,11 +124,11 @@ func newEndUnread(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return err
 	}
-	return fault.New(fault.Unavailable, fault.CodeUnavailable,
+	return fault.New(fault.Unavailable, fault.CodeUnavailable, fault.Stated,
 		"The withdrawal is being cancelled: it will not be paid and cannot be approved any more. The signer or the "+
 			"database did not answer when its end was recorded, so the amount may still be held. It becomes "+
-			"available, once, as soon as both answer, without another call. GET /withdrawals/{withdrawalId} shows "+
-			"the status.")
+			"available, "+
+			"once, as soon as both answer, without another call.").WithStep(fault.ShowWithdrawal)
 }
 
 // errReturned says that a waiting withdrawal was returned for approval since it was read.
@@ -176,10 +176,10 @@ func (s *Service) lockEndable(ctx context.Context, tx pg.Tx, org, withdrawalID, 
 
 // newUnderWay returns the answer to a person who ends a withdrawal that does not wait any more.
 func newUnderWay(act string) *fault.Fault {
-	return fault.New(fault.Conflict, fault.InvalidState,
-		"Only a withdrawal that is AWAITING_APPROVAL, or that is PROCESSING and waits before the signer signs "+
-			"anything of it, can be %s. The payment of this one has begun. This call changed nothing and moved no "+
-			"money. GET /withdrawals/{withdrawalId} shows its status.", act).
+	return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+		"Only a withdrawal that is AWAITING_APPROVAL, or that is PROCESSING and waits before the "+
+			"signer signs anything of it, can be %s. The payment of this one has begun.", act).
+		WithStep(fault.ShowWithdrawal).
 		WithExtra("currentStatus", string(Processing))
 }
 

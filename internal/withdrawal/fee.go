@@ -147,9 +147,9 @@ func (s *Service) Estimate(ctx context.Context, org string, r EstimateRequest) (
 	)
 	fee := q.costMax
 	if fee == nil {
-		return empty, fault.New(fault.Unavailable, fault.CodeUnavailable,
-			"The chain does not say how high the network fee would be now. Nothing was held and nothing was sent. "+
-				"Ask again shortly.")
+		return empty, fault.New(fault.Unavailable, fault.CodeUnavailable, fault.NothingHeld,
+			"The chain does not say how high the network fee would be now.").
+			WithAdvice("Ask again shortly.")
 	}
 	e := Estimate{NetworkFee: *fee, ExpiresAt: s.DB.Clock()().Add(estimateTTL)}
 	native, ok := mints.Native(p.mint.Chain)
@@ -217,13 +217,13 @@ func parseEstimate(r EstimateRequest, mints mint.Catalogue, chains chain.Chains)
 			return p, err
 		}
 	}
-	if p.mint, err = request.ParseMint(r.MintID, mints, unheld); err != nil {
+	if p.mint, err = request.ParseMint(r.MintID, mints, fault.NothingHeld); err != nil {
 		return p, err
 	}
 	p.amount, p.noAmount = money.Units(1), true // the cost of a token transfer does not depend on the amount
 	if r.Amount != nil {
 		p.noAmount = false
-		if p.amount, err = request.ParseAmount(*r.Amount, r.UseDecimal, p.mint, unheld); err != nil {
+		if p.amount, err = request.ParseAmount(*r.Amount, r.UseDecimal, p.mint, fault.NothingHeld); err != nil {
 			return p, err
 		}
 	}

@@ -62,7 +62,7 @@ type Step struct {
 
 func checkFreeze(f Facts) (Step, *fault.Fault) {
 	s := Step{Gate: GateFreeze, Result: ResultPass}
-	refusal := policy.CheckFrozen(f.activeFreeze, "customerId", unheld)
+	refusal := policy.CheckFrozen(f.activeFreeze, "customerId", fault.NothingHeld)
 	if refusal != nil {
 		s.Result = ResultRefuse
 	}
@@ -77,9 +77,9 @@ func requireKey(f Facts) (Step, *fault.Fault) {
 	s := Step{Gate: GateIdempotencyKey, Result: ResultPass}
 	if f.keyRequired && f.request.IdempotencyKey == nil {
 		s.Result = ResultRefuse
-		return s, fault.New(fault.Invalid, fault.InvalidRequest,
-			"Your organization requires an idempotencyKey on every withdrawal, and this request has none. Nothing "+
-				"was held and nothing was sent. Send one key for each payment, and the same key when you repeat it.").
+		return s, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingHeld,
+			"Your organization requires an idempotencyKey on every withdrawal, and this request has none.").
+			WithAdvice("Send one key for each payment, and the same key when you repeat it.").
 			WithParam("idempotencyKey")
 	}
 	return s, nil
@@ -90,15 +90,14 @@ func requireKey(f Facts) (Step, *fault.Fault) {
 func checkWhitelist(f Facts) (Step, *fault.Fault) {
 	s := Step{Gate: GateWhitelist, Result: ResultRefuse, Inputs: map[string]string{}}
 	if f.entryRefusal != nil {
-		s.Inputs["why"] = f.entryRefusal.Message
+		s.Inputs["why"] = strings.TrimSuffix(f.entryRefusal.Reason, ".")
 		return s, f.entryRefusal
 	}
 	refuse := func(reason string) (Step, *fault.Fault) {
 		s.Inputs["why"] = reason
-		return s, fault.New(fault.Unprocessable, fault.AddressNotWhitelisted,
-			"Your organization's own money goes only to addresses on its whitelist: %s. Nothing was held and nothing "+
-				"was sent. Choose a usable address of the whitelist, or ask the operator of this service to add "+
-				"one.", reason).
+		return s, fault.New(fault.Unprocessable, fault.AddressNotWhitelisted, fault.NothingHeld,
+			"Your organization's own money goes only to addresses on its whitelist: %s.", reason).
+			WithAdvice("Choose a usable address of the whitelist, or ask the operator of this service to add one.").
 			WithParam("whitelistedAddressId")
 	}
 	switch {
@@ -117,17 +116,18 @@ func checkMinimum(f Facts) (Step, *fault.Fault) {
 	s := Step{Gate: GateMinimum, Result: ResultPass, Inputs: map[string]string{"minimum": f.minAmount().String()}}
 	if f.amount.Less(f.mint.MinWithdraw) {
 		s.Result = ResultRefuse
-		return s, fault.New(fault.Invalid, fault.AmountBelowMinimum,
-			"The smallest withdrawal of %s is %s atomic units (%s %s). Nothing was held and nothing was sent. Ask "+
-				"for at least this amount.",
+		return s, fault.New(fault.Invalid, fault.AmountBelowMinimum, fault.NothingHeld,
+			"The smallest withdrawal of %s is %s atomic units (%s %s).",
 			f.mint.Symbol, f.mint.MinWithdraw, f.mint.MinWithdraw.Decimal(f.mint.Decimals), f.mint.Symbol).
+			WithAdvice("Ask for at least this amount.").
 			WithParam("amount").WithDetail("minWithdrawAmount", f.mint.MinWithdraw.String())
 	}
 	if fee := f.deductedFee(); fee != nil && !f.owner.IsOrganization() && !fee.Less(f.amount) {
 		s.Result, s.Inputs["networkFee"] = ResultRefuse, fee.String()
-		return s, fault.New(fault.Invalid, fault.AmountBelowMinimum,
-			"The network fee comes out of the amount, and it would be %s atomic units now: nothing would be left. "+
-				"Nothing was held and nothing was sent. Ask for more, or let your organization pay the fee.", fee).
+		return s, fault.New(fault.Invalid, fault.AmountBelowMinimum, fault.NothingHeld,
+			"The network fee comes out of the amount, and it would be %s atomic units now: nothing would "+
+				"be left.", fee).
+			WithAdvice("Ask for more, or let your organization pay the fee.").
 			WithParam("amount").WithDetail("networkFee", fee.String()).
 			WithDetail("minWithdrawAmount", f.minAmount().String())
 	}
@@ -136,10 +136,10 @@ func checkMinimum(f Facts) (Step, *fault.Fault) {
 	}
 	s.Result = ResultRefuse
 	received, _ := f.receivedAmount()
-	refusal := fault.New(fault.Invalid, fault.AmountBelowMinimum,
-		"The smallest payment of %s that reaches this destination is %s atomic units now, and it would receive %s. "+
-			"Nothing was held and nothing was sent. Ask for at least %s.",
-		f.mint.Symbol, f.minReachable, received, f.minAmount()).
+	refusal := fault.New(fault.Invalid, fault.AmountBelowMinimum, fault.NothingHeld,
+		"The smallest payment of %s that reaches this destination is %s atomic units now, and it "+
+			"would receive %s.", f.mint.Symbol, f.minReachable, received).
+		WithAdvice("Ask for at least %s.", f.minAmount()).
 		WithParam("amount").WithDetail("minWithdrawAmount", f.minAmount().String())
 	if fee := f.deductedFee(); fee != nil {
 		s.Inputs["networkFee"] = fee.String()
@@ -174,7 +174,7 @@ func checkSuspended(f Facts) (Step, *fault.Fault) {
 	}
 	s.Result = ResultRefuse
 	s.Inputs = map[string]string{"why": reason}
-	return s, policy.NewSuspended(reason, unheld)
+	return s, policy.NewSuspended(reason, fault.NothingHeld)
 }
 
 func checkAddress(f Facts) (Step, *fault.Fault) {
@@ -188,16 +188,15 @@ func checkAddress(f Facts) (Step, *fault.Fault) {
 	s.Result = ResultRefuse
 	s.Inputs = map[string]string{"why": reason}
 	if f.owner.IsOrganization() {
-		return s, fault.New(fault.Unprocessable, fault.DestinationNotAllowed,
-			"Withdrawals to this address are not allowed, although the whitelist has it: %s. Nothing was held and "+
-				"nothing was sent. Ask the operator of this service to remove it from the whitelist, and choose "+
-				"another address.", reason).
+		return s, fault.New(fault.Unprocessable, fault.DestinationNotAllowed, fault.NothingHeld,
+			"Withdrawals to this address are not allowed, although the whitelist has it: %s.", reason).
+			WithAdvice("Ask the operator of this service to remove it from the whitelist, and choose another " +
+				"address.").
 			WithParam("whitelistedAddressId")
 	}
-	return s, fault.New(fault.Unprocessable, fault.DestinationNotAllowed,
-		"Withdrawals to this address are not allowed: %s. Nothing was held and nothing was sent. Give an address of "+
-			"your customer's own.",
-		reason).
+	return s, fault.New(fault.Unprocessable, fault.DestinationNotAllowed, fault.NothingHeld,
+		"Withdrawals to this address are not allowed: %s.", reason).
+		WithAdvice("Give an address of your customer's own.").
 		WithParam("toAddress")
 }
 
@@ -220,17 +219,15 @@ func checkBalance(f Facts) (Step, *fault.Fault) {
 // customer is unknown, has no balance or spent it in a concurrent request. Rule WD-14.
 func newInsufficient(payer ledger.Owner, m mint.Mint) *fault.Fault {
 	if payer.IsOrganization() {
-		return fault.New(fault.Unprocessable, fault.InsufficientBalance,
-			"%s has an available balance of %s on %s that is smaller than the amount, plus the network fee for a "+
-				"native coin. Nothing was held and nothing was sent. Look at GET /balances and ask for less, or for "+
-				"the maximum.",
-			payer.Product(), m.Symbol, m.Chain).WithParam("amount")
+		return fault.New(fault.Unprocessable, fault.InsufficientBalance, fault.NothingHeld,
+			"%s has an available balance of %s on %s that is smaller than the amount, plus the network "+
+				"fee for a native coin.", payer.Product(), m.Symbol, m.Chain).
+			WithStep(fault.LookAtBalances).WithParam("amount")
 	}
-	return fault.New(fault.Unprocessable, fault.InsufficientBalance,
-		"The customer's available balance of %s on %s is smaller than the amount, plus what your organization "+
-			"charges for an account of the payee, if it does. Nothing was held and nothing was sent. Look at GET "+
-			"/customers/{customerId}/balances and ask for less, or wait for a deposit.",
-		m.Symbol, m.Chain).WithParam("amount")
+	return fault.New(fault.Unprocessable, fault.InsufficientBalance, fault.NothingHeld,
+		"The customer's available balance of %s on %s is smaller than the amount, plus what your "+
+			"organization charges for an account of the payee, if it does.", m.Symbol, m.Chain).
+		WithStep(fault.LookAtCustomerBalances).WithParam("amount")
 }
 
 // checkRisk applies the screening decision, at every amount. It holds what screening does not
@@ -260,10 +257,10 @@ func checkRisk(f Facts) (Step, *fault.Fault) {
 
 // newBlocked returns the answer for a destination that screening refuses.
 func newBlocked(d risk.WithdrawalDecision) *fault.Fault {
-	f := fault.New(fault.Blocked, fault.WithdrawalRiskBlocked,
-		"Withdrawal blocked by risk screening. Nothing was held and nothing was sent. A repeated request with this "+
-			"destination gets the same answer: ask your customer for another address, or ask the operator of this "+
-			"service.")
+	f := fault.New(fault.Blocked, fault.WithdrawalRiskBlocked, fault.NothingHeld,
+		"Withdrawal blocked by risk screening.").
+		WithAdvice("A repeated request with this destination gets the same answer: ask your customer for " +
+			"another address, or ask the operator of this service.")
 	severity, categories := risk.Unknown, []string{}
 	if v := d.Verdict; v != nil {
 		severity = v.Severity
@@ -371,10 +368,11 @@ func checkNetworkFee(f Facts) (Step, *fault.Fault) {
 
 // newUnquoted returns the answer when the fee is needed and the chain does not quote it.
 func newUnquoted() *fault.Fault {
-	return fault.New(fault.Unavailable, fault.CodeUnavailable,
-		"The chain does not say how high the network fee would be now, and with feeMode DEDUCTED the destination "+
-			"receives the amount less this fee. Nothing was held and nothing was sent. Repeat the request shortly "+
-			"with the same idempotencyKey, or let your organization pay the fee.")
+	return fault.New(fault.Unavailable, fault.CodeUnavailable, fault.NothingHeld,
+		"The chain does not say how high the network fee would be now, and with feeMode DEDUCTED the "+
+			"destination receives the amount less this fee.").
+		WithStep(fault.RepeatWithSameKey).
+		WithAdvice("Or let your organization pay the fee.")
 }
 
 // recheckWhitelist checks the whitelist again at an approval.
@@ -384,10 +382,9 @@ func recheckWhitelist(f Facts) (Step, *fault.Fault) {
 	}
 	s, refusal := checkWhitelist(f)
 	if refusal != nil {
-		refusal = fault.New(fault.Conflict, fault.ApprovalRefused,
-			"The organization's whitelist does not allow the destination now: %s. Nothing was sent; the withdrawal "+
-				"still waits and the amount is still held. Remove it, or approve it when the address is allowed.",
-			s.Inputs["why"])
+		refusal = fault.New(fault.Conflict, fault.ApprovalRefused, fault.StillHeld,
+			"The organization's whitelist does not allow the destination now: %s.", s.Inputs["why"]).
+			WithAdvice("Remove it, or approve it when the address is allowed.")
 	}
 	return s, refusal
 }
@@ -396,10 +393,10 @@ func recheckWhitelist(f Facts) (Step, *fault.Fault) {
 func recheckAddress(f Facts) (Step, *fault.Fault) {
 	s, refusal := checkAddress(f)
 	if refusal != nil {
-		refusal = fault.New(fault.Conflict, fault.ApprovalRefused,
-			"The destination is no longer allowed: it is now an address of this installation, a token's contract or "+
-				"an address whose key has no holder. Nothing was sent; the withdrawal still waits and the amount is "+
-				"still held. Remove it and request a withdrawal to another address.")
+		refusal = fault.New(fault.Conflict, fault.ApprovalRefused, fault.StillHeld,
+			"The destination is no longer allowed: it is now an address of this installation, a token's "+
+				"contract or an address whose key has no holder.").
+			WithAdvice("Remove it and request a withdrawal to another address.")
 	}
 	return s, refusal
 }
@@ -413,15 +410,15 @@ func recheckNetworkFee(f Facts) (Step, *fault.Fault) {
 	s, _ := checkNetworkFee(f)
 	switch fee := f.fee; {
 	case fee == nil:
-		return s, fault.New(fault.Unavailable, fault.CodeUnavailable,
-			"The chain does not say how high the network fee would be now, and the destination receives the amount "+
-				"less this fee. Nothing was sent; the withdrawal still waits and the amount is still held. Approve "+
-				"it again shortly.")
+		return s, fault.New(fault.Unavailable, fault.CodeUnavailable, fault.StillHeld,
+			"The chain does not say how high the network fee would be now, and the destination receives "+
+				"the amount less this fee.").
+			WithAdvice("Approve it again shortly.")
 	case !fee.Less(f.amount), s.Result == ResultHold:
-		return s, fault.New(fault.Conflict, fault.ApprovalRefused,
-			"The network fee comes out of the amount, and it would be %s atomic units now: the whole amount, or more "+
-				"than the request allows. Nothing was sent; the withdrawal still waits and the amount is still held. "+
-				"Approve it when the network is cheaper, or remove it.", fee)
+		return s, fault.New(fault.Conflict, fault.ApprovalRefused, fault.StillHeld,
+			"The network fee comes out of the amount, and it would be %s atomic units now: the whole "+
+				"amount, or more than the request allows.", fee).
+			WithAdvice("Approve it when the network is cheaper, or remove it.")
 	}
 	return s, nil
 }
@@ -435,11 +432,11 @@ func recheckReachable(f Facts) (Step, *fault.Fault) {
 	}
 	s.Result = ResultRefuse
 	received, _ := f.receivedAmount()
-	return s, fault.New(fault.Conflict, fault.ApprovalRefused,
-		"The smallest payment that reaches the destination is %s atomic units now, and the destination would receive "+
-			"%s of this withdrawal. Nothing was sent; the withdrawal still waits and the amount is still held. "+
-			"Remove it and request more, or approve it when a smaller payment reaches the destination or the network "+
-			"is cheaper.", f.minReachable, received)
+	return s, fault.New(fault.Conflict, fault.ApprovalRefused, fault.StillHeld,
+		"The smallest payment that reaches the destination is %s atomic units now, and the "+
+			"destination would receive %s of this withdrawal.", f.minReachable, received).
+		WithAdvice("Remove it and request more, or approve it when a smaller payment reaches the destination or " +
+			"the network is cheaper.")
 }
 
 // recheckRisk applies the screening decision at an approval. No approval is possible without an
@@ -449,14 +446,14 @@ func recheckRisk(f Facts) (Step, *fault.Fault) {
 	answer := f.screening.Case.Answer
 	switch {
 	case blocked != nil:
-		return s, fault.New(fault.Conflict, fault.ApprovalRefused,
-			"Risk screening now refuses the destination. Nothing was sent; the withdrawal still waits and the amount "+
-				"is still held. Remove it.")
+		return s, fault.New(fault.Conflict, fault.ApprovalRefused, fault.StillHeld,
+			"Risk screening now refuses the destination.").
+			WithAdvice("Remove it.")
 	case s.Result == ResultHold && f.screening.Case.Configured && (answer == nil || answer.Unavailable != ""):
-		return s, fault.New(fault.Conflict, fault.ApprovalRefused,
-			"Risk screening gives no answer about the destination now, and the service pays nothing without one. "+
-				"Nothing was sent; the withdrawal still waits and the amount is still held. Approve it again later, "+
-				"or remove it.")
+		return s, fault.New(fault.Conflict, fault.ApprovalRefused, fault.StillHeld,
+			"Risk screening gives no answer about the destination now, and the service pays nothing "+
+				"without one.").
+			WithAdvice("Approve it again later, or remove it.")
 	}
 	return s, nil
 }

@@ -28,9 +28,9 @@ import (
 func (s *Service) loadRequest(ctx context.Context, org string, r Request) (Facts, error) {
 	f := Facts{request: r}
 	if r.IdempotencyKey != nil && !request.IsKey(*r.IdempotencyKey) {
-		return f, fault.New(fault.Invalid, fault.InvalidRequest,
-			"An idempotency key has to have 1 to %d printable ASCII characters and no space."+unheld+" Send such a "+
-				"key, or none.", request.KeyBytesMax).
+		return f, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingHeld,
+			"An idempotency key has to have 1 to %d printable ASCII characters and no space.", request.KeyBytesMax).
+			WithAdvice("Send such a key, or none.").
 			WithParam("idempotencyKey")
 	}
 	var mints mint.Catalogue

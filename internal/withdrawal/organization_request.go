@@ -52,10 +52,10 @@ func (s *Service) loadEntry(ctx context.Context, tx pg.Tx, org, listedID string)
 }
 
 func newUnlisted() *fault.Fault {
-	return fault.New(fault.Unprocessable, fault.AddressNotWhitelisted,
-		"Your organization's own money goes only to addresses on its whitelist, and this address is not on it. "+
-			"Nothing was held and nothing was sent. Choose an address of the whitelist, or ask the operator of this "+
-			"service to add one.").
+	return fault.New(fault.Unprocessable, fault.AddressNotWhitelisted, fault.NothingHeld,
+		"Your organization's own money goes only to addresses on its whitelist, and this address is "+
+			"not on it.").
+		WithAdvice("Choose an address of the whitelist, or ask the operator of this service to add one.").
 		WithParam("whitelistedAddressId")
 }
 
@@ -79,9 +79,10 @@ type OrganizationRequest struct {
 // toRequest returns the Request for it. Error: fault SCOPE_MISSING. Rules OW-1 and OW-7.
 func (r OrganizationRequest) toRequest(p member.Member) (Request, error) {
 	if !p.IsAllowed(identity.WithdrawOwnMoney) {
-		return Request{}, fault.New(fault.Forbidden, fault.ScopeMissing,
-			"Only a person with the role OWNER, ADMIN or FINANCE can withdraw the organization's own money. Nothing "+
-				"was held and nothing was sent. Ask a person with one of these roles.")
+		return Request{}, fault.New(fault.Forbidden, fault.ScopeMissing, fault.NothingHeld,
+			"Only a person with the role OWNER, ADMIN or FINANCE can withdraw the organization's own "+
+				"money.").
+			WithAdvice("Ask a person with one of these roles.")
 	}
 	return Request{
 		MintID: r.MintID, Amount: r.Amount, UseDecimal: r.UseDecimal, IdempotencyKey: r.IdempotencyKey,
@@ -146,9 +147,9 @@ func (s *Service) EstimateOrganization(
 
 func checkProduct(product string) error {
 	if !slices.Contains(ledger.Products, product) {
-		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"A product has to be CUSTODIAL, CHECKOUT or BATCH_PAYOUT. Nothing was held and nothing was sent. Name "+
-				"the product whose balance pays.").
+		return fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingHeld,
+			"A product has to be CUSTODIAL, CHECKOUT or BATCH_PAYOUT.").
+			WithAdvice("Name the product whose balance pays.").
 			WithParam("product")
 	}
 	return nil
@@ -161,7 +162,7 @@ func parseOrgRequest(r Request, mints mint.Catalogue, chains chain.Chains) (pars
 	if err := checkProduct(r.owner.Subject); err != nil {
 		return p, err
 	}
-	m, err := request.ParseMint(r.MintID, mints, unheld)
+	m, err := request.ParseMint(r.MintID, mints, fault.NothingHeld)
 	if err != nil {
 		return p, err
 	}
@@ -169,17 +170,17 @@ func parseOrgRequest(r Request, mints mint.Catalogue, chains chain.Chains) (pars
 	amount := "MAX"
 	switch {
 	case p.isMax && r.Amount != "":
-		return p, fault.New(fault.Invalid, fault.InvalidAmount,
-			"The request has both an amount and the maximum. Nothing was held and nothing was sent. Ask for one of "+
-				"them.").
+		return p, fault.New(fault.Invalid, fault.InvalidAmount, fault.NothingHeld,
+			"The request has both an amount and the maximum.").
+			WithAdvice("Ask for one of them.").
 			WithParam("amount")
 	case !p.isMax:
-		if p.amount, err = request.ParseAmount(r.Amount, r.UseDecimal, m, unheld); err != nil {
+		if p.amount, err = request.ParseAmount(r.Amount, r.UseDecimal, m, fault.NothingHeld); err != nil {
 			return p, err
 		}
 		amount = p.amount.String()
 	}
-	if err := request.CheckHandles(r.Reference, r.Metadata, unheld); err != nil {
+	if err := request.CheckHandles(r.Reference, r.Metadata, fault.NothingHeld); err != nil {
 		return p, err
 	}
 	_, p.chainRuns = chains[m.Chain]

@@ -204,7 +204,8 @@ func TestAPreviewSaysWhatTheRequestDoes(t *testing.T) {
 		case err != nil:
 			said := maps.Clone(f.Details)
 			delete(said, "gates")
-			if f.Code != g.Code || f.Kind != g.Kind || f.Message != g.Message || f.Param != g.Param ||
+			if f.Code != g.Code || f.Kind != g.Kind || f.Effect != g.Effect || f.Reason != g.Reason ||
+				f.Advice != g.Advice || f.Param != g.Param ||
 				len(said) != len(g.Details) || string(f.Code) != c.want {
 				t.Errorf(
 					"%s: the preview said %v on %q, the request %v on %q, want %s", c.name, f, f.Param, g,

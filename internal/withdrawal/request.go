@@ -32,9 +32,6 @@ const (
 	travelRuleBytesMax = 4096
 )
 
-// unheld says what a refused request has not done.
-const unheld = " Nothing was held and nothing was sent."
-
 // Fee modes: they say who pays the network fee.
 const (
 	// FeeOrganization bills the network fee to the organization: the customer pays the amount and
@@ -106,18 +103,18 @@ func parseRequest(r Request, mints mint.Catalogue, chains chain.Chains) (parsed,
 	if err := customer.CheckID(r.CustomerID); err != nil {
 		return p, err
 	}
-	m, err := request.ParseMint(r.MintID, mints, unheld)
+	m, err := request.ParseMint(r.MintID, mints, fault.NothingHeld)
 	if err != nil {
 		return p, err
 	}
 	p.mint = m
-	if p.amount, err = request.ParseAmount(r.Amount, r.UseDecimal, m, unheld); err != nil {
+	if p.amount, err = request.ParseAmount(r.Amount, r.UseDecimal, m, fault.NothingHeld); err != nil {
 		return p, err
 	}
 	if r.Memo != nil {
-		return p, fault.New(fault.Invalid, fault.InvalidRequest,
-			"Payments on %s have no memo. Nothing was held and nothing was sent. Leave memo out or send null.",
-			m.Chain).
+		return p, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingHeld,
+			"Payments on %s have no memo.", m.Chain).
+			WithAdvice("Leave memo out or send null.").
 			WithParam("memo")
 	}
 	if p.deductsFee, err = parseFeeMode(r.FeeMode, m); err != nil {
@@ -126,9 +123,10 @@ func parseRequest(r Request, mints mint.Catalogue, chains chain.Chains) (parsed,
 	if r.MaxNetworkFee != nil {
 		feeMax, err := money.Parse(*r.MaxNetworkFee)
 		if err != nil || feeMax.IsZero() {
-			return p, fault.New(fault.Invalid, fault.InvalidAmount,
-				"maxNetworkFee has to be a whole number of atomic units of the native coin, above zero, such as "+
-					"\"5000000\". Nothing was held and nothing was sent. Correct it, or leave it out.").
+			return p, fault.New(fault.Invalid, fault.InvalidAmount, fault.NothingHeld,
+				"maxNetworkFee has to be a whole number of atomic units of the native coin, above zero, such "+
+					"as \"5000000\".").
+				WithAdvice("Correct it, or leave it out.").
 				WithParam("maxNetworkFee")
 		}
 		p.feeMax = &feeMax
@@ -136,7 +134,7 @@ func parseRequest(r Request, mints mint.Catalogue, chains chain.Chains) (parsed,
 	if p.travelRule, err = parseTravelRule(r.TravelRule); err != nil {
 		return p, err
 	}
-	if err := request.CheckHandles(r.Reference, r.Metadata, unheld); err != nil {
+	if err := request.CheckHandles(r.Reference, r.Metadata, fault.NothingHeld); err != nil {
 		return p, err
 	}
 	if p.destination, p.chainRuns, err = parseAddress(r.ToAddress, m, chains); err != nil {
@@ -156,14 +154,14 @@ func parseFeeMode(mode string, m mint.Mint) (deductsFee bool, err error) {
 	case mode == FeeDeducted && m.Kind == mint.Native:
 		return true, nil
 	case mode == FeeDeducted:
-		return false, fault.New(fault.Invalid, fault.InvalidRequest,
-			"The network takes its fee in the native coin, so it cannot be deducted from %s. Nothing was held and "+
-				"nothing was sent. Use ORGANIZATION, which bills the fee to your organization.", m.Symbol).
+		return false, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingHeld,
+			"The network takes its fee in the native coin, so it cannot be deducted from %s.", m.Symbol).
+			WithAdvice("Use ORGANIZATION, which bills the fee to your organization.").
 			WithParam("feeMode")
 	}
-	return false, fault.New(fault.Invalid, fault.InvalidRequest,
-		"feeMode has to be ORGANIZATION or DEDUCTED. Nothing was held and nothing was sent. Leave feeMode out or "+
-			"send one of them.").
+	return false, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingHeld,
+		"feeMode has to be ORGANIZATION or DEDUCTED.").
+		WithAdvice("Leave feeMode out or send one of them.").
 		WithParam("feeMode")
 }
 
@@ -171,9 +169,9 @@ func parseFeeMode(mode string, m mint.Mint) (deductsFee bool, err error) {
 // the address is then as the caller wrote it. Rule WD-11.
 func parseAddress(s string, m mint.Mint, chains chain.Chains) (to chain.Address, isRunning bool, err error) {
 	if len(s) > addressBytesMax {
-		return "", false, fault.New(fault.Invalid, fault.InvalidAddress,
-			"An address may have at most %d characters. Nothing was held and nothing was sent. Check toAddress.",
-			addressBytesMax).
+		return "", false, fault.New(fault.Invalid, fault.InvalidAddress, fault.NothingHeld,
+			"An address may have at most %d characters.", addressBytesMax).
+			WithAdvice("Check toAddress.").
 			WithParam("toAddress")
 	}
 	codec := chains.AddressCodec(m.Chain.Family())
@@ -181,9 +179,9 @@ func parseAddress(s string, m mint.Mint, chains chain.Chains) (to chain.Address,
 		return chain.Address(s), false, nil
 	}
 	if to, err = codec.Parse(s); err != nil {
-		return "", true, fault.New(fault.Invalid, fault.InvalidAddress,
-			"This is not an address on %s: %v. Nothing was held and nothing was sent. Check toAddress with your "+
-				"customer.", m.Chain, err).
+		return "", true, fault.New(fault.Invalid, fault.InvalidAddress, fault.NothingHeld,
+			"This is not an address on %s: %v.", m.Chain, err).
+			WithAdvice("Check toAddress with your customer.").
 			WithParam("toAddress")
 	}
 	return to, true, nil
@@ -199,9 +197,9 @@ func parseTravelRule(raw json.RawMessage) (*string, error) {
 	if canonical.Kind() != '{' || canonical.Canonicalize() != nil || len(canonical) > travelRuleBytesMax ||
 		!request.IsPlainText(string(canonical)) ||
 		strings.Contains(string(canonical), `\u0000`) {
-		return nil, fault.New(fault.Invalid, fault.InvalidRequest,
-			"travelRule has to be a JSON object of at most %d bytes without zero characters. Nothing was held and "+
-				"nothing was sent. Shorten or correct it, or leave it out.", travelRuleBytesMax).
+		return nil, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingHeld,
+			"travelRule has to be a JSON object of at most %d bytes without zero characters.", travelRuleBytesMax).
+			WithAdvice("Shorten or correct it, or leave it out.").
 			WithParam("travelRule")
 	}
 	text := string(canonical)

@@ -185,15 +185,16 @@ func readRow(ctx context.Context, tx pg.Tx, org, withdrawalID, lock string) (Wit
 }
 
 func newNotFound() *fault.Fault {
-	return fault.New(fault.NotFound, fault.CodeNotFound,
-		"Your organization has no withdrawal with this id. No money was moved. GET /withdrawals lists the withdrawals.")
+	return fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten,
+		"Your organization has no withdrawal with this id.").
+		WithStep(fault.ListWithdrawals)
 }
 
 // newInvalidState returns the answer to the loser of a race and to every late call.
 func newInvalidState(act string, status Status) *fault.Fault {
-	return fault.New(fault.Conflict, fault.InvalidState,
-		"Only a withdrawal that is AWAITING_APPROVAL can be %s, and this one is %s. This call changed nothing and "+
-			"moved no money. GET /withdrawals/{withdrawalId} shows its status.", act, status).
+	return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+		"Only a withdrawal that is AWAITING_APPROVAL can be %s, and this one is %s.", act, status).
+		WithStep(fault.ShowWithdrawal).
 		WithExtra("currentStatus", string(status))
 }
 

@@ -112,9 +112,9 @@ func findOwners(ctx context.Context, db *pg.DB, hashes [][sha256.Size]byte) (map
 func (d *Authenticator) Authenticate(ctx context.Context, presented string, addr netip.Addr) (Caller, error) {
 	h, err := d.batcher.SubmitAndWait(ctx, identity.APIKey.Hash(presented))
 	if errors.Is(err, groupcommit.ErrFull) || errors.Is(err, groupcommit.ErrAbandoned) {
-		return Caller{}, fault.New(fault.Unavailable, fault.CodeUnavailable,
-			"More requests are waiting than the service can accept. This request did nothing. Repeat it after the "+
-				"seconds in Retry-After; repeat a payment with the same idempotencyKey.")
+		return Caller{}, fault.New(fault.Unavailable, fault.CodeUnavailable, fault.Unprocessed,
+			"More requests are waiting than the service can accept.").
+			WithStep(fault.RepeatWithSameKey)
 	}
 	if err != nil {
 		return Caller{}, err
@@ -123,17 +123,17 @@ func (d *Authenticator) Authenticate(ctx context.Context, presented string, addr
 		return Caller{}, newUnauthorized()
 	}
 	if !allowsAddr(h.allowedPrefixes, addr) {
-		return Caller{}, fault.New(fault.Forbidden, fault.IPNotAllowed,
-			"The organization does not allow this key from the address of the request. This request did nothing, and "+
-				"this answer says nothing about any other request. Call from an address on your organization's list, "+
-				"or ask the operator of this service to add this one.")
+		return Caller{}, fault.New(fault.Forbidden, fault.IPNotAllowed, fault.Unprocessed,
+			"The organization does not allow this key from the address of the request.").
+			WithAdvice("Call from an address on your organization's list, or ask the operator of this service to " +
+				"add this one.")
 	}
 	return h.Caller, nil
 }
 
 func newUnauthorized() error {
-	return fault.New(fault.Unauthorized, fault.CodeUnauthorized,
-		"Send a valid API key in the header x-api-key. This answer says nothing about any other request.")
+	return fault.New(fault.Unauthorized, fault.CodeUnauthorized, fault.Unprocessed,
+		"The request has no valid API key.").WithStep(fault.SendKey)
 }
 
 // RecordUse records that an admitted key was used, at most once a minute for each of its values.

@@ -104,21 +104,19 @@ type NewKey struct {
 	ExpiresAt *time.Time // nil: never
 }
 
-const noKeyMadeText = " No key was made and no money moved."
-
 func (n NewKey) checkValues() error {
 	if strings.TrimSpace(n.Name) != n.Name || n.Name == "" || len(n.Name) > nameBytesMax || !utf8.ValidString(n.Name) ||
 		strings.ContainsFunc(n.Name, unicode.IsControl) {
-		return fault.New(fault.Invalid, fault.InvalidRequest,
-			"The name of a key has to have 1 to %d bytes, without control characters and without space around "+
-				"it."+noKeyMadeText+" Give it another name.", nameBytesMax).
+		return fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+			"The name of a key has to have 1 to %d bytes, without control characters and without space "+
+				"around it.", nameBytesMax).
+			WithAdvice("Give it another name.").
 			WithParam("name")
 	}
 	if !slices.Contains(identity.Scopes, n.Scope) {
-		return fault.New(
-			fault.Invalid, fault.InvalidRequest,
-			"The scope has to be READ, NO_MONEY_OUT or FULL."+noKeyMadeText+" Give one of them.",
-		).WithParam("scope")
+		return fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+			"The scope has to be READ, NO_MONEY_OUT or FULL.").
+			WithAdvice("Give one of them.").WithParam("scope")
 	}
 	return nil
 }
@@ -140,8 +138,8 @@ func Create(ctx context.Context, db *pg.DB, caller Caller, n NewKey) (Key, seal.
 		}
 		if err := requireAdditionalKeys(
 			ctx, tx, caller.OrgID,
-			"Your organization has one API key: additionalApiKeys is "+
-				"off."+noKeyMadeText+" Ask the operator of this service to switch it on.",
+			"Your organization has one API key: additionalApiKeys is off.",
+			"Ask the operator of this service to switch it on.",
 		); err != nil {
 			return err
 		}
@@ -151,16 +149,13 @@ func Create(ctx context.Context, db *pg.DB, caller Caller, n NewKey) (Key, seal.
 			keyID, caller.OrgID, n.Name, n.Scope, hash, n.ExpiresAt)
 		switch {
 		case pg.ViolatesConstraint(err, "additional_api_keys_ahead"):
-			return fault.New(
-				fault.Invalid, fault.InvalidRequest,
-				"expiresAt has "+
-					"passed."+noKeyMadeText+" Give a later time, or leave it out for a key that does not expire.",
-			).WithParam("expiresAt")
+			return fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+				"expiresAt has passed.").
+				WithAdvice("Give a later time, or leave it out for a key that does not expire.").WithParam("expiresAt")
 		case pg.ViolatesConstraint(err, "additional_api_keys_most"):
-			return fault.New(fault.Conflict, fault.InvalidState,
-				"An organization may have at most %d API keys besides its main "+
-					"key."+noKeyMadeText+" Delete a key that no "+
-					"program needs.", AdditionalMax)
+			return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+				"An organization may have at most %d API keys besides its main key.", AdditionalMax).
+				WithAdvice("Delete a key that no program needs.")
 		case err != nil:
 			return fmt.Errorf("create an API key of %s: %w", caller.OrgID, err)
 		}
@@ -219,7 +214,7 @@ func (c Caller) checkStillValid(ctx context.Context, tx pg.Tx) error {
 }
 
 // Rule KEY-1.
-func requireAdditionalKeys(ctx context.Context, tx pg.Tx, org, refusal string) error {
+func requireAdditionalKeys(ctx context.Context, tx pg.Tx, org, reason, advice string) error {
 	if err := pg.LockShared(ctx, tx, identity.SettingsLock(org)); err != nil {
 		return err
 	}
@@ -231,7 +226,8 @@ func requireAdditionalKeys(ctx context.Context, tx pg.Tx, org, refusal string) e
 		return fmt.Errorf("read whether %s may have additional keys: %w", org, err)
 	}
 	if !allowed {
-		return fault.New(fault.Forbidden, fault.FeatureDisabled, "%s", refusal)
+		return fault.New(fault.Forbidden, fault.FeatureDisabled, fault.NothingWritten,
+			"%s", reason).WithAdvice("%s", advice)
 	}
 	return nil
 }
@@ -248,10 +244,9 @@ func Roll(
 	ctx context.Context, db *pg.DB, caller Caller, keyID string, overlapSeconds int,
 ) (Key, seal.Secret, error) {
 	if overlapSeconds < 0 || overlapSeconds > OverlapSecondsMax {
-		return Key{}, seal.Secret{}, fault.New(fault.Invalid, fault.InvalidRequest,
-			"overlapSeconds has to be a whole number from 0 to %d. The key was not rolled and no money moved. "+
-				"Correct it.",
-			OverlapSecondsMax).WithParam("overlapSeconds")
+		return Key{}, seal.Secret{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+			"overlapSeconds has to be a whole number from 0 to %d.", OverlapSecondsMax).
+			WithAdvice("Correct it.").WithParam("overlapSeconds")
 	}
 	value, hash := identity.APIKey.NewKey()
 	var rolled Key
@@ -277,12 +272,17 @@ func Roll(
 	return rolled, value, nil
 }
 
-const (
-	rolledMeanwhileText = "Another request rolled or ended the key at the same time. This request changed nothing. " +
-		"List the keys, and roll again if it is still needed."
-	formerWorksText = "The earlier value of this key still works. Nothing was changed. Wait until its overlap ends, " +
-		"or roll with overlapSeconds 0, which ends both values at once."
-)
+func newRolledMeanwhile() *fault.Fault {
+	return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+		"Another request rolled or ended the key at the same time.").
+		WithAdvice("List the keys, and roll again if it is still needed.")
+}
+
+func newFormerWorks() *fault.Fault {
+	return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+		"The earlier value of this key still works.").
+		WithAdvice("Wait until its overlap ends, or roll with overlapSeconds 0, which ends both values at once.")
+}
 
 // rollMain replaces the value of the main key, in a transaction of the system. checkCaller may be
 // nil. It runs once no other roll can come between, and its error refuses the roll. Rule KEY-5.
@@ -304,7 +304,7 @@ func rollMain(
 			return Key{}, fmt.Errorf("look up the key of %s: %w", org, err)
 		}
 		if latestID == nil || currentID == nil || *latestID != *currentID {
-			return Key{}, fault.New(fault.Conflict, fault.InvalidState, rolledMeanwhileText)
+			return Key{}, newRolledMeanwhile()
 		}
 		if err := checkCaller(); err != nil {
 			return Key{}, err
@@ -313,8 +313,8 @@ func rollMain(
 	if overlapSeconds > 0 {
 		if err := requireAdditionalKeys(
 			ctx, tx, org,
-			"Your organization has one API key, and its roll ends the old value at once: additionalApiKeys is off. "+
-				"Nothing was changed and no money moved. Roll it with overlapSeconds 0, or ask the operator of this "+
+			"Your organization has one API key, and its roll ends the old value at once: additionalApiKeys is off.",
+			"Roll it with overlapSeconds 0, or ask the operator of this "+
 				"service to switch additionalApiKeys on.",
 		); err != nil {
 			return Key{}, err
@@ -334,16 +334,16 @@ func rollMain(
 			WHERE api_key_id = $1 AND rolled_at IS NULL`, *currentID, overlapSeconds)
 		switch {
 		case pg.ViolatesConstraint(err, "api_keys_one_former"):
-			return Key{}, fault.New(fault.Conflict, fault.InvalidState, formerWorksText)
+			return Key{}, newFormerWorks()
 		case err != nil:
 			return Key{}, fmt.Errorf("roll the key of %s: %w", org, err)
 		case tag.RowsAffected() != 1:
-			return Key{}, fault.New(fault.Conflict, fault.InvalidState, rolledMeanwhileText)
+			return Key{}, newRolledMeanwhile()
 		}
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO api_keys (org_id, hash, created_at) VALUES ($1, $2, $3)`, org, hash, tx.Now)
 	if pg.ViolatesConstraint(err, "api_keys_one_live") {
-		return Key{}, fault.New(fault.Conflict, fault.InvalidState, rolledMeanwhileText)
+		return Key{}, newRolledMeanwhile()
 	}
 	if err != nil {
 		return Key{}, fmt.Errorf("roll the key of %s: %w", org, err)
@@ -370,16 +370,15 @@ func rollAdditional(
 	}
 	if err := requireAdditionalKeys(
 		ctx, tx, caller.OrgID,
-		"This key is suspended: additionalApiKeys is off for your organization. Nothing was changed and no money "+
-			"moved. Delete it, or ask the operator of this service to switch additionalApiKeys on.",
+		"This key is suspended: additionalApiKeys is off for your organization.",
+		"Delete it, or ask the operator of this service to switch additionalApiKeys on.",
 	); err != nil {
 		return Key{}, err
 	}
 	if key.Status == Expired {
-		return Key{}, fault.New(
-			fault.Conflict, fault.InvalidState,
-			"This key has expired. Nothing was changed and no money moved. Make another one.",
-		).WithExtra("currentStatus", string(Expired))
+		return Key{}, fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+			"This key has expired.").
+			WithAdvice("Make another one.").WithExtra("currentStatus", string(Expired))
 	}
 	tag, err := tx.Exec(ctx, `
 		UPDATE additional_api_keys SET hash = $3, rolls = rolls + 1, rolled_at = now(),
@@ -393,10 +392,10 @@ func rollAdditional(
 	if tag.RowsAffected() != 1 {
 		_, rollsNow, err := byID(ctx, tx, caller.OrgID, keyID)
 		if err == nil && rollsNow == rolls {
-			return Key{}, fault.New(fault.Conflict, fault.InvalidState, formerWorksText)
+			return Key{}, newFormerWorks()
 		}
 		if err == nil {
-			err = fault.New(fault.Conflict, fault.InvalidState, rolledMeanwhileText)
+			err = newRolledMeanwhile()
 		}
 		return Key{}, err
 	}
@@ -423,11 +422,9 @@ func RollMain(ctx context.Context, tx pg.Tx, actor audit.Actor, org string) (sea
 // INVALID_STATE for the main key, UNAUTHORIZED if the caller's key ended meanwhile. Rule KEY-6.
 func Delete(ctx context.Context, db *pg.DB, caller Caller, keyID string) error {
 	if keyID == MainID {
-		return fault.New(
-			fault.Conflict, fault.InvalidState,
-			"The main key of an organization cannot be deleted. Nothing was changed and no money moved. Roll it, "+
-				"which ends its value, or ask the operator of this service to revoke it.",
-		)
+		return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+			"The main key of an organization cannot be deleted.").
+			WithAdvice("Roll it, which ends its value, or ask the operator of this service to revoke it.")
 	}
 	return db.InOrg(ctx, caller.OrgID, func(ctx context.Context, tx pg.Tx) error {
 		if err := caller.lockMainKey(ctx, tx); err != nil {
@@ -476,19 +473,17 @@ func Revoke(ctx context.Context, tx pg.Tx, actor audit.Actor, org, keyID string)
 		return fmt.Errorf("revoke the key of %s: %w", org, err)
 	}
 	if tag.RowsAffected() != 1 {
-		return fault.New(
-			fault.Conflict, fault.InvalidState,
-			"The main key of %s is already revoked. Nothing was changed. Roll it to give the organization a new "+
-				"value.",
-			org,
-		)
+		return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+			"The main key of %s is already revoked.", org).
+			WithAdvice("Roll it to give the organization a new value.")
 	}
 	return audit.Record(ctx, tx, Key{ID: MainID}.auditEntry(org, actor, "api_key.revoked", nil))
 }
 
 func newKeyNotFound() error {
-	return fault.New(fault.NotFound, fault.CodeNotFound,
-		"This API key does not exist. Nothing was changed and no money moved. List the keys.")
+	return fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten,
+		"This API key does not exist.").
+		WithAdvice("List the keys.")
 }
 
 // selectKeys reads the keys of an organization that are not deleted. It compares times with the

@@ -126,12 +126,9 @@ func CreateRequest(
 		return r, fmt.Errorf("count the change requests of %s: %w", org, err)
 	}
 	if pending >= pendingMax {
-		return r, fault.New(
-			fault.Conflict, fault.InvalidState,
-			"%d changes of this organization already wait for a second operator. Nothing was changed. Approve or "+
-				"withdraw some of them.",
-			pending,
-		)
+		return r, fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+			"%d changes of this organization already wait for a second operator.", pending).
+			WithAdvice("Approve or withdraw some of them.")
 	}
 	_, err = tx.Exec(ctx, `
 		INSERT INTO change_requests (change_id, org_id, kind, before, wanted, author, author_key, created_at,
@@ -154,9 +151,9 @@ func (r Request) auditEntry(actor audit.Actor, action string) audit.Entry {
 // Rule OP-9.
 func requireKey(key operator.Key, action identity.Action) error {
 	if !key.IsAllowed(action) {
-		return fault.New(fault.Conflict, fault.ApprovalRefused,
-			"This loosens a control, and this installation requires two operators for it: identify yourself with an "+
-				"operator's key, at the terminal with --key-file. Nothing was changed.")
+		return fault.New(fault.Conflict, fault.ApprovalRefused, fault.NothingWritten,
+			"This loosens a control, and this installation requires two operators for it.").
+			WithStep(fault.SendOperatorKey)
 	}
 	return nil
 }
@@ -198,8 +195,8 @@ func loadRequest(ctx context.Context, tx pg.Tx, name, lock string) (Request, err
 }
 
 func newNotFound() error {
-	return fault.New(fault.NotFound, fault.CodeNotFound,
-		"This change request does not exist. Nothing was changed and no money moved.")
+	return fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten,
+		"This change request does not exist.")
 }
 
 // Approve approves the request of another operator and applies it in the same transaction, by the
@@ -217,9 +214,9 @@ func Approve(
 		return r, err
 	}
 	if r.Author == key.Name || r.AuthorKey == key.ID {
-		return r, fault.New(fault.Conflict, fault.ApprovalRefused,
-			"The operator who requests a change cannot approve it: another operator has to. Nothing was changed. You "+
-				"can withdraw your request.")
+		return r, fault.New(fault.Conflict, fault.ApprovalRefused, fault.NothingWritten,
+			"The operator who requests a change cannot approve it: another operator has to.").
+			WithAdvice("You can withdraw your request.")
 	}
 	if r, err = r.decideRequest(ctx, tx, key, Approved); err != nil {
 		return r, err
@@ -245,12 +242,9 @@ func Retract(ctx context.Context, tx pg.Tx, key operator.Key, name string) (Requ
 		return r, err
 	}
 	if r.Author != key.Name {
-		return r, fault.New(
-			fault.Conflict, fault.ApprovalRefused,
-			"Only its requester, %s, can withdraw this change request. Nothing was changed. A request without "+
-				"approval ends by itself.",
-			r.Author,
-		)
+		return r, fault.New(fault.Conflict, fault.ApprovalRefused, fault.NothingWritten,
+			"Only its requester, %s, can withdraw this change request.", r.Author).
+			WithAdvice("A request without approval ends by itself.")
 	}
 	if r, err = r.decideRequest(ctx, tx, key, Retracted); err != nil {
 		return r, err
@@ -261,10 +255,8 @@ func Retract(ctx context.Context, tx pg.Tx, key operator.Key, name string) (Requ
 // decideRequest moves a request out of PENDING, once.
 func (r Request) decideRequest(ctx context.Context, tx pg.Tx, key operator.Key, decision Status) (Request, error) {
 	newEnded := func(status Status) error {
-		return fault.New(
-			fault.Conflict, fault.InvalidState, "Change request %s is %s. Nothing was changed and no money moved.",
-			r.ID, status,
-		).WithExtra("currentStatus", string(status))
+		return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+			"Change request %s is %s.", r.ID, status).WithExtra("currentStatus", string(status))
 	}
 	if r.Status != Pending {
 		return r, newEnded(r.Status)

@@ -47,10 +47,9 @@ func Add(
 ) (Member, error) {
 	email = strings.TrimSpace(email)
 	if !customer.PlainEmail(email) {
-		return Member{}, fault.New(fault.Invalid, fault.InvalidRequest,
-			"%+q has a character that looks like another one or is not shown. Nothing was written. Write the address "+
-				"in plain letters.",
-			email).
+		return Member{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+			"%+q has a character that looks like another one or is not shown.", email).
+			WithAdvice("Write the address in plain letters.").
 			WithParam("email")
 	}
 	p := Member{
@@ -58,7 +57,8 @@ func Add(
 		CreatedAt: tx.Now,
 	}
 	if atSign := strings.IndexByte(p.Email, '@'); atSign < 1 || atSign == len(p.Email)-1 {
-		return Member{}, fault.New(fault.Invalid, fault.InvalidRequest, "%q is not an e-mail address.", email).
+		return Member{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+			"%q is not an e-mail address.", email).
 			WithParam("email")
 	}
 	texts := make([]string, len(roles))
@@ -71,10 +71,11 @@ func Add(
 	switch {
 	case pg.ViolatesConstraint(err, "people_email_unique"):
 		return Member{}, fault.New(
-			fault.Conflict, fault.InvalidState, "The organization already has a person with the e-mail %s.", p.Email,
+			fault.Conflict, fault.InvalidState, fault.NothingWritten, "The organization already has a person "+
+				"with the e-mail %s.", p.Email,
 		).WithParam("email")
 	case pg.ViolatesConstraint(err, "people_roles_known"):
-		return Member{}, fault.New(fault.Invalid, fault.InvalidRequest,
+		return Member{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
 			"Give at least one role of OWNER, ADMIN, APPROVER, FINANCE, DEVELOPER and VIEWER.").WithParam("roles")
 	case err != nil:
 		return Member{}, fmt.Errorf("add a person to %s: %w", org, err)
@@ -88,8 +89,8 @@ func Add(
 // ByEmail finds a member of the transaction's organization. A transaction of the system sees
 // several organizations, and finding two members is an error. Error: NOT_FOUND.
 func ByEmail(ctx context.Context, tx pg.Tx, email string) (Member, error) {
-	notFound := fault.New(fault.NotFound, fault.CodeNotFound, "No person of this organization has the e-mail "+
-		"%s.", email)
+	notFound := fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten,
+		"No person of this organization has the e-mail %s.", email)
 	if email = strings.TrimSpace(email); !customer.PlainEmail(email) {
 		return Member{}, notFound
 	}

@@ -61,8 +61,8 @@ func CreateKey(ctx context.Context, db *pg.DB, actor audit.Actor, name string) (
 	name = strings.TrimSpace(name)
 	if name == "" || len(name) > nameBytesMax || !utf8.ValidString(name) ||
 		strings.ContainsFunc(name, unicode.IsControl) || strings.HasPrefix(name, idPrefix+"_") {
-		return Key{}, seal.Secret{}, fault.New(fault.Invalid, fault.InvalidRequest,
-			"The name of an operator's key is its holder, 1 to %d bytes without control characters. Nothing was made.",
+		return Key{}, seal.Secret{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+			"The name of an operator's key is its holder, 1 to %d bytes without control characters.",
 			nameBytesMax).WithParam("name")
 	}
 	var made Key
@@ -75,8 +75,9 @@ func CreateKey(ctx context.Context, db *pg.DB, actor audit.Actor, name string) (
 			return fmt.Errorf("count the operators' keys: %w", err)
 		}
 		if live >= liveMax {
-			return fault.New(fault.Conflict, fault.InvalidState,
-				"There are %d operators' keys already. Nothing was made. Revoke one that is not needed.", live)
+			return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+				"There are %d operators' keys already.", live).
+				WithAdvice("Revoke one that is not needed.")
 		}
 		if made, secret, err = insertKey(ctx, tx, name); err != nil {
 			return err
@@ -130,8 +131,9 @@ func insertKey(ctx context.Context, tx pg.Tx, name string) (Key, seal.Secret, er
 	_, err := tx.Exec(ctx, `INSERT INTO operator_keys (key_id, name, hash, created_at) VALUES ($1, $2, $3, $4)`, k.ID,
 		k.Name, hash, k.CreatedAt)
 	if pg.ViolatesConstraint(err, "operator_keys_one_live") {
-		return Key{}, seal.Secret{}, fault.New(fault.Conflict, fault.InvalidState,
-			"%s has a live key. Nothing was made. Roll it, or give the new key another name.", name).WithParam("name")
+		return Key{}, seal.Secret{}, fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+			"%s has a live key.", name).
+			WithAdvice("Roll it, or give the new key another name.").WithParam("name")
 	}
 	if err != nil {
 		return Key{}, seal.Secret{}, fmt.Errorf("make an operator's key for %s: %w", name, err)
@@ -145,12 +147,9 @@ func revokeKey(ctx context.Context, tx pg.Tx, idOrName string) (Key, error) {
 		UPDATE operator_keys SET revoked_at = $2 WHERE (key_id = $1 OR name = $1) AND revoked_at IS NULL
 		RETURNING key_id, name, created_at, revoked_at`, idOrName, tx.Now).Scan(&k.ID, &k.Name, &k.CreatedAt, &k.RevokedAt)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return k, fault.New(
-			fault.NotFound, fault.CodeNotFound,
-			"No live operator's key has the id or the name %s. Nothing was changed. List the keys, and see whether "+
-				"another operator rolled it.",
-			idOrName,
-		)
+		return k, fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten,
+			"No live operator's key has the id or the name %s.", idOrName).
+			WithAdvice("List the keys, and see whether another operator rolled it.")
 	}
 	if err != nil {
 		return k, fmt.Errorf("revoke operator's key %s: %w", idOrName, err)
@@ -212,8 +211,8 @@ func Authenticate(ctx context.Context, db *pg.DB, presented string) (Key, error)
 		return Key{}, fmt.Errorf("look for the operators' keys: %w", err)
 	}
 	if found.ID == "" {
-		return Key{}, fault.New(fault.Unauthorized, fault.CodeUnauthorized,
-			"Send a valid operator's key in the header x-operator-key. Nothing was done.")
+		return Key{}, fault.New(fault.Unauthorized, fault.CodeUnauthorized, fault.NothingWritten,
+			"The request has no valid operator's key.").WithStep(fault.SendOperatorKey)
 	}
 	return found, nil
 }

@@ -62,11 +62,9 @@ func partBinding(listID string, part int) seal.Binding {
 func (s *Store) Import(ctx context.Context, actor audit.Actor, l List, allowShrunk bool) (StoredList, error) {
 	now := s.DB.Clock()()
 	if l.Published.Sub(now) > futureMax {
-		return StoredList{}, fault.New(
-			fault.Invalid, fault.InvalidRequest,
-			"The list is of %s, which is in the future. Nothing was changed. Check the file and this machine's clock.",
-			l.Published.Format(time.DateOnly),
-		)
+		return StoredList{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+			"The list is of %s, which is in the future.", l.Published.Format(time.DateOnly)).
+			WithAdvice("Check the file and this machine's clock.")
 	}
 	current, err := s.LoadNewest(ctx)
 	switch {
@@ -76,16 +74,14 @@ func (s *Store) Import(ctx context.Context, actor audit.Actor, l List, allowShru
 		return StoredList{}, err
 	case l.Published.Before(current.Published):
 		return StoredList{},
-			fault.New(fault.Conflict, fault.InvalidState,
-				"The list is of %s and the present one of %s. Nothing was changed. Download the list again.",
-				l.Published.Format(time.DateOnly), current.Published.Format(time.DateOnly))
+			fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+				"The list is of %s and the present one of %s.",
+				l.Published.Format(time.DateOnly), current.Published.Format(time.DateOnly)).
+				WithAdvice("Download the list again.")
 	case len(l.Entries) < len(current.Entries)/2 && !allowShrunk:
-		return StoredList{}, fault.New(
-			fault.Conflict, fault.InvalidState,
-			"The list has %d addresses and the present one %d. Nothing was changed. Check the file; --shrunk imports "+
-				"it.",
-			len(l.Entries), len(current.Entries),
-		)
+		return StoredList{}, fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+			"The list has %d addresses and the present one %d.", len(l.Entries), len(current.Entries)).
+			WithStep(fault.ImportShrunk)
 	}
 	var stored StoredList
 	err = s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {

@@ -30,7 +30,7 @@ type shopOnly struct{}
 func (shopOnly) Usable(_ context.Context, _ pg.Tx, _, id string) (withdrawal.WhitelistEntry, error) {
 	if id != vault {
 		return withdrawal.WhitelistEntry{}, fault.New(
-			fault.Unprocessable, fault.AddressNotWhitelisted, "It is not on the list.",
+			fault.Unprocessable, fault.AddressNotWhitelisted, fault.NothingHeld, "It is not on the list.",
 		)
 	}
 	return withdrawal.WhitelistEntry{Chain: chain.Ethereum, Address: evmtx.Canonical(shop)}, nil
