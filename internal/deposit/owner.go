@@ -29,8 +29,8 @@ type Owner interface {
 	// EventType returns the event that corresponds to the event t of a customer's deposit, or ""
 	// if no organization is notified. It is pure.
 	EventType(t webhook.Type) webhook.Type
-	// OnUpdates hears of every change of a deposit, in the system transaction that writes it. A new
-	// deposit comes before its row is inserted. An error rolls the transaction back. The
+	// OnUpdates hears of every change that the states list, in the system transaction that writes
+	// it. A new deposit comes before its row is inserted. An error rolls the transaction back. The
 	// transaction may run twice, so OnUpdates writes through tx only and calls no network. Rows of
 	// deposits are locked by then: OnUpdates takes only locks that come later in their order.
 	OnUpdates(ctx context.Context, tx pg.Tx, updates []Update) error
@@ -49,7 +49,8 @@ type Terms struct {
 // Update is a deposit that changes.
 type Update struct {
 	DepositID, OrgID string
-	Purpose, Subject string // of the wallet
+	Purpose          string // of the wallet
+	Subject          string // the customer or product of the deposit; "" if it has neither
 	MintID           *int   // nil if the token is unknown
 	Amount           money.Amount
 	From, To         Status // From is "" if the deposit is new
