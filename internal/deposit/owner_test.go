@@ -119,6 +119,38 @@ func TestAnOwnerOfANewPurposeGetsItsArrivals(t *testing.T) {
 	}
 }
 
+// notedCustomers notes the changes that the owner of customers' arrivals hears of.
+type notedCustomers struct {
+	deposit.CustomerOwner
+	heard *[]string
+}
+
+func (o notedCustomers) OnUpdates(ctx context.Context, tx pg.Tx, updates []deposit.Update) error {
+	for _, u := range updates {
+		*o.heard = append(*o.heard, string(u.From+">"+u.To)+" "+u.Subject)
+	}
+	return o.CustomerOwner.OnUpdates(ctx, tx, updates)
+}
+
+// Rule DEP-9: the owner also hears of a deposit that a fork removes before it is final.
+func TestAnOwnerHearsOfADepositThatAForkRemoves(t *testing.T) {
+	t.Parallel()
+	w := newTestEnv(t)
+	var heard []string
+	registered := owners()
+	registered[wallet.CustomerDeposit] = notedCustomers{heard: &heard}
+	w.service.Owners = deposit.NewOwners(registered)
+	hash := w.c.Pay(payer, alice, usdcAt, 100)
+	w.c.Mine(2)
+	w.walkBlocks(t)
+	w.c.Fork(2, hash)
+	w.c.Mine(10)
+	w.walkBlocks(t)
+	if want := []string{">CONFIRMING alice", "CONFIRMING>ORPHANED alice"}; !slices.Equal(heard, want) {
+		t.Errorf("got %v, want %v", heard, want)
+	}
+}
+
 // An arrival whose owner is unknown stops the walk: it is neither skipped nor credited to another.
 func TestAnArrivalWithoutAnOwnerStopsTheWalk(t *testing.T) {
 	t.Parallel()
