@@ -33,8 +33,9 @@ func TestDepositsAreShownOnTheirWay(t *testing.T) {
 		c.Mint(payer, contract, money.Units(1_000_000))
 	}
 	desk := &deposit.Service{
-		DB: h.db, Wallets: h.book, Prices: price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("0.9998")}},
-		Log: newLogger(io.Discard),
+		DB: h.db, Wallets: h.book, Owners: depositOwners(),
+		Prices: price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("0.9998")}},
+		Log:    newLogger(io.Discard),
 	}
 	start := uint64(0)
 	walker := scan.New(h.db, scan.Config{Chain: chain.Ethereum, Reader: c, Start: &start}, desk, newLogger(io.Discard))

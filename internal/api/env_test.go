@@ -160,7 +160,9 @@ func newHouseOn(t testing.TB, db *pg.DB, limits ...Limits) *testEnv {
 		DB: db, Chains: chains, Wallets: h.book, Prices: prices,
 		Withdrawals: &withdrawal.Service{DB: db, Chains: chains, Wallets: h.book, Prices: prices},
 		Transfers:   transfer.New(db),
-		Deposits:    &deposit.Service{DB: db, Chains: chains, Wallets: h.book, Log: newLogger(h.logs)},
+		Deposits: &deposit.Service{
+			DB: db, Chains: chains, Wallets: h.book, Owners: depositOwners(), Log: newLogger(h.logs),
+		},
 		WebhookKeys: []string{"whpk_test"}, Endpoints: &delivery.Endpoints{Seal: keyset, Posts: h.posts},
 		CursorKey: []byte("the key of the cursors of this test"), BaseURL: "http://127.0.0.1/v1",
 		Log: newLogger(h.logs), Limits: append(limits, Limits{})[0],
@@ -559,3 +561,11 @@ func crowd(n int, fn func(i int)) {
 func newLogger(to io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(to, nil)) }
 
 func newRecorder() *httptest.ResponseRecorder { return httptest.NewRecorder() }
+
+// depositOwners returns the owners of arrivals that the service registers.
+func depositOwners() deposit.Owners {
+	return deposit.NewOwners(map[string]deposit.Owner{
+		wallet.CustomerDeposit: deposit.CustomerOwner{}, wallet.OrganizationDeposit: deposit.ProductOwner{},
+		wallet.Treasury: deposit.TreasuryOwner{}, wallet.Change: deposit.ChangeOwner{},
+	})
+}

@@ -75,6 +75,7 @@ func newQueue(t *testing.T, n int, configure ...func(*deposit.Service)) *queue {
 	c.Mint(q.payer, usdcAddress, money.Units(1_000_000_000))
 	desk := &deposit.Service{
 		DB: q.db, Chains: chain.Chains{chain.Ethereum: c.ToChain()}, Wallets: q.book,
+		Owners: depositOwners(),
 		Prices: price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}},
 		Risk:   risk.Policy{Providers: sanctions{}, UnknownAs: risk.TreatUnknownAsHold, Grace: time.Hour},
 		Log:    newLogger(q.logs),

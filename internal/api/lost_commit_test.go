@@ -325,7 +325,9 @@ func (q *queue) process(db *pg.DB) *process {
 	conf := q.conf
 	book := wallet.New(db, q.signer, q.attest)
 	conf.DB, conf.Wallets, conf.Transfers = db, book, transfer.New(db)
-	conf.Deposits = &deposit.Service{DB: db, Chains: conf.Chains, Wallets: book, Log: newLogger(q.logs)}
+	conf.Deposits = &deposit.Service{
+		DB: db, Chains: conf.Chains, Wallets: book, Owners: depositOwners(), Log: newLogger(q.logs),
+	}
 	pay := *q.conf.Withdrawals
 	pay.DB, pay.Wallets = db, book
 	pay.Voider = &dispatch.Voider{

@@ -50,7 +50,9 @@ func TestAnOrganizationPaysInForItself(t *testing.T) {
 	payer := sim.Address("payer")
 	c := sim.New(sim.Config{FinalityDepth: 3})
 	c.Mint(payer, usdcAddress, money.Units(1_000_000))
-	desk := &deposit.Service{DB: h.db, Wallets: h.book, Prices: price.Fixed{}, Log: newLogger(io.Discard)}
+	desk := &deposit.Service{
+		DB: h.db, Wallets: h.book, Owners: depositOwners(), Prices: price.Fixed{}, Log: newLogger(io.Discard),
+	}
 	start := uint64(0)
 	walker := scan.New(h.db, scan.Config{Chain: chain.Ethereum, Reader: c, Start: &start}, desk, newLogger(io.Discard))
 	walk := func() {

@@ -119,7 +119,9 @@ func newAnvilEnv(t *testing.T) *anvilEnv {
 	}
 	r.to = common.HexToAddress(string(a.Address))
 	log := slog.New(slog.DiscardHandler)
-	r.service = &deposit.Service{DB: r.db, Wallets: book, Prices: price.Fixed{}, Log: log}
+	r.service = &deposit.Service{
+		DB: r.db, Wallets: book, Owners: deposit.NewOwners(owners()), Prices: price.Fixed{}, Log: log,
+	}
 	r.reader = c.Reader
 	r.w = scan.New(r.db, scan.Config{Chain: chain.Ethereum, Reader: c.Reader}, r.service, log)
 	r.walkBlocks(t)

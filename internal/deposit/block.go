@@ -3,7 +3,6 @@ package deposit
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 
@@ -11,10 +10,10 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/event"
 	"github.com/cofferpay/coffer/internal/failpoint"
 	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/risk"
@@ -31,17 +30,21 @@ import (
 func (s *Service) OnRecent(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, found []scan.Arrival) error {
 	var visible []scan.Arrival
 	for _, f := range found {
-		if f.Mint != nil && !wallet.IsOperatorPurpose(f.Wallet.Purpose) && !f.Amount.Less(f.Mint.MinDeposit) {
+		if err := s.Owners.checkPurpose(f.Wallet.Purpose); err != nil {
+			return err
+		}
+		if f.Mint != nil && !s.Owners.forPurpose(f.Wallet.Purpose).Terms().IsOperators &&
+			!f.Amount.Less(f.Mint.MinDeposit) {
 			visible = append(visible, f)
 		}
 	}
-	return applyBlock(ctx, tx, ch, b, nil, visible, blockDecisions{}, s.Chains[ch])
+	return s.applyBlock(ctx, tx, ch, b, nil, visible, blockDecisions{})
 }
 
 // OnOrphaned implements scan.Listener. It orphans the deposits at height from and above that are
 // not final.
 func (s *Service) OnOrphaned(ctx context.Context, tx pg.Tx, ch chain.Name, from uint64) error {
-	return orphanDeposits(ctx, tx, `height >= $4`, ch, from)
+	return s.orphanDeposits(ctx, tx, `height >= $4`, ch, from)
 }
 
 // OnFinal implements scan.Listener. It makes the deposits of the block final. It orphans what was
@@ -55,16 +58,18 @@ func (s *Service) OnFinal(ctx context.Context, ch chain.Name, b chain.Block, fou
 			ctx, span = trace.StartChild(ctx, "deposit observe")
 			defer func() { span.End(err) }()
 		}
-		if err := applyBlock(ctx, tx, p.Chain, p.Block, &p.ID, found, decisions, s.Chains[p.Chain]); err != nil {
+		if err := s.applyBlock(ctx, tx, p.Chain, p.Block, &p.ID, found, decisions); err != nil {
 			return err
 		}
-		return orphanDeposits(ctx, tx, `height <= $4`, p.Chain, p.Height)
+		return s.orphanDeposits(ctx, tx, `height <= $4`, p.Chain, p.Height)
 	}
 }
 
 // orphanDeposits orphans the deposits that are not final at the heights of the condition. The
 // condition names the height as $4. Rule DEP-9.
-func orphanDeposits(ctx context.Context, tx pg.Tx, heights string, ch chain.Name, height uint64) error {
+func (s *Service) orphanDeposits(
+	ctx context.Context, tx pg.Tx, heights string, ch chain.Name, height uint64,
+) error {
 	if !isAllowed(Confirming, Orphaned) {
 		panic("deposit: cannot orphan any deposit")
 	}
@@ -79,9 +84,16 @@ func orphanDeposits(ctx context.Context, tx pg.Tx, heights string, ch chain.Name
 	if err != nil {
 		return fmt.Errorf("orphan deposits on %s: %w", ch, err)
 	}
-	var entries []audit.Entry
+	var (
+		changes []change
+		entries []audit.Entry
+	)
 	for _, d := range orphaned {
+		changes = append(changes, change{Deposit{status: Confirming}, d})
 		entries = append(entries, newStatusEntry(d))
+	}
+	if err := s.Owners.report(ctx, tx, changes); err != nil {
+		return err
 	}
 	return recordAudit(ctx, tx, entries)
 }
@@ -147,10 +159,11 @@ func newDepositID(d Deposit, rowCounts map[targetKey]int) string {
 // applyBlock brings the deposits of a block up to date. proof is nil for a block that is not final.
 // With a proof it credits a deposit at once if the decisions still hold and its tier asks for no
 // more confirmations. Applying the same block again changes nothing. Rule DEP-4.
-func applyBlock(
+func (s *Service) applyBlock(
 	ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *int64, found []scan.Arrival,
-	decisions blockDecisions, on chain.Chain,
+	decisions blockDecisions,
 ) error {
+	on := s.Chains[ch]
 	found = slices.Clone(found)
 	if ch.IsUTXO() {
 		var err error
@@ -190,8 +203,12 @@ func applyBlock(
 	if err != nil {
 		return err
 	}
-	credits := credits{wallets: wallets}
+	credits := credits{owners: s.Owners, wallets: wallets}
 	for _, f := range found {
+		if err := s.Owners.checkPurpose(f.Wallet.Purpose); err != nil {
+			return err
+		}
+		owner := s.Owners.forPurpose(f.Wallet.Purpose)
 		m := movementKey{f.Tx, f.Kind, f.Position}
 		before, isLiving := living[m]
 		reorgedMatch := findReproven(removed[m], f)
@@ -234,7 +251,7 @@ func applyBlock(
 				}
 			}
 		}
-		after, isChanged, err := nextState(before, f, ch, b, proof, on.Tiers)
+		after, isChanged, err := nextState(before, f, owner, ch, b, proof, on.Tiers)
 		if err != nil {
 			return err
 		}
@@ -255,7 +272,9 @@ func applyBlock(
 			}
 		}
 		_, hasWallet := wallets.walletFor(after)
-		if after.status == Screening && decisions.creditDeposit(&after, f, isDeep, hasWallet, tx.Now) {
+		if after.status == Screening && decisions.creditDeposit(
+			&after, f, owner.Terms().IsOperators, isDeep, hasWallet, tx.Now,
+		) {
 			credits.addCredit(after, f.Mint.Kind == mint.Native)
 		}
 		changes = append(changes, change{before, after})
@@ -271,14 +290,11 @@ func applyBlock(
 			)
 		}
 	}
-	if err := ensureCustomers(ctx, tx, changes); err != nil {
-		return err
-	}
-	if err := applyChanges(ctx, tx, changes...); err != nil {
+	if err := s.applyChanges(ctx, tx, changes...); err != nil {
 		return err
 	}
 	if on.Memos != nil {
-		if err := queueMemos(ctx, tx, ch, changes); err != nil {
+		if err := s.queueMemos(ctx, tx, ch, changes); err != nil {
 			return err
 		}
 	}
@@ -357,40 +373,6 @@ func publishEvents(
 	return event.RecordMany(ctx, tx, events...)
 }
 
-// ensureCustomers inserts the customers of new deposits that are missing. The signer's journal can
-// restore a wallet before its customer.
-func ensureCustomers(ctx context.Context, tx pg.Tx, changes []change) error {
-	customerIDs := map[string][]string{}
-	for _, c := range changes {
-		if c.before.status == "" && c.after.customerID != "" {
-			customerIDs[c.after.orgID] = append(customerIDs[c.after.orgID], c.after.customerID)
-		}
-	}
-	for _, org := range slices.Sorted(maps.Keys(customerIDs)) {
-		b := &pgx.Batch{}
-		existing := customer.QueueExisting(b, org, customerIDs[org])
-		if err := tx.SendBatch(ctx, b).Close(); err != nil {
-			return fmt.Errorf("look for %d customers of %s: %w", len(customerIDs[org]), org, err)
-		}
-		var missing []string
-		for _, customerID := range customerIDs[org] {
-			if existing[customerID] {
-				continue
-			}
-			if err := customer.CheckID(customerID); err != nil {
-				return fmt.Errorf("a wallet of %s: %w", org, err)
-			}
-			missing = append(missing, customerID)
-		}
-		if len(missing) > 0 {
-			if err := customer.EnsureAll(ctx, tx, org, missing); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
 // existingDeposits locks the deposits of a block's transactions and returns, by movement:
 //   - living: those that the chain shows
 //   - removed: those that a fork removed, including credited ones whose finality broke
@@ -428,7 +410,7 @@ func existingDeposits(
 
 // nextState returns what a deposit becomes by a block that has it. It is pure.
 func nextState(
-	before Deposit, f scan.Arrival, ch chain.Name, b chain.Block, proof *int64, tiers chain.Tiers,
+	before Deposit, f scan.Arrival, owner Owner, ch chain.Name, b chain.Block, proof *int64, tiers chain.Tiers,
 ) (after Deposit, isChanged bool, err error) {
 	if before.proofID != nil {
 		if proof != nil && before.blockHash != b.Hash {
@@ -444,11 +426,11 @@ func nextState(
 	after = before
 	if before.status == "" {
 		after.orgID, after.walletID, after.purpose = f.Wallet.OrgID, f.Wallet.ID, f.Wallet.Purpose
-		switch f.Wallet.Purpose {
-		case wallet.CustomerDeposit:
-			after.customerID = f.Wallet.Subject
-		case wallet.OrganizationDeposit:
-			after.product = f.Wallet.Subject
+		switch account, _ := owner.Account(f.Wallet.Subject, false); account.Kind {
+		case ledger.Customer:
+			after.customerID = account.Subject
+		case ledger.Product:
+			after.product = account.Subject
 		}
 		after.chain, after.contract, after.address = ch, f.Contract, f.To
 		after.tx, after.kind, after.position = f.Tx, f.Kind, f.Position
@@ -469,7 +451,7 @@ func nextState(
 	after.status, after.chainStatus, after.reason = Confirming, chainIncluded, ""
 	if proof != nil {
 		after.chainStatus = chainFinalized
-		after.status, after.reason = finalStatus(f)
+		after.status, after.reason = finalStatus(f, owner.Terms())
 		if after.status != Screening {
 			after.screening = screeningSkipped
 		}
@@ -490,15 +472,15 @@ func splitSenders(f scan.Arrival) (single chain.Address, multiple []chain.Addres
 // finalStatus returns the status of a final movement before screening, with its reason. It is pure.
 // It ignores a quarantine of the mint, because a quarantine can be lifted. A deposit of such a mint
 // waits in SCREENING. Rules DEP-6, DEP-7 and DEP-41.
-func finalStatus(f scan.Arrival) (Status, string) {
+func finalStatus(f scan.Arrival, terms Terms) (Status, string) {
 	switch {
 	case f.Mint == nil:
 		return Unsupported, UnknownToken
 	case f.Doubt != "":
 		return Unsupported, f.Doubt
-	case f.Wallet.Purpose == wallet.Change:
-		return Unsupported, ChangeAddress
-	case f.Wallet.Purpose != wallet.Treasury && f.Amount.Less(f.Mint.MinDeposit):
+	case terms.Refusal != "":
+		return Unsupported, terms.Refusal
+	case !terms.HasNoMinimum && f.Amount.Less(f.Mint.MinDeposit):
 		return BelowMinimum, ""
 	default:
 		return Screening, ""

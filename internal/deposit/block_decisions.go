@@ -116,13 +116,13 @@ func (r blockDecisions) dropChanged(ctx context.Context, tx pg.Tx, ch chain.Name
 // creditDeposit credits a deposit that would go to SCREENING, if no risk provider has to be asked
 // about it. It reports whether it did.
 func (r blockDecisions) creditDeposit(
-	after *Deposit, f scan.Arrival, isDeep, hasCreditWallet bool, now time.Time,
+	after *Deposit, f scan.Arrival, isOperators, isDeep, hasCreditWallet bool, now time.Time,
 ) bool {
 	price, hasPrice := r.prices[*after.mintID]
 	settings, hasSettings := r.settings[after.orgID]
 	w, isProven := r.provenWallets[after.walletID]
 	c := candidate{Deposit: *after, settings: settings}
-	if after.isScreened() && hasPrice && hasSettings {
+	if !isOperators && hasPrice && hasSettings {
 		depositCase := r.service.newCase(*after, f.Mint.Symbol, f.Mint.Decimals, settings, price, now)
 		c.setDecision(risk.DepositRecord{Case: depositCase, Decision: risk.DecideDeposit(depositCase)})
 	}
@@ -132,6 +132,7 @@ func (r blockDecisions) creditDeposit(
 		deposit: *after, record: c.record, usd: usdValue(after.amount, f.Mint.Decimals, price.freshUSD()), now: now,
 		isMintUsable: hasPrice, isWalletProven: isProven && after.isReceivedBy(w), isUnchanged: true,
 		areSettingsKept: hasSettings, isDeep: isDeep, hasCreditWallet: hasCreditWallet,
+		isOperators: isOperators,
 	})
 	if rejection != "" || plan.After.status != Credited { // a flag needs to know the kind of the sender
 		return false

@@ -361,7 +361,7 @@ func (s *Service) creditBatch(ctx context.Context, batch []candidate) (credited 
 		if err != nil {
 			return err
 		}
-		newCredits := credits{wallets: wallets}
+		newCredits := credits{owners: s.Owners, wallets: wallets}
 		for _, before := range locked {
 			c := wanted[before.id]
 			m, isListed := catalogue.ByID(*before.mintID)
@@ -379,6 +379,7 @@ func (s *Service) creditBatch(ctx context.Context, batch []candidate) (credited 
 				areSettingsKept:  c.record == nil || valid[before.orgID],
 				isDeep:           isDeep,
 				hasCreditWallet:  hasTreasury,
+				isOperators:      s.Owners.isOperators(before),
 			})
 			if rejection == rejectedWithoutTreasury {
 				s.Log.Error(
@@ -406,7 +407,7 @@ func (s *Service) creditBatch(ctx context.Context, batch []candidate) (credited 
 		if len(changes) == 0 {
 			return nil
 		}
-		if err := applyChanges(ctx, tx, changes...); err != nil {
+		if err := s.applyChanges(ctx, tx, changes...); err != nil {
 			return err
 		}
 		if err := insertDecisions(ctx, tx, accepted); err != nil {
@@ -430,6 +431,7 @@ func (s *Service) creditBatch(ctx context.Context, batch []candidate) (credited 
 
 // credits collects the deposits that one transaction credits or flags.
 type credits struct {
+	owners        Owners
 	wallets       creditWallets
 	postings      []ledger.Posting
 	freedDeposits []string // deposits whose outputs can now be selected
@@ -439,7 +441,7 @@ type credits struct {
 
 // addCredit adds a credited deposit. native says whether its mint is the native coin.
 func (c *credits) addCredit(after Deposit, native bool) {
-	account, part := accountFor(after, native)
+	account, part := c.owners.accountFor(after, native)
 	c.postings = append(c.postings, ledger.Posting{
 		Cause: ledger.Cause{Kind: ledger.Deposit, ID: after.id},
 		Legs: []ledger.Leg{{
@@ -455,8 +457,21 @@ func (c *credits) addCredit(after Deposit, native bool) {
 	if after.chain.IsUTXO() {
 		c.freedDeposits = append(c.freedDeposits, after.id)
 	}
-	if after.eventFor(event.CustomerDeposit) != "" {
+	if c.owners.eventFor(after, event.CustomerDeposit) != "" {
 		c.announced = append(c.announced, after)
+	}
+}
+
+// addApproval adds a flagged deposit that a person approved: it is credited, and its hold ends. On a
+// UTXO chain its amount moves to the treasury; elsewhere it stays at its address. A deposit to a
+// treasury is never flagged. Rule DEP-29.
+func (c *credits) addApproval(after Deposit) {
+	c.addCredit(after, false)
+	c.postings = append(c.postings, newReleasePosting(after))
+	for _, part := range []wallet.Part{wallet.Held, wallet.Credited} { // the hold had added to both
+		c.movements = append(c.movements, wallet.Movement{
+			WalletID: after.walletID, OrgID: after.orgID, MintID: *after.mintID, Part: part, Minus: after.amount,
+		})
 	}
 }
 
@@ -493,6 +508,25 @@ func (c credits) writeCredits(
 		ctx, span = trace.StartChild(ctx, "deposit credit")
 		defer func() { span.End(err) }()
 	}
+	if err := c.postCredits(ctx, tx, dust); err != nil {
+		return err
+	}
+	if err := publishEvents(
+		ctx, tx, c.announced, freshObjects,
+		func(after Deposit) event.Type { return c.owners.eventFor(after, event.CustomerDeposit) },
+	); err != nil {
+		return err
+	}
+	if len(c.postings) > 0 {
+		failpoint.Hit("D07")
+	}
+	return recordAudit(ctx, tx, entries)
+}
+
+// postCredits writes the collected credits to the books: it frees outputs, moves address funds and
+// posts to the ledger. Every credit passes here: with its block, after screening, or after an
+// approval.
+func (c credits) postCredits(ctx context.Context, tx pg.Tx, dust []wallet.Movement) error {
 	if len(c.freedDeposits) > 0 {
 		if err := utxo.FreeCredited(ctx, tx, c.freedDeposits...); err != nil {
 			return err
@@ -503,19 +537,7 @@ func (c credits) writeCredits(
 	if err := wallet.MoveFunds(ctx, tx, append(c.movements, dust...)...); err != nil {
 		return err
 	}
-	if err := ledger.Post(ctx, tx, c.postings...); err != nil {
-		return err
-	}
-	if err := publishEvents(
-		ctx, tx, c.announced, freshObjects,
-		func(after Deposit) event.Type { return after.eventFor(event.CustomerDeposit) },
-	); err != nil {
-		return err
-	}
-	if len(c.postings) > 0 {
-		failpoint.Hit("D07")
-	}
-	return recordAudit(ctx, tx, entries)
+	return ledger.Post(ctx, tx, c.postings...)
 }
 
 // isUnchanged reports whether a deposit is still the one that was checked.
@@ -524,24 +546,4 @@ func isUnchanged(a, b Deposit) bool {
 		a.walletID == b.walletID && a.address == b.address && a.customerID == b.customerID &&
 		a.product == b.product &&
 		a.blockHash == b.blockHash && *a.proofID == *b.proofID && *a.mintID == *b.mintID
-}
-
-// accountFor returns the ledger account that a deposit credits, and the part of the address funds
-// that it belongs to. It is pure. Rule DEP-25.
-func accountFor(d Deposit, native bool) (ledger.Account, wallet.Part) {
-	account := ledger.Account{OrgID: d.orgID, MintID: *d.mintID}
-	switch {
-	case d.purpose == wallet.CustomerDeposit:
-		account.Kind, account.Subject = ledger.Customer, d.customerID
-		return account, wallet.Credited
-	case d.purpose == wallet.OrganizationDeposit:
-		account.Kind, account.Subject = ledger.Product, d.product
-		return account, wallet.Credited
-	case d.purpose == wallet.Treasury && native:
-		account.Kind = ledger.Gas
-		return account, wallet.Gas
-	default:
-		account.Kind = ledger.Suspense
-		return account, wallet.Credited
-	}
 }

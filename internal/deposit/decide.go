@@ -21,6 +21,7 @@ type Facts struct {
 	areSettingsKept  bool // the settings are those that screening decided by
 	isDeep           bool // its block is as deep as its tier asks for
 	hasCreditWallet  bool // its organization has the wallet that the chain credits
+	isOperators      bool // it belongs to the operator and is not screened
 
 	now time.Time
 }
@@ -70,7 +71,7 @@ func Decide(f Facts) (Plan, Rejection) {
 		after.screening = screeningObject(*f.record)
 	}
 	switch {
-	case f.record == nil && !after.isScreened(), f.record != nil && f.record.Decision.Outcome == risk.Credit:
+	case f.record == nil && f.isOperators, f.record != nil && f.record.Decision.Outcome == risk.Credit:
 		after.status, after.creditedAt = Credited, &f.now
 	case f.record != nil && f.record.Decision.Outcome == risk.Flag:
 		after.status, after.flag = Flagged, newFlag(after, *f.record, f.isKeyAccount, f.now)

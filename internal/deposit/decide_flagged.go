@@ -25,7 +25,6 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/internal/utxo"
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -143,43 +142,19 @@ func (s *Service) Approve(
 		}
 		after := d
 		after.status, after.creditedAt = Credited, &now
-		if err := applyChanges(ctx, tx, change{d, after}); err != nil {
+		if err := s.applyChanges(ctx, tx, change{d, after}); err != nil {
 			return err
 		}
 		wallets, err := creditWalletsFor(ctx, tx, after)
 		if err != nil {
 			return err
 		}
-		walletID, hasTreasury := wallets.walletFor(after)
-		if !hasTreasury {
+		if _, hasTreasury := wallets.walletFor(after); !hasTreasury {
 			return fmt.Errorf("deposit %s: its organization has no treasury", d.id)
 		}
-		moves := []wallet.Movement{
-			{
-				WalletID: after.walletID, OrgID: after.orgID, MintID: *after.mintID, Part: wallet.Held,
-				Minus: after.amount,
-			},
-		}
-		if walletID != after.walletID {
-			moves = append(moves,
-				wallet.Movement{
-					WalletID: after.walletID, OrgID: after.orgID, MintID: *after.mintID, Part: wallet.Credited,
-					Minus: after.amount,
-				},
-				wallet.Movement{
-					WalletID: walletID, OrgID: after.orgID, MintID: *after.mintID, Part: wallet.Credited,
-					Plus: after.amount,
-				})
-			if err := utxo.FreeCredited(ctx, tx, after.id); err != nil {
-				return err
-			}
-		}
-		if err := wallet.MoveFunds(ctx, tx, moves...); err != nil {
-			return err
-		}
-		credit := credits{wallets: wallets}
-		credit.addCredit(after, false) // a deposit to a treasury is never flagged
-		if err := ledger.Post(ctx, tx, append(credit.postings, newReleasePosting(after))...); err != nil {
+		credit := credits{owners: s.Owners, wallets: wallets}
+		credit.addApproval(after)
+		if err := credit.postCredits(ctx, tx, nil); err != nil {
 			return err
 		}
 		if err := s.publishDecision(ctx, tx, after, event.CustomerDepositApproved); err != nil {
@@ -598,7 +573,7 @@ func (s *Service) startTransfer(
 	if err := s.insertResolution(ctx, tx, d, res); err != nil {
 		return err
 	}
-	if err := applyChanges(ctx, tx, change{d, after}); err != nil {
+	if err := s.applyChanges(ctx, tx, change{d, after}); err != nil {
 		return err
 	}
 	// The order names no customer: a freeze of the customer does not stop money that is not the
@@ -953,10 +928,10 @@ func newReleasePosting(d Deposit) ledger.Posting {
 // publishDecision records an event about a flagged deposit, if its organization is notified of this
 // type.
 func (s *Service) publishDecision(ctx context.Context, tx pg.Tx, d Deposit, eventType event.Type) error {
-	if d.eventFor(eventType) == "" {
+	if s.Owners.eventFor(d, eventType) == "" {
 		return nil
 	}
 	return publishEvents(
-		ctx, tx, []Deposit{d}, objectsByID, func(d Deposit) event.Type { return d.eventFor(eventType) },
+		ctx, tx, []Deposit{d}, objectsByID, func(d Deposit) event.Type { return s.Owners.eventFor(d, eventType) },
 	)
 }

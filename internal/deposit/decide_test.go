@@ -35,7 +35,7 @@ func TestOnlyADecisionToCreditCredits(t *testing.T) {
 		{"a treasury's, which waits for no decision", treasury, nil, Credited},
 	} {
 		f := passingFacts()
-		f.deposit, f.record, f.now = c.was, c.record, now
+		f.deposit, f.record, f.now, f.isOperators = c.was, c.record, now, c.was.purpose == wallet.Treasury
 		plan, rejection := Decide(f)
 		if (rejection == "") != (c.want != "") || plan.After.status != c.want {
 			t.Errorf("%s: got %q %s, want %q", c.name, rejection, plan.After.status, c.want)

@@ -56,6 +56,7 @@ type Service struct {
 	DB      *pg.DB
 	Chains  chain.Chains // if a sender's chain is missing or gives no answer, the sender counts as a contract
 	Wallets WalletService
+	Owners  Owners // of arrivals, by the purpose of the wallet; NewOwners makes them
 	// Prices value deposits for the thresholds; a missing price counts as above every threshold.
 	// Where no threshold is set, the price is for display only. Decisions need no prices.
 	Prices price.Source

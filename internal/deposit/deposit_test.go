@@ -78,8 +78,17 @@ func (a *offlineVoidSigner) VoidIntent(ctx context.Context, v signer.Void) (sign
 // newService returns another deposit service on the chain of the environment.
 func (w *testEnv) newService(screens risk.Policy, prices price.Source) *deposit.Service {
 	return &deposit.Service{
-		DB: w.db, Chains: chain.Chains{chain.Ethereum: w.c.ToChain()}, Wallets: w.wallets, Prices: prices,
-		Risk: screens, GrantKey: grantKey(), Voider: w.voids, Log: slog.New(slog.NewTextHandler(w.logs, nil)),
+		DB: w.db, Chains: chain.Chains{chain.Ethereum: w.c.ToChain()}, Wallets: w.wallets,
+		Owners: deposit.NewOwners(owners()), Prices: prices, Risk: screens, GrantKey: grantKey(), Voider: w.voids,
+		Log: slog.New(slog.NewTextHandler(w.logs, nil)),
+	}
+}
+
+// owners returns the owners that the service registers.
+func owners() map[string]deposit.Owner {
+	return map[string]deposit.Owner{
+		wallet.CustomerDeposit: deposit.CustomerOwner{}, wallet.OrganizationDeposit: deposit.ProductOwner{},
+		wallet.Treasury: deposit.TreasuryOwner{}, wallet.Change: deposit.ChangeOwner{},
 	}
 }
 

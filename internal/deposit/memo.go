@@ -15,7 +15,6 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/pg"
-	"github.com/cofferpay/coffer/internal/wallet"
 )
 
 const (
@@ -35,11 +34,11 @@ const (
 // leaves out deposits that are unsupported or below the minimum: they are never credited, each
 // costs its sender next to nothing, and their memos are mostly advertisements. It leaves out the
 // operator's wallets, whose deposits no organization sees. Rule DEP-54.
-func queueMemos(ctx context.Context, tx pg.Tx, ch chain.Name, changes []change) error {
+func (s *Service) queueMemos(ctx context.Context, tx pg.Tx, ch chain.Name, changes []change) error {
 	var hashes []string
 	for _, c := range changes {
 		if c.after.status != Unsupported && c.after.status != BelowMinimum &&
-			!wallet.IsOperatorPurpose(c.after.purpose) {
+			!s.Owners.isOperators(c.after) {
 			hashes = append(hashes, string(c.after.tx))
 		}
 	}

@@ -104,7 +104,7 @@ func (s *Service) OnBroken(ctx context.Context, tx pg.Tx, b finality.Break) erro
 		}
 		entries = append(entries, e)
 	}
-	if err := applyChanges(ctx, tx, changes...); err != nil {
+	if err := s.applyChanges(ctx, tx, changes...); err != nil {
 		return err
 	}
 	if b.Chain.IsUTXO() {
@@ -200,7 +200,7 @@ func (s *Service) reverseDeposit(ctx context.Context, depositID string) (isRever
 		if !ok {
 			return fmt.Errorf("its mint %d does not exist", *before.mintID)
 		}
-		account, part := accountFor(before, m.Kind == mint.Native)
+		account, part := s.Owners.accountFor(before, m.Kind == mint.Native)
 		wallets, err := creditWalletsFor(ctx, tx, before)
 		if err != nil {
 			return err
@@ -220,7 +220,7 @@ func (s *Service) reverseDeposit(ctx context.Context, depositID string) (isRever
 		}
 		after, now := before, tx.Now
 		after.status, after.reversedAt, after.takenBack = Reversed, &now, &taken
-		if err := applyChanges(ctx, tx, change{before, after}); err != nil {
+		if err := s.applyChanges(ctx, tx, change{before, after}); err != nil {
 			return err
 		}
 		reversedPart := wallet.Reversed
@@ -248,7 +248,7 @@ func (s *Service) reverseDeposit(ctx context.Context, depositID string) (isRever
 		); err != nil {
 			return err
 		}
-		if eventType := after.eventFor(event.CustomerDepositReversed); eventType != "" {
+		if eventType := s.Owners.eventFor(after, event.CustomerDepositReversed); eventType != "" {
 			if err := publishEvents(
 				ctx, tx, []Deposit{after}, objectsByID, func(Deposit) event.Type { return eventType },
 			); err != nil {
@@ -377,7 +377,7 @@ func (s *Service) abandonDeposit(ctx context.Context, depositID string) (isAband
 				},
 			)
 		}
-		if err := applyChanges(ctx, tx, change{before, after}); err != nil {
+		if err := s.applyChanges(ctx, tx, change{before, after}); err != nil {
 			return err
 		}
 		if err := wallet.MoveFunds(ctx, tx, funds...); err != nil {
@@ -506,7 +506,7 @@ func (s *Service) claimLoss(ctx context.Context, depositID string) (isClaimed bo
 		if err != nil {
 			return err
 		}
-		account, _ := accountFor(before, false)
+		account, _ := s.Owners.accountFor(before, false)
 		balance, err := ledger.Balance(ctx, tx, account)
 		if err != nil {
 			return err
@@ -525,7 +525,7 @@ func (s *Service) claimLoss(ctx context.Context, depositID string) (isClaimed bo
 		}
 		after := before
 		after.takenBack, after.claimCount = &sum, before.claimCount+1
-		if err := applyChanges(ctx, tx, change{before, after}); err != nil {
+		if err := s.applyChanges(ctx, tx, change{before, after}); err != nil {
 			return err
 		}
 		err = ledger.Post(ctx, tx, ledger.Posting{

@@ -60,7 +60,7 @@ func (s *Service) OnEnded(
 			return nil, err
 		}
 		if d.status != after.status {
-			if err := applyChanges(ctx, tx, change{d, after}); err != nil {
+			if err := s.applyChanges(ctx, tx, change{d, after}); err != nil {
 				return nil, err
 			}
 		}
@@ -77,7 +77,7 @@ func (s *Service) OnEnded(
 	if err := endResolution(ctx, tx, o.ID, status, "DONE", e.Hash, e.Fee, "", ""); err != nil {
 		return nil, err
 	}
-	if err := applyChanges(ctx, tx, change{d, after}); err != nil {
+	if err := s.applyChanges(ctx, tx, change{d, after}); err != nil {
 		return nil, err
 	}
 	postings := []ledger.Posting{newReleasePosting(after)}
@@ -138,7 +138,7 @@ func (s *Service) OnRefused(ctx context.Context, tx pg.Tx, o dispatch.Order, ref
 	); err != nil {
 		return err
 	}
-	if err := applyChanges(ctx, tx, change{d, after}); err != nil {
+	if err := s.applyChanges(ctx, tx, change{d, after}); err != nil {
 		return err
 	}
 	if d.chain.IsUTXO() {
@@ -265,7 +265,7 @@ func (s *Service) OnRestored(
 		if err != nil {
 			return nil, fmt.Errorf("look for the deposit of return %s: %w", o.ID, err)
 		}
-		if err := restoreResolution(ctx, tx, d, o); err != nil {
+		if err := s.restoreResolution(ctx, tx, d, o); err != nil {
 			return nil, fmt.Errorf("restore resolution %s: %w", o.ID, err)
 		}
 	}
@@ -274,7 +274,7 @@ func (s *Service) OnRestored(
 
 // restoreResolution inserts the resolution of an order that only the journal has. It reserves no
 // funds: they stay held until dispatch reserves them.
-func restoreResolution(ctx context.Context, tx pg.Tx, d Deposit, o dispatch.RestoredOrder) error {
+func (s *Service) restoreResolution(ctx context.Context, tx pg.Tx, d Deposit, o dispatch.RestoredOrder) error {
 	after, decision := d, decisionRejected
 	after.status = Rejecting
 	if string(o.To) != d.flag.returnTo {
@@ -302,7 +302,7 @@ func restoreResolution(ctx context.Context, tx pg.Tx, d Deposit, o dispatch.Rest
 		return err
 	}
 	if o.Signed {
-		if err := applyChanges(ctx, tx, change{d, after}); err != nil {
+		if err := s.applyChanges(ctx, tx, change{d, after}); err != nil {
 			return err
 		}
 	} else {
@@ -362,7 +362,7 @@ func (s *Service) MarkOverdueStuck(ctx context.Context) (stuck int, err error) {
 			if err := endResolution(ctx, tx, resID, status, "STUCK", "", money.Zero, "", ""); err != nil {
 				return err
 			}
-			if err := applyChanges(ctx, tx, change{d, after}); err != nil {
+			if err := s.applyChanges(ctx, tx, change{d, after}); err != nil {
 				return err
 			}
 			return recordAudit(ctx, tx, []audit.Entry{newTransferEntry(after, resID, "")})

@@ -16,7 +16,6 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/risk"
-	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/webhook"
 )
 
@@ -101,10 +100,6 @@ func (s *Service) newCase(
 	return c
 }
 
-// isScreened reports whether a deposit is screened at all. A deposit to a treasury belongs to the
-// operator and is not.
-func (d Deposit) isScreened() bool { return !wallet.IsOperatorPurpose(d.purpose) }
-
 // screeningObject returns a decision as the API shows it.
 func screeningObject(rec risk.DepositRecord) json.RawMessage {
 	s := webhook.Screening{Status: string(rec.Decision.Status)}
@@ -179,7 +174,7 @@ func (s *Service) buildCases(
 	for _, c := range page {
 		p := s.cachedPrice(ctx, prices, *c.mintID)
 		c.usd = usdValue(c.amount, c.decimals, p.freshUSD())
-		if !c.isScreened() {
+		if s.Owners.isOperators(c.Deposit) {
 			c.screening = screeningNotConfigured
 			decided = append(decided, c)
 			continue

@@ -13,7 +13,6 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
-	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/webhook"
 )
 
@@ -62,7 +61,7 @@ const (
 type transition struct {
 	from, to Status // from "": the deposit is new
 	trigger  string
-	event    webhook.Type // of a customer's deposit; eventFor gives an organization's
+	event    webhook.Type // of a customer's deposit; orgEventTypes has an organization's
 }
 
 // transitions lists all allowed changes of status. applyChanges panics on any other.
@@ -215,27 +214,6 @@ func (d Deposit) isDeepEnough(ctx context.Context, tx pg.Tx) (ok bool, err error
 // walletSubject returns the subject of the wallet that received the deposit.
 func (d Deposit) walletSubject() string { return d.customerID + d.product } // one of them is ""
 
-// eventFor returns the event of this deposit that corresponds to the event t of a customer's
-// deposit. The interface defines events of customers only; orgEventTypes has those of
-// organizations. It returns "" if no organization is notified, as for a deposit to a treasury.
-// Rule DEP-25.
-func (d Deposit) eventFor(t webhook.Type) webhook.Type {
-	switch d.purpose {
-	case wallet.CustomerDeposit:
-		return t
-	case wallet.OrganizationDeposit:
-		return orgEventTypes[t]
-	}
-	return ""
-}
-
-// orgEventTypes maps an event of a customer's deposit to that of an organization's own deposit.
-var orgEventTypes = map[webhook.Type]webhook.Type{
-	webhook.CustomerDeposit:         webhook.OrganizationDeposit,
-	webhook.CustomerDepositReversed: webhook.OrganizationDepositReversed,
-	webhook.CustomerDepositApproved: webhook.OrganizationDeposit, // a second event, with status CREDITED
-}
-
 func emptyAsNull(s string) *string {
 	if s == "" {
 		return nil
@@ -257,11 +235,11 @@ type change struct{ before, after Deposit }
 
 // applyChanges updates deposits, or inserts those whose before is zero, all or none. It fails if a
 // row is not as it was read: its status and the values that would be credited. A transition that is
-// not allowed panics.
+// not allowed panics. It reports the changes to the owners before it writes them.
 //
 // Deposits that leave the chain are updated first: that frees the unique key of their movement for
 // another deposit. The caller has locked the rows, so their order within a group does not matter.
-func applyChanges(ctx context.Context, tx pg.Tx, changes ...change) error {
+func (s *Service) applyChanges(ctx context.Context, tx pg.Tx, changes ...change) error {
 	var leaving, moving, arriving []change
 	for _, c := range changes {
 		switch {
@@ -274,6 +252,9 @@ func applyChanges(ctx context.Context, tx pg.Tx, changes ...change) error {
 		default:
 			moving = append(moving, c)
 		}
+	}
+	if err := s.Owners.report(ctx, tx, changes); err != nil {
+		return err
 	}
 	for _, group := range [][]change{leaving, moving} {
 		if err := updateDeposits(ctx, tx, group); err != nil {

@@ -117,8 +117,8 @@ func New(conf Config, parts Parts) *Service {
 		DB: parts.DB, Signer: parts.Signer, Grants: parts.Grants, WaitMax: conf.VoidWaitMax, Log: parts.Log,
 	}
 	s.Deposits = &deposit.Service{
-		DB: parts.DB, Chains: s.Chains, Wallets: s.Wallets, Prices: parts.Prices, PriceAge: conf.PriceAge,
-		Risk: parts.Risk, GrantKey: parts.Grants, Voider: s.Voider,
+		DB: parts.DB, Chains: s.Chains, Wallets: s.Wallets, Owners: deposit.NewOwners(depositOwners()),
+		Prices: parts.Prices, PriceAge: conf.PriceAge, Risk: parts.Risk, GrantKey: parts.Grants, Voider: s.Voider,
 		BlockSanctioned: conf.BlockSanctioned, Log: parts.Log,
 	}
 	s.Whitelist = whitelist.New(parts.DB, parts.Signer, whitelist.Config{

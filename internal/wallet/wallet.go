@@ -41,9 +41,8 @@ const (
 	Change = "CHANGE"
 )
 
-// IsOperatorPurpose reports whether an arrival at a wallet of the purpose is the operator's own
-// coin and no deposit.
-func IsOperatorPurpose(purpose string) bool { return purpose == Treasury || purpose == Change }
+// Purposes lists every purpose that a wallet can have.
+var Purposes = []string{CustomerDeposit, OrganizationDeposit, Treasury, Change}
 
 var (
 	// ErrProof says that the proof of an address does not hold. Such an address is not handed out.

@@ -1,0 +1,223 @@
+package deposit
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/customer"
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/wallet"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+// Owner decides whose the arrivals at the wallets of one purpose are, and hears of their deposits.
+// States, proofs and order of writes are the same for all owners. A feature registers its owner in
+// package service. Its methods are safe for concurrent use.
+type Owner interface {
+	// Terms returns how arrivals are treated. It is pure and always returns the same.
+	Terms() Terms
+	// Account returns the kind and the subject of the ledger account that an arrival credits, and the
+	// part of the address funds that it belongs to. It is pure. The row of the deposit names the
+	// customer or product of that account, so that subject must be the subject of the wallet.
+	Account(subject string, isNative bool) (ledger.Account, wallet.Part)
+	// EventType returns the event that corresponds to the event t of a customer's deposit, or ""
+	// if no organization is notified. It is pure.
+	EventType(t webhook.Type) webhook.Type
+	// OnUpdates hears of every change that the states list, in the system transaction that writes
+	// it. A new deposit comes before its row is inserted. An error rolls the transaction back. The
+	// transaction may run twice, so OnUpdates writes through tx only and calls no network. Rows of
+	// deposits are locked by then: OnUpdates takes only locks that come later in their order.
+	OnUpdates(ctx context.Context, tx pg.Tx, updates []Update) error
+}
+
+// Terms say how the arrivals at the wallets of a purpose are treated. The zero value is the
+// strictest: each arrival is screened and has a minimum.
+type Terms struct {
+	Refusal string // the reason for which each arrival is UNSUPPORTED; "" if it can be credited
+	// IsOperators says that the arrivals belong to the operator. They are not screened, not shown
+	// before they are final, and have no memo.
+	IsOperators  bool
+	HasNoMinimum bool // the minimum of the mint does not apply
+}
+
+// Update is a deposit that changes.
+type Update struct {
+	DepositID, OrgID string
+	Purpose          string // of the wallet
+	Subject          string // the customer or product of the deposit; "" if it has neither
+	MintID           *int   // nil if the token is unknown
+	Amount           money.Amount
+	From, To         Status // From is "" if the deposit is new
+	IsReorged        bool   // a fork has removed it, or its finality is in question
+}
+
+// Owners holds the owner of each purpose of wallets. Only NewOwners makes one that can be used.
+type Owners struct{ byPurpose map[string]Owner }
+
+// NewOwners returns the owners by purpose. It panics if a purpose of wallet.Purposes has none: such
+// a service must not start, because it cannot say whose an arrival is.
+func NewOwners(byPurpose map[string]Owner) Owners {
+	for _, purpose := range wallet.Purposes {
+		if byPurpose[purpose] == nil {
+			panic(fmt.Sprintf("deposit: no owner is registered for arrivals at wallets of purpose %s", purpose))
+		}
+	}
+	return Owners{maps.Clone(byPurpose)}
+}
+
+// forPurpose returns the owner of a purpose. It panics if there is none: no deposit with such a
+// purpose is ever inserted, see checkPurpose.
+func (o Owners) forPurpose(purpose string) Owner {
+	if err := o.checkPurpose(purpose); err != nil {
+		panic(err.Error())
+	}
+	return o.byPurpose[purpose]
+}
+
+func (o Owners) checkPurpose(purpose string) error {
+	if o.byPurpose[purpose] == nil {
+		return fmt.Errorf("deposit: no owner is registered for arrivals at wallets of purpose %q", purpose)
+	}
+	return nil
+}
+
+func (o Owners) isOperators(d Deposit) bool { return o.forPurpose(d.purpose).Terms().IsOperators }
+
+// accountFor returns the ledger account that a deposit credits, and the part of the address funds
+// that it belongs to. It is pure. Rule DEP-25.
+func (o Owners) accountFor(d Deposit, isNative bool) (ledger.Account, wallet.Part) {
+	account, part := o.forPurpose(d.purpose).Account(d.walletSubject(), isNative)
+	account.OrgID, account.MintID = d.orgID, *d.mintID
+	return account, part
+}
+
+// eventFor returns the event of a deposit that corresponds to the event t of a customer's deposit.
+// The interface defines events of customers only. It returns "" if no organization is notified.
+// Rule DEP-25.
+func (o Owners) eventFor(d Deposit, t webhook.Type) webhook.Type {
+	return o.forPurpose(d.purpose).EventType(t)
+}
+
+// report tells the owners of changes, purpose by purpose in a fixed order.
+func (o Owners) report(ctx context.Context, tx pg.Tx, changes []change) error {
+	updates := map[string][]Update{}
+	for _, c := range changes {
+		d := c.after
+		updates[d.purpose] = append(updates[d.purpose], Update{
+			DepositID: d.id, OrgID: d.orgID, Purpose: d.purpose, Subject: d.walletSubject(), MintID: d.mintID,
+			Amount: d.amount, From: c.before.status, To: d.status, IsReorged: d.chainStatus == chainReorged,
+		})
+	}
+	for _, purpose := range slices.Sorted(maps.Keys(updates)) {
+		if err := o.forPurpose(purpose).OnUpdates(ctx, tx, updates[purpose]); err != nil {
+			return fmt.Errorf("report deposits at wallets of purpose %s: %w", purpose, err)
+		}
+	}
+	return nil
+}
+
+// CustomerOwner owns arrivals at the addresses of customers. They credit the customer.
+type CustomerOwner struct{}
+
+// Terms implements Owner.
+func (CustomerOwner) Terms() Terms { return Terms{} }
+
+// Account implements Owner.
+func (CustomerOwner) Account(subject string, _ bool) (ledger.Account, wallet.Part) {
+	return ledger.Account{Kind: ledger.Customer, Subject: subject}, wallet.Credited
+}
+
+// EventType implements Owner.
+func (CustomerOwner) EventType(t webhook.Type) webhook.Type { return t }
+
+// OnUpdates implements Owner. It inserts the customers of new deposits that are missing. The
+// signer's journal can restore a wallet before its customer.
+func (CustomerOwner) OnUpdates(ctx context.Context, tx pg.Tx, updates []Update) error {
+	customerIDs := map[string][]string{}
+	for _, u := range updates {
+		if u.From == "" {
+			customerIDs[u.OrgID] = append(customerIDs[u.OrgID], u.Subject)
+		}
+	}
+	for _, org := range slices.Sorted(maps.Keys(customerIDs)) {
+		b := &pgx.Batch{}
+		existing := customer.QueueExisting(b, org, customerIDs[org])
+		if err := tx.SendBatch(ctx, b).Close(); err != nil {
+			return fmt.Errorf("look for %d customers of %s: %w", len(customerIDs[org]), org, err)
+		}
+		var missing []string
+		for _, customerID := range customerIDs[org] {
+			if existing[customerID] {
+				continue
+			}
+			if err := customer.CheckID(customerID); err != nil {
+				return fmt.Errorf("a wallet of %s: %w", org, err)
+			}
+			missing = append(missing, customerID)
+		}
+		if len(missing) > 0 {
+			if err := customer.EnsureAll(ctx, tx, org, missing); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// ProductOwner owns arrivals at the addresses of products. They credit the organization.
+type ProductOwner struct{}
+
+// Terms implements Owner.
+func (ProductOwner) Terms() Terms { return Terms{} }
+
+// Account implements Owner.
+func (ProductOwner) Account(subject string, _ bool) (ledger.Account, wallet.Part) {
+	return ledger.Account{Kind: ledger.Product, Subject: subject}, wallet.Credited
+}
+
+// EventType implements Owner.
+func (ProductOwner) EventType(t webhook.Type) webhook.Type { return orgEventTypes[t] }
+
+// OnUpdates implements Owner.
+func (ProductOwner) OnUpdates(context.Context, pg.Tx, []Update) error { return nil }
+
+// orgEventTypes maps an event of a customer's deposit to that of an organization's own deposit.
+var orgEventTypes = map[webhook.Type]webhook.Type{
+	webhook.CustomerDeposit:         webhook.OrganizationDeposit,
+	webhook.CustomerDepositReversed: webhook.OrganizationDepositReversed,
+	webhook.CustomerDepositApproved: webhook.OrganizationDeposit, // a second event, with status CREDITED
+}
+
+// TreasuryOwner owns arrivals at treasuries. Native coin is the operator's, for fees, at any
+// amount. Tokens wait in the suspense account.
+type TreasuryOwner struct{}
+
+// Terms implements Owner.
+func (TreasuryOwner) Terms() Terms { return Terms{IsOperators: true, HasNoMinimum: true} }
+
+// Account implements Owner.
+func (TreasuryOwner) Account(_ string, isNative bool) (ledger.Account, wallet.Part) {
+	if isNative {
+		return ledger.Account{Kind: ledger.Gas}, wallet.Gas
+	}
+	return ledger.Account{Kind: ledger.Suspense}, wallet.Credited
+}
+
+// EventType implements Owner.
+func (TreasuryOwner) EventType(webhook.Type) webhook.Type { return "" }
+
+// OnUpdates implements Owner.
+func (TreasuryOwner) OnUpdates(context.Context, pg.Tx, []Update) error { return nil }
+
+// ChangeOwner owns foreign payments to change wallets, which are never credited. The change outputs
+// of our own transactions are no arrivals: takeChangeOutputs removes them before.
+type ChangeOwner struct{ TreasuryOwner }
+
+// Terms implements Owner.
+func (ChangeOwner) Terms() Terms { return Terms{Refusal: ChangeAddress, IsOperators: true} }

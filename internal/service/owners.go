@@ -1,0 +1,14 @@
+package service
+
+import (
+	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/wallet"
+)
+
+// depositOwners maps each purpose of wallets to the owner of what arrives there.
+func depositOwners() map[string]deposit.Owner {
+	return map[string]deposit.Owner{
+		wallet.CustomerDeposit: deposit.CustomerOwner{}, wallet.OrganizationDeposit: deposit.ProductOwner{},
+		wallet.Treasury: deposit.TreasuryOwner{}, wallet.Change: deposit.ChangeOwner{},
+	}
+}
