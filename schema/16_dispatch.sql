@@ -190,8 +190,8 @@ CREATE TRIGGER dispatch_orders_end_keep BEFORE UPDATE ON dispatch_orders
 CREATE FUNCTION dispatch_orders_terms_keep() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
-    IF (NEW.fee_deducted, NEW.fee_max, NEW.product, NEW.whitelisted_address_id, NEW.from_wallet_id)
-       IS DISTINCT FROM (OLD.fee_deducted, OLD.fee_max, OLD.product, OLD.whitelisted_address_id, OLD.from_wallet_id) THEN
+    IF (NEW.fee_deducted, NEW.fee_max, NEW.product, NEW.whitelisted_address_id, NEW.from_wallet_id, NEW.trigger)
+       IS DISTINCT FROM (OLD.fee_deducted, OLD.fee_max, OLD.product, OLD.whitelisted_address_id, OLD.from_wallet_id, OLD.trigger) THEN
         RAISE EXCEPTION 'order % cannot become another payment', OLD.order_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'dispatch_orders_payment_fixed';
     END IF;
