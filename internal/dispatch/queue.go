@@ -390,10 +390,10 @@ func (d *Worker) refuseOrder(ctx context.Context, o Order, refusal *signer.Refus
 
 // setRefused makes a queued order refused. That ends an internal order, which is never submitted
 // again.
-func setRefused(ctx context.Context, tx pg.Tx, o Order, why, code string) error {
+func setRefused(ctx context.Context, tx pg.Tx, o Order, detail, code string) error {
 	return setStatus(
 		ctx, tx, o.ID, Queued, Refused,
-		"last_error = $4, payee_failed = $5, ended_at = CASE WHEN $6 THEN $7::timestamptz END", why,
+		"last_error = $4, payee_failed = $5, ended_at = CASE WHEN $6 THEN $7::timestamptz END", detail,
 		code == NonceAccountTaken, o.Kind().isInternal(), tx.Now,
 	)
 }

@@ -32,7 +32,8 @@ func planned(values string) string { return values + `, 'trigger', 'VALUE'` }
 // copied inserts another order like one, except for some values.
 func copied(id, values string) string {
 	return `INSERT INTO dispatch_orders SELECT * FROM jsonb_populate_record(NULL::dispatch_orders,
-		(SELECT to_jsonb(o) || '{"order_id": "or_two", ` + values + `}' FROM dispatch_orders o WHERE order_id = '` + id + `'))`
+		(SELECT to_jsonb(o) || '{"order_id": "or_two", ` + values + `}'
+		FROM dispatch_orders o WHERE order_id = '` + id + `'))`
 }
 
 // Changes that the system role could make with a statement or two, on the database where everything
@@ -109,7 +110,8 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 			copied("pl_open", `"trigger": "RESTORED"`), "nonce_accounts_address_once",
 		},
 		"a second place at an address that another has": {
-			`UPDATE dispatch_orders SET status = 'REFUSED', payee_failed = true, ended_at = now() WHERE order_id = 'pl_open';` +
+			`UPDATE dispatch_orders SET status = 'REFUSED', payee_failed = true, ended_at = now()
+			WHERE order_id = 'pl_open';` +
 				copied("pl_open", `"status": "QUEUED", "payee_failed": false, "ended_at": null`),
 			"nonce_accounts_address_once",
 		},
@@ -304,11 +306,13 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 			"internal_orders_order",
 		},
 		"a second cause": {
-			`INSERT INTO internal_orders SELECT order_id, org_id, purpose, 'PERSON' FROM internal_orders WHERE order_id = 'sw_open'`,
+			`INSERT INTO internal_orders SELECT order_id, org_id, purpose, 'PERSON' FROM internal_orders
+			WHERE order_id = 'sw_open'`,
 			"internal_orders_once",
 		},
 		"a sweep planned for another reason": {
-			`UPDATE dispatch_orders SET trigger = 'RESTORED' WHERE order_id = 'sw_open'`, "dispatch_orders_payment_fixed",
+			`UPDATE dispatch_orders SET trigger = 'RESTORED' WHERE order_id = 'sw_open'`,
+			"dispatch_orders_payment_fixed",
 		},
 		"a sweep without a reason": {
 			ordered("sw_lie", "purpose", `'SWEEP', 'to_wallet_id', 'we_tre', 'to_address', '0xwe_tre'`),
@@ -316,12 +320,14 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 		},
 		"a sweep that was planned as a top-up": {
 			ordered("sw_lie", "purpose", planned(`'SWEEP', 'to_wallet_id', 'we_tre', 'to_address', '0xwe_tre'`)) +
-				`; INSERT INTO internal_orders SELECT order_id, org_id, 'GAS', trigger FROM dispatch_orders WHERE order_id = 'sw_lie'`,
+				`; INSERT INTO internal_orders SELECT order_id, org_id, 'GAS', trigger FROM dispatch_orders
+				WHERE order_id = 'sw_lie'`,
 			"dispatch_orders_caused",
 		},
 		"a sweep that was planned for another": {
 			ordered("sw_lie", "purpose", planned(`'SWEEP', 'to_wallet_id', 'we_tre', 'to_address', '0xwe_tre'`)) +
-				`; INSERT INTO internal_orders SELECT order_id, org_id, purpose, 'RESTORED' FROM dispatch_orders WHERE order_id = 'sw_lie'`,
+				`; INSERT INTO internal_orders SELECT order_id, org_id, purpose, 'RESTORED' FROM dispatch_orders
+				WHERE order_id = 'sw_lie'`,
 			"dispatch_orders_caused",
 		},
 		"a top-up that nobody planned": {ordered(
@@ -349,7 +355,8 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 		"a close that nobody planned": {ordered(
 			"cl_lie",
 			"purpose",
-			planned(`'CLOSE', 'customer_id', NULL, 'from_wallet_id', 'we_own', 'wallet_id', 'we_tre', 'to_wallet_id', 'we_tre', 'to_address', '0xwe_tre', 'mint_id', 1, 'contract', '`+tokenContract+`'`),
+			planned(`'CLOSE', 'customer_id', NULL, 'from_wallet_id', 'we_own', 'wallet_id', 'we_tre', 'to_wallet_id',
+				'we_tre', 'to_address', '0xwe_tre', 'mint_id', 1, 'contract', '`+tokenContract+`'`),
 		), "dispatch_orders_caused"},
 		"a close of the treasury's own": {
 			copied("cl_open", `"from_wallet_id": "we_tre", "wallet_id": "we_dep"`), "closes_home",
@@ -359,7 +366,8 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 			"dispatch_orders_payment_fixed",
 		},
 		"a close that somebody else gets": {
-			copied("cl_open", `"to_wallet_id": "we_dep", "to_address": "0xwe_dep", "trigger": "RESTORED"`), "closes_home",
+			copied("cl_open", `"to_wallet_id": "we_dep", "to_address": "0xwe_dep", "trigger": "RESTORED"`),
+			"closes_home",
 		},
 		"a slot of an order in the queue": {`INSERT INTO dispatch_slots SELECT wallet_id, chain, (SELECT max(next_nonce) FROM dispatch_accounts), org_id, order_id, 0, created_at
 			FROM dispatch_orders WHERE order_id = 'wd_queued'`, "dispatch_slots_counted"},

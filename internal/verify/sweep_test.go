@@ -127,7 +127,9 @@ func TestATopUpThatFailedRests(t *testing.T) {
 	}
 	plan(1)
 	s.must(s.db.InSystem(s.ctx, func(ctx context.Context, tx pg.Tx) error {
-		_, err := tx.Exec(ctx, `UPDATE dispatch_orders SET status = 'REFUSED', ended_at = $1 WHERE purpose = 'GAS'`, tx.Now)
+		_, err := tx.Exec(
+			ctx, `UPDATE dispatch_orders SET status = 'REFUSED', ended_at = $1 WHERE purpose = 'GAS'`, tx.Now,
+		)
 		return err
 	}))
 	plan(1)

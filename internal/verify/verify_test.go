@@ -749,7 +749,8 @@ var tamperings = []struct {
 	{
 		"I-16-close",
 		"a close of another address",
-		[]string{`UPDATE dispatch_orders SET from_wallet_id = 'we_tre', wallet_id = 'we_dep' WHERE order_id = 'cl_open'`},
+		[]string{`UPDATE dispatch_orders SET from_wallet_id = 'we_tre', wallet_id = 'we_dep'
+			WHERE order_id = 'cl_open'`},
 	},
 	{
 		"I-16-close",
