@@ -42,8 +42,10 @@ func TestTheOrderOfANonceAccountSaysThatItsAddressIsTaken(t *testing.T) {
 		if err := dispatch.Submit(ctx, tx, o); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, `INSERT INTO internal_orders (order_id, org_id, purpose, trigger) VALUES ($1, $2, $3, $4)`,
-			o.ID, o.OrgID, o.Purpose, o.Trigger)
+		_, err := tx.Exec(
+			ctx, `INSERT INTO internal_orders (order_id, org_id, purpose, trigger) VALUES ($1, $2, $3, $4)`,
+			o.ID, o.OrgID, o.Purpose, o.Trigger,
+		)
 		return err
 	}
 	b.inSystem(submit)
