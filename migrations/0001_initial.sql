@@ -3197,7 +3197,10 @@ BEGIN
         RAISE EXCEPTION 'order % cannot become another payment', OLD.order_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'dispatch_orders_payment_fixed';
     END IF;
-    IF OLD.status IN ('PAID', 'FAILED', 'WITHDRAWN') AND NEW.status <> OLD.status THEN
+    -- A refused payment may be submitted again. A refused internal order has released what it
+    -- reserved, and another one is planned.
+    IF (OLD.status IN ('PAID', 'FAILED', 'WITHDRAWN') OR OLD.status = 'REFUSED' AND OLD.trigger IS NOT NULL)
+       AND NEW.status <> OLD.status THEN
         RAISE EXCEPTION 'order % is %', OLD.order_id, OLD.status
             USING ERRCODE = 'check_violation', CONSTRAINT = 'dispatch_orders_terminal';
     END IF;

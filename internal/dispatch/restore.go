@@ -237,7 +237,7 @@ func (j JournalRestorer) restoreMember(ctx context.Context, tx pg.Tx, r *Restore
 		r.Signed, r.Status = true, leadStatus
 		return true, err
 	case r.Status == Refused:
-		if err := setStatus(ctx, tx, r.ID, Refused, Queued, "ended_at = NULL, payee_failed = false"); err != nil {
+		if err := setStatus(ctx, tx, r.ID, Refused, Queued, ""); err != nil {
 			return false, err
 		}
 	case r.Status != Queued:
@@ -341,7 +341,7 @@ func (j JournalRestorer) resumeOrder(
 	var reserved money.Amount
 	switch r.Status {
 	case Refused:
-		if err := setStatus(ctx, tx, r.ID, Refused, Queued, "ended_at = NULL, payee_failed = false"); err != nil {
+		if err := setStatus(ctx, tx, r.ID, Refused, Queued, ""); err != nil {
 			return err
 		}
 		fallthrough

@@ -96,6 +96,16 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 		"a sweep that is open again": {
 			`UPDATE dispatch_orders SET status = 'QUEUED' WHERE order_id = 'sw_done'`, "dispatch_orders_terminal",
 		},
+		"a refused sweep that is queued again": {
+			`UPDATE dispatch_orders SET status = 'REFUSED', ended_at = now() WHERE order_id = 'sw_open';
+			UPDATE dispatch_orders SET status = 'QUEUED', ended_at = NULL WHERE order_id = 'sw_open'`,
+			"dispatch_orders_terminal",
+		},
+		"a refused sweep that is taken back": {
+			`UPDATE dispatch_orders SET status = 'REFUSED', ended_at = now() WHERE order_id = 'sw_open';
+			UPDATE dispatch_orders SET status = 'WITHDRAWN' WHERE order_id = 'sw_open'`,
+			"dispatch_orders_terminal",
+		},
 		"a top-up that is open again": {
 			`UPDATE dispatch_orders SET status = 'QUEUED' WHERE order_id = 'gas_done'`, "dispatch_orders_terminal",
 		},
