@@ -225,9 +225,9 @@ CREATE TRIGGER dispatch_orders_proof_live BEFORE INSERT OR UPDATE ON dispatch_or
     FOR EACH ROW EXECUTE FUNCTION dispatch_orders_proof_live();
 
 -- A payment or return pays what was accepted, to the address that it was accepted for, and is
--- where its cause is. An order has a slot exactly when it may be signed, and its end was charged. Without
--- this, one row of a role that writes orders would be a payment. An order of a group has the
--- slot of its lead.
+-- where its cause is. Without this, one row of a role that writes orders would be a payment. An
+-- order has a slot exactly when it may be signed, and its end was charged. An order of a group has
+-- the slot of its lead.
 CREATE FUNCTION dispatch_orders_follow() RETURNS trigger LANGUAGE plpgsql
     SET search_path = public, pg_temp SET enable_seqscan = off AS $$
 DECLARE
