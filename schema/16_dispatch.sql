@@ -40,9 +40,11 @@ CREATE TABLE dispatch_orders (
     from_wallet_id         text,                             -- the wallet whose amount it moves, if that is not wallet_id
     tx_lead_id             text,                             -- the lead of its transaction; NULL: it leads or is alone
     -- What the payment cost above the fee, and whether the chain refused it because of its
-    -- payee. Zero and false while it is open, or unknown.
+    -- payee: for a nonce account, because another account has its address. Zero and false while
+    -- it is open, or unknown.
     rent                   numeric(78,0) NOT NULL DEFAULT 0,
     payee_failed           boolean NOT NULL DEFAULT false,
+    trigger                text,                             -- why the service planned it; NULL: people asked for it
     -- Keys that other tables refer to.
     CONSTRAINT dispatch_orders_of_org UNIQUE (org_id, order_id),
     CONSTRAINT dispatch_orders_of_wallet UNIQUE (order_id, wallet_id, chain),
@@ -95,7 +97,15 @@ CREATE TABLE dispatch_orders (
         OR purpose IN ('PAYMENT', 'SWEEP', 'CLOSE') AND status NOT IN ('QUEUED', 'REFUSED', 'WITHDRAWN')),
     CONSTRAINT dispatch_orders_costs_of_payment CHECK (
         (rent = 0 OR rent > 0 AND purpose = 'PAYMENT')
-        AND (NOT payee_failed OR purpose = 'PAYMENT' AND status = 'FAILED'))
+        AND (NOT payee_failed OR purpose = 'PAYMENT' AND status = 'FAILED' OR purpose = 'PLACE' AND status = 'REFUSED')),
+    -- A payment and a return have a cause of their own. Every other order is internal: it has a
+    -- trigger, and by it a row in internal_orders.
+    CONSTRAINT dispatch_orders_trigger_known CHECK (
+        (trigger IS NULL) = (purpose IN ('PAYMENT', 'RETURN'))
+        AND (trigger IS NULL OR trigger IN ('VALUE', 'DEMAND', 'PERSON', 'RESTORED'))),
+    -- A failed order pauses the next one, so its end has a time.
+    CONSTRAINT dispatch_orders_end_dated CHECK (
+        trigger IS NULL OR (ended_at IS NOT NULL) = (status IN ('PAID', 'FAILED', 'REFUSED', 'WITHDRAWN')))
 );
 CREATE INDEX dispatch_orders_due ON dispatch_orders (chain, wallet_id, created_at)
     WHERE status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST');
@@ -104,6 +114,27 @@ CREATE INDEX dispatch_orders_on_the_way ON dispatch_orders (org_id)
     WHERE status IN ('SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK');
 CREATE INDEX dispatch_orders_proven ON dispatch_orders (chain, proof_id) WHERE status IN ('PAID', 'FAILED');
 CREATE INDEX dispatch_orders_tx_members ON dispatch_orders (tx_lead_id) WHERE tx_lead_id IS NOT NULL;
+-- One open sweep and one open close of a mint at an address, one top-up of an address and one
+-- consolidation of a treasury at a time. A restore may find that several had been sent since the
+-- backup.
+CREATE UNIQUE INDEX sweeps_one_open ON dispatch_orders (coalesce(from_wallet_id, wallet_id), mint_id)
+    WHERE purpose = 'SWEEP' AND status NOT IN ('PAID', 'FAILED', 'REFUSED', 'WITHDRAWN') AND trigger <> 'RESTORED';
+CREATE UNIQUE INDEX closes_one_open ON dispatch_orders (from_wallet_id, mint_id)
+    WHERE purpose = 'CLOSE' AND status NOT IN ('PAID', 'FAILED', 'REFUSED', 'WITHDRAWN') AND trigger <> 'RESTORED';
+CREATE UNIQUE INDEX gas_top_ups_one_open ON dispatch_orders (to_wallet_id, chain)
+    WHERE purpose = 'GAS' AND status NOT IN ('PAID', 'FAILED', 'REFUSED', 'WITHDRAWN') AND trigger <> 'RESTORED';
+CREATE UNIQUE INDEX consolidations_one_open ON dispatch_orders (wallet_id, chain)
+    WHERE purpose = 'MERGE' AND status NOT IN ('PAID', 'FAILED', 'REFUSED', 'WITHDRAWN') AND trigger <> 'RESTORED';
+-- Of an address, one nonce account is created at most. After a refusal it may be tried again,
+-- unless another account has the address.
+CREATE UNIQUE INDEX nonce_accounts_address_once ON dispatch_orders (chain, to_address)
+    WHERE purpose = 'PLACE' AND (status NOT IN ('REFUSED', 'WITHDRAWN') OR payee_failed);
+CREATE INDEX sweeps_of_wallet ON dispatch_orders (coalesce(from_wallet_id, wallet_id), mint_id, created_at)
+    WHERE purpose = 'SWEEP';
+CREATE INDEX closes_of_wallet ON dispatch_orders (from_wallet_id, mint_id, created_at) WHERE purpose = 'CLOSE';
+CREATE INDEX gas_top_ups_of_wallet ON dispatch_orders (to_wallet_id, chain) WHERE purpose = 'GAS';
+CREATE INDEX consolidations_of_wallet ON dispatch_orders (wallet_id, chain, ended_at) WHERE purpose = 'MERGE';
+CREATE INDEX nonce_accounts_of_wallet ON dispatch_orders (wallet_id, chain) WHERE purpose = 'PLACE';
 -- Which change wallet a consolidation without a slot is to have.
 CREATE INDEX dispatch_orders_consolidations ON dispatch_orders (to_wallet_id) WHERE purpose = 'MERGE';
 SELECT coffer_tenant('dispatch_orders',
@@ -120,7 +151,10 @@ BEGIN
         RAISE EXCEPTION 'order % cannot become another payment', OLD.order_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'dispatch_orders_payment_fixed';
     END IF;
-    IF OLD.status IN ('PAID', 'FAILED', 'WITHDRAWN') AND NEW.status <> OLD.status THEN
+    -- A refused payment may be submitted again. A refused internal order has released what it
+    -- reserved, and another one is planned.
+    IF (OLD.status IN ('PAID', 'FAILED', 'WITHDRAWN') OR OLD.status = 'REFUSED' AND OLD.trigger IS NOT NULL)
+       AND NEW.status <> OLD.status THEN
         RAISE EXCEPTION 'order % is %', OLD.order_id, OLD.status
             USING ERRCODE = 'check_violation', CONSTRAINT = 'dispatch_orders_terminal';
     END IF;
@@ -159,8 +193,8 @@ CREATE TRIGGER dispatch_orders_end_keep BEFORE UPDATE ON dispatch_orders
 CREATE FUNCTION dispatch_orders_terms_keep() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
-    IF (NEW.fee_deducted, NEW.fee_max, NEW.product, NEW.whitelisted_address_id, NEW.from_wallet_id)
-       IS DISTINCT FROM (OLD.fee_deducted, OLD.fee_max, OLD.product, OLD.whitelisted_address_id, OLD.from_wallet_id) THEN
+    IF (NEW.fee_deducted, NEW.fee_max, NEW.product, NEW.whitelisted_address_id, NEW.from_wallet_id, NEW.trigger)
+       IS DISTINCT FROM (OLD.fee_deducted, OLD.fee_max, OLD.product, OLD.whitelisted_address_id, OLD.from_wallet_id, OLD.trigger) THEN
         RAISE EXCEPTION 'order % cannot become another payment', OLD.order_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'dispatch_orders_payment_fixed';
     END IF;
@@ -190,10 +224,10 @@ END $$;
 CREATE TRIGGER dispatch_orders_proof_live BEFORE INSERT OR UPDATE ON dispatch_orders
     FOR EACH ROW EXECUTE FUNCTION dispatch_orders_proof_live();
 
--- An order pays what was accepted, to the address that it was accepted for, and is where its
--- cause is. It has a slot exactly when it may be signed, and its end was charged. Without
--- this, one row of a role that writes orders would be a payment. An order of a group has the
--- slot of its lead.
+-- A payment or return pays what was accepted, to the address that it was accepted for, and is
+-- where its cause is. Without this, one row of a role that writes orders would be a payment. An
+-- order has a slot exactly when it may be signed, and its end was charged. An order of a group has
+-- the slot of its lead.
 CREATE FUNCTION dispatch_orders_follow() RETURNS trigger LANGUAGE plpgsql
     SET search_path = public, pg_temp SET enable_seqscan = off AS $$
 DECLARE
@@ -224,37 +258,13 @@ BEGIN
                 WHEN 'WITHDRAWN' THEN r.status = 'FAILED'
                 ELSE r.status IN ('OPEN', 'STUCK') END
         INTO caused FROM deposit_resolutions r WHERE r.resolution_id = o.order_id;
-    ELSIF o.purpose = 'PLACE' THEN
-        SELECT (p.org_id, p.chain, p.wallet_id, p.address, p.amount) = (o.org_id, o.chain, o.wallet_id, o.to_address, o.amount)
-            AND CASE o.status WHEN 'PAID' THEN p.status = 'DONE'
-                WHEN 'FAILED' THEN p.status = 'FAILED'
-                WHEN 'REFUSED' THEN p.status IN ('FAILED', 'REFUSED')
-                WHEN 'WITHDRAWN' THEN p.status = 'REFUSED'
-                ELSE p.status = 'OPEN' END
-        INTO caused FROM nonce_accounts p WHERE p.nonce_account_id = o.order_id;
     ELSIF o.purpose = 'MERGE' THEN
-        SELECT (m.org_id, m.chain, m.wallet_id) = (o.org_id, o.chain, o.wallet_id)
-            -- All of its UTXOs come back to the change wallet of its slot.
-            AND EXISTS (SELECT FROM wallets w WHERE w.wallet_id = o.to_wallet_id AND w.address = o.to_address AND w.purpose = 'CHANGE' AND w.org_id = o.org_id)
+        -- All of its UTXOs come back to the change wallet of its slot.
+        SELECT EXISTS (SELECT FROM wallets w WHERE w.wallet_id = o.to_wallet_id AND w.address = o.to_address AND w.purpose = 'CHANGE' AND w.org_id = o.org_id)
             AND NOT EXISTS (SELECT FROM dispatch_slots s WHERE s.order_id = o.order_id AND right(s.slot_key, length(o.to_address) + 1) <> ' ' || o.to_address)
-            AND CASE o.status WHEN 'PAID' THEN m.status = 'DONE'
-                WHEN 'FAILED' THEN m.status = 'FAILED'
-                WHEN 'REFUSED' THEN m.status = 'REFUSED'
-                WHEN 'WITHDRAWN' THEN m.status = 'REFUSED'
-                ELSE m.status = 'OPEN' END
-        INTO caused FROM consolidations m WHERE m.consolidation_id = o.order_id;
-    ELSIF o.purpose = 'CLOSE' THEN
-        SELECT (c.org_id, c.chain, c.wallet_id, c.to_wallet_id, c.mint_id, c.amount) = (o.org_id, o.chain, o.wallet_id, o.to_wallet_id, o.mint_id, o.amount)
-            AND c.status = CASE WHEN o.status = 'PAID' THEN 'DONE' WHEN o.status IN ('FAILED', 'REFUSED', 'WITHDRAWN') THEN 'FAILED' ELSE 'OPEN' END
-        INTO caused FROM closes c WHERE c.close_id = o.order_id;
-    ELSIF o.purpose = 'SWEEP' THEN
-        SELECT (s.org_id, s.chain, s.wallet_id, s.to_wallet_id, s.mint_id, s.amount) = (o.org_id, o.chain, o.wallet_id, o.to_wallet_id, o.mint_id, o.amount)
-            AND s.status = CASE WHEN o.status = 'PAID' THEN 'DONE' WHEN o.status IN ('FAILED', 'REFUSED', 'WITHDRAWN') THEN 'FAILED' ELSE 'OPEN' END
-        INTO caused FROM sweeps s WHERE s.sweep_id = o.order_id;
+        INTO caused;
     ELSE
-        SELECT (g.org_id, g.chain, g.wallet_id, g.amount) = (o.org_id, o.chain, o.to_wallet_id, o.amount)
-            AND g.status = CASE WHEN o.status = 'PAID' THEN 'DONE' WHEN o.status IN ('FAILED', 'REFUSED', 'WITHDRAWN') THEN 'FAILED' ELSE 'OPEN' END
-        INTO caused FROM gas_top_ups g WHERE g.top_up_id = o.order_id;
+        caused := true; -- its cause is a row of internal_orders, by a key
     END IF;
     broken := CASE
         WHEN caused IS NOT TRUE THEN 'dispatch_orders_caused'
@@ -280,6 +290,20 @@ CREATE CONSTRAINT TRIGGER dispatch_orders_begin AFTER INSERT ON dispatch_orders 
     FOR EACH ROW EXECUTE FUNCTION dispatch_orders_follow();
 CREATE CONSTRAINT TRIGGER dispatch_orders_move AFTER UPDATE ON dispatch_orders DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW WHEN (OLD.status <> NEW.status) EXECUTE FUNCTION dispatch_orders_follow();
+
+-- Only a token account of a customer's or a product's address is closed, and its rent goes to
+-- the treasury of the organization.
+CREATE FUNCTION closes_home() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
+BEGIN
+    IF (SELECT f.purpose <> 'TREASURY' AND t.purpose = 'TREASURY' FROM wallets f, wallets t
+        WHERE f.wallet_id = NEW.from_wallet_id AND t.wallet_id = NEW.to_wallet_id) IS NOT TRUE THEN
+        RAISE EXCEPTION 'close % does not go from an address to its treasury', NEW.order_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'closes_home';
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER closes_home AFTER INSERT ON dispatch_orders
+    FOR EACH ROW WHEN (NEW.purpose = 'CLOSE') EXECUTE FUNCTION closes_home();
 
 -- Several payments in one transaction (decision 0056): one order leads, and has the slot
 -- and the attempts. The others name it, from the moment they get the slot.

@@ -174,6 +174,10 @@ func (o Order) TakesToppedUpGas() bool {
 	return o.Kind().Source == FromDeposit && o.FromWalletID == ""
 }
 
+// isInternal reports whether the service plans orders of the kind itself, see internal_orders. A
+// person may have decided about the others.
+func (k Kind) isInternal() bool { return !k.NeedsGrant }
+
 // movesGas reports whether the amount is gas of the paying wallet.
 func (k Kind) movesGas() bool { return k.Reserves == wallet.GasReserved }
 

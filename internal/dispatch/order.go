@@ -91,6 +91,9 @@ type Order struct {
 	// Grant is the approval that the signer checks before it admits a payment; dispatch passes it
 	// on.
 	Grant *signer.Grant
+	// Trigger says why the service planned an internal order. It is "" for the other kinds, and for
+	// an order that was read from its row.
+	Trigger Trigger
 
 	Status     Status
 	WaitingFor WaitReason
@@ -110,6 +113,17 @@ func (o Order) SourceWalletID() string {
 	}
 	return o.WalletID
 }
+
+// Trigger says why the service planned an internal order.
+type Trigger string
+
+// The triggers.
+const (
+	TriggerValue   Trigger = "VALUE"    // it is worth its fee
+	TriggerDemand  Trigger = "DEMAND"   // another order needs it
+	TriggerPerson  Trigger = "PERSON"   // a person asked for it
+	TriggerRestore Trigger = "RESTORED" // it was restored from the signer's journal
+)
 
 // WaitReason says what a queued order waits for.
 type WaitReason string
@@ -269,8 +283,8 @@ func Submit(ctx context.Context, tx pg.Tx, o Order) error {
 	tag, err := tx.Exec(ctx, `
 		INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_wallet_id, to_address,
 		                             mint_id, contract, amount, customer_id, key_hash, status, attempt_after, created_at, fee_max, fee_deducted, authority,
-		                             product, whitelisted_address_id, from_wallet_id)
-		VALUES ($1, $2, $3, $4, $5, nullif($6, ''), $7, $8, $9, $10, nullif($11, ''), $12, 'QUEUED', $13, $13, $14, $15, $16, nullif($17, ''), nullif($18, ''), nullif($19, ''))
+		                             product, whitelisted_address_id, from_wallet_id, trigger)
+		VALUES ($1, $2, $3, $4, $5, nullif($6, ''), $7, $8, $9, $10, nullif($11, ''), $12, 'QUEUED', $13, $13, $14, $15, $16, nullif($17, ''), nullif($18, ''), nullif($19, ''), nullif($20, ''))
 		ON CONFLICT (order_id) DO UPDATE
 		SET status = 'QUEUED', waiting_for = NULL, last_error = NULL, attempt_after = excluded.attempt_after, authority = excluded.authority
 		WHERE dispatch_orders.status = 'REFUSED' AND dispatch_orders.amount = excluded.amount
@@ -278,7 +292,7 @@ func Submit(ctx context.Context, tx pg.Tx, o Order) error {
 		  AND dispatch_orders.fee_max IS NOT DISTINCT FROM excluded.fee_max`,
 		o.ID, o.OrgID, o.Purpose, o.Chain, o.WalletID, o.ToWalletID, o.To,
 		o.MintID, o.Contract, o.Amount, o.CustomerID, o.KeyHash, tx.Now, o.FeeMax, o.FeeDeducted, o.Grant, o.Product,
-		o.WhitelistedID, o.FromWalletID)
+		o.WhitelistedID, o.FromWalletID, o.Trigger)
 	if err != nil {
 		return fmt.Errorf("submit order %s: %w", o.ID, err)
 	}

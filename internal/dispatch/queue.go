@@ -378,9 +378,7 @@ func (d *Worker) refuseOrder(ctx context.Context, o Order, refusal *signer.Refus
 		if err != nil {
 			return err
 		}
-		if err := setStatus(
-			ctx, tx, o.ID, Queued, Refused, "last_error = $4", truncateError(refusal.Error()),
-		); err != nil {
+		if err := setRefused(ctx, tx, o, truncateError(refusal.Error()), refusal.Code); err != nil {
 			return err
 		}
 		if err := d.listeners[o.Purpose].OnRefused(ctx, tx, o, refusal); err != nil {
@@ -388,4 +386,14 @@ func (d *Worker) refuseOrder(ctx context.Context, o Order, refusal *signer.Refus
 		}
 		return recordAudit(ctx, tx, o, "refused", map[string]any{"code": refusal.Code, "why": refusal.Message})
 	})
+}
+
+// setRefused makes a queued order refused. That ends an internal order, which is never submitted
+// again.
+func setRefused(ctx context.Context, tx pg.Tx, o Order, detail, code string) error {
+	return setStatus(
+		ctx, tx, o.ID, Queued, Refused,
+		"last_error = $4, payee_failed = $5, ended_at = CASE WHEN $6 THEN $7::timestamptz END", detail,
+		code == NonceAccountTaken, o.Kind().isInternal(), tx.Now,
+	)
 }

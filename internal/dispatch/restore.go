@@ -144,7 +144,7 @@ func (j JournalRestorer) restoreOrder(ctx context.Context, tx pg.Tx, m mirror.Jo
 	if len(signatures) == 0 {
 		if r.IsNew {
 			r.Status = Refused
-			if err := setStatus(ctx, tx, r.ID, Queued, Refused, "last_error = $4", restoredNote); err != nil {
+			if err := setRefused(ctx, tx, r.Order, restoredNote, ""); err != nil {
 				return nil, err
 			}
 		}
@@ -175,7 +175,7 @@ func restoreVoid(ctx context.Context, tx pg.Tx, r *RestoredOrder, entry signer.H
 		return nil
 	}
 	if r.Status == Queued {
-		if err := setStatus(ctx, tx, r.ID, Queued, Refused, "last_error = $4", VoidedAfterBackup); err != nil {
+		if err := setRefused(ctx, tx, r.Order, VoidedAfterBackup, ""); err != nil {
 			return err
 		}
 		r.Status, r.Voided = Refused, true
@@ -279,6 +279,9 @@ func insertRestored(ctx context.Context, tx pg.Tx, m mirror.JournaledIntent) (Or
 		Contract: intent.Contract, Amount: intent.Amount, CustomerID: intent.CustomerID,
 		KeyHash: intent.IdempotencyKeyHash, Status: Queued, CreatedAt: m.AdmittedAt,
 		FeeDeducted: intent.FeeDeducted, Product: intent.Product, WhitelistedID: intent.WhitelistedID,
+	}
+	if o.Kind().isInternal() {
+		o.Trigger = TriggerRestore
 	}
 	if !intent.FeeMax.IsZero() {
 		o.FeeMax = &intent.FeeMax

@@ -266,16 +266,11 @@ func TestEachOfASlotThatIsStuckIsDecidedByItself(t *testing.T) {
 	b.wantPaidOnce(1)
 }
 
-// sweepListener changes sweeps as their feature would.
+// sweepListener posts nothing for a sweep, as its feature does.
 type sweepListener struct{ *recordingListener }
 
-func (sweepListener) OnEnded(
-	ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End,
-) ([]ledger.Posting, error) {
-	_, err := tx.Exec(
-		ctx, `UPDATE sweeps SET status = 'DONE', ended_at = $2 WHERE sweep_id = $1 AND $3`, o.ID, tx.Now, e.Paid,
-	)
-	return nil, err
+func (sweepListener) OnEnded(context.Context, pg.Tx, dispatch.Order, dispatch.End) ([]ledger.Posting, error) {
+	return nil, nil
 }
 
 // submitSweeps submits three sweeps and returns their deposit wallets.
@@ -291,16 +286,14 @@ func (b *testEnv) submitSweeps() (from []wallet.Wallet) {
 		o := dispatch.Order{
 			ID: fmt.Sprintf("wd_%d", i+1), OrgID: b.org, Purpose: signer.Sweep, Chain: b.name, WalletID: b.treasury.ID,
 			FromWalletID: w.ID, ToWalletID: b.treasury.ID, To: b.treasury.Address, MintID: usdc, Contract: b.token,
-			Amount: money.Units(uint64(100 * (i + 1))),
+			Amount: money.Units(uint64(100 * (i + 1))), Trigger: dispatch.TriggerValue,
 		}
 		b.inSystem(func(ctx context.Context, tx pg.Tx) error {
 			if err := dispatch.Submit(ctx, tx, o); err != nil {
 				return err
 			}
-			_, err := tx.Exec(ctx, `
-				INSERT INTO sweeps (sweep_id, org_id, chain, wallet_id, to_wallet_id, mint_id, amount, trigger, status, created_at)
-				VALUES ($1, $2, $3, $4, $5, $6, $7, 'VALUE', 'OPEN', $8)`,
-				o.ID, o.OrgID, o.Chain, w.ID, o.ToWalletID, o.MintID, o.Amount, tx.Now)
+			_, err := tx.Exec(ctx, `INSERT INTO internal_orders (order_id, org_id, purpose, trigger) VALUES ($1, $2, $3, $4)`,
+				o.ID, o.OrgID, o.Purpose, o.Trigger)
 			if err != nil {
 				return err
 			}

@@ -111,7 +111,7 @@ const selectViews = `
 		coalesce((SELECT f.address FROM wallets f WHERE f.wallet_id = o.from_wallet_id), ''), coalesce(o.to_wallet_id, ''), o.to_address, o.mint_id,
 		o.contract, o.amount, coalesce(o.customer_id, ''), coalesce(o.product, ''), coalesce(o.whitelisted_address_id, ''), o.key_hash, o.fee_max, o.fee_deducted, o.authority, o.status, coalesce(o.waiting_for, ''), o.created_at, coalesce(o.tx_lead_id, ''),
 		w.address, s.nonce, coalesce(s.slot_key, ''), coalesce(s.gas_reserved, 0), o.funds_pending, coalesce(o.last_error, ''), coalesce(a.last_answer, ''),
-		coalesce(o.tx_hash, a.tx_hash, ''), o.fee, o.ended_at,
+		coalesce(o.tx_hash, a.tx_hash, ''), o.fee, CASE WHEN o.status <> 'REFUSED' THEN o.ended_at END,
 		o.order_id IN (SELECT order_id FROM dispatch_reorged), o.order_id IN (SELECT order_id FROM dispatch_voids WHERE journal_seq IS NULL),
 		a.version, a.act, coalesce(a.replace_reason, ''), a.gas_limit, a.tip_cap, a.fee_cap, coalesce(a.tx_hash, ''), a.created_at, a.sent_at, a.last_sent_at
 	FROM dispatch_orders o JOIN wallets w USING (wallet_id) LEFT JOIN dispatch_slots s ON s.order_id = coalesce(o.tx_lead_id, o.order_id)

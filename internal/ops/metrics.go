@@ -294,14 +294,14 @@ func newGauge(name, help, query string, labels ...string) gauge {
 }
 
 // openOrders are the orders of open withdrawals, sweeps, top-ups, nonce accounts and
-// consolidations. They are found through what is open, since the orders of all times have no index
-// of the stuck ones.
+// consolidations. Each part reads an index of what is open: those of orders are of queued orders
+// and orders with a slot, and of orders in transactions.
 const openOrders = `
 	(SELECT withdrawal_id AS order_id FROM withdrawals WHERE status IN ('AWAITING_APPROVAL', 'PROCESSING', 'BROADCAST')
-	 UNION ALL SELECT sweep_id FROM sweeps WHERE status = 'OPEN'
-	 UNION ALL SELECT top_up_id FROM gas_top_ups WHERE status = 'OPEN'
-	 UNION ALL SELECT nonce_account_id FROM nonce_accounts WHERE status = 'OPEN'
-	 UNION ALL SELECT consolidation_id FROM consolidations WHERE status = 'OPEN') AS open
+	 UNION ALL SELECT order_id FROM dispatch_orders
+		WHERE purpose IN ('SWEEP', 'GAS', 'PLACE', 'MERGE') AND status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST')
+	 UNION ALL SELECT order_id FROM dispatch_orders
+		WHERE purpose IN ('SWEEP', 'GAS', 'PLACE', 'MERGE') AND status = 'STUCK') AS open
 	JOIN dispatch_orders AS o USING (order_id)
 	WHERE o.status NOT IN ('PAID', 'FAILED', 'WITHDRAWN')
 	GROUP BY o.chain, o.purpose, o.status, coalesce(o.waiting_for, '')`

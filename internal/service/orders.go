@@ -20,8 +20,8 @@ type orderFeature interface {
 func (s *Service) orderFeatures() map[signer.Purpose]orderFeature {
 	return map[signer.Purpose]orderFeature{
 		signer.Payment: s.Withdrawals, signer.Sweep: sweep.SweepListener{}, signer.GasTopUp: sweep.TopUpListener{},
-		signer.CreateNonceAccount: sweep.NonceAccountListener{}, signer.CloseTokenAccount: sweep.CloseListener{},
-		signer.Consolidate: sweep.ConsolidationListener{}, signer.Return: s.Deposits,
+		signer.CreateNonceAccount: sweep.NonceAccountListener{}, signer.CloseTokenAccount: sweep.Listener{},
+		signer.Consolidate: sweep.Listener{}, signer.Return: s.Deposits,
 	}
 }
 

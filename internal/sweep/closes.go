@@ -8,11 +8,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/id"
-	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/signer"
@@ -115,7 +113,7 @@ func (s *Sweeper) planCloses(ctx context.Context) (made int, err error) {
 	return made, nil
 }
 
-// openClose inserts a close and submits its order, unless something arrived or began meanwhile.
+// openClose submits the order of a close, unless something arrived or began meanwhile.
 func (s *Sweeper) openClose(ctx context.Context, f idleAccount, rent money.Amount) (bool, error) {
 	treasury, err := s.wallets.Treasury(ctx, f.OrgID, s.chain.Name.Family())
 	if err != nil {
@@ -135,19 +133,11 @@ func (s *Sweeper) openClose(ctx context.Context, f idleAccount, rent money.Amoun
 		if err := s.wallets.VerifyAttestation(fromWallet); err != nil {
 			return err
 		}
-		closeID := id.New("cl", tx.Now)
-		if err := dispatch.Submit(ctx, tx, dispatch.Order{
-			ID: closeID, OrgID: f.OrgID, Purpose: signer.CloseTokenAccount, Chain: s.chain.Name, WalletID: treasury.ID,
-			FromWalletID: fromWallet.ID, ToWalletID: treasury.ID, To: treasury.Address,
-			MintID: f.MintID, Contract: f.Contract, Amount: rent,
-		}); err != nil {
-			return err
-		}
-		_, err = tx.Exec(ctx, `
-			INSERT INTO closes (close_id, org_id, chain, wallet_id, to_wallet_id, mint_id, amount, status, created_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, 'OPEN', $8)`,
-			closeID, f.OrgID, s.chain.Name, fromWallet.ID, treasury.ID, f.MintID, rent, tx.Now)
-		return err
+		return submit(ctx, tx, dispatch.Order{
+			ID: id.New("cl", tx.Now), OrgID: f.OrgID, Purpose: signer.CloseTokenAccount, Chain: s.chain.Name,
+			WalletID: treasury.ID, FromWalletID: fromWallet.ID, ToWalletID: treasury.ID, To: treasury.Address,
+			MintID: f.MintID, Contract: f.Contract, Amount: rent, Trigger: dispatch.TriggerValue,
+		})
 	})
 	if pg.ViolatesConstraint(err, "closes_one_open") {
 		return false, nil // another planner was first
@@ -183,11 +173,8 @@ func (s *Sweeper) recallCloses(ctx context.Context) error {
 	}
 	for _, closeID := range closeIDs {
 		err := s.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-			isRecalled, err := dispatch.Recall(ctx, tx, closeID)
-			if err != nil || !isRecalled {
-				return err // it has a slot by now, which ends it
-			}
-			return endClose(ctx, tx, closeID, "FAILED")
+			_, err := dispatch.Recall(ctx, tx, closeID) // false: it has a slot by now, which ends it
+			return err
 		})
 		if err != nil {
 			return fmt.Errorf("abandon close %s: %w", closeID, err)
@@ -195,39 +182,4 @@ func (s *Sweeper) recallCloses(ctx context.Context) error {
 		s.log.Info("close abandoned: its account is in use", "close", closeID)
 	}
 	return nil
-}
-
-// CloseListener handles the end of the orders that close token accounts.
-type CloseListener struct{ ignoreProgress }
-
-var _ dispatch.Listener = CloseListener{}
-
-// OnEnded ends the close. The rent that returns is no part of what an address held in the books.
-// The walk finds it at the treasury, like native coin from any sender.
-func (CloseListener) OnEnded(
-	ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End,
-) ([]ledger.Posting, error) {
-	status := "DONE"
-	if !e.Paid {
-		status = "FAILED"
-	}
-	return nil, endClose(ctx, tx, o.ID, status)
-}
-
-// OnRefused ends the close.
-func (CloseListener) OnRefused(ctx context.Context, tx pg.Tx, o dispatch.Order, _ *signer.Refusal) error {
-	return endClose(ctx, tx, o.ID, "FAILED")
-}
-
-// OnRecalled ends the close.
-func (CloseListener) OnRecalled(ctx context.Context, tx pg.Tx, o dispatch.Order, _ audit.Actor) error {
-	return endClose(ctx, tx, o.ID, "FAILED")
-}
-
-func endClose(ctx context.Context, tx pg.Tx, closeID, status string) error {
-	tag, err := tx.Exec(
-		ctx, `UPDATE closes SET status = $2, ended_at = $3 WHERE close_id = $1 AND status = 'OPEN'`, closeID, status,
-		tx.Now,
-	)
-	return endError("close "+closeID, tag, err)
 }

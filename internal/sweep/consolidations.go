@@ -7,11 +7,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/id"
-	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/signer"
@@ -104,8 +102,9 @@ type consolidationCandidate struct {
 func (s *Sweeper) openConsolidation(
 	ctx context.Context, t consolidationCandidate, native int, fees chain.Fees,
 ) (bool, error) {
-	isWorth := false
+	isWorth, trigger := false, dispatch.TriggerValue
 	if t.isDemanded {
+		trigger = dispatch.TriggerDemand
 		var err error
 		if fees, err = s.chain.Sender.TransferFees(ctx); err != nil {
 			return false, err
@@ -134,17 +133,11 @@ func (s *Sweeper) openConsolidation(
 		return false, err
 	}
 	err = s.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		if err := dispatch.Submit(ctx, tx, dispatch.Order{
+		return submit(ctx, tx, dispatch.Order{
 			ID: orderID, OrgID: t.OrgID, Purpose: signer.Consolidate, Chain: s.chain.Name, WalletID: t.ID,
 			ToWalletID: changeWallet.ID, To: changeWallet.Address,
-			MintID: native, Amount: money.Zero,
-		}); err != nil {
-			return err
-		}
-		_, err := tx.Exec(ctx, `
-			INSERT INTO consolidations (consolidation_id, org_id, chain, wallet_id, status, created_at)
-			VALUES ($1, $2, $3, $4, 'OPEN', $5)`, orderID, t.OrgID, s.chain.Name, t.ID, tx.Now)
-		return err
+			MintID: native, Amount: money.Zero, Trigger: trigger,
+		})
 	})
 	if pg.ViolatesConstraint(err, "consolidations_one_open") {
 		return false, nil // another planner was first
@@ -154,39 +147,4 @@ func (s *Sweeper) openConsolidation(
 	}
 	s.log.Info("consolidation planned", "treasury", t.ID, "order", orderID, "rate", fees.TipCap.String())
 	return true, nil
-}
-
-// ConsolidationListener handles the end of the consolidations' orders.
-type ConsolidationListener struct{ ignoreProgress }
-
-var _ dispatch.Listener = ConsolidationListener{}
-
-// OnEnded ends the consolidation. It changes nothing in the books but the fee.
-func (ConsolidationListener) OnEnded(
-	ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End,
-) ([]ledger.Posting, error) {
-	status := "DONE"
-	if !e.Paid {
-		status = "FAILED"
-	}
-	return nil, endConsolidation(ctx, tx, o.ID, status)
-}
-
-// OnRefused ends the consolidation. The next plan decides whether to make another one.
-func (ConsolidationListener) OnRefused(ctx context.Context, tx pg.Tx, o dispatch.Order, _ *signer.Refusal) error {
-	return endConsolidation(ctx, tx, o.ID, "REFUSED")
-}
-
-// OnRecalled ends the consolidation.
-func (ConsolidationListener) OnRecalled(ctx context.Context, tx pg.Tx, o dispatch.Order, _ audit.Actor) error {
-	return endConsolidation(ctx, tx, o.ID, "REFUSED")
-}
-
-func endConsolidation(ctx context.Context, tx pg.Tx, orderID, status string) error {
-	tag, err := tx.Exec(
-		ctx, `UPDATE consolidations SET status = $2, ended_at = $3 WHERE consolidation_id = $1
-			AND status = 'OPEN'`, orderID, status,
-		tx.Now,
-	)
-	return endError("merge "+orderID, tag, err)
 }

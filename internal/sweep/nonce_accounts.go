@@ -9,7 +9,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/id"
@@ -226,8 +225,8 @@ func loadNonceAccounts(
 	return statuses, nil
 }
 
-// openNonceAccount inserts a nonce account and submits its order. It returns false if the row
-// exists already.
+// openNonceAccount submits the order that creates a nonce account. It returns false if one has the
+// address already.
 func (s *Sweeper) openNonceAccount(ctx context.Context, t wallet.Wallet, p chain.Payment) (bool, error) {
 	err := s.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		var native int
@@ -236,17 +235,10 @@ func (s *Sweeper) openNonceAccount(ctx context.Context, t wallet.Wallet, p chain
 		).Scan(&native); err != nil {
 			return fmt.Errorf("native coin of %s: %w", s.chain.Name, err)
 		}
-		orderID := id.New("place", tx.Now)
-		if err := dispatch.Submit(ctx, tx, dispatch.Order{
-			ID: orderID, OrgID: t.OrgID, Purpose: signer.CreateNonceAccount, Chain: s.chain.Name, WalletID: t.ID,
-			To: p.To, MintID: native, Amount: p.Amount,
-		}); err != nil {
-			return err
-		}
-		_, err := tx.Exec(ctx, `
-			INSERT INTO nonce_accounts (nonce_account_id, org_id, chain, wallet_id, address, amount, status, created_at)
-			VALUES ($1, $2, $3, $4, $5, $6, 'OPEN', $7)`, orderID, t.OrgID, s.chain.Name, t.ID, p.To, p.Amount, tx.Now)
-		return err
+		return submit(ctx, tx, dispatch.Order{
+			ID: id.New("place", tx.Now), OrgID: t.OrgID, Purpose: signer.CreateNonceAccount, Chain: s.chain.Name,
+			WalletID: t.ID, To: p.To, MintID: native, Amount: p.Amount, Trigger: dispatch.TriggerDemand,
+		})
 	})
 	if pg.ViolatesConstraint(err, "nonce_accounts_address_once") {
 		return false, nil
@@ -254,46 +246,16 @@ func (s *Sweeper) openNonceAccount(ctx context.Context, t wallet.Wallet, p chain
 	return err == nil, err
 }
 
-// NonceAccountListener handles the end of the orders that create nonce accounts.
-type NonceAccountListener struct{ ignoreProgress }
+// NonceAccountListener handles the orders that create nonce accounts.
+type NonceAccountListener struct{ Listener }
 
-var _ dispatch.Listener = NonceAccountListener{}
-
-// OnEnded ends the creation and makes the orders due that wait for a slot. The fee of the order
-// includes the rent that stays in the account.
+// OnEnded makes the orders due that wait for a slot. The fee of the order includes the rent that
+// stays in the account.
 func (NonceAccountListener) OnEnded(
 	ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End,
 ) ([]ledger.Posting, error) {
-	status := "DONE"
 	if !e.Paid {
-		status = "FAILED"
-	}
-	if err := endNonceAccount(ctx, tx, o.ID, status); err != nil || !e.Paid {
-		return nil, err
+		return nil, nil
 	}
 	return nil, dispatch.FundsArrived(ctx, tx, o.WalletID, o.Chain, dispatch.WaitSlot)
-}
-
-// OnRefused ends the creation. A creation that the signer refused may be tried again; one whose
-// address is taken may not.
-func (NonceAccountListener) OnRefused(ctx context.Context, tx pg.Tx, o dispatch.Order, r *signer.Refusal) error {
-	status := "REFUSED"
-	if r.Code == dispatch.NonceAccountTaken {
-		status = "FAILED"
-	}
-	return endNonceAccount(ctx, tx, o.ID, status)
-}
-
-// OnRecalled ends the creation, which may be tried again.
-func (NonceAccountListener) OnRecalled(ctx context.Context, tx pg.Tx, o dispatch.Order, _ audit.Actor) error {
-	return endNonceAccount(ctx, tx, o.ID, "REFUSED")
-}
-
-func endNonceAccount(ctx context.Context, tx pg.Tx, orderID, status string) error {
-	tag, err := tx.Exec(
-		ctx, `UPDATE nonce_accounts SET status = $2, ended_at = $3 WHERE nonce_account_id = $1
-			AND status = 'OPEN'`, orderID, status,
-		tx.Now,
-	)
-	return endError("place "+orderID, tag, err)
 }

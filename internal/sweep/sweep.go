@@ -26,7 +26,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
@@ -40,16 +39,6 @@ import (
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/wallet"
-)
-
-// Trigger says why a sweep was planned.
-type Trigger string
-
-// The triggers of a sweep.
-const (
-	TriggerValue  Trigger = "VALUE"  // its amount is worth its fee
-	TriggerDemand Trigger = "DEMAND" // a withdrawal waits for it
-	TriggerPerson Trigger = "PERSON" // a person asked for it
 )
 
 // Config holds the intervals and limits of a Sweeper. A zero value means the default.
@@ -202,9 +191,6 @@ func (s *Sweeper) recallReverting(ctx context.Context) (int, error) {
 				Scan(&m.WalletID, &m.OrgID, &m.MintID, &m.Minus); err != nil {
 				return err
 			}
-			if err := endSweep(ctx, tx, sweepID, "FAILED", ""); err != nil {
-				return err
-			}
 			m.Part = wallet.Reserved
 			return wallet.MoveFunds(ctx, tx, m)
 		})
@@ -326,7 +312,7 @@ func (s *Sweeper) planOnDemand(ctx context.Context) (made int, err error) {
 			if missing[k].IsZero() {
 				break
 			}
-			ok, e := s.openSweep(ctx, src, TriggerDemand)
+			ok, e := s.openSweep(ctx, src, dispatch.TriggerDemand)
 			err = errors.Join(err, e) // the other addresses need not wait for it
 			if ok {
 				made++
@@ -376,7 +362,7 @@ func (s *Sweeper) planByValue(ctx context.Context) (made int, err error) {
 			if value.Cmp(worth) < 0 {
 				break // the largest come first
 			}
-			opened, e := s.openSweep(ctx, src, TriggerValue)
+			opened, e := s.openSweep(ctx, src, dispatch.TriggerValue)
 			err = errors.Join(err, e)
 			if opened {
 				made++
@@ -433,7 +419,7 @@ func (s *Sweeper) SweepWallet(ctx context.Context, walletID string, mintID int) 
 	if err != nil || len(sources) == 0 {
 		return false, err
 	}
-	return s.openSweep(ctx, sources[0], TriggerPerson)
+	return s.openSweep(ctx, sources[0], dispatch.TriggerPerson)
 }
 
 // SweepAll plans the sweep of everything that may be swept on the chain, at any value, and returns
@@ -448,7 +434,7 @@ func (s *Sweeper) SweepAll(ctx context.Context) (made int, err error) {
 		return 0, err
 	}
 	for _, src := range sources {
-		opened, e := s.openSweep(ctx, src, TriggerPerson)
+		opened, e := s.openSweep(ctx, src, dispatch.TriggerPerson)
 		err = errors.Join(err, e)
 		if opened {
 			made++
@@ -457,10 +443,10 @@ func (s *Sweeper) SweepAll(ctx context.Context) (made int, err error) {
 	return made, err
 }
 
-// openSweep reserves what a sweep moves, inserts its row and submits its order. It verifies first
+// openSweep reserves what a sweep moves and submits its order. It verifies first
 // that both addresses are Coffer's: the source because its key has to sign, the treasury because it
 // receives. Rule COIN-1.
-func (s *Sweeper) openSweep(ctx context.Context, src source, trigger Trigger) (bool, error) {
+func (s *Sweeper) openSweep(ctx context.Context, src source, trigger dispatch.Trigger) (bool, error) {
 	treasury, err := s.wallets.Treasury(ctx, src.OrgID, s.chain.Name.Family())
 	if err != nil {
 		return false, fmt.Errorf("treasury of %s: %w", src.OrgID, err)
@@ -481,23 +467,15 @@ func (s *Sweeper) openSweep(ctx context.Context, src source, trigger Trigger) (b
 		if !ok {
 			return fmt.Errorf("mint %d is not in the catalogue", src.MintID)
 		}
-		sweepID := id.New("sw", tx.Now)
 		o := dispatch.Order{
-			ID: sweepID, OrgID: src.OrgID, Purpose: signer.Sweep, Chain: s.chain.Name, WalletID: fromWallet.ID,
+			ID: id.New("sw", tx.Now), OrgID: src.OrgID, Purpose: signer.Sweep, Chain: s.chain.Name, WalletID: fromWallet.ID,
 			ToWalletID: treasury.ID, To: treasury.Address,
-			MintID: m.ID, Contract: m.Contract, Amount: src.Movable,
+			MintID: m.ID, Contract: m.Contract, Amount: src.Movable, Trigger: trigger,
 		}
 		if s.chain.SeparateFeePayer {
 			o.WalletID, o.FromWalletID = treasury.ID, fromWallet.ID
 		}
-		if err := dispatch.Submit(ctx, tx, o); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(ctx, `
-			INSERT INTO sweeps (sweep_id, org_id, chain, wallet_id, to_wallet_id, mint_id, amount, trigger, status, created_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'OPEN', $9)`,
-			sweepID, src.OrgID, s.chain.Name, fromWallet.ID, treasury.ID, m.ID, src.Movable, trigger,
-			tx.Now); err != nil {
+		if err := submit(ctx, tx, o); err != nil {
 			return err
 		}
 		err = wallet.MoveFunds(ctx, tx, wallet.Movement{
@@ -522,78 +500,78 @@ func (s *Sweeper) openSweep(ctx context.Context, src source, trigger Trigger) (b
 	return true, nil
 }
 
-// SweepListener handles the progress of the sweeps' orders.
-type SweepListener struct{}
-
-// OnBroadcast stores the hash.
-func (SweepListener) OnBroadcast(ctx context.Context, tx pg.Tx, o dispatch.Order, hash chain.TxHash) error {
-	_, err := tx.Exec(ctx, `UPDATE sweeps SET tx_hash = $2 WHERE sweep_id = $1 AND status = 'OPEN'`, o.ID, hash)
-	if err != nil {
-		return fmt.Errorf("sweep %s is in progress: %w", o.ID, err)
-	}
-	return nil
-}
-
-// OnIncluded changes nothing.
-func (SweepListener) OnIncluded(context.Context, pg.Tx, dispatch.Order, chain.TxHash) error {
-	return nil
-}
-
-// OnEnded ends the sweep. It posts nothing, because the total of an organization's addresses does
-// not change.
-func (SweepListener) OnEnded(
-	ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End,
-) ([]ledger.Posting, error) {
-	status := "DONE"
-	if !e.Paid {
-		status = "FAILED"
-	}
-	return nil, endSweep(ctx, tx, o.ID, status, e.Hash)
-}
-
-// OnRefused ends the sweep and releases what it reserved.
-func (SweepListener) OnRefused(ctx context.Context, tx pg.Tx, o dispatch.Order, _ *signer.Refusal) error {
-	if err := endSweep(ctx, tx, o.ID, "FAILED", ""); err != nil {
+// submit submits an internal order and inserts the row that is its cause.
+func submit(ctx context.Context, tx pg.Tx, o dispatch.Order) error {
+	if err := dispatch.Submit(ctx, tx, o); err != nil {
 		return err
 	}
+	return insertCause(ctx, tx, o, o.Trigger)
+}
+
+func insertCause(ctx context.Context, tx pg.Tx, o dispatch.Order, trigger dispatch.Trigger) error {
+	_, err := tx.Exec(ctx, `INSERT INTO internal_orders (order_id, org_id, purpose, trigger) VALUES ($1, $2, $3, $4)`,
+		o.ID, o.OrgID, o.Purpose, trigger)
+	if err != nil {
+		return fmt.Errorf("insert the cause of order %s: %w", o.ID, err)
+	}
+	return nil
+}
+
+// Listener handles the orders that close token accounts and consolidate outputs. It changes
+// nothing: their state is the order's. Nothing else is held for them.
+type Listener struct{}
+
+// OnBroadcast implements dispatch.Listener.
+func (Listener) OnBroadcast(context.Context, pg.Tx, dispatch.Order, chain.TxHash) error { return nil }
+
+// OnIncluded implements dispatch.Listener.
+func (Listener) OnIncluded(context.Context, pg.Tx, dispatch.Order, chain.TxHash) error { return nil }
+
+// OnEnded posts nothing. The rent of a closed account is no part of what an address held in the
+// books: the walk finds it at the treasury, like native coin from any sender. A consolidation
+// changes nothing in the books but the fee.
+func (Listener) OnEnded(context.Context, pg.Tx, dispatch.Order, dispatch.End) ([]ledger.Posting, error) {
+	return nil, nil
+}
+
+// OnRefused changes nothing. The next plan decides whether to make another order.
+func (Listener) OnRefused(context.Context, pg.Tx, dispatch.Order, *signer.Refusal) error { return nil }
+
+// OnRecalled changes nothing.
+func (Listener) OnRecalled(context.Context, pg.Tx, dispatch.Order, audit.Actor) error { return nil }
+
+// OnRestored implements dispatch.RestoreListener. It inserts the causes that the backup lacks.
+func (Listener) OnRestored(
+	ctx context.Context, tx pg.Tx, orders []dispatch.RestoredOrder,
+) ([]ledger.Posting, error) {
+	for _, o := range orders {
+		if !o.IsNew {
+			continue
+		}
+		if err := insertCause(ctx, tx, o.Order, dispatch.TriggerRestore); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// SweepListener handles the orders of sweeps. Their end posts nothing, because the total of an
+// organization's addresses does not change.
+type SweepListener struct{ Listener }
+
+// OnRefused releases what the sweep reserved.
+func (SweepListener) OnRefused(ctx context.Context, tx pg.Tx, o dispatch.Order, _ *signer.Refusal) error {
 	return wallet.MoveFunds(ctx, tx, wallet.Movement{
 		WalletID: o.SourceWalletID(), OrgID: o.OrgID, MintID: o.MintID, Part: wallet.Reserved, Minus: o.Amount,
 	})
 }
 
-// OnRecalled ends the sweep as OnRefused does.
+// OnRecalled releases what the sweep reserved.
 func (s SweepListener) OnRecalled(ctx context.Context, tx pg.Tx, o dispatch.Order, _ audit.Actor) error {
 	return s.OnRefused(ctx, tx, o, nil)
 }
 
-func endSweep(ctx context.Context, tx pg.Tx, sweepID, status string, hash chain.TxHash) error {
-	tag, err := tx.Exec(ctx, `
-		UPDATE sweeps SET status = $2, tx_hash = coalesce(nullif($3, ''), tx_hash), ended_at = $4
-		WHERE sweep_id = $1 AND status = 'OPEN'`, sweepID, status, string(hash), tx.Now)
-	return endError("sweep "+sweepID, tag, err)
-}
-
-// ignoreProgress implements the progress methods of a listener whose rows do not change before the
-// end.
-type ignoreProgress struct{}
-
-// OnBroadcast implements dispatch.Listener.
-func (ignoreProgress) OnBroadcast(context.Context, pg.Tx, dispatch.Order, chain.TxHash) error {
-	return nil
-}
-
-// OnIncluded implements dispatch.Listener.
-func (ignoreProgress) OnIncluded(context.Context, pg.Tx, dispatch.Order, chain.TxHash) error {
-	return nil
-}
-
-// endError returns the error of a statement that has to end one open row.
-func endError(name string, tag pgconn.CommandTag, err error) error {
-	if err == nil && tag.RowsAffected() != 1 {
-		err = errors.New("it is not open")
-	}
-	if err != nil {
-		return fmt.Errorf("end %s: %w", name, err)
-	}
-	return nil
-}
+var (
+	_ dispatch.Listener        = Listener{}
+	_ dispatch.RestoreListener = Listener{}
+)

@@ -212,7 +212,7 @@ func TestASweepThatTheSignerRefusesGivesBackWhatItReserved(t *testing.T) {
 			return err
 		}
 		if _, err := tx.Exec(
-			ctx, `UPDATE dispatch_orders SET status = 'REFUSED' WHERE order_id = $1`, o.ID,
+			ctx, `UPDATE dispatch_orders SET status = 'REFUSED', ended_at = $2 WHERE order_id = $1`, o.ID, tx.Now,
 		); err != nil {
 			return err
 		}
@@ -396,15 +396,21 @@ func TestASweepThatFailsAgainAndAgainRestsLongerAndLonger(t *testing.T) {
 	if n := tried(12); n < 5 || n > 12 {
 		t.Errorf("got %d tries in half a day, want one in an hour or two", n)
 	}
-	// After a successful sweep, the next failure counts as the first again. The order of that sweep
-	// does not matter here.
+	// After a successful sweep, the next failure counts as the first again. The slot and the proof of
+	// that sweep do not matter here.
 	owner := pgtest.OwnerPool(t, y.db)
 	for _, sql := range []string{
-		`ALTER TABLE sweeps DISABLE TRIGGER sweeps_as_ordered`, `
-		INSERT INTO sweeps (sweep_id, org_id, chain, wallet_id, to_wallet_id, mint_id, amount, trigger, status, created_at, ended_at)
-		SELECT 'sw_done', org_id, 'ETHEREUM', wallet_id, wallet_id, ` + fmt.Sprint(usdc) + `, 1, 'PERSON', 'DONE', '` + y.now.Format(time.RFC3339) + `', '` +
-			y.now.Format(time.RFC3339) + `' FROM wallets WHERE wallet_id = '` + ann.ID + `'`,
-		`ALTER TABLE sweeps ENABLE TRIGGER sweeps_as_ordered`,
+		`ALTER TABLE dispatch_orders DROP CONSTRAINT dispatch_orders_end_proven`,
+		`ALTER TABLE dispatch_orders DISABLE TRIGGER USER`, `
+		INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_wallet_id, to_address, mint_id,
+			contract, amount, trigger, status, attempt_after, created_at, ended_at)
+		SELECT 'sw_done', org_id, 'SWEEP', chain, wallet_id, wallet_id, address, mint_id, contract, 1, 'PERSON', 'PAID',
+			at, at, at
+		FROM wallets, mints, CAST('` + y.now.Format(time.RFC3339) + `' AS timestamptz) at
+		WHERE wallet_id = '` + ann.ID + `' AND mint_id = ` + fmt.Sprint(usdc) + `;
+		INSERT INTO internal_orders
+		SELECT order_id, org_id, purpose, trigger FROM dispatch_orders WHERE order_id = 'sw_done'`,
+		`ALTER TABLE dispatch_orders ENABLE TRIGGER USER`,
 	} {
 		_, err := owner.Exec(y.ctx, sql)
 		y.must(err)

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/cofferpay/coffer/internal/audit"
-
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/id"
 	"github.com/cofferpay/coffer/internal/ledger"
@@ -81,18 +79,11 @@ func (s *Sweeper) openTopUp(ctx context.Context, o dispatch.UnderfundedOrder, na
 		if err := s.wallets.VerifyAttestation(toWallet); err != nil {
 			return err
 		}
-		topUpID := id.New("gas", tx.Now)
-		if err := dispatch.Submit(ctx, tx, dispatch.Order{
-			ID: topUpID, OrgID: o.OrgID, Purpose: signer.GasTopUp, Chain: s.chain.Name, WalletID: treasury.ID,
-			ToWalletID: toWallet.ID, To: toWallet.Address,
-			MintID: native, Amount: amount,
+		if err := submit(ctx, tx, dispatch.Order{
+			ID: id.New("gas", tx.Now), OrgID: o.OrgID, Purpose: signer.GasTopUp, Chain: s.chain.Name,
+			WalletID: treasury.ID, ToWalletID: toWallet.ID, To: toWallet.Address,
+			MintID: native, Amount: amount, Trigger: dispatch.TriggerDemand,
 		}); err != nil {
-			return err
-		}
-		_, err = tx.Exec(ctx, `
-			INSERT INTO gas_top_ups (top_up_id, org_id, chain, wallet_id, amount, status, created_at)
-			VALUES ($1, $2, $3, $4, $5, 'OPEN', $6)`, topUpID, o.OrgID, s.chain.Name, toWallet.ID, amount, tx.Now)
-		if err != nil {
 			return err
 		}
 		// Checked while no other top-up can be open any more: the previous one may have ended since
@@ -133,39 +124,15 @@ func (s *Sweeper) topUpAmount(ctx context.Context, amount money.Amount) (money.A
 	return amount.Add(margin)
 }
 
-// TopUpListener handles the end of the top-ups' orders.
-type TopUpListener struct{ ignoreProgress }
+// TopUpListener handles the orders of top-ups.
+type TopUpListener struct{ Listener }
 
-var _ dispatch.Listener = TopUpListener{}
-
-// OnEnded ends the top-up and makes the sweep that waits for it due.
+// OnEnded makes the sweep that waits for the top-up due.
 func (TopUpListener) OnEnded(
 	ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End,
 ) ([]ledger.Posting, error) {
-	status := "DONE"
 	if !e.Paid {
-		status = "FAILED"
-	}
-	if err := endTopUp(ctx, tx, o.ID, status); err != nil || !e.Paid {
-		return nil, err
+		return nil, nil
 	}
 	return nil, dispatch.FundsArrived(ctx, tx, o.ToWalletID, o.Chain, dispatch.WaitGas)
-}
-
-// OnRefused ends the top-up.
-func (TopUpListener) OnRefused(ctx context.Context, tx pg.Tx, o dispatch.Order, _ *signer.Refusal) error {
-	return endTopUp(ctx, tx, o.ID, "FAILED")
-}
-
-// OnRecalled ends the top-up.
-func (TopUpListener) OnRecalled(ctx context.Context, tx pg.Tx, o dispatch.Order, _ audit.Actor) error {
-	return endTopUp(ctx, tx, o.ID, "FAILED")
-}
-
-func endTopUp(ctx context.Context, tx pg.Tx, topUpID, status string) error {
-	tag, err := tx.Exec(
-		ctx, `UPDATE gas_top_ups SET status = $2, ended_at = $3 WHERE top_up_id = $1 AND status = 'OPEN'`, topUpID,
-		status, tx.Now,
-	)
-	return endError("top-up "+topUpID, tag, err)
 }

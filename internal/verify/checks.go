@@ -639,64 +639,31 @@ var checks = []Check{
 			OR v.journal_seq IS NOT NULL AND w.end_status IS NOT NULL AND w.status <> w.end_status`,
 	},
 
-	{ID: "I-16-sweep", Promise: "every sweep and top-up is its order, and ended with it", breachSQL: `
-		SELECT coalesce(s.org_id, o.org_id), coalesce(s.what || ' ' || s.id, 'order ' || o.order_id),
-			CASE WHEN s.id IS NULL THEN 'moves what nobody planned'
-				WHEN o.order_id IS NULL THEN format('is %s and has no order', s.status)
-				ELSE format('%s of mint %s is %s, its order of %s of mint %s is %s', s.amount, s.mint_id, s.status, o.amount, o.mint_id, o.status) END
-		FROM (SELECT 'sweep' AS what, 'SWEEP' AS purpose, sweep_id AS id, org_id, chain, wallet_id AS from_id, to_wallet_id AS to_id, mint_id, amount, status FROM sweeps
-			UNION ALL
-			SELECT 'top-up', 'GAS', g.top_up_id, g.org_id, g.chain, NULL, g.wallet_id, n.mint_id, g.amount, g.status
-			FROM gas_top_ups g LEFT JOIN mints n ON n.chain = g.chain AND n.contract = '') s
-		FULL JOIN (SELECT * FROM dispatch_orders WHERE purpose IN ('SWEEP', 'GAS')) o ON o.order_id = s.id
-		WHERE s.id IS NULL OR o.order_id IS NULL
-			OR (s.purpose, s.org_id, s.chain, coalesce(s.from_id, o.wallet_id), s.to_id, s.mint_id, s.amount)
-				IS DISTINCT FROM (o.purpose, o.org_id, o.chain, coalesce(o.from_wallet_id, o.wallet_id), o.to_wallet_id, o.mint_id, o.amount)
-			OR (s.status = 'DONE') <> (o.status = 'PAID')
-			OR (s.status = 'FAILED') <> (o.status IN ('FAILED', 'REFUSED', 'WITHDRAWN'))`},
+	{
+		ID: "I-16-sweep", Promise: "every sweep and top-up was planned, and goes to or comes from a treasury",
+		breachSQL: unplannedOrders(`'SWEEP', 'GAS'`, `CASE o.purpose WHEN 'SWEEP' THEN receives ELSE pays END`),
+	},
 
-	{ID: "I-16-place", Promise: "every nonce account creation is its order, and ended with it", breachSQL: `
-		SELECT coalesce(p.org_id, o.org_id), 'place ' || coalesce(p.nonce_account_id, o.order_id),
-			CASE WHEN p.nonce_account_id IS NULL THEN 'is made by nobody who planned it'
-				WHEN o.order_id IS NULL THEN format('is %s and has no order', p.status)
-				ELSE format('%s at %s is %s, its order of %s to %s is %s', p.amount, p.address, p.status, o.amount, o.to_address, o.status) END
-		FROM nonce_accounts p
-		FULL JOIN (SELECT * FROM dispatch_orders WHERE purpose = 'PLACE') o ON o.order_id = p.nonce_account_id
-		WHERE p.nonce_account_id IS NULL OR o.order_id IS NULL
-			OR (p.org_id, p.chain, p.wallet_id, p.address, p.amount) IS DISTINCT FROM (o.org_id, o.chain, o.wallet_id, o.to_address, o.amount)
-			OR (p.status = 'DONE') <> (o.status = 'PAID')
-			OR (p.status = 'OPEN') <> (o.status NOT IN ('PAID', 'FAILED', 'REFUSED', 'WITHDRAWN'))`},
+	{
+		ID: "I-16-place", Promise: "every nonce account creation was planned, for a treasury",
+		breachSQL: unplannedOrders(`'PLACE'`, `pays`),
+	},
 
-	{ID: "I-16-merge", Promise: "every consolidation is its order, makes no payment, and ended with it", breachSQL: `
-		SELECT coalesce(m.org_id, o.org_id), 'merge ' || coalesce(m.consolidation_id, o.order_id),
-			CASE WHEN m.consolidation_id IS NULL THEN 'is made by nobody who planned it'
-				WHEN o.order_id IS NULL THEN format('is %s and has no order', m.status)
-				ELSE format('is %s, its order of %s to %s is %s', m.status, o.amount, o.to_address, o.status) END
-		FROM consolidations m
-		FULL JOIN (SELECT * FROM dispatch_orders WHERE purpose = 'MERGE') o ON o.order_id = m.consolidation_id
-		LEFT JOIN wallets w ON w.wallet_id = o.to_wallet_id
-		WHERE m.consolidation_id IS NULL OR o.order_id IS NULL
-			OR (m.org_id, m.chain, m.wallet_id) IS DISTINCT FROM (o.org_id, o.chain, o.wallet_id)
-			OR o.amount <> 0 OR (w.org_id, w.purpose, w.address) IS DISTINCT FROM (o.org_id, 'CHANGE', o.to_address)
+	{ID: "I-16-merge", Promise: "every consolidation was planned and makes no payment", breachSQL: unplannedOrders(`'MERGE'`, `pays`) + `
+		UNION ALL
+		SELECT o.org_id, 'order ' || o.order_id, format('consolidates outputs, and sends %s to %s', o.amount, o.to_address)
+		FROM dispatch_orders o LEFT JOIN wallets w ON w.wallet_id = o.to_wallet_id
+		WHERE o.purpose = 'MERGE' AND (o.amount <> 0
+			OR (w.org_id, w.purpose, w.address) IS DISTINCT FROM (o.org_id, 'CHANGE', o.to_address)
 			OR o.status NOT IN ('REFUSED', 'WITHDRAWN') AND EXISTS (SELECT FROM dispatch_slots s
 				WHERE s.chain = o.chain AND is_utxo(s.chain) AND split_part(s.slot_key, ' ', -1) = o.to_address AND s.order_id <> o.order_id)
-			OR EXISTS (SELECT FROM dispatch_slots s WHERE s.order_id = o.order_id AND split_part(s.slot_key, ' ', -1) <> o.to_address)
-			OR (m.status = 'DONE') <> (o.status = 'PAID')
-			OR (m.status = 'OPEN') <> (o.status NOT IN ('PAID', 'FAILED', 'REFUSED', 'WITHDRAWN'))`},
+			OR EXISTS (SELECT FROM dispatch_slots s WHERE s.order_id = o.order_id AND split_part(s.slot_key, ' ', -1) <> o.to_address))`},
 
-	{ID: "I-16-close", Promise: "every close is its order, and ended with it", breachSQL: `
-		SELECT coalesce(c.org_id, o.org_id), 'close ' || coalesce(c.close_id, o.order_id),
-			CASE WHEN c.close_id IS NULL THEN 'closes what nobody planned to'
-				WHEN o.order_id IS NULL THEN format('is %s and has no order', c.status)
-				ELSE format('%s in mint %s of %s is %s, its order of %s in mint %s of %s is %s', c.amount, c.mint_id, c.wallet_id, c.status,
-					o.amount, o.mint_id, coalesce(o.from_wallet_id, o.wallet_id), o.status) END
-		FROM closes c
-		FULL JOIN (SELECT * FROM dispatch_orders WHERE purpose = 'CLOSE') o ON o.order_id = c.close_id
-		WHERE c.close_id IS NULL OR o.order_id IS NULL
-			OR (c.org_id, c.chain, c.wallet_id, c.to_wallet_id, c.mint_id, c.amount)
-				IS DISTINCT FROM (o.org_id, o.chain, coalesce(o.from_wallet_id, o.wallet_id), o.to_wallet_id, o.mint_id, o.amount)
-			OR (c.status = 'DONE') <> (o.status = 'PAID')
-			OR (c.status = 'FAILED') <> (o.status IN ('FAILED', 'REFUSED', 'WITHDRAWN'))`},
+	{
+		ID: "I-16-close", Promise: "every close was planned, and goes from an address to its treasury",
+		breachSQL: unplannedOrders(`'CLOSE'`,
+			`receives AND NOT EXISTS (SELECT FROM wallets f WHERE f.wallet_id = o.from_wallet_id AND f.purpose = 'TREASURY')`),
+	},
 
 	{ID: "I-17", Promise: "an order ended on a proven block, and its fee was posted once", breachSQL: `
 		WITH posted AS (
@@ -1034,4 +1001,25 @@ var checks = []Check{
 		Promise: "every whitelist entry is what the signer endorsed, and is on the list until it was revoked",
 		inspect: checkWhitelist,
 	},
+}
+
+// unplannedOrders selects the internal orders of some purposes that do not agree with their causes
+// in internal_orders, or whose treasury does not do what sound says. There, pays means that the
+// wallet with the slot is a treasury of the organization, and receives that the payee is.
+func unplannedOrders(purposes, sound string) string {
+	return `
+		SELECT coalesce(o.org_id, i.org_id), 'order ' || coalesce(o.order_id, i.order_id),
+			CASE WHEN i.order_id IS NULL THEN format('is a %s that was not planned', o.purpose)
+				WHEN o.order_id IS NULL THEN format('was planned as a %s and does not exist', i.purpose)
+				ELSE format('was planned as a %s by %s, and is a %s by %s of %s to %s', i.purpose, i.trigger, o.purpose, o.trigger,
+					coalesce(o.from_wallet_id, o.wallet_id), o.to_address) END
+		FROM (SELECT * FROM internal_orders WHERE purpose IN (` + purposes + `)) i
+		FULL JOIN (SELECT * FROM dispatch_orders WHERE purpose IN (` + purposes + `)) o ON o.order_id = i.order_id
+		CROSS JOIN LATERAL (SELECT
+			EXISTS (SELECT FROM wallets w WHERE w.wallet_id = o.wallet_id AND (w.org_id, w.purpose) = (o.org_id, 'TREASURY')) AS pays,
+			EXISTS (SELECT FROM wallets w WHERE w.wallet_id = o.to_wallet_id
+				AND (w.org_id, w.purpose, w.address) = (o.org_id, 'TREASURY', o.to_address)) AS receives) t
+		WHERE i.order_id IS NULL OR o.order_id IS NULL
+			OR (i.org_id, i.purpose, i.trigger) IS DISTINCT FROM (o.org_id, o.purpose, o.trigger)
+			OR (` + sound + `) IS NOT TRUE`
 }

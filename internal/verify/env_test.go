@@ -222,11 +222,12 @@ func newTestEnv(t testing.TB) *testEnv {
 		ended := status == "PAID" || status == "FAILED"
 		out := ended || status == "BROADCAST"
 		h.exec(`INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_wallet_id, to_address, mint_id, contract, amount, customer_id,
-				status, attempt_after, created_at, tx_hash, fee, proof_id, ended_at)
+				status, attempt_after, created_at, tx_hash, fee, proof_id, ended_at, trigger)
 			SELECT $1, $2, $3, 'ETHEREUM', $4, $5, $6, $7, $8, $9, CASE WHEN $3 = 'PAYMENT' THEN 'ann' END, $10, now(), now(),
 				CASE WHEN $11 THEN 'hash_' || $1 END, CASE WHEN $12 THEN $13::int END,
-				CASE WHEN $12 THEN (SELECT proof_id FROM finality_proofs WHERE height = 13) END, CASE WHEN $12 THEN now() END`,
+				CASE WHEN $12 THEN (SELECT proof_id FROM finality_proofs WHERE height = 13) END, CASE WHEN $12 THEN now() END, CASE WHEN $3 NOT IN ('PAYMENT', 'RETURN') THEN 'VALUE' END`,
 			id, h.org, purpose, wallet, to, address, mintID, contract, amount, status, out, ended, fee)
+		h.insertCause(id)
 		if status == "QUEUED" || status == "REFUSED" || status == "WITHDRAWN" {
 			return
 		}
@@ -250,30 +251,16 @@ func newTestEnv(t testing.TB) *testEnv {
 		}
 	}
 	dep, tre := "we_dep", "we_tre"
-	h.exec(
-		`INSERT INTO gas_top_ups VALUES ('gas_done', $1, 'ETHEREUM', 'we_dep', 50, 'DONE', now(), now()), ('gas_open', $1, 'ETHEREUM', 'we_dep', 40, 'OPEN', now(), NULL)`,
-		h.org,
-	)
 	ordered("gas_done", "GAS", tre, &dep, 2, 50, "PAID", 3, 9)
 	ordered("gas_open", "GAS", tre, &dep, 2, 40, "SLOTTED", 0, 6)
-	h.exec(`INSERT INTO sweeps (sweep_id, org_id, chain, wallet_id, to_wallet_id, mint_id, amount, trigger, status, created_at) VALUES
-		('sw_done', $1, 'ETHEREUM', 'we_dep', 'we_tre', 1, 600, 'VALUE', 'DONE', now()), ('sw_open', $1, 'ETHEREUM', 'we_dep', 'we_tre', 1, 100, 'VALUE', 'OPEN', now())`,
-		h.org)
 	ordered("sw_done", "SWEEP", dep, &tre, 1, 600, "PAID", 5, 9)
 	ordered("sw_open", "SWEEP", dep, &tre, 1, 100, "QUEUED", 0, 0)
-	h.exec(
-		`INSERT INTO nonce_accounts (nonce_account_id, org_id, chain, wallet_id, address, amount, status, created_at) VALUES ('pl_open', $1, 'ETHEREUM', 'we_tre', '0xsomebody', 7, 'OPEN', now())`,
-		h.org,
-	)
 	ordered("pl_open", "PLACE", tre, nil, 2, 7, "QUEUED", 0, 0)
 
-	h.exec(
-		`INSERT INTO closes (close_id, org_id, chain, wallet_id, to_wallet_id, mint_id, amount, status, created_at) VALUES ('cl_open', $1, 'ETHEREUM', 'we_dep', 'we_tre', 1, 8, 'OPEN', now())`,
-		h.org,
-	)
-	h.exec(`INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, from_wallet_id, to_wallet_id, to_address, mint_id, contract, amount, status, attempt_after, created_at)
-		VALUES ('cl_open', $1, 'CLOSE', 'ETHEREUM', 'we_tre', 'we_dep', 'we_tre', '0xwe_tre', 1, $2, 8, 'QUEUED', now(), now())`,
+	h.exec(`INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, from_wallet_id, to_wallet_id, to_address, mint_id, contract, amount, status, attempt_after, created_at, trigger)
+		VALUES ('cl_open', $1, 'CLOSE', 'ETHEREUM', 'we_tre', 'we_dep', 'we_tre', '0xwe_tre', 1, $2, 8, 'QUEUED', now(), now(), 'VALUE')`,
 		h.org, tokenContract)
+	h.insertCause("cl_open")
 
 	charged := map[string]int{"wd_failed": 3}
 	withdrawnOf := func(mintID int, id string, amount int, status string, held bool, events ...string) {
@@ -685,11 +672,14 @@ func (h *testEnv) coins(arrived func(
 			deposit_id, CASE deposit_id WHEN 'dep_btc' THEN 'wd_coin' END, proof_id, height, now() FROM deposits WHERE mint_id = 3`)
 	h.exec(`INSERT INTO address_funds (wallet_id, mint_id, org_id, credited, reserved, gas, gas_reserved, dust) VALUES
 		('we_btre', 3, $1, 1000, 400, 100, 20, 0), ('we_bdep', 3, $1, 0, 0, 0, 0, 1)`, h.org)
-	h.exec(
-		`INSERT INTO consolidations (consolidation_id, org_id, chain, wallet_id, status, created_at) VALUES ('mg_open', $1, 'BITCOIN', 'we_btre', 'OPEN', now())`,
-		h.org,
-	)
-	h.exec(`INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_wallet_id, to_address, mint_id, contract, amount, status, attempt_after, created_at)
-		VALUES ('mg_open', $1, 'MERGE', 'BITCOIN', 'we_btre', 'we_bone', '0xwe_bone', 3, '', 0, 'QUEUED', now(), now())`,
+	h.exec(`INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_wallet_id, to_address, mint_id, contract, amount, status, attempt_after, created_at, trigger)
+		VALUES ('mg_open', $1, 'MERGE', 'BITCOIN', 'we_btre', 'we_bone', '0xwe_bone', 3, '', 0, 'QUEUED', now(), now(), 'VALUE')`,
 		h.org)
+	h.insertCause("mg_open")
+}
+
+// insertCause inserts the row that planned an order, if the order is internal.
+func (h *testEnv) insertCause(orderID string) {
+	h.t.Helper()
+	h.exec(`INSERT INTO internal_orders SELECT order_id, org_id, purpose, trigger FROM dispatch_orders WHERE order_id = $1 AND trigger IS NOT NULL`, orderID)
 }

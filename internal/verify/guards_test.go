@@ -26,6 +26,16 @@ func ordered(id, column, value string) string {
 		FROM dispatch_orders o WHERE order_id = 'wd_queued'`
 }
 
+// planned adds the trigger of an internal order to the values of ordered.
+func planned(values string) string { return values + `, 'trigger', 'VALUE'` }
+
+// copied inserts another order like one, except for some values.
+func copied(id, values string) string {
+	return `INSERT INTO dispatch_orders SELECT * FROM jsonb_populate_record(NULL::dispatch_orders,
+		(SELECT to_jsonb(o) || '{"order_id": "or_two", ` + values + `}'
+		FROM dispatch_orders o WHERE order_id = '` + id + `'))`
+}
+
 // Changes that the system role could make with a statement or two, on the database where everything
 // has happened once.
 func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
@@ -81,40 +91,60 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 			`UPDATE dispatch_accounts SET next_nonce = 0`, "dispatch_accounts_forward",
 		},
 		"an open sweep of less": {
-			`UPDATE sweeps SET amount = 1 WHERE sweep_id = 'sw_open'`, "sweeps_fixed",
+			`UPDATE dispatch_orders SET amount = 1 WHERE order_id = 'sw_open'`, "dispatch_orders_payment_fixed",
 		},
 		"a sweep that is open again": {
-			`UPDATE sweeps SET status = 'FAILED' WHERE sweep_id = 'sw_done'`, "sweeps_terminal",
+			`UPDATE dispatch_orders SET status = 'QUEUED' WHERE order_id = 'sw_done'`, "dispatch_orders_terminal",
+		},
+		"a refused sweep that is queued again": {
+			`UPDATE dispatch_orders SET status = 'REFUSED', ended_at = now() WHERE order_id = 'sw_open';
+			UPDATE dispatch_orders SET status = 'QUEUED', ended_at = NULL WHERE order_id = 'sw_open'`,
+			"dispatch_orders_terminal",
+		},
+		"a refused sweep that is taken back": {
+			`UPDATE dispatch_orders SET status = 'REFUSED', ended_at = now() WHERE order_id = 'sw_open';
+			UPDATE dispatch_orders SET status = 'WITHDRAWN' WHERE order_id = 'sw_open'`,
+			"dispatch_orders_terminal",
 		},
 		"a top-up that is open again": {
-			`UPDATE gas_top_ups SET status = 'FAILED' WHERE top_up_id = 'gas_done'`, "gas_top_ups_fixed",
+			`UPDATE dispatch_orders SET status = 'QUEUED' WHERE order_id = 'gas_done'`, "dispatch_orders_terminal",
 		},
 		"a place somewhere else": {
-			`UPDATE nonce_accounts SET address = '0xmallory'
-				WHERE nonce_account_id = 'pl_open'`, "nonce_accounts_fixed",
+			`UPDATE dispatch_orders SET to_address = '0xmallory' WHERE order_id = 'pl_open'`,
+			"dispatch_orders_payment_fixed",
 		},
 		"a second place at one address": {
-			`INSERT INTO nonce_accounts SELECT 'pl_two', org_id, chain, wallet_id, address, amount, status, created_at FROM nonce_accounts WHERE nonce_account_id = 'pl_open'`,
+			copied("pl_open", `"trigger": "PERSON"`), "nonce_accounts_address_once",
+		},
+		"a second place at one address, restored": {
+			copied("pl_open", `"trigger": "RESTORED"`), "nonce_accounts_address_once",
+		},
+		"a second place at an address that another has": {
+			`UPDATE dispatch_orders SET status = 'REFUSED', payee_failed = true, ended_at = now()
+			WHERE order_id = 'pl_open';` +
+				copied("pl_open", `"status": "QUEUED", "payee_failed": false, "ended_at": null`),
 			"nonce_accounts_address_once",
 		},
+		"a second sweep at once":  {copied("sw_open", `"trigger": "PERSON"`), "sweeps_one_open"},
+		"a second close at once":  {copied("cl_open", `"trigger": "PERSON"`), "closes_one_open"},
+		"a second top-up at once": {copied("gas_open", `"status": "QUEUED"`), "gas_top_ups_one_open"},
 		"a merge of another treasury's": {
-			`UPDATE consolidations SET wallet_id = 'we_bdep'
-				WHERE consolidation_id = 'mg_open'`, "consolidations_fixed",
+			`UPDATE dispatch_orders SET wallet_id = 'we_bdep' WHERE order_id = 'mg_open'`,
+			"dispatch_orders_payment_fixed",
 		},
 		"a second merge at once": {
-			`INSERT INTO consolidations (consolidation_id, org_id, chain, wallet_id, status, created_at) SELECT 'mg_two', org_id, chain, wallet_id, status, created_at FROM consolidations`,
-			"consolidations_one_open",
+			copied("mg_open", `"trigger": "PERSON"`), "consolidations_one_open",
 		},
 		"a merge where there are no coins": {
-			`INSERT INTO consolidations (consolidation_id, org_id, chain, wallet_id, status, created_at) SELECT 'mg_two', org_id, 'ETHEREUM', 'we_tre', status, created_at FROM consolidations`,
-			"consolidations_on_utxo_chain",
+			copied("mg_open", `"chain": "ETHEREUM", "wallet_id": "we_tre"`), "dispatch_orders_purpose_known",
 		},
 		"a merge that pays": {
 			`INSERT INTO dispatch_orders SELECT * FROM jsonb_populate_record(NULL::dispatch_orders, (SELECT to_jsonb(o) || '{"order_id": "mg_two", "amount": 1}' FROM dispatch_orders o WHERE order_id = 'mg_open'))`,
 			"dispatch_orders_positive",
 		},
 		"a top-up of more than was ordered": {
-			`UPDATE gas_top_ups SET amount = amount + 1 WHERE top_up_id = 'gas_open'`, "gas_top_ups_fixed",
+			`UPDATE dispatch_orders SET amount = amount + 1 WHERE order_id = 'gas_open'`,
+			"dispatch_orders_payment_fixed",
 		},
 
 		"a hold for nobody's withdrawal": {
@@ -263,11 +293,11 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 		"a payment that nobody approved":  {ordered("wd_held", "amount", `50`), "dispatch_orders_caused"},
 		"a payment in another token":      {ordered("wd_lie", "contract", `'0xalien'`), "dispatch_orders_mint"},
 		"a sweep that nobody planned": {
-			ordered("sw_lie", "purpose", `'SWEEP', 'to_wallet_id', 'we_tre', 'to_address', '0xwe_tre'`),
+			ordered("sw_lie", "purpose", planned(`'SWEEP', 'to_wallet_id', 'we_tre', 'to_address', '0xwe_tre'`)),
 			"dispatch_orders_caused",
 		},
 		"a sweep to somebody else": {
-			ordered("sw_lie", "purpose", `'SWEEP', 'to_wallet_id', 'we_tre', 'to_address', '0xmallory'`),
+			ordered("sw_lie", "purpose", planned(`'SWEEP', 'to_wallet_id', 'we_tre', 'to_address', '0xmallory'`)),
 			"dispatch_orders_to_own",
 		},
 		"an order that has no slot": {
@@ -280,26 +310,51 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 			`UPDATE dispatch_orders SET status = 'FAILED', fee = 0, proof_id = (SELECT max(proof_id) FROM finality_live WHERE chain = 'ETHEREUM') WHERE order_id = 'wd_out'`,
 			"dispatch_orders_caused",
 		},
-		"an end that nobody is charged for": {`UPDATE dispatch_orders SET status = 'PAID', fee = 4, proof_id = (SELECT max(proof_id) FROM finality_live WHERE chain = 'ETHEREUM'), tx_hash = 'x' WHERE order_id = 'gas_open';
-			UPDATE gas_top_ups SET status = 'DONE' WHERE top_up_id = 'gas_open'`, "dispatch_orders_charged"},
-		"a sweep that says it is done": {
-			`UPDATE sweeps SET status = 'DONE' WHERE sweep_id = 'sw_open'`, "sweeps_as_ordered",
+		"an end that nobody is charged for": {`UPDATE dispatch_orders SET status = 'PAID', fee = 4, proof_id = (SELECT max(proof_id) FROM finality_live WHERE chain = 'ETHEREUM'), tx_hash = 'x', ended_at = now() WHERE order_id = 'gas_open'`, "dispatch_orders_charged"},
+		"a cause of an order that may come": {
+			`INSERT INTO internal_orders SELECT 'sw_lie', org_id, 'SWEEP', 'VALUE' FROM organizations`,
+			"internal_orders_order",
 		},
-		"a place that says it is made": {
-			`UPDATE nonce_accounts SET status = 'DONE', ended_at = now()
-				WHERE nonce_account_id = 'pl_open'`, "nonce_accounts_as_ordered",
+		"a second cause": {
+			`INSERT INTO internal_orders SELECT order_id, org_id, purpose, 'PERSON' FROM internal_orders
+			WHERE order_id = 'sw_open'`,
+			"internal_orders_once",
 		},
-		"a place that nobody planned": {
-			ordered("pl_lie", "purpose", `'PLACE', 'customer_id', NULL, 'mint_id', 2, 'contract', ''`),
+		"a sweep planned for another reason": {
+			`UPDATE dispatch_orders SET trigger = 'RESTORED' WHERE order_id = 'sw_open'`,
+			"dispatch_orders_payment_fixed",
+		},
+		"a sweep without a reason": {
+			ordered("sw_lie", "purpose", `'SWEEP', 'to_wallet_id', 'we_tre', 'to_address', '0xwe_tre'`),
+			"dispatch_orders_trigger_known",
+		},
+		"a sweep that was planned as a top-up": {
+			ordered("sw_lie", "purpose", planned(`'SWEEP', 'to_wallet_id', 'we_tre', 'to_address', '0xwe_tre'`)) +
+				`; INSERT INTO internal_orders SELECT order_id, org_id, 'GAS', trigger FROM dispatch_orders
+				WHERE order_id = 'sw_lie'`,
 			"dispatch_orders_caused",
 		},
-		"a merge that says it is done": {
-			`UPDATE consolidations SET status = 'DONE', ended_at = now()
-				WHERE consolidation_id = 'mg_open'`, "consolidations_as_ordered",
+		"a sweep that was planned for another": {
+			ordered("sw_lie", "purpose", planned(`'SWEEP', 'to_wallet_id', 'we_tre', 'to_address', '0xwe_tre'`)) +
+				`; INSERT INTO internal_orders SELECT order_id, org_id, purpose, 'RESTORED' FROM dispatch_orders
+				WHERE order_id = 'sw_lie'`,
+			"dispatch_orders_caused",
+		},
+		"a top-up that nobody planned": {ordered(
+			"gas_lie", "purpose",
+			planned(`'GAS', 'mint_id', 2, 'contract', '', 'to_wallet_id', 'we_tre', 'to_address', '0xwe_tre'`),
+		), "dispatch_orders_caused"},
+		"a place that ended at no time": {
+			`UPDATE dispatch_orders SET status = 'REFUSED' WHERE order_id = 'pl_open'`, "dispatch_orders_end_dated",
+		},
+		"a place that nobody planned": {
+			ordered("pl_lie", "purpose",
+				planned(`'PLACE', 'customer_id', NULL, 'mint_id', 2, 'contract', '', 'to_address', '0xother'`)),
+			"dispatch_orders_caused",
 		},
 		"a merge that nobody planned": {
 			`INSERT INTO dispatch_orders SELECT * FROM jsonb_populate_record(NULL::dispatch_orders,
-			(SELECT to_jsonb(o) || '{"order_id": "wd_coin2", "to_wallet_id": "we_brest", "to_address": "0xwe_brest"}' FROM dispatch_orders o WHERE order_id = 'mg_open'))`,
+			(SELECT to_jsonb(o) || '{"order_id": "wd_coin2", "to_wallet_id": "we_brest", "to_address": "0xwe_brest", "trigger": "RESTORED"}' FROM dispatch_orders o WHERE order_id = 'mg_open'))`,
 			"dispatch_orders_caused",
 		},
 		"a merge that gives its coins to others": {`INSERT INTO dispatch_slots (wallet_id, chain, nonce, slot_key, org_id, order_id, gas_reserved, created_at)
@@ -307,21 +362,22 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 			UPDATE dispatch_accounts SET next_nonce = 2 WHERE wallet_id = 'we_btre';
 			UPDATE utxos SET status = 'RESERVED', order_id = 'mg_open' WHERE outpoint = 'tx_dep_sats:0';
 			UPDATE dispatch_orders SET status = 'SLOTTED' WHERE order_id = 'mg_open'`, "dispatch_orders_caused"},
-		"a close that says it is done": {
-			`UPDATE closes SET status = 'DONE', ended_at = now() WHERE close_id = 'cl_open'`, "closes_as_ordered",
-		},
 		"a close that nobody planned": {ordered(
 			"cl_lie",
 			"purpose",
-			`'CLOSE', 'customer_id', NULL, 'from_wallet_id', 'we_dep', 'wallet_id', 'we_tre', 'to_wallet_id', 'we_tre', 'to_address', '0xwe_tre'`,
+			planned(`'CLOSE', 'customer_id', NULL, 'from_wallet_id', 'we_own', 'wallet_id', 'we_tre', 'to_wallet_id',
+				'we_tre', 'to_address', '0xwe_tre', 'mint_id', 1, 'contract', '`+tokenContract+`'`),
 		), "dispatch_orders_caused"},
 		"a close of the treasury's own": {
-			`UPDATE closes SET wallet_id = 'we_tre' WHERE close_id = 'cl_open'`, "closes_fixed",
+			copied("cl_open", `"from_wallet_id": "we_tre", "wallet_id": "we_dep"`), "closes_home",
 		},
-		"a close that somebody else gets": {`INSERT INTO closes SELECT (jsonb_populate_record(c, '{"close_id": "cl_lie", "to_wallet_id": "we_dep", "restored": true}')).*
-			FROM closes c WHERE close_id = 'cl_open'`, "closes_home"},
-		"a top-up that says it is done": {
-			`UPDATE gas_top_ups SET status = 'DONE' WHERE top_up_id = 'gas_open'`, "gas_top_ups_as_ordered",
+		"a sweep from another address": {
+			`UPDATE dispatch_orders SET from_wallet_id = 'we_tre' WHERE order_id = 'sw_open'`,
+			"dispatch_orders_payment_fixed",
+		},
+		"a close that somebody else gets": {
+			copied("cl_open", `"to_wallet_id": "we_dep", "to_address": "0xwe_dep", "trigger": "RESTORED"`),
+			"closes_home",
 		},
 		"a slot of an order in the queue": {`INSERT INTO dispatch_slots SELECT wallet_id, chain, (SELECT max(next_nonce) FROM dispatch_accounts), org_id, order_id, 0, created_at
 			FROM dispatch_orders WHERE order_id = 'wd_queued'`, "dispatch_slots_counted"},
@@ -385,13 +441,15 @@ func TestWhatIsReferredToStays(t *testing.T) {
 	h := newTestEnv(t)
 	owner := pgtest.OwnerPool(t, h.db)
 	for sql, constraint := range map[string]string{
-		`DELETE FROM organizations`:                 "organizations_append_only",
-		`UPDATE organizations SET org_id = 'other'`: "organizations_append_only",
-		`DELETE FROM customers`:                     "customers_append_only",
-		`UPDATE customers SET customer_id = 'x'`:    "customers_append_only",
-		`DELETE FROM mints`:                         "mints_append_only",
-		`UPDATE mints SET mint_id = mint_id + 1`:    "mints_append_only",
-		`DELETE FROM ledger_accounts`:               "ledger_accounts_append_only",
+		`DELETE FROM organizations`:                     "organizations_append_only",
+		`DELETE FROM internal_orders`:                   "internal_orders_append_only",
+		`UPDATE internal_orders SET trigger = 'PERSON'`: "internal_orders_append_only",
+		`UPDATE organizations SET org_id = 'other'`:     "organizations_append_only",
+		`DELETE FROM customers`:                         "customers_append_only",
+		`UPDATE customers SET customer_id = 'x'`:        "customers_append_only",
+		`DELETE FROM mints`:                             "mints_append_only",
+		`UPDATE mints SET mint_id = mint_id + 1`:        "mints_append_only",
+		`DELETE FROM ledger_accounts`:                   "ledger_accounts_append_only",
 	} {
 		if _, err := owner.Exec(t.Context(), sql); !pg.ViolatesConstraint(err, constraint) {
 			t.Errorf("%s: got %v, want a violation of %s", sql, err, constraint)

@@ -127,10 +127,9 @@ func TestATopUpThatFailedRests(t *testing.T) {
 	}
 	plan(1)
 	s.must(s.db.InSystem(s.ctx, func(ctx context.Context, tx pg.Tx) error {
-		if _, err := tx.Exec(ctx, `UPDATE dispatch_orders SET status = 'REFUSED' WHERE purpose = 'GAS'`); err != nil {
-			return err
-		}
-		_, err := tx.Exec(ctx, `UPDATE gas_top_ups SET status = 'FAILED', ended_at = $1`, tx.Now)
+		_, err := tx.Exec(
+			ctx, `UPDATE dispatch_orders SET status = 'REFUSED', ended_at = $1 WHERE purpose = 'GAS'`, tx.Now,
+		)
 		return err
 	}))
 	plan(1)

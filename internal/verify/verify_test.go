@@ -692,38 +692,49 @@ var tamperings = []struct {
 	{"I-16-payment", "paid without approval", []string{
 		`UPDATE withdrawals SET status = 'AWAITING_APPROVAL', approval_reasons = '{REQUIRE_APPROVAL}' WHERE withdrawal_id = 'wd_out'`,
 	}},
-	{"I-16-sweep", "a sweep that nobody planned", []string{`DELETE FROM sweeps WHERE sweep_id = 'sw_open'`}},
-	{"I-16-sweep", "a top-up that nobody planned", []string{`DELETE FROM gas_top_ups WHERE top_up_id = 'gas_open'`}},
+	{"I-16-sweep", "a sweep that nobody planned", []string{`DELETE FROM internal_orders WHERE order_id = 'sw_open'`}},
+	{"I-16-sweep", "a top-up that nobody planned", []string{`DELETE FROM internal_orders WHERE order_id = 'gas_open'`}},
 	{
 		"I-16-sweep",
-		"a sweep that did not end with its order",
-		[]string{`UPDATE sweeps SET status = 'FAILED' WHERE sweep_id = 'sw_done'`},
+		"a sweep that was planned as a top-up",
+		[]string{`UPDATE internal_orders SET purpose = 'GAS' WHERE order_id = 'sw_done'`},
+	},
+	{
+		"I-16-sweep",
+		"a sweep that was planned for another reason",
+		[]string{`UPDATE internal_orders SET trigger = 'PERSON' WHERE order_id = 'sw_open'`},
+	},
+	{"I-16-sweep", "a sweep without its order", []string{`DELETE FROM dispatch_orders WHERE order_id = 'sw_open'`}},
+	{
+		"I-16-sweep",
+		"a top-up from an address",
+		[]string{`UPDATE dispatch_orders SET wallet_id = 'we_dep' WHERE order_id = 'gas_open'`},
 	},
 	{
 		"I-16-sweep",
 		"a sweep to another wallet",
-		[]string{`UPDATE sweeps SET to_wallet_id = 'we_dep' WHERE sweep_id = 'sw_open'`},
+		[]string{`UPDATE dispatch_orders SET to_wallet_id = 'we_dep' WHERE order_id = 'sw_open'`},
 	},
-	{"I-16-place", "a place that nobody planned", []string{`DELETE FROM nonce_accounts
-		WHERE nonce_account_id = 'pl_open'`}},
+	{"I-16-place", "a place that nobody planned", []string{`DELETE FROM internal_orders
+		WHERE order_id = 'pl_open'`}},
 	{"I-16-place", "a place without its order", []string{`DELETE FROM dispatch_orders WHERE order_id = 'pl_open'`}},
 	{
 		"I-16-place",
 		"a place of another treasury's",
-		[]string{`UPDATE nonce_accounts SET wallet_id = 'we_dep' WHERE nonce_account_id = 'pl_open'`},
+		[]string{`UPDATE dispatch_orders SET wallet_id = 'we_dep' WHERE order_id = 'pl_open'`},
 	},
 	{
 		"I-16-place",
-		"a place that is there before it was made",
-		[]string{`UPDATE nonce_accounts SET status = 'DONE', ended_at = now() WHERE nonce_account_id = 'pl_open'`},
+		"a place that was planned as a close",
+		[]string{`UPDATE internal_orders SET purpose = 'CLOSE' WHERE order_id = 'pl_open'`},
 	},
-	{"I-16-merge", "a merge that nobody planned", []string{`DELETE FROM consolidations
-		WHERE consolidation_id = 'mg_open'`}},
+	{"I-16-merge", "a merge that nobody planned", []string{`DELETE FROM internal_orders
+		WHERE order_id = 'mg_open'`}},
 	{"I-16-merge", "a merge without its order", []string{`DELETE FROM dispatch_orders WHERE order_id = 'mg_open'`}},
 	{
 		"I-16-merge",
-		"a merge that is done before it was made",
-		[]string{`UPDATE consolidations SET status = 'DONE', ended_at = now() WHERE consolidation_id = 'mg_open'`},
+		"a merge that was planned as a sweep",
+		[]string{`UPDATE internal_orders SET purpose = 'SWEEP' WHERE order_id = 'mg_open'`},
 	},
 	{"I-16-merge", "a merge to the change of another", []string{
 		`UPDATE dispatch_orders SET to_wallet_id = 'we_brest', to_address = '0xwe_brest' WHERE order_id = 'mg_open'`,
@@ -733,17 +744,18 @@ var tamperings = []struct {
 		"a merge to somebody else",
 		[]string{`UPDATE dispatch_orders SET to_address = '0xmallory' WHERE order_id = 'mg_open'`},
 	},
-	{"I-16-close", "a close that nobody planned", []string{`DELETE FROM closes WHERE close_id = 'cl_open'`}},
+	{"I-16-close", "a close that nobody planned", []string{`DELETE FROM internal_orders WHERE order_id = 'cl_open'`}},
 	{"I-16-close", "a close without its order", []string{`DELETE FROM dispatch_orders WHERE order_id = 'cl_open'`}},
 	{
 		"I-16-close",
 		"a close of another address",
-		[]string{`UPDATE closes SET wallet_id = 'we_tre' WHERE close_id = 'cl_open'`},
+		[]string{`UPDATE dispatch_orders SET from_wallet_id = 'we_tre', wallet_id = 'we_dep'
+			WHERE order_id = 'cl_open'`},
 	},
 	{
 		"I-16-close",
-		"a close that is done before it was made",
-		[]string{`UPDATE closes SET status = 'DONE', ended_at = now() WHERE close_id = 'cl_open'`},
+		"a close that was planned as a sweep",
+		[]string{`UPDATE internal_orders SET purpose = 'SWEEP' WHERE order_id = 'cl_open'`},
 	},
 	{
 		"I-17",

@@ -516,18 +516,17 @@ func TestLiquidityCountsWhatCanBeSwept(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, `
-			INSERT INTO sweeps (sweep_id, org_id, chain, wallet_id, to_wallet_id, mint_id, amount, trigger, status, created_at)
-			VALUES ('sw_1', $1, 'ETHEREUM', $2, $3, $4, 500000, 'VALUE', 'OPEN', $5)`,
-			h.org, own.ID, treasury.ID, usdc, tx.Now)
-		if err != nil {
-			return err
-		}
-		return dispatch.Submit(ctx, tx, dispatch.Order{
+		err = dispatch.Submit(ctx, tx, dispatch.Order{
 			ID: "sw_1", OrgID: h.org, Purpose: signer.Sweep, Chain: chain.Ethereum, WalletID: own.ID,
 			ToWalletID: treasury.ID,
 			To:         treasury.Address, MintID: usdc, Contract: usdcAddress, Amount: money.Units(500_000),
+			Trigger: dispatch.TriggerValue,
 		})
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `INSERT INTO internal_orders (order_id, org_id, purpose, trigger) VALUES ('sw_1', $1, 'SWEEP', 'VALUE')`, h.org)
+		return err
 	})
 	r := h.newRequest()
 	r.Amount = "999000"

@@ -127,14 +127,14 @@ var statements = map[ledger.CauseKind][]string{
 		FROM locked l WHERE w.withdrawal_id = l.withdrawal_id`},
 	ledger.NetworkFee: {wallets, proofs, `
 		INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_wallet_id, to_address, mint_id, contract, amount, status,
-			attempt_after, created_at, tx_hash, fee, proof_id, ended_at)
+			attempt_after, created_at, tx_hash, fee, proof_id, ended_at, trigger)
 		SELECT c.id, c.org_id, 'SWEEP', m.chain, w.wallet_id, w.wallet_id, w.address, m.mint_id, m.contract, 1, 'PAID',
-			c.at, c.at, 'test', c.amount, p.proof_id, c.at
+			c.at, c.at, 'test', c.amount, p.proof_id, c.at, 'PERSON'
 		FROM c JOIN mints m USING (mint_id) JOIN wallets w ON w.wallet_id = 'test:' || c.org_id || ':'
 		JOIN finality_proofs p ON p.chain = m.chain AND p.height = 0
 		ORDER BY c.id ON CONFLICT DO NOTHING`, `
-		INSERT INTO sweeps (sweep_id, org_id, chain, wallet_id, to_wallet_id, mint_id, amount, trigger, status, created_at)
-		SELECT o.order_id, o.org_id, o.chain, o.wallet_id, o.to_wallet_id, o.mint_id, o.amount, 'PERSON', 'DONE', o.created_at
+		INSERT INTO internal_orders (order_id, org_id, purpose, trigger)
+		SELECT o.order_id, o.org_id, o.purpose, o.trigger
 		FROM dispatch_orders o JOIN c ON c.id = o.order_id ORDER BY 1 ON CONFLICT DO NOTHING`, `
 		INSERT INTO dispatch_slots (wallet_id, chain, nonce, org_id, order_id, gas_reserved, created_at)
 		SELECT o.wallet_id, o.chain, row_number() OVER (PARTITION BY o.wallet_id, o.chain ORDER BY o.order_id) - 1

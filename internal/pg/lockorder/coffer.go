@@ -27,6 +27,7 @@ var Coffer = mustIndex(&Order{
 		{"orders", []Lock{
 			{Name: "dispatch_orders", Strong: true, Fresh: "its id is new"},
 			{Name: "dispatch_voids", Fresh: "its order is locked"},
+			{Name: "internal_orders", Fresh: "its order is new"},
 		}},
 		{"rows of features", []Lock{
 			{Name: "withdrawals", Strong: true},
@@ -35,11 +36,6 @@ var Coffer = mustIndex(&Order{
 			{Name: "deposits", Strong: true},
 			{Name: "deposit_decisions", Fresh: "its deposit is locked"},
 			{Name: "deposit_resolutions", Strong: true},
-			{Name: "sweeps"},
-			{Name: "gas_top_ups"},
-			{Name: "nonce_accounts"},
-			{Name: "consolidations"},
-			{Name: "closes"},
 			{Name: "freezes", Strong: true, Fresh: "the freeze lock is held exclusively"},
 			{Name: "unknown_token_counts"},
 			{Name: "customers"},

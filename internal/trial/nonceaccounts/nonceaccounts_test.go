@@ -380,7 +380,7 @@ func TestATreasuryCreatesItsNonceAccountsAndPaysFromThem(t *testing.T) {
 					ID: fmt.Sprint("cl_signed_", signed), OrgID: w.org, Purpose: signer.CloseTokenAccount,
 					Chain: chain.Solana, WalletID: w.treasury.ID, FromWalletID: w.ann.ID,
 					ToWalletID: w.treasury.ID, To: w.treasury.Address, MintID: usdc, Contract: surfpool.USDC,
-					Amount: money.Units(1), CreatedAt: tx.Now,
+					Amount: money.Units(1), CreatedAt: tx.Now, Trigger: dispatch.TriggerRestore,
 				}
 				if err := dispatch.Submit(ctx, tx, o); err != nil {
 					return err
@@ -390,7 +390,7 @@ func TestATreasuryCreatesItsNonceAccountsAndPaysFromThem(t *testing.T) {
 						return err
 					}
 				}
-				if _, err := (sweep.CloseListener{}).OnRestored(ctx, tx, []dispatch.RestoredOrder{{
+				if _, err := (sweep.Listener{}).OnRestored(ctx, tx, []dispatch.RestoredOrder{{
 					Order: o, IsNew: true, Signed: signed,
 				}}); err != nil {
 					return err

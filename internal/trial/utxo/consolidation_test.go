@@ -476,7 +476,7 @@ func TestARestoredConsolidationHasItsOutputsAndEnds(t *testing.T) {
 	h.depositOutputs(h.alice, 50, 60)
 	pool := h.plan.Chain.UTXO
 	journal := dispatch.JournalRestorer{
-		Features:   map[signer.Purpose]dispatch.RestoreListener{signer.Consolidate: sweep.ConsolidationListener{}},
+		Features:   map[signer.Purpose]dispatch.RestoreListener{signer.Consolidate: sweep.Listener{}},
 		ReadFees:   func(chain.Name, []byte) (chain.Fees, error) { return chain.Fees{NonGas: money.Units(fee)}, nil },
 		ReadInputs: func(_ chain.Name, slotKey string) ([]chain.Output, error) { return pool.Inputs(slotKey) },
 	}
