@@ -81,10 +81,10 @@ func (d *Worker) newWalletFreeze(target wallet.Wallet, reason string) freeze.Fre
 	}
 }
 
-// freezeAll freezes everything, because the signer's journal contains what this database does not.
+// freezeAll freezes everything, because the signer's journal contradicts this database.
 // The journal watch would do the same some seconds later.
-func (d *Worker) freezeAll(ctx context.Context, reason string) error {
-	err := d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+func freezeAll(ctx context.Context, db *pg.DB, reason string) error {
+	err := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		return freeze.Create(ctx, tx, freeze.Freeze{
 			Scope: freeze.ScopeAll, Source: freeze.SourceSigner, Reason: reason,
 		})

@@ -365,7 +365,7 @@ func (d *Worker) refuseOrder(ctx context.Context, o Order, refusal *signer.Refus
 	}
 	if refusal.Code == signer.RefusedKey {
 		// A database as recent as the journal would hold the other payment.
-		if err := d.freezeAll(ctx, refusal.Message); err != nil {
+		if err := freezeAll(ctx, d.db, refusal.Message); err != nil {
 			return err
 		}
 	}

@@ -112,8 +112,8 @@ func (d *Worker) handleSignerRefusal(
 	case refusal.Code == signer.RefusedSlot:
 		// The journal records something else for this nonce. A database as recent as the journal
 		// would know it.
-		if err := d.freezeAll(
-			ctx,
+		if err := freezeAll(
+			ctx, d.db,
 			refusal.Message+"; the database is older than the signer's journal: stop the service, restore the backup again and run `coffer signer import`",
 		); err != nil {
 			return false, err

@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/failpoint"
-	"github.com/cofferpay/coffer/internal/freeze"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/mirror"
@@ -175,13 +174,8 @@ func (v *Voider) handleSignerError(ctx context.Context, orderID string, err erro
 	)
 	if refusal.Code == signer.RefusedSlot || refusal.Code == signer.RefusedIntent ||
 		refusal.Code == signer.RefusedVoid {
-		freezeErr := v.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-			return freeze.Create(ctx, tx, freeze.Freeze{
-				Scope: freeze.ScopeAll, Source: freeze.SourceSigner, Reason: refusal.Message,
-			})
-		})
-		if freezeErr != nil {
-			err = errors.Join(err, fmt.Errorf("freeze everything: %w", freezeErr))
+		if freezeErr := freezeAll(ctx, v.DB, refusal.Message); freezeErr != nil {
+			err = errors.Join(err, freezeErr)
 		}
 	}
 	return fmt.Errorf("%w: order %s: %w", ErrVoidPending, orderID, err)
