@@ -195,23 +195,10 @@ func (d *Worker) loadCandidate(
 				"it is not final yet whether the address of its nonce account is free",
 			)
 		}
-	} else if acct.KeyedSlots && d.chain.UTXO == nil {
-		free, err := d.freeSlotKeys(ctx, acct)
-		if err != nil {
-			return nil, err
-		}
-		if free = d.withoutForeign(free); len(free) == 0 {
-			return nil, d.leaveWaiting(
-				ctx, o, WaitSlot, money.Zero,
-				"every nonce account of its wallet on the chain is in use until the transaction in it is final",
-			)
-		}
-		if len(d.provenSlots(acct, free)) == 0 {
-			return nil, d.leaveWaiting(
-				ctx, o, WaitSlot, money.Zero,
-				"no free nonce account of its wallet on the chain is proven yet: "+d.unprovenReason(free),
-			)
-		}
+	} else if detail, err := d.slots.whyNoneFree(ctx, acct); err != nil {
+		return nil, err
+	} else if detail != "" {
+		return nil, d.leaveWaiting(ctx, o, WaitSlot, money.Zero, detail)
 	}
 	if kind.Reserves == wallet.Reserved && !kind.ReservedBySubmitter {
 		total, err := promised[o.MintID].Add(o.Amount)

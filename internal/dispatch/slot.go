@@ -178,33 +178,35 @@ func (d *Worker) assignSlot(
 ) (bool, error) {
 	orders := candidateOrders(candidates)
 	err := d.createSlot(ctx, payer, acct, orders, candidates[0].nativeMintID, fees, admitted)
-	if err != nil && d.chain.UTXO != nil {
-		if unhandled, waitErr := d.handleNoOutputs(ctx, orders, candidates[0].nativeMintID, err); unhandled == nil {
-			return false, waitErr
-		}
-	}
-	var waitReason WaitReason
-	var stopped *stoppedError
-	detail := ""
-	switch {
-	case err == nil:
+	if err == nil {
 		return true, nil
+	}
+	unhandled, waitErr := d.slots.leaveWithout(ctx, orders, candidates[0].nativeMintID, err)
+	if unhandled == nil {
+		return false, waitErr
+	}
+	var stopped *stoppedError
+	switch {
 	case errors.As(err, &stopped):
 		return false, d.leaveWaiting(ctx, stopped.order, WaitFreeze, money.Zero, stopped.reason)
-	case errors.Is(err, errNoFreeSlotKey):
-		waitReason, detail = WaitSlot, err.Error()
 	case errors.Is(err, wallet.ErrInsufficient):
 		// Another order of this wallet took the funds since they were read.
-		waitReason, detail = WaitNone, "the wallet's funds are reserved for another order"
+		return false, d.leaveAllWaiting(
+			ctx, orders, WaitNone, "the wallet's funds are reserved for another order",
+		)
 	default:
 		return false, err
 	}
+}
+
+// leaveAllWaiting leaves orders waiting for the same reason, up to the first error.
+func (d *Worker) leaveAllWaiting(ctx context.Context, orders []Order, reason WaitReason, detail string) error {
 	for _, o := range orders {
-		if err := d.leaveWaiting(ctx, o, waitReason, money.Zero, detail); err != nil {
-			return false, err
+		if err := d.leaveWaiting(ctx, o, reason, money.Zero, detail); err != nil {
+			return err
 		}
 	}
-	return false, nil
+	return nil
 }
 
 // changeWalletTries is how often a slot is tried again after another slot got its change wallet.
@@ -239,14 +241,10 @@ func (d *Worker) tryCreateSlot(
 	for _, o := range orders {
 		mints = append(mints, o.MintID)
 	}
-	var change chain.Address
-	if d.chain.UTXO != nil {
-		acct.KeyedSlots = false // its slots are made of outputs
-		if change, err = d.changeAddress(ctx, lead); err != nil {
-			return err
-		}
+	change, err := d.slots.changeAddress(ctx, lead)
+	if err != nil {
+		return err
 	}
-	price := fees
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		// No freeze and no quarantine can come between here and the commit. The transaction that
 		// creates one either waits until the slot is there, or is seen here.
@@ -278,26 +276,19 @@ func (d *Worker) tryCreateSlot(
 				return err
 			}
 		}
-		chainSlot, proof, err := d.nextSlot(ctx, tx, payer, lead, acct)
-		if err != nil {
+		taken := takenSlot{fees: fees, cost: cost}
+		if taken.Nonce, err = takeNonce(ctx, tx, payer, lead.Chain); err != nil {
 			return err
 		}
-		if d.chain.UTXO != nil {
-			if chainSlot.Key, fees, err = d.selectOutputs(
-				ctx, tx, lead, native, change, price, payments...,
-			); err != nil {
-				return err
-			}
-			if cost, err = checkSlotCost(ctx, tx, orders, native, fees); err != nil {
-				return err
-			}
+		if err := d.slots.take(ctx, tx, acct, orders, native, change, payments, &taken); err != nil {
+			return err
 		}
-		payload, err := d.chain.Sender.Build(payer.Address, chainSlot, fees, payments...)
+		payload, err := d.chain.Sender.Build(payer.Address, taken.Slot, taken.fees, payments...)
 		if err != nil {
 			return fmt.Errorf("build order %s: %w", lead.ID, err)
 		}
 		moves := []wallet.Movement{{
-			WalletID: payer.ID, OrgID: lead.OrgID, MintID: native, Part: wallet.GasReserved, Plus: cost,
+			WalletID: payer.ID, OrgID: lead.OrgID, MintID: native, Part: wallet.GasReserved, Plus: taken.cost,
 		}}
 		for _, o := range orders {
 			if kind := o.Kind(); kind.Reserves != "" && !kind.ReservedBySubmitter {
@@ -313,16 +304,14 @@ func (d *Worker) tryCreateSlot(
 		if _, err := tx.Exec(ctx, `
 			INSERT INTO dispatch_slots (wallet_id, chain, nonce, slot_key, proof, org_id, order_id, gas_reserved, created_at, orders)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
-			payer.ID, lead.Chain, chainSlot.Nonce, chainSlot.Key, proof, lead.OrgID, lead.ID, cost, tx.Now,
+			payer.ID, lead.Chain, taken.Nonce, taken.Key, taken.proof, lead.OrgID, lead.ID, taken.cost, tx.Now,
 			len(orders)); err != nil {
-			return fmt.Errorf("%v of order %s: %w", chainSlot, lead.ID, err)
+			return fmt.Errorf("%v of order %s: %w", taken.Slot, lead.ID, err)
 		}
-		if d.chain.UTXO != nil {
-			if err := d.reserveOutputs(ctx, tx, lead, chainSlot); err != nil {
-				return err
-			}
+		if err := d.slots.reserve(ctx, tx, lead, taken.Slot); err != nil {
+			return err
 		}
-		if err := insertAttempt(ctx, tx, lead, 1, signer.Pay, reasonFirst, fees, payload); err != nil {
+		if err := insertAttempt(ctx, tx, lead, 1, signer.Pay, reasonFirst, taken.fees, payload); err != nil {
 			return err
 		}
 		for _, e := range admitted {
@@ -331,7 +320,7 @@ func (d *Worker) tryCreateSlot(
 			}
 		}
 		for _, o := range orders {
-			if err := recordAudit(ctx, tx, o, "slotted", slotDetail(chainSlot, o, lead)); err != nil {
+			if err := recordAudit(ctx, tx, o, "slotted", slotDetail(taken.Slot, o, lead)); err != nil {
 				return err
 			}
 		}
@@ -354,79 +343,6 @@ func slotDetail(chainSlot chain.Slot, o, lead Order) map[string]any {
 		detail["rides"] = lead.ID
 	}
 	return detail
-}
-
-// errNoFreeSlotKey says that other orders took the last free slot of a wallet.
-var errNoFreeSlotKey = errors.New("every nonce account of its wallet on the chain was taken in the meantime")
-
-// nextSlot returns the wallet's next slot, under the lock of the row that counts them. Where slots
-// have keys, it picks a slot that is finally unused, that no order has, and that is proven. For the
-// creation of a nonce account, the slot key is the address of that account.
-func (d *Worker) nextSlot(
-	ctx context.Context, tx pg.Tx, payer wallet.Wallet, o Order, acct chain.Account,
-) (chainSlot chain.Slot, proof string, err error) {
-	if chainSlot.Nonce, err = takeNonce(ctx, tx, payer, o.Chain); err != nil || !acct.KeyedSlots {
-		return chainSlot, "", err
-	}
-	if o.Kind().SlotIsPayee {
-		chainSlot.Key = string(o.To)
-		return chainSlot, "", nil
-	}
-	freeKeys, err := queryFreeSlotKeys(ctx, tx, o.Chain, acct)
-	proven := d.provenSlots(acct, d.withoutForeign(freeKeys))
-	if err == nil && len(proven) == 0 {
-		err = errNoFreeSlotKey
-	}
-	if err != nil {
-		return chainSlot, "", err
-	}
-	chainSlot.Key = proven[0].Final
-	return chainSlot, proven[0].Proof, nil
-}
-
-// freeSlotKeys returns the keys of an account's slots that no order has.
-func (d *Worker) freeSlotKeys(ctx context.Context, acct chain.Account) (slotKeys []string, err error) {
-	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		slotKeys, err = queryFreeSlotKeys(ctx, tx, d.chain.Name, acct)
-		return err
-	})
-	return slotKeys, err
-}
-
-// queryFreeSlotKeys returns the slot keys of an account that are the same in the latest and the
-// final block and that no order has, in the account's order. A slot key that was given out once is
-// never given out again.
-func queryFreeSlotKeys(ctx context.Context, tx pg.Tx, name chain.Name, acct chain.Account) (free []string, err error) {
-	for _, l := range acct.Slots {
-		if l.Latest == l.Final && l.Final != "" {
-			free = append(free, l.Final)
-		}
-	}
-	rows, err := tx.Query(ctx, `
-		SELECT slot_key FROM dispatch_slots
-		WHERE chain = $1 AND slot_key <> '' AND md5(slot_key) = ANY (ARRAY(SELECT md5(l) FROM unnest($2::text[]) l)) AND slot_key = ANY ($2)`,
-		name, free)
-	if err != nil {
-		return nil, fmt.Errorf("which nonce accounts on %s are in use: %w", name, err)
-	}
-	taken, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return nil, fmt.Errorf("which nonce accounts on %s are in use: %w", name, err)
-	}
-	return slices.DeleteFunc(free, func(l string) bool { return slices.Contains(taken, l) }), nil
-}
-
-// takeNonce returns the wallet's next nonce, under the lock of the row that counts them.
-func takeNonce(ctx context.Context, tx pg.Tx, payer wallet.Wallet, name chain.Name) (uint64, error) {
-	var nonce uint64
-	err := tx.QueryRow(ctx, `
-		INSERT INTO dispatch_accounts AS a (wallet_id, chain, org_id, next_nonce) VALUES ($1, $2, $3, 1)
-		ON CONFLICT (wallet_id, chain) DO UPDATE SET next_nonce = a.next_nonce + 1
-		RETURNING next_nonce - 1`, payer.ID, name, payer.OrgID).Scan(&nonce)
-	if err != nil {
-		return 0, fmt.Errorf("take a nonce of wallet %s: %w", payer.ID, err)
-	}
-	return nonce, nil
 }
 
 func loadNativeMint(ctx context.Context, tx pg.Tx, name chain.Name) (int, error) {

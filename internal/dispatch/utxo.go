@@ -17,6 +17,38 @@ import (
 // On UTXO chains, a slot is the set of outputs that its transactions spend. They are chosen and
 // reserved in the transaction that writes the slot. See docs/design/bitcoin.md#slots.
 
+// utxoSet is the slot model of UTXO chains. The slot key names the outputs that the slot spends and
+// its change address. Outputs are taken with the slot and used once a transaction spends them.
+type utxoSet struct{ d *Worker }
+
+func (utxoSet) whyNoneFree(context.Context, chain.Account) (string, error) { return "", nil }
+
+func (m utxoSet) changeAddress(ctx context.Context, lead Order) (chain.Address, error) {
+	return m.d.changeAddress(ctx, lead)
+}
+
+func (m utxoSet) take(
+	ctx context.Context, tx pg.Tx, _ chain.Account, orders []Order, native int, change chain.Address,
+	payments []chain.Payment, taken *takenSlot,
+) (err error) {
+	taken.Key, taken.fees, err = m.d.selectOutputs(ctx, tx, orders[0], native, change, taken.fees, payments...)
+	if err != nil {
+		return err
+	}
+	taken.cost, err = checkSlotCost(ctx, tx, orders, native, taken.fees)
+	return err
+}
+
+func (m utxoSet) reserve(ctx context.Context, tx pg.Tx, lead Order, s chain.Slot) error {
+	return m.d.reserveOutputs(ctx, tx, lead, s)
+}
+
+func (m utxoSet) leaveWithout(
+	ctx context.Context, orders []Order, native int, cause error,
+) (unhandled, err error) {
+	return m.d.handleNoOutputs(ctx, orders, native, cause)
+}
+
 // WaitOutputs says that the wallet holds the amount by the books, but too few of its outputs can be
 // spent: the change of earlier payments is not final yet, or another Worker is choosing outputs.
 const WaitOutputs WaitReason = "COINS"

@@ -75,6 +75,7 @@ type MirrorFunc func(ctx context.Context, tx pg.Tx, e signer.Entry) error
 type Worker struct {
 	db            *pg.DB
 	chain         chain.Chain
+	slots         slotModel
 	signer        signer.Signer
 	mirror        MirrorFunc
 	listeners     map[signer.Purpose]Listener
@@ -101,6 +102,7 @@ func New(
 		log: log.With("chain", string(ch.Name)), lastAlarms: map[string]time.Time{}, included: map[string]inclusion{},
 		nextWatch: map[string]time.Time{}, idleAccounts: map[string]idleAccount{}, slotProofs: map[string]slotProof{},
 	}
+	d.slots = newSlotModel(d)
 	for _, apply := range options {
 		apply(d)
 	}
