@@ -12,27 +12,7 @@ import (
 // accountNonce is the slot model of chains that number an account's transactions. The nonce alone
 // is the slot. It is used once a transaction with it is in a block, and it is never released: an
 // order that does not pay uses it with a cancel.
-type accountNonce struct{}
-
-func (accountNonce) whyNoneFree(context.Context, chain.Account) (string, error) { return "", nil }
-
-func (accountNonce) changeAddress(context.Context, Order) (chain.Address, error) { return "", nil }
-
-func (accountNonce) take(
-	_ context.Context, _ pg.Tx, acct chain.Account, orders []Order, _ int, _ chain.Address, _ []chain.Payment,
-	_ *takenSlot,
-) error {
-	if acct.KeyedSlots {
-		return fmt.Errorf("slot of order %s: its chain has slots with keys and no prover for them", orders[0].ID)
-	}
-	return nil
-}
-
-func (accountNonce) reserve(context.Context, pg.Tx, Order, chain.Slot) error { return nil }
-
-func (accountNonce) leaveWithout(_ context.Context, _ []Order, _ int, cause error) (unhandled, err error) {
-	return cause, nil
-}
+type accountNonce struct{ nonceOnly }
 
 // takeNonce returns the wallet's next nonce, under the lock of the row that counts them.
 func takeNonce(ctx context.Context, tx pg.Tx, payer wallet.Wallet, name chain.Name) (uint64, error) {

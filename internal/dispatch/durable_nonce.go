@@ -16,23 +16,24 @@ import (
 // account and its value. A slot is taken when the value is final, no order has it, and it is
 // proven. It is used once the account has another value, and a slot key is never given out again.
 // The creation of a nonce account has the address of that account as its slot key.
-type durableNonce struct{ d *Worker }
+type durableNonce struct {
+	nonceOnly
+	prover chain.SlotProver
+}
 
 func (m durableNonce) whyNoneFree(ctx context.Context, acct chain.Account) (string, error) {
-	free, err := m.d.freeSlotKeys(ctx, acct)
+	free, err := m.freeSlotKeys(ctx, acct)
 	if err != nil {
 		return "", err
 	}
 	if free = m.d.withoutForeign(free); len(free) == 0 {
 		return "every nonce account of its wallet on the chain is in use until the transaction in it is final", nil
 	}
-	if len(m.d.provenSlots(acct, free)) == 0 {
-		return "no free nonce account of its wallet on the chain is proven yet: " + m.d.unprovenReason(free), nil
+	if len(provenSlots(acct, free)) == 0 {
+		return "no free nonce account of its wallet on the chain is proven yet: " + m.unprovenReason(free), nil
 	}
 	return "", nil
 }
-
-func (durableNonce) changeAddress(context.Context, Order) (chain.Address, error) { return "", nil }
 
 func (m durableNonce) take(
 	ctx context.Context, tx pg.Tx, acct chain.Account, orders []Order, _ int, _ chain.Address, _ []chain.Payment,
@@ -47,15 +48,13 @@ func (m durableNonce) take(
 	if err != nil {
 		return err
 	}
-	proven := m.d.provenSlots(acct, m.d.withoutForeign(freeKeys))
+	proven := provenSlots(acct, m.d.withoutForeign(freeKeys))
 	if len(proven) == 0 {
 		return errNoFreeSlotKey
 	}
 	taken.Key, taken.proof = proven[0].Final, proven[0].Proof
 	return nil
 }
-
-func (durableNonce) reserve(context.Context, pg.Tx, Order, chain.Slot) error { return nil }
 
 func (m durableNonce) leaveWithout(
 	ctx context.Context, orders []Order, _ int, cause error,
@@ -70,9 +69,9 @@ func (m durableNonce) leaveWithout(
 var errNoFreeSlotKey = errors.New("every nonce account of its wallet on the chain was taken in the meantime")
 
 // freeSlotKeys returns the keys of an account's slots that no order has.
-func (d *Worker) freeSlotKeys(ctx context.Context, acct chain.Account) (slotKeys []string, err error) {
-	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		slotKeys, err = queryFreeSlotKeys(ctx, tx, d.chain.Name, acct)
+func (m durableNonce) freeSlotKeys(ctx context.Context, acct chain.Account) (slotKeys []string, err error) {
+	err = m.d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		slotKeys, err = queryFreeSlotKeys(ctx, tx, m.d.chain.Name, acct)
 		return err
 	})
 	return slotKeys, err

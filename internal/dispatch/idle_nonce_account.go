@@ -82,7 +82,7 @@ func (d *Worker) watchWallet(ctx context.Context, walletID string) error {
 	if err != nil {
 		return err
 	}
-	freeKeys, err := d.freeSlotKeys(ctx, acct)
+	freeKeys, err := d.slots.(durableNonce).freeSlotKeys(ctx, acct)
 	if err != nil {
 		return err
 	}

@@ -58,7 +58,7 @@ func (d *Worker) admitQueued(
 		acct = &account
 	}
 	if len(queue) > 0 {
-		if err := d.proveFreeSlots(ctx, payer, acct); err != nil {
+		if err := d.slots.proveFree(ctx, payer, acct); err != nil {
 			return false, err
 		}
 	}

@@ -28,7 +28,7 @@ func (d *Worker) signSlot(ctx context.Context, payer wallet.Wallet, s *slot) (bu
 		if reason != "" {
 			return busy, nil
 		}
-		if err := d.proveSlot(ctx, payer, s); err != nil {
+		if err := d.slots.prove(ctx, payer, s); err != nil {
 			return busy, err
 		}
 		hitBeforeSign(s.Order)

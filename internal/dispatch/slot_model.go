@@ -6,10 +6,11 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/wallet"
 )
 
 // slotModel says how orders get a slot on a chain. Every slot has a nonce, the wallet's own count;
-// a model adds what else the slot takes.
+// a model adds what else the slot takes. Every model embeds nonceOnly and states what it has besides.
 type slotModel interface {
 	// whyNoneFree returns why an account has no slot for another order now, or "".
 	whyNoneFree(ctx context.Context, acct chain.Account) (string, error)
@@ -27,6 +28,13 @@ type slotModel interface {
 	// leaveWithout leaves orders waiting, or ends one, that got no slot for a cause of the model.
 	// unhandled is cause, if that is an error of another kind.
 	leaveWithout(ctx context.Context, orders []Order, native int, cause error) (unhandled, err error)
+
+	// proveFree adds the proofs to the free slots of an account. A slot without a proof is reported
+	// and left out; the others stay usable.
+	proveFree(ctx context.Context, payer wallet.Wallet, acct *chain.Account) error
+	// prove searches the proof of a slot that was written without one, by an earlier version or
+	// from an earlier journal. Without a proof, the signer refuses to sign anything new in the slot.
+	prove(ctx context.Context, payer wallet.Wallet, s *slot) error
 }
 
 // takenSlot is a slot that is not written yet, and what its transaction costs.
@@ -37,15 +45,38 @@ type takenSlot struct {
 	cost  money.Amount // the most that fees come to
 }
 
-// newSlotModel returns the model of the Worker's chain: it follows from the ports that the chain
-// has.
-func newSlotModel(d *Worker) slotModel {
-	switch {
-	case d.chain.UTXO != nil:
-		return utxoSet{d}
-	case d.chain.SlotProver != nil:
-		return durableNonce{d}
+// newSlotModel returns the model of a chain.
+func newSlotModel(d *Worker, name chain.Name) slotModel {
+	nonce := nonceOnly{d}
+	switch name.Family() {
+	case chain.BitcoinFamily:
+		return utxoSet{nonce}
+	case chain.SolanaFamily:
+		return durableNonce{nonceOnly: nonce, prover: d.chain.SlotProver}
 	default:
-		return accountNonce{}
+		return accountNonce{nonce}
 	}
 }
+
+// nonceOnly is a model whose slots take the nonce and nothing else, and need no proof.
+type nonceOnly struct{ d *Worker }
+
+func (nonceOnly) whyNoneFree(context.Context, chain.Account) (string, error) { return "", nil }
+
+func (nonceOnly) changeAddress(context.Context, Order) (chain.Address, error) { return "", nil }
+
+func (nonceOnly) take(
+	context.Context, pg.Tx, chain.Account, []Order, int, chain.Address, []chain.Payment, *takenSlot,
+) error {
+	return nil
+}
+
+func (nonceOnly) reserve(context.Context, pg.Tx, Order, chain.Slot) error { return nil }
+
+func (nonceOnly) leaveWithout(_ context.Context, _ []Order, _ int, cause error) (unhandled, err error) {
+	return cause, nil
+}
+
+func (nonceOnly) proveFree(context.Context, wallet.Wallet, *chain.Account) error { return nil }
+
+func (nonceOnly) prove(context.Context, wallet.Wallet, *slot) error { return nil }

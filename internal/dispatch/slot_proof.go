@@ -36,43 +36,38 @@ const (
 	lastUsesMax   = 4    // how many of a nonce account's last orders may have given it its value
 )
 
-// proveFreeSlots adds the proofs to the free slots of an account. A slot without a proof is
-// reported and left out; the others stay usable.
-func (d *Worker) proveFreeSlots(ctx context.Context, payer wallet.Wallet, acct *chain.Account) error {
-	if d.chain.SlotProver == nil || !acct.KeyedSlots {
-		return nil
-	}
-	freeKeys, err := d.freeSlotKeys(ctx, *acct)
+func (m durableNonce) proveFree(ctx context.Context, payer wallet.Wallet, acct *chain.Account) error {
+	freeKeys, err := m.freeSlotKeys(ctx, *acct)
 	if err != nil {
 		return err
 	}
-	freeKeys = d.withoutForeign(freeKeys)
+	freeKeys = m.d.withoutForeign(freeKeys)
 	// The providers may be slow, so the turn ends after one search in vain. The key that has waited
 	// longest for a search comes first.
 	slices.SortStableFunc(freeKeys, func(a, b string) int {
-		x, _ := d.cachedProof(a)
-		y, _ := d.cachedProof(b)
+		x, _ := m.cachedProof(a)
+		y, _ := m.cachedProof(b)
 		return x.retryAt.Compare(y.retryAt)
 	})
 	for _, slotKey := range freeKeys {
-		if _, isDue := d.cachedProof(slotKey); !isDue {
+		if _, isDue := m.cachedProof(slotKey); !isDue {
 			continue
 		}
-		if p, err := d.findProof(ctx, payer, slotKey); err != nil {
+		if p, err := m.findProof(ctx, payer, slotKey); err != nil {
 			return err
 		} else if p.text == "" {
 			break
 		}
 	}
-	now := d.db.Clock()()
+	now := m.d.db.Clock()()
 	for i, l := range acct.Slots {
 		if !slices.Contains(freeKeys, l.Final) {
 			continue
 		}
-		p, _ := d.cachedProof(l.Final)
+		p, _ := m.cachedProof(l.Final)
 		if acct.Slots[i].Proof = p.text; p.missingReason != "" && now.Sub(p.missingSince) >= unprovenAlarmAfter {
 			accountAddress, _, _ := strings.Cut(l.Final, " ")
-			d.raiseAlarm(
+			m.d.raiseAlarm(
 				ctx, accountAddress,
 				"a nonce account of a wallet is not used, because the block that proves its value is not found",
 				"wallet", payer.ID, "place", accountAddress, "why", p.missingReason,
@@ -82,11 +77,11 @@ func (d *Worker) proveFreeSlots(ctx context.Context, payer wallet.Wallet, acct *
 	return nil
 }
 
-// provenSlots returns the slots of an account that have a proof, where one is required.
-func (d *Worker) provenSlots(acct chain.Account, freeKeys []string) []chain.SlotState {
+// provenSlots returns the slots of an account that have a proof.
+func provenSlots(acct chain.Account, freeKeys []string) []chain.SlotState {
 	var slots []chain.SlotState
 	for _, l := range acct.Slots {
-		if slices.Contains(freeKeys, l.Final) && (d.chain.SlotProver == nil || l.Proof != "") {
+		if slices.Contains(freeKeys, l.Final) && l.Proof != "" {
 			slots = append(slots, l)
 		}
 	}
@@ -95,9 +90,9 @@ func (d *Worker) provenSlots(acct chain.Account, freeKeys []string) []chain.Slot
 
 // unprovenReason returns why slot keys have no proof: the reason of the first one that was searched
 // for.
-func (d *Worker) unprovenReason(slotKeys []string) string {
+func (m durableNonce) unprovenReason(slotKeys []string) string {
 	for _, l := range slotKeys {
-		if p, _ := d.cachedProof(l); p.missingReason != "" {
+		if p, _ := m.cachedProof(l); p.missingReason != "" {
 			return p.missingReason
 		}
 	}
@@ -105,36 +100,36 @@ func (d *Worker) unprovenReason(slotKeys []string) string {
 }
 
 // cachedProof returns what is known of the proof of a slot key, and whether a search for it is due.
-func (d *Worker) cachedProof(slotKey string) (p slotProof, isDue bool) {
-	now := d.db.Clock()()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	p = d.slotProofs[slotKey]
+func (m durableNonce) cachedProof(slotKey string) (p slotProof, isDue bool) {
+	now := m.d.db.Clock()()
+	m.d.mu.Lock()
+	defer m.d.mu.Unlock()
+	p = m.d.slotProofs[slotKey]
 	return p, p.text == "" && !now.Before(p.retryAt)
 }
 
 // findProof searches the proof of a slot key in memory, in the blocks that the nonce account's last
 // orders ended in, and at the providers. A search in vain is repeated later.
-func (d *Worker) findProof(ctx context.Context, payer wallet.Wallet, slotKey string) (slotProof, error) {
-	p, isDue := d.cachedProof(slotKey)
+func (m durableNonce) findProof(ctx context.Context, payer wallet.Wallet, slotKey string) (slotProof, error) {
+	p, isDue := m.cachedProof(slotKey)
 	if !isDue {
 		return p, nil
 	}
 	var parents []string
-	err := d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		parents, err = loadLastUseParents(ctx, tx, d.chain.Name, slotKey)
+	err := m.d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		parents, err = loadLastUseParents(ctx, tx, m.d.chain.Name, slotKey)
 		return err
 	})
 	if err != nil {
 		return slotProof{}, err
 	}
-	text, err := d.chain.SlotProver.ProveSlot(ctx, payer.Address, slotKey, parents...)
+	text, err := m.prover.ProveSlot(ctx, payer.Address, slotKey, parents...)
 	if err != nil {
-		now, missingSince := d.db.Clock()(), p.missingSince
+		now, missingSince := m.d.db.Clock()(), p.missingSince
 		if missingSince.IsZero() {
 			missingSince = now
 		}
-		retryDelay := min(max(2*p.retryDelay, d.conf.RetryAfter), d.conf.WatchEvery)
+		retryDelay := min(max(2*p.retryDelay, m.d.conf.RetryAfter), m.d.conf.WatchEvery)
 		p = slotProof{
 			missingReason: err.Error(), missingSince: missingSince, retryAt: now.Add(retryDelay),
 			retryDelay: retryDelay,
@@ -142,12 +137,12 @@ func (d *Worker) findProof(ctx context.Context, payer wallet.Wallet, slotKey str
 	} else {
 		p = slotProof{text: text}
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(d.slotProofs) >= slotProofsMax {
-		clear(d.slotProofs) // each is found again
+	m.d.mu.Lock()
+	defer m.d.mu.Unlock()
+	if len(m.d.slotProofs) >= slotProofsMax {
+		clear(m.d.slotProofs) // each is found again
 	}
-	d.slotProofs[slotKey] = p
+	m.d.slotProofs[slotKey] = p
 	return p, nil
 }
 
@@ -171,24 +166,22 @@ func loadLastUseParents(ctx context.Context, tx pg.Tx, name chain.Name, slotKey 
 	return parents, nil
 }
 
-// proveSlot searches the proof of a slot that was written without one, by an earlier version or
-// from an earlier journal. Without a proof, the signer refuses to sign anything new in the slot.
-func (d *Worker) proveSlot(ctx context.Context, payer wallet.Wallet, s *slot) error {
-	if d.chain.SlotProver == nil || s.Proof != "" || s.Kind().SlotIsPayee {
+func (m durableNonce) prove(ctx context.Context, payer wallet.Wallet, s *slot) error {
+	if s.Proof != "" || s.Kind().SlotIsPayee {
 		return nil
 	}
-	p, err := d.findProof(ctx, payer, s.ChainSlot.Key)
+	p, err := m.findProof(ctx, payer, s.ChainSlot.Key)
 	if err != nil {
 		return err
 	}
 	if p.text == "" {
-		d.raiseAlarm(
+		m.d.raiseAlarm(
 			ctx, s.ID, "a slot is not proven, so no new transaction is signed in it", "order", s.ID,
 			"slot", s.ChainSlot.String(), "why", p.missingReason,
 		)
 		return nil
 	}
-	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+	err = m.d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		_, err := tx.Exec(ctx, `UPDATE dispatch_slots SET proof = $2 WHERE order_id = $1 AND proof = ''`, s.ID, p.text)
 		return err
 	})

@@ -19,9 +19,7 @@ import (
 
 // utxoSet is the slot model of UTXO chains. The slot key names the outputs that the slot spends and
 // its change address. Outputs are taken with the slot and used once a transaction spends them.
-type utxoSet struct{ d *Worker }
-
-func (utxoSet) whyNoneFree(context.Context, chain.Account) (string, error) { return "", nil }
+type utxoSet struct{ nonceOnly }
 
 func (m utxoSet) changeAddress(ctx context.Context, lead Order) (chain.Address, error) {
 	return m.d.changeAddress(ctx, lead)

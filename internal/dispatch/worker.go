@@ -102,7 +102,7 @@ func New(
 		log: log.With("chain", string(ch.Name)), lastAlarms: map[string]time.Time{}, included: map[string]inclusion{},
 		nextWatch: map[string]time.Time{}, idleAccounts: map[string]idleAccount{}, slotProofs: map[string]slotProof{},
 	}
-	d.slots = newSlotModel(d)
+	d.slots = newSlotModel(d, ch.Name)
 	for _, apply := range options {
 		apply(d)
 	}
