@@ -181,7 +181,7 @@ func (d *Worker) loadCandidate(
 	}
 	kind := o.Kind()
 	if kind.SlotIsPayee {
-		switch free, taken, err := d.checkCreatable(ctx, acct, o); {
+		switch free, taken, err := d.slots.checkCreatable(ctx, acct, o); {
 		case err != nil:
 			return nil, err
 		case taken:

@@ -31,7 +31,7 @@ func (d *Worker) settleSlot(
 		return false, fmt.Errorf("look up its transaction: %w", err)
 	}
 	if outcome == nil && s.Kind().Expires {
-		return d.followExpiring(ctx, payer, s)
+		return d.slots.followExpiring(ctx, payer, s)
 	}
 	if outcome == nil {
 		return false, d.checkUnknownUse(ctx, payer, s, acct)

@@ -21,7 +21,8 @@ import (
 // The creation of a nonce account has the address of that account as its slot key.
 type durableNonce struct {
 	nonceOnly
-	prover chain.SlotProver
+	prover   chain.SlotProver
+	accounts chain.NonceAccounts // nil where no account can be created or watched
 }
 
 func (m durableNonce) whyNoneFree(ctx context.Context, acct chain.Account) (string, error) {
@@ -29,7 +30,7 @@ func (m durableNonce) whyNoneFree(ctx context.Context, acct chain.Account) (stri
 	if err != nil {
 		return "", err
 	}
-	if free = m.d.withoutForeign(free); len(free) == 0 {
+	if free = m.withoutForeign(free); len(free) == 0 {
 		return "every nonce account of its wallet on the chain is in use until the transaction in it is final", nil
 	}
 	if len(provenSlots(acct, free)) == 0 {
@@ -51,7 +52,7 @@ func (m durableNonce) take(
 	if err != nil {
 		return err
 	}
-	proven := provenSlots(acct, m.d.withoutForeign(freeKeys))
+	proven := provenSlots(acct, m.withoutForeign(freeKeys))
 	if len(proven) == 0 {
 		return errNoFreeSlotKey
 	}
@@ -131,7 +132,7 @@ func (m durableNonce) proveFree(ctx context.Context, payer wallet.Wallet, acct *
 	if err != nil {
 		return err
 	}
-	freeKeys = m.d.withoutForeign(freeKeys)
+	freeKeys = m.withoutForeign(freeKeys)
 	// The providers may be slow, so the turn ends after one search in vain. The key that has waited
 	// longest for a search comes first.
 	slices.SortStableFunc(freeKeys, func(a, b string) int {

@@ -27,16 +27,14 @@ type idleAccount struct {
 	foreign bool         // a transaction was found that is not Coffer's, so the account is never given out
 }
 
-// watchNonceAccounts checks the idle nonce accounts of the wallets that are due, whether or not
-// they have orders.
-func (d *Worker) watchNonceAccounts(ctx context.Context) error {
-	if d.chain.NonceAccounts == nil {
+func (m durableNonce) watch(ctx context.Context) error {
+	if m.accounts == nil {
 		return nil
 	}
 	var wallets []string
-	err := d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+	err := m.d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(
-			ctx, `SELECT wallet_id FROM dispatch_accounts WHERE chain = $1 ORDER BY wallet_id`, d.chain.Name,
+			ctx, `SELECT wallet_id FROM dispatch_accounts WHERE chain = $1 ORDER BY wallet_id`, m.d.chain.Name,
 		)
 		if err != nil {
 			return err
@@ -47,21 +45,21 @@ func (d *Worker) watchNonceAccounts(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("find the wallets with nonce accounts: %w", err)
 	}
-	now := d.db.Clock()()
-	d.mu.Lock()
-	wallets = slices.DeleteFunc(wallets, func(id string) bool { return now.Before(d.nextWatch[id]) })
-	if len(wallets) > d.conf.WalletsMax { // the others follow in the next round
-		wallets = wallets[:d.conf.WalletsMax]
+	now := m.d.db.Clock()()
+	m.d.mu.Lock()
+	wallets = slices.DeleteFunc(wallets, func(id string) bool { return now.Before(m.d.nextWatch[id]) })
+	if len(wallets) > m.d.conf.WalletsMax { // the others follow in the next round
+		wallets = wallets[:m.d.conf.WalletsMax]
 	}
 	for _, id := range wallets {
-		d.nextWatch[id] = now.Add(d.conf.WatchEvery)
+		m.d.nextWatch[id] = now.Add(m.d.conf.WatchEvery)
 	}
-	d.mu.Unlock()
+	m.d.mu.Unlock()
 	errs := make([]error, len(wallets))
 	var wg sync.WaitGroup
 	for i, id := range wallets {
 		wg.Go(func() {
-			if err := d.watchWallet(ctx, id); err != nil {
+			if err := m.watchWallet(ctx, id); err != nil {
 				errs[i] = fmt.Errorf("examine the idle nonce accounts of wallet %s: %w", id, err)
 			}
 		})
@@ -70,25 +68,25 @@ func (d *Worker) watchNonceAccounts(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-func (d *Worker) watchWallet(ctx context.Context, walletID string) error {
+func (m durableNonce) watchWallet(ctx context.Context, walletID string) error {
 	var payer wallet.Wallet
-	if err := d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+	if err := m.d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
 		payer, err = wallet.ByID(ctx, tx, walletID)
 		return err
 	}); err != nil {
 		return err
 	}
-	acct, err := d.chain.Sender.Account(ctx, payer.Address)
+	acct, err := m.d.chain.Sender.Account(ctx, payer.Address)
 	if err != nil {
 		return err
 	}
-	freeKeys, err := d.slots.(durableNonce).freeSlotKeys(ctx, acct)
+	freeKeys, err := m.freeSlotKeys(ctx, acct)
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, slotKey := range freeKeys {
-		errs = append(errs, d.inspectIdleAccount(ctx, payer, slotKey))
+		errs = append(errs, m.inspectIdleAccount(ctx, payer, slotKey))
 	}
 	return errors.Join(errs...)
 }
@@ -97,16 +95,16 @@ func (d *Worker) watchWallet(ctx context.Context, walletID string) error {
 // transaction signed for it since the last check has to be Coffer's. Coffer's transactions are in
 // the database before they are sent. So an order that gets the account meanwhile does not look
 // foreign.
-func (d *Worker) inspectIdleAccount(ctx context.Context, payer wallet.Wallet, slotKey string) error {
+func (m durableNonce) inspectIdleAccount(ctx context.Context, payer wallet.Wallet, slotKey string) error {
 	accountAddress, _, _ := strings.Cut(slotKey, " ")
-	d.mu.Lock()
-	previous := d.idleAccounts[accountAddress]
-	d.mu.Unlock()
+	m.d.mu.Lock()
+	previous := m.d.idleAccounts[accountAddress]
+	m.d.mu.Unlock()
 	if previous.slotKey == slotKey {
 		return nil
 	}
-	newest, foreign, err := d.chain.NonceAccounts.FindUnknownUse(
-		ctx, payer.Address, slotKey, previous.newest, d.isOwnTransaction,
+	newest, foreign, err := m.accounts.FindUnknownUse(
+		ctx, payer.Address, slotKey, previous.newest, m.isOwnTransaction,
 	)
 	if err != nil {
 		return err
@@ -117,23 +115,23 @@ func (d *Worker) inspectIdleAccount(ctx context.Context, payer wallet.Wallet, sl
 	}
 	if foreign != "" {
 		current.newest = foreign
-		if err := d.freezeForeignUse(ctx, payer, accountAddress, foreign); err != nil {
+		if err := m.freezeForeignUse(ctx, payer, accountAddress, foreign); err != nil {
 			return err
 		}
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.idleAccounts[accountAddress] = current
+	m.d.mu.Lock()
+	defer m.d.mu.Unlock()
+	m.d.idleAccounts[accountAddress] = current
 	return nil
 }
 
 // isOwnTransaction reports whether a transaction was signed for an order.
-func (d *Worker) isOwnTransaction(ctx context.Context, hash chain.TxHash, slotKey string) (isOwn bool, err error) {
-	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+func (m durableNonce) isOwnTransaction(ctx context.Context, hash chain.TxHash, slotKey string) (isOwn bool, err error) {
+	err = m.d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		return tx.QueryRow(ctx, `
 			SELECT EXISTS (SELECT FROM dispatch_slots s JOIN dispatch_attempts a USING (order_id)
 				WHERE s.chain = $1 AND md5(s.slot_key) = md5($2::text) AND s.slot_key = $2 AND a.tx_hash = $3)`,
-			d.chain.Name, slotKey, hash).Scan(&isOwn)
+			m.d.chain.Name, slotKey, hash).Scan(&isOwn)
 	})
 	if err != nil {
 		return false, fmt.Errorf("look up the order of transaction %s: %w", hash, err)
@@ -144,36 +142,36 @@ func (d *Worker) isOwnTransaction(ctx context.Context, hash chain.TxHash, slotKe
 // freezeForeignUse freezes a wallet that has signed a transaction that belongs to no order. Either
 // a third party has its key, or sends what a lost journal has signed. A person who lifts that
 // freeze has seen the transaction, so the wallet is not frozen again for it.
-func (d *Worker) freezeForeignUse(
+func (m durableNonce) freezeForeignUse(
 	ctx context.Context, payer wallet.Wallet, accountAddress string, tx chain.TxHash,
 ) error {
 	reason := fmt.Sprintf("its key has signed %s for its nonce account %s, and no order of this installation has "+
 		"that transaction", tx, accountAddress)
 	var lifted bool
-	err := d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		lifted, err = freeze.WasLifted(ctx, tx, d.newWalletFreeze(payer, reason))
+	err := m.d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		lifted, err = freeze.WasLifted(ctx, tx, m.d.newWalletFreeze(payer, reason))
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	if lifted {
-		d.log.Warn(
+		m.d.log.Warn(
 			"a nonce account is permanently left out: another program has taken it",
 			"wallet", payer.ID, "place", accountAddress,
 			"hash", string(tx),
 		)
 		return nil
 	}
-	return d.freezeWallet(ctx, payer, reason)
+	return m.d.freezeWallet(ctx, payer, reason)
 }
 
 // withoutForeign removes the slot keys of nonce accounts that a foreign transaction has used.
-func (d *Worker) withoutForeign(slotKeys []string) []string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (m durableNonce) withoutForeign(slotKeys []string) []string {
+	m.d.mu.Lock()
+	defer m.d.mu.Unlock()
 	return slices.DeleteFunc(slotKeys, func(key string) bool {
 		accountAddress, _, _ := strings.Cut(key, " ")
-		return d.idleAccounts[accountAddress].foreign
+		return m.d.idleAccounts[accountAddress].foreign
 	})
 }

@@ -17,47 +17,47 @@ import (
 // and pays its fee. So the order ends only on a transaction of its own in a final block. At most
 // one of its transactions can still be mined at any time.
 
-// followExpiring rebroadcasts the transaction that creates a nonce account, and rebuilds it once it
-// expired. An expired transaction is in no block and never will be, and neither will any before it.
-func (d *Worker) followExpiring(ctx context.Context, payer wallet.Wallet, s slot) (busy bool, err error) {
+// followExpiring rebuilds a creation that expired: it is in no block and never will be, and neither
+// will any before it.
+func (m durableNonce) followExpiring(ctx context.Context, payer wallet.Wallet, s slot) (busy bool, err error) {
 	last := s.newestAttempt()
-	if d.chain.NonceAccounts != nil && !s.FundsPending && last.Raw != nil && last.SentAt != nil &&
-		d.db.Clock()().Sub(last.CreatedAt) >= d.conf.BumpAfter {
+	if m.accounts != nil && !s.FundsPending && last.Raw != nil && last.SentAt != nil &&
+		m.d.db.Clock()().Sub(last.CreatedAt) >= m.d.conf.BumpAfter {
 		if last.Fees.LastValidBlock == 0 {
-			return true, d.setExpiry(ctx, payer, s)
+			return true, m.setExpiry(ctx, payer, s)
 		}
-		expired, err := d.chain.NonceAccounts.Expired(ctx, s.signedHashes(), last.Fees.LastValidBlock)
+		expired, err := m.accounts.Expired(ctx, s.signedHashes(), last.Fees.LastValidBlock)
 		if err != nil {
-			if err := d.noteError(ctx, s, err.Error()); err != nil {
+			if err := m.d.noteError(ctx, s, err.Error()); err != nil {
 				return false, err
 			}
 		}
 		if expired {
-			return d.recreate(ctx, payer, s)
+			return m.recreate(ctx, payer, s)
 		}
 	}
-	return d.resendOrBump(ctx, payer, s, false)
+	return m.d.resendOrBump(ctx, payer, s, false)
 }
 
 // recreate commits another transaction that creates the same nonce account.
-func (d *Worker) recreate(ctx context.Context, payer wallet.Wallet, s slot) (bool, error) {
-	fees, err := d.chain.Sender.Quote(ctx, s.chainPayment(payer.Address))
+func (m durableNonce) recreate(ctx context.Context, payer wallet.Wallet, s slot) (bool, error) {
+	fees, err := m.d.chain.Sender.Quote(ctx, s.chainPayment(payer.Address))
 	if err != nil {
-		d.raiseAlarm(
+		m.d.raiseAlarm(
 			ctx, s.ID, "cannot create a nonce account again now", "order", s.ID, "wallet", payer.ID,
 			"why", err.Error(),
 		)
-		return false, d.noteError(ctx, s, err.Error())
+		return false, m.d.noteError(ctx, s, err.Error())
 	}
-	err = d.commitAttempt(ctx, payer, s, signer.Pay, fees, replacementRequest{
+	err = m.d.commitAttempt(ctx, payer, s, signer.Pay, fees, replacementRequest{
 		reason: reasonExpired, actor: systemActor,
 	})
 	if errors.Is(err, wallet.ErrInsufficient) {
-		d.raiseAlarm(
+		m.d.raiseAlarm(
 			ctx, s.ID, "cannot create a nonce account again: its wallet lacks the "+
 				"gas", "order", s.ID, "wallet", payer.ID,
 		)
-		return false, d.noteError(ctx, s, "its wallet lacks the gas to create the nonce account again")
+		return false, m.d.noteError(ctx, s, "its wallet lacks the gas to create the nonce account again")
 	}
 	return err == nil, err
 }
@@ -65,12 +65,12 @@ func (d *Worker) recreate(ctx context.Context, payer wallet.Wallet, s slot) (boo
 // setExpiry sets the expiry of transactions that were restored from the signer's journal, which
 // does not record it. It takes the expiry of a transaction built now; that is safe, because the
 // restored ones name an older block.
-func (d *Worker) setExpiry(ctx context.Context, payer wallet.Wallet, s slot) error {
-	fees, err := d.chain.Sender.Quote(ctx, s.chainPayment(payer.Address))
+func (m durableNonce) setExpiry(ctx context.Context, payer wallet.Wallet, s slot) error {
+	fees, err := m.d.chain.Sender.Quote(ctx, s.chainPayment(payer.Address))
 	if err != nil {
-		return d.noteError(ctx, s, err.Error())
+		return m.d.noteError(ctx, s, err.Error())
 	}
-	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+	return m.d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		_, err := tx.Exec(
 			ctx, `UPDATE dispatch_attempts SET last_valid_block = $2 WHERE order_id = $1
 				AND last_valid_block IS NULL`, s.ID,
@@ -83,17 +83,15 @@ func (d *Worker) setExpiry(ctx context.Context, payer wallet.Wallet, s slot) err
 	})
 }
 
-// checkCreatable reports whether an order can create its nonce account. free: nothing exists at the
-// address, in the latest block and finally. taken: something exists there, for good.
-func (d *Worker) checkCreatable(ctx context.Context, acct chain.Account, o Order) (free, taken bool, err error) {
-	if d.chain.NonceAccounts == nil {
-		return false, false, fmt.Errorf("no nonce accounts can be created on %s", d.chain.Name)
+func (m durableNonce) checkCreatable(ctx context.Context, acct chain.Account, o Order) (free, taken bool, err error) {
+	if m.accounts == nil {
+		return m.nonceOnly.checkCreatable(ctx, acct, o)
 	}
 	chainSlot := chain.Slot{Key: string(o.To)}
 	if latest, final := acct.IsUsed(chainSlot); latest || final {
 		return false, final, nil
 	}
-	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+	err = m.d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		return tx.QueryRow(
 			ctx,
 			`SELECT EXISTS (SELECT FROM dispatch_slots WHERE chain = $1 AND md5(slot_key) = md5($2::text)

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/money"
@@ -35,6 +36,15 @@ type slotModel interface {
 	// prove searches the proof of a slot that was written without one, by an earlier version or
 	// from an earlier journal. Without a proof, the signer refuses to sign anything new in the slot.
 	prove(ctx context.Context, payer wallet.Wallet, s *slot) error
+
+	// watch checks the slots of the wallets that are due, whether or not they have orders.
+	watch(ctx context.Context) error
+	// checkCreatable reports whether an order can create its slot. free: nothing exists at the
+	// address, in the latest block and finally. taken: something exists there, for good.
+	checkCreatable(ctx context.Context, acct chain.Account, o Order) (free, taken bool, err error)
+	// followExpiring rebroadcasts the transaction that creates a slot, and rebuilds it once it
+	// expired.
+	followExpiring(ctx context.Context, payer wallet.Wallet, s slot) (busy bool, err error)
 }
 
 // takenSlot is a slot that is not written yet, and what its transaction costs.
@@ -52,7 +62,7 @@ func newSlotModel(d *Worker, name chain.Name) slotModel {
 	case chain.BitcoinFamily:
 		return utxoSet{nonce}
 	case chain.SolanaFamily:
-		return durableNonce{nonceOnly: nonce, prover: d.chain.SlotProver}
+		return durableNonce{nonce, d.chain.SlotProver, d.chain.NonceAccounts}
 	default:
 		return accountNonce{nonce}
 	}
@@ -80,3 +90,13 @@ func (nonceOnly) leaveWithout(_ context.Context, _ []Order, _ int, cause error) 
 func (nonceOnly) proveFree(context.Context, wallet.Wallet, *chain.Account) error { return nil }
 
 func (nonceOnly) prove(context.Context, wallet.Wallet, *slot) error { return nil }
+
+func (nonceOnly) watch(context.Context) error { return nil }
+
+func (nonceOnly) checkCreatable(_ context.Context, _ chain.Account, o Order) (free, taken bool, err error) {
+	return false, false, fmt.Errorf("no nonce accounts can be created on %s", o.Chain)
+}
+
+func (m nonceOnly) followExpiring(ctx context.Context, payer wallet.Wallet, s slot) (busy bool, err error) {
+	return m.d.resendOrBump(ctx, payer, s, false)
+}

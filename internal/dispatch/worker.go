@@ -177,7 +177,7 @@ func (d *Worker) RunRound(ctx context.Context) (busy bool, err error) {
 	}
 	// First, so that a nonce account that a foreign transaction used is known before it is given
 	// out.
-	watchErr := d.watchNonceAccounts(ctx)
+	watchErr := d.slots.watch(ctx)
 	var (
 		wg    sync.WaitGroup
 		mu    sync.Mutex
