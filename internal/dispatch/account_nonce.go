@@ -14,6 +14,8 @@ import (
 // order that does not pay uses it with a cancel.
 type accountNonce struct{ nonceOnly }
 
+func (accountNonce) isSequential() bool { return true }
+
 // takeNonce returns the wallet's next nonce, under the lock of the row that counts them.
 func takeNonce(ctx context.Context, tx pg.Tx, payer wallet.Wallet, name chain.Name) (uint64, error) {
 	var nonce uint64

@@ -122,7 +122,8 @@ func (d *Worker) guardNonce(ctx context.Context, payer wallet.Wallet, acct chain
 	if err != nil {
 		return fmt.Errorf("read the next nonce: %w", err)
 	}
-	if acct.KeyedSlots || acct.Latest <= nextNonce { // the use of a keyed slot is noticed by the order that has it
+	// Where the chain does not number, the order that has a slot notices that it is used.
+	if !d.slots.isSequential() || acct.Latest <= nextNonce {
 		return nil
 	}
 	return d.freezeWallet(

@@ -109,10 +109,6 @@ func equalShare(whole money.Amount, orders int, isLead bool) (money.Amount, erro
 	return part, nil
 }
 
-// isSequential reports whether transactions in later slots of the wallet cannot be mined before
-// this one.
-func (s slot) isSequential() bool { return s.ChainSlot.Key == "" }
-
 func (s slot) newestAttempt() attempt { return s.Attempts[len(s.Attempts)-1] }
 
 func (s slot) newestSigned() attempt {

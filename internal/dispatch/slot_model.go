@@ -30,6 +30,10 @@ type slotModel interface {
 	// unhandled is cause, if that is an error of another kind.
 	leaveWithout(ctx context.Context, orders []Order, native int, cause error) (unhandled, err error)
 
+	// isSequential reports whether the chain numbers an account's transactions: those in later slots
+	// cannot be mined before one in an earlier slot, and Account says which nonce is next.
+	isSequential() bool
+
 	// proveFree adds the proofs to the free slots of an account. A slot without a proof is reported
 	// and left out; the others stay usable.
 	proveFree(ctx context.Context, payer wallet.Wallet, acct *chain.Account) error
@@ -86,6 +90,8 @@ func (nonceOnly) reserve(context.Context, pg.Tx, Order, chain.Slot) error { retu
 func (nonceOnly) leaveWithout(_ context.Context, _ []Order, _ int, cause error) (unhandled, err error) {
 	return cause, nil
 }
+
+func (nonceOnly) isSequential() bool { return false }
 
 func (nonceOnly) proveFree(context.Context, wallet.Wallet, *chain.Account) error { return nil }
 

@@ -311,7 +311,7 @@ func (d *Worker) followSlots(
 		if signErr != nil {
 			break
 		}
-		if open[i].isSequential() && len(open[i].signedHashes()) == 0 {
+		if d.slots.isSequential() && len(open[i].signedHashes()) == 0 {
 			// No later slot is signed before this one. So the journal has no nonce without all
 			// those below it, whichever backup of the database it meets.
 			break
@@ -343,7 +343,7 @@ func (d *Worker) followSigned(
 	pushed := 0
 	for _, s := range open {
 		if len(s.signedHashes()) == 0 { // frozen or refused before it was signed
-			if s.isSequential() {
+			if d.slots.isSequential() {
 				return &acct, busy, nil
 			}
 			continue
@@ -357,7 +357,7 @@ func (d *Worker) followSigned(
 		} else {
 			// A reorg may have taken back what had used its slot.
 			d.see(s.ID, nil)
-			if pushed++; s.isSequential() && pushed > d.conf.UnminedMax {
+			if pushed++; d.slots.isSequential() && pushed > d.conf.UnminedMax {
 				// A reorg returned more transactions than a mempool keeps. The earlier ones go
 				// first.
 				continue
