@@ -10,8 +10,9 @@ import (
 )
 
 // accountNonce is the slot model of chains that number an account's transactions. The nonce alone
-// is the slot. It is used once a transaction with it is in a block, and it is never released: an
-// order that does not pay uses it with a cancel.
+// is the slot, and an order takes the next one. It is used once the chain's nonce of the account is
+// above it, in the latest block or finally, and free until then. It is never released: an order that
+// does not pay uses it with a cancel.
 type accountNonce struct{ nonceOnly }
 
 func (accountNonce) isSequential() bool { return true }

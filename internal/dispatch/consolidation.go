@@ -99,7 +99,7 @@ func chooseSmallOutputs(m chain.Consolidator, small []chain.Output, total money.
 }
 
 // selectConsolidation locks the outputs of a consolidation and returns its slot key and its cost.
-func (d *Worker) selectConsolidation(
+func (m utxoSet) selectConsolidation(
 	ctx context.Context, tx pg.Tx, o Order, native int, change chain.Address, price chain.Fees,
 ) (string, chain.Fees, error) {
 	if change != o.To {
@@ -110,10 +110,10 @@ func (d *Worker) selectConsolidation(
 	if demanded, err := ConsolidationDemanded(ctx, tx, o.Chain, o.WalletID); err != nil {
 		return "", chain.Fees{}, err
 	} else if demanded {
-		amountAbove, _ := d.chain.Consolidator.ConsolidationRange(price)
-		_, countMax := d.chain.Consolidator.InputCounts()
+		amountAbove, _ := m.d.chain.Consolidator.ConsolidationRange(price)
+		_, countMax := m.d.chain.Consolidator.InputCounts()
 		outputs, err := utxo.LockUnreached(
-			ctx, tx, o.Chain, o.OrgID, native, reachableOutputs(d.chain.Consolidator), amountAbove, countMax,
+			ctx, tx, o.Chain, o.OrgID, native, reachableOutputs(m.d.chain.Consolidator), amountAbove, countMax,
 		)
 		if err != nil {
 			return "", chain.Fees{}, err
@@ -121,7 +121,7 @@ func (d *Worker) selectConsolidation(
 		if len(outputs) < 2 {
 			return "", chain.Fees{}, &notConsolidatedError{"every output is one that payments use"}
 		}
-		return d.buildConsolidation(outputs, change, price)
+		return m.buildConsolidation(outputs, change, price)
 	}
 	var paymentsQueued bool
 	err := tx.QueryRow(ctx, `
@@ -133,23 +133,23 @@ func (d *Worker) selectConsolidation(
 	if paymentsQueued {
 		return "", chain.Fees{}, &notConsolidatedError{"a payment waits"}
 	}
-	amountAbove, amountMax := d.chain.Consolidator.ConsolidationRange(price)
-	_, countMax := d.chain.Consolidator.InputCounts()
+	amountAbove, amountMax := m.d.chain.Consolidator.ConsolidationRange(price)
+	_, countMax := m.d.chain.Consolidator.InputCounts()
 	small, total, err := utxo.LockSmall(ctx, tx, o.Chain, o.OrgID, native, amountAbove, amountMax, countMax)
 	if err != nil {
 		return "", chain.Fees{}, err
 	}
-	if small, err = chooseSmallOutputs(d.chain.Consolidator, small, total); err != nil {
+	if small, err = chooseSmallOutputs(m.d.chain.Consolidator, small, total); err != nil {
 		return "", chain.Fees{}, err
 	}
-	return d.buildConsolidation(small, change, price)
+	return m.buildConsolidation(small, change, price)
 }
 
 // buildConsolidation returns the slot key of a consolidation and its cost.
-func (d *Worker) buildConsolidation(
+func (m utxoSet) buildConsolidation(
 	outputs []chain.Output, change chain.Address, price chain.Fees,
 ) (string, chain.Fees, error) {
-	slotKey, fees, err := d.chain.Consolidator.Consolidate(outputs, change, price)
+	slotKey, fees, err := m.d.chain.Consolidator.Consolidate(outputs, change, price)
 	if err != nil {
 		return "", fees, &notConsolidatedError{err.Error()}
 	}

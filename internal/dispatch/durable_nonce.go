@@ -16,9 +16,11 @@ import (
 )
 
 // durableNonce is the slot model of chains with durable nonce accounts. The slot key is a nonce
-// account and its value. A slot is taken when the value is final, no order has it, and it is
-// proven. It is used once the account has another value, and a slot key is never given out again.
-// The creation of a nonce account has the address of that account as its slot key.
+// account and its value. An order takes one whose value is final and proven, that no order had, and
+// whose account no foreign transaction used. The slot is used once the account has another value,
+// in the latest block or finally, and free until then. It is never released: the account serves
+// again with its next value, and a slot key is never given out again. The creation of a nonce
+// account has the address of that account as its slot key.
 type durableNonce struct {
 	nonceOnly
 	prover   chain.SlotProver

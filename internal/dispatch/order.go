@@ -40,8 +40,7 @@
 //   - freeze.go: the freezes that stop orders, and those that dispatch creates;
 //   - void.go: the voids of recalled orders at the signer;
 //   - slot_model.go and account_nonce.go: how an order gets a slot on each kind of chain;
-//   - durable_nonce.go, nonce_account.go, idle_nonce_account.go and slot_proof.go: slots with nonce
-//     accounts;
+//   - durable_nonce.go, nonce_account.go and idle_nonce_account.go: slots with nonce accounts;
 //   - utxo.go and consolidation.go: slots made of outputs;
 //   - operator.go, decide_stuck.go and view.go: what a person does and sees;
 //   - restore.go: the orders that a restored database lacks;

@@ -15,7 +15,6 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/trace"
-	"github.com/cofferpay/coffer/internal/utxo"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
@@ -158,11 +157,10 @@ func (d *Worker) finishOrders(ctx context.Context, tx pg.Tx, ends ...orderEnd) e
 		}
 	}
 	// The rows of all features come before the outputs.
+	slots := newSlotModel(d, ends[0].Chain)
 	for _, end := range ends {
-		if end.Chain.IsUTXO() { // the lead's outputs; members have none
-			if err := utxo.MarkSpent(ctx, tx, end.ID, end.Hash, end.Kind().MovesFlagged && !end.Paid); err != nil {
-				return err
-			}
+		if err := slots.release(ctx, tx, end); err != nil {
+			return err
 		}
 	}
 	if err := wallet.MoveFunds(ctx, tx, moves...); err != nil {

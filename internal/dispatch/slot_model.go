@@ -10,8 +10,10 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// slotModel says how orders get a slot on a chain. Every slot has a nonce, the wallet's own count;
-// a model adds what else the slot takes. Every model embeds nonceOnly and states what it has besides.
+// slotModel says how orders get a slot on a chain, and what happens to it until its release. Every
+// slot has a nonce, the wallet's own count; a model adds what else the slot takes. Every model
+// embeds nonceOnly and states what it has besides. chain.Account says of a slot of any model
+// whether it is used.
 type slotModel interface {
 	// whyNoneFree returns why an account has no slot for another order now, or "".
 	whyNoneFree(ctx context.Context, acct chain.Account) (string, error)
@@ -30,8 +32,8 @@ type slotModel interface {
 	// unhandled is cause, if that is an error of another kind.
 	leaveWithout(ctx context.Context, orders []Order, native int, cause error) (unhandled, err error)
 
-	// isSequential reports whether the chain numbers an account's transactions: those in later slots
-	// cannot be mined before one in an earlier slot, and Account says which nonce is next.
+	// isSequential reports whether the chain numbers an account's transactions. Then those in later
+	// slots cannot be mined before one in an earlier slot.
 	isSequential() bool
 
 	// proveFree adds the proofs to the free slots of an account. A slot without a proof is reported
@@ -49,6 +51,10 @@ type slotModel interface {
 	// followExpiring rebroadcasts the transaction that creates a slot, and rebuilds it once it
 	// expired.
 	followExpiring(ctx context.Context, payer wallet.Wallet, s slot) (busy bool, err error)
+
+	// release releases what the slot of an order that ended took. The rows of all features are
+	// written before, and the Worker may lack its chain.
+	release(ctx context.Context, tx pg.Tx, end orderEnd) error
 }
 
 // takenSlot is a slot that is not written yet, and what its transaction costs.
@@ -64,7 +70,7 @@ func newSlotModel(d *Worker, name chain.Name) slotModel {
 	nonce := nonceOnly{d}
 	switch name.Family() {
 	case chain.BitcoinFamily:
-		return utxoSet{nonce}
+		return utxoSet{nonce, d.chain.UTXO}
 	case chain.SolanaFamily:
 		return durableNonce{nonce, d.chain.SlotProver, d.chain.NonceAccounts}
 	default:
@@ -106,3 +112,5 @@ func (nonceOnly) checkCreatable(_ context.Context, _ chain.Account, o Order) (fr
 func (m nonceOnly) followExpiring(ctx context.Context, payer wallet.Wallet, s slot) (busy bool, err error) {
 	return m.d.resendOrBump(ctx, payer, s, false)
 }
+
+func (nonceOnly) release(context.Context, pg.Tx, orderEnd) error { return nil }

@@ -18,18 +18,19 @@ import (
 // reserved in the transaction that writes the slot. See docs/design/bitcoin.md#slots.
 
 // utxoSet is the slot model of UTXO chains. The slot key names the outputs that the slot spends and
-// its change address. Outputs are taken with the slot and used once a transaction spends them.
-type utxoSet struct{ nonceOnly }
-
-func (m utxoSet) changeAddress(ctx context.Context, lead Order) (chain.Address, error) {
-	return m.d.changeAddress(ctx, lead)
+// its change address. An order takes free outputs and reserves them. The slot is used once one of
+// them is spent, in the latest block or finally, and free until then. At the end of the order, the
+// outputs are released as spent, and the change becomes free, unless it is a flagged deposit.
+type utxoSet struct {
+	nonceOnly
+	outputs chain.UTXOModel
 }
 
 func (m utxoSet) take(
 	ctx context.Context, tx pg.Tx, _ chain.Account, orders []Order, native int, change chain.Address,
 	payments []chain.Payment, taken *takenSlot,
 ) (err error) {
-	taken.Key, taken.fees, err = m.d.selectOutputs(ctx, tx, orders[0], native, change, taken.fees, payments...)
+	taken.Key, taken.fees, err = m.selectOutputs(ctx, tx, orders[0], native, change, taken.fees, payments...)
 	if err != nil {
 		return err
 	}
@@ -37,14 +38,9 @@ func (m utxoSet) take(
 	return err
 }
 
-func (m utxoSet) reserve(ctx context.Context, tx pg.Tx, lead Order, s chain.Slot) error {
-	return m.d.reserveOutputs(ctx, tx, lead, s)
-}
-
-func (m utxoSet) leaveWithout(
-	ctx context.Context, orders []Order, native int, cause error,
-) (unhandled, err error) {
-	return m.d.handleNoOutputs(ctx, orders, native, cause)
+// release marks the lead's outputs as spent; members have none.
+func (utxoSet) release(ctx context.Context, tx pg.Tx, end orderEnd) error {
+	return utxo.MarkSpent(ctx, tx, end.ID, end.Hash, end.Kind().MovesFlagged && !end.Paid)
 }
 
 // WaitOutputs says that the wallet holds the amount by the books, but too few of its outputs can be
@@ -132,12 +128,12 @@ func NextChangeWallet(ctx context.Context, tx pg.Tx, ch chain.Name, org string) 
 
 // changeAddress returns the address of an order's change output. The address of a consolidation was
 // chosen when it was planned.
-func (d *Worker) changeAddress(ctx context.Context, o Order) (chain.Address, error) {
-	if d.changeWallets == nil {
+func (m utxoSet) changeAddress(ctx context.Context, o Order) (chain.Address, error) {
+	if m.d.changeWallets == nil {
 		return "", &changeWalletError{errors.New("this service does not issue it")}
 	}
 	var ref signer.WalletRef
-	err := d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+	err := m.d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
 		if !o.Kind().Consolidates {
 			ref, err = NextChangeWallet(ctx, tx, o.Chain, o.OrgID)
 			return err
@@ -149,7 +145,7 @@ func (d *Worker) changeAddress(ctx context.Context, o Order) (chain.Address, err
 	if err != nil {
 		return "", err
 	}
-	w, err := d.changeWallets.Address(ctx, ref)
+	w, err := m.d.changeWallets.Address(ctx, ref)
 	if err != nil {
 		return "", &changeWalletError{err}
 	}
@@ -158,11 +154,11 @@ func (d *Worker) changeAddress(ctx context.Context, o Order) (chain.Address, err
 
 // selectOutputs locks outputs and picks those that make the payments of an order and of its
 // members. It returns the slot key and the cost. price holds the quoted fees.
-func (d *Worker) selectOutputs(
+func (m utxoSet) selectOutputs(
 	ctx context.Context, tx pg.Tx, o Order, native int, change chain.Address, price chain.Fees, ps ...chain.Payment,
 ) (string, chain.Fees, error) {
 	if o.Kind().Consolidates {
-		return d.selectConsolidation(ctx, tx, o, native, change, price)
+		return m.selectConsolidation(ctx, tx, o, native, change, price)
 	}
 	reserved, free, err := utxo.LockCandidates(ctx, tx, o.Chain, o.OrgID, native, o.ID)
 	if err != nil {
@@ -171,16 +167,16 @@ func (d *Worker) selectOutputs(
 	if o.Kind().MovesFlagged && len(reserved) == 0 {
 		return "", chain.Fees{}, errNoFlaggedOutput
 	}
-	slotKey, fees, err := d.chain.UTXO.SelectOutputs(reserved, free, change, price, ps...)
+	slotKey, fees, err := m.outputs.SelectOutputs(reserved, free, change, price, ps...)
 	if err != nil {
 		return "", fees, &selectionError{err}
 	}
 	return slotKey, fees, nil
 }
 
-// reserveOutputs reserves the outputs of a slot for its order, after the slot was written.
-func (d *Worker) reserveOutputs(ctx context.Context, tx pg.Tx, o Order, chainSlot chain.Slot) error {
-	outputs, err := d.chain.UTXO.Inputs(chainSlot.Key)
+// reserve reserves the outputs of a slot for its order, after the slot was written.
+func (m utxoSet) reserve(ctx context.Context, tx pg.Tx, o Order, chainSlot chain.Slot) error {
+	outputs, err := m.outputs.Inputs(chainSlot.Key)
 	if err != nil {
 		return fmt.Errorf("read the slot of order %s: %w", o.ID, err)
 	}
@@ -190,10 +186,10 @@ func (d *Worker) reserveOutputs(ctx context.Context, tx pg.Tx, o Order, chainSlo
 // errSplitGroup says that no outputs suffice for the orders together, but may for each alone.
 var errSplitGroup = errors.New("their outputs are too small for all of them")
 
-// handleNoOutputs leaves orders waiting, or ends one, that got no slot because of the outputs. For
+// leaveWithout leaves orders waiting, or ends one, that got no slot because of the outputs. For
 // several orders it may return errSplitGroup, so that the caller tries them in parts. unhandled is
 // cause, if that is an error of another kind.
-func (d *Worker) handleNoOutputs(ctx context.Context, orders []Order, native int, cause error) (unhandled, err error) {
+func (m utxoSet) leaveWithout(ctx context.Context, orders []Order, native int, cause error) (unhandled, err error) {
 	o := orders[0]
 	var insufficient *chain.InsufficientOutputsError
 	var selection *selectionError
@@ -205,32 +201,32 @@ func (d *Worker) handleNoOutputs(ctx context.Context, orders []Order, native int
 	case o.Kind().IsOptional &&
 		(errors.As(cause, &notConsolidated) || errors.As(cause, &insufficientGas) || errors.Is(cause, utxo.ErrTaken) ||
 			errors.Is(cause, errChangeWalletTaken)):
-		return nil, d.refuseConsolidation(ctx, o, cause)
+		return nil, m.d.refuseConsolidation(ctx, o, cause)
 	case errors.As(cause, &changeWallet):
 		for _, o := range orders {
-			err = errors.Join(err, d.leaveWaiting(ctx, o, WaitSigner, money.Zero, cause.Error()))
+			err = errors.Join(err, m.d.leaveWaiting(ctx, o, WaitSigner, money.Zero, cause.Error()))
 		}
 		return nil, err
 	case len(orders) > 1 &&
 		(errors.As(cause, &selection) || errors.As(cause, &feeLimit) || errors.As(cause, &insufficientGas)):
 		return nil, errSplitGroup
-	case errors.As(cause, &insufficient) && insufficient.TooManyInputs && d.chain.Consolidator != nil:
-		return nil, d.leaveWaiting(ctx, o, WaitConsolidation, insufficient.Missing, cause.Error())
+	case errors.As(cause, &insufficient) && insufficient.TooManyInputs && m.d.chain.Consolidator != nil:
+		return nil, m.d.leaveWaiting(ctx, o, WaitConsolidation, insufficient.Missing, cause.Error())
 	case errors.As(cause, &insufficient):
-		return nil, d.leaveWaiting(ctx, o, WaitOutputs, insufficient.Missing, cause.Error())
+		return nil, m.d.leaveWaiting(ctx, o, WaitOutputs, insufficient.Missing, cause.Error())
 	case errors.As(cause, &selection), errors.Is(cause, errNoFlaggedOutput), errors.Is(cause, utxo.ErrTaken),
 		errors.Is(cause, errChangeWalletTaken):
 		for _, o := range orders {
-			err = errors.Join(err, d.leaveWaiting(ctx, o, WaitOutputs, money.Zero, cause.Error()))
+			err = errors.Join(err, m.d.leaveWaiting(ctx, o, WaitOutputs, money.Zero, cause.Error()))
 		}
 		return nil, err
 	case errors.As(cause, &feeLimit):
-		return nil, d.refuseOrder(ctx, o, &signer.Refusal{
+		return nil, m.d.refuseOrder(ctx, o, &signer.Refusal{
 			Code:    FeeRefused,
 			Message: fmt.Sprintf("its outputs can cost up to %v, and the request allows %v", feeLimit.cost, *o.FeeMax),
 		})
 	case errors.As(cause, &insufficientGas):
-		return nil, d.leaveUnderfunded(
+		return nil, m.d.leaveUnderfunded(
 			ctx, o, WaitGas, native, insufficientGas.cost, "the wallet cannot pay for the outputs yet",
 		)
 	}
