@@ -312,8 +312,8 @@ func TestTheDatabaseRefusesAHeldPaymentWithTooFewApprovals(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		m, err := loadMint(ctx, tx, r)
-		if err != nil {
+		var f Facts
+		if err := f.loadMint(ctx, tx, r); err != nil {
 			return err
 		}
 		if err := setStatus(
@@ -321,7 +321,7 @@ func TestTheDatabaseRefusesAHeldPaymentWithTooFewApprovals(t *testing.T) {
 		); err != nil {
 			return err
 		}
-		return dispatch.Submit(ctx, tx, h.Service.newOrder(h.org, r, m, treasury, 0, nil))
+		return dispatch.Submit(ctx, tx, h.Service.newOrder(h.org, r, f.mint, treasury, 0, nil))
 	}
 	const insert = `INSERT INTO withdrawal_approvals (org_id, withdrawal_id, round, approver_kind, approver_id, at, digest, mac)
 		SELECT org_id, withdrawal_id, `

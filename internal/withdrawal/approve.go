@@ -11,7 +11,6 @@ import (
 	"github.com/cofferpay/coffer/internal/failpoint"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/mint"
-	orgs "github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/wallet"
@@ -51,8 +50,7 @@ func (s *Service) ApproveTerms(
 		if f.approval.row, err = loadRow(ctx, tx, org, withdrawalID); err != nil {
 			return err
 		}
-		f.mint, err = loadMint(ctx, tx, f.approval.row)
-		return err
+		return f.loadMint(ctx, tx, f.approval.row)
 	})
 	if err != nil {
 		return empty, err
@@ -128,10 +126,7 @@ func (s *Service) areTermsSeen(org string, f Facts, shownDigest string) bool {
 func (s *Service) loadApproval(
 	ctx context.Context, tx pg.Tx, org, withdrawalID, shownDigest string, f *Facts,
 ) error {
-	if err := orgs.LockSettingsShared(ctx, tx, org); err != nil {
-		return err
-	}
-	if err := s.loadCurrentFacts(ctx, tx, org, f); err != nil {
+	if err := s.loadFacts(ctx, tx, org, f); err != nil {
 		return err
 	}
 	row, err := lockRow(ctx, tx, org, withdrawalID)
@@ -249,23 +244,26 @@ func (s *Service) TermsDigest(ctx context.Context, org, withdrawalID string) (di
 		if err != nil {
 			return err
 		}
-		m, err := loadMint(ctx, tx, r)
-		digest = r.signedTerms(org, m).ComputeDigest()
+		var f Facts
+		err = f.loadMint(ctx, tx, r)
+		digest = r.signedTerms(org, f.mint).ComputeDigest()
 		return err
 	})
 	return digest, err
 }
 
-func loadMint(ctx context.Context, tx pg.Tx, r Withdrawal) (mint.Mint, error) {
+// loadMint loads the mint of a withdrawal and the native coin of its chain.
+func (f *Facts) loadMint(ctx context.Context, tx pg.Tx, r Withdrawal) error {
 	mints, err := mint.LoadCatalogue(ctx, tx)
 	if err != nil {
-		return mint.Mint{}, err
+		return err
 	}
-	m, ok := mints.ByID(r.mintID)
-	if !ok {
-		return m, fmt.Errorf("mint %d has left the catalogue", r.mintID)
+	var ok bool
+	if f.mint, ok = mints.ByID(r.mintID); !ok {
+		return fmt.Errorf("mint %d has left the catalogue", r.mintID)
 	}
-	return m, nil
+	f.native, f.hasNative = mints.Native(f.mint.Chain)
+	return nil
 }
 
 // newTermsChanged returns the answer when the terms differ from those shown or requested.

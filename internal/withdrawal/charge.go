@@ -21,7 +21,6 @@ import (
 type charging struct {
 	// isCharged says that the facts below were loaded: the organization charged costs a moment ago.
 	isCharged  bool
-	native     mint.Mint
 	coinQuote  *price.Quote  // of the chain's native coin; nil: no fresh price
 	tokenQuote *price.Quote  // of the mint; nil: no fresh price
 	rent       *money.Amount // the greatest rent of an account created for the payee; nil: unknown
@@ -77,7 +76,7 @@ func (f *Facts) computeCharge() {
 		c.coinPrice, c.mintPrice = &c.coinQuote.Price, &c.tokenQuote.Price
 	}
 	convert := func(cost money.Amount) (money.Amount, error) {
-		return c.toMintUnits(cost, c.native.Decimals, f.mint.Decimals)
+		return c.toMintUnits(cost, f.native.Decimals, f.mint.Decimals)
 	}
 	held, err := convert(*c.rent)
 	if err == nil {
@@ -141,53 +140,6 @@ func newUncharged(reason string) *fault.Fault {
 		WithAdvice("If the error stays, ask the operator of this service for a source of the price, or for " +
 			"chargeCustomerCosts NONE.").
 		WithStep(fault.RepeatWithSameKey)
-}
-
-// loadChargeSetting loads whether an organization charges costs, and in which coin they arise.
-func (s *Service) loadChargeSetting(ctx context.Context, tx pg.Tx, orgID string, f *Facts) error {
-	if f.owner.IsOrganization() || f.costs.isKnown {
-		return nil
-	}
-	settings, err := org.SettingsOf(ctx, tx, orgID)
-	if err != nil {
-		return fmt.Errorf("settings of %s: %w", orgID, err)
-	}
-	if f.charging.isCharged = settings.ChargeCustomerCosts != org.ChargeNone; !f.charging.isCharged {
-		return nil
-	}
-	var mints mint.Catalogue
-	if err := loadMints(ctx, tx, &mints); err != nil {
-		return err
-	}
-	native, ok := mints.Native(f.mint.Chain)
-	if f.charging.isCharged = ok; ok {
-		f.charging.native = native
-	}
-	return nil
-}
-
-// loadChargePrices loads the prices that convert costs, and takes over the chain's cost quote.
-func (s *Service) loadChargePrices(ctx context.Context, f *Facts, q costQuote) {
-	if !f.charging.isCharged {
-		return
-	}
-	f.charging.rent = q.accountRent
-	if q.costMax != nil {
-		fee := money.SubOrZero(*q.costMax, q.rent) // a payment that is refused creates no account
-		f.charging.fee = &fee
-	}
-	if f.mint.Kind == mint.Native {
-		return
-	}
-	now := s.DB.Clock()()
-	freshQuote := func(mintID int) *price.Quote {
-		p := s.loadQuote(ctx, mintID)
-		if p == nil || !isFresh(*p, now, s.priceAge(mintID)) {
-			return nil
-		}
-		return p
-	}
-	f.charging.coinQuote, f.charging.tokenQuote = freshQuote(f.charging.native.ID), freshQuote(f.mint.ID)
 }
 
 // chargeObject returns what a customer may be charged, as the API shows it; nil: nothing.

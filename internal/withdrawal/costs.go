@@ -25,7 +25,6 @@ type costs struct {
 	isCounted  bool         // a customer's withdrawal, and the native coin has a price source
 	isKnown    bool         // costMax was set at the request and is not quoted again
 	excludedID string       // the withdrawal itself, if it exists
-	native     int          // mint of the chain's native coin
 	decimals   int          // decimals of the native coin
 	quote      *price.Quote // price of the native coin; nil: no fresh price
 
@@ -94,23 +93,9 @@ func checkCustomerCosts(f Facts) (Step, *fault.Fault) {
 }
 
 // costLockName names the advisory lock under which a customer's costs are added up: of two
-// concurrent requests the second sees what the first may cost. Rule WD-53.
+// concurrent requests the second sees what the first may cost. The lock comes after the lock of the
+// settings and before any row lock. Rule WD-53.
 func costLockName(org, customerID string) string { return "costs of " + org + " " + customerID }
-
-// loadDayCosts adds up what a customer's withdrawals of the day cost. It holds the customer's cost
-// lock until the transaction ends. The lock comes after the lock of the settings and before any row
-// lock.
-func loadDayCosts(ctx context.Context, tx pg.Tx, orgID string, f *Facts, settings org.Settings) error {
-	if f.costs.limit = settings.CustomerFeeDayUSD; !f.costs.isCounted || f.costs.limit == nil {
-		return nil
-	}
-	if err := pg.LockExclusive(ctx, tx, costLockName(orgID, f.owner.CustomerID())); err != nil {
-		return err
-	}
-	var err error
-	f.costs.spent, err = sumDayCosts(ctx, tx, orgID, f.owner.CustomerID(), f.costs.excludedID)
-	return err
-}
 
 // sumDayCosts returns the dollar cost of a customer's withdrawals that were let go within the day;
 // nil: it overflows. A withdrawal that ended counts with what the network took, another one with

@@ -7,6 +7,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/freeze"
+	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/request"
@@ -53,7 +54,8 @@ type Facts struct {
 	charging charging
 
 	payerAddress chain.Address // the treasury's address, or "" before the organization's first payment
-	nativeID     *int          // the chain's native coin; nil when it is not in the catalogue
+	native       mint.Mint     // the chain's native coin
+	hasNative    bool          // the catalogue has the native coin
 	fee          *money.Amount // the most that the network would take now; nil: unknown or not needed
 	feeKept      *money.Amount // the fee deducted from a customer's amount by an earlier order, or nil
 	minReachable *money.Amount // the smallest payment that reaches the destination; nil: the chain does not say

@@ -17,74 +17,6 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// quoteTimeout limits the time for a cost quote of the chain.
-const quoteTimeout = 5 * time.Second
-
-// costQuote holds what a payment would cost at the chain's current state.
-type costQuote struct {
-	costMax *money.Amount // the most; nil: unknown
-	rent    money.Amount  // the part of costMax that stays in an account created for the payee
-	// accountRent equals rent where the payee's account is known to exist or not, and else is the
-	// rent of a new account; nil: unknown.
-	accountRent *money.Amount
-}
-
-// quoteCost quotes what a payment would cost at the chain's current state. From may be unknown, and
-// for an estimate To as well. The quote is then that of a usual token transfer, which costs more
-// than a transfer of native coin.
-func (s *Service) quoteCost(ctx context.Context, p chain.Payment, chainName chain.Name) (q costQuote) {
-	sender, accounts := s.Chains[chainName].Sender, s.Chains[chainName].TokenAccounts
-	if sender == nil {
-		return q
-	}
-	if p.Contract == "" || accounts == nil {
-		q.accountRent = &q.rent // zero
-	} else if rent, err := accounts.Rent(p.Contract); err == nil {
-		q.accountRent = &rent
-	}
-	ctx, cancel := context.WithTimeout(ctx, quoteTimeout)
-	defer cancel()
-	if p.Contract == "" && p.From != "" {
-		if p.To == "" {
-			p.To = p.From
-		}
-		// A payment of zero: the treasury may be funded only when it has to pay.
-		p.Amount = money.Zero
-	}
-	fees, err := chain.Fees{}, error(nil)
-	if p.From != "" && p.To != "" {
-		fees, err = sender.Quote(ctx, p)
-	}
-	if err != nil || fees.GasLimit == 0 {
-		if fees, err = sender.TransferFees(ctx); err != nil {
-			return q
-		}
-	} else {
-		q.accountRent = &fees.Rent
-	}
-	if costMax, err := fees.Max(); err == nil {
-		q.costMax, q.rent = &costMax, fees.Rent
-	}
-	return q
-}
-
-// minPayment returns the smallest payment that reaches a destination at the chain's current state;
-// nil: unknown. An unknown minimum refuses nothing, because dispatch checks before anything is
-// signed.
-func (s *Service) minPayment(ctx context.Context, m mint.Mint, to chain.Address) *money.Amount {
-	ch, isRunning := s.Chains[m.Chain]
-	if !isRunning || to == "" {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, quoteTimeout)
-	defer cancel()
-	minimum, err := ch.MinPaymentTo(ctx, m.Contract, to)
-	if err != nil {
-		return nil
-	}
-	return &minimum
-}
-
 // estimateTTL is how long an estimate is valid.
 const estimateTTL = time.Minute
 
@@ -121,7 +53,7 @@ func (s *Service) Estimate(ctx context.Context, org string, r EstimateRequest) (
 	var mints mint.Catalogue
 	var payerAddress chain.Address
 	err := s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
-		if err := loadMints(ctx, tx, &mints); err != nil {
+		if mints, err = mint.LoadCatalogue(ctx, tx); err != nil {
 			return err
 		}
 		if m, ok := mints.ByID(r.MintID); ok {
@@ -152,10 +84,11 @@ func (s *Service) Estimate(ctx context.Context, org string, r EstimateRequest) (
 			WithAdvice("Ask again shortly.")
 	}
 	e := Estimate{NetworkFee: *fee, ExpiresAt: s.DB.Clock()().Add(estimateTTL)}
-	native, ok := mints.Native(p.mint.Chain)
-	if ok {
+	f := Facts{parsed: p}
+	f.native, f.hasNative = mints.Native(p.mint.Chain)
+	if native := f.native; f.hasNative {
 		e.NetworkFeeMintID = &native.ID
-		if q := s.loadQuote(ctx, native.ID); q != nil && isFresh(*q, s.DB.Clock()(), s.priceAge(native.ID)) {
+		if q, isFresh := s.loadQuote(ctx, native.ID, s.DB.Clock()()); isFresh {
 			if v, err := money.ValueOf(*fee, native.Decimals, q.Price); err == nil {
 				e.NetworkFeeUSD = &v
 			}
@@ -170,7 +103,7 @@ func (s *Service) Estimate(ctx context.Context, org string, r EstimateRequest) (
 		})
 		return e, err
 	}
-	held, err := s.estimateCharge(ctx, org, p, q, &e)
+	held, err := s.estimateCharge(ctx, org, f, q, &e)
 	if err != nil || r.CustomerID == nil {
 		return e, err
 	}
@@ -186,27 +119,24 @@ func (s *Service) Estimate(ctx context.Context, org string, r EstimateRequest) (
 // estimateCharge sets what a customer may be charged for a withdrawal, and returns how much of that
 // is held in addition to the amount. Error: the fault of a request whose charge cannot be computed.
 func (s *Service) estimateCharge(
-	ctx context.Context, orgID string, p parsed, q costQuote, e *Estimate,
+	ctx context.Context, orgID string, f Facts, q costQuote, e *Estimate,
 ) (held money.Amount, err error) {
-	f := Facts{parsed: p}
 	err = s.DB.ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
 		settings, err := org.SettingsOf(ctx, tx, orgID)
 		f.charging.costs = settings.ChargeCustomerCosts
-		if err != nil {
-			return err
-		}
-		return s.loadChargeSetting(ctx, tx, orgID, &f)
+		f.charging.isCharged = f.hasNative && f.charging.costs != org.ChargeNone
+		return err
 	})
 	if err != nil {
 		return held, fmt.Errorf("what %s charges its customers: %w", orgID, err)
 	}
 	s.loadChargePrices(ctx, &f, q)
-	f.charging.isUncapped = p.noAmount
+	f.charging.isUncapped = f.noAmount
 	f.computeCharge()
 	if f.charging.missingReason != "" {
 		return held, newUncharged(f.charging.missingReason)
 	}
-	e.CustomerCharge = chargeObject(f.charging.chargedCosts(), p.mint.ID, f.charging.charge)
+	e.CustomerCharge = chargeObject(f.charging.chargedCosts(), f.mint.ID, f.charging.charge)
 	return f.charging.held, nil
 }
 
@@ -237,13 +167,3 @@ func parseEstimate(r EstimateRequest, mints mint.Catalogue, chains chain.Chains)
 	return p, err
 }
 
-// loadSpendable returns what a customer or a product may withdraw of a mint: the balance, less the
-// debt for restored payments. It locks nothing.
-func loadSpendable(ctx context.Context, tx pg.Tx, org string, payer ledger.Owner, mintID int) (money.Amount, error) {
-	balance, err := ledger.Balance(ctx, tx, payer.SpendingAccount(org, mintID))
-	if err != nil {
-		return balance, err
-	}
-	owed, err := loadOwed(ctx, tx, org, payer, mintID)
-	return money.SubOrZero(balance, owed), err
-}

@@ -13,6 +13,8 @@ import (
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/freeze"
+	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/org"
@@ -35,8 +37,11 @@ func (s *Service) loadRequest(ctx context.Context, org string, r Request) (Facts
 	}
 	var mints mint.Catalogue
 	err := s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
+		if mints, err = mint.LoadCatalogue(ctx, tx); err != nil {
+			return err
+		}
 		if f.existing, err = lookupKey(ctx, tx, org, r.IdempotencyKey); err != nil || f.existing != nil {
-			return errors.Join(err, loadMints(ctx, tx, &mints))
+			return err
 		}
 		if r.owner.IsOrganization() {
 			if f.entry, _, err = s.loadEntry(ctx, tx, org, r.listedID); err != nil {
@@ -47,15 +52,14 @@ func (s *Service) loadRequest(ctx context.Context, org string, r Request) (Facts
 		if customer.CheckID(r.CustomerID) == nil {
 			scope.CustomerID = r.CustomerID
 		}
-		if f.activeFreeze, err = freeze.Active(ctx, tx, scope); err != nil {
-			return err
-		}
-		return loadMints(ctx, tx, &mints)
+		f.activeFreeze, err = freeze.Active(ctx, tx, scope)
+		return err
 	})
 	if err != nil {
 		return f, fmt.Errorf("prepare withdrawal: %w", err)
 	}
 	f.parsed, f.parseErr = parseRequest(r, mints, s.Chains)
+	f.native, f.hasNative = mints.Native(f.mint.Chain)
 	if f.owner.IsOrganization() {
 		// The caller does not choose the address. An entry that may not be used has none, and
 		// checkWhitelist refuses it.
@@ -65,11 +69,6 @@ func (s *Service) loadRequest(ctx context.Context, org string, r Request) (Facts
 		f.limitErr = r.Limit()
 	}
 	return f, nil
-}
-
-func loadMints(ctx context.Context, tx pg.Tx, catalogue *mint.Catalogue) (err error) {
-	*catalogue, err = mint.LoadCatalogue(ctx, tx)
-	return err
 }
 
 // lookupKey returns the withdrawal that has a key, or nil.
@@ -91,30 +90,14 @@ func lookupKey(ctx context.Context, tx pg.Tx, org string, key *string) (*request
 	return &a, nil
 }
 
-// loadFacts loads the facts from the organization's own rows. Freezes and settings are locked until
-// the transaction ends: a freeze that has committed counts for every request that commits after it.
-// The posting makes the final check of the balance.
+// loadFacts loads what the transaction that decides sees, in the order of its locks: settings, the
+// customer's costs, freezes. They are held until the transaction ends: a freeze that has committed
+// counts for every request that commits after it. For an approval it loads what is checked again.
+// The posting makes the final check of the balance. Rule OW-5.
 func (s *Service) loadFacts(ctx context.Context, tx pg.Tx, orgID string, f *Facts) error {
 	if err := org.LockSettingsShared(ctx, tx, orgID); err != nil {
 		return err
 	}
-	if err := s.loadCurrentFacts(ctx, tx, orgID, f); err != nil {
-		return err
-	}
-	var err error
-	if f.balance, err = loadSpendable(ctx, tx, orgID, f.owner, f.mint.ID); err != nil {
-		return fmt.Errorf("balance of a customer or product of %s: %w", orgID, err)
-	}
-	if f.liquid, err = loadLiquidity(ctx, tx, orgID, f.mint, f.amount); err != nil {
-		return err
-	}
-	f.lookalike, err = findLookalike(ctx, tx, orgID, f.destination)
-	return err
-}
-
-// loadCurrentFacts loads the facts that an approval checks again. The caller holds the settings
-// lock. Rule OW-5.
-func (s *Service) loadCurrentFacts(ctx context.Context, tx pg.Tx, orgID string, f *Facts) error {
 	settings, err := org.SettingsOf(ctx, tx, orgID)
 	if err != nil {
 		return fmt.Errorf("settings of %s: %w", orgID, err)
@@ -133,8 +116,14 @@ func (s *Service) loadCurrentFacts(ctx context.Context, tx pg.Tx, orgID string, 
 			return err
 		}
 	}
-	if err := loadDayCosts(ctx, tx, orgID, f, settings); err != nil {
-		return err
+	if f.costs.limit = settings.CustomerFeeDayUSD; f.costs.isCounted && f.costs.limit != nil {
+		if err := pg.LockExclusive(ctx, tx, costLockName(orgID, f.owner.CustomerID())); err != nil {
+			return err
+		}
+		f.costs.spent, err = sumDayCosts(ctx, tx, orgID, f.owner.CustomerID(), f.costs.excludedID)
+		if err != nil {
+			return err
+		}
 	}
 	f.screening.Case.Threshold = nil
 	if t := risk.Severity(settings.WithdrawSeverityThreshold); t != "" {
@@ -155,17 +144,26 @@ func (s *Service) loadCurrentFacts(ctx context.Context, tx pg.Tx, orgID string, 
 	if err != nil {
 		return err
 	}
+	// The current row: the mint may have been quarantined since.
 	m, ok := mints.ByID(f.mint.ID)
 	if !ok {
 		return fmt.Errorf("mint %d has left the catalogue", f.mint.ID)
 	}
-	f.mint = m // the current row: the mint may have been quarantined since
+	f.mint = m
 	f.isTokenContract = mints.IsContract(f.mint.Chain.Family(), f.destination)
-	if native, ok := mints.Native(f.mint.Chain); ok {
-		f.nativeID = &native.ID
-	}
+	f.native, f.hasNative = mints.Native(f.mint.Chain)
 	f.isLoaded = true
-	return nil
+	if f.approval != nil { // its amount is held, and the approver could see a lookalike
+		return nil
+	}
+	if f.balance, err = loadSpendable(ctx, tx, orgID, f.owner, f.mint.ID); err != nil {
+		return fmt.Errorf("balance of a customer or product of %s: %w", orgID, err)
+	}
+	if f.liquid, err = loadLiquidity(ctx, tx, orgID, f.mint, f.amount); err != nil {
+		return err
+	}
+	f.lookalike, err = findLookalike(ctx, tx, orgID, f.destination)
+	return err
 }
 
 // loadAllowlisted reports whether the approval allowlist has a customer by a trusted e-mail. A
@@ -182,6 +180,49 @@ func loadAllowlisted(ctx context.Context, tx pg.Tx, orgID, customerID string, se
 		return false, fmt.Errorf("look for the approval allowlist of %s: %w", orgID, err)
 	}
 	return settings.SkipsApproval(customerID, c.TrustedEmail(tx.Now, customer.CoolingOff)), nil
+}
+
+// loadEntry loads a whitelist entry. The reason why it may not be paid is returned as a fault of
+// its own.
+func (s *Service) loadEntry(ctx context.Context, tx pg.Tx, org, listedID string) (WhitelistEntry, *fault.Fault, error) {
+	if s.Whitelist == nil || !id.IsValid("wla", listedID) {
+		return WhitelistEntry{}, newUnlisted(), nil
+	}
+	l, err := s.Whitelist.Usable(ctx, tx, org, listedID)
+	switch f := fault.Find(err); {
+	case f != nil && f.Code == fault.CodeNotFound:
+		return WhitelistEntry{}, newUnlisted(), nil
+	case f != nil:
+		return WhitelistEntry{}, f, nil
+	}
+	if err != nil {
+		return WhitelistEntry{}, nil, fmt.Errorf("look up whitelist entry %s of %s: %w", listedID, org, err)
+	}
+	return l, nil, nil
+}
+
+// loadSpendable returns what a customer or a product may withdraw of a mint: the balance, less the
+// debt for restored payments. It locks nothing. Only OnRestored increases the debt, while nothing
+// else runs. CollectOwed reduces debt and balance in one transaction. So an older answer about the
+// debt is never too small.
+func loadSpendable(ctx context.Context, tx pg.Tx, org string, payer ledger.Owner, mintID int) (money.Amount, error) {
+	balance, err := ledger.Balance(ctx, tx, payer.SpendingAccount(org, mintID))
+	if err != nil {
+		return balance, err
+	}
+	sql := `
+		SELECT coalesce(sum(owed), 0) FROM withdrawals
+		WHERE org_id = $1 AND customer_id = $2 AND mint_id = $3 AND owed > 0`
+	if payer.IsOrganization() {
+		sql = `
+		SELECT coalesce(sum(owed), 0) FROM withdrawals
+		WHERE org_id = $1 AND product = $2 AND mint_id = $3 AND owed > 0`
+	}
+	var owed money.Amount
+	if err := tx.QueryRow(ctx, sql, org, payer.Subject, mintID).Scan(&owed); err != nil {
+		return balance, fmt.Errorf("read the debts of a customer or product of %s: %w", org, err)
+	}
+	return money.SubOrZero(balance, owed), nil
 }
 
 // loadLiquidity predicts what could pay a withdrawal of this amount; only dispatch reserves. It
@@ -295,11 +336,6 @@ func findFailedTo(
 	return withdrawalID, failedAt, nil
 }
 
-// isFresh reports whether a price is recent enough to decide about a threshold.
-func isFresh(q price.Quote, now time.Time, ageMax time.Duration) bool {
-	return price.CheckFresh(q, now, ageMax) == nil
-}
-
 // loadExternalFacts collects the facts that no transaction of the organization can see:
 //
 //   - the price,
@@ -309,24 +345,30 @@ func isFresh(q price.Quote, now time.Time, ageMax time.Duration) bool {
 //
 // A tenant sees its own wallets only. A transfer to another tenant's wallet would be lost, because
 // an arrival from a wallet of Coffer is never a deposit.
-func (s *Service) loadExternalFacts(ctx context.Context, org string, f *Facts, withFee bool) error {
+func (s *Service) loadExternalFacts(ctx context.Context, orgID string, f *Facts, withFee bool) error {
 	if codec := s.Chains.AddressCodec(f.mint.Chain.Family()); codec != nil {
 		f.isUnspendable = codec.IsUnspendable(f.destination)
 	}
+	// The network takes a customer's costs in the native coin. They are counted if it has a price
+	// source here.
+	f.costs.isCounted = !f.owner.IsOrganization() && f.hasNative && s.HasPriceSource != nil &&
+		s.HasPriceSource(f.native.ID)
+	f.costs.decimals = f.native.Decimals
 	err := s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		wallets, err := wallet.ByAddresses(ctx, tx, f.mint.Chain.Family(), []chain.Address{f.destination})
 		if err != nil {
 			return err
 		}
 		f.isOwnAddress = len(wallets) > 0
-		if err := s.loadCostSetting(ctx, tx, f); err != nil {
-			return err
+		if !f.owner.IsOrganization() && f.approval == nil {
+			settings, err := org.SettingsOf(ctx, tx, orgID)
+			if err != nil {
+				return fmt.Errorf("settings of %s: %w", orgID, err)
+			}
+			f.charging.isCharged = f.hasNative && settings.ChargeCustomerCosts != org.ChargeNone
 		}
-		if err := s.loadChargeSetting(ctx, tx, org, f); err != nil {
-			return err
-		}
-		if f.payerAddress, err = loadPayerAddress(ctx, tx, org, f.mint.Chain); err == nil && f.isMax {
-			f.balance, err = loadSpendable(ctx, tx, org, f.owner, f.mint.ID)
+		if f.payerAddress, err = loadPayerAddress(ctx, tx, orgID, f.mint.Chain); err == nil && f.isMax {
+			f.balance, err = loadSpendable(ctx, tx, orgID, f.owner, f.mint.ID)
 		}
 		return err
 	})
@@ -361,25 +403,10 @@ func (s *Service) loadExternalFacts(ctx context.Context, org string, f *Facts, w
 		if !f.costs.isKnown {
 			f.costs.costMax = f.fee
 		}
-		if q := s.loadQuote(ctx, f.costs.native); q != nil && isFresh(*q, s.DB.Clock()(), s.priceAge(f.costs.native)) {
+		if q, isFresh := s.loadQuote(ctx, f.native.ID, s.DB.Clock()()); isFresh {
 			f.costs.quote = q
 		}
 	}
-	return nil
-}
-
-// loadCostSetting sets whether a customer's costs can be counted: the native coin, in which the
-// network takes them, needs a price source here.
-func (s *Service) loadCostSetting(ctx context.Context, tx pg.Tx, f *Facts) error {
-	if s.HasPriceSource == nil || f.owner.IsOrganization() {
-		return nil
-	}
-	var mints mint.Catalogue
-	if err := loadMints(ctx, tx, &mints); err != nil {
-		return err
-	}
-	native, ok := mints.Native(f.mint.Chain)
-	f.costs.isCounted, f.costs.native, f.costs.decimals = ok && s.HasPriceSource(native.ID), native.ID, native.Decimals
 	return nil
 }
 
@@ -398,7 +425,8 @@ func loadPayerAddress(
 // fresh price, and so no value.
 func (s *Service) valueAmount(ctx context.Context, f *Facts) {
 	f.quotedAt = s.DB.Clock()()
-	if f.quote = s.loadQuote(ctx, f.mint.ID); f.quote == nil || !isFresh(*f.quote, f.quotedAt, s.priceAge(f.mint.ID)) {
+	var isFresh bool
+	if f.quote, isFresh = s.loadQuote(ctx, f.mint.ID, f.quotedAt); !isFresh {
 		return
 	}
 	if v, err := money.ValueOf(f.amount, f.mint.Decimals, f.quote.Price); err == nil {
@@ -406,14 +434,105 @@ func (s *Service) valueAmount(ctx context.Context, f *Facts) {
 	}
 }
 
-// loadQuote returns the source's current price of a mint, or nil if it has none or fails.
-func (s *Service) loadQuote(ctx context.Context, mintID int) *price.Quote {
+// loadQuote returns the source's current price of a mint, or nil if it has none or fails. isFresh
+// says that the price is recent enough now to decide about a threshold.
+func (s *Service) loadQuote(ctx context.Context, mintID int, now time.Time) (quote *price.Quote, isFresh bool) {
 	if s.Prices == nil {
-		return nil
+		return nil, false
 	}
 	q, err := s.Prices.USD(ctx, mintID)
 	if err != nil {
+		return nil, false
+	}
+	return &q, price.CheckFresh(q, now, s.priceAge(mintID)) == nil
+}
+
+// loadChargePrices loads the prices that convert costs, and takes over the chain's cost quote.
+func (s *Service) loadChargePrices(ctx context.Context, f *Facts, q costQuote) {
+	if !f.charging.isCharged {
+		return
+	}
+	f.charging.rent = q.accountRent
+	if q.costMax != nil {
+		fee := money.SubOrZero(*q.costMax, q.rent) // a payment that is refused creates no account
+		f.charging.fee = &fee
+	}
+	if f.mint.Kind == mint.Native {
+		return
+	}
+	now := s.DB.Clock()()
+	if q, isFresh := s.loadQuote(ctx, f.native.ID, now); isFresh {
+		f.charging.coinQuote = q
+	}
+	if q, isFresh := s.loadQuote(ctx, f.mint.ID, now); isFresh {
+		f.charging.tokenQuote = q
+	}
+}
+
+// quoteTimeout limits the time for a cost quote of the chain.
+const quoteTimeout = 5 * time.Second
+
+// costQuote holds what a payment would cost at the chain's current state.
+type costQuote struct {
+	costMax *money.Amount // the most; nil: unknown
+	rent    money.Amount  // the part of costMax that stays in an account created for the payee
+	// accountRent equals rent where the payee's account is known to exist or not, and else is the
+	// rent of a new account; nil: unknown.
+	accountRent *money.Amount
+}
+
+// quoteCost quotes what a payment would cost at the chain's current state. From may be unknown, and
+// for an estimate To as well. The quote is then that of a usual token transfer, which costs more
+// than a transfer of native coin.
+func (s *Service) quoteCost(ctx context.Context, p chain.Payment, chainName chain.Name) (q costQuote) {
+	sender, accounts := s.Chains[chainName].Sender, s.Chains[chainName].TokenAccounts
+	if sender == nil {
+		return q
+	}
+	if p.Contract == "" || accounts == nil {
+		q.accountRent = &q.rent // zero
+	} else if rent, err := accounts.Rent(p.Contract); err == nil {
+		q.accountRent = &rent
+	}
+	ctx, cancel := context.WithTimeout(ctx, quoteTimeout)
+	defer cancel()
+	if p.Contract == "" && p.From != "" {
+		if p.To == "" {
+			p.To = p.From
+		}
+		// A payment of zero: the treasury may be funded only when it has to pay.
+		p.Amount = money.Zero
+	}
+	fees, err := chain.Fees{}, error(nil)
+	if p.From != "" && p.To != "" {
+		fees, err = sender.Quote(ctx, p)
+	}
+	if err != nil || fees.GasLimit == 0 {
+		if fees, err = sender.TransferFees(ctx); err != nil {
+			return q
+		}
+	} else {
+		q.accountRent = &fees.Rent
+	}
+	if costMax, err := fees.Max(); err == nil {
+		q.costMax, q.rent = &costMax, fees.Rent
+	}
+	return q
+}
+
+// minPayment returns the smallest payment that reaches a destination at the chain's current state;
+// nil: unknown. An unknown minimum refuses nothing, because dispatch checks before anything is
+// signed.
+func (s *Service) minPayment(ctx context.Context, m mint.Mint, to chain.Address) *money.Amount {
+	ch, isRunning := s.Chains[m.Chain]
+	if !isRunning || to == "" {
 		return nil
 	}
-	return &q
+	ctx, cancel := context.WithTimeout(ctx, quoteTimeout)
+	defer cancel()
+	minimum, err := ch.MinPaymentTo(ctx, m.Contract, to)
+	if err != nil {
+		return nil
+	}
+	return &minimum
 }

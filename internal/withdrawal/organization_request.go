@@ -7,7 +7,6 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/fault"
-	"github.com/cofferpay/coffer/internal/id"
 	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/identity/member"
 	"github.com/cofferpay/coffer/internal/ledger"
@@ -30,25 +29,6 @@ type Whitelist interface {
 	// signer has proven. The entry stays usable until the transaction ends. A fault says why the
 	// entry may not be paid, and the transaction goes on. Any other error leaves that open.
 	Usable(ctx context.Context, tx pg.Tx, org, listedID string) (WhitelistEntry, error)
-}
-
-// loadEntry loads a whitelist entry. The reason why it may not be paid is returned as a fault of
-// its own.
-func (s *Service) loadEntry(ctx context.Context, tx pg.Tx, org, listedID string) (WhitelistEntry, *fault.Fault, error) {
-	if s.Whitelist == nil || !id.IsValid("wla", listedID) {
-		return WhitelistEntry{}, newUnlisted(), nil
-	}
-	l, err := s.Whitelist.Usable(ctx, tx, org, listedID)
-	switch f := fault.Find(err); {
-	case f != nil && f.Code == fault.CodeNotFound:
-		return WhitelistEntry{}, newUnlisted(), nil
-	case f != nil:
-		return WhitelistEntry{}, f, nil
-	}
-	if err != nil {
-		return WhitelistEntry{}, nil, fmt.Errorf("look up whitelist entry %s of %s: %w", listedID, org, err)
-	}
-	return l, nil, nil
 }
 
 func newUnlisted() *fault.Fault {

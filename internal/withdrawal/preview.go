@@ -56,11 +56,14 @@ func (s *Service) Preview(ctx context.Context, org string, r Request) (Preview, 
 	if rejection != nil {
 		return empty, fault.Find(rejection.Err).WithDetail("gates", FlattenSteps(rejection.Gates))
 	}
-	return Preview{
+	p := Preview{
 		WouldBe: plan.Status, Reasons: plan.Reasons, Gates: plan.Gates, NetworkFee: evaluated.fee,
-		NetworkFeeMintID: evaluated.nativeID,
-		CustomerCharge:   chargeObject(evaluated.charging.chargedCosts(), evaluated.mint.ID, plan.Charge),
-	}, nil
+		CustomerCharge: chargeObject(evaluated.charging.chargedCosts(), evaluated.mint.ID, plan.Charge),
+	}
+	if evaluated.hasNative {
+		p.NetworkFeeMintID = &evaluated.native.ID
+	}
+	return p, nil
 }
 
 // FlattenSteps returns steps as the API shows them: the inputs of a gate next to its result.

@@ -204,26 +204,6 @@ func deductedFee(o dispatch.RestoredOrder) *money.Amount {
 	return &o.FeeDeducted
 }
 
-// loadOwed returns what a customer or a product owes of a mint for restored payments. Callers
-// subtract the debt from the balance. Only OnRestored increases the debt, while nothing else runs.
-// CollectOwed reduces debt and balance in one transaction. So an older answer is never too small.
-func loadOwed(
-	ctx context.Context, tx pg.Tx, org string, payer ledger.Owner, mintID int,
-) (owed money.Amount, err error) {
-	sql, subject := `
-		SELECT coalesce(sum(owed), 0) FROM withdrawals
-		WHERE org_id = $1 AND customer_id = $2 AND mint_id = $3 AND owed > 0`, payer.Subject
-	if payer.IsOrganization() {
-		sql, subject = `
-		SELECT coalesce(sum(owed), 0) FROM withdrawals
-		WHERE org_id = $1 AND product = $2 AND mint_id = $3 AND owed > 0`, payer.Subject
-	}
-	if err = tx.QueryRow(ctx, sql, org, subject, mintID).Scan(&owed); err != nil {
-		return owed, fmt.Errorf("read the debts of a customer or product of %s: %w", org, err)
-	}
-	return owed, nil
-}
-
 const (
 	collectBatchMax = 500
 	collectPause    = time.Second
