@@ -166,4 +166,3 @@ func parseEstimate(r EstimateRequest, mints mint.Catalogue, chains chain.Chains)
 	}
 	return p, err
 }
-
