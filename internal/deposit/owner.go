@@ -87,11 +87,11 @@ func (o Owners) checkPurpose(purpose string) error {
 	return nil
 }
 
-func (o Owners) isOperators(d Deposit) bool { return o.forPurpose(d.purpose).Terms().IsOperators }
+func (o Owners) isOperators(d storedDeposit) bool { return o.forPurpose(d.purpose).Terms().IsOperators }
 
 // accountFor returns the ledger account that a deposit credits, and the part of the address funds
 // that it belongs to. It is pure. Rule DEP-25.
-func (o Owners) accountFor(d Deposit, isNative bool) (ledger.Account, wallet.Part) {
+func (o Owners) accountFor(d storedDeposit, isNative bool) (ledger.Account, wallet.Part) {
 	account, part := o.forPurpose(d.purpose).Account(d.walletSubject(), isNative)
 	account.OrgID, account.MintID = d.orgID, *d.mintID
 	return account, part
@@ -100,7 +100,7 @@ func (o Owners) accountFor(d Deposit, isNative bool) (ledger.Account, wallet.Par
 // eventFor returns the event of a deposit that corresponds to the event t of a customer's deposit.
 // The interface defines events of customers only. It returns "" if no organization is notified.
 // Rule DEP-25.
-func (o Owners) eventFor(d Deposit, t webhook.Type) webhook.Type {
+func (o Owners) eventFor(d storedDeposit, t webhook.Type) webhook.Type {
 	return o.forPurpose(d.purpose).EventType(t)
 }
 

@@ -389,7 +389,7 @@ func (r *Rescreener) RescreenDeposit(
 		return object, silentErr
 	}
 	err = r.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		objects, err := objectsByID(ctx, tx, []Deposit{d})
+		objects, err := objectsByID(ctx, tx, []storedDeposit{d})
 		object = objects[d.id]
 		return err
 	})
@@ -397,7 +397,7 @@ func (r *Rescreener) RescreenDeposit(
 }
 
 // rescreenSender screens one sender of a flagged deposit and records the verdict.
-func (r *Rescreener) rescreenSender(ctx context.Context, d Deposit, sender chain.Address) error {
+func (r *Rescreener) rescreenSender(ctx context.Context, d storedDeposit, sender chain.Address) error {
 	s := watchedSender{orgID: d.orgID, chain: d.chain, address: sender, flagged: true}
 	err := r.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		err := tx.QueryRow(

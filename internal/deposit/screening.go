@@ -79,7 +79,7 @@ func (s *Service) cachedPrice(ctx context.Context, cache map[int]mintPrice, mint
 // newCase returns the facts about a deposit that are known before any provider is asked about its
 // sender.
 func (s *Service) newCase(
-	r Deposit, symbol string, decimals int, settings org.Settings, p mintPrice, now time.Time,
+	r storedDeposit, symbol string, decimals int, settings org.Settings, p mintPrice, now time.Time,
 ) risk.DepositCase {
 	c := risk.DepositCase{
 		Subject: risk.Subject{
@@ -113,7 +113,7 @@ func screeningObject(rec risk.DepositRecord) json.RawMessage {
 
 // newFlag returns the flag of a deposit that screening holds. isKeyAccount says that the sender is
 // known to be no contract; it is false if that is unknown.
-func newFlag(r Deposit, rec risk.DepositRecord, isKeyAccount bool, now time.Time) *flag {
+func newFlag(r storedDeposit, rec risk.DepositRecord, isKeyAccount bool, now time.Time) *flag {
 	reason := webhook.FlagReason{Code: rec.Decision.Reason, Categories: webhook.List[string]{}}
 	f := &flag{
 		risk: string(rec.Decision.RiskOfFunds), flaggedAt: now, returnTo: string(r.from), returnRisk: returnRiskNone,
@@ -174,12 +174,12 @@ func (s *Service) buildCases(
 	for _, c := range page {
 		p := s.cachedPrice(ctx, prices, *c.mintID)
 		c.usd = usdValue(c.amount, c.decimals, p.freshUSD())
-		if s.Owners.isOperators(c.Deposit) {
+		if s.Owners.isOperators(c.storedDeposit) {
 			c.screening = screeningNotConfigured
 			decided = append(decided, c)
 			continue
 		}
-		depositCase := s.newCase(c.Deposit, c.symbol, c.decimals, settings[c.orgID], p, s.DB.Clock()())
+		depositCase := s.newCase(c.storedDeposit, c.symbol, c.decimals, settings[c.orgID], p, s.DB.Clock()())
 		c.settings = settings[c.orgID]
 		c.setDecision(risk.DepositRecord{Case: depositCase, Decision: risk.DecideDeposit(depositCase)})
 		if outcome := c.record.Decision.Outcome; outcome == risk.ScreenProviders || outcome == risk.ScreenLists {
@@ -203,7 +203,7 @@ func (s *Service) askProviders(ctx context.Context, candidates []candidate) {
 		asking.Go(func() {
 			candidates[i].setDecision(s.Risk.DecideDeposit(ctx, candidates[i].record.Case))
 			if candidates[i].record.Decision.Outcome == risk.Flag {
-				candidates[i].isKeyAccount = s.isKeyAccount(ctx, candidates[i].Deposit)
+				candidates[i].isKeyAccount = s.isKeyAccount(ctx, candidates[i].storedDeposit)
 			}
 		})
 	}
@@ -219,7 +219,7 @@ const (
 // isKeyAccount reports whether the chain says that the sender of a deposit is a key account, as of
 // the block of the deposit. Every other answer and every error is false. A return to a contract may
 // be lost, and a needless warning costs only a look. Rule DEP-36.
-func (s *Service) isKeyAccount(ctx context.Context, r Deposit) bool {
+func (s *Service) isKeyAccount(ctx context.Context, r storedDeposit) bool {
 	if r.kind == chain.Internal || r.from == "" {
 		return false
 	}
@@ -243,7 +243,7 @@ func (s *Service) isKeyAccount(ctx context.Context, r Deposit) bool {
 	return err == nil && kind == chain.KeyAccount
 }
 
-func (s *Service) senderKind(ctx context.Context, reader chain.Reader, r Deposit) (chain.AccountKind, error) {
+func (s *Service) senderKind(ctx context.Context, reader chain.Reader, r storedDeposit) (chain.AccountKind, error) {
 	ctx, cancel := context.WithTimeout(ctx, senderTimeout)
 	defer cancel()
 	return reader.Kind(ctx, chain.Block{Height: r.height, Hash: r.blockHash}, r.from)

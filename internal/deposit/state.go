@@ -123,8 +123,8 @@ func isAllowed(from, to Status) bool {
 	return slices.ContainsFunc(transitions, func(t transition) bool { return t.from == from && t.to == to })
 }
 
-// Deposit is a row of deposits.
-type Deposit struct {
+// storedDeposit is a row of deposits.
+type storedDeposit struct {
 	id, orgID, walletID, purpose string
 	customerID                   string // "" for a treasury and for an organization
 	product                      string // set for an organization's own deposit only
@@ -171,13 +171,13 @@ const columns = `deposit_id, org_id, wallet_id, purpose, coalesce(customer_id, '
 	usd_value, screening, created_at, confirmed_at, credited_at, reversed_at, taken_back, claim_count,
 	is_flagged, coalesce(risk_of_funds, ''), flag_reason, flagged_at, coalesce(return_to, ''), coalesce(return_risk, ''), return_mac, lost_at, screen_tries, depth_required`
 
-func scanDeposit(r pgx.CollectableRow) (d Deposit, err error) {
+func scanDeposit(r pgx.CollectableRow) (d storedDeposit, err error) {
 	err = d.scanColumns(r)
 	return d, err
 }
 
 // scanColumns reads columns, followed by the additional columns of a query.
-func (d *Deposit) scanColumns(r pgx.CollectableRow, extra ...any) error {
+func (d *storedDeposit) scanColumns(r pgx.CollectableRow, extra ...any) error {
 	var flagged bool
 	var f flag
 	var flaggedAt *time.Time
@@ -199,7 +199,7 @@ func (d *Deposit) scanColumns(r pgx.CollectableRow, extra ...any) error {
 
 // isDeepEnough reports whether the block of a final deposit has the confirmations that the amount
 // needs, by the proofs in the transaction's snapshot. Rule DEP-43.
-func (d Deposit) isDeepEnough(ctx context.Context, tx pg.Tx) (ok bool, err error) {
+func (d storedDeposit) isDeepEnough(ctx context.Context, tx pg.Tx) (ok bool, err error) {
 	if d.depth == 0 {
 		return true, nil
 	}
@@ -212,7 +212,7 @@ func (d Deposit) isDeepEnough(ctx context.Context, tx pg.Tx) (ok bool, err error
 }
 
 // walletSubject returns the subject of the wallet that received the deposit.
-func (d Deposit) walletSubject() string { return d.customerID + d.product } // one of them is ""
+func (d storedDeposit) walletSubject() string { return d.customerID + d.product } // one of them is ""
 
 func emptyAsNull(s string) *string {
 	if s == "" {
@@ -231,7 +231,7 @@ func joinAddresses(addresses []chain.Address) string {
 }
 
 // change is a deposit before and after a change. before is zero for a new deposit.
-type change struct{ before, after Deposit }
+type change struct{ before, after storedDeposit }
 
 // applyChanges updates deposits, or inserts those whose before is zero, all or none. It fails if a
 // row is not as it was read: its status and the values that would be credited. A transition that is

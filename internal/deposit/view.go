@@ -64,7 +64,7 @@ const sendersExpr = `coalesce(d.senders, ARRAY[d.from_address])`
 
 // depositView is a deposit with the additional values of its object.
 type depositView struct {
-	Deposit
+	storedDeposit
 	email, memo          *string
 	latestHeight         uint64
 	sweepHash            *string
@@ -95,7 +95,7 @@ func LoadObject(ctx context.Context, tx pg.Tx, org, depositID string) (webhook.D
 }
 
 // objectsByID loads the objects of deposits of any organizations, by deposit id.
-func objectsByID(ctx context.Context, tx pg.Tx, deposits []Deposit) (map[string]webhook.Deposit, error) {
+func objectsByID(ctx context.Context, tx pg.Tx, deposits []storedDeposit) (map[string]webhook.Deposit, error) {
 	if len(deposits) == 0 {
 		return nil, nil
 	}
@@ -118,7 +118,7 @@ func objectsByID(ctx context.Context, tx pg.Tx, deposits []Deposit) (map[string]
 
 // freshObjects returns the objects of deposits that this transaction has just written and that no
 // sweep has moved. It takes the row from memory and reads the additional values only.
-func freshObjects(ctx context.Context, tx pg.Tx, deposits []Deposit) (map[string]webhook.Deposit, error) {
+func freshObjects(ctx context.Context, tx pg.Tx, deposits []storedDeposit) (map[string]webhook.Deposit, error) {
 	if len(deposits) == 0 {
 		return nil, nil
 	}
@@ -157,7 +157,7 @@ func freshObjects(ctx context.Context, tx pg.Tx, deposits []Deposit) (map[string
 	}
 	objects := make(map[string]webhook.Deposit, len(deposits))
 	for _, r := range deposits {
-		s := depositView{Deposit: r, latestHeight: max(latestHeights[r.chain], r.height)}
+		s := depositView{storedDeposit: r, latestHeight: max(latestHeights[r.chain], r.height)}
 		if email, ok := emails[r.orgID][r.customerID]; ok {
 			s.email = &email
 		}
@@ -304,7 +304,7 @@ func UncreditedByMint(ctx context.Context, tx pg.Tx, org, customerID string) (ma
 }
 
 func scanView(r pgx.CollectableRow) (s depositView, err error) {
-	err = s.Deposit.scanColumns(
+	err = s.storedDeposit.scanColumns(
 		r, &s.email, &s.memo, &s.latestHeight, &s.sweepHash, &s.resolution, &s.attempts, &s.freshVerdict,
 	)
 	return s, err

@@ -103,7 +103,7 @@ func (s *Service) ApproveTerms(
 }
 
 // setTerms sets the facts that the row of a withdrawal states.
-func (f *Facts) setTerms(r Withdrawal) {
+func (f *Facts) setTerms(r storedWithdrawal) {
 	f.owner, f.listedID, f.amount, f.destination = r.owner, r.listedID, r.evaluatedAmount(), r.toAddress
 	// A deducted fee stays: the amount of the order never changes.
 	f.deductsFee, f.feeMax = r.deductsFee && r.deductedFee == nil, r.feeMax
@@ -201,7 +201,7 @@ func (s *Service) writeApproval(
 
 // submitApproved lets a withdrawal go whose approvals suffice.
 func (s *Service) submitApproved(
-	ctx context.Context, tx pg.Tx, org string, r Withdrawal, f Facts, p Plan, treasury wallet.Wallet,
+	ctx context.Context, tx pg.Tx, org string, r storedWithdrawal, f Facts, p Plan, treasury wallet.Wallet,
 ) error {
 	approvals, err := s.loadApprovals(ctx, tx, org, r)
 	if err != nil {
@@ -221,7 +221,9 @@ func (s *Service) submitApproved(
 func approverName(a audit.Actor) string { return string(a.Kind) + " " + a.ID }
 
 // loadApprovals returns the approvals of the withdrawal's current round.
-func (s *Service) loadApprovals(ctx context.Context, tx pg.Tx, org string, r Withdrawal) ([]signer.Approval, error) {
+func (s *Service) loadApprovals(
+	ctx context.Context, tx pg.Tx, org string, r storedWithdrawal,
+) ([]signer.Approval, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT approver_kind || ' ' || approver_id, mac FROM withdrawal_approvals
 		WHERE org_id = $1 AND withdrawal_id = $2 AND round = $3 ORDER BY at, approver_kind, approver_id`,
@@ -253,7 +255,7 @@ func (s *Service) TermsDigest(ctx context.Context, org, withdrawalID string) (di
 }
 
 // loadMint loads the mint of a withdrawal and the native coin of its chain.
-func (f *Facts) loadMint(ctx context.Context, tx pg.Tx, r Withdrawal) error {
+func (f *Facts) loadMint(ctx context.Context, tx pg.Tx, r storedWithdrawal) error {
 	mints, err := mint.LoadCatalogue(ctx, tx)
 	if err != nil {
 		return err
@@ -277,7 +279,7 @@ func newTermsChanged() *fault.Fault {
 // writeDoubt leaves a withdrawal in its state and adds the reasons that the approver could not see,
 // so that every approver sees them.
 func (s *Service) writeDoubt(
-	ctx context.Context, tx pg.Tx, org string, r Withdrawal, p Plan, actor audit.Actor,
+	ctx context.Context, tx pg.Tx, org string, r storedWithdrawal, p Plan, actor audit.Actor,
 ) error {
 	tag, err := tx.Exec(ctx, `
 		UPDATE withdrawals SET screening = $3,
@@ -301,7 +303,7 @@ func (s *Service) writeDoubt(
 // newOrder returns the order of a payment that was let go, with a grant over the approvals. A
 // payment that required none has none.
 func (s *Service) newOrder(
-	org string, r Withdrawal, m mint.Mint, treasury wallet.Wallet, required int, approvals []signer.Approval,
+	org string, r storedWithdrawal, m mint.Mint, treasury wallet.Wallet, required int, approvals []signer.Approval,
 ) dispatch.Order {
 	o := dispatch.Order{
 		ID: r.id, OrgID: org, Purpose: signer.Payment, Chain: r.chain, WalletID: treasury.ID,

@@ -180,7 +180,7 @@ func (*Service) ReviewRent(
 // finalCharge returns what the end of a payment charges the customer, and the cost behind it in the
 // native coin. The database computes the charge again. Rules WD-54 and WD-55.
 func (s *Service) finalCharge(
-	ctx context.Context, tx pg.Tx, r Withdrawal, e dispatch.End,
+	ctx context.Context, tx pg.Tx, r storedWithdrawal, e dispatch.End,
 ) (charged, cost money.Amount, err error) {
 	chargeMax := r.charge.held
 	cost = e.Rent
@@ -213,7 +213,7 @@ func (s *Service) finalCharge(
 }
 
 // newChargePostings returns the posting that pays the charge to the organization; nil without one.
-func newChargePostings(orgID string, r Withdrawal, charged money.Amount) []ledger.Posting {
+func newChargePostings(orgID string, r storedWithdrawal, charged money.Amount) []ledger.Posting {
 	if charged.IsZero() {
 		return nil
 	}
@@ -229,7 +229,7 @@ func newChargePostings(orgID string, r Withdrawal, charged money.Amount) []ledge
 
 // newChargeReturnPostings returns the posting that releases what a successful payment did not use
 // of the hold for rent; nil if nothing is left.
-func newChargeReturnPostings(orgID string, r Withdrawal, charged money.Amount) []ledger.Posting {
+func newChargeReturnPostings(orgID string, r storedWithdrawal, charged money.Amount) []ledger.Posting {
 	remainder := money.SubOrZero(r.charge.held, charged)
 	if remainder.IsZero() {
 		return nil

@@ -124,7 +124,7 @@ func (s *Service) writeRequest(
 	if r.Metadata == nil {
 		r.Metadata = map[string]string{}
 	}
-	row := Withdrawal{
+	row := storedWithdrawal{
 		id: withdrawalID, owner: f.owner, listedID: f.listedID, mintID: f.mint.ID, chain: f.mint.Chain,
 		amount: p.Amount, toAddress: f.destination, key: r.IdempotencyKey, deductsFee: f.deductsFee,
 		deductedFee: p.DeductedFee, feeMax: f.feeMax,

@@ -137,7 +137,7 @@ var errReturned = errors.New("the withdrawal waits for an approval again")
 // lockEndable reads and locks a withdrawal that a person can end. It also returns one whose end is
 // decided; that one has endIntent set and may be unlocked. After errReturned the call can be
 // repeated.
-func (s *Service) lockEndable(ctx context.Context, tx pg.Tx, org, withdrawalID, act string) (Withdrawal, error) {
+func (s *Service) lockEndable(ctx context.Context, tx pg.Tx, org, withdrawalID, act string) (storedWithdrawal, error) {
 	r, err := loadRow(ctx, tx, org, withdrawalID)
 	if err != nil {
 		return r, err
@@ -211,7 +211,7 @@ func (s *Service) OnVoided(ctx context.Context, tx pg.Tx, org, withdrawalID stri
 
 // endWithdrawal ends a withdrawal without a slot and releases its hold. The row is locked.
 func (s *Service) endWithdrawal(
-	ctx context.Context, tx pg.Tx, org string, r Withdrawal, e endIntent,
+	ctx context.Context, tx pg.Tx, org string, r storedWithdrawal, e endIntent,
 ) (webhook.Withdrawal, error) {
 	var empty webhook.Withdrawal
 	set, args := "", []any(nil)
@@ -260,7 +260,7 @@ func recallOrder(ctx context.Context, tx pg.Tx, withdrawalID string) error {
 // newReleasePostings returns the posting that releases a hold, less the customer's charge; nil if
 // nothing is left. Its cause is that of the settlement, so that a hold cannot end twice.
 // Rules WD-5 and WD-9.
-func newReleasePostings(org string, r Withdrawal) []ledger.Posting {
+func newReleasePostings(org string, r storedWithdrawal) []ledger.Posting {
 	held, err := r.amount.Add(r.charge.held)
 	if err != nil {
 		panic("withdrawal: a hold is larger than the largest possible amount")
@@ -272,7 +272,7 @@ func newReleasePostings(org string, r Withdrawal) []ledger.Posting {
 }
 
 // newSettlementPosting returns the posting that ends a hold with what left custody.
-func newSettlementPosting(org string, r Withdrawal) ledger.Posting {
+func newSettlementPosting(org string, r storedWithdrawal) ledger.Posting {
 	return newEndPosting(org, r, ledger.Account{OrgID: org, MintID: r.mintID, Kind: ledger.Custody}, r.amount)
 }
 
@@ -280,7 +280,7 @@ func newSettlementPosting(org string, r Withdrawal) ledger.Posting {
 // nil without one. A customer's fee becomes the organization's own; the organization is billed what
 // the network took. What the organization held for its own withdrawal becomes the operator's gas
 // and is deducted from that bill. Rule WD-27.
-func newKeptFeePostings(org string, r Withdrawal) []ledger.Posting {
+func newKeptFeePostings(org string, r storedWithdrawal) []ledger.Posting {
 	if r.deductedFee == nil || r.deductedFee.IsZero() {
 		return nil
 	}
@@ -313,7 +313,7 @@ func newKeptFeePostings(org string, r Withdrawal) []ledger.Posting {
 // feeProduct is the product whose balance receives the fees that customers pay.
 const feeProduct = "CUSTODIAL"
 
-func newEndPosting(org string, r Withdrawal, to ledger.Account, amount money.Amount) ledger.Posting {
+func newEndPosting(org string, r storedWithdrawal, to ledger.Account, amount money.Amount) ledger.Posting {
 	return ledger.Posting{
 		Cause: ledger.Cause{Kind: ledger.WithdrawalEnd, ID: r.id},
 		Legs: []ledger.Leg{{

@@ -148,7 +148,7 @@ func (s *Service) insertRestored(
 		key = &o.KeyHash
 	}
 	p := parsed{mint: m, amount: amount, destination: o.To, deductsFee: !o.FeeDeducted.IsZero()}
-	restored := Withdrawal{
+	restored := storedWithdrawal{
 		id: o.ID, owner: payer, listedID: o.WhitelistedID, mintID: o.MintID, chain: o.Chain, amount: amount,
 		toAddress: o.To, deductsFee: p.deductsFee, feeMax: o.FeeMax,
 	}
